@@ -1,0 +1,104 @@
+package loop
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// childEnv makes the test binary run as an echo server with few descriptors.
+const childEnv = "WEIR_LOOP_TEST_CHILD"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(childEnv) != "" {
+		if err := runChild(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+	os.Exit(m.Run())
+}
+
+// runChild serves until its standard input ends. Each line on it is answered
+// with the count of accept errors.
+func runChild() error {
+	const descriptors = 64
+	if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: descriptors, Max: descriptors}); err != nil {
+		return err
+	}
+	g, err := Start(Config{Loops: 1, ConnectionsMax: 10000})
+	if err != nil {
+		return err
+	}
+	ln, err := g.Listen("127.0.0.1:0", echo)
+	if err != nil {
+		return err
+	}
+	fmt.Println(ln.Addr())
+	for in := bufio.NewScanner(os.Stdin); in.Scan(); {
+		fmt.Println(g.Stats().AcceptErrors)
+	}
+	return nil
+}
+
+type child struct {
+	addr string
+	in   io.Writer
+	out  *bufio.Reader
+}
+
+func startChild(t *testing.T) *child {
+	t.Helper()
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), childEnv+"=1")
+	cmd.Stderr = os.Stderr
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = in.Close()
+		if err := cmd.Wait(); err != nil {
+			t.Errorf("child: %v", err)
+		}
+	})
+	c := &child{in: in, out: bufio.NewReader(out)}
+	c.addr = c.line(t)
+	return c
+}
+
+func (c *child) line(t *testing.T) string {
+	t.Helper()
+	s, err := c.out.ReadString('\n')
+	if err != nil {
+		t.Fatalf("child ended: %v", err)
+	}
+	return strings.TrimSpace(s)
+}
+
+func (c *child) acceptErrors(t *testing.T) int {
+	t.Helper()
+	if _, err := io.WriteString(c.in, "stats\n"); err != nil {
+		t.Fatal(err)
+	}
+	n, err := strconv.Atoi(c.line(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}

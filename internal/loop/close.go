@@ -1,0 +1,197 @@
+package loop
+
+import (
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+const (
+	// lingerMax is how long a lingering connection may live,
+	// lingerIdleMax how long it may be silent.
+	lingerMax     = 5 * time.Second
+	lingerIdleMax = time.Second
+	// lingerBytesMax is how much it may still send. It is large because
+	// closing early is what loses the answer, and discarding is cheap.
+	lingerBytesMax = 64 << 20
+)
+
+// Close closes the connection at once; unsent bytes may be lost. The Handler's
+// Closed follows when its current call has returned.
+func (c *Conn) Close() {
+	switch c.state {
+	case stateClosed:
+		return
+	case statePaused:
+		_ = unix.Close(c.fd)
+		c.fd = -1
+	}
+	c.closeSock()
+}
+
+// closeSock has gnet close its descriptor now, on our wish; OnClose comes from
+// inside.
+func (c *Conn) closeSock() {
+	if c.sock != nil {
+		c.state = max(c.state, stateDraining)
+		_ = c.loop.el.Close(c.sock)
+	}
+	c.gone(nil)
+}
+
+// CloseDrained closes the connection when everything written has been sent, or
+// when the peer has taken nothing of it for Config.WriteStall.
+func (c *Conn) CloseDrained() {
+	switch c.state {
+	case stateOpen:
+		c.state = stateDraining
+		c.loop.deadlines.Clear(&c.deadline)
+		c.drainThenClose()
+	case stateOpening: // opened goes on
+		c.state = stateDraining
+		c.loop.deadlines.Clear(&c.deadline)
+	case statePaused: // has nothing unsent
+		c.Close()
+	}
+}
+
+// CloseLinger is CloseDrained for an answer given before the request was read
+// to its end: after the last byte it half closes, reads on and discards for a
+// bounded time and size, so that the reset which unread bytes cause does not
+// overtake the answer (RFC 9112 section 9.6).
+func (c *Conn) CloseLinger() {
+	if c.state == statePaused {
+		c.resume()
+	}
+	c.linger = true
+	c.CloseDrained()
+}
+
+func (c *Conn) drainThenClose() {
+	c.discard()
+	switch {
+	case c.state != stateDraining:
+	case c.sock.OutboundBuffered() > 0:
+		c.watch()
+	case c.linger:
+		c.state = stateLingering
+		_ = unix.Shutdown(c.sock.Fd(), unix.SHUT_WR)
+		c.lingerEnd = c.loop.now.Add(lingerMax)
+		c.setDeadline(c.loop.now.Add(lingerIdleMax))
+	default:
+		c.closeSock()
+	}
+}
+
+// discard throws away what has arrived on a closing connection.
+func (c *Conn) discard() {
+	c.saved = nil
+	if c.sock == nil {
+		return
+	}
+	n := c.sock.InboundBuffered()
+	if n == 0 {
+		return
+	}
+	_, _ = c.sock.Discard(n)
+	c.discarded += n
+	if c.discarded > lingerBytesMax {
+		c.closeSock()
+		return
+	}
+	if c.state == stateLingering {
+		idle := c.loop.now.Add(lingerIdleMax)
+		if idle.After(c.lingerEnd) {
+			idle = c.lingerEnd
+		}
+		c.setDeadline(idle)
+	}
+}
+
+// gone notes that the socket is away for good. The Handler is told when the
+// turn's current call has returned, never from inside it.
+func (c *Conn) gone(cause error) {
+	c.sock = nil
+	if c.closed {
+		return
+	}
+	c.closed = true
+	c.state = stateClosed
+	c.cause = cause
+	c.saved, c.pending = nil, nil
+	c.loop.deadlines.Remove(&c.deadline)
+	if c.accepted {
+		c.loop.open.Add(-1)
+		c.loop.g.open.Add(-1)
+	}
+	c.loop.closing = append(c.loop.closing, c)
+}
+
+func (c *Conn) tellClosed(now time.Time) {
+	c.loop.conns.remove(c)
+	if c.handler == nil {
+		return
+	}
+	defer c.loop.caught(nil)
+	c.handler.Closed(now, c.cause)
+}
+
+// watch has the connection looked at every few milliseconds until its unsent
+// bytes are gone: gnet does not tell when they are.
+func (c *Conn) watch() {
+	if c.watching {
+		return
+	}
+	l := c.loop
+	c.watching = true
+	c.unsent, c.progressed = c.sock.OutboundBuffered(), l.now
+	l.watched = append(l.watched, c)
+	if l.watchAt == farAway {
+		l.watchAt = l.since(l.now) + watchStep
+	}
+}
+
+// watch looks at every connection with unsent bytes.
+func (l *Loop) watch(now time.Time) {
+	kept := 0
+	for i := 0; i < len(l.watched); i++ { // looking may add more
+		if c := l.watched[i]; c.look(now) {
+			l.watched[kept] = c
+			kept++
+		} else {
+			c.watching = false
+		}
+	}
+	clear(l.watched[kept:])
+	l.watched = l.watched[:kept]
+	l.watchAt = farAway
+	if kept > 0 {
+		l.watchAt = l.since(now) + watchStep
+	}
+}
+
+// look does what a watched connection waits for and reports whether it is to
+// be watched on.
+func (c *Conn) look(now time.Time) bool {
+	if c.sock == nil {
+		return false
+	}
+	unsent := c.sock.OutboundBuffered()
+	if unsent < c.unsent {
+		c.progressed = now
+	}
+	c.unsent = unsent
+	if unsent > 0 && now.Sub(c.progressed) >= c.loop.g.cfg.WriteStall {
+		c.loop.g.stats.stalled.Add(1)
+		c.closeSock()
+		return false
+	}
+	if c.hungry && unsent <= c.loop.g.cfg.OutboundMax/2 {
+		c.hungry = false
+		c.Pump()
+	}
+	if unsent == 0 && c.state == stateDraining {
+		c.drainThenClose()
+	}
+	return c.sock != nil && unsent > 0
+}

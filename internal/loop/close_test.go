@@ -1,0 +1,232 @@
+package loop
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"errors"
+	"io"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// pattern is n bytes that differ from place to place.
+func pattern(n int) []byte {
+	b := make([]byte, n)
+	x := uint32(1)
+	for i := range b {
+		x = x*1664525 + 1013904223
+		b[i] = byte(x >> 24)
+	}
+	return b
+}
+
+// gnet: Close drops what has not been sent.
+func TestCloseDrainedSendsEverything(t *testing.T) {
+	body := pattern(32 << 20)
+	g := start(t, Config{Loops: 1})
+	closed := make(chan error, 1)
+	ln := listen(t, g, func(_ time.Time, c *Conn) Handler {
+		return &script{
+			data: func(_ time.Time, b []byte) int {
+				c.Write(body)
+				c.CloseDrained()
+				return len(b)
+			},
+			closed: func(_ time.Time, err error) { closed <- err },
+		}
+	})
+	c := connect(t, ln)
+	_, _ = io.WriteString(c, "go")
+	eventually(t, "bytes wait unsent", func() bool {
+		unsent := make(chan bool, 1)
+		g.Loops()[0].Post(func(time.Time) {
+			some := false
+			g.Loops()[0].Each(func(c *Conn, _ Handler) { some = some || c.Unsent() > 1<<20 })
+			unsent <- some
+		})
+		return <-unsent
+	})
+	got, err := io.ReadAll(c)
+	if err != nil || sha256.Sum256(got) != sha256.Sum256(body) {
+		t.Fatalf("read %d of %d bytes, %v", len(got), len(body), err)
+	}
+	if err := receive(t, closed, "Closed"); err != nil {
+		t.Fatalf("closed with %v", err)
+	}
+}
+
+// gnet: no lingering close: unread bytes make the kernel send a reset that
+// overtakes the answer.
+func TestCloseLingerKeepsTheEarlyAnswer(t *testing.T) {
+	g := start(t, Config{Loops: 1})
+	ln := listen(t, g, func(_ time.Time, c *Conn) Handler {
+		return &script{data: func(_ time.Time, b []byte) int {
+			c.Write([]byte("refused"))
+			c.CloseLinger()
+			return 0 // never reads the upload
+		}}
+	})
+	for range 20 {
+		c := connect(t, ln)
+		upload := bytes.Repeat([]byte("u"), 256<<10)
+		for range 8 {
+			if _, err := c.Write(upload); err != nil {
+				t.Fatalf("upload broken off: %v", err)
+			}
+		}
+		_ = c.CloseWrite()
+		got, err := io.ReadAll(c)
+		if err != nil || string(got) != "refused" {
+			t.Fatalf("got %q, %v; want the answer without a reset", got, err)
+		}
+	}
+}
+
+func TestLingerEnds(t *testing.T) {
+	g := start(t, Config{Loops: 1})
+	closed := make(chan error, 1)
+	ln := listen(t, g, func(_ time.Time, c *Conn) Handler {
+		return &script{
+			data:   func(_ time.Time, b []byte) int { c.CloseLinger(); return 0 },
+			closed: func(_ time.Time, err error) { closed <- err },
+		}
+	})
+	c := connect(t, ln)
+	_, _ = io.WriteString(c, "x")
+	// The client stays silent and never closes.
+	if err := receive(t, closed, "the end of lingering"); err != nil {
+		t.Fatalf("closed with %v", err)
+	}
+}
+
+func TestWriteStallCloses(t *testing.T) {
+	g := start(t, Config{Loops: 1, WriteStall: 100 * time.Millisecond})
+	closed := make(chan error, 1)
+	ln := listen(t, g, func(_ time.Time, c *Conn) Handler {
+		return &script{
+			data:   func(_ time.Time, b []byte) int { c.Write(make([]byte, 16<<20)); return len(b) },
+			closed: func(_ time.Time, err error) { closed <- err },
+		}
+	})
+	c := connect(t, ln)
+	_, _ = io.WriteString(c, "x") // and reads nothing
+	receive(t, closed, "the stalled connection's end")
+	if n := g.Stats().Stalled; n != 1 {
+		t.Fatalf("%d stalled, want 1", n)
+	}
+}
+
+// gnet: reading cannot be paused, what is not consumed is buffered for ever.
+func TestBusyHandlerHoldsTheSenderBack(t *testing.T) {
+	body := pattern(8 << 20)
+	g := start(t, Config{Loops: 1, InboundMax: 32 << 10})
+	busy, most := true, 0 // the loop's own
+	sum := sha256.New()
+	conns, done := make(chan *Conn, 1), make(chan struct{})
+	left := len(body)
+	ln := listen(t, g, func(_ time.Time, c *Conn) Handler {
+		conns <- c
+		return &script{data: func(_ time.Time, b []byte) int {
+			most = max(most, len(b))
+			if busy {
+				return 0
+			}
+			n := min(len(b), 1000) // eats in small bites
+			if len(b) > n {
+				c.Pump()
+			}
+			sum.Write(b[:n])
+			if left -= n; left == 0 {
+				close(done)
+			}
+			return n
+		}}
+	})
+	c := connect(t, ln)
+	go func() { _, _ = io.Copy(c, bytes.NewReader(body)) }()
+	conn := receive(t, conns, "the connection")
+	eventually(t, "reading is paused", func() bool { return g.Stats().Paused > 0 })
+	answered := make(chan string, 1)
+	go func() {
+		b := make([]byte, 6)
+		_, err := io.ReadFull(c, b)
+		answered <- string(b) + " " + errText(err)
+	}()
+	g.Loops()[0].Post(func(time.Time) { conn.Write([]byte("paused")) })
+	if got := receive(t, answered, "an answer while paused"); got != "paused " {
+		t.Fatalf("got %q", got)
+	}
+	g.Loops()[0].Post(func(time.Time) { busy = false; conn.Pump() })
+	receive(t, done, "all bytes")
+	if [32]byte(sum.Sum(nil)) != sha256.Sum256(body) {
+		t.Fatal("the bytes differ")
+	}
+	// One read of gnet may go past the bound.
+	if limit := 32<<10 + 64<<10; most > limit {
+		t.Fatalf("%d bytes were held unread, want at most %d", most, limit)
+	}
+}
+
+func errText(err error) string {
+	if err == nil {
+		return ""
+	}
+	return err.Error()
+}
+
+func TestUnreadAnswersStopFeeding(t *testing.T) {
+	g := start(t, Config{Loops: 1, OutboundMax: 64 << 10})
+	answer := bytes.Repeat([]byte("a"), 32<<10)
+	fed := make(chan int, 1<<16)
+	ln := listen(t, g, func(_ time.Time, c *Conn) Handler {
+		return &script{data: func(_ time.Time, b []byte) int {
+			c.Write(answer) // one answer per byte of request
+			fed <- c.Unsent()
+			if len(b) > 1 {
+				c.Pump()
+			}
+			return 1
+		}}
+	})
+	c := connect(t, ln)
+	const requests = 1000
+	_, _ = io.WriteString(c, strings.Repeat("r", requests))
+	n, err := io.CopyN(io.Discard, c, requests*int64(len(answer)))
+	if err != nil {
+		t.Fatalf("%d bytes, then %v", n, err)
+	}
+	for range requests {
+		if unsent := receive(t, fed, "a request"); unsent > 64<<10+len(answer) {
+			t.Fatalf("fed with %d bytes unsent", unsent)
+		}
+	}
+}
+
+// A connection that goes away while it is paused or closing is told once.
+func TestPeerResetWhilePaused(t *testing.T) {
+	g := start(t, Config{Loops: 1, InboundMax: 1 << 10})
+	closed, conns := make(chan error, 2), make(chan *Conn, 1)
+	ln := listen(t, g, func(_ time.Time, c *Conn) Handler {
+		conns <- c
+		return &script{
+			data:   func(_ time.Time, b []byte) int { return 0 },
+			closed: func(_ time.Time, err error) { closed <- err },
+		}
+	})
+	c := connect(t, ln)
+	_, _ = c.Write(make([]byte, 64<<10))
+	conn := receive(t, conns, "the connection")
+	eventually(t, "reading is paused", func() bool { return g.Stats().Paused > 0 })
+	_ = c.SetLinger(0)
+	_ = c.Close()
+	eventually(t, "the write finds the reset", func() bool {
+		g.Loops()[0].Post(func(time.Time) { conn.Write([]byte("x")) })
+		return len(closed) > 0
+	})
+	if err := <-closed; !errors.Is(err, syscall.ECONNRESET) && !errors.Is(err, syscall.EPIPE) {
+		t.Fatalf("closed with %v", err)
+	}
+	eventually(t, "the count is back at zero", func() bool { return g.Stats().Open == 0 })
+}

@@ -1,0 +1,275 @@
+package loop
+
+import (
+	"net/netip"
+	"time"
+
+	"github.com/panjf2000/gnet/v2"
+
+	"weir/internal/deadline"
+)
+
+// A connState says who has the socket and what may still happen.
+type connState uint8
+
+const (
+	stateOpening   connState = iota // on its way onto the loop
+	stateOpen                       // in the loop, told to its Handler
+	statePaused                     // reading is paused: the socket is ours, out of the loop
+	stateDraining                   // closes when the last byte is sent
+	stateLingering                  // half closed, what arrives is discarded
+	stateClosed                     // gone
+)
+
+// A Conn is one connection of a loop: an accepted one or a dialled one.
+//
+// Owned by its loop.
+type Conn struct {
+	loop    *Loop
+	handler Handler
+	sock    gnet.Conn // nil while opening, paused or closed
+	remote  netip.AddrPort
+	accept  AcceptFunc // makes the Handler of an accepted connection
+	dialled DialFunc   // or of a dialled one; nil once it has
+
+	state    connState
+	accepted bool // counted in Group.open
+	closed   bool // the Handler's last call is under way or done
+	pumping  bool // in Loop.pumps
+	hungry   bool // has unread bytes that wait for unsent ones to leave
+	linger   bool // after draining, linger
+	inList   bool
+
+	saved   []byte // unread bytes taken over while paused
+	pending []byte // written before the socket was in the loop
+	fd      int    // the socket while paused
+	cause   error  // why it was closed
+
+	deadline       deadline.Entry[*Conn]
+	watching       bool
+	unsent         int       // at the last look
+	progressed     time.Time // when unsent last shrank
+	discarded      int       // bytes read while closing
+	lingerEnd      time.Time
+	prev, nextConn *Conn
+}
+
+func newConn(l *Loop) *Conn {
+	c := &Conn{loop: l, fd: -1}
+	c.deadline.Value = c
+	return c
+}
+
+// Loop is the loop that the connection belongs to.
+func (c *Conn) Loop() *Loop { return c.loop }
+
+// Remote is the address of the peer.
+func (c *Conn) Remote() netip.AddrPort { return c.remote }
+
+// opened is told that the socket is in the loop, for the first time or again.
+func (c *Conn) opened(now time.Time, sock gnet.Conn) {
+	c.sock = sock
+	before := c.state
+	if before == stateClosed { // closed while on its way
+		c.closeSock()
+		return
+	}
+	first := c.handler == nil
+	c.state = stateOpen
+	if first && !c.makeHandler(now) {
+		return
+	}
+	if p := c.pending; len(p) > 0 && c.state == stateOpen {
+		c.pending = nil
+		c.Write(p)
+	}
+	switch {
+	case c.state != stateOpen:
+	case before == stateDraining:
+		c.state = stateDraining
+		c.drainThenClose()
+	case !first:
+		c.feed(now)
+	}
+}
+
+// makeHandler asks for the Handler; without one the connection is closed.
+func (c *Conn) makeHandler(now time.Time) bool {
+	c.loop.conns.add(c)
+	func() {
+		defer c.loop.caught(c)
+		if dialled := c.dialled; dialled != nil {
+			c.dialled = nil
+			c.handler = dialled(now, c, nil)
+			return
+		}
+		c.handler = c.accept(now, c)
+	}()
+	if c.handler == nil && c.state != stateClosed {
+		c.Close()
+	}
+	return c.handler != nil && c.state != stateClosed
+}
+
+// feed shows the Handler its unread bytes, and keeps the bounds.
+func (c *Conn) feed(now time.Time) {
+	switch c.state {
+	case stateOpen:
+	case stateDraining, stateLingering:
+		c.discard()
+		return
+	case statePaused:
+		c.feedPaused(now)
+		return
+	default:
+		return
+	}
+	if c.sock.OutboundBuffered() > c.loop.g.cfg.OutboundMax {
+		c.hungry = true // the watch feeds it when enough has been sent
+	} else {
+		c.show(now)
+	}
+	if c.state == stateOpen && c.unread() > c.loop.g.cfg.InboundMax {
+		c.pause()
+	}
+}
+
+// show gives the Handler all unread bytes once and takes away what it is done
+// with. gnet's Discard and Peek take 0 for "everything": neither is called with it.
+func (c *Conn) show(now time.Time) {
+	fresh := c.sock.InboundBuffered()
+	if len(c.saved) > 0 {
+		c.takeOver(fresh)
+		c.showSaved(now)
+		return
+	}
+	if fresh == 0 {
+		return
+	}
+	b, err := c.sock.Peek(fresh)
+	if err != nil {
+		panic("bug: peek at buffered bytes: " + err.Error())
+	}
+	n := c.tell(now, b)
+	if n > 0 && c.sock != nil {
+		_, _ = c.sock.Discard(n)
+	}
+}
+
+// showSaved shows the bytes taken over from gnet.
+func (c *Conn) showSaved(now time.Time) {
+	n := c.tell(now, c.saved)
+	if c.saved != nil { // still here after the call
+		c.saved = shift(c.saved, n)
+	}
+}
+
+// tell calls the Handler with b and returns how much of it is done with.
+func (c *Conn) tell(now time.Time, b []byte) (n int) {
+	defer c.loop.caught(c)
+	n = c.handler.Data(now, b)
+	if n < 0 || n > len(b) {
+		panic("bug: Handler.Data is done with more than it was shown")
+	}
+	return n
+}
+
+// takeOver moves the bytes that gnet holds behind those saved.
+func (c *Conn) takeOver(fresh int) {
+	if fresh == 0 {
+		return
+	}
+	b, _ := c.sock.Peek(fresh)
+	c.saved = append(c.saved, b...)
+	_, _ = c.sock.Discard(fresh)
+}
+
+// shift drops the first n bytes, and the memory with the last one.
+func shift(b []byte, n int) []byte {
+	if n == len(b) {
+		return nil
+	}
+	return b[:copy(b, b[n:])]
+}
+
+// unread is how many received bytes the Handler is not done with.
+func (c *Conn) unread() int {
+	n := len(c.saved)
+	if c.sock != nil {
+		n += c.sock.InboundBuffered()
+	}
+	return n
+}
+
+// Pump has the Handler shown its unread bytes again, after the current call.
+// A Handler that left bytes unread because it was busy pumps when it is not
+// any more.
+func (c *Conn) Pump() {
+	if c.pumping || c.state >= stateDraining {
+		return
+	}
+	c.pumping = true
+	c.loop.pumps = append(c.loop.pumps, c)
+}
+
+// Write sends b, or keeps a copy of what cannot be sent at once. It never
+// calls the Handler; a broken connection is told by Closed. After Close,
+// CloseDrained and CloseLinger it does nothing.
+func (c *Conn) Write(b []byte) {
+	switch c.state {
+	case stateOpen:
+		// An error has closed the socket already, through OnClose.
+		_, _ = c.sock.Write(b)
+		if c.sock != nil && c.sock.OutboundBuffered() > 0 {
+			c.watch()
+		}
+	case stateOpening:
+		c.pending = append(c.pending, b...)
+	case statePaused:
+		c.writePaused(b)
+	}
+}
+
+// Unsent is how many written bytes wait for the peer to take them.
+func (c *Conn) Unsent() int {
+	if c.sock == nil {
+		return len(c.pending)
+	}
+	return c.sock.OutboundBuffered()
+}
+
+// SetDeadline has Handler.Expired called once at the given time, or up to one
+// deadline step (20 ms) later. It replaces the deadline set before; the zero
+// time takes it away.
+func (c *Conn) SetDeadline(at time.Time) {
+	if c.state >= stateDraining {
+		return // the deadline is that of closing now
+	}
+	if at.IsZero() {
+		c.loop.deadlines.Clear(&c.deadline)
+		return
+	}
+	c.setDeadline(at)
+}
+
+func (c *Conn) setDeadline(at time.Time) {
+	l := c.loop
+	d := l.since(at)
+	l.deadlines.Set(&c.deadline, d)
+	if d < l.coarseAt {
+		l.coarseAt = min(l.coarseAt, d.Truncate(deadlineStep)+deadlineStep)
+	}
+}
+
+// expired is told by the loop that the deadline has passed.
+func (c *Conn) expired(now time.Time) {
+	if c.state >= stateDraining {
+		c.Close()
+		return
+	}
+	if c.handler == nil {
+		return
+	}
+	defer c.loop.caught(c)
+	c.handler.Expired(now)
+}

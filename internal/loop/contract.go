@@ -1,0 +1,68 @@
+package loop
+
+import "time"
+
+// A Handler is told what happens on one connection. All methods are called on
+// the connection's loop; slices are borrowed for the call.
+type Handler interface {
+	// Data shows the unread bytes and returns how many of them are done with.
+	// The rest comes again with the next bytes, or after Conn.Pump.
+	Data(now time.Time, b []byte) int
+	// Expired says that the time set with Conn.SetDeadline has passed. It is
+	// told once per deadline set.
+	Expired(now time.Time)
+	// Closed is the last call: the connection is gone. err is nil when this
+	// side closed it, io.EOF when the peer did, else what went wrong.
+	Closed(now time.Time, err error)
+}
+
+// An AcceptFunc gives a new connection its Handler; nil refuses it.
+// It is called on the connection's loop.
+type AcceptFunc func(now time.Time, c *Conn) Handler
+
+// A DialFunc is told how a dial ended, on the loop that asked. When err is nil
+// it returns the Handler of c (nil closes it); otherwise c is nil.
+type DialFunc func(now time.Time, c *Conn, err error) Handler
+
+// Config sets up a Group. The zero value of a field means its default.
+type Config struct {
+	// Loops is the number of event loops; 0 means one per processor.
+	Loops int
+	// ConnectionsMax bounds the accepted connections open at a time; a
+	// further one is closed at once and counted. 0: what RLIMIT_NOFILE
+	// leaves after a reserve.
+	ConnectionsMax int
+	// InboundMax is how many unread bytes one connection may have waiting
+	// before reading from it is paused. Default 64 KiB.
+	InboundMax int
+	// OutboundMax is how many unsent bytes one connection may have before its
+	// Handler is fed no more. Default 64 KiB.
+	OutboundMax int
+	// WriteStall is how long unsent bytes may wait without any progress
+	// before the connection is closed. Default 15 s.
+	WriteStall time.Duration
+	// DialsMax bounds the dials under way per Group; further ones wait.
+	// Default 64.
+	DialsMax int
+	// Panicked is told of every panic that a Handler caused. Default: nothing
+	// beyond the count in Stats.
+	Panicked func(value any, stack []byte)
+}
+
+// The surface of the package, for readers:
+//
+//	g, err := loop.Start(cfg)                      // running loops
+//	ln, err := g.Listen(addr, accept)              // own listener and accept goroutine
+//	ln.Addr(); ln.Close()                          // Close stops accepting, connections live on
+//	g.Loops(); g.Stats(); g.Stop()                 // Stop closes everything at once
+//
+//	l.Index(); l.Post(fn func(now time.Time))      // Post: from any goroutine, one wake-up for many
+//	l.Dial(addr, timeout, dialled DialFunc)         // on the loop; l.Each(f) visits its connections
+//	a := l.NewAlarm(ring func(now time.Time)); a.Set(at); a.Stop() // precise; on the loop
+//
+//	c.Loop(); c.Write(b); c.Pump(); c.SetDeadline(at); c.Close(); c.CloseDrained(); c.CloseLinger()
+//	c.Unsent() int; c.Remote() netip.AddrPort
+//
+// All methods of Conn and Alarm are for their loop only. Write takes a copy of
+// what it cannot send at once and reports nothing: a broken connection is told
+// by Closed. SetDeadline with the zero time clears it.

@@ -1,0 +1,28 @@
+// Package loop runs event loops: sockets, timers and wake-ups behind a small
+// contract. It hides gnet completely; no other package imports it.
+//
+// A program starts a Group of loops, listens and dials through it, and gives
+// every connection a Handler. All calls to one Handler come from one loop, one
+// at a time, with the time of the event as the first argument. A Handler never
+// blocks; slow work goes to a goroutine of somebody else and comes back by
+// Loop.Post.
+//
+// What the package promises on top of gnet 2.10 (each has a test named after it):
+//
+//   - Closed is the last call a Handler gets, exactly one, and never from
+//     inside Conn.Write, even when the write finds the connection broken.
+//   - Bytes that Data leaves unread come again with the next bytes, or after Pump.
+//   - Reading stops when InboundMax bytes wait unread, so that a fast sender
+//     meets TCP's flow control; a Handler is not fed while more than
+//     OutboundMax of its answers wait unsent.
+//   - CloseDrained closes after the last byte was sent; CloseLinger then half
+//     closes and discards what still arrives, so that an early answer is not
+//     lost to a reset (RFC 9112 section 9.6).
+//   - Running out of descriptors or reaching ConnectionsMax refuses new
+//     connections; the open ones notice nothing.
+//   - A panic in a Handler closes its connection and is counted; the loop lives.
+//   - Deadlines are coarse (one step of the wheel) and cheap; Alarms are precise
+//     (tens of microseconds) and come from one locked thread that sleeps on an
+//     absolute time of the kernel, because Go's timers round waits below a
+//     millisecond up to one.
+package loop

@@ -1,0 +1,268 @@
+package loop
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/panjf2000/gnet/v2"
+	"github.com/panjf2000/gnet/v2/pkg/logging"
+	"golang.org/x/sys/unix"
+)
+
+// Defaults of Config.
+const (
+	inboundMaxDefault  = 64 << 10
+	outboundMaxDefault = 64 << 10
+	writeStallDefault  = 15 * time.Second
+	dialsMaxDefault    = 64
+	// descriptorReserve is kept free of client connections: upstream
+	// connections, the store, logs, files.
+	descriptorReserve = 128
+)
+
+// A Group is a set of running event loops.
+//
+// Safe for concurrent use: its fields do not change after Start, the counters
+// are atomic.
+type Group struct {
+	cfg    Config
+	client *gnet.Client
+	loops  []*Loop
+	clock  *clock
+	dialer *dialer
+
+	open    atomic.Int64 // accepted connections
+	stats   counters
+	stopped atomic.Bool
+}
+
+// counters are kept by all loops together; see Stats.
+type counters struct {
+	accepted, refused, acceptErrors, panics, stalled, paused atomic.Uint64
+}
+
+// Stats counts what happened since Start.
+type Stats struct {
+	Open         int64  // accepted connections open now
+	Accepted     uint64 // connections accepted
+	Refused      uint64 // connections closed at once: ConnectionsMax reached
+	AcceptErrors uint64 // accept(2) failures, descriptors exhausted above all
+	Panics       uint64 // panics of Handlers
+	Stalled      uint64 // connections closed because their peer did not read
+	Paused       uint64 // times reading was paused
+}
+
+// Start starts the loops. They run until Stop.
+func Start(cfg Config) (*Group, error) {
+	cfg = withDefaults(cfg)
+	g := &Group{cfg: cfg}
+	g.dialer = newDialer(cfg.DialsMax)
+	for i := range cfg.Loops {
+		g.loops = append(g.loops, newLoop(g, i))
+	}
+	var err error
+	if g.clock, err = startClock(cfg.Loops, func(i int) { g.loops[i].wake() }); err != nil {
+		return nil, err
+	}
+	for _, l := range g.loops {
+		l.epoch = g.clock.epoch
+	}
+	// The loops' threads and the clock's want a processor of Go each: with
+	// fewer, a loop that wakes up may have to wait for the other's time slice.
+	if runtime.GOMAXPROCS(0) < cfg.Loops+1 {
+		runtime.GOMAXPROCS(cfg.Loops + 1)
+	}
+	g.client, err = gnet.NewClient(&events{g: g},
+		gnet.WithNumEventLoop(cfg.Loops), gnet.WithLogger(quiet{}), gnet.WithLogLevel(logging.FatalLevel))
+	if err == nil {
+		err = g.client.Start()
+	}
+	if err != nil {
+		g.clock.stop()
+		return nil, fmt.Errorf("start event loops: %w", err)
+	}
+	if err := g.findLoops(); err != nil {
+		g.Stop()
+		return nil, err
+	}
+	return g, nil
+}
+
+func withDefaults(cfg Config) Config {
+	if cfg.Loops <= 0 {
+		cfg.Loops = runtime.NumCPU()
+	}
+	if cfg.ConnectionsMax <= 0 {
+		cfg.ConnectionsMax = connectionsMaxDefault()
+	}
+	if cfg.InboundMax <= 0 {
+		cfg.InboundMax = inboundMaxDefault
+	}
+	if cfg.OutboundMax <= 0 {
+		cfg.OutboundMax = outboundMaxDefault
+	}
+	if cfg.WriteStall <= 0 {
+		cfg.WriteStall = writeStallDefault
+	}
+	if cfg.DialsMax <= 0 {
+		cfg.DialsMax = dialsMaxDefault
+	}
+	if cfg.Panicked == nil {
+		cfg.Panicked = func(any, []byte) {}
+	}
+	return cfg
+}
+
+// connectionsMaxDefault leaves half of the descriptors to what the program
+// opens itself on behalf of its clients.
+func connectionsMaxDefault() int {
+	var lim unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &lim); err != nil {
+		return 1024
+	}
+	const most = 1 << 20
+	return int(max(16, (min(lim.Cur, most)-min(descriptorReserve, lim.Cur/2))/2))
+}
+
+// findLoops learns gnet's handle of every loop. gnet lists none, but tells a
+// connection its loop, and gives a new connection to the loop with the fewest:
+// as many socket pairs as loops reach them all. They stay open as anchors.
+func (g *Group) findLoops() error {
+	for i := range g.loops {
+		anchor, err := socketPair()
+		if err != nil {
+			return fmt.Errorf("open socket pair: %w", err)
+		}
+		found := make(chan gnet.EventLoop, 1)
+		if _, err := g.client.EnrollContext(anchor.ours, found); err != nil {
+			_ = anchor.theirs.Close()
+			return fmt.Errorf("enroll socket pair: %w", err)
+		}
+		l := g.loops[i]
+		l.el, l.anchor = <-found, anchor.theirs
+		for _, other := range g.loops[:i] {
+			if other.el == l.el {
+				return errors.New("find event loops: one was found twice")
+			}
+		}
+	}
+	return nil
+}
+
+type pair struct{ ours, theirs net.Conn }
+
+func socketPair() (pair, error) {
+	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return pair{}, err
+	}
+	ours, err := fileConn(fds[0])
+	if err != nil {
+		_ = unix.Close(fds[1])
+		return pair{}, err
+	}
+	theirs, err := fileConn(fds[1])
+	if err != nil {
+		_ = ours.Close()
+		return pair{}, err
+	}
+	return pair{ours, theirs}, nil
+}
+
+// fileConn makes a net.Conn of a descriptor, which it takes over.
+func fileConn(fd int) (net.Conn, error) {
+	f := os.NewFile(uintptr(fd), "socket")
+	defer f.Close()
+	return net.FileConn(f)
+}
+
+// Loops returns the loops, by index. The slice is not to be changed.
+func (g *Group) Loops() []*Loop { return g.loops }
+
+// Stats returns the counts so far.
+func (g *Group) Stats() Stats {
+	return Stats{
+		Open:         g.open.Load(),
+		Accepted:     g.stats.accepted.Load(),
+		Refused:      g.stats.refused.Load(),
+		AcceptErrors: g.stats.acceptErrors.Load(),
+		Panics:       g.stats.panics.Load(),
+		Stalled:      g.stats.stalled.Load(),
+		Paused:       g.stats.paused.Load(),
+	}
+}
+
+// Stop closes every connection at once and ends the loops. Listeners are
+// closed by their owner before. A program that wants to finish what is under
+// way drains before it stops. Stop may be called once; it is not for a loop.
+func (g *Group) Stop() {
+	if g.stopped.Swap(true) {
+		return
+	}
+	g.dialer.stop()
+	g.clock.stop()
+	var closed sync.WaitGroup
+	for _, l := range g.loops {
+		if l.el == nil {
+			continue
+		}
+		closed.Add(1)
+		l.Post(func(time.Time) {
+			l.Each(func(c *Conn, _ Handler) { c.Close() })
+			closed.Done()
+		})
+	}
+	closed.Wait()
+	_ = g.client.Stop()
+	for _, l := range g.loops {
+		if l.anchor != nil {
+			_ = l.anchor.Close()
+		}
+	}
+}
+
+// quiet swallows gnet's log: what matters of it reaches a Handler or Stats.
+type quiet struct{}
+
+func (quiet) Debugf(string, ...any) {}
+func (quiet) Infof(string, ...any)  {}
+func (quiet) Warnf(string, ...any)  {}
+func (quiet) Errorf(string, ...any) {}
+func (quiet) Fatalf(string, ...any) {}
+
+// An enrolment is one socket on its way into a loop.
+type enrolment struct {
+	c       *Conn
+	arrived atomic.Bool // gnet has told of it
+	res     <-chan gnet.RegisteredResult
+}
+
+// enroll hands a socket to c's loop; c is told of it by opened. It does not
+// wait: somebody beside the loop has to await the enrolment.
+func (c *Conn) enroll(nc net.Conn) (*enrolment, error) {
+	e := &enrolment{c: c}
+	res, err := c.loop.el.Enroll(gnet.NewContext(context.Background(), e), nc)
+	if err != nil {
+		_ = nc.Close()
+		return nil, fmt.Errorf("enroll connection: %w", err)
+	}
+	e.res = res
+	return e, nil
+}
+
+// await waits until the socket is in the loop, or could not be taken into it.
+// It is not for a loop.
+func (e *enrolment) await() {
+	r := <-e.res
+	if r.Err == nil && e.arrived.Load() {
+		return
+	}
+	e.c.loop.Post(func(now time.Time) { e.c.failed(now, r.Err) })
+}

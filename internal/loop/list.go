@@ -1,0 +1,30 @@
+package loop
+
+// connList is the connections of one loop, in the order they came.
+type connList struct{ head Conn }
+
+func (l *connList) init() { l.head.prev, l.head.nextConn = &l.head, &l.head }
+
+func (l *connList) add(c *Conn) {
+	c.prev, c.nextConn = l.head.prev, &l.head
+	c.prev.nextConn, l.head.prev = c, c
+	c.inList = true
+}
+
+func (l *connList) remove(c *Conn) {
+	if !c.inList {
+		return
+	}
+	c.prev.nextConn, c.nextConn.prev = c.nextConn, c.prev
+	c.prev, c.nextConn = nil, nil
+	c.inList = false
+}
+
+func (l *connList) first() *Conn { return l.after(&l.head) }
+
+func (l *connList) after(c *Conn) *Conn {
+	if c.nextConn == &l.head {
+		return nil
+	}
+	return c.nextConn
+}

@@ -1,0 +1,243 @@
+package loop
+
+import (
+	"errors"
+	"io"
+	"net"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// gnet: no timers on the loop.
+func TestDeadline(t *testing.T) {
+	g := start(t, Config{Loops: 1})
+	type fired struct{ set, at time.Time }
+	got := make(chan fired, 4)
+	ln := listen(t, g, func(now time.Time, c *Conn) Handler {
+		set := now.Add(30 * time.Millisecond)
+		c.SetDeadline(now.Add(time.Hour))
+		c.SetDeadline(set)
+		return &script{expired: func(now time.Time) { got <- fired{set, now} }}
+	})
+	connect(t, ln)
+	f := receive(t, got, "the deadline")
+	if f.at.Before(f.set) {
+		t.Fatalf("expired %v early", f.set.Sub(f.at))
+	}
+	select {
+	case <-got:
+		t.Fatal("told twice")
+	default:
+	}
+}
+
+func TestClearedDeadlineIsSilent(t *testing.T) {
+	g := start(t, Config{Loops: 1})
+	got := make(chan string, 4)
+	ln := listen(t, g, func(now time.Time, c *Conn) Handler {
+		c.SetDeadline(now.Add(20 * time.Millisecond))
+		c.SetDeadline(time.Time{})
+		return &script{expired: func(time.Time) { got <- "cleared" }}
+	})
+	connect(t, ln)
+	second := listen(t, g, func(now time.Time, c *Conn) Handler {
+		c.SetDeadline(now.Add(100 * time.Millisecond))
+		return &script{expired: func(time.Time) { got <- "set" }}
+	})
+	connect(t, second)
+	if who := receive(t, got, "a deadline"); who != "set" {
+		t.Fatalf("the %s deadline expired", who)
+	}
+}
+
+func TestAlarmsRingInOrderAndNeverEarly(t *testing.T) {
+	g := start(t, Config{Loops: 1})
+	l := g.Loops()[0]
+	got := make(chan int, 3)
+	l.Post(func(now time.Time) {
+		for _, i := range []int{2, 0, 1} {
+			at := now.Add(time.Duration(i+1) * 300 * time.Microsecond)
+			l.NewAlarm(func(now time.Time) {
+				if now.Before(at) {
+					t.Errorf("alarm %d rang %v early", i, at.Sub(now))
+				}
+				got <- i
+			}).Set(at)
+		}
+		stopped := l.NewAlarm(func(time.Time) { t.Error("a stopped alarm rang") })
+		stopped.Set(now.Add(100 * time.Microsecond))
+		stopped.Stop()
+	})
+	for want := range 3 {
+		if i := receive(t, got, "an alarm"); i != want {
+			t.Fatalf("alarm %d rang when %d was due", i, want)
+		}
+	}
+}
+
+// An alarm that sets itself to the past rings again and again, and the loop
+// still serves its sockets.
+func TestAlarmCannotStarveSockets(t *testing.T) {
+	g := start(t, Config{Loops: 1})
+	l := g.Loops()[0]
+	l.Post(func(now time.Time) {
+		var a *Alarm
+		a = l.NewAlarm(func(now time.Time) { a.Set(now) })
+		a.Set(now)
+	})
+	ln := listen(t, g, echo)
+	mustEcho(t, connect(t, ln), "still here")
+}
+
+func TestDialOnTheAskingLoop(t *testing.T) {
+	g := start(t, Config{Loops: 2})
+	ln := listen(t, g, echo)
+	for _, l := range g.Loops() {
+		got := make(chan string, 1)
+		l.Post(func(time.Time) {
+			l.Dial(ln.Addr().String(), patience, func(_ time.Time, c *Conn, err error) Handler {
+				if err != nil || c.Loop() != l {
+					t.Errorf("dialled with error %v", err)
+					return nil
+				}
+				c.Write([]byte("ping"))
+				return &script{data: func(_ time.Time, b []byte) int { got <- string(b); return len(b) }}
+			})
+		})
+		if s := receive(t, got, "the echo"); s != "ping" {
+			t.Fatalf("got %q", s)
+		}
+	}
+}
+
+func dialError(t *testing.T, g *Group, addr string, timeout time.Duration) error {
+	t.Helper()
+	got := make(chan error, 1)
+	l := g.Loops()[0]
+	l.Post(func(time.Time) {
+		l.Dial(addr, timeout, func(_ time.Time, c *Conn, err error) Handler {
+			if c != nil {
+				t.Error("a failed dial came with a connection")
+			}
+			got <- err
+			return nil
+		})
+	})
+	return receive(t, got, "the end of the dial")
+}
+
+func TestDialRefused(t *testing.T) {
+	g := start(t, Config{Loops: 1})
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	addr := ln.Addr().String()
+	_ = ln.Close()
+	if err := dialError(t, g, addr, patience); !errors.Is(err, syscall.ECONNREFUSED) {
+		t.Fatalf("got %v, want connection refused", err)
+	}
+}
+
+// gnet: its own dial has no timeout.
+func TestDialTimeout(t *testing.T) {
+	g := start(t, Config{Loops: 1})
+	var timeout net.Error
+	err := dialError(t, g, fullListener(t), 50*time.Millisecond)
+	if !errors.As(err, &timeout) || !timeout.Timeout() {
+		t.Fatalf("got %v, want a timeout", err)
+	}
+}
+
+// fullListener is an address whose accept queue is full: a further connect
+// gets no answer.
+func fullListener(t *testing.T) string {
+	t.Helper()
+	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = unix.Close(fd) })
+	if err := errors.Join(unix.Bind(fd, &unix.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}), unix.Listen(fd, 0)); err != nil {
+		t.Fatal(err)
+	}
+	sa, err := unix.Getsockname(fd)
+	if err != nil {
+		t.Fatal(err)
+	}
+	addr := (&net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: sa.(*unix.SockaddrInet4).Port}).String()
+	for {
+		c, err := net.DialTimeout("tcp", addr, 100*time.Millisecond)
+		if err != nil {
+			return addr
+		}
+		t.Cleanup(func() { c.Close() })
+	}
+}
+
+// Exactly the cap is held, the next is refused, and a place given back is free.
+func TestConnectionsMax(t *testing.T) {
+	g := start(t, Config{Loops: 1, ConnectionsMax: 3})
+	ln := listen(t, g, echo)
+	var held []*net.TCPConn
+	for range 3 {
+		c := connect(t, ln)
+		mustEcho(t, c, "in")
+		held = append(held, c)
+	}
+	over := connect(t, ln)
+	if n, err := over.Read(make([]byte, 1)); err == nil {
+		t.Fatalf("the connection beyond the cap was served: %d bytes", n)
+	}
+	if n := g.Stats().Refused; n != 1 {
+		t.Fatalf("%d refused, want 1", n)
+	}
+	_ = held[0].Close()
+	eventually(t, "the place is free", func() bool { return g.Stats().Open == 2 })
+	mustEcho(t, connect(t, ln), "in again")
+	mustEcho(t, held[1], "noticed nothing")
+}
+
+// gnet: EMFILE on accept ends the engine. A child process with few descriptors
+// is flooded; those it has go on, and it accepts again afterwards.
+func TestDescriptorExhaustion(t *testing.T) {
+	child := startChild(t)
+	first, err := net.Dial("tcp", child.addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer first.Close()
+	_ = first.SetDeadline(time.Now().Add(patience))
+	mustEcho(t, first, "before")
+	var flood []net.Conn
+	for range 300 {
+		c, err := net.DialTimeout("tcp", child.addr, time.Second)
+		if err != nil {
+			break // the accept queue is full: as much as can be asked for
+		}
+		flood = append(flood, c)
+	}
+	eventually(t, "accept has failed", func() bool { return child.acceptErrors(t) > 0 })
+	mustEcho(t, first, "during")
+	for _, c := range flood {
+		_ = c.Close()
+	}
+	eventually(t, "a new connection is served", func() bool {
+		c, err := net.DialTimeout("tcp", child.addr, time.Second)
+		if err != nil {
+			return false
+		}
+		defer c.Close()
+		_ = c.SetDeadline(time.Now().Add(time.Second))
+		_, err = io.WriteString(c, "new")
+		b := make([]byte, 3)
+		if err == nil {
+			_, err = io.ReadFull(c, b)
+		}
+		return err == nil && string(b) == "new"
+	})
+	mustEcho(t, first, "after")
+}
