@@ -1,0 +1,148 @@
+package admin
+
+import (
+	"errors"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"weir/internal/service"
+	"weir/internal/strictjson"
+	"weir/proxy/limit"
+)
+
+// limitsAnswer is GET /config/limits.
+type limitsAnswer struct {
+	Algorithm limit.Algorithm `json:"algorithm"`
+	Limit     int64           `json:"limit,omitempty"`
+	Window    float64         `json:"window,omitempty"`
+	Capacity  int64           `json:"capacity,omitempty"`
+	FillRate  float64         `json:"fillRate,omitempty"`
+	Version   int64           `json:"version"`
+	Source    string          `json:"source"`
+	UpdatedAt string          `json:"updatedAt"`
+	Stored    bool            `json:"stored"`
+	Pinned    bool            `json:"pinned,omitempty"`
+}
+
+func answerOf(a *Active) limitsAnswer {
+	c := a.Policy.Limit.Config()
+	return limitsAnswer{Algorithm: c.Algorithm, Limit: c.Limit, Window: c.Window, Capacity: c.Capacity, FillRate: c.FillRate,
+		Version: a.Version, Source: a.Source, UpdatedAt: a.UpdatedAt.UTC().Format(time.RFC3339Nano), Stored: a.Stored, Pinned: a.Pinned}
+}
+
+// Register adds the endpoints of the limit configuration to mux.
+func (l *Limits) Register(mux *http.ServeMux) {
+	mux.HandleFunc("GET /config/limits", func(w http.ResponseWriter, _ *http.Request) { l.answer(w, l.Active(), nil) })
+	mux.HandleFunc("POST /config/limits", l.post)
+	mux.HandleFunc("DELETE /config/limits", func(w http.ResponseWriter, _ *http.Request) {
+		a, err := l.Delete(time.Now())
+		l.answer(w, a, err)
+	})
+	mux.HandleFunc("POST /config/algorithm", l.postAlgorithm)
+	mux.HandleFunc("POST /reload", func(w http.ResponseWriter, _ *http.Request) {
+		a, err := l.Reload(time.Now())
+		l.answer(w, a, err)
+	})
+}
+
+// answer writes the configuration in force, or what was wrong.
+func (l *Limits) answer(w http.ResponseWriter, a *Active, err error) {
+	_, bad := errors.AsType[*strictjson.Error](err)
+	switch {
+	case err == nil:
+		w.Header().Set("ETag", strconv.Quote(strconv.FormatInt(a.Version, 10)))
+		service.WriteJSON(w, http.StatusOK, answerOf(a))
+	case errors.Is(err, ErrConflict):
+		service.WriteError(w, http.StatusConflict, err)
+	case bad:
+		service.WriteError(w, http.StatusBadRequest, err)
+	default:
+		service.WriteError(w, http.StatusInternalServerError, err)
+	}
+}
+
+func (l *Limits) post(w http.ResponseWriter, r *http.Request) {
+	body, ok := service.ReadBody(w, r)
+	if !ok {
+		return
+	}
+	ch := Change{Source: SourceAPI, IfMatch: -1}
+	err := strictjson.DecodeIgnoringUnknown(body, &ch.Config)
+	if err == nil {
+		ch.Pin, err = boolQuery(r, "pin")
+	}
+	if err == nil {
+		ch.IfMatch, err = ifMatch(r)
+	}
+	if err != nil {
+		l.answer(w, nil, err)
+		return
+	}
+	a, err := l.Apply(time.Now(), ch)
+	l.answer(w, a, err)
+}
+
+// ifMatch is the version of If-Match, -1 without one.
+func ifMatch(r *http.Request) (int64, error) {
+	text := r.Header.Get("If-Match")
+	if text == "" || text == "*" {
+		return -1, nil
+	}
+	version, err := strconv.ParseInt(strings.Trim(text, `"`), 10, 64)
+	if err != nil || version < 0 {
+		return 0, &strictjson.Error{Path: "If-Match", Message: "must be a version as GET /config/limits gives it, is " + strconv.Quote(text)}
+	}
+	return version, nil
+}
+
+func boolQuery(r *http.Request, name string) (bool, error) {
+	text := r.URL.Query().Get(name)
+	if text == "" {
+		return false, nil
+	}
+	v, err := strconv.ParseBool(text)
+	if err != nil {
+		return false, &strictjson.Error{Path: name, Message: "must be true or false, is " + strconv.Quote(text)}
+	}
+	return v, nil
+}
+
+func (l *Limits) postAlgorithm(w http.ResponseWriter, r *http.Request) {
+	word := r.URL.Query().Get("algorithm")
+	if word == "" {
+		var asked struct {
+			Algorithm string `json:"algorithm"`
+		}
+		body, ok := service.ReadBody(w, r)
+		if !ok {
+			return
+		}
+		if err := strictjson.Decode(body, &asked); err != nil {
+			l.answer(w, nil, err)
+			return
+		}
+		word = asked.Algorithm
+	}
+	algorithm, err := limit.ParseAlgorithm(word)
+	if err != nil {
+		l.answer(w, nil, strictjson.At("algorithm", err))
+		return
+	}
+	a, err := l.Switch(time.Now(), algorithm)
+	l.answer(w, a, err)
+}
+
+// RegisterDecisions adds GET /config/decisions/<id>. recall finds a refusal by
+// its id.
+func RegisterDecisions(mux *http.ServeMux, recall func(id string) (any, bool)) {
+	mux.HandleFunc("GET /config/decisions/{id}", func(w http.ResponseWriter, r *http.Request) {
+		found, ok := recall(r.PathValue("id"))
+		if !ok {
+			service.WriteError(w, http.StatusNotFound, errors.New("no such decision is remembered: only the latest are"))
+			return
+		}
+		service.WriteJSON(w, http.StatusOK, found)
+	})
+}

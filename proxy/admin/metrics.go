@@ -1,0 +1,56 @@
+package admin
+
+import (
+	"iter"
+
+	"weir/internal/metric"
+	"weir/proxy/limit"
+)
+
+// RegisterMetrics adds the gauges that show the configuration in force.
+func (l *Limits) RegisterMetrics(set *metric.Set) {
+	gauge := func(name, help string, of func(lim *limit.Limit) float64) {
+		set.Gauge(name, help, func() float64 { return of(&l.Active().Policy.Limit) })
+	}
+	current := func(lim *limit.Limit) float64 {
+		if lim.Algorithm() == limit.Token {
+			return lim.Rate()
+		}
+		return float64(lim.Permits())
+	}
+	gauge("ratelimiter_current_limit", "the limit in force; for token the fill rate", current)
+	gauge("rate_limit_current_limit", "the limit in force; for token the fill rate", current)
+	gauge("ratelimiter_window_seconds", "the window in force; for token 0", func(lim *limit.Limit) float64 { return lim.Window().Seconds() })
+	gauge("ratelimiter_bucket_capacity", "the token bucket's capacity; 0 with another algorithm", func(lim *limit.Limit) float64 {
+		return float64(lim.Config().Capacity)
+	})
+	gauge("ratelimiter_token_fill_rate", "the token bucket's fill rate; 0 with another algorithm", func(lim *limit.Limit) float64 {
+		return lim.Config().FillRate
+	})
+	set.Gauges("rate_limit_algorithm", "1 for the algorithm in force", l.algorithms())
+}
+
+func (l *Limits) algorithms() iter.Seq2[string, float64] {
+	return func(yield func(string, float64) bool) {
+		for _, a := range limit.Algorithms() {
+			inForce := 0.0
+			if a == l.Policy().Limit.Algorithm() {
+				inForce = 1
+			}
+			if !yield(metric.Labels("algorithm", a.String()), inForce) {
+				return
+			}
+		}
+	}
+}
+
+// RegisterMode adds ratelimiter_mode with the mode that is in force for good.
+func RegisterMode(set *metric.Set, mode string) {
+	for _, m := range []string{"normal", "failopen", "local", "closed"} {
+		inForce := 0.0
+		if m == mode {
+			inForce = 1
+		}
+		set.Gauge("ratelimiter_mode"+metric.Labels("type", m), "1 for the mode in force", func() float64 { return inForce })
+	}
+}

@@ -1,0 +1,191 @@
+// Package config is the proxy's settings: what there is, what it means, and
+// what is allowed.
+package config
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"net/url"
+	"runtime"
+	"strings"
+	"time"
+
+	"weir/internal/http1"
+	"weir/internal/loop"
+	"weir/internal/service"
+	"weir/proxy/limit"
+	"weir/proxy/session"
+	"weir/proxy/upstream"
+)
+
+// Config is the settings as given.
+type Config struct {
+	Targets []string // host:port
+	Balance upstream.Balance
+	Limit   limit.Config
+
+	EventLoops     int
+	ConnectionsMax int
+	KeysMax        int
+
+	TargetConnsMax int
+	TargetIdle     time.Duration
+	DrainTimeout   time.Duration
+
+	hostHeader  string
+	rateFields  string
+	algorithm   string
+	limit       int
+	capacity    int
+	headBytes   int64
+	fields      int
+	bodyMax     int64
+	bodyBuffer  int64
+	headTime    time.Duration
+	bodyTime    time.Duration
+	idleTime    time.Duration
+	connectTime time.Duration
+	targetTime  time.Duration
+	writeStall  time.Duration
+	trusted     []netip.Prefix
+}
+
+// Bounds that many settings share.
+const (
+	timeMax = 24 * time.Hour
+)
+
+// Register adds the settings to s; afterwards, and after s has been parsed, c
+// holds them.
+func (c *Config) Register(s *service.Settings) {
+	s.Func("TARGET_URL", "http://127.0.0.1:8081", "base URLs of the targets, comma separated, without path",
+		"http://host:port, comma separated", c.setTargets)
+	s.Func("TARGET_BALANCE", "p2c", "how requests are dealt out to several targets", "p2c, round_robin, least_inflight",
+		func(word string) (err error) { c.Balance, err = upstream.ParseBalance(word); return err })
+	s.Enum(&c.hostHeader, "HOST_HEADER", "preserve", []string{"preserve", "target"}, "the Host that the target sees: the client's or its own")
+	s.Func("TRUSTED_PROXIES", "", "networks whose X-Forwarded fields are believed", "CIDRs, comma separated: 10.0.0.0/8,::1/128", c.setTrusted)
+
+	s.Enum(&c.algorithm, "RATE_LIMIT_ALGORITHM", "fixed", []string{"fixed", "sliding", "token"}, "how the global limit counts")
+	s.Int(&c.limit, "RATE_LIMIT_LIMIT", 100, 1, 1<<53, "requests per window (fixed, sliding)")
+	s.Float(&c.Limit.Window, "RATE_LIMIT_WINDOW", 1, 0.000001, 100*365*24*3600, "the window in seconds (fixed, sliding)")
+	s.Int(&c.capacity, "RATE_LIMIT_CAPACITY", 100, 1, 1<<53, "tokens that the bucket holds (token)")
+	s.Float(&c.Limit.FillRate, "RATE_LIMIT_FILL_RATE", 100, 0.000001, 1e9, "tokens per second (token)")
+	s.Enum(&c.rateFields, "RATE_LIMIT_HEADERS", "both", []string{"off", "legacy", "standard", "both"},
+		"rate limit fields of answers: X-RateLimit-* (legacy), RateLimit and RateLimit-Policy (standard)")
+	s.Int(&c.KeysMax, "KEYS_MAX", 10_000_000, 1, 1<<31-1, "keys that the simulated Redis holds")
+
+	s.Int(&c.EventLoops, "EVENT_LOOPS", runtime.NumCPU(), 1, 1024, "event loops")
+	s.Int(&c.ConnectionsMax, "MAX_CONNECTIONS", 0, 0, 1<<24, "clients' connections at a time; 0: half of what RLIMIT_NOFILE allows")
+	s.Int(&c.TargetConnsMax, "TARGET_MAX_CONNECTIONS", 1024, 1, 1<<20, "connections to each target")
+	s.Bytes(&c.headBytes, "HEAD_MAX_BYTES", 16<<10, 1<<10, 1<<20, "a request's head; beyond: 431")
+	s.Int(&c.fields, "FIELDS_MAX", 100, 1, 10000, "field lines of a request; beyond: 431")
+	s.Bytes(&c.bodyMax, "BODY_MAX_BYTES", 0, 0, 1<<50, "a request's body; beyond: 413; 0: as much as is buffered")
+	s.Bytes(&c.bodyBuffer, "BODY_BUFFER_BYTES", 256<<10, 1<<10, 1<<30, "a body that is buffered, in either direction; beyond: 413 or 502")
+	s.Duration(&c.headTime, "HEAD_TIMEOUT", 10*time.Second, time.Millisecond, timeMax, "for a whole request head; then 408")
+	s.Duration(&c.bodyTime, "BODY_TIMEOUT", 15*time.Second, time.Millisecond, timeMax, "for the next piece of a request's body; then 408")
+	s.Duration(&c.idleTime, "IDLE_TIMEOUT", 60*time.Second, time.Millisecond, timeMax, "of a client's connection between requests")
+	s.Duration(&c.writeStall, "WRITE_TIMEOUT", 15*time.Second, time.Millisecond, timeMax, "without the client taking a byte of its answer")
+	s.Duration(&c.connectTime, "TARGET_CONNECT_TIMEOUT", time.Second, time.Millisecond, timeMax, "to connect to a target; then 504")
+	s.Duration(&c.targetTime, "TARGET_TIMEOUT", 10*time.Second, time.Millisecond, timeMax, "for a target's whole answer; then 504")
+	s.Duration(&c.TargetIdle, "TARGET_IDLE_TIMEOUT", 30*time.Second, time.Millisecond, timeMax, "of a connection to a target; keep it below the target's own")
+	s.Duration(&c.DrainTimeout, "DRAIN_TIMEOUT", 30*time.Second, 0, timeMax, "for what is under way when the proxy ends")
+}
+
+func (c *Config) setTargets(text string) error {
+	c.Targets = nil
+	for part := range strings.SplitSeq(text, ",") {
+		addr, err := targetAddr(strings.TrimSpace(part))
+		if err != nil {
+			return err
+		}
+		c.Targets = append(c.Targets, addr)
+	}
+	return nil
+}
+
+// targetAddr is the host:port of a target's URL.
+func targetAddr(text string) (string, error) {
+	u, err := url.Parse(text)
+	switch {
+	case err != nil || u.Host == "":
+		return "", fmt.Errorf("%q is not a URL", text)
+	case u.Scheme == "https":
+		return "", fmt.Errorf("%q: https targets are not supported yet", text)
+	case u.Scheme != "http":
+		return "", fmt.Errorf("%q does not begin with http://", text)
+	case u.Path != "" && u.Path != "/" || u.RawQuery != "" || u.Fragment != "" || u.User != nil:
+		return "", fmt.Errorf("%q has more than host and port", text)
+	}
+	port := u.Port()
+	if port == "" {
+		port = "80"
+	}
+	return net.JoinHostPort(u.Hostname(), port), nil
+}
+
+func (c *Config) setTrusted(text string) error {
+	c.trusted = nil
+	if text == "" {
+		return nil
+	}
+	for part := range strings.SplitSeq(text, ",") {
+		p, err := netip.ParsePrefix(strings.TrimSpace(part))
+		if err != nil {
+			return fmt.Errorf("%q is not a CIDR", part)
+		}
+		c.trusted = append(c.trusted, p)
+	}
+	return nil
+}
+
+// Complete checks what settings mean together. The error is a
+// *service.SettingError.
+func (c *Config) Complete() error {
+	algorithm, err := limit.ParseAlgorithm(c.algorithm)
+	if err != nil {
+		return &service.SettingError{Name: "RATE_LIMIT_ALGORITHM", Value: c.algorithm, Problem: err.Error()}
+	}
+	c.Limit.Algorithm = algorithm
+	c.Limit.Limit, c.Limit.Capacity = int64(c.limit), int64(c.capacity)
+	faults, ok := errors.AsType[limit.Faults](c.Limit.Validate())
+	if !ok {
+		return nil
+	}
+	f := faults[0]
+	name := map[string]string{"limit": "RATE_LIMIT_LIMIT", "window": "RATE_LIMIT_WINDOW",
+		"capacity": "RATE_LIMIT_CAPACITY", "fillRate": "RATE_LIMIT_FILL_RATE"}[f.Path]
+	value := map[string]any{"limit": c.limit, "window": c.Limit.Window, "capacity": c.capacity, "fillRate": c.Limit.FillRate}[f.Path]
+	return &service.SettingError{Name: name, Value: fmt.Sprint(value), Problem: f.Message}
+}
+
+// Session is the settings of the data path.
+func (c *Config) Session() session.Settings {
+	return session.Settings{
+		Head:           http1.Limits{HeadBytes: int(c.headBytes), Fields: c.fields},
+		ResponseHead:   http1.Limits{HeadBytes: 32 << 10, Fields: 200},
+		BodyBytesMax:   c.bodyMax,
+		BufferBytesMax: c.bodyBuffer,
+		HeadTimeout:    c.headTime,
+		BodyTimeout:    c.bodyTime,
+		IdleTimeout:    c.idleTime,
+		ConnectTimeout: c.connectTime,
+		TargetTimeout:  c.targetTime,
+		DrainGrace:     drainGrace,
+		TargetHost:     c.Targets[0],
+		PreserveHost:   c.hostHeader == "preserve",
+		TrustedProxies: c.trusted,
+		LegacyFields:   c.rateFields == "both" || c.rateFields == "legacy",
+		StandardFields: c.rateFields == "both" || c.rateFields == "standard",
+	}
+}
+
+// drainGrace is how long an idle connection lives when the proxy drains: a
+// request that is on its way is still answered.
+const drainGrace = 200 * time.Millisecond
+
+// Loop is the settings of the event loops.
+func (c *Config) Loop() loop.Config {
+	return loop.Config{Loops: c.EventLoops, ConnectionsMax: c.ConnectionsMax, WriteStall: c.writeStall, DialsMax: 256}
+}

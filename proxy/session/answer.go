@@ -1,0 +1,69 @@
+package session
+
+import (
+	"time"
+
+	"weir/internal/http1"
+)
+
+// malformed answers what cannot be read as a request, or must not be passed
+// on. Where the next request begins is unknown, so the connection closes.
+func (s *Session) malformed(now time.Time, err error) {
+	reason := "the request is malformed"
+	if e, ok := err.(*http1.Error); ok {
+		reason = e.Reason
+	}
+	s.fail(now, http1.StatusOf(err), reason)
+}
+
+// fail answers with an error of the proxy's own and closes: something of the
+// request may be unread.
+func (s *Session) fail(now time.Time, status int, reason string) {
+	s.x.keepAlive = false
+	s.x.outcome.Began = s.began
+	s.answerError(now, status, reason)
+	s.fx.Close = CloseLinger
+}
+
+// answerError answers with a small JSON body. It never repeats bytes of client
+// or target.
+func (s *Session) answerError(now time.Time, status int, reason string) {
+	body := append(s.env.body[:0], `{"error":"`...)
+	body = append(body, reason...)
+	body = append(body, "\"}\n"...)
+	s.env.body = body
+	extra := s.env.appendDate(s.env.extra[:0], now)
+	if status == 503 {
+		extra = append(extra, "Retry-After: 1\r\n"...)
+	}
+	if status == 405 {
+		extra = append(extra, "Allow: GET, HEAD, POST, PUT, DELETE, PATCH, OPTIONS\r\n"...)
+	}
+	s.env.extra = extra
+	s.finish(now, http1.Answer{Status: status, ContentType: "application/json", Body: body, Extra: extra})
+}
+
+// finish sends an answer of our own and ends the exchange.
+func (s *Session) finish(now time.Time, a http1.Answer) {
+	a.Head = s.x.outcome.Method == http1.HEAD
+	a.Close = !s.x.keepAlive
+	if s.x.keepAlive && s.x.minor == 0 {
+		a.Extra = append(a.Extra, "Connection: keep-alive\r\n"...)
+		s.env.extra = a.Extra
+	}
+	s.env.out = http1.AppendAnswer(s.env.out, a)
+	s.ended(now, a.Status)
+}
+
+// ended closes the books on the exchange; the connection goes on or closes.
+func (s *Session) ended(now time.Time, status int) {
+	s.x.outcome.Status = status
+	s.env.Report(now, &s.x.outcome)
+	keepAlive := s.x.keepAlive && !s.x.mustClose
+	s.over()
+	if !keepAlive {
+		s.close(CloseDrained)
+		return
+	}
+	s.rest(now)
+}

@@ -1,0 +1,172 @@
+package session
+
+import (
+	"net/netip"
+	"time"
+
+	"weir/internal/http1"
+	"weir/proxy/limit"
+	"weir/proxy/store"
+)
+
+// Settings are the bounds and times of all sessions.
+//
+// Immutable after New.
+type Settings struct {
+	Head         http1.Limits // of requests
+	ResponseHead http1.Limits
+
+	BodyBytesMax   int64 // request bodies, 0: any (contracts: BODY_MAX_BYTES)
+	BufferBytesMax int64 // of a body that is collected, in either direction
+
+	HeadTimeout    time.Duration // for a whole head
+	BodyTimeout    time.Duration // for the next piece of a body
+	IdleTimeout    time.Duration // between exchanges
+	ConnectTimeout time.Duration // until a connection to a target is there
+	TargetTimeout  time.Duration // until the target's answer is complete
+	DrainGrace     time.Duration // how long idle connections live when draining
+
+	// TargetHost is the target's own host and port. It is sent as Host unless
+	// PreserveHost says that the client's is; a request older than HTTP/1.1
+	// may have none.
+	TargetHost   string
+	PreserveHost bool
+	// TrustedProxies are the clients whose X-Forwarded fields are believed.
+	TrustedProxies []netip.Prefix
+	// LegacyFields and StandardFields say which rate limit fields answers
+	// carry: X-RateLimit-*, and RateLimit and RateLimit-Policy.
+	LegacyFields, StandardFields bool
+}
+
+// A Policy is what the limiter enforces. It is replaced whole.
+//
+// Immutable after New.
+type Policy struct {
+	// Rule is the id of the one global rule.
+	Rule string
+	// Limit is what the rule allows.
+	Limit limit.Limit
+	// Quota and Window describe it in RateLimit-Policy: q and w
+	// (draft-ietf-httpapi-ratelimit-headers-10 section 3).
+	Quota, Window int64
+}
+
+// An Env is what the sessions of one loop share: settings, ways to ask and to
+// report, and memory that is used again and again.
+//
+// Owned by its loop.
+type Env struct {
+	Settings *Settings
+	// Policy is the policy in force now.
+	Policy func() *Policy
+	// Ask has the store decide. It returns true when ans holds the answer
+	// already; otherwise HandleAnswer follows.
+	Ask func(now time.Time, s *Session, ask *store.Ask, ans *store.Answer) bool
+	// Report is told once of every request answered, or given up.
+	Report func(now time.Time, o *Outcome)
+	// Refused is told of every refusal and names it: the decision id.
+	Refused func(now time.Time, r *Refusal) (id []byte)
+
+	head     http1.Head
+	response http1.Head
+	ask      store.Ask
+	answer   store.Answer
+	out      []byte   // for the client, until the effects are done
+	free     [][]byte // buffers of exchanges that are over
+	body     []byte   // scratch for bodies of small answers
+	extra    []byte   // scratch for their fields
+	date     []byte   // the Date field line of second dateAt
+	dateAt   int64
+}
+
+// An Outcome is what became of one request.
+type Outcome struct {
+	Method    http1.Method
+	Decision  Decision
+	Algorithm limit.Algorithm // that decided; only with a decision
+	Rule      string
+	Status    int       // answered; 0 when the client left before
+	Began     time.Time // the first byte was read
+	Sent      time.Time // written to the target; zero when it was not
+	Fault     Fault     // why the target did not answer
+	Retried   bool
+}
+
+// A Refusal is what the client was told by a 429.
+type Refusal struct {
+	Rule      string
+	Algorithm limit.Algorithm
+	Client    netip.Addr
+	limit.Decision
+}
+
+// A Decision is the limiter's, as far as one was made.
+type Decision uint8
+
+const (
+	Undecided Decision = iota // own endpoints, malformed requests
+	Forwarded
+	Rejected
+)
+
+// A Fault is why a target gave no usable answer.
+type Fault uint8
+
+const (
+	FaultNone        Fault = iota
+	FaultRefused           // the connection was refused
+	FaultConnect           // connecting failed otherwise
+	FaultConnectTime       // connecting took too long
+	FaultBusy              // no place to wait for a connection
+	FaultClosed            // closed or reset before the answer was complete
+	FaultTimeout           // no complete answer in time
+	FaultGarbled           // the answer is not HTTP as it should be
+	FaultTooLarge          // the answer's body is beyond the bound
+	faultCount
+)
+
+// Faults is how many kinds of Fault there are.
+const Faults = int(faultCount)
+
+// String is the fault's name in metrics.
+func (f Fault) String() string {
+	return [...]string{"none", "connect_refused", "connect_failed", "connect_timeout", "busy",
+		"closed", "timeout", "bad_response", "too_large"}[f]
+}
+
+// buffersKept bounds the free buffers of a loop, bufferKeptMax the size of one
+// that is kept: one large body must not stay in memory for ever.
+const (
+	buffersKept   = 256
+	bufferKeptMax = 16 << 10
+)
+
+// take returns an empty buffer.
+func (e *Env) take() []byte {
+	n := len(e.free)
+	if n == 0 {
+		return make([]byte, 0, 1024)
+	}
+	b := e.free[n-1]
+	e.free = e.free[:n-1]
+	return b
+}
+
+// give takes a buffer back that nobody uses any more.
+func (e *Env) give(b []byte) {
+	if cap(b) == 0 || cap(b) > bufferKeptMax || len(e.free) >= buffersKept {
+		return
+	}
+	e.free = append(e.free, b[:0])
+}
+
+// appendDate appends the Date field line (RFC 9110 section 6.6.1).
+func (e *Env) appendDate(dst []byte, now time.Time) []byte {
+	if second := now.Unix(); second != e.dateAt || e.date == nil {
+		e.dateAt = second
+		e.date = append(e.date[:0], "Date: "...)
+		e.date = now.UTC().AppendFormat(e.date, "Mon, 02 Jan 2006 15:04:05 GMT")
+		e.date = append(e.date, "\r\n"...)
+	}
+	return append(dst, e.date...)
+}

@@ -1,0 +1,68 @@
+package session
+
+import (
+	"strconv"
+	"time"
+
+	"weir/internal/http1"
+)
+
+// A Reply is an own endpoint's answer.
+type Reply struct {
+	Status int
+	Fields [][2]string
+	Body   []byte
+}
+
+// beginOwn starts a request to an own endpoint: its head is written anew, with
+// the length to follow when the body is known.
+func (s *Session) beginOwn(now time.Time) {
+	h := &s.env.head
+	s.state = stateOwnBody
+	if h.Length > s.bodyMax() {
+		s.fail(now, 413, bodyTooLarge)
+		return
+	}
+	dst := http1.AppendForwardLine(s.env.take(), h)
+	dst = http1.AppendField(dst, "Host", h.Host)
+	for i := range h.Fields {
+		if f := &h.Fields[i]; !f.Hop && f.ID != http1.FieldExpect {
+			dst = http1.AppendFieldLine(dst, *f)
+		}
+	}
+	s.x.request = dst
+	s.deadline = now.Add(s.env.Settings.BodyTimeout)
+	s.x.response = s.env.take()
+	s.continueBody()
+}
+
+// endOwn passes the request on. The body has been collected behind the head;
+// its length goes between the two.
+func (s *Session) endOwn(time.Time) {
+	head := len(s.x.request) - int(s.x.collected)
+	body := append(s.x.response[:0], s.x.request[head:]...)
+	s.x.request = append(s.x.request[:head], "Content-Length: "...)
+	s.x.request = strconv.AppendInt(s.x.request, s.x.collected, 10)
+	s.x.request = append(s.x.request, "\r\n\r\n"...)
+	s.x.request = append(s.x.request, body...)
+	s.x.response = body
+	s.state = stateOwn
+	s.deadline = time.Time{}
+	s.fx.Own = s.x.request
+}
+
+// HandleOwn is told an own endpoint's answer. It does nothing when the client
+// has gone.
+func (s *Session) HandleOwn(now time.Time, r *Reply) {
+	if s.state != stateOwn {
+		return
+	}
+	extra := s.env.appendDate(s.env.extra[:0], now)
+	for _, f := range r.Fields {
+		if f[0] != "Content-Length" && f[0] != "Date" {
+			extra = http1.AppendFieldString(extra, f[0], f[1])
+		}
+	}
+	s.env.extra = extra
+	s.finish(now, http1.Answer{Status: r.Status, Body: r.Body, Extra: extra})
+}

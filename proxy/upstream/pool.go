@@ -1,0 +1,209 @@
+// Package upstream keeps the books on connections to targets: which are idle,
+// how many are open or being dialled, who waits for one, and which target the
+// next request goes to. It opens and closes nothing itself: it is told what
+// happened and says what to do.
+//
+// Every loop has pools of its own, so that a request never changes its thread.
+package upstream
+
+// A Waiter stands in the line for a connection.
+//
+// Owned by its loop.
+type Waiter[W any] struct {
+	// Value is who waits.
+	Value W
+
+	next, prev *Waiter[W]
+	line       *line[W]
+}
+
+// Waiting reports whether the waiter stands in a line.
+func (w *Waiter[W]) Waiting() bool { return w.line != nil }
+
+// A Pool keeps the connections (C) of one loop to one target, and the line of
+// those (W) who wait for one. Idle connections are used last in, first out, so
+// that the rest can grow old and be closed.
+//
+// Owned by its loop.
+type Pool[C comparable, W any] struct {
+	most    int // connections, open or being dialled
+	waitMax int // waiters
+
+	idle    []C
+	busy    int
+	dialing int
+	line    line[W] // waits for any connection
+	fresh   line[W] // waits for a new one
+}
+
+// NewPool returns a Pool of at most most connections and waitMax waiters.
+func NewPool[C comparable, W any](most, waitMax int) *Pool[C, W] {
+	p := &Pool[C, W]{most: most, waitMax: waitMax}
+	p.line.init()
+	p.fresh.init()
+	return p
+}
+
+// A Grant is the answer to Acquire.
+type Grant uint8
+
+const (
+	// Ready: here is an idle connection; it is busy now.
+	Ready Grant = iota
+	// Wait: the waiter stands in line.
+	Wait
+	// WaitAndDial: likewise, and one more connection is to be dialled.
+	WaitAndDial
+	// Full: there is no place in the line.
+	Full
+)
+
+// Acquire asks for a connection for w. fresh refuses one that has served
+// before: such a one has just failed.
+func (p *Pool[C, W]) Acquire(w *Waiter[W], fresh bool) (c C, g Grant) {
+	if n := len(p.idle); n > 0 && !fresh {
+		c = p.idle[n-1]
+		p.idle = p.idle[:n-1]
+		p.busy++
+		return c, Ready
+	}
+	if p.line.count+p.fresh.count >= p.waitMax {
+		return c, Full
+	}
+	if fresh {
+		p.fresh.add(w)
+	} else {
+		p.line.add(w)
+	}
+	if p.wantsDial() {
+		p.dialing++
+		return c, WaitAndDial
+	}
+	return c, Wait
+}
+
+// wantsDial: somebody waits for whom no dial is under way, and there is room.
+// Who needs a fresh connection gets one beyond the bound: it takes the place
+// of the one that failed.
+func (p *Pool[C, W]) wantsDial() bool {
+	if p.dialing < p.fresh.count {
+		return true
+	}
+	return p.dialing < p.line.count+p.fresh.count && p.Open()+p.dialing < p.most
+}
+
+// Release takes a busy connection back that can serve again. When somebody
+// waits it is busy again with the waiter returned; otherwise it is idle and
+// the waiter nil.
+func (p *Pool[C, W]) Release(c C) *Waiter[W] {
+	if w := p.line.first(); w != nil {
+		w.leave()
+		return w
+	}
+	p.busy--
+	p.idle = append(p.idle, c)
+	return nil
+}
+
+// Dialled takes in a new connection. It is busy with the waiter returned, or
+// idle when nobody waits any more.
+func (p *Pool[C, W]) Dialled(c C) *Waiter[W] {
+	p.dialing--
+	w := p.fresh.first()
+	if w == nil {
+		w = p.line.first()
+	}
+	if w == nil {
+		p.idle = append(p.idle, c)
+		return nil
+	}
+	w.leave()
+	p.busy++
+	return w
+}
+
+// DialFailed is told that a dial has come to nothing. It returns the waiter
+// that is to be told, if any; others have dials of their own under way, or get
+// them now: dial says that one more is to be started.
+func (p *Pool[C, W]) DialFailed() (w *Waiter[W], dial bool) {
+	p.dialing--
+	if w = p.fresh.first(); w == nil {
+		w = p.line.first()
+	}
+	if w != nil {
+		w.leave()
+	}
+	return w, p.dialMore()
+}
+
+// Lost is told that a connection is gone: a busy one, or an idle one, which is
+// taken out. dial says that one is to be dialled in its place, for somebody
+// who waits.
+func (p *Pool[C, W]) Lost(c C) (dial bool) {
+	for i := len(p.idle) - 1; i >= 0; i-- {
+		if p.idle[i] == c {
+			p.idle = append(p.idle[:i], p.idle[i+1:]...)
+			return p.dialMore()
+		}
+	}
+	p.busy--
+	return p.dialMore()
+}
+
+func (p *Pool[C, W]) dialMore() bool {
+	if !p.wantsDial() {
+		return false
+	}
+	p.dialing++
+	return true
+}
+
+// Cancel takes w out of the line.
+func (p *Pool[C, W]) Cancel(w *Waiter[W]) {
+	if w.line != nil {
+		w.leave()
+	}
+}
+
+// Open is how many connections there are.
+func (p *Pool[C, W]) Open() int { return len(p.idle) + p.busy }
+
+// Idle, Busy and Connecting are how many there are of each kind.
+func (p *Pool[C, W]) Idle() int       { return len(p.idle) }
+func (p *Pool[C, W]) Busy() int       { return p.busy }
+func (p *Pool[C, W]) Connecting() int { return p.dialing }
+
+// InFlight is how many requests are at the target or wait for it.
+func (p *Pool[C, W]) InFlight() int { return p.busy + p.line.count + p.fresh.count }
+
+// line is a first in, first out list of waiters.
+type line[W any] struct {
+	head  Waiter[W]
+	count int
+}
+
+func (l *line[W]) init() { l.head.next, l.head.prev = &l.head, &l.head }
+
+func (l *line[W]) add(w *Waiter[W]) {
+	if w.line != nil {
+		panic("bug: a waiter stands in two lines")
+	}
+	w.prev, w.next = l.head.prev, &l.head
+	w.prev.next, l.head.prev = w, w
+	w.line = l
+	l.count++
+}
+
+func (l *line[W]) first() *Waiter[W] {
+	if l.count == 0 {
+		return nil
+	}
+	return l.head.next
+}
+
+func (w *Waiter[W]) leave() {
+	w.prev.next, w.next.prev = w.next, w.prev
+	w.next, w.prev = nil, nil
+	w.line.count--
+	w.line = nil
+}

@@ -1,0 +1,223 @@
+package wire
+
+import (
+	"iter"
+	"strconv"
+	"sync/atomic"
+	"time"
+
+	"weir/internal/http1"
+	"weir/internal/metric"
+	"weir/proxy/limit"
+	"weir/proxy/session"
+	"weir/proxy/store"
+)
+
+// statusMax is beyond the largest status that is counted.
+const statusMax = 600
+
+// counts is what one loop counts. Nothing else writes to it, so an atomic add
+// never waits; a scrape sums the loops.
+type counts struct {
+	forwarded, rejected metric.Counter
+	byAlgorithm         [8]metric.Counter
+	byMethodStatus      [16][statusMax]metric.Counter
+	faults              [session.Faults]metric.Counter
+	retries             metric.Counter
+	decisions           metric.Counter
+
+	forwardedTime, rejectedTime     *metric.Histogram
+	forwardedDecide, rejectedDecide *metric.Histogram
+	forwardedMax, rejectedMax       metric.Max
+	upstreamTime                    *metric.Histogram
+
+	idle, busy, connecting atomic.Int64
+}
+
+func newCounts() *counts {
+	return &counts{
+		forwardedTime: metric.NewHistogram(metric.Latency()), rejectedTime: metric.NewHistogram(metric.Latency()),
+		forwardedDecide: metric.NewHistogram(metric.Decision()), rejectedDecide: metric.NewHistogram(metric.Decision()),
+		upstreamTime: metric.NewHistogram(metric.Latency()),
+	}
+}
+
+// ask has the simulated Redis decide, on the spot, and measures it.
+func (s *side) ask(now time.Time, _ *session.Session, ask *store.Ask, ans *store.Answer) bool {
+	began := time.Now()
+	s.front.cfg.Table.Take(now, ask, ans)
+	took := time.Since(began)
+	c := s.counts
+	c.decisions.Inc()
+	if ans.Granted > 0 {
+		c.forwardedDecide.Observe(took)
+		c.forwardedMax.Observe(now, took)
+		return true
+	}
+	c.rejectedDecide.Observe(took)
+	c.rejectedMax.Observe(now, took)
+	return true
+}
+
+// report counts a request that is over.
+func (s *side) report(now time.Time, o *session.Outcome) {
+	c := s.counts
+	switch o.Decision {
+	case session.Forwarded:
+		c.forwarded.Inc()
+		c.byAlgorithm[o.Algorithm].Inc()
+		c.forwardedTime.Observe(now.Sub(o.Began))
+	case session.Rejected:
+		c.rejected.Inc()
+		c.byAlgorithm[o.Algorithm].Inc()
+		c.rejectedTime.Observe(now.Sub(o.Began))
+	}
+	if o.Status > 0 && o.Status < statusMax {
+		c.byMethodStatus[o.Method][o.Status].Inc()
+	}
+	if o.Fault != session.FaultNone {
+		c.faults[o.Fault].Inc()
+	} else if !o.Sent.IsZero() && o.Status > 0 {
+		c.upstreamTime.Observe(now.Sub(o.Sent))
+	}
+	if o.Retried {
+		c.retries.Inc()
+	}
+}
+
+// sum adds one count over all loops.
+func (f *Front) sum(of func(c *counts) uint64) (n uint64) {
+	for _, s := range f.sides {
+		n += of(s.counts)
+	}
+	return n
+}
+
+// Register adds the proxy's metrics to set.
+func (f *Front) Register(set *metric.Set) {
+	counter := func(name, help string, of func(c *counts) uint64) {
+		set.Counter(name, help, func() uint64 { return f.sum(of) })
+	}
+	const requests = "requests that reached a decision"
+	counter(`ratelimiter_requests_total{decision="forwarded"}`, requests, func(c *counts) uint64 { return c.forwarded.Load() })
+	counter(`ratelimiter_requests_total{decision="rejected"}`, requests, func(c *counts) uint64 { return c.rejected.Load() })
+	for _, a := range limit.Algorithms() {
+		counter(`ratelimiter_requests_by_algorithm_total`+metric.Labels("algorithm", a.String()),
+			"requests by the algorithm of the rule that decided", func(c *counts) uint64 { return c.byAlgorithm[a].Load() })
+	}
+	f.registerTimes(set)
+	set.Counters("ratelimiter_responses_total", "answers to clients by status code", f.responses())
+	set.Counters("ratelimiter_requests_by_method_total", "answers to clients by method and status code", f.byMethod())
+	set.Counters("ratelimiter_rule_decisions_total", "decisions by rule", f.byRule())
+	counter("ratelimiter_store_commands_total", "commands that the store was given", func(c *counts) uint64 { return c.decisions.Load() })
+	counter("ratelimiter_store_decisions_total", "decisions that the store made", func(c *counts) uint64 { return c.decisions.Load() })
+	f.registerUpstream(set)
+	set.Gauge("ratelimiter_client_connections", "open connections of clients", func() float64 { return float64(f.group.Stats().Open) })
+	set.Counter("ratelimiter_client_connections_refused_total", "connections closed at once: too many are open",
+		func() uint64 { return f.group.Stats().Refused })
+	set.Counter("ratelimiter_accept_errors_total", "failures to accept a connection", func() uint64 { return f.group.Stats().AcceptErrors })
+	set.Counter("ratelimiter_panics_total", "faults of the proxy itself that closed a connection", func() uint64 { return f.group.Stats().Panics })
+	set.Gauge("ratelimiter_store_keys", "keys in the simulated Redis", func() float64 { return float64(f.cfg.Table.Stats().Keys) })
+}
+
+// registerTimes adds the histograms and maxima.
+func (f *Front) registerTimes(set *metric.Set) {
+	parts := func(of func(c *counts) *metric.Histogram) (hs []*metric.Histogram) {
+		for _, s := range f.sides {
+			hs = append(hs, of(s.counts))
+		}
+		return hs
+	}
+	largest := func(of func(c *counts) *metric.Max) func() float64 {
+		return func() float64 {
+			var most time.Duration
+			for _, s := range f.sides {
+				most = max(most, of(s.counts).Read(time.Now()))
+			}
+			return most.Seconds()
+		}
+	}
+	const request = "from the first byte read to the last byte written"
+	set.Histogram(`ratelimiter_request_duration_seconds{decision="forwarded"}`, request, parts(func(c *counts) *metric.Histogram { return c.forwardedTime })...)
+	set.Histogram(`ratelimiter_request_duration_seconds{decision="rejected"}`, request, parts(func(c *counts) *metric.Histogram { return c.rejectedTime })...)
+	const decide = "how long passing the limiter took"
+	set.Histogram(`ratelimiter_decision_duration_seconds{decision="forwarded"}`, decide, parts(func(c *counts) *metric.Histogram { return c.forwardedDecide })...)
+	set.Histogram(`ratelimiter_decision_duration_seconds{decision="rejected"}`, decide, parts(func(c *counts) *metric.Histogram { return c.rejectedDecide })...)
+	const longest = "the longest that passing the limiter took in the last minute"
+	set.Gauge(`ratelimiter_decision_duration_seconds_max{decision="forwarded"}`, longest, largest(func(c *counts) *metric.Max { return &c.forwardedMax }))
+	set.Gauge(`ratelimiter_decision_duration_seconds_max{decision="rejected"}`, longest, largest(func(c *counts) *metric.Max { return &c.rejectedMax }))
+	set.Histogram("ratelimiter_upstream_response_duration_seconds", "from sending a request to the target to its complete answer",
+		parts(func(c *counts) *metric.Histogram { return c.upstreamTime })...)
+}
+
+func (f *Front) registerUpstream(set *metric.Set) {
+	gauge := func(name, help string, of func(c *counts) int64) {
+		set.Gauge(name, help, func() float64 {
+			n := int64(0)
+			for _, s := range f.sides {
+				n += of(s.counts)
+			}
+			return float64(n)
+		})
+	}
+	gauge("ratelimiter_upstream_in_flight", "requests at the targets", func(c *counts) int64 { return c.busy.Load() })
+	const conns = "connections to targets"
+	gauge(`ratelimiter_upstream_connections{state="idle"}`, conns, func(c *counts) int64 { return c.idle.Load() })
+	gauge(`ratelimiter_upstream_connections{state="busy"}`, conns, func(c *counts) int64 { return c.busy.Load() })
+	gauge(`ratelimiter_upstream_connections{state="connecting"}`, conns, func(c *counts) int64 { return c.connecting.Load() })
+	for k := session.FaultNone + 1; int(k) < session.Faults; k++ {
+		set.Counter("ratelimiter_upstream_errors_total"+metric.Labels("kind", k.String()), "requests that a target did not answer",
+			func() uint64 { return f.sum(func(c *counts) uint64 { return c.faults[k].Load() }) })
+	}
+	set.Counter("ratelimiter_upstream_retries_total", "requests sent once more on a fresh connection",
+		func() uint64 { return f.sum(func(c *counts) uint64 { return c.retries.Load() }) })
+}
+
+func (f *Front) responses() iter.Seq2[string, uint64] {
+	return func(yield func(string, uint64) bool) {
+		for status := range statusMax {
+			n := f.sum(func(c *counts) (n uint64) {
+				for m := range c.byMethodStatus {
+					n += c.byMethodStatus[m][status].Load()
+				}
+				return n
+			})
+			if n > 0 && !yield(metric.Labels("code", strconv.Itoa(status)), n) {
+				return
+			}
+		}
+	}
+}
+
+func (f *Front) byMethod() iter.Seq2[string, uint64] {
+	return func(yield func(string, uint64) bool) {
+		for m := range len(counts{}.byMethodStatus) {
+			for status := range statusMax {
+				n := f.sum(func(c *counts) uint64 { return c.byMethodStatus[m][status].Load() })
+				if n == 0 {
+					continue
+				}
+				if !yield(metric.Labels("method", methodLabel(http1.Method(m)), "code", strconv.Itoa(status)), n) {
+					return
+				}
+			}
+		}
+	}
+}
+
+func methodLabel(m http1.Method) string {
+	if m == http1.MethodOther {
+		return "other"
+	}
+	return m.String()
+}
+
+func (f *Front) byRule() iter.Seq2[string, uint64] {
+	return func(yield func(string, uint64) bool) {
+		rule := f.cfg.Policy().Rule
+		if !yield(metric.Labels("rule", rule, "decision", "forwarded"), f.sum(func(c *counts) uint64 { return c.forwarded.Load() })) {
+			return
+		}
+		yield(metric.Labels("rule", rule, "decision", "rejected"), f.sum(func(c *counts) uint64 { return c.rejected.Load() }))
+	}
+}

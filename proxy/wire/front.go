@@ -1,0 +1,187 @@
+// Package wire joins the proxy's machines to event loops: it gives each client
+// connection a session, does what the session's effects say, and keeps the
+// connections to the targets for the pools. It decides nothing that a session,
+// a pool or the limiter could.
+package wire
+
+import (
+	"context"
+	"log/slog"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+
+	"weir/internal/loop"
+	"weir/internal/service"
+	"weir/proxy/session"
+	"weir/proxy/store/simredis"
+	"weir/proxy/upstream"
+)
+
+// Bounds of what works beside the loops.
+const (
+	ownWorkers    = 2    // that answer own endpoints
+	ownWaitingMax = 256  // requests that wait for one of them; beyond: 503
+	waitersMax    = 4096 // requests of one loop that wait for a target's connection; beyond: 503
+)
+
+// Config is what a Front is made of.
+type Config struct {
+	Addr    string // to listen on
+	Loop    loop.Config
+	Session session.Settings
+
+	Targets          []string // host:port of each
+	Balance          upstream.Balance
+	TargetConnsMax   int           // connections to each target, all loops together
+	TargetIdle       time.Duration // how long an idle one is kept
+	DrainTimeout     time.Duration
+	Policy           func() *session.Policy
+	Table            *simredis.Table
+	Own              func(f *Front) http.Handler // makes what answers the proxy's own endpoints
+	Log              *slog.Logger                // of the limiter's refusals
+	DecisionsPerLoop int                         // refusals remembered for GET /config/decisions; 0: 4096
+}
+
+// A Front is the running proxy: listener, loops, sessions.
+//
+// Safe for concurrent use: what it holds is immutable or owned by loops.
+type Front struct {
+	cfg   Config
+	group *loop.Group
+	ln    *loop.Listener
+	desk  *service.Desk
+	sides []*side
+
+	background sync.WaitGroup
+	stop       chan struct{}
+}
+
+// Start listens and serves until Drain.
+func Start(cfg Config) (*Front, error) {
+	g, err := loop.Start(cfg.Loop)
+	if err != nil {
+		return nil, err
+	}
+	f := &Front{cfg: cfg, group: g, stop: make(chan struct{})}
+	perLoop := max(1, (cfg.TargetConnsMax+len(g.Loops())-1)/len(g.Loops()))
+	for _, l := range g.Loops() {
+		f.sides = append(f.sides, newSide(f, l, perLoop))
+	}
+	f.desk = service.NewDesk(cfg.Own(f), ownWorkers, ownWaitingMax)
+	f.ln, err = g.Listen(cfg.Addr, func(now time.Time, c *loop.Conn) loop.Handler {
+		return f.sides[c.Loop().Index()].accept(now, c)
+	})
+	if err != nil {
+		f.desk.Close()
+		g.Stop()
+		return nil, err
+	}
+	f.background.Go(f.housekeeping)
+	return f, nil
+}
+
+// Addr is the address listened on.
+func (f *Front) Addr() net.Addr { return f.ln.Addr() }
+
+// housekeeping lets keys expire and reports refusals, once a second.
+func (f *Front) housekeeping() {
+	tick := time.NewTicker(time.Second)
+	defer tick.Stop()
+	var reported uint64
+	for {
+		select {
+		case <-f.stop:
+			f.reportRefusals(&reported)
+			return
+		case now := <-tick.C:
+			f.cfg.Table.Expire(now, expireBudget)
+			f.reportRefusals(&reported)
+		}
+	}
+}
+
+// expireBudget is how many keys of the simulated Redis one second looks at.
+const expireBudget = 200_000
+
+func (f *Front) reportRefusals(reported *uint64) {
+	total := f.sum(func(c *counts) uint64 { return c.rejected.Load() })
+	if total == *reported {
+		return
+	}
+	f.cfg.Log.Warn("Requests rejected: limit exceeded", "rule", f.cfg.Policy().Rule, "count", total-*reported)
+	*reported = total
+}
+
+// Drain stops accepting, lets what is under way finish, at most for the drain
+// timeout or until ctx ends, and stops the loops. It reports how many
+// connections it had to cut.
+func (f *Front) Drain(ctx context.Context) (cut int) {
+	f.ln.Close()
+	for _, s := range f.sides {
+		s.loop.Post(s.drain)
+	}
+	ctx, cancel := context.WithTimeout(ctx, f.cfg.DrainTimeout)
+	defer cancel()
+	poll := time.NewTicker(5 * time.Millisecond)
+	defer poll.Stop()
+	for f.group.Stats().Open > 0 && ctx.Err() == nil {
+		select {
+		case <-poll.C:
+		case <-ctx.Done():
+		}
+	}
+	cut = int(f.group.Stats().Open)
+	close(f.stop)
+	f.background.Wait()
+	f.desk.Close()
+	f.group.Stop()
+	return cut
+}
+
+// A side is the proxy on one loop.
+//
+// Owned by its loop; counts are atomic and read by whoever scrapes.
+type side struct {
+	front    *Front
+	loop     *loop.Loop
+	env      session.Env
+	targets  []*target
+	chooser  *upstream.Chooser
+	draining bool
+	counts   *counts
+	recall   *recall
+}
+
+func newSide(f *Front, l *loop.Loop, connsPerTarget int) *side {
+	s := &side{front: f, loop: l, counts: newCounts(), recall: newRecall(l.Index(), f.cfg.DecisionsPerLoop)}
+	s.chooser = upstream.NewChooser(f.cfg.Balance, rand.New(rand.NewPCG(uint64(l.Index()), rand.Uint64())))
+	s.env = session.Env{Settings: &f.cfg.Session, Policy: f.cfg.Policy, Ask: s.ask, Report: s.report, Refused: s.recall.note}
+	for _, addr := range f.cfg.Targets {
+		s.targets = append(s.targets, &target{side: s, addr: addr,
+			pool: upstream.NewPool[*server, *client](connsPerTarget, waitersMax)})
+	}
+	return s
+}
+
+func (s *side) accept(now time.Time, c *loop.Conn) loop.Handler {
+	cl := &client{side: s, conn: c, s: session.New(now, &s.env, c.Remote().Addr())}
+	cl.wait.Value = cl
+	if s.draining {
+		cl.s.Drain(now)
+	}
+	cl.arm()
+	return cl
+}
+
+func (s *side) drain(now time.Time) {
+	s.draining = true
+	s.loop.Each(func(_ *loop.Conn, h loop.Handler) {
+		if cl, ok := h.(*client); ok {
+			cl.s.Drain(now)
+			cl.arm()
+		}
+	})
+}
