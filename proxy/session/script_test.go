@@ -1,0 +1,280 @@
+package session
+
+import (
+	"bytes"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"weir/proxy/limit"
+	"weir/proxy/store"
+)
+
+var update = flag.Bool("update", false, "rewrite testdata/*.txt with what the sessions do")
+
+// TestScripts plays testdata/*.txt: each block is commands, a line "----", and
+// what the session did. Lines that begin with # explain.
+//
+//	at 5s                       the clock, from the start of the script
+//	limit allow|deny|open|closed|later    what the limiter says from now on
+//	client "bytes"              bytes from the client, behind those unread
+//	decided                     the answer that "limit later" held back
+//	acquired new|reused         a connection to the target
+//	unavailable FAULT           none
+//	upstream "bytes"            bytes from the target
+//	upstream-closed eof|reset   its connection is gone
+//	own STATUS "body"           an own endpoint's answer
+//	expire                      the deadline has passed
+//	drain                       the proxy ends
+//	gone                        the client is gone
+func TestScripts(t *testing.T) {
+	files, err := filepath.Glob("testdata/*.txt")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no scripts: %v", err)
+	}
+	for _, file := range files {
+		t.Run(strings.TrimSuffix(filepath.Base(file), ".txt"), func(t *testing.T) { playFile(t, file) })
+	}
+}
+
+func playFile(t *testing.T, file string) {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out strings.Builder
+	for block := range strings.SplitSeq(strings.TrimSpace(string(text)), "\n\n") {
+		commands, _, _ := strings.Cut(block, "\n----")
+		p := newPlayer()
+		for line := range strings.SplitSeq(commands, "\n") {
+			if line != "" && !strings.HasPrefix(line, "#") {
+				p.play(t, line)
+			}
+		}
+		out.WriteString(strings.TrimRight(commands, "\n") + "\n----\n" + p.log.String() + "\n")
+	}
+	got := strings.TrimRight(out.String(), "\n") + "\n"
+	if *update {
+		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	if got != string(text) {
+		t.Errorf("%s differs; run with -update and look at the difference:\n%s", file, firstDifference(string(text), got))
+	}
+}
+
+func firstDifference(want, got string) string {
+	w, g := strings.Split(want, "\n"), strings.Split(got, "\n")
+	for i := range min(len(w), len(g)) {
+		if w[i] != g[i] {
+			return fmt.Sprintf("line %d\nwant %s\ngot  %s", i+1, w[i], g[i])
+		}
+	}
+	return fmt.Sprintf("want %d lines, got %d", len(w), len(g))
+}
+
+// A player drives one session as the rim would.
+type player struct {
+	now    time.Time
+	start  time.Time
+	limit  string
+	env    Env
+	s      *Session
+	unread []byte
+	log    strings.Builder
+	closed bool
+}
+
+func newPlayer() *player {
+	start := time.Date(2026, 1, 19, 16, 30, 0, 0, time.UTC)
+	p := &player{now: start, start: start, limit: "allow"}
+	l, err := limit.NewFixed(10, time.Second)
+	if err != nil {
+		panic(err)
+	}
+	policy := &Policy{Rule: "global", Limit: l, Quota: 10, Window: 1}
+	p.env = Env{
+		Settings: testSettings(),
+		Policy:   func() *Policy { return policy },
+		Ask: func(_ time.Time, _ *Session, _ *store.Ask, ans *store.Answer) bool {
+			if p.limit == "later" {
+				return false
+			}
+			*ans = answerFor(p.limit)
+			return true
+		},
+		Report: func(_ time.Time, o *Outcome) {
+			fmt.Fprintf(&p.log, "report %v %v status=%d", o.Method, [...]string{"undecided", "forwarded", "rejected"}[o.Decision], o.Status)
+			if o.Fault != FaultNone {
+				fmt.Fprintf(&p.log, " fault=%v", o.Fault)
+			}
+			if o.Retried {
+				p.log.WriteString(" retried")
+			}
+			p.log.WriteString("\n")
+		},
+		Refused: func(time.Time, *Refusal) []byte { return []byte("d-1") },
+	}
+	p.s = New(p.now, &p.env, netip.MustParseAddr("192.0.2.7"))
+	return p
+}
+
+func testSettings() *Settings {
+	return &Settings{
+		BufferBytesMax: 32, HeadTimeout: 10 * time.Second, BodyTimeout: 15 * time.Second, IdleTimeout: 60 * time.Second,
+		ConnectTimeout: time.Second, TargetTimeout: 10 * time.Second, DrainGrace: 200 * time.Millisecond,
+		TargetHost: "target:8081", PreserveHost: true, LegacyFields: true, StandardFields: true,
+		TrustedProxies: []netip.Prefix{netip.MustParsePrefix("198.51.100.0/24")},
+	}
+}
+
+func answerFor(word string) store.Answer {
+	switch word {
+	case "allow":
+		return store.Answer{Granted: 1, Decisions: []limit.Decision{{Allowed: true, Remaining: 9, Limit: 10, ResetAfter: 400 * time.Millisecond}}}
+	case "deny":
+		return store.Answer{Decisions: []limit.Decision{{Limit: 10, RetryAfter: 1500 * time.Millisecond, ResetAfter: 1500 * time.Millisecond}}}
+	case "never":
+		return store.Answer{Decisions: []limit.Decision{{Limit: 10, RetryAfter: limit.Never, ResetAfter: time.Second}}}
+	case "open":
+		return store.Answer{Granted: 1, Mode: store.FailOpen}
+	}
+	return store.Answer{Mode: store.Closed}
+}
+
+func (p *player) play(t *testing.T, line string) {
+	t.Helper()
+	verb, arg, _ := strings.Cut(line, " ")
+	switch verb {
+	case "at":
+		d, err := time.ParseDuration(arg)
+		p.must(t, line, err)
+		p.now = p.start.Add(d)
+	case "limit":
+		p.limit = arg
+	case "client":
+		p.unread = append(p.unread, p.bytes(t, line, arg)...)
+		p.feed()
+	case "decided":
+		ans := answerFor("allow")
+		if arg != "" {
+			ans = answerFor(arg)
+		}
+		p.s.HandleAnswer(p.now, &ans)
+		p.effects()
+		p.feed()
+	case "acquired":
+		fmt.Fprintf(&p.log, "taken %v\n", p.s.HandleAcquired(p.now, arg == "reused"))
+		p.effects()
+	case "unavailable":
+		p.s.HandleUnavailable(p.now, faultNamed(t, arg))
+		p.after()
+	case "upstream":
+		b := p.bytes(t, line, arg)
+		if n := p.s.HandleUpstream(p.now, b); n < len(b) {
+			fmt.Fprintf(&p.log, "of the target unread %q\n", b[n:])
+		}
+		p.after()
+	case "upstream-closed":
+		p.s.HandleUpstreamClosed(p.now, map[string]error{"eof": io.EOF, "reset": errors.New("reset")}[arg])
+		p.after()
+	case "own":
+		status, body, _ := strings.Cut(arg, " ")
+		n, err := strconv.Atoi(status)
+		p.must(t, line, err)
+		p.s.HandleOwn(p.now, &Reply{Status: n, Fields: [][2]string{{"Content-Type", "text/plain"}}, Body: p.bytes(t, line, body)})
+		p.after()
+	case "expire":
+		p.s.HandleExpired(p.now)
+		p.after()
+	case "drain":
+		p.s.Drain(p.now)
+		p.effects()
+	case "gone":
+		p.s.HandleClosed(p.now)
+		p.effects()
+	default:
+		t.Fatalf("unknown command %q", line)
+	}
+}
+
+func (p *player) must(t *testing.T, line string, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatalf("%s: %v", line, err)
+	}
+}
+
+func (p *player) bytes(t *testing.T, line, arg string) []byte {
+	s, err := strconv.Unquote(arg)
+	p.must(t, line, err)
+	return []byte(s)
+}
+
+func faultNamed(t *testing.T, name string) Fault {
+	for f := range faultCount {
+		if f.String() == name {
+			return f
+		}
+	}
+	t.Fatalf("no fault is called %q", name)
+	return 0
+}
+
+// feed shows the session its unread bytes.
+func (p *player) feed() {
+	for before := -1; before != len(p.unread) && !p.closed; {
+		before = len(p.unread)
+		n := p.s.HandleClient(p.now, p.unread)
+		p.unread = bytes.Clone(p.unread[n:])
+		p.effects()
+	}
+}
+
+// after is what the rim does after a call that may have ended an exchange.
+func (p *player) after() {
+	p.effects()
+	if p.s.Idle() {
+		p.feed()
+	}
+}
+
+func (p *player) effects() {
+	fx := p.s.Effects()
+	for line := range bytes.Lines(fx.Client) {
+		fmt.Fprintf(&p.log, "to client %q\n", line)
+	}
+	for line := range bytes.Lines(fx.Upstream) {
+		fmt.Fprintf(&p.log, "to target %q\n", line)
+	}
+	if fx.Release != ReleaseNone {
+		p.log.WriteString("release " + [...]string{"", "keep", "discard"}[fx.Release] + "\n")
+	}
+	if fx.Acquire != AcquireNone {
+		p.log.WriteString("acquire " + [...]string{"", "any", "fresh", "cancel"}[fx.Acquire] + "\n")
+	}
+	if len(fx.Own) > 0 {
+		fmt.Fprintf(&p.log, "own %q\n", fx.Own)
+	}
+	if fx.Close != CloseNone {
+		p.closed = true
+		p.log.WriteString("close " + [...]string{"", "now", "drained", "linger"}[fx.Close] + "\n")
+	}
+	if d := p.s.Deadline(); fx.Acquire != AcquireNone || len(fx.Client)+len(fx.Upstream) > 0 {
+		p.log.WriteString("now " + p.s.state.String())
+		if !d.IsZero() {
+			fmt.Fprintf(&p.log, ", until %v", d.Sub(p.start))
+		}
+		p.log.WriteString("\n")
+	}
+}

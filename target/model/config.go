@@ -1,0 +1,131 @@
+package model
+
+import (
+	"fmt"
+	"strings"
+	"time"
+)
+
+// Bounds of a Config. They keep every sum of times far from overflow and the
+// memory of a full queue below 100 MB.
+const (
+	DelayMax        = time.Hour        // longest mean service time
+	WorkersMax      = 1_000_000        // most workers
+	QueueMax        = 1_000_000        // most waiting places
+	QueueTimeoutMin = time.Millisecond // shortest patience; to have nobody wait, set Queue to 0
+	QueueTimeoutMax = time.Hour        // longest patience
+)
+
+// A Dist is the distribution of the service times around their mean.
+type Dist uint8
+
+// The distributions.
+const (
+	// Constant: every request takes exactly the mean.
+	Constant Dist = iota
+	// Exponential: memoryless; the deviation equals the mean. With Poisson
+	// arrivals the queue is then M/M/c.
+	Exponential
+	// Lognormal: most requests are quick and a few take very long, as with real
+	// services. The shape σ is 1, so that half take less than 0.61 of the mean
+	// and one in a hundred takes more than 6.2 times the mean.
+	Lognormal
+)
+
+var distNames = [...]string{Constant: "constant", Exponential: "exponential", Lognormal: "lognormal"}
+
+// String gives the word of the settings and of the JSON.
+func (d Dist) String() string {
+	if int(d) < len(distNames) {
+		return distNames[d]
+	}
+	return fmt.Sprintf("Dist(%d)", uint8(d))
+}
+
+// DistNames lists the words that ParseDist knows.
+func DistNames() []string { return append([]string(nil), distNames[:]...) }
+
+// ParseDist finds the distribution of a word; an unknown word is an error that
+// lists the known ones.
+func ParseDist(word string) (Dist, error) {
+	for d, name := range distNames {
+		if word == name {
+			return Dist(d), nil
+		}
+	}
+	return 0, fmt.Errorf("must be one of %s", strings.Join(distNames[:], ", "))
+}
+
+// A Config says how the service behaves. The zero value of QueueTimeout is not
+// valid; Default gives a valid Config.
+type Config struct {
+	// Delay is the mean service time; 0 answers at once.
+	Delay time.Duration
+	// Dist is how service times vary around Delay.
+	Dist Dist
+	// Workers is how many requests are served at a time; 0 means any number.
+	Workers int
+	// Queue is how many requests may wait for a worker; one more is refused.
+	Queue int
+	// QueueTimeout is how long a request waits for a worker before it is
+	// given up.
+	QueueTimeout time.Duration
+	// ErrorRate is the share, 0 to 1, of the served requests that fail. A
+	// failing request occupies its worker as long as any other.
+	ErrorRate float64
+}
+
+// Default is the service of infinite capacity: it answers at once and never fails.
+func Default() Config {
+	return Config{Queue: 1000, QueueTimeout: 5 * time.Second}
+}
+
+// Plain reports whether every request is served at once and without failing,
+// so that nobody needs to ask the Model.
+func (c Config) Plain() bool {
+	return c.Delay == 0 && c.Workers == 0 && c.ErrorRate == 0
+}
+
+// A Fault is one thing wrong with a Config: the JSON name of the field, and what
+// is allowed there.
+type Fault struct{ Path, Message string }
+
+// Faults lists all that is wrong with a Config. It is never empty.
+type Faults []Fault
+
+// Error joins the faults in one line, each with its path.
+func (f Faults) Error() string {
+	var b strings.Builder
+	for i, fault := range f {
+		if i > 0 {
+			b.WriteString("; ")
+		}
+		b.WriteString(fault.Path + ": " + fault.Message)
+	}
+	return b.String()
+}
+
+// Validate reports all faults of c as Faults, or nil.
+func (c Config) Validate() error {
+	var faults Faults
+	check := func(ok bool, path, format string, values ...any) {
+		if !ok {
+			faults = append(faults, Fault{path, fmt.Sprintf(format, values...)})
+		}
+	}
+	check(c.Delay >= 0 && c.Delay <= DelayMax, "delay",
+		"must be 0 to %g seconds", DelayMax.Seconds())
+	check(int(c.Dist) < len(distNames), "delayDist",
+		"must be one of %s", strings.Join(distNames[:], ", "))
+	check(c.Workers >= 0 && c.Workers <= WorkersMax, "workers",
+		"must be 0 to %d", WorkersMax)
+	check(c.Queue >= 0 && c.Queue <= QueueMax, "queue",
+		"must be 0 to %d", QueueMax)
+	check(c.QueueTimeout >= QueueTimeoutMin && c.QueueTimeout <= QueueTimeoutMax, "queueTimeout",
+		"must be %g to %g seconds", QueueTimeoutMin.Seconds(), QueueTimeoutMax.Seconds())
+	check(c.ErrorRate >= 0 && c.ErrorRate <= 1, "errorRate", "must be 0 to 1") // false for NaN
+	if faults == nil {
+		return nil
+	}
+	return faults
+}

@@ -1,0 +1,97 @@
+package serve
+
+import (
+	"io"
+	"testing"
+	"time"
+
+	"weir/internal/loop"
+	"weir/target/model"
+)
+
+// onLoop calls f with every open connection, on its loop, and waits for that.
+func (r *rig) onLoop(f func(now time.Time, c *conn)) {
+	r.t.Helper()
+	done := make(chan struct{})
+	for _, room := range r.rooms {
+		room.loop.Post(func(now time.Time) {
+			room.loop.Each(func(_ *loop.Conn, h loop.Handler) { f(now, h.(*conn)) })
+			done <- struct{}{}
+		})
+	}
+	for range r.rooms {
+		select {
+		case <-done:
+		case <-time.After(patience):
+			r.t.Fatal("a loop does not answer")
+		}
+	}
+}
+
+// deadline returns when the only connection runs out of time, from now on.
+func (r *rig) deadline() (left, armed time.Duration) {
+	r.onLoop(func(now time.Time, c *conn) { left, armed = c.session.Deadline().Sub(now), c.armed.Sub(now) })
+	return left, armed
+}
+
+func TestIdleConnectionIsClosed(t *testing.T) {
+	r := start(t, model.Default())
+	w := r.dial()
+	r.until("accepted", func() bool { return r.open.Load() == 1 })
+	if _, armed := r.deadline(); armed <= 60*time.Second || armed > 75*time.Second {
+		t.Errorf("a new connection is looked at in %v", armed)
+	}
+	r.onLoop(func(now time.Time, c *conn) { c.Expired(now.Add(75 * time.Second)) })
+	w.closed()
+	r.until("gone", func() bool { return r.open.Load() == 0 })
+}
+
+func TestSlowHeadIsRefused(t *testing.T) {
+	r := start(t, model.Default())
+	w := r.dial()
+	w.send("GET /api/test HTTP/1.1\r\n")
+	r.until("the head has its own deadline", func() bool {
+		_, armed := r.deadline()
+		return armed > 0 && armed <= 10*time.Second
+	})
+	r.onLoop(func(now time.Time, c *conn) { c.Expired(now.Add(10 * time.Second)) })
+	w.status(408)
+	w.closed()
+}
+
+// A deadline that has moved is set anew only when the old one comes.
+func TestDeadlineIsSetLazily(t *testing.T) {
+	r := start(t, model.Default())
+	w := r.dial()
+	w.send("GET /nowhere HTTP/1.1\r\n")
+	r.until("the head has its own deadline", func() bool {
+		_, armed := r.deadline()
+		return armed > 0 && armed <= 10*time.Second
+	})
+	w.send("Host: x\r\n\r\n")
+	w.status(404)
+	if left, armed := r.deadline(); left <= 60*time.Second || armed > 10*time.Second {
+		t.Errorf("an idle connection has %v left and is looked at in %v", left, armed)
+	}
+	r.onLoop(func(now time.Time, c *conn) { c.Expired(now) })
+	if left, armed := r.deadline(); armed != left {
+		t.Errorf("an idle connection has %v left and is looked at in %v", left, armed)
+	}
+	w.send(get)
+	w.status(200)
+}
+
+// A client that sends far ahead of its answers is made to wait, and loses nothing.
+func TestReadingPauses(t *testing.T) {
+	r := start(t, model.Config{Delay: forever, Workers: 1, Queue: 1, QueueTimeout: forever})
+	r.dial().send(get)
+	r.inside(1, 0)
+	const n = 20_000
+	w := r.dial()
+	go func() { _, _ = io.WriteString(w, get+pipeline(n)) }()
+	r.inside(1, 1)
+	r.until("reading is paused", func() bool { return r.group.Stats().Paused > 0 })
+	r.do("POST", "/model", `{"workers":0,"delay":0}`)
+	w.status(200)
+	w.pipelined(n)
+}

@@ -1,0 +1,89 @@
+package serve
+
+import (
+	"strconv"
+	"sync"
+
+	"weir/internal/http1"
+	"weir/internal/metric"
+	"weir/target/session"
+)
+
+// A book has the histograms http_server_requests_seconds of all loops by their
+// labels. One appears with the first exchange that belongs to it; methods,
+// places and the statuses we give are few.
+//
+// Safe for concurrent use: a mutex guards the map; the histograms are atomic.
+type book struct {
+	set   *metric.Set
+	loops int
+
+	mu    sync.Mutex
+	parts map[string][]*metric.Histogram // by name with labels, one for each loop
+}
+
+func newBook(set *metric.Set, loops int) *book {
+	return &book{set: set, loops: loops, parts: make(map[string][]*metric.Histogram)}
+}
+
+// part returns the histogram of one loop for exchanges like e.
+func (b *book) part(loop int, e session.Exchange) *metric.Histogram {
+	name := "http_server_requests_seconds" + metric.Labels(
+		"method", methodLabel(e.Method), "uri", e.Place.String(), "status", strconv.Itoa(e.Status))
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	parts := b.parts[name]
+	if parts == nil {
+		for range b.loops {
+			parts = append(parts, metric.NewHistogram(metric.Latency()))
+		}
+		b.parts[name] = parts
+		b.set.Histogram(name, "Time from the first byte of a request to its answer.", parts...)
+	}
+	return parts[loop]
+}
+
+// methodLabel bounds the label method.
+func methodLabel(m http1.Method) string {
+	switch m {
+	case http1.GET, http1.HEAD, http1.POST, http1.PUT, http1.DELETE, http1.PATCH, http1.OPTIONS:
+		return m.String()
+	}
+	return "other"
+}
+
+// A meter counts the exchanges of one loop. It remembers the book's histograms,
+// so that only the first exchange of a kind costs a look into it.
+//
+// Owned by its loop.
+type meter struct {
+	book  *book
+	loop  int
+	kinds []kind // in the order of their first exchange; few
+}
+
+// A kind is what exchanges have in common that are counted together.
+type kind struct {
+	status int
+	method http1.Method
+	place  session.Place
+	h      *metric.Histogram
+}
+
+// count counts exchanges.
+func (m *meter) count(exchanges []session.Exchange) {
+	for _, e := range exchanges {
+		m.histogram(e).Observe(e.Took)
+	}
+}
+
+func (m *meter) histogram(e session.Exchange) *metric.Histogram {
+	for i := range m.kinds {
+		if k := &m.kinds[i]; k.status == e.Status && k.method == e.Method && k.place == e.Place {
+			return k.h
+		}
+	}
+	h := m.book.part(m.loop, e)
+	m.kinds = append(m.kinds, kind{e.Status, e.Method, e.Place, h})
+	return h
+}

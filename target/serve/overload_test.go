@@ -1,0 +1,111 @@
+package serve
+
+import (
+	"sync"
+	"testing"
+	"time"
+
+	"weir/target/model"
+)
+
+// forever is a service time that no test waits for.
+const forever = time.Hour
+
+func TestQueueFull(t *testing.T) {
+	r := start(t, model.Config{Delay: forever, Workers: 2, Queue: 3, QueueTimeout: forever})
+	var inside []*wire
+	for i := range 5 {
+		w := r.dial()
+		w.send(get)
+		inside = append(inside, w)
+		r.inside(min(i+1, 2), max(i-1, 0))
+	}
+	for range 4 { // one more, however often
+		w := r.dial()
+		w.send(get)
+		w.status(503)
+	}
+	inside[4].Close() // whoever goes away from the queue leaves a place
+	r.inside(2, 2)
+	w := r.dial()
+	w.send(get)
+	r.inside(2, 3)
+
+	inside[0].Close() // whoever is being served occupies the worker to the end
+	again := r.dial()
+	again.send(get)
+	again.status(503)
+	r.inside(2, 3)
+}
+
+func TestWaitedTooLong(t *testing.T) {
+	r := start(t, model.Config{Delay: forever, Workers: 1, Queue: 9, QueueTimeout: 5 * time.Millisecond})
+	first := r.dial()
+	first.send(get)
+	r.inside(1, 0)
+	var wires []*wire
+	for range 5 {
+		w := r.dial()
+		w.send(get)
+		wires = append(wires, w)
+	}
+	for _, w := range wires {
+		w.status(503)
+		w.send("GET /model HTTP/1.1\r\nHost: x\r\n\r\n") // the connection lives on
+		w.status(200)
+	}
+	if got := r.samples()["target_queue_wait_seconds_count"]; got != 5 {
+		t.Errorf("%v waits counted, want 5", got)
+	}
+}
+
+// Every request of an overload has one answer, and the metrics count the same.
+func TestOverloadIsCounted(t *testing.T) {
+	r := start(t, model.Config{Delay: time.Millisecond, Dist: model.Exponential, Workers: 2, Queue: 4,
+		QueueTimeout: 4 * time.Millisecond, ErrorRate: 0.2})
+	var mu sync.Mutex
+	answers := map[int]int{}
+	var clients sync.WaitGroup
+	for range 16 {
+		clients.Go(func() {
+			w := r.dial()
+			for range 40 {
+				w.send(get)
+				res, _ := w.answer("GET")
+				mu.Lock()
+				answers[res.StatusCode]++
+				mu.Unlock()
+			}
+		})
+	}
+	clients.Wait()
+	if answers[200]+answers[500]+answers[503] != 16*40 || answers[200] == 0 || answers[500] == 0 || answers[503] == 0 {
+		t.Errorf("the answers are %v, want some 200, 500 and 503 of %d", answers, 16*40)
+	}
+	for status, n := range answers {
+		if got := r.counted("/api/test", status); got != n {
+			t.Errorf("%d answers %d are counted, %d were given", got, status, n)
+		}
+	}
+	r.inside(0, 0)
+}
+
+func TestErrorRate(t *testing.T) {
+	r := start(t, model.Config{QueueTimeout: time.Second, ErrorRate: 1})
+	for range 10 {
+		r.want("GET", "/api/test", "", 500, "Internal Server Error")
+	}
+	r.want("GET", "/nowhere", "", 404, "Not Found") // only the service fails
+}
+
+// A client that goes away gets nothing, harms nobody, and is forgotten.
+func TestClientGoesAway(t *testing.T) {
+	r := start(t, model.Config{Delay: 5 * time.Millisecond, Workers: 1, Queue: 100, QueueTimeout: time.Minute})
+	for range 20 {
+		w := r.dial()
+		w.send(get + get)
+		w.Close()
+	}
+	r.want("GET", "/api/test", "", 200, "OK")
+	r.inside(0, 0)
+}

@@ -1,0 +1,155 @@
+package serve
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"sync/atomic"
+	"time"
+
+	"weir/internal/loop"
+	"weir/internal/metric"
+	"weir/internal/service"
+)
+
+// How many requests to own endpoints are answered at a time, and how many may
+// wait for that; beyond: 503.
+const (
+	deskWorkers = 2
+	deskWaiting = 64
+)
+
+// A Server is a running target.
+//
+// Safe for concurrent use: the fields are set before the first connection, open
+// and draining are atomic.
+type Server struct {
+	env      *service.Env
+	cfg      Config
+	group    *loop.Group
+	listener *loop.Listener
+	rooms    []*room
+	station  *station
+	book     *book
+	desk     *service.Desk
+
+	draining atomic.Bool
+	open     atomic.Int64  // connections with a session
+	empty    chan struct{} // told when open becomes 0
+}
+
+// Run is the target: it serves until ctx ends, and then until the requests under
+// way are answered, at most for cfg.DrainTimeout.
+func Run(ctx context.Context, e *service.Env, cfg Config) error {
+	s, err := Start(e, cfg)
+	if err != nil {
+		return err
+	}
+	<-ctx.Done()
+	s.Drain()
+	return nil
+}
+
+// Start starts to serve on e.Addr. A wrong cfg.Model is an error of type
+// model.Faults.
+func Start(e *service.Env, cfg Config) (*Server, error) {
+	seed := cfg.Seed
+	if seed == 0 {
+		seed = rand.Uint64()
+	}
+	station, err := newStation(time.Now(), cfg.Model, seed)
+	if err != nil {
+		return nil, fmt.Errorf("set up the model: %w", err)
+	}
+	s := &Server{env: e, cfg: cfg, station: station, empty: make(chan struct{}, 1)}
+	log := e.Logger("Target")
+	s.group, err = loop.Start(loop.Config{Loops: cfg.Loops, Panicked: func(value any, stack []byte) {
+		log.Error("Panic while serving", "value", value, "stack", string(stack))
+	}})
+	if err != nil {
+		return nil, err
+	}
+	s.book = newBook(e.Metrics, len(s.group.Loops()))
+	for _, l := range s.group.Loops() {
+		s.rooms = append(s.rooms, newRoom(s, l))
+	}
+	s.registerMetrics()
+	s.desk = service.NewDesk(s.handler(e), deskWorkers, deskWaiting)
+	if s.listener, err = s.group.Listen(e.Addr, s.accept); err != nil {
+		s.group.Stop()
+		s.desk.Close()
+		return nil, err
+	}
+	e.Health.SetReady(true)
+	return s, nil
+}
+
+// Addr is the address served on.
+func (s *Server) Addr() net.Addr { return s.listener.Addr() }
+
+// Drain accepts no more connections, closes the idle ones, waits until the
+// requests under way are answered, cuts those which take longer than the
+// DrainTimeout, and ends the Server.
+func (s *Server) Drain() {
+	s.env.Health.SetReady(false)
+	s.draining.Store(true)
+	s.listener.Close()
+	for _, r := range s.rooms {
+		r.loop.Post(r.drain)
+	}
+	if cut := s.wait(); cut > 0 {
+		s.env.Logger("Target").Warn("Requests cut: not answered in time", "timeout", s.cfg.DrainTimeout, "count", cut)
+	}
+	s.group.Stop()
+	s.desk.Close()
+}
+
+// wait waits until no connection is left, or for the DrainTimeout, and returns
+// how many are.
+func (s *Server) wait() int64 {
+	timeout := time.NewTimer(s.cfg.DrainTimeout)
+	defer timeout.Stop()
+	for s.open.Load() > 0 {
+		select {
+		case <-s.empty:
+		case <-timeout.C:
+			return s.open.Load()
+		}
+	}
+	return 0
+}
+
+// accept is the loop.AcceptFunc.
+func (s *Server) accept(now time.Time, lc *loop.Conn) loop.Handler {
+	s.open.Add(1)
+	if s.draining.Load() { // it would not learn of it any more
+		s.left()
+		return nil
+	}
+	return newConn(now, s.rooms[lc.Loop().Index()], lc)
+}
+
+// left is told that a connection is gone.
+func (s *Server) left() {
+	if s.open.Add(-1) > 0 {
+		return
+	}
+	select {
+	case s.empty <- struct{}{}:
+	default: // it is told already
+	}
+}
+
+// registerMetrics registers what is not in the book.
+func (s *Server) registerMetrics() {
+	set := s.env.Metrics
+	set.Gauge("target_workers_busy", "Requests being served.", func() float64 { return float64(s.station.busy()) })
+	set.Gauge("target_queue_length", "Requests waiting for a worker.", func() float64 { return float64(s.station.waiting()) })
+	var waits []*metric.Histogram
+	for _, r := range s.rooms {
+		waits = append(waits, r.waits)
+	}
+	set.Histogram("target_queue_wait_seconds",
+		"Time that requests waited for a worker, or until they were given up. Those refused at once, and all while the service has no limits, are not counted.", waits...)
+}

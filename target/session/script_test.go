@@ -1,0 +1,192 @@
+package session
+
+import (
+	"bytes"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+)
+
+var update = flag.Bool("update", false, "rewrite the effects in testdata/*.txt")
+
+// epoch is when every test begins.
+var epoch = time.Date(2026, 1, 19, 16, 30, 0, 0, time.UTC)
+
+// A player plays one script: it does for one Session what the rim does, with a
+// clock turned by hand.
+type player struct {
+	sh     Shared
+	s      *Session
+	now    time.Time
+	unread []byte
+	said   strings.Builder
+}
+
+func newPlayer() *player {
+	p := &player{now: epoch}
+	p.s = New(p.now, &p.sh)
+	return p
+}
+
+// do plays one command:
+//
+//	bytes "…"       the quoted bytes come
+//	fill 100        100 bytes x come
+//	answer 503      the service answers
+//	reply 200 "…"   the own endpoint replies, as text/plain
+//	wait 10s        time passes, at once
+//	drain           the program is to end
+func (p *player) do(command string) error {
+	word, rest, _ := strings.Cut(command, " ")
+	switch word {
+	case "bytes":
+		text, err := strconv.Unquote(rest)
+		if err != nil {
+			return fmt.Errorf("unquote %s: %w", rest, err)
+		}
+		p.feed([]byte(text))
+	case "fill":
+		n, err := strconv.Atoi(rest)
+		if err != nil {
+			return err
+		}
+		p.feed(bytes.Repeat([]byte("x"), n))
+	case "answer":
+		status, err := strconv.Atoi(rest)
+		if err != nil {
+			return err
+		}
+		p.s.HandleAnswer(p.now, status)
+		p.pump()
+	case "reply":
+		var r Reply
+		if _, err := fmt.Sscanf(rest, "%d %q", &r.Status, &r.Body); err != nil {
+			return fmt.Errorf("scan reply %s: %w", rest, err)
+		}
+		r.Fields = [][2]string{{"Content-Type", "text/plain"}, {"Vary", "Accept-Encoding"}}
+		p.s.HandleReply(p.now, r)
+		p.pump()
+	case "wait":
+		d, err := time.ParseDuration(rest)
+		if err != nil {
+			return err
+		}
+		p.now = p.now.Add(d)
+		p.s.HandleDeadline(p.now)
+		p.tell()
+	case "drain":
+		p.s.HandleDrain(p.now)
+		p.tell()
+	default:
+		return fmt.Errorf("unknown command %q", command)
+	}
+	return nil
+}
+
+func (p *player) feed(b []byte) {
+	p.unread = append(p.unread, b...)
+	n := p.s.HandleBytes(p.now, p.unread)
+	p.unread = p.unread[n:]
+	p.tell()
+}
+
+// pump shows the unread bytes again after an answer.
+func (p *player) pump() {
+	p.tell()
+	if p.s.Unread() {
+		p.feed(nil)
+	}
+}
+
+// tell writes the effects down.
+func (p *player) tell() {
+	say := func(format string, values ...any) { fmt.Fprintf(&p.said, format+"\n", values...) }
+	for _, line := range strings.SplitAfter(string(p.sh.Out), "\r\n\r\n") {
+		if line != "" {
+			say("send %q", line)
+		}
+	}
+	for _, e := range p.sh.Answered {
+		say("answered %s %s %d after %v", e.Method, e.Place, e.Status, e.Took)
+	}
+	switch p.sh.Ask {
+	case AskService:
+		say("ask service")
+	case AskOwn:
+		raw := string(p.sh.Raw)
+		if len(raw) > 1000 {
+			raw = raw[:60] + "…" + strconv.Itoa(len(raw)-60) + " more"
+		}
+		say("ask own %q", raw)
+	}
+	switch p.sh.Close {
+	case CloseDrained:
+		say("close drained")
+	case CloseLinger:
+		say("close linger")
+	}
+	p.sh.Reset()
+	if len(p.unread) > 0 {
+		say("%s, %d unread", p.s.state, len(p.unread))
+	}
+	if until := p.s.Deadline(); !until.IsZero() {
+		say("%s until +%v", p.s.state, until.Sub(p.now))
+	}
+}
+
+// TestScripts plays testdata/*.txt: blocks with an empty line in between, each
+// commands, a line ----, and the effects of the commands. The command new
+// begins a new connection. Lines with # are comments.
+func TestScripts(t *testing.T) {
+	paths, err := filepath.Glob("testdata/*.txt")
+	if err != nil || len(paths) == 0 {
+		t.Fatalf("no scripts: %v", err)
+	}
+	for _, path := range paths {
+		t.Run(strings.TrimSuffix(filepath.Base(path), ".txt"), func(t *testing.T) { playScript(t, path) })
+	}
+}
+
+func playScript(t *testing.T, path string) {
+	script, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := newPlayer()
+	var out []string
+	for block := range strings.SplitSeq(strings.TrimSpace(string(script)), "\n\n") {
+		commands, want, found := strings.Cut(block, "\n----")
+		for line := range strings.SplitSeq(commands, "\n") {
+			switch {
+			case strings.HasPrefix(line, "#"):
+			case !found:
+				t.Fatalf("%s: no ---- after %q", path, line)
+			case line == "new":
+				p = newPlayer()
+			default:
+				if err := p.do(line); err != nil {
+					t.Fatalf("%s: %s: %v", path, line, err)
+				}
+			}
+		}
+		got := strings.TrimSpace(p.said.String())
+		p.said.Reset()
+		if want = strings.TrimSpace(want); got != want && !*update {
+			t.Errorf("%s: after\n%s\nthe effects are\n%s\nwant\n%s", path, commands, got, want)
+		}
+		if found {
+			commands += "\n----\n" + got
+		}
+		out = append(out, strings.TrimSpace(commands))
+	}
+	if *update {
+		if err := os.WriteFile(path, []byte(strings.Join(out, "\n\n")+"\n"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
