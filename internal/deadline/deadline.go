@@ -29,6 +29,7 @@ type Entry[T any] struct {
 	Value T
 
 	at         time.Duration
+	filed      int64 // the step it is filed under, when it is
 	next, prev *Entry[T]
 	linked     bool
 }
@@ -64,9 +65,8 @@ func (q *Queue[T]) Len() int { return q.count }
 
 // Set gives e the deadline at, replacing the one it had.
 func (q *Queue[T]) Set(e *Entry[T], at time.Duration) {
-	earlier := !e.linked || at < e.at
 	e.at = at
-	if !earlier {
+	if e.linked && q.tick(at) >= e.filed {
 		return // found too early, it is filed again then
 	}
 	q.unlink(e)
@@ -145,12 +145,12 @@ func (q *Queue[T]) Next() (time.Duration, bool) {
 
 // tick is the step at which a deadline has passed: its time rounded up.
 func (q *Queue[T]) tick(at time.Duration) int64 {
-	return int64((at + q.step - 1) / q.step)
+	return int64((at-1)/q.step) + 1
 }
 
 func (q *Queue[T]) file(e *Entry[T]) {
-	tick := max(q.tick(e.at), q.done+1)
-	head := &q.wheel[tick%slots]
+	e.filed = max(q.tick(e.at), q.done+1)
+	head := &q.wheel[e.filed%slots]
 	e.prev, e.next = head.prev, head
 	e.prev.next, head.prev = e, e
 	e.linked = true

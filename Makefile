@@ -1,0 +1,52 @@
+# Weir. Needs Go and make; everything else is optional or installed by `make tools`.
+
+SHELL := /bin/bash
+
+# The programs: those of the folders that have a main.
+PROGRAMS := $(patsubst %/main.go,%,$(wildcard $(addsuffix /main.go,proxy loadgen target advisor bench)))
+VERSION  ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
+LDFLAGS  := -X weir/internal/service.version=$(VERSION)
+FUZZTIME ?= 30s
+
+.DEFAULT_GOAL := help
+.PHONY: help build test race vet fmt fuzz bench demo cover clean tools
+
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+build: ## static binaries of all programs, into bin/
+	@test -n "$(PROGRAMS)" || { echo "build: no program has a main.go" >&2; exit 1; }
+	@mkdir -p bin
+	CGO_ENABLED=0 go build -trimpath -ldflags "$(LDFLAGS)" -o bin/ $(addprefix ./,$(PROGRAMS))
+
+test: tools ## what must pass before a commit: gofmt, vet, all tests with the race detector
+	@.ci/test
+
+race: ## all tests with the race detector, nothing else (needs a C compiler)
+	go test -race ./...
+
+vet: ## go vet
+	go vet ./...
+
+fmt: ## formats all Go files
+	gofmt -w .
+
+fuzz: ## every fuzz target for FUZZTIME (30s)
+	@.ci/fuzz $(FUZZTIME)
+
+bench: build ## measures speed on this machine
+	bin/bench speed
+
+demo: build ## starts everything, plays the scenarios briefly and shows what happened
+	bin/bench demo
+
+cover: ## test coverage: per function in cover.txt, total here
+	go test -coverprofile=cover.out ./...
+	@go tool cover -func=cover.out > cover.txt
+	@tail -n 1 cover.txt
+
+clean: ## removes what was built
+	rm -rf bin cover.out cover.txt
+
+tools: ## installs the servers that tests run against, where it can
+	@.ci/install-tools

@@ -1,0 +1,142 @@
+// Package demo shows in half a minute what Weir does: a load below and far
+// above a limit, under each algorithm, with the figures that prove it.
+package demo
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"weir/bench/rig"
+)
+
+// limit is the demo's limit in requests per second, which is also the token
+// bucket's capacity.
+const limit = 1000
+
+// Capacity of the demo's target: 4 workers of 1 ms each. A fixed window lets
+// its whole second through at once, faster than that; the others do not.
+const (
+	targetWorkers = 4
+	targetDelay   = time.Millisecond
+)
+
+// tries is how often a phase is played when the load generator could not keep
+// its schedule: then the figures say nothing about the proxy.
+const tries = 3
+
+// phases are what is played, in order; the algorithm is switched in between.
+func phases() (ps []phase) {
+	for _, a := range []string{"fixed", "sliding", "token"} {
+		ps = append(ps, phase{a, 500, 3}, phase{a, 5000, 5})
+	}
+	return ps
+}
+
+// row is what came out of a phase.
+type row struct {
+	phase
+	expected span
+	load     *rig.Loaded
+	served   uint64  // 200s, counted by the target
+	busyTime float64 // mean time of a request in the target, in seconds
+	problem  string
+}
+
+// ErrNotAsExpected: a figure of the demo is not what it should be.
+var ErrNotAsExpected = errors.New("the figures are not as expected")
+
+// Run plays the demo and prints to out. The error is ErrNotAsExpected when a
+// figure is wrong, ctx's when that ended first. Nothing runs on when it returns.
+func Run(ctx context.Context, out io.Writer) (err error) {
+	fmt.Fprintf(out, "Weir demo: a limit of %d requests per second in front of a target that can do %.0f\n\n", limit,
+		targetWorkers/targetDelay.Seconds())
+	r, err := rig.New(ctx,
+		[]string{fmt.Sprintf("TARGET_WORKERS=%d", targetWorkers), "TARGET_DELAY=" + targetDelay.String()},
+		[]string{"RATE_LIMIT_ALGORITHM=fixed", fmt.Sprintf("RATE_LIMIT_LIMIT=%d", limit), "RATE_LIMIT_WINDOW=1",
+			fmt.Sprintf("RATE_LIMIT_CAPACITY=%d", limit), fmt.Sprintf("RATE_LIMIT_FILL_RATE=%d", limit)})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, r.Stop()) }()
+	fmt.Fprintf(out, "  loadgen ──▶ proxy %s ──▶ target %s\n\n", r.ProxyAddr, r.TargetAddr)
+
+	var rows []row
+	algorithm := "fixed"
+	for i, p := range phases() {
+		if p.algorithm != algorithm {
+			algorithm = p.algorithm
+			if _, err := rig.Post(ctx, "http://"+r.ProxyAddr+"/config/algorithm", fmt.Sprintf(`{"algorithm":%q}`, algorithm)); err != nil {
+				return fmt.Errorf("switch the algorithm: %w", err)
+			}
+			fmt.Fprintf(out, "  POST /config/algorithm {\"algorithm\":%q}: switched\n", algorithm)
+		}
+		fmt.Fprintf(out, "▶ %d of %d: %s, %d requests/s for %d s\n", i+1, len(phases()), p.algorithm, p.rate, p.seconds)
+		done, err := play(ctx, r, p, out)
+		if err != nil {
+			return err
+		}
+		rows = append(rows, done)
+	}
+	return report(out, rows)
+}
+
+// play plays a phase until the generator has kept its schedule.
+func play(ctx context.Context, r *rig.Rig, p phase, out io.Writer) (row, error) {
+	for try := 1; ; try++ {
+		done, err := playOnce(ctx, r, p, out)
+		if err != nil || done.load.Verdict != "INVALID" || try == tries {
+			return done, err
+		}
+		fmt.Fprintf(out, "  this machine was too busy for the schedule (%s); once more\n", strings.Join(done.load.Reasons, "; "))
+	}
+}
+
+func playOnce(ctx context.Context, r *rig.Rig, p phase, out io.Writer) (row, error) {
+	before, err := rig.Scrape(ctx, r.TargetAddr)
+	if err != nil {
+		return row{}, err
+	}
+	load := rig.Load{URL: r.URL(), Rate: p.rate, For: time.Duration(p.seconds) * time.Second}
+	loaded, err := load.Run(ctx, func(line string) {
+		if strings.TrimSpace(line) != "" && !strings.HasPrefix(line, " ") && !strings.HasPrefix(line, "[") {
+			fmt.Fprintln(out, "    "+line)
+		}
+	})
+	if err != nil {
+		return row{}, err
+	}
+	after, err := rig.Scrape(ctx, r.TargetAddr)
+	if err != nil {
+		return row{}, err
+	}
+	grown := func(name string) float64 {
+		labels := []string{`uri="/api/test"`, `status="200"`}
+		return after.Sum(name, labels...) - before.Sum(name, labels...)
+	}
+	done := row{phase: p, expected: p.admitted(limit), load: loaded, served: uint64(grown("http_server_requests_seconds_count"))}
+	if done.served > 0 {
+		done.busyTime = grown("http_server_requests_seconds_sum") / float64(done.served)
+	}
+	done.problem = done.check()
+	return done, nil
+}
+
+// check says what is wrong with a phase, or nothing.
+func (r *row) check() string {
+	l := r.load
+	switch {
+	case l.Errors > 0:
+		return fmt.Sprintf("%d requests failed: %v", l.Errors, l.ErrorsByReason)
+	case l.Sent != l.Success+l.RateLimited:
+		return fmt.Sprintf("%d sent, but %d answered", l.Sent, l.Success+l.RateLimited)
+	case l.Success != r.served:
+		return fmt.Sprintf("%d admitted, but the target served %d", l.Success, r.served)
+	case !r.expected.holds(l.Success):
+		return fmt.Sprintf("%d admitted, expected %v", l.Success, r.expected)
+	}
+	return ""
+}

@@ -1,0 +1,104 @@
+package rig
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"github.com/goccy/go-json"
+)
+
+// A Load is a constant rate for a time.
+type Load struct {
+	URL  string
+	Rate int // requests per second
+	For  time.Duration
+}
+
+// Loaded is what the load generator says about a run: the part of its result
+// that experiments look at. Spans are in seconds.
+type Loaded struct {
+	Verdict     string   `json:"verdict"`
+	Reasons     []string `json:"reasons"`
+	Due         uint64   `json:"requestsDue"`
+	Sent        uint64   `json:"requestsSent"`
+	Success     uint64   `json:"success"`
+	RateLimited uint64   `json:"rateLimited"`
+	Errors      uint64   `json:"errors"`
+
+	StatusCodes    map[string]uint64 `json:"statusCodes"`
+	ErrorsByReason map[string]uint64 `json:"errorsByReason"`
+
+	LatencySuccess Spread `json:"latencySuccess"`
+	LatencyLimited Spread `json:"latencyRateLimited"`
+	Lag            Spread `json:"lag"`
+}
+
+// Spread is how a span is spread, in seconds.
+type Spread struct {
+	Mean float64 `json:"mean"`
+	P50  float64 `json:"p50"`
+	P95  float64 `json:"p95"`
+	P99  float64 `json:"p99"`
+	Max  float64 `json:"max"`
+}
+
+// Run drives a load with our load generator and passes each line of its
+// progress to progress. A run that ctx ends is an error.
+func (l Load) Run(ctx context.Context, progress func(line string)) (*Loaded, error) {
+	bin, err := Binary("loadgen")
+	if err != nil {
+		return nil, err
+	}
+	dir, err := os.MkdirTemp("", "weir-load-")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(dir)
+	plan, out := filepath.Join(dir, "plan.json"), filepath.Join(dir, "result.json")
+	text := fmt.Sprintf(`{"limiterUrl":%q,"duration":%g,"profile":{"type":"constant","params":{"rps":%d}}}`, l.URL, l.For.Seconds(), l.Rate)
+	if err := os.WriteFile(plan, []byte(text), 0o600); err != nil {
+		return nil, err
+	}
+	cmd := exec.CommandContext(ctx, bin, "run", plan, "-out", out)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
+	cmd.WaitDelay = stopMax
+	words := new(tail)
+	pr, pw := io.Pipe()
+	cmd.Stdout, cmd.Stderr = io.MultiWriter(pw, words), words
+	read := make(chan struct{})
+	go func() {
+		defer close(read)
+		for lines := bufio.NewScanner(pr); lines.Scan(); {
+			progress(lines.Text())
+		}
+		_, _ = io.Copy(io.Discard, pr)
+	}()
+	err = cmd.Run()
+	_ = pw.Close()
+	<-read
+	if ctx.Err() != nil {
+		return nil, ctx.Err()
+	}
+	// 3 and 4 are verdicts: the result is there, and tells.
+	if exit, ok := errors.AsType[*exec.ExitError](err); err != nil && (!ok || exit.ExitCode() < 3 || exit.ExitCode() > 4) {
+		return nil, fmt.Errorf("loadgen: %w\n%s", err, words)
+	}
+	result, err := os.ReadFile(out)
+	if err != nil {
+		return nil, fmt.Errorf("loadgen wrote no result: %w\n%s", err, words)
+	}
+	var loaded Loaded
+	if err := json.Unmarshal(result, &loaded); err != nil {
+		return nil, fmt.Errorf("read loadgen's result: %w", err)
+	}
+	return &loaded, nil
+}

@@ -1,0 +1,182 @@
+package rig
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// A Rig is a target and a proxy in front of it.
+type Rig struct {
+	Target, Proxy         *Process
+	TargetAddr, ProxyAddr string
+
+	targetEnv []string
+}
+
+// New starts a target and a proxy with the simulated Redis, each with the
+// settings given ("NAME=value"), and waits until they answer.
+func New(ctx context.Context, targetEnv, proxyEnv []string) (*Rig, error) {
+	r := &Rig{targetEnv: targetEnv}
+	var err error
+	if r.TargetAddr, err = FreeAddr(); err != nil {
+		return nil, err
+	}
+	if err := r.StartTarget(ctx); err != nil {
+		return nil, err
+	}
+	r.Proxy, r.ProxyAddr, err = StartProxy(ctx, append([]string{"TARGET_URL=http://" + r.TargetAddr}, proxyEnv...))
+	if err != nil {
+		_ = r.Stop()
+		return nil, err
+	}
+	return r, nil
+}
+
+// StartTarget starts the target, again after it was stopped or killed.
+func (r *Rig) StartTarget(ctx context.Context) (err error) {
+	r.Target, err = startProgram(ctx, "target", r.TargetAddr, r.targetEnv)
+	return err
+}
+
+// StartProxy starts a proxy with the settings given and waits until it answers.
+func StartProxy(ctx context.Context, env []string) (*Process, string, error) {
+	addr, err := FreeAddr()
+	if err != nil {
+		return nil, "", err
+	}
+	p, err := startProgram(ctx, "proxy", addr, env)
+	return p, addr, err
+}
+
+// StartTargetAt starts a target on a free address.
+func StartTargetAt(ctx context.Context, env []string) (*Process, string, error) {
+	addr, err := FreeAddr()
+	if err != nil {
+		return nil, "", err
+	}
+	p, err := startProgram(ctx, "target", addr, env)
+	return p, addr, err
+}
+
+func startProgram(ctx context.Context, name, addr string, env []string) (*Process, error) {
+	bin, err := Binary(name)
+	if err != nil {
+		return nil, err
+	}
+	host, port, _ := strings.Cut(addr, ":")
+	p, err := Start(name, append([]string{"BIND=" + host, "PORT=" + port}, env...), bin)
+	if err != nil {
+		return nil, err
+	}
+	if err := p.AwaitPort(ctx, addr); err != nil {
+		p.Kill()
+		return nil, err
+	}
+	return p, nil
+}
+
+// Stop ends what runs and returns what went wrong.
+func (r *Rig) Stop() (err error) {
+	for _, p := range []*Process{r.Proxy, r.Target} {
+		if p == nil {
+			continue
+		}
+		if e := p.Stop(); e != nil {
+			err = e
+		}
+	}
+	return err
+}
+
+// URL is where the load goes: through the proxy to the target.
+func (r *Rig) URL() string { return "http://" + r.ProxyAddr + "/api/test" }
+
+// client is for the control plane: nobody waits for long.
+func client() *http.Client { return &http.Client{Timeout: 5 * time.Second} }
+
+// Post sends JSON to a program and returns its answer; the error holds it when
+// the status is not 200.
+func Post(ctx context.Context, url, body string) ([]byte, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, url, strings.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	req.Header.Set("Content-Type", "application/json")
+	return do(req)
+}
+
+func do(req *http.Request) ([]byte, error) {
+	resp, err := client().Do(req)
+	if err != nil {
+		return nil, err
+	}
+	defer resp.Body.Close()
+	answer, err := io.ReadAll(resp.Body)
+	if err != nil {
+		return nil, err
+	}
+	if resp.StatusCode != http.StatusOK {
+		return nil, fmt.Errorf("%s %s: %s: %s", req.Method, req.URL, resp.Status, bytes.TrimSpace(answer))
+	}
+	return answer, nil
+}
+
+// Samples are the metrics of a program at one moment, by name with labels.
+type Samples map[string]float64
+
+// Scrape reads the metrics of the program at addr.
+func Scrape(ctx context.Context, addr string) (Samples, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+addr+"/metrics", nil)
+	if err != nil {
+		return nil, err
+	}
+	text, err := do(req)
+	if err != nil {
+		return nil, err
+	}
+	samples := make(Samples)
+	for lines := bufio.NewScanner(bytes.NewReader(text)); lines.Scan(); {
+		line := lines.Text()
+		i := strings.LastIndexByte(line, ' ')
+		if i < 0 || strings.HasPrefix(line, "#") {
+			continue
+		}
+		v, err := strconv.ParseFloat(line[i+1:], 64)
+		if err != nil {
+			return nil, fmt.Errorf("scrape %s: %q: %w", addr, line, err)
+		}
+		samples[line[:i]] = v
+	}
+	return samples, nil
+}
+
+// Sum adds all samples of a family that carry every one of the labels, each
+// written as name="value".
+func (s Samples) Sum(family string, labels ...string) (sum float64) {
+next:
+	for name, v := range s {
+		if name != family && !strings.HasPrefix(name, family+"{") {
+			continue
+		}
+		for _, l := range labels {
+			if !strings.Contains(name, l) {
+				continue next
+			}
+		}
+		sum += v
+	}
+	return sum
+}
+
+// Served is how many requests to /api/test the target answered 200 so far.
+func Served(ctx context.Context, targetAddr string) (uint64, error) {
+	s, err := Scrape(ctx, targetAddr)
+	return uint64(s.Sum("http_server_requests_seconds_count", `uri="/api/test"`, `status="200"`)), err
+}

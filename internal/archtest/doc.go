@@ -1,0 +1,20 @@
+// Package archtest keeps the architecture true: it reads the source of the
+// whole repository and says where it breaks a rule that the compiler does not
+// know. It runs as a plain test.
+//
+// The rules, and the table of packages they are about, are in layers.go. What
+// is checked:
+//
+//   - every package is in the table, and its imports point down;
+//   - programs do not import each other, and each foreign module that shapes the
+//     architecture is imported in one place;
+//   - the layers 0 and 1 read no clock, start no goroutine, open no socket, write
+//     no log and keep nothing in package-level variables;
+//   - files, functions and mains stay small, and packages say what they are for;
+//   - nothing is left unfinished and no file names a place on one's own machine.
+//
+// The checks work on parsed files without loading what they import, so they
+// need neither the network nor a compiled repository. Where they judge by the
+// looks of the code (whether a variable is ever changed, for one), they are
+// meant to catch mistakes, not people who hide something.
+package archtest

@@ -1,0 +1,70 @@
+package archtest
+
+import (
+	"maps"
+	"slices"
+	"strings"
+)
+
+// checkImports checks the directions of the imports of p's code; tests may
+// import what they need to set the scene.
+func (f *findings) checkImports(p *pkg, own layer) {
+	for _, source := range p.code() {
+		imports := source.imports()
+		for _, path := range slices.Sorted(maps.Keys(imports)) {
+			if why := importFault(p.dir, own, path); why != "" {
+				f.at(imports[path], "%s", why)
+			}
+		}
+	}
+}
+
+// importFault returns why the package in dir must not import path; empty when
+// it may.
+func importFault(dir string, own layer, path string) string {
+	for _, guarded := range slices.Sorted(maps.Keys(onlyIn)) {
+		if below(path, guarded) && !slices.Contains(onlyIn[guarded], dir) {
+			return guarded + " is imported by " + oneOf(onlyIn[guarded]) + " only"
+		}
+	}
+	if other, ours := strings.CutPrefix(path, modulePath+"/"); ours {
+		return ownImportFault(dir, own, other)
+	}
+	if own <= machines && slices.ContainsFunc(notBelowRim, func(banned string) bool {
+		return path == banned || banned == "golang.org/x/sys" && below(path, banned)
+	}) {
+		return own.String() + " does without " + path
+	}
+	return ""
+}
+
+// ownImportFault is importFault for the package in other, one of our own.
+func ownImportFault(dir string, own layer, other string) string {
+	theirs, known := layerOf(other)
+	switch {
+	case !known:
+		return other + " is not in the table of layers: add it to internal/archtest/layers.go"
+	case program(other) != "" && program(other) != program(dir):
+		return "the program " + program(other) + " is nobody else's to import"
+	case testSupport(other) && !testSupport(dir):
+		return other + " is for tests"
+	case theirs > own:
+		return own.String() + " must not import " + theirs.String()
+	case own == pure && theirs == pure && !slices.Contains(sideways[dir], other):
+		return own.String() + " does not import sideways; exceptions are listed in internal/archtest/layers.go"
+	}
+	return ""
+}
+
+// below says whether an import path is root or a part of it.
+func below(path, root string) bool {
+	return path == root || strings.HasPrefix(path, root+"/")
+}
+
+// oneOf lists packages for a sentence.
+func oneOf(dirs []string) string {
+	if len(dirs) == 0 {
+		return "no package"
+	}
+	return strings.Join(dirs, ", ")
+}

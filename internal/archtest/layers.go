@@ -1,0 +1,117 @@
+package archtest
+
+import (
+	"path"
+	"strings"
+)
+
+// modulePath is the name of our own module.
+const modulePath = "weir"
+
+// A layer is a height in the architecture. A package imports lower layers only;
+// within the layers 1 to 3 also its own.
+type layer int
+
+const (
+	pure     layer = iota // layer 0: values in, values out
+	machines              // layer 1: state machines, told what happened and when
+	rim                   // layer 2: sockets, clocks, goroutines, files
+	mains                 // layer 3: wiring, no logic
+)
+
+// String names the layer as the architecture does.
+func (l layer) String() string {
+	return [...]string{"layer 0 (pure)", "layer 1 (machines)", "layer 2 (rim)", "layer 3 (mains)"}[l]
+}
+
+// layers is the table of all packages, by their folder. `*` stands for one
+// folder name. A package whose folder is its parent's name with "test" behind
+// it (http1/http1test) holds test support: it belongs to the rim, and only
+// tests import it.
+var layers = []struct {
+	layer layer
+	dirs  string // separated by spaces
+}{
+	{mains, "proxy loadgen target advisor bench"},
+	{rim, "internal/archtest internal/loop internal/metric internal/service internal/strictjson"},
+	{rim, "proxy/admin proxy/adaptive proxy/config proxy/store/* proxy/wire"},
+	{rim, "loadgen/config loadgen/control loadgen/drive loadgen/plan loadgen/report"},
+	{rim, "target/config target/serve"},
+	{rim, "advisor/config advisor/serve advisor/state"},
+	{rim, "bench/*"},
+	{machines, "proxy/session proxy/upstream loadgen/session loadgen/record target/session"},
+	{pure, "internal/deadline internal/http1"},
+	{pure, "proxy/limit proxy/rule proxy/store"},
+	{pure, "loadgen/pace loadgen/profile"},
+	{pure, "target/model"},
+	{pure, "advisor/forecast advisor/policy advisor/series"},
+}
+
+// sideways are the imports allowed within layer 0.
+var sideways = map[string][]string{
+	"proxy/rule":       {"internal/http1", "proxy/limit"},
+	"proxy/store":      {"proxy/limit"},
+	"loadgen/pace":     {"loadgen/profile"},
+	"advisor/forecast": {"advisor/series"},
+	"advisor/policy":   {"advisor/forecast", "advisor/series"},
+}
+
+// onlyIn says which packages may import something that only they should know.
+// A foreign path stands for everything below it.
+var onlyIn = map[string][]string{
+	"github.com/panjf2000/gnet": {"internal/loop"},
+	"github.com/redis/rueidis":  {"proxy/store/redis"},
+	"unsafe":                    {},
+	"reflect":                   {"internal/strictjson"},
+}
+
+// notBelowRim are imports that the layers 0 and 1 do without: sockets, logs,
+// files, processes.
+var notBelowRim = []string{
+	"net", "net/http", "log", "log/slog", "os", "os/exec", "os/signal", "syscall", "golang.org/x/sys",
+}
+
+// clock are the functions of package time that look at the clock or wait.
+var clock = []string{"Now", "Since", "Until", "Sleep", "After", "AfterFunc", "NewTimer", "NewTicker", "Tick"}
+
+// The bounds on size, in lines.
+const (
+	fileLinesMax     = 400
+	functionLinesMax = 60
+	mainLinesMax     = 150
+)
+
+// tooLarge names the files ("dir/file.go") and functions ("dir.Func",
+// "dir.Type.Method") that may exceed a bound, and why.
+var tooLarge = map[string]string{}
+
+// layerOf returns the layer of the package in dir.
+func layerOf(dir string) (layer, bool) {
+	if testSupport(dir) {
+		return rim, true
+	}
+	for _, row := range layers {
+		for pattern := range strings.FieldsSeq(row.dirs) {
+			if ok, _ := path.Match(pattern, dir); ok {
+				return row.layer, true
+			}
+		}
+	}
+	return 0, false
+}
+
+// testSupport says whether the package in dir exists for tests only.
+func testSupport(dir string) bool {
+	parent := path.Base(path.Dir(dir))
+	return path.Base(dir) == parent+"test"
+}
+
+// program returns the program that dir belongs to; empty for none.
+func program(dir string) string {
+	top, _, _ := strings.Cut(dir, "/")
+	switch top {
+	case "proxy", "loadgen", "target", "advisor", "bench":
+		return top
+	}
+	return ""
+}

@@ -1,0 +1,215 @@
+package archtest
+
+import (
+	"errors"
+	"go/ast"
+	"go/token"
+	"go/types"
+	"slices"
+)
+
+// checkPurity checks that the code of a package below the rim reads no clock,
+// starts no goroutine and has no init.
+func (f *findings) checkPurity(p *pkg, own layer) {
+	uses := f.resolve(p).Uses
+	for _, source := range p.code() {
+		ast.Inspect(source.syntax, func(n ast.Node) bool {
+			switch n := n.(type) {
+			case *ast.GoStmt:
+				f.at(n.Pos(), "%s starts no goroutines", own)
+			case *ast.FuncDecl:
+				if n.Recv == nil && n.Name.Name == "init" {
+					f.at(n.Pos(), "%s has no init functions", own)
+				}
+			case *ast.SelectorExpr:
+				f.checkSelector(n, uses, own)
+			}
+			return true
+		})
+	}
+}
+
+// checkSelector checks one x.Name: the clock, and the methods named Go by which
+// sync.WaitGroup and its like start goroutines.
+func (f *findings) checkSelector(n *ast.SelectorExpr, uses map[*ast.Ident]types.Object, own layer) {
+	if n.Sel.Name == "Go" {
+		f.at(n.Pos(), "%s starts no goroutines", own)
+	}
+	x, ok := n.X.(*ast.Ident)
+	if !ok {
+		return
+	}
+	name, ok := uses[x].(*types.PkgName)
+	if ok && name.Imported().Path() == "time" && slices.Contains(clock, n.Sel.Name) {
+		f.at(n.Pos(), "%s is told the time: no time.%s", own, n.Sel.Name)
+	}
+}
+
+// resolve finds out what the identifiers of p's code stand for. Imports are not
+// loaded and faults that follow from that are passed over: names of the package
+// itself, of locals and of imports are found all the same.
+func (f *findings) resolve(p *pkg) *types.Info {
+	info := &types.Info{
+		Uses: make(map[*ast.Ident]types.Object),
+		Defs: make(map[*ast.Ident]types.Object),
+	}
+	var files []*ast.File
+	for _, source := range p.code() {
+		files = append(files, source.syntax)
+	}
+	config := types.Config{Importer: noImporter{}, Error: func(error) {}}
+	_, _ = config.Check(modulePath+"/"+p.dir, f.repository.positions, files, info)
+	return info
+}
+
+// noImporter loads nothing.
+type noImporter struct{}
+
+// Import is part of types.Importer.
+func (noImporter) Import(string) (*types.Package, error) { return nil, errors.New("not loaded") }
+
+// checkVariables checks that the package-level variables of a package below the
+// rim are tables and errors that nobody changes.
+func (f *findings) checkVariables(p *pkg, own layer) {
+	info := f.resolve(p)
+	changed := changes(p, info)
+	for _, source := range p.code() {
+		for _, declared := range source.syntax.Decls {
+			group, ok := declared.(*ast.GenDecl)
+			if !ok || group.Tok != token.VAR {
+				continue
+			}
+			for _, spec := range group.Specs {
+				f.checkVariable(spec.(*ast.ValueSpec), info, changed, own)
+			}
+		}
+	}
+}
+
+// checkVariable checks the variables of one declaration.
+func (f *findings) checkVariable(spec *ast.ValueSpec, info *types.Info, changed map[types.Object]token.Pos, own layer) {
+	for i, name := range spec.Names {
+		if name.Name == "_" {
+			continue
+		}
+		if why := mutable(spec.Type, valueOf(spec, i), info); why != "" {
+			f.at(name.Pos(), "%s keeps nothing in package-level variables: %s %s", own, name.Name, why)
+		}
+		if pos, ok := changed[info.Defs[name]]; ok {
+			f.at(pos, "%s keeps nothing in package-level variables: %s is changed here", own, name.Name)
+		}
+	}
+}
+
+// valueOf returns what the i-th name of a declaration begins with: a value of
+// its own, or the one call that gives values to all; nil for none.
+func valueOf(spec *ast.ValueSpec, i int) ast.Expr {
+	switch {
+	case len(spec.Values) == 1:
+		return spec.Values[0]
+	case i < len(spec.Values):
+		return spec.Values[i]
+	}
+	return nil
+}
+
+// mutable returns what about its declaration shows that a variable is there to
+// be changed; empty for nothing.
+func mutable(typ, value ast.Expr, info *types.Info) string {
+	if ofSync(typ, info) {
+		return "is there to be changed"
+	}
+	switch v := value.(type) {
+	case nil:
+		return "has no value yet"
+	case *ast.FuncLit:
+		return "is a hook"
+	case *ast.CompositeLit:
+		if ofSync(v.Type, info) {
+			return "is there to be changed"
+		}
+	case *ast.UnaryExpr:
+		return mutable(nil, v.X, info)
+	case *ast.CallExpr:
+		if called, ok := v.Fun.(*ast.Ident); ok && (called.Name == "make" || called.Name == "new") {
+			return "is there to be filled"
+		}
+	}
+	return ""
+}
+
+// ofSync says whether a type is one of the packages sync and sync/atomic.
+func ofSync(typ ast.Expr, info *types.Info) bool {
+	if generic, ok := typ.(*ast.IndexExpr); ok { // atomic.Pointer[T]
+		typ = generic.X
+	}
+	selector, ok := typ.(*ast.SelectorExpr)
+	if !ok {
+		return false
+	}
+	x, ok := selector.X.(*ast.Ident)
+	if !ok {
+		return false
+	}
+	name, ok := info.Uses[x].(*types.PkgName)
+	return ok && below(name.Imported().Path(), "sync")
+}
+
+// changes finds the first place where each variable is assigned to, as a whole
+// or in part.
+func changes(p *pkg, info *types.Info) map[types.Object]token.Pos {
+	changed := make(map[types.Object]token.Pos)
+	note := func(target ast.Expr) {
+		if id := base(target); id != nil && info.Uses[id] != nil {
+			if _, before := changed[info.Uses[id]]; !before {
+				changed[info.Uses[id]] = id.Pos()
+			}
+		}
+	}
+	for _, source := range p.code() {
+		ast.Inspect(source.syntax, func(n ast.Node) bool {
+			switch n := n.(type) {
+			case *ast.AssignStmt:
+				for _, target := range n.Lhs {
+					note(target)
+				}
+			case *ast.IncDecStmt:
+				note(n.X)
+			case *ast.RangeStmt:
+				if n.Tok == token.ASSIGN {
+					note(n.Key)
+					note(n.Value)
+				}
+			case *ast.CallExpr:
+				called, ok := n.Fun.(*ast.Ident)
+				if ok && len(n.Args) > 0 && slices.Contains([]string{"clear", "copy", "delete"}, called.Name) {
+					note(n.Args[0])
+				}
+			}
+			return true
+		})
+	}
+	return changed
+}
+
+// base returns the variable that an expression is a part of; nil for none.
+func base(x ast.Expr) *ast.Ident {
+	for {
+		switch e := x.(type) {
+		case *ast.Ident:
+			return e
+		case *ast.ParenExpr:
+			x = e.X
+		case *ast.IndexExpr:
+			x = e.X
+		case *ast.SliceExpr:
+			x = e.X
+		case *ast.StarExpr:
+			x = e.X
+		case *ast.SelectorExpr:
+			x = e.X
+		default:
+			return nil
+		}
+	}
+}

@@ -1,0 +1,117 @@
+package archtest
+
+import (
+	"fmt"
+	"go/ast"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// checkComment checks that a package says what it is for, as godoc wants it:
+// "Package name …", and for a program "Name …" or "Command name …".
+func (f *findings) checkComment(p *pkg) {
+	name := p.code()[0].syntax.Name.Name
+	for _, source := range p.code() {
+		if source.syntax.Doc == nil {
+			continue
+		}
+		words := strings.Fields(source.syntax.Doc.Text())
+		if name == "main" || len(words) > 1 && words[0] == "Package" && words[1] == name {
+			return
+		}
+		f.of(p.dir+"/"+source.name, "the package comment does not begin with %q", "Package "+name)
+		return
+	}
+	f.of(p.dir, "the package has no comment")
+}
+
+// checkSizes checks the bounds on files, functions and mains.
+func (f *findings) checkSizes(p *pkg) {
+	for _, source := range p.code() {
+		name, limit := p.dir+"/"+source.name, fileLinesMax
+		if source.syntax.Name.Name == "main" && source.name == "main.go" {
+			limit = mainLinesMax
+		}
+		if tooLarge[name] == "" && source.lines > limit {
+			f.of(name, "the file has %d lines, at most %d are allowed", source.lines, limit)
+		}
+		for _, declared := range source.syntax.Decls {
+			function, ok := declared.(*ast.FuncDecl)
+			if !ok {
+				continue
+			}
+			if n := f.lines(function); n > functionLinesMax && tooLarge[functionName(p.dir, function)] == "" {
+				f.at(function.Pos(), "the function %s has %d lines, at most %d are allowed", function.Name.Name, n, functionLinesMax)
+			}
+		}
+	}
+}
+
+// lines counts the lines of a function, from its first word to its last brace.
+func (f *findings) lines(function *ast.FuncDecl) int {
+	first := f.repository.positions.Position(function.Pos()).Line
+	return f.repository.positions.Position(function.End()).Line - first + 1
+}
+
+// functionName names a function as in tooLarge.
+func functionName(dir string, function *ast.FuncDecl) string {
+	if function.Recv == nil || len(function.Recv.List) == 0 {
+		return dir + "." + function.Name.Name
+	}
+	receiver := function.Recv.List[0].Type
+	if id := base(receiver); id != nil {
+		return dir + "." + id.Name + "." + function.Name.Name
+	}
+	return dir + "." + function.Name.Name
+}
+
+// checkExceptions checks that what may be too large still is: an exception that
+// is not needed any more goes.
+func (f *findings) checkExceptions(exceptions map[string]string) {
+	large := make(map[string]bool)
+	for _, p := range f.repository.packages {
+		for _, source := range p.code() {
+			large[p.dir+"/"+source.name] = source.lines > fileLinesMax
+			for _, declared := range source.syntax.Decls {
+				if function, ok := declared.(*ast.FuncDecl); ok {
+					large[functionName(p.dir, function)] = f.lines(function) > functionLinesMax
+				}
+			}
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(exceptions)) {
+		if !large[name] {
+			f.of("internal/archtest/layers.go", "%s is not too large: take it off the list of exceptions", name)
+		}
+		if exceptions[name] == "" {
+			f.of("internal/archtest/layers.go", "the exception for %s has no reason", name)
+		}
+	}
+}
+
+// checkTexts checks that nothing is left unfinished and that no file names a
+// place on this machine.
+func (f *findings) checkTexts(places []string) {
+	unfinished := []string{"TO" + "DO", "FIX" + "ME", "X" + "XX", "HA" + "CK"} // parted, as this file is read too
+	for _, t := range f.repository.texts {
+		for i, line := range strings.Split(t.content, "\n") {
+			place := fmt.Sprintf("%s:%d", t.name, i+1)
+			for _, word := range unfinished {
+				if slices.Contains(strings.FieldsFunc(line, notLetter), word) {
+					f.of(place, "%s: finish it or leave it out", word)
+				}
+			}
+			for _, path := range places {
+				if strings.Contains(line, path) {
+					f.of(place, "%s is a place on one machine", path)
+				}
+			}
+		}
+	}
+}
+
+// notLetter says whether r parts words.
+func notLetter(r rune) bool {
+	return (r < 'A' || r > 'Z') && (r < 'a' || r > 'z')
+}

@@ -1,0 +1,129 @@
+package archtest
+
+import (
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"path"
+	"slices"
+	"strings"
+)
+
+// A repository is the parsed source of all packages.
+type repository struct {
+	positions *token.FileSet
+	packages  []*pkg // in the order of the walk
+	texts     []text // everything that people read, Go or not
+}
+
+// A pkg is the Go files of one folder.
+type pkg struct {
+	dir   string // from the root of the repository, with slashes
+	files []*file
+}
+
+// A file is one parsed Go file.
+type file struct {
+	name   string // without the folder
+	lines  int
+	isTest bool
+	syntax *ast.File
+}
+
+// A text is one file as it is written.
+type text struct {
+	name    string // from the root
+	content string
+}
+
+// read parses all Go files of a file system, which is the repository's root.
+// Folders that do not belong to the source are passed over: hidden ones (but
+// not .ci), testdata, what is built and what benchmarks leave behind.
+func read(root fs.FS) (*repository, error) {
+	r := &repository{positions: token.NewFileSet()}
+	err := fs.WalkDir(root, ".", func(name string, entry fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case entry.IsDir() && name != "." && passedOver(name):
+			return fs.SkipDir
+		case entry.IsDir() || !readable(name):
+			return nil
+		}
+		content, err := fs.ReadFile(root, name)
+		if err != nil {
+			return err
+		}
+		return r.add(name, string(content))
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read the source: %w", err)
+	}
+	return r, nil
+}
+
+// passedOver says whether a folder does not belong to the source.
+func passedOver(dir string) bool {
+	base := path.Base(dir)
+	return base == "testdata" || dir == "bin" || dir == "bench/results" ||
+		strings.HasPrefix(base, ".") && base != ".ci" || strings.HasPrefix(base, "_")
+}
+
+// readable says whether people read and write the file.
+func readable(name string) bool {
+	base := path.Base(name)
+	return slices.Contains([]string{".go", ".md", ".sh", ".yml", ".yaml"}, path.Ext(name)) ||
+		base == "Makefile" || strings.HasPrefix(base, "Dockerfile") || path.Dir(name) == ".ci"
+}
+
+// add takes in one file.
+func (r *repository) add(name, content string) error {
+	r.texts = append(r.texts, text{name, content})
+	if path.Ext(name) != ".go" {
+		return nil
+	}
+	syntax, err := parser.ParseFile(r.positions, name, content, parser.ParseComments|parser.SkipObjectResolution)
+	if err != nil {
+		return err
+	}
+	p := r.pkg(path.Dir(name))
+	p.files = append(p.files, &file{
+		name: path.Base(name), syntax: syntax, lines: strings.Count(content, "\n"),
+		isTest: strings.HasSuffix(name, "_test.go"),
+	})
+	return nil
+}
+
+// pkg returns the package in dir, which appears with its first file.
+func (r *repository) pkg(dir string) *pkg {
+	for _, p := range r.packages {
+		if p.dir == dir {
+			return p
+		}
+	}
+	p := &pkg{dir: dir}
+	r.packages = append(r.packages, p)
+	return p
+}
+
+// code returns the files of p that are not tests.
+func (p *pkg) code() []*file {
+	var files []*file
+	for _, f := range p.files {
+		if !f.isTest {
+			files = append(files, f)
+		}
+	}
+	return files
+}
+
+// imports returns what f imports, with the places.
+func (f *file) imports() map[string]token.Pos {
+	paths := make(map[string]token.Pos)
+	for _, spec := range f.syntax.Imports {
+		paths[strings.Trim(spec.Path.Value, `"`)] = spec.Pos()
+	}
+	return paths
+}

@@ -1,0 +1,123 @@
+package metric
+
+import (
+	"fmt"
+	"math"
+	"math/bits"
+	"slices"
+	"sync/atomic"
+	"time"
+)
+
+// Latency returns the bounds, in seconds, for anything a user waits for: from
+// 100 µs to 10 s in steps of 1, 2 and 5, with 25 ms in between.
+func Latency() []float64 {
+	return []float64{
+		0.0001, 0.0002, 0.0005,
+		0.001, 0.002, 0.005,
+		0.01, 0.02, 0.025, 0.05,
+		0.1, 0.2, 0.5,
+		1, 2, 5, 10,
+	}
+}
+
+// Decision returns the bounds, in seconds, for steps that take microseconds
+// when all is well and milliseconds when something is not: from 1 µs to 1 s.
+func Decision() []float64 {
+	return []float64{
+		0.000001, 0.000002, 0.000005,
+		0.00001, 0.00002, 0.00005,
+		0.0001, 0.0002, 0.0005,
+		0.001, 0.002, 0.005,
+		0.01, 0.05, 0.1, 0.5, 1,
+	}
+}
+
+// A Histogram counts durations by size: how many were at most each bound, and
+// their sum. A duration equal to a bound belongs to that bound, as the label le
+// ("less or equal") says.
+//
+// It is meant one per loop: Observe is then two uncontended atomic additions.
+// Set.Histogram sums the parts when it is scraped.
+//
+// Safe for concurrent use: every field that changes is one atomic word, and the
+// count is computed from the buckets, so that a reader sees no count without
+// its bucket. The sum may be ahead of the buckets by the durations in between.
+type Histogram struct {
+	bounds []int64 // nanoseconds, ascending
+	// first[k] is the first bound that a duration of k significant bits can
+	// belong to: it replaces most of the search by one look-up.
+	first  [65]uint8
+	counts []atomic.Uint64 // one per bound, then one for what is larger
+	sum    atomic.Int64    // nanoseconds
+}
+
+// boundsMax keeps an index of a bound within a byte.
+const boundsMax = 255
+
+// NewHistogram returns a Histogram with the given bounds in seconds, which must
+// be positive and ascending. It panics when they are not, or are more than 255:
+// bounds are part of the program.
+func NewHistogram(bounds []float64) *Histogram {
+	if len(bounds) == 0 || len(bounds) > boundsMax {
+		panic(fmt.Sprintf("bug: histogram with %d bounds", len(bounds)))
+	}
+	h := &Histogram{
+		bounds: make([]int64, len(bounds)),
+		counts: make([]atomic.Uint64, len(bounds)+1),
+	}
+	last := int64(0)
+	for i, b := range bounds {
+		h.bounds[i] = int64(math.Round(b * float64(time.Second)))
+		if h.bounds[i] <= last {
+			panic(fmt.Sprintf("bug: histogram bound %g is not above the one before it", b))
+		}
+		last = h.bounds[i]
+	}
+	for k := range h.first {
+		h.first[k] = uint8(firstBound(h.bounds, k))
+	}
+	return h
+}
+
+// firstBound returns the index of the first of bounds that is not below the
+// least number of k significant bits.
+func firstBound(bounds []int64, k int) int {
+	if k == 0 {
+		return 0
+	}
+	least := uint64(1) << (k - 1)
+	i := 0
+	for i < len(bounds) && uint64(bounds[i]) < least {
+		i++
+	}
+	return i
+}
+
+// Observe counts d. A negative d, from a clock that stepped back, counts as 0.
+func (h *Histogram) Observe(d time.Duration) {
+	ns := max(int64(d), 0)
+	i := int(h.first[bits.Len64(uint64(ns))])
+	for i < len(h.bounds) && ns > h.bounds[i] {
+		i++
+	}
+	h.counts[i].Add(1)
+	h.sum.Add(ns)
+}
+
+// Count returns how many durations were observed.
+func (h *Histogram) Count() uint64 {
+	var n uint64
+	for i := range h.counts {
+		n += h.counts[i].Load()
+	}
+	return n
+}
+
+// Sum returns the sum of the durations observed.
+func (h *Histogram) Sum() time.Duration { return time.Duration(h.sum.Load()) }
+
+// sameBounds says whether the counts of h and other can be added up.
+func (h *Histogram) sameBounds(other *Histogram) bool {
+	return slices.Equal(h.bounds, other.bounds)
+}

@@ -1,0 +1,172 @@
+package metric
+
+import (
+	"fmt"
+	"io"
+	"iter"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/VictoriaMetrics/metrics"
+)
+
+// A Set is the metrics of one program: which names there are, what they mean
+// and where their values are read.
+//
+// Names are given in full, with their labels, as they appear in the answer to a
+// scrape: `ratelimiter_requests_total{decision="forwarded"}`. Samples of one
+// family (the name without labels) share the help text of the first and must be
+// of one type. A malformed name, or the same one twice, panics: names are part
+// of the program; Labels escapes values that are not.
+//
+// The reading functions are called at every scrape, on the goroutine that asks;
+// they must be safe to call at any time.
+//
+// Safe for concurrent use: a mutex guards the lists; values are read without it.
+type Set struct {
+	library *metrics.Set
+
+	mu       sync.Mutex
+	families []*family // in the order of their first registration
+	names    map[string]bool
+}
+
+// New returns an empty Set.
+func New() *Set {
+	s := &Set{library: metrics.NewSet(), names: make(map[string]bool)}
+	s.library.RegisterMetricsWriter(s.writeFamilies)
+	return s
+}
+
+// Counter registers a value that only grows.
+func (s *Set) Counter(name, help string, read func() uint64) {
+	s.register(name, help, typeCounter, func(b *lines, labels string) {
+		b.uint(labels, read())
+	})
+}
+
+// Gauge registers a value that goes up and down.
+func (s *Set) Gauge(name, help string, read func() float64) {
+	s.register(name, help, typeGauge, func(b *lines, labels string) {
+		b.float(labels, read())
+	})
+}
+
+// Counters registers a family whose labels are known only while the program
+// runs, such as one sample per rule. name is without labels; each yields the
+// labels of a sample, made by Labels, and its value.
+func (s *Set) Counters(name, help string, each iter.Seq2[string, uint64]) {
+	s.register(name, help, typeCounter, func(b *lines, _ string) {
+		for labels, value := range each {
+			b.uint(labels, value)
+		}
+	})
+}
+
+// Gauges is Counters for values that go up and down.
+func (s *Set) Gauges(name, help string, each iter.Seq2[string, float64]) {
+	s.register(name, help, typeGauge, func(b *lines, _ string) {
+		for labels, value := range each {
+			b.float(labels, value)
+		}
+	})
+}
+
+// Histogram registers the sum of parts, which must have the same bounds: one
+// `_bucket` line per bound and one for +Inf, `_sum` in seconds, `_count`.
+func (s *Set) Histogram(name, help string, parts ...*Histogram) {
+	if len(parts) == 0 {
+		panic("bug: histogram " + name + " has no parts")
+	}
+	for _, p := range parts {
+		if !p.sameBounds(parts[0]) {
+			panic("bug: the parts of histogram " + name + " differ in their bounds")
+		}
+	}
+	parts = slices.Clone(parts)
+	les := leLabels(parts[0].bounds)
+	s.register(name, help, typeHistogram, func(b *lines, labels string) {
+		b.histogram(labels, les, parts)
+	})
+}
+
+// Runtime adds the metrics of the Go runtime and of the process: memory,
+// garbage collection, goroutines, processor time, descriptors.
+//
+// It turns on the library's type lines, which are a switch of the whole
+// process, so that these families are typed like ours.
+func (s *Set) Runtime() {
+	metrics.ExposeMetadata(true)
+	s.library.RegisterMetricsWriter(metrics.WriteGoMetrics)
+	s.library.RegisterMetricsWriter(metrics.WriteProcMetrics)
+	s.library.RegisterMetricsWriter(metrics.WriteFDMetrics)
+}
+
+// Write writes all metrics to w in the text exposition format. Errors of w are
+// not reported: give it a buffer.
+func (s *Set) Write(w io.Writer) { s.library.WritePrometheus(w) }
+
+// ContentType is what Write's text is called in HTTP.
+const ContentType = "text/plain; version=0.0.4; charset=utf-8"
+
+// Labels returns the label part of a name, `{rule="api",decision="forwarded"}`,
+// from names and values in turn; the values are escaped. Without pairs it
+// returns the empty string.
+func Labels(pairs ...string) string {
+	if len(pairs)%2 != 0 {
+		panic("bug: label " + pairs[len(pairs)-1] + " has no value")
+	}
+	if len(pairs) == 0 {
+		return ""
+	}
+	var b strings.Builder
+	for i := 0; i < len(pairs); i += 2 {
+		b.WriteByte("{,"[min(i, 1)])
+		b.WriteString(pairs[i])
+		b.WriteString(`="`)
+		b.WriteString(escapeLabel(pairs[i+1]))
+		b.WriteByte('"')
+	}
+	b.WriteByte('}')
+	return b.String()
+}
+
+// register adds one sample, or one group of samples, to its family.
+func (s *Set) register(name, help string, kind familyType, write sampleWriter) {
+	if err := metrics.ValidateMetric(name); err != nil {
+		panic(fmt.Sprintf("bug: metric name %q: %v", name, err))
+	}
+	familyName, labels := split(name)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.names[name] {
+		panic(fmt.Sprintf("bug: metric %q is registered twice", name))
+	}
+	s.names[name] = true
+	f := s.family(familyName, help, kind)
+	if f.kind != kind {
+		panic(fmt.Sprintf("bug: metric %q is a %s, its family is a %s", name, kind, f.kind))
+	}
+	f.samples = append(f.samples, sample{labels: labels, write: write})
+}
+
+// family returns the family called name; it appears when it is not there yet.
+func (s *Set) family(name, help string, kind familyType) *family {
+	for _, f := range s.families {
+		if f.name == name {
+			return f
+		}
+	}
+	f := &family{name: name, help: help, kind: kind}
+	s.families = append(s.families, f)
+	return f
+}
+
+// split parts a name from its labels, which keep their braces.
+func split(name string) (family, labels string) {
+	if i := strings.IndexByte(name, '{'); i >= 0 {
+		return name[:i], name[i:]
+	}
+	return name, ""
+}

@@ -1,0 +1,165 @@
+package service
+
+import (
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+)
+
+// answerOf asks a Desk and waits for the reply.
+func answerOf(t *testing.T, d *Desk, raw string) Reply {
+	t.Helper()
+	replies := make(chan Reply, 1)
+	bytes := []byte(raw)
+	if !d.Ask(bytes, "10.0.0.1:5", func(r Reply) { replies <- r }) {
+		t.Fatalf("%q is refused", raw)
+	}
+	clear(bytes) // they are the loop's again
+	return <-replies
+}
+
+func TestDeskReplies(t *testing.T) {
+	mux := http.NewServeMux()
+	mux.HandleFunc("POST /echo/{name}", func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		w.Header().Add("X-B", "2")
+		w.Header().Add("X-A", "1")
+		w.Header().Add("X-B", "3")
+		w.Header().Set("Connection", "close")
+		w.Header().Set("Content-Length", "999")
+		w.WriteHeader(http.StatusEarlyHints)
+		w.WriteHeader(http.StatusCreated)
+		w.WriteHeader(http.StatusTeapot)
+		w.Header().Set("X-Late", "1")
+		fmt.Fprintf(w, "%s %s %s %s %v", r.PathValue("name"), r.Host, r.RemoteAddr, body, err)
+	})
+	mux.HandleFunc("/empty", func(http.ResponseWriter, *http.Request) {})
+	mux.HandleFunc("/none", func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusNoContent)
+		_, err := io.WriteString(w, "body")
+		if err == nil {
+			t.Error("204 takes a body")
+		}
+	})
+	mux.HandleFunc("/json", func(w http.ResponseWriter, _ *http.Request) { WriteJSON(w, 202, 5) })
+	mux.HandleFunc("/panic", func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusOK)
+		panic("oh")
+	})
+	before := slog.Default()
+	defer slog.SetDefault(before)
+	var logged strings.Builder
+	slog.SetDefault(slog.New(newHandler("text", slog.LevelInfo, &logged)))
+
+	d := NewDesk(JSONErrors(mux), 1, 1)
+	defer d.Close()
+	f := func(raw, want string) {
+		t.Helper()
+		r := answerOf(t, d, raw)
+		if have := fmt.Sprintf("%d %q %s", r.Status, r.Fields, r.Body); have != want {
+			t.Errorf("%q:\nhave %s\nwant %s", raw, have, want)
+		}
+	}
+	const jsonType = `[["Content-Type" "application/json"]]`
+	f("POST /echo/me HTTP/1.1\r\nHost: h\r\nContent-Length: 3\r\n\r\nabc",
+		`201 [["Content-Type" "text/plain; charset=utf-8"] ["X-A" "1"] ["X-B" "2"] ["X-B" "3"]] me h 10.0.0.1:5 abc <nil>`)
+	f("GET /empty HTTP/1.1\r\nHost: h\r\n\r\n", `200 [] `)
+	f("GET /none HTTP/1.1\r\nHost: h\r\n\r\n", `204 [] `)
+	f("GET /json HTTP/1.0\r\n\r\n", "202 "+jsonType+" 5\n")
+	f("GET http://h/json HTTP/1.1\r\nHost: h\r\n\r\n", "202 "+jsonType+" 5\n")
+	f("GET /gone HTTP/1.1\r\nHost: h\r\n\r\n", "404 "+jsonType+` {"error":"nothing is at /gone"}`+"\n")
+	f("GET /panic HTTP/1.1\r\nHost: h\r\n\r\n", "500 "+jsonType+` {"error":"internal error"}`+"\n")
+	f("GET /json HTTP/1.1\r\nHost", "400 "+jsonType+` {"error":"the request cannot be read"}`+"\n")
+	f("GET /json HTTP/1.1\r\nHost: h\r\n\r\n", "202 "+jsonType+" 5\n") // it lives on
+	if n := strings.Count(logged.String(), "ERROR Desk - Panic while answering value=oh stack="); n != 1 {
+		t.Errorf("the panic is logged %d times: %s", n, logged.String())
+	}
+}
+
+// The bounds hold: so many at work, so many waiting, no more; and every request
+// taken on is answered, also when the Desk closes.
+func TestDeskBounds(t *testing.T) {
+	const workers, waiting = 2, 3
+	entered, release := make(chan struct{}), make(chan struct{})
+	d := NewDesk(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+		entered <- struct{}{}
+		<-release
+	}), workers, waiting)
+	var answered atomic.Int32
+	raw := []byte("GET / HTTP/1.1\r\nHost: h\r\n\r\n")
+	done := func(Reply) { answered.Add(1) }
+	for range workers {
+		if !d.Ask(raw, "", done) {
+			t.Fatal("refused with idle workers")
+		}
+		<-entered
+	}
+	for i := range waiting {
+		if !d.Ask(raw, "", done) {
+			t.Fatalf("refused with %d waiting", i)
+		}
+	}
+	if d.Ask(raw, "", done) {
+		t.Error("taken on with all places taken")
+	}
+	var closing sync.WaitGroup
+	closing.Go(d.Close)
+	close(release)
+	for range waiting {
+		<-entered
+	}
+	closing.Wait()
+	if n := answered.Load(); n != workers+waiting {
+		t.Errorf("%d answered, want %d", n, workers+waiting)
+	}
+	if d.Ask(raw, "", done) {
+		t.Error("taken on after Close")
+	}
+	d.Close() // again does nothing
+}
+
+// Asks from many loops while the Desk closes: each is answered or refused.
+func TestDeskClosesUnderLoad(t *testing.T) {
+	d := NewDesk(http.NotFoundHandler(), 2, 4)
+	var taken, answered atomic.Int32
+	var loops sync.WaitGroup
+	begun := make(chan struct{}, 4)
+	for range 4 {
+		loops.Go(func() {
+			for i := range 200 {
+				if d.Ask([]byte("GET / HTTP/1.1\r\nHost: h\r\n\r\n"), "", func(Reply) { answered.Add(1) }) {
+					taken.Add(1)
+				}
+				if i == 20 {
+					begun <- struct{}{}
+				}
+			}
+		})
+	}
+	<-begun
+	d.Close()
+	closedAt := answered.Load()
+	loops.Wait()
+	if taken.Load() != answered.Load() || answered.Load() != closedAt {
+		t.Errorf("%d taken on, %d answered, %d of them before Close returned", taken.Load(), answered.Load(), closedAt)
+	}
+}
+
+func BenchmarkDesk(b *testing.B) {
+	d := NewDesk(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { WriteJSON(w, 200, 5) }), 1, 1)
+	defer d.Close()
+	raw := []byte("GET /actuator/health HTTP/1.1\r\nHost: h\r\nAccept: */*\r\n\r\n")
+	replies := make(chan Reply, 1)
+	done := func(r Reply) { replies <- r }
+	b.ReportAllocs()
+	for b.Loop() {
+		if d.Ask(raw, "10.0.0.1:5", done) {
+			<-replies
+		}
+	}
+}

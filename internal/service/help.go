@@ -1,0 +1,34 @@
+package service
+
+import (
+	"fmt"
+	"io"
+	"text/tabwriter"
+)
+
+// writeHelp writes what -help shows: every setting with its flag, default,
+// meaning and what is allowed.
+func (s *Settings) writeHelp(w io.Writer, about string) {
+	if about != "" {
+		about = " - " + about
+	}
+	fmt.Fprintf(w, "%s%s\n\n", s.program, about)
+	fmt.Fprint(w, "Every setting is an environment variable and a flag; the flag wins.\n\n")
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprint(t, "SETTING\tFLAG\tDEFAULT\tMEANING\n")
+	for _, g := range s.list {
+		def, meaning := g.def, g.meaning
+		if def == "" {
+			def = "-"
+		}
+		if g.allowed != "" {
+			meaning += " (" + g.allowed + ")"
+		}
+		if g.alias != "" {
+			meaning += "; also " + g.alias
+		}
+		fmt.Fprintf(t, "%s\t-%s\t%s\t%s\n", g.name, flagName(g.name), def, meaning)
+	}
+	fmt.Fprint(t, "\t-version\t\tprints the version\n\t-help\t\tprints this\n")
+	_ = t.Flush() // to a terminal: there is nobody to tell
+}

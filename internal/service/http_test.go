@@ -1,0 +1,202 @@
+package service
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"math"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/klauspost/compress/gzip"
+
+	"weir/internal/metric"
+	"weir/internal/strictjson"
+)
+
+// env is what Run would be given.
+func env() *Env { return &Env{Health: new(Health), Metrics: metric.New()} }
+
+// request asks a handler.
+func request(h http.Handler, method, target string, fields ...string) *httptest.ResponseRecorder {
+	r := httptest.NewRequest(method, target, nil)
+	for i := 0; i < len(fields); i += 2 {
+		r.Header.Set(fields[i], fields[i+1])
+	}
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, r)
+	return w
+}
+
+func TestHealth(t *testing.T) {
+	e := env()
+	h := JSONErrors(Endpoints(e))
+	f := func(target string, status int, body string) {
+		t.Helper()
+		w := request(h, "GET", target)
+		if w.Code != status || w.Body.String() != body+"\n" || w.Header().Get("Content-Type") != "application/json" {
+			t.Errorf("%s: have %d %s, want %d %s", target, w.Code, w.Body, status, body)
+		}
+	}
+	const live, ready = "/actuator/health", "/actuator/health/readiness"
+	f(live, 200, `{"status":"UP"}`)
+	f(ready, 503, `{"status":"OUT_OF_SERVICE"}`)
+	e.Health.SetReady(true)
+	f(ready, 200, `{"status":"UP"}`)
+	e.Health.Component("store", func() any { return map[string]string{"status": "DOWN", "mode": "failopen"} })
+	e.Health.Component("alpha", func() any { return 1 })
+	f(live, 200, `{"status":"UP","components":{"alpha":1,"store":{"mode":"failopen","status":"DOWN"}}}`)
+	e.Health.SetReady(false)
+	f(ready, 503, `{"status":"OUT_OF_SERVICE","components":{"alpha":1,"store":{"mode":"failopen","status":"DOWN"}}}`)
+}
+
+func TestMetricsEndpoint(t *testing.T) {
+	e := env()
+	e.Metrics.Counter("x_total", strings.Repeat("long help ", 300), func() uint64 { return 5 })
+	h := JSONErrors(Endpoints(e))
+	var want strings.Builder
+	e.Metrics.Write(&want)
+	for _, target := range []string{"/metrics", "/actuator/prometheus"} {
+		w := request(h, "GET", target)
+		if w.Code != 200 || w.Body.String() != want.String() || w.Header().Get("Content-Type") != metric.ContentType {
+			t.Errorf("%s: %d %v %s", target, w.Code, w.Header(), w.Body)
+		}
+		for accept, encoding := range map[string]string{"gzip": "gzip", "zstd": "", "gzip;q=0": "", "deflate, gzip;q=0.5": "gzip"} {
+			w = request(h, "GET", target, "Accept-Encoding", accept)
+			var body io.Reader = w.Body
+			if encoding == "gzip" {
+				z, err := gzip.NewReader(w.Body)
+				if err != nil {
+					t.Fatalf("%s, %s: %v", target, accept, err)
+				}
+				body = z
+			}
+			text, err := io.ReadAll(body)
+			if err != nil || string(text) != want.String() || w.Header().Get("Content-Encoding") != encoding {
+				t.Errorf("%s, %s: %v, %v", target, accept, err, w.Header())
+			}
+		}
+	}
+}
+
+func TestJSONErrors(t *testing.T) {
+	mux := Endpoints(env())
+	mux.HandleFunc("POST /config/{name}", func(w http.ResponseWriter, r *http.Request) {
+		WriteJSON(w, http.StatusOK, r.PathValue("name"))
+	})
+	mux.HandleFunc("/own/", func(w http.ResponseWriter, _ *http.Request) {
+		http.Error(w, "as the handler wants it", http.StatusNotFound)
+	})
+	h := JSONErrors(mux)
+	f := func(method, target string, status int, allow, body string) {
+		t.Helper()
+		w := request(h, method, target)
+		if w.Code != status || strings.TrimSpace(w.Body.String()) != body || w.Header().Get("Allow") != allow {
+			t.Errorf("%s %s: have %d %q %s", method, target, w.Code, w.Header().Get("Allow"), w.Body)
+		}
+	}
+	f("POST", "/config/limits", 200, "", `"limits"`)
+	f("GET", "/nowhere?x=<y>", 404, "", `{"error":"nothing is at /nowhere"}`)
+	f("PUT", "/config/limits", 405, "POST", `{"error":"PUT is not allowed here; allowed: POST"}`)
+	f("DELETE", "/metrics", 405, "GET, HEAD", `{"error":"DELETE is not allowed here; allowed: GET, HEAD"}`)
+	f("GET", "/own/thing", 404, "", "as the handler wants it")
+	if w := request(h, "GET", "/x/../metrics"); w.Code/100 != 3 || w.Header().Get("Location") != "/metrics" {
+		t.Errorf("an unclean path: %d, %v", w.Code, w.Header())
+	}
+}
+
+func TestWriteError(t *testing.T) {
+	f := func(err error, body string) {
+		t.Helper()
+		w := httptest.NewRecorder()
+		WriteError(w, http.StatusBadRequest, err)
+		if w.Code != 400 || w.Body.String() != body+"\n" {
+			t.Errorf("%v: %d %s, want %s", err, w.Code, w.Body, body)
+		}
+	}
+	fault := &strictjson.Error{Path: "steps[2].rps", Message: "must be > 0 & finite"}
+	f(errors.New(`say "no"`), `{"error":"say \"no\""}`)
+	f(fault, `{"error":"must be > 0 & finite","path":"steps[2].rps"}`)
+	f(fmt.Errorf("read rules: %w", fault), `{"error":"read rules: steps[2].rps: must be > 0 & finite","path":"steps[2].rps"}`)
+	f(&strictjson.Error{Message: "not JSON"}, `{"error":"not JSON"}`)
+}
+
+func TestWriteJSONRefused(t *testing.T) {
+	w := httptest.NewRecorder()
+	WriteJSON(w, http.StatusOK, math.NaN())
+	if w.Code != 500 || w.Body.String() != `{"error":"the answer cannot be written as JSON"}`+"\n" {
+		t.Errorf("%d %s", w.Code, w.Body)
+	}
+}
+
+func TestReadBody(t *testing.T) {
+	f := func(size int, broken error, status int, answer string) {
+		t.Helper()
+		text := strings.Repeat("x", size)
+		var body io.Reader = strings.NewReader(text)
+		if broken != nil {
+			body = io.MultiReader(body, brokenReader{broken})
+		}
+		w := httptest.NewRecorder()
+		have, ok := ReadBody(w, httptest.NewRequest("POST", "/", body))
+		if ok != (status == 0) || ok && string(have) != text {
+			t.Errorf("%d bytes, %v: read %d, %t", size, broken, len(have), ok)
+		}
+		if !ok && (w.Code != status || w.Body.String() != answer+"\n") {
+			t.Errorf("%d bytes, %v: %d %s", size, broken, w.Code, w.Body)
+		}
+	}
+	f(0, nil, 0, "")
+	f(bodyMax, nil, 0, "")
+	f(bodyMax+1, nil, 413, `{"error":"the body is larger than 4 MiB"}`)
+	f(5, io.ErrUnexpectedEOF, 400, `{"error":"the body ended early"}`)
+}
+
+type brokenReader struct{ err error }
+
+func (r brokenReader) Read([]byte) (int, error) { return 0, r.err }
+
+func TestServe(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	entered := make(chan struct{})
+	h := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		close(entered)
+		stop() // an answer under way is finished
+		WriteJSON(w, http.StatusOK, "late")
+	})
+	served := make(chan error, 1)
+	go func() { served <- Serve(ctx, l, h, slog.New(slog.DiscardHandler)) }()
+	response, err := http.Get("http://" + l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = response.Body.Close() }()
+	<-entered
+	if text, err := io.ReadAll(response.Body); err != nil || string(text) != "\"late\"\n" {
+		t.Errorf("%s, %v", text, err)
+	}
+	if err := <-served; err != nil {
+		t.Error(err)
+	}
+}
+
+func TestServeOnClosedListener(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = l.Close()
+	err = Serve(context.Background(), l, http.NotFoundHandler(), slog.New(slog.DiscardHandler))
+	if !errors.Is(err, net.ErrClosed) || !strings.HasPrefix(err.Error(), "serve 127.0.0.1:") {
+		t.Errorf("have %v", err)
+	}
+}

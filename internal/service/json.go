@@ -1,0 +1,92 @@
+package service
+
+import (
+	"errors"
+	"io"
+	"net/http"
+
+	"github.com/goccy/go-json"
+
+	"weir/internal/strictjson"
+)
+
+// bodyMax is how many bytes ReadBody reads at most; a larger body is a 413.
+const bodyMax = 4 << 20
+
+// WriteJSON answers with v as JSON. A v that has no JSON form is a 500.
+func WriteJSON(w http.ResponseWriter, status int, v any) {
+	body, err := json.MarshalWithOption(v, json.DisableHTMLEscape())
+	if err != nil {
+		status = http.StatusInternalServerError
+		body = []byte(`{"error":"the answer cannot be written as JSON"}`)
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_, _ = w.Write(append(body, '\n')) // the client may be gone
+}
+
+// errorAnswer is the JSON of every refusal.
+type errorAnswer struct {
+	Error string `json:"error"`
+	Path  string `json:"path,omitempty"`
+}
+
+// WriteError answers with {"error": sentence}, and with the path when err is a
+// *strictjson.Error. Errors of several faults, as of errors.Join, are told
+// whole, with the path of the first.
+func WriteError(w http.ResponseWriter, status int, err error) {
+	answer := errorAnswer{Error: err.Error()}
+	if e, ok := errors.AsType[*strictjson.Error](err); ok {
+		answer.Path = e.Path
+		if err == error(e) {
+			answer.Error = e.Message
+		}
+	}
+	WriteJSON(w, status, answer)
+}
+
+// ReadBody reads the whole body of r, at most 4 MiB. When it cannot, it answers
+// 413 or 400 and ok is false.
+func ReadBody(w http.ResponseWriter, r *http.Request) (body []byte, ok bool) {
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, bodyMax))
+	if err == nil {
+		return body, true
+	}
+	if _, tooLarge := errors.AsType[*http.MaxBytesError](err); tooLarge {
+		WriteError(w, http.StatusRequestEntityTooLarge, errBodyTooLarge)
+	} else {
+		WriteError(w, http.StatusBadRequest, errBodyCut)
+	}
+	return nil, false
+}
+
+var (
+	errBodyTooLarge = errors.New("the body is larger than 4 MiB")
+	errBodyCut      = errors.New("the body ended early")
+)
+
+// JSONErrors serves mux, and turns the mux's own refusals, 404 for an unknown
+// path and 405 (with Allow) for the wrong method, into JSON.
+func JSONErrors(mux *http.ServeMux) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		own, pattern := mux.Handler(r)
+		if pattern != "" {
+			mux.ServeHTTP(w, r)
+			return
+		}
+		refusal := newReplyWriter()
+		own.ServeHTTP(refusal, r)
+		if allow := refusal.header.Get("Allow"); allow != "" {
+			w.Header().Set("Allow", allow)
+		}
+		switch refusal.status {
+		case http.StatusNotFound:
+			WriteError(w, http.StatusNotFound, errors.New("nothing is at "+r.URL.Path))
+		case http.StatusMethodNotAllowed:
+			WriteError(w, http.StatusMethodNotAllowed,
+				errors.New(r.Method+" is not allowed here; allowed: "+refusal.header.Get("Allow")))
+		default:
+			own.ServeHTTP(w, r)
+		}
+	})
+}

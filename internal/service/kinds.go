@@ -1,0 +1,243 @@
+package service
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// String registers a text.
+func (s *Settings) String(p *string, name, def, meaning string) {
+	*p = def
+	s.add(&setting{name: name, def: def, meaning: meaning, set: func(text string) (string, error) {
+		*p = text
+		return text, nil
+	}})
+}
+
+// Secret registers a text that is never shown, in the log or in -help. It has
+// no default.
+func (s *Settings) Secret(p *string, name, meaning string) {
+	s.String(p, name, "", meaning)
+	s.list[len(s.list)-1].secret = true
+}
+
+// Int registers a whole number from min to max; math.MaxInt means no upper
+// bound.
+func (s *Settings) Int(p *int, name string, def, min, max int, meaning string) {
+	*p = def
+	upper := strconv.Itoa(max)
+	if max == math.MaxInt {
+		upper = ""
+	}
+	s.add(&setting{
+		name: name, def: strconv.Itoa(def), meaning: meaning, allowed: span(strconv.Itoa(min), upper),
+		set: func(text string) (string, error) {
+			n, err := strconv.Atoi(text)
+			if err != nil {
+				return "", numberProblem(err, "is not a whole number")
+			}
+			if n < min || n > max {
+				return "", errOutOfRange
+			}
+			*p = n
+			return strconv.Itoa(n), nil
+		}})
+}
+
+// Float registers a number from min to max; math.Inf(1) means no upper bound.
+func (s *Settings) Float(p *float64, name string, def, min, max float64, meaning string) {
+	*p = def
+	upper := formatFloat(max)
+	if math.IsInf(max, 1) {
+		upper = ""
+	}
+	s.add(&setting{
+		name: name, def: formatFloat(def), meaning: meaning, allowed: span(formatFloat(min), upper),
+		set: func(text string) (string, error) {
+			f, err := strconv.ParseFloat(text, 64)
+			if err != nil {
+				return "", numberProblem(err, "is not a number")
+			}
+			if !(f >= min && f <= max) || math.IsInf(f, 0) { // NaN is neither
+				return "", errOutOfRange
+			}
+			*p = f
+			return formatFloat(f), nil
+		}})
+}
+
+// Duration registers a span of time from min to max, written like 100ms, 30s or
+// 1h30m; math.MaxInt64 means no upper bound.
+func (s *Settings) Duration(p *time.Duration, name string, def, min, max time.Duration, meaning string) {
+	*p = def
+	upper := formatDuration(max)
+	if max == math.MaxInt64 {
+		upper = ""
+	}
+	s.add(&setting{
+		name: name, def: formatDuration(def), meaning: meaning, allowed: span(formatDuration(min), upper),
+		set: func(text string) (string, error) {
+			d, err := time.ParseDuration(text)
+			if err != nil {
+				return "", errors.New("is not a duration such as 250ms, 30s or 5m")
+			}
+			if d < min || d > max {
+				return "", errOutOfRange
+			}
+			*p = d
+			return formatDuration(d), nil
+		}})
+}
+
+// Bool registers a switch; its flag may stand alone.
+func (s *Settings) Bool(p *bool, name string, def bool, meaning string) {
+	*p = def
+	s.add(&setting{
+		name: name, def: strconv.FormatBool(def), meaning: meaning, allowed: "true, false", boolean: true,
+		set: func(text string) (string, error) {
+			b, err := strconv.ParseBool(text)
+			if err != nil {
+				return "", errors.New("is neither true nor false")
+			}
+			*p = b
+			return strconv.FormatBool(b), nil
+		}})
+}
+
+// Enum registers a choice of words.
+func (s *Settings) Enum(p *string, name, def string, allowed []string, meaning string) {
+	*p = def
+	allowed = slices.Clone(allowed)
+	s.add(&setting{
+		name: name, def: def, meaning: meaning, allowed: strings.Join(allowed, ", "),
+		set: func(text string) (string, error) {
+			if !slices.Contains(allowed, text) {
+				return "", errors.New("is unknown")
+			}
+			*p = text
+			return text, nil
+		}})
+}
+
+// Bytes registers an amount of memory from min to max bytes, written plainly or
+// with a unit, like 65536, 64KiB or 1MB; math.MaxInt64 means no upper bound.
+func (s *Settings) Bytes(p *int64, name string, def, min, max int64, meaning string) {
+	*p = def
+	upper := formatBytes(max)
+	if max == math.MaxInt64 {
+		upper = ""
+	}
+	s.add(&setting{
+		name: name, def: formatBytes(def), meaning: meaning, allowed: span(formatBytes(min), upper),
+		set: func(text string) (string, error) {
+			n, err := parseBytes(text)
+			if err != nil {
+				return "", err
+			}
+			if n < min || n > max {
+				return "", errOutOfRange
+			}
+			*p = n
+			return formatBytes(n), nil
+		}})
+}
+
+// Func registers a setting that the program reads by itself. set is called in
+// Parse with the text given, else with def, and not at all when that is empty.
+// Its error completes the sentence "NAME: "text" …; allowed: …".
+func (s *Settings) Func(name, def, meaning, allowed string, set func(string) error) {
+	s.add(&setting{
+		name: name, def: def, meaning: meaning, allowed: allowed, always: true,
+		set: func(text string) (string, error) {
+			if text == "" {
+				return "", nil
+			}
+			return text, set(text)
+		}})
+}
+
+var errOutOfRange = errors.New("is out of range")
+
+// numberProblem tells a number that does not fit from what is none.
+func numberProblem(err error, otherwise string) error {
+	if errors.Is(err, strconv.ErrRange) {
+		return errOutOfRange
+	}
+	return errors.New(otherwise)
+}
+
+// span describes what is allowed from min to max; an empty max is no bound.
+func span(min, max string) string {
+	if max == "" {
+		return "at least " + min
+	}
+	return min + " … " + max
+}
+
+// formatFloat writes f without an exponent unless that gets out of hand.
+func formatFloat(f float64) string {
+	if size := math.Abs(f); f != 0 && (size < 1e-9 || size >= 1e15) {
+		return strconv.FormatFloat(f, 'g', -1, 64)
+	}
+	return strconv.FormatFloat(f, 'f', -1, 64)
+}
+
+// formatDuration writes d as a person would: 3m, not 3m0s.
+func formatDuration(d time.Duration) string {
+	text := d.String()
+	if strings.HasSuffix(text, "m0s") {
+		text = strings.TrimSuffix(text, "0s")
+	}
+	if strings.HasSuffix(text, "h0m") {
+		text = strings.TrimSuffix(text, "0m")
+	}
+	return text
+}
+
+// A byteUnit is a unit of memory; "B" or nothing is one byte.
+type byteUnit struct {
+	name string
+	size int64
+}
+
+// byteUnits returns the units, the largest first.
+func byteUnits() []byteUnit {
+	return []byteUnit{
+		{"TiB", 1 << 40}, {"TB", 1e12}, {"GiB", 1 << 30}, {"GB", 1e9},
+		{"MiB", 1 << 20}, {"MB", 1e6}, {"KiB", 1 << 10}, {"KB", 1e3}, {"kB", 1e3},
+	}
+}
+
+// parseBytes reads an amount such as 65536, 64KiB or 1MB.
+func parseBytes(text string) (int64, error) {
+	number, size := strings.TrimSuffix(text, "B"), int64(1)
+	for _, u := range byteUnits() {
+		if before, ok := strings.CutSuffix(text, u.name); ok {
+			number, size = strings.TrimSpace(before), u.size
+			break
+		}
+	}
+	n, err := strconv.ParseInt(number, 10, 64)
+	if err != nil {
+		return 0, numberProblem(err, "is not a number of bytes such as 65536, 64KiB or 1MB")
+	}
+	if n > math.MaxInt64/size || n < math.MinInt64/size {
+		return 0, errOutOfRange
+	}
+	return n * size, nil
+}
+
+// formatBytes writes n with the largest unit that divides it.
+func formatBytes(n int64) string {
+	for _, u := range byteUnits() {
+		if n != 0 && n%u.size == 0 {
+			return fmt.Sprintf("%d%s", n/u.size, u.name)
+		}
+	}
+	return strconv.FormatInt(n, 10)
+}

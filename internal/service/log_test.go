@@ -1,0 +1,118 @@
+package service
+
+import (
+	"errors"
+	"io"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"weir/internal/strictjson"
+)
+
+// at is the time of every record in these tests.
+var at = time.Date(2026, 1, 19, 18, 30, 0, 987654321, time.FixedZone("CET", 2*60*60))
+
+// record logs one record at a fixed time.
+func record(h slog.Handler, level slog.Level, message string, attrs ...slog.Attr) {
+	r := slog.NewRecord(at, level, message, 0)
+	r.AddAttrs(attrs...)
+	_ = h.Handle(nil, r)
+}
+
+type secretive struct{}
+
+func (secretive) LogValue() slog.Value { return slog.StringValue("resolved") }
+
+func TestTextLines(t *testing.T) {
+	f := func(want, message string, attrs ...slog.Attr) {
+		t.Helper()
+		var b strings.Builder
+		h := newHandler("text", slog.LevelInfo, &b).WithAttrs([]slog.Attr{slog.String("component", "RateLimiter")})
+		record(h, slog.LevelInfo, message, attrs...)
+		if want := "[2026-01-19T16:30:00Z] INFO RateLimiter - " + want + "\n"; b.String() != want {
+			t.Errorf("have %s\nwant %s", b.String(), want)
+		}
+	}
+	f("message", "message")
+	f("Applied new config: algorithm=sliding, limit=500", "Applied new config: algorithm=sliding, limit=500")
+	f("m rule=global count=17", "m", slog.String("rule", "global"), slog.Int("count", 17))
+	f(`m a="two words" b="say \"so\"" c="" d=x=y e="\x00" f="a\nb"`, "m", slog.String("a", "two words"),
+		slog.String("b", `say "so"`), slog.String("c", ""), slog.String("d", "x=y"), slog.String("e", "\x00"), slog.String("f", "a\nb"))
+	f(`m bad="\xff" ok=ä☃`, "m", slog.String("bad", "\xff"), slog.String("ok", "ä☃"))
+	f("m f=0.185 d=1.5s b=true", "m", slog.Float64("f", 0.185), slog.Duration("d", 1500*time.Millisecond), slog.Bool("b", true))
+	f("m t=2026-01-19T16:30:00.987654321Z", "m", slog.Time("t", at))
+	f(`m err="not found" v=resolved`, "m", slog.Any("err", errors.New("not found")), slog.Any("v", secretive{}))
+	f("m g.a=1 g.h.b=2 c=3", "m", slog.Group("g", slog.Int("a", 1), slog.Group("h", slog.Int("b", 2))), slog.Group("", slog.Int("c", 3)))
+	f("m a=1", "m", slog.Attr{}, slog.Group("empty"), slog.Int("a", 1))
+	f("two lines", "two\nlines")
+}
+
+func TestTextHandlerWith(t *testing.T) {
+	var b strings.Builder
+	base := newHandler("text", slog.LevelWarn, &b)
+	one := base.WithAttrs([]slog.Attr{slog.Int("a", 1)})
+	two := one.WithGroup("g").WithGroup("").WithAttrs([]slog.Attr{slog.Int("b", 2), slog.String("component", "inner")})
+	three := one.WithAttrs([]slog.Attr{slog.Int("c", 3)}) // must not share with two
+	record(two, slog.LevelWarn, "m", slog.Int("d", 4))
+	record(three, slog.LevelError, "m")
+	const want = "[2026-01-19T16:30:00Z] WARN  - m a=1 g.b=2 g.component=inner g.d=4\n" +
+		"[2026-01-19T16:30:00Z] ERROR  - m a=1 c=3\n"
+	if b.String() != want {
+		t.Errorf("have\n%s\nwant\n%s", b.String(), want)
+	}
+	if base.Enabled(nil, slog.LevelInfo) || !base.Enabled(nil, slog.LevelWarn) {
+		t.Error("the level is not kept")
+	}
+}
+
+func TestJSONLines(t *testing.T) {
+	var b strings.Builder
+	h := newHandler("json", slog.LevelInfo, &b).WithAttrs([]slog.Attr{slog.String("component", "RateLimiter")})
+	record(h, slog.LevelWarn, "m", slog.Duration("d", 1500*time.Millisecond))
+	var line struct {
+		Time      time.Time `json:"time"`
+		Level     string    `json:"level"`
+		Msg       string    `json:"msg"`
+		Component string    `json:"component"`
+		D         float64   `json:"d"`
+	}
+	if err := strictjson.Decode([]byte(b.String()), &line); err != nil {
+		t.Fatalf("%s: %v", b.String(), err)
+	}
+	if line.Level != "WARN" || line.Msg != "m" || line.Component != "RateLimiter" || line.D != 1.5 {
+		t.Errorf("have %s", b.String())
+	}
+	if !line.Time.Equal(at) || line.Time.Location() != time.UTC {
+		t.Errorf("the time is %s", line.Time)
+	}
+}
+
+// Lines of many loggers never mix, and a writer that fails does not keep them
+// from the others.
+func TestTee(t *testing.T) {
+	var b strings.Builder
+	broken, other := io.Pipe()
+	_ = broken.CloseWithError(errors.New("disk full"))
+	log := slog.New(newHandler("text", slog.LevelInfo, &tee{writers: []io.Writer{other, &b}}))
+	var all sync.WaitGroup
+	for range 4 {
+		all.Go(func() {
+			for range 50 {
+				log.Info("a message of some length", "key", "value")
+			}
+		})
+	}
+	all.Wait()
+	lines := strings.Split(strings.TrimSuffix(b.String(), "\n"), "\n")
+	if len(lines) != 200 {
+		t.Fatalf("%d lines, want 200", len(lines))
+	}
+	for _, line := range lines {
+		if !strings.HasSuffix(line, "INFO  - a message of some length key=value") {
+			t.Fatalf("bad line %q", line)
+		}
+	}
+}

@@ -1,0 +1,242 @@
+package service
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"os"
+	"os/signal"
+	"runtime"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"weir/internal/metric"
+)
+
+// Exit statuses, as contracts say.
+const (
+	exitDone        = 0
+	exitFailed      = 1
+	exitUsage       = 2
+	exitInterrupted = 130
+)
+
+// A Program says what is particular to one of the programs.
+type Program struct {
+	// Name is the binary's: "proxy".
+	Name string
+	// LogName is how the program calls itself in its log: "Proxy".
+	LogName string
+	// About is half a sentence for -help.
+	About string
+	// Port is the default of PORT. With 0 the program serves nothing: it has
+	// no settings PORT and BIND.
+	Port int
+	// Settings registers the program's own settings; may be nil.
+	Settings func(*Settings)
+	// Run is the program. ctx ends with the first SIGTERM or SIGINT: Run then
+	// drains and returns nil. A *SettingError ends the program with status 2,
+	// an *ExitError with its own, any other error with 1, each told in one
+	// line on stderr.
+	Run func(ctx context.Context, e *Env) error
+}
+
+// An Env is what a running program is given.
+type Env struct {
+	// Addr is where to listen: host:port of BIND and PORT.
+	Addr string
+	// Log is the root of all loggers; nil discards. Use Logger.
+	Log *slog.Logger
+	// Health is told by /actuator/health; Run calls SetReady.
+	Health *Health
+	// Metrics is told by /metrics; it holds the runtime's already.
+	Metrics *metric.Set
+	// Version is what -version prints.
+	Version string
+	// Args are the arguments that are not flags.
+	Args []string
+	// Stdout is for what the program prints besides its log.
+	Stdout io.Writer
+}
+
+// Logger returns the logger of one part of the program: its name stands before
+// each message.
+func (e *Env) Logger(component string) *slog.Logger {
+	if e.Log == nil {
+		return slog.New(slog.DiscardHandler)
+	}
+	return e.Log.With(componentKey, component)
+}
+
+// An ExitError ends the program with a status of its own choice. Err, when
+// there is one, is told on stderr in one line.
+type ExitError struct {
+	Status int
+	Err    error
+}
+
+// Error returns the cause, or names the status.
+func (e *ExitError) Error() string {
+	if e.Err == nil {
+		return fmt.Sprintf("exit status %d", e.Status)
+	}
+	return e.Err.Error()
+}
+
+// Unwrap returns the cause.
+func (e *ExitError) Unwrap() error { return e.Err }
+
+// Main runs p with the process's arguments and environment, and ends the
+// process. The first signal lets Run drain, a second one ends at once.
+func Main(p Program) {
+	signals := make(chan os.Signal, 2)
+	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT)
+	os.Exit(run(p, process{
+		args: os.Args[1:], env: os.Getenv, stdout: os.Stdout, stderr: os.Stderr,
+		signals: signals, exit: os.Exit,
+	}))
+}
+
+// A process is what the operating system gives to a program.
+type process struct {
+	args           []string
+	env            func(string) string
+	stdout, stderr io.Writer
+	signals        <-chan os.Signal
+	exit           func(status int) // at once, while Run still runs
+}
+
+// run is Main with everything from outside as an argument; it returns the exit
+// status.
+func run(p Program, proc process) int {
+	settings := NewSettings(p.Name)
+	var c common
+	c.register(settings, p.Port)
+	if p.Settings != nil {
+		p.Settings(settings)
+	}
+	args, err := settings.Parse(proc.args, proc.env)
+	switch {
+	case errors.Is(err, flag.ErrHelp):
+		settings.writeHelp(proc.stdout, p.About)
+		return exitDone
+	case errors.Is(err, errVersion):
+		fmt.Fprintf(proc.stdout, "%s %s (%s %s/%s)\n", p.Name, Version(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
+		return exitDone
+	case err != nil:
+		return proc.ended(p.Name, err)
+	}
+	logs, err := openLogs(&c, proc.stdout)
+	if err != nil {
+		return proc.ended(p.Name, err)
+	}
+	defer logs.close()
+	e := &Env{
+		Addr: c.addr(), Log: slog.New(logs.handler), Health: new(Health), Metrics: metric.New(),
+		Version: Version(), Args: args, Stdout: proc.stdout,
+	}
+	e.Metrics.Runtime()
+	log := e.Logger(p.LogName)
+	slog.SetDefault(log) // for libraries that log on their own
+	log.Info("Started", append([]any{"version", e.Version}, settings.changed()...)...)
+
+	ctx, stop := proc.watchSignals(e.Health, log)
+	defer stop()
+	err = p.Run(ctx, e)
+	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
+		err = nil // Run says that it was asked to stop
+	}
+	return proc.ended(p.Name, err)
+}
+
+// watchSignals returns a context that ends with the first signal; a second one
+// exits. stop ends the watch.
+func (proc process) watchSignals(h *Health, log *slog.Logger) (ctx context.Context, stop func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	over := make(chan struct{})
+	watch := func() {
+		select {
+		case s := <-proc.signals:
+			log.Info("Stopping", "signal", s.String())
+			h.drain()
+			cancel()
+		case <-over:
+			return
+		}
+		select {
+		case <-proc.signals:
+			proc.exit(exitInterrupted)
+		case <-over:
+		}
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		watch()
+	}()
+	return ctx, func() {
+		cancel()
+		close(over)
+		<-done
+	}
+}
+
+// ended tells err on stderr, in one line, and returns the exit status.
+func (proc process) ended(program string, err error) int {
+	if err == nil {
+		return exitDone
+	}
+	status := exitFailed
+	tell := true
+	if exit, ok := errors.AsType[*ExitError](err); ok {
+		status, tell = exit.Status, exit.Err != nil
+	} else if wrongUsage(err) {
+		status = exitUsage
+	}
+	if tell {
+		fmt.Fprintf(proc.stderr, "%s: %s\n", program, strings.ReplaceAll(err.Error(), "\n", "; "))
+	}
+	return status
+}
+
+// wrongUsage says whether the user must change settings or arguments.
+func wrongUsage(err error) bool {
+	_, setting := errors.AsType[*SettingError](err)
+	_, usage := errors.AsType[*UsageError](err)
+	return setting || usage
+}
+
+// common is the settings that all programs have.
+type common struct {
+	serves                       bool
+	port                         int
+	bind                         string
+	logLevel, logFormat, logFile string
+}
+
+// register registers the common settings; PORT and BIND only for a program
+// that has a port.
+func (c *common) register(s *Settings, port int) {
+	c.serves = port != 0
+	if c.serves {
+		s.Int(&c.port, "PORT", port, 0, 65535, "port to listen on, 0 for any free one")
+		s.list[len(s.list)-1].alias = "SERVER_PORT"
+		s.String(&c.bind, "BIND", "0.0.0.0", "address to listen on")
+	}
+	s.Enum(&c.logLevel, "LOG_LEVEL", "info", []string{"debug", "info", "warn", "error"}, "least level of what is logged")
+	s.Enum(&c.logFormat, "LOG_FORMAT", "text", []string{"text", "json"}, "form of log lines")
+	s.String(&c.logFile, "LOG_FILE", "", "file that gets the log besides stdout, rotated at 10 MB")
+}
+
+// addr is where the program listens; empty without a port.
+func (c *common) addr() string {
+	if !c.serves {
+		return ""
+	}
+	return net.JoinHostPort(c.bind, strconv.Itoa(c.port))
+}

@@ -1,0 +1,85 @@
+package service
+
+import (
+	"bytes"
+	"net/http"
+	"slices"
+)
+
+// A Reply is the answer of a handler as a value.
+type Reply struct {
+	// Status is the status code.
+	Status int
+	// Fields are names and values in a fixed order. Fields that say how the
+	// message is framed and how the connection goes on are left out: whoever
+	// sends the reply decides them.
+	Fields [][2]string
+	// Body is what the handler wrote. For HEAD it is what GET would have been
+	// answered: whoever sends the reply leaves it out.
+	Body []byte
+}
+
+// A replyWriter is an http.ResponseWriter that keeps the answer in memory.
+//
+// Owned by the goroutine that runs the handler.
+type replyWriter struct {
+	header http.Header
+	status int // 0 until WriteHeader
+	body   bytes.Buffer
+	fields http.Header // the header as it was at WriteHeader
+}
+
+func newReplyWriter() *replyWriter { return &replyWriter{header: make(http.Header)} }
+
+// Header is part of http.ResponseWriter.
+func (w *replyWriter) Header() http.Header { return w.header }
+
+// WriteHeader is part of http.ResponseWriter. The first final status counts;
+// interim ones have nowhere to go.
+func (w *replyWriter) WriteHeader(status int) {
+	if w.status != 0 || status < 200 {
+		return
+	}
+	w.status = status
+	w.fields = w.header.Clone()
+}
+
+// Write is part of http.ResponseWriter.
+func (w *replyWriter) Write(p []byte) (int, error) {
+	w.WriteHeader(http.StatusOK)
+	if w.status == http.StatusNoContent || w.status == http.StatusNotModified {
+		return 0, http.ErrBodyNotAllowed
+	}
+	return w.body.Write(p)
+}
+
+// reply returns the finished answer.
+func (w *replyWriter) reply() Reply {
+	w.WriteHeader(http.StatusOK)
+	if w.body.Len() > 0 && w.fields.Get("Content-Type") == "" {
+		w.fields.Set("Content-Type", http.DetectContentType(w.body.Bytes()))
+	}
+	r := Reply{Status: w.status, Body: w.body.Bytes()}
+	names := make([]string, 0, len(w.fields))
+	for name := range w.fields {
+		if !framing(name) {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	for _, name := range names {
+		for _, value := range w.fields[name] {
+			r.Fields = append(r.Fields, [2]string{name, value})
+		}
+	}
+	return r
+}
+
+// framing says whether a field is the sender's to decide.
+func framing(name string) bool {
+	switch name {
+	case "Content-Length", "Transfer-Encoding", "Trailer", "Connection", "Keep-Alive", "Upgrade":
+		return true
+	}
+	return false
+}

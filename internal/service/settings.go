@@ -1,0 +1,213 @@
+package service
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"strings"
+)
+
+// Settings is the list of what can be set for one program, and where the values
+// go. Each setting is an environment variable, TARGET_URL, and a flag,
+// -target-url; the flag wins, and an empty variable counts as unset.
+//
+// The methods named after types register a setting: p receives the default at
+// once and the given value in Parse. Registering a name twice panics.
+//
+// Owned by the goroutine that starts the program.
+type Settings struct {
+	program string
+	list    []*setting
+}
+
+// A setting is one line of -help.
+type setting struct {
+	name    string
+	alias   string // another name for the same; may be empty
+	def     string // the default as text
+	meaning string
+	allowed string // for messages; empty when anything goes
+	boolean bool   // the flag may stand alone
+	always  bool   // set is called with the default too
+	secret  bool   // the value is never shown
+	// set takes over a given value and returns it in its canonical spelling,
+	// or what is wrong with it.
+	set func(text string) (canonical string, err error)
+
+	given bool   // by a flag
+	text  string // what was given, then the canonical spelling of the value in force
+}
+
+// A SettingError says that a setting has a value it cannot have. A program's
+// Run may return one as well: the program then ends with status 2, as it does
+// when Parse finds one.
+type SettingError struct {
+	Name    string // of the setting, as in the environment
+	Value   string // as given
+	Problem string // "is not a whole number"
+	Allowed string // what would do
+}
+
+// Error names the setting, the value and what is allowed.
+func (e *SettingError) Error() string {
+	s := fmt.Sprintf("%s: %q %s", e.Name, maskURL(e.Value), e.Problem)
+	if e.Allowed != "" {
+		s += "; allowed: " + e.Allowed
+	}
+	return s
+}
+
+// A UsageError says that the command line itself cannot be read: an unknown
+// flag, or one without its value.
+type UsageError struct {
+	Problem string
+}
+
+// Error returns the problem and where to look for help.
+func (e *UsageError) Error() string { return e.Problem + "; -help lists the settings" }
+
+// errVersion is what Parse returns for -version, as flag.ErrHelp for -help.
+var errVersion = errors.New("the version is asked for")
+
+// NewSettings returns an empty list for a program.
+func NewSettings(program string) *Settings { return &Settings{program: program} }
+
+// Parse reads args (without the program's name) and the environment env, sets
+// what was registered and returns the arguments that are not flags. Flags and
+// other arguments may come in any order; after "--" nothing is a flag.
+//
+// The error is flag.ErrHelp for -help, a *UsageError, or the *SettingError of
+// the first wrong setting in the order of registration.
+func (s *Settings) Parse(args []string, env func(string) string) ([]string, error) {
+	rest, err := s.parseFlags(args)
+	if err != nil {
+		return nil, err
+	}
+	for _, g := range s.list {
+		if err := g.resolve(env); err != nil {
+			return nil, err
+		}
+	}
+	return rest, nil
+}
+
+// parseFlags keeps the texts of the flags given.
+func (s *Settings) parseFlags(args []string) (rest []string, err error) {
+	set := flag.NewFlagSet(s.program, flag.ContinueOnError)
+	set.SetOutput(io.Discard)
+	set.Usage = func() {}
+	version := set.Bool("version", false, "")
+	for _, g := range s.list {
+		set.Var(flagValue{g}, flagName(g.name), "")
+		if g.alias != "" {
+			set.Var(flagValue{g}, flagName(g.alias), "")
+		}
+	}
+	for {
+		if err := set.Parse(args); errors.Is(err, flag.ErrHelp) {
+			return nil, err
+		} else if err != nil {
+			return nil, &UsageError{err.Error()}
+		}
+		read := len(args) - set.NArg()
+		if *version {
+			return nil, errVersion
+		}
+		if set.NArg() == 0 {
+			return rest, nil
+		}
+		if read > 0 && args[read-1] == "--" {
+			return append(rest, set.Args()...), nil
+		}
+		rest = append(rest, set.Arg(0))
+		args = set.Args()[1:]
+	}
+}
+
+// resolve takes over the value of the flag, else of the environment.
+func (g *setting) resolve(env func(string) string) error {
+	text, given := g.text, g.given
+	if !given {
+		text = env(g.name)
+		if text == "" && g.alias != "" {
+			text = env(g.alias)
+		}
+		given = text != ""
+	}
+	if !given {
+		text = g.def
+	}
+	if !given && !g.always {
+		g.text = text
+		return nil
+	}
+	canonical, err := g.set(text)
+	if err != nil {
+		return &SettingError{Name: g.name, Value: text, Problem: err.Error(), Allowed: g.allowed}
+	}
+	g.text = canonical
+	return nil
+}
+
+// changed returns the names and values of the settings in force that differ
+// from their defaults, in turn, as a log line takes them; secrets are masked.
+func (s *Settings) changed() []any {
+	var pairs []any
+	for _, g := range s.list {
+		switch {
+		case g.text == g.def:
+		case g.secret:
+			pairs = append(pairs, g.name, "***")
+		default:
+			pairs = append(pairs, g.name, maskURL(g.text))
+		}
+	}
+	return pairs
+}
+
+// add registers a setting.
+func (s *Settings) add(g *setting) {
+	for _, other := range s.list {
+		if other.name == g.name {
+			panic("bug: setting " + g.name + " is registered twice")
+		}
+	}
+	s.list = append(s.list, g)
+}
+
+// flagName is the flag of a setting: TARGET_URL → target-url.
+func flagName(setting string) string {
+	return strings.ReplaceAll(strings.ToLower(setting), "_", "-")
+}
+
+// A flagValue keeps what the flag package finds; it is judged later, in the
+// order of the settings.
+type flagValue struct{ *setting }
+
+// String is part of flag.Value, which calls it on the zero value too.
+func (v flagValue) String() string { return "" }
+
+// Set is part of flag.Value.
+func (v flagValue) Set(text string) error {
+	v.given, v.text = true, text
+	return nil
+}
+
+// IsBoolFlag lets -name stand for -name=true.
+func (v flagValue) IsBoolFlag() bool { return v.setting != nil && v.boolean }
+
+// maskURL hides the user and password of every URL in text.
+func maskURL(text string) string {
+	const scheme = "://"
+	at := strings.Index(text, scheme)
+	if at < 0 {
+		return text
+	}
+	at += len(scheme)
+	end := at + strings.IndexAny(text[at:]+"/", "/?#, ")
+	if i := strings.LastIndexByte(text[at:end], '@'); i >= 0 {
+		return text[:at] + "***" + text[at+i:end] + maskURL(text[end:])
+	}
+	return text[:end] + maskURL(text[end:])
+}

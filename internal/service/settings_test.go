@@ -1,0 +1,288 @@
+package service
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"math"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+)
+
+// values is one setting of each kind.
+type values struct {
+	url      string
+	workers  int
+	share    float64
+	timeout  time.Duration
+	takeover bool
+	balance  string
+	body     int64
+	password string
+	targets  []string
+}
+
+// register registers them all; Func's refusal is that a part has no host.
+func (v *values) register(s *Settings) {
+	s.String(&v.url, "TARGET_URL", "http://127.0.0.1:8081", "base URL of the target")
+	s.Int(&v.workers, "TARGET_WORKERS", 0, 0, 1_000_000, "requests served at a time, 0 for no limit")
+	s.Float(&v.share, "TARGET_ERROR_RATE", 0, 0, 1, "share of requests that fail")
+	s.Duration(&v.timeout, "REDIS_TIMEOUT", 100*time.Millisecond, time.Millisecond, 2*time.Second, "longest wait for a decision")
+	s.Bool(&v.takeover, "TAKEOVER", false, "take the port over")
+	s.Enum(&v.balance, "TARGET_BALANCE", "p2c", []string{"p2c", "round_robin"}, "how targets are chosen")
+	s.Bytes(&v.body, "BODY_MAX", 64<<10, 1, 1<<30, "largest body")
+	s.Secret(&v.password, "REDIS_PASSWORD", "password")
+	s.Func("TARGETS", "a", "targets", "comma separated names", func(text string) error {
+		v.targets = strings.Split(text, ",")
+		for _, name := range v.targets {
+			if name == "" {
+				return errors.New("has an empty part")
+			}
+		}
+		return nil
+	})
+}
+
+func defaults() values {
+	return values{url: "http://127.0.0.1:8081", timeout: 100 * time.Millisecond, balance: "p2c", body: 65536, targets: []string{"a"}}
+}
+
+// environment reads "NAME=value" pairs.
+func environment(pairs ...string) func(string) string {
+	return func(name string) string {
+		for _, p := range pairs {
+			if n, value, _ := strings.Cut(p, "="); n == name {
+				return value
+			}
+		}
+		return ""
+	}
+}
+
+func TestParse(t *testing.T) {
+	f := func(args, env string, want func(*values), wantChanged string) {
+		t.Helper()
+		var have values
+		s := NewSettings("test")
+		have.register(s)
+		if _, err := s.Parse(strings.Fields(args), environment(strings.Fields(env)...)); err != nil {
+			t.Errorf("%s / %s: %v", args, env, err)
+			return
+		}
+		wanted := defaults()
+		want(&wanted)
+		if !reflect.DeepEqual(have, wanted) {
+			t.Errorf("%s / %s:\nhave %+v\nwant %+v", args, env, have, wanted)
+		}
+		if changed := strings.Trim(fmt.Sprint(s.changed()), "[]"); changed != wantChanged {
+			t.Errorf("%s / %s: changed %q, want %q", args, env, changed, wantChanged)
+		}
+	}
+	f("", "", func(*values) {}, "")
+	f("", "TARGET_URL=http://a", func(v *values) { v.url = "http://a" }, "TARGET_URL http://a")
+	f("-target-url http://b", "TARGET_URL=http://a", func(v *values) { v.url = "http://b" }, "TARGET_URL http://b")
+	f("--target-url=http://b", "", func(v *values) { v.url = "http://b" }, "TARGET_URL http://b")
+	f("-target-url=", "TARGET_URL=http://a", func(v *values) { v.url = "" }, "TARGET_URL ")
+	f("", "TARGET_WORKERS=", func(*values) {}, "")
+	f("", "TARGET_WORKERS=1000000", func(v *values) { v.workers = 1e6 }, "TARGET_WORKERS 1000000")
+	f("", "TARGET_WORKERS=007", func(v *values) { v.workers = 7 }, "TARGET_WORKERS 7")
+	f("", "TARGET_WORKERS=00", func(*values) {}, "") // another spelling of the default
+	f("", "TARGET_ERROR_RATE=2.5e-1", func(v *values) { v.share = 0.25 }, "TARGET_ERROR_RATE 0.25")
+	f("", "REDIS_TIMEOUT=1s", func(v *values) { v.timeout = time.Second }, "REDIS_TIMEOUT 1s")
+	f("", "REDIS_TIMEOUT=0.1s", func(*values) {}, "")
+	f("-takeover", "", func(v *values) { v.takeover = true }, "TAKEOVER true")
+	f("-takeover=false", "TAKEOVER=true", func(*values) {}, "")
+	f("", "TAKEOVER=1", func(v *values) { v.takeover = true }, "TAKEOVER true")
+	f("", "TARGET_BALANCE=round_robin", func(v *values) { v.balance = "round_robin" }, "TARGET_BALANCE round_robin")
+	f("", "BODY_MAX=1MB", func(v *values) { v.body = 1e6 }, "BODY_MAX 1MB")
+	f("", "BODY_MAX=65536", func(*values) {}, "")
+	f("", "REDIS_PASSWORD=swordfish", func(v *values) { v.password = "swordfish" }, "REDIS_PASSWORD ***")
+	f("", "TARGETS=b,c", func(v *values) { v.targets = []string{"b", "c"} }, "TARGETS b,c")
+	f("-targets=", "", func(v *values) { v.targets = nil }, "TARGETS ")
+	f("-target-url http://u:p@h/", "", func(v *values) { v.url = "http://u:p@h/" }, "TARGET_URL http://***@h/")
+}
+
+func TestParseRefuses(t *testing.T) {
+	f := func(args, env, want string) {
+		t.Helper()
+		var v values
+		s := NewSettings("test")
+		v.register(s)
+		_, err := s.Parse(strings.Fields(args), environment(strings.Fields(env)...))
+		if fmt.Sprint(err) != want {
+			t.Errorf("%s / %s:\nhave %v\nwant %s", args, env, err, want)
+		}
+	}
+	f("", "TARGET_WORKERS=x", `TARGET_WORKERS: "x" is not a whole number; allowed: 0 … 1000000`)
+	f("", "TARGET_WORKERS=1.5", `TARGET_WORKERS: "1.5" is not a whole number; allowed: 0 … 1000000`)
+	f("-target-workers -1", "", `TARGET_WORKERS: "-1" is out of range; allowed: 0 … 1000000`)
+	f("", "TARGET_WORKERS=1000001", `TARGET_WORKERS: "1000001" is out of range; allowed: 0 … 1000000`)
+	f("", "TARGET_WORKERS=99999999999999999999", `TARGET_WORKERS: "99999999999999999999" is out of range; allowed: 0 … 1000000`)
+	f("-target-workers=", "", `TARGET_WORKERS: "" is not a whole number; allowed: 0 … 1000000`)
+	f("", "TARGET_ERROR_RATE=NaN", `TARGET_ERROR_RATE: "NaN" is out of range; allowed: 0 … 1`)
+	f("", "TARGET_ERROR_RATE=1.01", `TARGET_ERROR_RATE: "1.01" is out of range; allowed: 0 … 1`)
+	f("", "TARGET_ERROR_RATE=half", `TARGET_ERROR_RATE: "half" is not a number; allowed: 0 … 1`)
+	f("", "REDIS_TIMEOUT=100", `REDIS_TIMEOUT: "100" is not a duration such as 250ms, 30s or 5m; allowed: 1ms … 2s`)
+	f("", "REDIS_TIMEOUT=3s", `REDIS_TIMEOUT: "3s" is out of range; allowed: 1ms … 2s`)
+	f("", "TAKEOVER=yes", `TAKEOVER: "yes" is neither true nor false; allowed: true, false`)
+	f("", "TARGET_BALANCE=P2C", `TARGET_BALANCE: "P2C" is unknown; allowed: p2c, round_robin`)
+	f("", "BODY_MAX=0", `BODY_MAX: "0" is out of range; allowed: 1 … 1GiB`)
+	f("", "BODY_MAX=1TiB", `BODY_MAX: "1TiB" is out of range; allowed: 1 … 1GiB`)
+	f("", "BODY_MAX=1EiB", `BODY_MAX: "1EiB" is not a number of bytes such as 65536, 64KiB or 1MB; allowed: 1 … 1GiB`)
+	f("", "TARGETS=a,,b", `TARGETS: "a,,b" has an empty part; allowed: comma separated names`)
+	f("-nope", "", "flag provided but not defined: -nope; -help lists the settings")
+	f("-target-url", "", "flag needs an argument: -target-url; -help lists the settings")
+	// The first fault in the order of registration, wherever it is given.
+	f("-targets=,", "TARGET_WORKERS=x TAKEOVER=x", `TARGET_WORKERS: "x" is not a whole number; allowed: 0 … 1000000`)
+	f("-help -nope", "TARGET_WORKERS=x", flag.ErrHelp.Error())
+	f("-version", "TARGET_WORKERS=x", errVersion.Error())
+}
+
+func TestParseArguments(t *testing.T) {
+	f := func(args, want string) {
+		t.Helper()
+		var v values
+		s := NewSettings("test")
+		v.register(s)
+		rest, err := s.Parse(strings.Fields(args), environment())
+		if have := fmt.Sprint(rest, v.workers, v.takeover, err); have != want {
+			t.Errorf("%s: have %s, want %s", args, have, want)
+		}
+	}
+	f("", "[] 0 false <nil>")
+	f("run file.json", "[run file.json] 0 false <nil>")
+	f("run file.json -target-workers 3 -takeover", "[run file.json] 3 true <nil>")
+	f("-target-workers 3 run -takeover file.json", "[run file.json] 3 true <nil>")
+	f("run -- -takeover x", "[run -takeover x] 0 false <nil>")
+	f("run -", "[run -] 0 false <nil>")
+}
+
+func TestUnboundedSpans(t *testing.T) {
+	s := NewSettings("test")
+	var i int
+	var f float64
+	var d time.Duration
+	var b int64
+	s.Int(&i, "I", 1, 1, math.MaxInt, "")
+	s.Float(&f, "F", 1, 0.5, math.Inf(1), "")
+	s.Duration(&d, "D", 1, time.Minute, math.MaxInt64, "")
+	s.Bytes(&b, "B", 1, 1024, math.MaxInt64, "")
+	for _, want := range []string{"I at least 1", "F at least 0.5", "D at least 1m", "B at least 1KiB"} {
+		name, allowed, _ := strings.Cut(want, " ")
+		_, err := s.Parse(nil, environment(name+"=-1"))
+		if setting, ok := errors.AsType[*SettingError](err); name == "D" || ok && setting.Allowed == allowed {
+			continue
+		}
+		t.Errorf("%s: %v", want, err)
+	}
+	if _, err := s.Parse(nil, environment("F=+Inf")); err == nil {
+		t.Error("an infinite number is accepted")
+	}
+}
+
+func TestTwiceTheSameSettingPanics(t *testing.T) {
+	defer func() {
+		if v := recover(); v != "bug: setting A is registered twice" {
+			t.Errorf("recovered %v", v)
+		}
+	}()
+	var a string
+	s := NewSettings("test")
+	s.String(&a, "A", "", "")
+	s.String(&a, "A", "", "")
+}
+
+func TestBytesText(t *testing.T) {
+	f := func(text string, want int64, canonical string) {
+		t.Helper()
+		n, err := parseBytes(text)
+		if err != nil || n != want || formatBytes(n) != canonical {
+			t.Errorf("%s: have %d, %s, %v; want %d, %s", text, n, formatBytes(n), err, want, canonical)
+		}
+	}
+	f("0", 0, "0")
+	f("17", 17, "17")
+	f("17B", 17, "17")
+	f("256KiB", 256<<10, "256KiB")
+	f("256 KiB", 256<<10, "256KiB")
+	f("1048576", 1<<20, "1MiB")
+	f("3GiB", 3<<30, "3GiB")
+	f("2048GiB", 2<<40, "2TiB")
+	f("5TB", 5e12, "5TB")
+	f("10MB", 10e6, "10MB")
+	f("10kB", 10e3, "10KB")
+	f("-1KB", -1e3, "-1KB")
+	for _, text := range []string{"", "B", "KiB", "1.5MiB", "1 M", "0x10", "9223372036854775808", "9223372036854775807KiB", "-9223372036854775807KiB"} {
+		if n, err := parseBytes(text); err == nil {
+			t.Errorf("%q is read as %d", text, n)
+		}
+	}
+}
+
+func TestFloatText(t *testing.T) {
+	for f, want := range map[float64]string{
+		0: "0", 1: "1", -0.25: "-0.25", 1e-6: "0.000001", 1e9: "1000000000", 3.1536e9: "3153600000", 1e15: "1e+15", 1e-10: "1e-10",
+	} {
+		if have := formatFloat(f); have != want {
+			t.Errorf("%g is written %s, want %s", f, have, want)
+		}
+	}
+}
+
+func TestDurationText(t *testing.T) {
+	for text, want := range map[string]string{
+		"180s": "3m", "90s": "1m30s", "60m": "1h", "3605s": "1h0m5s", "90m": "1h30m", "100ms": "100ms", "0s": "0s", "10s": "10s",
+	} {
+		d, err := time.ParseDuration(text)
+		if have := formatDuration(d); err != nil || have != want {
+			t.Errorf("%s is written %s, want %s", text, have, want)
+		}
+	}
+}
+
+func TestMaskURL(t *testing.T) {
+	for text, want := range map[string]string{
+		"":                                 "",
+		"plain":                            "plain",
+		"a@b":                              "a@b",
+		"http://h:80/a@b":                  "http://h:80/a@b",
+		"http://u:p@h":                     "http://***@h",
+		"http://u:p@x@h/":                  "http://***@h/",
+		"http://a,https://u:p@h/?x=y@z,b@": "http://a,https://***@h/?x=y@z,b@",
+		"http://":                          "http://",
+	} {
+		if have := maskURL(text); have != want {
+			t.Errorf("%q: have %q, want %q", text, have, want)
+		}
+	}
+}
+
+func TestHelp(t *testing.T) {
+	var v values
+	s := NewSettings("proxy")
+	v.register(s)
+	var b strings.Builder
+	s.writeHelp(&b, "limits the rate of requests")
+	const want = `proxy - limits the rate of requests
+
+Every setting is an environment variable and a flag; the flag wins.
+
+SETTING            FLAG                DEFAULT                MEANING
+TARGET_URL         -target-url         http://127.0.0.1:8081  base URL of the target
+TARGET_WORKERS     -target-workers     0                      requests served at a time, 0 for no limit (0 … 1000000)
+TARGET_ERROR_RATE  -target-error-rate  0                      share of requests that fail (0 … 1)
+REDIS_TIMEOUT      -redis-timeout      100ms                  longest wait for a decision (1ms … 2s)
+TAKEOVER           -takeover           false                  take the port over (true, false)
+TARGET_BALANCE     -target-balance     p2c                    how targets are chosen (p2c, round_robin)
+BODY_MAX           -body-max           64KiB                  largest body (1 … 1GiB)
+REDIS_PASSWORD     -redis-password     -                      password
+TARGETS            -targets            a                      targets (comma separated names)
+                   -version                                   prints the version
+                   -help                                      prints this
+`
+	if b.String() != want {
+		t.Errorf("have\n%s\nwant\n%s", b.String(), want)
+	}
+}

@@ -1,0 +1,42 @@
+package service
+
+import "runtime/debug"
+
+// version is set by the linker:
+//
+//	go build -ldflags "-X weir/internal/service.version=v1.2.3"
+var version string
+
+// Version returns the version of the running program: what the linker was told,
+// else the module's version or the commit that the Go tool wrote into the
+// binary, else "dev".
+func Version() string {
+	if version != "" {
+		return version
+	}
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return "dev"
+	}
+	return versionOf(info)
+}
+
+// versionOf finds the version in what the Go tool recorded.
+func versionOf(info *debug.BuildInfo) string {
+	if v := info.Main.Version; v != "" && v != "(devel)" {
+		return v
+	}
+	var revision, changed string
+	for _, s := range info.Settings {
+		switch {
+		case s.Key == "vcs.revision":
+			revision = s.Value[:min(12, len(s.Value))]
+		case s.Key == "vcs.modified" && s.Value == "true":
+			changed = "-dirty"
+		}
+	}
+	if revision == "" {
+		return "dev"
+	}
+	return revision + changed
+}
