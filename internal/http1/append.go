@@ -1,0 +1,150 @@
+package http1
+
+import "strconv"
+
+// The functions here append parts of a message to dst and return it, without
+// allocation when dst has room. They append what they are given: names and
+// values must be well-formed, as those of a parsed Head are.
+
+// AppendRequestLine appends "method target HTTP/1.1" and CRLF (RFC 9112 3). An
+// intermediary sends its own version whatever it has received
+// (RFC 9110 6.2).
+func AppendRequestLine(dst, method, target []byte) []byte {
+	dst = append(dst, method...)
+	dst = append(dst, ' ')
+	dst = append(dst, target...)
+	return append(dst, " HTTP/1.1\r\n"...)
+}
+
+// AppendForwardLine appends the request line for h on its way to an origin
+// server: the target in origin-form, or asterisk-form, as sent but for what
+// absolute-form adds (RFC 9112 3.2.1, 3.2.4).
+func AppendForwardLine(dst []byte, h *Head) []byte {
+	if h.Form != FormAbsolute {
+		return AppendRequestLine(dst, h.MethodText, h.Target)
+	}
+	dst = append(dst, h.MethodText...)
+	dst = append(dst, ' ')
+	switch {
+	case len(h.Path) > 0:
+		dst = append(dst, h.Path...)
+	case h.Method == OPTIONS && h.Query == nil:
+		dst = append(dst, '*')
+	default:
+		dst = append(dst, '/')
+	}
+	if h.Query != nil {
+		dst = append(dst, '?')
+		dst = append(dst, h.Query...)
+	}
+	return append(dst, " HTTP/1.1\r\n"...)
+}
+
+// AppendStatusLine appends a status line with the registered reason phrase of
+// status, which is from 100 to 599 (RFC 9112 4).
+func AppendStatusLine(dst []byte, status int) []byte {
+	dst = appendStatus(dst, status)
+	dst = append(dst, ReasonPhrase(status)...)
+	return append(dst, "\r\n"...)
+}
+
+// AppendStatusLineReason is AppendStatusLine with a reason phrase as received.
+func AppendStatusLineReason(dst []byte, status int, reason []byte) []byte {
+	dst = appendStatus(dst, status)
+	dst = append(dst, reason...)
+	return append(dst, "\r\n"...)
+}
+
+func appendStatus(dst []byte, status int) []byte {
+	dst = append(dst, "HTTP/1.1 "...)
+	return append(dst, byte('0'+status/100), byte('0'+status/10%10), byte('0'+status%10), ' ')
+}
+
+// AppendField appends a field line.
+func AppendField(dst []byte, name string, value []byte) []byte {
+	dst = append(dst, name...)
+	dst = append(dst, ": "...)
+	dst = append(dst, value...)
+	return append(dst, "\r\n"...)
+}
+
+// AppendFieldString appends a field line.
+func AppendFieldString(dst []byte, name, value string) []byte {
+	dst = append(dst, name...)
+	dst = append(dst, ": "...)
+	dst = append(dst, value...)
+	return append(dst, "\r\n"...)
+}
+
+// AppendFieldInt appends a field line whose value is n in decimal.
+func AppendFieldInt(dst []byte, name string, n int64) []byte {
+	dst = append(dst, name...)
+	dst = append(dst, ": "...)
+	dst = strconv.AppendInt(dst, n, 10)
+	return append(dst, "\r\n"...)
+}
+
+// AppendFieldLine appends a field line with name and value as received.
+func AppendFieldLine(dst []byte, f Field) []byte {
+	dst = append(dst, f.Name...)
+	dst = append(dst, ": "...)
+	dst = append(dst, f.Value...)
+	return append(dst, "\r\n"...)
+}
+
+// AppendHeadEnd appends the empty line that ends a head.
+func AppendHeadEnd(dst []byte) []byte { return append(dst, "\r\n"...) }
+
+// AppendChunk appends p as one chunk (RFC 9112 7.1), nothing when p is empty:
+// an empty chunk would end the body.
+func AppendChunk(dst, p []byte) []byte {
+	if len(p) == 0 {
+		return dst
+	}
+	dst = strconv.AppendInt(dst, int64(len(p)), 16)
+	dst = append(dst, "\r\n"...)
+	dst = append(dst, p...)
+	return append(dst, "\r\n"...)
+}
+
+// AppendLastChunk appends the chunk that ends a body, and an empty trailer
+// section.
+func AppendLastChunk(dst []byte) []byte { return append(dst, "0\r\n\r\n"...) }
+
+// An Answer is a small complete response of our own.
+type Answer struct {
+	// Status is the status code, from 100 to 599.
+	Status int
+	// ContentType is the Content-Type; none when empty.
+	ContentType string
+	// Body is the whole body. It is not sent with a status that has none.
+	Body []byte
+	// Extra are more field lines, as AppendField and its like make them.
+	Extra []byte
+	// Close announces that the connection closes (RFC 9112 9.6).
+	Close bool
+	// Head leaves the body out but not its Content-Length: the answer to HEAD.
+	Head bool
+}
+
+// AppendAnswer appends a. It has a Content-Length unless its status forbids
+// that (RFC 9110 8.6).
+func AppendAnswer(dst []byte, a Answer) []byte {
+	bodyless := a.Status < 200 || a.Status == 204 || a.Status == 304
+	dst = AppendStatusLine(dst, a.Status)
+	if a.ContentType != "" {
+		dst = AppendFieldString(dst, "Content-Type", a.ContentType)
+	}
+	if !bodyless {
+		dst = AppendFieldInt(dst, "Content-Length", int64(len(a.Body)))
+	}
+	dst = append(dst, a.Extra...)
+	if a.Close {
+		dst = AppendFieldString(dst, "Connection", "close")
+	}
+	dst = AppendHeadEnd(dst)
+	if bodyless || a.Head {
+		return dst
+	}
+	return append(dst, a.Body...)
+}

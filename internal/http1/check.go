@@ -1,0 +1,87 @@
+package http1
+
+// Check returns what a proxy at the edge must refuse although the request is
+// well-formed, as an *Error with the status to answer:
+//
+//	CONNECT and TRACE                               405  RFC 9110 9.3.6, 9.3.8
+//	an absolute-form target for a host other than
+//	that of the Host field                          400  RFC 9112 3.2.2
+//	an expectation other than 100-continue          417  RFC 9110 10.1.1
+//
+// The RFC lets the target's authority win over a differing Host field; what
+// stands behind the proxy may look at either.
+func (h *Head) Check() error {
+	switch {
+	case h.Method == CONNECT || h.Method == TRACE:
+		return &requestErrors[faultMethodRefused]
+	case h.Form == FormAbsolute && !h.hostsAgree():
+		return &requestErrors[faultHostMismatch]
+	case h.Expect == ExpectOther:
+		return &requestErrors[faultExpectation]
+	}
+	return nil
+}
+
+// hostsAgree says whether the authority of an absolute-form target and the
+// Host field mean the same host and port.
+func (h *Head) hostsAgree() bool {
+	field, ok := h.Value(FieldHost)
+	if !ok {
+		return true
+	}
+	usual := "80"
+	if h.Target[len("http")]|0x20 == 's' {
+		usual = "443"
+	}
+	name, port := splitPort(h.Host, usual)
+	fieldName, fieldPort := splitPort(field, usual)
+	return foldEqualBytes(name, fieldName) && string(port) == string(fieldPort)
+}
+
+// splitPort splits a valid host into name and port; port is empty when it is
+// missing or the usual one.
+func splitPort(host []byte, usual string) (name, port []byte) {
+	i := len(host)
+	for i > 0 && isDigit(host[i-1]) {
+		i--
+	}
+	if i == 0 || host[i-1] != ':' {
+		return host, nil
+	}
+	name, port = host[:i-1], host[i:]
+	if string(port) == usual {
+		port = nil
+	}
+	return name, port
+}
+
+// CheckSwitch says whether a 101 response may open a tunnel: it must confirm
+// its Upgrade field by the Connection field and name only protocols that were
+// asked for (RFC 9110 7.8, 15.2.2). asked is the value of the request's
+// Upgrade field as forwarded, nil when there was none. The error is an *Error
+// with status 502.
+func (h *Head) CheckSwitch(asked []byte) error {
+	protocols, _ := h.Value(FieldUpgrade)
+	if !h.Upgrade || asked == nil {
+		return &responseErrors[faultSwitch]
+	}
+	for protocols != nil {
+		var protocol []byte
+		if protocol, protocols = cutList(protocols); !listHas(asked, protocol) {
+			return &responseErrors[faultSwitch]
+		}
+	}
+	return nil
+}
+
+// listHas says whether element is in a comma-separated list, without regard to
+// case.
+func listHas(list, element []byte) bool {
+	for list != nil {
+		var e []byte
+		if e, list = cutList(list); foldEqualBytes(e, element) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,194 @@
+package http1
+
+import "math"
+
+const (
+	// chunkDigitsMax is how many hexadecimal digits a chunk size may have;
+	// leading zeros count.
+	chunkDigitsMax = 16
+	// What the framing of each chunk may cost before it counts as waste:
+	// chunkFree bytes and chunkFreeFactor for each byte of data.
+	chunkFree       = 16
+	chunkFreeFactor = 2
+)
+
+// chunked reads on in a chunked body (RFC 9112 7.1).
+func (r *Reader) chunked(b []byte) (Event, error) {
+	n := 0
+	if r.state == stateChunkEnd {
+		switch {
+		case len(b) > 0 && b[0] != '\r' || len(b) > 1 && b[1] != '\n':
+			return r.fail(faultChunkEnd)
+		case len(b) < 2:
+			return Event{}, nil
+		}
+		n, r.state = 2, stateChunkLine
+	}
+	if r.state == stateChunkLine {
+		size, f := r.chunkLine(b[n:])
+		if f != noFault {
+			return r.fail(f)
+		}
+		if size == 0 {
+			return Event{N: n}, nil
+		}
+		n += size
+	}
+	if r.state == stateTrailer {
+		return r.trailer(b, n)
+	}
+	if n == len(b) {
+		return Event{N: n}, nil
+	}
+	end := n + int(min(int64(len(b)-n), r.left))
+	if r.left -= int64(end - n); r.left == 0 {
+		r.state = stateChunkEnd
+	}
+	return Event{Kind: Data, Data: b[n:end:end], N: end}, nil
+}
+
+// chunkLine reads a chunk-size line and returns its length, 0 when it is not
+// complete.
+func (r *Reader) chunkLine(b []byte) (n int, f fault) {
+	n, f = scanLine(b, int(r.seen), int(r.bounds.chunkLine), faultChunkLineTooLong)
+	if n == 0 {
+		r.seen = int32(len(b))
+		return 0, f
+	}
+	r.seen = 0
+	size, i, f := chunkSize(b[:n])
+	if f != noFault {
+		return 0, f
+	}
+	if !validExtensions(b[i : n-2]) {
+		return 0, faultChunkExtension
+	}
+	if size == 0 {
+		r.state, r.left = stateTrailer, int64(r.bounds.trailer)
+		return n, noFault
+	}
+	r.state, r.left = stateChunkData, size
+	return n, r.waste(n, size)
+}
+
+// waste adds up what the framing of chunks costs beyond a free share, so that
+// nobody can have much read for little (RFC 9112 7.1.1).
+func (r *Reader) waste(line int, size int64) fault {
+	spent := int64(r.wasted) + int64(line+len("\r\n"))
+	r.wasted = int32(max(0, spent-chunkFree-chunkFreeFactor*min(size, spent)))
+	if r.wasted > r.bounds.chunkWaste {
+		return faultChunkWaste
+	}
+	return noFault
+}
+
+// chunkSize reads the size that a chunk line begins with and returns it and
+// the index of the first byte behind it.
+func chunkSize(line []byte) (size int64, i int, f fault) {
+	n := uint64(0)
+	for isHex(line[i]) {
+		if i == chunkDigitsMax {
+			return 0, 0, faultChunkSizeTooLarge
+		}
+		n = n<<4 | hexValue(line[i])
+		i++
+	}
+	switch c := line[i]; {
+	case i == 0, c != '\r' && c != ';' && c != ' ' && c != '\t':
+		return 0, 0, faultChunkSize
+	case n > math.MaxInt64:
+		return 0, 0, faultChunkSizeTooLarge
+	}
+	return int64(n), i, noFault
+}
+
+// validExtensions checks chunk extensions, which are then ignored
+// (RFC 9112 7.1.1):
+//
+//	*( BWS ";" BWS name [ BWS "=" BWS ( token / quoted-string ) ] )
+func validExtensions(e []byte) bool {
+	for len(e) > 0 {
+		e = skipBlanks(e)
+		if len(e) == 0 || e[0] != ';' {
+			return false
+		}
+		n := 0
+		if e, n = skipToken(skipBlanks(e[1:])); n == 0 {
+			return false
+		}
+		after := skipBlanks(e)
+		if len(after) == 0 || after[0] != '=' {
+			continue
+		}
+		after = skipBlanks(after[1:])
+		if len(after) > 0 && after[0] == '"' {
+			e, n = skipQuoted(after)
+		} else {
+			e, n = skipToken(after)
+		}
+		if n == 0 {
+			return false
+		}
+	}
+	return true
+}
+
+func skipBlanks(b []byte) []byte {
+	for len(b) > 0 && (b[0] == ' ' || b[0] == '\t') {
+		b = b[1:]
+	}
+	return b
+}
+
+// skipToken returns what follows the token that b begins with and its length.
+func skipToken(b []byte) (rest []byte, n int) {
+	for n < len(b) && tokenClass[b[n]] != classEnd {
+		n++
+	}
+	return b[n:], n
+}
+
+// skipQuoted returns what follows the quoted string that b begins with
+// (RFC 9110 5.6.4) and its length, 0 when it does not end.
+func skipQuoted(b []byte) (rest []byte, n int) {
+	for n = 1; n < len(b); n++ {
+		switch b[n] {
+		case '"':
+			return b[n+1:], n + 1
+		case '\\':
+			n++
+		}
+	}
+	return b, 0
+}
+
+// trailer reads the trailer section from b[n:] (RFC 9112 7.1.2). Its lines are
+// held to the rules of fields and dropped: no trailer field is ever merged
+// into a head, whatever its name.
+func (r *Reader) trailer(b []byte, n int) (Event, error) {
+	for {
+		limit, beyond := int(r.bounds.line), faultLineTooLong
+		if int64(limit) > r.left {
+			limit, beyond = int(r.left), faultTrailerTooLarge
+		}
+		size, f := scanLine(b[n:], int(r.seen), limit, beyond)
+		if f != noFault {
+			return r.fail(f)
+		}
+		if size == 0 {
+			r.seen = int32(len(b) - n)
+			return Event{N: n}, nil
+		}
+		r.seen = 0
+		r.left -= int64(size)
+		if size == len("\r\n") {
+			r.begin()
+			return Event{Kind: End, N: n + size}, nil
+		}
+		var line Field
+		if _, f := fieldLine(b[n:n+size], 0, &line, 0); f != noFault {
+			return r.fail(f)
+		}
+		n += size
+	}
+}

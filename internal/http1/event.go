@@ -1,0 +1,31 @@
+package http1
+
+// A Kind says what a Reader found next.
+type Kind uint8
+
+const (
+	// NeedMore: the bytes end inside something; call Next again with the
+	// bytes not done with, followed by more.
+	NeedMore Kind = iota
+	// HeadDone: the Head is filled and its framing decided.
+	HeadDone
+	// Data: body bytes, without any transfer coding.
+	Data
+	// End: the message is complete; the next byte belongs to another one.
+	// An interim (1xx) response has no End: the next response follows it.
+	End
+	// Upgraded: after 101, or 2xx to CONNECT, the bytes are no longer HTTP;
+	// nothing is consumed.
+	Upgraded
+)
+
+// An Event is one step of reading a message.
+type Event struct {
+	Kind Kind
+	// Data is the body piece of a Data event, never empty. It is a part of the
+	// bytes given to Next and is valid as long as they are.
+	Data []byte
+	// N is how many of the bytes given to Next are done with, whatever the
+	// Kind. With NeedMore it is 0 in a head, but for empty lines before it.
+	N int
+}

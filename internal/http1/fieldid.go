@@ -1,0 +1,145 @@
+package http1
+
+// A FieldID is a known field name.
+type FieldID uint8
+
+// The known names. Those from FieldConnection to FieldHost are never
+// forwarded: the fields of RFC 9110 7.6.1, the obsolete ones that count with
+// them, and those which a forwarder writes itself.
+const (
+	FieldOther FieldID = iota
+
+	FieldConnection
+	FieldKeepAlive
+	FieldProxyConnection
+	FieldProxyAuthenticate
+	FieldProxyAuthorization
+	FieldTE
+	FieldTrailer
+	FieldTransferEncoding
+	FieldUpgrade
+	FieldHTTP2Settings
+	FieldContentLength
+	FieldHost
+
+	FieldExpect
+	FieldAuthorization
+	FieldContentEncoding
+	FieldContentType
+	FieldCookie
+	FieldDate
+	FieldForwarded
+	FieldIdempotencyKey
+	FieldLocation
+	FieldMaxForwards
+	FieldOrigin
+	FieldRetryAfter
+	FieldServer
+	FieldSetCookie
+	FieldTrueClientIP
+	FieldUserAgent
+	FieldVia
+	FieldXForwardedFor
+	FieldXForwardedHost
+	FieldXForwardedProto
+	FieldXRealIP
+	FieldXRequestID
+
+	fieldCount
+	lastHopField  = FieldHost
+	lastFactField = FieldExpect // beyond are names that a Reader itself does not care about
+)
+
+var fieldNames = [fieldCount]string{
+	FieldConnection:         "connection",
+	FieldKeepAlive:          "keep-alive",
+	FieldProxyConnection:    "proxy-connection",
+	FieldProxyAuthenticate:  "proxy-authenticate",
+	FieldProxyAuthorization: "proxy-authorization",
+	FieldTE:                 "te",
+	FieldTrailer:            "trailer",
+	FieldTransferEncoding:   "transfer-encoding",
+	FieldUpgrade:            "upgrade",
+	FieldHTTP2Settings:      "http2-settings",
+	FieldContentLength:      "content-length",
+	FieldHost:               "host",
+	FieldExpect:             "expect",
+	FieldAuthorization:      "authorization",
+	FieldContentEncoding:    "content-encoding",
+	FieldContentType:        "content-type",
+	FieldCookie:             "cookie",
+	FieldDate:               "date",
+	FieldForwarded:          "forwarded",
+	FieldIdempotencyKey:     "idempotency-key",
+	FieldLocation:           "location",
+	FieldMaxForwards:        "max-forwards",
+	FieldOrigin:             "origin",
+	FieldRetryAfter:         "retry-after",
+	FieldServer:             "server",
+	FieldSetCookie:          "set-cookie",
+	FieldTrueClientIP:       "true-client-ip",
+	FieldUserAgent:          "user-agent",
+	FieldVia:                "via",
+	FieldXForwardedFor:      "x-forwarded-for",
+	FieldXForwardedHost:     "x-forwarded-host",
+	FieldXForwardedProto:    "x-forwarded-proto",
+	FieldXRealIP:            "x-real-ip",
+	FieldXRequestID:         "x-request-id",
+}
+
+// String returns the name in lower case, "" for FieldOther.
+func (id FieldID) String() string {
+	if id < fieldCount {
+		return fieldNames[id]
+	}
+	return ""
+}
+
+// usualNames are the names as most senders write them, each word with a
+// capital: comparing with them first saves folding.
+var usualNames = capitalised()
+
+func capitalised() (names [fieldCount]string) {
+	for id, name := range fieldNames {
+		b := []byte(name)
+		for i := range b {
+			if i == 0 || b[i-1] == '-' {
+				b[i] -= 'a' - 'A'
+			}
+		}
+		names[id] = string(b)
+	}
+	return names
+}
+
+// Names are found by length and first letter, which no two of them share, and
+// then compared once.
+const (
+	nameBytesMax = 31 // longer names are not known
+	fieldSlots   = (nameBytesMax + 1) << 5
+)
+
+var fieldsBySlot = fieldSlotTable()
+
+func fieldSlotTable() (t [fieldSlots]FieldID) {
+	for id, name := range fieldNames {
+		if name != "" {
+			t[fieldSlot(len(name), name[0])] = FieldID(id)
+		}
+	}
+	return t
+}
+
+func fieldSlot(n int, first byte) int { return n<<5 | int(first&0x1f) }
+
+// fieldIDOf returns the ID of a name, which is a token.
+func fieldIDOf(name []byte) FieldID {
+	if len(name) > nameBytesMax {
+		return FieldOther
+	}
+	id := fieldsBySlot[fieldSlot(len(name), name[0])]
+	if id == FieldOther || string(name) == usualNames[id] || foldEqual(name, fieldNames[id]) {
+		return id
+	}
+	return FieldOther
+}

@@ -1,0 +1,41 @@
+package http1
+
+import "testing"
+
+// TestFieldIDs finds each known name in three spellings, and makes sure that
+// none hides another.
+func TestFieldIDs(t *testing.T) {
+	for id := FieldOther + 1; id < fieldCount; id++ {
+		lower, usual := fieldNames[id], usualNames[id]
+		odd := []byte(usual)
+		for i := range odd {
+			if i%2 == 1 {
+				odd[i] = lower[i] &^ 0x20
+				if lower[i] == '-' || isDigit(lower[i]) {
+					odd[i] = lower[i]
+				}
+			}
+		}
+		for _, name := range []string{lower, usual, string(odd)} {
+			if got := fieldIDOf([]byte(name)); got != id {
+				t.Errorf("fieldIDOf(%q) = %q", name, got)
+			}
+		}
+		if id.String() != lower || len(lower) > nameBytesMax {
+			t.Errorf("%d is %q", id, lower)
+		}
+		for _, near := range []string{lower[1:] + "x", lower + "x", lower[:len(lower)-1] + "_", "\x11" + lower[1:]} {
+			if got := fieldIDOf([]byte(near)); got != FieldOther {
+				t.Errorf("fieldIDOf(%q) = %q", near, got)
+			}
+		}
+	}
+	for _, name := range []string{"x", "content_length", "content-lengti", "a-name-of-thirty-two-bytes-length", "0e"} {
+		if got := fieldIDOf([]byte(name)); got != FieldOther {
+			t.Errorf("fieldIDOf(%q) = %q", name, got)
+		}
+	}
+	if FieldOther.String() != "" || fieldCount.String() != "" {
+		t.Error("a name for what has none")
+	}
+}

@@ -1,0 +1,131 @@
+package http1
+
+// A Head is the start line and the fields of one message, with what they say
+// about framing and connection. It is the caller's: one value, used again and
+// again, may serve all Readers of a loop. It means something from HeadDone
+// until the next use, and only as long as the bytes that were given to Next
+// are unchanged: all its slices are parts of them. What has to live longer is
+// copied by the caller.
+//
+// Owned by its loop.
+type Head struct {
+	// Method, MethodText and Target come from a request line.
+	Method     Method
+	MethodText []byte
+	Target     []byte
+	// Path and Query are parts of the target as sent, neither decoded nor
+	// normalised. Path begins with '/', is "*" in asterisk-form, empty in
+	// authority-form and where an absolute-form has none. Query is what
+	// follows '?', nil when there is no '?'.
+	Path, Query []byte
+	// Form is the form of the target.
+	Form TargetForm
+	// Host is the effective host with its port, as sent: the authority of an
+	// absolute-form target wins over the Host field (RFC 9112 3.2.2). It is
+	// empty only for a request older than HTTP/1.1.
+	Host []byte
+
+	// Status and Reason come from a status line. Status is 100 to 599.
+	Status int
+	Reason []byte
+
+	// Minor is the minor version: the message is HTTP/1.Minor.
+	Minor int
+	// Fields are the field lines in the order sent.
+	Fields []Field
+
+	// Framing says how the end of the body is known.
+	Framing Framing
+	// Length is the Content-Length, -1 without one. It is the length of the
+	// body with BodyLength only: for a response without body because of HEAD
+	// or 304 it is what the body would have been (RFC 9110 8.6). Responses
+	// which must not have the field (1xx, 204) have -1.
+	Length int64
+	// KeepAlive says that the connection may be used for another message when
+	// this one is complete (RFC 9112 9.3). Without it whatever follows this
+	// message must not be read.
+	KeepAlive bool
+	// Expect says what the request expects. An HTTP/1.0 request expects
+	// nothing (RFC 9110 10.1.1).
+	Expect Expect
+	// Upgrade says that the message has an Upgrade field which the Connection
+	// field confirms (RFC 9110 7.8), in HTTP/1.1.
+	Upgrade bool
+}
+
+// Field returns the value of the first field with that name, compared without
+// regard to case.
+func (h *Head) Field(name string) (value []byte, ok bool) {
+	for i := range h.Fields {
+		if f := &h.Fields[i]; len(f.Name) == len(name) && foldEqualName(f.Name, name) {
+			return f.Value, true
+		}
+	}
+	return nil, false
+}
+
+// Value returns the value of the first field with that ID, which must not be
+// FieldOther.
+func (h *Head) Value(id FieldID) (value []byte, ok bool) {
+	for i := range h.Fields {
+		if h.Fields[i].ID == id {
+			return h.Fields[i].Value, true
+		}
+	}
+	return nil, false
+}
+
+// A Field is one field line.
+type Field struct {
+	// Name is a token as sent, Value has no whitespace around it.
+	Name, Value []byte
+	// ID tells known names apart without comparing.
+	ID FieldID
+	// Hop says that a forwarder must not copy the field: it is one of the
+	// connection's own (RFC 9110 7.6.1), named by a Connection field, of the
+	// framing or the Host, which a forwarder writes itself, or, in a request,
+	// has a name with other characters than letters, digits and '-'. The last
+	// are dropped because upstreams which turn '-' into '_' cannot tell
+	// X_Real_IP from the X-Real-IP that the proxy sets.
+	Hop bool
+}
+
+// A TargetForm is one of the four forms of a request target (RFC 9112 3.2).
+type TargetForm uint8
+
+const (
+	FormOrigin    TargetForm = iota // /path?query
+	FormAbsolute                    // http://host/path?query
+	FormAsterisk                    // *, with OPTIONS only
+	FormAuthority                   // host:port, with CONNECT only
+)
+
+// A Framing says how the end of a body is known (RFC 9112 6.3).
+type Framing uint8
+
+const (
+	BodyNone       Framing = iota // nothing follows the head
+	BodyLength                    // Head.Length bytes follow
+	BodyChunked                   // chunks follow
+	BodyUntilClose                // the connection's end is the body's end
+)
+
+// An Expect says what a request expects before it sends its body
+// (RFC 9110 10.1.1).
+type Expect uint8
+
+const (
+	ExpectNone     Expect = iota // nothing
+	ExpectContinue               // 100-continue, and nothing else
+	ExpectOther                  // something that nobody knows: 417
+)
+
+// foldEqualName compares names of equal length without regard to case.
+func foldEqualName(b []byte, name string) bool {
+	for i, c := range b {
+		if c != name[i] && lowerASCII(c) != lowerASCII(name[i]) {
+			return false
+		}
+	}
+	return true
+}

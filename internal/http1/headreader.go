@@ -1,0 +1,265 @@
+package http1
+
+// A head is read at one go when all of it is there, which is nearly always. If
+// it is not, the Reader remembers where the first incomplete line begins and
+// checks from there, line by line, what comes; when the empty line has come
+// the whole head is read once more. The verdict is the same for every way the
+// input may be split because both ways agree on the order in which faults
+// count:
+//
+//  1. control characters and the limits on bytes, by position;
+//  2. what else is wrong with a line, at its end, then the limit on fields;
+//  3. what is wrong with the head as a whole, at the empty line.
+
+// head reads on in a head.
+func (r *Reader) head(b []byte, h *Head) (Event, error) {
+	skipped := 0
+	if r.seen == 0 && !r.response {
+		var f fault
+		if skipped, f = r.skipEmptyLines(b); f != noFault {
+			return r.fail(f)
+		}
+		b = b[skipped:]
+		if len(b) == 1 && b[0] == '\r' {
+			return Event{N: skipped}, nil // perhaps another empty line
+		}
+	}
+	if len(b) == 0 {
+		return Event{N: skipped}, nil
+	}
+	n, f := 0, noFault
+	if r.seen == 0 {
+		n, f = r.wholeHead(b, h)
+	} else {
+		n, f = r.moreOfHead(b, h)
+	}
+	if f != noFault {
+		return r.fail(f)
+	}
+	if n == 0 {
+		return Event{N: skipped}, nil
+	}
+	if f := r.headDone(h); f != noFault {
+		return r.fail(f)
+	}
+	return Event{Kind: HeadDone, N: skipped + n}, nil
+}
+
+// skipEmptyLines counts the bytes of the empty lines before a request line
+// (RFC 9112 2.2).
+func (r *Reader) skipEmptyLines(b []byte) (n int, f fault) {
+	for len(b) >= n+2 && b[n] == '\r' && b[n+1] == '\n' {
+		if r.emptyLines++; r.emptyLines > r.bounds.emptyLines {
+			return 0, faultTooManyEmptyLines
+		}
+		n += 2
+	}
+	return n, noFault
+}
+
+// wholeHead reads a head that begins at b[0] and returns its length, or 0 when
+// it is not complete.
+func (r *Reader) wholeHead(b []byte, h *Head) (n int, f fault) {
+	h.Fields = h.Fields[:0]
+	odd := uint8(classToken)
+	var next int
+	if r.response {
+		odd = 0
+		next, _ = statusLine(b, h)
+	} else {
+		next, _ = requestLine(b, h)
+	}
+	if next == 0 {
+		return 0, r.unfinished(b, 0, h)
+	}
+	if f = r.lineFault(0, next); f != noFault {
+		return 0, f
+	}
+	at := next
+	for count := uint16(0); ; count++ {
+		if at+1 < len(b) && b[at] == '\r' && b[at+1] == '\n' {
+			return at + 2, r.lineFault(at, at+2)
+		}
+		h.grow()
+		if next, _ = fieldLine(b, at, &h.Fields[count], odd); next == 0 {
+			r.fields = count
+			return 0, r.unfinished(b, at, h)
+		}
+		if f = r.lineFault(at, next); f != noFault {
+			return 0, f
+		}
+		if count == r.bounds.fields {
+			return 0, faultTooManyFields
+		}
+		at = next
+	}
+}
+
+// grow adds a field to h.Fields, whose content is to be written.
+func (h *Head) grow() {
+	if n := len(h.Fields); n < cap(h.Fields) {
+		h.Fields = h.Fields[:n+1]
+		return
+	}
+	h.Fields = append(h.Fields, Field{})
+}
+
+// lineLimit returns how long the line at b[at:] of a head may be and the fault
+// of one that is longer.
+func (r *Reader) lineLimit(at int) (limit int, beyond fault) {
+	if rest := int(r.bounds.head) - at; rest < int(r.bounds.line) {
+		return rest, faultHeadTooLarge
+	}
+	if at == 0 && !r.response {
+		return int(r.bounds.line), faultTargetTooLong
+	}
+	return int(r.bounds.line), faultLineTooLong
+}
+
+// lineFault checks the size of the line from at to end.
+func (r *Reader) lineFault(at, end int) fault {
+	if end <= int(r.bounds.head) && end-at <= int(r.bounds.line) {
+		return noFault
+	}
+	_, beyond := r.lineLimit(at)
+	return beyond
+}
+
+// unfinished looks at the line at b[at:], which is not well-formed: either it
+// is not complete, which is remembered, or something is wrong with it.
+func (r *Reader) unfinished(b []byte, at int, h *Head) fault {
+	limit, beyond := r.lineLimit(at)
+	n, f := scanLine(b[at:], 0, limit, beyond)
+	if f != noFault {
+		return f
+	}
+	if n > 0 {
+		return r.checkLine(b[at:at+n], at, h)
+	}
+	r.lineAt, r.seen = int32(at), int32(len(b))
+	return noFault
+}
+
+// moreOfHead checks the lines that have become complete since the last call
+// and reads the head when its empty line is among them.
+func (r *Reader) moreOfHead(b []byte, h *Head) (n int, f fault) {
+	for {
+		at := int(r.lineAt)
+		limit, beyond := r.lineLimit(at)
+		n, f = scanLine(b[at:], int(r.seen)-at, limit, beyond)
+		if f != noFault {
+			return 0, f
+		}
+		if n == 0 {
+			r.seen = int32(len(b))
+			return 0, noFault
+		}
+		if at > 0 && n == len("\r\n") {
+			return r.wholeHead(b, h)
+		}
+		if f = r.checkLine(b[at:at+n], at, h); f != noFault {
+			return 0, f
+		}
+		if at > 0 {
+			if r.fields++; r.fields > r.bounds.fields {
+				return 0, faultTooManyFields
+			}
+		}
+		r.lineAt = int32(at + n)
+		r.seen = r.lineAt
+	}
+}
+
+// checkLine says what is wrong with a complete line of a head, which is free
+// of control characters and begins at the head's byte at.
+func (r *Reader) checkLine(line []byte, at int, h *Head) (f fault) {
+	switch {
+	case at > 0:
+		var field Field
+		_, f = fieldLine(line, 0, &field, 0)
+	case r.response:
+		_, f = statusLine(line, h)
+	default:
+		_, f = requestLine(line, h)
+	}
+	return f
+}
+
+// headDone draws the conclusions from a complete head and turns to its body.
+func (r *Reader) headDone(h *Head) fault {
+	k := facts{framed: framed{response: r.response, method: r.method, status: h.Status, minor: h.Minor}}
+	for i := range h.Fields {
+		if id := h.Fields[i].ID; id != FieldOther && id <= lastFactField {
+			k.note(&h.Fields[i])
+		}
+	}
+	if k.connections > 0 {
+		if f := k.connectionOptions(h.Fields, r.bounds.options); f != noFault {
+			return f
+		}
+	}
+	if r.response {
+		h.clearRequest()
+	} else if f := k.requestFacts(h); f != noFault {
+		return f
+	}
+	var f fault
+	if h.Framing, h.Length, f = k.framing(); f != noFault {
+		return f
+	}
+	h.Upgrade = k.upgradeOffered && k.upgrade && h.Minor > 0
+	h.KeepAlive = !k.closes && (h.Minor > 0 || k.keepsAlive) && h.Framing != BodyUntilClose
+	return r.beginBody(h)
+}
+
+// requestFacts fills in what a request's fields say and a response's do not.
+func (k *facts) requestFacts(h *Head) fault {
+	h.Status, h.Reason = 0, nil
+	switch {
+	case k.hosts > 1:
+		return faultHostTwice
+	case k.hosts == 0 && h.Minor > 0:
+		return faultHostMissing
+	case k.hosts == 1 && !validHost(k.host):
+		return faultHost
+	case h.Host == nil:
+		h.Host = k.host
+	}
+	h.Expect = ExpectNone
+	if h.Minor > 0 {
+		h.Expect = k.expectation()
+	}
+	return noFault
+}
+
+// clearRequest removes what an earlier use for a request has left behind.
+func (h *Head) clearRequest() {
+	if h.MethodText == nil {
+		return
+	}
+	h.Method, h.MethodText, h.Target, h.Path, h.Query = MethodOther, nil, nil, nil, nil
+	h.Form, h.Host, h.Expect = FormOrigin, nil, ExpectNone
+}
+
+// beginBody turns to what follows the head.
+func (r *Reader) beginBody(h *Head) fault {
+	r.beginHead()
+	switch {
+	case r.response && h.Status < 200 && h.Status != 101:
+		if r.interims++; r.interims > r.bounds.interims {
+			return faultTooManyInterims
+		}
+	case r.response && (h.Status == 101 || r.method == CONNECT && h.Status < 300):
+		r.state = stateUpgraded
+		h.KeepAlive = false
+	case h.Framing == BodyChunked:
+		r.state = stateChunkLine
+	case h.Framing == BodyUntilClose:
+		r.state = stateUntilClose
+	case h.Framing == BodyLength && h.Length > 0:
+		r.state, r.left = stateLength, h.Length
+	default:
+		r.state = stateEnd
+	}
+	return noFault
+}

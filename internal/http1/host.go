@@ -1,0 +1,192 @@
+package http1
+
+import "bytes"
+
+// portMax is the largest port number.
+const portMax = 65535
+
+// validHost says whether h is a host with or without port as it stands in a
+// Host field (RFC 9110 7.2, RFC 3986 3.2.2): an IP literal in brackets or a
+// registered name whose labels are not empty, one dot at its end allowed, and
+// then maybe ':' and a number. User information is not a part of it, and an
+// empty host is not valid.
+func validHost(h []byte) bool {
+	if len(h) == 0 {
+		return false
+	}
+	if h[0] == '[' {
+		return validLiteral(h)
+	}
+	i, label := 0, 0 // label is where the current label begins
+	for ; i < len(h); i++ {
+		c := h[i]
+		if hostClass[c] != 0 {
+			continue
+		}
+		if c == ':' {
+			break
+		}
+		switch {
+		case c == '.' && i > label:
+			label = i + 1
+		case c == '%' && i+2 < len(h) && isHex(h[i+1]) && isHex(h[i+2]):
+			i += 2
+		default:
+			return false
+		}
+	}
+	return i > 0 && (i == len(h) || validPort(h[i+1:]))
+}
+
+// hostClass marks the bytes of a registered name that stand for themselves,
+// '.' left out (RFC 3986: unreserved and sub-delims).
+var hostClass = hostClasses()
+
+func hostClasses() (t [256]uint8) {
+	for c := range t {
+		if tokenClass[c] == classWord {
+			t[c] = 1
+		}
+	}
+	for _, c := range []byte("_~!$&'()*+,;=") {
+		t[c] = 1
+	}
+	return t
+}
+
+// validPort says whether p is empty or a port number.
+func validPort(p []byte) bool {
+	n := 0
+	for _, c := range p {
+		if !isDigit(c) {
+			return false
+		}
+		if n = n*10 + int(c-'0'); n > portMax {
+			return false
+		}
+	}
+	return true
+}
+
+// hasPort says whether a valid host ends in ':' and a number.
+func hasPort(h []byte) bool {
+	return bytes.IndexByte(h, ':') >= 0 && isDigit(h[len(h)-1])
+}
+
+// validLiteral says whether h is "[" address "]" with maybe a port behind.
+func validLiteral(h []byte) bool {
+	end := bytes.IndexByte(h, ']')
+	if end < 0 {
+		return false
+	}
+	address, rest := h[1:end], h[end+1:]
+	if len(rest) > 0 && (rest[0] != ':' || !validPort(rest[1:])) {
+		return false
+	}
+	if len(address) > 0 && address[0]|0x20 == 'v' {
+		return validFutureAddress(address)
+	}
+	if zone := bytes.Index(address, []byte("%25")); zone >= 0 {
+		if !validZone(address[zone+3:]) {
+			return false
+		}
+		address = address[:zone]
+	}
+	return validIPv6(address)
+}
+
+// validFutureAddress checks "v" 1*HEXDIG "." 1*( unreserved / sub-delims / ":" ).
+func validFutureAddress(a []byte) bool {
+	dot := bytes.IndexByte(a, '.')
+	if dot < 2 || dot+1 == len(a) {
+		return false
+	}
+	for _, c := range a[1:dot] {
+		if !isHex(c) {
+			return false
+		}
+	}
+	for _, c := range a[dot+1:] {
+		if hostClass[c] == 0 && c != ':' && c != '.' {
+			return false
+		}
+	}
+	return true
+}
+
+// validZone checks a zone identifier (RFC 6874): one or more unreserved or
+// escaped bytes.
+func validZone(z []byte) bool {
+	for _, c := range z {
+		if tokenClass[c] != classWord && c != '_' && c != '~' && c != '.' && c != '%' {
+			return false
+		}
+	}
+	return len(z) > 0 && validEscapes(z)
+}
+
+// validIPv6 checks an IPv6 address (RFC 3986 3.2.2): eight groups of one to
+// four hexadecimal digits, the last two maybe as an IPv4 address, one run of
+// groups maybe left out as "::".
+func validIPv6(a []byte) bool {
+	groups, gap := 0, false
+	if len(a) >= 2 && a[0] == ':' && a[1] == ':' {
+		gap, a = true, a[2:]
+	}
+	for len(a) > 0 {
+		n := 0
+		for n < len(a) && isHex(a[n]) {
+			n++
+		}
+		if n < len(a) && a[n] == '.' {
+			groups += 2
+			return validIPv4(a) && groupsFill(groups, gap)
+		}
+		if n == 0 || n > 4 {
+			return false
+		}
+		groups++
+		if a = a[n:]; len(a) == 0 {
+			break
+		}
+		if a[0] != ':' || len(a) == 1 {
+			return false
+		}
+		if a = a[1:]; a[0] == ':' {
+			if gap {
+				return false
+			}
+			gap, a = true, a[1:]
+		}
+	}
+	return groupsFill(groups, gap)
+}
+
+func groupsFill(groups int, gap bool) bool {
+	if gap {
+		return groups < 8
+	}
+	return groups == 8
+}
+
+// validIPv4 checks four decimal numbers from 0 to 255 without leading zeros.
+func validIPv4(a []byte) bool {
+	for part := 0; part < 4; part++ {
+		n, v := 0, 0
+		for n < len(a) && n < 3 && isDigit(a[n]) {
+			v = v*10 + int(a[n]-'0')
+			n++
+		}
+		if n == 0 || v > 255 || n > 1 && a[0] == '0' {
+			return false
+		}
+		a = a[n:]
+		if part < 3 {
+			if len(a) == 0 || a[0] != '.' {
+				return false
+			}
+			a = a[1:]
+		}
+	}
+	return len(a) == 0
+}

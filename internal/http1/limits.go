@@ -1,0 +1,106 @@
+package http1
+
+import (
+	"errors"
+	"fmt"
+	"math"
+)
+
+// Limits are the bounds that a Reader keeps. A zero field means its default.
+// Byte counts end at math.MaxInt32 and other counts at math.MaxUint16: what is
+// larger counts as that.
+type Limits struct {
+	// HeadBytes bounds a head: start line, field lines and the empty line,
+	// line ends included. Default 16 KiB; beyond: 431.
+	HeadBytes int
+	// LineBytes bounds one line of a head or trailer, its CRLF included.
+	// Default 8 KiB (RFC 9112 3 wants at least 8000); beyond: 414 for a
+	// request line, else 431.
+	LineBytes int
+	// Fields bounds the field lines of a head. Default 100; beyond: 431.
+	Fields int
+	// EmptyLines bounds the empty lines skipped before a request line
+	// (RFC 9112 2.2). Default 4; beyond: 400.
+	EmptyLines int
+	// Options bounds the options in all Connection fields of a head, empty
+	// list elements included. Default 32; beyond: 400.
+	Options int
+	// Interims bounds the 1xx responses before a final one. Default 16;
+	// beyond: the response is bad.
+	Interims int
+	// ChunkLineBytes bounds a chunk-size line with its extensions and CRLF.
+	// Default 256; beyond: 400.
+	ChunkLineBytes int
+	// ChunkWasteBytes bounds what chunk framing may cost in sum: each chunk
+	// is allowed 16 bytes plus twice its data, what goes beyond adds up.
+	// Default 16 KiB; beyond: 400.
+	ChunkWasteBytes int
+	// TrailerBytes bounds a trailer section, line ends included.
+	// Default 16 KiB; beyond: 431.
+	TrailerBytes int
+}
+
+// Defaults of Limits.
+const (
+	headBytesDefault       = 16 << 10
+	lineBytesDefault       = 8 << 10
+	fieldsDefault          = 100
+	emptyLinesDefault      = 4
+	optionsDefault         = 32
+	interimsDefault        = 16
+	chunkLineBytesDefault  = 256
+	chunkWasteBytesDefault = 16 << 10
+	trailerBytesDefault    = 16 << 10
+)
+
+// Validate reports all negative fields. A Reader takes a negative bound as
+// its default.
+func (l *Limits) Validate() error {
+	var faults []error
+	check := func(name string, n int) {
+		if n < 0 {
+			faults = append(faults, fmt.Errorf("%s: must not be negative, is %d", name, n))
+		}
+	}
+	check("HeadBytes", l.HeadBytes)
+	check("LineBytes", l.LineBytes)
+	check("Fields", l.Fields)
+	check("EmptyLines", l.EmptyLines)
+	check("Options", l.Options)
+	check("Interims", l.Interims)
+	check("ChunkLineBytes", l.ChunkLineBytes)
+	check("ChunkWasteBytes", l.ChunkWasteBytes)
+	check("TrailerBytes", l.TrailerBytes)
+	return errors.Join(faults...)
+}
+
+// bounds are Limits with the defaults filled in, small enough to be a part of
+// each Reader.
+type bounds struct {
+	head, line, chunkLine, chunkWaste, trailer int32
+	fields, emptyLines, options, interims      uint16
+}
+
+func (l *Limits) bounds() bounds {
+	if l == nil {
+		l = &Limits{}
+	}
+	return bounds{
+		head:       int32(bound(l.HeadBytes, headBytesDefault, math.MaxInt32)),
+		line:       int32(bound(l.LineBytes, lineBytesDefault, math.MaxInt32)),
+		chunkLine:  int32(bound(l.ChunkLineBytes, chunkLineBytesDefault, math.MaxInt32)),
+		chunkWaste: int32(bound(l.ChunkWasteBytes, chunkWasteBytesDefault, math.MaxInt32)),
+		trailer:    int32(bound(l.TrailerBytes, trailerBytesDefault, math.MaxInt32)),
+		fields:     uint16(bound(l.Fields, fieldsDefault, math.MaxUint16)),
+		emptyLines: uint16(bound(l.EmptyLines, emptyLinesDefault, math.MaxUint16)),
+		options:    uint16(bound(l.Options, optionsDefault, math.MaxUint16)),
+		interims:   uint16(bound(l.Interims, interimsDefault, math.MaxUint16)),
+	}
+}
+
+func bound(n, def, most int) int {
+	if n <= 0 {
+		return def
+	}
+	return min(n, most)
+}

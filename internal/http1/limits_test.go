@@ -1,0 +1,152 @@
+package http1_test
+
+import (
+	"math"
+	"strings"
+	"testing"
+
+	"weir/internal/http1"
+	"weir/internal/http1/http1test"
+)
+
+// TestLimits has, for each limit, a message that is just within it and one
+// that is one beyond.
+func TestLimits(t *testing.T) {
+	const (
+		host    = "Host: a\r\n"
+		chunked = "POST / HTTP/1.1\r\n" + host + "Transfer-Encoding: chunked\r\n\r\n"
+	)
+	x := strings.Repeat
+	for _, c := range []struct {
+		name           string
+		limits         http1.Limits
+		response       bool
+		within, beyond string
+		status         int
+		reason         string
+	}{
+		{"HeadBytes", http1.Limits{HeadBytes: 64}, false,
+			"GET /" + x("a", 37) + " HTTP/1.1\r\n" + host[:7] + "\r\n\r\n",
+			"GET /" + x("a", 38) + " HTTP/1.1\r\n" + host[:7] + "\r\n\r\n",
+			431, "the head is too large"},
+		{"HeadBytes by a field", http1.Limits{HeadBytes: 64}, false,
+			"GET / HTTP/1.1\r\n" + host + "A: " + x("a", 32) + "\r\n\r\n",
+			"GET / HTTP/1.1\r\n" + host + "A: " + x("a", 33) + "\r\n\r\n",
+			431, "the head is too large"},
+		{"LineBytes of a request line", http1.Limits{LineBytes: 32}, false,
+			"GET /" + x("a", 16) + " HTTP/1.1\r\n" + host + "\r\n",
+			"GET /" + x("a", 17) + " HTTP/1.1\r\n" + host + "\r\n",
+			414, "the request line is too long"},
+		{"LineBytes of a field", http1.Limits{LineBytes: 32}, false,
+			"GET / HTTP/1.1\r\n" + host + "A: " + x("a", 27) + "\r\n\r\n",
+			"GET / HTTP/1.1\r\n" + host + "A: " + x("a", 28) + "\r\n\r\n",
+			431, "a line is too long"},
+		{"LineBytes of a status line", http1.Limits{LineBytes: 32}, true,
+			"HTTP/1.1 200 " + x("a", 17) + "\r\nContent-Length: 0\r\n\r\n",
+			"HTTP/1.1 200 " + x("a", 18) + "\r\nContent-Length: 0\r\n\r\n",
+			502, "a line is too long"},
+		{"LineBytes of a trailer", http1.Limits{LineBytes: 32}, false,
+			chunked + "0\r\nA: " + x("a", 27) + "\r\n\r\n",
+			chunked + "0\r\nA: " + x("a", 28) + "\r\n\r\n",
+			431, "a line is too long"},
+		{"Fields", http1.Limits{Fields: 3}, false,
+			"GET / HTTP/1.1\r\n" + host + x("A: b\r\n", 2) + "\r\n",
+			"GET / HTTP/1.1\r\n" + host + x("A: b\r\n", 3) + "\r\n",
+			431, "too many fields"},
+		{"EmptyLines", http1.Limits{EmptyLines: 2}, false,
+			x("\r\n", 2) + "GET / HTTP/1.1\r\n" + host + "\r\n",
+			x("\r\n", 3) + "GET / HTTP/1.1\r\n" + host + "\r\n",
+			400, "too many empty lines before a request line"},
+		{"Options", http1.Limits{Options: 4}, false,
+			"GET / HTTP/1.1\r\n" + host + "Connection: a,,c\r\nConnection: d\r\n\r\n",
+			"GET / HTTP/1.1\r\n" + host + "Connection: a,,c\r\nConnection: d,\r\n\r\n",
+			400, "too many connection options"},
+		{"Interims", http1.Limits{Interims: 2}, true,
+			x("HTTP/1.1 103 x\r\n\r\n", 2) + "HTTP/1.1 204 x\r\n\r\n",
+			x("HTTP/1.1 103 x\r\n\r\n", 3) + "HTTP/1.1 204 x\r\n\r\n",
+			502, "too many interim responses"},
+		{"ChunkLineBytes", http1.Limits{ChunkLineBytes: 16}, false,
+			chunked + "1;" + x("a", 12) + "\r\nx\r\n0\r\n\r\n",
+			chunked + "1;" + x("a", 13) + "\r\nx\r\n0\r\n\r\n",
+			400, "a chunk-size line is too long"},
+		// Each such chunk costs 24 bytes, 18 of them free.
+		{"ChunkWasteBytes", http1.Limits{ChunkWasteBytes: 60}, false,
+			chunked + x("1;"+x("a", 18)+"\r\nx\r\n", 10) + "0\r\n\r\n",
+			chunked + x("1;"+x("a", 18)+"\r\nx\r\n", 11) + "0\r\n\r\n",
+			400, "too much chunk framing for too little data"},
+		{"TrailerBytes", http1.Limits{TrailerBytes: 32}, false,
+			chunked + "0\r\nA: " + x("a", 10) + "\r\nB: " + x("b", 10) + "\r\n\r\n",
+			chunked + "0\r\nA: " + x("a", 10) + "\r\nB: " + x("b", 11) + "\r\n\r\n",
+			431, "the trailer section is too large"},
+		{"TrailerBytes by a line", http1.Limits{TrailerBytes: 32}, false,
+			chunked + "0\r\nA: " + x("a", 25) + "\r\n\r\n",
+			chunked + "0\r\nA: " + x("a", 26) + "\r\n\r\n",
+			431, "the trailer section is too large"},
+	} {
+		talk := http1test.Conversation{Limits: &c.limits, Response: c.response}
+		got, err := talk.ReadAllWays([]byte(c.within))
+		if err != nil || got.Err != nil || len(got.Messages) == 0 || !got.Messages[len(got.Messages)-1].Complete {
+			t.Errorf("%s: within: %v\n%s", c.name, err, got)
+		}
+		got, err = talk.ReadAllWays([]byte(c.beyond))
+		if err != nil || got.Err == nil || got.Err.Error() != "http1: "+c.reason || http1.StatusOf(got.Err) != c.status {
+			t.Errorf("%s: beyond: want %d %q: %v\n%s", c.name, c.status, c.reason, err, got)
+		}
+	}
+}
+
+// TestLimitsComeEarly sees that what is too long is refused before its end.
+func TestLimitsComeEarly(t *testing.T) {
+	for _, c := range []struct {
+		name, in string
+		status   int
+	}{
+		{"request line", "GET /" + strings.Repeat("a", 8<<10), 414},
+		{"field", "GET / HTTP/1.1\r\nA: " + strings.Repeat("a", 8<<10), 431},
+		{"head", "GET / HTTP/1.1\r\n" + strings.Repeat("A: "+strings.Repeat("a", 1000)+"\r\n", 17), 431},
+		{"chunk line", "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n1;" + strings.Repeat("a", 256), 400},
+	} {
+		got, err := new(http1test.Conversation).ReadAllWays([]byte(c.in))
+		if err != nil || http1.StatusOf(got.Err) != c.status {
+			t.Errorf("%s: %v, %v", c.name, got.Err, err)
+		}
+	}
+}
+
+// TestEmptyLinesInPieces sees that empty lines add up over calls, and that each
+// message has its own.
+func TestEmptyLinesInPieces(t *testing.T) {
+	const get = "GET / HTTP/1.1\r\nHost: a\r\n\r\n"
+	four := strings.Repeat("\r\n", 4)
+	got, err := new(http1test.Conversation).ReadAllWays([]byte(four + get + four + get))
+	if err != nil || got.Err != nil || len(got.Messages) != 2 {
+		t.Errorf("%v\n%s", err, got)
+	}
+}
+
+func TestLimitsValidate(t *testing.T) {
+	good := http1.Limits{HeadBytes: 1, Fields: math.MaxInt}
+	if err := good.Validate(); err != nil {
+		t.Error(err)
+	}
+	bad := http1.Limits{HeadBytes: -1, LineBytes: -2, Fields: -3, EmptyLines: -4, Options: -5,
+		Interims: -6, ChunkLineBytes: -7, ChunkWasteBytes: -8, TrailerBytes: -9}
+	err := bad.Validate()
+	if err == nil || strings.Count(err.Error(), "must not be negative") != 9 ||
+		!strings.Contains(err.Error(), "Options: must not be negative, is -5") {
+		t.Errorf("got %v", err)
+	}
+}
+
+// TestHugeLimits sees that limits beyond what a Reader can count do not wrap.
+func TestHugeLimits(t *testing.T) {
+	huge := http1.Limits{HeadBytes: math.MaxInt, LineBytes: math.MaxInt, Fields: math.MaxInt, EmptyLines: math.MaxInt,
+		Options: math.MaxInt, Interims: math.MaxInt, ChunkLineBytes: math.MaxInt, ChunkWasteBytes: math.MaxInt,
+		TrailerBytes: math.MaxInt}
+	in := "\r\nPOST / HTTP/1.1\r\nHost: a\r\nConnection: x\r\nTransfer-Encoding: chunked\r\n\r\n1;a\r\nx\r\n0\r\nA: b\r\n\r\n"
+	talk := http1test.Conversation{Limits: &huge}
+	got, err := talk.ReadAllWays([]byte(in))
+	if err != nil || got.Err != nil || len(got.Messages) != 1 || got.Messages[0].Body != "x" {
+		t.Errorf("%v\n%s", err, got)
+	}
+}

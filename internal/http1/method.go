@@ -1,0 +1,67 @@
+package http1
+
+// A Method is a request method. Head.MethodText has the text of those which
+// are not named here.
+type Method uint8
+
+// The methods of RFC 9110 9.3 and RFC 5789. Method names are case-sensitive
+// (RFC 9110 9.1).
+const (
+	MethodOther Method = iota
+	GET
+	HEAD
+	POST
+	PUT
+	DELETE
+	CONNECT
+	OPTIONS
+	TRACE
+	PATCH
+)
+
+var methodNames = [...]string{"OTHER", "GET", "HEAD", "POST", "PUT", "DELETE", "CONNECT", "OPTIONS", "TRACE", "PATCH"}
+
+// String returns the method as it stands in a request line, "OTHER" for
+// MethodOther.
+func (m Method) String() string {
+	if int(m) < len(methodNames) {
+		return methodNames[m]
+	}
+	return methodNames[MethodOther]
+}
+
+// Idempotent says whether doing the request twice is as good as once
+// (RFC 9110 9.2.2). It is false for MethodOther: nobody knows.
+func (m Method) Idempotent() bool {
+	switch m {
+	case GET, HEAD, PUT, DELETE, OPTIONS, TRACE:
+		return true
+	}
+	return false
+}
+
+// MethodOf returns the Method with that name, MethodOther when it is not one
+// of ours.
+func MethodOf(name []byte) Method {
+	switch string(name) {
+	case "GET":
+		return GET
+	case "HEAD":
+		return HEAD
+	case "POST":
+		return POST
+	case "PUT":
+		return PUT
+	case "DELETE":
+		return DELETE
+	case "CONNECT":
+		return CONNECT
+	case "OPTIONS":
+		return OPTIONS
+	case "TRACE":
+		return TRACE
+	case "PATCH":
+		return PATCH
+	}
+	return MethodOther
+}

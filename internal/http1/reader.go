@@ -1,0 +1,157 @@
+package http1
+
+// A state says what a Reader expects next.
+type state uint8
+
+const (
+	stateHead       state = iota // a head, or more of it
+	stateLength                  // left bytes of body
+	stateUntilClose              // body until the connection ends
+	stateChunkLine               // a chunk-size line
+	stateChunkData               // left bytes of chunk data
+	stateChunkEnd                // the CRLF behind chunk data
+	stateTrailer                 // a trailer line or the end of the body; left bytes may come
+	stateEnd                     // nothing: the message is complete, End is still to be told
+	stateUpgraded                // another protocol
+	stateFailed                  // nothing any more
+)
+
+var stateNames = [...]string{
+	"head", "body", "body until close", "chunk size", "chunk", "chunk end", "trailer", "end", "upgraded", "failed",
+}
+
+// String returns what a Reader in the state expects.
+func (s state) String() string { return stateNames[s] }
+
+// A Reader reads the messages that come over one connection in one direction,
+// requests or responses. It is fed with the bytes that have come and says how
+// many of them it is done with; it keeps numbers only, no reference to bytes.
+// The zero Reader is not usable.
+//
+// Owned by its loop.
+type Reader struct {
+	// left is how much of the body, of the chunk, or of what the trailer
+	// section may take is still to come.
+	left int64
+	// In a head, lineAt is where the first line begins that has not been
+	// complete yet. seen is how many bytes of the head, chunk line or trailer
+	// line have been looked at: slow input costs no more than fast.
+	lineAt, seen int32
+	// wasted is what chunk framing has cost beyond its free share.
+	wasted int32
+	bounds bounds
+	// fields, emptyLines and interims count what has come of this message.
+	fields, emptyLines, interims uint16
+	state                        state
+	response                     bool
+	// method is the request's that the next response answers.
+	method Method
+	fault  fault
+}
+
+// NewRequestReader returns a Reader of requests with the limits of l; nil
+// means the default ones.
+func NewRequestReader(l *Limits) Reader { return Reader{bounds: l.bounds()} }
+
+// NewResponseReader returns a Reader of responses with the limits of l; nil
+// means the default ones.
+func NewResponseReader(l *Limits) Reader { return Reader{bounds: l.bounds(), response: true} }
+
+// ResponseTo tells the method of the request that the next response answers:
+// without it that of the one before, at first one whose response may have a
+// body. It must come before the first byte of the response.
+func (r *Reader) ResponseTo(method Method) { r.method = method }
+
+// Idle says whether the Reader is between messages and has not seen one byte
+// of the next one; empty lines before a request do not count. It is false
+// between an interim response and the final one.
+func (r *Reader) Idle() bool { return r.state == stateHead && r.seen == 0 && r.interims == 0 }
+
+// InBody says whether a head has been read and the end of its body has not.
+func (r *Reader) InBody() bool { return r.state > stateHead && r.state < stateEnd }
+
+// Next reads on in b, which begins with the first byte that is not done with
+// yet. h is written while a head is read and means something with HeadDone
+// only; in a body it is not touched and may be nil.
+//
+// An error ends the Reader: it is an *Error, and returned again by each later
+// call.
+func (r *Reader) Next(b []byte, h *Head) (Event, error) {
+	switch r.state {
+	case stateHead:
+		return r.head(b, h)
+	case stateLength, stateUntilClose:
+		return r.plain(b), nil
+	case stateEnd:
+		r.begin()
+		return Event{Kind: End}, nil
+	case stateUpgraded:
+		return Event{Kind: Upgraded}, nil
+	case stateFailed:
+		return r.fail(r.fault)
+	}
+	return r.chunked(b)
+}
+
+// EOF tells that the peer will send nothing more. It returns End when that is
+// the end of the body, NeedMore between messages, Upgraded after a switch of
+// protocols, and an error when something is cut off by it. All bytes that have
+// come must have been given to Next before.
+func (r *Reader) EOF() (Event, error) {
+	switch {
+	case r.state == stateUntilClose || r.state == stateEnd:
+		r.begin()
+		return Event{Kind: End}, nil
+	case r.state == stateUpgraded:
+		return Event{Kind: Upgraded}, nil
+	case r.state == stateFailed:
+		return r.fail(r.fault)
+	case r.Idle():
+		return Event{}, nil
+	}
+	return r.fail(faultTruncated)
+}
+
+// plain reads on in a body without transfer coding.
+func (r *Reader) plain(b []byte) Event {
+	if len(b) == 0 {
+		return Event{}
+	}
+	n := len(b)
+	if r.state == stateLength {
+		n = int(min(int64(n), r.left))
+		if r.left -= int64(n); r.left == 0 {
+			r.state = stateEnd
+		}
+	}
+	return Event{Kind: Data, Data: b[:n:n], N: n}
+}
+
+// String tells what the Reader expects next, for logs.
+func (r *Reader) String() string { return r.state.String() }
+
+// begin makes the Reader ready for the next message.
+func (r *Reader) begin() {
+	r.state = stateHead
+	r.wasted = 0
+	r.interims = 0
+	r.beginHead()
+}
+
+func (r *Reader) beginHead() {
+	r.lineAt, r.seen = 0, 0
+	r.fields, r.emptyLines = 0, 0
+}
+
+// fail ends the Reader.
+func (r *Reader) fail(f fault) (Event, error) {
+	r.state, r.fault = stateFailed, f
+	return Event{}, r.errorOf(f)
+}
+
+func (r *Reader) errorOf(f fault) error {
+	if r.response {
+		return &responseErrors[f]
+	}
+	return &requestErrors[f]
+}

@@ -1,0 +1,34 @@
+package http1
+
+// statusLine reads the status line that b begins with into h and returns its
+// length with the CRLF (RFC 9112 4), or 0 when it is not well-formed. The fault
+// means something only if b is one complete line. The space behind the status
+// code may be missing when there is no reason.
+func statusLine(b []byte, h *Head) (n int, f fault) {
+	const before = len("HTTP/1.1 200")
+	if len(b) < before {
+		return 0, faultStatusLine
+	}
+	if f = protocol(b, h); f != noFault {
+		return 0, f
+	}
+	if b[8] != ' ' {
+		return 0, faultStatusLine
+	}
+	if b[9] < '1' || b[9] > '5' || !isDigit(b[10]) || !isDigit(b[11]) {
+		return 0, faultStatusCode
+	}
+	h.Status = int(b[9]-'0')*100 + int(b[10]-'0')*10 + int(b[11]-'0')
+	end := before + controlAt(b[before:])
+	if end+1 >= len(b) || b[end] != '\r' || b[end+1] != '\n' {
+		return 0, faultStatusLine
+	}
+	h.Reason = b[before:end:end]
+	if end > before {
+		if b[before] != ' ' {
+			return 0, faultStatusCode
+		}
+		h.Reason = b[before+1 : end : end]
+	}
+	return end + 2, noFault
+}

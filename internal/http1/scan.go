@@ -1,0 +1,170 @@
+package http1
+
+import (
+	"encoding/binary"
+	"math/bits"
+)
+
+// The scanning functions look at eight bytes at a time. The tests for "some
+// byte of x is below n" and "some byte of x is zero" are exact up to and
+// including the lowest byte that passes; only bytes above it may be wrong,
+// and those are never looked at.
+const (
+	ones  = 0x0101010101010101
+	highs = 0x8080808080808080
+)
+
+// controlAt returns the index of the first control character in b, horizontal
+// tabs left out, or len(b).
+func controlAt(b []byte) int {
+	i := nextControl(b)
+	for i < len(b) && b[i] == '\t' {
+		i++
+		i += nextControl(b[i:])
+	}
+	return i
+}
+
+// nextControl returns the index of the first control character in b or len(b).
+func nextControl(b []byte) int {
+	p := b
+	for len(p) >= 8 {
+		if found := controls(binary.LittleEndian.Uint64(p)); found != 0 {
+			return len(b) - len(p) + bits.TrailingZeros64(found)>>3
+		}
+		p = p[8:]
+	}
+	for i, c := range p {
+		if c < ' ' || c == 0x7f {
+			return len(b) - len(p) + i
+		}
+	}
+	return len(b)
+}
+
+// controls sets the highest bit of each byte of x that is a control character.
+// Bytes above the lowest one found may be wrong.
+func controls(x uint64) uint64 {
+	del := x ^ ones*0x7f
+	return ((x-ones*0x20)&^x | (del-ones)&^del) & highs
+}
+
+// scanLine looks for the end of the line that b begins with. It starts at from
+// (the bytes before are known to hold neither fault nor end) and looks at no
+// more than limit bytes. It returns the line's length with its CRLF, or 0 when
+// the line is not complete; a fault that no further byte can mend comes at
+// once. beyond is the fault of a line longer than limit.
+func scanLine(b []byte, from, limit int, beyond fault) (n int, f fault) {
+	w := b[:min(len(b), limit)]
+	// The byte before from may be a CR that waits for its LF.
+	i := max(from-1, 0)
+	if i += controlAt(w[i:]); i < len(w) {
+		if w[i] != '\r' {
+			return 0, controlFault(w[i])
+		}
+		if i+1 < len(w) {
+			if w[i+1] != '\n' {
+				return 0, faultBareCR
+			}
+			return i + 2, noFault
+		}
+	}
+	if len(b) > limit {
+		return 0, beyond
+	}
+	return 0, noFault
+}
+
+// controlFault is the fault of a control character other than CR.
+func controlFault(c byte) fault {
+	if c == '\n' {
+		return faultBareLF
+	}
+	return faultControl
+}
+
+// Classes of bytes in field names and methods.
+const (
+	classWord  = 0    // letter, digit or '-'
+	classToken = 1    // another token character (RFC 9110 5.6.2)
+	classEnd   = 0x80 // anything else
+)
+
+// tokenClass tells the class of each byte.
+var tokenClass = classes()
+
+func classes() (t [256]uint8) {
+	for c := range t {
+		t[c] = classEnd
+	}
+	for _, c := range []byte("!#$%&'*+.^_`|~") {
+		t[c] = classToken
+	}
+	t['-'] = classWord
+	for c := '0'; c <= '9'; c++ {
+		t[c] = classWord
+	}
+	for c := 'a'; c <= 'z'; c++ {
+		t[c], t[c-'a'+'A'] = classWord, classWord
+	}
+	return t
+}
+
+// trimOWS returns v without the spaces and tabs around it (RFC 9110 5.6.3).
+func trimOWS(v []byte) []byte {
+	for len(v) > 0 && (v[0] == ' ' || v[0] == '\t') {
+		v = v[1:]
+	}
+	for n := len(v); n > 0 && (v[n-1] == ' ' || v[n-1] == '\t'); n = len(v) {
+		v = v[:n-1]
+	}
+	return v
+}
+
+// foldEqual says whether b is lower but for the case of its letters. lower is
+// made of lower-case letters, digits and '-'; b holds token characters only,
+// so that setting bit 5 changes nothing but letters.
+func foldEqual(b []byte, lower string) bool {
+	if len(b) != len(lower) {
+		return false
+	}
+	for i, c := range b {
+		if c|0x20 != lower[i] {
+			return false
+		}
+	}
+	return true
+}
+
+// foldEqualBytes says whether a and b are equal but for the case of ASCII
+// letters.
+func foldEqualBytes(a, b []byte) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	for i, c := range a {
+		if lowerASCII(c) != lowerASCII(b[i]) {
+			return false
+		}
+	}
+	return true
+}
+
+func lowerASCII(c byte) byte {
+	if c >= 'A' && c <= 'Z' {
+		return c | 0x20
+	}
+	return c
+}
+
+// isHex says whether c is a hexadecimal digit; hexValue is its value then.
+func isHex(c byte) bool {
+	return c >= '0' && c <= '9' || c|0x20 >= 'a' && c|0x20 <= 'f'
+}
+
+func hexValue(c byte) uint64 {
+	if c <= '9' {
+		return uint64(c - '0')
+	}
+	return uint64(c|0x20-'a') + 10
+}
