@@ -115,7 +115,7 @@ func (s *Session) answerRefused(now time.Time) {
 	e.extra = extra
 
 	body := append(e.body[:0], `{"error":"rate limit exceeded","rule":`...)
-	body = strconv.AppendQuote(body, v.policy.Rule)
+	body = append(body, v.policy.ruleJSON...)
 	if after := v.state.RetryAfter; after == limit.Never {
 		body = append(body, `,"reason":"the limit can never hold this request's cost"`...)
 	} else {
@@ -154,15 +154,7 @@ func (s *Session) appendLimits(dst []byte) []byte {
 	if !set.StandardFields {
 		return dst
 	}
-	dst = append(dst, "RateLimit-Policy: "...)
-	dst = strconv.AppendQuote(dst, v.policy.Rule)
-	dst = append(dst, ";q="...)
-	dst = strconv.AppendInt(dst, v.policy.Quota, 10)
-	dst = append(dst, ";w="...)
-	dst = strconv.AppendInt(dst, v.policy.Window, 10)
-	dst = append(dst, "\r\nRateLimit: "...)
-	dst = strconv.AppendQuote(dst, v.policy.Rule)
-	dst = append(dst, ";r="...)
+	dst = append(dst, v.policy.fields...)
 	dst = strconv.AppendInt(dst, v.state.Remaining, 10)
 	dst = append(dst, ";t="...)
 	dst = strconv.AppendInt(dst, ceilSeconds(v.state.ResetAfter), 10)

@@ -38,19 +38,6 @@ type Settings struct {
 	LegacyFields, StandardFields bool
 }
 
-// A Policy is what the limiter enforces. It is replaced whole.
-//
-// Immutable after New.
-type Policy struct {
-	// Rule is the id of the one global rule.
-	Rule string
-	// Limit is what the rule allows.
-	Limit limit.Limit
-	// Quota and Window describe it in RateLimit-Policy: q and w
-	// (draft-ietf-httpapi-ratelimit-headers-10 section 3).
-	Quota, Window int64
-}
-
 // An Env is what the sessions of one loop share: settings, ways to ask and to
 // report, and memory that is used again and again.
 //

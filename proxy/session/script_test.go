@@ -102,7 +102,7 @@ func newPlayer() *player {
 	if err != nil {
 		panic(err)
 	}
-	policy := &Policy{Rule: "global", Limit: l, Quota: 10, Window: 1}
+	policy := NewPolicy("global", l)
 	p.env = Env{
 		Settings: testSettings(),
 		Policy:   func() *Policy { return policy },

@@ -122,6 +122,9 @@ func (s *Session) handleAnswerHead(now time.Time, mark int) int {
 		}
 	case h.Length >= 0:
 		out = http1.AppendFieldInt(out, "Content-Length", h.Length)
+		if h.Framing == http1.BodyLength && h.Length > s.env.Settings.BufferBytesMax {
+			s.x.collecting = h.Length // too large before it has come
+		}
 	}
 	switch {
 	case !s.x.keepAlive || s.x.mustClose:
