@@ -101,11 +101,7 @@ func playOnce(ctx context.Context, r *rig.Rig, p phase, out io.Writer) (row, err
 		return row{}, err
 	}
 	load := rig.Load{URL: r.URL(), Rate: p.rate, For: time.Duration(p.seconds) * time.Second}
-	loaded, err := load.Run(ctx, func(line string) {
-		if strings.TrimSpace(line) != "" && !strings.HasPrefix(line, " ") && !strings.HasPrefix(line, "[") {
-			fmt.Fprintln(out, "    "+line)
-		}
-	})
+	loaded, err := load.Run(ctx, func(line string) { fmt.Fprintln(out, "    "+line) })
 	if err != nil {
 		return row{}, err
 	}

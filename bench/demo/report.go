@@ -11,13 +11,13 @@ import (
 func report(out io.Writer, rows []row) error {
 	fmt.Fprintf(out, "\nWhat the load generator sent, what the proxy let through, and what the target saw of it\n\n")
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(w, "algorithm\tload/s\tsent\tadmitted\trefused\trefused %\texpected %\tp50 ms\tp95 ms\tp99 ms\t429 p99\ttarget saw\tits ms\t \t")
+	fmt.Fprintln(w, "algorithm\tload/s\tsent\tadmitted\trefused\trefused %\texpected %\tp50 ms\tp95 ms\tp99 ms\t429 p99\ttarget saw\tits ms\t\t \t")
 	for i := range rows {
 		r := &rows[i]
 		l := r.load
 		lat := l.LatencySuccess
-		fmt.Fprintf(w, "%s\t%d\t%d\t%d\t%d\t%.1f\t%s\t%.1f\t%.1f\t%.1f\t%s\t%d\t%.1f\t%s\t\n", r.algorithm, r.rate, l.Sent, l.Success, l.RateLimited,
-			share(l.RateLimited, l.Sent), r.expectedShare(), 1e3*lat.P50, 1e3*lat.P95, 1e3*lat.P99, r.refusalP99(), r.served, 1e3*r.busyTime, r.mark())
+		fmt.Fprintf(w, "%s\t%d\t%d\t%d\t%d\t%.1f\t%s\t%.1f\t%.1f\t%.1f\t%s\t%d\t%.1f\t%s\t%s\t\n", r.algorithm, r.rate, l.Sent, l.Success, l.RateLimited,
+			share(l.RateLimited, l.Sent), r.expectedShare(), 1e3*lat.P50, 1e3*lat.P95, 1e3*lat.P99, r.refusalP99(), r.served, 1e3*r.busyTime, r.bar(), r.mark())
 	}
 	if err := w.Flush(); err != nil {
 		return err
@@ -48,6 +48,13 @@ func verdict(out io.Writer, rows []row) error {
 	}
 	fmt.Fprintf(out, "\nAll as expected: nothing was refused below the limit, nothing beyond it got through, no request was lost.\n")
 	return nil
+}
+
+// bar draws what was admitted of what was sent.
+func (r *row) bar() string {
+	const width = 20
+	full := int(share(r.load.Success, r.load.Sent)*width/100 + 0.5)
+	return strings.Repeat("█", full) + strings.Repeat("░", width-full)
 }
 
 func (r *row) mark() string {

@@ -51,7 +51,7 @@ type Spread struct {
 }
 
 // Run drives a load with our load generator and passes each line of its
-// progress to progress. A run that ctx ends is an error.
+// progress, one a second, to progress. A run that ctx ends is an error.
 func (l Load) Run(ctx context.Context, progress func(line string)) (*Loaded, error) {
 	bin, err := Binary("loadgen")
 	if err != nil {
@@ -73,7 +73,7 @@ func (l Load) Run(ctx context.Context, progress func(line string)) (*Loaded, err
 	cmd.WaitDelay = stopMax
 	words := new(tail)
 	pr, pw := io.Pipe()
-	cmd.Stdout, cmd.Stderr = io.MultiWriter(pw, words), words
+	cmd.Stdout, cmd.Stderr = words, io.MultiWriter(pw, words)
 	read := make(chan struct{})
 	go func() {
 		defer close(read)
