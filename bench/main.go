@@ -11,6 +11,7 @@ import (
 
 	"weir/bench/accuracy"
 	"weir/bench/demo"
+	"weir/bench/outage"
 	"weir/bench/speed"
 	"weir/internal/service"
 )
@@ -22,6 +23,7 @@ var experiments = []struct {
 }{
 	{"demo", "plays a load below and above a limit under each algorithm (half a minute)", demo.Run},
 	{"accuracy", "2,000/s through a limit of 1,000/s for a minute under each algorithm, counted at the target", accuracy.Run},
+	{"outage", "kills the target under load and starts it again: what clients see, second by second", outage.Run},
 	{"speed", "proxy, target and load generator beside nginx and wrk: ratios within one run (ten minutes)", speed.Run},
 }
 

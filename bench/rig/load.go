@@ -25,13 +25,14 @@ type Load struct {
 // Loaded is what the load generator says about a run: the part of its result
 // that experiments look at. Spans are in seconds.
 type Loaded struct {
-	Verdict     string   `json:"verdict"`
-	Reasons     []string `json:"reasons"`
-	Due         uint64   `json:"requestsDue"`
-	Sent        uint64   `json:"requestsSent"`
-	Success     uint64   `json:"success"`
-	RateLimited uint64   `json:"rateLimited"`
-	Errors      uint64   `json:"errors"`
+	StartedAt   time.Time `json:"startedAt"`
+	Verdict     string    `json:"verdict"`
+	Reasons     []string  `json:"reasons"`
+	Due         uint64    `json:"requestsDue"`
+	Sent        uint64    `json:"requestsSent"`
+	Success     uint64    `json:"success"`
+	RateLimited uint64    `json:"rateLimited"`
+	Errors      uint64    `json:"errors"`
 
 	StatusCodes    map[string]uint64 `json:"statusCodes"`
 	ErrorsByReason map[string]uint64 `json:"errorsByReason"`
@@ -39,6 +40,17 @@ type Loaded struct {
 	LatencySuccess Spread `json:"latencySuccess"`
 	LatencyLimited Spread `json:"latencyRateLimited"`
 	Lag            Spread `json:"lag"`
+	Series         Series `json:"series"`
+}
+
+// Series is the course of a run, second by second.
+type Series struct {
+	Rows []struct {
+		T          float64 `json:"t"`
+		Success    uint64  `json:"success"`
+		Errors     uint64  `json:"errors"`
+		LatencyP99 float64 `json:"latencyP99"`
+	} `json:"rows"`
 }
 
 // Spread is how a span is spread, in seconds.
