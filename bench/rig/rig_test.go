@@ -1,0 +1,128 @@
+package rig
+
+import (
+	"context"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestSamplesSum(t *testing.T) {
+	s := Samples{
+		`requests_total{code="200",uri="/api/test"}`: 3,
+		`requests_total{code="503",uri="/api/test"}`: 4,
+		`requests_total{code="200",uri="other"}`:     5,
+		`requests_total_other`:                       100,
+		`up`:                                         1,
+	}
+	for _, c := range []struct {
+		family string
+		labels []string
+		want   float64
+	}{
+		{"requests_total", nil, 12},
+		{"requests_total", []string{`code="200"`}, 8},
+		{"requests_total", []string{`code="200"`, `uri="/api/test"`}, 3},
+		{"up", nil, 1},
+		{"down", nil, 0},
+	} {
+		if got := s.Sum(c.family, c.labels...); got != c.want {
+			t.Errorf("%s %v: got %v, want %v", c.family, c.labels, got, c.want)
+		}
+	}
+}
+
+func TestScrapeReadsAndRefuses(t *testing.T) {
+	text := "# HELP up it is\nup 1\nseconds_bucket{le=\"+Inf\"} 2.5e3\n"
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(text)) }))
+	defer srv.Close()
+	addr := strings.TrimPrefix(srv.URL, "http://")
+	s, err := Scrape(context.Background(), addr)
+	if err != nil || s["up"] != 1 || s[`seconds_bucket{le="+Inf"}`] != 2500 {
+		t.Fatalf("got %v, %v", s, err)
+	}
+	text = "up one\n"
+	if _, err := Scrape(context.Background(), addr); err == nil {
+		t.Fatal("a value that is no number was read")
+	}
+}
+
+func TestProcessLifecycle(t *testing.T) {
+	p, err := Start("sleeper", []string{"WORD=hello"}, "sh", "-c", `echo $WORD; trap 'exit 3' TERM; while :; do sleep 0.01; done`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for end := time.Now().Add(10 * time.Second); !strings.Contains(p.Output(), "hello"); time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("no output: %q", p.Output())
+		}
+	}
+	if rss, err := RSS(p.Pid()); err != nil || rss <= 0 {
+		t.Errorf("resident memory %d, %v", rss, err)
+	}
+	if _, err := CPU(p.Pid()); err != nil {
+		t.Errorf("processor time: %v", err)
+	}
+	if err := p.Stop(); err == nil || !strings.Contains(err.Error(), "exit status 3") || !strings.Contains(err.Error(), "hello") {
+		t.Errorf("a failing program's end is told as %v", err)
+	}
+}
+
+func TestAwaitPortTellsWhyItNeverComes(t *testing.T) {
+	p, err := Start("failer", nil, "sh", "-c", "echo no such luck; exit 1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	addr, err := FreeAddr()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := p.AwaitPort(context.Background(), addr); err == nil || !strings.Contains(err.Error(), "no such luck") {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestAwaitPort(t *testing.T) {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ln.Close()
+	p, err := Start("sleeper", nil, "sleep", "60")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Kill()
+	if err := p.AwaitPort(context.Background(), ln.Addr().String()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestTailKeepsTheEnd(t *testing.T) {
+	var out tail
+	for range 3 {
+		_, _ = out.Write([]byte(strings.Repeat("x", tailMax/2)))
+	}
+	_, _ = out.Write([]byte("end"))
+	if s := out.String(); len(s) != tailMax || !strings.HasSuffix(s, "xend") {
+		t.Fatalf("%d bytes kept, ending in %q", len(s), s[len(s)-4:])
+	}
+}
+
+func TestCPUCountsOurOwnWork(t *testing.T) {
+	before, err := CPU(os.Getpid())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var after time.Duration
+	for x, end := 1, time.Now().Add(10*time.Second); after <= before && time.Now().Before(end); x++ {
+		after, _ = CPU(os.Getpid())
+	}
+	if after <= before {
+		t.Fatalf("ten seconds of work do not show: %v, then %v", before, after)
+	}
+}
