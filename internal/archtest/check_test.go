@@ -74,7 +74,7 @@ func TestImports(t *testing.T) {
 	f("proxy/wire", "github.com/panjf2000/gnet/v2/pkg/x", "github.com/panjf2000/gnet is imported by internal/loop only")
 	f("proxy/store/simredis", "github.com/redis/rueidis", "rueidis is imported by proxy/store/redis only")
 	f("internal/loop", "unsafe", "unsafe is imported by no package only")
-	f("proxy/limit", "reflect", "reflect is imported by internal/strictjson only")
+	f("proxy/limit", "reflect", "reflect is imported by internal/strictjson, proxy/store/storetest only")
 	for _, path := range notBelowRim {
 		f("proxy/limit", path, "layer 0 (pure) does without "+path)
 		f("proxy/session", path, "layer 1 (machines) does without "+path)

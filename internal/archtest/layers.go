@@ -62,7 +62,7 @@ var onlyIn = map[string][]string{
 	"github.com/panjf2000/gnet": {"internal/loop"},
 	"github.com/redis/rueidis":  {"proxy/store/redis"},
 	"unsafe":                    {},
-	"reflect":                   {"internal/strictjson"},
+	"reflect":                   {"internal/strictjson", "proxy/store/storetest"},
 }
 
 // notBelowRim are imports that the layers 0 and 1 do without: sockets, logs,

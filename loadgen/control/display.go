@@ -1,0 +1,108 @@
+package control
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"weir/loadgen/record"
+	"weir/loadgen/report"
+)
+
+// barPlaces is how wide the bar is that is drawn on a terminal.
+const barPlaces = 20
+
+// A Display shows the progress of a run: on a terminal as one line that is
+// drawn over four times a second, otherwise as one line per second.
+//
+// Safe for concurrent use: a mutex lets one writer at the terminal at a time.
+type Display struct {
+	out   io.Writer
+	width func() int // of the terminal; nil: there is none
+
+	mu    sync.Mutex
+	drawn bool // a line stands that must be drawn over
+}
+
+// NewDisplay returns a Display on f.
+func NewDisplay(f *os.File) *Display {
+	d := &Display{out: f}
+	if _, err := unix.IoctlGetTermios(int(f.Fd()), unix.TCGETS); err == nil {
+		d.width = func() int {
+			size, err := unix.IoctlGetWinsize(int(f.Fd()), unix.TIOCGWINSZ)
+			if err != nil {
+				return 0
+			}
+			return int(size.Col) - 1
+		}
+	}
+	return d
+}
+
+func (d *Display) every() time.Duration {
+	if d.width != nil {
+		return time.Second / 4
+	}
+	return time.Second
+}
+
+// draw shows s.
+func (d *Display) draw(s *record.Status) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	line := report.Progress(s)
+	if d.width == nil {
+		fmt.Fprintln(d.out, line)
+		return
+	}
+	line = report.Bar(s.Elapsed/s.Duration, barPlaces) + " " + line
+	fmt.Fprintf(d.out, "\r\x1b[K%s", report.Fit(line, d.width()))
+	d.drawn = true
+}
+
+// clear takes the line away.
+func (d *Display) clear() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.clearLocked()
+}
+
+func (d *Display) clearLocked() {
+	if d.drawn {
+		fmt.Fprint(d.out, "\r\x1b[K")
+		d.drawn = false
+	}
+}
+
+// Over returns a handler that takes the progress line away before h writes, as
+// the log goes to the same terminal.
+func (d *Display) Over(h slog.Handler) slog.Handler { return over{h, d} }
+
+type over struct {
+	slog.Handler
+	display *Display
+}
+
+// Handle is part of slog.Handler.
+func (o over) Handle(ctx context.Context, r slog.Record) error {
+	o.display.mu.Lock()
+	defer o.display.mu.Unlock()
+	o.display.clearLocked()
+	return o.Handler.Handle(ctx, r)
+}
+
+// WithAttrs is part of slog.Handler.
+func (o over) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return over{o.Handler.WithAttrs(attrs), o.display}
+}
+
+// WithGroup is part of slog.Handler.
+func (o over) WithGroup(name string) slog.Handler {
+	return over{o.Handler.WithGroup(name), o.display}
+}

@@ -1,0 +1,129 @@
+// Package control starts, stops and shows test runs, over REST and from the
+// command line. One test runs at a time; of those before, the last is kept.
+package control
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"weir/loadgen/drive"
+	"weir/loadgen/plan"
+	"weir/loadgen/record"
+)
+
+// Runs is the run under way, or the last one.
+//
+// Safe for concurrent use: mu lets one caller start at a time, the run itself is
+// an atomic pointer, so that its status can be asked for meanwhile.
+type Runs struct {
+	settings drive.Settings
+	folder   string
+
+	mu      sync.Mutex
+	closed  bool
+	current atomic.Pointer[drive.Run]
+}
+
+// New returns Runs without any. Configurations given by name are read from
+// folder.
+func New(settings drive.Settings, folder string) *Runs {
+	return &Runs{settings: settings, folder: folder}
+}
+
+// A RunningError says that no test can be started as one runs.
+type RunningError struct{ ID string }
+
+// Error names the test that runs.
+func (e *RunningError) Error() string { return "a test is running: " + e.ID }
+
+var errClosed = errors.New("the load generator is stopping")
+
+// Start begins the test that is configured by data. The error is a
+// *RunningError, a *strictjson.Error (or several joined) when the configuration
+// is wrong, or another when it cannot be carried out.
+func (r *Runs) Start(data []byte) (*drive.Run, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.closed {
+		return nil, errClosed
+	}
+	if run, running := r.Current(); running {
+		return nil, &RunningError{run.ID()}
+	}
+	now := time.Now()
+	p, err := plan.Parse(now, data, r.folder)
+	if err != nil {
+		return nil, err
+	}
+	run, err := drive.Start(newID(now), p, r.settings)
+	if err != nil {
+		return nil, err
+	}
+	r.current.Store(run)
+	return run, nil
+}
+
+// Current is the run under way, or the last one; nil when there was none.
+func (r *Runs) Current() (run *drive.Run, running bool) {
+	run = r.current.Load()
+	if run == nil {
+		return nil, false
+	}
+	select {
+	case <-run.Done():
+		return run, false
+	default:
+		return run, true
+	}
+}
+
+// Stop ends the run under way and waits until it is over; false when there is
+// none.
+func (r *Runs) Stop() (id string, ok bool) {
+	run, running := r.Current()
+	if !running {
+		return "", false
+	}
+	run.Stop()
+	<-run.Done()
+	return run.ID(), true
+}
+
+// Close stops what runs and lets nothing be started any more.
+func (r *Runs) Close() {
+	r.mu.Lock()
+	r.closed = true
+	r.mu.Unlock()
+	r.Stop()
+}
+
+// status is the JSON of GET /test/status.
+func (r *Runs) status() any {
+	run, running := r.Current()
+	if run == nil {
+		return idle{}
+	}
+	s := run.Status()
+	if running {
+		return s
+	}
+	return idle{Last: &s}
+}
+
+// idle is the status while no test runs.
+type idle struct {
+	Running bool           `json:"running"`
+	Last    *record.Status `json:"last,omitempty"`
+}
+
+// newID is an identifier that sorts by time and differs between instances.
+func newID(now time.Time) string {
+	var b [3]byte
+	_, _ = rand.Read(b[:]) // never fails
+	return fmt.Sprintf("%s-%s", now.UTC().Format("20060102T150405"), hex.EncodeToString(b[:]))
+}

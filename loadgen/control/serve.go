@@ -1,0 +1,64 @@
+package control
+
+import (
+	"context"
+	"fmt"
+	"net"
+
+	"weir/internal/service"
+	"weir/loadgen/plan"
+)
+
+// Serve answers REST until ctx ends, then stops what runs. With a file its test
+// is started at once.
+func (r *Runs) Serve(ctx context.Context, e *service.Env, file string) error {
+	l, err := net.Listen("tcp", e.Addr)
+	if err != nil {
+		return fmt.Errorf("listen on %s: %w", e.Addr, err)
+	}
+	if file != "" {
+		if err := r.startFile(file); err != nil {
+			l.Close()
+			return err
+		}
+	}
+	mux := service.Endpoints(e)
+	r.Register(mux)
+	e.Health.Component("test", r.Health)
+	e.Health.SetReady(true)
+	e.Logger("LoadGenerator").Info("Listening", "address", l.Addr().String())
+
+	// The test is stopped while the last answers are given.
+	over := make(chan struct{})
+	defer func() { <-over }()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	go func() {
+		defer close(over)
+		<-ctx.Done()
+		r.Close()
+	}()
+	return service.Serve(ctx, l, service.JSONErrors(mux), e.Logger("HttpServer"))
+}
+
+// startFile starts the test of a configuration file. A file that is wrong ends
+// the program with status 2.
+func (r *Runs) startFile(file string) error {
+	data, err := plan.ReadFile(file)
+	if err != nil {
+		return &service.ExitError{Status: exitConfig, Err: err}
+	}
+	if _, err = r.Start(data); err != nil {
+		return fileError(file, err)
+	}
+	return nil
+}
+
+// fileError is the error of starting the test of a file.
+func fileError(file string, err error) error {
+	err = fmt.Errorf("%s: %w", file, err)
+	if wrongConfig(err) {
+		return &service.ExitError{Status: exitConfig, Err: err}
+	}
+	return err
+}

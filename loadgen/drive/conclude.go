@@ -1,0 +1,107 @@
+package drive
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"weir/loadgen/record"
+)
+
+// conclude sums the run up and says so.
+func (c *conductor) conclude() {
+	began := time.Duration(c.ticks/ticksPerSecond) * time.Second
+	c.gather(true)
+	if c.totals.Pending() {
+		c.totals.Row(began, c.due(c.plan.Schedule.Length()))
+	}
+	c.spread()
+	c.warn()
+	c.result = c.totals.Result(c.facts(), c.plan.Thresholds)
+	last := c.Status()
+	last.Running, last.Phase, last.InFlight, last.Connections = false, record.PhaseOver, 0, 0
+	last.Elapsed, last.CurrentRps, last.TargetRps = c.result.Elapsed, 0, 0
+	last.Verdict = c.result.Verdict
+	last.Count(&c.counts)
+	last.Spread(c.latency, c.lag)
+	c.status.Store(&last)
+	c.meters.show(&last)
+	c.tell()
+}
+
+// facts are what the result needs to know besides the counts.
+func (c *conductor) facts() *record.Facts {
+	length := c.plan.Schedule.Length()
+	f := &record.Facts{
+		TestID: c.id, Profile: c.plan.Profile.String(), URL: c.plan.Config.LimiterURL, StartedAt: c.begun.UTC(),
+		Planned: length, Elapsed: length, End: record.EndCompleted,
+		Due: c.plan.Schedule.Arrivals(), Settled: c.plan.Schedule.Arrivals(),
+		TargetRps: float64(c.plan.Schedule.Arrivals()) / length.Seconds(),
+		Loops:     c.loops, Peak: c.peak, PoolMax: c.poolMax, LastFault: c.fault.String(), Config: c.plan.Config,
+	}
+	if c.stopped.IsZero() {
+		return f
+	}
+	f.End = record.EndStopped
+	f.Elapsed = 0
+	if !c.start.IsZero() {
+		f.Elapsed = min(max(0, c.stopped.Sub(c.start)), length)
+	}
+	// Up to the moment when each loop heard of the stop it went on sending.
+	f.Due = c.counts.Sent + c.counts.Dropped() + c.counts.Unsent
+	f.Settled = min(f.Due, c.plan.Schedule.Before(f.Elapsed-record.CatchUp))
+	return f
+}
+
+// tell writes the last lines of the run into the log.
+func (c *conductor) tell() {
+	r := c.result
+	if r.End == record.EndStopped {
+		c.log.Info(fmt.Sprintf("Load test stopped by user after %s. Sent %d requests.", brief(r.Elapsed), r.Sent))
+	} else {
+		c.log.Info(fmt.Sprintf("Test completed: %d requests sent, %d errors, avg latency %s, p95 %s",
+			r.Sent, r.Errors, brief(r.Latency.Mean), brief(r.Latency.P95)))
+	}
+	if r.Verdict != record.Valid {
+		c.log.Warn(fmt.Sprintf("Verdict %s: %s", r.Verdict, strings.Join(r.Reasons, "; ")))
+	}
+}
+
+// brief writes seconds as Go does, with three digits: 50ms, 1.25s.
+func brief(seconds float64) string {
+	d := time.Duration(seconds * float64(time.Second))
+	unit := time.Duration(1)
+	for d/unit >= 1000 {
+		unit *= 10
+	}
+	return d.Round(unit).String()
+}
+
+// warn writes a line about the errors since the last one: the most frequent
+// reason first, the others behind.
+func (c *conductor) warn() {
+	type fault struct {
+		reason record.Reason
+		count  uint64
+	}
+	var faults []fault
+	for r := record.NoError + 1; r < record.Reasons; r++ {
+		if n := c.counts.Reason[r] - c.warned.Reason[r]; n > 0 {
+			faults = append(faults, fault{r, n})
+		}
+	}
+	c.warned = c.counts
+	if len(faults) == 0 {
+		return
+	}
+	slices.SortStableFunc(faults, func(a, b fault) int { return int(b.count) - int(a.count) })
+	pairs := []any{"count", faults[0].count}
+	for _, f := range faults[1:] {
+		pairs = append(pairs, f.reason.String(), f.count)
+	}
+	if text := c.fault.String(); text != "" && faults[0].reason == record.ConnectFailed {
+		pairs = append(pairs, "last", text)
+	}
+	c.faults.Warn("Request errors: "+faults[0].reason.Words(), pairs...)
+}

@@ -1,0 +1,266 @@
+package drive
+
+import (
+	"fmt"
+	"time"
+
+	"weir/loadgen/record"
+)
+
+const (
+	// tick is how often the senders are asked for their counts, ticksPerSecond
+	// how often that is; once a second they hand their histograms over.
+	tick           = 250 * time.Millisecond
+	ticksPerSecond = int(time.Second / tick)
+	// warmUpMax is how long the first connections are waited for.
+	warmUpMax = time.Second
+	// startAhead is how far ahead the start is set, so that all loops know of
+	// it before it comes.
+	startAhead = 10 * time.Millisecond
+	// stopGrace is how long a stopped run waits for answers under way.
+	stopGrace = 2 * time.Second
+)
+
+// A conductor leads one run from its start to its result.
+//
+// Owned by its goroutine.
+type conductor struct {
+	*Run
+	totals *record.Totals
+	spare  []*record.Tally // one per loop, empty
+	handed chan handed
+
+	begun   time.Time // on the wall
+	start   time.Time
+	stopped time.Time // zero: not
+	ticks   int       // since the start
+
+	counts   record.Counts // of the last tick
+	metered  record.Counts // told to the meters
+	warned   record.Counts // told to the log
+	samples  []sample      // of the last second, oldest first
+	latency  record.Spread
+	lag      record.Spread
+	pacerLag record.Spread
+
+	inFlight, open, peak int
+}
+
+// handed is what one sender gives away when it is asked.
+type handed struct {
+	loop           int
+	tally          *record.Tally // nil: counts only
+	counts         record.Counts
+	inFlight, open int
+	peak           int // connections open at the same time
+}
+
+// A sample is how much had been sent at a time.
+type sample struct {
+	at   time.Time
+	sent uint64
+}
+
+func newConductor(r *Run) *conductor {
+	c := &conductor{Run: r, totals: record.NewTotals(), handed: make(chan handed, r.loops), begun: time.Now()}
+	for range r.loops {
+		c.spare = append(c.spare, record.NewTally())
+	}
+	return c
+}
+
+// conduct leads the run.
+func (c *conductor) conduct() {
+	defer close(c.done)
+	defer c.group.Stop()
+	c.log.Info(fmt.Sprintf("Starting load test profile=%s for %g seconds targeting limiterUrl=%s",
+		c.plan.Profile, c.plan.Schedule.Length().Seconds(), c.plan.Config.LimiterURL))
+	for _, w := range c.plan.Warnings {
+		c.log.Warn(w)
+	}
+	if c.waitForStart() {
+		c.begin()
+	}
+	c.follow()
+	c.conclude()
+}
+
+// waitForStart waits until it is time to start and the first connections are
+// there; false when the run was stopped before.
+func (c *conductor) waitForStart() bool {
+	early := time.NewTimer(time.Until(c.plan.StartAt.Add(-warmUpMax)))
+	defer early.Stop()
+	select {
+	case <-early.C:
+	case <-c.stop:
+	}
+	for _, s := range c.senders {
+		s.loop.Post(s.warmUp)
+	}
+	patience := time.NewTimer(warmUpMax - 2*startAhead)
+	defer patience.Stop()
+	for range c.senders {
+		select {
+		case <-c.warm:
+		case <-patience.C:
+			return true
+		case <-c.stop:
+			return false
+		}
+	}
+	return true
+}
+
+// begin sets the start.
+func (c *conductor) begin() {
+	start := time.Now().Add(startAhead)
+	if wait := time.Until(c.plan.StartAt); wait > startAhead {
+		start = time.Now().Add(wait)
+	}
+	c.start, c.begun = start, start.Round(0)
+	for _, s := range c.senders {
+		s.loop.Post(func(now time.Time) { s.begin(now, start) })
+	}
+}
+
+// follow collects what the senders count until they have nothing left to do.
+func (c *conductor) follow() {
+	timer := time.NewTimer(time.Until(c.start.Add(tick)))
+	defer timer.Stop()
+	if c.start.IsZero() {
+		timer.Stop() // it was stopped before it began
+	}
+	stop := c.stop
+	var grace <-chan time.Time
+	for running := c.loops; running > 0; {
+		select {
+		case <-timer.C:
+			c.collect()
+			c.publish(time.Now())
+			timer.Reset(time.Until(c.start.Add(time.Duration(c.ticks+1) * tick)))
+		case <-c.ended:
+			running--
+		case <-stop:
+			stop = nil
+			grace = time.After(stopGrace)
+			c.cut(time.Now())
+		case <-grace:
+			for _, s := range c.senders {
+				s.loop.Post(s.abandon)
+			}
+		}
+	}
+}
+
+// cut ends the schedule.
+func (c *conductor) cut(now time.Time) {
+	c.stopped = now
+	for _, s := range c.senders {
+		s.loop.Post(func(late time.Time) { s.stop(late, now) })
+	}
+}
+
+// collect gathers the counts of a tick, and the histograms of a second.
+func (c *conductor) collect() {
+	c.ticks++
+	whole := c.ticks%ticksPerSecond == 0
+	c.gather(whole)
+	if !whole {
+		return
+	}
+	second := time.Duration(c.ticks) * tick
+	c.totals.Row(second-time.Second, c.due(second))
+	c.spread()
+	c.warn()
+}
+
+// gather asks all senders and adds up what they hand over.
+func (c *conductor) gather(whole bool) {
+	for i, s := range c.senders {
+		fresh := c.spare[i]
+		s.loop.Post(func(time.Time) {
+			h := handed{loop: i, inFlight: s.busy, open: s.pool.Open(), peak: s.peak}
+			if whole {
+				h.tally, s.tally = s.tally, fresh
+			} else {
+				h.counts = s.tally.Counts
+			}
+			c.handed <- h
+		})
+	}
+	var loose record.Counts
+	c.inFlight, c.open, c.peak = 0, 0, 0
+	for range c.senders {
+		h := <-c.handed
+		c.inFlight += h.inFlight
+		c.open += h.open
+		c.peak += h.peak
+		if h.tally == nil {
+			loose.Add(&h.counts)
+			continue
+		}
+		c.totals.Add(h.tally)
+		c.spare[h.loop] = h.tally
+	}
+	c.counts = c.totals.All().Counts
+	c.counts.Add(&loose)
+	c.meters.count(&c.counts, &c.metered)
+	c.metered = c.counts
+}
+
+func (c *conductor) spread() {
+	all := c.totals.All()
+	c.latency, c.lag, c.pacerLag = all.Latency(), all.Lag(), all.PacerLag()
+}
+
+// due is how many requests were due before t, or before the stop.
+func (c *conductor) due(t time.Duration) uint64 {
+	if !c.stopped.IsZero() {
+		t = min(t, c.stopped.Sub(c.start))
+	}
+	return c.plan.Schedule.Before(t)
+}
+
+// publish makes the status and the gauges those of now.
+func (c *conductor) publish(now time.Time) {
+	s := &record.Status{
+		Running: true, TestID: c.id, Profile: c.plan.Config.Profile.Type, Phase: record.PhaseWaiting,
+		Duration: c.plan.Schedule.Length().Seconds(), InFlight: c.inFlight, Connections: c.open,
+	}
+	s.Count(&c.counts)
+	s.Spread(c.latency, c.lag)
+	s.Verdict = record.Valid
+	if !c.start.IsZero() && !now.Before(c.start) {
+		elapsed := now.Sub(c.start)
+		s.Phase, s.Elapsed = record.PhaseRunning, elapsed.Seconds()
+		s.TargetRps = c.plan.Schedule.Rate(elapsed)
+		if !c.stopped.IsZero() || elapsed >= c.plan.Schedule.Length() {
+			s.Phase, s.TargetRps = record.PhaseFinishing, 0
+		}
+		s.CurrentRps = c.currentRps(now)
+		e := c.evidence(c.due(elapsed - record.CatchUp))
+		s.Verdict, _ = e.Judge()
+	}
+	c.status.Store(s)
+	c.meters.show(s)
+}
+
+// currentRps is the rate of sending over the last second.
+func (c *conductor) currentRps(now time.Time) float64 {
+	if len(c.samples) > ticksPerSecond {
+		c.samples = c.samples[:copy(c.samples, c.samples[1:])]
+	}
+	c.samples = append(c.samples, sample{now, c.counts.Sent})
+	first := sample{at: c.start}
+	if len(c.samples) > ticksPerSecond {
+		first = c.samples[0]
+	}
+	return float64(c.counts.Sent-first.sent) / now.Sub(first.at).Seconds()
+}
+
+func (c *conductor) evidence(due uint64) record.Evidence {
+	return record.Evidence{
+		Due: due, Sent: c.counts.Sent - min(c.counts.Sent, c.counts.SentBehind), Late: c.counts.SentLate,
+		PacerLagP99: c.pacerLag.P99, LagP99: c.lag.P99,
+	}
+}

@@ -1,0 +1,209 @@
+package drive
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"os"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"weir/internal/loop"
+	"weir/loadgen/record"
+	"weir/loadgen/session"
+)
+
+// A conn joins a session with its connection. It is the loop's Handler.
+//
+// Owned by its loop.
+type conn struct {
+	sender  *sender
+	conn    *loop.Conn
+	session session.Session
+	place   int // in sender.idle, -1 when not there
+}
+
+// send starts an exchange: the session knows what it needs of it.
+func (c *conn) send(now, due time.Time, second bool, request []byte) {
+	c.session.Send(now, due, second)
+	c.conn.SetDeadline(c.session.Deadline())
+	c.conn.Write(request)
+}
+
+// Data is part of loop.Handler.
+func (c *conn) Data(now time.Time, b []byte) int {
+	n, e := c.session.HandleData(now, b)
+	c.sender.tally.Received += uint64(n)
+	c.sender.apply(now, c, e)
+	return n
+}
+
+// Expired is part of loop.Handler.
+func (c *conn) Expired(now time.Time) { c.sender.apply(now, c, c.session.HandleExpired(now)) }
+
+// Closed is part of loop.Handler. What the target closed orderly it may have
+// answered before; a reset is not.
+func (c *conn) Closed(now time.Time, err error) {
+	s := c.sender
+	s.dropIdle(c)
+	s.pool.Closed()
+	s.apply(now, c, c.session.HandleClosed(now, err == nil || errors.Is(err, io.EOF)))
+}
+
+// apply does what follows from an event on c, then sends what is due.
+func (s *sender) apply(now time.Time, c *conn, e session.Effects) {
+	if s.over {
+		return
+	}
+	switch {
+	case e.Done:
+		s.busy--
+		o := c.session.Outcome()
+		s.tally.Finish(o, s.end)
+		s.meter.finished(o)
+	case e.Again:
+		s.busy--
+		s.maybeAgain(c)
+	}
+	switch {
+	case e.Close:
+		s.dropIdle(c)
+		c.conn.Close()
+	case e.Done:
+		s.putIdle(c)
+	}
+	s.turn(now)
+}
+
+// maybeAgain keeps the request of c to be sent on another connection, unless
+// the run is being stopped.
+func (s *sender) maybeAgain(c *conn) {
+	if s.stopped {
+		s.tally.Abandoned++
+		return
+	}
+	s.tally.Retried++
+	s.again = append(s.again, c.session.Due())
+}
+
+func (s *sender) putIdle(c *conn) {
+	c.place = len(s.idle)
+	s.idle = append(s.idle, c)
+}
+
+// takeIdle returns a connection on which a request may be sent, nil when all
+// are busy.
+func (s *sender) takeIdle() *conn {
+	if len(s.idle) == 0 {
+		return nil
+	}
+	c := s.idle[len(s.idle)-1]
+	s.dropIdle(c)
+	return c
+}
+
+// dropIdle takes c away from the idle connections, if it is there.
+func (s *sender) dropIdle(c *conn) {
+	if c.place < 0 {
+		return
+	}
+	last := s.idle[len(s.idle)-1]
+	s.idle[c.place] = last
+	last.place = c.place
+	s.idle[len(s.idle)-1] = nil
+	s.idle = s.idle[:len(s.idle)-1]
+	c.place = -1
+}
+
+// dial opens n connections.
+func (s *sender) dial(n int) {
+	for range n {
+		s.loop.Dial(s.run.addr, s.terms.Timeout, s.dialled)
+	}
+}
+
+// dialled is told how the dial of a connection to be kept ended.
+func (s *sender) dialled(now time.Time, lc *loop.Conn, err error) loop.Handler {
+	if s.over {
+		return nil
+	}
+	if err != nil {
+		s.dialFailed(now, err)
+		s.maybeWarm()
+		s.turn(now)
+		return nil
+	}
+	c := s.opened(lc)
+	s.putIdle(c)
+	s.maybeWarm()
+	s.turn(now)
+	return c
+}
+
+// dialledFor is told how the dial of a connection for one request ended.
+func (s *sender) dialledFor(now time.Time, o record.Outcome, lc *loop.Conn, err error) loop.Handler {
+	if s.over {
+		return nil
+	}
+	if err != nil {
+		s.busy--
+		o.Reason, o.Done = reasonOf(err), now
+		s.tally.Finish(&o, s.end)
+		s.meter.finished(&o)
+		s.dialFailed(now, err)
+		s.turn(now)
+		return nil
+	}
+	c := s.opened(lc)
+	c.send(o.Start, o.Due, false, s.run.plan.Request)
+	s.turn(now)
+	return c
+}
+
+// opened counts a connection and makes its Handler.
+func (s *sender) opened(lc *loop.Conn) *conn {
+	s.pool.Opened()
+	s.tally.Opened++
+	s.peak = max(s.peak, s.pool.Open())
+	return &conn{sender: s, conn: lc, session: session.New(&s.terms), place: -1}
+}
+
+// dialFailed draws the conclusions for the requests that wait for a connection:
+// where connections are kept the one that has waited longest ends, and all that
+// wait end when there is no connection left to wait for.
+func (s *sender) dialFailed(now time.Time, err error) {
+	s.pool.Failed(now)
+	s.tally.DialsFailed++
+	reason := reasonOf(err)
+	if reason == record.ConnectFailed {
+		s.run.fault.set(err)
+	}
+	if !s.started {
+		return
+	}
+	n := min(s.waiting(now), 1)
+	if s.pool.Lost() {
+		n = s.waiting(now)
+	} else if !s.terms.KeepAlive {
+		n = 0
+	}
+	for ; n > 0; n-- {
+		s.refuse(now, reason)
+	}
+}
+
+// reasonOf says what kind of failure a dial's error is.
+func reasonOf(err error) record.Reason {
+	if errors.Is(err, unix.ECONNREFUSED) {
+		return record.ConnectRefused
+	}
+	if errors.Is(err, os.ErrDeadlineExceeded) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, unix.ETIMEDOUT) {
+		return record.ConnectTimeout
+	}
+	if e, ok := errors.AsType[net.Error](err); ok && e.Timeout() {
+		return record.ConnectTimeout
+	}
+	return record.ConnectFailed
+}

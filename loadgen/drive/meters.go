@@ -1,0 +1,90 @@
+package drive
+
+import (
+	"time"
+
+	"weir/internal/metric"
+	"weir/loadgen/record"
+)
+
+// Meters are the metrics of the load generator over all its runs.
+//
+// Safe for concurrent use: they are atomic words; each loop has its own
+// histograms.
+type Meters struct {
+	loops    []meter
+	outcomes [record.Classes]metric.Counter
+	errors   [record.Reasons]metric.Counter
+
+	current, target, active, connections, running metric.Gauge
+}
+
+// A meter holds the histograms that one loop writes.
+type meter struct {
+	request, service, lag *metric.Histogram
+}
+
+// NewMeters returns the metrics of a program whose runs use up to loops event
+// loops, and registers them in s.
+func NewMeters(s *metric.Set, loops int) *Meters {
+	m := &Meters{loops: make([]meter, loops)}
+	var request, service, lag []*metric.Histogram
+	for i := range m.loops {
+		m.loops[i] = meter{
+			request: metric.NewHistogram(metric.Latency()),
+			service: metric.NewHistogram(metric.Latency()),
+			lag:     metric.NewHistogram(metric.Decision()),
+		}
+		request = append(request, m.loops[i].request)
+		service = append(service, m.loops[i].service)
+		lag = append(lag, m.loops[i].lag)
+	}
+	for c := range record.Class(record.Classes) {
+		s.Counter("loadgen_requests_total"+metric.Labels("status", c.String()), "Requests by outcome.", m.outcomes[c].Load)
+	}
+	for r := record.NoError + 1; r < record.Reasons; r++ {
+		s.Counter("loadgen_errors_total"+metric.Labels("reason", r.String()), "Requests that ended in an error, by reason.", m.errors[r].Load)
+	}
+	s.Histogram("loadgen_request_duration_seconds", "Latency: from when a request was due to when it was done.", request...)
+	s.Histogram("loadgen_service_duration_seconds", "Service time: from when a request was sent to when it was done.", service...)
+	s.Histogram("loadgen_schedule_lag_seconds", "Lag: how much later than due requests were sent.", lag...)
+	s.Gauge("loadgen_current_rps", "Requests sent in the last second.", m.current.Load)
+	s.Gauge("loadgen_target_rps", "Requests per second that the profile asks for now.", m.target.Load)
+	s.Gauge("loadgen_active_requests", "Requests sent and not done.", m.active.Load)
+	s.Gauge("loadgen_connections", "Open connections to the target.", m.connections.Load)
+	s.Gauge("loadgen_test_running", "1 while a test runs.", m.running.Load)
+	return m
+}
+
+// started notes the lag of a request.
+func (m *meter) started(lag time.Duration) { m.lag.Observe(lag) }
+
+// finished notes how long a request took.
+func (m *meter) finished(o *record.Outcome) {
+	m.request.Observe(o.Done.Sub(o.Due))
+	if !o.Start.IsZero() {
+		m.service.Observe(o.Done.Sub(o.Start))
+	}
+}
+
+// count adds the outcomes by which now is ahead of before.
+func (m *Meters) count(now, before *record.Counts) {
+	for i := range m.outcomes {
+		m.outcomes[i].Add(now.Class[i] - before.Class[i])
+	}
+	for i := range m.errors {
+		m.errors[i].Add(now.Reason[i] - before.Reason[i])
+	}
+}
+
+// show sets the gauges.
+func (m *Meters) show(s *record.Status) {
+	m.current.Set(s.CurrentRps)
+	m.target.Set(s.TargetRps)
+	m.active.Set(float64(s.InFlight))
+	m.connections.Set(float64(s.Connections))
+	m.running.Set(0)
+	if s.Running {
+		m.running.Set(1)
+	}
+}

@@ -1,0 +1,254 @@
+// Package drive runs a plan: it joins the schedule, the connections and the
+// event loops, and owns the run from its start to its result.
+//
+// Each loop has a sender with its own share of the schedule, its own
+// connections and its own tally, so that nothing is shared while requests are
+// sent and answered. One goroutine per run conducts: it warms the connections
+// up, sets the start, and asks the senders four times a second for what they
+// counted, by a function posted to their loops.
+package drive
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"math"
+	"net"
+	"net/netip"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"weir/internal/loop"
+	"weir/internal/strictjson"
+	"weir/loadgen/plan"
+	"weir/loadgen/record"
+	"weir/loadgen/session"
+)
+
+const (
+	// loopRate is how many requests per second are left to one loop when the
+	// number of loops is chosen: it can do twice that, and a second loop on a
+	// machine that is not busy only makes the first one's wake-ups slower.
+	loopRate = 50_000
+	// connectionsMax bounds the connections when their number is chosen.
+	connectionsMax = 10_000
+	// dialsKept and dialsFresh bound the dials of a loop under way at a time:
+	// connections that are kept are opened now and then, others for each
+	// request.
+	dialsKept  = 64
+	dialsFresh = 1024
+	// descriptorReserve is kept free of connections to the target.
+	descriptorReserve = 128
+	// lookupTimeout bounds finding out the target's address.
+	lookupTimeout = 5 * time.Second
+)
+
+// LoopsMax is the greatest number of loops that a run uses.
+func LoopsMax() int { return max(runtime.NumCPU(), 64) }
+
+// Settings are what all runs of a program have in common.
+type Settings struct {
+	Loops  int // event loops; 0: chosen by the rate
+	Meters *Meters
+	// Logger returns the logger of a part of the program.
+	Logger func(component string) *slog.Logger
+
+	queueAge time.Duration // 0: queueAgeMax
+}
+
+// A Run is one execution of a plan.
+//
+// Safe for concurrent use: its status is an atomic pointer, its result is
+// written before done is closed, the rest belongs to the conductor.
+type Run struct {
+	id      string
+	plan    *plan.Plan
+	meters  *Meters
+	log     *slog.Logger
+	faults  *slog.Logger
+	addr    string
+	loops   int
+	poolMax int
+	// queueAge is how long a request may wait for a connection.
+	queueAge time.Duration
+
+	group   *loop.Group
+	senders []*sender
+	warm    chan int // loops whose first connections are there
+	ended   chan int // loops that have nothing left to do
+
+	stop     chan struct{}
+	stopOnce sync.Once
+	done     chan struct{}
+	status   atomic.Pointer[record.Status]
+	fault    atomicError
+	result   *record.Result
+}
+
+// Start begins a run of p. The error is a *strictjson.Error when it is the
+// configuration that cannot be carried out here.
+func Start(id string, p *plan.Plan, s Settings) (*Run, error) {
+	r := &Run{
+		id: id, plan: p, meters: s.Meters, log: s.Logger("LoadGenerator"), faults: s.Logger("HttpClient"),
+		queueAge: s.queueAge, stop: make(chan struct{}), done: make(chan struct{}),
+	}
+	if r.queueAge == 0 {
+		r.queueAge = queueAgeMax
+	}
+	var err error
+	if r.poolMax, err = allowedConnections(p.Connections); err != nil {
+		return nil, err
+	}
+	if r.addr, err = findAddress(p); err != nil {
+		return nil, err
+	}
+	r.loops = chooseLoops(s.Loops, p)
+	r.group, err = loop.Start(loop.Config{
+		Loops: r.loops, DialsMax: r.loops * dials(p),
+		Panicked: func(v any, stack []byte) {
+			r.log.Error("Panic on an event loop", "value", fmt.Sprint(v), "stack", string(stack))
+		},
+	})
+	if err != nil {
+		return nil, fmt.Errorf("start test: %w", err)
+	}
+	r.warm, r.ended = make(chan int, r.loops), make(chan int, r.loops)
+	for i, l := range r.group.Loops() {
+		r.senders = append(r.senders, newSender(r, l, r.size(i)))
+	}
+	c := newConductor(r)
+	c.publish(time.Now())
+	go c.conduct()
+	return r, nil
+}
+
+// ID is the test's identifier.
+func (r *Run) ID() string { return r.id }
+
+// Plan is what is being run.
+func (r *Run) Plan() *plan.Plan { return r.plan }
+
+// Stop ends the schedule now. Answers under way are awaited for a while; Done
+// says when the run is over.
+func (r *Run) Stop() { r.stopOnce.Do(func() { close(r.stop) }) }
+
+// Done is closed when the run is over.
+func (r *Run) Done() <-chan struct{} { return r.done }
+
+// Status is what the run looks like, up to a quarter of a second ago.
+func (r *Run) Status() record.Status { return *r.status.Load() }
+
+// Result is what came out of the run; it must be over.
+func (r *Run) Result() *record.Result {
+	<-r.done
+	return r.result
+}
+
+// size is how many connections the sender of loop i may have.
+func (r *Run) size(i int) session.Size {
+	share := func(n int) int { return n/r.loops + max(0, min(1, n%r.loops-i)) }
+	size := session.Size{Max: share(r.poolMax), Dials: dials(r.plan), Grow: r.plan.KeepAlive}
+	switch {
+	case !r.plan.KeepAlive:
+	case r.plan.Connections > 0:
+		size.Start = size.Max
+	default:
+		size.Start = session.Connections(rateMax(r.plan) / float64(r.loops))
+	}
+	return size
+}
+
+// dials is how many dials of a loop may be under way.
+func dials(p *plan.Plan) int {
+	if p.KeepAlive {
+		return dialsKept
+	}
+	return dialsFresh
+}
+
+// rateMax is the highest rate that this generator has to send at.
+func rateMax(p *plan.Plan) float64 {
+	return p.Profile.RateMax() / float64(p.Config.Shard.Of)
+}
+
+// chooseLoops returns the number of loops: as asked, or by the rate; never more
+// than there are connections to deal out.
+func chooseLoops(asked int, p *plan.Plan) int {
+	n := asked
+	if n == 0 {
+		n = min(runtime.NumCPU(), int(math.Ceil(rateMax(p)/loopRate)))
+	}
+	if p.Connections > 0 {
+		n = min(n, p.Connections)
+	}
+	return max(1, n)
+}
+
+// allowedConnections returns how many connections a run may have: as asked, or
+// as many as this process may open up to a bound.
+func allowedConnections(asked int) (int, error) {
+	var lim unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &lim); err != nil {
+		return 0, fmt.Errorf("read the limit on open files: %w", err)
+	}
+	allowed := int(min(lim.Cur, math.MaxInt32)) - descriptorReserve
+	if asked == 0 {
+		return max(1, min(allowed, connectionsMax)), nil
+	}
+	if asked > allowed {
+		return 0, &strictjson.Error{Path: "concurrency", Message: fmt.Sprintf(
+			"must be at most %d, as this process may open %d files (ulimit -n), is %d", allowed, lim.Cur, asked)}
+	}
+	return asked, nil
+}
+
+// findAddress returns the address to connect to, so that names are not looked
+// up while requests are due. Where a name has several addresses, such as those
+// of localhost, it is the one that answers.
+func findAddress(p *plan.Plan) (string, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), lookupTimeout)
+	defer cancel()
+	addrs, err := net.DefaultResolver.LookupNetIP(ctx, "ip", p.Host)
+	if err != nil || len(addrs) == 0 {
+		return "", &strictjson.Error{Path: "limiterUrl", Message: fmt.Sprintf("the host cannot be found: %v", err)}
+	}
+	if len(addrs) > 1 {
+		var d net.Dialer
+		if c, err := d.DialContext(ctx, "tcp", net.JoinHostPort(p.Host, p.Port)); err == nil {
+			defer c.Close()
+			return c.RemoteAddr().String(), nil
+		}
+	}
+	return net.JoinHostPort(preferIPv4(addrs).String(), p.Port), nil
+}
+
+// preferIPv4 is the first IPv4 address, or the first of all.
+func preferIPv4(addrs []netip.Addr) netip.Addr {
+	for _, a := range addrs {
+		if a = a.Unmap(); a.Is4() {
+			return a
+		}
+	}
+	return addrs[0]
+}
+
+// An atomicError keeps the text of the last error.
+//
+// Safe for concurrent use: one atomic pointer.
+type atomicError struct{ text atomic.Pointer[string] }
+
+func (e *atomicError) set(err error) {
+	text := err.Error()
+	e.text.Store(&text)
+}
+
+func (e *atomicError) String() string {
+	if p := e.text.Load(); p != nil {
+		return *p
+	}
+	return ""
+}

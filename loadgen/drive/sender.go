@@ -1,0 +1,323 @@
+package drive
+
+import (
+	"time"
+
+	"weir/internal/loop"
+	"weir/loadgen/pace"
+	"weir/loadgen/record"
+	"weir/loadgen/session"
+)
+
+const (
+	// quantum is the least time between two wake-ups for due requests: what
+	// becomes due in between leaves together. It bounds wake-ups to 20,000 a
+	// second, and adds half of itself to the lag at most.
+	quantum = 50 * time.Microsecond
+	// turnSends bounds the requests sent in one turn of the loop. Answers that
+	// have come meanwhile are read before it goes on: their time stamps would
+	// suffer.
+	turnSends = 64
+	// heartbeat is how often a loop wakes while requests wait for a
+	// connection, so that it notices its own pauses, and those that have
+	// waited too long, even when nothing else happens.
+	heartbeat = time.Millisecond
+	// queueAgeMax is how long a request may wait for a connection.
+	queueAgeMax = 10 * time.Second
+	// turnDrops bounds the requests given up in one turn.
+	turnDrops = 4096
+)
+
+// A sender sends one loop's share of the schedule.
+//
+// Requests that are due and cannot be sent, because all connections are busy,
+// stay on the lane: it is the queue, so that waiting costs no memory however
+// many wait and however long. Only requests that came back from a dead
+// connection are kept aside.
+//
+// Owned by its loop.
+type sender struct {
+	run   *Run
+	loop  *loop.Loop
+	meter *meter
+	tally *record.Tally
+	terms session.Terms
+
+	lane    pace.Lane
+	again   []time.Time // due times of requests to be sent a second time; they go first
+	pool    session.Pool
+	idle    []*conn // the one used last is used next: few connections stay warm
+	busy    int
+	peak    int
+	started bool // the schedule has begun
+	stopped bool // it was cut short
+	over    bool // every request of this loop has ended
+	start   time.Time
+	end     time.Time // of the schedule
+
+	alarm   *loop.Alarm
+	wakeAt  time.Time // what the alarm is set to; zero: nothing
+	rang    time.Time // when the alarm rang last
+	onward  func(now time.Time)
+	resumed bool // onward is posted
+
+	starved bool // requests wait and no connection is free
+	blame   pace.Blame
+}
+
+func newSender(r *Run, l *loop.Loop, size session.Size) *sender {
+	s := &sender{
+		run: r, loop: l, meter: &r.meters.loops[l.Index()], tally: record.NewTally(),
+		terms: session.Terms{Method: r.plan.Method, KeepAlive: r.plan.KeepAlive, Timeout: r.plan.Timeout},
+		lane:  r.plan.Schedule.Lane(l.Index(), r.loops), pool: session.NewPool(size),
+	}
+	s.onward = func(now time.Time) {
+		s.resumed = false
+		s.turn(now)
+	}
+	return s
+}
+
+// warmUp opens the first connections.
+func (s *sender) warmUp(time.Time) {
+	s.alarm = s.loop.NewAlarm(s.ring)
+	s.dial(s.pool.Begin())
+	s.maybeWarm()
+}
+
+// maybeWarm tells the run when the first connections are there, or have failed.
+func (s *sender) maybeWarm() {
+	if !s.started && s.pool.Dialing() == 0 {
+		s.run.warm <- s.loop.Index()
+	}
+}
+
+// begin starts the schedule; start may lie ahead.
+func (s *sender) begin(now, start time.Time) {
+	s.started = true
+	s.start, s.end = start, start.Add(s.run.plan.Schedule.Length())
+	s.turn(now)
+}
+
+// ring is told that the alarm's time has come.
+func (s *sender) ring(now time.Time) {
+	s.rang = now
+	s.turn(now)
+}
+
+// turn sends what is due. It is called when the alarm rings and at the end of
+// every event: the loop is awake anyway, and the busier it is the better it
+// keeps the schedule.
+func (s *sender) turn(now time.Time) {
+	if !s.started || s.over {
+		return
+	}
+	if s.starved {
+		s.starved = false
+		s.blame.Ready(now, s.wakeAt)
+	}
+	for range turnSends {
+		due, second, ok := s.next(now)
+		if !ok {
+			s.blame.Caught()
+			s.rest(now)
+			return
+		}
+		if now, ok = s.launch(now, due, second); !ok {
+			s.starve(now)
+			s.rest(now)
+			return
+		}
+	}
+	s.resume()
+}
+
+// next is the request to be sent next, if it is due; second says that it was
+// sent before.
+func (s *sender) next(now time.Time) (due time.Time, second, ok bool) {
+	if len(s.again) > 0 {
+		return s.again[0], true, true
+	}
+	after, ok := s.lane.Due()
+	due = s.start.Add(after)
+	return due, false, ok && !due.After(now)
+}
+
+// take takes away what next returned.
+func (s *sender) take(second bool) {
+	if second {
+		s.again = s.again[:copy(s.again, s.again[1:])]
+		return
+	}
+	s.lane.Take()
+}
+
+// launch takes the next request and sends it, or has a connection dialled for
+// it when each has its own. It returns the time then; false when there is no
+// connection to be had.
+func (s *sender) launch(now, due time.Time, second bool) (time.Time, bool) {
+	if !s.terms.KeepAlive {
+		if s.pool.Dial(now, s.pool.Dialing()+1) == 0 {
+			return now, false
+		}
+		s.take(second)
+		return s.sendFresh(due), true
+	}
+	c := s.takeIdle()
+	if c == nil {
+		return now, false
+	}
+	s.take(second)
+	return s.send(c, due, second), true
+}
+
+// send sends the request due at due on c.
+func (s *sender) send(c *conn, due time.Time, second bool) time.Time {
+	now := time.Now() // the turn may have lasted a while: its time will not do
+	if !second {
+		s.note(now, due)
+	}
+	s.busy++
+	c.send(now, due, second, s.run.plan.Request)
+	return now
+}
+
+// sendFresh dials a connection for the request due at due. Connecting belongs
+// to its service time: whoever connects for each request waits for it.
+func (s *sender) sendFresh(due time.Time) time.Time {
+	start := time.Now()
+	s.note(start, due)
+	s.busy++
+	s.loop.Dial(s.run.addr, s.terms.Timeout, func(now time.Time, lc *loop.Conn, err error) loop.Handler {
+		return s.dialledFor(now, record.Outcome{Due: due, Start: start}, lc, err)
+	})
+	return start
+}
+
+// note counts a request that is started now.
+func (s *sender) note(now, due time.Time) {
+	lag := now.Sub(due)
+	s.tally.Start(lag, s.blame.PacerLag(now, due), now.Sub(s.end))
+	s.meter.started(lag)
+}
+
+// resume has the loop look at its sockets and then go on sending.
+func (s *sender) resume() {
+	if !s.resumed {
+		s.resumed = true
+		s.loop.Post(s.onward)
+	}
+}
+
+// starve deals with requests for which no connection is free: those that have
+// waited too long are given up, and more connections are dialled.
+func (s *sender) starve(now time.Time) {
+	s.starved = true
+	s.blame.Dry(now)
+	oldest := now.Add(-s.run.queueAge)
+	if now.Sub(s.end) > s.terms.Timeout {
+		oldest = now // after the schedule nobody waits longer than for an answer
+	}
+	for range turnDrops {
+		due, _, ok := s.next(now)
+		if !ok || due.After(oldest) {
+			break
+		}
+		s.refuse(now, record.QueueFull)
+	}
+	if s.terms.KeepAlive && !s.pool.Full() {
+		s.dial(s.pool.Dial(now, s.waiting(now)))
+	}
+}
+
+// waiting is how many requests are due and not sent.
+func (s *sender) waiting(now time.Time) uint64 {
+	return s.lane.Waiting(now.Sub(s.start)) + uint64(len(s.again))
+}
+
+// refuse ends the next request because there is no connection for it.
+func (s *sender) refuse(now time.Time, r record.Reason) {
+	due, second, ok := s.next(now)
+	if !ok {
+		return
+	}
+	s.take(second)
+	o := record.Outcome{Reason: r, Due: due, Done: now}
+	if second { // it was counted as sent
+		if r == record.QueueFull {
+			o.Reason = record.Closed
+		}
+		s.tally.Finish(&o, s.end)
+	} else {
+		s.tally.Refuse(&o, s.end)
+	}
+	s.meter.finished(&o)
+}
+
+// rest sets the alarm for what comes next, or ends the run on this loop.
+func (s *sender) rest(now time.Time) {
+	if s.over {
+		return
+	}
+	after, more := s.lane.Due()
+	switch {
+	case s.starved:
+		if s.wakeAt.After(now) && s.wakeAt.Sub(now) <= heartbeat {
+			return // a beat is on its way
+		}
+		s.wake(now.Add(heartbeat))
+	case more:
+		at := s.start.Add(after)
+		if soonest := s.rang.Add(quantum); at.Before(soonest) {
+			at = soonest
+		}
+		s.wake(at)
+	case s.busy == 0 && len(s.again) == 0:
+		s.finish()
+	}
+}
+
+// wake sets the alarm, unless it is.
+func (s *sender) wake(at time.Time) {
+	if !at.Equal(s.wakeAt) {
+		s.wakeAt = at
+		s.alarm.Set(at)
+	}
+}
+
+// stop ends the schedule at the given time: what was due and not sent will not
+// be.
+func (s *sender) stop(now, at time.Time) {
+	if s.over {
+		return
+	}
+	s.stopped = true
+	if s.started {
+		s.lane.Cut(at.Sub(s.start))
+		s.end = at
+		s.tally.Unsent += s.lane.Drop()
+	} else {
+		s.lane.Drop()
+		s.started = true
+	}
+	s.tally.Abandoned += uint64(len(s.again))
+	s.again = s.again[:0]
+	s.starved = false
+	s.rest(now)
+}
+
+// abandon gives up what is still under way.
+func (s *sender) abandon(time.Time) {
+	if !s.over {
+		s.tally.Abandoned += uint64(s.busy)
+		s.busy = 0
+		s.finish()
+	}
+}
+
+// finish tells the run that this loop has nothing left to do.
+func (s *sender) finish() {
+	s.over = true
+	s.alarm.Stop()
+	s.run.ended <- s.loop.Index()
+}

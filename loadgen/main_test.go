@@ -1,0 +1,251 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+)
+
+const patience = 20 * time.Second
+
+// The tests run the program itself: the test binary, told to be it.
+func TestMain(m *testing.M) {
+	if os.Getenv("LOADGEN_TEST_MAIN") == "1" {
+		main()
+		return
+	}
+	os.Exit(m.Run())
+}
+
+// program is loadgen with the given arguments, not started.
+func program(args ...string) (cmd *exec.Cmd, stdout, stderr *bytes.Buffer) {
+	cmd = exec.Command(os.Args[0], args...)
+	cmd.Env = append(os.Environ(), "LOADGEN_TEST_MAIN=1")
+	stdout, stderr = new(bytes.Buffer), new(bytes.Buffer)
+	cmd.Stdout, cmd.Stderr = stdout, stderr
+	return cmd, stdout, stderr
+}
+
+// A target counts requests.
+type target struct {
+	*httptest.Server
+	requests atomic.Int64
+}
+
+func newTarget(t *testing.T) *target {
+	s := &target{}
+	s.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		s.requests.Add(1)
+		io.WriteString(w, "OK")
+	}))
+	t.Cleanup(s.Close)
+	return s
+}
+
+// file writes a configuration for s; more are further fields.
+func (s *target) file(t *testing.T, rps, seconds float64, more string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "test.json")
+	text := fmt.Sprintf(`{"limiterUrl":"%s/api/test","duration":%g,"profile":{"type":"constant","params":{"rps":%g}}%s}`,
+		s.URL, seconds, rps, more)
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// exit runs cmd to its end and returns its status.
+func exit(t *testing.T, cmd *exec.Cmd) int {
+	t.Helper()
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	return wait(t, cmd)
+}
+
+func wait(t *testing.T, cmd *exec.Cmd) int {
+	t.Helper()
+	late := time.AfterFunc(patience, func() { cmd.Process.Kill() })
+	defer late.Stop()
+	_ = cmd.Wait()
+	return cmd.ProcessState.ExitCode()
+}
+
+func until(t *testing.T, what string, cond func() bool) {
+	t.Helper()
+	for end := time.Now().Add(patience); !cond(); time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("waited in vain for %s", what)
+		}
+	}
+}
+
+// read decodes the result that a run has written.
+func read(t *testing.T, path string) map[string]any {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var r map[string]any
+	if err := json.Unmarshal(text, &r); err != nil {
+		t.Fatalf("%v in %s", err, text)
+	}
+	return r
+}
+
+func TestRun(t *testing.T) {
+	t.Parallel()
+	s := newTarget(t)
+	out := filepath.Join(t.TempDir(), "result.json")
+	cmd, stdout, stderr := program("run", s.file(t, 100, 1.2, ""), "-out", out)
+	// On a busy machine the verdict may be any; it decides between 0 and 3.
+	if status := exit(t, cmd); status != 0 && status != 3 {
+		t.Fatalf("exit status %d\n%s%s", status, stdout, stderr)
+	}
+	for _, line := range []string{
+		"INFO LoadGenerator - Starting load test profile=constant (rps=100) for 1.2 seconds targeting limiterUrl=" + s.URL,
+		"INFO LoadGenerator - Test completed: 120 requests sent, 0 errors, avg latency ",
+		"Verdict ", "120 due, 120 sent", "Latency ", "Service time ", "Lag ", "Connections ",
+	} {
+		if !strings.Contains(stdout.String(), line) {
+			t.Errorf("stdout lacks %q:\n%s", line, stdout)
+		}
+	}
+	if !strings.Contains(stderr.String(), " s of 1.2 s  ") {
+		t.Errorf("no progress on stderr: %q", stderr)
+	}
+	if r := read(t, out); r["requestsSent"] != 120.0 || r["success"] != 120.0 || s.requests.Load() != 120 {
+		t.Errorf("result %v; the target saw %d", r, s.requests.Load())
+	}
+}
+
+func TestRunExitStatus(t *testing.T) {
+	s := newTarget(t)
+	good := s.file(t, 50, 0.1, "")
+	for name, c := range map[string]struct {
+		args   []string
+		env    string
+		status []int
+		text   string // on stdout or stderr
+	}{
+		"threshold missed":   {args: []string{"run", s.file(t, 50, 0.1, `,"thresholds":{"errorShare":">0.5"}`)}, status: []int{4, 3}, text: "MISSED  errorShare >0.5, is 0"},
+		"from CONFIG_FILE":   {args: []string{"run"}, env: "CONFIG_FILE=" + good, status: []int{0, 3}, text: "5 due, 5 sent"},
+		"bad configuration":  {args: []string{"run", s.file(t, 50, 0.1, `,"speed":1`)}, status: []int{2}, text: "speed: "},
+		"no such file":       {args: []string{"run", good + ".absent"}, status: []int{2}, text: "no such file"},
+		"unreachable result": {args: []string{"run", good, "-out", "/no/such/folder/r.json"}, status: []int{2}, text: "OUT: "},
+		"no file":            {args: []string{"run"}, status: []int{2}, text: "run takes one file"},
+		"two files":          {args: []string{"run", good, good}, status: []int{2}, text: "run takes one file"},
+		"unknown command":    {args: []string{"walk", good}, status: []int{2}, text: `unknown command "walk"`},
+		"result without run": {args: []string{"-out", "r.json"}, status: []int{2}, text: "with run only"},
+		"wrong setting":      {args: []string{"-event-loops", "many"}, status: []int{2}, text: "EVENT_LOOPS"},
+		"server, bad file":   {args: []string{"-port", "0"}, env: "CONFIG_FILE=" + good + ".absent", status: []int{2}, text: "no such file"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			cmd, stdout, stderr := program(c.args...)
+			cmd.Env = append(cmd.Env, c.env)
+			status := exit(t, cmd)
+			if status != c.status[0] && status != c.status[len(c.status)-1] {
+				t.Errorf("exit status %d, want %d\n%s%s", status, c.status[0], stdout, stderr)
+			}
+			if !strings.Contains(stdout.String()+stderr.String(), c.text) {
+				t.Errorf("neither stdout nor stderr has %q:\n%s%s", c.text, stdout, stderr)
+			}
+		})
+	}
+}
+
+// A run that cannot send what is due because there is no connection for it is
+// INVALID: exit status 3.
+func TestRunInvalid(t *testing.T) {
+	t.Parallel()
+	held := make(chan struct{})
+	s := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-held }))
+	defer s.Close()
+	defer close(held)
+	path := (&target{Server: s}).file(t, 100, 0.5, `,"concurrency":1,"requestOptions":{"timeout":0.2}`)
+	cmd, stdout, _ := program("run", path)
+	if status := exit(t, cmd); status != 3 {
+		t.Errorf("exit status %d, want 3\n%s", status, stdout)
+	}
+	if !strings.Contains(stdout.String(), "INVALID") {
+		t.Errorf("stdout does not say so:\n%s", stdout)
+	}
+}
+
+func TestRunInterrupted(t *testing.T) {
+	t.Parallel()
+	s := newTarget(t)
+	out := filepath.Join(t.TempDir(), "result.json")
+	cmd, stdout, _ := program("run", s.file(t, 100, 60, ""), "-out", out)
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "requests", func() bool { return s.requests.Load() > 10 })
+	cmd.Process.Signal(syscall.SIGINT)
+	if status := wait(t, cmd); status != 130 {
+		t.Errorf("exit status %d, want 130\n%s", status, stdout)
+	}
+	for _, text := range []string{"INFO LoadGenerator - Load test stopped by user after ", "stopped after ", "Verdict "} {
+		if !strings.Contains(stdout.String(), text) {
+			t.Errorf("stdout lacks %q:\n%s", text, stdout)
+		}
+	}
+	if r := read(t, out); r["end"] != "stopped" {
+		t.Errorf("result %v", r)
+	}
+}
+
+// A pause of the generator itself is not hidden: every request is sent and
+// answered, and those that left late are told.
+func TestRunPaused(t *testing.T) {
+	t.Parallel()
+	s := newTarget(t)
+	out := filepath.Join(t.TempDir(), "result.json")
+	cmd, stdout, _ := program("run", s.file(t, 200, 1, ""), "-out", out)
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "requests", func() bool { return s.requests.Load() > 10 })
+	cmd.Process.Signal(syscall.SIGSTOP)
+	time.Sleep(200 * time.Millisecond) // the pause itself
+	cmd.Process.Signal(syscall.SIGCONT)
+	wait(t, cmd)
+	r := read(t, out)
+	if r["requestsSent"] != 200.0 || r["success"] != 200.0 {
+		t.Errorf("sent %v, succeeded %v, want 200\n%s", r["requestsSent"], r["success"], stdout)
+	}
+	if late := r["sentLate"].(float64); late < 30 || r["verdict"] == "VALID" {
+		t.Errorf("%v were late, verdict %v\n%s", late, r["verdict"], stdout)
+	}
+}
+
+// A server drains and ends with 0 when it is asked to.
+func TestServerTerminated(t *testing.T) {
+	t.Parallel()
+	s := newTarget(t)
+	cmd, stdout, stderr := program("-port", "0", "-bind", "127.0.0.1")
+	cmd.Env = append(cmd.Env, "CONFIG_FILE="+s.file(t, 100, 60, ""))
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "requests", func() bool { return s.requests.Load() > 10 })
+	cmd.Process.Signal(syscall.SIGTERM)
+	if status := wait(t, cmd); status != 0 {
+		t.Errorf("exit status %d\n%s%s", status, stdout, stderr)
+	}
+	if !strings.Contains(stdout.String(), "Load test stopped by user after ") {
+		t.Errorf("the log does not say that the test was stopped:\n%s", stdout)
+	}
+}

@@ -1,0 +1,242 @@
+// Package plan turns the test configuration that users write into a Plan: what
+// to send, when, over how many connections, and what to demand of the result.
+//
+// A Plan is complete and valid: whoever has one can run it without looking at
+// the configuration again. All faults of a configuration are reported together,
+// each with its path.
+package plan
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"weir/internal/http1"
+	"weir/internal/strictjson"
+	"weir/loadgen/pace"
+	"weir/loadgen/profile"
+	"weir/loadgen/record"
+)
+
+// Bounds of the configuration.
+const (
+	durationMin    = time.Millisecond
+	durationMax    = 7 * 24 * time.Hour
+	concurrencyMax = 60_000 // about as many ports as one address has
+	timeoutMin     = time.Millisecond
+	timeoutMax     = 5 * time.Minute
+	timeoutDefault = 5 * time.Second
+	startAtMax     = 24 * time.Hour // ahead
+	startAtPast    = time.Second    // how late a start may be asked for
+	configBytesMax = 4 << 20
+)
+
+// A Plan is a validated test.
+//
+// Immutable after Parse.
+type Plan struct {
+	// Config is the configuration with all defaults filled in.
+	Config Config
+	// Warnings are sentences about what was accepted and has no effect.
+	Warnings []string
+
+	Profile  profile.Constant
+	Schedule pace.Schedule
+	StartAt  time.Time // zero: at once
+
+	Host      string // to connect to: a name or an address
+	Port      string
+	Method    http1.Method
+	Request   []byte // the whole request as it is sent
+	KeepAlive bool
+	Timeout   time.Duration // of a request, from sending to the last byte
+
+	Connections int // 0: as many as it takes
+	Thresholds  []record.Threshold
+}
+
+// Parse reads a configuration. A configuration {"config":"name"} is taken from
+// the file name.json in folder. now is the wall clock's time, for startAt.
+//
+// Errors are of *strictjson.Error, or several of these joined.
+func Parse(now time.Time, data []byte, folder string) (*Plan, error) {
+	var w wire
+	if err := strictjson.Decode(data, &w); err != nil {
+		return nil, err
+	}
+	if w.Config != nil {
+		named, err := readNamed(&w, folder)
+		if err != nil {
+			return nil, err
+		}
+		w = wire{}
+		if err := strictjson.Decode(named, &w); err != nil {
+			return nil, err
+		}
+		if w.Config != nil {
+			return nil, &strictjson.Error{Path: "config", Message: "must not name another configuration from within one"}
+		}
+	}
+	b := builder{now: now, plan: &Plan{}}
+	b.build(&w)
+	if len(b.faults) > 0 {
+		return nil, errors.Join(b.faults...)
+	}
+	return b.plan, nil
+}
+
+// A builder fills a Plan in and gathers what is wrong.
+type builder struct {
+	now    time.Time
+	plan   *Plan
+	faults []error
+}
+
+// fault notes that the value at path is wrong.
+func (b *builder) fault(path, format string, args ...any) {
+	b.faults = append(b.faults, &strictjson.Error{Path: path, Message: fmt.Sprintf(format, args...)})
+}
+
+const missing = "is missing"
+
+func (b *builder) build(w *wire) {
+	p := b.plan
+	p.Config = Config{
+		Duration: b.seconds("duration", w.Duration, durationMin, durationMax),
+		Seed:     w.Seed, StartAt: w.StartAt,
+	}
+	target, ok := b.target(w.LimiterURL)
+	b.profile(w.Profile)
+	shard := b.shard(w.Shard)
+	b.connections(w)
+	b.startAt(w.StartAt)
+	b.thresholds(w.Thresholds)
+	options := b.options(w.RequestOptions)
+	if len(b.faults) > 0 || !ok {
+		return
+	}
+	p.Request = appendRequest(target, options)
+	p.Schedule = pace.New(p.Profile, time.Duration(p.Config.Duration*float64(time.Second)), shard)
+}
+
+// seconds is the required span v, from low to high.
+func (b *builder) seconds(path string, v *float64, low, high time.Duration) float64 {
+	switch {
+	case v == nil:
+		b.fault(path, missing)
+		return 0
+	case *v < low.Seconds() || *v > high.Seconds():
+		b.fault(path, "must be from %g to %g seconds, is %g", low.Seconds(), high.Seconds(), *v)
+	}
+	return *v
+}
+
+func (b *builder) profile(w *profileWire) {
+	if w == nil {
+		b.fault("profile", missing)
+		return
+	}
+	switch {
+	case w.Type == nil:
+		b.fault("profile.type", missing)
+	case *w.Type != "constant":
+		b.fault("profile.type", "must be constant, is %q", *w.Type)
+	default:
+		b.constant(w)
+	}
+	if w.Arrivals != "" && w.Arrivals != "uniform" {
+		b.fault("profile.arrivals", "must be uniform, is %q", w.Arrivals)
+	}
+}
+
+func (b *builder) constant(w *profileWire) {
+	if len(w.Params) == 0 {
+		b.fault("profile.params", missing)
+		return
+	}
+	var params struct {
+		Rps *float64 `json:"rps"`
+	}
+	if err := strictjson.Decode(w.Params, &params); err != nil {
+		b.faults = append(b.faults, strictjson.At("profile.params", err))
+		return
+	}
+	if params.Rps == nil {
+		b.fault("profile.params.rps", missing)
+		return
+	}
+	steady, err := profile.NewConstant(*params.Rps)
+	if err != nil {
+		b.fault("profile.params.rps", "%v, is %g", err, *params.Rps)
+		return
+	}
+	b.plan.Profile = steady
+	b.plan.Config.Profile = ProfileConfig{
+		Type: "constant", Params: map[string]float64{"rps": steady.Rate(0)}, Arrivals: "uniform",
+	}
+}
+
+func (b *builder) shard(w *shardWire) pace.Shard {
+	s := pace.Shard{Of: 1}
+	if w != nil {
+		switch {
+		case w.Index == nil:
+			b.fault("shard.index", missing)
+		case w.Of == nil:
+			b.fault("shard.of", missing)
+		default:
+			s = pace.Shard{Index: *w.Index, Of: *w.Of}
+			if field, fault := s.Validate(); fault != "" {
+				b.fault("shard."+field, "%s", fault)
+			} else if s.Of == 0 {
+				b.fault("shard.of", "must be at least 1, is 0")
+			}
+		}
+	}
+	b.plan.Config.Shard = ShardConfig{Index: s.Index, Of: s.Of}
+	return s
+}
+
+func (b *builder) connections(w *wire) {
+	if w.Concurrency < 0 || w.Concurrency > concurrencyMax {
+		b.fault("concurrency", "must be from 0 (chosen) to %d, is %d", concurrencyMax, w.Concurrency)
+	}
+	b.plan.Connections = w.Concurrency
+	b.plan.Config.Concurrency = w.Concurrency
+	if w.RequestsPerThread != nil {
+		b.plan.Warnings = append(b.plan.Warnings,
+			"requestsPerThread has no effect: there are no threads, requests are sent when they are due")
+	}
+}
+
+func (b *builder) startAt(text string) {
+	if text == "" {
+		return
+	}
+	at, err := time.Parse(time.RFC3339, text)
+	switch {
+	case err != nil:
+		b.fault("startAt", "must be a time like 2026-01-19T16:30:00Z, is %q", text)
+	case b.now.Sub(at) > startAtPast:
+		b.fault("startAt", "must not be in the past, is %s", text)
+	case at.Sub(b.now) > startAtMax:
+		b.fault("startAt", "must be within a day, is %s", text)
+	}
+	b.plan.StartAt = at
+}
+
+func (b *builder) thresholds(w map[string]string) {
+	b.plan.Config.Thresholds = map[string]string{}
+	for _, name := range sortedKeys(w) {
+		t, err := record.ParseThreshold(name, w[name])
+		path := step("thresholds", name)
+		switch {
+		case errors.Is(err, record.ErrThresholdName):
+			b.fault(path, "%v", err)
+		case err != nil:
+			b.fault(path, "%v, is %q", err, w[name])
+		}
+		b.plan.Thresholds = append(b.plan.Thresholds, t)
+		b.plan.Config.Thresholds[name] = w[name]
+	}
+}

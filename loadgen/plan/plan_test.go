@@ -1,0 +1,280 @@
+package plan
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"weir/internal/http1"
+	"weir/internal/strictjson"
+	"weir/loadgen/pace"
+)
+
+var now = time.Date(2026, 1, 19, 16, 30, 0, 0, time.UTC)
+
+// with returns a good configuration with one more field, or one that replaces
+// the default.
+func with(fields ...string) string {
+	all := map[string]string{
+		"limiterUrl": `"http://proxy:8082/api/test"`, "duration": "60",
+		"profile": `{"type":"constant","params":{"rps":100}}`,
+	}
+	for i := 0; i < len(fields); i += 2 {
+		all[fields[i]] = fields[i+1]
+	}
+	var parts []string
+	for _, name := range sortedKeys(all) {
+		if all[name] != "" {
+			parts = append(parts, fmt.Sprintf("%q:%s", name, all[name]))
+		}
+	}
+	return "{" + strings.Join(parts, ",") + "}"
+}
+
+func options(fields string) string { return with("requestOptions", "{"+fields+"}") }
+
+func ExampleParse() {
+	p, err := Parse(now, []byte(`{
+		"limiterUrl": "http://proxy:8082/api/test", "duration": 60,
+		"profile": {"type": "constant", "params": {"rps": 100}}
+	}`), "")
+	if err != nil {
+		panic(err)
+	}
+	fmt.Println(p.Profile, p.Schedule.Arrivals(), "requests")
+	fmt.Println(strings.ReplaceAll(string(p.Request), "\r", ""))
+	// Output:
+	// constant (rps=100) 6000 requests
+	// GET /api/test HTTP/1.1
+	// Host: proxy:8082
+	// User-Agent: weir-loadgen
+	// Accept: */*
+}
+
+// Each bad configuration is refused with the path of the fault and a sentence.
+func TestRefused(t *testing.T) {
+	for _, c := range []struct {
+		config, path, sentence string
+	}{
+		{`{`, "", "have the end"},
+		{`[]`, "", "must be an object, is an array"},
+		{with("rps", "1"), "rps", "unknown"},
+		{with("Duration", "1"), "Duration", "duration"},
+		{with("limiterUrl", ""), "limiterUrl", "is missing"},
+		{with("limiterUrl", `"proxy:8082"`), "limiterUrl", "must be a URL like"},
+		{with("limiterUrl", `"/api/test"`), "limiterUrl", "must be a URL like"},
+		{with("limiterUrl", `"http://"`), "limiterUrl", "must be a URL like"},
+		{with("limiterUrl", `"http://a b/"`), "limiterUrl", "must be a URL like"},
+		{with("limiterUrl", `"ftp://a/"`), "limiterUrl", "must begin with http://"},
+		{with("limiterUrl", `"https://a/"`), "limiterUrl", "https is not supported yet"},
+		{with("limiterUrl", `"http://me:secret@a/"`), "limiterUrl", "must not hold a user"},
+		{with("limiterUrl", `"http://a/#top"`), "limiterUrl", "fragment"},
+		{with("limiterUrl", `"http://a:65536/"`), "limiterUrl", "port from 1 to 65535"},
+		{with("limiterUrl", `"http://a:0/"`), "limiterUrl", "port from 1 to 65535"},
+		{with("limiterUrl", `"http://:80/"`), "limiterUrl", "must have a host"},
+		{with("limiterUrl", `"http://a/?q=ü"`), "limiterUrl", "in its query"},
+		{with("duration", ""), "duration", "is missing"},
+		{with("duration", "0"), "duration", "must be from 0.001 to 604800 seconds, is 0"},
+		{with("duration", "604801"), "duration", "must be from"},
+		{with("duration", `"60"`), "duration", "must be a number"},
+		{with("profile", ""), "profile", "is missing"},
+		{with("profile", `{"params":{"rps":1}}`), "profile.type", "is missing"},
+		{with("profile", `{"type":"zigzag","params":{}}`), "profile.type", `must be constant, is "zigzag"`},
+		{with("profile", `{"type":"constant"}`), "profile.params", "is missing"},
+		{with("profile", `{"type":"constant","params":{}}`), "profile.params.rps", "is missing"},
+		{with("profile", `{"type":"constant","params":{"rps":"fast"}}`), "profile.params.rps", "must be a number"},
+		{with("profile", `{"type":"constant","params":{"rps":0}}`), "profile.params.rps", "must be a number from 0.001 to 10000000, is 0"},
+		{with("profile", `{"type":"constant","params":{"rps":1e8}}`), "profile.params.rps", "from 0.001 to 10000000"},
+		{with("profile", `{"type":"constant","params":{"rps":1,"baseRps":1}}`), "profile.params.baseRps", "unknown"},
+		{with("profile", `{"type":"constant","params":{"rps":1},"arrivals":"gamma"}`), "profile.arrivals", "must be uniform"},
+		{with("concurrency", "-1"), "concurrency", "from 0 (chosen) to 60000"},
+		{with("concurrency", "60001"), "concurrency", "from 0 (chosen) to 60000"},
+		{with("concurrency", "1.5"), "concurrency", "must be"},
+		{with("shard", `{"index":0}`), "shard.of", "is missing"},
+		{with("shard", `{"of":2}`), "shard.index", "is missing"},
+		{with("shard", `{"index":2,"of":2}`), "shard.index", "must be from 0 to 1"},
+		{with("shard", `{"index":0,"of":0}`), "shard.of", "at least 1"},
+		{with("startAt", `"tomorrow"`), "startAt", "must be a time like"},
+		{with("startAt", `"2026-01-19T16:29:58Z"`), "startAt", "must not be in the past"},
+		{with("startAt", `"2026-01-20T16:30:01Z"`), "startAt", "within a day"},
+		{with("thresholds", `{"latency.p42":"<1"}`), `thresholds["latency.p42"]`, "is no threshold; there are latency.mean"},
+		{with("thresholds", `{"errorShare":"0.1"}`), "thresholds.errorShare", "must be <"},
+		{with("thresholds", `{"errorShare":0.1}`), "thresholds.errorShare", "must be a string"},
+		{with("config", `"other"`), "config", "must stand alone"},
+		{`{"config":"other"}`, "config", "CONFIG_DIR, which is not set"},
+		{options(`"verb":"GET"`), "requestOptions.verb", "unknown"},
+		{options(`"method":"get"`), "requestOptions.method", `is "get"`},
+		{options(`"method":"CONNECT"`), "requestOptions.method", "must be GET"},
+		{options(`"method":"TRACE","body":"x"`), "requestOptions.body", "must be empty"},
+		{options(`"timeout":0`), "requestOptions.timeout", "must be from 0.001 to 300 seconds"},
+		{options(`"timeout":301`), "requestOptions.timeout", "must be from"},
+		{options(`"headers":{"A B":"x"}`), `requestOptions.headers["A B"]`, "the name must be of letters"},
+		{options(`"headers":{"":"x"}`), `requestOptions.headers[""]`, "the name must be"},
+		{options(`"headers":{"X-A":"1","x-a":"2"}`), "requestOptions.headers.x-a", "is given twice: also as X-A"},
+		{options(`"headers":{"Connection":"close"}`), "requestOptions.headers.Connection", "use requestOptions.keepAlive"},
+		{options(`"headers":{"content-length":"5"}`), "requestOptions.headers.content-length", "where the message ends"},
+		{options(`"headers":{"X-A":"1\r\nX-B: 2"}`), "requestOptions.headers.X-A", "control characters"},
+		{options(`"headers":{"X-A":"{{counter}}"}`), "requestOptions.headers.X-A", "templates"},
+		{options(`"query":{"a":"{{counter}}"}`), "requestOptions.query.a", "templates"},
+		{options(`"body":"{{counter}}"`), "requestOptions.body", "templates"},
+	} {
+		p, err := Parse(now, []byte(c.config), "")
+		if err == nil {
+			t.Errorf("%s was accepted: %+v", c.config, p)
+			continue
+		}
+		e, ok := errors.AsType[*strictjson.Error](err)
+		if !ok || e.Path != c.path || !strings.Contains(err.Error(), c.sentence) {
+			t.Errorf("%s:\n got %v\nwant path %q and %q", c.config, err, c.path, c.sentence)
+		}
+	}
+}
+
+// All faults are told together, each with its path.
+func TestAllFaultsAreTold(t *testing.T) {
+	_, err := Parse(now, []byte(`{"duration":-1,"concurrency":-1,"profile":{"type":"zigzag"}}`), "")
+	for _, path := range []string{"limiterUrl: ", "duration: ", "concurrency: ", "profile.type: "} {
+		if err == nil || !strings.Contains(err.Error(), path) {
+			t.Errorf("%v does not tell of %s", err, path)
+		}
+	}
+}
+
+func TestDefaults(t *testing.T) {
+	p := parse(t, with())
+	if p.Timeout != 5*time.Second || !p.KeepAlive || p.Method != http1.GET || p.Connections != 0 {
+		t.Errorf("defaults are timeout %v, keepAlive %v, %v, %d connections", p.Timeout, p.KeepAlive, p.Method, p.Connections)
+	}
+	if p.Host != "proxy" || p.Port != "8082" || !p.StartAt.IsZero() || len(p.Warnings) != 0 {
+		t.Errorf("target %s:%s, start %v, warnings %q", p.Host, p.Port, p.StartAt, p.Warnings)
+	}
+}
+
+// What is written in the configuration is what is planned.
+func TestFields(t *testing.T) {
+	p := parse(t, with("concurrency", "7", "startAt", `"2026-01-19T17:30:10.5+01:00"`, "shard", `{"index":1,"of":3}`,
+		"requestsPerThread", "10", "seed", "42", "thresholds", `{"latency.p95":"<0.05","successShare":">=0.9"}`,
+		"requestOptions", `{"timeout":0.25,"keepAlive":false}`))
+	if p.Connections != 7 || p.Timeout != 250*time.Millisecond || p.KeepAlive || p.Config.Seed != 42 {
+		t.Errorf("%d connections, timeout %v, keepAlive %v, seed %d", p.Connections, p.Timeout, p.KeepAlive, p.Config.Seed)
+	}
+	if want := now.Add(10*time.Second + 500*time.Millisecond); !p.StartAt.Equal(want) {
+		t.Errorf("starts at %v, want %v", p.StartAt, want)
+	}
+	if want := pace.New(p.Profile, time.Minute, pace.Shard{Index: 1, Of: 3}); p.Schedule != want {
+		t.Errorf("schedule %+v, want %+v", p.Schedule, want)
+	}
+	if len(p.Thresholds) != 2 || p.Thresholds[0].Name != "latency.p95" {
+		t.Errorf("thresholds %+v", p.Thresholds)
+	}
+	if len(p.Warnings) != 1 || !strings.Contains(p.Warnings[0], "requestsPerThread") {
+		t.Errorf("warnings %q", p.Warnings)
+	}
+}
+
+func TestRequestBytes(t *testing.T) {
+	const fields = "User-Agent: weir-loadgen\r\nAccept: */*\r\n"
+	for _, c := range []struct {
+		config, want string
+	}{
+		{with("limiterUrl", `"http://a"`), "GET / HTTP/1.1\r\nHost: a\r\n" + fields + "\r\n"},
+		{with("limiterUrl", `"http://[::1]:81/a%2Fb?x=1"`), "GET /a%2Fb?x=1 HTTP/1.1\r\nHost: [::1]:81\r\n" + fields + "\r\n"},
+		{
+			with("limiterUrl", `"http://a/p?x=1"`, "requestOptions", `{"query":{"z":"ä b","k&":"="}}`),
+			"GET /p?x=1&k%26=%3D&z=%C3%A4+b HTTP/1.1\r\nHost: a\r\n" + fields + "\r\n",
+		},
+		{
+			with("limiterUrl", `"http://a"`, "requestOptions", `{"headers":{"host":"b","accept":" x ","user-agent":"me"},"keepAlive":false}`),
+			"GET / HTTP/1.1\r\naccept: x\r\nhost: b\r\nuser-agent: me\r\nConnection: close\r\n\r\n",
+		},
+		{
+			with("limiterUrl", `"http://a"`, "requestOptions", `{"method":"POST","body":"{\"a\":1}"}`),
+			"POST / HTTP/1.1\r\nHost: a\r\n" + fields + "Content-Length: 7\r\n\r\n{\"a\":1}",
+		},
+		{
+			with("limiterUrl", `"http://a"`, "requestOptions", `{"method":"PUT"}`),
+			"PUT / HTTP/1.1\r\nHost: a\r\n" + fields + "Content-Length: 0\r\n\r\n",
+		},
+	} {
+		if got := string(parse(t, c.config).Request); got != c.want {
+			t.Errorf("%s:\n got %q\nwant %q", c.config, got, c.want)
+		}
+	}
+}
+
+func TestNamedConfiguration(t *testing.T) {
+	dir := t.TempDir()
+	write := func(name, text string) {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("steady.json", with("duration", "3"))
+	write("loop.json", `{"config":"steady"}`)
+	p, err := Parse(now, []byte(`{"config":"steady"}`), dir)
+	if err != nil || p.Config.Duration != 3 {
+		t.Errorf("steady: %+v, %v", p, err)
+	}
+	for _, c := range []struct{ name, sentence string }{
+		{"loop", "must not name another"},
+		{"absent", "no such file"},
+		{"../steady", "must be the name of a file"},
+		{".hidden", "must be the name of a file"},
+		{"", "must be the name of a file"},
+	} {
+		_, err := Parse(now, fmt.Appendf(nil, `{"config":%q}`, c.name), dir)
+		if err == nil || !strings.Contains(err.Error(), c.sentence) {
+			t.Errorf("%q: %v, want %q", c.name, err, c.sentence)
+		}
+	}
+}
+
+func TestReadFileBounds(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "big.json")
+	for _, c := range []struct {
+		size int
+		good bool
+	}{{configBytesMax, true}, {configBytesMax + 1, false}} {
+		if err := os.WriteFile(path, make([]byte, c.size), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := ReadFile(path); (err == nil) != c.good {
+			t.Errorf("%d bytes: %v, want good=%v", c.size, err, c.good)
+		}
+	}
+}
+
+func FuzzParse(f *testing.F) {
+	f.Add([]byte(with("thresholds", `{"lag.p99":"<1"}`, "shard", `{"index":0,"of":1}`)))
+	f.Add([]byte(options(`"headers":{"A":"b"},"query":{"q":"1"},"body":"x"`)))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		p, err := Parse(now, data, "")
+		if err != nil {
+			return
+		}
+		// What is accepted is one well-formed request.
+		r := http1.NewRequestReader(&http1.Limits{HeadBytes: 1 << 24, LineBytes: 1 << 24, Fields: 1 << 15})
+		var h http1.Head
+		ev, err := r.Next(p.Request, &h)
+		if err != nil || ev.Kind != http1.HeadDone {
+			t.Fatalf("%s\nmakes the request %q: %v %v", data, p.Request, ev.Kind, err)
+		}
+		body := p.Request[ev.N:]
+		if string(body) != p.Config.RequestOptions.Body || max(h.Length, 0) != int64(len(body)) {
+			t.Fatalf("%s\nmakes a body of %d bytes, announced as %d", data, len(body), h.Length)
+		}
+	})
+}
+
+func parse(t *testing.T, config string) *Plan {
+	t.Helper()
+	p, err := Parse(now, []byte(config), "")
+	if err != nil {
+		t.Fatalf("%s: %v", config, err)
+	}
+	return p
+}

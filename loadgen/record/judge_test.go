@@ -1,0 +1,97 @@
+package record
+
+import "testing"
+
+func TestJudge(t *testing.T) {
+	good := Evidence{Due: 10_000, Sent: 10_000, PacerLagP99: 0.0001, LagP99: 0.0001}
+	for name, c := range map[string]struct {
+		change  func(e *Evidence)
+		want    Verdict
+		reasons int
+	}{
+		"kept":                      {func(*Evidence) {}, Valid, 0},
+		"nothing due yet":           {func(e *Evidence) { *e = Evidence{} }, Valid, 0},
+		"sent more than was judged": {func(e *Evidence) { e.Sent = 10_050 }, Valid, 0},
+		"lag at the bound":          {func(e *Evidence) { e.PacerLagP99, e.LagP99 = lagValid, lagValid }, Valid, 0},
+		"lag above it":              {func(e *Evidence) { e.PacerLagP99, e.LagP99 = 0.0011, 0.0011 }, Degraded, 1},
+		"lag at the second bound":   {func(e *Evidence) { e.PacerLagP99, e.LagP99 = lagInvalid, lagInvalid }, Degraded, 1},
+		"lag above that":            {func(e *Evidence) { e.PacerLagP99, e.LagP99 = 0.011, 0.011 }, Invalid, 1},
+		"waited for connections":    {func(e *Evidence) { e.LagP99 = 5 }, Degraded, 1},
+		"rate error at the bound":   {func(e *Evidence) { e.Sent = 9990 }, Valid, 0},
+		"rate error above it":       {func(e *Evidence) { e.Sent = 9989 }, Degraded, 1},
+		"at the second bound":       {func(e *Evidence) { e.Sent = 9900 }, Degraded, 1},
+		"above that":                {func(e *Evidence) { e.Sent = 9899 }, Invalid, 1},
+		"a pause at the bound":      {func(e *Evidence) { e.Late = 10 }, Valid, 0},
+		"a pause above it":          {func(e *Evidence) { e.Late = 11 }, Degraded, 1},
+		"everything at once":        {func(e *Evidence) { *e = Evidence{Due: 10_000, Sent: 1, Late: 5000, PacerLagP99: 1, LagP99: 2} }, Invalid, 3},
+	} {
+		e := good
+		c.change(&e)
+		got, reasons := e.Judge()
+		if got != c.want || len(reasons) != c.reasons || reasons == nil {
+			t.Errorf("%s: %s because %q, want %s with %d reasons", name, got, reasons, c.want, c.reasons)
+		}
+	}
+}
+
+func TestThresholds(t *testing.T) {
+	r := &Result{Completed: 100, Success: 90, RateLimited: 8, Errors: 2, Throughput: 50}
+	r.Latency = Spread{Mean: 1, P50: 2, P95: 3, P99: 4, Max: 5}
+	r.Lag.P99 = 6
+	for _, c := range []struct {
+		name, demand string
+		value        float64
+		held         bool
+	}{
+		{"latency.mean", "<1", 1, false},
+		{"latency.mean", "<=1", 1, true},
+		{"latency.p50", ">1.5", 2, true},
+		{"latency.p95", "< 3.5", 3, true},
+		{"latency.p99", ">4", 4, false},
+		{"latency.max", ">=5", 5, true},
+		{"lag.p99", "<1e-3", 6, false},
+		{"successShare", ">0.89", 0.9, true},
+		{"rejectedShare", "<0.08", 0.08, false},
+		{"errorShare", "<0.05", 0.02, true},
+		{"throughput", ">49.9", 50, true},
+	} {
+		threshold, err := ParseThreshold(c.name, c.demand)
+		if err != nil {
+			t.Errorf("%s %s: %v", c.name, c.demand, err)
+			continue
+		}
+		if got := threshold.Check(r); got.Value != c.value || got.Held != c.held || got.Name != c.name || got.Demand != c.demand {
+			t.Errorf("%s %s: %+v, want %v held=%v", c.name, c.demand, got, c.value, c.held)
+		}
+	}
+}
+
+func TestThresholdsRefused(t *testing.T) {
+	for _, c := range []struct {
+		name, demand string
+		want         error
+	}{
+		{"latency.p50", "0.1", ErrThresholdDemand},
+		{"latency.p50", "<", ErrThresholdDemand},
+		{"latency.p50", "=1", ErrThresholdDemand},
+		{"latency.p50", "<fast", ErrThresholdDemand},
+		{"latency.p50", "<NaN", ErrThresholdDemand},
+		{"latency.p50", "<Inf", ErrThresholdDemand},
+		{"latency.p50", "", ErrThresholdDemand},
+		{"latency", "<1", ErrThresholdName},
+		{"", "<1", ErrThresholdName},
+	} {
+		if _, err := ParseThreshold(c.name, c.demand); err != c.want {
+			t.Errorf("%q %q: %v, want %v", c.name, c.demand, err, c.want)
+		}
+	}
+}
+
+// Every name has a value in the result.
+func TestThresholdNames(t *testing.T) {
+	for _, name := range ThresholdNames() {
+		if v := (&Result{}).value(name); v != 0 {
+			t.Errorf("%s of an empty result is %v", name, v)
+		}
+	}
+}

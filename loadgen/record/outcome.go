@@ -1,0 +1,128 @@
+// Package record turns the outcomes of requests into counts, histograms and,
+// at the end, a result with a verdict.
+//
+// Four instants of a request matter: when it was due, when it was started,
+// when it was done; and when the generator could have started it at the
+// earliest. From them come four spans, which are kept apart:
+//
+//	latency       done − due    what a user would have felt: it counts from the
+//	                            moment when the request should have left, so
+//	                            that a stalled target cannot hide the requests
+//	                            it kept from being sent (coordinated omission)
+//	service time  done − start  what the target took, seen from here
+//	lag           start − due   how late the request left
+//	pacer lag                   the part of the lag for which the generator is
+//	                            to blame; the rest was spent waiting for a
+//	                            free connection
+//
+// Every request that was due ends in exactly one outcome, or is counted as
+// abandoned or unsent when a run is cut short. Nothing is left out.
+package record
+
+import "time"
+
+// A Class is the coarse kind of an outcome, as in the metrics' label status.
+type Class uint8
+
+const (
+	// Success is an answer with a status below 400.
+	Success Class = iota
+	// RateLimited is the answer 429.
+	RateLimited
+	// Failed is everything else: other statuses from 400 up, or no answer.
+	Failed
+
+	// Classes is the number of classes.
+	Classes = 3
+)
+
+func (c Class) String() string {
+	return [...]string{"success", "rate_limited", "error"}[c]
+}
+
+// A Reason says why an outcome is an error, as in the metrics' label reason.
+type Reason uint8
+
+const (
+	// NoError is the reason of an outcome that is none.
+	NoError Reason = iota
+	// HTTP4xx and HTTP5xx are answers with an error status (429 is none).
+	HTTP4xx
+	HTTP5xx
+	// ConnectRefused: the target's host refused the connection.
+	ConnectRefused
+	// ConnectTimeout: no connection within the timeout of a request.
+	ConnectTimeout
+	// ConnectFailed: no connection for another reason, which the log names;
+	// ports or descriptors of this machine that are used up, for example.
+	ConnectFailed
+	// Reset: the connection broke before the answer was complete.
+	Reset
+	// Timeout: no complete answer within the timeout.
+	Timeout
+	// BadResponse: what came back is not HTTP/1.1.
+	BadResponse
+	// Closed: the target closed the connection before the answer was complete.
+	Closed
+	// QueueFull: the request waited too long for a free connection and was
+	// never sent.
+	QueueFull
+
+	// Reasons is the number of reasons.
+	Reasons = iota
+)
+
+// String is the reason as the metrics and the result spell it.
+func (r Reason) String() string {
+	return [Reasons]string{
+		"", "http_4xx", "http_5xx", "connect_refused", "connect_timeout", "connect_failed",
+		"reset", "timeout", "bad_response", "closed", "queue_full",
+	}[r]
+}
+
+// Words is the reason as the log spells it.
+func (r Reason) Words() string {
+	return [Reasons]string{
+		"", "HTTP status 4xx", "HTTP status 5xx", "connection refused", "connect timeout", "connect failed",
+		"connection reset", "timeout", "bad response", "connection closed", "queue full",
+	}[r]
+}
+
+// StatusMax is the greatest status that an answer can have.
+const StatusMax = 599
+
+// An Outcome is how one request ended.
+type Outcome struct {
+	Status int    // of the answer; 0 without one
+	Reason Reason // why there is no answer; NoError when there is one
+	Due    time.Time
+	Start  time.Time // zero: it never left
+	Done   time.Time // when the answer was complete, or it was known that none comes
+}
+
+// Answered returns the outcome of a request that was answered with status.
+func Answered(status int) Outcome { return Outcome{Status: status} }
+
+// Class is the coarse kind of the outcome.
+func (o *Outcome) Class() Class {
+	switch {
+	case o.Reason != NoError:
+		return Failed
+	case o.Status < 400:
+		return Success
+	case o.Status == 429:
+		return RateLimited
+	}
+	return Failed
+}
+
+// Cause is the reason that the outcome is counted under.
+func (o *Outcome) Cause() Reason {
+	switch {
+	case o.Class() != Failed || o.Reason != NoError:
+		return o.Reason
+	case o.Status < 500:
+		return HTTP4xx
+	}
+	return HTTP5xx
+}

@@ -1,0 +1,55 @@
+package record
+
+// A Phase says how far a run has come.
+type Phase string
+
+const (
+	PhaseWaiting   Phase = "waiting"   // for its start
+	PhaseRunning   Phase = "running"   // requests are sent when they are due
+	PhaseFinishing Phase = "finishing" // the schedule is over, answers are awaited
+	PhaseOver      Phase = "over"
+)
+
+// A Status is what a run looks like at a moment. Spans are in seconds; the
+// percentiles are those of the run so far, up to a second old.
+type Status struct {
+	Running     bool    `json:"running"`
+	TestID      string  `json:"testId"`
+	Profile     string  `json:"profile"`
+	Phase       Phase   `json:"phase"`
+	Elapsed     float64 `json:"elapsedTime"`
+	Duration    float64 `json:"duration"`
+	Sent        uint64  `json:"requestsSent"`
+	Completed   uint64  `json:"completed"`
+	Success     uint64  `json:"success"`
+	RateLimited uint64  `json:"rateLimited"`
+	Errors      uint64  `json:"errors"`
+	CurrentRps  float64 `json:"currentRps"` // sent in the last second
+	TargetRps   float64 `json:"targetRps"`  // of the schedule, now
+	Latency     struct {
+		Mean float64 `json:"mean"`
+		P50  float64 `json:"p50"`
+		P95  float64 `json:"p95"`
+		P99  float64 `json:"p99"`
+	} `json:"latency"`
+	Lag struct {
+		P99 float64 `json:"p99"`
+	} `json:"lag"`
+	Verdict Verdict `json:"verdict"`
+
+	// InFlight and Connections are for the metrics and the progress line.
+	InFlight    int `json:"-"`
+	Connections int `json:"-"`
+}
+
+// Count fills in what c counted.
+func (s *Status) Count(c *Counts) {
+	s.Sent, s.Completed = c.Sent, c.Completed()
+	s.Success, s.RateLimited, s.Errors = c.Class[Success], c.Class[RateLimited], c.Class[Failed]
+}
+
+// Spread fills in the percentiles.
+func (s *Status) Spread(latency, lag Spread) {
+	s.Latency.Mean, s.Latency.P50, s.Latency.P95, s.Latency.P99 = latency.Mean, latency.P50, latency.P95, latency.P99
+	s.Lag.P99 = lag.P99
+}

@@ -1,0 +1,42 @@
+package record
+
+import "time"
+
+// Totals gather the tallies of all loops over a run.
+//
+// Owned by one goroutine.
+type Totals struct {
+	all    *Tally
+	second *Tally // since the last row of the series
+	due    uint64 // at the last row
+	series Series
+}
+
+// NewTotals returns Totals of a run in which nothing happened yet.
+func NewTotals() *Totals { return &Totals{all: NewTally(), second: NewTally()} }
+
+// Add takes over what t counted, and empties it.
+func (s *Totals) Add(t *Tally) {
+	s.all.Merge(t)
+	s.second.Merge(t)
+	t.Reset()
+}
+
+// All is everything so far. It is borrowed until the next Add.
+func (s *Totals) All() *Tally { return s.all }
+
+// Row ends a second of the series, which began at t; due is how many requests
+// were due since the start.
+func (s *Totals) Row(t time.Duration, due uint64) {
+	lat, lag := s.second.Latency(), s.second.Lag()
+	s.series.add(Row{
+		T: t.Seconds(), Due: due - s.due, Sent: s.second.Sent,
+		Success: s.second.Class[Success], RateLimited: s.second.Class[RateLimited], Errors: s.second.Class[Failed],
+		LatencyP50: lat.P50, LatencyP99: lat.P99, LagP99: lag.P99,
+	})
+	s.due = due
+	s.second.Reset()
+}
+
+// Pending says whether something was counted since the last Row.
+func (s *Totals) Pending() bool { return s.second.Sent > 0 || s.second.Completed() > 0 }

@@ -1,0 +1,99 @@
+package record
+
+import "fmt"
+
+// A Verdict says whether the run was what the plan asked for. It judges the
+// generator, never the target: a run with nothing but errors is valid when all
+// requests left on time.
+type Verdict string
+
+const (
+	// Valid: the schedule was kept, the figures can be believed.
+	Valid Verdict = "VALID"
+	// Degraded: some requests were late; look at the lag before believing the
+	// last digits.
+	Degraded Verdict = "DEGRADED"
+	// Invalid: this was another load than the plan's.
+	Invalid Verdict = "INVALID"
+)
+
+// The rules, with their reasons. Lag is judged by its 99th percentile because
+// the latency percentiles that one looks at are 95 and 99: a lag that only the
+// last percent sees moves neither. A single long pause hides from that, so
+// late requests are counted as well.
+const (
+	// lagValid: latencies worth measuring over a network are milliseconds, and
+	// latency includes lag. Up to a millisecond it does not change what is
+	// seen.
+	lagValid = 0.001
+	// lagInvalid: beyond, requests bunch up as no user of the plan would.
+	lagInvalid = 0.010
+	// rateErrorValid: a tenth of a percent is less than two runs of the same
+	// target differ.
+	rateErrorValid = 0.001
+	// rateErrorInvalid: a limit tested with one percent less than planned is
+	// another test.
+	rateErrorInvalid = 0.01
+)
+
+// Evidence is what a Verdict is founded on.
+type Evidence struct {
+	// Due is the number of requests due up to CatchUp ago.
+	Due uint64
+	// Sent is the number of these that have left, no later than CatchUp after
+	// the end of the schedule.
+	Sent uint64
+	// Late is the number of requests with a pacer lag beyond CatchUp.
+	Late uint64
+	// PacerLagP99 and LagP99 are in seconds.
+	PacerLagP99, LagP99 float64
+}
+
+// RateError is the share of what was due that did not leave in time.
+func (e Evidence) RateError() float64 {
+	if e.Sent >= e.Due {
+		return 0
+	}
+	return float64(e.Due-e.Sent) / float64(e.Due)
+}
+
+// Judge returns the verdict with all reasons that speak for it, the weightiest
+// first.
+func (e Evidence) Judge() (Verdict, []string) {
+	if reasons := e.invalid(); len(reasons) > 0 {
+		return Invalid, append(reasons, e.degraded()...)
+	}
+	if reasons := e.degraded(); len(reasons) > 0 {
+		return Degraded, reasons
+	}
+	return Valid, []string{}
+}
+
+func (e Evidence) invalid() (reasons []string) {
+	if e.RateError() > rateErrorInvalid {
+		reasons = append(reasons, fmt.Sprintf(
+			"only %.2f %% of the requests that were due left in time: the target was too slow for the connections there are, or this machine for the rate",
+			100*(1-e.RateError())))
+	}
+	if e.PacerLagP99 > lagInvalid {
+		reasons = append(reasons, fmt.Sprintf("the generator sent too late: pacer lag p99 %s", Span(e.PacerLagP99)))
+	}
+	return reasons
+}
+
+func (e Evidence) degraded() (reasons []string) {
+	if r := e.RateError(); r > rateErrorValid && r <= rateErrorInvalid {
+		reasons = append(reasons, fmt.Sprintf("%.2f %% of the requests that were due did not leave in time", 100*r))
+	}
+	if e.PacerLagP99 > lagValid && e.PacerLagP99 <= lagInvalid {
+		reasons = append(reasons, fmt.Sprintf("the generator sent late: pacer lag p99 %s", Span(e.PacerLagP99)))
+	}
+	if float64(e.Late) > rateErrorValid*float64(e.Due) {
+		reasons = append(reasons, fmt.Sprintf("the generator paused: %d requests left more than %s late", e.Late, CatchUp))
+	}
+	if e.LagP99 > lagValid && e.PacerLagP99 <= lagValid {
+		reasons = append(reasons, fmt.Sprintf(
+			"requests waited for a free connection (lag p99 %s), so the target saw them later than planned", Span(e.LagP99)))
+	}
+	return reasons
+}

@@ -1,0 +1,52 @@
+package report
+
+import (
+	"fmt"
+	"math"
+	"strings"
+	"unicode/utf8"
+
+	"weir/loadgen/record"
+)
+
+// Progress is one line about a run under way.
+func Progress(s *record.Status) string {
+	switch s.Phase {
+	case record.PhaseWaiting:
+		return "waiting for the start"
+	case record.PhaseFinishing:
+		return fmt.Sprintf("waiting for %d %s  %s", s.InFlight, plural("answer", s.InFlight), outcomes(s))
+	}
+	return fmt.Sprintf("%s of %s  %s/s of %s/s  %s", whole(s.Elapsed), whole(s.Duration), decimal(s.CurrentRps), decimal(s.TargetRps), outcomes(s))
+}
+
+func outcomes(s *record.Status) string {
+	counts := fmt.Sprintf("ok %s  limited %s  errors %s", Thousands(s.Success), Thousands(s.RateLimited), Thousands(s.Errors))
+	if s.Latency.P99 == 0 { // the first second is not over
+		return counts
+	}
+	return fmt.Sprintf("%s  p50 %s  p99 %s  lag p99 %s  %s",
+		counts, record.Span(s.Latency.P50), record.Span(s.Latency.P99), record.Span(s.Lag.P99), s.Verdict)
+}
+
+// whole writes seconds without a fraction, unless all of it is one.
+func whole(s float64) string {
+	if s < 10 {
+		return fmt.Sprintf("%.1f s", math.Floor(s*10)/10)
+	}
+	return fmt.Sprintf("%.0f s", math.Floor(s))
+}
+
+// Bar is the share s of a bar of n places; it fits before a Progress.
+func Bar(share float64, n int) string {
+	full := int(min(max(share, 0), 1) * float64(n))
+	return "[" + strings.Repeat("=", full) + strings.Repeat(" ", n-full) + "]"
+}
+
+// Fit cuts a line to width places, so that it can be drawn over.
+func Fit(line string, width int) string {
+	if width <= 0 || utf8.RuneCountInString(line) <= width {
+		return line
+	}
+	return string([]rune(line)[:width])
+}

@@ -1,0 +1,163 @@
+package report
+
+import (
+	"encoding/json"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"reflect"
+	"testing"
+	"time"
+
+	"weir/loadgen/record"
+)
+
+var update = flag.Bool("update", false, "rewrite the expected texts in testdata")
+
+func ExampleThousands() {
+	fmt.Println(Thousands(999), Thousands(1000), Thousands(1234567))
+	// Output: 999 1,000 1,234,567
+}
+
+// steady is the result of a run without a flaw.
+func steady() *record.Result {
+	return &record.Result{
+		Schema: 1, TestID: "20260119T163000-a1b2c3", Verdict: record.Valid, Reasons: []string{}, End: record.EndCompleted,
+		StartedAt: time.Date(2026, 1, 19, 16, 30, 0, 0, time.UTC), Profile: "constant (rps=1000)",
+		URL: "http://proxy:8082/api/test", Duration: 60, Elapsed: 60,
+		Due: 60_000, Sent: 60_000, Completed: 60_000, Success: 60_000,
+		ErrorsByReason: map[string]uint64{}, StatusCodes: map[string]uint64{"200": 60_000},
+		TargetRps: 1000, SentRps: 1000, Throughput: 999.98,
+		Latency: spread(60_000, 1), LatencySuccess: spread(60_000, 1), ServiceTime: spread(60_000, 0.9), Lag: spread(60_000, 0.05),
+		Loops: 1, Connections: record.Connections{Max: 10_000, Peak: 5, Opened: 5},
+		Thresholds: []record.Checked{}, Series: record.Series{Step: 1, Rows: []record.Row{}},
+	}
+}
+
+// troubled is the result of a run in which everything went wrong.
+func troubled() *record.Result {
+	r := steady()
+	r.Verdict, r.End, r.Elapsed = record.Invalid, record.EndStopped, 45.25
+	r.Reasons = []string{"only 90.00 % of the requests that were due left in time", "the generator sent late: pacer lag p99 2.00 ms"}
+	r.Due, r.Sent, r.Dropped, r.Unsent, r.Abandoned = 45_250, 40_000, 5_000, 250, 12
+	r.Completed, r.Success, r.RateLimited, r.Errors = 44_988, 1_000, 38_000, 5_988
+	r.ErrorsByReason = map[string]uint64{"queue_full": 5_000, "timeout": 494, "connect_failed": 494}
+	r.LastFault = "dial tcp 10.0.0.1:8082: connect: cannot assign requested address"
+	r.Retried, r.SentLate, r.SentRps, r.Throughput = 3, 77, 883.9, 12.34
+	r.LatencyRateLimited, r.LatencyErrors = spread(38_000, 0.5), spread(5_988, 5000)
+	r.Loops, r.Connections = 2, record.Connections{Max: 64, Peak: 64, Opened: 70, Failed: 494}
+	r.Thresholds = []record.Checked{
+		{Name: "latency.p95", Demand: "<0.05", Value: 0.0123456, Held: true},
+		{Name: "errorShare", Demand: "<0.01", Value: 0.1331, Held: false},
+	}
+	return r
+}
+
+// spread is a made-up distribution around milliseconds.
+func spread(n uint64, ms float64) record.Spread {
+	s := ms / 1000
+	return record.Spread{Count: n, Mean: s * 1.1, Min: s / 2, P50: s, P90: s * 1.5, P95: s * 2, P99: s * 4, P999: s * 9, Max: s * 20}
+}
+
+func TestSummary(t *testing.T) {
+	for name, r := range map[string]*record.Result{"steady": steady(), "troubled": troubled()} {
+		t.Run(name, func(t *testing.T) {
+			golden(t, name+".txt", Summary(r))
+		})
+	}
+}
+
+// A result comes back from its JSON as it was.
+func TestJSONRoundTrip(t *testing.T) {
+	for name, r := range map[string]*record.Result{"steady": steady(), "troubled": troubled()} {
+		text, err := JSON(r)
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		var back record.Result
+		if err := json.Unmarshal(text, &back); err != nil {
+			t.Fatalf("%s: %v in %s", name, err, text)
+		}
+		if !reflect.DeepEqual(&back, r) {
+			t.Errorf("%s comes back as %+v", name, back)
+		}
+	}
+}
+
+func TestJSONGolden(t *testing.T) {
+	text, err := JSON(troubled())
+	if err != nil {
+		t.Fatal(err)
+	}
+	golden(t, "troubled.json", string(text))
+}
+
+func TestProgress(t *testing.T) {
+	running := record.Status{
+		Phase: record.PhaseRunning, Elapsed: 12.34, Duration: 60, Success: 12_000, RateLimited: 340, Errors: 5,
+		CurrentRps: 999.6, TargetRps: 1000, InFlight: 3, Verdict: record.Valid,
+	}
+	running.Latency.P50, running.Latency.P99, running.Lag.P99 = 0.0004, 0.0012, 85e-6
+	first := running
+	first.Elapsed, first.Latency.P99 = 0.56, 0
+	finishing := running
+	finishing.Phase, finishing.InFlight = record.PhaseFinishing, 1
+	for _, c := range []struct {
+		status record.Status
+		want   string
+	}{
+		{record.Status{Phase: record.PhaseWaiting}, "waiting for the start"},
+		{first, "0.5 s of 60 s  1,000/s of 1,000/s  ok 12,000  limited 340  errors 5"},
+		{running, "12 s of 60 s  1,000/s of 1,000/s  ok 12,000  limited 340  errors 5  p50 400 µs  p99 1.20 ms  lag p99 85.0 µs  VALID"},
+		{finishing, "waiting for 1 answer  ok 12,000  limited 340  errors 5  p50 400 µs  p99 1.20 ms  lag p99 85.0 µs  VALID"},
+	} {
+		if got := Progress(&c.status); got != c.want {
+			t.Errorf("%s:\n got %q\nwant %q", c.status.Phase, got, c.want)
+		}
+	}
+}
+
+func TestBar(t *testing.T) {
+	for _, c := range []struct {
+		share float64
+		want  string
+	}{
+		{-1, "[    ]"}, {0, "[    ]"}, {0.49, "[=   ]"}, {0.5, "[==  ]"}, {1, "[====]"}, {7, "[====]"},
+	} {
+		if got := Bar(c.share, 4); got != c.want {
+			t.Errorf("bar of %v is %q, want %q", c.share, got, c.want)
+		}
+	}
+}
+
+func TestFit(t *testing.T) {
+	for _, c := range []struct {
+		line  string
+		width int
+		want  string
+	}{
+		{"85 µs", 5, "85 µs"}, {"85 µs", 4, "85 µ"}, {"85 µs", 0, "85 µs"}, {"85 µs", -1, "85 µs"},
+	} {
+		if got := Fit(c.line, c.width); got != c.want {
+			t.Errorf("%q in %d places is %q, want %q", c.line, c.width, got, c.want)
+		}
+	}
+}
+
+func golden(t *testing.T, name, got string) {
+	t.Helper()
+	file := filepath.Join("testdata", name)
+	if *update {
+		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got != string(want) {
+		t.Errorf("%s should be\n%s\nbut is\n%s", name, want, got)
+	}
+}

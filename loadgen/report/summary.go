@@ -1,0 +1,181 @@
+// Package report writes what a run did for people and for programs: a line of
+// progress, a summary, the result as JSON.
+//
+// It is told everything and asks nothing: the same result gives the same bytes.
+package report
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/goccy/go-json"
+
+	"weir/loadgen/record"
+)
+
+// JSON is the result as it is written to a file.
+func JSON(r *record.Result) ([]byte, error) {
+	b, err := json.MarshalIndentWithOption(r, "", "  ", json.DisableHTMLEscape())
+	if err != nil {
+		return nil, fmt.Errorf("write result as JSON: %w", err)
+	}
+	return append(b, '\n'), nil
+}
+
+// Summary is the result for people: first whether it can be believed, then what
+// was sent, what came back, and how long it took.
+func Summary(r *record.Result) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "\nLoad test %s: %s for %s on %s\n", r.TestID, r.Profile, record.Span(r.Duration), r.URL)
+	if r.End == record.EndStopped {
+		fmt.Fprintf(&b, "stopped after %s\n", record.Span(r.Elapsed))
+	}
+	b.WriteString("\n")
+	verdict(&b, r)
+	requests(&b, r)
+	times(&b, r)
+	connections(&b, r)
+	thresholds(&b, r)
+	return b.String()
+}
+
+// row begins a line with a word in the first column.
+func row(b *strings.Builder, word, format string, args ...any) {
+	fmt.Fprintf(b, "%-14s "+format+"\n", append([]any{word}, args...)...)
+}
+
+func verdict(b *strings.Builder, r *record.Result) {
+	kept := fmt.Sprintf("lag p50 %s, p99 %s; %s/s sent of %s/s planned",
+		record.Span(r.Lag.P50), record.Span(r.Lag.P99), decimal(r.SentRps), decimal(r.TargetRps))
+	row(b, "Verdict", "%s  %s", r.Verdict, kept)
+	for _, reason := range r.Reasons {
+		row(b, "", "- %s", reason)
+	}
+	b.WriteString("\n")
+}
+
+func requests(b *strings.Builder, r *record.Result) {
+	row(b, "Requests", "%s due, %s sent, %s answered per second", Thousands(r.Due), Thousands(r.Sent), decimal(r.Throughput))
+	row(b, "  success", "%s", share(r, r.Success))
+	row(b, "  rate limited", "%s", share(r, r.RateLimited))
+	row(b, "  errors", "%s", share(r, r.Errors))
+	for _, reason := range byCount(r.ErrorsByReason) {
+		row(b, "", "  %s  %s", share(r, r.ErrorsByReason[reason]), reason)
+	}
+	if r.LastFault != "" {
+		row(b, "", "  last: %s", r.LastFault)
+	}
+	for _, extra := range []struct {
+		count uint64
+		text  string
+	}{
+		{r.Retried, "sent again on another connection, as the target had closed an idle one"},
+		{r.SentLate, "left more than 10 ms late through the generator's fault"},
+		{r.Unsent, "due when the test was stopped, not sent"},
+		{r.Abandoned, "without an answer when the test was stopped"},
+	} {
+		if extra.count > 0 {
+			row(b, "", "%s %s", Thousands(extra.count), extra.text)
+		}
+	}
+	b.WriteString("\n")
+}
+
+func times(b *strings.Builder, r *record.Result) {
+	const columns = "%9s %9s %9s %9s %9s %9s %9s"
+	row(b, "", columns, "mean", "p50", "p90", "p95", "p99", "p99.9", "max")
+	line := func(word string, s record.Spread) {
+		if s.Count > 0 {
+			row(b, word, columns, record.Span(s.Mean), record.Span(s.P50), record.Span(s.P90),
+				record.Span(s.P95), record.Span(s.P99), record.Span(s.P999), record.Span(s.Max))
+		}
+	}
+	line("Latency", r.Latency)
+	if mixed(r) {
+		line("  success", r.LatencySuccess)
+		line("  rate limited", r.LatencyRateLimited)
+		line("  errors", r.LatencyErrors)
+	}
+	line("Service time", r.ServiceTime)
+	line("Lag", r.Lag)
+	b.WriteString("\n")
+	row(b, "", "latency counts from when a request was due, service time from when it left; lag is between")
+}
+
+// mixed says whether there are outcomes of several classes.
+func mixed(r *record.Result) bool {
+	return max(r.Success, r.RateLimited, r.Errors) < r.Completed
+}
+
+func connections(b *strings.Builder, r *record.Result) {
+	c := r.Connections
+	failed := ""
+	if c.Failed > 0 {
+		failed = fmt.Sprintf(", %s failed", Thousands(c.Failed))
+	}
+	row(b, "Connections", "%s opened%s, at most %s of %s at a time, on %d event %s",
+		Thousands(c.Opened), failed, Thousands(uint64(c.Peak)), Thousands(uint64(c.Max)), r.Loops, plural("loop", r.Loops))
+}
+
+func thresholds(b *strings.Builder, r *record.Result) {
+	for i, t := range r.Thresholds {
+		word := ""
+		if i == 0 {
+			word = "Thresholds"
+		}
+		held := "held  "
+		if !t.Held {
+			held = "MISSED"
+		}
+		row(b, word, "%s  %s %s, is %s", held, t.Name, t.Demand, strconv.FormatFloat(t.Value, 'g', 4, 64))
+	}
+}
+
+// share is a count with its share of everything that completed.
+func share(r *record.Result, n uint64) string {
+	return fmt.Sprintf("%12s  %5.1f %%", Thousands(n), 100*r.Share(n))
+}
+
+// byCount returns the keys of m, the greatest count first.
+func byCount(m map[string]uint64) []string {
+	keys := make([]string, 0, len(m))
+	for k := range m {
+		keys = append(keys, k)
+	}
+	slices.SortFunc(keys, func(a, b string) int {
+		if m[a] != m[b] {
+			if m[a] > m[b] {
+				return -1
+			}
+			return 1
+		}
+		return strings.Compare(a, b)
+	})
+	return keys
+}
+
+func plural(word string, n int) string {
+	if n == 1 {
+		return word
+	}
+	return word + "s"
+}
+
+// Thousands writes a number with commas: 1,234,567.
+func Thousands(n uint64) string {
+	s := strconv.FormatUint(n, 10)
+	for i := len(s) - 3; i > 0; i -= 3 {
+		s = s[:i] + "," + s[i:]
+	}
+	return s
+}
+
+// decimal writes a rate: whole from 100 on, with three digits below.
+func decimal(v float64) string {
+	if v >= 100 {
+		return Thousands(uint64(v + 0.5))
+	}
+	return strconv.FormatFloat(v, 'g', 3, 64)
+}
