@@ -47,9 +47,10 @@ func (l *Limits) Register(mux *http.ServeMux) {
 	})
 }
 
-// answer writes the configuration in force, or what was wrong.
+// answer writes the configuration in force, or what was wrong. An error that
+// only wraps one of JSON is about the stored document, not about the request.
 func (l *Limits) answer(w http.ResponseWriter, a *Active, err error) {
-	_, bad := errors.AsType[*strictjson.Error](err)
+	_, bad := err.(*strictjson.Error)
 	switch {
 	case err == nil:
 		w.Header().Set("ETag", strconv.Quote(strconv.FormatInt(a.Version, 10)))

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"math"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -51,7 +50,7 @@ type Active struct {
 	// Config is what is in force, with the last known values of the other
 	// algorithms.
 	Config    limit.Config
-	Policy    session.Policy
+	Policy    *session.Policy
 	Version   int64
 	Source    string
 	UpdatedAt time.Time
@@ -79,6 +78,7 @@ type Limits struct {
 	limiter  *slog.Logger // RateLimiter
 
 	mu     sync.Mutex
+	seen   int64 // version of the document last read or written, whether it was understood or not
 	active atomic.Pointer[Active]
 }
 
@@ -91,14 +91,14 @@ func NewLimits(now time.Time, defaults limit.Config, docs Documents, logger func
 		return nil, err
 	}
 	l.active.Store(a)
-	if doc := docs.Read(configName); doc.Version > 0 {
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		if err := l.follow(now, doc); err != nil {
-			l.config.Warn("Stored config ignored, the settings stay in force", "reason", err)
-		} else if l.Active().Source != SourceDefault {
-			l.config.Warn("Stored config goes before the settings", "source", l.Active().Source)
-		}
+	doc := docs.Read(configName)
+	if doc.Version == 0 {
+		return l, nil
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if err := l.follow(now, doc); err == nil && l.Active().Source != SourceDefault {
+		l.config.Warn("Stored config goes before the settings", "source", l.Active().Source)
 	}
 	return l, nil
 }
@@ -108,26 +108,14 @@ func (l *Limits) fromDefaults(now time.Time) (*Active, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Active{Config: l.defaults, Policy: policyOf(lim), Source: SourceDefault, UpdatedAt: now}, nil
-}
-
-// policyOf describes lim. For a token bucket the quota is its capacity and the
-// window the time it takes to fill.
-func policyOf(lim limit.Limit) session.Policy {
-	p := session.Policy{Rule: ruleID, Limit: lim, Quota: lim.Permits()}
-	window := lim.Window().Seconds()
-	if lim.Algorithm() == limit.Token {
-		window = float64(lim.Permits()) / lim.Rate()
-	}
-	p.Window = max(1, int64(math.Ceil(window)))
-	return p
+	return &Active{Config: l.defaults, Policy: session.NewPolicy(ruleID, lim), Source: SourceDefault, UpdatedAt: now}, nil
 }
 
 // Active is what is in force now.
 func (l *Limits) Active() *Active { return l.active.Load() }
 
 // Policy is the part of it that the data path needs.
-func (l *Limits) Policy() *session.Policy { return &l.active.Load().Policy }
+func (l *Limits) Policy() *session.Policy { return l.active.Load().Policy }
 
 // A Change is a limit configuration to be put in force.
 type Change struct {
@@ -137,6 +125,10 @@ type Change struct {
 	IfMatch int64 // the version that it is based on; -1: any
 }
 
+// writeTriesMax bounds how often a change is based anew on what another proxy
+// has just written.
+const writeTriesMax = 8
+
 // Apply puts a change in force and stores it. The error is a *strictjson.Error
 // when the configuration is faulty, ErrConflict when another writer was first;
 // nothing has changed then.
@@ -145,44 +137,76 @@ func (l *Limits) Apply(now time.Time, ch Change) (*Active, error) {
 	if err != nil {
 		return nil, faulty(err)
 	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	old := l.Active()
-	if ch.IfMatch >= 0 && ch.IfMatch != old.Version {
-		return nil, ErrConflict
-	}
-	next := &Active{Config: ch.Config.Merge(old.Config), Policy: policyOf(lim), Source: ch.Source,
-		UpdatedAt: now, Pinned: ch.Pin}
-	if err := l.store(next, false); err != nil {
-		return nil, err
-	}
-	l.enforce(old, next)
-	return next, nil
+	return l.change(now, ch.IfMatch, func(old *Active) (*Active, error) {
+		return &Active{Config: ch.Config.Merge(old.Config), Policy: session.NewPolicy(ruleID, lim), Source: ch.Source,
+			UpdatedAt: now, Pinned: ch.Pin}, nil
+	})
 }
 
-// Switch changes the algorithm, with the last values known for it.
+// Switch changes the algorithm, with the last values known for it. A pin stays.
 func (l *Limits) Switch(now time.Time, a limit.Algorithm) (*Active, error) {
-	old := l.Active()
-	cfg := old.Config
-	cfg.Algorithm = a
-	return l.Apply(now, Change{Config: cfg, Source: SourceAPI, Pin: old.Pinned, IfMatch: -1})
+	return l.change(now, -1, func(old *Active) (*Active, error) {
+		cfg := old.Config
+		cfg.Algorithm = a
+		lim, err := limit.New(cfg)
+		if err != nil {
+			return nil, faulty(err)
+		}
+		return &Active{Config: cfg, Policy: session.NewPolicy(ruleID, lim), Source: SourceAPI, UpdatedAt: now, Pinned: old.Pinned}, nil
+	})
 }
 
 // Delete goes back to the settings. A mark is stored, so that nobody puts the
 // old configuration back.
 func (l *Limits) Delete(now time.Time) (*Active, error) {
+	return l.change(now, -1, func(*Active) (*Active, error) { return l.fromDefaults(now) })
+}
+
+// change stores what next makes of the configuration in force and puts it in
+// force. ifMatch is the version that the change is based on; -1: any, and then
+// the change comes on top of what another proxy has written meanwhile.
+func (l *Limits) change(now time.Time, ifMatch int64, next func(old *Active) (*Active, error)) (*Active, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	next, err := l.fromDefaults(now)
+	for range writeTriesMax {
+		old := l.Active()
+		if ifMatch >= 0 && ifMatch != old.Version {
+			return nil, ErrConflict
+		}
+		a, err := next(old)
+		if err != nil {
+			return nil, err
+		}
+		doc, written, err := l.write(a)
+		switch {
+		case err != nil:
+			return nil, err
+		case written:
+			l.enforce(old, a)
+			return a, nil
+		}
+		_ = l.follow(now, doc) // has warned
+		if ifMatch >= 0 {
+			return nil, ErrConflict
+		}
+	}
+	return nil, ErrConflict
+}
+
+// write stores a, unless somebody else has written since the last look: then it
+// returns what there is. mu is held.
+func (l *Limits) write(a *Active) (doc store.Document, written bool, err error) {
+	deleted := a.Source == SourceDefault
+	body, err := json.Marshal(stored{Config: a.Config, Source: a.Source, UpdatedAt: a.UpdatedAt, Pinned: a.Pinned, Deleted: deleted})
 	if err != nil {
-		return nil, err
+		return doc, false, fmt.Errorf("write %s: %w", configName, err)
 	}
-	old := l.Active()
-	if err := l.store(next, true); err != nil {
-		return nil, err
+	doc, written, err = l.docs.CompareAndSet(configName, l.seen, body)
+	if written {
+		l.seen = doc.Version
+		a.Version, a.Stored = doc.Version, !deleted
 	}
-	l.enforce(old, next)
-	return next, nil
+	return doc, written, err
 }
 
 // Reload reads the store again.
@@ -199,45 +223,40 @@ func (l *Limits) Reload(now time.Time) (*Active, error) {
 	return l.Active(), nil
 }
 
-// follow puts the stored configuration in force; mu is held.
+// follow puts the stored configuration in force. One that cannot be understood
+// is left alone, with a warning, and what is in force stays; the next change
+// takes its place. mu is held.
 func (l *Limits) follow(now time.Time, doc store.Document) error {
-	var s stored
-	if err := strictjson.Decode(doc.Body, &s); err != nil {
-		return fmt.Errorf("read %s: %w", configName, err)
-	}
-	next, err := l.fromDefaults(now)
+	l.seen = doc.Version
+	next, err := l.read(now, doc)
 	if err != nil {
+		err = fmt.Errorf("read %s: %w", configName, err)
+		l.config.Warn("Stored config ignored, what is in force stays", "reason", err)
 		return err
 	}
-	if !s.Deleted {
-		lim, err := limit.New(s.Config)
-		if err != nil {
-			return fmt.Errorf("read %s: %w", configName, err)
-		}
-		next = &Active{Config: s.Config.Merge(l.defaults), Policy: policyOf(lim), Source: s.Source,
-			UpdatedAt: s.UpdatedAt, Pinned: s.Pinned, Stored: true}
-	}
-	next.Version = doc.Version
 	l.enforce(l.Active(), next)
 	return nil
 }
 
-// store writes next under the configuration's name; mu is held.
-func (l *Limits) store(next *Active, deleted bool) error {
-	body, err := json.Marshal(stored{Config: next.Config, Source: next.Source, UpdatedAt: next.UpdatedAt,
-		Pinned: next.Pinned, Deleted: deleted})
+// read is the configuration that a document holds.
+func (l *Limits) read(now time.Time, doc store.Document) (*Active, error) {
+	var s stored
+	if err := strictjson.Decode(doc.Body, &s); err != nil {
+		return nil, err
+	}
+	if s.Deleted {
+		a, err := l.fromDefaults(now)
+		if err == nil {
+			a.Version = doc.Version
+		}
+		return a, err
+	}
+	lim, err := limit.New(s.Config)
 	if err != nil {
-		return fmt.Errorf("write %s: %w", configName, err)
+		return nil, err
 	}
-	doc, written, err := l.docs.CompareAndSet(configName, l.Active().Version, body)
-	if err != nil {
-		return err
-	}
-	if !written {
-		return ErrConflict
-	}
-	next.Version, next.Stored = doc.Version, !deleted
-	return nil
+	return &Active{Config: s.Config.Merge(l.defaults), Policy: session.NewPolicy(ruleID, lim), Version: doc.Version, Source: s.Source,
+		UpdatedAt: s.UpdatedAt, Stored: true, Pinned: s.Pinned}, nil
 }
 
 // enforce swaps the configuration and says so.

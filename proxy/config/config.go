@@ -3,12 +3,14 @@
 package config
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net"
 	"net/netip"
 	"net/url"
 	"runtime"
+	"strconv"
 	"strings"
 	"time"
 
@@ -118,9 +120,9 @@ func targetAddr(text string) (string, error) {
 	case u.Path != "" && u.Path != "/" || u.RawQuery != "" || u.Fragment != "" || u.User != nil:
 		return "", fmt.Errorf("%q has more than host and port", text)
 	}
-	port := u.Port()
-	if port == "" {
-		port = "80"
+	port := cmp.Or(u.Port(), "80")
+	if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 || u.Hostname() == "" {
+		return "", fmt.Errorf("%q has no host, or a port that is not from 1 to 65535", text)
 	}
 	return net.JoinHostPort(u.Hostname(), port), nil
 }
@@ -156,8 +158,9 @@ func (c *Config) Complete() error {
 	f := faults[0]
 	name := map[string]string{"limit": "RATE_LIMIT_LIMIT", "window": "RATE_LIMIT_WINDOW",
 		"capacity": "RATE_LIMIT_CAPACITY", "fillRate": "RATE_LIMIT_FILL_RATE"}[f.Path]
-	value := map[string]any{"limit": c.limit, "window": c.Limit.Window, "capacity": c.capacity, "fillRate": c.Limit.FillRate}[f.Path]
-	return &service.SettingError{Name: name, Value: fmt.Sprint(value), Problem: f.Message}
+	value := map[string]float64{"limit": float64(c.limit), "window": c.Limit.Window,
+		"capacity": float64(c.capacity), "fillRate": c.Limit.FillRate}[f.Path]
+	return &service.SettingError{Name: name, Value: strconv.FormatFloat(value, 'f', -1, 64), Problem: f.Message}
 }
 
 // Session is the settings of the data path.

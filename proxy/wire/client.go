@@ -118,8 +118,10 @@ func (c *client) acquire(now time.Time, how session.Acquire) {
 		c.serve(now, sv, true)
 	case upstream.WaitAndDial:
 		c.target.dial()
+		c.target.note()
 	case upstream.Full:
 		c.s.HandleUnavailable(now, session.FaultBusy)
+		c.more()
 	}
 }
 

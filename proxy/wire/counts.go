@@ -24,6 +24,7 @@ type counts struct {
 	byMethodStatus      [16][statusMax]metric.Counter
 	faults              [session.Faults]metric.Counter
 	retries             metric.Counter
+	abandoned           metric.Counter
 	decisions           metric.Counter
 
 	forwardedTime, rejectedTime     *metric.Histogram
@@ -74,6 +75,8 @@ func (s *side) report(now time.Time, o *session.Outcome) {
 	}
 	if o.Status > 0 && o.Status < statusMax {
 		c.byMethodStatus[o.Method][o.Status].Inc()
+	} else {
+		c.abandoned.Inc()
 	}
 	if o.Fault != session.FaultNone {
 		c.faults[o.Fault].Inc()
@@ -107,6 +110,8 @@ func (f *Front) Register(set *metric.Set) {
 	}
 	f.registerTimes(set)
 	set.Counters("ratelimiter_responses_total", "answers to clients by status code", f.responses())
+	counter("ratelimiter_requests_abandoned_total", "requests that were decided and whose client left before the answer",
+		func(c *counts) uint64 { return c.abandoned.Load() })
 	set.Counters("ratelimiter_requests_by_method_total", "answers to clients by method and status code", f.byMethod())
 	set.Counters("ratelimiter_rule_decisions_total", "decisions by rule", f.byRule())
 	counter("ratelimiter_store_commands_total", "commands that the store was given", func(c *counts) uint64 { return c.decisions.Load() })

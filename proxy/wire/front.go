@@ -5,6 +5,7 @@
 package wire
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"math/rand/v2"
@@ -24,7 +25,7 @@ import (
 const (
 	ownWorkers    = 2    // that answer own endpoints
 	ownWaitingMax = 256  // requests that wait for one of them; beyond: 503
-	waitersMax    = 4096 // requests of one loop that wait for a target's connection; beyond: 503
+	waitersMax    = 4096 // Config.WaitersPerLoop unless set
 )
 
 // Config is what a Front is made of.
@@ -43,6 +44,7 @@ type Config struct {
 	Own              func(f *Front) http.Handler // makes what answers the proxy's own endpoints
 	Log              *slog.Logger                // of the limiter's refusals
 	DecisionsPerLoop int                         // refusals remembered for GET /config/decisions; 0: 4096
+	WaitersPerLoop   int                         // requests that wait for a connection to one target; beyond: 503; 0: 4096
 }
 
 // A Front is the running proxy: listener, loops, sessions.
@@ -161,7 +163,7 @@ func newSide(f *Front, l *loop.Loop, connsPerTarget int) *side {
 	s.env = session.Env{Settings: &f.cfg.Session, Policy: f.cfg.Policy, Ask: s.ask, Report: s.report, Refused: s.recall.note}
 	for _, addr := range f.cfg.Targets {
 		s.targets = append(s.targets, &target{side: s, addr: addr,
-			pool: upstream.NewPool[*server, *client](connsPerTarget, waitersMax)})
+			pool: upstream.NewPool[*server, *client](connsPerTarget, cmp.Or(f.cfg.WaitersPerLoop, waitersMax))})
 	}
 	return s
 }

@@ -2,11 +2,13 @@ package wire
 
 import (
 	"math/rand/v2"
+	"net/netip"
 	"strconv"
 	"strings"
 	"sync"
 	"time"
 
+	"weir/proxy/limit"
 	"weir/proxy/session"
 )
 
@@ -22,14 +24,39 @@ type recall struct {
 
 	mu   sync.Mutex
 	next uint64
-	ring []Recalled
+	ring []refused
 	id   []byte
 }
 
-// Recalled is a refusal as it was.
-type Recalled struct {
-	At time.Time
+// refused is a refusal and when it was.
+type refused struct {
+	at time.Time
 	session.Refusal
+}
+
+// Recalled is a refusal as GET /config/decisions/<id> tells it. Times are
+// seconds.
+type Recalled struct {
+	ID         string          `json:"id"`
+	At         time.Time       `json:"at"`
+	Rule       string          `json:"rule"`
+	Algorithm  limit.Algorithm `json:"algorithm"`
+	Client     netip.Addr      `json:"client"`
+	Limit      int64           `json:"limit"`
+	Remaining  int64           `json:"remaining"`
+	RetryAfter *float64        `json:"retryAfter,omitempty"` // none: the limit can never hold the cost
+	ResetAfter float64         `json:"resetAfter"`
+}
+
+// explain turns what was noted into what is told.
+func (r *refused) explain(id string) Recalled {
+	e := Recalled{ID: id, At: r.at.UTC(), Rule: r.Rule, Algorithm: r.Algorithm, Client: r.Client,
+		Limit: r.Limit, Remaining: r.Remaining, ResetAfter: r.ResetAfter.Seconds()}
+	if r.RetryAfter != limit.Never {
+		after := r.RetryAfter.Seconds()
+		e.RetryAfter = &after
+	}
+	return e
 }
 
 func newRecall(index, size int) *recall {
@@ -39,14 +66,14 @@ func newRecall(index, size int) *recall {
 	prefix := strconv.AppendUint(nil, uint64(rand.Uint32()), 36)
 	prefix = append(prefix, '-')
 	prefix = strconv.AppendInt(prefix, int64(index), 36)
-	return &recall{prefix: append(prefix, '-'), ring: make([]Recalled, size)}
+	return &recall{prefix: append(prefix, '-'), ring: make([]refused, size)}
 }
 
 // note remembers r and returns its id, which is valid until the next call.
 func (r *recall) note(now time.Time, refusal *session.Refusal) []byte {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.ring[r.next%uint64(len(r.ring))] = Recalled{now, *refusal}
+	r.ring[r.next%uint64(len(r.ring))] = refused{now, *refusal}
 	r.id = strconv.AppendUint(append(r.id[:0], r.prefix...), r.next, 36)
 	r.next++
 	return r.id
@@ -65,7 +92,7 @@ func (r *recall) find(id string) (Recalled, bool) {
 	if n >= r.next || r.next-n > uint64(len(r.ring)) {
 		return Recalled{}, false
 	}
-	return r.ring[n%uint64(len(r.ring))], true
+	return r.ring[n%uint64(len(r.ring))].explain(id), true
 }
 
 // Recall returns the refusal that a client was told about as decision id.

@@ -1,0 +1,132 @@
+package admin
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"weir/internal/service"
+	"weir/proxy/limit"
+	"weir/proxy/store/simredis"
+)
+
+// epoch is when every test begins.
+var epoch = time.Date(2026, 1, 19, 16, 30, 0, 0, time.UTC)
+
+// settings are the limit of the tests' settings.
+var settings = limit.Config{Algorithm: limit.Fixed, Limit: 100, Window: 1, Capacity: 50, FillRate: 5}
+
+// A journal keeps what is logged, a line for each record as LOG_FORMAT=text
+// has it, without the time.
+//
+// Safe for concurrent use: a mutex guards the lines.
+type journal struct {
+	mu    sync.Mutex
+	lines []string
+}
+
+func (j *journal) logger(component string) *slog.Logger {
+	return slog.New(&pen{j: j, component: component})
+}
+
+// taken returns the lines since the last call.
+func (j *journal) taken() []string {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	lines := j.lines
+	j.lines = nil
+	return lines
+}
+
+// A pen writes the lines of one component.
+type pen struct {
+	slog.Handler // for what no logger here uses
+	j            *journal
+	component    string
+}
+
+func (p *pen) Enabled(context.Context, slog.Level) bool { return true }
+
+func (p *pen) Handle(_ context.Context, r slog.Record) error {
+	var line strings.Builder
+	fmt.Fprintf(&line, "%s %s - %s", r.Level, p.component, r.Message)
+	r.Attrs(func(a slog.Attr) bool {
+		fmt.Fprintf(&line, " %s=%s", a.Key, a.Value)
+		return true
+	})
+	p.j.mu.Lock()
+	defer p.j.mu.Unlock()
+	p.j.lines = append(p.j.lines, line.String())
+	return nil
+}
+
+// A rig is a Limits with its store, log and endpoints.
+type rig struct {
+	*Limits
+	t       *testing.T
+	docs    *simredis.Documents
+	log     *journal
+	handler http.Handler
+}
+
+// start makes a rig over documents that may hold something already.
+func start(t *testing.T, docs *simredis.Documents) *rig {
+	t.Helper()
+	r := &rig{t: t, docs: docs, log: new(journal)}
+	var err error
+	if r.Limits, err = NewLimits(epoch, settings, docs, r.log.logger); err != nil {
+		t.Fatal(err)
+	}
+	mux := http.NewServeMux()
+	r.Register(mux)
+	RegisterDecisions(mux, func(id string) (any, bool) {
+		return map[string]string{"rule": "global"}, id == "abc-0-1"
+	})
+	r.handler = service.JSONErrors(mux)
+	return r
+}
+
+// put writes a document behind the rig's back.
+func put(t *testing.T, docs *simredis.Documents, body string) {
+	t.Helper()
+	if _, ok, err := docs.CompareAndSet(configName, docs.Read(configName).Version, []byte(body)); !ok || err != nil {
+		t.Fatalf("write a document: %t, %v", ok, err)
+	}
+}
+
+// do sends a request; fields are names and values in turn.
+func (r *rig) do(method, path, body string, fields ...string) *httptest.ResponseRecorder {
+	r.t.Helper()
+	req := httptest.NewRequest(method, path, strings.NewReader(body))
+	for i := 0; i < len(fields); i += 2 {
+		req.Header.Set(fields[i], fields[i+1])
+	}
+	w := httptest.NewRecorder()
+	r.handler.ServeHTTP(w, req)
+	return w
+}
+
+// logged fails unless exactly these lines were written since the last look.
+func (r *rig) logged(want ...string) {
+	r.t.Helper()
+	got := r.log.taken()
+	if strings.Join(got, "\n") != strings.Join(want, "\n") {
+		r.t.Errorf("logged:\n%s\nwant:\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+}
+
+// inForce fails unless the limit in force is described so.
+func (r *rig) inForce(want string) {
+	r.t.Helper()
+	a := r.Active()
+	got := fmt.Sprintf("%s source=%s version=%d", describe(a.Policy.Limit.Config()), a.Source, a.Version)
+	if got != want {
+		r.t.Errorf("in force: %s, want %s", got, want)
+	}
+}

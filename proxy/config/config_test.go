@@ -1,0 +1,218 @@
+package config
+
+import (
+	"errors"
+	"net/netip"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"weir/internal/service"
+	"weir/proxy/limit"
+	"weir/proxy/upstream"
+)
+
+// parse reads settings as the program does: an environment of names and values
+// in turn, then what they mean together.
+func parse(env ...string) (*Config, error) {
+	c := new(Config)
+	s := service.NewSettings("proxy")
+	c.Register(s)
+	_, err := s.Parse(nil, func(name string) string {
+		for i := 0; i < len(env); i += 2 {
+			if env[i] == name {
+				return env[i+1]
+			}
+		}
+		return ""
+	})
+	if err == nil {
+		err = c.Complete()
+	}
+	return c, err
+}
+
+func must(t *testing.T, env ...string) *Config {
+	t.Helper()
+	c, err := parse(env...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func TestDefaults(t *testing.T) {
+	c := must(t)
+	if !slices.Equal(c.Targets, []string{"127.0.0.1:8081"}) || c.Balance != upstream.P2C {
+		t.Errorf("targets %v, balance %v", c.Targets, c.Balance)
+	}
+	want := limit.Config{Algorithm: limit.Fixed, Limit: 100, Window: 1, Capacity: 100, FillRate: 100}
+	if c.Limit != want {
+		t.Errorf("limit %+v", c.Limit)
+	}
+	s := c.Session()
+	if s.Head.HeadBytes != 16<<10 || s.Head.Fields != 100 || s.BufferBytesMax != 256<<10 || s.BodyBytesMax != 0 {
+		t.Errorf("bounds %+v", s)
+	}
+	if s.HeadTimeout != 10*time.Second || s.BodyTimeout != 15*time.Second || s.IdleTimeout != time.Minute ||
+		s.ConnectTimeout != time.Second || s.TargetTimeout != 10*time.Second || c.TargetIdle != 30*time.Second ||
+		c.DrainTimeout != 30*time.Second {
+		t.Errorf("times %+v, %v, %v", s, c.TargetIdle, c.DrainTimeout)
+	}
+	if !s.PreserveHost || !s.LegacyFields || !s.StandardFields || s.TargetHost != "127.0.0.1:8081" {
+		t.Errorf("fields %+v", s)
+	}
+	if l := c.Loop(); l.Loops < 1 || l.ConnectionsMax != 0 || l.WriteStall != 15*time.Second {
+		t.Errorf("loops %+v", l)
+	}
+	if c.KeysMax != 10_000_000 {
+		t.Errorf("KeysMax %d", c.KeysMax)
+	}
+}
+
+func TestTargets(t *testing.T) {
+	for _, test := range []struct{ url, want string }{
+		{"http://127.0.0.1:8081", "127.0.0.1:8081"},
+		{"http://target", "target:80"},
+		{"http://target/", "target:80"},
+		{"HTTP://target:1", "target:1"},
+		{"http://[::1]:9000", "[::1]:9000"},
+		{"http://[::1]", "[::1]:80"},
+		{"http://a:1,http://b:2", "a:1 b:2"},
+		{" http://a:1 , http://b:2 ", "a:1 b:2"},
+	} {
+		if c := must(t, "TARGET_URL", test.url); strings.Join(c.Targets, " ") != test.want {
+			t.Errorf("%s: %v, want %s", test.url, c.Targets, test.want)
+		}
+	}
+}
+
+// Every setting refuses what it cannot have, in one line that names setting,
+// value and what is allowed.
+func TestWrongValues(t *testing.T) {
+	for _, test := range []struct {
+		name, value string
+		sentence    string // a part of the error, besides name and value
+	}{
+		{"TARGET_URL", "https://target", "https targets are not supported yet; allowed: http://host:port"},
+		{"TARGET_URL", "ftp://target", "does not begin with http://"},
+		{"TARGET_URL", "target:8081", "allowed: http://host:port"},
+		{"TARGET_URL", "http://", "is not a URL"},
+		{"TARGET_URL", "http://:8081", "has no host"},
+		{"TARGET_URL", "http://target:0", "port that is not from 1 to 65535"},
+		{"TARGET_URL", "http://target:65536", "port that is not from 1 to 65535"},
+		{"TARGET_URL", "http://target:http", "is not a URL"},
+		{"TARGET_URL", "http://target/api", "has more than host and port"},
+		{"TARGET_URL", "http://target?a", "has more than host and port"},
+		{"TARGET_URL", "http://me@target", "has more than host and port"},
+		{"TARGET_URL", "http://a:1,", "is not a URL"},
+		{"TARGET_URL", "http://a:1,,http://b:1", "is not a URL"},
+		{"TARGET_BALANCE", "random", "allowed: p2c, round_robin, least_inflight"},
+		{"HOST_HEADER", "both", "allowed: preserve, target"},
+		{"TRUSTED_PROXIES", "10.0.0.1", "is not a CIDR; allowed: CIDRs"},
+		{"TRUSTED_PROXIES", "10.0.0.0/8,", "is not a CIDR"},
+		{"RATE_LIMIT_ALGORITHM", "magic", "allowed: fixed, sliding, token"},
+		{"RATE_LIMIT_LIMIT", "0", "is out of range; allowed: 1 … "},
+		{"RATE_LIMIT_LIMIT", "1.5", "is not a whole number"},
+		{"RATE_LIMIT_WINDOW", "0", "is out of range; allowed: "},
+		{"RATE_LIMIT_WINDOW", "NaN", "is out of range"},
+		{"RATE_LIMIT_WINDOW", "1s", "is not a number"},
+		{"RATE_LIMIT_CAPACITY", "-1", "is out of range; allowed: 1 … "},
+		{"RATE_LIMIT_FILL_RATE", "0", "is out of range; allowed: "},
+		{"RATE_LIMIT_HEADERS", "all", "allowed: off, legacy, standard, both"},
+		{"KEYS_MAX", "0", "is out of range; allowed: 1 … 2147483647"},
+		{"EVENT_LOOPS", "0", "is out of range; allowed: 1 … 1024"},
+		{"MAX_CONNECTIONS", "-1", "is out of range; allowed: 0 … 16777216"},
+		{"TARGET_MAX_CONNECTIONS", "0", "is out of range; allowed: 1 … 1048576"},
+		{"HEAD_MAX_BYTES", "1023", "is out of range; allowed: 1KiB … 1MiB"},
+		{"HEAD_MAX_BYTES", "a lot", "is not a number of bytes"},
+		{"FIELDS_MAX", "0", "is out of range; allowed: 1 … 10000"},
+		{"BODY_MAX_BYTES", "-1", "is out of range"},
+		{"BODY_BUFFER_BYTES", "1023", "is out of range; allowed: 1KiB … 1GiB"},
+		{"HEAD_TIMEOUT", "0s", "is out of range; allowed: 1ms … 24h"},
+		{"HEAD_TIMEOUT", "10", "is not a duration"},
+		{"BODY_TIMEOUT", "0s", "is out of range; allowed: 1ms … 24h"},
+		{"IDLE_TIMEOUT", "25h", "is out of range; allowed: 1ms … 24h"},
+		{"WRITE_TIMEOUT", "0s", "is out of range; allowed: 1ms … 24h"},
+		{"TARGET_CONNECT_TIMEOUT", "0s", "is out of range; allowed: 1ms … 24h"},
+		{"TARGET_TIMEOUT", "0s", "is out of range; allowed: 1ms … 24h"},
+		{"TARGET_IDLE_TIMEOUT", "0s", "is out of range; allowed: 1ms … 24h"},
+		{"DRAIN_TIMEOUT", "-1s", "is out of range; allowed: 0s … 24h"},
+	} {
+		_, err := parse(test.name, test.value)
+		e, ok := errors.AsType[*service.SettingError](err)
+		if !ok {
+			t.Errorf("%s=%q: %v", test.name, test.value, err)
+			continue
+		}
+		text := e.Error()
+		if e.Name != test.name || !strings.HasPrefix(text, test.name+`: "`) || !strings.Contains(text, test.sentence) ||
+			!strings.Contains(text, "allowed: ") || strings.Contains(text, "\n") {
+			t.Errorf("%s=%q: %s, want something with %q", test.name, test.value, text, test.sentence)
+		}
+	}
+}
+
+// Values that are right each by itself and wrong together.
+func TestWrongCombinations(t *testing.T) {
+	for _, test := range []struct {
+		env      []string
+		name     string // the setting that is named
+		sentence string
+	}{
+		{[]string{"RATE_LIMIT_WINDOW", "0.0000015"}, "RATE_LIMIT_WINDOW", "must be whole microseconds"},
+		{[]string{"RATE_LIMIT_ALGORITHM", "sliding", "RATE_LIMIT_WINDOW", "60.0001"}, "RATE_LIMIT_WINDOW", "must be a multiple of 1ms"},
+		{[]string{"RATE_LIMIT_ALGORITHM", "sliding", "RATE_LIMIT_LIMIT", "9007199254740992"}, "RATE_LIMIT_LIMIT", "must be at most"},
+		{[]string{"RATE_LIMIT_ALGORITHM", "token", "RATE_LIMIT_FILL_RATE", "0.0000015"}, "RATE_LIMIT_FILL_RATE", "at most 6 decimals"},
+		{[]string{"RATE_LIMIT_ALGORITHM", "token", "RATE_LIMIT_FILL_RATE", "33.333333", "RATE_LIMIT_CAPACITY", "1000000"}, "RATE_LIMIT_CAPACITY", "must be at most"},
+		{[]string{"RATE_LIMIT_ALGORITHM", "token", "RATE_LIMIT_FILL_RATE", "0.000001", "RATE_LIMIT_CAPACITY", "9000"}, "RATE_LIMIT_FILL_RATE", "within 100 years"},
+	} {
+		_, err := parse(test.env...)
+		e, ok := errors.AsType[*service.SettingError](err)
+		if !ok || e.Name != test.name || !slices.Contains(append(test.env, "100", "1"), e.Value) || !strings.Contains(e.Problem, test.sentence) {
+			t.Errorf("%v: %v, want %s and %q", test.env, err, test.name, test.sentence)
+		}
+	}
+	// What another algorithm could not hold is not this one's fault.
+	must(t, "RATE_LIMIT_ALGORITHM", "token", "RATE_LIMIT_WINDOW", "0.0000015")
+}
+
+func TestValuesArrive(t *testing.T) {
+	c := must(t, "TARGET_URL", "http://a:1,http://b:2", "TARGET_BALANCE", "round_robin", "HOST_HEADER", "target",
+		"TRUSTED_PROXIES", "10.0.0.0/8, ::1/128", "RATE_LIMIT_ALGORITHM", "token", "RATE_LIMIT_LIMIT", "5",
+		"RATE_LIMIT_WINDOW", "0.5", "RATE_LIMIT_CAPACITY", "6", "RATE_LIMIT_FILL_RATE", "1.5", "RATE_LIMIT_HEADERS", "legacy",
+		"KEYS_MAX", "7", "EVENT_LOOPS", "3", "MAX_CONNECTIONS", "8", "TARGET_MAX_CONNECTIONS", "9", "HEAD_MAX_BYTES", "2KiB",
+		"FIELDS_MAX", "10", "BODY_MAX_BYTES", "3KiB", "BODY_BUFFER_BYTES", "4KiB", "HEAD_TIMEOUT", "1s", "BODY_TIMEOUT", "2s",
+		"IDLE_TIMEOUT", "3s", "WRITE_TIMEOUT", "4s", "TARGET_CONNECT_TIMEOUT", "5s", "TARGET_TIMEOUT", "6s",
+		"TARGET_IDLE_TIMEOUT", "7s", "DRAIN_TIMEOUT", "8s")
+	if c.Limit != (limit.Config{Algorithm: limit.Token, Limit: 5, Window: 0.5, Capacity: 6, FillRate: 1.5}) {
+		t.Errorf("limit %+v", c.Limit)
+	}
+	if c.Balance != upstream.RoundRobin || c.KeysMax != 7 || c.TargetConnsMax != 9 || c.TargetIdle != 7*time.Second || c.DrainTimeout != 8*time.Second {
+		t.Errorf("%+v", c)
+	}
+	if l := c.Loop(); l.Loops != 3 || l.ConnectionsMax != 8 || l.WriteStall != 4*time.Second {
+		t.Errorf("loops %+v", l)
+	}
+	s := c.Session()
+	if s.Head.HeadBytes != 2<<10 || s.Head.Fields != 10 || s.BodyBytesMax != 3<<10 || s.BufferBytesMax != 4<<10 {
+		t.Errorf("bounds %+v", s)
+	}
+	if s.HeadTimeout != time.Second || s.BodyTimeout != 2*time.Second || s.IdleTimeout != 3*time.Second ||
+		s.ConnectTimeout != 5*time.Second || s.TargetTimeout != 6*time.Second {
+		t.Errorf("times %+v", s)
+	}
+	trusted := []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("::1/128")}
+	if s.PreserveHost || s.TargetHost != "a:1" || !s.LegacyFields || s.StandardFields || !slices.Equal(s.TrustedProxies, trusted) {
+		t.Errorf("fields %+v", s)
+	}
+}
+
+func TestRateLimitFields(t *testing.T) {
+	for word, want := range map[string][2]bool{"off": {false, false}, "legacy": {true, false}, "standard": {false, true}, "both": {true, true}} {
+		if s := must(t, "RATE_LIMIT_HEADERS", word).Session(); s.LegacyFields != want[0] || s.StandardFields != want[1] {
+			t.Errorf("%s: legacy %t, standard %t", word, s.LegacyFields, s.StandardFields)
+		}
+	}
+}

@@ -1,0 +1,81 @@
+package limit
+
+import (
+	"fmt"
+	"strings"
+)
+
+// An Algorithm is a way to count. The zero Algorithm is none, and an error
+// wherever an algorithm is needed.
+type Algorithm uint8
+
+const (
+	Fixed   Algorithm = iota + 1 // limit permits in each window
+	Sliding                      // limit permits in the window and a share of the previous one
+	Token                        // capacity tokens, refilled at fillRate
+)
+
+// Algorithms returns all algorithms, in the order in which they are listed for
+// people.
+func Algorithms() []Algorithm {
+	return []Algorithm{Fixed, Sliding, Token}
+}
+
+// String returns the word used in JSON, settings and metrics.
+func (a Algorithm) String() string {
+	switch a {
+	case Fixed:
+		return "fixed"
+	case Sliding:
+		return "sliding"
+	case Token:
+		return "token"
+	}
+	return "none"
+}
+
+// LongName returns the word used in log lines.
+func (a Algorithm) LongName() string {
+	switch a {
+	case Fixed:
+		return "FixedWindow"
+	case Sliding:
+		return "SlidingWindow"
+	case Token:
+		return "TokenBucket"
+	}
+	return "None"
+}
+
+// ParseAlgorithm is the inverse of [Algorithm.String]. Its error says which
+// words are allowed.
+func ParseAlgorithm(word string) (Algorithm, error) {
+	var allowed []string
+	for _, a := range Algorithms() {
+		if a.String() == word {
+			return a, nil
+		}
+		allowed = append(allowed, a.String())
+	}
+	return 0, fmt.Errorf("must be one of %s, is %q", strings.Join(allowed, ", "), word)
+}
+
+// MarshalText writes the word of [Algorithm.String]; the zero Algorithm is the
+// empty word.
+func (a Algorithm) MarshalText() ([]byte, error) {
+	if a == 0 {
+		return nil, nil
+	}
+	return []byte(a.String()), nil
+}
+
+// UnmarshalText reads what [Algorithm.MarshalText] writes, except that the empty
+// word is an error.
+func (a *Algorithm) UnmarshalText(text []byte) error {
+	parsed, err := ParseAlgorithm(string(text))
+	if err != nil {
+		return err
+	}
+	*a = parsed
+	return nil
+}

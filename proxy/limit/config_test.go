@@ -1,0 +1,212 @@
+package limit_test
+
+import (
+	"encoding/json"
+	"errors"
+	"math"
+	"strings"
+	"testing"
+	"time"
+
+	"weir/proxy/limit"
+)
+
+func TestConfigJSON(t *testing.T) {
+	for _, text := range []string{
+		`{"algorithm":"fixed","limit":100,"window":60}`,
+		`{"algorithm":"sliding","limit":500,"window":0.5}`,
+		`{"algorithm":"token","capacity":50,"fillRate":5}`,
+		`{"algorithm":"token","limit":100,"window":60,"capacity":50,"fillRate":2.5}`,
+	} {
+		var c limit.Config
+		if err := json.Unmarshal([]byte(text), &c); err != nil {
+			t.Errorf("%s: %v", text, err)
+			continue
+		}
+		if err := c.Validate(); err != nil {
+			t.Errorf("%s: %v", text, err)
+		}
+		if back, err := json.Marshal(c); err != nil || string(back) != text {
+			t.Errorf("%s became %s, %v", text, back, err)
+		}
+	}
+	if empty, err := json.Marshal(limit.Config{}); err != nil || string(empty) != `{"algorithm":""}` {
+		t.Errorf("the zero Config became %s, %v", empty, err)
+	}
+	var c limit.Config
+	err := json.Unmarshal([]byte(`{"algorithm":"Fixed"}`), &c)
+	if err == nil || !strings.Contains(err.Error(), `must be one of fixed, sliding, token, is "Fixed"`) {
+		t.Errorf("wrong case of an algorithm: %v", err)
+	}
+}
+
+func TestValidate(t *testing.T) {
+	fixed, sliding, token := limit.Fixed, limit.Sliding, limit.Token
+	for _, test := range []struct {
+		config limit.Config
+		want   string // paths of the faults, then words of the first
+	}{
+		{limit.Config{Algorithm: fixed, Limit: 1, Window: 0.000001}, ""},
+		{limit.Config{Algorithm: sliding, Limit: 1, Window: 90.001}, ""},
+		{limit.Config{Algorithm: token, Capacity: 1, FillRate: 0.1}, ""},
+		{limit.Config{}, "algorithm: is missing"},
+		{limit.Config{Algorithm: fixed}, "limit window: is missing or 0"},
+		{limit.Config{Algorithm: sliding, Window: 1}, "limit: is missing or 0"},
+		{limit.Config{Algorithm: token}, "capacity fillRate: is missing or 0"},
+		{limit.Config{Algorithm: fixed, Limit: -1, Window: -2}, "limit window: must be greater than 0, is -1"},
+		{limit.Config{Algorithm: fixed, Limit: 1, Window: 1, Capacity: -5, FillRate: -1}, "capacity fillRate: is -5"},
+		{limit.Config{Algorithm: fixed, Limit: 1, Window: math.NaN()}, "window: is NaN"},
+		{limit.Config{Algorithm: fixed, Limit: 1, Window: math.Inf(1)}, "window: is +Inf"},
+		{limit.Config{Algorithm: fixed, Limit: 1, Window: 1e300}, "window: at most 3153600000 seconds"},
+		{limit.Config{Algorithm: fixed, Limit: 1, Window: 3153600001}, "window: at most 3153600000 seconds"},
+		{limit.Config{Algorithm: fixed, Limit: 1, Window: 0.0000001}, "window: whole microseconds"},
+		{limit.Config{Algorithm: fixed, Limit: 1<<53 + 1, Window: 1}, "limit: at most 9007199254740992"},
+		{limit.Config{Algorithm: sliding, Limit: 150119988, Window: 60}, "limit: at most 150119987"},
+		{limit.Config{Algorithm: sliding, Limit: 1, Window: 60.0001}, "window: multiple of 1ms"},
+		{limit.Config{Algorithm: sliding, Limit: 1, Window: 86400.5}, "window: multiple of 1s"},
+		{limit.Config{Algorithm: token, Capacity: 1, FillRate: 100.0 / 3}, "fillRate: at most 6 decimals"},
+		{limit.Config{Algorithm: token, Capacity: 1, FillRate: 1e10}, "fillRate: at most 9007199254 per second"},
+		{limit.Config{Algorithm: token, Capacity: 9008, FillRate: 33.333333}, "capacity: at most 9007"},
+		{limit.Config{Algorithm: token, Capacity: 4000, FillRate: 0.000001}, "fillRate: within 100 years"},
+	} {
+		err := test.config.Validate()
+		if test.want == "" {
+			if err != nil {
+				t.Errorf("%+v: %v", test.config, err)
+			}
+			continue
+		}
+		paths, words, _ := strings.Cut(test.want, ": ")
+		faults, ok := errors.AsType[limit.Faults](err)
+		if !ok {
+			t.Errorf("%+v: %v, want faults of %s", test.config, err, paths)
+			continue
+		}
+		var got []string
+		for _, f := range faults {
+			got = append(got, f.Path)
+		}
+		if strings.Join(got, " ") != paths || !strings.Contains(faults[0].Message, words) {
+			t.Errorf("%+v:\n got %v\nwant %s", test.config, err, test.want)
+		}
+		if _, err := limit.New(test.config); err == nil {
+			t.Errorf("%+v: New accepts what Validate refuses", test.config)
+		}
+	}
+}
+
+func TestFaultsUnder(t *testing.T) {
+	faults := limit.Faults{{"window", "must be there"}, {"", "must be an object"}}
+	if got, want := faults.Under("rules[2].limit").Error(), "rules[2].limit.window: must be there; rules[2].limit: must be an object"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	if got, want := faults.Under("").Error(), "window: must be there; must be an object"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+// Rounded makes valid what fails for its decimals alone, and stays near it.
+func TestRounded(t *testing.T) {
+	for _, test := range []struct{ from, want limit.Config }{
+		{limit.Config{Algorithm: limit.Fixed, Limit: 1, Window: 100.0 / 3}, limit.Config{Algorithm: limit.Fixed, Limit: 1, Window: 33.333333}},
+		{limit.Config{Algorithm: limit.Sliding, Limit: 1, Window: 200.0 / 3}, limit.Config{Algorithm: limit.Sliding, Limit: 1, Window: 66.667}},
+		{limit.Config{Algorithm: limit.Sliding, Limit: 1, Window: 99999.9}, limit.Config{Algorithm: limit.Sliding, Limit: 1, Window: 100000}},
+		{limit.Config{Algorithm: limit.Token, Capacity: 5, FillRate: 100.0 / 3}, limit.Config{Algorithm: limit.Token, Capacity: 5, FillRate: 33.333333}},
+		{limit.Config{Algorithm: limit.Token, Capacity: 100_000, FillRate: 100.0 / 3}, limit.Config{Algorithm: limit.Token, Capacity: 100_000, FillRate: 33.3333}},
+		{limit.Config{Algorithm: limit.Token, Capacity: 100_000, FillRate: 50}, limit.Config{Algorithm: limit.Token, Capacity: 100_000, FillRate: 50}},
+	} {
+		got := test.from.Rounded()
+		if got != test.want {
+			t.Errorf("%+v became %+v, want %+v", test.from, got, test.want)
+		}
+		if err := got.Validate(); err != nil {
+			t.Errorf("%+v: %v", got, err)
+		}
+	}
+	hopeless := limit.Config{Algorithm: limit.Token, Capacity: 1 << 53, FillRate: math.NaN(), Window: -1}
+	if err := hopeless.Rounded().Validate(); err == nil {
+		t.Error("rounding made NaN valid")
+	}
+}
+
+func TestMerge(t *testing.T) {
+	last := limit.Config{Algorithm: limit.Fixed, Limit: 100, Window: 60}
+	first := limit.Config{Algorithm: limit.Token, Capacity: 50, FillRate: 5}
+	want := limit.Config{Algorithm: limit.Token, Limit: 100, Window: 60, Capacity: 50, FillRate: 5}
+	if got := first.Merge(last); got != want {
+		t.Errorf("got %+v, want %+v", got, want)
+	}
+	back := limit.Config{Algorithm: limit.Fixed}.Merge(want)
+	if back.Limit != 100 || back.Window != 60 || back.Validate() != nil {
+		t.Errorf("switching back gives %+v", back)
+	}
+}
+
+func TestLimitTellsItsNumbers(t *testing.T) {
+	for _, test := range []struct {
+		config  limit.Config
+		permits int64
+		window  time.Duration
+		rate    float64
+	}{
+		{limit.Config{Algorithm: limit.Fixed, Limit: 30, Window: 60}, 30, time.Minute, 0.5},
+		{limit.Config{Algorithm: limit.Sliding, Limit: 30, Window: 0.5}, 30, 500 * time.Millisecond, 60},
+		{limit.Config{Algorithm: limit.Token, Capacity: 50, FillRate: 33.333333}, 50, 0, 33.333333},
+	} {
+		l, err := limit.New(test.config)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if l.Config() != test.config || l.Algorithm() != test.config.Algorithm {
+			t.Errorf("%+v came back as %+v", test.config, l.Config())
+		}
+		if l.Permits() != test.permits || l.Window() != test.window || l.Rate() != test.rate {
+			t.Errorf("%+v: %d permits, window %v, rate %v", test.config, l.Permits(), l.Window(), l.Rate())
+		}
+	}
+}
+
+func TestCarriesOver(t *testing.T) {
+	must := func(l limit.Limit, err error) *limit.Limit {
+		if err != nil {
+			t.Fatal(err)
+		}
+		return &l
+	}
+	fixed := must(limit.NewFixed(10, time.Second))
+	token := must(limit.NewToken(10, 1))
+	for _, test := range []struct {
+		name     string
+		old, new *limit.Limit
+		want     bool
+	}{
+		{"limit", fixed, must(limit.NewFixed(20, time.Second)), true},
+		{"window", fixed, must(limit.NewFixed(10, time.Minute)), false},
+		{"algorithm", fixed, must(limit.NewSliding(10, time.Second)), false},
+		{"capacity and rate", token, must(limit.NewToken(20, 3)), true},
+		{"bucket to window", token, fixed, false},
+	} {
+		if got := test.new.CarriesOver(test.old); got != test.want {
+			t.Errorf("%s changed: carries over is %v", test.name, got)
+		}
+	}
+}
+
+func TestAlgorithmNames(t *testing.T) {
+	for _, test := range []struct {
+		algorithm  limit.Algorithm
+		word, long string
+	}{
+		{limit.Fixed, "fixed", "FixedWindow"},
+		{limit.Sliding, "sliding", "SlidingWindow"},
+		{limit.Token, "token", "TokenBucket"},
+		{0, "none", "None"},
+	} {
+		if test.algorithm.String() != test.word || test.algorithm.LongName() != test.long {
+			t.Errorf("%d is called %s and %s", test.algorithm, test.algorithm, test.algorithm.LongName())
+		}
+		if parsed, err := limit.ParseAlgorithm(test.word); parsed != test.algorithm || (err == nil) != (parsed != 0) {
+			t.Errorf("%s parses as %v, %v", test.word, parsed, err)
+		}
+	}
+}

@@ -1,0 +1,29 @@
+// Package limit answers one question: may this key spend this cost now?
+//
+// A [Limit] is the numbers and the algorithm, a [State] is what one key has
+// consumed, and [Limit.Take] is arithmetic on the two: it is told what time it
+// is and answers with a [Decision]. There is no clock, no lock and no memory
+// here; stores keep the states, and a script inside Redis does the same
+// arithmetic and comes to the same answers, because every number is an integer
+// that a float64 holds exactly (below 2^53).
+//
+// # Time
+//
+// Instants are microseconds since the Unix epoch. Inside a key time never runs
+// backwards: a call counts as made at max(the state's instant, now), so that a
+// clock which steps back mints nothing. RetryAfter and ResetAfter count from the
+// now of the caller.
+//
+// # Algorithms
+//
+//   - [Fixed]: at most limit permits in each window; windows are aligned to the
+//     epoch. Twice the limit may pass around a boundary.
+//   - [Sliding]: the previous window counts too, with the share of it that still
+//     lies within one window of now.
+//   - [Token]: a bucket that holds capacity tokens, starts full and is refilled
+//     at fillRate.
+//
+// An algorithm is five small functions over a State (settle, room, charge,
+// readyAt, newAt) and a constructor; to add one is to add a file and a line in
+// each switch of state.go.
+package limit

@@ -1,0 +1,321 @@
+package limittest
+
+import (
+	"testing"
+	"time"
+
+	"weir/proxy/limit"
+)
+
+// Take asks one key, as [limit.Limit.Take] does.
+type Take func(now int64, l *limit.Limit, cost, n int64) (granted int64, d limit.Decision)
+
+// A Subject is an implementation under test.
+type Subject struct {
+	// Fresh returns a key that was never seen.
+	Fresh func() Take
+	// Forward says that the implementation reads a clock which never steps back, so
+	// that histories in which it does are left out.
+	Forward bool
+	// Seeds is the number of random histories for each law and limit; 0 means 10.
+	Seeds int
+}
+
+// Run checks all laws.
+func Run(t *testing.T, s Subject) {
+	if s.Seeds == 0 {
+		s.Seeds = 10
+	}
+	t.Run("never more than the law in any interval", s.intervals)
+	t.Run("as the model says", s.model)
+	t.Run("limits change as the model says", s.changes)
+	t.Run("refusing changes nothing", s.refusals)
+	t.Run("n asks are n single asks", s.singles)
+	t.Run("cost 0 only looks", s.looks)
+	t.Run("RetryAfter is exact", s.retries)
+	t.Run("a cost beyond the limit is never ready", s.never)
+	t.Run("ResetAfter is exact", s.resets)
+	if !s.Forward {
+		t.Run("time stepping back mints nothing", s.mints)
+		t.Run("time stepping back locks for one window at most", s.locks)
+	}
+}
+
+// histories calls check with random histories of every limit.
+func (s Subject) histories(t *testing.T, steps int, check func(t *testing.T, h []Step)) {
+	for _, l := range Limits() {
+		for seed := range s.Seeds {
+			check(t, newWalk(uint64(seed), s.Forward).history(l, steps))
+			if t.Failed() {
+				t.Fatalf("limit %v, seed %d", l.Config(), seed)
+			}
+		}
+	}
+}
+
+func (take Take) replay(h []Step) (answers []Answer) {
+	for _, step := range h {
+		granted, d := take(step.Now, step.Limit, step.Cost, step.N)
+		answers = append(answers, Answer{granted, d})
+	}
+	return answers
+}
+
+func (s Subject) model(t *testing.T) {
+	s.histories(t, 60, s.agrees)
+}
+
+// changes switches between limits, of the same kind and of others.
+func (s Subject) changes(t *testing.T) {
+	families := [][]*limit.Limit{
+		{
+			Must(limit.Config{Algorithm: limit.Fixed, Limit: 10, Window: 10}),
+			Must(limit.Config{Algorithm: limit.Fixed, Limit: 4, Window: 10}),
+			Must(limit.Config{Algorithm: limit.Fixed, Limit: 4, Window: 3}),
+		}, {
+			Must(limit.Config{Algorithm: limit.Sliding, Limit: 10, Window: 10}),
+			Must(limit.Config{Algorithm: limit.Sliding, Limit: 3, Window: 10}),
+			Must(limit.Config{Algorithm: limit.Sliding, Limit: 3, Window: 70}),
+		}, {
+			Must(limit.Config{Algorithm: limit.Token, Capacity: 10, FillRate: 1}),
+			Must(limit.Config{Algorithm: limit.Token, Capacity: 3, FillRate: 1}),
+			Must(limit.Config{Algorithm: limit.Token, Capacity: 10, FillRate: 0.7}),
+			Must(limit.Config{Algorithm: limit.Token, Capacity: 6, FillRate: 33.333333}),
+		},
+		Limits(),
+	}
+	for i, limits := range families {
+		for seed := range s.Seeds {
+			w := newWalk(uint64(seed), s.Forward)
+			var h []Step
+			for range 80 {
+				h = append(h, w.step(limits[w.IntN(1+w.IntN(len(limits)))]))
+			}
+			s.agrees(t, h)
+			if t.Failed() {
+				t.Fatalf("family %d, seed %d", i, seed)
+			}
+		}
+	}
+}
+
+func (s Subject) agrees(t *testing.T, h []Step) {
+	var m Model
+	got, want := s.Fresh().replay(h), Take(m.Take).replay(h)
+	for i := range h {
+		if got[i] != want[i] {
+			t.Fatalf("step %d, %v:\n got %+v\nwant %+v", i, h[i], got[i], want[i])
+		}
+	}
+}
+
+// intervals adds up what was admitted between any two admissions of a history.
+func (s Subject) intervals(t *testing.T) {
+	s.histories(t, 100, func(t *testing.T, h []Step) {
+		var log []spent
+		for i, a := range s.Fresh().replay(h) {
+			at := h[i].Now
+			if len(log) > 0 {
+				at = max(at, log[len(log)-1].at)
+			}
+			if total := a.Granted * h[i].Cost; total > 0 {
+				log = append(log, spent{at, total})
+			}
+		}
+		for i := range log {
+			var sum int64
+			for j := i; j < len(log); j++ {
+				sum += log[j].cost
+				if !lawful(h[0].Limit, sum, log[i].at, log[j].at) {
+					t.Fatalf("%d admitted from %d to %d µs", sum, log[i].at, log[j].at)
+				}
+			}
+		}
+	})
+}
+
+// lawful says whether so many permits may be admitted from one instant to
+// another, both included.
+func lawful(l *limit.Limit, sum, from, to int64) bool {
+	if l.Algorithm() == limit.Token {
+		most := product(to-from, micros(l.Config().FillRate))
+		most.Add(most, pico(l.Permits()))
+		return pico(sum).Cmp(most) <= 0
+	}
+	window := int64(l.Window() / time.Microsecond)
+	return sum <= (to/window-from/window+1)*l.Permits()
+}
+
+// refusals drops the asks that were refused and expects the same of the others.
+func (s Subject) refusals(t *testing.T) {
+	s.histories(t, 60, func(t *testing.T, h []Step) {
+		var admitted []Step
+		var want []limit.Decision
+		for i, a := range s.Fresh().replay(h) {
+			if a.Granted == h[i].N {
+				admitted, want = append(admitted, h[i]), append(want, a.Decision)
+			} else if a.Granted > 0 {
+				part := h[i]
+				part.N = a.Granted
+				admitted, want = append(admitted, part), append(want, limit.Decision{})
+			}
+		}
+		for i, a := range s.Fresh().replay(admitted) {
+			if a.Granted != admitted[i].N || want[i] != (limit.Decision{}) && a.Decision != want[i] {
+				t.Fatalf("%v without the refused asks before:\n got %+v\nwant %+v", admitted[i], a, want[i])
+			}
+		}
+	})
+}
+
+func (s Subject) singles(t *testing.T) {
+	s.histories(t, 60, func(t *testing.T, h []Step) {
+		single := s.Fresh()
+		for i, got := range s.Fresh().replay(h) {
+			var want Answer
+			for range h[i].N {
+				granted, d := single(h[i].Now, h[i].Limit, h[i].Cost, 1)
+				want.Granted += granted
+				want.Decision = d
+			}
+			if got != want {
+				t.Fatalf("step %d, %v:\n   got %+v\nsingly %+v", i, h[i], got, want)
+			}
+		}
+	})
+}
+
+// looks puts a look before every step and expects the same answers.
+func (s Subject) looks(t *testing.T) {
+	s.histories(t, 60, func(t *testing.T, h []Step) {
+		want := s.Fresh().replay(h)
+		take := s.Fresh()
+		for i, step := range h {
+			granted, d := take(step.Now, step.Limit, 0, 3)
+			if granted != 3 || !d.Allowed || d.RetryAfter != 0 {
+				t.Fatalf("a look before %v was not admitted: %d, %+v", step, granted, d)
+			}
+			granted, d = take(step.Now, step.Limit, step.Cost, step.N)
+			if got := (Answer{granted, d}); got != want[i] {
+				t.Fatalf("%v after a look:\n got %+v\nwant %+v", step, got, want[i])
+			}
+		}
+	})
+}
+
+// forks calls check after some steps of a history, with a function that returns
+// a key which has gone through all of it up to there.
+func (s Subject) forks(t *testing.T, check func(step Step, a Answer, fork func() Take)) {
+	s.histories(t, 25, func(t *testing.T, h []Step) {
+		for i, a := range s.Fresh().replay(h) {
+			check(h[i], a, func() Take {
+				take := s.Fresh()
+				take.replay(h[:i+1])
+				return take
+			})
+		}
+	})
+}
+
+func (s Subject) retries(t *testing.T) {
+	s.forks(t, func(step Step, a Answer, fork func() Take) {
+		wait := a.Decision.RetryAfter
+		if a.Decision.Allowed || wait == limit.Never {
+			if a.Decision.Allowed && wait != 0 {
+				t.Errorf("%v: admitted with RetryAfter %v", step, wait)
+			}
+			return
+		}
+		ready := step.Now + int64(wait/time.Microsecond)
+		if granted, _ := fork()(ready-1, step.Limit, step.Cost, 1); granted != 0 {
+			t.Errorf("%v: RetryAfter %v, but admitted a microsecond earlier", step, wait)
+		}
+		if granted, d := fork()(ready, step.Limit, step.Cost, 1); granted != 1 {
+			t.Errorf("%v: RetryAfter %v, but refused then: %+v", step, wait, d)
+		}
+	})
+}
+
+func (s Subject) never(t *testing.T) {
+	for _, l := range Limits() {
+		take := s.Fresh()
+		for _, cost := range []int64{l.Permits() + 1, 1 << 40, 1<<63 - 1} {
+			want := Answer{0, limit.Decision{Remaining: l.Permits(), Limit: l.Permits(), RetryAfter: limit.Never}}
+			granted, d := take(Epoch, l, cost, 2)
+			if got := (Answer{granted, d}); got != want {
+				t.Errorf("cost %d of %v:\n got %+v\nwant %+v", cost, l.Config(), got, want)
+			}
+		}
+		if granted, d := take(Epoch, l, l.Permits(), 1); granted != 1 {
+			t.Errorf("all permits of %v at once were refused: %+v", l.Config(), d)
+		}
+	}
+}
+
+func (s Subject) resets(t *testing.T) {
+	s.forks(t, func(step Step, a Answer, fork func() Take) {
+		reset := step.Now + int64(a.Decision.ResetAfter/time.Microsecond)
+		if a.Decision.ResetAfter == 0 {
+			if a.Decision.Remaining != a.Decision.Limit {
+				t.Errorf("%v: no ResetAfter, but %+v", step, a.Decision)
+			}
+			return
+		}
+		if _, d := fork()(reset-1, step.Limit, 0, 1); d.Remaining == d.Limit {
+			t.Errorf("%v: ResetAfter %v, but as new a microsecond earlier", step, a.Decision.ResetAfter)
+		}
+		old, fresh := fork(), s.Fresh()
+		for _, at := range []int64{reset, reset + 1, reset + turnover(step.Limit)/3, reset + turnover(step.Limit)} {
+			og, od := old(at, step.Limit, 1, 2)
+			fg, fd := fresh(at, step.Limit, 1, 2)
+			if og != fg || od != fd {
+				t.Errorf("%v: not as new after ResetAfter %v: %+v, a new key: %+v", step, a.Decision.ResetAfter, od, fd)
+			}
+		}
+	})
+}
+
+// mints runs two callers whose clocks differ against one key. What is admitted
+// keeps to the law of the faster clock.
+func (s Subject) mints(t *testing.T) {
+	for _, l := range Limits() {
+		for _, skew := range []int64{1, turnover(l) / 20, turnover(l) / 2, turnover(l), 5 * turnover(l)} {
+			take := s.Fresh()
+			var admitted int64
+			last := Epoch + 10*turnover(l)
+			for now := Epoch; now <= last; now += turnover(l)/50 + 1 {
+				for _, clock := range []int64{now, now + skew, now} {
+					granted, _ := take(clock, l, 1, 1)
+					admitted += granted
+				}
+			}
+			if !lawful(l, admitted, Epoch, last+skew) {
+				t.Errorf("%v, clocks %d µs apart: %d admitted", l.Config(), skew, admitted)
+			}
+		}
+	}
+}
+
+// locks steps back from an exhausted key: it is ready one window (token: one
+// filling) after the latest instant it knows, and not later.
+func (s Subject) locks(t *testing.T) {
+	for _, l := range Limits() {
+		latest := Epoch + turnover(l)/3
+		for _, back := range []int64{1, turnover(l) / 2, 3 * turnover(l)} {
+			take := s.Fresh()
+			take(latest, l, 1, l.Permits())
+			_, d := take(latest-back, l, l.Permits(), 1)
+			wait := int64(d.RetryAfter / time.Microsecond)
+			longest := back + turnover(l)
+			if l.Algorithm() == limit.Sliding {
+				longest += turnover(l) // until the window before has faded too
+			}
+			if d.Allowed || wait <= back || wait > longest {
+				t.Errorf("%v, %d µs back: %+v, want a RetryAfter up to %d µs", l.Config(), back, d, longest)
+			}
+			if granted, _ := take(latest-back+wait, l, l.Permits(), 1); granted != 1 {
+				t.Errorf("%v, %d µs back: refused after RetryAfter", l.Config(), back)
+			}
+		}
+	}
+}

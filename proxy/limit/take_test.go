@@ -1,0 +1,300 @@
+package limit_test
+
+import (
+	"testing"
+	"time"
+	"unsafe"
+
+	"weir/proxy/limit"
+	"weir/proxy/limit/limittest"
+)
+
+const (
+	ms  = time.Millisecond
+	sec = time.Second
+)
+
+// A step is one call, at a time after the epoch of the tests. Without deny all n
+// asks, 1 if n is 0, must be admitted; with it, the last is refused with that
+// RetryAfter and granted were admitted before.
+type step struct {
+	at      time.Duration
+	cost, n int64
+	granted int64
+	deny    time.Duration
+	left    int64
+	reset   time.Duration
+	limit   *limit.Config // from here on
+}
+
+func run(t *testing.T, c limit.Config, steps []step) {
+	t.Helper()
+	l := limittest.Must(c)
+	var s limit.State
+	for i, step := range steps {
+		if step.limit != nil {
+			l = limittest.Must(*step.limit)
+		}
+		n := max(step.n, 1)
+		want := limit.Decision{
+			Allowed:    step.deny == 0,
+			Remaining:  step.left,
+			Limit:      l.Permits(),
+			RetryAfter: step.deny,
+			ResetAfter: step.reset,
+		}
+		wantGranted := step.granted
+		if step.deny == 0 {
+			wantGranted = n
+		}
+		granted, d := l.Take(limittest.Epoch+step.at.Microseconds(), &s, step.cost, n)
+		if granted != wantGranted || d != want {
+			t.Errorf("step %d at %v:\n got %d, %+v\nwant %d, %+v", i, step.at, granted, d, wantGranted, want)
+		}
+	}
+}
+
+func TestFixed(t *testing.T) {
+	run(t, limit.Config{Algorithm: limit.Fixed, Limit: 3, Window: 10}, []step{
+		{at: 4 * sec, cost: 0, left: 3}, // a look at a new key
+		{at: 4 * sec, cost: 1, left: 2, reset: 6 * sec},
+		{at: 5 * sec, cost: 2, left: 0, reset: 5 * sec},
+		{at: 5 * sec, cost: 1, deny: 5 * sec, left: 0, reset: 5 * sec},
+		{at: 10*sec - 1*time.Microsecond, cost: 1, deny: time.Microsecond, reset: time.Microsecond},
+		{at: 10 * sec, cost: 1, left: 2, reset: 10 * sec},
+		{at: 11 * sec, cost: 3, deny: 9 * sec, left: 2, reset: 9 * sec}, // refused, so nothing is consumed
+		{at: 11 * sec, cost: 2, left: 0, reset: 9 * sec},
+		{at: 12 * sec, cost: 4, deny: limit.Never, left: 0, reset: 8 * sec},
+		{at: 50 * sec, cost: 1, n: 5, granted: 3, deny: 10 * sec, left: 0, reset: 10 * sec},
+		{at: 99 * sec, cost: 1, n: 2, left: 1, reset: 1 * sec},
+		{at: 95 * sec, cost: 1, left: 0, reset: 5 * sec}, // time may step back
+		{at: 95 * sec, cost: 1, deny: 5 * sec, left: 0, reset: 5 * sec},
+		{at: 80 * sec, cost: 1, deny: 20 * sec, left: 0, reset: 20 * sec}, // it never mints permits
+	})
+}
+
+// 7 per window, 5 before and 3 now, 30 % into the window: 5·0.7 + 3 = 6.5 count,
+// so that one more goes.
+func TestSlidingWeighsThePreviousWindow(t *testing.T) {
+	run(t, limit.Config{Algorithm: limit.Sliding, Limit: 7, Window: 10}, []step{
+		{at: 9 * sec, cost: 1, n: 5, left: 2, reset: 9*sec + 1*time.Microsecond},
+		{at: 10 * sec, cost: 1, n: 2, left: 0, reset: 15*sec + 1*time.Microsecond},
+		{at: 12*sec + 1*time.Microsecond, cost: 1, left: 1, reset: 14666666 * time.Microsecond},
+		{at: 13 * sec, cost: 0, left: 1, reset: 13666667 * time.Microsecond},
+		{at: 13 * sec, cost: 1, left: 0, reset: 14500001 * time.Microsecond},
+		{at: 13 * sec, cost: 1, deny: 1000001 * time.Microsecond, left: 0, reset: 14500001 * time.Microsecond},
+	})
+}
+
+// A full limit just before the end of a window leaves nothing for its beginning.
+func TestSlidingDoesNotDoubleAroundABoundary(t *testing.T) {
+	run(t, limit.Config{Algorithm: limit.Sliding, Limit: 100, Window: 10}, []step{
+		{at: 9999 * ms, cost: 1, n: 100, left: 0, reset: 9901*ms + 1*time.Microsecond},
+		{at: 10 * sec, cost: 1, n: 100, granted: 0, deny: time.Microsecond, left: 0, reset: 9900*ms + 1*time.Microsecond},
+		{at: 10*sec + 50*ms, cost: 1, n: 100, granted: 1, deny: 50*ms + 1*time.Microsecond, left: 0, reset: 19850*ms - 9900*ms + 1*time.Microsecond},
+	})
+}
+
+// In long windows sliding counts elapsed time in milliseconds, in those of more
+// than a day in seconds.
+func TestSlidingResolution(t *testing.T) {
+	run(t, limit.Config{Algorithm: limit.Sliding, Limit: 2, Window: 100}, []step{
+		{at: 100 * sec, cost: 2, left: 0, reset: 150*sec + 1*ms},
+		{at: 200 * sec, cost: 1, deny: 1 * ms, left: 0, reset: 50*sec + 1*ms},
+		{at: 200*sec + 999*time.Microsecond, cost: 1, deny: time.Microsecond, left: 0, reset: 50*sec + 1*time.Microsecond},
+		{at: 200*sec + 1*ms, cost: 1, left: 0, reset: 100*sec + 0*ms},
+	})
+	run(t, limit.Config{Algorithm: limit.Sliding, Limit: 2, Window: 1_000_000}, []step{
+		{at: 0, cost: 2, left: 0, reset: (1_000_000-780_800)*sec + 500_001*sec},
+	})
+}
+
+func TestToken(t *testing.T) {
+	run(t, limit.Config{Algorithm: limit.Token, Capacity: 10, FillRate: 4}, []step{
+		{at: 0, cost: 10, left: 0, reset: 2500 * ms}, // starts full
+		{at: 0, cost: 1, deny: 250 * ms, left: 0, reset: 2500 * ms},
+		{at: 249 * ms, cost: 1, deny: 1 * ms, left: 0, reset: 2251 * ms},
+		{at: 250 * ms, cost: 1, left: 0, reset: 2500 * ms},
+		{at: 200 * ms, cost: 1, deny: 300 * ms, left: 0, reset: 2550 * ms}, // time may step back; it never mints permits
+		{at: 875 * ms, cost: 1, n: 5, granted: 2, deny: 125 * ms, left: 0, reset: 2375 * ms},
+		{at: 1 * sec, cost: 11, deny: limit.Never, left: 1, reset: 2250 * ms},
+		{at: 9 * sec, cost: 0, left: 10},
+		{at: 9 * sec, cost: 3, n: 2, left: 4, reset: 1500 * ms},
+	})
+}
+
+// A rate that no float64 holds: whoever asks in each microsecond gets as much in
+// the end as whoever asks once.
+func TestTokenLosesNothingToRounding(t *testing.T) {
+	l := limittest.Must(limit.Config{Algorithm: limit.Token, Capacity: 3, FillRate: 0.3})
+	var s limit.State
+	l.Take(limittest.Epoch, &s, 3, 1)
+	for now := int64(1); now < 10_000; now++ {
+		l.Take(limittest.Epoch+now, &s, 1, 1)
+	}
+	want := time.Second*10/3 - 9_999*time.Microsecond + time.Microsecond
+	if _, d := l.Take(limittest.Epoch+9_999, &s, 1, 1); d.RetryAfter != want.Truncate(time.Microsecond) {
+		t.Errorf("RetryAfter %v, want %v", d.RetryAfter, want)
+	}
+}
+
+// What was consumed stays so where only amounts change.
+func TestLimitChangeKeepsConsumption(t *testing.T) {
+	fixed := limit.Config{Algorithm: limit.Fixed, Limit: 10, Window: 10}
+	lowered, raised, shorter := fixed, fixed, fixed
+	lowered.Limit, raised.Limit, shorter.Window = 4, 12, 5
+	run(t, fixed, []step{
+		{at: 1 * sec, cost: 6, left: 4, reset: 9 * sec},
+		{at: 2 * sec, limit: &lowered, cost: 1, deny: 8 * sec, left: 0, reset: 8 * sec},
+		{at: 3 * sec, limit: &raised, cost: 1, left: 5, reset: 7 * sec},
+		{at: 4 * sec, limit: &shorter, cost: 1, left: 9, reset: 1 * sec}, // another window: afresh
+	})
+	bucket := limit.Config{Algorithm: limit.Token, Capacity: 10, FillRate: 1}
+	smaller, larger, faster := bucket, bucket, bucket
+	smaller.Capacity, larger.Capacity, faster.FillRate = 3, 20, 2
+	run(t, bucket, []step{
+		{at: 0, cost: 5, left: 5, reset: 5 * sec},
+		{at: 0, limit: &smaller, cost: 0, left: 3}, // tokens clamp
+		{at: 0, limit: &larger, cost: 0, left: 20}, // it was full: as new
+		{at: 0, limit: &larger, cost: 15, left: 5, reset: 15 * sec},
+		{at: 0, limit: &bucket, cost: 0, left: 5, reset: 5 * sec},         // tokens stay tokens
+		{at: 2 * sec, limit: &faster, cost: 0, left: 7, reset: 1500 * ms}, // the old rate until now
+		{at: 3 * sec, cost: 0, left: 9, reset: 500 * ms},                  // the new one from then on
+		{at: 3 * sec, limit: &fixed, cost: 1, left: 9, reset: 7 * sec},    // another algorithm: afresh
+	})
+}
+
+// A refused ask adopts a changed limit like any other, so that the RetryAfter it
+// was told holds.
+func TestRetryAfterHoldsAcrossALimitChange(t *testing.T) {
+	slow := limit.Config{Algorithm: limit.Token, Capacity: 10, FillRate: 1}
+	fast := limit.Config{Algorithm: limit.Token, Capacity: 10, FillRate: 4}
+	run(t, slow, []step{
+		{at: 0, cost: 10, left: 0, reset: 10 * sec},
+		{at: 1 * sec, limit: &fast, cost: 5, deny: 1 * sec, left: 1, reset: 2250 * ms},
+		{at: 2 * sec, cost: 5, left: 0, reset: 2500 * ms},
+	})
+}
+
+func TestLimitOfZeroRefusesEverything(t *testing.T) {
+	for _, create := range []func(int64, time.Duration) (limit.Limit, error){limit.NewFixed, limit.NewSliding} {
+		l, err := create(0, sec)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var s limit.State
+		granted, d := l.Take(limittest.Epoch, &s, 1, 1)
+		if want := (limit.Decision{RetryAfter: limit.Never}); granted != 0 || d != want {
+			t.Errorf("got %d, %+v, want 0, %+v", granted, d, want)
+		}
+	}
+}
+
+// The largest numbers that are accepted are counted exactly too.
+func TestExtremes(t *testing.T) {
+	const most = 1 << 53
+	const century = 100 * 365 * 24 * 3600
+	for _, c := range []limit.Config{
+		{Algorithm: limit.Fixed, Limit: most, Window: century},
+		{Algorithm: limit.Sliding, Limit: most / 60_000_000, Window: 60},
+		{Algorithm: limit.Sliding, Limit: most / 86_400_000, Window: 86_400},
+		{Algorithm: limit.Sliding, Limit: most / century, Window: century},
+		{Algorithm: limit.Token, Capacity: most, FillRate: 10_000_000},
+		{Algorithm: limit.Token, Capacity: 9007, FillRate: 9_007_199_253.000001},
+		{Algorithm: limit.Token, Capacity: 3153, FillRate: 0.000001},
+	} {
+		l := limittest.Must(c)
+		var s limit.State
+		var m limittest.Model
+		for i, ask := range [][2]int64{{0, l.Permits() - 1}, {1, 2}, {1, 1}, {1, 1}, {1 << 40, 1}, {1 << 50, l.Permits()}} {
+			granted, d := l.Take(limittest.Epoch+ask[0], &s, ask[1], 1)
+			wantGranted, want := m.Take(limittest.Epoch+ask[0], l, ask[1], 1)
+			if granted != wantGranted || d != want {
+				t.Errorf("%v, ask %d:\n got %d, %+v\nwant %d, %+v", c, i, granted, d, wantGranted, want)
+			}
+		}
+	}
+}
+
+// A wait that a time.Duration cannot hold is the longest one, not Never: it does
+// end.
+func TestWaitsDoNotOverflow(t *testing.T) {
+	l := limittest.Must(limit.Config{Algorithm: limit.Fixed, Limit: 1, Window: 100 * 365 * 24 * 3600})
+	var s limit.State
+	l.Take(1<<53, &s, 1, 1)
+	_, d := l.Take(0, &s, 1, 1)
+	if d.RetryAfter < 290*365*24*time.Hour || d.RetryAfter == limit.Never || d.TTL() < d.ResetAfter {
+		t.Errorf("stepping back from the year 2255: %+v, TTL %v", d, d.TTL())
+	}
+}
+
+// Room and Peek say what Take does, and change nothing.
+func TestRoomAndPeek(t *testing.T) {
+	l := limittest.Must(limit.Config{Algorithm: limit.Token, Capacity: 10, FillRate: 1})
+	var s limit.State
+	l.Take(limittest.Epoch, &s, 3, 1)
+	before := s
+	if room := l.Room(limittest.Epoch, &s, 2, 100); room != 3 {
+		t.Errorf("room for %d of cost 2 in 7 tokens, want 3", room)
+	}
+	if d := l.Peek(limittest.Epoch, &s, 9); d.Allowed || d.RetryAfter != 2*sec || d.Remaining != 7 {
+		t.Errorf("peek for 9 in 7 tokens: %+v", d)
+	}
+	if d := l.Peek(limittest.Epoch, &s, 7); !d.Allowed || d.Remaining != 7 {
+		t.Errorf("peek for 7 in 7 tokens: %+v", d)
+	}
+	if s != before {
+		t.Errorf("the state changed from %+v to %+v", before, s)
+	}
+}
+
+// A store that forgets a key after its TTL hands back what is full anyway.
+func TestTTLNeverRefills(t *testing.T) {
+	for _, l := range limittest.Limits() {
+		var s limit.State
+		_, d := l.Take(limittest.Epoch+1, &s, l.Permits(), 1)
+		if d.TTL() < d.ResetAfter+sec || d.TTL() > d.ResetAfter+sec+ms {
+			t.Errorf("%v: TTL %v, ResetAfter %v", l.Config(), d.TTL(), d.ResetAfter)
+		}
+		if d.TTL()%ms != 0 {
+			t.Errorf("%v: TTL %v is not in whole milliseconds", l.Config(), d.TTL())
+		}
+	}
+	if forever := (limit.Decision{ResetAfter: limit.Never}).TTL(); forever <= 0 {
+		t.Errorf("TTL %v overflowed", forever)
+	}
+}
+
+func TestMistakesPanic(t *testing.T) {
+	l := limittest.Must(limit.Config{Algorithm: limit.Fixed, Limit: 1, Window: 1})
+	for name, call := range map[string]func(){
+		"a negative cost": func() { l.Take(0, new(limit.State), -1, 1) },
+		"a negative n":    func() { l.Take(0, new(limit.State), 1, -1) },
+		"the zero Limit":  func() { new(limit.Limit).Take(0, new(limit.State), 1, 1) },
+	} {
+		func() {
+			defer func() {
+				if recover() == nil {
+					t.Errorf("%s did not panic", name)
+				}
+			}()
+			call()
+		}()
+	}
+}
+
+func TestStateIsSmall(t *testing.T) {
+	if size := unsafe.Sizeof(limit.State{}); size > 32 {
+		t.Errorf("a State takes %d bytes, more than 32", size)
+	}
+}
+
+func TestTakeDoesNotAllocate(t *testing.T) {
+	for _, l := range limittest.Limits() {
+		var s limit.State
+		now := limittest.Epoch
+		if n := testing.AllocsPerRun(100, func() { now++; l.Take(now, &s, 1, 2) }); n != 0 {
+			t.Errorf("%v: %v allocations", l.Config(), n)
+		}
+	}
+}

@@ -1,0 +1,49 @@
+package store
+
+import (
+	"crypto/sha256"
+	"strconv"
+)
+
+const (
+	// PartBytesMax is the length up to which rule ids and keys are stored as they
+	// are; of longer ones a digest is, so that no client can fill the memory of a
+	// store with long keys.
+	PartBytesMax = 128
+	// KeyBytesMax is the length of the longest name that AppendKey appends.
+	KeyBytesMax = 2 * (len("128:") + PartBytesMax)
+)
+
+// AppendKey appends the name under which stores keep the state of key within
+// rule, at most [KeyBytesMax] bytes:
+//
+//	per-partner, acme → 11:per-partner4:acme
+//
+// No two pairs of rule and key share a name, whatever bytes they are made of, as
+// each part says how long it is. A part longer than [PartBytesMax] is a # and its
+// SHA-256.
+func AppendKey(dst []byte, rule string, key []byte) []byte {
+	dst = AppendRule(dst, rule)
+	if len(key) > PartBytesMax {
+		return appendDigest(dst, key)
+	}
+	return append(appendLength(dst, len(key)), key...)
+}
+
+// AppendRule appends what the names of all keys of rule begin with. Followed by a
+// byte that is neither a digit nor #, it is a name that no key has.
+func AppendRule(dst []byte, rule string) []byte {
+	if len(rule) > PartBytesMax {
+		return appendDigest(dst, []byte(rule))
+	}
+	return append(appendLength(dst, len(rule)), rule...)
+}
+
+func appendLength(dst []byte, n int) []byte {
+	return append(strconv.AppendUint(dst, uint64(n), 10), ':')
+}
+
+func appendDigest(dst, part []byte) []byte {
+	sum := sha256.Sum256(part)
+	return append(append(dst, '#'), sum[:]...)
+}

@@ -1,0 +1,19 @@
+// Package simredis is the store that the proxy uses when no Redis is configured:
+// a table of keys in memory which decides as the scripts inside a Redis do, with
+// the same names, the same arithmetic and the same expiry.
+//
+// The table is cut into stripes by a hash of the name; a stripe is a lock, an
+// open-addressed index, and pages of records. Nothing in them is a pointer, so
+// that a million keys cost the garbage collector nothing, and deciding on a key
+// that exists allocates nothing. The hash is seeded at
+// random and names are compared in full: a client can neither aim at a stripe nor
+// collide with another.
+//
+// # At the bound
+//
+// The number of keys is bounded. To evict one would hand its client a full
+// bucket, so the table never evicts: at the bound, keys that are new to a rule
+// share one overflow bucket of the rule, until others have expired. A key which
+// gets a place of its own while that bucket is not as new starts from what the
+// bucket has consumed, so that to leave it is no refill either.
+package simredis

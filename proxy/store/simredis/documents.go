@@ -1,0 +1,55 @@
+package simredis
+
+import (
+	"bytes"
+	"fmt"
+	"sync"
+
+	"weir/proxy/store"
+)
+
+const (
+	documentsMax     = 64
+	documentBytesMax = 4 << 20
+)
+
+// Documents keeps small documents under names such as ratelimiter:config, in
+// memory. The zero value is empty and ready.
+//
+// Safe for concurrent use: one lock; what it hands out is never changed.
+type Documents struct {
+	mu   sync.Mutex
+	docs map[string]store.Document
+}
+
+// Read returns the document called name; one that was never written has version
+// 0 and no body. The caller must not change the body.
+func (d *Documents) Read(name string) store.Document {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.docs[name]
+}
+
+// CompareAndSet makes body the document called name if its version still is
+// version, 0 for one that was never written. It returns the document as it is
+// then, and whether it was written. The body is copied. The error is about a
+// bound: at most 64 documents of at most 4 MiB.
+func (d *Documents) CompareAndSet(name string, version int64, body []byte) (store.Document, bool, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	doc, known := d.docs[name]
+	switch {
+	case doc.Version != version:
+		return doc, false, nil
+	case len(body) > documentBytesMax:
+		return doc, false, fmt.Errorf("write document %s: must be at most %d bytes, is %d", name, documentBytesMax, len(body))
+	case !known && len(d.docs) == documentsMax:
+		return doc, false, fmt.Errorf("write document %s: there may be at most %d documents", name, documentsMax)
+	}
+	if d.docs == nil {
+		d.docs = make(map[string]store.Document)
+	}
+	doc = store.Document{Body: bytes.Clone(body), Version: version + 1}
+	d.docs[name] = doc
+	return doc, true, nil
+}

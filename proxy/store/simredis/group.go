@@ -1,0 +1,181 @@
+package simredis
+
+import (
+	"hash/maphash"
+
+	"weir/proxy/limit"
+	"weir/proxy/store"
+)
+
+// A claim is one counter of an ask while the ask is decided.
+type claim struct {
+	from, to int // of the name, in the group's names
+	hash     uint64
+	stripe   *stripe
+	record   record // nil: the stripe does not hold the name
+	state    limit.State
+	before   limit.State // state as it was found
+	placed   bool        // a place among the table's keys was taken for it
+}
+
+// A group is an ask that is being decided, with the locks of the stripes that it
+// touches. It lives on the stack, and therefore holds no slices of itself.
+//
+// Owned by the call that made it.
+type group struct {
+	t        *Table
+	now      int64
+	n        int // claims
+	claims   [store.CountersMax]claim
+	names    [store.CountersMax * store.KeyBytesMax]byte
+	locked   int // stripes
+	numbers  [store.CountersMax]uint32
+	overflow bool // the overflow buckets are locked too
+}
+
+// takeGroup decides an ask of any number of counters, known or new.
+func (t *Table) takeGroup(now int64, ask *store.Ask, ans *store.Answer) {
+	g := group{t: t, now: now}
+	for i := range ask.Counters {
+		g.add(ask.Counters[:i+1])
+	}
+	g.lock()
+	for i := range ask.Counters {
+		g.resolve(&g.claims[i], ask.Counters[i].Rule)
+	}
+	g.decide(ask, ans)
+	g.unlock()
+}
+
+// add makes a claim for the last of counters and notes which stripe it is in.
+func (g *group) add(counters []store.Counter) {
+	counter := &counters[g.n]
+	for i := range g.n {
+		if counters[i].Rule == counter.Rule {
+			panic("bug: simredis: two counters of one ask have rule " + counter.Rule)
+		}
+	}
+	c := &g.claims[g.n]
+	if g.n > 0 {
+		c.from = g.claims[g.n-1].to
+	}
+	c.to = c.from + len(store.AppendKey(g.names[c.from:c.from], counter.Rule, counter.Key))
+	c.hash = maphash.Bytes(g.t.seed, g.name(c))
+	number := uint32(c.hash >> g.t.shift)
+	c.stripe = &g.t.stripes[number]
+	g.n++
+	g.note(number)
+}
+
+func (g *group) name(c *claim) []byte { return g.names[c.from:c.to] }
+
+// note adds a stripe to those to be locked, in ascending order, once.
+func (g *group) note(number uint32) {
+	at := g.locked
+	for at > 0 && g.numbers[at-1] >= number {
+		at--
+	}
+	if at < g.locked && g.numbers[at] == number {
+		return
+	}
+	copy(g.numbers[at+1:], g.numbers[at:g.locked])
+	g.numbers[at] = number
+	g.locked++
+}
+
+func (g *group) lock() {
+	for _, number := range g.numbers[:g.locked] {
+		g.t.stripes[number].mu.Lock()
+	}
+}
+
+func (g *group) unlock() {
+	if g.overflow {
+		g.t.overflow.mu.Unlock()
+	}
+	for _, number := range g.numbers[:g.locked] {
+		g.t.stripes[number].mu.Unlock()
+	}
+}
+
+// resolve finds the state that a claim is about: its own, or for a new key the
+// zero state, that of the rule's overflow bucket at the bound, or a copy of that
+// bucket's if there is one which is not as new.
+func (g *group) resolve(c *claim, rule string) {
+	c.find(g.now, g.name(c))
+	if c.record != nil {
+		return
+	}
+	c.placed = g.t.keys.Add(1) <= g.t.keysMax
+	if !c.placed {
+		g.t.keys.Add(-1)
+		g.t.overflowed.Add(1)
+	} else if g.t.buckets.Load() == 0 {
+		return
+	}
+	if !g.overflow {
+		g.overflow = true
+		g.t.overflow.mu.Lock()
+	}
+	var space [store.KeyBytesMax]byte
+	name := append(store.AppendRule(space[:0], rule), '*')
+	bucket := claim{stripe: &g.t.overflow, hash: maphash.Bytes(g.t.seed, name)}
+	bucket.find(g.now, name)
+	c.state, c.before = bucket.state, bucket.before
+	if !c.placed {
+		bucket.from = c.from
+		bucket.to = c.from + copy(g.names[c.from:c.to], name) // is shorter than any name of a key
+		*c = bucket
+	}
+}
+
+// find looks a name up. A key that has expired is as one never seen, in a place
+// that it has already.
+func (c *claim) find(now int64, name []byte) {
+	c.record = c.stripe.find(c.hash, name)
+	if c.record != nil && now < c.record.expires() {
+		c.before = c.record.state()
+		c.state = c.before
+	}
+}
+
+// decide grants as many of the ask's requests as every counter has room for, and
+// charges them.
+func (g *group) decide(ask *store.Ask, ans *store.Answer) {
+	n := int64(ask.N)
+	granted := n
+	for i := range ask.Counters {
+		counter := &ask.Counters[i]
+		granted = min(granted, counter.Limit.Room(g.now, &g.claims[i].state, counter.Cost, n))
+	}
+	for i := range ask.Counters {
+		counter, c := &ask.Counters[i], &g.claims[i]
+		_, d := counter.Limit.Take(g.now, &c.state, counter.Cost, granted)
+		if granted < n {
+			d = counter.Limit.Peek(g.now, &c.state, counter.Cost)
+		}
+		ans.Decisions = append(ans.Decisions, d)
+		g.keep(c, d)
+	}
+	ans.Granted = int(granted)
+	ans.Tightest = store.Tightest(ans.Decisions)
+}
+
+// keep writes a claim's state into the table if it changed.
+func (g *group) keep(c *claim, d limit.Decision) {
+	if c.state == c.before {
+		if c.placed {
+			g.t.keys.Add(-1)
+		}
+		return
+	}
+	if c.record == nil {
+		c.record = c.stripe.insert(c.hash, g.name(c))
+		if !c.placed {
+			g.t.buckets.Add(1)
+		}
+	} else if c.record.expires() <= g.now {
+		g.t.expired.Add(1)
+	}
+	c.record.set(&c.state, g.now+d.TTL().Microseconds())
+}

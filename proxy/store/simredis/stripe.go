@@ -1,0 +1,106 @@
+package simredis
+
+import (
+	"bytes"
+	"sync"
+)
+
+const (
+	indexMin     = 8 // places
+	indexFillMax = 7 // eighths of the places that may be taken
+)
+
+// A stripe is one part of the table: records, and an index of them by hash with
+// linear probing.
+//
+// Safe for concurrent use: its callers hold mu.
+type stripe struct {
+	mu      sync.Mutex
+	index   []uint64 // hash<<32 | slot of the record plus 1; 0: empty
+	records arena
+	live    int // records
+	hand    int // place in the index where sweep goes on
+}
+
+// find returns the record with that name, or nil.
+func (s *stripe) find(hash uint64, name []byte) record {
+	if place := s.place(hash, name); place >= 0 {
+		return s.record(place)
+	}
+	return nil
+}
+
+// place returns where in the index the record with that name is, or -1.
+func (s *stripe) place(hash uint64, name []byte) int {
+	if len(s.index) == 0 {
+		return -1
+	}
+	mask := len(s.index) - 1
+	for i := int(uint32(hash)) & mask; s.index[i] != 0; i = (i + 1) & mask {
+		if uint32(s.index[i]>>32) == uint32(hash) && bytes.Equal(s.record(i).name(), name) {
+			return i
+		}
+	}
+	return -1
+}
+
+// record returns the record of a place that is not empty.
+func (s *stripe) record(place int) record {
+	return s.records.from(uint32(s.index[place]) - 1)
+}
+
+// insert adds a record for a name that the stripe does not hold. Its state and
+// expiry are not set.
+func (s *stripe) insert(hash uint64, name []byte) record {
+	if 8*(s.live+1) > indexFillMax*len(s.index) {
+		s.grow()
+	}
+	slot := s.records.take(atName + len(name))
+	s.link(hash<<32 | uint64(slot+1))
+	s.live++
+	r := record(s.records.from(slot))
+	r.setName(name)
+	return r
+}
+
+// link puts a value into the first empty place from where it belongs.
+func (s *stripe) link(value uint64) {
+	mask := len(s.index) - 1
+	i := home(value) & mask
+	for s.index[i] != 0 {
+		i = (i + 1) & mask
+	}
+	s.index[i] = value
+}
+
+func (s *stripe) grow() {
+	old := s.index
+	s.index = make([]uint64, max(indexMin, 2*len(old)))
+	s.hand = 0
+	for _, value := range old {
+		if value != 0 {
+			s.link(value)
+		}
+	}
+}
+
+// remove frees the record of a place, and moves those behind it up so that no
+// search ends early. When none is left, all memory goes back.
+func (s *stripe) remove(place int) {
+	s.records.release(uint32(s.index[place])-1, s.record(place).length())
+	mask := len(s.index) - 1
+	for i := (place + 1) & mask; s.index[i] != 0; i = (i + 1) & mask {
+		if (i-home(s.index[i]))&mask >= (i-place)&mask {
+			s.index[place] = s.index[i]
+			place = i
+		}
+	}
+	s.index[place] = 0
+	s.live--
+	if s.live == 0 {
+		s.index, s.records, s.hand = nil, arena{}, 0
+	}
+}
+
+// home is where a value of the index belongs, in an index without bounds.
+func home(value uint64) int { return int(value >> 32) }

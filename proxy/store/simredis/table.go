@@ -1,0 +1,140 @@
+package simredis
+
+import (
+	"cmp"
+	"fmt"
+	"hash/maphash"
+	"math/bits"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"weir/proxy/store"
+)
+
+const (
+	keysMaxDefault = 10_000_000
+	stripesDefault = 256
+	stripesMax     = 1 << 16
+)
+
+// A Config sizes a table. Zero fields mean the defaults.
+type Config struct {
+	// KeysMax is the bound on the number of keys; 10,000,000. A key costs less than
+	// 100 bytes if its name is short.
+	KeysMax int
+	// Stripes is the number of parts with a lock of their own, a power of two; 256.
+	Stripes int
+}
+
+// A Table keeps the states of keys.
+//
+// Safe for concurrent use: each stripe has a lock; who needs several takes them
+// in ascending order, that of the overflow buckets last.
+type Table struct {
+	seed     maphash.Seed
+	keysMax  int64
+	shift    uint // of a hash, to get a stripe's number
+	stripes  []stripe
+	overflow stripe // one bucket per rule, beyond keysMax
+
+	keys       atomic.Int64 // in stripes
+	buckets    atomic.Int64 // in overflow
+	overflowed atomic.Uint64
+	expired    atomic.Uint64
+
+	cycle struct { // of Expire
+		sync.Mutex
+		next int // stripe; len(stripes) means overflow
+	}
+}
+
+// New returns an empty table.
+func New(cfg Config) (*Table, error) {
+	keys := cmp.Or(cfg.KeysMax, keysMaxDefault)
+	stripes := cmp.Or(cfg.Stripes, stripesDefault)
+	if keys < 1 {
+		return nil, fmt.Errorf("new table: KeysMax must be at least 1, is %d", keys)
+	}
+	if stripes < 1 || stripes > stripesMax || stripes&(stripes-1) != 0 {
+		return nil, fmt.Errorf("new table: Stripes must be a power of two up to %d, is %d", stripesMax, stripes)
+	}
+	return &Table{
+		seed:    maphash.MakeSeed(),
+		keysMax: int64(keys),
+		shift:   uint(64 - bits.TrailingZeros(uint(stripes))),
+		stripes: make([]stripe, stripes),
+	}, nil
+}
+
+// Take decides ask at now and writes what came of it into ans. It fulfils the
+// contract of package store; the answer's mode is Exact.
+func (t *Table) Take(now time.Time, ask *store.Ask, ans *store.Answer) {
+	ans.Decisions = ans.Decisions[:0]
+	ans.Mode = store.Exact
+	if len(ask.Counters) == 1 && t.takeKnown(now.UnixMicro(), ask, ans) {
+		return
+	}
+	t.takeGroup(now.UnixMicro(), ask, ans)
+}
+
+// takeKnown decides an ask of one counter if the table holds its key, which is
+// what nearly every ask is.
+func (t *Table) takeKnown(now int64, ask *store.Ask, ans *store.Answer) bool {
+	var space [store.KeyBytesMax]byte
+	c := &ask.Counters[0]
+	name := store.AppendKey(space[:0], c.Rule, c.Key)
+	hash := maphash.Bytes(t.seed, name)
+	s := &t.stripes[hash>>t.shift]
+	s.mu.Lock()
+	r := s.find(hash, name)
+	if r == nil || r.expires() <= now {
+		s.mu.Unlock()
+		return false
+	}
+	before := r.state()
+	state := before
+	granted, d := c.Limit.Take(now, &state, c.Cost, int64(ask.N))
+	if state != before {
+		r.set(&state, now+d.TTL().Microseconds())
+	}
+	s.mu.Unlock()
+	ans.Granted = int(granted)
+	ans.Decisions = append(ans.Decisions, d)
+	ans.Tightest = 0
+	return true
+}
+
+// Forget removes a key, so that it is as one never seen, and reports whether the
+// table held it. A key without a place of its own still shares the overflow
+// bucket of its rule.
+func (t *Table) Forget(rule string, key []byte) bool {
+	name := store.AppendKey(nil, rule, key)
+	hash := maphash.Bytes(t.seed, name)
+	s := &t.stripes[hash>>t.shift]
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	place := s.place(hash, name)
+	if place < 0 {
+		return false
+	}
+	s.remove(place)
+	t.keys.Add(-1)
+	return true
+}
+
+// Stats are counts of a table.
+type Stats struct {
+	Keys       int    // held now, overflow buckets apart; those that expired but were not removed yet are among them
+	Overflowed uint64 // decisions in which a key shared the overflow bucket of its rule
+	Expired    uint64 // keys that expired
+}
+
+// Stats returns the counts as they are now.
+func (t *Table) Stats() Stats {
+	return Stats{
+		Keys:       int(t.keys.Load()),
+		Overflowed: t.overflowed.Load(),
+		Expired:    t.expired.Load(),
+	}
+}

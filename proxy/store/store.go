@@ -1,0 +1,107 @@
+package store
+
+import (
+	"math/bits"
+
+	"weir/proxy/limit"
+)
+
+// CountersMax is the largest number of counters in one ask.
+const CountersMax = 8
+
+// A Counter is one thing to be counted: a key within a rule, its limit and what
+// a request costs there.
+type Counter struct {
+	Rule  string       // the rule's id; the counters of one ask have different ones
+	Key   []byte       // borrowed during the call
+	Limit *limit.Limit // as it is now; it may differ from ask to ask
+	Cost  int64        // ≥ 1, or 0 to look only
+}
+
+// An Ask is N requests which wait for the same 1 to [CountersMax] counters.
+//
+// Owned by its loop.
+type Ask struct {
+	Counters []Counter
+	N        int
+}
+
+// An Answer says how many of an ask's requests may go, and why not more. A store
+// overwrites all of it and reuses the memory of Decisions.
+//
+// Owned by its loop.
+type Answer struct {
+	// Granted is how many may go, the ones that came first: 0 to Ask.N.
+	Granted int
+	// Decisions holds one decision for each counter, in the ask's order, about the
+	// last of the requests. Where that one was refused, Allowed is false for the
+	// counters which refused it, and the numbers are those before it.
+	Decisions []limit.Decision
+	// Tightest is the index of the decision that the client is told about: see
+	// [Tightest].
+	Tightest int
+	// Mode is how the answer came about.
+	Mode Mode
+}
+
+// Decision returns the decision of the tightest counter.
+func (a *Answer) Decision() limit.Decision { return a.Decisions[a.Tightest] }
+
+// A Mode says how an answer came about.
+type Mode uint8
+
+const (
+	Exact    Mode = iota // the store decided
+	Cached               // refused before, and the time to retry has not come
+	FailOpen             // the store was away: admitted
+	Local                // the store was away: decided by this proxy alone
+	Closed               // the store was away: refused
+)
+
+// String returns the word used in logs and metrics.
+func (m Mode) String() string {
+	switch m {
+	case Exact:
+		return "exact"
+	case Cached:
+		return "cached"
+	case FailOpen:
+		return "failopen"
+	case Local:
+		return "local"
+	}
+	return "closed"
+}
+
+// Tightest returns the index of the decision that matters to the client: of
+// those that refuse, the one with the longest RetryAfter; if none refuses, the
+// one with the smallest share of its limit remaining. The first of equals.
+func Tightest(decisions []limit.Decision) int {
+	tightest := 0
+	for i := 1; i < len(decisions); i++ {
+		if tighter(&decisions[i], &decisions[tightest]) {
+			tightest = i
+		}
+	}
+	return tightest
+}
+
+func tighter(d, than *limit.Decision) bool {
+	switch {
+	case d.Allowed != than.Allowed:
+		return !d.Allowed
+	case !d.Allowed:
+		return d.RetryAfter > than.RetryAfter
+	}
+	// d.Remaining/d.Limit < than.Remaining/than.Limit
+	h1, l1 := bits.Mul64(uint64(d.Remaining), uint64(than.Limit))
+	h2, l2 := bits.Mul64(uint64(than.Remaining), uint64(d.Limit))
+	return h1 < h2 || h1 == h2 && l1 < l2
+}
+
+// A Document is a small value that a store keeps under a name, such as
+// ratelimiter:config, for all proxies that share it.
+type Document struct {
+	Body    []byte
+	Version int64 // 1 when first written, one more with each change
+}

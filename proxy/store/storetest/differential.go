@@ -1,0 +1,97 @@
+package storetest
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"reflect"
+	"testing"
+
+	"weir/proxy/limit"
+	"weir/proxy/limit/limittest"
+	"weir/proxy/store"
+)
+
+// A step is an ask at an instant.
+type step struct {
+	now int64 // µs since the epoch
+	ask store.Ask
+}
+
+func (s step) String() string {
+	text := fmt.Sprintf("at %d: %d ×", s.now, s.ask.N)
+	for _, c := range s.ask.Counters {
+		text += fmt.Sprintf(" [%s %q cost %d of %v]", c.Rule, c.Key, c.Cost, c.Limit.Config())
+	}
+	return text
+}
+
+// Differential drives two stores with the same random histories, one for each
+// seed below seeds, and demands the same answers: groups of 1 to 8 counters over
+// a few keys, limits of all algorithms, which change now and then.
+func Differential(t *testing.T, openA, openB Open, seeds uint64) {
+	for seed := range seeds {
+		a, b := openA(t), openB(t)
+		for i, step := range history(seed, 100) {
+			a.at(step.now)
+			b.at(step.now)
+			got := a.ask(step.ask.N, step.ask.Counters...)
+			want := b.ask(step.ask.N, step.ask.Counters...)
+			if !reflect.DeepEqual(got, want) {
+				t.Fatalf("seed %d, step %d, %v:\n got %+v\nwant %+v", seed, i, step, got, want)
+			}
+		}
+	}
+}
+
+// history is a random history over a handful of rules with a few keys each.
+func history(seed uint64, steps int) (h []step) {
+	r := rand.New(rand.NewPCG(seed, 2))
+	limits := limittest.Limits()
+	rules := make([]*limit.Limit, store.CountersMax+2)
+	for i := range rules {
+		rules[i] = limits[r.IntN(len(limits))]
+	}
+	now := limittest.Epoch + r.Int64N(1e12)
+	for range steps {
+		now += pause(r)
+		if r.IntN(10) == 0 {
+			rules[r.IntN(len(rules))] = limits[r.IntN(len(limits))]
+		}
+		ask := store.Ask{N: 1 + r.IntN(4)}
+		for _, rule := range r.Perm(len(rules))[:1+r.IntN(1+r.IntN(store.CountersMax))] {
+			l := rules[rule]
+			ask.Counters = append(ask.Counters, store.Counter{
+				Rule:  fmt.Sprintf("rule-%d", rule),
+				Key:   fmt.Appendf(nil, "key-%d", r.IntN(2)),
+				Limit: l,
+				Cost:  cost(r, l),
+			})
+		}
+		h = append(h, step{now, ask})
+	}
+	return h
+}
+
+// pause is how long until the next ask: often nothing, at times enough for keys
+// to expire.
+func pause(r *rand.Rand) int64 {
+	switch r.IntN(8) {
+	case 0:
+		return r.Int64N(10)
+	case 1:
+		return r.Int64N(1_000_000)
+	case 2:
+		return r.Int64N(20_000_000)
+	case 3:
+		return r.Int64N(300_000_000_000)
+	}
+	return 0
+}
+
+// cost is mostly small, and now and then more than the limit can hold.
+func cost(r *rand.Rand, l *limit.Limit) int64 {
+	if r.IntN(10) == 0 {
+		return r.Int64N(l.Permits() + 2)
+	}
+	return min(r.Int64N(3), l.Permits())
+}

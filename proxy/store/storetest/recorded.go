@@ -1,0 +1,98 @@
+package storetest
+
+import (
+	"fmt"
+	"reflect"
+	"testing"
+	"time"
+
+	"weir/proxy/limit"
+	"weir/proxy/limit/limittest"
+	"weir/proxy/store"
+)
+
+const (
+	us  = time.Microsecond
+	sec = time.Second
+)
+
+// A record is an ask of the counters named in group, in a notation of its own:
+// rule, key and cost. What each decision must be follows in the same order.
+type record struct {
+	at       time.Duration
+	group    []string
+	n        int
+	granted  int
+	want     []limit.Decision
+	tightest int
+}
+
+// recorded replays histories whose answers were worked out by hand.
+func recorded(t *testing.T, open Open) {
+	limits := map[string]*limit.Limit{
+		"global": limittest.Must(limit.Config{Algorithm: limit.Fixed, Limit: 5, Window: 10}),
+		"client": limittest.Must(limit.Config{Algorithm: limit.Token, Capacity: 2, FillRate: 0.5}),
+		"path":   limittest.Must(limit.Config{Algorithm: limit.Sliding, Limit: 4, Window: 4}),
+	}
+	for name, records := range histories() {
+		t.Run(name, func(t *testing.T) {
+			s := open(t)
+			for i, r := range records {
+				s.at(limittest.Epoch + r.at.Microseconds())
+				var counters []store.Counter
+				for _, text := range r.group {
+					counters = append(counters, counterOf(text, limits))
+				}
+				want := store.Answer{Granted: r.granted, Decisions: r.want, Tightest: r.tightest}
+				if got := s.ask(r.n, counters...); !reflect.DeepEqual(got, want) {
+					t.Errorf("step %d at %v:\n got %+v\nwant %+v", i, r.at, got, want)
+				}
+			}
+		})
+	}
+}
+
+func counterOf(text string, limits map[string]*limit.Limit) (c store.Counter) {
+	var key string
+	if _, err := fmt.Sscanf(text, "%s %s %d", &c.Rule, &key, &c.Cost); err != nil {
+		panic(fmt.Sprintf("bug: storetest: counter %q: %v", text, err))
+	}
+	c.Key, c.Limit = []byte(key), limits[c.Rule]
+	return c
+}
+
+// yes and no are decisions in short.
+func yes(left, of int64, reset time.Duration) limit.Decision {
+	return limit.Decision{Allowed: true, Remaining: left, Limit: of, ResetAfter: reset}
+}
+
+func no(left, of int64, retry, reset time.Duration) limit.Decision {
+	return limit.Decision{Remaining: left, Limit: of, RetryAfter: retry, ResetAfter: reset}
+}
+
+func histories() map[string][]record {
+	both := []string{"global - 1", "client ann 1"}
+	return map[string][]record{
+		"nothing is charged when one of two refuses": {
+			{at: 1 * sec, group: both, n: 1, granted: 1, want: []limit.Decision{yes(4, 5, 9*sec), yes(1, 2, 2*sec)}, tightest: 1},
+			{at: 1 * sec, group: both, n: 4, granted: 1, want: []limit.Decision{yes(3, 5, 9*sec), no(0, 2, 2*sec, 4*sec)}, tightest: 1},
+			{at: 2 * sec, group: both, n: 1, want: []limit.Decision{yes(3, 5, 8*sec), no(0, 2, 1*sec, 3*sec)}, tightest: 1},
+			{at: 2 * sec, group: []string{"global - 3"}, n: 1, granted: 1, want: []limit.Decision{yes(0, 5, 8*sec)}},
+			{at: 2 * sec, group: both, n: 1, want: []limit.Decision{no(0, 5, 8*sec, 8*sec), no(0, 2, 1*sec, 3*sec)}},
+			{at: 9 * sec, group: both, n: 1, want: []limit.Decision{no(0, 5, 1*sec, 1*sec), yes(2, 2, 0)}},
+			{at: 10 * sec, group: both, n: 1, granted: 1, want: []limit.Decision{yes(4, 5, 10*sec), yes(1, 2, 2*sec)}, tightest: 1},
+		},
+		"keys of one rule do not meet": {
+			{group: []string{"client ann 2"}, n: 1, granted: 1, want: []limit.Decision{yes(0, 2, 4*sec)}},
+			{group: []string{"client bob 1"}, n: 3, granted: 2, want: []limit.Decision{no(0, 2, 2*sec, 4*sec)}},
+			{at: 4 * sec, group: []string{"client ann 0"}, n: 1, granted: 1, want: []limit.Decision{yes(2, 2, 0)}},
+		},
+		"a cost that can never be held": {
+			{group: []string{"global - 1", "client ann 3"}, n: 2, want: []limit.Decision{yes(5, 5, 0), no(2, 2, limit.Never, 0)}, tightest: 1},
+		},
+		"three algorithms together": {
+			{at: 3 * sec, group: []string{"path / 2", "global - 1", "client ann 1"}, n: 3, granted: 2,
+				want: []limit.Decision{no(0, 4, 2*sec+us, 4*sec+us), yes(3, 5, 7*sec), no(0, 2, 2*sec, 4*sec)}},
+		},
+	}
+}

@@ -1,0 +1,121 @@
+package storetest
+
+import (
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"weir/proxy/limit"
+	"weir/proxy/limit/limittest"
+	"weir/proxy/store"
+)
+
+// A Store is a store under test with a clock that the test turns.
+type Store struct {
+	// Take decides an ask at Now. It may be called by many goroutines at once.
+	Take func(ask *store.Ask, ans *store.Answer)
+	// Now is the store's clock, in whole microseconds.
+	Now func() time.Time
+	// Advance turns the clock forward.
+	Advance func(d time.Duration)
+}
+
+// Open returns an empty store with a clock of its own, which shows a time not
+// later than [limittest.Epoch]. It is called some thousand times.
+type Open func(t testing.TB) Store
+
+// at turns the store's clock to now.
+func (s Store) at(now int64) {
+	s.Advance(time.UnixMicro(now).Sub(s.Now()))
+}
+
+// ask is Take for one that keeps its answer.
+func (s Store) ask(n int, counters ...store.Counter) store.Answer {
+	var ans store.Answer
+	s.Take(&store.Ask{Counters: counters, N: n}, &ans)
+	return ans
+}
+
+// A Clock is a clock that is turned by hand, for stores which are told the time.
+//
+// Safe for concurrent use: it holds a lock.
+type Clock struct {
+	mu  sync.Mutex
+	now time.Time
+}
+
+// NewClock returns a clock that shows limittest.Epoch.
+func NewClock() *Clock { return &Clock{now: time.UnixMicro(limittest.Epoch)} }
+
+// Now returns the time.
+func (c *Clock) Now() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.now
+}
+
+// Advance turns the clock forward.
+func (c *Clock) Advance(d time.Duration) {
+	if d < 0 {
+		panic("bug: storetest: a clock was turned back")
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.now = c.now.Add(d)
+}
+
+// Naive opens the store that the others are compared with: a model for each key,
+// and requests that go one by one.
+func Naive(testing.TB) Store {
+	clock := NewClock()
+	n := naive{keys: map[string]*limittest.Model{}}
+	return Store{
+		Take:    func(ask *store.Ask, ans *store.Answer) { n.take(clock.Now().UnixMicro(), ask, ans) },
+		Now:     clock.Now,
+		Advance: clock.Advance,
+	}
+}
+
+// Safe for concurrent use: it holds a lock.
+type naive struct {
+	mu   sync.Mutex
+	keys map[string]*limittest.Model
+}
+
+func (s *naive) take(now int64, ask *store.Ask, ans *store.Answer) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	*ans = store.Answer{}
+	for range ask.N {
+		if s.one(now, ask.Counters, ans) {
+			ans.Granted++
+		}
+	}
+	ans.Tightest = store.Tightest(ans.Decisions)
+}
+
+// one decides about one request.
+func (s *naive) one(now int64, counters []store.Counter, ans *store.Answer) (allowed bool) {
+	models := make([]*limittest.Model, len(counters))
+	admits := make([]bool, len(counters))
+	allowed = true
+	for i, c := range counters {
+		name := fmt.Sprintf("%q %q", c.Rule, c.Key)
+		if s.keys[name] == nil {
+			s.keys[name] = new(limittest.Model)
+		}
+		models[i] = s.keys[name]
+		admits[i] = models[i].Admits(now, c.Limit, c.Cost)
+		allowed = allowed && admits[i]
+	}
+	ans.Decisions = make([]limit.Decision, len(counters))
+	for i, c := range counters {
+		cost := c.Cost
+		if !allowed && admits[i] {
+			cost = 0 // only look
+		}
+		_, ans.Decisions[i] = models[i].Take(now, c.Limit, cost, 1)
+	}
+	return allowed
+}

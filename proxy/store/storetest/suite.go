@@ -1,0 +1,108 @@
+package storetest
+
+import (
+	"reflect"
+	"testing"
+	"time"
+
+	"weir/proxy/limit"
+	"weir/proxy/limit/limittest"
+	"weir/proxy/store"
+)
+
+// Run checks all that a store must do.
+func Run(t *testing.T, open Open) {
+	t.Run("laws of the limiter", func(t *testing.T) { laws(t, open) })
+	t.Run("recorded histories", func(t *testing.T) { recorded(t, open) })
+	t.Run("random histories", func(t *testing.T) { Differential(t, open, Naive, 12) })
+	t.Run("n asks are n single asks", func(t *testing.T) { singles(t, open) })
+	t.Run("keys are apart", func(t *testing.T) { apart(t, open(t)) })
+	t.Run("an idle key is not refilled early", func(t *testing.T) { idle(t, open) })
+	t.Run("an answer overwrites the one before", func(t *testing.T) { overwrites(t, open(t)) })
+	t.Run("exact under concurrency, one key", func(t *testing.T) { hotKey(t, open(t)) })
+	t.Run("exact under concurrency, groups that overlap", func(t *testing.T) { overlap(t, open(t)) })
+}
+
+// laws runs those of limittest with asks of one counter.
+func laws(t *testing.T, open Open) {
+	fresh := func() limittest.Take {
+		s := open(t)
+		return func(now int64, l *limit.Limit, cost, n int64) (int64, limit.Decision) {
+			s.at(now)
+			ans := s.ask(int(n), store.Counter{Rule: "law", Key: []byte("key"), Limit: l, Cost: cost})
+			return int64(ans.Granted), ans.Decisions[0]
+		}
+	}
+	limittest.Run(t, limittest.Subject{Fresh: fresh, Forward: true, Seeds: 2})
+}
+
+// singles asks for groups at once in one store and one by one in another.
+func singles(t *testing.T, open Open) {
+	for seed := range uint64(10) {
+		batches, single := open(t), open(t)
+		for i, step := range history(seed, 40) {
+			batches.at(step.now)
+			single.at(step.now)
+			want := store.Answer{}
+			for range step.ask.N {
+				one := single.ask(1, step.ask.Counters...)
+				one.Granted += want.Granted
+				want = one
+			}
+			if got := batches.ask(step.ask.N, step.ask.Counters...); !reflect.DeepEqual(got, want) {
+				t.Fatalf("seed %d, step %d, %v:\n   got %+v\nsingly %+v", seed, i, step, got, want)
+			}
+		}
+	}
+}
+
+// apart takes all of each of many keys that look alike: none has anything from
+// another.
+func apart(t *testing.T, s Store) {
+	l := limittest.Must(limit.Config{Algorithm: limit.Fixed, Limit: 2, Window: 3600})
+	long := make([]byte, 2*store.PartBytesMax)
+	names := []string{"", "a", "aa", "1:a", ":", "*", "#", "{a}", "a b", "a\r\n", "\x00", "\xff", string(long), string(long[1:])}
+	for _, rule := range names {
+		for _, key := range names {
+			ans := s.ask(3, store.Counter{Rule: rule, Key: []byte(key), Limit: l, Cost: 1})
+			if ans.Granted != 2 {
+				t.Errorf("rule %q, key %q: %d of 3 admitted, want 2", rule, key, ans.Granted)
+			}
+		}
+	}
+}
+
+// idle leaves an exhausted key alone until a microsecond before it is as new. A
+// store that expires it too early, or hands it back full, admits too much.
+func idle(t *testing.T, open Open) {
+	for _, l := range limittest.Limits() {
+		s := open(t)
+		c := store.Counter{Rule: "idle", Key: []byte("key"), Limit: l, Cost: l.Permits()}
+		s.at(limittest.Epoch)
+		ans := s.ask(1, c)
+		s.Advance(ans.Decisions[0].ResetAfter - time.Microsecond)
+		if ans = s.ask(1, c); ans.Granted != 0 || ans.Decisions[0].RetryAfter != time.Microsecond {
+			t.Errorf("%v, just before it is as new: %+v", l.Config(), ans)
+		}
+		s.Advance(time.Microsecond)
+		if ans = s.ask(2, c); ans.Granted != 1 {
+			t.Errorf("%v, as new: %d of 2 admitted, want 1", l.Config(), ans.Granted)
+		}
+	}
+}
+
+// overwrites uses an answer again that was about more counters.
+func overwrites(t *testing.T, s Store) {
+	l := limittest.Must(limit.Config{Algorithm: limit.Fixed, Limit: 2, Window: 10})
+	a := store.Counter{Rule: "a", Limit: l, Cost: 1}
+	b := store.Counter{Rule: "b", Limit: l, Cost: 2}
+	ans := store.Answer{Granted: 7, Tightest: 5, Mode: store.Closed}
+	s.Take(&store.Ask{Counters: []store.Counter{a, b}, N: 1}, &ans)
+	if ans.Granted != 1 || len(ans.Decisions) != 2 || ans.Tightest != 1 || ans.Mode != store.Exact {
+		t.Errorf("two counters: %+v", ans)
+	}
+	s.Take(&store.Ask{Counters: []store.Counter{a}, N: 3}, &ans)
+	if ans.Granted != 1 || len(ans.Decisions) != 1 || ans.Tightest != 0 || ans.Decision().Allowed {
+		t.Errorf("then one: %+v", ans)
+	}
+}

@@ -1,0 +1,134 @@
+package upstream
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+)
+
+// TestHistories drives pools of all small sizes with random histories. The laws
+// are in world: counts agree with the books and never go below zero, there are
+// never more connections than allowed but for fresh ones, waiters come first
+// in, first out and each has exactly one fate, idle connections go last in,
+// first out, and nobody waits without a dial while there is room.
+func TestHistories(t *testing.T) {
+	for most := 1; most <= 4; most++ {
+		for waitMax := range 6 {
+			for seed := range uint64(12) {
+				name := fmt.Sprintf("most=%d waitMax=%d seed=%d", most, waitMax, seed)
+				t.Run(name, func(t *testing.T) {
+					w := newWorld(t, rand.New(rand.NewPCG(seed, 7)), most, waitMax)
+					w.live(300, seed%2 == 1)
+					w.windDown()
+				})
+			}
+		}
+	}
+}
+
+// live takes random steps, with or without asks for fresh connections.
+func (w *world) live(steps int, fresh bool) {
+	for range steps {
+		w.step(fresh)
+		w.check()
+	}
+}
+
+func (w *world) step(fresh bool) {
+	switch n := w.r.IntN(16); {
+	case n < 5:
+		w.acquire(fresh && w.r.IntN(3) == 0)
+	case n < 8 && len(w.busy) > 0:
+		w.release(w.r.IntN(len(w.busy)))
+	case n < 10 && w.dialing > 0:
+		w.dialled()
+	case n < 11 && w.dialing > 0:
+		w.dialFailed()
+	case n < 12 && len(w.busy) > 0:
+		w.lost(&w.busy, w.r.IntN(len(w.busy)))
+	case n < 13 && len(w.idle) > 0:
+		w.lost(&w.idle, w.r.IntN(len(w.idle)))
+	case n < 14 && len(w.line) > 0:
+		w.cancel(&w.line, w.r.IntN(len(w.line)))
+	case n < 15 && len(w.fresh) > 0:
+		w.cancel(&w.fresh, w.r.IntN(len(w.fresh)))
+	}
+}
+
+// windDown lets everything under way come to its end: then nobody may wait any
+// more, whatever happened before.
+func (w *world) windDown() {
+	for len(w.busy)+w.dialing > 0 {
+		switch {
+		case w.dialing > 0 && w.r.IntN(3) == 0:
+			w.dialFailed()
+		case w.dialing > 0:
+			w.dialled()
+		default:
+			w.release(w.r.IntN(len(w.busy)))
+		}
+		w.check()
+	}
+	for i, f := range w.fates {
+		w.want(f != waits, "waiter %d still waits at the end", i)
+	}
+	w.want(w.pool.InFlight() == 0, "in flight at the end: %d", w.pool.InFlight())
+}
+
+// A fresh connection takes the place of one that has just failed, so it may be
+// one too many until the failed one is gone; nobody else profits from that.
+func TestFreshGoesBeyondTheBound(t *testing.T) {
+	w := newWorld(t, nil, 1, 4)
+	w.acquire(false)
+	w.dialled()
+	w.acquire(true)  // the one connection has failed
+	w.acquire(false) // and somebody else comes
+	w.want(w.pool.Open() == 1 && w.pool.Connecting() == 1, "open %d, connecting %d", w.pool.Open(), w.pool.Connecting())
+	w.lost(&w.busy, 0)
+	w.dialled()
+	w.want(w.fates[1] == served && w.fates[2] == waits, "the fresh one is %s, the other %s", w.fates[1], w.fates[2])
+	w.release(0)
+	w.want(w.fates[2] == served, "the other one %s", w.fates[2])
+}
+
+// A waiter that is already in a line must not be put into another one.
+func TestWaiterStandsInOneLine(t *testing.T) {
+	p := NewPool[int, int](1, 4)
+	var w Waiter[int]
+	p.Acquire(&w, false)
+	defer func() {
+		if recover() == nil {
+			t.Error("a waiter could stand in line twice")
+		}
+	}()
+	p.Acquire(&w, false)
+}
+
+// Acquire and release are on the path of every request.
+func TestNoAllocation(t *testing.T) {
+	p := NewPool[int, int](1, 4)
+	var first, second Waiter[int]
+	p.Acquire(&first, false)
+	p.Dialled(1)
+	if n := testing.AllocsPerRun(100, func() {
+		p.Acquire(&second, false)
+		p.Release(1) // to second
+		p.Release(1)
+		p.Acquire(&first, false)
+	}); n != 0 {
+		t.Errorf("%v allocations", n)
+	}
+}
+
+func BenchmarkAcquireRelease(b *testing.B) {
+	p := NewPool[int, int](4, 4)
+	var w Waiter[int]
+	p.Acquire(&w, false)
+	p.Dialled(1)
+	p.Release(1)
+	b.ReportAllocs()
+	for b.Loop() {
+		c, _ := p.Acquire(&w, false)
+		p.Release(c)
+	}
+}

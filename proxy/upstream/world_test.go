@@ -1,0 +1,189 @@
+package upstream
+
+import (
+	"math/rand/v2"
+	"slices"
+	"testing"
+)
+
+// A fate is what became of a waiter.
+type fate string
+
+const (
+	waits     fate = "waits"
+	served    fate = "served"
+	failed    fate = "failed"
+	cancelled fate = "cancelled"
+	refused   fate = "refused"
+)
+
+// A world is the owner of a Pool, with its own plain books on every connection
+// and every waiter. After each step the pool must say what the books say.
+type world struct {
+	t    *testing.T
+	r    *rand.Rand
+	pool *Pool[int, int]
+
+	most, waitMax int
+	idle, busy    []int          // connections; the idle one used last is last
+	dialing       int            // connects under way
+	line, fresh   []*Waiter[int] // who waits, in the order of arrival
+	fates         []fate         // by the waiter's Value
+	conns         int            // ever opened
+	extra         bool           // somebody asked for a fresh connection
+}
+
+func newWorld(t *testing.T, r *rand.Rand, most, waitMax int) *world {
+	return &world{t: t, r: r, pool: NewPool[int, int](most, waitMax), most: most, waitMax: waitMax}
+}
+
+// acquire has a new waiter ask for a connection.
+func (w *world) acquire(fresh bool) {
+	w.extra = w.extra || fresh
+	waiter := &Waiter[int]{Value: len(w.fates)}
+	lacking := w.lacking(1, fresh)
+	c, grant := w.pool.Acquire(waiter, fresh)
+	switch {
+	case len(w.idle) > 0 && !fresh:
+		last := len(w.idle) - 1
+		w.want(grant == Ready && c == w.idle[last], "acquire gives the idle connection used last, %d: got %d, grant %d", w.idle[last], c, grant)
+		w.idle, w.busy = w.idle[:last], append(w.busy, c)
+		w.fates = append(w.fates, served)
+	case len(w.line)+len(w.fresh) == w.waitMax:
+		w.want(grant == Full, "no place in the line: grant %d", grant)
+		w.fates = append(w.fates, refused)
+	default:
+		w.want(grant == Wait || grant == WaitAndDial, "a place in the line: grant %d", grant)
+		if fresh {
+			w.fresh = append(w.fresh, waiter)
+		} else {
+			w.line = append(w.line, waiter)
+		}
+		w.fates = append(w.fates, waits)
+		w.dial(grant == WaitAndDial, lacking)
+	}
+	w.want(waiter.Waiting() == (w.fates[waiter.Value] == waits), "a waiter that %s: Waiting says %t", w.fates[waiter.Value], waiter.Waiting())
+}
+
+// lacking reports whether, with so many more waiters, one of them has no dial
+// under way for it although there is room, or although it must have one.
+func (w *world) lacking(more int, fresh bool) bool {
+	mustHave := len(w.fresh)
+	if fresh {
+		mustHave += more
+	}
+	waiting := len(w.line) + len(w.fresh) + more
+	room := len(w.idle)+len(w.busy)+w.dialing < w.most
+	return w.dialing < mustHave || w.dialing < waiting && room
+}
+
+// dial notes that the pool wants, or does not want, one more dial.
+func (w *world) dial(wanted, lacking bool) {
+	w.want(wanted == lacking, "a dial is wanted: %t, needed: %t", wanted, lacking)
+	if wanted {
+		w.dialing++
+	}
+}
+
+// release gives a busy connection back.
+func (w *world) release(i int) {
+	c := w.busy[i]
+	next := w.pool.Release(c)
+	if len(w.line) > 0 {
+		w.first(next, &w.line, served)
+		return
+	}
+	w.want(next == nil, "nobody waits for a connection that has served before")
+	w.busy = slices.Delete(w.busy, i, i+1)
+	w.idle = append(w.idle, c)
+}
+
+// dialled ends a dial well.
+func (w *world) dialled() {
+	w.conns++
+	w.dialing--
+	next := w.pool.Dialled(w.conns)
+	switch {
+	case len(w.fresh) > 0:
+		w.first(next, &w.fresh, served)
+	case len(w.line) > 0:
+		w.first(next, &w.line, served)
+	default:
+		w.want(next == nil, "nobody waits for a new connection")
+		w.idle = append(w.idle, w.conns)
+		return
+	}
+	w.busy = append(w.busy, w.conns)
+}
+
+// dialFailed ends a dial badly.
+func (w *world) dialFailed() {
+	w.dialing--
+	next, again := w.pool.DialFailed()
+	switch {
+	case len(w.fresh) > 0:
+		w.first(next, &w.fresh, failed)
+	case len(w.line) > 0:
+		w.first(next, &w.line, failed)
+	default:
+		w.want(next == nil, "nobody is to be told of a failed dial")
+	}
+	w.dial(again, w.lacking(0, false))
+}
+
+// first checks that next is the first of the line, which it leaves.
+func (w *world) first(next *Waiter[int], line *[]*Waiter[int], became fate) {
+	want := (*line)[0]
+	if next != want {
+		w.t.Fatalf("first in, first out: want waiter %d, got %+v", want.Value, next)
+	}
+	w.want(!next.Waiting(), "waiter %d still stands in line", next.Value)
+	w.end(next, became)
+	*line = (*line)[1:]
+}
+
+// end notes what became of a waiter; it becomes something only once.
+func (w *world) end(waiter *Waiter[int], became fate) {
+	w.want(w.fates[waiter.Value] == waits, "waiter %d was %s before it was %s", waiter.Value, w.fates[waiter.Value], became)
+	w.fates[waiter.Value] = became
+}
+
+// lost has a connection of the list end.
+func (w *world) lost(list *[]int, i int) {
+	c := (*list)[i]
+	*list = slices.Delete(*list, i, i+1)
+	lacking := w.lacking(0, false)
+	w.dial(w.pool.Lost(c), lacking)
+}
+
+// cancel takes a waiter out of its line; twice is as good as once.
+func (w *world) cancel(line *[]*Waiter[int], i int) {
+	waiter := (*line)[i]
+	*line = slices.Delete(*line, i, i+1)
+	w.pool.Cancel(waiter)
+	w.pool.Cancel(waiter)
+	w.want(!waiter.Waiting(), "waiter %d was cancelled and waits", waiter.Value)
+	w.end(waiter, cancelled)
+}
+
+// check compares the pool's numbers with the books, and looks at the laws that
+// hold between any two steps.
+func (w *world) check() {
+	p := w.pool
+	w.want(p.Idle() == len(w.idle), "idle: %d, in the books %d", p.Idle(), len(w.idle))
+	w.want(p.Busy() == len(w.busy), "busy: %d, in the books %d", p.Busy(), len(w.busy))
+	w.want(p.Connecting() == w.dialing, "connecting: %d, in the books %d", p.Connecting(), w.dialing)
+	w.want(p.Open() == p.Idle()+p.Busy(), "open: %d, idle and busy %d", p.Open(), p.Idle()+p.Busy())
+	inFlight := len(w.busy) + len(w.line) + len(w.fresh)
+	w.want(p.InFlight() == inFlight, "in flight: %d, in the books %d", p.InFlight(), inFlight)
+	w.want(!w.lacking(0, false), "somebody waits without a dial although there is room")
+	w.want(len(w.idle) == 0 || len(w.line) == 0, "somebody waits while a connection is idle")
+	w.want(w.extra || p.Open()+p.Connecting() <= w.most, "%d connections, at most %d are allowed", p.Open()+p.Connecting(), w.most)
+}
+
+func (w *world) want(holds bool, format string, args ...any) {
+	if !holds {
+		w.t.Helper()
+		w.t.Fatalf(format, args...)
+	}
+}

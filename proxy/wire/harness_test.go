@@ -1,0 +1,304 @@
+package wire
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"weir/internal/metric"
+	"weir/internal/service"
+	"weir/proxy/admin"
+	"weir/proxy/config"
+	"weir/proxy/store/simredis"
+)
+
+const (
+	// patience is how long a test waits for what must happen before it calls
+	// it lost.
+	patience = 30 * time.Second
+	// century is a window in which all tests fall, whenever they run: the one
+	// that began in 1970.
+	century = 100 * 365 * 24 * time.Hour
+)
+
+// A rig is a proxy that runs for one test.
+type rig struct {
+	*Front
+	t       *testing.T
+	env     *service.Env
+	limits  *admin.Limits
+	log     *logBuffer
+	client  *http.Client
+	drained sync.Once
+	cut     int
+}
+
+// start runs a proxy on two loops before the targets, as the program does. env
+// are settings, names and values in turn; the limit is one that nobody meets.
+// The proxy ends with the test.
+func start(t *testing.T, targets string, env ...string) *rig {
+	t.Helper()
+	c := configure(t, append(env, "TARGET_URL", targets, "EVENT_LOOPS", "2", "MAX_CONNECTIONS", "4000",
+		"RATE_LIMIT_LIMIT", "1000000000", "RATE_LIMIT_WINDOW", strconv.Itoa(int(century.Seconds())),
+		"TARGET_TIMEOUT", patience.String(), "TARGET_CONNECT_TIMEOUT", patience.String(), "HEAD_TIMEOUT", patience.String(),
+		"BODY_TIMEOUT", patience.String(), "DRAIN_TIMEOUT", patience.String()))
+	r := &rig{t: t, log: new(logBuffer), client: &http.Client{Transport: &http.Transport{DisableCompression: true}, Timeout: patience}}
+	r.env = &service.Env{Health: new(service.Health), Metrics: metric.New(), Log: slog.New(slog.NewTextHandler(r.log, nil))}
+	table, err := simredis.New(simredis.Config{KeysMax: c.KeysMax})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r.limits, err = admin.NewLimits(time.Now(), c.Limit, new(simredis.Documents), r.env.Logger); err != nil {
+		t.Fatal(err)
+	}
+	loops := c.Loop()
+	loops.Panicked = func(v any, stack []byte) { t.Errorf("the proxy panicked: %v\n%s", v, stack) }
+	r.Front, err = Start(Config{
+		Addr: "127.0.0.1:0", Loop: loops, Session: c.Session(),
+		Targets: c.Targets, Balance: c.Balance, TargetConnsMax: c.TargetConnsMax, TargetIdle: c.TargetIdle,
+		DrainTimeout: c.DrainTimeout, Policy: r.limits.Policy, Table: table,
+		Own: r.own, Log: r.env.Logger("RateLimiter"), DecisionsPerLoop: 64,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.limits.RegisterMetrics(r.env.Metrics)
+	r.Register(r.env.Metrics)
+	r.env.Health.SetReady(true)
+	t.Cleanup(func() {
+		r.client.CloseIdleConnections()
+		over, cancel := context.WithCancel(context.Background())
+		cancel()
+		r.drain(over)
+	})
+	return r
+}
+
+// configure reads settings; of those given twice the first counts.
+func configure(t *testing.T, env []string) *config.Config {
+	t.Helper()
+	c := new(config.Config)
+	s := service.NewSettings("proxy")
+	c.Register(s)
+	_, err := s.Parse(nil, func(name string) string {
+		for i := 0; i < len(env); i += 2 {
+			if env[i] == name {
+				return env[i+1]
+			}
+		}
+		return ""
+	})
+	if err == nil {
+		err = c.Complete()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// own makes the own endpoints.
+func (r *rig) own(f *Front) http.Handler {
+	mux := service.Endpoints(r.env)
+	r.limits.Register(mux)
+	admin.RegisterDecisions(mux, func(id string) (any, bool) { return f.Recall(id) })
+	return service.JSONErrors(mux)
+}
+
+// drain ends the proxy, once, and returns how many connections were cut.
+func (r *rig) drain(ctx context.Context) int {
+	r.drained.Do(func() { r.cut = r.Drain(ctx) })
+	return r.cut
+}
+
+// A logBuffer keeps what is logged.
+//
+// Safe for concurrent use: a mutex guards the text.
+type logBuffer struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (b *logBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.Write(p)
+}
+
+func (b *logBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.String()
+}
+
+// do sends a request with net/http and returns status, fields and body.
+func (r *rig) do(method, path, body string, fields ...string) (int, http.Header, string) {
+	r.t.Helper()
+	req, err := http.NewRequest(method, "http://"+r.Addr().String()+path, strings.NewReader(body))
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	for i := 0; i < len(fields); i += 2 {
+		req.Header.Set(fields[i], fields[i+1])
+	}
+	res, err := r.client.Do(req)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	defer res.Body.Close()
+	text, err := io.ReadAll(res.Body)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return res.StatusCode, res.Header, string(text)
+}
+
+// until waits until what is true.
+func (r *rig) until(what string, is func() bool) {
+	r.t.Helper()
+	until(r.t, what, is)
+}
+
+func until(t *testing.T, what string, is func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(patience); !is(); time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("never came true: %s", what)
+		}
+	}
+}
+
+// samples reads the metrics, beside the data path.
+func (r *rig) samples() map[string]float64 {
+	r.t.Helper()
+	var text bytes.Buffer
+	r.env.Metrics.Write(&text)
+	return parseSamples(r.t, text.String())
+}
+
+func parseSamples(t *testing.T, text string) map[string]float64 {
+	t.Helper()
+	samples := make(map[string]float64)
+	for line := range strings.Lines(text) {
+		line = strings.TrimSpace(line)
+		if line == "" || line[0] == '#' {
+			continue
+		}
+		at := strings.LastIndexByte(line, ' ')
+		value, err := strconv.ParseFloat(line[at+1:], 64)
+		if err != nil {
+			t.Fatalf("metrics line %q: %v", line, err)
+		}
+		if _, twice := samples[line[:at]]; twice {
+			t.Errorf("the sample %s is there twice", line[:at])
+		}
+		samples[line[:at]] = value
+	}
+	return samples
+}
+
+// samplesAre fails unless the samples have these values; names and values in
+// turn.
+func (r *rig) samplesAre(want ...any) {
+	r.t.Helper()
+	got := r.samples()
+	for i := 0; i < len(want); i += 2 {
+		if name := want[i].(string); got[name] != float64(want[i+1].(int)) {
+			r.t.Errorf("%s is %v, want %v", name, got[name], want[i+1])
+		}
+	}
+}
+
+// A caller is a client with a connection of its own.
+type caller struct {
+	net.Conn
+	t  *testing.T
+	in *bufio.Reader
+}
+
+func (r *rig) dial() *caller {
+	r.t.Helper()
+	return r.dialFrom("127.0.0.1")
+}
+
+// dialFrom connects from an address of the loopback network, by which the
+// target can tell clients apart.
+func (r *rig) dialFrom(ip string) *caller {
+	r.t.Helper()
+	d := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(ip)}}
+	c, err := d.Dial("tcp", r.Addr().String())
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	r.t.Cleanup(func() { c.Close() })
+	if err := c.SetDeadline(time.Now().Add(patience)); err != nil {
+		r.t.Fatal(err)
+	}
+	return &caller{Conn: c, t: r.t, in: bufio.NewReader(c)}
+}
+
+const get = "GET /api HTTP/1.1\r\nHost: x\r\n\r\n"
+
+func (c *caller) send(text string) {
+	c.t.Helper()
+	if _, err := io.WriteString(c, text); err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+// answer reads one response to a request with the given method.
+func (c *caller) answer(method string) (*http.Response, string) {
+	c.t.Helper()
+	res, err := http.ReadResponse(c.in, &http.Request{Method: method})
+	if err != nil {
+		c.t.Fatalf("read answer: %v", err)
+	}
+	body, err := io.ReadAll(res.Body)
+	if err != nil {
+		c.t.Fatalf("read body of answer: %v", err)
+	}
+	return res, string(body)
+}
+
+// status reads one response to GET and fails unless it has the status.
+func (c *caller) status(want int) (*http.Response, string) {
+	c.t.Helper()
+	res, body := c.answer("GET")
+	if res.StatusCode != want {
+		c.t.Errorf("answered %d %q, want %d", res.StatusCode, body, want)
+	}
+	return res, body
+}
+
+// ask sends a request and reads its answer, which must have the status.
+func (c *caller) ask(request string, want int) string {
+	c.t.Helper()
+	c.send(request)
+	_, body := c.status(want)
+	return body
+}
+
+// closed fails unless the proxy closes the connection without another byte.
+func (c *caller) closed() {
+	c.t.Helper()
+	if b, err := c.in.ReadByte(); err != io.EOF {
+		c.t.Errorf("the connection is not closed: read %q, %v", b, err)
+	}
+}
+
+// reset ends the connection the hard way.
+func (c *caller) reset() { reset(c.Conn) }
+
+func reset(c net.Conn) {
+	_ = c.(*net.TCPConn).SetLinger(0)
+	_ = c.Close()
+}

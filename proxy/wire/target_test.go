@@ -1,0 +1,247 @@
+package wire
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"net"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"weir/internal/http1"
+	"weir/internal/http1/http1test"
+)
+
+// A fakeTarget plays the protected service: on each connection its script runs.
+//
+// Safe for concurrent use: a mutex guards the connections.
+type fakeTarget struct {
+	t      *testing.T
+	script func(c *targetConn)
+	addr   string
+	opened atomic.Int64 // connections ever
+
+	mu    sync.Mutex
+	ln    net.Listener
+	conns map[net.Conn]bool
+	ended sync.WaitGroup
+}
+
+// newTarget starts a target. It ends with the test.
+func newTarget(t *testing.T, script func(c *targetConn)) *fakeTarget {
+	t.Helper()
+	f := &fakeTarget{t: t, script: script, addr: "127.0.0.1:0"}
+	f.start()
+	t.Cleanup(f.kill)
+	return f
+}
+
+// start listens, on the address of before if there was one.
+func (f *fakeTarget) start() {
+	f.t.Helper()
+	ln, err := net.Listen("tcp", f.addr)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	f.addr, f.ln, f.conns = ln.Addr().String(), ln, make(map[net.Conn]bool)
+	f.ended.Go(func() { f.accept(ln) })
+}
+
+func (f *fakeTarget) accept(ln net.Listener) {
+	for {
+		c, err := ln.Accept()
+		if err != nil {
+			return
+		}
+		f.mu.Lock()
+		if f.conns == nil {
+			f.mu.Unlock()
+			_ = c.Close()
+			continue
+		}
+		f.conns[c] = true
+		f.mu.Unlock()
+		number := f.opened.Add(1)
+		f.ended.Go(func() {
+			defer f.forget(c)
+			f.script(&targetConn{Conn: c, t: f.t, number: number, reader: http1.NewRequestReader(&room)})
+		})
+	}
+}
+
+func (f *fakeTarget) forget(c net.Conn) {
+	_ = c.Close()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	delete(f.conns, c)
+}
+
+// kill resets all connections and stops listening, as a crash would.
+func (f *fakeTarget) kill() {
+	_ = f.ln.Close()
+	f.mu.Lock()
+	for c := range f.conns {
+		reset(c)
+	}
+	f.conns = nil
+	f.mu.Unlock()
+	f.ended.Wait()
+}
+
+func (f *fakeTarget) url() string { return "http://" + f.addr }
+
+// open is how many connections there are now.
+func (f *fakeTarget) open() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return len(f.conns)
+}
+
+// room is for what a proxy adds to a request that is as large as it may be.
+var room = http1.Limits{HeadBytes: 1 << 20, LineBytes: 1 << 20, Fields: 20_000}
+
+// A targetConn is one connection of a fakeTarget.
+type targetConn struct {
+	net.Conn
+	t      *testing.T
+	number int64 // of the target's connections, from 1
+	reader http1.Reader
+	head   http1.Head
+	unread []byte
+}
+
+// A seen is a request as the target sees it.
+type seen struct {
+	head http1.Head
+	raw  string // the head's bytes
+	body string
+	conn int64
+}
+
+func (s *seen) method() string { return string(s.head.MethodText) }
+func (s *seen) target() string { return string(s.head.Target) }
+
+// from is what the proxy says about where the request came from.
+func (s *seen) from() string {
+	v, _ := s.head.Value(http1.FieldXForwardedFor)
+	return string(v)
+}
+
+// next reads one complete request; nil when the connection is over. What is no
+// proper HTTP fails the test: the proxy must never send it.
+func (c *targetConn) next() *seen {
+	s := new(seen)
+	var raw bytes.Buffer
+	for {
+		ev, err := c.reader.Next(c.unread, &c.head)
+		if err != nil {
+			c.t.Errorf("the proxy sent what is not proper HTTP: %v: %.500q", err, c.unread)
+			return nil
+		}
+		if !s.headDone() {
+			raw.Write(c.unread[:ev.N])
+		}
+		switch ev.Kind {
+		case http1.HeadDone:
+			s.head, s.raw, s.conn = http1test.CloneHead(&c.head), raw.String(), c.number
+		case http1.Data:
+			s.body += string(ev.Data)
+		}
+		c.unread = c.unread[ev.N:]
+		if ev.Kind == http1.End {
+			return s
+		}
+		if ev.Kind == http1.NeedMore && !c.more() {
+			return nil
+		}
+	}
+}
+
+func (s *seen) headDone() bool { return s.conn != 0 }
+
+// more reads from the connection; false at its end.
+func (c *targetConn) more() bool {
+	var space [32 << 10]byte
+	n, err := c.Read(space[:])
+	c.unread = append(bytes.Clone(c.unread), space[:n]...)
+	return n > 0 || err == nil
+}
+
+// say writes an answer, or a part of one. A proxy that has gone is no fault.
+func (c *targetConn) say(text string) { _, _ = c.Write([]byte(text)) }
+
+// silence waits until the proxy closes the connection, or sends more.
+func (c *targetConn) silence() { _, _ = c.Read(make([]byte, 1)) }
+
+// echo answers 200 with what was asked.
+func (c *targetConn) echo(s *seen) {
+	body := echoOf(s.method(), s.target(), s.body)
+	answer := fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n", len(body))
+	if s.method() != "HEAD" {
+		answer += body
+	}
+	c.say(answer)
+}
+
+// echoOf is what echo answers to a request.
+func echoOf(method, target, body string) string {
+	return fmt.Sprintf("%s %s %d %s", method, target, len(body), sumOf(body))
+}
+
+// sumOf tells bodies apart, as the corpus does.
+func sumOf(body string) string {
+	sum := sha256.Sum256([]byte(body))
+	return hex.EncodeToString(sum[:8])
+}
+
+// echoes is the script of a target that answers everything.
+func echoes(c *targetConn) {
+	for s := c.next(); s != nil; s = c.next() {
+		c.echo(s)
+	}
+}
+
+// says is the script of a target that answers every request with the text.
+func says(text string) func(c *targetConn) {
+	return func(c *targetConn) {
+		for s := c.next(); s != nil; s = c.next() {
+			c.say(text)
+		}
+	}
+}
+
+// faultsOf looks at the head as sent to a target, without the parser under
+// test: it must have one Host, one X-Forwarded-For and at most one framing
+// field, and that in its plain form.
+func faultsOf(raw string) error {
+	counts := make(map[string]int)
+	lines := strings.Split(strings.TrimSuffix(raw, "\r\n\r\n"), "\r\n")
+	for _, line := range lines[1:] {
+		name, value, ok := strings.Cut(line, ": ")
+		if !ok || name == "" || strings.ContainsAny(line, "\r\n\x00") {
+			return fmt.Errorf("line %q", line)
+		}
+		name = strings.ToLower(name)
+		counts[name]++
+		switch {
+		case name == "content-length" && (value == "" || strings.Trim(value, "0123456789") != "" || value[0] == '0' && value != "0"):
+			return fmt.Errorf("Content-Length %q", value)
+		case name == "transfer-encoding" && value != "chunked":
+			return fmt.Errorf("Transfer-Encoding %q", value)
+		}
+	}
+	switch {
+	case counts["host"] != 1:
+		return fmt.Errorf("%d Host fields", counts["host"])
+	case counts["x-forwarded-for"] != 1:
+		return fmt.Errorf("%d X-Forwarded-For fields", counts["x-forwarded-for"])
+	case counts["content-length"]+counts["transfer-encoding"] > 1:
+		return fmt.Errorf("%d framing fields", counts["content-length"]+counts["transfer-encoding"])
+	case counts["connection"] > 0:
+		return fmt.Errorf("a Connection field")
+	}
+	return nil
+}
