@@ -3,7 +3,6 @@ package loop
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net"
 	"net/netip"
 	"os"
@@ -42,7 +41,7 @@ type Listener struct {
 func (g *Group) Listen(addr string, accept AcceptFunc) (*Listener, error) {
 	ln, err := new(net.ListenConfig).Listen(context.Background(), "tcp", addr)
 	if err != nil {
-		return nil, fmt.Errorf("listen on %s: %w", addr, err)
+		return nil, err // names the address
 	}
 	l := &Listener{g: g, ln: ln, accept: accept, enrolling: make(chan *enrolment, enrollingMax)}
 	l.reserve, _ = os.Open(os.DevNull)

@@ -142,12 +142,12 @@ func readAnswer(conn *caller, method string) (*clientAnswer, error) {
 // peekHead returns the bytes of the head that comes next.
 func peekHead(conn *caller) (string, error) {
 	for {
-		if _, err := conn.in.Peek(conn.in.Buffered() + 1); err != nil {
-			return "", err
-		}
 		b, _ := conn.in.Peek(conn.in.Buffered())
 		if end := bytes.Index(b, []byte("\r\n\r\n")); end >= 0 {
 			return string(b[:end+4]), nil
+		}
+		if _, err := conn.in.Peek(len(b) + 1); err != nil {
+			return "", err
 		}
 	}
 }
