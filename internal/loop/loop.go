@@ -51,12 +51,14 @@ type Loop struct {
 	posted []func(now time.Time)
 	ours   []func(now time.Time) // taken from posted, kept to be used again
 	woken  atomic.Bool           // a wake-up is on its way
+	run    gnet.Runnable         // turn, made once
 }
 
 func newLoop(g *Group, index int) *Loop {
 	l := &Loop{g: g, index: index, deadlines: deadline.New[*Conn](deadlineStep),
 		coarseAt: farAway, watchAt: farAway, armed: farAway}
 	l.conns.init()
+	l.run = gnet.RunnableFunc(l.turn)
 	return l
 }
 
@@ -82,7 +84,7 @@ func (l *Loop) wake() {
 		return
 	}
 	// The error is "in shutdown": there is no loop any more to be woken.
-	_ = l.el.Execute(context.Background(), gnet.RunnableFunc(l.turn))
+	_ = l.el.Execute(context.Background(), l.run)
 }
 
 // turn is what a wake-up runs: posted functions, deadlines, watched
