@@ -31,6 +31,7 @@ type lab struct {
 	dir string
 
 	running []*rig.Process
+	headed  bool // the comparison's table has its head
 }
 
 // Run compares and prints Markdown. What is not installed is said and left out.
@@ -165,7 +166,10 @@ func (l *lab) compare(what string, peer, ours contestant, refused bool) error {
 	}
 	rate := func(s sample) float64 { return s.perSec }
 	cpu := func(s sample) float64 { return float64(s.cpu.Nanoseconds()) / 1e3 }
-	l.table("", peer.name+" /s", ours.name+" /s", "ratio (min … max)", peer.name+" CPU µs", ours.name+" CPU µs", "ratio (min … max)")
+	if !l.headed {
+		l.headed = true
+		l.table("", peer.name+" /s", ours.name+" /s", "ratio (min … max)", peer.name+" CPU µs", ours.name+" CPU µs", "ratio (min … max)")
+	}
 	l.row(what, fmt.Sprintf("%.0f", median(peers, rate)), fmt.Sprintf("%.0f", median(mine, rate)), ratios(mine, peers, rate),
 		fmt.Sprintf("%.1f", median(peers, cpu)), fmt.Sprintf("%.1f", median(mine, cpu)), ratios(mine, peers, cpu))
 	return nil

@@ -11,7 +11,10 @@ import (
 	"time"
 )
 
-func (l *lab) heading(text string) { fmt.Fprintf(l.out, "\n### %s\n\n", text) }
+func (l *lab) heading(text string) {
+	l.headed = false
+	fmt.Fprintf(l.out, "\n### %s\n\n", text)
+}
 
 func (l *lab) table(columns ...string) {
 	l.row(columns...)

@@ -38,6 +38,7 @@ type rig struct {
 	limits  *admin.Limits
 	log     *logBuffer
 	client  *http.Client
+	held    chan struct{} // GET /config/held is answered when it is closed
 	drained sync.Once
 	cut     int
 }
@@ -47,11 +48,17 @@ type rig struct {
 // The proxy ends with the test.
 func start(t *testing.T, targets string, env ...string) *rig {
 	t.Helper()
+	return startWith(t, func(*Config) {}, targets, env...)
+}
+
+// startWith is start with a word about what no setting says.
+func startWith(t *testing.T, tweak func(c *Config), targets string, env ...string) *rig {
+	t.Helper()
 	c := configure(t, append(env, "TARGET_URL", targets, "EVENT_LOOPS", "2", "MAX_CONNECTIONS", "4000",
 		"RATE_LIMIT_LIMIT", "1000000000", "RATE_LIMIT_WINDOW", strconv.Itoa(int(century.Seconds())),
 		"TARGET_TIMEOUT", patience.String(), "TARGET_CONNECT_TIMEOUT", patience.String(), "HEAD_TIMEOUT", patience.String(),
 		"BODY_TIMEOUT", patience.String(), "DRAIN_TIMEOUT", patience.String()))
-	r := &rig{t: t, log: new(logBuffer), client: &http.Client{Transport: &http.Transport{DisableCompression: true}, Timeout: patience}}
+	r := &rig{t: t, log: new(logBuffer), held: make(chan struct{}), client: &http.Client{Transport: &http.Transport{DisableCompression: true}, Timeout: patience}}
 	r.env = &service.Env{Health: new(service.Health), Metrics: metric.New(), Log: slog.New(slog.NewTextHandler(r.log, nil))}
 	table, err := simredis.New(simredis.Config{KeysMax: c.KeysMax})
 	if err != nil {
@@ -62,13 +69,14 @@ func start(t *testing.T, targets string, env ...string) *rig {
 	}
 	loops := c.Loop()
 	loops.Panicked = func(v any, stack []byte) { t.Errorf("the proxy panicked: %v\n%s", v, stack) }
-	r.Front, err = Start(Config{
+	cfg := Config{
 		Addr: "127.0.0.1:0", Loop: loops, Session: c.Session(),
 		Targets: c.Targets, Balance: c.Balance, TargetConnsMax: c.TargetConnsMax, TargetIdle: c.TargetIdle,
 		DrainTimeout: c.DrainTimeout, Policy: r.limits.Policy, Table: table,
 		Own: r.own, Log: r.env.Logger("RateLimiter"), DecisionsPerLoop: 64,
-	})
-	if err != nil {
+	}
+	tweak(&cfg)
+	if r.Front, err = Start(cfg); err != nil {
 		t.Fatal(err)
 	}
 	r.limits.RegisterMetrics(r.env.Metrics)
@@ -111,6 +119,7 @@ func (r *rig) own(f *Front) http.Handler {
 	mux := service.Endpoints(r.env)
 	r.limits.Register(mux)
 	admin.RegisterDecisions(mux, func(id string) (any, bool) { return f.Recall(id) })
+	mux.HandleFunc("GET /config/held", func(http.ResponseWriter, *http.Request) { <-r.held })
 	return service.JSONErrors(mux)
 }
 
