@@ -27,7 +27,7 @@ const nginxStatic = nginxHead + `
 // limiting is a proxy with limit_req: one zone that lets everything through
 // and one that refuses nearly everything.
 const nginxLimiting = nginxHead + `
-  limit_req_status 429;
+  limit_req_status 429; limit_req_log_level info;
   limit_req_zone $server_name zone=open:1m rate=1000000r/s;
   limit_req_zone $server_name zone=shut:1m rate=1r/m;
   upstream target { server %[4]s; keepalive 128; keepalive_requests 1000000000; }

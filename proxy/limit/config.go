@@ -84,7 +84,7 @@ func (c Config) Rounded() Config {
 		c.Window = math.Round(c.Window*second) / second
 	case Sliding:
 		c.Window = math.Round(c.Window*second) / second
-		if window, ok := micro(c.Window); ok && window <= spanMax {
+		if window, ok := micro(c.Window); ok {
 			unit := resolution(window)
 			c.Window = float64((window+unit/2)/unit*unit) / second
 		}
@@ -164,17 +164,25 @@ func (c Config) tokenFaults() Faults {
 	case c.FillRate > exactMax/second:
 		return Faults{{"fillRate", fmt.Sprintf("must be at most %d per second, is %s", exactMax/second, decimal(c.FillRate))}}
 	case !exact:
-		return Faults{{"fillRate", fmt.Sprintf("must have at most 6 decimals to be held exactly, is %s (near it: %s)",
-			decimal(c.FillRate), decimal(c.roundedRate()))}}
+		return Faults{{"fillRate", "must have at most 6 decimals to be held exactly, is " + decimal(c.FillRate) + c.near()}}
 	}
 	if capacityMax := capacityMax(rate); c.Capacity > capacityMax {
-		return Faults{{"capacity", fmt.Sprintf("must be at most %d to be counted exactly with a fillRate of %s, is %d (fewer decimals of fillRate allow more: %s)",
-			capacityMax, decimal(c.FillRate), c.Capacity, decimal(c.roundedRate()))}}
+		return Faults{{"capacity", fmt.Sprintf("must be at most %d to be counted exactly with a fillRate of %s, is %d%s",
+			capacityMax, decimal(c.FillRate), c.Capacity, c.near())}}
 	}
 	if float64(c.Capacity)/float64(rate) > spanMax/second/second {
 		return Faults{{"fillRate", fmt.Sprintf("must fill a capacity of %d within 100 years, is %s", c.Capacity, decimal(c.FillRate))}}
 	}
 	return nil
+}
+
+// near tells a rate near fillRate that could be held exactly, if there is one.
+func (c Config) near() string {
+	near := c.roundedRate()
+	if near == c.FillRate {
+		return ""
+	}
+	return "; a fillRate of " + decimal(near) + " could be"
 }
 
 // micro returns v in millionths, and whether that is v exactly: whether v is the

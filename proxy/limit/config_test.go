@@ -65,6 +65,8 @@ func TestValidate(t *testing.T) {
 		{limit.Config{Algorithm: sliding, Limit: 1, Window: 60.0001}, "window: multiple of 1ms"},
 		{limit.Config{Algorithm: sliding, Limit: 1, Window: 86400.5}, "window: multiple of 1s"},
 		{limit.Config{Algorithm: token, Capacity: 1, FillRate: 100.0 / 3}, "fillRate: at most 6 decimals"},
+		{limit.Config{Algorithm: token, Capacity: 100_000, FillRate: 33.333333}, "capacity: a fillRate of 33.3333 could be"},
+		{limit.Config{Algorithm: token, Capacity: 1, FillRate: 0.0000001}, "fillRate: is 0.0000001"},
 		{limit.Config{Algorithm: token, Capacity: 1, FillRate: 1e10}, "fillRate: at most 9007199254 per second"},
 		{limit.Config{Algorithm: token, Capacity: 9008, FillRate: 33.333333}, "capacity: at most 9007"},
 		{limit.Config{Algorithm: token, Capacity: 4000, FillRate: 0.000001}, "fillRate: within 100 years"},
@@ -123,9 +125,11 @@ func TestRounded(t *testing.T) {
 			t.Errorf("%+v: %v", got, err)
 		}
 	}
-	hopeless := limit.Config{Algorithm: limit.Token, Capacity: 1 << 53, FillRate: math.NaN(), Window: -1}
-	if err := hopeless.Rounded().Validate(); err == nil {
-		t.Error("rounding made NaN valid")
+	for _, rate := range []float64{math.NaN(), math.Inf(1), -1, 1e-9, 1e300} {
+		c := limit.Config{Algorithm: limit.Token, Capacity: 1, FillRate: rate}
+		if got := c.Rounded().FillRate; got != rate && rate == rate {
+			t.Errorf("a hopeless fillRate of %v became %v", rate, got)
+		}
 	}
 }
 

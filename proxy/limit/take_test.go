@@ -216,6 +216,16 @@ func TestExtremes(t *testing.T) {
 	}
 }
 
+// The refill of decades does not wrap around: here it is 2^66 parts.
+func TestLongIdleFillsTheBucket(t *testing.T) {
+	l := limittest.Must(limit.Config{Algorithm: limit.Token, Capacity: 100, FillRate: 201.326592})
+	var s limit.State
+	l.Take(limittest.Epoch, &s, 100, 1)
+	if _, d := l.Take(limittest.Epoch+1<<50, &s, 0, 1); d.Remaining != 100 {
+		t.Errorf("after 35 years: %+v", d)
+	}
+}
+
 // A wait that a time.Duration cannot hold is the longest one, not Never: it does
 // end.
 func TestWaitsDoNotOverflow(t *testing.T) {

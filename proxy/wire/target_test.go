@@ -79,8 +79,14 @@ func (f *fakeTarget) forget(c net.Conn) {
 	delete(f.conns, c)
 }
 
-// kill resets all connections and stops listening, as a crash would.
+// kill ends the target and waits for its scripts.
 func (f *fakeTarget) kill() {
+	f.crash()
+	f.ended.Wait()
+}
+
+// crash resets all connections and stops listening.
+func (f *fakeTarget) crash() {
 	_ = f.ln.Close()
 	f.mu.Lock()
 	for c := range f.conns {
@@ -88,7 +94,6 @@ func (f *fakeTarget) kill() {
 	}
 	f.conns = nil
 	f.mu.Unlock()
-	f.ended.Wait()
 }
 
 func (f *fakeTarget) url() string { return "http://" + f.addr }

@@ -150,6 +150,9 @@ func TestEveryKeyExpires(t *testing.T) {
 		if stats := table.Stats(); stats != want {
 			t.Errorf("round %d: %+v, want %+v", round, stats, want)
 		}
+		if buckets := table.buckets.Load(); buckets != 0 {
+			t.Errorf("round %d: %d overflow buckets left", round, buckets)
+		}
 	}
 }
 
