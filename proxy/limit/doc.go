@@ -23,7 +23,7 @@
 //   - [Token]: a bucket that holds capacity tokens, starts full and is refilled
 //     at fillRate.
 //
-// An algorithm is five small functions over a State (settle, room, charge,
-// readyAt, newAt) and a constructor; to add one is to add a file and a line in
-// each switch of state.go.
+// An algorithm is what its State means and five small functions (settle, room,
+// charge, readyAt, newAt); to add one is to add a file with them, its fields in
+// Config, and a line in each switch of state.go.
 package limit

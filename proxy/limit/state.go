@@ -17,7 +17,10 @@ type State struct {
 // StateBytes is the length of a State as bytes.
 const StateBytes = 32
 
-// Put writes s into b, for a store that keeps states as bytes.
+// Put writes s into b, for a store that keeps states as bytes: four little-endian
+// numbers of 64 bits, in the order of the fields. The first holds the
+// [Algorithm] in its highest byte, and below it the window in microseconds or
+// the fillRate in millionths of a token per second.
 func (s *State) Put(b *[StateBytes]byte) {
 	binary.LittleEndian.PutUint64(b[0:], s.tag)
 	binary.LittleEndian.PutUint64(b[8:], uint64(s.at))
@@ -34,7 +37,10 @@ func (s *State) Read(b *[StateBytes]byte) {
 	s.b = int64(binary.LittleEndian.Uint64(b[24:]))
 }
 
-// A view is a State brought to an instant under a limit, while a call lasts.
+// A view is a State brought to an instant under a limit, while a call lasts. It
+// is filled in place and copied field by field: whole structs are copied through
+// wide registers right after narrow writes, for which the processor waits, and
+// Take then takes twice as long (60 against 30 ns).
 type view struct {
 	State
 	adopted bool  // the State was kept under another limit and must be written back
@@ -70,7 +76,8 @@ func (l *Limit) Take(now int64, s *State, cost, n int64) (granted int64, d Decis
 	if v.adopted {
 		s.tag, s.at, s.a, s.b = v.tag, v.at, v.a, v.b
 	}
-	l.decide(now, &v, cost, granted == n, &d)
+	d.Allowed = granted == n
+	l.decide(now, &v, cost, &d)
 	return granted, d
 }
 
@@ -88,12 +95,13 @@ func (l *Limit) Room(now int64, s *State, cost, n int64) int64 {
 func (l *Limit) Peek(now int64, s *State, cost int64) Decision {
 	var v view
 	l.settle(now, s, &v)
-	var d Decision
-	l.decide(now, &v, cost, l.room(&v, cost, 1) == 1, &d)
+	d := Decision{Allowed: l.room(&v, cost, 1) == 1}
+	l.decide(now, &v, cost, &d)
 	return d
 }
 
-// settle returns s as it stands at now, or at its own instant if that is later.
+// settle fills v with s as it stands at now, or at its own instant if that is
+// later.
 func (l *Limit) settle(now int64, s *State, v *view) {
 	v.tag, v.at, v.a, v.b = s.tag, s.at, s.a, s.b
 	now = max(now, v.at)
@@ -166,9 +174,9 @@ func (l *Limit) newAt(v *view) int64 {
 	return v.start + l.window
 }
 
-// decide tells a caller whose clock says now what was decided.
-func (l *Limit) decide(now int64, v *view, cost int64, allowed bool, d *Decision) {
-	d.Allowed = allowed
+// decide fills in a decision, of which Allowed is set, for a caller whose clock
+// says now.
+func (l *Limit) decide(now int64, v *view, cost int64, d *Decision) {
 	d.Limit = l.permits
 	if l.algorithm == Token {
 		d.Remaining = quotient(v.a, l.quantum)
@@ -179,7 +187,7 @@ func (l *Limit) decide(now int64, v *view, cost int64, allowed bool, d *Decision
 		d.ResetAfter = span(now, newAt)
 	}
 	switch {
-	case allowed:
+	case d.Allowed:
 	case cost > l.permits:
 		d.RetryAfter = Never
 	default:

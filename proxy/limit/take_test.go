@@ -293,6 +293,28 @@ func TestMistakesPanic(t *testing.T) {
 	}
 }
 
+// Scripts in other stores read and write these bytes.
+func TestStateAsBytes(t *testing.T) {
+	l := limittest.Must(limit.Config{Algorithm: limit.Sliding, Limit: 9, Window: 1})
+	var s, back limit.State
+	l.Take(1_500_000, &s, 3, 1)
+	l.Take(2_000_007, &s, 4, 1)
+	var b [limit.StateBytes]byte
+	s.Put(&b)
+	want := [limit.StateBytes]byte{
+		0x40, 0x42, 0x0f, 0, 0, 0, 0, 2, // 1,000,000 µs, sliding
+		0x87, 0x84, 0x1e, 0, 0, 0, 0, 0, // at 2,000,007
+		4, 0, 0, 0, 0, 0, 0, 0, // in this window
+		3, 0, 0, 0, 0, 0, 0, 0, // in the one before
+	}
+	if b != want {
+		t.Errorf("got % x\nwant % x", b, want)
+	}
+	if back.Read(&b); back != s {
+		t.Errorf("%+v was read back as %+v", s, back)
+	}
+}
+
 func TestStateIsSmall(t *testing.T) {
 	if size := unsafe.Sizeof(limit.State{}); size > 32 {
 		t.Errorf("a State takes %d bytes, more than 32", size)

@@ -18,7 +18,8 @@ type Counter struct {
 	Cost  int64        // ≥ 1, or 0 to look only
 }
 
-// An Ask is N requests which wait for the same 1 to [CountersMax] counters.
+// An Ask is N requests, at least 1, which wait for the same 1 to [CountersMax]
+// counters.
 //
 // Owned by its loop.
 type Ask struct {

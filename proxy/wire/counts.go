@@ -46,7 +46,7 @@ func newCounts() *counts {
 // ask has the simulated Redis decide, on the spot, and measures it.
 func (s *side) ask(now time.Time, _ *session.Session, ask *store.Ask, ans *store.Answer) bool {
 	began := time.Now()
-	s.front.cfg.Table.Take(now, ask, ans)
+	s.front.cfg.Table.Take(s.front.steady(now), ask, ans)
 	took := time.Since(began)
 	c := s.counts
 	c.decisions.Inc()

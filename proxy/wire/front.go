@@ -59,7 +59,14 @@ type Front struct {
 
 	background sync.WaitGroup
 	stop       chan struct{}
+	began      time.Time
 }
+
+// steady is now on a clock that is never set: it began with the wall clock's
+// time and goes with the monotonic one. The simulated Redis takes the later of
+// now and what a key has seen, so a wall clock set back by an hour would lock
+// exhausted keys for that hour.
+func (f *Front) steady(now time.Time) time.Time { return f.began.Add(now.Sub(f.began)) }
 
 // Start listens and serves until Drain.
 func Start(cfg Config) (*Front, error) {
@@ -67,7 +74,7 @@ func Start(cfg Config) (*Front, error) {
 	if err != nil {
 		return nil, err
 	}
-	f := &Front{cfg: cfg, group: g, stop: make(chan struct{})}
+	f := &Front{cfg: cfg, group: g, stop: make(chan struct{}), began: time.Now()}
 	perLoop := max(1, (cfg.TargetConnsMax+len(g.Loops())-1)/len(g.Loops()))
 	for _, l := range g.Loops() {
 		f.sides = append(f.sides, newSide(f, l, perLoop))
@@ -99,7 +106,7 @@ func (f *Front) housekeeping() {
 			f.reportRefusals(&reported)
 			return
 		case now := <-tick.C:
-			f.cfg.Table.Expire(now, expireBudget)
+			f.cfg.Table.Expire(f.steady(now), expireBudget)
 			f.reportRefusals(&reported)
 		}
 	}

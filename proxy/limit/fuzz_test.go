@@ -1,0 +1,49 @@
+package limit_test
+
+import (
+	"testing"
+	"time"
+
+	"weir/proxy/limit"
+	"weir/proxy/limit/limittest"
+)
+
+// FuzzConfig: whatever Validate accepts works, exactly; Rounded leaves that as it
+// is, and what it changes it does not change twice.
+func FuzzConfig(f *testing.F) {
+	f.Add(uint8(1), int64(100), 60.0)
+	f.Add(uint8(1), int64(1<<53), 1e-6)
+	f.Add(uint8(2), int64(7), 0.000003)
+	f.Add(uint8(2), int64(104_000_000), 86_400.0)
+	f.Add(uint8(3), int64(9007), 33.333333)
+	f.Add(uint8(3), int64(1<<53), 1e7)
+	f.Add(uint8(3), int64(1), 100.0/3)
+	f.Fuzz(func(t *testing.T, algorithm uint8, permits int64, number float64) {
+		c := limit.Config{Algorithm: limit.Algorithm(algorithm), Limit: permits, Window: number}
+		if c.Algorithm == limit.Token {
+			c = limit.Config{Algorithm: limit.Token, Capacity: permits, FillRate: number}
+		}
+		if again := c.Rounded().Rounded(); again != c.Rounded() && number == number {
+			t.Fatalf("%+v rounded is %+v, and again %+v", c, c.Rounded(), again)
+		}
+		l, err := limit.New(c)
+		if err != nil {
+			return
+		}
+		if c.Rounded() != c || l.Config() != c {
+			t.Fatalf("%+v became %+v rounded, and %+v as a limit", c, c.Rounded(), l.Config())
+		}
+		var s limit.State
+		if granted, _ := l.Take(limittest.Epoch, &s, permits, 1); granted != 1 {
+			t.Fatalf("%+v refuses its own permits at once", c)
+		}
+		_, d := l.Take(limittest.Epoch, &s, 1, 1)
+		if d.Allowed || d.RetryAfter <= 0 || d.RetryAfter == limit.Never || d.TTL() < d.ResetAfter {
+			t.Fatalf("%+v, exhausted: %+v, TTL %v", c, d, d.TTL())
+		}
+		ready := limittest.Epoch + int64(d.RetryAfter/time.Microsecond)
+		if l.Room(ready-1, &s, 1, 1) != 0 || l.Room(ready, &s, 1, 1) != 1 {
+			t.Fatalf("%+v: RetryAfter %v is not exact", c, d.RetryAfter)
+		}
+	})
+}

@@ -1,0 +1,316 @@
+package redis
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"weir/proxy/store"
+)
+
+// The prober's pauses between two attempts.
+const (
+	probePauseMin = 50 * time.Millisecond
+	probePauseMax = 500 * time.Millisecond
+)
+
+// probeName is what the prober writes, when it does not follow a key that failed.
+const probeName = "ratelimiter:probe"
+
+// A Client is one program's access to Redis: it connects, notices when Redis goes
+// and comes, and keeps what the lanes share.
+//
+// Safe for concurrent use: what changes is atomic, or guarded by mu.
+type Client struct {
+	cfg     Config
+	scripts scripts
+	counts  counts
+	breaker breaker
+	epoch   atomic.Uint64 // of what lanes remember of refusals
+	conn    atomic.Pointer[rueidis.Client]
+	grumble grumble
+
+	mu       sync.Mutex
+	lanes    []*Lane
+	probe    string // the name that the prober writes: in the slot that failed
+	watched  map[string]*watched
+	poll     chan struct{} // asks the watcher to look at once
+	lost     chan struct{} // wakes the prober
+	stop     context.CancelFunc
+	stopping context.Context
+	running  sync.WaitGroup
+}
+
+// New connects to Redis and returns a client, also when Redis is away: then it
+// starts in the failure mode and goes on trying. The error is about the
+// configuration, see Config.Validate.
+func New(cfg Config) (*Client, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, fmt.Errorf("use redis: %w", err)
+	}
+	return open(cfg.withDefaults(), newScripts()), nil
+}
+
+func open(cfg Config, s scripts) *Client {
+	c := &Client{cfg: cfg, scripts: s, counts: newCounts(), probe: cfg.KeyPrefix + probeName,
+		watched: make(map[string]*watched), poll: make(chan struct{}, 1), lost: make(chan struct{}, 1)}
+	c.stopping, c.stop = context.WithCancel(context.Background())
+	now := time.Now()
+	if err := c.tryNow(); err != nil {
+		c.failed(now, now, "", err)
+	}
+	c.running.Go(c.keepProbing)
+	c.running.Go(c.keepWatching)
+	return c
+}
+
+// Close ends the connection and everything that runs in the background. Close the
+// lanes first.
+func (c *Client) Close() {
+	c.stop()
+	c.running.Wait()
+	if conn := c.conn.Swap(nil); conn != nil {
+		(*conn).Close()
+	}
+}
+
+// Mode is how asks are answered now: store.Exact, or the failure mode.
+func (c *Client) Mode() store.Mode {
+	if c.breaker.away.Load() {
+		return c.cfg.Failure
+	}
+	return store.Exact
+}
+
+// Connected reports whether Redis decides.
+func (c *Client) Connected() bool { return !c.breaker.away.Load() }
+
+// Forgetful makes all lanes forget the refusals that they remember. It is called
+// after every change of rules or limits.
+func (c *Client) Forgetful() { c.epoch.Add(1) }
+
+// Without answers an ask by the failure mode. Decisions are known in mode Local
+// only.
+func (c *Client) without(now time.Time, ask *store.Ask, ans *store.Answer) {
+	c.counts.undecided.Add(uint64(ask.N))
+	if c.cfg.Failure == store.Local {
+		c.cfg.Local.Take(now, ask, ans)
+		ans.Mode = store.Local
+		return
+	}
+	ans.Granted, ans.Decisions, ans.Tightest, ans.Mode = 0, ans.Decisions[:0], 0, c.cfg.Failure
+	if c.cfg.Failure == store.FailOpen {
+		ans.Granted = ask.N
+	}
+}
+
+// failed opens the breaker for an error of what was sent at sent, and says so
+// once. name is the key that it was about, if that is known.
+func (c *Client) failed(now, sent time.Time, name string, err error) {
+	if c.breaker.failed(now, sent) {
+		c.enter(name, err)
+	}
+}
+
+// late counts what was sent at sent and has no answer by now.
+func (c *Client) late(now, sent time.Time, name string) {
+	if c.breaker.late(now, sent) {
+		c.enter(name, fmt.Errorf("%d batches in a row had no answer within %v", missedMax, c.cfg.Timeout))
+	}
+}
+
+// enter is called once when Redis has gone.
+func (c *Client) enter(name string, err error) {
+	c.cfg.Log.Warn("Redis connection lost, entering "+modeText(c.cfg.Failure)+" mode", "reason", err)
+	c.mu.Lock()
+	c.probe = c.cfg.KeyPrefix + probeName
+	if name != "" {
+		c.probe = name + probeName // its hash tag is the name's
+	}
+	c.mu.Unlock()
+	c.tellLanes()
+	select {
+	case c.lost <- struct{}{}:
+	default:
+	}
+}
+
+func modeText(m store.Mode) string {
+	if m == store.FailOpen {
+		return "fail-open"
+	}
+	return m.String()
+}
+
+// leave is called once when Redis is back.
+func (c *Client) leave() {
+	c.cfg.Log.Info("Redis reconnected, resuming normal operation")
+	c.tellLanes()
+	c.look()
+}
+
+// tellLanes has every lane notice that the mode has changed.
+func (c *Client) tellLanes() {
+	c.Forgetful()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, l := range c.lanes {
+		l.post(l.modeChanged)
+	}
+}
+
+// keepProbing looks for Redis whenever it is away.
+func (c *Client) keepProbing() {
+	for {
+		select {
+		case <-c.stopping.Done():
+			return
+		case <-c.lost:
+		}
+		for pause := probePauseMin; c.breaker.away.Load(); pause = min(2*pause, probePauseMax) {
+			// between half of it and all, so that many proxies do not come at once
+			if !c.sleep(pause/2 + rand.N(pause/2)) {
+				return
+			}
+			if c.tryNow() == nil && c.breaker.back(time.Now()) {
+				c.leave()
+			}
+		}
+	}
+}
+
+// sleep waits, and reports false when the client is closing.
+func (c *Client) sleep(d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-c.stopping.Done():
+		return false
+	case <-t.C:
+		return true
+	}
+}
+
+// tryNow connects if there is no connection yet, and has a script write.
+func (c *Client) tryNow() error {
+	if c.conn.Load() == nil {
+		if err := c.connect(); err != nil {
+			return fmt.Errorf("connect to redis: %w", err)
+		}
+	}
+	c.mu.Lock()
+	name := c.probe
+	c.mu.Unlock()
+	ctx, cancel := c.within()
+	defer cancel()
+	_, err := c.run(ctx, &call{script: c.scripts.probe, keys: []string{name}})
+	if err != nil {
+		return fmt.Errorf("probe redis: %w", err)
+	}
+	return nil
+}
+
+// connect makes the library's client, which fails while Redis is away; once it is
+// made, it reconnects by itself.
+func (c *Client) connect() error {
+	option, err := c.cfg.option()
+	if err != nil {
+		return err
+	}
+	conn, err := rueidis.NewClient(option)
+	if err != nil {
+		if conn != nil {
+			conn.Close()
+		}
+		return err
+	}
+	c.conn.Store(&conn)
+	return nil
+}
+
+// within is the time that one exchange with Redis may take.
+func (c *Client) within() (context.Context, context.CancelFunc) {
+	return context.WithTimeout(c.stopping, c.cfg.Timeout)
+}
+
+// run runs one script beside the lanes.
+func (c *Client) run(ctx context.Context, call *call) (rueidis.RedisMessage, error) {
+	loaded := c.conn.Load()
+	if loaded == nil {
+		return rueidis.RedisMessage{}, errAway
+	}
+	conn := *loaded
+	c.counts.commands.Inc()
+	reply := conn.Do(ctx, call.command(conn.B(), false))
+	if faultOf(reply.Error()) == faultScript {
+		c.counts.commands.Inc()
+		c.counts.reloads.Inc()
+		reply = conn.Do(ctx, call.command(conn.B(), true))
+	}
+	return reply.ToMessage()
+}
+
+// do is run for what needs Redis now, with the timeout, and tells the breaker how
+// it went.
+func (c *Client) do(call *call) (rueidis.RedisMessage, error) {
+	if c.breaker.away.Load() {
+		return rueidis.RedisMessage{}, errAway
+	}
+	ctx, cancel := c.within()
+	defer cancel()
+	sent := time.Now()
+	message, err := c.run(ctx, call)
+	c.judge(sent, call.keys[0], err)
+	return message, err
+}
+
+// judge tells the breaker how an exchange went that was sent at sent.
+func (c *Client) judge(sent time.Time, name string, err error) {
+	if err != nil && !errors.Is(err, context.Canceled) {
+		c.counts.errors.Inc()
+	}
+	switch faultOf(err) {
+	case faultNone, faultItem, faultScript:
+		c.breaker.answered()
+	case faultDeadline:
+		c.late(time.Now(), sent, name)
+	case faultAway:
+		if !errors.Is(err, context.Canceled) {
+			c.failed(time.Now(), sent, name, err)
+		}
+	}
+}
+
+// A grumble lets a complaint that would come with every request through once a
+// minute, with how many were kept back.
+//
+// Safe for concurrent use: mu guards.
+type grumble struct {
+	mu   sync.Mutex
+	last time.Time
+	kept int
+}
+
+func (g *grumble) due(now time.Time) (kept int, due bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if !g.last.IsZero() && now.Sub(g.last) < time.Minute {
+		g.kept++
+		return 0, false
+	}
+	kept, g.kept, g.last = g.kept, 0, now
+	return kept, true
+}
+
+// undecidable notes that one call cannot be decided.
+func (c *Client) undecidable(now time.Time, name string, err error) {
+	if kept, due := c.grumble.due(now); due {
+		c.cfg.Log.Warn("Redis cannot decide about a key, its requests follow the failure mode", "key", fmt.Sprintf("%q", name), "reason", err, "more", kept)
+	}
+}

@@ -1,0 +1,40 @@
+// Package redis is the store that any number of proxies share: a Redis, a Redis
+// watched by Sentinels, or a Redis Cluster. It decides exactly as package limit
+// does, with the server's clock, in scripts that run inside Redis.
+//
+// # Asking
+//
+// An event loop never waits for Redis. It owns a [Lane]; what it asks while a
+// batch of its lane is under way gathers, asks for the same group of counters as
+// one call of the script with the number of requests that wait. A few helper
+// goroutines per lane send the batches. An answer comes back to the loop with
+// one wake-up for the whole batch, and there package limit repeats what the
+// script has decided, request by request: the script returns the states from
+// which it started, and each request gets the decision that it would have got
+// alone.
+//
+// A refusal is remembered on the loop until the time to retry, so that a client
+// which keeps knocking costs Redis nothing.
+//
+// # When Redis is away
+//
+// A connection error, or five batches one after the other without an answer in
+// time, or an error by which the server says that it cannot decide, open the
+// breaker: from then on every ask is answered at once by the failure mode, until
+// a prober in the background finds that scripts may write again. An ask whose own
+// deadline passes follows the failure mode by itself. Nothing is ever sent twice:
+// a call without an answer may have run.
+//
+// # Cluster
+//
+// The counters of one call must lie in one slot, so the value of the key is the
+// hash tag of a name: rules with the same key meet. A group over several slots
+// is asked slot by slot, and what an earlier slot granted beyond what a later one
+// does is given back: for that moment a neighbour may be refused, and never are
+// too many admitted. When one node of a cluster is away the store is.
+//
+// # What Redis cannot promise
+//
+// Replication is asynchronous: a fail-over may forget what was charged in the
+// moments before, so that up to that many requests are admitted once more.
+package redis

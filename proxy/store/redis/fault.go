@@ -1,0 +1,55 @@
+package redis
+
+import (
+	"context"
+	"errors"
+	"strings"
+
+	"github.com/redis/rueidis"
+)
+
+// A fault is what an error of a call says about Redis.
+type fault uint8
+
+const (
+	faultNone     fault = iota
+	faultScript         // NOSCRIPT: the server does not know the script; it has not run
+	faultItem           // this call cannot be decided, others may
+	faultDeadline       // no answer in time; the call may have run
+	faultAway           // the connection broke, or the server says that it cannot decide
+)
+
+// errAway is the error of what needs Redis while it is away.
+var errAway = errors.New("redis is away")
+
+// cannotDecide are the first words of errors that a server gives to every call
+// for the time being: it is loading, a replica, out of memory, running an endless
+// script, and the like.
+var cannotDecide = []string{
+	"LOADING", "READONLY", "MASTERDOWN", "OOM", "BUSY", "MISCONF", "NOREPLICAS",
+	"CLUSTERDOWN", "NOAUTH", "WRONGPASS", "NOPERM",
+}
+
+// faultOf says what an error means. A nil of Redis is no error here: scripts do
+// not return it where one is looked for.
+func faultOf(err error) fault {
+	if err == nil {
+		return faultNone
+	}
+	answer, ok := rueidis.IsRedisErr(err)
+	switch {
+	case !ok && errors.Is(err, context.DeadlineExceeded):
+		return faultDeadline
+	case !ok:
+		return faultAway
+	case answer.IsNoScript():
+		return faultScript
+	}
+	word, _, _ := strings.Cut(answer.Error(), " ")
+	for _, w := range cannotDecide {
+		if word == w {
+			return faultAway
+		}
+	}
+	return faultItem
+}

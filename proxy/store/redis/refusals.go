@@ -1,0 +1,108 @@
+package redis
+
+import (
+	"time"
+
+	"weir/proxy/limit"
+	"weir/proxy/store"
+)
+
+// A refusal is what a group was told when it was refused.
+type refusal struct {
+	until     time.Time // from when Redis was asked: not refused any longer
+	told      time.Time // when the answer came: the times in decisions count from here
+	decisions []limit.Decision
+	tightest  int
+}
+
+// refusals remembers which groups were refused until when. The limits and costs
+// are part of what a group is called, so that a limit that was raised is asked
+// for at once; all is forgotten with a new epoch. At the bound what is over goes,
+// and if nothing is, new refusals are not remembered.
+//
+// Owned by its lane.
+type refusals struct {
+	max   int
+	epoch uint64
+	byID  map[string]refusal
+	swept time.Time // when what is over was looked for
+}
+
+// sweepPause is how long a full memory is not looked through again.
+const sweepPause = 100 * time.Millisecond
+
+// answer answers for a group that is remembered, and reports whether it is.
+func (r *refusals) answer(now time.Time, epoch uint64, id []byte, ans *store.Answer) bool {
+	if len(r.byID) == 0 {
+		return false
+	}
+	if r.epoch != epoch {
+		clear(r.byID)
+		return false
+	}
+	known, ok := r.byID[string(id)]
+	if !ok {
+		return false
+	}
+	if !now.Before(known.until) {
+		delete(r.byID, string(id))
+		return false
+	}
+	ans.Granted, ans.Decisions, ans.Tightest, ans.Mode = 0, ans.Decisions[:0], known.tightest, store.Cached
+	past := max(0, now.Sub(known.told))
+	for _, d := range known.decisions {
+		if d.RetryAfter != limit.Never {
+			d.RetryAfter = max(0, d.RetryAfter-past)
+		}
+		d.ResetAfter = max(0, d.ResetAfter-past)
+		ans.Decisions = append(ans.Decisions, d)
+	}
+	return true
+}
+
+// remember keeps the refusals of a batch that has come back.
+func (r *refusals) remember(now time.Time, epoch uint64, b *batch) {
+	if r.max <= 0 {
+		return
+	}
+	if r.epoch != epoch {
+		clear(r.byID)
+		r.epoch = epoch
+	}
+	if r.byID == nil {
+		r.byID = make(map[string]refusal)
+	}
+	for _, g := range b.groups {
+		if g.err == nil && g.granted < g.n {
+			r.note(now, b, g)
+		}
+	}
+}
+
+// note keeps the refusal of one group.
+func (r *refusals) note(now time.Time, b *batch, g *group) {
+	var ans store.Answer
+	g.answer(1, &ans)
+	wait := ans.Decision().RetryAfter
+	if ans.Granted > 0 || wait == limit.Never || !now.Before(b.sent.Add(wait)) || !r.room(now) {
+		return
+	}
+	r.byID[g.id] = refusal{until: b.sent.Add(wait), told: b.landed, decisions: ans.Decisions, tightest: ans.Tightest}
+}
+
+// room reports whether one more can be remembered.
+func (r *refusals) room(now time.Time) bool {
+	if len(r.byID) < r.max {
+		return true
+	}
+	if now.Sub(r.swept) < sweepPause {
+		return false
+	}
+	r.swept = now
+	for id, known := range r.byID {
+		if !now.Before(known.until) {
+			delete(r.byID, id)
+		}
+	}
+	return len(r.byID) < r.max
+}

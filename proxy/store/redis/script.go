@@ -1,0 +1,70 @@
+package redis
+
+import (
+	"crypto/sha1"
+	_ "embed" // the scripts
+	"encoding/hex"
+
+	"github.com/redis/rueidis"
+)
+
+//go:embed lua/state.lua
+var stateLua string
+
+//go:embed lua/take.lua
+var takeLua string
+
+//go:embed lua/give.lua
+var giveLua string
+
+//go:embed lua/document.lua
+var documentLua string
+
+//go:embed lua/probe.lua
+var probeLua string
+
+// A script is a program for Redis and the name under which Redis knows it once
+// it has run it.
+//
+// Immutable after New.
+type script struct {
+	source string
+	sha    string
+}
+
+func newScript(source string) *script {
+	sum := sha1.Sum([]byte(source))
+	return &script{source: source, sha: hex.EncodeToString(sum[:])}
+}
+
+// scripts are all that a client runs.
+//
+// Immutable after New.
+type scripts struct {
+	take, give, document, probe *script
+}
+
+func newScripts() scripts {
+	return scripts{
+		take:     newScript(stateLua + takeLua),
+		give:     newScript(stateLua + giveLua),
+		document: newScript(documentLua),
+		probe:    newScript(probeLua),
+	}
+}
+
+// A call is one run of a script that is being put together.
+type call struct {
+	script *script
+	keys   []string
+	args   []string
+}
+
+// command returns the call by name, or in full for a server that does not know
+// the script.
+func (c *call) command(b rueidis.Builder, full bool) rueidis.Completed {
+	if full {
+		return b.Eval().Script(c.script.source).Numkeys(int64(len(c.keys))).Key(c.keys...).Arg(c.args...).Build()
+	}
+	return b.Evalsha().Sha1(c.script.sha).Numkeys(int64(len(c.keys))).Key(c.keys...).Arg(c.args...).Build()
+}

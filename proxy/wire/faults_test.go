@@ -1,0 +1,240 @@
+package wire
+
+import (
+	"fmt"
+	"net"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// A target that is down is told of at once, for every request anew, and the
+// client's connection goes on.
+func TestTargetDown(t *testing.T) {
+	target := newTarget(t, echoes)
+	target.kill()
+	r := start(t, target.url())
+	conn := r.dial()
+	for range 3 {
+		if body := conn.ask(get, 502); body != `{"error":"the target refuses connections"}`+"\n" {
+			t.Errorf("answered %q", body)
+		}
+	}
+	r.samplesAre(`ratelimiter_upstream_errors_total{kind="connect_refused"}`, 3,
+		`ratelimiter_responses_total{code="502"}`, 3, `ratelimiter_requests_total{decision="forwarded"}`, 3)
+	target.start()
+	conn.ask(get, 200)
+}
+
+// A target that does not accept is given up after TARGET_CONNECT_TIMEOUT.
+func TestTargetDoesNotAccept(t *testing.T) {
+	addr := deafListener(t)
+	r := start(t, "http://"+addr, "TARGET_CONNECT_TIMEOUT", "50ms")
+	conn := r.dial()
+	if body := conn.ask(get, 504); !strings.Contains(body, "did not accept a connection in time") {
+		t.Errorf("answered %q", body)
+	}
+	r.samplesAre(`ratelimiter_upstream_errors_total{kind="connect_timeout"}`, 1)
+}
+
+// deafListener listens with a backlog that is full: further connects are left
+// without an answer.
+func deafListener(t *testing.T) (addr string) {
+	t.Helper()
+	fd, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { syscall.Close(fd) })
+	if err := syscall.Bind(fd, &syscall.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}); err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Listen(fd, 0); err != nil {
+		t.Fatal(err)
+	}
+	name, err := syscall.Getsockname(fd)
+	if err != nil {
+		t.Fatal(err)
+	}
+	addr = fmt.Sprintf("127.0.0.1:%d", name.(*syscall.SockaddrInet4).Port)
+	for range 16 {
+		c, err := net.DialTimeout("tcp", addr, 100*time.Millisecond)
+		if err != nil {
+			return addr
+		}
+		t.Cleanup(func() { c.Close() })
+	}
+	t.Skip("this kernel has no full backlog")
+	return ""
+}
+
+// A target that does not answer is given up after TARGET_TIMEOUT, with its
+// connection; neighbours notice nothing.
+func TestTargetSlow(t *testing.T) {
+	var silences atomic.Int64 // that the proxy has ended
+	target := newTarget(t, func(c *targetConn) {
+		for s := c.next(); s != nil; s = c.next() {
+			switch s.target() {
+			case "/half":
+				c.say("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nab")
+				fallthrough
+			case "/silent":
+				c.silence()
+				silences.Add(1)
+				return
+			}
+			c.echo(s)
+		}
+	})
+	r := start(t, target.url(), "TARGET_TIMEOUT", "1s")
+	silent, half, neighbour := r.dial(), r.dial(), r.dial()
+	silent.send("GET /silent HTTP/1.1\r\nHost: x\r\n\r\n")
+	half.send("GET /half HTTP/1.1\r\nHost: x\r\n\r\n")
+	neighbour.ask(get, 200)
+	for _, conn := range []*caller{silent, half} {
+		if _, body := conn.status(504); body != `{"error":"the target did not answer in time"}`+"\n" {
+			t.Errorf("answered %q", body)
+		}
+		conn.ask(get, 200)
+	}
+	r.until("the silent connections are closed", func() bool { return silences.Load() == 2 })
+	r.samplesAre(`ratelimiter_upstream_errors_total{kind="timeout"}`, 2)
+}
+
+// What is no answer becomes a 502 of the proxy's own; the client's connection
+// goes on, the target's does not.
+func TestTargetFaulty(t *testing.T) {
+	for _, test := range []struct {
+		name, octets string
+		closes       bool
+		kind         string
+	}{
+		{"no HTTP", "220 mail ready\r\n", false, "bad_response"},
+		{"HTTP/2", "PRI * HTTP/2.0\r\n\r\n", false, "bad_response"},
+		{"two lengths", "HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nab", false, "bad_response"},
+		{"bad chunk", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nabX", false, "bad_response"},
+		{"a switch of protocols", "HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: x\r\n\r\n", false, "bad_response"},
+		{"no word", "", true, "closed"},
+		{"half a head", "HTTP/1.1 200 OK\r\nContent-", true, "closed"},
+		{"half a body", "HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nabc", true, "closed"},
+		{"no last chunk", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n", true, "closed"},
+		{"hints only", "HTTP/1.1 103 Early Hints\r\n\r\n", true, "closed"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			target := newTarget(t, func(c *targetConn) {
+				for s := c.next(); s != nil; s = c.next() {
+					if s.target() == "/again" {
+						c.echo(s)
+						continue
+					}
+					if c.say(test.octets); test.closes {
+						return
+					}
+				}
+			})
+			r := start(t, target.url())
+			conn := r.dial()
+			conn.send(get)
+			res, body, err := final(conn.in, "GET")
+			if err != nil || res.StatusCode != 502 || !strings.HasPrefix(body, `{"error":"the target`) {
+				t.Fatalf("answered %v %q %v", res, body, err)
+			}
+			conn.ask("GET /again HTTP/1.1\r\nHost: x\r\n\r\n", 200)
+			r.samplesAre(`ratelimiter_upstream_errors_total{kind="`+test.kind+`"}`, 1, "ratelimiter_upstream_retries_total", 0)
+			if n := target.opened.Load(); n != 2 {
+				t.Errorf("%d connections to the target, want one for the faulty answer and one behind it", n)
+			}
+		})
+	}
+}
+
+// An idle connection that the target closes as a request comes: a request that
+// may be repeated is sent once more, over a fresh connection, and only once.
+func TestRetry(t *testing.T) {
+	for _, test := range []struct {
+		name, request string
+		heals         bool // the fresh connection serves
+		status        int
+		attempts      int
+	}{
+		{"GET", "GET /x HTTP/1.1\r\nHost: x\r\n\r\n", true, 200, 2},
+		{"GET, and again", "GET /x HTTP/1.1\r\nHost: x\r\n\r\n", false, 502, 2},
+		{"DELETE", "DELETE /x HTTP/1.1\r\nHost: x\r\n\r\n", true, 200, 2},
+		{"POST", "POST /x HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\n\r\na", true, 502, 1},
+		{"POST without a body", "POST /x HTTP/1.1\r\nHost: x\r\n\r\n", true, 502, 1},
+		{"PUT", "PUT /x HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\n\r\na", true, 502, 1},
+		{"unknown method", "BREW /x HTTP/1.1\r\nHost: x\r\n\r\n", true, 502, 1},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			attempts := make(chan int64, 10)
+			target := newTarget(t, func(c *targetConn) {
+				for s := c.next(); s != nil; s = c.next() {
+					if s.target() == "/x" {
+						attempts <- c.number
+						if c.number == 1 || !test.heals {
+							return
+						}
+					}
+					c.echo(s)
+				}
+			})
+			r := start(t, target.url(), "EVENT_LOOPS", "1")
+			conn := r.dial()
+			conn.ask(get, 200) // the connection has served
+			conn.ask(test.request, test.status)
+			if len(attempts) != test.attempts {
+				t.Errorf("the target was asked %d times, want %d", len(attempts), test.attempts)
+			}
+			r.samplesAre("ratelimiter_upstream_retries_total", test.attempts-1,
+				`ratelimiter_requests_total{decision="forwarded"}`, 2, "ratelimiter_store_decisions_total", 2)
+			conn.ask(get, 200)
+		})
+	}
+}
+
+// A request on a connection that has never served is not repeated.
+func TestNoRetryOnFreshConnection(t *testing.T) {
+	target := newTarget(t, func(c *targetConn) { c.next() })
+	r := start(t, target.url())
+	r.dial().ask(get, 502)
+	if n := target.opened.Load(); n != 1 {
+		t.Errorf("%d connections", n)
+	}
+}
+
+// Bytes that nobody asked for end an idle connection; they are nobody's answer.
+func TestUnaskedBytes(t *testing.T) {
+	unasked := make(chan bool)
+	target := newTarget(t, func(c *targetConn) {
+		for s := c.next(); s != nil; s = c.next() {
+			c.echo(s)
+			if c.number == 1 {
+				<-unasked
+				c.say("HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\npoison")
+			}
+		}
+	})
+	r := start(t, target.url(), "EVENT_LOOPS", "1")
+	conn := r.dial()
+	conn.ask(get, 200)
+	unasked <- true
+	r.until("the connection is closed", func() bool { return target.open() == 0 })
+	if body := conn.ask("GET /mine HTTP/1.1\r\nHost: x\r\n\r\n", 200); body != echoOf("GET", "/mine", "") {
+		t.Errorf("answered %q", body)
+	}
+}
+
+// Connections to the target that nobody uses are closed in time.
+func TestTargetIdleTimeout(t *testing.T) {
+	target := newTarget(t, echoes)
+	r := start(t, target.url(), "TARGET_IDLE_TIMEOUT", "30ms")
+	conn := r.dial()
+	conn.ask(get, 200)
+	r.until("the idle connection is closed", func() bool { return target.open() == 0 })
+	conn.ask(get, 200)
+	if n := target.opened.Load(); n != 2 {
+		t.Errorf("%d connections to the target", n)
+	}
+}

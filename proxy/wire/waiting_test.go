@@ -1,0 +1,216 @@
+package wire
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+)
+
+// gate is a target whose answers wait: each request that comes in shows on
+// asked, each value put into open lets one answer out.
+type gate struct {
+	asked chan string
+	open  chan bool
+}
+
+func newGate() *gate { return &gate{asked: make(chan string, 1000), open: make(chan bool, 1000)} }
+
+func (g *gate) script(c *targetConn) {
+	for s := c.next(); s != nil; s = c.next() {
+		g.asked <- s.target()
+		if strings.HasPrefix(s.target(), "/held") {
+			<-g.open
+		}
+		c.echo(s)
+	}
+}
+
+// next waits for a request to arrive at the target.
+func (g *gate) next(t *testing.T) string {
+	t.Helper()
+	select {
+	case target := <-g.asked:
+		return target
+	case <-time.After(patience):
+		t.Fatal("no request reaches the target")
+		return ""
+	}
+}
+
+func request(path string) string { return "GET " + path + " HTTP/1.1\r\nHost: x\r\n\r\n" }
+
+// waiting waits until so many requests are busy at the target or wait for it.
+func (r *rig) waiting(n int) {
+	r.t.Helper()
+	r.until(fmt.Sprintf("%d requests are at the target or wait for it", n), func() bool {
+		counts := make(chan int, len(r.sides))
+		for _, s := range r.sides {
+			s.loop.Post(func(time.Time) { counts <- s.targets[0].pool.InFlight() })
+		}
+		sum := 0
+		for range r.sides {
+			sum += <-counts
+		}
+		return sum == n
+	})
+}
+
+// One connection to the target is allowed: the others wait for it, first come
+// first served, and who leaves makes room.
+func TestTargetConnectionsMax(t *testing.T) {
+	g := newGate()
+	target := newTarget(t, g.script)
+	r := start(t, target.url(), "EVENT_LOOPS", "1", "TARGET_MAX_CONNECTIONS", "1")
+	var conns []*caller
+	for i := range 4 {
+		conn := r.dial()
+		conn.send(request(fmt.Sprintf("/held/%d", i)))
+		conns = append(conns, conn)
+		r.waiting(i + 1)
+	}
+	if first := g.next(t); first != "/held/0" {
+		t.Errorf("first served: %s", first)
+	}
+	conns[1].reset()
+	r.waiting(3)
+	for i, want := range []string{"/held/0", "/held/2", "/held/3"} {
+		g.open <- true
+		conn := []*caller{conns[0], conns[2], conns[3]}[i]
+		if _, body := conn.status(200); body != echoOf("GET", want, "") {
+			t.Errorf("answered %q, asked for %s", body, want)
+		}
+		if i < 2 {
+			if next := g.next(t); next != []string{"/held/2", "/held/3"}[i] {
+				t.Errorf("served next: %s", next)
+			}
+		}
+	}
+	if n := target.opened.Load(); n != 1 {
+		t.Errorf("%d connections to the target", n)
+	}
+}
+
+// Who waits for a connection for longer than TARGET_TIMEOUT is told so, and
+// waits no more.
+func TestWaitingTimesOut(t *testing.T) {
+	g := newGate()
+	r := start(t, newTarget(t, g.script).url(), "EVENT_LOOPS", "1", "TARGET_MAX_CONNECTIONS", "1", "TARGET_TIMEOUT", "100ms")
+	first, second := r.dial(), r.dial()
+	first.send(request("/held"))
+	g.next(t)
+	second.send(request("/held"))
+	first.status(504)
+	second.status(504)
+	g.open <- true
+	r.waiting(0)
+}
+
+// The line has an end: who comes then is refused with 503, and so is the next
+// request that follows on the same connection.
+func TestWaitersMax(t *testing.T) {
+	g := newGate()
+	r := startWith(t, func(c *Config) { c.WaitersPerLoop = 2 }, newTarget(t, g.script).url(), "EVENT_LOOPS", "1", "TARGET_MAX_CONNECTIONS", "1")
+	first := r.dial()
+	first.send(request("/held"))
+	g.next(t)
+	var inLine []*caller
+	for i := range 2 {
+		inLine = append(inLine, r.dial())
+		inLine[i].send(request("/line"))
+	}
+	r.waiting(3)
+	late := r.dial()
+	late.send(request("/late") + request("/later"))
+	for range 2 {
+		res, body := late.status(503)
+		if res.Header.Get("Retry-After") != "1" || res.Close || !strings.Contains(body, "all connections to the target are taken") {
+			t.Errorf("answered %v %q", res.Header, body)
+		}
+	}
+	g.open <- true
+	first.status(200)
+	for _, conn := range inLine {
+		conn.status(200)
+	}
+	late.ask(get, 200)
+	r.samplesAre(`ratelimiter_upstream_errors_total{kind="busy"}`, 2)
+}
+
+// A client that leaves while the target works takes the target's connection
+// with it, and is counted.
+func TestClientLeaves(t *testing.T) {
+	g := newGate()
+	target := newTarget(t, g.script)
+	r := start(t, target.url())
+	for _, leave := range []func(*caller){(*caller).reset, func(c *caller) { c.Close() }} {
+		conn := r.dial()
+		conn.send(request("/held"))
+		g.next(t)
+		leave(conn)
+		r.waiting(0)
+		g.open <- true
+	}
+	r.until("the target's connections are gone", func() bool { return target.open() == 0 })
+	conn := r.dial()
+	conn.ask(get, 200)
+	conn.Close()
+	checkBaseLine(r)
+	r.samplesAre("ratelimiter_requests_abandoned_total", 2, `ratelimiter_requests_total{decision="forwarded"}`, 3)
+}
+
+// A target that crashes: what is at it becomes 502, what is elsewhere goes on,
+// and when it is back the same clients are served again.
+func TestTargetRestart(t *testing.T) {
+	g := newGate()
+	crashing := newTarget(t, g.script)
+	r := start(t, crashing.url())
+	var conns []*caller
+	for i := range 8 {
+		conns = append(conns, r.dial())
+		conns[i].send(request("/held"))
+		g.next(t)
+	}
+	crashing.crash()
+	for _, conn := range conns {
+		conn.status(502)
+		conn.ask(get, 502)
+	}
+	close(g.open)
+	crashing.ended.Wait()
+	crashing.start()
+	for i, conn := range conns {
+		path := fmt.Sprintf("/back/%d", i)
+		if body := conn.ask(request(path), 200); body != echoOf("GET", path, "") {
+			t.Errorf("answered %q", body)
+		}
+	}
+}
+
+// One exchange is cut by the target, another on its own connection is not
+// bothered.
+func TestNeighbourOfResetIsServed(t *testing.T) {
+	g := newGate()
+	target := newTarget(t, func(c *targetConn) {
+		for s := c.next(); s != nil; s = c.next() {
+			g.asked <- s.target()
+			if s.target() == "/reset" {
+				reset(c.Conn)
+				return
+			}
+			<-g.open
+			c.echo(s)
+		}
+	})
+	r := start(t, target.url())
+	neighbour, conn := r.dial(), r.dial()
+	neighbour.send(request("/held"))
+	g.next(t)
+	for range 5 {
+		conn.ask(request("/reset"), 502)
+	}
+	g.open <- true
+	if _, body := neighbour.status(200); body != echoOf("GET", "/held", "") {
+		t.Errorf("answered %q", body)
+	}
+}
