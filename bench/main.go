@@ -4,6 +4,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -45,7 +46,11 @@ func run(ctx context.Context, e *service.Env) error {
 	}
 	for _, x := range experiments {
 		if x.name == e.Args[0] {
-			return x.run(ctx, os.Stdout)
+			err := x.run(ctx, os.Stdout)
+			if ctx.Err() != nil { // what it had started has been ended
+				return &service.ExitError{Status: 130, Err: errors.New("interrupted")}
+			}
+			return err
 		}
 	}
 	return usage(fmt.Sprintf("there is no experiment %q", e.Args[0]))
