@@ -121,6 +121,7 @@ func (c *client) acquire(now time.Time, how session.Acquire) {
 		c.target.note()
 	case upstream.Full:
 		c.s.HandleUnavailable(now, session.FaultBusy)
+		c.more()
 	}
 }
 

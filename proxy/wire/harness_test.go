@@ -119,7 +119,12 @@ func (r *rig) own(f *Front) http.Handler {
 	mux := service.Endpoints(r.env)
 	r.limits.Register(mux)
 	admin.RegisterDecisions(mux, func(id string) (any, bool) { return f.Recall(id) })
-	mux.HandleFunc("GET /config/held", func(http.ResponseWriter, *http.Request) { <-r.held })
+	mux.HandleFunc("GET /config/held", func(http.ResponseWriter, *http.Request) {
+		select {
+		case <-r.held:
+		case <-r.t.Context().Done():
+		}
+	})
 	return service.JSONErrors(mux)
 }
 

@@ -20,9 +20,17 @@ func (g *gate) script(c *targetConn) {
 	for s := c.next(); s != nil; s = c.next() {
 		g.asked <- s.target()
 		if strings.HasPrefix(s.target(), "/held") {
-			<-g.open
+			g.pass(c)
 		}
 		c.echo(s)
+	}
+}
+
+// pass waits until the gate opens, or the test is over.
+func (g *gate) pass(c *targetConn) {
+	select {
+	case <-g.open:
+	case <-c.t.Context().Done():
 	}
 }
 
@@ -198,7 +206,7 @@ func TestNeighbourOfResetIsServed(t *testing.T) {
 				reset(c.Conn)
 				return
 			}
-			<-g.open
+			g.pass(c)
 			c.echo(s)
 		}
 	})

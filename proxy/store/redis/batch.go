@@ -16,11 +16,13 @@ type batch struct {
 	waiters []waiter // in the order in which they came
 	next    int      // the first waiter without an answer
 
-	flying bool
-	done   atomic.Bool
-	sent   time.Time // by the helper's clock
-	landed time.Time // likewise
-	land   func(now time.Time)
+	sentOff bool
+	aloft   bool   // sent, and not back
+	epoch   uint64 // of the client when it was sent
+	done    atomic.Bool
+	sent    time.Time // by the helper's clock
+	landed  time.Time // likewise
+	land    func(now time.Time)
 }
 
 // add notes one more ask for g.
@@ -43,6 +45,6 @@ func (b *batch) clear() {
 	}
 	clear(b.byID)
 	b.groups, b.waiters, b.next = b.groups[:0], b.waiters[:0], 0
-	b.flying = false
+	b.sentOff, b.aloft = false, false
 	b.done.Store(false)
 }

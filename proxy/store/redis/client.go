@@ -2,7 +2,6 @@ package redis
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"sync"
@@ -111,9 +110,9 @@ func (c *Client) without(now time.Time, ask *store.Ask, ans *store.Answer) {
 }
 
 // failed opens the breaker for an error of what was sent at sent, and says so
-// once. name is the key that it was about, if that is known.
+// once; not while the client closes. name is the key that it was about, if that is known.
 func (c *Client) failed(now, sent time.Time, name string, err error) {
-	if c.breaker.failed(now, sent) {
+	if c.stopping.Err() == nil && c.breaker.failed(now, sent) {
 		c.enter(name, err)
 	}
 }
@@ -272,7 +271,7 @@ func (c *Client) do(call *call) (rueidis.RedisMessage, error) {
 
 // judge tells the breaker how an exchange went that was sent at sent.
 func (c *Client) judge(sent time.Time, name string, err error) {
-	if err != nil && !errors.Is(err, context.Canceled) {
+	if err != nil {
 		c.counts.errors.Inc()
 	}
 	switch faultOf(err) {
@@ -281,9 +280,7 @@ func (c *Client) judge(sent time.Time, name string, err error) {
 	case faultDeadline:
 		c.late(time.Now(), sent, name)
 	case faultAway:
-		if !errors.Is(err, context.Canceled) {
-			c.failed(time.Now(), sent, name, err)
-		}
+		c.failed(time.Now(), sent, name, err)
 	}
 }
 

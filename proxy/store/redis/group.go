@@ -26,7 +26,7 @@ type group struct {
 	granted int
 	states  [store.CountersMax]limit.State // before
 	at      [store.CountersMax]int64       // the instant of the decision, on the server's clock
-	took    [store.CountersMax]int64       // requests charged so far
+	took    [store.CountersMax]int         // requests charged; in a Cluster more than granted may be
 	parts   []part
 
 	// after the result, the lane's again
@@ -34,11 +34,15 @@ type group struct {
 	now  [store.CountersMax]limit.State
 }
 
-// A part is the counters of a group that are in one slot.
+// A part is the counters of a group that are in one slot, by their index.
 type part struct {
 	slot     uint16
-	counters []int
+	count    int
+	counters [store.CountersMax]uint8
 }
+
+// all returns the indexes.
+func (p *part) all() []uint8 { return p.counters[:p.count] }
 
 // fill makes g the group that e has just encoded. What was borrowed is copied.
 func (g *group) fill(e *encoder, counters []store.Counter) {
@@ -75,7 +79,9 @@ func (g *group) split(cluster bool) {
 		if p == len(g.parts) {
 			g.parts = append(g.parts, part{slot: slot})
 		}
-		g.parts[p].counters = append(g.parts[p].counters, i)
+		at := &g.parts[p]
+		at.counters[at.count] = uint8(i)
+		at.count++
 	}
 }
 

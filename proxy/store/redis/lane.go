@@ -141,6 +141,11 @@ func (l *Lane) Expire(now time.Time) {
 	for _, b := range l.flying {
 		l.expire(now, b)
 	}
+	l.expireQueue(now)
+}
+
+// expireQueue answers asks whose deadline has passed before they were sent.
+func (l *Lane) expireQueue(now time.Time) {
 	for len(l.queue) > 0 {
 		b := l.queue[0]
 		l.expire(now, b)
@@ -165,7 +170,7 @@ func (l *Lane) giveUp(now time.Time, b *batch) {
 	w := &b.waiters[b.next]
 	b.next++
 	l.waiting--
-	if !b.flying {
+	if !b.sentOff {
 		w.unsent = true
 		w.group.n -= w.n
 	}
@@ -202,7 +207,7 @@ func (l *Lane) start() {
 	for len(l.queue) > 0 && l.aloft < l.client.cfg.InFlight {
 		b := l.queue[0]
 		l.queue = slices.Delete(l.queue, 0, 1)
-		b.flying = true
+		b.sentOff, b.aloft, b.epoch = true, true, l.client.epoch.Load()
 		l.flying = append(l.flying, b)
 		l.aloft++
 		l.work <- b
@@ -216,9 +221,10 @@ func (l *Lane) land(now time.Time, b *batch) {
 	if !b.done.Load() {
 		return
 	}
-	if b.flying {
-		b.flying = false
+	if b.aloft {
+		b.aloft = false
 		l.aloft--
+		l.expireQueue(now)
 		l.start()
 	}
 	for _, g := range b.groups {
@@ -240,11 +246,10 @@ func (l *Lane) settle(now time.Time, b *batch, i int) {
 	case i < b.next:
 		g.skip(w.n)
 	case g.err != nil:
-		b.next++
-		l.waiting--
-		ask := g.ask(w.n)
-		l.client.without(now, &ask, &l.answer)
-		w.done(now, &l.answer)
+		if faultOf(g.err) == faultDeadline {
+			l.client.counts.late.Add(uint64(w.n))
+		}
+		l.giveUp(now, b)
 	default:
 		b.next++
 		l.waiting--

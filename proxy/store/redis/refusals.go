@@ -36,8 +36,7 @@ func (r *refusals) answer(now time.Time, epoch uint64, id []byte, ans *store.Ans
 	if len(r.byID) == 0 {
 		return false
 	}
-	if r.epoch != epoch {
-		clear(r.byID)
+	if r.renew(epoch) {
 		return false
 	}
 	known, ok := r.byID[string(id)]
@@ -60,14 +59,22 @@ func (r *refusals) answer(now time.Time, epoch uint64, id []byte, ans *store.Ans
 	return true
 }
 
-// remember keeps the refusals of a batch that has come back.
-func (r *refusals) remember(now time.Time, epoch uint64, b *batch) {
-	if r.max <= 0 {
-		return
+// renew forgets what is of another epoch, and reports whether it had to.
+func (r *refusals) renew(epoch uint64) bool {
+	if r.epoch == epoch {
+		return false
 	}
-	if r.epoch != epoch {
-		clear(r.byID)
-		r.epoch = epoch
+	clear(r.byID)
+	r.epoch = epoch
+	return true
+}
+
+// remember keeps the refusals of a batch that has come back, if they are of this
+// epoch still.
+func (r *refusals) remember(now time.Time, epoch uint64, b *batch) {
+	r.renew(epoch)
+	if r.max <= 0 || b.epoch != epoch {
+		return
 	}
 	if r.byID == nil {
 		r.byID = make(map[string]refusal)

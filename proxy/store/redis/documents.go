@@ -1,0 +1,253 @@
+package redis
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"weir/proxy/limit"
+	"weir/proxy/store"
+)
+
+const (
+	documentBytesMax = 4 << 20
+	// pollPause is how often documents and edits are looked at: a change is to be
+	// in force everywhere within a second.
+	pollPause = 250 * time.Millisecond
+	// editsName counts edits of keys, so that all proxies forget their refusals.
+	editsName = "ratelimiter:edits"
+)
+
+// Foreign is the version of a document that something else than a proxy has
+// written.
+const Foreign = -1
+
+// Read returns the document called name; one that was never written has version 0
+// and no body, one that no proxy has written has version Foreign. The error is
+// that Redis is away.
+func (c *Client) Read(name string) (store.Document, error) {
+	ctx, cancel := c.within()
+	defer cancel()
+	docs, err := c.read(ctx, []string{c.cfg.KeyPrefix + name})
+	if err != nil {
+		return store.Document{}, fmt.Errorf("read document %s: %w", name, err)
+	}
+	return docs[0], nil
+}
+
+// read reads documents by their full names, and tells the breaker how it went.
+func (c *Client) read(ctx context.Context, names []string) ([]store.Document, error) {
+	loaded := c.conn.Load()
+	if loaded == nil || c.breaker.away.Load() {
+		return nil, errAway
+	}
+	conn := *loaded
+	commands := make([]rueidis.Completed, len(names))
+	for i, name := range names {
+		commands[i] = conn.B().Get().Key(name).Build()
+	}
+	sent := time.Now()
+	docs := make([]store.Document, len(names))
+	for i, reply := range conn.DoMulti(ctx, commands...) {
+		raw, err := reply.AsBytes()
+		switch fault := faultOf(err); {
+		case rueidis.IsRedisNil(err):
+		case fault == faultItem: // a key of another type
+			docs[i] = store.Document{Version: Foreign}
+		case err != nil:
+			c.judge(sent, names[i], err)
+			return nil, err
+		default:
+			docs[i] = documentOf(raw)
+		}
+	}
+	c.breaker.answered()
+	return docs, nil
+}
+
+// documentOf is a document as it is kept.
+func documentOf(raw []byte) store.Document {
+	if doc, ok := documentBody(raw); ok {
+		return doc
+	}
+	return store.Document{Body: raw, Version: Foreign}
+}
+
+// CompareAndSet makes body, which must be JSON, the document called name if its
+// version still is version: 0 for one that was never written, Foreign for one that
+// no proxy has written. It returns the document as it is then, and whether it was
+// written. The error is that Redis is away, and then it may or may not have been
+// written; or that the body is larger than 4 MiB.
+func (c *Client) CompareAndSet(name string, version int64, body []byte) (store.Document, bool, error) {
+	if len(body) > documentBytesMax {
+		return store.Document{}, false, fmt.Errorf("write document %s: must be at most %d bytes, is %d", name, documentBytesMax, len(body))
+	}
+	reply, err := c.do(&call{script: c.scripts.document, keys: []string{c.cfg.KeyPrefix + name},
+		args: []string{strconv.FormatInt(version, 10), string(body)}})
+	if err != nil {
+		return store.Document{}, false, fmt.Errorf("write document %s: %w", name, err)
+	}
+	doc, written, err := readWritten(reply)
+	if err != nil {
+		return store.Document{}, false, fmt.Errorf("write document %s: %w", name, err)
+	}
+	if written {
+		c.look()
+	}
+	return doc, written, nil
+}
+
+// readWritten reads the reply of document.lua.
+func readWritten(reply rueidis.RedisMessage) (doc store.Document, written bool, err error) {
+	values, err := reply.ToArray()
+	if err != nil || len(values) != 3 {
+		return doc, false, errReply
+	}
+	ok, err1 := values[0].AsInt64()
+	doc.Version, err = values[1].AsInt64()
+	body, err2 := values[2].AsBytes()
+	if err != nil || err1 != nil || err2 != nil {
+		return doc, false, errReply
+	}
+	if len(body) > 0 {
+		doc.Body = body
+	}
+	return doc, ok == 1, nil
+}
+
+// Watch has changed called with the document called name as it is now, and again
+// within a second of each change by anybody, also when it was lost: then its
+// version is 0. It is called from a goroutine of the client, one call at a time,
+// and not while Redis is away.
+func (c *Client) Watch(name string, changed func(store.Document)) {
+	c.mu.Lock()
+	c.watched[c.cfg.KeyPrefix+name] = &watched{changed: changed}
+	c.mu.Unlock()
+	c.look()
+}
+
+// watched is a document that somebody wants to know of.
+//
+// Owned by the goroutine of keepWatching.
+type watched struct {
+	changed func(store.Document)
+	told    bool
+	last    store.Document
+}
+
+func (w *watched) tell(doc store.Document) {
+	if w.told && w.last.Version == doc.Version && bytes.Equal(w.last.Body, doc.Body) {
+		return
+	}
+	w.told, w.last = true, doc
+	w.changed(doc)
+}
+
+// look has the watcher look at once.
+func (c *Client) look() {
+	select {
+	case c.poll <- struct{}{}:
+	default:
+	}
+}
+
+// keepWatching looks at documents and at the count of edits again and again. It
+// notices on an idle proxy, too, that Redis is away.
+func (c *Client) keepWatching() {
+	tick := time.NewTicker(pollPause)
+	defer tick.Stop()
+	var edits []byte
+	for {
+		select {
+		case <-c.stopping.Done():
+			return
+		case <-tick.C:
+		case <-c.poll:
+		}
+		edits = c.lookNow(edits)
+	}
+}
+
+// lookNow reads everything that is watched once, and returns the count of edits.
+func (c *Client) lookNow(edits []byte) []byte {
+	names := []string{c.cfg.KeyPrefix + editsName}
+	c.mu.Lock()
+	for name := range c.watched {
+		names = append(names, name)
+	}
+	c.mu.Unlock()
+	slices.Sort(names[1:])
+	ctx, cancel := c.within()
+	defer cancel()
+	docs, err := c.read(ctx, names)
+	if err != nil {
+		return edits
+	}
+	if !bytes.Equal(edits, docs[0].Body) {
+		c.Forgetful()
+	}
+	for i, name := range names[1:] {
+		c.mu.Lock()
+		w := c.watched[name]
+		c.mu.Unlock()
+		w.tell(docs[1+i])
+	}
+	return docs[0].Body
+}
+
+// Forget removes a key, so that it is as one never seen, and has all proxies
+// forget their refusals. It reports whether there was one.
+func (c *Client) Forget(rule string, key []byte) (bool, error) {
+	name := string(appendName(nil, c.cfg.KeyPrefix, rule, key))
+	n, err := c.edit(func(b rueidis.Builder) rueidis.Completed { return b.Del().Key(name).Build() })
+	if err != nil {
+		return false, fmt.Errorf("forget a key of rule %s: %w", rule, err)
+	}
+	return n == 1, nil
+}
+
+// Give gives permits of limit l back to a key, at most until it is as new, and has
+// all proxies forget their refusals. It reports whether the key was known and kept
+// under l.
+func (c *Client) Give(rule string, key []byte, l *limit.Limit, permits int64) (bool, error) {
+	var args [counterArgs]string
+	cutArgs(string(appendArgs(nil, l, 0)), &args)
+	args[counterArgs-1] = strconv.FormatInt(max(0, min(permits, l.Permits())), 10)
+	give := call{script: c.scripts.give, keys: []string{string(appendName(nil, c.cfg.KeyPrefix, rule, key))}, args: append([]string{"0"}, args[:]...)}
+	reply, err := c.do(&give)
+	if err != nil {
+		return false, fmt.Errorf("give to a key of rule %s: %w", rule, err)
+	}
+	n, err := reply.AsInt64()
+	if err != nil {
+		return false, fmt.Errorf("give to a key of rule %s: %w", rule, errReply)
+	}
+	_, err = c.edit(nil)
+	return n == 1, err
+}
+
+// edit runs a command and counts an edit after it.
+func (c *Client) edit(build func(rueidis.Builder) rueidis.Completed) (n int64, err error) {
+	loaded := c.conn.Load()
+	if loaded == nil || c.breaker.away.Load() {
+		return 0, errAway
+	}
+	conn := *loaded
+	ctx, cancel := c.within()
+	defer cancel()
+	sent := time.Now()
+	if build != nil {
+		n, err = conn.Do(ctx, build(conn.B())).AsInt64()
+	}
+	if err == nil {
+		err = conn.Do(ctx, conn.B().Incr().Key(c.cfg.KeyPrefix+editsName).Build()).Error()
+	}
+	c.judge(sent, c.cfg.KeyPrefix+editsName, err)
+	c.Forgetful()
+	return n, err
+}

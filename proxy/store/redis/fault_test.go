@@ -1,0 +1,390 @@
+package redis
+
+import (
+	"fmt"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"weir/proxy/limit"
+	"weir/proxy/limit/limittest"
+	"weir/proxy/store"
+)
+
+// A world in which Redis comes and goes.
+type outage struct {
+	t   *testing.T
+	s   *server
+	c   *Client
+	l   *loop
+	log *journal
+}
+
+// newOutage starts a server and a client that gives asks 100 ms.
+func newOutage(t *testing.T, change func(*Config)) *outage {
+	s := startServer(t)
+	log := new(journal)
+	cfg := Config{Addrs: []string{s.addr()}, Timeout: 100 * time.Millisecond, Log: log.logger()}
+	if change != nil {
+		change(&cfg)
+	}
+	c := newClient(t, cfg)
+	return &outage{t, s, c, newLoop(t, c), log}
+}
+
+// away asks until Redis counts as away, and checks every answer on the way.
+func (o *outage) away() {
+	o.t.Helper()
+	eventually(o.t, "redis counts as away", func() bool {
+		if ans := o.l.ask(1, counter("k", fixed(1000))); ans.Granted != 1 {
+			o.t.Errorf("refused while redis goes: %+v", ans)
+		}
+		return !o.c.Connected()
+	})
+	if n := o.log.count("Redis connection lost, entering fail-open mode"); n != 1 {
+		o.t.Errorf("%d lines say so:\n%s", n, o.log.text())
+	}
+	commands := o.c.Stats().Decisions
+	for range 10 { // far more than the limit
+		if ans := o.l.ask(1000, counter("k", fixed(1000))); ans.Granted != 1000 || ans.Mode != store.FailOpen {
+			o.t.Errorf("while redis is away: %+v", ans)
+		}
+	}
+	if n := o.c.Stats().Decisions; n != commands {
+		o.t.Errorf("%d decisions while redis is away", n-commands)
+	}
+}
+
+// back waits until Redis decides again.
+func (o *outage) back() {
+	o.t.Helper()
+	eventually(o.t, "redis is back", o.c.Connected)
+	eventually(o.t, "it decides", func() bool { return o.l.ask(1, counter("back", fixed(1000))).Mode == store.Exact })
+	if n := o.log.count("Redis reconnected, resuming normal operation"); n != 1 {
+		o.t.Errorf("%d lines say so:\n%s", n, o.log.text())
+	}
+}
+
+func TestOutages(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		name    string
+		breakIt func(s *server)
+		healIt  func(s *server)
+		reason  string
+	}{
+		{"killed", func(s *server) { s.kill() }, func(s *server) { s.start() }, ""},
+		{"frozen", func(s *server) { s.signal(syscall.SIGSTOP) }, func(s *server) { s.signal(syscall.SIGCONT) }, "5 batches in a row"},
+		{"read only", func(s *server) { s.do("replicaof", "127.0.0.1", "1") }, func(s *server) { s.do("replicaof", "no", "one") }, "READONLY"},
+		{"without its master", func(s *server) {
+			s.do("config", "set", "replica-serve-stale-data", "no")
+			s.do("replicaof", "127.0.0.1", "1")
+		}, func(s *server) { s.do("replicaof", "no", "one") }, "MASTERDOWN"},
+		{"out of memory", func(s *server) {
+			s.do("config", "set", "maxmemory-policy", "noeviction")
+			s.do("config", "set", "maxmemory", "1")
+		}, func(s *server) { s.do("config", "set", "maxmemory", "0") }, "OOM"},
+		{"busy with a script", func(s *server) {
+			s.do("config", "set", "busy-reply-threshold", "1")
+			go s.try("eval", "while true do end", "0") // ends when the script is killed
+		}, func(s *server) { s.do("script", "kill") }, "BUSY"},
+		{"without permission", func(s *server) { s.do("acl", "setuser", "default", "-eval", "-evalsha") },
+			func(s *server) { s.do("acl", "setuser", "default", "+@all") }, "NOPERM"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			o := newOutage(t, nil)
+			o.l.ask(1, counter("k", fixed(1000)))
+			test.breakIt(o.s)
+			o.away()
+			if !strings.Contains(o.log.text(), test.reason) {
+				t.Errorf("the reason is not %q:\n%s", test.reason, o.log.text())
+			}
+			test.healIt(o.s)
+			o.back()
+		})
+	}
+}
+
+// Asks that wait when Redis goes are answered by the mode, each once.
+func TestWaitingWhenRedisGoes(t *testing.T) {
+	t.Parallel()
+	o := newOutage(t, func(cfg *Config) { cfg.Timeout = timeoutMax })
+	o.l.ask(1, counter("k", fixed(10)))
+	o.s.signal(syscall.SIGSTOP)
+	var asks []store.Ask
+	for i := range 1000 {
+		asks = append(asks, repeated(1, counter(fmt.Sprint(i%500), fixed(10)))...)
+	}
+	r := startTurn(o.l, asks)
+	o.s.kill()
+	r.wait(t, o.l)
+	for i, ans := range r.answers {
+		if ans.Granted != 1 || ans.Mode != store.FailOpen {
+			t.Fatalf("ask %d: %+v", i, ans)
+		}
+	}
+	if n := o.c.Stats(); n.Late != 0 {
+		t.Errorf("%d waited for their deadline: %s", n.Late, o.log.text())
+	}
+}
+
+func TestFailureModes(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		mode    store.Mode
+		line    string
+		granted int
+	}{
+		{store.FailOpen, "entering fail-open mode", 5},
+		{store.Closed, "entering closed mode", 0},
+		{store.Local, "entering local mode", 3},
+	} {
+		t.Run(test.mode.String(), func(t *testing.T) {
+			t.Parallel()
+			o := newOutage(t, func(cfg *Config) { cfg.Failure, cfg.Local = test.mode, newTable(t) })
+			three := fixed(3)
+			if ans := o.l.ask(5, counter("k", three)); ans.Granted != 3 || ans.Mode != store.Exact {
+				t.Errorf("by redis: %+v", ans)
+			}
+			if ans := o.l.ask(1, counter("k", three)); ans.Mode != store.Cached {
+				t.Errorf("from memory: %+v", ans)
+			}
+			o.s.kill()
+			eventually(t, "redis counts as away", func() bool {
+				o.l.ask(1, counter("x", three))
+				return !o.c.Connected()
+			})
+			ans := o.l.ask(5, counter("k", three))
+			if ans.Granted != test.granted || ans.Mode != test.mode || o.c.Mode() != test.mode {
+				t.Errorf("while redis is away: %+v, mode %v", ans, o.c.Mode())
+			}
+			if test.mode == store.Local && (len(ans.Decisions) != 1 || ans.Decision().RetryAfter == 0) {
+				t.Errorf("decided locally: %+v", ans)
+			}
+			if o.log.count(test.line) != 1 {
+				t.Errorf("logged:\n%s", o.log.text())
+			}
+			o.s.start()
+			o.back()
+			if ans := o.l.ask(5, counter("k", three)); ans.Granted != 3 || ans.Mode != store.Exact {
+				t.Errorf("by a redis that is new: %+v", ans)
+			}
+		})
+	}
+}
+
+// What Redis forgets is not an outage.
+func TestRedisForgets(t *testing.T) {
+	t.Parallel()
+	o := newOutage(t, func(cfg *Config) { cfg.Timeout = timeoutMax })
+	ten := fixed(10)
+	o.l.ask(4, counter("k", ten))
+	o.s.do("script", "flush")
+	before := o.c.Stats()
+	ans := o.l.ask(1, counter("k", ten))
+	if ans.Mode != store.Exact || ans.Decision().Remaining != 5 {
+		t.Errorf("after SCRIPT FLUSH: %+v", ans)
+	}
+	if after := o.c.Stats(); after.Reloads != before.Reloads+1 || after.Errors != before.Errors {
+		t.Errorf("counted %+v, before %+v", after, before)
+	}
+	o.s.do("flushall")
+	if ans := o.l.ask(1, counter("k", ten)); ans.Mode != store.Exact || ans.Decision().Remaining != 9 {
+		t.Errorf("after FLUSHALL: %+v", ans)
+	}
+	if text := o.log.text(); text != "" {
+		t.Errorf("logged:\n%s", text)
+	}
+}
+
+// A key of another type concerns its requests only.
+func TestForeignKey(t *testing.T) {
+	t.Parallel()
+	o := newOutage(t, func(cfg *Config) { cfg.Timeout = timeoutMax })
+	o.s.do("lpush", string(appendName(nil, "", "r", []byte("list"))), "x")
+	o.s.do("set", string(appendName(nil, "", "r", []byte("text"))), "x")
+	other := store.Counter{Rule: "other", Key: []byte("k"), Limit: fixed(10), Cost: 1}
+	var asks []store.Ask
+	for range 20 {
+		asks = append(asks, repeated(1, counter("list", fixed(1)))...)
+		asks = append(asks, repeated(1, other, counter("text", fixed(1)))...)
+	}
+	for i, ans := range asksInOneTurn(t, o.l, asks).answers {
+		if ans.Granted != 1 || ans.Mode != store.FailOpen {
+			t.Errorf("ask %d: %+v", i, ans)
+		}
+	}
+	if ans := o.l.ask(1, other); ans.Mode != store.Exact || ans.Decision().Remaining != 9 {
+		t.Errorf("the other counter of the group: %+v, want nothing charged before", ans)
+	}
+	if o.log.count("\n") != 1 || o.log.count("WRONGTYPE") != 1 || !o.c.Connected() {
+		t.Errorf("logged:\n%s", o.log.text())
+	}
+}
+
+// A client that cannot connect at first starts in its failure mode, says why, and
+// decides as soon as it can.
+func TestWrongAtFirst(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		name   string
+		args   []string
+		change func(cfg *Config)
+		heal   func(s *server)
+		reason string
+	}{
+		{"password", []string{"--requirepass", "other"}, func(cfg *Config) { cfg.Password = "secret" },
+			func(s *server) { s.do("--no-auth-warning", "-a", "other", "config", "set", "requirepass", "secret") }, "WRONGPASS"},
+		{"no password", []string{"--requirepass", "other"}, func(cfg *Config) {},
+			func(s *server) { s.do("--no-auth-warning", "-a", "other", "config", "set", "requirepass", "") }, "NOAUTH"},
+		{"user", nil, func(cfg *Config) { cfg.Username, cfg.Password = "weir", "secret" },
+			func(s *server) { s.do("acl", "setuser", "weir", "on", ">secret", "~*", "+@all") }, "WRONGPASS"},
+		{"database", []string{"--databases", "1"}, func(cfg *Config) { cfg.DB = 5 },
+			func(s *server) { s.kill(); s.args = nil; s.start() }, "DB index is out of range"},
+		{"TLS", nil, func(cfg *Config) { cfg.TLS, cfg.TLSCAFile = true, "/nonexistent" }, nil, "TLSCAFile"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			s, log := startServer(t, test.args...), new(journal)
+			cfg := Config{Addrs: []string{s.addr()}, Log: log.logger()}
+			test.change(&cfg)
+			c := newClient(t, cfg)
+			l := newLoop(t, c)
+			if ans := l.ask(1, counter("k", fixed(1))); c.Connected() || ans.Mode != store.FailOpen {
+				t.Fatalf("at first: connected %v, %+v", c.Connected(), ans)
+			}
+			if log.count("Redis connection lost, entering fail-open mode") != 1 || log.count(test.reason) != 1 {
+				t.Errorf("logged:\n%s", log.text())
+			}
+			if test.heal == nil {
+				return
+			}
+			test.heal(s)
+			o := outage{t, s, c, l, log}
+			o.back()
+		})
+	}
+}
+
+// A host on which nobody listens yet.
+func TestServerComesLater(t *testing.T) {
+	t.Parallel()
+	s := startServer(t)
+	s.kill()
+	log := new(journal)
+	c := newClient(t, Config{Addrs: []string{s.addr()}, Log: log.logger(), Failure: store.Closed})
+	l := newLoop(t, c)
+	if ans := l.ask(1, counter("k", fixed(1))); ans.Mode != store.Closed || ans.Granted != 0 {
+		t.Errorf("at first: %+v", ans)
+	}
+	s.start()
+	o := outage{t, s, c, l, log}
+	o.back()
+}
+
+// Two and four programs that share a key admit together what one alone would, also
+// when their clocks differ.
+func TestProgramsShareAKey(t *testing.T) {
+	t.Parallel()
+	s := startServer(t)
+	for _, programs := range []int{1, 2, 4} {
+		for _, l := range []*limit.Limit{
+			fixed(500),
+			limittest.Must(limit.Config{Algorithm: limit.Sliding, Limit: 500, Window: 3600}),
+			limittest.Must(limit.Config{Algorithm: limit.Token, Capacity: 500, FillRate: 0.0001}),
+		} {
+			c := store.Counter{Rule: fmt.Sprint(programs, l.Algorithm()), Key: []byte("shared"), Limit: l, Cost: 1}
+			var turns []*turn
+			var loops []*loop
+			for p := range programs {
+				lp := newLoop(t, newClient(t, config(s)))
+				skew := time.Duration(p) * time.Hour
+				lp.skew.Store(int64(skew))
+				loops = append(loops, lp)
+			}
+			for round := range 4 {
+				for _, lp := range loops {
+					turns = append(turns, startTurn(lp, repeated(100+50*round, c)))
+				}
+			}
+			admitted := 0
+			for i, r := range turns {
+				r.wait(t, loops[i%programs])
+				for _, ans := range r.answers {
+					admitted += ans.Granted
+				}
+			}
+			if admitted != 500 {
+				t.Errorf("%d programs, %v: %d admitted", programs, l.Config(), admitted)
+			}
+		}
+	}
+}
+
+// The histories of four programs together, by the server's clock, keep to the law:
+// in each window the limit, in each span of time what a bucket holds and gains.
+func TestAudit(t *testing.T) {
+	t.Parallel()
+	s := startServer(t)
+	windows := limittest.Must(limit.Config{Algorithm: limit.Fixed, Limit: 20, Window: 0.01})
+	bucket := limittest.Must(limit.Config{Algorithm: limit.Token, Capacity: 20, FillRate: 1000})
+	type admission struct {
+		at int64
+		n  int
+	}
+	histories := make(chan []admission, 8)
+	for _, l := range []*limit.Limit{windows, bucket} {
+		for range 4 {
+			c := newClient(t, config(s))
+			go func() {
+				var h []admission
+				ask := store.Ask{N: 3, Counters: []store.Counter{{Rule: l.Algorithm().String(), Limit: l, Cost: 1}}}
+				for range 300 {
+					g := decideNow(c, &ask)
+					if g.err != nil {
+						t.Error(g.err)
+					}
+					h = append(h, admission{g.at[0], g.granted})
+				}
+				histories <- h
+			}()
+		}
+		inWindow, all := map[int64]int{}, []admission{}
+		for range 4 {
+			for _, a := range <-histories {
+				inWindow[a.at/10_000] += a.n
+				all = append(all, a)
+			}
+		}
+		total := 0
+		for _, a := range all {
+			total += a.n
+		}
+		if total == 0 || total == 3*len(all) {
+			t.Errorf("%v: %d of %d admitted, which says nothing", l.Config(), total, 3*len(all))
+		}
+		if l == windows {
+			for w, n := range inWindow {
+				if n > 20 {
+					t.Errorf("%d admitted in window %d", n, w)
+				}
+			}
+			continue
+		}
+		for _, from := range all[:200] {
+			for _, to := range all {
+				n := 0
+				for _, a := range all {
+					if a.at >= from.at && a.at <= to.at {
+						n += a.n
+					}
+				}
+				if most := 20 + (to.at-from.at)/1000; to.at >= from.at && int64(n) > most+1 {
+					t.Fatalf("%d admitted in %d µs", n, to.at-from.at)
+				}
+			}
+		}
+	}
+}

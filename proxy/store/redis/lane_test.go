@@ -1,0 +1,324 @@
+package redis
+
+import (
+	"fmt"
+	"syscall"
+	"testing"
+	"time"
+
+	"weir/proxy/limit"
+	"weir/proxy/limit/limittest"
+	"weir/proxy/store"
+)
+
+// A turn is asks made in one turn of a loop, and what became of them.
+type turn struct {
+	answers []store.Answer // by ask
+	done    []int          // how often each was answered
+	left    int
+}
+
+// asksInOneTurn makes asks on the loop without a pause, and waits for the answers.
+func asksInOneTurn(t *testing.T, l *loop, asks []store.Ask) *turn {
+	t.Helper()
+	r := startTurn(l, asks)
+	r.wait(t, l)
+	return r
+}
+
+func startTurn(l *loop, asks []store.Ask) *turn {
+	r := &turn{answers: make([]store.Answer, len(asks)), done: make([]int, len(asks)), left: len(asks)}
+	l.post(func(now time.Time) {
+		for i := range asks {
+			keep := func(_ time.Time, ans *store.Answer) {
+				r.answers[i] = *ans
+				r.answers[i].Decisions = append([]limit.Decision(nil), ans.Decisions...)
+				r.done[i]++
+				r.left--
+			}
+			var ans store.Answer
+			if l.lane.Ask(now, &asks[i], &ans, keep) {
+				keep(now, &ans)
+			}
+		}
+	})
+	return r
+}
+
+// wait waits until each ask has its answer, and says so if one has two.
+func (r *turn) wait(t *testing.T, l *loop) {
+	t.Helper()
+	eventually(t, "all asks are answered", func() bool { return onLoop(l, func() bool { return r.left <= 0 }) })
+	for i, n := range r.done {
+		if n != 1 {
+			t.Errorf("ask %d was answered %d times", i, n)
+		}
+	}
+}
+
+// onLoop returns what f returns on the loop.
+func onLoop[T any](l *loop, f func() T) T {
+	c := make(chan T, 1)
+	l.post(func(time.Time) { c <- f() })
+	return <-c
+}
+
+// repeated is n asks of one request for the same counters.
+func repeated(n int, counters ...store.Counter) []store.Ask {
+	asks := make([]store.Ask, n)
+	for i := range asks {
+		asks[i] = store.Ask{N: 1, Counters: counters}
+	}
+	return asks
+}
+
+// While batches are under way, asks for one group gather in one call; the first
+// come are the first served.
+func TestAsksGather(t *testing.T) {
+	t.Parallel()
+	s := startServer(t)
+	cfg := config(s)
+	cfg.InFlight = 1 // of several batches under way, the later may be the first
+	c := newClient(t, cfg)
+	l := newLoop(t, c)
+	l.ask(1, counter("first", fixed(60))) // the server knows the script from here on
+	before := c.Stats()
+	r := asksInOneTurn(t, l, repeated(100, counter("gather", fixed(60))))
+	for i, ans := range r.answers {
+		want := limit.Decision{Allowed: i < 60, Remaining: max(0, int64(59-i)), Limit: 60}
+		d := ans.Decision()
+		got := limit.Decision{Allowed: d.Allowed, Remaining: d.Remaining, Limit: d.Limit}
+		if ans.Mode != store.Exact || got != want || (ans.Granted == 1) != want.Allowed || d.Allowed == (d.RetryAfter > 0) {
+			t.Errorf("ask %d: %+v, want %+v", i, ans, want)
+		}
+	}
+	after := c.Stats()
+	if commands, decisions := after.Commands-before.Commands, after.Decisions-before.Decisions; commands != 2 || decisions != 100 {
+		t.Errorf("%d commands for %d decisions, want 2 for 100", commands, decisions)
+	}
+}
+
+// At most callsMax calls go in one batch, the others in the next.
+func TestBatchBound(t *testing.T) {
+	t.Parallel()
+	_, c, l := newWorld(t)
+	l.ask(1, counter("first", fixed(60))) // the server knows the script from here on
+	for _, test := range []struct{ groups, batches int }{
+		{inFlightDefault + callsMax, inFlightDefault + 1},
+		{inFlightDefault + callsMax + 1, inFlightDefault + 2},
+	} {
+		var asks []store.Ask
+		for i := range test.groups {
+			asks = append(asks, repeated(1, counter(fmt.Sprint(i), fixed(1000)))...)
+		}
+		before := c.counts.exchanges.Count()
+		for i, ans := range asksInOneTurn(t, l, asks).answers {
+			if ans.Granted != 1 || ans.Mode != store.Exact {
+				t.Fatalf("ask %d: %+v", i, ans)
+			}
+		}
+		if n := c.counts.exchanges.Count() - before; n != uint64(test.batches) {
+			t.Errorf("%d groups went in %d batches, want %d", test.groups, n, test.batches)
+		}
+	}
+}
+
+// At most WaitingMax asks wait; one more follows the failure mode at once.
+func TestWaitingBound(t *testing.T) {
+	t.Parallel()
+	s := startServer(t)
+	cfg := config(s)
+	cfg.WaitingMax = 10
+	c := newClient(t, cfg)
+	l := newLoop(t, c)
+	for _, test := range []struct {
+		asks    int
+		crowded uint64
+	}{{10, 0}, {11, 1}} {
+		before := c.Stats().Crowded
+		r := asksInOneTurn(t, l, repeated(test.asks, counter("crowd", fixed(1000))))
+		if n := c.Stats().Crowded - before; n != test.crowded {
+			t.Errorf("%d asks: %d were too many, want %d", test.asks, n, test.crowded)
+		}
+		if last := r.answers[test.asks-1]; (last.Mode == store.FailOpen) != (test.crowded == 1) || last.Granted != 1 {
+			t.Errorf("%d asks: the last got %+v", test.asks, last)
+		}
+	}
+}
+
+// A refusal is answered from memory until the time to retry, also by a lane that
+// is told another time than the server's clock shows.
+func TestRefusalsAreRemembered(t *testing.T) {
+	t.Parallel()
+	_, c, l := newWorld(t)
+	ten := fixed(10)
+	first := asksInOneTurn(t, l, repeated(11, counter("k", ten))).answers[10].Decision()
+	decided := c.Stats().Decisions
+	again := l.ask(3, counter("k", ten))
+	d := again.Decision()
+	if again.Mode != store.Cached || again.Granted != 0 || d.Allowed || d.RetryAfter <= 0 || d.RetryAfter > first.RetryAfter ||
+		first.RetryAfter-d.RetryAfter > patience || d.Remaining != 0 || d.Limit != 10 {
+		t.Errorf("from memory: %+v, first %+v", again, first)
+	}
+	if n := c.Stats(); n.Decisions != decided || n.Remembered != 3 {
+		t.Errorf("counted %+v", n)
+	}
+	for _, test := range []struct {
+		name string
+		want int
+		ask  func() store.Answer
+	}{
+		{"another key", 1, func() store.Answer { return l.ask(1, counter("other", ten)) }},
+		{"a limit that was raised", 1, func() store.Answer { return l.ask(1, counter("k", fixed(11))) }},
+		{"the old limit", 0, func() store.Answer { return l.ask(1, counter("k", ten)) }},
+		{"a look", 1, func() store.Answer { look := counter("k", ten); look.Cost = 0; return l.ask(1, look) }},
+		{"after Forgetful", 0, func() store.Answer { c.Forgetful(); return l.ask(1, counter("k", ten)) }},
+		{"a cost that never fits", 0, func() store.Answer { big := counter("k", ten); big.Cost = 11; return l.ask(1, big) }},
+		{"the same", 0, func() store.Answer { big := counter("k", ten); big.Cost = 11; return l.ask(1, big) }},
+	} {
+		ans := test.ask()
+		if wantMode := store.Exact; ans.Granted != test.want || test.name != "the old limit" && ans.Mode != wantMode {
+			t.Errorf("%s: %+v", test.name, ans)
+		}
+	}
+}
+
+// Once the time to retry has come, Redis is asked again.
+func TestRefusalsEnd(t *testing.T) {
+	t.Parallel()
+	_, _, l := newWorld(t)
+	bucket := limittest.Must(limit.Config{Algorithm: limit.Token, Capacity: 1, FillRate: 50})
+	admitted, remembered := 0, 0
+	began := time.Now()
+	for admitted < 5 {
+		switch ans := l.ask(1, counter("k", bucket)); {
+		case ans.Granted == 1:
+			admitted++
+		case ans.Mode == store.Cached:
+			remembered++
+		}
+		if time.Since(began) > patience {
+			t.Fatalf("%d admitted", admitted)
+		}
+	}
+	if remembered == 0 {
+		t.Error("no refusal came from memory")
+	}
+}
+
+// The memory of refusals is bounded.
+func TestRefusalsBound(t *testing.T) {
+	t.Parallel()
+	now := time.Unix(1_768_780_800, 0)
+	r := refusals{max: 2}
+	refused := func(key string) (remembered bool) {
+		c := counter(key, limittest.Must(limit.Config{Algorithm: limit.Fixed, Limit: 1, Window: 1}))
+		e := encoder{}
+		e.encode([]store.Counter{c})
+		g := new(group)
+		g.fill(&e, []store.Counter{c})
+		g.n, g.at[0] = 1, now.UnixMicro()
+		c.Limit.Take(g.at[0], &g.states[0], 1, 1)
+		g.replay()
+		r.remember(now, 0, &batch{groups: []*group{g}, sent: now, landed: now})
+		var ans store.Answer
+		return r.answer(now, 0, []byte(g.id), &ans)
+	}
+	for _, step := range []struct {
+		key   string
+		after time.Duration
+		want  bool
+	}{
+		{"a", 0, true}, {"b", 0, true},
+		{"c", 0, false},                    // full
+		{"c", time.Second, true},           // a and b are over
+		{"d", 10 * time.Millisecond, true}, //
+	} {
+		now = now.Add(step.after)
+		if got := refused(step.key); got != step.want {
+			t.Errorf("%s after %v: remembered %v, want %v", step.key, step.after, got, step.want)
+		}
+	}
+}
+
+// An ask whose own deadline passes follows the failure mode by itself; Redis is
+// not away for that. What comes too late is ignored, but was charged; what was
+// never sent was not.
+func TestOwnDeadline(t *testing.T) {
+	t.Parallel()
+	s := startServer(t)
+	cfg := config(s)
+	cfg.Timeout, cfg.InFlight = 300*time.Millisecond, 1
+	c := newClient(t, cfg)
+	l := newLoop(t, c)
+	lim := fixed(1000)
+	l.ask(1, counter("k", lim))
+	s.signal(syscall.SIGSTOP)
+	r := startTurn(l, repeated(20, counter("k", lim))) // one is sent, the others gather
+	r.wait(t, l)
+	s.signal(syscall.SIGCONT)
+	for i, ans := range r.answers {
+		if ans.Mode != store.FailOpen || ans.Granted != 1 || len(ans.Decisions) != 0 {
+			t.Errorf("ask %d: %+v", i, ans)
+		}
+	}
+	if n := c.Stats(); n.Late != 20 || n.Undecided != 20 || !c.Connected() {
+		t.Errorf("counted %+v, connected %v", n, c.Connected())
+	}
+	var ans store.Answer
+	eventually(t, "it decides again", func() bool {
+		look := counter("k", lim)
+		look.Cost = 0
+		ans = l.ask(1, look)
+		return ans.Mode == store.Exact
+	})
+	if left := ans.Decision().Remaining; left != 998 {
+		t.Errorf("%d left of 1000, want 998: one decided, one sent in vain", left)
+	}
+}
+
+// A loop that was busy takes the answers that are here before it gives any ask up.
+func TestBusyLoop(t *testing.T) {
+	t.Parallel()
+	_, c, _ := newWorld(t)
+	var posted []func(now time.Time) // none of them is run
+	here := make(chan struct{}, 10)
+	lane := c.NewLane(func(f func(now time.Time)) { posted = append(posted, f); here <- struct{}{} })
+	defer lane.Close()
+	ask := store.Ask{N: 1, Counters: []store.Counter{counter("k", fixed(5))}}
+	var got store.Answer
+	now := time.Now()
+	if lane.Ask(now, &ask, &got, func(_ time.Time, ans *store.Answer) { got = *ans }) {
+		t.Fatal("answered at once")
+	}
+	if next := lane.Next(); !next.Equal(now.Add(timeoutMax)) {
+		t.Errorf("Next is %v after the ask, want %v", next.Sub(now), timeoutMax)
+	}
+	<-here
+	lane.Expire(now.Add(time.Hour))
+	if got.Mode != store.Exact || got.Granted != 1 {
+		t.Errorf("got %+v", got)
+	}
+	if !lane.Next().IsZero() {
+		t.Error("an ask still waits")
+	}
+	posted[0](now) // the wake-up finds nothing to do
+}
+
+// An ask in memory or by the failure mode, and joining a group that gathers, takes
+// no memory.
+func TestAskAllocates(t *testing.T) {
+	_, c, _ := newWorld(t)
+	lane := c.NewLane(func(func(now time.Time)) {})
+	defer lane.Close()
+	ask := store.Ask{N: 1, Counters: []store.Counter{counter("k", fixed(5))}}
+	var ans store.Answer
+	now := time.Now()
+	done := func(time.Time, *store.Answer) {}
+	for range 5000 { // the first are sent, these gather
+		lane.Ask(now, &ask, &ans, done)
+	}
+	if n := testing.AllocsPerRun(1000, func() { lane.Ask(now, &ask, &ans, done) }); n != 0 {
+		t.Errorf("joining a group: %v allocations", n)
+	}
+}

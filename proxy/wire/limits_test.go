@@ -1,0 +1,270 @@
+package wire
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// secondsLeft is when the window of a century ends.
+func secondsLeft(at time.Time) float64 {
+	return century.Seconds() - float64(at.UnixNano())/1e9
+}
+
+// between fails unless text is a number of seconds that, rounded up, was true
+// at some time since began.
+func between(t *testing.T, what, text string, began time.Time) {
+	t.Helper()
+	n, err := strconv.ParseInt(text, 10, 64)
+	least, most := math.Ceil(secondsLeft(time.Now())), math.Ceil(secondsLeft(began))
+	if err != nil || float64(n) < least || float64(n) > most {
+		t.Errorf("%s says %s, want %.0f to %.0f", what, text, least, most)
+	}
+}
+
+// What clients are told, to the letter.
+func TestLimitFields(t *testing.T) {
+	r := start(t, newTarget(t, echoes).url(), "RATE_LIMIT_LIMIT", "2")
+	conn := r.dial()
+	const policy = `"global";q=2;w=3153600000`
+	for left := 1; left >= 0; left-- {
+		began := time.Now()
+		conn.send(get)
+		res, _ := conn.status(200)
+		fieldsAre(t, res.Header, "X-RateLimit-Limit", "2", "X-RateLimit-Remaining", strconv.Itoa(left), "RateLimit-Policy", policy,
+			"Retry-After", "", "X-RateLimit-Retry-After", "", "X-Weir-Decision", "")
+		reset, ok := strings.CutPrefix(res.Header.Get("RateLimit"), fmt.Sprintf(`"global";r=%d;t=`, left))
+		if !ok {
+			t.Errorf("RateLimit: %s", res.Header.Get("RateLimit"))
+		}
+		between(t, "t of RateLimit", reset, began)
+	}
+	began := time.Now()
+	conn.send(get)
+	res, body := conn.status(429)
+	fieldsAre(t, res.Header, "X-RateLimit-Limit", "2", "X-RateLimit-Remaining", "0", "RateLimit-Policy", policy,
+		"Content-Type", "application/json", "X-RateLimit-Retry-After", res.Header.Get("Retry-After"))
+	between(t, "Retry-After", res.Header.Get("Retry-After"), began)
+	reset, _ := strings.CutPrefix(res.Header.Get("RateLimit"), `"global";r=0;t=`)
+	between(t, "t of RateLimit", reset, began)
+	refusalIs(t, r, body, res.Header, began)
+	conn.ask(get, 429) // the connection goes on
+}
+
+// fieldsAre fails unless the fields have the values, each once; "" is for none.
+func fieldsAre(t *testing.T, h http.Header, want ...string) {
+	t.Helper()
+	for i := 0; i < len(want); i += 2 {
+		if got := h.Values(want[i]); strings.Join(got, "|") != want[i+1] {
+			t.Errorf("%s: %q, want %q", want[i], got, want[i+1])
+		}
+	}
+}
+
+// refusalIs looks at the body of a 429, and at what GET /config/decisions tells
+// of it.
+func refusalIs(t *testing.T, r *rig, body string, h http.Header, began time.Time) {
+	t.Helper()
+	var told struct {
+		Error, Rule, Decision string
+		RetryAfter            float64
+	}
+	if err := json.Unmarshal([]byte(body), &told); err != nil {
+		t.Fatalf("body %q: %v", body, err)
+	}
+	if told.Error != "rate limit exceeded" || told.Rule != "global" || told.Decision == "" || told.Decision != h.Get("X-Weir-Decision") {
+		t.Errorf("body %s, X-Weir-Decision %s", body, h.Get("X-Weir-Decision"))
+	}
+	if told.RetryAfter > secondsLeft(began)+1e-3 || told.RetryAfter < secondsLeft(time.Now())-1e-3 {
+		t.Errorf("retryAfter %v", told.RetryAfter)
+	}
+	status, _, text := r.do("GET", "/config/decisions/"+told.Decision, "")
+	var why struct {
+		ID, Rule, Algorithm, Client string
+		At                          time.Time
+		Limit, Remaining            int64
+		RetryAfter, ResetAfter      float64
+	}
+	if err := json.Unmarshal([]byte(text), &why); err != nil || status != 200 {
+		t.Fatalf("%d %s: %v", status, text, err)
+	}
+	if why.ID != told.Decision || why.Rule != "global" || why.Algorithm != "fixed" || why.Client != "127.0.0.1" ||
+		why.At.Before(began) || why.Limit != 2 || why.Remaining != 0 || why.RetryAfter != told.RetryAfter || why.ResetAfter != told.RetryAfter {
+		t.Errorf("the decision: %s", text)
+	}
+}
+
+func TestRateLimitHeaders(t *testing.T) {
+	target := newTarget(t, says("HTTP/1.1 200 OK\r\nContent-Length: 0\r\nX-RateLimit-Limit: 999\r\nratelimit: 999\r\n\r\n"))
+	legacy, standard := []string{"X-Ratelimit-Limit", "X-Ratelimit-Remaining"}, []string{"Ratelimit", "Ratelimit-Policy"}
+	for _, test := range []struct {
+		word             string
+		legacy, standard bool
+	}{{"off", false, false}, {"legacy", true, false}, {"standard", false, true}, {"both", true, true}} {
+		t.Run(test.word, func(t *testing.T) {
+			r := start(t, target.url(), "RATE_LIMIT_HEADERS", test.word, "RATE_LIMIT_LIMIT", "1")
+			conn := r.dial()
+			conn.send(get + get)
+			admitted, _ := conn.status(200)
+			refused, _ := conn.status(429)
+			for _, group := range []struct {
+				names []string
+				ours  bool
+			}{{legacy, test.legacy}, {standard, test.standard}} {
+				for _, name := range group.names {
+					if got := refused.Header.Values(name); len(got) > 0 != group.ours || len(got) > 1 {
+						t.Errorf("429 has %s: %q", name, got)
+					}
+					got := admitted.Header.Values(name)
+					if group.ours && (len(got) != 1 || got[0] == "999") { // the target's is replaced
+						t.Errorf("200 has %s: %q", name, got)
+					}
+				}
+				if first := admitted.Header.Get(group.names[0]); !group.ours && first != "999" {
+					t.Errorf("200 has %s: %q, want the target's", group.names[0], first)
+				}
+			}
+			if got := refused.Header.Get("X-RateLimit-Retry-After"); got != "" != test.legacy {
+				t.Errorf("429 has X-RateLimit-Retry-After: %q", got)
+			}
+			if refused.Header.Get("Retry-After") == "" || refused.Header.Get("X-Weir-Decision") == "" {
+				t.Errorf("429 has %v", refused.Header)
+			}
+		})
+	}
+}
+
+// In one window exactly as many are admitted as the limit says, whoever asks
+// over whichever loop; the target sees no other.
+func TestExactCount(t *testing.T) {
+	for _, test := range []struct {
+		name string
+		env  []string
+	}{
+		{"fixed", []string{"RATE_LIMIT_LIMIT", "500"}},
+		{"sliding", []string{"RATE_LIMIT_ALGORITHM", "sliding", "RATE_LIMIT_LIMIT", "500"}},
+		{"token", []string{"RATE_LIMIT_ALGORITHM", "token", "RATE_LIMIT_CAPACITY", "500", "RATE_LIMIT_FILL_RATE", "0.000001"}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			var reached, admitted, refused atomic.Int64
+			target := newTarget(t, func(c *targetConn) {
+				for s := c.next(); s != nil; s = c.next() {
+					reached.Add(1)
+					c.echo(s)
+				}
+			})
+			r := start(t, target.url(), test.env...)
+			var clients sync.WaitGroup
+			for range 16 {
+				conn := r.dial()
+				clients.Go(func() {
+					conn.send(strings.Repeat(get, 50))
+					for range 50 {
+						switch res, _ := conn.answer("GET"); res.StatusCode {
+						case 200:
+							admitted.Add(1)
+						case 429:
+							refused.Add(1)
+						}
+					}
+				})
+			}
+			clients.Wait()
+			if admitted.Load() != 500 || refused.Load() != 300 || reached.Load() != 500 {
+				t.Errorf("%d admitted, %d refused, %d reached the target", admitted.Load(), refused.Load(), reached.Load())
+			}
+			r.samplesAre(`ratelimiter_requests_total{decision="forwarded"}`, 500, `ratelimiter_requests_total{decision="rejected"}`, 300,
+				`ratelimiter_requests_by_algorithm_total{algorithm="`+test.name+`"}`, 800,
+				`ratelimiter_rule_decisions_total{rule="global",decision="forwarded"}`, 500,
+				`ratelimiter_rule_decisions_total{rule="global",decision="rejected"}`, 300)
+		})
+	}
+}
+
+// post is a pipelined change of the limit.
+func post(config string) string {
+	return fmt.Sprintf("POST /config/limits HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s", len(config), config)
+}
+
+// A change counts for the very next request. What was consumed stays consumed
+// when only the amount changes, and is forgotten with the window or the
+// algorithm.
+func TestChangeCountsForTheNextRequest(t *testing.T) {
+	r := start(t, newTarget(t, echoes).url(), "RATE_LIMIT_LIMIT", "3")
+	conn := r.dial()
+	fixed := func(limit int) string {
+		return post(fmt.Sprintf(`{"algorithm":"fixed","limit":%d,"window":3153600000}`, limit))
+	}
+	for i, step := range []struct {
+		requests string
+		statuses []int
+	}{
+		{get + get + get + get, []int{200, 200, 200, 429}},
+		{fixed(5) + get + get + get, []int{200, 200, 200, 429}},
+		{fixed(2) + get + fixed(6) + get + get, []int{200, 429, 200, 200, 429}},
+		{post(`{"algorithm":"fixed","limit":1,"window":1576800000}`) + get + get, []int{200, 200, 429}},
+		{post(`{"algorithm":"token","capacity":2,"fillRate":0.000001}`) + get + get + get, []int{200, 200, 200, 429}},
+		{post(`{"algorithm":"token"}`) + get, []int{400, 429}},
+		{"DELETE /config/limits HTTP/1.1\r\nHost: x\r\n\r\n" + get + get + get + get, []int{200, 200, 200, 200, 429}},
+	} {
+		conn.send(step.requests)
+		for j, want := range step.statuses {
+			if res, body := conn.answer("GET"); res.StatusCode != want {
+				t.Fatalf("step %d, answer %d: %d %s, want %d", i, j, res.StatusCode, body, want)
+			}
+		}
+	}
+}
+
+// Only the latest refusals are remembered.
+func TestDecisionsAreForgotten(t *testing.T) {
+	r := start(t, newTarget(t, echoes).url(), "RATE_LIMIT_LIMIT", "1", "EVENT_LOOPS", "1")
+	conn := r.dial()
+	conn.ask(get, 200)
+	var ids []string
+	for range 65 { // the rig's loops remember 64
+		conn.send(get)
+		res, _ := conn.status(429)
+		ids = append(ids, res.Header.Get("X-Weir-Decision"))
+	}
+	for i, want := range map[int]int{0: 404, 1: 200, 64: 200} {
+		if status, _, body := r.do("GET", "/config/decisions/"+ids[i], ""); status != want {
+			t.Errorf("decision %d of 65: %d %s", i, status, body)
+		}
+	}
+	for _, id := range []string{"", "x", ids[0] + "0", strings.TrimSuffix(ids[64], ids[64][len(ids[64])-1:]) + "!"} {
+		if status, _, body := r.do("GET", "/config/decisions/"+id, ""); status != 404 {
+			t.Errorf("decision %q: %d %s", id, status, body)
+		}
+	}
+}
+
+// Refusals are logged together, with their number, never one by one.
+func TestRefusalsAreLogged(t *testing.T) {
+	r := start(t, newTarget(t, echoes).url(), "RATE_LIMIT_LIMIT", "1")
+	conn := r.dial()
+	conn.send(strings.Repeat(get, 31))
+	for range 31 {
+		conn.answer("GET")
+	}
+	r.until("all refusals are logged", func() bool {
+		sum := 0
+		for line := range strings.Lines(r.log.String()) {
+			if _, count, ok := strings.Cut(line, `level=WARN msg="Requests rejected: limit exceeded" component=RateLimiter rule=global count=`); ok {
+				n, err := strconv.Atoi(strings.TrimSpace(count))
+				if err != nil {
+					t.Fatal(err)
+				}
+				sum += n
+			}
+		}
+		return sum == 30
+	})
+}
