@@ -19,17 +19,18 @@ http {
   client_body_temp_path %[2]s/body; proxy_temp_path %[2]s/proxy; fastcgi_temp_path %[2]s/f; uwsgi_temp_path %[2]s/u; scgi_temp_path %[2]s/s;
 `
 
-// static is a target: a small answer from memory.
+// nginxStatic is a target: a small answer from memory.
 const nginxStatic = nginxHead + `
   server { listen %[3]s reuseport; location / { default_type text/plain; return 200 "OK"; } }
 }`
 
-// limiting is a proxy with limit_req: one zone that lets everything through
-// and one that refuses nearly everything.
+// nginxLimiting is a proxy with limit_req: one zone that lets everything through
+// and one that refuses nearly everything. nginx does not count requests whose
+// key is empty, as $server_name is here: the port is the same for all.
 const nginxLimiting = nginxHead + `
   limit_req_status 429; limit_req_log_level info;
-  limit_req_zone $server_name zone=open:1m rate=1000000r/s;
-  limit_req_zone $server_name zone=shut:1m rate=1r/m;
+  limit_req_zone $server_port zone=open:1m rate=1000000r/s;
+  limit_req_zone $server_port zone=shut:1m rate=1r/m;
   upstream target { server %[4]s; keepalive 128; keepalive_requests 1000000000; }
   server { listen %[3]s reuseport;
     proxy_http_version 1.1; proxy_set_header Connection ""; proxy_set_header X-Forwarded-For $remote_addr; proxy_set_header Host $http_host;

@@ -69,10 +69,11 @@ type contestant struct {
 
 // A sample is one run against a contestant.
 type sample struct {
-	perSec float64
-	cpu    time.Duration // of the contestant, per request
-	p50    time.Duration
-	failed int
+	requests float64
+	perSec   float64
+	cpu      time.Duration // of the contestant, per request
+	p50      time.Duration
+	failed   int
 }
 
 func (c contestant) sample(ctx context.Context, connections int, span time.Duration) (sample, error) {
@@ -88,5 +89,5 @@ func (c contestant) sample(ctx context.Context, connections int, span time.Durat
 	if err != nil {
 		return sample{}, err
 	}
-	return sample{perSec: run.perSec, cpu: time.Duration(float64(after-before) / run.requests), p50: run.p50, failed: run.failed}, nil
+	return sample{requests: run.requests, perSec: run.perSec, cpu: time.Duration(float64(after-before) / run.requests), p50: run.p50, failed: run.failed}, nil
 }
