@@ -9,10 +9,10 @@ LDFLAGS  := -X weir/internal/service.version=$(VERSION)
 FUZZTIME ?= 30s
 
 .DEFAULT_GOAL := help
-.PHONY: help build test race vet fmt fuzz bench demo cover clean tools
+.PHONY: help build test race vet fmt fuzz bench demo demo-redis cover clean tools
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 build: ## static binaries of all programs, into bin/
 	@test -n "$(PROGRAMS)" || { echo "build: no program has a main.go" >&2; exit 1; }
@@ -39,6 +39,9 @@ bench: build ## measures speed on this machine
 
 demo: build ## starts everything, plays the scenarios briefly and shows what happened
 	bin/bench demo
+
+demo-redis: build ## two proxies, one Redis, killed and restarted under load
+	bin/bench demo-redis
 
 cover: ## test coverage: per function in cover.txt, total here
 	go test -coverprofile=cover.out ./...

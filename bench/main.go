@@ -13,6 +13,7 @@ import (
 	"weir/bench/accuracy"
 	"weir/bench/demo"
 	"weir/bench/outage"
+	"weir/bench/shared"
 	"weir/bench/speed"
 	"weir/internal/service"
 )
@@ -25,6 +26,8 @@ var experiments = []struct {
 	{"demo", "plays a load below and above a limit under each algorithm (half a minute)", demo.Run},
 	{"accuracy", "2,000/s through a limit of 1,000/s for a minute under each algorithm, counted at the target", accuracy.Run},
 	{"outage", "kills the target under load and starts it again: what clients see, second by second", outage.Run},
+	{"demo-redis", "two proxies share a limit, Redis is killed and started again: what each second saw (20 s)", shared.Demo},
+	{"redis", "the same for a minute", shared.Run},
 	{"speed", "proxy, target and load generator beside nginx and wrk: ratios within one run (ten minutes)", speed.Run},
 }
 
@@ -60,7 +63,7 @@ func usage(problem string) error {
 	var b strings.Builder
 	b.WriteString(problem + "; there are:")
 	for _, x := range experiments {
-		fmt.Fprintf(&b, "\n  bench %-9s %s", x.name, x.about)
+		fmt.Fprintf(&b, "\n  bench %-10s %s", x.name, x.about)
 	}
 	return &service.ExitError{Status: 2, Err: fmt.Errorf("%s", b.String())}
 }

@@ -59,7 +59,6 @@ func run(ctx context.Context, e *service.Env, c *config.Config) error {
 	}
 	limits.RegisterMetrics(e.Metrics)
 	front.Register(e.Metrics)
-	admin.RegisterMode(e.Metrics, "normal")
 	e.Health.Component("store", func() any { return map[string]string{"status": "UP", "mode": "simulated"} })
 	e.Health.Component("targets", func() any { return map[string]any{"status": "UP", "count": len(c.Targets)} })
 	e.Health.SetReady(true)

@@ -52,6 +52,7 @@ type Config struct {
 	targetTime  time.Duration
 	writeStall  time.Duration
 	trusted     []netip.Prefix
+	redis       redisSettings
 }
 
 // Bounds that many settings share.
@@ -76,6 +77,7 @@ func (c *Config) Register(s *service.Settings) {
 	s.Float(&c.Limit.FillRate, "RATE_LIMIT_FILL_RATE", 100, 0.000001, 1e9, "tokens per second (token)")
 	s.Enum(&c.rateFields, "RATE_LIMIT_HEADERS", "both", []string{"off", "legacy", "standard", "both"},
 		"rate limit fields of answers: X-RateLimit-* (legacy), RateLimit and RateLimit-Policy (standard)")
+	c.redis.register(s)
 	s.Int(&c.KeysMax, "KEYS_MAX", 10_000_000, 1, 1<<31-1, "keys that the simulated Redis holds")
 
 	s.Int(&c.EventLoops, "EVENT_LOOPS", runtime.NumCPU(), 1, 1024, "event loops")

@@ -59,6 +59,7 @@ func (s *Session) HandleAnswer(now time.Time, ans *store.Answer) {
 	}
 	s.continueBody()
 	s.deadline = now.Add(s.env.Settings.BodyTimeout)
+	s.HandleClient(now, nil) // a request without a body is complete
 }
 
 // refuse answers 429, or 503 when the store is away and the mode is closed.

@@ -31,6 +31,9 @@ func (s state) String() string {
 //
 // Owned by its loop.
 type Session struct {
+	// Owner is whoever feeds the session; the session never looks at it.
+	Owner any
+
 	env    *Env
 	remote netip.Addr
 	state  state

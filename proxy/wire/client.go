@@ -6,6 +6,7 @@ import (
 	"weir/internal/loop"
 	"weir/internal/service"
 	"weir/proxy/session"
+	"weir/proxy/store/redis"
 	"weir/proxy/upstream"
 )
 
@@ -22,6 +23,9 @@ type client struct {
 	target *target                  // waited for
 	wait   upstream.Waiter[*client] // the place in its line
 	closed bool                     // the connection is gone
+
+	asked    time.Time  // when Redis was asked
+	answered redis.Done // its answer comes here; made once
 }
 
 // Data passes bytes on to the session.
@@ -154,7 +158,9 @@ func (c *client) askOwn(now time.Time, raw []byte) {
 		l.Post(func(now time.Time) { c.answerOwn(now, r) })
 	})
 	if !asked {
-		c.answerOwn(now, service.Reply{Status: 503, Body: []byte(`{"error":"too many requests to the proxy's own endpoints at a time"}`)})
+		c.answerOwn(now, service.Reply{Status: 503,
+			Fields: [][2]string{{"Content-Type", "application/json"}, {"Retry-After", "1"}},
+			Body:   []byte(`{"error":"too many requests to the proxy's own endpoints at a time"}` + "\n")})
 	}
 }
 

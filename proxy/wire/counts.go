@@ -10,7 +10,6 @@ import (
 	"weir/internal/metric"
 	"weir/proxy/limit"
 	"weir/proxy/session"
-	"weir/proxy/store"
 )
 
 // statusMax is beyond the largest status that is counted.
@@ -41,23 +40,6 @@ func newCounts() *counts {
 		forwardedDecide: metric.NewHistogram(metric.Decision()), rejectedDecide: metric.NewHistogram(metric.Decision()),
 		upstreamTime: metric.NewHistogram(metric.Latency()),
 	}
-}
-
-// ask has the simulated Redis decide, on the spot, and measures it.
-func (s *side) ask(now time.Time, _ *session.Session, ask *store.Ask, ans *store.Answer) bool {
-	began := time.Now()
-	s.front.cfg.Table.Take(s.front.steady(now), ask, ans)
-	took := time.Since(began)
-	c := s.counts
-	c.decisions.Inc()
-	if ans.Granted > 0 {
-		c.forwardedDecide.Observe(took)
-		c.forwardedMax.Observe(now, took)
-		return true
-	}
-	c.rejectedDecide.Observe(took)
-	c.rejectedMax.Observe(now, took)
-	return true
 }
 
 // report counts a request that is over.
@@ -114,15 +96,32 @@ func (f *Front) Register(set *metric.Set) {
 		func(c *counts) uint64 { return c.abandoned.Load() })
 	set.Counters("ratelimiter_requests_by_method_total", "answers to clients by method and status code", f.byMethod())
 	set.Counters("ratelimiter_rule_decisions_total", "decisions by rule", f.byRule())
-	counter("ratelimiter_store_commands_total", "commands that the store was given", func(c *counts) uint64 { return c.decisions.Load() })
-	counter("ratelimiter_store_decisions_total", "decisions that the store made", func(c *counts) uint64 { return c.decisions.Load() })
+	f.registerStore(set)
 	f.registerUpstream(set)
 	set.Gauge("ratelimiter_client_connections", "open connections of clients", func() float64 { return float64(f.group.Stats().Open) })
 	set.Counter("ratelimiter_client_connections_refused_total", "connections closed at once: too many are open",
 		func() uint64 { return f.group.Stats().Refused })
 	set.Counter("ratelimiter_accept_errors_total", "failures to accept a connection", func() uint64 { return f.group.Stats().AcceptErrors })
 	set.Counter("ratelimiter_panics_total", "faults of the proxy itself that closed a connection", func() uint64 { return f.group.Stats().Panics })
+}
+
+// registerStore adds what is known of the store: Redis tells its own.
+func (f *Front) registerStore(set *metric.Set) {
 	set.Gauge("ratelimiter_store_keys", "keys in the simulated Redis", func() float64 { return float64(f.cfg.Table.Stats().Keys) })
+	if f.cfg.Redis != nil {
+		f.cfg.Redis.Register(set)
+		return
+	}
+	decisions := func() uint64 { return f.sum(func(c *counts) uint64 { return c.decisions.Load() }) }
+	set.Counter("ratelimiter_store_commands_total", "commands that the store was given", decisions)
+	set.Counter("ratelimiter_store_decisions_total", "decisions that the store made", decisions)
+	for _, m := range []string{"normal", "failopen", "local", "closed"} {
+		inForce := 0.0
+		if m == "normal" {
+			inForce = 1 // the store in the process is never away
+		}
+		set.Gauge("ratelimiter_mode"+metric.Labels("type", m), "1 for the mode in force", func() float64 { return inForce })
+	}
 }
 
 // registerTimes adds the histograms and maxima.

@@ -17,6 +17,7 @@ import (
 	"weir/internal/loop"
 	"weir/internal/service"
 	"weir/proxy/session"
+	"weir/proxy/store/redis"
 	"weir/proxy/store/simredis"
 	"weir/proxy/upstream"
 )
@@ -40,7 +41,8 @@ type Config struct {
 	TargetIdle       time.Duration // how long an idle one is kept
 	DrainTimeout     time.Duration
 	Policy           func() *session.Policy
-	Table            *simredis.Table
+	Table            *simredis.Table             // decides when there is no Redis, and in its mode local
+	Redis            *redis.Client               // decides when it is there; nil: the Table
 	Own              func(f *Front) http.Handler // makes what answers the proxy's own endpoints
 	Log              *slog.Logger                // of the limiter's refusals
 	DecisionsPerLoop int                         // refusals remembered for GET /config/decisions; 0: 4096
@@ -147,6 +149,11 @@ func (f *Front) Drain(ctx context.Context) (cut int) {
 	f.background.Wait()
 	f.desk.Close()
 	f.group.Stop()
+	for _, s := range f.sides {
+		if s.lane != nil {
+			s.lane.Close()
+		}
+	}
 	return cut
 }
 
@@ -162,12 +169,15 @@ type side struct {
 	draining bool
 	counts   *counts
 	recall   *recall
+
+	lane      *redis.Lane // to Redis; nil without
+	laneAlarm *loop.Alarm
 }
 
 func newSide(f *Front, l *loop.Loop, connsPerTarget int) *side {
 	s := &side{front: f, loop: l, counts: newCounts(), recall: newRecall(l.Index(), f.cfg.DecisionsPerLoop)}
 	s.chooser = upstream.NewChooser(f.cfg.Balance, rand.New(rand.NewPCG(uint64(l.Index()), rand.Uint64())))
-	s.env = session.Env{Settings: &f.cfg.Session, Policy: f.cfg.Policy, Ask: s.ask, Report: s.report, Refused: s.recall.note}
+	s.env = session.Env{Settings: &f.cfg.Session, Policy: f.cfg.Policy, Ask: s.decider(), Report: s.report, Refused: s.recall.note}
 	for _, addr := range f.cfg.Targets {
 		s.targets = append(s.targets, &target{side: s, addr: addr,
 			pool: upstream.NewPool[*server, *client](connsPerTarget, cmp.Or(f.cfg.WaitersPerLoop, waitersMax))})
@@ -177,6 +187,7 @@ func newSide(f *Front, l *loop.Loop, connsPerTarget int) *side {
 
 func (s *side) accept(now time.Time, c *loop.Conn) loop.Handler {
 	cl := &client{side: s, conn: c, s: session.New(now, &s.env, c.Remote().Addr())}
+	cl.s.Owner = cl
 	cl.wait.Value = cl
 	if s.draining {
 		cl.s.Drain(now)

@@ -1,0 +1,53 @@
+package rig
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+)
+
+// A Redis is a redis-server of an experiment, on loopback, with nothing on
+// disk.
+type Redis struct {
+	*Process
+	Addr string
+	dir  string
+}
+
+// StartRedis starts a redis-server. The error says so when none is installed.
+func StartRedis(ctx context.Context) (*Redis, error) {
+	if _, err := exec.LookPath("redis-server"); err != nil {
+		return nil, fmt.Errorf("redis-server is not installed (Debian: apt-get install redis-server): %w", err)
+	}
+	addr, err := FreeAddr()
+	if err != nil {
+		return nil, err
+	}
+	dir, err := os.MkdirTemp("", "weir-redis-")
+	if err != nil {
+		return nil, err
+	}
+	r := &Redis{Addr: addr, dir: dir}
+	return r, r.Restart(ctx)
+}
+
+// Restart starts it again, after Kill, on the same address and empty.
+func (r *Redis) Restart(ctx context.Context) error {
+	host, port, err := net.SplitHostPort(r.Addr)
+	if err != nil {
+		return err
+	}
+	r.Process, err = Start("redis-server", nil, "redis-server", "--bind", host, "--port", port, "--dir", r.dir, "--save", "", "--appendonly", "no")
+	if err != nil {
+		return err
+	}
+	return r.AwaitPort(ctx, r.Addr)
+}
+
+// End stops it and removes its folder.
+func (r *Redis) End() {
+	r.Kill()
+	_ = os.RemoveAll(r.dir)
+}

@@ -1,0 +1,72 @@
+package config
+
+import (
+	"fmt"
+	"net"
+	"strconv"
+	"strings"
+	"time"
+
+	"weir/internal/service"
+	"weir/proxy/store"
+	"weir/proxy/store/redis"
+)
+
+// redisSettings are the settings of the store in Redis, as given.
+type redisSettings struct {
+	hosts, username, password, prefix string
+	port, db                          int
+	sentinel                          string
+	secure                            bool
+	caFile                            string
+	timeout                           time.Duration
+	mode                              store.Mode
+}
+
+// register adds the settings to s.
+func (r *redisSettings) register(s *service.Settings) {
+	s.String(&r.hosts, "REDIS_HOST", "", "host of Redis, or host:port of several, comma separated: a Cluster, or the Sentinels; empty: the simulated Redis")
+	s.Int(&r.port, "REDIS_PORT", 6379, 1, 65535, "port of a REDIS_HOST without one")
+	s.String(&r.username, "REDIS_USERNAME", "", "ACL user of Redis")
+	s.Secret(&r.password, "REDIS_PASSWORD", "password of Redis")
+	s.Int(&r.db, "REDIS_DB", 0, 0, 1<<20, "database of Redis; 0 in a Cluster")
+	s.String(&r.sentinel, "REDIS_SENTINEL_MASTER", "", "name of the master that the Sentinels of REDIS_HOST watch")
+	s.Bool(&r.secure, "REDIS_TLS", false, "connect to Redis with TLS")
+	s.String(&r.caFile, "REDIS_TLS_CA_FILE", "", "PEM file of the authorities that signed Redis' certificate; empty: the system's")
+	s.String(&r.prefix, "REDIS_KEY_PREFIX", "", "goes before every name in Redis, for several installations that share one")
+	s.Duration(&r.timeout, "REDIS_TIMEOUT", 100*time.Millisecond, time.Millisecond, 2*time.Second, "longest that a request waits for a decision")
+	s.Func("STORE_FAILURE_MODE", "open", "what happens while Redis is away: open admits all, local limits by this proxy alone, closed refuses with 503", "open, local, closed",
+		func(word string) (err error) { r.mode, err = redis.ParseFailureMode(word); return err })
+}
+
+// UsesRedis reports whether limits are kept in Redis.
+func (c *Config) UsesRedis() bool { return c.redis.hosts != "" }
+
+// Redis is the settings of the store in Redis; Local and Log are for the caller
+// to fill in. The error is a *service.SettingError.
+func (c *Config) Redis() (redis.Config, error) {
+	r := &c.redis
+	cfg := redis.Config{
+		SentinelMaster: r.sentinel, Username: r.username, Password: r.password, DB: r.db,
+		TLS: r.secure, TLSCAFile: r.caFile, KeyPrefix: r.prefix, Timeout: r.timeout, Failure: r.mode,
+	}
+	for host := range strings.SplitSeq(r.hosts, ",") {
+		addr := strings.TrimSpace(host)
+		if _, _, err := net.SplitHostPort(addr); err != nil {
+			addr = net.JoinHostPort(strings.Trim(addr, "[]"), strconv.Itoa(r.port))
+		}
+		if h, p, err := net.SplitHostPort(addr); err != nil || h == "" || p == "" {
+			return cfg, &service.SettingError{Name: "REDIS_HOST", Value: r.hosts, Problem: fmt.Sprintf("names no host in %q", host),
+				Allowed: "host, or host:port, comma separated"}
+		}
+		cfg.Addrs = append(cfg.Addrs, addr)
+	}
+	cfg.Cluster = len(cfg.Addrs) > 1 && r.sentinel == ""
+	switch {
+	case cfg.Cluster && r.db != 0:
+		return cfg, &service.SettingError{Name: "REDIS_DB", Value: strconv.Itoa(r.db), Problem: "cannot be with the Cluster of REDIS_HOST", Allowed: "0"}
+	case r.username != "" && r.password == "":
+		return cfg, &service.SettingError{Name: "REDIS_PASSWORD", Problem: "is missing", Allowed: "the password of REDIS_USERNAME"}
+	}
+	return cfg, nil
+}

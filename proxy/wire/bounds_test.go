@@ -1,0 +1,201 @@
+package wire
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"strings"
+	"testing"
+)
+
+// More clients than MAX_CONNECTIONS are turned away at the door; who is in
+// notices nothing, and who leaves makes room.
+func TestConnectionsMax(t *testing.T) {
+	r := start(t, newTarget(t, echoes).url(), "MAX_CONNECTIONS", "3")
+	var in []*caller
+	for range 3 {
+		in = append(in, r.dial())
+		in[len(in)-1].ask(get, 200)
+	}
+	turnedAway := r.dial()
+	if b, err := turnedAway.in.ReadByte(); err == nil {
+		t.Errorf("read %q", b)
+	}
+	r.samplesAre("ratelimiter_client_connections_refused_total", 1, "ratelimiter_client_connections", 3)
+	for _, conn := range in {
+		conn.ask(get, 200)
+	}
+	in[0].Close()
+	r.until("there is room", func() bool { return r.samples()["ratelimiter_client_connections"] == 2 })
+	r.dial().ask(get, 200)
+}
+
+func TestRequestBodyBound(t *testing.T) {
+	post := func(n int) string {
+		return fmt.Sprintf("POST /p HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s", n, strings.Repeat("a", n))
+	}
+	inChunks := func(n int) string { return chunked("POST /p", strings.Repeat("a", n)) }
+	for _, test := range []struct {
+		name    string
+		env     []string
+		request func(n int) string
+		most    int
+	}{
+		{"BODY_BUFFER_BYTES", []string{"BODY_BUFFER_BYTES", "1KiB"}, post, 1024},
+		{"BODY_BUFFER_BYTES in chunks", []string{"BODY_BUFFER_BYTES", "1KiB"}, inChunks, 1024},
+		{"BODY_MAX_BYTES", []string{"BODY_MAX_BYTES", "100"}, post, 100},
+		{"BODY_MAX_BYTES in chunks", []string{"BODY_MAX_BYTES", "100"}, inChunks, 100},
+		{"BODY_MAX_BYTES beyond the buffer", []string{"BODY_BUFFER_BYTES", "1KiB", "BODY_MAX_BYTES", "1MiB"}, post, 1024},
+		{"256 KiB by default", nil, post, 256 << 10},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			r := start(t, newTarget(t, echoes).url(), test.env...)
+			conn := r.dial()
+			if body := conn.ask(test.request(test.most), 200); body != echoOf("POST", "/p", strings.Repeat("a", test.most)) {
+				t.Errorf("answered %q", body)
+			}
+			conn.send(test.request(test.most + 1))
+			if res, body := conn.status(413); !res.Close || body != `{"error":"the request body is larger than this proxy buffers"}`+"\n" {
+				t.Errorf("answered %q, closes: %t", body, res.Close)
+			}
+			conn.closed()
+		})
+	}
+}
+
+func TestAnswerBodyBound(t *testing.T) {
+	body := func(n int) string { return strings.Repeat("a", n) }
+	for _, test := range []struct {
+		name   string
+		answer func(n int) string
+		closes bool
+	}{
+		{"with a length", func(n int) string {
+			return fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s", n, body(n))
+		}, false},
+		{"in chunks", func(n int) string {
+			return fmt.Sprintf("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n%x\r\n%s\r\n0\r\n\r\n", n, body(n))
+		}, false},
+		{"up to the close", func(n int) string { return "HTTP/1.1 200 OK\r\n\r\n" + body(n) }, true},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			n := 1024
+			target := newTarget(t, func(c *targetConn) {
+				for s := c.next(); s != nil; s = c.next() {
+					if s.target() == "/more" {
+						n = 1025
+					}
+					if c.say(test.answer(n)); test.closes {
+						return
+					}
+				}
+			})
+			r := start(t, target.url(), "BODY_BUFFER_BYTES", "1KiB")
+			conn := r.dial()
+			if got := conn.ask(get, 200); got != body(1024) {
+				t.Errorf("a body of %d bytes", len(got))
+			}
+			if got := conn.ask(request("/more"), 502); !strings.Contains(got, "larger than this proxy buffers") {
+				t.Errorf("answered %q", got)
+			}
+			r.samplesAre(`ratelimiter_upstream_errors_total{kind="too_large"}`, 1)
+		})
+	}
+	// A length is not a body: the answer to HEAD may tell any.
+	r := start(t, newTarget(t, says("HTTP/1.1 200 OK\r\nContent-Length: 99999999\r\n\r\n")).url(), "BODY_BUFFER_BYTES", "1KiB")
+	conn := r.dial()
+	conn.send("HEAD / HTTP/1.1\r\nHost: x\r\n\r\n")
+	if res, _ := conn.answer("HEAD"); res.StatusCode != 200 || res.ContentLength != 99999999 {
+		t.Errorf("answered %d with a length of %d", res.StatusCode, res.ContentLength)
+	}
+}
+
+// headOf is a request whose head is exactly n bytes long.
+func headOf(n int) string {
+	const before, after = "GET /api HTTP/1.1\r\nHost: x\r\nFill: ", "\r\n\r\n"
+	return before + strings.Repeat("a", n-len(before)-len(after)) + after
+}
+
+func TestHeadBounds(t *testing.T) {
+	r := start(t, newTarget(t, echoes).url(), "HEAD_MAX_BYTES", "1KiB", "FIELDS_MAX", "5")
+	fields := func(n int) string {
+		return "GET /api HTTP/1.1\r\nHost: x\r\n" + strings.Repeat("A: b\r\n", n-1) + "\r\n"
+	}
+	for _, test := range []struct {
+		name           string
+		within, beyond string
+	}{
+		{"HEAD_MAX_BYTES", headOf(1024), headOf(1025)},
+		{"FIELDS_MAX", fields(5), fields(6)},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			conn := r.dial()
+			conn.t = t
+			conn.ask(test.within, 200)
+			conn.send(test.beyond)
+			if res, _ := conn.status(431); !res.Close {
+				t.Error("the answer does not say that the connection closes")
+			}
+			conn.closed()
+		})
+	}
+}
+
+// Clients that dawdle are told so, or just closed when they are idle.
+func TestClientTimeouts(t *testing.T) {
+	const soon = "50ms"
+	for _, test := range []struct {
+		name, sent string
+		env        []string
+		status     int // 0: closed without a word
+	}{
+		{"half a head", "GET / HTTP/1.1\r\nHo", []string{"HEAD_TIMEOUT", soon}, 408},
+		{"half a body", "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\nab", []string{"BODY_TIMEOUT", soon}, 408},
+		{"half a chunk", "POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nab", []string{"BODY_TIMEOUT", soon}, 408},
+		{"half a body for an own endpoint", "POST /reload HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\nab", []string{"BODY_TIMEOUT", soon}, 408},
+		{"nothing", "", []string{"IDLE_TIMEOUT", soon}, 0},
+		{"an empty line", "\r\n", []string{"IDLE_TIMEOUT", soon}, 0},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			r := start(t, newTarget(t, echoes).url(), test.env...)
+			conn := r.dial()
+			conn.send(test.sent)
+			if test.status != 0 {
+				if res, _ := conn.status(test.status); !res.Close {
+					t.Error("the answer does not say that the connection closes")
+				}
+			}
+			conn.closed()
+			checkBaseLine(r)
+		})
+	}
+	t.Run("between requests", func(t *testing.T) {
+		r := start(t, newTarget(t, echoes).url(), "IDLE_TIMEOUT", "300ms")
+		conn := r.dial()
+		conn.ask(get, 200)
+		conn.closed()
+	})
+}
+
+// A client that takes nothing of its answers is closed after WRITE_TIMEOUT, and
+// no more is read from it meanwhile than the bound.
+func TestClientDoesNotRead(t *testing.T) {
+	body := strings.Repeat("a", 200<<10)
+	target := newTarget(t, says(fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s", len(body), body)))
+	r := start(t, target.url(), "WRITE_TIMEOUT", "100ms")
+	conn := r.dial()
+	if err := conn.Conn.(*net.TCPConn).SetReadBuffer(4 << 10); err != nil {
+		t.Fatal(err)
+	}
+	go func() { _, _ = io.WriteString(conn, strings.Repeat(get, 1000)) }()
+	neighbour := r.dial()
+	r.until("the client is closed", func() bool {
+		neighbour.ask(request("/actuator/health"), 200)
+		return r.samples()["ratelimiter_client_connections"] == 1
+	})
+	n, err := io.Copy(io.Discard, conn)
+	if most := int64(1000 * len(body)); n >= most || errors.Is(err, io.EOF) {
+		t.Errorf("%d bytes came: nothing was held back", n)
+	}
+}

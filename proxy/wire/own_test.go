@@ -1,0 +1,265 @@
+package wire
+
+import (
+	"compress/gzip"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+)
+
+// Own endpoints stand in line with what is forwarded: answers come in the order
+// of the requests.
+func TestOwnEndpointsInOrder(t *testing.T) {
+	r := start(t, newTarget(t, echoes).url())
+	conn := r.dial()
+	const body = `{"algorithm":"fixed","limit":77,"window":3153600000}`
+	conn.send(request("/a") + request("/metrics") + request("/b") +
+		"POST /config/limits HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n" + fmt.Sprintf("%x\r\n%s\r\n0\r\n\r\n", len(body), body) +
+		request("http://x/config/limits") + "HEAD /metrics HTTP/1.1\r\nHost: x\r\n\r\n" + request("/config/nothing") + request("/c"))
+	for i, want := range []struct {
+		method string
+		status int
+		part   string
+	}{
+		{"GET", 200, "GET /a 0"}, {"GET", 200, "ratelimiter_requests_total"}, {"GET", 200, "GET /b 0"}, {"POST", 200, `"limit":77`},
+		{"GET", 200, `"source":"api"`}, {"HEAD", 200, ""}, {"GET", 404, `{"error":"nothing is at /config/nothing"}`}, {"GET", 200, "GET /c 0"},
+	} {
+		res, body := conn.answer(want.method)
+		if res.StatusCode != want.status || !strings.Contains(body, want.part) {
+			t.Errorf("answer %d: %d %.200q, want %d with %q", i, res.StatusCode, body, want.status, want.part)
+		}
+		if want.method == "HEAD" && res.ContentLength < 1000 {
+			t.Errorf("HEAD /metrics tells a length of %d", res.ContentLength)
+		}
+	}
+}
+
+func TestOwnEndpoints(t *testing.T) {
+	r := start(t, newTarget(t, echoes).url(), "RATE_LIMIT_LIMIT", "1")
+	conn := r.dial()
+	conn.ask(get, 200)
+	conn.ask(get, 429) // the limit is not for own endpoints
+	for _, test := range []struct {
+		name, request string
+		status        int
+		part          string
+	}{
+		{"health", request("/actuator/health"), 200, `"status":"UP"`},
+		{"readiness", request("/actuator/health/readiness"), 200, `"status":"UP"`},
+		{"metrics by another name", request("/actuator/prometheus"), 200, "ratelimiter_client_connections 2"},
+		{"unknown", request("/actuator/beans"), 404, `"error":"nothing is at /actuator/beans"`},
+		{"not even a place", request("/config/"), 404, `"error":"nothing is at /config/"`},
+		{"wrong method", "PATCH /config/limits HTTP/1.1\r\nHost: x\r\n\r\n", 405, `"error":"PATCH is not allowed here`},
+		{"unknown method", "BREW /metrics HTTP/1.1\r\nHost: x\r\n\r\n", 405, `"error":"BREW is not allowed here`},
+		{"fault with its path", post(`{"algorithm":"fixed","limit":"x","window":1}`), 400, `"path":"limit"`},
+		{"old version", "GET /actuator/health HTTP/1.0\r\nConnection: keep-alive\r\n\r\n", 200, `"status":"UP"`},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			conn := r.dial()
+			defer conn.Close()
+			conn.t = t
+			if body := conn.ask(test.request, test.status); !strings.Contains(body, test.part) {
+				t.Errorf("answered %.300q, want something with %q", body, test.part)
+			}
+			conn.ask(request("/config/limits"), 200) // the connection goes on
+		})
+	}
+	r.samplesAre("ratelimiter_store_decisions_total", 2)
+}
+
+// A body for an own endpoint has its own bound, whatever its framing.
+func TestOwnEndpointBody(t *testing.T) {
+	r := start(t, newTarget(t, echoes).url(), "BODY_BUFFER_BYTES", "1KiB")
+	config := `{"algorithm":"fixed","limit":7,"window":60}`
+	fits := config + strings.Repeat(" ", 1<<20-len(config))
+	for _, test := range []struct {
+		name, request string
+		status        int
+	}{
+		{"at the bound", post(fits), 200},
+		{"beyond", post(fits + " "), 413},
+		{"chunked at the bound", chunked("POST /config/limits", fits), 200},
+		{"chunked beyond", chunked("POST /config/limits", fits+" "), 413},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			conn := r.dial()
+			conn.t = t
+			conn.send(test.request)
+			res, body := conn.status(test.status)
+			if res.Close != (test.status == 413) {
+				t.Errorf("the connection closes: %t, %s", res.Close, body)
+			}
+		})
+	}
+	conn := r.dial()
+	conn.send("POST /config/limits HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 43\r\n\r\n")
+	conn.status(100)
+	conn.ask(config, 200)
+}
+
+// chunked is a request whose body comes in one chunk.
+func chunked(line, body string) string {
+	return fmt.Sprintf("%s HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n%x\r\n%s\r\n0\r\n\r\n", line, len(body), body)
+}
+
+func TestMetricsInGzip(t *testing.T) {
+	r := start(t, newTarget(t, echoes).url())
+	conn := r.dial()
+	conn.send("GET /metrics HTTP/1.1\r\nHost: x\r\nAccept-Encoding: gzip\r\n\r\n" + get)
+	res, body := conn.status(200)
+	if res.Header.Get("Content-Encoding") != "gzip" {
+		t.Fatalf("encoded as %q", res.Header.Get("Content-Encoding"))
+	}
+	text, err := gzip.NewReader(strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if b, err := io.ReadAll(text); err != nil || parseSamples(t, string(b))["ratelimiter_client_connections"] != 1 {
+		t.Errorf("metrics in gzip: %v %.300q", err, b)
+	}
+	conn.status(200)
+}
+
+// The metrics agree with what was sent.
+func TestMetrics(t *testing.T) {
+	target := newTarget(t, func(c *targetConn) {
+		for s := c.next(); s != nil; s = c.next() {
+			switch s.target() {
+			case "/teapot":
+				c.say("HTTP/1.1 418 I'm a teapot\r\nContent-Length: 0\r\n\r\n")
+			case "/junk":
+				c.say("junk\r\n")
+			default:
+				c.echo(s)
+			}
+		}
+	})
+	r := start(t, target.url(), "RATE_LIMIT_LIMIT", "9", "EVENT_LOOPS", "1")
+	conn := r.dial()
+	ask := func(request string, status int) { conn.ask(request, status) }
+	for range 5 {
+		ask(get, 200)
+	}
+	ask("POST /p HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\nab", 200)
+	ask("BREW /t HTTP/1.1\r\nHost: x\r\n\r\n", 200)
+	ask(request("/teapot"), 418)
+	ask(request("/junk"), 502)
+	ask(get, 429)
+	ask("DELETE /d HTTP/1.1\r\nHost: x\r\n\r\n", 429)
+	text := conn.ask(request("/metrics"), 200)
+	conn.ask("GET / HTTP/1.1\r\n\r\n", 400)
+	s := parseSamples(t, text)
+	for name, want := range map[string]float64{
+		`ratelimiter_requests_total{decision="forwarded"}`:                    9,
+		`ratelimiter_requests_total{decision="rejected"}`:                     2,
+		`ratelimiter_requests_by_algorithm_total{algorithm="fixed"}`:          11,
+		`ratelimiter_requests_by_algorithm_total{algorithm="token"}`:          0,
+		`ratelimiter_request_duration_seconds_count{decision="forwarded"}`:    9,
+		`ratelimiter_request_duration_seconds_count{decision="rejected"}`:     2,
+		`ratelimiter_decision_duration_seconds_count{decision="forwarded"}`:   9,
+		`ratelimiter_decision_duration_seconds_count{decision="rejected"}`:    2,
+		`ratelimiter_upstream_response_duration_seconds_count`:                8,
+		`ratelimiter_responses_total{code="200"}`:                             7,
+		`ratelimiter_responses_total{code="418"}`:                             1,
+		`ratelimiter_responses_total{code="429"}`:                             2,
+		`ratelimiter_responses_total{code="502"}`:                             1,
+		`ratelimiter_requests_by_method_total{method="GET",code="200"}`:       5,
+		`ratelimiter_requests_by_method_total{method="POST",code="200"}`:      1,
+		`ratelimiter_requests_by_method_total{method="other",code="200"}`:     1,
+		`ratelimiter_requests_by_method_total{method="DELETE",code="429"}`:    1,
+		`ratelimiter_rule_decisions_total{rule="global",decision="rejected"}`: 2,
+		`ratelimiter_upstream_errors_total{kind="bad_response"}`:              1,
+		`ratelimiter_upstream_connections{state="idle"}`:                      0,
+		`ratelimiter_upstream_connections{state="busy"}`:                      0,
+		`ratelimiter_upstream_in_flight`:                                      0,
+		`ratelimiter_client_connections`:                                      1,
+		`ratelimiter_store_commands_total`:                                    11,
+		`ratelimiter_store_decisions_total`:                                   11,
+		`ratelimiter_store_keys`:                                              1,
+		`ratelimiter_current_limit`:                                           9,
+		`ratelimiter_requests_abandoned_total`:                                0,
+		`ratelimiter_panics_total`:                                            0,
+	} {
+		if got, ok := s[name]; got != want || !ok {
+			t.Errorf("%s: %v, want %v", name, got, want)
+		}
+	}
+	r.samplesAre(`ratelimiter_responses_total{code="400"}`, 1, // malformed: answered, not decided
+		`ratelimiter_requests_by_method_total{method="other",code="400"}`, 1, "ratelimiter_store_decisions_total", 11)
+}
+
+// Every family of contracts that this proxy has so far is there, typed and
+// explained.
+func TestMetricFamilies(t *testing.T) {
+	r := start(t, newTarget(t, echoes).url())
+	r.do("GET", "/api", "")
+	_, _, text := r.do("GET", "/metrics", "")
+	for name, kind := range map[string]string{
+		"ratelimiter_requests_total": "counter", "ratelimiter_request_duration_seconds": "histogram",
+		"ratelimiter_requests_by_algorithm_total": "counter", "ratelimiter_current_limit": "gauge", "ratelimiter_window_seconds": "gauge",
+		"ratelimiter_bucket_capacity": "gauge", "ratelimiter_token_fill_rate": "gauge", "rate_limit_current_limit": "gauge",
+		"rate_limit_algorithm": "gauge", "ratelimiter_decision_duration_seconds": "histogram",
+		"ratelimiter_decision_duration_seconds_max": "gauge", "ratelimiter_store_commands_total": "counter",
+		"ratelimiter_store_decisions_total": "counter", "ratelimiter_responses_total": "counter",
+		"ratelimiter_requests_by_method_total": "counter", "ratelimiter_rule_decisions_total": "counter",
+		"ratelimiter_upstream_in_flight": "gauge", "ratelimiter_upstream_connections": "gauge",
+		"ratelimiter_upstream_errors_total": "counter", "ratelimiter_upstream_response_duration_seconds": "histogram",
+		"ratelimiter_client_connections": "gauge",
+	} {
+		if strings.Count(text, "# TYPE "+name+" "+kind+"\n") != 1 || strings.Count(text, "# HELP "+name+" ") != 1 {
+			t.Errorf("%s is not there once as a %s", name, kind)
+		}
+	}
+}
+
+// Few answer own endpoints, and so many may wait for them; who comes then is
+// told at once, and the data path is not bothered.
+func TestOwnEndpointsOverload(t *testing.T) {
+	r := start(t, newTarget(t, echoes).url())
+	const places, more = ownWorkers + ownWaitingMax, 20
+	answers := make(chan *http.Response, places+more)
+	for range places + more {
+		conn := r.dial()
+		conn.send(request("/config/held"))
+		go func() {
+			res, err := http.ReadResponse(conn.in, nil)
+			if err != nil {
+				res = &http.Response{Status: err.Error()}
+			}
+			answers <- res
+		}()
+	}
+	for range more {
+		res := <-answers
+		if res.StatusCode != 503 || res.Header.Get("Retry-After") != "1" || res.Header.Get("Content-Type") != "application/json" {
+			t.Errorf("answered %s %v", res.Status, res.Header)
+		}
+	}
+	r.dial().ask(get, 200)
+	close(r.held)
+	served := 0
+	for range places {
+		if res := <-answers; res.StatusCode == 200 {
+			served++
+		}
+	}
+	// A worker may have been on its way to its first request when the last came.
+	if served < ownWaitingMax {
+		t.Errorf("%d were served, there are %d places", served, places)
+	}
+}
+
+// A client may leave while an own endpoint works for it.
+func TestClientLeavesOwnEndpoint(t *testing.T) {
+	r := start(t, newTarget(t, echoes).url())
+	conn := r.dial()
+	conn.send(request("/config/held"))
+	conn.reset()
+	r.until("the client is gone", func() bool { return r.samples()["ratelimiter_client_connections"] == 0 })
+	close(r.held)
+	conn = r.dial()
+	conn.ask(get, 200)
+	conn.ask(request("/config/limits"), 200)
+}

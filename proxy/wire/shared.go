@@ -1,0 +1,83 @@
+package wire
+
+import (
+	"time"
+
+	"weir/proxy/session"
+	"weir/proxy/store"
+)
+
+// decider has the store decide for the sessions of one side.
+type decider func(now time.Time, s *session.Session, ask *store.Ask, ans *store.Answer) bool
+
+// decider returns how this side's asks are decided: by Redis when there is one,
+// else on the spot.
+func (s *side) decider() decider {
+	if s.front.cfg.Redis == nil {
+		return s.askTable
+	}
+	s.lane = s.front.cfg.Redis.NewLane(s.loop.Post)
+	return s.askRedis
+}
+
+// askTable has the simulated Redis decide, on the spot.
+func (s *side) askTable(now time.Time, _ *session.Session, ask *store.Ask, ans *store.Answer) bool {
+	began := time.Now()
+	s.front.cfg.Table.Take(s.front.steady(now), ask, ans)
+	s.counts.decisions.Inc()
+	s.counts.decided(now, time.Since(began), ans.Granted > 0)
+	return true
+}
+
+// askRedis has Redis decide. Asks gather while a batch is under way; what comes
+// back wakes the loop once.
+func (s *side) askRedis(now time.Time, sess *session.Session, ask *store.Ask, ans *store.Answer) bool {
+	c := sess.Owner.(*client)
+	c.asked = time.Now()
+	if c.answered == nil {
+		c.answered = c.decided
+	}
+	if s.lane.Ask(now, ask, ans, c.answered) {
+		s.counts.decided(now, time.Since(c.asked), ans.Granted > 0)
+		return true
+	}
+	s.armLane()
+	return false
+}
+
+// armLane has the lane looked after when an ask's time is over.
+func (s *side) armLane() {
+	if s.laneAlarm == nil {
+		s.laneAlarm = s.loop.NewAlarm(func(now time.Time) {
+			s.lane.Expire(now)
+			s.armLane()
+		})
+	}
+	if at := s.lane.Next(); !at.IsZero() {
+		s.laneAlarm.Set(at)
+	}
+}
+
+// decided passes the store's answer on to the session that waits for it.
+func (c *client) decided(now time.Time, ans *store.Answer) {
+	c.side.counts.decided(now, time.Since(c.asked), ans.Granted > 0)
+	if c.closed {
+		return
+	}
+	c.s.HandleAnswer(now, ans)
+	c.apply(now)
+	if !c.closed {
+		c.conn.Pump()
+	}
+}
+
+// decided measures how long passing the limiter took.
+func (c *counts) decided(now time.Time, took time.Duration, admitted bool) {
+	if admitted {
+		c.forwardedDecide.Observe(took)
+		c.forwardedMax.Observe(now, took)
+		return
+	}
+	c.rejectedDecide.Observe(took)
+	c.rejectedMax.Observe(now, took)
+}
