@@ -31,7 +31,8 @@ type lab struct {
 	dir string
 
 	running []*rig.Process
-	headed  bool // the comparison's table has its head
+	ending  []func() // for what ends otherwise
+	headed  bool     // the comparison's table has its head
 }
 
 // Run compares and prints Markdown. What is not installed is said and left out.
@@ -49,7 +50,7 @@ func Run(ctx context.Context, out io.Writer) (err error) {
 	l := &lab{ctx: ctx, out: out, dir: dir}
 	defer l.stop()
 	l.describe()
-	for _, part := range []func() error{l.throughput, l.refusals, l.latency, l.target, l.loadgen, l.memory, l.start} {
+	for _, part := range []func() error{l.throughput, l.redis, l.refusals, l.latency, l.target, l.loadgen, l.memory, l.start} {
 		if err := part(); err != nil {
 			return err
 		}
@@ -65,7 +66,10 @@ func (l *lab) stop() {
 			fmt.Fprintln(l.out, "\n"+err.Error())
 		}
 	}
-	l.running = nil
+	for _, end := range l.ending {
+		end()
+	}
+	l.running, l.ending = nil, nil
 }
 
 func (l *lab) keep(p *rig.Process, addr string, err error) (*rig.Process, string, error) {
@@ -175,9 +179,8 @@ func (l *lab) compare(what string, peer, ours contestant, refused bool) error {
 	return nil
 }
 
-// latency: goal 4, what the proxy adds for one client with one connection.
+// latency: goal 4.
 func (l *lab) latency() error {
-	l.heading("Latency added, one connection, p50")
 	target, peer, err := l.nginxPair(1)
 	if err != nil {
 		return err
@@ -186,10 +189,16 @@ func (l *lab) latency() error {
 	if err != nil {
 		return err
 	}
-	direct := contestant{"direct", "http://" + target + "/api/test", ours.process}
-	p50s := make([][]sample, 3)
+	return l.latencyOf(target, peer, ours)
+}
+
+// latencyOf shows what proxies add for one client with one connection.
+func (l *lab) latencyOf(target string, proxies ...contestant) error {
+	l.heading("Latency added, one connection, p50")
+	all := append([]contestant{{"direct", "http://" + target + "/api/test", proxies[0].process}}, proxies...)
+	p50s := make([][]sample, len(all))
 	for range rounds {
-		for i, c := range []contestant{direct, peer, ours} {
+		for i, c := range all {
 			s, err := c.sample(l.ctx, 1, span)
 			if err != nil {
 				return err
@@ -200,9 +209,9 @@ func (l *lab) latency() error {
 	us := func(s sample) float64 { return float64(s.p50.Nanoseconds()) / 1e3 }
 	base := median(p50s[0], us)
 	l.table("", "p50 µs", "added µs")
-	for i, name := range []string{"direct", peer.name, ours.name} {
+	for i, c := range all {
 		v := median(p50s[i], us)
-		l.row(name, fmt.Sprintf("%.0f", v), fmt.Sprintf("%.0f", v-base))
+		l.row(c.name, fmt.Sprintf("%.0f", v), fmt.Sprintf("%.0f", v-base))
 	}
 	return nil
 }
