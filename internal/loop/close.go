@@ -50,8 +50,13 @@ func (c *Conn) CloseDrained() {
 	case stateOpening: // opened goes on
 		c.state = stateDraining
 		c.loop.deadlines.Clear(&c.deadline)
-	case statePaused: // has nothing unsent
-		c.Close()
+	case statePaused:
+		// What the kernel has not shown us would reset the connection: it
+		// comes back and is discarded.
+		if c.resume(); c.state == stateOpening {
+			c.state = stateDraining
+			c.loop.deadlines.Clear(&c.deadline)
+		}
 	}
 }
 
@@ -60,9 +65,6 @@ func (c *Conn) CloseDrained() {
 // bounded time and size, so that the reset which unread bytes cause does not
 // overtake the answer (RFC 9112 section 9.6).
 func (c *Conn) CloseLinger() {
-	if c.state == statePaused {
-		c.resume()
-	}
 	c.linger = true
 	c.CloseDrained()
 }

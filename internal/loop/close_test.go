@@ -5,6 +5,8 @@ import (
 	"crypto/sha256"
 	"errors"
 	"io"
+	"net"
+	"os"
 	"strings"
 	"syscall"
 	"testing"
@@ -229,4 +231,109 @@ func TestPeerResetWhilePaused(t *testing.T) {
 		t.Fatalf("closed with %v", err)
 	}
 	eventually(t, "the count is back at zero", func() bool { return g.Stats().Open == 0 })
+}
+
+// descriptors is how many this process has open.
+func descriptors(t *testing.T) int {
+	t.Helper()
+	entries, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return len(entries)
+}
+
+// gnet: a socket that was reset on its way into a loop has no address left,
+// over which its worker panics, unheard, and leaks the descriptor.
+func TestResetWhilePausedLeaksNothing(t *testing.T) {
+	g := start(t, Config{Loops: 1, InboundMax: 1 << 10})
+	conns, closed := make(chan *Conn, 1), make(chan error, 1)
+	busy := true // the loop's own
+	ln := listen(t, g, func(_ time.Time, c *Conn) Handler {
+		conns <- c
+		return &script{
+			data: func(_ time.Time, b []byte) int {
+				if busy {
+					return 0
+				}
+				return len(b)
+			},
+			closed: func(_ time.Time, err error) { closed <- err },
+		}
+	})
+	before := descriptors(t)
+	for i := range 5 {
+		c := connect(t, ln)
+		_, _ = c.Write(make([]byte, 64<<10))
+		conn := receive(t, conns, "the connection")
+		eventually(t, "reading is paused", func() bool { return g.Stats().Paused > uint64(i) })
+		_ = c.SetLinger(0)
+		_ = c.Close()
+		g.Loops()[0].Post(func(time.Time) { busy = false; conn.Pump() }) // resumes a dead socket
+		receive(t, closed, "Closed")
+		g.Loops()[0].Post(func(time.Time) { busy = true })
+	}
+	eventually(t, "the descriptors are back", func() bool { return descriptors(t) <= before })
+}
+
+// A close that is drained does not reset the connection over bytes that the
+// Handler has not seen because reading was paused.
+func TestCloseLingerWhilePaused(t *testing.T) {
+	g := start(t, Config{Loops: 1, InboundMax: 1 << 10})
+	conns := make(chan *Conn, 1)
+	ln := listen(t, g, func(_ time.Time, c *Conn) Handler {
+		conns <- c
+		return &script{data: func(time.Time, []byte) int { return 0 }}
+	})
+	c := connect(t, ln)
+	sent := make(chan error, 1)
+	go func() {
+		_, err := c.Write(make([]byte, 4<<20))
+		sent <- err
+		_ = c.CloseWrite()
+	}()
+	conn := receive(t, conns, "the connection")
+	eventually(t, "reading is paused", func() bool { return g.Stats().Paused > 0 })
+	g.Loops()[0].Post(func(time.Time) {
+		conn.Write([]byte("bye"))
+		conn.CloseLinger()
+	})
+	got, err := io.ReadAll(c)
+	if err != nil || string(got) != "bye" {
+		t.Fatalf("got %q, %v", got, err)
+	}
+	if err := receive(t, sent, "the upload"); err != nil {
+		t.Fatalf("the upload was broken off: %v", err)
+	}
+}
+
+// A dialled connection's answer is shown while the request is still unsent.
+func TestDialledConnectionIsFedWhileItSends(t *testing.T) {
+	g := start(t, Config{Loops: 1, OutboundMax: 1 << 10})
+	peer, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer peer.Close()
+	got := make(chan string, 1)
+	l := g.Loops()[0]
+	l.Post(func(time.Time) {
+		l.Dial(peer.Addr().String(), patience, func(_ time.Time, c *Conn, err error) Handler {
+			if err != nil {
+				t.Error(err)
+				return nil
+			}
+			c.Write(make([]byte, 32<<20)) // more than all buffers hold
+			return &script{data: func(_ time.Time, b []byte) int { got <- string(b); return len(b) }}
+		})
+	})
+	c, err := peer.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	_, _ = io.WriteString(c, "early") // without having read a byte
+	if s := receive(t, got, "the early answer"); s != "early" {
+		t.Fatalf("got %q", s)
+	}
 }

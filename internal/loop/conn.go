@@ -124,8 +124,10 @@ func (c *Conn) feed(now time.Time) {
 	default:
 		return
 	}
-	if c.sock.OutboundBuffered() > c.loop.g.cfg.OutboundMax {
-		c.hungry = true // the watch feeds it when enough has been sent
+	if c.accepted && c.sock.OutboundBuffered() > c.loop.g.cfg.OutboundMax {
+		// The watch feeds it when enough has been sent. A dialled connection
+		// is fed all the same: its peer may answer before it has read all.
+		c.hungry = true
 	} else {
 		c.show(now)
 	}

@@ -33,10 +33,12 @@ type Config struct {
 	// leaves after a reserve.
 	ConnectionsMax int
 	// InboundMax is how many unread bytes one connection may have waiting
-	// before reading from it is paused. Default 64 KiB.
+	// before reading from it is paused; it goes on when no more than half of
+	// that is left, so a Handler that waits for something to be whole must be
+	// able to hold it in half. Default 64 KiB.
 	InboundMax int
-	// OutboundMax is how many unsent bytes one connection may have before its
-	// Handler is fed no more. Default 64 KiB.
+	// OutboundMax is how many unsent bytes an accepted connection may have
+	// before its Handler is fed no more. Default 64 KiB.
 	OutboundMax int
 	// WriteStall is how long unsent bytes may wait without any progress
 	// before the connection is closed. Default 15 s.

@@ -219,12 +219,28 @@ func (g *Group) Stop() {
 			closed.Done()
 		})
 	}
-	closed.Wait()
+	await(&closed, stopMax)
 	_ = g.client.Stop()
 	for _, l := range g.loops {
 		if l.anchor != nil {
 			_ = l.anchor.Close()
 		}
+	}
+}
+
+// stopMax is how long Stop waits for a loop to close its connections. A loop
+// that has died of a fault of its poller never does.
+const stopMax = 5 * time.Second
+
+func await(wg *sync.WaitGroup, most time.Duration) {
+	done := make(chan struct{})
+	go func() {
+		wg.Wait()
+		close(done)
+	}()
+	select {
+	case <-done:
+	case <-time.After(most):
 	}
 }
 
@@ -247,6 +263,12 @@ type enrolment struct {
 // enroll hands a socket to c's loop; c is told of it by opened. It does not
 // wait: somebody beside the loop has to await the enrolment.
 func (c *Conn) enroll(nc net.Conn) (*enrolment, error) {
+	if nc.RemoteAddr() == nil {
+		// Reset on its way here. gnet would panic over the missing address,
+		// in a worker that swallows panics, and leak the descriptor.
+		_ = nc.Close()
+		return nil, unix.ECONNRESET
+	}
 	e := &enrolment{c: c}
 	res, err := c.loop.el.Enroll(gnet.NewContext(context.Background(), e), nc)
 	if err != nil {

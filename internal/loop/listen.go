@@ -16,7 +16,9 @@ const (
 	// acceptPauseMin and Max bound the wait after a failed accept, which
 	// doubles from one to the other.
 	acceptPauseMin = 5 * time.Millisecond
-	acceptPauseMax = time.Second
+	acceptPauseMax = 50 * time.Millisecond
+	// shedMax bounds the connections closed after one failed accept.
+	shedMax = 256
 	// enrollingMax bounds the accepted connections on their way to a loop.
 	enrollingMax = 256
 )
@@ -106,7 +108,11 @@ func (l *Listener) shed() {
 	_ = l.reserve.Close()
 	if tl, ok := l.ln.(*net.TCPListener); ok {
 		_ = tl.SetDeadline(time.Now().Add(time.Millisecond))
-		if nc, err := tl.Accept(); err == nil {
+		for range shedMax {
+			nc, err := tl.Accept()
+			if err != nil {
+				break
+			}
 			l.g.stats.refused.Add(1)
 			_ = nc.Close()
 		}

@@ -178,6 +178,7 @@ func (c *Config) Session() session.Settings {
 		ConnectTimeout: c.connectTime,
 		TargetTimeout:  c.targetTime,
 		DrainGrace:     drainGrace,
+		Targets:        len(c.Targets),
 		TargetHost:     c.Targets[0],
 		PreserveHost:   c.hostHeader == "preserve",
 		TrustedProxies: c.trusted,
@@ -192,5 +193,11 @@ const drainGrace = 200 * time.Millisecond
 
 // Loop is the settings of the event loops.
 func (c *Config) Loop() loop.Config {
-	return loop.Config{Loops: c.EventLoops, ConnectionsMax: c.ConnectionsMax, WriteStall: c.writeStall, DialsMax: 256}
+	return loop.Config{
+		Loops: c.EventLoops, ConnectionsMax: c.ConnectionsMax, WriteStall: c.writeStall,
+		// A target that does not answer connects must not keep others waiting.
+		DialsMax: max(256, len(c.Targets)*c.TargetConnsMax),
+		// A head is read when it is whole: half of the bound must hold one.
+		InboundMax: max(64<<10, 2*int(c.headBytes)+64<<10),
+	}
 }

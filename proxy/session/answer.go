@@ -39,6 +39,9 @@ func (s *Session) answerError(now time.Time, status int, reason string) {
 	if status == 405 {
 		extra = append(extra, "Allow: GET, HEAD, POST, PUT, DELETE, PATCH, OPTIONS\r\n"...)
 	}
+	if s.x.outcome.Decision == Forwarded {
+		extra = s.appendLimits(extra)
+	}
 	s.env.extra = extra
 	s.finish(now, http1.Answer{Status: status, ContentType: "application/json", Body: body, Extra: extra})
 }
@@ -62,7 +65,9 @@ func (s *Session) ended(now time.Time, status int) {
 	keepAlive := s.x.keepAlive && !s.x.mustClose
 	s.over()
 	if !keepAlive {
-		s.close(CloseDrained)
+		// Bytes that the client has sent meanwhile must not reset the
+		// connection under the answer (RFC 9112 section 9.6).
+		s.close(CloseLinger)
 		return
 	}
 	s.rest(now)

@@ -19,7 +19,6 @@ func (s *Session) ask(now time.Time) {
 	e.ask.N = 1
 	e.ask.Counters = append(e.ask.Counters[:0], store.Counter{Rule: p.Rule, Limit: &p.Limit, Cost: 1})
 	s.state = stateDeciding
-	s.deadline = time.Time{} // the store has its own
 	if e.Ask(now, s, &e.ask, &e.answer) {
 		s.decided(&e.answer)
 	}
@@ -52,6 +51,7 @@ func (s *Session) HandleAnswer(now time.Time, ans *store.Answer) {
 	if s.state != stateDeciding {
 		return
 	}
+	s.begin()
 	s.decided(ans)
 	if s.state == stateReading {
 		s.refuse(now, nil)
@@ -59,7 +59,7 @@ func (s *Session) HandleAnswer(now time.Time, ans *store.Answer) {
 	}
 	s.continueBody()
 	s.deadline = now.Add(s.env.Settings.BodyTimeout)
-	s.HandleClient(now, nil) // a request without a body is complete
+	s.read(now, nil) // a request without a body is complete
 }
 
 // refuse answers 429, or 503 when the store is away and the mode is closed.

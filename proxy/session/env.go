@@ -26,6 +26,8 @@ type Settings struct {
 	TargetTimeout  time.Duration // until the target's answer is complete
 	DrainGrace     time.Duration // how long idle connections live when draining
 
+	// Targets is how many targets there are.
+	Targets int
 	// TargetHost is the target's own host and port. It is sent as Host unless
 	// PreserveHost says that the client's is; a request older than HTTP/1.1
 	// may have none.

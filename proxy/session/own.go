@@ -57,6 +57,7 @@ func (s *Session) HandleOwn(now time.Time, r *Reply) {
 	if s.state != stateOwn {
 		return
 	}
+	s.begin()
 	extra := s.env.appendDate(s.env.extra[:0], now)
 	for _, f := range r.Fields {
 		if f[0] != "Content-Length" && f[0] != "Date" {

@@ -34,7 +34,8 @@ func (s *Session) handleHead(now time.Time, rest []byte) int {
 	s.ask(now)
 	switch s.state {
 	case stateDeciding:
-		s.beginForward(now) // the head is gone when the answer comes
+		s.beginForward(now)      // the head is gone when the answer comes
+		s.deadline = time.Time{} // the store has its own
 	case stateBody:
 		s.beginForward(now)
 		s.continueBody()
@@ -66,7 +67,8 @@ func isOwn(path []byte) bool {
 // appended behind it as it arrives.
 func (s *Session) beginForward(now time.Time) {
 	h := &s.env.head
-	s.x.replay = h.Framing == http1.BodyNone && h.Method.Idempotent()
+	bodyless := h.Framing == http1.BodyNone || h.Framing == http1.BodyLength && h.Length == 0
+	s.x.replay = bodyless && h.Method.Idempotent()
 	s.x.chunked = h.Framing == http1.BodyChunked
 	s.x.request = s.appendForward(s.env.take(), h)
 	s.deadline = now.Add(s.env.Settings.BodyTimeout)
@@ -100,9 +102,7 @@ func (s *Session) appendForward(dst []byte, h *http1.Head) []byte {
 		dst = http1.AppendFieldLine(dst, *f)
 	}
 	dst = s.appendOrigin(dst, h, trusted)
-	dst = append(dst, "Via: 1."...)
-	dst = append(dst, '0'+byte(h.Minor), ' ')
-	dst = append(dst, pseudonym+"\r\n"...)
+	dst = appendVia(dst, h.Minor)
 	switch {
 	case s.x.chunked:
 		dst = http1.AppendFieldString(dst, "Transfer-Encoding", "chunked")
@@ -112,8 +112,13 @@ func (s *Session) appendForward(dst []byte, h *http1.Head) []byte {
 	return http1.AppendHeadEnd(dst)
 }
 
-// pseudonym is the proxy's name in Via (RFC 9110 section 7.6.3).
-const pseudonym = "weir"
+// appendVia appends the proxy's own Via: it received HTTP/1.minor (RFC 9110
+// section 7.6.3).
+func appendVia(dst []byte, minor int) []byte {
+	dst = append(dst, "Via: 1."...)
+	dst = append(dst, '0'+byte(minor))
+	return append(dst, " weir\r\n"...)
+}
 
 // claimsOrigin reports whether a field says where a request came from: only a
 // trusted proxy is believed.
@@ -142,16 +147,17 @@ func (s *Session) appendOrigin(dst []byte, h *http1.Head, trusted bool) []byte {
 	dst = append(dst, "X-Forwarded-For: "...)
 	dst = appendAddr(dst, s.remote)
 	dst = append(dst, "\r\n"...)
-	if trusted {
-		if _, said := h.Value(http1.FieldXForwardedProto); said {
-			return dst
-		}
+	said := func(id http1.FieldID) bool {
+		_, there := h.Value(id)
+		return trusted && there
 	}
-	dst = append(dst, "X-Forwarded-Proto: http\r\n"...)
-	if len(h.Host) == 0 {
-		return dst
+	if !said(http1.FieldXForwardedProto) {
+		dst = append(dst, "X-Forwarded-Proto: http\r\n"...)
 	}
-	return http1.AppendField(dst, "X-Forwarded-Host", h.Host)
+	if len(h.Host) > 0 && !said(http1.FieldXForwardedHost) {
+		dst = http1.AppendField(dst, "X-Forwarded-Host", h.Host)
+	}
+	return dst
 }
 
 func appendAddr(dst []byte, a netip.Addr) []byte {

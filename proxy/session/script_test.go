@@ -24,6 +24,7 @@ var update = flag.Bool("update", false, "rewrite testdata/*.txt with what the se
 // what the session did. Lines that begin with # explain.
 //
 //	at 5s                       the clock, from the start of the script
+//	targets N                   how many there are
 //	limit allow|deny|open|closed|later    what the limiter says from now on
 //	client "bytes"              bytes from the client, behind those unread
 //	decided                     the answer that "limit later" held back
@@ -132,7 +133,7 @@ func newPlayer() *player {
 func testSettings() *Settings {
 	return &Settings{
 		BufferBytesMax: 32, HeadTimeout: 10 * time.Second, BodyTimeout: 15 * time.Second, IdleTimeout: 60 * time.Second,
-		ConnectTimeout: time.Second, TargetTimeout: 10 * time.Second, DrainGrace: 200 * time.Millisecond,
+		ConnectTimeout: time.Second, TargetTimeout: 10 * time.Second, DrainGrace: 200 * time.Millisecond, Targets: 1,
 		TargetHost: "target:8081", PreserveHost: true, LegacyFields: true, StandardFields: true,
 		TrustedProxies: []netip.Prefix{netip.MustParsePrefix("198.51.100.0/24")},
 	}
@@ -162,6 +163,10 @@ func (p *player) play(t *testing.T, line string) {
 		p.now = p.start.Add(d)
 	case "limit":
 		p.limit = arg
+	case "targets":
+		n, err := strconv.Atoi(arg)
+		p.must(t, line, err)
+		p.env.Settings.Targets = n
 	case "client":
 		p.unread = append(p.unread, p.bytes(t, line, arg)...)
 		p.feed()
@@ -261,14 +266,14 @@ func (p *player) effects() {
 		p.log.WriteString("release " + [...]string{"", "keep", "discard"}[fx.Release] + "\n")
 	}
 	if fx.Acquire != AcquireNone {
-		p.log.WriteString("acquire " + [...]string{"", "any", "fresh", "cancel"}[fx.Acquire] + "\n")
+		p.log.WriteString("acquire " + [...]string{"", "any", "fresh", "other", "cancel"}[fx.Acquire] + "\n")
 	}
 	if len(fx.Own) > 0 {
 		fmt.Fprintf(&p.log, "own %q\n", fx.Own)
 	}
 	if fx.Close != CloseNone {
 		p.closed = true
-		p.log.WriteString("close " + [...]string{"", "now", "drained", "linger"}[fx.Close] + "\n")
+		p.log.WriteString("close " + [...]string{"", "drained", "linger"}[fx.Close] + "\n")
 	}
 	if d := p.s.Deadline(); fx.Acquire != AcquireNone || len(fx.Client)+len(fx.Upstream) > 0 {
 		p.log.WriteString("now " + p.s.state.String())

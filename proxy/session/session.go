@@ -117,6 +117,7 @@ const (
 	AcquireNone   Acquire = iota
 	AcquireAny            // an idle one, or a new one
 	AcquireFresh          // a new one: an idle one has just failed
+	AcquireOther          // one to another target: this one cannot be reached
 	AcquireCancel         // none any more
 )
 
@@ -125,7 +126,6 @@ type Close uint8
 
 const (
 	CloseNone    Close = iota
-	CloseNow           // nothing is left to say
 	CloseDrained       // after the last byte
 	CloseLinger        // likewise, and what the client still sends is discarded
 )
@@ -158,6 +158,16 @@ func (s *Session) Idle() bool { return s.state == stateReading && s.began.IsZero
 // them it is done with. When the session becomes Idle again the rest is to be
 // shown once more.
 func (s *Session) HandleClient(now time.Time, b []byte) int {
+	s.begin()
+	return s.read(now, b)
+}
+
+// begin begins a Handle call: what another session may have left behind in the
+// loop's buffer, when it was cut short by a panic, is not this client's.
+func (s *Session) begin() { s.env.out = s.env.out[:0] }
+
+// read reads on in the request.
+func (s *Session) read(now time.Time, b []byte) int {
 	n := 0
 	for s.readsClient() {
 		if s.began.IsZero() && n < len(b) {
@@ -206,10 +216,11 @@ func (s *Session) rest(now time.Time) {
 
 // HandleExpired is told that the Deadline has passed.
 func (s *Session) HandleExpired(now time.Time) {
+	s.begin()
 	switch s.state {
 	case stateReading:
 		if s.began.IsZero() {
-			s.close(CloseNow)
+			s.close(CloseDrained) // the last answer may still be on its way
 			return
 		}
 		s.fail(now, 408, "the request head did not arrive in time")
@@ -244,7 +255,9 @@ func (s *Session) HandleClosed(now time.Time) {
 // that a request on its way is still answered, else with the answer under way.
 func (s *Session) Drain(now time.Time) {
 	s.drain = true
-	s.x.keepAlive = false
+	if !s.x.headDone { // else the answer has announced what it has announced
+		s.x.keepAlive = false
+	}
 	if s.Idle() {
 		s.deadline = now.Add(s.env.Settings.DrainGrace)
 	}

@@ -32,9 +32,17 @@ func (s *Session) HandleAcquired(now time.Time, reused bool) bool {
 	return true
 }
 
-// HandleUnavailable is told that there is no connection to a target.
+// HandleUnavailable is told that there is no connection to a target. Another
+// one is tried, if there is one.
 func (s *Session) HandleUnavailable(now time.Time, why Fault) {
 	if s.state != stateAcquiring {
+		return
+	}
+	s.begin()
+	connecting := why == FaultRefused || why == FaultConnect || why == FaultConnectTime
+	if connecting && s.env.Settings.Targets > 1 && !s.x.outcome.Retried {
+		s.x.outcome.Retried = true // nothing was sent: any request may go elsewhere
+		s.acquire(now, AcquireOther)
 		return
 	}
 	s.fault(now, why)
@@ -47,9 +55,9 @@ func (s *Session) HandleUpstream(now time.Time, b []byte) int {
 	if s.state != stateAwaiting {
 		return 0
 	}
+	s.begin()
 	s.x.begun = true
 	mark := len(s.env.out)
-	s.env.out = append(s.env.out, s.x.response...)
 	n := 0
 	for {
 		ev, err := s.x.answer.Next(b[n:], &s.env.response)
@@ -83,16 +91,23 @@ func (s *Session) HandleUpstream(now time.Time, b []byte) int {
 	}
 }
 
-// keep takes what has been collected of the answer out of the loop's buffer.
+// keep moves what has been collected of the answer out of the loop's buffer. The
+// rest of it is collected where it is then.
 func (s *Session) keep(mark int) {
-	if len(s.env.out) == mark {
+	if s.x.response != nil || len(s.env.out) == mark {
 		return
 	}
-	if s.x.response == nil {
-		s.x.response = s.env.take()
-	}
-	s.x.response = append(s.x.response[:0], s.env.out[mark:]...)
+	s.x.response = append(s.env.take(), s.env.out[mark:]...)
 	s.env.out = s.env.out[:mark]
+}
+
+// collected is where the answer is collected: in the loop's buffer as long as
+// it may be complete within one call, then in one of its own.
+func (s *Session) collected() *[]byte {
+	if s.x.response != nil {
+		return &s.x.response
+	}
+	return &s.env.out
 }
 
 // handleAnswerHead appends the head in env.response as it goes to the client,
@@ -104,14 +119,14 @@ func (s *Session) handleAnswerHead(now time.Time, mark int) int {
 		if h.Status == 100 || h.Status == 101 || s.x.minor == 0 {
 			return mark // 100 is the proxy's own business, 101 was not asked for
 		}
-		s.env.out = s.appendAnswerHead(s.env.out, h)
+		s.env.out = s.appendAnswerHead(now, s.env.out, h)
 		s.env.out = http1.AppendHeadEnd(s.env.out)
 		return len(s.env.out)
 	}
 	s.x.headDone = true
 	s.x.status = h.Status
 	s.x.canReuse = h.KeepAlive
-	out := s.appendAnswerHead(s.env.out, h)
+	out := s.appendAnswerHead(now, s.env.out, h)
 	out = s.appendLimits(out)
 	switch {
 	case h.Framing == http1.BodyChunked || h.Framing == http1.BodyUntilClose:
@@ -137,16 +152,21 @@ func (s *Session) handleAnswerHead(now time.Time, mark int) int {
 }
 
 // appendAnswerHead appends status line and fields without framing.
-func (s *Session) appendAnswerHead(dst []byte, h *http1.Head) []byte {
+func (s *Session) appendAnswerHead(now time.Time, dst []byte, h *http1.Head) []byte {
 	dst = http1.AppendStatusLineReason(dst, h.Status, h.Reason)
+	dated := h.Status < 200
 	for i := range h.Fields {
 		f := &h.Fields[i]
 		if f.Hop || f.ID == http1.FieldOther && s.replaces(f.Name) {
 			continue
 		}
+		dated = dated || f.ID == http1.FieldDate
 		dst = http1.AppendFieldLine(dst, *f)
 	}
-	return append(dst, "Via: 1.1 "+pseudonym+"\r\n"...)
+	if !dated { // RFC 9110 section 6.6.1
+		dst = s.env.appendDate(dst, now)
+	}
+	return appendVia(dst, h.Minor)
 }
 
 // replaces reports whether a target's field has the name of one that the proxy
@@ -180,16 +200,18 @@ func equalFold(name []byte, lower string) bool {
 
 func (s *Session) handleAnswerBody(p []byte) {
 	s.x.collecting += int64(len(p))
+	to := s.collected()
 	if s.x.rechunk {
-		s.env.out = http1.AppendChunk(s.env.out, p)
+		*to = http1.AppendChunk(*to, p)
 		return
 	}
-	s.env.out = append(s.env.out, p...)
+	*to = append(*to, p...)
 }
 
 // answered is told that the answer is complete; clean says that nothing came
 // behind it.
 func (s *Session) answered(now time.Time, clean bool) {
+	s.env.out = append(s.env.out, s.x.response...)
 	if s.x.rechunk {
 		s.env.out = http1.AppendLastChunk(s.env.out)
 	}
@@ -210,6 +232,7 @@ func (s *Session) HandleUpstreamClosed(now time.Time, err error) {
 	if s.state != stateAwaiting {
 		return
 	}
+	s.begin()
 	s.x.held = false
 	if s.x.reused && !s.x.begun && s.x.replay && !s.x.outcome.Retried {
 		s.x.outcome.Retried = true
@@ -218,7 +241,6 @@ func (s *Session) HandleUpstreamClosed(now time.Time, err error) {
 	}
 	if s.x.headDone && errors.Is(err, io.EOF) {
 		if ev, err := s.x.answer.EOF(); err == nil && ev.Kind == http1.End {
-			s.env.out = append(s.env.out, s.x.response...)
 			s.answered(now, false)
 			s.fx.Release = ReleaseNone
 			return

@@ -88,8 +88,6 @@ func (c *client) apply(now time.Time) {
 
 func closeConn(c *loop.Conn, how session.Close) {
 	switch how {
-	case session.CloseNow:
-		c.Close()
 	case session.CloseDrained:
 		c.CloseDrained()
 	case session.CloseLinger:
@@ -115,7 +113,11 @@ func (c *client) acquire(now time.Time, how session.Acquire) {
 		}
 		return
 	}
-	c.target = c.side.choose()
+	if how == session.AcquireOther {
+		c.target = c.side.other(c.target)
+	} else {
+		c.target = c.side.choose()
+	}
 	sv, grant := c.target.pool.Acquire(&c.wait, how == session.AcquireFresh)
 	switch grant {
 	case upstream.Ready:
@@ -133,7 +135,9 @@ func (c *client) acquire(now time.Time, how session.Acquire) {
 func (c *client) serve(now time.Time, sv *server, reused bool) {
 	c.server, sv.owner = sv, c
 	sv.target.note()
-	c.s.HandleAcquired(now, reused)
+	if !c.s.HandleAcquired(now, reused) {
+		panic("bug: a connection was granted to a session that does not wait for one")
+	}
 }
 
 // release lets go of the target's connection. Closing one is told to the pool
@@ -144,7 +148,9 @@ func (c *client) release(now time.Time, how session.Release) {
 		return
 	}
 	c.server, sv.owner = nil, nil
-	if how == session.ReleaseDiscard {
+	// A target that has answered without reading the whole request would take
+	// the rest for the beginning of the next.
+	if how == session.ReleaseDiscard || sv.conn.Unsent() > 0 {
 		sv.conn.Close()
 		return
 	}

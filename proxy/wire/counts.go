@@ -102,6 +102,9 @@ func (f *Front) Register(set *metric.Set) {
 	set.Counter("ratelimiter_client_connections_refused_total", "connections closed at once: too many are open",
 		func() uint64 { return f.group.Stats().Refused })
 	set.Counter("ratelimiter_accept_errors_total", "failures to accept a connection", func() uint64 { return f.group.Stats().AcceptErrors })
+	set.Counter("ratelimiter_client_stalls_total", "connections closed because their client took nothing of its answers",
+		func() uint64 { return f.group.Stats().Stalled })
+	set.Counter("ratelimiter_client_pauses_total", "times that reading from a client was paused", func() uint64 { return f.group.Stats().Paused })
 	set.Counter("ratelimiter_panics_total", "faults of the proxy itself that closed a connection", func() uint64 { return f.group.Stats().Panics })
 }
 

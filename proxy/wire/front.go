@@ -37,7 +37,7 @@ type Config struct {
 
 	Targets          []string // host:port of each
 	Balance          upstream.Balance
-	TargetConnsMax   int           // connections to each target, all loops together
+	TargetConnsMax   int           // connections to each target, all loops together, at least one a loop
 	TargetIdle       time.Duration // how long an idle one is kept
 	DrainTimeout     time.Duration
 	Policy           func() *session.Policy
@@ -45,6 +45,7 @@ type Config struct {
 	Redis            *redis.Client               // decides when it is there; nil: the Table
 	Own              func(f *Front) http.Handler // makes what answers the proxy's own endpoints
 	Log              *slog.Logger                // of the limiter's refusals
+	Reachable        func(bool)                  // told once a second whether any target can be reached; may be nil
 	DecisionsPerLoop int                         // refusals remembered for GET /config/decisions; 0: 4096
 	WaitersPerLoop   int                         // requests that wait for a connection to one target; beyond: 503; 0: 4096
 }
@@ -77,9 +78,8 @@ func Start(cfg Config) (*Front, error) {
 		return nil, err
 	}
 	f := &Front{cfg: cfg, group: g, stop: make(chan struct{}), began: time.Now()}
-	perLoop := max(1, (cfg.TargetConnsMax+len(g.Loops())-1)/len(g.Loops()))
-	for _, l := range g.Loops() {
-		f.sides = append(f.sides, newSide(f, l, perLoop))
+	for i, l := range g.Loops() {
+		f.sides = append(f.sides, newSide(f, l, portion(cfg.TargetConnsMax, len(g.Loops()), i)))
 	}
 	f.desk = service.NewDesk(cfg.Own(f), ownWorkers, ownWaitingMax)
 	f.ln, err = g.Listen(cfg.Addr, func(now time.Time, c *loop.Conn) loop.Handler {
@@ -92,6 +92,15 @@ func Start(cfg Config) (*Front, error) {
 	}
 	f.background.Go(f.housekeeping)
 	return f, nil
+}
+
+// portion is loop i's part of a bound that n loops share; each has at least one.
+func portion(bound, n, i int) int {
+	p := bound / n
+	if i < bound%n {
+		p++
+	}
+	return max(1, p)
 }
 
 // Addr is the address listened on.
@@ -109,6 +118,7 @@ func (f *Front) housekeeping() {
 			return
 		case now := <-tick.C:
 			f.cfg.Table.Expire(f.steady(now), expireBudget)
+			f.probe()
 			f.reportRefusals(&reported)
 		}
 	}

@@ -257,7 +257,11 @@ func (r *rig) dialFrom(ip string) *caller {
 	if err := c.SetDeadline(time.Now().Add(patience)); err != nil {
 		r.t.Fatal(err)
 	}
-	return &caller{Conn: c, t: r.t, in: bufio.NewReader(c)}
+	return newCaller(r.t, c)
+}
+
+func newCaller(t *testing.T, c net.Conn) *caller {
+	return &caller{Conn: c, t: t, in: bufio.NewReader(c)}
 }
 
 const get = "GET /api HTTP/1.1\r\nHost: x\r\n\r\n"

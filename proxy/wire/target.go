@@ -3,6 +3,7 @@ package wire
 import (
 	"errors"
 	"net"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -18,11 +19,24 @@ type target struct {
 	side *side
 	addr string
 	pool *upstream.Pool[*server, *client]
+
+	open atomic.Int64 // connections, for who asks how the target is
+	down atomic.Bool  // the last dial failed
 }
 
 // choose is the target for the next request.
 func (s *side) choose() *target {
 	return s.targets[s.chooser.Choose(len(s.targets), func(i int) int { return s.targets[i].pool.InFlight() })]
+}
+
+// other is a target that is not t, each in turn.
+func (s *side) other(t *target) *target {
+	for i, one := range s.targets {
+		if one == t {
+			return s.targets[(i+1)%len(s.targets)]
+		}
+	}
+	return t
 }
 
 // dial starts one connect. The pool has counted it.
@@ -32,6 +46,7 @@ func (t *target) dial() {
 
 // dialled is told how a connect ended.
 func (t *target) dialled(now time.Time, conn *loop.Conn, err error) loop.Handler {
+	t.down.Store(err != nil && dialFault(err) != session.FaultBusy)
 	if err != nil {
 		w, again := t.pool.DialFailed()
 		if again {
@@ -61,6 +76,8 @@ func dialFault(err error) session.Fault {
 	switch {
 	case errors.Is(err, syscall.ECONNREFUSED):
 		return session.FaultRefused
+	case errors.Is(err, loop.ErrDialsBusy), errors.Is(err, syscall.EMFILE), errors.Is(err, syscall.ENFILE):
+		return session.FaultBusy // our own overload
 	case errors.As(err, &timeout) && timeout.Timeout():
 		return session.FaultConnectTime
 	}
@@ -70,6 +87,7 @@ func dialFault(err error) session.Fault {
 // note publishes the pool's numbers.
 func (t *target) note() {
 	c := t.side.counts
+	t.open.Store(int64(t.pool.Open()))
 	var idle, busy, connecting int
 	for _, t := range t.side.targets {
 		idle += t.pool.Idle()
@@ -116,16 +134,16 @@ func (sv *server) Expired(now time.Time) {
 // Closed tells the session that waits for an answer, and the pool.
 func (sv *server) Closed(now time.Time, err error) {
 	t := sv.target
+	if t.pool.Lost(sv) {
+		t.dial()
+	}
+	t.note()
 	if c := sv.owner; c != nil {
 		sv.owner, c.server = nil, nil
 		c.s.HandleUpstreamClosed(now, err)
 		c.apply(now)
 		c.more()
 	}
-	if t.pool.Lost(sv) {
-		t.dial()
-	}
-	t.note()
 }
 
 // free gives the connection to who waits for it, or back to the pool.
