@@ -11,6 +11,7 @@ import (
 	"weir/internal/service"
 	"weir/proxy/admin"
 	"weir/proxy/config"
+	"weir/proxy/store/redis"
 	"weir/proxy/store/simredis"
 	"weir/proxy/wire"
 )
@@ -33,35 +34,22 @@ func run(ctx context.Context, e *service.Env, c *config.Config) error {
 	if err != nil {
 		return err
 	}
-	limits, err := admin.NewLimits(time.Now(), c.Limit, new(simredis.Documents), e.Logger)
+	shared, err := connect(e, c, table)
 	if err != nil {
 		return err
 	}
-	own := func(front *wire.Front) http.Handler {
-		mux := service.Endpoints(e)
-		limits.Register(mux)
-		admin.RegisterDecisions(mux, func(id string) (any, bool) { return front.Recall(id) })
-		return service.JSONErrors(mux)
+	if shared != nil {
+		defer shared.Close()
 	}
-	loops := c.Loop()
+	limits, err := keepLimits(ctx, e, c, shared)
+	if err != nil {
+		return err
+	}
+	front, err := serve(e, c, wire.Config{Table: table, Redis: shared, Policy: limits.Policy}, limits)
+	if err != nil {
+		return err
+	}
 	log := e.Logger("Proxy")
-	loops.Panicked = func(value any, stack []byte) {
-		log.Error("A fault of the proxy closed a connection", "fault", fmt.Sprint(value), "stack", string(stack))
-	}
-	front, err := wire.Start(wire.Config{
-		Addr: e.Addr, Loop: loops, Session: c.Session(),
-		Targets: c.Targets, Balance: c.Balance, TargetConnsMax: c.TargetConnsMax, TargetIdle: c.TargetIdle,
-		DrainTimeout: c.DrainTimeout, Policy: limits.Policy, Table: table,
-		Own: own, Log: e.Logger("RateLimiter"),
-	})
-	if err != nil {
-		return err
-	}
-	limits.RegisterMetrics(e.Metrics)
-	front.Register(e.Metrics)
-	e.Health.Component("store", func() any { return map[string]string{"status": "UP", "mode": "simulated"} })
-	e.Health.Component("targets", func() any { return map[string]any{"status": "UP", "count": len(c.Targets)} })
-	e.Health.SetReady(true)
 	log.Info("Ready", "addr", front.Addr(), "targets", c.Targets)
 
 	<-ctx.Done()
@@ -72,4 +60,64 @@ func run(ctx context.Context, e *service.Env, c *config.Config) error {
 	}
 	log.Info("Stopped")
 	return nil
+}
+
+// connect returns the client of Redis, or nil when the settings name none.
+// Redis may be away: it is waited for in the failure mode.
+func connect(e *service.Env, c *config.Config, table *simredis.Table) (*redis.Client, error) {
+	if !c.UsesRedis() {
+		return nil, nil
+	}
+	cfg, err := c.Redis()
+	if err != nil {
+		return nil, err
+	}
+	cfg.Local, cfg.Log = table, e.Logger("RedisClient")
+	return redis.New(cfg)
+}
+
+// syncPause is how often the limit configuration is held against the store.
+const syncPause = 500 * time.Millisecond
+
+// keepLimits holds the limit configuration, and holds it against the store
+// until ctx ends.
+func keepLimits(ctx context.Context, e *service.Env, c *config.Config, shared *redis.Client) (*admin.Limits, error) {
+	if shared == nil {
+		return admin.NewLimits(time.Now(), c.Limit, new(simredis.Documents), e.Logger)
+	}
+	limits, err := admin.NewLimits(time.Now(), c.Limit, shared, e.Logger)
+	if err != nil {
+		return nil, err
+	}
+	limits.OnChange = shared.Forgetful
+	limits.Share(ctx, shared, syncPause)
+	return limits, nil
+}
+
+// serve starts the front with its own endpoints, metrics and health.
+func serve(e *service.Env, c *config.Config, w wire.Config, limits *admin.Limits) (*wire.Front, error) {
+	log := e.Logger("Proxy")
+	w.Addr, w.Session, w.Loop, w.Log = e.Addr, c.Session(), c.Loop(), e.Logger("RateLimiter")
+	w.Targets, w.Balance, w.TargetConnsMax, w.TargetIdle = c.Targets, c.Balance, c.TargetConnsMax, c.TargetIdle
+	w.DrainTimeout = c.DrainTimeout
+	w.Loop.Panicked = func(value any, stack []byte) {
+		log.Error("A fault of the proxy closed a connection", "fault", fmt.Sprint(value), "stack", string(stack))
+	}
+	w.Own = func(front *wire.Front) http.Handler {
+		mux := service.Endpoints(e)
+		limits.Register(mux)
+		admin.RegisterDecisions(mux, func(id string) (any, bool) { return front.Recall(id) })
+		return service.JSONErrors(mux)
+	}
+	w.Reachable = e.Health.SetReady
+	front, err := wire.Start(w)
+	if err != nil {
+		return nil, err
+	}
+	limits.RegisterMetrics(e.Metrics)
+	front.Register(e.Metrics)
+	e.Health.Component("store", func() any { return admin.StoreHealth(w.Redis) })
+	e.Health.Component("targets", func() any { return admin.TargetsHealth(front.TargetsUp()) })
+	e.Health.SetReady(true)
+	return front, nil
 }

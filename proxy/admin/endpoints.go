@@ -59,6 +59,8 @@ func (l *Limits) answer(w http.ResponseWriter, a *Active, err error) {
 		service.WriteError(w, http.StatusConflict, err)
 	case bad:
 		service.WriteError(w, http.StatusBadRequest, err)
+	case errors.Is(err, ErrAway):
+		service.WriteError(w, http.StatusServiceUnavailable, err)
 	default:
 		service.WriteError(w, http.StatusInternalServerError, err)
 	}

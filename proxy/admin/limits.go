@@ -12,8 +12,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/goccy/go-json"
-
 	"weir/internal/strictjson"
 	"weir/proxy/limit"
 	"weir/proxy/session"
@@ -22,9 +20,6 @@ import (
 
 // ruleID is the id of the one global rule.
 const ruleID = "global"
-
-// configName is the document that holds the limit configuration.
-const configName = "ratelimiter:config"
 
 // Sources of a limit configuration.
 const (
@@ -36,54 +31,56 @@ const (
 // ErrConflict: another writer was first.
 var ErrConflict = errors.New("the configuration has changed meanwhile; read it again, then write")
 
-// Documents is where the configuration is kept for all proxies of a store. Its
-// methods are those of simredis.Documents.
-type Documents interface {
-	Read(name string) store.Document
-	CompareAndSet(name string, version int64, body []byte) (store.Document, bool, error)
-}
-
 // Active is the limit configuration in force.
 //
 // Immutable after New.
 type Active struct {
 	// Config is what is in force, with the last known values of the other
 	// algorithms.
-	Config    limit.Config
-	Policy    *session.Policy
-	Version   int64
-	Source    string
+	Config limit.Config
+	Policy *session.Policy
+	// Version is that of the document, 0 for the settings. While a change has not
+	// reached the store it is the next one: the store may give it another.
+	Version int64
+	Source  string
+	// UpdatedAt is when somebody changed it, by his clock, and later than the change
+	// before it; for the settings the start.
 	UpdatedAt time.Time
-	Stored    bool
+	Stored    bool // the store holds it, not only this proxy; false for the settings
 	Pinned    bool
 }
 
-// stored is the document's JSON.
-type stored struct {
-	Config    limit.Config `json:"config"`
-	Source    string       `json:"source"`
-	UpdatedAt time.Time    `json:"updatedAt"`
-	Pinned    bool         `json:"pinned,omitempty"`
-	Deleted   bool         `json:"deleted,omitempty"` // back to the settings
-}
-
-// Limits holds the limit configuration.
+// Limits holds the limit configuration. The store keeps it for all proxies, and
+// may be away: then this proxy goes on alone, and the two are brought together
+// when the store is back. Of two configurations the one changed later holds; see
+// [Limits.Observe].
 //
 // Safe for concurrent use: readers load one pointer; mu lets one writer work at
 // a time.
 type Limits struct {
+	// OnChange, unless nil, is called after each change of what is in force, one
+	// call at a time, by whoever brought the change. It is set before any other use
+	// and must not call a method of Limits that changes something.
+	OnChange func()
+
 	defaults limit.Config
 	docs     Documents
 	config   *slog.Logger // ConfigController
 	limiter  *slog.Logger // RateLimiter
 
-	mu     sync.Mutex
-	seen   int64 // version of the document last read or written, whether it was understood or not
+	mu      sync.Mutex
+	looked  bool            // the store has answered since the start
+	seen    int64           // version of the document last read or written, whether it was understood or not
+	known   *entry          // the latest change known, made here or by others; nil: none, the settings are in force
+	place   place           // where known is
+	ignored *store.Document // what was last seen and not understood, until something else is seen
+
 	active atomic.Pointer[Active]
 }
 
 // NewLimits starts with what docs holds, else with the settings' defaults,
-// which must be valid.
+// which must be valid. When docs is away that is no error: the defaults are in
+// force until Observe or Sync finds out what it holds.
 func NewLimits(now time.Time, defaults limit.Config, docs Documents, logger func(component string) *slog.Logger) (*Limits, error) {
 	l := &Limits{defaults: defaults, docs: docs, config: logger("ConfigController"), limiter: logger("RateLimiter")}
 	a, err := l.fromDefaults(now)
@@ -91,15 +88,7 @@ func NewLimits(now time.Time, defaults limit.Config, docs Documents, logger func
 		return nil, err
 	}
 	l.active.Store(a)
-	doc := docs.Read(configName)
-	if doc.Version == 0 {
-		return l, nil
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if err := l.follow(now, doc); err == nil && l.Active().Source != SourceDefault {
-		l.config.Warn("Stored config goes before the settings", "source", l.Active().Source)
-	}
+	l.Sync(now)
 	return l, nil
 }
 
@@ -122,14 +111,15 @@ type Change struct {
 	Config  limit.Config
 	Source  string
 	Pin     bool
-	IfMatch int64 // the version that it is based on; -1: any
+	IfMatch int64 // the version in force here that it is based on; -1: any
 }
 
 // writeTriesMax bounds how often a change is based anew on what another proxy
 // has just written.
 const writeTriesMax = 8
 
-// Apply puts a change in force and stores it. The error is a *strictjson.Error
+// Apply puts a change in force and stores it; when the store is away, Sync stores
+// it later, and until then Stored is false. The error is a *strictjson.Error
 // when the configuration is faulty, ErrConflict when another writer was first;
 // nothing has changed then.
 func (l *Limits) Apply(now time.Time, ch Change) (*Active, error) {
@@ -139,11 +129,12 @@ func (l *Limits) Apply(now time.Time, ch Change) (*Active, error) {
 	}
 	return l.change(now, ch.IfMatch, func(old *Active) (*Active, error) {
 		return &Active{Config: ch.Config.Merge(old.Config), Policy: session.NewPolicy(ruleID, lim), Source: ch.Source,
-			UpdatedAt: now, Pinned: ch.Pin}, nil
+			Pinned: ch.Pin}, nil
 	})
 }
 
-// Switch changes the algorithm, with the last values known for it. A pin stays.
+// Switch changes the algorithm, with the last values known for it, as Apply does.
+// A pin stays.
 func (l *Limits) Switch(now time.Time, a limit.Algorithm) (*Active, error) {
 	return l.change(now, -1, func(old *Active) (*Active, error) {
 		cfg := old.Config
@@ -152,119 +143,78 @@ func (l *Limits) Switch(now time.Time, a limit.Algorithm) (*Active, error) {
 		if err != nil {
 			return nil, faulty(err)
 		}
-		return &Active{Config: cfg, Policy: session.NewPolicy(ruleID, lim), Source: SourceAPI, UpdatedAt: now, Pinned: old.Pinned}, nil
+		return &Active{Config: cfg, Policy: session.NewPolicy(ruleID, lim), Source: SourceAPI, Pinned: old.Pinned}, nil
 	})
 }
 
-// Delete goes back to the settings. A mark is stored, so that nobody puts the
-// old configuration back.
+// Delete goes back to the settings, as Apply does. A mark is stored, so that
+// nobody puts the old configuration back.
 func (l *Limits) Delete(now time.Time) (*Active, error) {
 	return l.change(now, -1, func(*Active) (*Active, error) { return l.fromDefaults(now) })
 }
 
-// change stores what next makes of the configuration in force and puts it in
-// force. ifMatch is the version that the change is based on; -1: any, and then
+// change stores what next makes of the configuration in force, dates it and puts
+// it in force. ifMatch is the version that the change is based on; -1: any, and then
 // the change comes on top of what another proxy has written meanwhile.
 func (l *Limits) change(now time.Time, ifMatch int64, next func(old *Active) (*Active, error)) (*Active, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if ifMatch >= 0 && ifMatch != l.Active().Version {
+		return nil, ErrConflict
+	}
 	for range writeTriesMax {
 		old := l.Active()
-		if ifMatch >= 0 && ifMatch != old.Version {
-			return nil, ErrConflict
-		}
 		a, err := next(old)
 		if err != nil {
 			return nil, err
 		}
-		doc, written, err := l.write(a)
+		a.UpdatedAt = l.stamp(now)
+		e, err := entryOf(a)
+		if err != nil {
+			return nil, err
+		}
+		doc, written, err := l.docs.CompareAndSet(ConfigName, l.seen, e.body)
 		switch {
 		case err != nil:
-			return nil, err
+			l.known, l.place = e, placeHere
+			a.Version = max(0, l.seen, old.Version) + 1
+			l.enforce(old, a)
+			l.config.Warn("Config not stored yet, in force on this proxy only", "reason", err)
+			return a, nil
 		case written:
+			l.known, l.place = e, placeStore
+			l.looked, l.seen, l.ignored = true, doc.Version, nil
+			a.Version, a.Stored = doc.Version, !e.Deleted
 			l.enforce(old, a)
 			return a, nil
 		}
-		_ = l.follow(now, doc) // has warned
-		if ifMatch >= 0 {
+		found, _ := l.take(now, doc) // has warned
+		if ifMatch >= 0 && (found == findingLater || found == findingUnreadable) {
 			return nil, ErrConflict
 		}
 	}
 	return nil, ErrConflict
 }
 
-// write stores a, unless somebody else has written since the last look: then it
-// returns what there is. mu is held.
-func (l *Limits) write(a *Active) (doc store.Document, written bool, err error) {
-	deleted := a.Source == SourceDefault
-	body, err := json.Marshal(stored{Config: a.Config, Source: a.Source, UpdatedAt: a.UpdatedAt, Pinned: a.Pinned, Deleted: deleted})
-	if err != nil {
-		return doc, false, fmt.Errorf("write %s: %w", configName, err)
+// stamp is when a change made now counts as made: later than the change before
+// it, whatever the clocks of those who made the two say. mu is held.
+func (l *Limits) stamp(now time.Time) time.Time {
+	at := now.UTC().Round(0) // as it is stored: without the monotonic clock's reading
+	if l.known != nil && !at.After(l.known.UpdatedAt) {
+		return l.known.UpdatedAt.Add(1)
 	}
-	doc, written, err = l.docs.CompareAndSet(configName, l.seen, body)
-	if written {
-		l.seen = doc.Version
-		a.Version, a.Stored = doc.Version, !deleted
-	}
-	return doc, written, err
+	return at
 }
 
-// Reload reads the store again.
-func (l *Limits) Reload(now time.Time) (*Active, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	doc := l.docs.Read(configName)
-	if doc.Version == 0 || doc.Version == l.Active().Version {
-		return l.Active(), nil
-	}
-	if err := l.follow(now, doc); err != nil {
-		return nil, err
-	}
-	return l.Active(), nil
-}
-
-// follow puts the stored configuration in force. One that cannot be understood
-// is left alone, with a warning, and what is in force stays; the next change
-// takes its place. mu is held.
-func (l *Limits) follow(now time.Time, doc store.Document) error {
-	l.seen = doc.Version
-	next, err := l.read(now, doc)
-	if err != nil {
-		err = fmt.Errorf("read %s: %w", configName, err)
-		l.config.Warn("Stored config ignored, what is in force stays", "reason", err)
-		return err
-	}
-	l.enforce(l.Active(), next)
-	return nil
-}
-
-// read is the configuration that a document holds.
-func (l *Limits) read(now time.Time, doc store.Document) (*Active, error) {
-	var s stored
-	if err := strictjson.Decode(doc.Body, &s); err != nil {
-		return nil, err
-	}
-	if s.Deleted {
-		a, err := l.fromDefaults(now)
-		if err == nil {
-			a.Version = doc.Version
-		}
-		return a, err
-	}
-	lim, err := limit.New(s.Config)
-	if err != nil {
-		return nil, err
-	}
-	return &Active{Config: s.Config.Merge(l.defaults), Policy: session.NewPolicy(ruleID, lim), Version: doc.Version, Source: s.Source,
-		UpdatedAt: s.UpdatedAt, Stored: true, Pinned: s.Pinned}, nil
-}
-
-// enforce swaps the configuration and says so.
+// enforce swaps the configuration and says so. mu is held.
 func (l *Limits) enforce(old, next *Active) {
 	l.active.Store(next)
 	l.config.Info(fmt.Sprintf("Applied new config: %s, source=%s", describe(next.Config), next.Source))
 	if from, to := old.Config.Algorithm, next.Config.Algorithm; from != to {
 		l.limiter.Info(fmt.Sprintf("Switched rate-limiting algorithm from %s to %s", from.LongName(), to.LongName()))
+	}
+	if l.OnChange != nil {
+		l.OnChange()
 	}
 }
 

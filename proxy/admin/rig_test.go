@@ -13,6 +13,7 @@ import (
 
 	"weir/internal/service"
 	"weir/proxy/limit"
+	"weir/proxy/store"
 	"weir/proxy/store/simredis"
 )
 
@@ -92,10 +93,20 @@ func start(t *testing.T, docs *simredis.Documents) *rig {
 	return r
 }
 
+// held is what docs holds.
+func held(t *testing.T, docs *simredis.Documents) store.Document {
+	t.Helper()
+	doc, err := docs.Read(ConfigName)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return doc
+}
+
 // put writes a document behind the rig's back.
 func put(t *testing.T, docs *simredis.Documents, body string) {
 	t.Helper()
-	if _, ok, err := docs.CompareAndSet(configName, docs.Read(configName).Version, []byte(body)); !ok || err != nil {
+	if _, ok, err := docs.CompareAndSet(ConfigName, held(t, docs).Version, []byte(body)); !ok || err != nil {
 		t.Fatalf("write a document: %t, %v", ok, err)
 	}
 }

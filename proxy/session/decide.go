@@ -103,7 +103,8 @@ func (s *Session) skipBody(b []byte) (n int, whole bool) {
 // needs to know in order to come back at the right time.
 func (s *Session) answerRefused(now time.Time) {
 	e, v := s.env, &s.x.limits
-	id := e.Refused(now, &Refusal{Rule: v.policy.Rule, Algorithm: v.algo, Client: s.remote, Decision: v.state})
+	e.refusal = Refusal{Rule: v.policy.Rule, Algorithm: v.algo, Client: s.remote, Decision: v.state}
+	id := e.Refused(now, &e.refusal)
 	extra := e.appendDate(e.extra[:0], now)
 	if after := v.state.RetryAfter; after != limit.Never {
 		extra = http1.AppendFieldInt(extra, "Retry-After", wholeSeconds(after))

@@ -53,13 +53,15 @@ type Env struct {
 	Ask func(now time.Time, s *Session, ask *store.Ask, ans *store.Answer) bool
 	// Report is told once of every request answered, or given up.
 	Report func(now time.Time, o *Outcome)
-	// Refused is told of every refusal and names it: the decision id.
+	// Refused is told of every refusal, which it copies, and names it: the
+	// decision id.
 	Refused func(now time.Time, r *Refusal) (id []byte)
 
 	head     http1.Head
 	response http1.Head
 	ask      store.Ask
 	answer   store.Answer
+	refusal  Refusal
 	out      []byte   // for the client, until the effects are done
 	free     [][]byte // buffers of exchanges that are over
 	body     []byte   // scratch for bodies of small answers

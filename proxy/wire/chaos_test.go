@@ -27,7 +27,7 @@ var chaosSeed = flag.Uint64("chaos-seed", 1, "what the chaos tests draw from")
 // each of its answers may be, and an answer to anything else is found out.
 const (
 	chaosClients   = 24
-	chaosExchanges = 450 // of each client, in each test
+	chaosExchanges = 425 // of each client, in each test
 )
 
 // chaosMoods are how the target may take a request, and how it then ends.
@@ -135,13 +135,24 @@ type chaos struct {
 
 func newChaos(t *testing.T, leave bool) *chaos {
 	t.Logf("-chaos-seed %d", *chaosSeed)
-	goroutines := runtime.NumGoroutine()
+	before := goroutines()
 	t.Cleanup(func() { // the last one: everything has ended
-		until(t, "all goroutines have ended", func() bool { return runtime.NumGoroutine() <= goroutines })
+		until(t, "all goroutines have ended", func() bool { return goroutines() <= before })
 	})
 	c := &chaos{leave: leave, moods: slices.Sorted(maps.Keys(chaosMoods)), told: make(map[int]int), resat: make(map[string]bool)}
 	c.rig = start(t, newTarget(t, c.script).url())
 	return c
+}
+
+// goroutines is how many there are with code of ours.
+func goroutines() (n int) {
+	stacks := make([]byte, 4<<20)
+	for stack := range strings.SplitSeq(string(stacks[:runtime.Stack(stacks, true)]), "\n\n") {
+		if strings.Contains(stack, "weir/") {
+			n++
+		}
+	}
+	return n
 }
 
 func (c *chaos) count(s map[string]float64, name string) int { return int(s[name]) }
@@ -245,9 +256,11 @@ func (c *chaos) treat(conn *targetConn, s *seen, mood string) bool {
 // Owned by its goroutine.
 type chaosClient struct {
 	*chaos
-	number, asked int
-	r             *rand.Rand
-	conn          *caller
+	number int
+	asked  int // questions made up
+	done   int // answered, or left behind by choice
+	r      *rand.Rand
+	conn   *caller
 }
 
 // A question is one request and what its answer may be.
@@ -259,7 +272,7 @@ type question struct {
 
 // talk asks in batches, over a connection for some while, then over another.
 func (cl *chaosClient) talk() error {
-	for cl.asked < chaosExchanges && !cl.t.Failed() {
+	for cl.done < chaosExchanges && !cl.t.Failed() {
 		if cl.conn == nil {
 			c, err := net.Dial("tcp", cl.Addr().String())
 			if err != nil {
@@ -268,14 +281,14 @@ func (cl *chaosClient) talk() error {
 			_ = c.SetDeadline(time.Now().Add(patience))
 			cl.conn = newCaller(cl.t, c)
 		}
-		batch := cl.batch()
-		n, err := cl.exchange(batch)
+		n, ends, err := cl.exchange(cl.batch())
 		if err != nil {
 			return err
 		}
-		cl.exchanges.Add(int64(len(batch)))
-		if n < len(batch) || cl.r.IntN(10) == 0 {
-			cl.hangUp(n < len(batch))
+		cl.done += n
+		cl.exchanges.Add(int64(n))
+		if ends || cl.r.IntN(10) == 0 {
+			cl.hangUp(ends)
 		}
 	}
 	if cl.conn != nil {
@@ -295,7 +308,7 @@ func (cl *chaosClient) hangUp(hard bool) {
 
 // batch makes up to 4 questions that are sent one right behind the other.
 func (cl *chaosClient) batch() (batch []question) {
-	for range min(1+cl.r.IntN(4), chaosExchanges-cl.asked) {
+	for range min(1+cl.r.IntN(4), chaosExchanges-cl.done) {
 		batch = append(batch, cl.question())
 		cl.asked++
 	}
@@ -323,8 +336,10 @@ func (cl *chaosClient) question() question {
 }
 
 // exchange sends a batch in pieces and reads the answers. It returns how many
-// were read: less than all when the client chose to leave.
-func (cl *chaosClient) exchange(batch []question) (n int, err error) {
+// questions are done with, and whether the connection ends: because the client
+// chose to leave, or because the proxy refused an upload that was still on its
+// way and closed behind it.
+func (cl *chaosClient) exchange(batch []question) (n int, ends bool, err error) {
 	var text strings.Builder
 	for _, q := range batch {
 		text.WriteString(q.text)
@@ -339,39 +354,43 @@ func (cl *chaosClient) exchange(batch []question) (n int, err error) {
 	for len(all) > 0 {
 		piece := min(len(all), 1+cl.r.IntN(1500))
 		if _, err := cl.conn.Write([]byte(all[:piece])); err != nil {
-			return 0, fmt.Errorf("send: %w", err)
+			return 0, false, fmt.Errorf("send: %w", err)
 		}
 		all = all[piece:]
 	}
-	for _, q := range batch[:stay] {
-		if err := cl.read(&q); err != nil {
-			return n, fmt.Errorf("%s %s: %w", q.method, q.target, err)
+	for n < stay && !ends {
+		q := &batch[n]
+		if ends, err = cl.read(q); err != nil {
+			return n, ends, fmt.Errorf("%s %s: %w", q.method, q.target, err)
 		}
 		n++
 	}
+	if stay == len(batch) {
+		return n, ends, nil
+	}
 	cl.mu.Lock()
+	defer cl.mu.Unlock()
 	cl.lost += len(batch) - n
-	cl.mu.Unlock()
-	return n, nil
+	return len(batch), true, nil
 }
 
-// read reads the answer to q.
-func (cl *chaosClient) read(q *question) error {
+// read reads the answer to q. ends says that the connection ends with it.
+func (cl *chaosClient) read(q *question) (ends bool, err error) {
 	res, body, err := final(cl.conn.in, q.method)
 	if err != nil {
-		return err
+		return false, err
 	}
 	if !slices.Contains(q.statuses, res.StatusCode) {
-		return fmt.Errorf("answered %d %q, want one of %v", res.StatusCode, body, q.statuses)
+		return false, fmt.Errorf("answered %d %q, want one of %v", res.StatusCode, body, q.statuses)
 	}
 	if res.StatusCode == 200 && body != echoOf(q.method, q.target, q.body) {
-		return fmt.Errorf("got the answer of another: %q", body)
+		return false, fmt.Errorf("got the answer of another: %q", body)
 	}
-	if res.Close {
-		return fmt.Errorf("the connection ends with %d %q", res.StatusCode, body)
+	if res.Close && (res.StatusCode != 429 || q.body == "") {
+		return false, fmt.Errorf("the connection ends with %d %q", res.StatusCode, body)
 	}
 	cl.mu.Lock()
+	defer cl.mu.Unlock()
 	cl.told[res.StatusCode]++
-	cl.mu.Unlock()
-	return nil
+	return res.Close, nil
 }

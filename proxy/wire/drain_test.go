@@ -56,6 +56,7 @@ func ends(conn *caller, want string) {
 		conn.t.Errorf("answered %q, closes: %t; want %q", body, res.Close, want)
 	}
 	conn.closed()
+	conn.Close()
 }
 
 // A client that was idle when draining began may have a request on its way: it

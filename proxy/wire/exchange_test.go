@@ -31,7 +31,7 @@ func TestForwardedHead(t *testing.T) {
 		{"claims of origin", "GET / HTTP/1.1\r\nHost: x\r\nX-Forwarded-For: 6.6.6.6\r\nForwarded: for=6.6.6.6\r\nX-Real-IP: 6.6.6.6\r\nX-Forwarded-Host: evil\r\nX-Forwarded-Proto: https\r\n",
 			"GET / HTTP/1.1\r\nHost: x\r\n" + ours, nil},
 		{"of a trusted proxy", "GET / HTTP/1.1\r\nHost: x\r\nX-Forwarded-For: 6.6.6.6\r\nX-Forwarded-Proto: https\r\n",
-			"GET / HTTP/1.1\r\nHost: x\r\nX-Forwarded-For: 6.6.6.6\r\nX-Forwarded-Proto: https\r\nX-Forwarded-For: 127.0.0.1\r\nVia: 1.1 weir\r\n", []string{"TRUSTED_PROXIES", "127.0.0.0/8"}},
+			"GET / HTTP/1.1\r\nHost: x\r\nX-Forwarded-For: 6.6.6.6\r\nX-Forwarded-Proto: https\r\nX-Forwarded-For: 127.0.0.1\r\nX-Forwarded-Host: x\r\nVia: 1.1 weir\r\n", []string{"TRUSTED_PROXIES", "127.0.0.0/8"}},
 		{"absolute form", "GET http://x/a HTTP/1.1\r\nHost: x\r\n", "GET /a HTTP/1.1\r\nHost: x\r\n" + ours, nil},
 		{"old version", "GET / HTTP/1.0\r\nHost: x\r\n", "GET / HTTP/1.1\r\nHost: x\r\n" + strings.Replace(ours, "1.1", "1.0", 1), nil},
 		{"no length is invented", "POST / HTTP/1.1\r\nHost: x\r\n", "POST / HTTP/1.1\r\nHost: x\r\n" + ours, nil},

@@ -73,6 +73,7 @@ func deafListener(t *testing.T) (addr string) {
 // A target that does not answer is given up after TARGET_TIMEOUT, with its
 // connection; neighbours notice nothing.
 func TestTargetSlow(t *testing.T) {
+	t.Parallel()              // waits for a second
 	var silences atomic.Int64 // that the proxy has ended
 	target := newTarget(t, func(c *targetConn) {
 		for s := c.next(); s != nil; s = c.next() {

@@ -248,6 +248,7 @@ func TestDecisionsAreForgotten(t *testing.T) {
 
 // Refusals are logged together, with their number, never one by one.
 func TestRefusalsAreLogged(t *testing.T) {
+	t.Parallel() // waits for a second
 	r := start(t, newTarget(t, echoes).url(), "RATE_LIMIT_LIMIT", "1")
 	conn := r.dial()
 	conn.send(strings.Repeat(get, 31))

@@ -5,11 +5,23 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+
+	"weir/proxy/store"
 )
+
+// read is Read, which cannot fail.
+func read(t *testing.T, d *Documents, name string) store.Document {
+	t.Helper()
+	doc, err := d.Read(name)
+	if err != nil {
+		t.Error(err)
+	}
+	return doc
+}
 
 func TestDocuments(t *testing.T) {
 	var d Documents
-	if doc := d.Read("ratelimiter:config"); doc.Version != 0 || doc.Body != nil {
+	if doc := read(t, &d, "ratelimiter:config"); doc.Version != 0 || doc.Body != nil {
 		t.Errorf("a document never written: %+v", doc)
 	}
 	body := []byte("one")
@@ -25,7 +37,7 @@ func TestDocuments(t *testing.T) {
 	if _, written, _ = d.CompareAndSet("ratelimiter:config", 1, nil); !written {
 		t.Error("write upon the current version failed")
 	}
-	if doc = d.Read("ratelimiter:config"); doc.Version != 2 || len(doc.Body) != 0 {
+	if doc = read(t, &d, "ratelimiter:config"); doc.Version != 2 || len(doc.Body) != 0 {
 		t.Errorf("after the second write: %+v", doc)
 	}
 }
@@ -38,7 +50,7 @@ func TestDocumentsHaveOneWinner(t *testing.T) {
 	for i := range 8 {
 		wg.Go(func() {
 			for range 50 {
-				doc := d.Read("x")
+				doc := read(t, &d, "x")
 				if _, written, _ := d.CompareAndSet("x", doc.Version, fmt.Append(nil, i)); written {
 					wins.Add(1)
 				}
@@ -46,7 +58,7 @@ func TestDocumentsHaveOneWinner(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	if version := d.Read("x").Version; version != wins.Load() || version == 0 {
+	if version := read(t, &d, "x").Version; version != wins.Load() || version == 0 {
 		t.Errorf("version %d after %d writes", version, wins.Load())
 	}
 }
@@ -67,7 +79,7 @@ func TestDocumentsAreBounded(t *testing.T) {
 	if _, written, err := d.CompareAndSet("one more", 0, nil); err == nil || written {
 		t.Error("a document beyond the bound was written")
 	}
-	if doc := d.Read("one more"); doc.Version != 0 {
+	if doc := read(t, &d, "one more"); doc.Version != 0 {
 		t.Error("a document that was refused is there")
 	}
 	if _, written, err := d.CompareAndSet("0", 1, nil); err != nil || !written {

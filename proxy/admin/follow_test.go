@@ -1,0 +1,84 @@
+package admin
+
+import (
+	"testing"
+)
+
+// Histories of two or three proxies. "is 7 v1 store" says: 7 permits a second are
+// in force, as version 1, which the store holds.
+func TestHistories(t *testing.T) {
+	for _, test := range []struct{ name, script string }{
+		{"nothing set, nothing written", "round; round; a is settings v0 nowhere; holds v0; a changes 0"},
+		{"others follow", "a set 7; a is 7 v1 store; b is settings v0 nowhere; round; b is 7 v1 store; b changes 1; round; b changes 1"},
+		{"followed without a watcher", "a set 7; b sync; b is 7 v1 store"},
+		{"changes of several", "a set 7; round; b set 8; round; c set 9; round; a is 9 v3 store; b is 9 v3 store; c is 9 v3 store"},
+		{"a switch is followed", "a switch; round; b is 50 v1 store"},
+		{"a delete is followed", "a set 7; round; b delete; round; a is settings v2 store; b is settings v2 store; c is settings v2 store"},
+		{"two at a time", "a beaten b 8; a set 7; a is 7 v2 store; b is 8 v1 store; round; b is 7 v2 store"},
+		{"two at a time, one says upon what", "a set 1; round; a beaten b 8; a refused 7 1; a is 8 v2 store; b is 8 v2 store"},
+
+		{"away at start", "a set 7; b away; b restart; b is settings v0 nowhere; b logged 0 WARN; round; b is settings v0 nowhere; b back; round; b is 7 v1 store; b logged 1 before; round; b changes 1"},
+		{"away at start, changed there", "a set 7; b away; b restart; b set 8; b is 8 v1 here; b back; round; b is 8 v2 store; b logged 0 before; round; a is 8 v2 store"},
+		{"away at start, changed elsewhere later", "b away; b restart; b set 8; a set 7; b back; round; b is 7 v1 store; a is 7 v1 store"},
+		{"the mark is no surprise at start", "a delete; b restart; b is settings v1 store; b logged 0 before"},
+
+		{"away: applied, written later", "a set 1; round; a away; a set 7; a is 7 v2 here; a changes 2; a logged 1 stored; round; a is 7 v2 here; a back; round; a is 7 v2 store; a changes 2; a logged 1 stored; b is 7 v2 store"},
+		{"away: several changes, one is written", "a set 1; a away; a set 7; a set 8; a switch; a set 9; a is 9 v5 here; a back; round; a is 9 v2 store; round; b is 9 v2 store"},
+		{"away: deleted", "a set 1; round; a away; a delete; a is settings v2 here; a back; round; a is settings v2 store; b is settings v2 store"},
+		{"away: another is later", "a set 1; round; a away; a set 7; b set 8; a back; round; a is 8 v2 store; a changes 3"},
+		{"away: another is earlier", "a set 1; round; a away; b set 8; a set 7; a back; round; a is 7 v3 store; b is 7 v3 store"},
+		{"away: both, apart", "a set 1; round; a away; b away; a set 7; b set 8; a back; round; a is 7 v2 store; b back; round; round; a is 8 v3 store; b is 8 v3 store"},
+		{"away: a change before it is back, on top of it", "a set 1; round; a away; a set 7; a back; a set 8; a is 8 v2 store"},
+		{"away: a change before it is back, over a later one", "a set 1; round; a away; a set 7; b set 8; a back; a set 9; a is 9 v3 store; round; b is 9 v3 store"},
+		{"away: emptied meanwhile", "a set 1; round; a away; a set 7; flush; a logged 1 stored; a back; round; a is 7 v1 store; b is 7 v1 store; a logged 1 stored"},
+		{"away: emptied, others put back the earlier", "a set 1; round; a away; a set 7; flush; round; b is 1 v1 store; a back; round; round; a is 7 v2 store; b is 7 v2 store"},
+		{"away: a race when it is back", "a set 1; round; a away; a set 7; a back; a beaten b 8; a sync; a is 8 v2 store; b is 8 v2 store"},
+		{"away and restarted: the change is lost", "a set 1; round; a away; a set 7; a restart; a is settings v0 nowhere; a back; round; a is 1 v1 store"},
+
+		{"written, not answered", "a set 1; round; a deaf; a set 7; a is 7 v2 here; b sync; b is 7 v2 store; a back; a sync; a is 7 v2 store"},
+		{"written, not answered, changed again here", "a deaf; a set 7; a back; a set 8; a is 8 v2 store"},
+		{"written, not answered, changed elsewhere", "a deaf; a set 7; b set 8; a back; round; a is 8 v2 store; b is 8 v2 store"},
+		{"put back, not answered", "a set 6; a set 7; flush; a deaf; a sync; a is 7 v2 lost; b sync; b is 7 v1 store; a back; a sync; a is 7 v1 store"},
+
+		{"emptied: one puts back", "a set 6; a set 7; round; flush; round; a is 7 v1 store; b is 7 v1 store; c is 7 v1 store; a logged 1 lost; b logged 0 lost; a changes 2; b changes 1"},
+		{"emptied: the mark is put back", "a set 7; round; b delete; round; flush; round; a is settings v1 store; c restart; c is settings v1 store; a set 8; round; c is 8 v2 store"},
+		{"emptied: who knows less is first", "a set 7; round; a away; b set 8; flush; a back; a sync; a is 7 v1 store; round; round; a is 8 v2 store; b is 8 v2 store; c is 8 v2 store"},
+		{"emptied: who knows a deleted one is first", "a set 7; round; a away; b delete; flush; a back; a sync; a is 7 v1 store; round; round; a is settings v2 store; c is settings v2 store"},
+		{"emptied: who knows more is first", "a set 7; round; a away; b set 8; flush; b sync; a back; round; a is 8 v1 store; b is 8 v1 store"},
+		{"emptied: nobody knows anything", "a set 7; flush; a restart; round; a is settings v0 nowhere; holds v0"},
+		{"emptied: a change at once", "a set 6; a set 7; round; flush; a set 8; a is 8 v1 store; round; b is 8 v1 store"},
+		{"emptied: a change says upon what", "a set 6; a set 7; round; flush; a set 8 2; a is 8 v1 store; round; b is 8 v1 store; b changes 2"},
+		{"emptied: another put it back, a change says upon what", "a set 6; a set 7; round; flush; b sync; a set 8 2; a is 8 v2 store"},
+		{"emptied twice", "a set 7; round; flush; round; flush; round; a is 7 v1 store; c is 7 v1 store"},
+		{"emptied and read-only", "a set 6; a set 7; flush; a readonly; a sync; a sync; a is 7 v2 lost; a logged 1 back; a back; round; a is 7 v1 store; a logged 1 back; b is 7 v1 store"},
+		{"emptied, read-only, a change", "a set 6; a set 7; flush; a readonly; a sync; a set 8; a is 8 v3 here; a back; round; a is 8 v1 store; b is 8 v1 store"},
+		{"emptied, read-only, then unreadable", "a set 7; flush; a readonly; a sync; garbage ?; a back; round; a is 7 v1 covered; holds ? v1; flush; round; b is 7 v1 store"},
+		{"an earlier backup is restored between two looks", "a set 7; round; a set 8; flush; b away; c sync; c is 7 v1 store; b back; round; round; a is 8 v2 store; b is 8 v2 store; c is 8 v2 store"},
+
+		{"unreadable: kept, warned about once", "a set 7; round; garbage ?; round; round; a is 7 v1 covered; b is 7 v1 covered; a logged 1 ignored; b logged 1 ignored; holds ? v2"},
+		{"unreadable: nothing known", "garbage ?; round; round; a is settings v0 nowhere; a logged 1 ignored; holds ? v1"},
+		{"unreadable: the next change takes its place", "a set 7; round; garbage ?; round; b set 8; b is 8 v3 store; round; a is 8 v3 store; a changes 2"},
+		{"unreadable: another one is another warning", "garbage ?; round; garbage !; round; a logged 2 ignored"},
+		{"unreadable: again after something readable", "garbage ?; round; a set 7; round; garbage ?; round; a logged 2 ignored"},
+		{"unreadable: removed", "a set 7; round; garbage ?; round; flush; round; a is 7 v1 store; b is 7 v1 store"},
+		{"unreadable: a change waited for the store", "a away; a set 7; garbage ?; round; a back; round; a is 7 v2 store; b is 7 v2 store"},
+		{"unreadable: found by a change", "a set 7; round; garbage ?; a set 8; a is 8 v3 store"},
+		{"unreadable: found by a change that says upon what", "a set 7; round; garbage ?; a refused 8 1; a is 7 v1 covered; holds ? v2"},
+		{"foreign: kept, warned about once", "a set 7; round; foreign hello; round; round; a is 7 v1 covered; a logged 1 ignored; holds hello v-1"},
+		{"foreign: the next change takes its place", "a set 7; round; foreign hello; round; b set 8; b is 8 v1 store; round; a is 8 v1 store; a changes 2"},
+		{"foreign: changed while it is away", "foreign hello; round; a away; a set 7; a is 7 v1 here; a back; round; a is 7 v1 store; b is 7 v1 store"},
+		{"foreign: even when it reads well", `foreign {"config":{"algorithm":"fixed","limit":1,"window":1},"source":"api","updatedAt":"2036-01-19T16:30:00Z"}; round; a is settings v0 nowhere; a logged 1 ignored`},
+
+		{"a clock behind: the change on top is later", "a set 7; round; b skew -600; b set 8; round; a is 8 v2 store; flush; round; a is 8 v1 store; b is 8 v1 store"},
+		{"a clock ahead: others change on top", "a skew 600; a set 7; round; b set 8; round; a is 8 v2 store; a set 9; round; b is 9 v3 store"},
+		{"a clock far ahead is warned about", "a skew 7200; a set 7; round; round; b is 7 v1 store; b logged 1 clock; a logged 0 clock"},
+
+		{"If-Match while away", "a set 7; a away; a set 8 1; a refused 9 1; a set 9 2; a is 9 v3 here"},
+		{"If-Match when it is back", "a set 7; round; a away; a set 8; a back; round; a refused 9 1; a set 9 2; a is 9 v3 store"},
+		{"If-Match against what was put in its place", "a set 7; round; a away; a set 8; b set 6; b set 5; a back; round; a is 5 v3 store; a refused 9 2; a set 9 3"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			newFleet(t, "a", "b", "c").play(test.script)
+		})
+	}
+}

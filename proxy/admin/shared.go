@@ -1,0 +1,63 @@
+package admin
+
+import (
+	"context"
+	"time"
+
+	"weir/proxy/store"
+	"weir/proxy/store/redis"
+)
+
+// Share has the configuration and the store in Redis follow each other until
+// ctx ends: what others write is told by the store, what could not be written
+// is tried again every pause.
+func (l *Limits) Share(ctx context.Context, shared *redis.Client, pause time.Duration) {
+	shared.Watch(ConfigName, func(doc store.Document) { l.Observe(time.Now(), doc) })
+	go func() {
+		tick := time.NewTicker(pause)
+		defer tick.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case now := <-tick.C:
+				l.Sync(now)
+			}
+		}
+	}()
+}
+
+// storeHealth is the store's part of /actuator/health.
+type storeHealth struct {
+	Status string `json:"status"`
+	Mode   string `json:"mode"`
+}
+
+// StoreHealth is how the store is: shared is nil with the simulated Redis.
+func StoreHealth(shared *redis.Client) any {
+	switch {
+	case shared == nil:
+		return storeHealth{"UP", "simulated"}
+	case shared.Connected():
+		return storeHealth{"UP", "redis"}
+	}
+	return storeHealth{"DOWN", shared.Mode().String()}
+}
+
+// targetsHealth is the targets' part of /actuator/health.
+type targetsHealth struct {
+	Status  string            `json:"status"`
+	Targets map[string]string `json:"targets"`
+}
+
+// TargetsHealth is how the targets are: up tells which can be reached.
+func TargetsHealth(up map[string]bool) any {
+	h := targetsHealth{"DOWN", make(map[string]string, len(up))}
+	for addr, reachable := range up {
+		h.Targets[addr] = "DOWN"
+		if reachable {
+			h.Status, h.Targets[addr] = "UP", "UP"
+		}
+	}
+	return h
+}

@@ -1,0 +1,109 @@
+package session
+
+import (
+	"net/netip"
+	"testing"
+	"time"
+
+	"weir/proxy/limit"
+	"weir/proxy/store"
+)
+
+// A bench is a session with a limit of so many permits, a clock that stands
+// still, and a target that answers at once.
+type bench struct {
+	env   Env
+	s     *Session
+	now   time.Time
+	state limit.State
+}
+
+func newBench(tb testing.TB, permits int64) *bench {
+	l, err := limit.New(limit.Config{Algorithm: limit.Fixed, Limit: permits, Window: 60})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	b := &bench{now: time.Date(2026, 1, 19, 16, 30, 0, 0, time.UTC)}
+	policy, settings := NewPolicy("global", l), testSettings()
+	settings.BufferBytesMax = 1 << 20
+	id := []byte("abc-0-1")
+	b.env = Env{
+		Settings: settings,
+		Policy:   func() *Policy { return policy },
+		Ask: func(now time.Time, _ *Session, ask *store.Ask, ans *store.Answer) bool {
+			granted, d := ask.Counters[0].Limit.Take(now.UnixMicro(), &b.state, 1, 1)
+			ans.Granted, ans.Decisions, ans.Tightest = int(granted), append(ans.Decisions[:0], d), 0
+			return true
+		},
+		Report:  func(time.Time, *Outcome) {},
+		Refused: func(time.Time, *Refusal) []byte { return id },
+	}
+	b.s = New(b.now, &b.env, netip.MustParseAddr("192.0.2.7"))
+	return b
+}
+
+// exchange takes one request through the session, and fails unless the answer
+// begins with want.
+func (b *bench) exchange(tb testing.TB, request, answer []byte, want string) {
+	b.s.HandleClient(b.now, request)
+	fx := b.s.Effects()
+	if fx.Acquire != AcquireNone {
+		b.s.HandleAcquired(b.now, true)
+		if fx = b.s.Effects(); len(fx.Upstream) == 0 {
+			tb.Fatal("nothing goes to the target")
+		}
+		b.s.HandleUpstream(b.now, answer)
+		fx = b.s.Effects()
+	}
+	if len(fx.Client) < len(want) || string(fx.Client[:len(want)]) != want || fx.Close != CloseNone {
+		tb.Fatalf("to the client: %q, close %d", fx.Client, fx.Close)
+	}
+}
+
+// The exchanges that are measured: as a browser and a small service would have
+// them.
+var exchanges = []struct {
+	name            string
+	permits         int64
+	request, answer string
+	want            string
+}{
+	{"forwarded", 1 << 32,
+		"GET /api/test?id=17 HTTP/1.1\r\nHost: example.com\r\nUser-Agent: bench/1.0\r\nAccept: application/json\r\nX-Client-Id: c-17\r\n\r\n",
+		"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: 2\r\nDate: Mon, 19 Jan 2026 16:30:00 GMT\r\n\r\nOK", "HTTP/1.1 200 OK\r\n"},
+	{"forwarded with a body", 1 << 32,
+		"POST /api/test HTTP/1.1\r\nHost: example.com\r\nContent-Type: application/json\r\nContent-Length: 16\r\n\r\n{\"hello\":\"world\"",
+		"HTTP/1.1 201 Created\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nOK\r\n0\r\n\r\n", "HTTP/1.1 201 Created\r\n"},
+	{"refused", 1,
+		"GET /api/test?id=17 HTTP/1.1\r\nHost: example.com\r\nUser-Agent: bench/1.0\r\nAccept: application/json\r\nX-Client-Id: c-17\r\n\r\n",
+		"", "HTTP/1.1 429 Too Many Requests\r\n"},
+}
+
+func TestNoAllocation(t *testing.T) {
+	for _, x := range exchanges {
+		b := newBench(t, x.permits)
+		request, answer := []byte(x.request), []byte(x.answer)
+		if x.permits == 1 { // the one permit is for somebody else
+			b.env.Policy().Limit.Take(b.now.UnixMicro(), &b.state, 1, 1)
+		}
+		if n := testing.AllocsPerRun(200, func() { b.exchange(t, request, answer, x.want) }); n != 0 {
+			t.Errorf("%s: %v allocations", x.name, n)
+		}
+	}
+}
+
+func BenchmarkExchange(b *testing.B) {
+	for _, x := range exchanges {
+		b.Run(x.name, func(b *testing.B) {
+			bench := newBench(b, x.permits)
+			request, answer := []byte(x.request), []byte(x.answer)
+			if x.permits == 1 {
+				bench.env.Policy().Limit.Take(bench.now.UnixMicro(), &bench.state, 1, 1)
+			}
+			b.ReportAllocs()
+			for b.Loop() {
+				bench.exchange(b, request, answer, x.want)
+			}
+		})
+	}
+}
