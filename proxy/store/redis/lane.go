@@ -16,7 +16,9 @@ type Done func(now time.Time, ans *store.Answer)
 const sparesMax = 1024
 
 // A Lane is one event loop's way to Redis: it gathers asks while batches are under
-// way, and answers each exactly once.
+// way, and answers each exactly once. Whenever something waits to be sent, as many
+// batches as may be are under way; start sees to that, so that nothing is sent in
+// the middle of what else a lane does.
 //
 // Owned by its loop.
 type Lane struct {
@@ -222,9 +224,9 @@ func (l *Lane) land(now time.Time, b *batch) {
 		return
 	}
 	if b.aloft {
+		l.expireQueue(now)
 		b.aloft = false
 		l.aloft--
-		l.expireQueue(now)
 		l.start()
 	}
 	for _, g := range b.groups {

@@ -211,7 +211,7 @@ func TestRefusalsBound(t *testing.T) {
 	t.Parallel()
 	now := time.Unix(1_768_780_800, 0)
 	r := refusals{max: 2}
-	refused := func(key string) (remembered bool) {
+	refused := func(key string, epoch uint64) (remembered bool) {
 		c := counter(key, limittest.Must(limit.Config{Algorithm: limit.Fixed, Limit: 1, Window: 1}))
 		e := encoder{}
 		e.encode([]store.Counter{c})
@@ -220,23 +220,120 @@ func TestRefusalsBound(t *testing.T) {
 		g.n, g.at[0] = 1, now.UnixMicro()
 		c.Limit.Take(g.at[0], &g.states[0], 1, 1)
 		g.replay()
-		r.remember(now, 0, &batch{groups: []*group{g}, sent: now, landed: now})
+		r.remember(now, epoch, &batch{groups: []*group{g}, sent: now, landed: now})
 		var ans store.Answer
-		return r.answer(now, 0, []byte(g.id), &ans)
+		return r.answer(now, epoch, []byte(g.id), &ans)
 	}
 	for _, step := range []struct {
 		key   string
 		after time.Duration
+		epoch uint64 // now; it was 0 when Redis was asked
 		want  bool
 	}{
-		{"a", 0, true}, {"b", 0, true},
-		{"c", 0, false},                    // full
-		{"c", time.Second, true},           // a and b are over
-		{"d", 10 * time.Millisecond, true}, //
+		{"a", 0, 0, true},
+		{"b", 0, 0, true},
+		{"c", 0, 0, false},                    // full
+		{"c", time.Second, 0, true},           // a and b are over
+		{"d", 10 * time.Millisecond, 0, true}, // there was room for two
+		{"e", 0, 1, false},                    // all is forgotten, and e was refused before
 	} {
 		now = now.Add(step.after)
-		if got := refused(step.key); got != step.want {
+		if got := refused(step.key, step.epoch); got != step.want {
 			t.Errorf("%s after %v: remembered %v, want %v", step.key, step.after, got, step.want)
+		}
+	}
+}
+
+// A stage is a lane whose loop is the test, and whose server stands still until the
+// test lets it go on.
+type stage struct {
+	t      *testing.T
+	s      *server
+	lane   *Lane
+	posted chan func(now time.Time)
+	start  time.Time
+	got    map[string]store.Answer
+}
+
+func newStage(t *testing.T) *stage {
+	s := startServer(t)
+	cfg := config(s)
+	cfg.InFlight = 1
+	c := newClient(t, cfg)
+	st := &stage{t: t, s: s, posted: make(chan func(now time.Time), 10), start: time.Now(), got: map[string]store.Answer{}}
+	st.lane = c.NewLane(func(f func(now time.Time)) { st.posted <- f })
+	t.Cleanup(st.lane.Close)
+	st.ask("first", 0, counter("first", fixed(1)))
+	st.land(0)
+	s.signal(syscall.SIGSTOP)
+	return st
+}
+
+// ask asks so long after the start.
+func (st *stage) ask(name string, after time.Duration, c store.Counter) {
+	st.t.Helper()
+	var ans store.Answer
+	ask := store.Ask{N: 1, Counters: []store.Counter{c}}
+	if st.lane.Ask(st.start.Add(after), &ask, &ans, func(_ time.Time, ans *store.Answer) {
+		if _, twice := st.got[name]; twice {
+			st.t.Errorf("%s was answered twice", name)
+		}
+		kept := *ans
+		kept.Decisions = append([]limit.Decision(nil), ans.Decisions...)
+		st.got[name] = kept
+	}) {
+		st.t.Errorf("%s was answered at once: %+v", name, ans)
+	}
+}
+
+// land waits for a batch and has it answered.
+func (st *stage) land(after time.Duration) { (<-st.posted)(st.start.Add(after)) }
+
+// An ask that was answered while its batch is under way was charged all the same,
+// and those behind it come behind it. One that was never sent was not charged.
+func TestLateAsksKeepTheirPlace(t *testing.T) {
+	t.Parallel()
+	st := newStage(t)
+	one, ten := counter("one", fixed(1)), counter("ten", fixed(10))
+	st.ask("under way", 0, ten)
+	st.ask("never sent", 0, ten)
+	st.ask("early", 100*time.Millisecond, one)
+	st.ask("behind it", time.Second, one)
+	st.ask("sent later", time.Second, ten)
+	st.lane.Expire(st.start.Add(timeoutMax))
+	if got, want := st.lane.Next(), st.start.Add(timeoutMax+100*time.Millisecond); !got.Equal(want) {
+		t.Errorf("Next is %v after the start, want %v", got.Sub(st.start), want.Sub(st.start))
+	}
+	st.s.signal(syscall.SIGCONT)
+	first := <-st.posted
+	st.s.signal(syscall.SIGSTOP)
+	first(st.start.Add(timeoutMax)) // and the rest goes
+	st.lane.Expire(st.start.Add(timeoutMax + 100*time.Millisecond))
+	st.s.signal(syscall.SIGCONT)
+	st.land(timeoutMax + 200*time.Millisecond)
+	if !st.lane.Next().IsZero() {
+		t.Error("an ask still waits")
+	}
+	look := ten
+	look.Cost = 0
+	st.ask("in the end", 0, look)
+	st.land(0)
+	for _, test := range []struct {
+		name      string
+		mode      store.Mode
+		granted   int
+		remaining int64
+	}{
+		{"under way", store.FailOpen, 1, 0},
+		{"never sent", store.FailOpen, 1, 0},
+		{"early", store.FailOpen, 1, 0},
+		{"behind it", store.Exact, 0, 0},
+		{"sent later", store.Exact, 1, 8},
+		{"in the end", store.Exact, 1, 8},
+	} {
+		ans := st.got[test.name]
+		if ans.Mode != test.mode || ans.Granted != test.granted || test.mode == store.Exact && ans.Decision().Remaining != test.remaining {
+			t.Errorf("%s: %+v", test.name, ans)
 		}
 	}
 }

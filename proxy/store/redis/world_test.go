@@ -170,15 +170,18 @@ func counter(key string, l *limit.Limit) store.Counter {
 	return store.Counter{Rule: "r", Key: []byte(key), Limit: l, Cost: 1}
 }
 
-// fixed is a limit of that many per hour.
+// century is a window that does not end while a test runs, in seconds.
+const century = 100 * 365 * 24 * 3600
+
+// fixed is a limit of that many in all.
 func fixed(permits int64) *limit.Limit {
-	return limittest.Must(limit.Config{Algorithm: limit.Fixed, Limit: permits, Window: 3600})
+	return limittest.Must(limit.Config{Algorithm: limit.Fixed, Limit: permits, Window: century})
 }
 
 // decideNow runs a group through a client on the calling goroutine, and returns it with
 // what the script said.
-func decideNow(c *Client, ask *store.Ask) *group {
-	e := encoder{prefix: c.cfg.KeyPrefix}
+func decideNow(c *Client, prefix string, ask *store.Ask) *group {
+	e := encoder{prefix: prefix}
 	e.encode(ask.Counters)
 	b := &batch{groups: []*group{new(group)}}
 	g := b.groups[0]

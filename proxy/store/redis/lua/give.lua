@@ -7,30 +7,22 @@
 --
 -- Returns how many keys got something.
 
-local now = clock()
-local taken = tonumber(ARGV[1])
-local given = 0
+local taken = ARGV[1] + 0
 if taken == 0 then taken = now end
+local given = 0
 
-for i, key in ipairs(KEYS) do
-  local at = 4 * i - 2
-  local c = {
-    algorithm = tonumber(ARGV[at]),
-    permits = tonumber(ARGV[at + 1]),
-    number = tonumber(ARGV[at + 2]),
-  }
-  local amount = tonumber(ARGV[at + 3])
-  load(key, c)
-  settle(c, now)
-  if c.tagged ~= 0 and not c.adopted then
-    if c.algorithm == TOKEN then
-      c.a = min(c.full, c.a + amount * c.quantum)
-    elseif taken >= c.start then
-      c.a = max(0, c.a - amount)
-    elseif taken >= c.start - c.number then
-      c.b = max(0, c.b - amount)
+for i = 1, #KEYS do
+  local algorithm, permits, number, amount = ARGV[4 * i - 2] + 0, ARGV[4 * i - 1] + 0, ARGV[4 * i] + 0, ARGV[4 * i + 1] + 0
+  local at, a, b, adopted, x, y, raw = settle(KEYS[i], algorithm, permits, number)
+  if raw and not adopted then
+    if algorithm == TOKEN then
+      a = math.min(permits * x, a + amount * x)
+    elseif taken >= x then
+      a = math.max(0, a - amount)
+    elseif taken >= x - number then
+      b = math.max(0, b - amount)
     end
-    save(key, c, now)
+    save(KEYS[i], algorithm, permits, number, at, a, b, x, y)
     given = given + 1
   end
 end

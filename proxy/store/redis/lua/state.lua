@@ -4,19 +4,20 @@
 -- floor of a quotient of two such numbers is exact too. Instants and windows
 -- are microseconds, rates are millionths of a token per second.
 --
--- A counter is a table of what the caller says
+-- The caller describes a counter by
 --
 --   algorithm   FIXED, SLIDING or TOKEN
 --   permits     the limit; token: the capacity
 --   number      the window; token: the rate
---   cost        of one request
 --
--- and of what its key has consumed (see limit.State):
+-- and what its key has consumed is (see limit.State)
 --
 --   tagged, tag   algorithm and number that it was kept under; tagged 0: new
 --   at            the latest instant at which something was taken
 --   a             fixed: count; sliding: count of this window; token: parts
 --   b             sliding: count of the window before; token: the capacity
+--
+-- They are passed as plain values: tables and closures are what costs most here.
 
 local FIXED, SLIDING, TOKEN = 1, 2, 3
 
@@ -26,38 +27,23 @@ local LAYOUT, LENGTH = '<I7Bi8i8i8', 32
 local SECOND = 1000000
 local PICO = 1000000000000 -- parts of a token that the finest rate adds in 1 µs
 
-local floor, max, min = math.floor, math.max, math.min
+local call, floor = redis.call, math.floor
 
--- The server's clock, so that the clocks of proxies do not matter.
-local function clock()
-  local t = redis.call('TIME')
-  return t[1] * SECOND + t[2]
-end
-
-local function gcd(a, b)
-  while b ~= 0 do a, b = b, a % b end
-  return a
-end
+-- The instant, by the server's clock: those of the proxies do not matter.
+local time = call('TIME')
+local now = time[1] * SECOND + time[2]
 
 -- Into how many parts a token is divided, and how many are added in 1 µs.
 local function parts_of(rate)
-  local common = gcd(rate, PICO)
+  local common, rest = rate, PICO
+  while rest ~= 0 do common, rest = rest, common % rest end
   return PICO / common, rate / common
 end
 
--- min(full, parts + elapsed * gain), without a product beyond 2^53.
-local function refilled(parts, full, elapsed, gain)
-  local missing = full - parts
-  if missing <= 0 or elapsed >= floor((missing - 1) / gain) + 1 then return full end
-  return parts + elapsed * gain
-end
-
--- Parts of which a token has `from`, in parts of which it has `to`.
-local function rescaled(parts, from, to)
-  local common = gcd(from, to)
-  local whole = floor(parts / from)
-  local rest = parts - whole * from
-  return whole * to + floor(rest * (to / common) / (from / common))
+-- min(full, a + elapsed * gain), without a product beyond 2^53.
+local function refilled(a, full, elapsed, gain)
+  if a >= full or elapsed >= floor((full - a - 1) / gain) + 1 then return full end
+  return a + elapsed * gain
 end
 
 -- The unit in which sliding counts the elapsed time of a window.
@@ -67,91 +53,79 @@ local function resolution(window)
   return SECOND
 end
 
--- Reads what a key has consumed. A key that holds something else is an error,
--- raised before anything is written.
-local function load(key, c)
-  local raw = redis.call('GET', key)
-  if not raw then
-    c.tagged, c.tag, c.at, c.a, c.b = 0, 0, 0, 0, 0
-    return ''
-  end
-  if #raw ~= LENGTH then
-    error({ err = 'WRONGTYPE the key ' .. key .. ' holds no state of a limit' })
-  end
-  c.tag, c.tagged, c.at, c.a, c.b = struct.unpack(LAYOUT, raw)
-  return raw
+-- What a bucket of another capacity or rate holds in parts of this one: all its
+-- tokens that fit, rounded down to a part, and a bucket that is full stays full.
+local function converted(a, capacity, rate, elapsed, full, parts)
+  local old_parts, old_gain = parts_of(rate)
+  local had = refilled(a, capacity * old_parts, elapsed, old_gain)
+  if had == capacity * old_parts then return full end -- as it was full
+  local whole = floor(had / old_parts)
+  local rest = had - whole * old_parts
+  local common, other = parts, old_parts
+  while other ~= 0 do common, other = other, common % other end
+  local has = whole * parts + floor(rest * (parts / common) / (old_parts / common))
+  if has < full then return has end
+  return full
 end
 
-local function settle_token(c, now)
-  c.quantum, c.gain = parts_of(c.number)
-  c.full = c.permits * c.quantum
-  if c.tagged == TOKEN and c.tag == c.number and c.b == c.permits then
-    c.a = refilled(c.a, c.full, now - c.at, c.gain)
-    return
+-- Reads a key and brings it to now. Inside a key time never runs backwards.
+-- Returns
+--
+--   at, a, b   as they are then
+--   adopted    whether it was kept under another limit and is kept under this now
+--   x, y       window: where it began, and its resolution (sliding);
+--              token: its parts, and how many are added in 1 µs
+--   raw        what was read
+--
+-- A key that holds something else is an error, raised before anything is written.
+local function settle(key, algorithm, permits, number)
+  local raw = call('GET', key)
+  local tag, tagged, at, a, b = 0, 0, 0, 0, 0
+  if raw then
+    if #raw ~= LENGTH then error({ err = 'WRONGTYPE the key ' .. key .. ' holds no state of a limit' }) end
+    tag, tagged, at, a, b = struct.unpack(LAYOUT, raw)
   end
-  -- A bucket kept under another capacity or rate keeps its tokens, but one that
-  -- is full by now stays full; what was no bucket starts full.
-  c.adopted = c.tagged ~= 0
-  local parts = c.full
-  if c.tagged == TOKEN then
-    local quantum, gain = parts_of(c.tag)
-    local full = c.b * quantum
-    local had = refilled(c.a, full, now - c.at, gain)
-    if had < full then parts = min(rescaled(had, quantum, c.quantum), c.full) end
-  end
-  c.a, c.b = parts, c.permits
-end
-
-local function settle_window(c, now)
-  local window = c.number
-  c.start = floor(now / window) * window
-  if c.tagged ~= c.algorithm or c.tag ~= window then
-    c.adopted = c.tagged ~= 0
-    c.a, c.b = 0, 0
-  elseif c.at < c.start - window then
-    c.a, c.b = 0, 0
-  elseif c.at < c.start then
-    c.a, c.b = 0, c.a
-  end
-  c.free = c.permits - c.a
-  if c.algorithm == SLIDING then
-    c.unit = resolution(window)
-    c.units = window / c.unit
-    if c.b ~= 0 then
-      local elapsed = floor((now - c.start) / c.unit)
-      c.free = c.free - floor(c.b * (c.units - elapsed) / c.units)
+  local last = at
+  if now > at then at = now end
+  local same = tagged == algorithm and tag == number
+  if algorithm == TOKEN then
+    local parts, gain = parts_of(number)
+    local full = permits * parts
+    if same and b == permits then
+      a = refilled(a, full, at - last, gain)
+    else
+      same = false
+      if tagged == TOKEN then a = converted(a, b, tag, at - last, full, parts) else a = full end
     end
+    return at, a, permits, not same and raw, parts, gain, raw
   end
+  -- windows are aligned to the epoch
+  local start = floor(at / number) * number
+  if not same or last < start - number then
+    a, b = 0, 0
+  elseif last < start then
+    a, b = 0, a
+  end
+  return at, a, b, not same and raw, start, algorithm == SLIDING and resolution(number), raw
 end
 
--- Brings a counter to now. Inside a key time never runs backwards.
-local function settle(c, now)
-  now = max(now, c.at)
-  if c.algorithm == TOKEN then settle_token(c, now) else settle_window(c, now) end
-  c.at = now
-end
-
--- The first instant at which the key is as new if nothing more is taken.
-local function new_at(c)
-  if c.algorithm == TOKEN then
-    if c.full <= c.a then return c.at end
-    return c.at + floor((c.full - c.a - 1) / c.gain) + 1
+-- Writes what a key has consumed. It lives until it is as new, rounded up, and a
+-- second more: to expire a bucket earlier would be to refill it.
+local function save(key, algorithm, permits, number, at, a, b, x, y)
+  local new = x -- window
+  if algorithm == TOKEN then
+    new = at
+    if a < permits * x then new = at + floor((permits * x - a - 1) / y) + 1 end
+  elseif algorithm == FIXED then
+    if a > 0 then new = x + number end
+  else
+    -- a count fades away when less than one permit of it weighs into the window
+    local count = b
+    if a > 0 then new, count = x + number, a end
+    local units = number / y
+    if count > 0 then new = new + (units - floor((units - 1) / count)) * y end
   end
-  if c.algorithm == FIXED then
-    if c.a == 0 then return c.start end
-    return c.start + c.number
-  end
-  -- a count fades away when less than one permit of it weighs into the window
-  local start, count = c.start, c.b
-  if c.a > 0 then start, count = c.start + c.number, c.a end
-  if count == 0 then return start end
-  return start + (c.units - floor((c.units - 1) / count)) * c.unit
-end
-
--- Writes a counter. The key lives until it is as new, rounded up, and a second
--- more: to expire a bucket earlier would be to refill it.
-local function save(key, c, now)
-  local ttl = max(0, floor((new_at(c) - now + 999) / 1000)) + 1000
-  local raw = struct.pack(LAYOUT, c.number, c.algorithm, c.at, c.a, c.b)
-  redis.call('SET', key, raw, 'PX', ttl)
+  local ttl = 1000
+  if new > now then ttl = floor((new - now + 999) / 1000) + 1000 end
+  call('PSETEX', key, ttl, struct.pack(LAYOUT, number, algorithm, at, a, b))
 end

@@ -8,41 +8,38 @@
 -- Returns how many go, the instant, and for each counter the state that its key
 -- had before, from which the caller works out the same decisions.
 
-local n = tonumber(ARGV[1])
-local now = clock()
+local n = ARGV[1] + 0
 local granted = n
-local counters, reply = {}, { 0, now }
+local held, reply = {}, { 0, now }
 
-for i, key in ipairs(KEYS) do
-  local at = 4 * i - 2
-  local c = {
-    algorithm = tonumber(ARGV[at]),
-    permits = tonumber(ARGV[at + 1]),
-    number = tonumber(ARGV[at + 2]),
-    cost = tonumber(ARGV[at + 3]),
-  }
-  reply[i + 2] = load(key, c)
-  settle(c, now)
-  if c.cost > c.permits then
+for i = 1, #KEYS do
+  local algorithm, permits, number, cost = ARGV[4 * i - 2] + 0, ARGV[4 * i - 1] + 0, ARGV[4 * i] + 0, ARGV[4 * i + 1] + 0
+  local at, a, b, adopted, x, y, raw = settle(KEYS[i], algorithm, permits, number)
+  reply[i + 2] = raw or ''
+  if cost > permits then
     granted = 0
-  elseif c.cost > 0 then
-    local free, cost = c.free, c.cost
-    if c.algorithm == TOKEN then free, cost = c.a, cost * c.quantum end
-    granted = min(granted, max(0, floor(free / cost)))
+  elseif cost > 0 then
+    local free, each = permits - a, cost -- token: in parts
+    if algorithm == TOKEN then
+      free, each = a, cost * x
+    elseif algorithm == SLIDING and b > 0 then
+      local units = number / y
+      free = free - floor(b * (units - floor((at - x) / y)) / units)
+    end
+    if free < each * granted then granted = floor(free / each) end
+    if granted < 0 then granted = 0 end
   end
-  counters[i] = c
+  held[i] = { algorithm, permits, number, cost, at, a, b, adopted, x, y }
 end
 
 -- Nothing was written so far, and nothing fails from here on.
-for i, key in ipairs(KEYS) do
-  local c = counters[i]
-  local charge = granted * c.cost
-  if c.algorithm == TOKEN then
-    c.a = c.a - charge * c.quantum
-  else
-    c.a = c.a + charge
+for i = 1, #KEYS do
+  local algorithm, permits, number, cost, at, a, b, adopted, x, y = unpack(held[i], 1, 10)
+  local charge = granted * cost
+  if charge > 0 or adopted and n > 0 then
+    if algorithm == TOKEN then a = a - charge * x else a = a + charge end
+    save(KEYS[i], algorithm, permits, number, at, a, b, x, y)
   end
-  if charge > 0 or (c.adopted and n > 0) then save(key, c, now) end
 end
 
 reply[1] = granted
