@@ -63,7 +63,10 @@ func (c *chaos) step() {
 		c.change(m)
 	case 4:
 		if other := c.any(); other != m {
-			m.link.beaten = func() { c.change(other) }
+			m.link.beaten = func() {
+				other.link.beaten = nil // m is at work and cannot beat in turn
+				c.change(other)
+			}
 		}
 	case 5, 6:
 		m.link.set(reach(c.rng.IntN(4)))
@@ -97,7 +100,12 @@ func (c *chaos) heal() {
 		c.of[name].link.set(reachAll)
 		c.of[name].link.beaten = nil
 	}
-	c.change(c.any())
+	m := c.any()
+	a, err := m.Apply(c.now.Add(m.skew), change(fixed(1000)))
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	c.accepted = append(c.accepted, a)
 }
 
 // latest is when the change was made that all must come to: the latest accepted.

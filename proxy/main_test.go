@@ -1,0 +1,326 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// patience is how long a test waits for what must happen before it calls it
+// lost.
+const patience = 30 * time.Second
+
+// asProgram has the test binary be the program itself.
+const asProgram = "WEIR_TEST_AS_PROGRAM"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(asProgram) != "" {
+		main() // ends the process
+	}
+	os.Exit(m.Run())
+}
+
+// program is the proxy as a process of its own. Of the environment it sees
+// env alone, names and values in turn.
+func program(t *testing.T, env []string, args ...string) *exec.Cmd {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	t.Cleanup(cancel)
+	cmd := exec.CommandContext(ctx, self, args...)
+	cmd.Env = []string{asProgram + "=1", "BIND=127.0.0.1", "PORT=0"}
+	for i := 0; i < len(env); i += 2 {
+		cmd.Env = append(cmd.Env, env[i]+"="+env[i+1])
+	}
+	return cmd
+}
+
+// ends runs the program to its end and returns what it wrote.
+func ends(t *testing.T, cmd *exec.Cmd, status int) (stdout, stderr string) {
+	t.Helper()
+	var out, errs bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	err := cmd.Run()
+	if got := cmd.ProcessState.ExitCode(); got != status {
+		t.Errorf("%v: exit status %d (%v), want %d\n%s%s", cmd.Args[1:], got, err, status, &out, &errs)
+	}
+	return out.String(), errs.String()
+}
+
+func TestWrongSettings(t *testing.T) {
+	for _, test := range []struct {
+		env, args []string
+		line      string
+	}{
+		{[]string{"TARGET_URL", "gopher://x"}, nil, `proxy: TARGET_URL: "gopher://x" "gopher://x" does not begin with http://; allowed: http://host:port, comma separated`},
+		{nil, []string{"-event-loops", "0"}, `proxy: EVENT_LOOPS: "0" is out of range; allowed: 1 … 1024`},
+		{[]string{"RATE_LIMIT_WINDOW", "0.0000015"}, nil, `proxy: RATE_LIMIT_WINDOW: "0.0000015" must be whole microseconds (6 decimals), is 0.0000015`},
+		{nil, []string{"-no-such-thing"}, `proxy: flag provided but not defined: -no-such-thing; -help lists the settings`},
+	} {
+		if _, stderr := ends(t, program(t, test.env, test.args...), 2); stderr != test.line+"\n" {
+			t.Errorf("%v %v: told\n%swant\n%s", test.env, test.args, stderr, test.line)
+		}
+	}
+}
+
+func TestTakenPort(t *testing.T) {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ln.Close()
+	_, port, err := net.SplitHostPort(ln.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, stderr := ends(t, program(t, []string{"PORT", port}), 1)
+	if strings.Count(stderr, "\n") != 1 || !strings.HasPrefix(stderr, "proxy: listen ") || !strings.Contains(stderr, "127.0.0.1:"+port) || !strings.Contains(stderr, "address already in use") {
+		t.Errorf("told %q", stderr)
+	}
+}
+
+// -help knows every setting that there is.
+func TestHelp(t *testing.T) {
+	help, stderr := ends(t, program(t, nil, "-help"), 0)
+	if stderr != "" {
+		t.Errorf("on stderr: %q", stderr)
+	}
+	for name := range strings.FieldsSeq(`PORT BIND LOG_LEVEL LOG_FORMAT LOG_FILE
+		TARGET_URL TARGET_BALANCE HOST_HEADER TRUSTED_PROXIES
+		RATE_LIMIT_ALGORITHM RATE_LIMIT_LIMIT RATE_LIMIT_WINDOW RATE_LIMIT_CAPACITY RATE_LIMIT_FILL_RATE RATE_LIMIT_HEADERS
+		REDIS_HOST REDIS_PORT REDIS_PASSWORD REDIS_USERNAME REDIS_DB REDIS_TLS REDIS_SENTINEL_MASTER REDIS_TIMEOUT
+		REDIS_TLS_CA_FILE REDIS_KEY_PREFIX STORE_FAILURE_MODE KEYS_MAX
+		EVENT_LOOPS MAX_CONNECTIONS HEAD_MAX_BYTES FIELDS_MAX BODY_MAX_BYTES BODY_BUFFER_BYTES HEAD_TIMEOUT BODY_TIMEOUT IDLE_TIMEOUT
+		TARGET_CONNECT_TIMEOUT TARGET_TIMEOUT TARGET_IDLE_TIMEOUT TARGET_MAX_CONNECTIONS DRAIN_TIMEOUT`) {
+		flag := "-" + strings.ReplaceAll(strings.ToLower(name), "_", "-")
+		found := false
+		for line := range strings.Lines(help) {
+			words := strings.Fields(line)
+			found = found || len(words) > 3 && words[0] == name && words[1] == flag
+		}
+		if !found {
+			t.Errorf("%s %s is not explained", name, flag)
+		}
+	}
+}
+
+func TestVersion(t *testing.T) {
+	if out, _ := ends(t, program(t, nil, "-version"), 0); !strings.HasPrefix(out, "proxy ") || strings.Count(out, "\n") != 1 {
+		t.Errorf("told %q", out)
+	}
+}
+
+// A running is a program that serves.
+type running struct {
+	*exec.Cmd
+	t    *testing.T
+	addr string
+
+	mu    sync.Mutex
+	lines []string
+	ended chan struct{} // the log is read to its end
+}
+
+// launch starts the program and waits until it is ready.
+func launch(t *testing.T, env []string, args ...string) *running {
+	t.Helper()
+	p := &running{Cmd: program(t, env, args...), t: t, ended: make(chan struct{})}
+	out, err := p.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.Stderr = os.Stderr
+	if err := p.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = p.Process.Kill()
+		<-p.ended
+		_ = p.Wait()
+	})
+	go func() {
+		defer close(p.ended)
+		for scanner := bufio.NewScanner(out); scanner.Scan(); {
+			p.mu.Lock()
+			p.lines = append(p.lines, scanner.Text())
+			p.mu.Unlock()
+		}
+	}()
+	_, rest, _ := strings.Cut(p.logged("INFO Proxy - Ready"), " addr=")
+	p.addr, _, _ = strings.Cut(rest, " ")
+	return p
+}
+
+// logged waits for a line of the log.
+func (p *running) logged(part string) string {
+	p.t.Helper()
+	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
+		p.mu.Lock()
+		for _, line := range p.lines {
+			if strings.Contains(line, part) {
+				p.mu.Unlock()
+				return line
+			}
+		}
+		p.mu.Unlock()
+	}
+	p.t.Fatalf("never logged: %s", part)
+	return ""
+}
+
+// stops waits for the end of the program after a signal.
+func (p *running) stops(status int) {
+	p.t.Helper()
+	<-p.ended
+	if _ = p.Wait(); p.ProcessState.ExitCode() != status {
+		p.t.Errorf("exit status %d, want %d", p.ProcessState.ExitCode(), status)
+	}
+}
+
+func TestServes(t *testing.T) {
+	target := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, r.URL.Path) }))
+	defer target.Close()
+	p := launch(t, []string{"TARGET_URL", target.URL, "RATE_LIMIT_LIMIT", "7"}, "-rate-limit-limit", "1", "-rate-limit-window", "3153600000")
+	if first := p.logged("INFO Proxy - Started version="); !strings.Contains(first, " TARGET_URL="+target.URL) || !strings.Contains(first, " RATE_LIMIT_LIMIT=1 ") {
+		t.Errorf("the first line is %q", first)
+	}
+	for _, want := range []struct {
+		path   string
+		status int
+		part   string
+	}{
+		{"/a/b", 200, "/a/b"},
+		{"/a/b", 429, `"rule":"global"`},
+		{"/config/limits", 200, `"source":"default"`},
+		{"/actuator/health/readiness", 200, `"status":"UP"`},
+		{"/metrics", 200, "\nratelimiter_current_limit 1\n"},
+		{"/metrics", 200, "\nratelimiter_mode{type=\"normal\"} 1\n"},
+		{"/metrics", 200, "\ngo_goroutines "},
+	} {
+		if status, body := ask(t, p.addr, want.path); status != want.status || !strings.Contains(body, want.part) {
+			t.Errorf("%s: %d %.300s, want %d with %q", want.path, status, body, want.status, want.part)
+		}
+	}
+	_, body := ask(t, p.addr, "/actuator/health")
+	var health struct {
+		Status     string
+		Components struct {
+			Store struct{ Status, Mode string }
+		}
+	}
+	if err := json.Unmarshal([]byte(body), &health); err != nil || health.Status != "UP" || health.Components.Store.Status != "UP" || health.Components.Store.Mode != "simulated" {
+		t.Errorf("health: %s %v", body, err)
+	}
+}
+
+func ask(t *testing.T, addr, path string) (int, string) {
+	t.Helper()
+	res, err := http.Get("http://" + addr + path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	body, err := io.ReadAll(res.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return res.StatusCode, string(body)
+}
+
+// SIGTERM under load: what is under way is finished, what the target has
+// answered every client has got, and the program ends well.
+func TestSignalUnderLoad(t *testing.T) {
+	const clients = 8
+	var served atomic.Int64
+	arrived, open := make(chan bool, clients), make(chan bool)
+	target := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/held" {
+			arrived <- true
+			<-open
+		}
+		served.Add(1)
+	}))
+	defer target.Close()
+	p := launch(t, []string{"TARGET_URL", target.URL, "RATE_LIMIT_LIMIT", "1000000", "RATE_LIMIT_WINDOW", "3600"})
+	var got, done atomic.Int64
+	var held, busy sync.WaitGroup
+	for range clients {
+		held.Go(func() {
+			if n := drive(t, p.addr, "/held", nil); n != 1 {
+				t.Errorf("a request under way got %d answers", n)
+			}
+			got.Add(1)
+		})
+		busy.Go(func() { got.Add(int64(drive(t, p.addr, "/x", &done))) })
+	}
+	for range clients {
+		<-arrived
+	}
+	for done.Load() < 50*clients {
+		time.Sleep(time.Millisecond)
+	}
+	if err := p.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	p.logged("INFO Proxy - Draining")
+	busy.Wait() // their connections have ended while others are held
+	close(open)
+	held.Wait()
+	p.stops(0)
+	p.logged("INFO Proxy - Stopped")
+	if served.Load() != got.Load() {
+		t.Errorf("the target answered %d requests, clients got %d answers", served.Load(), got.Load())
+	}
+	if c, err := net.Dial("tcp", p.addr); err == nil {
+		c.Close()
+		t.Error("somebody still listens")
+	}
+}
+
+// drive asks for path over one connection, again and again, until an answer
+// says that it was the last, or the connection ends between two answers. It
+// returns how many came, all of them 200.
+func drive(t *testing.T, addr, path string, done *atomic.Int64) (n int) {
+	c, err := net.Dial("tcp", addr)
+	if err != nil {
+		t.Error(err)
+		return 0
+	}
+	defer c.Close()
+	_ = c.SetDeadline(time.Now().Add(patience))
+	in := bufio.NewReader(c)
+	for {
+		fmt.Fprintf(c, "GET %s HTTP/1.1\r\nHost: x\r\n\r\n", path)
+		if _, err := in.Peek(1); err != nil {
+			return n // it was idle for too long to be waited for
+		}
+		res, err := http.ReadResponse(in, nil)
+		if err != nil || res.StatusCode != 200 {
+			t.Errorf("answered %v, %v", res, err)
+			return n
+		}
+		if n++; done != nil {
+			done.Add(1)
+		}
+		if res.Close {
+			return n
+		}
+	}
+}
