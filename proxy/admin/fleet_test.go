@@ -80,6 +80,7 @@ const (
 	reachNone       // the store is away
 	reachRead       // writes are refused, as by a store that is full or read-only
 	reachLost       // writes happen, and their answers are lost
+	reachLate       // somebody else is always first to write
 )
 
 var errUnreachable = errors.New("no answer")
@@ -126,6 +127,8 @@ func (k *link) CompareAndSet(_ string, version int64, body []byte) (store.Docume
 	switch r {
 	case reachNone, reachRead:
 		return store.Document{}, false, errUnreachable
+	case reachLate:
+		return k.store.read(), false, nil
 	case reachLost:
 		_, _, _ = k.store.compareAndSet(version, body)
 		return store.Document{}, false, errUnreachable
@@ -230,6 +233,10 @@ func (f *fleet) play(script string) {
 			f.store.replace(words[1])
 		case "garbage":
 			f.store.garble(words[1])
+		case "written": // that many writes were asked for
+			if got := fmt.Sprint(f.store.writes); got != words[1] {
+				f.t.Errorf("%s: %s", step, got)
+			}
 		case "round":
 			f.round()
 		case "holds": // the start of the body and its version
@@ -283,6 +290,8 @@ func (f *fleet) step(m *member, step string, words []string) {
 		m.link.set(reachLost)
 	case "readonly":
 		m.link.set(reachRead)
+	case "late":
+		m.link.set(reachLate)
 	case "back":
 		m.link.set(reachAll)
 	case "is":

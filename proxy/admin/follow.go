@@ -119,8 +119,9 @@ func (l *Limits) settle(now time.Time, doc store.Document) error {
 func (l *Limits) take(now time.Time, doc store.Document) (finding, error) {
 	first := !l.looked
 	l.looked, l.seen = true, doc.Version
+	before := l.ignored
+	l.ignored = nil
 	if doc.Version == 0 {
-		l.ignored = nil
 		if l.known == nil {
 			return findingSame, nil
 		}
@@ -136,9 +137,8 @@ func (l *Limits) take(now time.Time, doc store.Document) (finding, error) {
 		next, err = l.activate(e, doc.Version)
 	}
 	if err != nil {
-		return findingUnreadable, l.ignore(doc, err)
+		return findingUnreadable, l.ignore(doc, before, err)
 	}
-	l.ignored = nil
 	if !e.laterThan(l.known) {
 		return findingEarlier, nil
 	}
@@ -154,14 +154,16 @@ func (l *Limits) take(now time.Time, doc store.Document) (finding, error) {
 	return findingLater, nil
 }
 
-// ignore leaves a document alone that cannot be understood. mu is held.
-func (l *Limits) ignore(doc store.Document, cause error) error {
+// ignore leaves a document alone that cannot be understood, and warns unless it
+// is the one ignored before. mu is held.
+func (l *Limits) ignore(doc store.Document, before *store.Document, cause error) error {
 	err := fmt.Errorf("read %s: %w", ConfigName, cause)
 	if l.place == placeStore || l.place == placeLost {
 		l.place = placeCovered
 		l.show(l.Active().Version, false)
 	}
-	if i := l.ignored; i == nil || i.Version != doc.Version || !bytes.Equal(i.Body, doc.Body) {
+	l.ignored = before
+	if before == nil || before.Version != doc.Version || !bytes.Equal(before.Body, doc.Body) {
 		l.ignored = &store.Document{Version: doc.Version, Body: bytes.Clone(doc.Body)}
 		l.config.Warn("Stored config ignored, what is in force stays", "reason", err)
 	}
@@ -192,7 +194,7 @@ func (l *Limits) notWritten(cause error) {
 
 // kept notes that the store holds known as version. mu is held.
 func (l *Limits) kept(version int64) {
-	l.place, l.ignored = placeStore, nil
+	l.place = placeStore
 	l.show(version, !l.known.Deleted)
 }
 

@@ -1,7 +1,11 @@
 package admin
 
 import (
+	"strings"
 	"testing"
+
+	"weir/proxy/limit"
+	"weir/proxy/store"
 )
 
 // Histories of two or three proxies. "is 7 v1 store" says: 7 permits a second are
@@ -19,7 +23,7 @@ func TestHistories(t *testing.T) {
 
 		{"away at start", "a set 7; b away; b restart; b is settings v0 nowhere; b logged 0 WARN; round; b is settings v0 nowhere; b back; round; b is 7 v1 store; b logged 1 before; round; b changes 1"},
 		{"away at start, changed there", "a set 7; b away; b restart; b set 8; b is 8 v1 here; b back; round; b is 8 v2 store; b logged 0 before; round; a is 8 v2 store"},
-		{"away at start, changed elsewhere later", "b away; b restart; b set 8; a set 7; b back; round; b is 7 v1 store; a is 7 v1 store"},
+		{"away at start, changed elsewhere later", "b away; b restart; b set 8; a set 7; b back; round; b is 7 v1 store; b logged 0 before; a is 7 v1 store"},
 		{"the mark is no surprise at start", "a delete; b restart; b is settings v1 store; b logged 0 before"},
 
 		{"away: applied, written later", "a set 1; round; a away; a set 7; a is 7 v2 here; a changes 2; a logged 1 stored; round; a is 7 v2 here; a back; round; a is 7 v2 store; a changes 2; a logged 1 stored; b is 7 v2 store"},
@@ -49,6 +53,9 @@ func TestHistories(t *testing.T) {
 		{"emptied: a change at once", "a set 6; a set 7; round; flush; a set 8; a is 8 v1 store; round; b is 8 v1 store"},
 		{"emptied: a change says upon what", "a set 6; a set 7; round; flush; a set 8 2; a is 8 v1 store; round; b is 8 v1 store; b changes 2"},
 		{"emptied: another put it back, a change says upon what", "a set 6; a set 7; round; flush; b sync; a set 8 2; a is 8 v2 store"},
+		{"emptied: a change knows what was put back", "a set 7; flush; a sync; a set 8; a is 8 v2 store; written 3"},
+		{"emptied: others are always first", "a set 6; a set 7; flush; a late; a sync; a sync; a is 7 v2 lost; a logged 1 back; a back; round; a is 7 v1 store"},
+		{"others are always first", "a set 6; a set 7; a late; a refused 8 -1; a is 7 v2 store; round; a is 7 v2 store"},
 		{"emptied twice", "a set 7; round; flush; round; flush; round; a is 7 v1 store; c is 7 v1 store"},
 		{"emptied and read-only", "a set 6; a set 7; flush; a readonly; a sync; a sync; a is 7 v2 lost; a logged 1 back; a back; round; a is 7 v1 store; a logged 1 back; b is 7 v1 store"},
 		{"emptied, read-only, a change", "a set 6; a set 7; flush; a readonly; a sync; a set 8; a is 8 v3 here; a back; round; a is 8 v1 store; b is 8 v1 store"},
@@ -58,8 +65,11 @@ func TestHistories(t *testing.T) {
 		{"unreadable: kept, warned about once", "a set 7; round; garbage ?; round; round; a is 7 v1 covered; b is 7 v1 covered; a logged 1 ignored; b logged 1 ignored; holds ? v2"},
 		{"unreadable: nothing known", "garbage ?; round; round; a is settings v0 nowhere; a logged 1 ignored; holds ? v1"},
 		{"unreadable: the next change takes its place", "a set 7; round; garbage ?; round; b set 8; b is 8 v3 store; round; a is 8 v3 store; a changes 2"},
-		{"unreadable: another one is another warning", "garbage ?; round; garbage !; round; a logged 2 ignored"},
-		{"unreadable: again after something readable", "garbage ?; round; a set 7; round; garbage ?; round; a logged 2 ignored"},
+		{"unreadable: another version is another warning", "garbage ?; round; garbage ?; round; a logged 2 ignored"},
+		{"unreadable: another one is another warning", "foreign ?; round; foreign !; round; a logged 2 ignored"},
+		{"unreadable: again after something readable", "foreign ?; round; a set 7; round; foreign ?; round; a logged 2 ignored"},
+		{"unreadable: again after nothing", "foreign ?; round; flush; round; foreign ?; round; a logged 2 ignored"},
+		{"unreadable: a change waited for a store to write to", "a readonly; a set 7; round; a is 7 v1 here; garbage ?; a back; round; a is 7 v2 store"},
 		{"unreadable: removed", "a set 7; round; garbage ?; round; flush; round; a is 7 v1 store; b is 7 v1 store"},
 		{"unreadable: a change waited for the store", "a away; a set 7; garbage ?; round; a back; round; a is 7 v2 store; b is 7 v2 store"},
 		{"unreadable: found by a change", "a set 7; round; garbage ?; a set 8; a is 8 v3 store"},
@@ -80,5 +90,78 @@ func TestHistories(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			newFleet(t, "a", "b", "c").play(test.script)
 		})
+	}
+}
+
+// What a stranger has copied is a stranger's, even if it is what is in force.
+func TestForeignCopy(t *testing.T) {
+	f := newFleet(t, "a")
+	f.play("a set 7")
+	f.store.replace(string(f.store.read().Body))
+	f.play("round; a is 7 v1 covered; a logged 1 ignored; a set 8; a is 8 v1 store")
+}
+
+// What is observed is borrowed.
+func TestObservedIsBorrowed(t *testing.T) {
+	f := newFleet(t, "a", "b")
+	f.play("a set 7")
+	doc := f.store.read()
+	body := append([]byte(nil), doc.Body...)
+	f.of["b"].Observe(epoch, store.Document{Body: body, Version: doc.Version})
+	clear(body)
+	f.play("flush; b sync; b is 7 v1 store; a sync; a is 7 v1 store; a restart; a is 7 v1 store")
+
+	garbage := []byte("?")
+	f.of["b"].Observe(epoch, store.Document{Body: garbage, Version: 2})
+	clear(garbage)
+	f.of["b"].Observe(epoch, store.Document{Body: []byte("?"), Version: 2})
+	f.play("b logged 1 ignored")
+}
+
+// The hook is called when the change is in force.
+func TestOnChange(t *testing.T) {
+	f := newFleet(t, "a", "b")
+	m := f.of["b"]
+	var seen []limit.Algorithm
+	m.OnChange = func() { seen = append(seen, m.Policy().Limit.Algorithm()) }
+	f.play("a switch; b sync; b set 7; flush; b sync; b away; b switch; b refused 8 77; garbage ?; b back; b sync; b delete")
+	want := []limit.Algorithm{limit.Token, limit.Fixed, limit.Token, limit.Fixed}
+	if len(seen) != len(want) {
+		t.Fatalf("called with %v in force, want %v", seen, want)
+	}
+	for i := range want {
+		if seen[i] != want[i] {
+			t.Errorf("called with %v in force, want %v", seen, want)
+		}
+	}
+}
+
+// The endpoints answer as ever while the store is away; only what asks for the
+// store itself fails.
+func TestEndpointsWhileAway(t *testing.T) {
+	k := &link{store: newSharedStore()}
+	r := startOver(t, k)
+	for _, test := range []struct {
+		reach              reach
+		method, path, body string
+		status             int
+		answer             string // a part
+	}{
+		{reachAll, "POST", "/config/limits", `{"algorithm":"fixed","limit":7,"window":1}`, 200, `"version":1,"source":"api"`},
+		{reachNone, "POST", "/config/limits", `{"algorithm":"fixed","limit":8,"window":1}`, 200, `"limit":8,"window":1,"version":2,"source":"api"`},
+		{reachNone, "GET", "/config/limits", "", 200, `"stored":false`},
+		{reachNone, "POST", "/config/algorithm?algorithm=token", "", 200, `"version":3`},
+		{reachNone, "POST", "/config/limits", `{"algorithm":"fixed"}`, 400, `"path":"limit"`},
+		{reachNone, "POST", "/reload", "", 503, `"error":"the store is away: no answer"`},
+		{reachNone, "DELETE", "/config/limits", "", 200, `"version":4,"source":"default"`},
+		{reachNone, "POST", "/config/limits?pin=true", `{"algorithm":"fixed","limit":9,"window":1}`, 200, `"stored":false,"pinned":true`},
+		{reachAll, "POST", "/reload", "", 200, `"limit":9,"window":1,"version":2,"source":"api"`},
+		{reachAll, "GET", "/config/limits", "", 200, `"stored":true,"pinned":true`},
+	} {
+		k.set(test.reach)
+		w := r.do(test.method, test.path, test.body)
+		if w.Code != test.status || !strings.Contains(w.Body.String(), test.answer) {
+			t.Errorf("%s %s: %d %s, want %d with %s", test.method, test.path, w.Code, w.Body, test.status, test.answer)
+		}
 	}
 }

@@ -73,7 +73,7 @@ type Limits struct {
 	seen    int64           // version of the document last read or written, whether it was understood or not
 	known   *entry          // the latest change known, made here or by others; nil: none, the settings are in force
 	place   place           // where known is
-	ignored *store.Document // what was last seen and not understood, until something else is seen
+	ignored *store.Document // what was seen last, if it was not understood
 
 	active atomic.Pointer[Active]
 }
@@ -183,7 +183,7 @@ func (l *Limits) change(now time.Time, ifMatch int64, next func(old *Active) (*A
 			return a, nil
 		case written:
 			l.known, l.place = e, placeStore
-			l.looked, l.seen, l.ignored = true, doc.Version, nil
+			l.seen = doc.Version
 			a.Version, a.Stored = doc.Version, !e.Deleted
 			l.enforce(old, a)
 			return a, nil

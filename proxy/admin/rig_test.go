@@ -79,7 +79,15 @@ type rig struct {
 // start makes a rig over documents that may hold something already.
 func start(t *testing.T, docs *simredis.Documents) *rig {
 	t.Helper()
-	r := &rig{t: t, docs: docs, log: new(journal)}
+	r := startOver(t, docs)
+	r.docs = docs
+	return r
+}
+
+// startOver makes a rig over a store of another kind.
+func startOver(t *testing.T, docs Documents) *rig {
+	t.Helper()
+	r := &rig{t: t, log: new(journal)}
 	var err error
 	if r.Limits, err = NewLimits(epoch, settings, docs, r.log.logger); err != nil {
 		t.Fatal(err)

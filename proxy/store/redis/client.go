@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -19,7 +20,7 @@ const (
 	probePauseMax = 500 * time.Millisecond
 )
 
-// probeName is what the prober writes, when it does not follow a key that failed.
+// probeName is what the prober writes.
 const probeName = "ratelimiter:probe"
 
 // A Client is one program's access to Redis: it connects, notices when Redis goes
@@ -31,13 +32,14 @@ type Client struct {
 	scripts scripts
 	counts  counts
 	breaker breaker
+	began   time.Time     // of the clock of mode Local
 	epoch   atomic.Uint64 // of what lanes remember of refusals
 	conn    atomic.Pointer[rueidis.Client]
 	grumble grumble
 
 	mu       sync.Mutex
 	lanes    []*Lane
-	probe    string // the name that the prober writes: in the slot that failed
+	suspect  string // the name about which the last error was; in a Cluster only its node may be away
 	watched  map[string]*watched
 	poll     chan struct{} // asks the watcher to look at once
 	lost     chan struct{} // wakes the prober
@@ -57,7 +59,7 @@ func New(cfg Config) (*Client, error) {
 }
 
 func open(cfg Config, s scripts) *Client {
-	c := &Client{cfg: cfg, scripts: s, counts: newCounts(), probe: cfg.KeyPrefix + probeName,
+	c := &Client{cfg: cfg, scripts: s, counts: newCounts(), began: time.Now(),
 		watched: make(map[string]*watched), poll: make(chan struct{}, 1), lost: make(chan struct{}, 1)}
 	c.stopping, c.stop = context.WithCancel(context.Background())
 	now := time.Now()
@@ -99,7 +101,8 @@ func (c *Client) Forgetful() { c.epoch.Add(1) }
 func (c *Client) without(now time.Time, ask *store.Ask, ans *store.Answer) {
 	c.counts.undecided.Add(uint64(ask.N))
 	if c.cfg.Failure == store.Local {
-		c.cfg.Local.Take(now, ask, ans)
+		// a clock that is never set: one that was set back would lock keys so long
+		c.cfg.Local.Take(c.began.Add(now.Sub(c.began)), ask, ans)
 		ans.Mode = store.Local
 		return
 	}
@@ -128,10 +131,7 @@ func (c *Client) late(now, sent time.Time, name string) {
 func (c *Client) enter(name string, err error) {
 	c.cfg.Log.Warn("Redis connection lost, entering "+modeText(c.cfg.Failure)+" mode", "reason", err)
 	c.mu.Lock()
-	c.probe = c.cfg.KeyPrefix + probeName
-	if name != "" {
-		c.probe = name + probeName // its hash tag is the name's
-	}
+	c.suspect = name
 	c.mu.Unlock()
 	c.tellLanes()
 	select {
@@ -196,7 +196,8 @@ func (c *Client) sleep(d time.Duration) bool {
 	}
 }
 
-// tryNow connects if there is no connection yet, and has a script write.
+// tryNow connects if there is no connection yet, has a script write, and looks at
+// the key about which the last error was.
 func (c *Client) tryNow() error {
 	if c.conn.Load() == nil {
 		if err := c.connect(); err != nil {
@@ -204,15 +205,30 @@ func (c *Client) tryNow() error {
 		}
 	}
 	c.mu.Lock()
-	name := c.probe
+	suspect := c.suspect
 	c.mu.Unlock()
 	ctx, cancel := c.within()
 	defer cancel()
-	_, err := c.run(ctx, &call{script: c.scripts.probe, keys: []string{name}})
-	if err != nil {
+	if _, err := c.run(ctx, &call{script: c.scripts.probe, keys: []string{c.probe(suspect)}}); err != nil {
+		return fmt.Errorf("probe redis: %w", err)
+	}
+	if suspect == "" {
+		return nil
+	}
+	conn := *c.conn.Load()
+	if err := conn.Do(ctx, conn.B().Exists().Key(suspect).Build()).Error(); err != nil {
 		return fmt.Errorf("probe redis: %w", err)
 	}
 	return nil
+}
+
+// probe returns the name that the prober writes: in the slot of a key that failed,
+// if that has a hash tag.
+func (c *Client) probe(suspect string) string {
+	if strings.Contains(suspect, "{") {
+		return suspect + probeName
+	}
+	return c.cfg.KeyPrefix + probeName
 }
 
 // connect makes the library's client, which fails while Redis is away; once it is

@@ -5,9 +5,11 @@
 // # Asking
 //
 // An event loop never waits for Redis. It owns a [Lane]; what it asks while a
-// batch of its lane is under way gathers, asks for the same group of counters as
-// one call of the script with the number of requests that wait. A few helper
-// goroutines per lane send the batches. An answer comes back to the loop with
+// batch of its lane is under way gathers: asks for the same group of counters are
+// one group with the number of requests that wait, and all groups of a batch are
+// one call of the script (in a Cluster one for each slot). So the work of Redis
+// grows with batches and keys, not with requests. A few helper goroutines per lane
+// send the batches. An answer comes back to the loop with
 // one wake-up for the whole batch, and there package limit repeats what the
 // script has decided, request by request: the script returns the states from
 // which it started, and each request gets the decision that it would have got
@@ -27,11 +29,18 @@
 //
 // # Cluster
 //
-// The counters of one call must lie in one slot, so the value of the key is the
+// The keys of one call must lie in one slot, so the value of the key is the
 // hash tag of a name: rules with the same key meet. A group over several slots
 // is asked slot by slot, and what an earlier slot granted beyond what a later one
 // does is given back: for that moment a neighbour may be refused, and never are
 // too many admitted. When one node of a cluster is away the store is.
+//
+// # Rights
+//
+// An ACL user needs the keys that begin with the prefix, and the commands eval,
+// evalsha, get, set, psetex, exists, del, incr, time, type, ping, hello, select
+// and client; in a Cluster cluster as well. Scripts want Redis 5 or later, or what
+// is compatible with it.
 //
 // # What Redis cannot promise
 //

@@ -227,8 +227,10 @@ func (c *Client) Give(rule string, key []byte, l *limit.Limit, permits int64) (b
 	if err != nil {
 		return false, fmt.Errorf("give to a key of rule %s: %w", rule, errReply)
 	}
-	_, err = c.edit(nil)
-	return n == 1, err
+	if _, err = c.edit(nil); err != nil {
+		return n == 1, fmt.Errorf("give to a key of rule %s: %w", rule, err)
+	}
+	return n == 1, nil
 }
 
 // edit runs a command and counts an edit after it.

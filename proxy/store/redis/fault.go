@@ -19,6 +19,12 @@ const (
 	faultAway           // the connection broke, or the server says that it cannot decide
 )
 
+// Errors of one group.
+var (
+	errReply   = errors.New("the script's reply has another form")
+	errForeign = errors.New("WRONGTYPE a key holds something else than the state of a limit")
+)
+
 // errAway is the error of what needs Redis while it is away.
 var errAway = errors.New("redis is away")
 
@@ -38,6 +44,8 @@ func faultOf(err error) fault {
 	}
 	answer, ok := rueidis.IsRedisErr(err)
 	switch {
+	case errors.Is(err, errReply), errors.Is(err, errForeign):
+		return faultItem
 	case !ok && errors.Is(err, context.DeadlineExceeded):
 		return faultDeadline
 	case !ok:

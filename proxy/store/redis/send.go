@@ -2,18 +2,12 @@ package redis
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strconv"
 	"time"
 
 	"github.com/redis/rueidis"
-
-	"weir/proxy/limit"
 )
-
-// errReply is the error of a reply that the script cannot have given.
-var errReply = errors.New("the script's reply has another form")
 
 // A sender sends one batch: what is on its way, and how it went.
 //
@@ -22,11 +16,15 @@ type sender struct {
 	c       *Client
 	conn    rueidis.Client
 	ctx     context.Context
-	groups  []*group // that are asked in this round
 	calls   []call
-	at      []int // what each call is about: an index of its caller
-	replies []rueidis.RedisResult
-	again   []rueidis.Completed
+	bundles []bundle       // what each call is about
+	bySlot  map[uint16]int // the bundle of a slot
+}
+
+// A bundle is the parts of groups that one call is about.
+type bundle struct {
+	groups []*group
+	parts  []*part
 }
 
 // send asks Redis for the batch's groups, and writes what comes back into them.
@@ -36,7 +34,7 @@ func (b *batch) send(c *Client) {
 		b.fail(errAway)
 	} else {
 		ctx, cancel := c.within()
-		s := sender{c: c, conn: *loaded, ctx: ctx}
+		s := sender{c: c, conn: *loaded, ctx: ctx, bySlot: make(map[uint16]int)}
 		s.take(b)
 		cancel()
 	}
@@ -51,8 +49,8 @@ func (b *batch) fail(err error) {
 }
 
 // take asks for all groups, slot by slot: each round asks the next part of every
-// group for as many requests as the parts before have granted. Outside of a
-// Cluster there is one round.
+// group for as many requests as the parts before have granted. What is in one slot
+// is asked by one call. Outside of a Cluster that is everything, in one round.
 func (s *sender) take(b *batch) {
 	cluster := s.conn.Mode() == rueidis.ClientModeCluster
 	rounds := 0
@@ -65,17 +63,39 @@ func (s *sender) take(b *batch) {
 		s.start()
 		for _, g := range b.groups {
 			if g.err == nil && round < len(g.parts) {
-				s.groups = append(s.groups, g)
-				s.add(s.c.scripts.take, g, &g.parts[round], strconv.Itoa(g.granted), -1)
+				s.ask(g, &g.parts[round])
 			}
 		}
 		for i, reply := range s.run() {
-			g := s.groups[i]
-			g.err = g.read(&g.parts[round], reply)
+			s.bundles[i].read(reply)
 		}
 	}
 	if rounds > 1 {
 		s.giveBack(b)
+	}
+}
+
+// start begins another round.
+func (s *sender) start() {
+	s.calls, s.bundles = s.calls[:0], s.bundles[:0]
+	clear(s.bySlot)
+}
+
+// ask adds a part of a group to the call for its slot.
+func (s *sender) ask(g *group, p *part) {
+	at, known := s.bySlot[p.slot]
+	if !known {
+		at = len(s.calls)
+		s.bySlot[p.slot] = at
+		s.calls = append(s.calls, call{script: s.c.scripts.take})
+		s.bundles = append(s.bundles, bundle{})
+	}
+	b, c := &s.bundles[at], &s.calls[at]
+	b.groups, b.parts = append(b.groups, g), append(b.parts, p)
+	c.args = append(c.args, strconv.Itoa(p.count), strconv.Itoa(g.granted))
+	for _, i := range p.all() {
+		c.keys = append(c.keys, g.names[i])
+		c.args = append(c.args, g.args[i][:]...)
 	}
 }
 
@@ -87,8 +107,7 @@ func (s *sender) giveBack(b *batch) {
 		for p := range g.parts {
 			first := g.parts[p].counters[0]
 			if surplus := g.took[first] - g.granted; g.err == nil && surplus > 0 {
-				s.groups = append(s.groups, g)
-				s.add(s.c.scripts.give, g, &g.parts[p], strconv.FormatInt(g.at[first], 10), surplus)
+				s.calls = append(s.calls, s.give(g, &g.parts[p], int64(surplus)))
 			}
 		}
 	}
@@ -99,24 +118,15 @@ func (s *sender) giveBack(b *batch) {
 	}
 }
 
-// start begins another round.
-func (s *sender) start() {
-	s.groups, s.calls = s.groups[:0], s.calls[:0]
-}
-
-// add puts a call for one part of a group together. With requests the last
-// argument of each counter is what so many of them cost, else what one does.
-func (s *sender) add(script *script, g *group, p *part, first string, requests int) {
-	c := call{script: script, keys: make([]string, 0, p.count), args: make([]string, 1, 1+counterArgs*p.count)}
-	c.args[0] = first
+// give is the call which gives back what requests have charged to a part.
+func (s *sender) give(g *group, p *part, requests int64) call {
+	c := call{script: s.c.scripts.give, args: []string{strconv.FormatInt(g.at[p.counters[0]], 10)}}
 	for _, i := range p.all() {
 		c.keys = append(c.keys, g.names[i])
 		c.args = append(c.args, g.args[i][:]...)
-		if requests >= 0 {
-			c.args[len(c.args)-1] = strconv.FormatInt(int64(requests)*g.counters[i].Cost, 10)
-		}
+		c.args[len(c.args)-1] = strconv.FormatInt(requests*g.counters[i].Cost, 10)
 	}
-	s.calls = append(s.calls, c)
+	return c
 }
 
 // run makes the calls, those for which the server does not know the script once
@@ -125,25 +135,26 @@ func (s *sender) run() []rueidis.RedisResult {
 	if len(s.calls) == 0 {
 		return nil
 	}
-	commands := make([]rueidis.Completed, 0, len(s.calls))
+	commands := make([]rueidis.Completed, len(s.calls))
 	for i := range s.calls {
-		commands = append(commands, s.calls[i].command(s.conn.B(), false))
+		commands[i] = s.calls[i].command(s.conn.B(), false)
 	}
-	s.replies = s.exchange(commands)
-	s.at, s.again = s.at[:0], s.again[:0]
-	for i, reply := range s.replies {
+	replies := s.exchange(commands)
+	var again []rueidis.Completed
+	var at []int
+	for i, reply := range replies {
 		if faultOf(reply.Error()) == faultScript {
-			s.at = append(s.at, i)
-			s.again = append(s.again, s.calls[i].command(s.conn.B(), true))
+			at = append(at, i)
+			again = append(again, s.calls[i].command(s.conn.B(), true))
 		}
 	}
-	if len(s.again) > 0 {
-		s.c.counts.reloads.Add(uint64(len(s.again)))
-		for i, reply := range s.exchange(s.again) {
-			s.replies[s.at[i]] = reply
+	if len(again) > 0 {
+		s.c.counts.reloads.Add(uint64(len(again)))
+		for i, reply := range s.exchange(again) {
+			replies[at[i]] = reply
 		}
 	}
-	return s.replies
+	return replies
 }
 
 // exchange sends commands together and waits for the replies.
@@ -155,27 +166,47 @@ func (s *sender) exchange(commands []rueidis.Completed) []rueidis.RedisResult {
 	return replies
 }
 
-// read takes in the reply about one part of a group.
-func (g *group) read(p *part, reply rueidis.RedisResult) error {
+// read takes in the reply about a bundle: the instant, then for each part how many
+// were granted and the states.
+func (b *bundle) read(reply rueidis.RedisResult) {
 	values, err := reply.ToArray()
-	if err != nil {
-		return err
+	expected := 1
+	for _, p := range b.parts {
+		expected += 1 + p.count
 	}
-	if len(values) != 2+p.count {
-		return errReply
+	if err == nil && len(values) != expected {
+		err = errReply
 	}
+	var now int64
+	if err == nil {
+		now, err = values[0].AsInt64()
+		values = values[1:]
+	}
+	for i, g := range b.groups {
+		if g.err = err; err != nil {
+			continue
+		}
+		p := b.parts[i]
+		g.err = g.read(p, now, values[:1+p.count])
+		values = values[1+p.count:]
+	}
+}
+
+// read takes in what was decided about one part of a group.
+func (g *group) read(p *part, now int64, values []rueidis.RedisMessage) error {
 	granted, err := values[0].AsInt64()
-	now, errNow := values[1].AsInt64()
-	if err != nil || errNow != nil || granted < 0 || granted > int64(g.granted) {
+	switch {
+	case err == nil && granted == -1:
+		return errForeign
+	case err != nil || granted < 0 || granted > int64(g.granted):
 		return errReply
 	}
 	for k, i := range p.all() {
-		raw, err := values[2+k].ToString()
-		var state limit.State
-		if err != nil || !stateOf(raw, &state) {
+		raw, err := values[1+k].ToString()
+		if err != nil || !stateOf(raw, &g.states[i]) {
 			return errReply
 		}
-		g.states[i], g.at[i], g.took[i] = state, now, int(granted)
+		g.at[i], g.took[i] = now, int(granted)
 	}
 	g.granted = int(granted)
 	return nil

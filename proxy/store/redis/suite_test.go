@@ -34,13 +34,32 @@ func clocked(t testing.TB) scripts {
 	return s
 }
 
-// opener opens stores on one server, each with names and a clock of its own.
-func opener(t testing.TB, s *server) storetest.Open {
+// direct has the calling goroutine send and wait.
+func direct(_ testing.TB, c *Client) func(prefix string, ask *store.Ask) store.Answer {
+	return func(prefix string, ask *store.Ask) (ans store.Answer) {
+		g := decideNow(c, prefix, ask)
+		if g.err != nil {
+			panic(g.err)
+		}
+		g.answer(ask.N, &ans)
+		return ans
+	}
+}
+
+// throughLane asks a lane's loop.
+func throughLane(t testing.TB, c *Client) func(prefix string, ask *store.Ask) store.Answer {
+	return newLoop(t, c).askAs
+}
+
+// opener opens stores on a server of their own, each with names and a clock of its
+// own.
+func opener(t testing.TB, how func(testing.TB, *Client) func(string, *store.Ask) store.Answer) storetest.Open {
+	s := startServer(t)
 	cfg := config(s)
 	cfg.RefusalsMax = -1 // they are remembered by this machine's clock
 	c := open(cfg.withDefaults(), clocked(t))
 	t.Cleanup(c.Close)
-	l := newLoop(t, c)
+	take := how(t, c)
 	conn := s.dial()
 	var opened atomic.Int64
 	return func(t testing.TB) storetest.Store {
@@ -52,7 +71,7 @@ func opener(t testing.TB, s *server) storetest.Open {
 		}
 		set()
 		return storetest.Store{
-			Take: func(ask *store.Ask, ans *store.Answer) { *ans = l.askAs(prefix, ask) },
+			Take: func(ask *store.Ask, ans *store.Answer) { *ans = take(prefix, ask) },
 			Now: func() time.Time {
 				mu.Lock()
 				defer mu.Unlock()
@@ -71,12 +90,14 @@ func opener(t testing.TB, s *server) storetest.Open {
 }
 
 func TestStore(t *testing.T) {
-	storetest.Run(t, opener(t, startServer(t)))
+	t.Parallel()
+	storetest.Run(t, opener(t, direct))
 }
 
 // The same histories in the simulated and in the real Redis, each with a clock
 // that the test turns.
 func TestSimulatedRedisIsLikeRedis(t *testing.T) {
+	t.Parallel()
 	simulated := func(t testing.TB) storetest.Store {
 		clock, table := storetest.NewClock(), newTable(t)
 		return storetest.Store{
@@ -85,12 +106,13 @@ func TestSimulatedRedisIsLikeRedis(t *testing.T) {
 			Advance: clock.Advance,
 		}
 	}
-	storetest.Differential(t, opener(t, startServer(t)), simulated, 20)
+	storetest.Differential(t, opener(t, throughLane), simulated, 20)
 }
 
 // Random histories by the server's own clock: the simulated Redis is told the
 // instant that the script read, and gives the same answers and states.
 func TestServerClock(t *testing.T) {
+	t.Parallel()
 	_, c, _ := newWorld(t)
 	limits := append(limittest.Limits(),
 		limittest.Must(limit.Config{Algorithm: limit.Fixed, Limit: 5, Window: 0.002}),
@@ -119,6 +141,7 @@ func TestServerClock(t *testing.T) {
 
 // A key lives until it is as new, rounded up, and a second more.
 func TestTimeToLive(t *testing.T) {
+	t.Parallel()
 	s, c, _ := newWorld(t)
 	conn := s.dial()
 	for i, l := range append(limittest.Limits(), fixed(1<<53), limittest.Must(limit.Config{Algorithm: limit.Token, Capacity: 3000, FillRate: 0.000001})) {
@@ -146,6 +169,7 @@ func TestTimeToLive(t *testing.T) {
 
 // A batch of asks from one loop is answered as if each had been alone.
 func TestBatchIsSingles(t *testing.T) {
+	t.Parallel()
 	_, c, _ := newWorld(t)
 	lane := c.NewLane(func(func(time.Time)) {})
 	defer lane.Close()

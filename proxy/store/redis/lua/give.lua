@@ -14,7 +14,7 @@ local given = 0
 for i = 1, #KEYS do
   local algorithm, permits, number, amount = ARGV[4 * i - 2] + 0, ARGV[4 * i - 1] + 0, ARGV[4 * i] + 0, ARGV[4 * i + 1] + 0
   local at, a, b, adopted, x, y, raw = settle(KEYS[i], algorithm, permits, number)
-  if raw and not adopted then
+  if at and raw and not adopted then
     if algorithm == TOKEN then
       a = math.min(permits * x, a + amount * x)
     elseif taken >= x then

@@ -27,7 +27,7 @@ local LAYOUT, LENGTH = '<I7Bi8i8i8', 32
 local SECOND = 1000000
 local PICO = 1000000000000 -- parts of a token that the finest rate adds in 1 µs
 
-local call, floor = redis.call, math.floor
+local call, pcall, floor = redis.call, redis.pcall, math.floor
 
 -- The instant, by the server's clock: those of the proxies do not matter.
 local time = call('TIME')
@@ -77,12 +77,12 @@ end
 --              token: its parts, and how many are added in 1 µs
 --   raw        what was read
 --
--- A key that holds something else is an error, raised before anything is written.
+-- and nothing for a key that holds something else.
 local function settle(key, algorithm, permits, number)
-  local raw = call('GET', key)
+  local raw = pcall('GET', key)
   local tag, tagged, at, a, b = 0, 0, 0, 0, 0
   if raw then
-    if #raw ~= LENGTH then error({ err = 'WRONGTYPE the key ' .. key .. ' holds no state of a limit' }) end
+    if type(raw) == 'table' or #raw ~= LENGTH then return end
     tag, tagged, at, a, b = struct.unpack(LAYOUT, raw)
   end
   local last = at

@@ -1,0 +1,250 @@
+package redis
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"weir/proxy/limit"
+	"weir/proxy/limit/limittest"
+	"weir/proxy/store"
+)
+
+// A cluster is nodes that share the slots evenly; the first has a replica.
+type cluster struct {
+	masters []*server
+	replica *server
+}
+
+func startCluster(t *testing.T) *cluster {
+	t.Helper()
+	node := func() *server {
+		return startServer(t, "--cluster-enabled", "yes", "--cluster-port", strconv.Itoa(freePort(t)),
+			"--cluster-node-timeout", "1000", "--cluster-replica-validity-factor", "0", "--repl-diskless-sync-delay", "0")
+	}
+	c := &cluster{masters: []*server{node(), node(), node()}, replica: node()}
+	for i, m := range c.masters {
+		m.do("cluster", "addslotsrange", strconv.Itoa(i*slots/3), strconv.Itoa((i+1)*slots/3-1))
+		m.do("cluster", "set-config-epoch", strconv.Itoa(i+1))
+	}
+	nodes := append(c.masters, c.replica)
+	for _, n := range nodes[1:] {
+		n.do("cluster", "meet", "127.0.0.1", strconv.Itoa(nodes[0].port), nodes[0].args[3])
+	}
+	eventually(t, "all nodes know each other", func() bool {
+		for _, n := range nodes {
+			if !strings.Contains(n.do("cluster", "info"), "cluster_known_nodes:4") {
+				return false
+			}
+		}
+		return true
+	})
+	c.replica.do("cluster", "replicate", c.masters[0].do("cluster", "myid"))
+	eventually(t, "the cluster is well", func() bool {
+		for _, n := range nodes {
+			if !strings.Contains(n.do("cluster", "info"), "cluster_state:ok") {
+				return false
+			}
+		}
+		return strings.Contains(c.replica.do("info", "replication"), "master_link_status:up")
+	})
+	return c
+}
+
+// client returns a client that knows two of the nodes.
+func (c *cluster) client(t *testing.T, log *journal) *Client {
+	return newClient(t, Config{Addrs: []string{c.masters[0].addr(), c.masters[1].addr()}, Cluster: true, Timeout: timeoutMax, Log: log.logger()})
+}
+
+// keyAt returns a key whose slot is on the master with that number.
+func (c *cluster) keyAt(master int, r *rand.Rand) string {
+	for {
+		key := fmt.Sprint(r.IntN(1 << 30))
+		if at := int(slotOf(string(appendName(nil, "", "r", []byte(key))))); at >= master*slots/3+10 && at < (master+1)*slots/3-10 {
+			return key
+		}
+	}
+}
+
+func TestCluster(t *testing.T) {
+	t.Parallel()
+	cl, log := startCluster(t), new(journal)
+	c := cl.client(t, log)
+	l := newLoop(t, c)
+	t.Run("groups over several slots", func(t *testing.T) { clusterGroups(t, l) })
+	t.Run("never too many", func(t *testing.T) { clusterConcurrent(t, l) })
+	t.Run("a slot moves", func(t *testing.T) { clusterMoves(t, cl, l) })
+	if !c.Connected() || log.text() != "" {
+		t.Errorf("connected %v, logged:\n%s", c.Connected(), log.text())
+	}
+	t.Run("a node is killed", func(t *testing.T) { clusterFails(t, cl, c, l, log) })
+}
+
+// One ask after the other, groups of keys in several slots are decided as the
+// simulated Redis does: what one slot charged is given back when another refuses.
+func clusterGroups(t *testing.T, l *loop) {
+	table, r := newTable(t), rand.New(rand.NewPCG(7, 8))
+	limits := []*limit.Limit{
+		fixed(20),
+		limittest.Must(limit.Config{Algorithm: limit.Sliding, Limit: 15, Window: century}),
+		limittest.Must(limit.Config{Algorithm: limit.Token, Capacity: 10, FillRate: 0.0001}),
+	}
+	refused := 0
+	for i := range 400 {
+		ask := store.Ask{N: 1 + r.IntN(4)}
+		for _, rule := range r.Perm(6)[:1+r.IntN(4)] {
+			ask.Counters = append(ask.Counters, store.Counter{Rule: fmt.Sprint("rule-", rule), Key: fmt.Append(nil, i/20, r.IntN(3)), Limit: limits[rule%3], Cost: 1 + r.Int64N(2)})
+		}
+		got := l.askAs("", &ask)
+		var want store.Answer
+		table.Take(time.Now(), &ask, &want)
+		if got.Granted != want.Granted || got.Mode == store.FailOpen {
+			t.Fatalf("step %d: %+v\nwant %+v", i, got, want)
+		}
+		if got.Granted < ask.N {
+			refused++
+		}
+		for k, d := range got.Decisions {
+			if w := want.Decisions[k]; got.Mode == store.Exact && (d.Allowed != w.Allowed || d.Remaining != w.Remaining || d.Limit != w.Limit) {
+				t.Fatalf("step %d, counter %d: %+v\nwant %+v", i, k, d, w)
+			}
+		}
+	}
+	if refused < 50 {
+		t.Errorf("only %d refused", refused)
+	}
+}
+
+// Groups that overlap, from many at once: in the end each counter has charged what
+// was granted.
+func clusterConcurrent(t *testing.T, l *loop) {
+	const keys = 5
+	var mu sync.Mutex
+	granted := map[string]int{}
+	of := func(i int) store.Counter { return counter(fmt.Sprint("both-", i%keys), fixed(60)) }
+	var wg sync.WaitGroup
+	for asker := range 8 {
+		wg.Go(func() {
+			for round := range 40 {
+				a, b := of(asker+round), of(asker*3+2*round+1)
+				b.Rule = "s"
+				ans := l.ask(2, a, b)
+				mu.Lock()
+				granted["r"+string(a.Key)] += ans.Granted
+				granted["s"+string(b.Key)] += ans.Granted
+				mu.Unlock()
+			}
+		})
+	}
+	wg.Wait()
+	for i := range keys {
+		for _, rule := range []string{"r", "s"} {
+			look := of(i)
+			look.Rule, look.Cost = rule, 0
+			ans := l.ask(1, look)
+			if left := 60 - ans.Decision().Remaining; left != int64(granted[rule+string(look.Key)]) {
+				t.Errorf("rule %s, key %s: %d charged, %d granted", rule, look.Key, left, granted[rule+string(look.Key)])
+			}
+		}
+	}
+}
+
+// While a slot moves to another node, with its keys, nothing is forgotten and
+// nothing charged twice.
+func clusterMoves(t *testing.T, cl *cluster, l *loop) {
+	key := cl.keyAt(1, rand.New(rand.NewPCG(9, 10)))
+	name := string(appendName(nil, "", "r", []byte(key)))
+	slot := strconv.Itoa(int(slotOf(name)))
+	from, to := cl.masters[1], cl.masters[2]
+	fromID, toID := from.do("cluster", "myid"), to.do("cluster", "myid")
+	asked := int64(0)
+	check := func(when string) {
+		t.Helper()
+		asked++
+		ans := l.ask(1, counter(key, fixed(1000)))
+		if len(ans.Decisions) != 1 || ans.Decision().Remaining != 1000-asked {
+			t.Errorf("%s: %+v, want %d remaining", when, ans, 1000-asked)
+		}
+	}
+	check("before")
+	to.do("cluster", "setslot", slot, "importing", fromID)
+	from.do("cluster", "setslot", slot, "migrating", toID)
+	check("while it moves")
+	from.do("migrate", "127.0.0.1", strconv.Itoa(to.port), name, "0", "5000")
+	check("when the key has moved")
+	for _, m := range []*server{to, from, cl.masters[0]} {
+		m.do("cluster", "setslot", slot, "node", toID)
+		check("when some nodes know")
+	}
+}
+
+// A node that is killed takes the store with it until its replica has taken over.
+func clusterFails(t *testing.T, cl *cluster, c *Client, l *loop, log *journal) {
+	key := cl.keyAt(0, rand.New(rand.NewPCG(11, 12)))
+	l.ask(1, counter(key, fixed(1000)))
+	cl.masters[0].kill()
+	eventually(t, "redis counts as away", func() bool {
+		if ans := l.ask(1, counter(key, fixed(1000))); ans.Granted != 1 {
+			t.Errorf("refused: %+v", ans)
+		}
+		return !c.Connected()
+	})
+	eventually(t, "it decides again", func() bool { return l.ask(1, counter(key, fixed(1000))).Mode == store.Exact })
+	if lost, back := log.count("Redis connection lost"), log.count("Redis reconnected"); lost != 1 || back != 1 {
+		t.Errorf("lost %d times, back %d times:\n%s", lost, back, log.text())
+	}
+}
+
+// A Sentinel that makes the replica master when the master is killed.
+func TestSentinel(t *testing.T) {
+	t.Parallel()
+	master := startServer(t)
+	replica := startServer(t, "--replicaof", "127.0.0.1", strconv.Itoa(master.port), "--repl-diskless-sync-delay", "0")
+	eventually(t, "the replica follows", func() bool {
+		return strings.Contains(replica.do("info", "replication"), "master_link_status:up")
+	})
+	sentinel := &server{t: t, port: freePort(t), dir: t.TempDir()}
+	file := filepath.Join(sentinel.dir, "sentinel.conf")
+	text := fmt.Sprintf("port %d\nsentinel monitor weir 127.0.0.1 %d 1\nsentinel down-after-milliseconds weir 300\nsentinel failover-timeout weir 2000\n", sentinel.port, master.port)
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	sentinel.launch(file, "--sentinel")
+	t.Cleanup(sentinel.kill)
+	eventually(t, "the sentinel knows the replica", func() bool {
+		out, err := sentinel.try("sentinel", "replicas", "weir")
+		return err == nil && strings.Contains(out, strconv.Itoa(replica.port))
+	})
+
+	log := new(journal)
+	c := newClient(t, Config{Addrs: []string{sentinel.addr()}, SentinelMaster: "weir", Timeout: timeoutMax, Log: log.logger()})
+	l := newLoop(t, c)
+	for range 5 {
+		l.ask(1, counter("k", fixed(1000)))
+	}
+	master.do("wait", "1", "5000")
+	master.kill()
+	eventually(t, "redis counts as away", func() bool {
+		if ans := l.ask(1, counter("x", fixed(1000))); ans.Granted != 1 {
+			t.Errorf("refused: %+v", ans)
+		}
+		return !c.Connected()
+	})
+	var ans store.Answer
+	eventually(t, "the replica decides", func() bool {
+		ans = l.ask(1, counter("k", fixed(1000)))
+		return ans.Mode == store.Exact
+	})
+	if left := ans.Decision().Remaining; left != 994 {
+		t.Errorf("%d left, want 994: what was replicated is known", left)
+	}
+	if lost, back := log.count("Redis connection lost"), log.count("Redis reconnected"); lost != 1 || back != 1 {
+		t.Errorf("lost %d times, back %d times:\n%s", lost, back, log.text())
+	}
+}

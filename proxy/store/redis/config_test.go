@@ -1,0 +1,229 @@
+package redis
+
+import (
+	"bytes"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"fmt"
+	"math/big"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"weir/internal/metric"
+	"weir/proxy/store"
+)
+
+func TestValidate(t *testing.T) {
+	t.Parallel()
+	good := Config{Addrs: []string{"h:6379"}}
+	for _, test := range []struct {
+		change func(c *Config)
+		want   string // empty: nothing wrong
+	}{
+		{func(c *Config) {}, ""},
+		{func(c *Config) { c.Addrs = nil }, "Addrs: is empty"},
+		{func(c *Config) { c.Addrs = []string{"h"} }, `Addrs: "h" is not host:port`},
+		{func(c *Config) { c.Addrs = []string{"h:1", "h:2"} }, "Addrs: a single server has one, there are 2"},
+		{func(c *Config) { c.Addrs, c.Cluster = []string{"h:1", "h:2"}, true }, ""},
+		{func(c *Config) { c.Addrs, c.SentinelMaster = []string{"h:1", "h:2"}, "m" }, ""},
+		{func(c *Config) { c.Cluster, c.SentinelMaster = true, "m" }, "SentinelMaster: a Cluster has no Sentinels"},
+		{func(c *Config) { c.Cluster, c.DB = true, 1 }, "DB: a Cluster has only 0, is 1"},
+		{func(c *Config) { c.DB = -1 }, "DB: must be at least 0, is -1"},
+		{func(c *Config) { c.Username = "u" }, `Password: user "u" needs one`},
+		{func(c *Config) { c.KeyPrefix = "a{b" }, "KeyPrefix: must have no braces"},
+		{func(c *Config) { c.Timeout = timeoutMax }, ""},
+		{func(c *Config) { c.Timeout = timeoutMax + 1 }, "Timeout: must be 1ms to 2s"},
+		{func(c *Config) { c.Timeout = time.Microsecond }, "Timeout: must be 1ms to 2s"},
+		{func(c *Config) { c.Failure = store.Cached }, "Failure: must be FailOpen, Local or Closed"},
+		{func(c *Config) { c.Failure = store.Local }, "Local: mode local needs a table"},
+		{func(c *Config) { c.Failure, c.Local = store.Local, newTable(t) }, ""},
+		{func(c *Config) { c.InFlight = inFlightMax }, ""},
+		{func(c *Config) { c.InFlight = inFlightMax + 1 }, "InFlight: must be 1 to 64, is 65"},
+		{func(c *Config) { c.WaitingMax = -1 }, "WaitingMax: must be at least 1"},
+	} {
+		cfg := good
+		test.change(&cfg)
+		err := cfg.Validate()
+		if got := fmt.Sprint(err); test.want == "" && err != nil || !strings.HasPrefix(got, test.want) && test.want != "" {
+			t.Errorf("%v, want %q", err, test.want)
+		}
+		if c, errNew := New(cfg); err != nil && (c != nil || errNew == nil) {
+			t.Errorf("New made a client of what has the fault %v", err)
+		} else if c != nil {
+			c.Close()
+		}
+	}
+	bad := Config{DB: -1, InFlight: -1}
+	if n := strings.Count(bad.Validate().Error(), "\n"); n != 2 {
+		t.Errorf("not all faults: %v", bad.Validate())
+	}
+}
+
+func TestParseFailureMode(t *testing.T) {
+	t.Parallel()
+	for word, want := range map[string]store.Mode{"open": store.FailOpen, "local": store.Local, "closed": store.Closed, "Open": 0, "": 0} {
+		got, err := ParseFailureMode(word)
+		if got != want || (err == nil) != (want != 0) {
+			t.Errorf("%q: %v, %v", word, got, err)
+		}
+	}
+}
+
+// certificate makes an authority for 127.0.0.1 that vouches for itself, and writes
+// certificate and key into dir.
+func certificate(t *testing.T, dir string) (certFile, keyFile string) {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "test"},
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageDigitalSignature,
+		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
+	}
+	cert, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	secret, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	certFile, keyFile = filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
+	for file, block := range map[string]*pem.Block{certFile: {Type: "CERTIFICATE", Bytes: cert}, keyFile: {Type: "PRIVATE KEY", Bytes: secret}} {
+		if err := os.WriteFile(file, pem.EncodeToMemory(block), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return certFile, keyFile
+}
+
+// TLS with an authority of one's own, and an ACL user who may no more than needed.
+func TestTLSAndUser(t *testing.T) {
+	t.Parallel()
+	certFile, keyFile := certificate(t, t.TempDir())
+	secure := freePort(t)
+	s := startServer(t, "--tls-port", fmt.Sprint(secure), "--tls-cert-file", certFile, "--tls-key-file", keyFile,
+		"--tls-ca-cert-file", certFile, "--tls-auth-clients", "no", "--databases", "4")
+	s.do("acl", "setuser", "weir", "on", ">secret", "~w:*", "+eval", "+evalsha", "+get", "+set", "+psetex", "+exists", "+del", "+incr",
+		"+time", "+type", "+ping", "+hello", "+select", "+client")
+	addr := fmt.Sprintf("127.0.0.1:%d", secure)
+	cfg := Config{Addrs: []string{addr}, Timeout: timeoutMax, TLS: true, TLSCAFile: certFile, Username: "weir", Password: "secret", DB: 3, KeyPrefix: "w:"}
+	c := newClient(t, cfg)
+	l := newLoop(t, c)
+	if ans := l.ask(1, counter("k", fixed(10))); ans.Mode != store.Exact || ans.Granted != 1 {
+		t.Errorf("got %+v", ans)
+	}
+	if _, written, err := c.CompareAndSet(docName, 0, []byte("1")); err != nil || !written {
+		t.Errorf("document: %v, %v", written, err)
+	}
+	if _, err := c.Forget("r", []byte("k")); err != nil {
+		t.Error(err)
+	}
+	if n := s.do("-n", "3", "exists", "w:"+docName); n != "1" {
+		t.Errorf("the document is not in database 3: %s", n)
+	}
+	for name, change := range map[string]func(*Config){
+		"not trusted":   func(cfg *Config) { cfg.TLSCAFile = "" },
+		"no authority":  func(cfg *Config) { cfg.TLSCAFile = keyFile },
+		"another name":  func(cfg *Config) { cfg.TLSServerName = "example.com" },
+		"TLS on a port": func(cfg *Config) { cfg.Addrs = []string{s.addr()} },
+		"none on TLS's": func(cfg *Config) { cfg.TLS = false },
+	} {
+		wrong, log := cfg, new(journal)
+		change(&wrong)
+		wrong.Log = log.logger()
+		if c := newClient(t, wrong); c.Connected() || log.count("Redis connection lost, entering fail-open mode") != 1 {
+			t.Errorf("%s: connected %v, logged %s", name, c.Connected(), log.text())
+		}
+	}
+}
+
+func TestNames(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct{ prefix, rule, key, want string }{
+		{"", "per-partner", "acme", "11:per-partner{4:acme}"},
+		{"weir:", "global", "", "weir:6:global{0:}"},
+		{"", "r", "}", "1:r{1:}}"},
+	} {
+		if got := string(appendName([]byte("x"), test.prefix, test.rule, []byte(test.key))); got != "x"+test.want {
+			t.Errorf("(%s, %s) is called %q, want %q", test.rule, test.key, got, test.want)
+		}
+	}
+	// rules with the same key are in one slot, whatever the key is made of
+	for _, key := range []string{"", "acme", "}", "{", "{}", "a}b", "\x00\xff", strings.Repeat("k", 500)} {
+		first := slotOf(string(appendName(nil, "p:", "one", []byte(key))))
+		if second := slotOf(string(appendName(nil, "p:", "two", []byte(key)))); first != second {
+			t.Errorf("key %.10q: slots %d and %d", key, first, second)
+		}
+	}
+}
+
+// The prober writes into the slot that failed.
+func TestProbeNames(t *testing.T) {
+	t.Parallel()
+	c := &Client{cfg: Config{KeyPrefix: "w:"}}
+	for suspect, want := range map[string]string{
+		"":                "w:ratelimiter:probe",
+		"w:" + docName:    "w:ratelimiter:probe", // which is looked at, too
+		"w:6:global{1:k}": "w:6:global{1:k}ratelimiter:probe",
+		"w:6:global{1:}}": "w:6:global{1:}}ratelimiter:probe",
+		"w:3:a{b{4:acme}": "w:3:a{b{4:acme}ratelimiter:probe",
+	} {
+		got := c.probe(suspect)
+		if got != want || strings.Contains(suspect, "{") && slotOf(got) != slotOf(suspect) {
+			t.Errorf("after %q: %q, want %q", suspect, got, want)
+		}
+	}
+}
+
+// Slots as the server computes them.
+func TestSlots(t *testing.T) {
+	t.Parallel()
+	s := startServer(t, "--cluster-enabled", "yes")
+	for _, name := range []string{"", "123456789", "foo", "{user1000}.following", "foo{}{bar}", "foo{{bar}}zap", "foo{bar}{zap}", "a}b{c", "11:per-partner{4:acme}"} {
+		if got, want := fmt.Sprint(slotOf(name)), s.do("cluster", "keyslot", name); got != want {
+			t.Errorf("%q is in slot %s, the server says %s", name, got, want)
+		}
+	}
+}
+
+func TestMetrics(t *testing.T) {
+	t.Parallel()
+	s, c, l := newWorld(t)
+	set := metric.New()
+	c.Register(set)
+	l.ask(3, counter("k", fixed(2)))
+	l.ask(4, counter("k", fixed(2)))
+	has := func(lines ...string) {
+		t.Helper()
+		var b bytes.Buffer
+		set.Write(&b)
+		for _, line := range lines {
+			if !strings.Contains(b.String(), "\n"+line+"\n") {
+				t.Errorf("no line %q in\n%s", line, b.String())
+			}
+		}
+	}
+	has("ratelimiter_redis_connected 1", `ratelimiter_mode{type="normal"} 1`, `ratelimiter_mode{type="failopen"} 0`,
+		"ratelimiter_store_decisions_total 3", "ratelimiter_store_remembered_total 4", "ratelimiter_redis_errors_total 0",
+		fmt.Sprintf("ratelimiter_store_commands_total %d", c.Stats().Commands),
+		"ratelimiter_redis_request_duration_seconds_count 2", // the script was not known at first
+		`ratelimiter_store_undecided_total{reason="away"} 0`)
+	s.kill()
+	eventually(t, "redis counts as away", func() bool { return !c.Connected() })
+	l.ask(5, counter("k", fixed(2)))
+	has("ratelimiter_redis_connected 0", `ratelimiter_mode{type="normal"} 0`, `ratelimiter_mode{type="failopen"} 1`,
+		`ratelimiter_mode{type="local"} 0`, `ratelimiter_mode{type="closed"} 0`,
+		"ratelimiter_store_decisions_total 3", `ratelimiter_store_undecided_total{reason="away"} 5`)
+}

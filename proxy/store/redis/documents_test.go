@@ -1,0 +1,205 @@
+package redis
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+
+	"weir/proxy/limit"
+	"weir/proxy/limit/limittest"
+	"weir/proxy/store"
+)
+
+const docName = "ratelimiter:config"
+
+func TestDocuments(t *testing.T) {
+	t.Parallel()
+	s, c, _ := newWorld(t)
+	read := func() string {
+		t.Helper()
+		doc, err := c.Read(docName)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return fmt.Sprintf("%d %s", doc.Version, doc.Body)
+	}
+	write := func(version int64, body string) string {
+		t.Helper()
+		doc, written, err := c.CompareAndSet(docName, version, []byte(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return fmt.Sprintf("%v %d %s", written, doc.Version, doc.Body)
+	}
+	do := func(words ...string) func() string {
+		return func() string { s.do(words...); return "" }
+	}
+	set := func(version int64, body string) func() string {
+		return func() string { return write(version, body) }
+	}
+	for i, step := range []struct {
+		do         func() string
+		want, then string
+	}{
+		{set(1, `{"a":1}`), "false 0 ", "0 "},
+		{set(0, `{"a":1}`), `true 1 {"a":1}`, `1 {"a":1}`},
+		{set(0, `{"a":2}`), `false 1 {"a":1}`, `1 {"a":1}`},
+		{set(1, "{\"a\":\n\"\\u0000\x00}}\"}"), "true 2 {\"a\":\n\"\\u0000\x00}}\"}", "2 {\"a\":\n\"\\u0000\x00}}\"}"},
+		{set(1, `{}`), "false 2 {\"a\":\n\"\\u0000\x00}}\"}", "2 {\"a\":\n\"\\u0000\x00}}\"}"},
+		{do("set", docName, "garbage"), "", "-1 garbage"},
+		{set(2, `{}`), "false -1 garbage", "-1 garbage"},
+		{set(Foreign, `{}`), "true 1 {}", "1 {}"},
+		{do("set", docName, `{"version":0,"document":{}}`), "", `-1 {"version":0,"document":{}}`},
+		{do("del", docName), "", "0 "},
+		{do("lpush", docName, "x"), "", "-1 "},
+		{set(0, `{}`), "false -1 ", "-1 "},
+		{set(Foreign, `{"b":1}`), `true 1 {"b":1}`, `1 {"b":1}`},
+		{do("flushall"), "", "0 "},
+	} {
+		if got := step.do(); got != step.want {
+			t.Errorf("step %d: %q, want %q", i, got, step.want)
+		}
+		if got := read(); got != step.then {
+			t.Errorf("after step %d: %q, want %q", i, got, step.then)
+		}
+	}
+}
+
+func TestDocumentBound(t *testing.T) {
+	t.Parallel()
+	_, c, _ := newWorld(t)
+	for size, ok := range map[int]bool{documentBytesMax: true, documentBytesMax + 1: false} {
+		body := bytes.Repeat([]byte("1"), size)
+		doc, written, err := c.CompareAndSet(fmt.Sprint(size), 0, body)
+		if written != ok || (err == nil) != ok || ok && !bytes.Equal(doc.Body, body) {
+			t.Errorf("%d bytes: written %v, %v", size, written, err)
+		}
+	}
+}
+
+// Of many writers who know the same version one is first.
+func TestDocumentWriters(t *testing.T) {
+	t.Parallel()
+	_, c, _ := newWorld(t)
+	var wg sync.WaitGroup
+	for range 8 {
+		wg.Go(func() {
+			for added := 0; added < 20; {
+				doc, err := c.Read("count")
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				n := 0
+				fmt.Sscan(string(doc.Body), &n)
+				_, written, err := c.CompareAndSet("count", doc.Version, fmt.Append(nil, n+1))
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				if written {
+					added++
+				}
+			}
+		})
+	}
+	wg.Wait()
+	if doc, _ := c.Read("count"); string(doc.Body) != "160" || doc.Version != 160 {
+		t.Errorf("the count is %s in version %d, want 160", doc.Body, doc.Version)
+	}
+}
+
+// Every client learns of every change, also of one that was made while Redis was
+// away, and of one that is lost.
+func TestWatch(t *testing.T) {
+	t.Parallel()
+	s := startServer(t)
+	var mu sync.Mutex
+	seen := map[int]string{}
+	var clients []*Client
+	for i := range 2 {
+		c := newClient(t, config(s))
+		clients = append(clients, c)
+		c.Watch(docName, func(doc store.Document) {
+			mu.Lock()
+			defer mu.Unlock()
+			seen[i] = fmt.Sprintf("%d %s", doc.Version, doc.Body)
+		})
+	}
+	all := func(want string) {
+		t.Helper()
+		eventually(t, fmt.Sprintf("all have seen %q", want), func() bool {
+			mu.Lock()
+			defer mu.Unlock()
+			return len(seen) == 2 && seen[0] == want && seen[1] == want
+		})
+	}
+	all("0 ")
+	if _, written, err := clients[0].CompareAndSet(docName, 0, []byte("1")); !written || err != nil {
+		t.Fatal(written, err)
+	}
+	all("1 1")
+	s.do("flushall")
+	all("0 ")
+	if _, written, err := clients[1].CompareAndSet(docName, 0, []byte("2")); !written || err != nil {
+		t.Fatal(written, err)
+	}
+	all("1 2") // the version that the first had, but another body
+	s.kill()
+	eventually(t, "an idle client notices", func() bool { return !clients[0].Connected() && !clients[1].Connected() })
+	if _, err := clients[0].Read(docName); err == nil || !strings.Contains(err.Error(), "redis is away") {
+		t.Errorf("read: %v", err)
+	}
+	if _, _, err := clients[0].CompareAndSet(docName, 0, nil); err == nil {
+		t.Error("written while redis is away")
+	}
+	s.start()
+	all("0 ")
+}
+
+// To forget a key or to give it more counts for all proxies at once, also for
+// those that remember a refusal.
+func TestEdits(t *testing.T) {
+	t.Parallel()
+	s := startServer(t)
+	editor := newClient(t, config(s))
+	l := newLoop(t, newClient(t, config(s)))
+	admitted := func(c store.Counter, want int) {
+		t.Helper()
+		eventually(t, fmt.Sprintf("%d of 10 go", want), func() bool { return l.ask(10, c).Granted == want })
+	}
+	for _, lim := range []*limit.Limit{
+		fixed(5),
+		limittest.Must(limit.Config{Algorithm: limit.Sliding, Limit: 5, Window: century}),
+		limittest.Must(limit.Config{Algorithm: limit.Token, Capacity: 5, FillRate: 0.0001}),
+	} {
+		c := counter(lim.Algorithm().String(), lim)
+		if known, err := editor.Forget("r", c.Key); known || err != nil {
+			t.Errorf("forget a key that is new: %v, %v", known, err)
+		}
+		if known, err := editor.Give("r", c.Key, lim, 5); known || err != nil {
+			t.Errorf("give to a key that is new: %v, %v", known, err)
+		}
+		admitted(c, 5)
+		if ans := l.ask(1, c); ans.Mode != store.Cached {
+			t.Errorf("not remembered: %+v", ans)
+		}
+		if known, err := editor.Forget("r", c.Key); !known || err != nil {
+			t.Errorf("forget: %v, %v", known, err)
+		}
+		admitted(c, 5)
+		if known, err := editor.Give("r", c.Key, lim, 3); !known || err != nil {
+			t.Errorf("give: %v, %v", known, err)
+		}
+		admitted(c, 3)
+		if known, err := editor.Give("r", c.Key, lim, 1<<60); !known || err != nil {
+			t.Errorf("give: %v, %v", known, err)
+		}
+		admitted(c, 5) // not more than all
+		if known, err := editor.Give("r", c.Key, fixed(7), 3); known != (lim.Algorithm() == limit.Fixed) || err != nil {
+			t.Errorf("give under another limit: %v, %v", known, err)
+		}
+	}
+}

@@ -1,0 +1,270 @@
+package redis
+
+import (
+	"fmt"
+	"net"
+	"sync"
+	"testing"
+	"time"
+
+	"weir/proxy/store"
+)
+
+// A wire is a TCP proxy between a client and a server, which spoils the
+// connections that go through it.
+type wire struct {
+	ln net.Listener
+	to string
+
+	mu    sync.Mutex
+	how   spoil
+	conns []net.Conn
+}
+
+// A spoil says how a wire spoils its connections.
+type spoil struct {
+	delay   time.Duration // before each piece of a reply
+	oneByte bool          // pieces are of one byte, both ways
+	deaf    bool          // nothing reaches the server until it is over
+	dumb    bool          // nothing comes back until it is over
+}
+
+func newWire(t testing.TB, to string) *wire {
+	t.Helper()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := &wire{ln: ln, to: to}
+	go w.accept()
+	t.Cleanup(func() { ln.Close(); w.set(spoil{}); w.cut() })
+	return w
+}
+
+func (w *wire) addr() string { return w.ln.Addr().String() }
+
+func (w *wire) accept() {
+	for {
+		client, err := w.ln.Accept()
+		if err != nil {
+			return
+		}
+		server, err := net.Dial("tcp", w.to)
+		if err != nil {
+			client.Close()
+			continue
+		}
+		w.mu.Lock()
+		w.conns = append(w.conns, client, server)
+		w.mu.Unlock()
+		go w.pump(server, client, true)
+		go w.pump(client, server, false)
+	}
+}
+
+// pump carries what it reads, until one side has closed.
+func (w *wire) pump(to, from net.Conn, requests bool) {
+	defer to.Close()
+	defer from.Close()
+	buffer := make([]byte, 64<<10)
+	for {
+		n, err := from.Read(buffer)
+		if err != nil {
+			return
+		}
+		f := w.now()
+		for f.deaf || f.dumb && !requests {
+			time.Sleep(time.Millisecond)
+			f = w.now()
+		}
+		if !requests {
+			time.Sleep(f.delay)
+		}
+		if !f.oneByte {
+			_, err = to.Write(buffer[:n])
+		}
+		for i := 0; f.oneByte && i < n && err == nil; i++ {
+			_, err = to.Write(buffer[i : i+1])
+		}
+		if err != nil {
+			return
+		}
+	}
+}
+
+func (w *wire) now() spoil {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.how
+}
+
+func (w *wire) set(f spoil) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.how = f
+}
+
+// cut closes all connections.
+func (w *wire) cut() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, c := range w.conns {
+		c.Close()
+	}
+	w.conns = nil
+}
+
+// A slow or chopped wire changes no answer.
+func TestSlowWire(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		how            spoil
+		asks, admitted int // of a limit of 50
+	}{
+		{spoil{delay: time.Millisecond}, 100, 50},
+		{spoil{delay: 10 * time.Millisecond}, 100, 50},
+		{spoil{delay: 100 * time.Millisecond}, 100, 50},
+		{spoil{delay: time.Second}, 1, 1}, // a second one would wait for it, and longer than it may
+		{spoil{oneByte: true}, 100, 50},
+	} {
+		t.Run(fmt.Sprintf("%+v", test.how), func(t *testing.T) {
+			t.Parallel()
+			s := startServer(t)
+			w := newWire(t, s.addr())
+			cfg := config(s)
+			cfg.Addrs = []string{w.addr()}
+			c := newClient(t, cfg)
+			l := newLoop(t, c)
+			l.ask(1, counter("first", fixed(1))) // the server knows the script from here on
+			w.set(test.how)
+			admitted := 0
+			for _, ans := range asksInOneTurn(t, l, repeated(test.asks, counter("k", fixed(50)))).answers {
+				admitted += ans.Granted
+			}
+			if n := c.Stats(); admitted != test.admitted || n.Undecided != 0 {
+				t.Errorf("%d of %d admitted, want %d: %+v", admitted, test.asks, test.admitted, n)
+			}
+		})
+	}
+}
+
+// Whatever happens on the wire: every ask has one answer, Redis counts as away
+// until it is over, and nothing was charged twice.
+func TestBrokenWire(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		name string
+		how  spoil
+		cut  bool
+	}{
+		{"cut, and no use to connect again", spoil{deaf: true}, true},
+		{"black hole", spoil{deaf: true}, false},
+		{"replies are held up", spoil{dumb: true}, false},
+		{"too slow", spoil{delay: time.Second}, false},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			var w *wire
+			o := newOutage(t, func(cfg *Config) {
+				w = newWire(t, cfg.Addrs[0])
+				cfg.Addrs[0] = w.addr()
+			})
+			asks := 1
+			o.l.ask(1, counter("k", fixed(1000)))
+			w.set(test.how)
+			if test.cut {
+				w.cut()
+			}
+			eventually(t, "redis counts as away", func() bool {
+				asks++
+				if ans := o.l.ask(1, counter("k", fixed(1000))); ans.Granted != 1 {
+					t.Errorf("refused: %+v", ans)
+				}
+				return !o.c.Connected()
+			})
+			w.set(spoil{})
+			o.back()
+			look := counter("k", fixed(1000))
+			look.Cost = 0
+			ans := o.l.ask(1, look)
+			if charged := 1000 - int(ans.Decision().Remaining); ans.Mode != store.Exact || charged > asks {
+				t.Errorf("%d were charged for %d asks: %+v", charged, asks, ans)
+			}
+		})
+	}
+}
+
+// A call whose reply is lost has run, and is not made again.
+func TestLostReplyIsNotRepeated(t *testing.T) {
+	t.Parallel()
+	s := startServer(t)
+	w := newWire(t, s.addr())
+	c := newClient(t, Config{Addrs: []string{w.addr()}, Timeout: 300 * time.Millisecond})
+	l := newLoop(t, c)
+	direct := newLoop(t, newClient(t, config(s)))
+	lim := fixed(1000)
+	l.ask(1, counter("k", lim)) // the server knows the script
+	w.set(spoil{dumb: true})
+	answered := make(chan store.Answer)
+	go func() { answered <- l.ask(7, counter("k", lim)) }()
+	look := counter("k", lim)
+	look.Cost = 0
+	left := func() int64 {
+		ans := direct.ask(1, look)
+		return ans.Decision().Remaining
+	}
+	eventually(t, "the call has run", func() bool { return left() != 999 })
+	w.cut()
+	w.set(spoil{})
+	if ans := <-answered; ans.Granted != 7 || ans.Mode != store.FailOpen {
+		t.Errorf("got %+v", ans)
+	}
+	eventually(t, "it decides again", func() bool { return l.ask(1, look).Mode == store.Exact })
+	if n := left(); n != 992 {
+		t.Errorf("%d left, want 992", n)
+	}
+}
+
+// A processor that is busy for a moment does not open the breaker: batches that
+// miss their deadline together count as one.
+func TestBreaker(t *testing.T) {
+	t.Parallel()
+	start := time.Unix(1_768_780_800, 0)
+	at := func(ms int) time.Time { return start.Add(time.Duration(ms) * time.Millisecond) }
+	type step struct {
+		what      string
+		now, sent int
+		news      bool
+	}
+	for name, steps := range map[string][]step{
+		"five in a row": {
+			{"late", 100, 0, false}, {"late", 200, 100, false}, {"late", 300, 200, false}, {"late", 400, 300, false}, {"late", 500, 400, true},
+			{"late", 600, 500, false}, {"back", 700, 0, true}, {"back", 701, 0, false}},
+		"an answer in between": {
+			{"late", 100, 0, false}, {"late", 200, 100, false}, {"late", 300, 200, false}, {"late", 400, 300, false}, {"answered", 0, 0, false},
+			{"late", 500, 400, false}, {"late", 600, 500, false}, {"late", 700, 600, false}, {"late", 800, 700, false}, {"late", 900, 800, true}},
+		"many at a time are one": {
+			{"late", 100, 0, false}, {"late", 101, 1, false}, {"late", 102, 2, false}, {"late", 103, 3, false}, {"late", 104, 4, false}, {"late", 105, 5, false}},
+		"an error at once": {{"failed", 10, 0, true}, {"failed", 11, 1, false}, {"back", 20, 0, true}, {"failed", 30, 25, true}},
+		"an error from before": {
+			{"failed", 10, 0, true}, {"back", 20, 0, true}, {"failed", 30, 9, false}, {"late", 40, 9, false}},
+	} {
+		var b breaker
+		for i, s := range steps {
+			var news bool
+			switch s.what {
+			case "late":
+				news = b.late(at(s.now), at(s.sent))
+			case "failed":
+				news = b.failed(at(s.now), at(s.sent))
+			case "back":
+				news = b.back(at(s.now))
+			case "answered":
+				b.answered()
+			}
+			if news != s.news {
+				t.Errorf("%s, step %d %+v: news %v", name, i, s, news)
+			}
+		}
+	}
+}
