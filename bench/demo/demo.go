@@ -26,7 +26,7 @@ const (
 
 // tries is how often a phase is played when the load generator could not keep
 // its schedule: then the figures say nothing about the proxy.
-const tries = 3
+const tries = 4
 
 // phases are what is played, in order; the algorithm is switched in between.
 func phases() (ps []phase) {
@@ -92,6 +92,23 @@ func play(ctx context.Context, r *rig.Rig, p phase, out io.Writer) (row, error) 
 			return done, err
 		}
 		fmt.Fprintf(out, "  this machine was too busy for the schedule (%s); once more\n", strings.Join(done.load.Reasons, "; "))
+		if err := rest(ctx); err != nil {
+			return done, err
+		}
+	}
+}
+
+// refill is how long an empty token bucket takes to be full again, and a bit:
+// every phase begins with a full one.
+const refill = 1500 * time.Millisecond
+
+// rest lets the limit forget what it was asked.
+func rest(ctx context.Context) error {
+	select {
+	case <-time.After(refill):
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
 	}
 }
 

@@ -30,7 +30,7 @@ const (
 	// clients of the server waiting.
 	callsMax = 256
 
-	dialTimeout   = 200 * time.Millisecond // one caller's dial makes all others wait
+	dialDefault   = 200 * time.Millisecond // one caller's dial makes all others wait
 	writeTimeout  = time.Second            // a connection without an answer for so long is given up
 	keepAlive     = time.Second            // a silent connection is asked for a sign of life
 	bufferBytes   = 64 << 10
@@ -81,6 +81,8 @@ type Config struct {
 
 	// Log is the log of component RedisClient.
 	Log *slog.Logger
+
+	dialTimeout time.Duration // 200 ms, but in tests
 }
 
 // ParseFailureMode returns the mode that a setting's word means.
@@ -103,6 +105,7 @@ func (cfg Config) withDefaults() Config {
 	cfg.InFlight = cmp.Or(cfg.InFlight, inFlightDefault)
 	cfg.RefusalsMax = cmp.Or(cfg.RefusalsMax, refusalsDefault)
 	cfg.WaitingMax = cmp.Or(cfg.WaitingMax, waitingDefault)
+	cfg.dialTimeout = cmp.Or(cfg.dialTimeout, dialDefault)
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
@@ -168,7 +171,7 @@ func (cfg *Config) option() (rueidis.ClientOption, error) {
 	if err != nil {
 		return rueidis.ClientOption{}, err
 	}
-	dialer := net.Dialer{Timeout: dialTimeout, KeepAlive: keepAlive}
+	dialer := net.Dialer{Timeout: cfg.dialTimeout, KeepAlive: keepAlive}
 	option := rueidis.ClientOption{
 		InitAddress: cfg.Addrs, Dialer: dialer, TLSConfig: secure,
 		Username: cfg.Username, Password: cfg.Password, SelectDB: cfg.DB,

@@ -118,7 +118,7 @@ func TestTLSAndUser(t *testing.T) {
 	s.do("acl", "setuser", "weir", "on", ">secret", "~w:*", "+eval", "+evalsha", "+get", "+set", "+psetex", "+exists", "+del", "+incr",
 		"+time", "+type", "+ping", "+hello", "+select", "+client")
 	addr := fmt.Sprintf("127.0.0.1:%d", secure)
-	cfg := Config{Addrs: []string{addr}, Timeout: timeoutMax, TLS: true, TLSCAFile: certFile, Username: "weir", Password: "secret", DB: 3, KeyPrefix: "w:"}
+	cfg := Config{Addrs: []string{addr}, Timeout: timeoutMax, dialTimeout: patience, TLS: true, TLSCAFile: certFile, Username: "weir", Password: "secret", DB: 3, KeyPrefix: "w:"}
 	c := newClient(t, cfg)
 	l := newLoop(t, c)
 	if ans := l.ask(1, counter("k", fixed(10))); ans.Mode != store.Exact || ans.Granted != 1 {
@@ -190,7 +190,7 @@ func TestProbeNames(t *testing.T) {
 // Slots as the server computes them.
 func TestSlots(t *testing.T) {
 	t.Parallel()
-	s := startServer(t, "--cluster-enabled", "yes")
+	s := startServer(t, "--cluster-enabled", "yes", "--cluster-port", fmt.Sprint(freePort(t)))
 	for _, name := range []string{"", "123456789", "foo", "{user1000}.following", "foo{}{bar}", "foo{{bar}}zap", "foo{bar}{zap}", "a}b{c", "11:per-partner{4:acme}"} {
 		if got, want := fmt.Sprint(slotOf(name)), s.do("cluster", "keyslot", name); got != want {
 			t.Errorf("%q is in slot %s, the server says %s", name, got, want)

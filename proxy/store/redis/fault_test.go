@@ -27,13 +27,22 @@ type outage struct {
 func newOutage(t *testing.T, change func(*Config)) *outage {
 	s := startServer(t)
 	log := new(journal)
-	cfg := Config{Addrs: []string{s.addr()}, Timeout: 100 * time.Millisecond, Log: log.logger()}
+	cfg := config(s)
+	cfg.Timeout, cfg.Log = 100*time.Millisecond, log.logger()
 	if change != nil {
 		change(&cfg)
 	}
 	c := newClient(t, cfg)
+	// on a machine that is busy the first probe may have been too slow
+	eventually(t, "redis is there", func() bool { return c.Connected() && log.count(lostLine) == log.count(backLine) })
+	log.reset()
 	return &outage{t, s, c, newLoop(t, c), log}
 }
+
+const (
+	lostLine = "Redis connection lost, entering "
+	backLine = "Redis reconnected, resuming normal operation"
+)
 
 // away asks until Redis counts as away, and checks every answer on the way.
 func (o *outage) away() {
@@ -44,9 +53,7 @@ func (o *outage) away() {
 		}
 		return !o.c.Connected()
 	})
-	if n := o.log.count("Redis connection lost, entering fail-open mode"); n != 1 {
-		o.t.Errorf("%d lines say so:\n%s", n, o.log.text())
-	}
+	o.saysOnce(lostLine + "fail-open mode")
 	commands := o.c.Stats().Decisions
 	for range 10 { // far more than the limit
 		if ans := o.l.ask(1000, counter("k", fixed(1000))); ans.Granted != 1000 || ans.Mode != store.FailOpen {
@@ -63,8 +70,15 @@ func (o *outage) back() {
 	o.t.Helper()
 	eventually(o.t, "redis is back", o.c.Connected)
 	eventually(o.t, "it decides", func() bool { return o.l.ask(1, counter("back", fixed(1000))).Mode == store.Exact })
-	if n := o.log.count("Redis reconnected, resuming normal operation"); n != 1 {
-		o.t.Errorf("%d lines say so:\n%s", n, o.log.text())
+	o.saysOnce(backLine)
+}
+
+// saysOnce waits for a line, and checks that there is one only.
+func (o *outage) saysOnce(line string) {
+	o.t.Helper()
+	eventually(o.t, line, func() bool { return o.log.count(line) > 0 })
+	if n := o.log.count(line); n != 1 {
+		o.t.Errorf("%d lines say %q:\n%s", n, line, o.log.text())
 	}
 }
 
@@ -145,7 +159,9 @@ func TestFailureModes(t *testing.T) {
 	} {
 		t.Run(test.mode.String(), func(t *testing.T) {
 			t.Parallel()
-			o := newOutage(t, func(cfg *Config) { cfg.Failure, cfg.Local = test.mode, newTable(t) })
+			o := newOutage(t, func(cfg *Config) {
+				cfg.Failure, cfg.Local, cfg.Timeout = test.mode, newTable(t), timeoutMax
+			})
 			three := fixed(3)
 			if ans := o.l.ask(5, counter("k", three)); ans.Granted != 3 || ans.Mode != store.Exact {
 				t.Errorf("by redis: %+v", ans)
@@ -165,9 +181,7 @@ func TestFailureModes(t *testing.T) {
 			if test.mode == store.Local && (len(ans.Decisions) != 1 || ans.Decision().RetryAfter == 0) {
 				t.Errorf("decided locally: %+v", ans)
 			}
-			if o.log.count(test.line) != 1 {
-				t.Errorf("logged:\n%s", o.log.text())
-			}
+			o.saysOnce(test.line)
 			o.s.start()
 			o.back()
 			if ans := o.l.ask(5, counter("k", three)); ans.Granted != 3 || ans.Mode != store.Exact {
@@ -250,7 +264,8 @@ func TestWrongAtFirst(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			s, log := startServer(t, test.args...), new(journal)
-			cfg := Config{Addrs: []string{s.addr()}, Log: log.logger()}
+			cfg := config(s)
+			cfg.Log = log.logger()
 			test.change(&cfg)
 			c := newClient(t, cfg)
 			l := newLoop(t, c)
@@ -276,7 +291,9 @@ func TestServerComesLater(t *testing.T) {
 	s := startServer(t)
 	s.kill()
 	log := new(journal)
-	c := newClient(t, Config{Addrs: []string{s.addr()}, Log: log.logger(), Failure: store.Closed})
+	cfg := config(s)
+	cfg.Log, cfg.Failure = log.logger(), store.Closed
+	c := newClient(t, cfg)
 	l := newLoop(t, c)
 	if ans := l.ask(1, counter("k", fixed(1))); ans.Mode != store.Closed || ans.Granted != 0 {
 		t.Errorf("at first: %+v", ans)

@@ -199,7 +199,9 @@ func TestLostReplyIsNotRepeated(t *testing.T) {
 	t.Parallel()
 	s := startServer(t)
 	w := newWire(t, s.addr())
-	c := newClient(t, Config{Addrs: []string{w.addr()}, Timeout: 300 * time.Millisecond})
+	cfg := config(s)
+	cfg.Addrs = []string{w.addr()}
+	c := newClient(t, cfg)
 	l := newLoop(t, c)
 	direct := newLoop(t, newClient(t, config(s)))
 	lim := fixed(1000)

@@ -5,11 +5,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -54,15 +56,29 @@ func program(t testing.TB, name string) string {
 	return ""
 }
 
-// freePort returns a port that nobody listens on.
+// Ports of servers are below those that the system gives to clients: a client that
+// knocks at such a port while its server is away could be given it.
+const portMin, portMax = 15_000, 30_000
+
+// ports are those that were given away.
+var ports sync.Map
+
+// freePort returns a port that nobody listens on, each time another.
 func freePort(t testing.TB) int {
 	t.Helper()
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
+	for range 1000 {
+		port := portMin + rand.IntN(portMax-portMin)
+		ln, err := net.Listen("tcp", "127.0.0.1:"+strconv.Itoa(port))
+		if err != nil {
+			continue
+		}
+		ln.Close()
+		if _, taken := ports.LoadOrStore(port, true); !taken {
+			return port
+		}
 	}
-	defer ln.Close()
-	return ln.Addr().(*net.TCPAddr).Port
+	t.Fatal("no port is free")
+	return 0
 }
 
 // startServer starts a redis-server that keeps nothing on disk, unless args say

@@ -128,6 +128,13 @@ func (j *journal) text() string {
 // count says how many lines have the text.
 func (j *journal) count(text string) int { return strings.Count(j.text(), text) }
 
+// reset forgets what was logged.
+func (j *journal) reset() {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.out.Reset()
+}
+
 func (j *journal) logger() *slog.Logger {
 	return slog.New(slog.NewTextHandler(io.Writer(j), nil))
 }
@@ -135,7 +142,7 @@ func (j *journal) logger() *slog.Logger {
 // config is that of a client of s which waits patiently: a machine that is busy
 // must not fail a test.
 func config(s *server) Config {
-	return Config{Addrs: []string{s.addr()}, Timeout: timeoutMax}
+	return Config{Addrs: []string{s.addr()}, Timeout: timeoutMax, dialTimeout: patience}
 }
 
 // newClient returns a client that the test closes.
