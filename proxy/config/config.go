@@ -123,10 +123,16 @@ func targetAddr(text string) (string, error) {
 		return "", fmt.Errorf("%q has more than host and port", text)
 	}
 	port := cmp.Or(u.Port(), "80")
-	if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 || u.Hostname() == "" {
+	if u.Hostname() == "" || !validPort(port) {
 		return "", fmt.Errorf("%q has no host, or a port that is not from 1 to 65535", text)
 	}
 	return net.JoinHostPort(u.Hostname(), port), nil
+}
+
+// validPort reports whether text is a port number from 1 to 65535.
+func validPort(text string) bool {
+	n, err := strconv.ParseUint(text, 10, 16)
+	return err == nil && n > 0
 }
 
 func (c *Config) setTrusted(text string) error {

@@ -55,8 +55,8 @@ func (c *Config) Redis() (redis.Config, error) {
 		if _, _, err := net.SplitHostPort(addr); err != nil {
 			addr = net.JoinHostPort(strings.Trim(addr, "[]"), strconv.Itoa(r.port))
 		}
-		if h, p, err := net.SplitHostPort(addr); err != nil || h == "" || p == "" {
-			return cfg, &service.SettingError{Name: "REDIS_HOST", Value: r.hosts, Problem: fmt.Sprintf("names no host in %q", host),
+		if h, p, err := net.SplitHostPort(addr); err != nil || h == "" || !validPort(p) {
+			return cfg, &service.SettingError{Name: "REDIS_HOST", Value: r.hosts, Problem: fmt.Sprintf("names no host and port in %q", host),
 				Allowed: "host, or host:port, comma separated"}
 		}
 		cfg.Addrs = append(cfg.Addrs, addr)

@@ -330,3 +330,28 @@ func TestTakeDoesNotAllocate(t *testing.T) {
 		}
 	}
 }
+
+// From the largest bucket that there is to the finest: no product overflows.
+func TestLimitChangeAtTheExtremes(t *testing.T) {
+	const now = 1_800_000_000_000_000
+	large, err := limit.New(limit.Config{Algorithm: limit.Token, Capacity: 1 << 53, FillRate: 1_000_000_000})
+	if err != nil {
+		t.Fatal(err)
+	}
+	fine, err := limit.New(limit.Config{Algorithm: limit.Token, Capacity: 5, FillRate: 0.000007})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var s limit.State
+	if granted, _ := large.Take(now, &s, 1<<52, 1); granted != 1 {
+		t.Fatal("the large bucket was not full")
+	}
+	if granted, d := fine.Take(now, &s, 1, 6); granted != 5 || d.Remaining != 0 {
+		t.Errorf("of 6 asks %d were granted, want the 5 that the small bucket holds", granted)
+	}
+	var low limit.State
+	large.Take(now, &low, 1<<53-3, 1) // three tokens are left
+	if granted, _ := fine.Take(now, &low, 1, 6); granted != 3 {
+		t.Errorf("of three tokens left %d are there after the change", granted)
+	}
+}

@@ -57,18 +57,23 @@ func (l *Limit) adopt(now int64, s *State) State {
 		quantum, gain := partsOf(tagNumber(s.tag))
 		full := s.b * quantum
 		if had := refilled(s.a, full, now-s.at, gain); had < full {
-			parts = min(rescaled(had, quantum, l.quantum), l.full)
+			parts = l.rescaled(had, quantum)
 		}
 	}
 	return State{tag: l.tag, a: parts, b: l.permits}
 }
 
-// rescaled converts parts of which a token has from into parts of which it has
-// to, rounded down. Both divide 10^12, so that all products are at most that.
-func rescaled(parts, from, to int64) int64 {
-	common := gcd(from, to)
+// rescaled converts parts of which a token has from into parts of l, rounded
+// down, at most a full bucket of them. Both quantums divide 10^12, so that no
+// product goes beyond that, or beyond a full bucket.
+func (l *Limit) rescaled(parts, from int64) int64 {
+	to := l.quantum
 	whole, rest := parts/from, parts%from
-	return whole*to + rest*(to/common)/(from/common)
+	if whole > l.full/to {
+		return l.full
+	}
+	common := gcd(from, to)
+	return min(whole*to+rest*(to/common)/(from/common), l.full)
 }
 
 func gcd(a, b int64) int64 {

@@ -59,7 +59,7 @@ func startCluster(t *testing.T) *cluster {
 
 // client returns a client that knows two of the nodes.
 func (c *cluster) client(t *testing.T, log *journal) *Client {
-	return newClient(t, Config{Addrs: []string{c.masters[0].addr(), c.masters[1].addr()}, Cluster: true, Timeout: timeoutMax, dialTimeout: patience, Log: log.logger()})
+	return newClient(t, Config{Addrs: []string{c.masters[0].addr(), c.masters[1].addr()}, Cluster: true, Timeout: timeoutMax, dialTimeout: timeoutMax, Log: log.logger()})
 }
 
 // keyAt returns a key whose slot is on the master with that number.
@@ -224,7 +224,7 @@ func TestSentinel(t *testing.T) {
 	})
 
 	log := new(journal)
-	c := newClient(t, Config{Addrs: []string{sentinel.addr()}, SentinelMaster: "weir", Timeout: timeoutMax, dialTimeout: patience, Log: log.logger()})
+	c := newClient(t, Config{Addrs: []string{sentinel.addr()}, SentinelMaster: "weir", Timeout: timeoutMax, dialTimeout: timeoutMax, Log: log.logger()})
 	l := newLoop(t, c)
 	for range 5 {
 		l.ask(1, counter("k", fixed(1000)))

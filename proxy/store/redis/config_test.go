@@ -118,7 +118,7 @@ func TestTLSAndUser(t *testing.T) {
 	s.do("acl", "setuser", "weir", "on", ">secret", "~w:*", "+eval", "+evalsha", "+get", "+set", "+psetex", "+exists", "+del", "+incr",
 		"+time", "+type", "+ping", "+hello", "+select", "+client")
 	addr := fmt.Sprintf("127.0.0.1:%d", secure)
-	cfg := Config{Addrs: []string{addr}, Timeout: timeoutMax, dialTimeout: patience, TLS: true, TLSCAFile: certFile, Username: "weir", Password: "secret", DB: 3, KeyPrefix: "w:"}
+	cfg := Config{Addrs: []string{addr}, Timeout: timeoutMax, dialTimeout: timeoutMax, TLS: true, TLSCAFile: certFile, Username: "weir", Password: "secret", DB: 3, KeyPrefix: "w:"}
 	c := newClient(t, cfg)
 	l := newLoop(t, c)
 	if ans := l.ask(1, counter("k", fixed(10))); ans.Mode != store.Exact || ans.Granted != 1 {

@@ -6,10 +6,11 @@ import (
 	"reflect"
 	"strconv"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/redis/rueidis"
 
 	"weir/proxy/limit"
 	"weir/proxy/limit/limittest"
@@ -17,12 +18,18 @@ import (
 	"weir/proxy/store/storetest"
 )
 
-// clocked is the script that decides, with the clock in a key beside those of the
-// counters, and states that outlive a test in which that clock stands still.
-func clocked(t testing.TB) scripts {
-	const clock = `local time = { 0, call('GET', string.match(KEYS[1], '^%d+_') .. 'clock') }`
+// Where the scripts of a test read the clock: in a key beside those of the
+// counters, or in one more argument.
+const (
+	clockInKey      = `{ 0, call('GET', string.match(KEYS[1], '^%d+_') .. 'clock') }`
+	clockInArgument = `{ 0, ARGV[#ARGV] }`
+)
+
+// clocked are the scripts with a clock that the test turns, and states that outlive
+// a test in which that clock stands still.
+func clocked(t testing.TB, clock string) scripts {
 	source := stateLua
-	for _, change := range [][2]string{{`local time = call('TIME')`, clock}, {`key, ttl,`, `key, ttl + 3600000,`}} {
+	for _, change := range [][2]string{{`call('TIME')`, clock}, {`key, ttl,`, `key, ttl + 3600000,`}} {
 		if strings.Count(source, change[0]) != 1 {
 			t.Fatalf("%q is not once in state.lua", change[0])
 		}
@@ -34,57 +41,64 @@ func clocked(t testing.TB) scripts {
 	return s
 }
 
+// newClocked returns a client of s with such scripts.
+func newClocked(t testing.TB, s *server, clock string) *Client {
+	cfg := config(s)
+	cfg.RefusalsMax = -1 // they are remembered by this machine's clock
+	c := open(cfg.withDefaults(), clocked(t, clock))
+	t.Cleanup(c.Close)
+	return c
+}
+
+// An asker decides an ask of the names with a prefix, at an instant.
+type asker func(prefix string, now time.Time, ask *store.Ask) store.Answer
+
 // direct has the calling goroutine send and wait.
-func direct(_ testing.TB, c *Client) func(prefix string, ask *store.Ask) store.Answer {
-	return func(prefix string, ask *store.Ask) (ans store.Answer) {
-		g := decideNow(c, prefix, ask)
+func direct(t testing.TB) asker {
+	c := newClocked(t, startServer(t), clockInArgument)
+	return func(prefix string, now time.Time, ask *store.Ask) (ans store.Answer) {
+		g := newGroup(prefix, ask)
+		g.split(false)
+		g.granted = g.n
+		s := sender{c: c, conn: *c.conn.Load(), ctx: background, bySlot: make(map[uint16]int)}
+		s.ask(g, &g.parts[0])
+		s.calls[0].args = append(s.calls[0].args, strconv.FormatInt(now.UnixMicro(), 10))
+		s.bundles[0].read(s.run()[0])
 		if g.err != nil {
 			panic(g.err)
 		}
+		g.replay()
 		g.answer(ask.N, &ans)
 		return ans
 	}
 }
 
 // throughLane asks a lane's loop.
-func throughLane(t testing.TB, c *Client) func(prefix string, ask *store.Ask) store.Answer {
-	return newLoop(t, c).askAs
+func throughLane(t testing.TB) asker {
+	s := startServer(t)
+	l, conn := newLoop(t, newClocked(t, s, clockInKey)), s.dial()
+	return func(prefix string, now time.Time, ask *store.Ask) store.Answer {
+		setClock(t, conn, prefix, now.UnixMicro())
+		return l.askAs(prefix, ask)
+	}
 }
 
-// opener opens stores on a server of their own, each with names and a clock of its
-// own.
-func opener(t testing.TB, how func(testing.TB, *Client) func(string, *store.Ask) store.Answer) storetest.Open {
-	s := startServer(t)
-	cfg := config(s)
-	cfg.RefusalsMax = -1 // they are remembered by this machine's clock
-	c := open(cfg.withDefaults(), clocked(t))
-	t.Cleanup(c.Close)
-	take := how(t, c)
-	conn := s.dial()
+func setClock(t testing.TB, conn rueidis.Client, prefix string, now int64) {
+	t.Helper()
+	must(t, conn.Do(background, conn.B().Set().Key(prefix+"clock").Value(strconv.FormatInt(now, 10)).Build()))
+}
+
+// opener opens stores on one server, each with names and a clock of its own.
+func opener(t testing.TB, how func(testing.TB) asker) storetest.Open {
+	take := how(t)
 	var opened atomic.Int64
 	return func(t testing.TB) storetest.Store {
 		prefix := strconv.FormatInt(opened.Add(1), 10) + "_"
-		var mu sync.Mutex
-		now := time.UnixMicro(limittest.Epoch)
-		set := func() {
-			must(t, conn.Do(background, conn.B().Set().Key(prefix+"clock").Value(strconv.FormatInt(now.UnixMicro(), 10)).Build()))
-		}
-		set()
+		clock := storetest.NewClock()
 		return storetest.Store{
-			Take: func(ask *store.Ask, ans *store.Answer) { *ans = take(prefix, ask) },
-			Now: func() time.Time {
-				mu.Lock()
-				defer mu.Unlock()
-				return now
-			},
-			Advance: func(d time.Duration) {
-				mu.Lock()
-				defer mu.Unlock()
-				if d != 0 {
-					now = now.Add(d)
-					set()
-				}
-			},
+			Take:    func(ask *store.Ask, ans *store.Answer) { *ans = take(prefix, clock.Now(), ask) },
+			Now:     clock.Now,
+			Advance: clock.Advance,
 		}
 	}
 }
@@ -212,9 +226,7 @@ func TestBatchIsSingles(t *testing.T) {
 func TestStates(t *testing.T) {
 	t.Parallel()
 	s := startServer(t)
-	c := open(config(s).withDefaults(), clocked(t))
-	t.Cleanup(c.Close)
-	conn := s.dial()
+	c, conn := newClocked(t, s, clockInKey), s.dial()
 	limits := limittest.Limits()
 	for _, l := range limittest.Limits() { // the same with other amounts
 		cfg := l.Config()
@@ -223,7 +235,7 @@ func TestStates(t *testing.T) {
 	}
 	limits = append(limits,
 		limittest.Must(limit.Config{Algorithm: limit.Token, Capacity: 3000, FillRate: 0.000001}),
-		limittest.Must(limit.Config{Algorithm: limit.Token, Capacity: 1 << 23, FillRate: 1_000_000_000}),
+		limittest.Must(limit.Config{Algorithm: limit.Token, Capacity: 1 << 53, FillRate: 1_000_000_000}),
 		limittest.Must(limit.Config{Algorithm: limit.Fixed, Limit: 1 << 53, Window: century}),
 		limittest.Must(limit.Config{Algorithm: limit.Sliding, Limit: 1 << 53 / century, Window: century}))
 	for seed := range uint64(30) {
@@ -237,7 +249,7 @@ func TestStates(t *testing.T) {
 				l = limits[r.IntN(len(limits))]
 			}
 			ask := store.Ask{N: 1 + r.IntN(3), Counters: []store.Counter{{Rule: "r", Limit: l, Cost: r.Int64N(min(1<<40, l.Permits())/2 + 2)}}}
-			must(t, conn.Do(background, conn.B().Set().Key(prefix+"clock").Value(strconv.FormatInt(now, 10)).Build()))
+			setClock(t, conn, prefix, now)
 			g := decideNow(c, prefix, &ask)
 			if g.err != nil {
 				t.Fatal(g.err)
@@ -262,9 +274,7 @@ func TestStates(t *testing.T) {
 func TestGiveBack(t *testing.T) {
 	t.Parallel()
 	s := startServer(t)
-	c := open(config(s).withDefaults(), clocked(t))
-	t.Cleanup(c.Close)
-	conn := s.dial()
+	c, conn := newClocked(t, s, clockInKey), s.dial()
 	const sec = time.Second
 	windowOf := func(a limit.Algorithm) limit.Config { return limit.Config{Algorithm: a, Limit: 10, Window: 10} }
 	bucketOf := func(rate float64) limit.Config {
@@ -288,8 +298,7 @@ func TestGiveBack(t *testing.T) {
 		prefix := strconv.Itoa(i) + "_"
 		l := limittest.Must(test.cfg)
 		take := func(at time.Duration, cost int64) *group {
-			clock := strconv.FormatInt(limittest.Epoch+at.Microseconds(), 10)
-			must(t, conn.Do(background, conn.B().Set().Key(prefix+"clock").Value(clock).Build()))
+			setClock(t, conn, prefix, limittest.Epoch+at.Microseconds())
 			g := decideNow(c, prefix, &store.Ask{N: 1, Counters: []store.Counter{{Rule: "r", Limit: l, Cost: cost}}})
 			if g.err != nil || g.granted != 1 {
 				t.Fatalf("%v: %v, %d granted", test.cfg, g.err, g.granted)

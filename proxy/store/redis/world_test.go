@@ -142,7 +142,7 @@ func (j *journal) logger() *slog.Logger {
 // config is that of a client of s which waits patiently: a machine that is busy
 // must not fail a test.
 func config(s *server) Config {
-	return Config{Addrs: []string{s.addr()}, Timeout: timeoutMax, dialTimeout: patience}
+	return Config{Addrs: []string{s.addr()}, Timeout: timeoutMax, dialTimeout: timeoutMax}
 }
 
 // newClient returns a client that the test closes.
@@ -185,15 +185,20 @@ func fixed(permits int64) *limit.Limit {
 	return limittest.Must(limit.Config{Algorithm: limit.Fixed, Limit: permits, Window: century})
 }
 
-// decideNow runs a group through a client on the calling goroutine, and returns it with
-// what the script said.
-func decideNow(c *Client, prefix string, ask *store.Ask) *group {
-	e := encoder{prefix: prefix}
+// newGroup is the group that an ask is for.
+func newGroup(prefix string, ask *store.Ask) *group {
+	e, g := encoder{prefix: prefix}, new(group)
 	e.encode(ask.Counters)
-	b := &batch{groups: []*group{new(group)}}
-	g := b.groups[0]
 	g.fill(&e, ask.Counters)
 	g.n = ask.N
+	return g
+}
+
+// decideNow sends an ask as a batch of its own on the calling goroutine, and
+// returns its group with what the script said.
+func decideNow(c *Client, prefix string, ask *store.Ask) *group {
+	g := newGroup(prefix, ask)
+	b := &batch{groups: []*group{g}}
 	b.send(c)
 	g.replay()
 	return g

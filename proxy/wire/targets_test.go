@@ -1,0 +1,91 @@
+package wire
+
+import (
+	"fmt"
+	"sync/atomic"
+	"testing"
+)
+
+// pair starts two targets and a proxy before them, over one loop.
+func pair(t *testing.T, env ...string) (r *rig, one, two *fakeTarget) {
+	one, two = newTarget(t, echoes), newTarget(t, echoes)
+	return start(t, one.url()+","+two.url(), append(env, "EVENT_LOOPS", "1")...), one, two
+}
+
+// Several targets take turns.
+func TestRoundRobin(t *testing.T) {
+	var counts [2]atomic.Int64
+	script := func(i int) func(c *targetConn) {
+		return func(c *targetConn) {
+			for s := c.next(); s != nil; s = c.next() {
+				counts[i].Add(1)
+				c.echo(s)
+			}
+		}
+	}
+	one, two := newTarget(t, script(0)), newTarget(t, script(1))
+	r := start(t, one.url()+","+two.url(), "EVENT_LOOPS", "1", "TARGET_BALANCE", "round_robin")
+	conn := r.dial()
+	for range 10 {
+		conn.ask(get, 200)
+	}
+	if counts[0].Load() != 5 || counts[1].Load() != 5 {
+		t.Errorf("%d and %d of 10 requests", counts[0].Load(), counts[1].Load())
+	}
+}
+
+// A request that cannot reach its target goes to another one, whatever its
+// method: nothing of it was sent. It is charged once.
+func TestOneOfTwoTargetsIsDown(t *testing.T) {
+	r, one, two := pair(t, "TARGET_BALANCE", "round_robin")
+	one.kill()
+	conn := r.dial()
+	for i := range 6 {
+		path := fmt.Sprintf("/p/%d", i)
+		if body := conn.ask("POST "+path+" HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\nab", 200); body != echoOf("POST", path, "ab") {
+			t.Errorf("answered %q", body)
+		}
+	}
+	r.samplesAre("ratelimiter_store_decisions_total", 6, `ratelimiter_requests_total{decision="forwarded"}`, 6, "ratelimiter_upstream_retries_total", 3)
+	if up := r.TargetsUp(); up[one.addr] || !up[two.addr] {
+		t.Errorf("targets up: %v", up)
+	}
+	one.start()
+	two.kill()
+	for range 4 {
+		conn.ask(get, 200)
+	}
+}
+
+// With all targets down a request is given up after the second.
+func TestAllTargetsAreDown(t *testing.T) {
+	r, one, two := pair(t)
+	one.kill()
+	two.kill()
+	conn := r.dial()
+	for range 4 {
+		conn.ask(get, 502)
+	}
+	r.samplesAre("ratelimiter_upstream_retries_total", 4, `ratelimiter_upstream_errors_total{kind="connect_refused"}`, 4,
+		`ratelimiter_requests_total{decision="forwarded"}`, 4)
+	r.waiting(0)
+}
+
+// Whether any target can be reached is found out without requests.
+func TestReachable(t *testing.T) {
+	t.Parallel() // looks once a second
+	var reachable atomic.Bool
+	reachable.Store(true)
+	one, two := newTarget(t, echoes), newTarget(t, echoes)
+	r := startWith(t, func(c *Config) { c.Reachable = reachable.Store }, one.url()+","+two.url(), "EVENT_LOOPS", "1")
+	one.kill()
+	two.kill()
+	r.dial().ask(get, 502)
+	r.until("no target can be reached", func() bool { return !reachable.Load() })
+	if up := r.TargetsUp(); up[one.addr] || up[two.addr] {
+		t.Errorf("targets up: %v", up)
+	}
+	two.start()
+	r.until("a target can be reached again", reachable.Load)
+	r.dial().ask(get, 200)
+}
