@@ -88,58 +88,61 @@ func TestTargets(t *testing.T) {
 	}
 }
 
+// wrong are values that settings cannot have.
+var wrong = []struct {
+	name, value string
+	sentence    string // a part of the error, besides name and value
+}{
+	{"TARGET_URL", "https://target", "https targets are not supported yet; allowed: http://host:port"},
+	{"TARGET_URL", "ftp://target", "does not begin with http://"},
+	{"TARGET_URL", "target:8081", "allowed: http://host:port"},
+	{"TARGET_URL", "http://", "is not a URL"},
+	{"TARGET_URL", "http://:8081", "has no host"},
+	{"TARGET_URL", "http://target:0", "port that is not from 1 to 65535"},
+	{"TARGET_URL", "http://target:65536", "port that is not from 1 to 65535"},
+	{"TARGET_URL", "http://target:http", "is not a URL"},
+	{"TARGET_URL", "http://target/api", "has more than host and port"},
+	{"TARGET_URL", "http://target?a", "has more than host and port"},
+	{"TARGET_URL", "http://me@target", "has more than host and port"},
+	{"TARGET_URL", "http://a:1,", "is not a URL"},
+	{"TARGET_URL", "http://a:1,,http://b:1", "is not a URL"},
+	{"TARGET_BALANCE", "random", "allowed: p2c, round_robin, least_inflight"},
+	{"HOST_HEADER", "both", "allowed: preserve, target"},
+	{"TRUSTED_PROXIES", "10.0.0.1", "is not a CIDR; allowed: CIDRs"},
+	{"TRUSTED_PROXIES", "10.0.0.0/8,", "is not a CIDR"},
+	{"RATE_LIMIT_ALGORITHM", "magic", "allowed: fixed, sliding, token"},
+	{"RATE_LIMIT_LIMIT", "0", "is out of range; allowed: 1 … "},
+	{"RATE_LIMIT_LIMIT", "1.5", "is not a whole number"},
+	{"RATE_LIMIT_WINDOW", "0", "is out of range; allowed: "},
+	{"RATE_LIMIT_WINDOW", "NaN", "is out of range"},
+	{"RATE_LIMIT_WINDOW", "1s", "is not a number"},
+	{"RATE_LIMIT_CAPACITY", "-1", "is out of range; allowed: 1 … "},
+	{"RATE_LIMIT_FILL_RATE", "0", "is out of range; allowed: "},
+	{"RATE_LIMIT_HEADERS", "all", "allowed: off, legacy, standard, both"},
+	{"KEYS_MAX", "0", "is out of range; allowed: 1 … 2147483647"},
+	{"EVENT_LOOPS", "0", "is out of range; allowed: 1 … 1024"},
+	{"MAX_CONNECTIONS", "-1", "is out of range; allowed: 0 … 16777216"},
+	{"TARGET_MAX_CONNECTIONS", "0", "is out of range; allowed: 1 … 1048576"},
+	{"HEAD_MAX_BYTES", "1023", "is out of range; allowed: 1KiB … 1MiB"},
+	{"HEAD_MAX_BYTES", "a lot", "is not a number of bytes"},
+	{"FIELDS_MAX", "0", "is out of range; allowed: 1 … 10000"},
+	{"BODY_MAX_BYTES", "-1", "is out of range"},
+	{"BODY_BUFFER_BYTES", "1023", "is out of range; allowed: 1KiB … 1GiB"},
+	{"HEAD_TIMEOUT", "0s", "is out of range; allowed: 1ms … 24h"},
+	{"HEAD_TIMEOUT", "10", "is not a duration"},
+	{"BODY_TIMEOUT", "0s", "is out of range; allowed: 1ms … 24h"},
+	{"IDLE_TIMEOUT", "25h", "is out of range; allowed: 1ms … 24h"},
+	{"WRITE_TIMEOUT", "0s", "is out of range; allowed: 1ms … 24h"},
+	{"TARGET_CONNECT_TIMEOUT", "0s", "is out of range; allowed: 1ms … 24h"},
+	{"TARGET_TIMEOUT", "0s", "is out of range; allowed: 1ms … 24h"},
+	{"TARGET_IDLE_TIMEOUT", "0s", "is out of range; allowed: 1ms … 24h"},
+	{"DRAIN_TIMEOUT", "-1s", "is out of range; allowed: 0s … 24h"},
+}
+
 // Every setting refuses what it cannot have, in one line that names setting,
 // value and what is allowed.
 func TestWrongValues(t *testing.T) {
-	for _, test := range []struct {
-		name, value string
-		sentence    string // a part of the error, besides name and value
-	}{
-		{"TARGET_URL", "https://target", "https targets are not supported yet; allowed: http://host:port"},
-		{"TARGET_URL", "ftp://target", "does not begin with http://"},
-		{"TARGET_URL", "target:8081", "allowed: http://host:port"},
-		{"TARGET_URL", "http://", "is not a URL"},
-		{"TARGET_URL", "http://:8081", "has no host"},
-		{"TARGET_URL", "http://target:0", "port that is not from 1 to 65535"},
-		{"TARGET_URL", "http://target:65536", "port that is not from 1 to 65535"},
-		{"TARGET_URL", "http://target:http", "is not a URL"},
-		{"TARGET_URL", "http://target/api", "has more than host and port"},
-		{"TARGET_URL", "http://target?a", "has more than host and port"},
-		{"TARGET_URL", "http://me@target", "has more than host and port"},
-		{"TARGET_URL", "http://a:1,", "is not a URL"},
-		{"TARGET_URL", "http://a:1,,http://b:1", "is not a URL"},
-		{"TARGET_BALANCE", "random", "allowed: p2c, round_robin, least_inflight"},
-		{"HOST_HEADER", "both", "allowed: preserve, target"},
-		{"TRUSTED_PROXIES", "10.0.0.1", "is not a CIDR; allowed: CIDRs"},
-		{"TRUSTED_PROXIES", "10.0.0.0/8,", "is not a CIDR"},
-		{"RATE_LIMIT_ALGORITHM", "magic", "allowed: fixed, sliding, token"},
-		{"RATE_LIMIT_LIMIT", "0", "is out of range; allowed: 1 … "},
-		{"RATE_LIMIT_LIMIT", "1.5", "is not a whole number"},
-		{"RATE_LIMIT_WINDOW", "0", "is out of range; allowed: "},
-		{"RATE_LIMIT_WINDOW", "NaN", "is out of range"},
-		{"RATE_LIMIT_WINDOW", "1s", "is not a number"},
-		{"RATE_LIMIT_CAPACITY", "-1", "is out of range; allowed: 1 … "},
-		{"RATE_LIMIT_FILL_RATE", "0", "is out of range; allowed: "},
-		{"RATE_LIMIT_HEADERS", "all", "allowed: off, legacy, standard, both"},
-		{"KEYS_MAX", "0", "is out of range; allowed: 1 … 2147483647"},
-		{"EVENT_LOOPS", "0", "is out of range; allowed: 1 … 1024"},
-		{"MAX_CONNECTIONS", "-1", "is out of range; allowed: 0 … 16777216"},
-		{"TARGET_MAX_CONNECTIONS", "0", "is out of range; allowed: 1 … 1048576"},
-		{"HEAD_MAX_BYTES", "1023", "is out of range; allowed: 1KiB … 1MiB"},
-		{"HEAD_MAX_BYTES", "a lot", "is not a number of bytes"},
-		{"FIELDS_MAX", "0", "is out of range; allowed: 1 … 10000"},
-		{"BODY_MAX_BYTES", "-1", "is out of range"},
-		{"BODY_BUFFER_BYTES", "1023", "is out of range; allowed: 1KiB … 1GiB"},
-		{"HEAD_TIMEOUT", "0s", "is out of range; allowed: 1ms … 24h"},
-		{"HEAD_TIMEOUT", "10", "is not a duration"},
-		{"BODY_TIMEOUT", "0s", "is out of range; allowed: 1ms … 24h"},
-		{"IDLE_TIMEOUT", "25h", "is out of range; allowed: 1ms … 24h"},
-		{"WRITE_TIMEOUT", "0s", "is out of range; allowed: 1ms … 24h"},
-		{"TARGET_CONNECT_TIMEOUT", "0s", "is out of range; allowed: 1ms … 24h"},
-		{"TARGET_TIMEOUT", "0s", "is out of range; allowed: 1ms … 24h"},
-		{"TARGET_IDLE_TIMEOUT", "0s", "is out of range; allowed: 1ms … 24h"},
-		{"DRAIN_TIMEOUT", "-1s", "is out of range; allowed: 0s … 24h"},
-	} {
+	for _, test := range wrong {
 		_, err := parse(test.name, test.value)
 		e, ok := errors.AsType[*service.SettingError](err)
 		if !ok {

@@ -122,6 +122,39 @@ func TestMetricsInGzip(t *testing.T) {
 	conn.status(200)
 }
 
+// mixture is what the metrics say after TestMetrics.
+var mixture = map[string]float64{
+	`ratelimiter_requests_total{decision="forwarded"}`:                    9,
+	`ratelimiter_requests_total{decision="rejected"}`:                     2,
+	`ratelimiter_requests_by_algorithm_total{algorithm="fixed"}`:          11,
+	`ratelimiter_requests_by_algorithm_total{algorithm="token"}`:          0,
+	`ratelimiter_request_duration_seconds_count{decision="forwarded"}`:    9,
+	`ratelimiter_request_duration_seconds_count{decision="rejected"}`:     2,
+	`ratelimiter_decision_duration_seconds_count{decision="forwarded"}`:   9,
+	`ratelimiter_decision_duration_seconds_count{decision="rejected"}`:    2,
+	`ratelimiter_upstream_response_duration_seconds_count`:                8,
+	`ratelimiter_responses_total{code="200"}`:                             7,
+	`ratelimiter_responses_total{code="418"}`:                             1,
+	`ratelimiter_responses_total{code="429"}`:                             2,
+	`ratelimiter_responses_total{code="502"}`:                             1,
+	`ratelimiter_requests_by_method_total{method="GET",code="200"}`:       5,
+	`ratelimiter_requests_by_method_total{method="POST",code="200"}`:      1,
+	`ratelimiter_requests_by_method_total{method="other",code="200"}`:     1,
+	`ratelimiter_requests_by_method_total{method="DELETE",code="429"}`:    1,
+	`ratelimiter_rule_decisions_total{rule="global",decision="rejected"}`: 2,
+	`ratelimiter_upstream_errors_total{kind="bad_response"}`:              1,
+	`ratelimiter_upstream_connections{state="idle"}`:                      0,
+	`ratelimiter_upstream_connections{state="busy"}`:                      0,
+	`ratelimiter_upstream_in_flight`:                                      0,
+	`ratelimiter_client_connections`:                                      1,
+	`ratelimiter_store_commands_total`:                                    11,
+	`ratelimiter_store_decisions_total`:                                   11,
+	`ratelimiter_store_keys`:                                              1,
+	`ratelimiter_current_limit`:                                           9,
+	`ratelimiter_requests_abandoned_total`:                                0,
+	`ratelimiter_panics_total`:                                            0,
+}
+
 // The metrics agree with what was sent.
 func TestMetrics(t *testing.T) {
 	target := newTarget(t, func(c *targetConn) {
@@ -151,37 +184,7 @@ func TestMetrics(t *testing.T) {
 	text := conn.ask(request("/metrics"), 200)
 	conn.ask("GET / HTTP/1.1\r\n\r\n", 400)
 	s := parseSamples(t, text)
-	for name, want := range map[string]float64{
-		`ratelimiter_requests_total{decision="forwarded"}`:                    9,
-		`ratelimiter_requests_total{decision="rejected"}`:                     2,
-		`ratelimiter_requests_by_algorithm_total{algorithm="fixed"}`:          11,
-		`ratelimiter_requests_by_algorithm_total{algorithm="token"}`:          0,
-		`ratelimiter_request_duration_seconds_count{decision="forwarded"}`:    9,
-		`ratelimiter_request_duration_seconds_count{decision="rejected"}`:     2,
-		`ratelimiter_decision_duration_seconds_count{decision="forwarded"}`:   9,
-		`ratelimiter_decision_duration_seconds_count{decision="rejected"}`:    2,
-		`ratelimiter_upstream_response_duration_seconds_count`:                8,
-		`ratelimiter_responses_total{code="200"}`:                             7,
-		`ratelimiter_responses_total{code="418"}`:                             1,
-		`ratelimiter_responses_total{code="429"}`:                             2,
-		`ratelimiter_responses_total{code="502"}`:                             1,
-		`ratelimiter_requests_by_method_total{method="GET",code="200"}`:       5,
-		`ratelimiter_requests_by_method_total{method="POST",code="200"}`:      1,
-		`ratelimiter_requests_by_method_total{method="other",code="200"}`:     1,
-		`ratelimiter_requests_by_method_total{method="DELETE",code="429"}`:    1,
-		`ratelimiter_rule_decisions_total{rule="global",decision="rejected"}`: 2,
-		`ratelimiter_upstream_errors_total{kind="bad_response"}`:              1,
-		`ratelimiter_upstream_connections{state="idle"}`:                      0,
-		`ratelimiter_upstream_connections{state="busy"}`:                      0,
-		`ratelimiter_upstream_in_flight`:                                      0,
-		`ratelimiter_client_connections`:                                      1,
-		`ratelimiter_store_commands_total`:                                    11,
-		`ratelimiter_store_decisions_total`:                                   11,
-		`ratelimiter_store_keys`:                                              1,
-		`ratelimiter_current_limit`:                                           9,
-		`ratelimiter_requests_abandoned_total`:                                0,
-		`ratelimiter_panics_total`:                                            0,
-	} {
+	for name, want := range mixture {
 		if got, ok := s[name]; got != want || !ok {
 			t.Errorf("%s: %v, want %v", name, got, want)
 		}

@@ -182,13 +182,15 @@ func (c *targetConn) say(text string) { _, _ = c.Write([]byte(text)) }
 func (c *targetConn) silence() { _, _ = c.Read(make([]byte, 1)) }
 
 // echo answers 200 with what was asked.
-func (c *targetConn) echo(s *seen) {
+func (c *targetConn) echo(s *seen) { c.say(echoAnswer(s)) }
+
+func echoAnswer(s *seen) string {
 	body := echoOf(s.method(), s.target(), s.body)
 	answer := fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n", len(body))
 	if s.method() != "HEAD" {
 		answer += body
 	}
-	c.say(answer)
+	return answer
 }
 
 // echoOf is what echo answers to a request.
