@@ -12,12 +12,12 @@ require (
 require (
 	github.com/DeRuina/timberjack v1.4.9
 	github.com/HdrHistogram/hdrhistogram-go v1.4.0
+	github.com/redis/rueidis v1.0.79
 	golang.org/x/sys v0.49.0
 )
 
 require (
 	github.com/panjf2000/ants/v2 v2.12.1 // indirect
-	github.com/redis/rueidis v1.0.79 // indirect
 	github.com/valyala/bytebufferpool v1.0.0 // indirect
 	github.com/valyala/fastrand v1.1.0 // indirect
 	github.com/valyala/histogram v1.2.0 // indirect
