@@ -37,7 +37,7 @@ func Run(ctx context.Context, out io.Writer) error {
 		off := m.perSecond/limit - 1
 		fmt.Fprintf(out, "| %s | %d | %d | %d | %d | %.2f | %+.3f %% | %s, lag p99 %.0f µs |\n", a, m.load.Sent, m.load.Success, m.load.RateLimited,
 			m.load.Errors, m.perSecond, 100*off, m.load.Verdict, 1e6*m.load.Lag.P99)
-		if math.Abs(off) > 0.005 || m.load.Errors > 0 || m.load.Sent != m.load.Success+m.load.RateLimited {
+		if !m.good() {
 			bad = append(bad, a)
 		}
 	}
@@ -50,6 +50,14 @@ func Run(ctx context.Context, out io.Writer) error {
 type measured struct {
 	load      *rig.Loaded
 	perSecond float64
+}
+
+// offMax is the share by which the admitted rate may miss the limit.
+const offMax = 0.005
+
+// good reports whether the limit was kept and no request lost.
+func (m measured) good() bool {
+	return math.Abs(m.perSecond/limit-1) <= offMax && m.load.Errors == 0 && m.load.Sent == m.load.Success+m.load.RateLimited
 }
 
 func measure(ctx context.Context, algorithm string) (measured, error) {
@@ -86,6 +94,15 @@ func count(ctx context.Context, targetAddr string) (float64, error) {
 	return float64(last.n-first.n) / windows, nil
 }
 
+// lateIn is the first moment at or after t that is late in its second.
+func lateIn(t time.Time) time.Time {
+	at := t.Truncate(time.Second).Add(settle)
+	if at.Before(t) {
+		at = at.Add(time.Second)
+	}
+	return at
+}
+
 type sample struct {
 	at time.Time
 	n  uint64
@@ -93,11 +110,7 @@ type sample struct {
 
 // servedLate waits, then on until late in the current second, and asks.
 func servedLate(ctx context.Context, targetAddr string, wait time.Duration) (sample, error) {
-	at := time.Now().Add(wait)
-	at = at.Truncate(time.Second).Add(settle)
-	if at.Before(time.Now().Add(wait)) {
-		at = at.Add(time.Second)
-	}
+	at := lateIn(time.Now().Add(wait))
 	select {
 	case <-time.After(time.Until(at)):
 	case <-ctx.Done():
