@@ -19,21 +19,16 @@ const (
 // Close closes the connection at once; unsent bytes may be lost. The Handler's
 // Closed follows when its current call has returned.
 func (c *Conn) Close() {
-	switch c.state {
-	case stateClosed:
-		return
-	case statePaused:
-		_ = unix.Close(c.fd)
-		c.fd = -1
+	if c.state != stateClosed {
+		c.closeSock()
 	}
-	c.closeSock()
 }
 
-// closeSock has gnet close its descriptor now, on our wish; OnClose comes from
-// inside.
+// closeSock closes the descriptor now, on our wish. When it is gnet's, OnClose
+// comes from inside.
 func (c *Conn) closeSock() {
+	c.state = max(c.state, stateDraining)
 	if c.sock != nil {
-		c.state = max(c.state, stateDraining)
 		_ = c.loop.el.Close(c.sock)
 	}
 	c.gone(nil)
@@ -43,7 +38,7 @@ func (c *Conn) closeSock() {
 // when the peer has taken nothing of it for Config.WriteStall.
 func (c *Conn) CloseDrained() {
 	switch c.state {
-	case stateOpen:
+	case stateOpen, stateHalf:
 		c.state = stateDraining
 		c.loop.deadlines.Clear(&c.deadline)
 		c.drainThenClose()
@@ -73,9 +68,9 @@ func (c *Conn) drainThenClose() {
 	c.discard()
 	switch {
 	case c.state != stateDraining:
-	case c.sock.OutboundBuffered() > 0:
+	case c.Unsent() > 0:
 		c.watch()
-	case c.linger:
+	case c.linger && c.sock != nil:
 		c.state = stateLingering
 		_ = unix.Shutdown(c.sock.Fd(), unix.SHUT_WR)
 		c.lingerEnd = c.loop.now.Add(lingerMax)
@@ -114,13 +109,18 @@ func (c *Conn) discard() {
 // turn's current call has returned, never from inside it.
 func (c *Conn) gone(cause error) {
 	c.sock = nil
+	if c.fd >= 0 {
+		_ = unix.Close(c.fd)
+		c.fd = -1
+	}
 	if c.closed {
 		return
 	}
 	c.closed = true
 	c.state = stateClosed
 	c.cause = cause
-	c.saved, c.pending = nil, nil
+	c.saved = nil
+	c.dropOut()
 	c.loop.deadlines.Remove(&c.deadline)
 	if c.accepted {
 		c.loop.open.Add(-1)
@@ -136,64 +136,4 @@ func (c *Conn) tellClosed(now time.Time) {
 	}
 	defer c.loop.caught(nil)
 	c.handler.Closed(now, c.cause)
-}
-
-// watch has the connection looked at every few milliseconds until its unsent
-// bytes are gone: gnet does not tell when they are.
-func (c *Conn) watch() {
-	if c.watching {
-		return
-	}
-	l := c.loop
-	c.watching = true
-	c.unsent, c.progressed = c.sock.OutboundBuffered(), l.now
-	l.watched = append(l.watched, c)
-	if l.watchAt == farAway {
-		l.watchAt = l.since(l.now) + watchStep
-	}
-}
-
-// watch looks at every connection with unsent bytes.
-func (l *Loop) watch(now time.Time) {
-	kept := 0
-	for i := 0; i < len(l.watched); i++ { // looking may add more
-		if c := l.watched[i]; c.look(now) {
-			l.watched[kept] = c
-			kept++
-		} else {
-			c.watching = false
-		}
-	}
-	clear(l.watched[kept:])
-	l.watched = l.watched[:kept]
-	l.watchAt = farAway
-	if kept > 0 {
-		l.watchAt = l.since(now) + watchStep
-	}
-}
-
-// look does what a watched connection waits for and reports whether it is to
-// be watched on.
-func (c *Conn) look(now time.Time) bool {
-	if c.sock == nil {
-		return false
-	}
-	unsent := c.sock.OutboundBuffered()
-	if unsent < c.unsent {
-		c.progressed = now
-	}
-	c.unsent = unsent
-	if unsent > 0 && now.Sub(c.progressed) >= c.loop.g.cfg.WriteStall {
-		c.loop.g.stats.stalled.Add(1)
-		c.closeSock()
-		return false
-	}
-	if c.hungry && unsent <= c.loop.g.cfg.OutboundMax/2 {
-		c.hungry = false
-		c.Pump()
-	}
-	if unsent == 0 && c.state == stateDraining {
-		c.drainThenClose()
-	}
-	return c.sock != nil && unsent > 0
 }

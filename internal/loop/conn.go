@@ -16,6 +16,7 @@ const (
 	stateOpening   connState = iota // on its way onto the loop
 	stateOpen                       // in the loop, told to its Handler
 	statePaused                     // reading is paused: the socket is ours, out of the loop
+	stateHalf                       // the peer sends no more: the socket is ours, for writing
 	stateDraining                   // closes when the last byte is sent
 	stateLingering                  // half closed, what arrives is discarded
 	stateClosed                     // gone
@@ -27,7 +28,7 @@ const (
 type Conn struct {
 	loop    *Loop
 	handler Handler
-	sock    gnet.Conn // nil while opening, paused or closed
+	sock    gnet.Conn // nil while opening, paused, half closed or closed
 	remote  netip.AddrPort
 	accept  AcceptFunc // makes the Handler of an accepted connection
 	dialled DialFunc   // or of a dialled one; nil once it has
@@ -37,19 +38,29 @@ type Conn struct {
 	closed   bool // the Handler's last call is under way or done
 	pumping  bool // in Loop.pumps
 	hungry   bool // has unread bytes that wait for unsent ones to leave
+	duplex   bool // is fed however many bytes wait unsent
+	halves   bool // outlives the end of what its peer sends
+	ended    bool // the Handler has been told of that end
+	rest     bool // half closed, and the kernel may hold more of what came
 	linger   bool // after draining, linger
 	inList   bool
 
-	saved   []byte // unread bytes taken over while paused
-	pending []byte // written before the socket was in the loop
-	fd      int    // the socket while paused
-	cause   error  // why it was closed
+	saved []byte // unread bytes taken over from gnet
+	fd    int    // the socket while it is ours
+	cause error  // why it was closed
+
+	out    []byte // unsent; see write.go
+	sent   int    // bytes of out that have been sent
+	full   bool   // more than OutboundMax were unsent
+	broken bool   // the peer takes nothing any more
+	shut   bool   // no more will be written: half close when out is sent
 
 	deadline       deadline.Entry[*Conn]
 	watching       bool
-	unsent         int       // at the last look
-	progressed     time.Time // when unsent last shrank
-	discarded      int       // bytes read while closing
+	lookAt         time.Time     // when to try again to send
+	lookPause      time.Duration // and the pause before that
+	progressed     time.Time     // when something was last sent
+	discarded      int           // bytes read while closing
 	lingerEnd      time.Time
 	prev, nextConn *Conn
 }
@@ -79,9 +90,8 @@ func (c *Conn) opened(now time.Time, sock gnet.Conn) {
 	if first && !c.makeHandler(now) {
 		return
 	}
-	if p := c.pending; len(p) > 0 && c.state == stateOpen {
-		c.pending = nil
-		c.Write(p)
+	if c.state == stateOpen {
+		c.flush()
 	}
 	switch {
 	case c.state != stateOpen:
@@ -121,17 +131,22 @@ func (c *Conn) feed(now time.Time) {
 	case statePaused:
 		c.feedPaused(now)
 		return
+	case stateHalf:
+		c.feedHalf(now)
+		return
 	default:
 		return
 	}
-	if c.accepted && c.sock.OutboundBuffered() > c.loop.g.cfg.OutboundMax {
+	if c.accepted && !c.duplex && c.Unsent() > c.loop.g.cfg.OutboundMax {
 		// The watch feeds it when enough has been sent. A dialled connection
 		// is fed all the same: its peer may answer before it has read all.
 		c.hungry = true
 	} else {
 		c.show(now)
 	}
-	if c.state == stateOpen && c.unread() > c.loop.g.cfg.InboundMax {
+	// A peer that is gone sends no more than the kernel holds: that is read to
+	// its end, where the reason stands.
+	if c.state == stateOpen && !c.broken && c.unread() > c.loop.g.cfg.InboundMax {
 		c.pause()
 	}
 }
@@ -212,32 +227,6 @@ func (c *Conn) Pump() {
 	}
 	c.pumping = true
 	c.loop.pumps = append(c.loop.pumps, c)
-}
-
-// Write sends b, or keeps a copy of what cannot be sent at once. It never
-// calls the Handler; a broken connection is told by Closed. After Close,
-// CloseDrained and CloseLinger it does nothing.
-func (c *Conn) Write(b []byte) {
-	switch c.state {
-	case stateOpen:
-		// An error has closed the socket already, through OnClose.
-		_, _ = c.sock.Write(b)
-		if c.sock != nil && c.sock.OutboundBuffered() > 0 {
-			c.watch()
-		}
-	case stateOpening:
-		c.pending = append(c.pending, b...)
-	case statePaused:
-		c.writePaused(b)
-	}
-}
-
-// Unsent is how many written bytes wait for the peer to take them.
-func (c *Conn) Unsent() int {
-	if c.sock == nil {
-		return len(c.pending)
-	}
-	return c.sock.OutboundBuffered()
 }
 
 // SetDeadline has Handler.Expired called once at the given time, or up to one

@@ -38,7 +38,8 @@ type Config struct {
 	// able to hold it in half. Default 64 KiB.
 	InboundMax int
 	// OutboundMax is how many unsent bytes an accepted connection may have
-	// before its Handler is fed no more. Default 64 KiB.
+	// before its Handler is fed no more (but see Conn.SetDuplex), and from
+	// which a connection is Full. Default 64 KiB.
 	OutboundMax int
 	// WriteStall is how long unsent bytes may wait without any progress
 	// before the connection is closed. Default 15 s.
@@ -63,7 +64,8 @@ type Config struct {
 //	a := l.NewAlarm(ring func(now time.Time)); a.Set(at); a.Stop() // precise; on the loop
 //
 //	c.Loop(); c.Write(b); c.Pump(); c.SetDeadline(at); c.Close(); c.CloseDrained(); c.CloseLinger()
-//	c.Unsent() int; c.Remote() netip.AddrPort
+//	c.CloseWrite(); c.KeepHalf(bool); c.SetDuplex(bool)             // of streams and tunnels; see Ender, Writable
+//	c.Unsent() int; c.Full() bool; c.Remote() netip.AddrPort
 //
 // All methods of Conn and Alarm are for their loop only. Write takes a copy of
 // what it cannot send at once and reports nothing: a broken connection is told

@@ -54,7 +54,9 @@ func (e *events) OnClose(gc gnet.Conn, err error) gnet.Action {
 		return gnet.None // an anchor, or a socket given away by pause
 	}
 	now := c.loop.enter()
-	c.gone(closeCause(c, err))
+	if cause := closeCause(c, err); cause != io.EOF || !c.half() {
+		c.gone(cause)
+	}
 	c.loop.leave(now)
 	return gnet.None
 }

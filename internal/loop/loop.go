@@ -16,9 +16,6 @@ import (
 const (
 	// deadlineStep is the resolution of Conn.SetDeadline.
 	deadlineStep = 20 * time.Millisecond
-	// watchStep is how often connections with unsent bytes are looked at:
-	// gnet does not tell when a buffer has been sent.
-	watchStep = 5 * time.Millisecond
 )
 
 // A Loop is one event loop: one goroutine of gnet that calls all Handlers of
@@ -45,6 +42,7 @@ type Loop struct {
 	alarms    alarms
 	watched   []*Conn // have unsent bytes
 	watchAt   time.Duration
+	spares    [][]byte      // buffers for unsent bytes, to be used again
 	armed     time.Duration // what the clock was told last
 
 	mu     sync.Mutex

@@ -13,20 +13,11 @@ var errNotEnrolled = errors.New("take connection into its loop: refused by the k
 // Reading is paused by taking the socket out of the loop: gnet has no pause,
 // so the descriptor is duplicated, gnet closes its own, and the connection
 // lives on in the duplicate while TCP's flow control holds the sender back.
-// It comes back when the Handler has caught up, or when an answer does not fit
-// into the socket's buffer.
+// It comes back when the Handler has caught up. Writing goes on meanwhile: what
+// is unsent is ours, not gnet's (write.go).
 
-// pause stops reading. A connection whose answers wait unsent cannot be taken
-// out, as gnet would lose them: its sender neither reads nor stops, so it is
-// closed once it has filled the bound several times over.
+// pause stops reading.
 func (c *Conn) pause() {
-	if c.sock.OutboundBuffered() > 0 {
-		if c.unread() > 8*c.loop.g.cfg.InboundMax {
-			c.loop.g.stats.stalled.Add(1)
-			c.closeSock()
-		}
-		return
-	}
 	fd, err := c.sock.Dup()
 	if err != nil {
 		c.closeSock() // no descriptor left to hold it by
@@ -49,27 +40,13 @@ func (c *Conn) feedPaused(now time.Time) {
 	}
 }
 
-// writePaused sends without the loop; the rest waits until it is back in it.
-func (c *Conn) writePaused(b []byte) {
-	if len(c.pending) == 0 {
-		n, err := unix.Write(c.fd, b)
-		if err != nil && err != unix.EAGAIN {
-			_ = unix.Close(c.fd)
-			c.fd = -1
-			c.gone(err)
-			return
-		}
-		b = b[max(n, 0):]
-	}
-	if len(b) > 0 {
-		c.pending = append(c.pending, b...)
-		c.resume()
-	}
-}
-
 // resume brings the socket back into the loop; opened is told of it.
 func (c *Conn) resume() {
 	if c.state != statePaused || c.fd < 0 {
+		return
+	}
+	if _, err := unix.Getpeername(c.fd); err != nil {
+		c.finish()
 		return
 	}
 	c.state = stateOpening
