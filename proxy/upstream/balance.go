@@ -58,13 +58,13 @@ func (c *Chooser) Choose(n int, inFlight func(i int) int) int {
 		c.turn = (c.turn + 1) % n
 		return c.turn
 	case LeastInFlight:
-		c.turn = (c.turn + 1) % n // among equals, each in turn
-		best := c.turn
-		for k := 1; k < n; k++ {
+		best := (c.turn + 1) % n // among equals the first after the one chosen last
+		for k := 2; k <= n; k++ {
 			if i := (c.turn + k) % n; inFlight(i) < inFlight(best) {
 				best = i
 			}
 		}
+		c.turn = best
 		return best
 	}
 	i := c.chance.IntN(n)

@@ -125,7 +125,13 @@ func TestLeastInFlight(t *testing.T) {
 			}
 		}
 	}
-	if got := shares(choices(LeastInFlight, 1, 12, 1, 1, 1), 3); !slices.Equal(got, []int{4, 4, 4}) {
-		t.Errorf("among equals each in turn: chosen %v of 12", got)
+	for _, test := range []struct{ inFlight, want []int }{
+		{[]int{1, 1, 1}, []int{4, 4, 4}},
+		{[]int{1, 0, 0}, []int{0, 6, 6}}, // who stands behind a fuller one gets no more than the rest
+		{[]int{0, 9, 0, 9, 0}, []int{4, 0, 4, 0, 4}},
+	} {
+		if got := shares(choices(LeastInFlight, 1, 12, test.inFlight...), len(test.want)); !slices.Equal(got, test.want) {
+			t.Errorf("in flight %v, equals each in turn: chosen %v of 12, want %v", test.inFlight, got, test.want)
+		}
 	}
 }

@@ -3,6 +3,7 @@ package upstream_test
 import (
 	"fmt"
 	"math/rand/v2"
+	"time"
 
 	"weir/proxy/upstream"
 )
@@ -39,4 +40,27 @@ func ExampleChooser() {
 	i := c.Choose(len(inFlight), func(i int) int { return inFlight[i] })
 	fmt.Println(i)
 	// Output: 1
+}
+
+// The first target refuses the connection: the request goes to the other one,
+// and so do all until a second or so later one of them finds out.
+func ExampleGroup() {
+	now := time.Date(2026, 1, 19, 16, 30, 0, 0, time.UTC)
+	inFlight := func(string) int { return 0 }
+	g := upstream.NewGroup(upstream.RoundRobin, upstream.Ejection{}, inFlight, rand.New(rand.NewPCG(1, 2)))
+	g.Add("a")
+	g.Add("b")
+
+	var tried upstream.Tried
+	first := g.Choose(now, &tried)
+	first.ConnectFailed(now, first.Mark())
+	second := g.Choose(now, &tried)
+	second.Answered(now, second.Mark(), 200)
+	fmt.Println(first.Value, first.Status(now), second.Value, second.Status(now))
+
+	now = now.Add(1250 * time.Millisecond)
+	fmt.Println(first.Status(now))
+	// Output:
+	// a ejected b up
+	// probing
 }

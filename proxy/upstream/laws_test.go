@@ -8,9 +8,10 @@ import (
 
 // TestHistories drives pools of all small sizes with random histories. The laws
 // are in world: counts agree with the books and never go below zero, there are
-// never more connections than allowed but for fresh ones, waiters come first
-// in, first out and each has exactly one fate, idle connections go last in,
-// first out, and nobody waits without a dial while there is room.
+// never more connections than allowed but for fresh ones, none of which stays
+// beyond the bound, waiters come first in, first out and each has exactly one
+// fate, idle connections go last in, first out, nobody waits without a dial
+// while there is room, and a retired pool serves who still comes and ends empty.
 func TestHistories(t *testing.T) {
 	for most := 1; most <= 4; most++ {
 		for waitMax := range 6 {
@@ -19,6 +20,11 @@ func TestHistories(t *testing.T) {
 				t.Run(name, func(t *testing.T) {
 					w := newWorld(t, rand.New(rand.NewPCG(seed, 7)), most, waitMax)
 					w.live(300, seed%2 == 1)
+					if seed%3 == 1 {
+						w.retire()
+						w.check()
+						w.live(40, seed%2 == 1)
+					}
 					w.windDown()
 				})
 			}
@@ -35,7 +41,7 @@ func (w *world) live(steps int, fresh bool) {
 }
 
 func (w *world) step(fresh bool) {
-	switch n := w.r.IntN(16); {
+	switch n := w.r.IntN(18); {
 	case n < 5:
 		w.acquire(fresh && w.r.IntN(3) == 0)
 	case n < 8 && len(w.busy) > 0:
@@ -52,19 +58,23 @@ func (w *world) step(fresh bool) {
 		w.cancel(&w.line, w.r.IntN(len(w.line)))
 	case n < 15 && len(w.fresh) > 0:
 		w.cancel(&w.fresh, w.r.IntN(len(w.fresh)))
+	case n >= 16 && len(w.leaving) > 0:
+		w.lost(&w.leaving, w.r.IntN(len(w.leaving)))
 	}
 }
 
 // windDown lets everything under way come to its end: then nobody may wait any
-// more, whatever happened before.
+// more, whatever happened before, and what stays is within the bound.
 func (w *world) windDown() {
-	for len(w.busy)+w.dialing > 0 {
+	for len(w.busy)+len(w.leaving)+w.dialing > 0 {
 		switch {
+		case len(w.leaving) > 0 && w.r.IntN(2) == 0:
+			w.lost(&w.leaving, 0)
 		case w.dialing > 0 && w.r.IntN(3) == 0:
 			w.dialFailed()
 		case w.dialing > 0:
 			w.dialled()
-		default:
+		case len(w.busy) > 0:
 			w.release(w.r.IntN(len(w.busy)))
 		}
 		w.check()
@@ -73,6 +83,8 @@ func (w *world) windDown() {
 		w.want(f != waits, "waiter %d still waits at the end", i)
 	}
 	w.want(w.pool.InFlight() == 0, "in flight at the end: %d", w.pool.InFlight())
+	w.want(w.pool.Open() <= w.most, "%d connections stay, at most %d are allowed", w.pool.Open(), w.most)
+	w.want(!w.retired || w.pool.Empty(), "a retired pool is not empty at the end: %d open", w.pool.Open())
 }
 
 // A fresh connection takes the place of one that has just failed, so it may be
@@ -89,6 +101,47 @@ func TestFreshGoesBeyondTheBound(t *testing.T) {
 	w.want(w.fates[1] == served && w.fates[2] == waits, "the fresh one is %s, the other %s", w.fates[1], w.fates[2])
 	w.release(0)
 	w.want(w.fates[2] == served, "the other one %s", w.fates[2])
+}
+
+// A line that never ends must not keep a connection beyond the bound: it leaves
+// although somebody waits, who gets the next one.
+func TestBeyondTheBoundLeaves(t *testing.T) {
+	w := newWorld(t, nil, 1, 4)
+	w.acquire(false)
+	w.dialled()
+	w.acquire(true)
+	w.dialled()
+	w.acquire(false)
+	w.release(0)
+	w.check()
+	w.want(w.pool.Leaving(1) && w.fates[2] == waits, "connection 1 is leaving: %t, the waiter %s", w.pool.Leaving(1), w.fates[2])
+	w.release(0)
+	w.want(w.fates[2] == served, "after the next release the waiter %s", w.fates[2])
+	w.lost(&w.leaving, 0)
+	w.release(0)
+	w.check()
+	w.want(w.pool.Idle() == 1 && w.pool.Open() == 1, "idle %d of %d", w.pool.Idle(), w.pool.Open())
+}
+
+// Who waits when a pool is retired was sent there before and must not be lost:
+// one gets the connection that is busy now, another a new one.
+func TestRetiredServesWhoWaits(t *testing.T) {
+	w := newWorld(t, nil, 1, 4)
+	w.acquire(false)
+	w.dialled()
+	w.acquire(false)
+	w.acquire(false)
+	w.retire()
+	w.release(0)
+	w.want(w.fates[1] == served, "who waited %s", w.fates[1])
+	w.lost(&w.busy, 0)
+	w.dialled()
+	w.want(w.fates[2] == served, "who waited behind %s", w.fates[2])
+	w.release(0)
+	w.check()
+	w.want(w.pool.Leaving(2) && !w.pool.Empty(), "the last connection is leaving: %t", w.pool.Leaving(2))
+	w.lost(&w.leaving, 0)
+	w.want(w.pool.Empty(), "the pool is not empty: %d open", w.pool.Open())
 }
 
 // A waiter that is already in a line must not be put into another one.
@@ -114,6 +167,7 @@ func TestNoAllocation(t *testing.T) {
 		p.Acquire(&second, false)
 		p.Release(1) // to second
 		p.Release(1)
+		p.Leaving(1)
 		p.Acquire(&first, false)
 	}); n != 0 {
 		t.Errorf("%v allocations", n)

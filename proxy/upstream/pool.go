@@ -1,10 +1,12 @@
 // Package upstream keeps the books on connections to targets: which are idle,
-// how many are open or being dialled, who waits for one, and which target the
-// next request goes to. It opens and closes nothing itself: it is told what
-// happened and says what to do.
+// how many are open or being dialled, who waits for one, how each target fares,
+// and which one the next request goes to. It opens and closes nothing itself:
+// it is told what happened and says what to do.
 //
 // Every loop has pools of its own, so that a request never changes its thread.
 package upstream
+
+import "slices"
 
 // A Waiter stands in the line for a connection.
 //
@@ -24,6 +26,9 @@ func (w *Waiter[W]) Waiting() bool { return w.line != nil }
 // those (W) who wait for one. Idle connections are used last in, first out, so
 // that the rest can grow old and be closed.
 //
+// A connection that has no place in the pool any more leaves it: it is given to
+// nobody, counts as open, and is to be closed by who brought it (Leaving).
+//
 // Owned by its loop.
 type Pool[C comparable, W any] struct {
 	most    int // connections, open or being dialled
@@ -31,6 +36,8 @@ type Pool[C comparable, W any] struct {
 
 	idle    []C
 	busy    int
+	leaving []C // to be closed, not lost yet
+	retired bool
 	dialing int
 	line    line[W] // waits for any connection
 	fresh   line[W] // waits for a new one
@@ -93,20 +100,58 @@ func (p *Pool[C, W]) wantsDial() bool {
 }
 
 // Release takes a busy connection back that can serve again. When somebody
-// waits it is busy again with the waiter returned; otherwise it is idle and
-// the waiter nil.
+// waits it is busy again with the waiter returned; otherwise the waiter is nil
+// and the connection idle, or leaving. One beyond the bound leaves even when
+// somebody waits, who will have one of the others: a line that never ends would
+// keep it for ever.
 func (p *Pool[C, W]) Release(c C) *Waiter[W] {
+	if p.idleOrBusy() > p.most {
+		p.busy--
+		p.leaving = append(p.leaving, c)
+		return nil
+	}
 	if w := p.line.first(); w != nil {
 		w.leave()
 		return w
 	}
 	p.busy--
-	p.idle = append(p.idle, c)
+	p.rest(c)
 	return nil
 }
 
-// Dialled takes in a new connection. It is busy with the waiter returned, or
-// idle when nobody waits any more.
+// rest has a connection, counted no more, wait for use, if there is a place.
+func (p *Pool[C, W]) rest(c C) {
+	if p.retired || p.idleOrBusy() >= p.most {
+		p.leaving = append(p.leaving, c)
+		return
+	}
+	p.idle = append(p.idle, c)
+}
+
+// Leaving reports whether a connection has no place in the pool any more. It is
+// asked when Release or Dialled returned nobody; then the connection is to be
+// closed, and Lost told as ever.
+func (p *Pool[C, W]) Leaving(c C) bool { return slices.Contains(p.leaving, c) }
+
+// Retire has the pool end: idle connections leave it, which are returned to be
+// closed, borrowed until the next call; busy ones leave it when they are
+// released and nobody waits. Who waits is still served, with new connections
+// when need be, and so is a request that comes back for a fresh one.
+func (p *Pool[C, W]) Retire() []C {
+	p.retired = true
+	n := len(p.leaving)
+	p.leaving = append(p.leaving, p.idle...)
+	clear(p.idle)
+	p.idle = p.idle[:0]
+	return p.leaving[n:]
+}
+
+// Empty reports whether nothing is there or under way: no connection, no
+// connect, nobody who waits. A retired pool that is empty can be forgotten.
+func (p *Pool[C, W]) Empty() bool { return p.Open()+p.dialing+p.line.count+p.fresh.count == 0 }
+
+// Dialled takes in a new connection. It is busy with the waiter returned; when
+// nobody waits any more it is idle, or leaving.
 func (p *Pool[C, W]) Dialled(c C) *Waiter[W] {
 	p.dialing--
 	w := p.fresh.first()
@@ -114,7 +159,7 @@ func (p *Pool[C, W]) Dialled(c C) *Waiter[W] {
 		w = p.line.first()
 	}
 	if w == nil {
-		p.idle = append(p.idle, c)
+		p.rest(c)
 		return nil
 	}
 	w.leave()
@@ -136,18 +181,25 @@ func (p *Pool[C, W]) DialFailed() (w *Waiter[W], dial bool) {
 	return w, p.dialMore()
 }
 
-// Lost is told that a connection is gone: a busy one, or an idle one, which is
-// taken out. dial says that one is to be dialled in its place, for somebody
-// who waits.
+// Lost is told that a connection is gone: a busy one, or one that is idle or
+// leaving, which is taken out. dial says that one is to be dialled in its
+// place, for somebody who waits.
 func (p *Pool[C, W]) Lost(c C) (dial bool) {
-	for i := len(p.idle) - 1; i >= 0; i-- {
-		if p.idle[i] == c {
-			p.idle = append(p.idle[:i], p.idle[i+1:]...)
-			return p.dialMore()
+	if !remove(&p.idle, c) && !remove(&p.leaving, c) {
+		p.busy--
+	}
+	return p.dialMore()
+}
+
+// remove takes c out of the list, from whose end it is likely not far.
+func remove[C comparable](list *[]C, c C) bool {
+	for i := len(*list) - 1; i >= 0; i-- {
+		if (*list)[i] == c {
+			*list = slices.Delete(*list, i, i+1)
+			return true
 		}
 	}
-	p.busy--
-	return p.dialMore()
+	return false
 }
 
 func (p *Pool[C, W]) dialMore() bool {
@@ -165,8 +217,10 @@ func (p *Pool[C, W]) Cancel(w *Waiter[W]) {
 	}
 }
 
-// Open is how many connections there are.
-func (p *Pool[C, W]) Open() int { return len(p.idle) + p.busy }
+// Open is how many connections there are: idle, busy and leaving.
+func (p *Pool[C, W]) Open() int { return p.idleOrBusy() + len(p.leaving) }
+
+func (p *Pool[C, W]) idleOrBusy() int { return len(p.idle) + p.busy }
 
 // Idle, Busy and Connecting are how many there are of each kind.
 func (p *Pool[C, W]) Idle() int       { return len(p.idle) }

@@ -25,7 +25,9 @@ type world struct {
 	pool *Pool[int, int]
 
 	most, waitMax int
-	idle, busy    []int          // connections; the idle one used last is last
+	idle, busy    []int // connections; the idle one used last is last
+	leaving       []int // connections to be closed
+	retired       bool
 	dialing       int            // connects under way
 	line, fresh   []*Waiter[int] // who waits, in the order of arrival
 	fates         []fate         // by the waiter's Value
@@ -73,7 +75,7 @@ func (w *world) lacking(more int, fresh bool) bool {
 		mustHave += more
 	}
 	waiting := len(w.line) + len(w.fresh) + more
-	room := len(w.idle)+len(w.busy)+w.dialing < w.most
+	room := len(w.idle)+len(w.busy)+len(w.leaving)+w.dialing < w.most
 	return w.dialing < mustHave || w.dialing < waiting && room
 }
 
@@ -88,14 +90,32 @@ func (w *world) dial(wanted, lacking bool) {
 // release gives a busy connection back.
 func (w *world) release(i int) {
 	c := w.busy[i]
+	beyond := len(w.idle)+len(w.busy) > w.most
 	next := w.pool.Release(c)
-	if len(w.line) > 0 {
+	if len(w.line) > 0 && !beyond {
 		w.first(next, &w.line, served)
 		return
 	}
-	w.want(next == nil, "nobody waits for a connection that has served before")
+	w.want(next == nil, "connection %d went to a waiter: beyond the bound %t, and nobody waits for one that has served before", c, beyond)
 	w.busy = slices.Delete(w.busy, i, i+1)
-	w.idle = append(w.idle, c)
+	w.rest(c, beyond)
+}
+
+// rest notes a connection that nobody uses: it stays or it leaves.
+func (w *world) rest(c int, beyond bool) {
+	if beyond || w.retired {
+		w.leaving = append(w.leaving, c)
+	} else {
+		w.idle = append(w.idle, c)
+	}
+}
+
+// retire has the pool end.
+func (w *world) retire() {
+	out := w.pool.Retire()
+	w.want(slices.Equal(out, w.idle), "idle ones to close: %v, in the books %v", out, w.idle)
+	w.leaving = append(w.leaving, w.idle...)
+	w.idle, w.retired = nil, true
 }
 
 // dialled ends a dial well.
@@ -110,7 +130,7 @@ func (w *world) dialled() {
 		w.first(next, &w.line, served)
 	default:
 		w.want(next == nil, "nobody waits for a new connection")
-		w.idle = append(w.idle, w.conns)
+		w.rest(w.conns, len(w.idle)+len(w.busy) >= w.most)
 		return
 	}
 	w.busy = append(w.busy, w.conns)
@@ -173,9 +193,17 @@ func (w *world) check() {
 	w.want(p.Idle() == len(w.idle), "idle: %d, in the books %d", p.Idle(), len(w.idle))
 	w.want(p.Busy() == len(w.busy), "busy: %d, in the books %d", p.Busy(), len(w.busy))
 	w.want(p.Connecting() == w.dialing, "connecting: %d, in the books %d", p.Connecting(), w.dialing)
-	w.want(p.Open() == p.Idle()+p.Busy(), "open: %d, idle and busy %d", p.Open(), p.Idle()+p.Busy())
+	open := len(w.idle) + len(w.busy) + len(w.leaving)
+	w.want(p.Open() == open, "open: %d, in the books %d", p.Open(), open)
+	w.want(len(w.idle) <= w.most, "%d idle, at most %d are allowed", len(w.idle), w.most)
+	w.want(len(w.idle) == 0 || !w.retired, "%d idle in a retired pool", len(w.idle))
+	for c := 1; c <= w.conns; c++ {
+		want := slices.Contains(w.leaving, c)
+		w.want(p.Leaving(c) == want, "connection %d is leaving: %t, in the books %t", c, p.Leaving(c), want)
+	}
 	inFlight := len(w.busy) + len(w.line) + len(w.fresh)
 	w.want(p.InFlight() == inFlight, "in flight: %d, in the books %d", p.InFlight(), inFlight)
+	w.want(p.Empty() == (open+w.dialing+len(w.line)+len(w.fresh) == 0), "empty: %t", p.Empty())
 	w.want(!w.lacking(0, false), "somebody waits without a dial although there is room")
 	w.want(len(w.idle) == 0 || len(w.line) == 0, "somebody waits while a connection is idle")
 	w.want(w.extra || p.Open()+p.Connecting() <= w.most, "%d connections, at most %d are allowed", p.Open()+p.Connecting(), w.most)

@@ -1,0 +1,244 @@
+package upstream
+
+import (
+	"math/rand/v2"
+	"slices"
+	"time"
+)
+
+// triesMax is how many targets one request may try; then there is none for it.
+const triesMax = 8
+
+// Tried is where a request has been. The zero value is for a new one.
+type Tried struct {
+	ids [triesMax]uint32
+	n   int
+}
+
+// Count is how many targets were tried.
+func (tr *Tried) Count() int { return tr.n }
+
+func (tr *Tried) has(id uint32) bool { return slices.Contains(tr.ids[:tr.n], id) }
+
+func (tr *Tried) add(id uint32) {
+	tr.ids[tr.n] = id
+	tr.n++
+}
+
+// A Target is one target of a Group, with its health.
+//
+// Owned by its loop.
+type Target[T any] struct {
+	Health
+	Value T
+
+	id uint32 // never used again in its group
+}
+
+// A Group is the targets of one loop, and chooses among them. Targets come and
+// go while requests are under way.
+//
+// A request goes to those that are up, or to one that is probed. When there is
+// none of either it goes to the ejected ones: passive ejection never takes the
+// last target away. Only active checks do.
+//
+// p2c is Mitzenmacher, "The Power of Two Choices in Randomized Load Balancing",
+// 2001.
+//
+// Owned by its loop.
+type Group[T any] struct {
+	balance  Balance
+	settings Ejection
+	inFlight func(T) int
+	chance   *rand.Rand
+
+	targets []*Target[T]
+	retired []*Target[T]
+	turn    int // index of the one chosen last, for the ways that take turns
+	ids     uint32
+}
+
+// NewGroup returns a Group without targets. inFlight tells how many requests a
+// target has; what is drawn is drawn from chance.
+func NewGroup[T any](b Balance, e Ejection, inFlight func(T) int, chance *rand.Rand) *Group[T] {
+	return &Group[T]{balance: b, settings: e.orDefaults(), inFlight: inFlight, chance: chance, turn: -1}
+}
+
+// Add puts a target at the end of the list.
+func (g *Group[T]) Add(v T) *Target[T] {
+	g.ids++
+	t := &Target[T]{Health: Health{settings: &g.settings, chance: g.chance}, Value: v, id: g.ids}
+	g.targets = append(g.targets, t)
+	return t
+}
+
+// Retire takes a target out of the list: it is chosen no more, and is kept with
+// the retired ones until Forget.
+func (g *Group[T]) Retire(t *Target[T]) {
+	i := slices.Index(g.targets, t)
+	if i < 0 {
+		return
+	}
+	g.targets = slices.Delete(g.targets, i, i+1)
+	if i <= g.turn {
+		g.turn--
+	}
+	t.retired = true
+	g.retired = append(g.retired, t)
+}
+
+// Forget drops a retired target: its pool is empty.
+func (g *Group[T]) Forget(t *Target[T]) {
+	if i := slices.Index(g.retired, t); i >= 0 {
+		g.retired = slices.Delete(g.retired, i, i+1)
+	}
+}
+
+// Targets are those in the list, in its order. Borrowed until it changes.
+func (g *Group[T]) Targets() []*Target[T] { return g.targets }
+
+// Retired are those that left the list and are not forgotten. Borrowed until
+// one more is retired or forgotten.
+func (g *Group[T]) Retired() []*Target[T] { return g.retired }
+
+// Choose returns the target for a request that has tried some already, and
+// notes that it tries this one. nil: there is none that it has not tried, or
+// none at all (RetryAfter).
+func (g *Group[T]) Choose(now time.Time, tried *Tried) *Target[T] {
+	if tried.n == triesMax {
+		return nil
+	}
+	a := ask{now: now, tried: tried}
+	t := g.pick(&a)
+	if t == nil && !g.anyReady(now) {
+		a.ejectedToo = true
+		t = g.pick(&a)
+	}
+	if t == nil {
+		return nil
+	}
+	tried.add(t.id)
+	t.chosen(now)
+	return t
+}
+
+// RetryAfter is how long it takes at the least until a request may be sent
+// somewhere: 0 when it may now, or when nobody knows because there is no target.
+func (g *Group[T]) RetryAfter(now time.Time) time.Duration {
+	var least time.Duration
+	for i, t := range g.targets {
+		if t.usable() {
+			return 0
+		}
+		if d := max(0, t.recheck.Sub(now)); i == 0 || d < least {
+			least = d
+		}
+	}
+	return least
+}
+
+func (g *Group[T]) anyReady(now time.Time) bool {
+	for _, t := range g.targets {
+		if t.ready(now) {
+			return true
+		}
+	}
+	return false
+}
+
+// An ask is what one request wants of a target.
+type ask struct {
+	now        time.Time
+	tried      *Tried
+	ejectedToo bool
+}
+
+func (a *ask) fits(h *Health, id uint32) bool {
+	if a.ejectedToo {
+		return h.usable() && !a.tried.has(id)
+	}
+	return h.ready(a.now) && !a.tried.has(id)
+}
+
+// pick returns one that fits, by the way to balance, or nil.
+func (g *Group[T]) pick(a *ask) *Target[T] {
+	switch g.balance {
+	case RoundRobin:
+		return g.next(a)
+	case LeastInFlight:
+		return g.least(a)
+	}
+	one := g.draw(a, nil)
+	if one == nil {
+		return nil
+	}
+	if two := g.draw(a, one); two != nil && g.inFlight(two.Value) < g.inFlight(one.Value) {
+		return two
+	}
+	return one
+}
+
+// next is the first that fits after the one chosen last.
+func (g *Group[T]) next(a *ask) *Target[T] {
+	n := len(g.targets)
+	for k := 1; k <= n; k++ {
+		i := (g.turn + k) % n
+		if t := g.targets[i]; a.fits(&t.Health, t.id) {
+			g.turn = i
+			return t
+		}
+	}
+	return nil
+}
+
+// least is the one with the fewest in flight; among equals the first after the
+// one chosen last, so that each has its turn.
+func (g *Group[T]) least(a *ask) *Target[T] {
+	n := len(g.targets)
+	best, fewest := -1, 0
+	for k := 1; k <= n; k++ {
+		i := (g.turn + k) % n
+		t := g.targets[i]
+		if !a.fits(&t.Health, t.id) {
+			continue
+		}
+		if f := g.inFlight(t.Value); best < 0 || f < fewest {
+			best, fewest = i, f
+		}
+	}
+	if best < 0 {
+		return nil
+	}
+	g.turn = best
+	return g.targets[best]
+}
+
+// draws is how often draw tries its luck before it counts who there is.
+const draws = 4
+
+// draw returns any that fits but not; all are equally likely. It looks at all of
+// them only when most do not fit.
+func (g *Group[T]) draw(a *ask, not *Target[T]) *Target[T] {
+	n := len(g.targets)
+	if n == 0 {
+		return nil
+	}
+	if n > 2 { // of two at most one is left: looking is cheaper
+		for range draws {
+			if t := g.targets[g.chance.IntN(n)]; t != not && a.fits(&t.Health, t.id) {
+				return t
+			}
+		}
+	}
+	count := 0
+	var drawn *Target[T]
+	for _, t := range g.targets {
+		if t == not || !a.fits(&t.Health, t.id) {
+			continue
+		}
+		if count++; count == 1 || g.chance.IntN(count) == 0 { // each stays with 1 in count
+			drawn = t
+		}
+	}
+	return drawn
+}
