@@ -1,8 +1,9 @@
 // Command loadgen sends requests when a profile says they are due, whether or
 // not earlier ones were answered, and says what that did to the target.
 //
-//	loadgen run test.json    runs one test and prints what came out
-//	loadgen                  waits for tests over REST on port 8080
+//	loadgen run test.json           runs one test and prints what came out
+//	loadgen merge a.json b.json     adds up what generators with one schedule wrote
+//	loadgen                         waits for tests over REST on port 8080
 package main
 
 import (
@@ -20,7 +21,7 @@ func main() {
 	var c config
 	service.Main(service.Program{
 		Name: "loadgen", LogName: "LoadGenerator", Port: 8080,
-		About:    "sends requests when they are due: loadgen [run FILE]",
+		About:    "sends requests when they are due: loadgen [run FILE | merge FILE FILE…]",
 		Settings: c.register,
 		Run:      c.run,
 	})
@@ -31,49 +32,70 @@ type config struct {
 	file   string
 	folder string
 	out    string
+	report string
 	loops  int
 }
 
 func (c *config) register(s *service.Settings) {
 	s.String(&c.file, "CONFIG_FILE", "", "test to be started at once")
-	s.String(&c.folder, "CONFIG_DIR", "", `folder of the tests that {"config":"name"} starts`)
-	s.String(&c.out, "OUT", "", "with run: file that gets the result as JSON")
+	s.String(&c.folder, "CONFIG_DIR", "", `folder of the tests that {"config":"name"} starts, and of traces`)
+	s.String(&c.out, "OUT", "", "with run and merge: file that gets the result as JSON")
+	s.String(&c.report, "REPORT", "", "with run and merge: file that gets the result as an HTML page")
 	s.Int(&c.loops, "EVENT_LOOPS", 0, 0, drive.LoopsMax(), "number of event loops, 0: chosen by the rate")
 }
 
-// run serves REST, or runs one test when the arguments say so.
+// run serves REST, or does what the arguments say.
 func (c *config) run(ctx context.Context, e *service.Env) error {
-	settings := drive.Settings{
-		Loops: c.loops, Meters: drive.NewMeters(e.Metrics, drive.LoopsMax()), Logger: e.Logger,
-	}
 	if len(e.Args) == 0 {
-		if c.out != "" {
-			return &service.SettingError{Name: "OUT", Value: c.out, Problem: "means something with run only"}
-		}
-		return control.New(settings, c.folder).Serve(ctx, e, c.file)
+		return c.serve(ctx, e)
 	}
-	file, err := c.testFile(e.Args)
-	if err != nil {
-		return err
+	switch command, files := e.Args[0], e.Args[1:]; command {
+	case "run":
+		return c.runFile(ctx, e, files)
+	case "merge":
+		if len(files) < 2 {
+			return &service.UsageError{Problem: "merge takes two files or more"}
+		}
+		return control.Merging{Files: files, Out: c.out, Report: c.report, Summary: e.Stdout}.Run()
+	default:
+		return &service.UsageError{Problem: fmt.Sprintf("unknown command %q: there are run and merge", command)}
+	}
+}
+
+// serve serves REST.
+func (c *config) serve(ctx context.Context, e *service.Env) error {
+	const problem = "means something with run and merge only"
+	switch {
+	case c.out != "":
+		return &service.SettingError{Name: "OUT", Value: c.out, Problem: problem}
+	case c.report != "":
+		return &service.SettingError{Name: "REPORT", Value: c.report, Problem: problem}
+	}
+	return control.New(c.settings(e), c.folder).Serve(ctx, e, c.file)
+}
+
+// runFile runs the test of the file that is named, or of CONFIG_FILE.
+func (c *config) runFile(ctx context.Context, e *service.Env, files []string) error {
+	file := c.file
+	switch {
+	case len(files) == 1:
+		file = files[0]
+	case len(files) > 1 || file == "":
+		return &service.UsageError{Problem: "run takes one file, or none when CONFIG_FILE is set"}
 	}
 	display := control.NewDisplay(os.Stderr)
+	settings := c.settings(e)
 	settings.Logger = func(component string) *slog.Logger {
 		return slog.New(display.Over(e.Logger(component).Handler()))
 	}
 	return control.New(settings, c.folder).Run(ctx, control.Command{
-		File: file, Out: c.out, Display: display, Summary: e.Stdout,
+		File: file, Out: c.out, Report: c.report, Display: display, Summary: e.Stdout,
 	})
 }
 
-// testFile is the file that "run FILE" names, or CONFIG_FILE.
-func (c *config) testFile(args []string) (string, error) {
-	switch {
-	case args[0] != "run":
-		return "", &service.UsageError{Problem: fmt.Sprintf("unknown command %q: there is only run", args[0])}
-	case len(args) == 2:
-		return args[1], nil
-	case len(args) == 1 && c.file != "":
-		return c.file, nil
+// settings are what all tests have in common.
+func (c *config) settings(e *service.Env) drive.Settings {
+	return drive.Settings{
+		Loops: c.loops, Meters: drive.NewMeters(e.Metrics, drive.LoopsMax()), Logger: e.Logger,
 	}
-	return "", &service.UsageError{Problem: "run takes one file, or none when CONFIG_FILE is set"}
 }

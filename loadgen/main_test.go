@@ -148,7 +148,9 @@ func TestRunExitStatus(t *testing.T) {
 		"no file":            {args: []string{"run"}, status: []int{2}, text: "run takes one file"},
 		"two files":          {args: []string{"run", good, good}, status: []int{2}, text: "run takes one file"},
 		"unknown command":    {args: []string{"walk", good}, status: []int{2}, text: `unknown command "walk"`},
-		"result without run": {args: []string{"-out", "r.json"}, status: []int{2}, text: "with run only"},
+		"result without run": {args: []string{"-out", "r.json"}, status: []int{2}, text: "with run and merge only"},
+		"one to merge":       {args: []string{"merge", good}, status: []int{2}, text: "merge takes two files or more"},
+		"page without run":   {args: []string{"-report", "r.html"}, status: []int{2}, text: "REPORT"},
 		"wrong setting":      {args: []string{"-event-loops", "many"}, status: []int{2}, text: "EVENT_LOOPS"},
 		"server, bad file":   {args: []string{"-port", "0"}, env: "CONFIG_FILE=" + good + ".absent", status: []int{2}, text: "no such file"},
 	} {

@@ -33,14 +33,14 @@ var layers = []struct {
 	dirs  string // separated by spaces
 }{
 	{mains, "proxy loadgen target advisor bench"},
-	{rim, "internal/archtest internal/loop internal/metric internal/service internal/strictjson"},
-	{rim, "proxy/admin proxy/adaptive proxy/config proxy/store/* proxy/wire"},
+	{rim, "internal/archtest internal/certs internal/loop internal/metric internal/service internal/strictjson"},
+	{rim, "proxy/admin proxy/adaptive proxy/config proxy/handover proxy/store/* proxy/wire"},
 	{rim, "loadgen/config loadgen/control loadgen/drive loadgen/plan loadgen/report"},
 	{rim, "target/config target/serve"},
 	{rim, "advisor/config advisor/serve advisor/state"},
 	{rim, "bench/*"},
 	{machines, "proxy/session proxy/upstream loadgen/session loadgen/record target/session"},
-	{pure, "internal/deadline internal/http1"},
+	{pure, "internal/chart internal/deadline internal/http1"},
 	{pure, "proxy/limit proxy/rule proxy/store"},
 	{pure, "loadgen/pace loadgen/profile"},
 	{pure, "target/model"},
@@ -61,6 +61,8 @@ var sideways = map[string][]string{
 var onlyIn = map[string][]string{
 	"github.com/panjf2000/gnet": {"internal/loop"},
 	"github.com/redis/rueidis":  {"proxy/store/redis"},
+	"gonum.org/v1/plot":         {"internal/chart"},
+	"github.com/goccy/go-yaml":  {"proxy/rule"},
 	"unsafe":                    {},
 	"reflect":                   {"internal/strictjson", "proxy/store/storetest"},
 }

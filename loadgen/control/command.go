@@ -2,15 +2,12 @@ package control
 
 import (
 	"context"
-	"fmt"
 	"io"
-	"os"
 	"time"
 
 	"weir/internal/service"
 	"weir/loadgen/drive"
 	"weir/loadgen/record"
-	"weir/loadgen/report"
 )
 
 // Exit statuses of a test run from the command line.
@@ -25,6 +22,7 @@ const (
 type Command struct {
 	File    string    // the configuration
 	Out     string    // where the result goes as JSON; may be empty
+	Report  string    // where it goes as a page; may be empty
 	Display *Display  // shows the progress
 	Summary io.Writer // gets the summary
 }
@@ -32,48 +30,20 @@ type Command struct {
 // Run runs the test to its end, or until ctx ends, and returns what the program
 // should end with: nil or a *service.ExitError.
 func (r *Runs) Run(ctx context.Context, c Command) error {
-	out, err := c.create()
+	out, err := createOutputs(c.Out, c.Report)
 	if err != nil {
 		return err
 	}
-	defer out.Close()
+	defer out.close()
 	if err := r.startFile(c.File); err != nil {
 		return err
 	}
 	run, _ := r.Current()
 	interrupted := c.follow(ctx, run)
-	result := run.Result()
-	fmt.Fprint(c.Summary, report.Summary(result))
-	if c.Out != "" {
-		if err := writeResult(out, result); err != nil {
-			return fmt.Errorf("write %s: %w", c.Out, err)
-		}
-	}
-	return ending(result, interrupted)
-}
-
-// create creates the file for the result, before the test: afterwards would be
-// late to learn that it cannot be.
-func (c *Command) create() (*os.File, error) {
-	if c.Out == "" {
-		return nil, nil
-	}
-	f, err := os.Create(c.Out)
-	if err != nil {
-		return nil, &service.SettingError{Name: "OUT", Value: c.Out, Problem: "cannot be written: " + err.Error()}
-	}
-	return f, nil
-}
-
-func writeResult(f *os.File, r *record.Result) error {
-	b, err := report.JSON(r)
-	if err != nil {
+	if err := out.write(run.Result(), c.Summary); err != nil {
 		return err
 	}
-	if _, err := f.Write(b); err != nil {
-		return err
-	}
-	return f.Sync()
+	return ending(run.Result(), interrupted)
 }
 
 // follow shows the run's progress until it is over; ctx stops it.

@@ -3,6 +3,7 @@ package control
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -12,6 +13,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -104,7 +106,7 @@ func TestNothingYet(t *testing.T) {
 	r.want(404, "GET", "/test/config", "")
 	r.want(404, "GET", "/test/result", "")
 	r.want(404, "GET", "/test/report", "")
-	r.want(404, "GET", "/", "")
+	r.want(404, "GET", "/nowhere", "")
 	r.want(405, "GET", "/test/start", "")
 	r.want(405, "POST", "/test/status", "")
 }
@@ -157,6 +159,80 @@ func TestStartStatusStop(t *testing.T) {
 	}
 	r.want(200, "GET", "/test/config", "")
 	r.want(200, "POST", "/test/start", r.config(100, 60)) // it can be started again
+}
+
+// Of many that start at once one succeeds; of many that stop, each hears of the
+// same test or that there is none.
+func TestStartAndStopAtOnce(t *testing.T) {
+	r := newRig(t)
+	var started, refused, stopped atomic.Int64
+	var all sync.WaitGroup
+	for range 5 {
+		all.Go(func() {
+			_, err := r.runs.Start([]byte(r.config(50, 60)))
+			if _, running := errors.AsType[*RunningError](err); running {
+				refused.Add(1)
+			} else if err == nil {
+				started.Add(1)
+			}
+		})
+	}
+	all.Wait()
+	if started.Load() != 1 || refused.Load() != 4 {
+		t.Errorf("%d started, %d refused, want 1 and 4", started.Load(), refused.Load())
+	}
+	run, _ := r.runs.Current()
+	for range 5 {
+		all.Go(func() {
+			if id, ok := r.runs.Stop(); ok {
+				stopped.Add(1)
+				if id != run.ID() {
+					t.Errorf("stopped %s, want %s", id, run.ID())
+				}
+			}
+		})
+	}
+	all.Wait()
+	if _, running := r.runs.Current(); running || stopped.Load() == 0 {
+		t.Errorf("%d stopped it, still running: %v", stopped.Load(), running)
+	}
+}
+
+// A stop that comes while a test is being started stops that test.
+func TestStopDuringStart(t *testing.T) {
+	r := newRig(t)
+	type answer struct {
+		id string
+		ok bool
+	}
+	answered := make(chan answer, 1)
+	r.runs.mu.Lock() // as Start does
+	go func() {
+		id, ok := r.runs.Stop()
+		answered <- answer{id, ok}
+	}()
+	run, err := r.runs.startLocked([]byte(r.config(50, 60)))
+	r.runs.mu.Unlock()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if a := <-answered; !a.ok || a.id != run.ID() {
+		t.Errorf("the stop answers %+v, want test %s", a, run.ID())
+	}
+}
+
+// A test that waits for its time can be stopped, and has a result.
+func TestStopBeforeStartAt(t *testing.T) {
+	r := newRig(t)
+	at := time.Now().Add(time.Hour).UTC().Format(time.RFC3339)
+	r.want(200, "POST", "/test/start", strings.Replace(r.config(50, 60), "{", `{"startAt":"`+at+`",`, 1))
+	if s := r.want(200, "GET", "/test/status", ""); s["phase"] != "waiting" || s["running"] != true {
+		t.Errorf("status %v", s)
+	}
+	r.want(200, "POST", "/test/stop", "")
+	if a := r.want(200, "GET", "/test/result", ""); a["end"] != "stopped" || a["requestsSent"] != 0.0 {
+		t.Errorf("result %v", a)
+	}
 }
 
 func TestStartRefused(t *testing.T) {
@@ -283,13 +359,14 @@ func TestDisplayOnTerminal(t *testing.T) {
 	d.draw(&record.Status{Phase: record.PhaseWaiting, Duration: 60})
 	log.With("a", 1).WithGroup("g").Info("hello")
 	log.Info("again")
-	d.draw(&record.Status{Phase: record.PhaseRunning, Elapsed: 30, Duration: 60})
+	course := record.Series{Step: 1, Rows: []record.Row{{Sent: 1}, {Sent: 8}}}
+	d.draw(&record.Status{Phase: record.PhaseRunning, Elapsed: 30, Duration: 60, Course: course})
 	d.clear()
 	const erase = "\r\x1b[K"
 	parts := strings.Split(out.String(), erase)
 	if len(parts) != 5 || parts[1] != "[                    ] waiting for the s" ||
 		!strings.Contains(parts[2], "hello") || !strings.Contains(parts[2], "again") ||
-		parts[3] != "[==========          ] 30 s of 60 s  0/s" || parts[4] != "" {
+		parts[3] != "[==========          ] ▁█ 30 s of 60 s  " || parts[4] != "" {
 		t.Errorf("it wrote %q", parts)
 	}
 }
@@ -305,8 +382,18 @@ func TestDisplayElsewhere(t *testing.T) {
 		t.Errorf("a line every %v", d.every())
 	}
 	d.draw(&record.Status{Phase: record.PhaseWaiting})
+	for i := range 12 {
+		d.draw(&record.Status{Phase: record.PhaseRunning, Elapsed: float64(i), Duration: 20})
+	}
+	d.draw(&record.Status{Phase: record.PhaseFinishing})
 	d.clear()
-	if text, _ := plan.ReadFile(file.Name()); string(text) != "waiting for the start\n" {
+	const want = `waiting for the start
+0.0 s of 20 s  0/s of 0/s  ok 0  limited 0  errors 0
+5.0 s of 20 s  0/s of 0/s  ok 0  limited 0  errors 0
+10 s of 20 s  0/s of 0/s  ok 0  limited 0  errors 0
+waiting for 0 answers  ok 0  limited 0  errors 0
+`
+	if text, _ := plan.ReadFile(file.Name()); string(text) != want {
 		t.Errorf("it wrote %q", text)
 	}
 }

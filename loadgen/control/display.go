@@ -18,8 +18,17 @@ import (
 // barPlaces is how wide the bar is that is drawn on a terminal.
 const barPlaces = 20
 
+const (
+	// sparkPlaces is how many seconds the rate of which is drawn behind the bar.
+	sparkPlaces = 24
+	// linesApart is how many seconds lie between two lines when there is no
+	// terminal.
+	linesApart = 5
+)
+
 // A Display shows the progress of a run: on a terminal as one line that is
-// drawn over four times a second, otherwise as one line per second.
+// drawn over four times a second, otherwise as a line every five seconds, and
+// one for each phase.
 //
 // Safe for concurrent use: a mutex lets one writer at the terminal at a time.
 type Display struct {
@@ -28,6 +37,8 @@ type Display struct {
 
 	mu    sync.Mutex
 	drawn bool // a line stands that must be drawn over
+	phase record.Phase
+	calls int // of draw in this phase
 }
 
 // NewDisplay returns a Display on f.
@@ -58,8 +69,17 @@ func (d *Display) draw(s *record.Status) {
 	defer d.mu.Unlock()
 	line := report.Progress(s)
 	if d.width == nil {
-		fmt.Fprintln(d.out, line)
+		if s.Phase != d.phase {
+			d.phase, d.calls = s.Phase, 0
+		}
+		if d.calls%linesApart == 0 {
+			fmt.Fprintln(d.out, line)
+		}
+		d.calls++
 		return
+	}
+	if spark := report.Spark(&s.Course, sparkPlaces); spark != "" {
+		line = spark + " " + line
 	}
 	line = report.Bar(s.Elapsed/s.Duration, barPlaces) + " " + line
 	fmt.Fprintf(d.out, "\r\x1b[K%s", report.Fit(line, d.width()))

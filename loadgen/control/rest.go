@@ -2,27 +2,33 @@ package control
 
 import (
 	"errors"
+	"fmt"
 	"net/http"
+	"strconv"
 
 	"weir/internal/service"
 	"weir/internal/strictjson"
+	"weir/loadgen/record"
 )
 
 // Register adds the endpoints of the tests to mux:
 //
 //	POST /test/start    a configuration → 200, 400, 409 while a test runs
 //	POST /test/stop     → 200 when the test has ended, 404 when none runs
-//	GET  /test/status   what it looks like now
+//	GET  /test/status   what it looks like now; ?after=12 (seconds): with the rows
+//	                    of its series that begin later, -1 for all
 //	GET  /test/config   the configuration that is run, or was last
 //	GET  /test/result   the result of the last test
+//	GET  /test/report   the same as a page with plots
+//	GET  /              a page that shows how the test goes
 func (r *Runs) Register(mux *http.ServeMux) {
 	mux.HandleFunc("POST /test/start", r.serveStart)
 	mux.HandleFunc("POST /test/stop", r.serveStop)
-	mux.HandleFunc("GET /test/status", func(w http.ResponseWriter, _ *http.Request) {
-		service.WriteJSON(w, http.StatusOK, r.status())
-	})
+	mux.HandleFunc("GET /test/status", r.serveStatus)
 	mux.HandleFunc("GET /test/config", r.serveConfig)
 	mux.HandleFunc("GET /test/result", r.serveResult)
+	mux.HandleFunc("GET /test/report", r.serveReport)
+	mux.HandleFunc("GET /{$}", serveLive)
 }
 
 // Health is the state of the tests for /actuator/health.
@@ -97,7 +103,28 @@ func (r *Runs) serveConfig(w http.ResponseWriter, _ *http.Request) {
 	service.WriteJSON(w, http.StatusOK, run.Plan().Config)
 }
 
+func (r *Runs) serveStatus(w http.ResponseWriter, req *http.Request) {
+	var after *float64
+	if text := req.URL.Query().Get("after"); text != "" {
+		v, err := strconv.ParseFloat(text, 64)
+		if err != nil || v != v {
+			service.WriteError(w, http.StatusBadRequest, &strictjson.Error{Path: "after", Message: fmt.Sprintf("must be a number of seconds, is %q", text)})
+			return
+		}
+		after = &v
+	}
+	service.WriteJSON(w, http.StatusOK, r.status(after))
+}
+
 func (r *Runs) serveResult(w http.ResponseWriter, _ *http.Request) {
+	if result, ok := r.finished(w); ok {
+		service.WriteJSON(w, http.StatusOK, result)
+	}
+}
+
+// finished is the result of the last test. When there is none it answers so and
+// ok is false.
+func (r *Runs) finished(w http.ResponseWriter) (result *record.Result, ok bool) {
 	run, running := r.Current()
 	switch {
 	case run == nil:
@@ -105,6 +132,7 @@ func (r *Runs) serveResult(w http.ResponseWriter, _ *http.Request) {
 	case running:
 		service.WriteError(w, http.StatusNotFound, errRunning)
 	default:
-		service.WriteJSON(w, http.StatusOK, run.Result())
+		return run.Result(), true
 	}
+	return nil, false
 }

@@ -49,6 +49,10 @@ var errClosed = errors.New("the load generator is stopping")
 func (r *Runs) Start(data []byte) (*drive.Run, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	return r.startLocked(data)
+}
+
+func (r *Runs) startLocked(data []byte) (*drive.Run, error) {
 	if r.closed {
 		return nil, errClosed
 	}
@@ -83,9 +87,11 @@ func (r *Runs) Current() (run *drive.Run, running bool) {
 }
 
 // Stop ends the run under way and waits until it is over; false when there is
-// none.
+// none. A run that is just being started is waited for.
 func (r *Runs) Stop() (id string, ok bool) {
+	r.mu.Lock()
 	run, running := r.Current()
+	r.mu.Unlock()
 	if !running {
 		return "", false
 	}
@@ -102,23 +108,39 @@ func (r *Runs) Close() {
 	r.Stop()
 }
 
-// status is the JSON of GET /test/status.
-func (r *Runs) status() any {
+// status is the JSON of GET /test/status, with the rows of the series that begin
+// later than after.
+func (r *Runs) status(after *float64) any {
 	run, running := r.Current()
 	if run == nil {
 		return idle{}
 	}
-	s := run.Status()
+	s := statusAfter(run.Status(), after)
 	if running {
 		return s
 	}
 	return idle{Last: &s}
 }
 
+// A seenStatus is a status with the part of its series that was asked for.
+type seenStatus struct {
+	record.Status
+	Series *record.Series `json:"series,omitempty"`
+}
+
+func statusAfter(s record.Status, after *float64) seenStatus {
+	seen := seenStatus{Status: s}
+	if after != nil {
+		part := s.Course.After(*after)
+		seen.Series = &part
+	}
+	return seen
+}
+
 // idle is the status while no test runs.
 type idle struct {
-	Running bool           `json:"running"`
-	Last    *record.Status `json:"last,omitempty"`
+	Running bool        `json:"running"`
+	Last    *seenStatus `json:"last,omitempty"`
 }
 
 // newID is an identifier that sorts by time and differs between instances.

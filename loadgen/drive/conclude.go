@@ -2,10 +2,13 @@ package drive
 
 import (
 	"fmt"
+	"math"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
+	"weir/loadgen/profile"
 	"weir/loadgen/record"
 )
 
@@ -14,7 +17,7 @@ func (c *conductor) conclude() {
 	began := time.Duration(c.ticks/ticksPerSecond) * time.Second
 	c.gather(true)
 	if c.totals.Pending() {
-		c.totals.Row(began, c.due(c.plan.Schedule.Length()))
+		c.totals.Row(began, c.dueRows.Before(c.untilStop(c.plan.Schedule.Length())))
 	}
 	c.spread()
 	c.warn()
@@ -25,6 +28,7 @@ func (c *conductor) conclude() {
 	last.Verdict = c.result.Verdict
 	last.Count(&c.counts)
 	last.Spread(c.latency, c.lag)
+	last.Course = c.totals.Course()
 	c.status.Store(&last)
 	c.meters.show(&last)
 	c.tell()
@@ -34,24 +38,38 @@ func (c *conductor) conclude() {
 func (c *conductor) facts() *record.Facts {
 	length := c.plan.Schedule.Length()
 	f := &record.Facts{
-		TestID: c.id, Profile: c.plan.Profile.String(), URL: c.plan.Config.LimiterURL, StartedAt: c.begun.UTC(),
+		TestID: c.id, Profile: c.plan.ProfileText, URL: c.plan.Config.LimiterURL, StartedAt: c.begun.UTC(),
 		Planned: length, Elapsed: length, End: record.EndCompleted,
-		Due: c.plan.Schedule.Arrivals(), Settled: c.plan.Schedule.Arrivals(),
-		TargetRps: float64(c.plan.Schedule.Arrivals()) / length.Seconds(),
+		TargetRps: c.plan.Schedule.Expected() / length.Seconds(),
 		Loops:     c.loops, Peak: c.peak, PoolMax: c.poolMax, LastFault: c.fault.String(), Config: c.plan.Config,
+		Shard:        record.Shard(c.plan.Config.Shard),
+		ScheduleHash: c.plan.ScheduleHash,
 	}
 	if c.stopped.IsZero() {
-		return f
+		f.Due = c.dueRows.Before(length)
+		f.Settled = f.Due
+		f.TargetRps = float64(f.Due) / length.Seconds() // random arrivals are as many as they are
+	} else {
+		f.End = record.EndStopped
+		f.Elapsed = 0
+		if !c.start.IsZero() {
+			f.Elapsed = min(max(0, c.stopped.Sub(c.start)), length)
+		}
+		// Up to the moment when each loop heard of the stop it went on sending.
+		f.Due = c.counts.Sent + c.counts.Dropped() + c.counts.Unsent
+		f.Settled = min(f.Due, c.settled)
 	}
-	f.End = record.EndStopped
-	f.Elapsed = 0
-	if !c.start.IsZero() {
-		f.Elapsed = min(max(0, c.stopped.Sub(c.start)), length)
-	}
-	// Up to the moment when each loop heard of the stop it went on sending.
-	f.Due = c.counts.Sent + c.counts.Dropped() + c.counts.Unsent
-	f.Settled = min(f.Due, c.plan.Schedule.Before(f.Elapsed-record.CatchUp))
+	f.Peaks = peaks(c.plan.Profile, f.Elapsed)
 	return f
+}
+
+// peaks are the peaks of a run that lasted so long.
+func peaks(p *profile.Profile, elapsed time.Duration) []record.Peak {
+	var all []record.Peak
+	for _, k := range p.Peaks(elapsed) {
+		all = append(all, record.Peak{Start: k.Start.Seconds(), End: k.End.Seconds(), Rps: k.RPS})
+	}
+	return all
 }
 
 // tell writes the last lines of the run into the log.
@@ -66,6 +84,39 @@ func (c *conductor) tell() {
 	if r.Verdict != record.Valid {
 		c.log.Warn(fmt.Sprintf("Verdict %s: %s", r.Verdict, strings.Join(r.Reasons, "; ")))
 	}
+}
+
+// tellPeak says that a peak has started; once a second at most, and of several
+// the last one.
+func (c *conductor) tellPeak(now time.Time) {
+	elapsed := c.untilStop(now.Sub(c.start))
+	if elapsed < c.peaksQuiet {
+		return
+	}
+	var last profile.Peak
+	found := false
+	for range peaksPerTick {
+		peak, ok := c.plan.Schedule.PeakFrom(c.peaksFrom)
+		if !ok || peak.Start > elapsed {
+			break
+		}
+		last, found = peak, true
+		c.peaksFrom = peak.Start + 1
+	}
+	if found {
+		c.peaksQuiet = elapsed + time.Second
+		c.log.Info(fmt.Sprintf("Burst peak started at t=%ss (target RPS=%s)",
+			plain(last.Start.Seconds(), 3), plain(last.RPS, 1)))
+	}
+}
+
+// peaksPerTick bounds the peaks passed over at a time.
+const peaksPerTick = 10_000
+
+// plain writes v with so many digits behind the point, without zeros at the end.
+func plain(v float64, digits int) string {
+	shift := math.Pow10(digits)
+	return strconv.FormatFloat(math.Round(v*shift)/shift, 'f', -1, 64)
 }
 
 // brief writes seconds as Go does, with three digits: 50ms, 1.25s.

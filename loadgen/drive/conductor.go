@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"weir/loadgen/pace"
 	"weir/loadgen/record"
 )
 
@@ -35,6 +36,12 @@ type conductor struct {
 	stopped time.Time // zero: not
 	ticks   int       // since the start
 
+	dueRows    pace.Counter  // of the rows of the series
+	dueSettled pace.Counter  // of what should have left
+	settled    uint64        // due up to CatchUp before the stop
+	peaksFrom  time.Duration // peaks that start from here on were not told
+	peaksQuiet time.Duration // none is told before
+
 	counts   record.Counts // of the last tick
 	metered  record.Counts // told to the meters
 	warned   record.Counts // told to the log
@@ -42,6 +49,7 @@ type conductor struct {
 	latency  record.Spread
 	lag      record.Spread
 	pacerLag record.Spread
+	dialled  bool // more requests waited for a new connection than for a busy one
 
 	inFlight, open, peak int
 }
@@ -62,7 +70,10 @@ type sample struct {
 }
 
 func newConductor(r *Run) *conductor {
-	c := &conductor{Run: r, totals: record.NewTotals(), handed: make(chan handed, r.loops), begun: time.Now()}
+	c := &conductor{
+		Run: r, totals: record.NewTotals(), handed: make(chan handed, r.loops), begun: time.Now(),
+		dueRows: r.plan.Schedule.Counter(), dueSettled: r.plan.Schedule.Counter(),
+	}
 	for range r.loops {
 		c.spare = append(c.spare, record.NewTally())
 	}
@@ -74,7 +85,7 @@ func (c *conductor) conduct() {
 	defer close(c.done)
 	defer c.group.Stop()
 	c.log.Info(fmt.Sprintf("Starting load test profile=%s for %g seconds targeting limiterUrl=%s",
-		c.plan.Profile, c.plan.Schedule.Length().Seconds(), c.plan.Config.LimiterURL))
+		c.plan.ProfileText, c.plan.Schedule.Length().Seconds(), c.plan.Config.LimiterURL))
 	for _, w := range c.plan.Warnings {
 		c.log.Warn(w)
 	}
@@ -88,6 +99,9 @@ func (c *conductor) conduct() {
 // waitForStart waits until it is time to start and the first connections are
 // there; false when the run was stopped before.
 func (c *conductor) waitForStart() bool {
+	if ahead := time.Until(c.plan.StartAt); ahead > warmUpMax {
+		c.log.Info("Waiting for the start at "+c.plan.StartAt.UTC().Format(time.RFC3339Nano), "in", ahead.Round(time.Second))
+	}
 	early := time.NewTimer(time.Until(c.plan.StartAt.Add(-warmUpMax)))
 	defer early.Stop()
 	select {
@@ -137,6 +151,7 @@ func (c *conductor) follow() {
 		case <-timer.C:
 			c.collect()
 			c.publish(time.Now())
+			c.tellPeak(time.Now())
 			timer.Reset(time.Until(c.start.Add(time.Duration(c.ticks+1) * tick)))
 		case <-c.ended:
 			running--
@@ -155,6 +170,9 @@ func (c *conductor) follow() {
 // cut ends the schedule.
 func (c *conductor) cut(now time.Time) {
 	c.stopped = now
+	if !c.start.IsZero() {
+		c.settled = c.dueSettled.Before(now.Sub(c.start) - record.CatchUp)
+	}
 	for _, s := range c.senders {
 		s.loop.Post(func(late time.Time) { s.stop(late, now) })
 	}
@@ -169,7 +187,7 @@ func (c *conductor) collect() {
 		return
 	}
 	second := time.Duration(c.ticks) * tick
-	c.totals.Row(second-time.Second, c.due(second))
+	c.totals.Row(second-time.Second, c.dueRows.Before(c.untilStop(second)))
 	c.spread()
 	c.warn()
 }
@@ -211,24 +229,26 @@ func (c *conductor) gather(whole bool) {
 func (c *conductor) spread() {
 	all := c.totals.All()
 	c.latency, c.lag, c.pacerLag = all.Latency(), all.Lag(), all.PacerLag()
+	c.dialled = all.DialLag().Count > all.BusyLag().Count
 }
 
-// due is how many requests were due before t, or before the stop.
-func (c *conductor) due(t time.Duration) uint64 {
+// untilStop is t, or when the run was stopped if that was before.
+func (c *conductor) untilStop(t time.Duration) time.Duration {
 	if !c.stopped.IsZero() {
 		t = min(t, c.stopped.Sub(c.start))
 	}
-	return c.plan.Schedule.Before(t)
+	return t
 }
 
 // publish makes the status and the gauges those of now.
 func (c *conductor) publish(now time.Time) {
 	s := &record.Status{
-		Running: true, TestID: c.id, Profile: c.plan.Config.Profile.Type, Phase: record.PhaseWaiting,
+		Running: true, TestID: c.id, ScheduleHash: c.plan.ScheduleHash, Profile: c.plan.Config.Profile.Type, Phase: record.PhaseWaiting,
 		Duration: c.plan.Schedule.Length().Seconds(), InFlight: c.inFlight, Connections: c.open,
 	}
 	s.Count(&c.counts)
 	s.Spread(c.latency, c.lag)
+	s.Course = c.totals.Course()
 	s.Verdict = record.Valid
 	if !c.start.IsZero() && !now.Before(c.start) {
 		elapsed := now.Sub(c.start)
@@ -238,7 +258,7 @@ func (c *conductor) publish(now time.Time) {
 			s.Phase, s.TargetRps = record.PhaseFinishing, 0
 		}
 		s.CurrentRps = c.currentRps(now)
-		e := c.evidence(c.due(elapsed - record.CatchUp))
+		e := c.evidence(c.dueSettled.Before(c.untilStop(elapsed - record.CatchUp)))
 		s.Verdict, _ = e.Judge()
 	}
 	c.status.Store(s)
@@ -261,6 +281,6 @@ func (c *conductor) currentRps(now time.Time) float64 {
 func (c *conductor) evidence(due uint64) record.Evidence {
 	return record.Evidence{
 		Due: due, Sent: c.counts.Sent - min(c.counts.Sent, c.counts.SentBehind), Late: c.counts.SentLate,
-		PacerLagP99: c.pacerLag.P99, LagP99: c.lag.P99,
+		PacerLagP99: c.pacerLag.P99, LagP99: c.lag.P99, Dialled: c.dialled,
 	}
 }

@@ -22,12 +22,15 @@ type conn struct {
 	sender  *sender
 	conn    *loop.Conn
 	session session.Session
-	place   int // in sender.idle, -1 when not there
+	index   uint64 // the arrival whose request was sent last
+	place   int    // in sender.idle, -1 when not there
+	used    bool   // a request was sent on it
 }
 
 // send starts an exchange: the session knows what it needs of it.
-func (c *conn) send(now, due time.Time, second bool, request []byte) {
-	c.session.Send(now, due, second)
+func (c *conn) send(now time.Time, a arrival, second bool, request []byte) {
+	c.index, c.used = a.index, true
+	c.session.Send(now, a.due, second)
 	c.conn.SetDeadline(c.session.Deadline())
 	c.conn.Write(request)
 }
@@ -85,7 +88,7 @@ func (s *sender) maybeAgain(c *conn) {
 		return
 	}
 	s.tally.Retried++
-	s.again = append(s.again, c.session.Due())
+	s.again = append(s.again, arrival{c.session.Due(), c.index})
 }
 
 func (s *sender) putIdle(c *conn) {
@@ -143,13 +146,13 @@ func (s *sender) dialled(now time.Time, lc *loop.Conn, err error) loop.Handler {
 }
 
 // dialledFor is told how the dial of a connection for one request ended.
-func (s *sender) dialledFor(now time.Time, o record.Outcome, lc *loop.Conn, err error) loop.Handler {
+func (s *sender) dialledFor(now, start time.Time, a arrival, lc *loop.Conn, err error) loop.Handler {
 	if s.over {
 		return nil
 	}
 	if err != nil {
 		s.busy--
-		o.Reason, o.Done = reasonOf(err), now
+		o := record.Outcome{Due: a.due, Start: start, Reason: reasonOf(err), Done: now}
 		s.tally.Finish(&o, s.end)
 		s.meter.finished(&o)
 		s.dialFailed(now, err)
@@ -157,7 +160,7 @@ func (s *sender) dialledFor(now time.Time, o record.Outcome, lc *loop.Conn, err 
 		return nil
 	}
 	c := s.opened(lc)
-	c.send(o.Start, o.Due, false, s.run.plan.Request)
+	c.send(start, a, false, s.request(a))
 	s.turn(now)
 	return c
 }

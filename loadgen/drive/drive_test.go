@@ -44,6 +44,7 @@ type test struct {
 	Concurrency int            `json:"concurrency,omitempty"`
 	PerThread   int            `json:"requestsPerThread,omitempty"`
 	StartAt     string         `json:"startAt,omitempty"`
+	Shard       map[string]int `json:"shard,omitempty"`
 	Options     map[string]any `json:"requestOptions,omitempty"`
 	Thresholds  map[string]any `json:"thresholds,omitempty"`
 }

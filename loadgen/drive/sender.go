@@ -28,6 +28,12 @@ const (
 	turnDrops = 4096
 )
 
+// An arrival is a request of the schedule.
+type arrival struct {
+	due   time.Time
+	index uint64 // in the schedule of all shards
+}
+
 // A sender sends one loop's share of the schedule.
 //
 // Requests that are due and cannot be sent, because all connections are busy,
@@ -44,7 +50,8 @@ type sender struct {
 	terms session.Terms
 
 	lane    pace.Lane
-	again   []time.Time // due times of requests to be sent a second time; they go first
+	again   []arrival // to be sent a second time; they go first
+	scratch []byte    // the last request that was rendered
 	pool    session.Pool
 	idle    []*conn // the one used last is used next: few connections stay warm
 	busy    int
@@ -117,13 +124,13 @@ func (s *sender) turn(now time.Time) {
 		s.blame.Ready(now, s.wakeAt)
 	}
 	for range turnSends {
-		due, second, ok := s.next(now)
+		next, second, ok := s.next(now)
 		if !ok {
 			s.blame.Caught()
 			s.rest(now)
 			return
 		}
-		if now, ok = s.launch(now, due, second); !ok {
+		if now, ok = s.launch(now, next, second); !ok {
 			s.starve(now)
 			s.rest(now)
 			return
@@ -134,13 +141,13 @@ func (s *sender) turn(now time.Time) {
 
 // next is the request to be sent next, if it is due; second says that it was
 // sent before.
-func (s *sender) next(now time.Time) (due time.Time, second, ok bool) {
+func (s *sender) next(now time.Time) (a arrival, second, ok bool) {
 	if len(s.again) > 0 {
 		return s.again[0], true, true
 	}
 	after, ok := s.lane.Due()
-	due = s.start.Add(after)
-	return due, false, ok && !due.After(now)
+	a = arrival{s.start.Add(after), s.lane.Index()}
+	return a, false, ok && !a.due.After(now)
 }
 
 // take takes away what next returned.
@@ -155,49 +162,60 @@ func (s *sender) take(second bool) {
 // launch takes the next request and sends it, or has a connection dialled for
 // it when each has its own. It returns the time then; false when there is no
 // connection to be had.
-func (s *sender) launch(now, due time.Time, second bool) (time.Time, bool) {
+func (s *sender) launch(now time.Time, a arrival, second bool) (time.Time, bool) {
 	if !s.terms.KeepAlive {
 		if s.pool.Dial(now, s.pool.Dialing()+1) == 0 {
 			return now, false
 		}
 		s.take(second)
-		return s.sendFresh(due), true
+		return s.sendFresh(a), true
 	}
 	c := s.takeIdle()
 	if c == nil {
 		return now, false
 	}
 	s.take(second)
-	return s.send(c, due, second), true
+	return s.send(c, a, second), true
 }
 
-// send sends the request due at due on c.
-func (s *sender) send(c *conn, due time.Time, second bool) time.Time {
+// send sends the request of a on c.
+func (s *sender) send(c *conn, a arrival, second bool) time.Time {
+	request := s.request(a)
 	now := time.Now() // the turn may have lasted a while: its time will not do
 	if !second {
-		s.note(now, due)
+		s.note(now, a.due, !c.used && s.terms.KeepAlive)
 	}
 	s.busy++
-	c.send(now, due, second, s.run.plan.Request)
+	c.send(now, a, second, request)
 	return now
 }
 
-// sendFresh dials a connection for the request due at due. Connecting belongs
-// to its service time: whoever connects for each request waits for it.
-func (s *sender) sendFresh(due time.Time) time.Time {
+// request is what is sent for a. It is borrowed until the next call.
+func (s *sender) request(a arrival) []byte {
+	return s.run.plan.Request.Render(&s.scratch, a.index)
+}
+
+// sendFresh dials a connection for the request of a. Connecting belongs to its
+// service time: whoever connects for each request waits for it.
+func (s *sender) sendFresh(a arrival) time.Time {
 	start := time.Now()
-	s.note(start, due)
+	s.note(start, a.due, false)
 	s.busy++
 	s.loop.Dial(s.run.addr, s.terms.Timeout, func(now time.Time, lc *loop.Conn, err error) loop.Handler {
-		return s.dialledFor(now, record.Outcome{Due: due, Start: start}, lc, err)
+		return s.dialledFor(now, start, a, lc, err)
 	})
 	return start
 }
 
-// note counts a request that is started now.
-func (s *sender) note(now, due time.Time) {
-	lag := now.Sub(due)
-	s.tally.Start(lag, s.blame.PacerLag(now, due), now.Sub(s.end))
+// note counts a request that is started now; fresh says that it is the first one
+// on its connection, for which it may have waited.
+func (s *sender) note(now, due time.Time, fresh bool) {
+	lag, pacerLag := now.Sub(due), s.blame.PacerLag(now, due)
+	if fresh {
+		s.tally.StartFresh(lag, pacerLag, now.Sub(s.end))
+	} else {
+		s.tally.Start(lag, pacerLag, now.Sub(s.end))
+	}
 	s.meter.started(lag)
 }
 
@@ -219,8 +237,8 @@ func (s *sender) starve(now time.Time) {
 		oldest = now // after the schedule nobody waits longer than for an answer
 	}
 	for range turnDrops {
-		due, _, ok := s.next(now)
-		if !ok || due.After(oldest) {
+		a, _, ok := s.next(now)
+		if !ok || a.due.After(oldest) {
 			break
 		}
 		s.refuse(now, record.QueueFull)
@@ -237,12 +255,12 @@ func (s *sender) waiting(now time.Time) uint64 {
 
 // refuse ends the next request because there is no connection for it.
 func (s *sender) refuse(now time.Time, r record.Reason) {
-	due, second, ok := s.next(now)
+	a, second, ok := s.next(now)
 	if !ok {
 		return
 	}
 	s.take(second)
-	o := record.Outcome{Reason: r, Due: due, Done: now}
+	o := record.Outcome{Reason: r, Due: a.due, Done: now}
 	if second { // it was counted as sent
 		if r == record.QueueFull {
 			o.Reason = record.Closed

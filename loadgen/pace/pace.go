@@ -1,12 +1,18 @@
 // Package pace says when each request of a run is due.
 //
 // There is one schedule for the whole run, and for all generators that share
-// it: arrival k is due at Λ⁻¹(k + ½) of the profile, whatever happened to the
-// arrivals before it. The schedule is dealt out like cards. Of several
-// generators, number i of n takes the arrivals k ≡ i (mod n); each deals its
-// own on to its loops in the same way. Nobody needs to ask anybody else, and
-// the sum of all hands is the schedule, so that the rate is that of the plan
-// and not a sum of rates that each drift or bunch up on their own.
+// it: arrival k is due at Λ⁻¹(s) of the profile, whatever happened to the
+// arrivals before it, where s is k + ½ for uniform arrivals and the sum of k + 1
+// exponential gaps, drawn from the seed, for Poisson ones. (Inverting the
+// cumulative rate in this way is known for Poisson arrivals from E. Çinlar,
+// Introduction to Stochastic Processes, 1975.)
+//
+// The schedule is dealt out like cards. Of several generators, number i of n
+// takes the arrivals k ≡ i (mod n); each deals its own on to its loops in the
+// same way. Nobody needs to ask anybody else, and the sum of all hands is the
+// schedule, so that the rate is that of the plan and not a sum of rates that
+// each drift or bunch up on their own. For Poisson arrivals everybody draws all
+// gaps, some nanoseconds each, and uses its own.
 //
 // Due times are durations since the start of the run. The package asks no
 // clock.
@@ -45,132 +51,91 @@ func (s Shard) Validate() (field, fault string) {
 	return "", ""
 }
 
+// A Config says what a schedule is made of.
+type Config struct {
+	Profile  *profile.Profile
+	Length   time.Duration
+	Arrivals Process
+	Seed     int64 // of random arrivals
+	Shard    Shard
+}
+
 // A Schedule is what one generator has to send: its share of the arrivals due
 // before the end.
 //
 // Immutable after New.
 type Schedule struct {
-	profile profile.Constant
-	length  time.Duration
-	shard   Shard
-	whole   uint64 // arrivals of all shards
+	config Config
+	limit  profile.Count // arrivals before here are due before the end
 }
 
-// New returns the share that shard has of the arrivals which p wants before
-// length is over. It panics on a shard that Validate refuses, and when there
-// are more arrivals than a Count holds with room to spare.
-func New(p profile.Constant, length time.Duration, shard Shard) Schedule {
-	if shard == (Shard{}) {
-		shard.Of = 1
+// New returns the schedule of c. It panics on a shard that Validate refuses,
+// and when there are more arrivals than a Count holds with room to spare.
+func New(c Config) Schedule {
+	if c.Shard == (Shard{}) {
+		c.Shard.Of = 1
 	}
-	if _, fault := shard.Validate(); fault != "" {
+	if _, fault := c.Shard.Validate(); fault != "" {
 		panic("bug: shard " + fault)
 	}
-	if p.Cumulative(length) >= profile.Arrivals(arrivalsMax) {
+	s := Schedule{config: c, limit: c.Profile.Before(c.Length)}
+	if s.limit >= profile.Arrivals(arrivalsMax) {
 		panic(fmt.Sprintf("bug: more than %d arrivals", arrivalsMax))
 	}
-	s := Schedule{profile: p, length: length, shard: shard}
-	s.whole = s.before(length)
 	return s
 }
 
 // Length is how long the schedule lasts.
-func (s Schedule) Length() time.Duration { return s.length }
+func (s Schedule) Length() time.Duration { return s.config.Length }
 
-// Arrivals is the number of arrivals in this shard's share.
-func (s Schedule) Arrivals() uint64 { return s.share(s.whole) }
-
-// Due is when arrival i (from 0) of this shard is due.
-func (s Schedule) Due(i uint64) time.Duration {
-	return s.due(i*uint64(s.shard.Of) + uint64(s.shard.Index))
+// Expected is how many arrivals this shard has, up to one when they are
+// uniform, on average when they are random.
+func (s Schedule) Expected() float64 {
+	return s.config.Profile.Cumulative(s.config.Length).Float() / float64(s.config.Shard.Of)
 }
 
 // Rate is this shard's rate at t in arrivals per second; 0 outside the run.
 func (s Schedule) Rate(t time.Duration) float64 {
-	if t < 0 || t >= s.length {
+	if t < 0 || t >= s.config.Length {
 		return 0
 	}
-	return s.profile.Rate(t) / float64(s.shard.Of)
+	return s.config.Profile.Rate(t) / float64(s.config.Shard.Of)
 }
 
-// Before is how many of this shard's arrivals are due before t.
-func (s Schedule) Before(t time.Duration) uint64 {
-	if t >= s.length {
-		return s.Arrivals()
+// PeakFrom is the first peak of this shard's rate that starts at t or later
+// within the run, and false when there is none.
+func (s Schedule) PeakFrom(t time.Duration) (profile.Peak, bool) {
+	peak, ok := s.config.Profile.PeakFrom(t)
+	if !ok || peak.Start >= s.config.Length {
+		return profile.Peak{}, false
 	}
-	return s.share(s.before(t))
+	peak.RPS /= float64(s.config.Shard.Of)
+	return peak, true
 }
 
-// due is when arrival k of the whole schedule is due.
-func (s Schedule) due(k uint64) time.Duration {
-	return s.profile.Inverse(profile.Arrivals(k) + profile.Half)
+// first is a walk at this shard's first arrival.
+func (s Schedule) first() walk {
+	w := newWalk(s.config.Arrivals, s.config.Seed)
+	w.step(uint64(s.config.Shard.Index))
+	return w
 }
 
-// before is how many arrivals of all shards are due before t. The cumulative
-// rate says it but for its rounding, which is settled by looking.
-func (s Schedule) before(t time.Duration) uint64 {
-	n := uint64((s.profile.Cumulative(t) + profile.Half) / profile.One)
-	for n > 0 && s.due(n-1) >= t {
-		n--
-	}
-	for s.due(n) < t {
-		n++
-	}
-	return n
-}
-
-// share is how many of the first n arrivals of all shards are this shard's.
-func (s Schedule) share(n uint64) uint64 {
-	index, of := uint64(s.shard.Index), uint64(s.shard.Of)
-	return (n + of - 1 - index) / of
-}
-
-// A Lane deals the arrivals of one loop out, in order. It is the loop's queue
-// as well: what is due and was not yet taken is what waits.
+// A Counter counts this shard's arrivals as time goes by.
 //
-// Owned by its loop.
-type Lane struct {
+// Owned by its user.
+type Counter struct {
 	schedule Schedule
-	next     uint64 // the arrival of this shard to be taken next
-	stride   uint64
-	end      uint64 // arrivals of this shard; cut shorter by Cut
-	due      time.Duration
+	walk     walk
+	count    uint64
 }
 
-// Lane returns the share that loop number i of n has of the schedule.
-func (s Schedule) Lane(i, n int) Lane {
-	l := Lane{schedule: s, next: uint64(i), stride: uint64(n), end: s.Arrivals()}
-	l.due = s.Due(l.next)
-	return l
-}
+// Counter returns a Counter at the start of the schedule.
+func (s Schedule) Counter() Counter { return Counter{schedule: s, walk: s.first()} }
 
-// Due is when the next arrival is due; false when there is none left.
-func (l *Lane) Due() (time.Duration, bool) { return l.due, l.next < l.end }
-
-// Take takes the next arrival off the lane.
-func (l *Lane) Take() {
-	l.next += l.stride
-	l.due = l.schedule.Due(l.next)
-}
-
-// Waiting is how many arrivals due before t have not been taken.
-func (l *Lane) Waiting(t time.Duration) uint64 {
-	n := min(l.schedule.Before(t), l.end)
-	if n <= l.next {
-		return 0
-	}
-	return (n - l.next + l.stride - 1) / l.stride
-}
-
-// Cut ends the lane at t: arrivals due at t or later will not come.
-func (l *Lane) Cut(t time.Duration) { l.end = min(l.end, l.schedule.Before(t)) }
-
-// Drop empties the lane and returns how many arrivals were left on it.
-func (l *Lane) Drop() uint64 {
-	if l.next >= l.end {
-		return 0
-	}
-	n := (l.end - l.next + l.stride - 1) / l.stride
-	l.end = l.next
-	return n
+// Before is how many of this shard's arrivals are due before t. Time does not
+// go back: for an earlier t than before the answer is the same as then.
+func (c *Counter) Before(t time.Duration) uint64 {
+	limit := min(c.schedule.config.Profile.Before(t), c.schedule.limit)
+	c.count += c.walk.seek(limit, uint64(c.schedule.config.Shard.Of))
+	return c.count
 }

@@ -30,9 +30,9 @@ type Config struct {
 
 // A ProfileConfig is the shape of the rate.
 type ProfileConfig struct {
-	Type     string             `json:"type"`
-	Params   map[string]float64 `json:"params"`
-	Arrivals string             `json:"arrivals"`
+	Type     string         `json:"type"`
+	Params   map[string]any `json:"params"`
+	Arrivals string         `json:"arrivals"`
 }
 
 // A ShardConfig says which of several generators this is.
@@ -161,3 +161,5 @@ func step(path, name string) string {
 }
 
 func sortedKeys(m map[string]string) []string { return slices.Sorted(maps.Keys(m)) }
+
+func sortedNames(m map[string]float64) []string { return slices.Sorted(maps.Keys(m)) }

@@ -7,8 +7,11 @@
 package plan
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
+	"math"
 	"time"
 
 	"weir/internal/http1"
@@ -20,15 +23,16 @@ import (
 
 // Bounds of the configuration.
 const (
-	durationMin    = time.Millisecond
-	durationMax    = 7 * 24 * time.Hour
-	concurrencyMax = 60_000 // about as many ports as one address has
-	timeoutMin     = time.Millisecond
-	timeoutMax     = 5 * time.Minute
-	timeoutDefault = 5 * time.Second
-	startAtMax     = 24 * time.Hour // ahead
-	startAtPast    = time.Second    // how late a start may be asked for
-	configBytesMax = 4 << 20
+	durationMin       = time.Millisecond
+	durationMax       = 7 * 24 * time.Hour
+	concurrencyMax    = 60_000 // about as many ports as one address has
+	timeoutMin        = time.Millisecond
+	timeoutMax        = 5 * time.Minute
+	timeoutDefault    = 5 * time.Second
+	startAtMax        = 366 * 24 * time.Hour // ahead
+	startAtPast       = time.Second          // how late a start may be asked for
+	configBytesMax    = 4 << 20
+	scheduleHashBytes = 8
 )
 
 // A Plan is a validated test.
@@ -40,14 +44,18 @@ type Plan struct {
 	// Warnings are sentences about what was accepted and has no effect.
 	Warnings []string
 
-	Profile  profile.Constant
-	Schedule pace.Schedule
-	StartAt  time.Time // zero: at once
+	Profile     *profile.Profile
+	ProfileText string // the profile with its arrivals, as the log shows it
+	Schedule    pace.Schedule
+	// ScheduleHash is the same for all generators that have the same whole
+	// schedule, and different for others.
+	ScheduleHash string
+	StartAt      time.Time // zero: at once
 
 	Host      string // to connect to: a name or an address
 	Port      string
 	Method    http1.Method
-	Request   []byte // the whole request as it is sent
+	Request   Request
 	KeepAlive bool
 	Timeout   time.Duration // of a request, from sending to the last byte
 
@@ -56,7 +64,7 @@ type Plan struct {
 }
 
 // Parse reads a configuration. A configuration {"config":"name"} is taken from
-// the file name.json in folder. now is the wall clock's time, for startAt.
+// the file name.json in folder, and a trace from there on. now is the wall clock's time, for startAt.
 //
 // Errors are of *strictjson.Error, or several of these joined.
 func Parse(now time.Time, data []byte, folder string) (*Plan, error) {
@@ -77,7 +85,7 @@ func Parse(now time.Time, data []byte, folder string) (*Plan, error) {
 			return nil, &strictjson.Error{Path: "config", Message: "must not name another configuration from within one"}
 		}
 	}
-	b := builder{now: now, plan: &Plan{}}
+	b := builder{now: now, folder: folder, plan: &Plan{}}
 	b.build(&w)
 	if len(b.faults) > 0 {
 		return nil, errors.Join(b.faults...)
@@ -87,9 +95,11 @@ func Parse(now time.Time, data []byte, folder string) (*Plan, error) {
 
 // A builder fills a Plan in and gathers what is wrong.
 type builder struct {
-	now    time.Time
-	plan   *Plan
-	faults []error
+	now      time.Time
+	folder   string // where traces are
+	plan     *Plan
+	compiler compiler
+	faults   []error
 }
 
 // fault notes that the value at path is wrong.
@@ -105,18 +115,36 @@ func (b *builder) build(w *wire) {
 		Duration: b.seconds("duration", w.Duration, durationMin, durationMax),
 		Seed:     w.Seed, StartAt: w.StartAt,
 	}
-	target, ok := b.target(w.LimiterURL)
-	b.profile(w.Profile)
+	length := time.Duration(math.Round(p.Config.Duration * float64(time.Second)))
+	length = min(max(length, durationMin), durationMax)
+	draft := b.target(w.LimiterURL)
+	shape, ok := b.profile(w.Profile, length)
 	shard := b.shard(w.Shard)
 	b.connections(w)
 	b.startAt(w.StartAt)
 	b.thresholds(w.Thresholds)
-	options := b.options(w.RequestOptions)
+	b.options(w.RequestOptions, &draft)
 	if len(b.faults) > 0 || !ok {
 		return
 	}
-	p.Request = appendRequest(target, options)
-	p.Schedule = pace.New(p.Profile, time.Duration(p.Config.Duration*float64(time.Second)), shard)
+	p.Request = draft.request(w.Seed)
+	p.Schedule = pace.New(pace.Config{
+		Profile: shape.profile, Length: length, Arrivals: shape.arrivals, Seed: w.Seed, Shard: shard,
+	})
+	p.ScheduleHash = p.hash(shape, length)
+}
+
+// hash is the sum of everything that all shards of a schedule must agree on:
+// the shape itself, what is drawn from the seed, how long, among how many, and
+// from when on.
+func (p *Plan) hash(s shape, length time.Duration) string {
+	text := fmt.Appendf(nil, "weir schedule 1\narrivals %s\nseed %d\nduration %d\nof %d\n",
+		s.arrivals, p.Config.Seed, length, p.Config.Shard.Of)
+	if !p.StartAt.IsZero() {
+		text = fmt.Appendf(text, "start %d\n", p.StartAt.UnixNano())
+	}
+	sum := sha256.Sum256(s.profile.AppendShape(text))
+	return hex.EncodeToString(sum[:scheduleHashBytes])
 }
 
 // seconds is the required span v, from low to high.
@@ -129,51 +157,6 @@ func (b *builder) seconds(path string, v *float64, low, high time.Duration) floa
 		b.fault(path, "must be from %g to %g seconds, is %g", low.Seconds(), high.Seconds(), *v)
 	}
 	return *v
-}
-
-func (b *builder) profile(w *profileWire) {
-	if w == nil {
-		b.fault("profile", missing)
-		return
-	}
-	switch {
-	case w.Type == nil:
-		b.fault("profile.type", missing)
-	case *w.Type != "constant":
-		b.fault("profile.type", "must be constant, is %q", *w.Type)
-	default:
-		b.constant(w)
-	}
-	if w.Arrivals != "" && w.Arrivals != "uniform" {
-		b.fault("profile.arrivals", "must be uniform, is %q", w.Arrivals)
-	}
-}
-
-func (b *builder) constant(w *profileWire) {
-	if len(w.Params) == 0 {
-		b.fault("profile.params", missing)
-		return
-	}
-	var params struct {
-		Rps *float64 `json:"rps"`
-	}
-	if err := strictjson.Decode(w.Params, &params); err != nil {
-		b.faults = append(b.faults, strictjson.At("profile.params", err))
-		return
-	}
-	if params.Rps == nil {
-		b.fault("profile.params.rps", missing)
-		return
-	}
-	steady, err := profile.NewConstant(*params.Rps)
-	if err != nil {
-		b.fault("profile.params.rps", "%v, is %g", err, *params.Rps)
-		return
-	}
-	b.plan.Profile = steady
-	b.plan.Config.Profile = ProfileConfig{
-		Type: "constant", Params: map[string]float64{"rps": steady.Rate(0)}, Arrivals: "uniform",
-	}
 }
 
 func (b *builder) shard(w *shardWire) pace.Shard {
@@ -204,8 +187,7 @@ func (b *builder) connections(w *wire) {
 	b.plan.Connections = w.Concurrency
 	b.plan.Config.Concurrency = w.Concurrency
 	if w.RequestsPerThread != nil {
-		b.plan.Warnings = append(b.plan.Warnings,
-			"requestsPerThread has no effect: there are no threads, requests are sent when they are due")
+		b.warn("requestsPerThread has no effect: there are no threads, requests are sent when they are due")
 	}
 }
 
@@ -218,9 +200,9 @@ func (b *builder) startAt(text string) {
 	case err != nil:
 		b.fault("startAt", "must be a time like 2026-01-19T16:30:00Z, is %q", text)
 	case b.now.Sub(at) > startAtPast:
-		b.fault("startAt", "must not be in the past, is %s", text)
+		b.fault("startAt", "must not be in the past, is %s; now it is %s", text, b.now.UTC().Format(time.RFC3339))
 	case at.Sub(b.now) > startAtMax:
-		b.fault("startAt", "must be within a day, is %s", text)
+		b.fault("startAt", "must be within a year, is %s", text)
 	}
 	b.plan.StartAt = at
 }

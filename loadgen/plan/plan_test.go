@@ -45,8 +45,8 @@ func ExampleParse() {
 	if err != nil {
 		panic(err)
 	}
-	fmt.Println(p.Profile, p.Schedule.Arrivals(), "requests")
-	fmt.Println(strings.ReplaceAll(string(p.Request), "\r", ""))
+	fmt.Println(p.ProfileText, p.Schedule.Expected(), "requests")
+	fmt.Println(strings.ReplaceAll(string(p.Request.Render(new([]byte), 0)), "\r", ""))
 	// Output:
 	// constant (rps=100) 6000 requests
 	// GET /api/test HTTP/1.1
@@ -83,14 +83,14 @@ func TestRefused(t *testing.T) {
 		{with("duration", `"60"`), "duration", "must be a number"},
 		{with("profile", ""), "profile", "is missing"},
 		{with("profile", `{"params":{"rps":1}}`), "profile.type", "is missing"},
-		{with("profile", `{"type":"zigzag","params":{}}`), "profile.type", `must be constant, is "zigzag"`},
+		{with("profile", `{"type":"zigzag","params":{}}`), "profile.type", `must be constant, burst, sinusoidal, poisson, ddos, ramp, steps or trace, is "zigzag"`},
 		{with("profile", `{"type":"constant"}`), "profile.params", "is missing"},
 		{with("profile", `{"type":"constant","params":{}}`), "profile.params.rps", "is missing"},
 		{with("profile", `{"type":"constant","params":{"rps":"fast"}}`), "profile.params.rps", "must be a number"},
 		{with("profile", `{"type":"constant","params":{"rps":0}}`), "profile.params.rps", "must be a number from 0.001 to 10000000, is 0"},
-		{with("profile", `{"type":"constant","params":{"rps":1e8}}`), "profile.params.rps", "from 0.001 to 10000000"},
+		{with("profile", `{"type":"constant","params":{"rps":1e8}}`), "profile.params.rps", "from 0.001 to 10000000, is 1e+08"},
 		{with("profile", `{"type":"constant","params":{"rps":1,"baseRps":1}}`), "profile.params.baseRps", "unknown"},
-		{with("profile", `{"type":"constant","params":{"rps":1},"arrivals":"gamma"}`), "profile.arrivals", "must be uniform"},
+		{with("profile", `{"type":"constant","params":{"rps":1},"arrivals":"gamma"}`), "profile.arrivals", "must be uniform or poisson, is"},
 		{with("concurrency", "-1"), "concurrency", "from 0 (chosen) to 60000"},
 		{with("concurrency", "60001"), "concurrency", "from 0 (chosen) to 60000"},
 		{with("concurrency", "1.5"), "concurrency", "must be"},
@@ -99,8 +99,8 @@ func TestRefused(t *testing.T) {
 		{with("shard", `{"index":2,"of":2}`), "shard.index", "must be from 0 to 1"},
 		{with("shard", `{"index":0,"of":0}`), "shard.of", "at least 1"},
 		{with("startAt", `"tomorrow"`), "startAt", "must be a time like"},
-		{with("startAt", `"2026-01-19T16:29:58Z"`), "startAt", "must not be in the past"},
-		{with("startAt", `"2026-01-20T16:30:01Z"`), "startAt", "within a day"},
+		{with("startAt", `"2026-01-19T16:29:58Z"`), "startAt", "must not be in the past, is 2026-01-19T16:29:58Z; now it is 2026-01-19T16:30:00Z"},
+		{with("startAt", `"2027-01-20T16:30:01Z"`), "startAt", "within a year"},
 		{with("thresholds", `{"latency.p42":"<1"}`), `thresholds["latency.p42"]`, "is no threshold; there are latency.mean"},
 		{with("thresholds", `{"errorShare":"0.1"}`), "thresholds.errorShare", "must be <"},
 		{with("thresholds", `{"errorShare":0.1}`), "thresholds.errorShare", "must be a string"},
@@ -117,10 +117,7 @@ func TestRefused(t *testing.T) {
 		{options(`"headers":{"X-A":"1","x-a":"2"}`), "requestOptions.headers.x-a", "is given twice: also as X-A"},
 		{options(`"headers":{"Connection":"close"}`), "requestOptions.headers.Connection", "use requestOptions.keepAlive"},
 		{options(`"headers":{"content-length":"5"}`), "requestOptions.headers.content-length", "where the message ends"},
-		{options(`"headers":{"X-A":"1\r\nX-B: 2"}`), "requestOptions.headers.X-A", "control characters"},
-		{options(`"headers":{"X-A":"{{counter}}"}`), "requestOptions.headers.X-A", "templates"},
-		{options(`"query":{"a":"{{counter}}"}`), "requestOptions.query.a", "templates"},
-		{options(`"body":"{{counter}}"`), "requestOptions.body", "templates"},
+		{options(`"headers":{"X-A":"1\r\nX-B: 2"}`), "requestOptions.headers.X-A", "column 2: the value must not have control characters"},
 	} {
 		p, err := Parse(now, []byte(c.config), "")
 		if err == nil {
@@ -165,7 +162,7 @@ func TestFields(t *testing.T) {
 	if want := now.Add(10*time.Second + 500*time.Millisecond); !p.StartAt.Equal(want) {
 		t.Errorf("starts at %v, want %v", p.StartAt, want)
 	}
-	if want := pace.New(p.Profile, time.Minute, pace.Shard{Index: 1, Of: 3}); p.Schedule != want {
+	if want := pace.New(pace.Config{Profile: p.Profile, Length: time.Minute, Seed: 42, Shard: pace.Shard{Index: 1, Of: 3}}); p.Schedule != want {
 		t.Errorf("schedule %+v, want %+v", p.Schedule, want)
 	}
 	if len(p.Thresholds) != 2 || p.Thresholds[0].Name != "latency.p95" {
@@ -200,7 +197,7 @@ func TestRequestBytes(t *testing.T) {
 			"PUT / HTTP/1.1\r\nHost: a\r\n" + fields + "Content-Length: 0\r\n\r\n",
 		},
 	} {
-		if got := string(parse(t, c.config).Request); got != c.want {
+		if got := string(parse(t, c.config).Request.Render(new([]byte), 0)); got != c.want {
 			t.Errorf("%s:\n got %q\nwant %q", c.config, got, c.want)
 		}
 	}
@@ -249,23 +246,31 @@ func TestReadFileBounds(t *testing.T) {
 }
 
 func FuzzParse(f *testing.F) {
-	f.Add([]byte(with("thresholds", `{"lag.p99":"<1"}`, "shard", `{"index":0,"of":1}`)))
-	f.Add([]byte(options(`"headers":{"A":"b"},"query":{"q":"1"},"body":"x"`)))
-	f.Fuzz(func(t *testing.T, data []byte) {
+	f.Add([]byte(with("thresholds", `{"lag.p99":"<1"}`, "shard", `{"index":0,"of":1}`)), uint64(0))
+	f.Add([]byte(options(`"headers":{"A":"b"},"query":{"q":"1"},"body":"x"`)), uint64(7))
+	f.Add([]byte(options(`"method":"POST","headers":{"A":"{{random -5 5}}"},"query":{"q":"{{pick \"ä \" \"&\"}}"},"body":"{{counter}}x"`)), uint64(99))
+	f.Add([]byte(with("limiterUrl", `"http://a/{{pick \"b/c\" \"?\"}}?x={{random 1 2}}"`, "profile", `{"type":"burst","params":{"baseRps":1,"spikeRps":2,"spikeDuration":1,"spikePeriod":2},"arrivals":"poisson"}`)), uint64(3))
+	f.Add([]byte(with("profile", `{"type":"steps","params":{"steps":[{"rps":1,"duration":2}]}}`)), uint64(1))
+	f.Add([]byte(with("profile", `{"type":"ddos","params":{"minRps":1,"maxRps":2,"maxSpikeDuration":1,"minIdleTime":1,"maxIdleTime":2}}`)), uint64(1))
+	f.Fuzz(func(t *testing.T, data []byte, index uint64) {
 		p, err := Parse(now, data, "")
 		if err != nil {
 			return
 		}
-		// What is accepted is one well-formed request.
+		// What is accepted is one well-formed request, as long as it says.
+		request := p.Request.Render(new([]byte), index)
 		r := http1.NewRequestReader(&http1.Limits{HeadBytes: 1 << 24, LineBytes: 1 << 24, Fields: 1 << 15})
 		var h http1.Head
-		ev, err := r.Next(p.Request, &h)
+		ev, err := r.Next(request, &h)
 		if err != nil || ev.Kind != http1.HeadDone {
-			t.Fatalf("%s\nmakes the request %q: %v %v", data, p.Request, ev.Kind, err)
+			t.Fatalf("%s\nmakes the request %q: %v %v", data, request, ev.Kind, err)
 		}
-		body := p.Request[ev.N:]
-		if string(body) != p.Config.RequestOptions.Body || max(h.Length, 0) != int64(len(body)) {
+		body := request[ev.N:]
+		if max(h.Length, 0) != int64(len(body)) {
 			t.Fatalf("%s\nmakes a body of %d bytes, announced as %d", data, len(body), h.Length)
+		}
+		if text := p.Config.RequestOptions.Body; !strings.Contains(text, "{{") && string(body) != text {
+			t.Fatalf("%s\nsends the body %q", data, body)
 		}
 	})
 }

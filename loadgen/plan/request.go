@@ -1,72 +1,17 @@
 package plan
 
 import (
+	"errors"
 	"net/url"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"weir/internal/http1"
 )
 
-// A target is where requests go.
-type target struct {
-	host string // as in the Host field
-	path string // escaped
-	// query is that of the URL, as written
-	query string
-}
-
-// target reads limiterUrl.
-func (b *builder) target(text *string) (target, bool) {
-	const path = "limiterUrl"
-	if text == nil {
-		b.fault(path, missing)
-		return target{}, false
-	}
-	u, err := url.Parse(*text)
-	switch {
-	case err != nil || u.Host == "" || u.Opaque != "":
-		b.fault(path, "must be a URL like http://proxy:8082/api/test, is %q", *text)
-	case u.Scheme == "https":
-		b.fault(path, "https is not supported yet: must begin with http://, is %q", *text)
-	case u.Scheme != "http":
-		b.fault(path, "must begin with http://, is %q", *text)
-	case u.User != nil:
-		b.fault(path, "must not hold a user or password: send them in requestOptions.headers")
-	case u.Fragment != "":
-		b.fault(path, "must not have a fragment (#%s): it is never sent", u.Fragment)
-	case u.Hostname() == "" || !validPort(u.Port()):
-		b.fault(path, "must have a host and a port from 1 to 65535, is %q", *text)
-	case strings.ContainsFunc(u.RawQuery, notInTarget):
-		b.fault(path, "must not have spaces or control characters in its query, is %q", *text)
-	default:
-		b.plan.Config.LimiterURL = *text
-		b.plan.Host, b.plan.Port = u.Hostname(), u.Port()
-		if b.plan.Port == "" {
-			b.plan.Port = "80"
-		}
-		t := target{host: u.Host, path: u.EscapedPath(), query: u.RawQuery}
-		if t.path == "" {
-			t.path = "/"
-		}
-		return t, true
-	}
-	return target{}, false
-}
-
-// validPort says whether a port that url.Parse accepted is one; none is.
-func validPort(port string) bool {
-	n := 0
-	for _, c := range port {
-		n = min(n*10+int(c-'0'), 1<<16)
-	}
-	return port == "" || n > 0 && n < 1<<16
-}
-
-func notInTarget(c rune) bool { return c <= ' ' || c >= 0x7f }
-
-// options reads requestOptions.
-func (b *builder) options(w *optionsWire) RequestOptions {
+// options reads requestOptions into a draft that has its target already.
+func (b *builder) options(w *optionsWire, d *draft) {
 	if w == nil {
 		w = &optionsWire{}
 	}
@@ -84,18 +29,22 @@ func (b *builder) options(w *optionsWire) RequestOptions {
 		o.Method = *w.Method
 	}
 	b.method(&o)
-	b.headers(w.Headers, &o)
-	for _, name := range sortedKeys(w.Query) {
-		o.Query[name] = w.Query[name]
-		b.noTemplate(step("requestOptions.query", name), name+w.Query[name])
+	b.query(w.Query, d)
+	b.headers(w.Headers, d)
+	d.body = b.compile("requestOptions.body", o.Body)
+	d.method, d.keepAlive = o.Method, o.KeepAlive
+	d.hasBody = o.Body != "" || o.Method == "POST" || o.Method == "PUT" || o.Method == "PATCH"
+	for name, value := range w.Headers {
+		o.Headers[name] = value
 	}
-	b.noTemplate("requestOptions.body", o.Body)
+	for name, value := range w.Query {
+		o.Query[name] = value
+	}
 
 	p := b.plan
 	p.Config.RequestOptions = o
 	p.KeepAlive = o.KeepAlive
 	p.Timeout = time.Duration(o.Timeout * float64(time.Second))
-	return o
 }
 
 func (b *builder) method(o *RequestOptions) {
@@ -109,36 +58,68 @@ func (b *builder) method(o *RequestOptions) {
 	b.plan.Method = m
 }
 
-// headers checks the fields that the user wants to send. Those that say how the
-// message is framed are ours to write.
-func (b *builder) headers(w map[string]string, o *RequestOptions) {
-	seen := map[string]string{}
+// compile reads the text at path, which may have templates.
+func (b *builder) compile(path, text string) []segment {
+	segments, err := b.compiler.compile(text)
+	if err != nil {
+		b.fault(path, "%v", err)
+	}
+	return segments
+}
+
+// query appends the parameters to the target.
+func (b *builder) query(w map[string]string, d *draft) {
 	for _, name := range sortedKeys(w) {
-		value := w[name]
-		path := step("requestOptions.headers", name)
-		lower := strings.ToLower(name)
-		switch {
-		case name == "" || strings.ContainsFunc(name, notInName):
-			b.fault(path, "the name must be of letters, digits and !#$%%&'*+-.^_`|~, is %q", name)
-		case seen[lower] != "":
-			b.fault(path, "is given twice: also as %s", seen[lower])
-		case lower == "connection":
-			b.fault(path, "is written by loadgen: use requestOptions.keepAlive")
-		case lower == "content-length" || lower == "transfer-encoding" || lower == "upgrade" || lower == "expect" || lower == "te":
-			b.fault(path, "must not be set: it would change where the message ends")
-		case strings.ContainsFunc(value, notInValue):
-			b.fault(path, "the value must not have control characters, is %q", value)
+		path := step("requestOptions.query", name)
+		if i := strings.Index(name, "{{"); i >= 0 {
+			b.fault(path, "column %d: templates are for values, not for names", utf8.RuneCountInString(name[:i])+1)
 		}
-		seen[lower] = name
-		b.noTemplate(path, value)
-		o.Headers[name] = value
+		separator := "&"
+		if !d.hasQuery() {
+			separator = "?"
+		}
+		text := separator + url.QueryEscape(name) + "="
+		d.target = append(d.target, segment{text: []byte(text)})
+		d.target = append(d.target, mapped(b.compile(path, w[name]), url.QueryEscape)...)
 	}
 }
 
-// noTemplate refuses {{…}}, so that it is not sent as it stands.
-func (b *builder) noTemplate(path, text string) {
-	if strings.Contains(text, "{{") {
-		b.fault(path, "templates ({{…}}) are not supported yet")
+// hasQuery says whether the target has a query already.
+func (d *draft) hasQuery() bool {
+	for i := range d.target {
+		if s := &d.target[i]; s.kind == segmentLiteral && strings.Contains(string(s.text), "?") {
+			return true
+		}
+	}
+	return false
+}
+
+// headers checks the fields that the user wants to send. Those that say how the
+// message is framed are ours to write.
+func (b *builder) headers(w map[string]string, d *draft) {
+	seen := map[string]string{}
+	for _, name := range sortedKeys(w) {
+		value := strings.Trim(w[name], " \t")
+		path := step("requestOptions.headers", name)
+		low := lower(name)
+		switch {
+		case name == "" || strings.ContainsFunc(name, notInName):
+			b.fault(path, "the name must be of letters, digits and !#$%%&'*+-.^_`|~, is %q", name)
+		case seen[low] != "":
+			b.fault(path, "is given twice: also as %s", seen[low])
+		case low == "connection":
+			b.fault(path, "is written by loadgen: use requestOptions.keepAlive")
+		case low == "content-length" || low == "transfer-encoding" || low == "upgrade" || low == "expect" || low == "te":
+			b.fault(path, "must not be set: it would change where the message ends")
+		}
+		seen[low] = name
+		// Whatever a template inserts stands in the text, so that nothing can
+		// begin another field (RFC 9110 5.5).
+		if i := strings.IndexFunc(value, notInValue); i >= 0 {
+			b.fault(path, "column %d: the value must not have control characters, is %q", utf8.RuneCountInString(value[:i])+1, value)
+			continue
+		}
+		d.headers = append(d.headers, draftField{name, low, b.compile(path, value)})
 	}
 }
 
@@ -148,43 +129,144 @@ func notInName(c rune) bool {
 
 func notInValue(c rune) bool { return c < ' ' && c != '\t' || c == 0x7f }
 
-// appendRequest returns the request as it is sent, fields in the order of their
-// names.
-func appendRequest(t target, o RequestOptions) []byte {
-	query := t.query
-	for _, name := range sortedKeys(o.Query) {
-		if query != "" {
-			query += "&"
-		}
-		query += url.QueryEscape(name) + "=" + url.QueryEscape(o.Query[name])
+func lower(name string) string { return strings.ToLower(name) }
+
+// target reads limiterUrl: where requests go, and the beginning of the draft.
+func (b *builder) target(text *string) draft {
+	const path = "limiterUrl"
+	if text == nil {
+		b.fault(path, missing)
+		return draft{}
 	}
-	path := t.path
-	if query != "" {
-		path += "?" + query
+	site, rest := *text, ""
+	if strings.Contains(site, "{{") {
+		site, rest = cutSite(site)
 	}
-	b := http1.AppendRequestLine(nil, []byte(o.Method), []byte(path))
-	b = appendDefault(b, o, "Host", t.host)
-	b = appendDefault(b, o, "User-Agent", "weir-loadgen")
-	b = appendDefault(b, o, "Accept", "*/*")
-	for _, name := range sortedKeys(o.Headers) {
-		b = http1.AppendFieldString(b, name, strings.Trim(o.Headers[name], " \t"))
+	u, err := url.Parse(site)
+	switch {
+	case strings.Contains(site, "{{"):
+		b.fault(path, "templates are allowed in the path and the query only, in %q", *text)
+	case err != nil || u.Host == "" || u.Opaque != "":
+		b.fault(path, "must be a URL like http://proxy:8082/api/test, is %q", *text)
+	case u.Scheme == "https":
+		b.fault(path, "https is not supported yet: must begin with http://, is %q", *text)
+	case u.Scheme != "http":
+		b.fault(path, "must begin with http://, is %q", *text)
+	case u.User != nil:
+		b.fault(path, "must not hold a user or password: send them in requestOptions.headers")
+	case u.Fragment != "":
+		b.fault(path, "must not have a fragment (#%s): it is never sent", u.Fragment)
+	case u.Hostname() == "" || !validPort(u.Port()):
+		b.fault(path, "must have a host and a port from 1 to 65535, is %q", *text)
+	case strings.ContainsFunc(u.RawQuery, notInTarget):
+		b.fault(path, "must not have spaces or control characters in its query, is %q", *text)
+	default:
+		return b.accepted(u, *text, rest)
 	}
-	if !o.KeepAlive {
-		b = http1.AppendFieldString(b, "Connection", "close")
-	}
-	if o.Body != "" || o.Method == "POST" || o.Method == "PUT" || o.Method == "PATCH" {
-		b = http1.AppendFieldInt(b, "Content-Length", int64(len(o.Body)))
-	}
-	b = http1.AppendHeadEnd(b)
-	return append(b, o.Body...)
+	return draft{}
 }
 
-// appendDefault appends a field unless the user sets it.
-func appendDefault(b []byte, o RequestOptions, name, value string) []byte {
-	for have := range o.Headers {
-		if strings.EqualFold(have, name) {
-			return b
+// accepted notes a target that is right, but for the rest of its text that has
+// templates.
+func (b *builder) accepted(u *url.URL, text, rest string) draft {
+	b.plan.Config.LimiterURL = text
+	b.plan.Host, b.plan.Port = u.Hostname(), u.Port()
+	if b.plan.Port == "" {
+		b.plan.Port = "80"
+	}
+	d := draft{host: u.Host}
+	if rest != "" {
+		d.target = b.templatedTarget(rest, len(text)-len(rest))
+		return d
+	}
+	target := u.EscapedPath()
+	if target == "" {
+		target = "/"
+	}
+	if u.RawQuery != "" {
+		target += "?" + u.RawQuery
+	}
+	d.target = []segment{{text: []byte(target)}}
+	return d
+}
+
+// cutSite parts a URL behind its host and port.
+func cutSite(text string) (site, rest string) {
+	begin := strings.Index(text, "://") + len("://")
+	if n := strings.IndexAny(text[begin:], "/?#"); n >= 0 {
+		return text[:begin+n], text[begin+n:]
+	}
+	return text, ""
+}
+
+// templatedTarget is the path and query of a URL with templates in them, which
+// begin behind so many bytes of it. What templates insert is escaped; a slash in
+// a path stays one.
+func (b *builder) templatedTarget(rest string, behind int) []segment {
+	const path = "limiterUrl"
+	segments, err := b.compiler.compile(rest)
+	if err != nil {
+		if e, ok := errors.AsType[*templateError](err); ok {
+			e.column += behind
+		}
+		b.fault(path, "%v", err)
+		return nil
+	}
+	var h head
+	if rest[0] == '?' {
+		h.text("/")
+	}
+	query := false
+	for _, s := range segments {
+		before, after, found := strings.Cut(string(s.text), "?")
+		switch {
+		case strings.Contains(string(s.text), "#"):
+			b.fault(path, "must not have a fragment (#): it is never sent")
+		case s.kind != segmentLiteral && query:
+			h.add(mapped([]segment{s}, url.QueryEscape))
+		case s.kind != segmentLiteral:
+			h.add(mapped([]segment{s}, escapePath))
+		case query:
+			h.text(b.plainQuery(string(s.text)))
+		default:
+			h.text(b.plainPath(before))
+			if found {
+				query = true
+				h.text("?" + b.plainQuery(after))
+			}
 		}
 	}
-	return http1.AppendFieldString(b, name, value)
+	return h.segments
 }
+
+// plainPath is a part of a path as it is sent.
+func (b *builder) plainPath(text string) string {
+	u, err := url.Parse("http://host/" + text)
+	if err != nil || strings.ContainsAny(text, "\x00\r\n") {
+		b.fault("limiterUrl", "must have a well-formed path, has %q", text)
+		return ""
+	}
+	return strings.TrimPrefix(u.EscapedPath(), "/")
+}
+
+// plainQuery is a part of a query as it is sent.
+func (b *builder) plainQuery(text string) string {
+	if strings.ContainsFunc(text, notInTarget) {
+		b.fault("limiterUrl", "must not have spaces or control characters in its query, has %q", text)
+	}
+	return text
+}
+
+// escapePath escapes a text for a path.
+func escapePath(text string) string { return (&url.URL{Path: text}).EscapedPath() }
+
+// validPort says whether a port that url.Parse accepted is one; none is.
+func validPort(port string) bool {
+	n := 0
+	for _, c := range port {
+		n = min(n*10+int(c-'0'), 1<<16)
+	}
+	return port == "" || n > 0 && n < 1<<16
+}
+
+func notInTarget(c rune) bool { return c <= ' ' || c >= 0x7f }

@@ -5,23 +5,23 @@
 // rate is its slope; arrival number k (from 0) is due where Λ passes k + ½,
 // that is at Λ⁻¹(k + ½), so that the first arrival of a steady rate comes half
 // a gap after the start and the last one half a gap before the end; random
-// arrivals are due at Λ⁻¹ of random amounts. A profile therefore offers three
-// functions: Rate, Cumulative (Λ) and Inverse (Λ⁻¹).
+// arrivals are due at Λ⁻¹ of random amounts.
+//
+// Every shape is a row of pieces in which the rate changes evenly, once or
+// again and again; so Λ consists of parabolas. A sine is drawn with so many of
+// them that nobody can tell (see sine.go).
 //
 // Amounts of arrivals are whole numbers (Count), rates whole millionths per
 // second, and times whole nanoseconds. The arithmetic between them is exact:
 // no error gathers however long a run is, and every machine computes the same
-// schedule.
-//
-// There is one shape so far, the constant one.
+// schedule. Where floating point is used, it guesses and integers decide.
 package profile
 
 import (
-	"errors"
-	"fmt"
+	"encoding/binary"
 	"math"
-	"math/bits"
-	"strconv"
+	"slices"
+	"sort"
 	"time"
 )
 
@@ -42,78 +42,184 @@ const (
 // Arrivals returns n whole arrivals.
 func Arrivals(n uint64) Count { return Count(n) << countBits }
 
-// The bounds of a rate, in arrivals per second.
+// Float is c in arrivals.
+func (c Count) Float() float64 { return float64(c) / float64(One) }
+
 const (
-	RateMin = 0.001
-	RateMax = 10_000_000
+	micros = 1_000_000     // rate units in one arrival per second
+	nanos  = 1_000_000_000 // nanoseconds in a second
 )
 
-// micros is the number of rate units in one arrival per second.
-const micros = 1_000_000
-
-// ErrRate says that a rate is out of bounds.
-var ErrRate = errors.New("must be a number from 0.001 to 10000000")
-
-// A Constant is the profile of one steady rate r: Λ(t) = r·t.
+// A Profile is the shape of a rate.
 //
-// Immutable after NewConstant.
-type Constant struct {
-	rate uint64 // millionths of an arrival per second
-}
-
-// NewConstant returns the profile of rps arrivals per second, rounded to
-// millionths. A rate out of bounds is ErrRate.
-func NewConstant(rps float64) (Constant, error) {
-	if !(rps >= RateMin && rps <= RateMax) { // NaN is neither
-		return Constant{}, ErrRate
-	}
-	return Constant{rate: uint64(math.Round(rps * micros))}, nil
-}
-
-// Rate is the rate at t in arrivals per second.
-func (c Constant) Rate(time.Duration) float64 { return float64(c.rate) / micros }
-
-// RateMax is the highest rate that the profile reaches, in arrivals per second.
-func (c Constant) RateMax() float64 { return c.Rate(0) }
-
-// Between a Count s, a rate u in millionths per second and a time t in
-// nanoseconds
-//
-//	s / 2²⁰ = u / 10⁶ · t / 10⁹   ⟺   t = s · 5¹⁵ / (2⁵ · u)
-//
-// since 10¹⁵ / 2²⁰ = 5¹⁵ / 2⁵.
-const (
-	five15 = 30_517_578_125
-	two5   = 32
-)
-
-// Cumulative is Λ(t), rounded down to a Count. It is 0 before the start.
-func (c Constant) Cumulative(t time.Duration) Count {
-	if t <= 0 {
-		return 0
-	}
-	hi, lo := bits.Mul64(uint64(t), c.rate*two5)
-	if hi >= five15 {
-		return math.MaxUint64
-	}
-	q, _ := bits.Div64(hi, lo, five15)
-	return Count(q)
-}
-
-// Inverse is Λ⁻¹(s): when the amount s of arrivals is reached, rounded down to
-// a nanosecond. Amounts that are reached after some 292 years are never
-// reached; they give the greatest Duration.
-func (c Constant) Inverse(s Count) time.Duration {
-	hi, lo := bits.Mul64(uint64(s), five15)
-	u := c.rate * two5
-	if hi >= u {
-		return math.MaxInt64
-	}
-	q, _ := bits.Div64(hi, lo, u)
-	return time.Duration(min(q, math.MaxInt64))
+// Immutable after New….
+type Profile struct {
+	text   string
+	pieces []piece // the last one only marks the end
+	repeat bool    // the pieces are one period
+	tail   uint64  // rate after the pieces if they are not; millionths per second
+	most   float64 // highest rate, in arrivals per second
+	listed bool    // the pieces lie between single arrivals
+	peaks  []Peak  // by start; those of one period if there are periods
 }
 
 // String is the profile as the log shows it: "constant (rps=100)".
-func (c Constant) String() string {
-	return fmt.Sprintf("constant (rps=%s)", strconv.FormatFloat(c.Rate(0), 'f', -1, 64))
+func (p *Profile) String() string { return p.text }
+
+// RateMax is the highest rate that the profile reaches, in arrivals per second.
+func (p *Profile) RateMax() float64 { return p.most }
+
+// Rate is the rate at t in arrivals per second. A profile made of single
+// arrivals has that of the second around t.
+func (p *Profile) Rate(t time.Duration) float64 {
+	if p.listed {
+		from := max(0, t-time.Second/2)
+		return (p.Cumulative(from+time.Second) - p.Cumulative(from)).Float()
+	}
+	_, s, tau := p.find(max(t, 0))
+	if s.length == 0 {
+		return float64(p.tail) / micros
+	}
+	return s.rate(tau)
+}
+
+// Cumulative is Λ(t), rounded down to a Count. It is 0 before the start.
+func (p *Profile) Cumulative(t time.Duration) Count {
+	grains, _ := p.reached(t)
+	c, _ := p.count(grains)
+	return c
+}
+
+// Before says which amounts are reached before t: those below Before(t). It is
+// Inverse(s) < t exactly where s < Before(t).
+func (p *Profile) Before(t time.Duration) Count {
+	if t <= 0 {
+		return 0
+	}
+	grains, more := p.reached(t)
+	c, exact := p.count(grains)
+	// Where Λ rises up to t, the amount Λ(t) is reached at t and not before;
+	// where it is flat it was reached before.
+	if more || !exact || !p.risesTo(t) {
+		return c + 1
+	}
+	return c
+}
+
+// count is grains as a Count, rounded down, and whether that is all; the
+// greatest Count but one when they are too many.
+func (p *Profile) count(grains wide) (c Count, exact bool) {
+	q, r := grains.div(grainsPerCount)
+	if q.hi > 0 || q.lo == math.MaxUint64 {
+		return math.MaxUint64 - 1, true
+	}
+	return Count(q.lo), r == 0
+}
+
+// Inverse is Λ⁻¹(s): when the amount s of arrivals is reached first, rounded
+// down to a nanosecond. Amounts that are never reached, or after some 292
+// years, give the greatest Duration.
+func (p *Profile) Inverse(s Count) time.Duration {
+	if s == 0 {
+		return 0
+	}
+	grains := product(uint64(s), grainsPerCount)
+	end := p.end()
+	if p.repeat {
+		// Whole periods belong to the period that completes them.
+		laps := grains.minus(wide{0, 1}).over(end.base)
+		past := product(laps, uint64(end.start))
+		if past.hi > 0 {
+			return math.MaxInt64
+		}
+		return sum(past.lo, p.within(grains.minus(end.base.times(laps).narrow())))
+	}
+	if !end.base.less(grains) {
+		return sum(0, p.within(grains))
+	}
+	if p.tail == 0 {
+		return math.MaxInt64
+	}
+	q, _ := grains.minus(end.base).div(p.tail * grainsPerFlow)
+	if q.hi > 0 {
+		return math.MaxInt64
+	}
+	return sum(uint64(end.start), q.lo)
+}
+
+// within is when the pieces reach grains first; they do, and grains is not 0.
+func (p *Profile) within(grains wide) uint64 {
+	i := sort.Search(len(p.pieces)-2, func(i int) bool { return !p.pieces[i+1].base.less(grains) })
+	s := p.stretch(i)
+	return uint64(s.start) + s.when(grains.minus(s.base))
+}
+
+// reached is Λ(t) in grains, rounded down, and whether it is more than that.
+func (p *Profile) reached(t time.Duration) (wide, bool) {
+	if t <= 0 {
+		return wide{}, false
+	}
+	before, s, tau := p.find(t)
+	if s.length == 0 {
+		return before.plus(product(tau, p.tail*grainsPerFlow)), false
+	}
+	grains, more := s.reached(tau)
+	return before.plus(grains), more
+}
+
+// risesTo says whether the rate is above zero just before t.
+func (p *Profile) risesTo(t time.Duration) bool {
+	_, s, _ := p.find(t - 1)
+	if s.length == 0 {
+		return p.tail > 0
+	}
+	return !s.amount.zero()
+}
+
+// find returns the stretch in which t lies, with what was reached before it
+// and how far t lies in it. Behind the last piece the stretch is empty, and
+// these are counted from there.
+func (p *Profile) find(t time.Duration) (before wide, s stretch, tau uint64) {
+	end := p.end()
+	if p.repeat {
+		laps := uint64(t / end.start)
+		before = end.base.times(laps).narrow()
+		t %= end.start
+	} else if t >= end.start {
+		return end.base, stretch{}, uint64(t - end.start)
+	}
+	i := sort.Search(len(p.pieces)-1, func(i int) bool { return p.pieces[i+1].start > t })
+	s = p.stretch(i)
+	return before.plus(s.base), s, uint64(t - s.start)
+}
+
+func (p *Profile) end() *piece { return &p.pieces[len(p.pieces)-1] }
+
+func (p *Profile) stretch(i int) stretch {
+	next := &p.pieces[i+1]
+	s := stretch{piece: p.pieces[i]}
+	s.length = uint64(next.start - s.start)
+	s.amount = next.base.minus(s.base)
+	return s
+}
+
+// AppendShape appends bytes that are the same for two profiles exactly when
+// their rates are the same at all times and made in the same way.
+func (p *Profile) AppendShape(b []byte) []byte {
+	b = slices.Grow(b, 16+40*len(p.pieces))
+	for i := range p.pieces {
+		piece := &p.pieces[i]
+		for _, v := range [...]uint64{uint64(piece.start), piece.base.hi, piece.base.lo, piece.from, piece.to} {
+			b = binary.BigEndian.AppendUint64(b, v)
+		}
+	}
+	b = binary.BigEndian.AppendUint64(b, p.tail)
+	return binary.BigEndian.AppendUint64(b, boolean(p.repeat))
+}
+
+func boolean(v bool) uint64 {
+	if v {
+		return 1
+	}
+	return 0
 }

@@ -12,8 +12,9 @@
 //	service time  done − start  what the target took, seen from here
 //	lag           start − due   how late the request left
 //	pacer lag                   the part of the lag for which the generator is
-//	                            to blame; the rest was spent waiting for a
-//	                            free connection
+//	                            to blame: it was late while connections were idle
+//	busy lag, dial lag          the rest: waiting for a connection that was busy,
+//	                            or for one that was being opened
 //
 // Every request that was due ends in exactly one outcome, or is counted as
 // abandoned or unsent when a run is cut short. Nothing is left out.

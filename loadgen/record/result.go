@@ -32,6 +32,25 @@ type Facts struct {
 	PoolMax   int // connections allowed
 	LastFault string
 	Config    any // the configuration, with all defaults filled in
+
+	Shard        Shard  // the zero value stands for the only one
+	ScheduleHash string // the same for all generators that share a schedule
+	Peaks        []Peak // that the schedule had until the run ended
+}
+
+// A Shard says which of several generators on one schedule it was.
+type Shard struct {
+	Index int `json:"index"`
+	Of    int `json:"of"`
+}
+
+// A Peak is a stretch of the schedule in which it asked for more than usual:
+// what an observer of the target ought to notice. Start and End are in seconds
+// after the start of the run, the rate is that of all generators together.
+type Peak struct {
+	Start float64 `json:"start"`
+	End   float64 `json:"end"`
+	Rps   float64 `json:"rps"`
 }
 
 // A Result is everything there is to say about a run, and the form in which it
@@ -47,6 +66,10 @@ type Result struct {
 	URL       string    `json:"limiterUrl"`
 	Duration  float64   `json:"duration"`
 	Elapsed   float64   `json:"elapsedTime"`
+
+	ScheduleHash string  `json:"scheduleHash"`
+	Shards       []Shard `json:"shards"` // whose result this is
+	Peaks        []Peak  `json:"peaks"`  // of the schedule, not of what was sent
 
 	// Due requests either were Sent, or Dropped after waiting too long for a
 	// connection, or left Unsent by a stop. Sent and Dropped ones have
@@ -71,7 +94,7 @@ type Result struct {
 	SentRps    float64 `json:"sentRps"`
 	RateError  float64 `json:"rateError"`  // share of what was due that did not leave in time
 	Throughput float64 `json:"throughput"` // answers per second until the end of the schedule
-	SentLate   uint64  `json:"sentLate"`   // more than 10 ms late through the generator's fault
+	SentLate   uint64  `json:"sentLate"`   // missed their time: more than 10 ms late through the generator's fault
 	Received   uint64  `json:"receivedBytes"`
 
 	Latency            Spread `json:"latency"` // of everything that completed
@@ -80,12 +103,15 @@ type Result struct {
 	LatencyErrors      Spread `json:"latencyErrors"`
 	ServiceTime        Spread `json:"serviceTime"`
 	Lag                Spread `json:"lag"`
-	PacerLag           Spread `json:"pacerLag"`
+	PacerLag           Spread `json:"pacerLag"` // the generator was late while connections were idle
+	BusyLag            Spread `json:"busyLag"`  // requests waited for a busy connection; only those that did
+	DialLag            Spread `json:"dialLag"`  // requests waited for a new connection; only those that did
 
 	Loops       int         `json:"loops"`
 	Connections Connections `json:"connections"`
 	Thresholds  []Checked   `json:"thresholds"`
 	Series      Series      `json:"series"`
+	Histograms  Histograms  `json:"histograms"`
 	Config      any         `json:"config"`
 }
 
@@ -100,12 +126,13 @@ type Connections struct {
 // schema counts changes of Result that a reader must know of.
 const schema = 1
 
-// Result sums the run up and judges it.
+// Result sums the run up and judges it. Nothing may be added any more.
 func (s *Totals) Result(f *Facts, thresholds []Threshold) *Result {
 	a := s.all
 	e := Evidence{
 		Due: f.Settled, Sent: a.Sent - min(a.Sent, a.SentBehind), Late: a.SentLate,
 		PacerLagP99: a.PacerLag().P99, LagP99: a.Lag().P99,
+		Dialled: a.DialLag().Count > a.BusyLag().Count,
 	}
 	verdict, reasons := e.Judge()
 	r := &Result{
@@ -119,10 +146,14 @@ func (s *Totals) Result(f *Facts, thresholds []Threshold) *Result {
 		TargetRps: f.TargetRps, RateError: e.RateError(), SentLate: a.SentLate, Received: a.Received,
 		Latency: a.Latency(), LatencySuccess: a.LatencyOf(Success),
 		LatencyRateLimited: a.LatencyOf(RateLimited), LatencyErrors: a.LatencyOf(Failed),
-		ServiceTime: a.Service(), Lag: a.Lag(), PacerLag: a.PacerLag(),
+		ServiceTime: a.Service(), Lag: a.Lag(), PacerLag: a.PacerLag(), BusyLag: a.BusyLag(), DialLag: a.DialLag(),
 		Loops:       f.Loops,
 		Connections: Connections{Max: f.PoolMax, Peak: f.Peak, Opened: a.Opened, Failed: a.DialsFailed},
-		Thresholds:  []Checked{}, Series: s.series, Config: f.Config,
+		Thresholds:  []Checked{}, Series: s.series.clone(), Histograms: a.giveAway(), Config: f.Config,
+		ScheduleHash: f.ScheduleHash, Shards: []Shard{f.Shard}, Peaks: append([]Peak{}, f.Peaks...),
+	}
+	if f.Shard == (Shard{}) {
+		r.Shards[0].Of = 1
 	}
 	if span := f.Elapsed.Seconds(); span > 0 {
 		r.SentRps = float64(e.Sent) / span

@@ -1,34 +1,63 @@
 package record
 
+import (
+	"maps"
+	"math"
+	"slices"
+)
+
 // rowsMax bounds the rows of a Series. A run of up to an hour has a row for
 // every second; a longer one has rows of two seconds, of four, and so on.
 const rowsMax = 3600
 
 // A Row is one step of a run. Its time is where the step begins, in seconds
 // after the start. Percentiles of a step longer than a second are those of its
-// worst second.
+// worst second, and those of several generators are those of the worst one.
 type Row struct {
 	T           float64 `json:"t"`
 	Due         uint64  `json:"due"`
 	Sent        uint64  `json:"sent"`
+	SentLate    uint64  `json:"sentLate"` // missed their time through the generator's fault
 	Success     uint64  `json:"success"`
 	RateLimited uint64  `json:"rateLimited"`
 	Errors      uint64  `json:"errors"`
 	LatencyP50  float64 `json:"latencyP50"`
+	LatencyP95  float64 `json:"latencyP95"`
 	LatencyP99  float64 `json:"latencyP99"`
 	LagP99      float64 `json:"lagP99"`
+
+	ErrorsByReason map[string]uint64 `json:"errorsByReason,omitempty"`
 }
 
-// merge adds the step that follows.
+// merge adds the step that follows, or the same step of another generator. What
+// others have of the row's map stays as it is.
 func (r *Row) merge(next *Row) {
 	r.Due += next.Due
 	r.Sent += next.Sent
+	r.SentLate += next.SentLate
 	r.Success += next.Success
 	r.RateLimited += next.RateLimited
 	r.Errors += next.Errors
 	r.LatencyP50 = max(r.LatencyP50, next.LatencyP50)
+	r.LatencyP95 = max(r.LatencyP95, next.LatencyP95)
 	r.LatencyP99 = max(r.LatencyP99, next.LatencyP99)
 	r.LagP99 = max(r.LagP99, next.LagP99)
+	r.ErrorsByReason = addCounts(r.ErrorsByReason, next.ErrorsByReason)
+}
+
+// addCounts is the sum of two maps of counts; neither is changed.
+func addCounts(a, b map[string]uint64) map[string]uint64 {
+	switch {
+	case len(b) == 0:
+		return a
+	case len(a) == 0:
+		return b
+	}
+	sum := maps.Clone(a)
+	for k, n := range b {
+		sum[k] += n
+	}
+	return sum
 }
 
 // A Series is the course of a run in even steps.
@@ -61,10 +90,63 @@ func (s *Series) add(r Row) {
 
 // halve merges each two rows into one.
 func (s *Series) halve() {
-	for i := range rowsMax / 2 {
-		s.Rows[i] = s.Rows[2*i]
-		s.Rows[i].merge(&s.Rows[2*i+1])
+	*s = s.coarser(2)
+}
+
+// coarser merges each k rows into one.
+func (s Series) coarser(k int) Series {
+	c := Series{Step: s.Step * float64(k), Rows: make([]Row, 0, len(s.Rows)/k+1)}
+	for i := range s.Rows {
+		if i%k == 0 {
+			c.Rows = append(c.Rows, s.Rows[i])
+		} else {
+			c.Rows[len(c.Rows)-1].merge(&s.Rows[i])
+		}
 	}
-	s.Rows = s.Rows[:rowsMax/2]
-	s.Step *= 2
+	return c
+}
+
+// AtMost is the series in n rows or fewer: neighbours are merged.
+func (s Series) AtMost(n int) Series {
+	if len(s.Rows) <= n {
+		return s
+	}
+	return s.coarser((len(s.Rows) + n - 1) / n)
+}
+
+// After is the part of the series that begins later than t.
+func (s Series) After(t float64) Series {
+	i, _ := slices.BinarySearchFunc(s.Rows, t, func(r Row, t float64) int {
+		if r.T <= t {
+			return -1
+		}
+		return 1
+	})
+	return Series{Step: s.Step, Rows: s.Rows[i:]}
+}
+
+// clone is a series that does not change when s does.
+func (s Series) clone() Series {
+	s.Rows = slices.Clone(s.Rows)
+	return s
+}
+
+// plus adds the course of another generator on the same schedule. Of different
+// steps the longer is a multiple of the shorter.
+func (s Series) plus(other Series) Series {
+	if s.Step == 0 || other.Step == 0 {
+		if s.Step == 0 {
+			return other.clone()
+		}
+		return s.clone()
+	}
+	step := max(s.Step, other.Step)
+	sum, more := s.coarser(int(math.Round(step/s.Step))), other.coarser(int(math.Round(step/other.Step)))
+	if len(more.Rows) > len(sum.Rows) {
+		sum, more = more, sum
+	}
+	for i := range more.Rows {
+		sum.Rows[i].merge(&more.Rows[i])
+	}
+	return sum
 }

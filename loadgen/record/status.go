@@ -13,20 +13,22 @@ const (
 // A Status is what a run looks like at a moment. Spans are in seconds; the
 // percentiles are those of the run so far, up to a second old.
 type Status struct {
-	Running     bool    `json:"running"`
-	TestID      string  `json:"testId"`
-	Profile     string  `json:"profile"`
-	Phase       Phase   `json:"phase"`
-	Elapsed     float64 `json:"elapsedTime"`
-	Duration    float64 `json:"duration"`
-	Sent        uint64  `json:"requestsSent"`
-	Completed   uint64  `json:"completed"`
-	Success     uint64  `json:"success"`
-	RateLimited uint64  `json:"rateLimited"`
-	Errors      uint64  `json:"errors"`
-	CurrentRps  float64 `json:"currentRps"` // sent in the last second
-	TargetRps   float64 `json:"targetRps"`  // of the schedule, now
-	Latency     struct {
+	Running bool   `json:"running"`
+	TestID  string `json:"testId"`
+	// ScheduleHash tells whether generators share a schedule.
+	ScheduleHash string  `json:"scheduleHash"`
+	Profile      string  `json:"profile"`
+	Phase        Phase   `json:"phase"`
+	Elapsed      float64 `json:"elapsedTime"`
+	Duration     float64 `json:"duration"`
+	Sent         uint64  `json:"requestsSent"`
+	Completed    uint64  `json:"completed"`
+	Success      uint64  `json:"success"`
+	RateLimited  uint64  `json:"rateLimited"`
+	Errors       uint64  `json:"errors"`
+	CurrentRps   float64 `json:"currentRps"` // sent in the last second
+	TargetRps    float64 `json:"targetRps"`  // of the schedule, now
+	Latency      struct {
 		Mean float64 `json:"mean"`
 		P50  float64 `json:"p50"`
 		P95  float64 `json:"p95"`
@@ -40,6 +42,8 @@ type Status struct {
 	// InFlight and Connections are for the metrics and the progress line.
 	InFlight    int `json:"-"`
 	Connections int `json:"-"`
+	// Course is the run second by second, for what is drawn of it.
+	Course Series `json:"-"`
 }
 
 // Count fills in what c counted.

@@ -23,7 +23,7 @@ const (
 // Counts are what a Tally counts. They add up.
 type Counts struct {
 	Sent       uint64 // started, or tried to: a refused connection counts
-	SentLate   uint64 // with a pacer lag beyond CatchUp
+	SentLate   uint64 // missed their time: a pacer lag beyond CatchUp
 	SentBehind uint64 // later than CatchUp after the end of the schedule
 	Retried    uint64 // sent again because a kept connection had been closed
 	Abandoned  uint64 // started, and cut off without an outcome
@@ -79,9 +79,11 @@ type Tally struct {
 	service  *hdrhistogram.Histogram
 	lag      *hdrhistogram.Histogram
 	pacerLag *hdrhistogram.Histogram
+	busyLag  *hdrhistogram.Histogram
+	dialLag  *hdrhistogram.Histogram
 }
 
-// NewTally returns an empty Tally; it holds about a megabyte.
+// NewTally returns an empty Tally; it holds about a megabyte and a half.
 func NewTally() *Tally {
 	t := &Tally{}
 	for _, h := range t.histograms() {
@@ -90,16 +92,33 @@ func NewTally() *Tally {
 	return t
 }
 
-func (t *Tally) histograms() [Classes + 3]**hdrhistogram.Histogram {
+func (t *Tally) histograms() [Classes + 5]**hdrhistogram.Histogram {
 	return [...]**hdrhistogram.Histogram{
-		&t.latency[Success], &t.latency[RateLimited], &t.latency[Failed], &t.service, &t.lag, &t.pacerLag,
+		&t.latency[Success], &t.latency[RateLimited], &t.latency[Failed], &t.service, &t.lag, &t.pacerLag, &t.busyLag, &t.dialLag,
 	}
 }
 
 // Start counts a request that left lag after it was due; pacerLag of it was
-// the generator's fault. sinceEnd is how long the schedule has been over,
-// negative while it runs.
+// the generator's fault, for the rest the request waited for a connection that
+// was busy. sinceEnd is how long the schedule has been over, negative while it
+// runs.
 func (t *Tally) Start(lag, pacerLag, sinceEnd time.Duration) {
+	t.start(lag, pacerLag, sinceEnd)
+	if lag > pacerLag {
+		observe(t.busyLag, lag-pacerLag)
+	}
+}
+
+// StartFresh is Start for a request that left as the first one on its
+// connection: what it waited for was the dial.
+func (t *Tally) StartFresh(lag, pacerLag, sinceEnd time.Duration) {
+	t.start(lag, pacerLag, sinceEnd)
+	if lag > pacerLag {
+		observe(t.dialLag, lag-pacerLag)
+	}
+}
+
+func (t *Tally) start(lag, pacerLag, sinceEnd time.Duration) {
 	t.Sent++
 	if pacerLag > CatchUp {
 		t.SentLate++
@@ -187,6 +206,14 @@ func (t *Tally) Lag() Spread { return spreadOf(t.lag) }
 
 // PacerLag summarises the part of the lag that was the generator's fault.
 func (t *Tally) PacerLag() Spread { return spreadOf(t.pacerLag) }
+
+// BusyLag summarises how long requests waited for a connection that was busy,
+// of those that did.
+func (t *Tally) BusyLag() Spread { return spreadOf(t.busyLag) }
+
+// DialLag summarises how long requests waited for a connection to be opened, of
+// those that did.
+func (t *Tally) DialLag() Spread { return spreadOf(t.dialLag) }
 
 // A Spread describes a distribution of spans, in seconds.
 type Spread struct {

@@ -10,6 +10,7 @@ type Totals struct {
 	second *Tally // since the last row of the series
 	due    uint64 // at the last row
 	series Series
+	course Series // as of the last row, for others
 }
 
 // NewTotals returns Totals of a run in which nothing happened yet.
@@ -30,13 +31,19 @@ func (s *Totals) All() *Tally { return s.all }
 func (s *Totals) Row(t time.Duration, due uint64) {
 	lat, lag := s.second.Latency(), s.second.Lag()
 	s.series.add(Row{
-		T: t.Seconds(), Due: due - s.due, Sent: s.second.Sent,
+		T: t.Seconds(), Due: due - s.due, Sent: s.second.Sent, SentLate: s.second.SentLate,
 		Success: s.second.Class[Success], RateLimited: s.second.Class[RateLimited], Errors: s.second.Class[Failed],
-		LatencyP50: lat.P50, LatencyP99: lat.P99, LagP99: lag.P99,
+		LatencyP50: lat.P50, LatencyP95: lat.P95, LatencyP99: lat.P99, LagP99: lag.P99,
+		ErrorsByReason: s.second.errorsByReason(),
 	})
+	s.course = s.series.clone()
 	s.due = due
 	s.second.Reset()
 }
+
+// Course is the series up to the last Row. Nobody changes it any more: it may be
+// given to other goroutines.
+func (s *Totals) Course() Series { return s.course }
 
 // Pending says whether something was counted since the last Row.
 func (s *Totals) Pending() bool { return s.second.Sent > 0 || s.second.Completed() > 0 }

@@ -47,6 +47,9 @@ type Evidence struct {
 	Late uint64
 	// PacerLagP99 and LagP99 are in seconds.
 	PacerLagP99, LagP99 float64
+	// Dialled says that those who waited for a connection waited for a new one
+	// mostly.
+	Dialled bool
 }
 
 // RateError is the share of what was due that did not leave in time.
@@ -76,7 +79,7 @@ func (e Evidence) invalid() (reasons []string) {
 			100*(1-e.RateError())))
 	}
 	if e.PacerLagP99 > lagInvalid {
-		reasons = append(reasons, fmt.Sprintf("the generator sent too late: pacer lag p99 %s", Span(e.PacerLagP99)))
+		reasons = append(reasons, fmt.Sprintf("the generator was late while connections were idle: pacer lag p99 %s", Span(e.PacerLagP99)))
 	}
 	return reasons
 }
@@ -86,14 +89,17 @@ func (e Evidence) degraded() (reasons []string) {
 		reasons = append(reasons, fmt.Sprintf("%.2f %% of the requests that were due did not leave in time", 100*r))
 	}
 	if e.PacerLagP99 > lagValid && e.PacerLagP99 <= lagInvalid {
-		reasons = append(reasons, fmt.Sprintf("the generator sent late: pacer lag p99 %s", Span(e.PacerLagP99)))
+		reasons = append(reasons, fmt.Sprintf("the generator was a little late while connections were idle: pacer lag p99 %s", Span(e.PacerLagP99)))
 	}
 	if float64(e.Late) > rateErrorValid*float64(e.Due) {
-		reasons = append(reasons, fmt.Sprintf("the generator paused: %d requests left more than %s late", e.Late, CatchUp))
+		reasons = append(reasons, fmt.Sprintf("the generator stalled: %d requests missed their time by more than %d ms", e.Late, CatchUp.Milliseconds()))
 	}
 	if e.LagP99 > lagValid && e.PacerLagP99 <= lagValid {
-		reasons = append(reasons, fmt.Sprintf(
-			"requests waited for a free connection (lag p99 %s), so the target saw them later than planned", Span(e.LagP99)))
+		cause := "all connections were busy"
+		if e.Dialled {
+			cause = "connections had to be opened first"
+		}
+		reasons = append(reasons, fmt.Sprintf("%s (lag p99 %s): the target saw requests later than planned", cause, Span(e.LagP99)))
 	}
 	return reasons
 }

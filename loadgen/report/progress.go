@@ -43,6 +43,26 @@ func Bar(share float64, n int) string {
 	return "[" + strings.Repeat("=", full) + strings.Repeat(" ", n-full) + "]"
 }
 
+// Spark draws the rate of sending over the last n steps of a run, from zero to
+// the highest of them; empty before there is anything to compare.
+func Spark(course *record.Series, n int) string {
+	const blocks = "▁▂▃▄▅▆▇█"
+	rows := course.Rows
+	rows = rows[max(0, len(rows)-n):]
+	highest := uint64(0)
+	for _, r := range rows {
+		highest = max(highest, r.Sent)
+	}
+	if len(rows) < 2 || highest == 0 {
+		return ""
+	}
+	var b strings.Builder
+	for _, r := range rows {
+		b.WriteRune([]rune(blocks)[r.Sent*7/highest])
+	}
+	return b.String()
+}
+
 // Fit cuts a line to width places, so that it can be drawn over.
 func Fit(line string, width int) string {
 	if width <= 0 || utf8.RuneCountInString(line) <= width {

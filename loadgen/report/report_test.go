@@ -30,6 +30,7 @@ func steady() *record.Result {
 		ErrorsByReason: map[string]uint64{}, StatusCodes: map[string]uint64{"200": 60_000},
 		TargetRps: 1000, SentRps: 1000, Throughput: 999.98,
 		Latency: spread(60_000, 1), LatencySuccess: spread(60_000, 1), ServiceTime: spread(60_000, 0.9), Lag: spread(60_000, 0.05),
+		PacerLag: spread(60_000, 0.05), Shards: []record.Shard{{Index: 0, Of: 1}}, ScheduleHash: "9f86d081884c7d65", Peaks: []record.Peak{},
 		Loops: 1, Connections: record.Connections{Max: 10_000, Peak: 5, Opened: 5},
 		Thresholds: []record.Checked{}, Series: record.Series{Step: 1, Rows: []record.Row{}},
 	}
@@ -39,7 +40,9 @@ func steady() *record.Result {
 func troubled() *record.Result {
 	r := steady()
 	r.Verdict, r.End, r.Elapsed = record.Invalid, record.EndStopped, 45.25
-	r.Reasons = []string{"only 90.00 % of the requests that were due left in time", "the generator sent late: pacer lag p99 2.00 ms"}
+	r.Reasons = []string{"only 90.00 % of the requests that were due left in time", "the generator was a little late while connections were idle: pacer lag p99 2.00 ms"}
+	r.Shards, r.Peaks = []record.Shard{{Index: 0, Of: 3}, {Index: 2, Of: 3}}, []record.Peak{{Start: 10, End: 12.5, Rps: 3000}}
+	r.PacerLag, r.BusyLag, r.DialLag = spread(40_000, 0.5), spread(30_000, 20), spread(70, 3)
 	r.Due, r.Sent, r.Dropped, r.Unsent, r.Abandoned = 45_250, 40_000, 5_000, 250, 12
 	r.Completed, r.Success, r.RateLimited, r.Errors = 44_988, 1_000, 38_000, 5_988
 	r.ErrorsByReason = map[string]uint64{"queue_full": 5_000, "timeout": 494, "connect_failed": 494}

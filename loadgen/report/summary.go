@@ -1,5 +1,5 @@
 // Package report writes what a run did for people and for programs: a line of
-// progress, a summary, the result as JSON.
+// progress, a summary, the result as JSON, a page with plots.
 //
 // It is told everything and asks nothing: the same result gives the same bytes.
 package report
@@ -32,6 +32,9 @@ func Summary(r *record.Result) string {
 	if r.End == record.EndStopped {
 		fmt.Fprintf(&b, "stopped after %s\n", record.Span(r.Elapsed))
 	}
+	if shards := shardsOf(r); shards != "" {
+		fmt.Fprintf(&b, "%s, schedule %s\n", shards, r.ScheduleHash)
+	}
 	b.WriteString("\n")
 	verdict(&b, r)
 	requests(&b, r)
@@ -39,6 +42,18 @@ func Summary(r *record.Result) string {
 	connections(&b, r)
 	thresholds(&b, r)
 	return b.String()
+}
+
+// shardsOf says whose result it is; empty when there was one generator only.
+func shardsOf(r *record.Result) string {
+	if len(r.Shards) == 0 || r.Shards[0].Of <= 1 {
+		return ""
+	}
+	indices := make([]string, len(r.Shards))
+	for i, s := range r.Shards {
+		indices[i] = strconv.Itoa(s.Index)
+	}
+	return fmt.Sprintf("%s %s of %d", plural("shard", len(r.Shards)), strings.Join(indices, ", "), r.Shards[0].Of)
 }
 
 // row begins a line with a word in the first column.
@@ -67,20 +82,29 @@ func requests(b *strings.Builder, r *record.Result) {
 	if r.LastFault != "" {
 		row(b, "", "  last: %s", r.LastFault)
 	}
+	for _, extra := range extras(r) {
+		row(b, "", "%s", extra)
+	}
+	b.WriteString("\n")
+}
+
+// extras are sentences about what is no outcome.
+func extras(r *record.Result) (sentences []string) {
+	missed := fmt.Sprintf("missed their time: sent more than 10 ms late (at most %s) through the generator's fault", record.Span(r.PacerLag.Max))
 	for _, extra := range []struct {
 		count uint64
 		text  string
 	}{
 		{r.Retried, "sent again on another connection, as the target had closed an idle one"},
-		{r.SentLate, "left more than 10 ms late through the generator's fault"},
+		{r.SentLate, missed},
 		{r.Unsent, "due when the test was stopped, not sent"},
 		{r.Abandoned, "without an answer when the test was stopped"},
 	} {
 		if extra.count > 0 {
-			row(b, "", "%s %s", Thousands(extra.count), extra.text)
+			sentences = append(sentences, Thousands(extra.count)+" "+extra.text)
 		}
 	}
-	b.WriteString("\n")
+	return sentences
 }
 
 func times(b *strings.Builder, r *record.Result) {
@@ -100,6 +124,11 @@ func times(b *strings.Builder, r *record.Result) {
 	}
 	line("Service time", r.ServiceTime)
 	line("Lag", r.Lag)
+	if r.BusyLag.Count+r.DialLag.Count > 0 {
+		line("  generator", r.PacerLag)
+		line("  busy", r.BusyLag)
+		line("  dial", r.DialLag)
+	}
 	b.WriteString("\n")
 	row(b, "", "latency counts from when a request was due, service time from when it left; lag is between")
 }

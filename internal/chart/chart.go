@@ -1,0 +1,250 @@
+// Package chart draws plots as SVG: values go in, bytes come out, the same
+// values give the same bytes.
+//
+// A Chart is a plain value that says what there is to see: lines, bands between
+// two lines, areas stacked on each other, bars, limits, and stretches of the x
+// axis that something happened in. SVG draws it with gonum.org/v1/plot, which
+// nothing else imports, and turns the colours into variables, so that a drawing
+// is readable on light and on dark pages, on its own or inside of one.
+package chart
+
+import (
+	"fmt"
+	"math"
+)
+
+// A Chart is one plot. Marks are drawn in the order of the fields: spans at the
+// back, limits in front.
+//
+// Values that are NaN are gaps. So are values that a logarithmic axis cannot
+// show.
+type Chart struct {
+	Title         string
+	Width, Height float64 // in pixels; zero: 760 and 260
+	X, Y          Axis
+	// Steps says that a value holds from its x until the next one, as counts per
+	// second do; otherwise values are joined by straight lines.
+	Steps bool
+
+	Spans  []Span
+	Stack  []Series // areas, each on top of the one before; all with the same X
+	Bands  []Band
+	Bars   []Bars
+	Lines  []Series
+	Limits []Limit
+}
+
+// The size of a chart that does not name one.
+const (
+	widthDefault  = 760
+	heightDefault = 260
+	sizeMax       = 10_000
+)
+
+// valuesMax bounds the values of one series: nobody can see more on a screen.
+const valuesMax = 100_000
+
+// An Axis says how values become places.
+type Axis struct {
+	Label string
+	Unit  Unit
+	Scale Scale
+	// Min and Max are what is shown. When both are zero the values decide; a
+	// linear y axis then begins at zero.
+	Min, Max float64
+}
+
+// A Unit says how the values of an axis are written.
+type Unit uint8
+
+const (
+	Number  Unit = iota // 250, 15k, 1.5M
+	Seconds             // a span: 20 µs, 1.5 ms, 30 s
+	Elapsed             // seconds since a start: 90 s, 5 min, 1:30 h
+	Clock               // seconds since 1970: 16:30, in UTC
+	Share               // from 0 to 1, written in percent
+)
+
+// A Scale says how values are spread along an axis.
+type Scale uint8
+
+const (
+	Linear Scale = iota
+	Log          // each factor of ten is equally long
+	Nines        // of shares: 90 %, 99 %, 99.9 % are equally far apart
+)
+
+// A Tone is a colour with a light and a dark form.
+type Tone uint8
+
+const (
+	Blue Tone = iota
+	Green
+	Amber
+	Red
+	Violet
+	Grey
+
+	tones = iota
+)
+
+// A Series is a row of values.
+type Series struct {
+	Name   string // in the legend; may be empty
+	Tone   Tone
+	Dashed bool
+	X, Y   []float64 // X ascends
+}
+
+// A Band is what lies between two rows of values.
+type Band struct {
+	Name      string
+	Tone      Tone
+	X         []float64
+	Low, High []float64
+}
+
+// Bars are the heights of intervals of the x axis: bar i reaches from Edges[i]
+// to Edges[i+1].
+type Bars struct {
+	Name    string
+	Tone    Tone
+	Edges   []float64
+	Heights []float64
+}
+
+// A Limit is a horizontal line that values are compared with.
+type Limit struct {
+	Name string // written on the line
+	Tone Tone
+	Y    float64
+}
+
+// A Span is a stretch of the x axis.
+type Span struct {
+	Name     string // of several with one name the legend shows one
+	Tone     Tone
+	From, To float64
+}
+
+// SVG draws the chart. The element has the class "chart" and no size of its own
+// but that of its viewBox, so that it can be scaled by the page around it. An
+// error says which series cannot be drawn and why.
+func (c *Chart) SVG() ([]byte, error) {
+	if err := c.validate(); err != nil {
+		return nil, fmt.Errorf("draw chart %q: %w", c.Title, err)
+	}
+	whole := *c
+	if whole.Width == 0 {
+		whole.Width = widthDefault
+	}
+	if whole.Height == 0 {
+		whole.Height = heightDefault
+	}
+	return whole.render(), nil
+}
+
+func (c *Chart) validate() error {
+	for _, size := range []float64{c.Width, c.Height} {
+		if !(size >= 0 && size <= sizeMax) {
+			return fmt.Errorf("the size must be from 0 to %d pixels, is %v", sizeMax, size)
+		}
+	}
+	for _, tone := range c.tones() {
+		if tone >= tones {
+			return fmt.Errorf("there is no tone %d", tone)
+		}
+	}
+	for _, a := range []Axis{c.X, c.Y} {
+		if err := a.validate(); err != nil {
+			return err
+		}
+	}
+	for _, s := range c.rows() {
+		if err := s.validate(); err != nil {
+			return err
+		}
+	}
+	for _, s := range c.Stack {
+		if len(s.X) != len(c.Stack[0].X) {
+			return fmt.Errorf("%q has %d values, the area below it %d", s.Name, len(s.X), len(c.Stack[0].X))
+		}
+	}
+	for _, l := range c.Limits {
+		if !finite(l.Y) {
+			return fmt.Errorf("the limit %q is %v", l.Name, l.Y)
+		}
+	}
+	for _, s := range c.Spans {
+		if !finite(s.From) || !finite(s.To) || s.From > s.To {
+			return fmt.Errorf("%q reaches from %v to %v", s.Name, s.From, s.To)
+		}
+	}
+	return nil
+}
+
+func (a *Axis) validate() error {
+	switch {
+	case !finite(a.Min) || !finite(a.Max) || a.Min > a.Max:
+		return fmt.Errorf("an axis must not reach from %v to %v", a.Min, a.Max)
+	case a.Unit > Share || a.Scale > Nines:
+		return fmt.Errorf("an axis has no unit %d or scale %d", a.Unit, a.Scale)
+	}
+	return nil
+}
+
+// rows are all rows of values of the chart as series.
+func (c *Chart) rows() []Series {
+	rows := append(append([]Series{}, c.Stack...), c.Lines...)
+	for _, b := range c.Bands {
+		rows = append(rows, Series{Name: b.Name, X: b.X, Y: b.Low}, Series{Name: b.Name, X: b.X, Y: b.High})
+	}
+	for _, b := range c.Bars {
+		// The last edge has no height: it takes the one before.
+		heights := b.Heights
+		if len(heights) > 0 {
+			heights = append(append([]float64{}, heights...), heights[len(heights)-1])
+		}
+		rows = append(rows, Series{Name: b.Name, X: b.Edges, Y: heights})
+	}
+	return rows
+}
+
+func (c *Chart) tones() (all []Tone) {
+	for _, s := range append(append([]Series{}, c.Stack...), c.Lines...) {
+		all = append(all, s.Tone)
+	}
+	for _, b := range c.Bands {
+		all = append(all, b.Tone)
+	}
+	for _, b := range c.Bars {
+		all = append(all, b.Tone)
+	}
+	for _, l := range c.Limits {
+		all = append(all, l.Tone)
+	}
+	for _, s := range c.Spans {
+		all = append(all, s.Tone)
+	}
+	return all
+}
+
+func (s *Series) validate() error {
+	switch {
+	case len(s.X) != len(s.Y):
+		return fmt.Errorf("%q has %d places and %d values", s.Name, len(s.X), len(s.Y))
+	case len(s.X) > valuesMax:
+		return fmt.Errorf("%q has %d values, at most %d can be drawn", s.Name, len(s.X), valuesMax)
+	}
+	for i, x := range s.X {
+		if !finite(x) || i > 0 && x < s.X[i-1] {
+			return fmt.Errorf("place %d of %q is %v: places must ascend", i, s.Name, x)
+		}
+		if math.IsInf(s.Y[i], 0) {
+			return fmt.Errorf("value %d of %q is infinite", i, s.Name)
+		}
+	}
+	return nil
+}
+
+func finite(v float64) bool { return v-v == 0 }

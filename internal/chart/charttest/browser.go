@@ -1,0 +1,72 @@
+// Package charttest looks at pages as people do: in a real browser. It drives
+// Chromium without a window.
+package charttest
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+)
+
+// patience is how long a browser may take for a page on a busy machine.
+const patience = time.Minute
+
+// DOM opens a page, lets budget of the page's own time pass (timers run fast,
+// requests are waited for) and returns what is in it then. The test fails when
+// a script of the page fails or writes an error to the console. Without Chromium
+// it is skipped, but not where CI is set to true.
+func DOM(t *testing.T, address string, budget time.Duration) string {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, find(t), "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage",
+		"--user-data-dir="+t.TempDir(), "--enable-logging=stderr", "--virtual-time-budget="+strconv.FormatInt(budget.Milliseconds(), 10), "--dump-dom", address)
+	var out, words bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &words
+	if err := cmd.Run(); err != nil {
+		t.Fatalf("chromium shows %s: %v\n%s", address, err, &words)
+	}
+	for line := range strings.Lines(words.String()) {
+		if strings.Contains(line, ":CONSOLE") {
+			t.Errorf("%s writes to the console: %s", address, line)
+		}
+	}
+	return out.String()
+}
+
+// File returns the address of a page that is written to a file for the test.
+func File(t *testing.T, page []byte) string {
+	t.Helper()
+	name := filepath.Join(t.TempDir(), "page.html")
+	if err := os.WriteFile(name, page, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return (&url.URL{Scheme: "file", Path: name}).String()
+}
+
+// find returns the browser's command.
+func find(t *testing.T) string {
+	t.Helper()
+	for _, name := range []string{"chromium", "chromium-browser", "google-chrome"} {
+		path, err := exec.LookPath(name)
+		if err == nil {
+			return path
+		}
+		if !errors.Is(err, exec.ErrNotFound) {
+			t.Fatal(err)
+		}
+	}
+	if os.Getenv("CI") == "true" {
+		t.Fatal("there is no chromium: install the package chromium")
+	}
+	t.Skip("there is no chromium: install the package chromium")
+	return ""
+}

@@ -1,0 +1,233 @@
+package chart
+
+import (
+	"bytes"
+	"fmt"
+	"html"
+	"image/color"
+	"strings"
+
+	xfont "golang.org/x/image/font"
+	"gonum.org/v1/plot"
+	"gonum.org/v1/plot/font"
+	"gonum.org/v1/plot/text"
+	"gonum.org/v1/plot/vg"
+	"gonum.org/v1/plot/vg/draw"
+	"gonum.org/v1/plot/vg/vgsvg"
+)
+
+// Heights of letters, in pixels.
+const (
+	large = 13
+	small = 11
+)
+
+// The canvas is told colours that stand for something and are replaced by what
+// the style sheet calls it: the first byte says for what, the last is the tone.
+const (
+	linePaint = 0xA1
+	bandPaint = 0xB1
+	areaPaint = 0xB2
+	spanPaint = 0xB3
+	barPaint  = 0xB4
+)
+
+var (
+	inkColour   = color.NRGBA{0xA1, 1, 0, 0xFF}
+	mutedColour = color.NRGBA{0xA1, 1, 1, 0xFF}
+	gridColour  = color.NRGBA{0xA1, 1, 2, 0xFF}
+)
+
+func paint(kind uint8, t Tone) color.Color { return color.NRGBA{kind, 0, uint8(t), 0xFF} }
+
+// toneNames are the tones in the style sheet.
+var toneNames = [tones]string{"blue", "green", "amber", "red", "violet", "grey"}
+
+// style is the style sheet of a chart: a page may set the variables otherwise.
+const style = `<style>
+.chart{font-family:"Liberation Sans",Arial,Helvetica,sans-serif;--chart-ink:#1c2733;--chart-muted:#5b6776;--chart-grid:#e4e9ef;` +
+	`--chart-blue:#2563c9;--chart-green:#1f9254;--chart-amber:#c77700;--chart-red:#cf3341;--chart-violet:#7c4dbd;--chart-grey:#7d8896}
+@media (prefers-color-scheme:dark){.chart{--chart-ink:#dfe6ee;--chart-muted:#9aa7b5;--chart-grid:#2c3744;` +
+	`--chart-blue:#6ea8fe;--chart-green:#56cf8b;--chart-amber:#f0b04a;--chart-red:#ff7d85;--chart-violet:#b996f7;--chart-grey:#8f9aa8}}
+</style>
+`
+
+// opacities are how much of what lies behind a fill is hidden.
+var opacities = []struct {
+	kind    int
+	opacity string
+}{
+	{linePaint, ""}, {bandPaint, ";fill-opacity:.22"}, {areaPaint, ";fill-opacity:.75"},
+	{spanPaint, ";fill-opacity:.16"}, {barPaint, ""},
+}
+
+// palette replaces the colours that the canvas was told.
+func palette() *strings.Replacer {
+	pairs := []string{
+		"#A10100", "var(--chart-ink)", "#A10101", "var(--chart-muted)", "#A10102", "var(--chart-grid)",
+		"font-family:Liberation Sans;font-variant:normal;font-weight:normal;font-style:normal;", "",
+		"font-family:Liberation Sans;font-variant:normal;font-weight:bold;font-style:normal;", "font-weight:bold;",
+	}
+	for t, name := range toneNames {
+		for _, o := range opacities {
+			pairs = append(pairs, fmt.Sprintf("#%02X00%02X", o.kind, t), "var(--chart-"+name+")"+o.opacity)
+		}
+	}
+	return strings.NewReplacer(pairs...)
+}
+
+// words is the style of a text.
+func words(size float64, ink color.Color) text.Style {
+	return text.Style{
+		Color: ink, Font: font.From(font.Font{Typeface: "Liberation", Variant: "Sans"}, vg.Length(size)), Handler: plot.DefaultTextHandler,
+	}
+}
+
+// render draws a chart that is valid.
+func (c *Chart) render() []byte {
+	canvas := vgsvg.NewWith(vgsvg.UseWH(vg.Length(c.Width), vg.Length(c.Height)))
+	area := draw.New(canvas)
+	area = draw.Crop(area, 2, -4, 2, -c.head(area)-6)
+	p := c.plot()
+	p.Draw(area)
+	var drawn bytes.Buffer
+	if _, err := canvas.WriteTo(&drawn); err != nil {
+		panic("bug: a buffer refuses a drawing: " + err.Error())
+	}
+	_, body, found := strings.Cut(drawn.String(), `xlink">`)
+	if !found {
+		panic("bug: a drawing that begins otherwise: " + drawn.String()[:min(200, drawn.Len())])
+	}
+	var out bytes.Buffer
+	fmt.Fprintf(&out, `<svg xmlns="http://www.w3.org/2000/svg" class="chart" role="img" aria-label="%s" viewBox="0 0 %g %g">`+"\n",
+		html.EscapeString(c.Title), c.Width, c.Height)
+	out.WriteString(style)
+	out.WriteString(strings.TrimSpace(palette().Replace(body)))
+	out.WriteString("\n")
+	return out.Bytes()
+}
+
+// plot joins the axes and the marks.
+func (c *Chart) plot() *plot.Plot {
+	p := plot.New()
+	p.BackgroundColor = nil
+	xReach, yReach := c.reaches()
+	if c.Y.Scale == Linear && c.Y.Min == 0 && c.Y.Max == 0 {
+		yReach.low = min(yReach.low, 0)
+	}
+	x := newRuler(c.X, xReach.low, xReach.high, max(2, int(c.Width/95)))
+	y := c.upright(yReach)
+	dress(&p.X, x)
+	dress(&p.Y, y)
+	p.X.LineStyle = draw.LineStyle{Color: mutedColour, Width: 1}
+	p.X.Tick.LineStyle, p.X.Tick.Length = draw.LineStyle{Color: mutedColour, Width: 1}, 4
+	p.X.Label.Text, p.X.Label.TextStyle = c.X.Label, words(small, mutedColour)
+	p.X.Label.TextStyle.XAlign, p.X.Label.Padding = draw.XCenter, 5
+	p.X.Tick.Label.YAlign -= 0.2 // off the ticks
+	p.Y.LineStyle.Width, p.Y.Tick.Length = 0, 0
+	whole := *c
+	whole.X.Max, whole.Y.Min = x.high, y.low
+	p.Add(marks{&whole})
+	return p
+}
+
+// headroom keeps the highest value off the upper end of a linear axis.
+const headroom = 1.03
+
+// upright is the ruler of the y axis.
+func (c *Chart) upright(values reach) ruler {
+	n := max(2, int(c.Height/48))
+	if !finite(values.low) {
+		values = reach{0, 1}
+	}
+	if c.Y.Scale == Linear && values.high > 0 {
+		values.high *= headroom
+	}
+	return newRuler(c.Y, values.low, values.high, n)
+}
+
+// dress makes a plot's axis follow a ruler.
+func dress(a *plot.Axis, r ruler) {
+	a.Min, a.Max = r.low, r.high
+	a.Scale, a.Tick.Marker = r, r
+	a.Padding = 0
+	old := a.Tick.Label
+	a.Tick.Label = words(small, mutedColour)
+	a.Tick.Label.XAlign, a.Tick.Label.YAlign = old.XAlign, old.YAlign
+}
+
+// An entry is a word of the legend.
+type entry struct {
+	name string
+	ink  color.Color
+	flat bool // a patch, not a line
+	line draw.LineStyle
+}
+
+func (c *Chart) entries() []entry {
+	var all []entry
+	add := func(e entry) {
+		for _, other := range all {
+			if other.name == e.name {
+				return
+			}
+		}
+		if e.name != "" {
+			all = append(all, e)
+		}
+	}
+	for _, s := range c.Lines {
+		add(entry{name: s.Name, line: strokeOf(s)})
+	}
+	for _, s := range c.Stack {
+		add(entry{name: s.Name, flat: true, ink: paint(areaPaint, s.Tone)})
+	}
+	for _, b := range c.Bands {
+		add(entry{name: b.Name, flat: true, ink: paint(bandPaint, b.Tone)})
+	}
+	for _, b := range c.Bars {
+		add(entry{name: b.Name, flat: true, ink: paint(barPaint, b.Tone)})
+	}
+	for _, s := range c.Spans {
+		add(entry{name: s.Name, flat: true, ink: paint(spanPaint, s.Tone)})
+	}
+	return all
+}
+
+// head draws the title, what the y axis counts and the legend, and returns how
+// much of the height they take.
+func (c *Chart) head(area draw.Canvas) vg.Length {
+	title := words(large, inkColour)
+	title.Font.Weight = xfont.WeightBold
+	muted := words(small, mutedColour)
+	top := area.Max.Y
+	if c.Title != "" || c.Y.Label != "" {
+		top -= large + 2
+		area.FillText(title, vg.Point{X: 2, Y: top}, c.Title)
+		left := vg.Length(2)
+		if c.Title != "" {
+			left += title.Width(c.Title) + 10
+		}
+		area.FillText(muted, vg.Point{X: left, Y: top}, c.Y.Label)
+		top -= 5
+	}
+	const swatch, gap, apart = 16, 5, 16
+	left, line := vg.Length(2), false
+	label := words(small, inkColour)
+	for _, e := range c.entries() {
+		width := swatch + gap + label.Width(e.name) + apart
+		if !line || left+width > area.Max.X {
+			left, line = 2, true
+			top -= small + 5
+		}
+		mid := top + small/2 - 1
+		if e.flat {
+			area.FillPolygon(e.ink, []vg.Point{{X: left, Y: mid - 4}, {X: left + swatch, Y: mid - 4}, {X: left + swatch, Y: mid + 4}, {X: left, Y: mid + 4}})
+		} else {
+			area.StrokeLine2(e.line, left, mid, left+swatch, mid)
+		}
+		area.FillText(label, vg.Point{X: left + swatch + gap, Y: top}, e.name)
+		left += width
+	}
+	return area.Max.Y - top
+}

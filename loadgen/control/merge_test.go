@@ -1,0 +1,115 @@
+package control
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"weir/internal/service"
+	"weir/loadgen/record"
+	"weir/loadgen/report"
+)
+
+// shard writes the result of shard i of two into a file, as run -out does.
+func shard(t *testing.T, i int, hash string) string {
+	t.Helper()
+	totals, tally := record.NewTotals(), record.NewTally()
+	start := time.Unix(1000, 0).UTC()
+	for range 10 {
+		tally.Start(0, 0, -time.Second)
+		o := record.Answered(200)
+		o.Due, o.Start, o.Done = start, start, start.Add(time.Duration(i+1)*time.Millisecond)
+		tally.Finish(&o, start.Add(time.Second))
+	}
+	totals.Add(tally)
+	totals.Row(0, 10)
+	r := totals.Result(&record.Facts{
+		TestID: "t", StartedAt: start, Planned: time.Second, Elapsed: time.Second, End: record.EndCompleted, Due: 10, Settled: 10,
+		Shard: record.Shard{Index: i, Of: 2}, ScheduleHash: hash, Config: map[string]any{"seed": 1},
+	}, nil)
+	text, err := report.JSON(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return file(t, string(text))
+}
+
+func file(t *testing.T, text string) string {
+	t.Helper()
+	name := filepath.Join(t.TempDir(), "result.json")
+	if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return name
+}
+
+func TestMerge(t *testing.T) {
+	dir := t.TempDir()
+	out, page := filepath.Join(dir, "sum.json"), filepath.Join(dir, "sum.html")
+	var summary strings.Builder
+	m := Merging{Files: []string{shard(t, 1, "5a7e"), shard(t, 0, "5a7e")}, Out: out, Report: page, Summary: &summary}
+	if err := m.Run(); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(summary.String(), "shards 0, 1 of 2, schedule 5a7e") || !strings.Contains(summary.String(), "20 due, 20 sent") {
+		t.Errorf("it prints %s", &summary)
+	}
+	sum, err := readResult(out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if sum.Sent != 20 || sum.Latency.Count != 20 || len(sum.Shards) != 2 {
+		t.Errorf("the sum is %+v", sum)
+	}
+	if text, err := os.ReadFile(page); err != nil || !strings.Contains(string(text), "shards 0, 1 of 2") {
+		t.Errorf("the page: %v", err)
+	}
+}
+
+func TestMergeRefused(t *testing.T) {
+	good := shard(t, 0, "5a7e")
+	for name, c := range map[string]struct {
+		files []string
+		want  string
+	}{
+		"one file":           {[]string{good}, "it takes at least two, there are 1"},
+		"no file":            {nil, "it takes at least two, there are 0"},
+		"the same twice":     {[]string{good, good}, "of shard 0, which another one is of already"},
+		"another schedule":   {[]string{good, shard(t, 1, "beef")}, "its hash is beef"},
+		"absent":             {[]string{good, good + ".absent"}, "no such file"},
+		"not JSON":           {[]string{good, file(t, "PK")}, "result.json: "},
+		"another document":   {[]string{good, file(t, `{"profile":{"type":"constant"}}`)}, "is not what loadgen run -out writes"},
+		"a broken histogram": {[]string{good, file(t, `{"schema":1,"histograms":{"lag":"HISTFAAA"}}`)}, "histogram: "},
+		"a folder":           {[]string{good, t.TempDir()}, "is a directory"},
+	} {
+		var summary strings.Builder
+		err := Merging{Files: c.files, Summary: &summary}.Run()
+		exit, ok := errors.AsType[*service.ExitError](err)
+		if !ok || exit.Status != exitConfig || !strings.Contains(exit.Err.Error(), c.want) || summary.Len() > 0 {
+			t.Errorf("%s: %v, printed %q, want status 2 and %q", name, err, &summary, c.want)
+		}
+	}
+	err := Merging{Files: []string{good, shard(t, 1, "5a7e")}, Report: "/no/such/folder/r.html", Summary: new(strings.Builder)}.Run()
+	if e, ok := errors.AsType[*service.SettingError](err); !ok || e.Name != "REPORT" {
+		t.Errorf("a report that cannot be: %v", err)
+	}
+}
+
+// A sum that lacks a generator is INVALID, and ends as such a run does.
+func TestMergeEnds(t *testing.T) {
+	one := shard(t, 0, "5a7e")
+	text, err := os.ReadFile(one)
+	if err != nil {
+		t.Fatal(err)
+	}
+	three := func(i string) string {
+		return file(t, strings.Replace(strings.Replace(string(text), `"of": 2`, `"of": 3`, 1), `"index": 0`, `"index": `+i, 1))
+	}
+	err = Merging{Files: []string{three("0"), three("2")}, Summary: new(strings.Builder)}.Run()
+	if exit, ok := errors.AsType[*service.ExitError](err); !ok || exit.Status != exitInvalid {
+		t.Errorf("it ends with %v", err)
+	}
+}

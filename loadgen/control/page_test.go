@@ -1,0 +1,187 @@
+package control
+
+import (
+	"errors"
+	"math"
+	"net/http"
+	"net/http/httptest"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"weir/internal/chart/charttest"
+	"weir/internal/service"
+	"weir/loadgen/record"
+	"weir/loadgen/report"
+)
+
+// browsing is how much of its own time a page gets: enough for some polls.
+const browsing = 3500 * time.Millisecond
+
+// look opens the live page of the rig in a browser.
+func (r *rig) look() string {
+	r.t.Helper()
+	s := httptest.NewServer(r.api)
+	defer s.Close()
+	return charttest.DOM(r.t, s.URL+"/", browsing)
+}
+
+// The page shows a test that runs, and after it that it is over; its script has
+// no errors.
+func TestLivePage(t *testing.T) {
+	r := newRig(t)
+	if dom := r.look(); !strings.Contains(dom, "no test yet") || strings.Contains(dom, "data-fault") {
+		t.Errorf("before any test the page is\n%s", dom)
+	}
+	id := r.want(200, "POST", "/test/start", r.config(200, 60))["testId"].(string)
+	until(t, "an answer of the target", func() bool {
+		return r.want(200, "GET", "/test/status", "")["success"].(float64) > 0
+	})
+	r.shows("while a test runs", ">Sending<", "of 200/s asked", "test "+id, "of 60 s", ">running<", `<button id="stop">Stop`, "100.0 %")
+	r.want(200, "POST", "/test/stop", "")
+	r.shows("after the test", ">Sent<", "test "+id, ">over<", `<button id="stop" hidden`, `href="test/report" id="report">`)
+}
+
+// shows looks at the page and checks what is on it.
+func (r *rig) shows(when string, wants ...string) {
+	r.t.Helper()
+	dom := r.look()
+	for _, want := range append(wants, `class="badge `) {
+		if !strings.Contains(strings.ReplaceAll(dom, `=""`, ""), want) {
+			r.t.Errorf("%s the page lacks %q", when, want)
+		}
+	}
+	if strings.Contains(dom, "data-fault") {
+		r.t.Errorf("%s the script fails:\n%s", when, dom)
+	}
+}
+
+// The page draws the course of a run, also when it comes in parts, and when its
+// steps become longer meanwhile.
+func TestLivePagePlots(t *testing.T) {
+	var polls atomic.Int64
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /{$}", serveLive)
+	mux.HandleFunc("GET /test/status", func(w http.ResponseWriter, req *http.Request) {
+		after, err := strconv.ParseFloat(req.URL.Query().Get("after"), 64)
+		if err != nil {
+			t.Errorf("the page asks with %v", err)
+		}
+		n := int(polls.Add(1))
+		s := record.Status{Running: true, TestID: "t<1>", Profile: "burst", Phase: record.PhaseRunning, Duration: 600, Verdict: record.Degraded,
+			Sent: 12_345, Completed: 12_000, Success: 9_000, RateLimited: 2_400, Errors: 600, CurrentRps: 499.6, TargetRps: 500}
+		s.Latency.P50, s.Latency.P99, s.Lag.P99 = 0.00214, 0.0988, 85e-6
+		s.Course = course(100+10*n, 1)
+		if n > 2 {
+			s.Course = course(60, 2)
+		}
+		s.Elapsed = float64(len(s.Course.Rows)) * s.Course.Step
+		service.WriteJSON(w, http.StatusOK, statusAfter(s, &after))
+	})
+	server := httptest.NewServer(mux)
+	defer server.Close()
+	dom := charttest.DOM(t, server.URL+"/", browsing)
+	for _, want := range []string{
+		">DEGRADED<", ">500/s<", ">75.0 %<", ">20.0 %<", ">5.0 %<", ">2.14 ms<", ">98.8 ms<", ">85.0 µs<", ">12,345 sent<", "t&lt;1&gt;",
+		`aria-label="Rate"`, `aria-label="Outcomes"`, `aria-label="Latency"`, `aria-label="Lag"`, ">1 ms</text>", ">400</text>", ">90 s</text>",
+	} {
+		if !strings.Contains(dom, want) {
+			t.Errorf("the page lacks %q", want)
+		}
+	}
+	if strings.Contains(dom, "data-fault") || strings.Contains(dom, "NaN") || polls.Load() < 4 {
+		t.Errorf("after %d polls the page is\n%s", polls.Load(), dom)
+	}
+	// The line of what was sent has a step for each row, also after all the changes.
+	before, _, _ := strings.Cut(dom, `" fill="none" stroke="var(--blue)"`)
+	path := before[strings.LastIndex(before, `<path d="`)+1:]
+	if n := strings.Count(path, "H"); n != 60 {
+		t.Errorf("the line of what was sent has %d steps, want 60: %s", n, path)
+	}
+}
+
+// course is a course of n rows.
+func course(n int, step float64) record.Series {
+	s := record.Series{Step: step}
+	for i := range n {
+		rate := uint64(100 * step)
+		if i%20 >= 15 {
+			rate *= 5
+		}
+		s.Rows = append(s.Rows, record.Row{T: float64(i) * step, Due: rate, Sent: rate, Success: rate - rate/10, RateLimited: rate / 10,
+			LatencyP50: 0.002, LatencyP95: 0.01, LatencyP99: 0.05 * (1 + math.Sin(float64(i))), LagP99: 1e-4})
+	}
+	return s
+}
+
+// What the status shows of the series is what is asked for.
+func TestStatusAfter(t *testing.T) {
+	s := record.Status{TestID: "t", Course: course(10, 1)}
+	for _, c := range []struct {
+		after *float64
+		rows  int
+	}{{nil, -1}, {new(-1.0), 10}, {new(4.0), 5}, {new(100.0), 0}} {
+		seen := statusAfter(s, c.after)
+		rows := -1
+		if seen.Series != nil {
+			rows = len(seen.Series.Rows)
+		}
+		if rows != c.rows || seen.TestID != "t" {
+			t.Errorf("%+v has %d rows, want %d", seen.Series, rows, c.rows)
+		}
+	}
+	r := newRig(t)
+	if a := r.want(400, "GET", "/test/status?after=soon", ""); a["path"] != "after" {
+		t.Errorf("after=soon: %v", a)
+	}
+	r.want(400, "GET", "/test/status?after=NaN", "")
+	r.want(200, "POST", "/test/start", r.config(100, 60))
+	a := r.want(200, "GET", "/test/status?after=-1", "")
+	if series, ok := a["series"].(map[string]any); !ok || series["rows"] == nil && series["step"] == nil {
+		t.Errorf("status with a series: %v", a)
+	}
+	if a := r.want(200, "GET", "/test/status", ""); a["series"] != nil {
+		t.Errorf("status without: %v", a)
+	}
+}
+
+// The report is there when the test is over.
+func TestReportEndpoint(t *testing.T) {
+	r := newRig(t)
+	r.want(200, "POST", "/test/start", r.config(100, 60))
+	r.want(404, "GET", "/test/report", "")
+	r.want(200, "POST", "/test/stop", "")
+	w := httptest.NewRecorder()
+	r.api.ServeHTTP(w, httptest.NewRequest("GET", "/test/report", nil))
+	if w.Code != 200 || w.Header().Get("Content-Type") != "text/html; charset=utf-8" || !strings.Contains(w.Body.String(), "<!DOCTYPE html>") {
+		t.Errorf("report: %d %v", w.Code, w.Header())
+	}
+	if policy := w.Header().Get("Content-Security-Policy"); !strings.HasPrefix(policy, "default-src 'none'") {
+		t.Errorf("the page may do %q", policy)
+	}
+	if text := w.Body.String(); !strings.Contains(text, r.target.URL) || !strings.Contains(text, "Latency distribution") {
+		t.Errorf("the report is\n%s", text)
+	}
+}
+
+// A full disk costs the file, not the result.
+func TestDiskFull(t *testing.T) {
+	for _, c := range []struct{ out, page string }{{"/dev/full", ""}, {"", "/dev/full"}, {"/dev/full", "/dev/full"}} {
+		o, err := createOutputs(c.out, c.page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var summary strings.Builder
+		err = o.write(&record.Result{Verdict: record.Valid}, &summary)
+		o.close()
+		if !errors.Is(err, syscall.ENOSPC) || !strings.Contains(err.Error(), "/dev/full") {
+			t.Errorf("%+v: %v", c, err)
+		}
+		if summary.String() != report.Summary(&record.Result{Verdict: record.Valid}) {
+			t.Errorf("%+v: printed %q", c, summary.String())
+		}
+	}
+}

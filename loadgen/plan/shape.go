@@ -1,0 +1,231 @@
+package plan
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"weir/internal/strictjson"
+	"weir/loadgen/pace"
+	"weir/loadgen/profile"
+)
+
+// shapes are the profiles there are.
+const shapes = "constant, burst, sinusoidal, poisson, ddos, ramp, steps or trace"
+
+// A shape is a profile with what the plan says about it.
+type shape struct {
+	profile  *profile.Profile
+	arrivals pace.Process
+}
+
+// profile reads the profile of a run of the given length; false when it is
+// wrong.
+func (b *builder) profile(w *profileWire, length time.Duration) (s shape, ok bool) {
+	if w == nil {
+		b.fault("profile", missing)
+		return s, false
+	}
+	s.arrivals = b.process(w)
+	if w.Type == nil {
+		b.fault("profile.type", missing)
+		return s, false
+	}
+	before := len(b.faults)
+	p, err := b.shape(*w.Type, w.Params, length)
+	b.paramFaults(err)
+	if len(b.faults) > before {
+		return s, false
+	}
+	s.profile = p
+	b.plan.Profile = p
+	b.plan.ProfileText = p.String()
+	switch {
+	case *w.Type == "poisson":
+		b.plan.ProfileText = strings.Replace(p.String(), "constant (rps", "poisson (averageRps", 1)
+	case s.arrivals == pace.Poisson:
+		b.plan.ProfileText = strings.TrimSuffix(p.String(), ")") + ", arrivals=poisson)"
+	}
+	b.plan.Config.Profile.Type, b.plan.Config.Profile.Arrivals = *w.Type, s.arrivals.String()
+	return s, true
+}
+
+// process reads how arrivals lie along the shape.
+func (b *builder) process(w *profileWire) pace.Process {
+	random := w.Type != nil && *w.Type == "poisson"
+	switch {
+	case w.Arrivals == "poisson" || w.Arrivals == "" && random:
+		return pace.Poisson
+	case random:
+		b.fault("profile.arrivals", "must be poisson with type poisson, is %q", w.Arrivals)
+	case w.Arrivals != "" && w.Arrivals != "uniform":
+		b.fault("profile.arrivals", "must be uniform or poisson, is %q", w.Arrivals)
+	}
+	return pace.Uniform
+}
+
+// shape reads the parameters of a profile. The profile means nothing when there
+// was a fault.
+func (b *builder) shape(kind string, raw strictjson.Raw, length time.Duration) (*profile.Profile, error) {
+	switch kind {
+	case "constant":
+		v := b.numbers(kind, raw, "rps")
+		return b.unlessMissing(v, func() (*profile.Profile, error) { return profile.NewConstant(v[0]) })
+	case "poisson":
+		v := b.numbers(kind, raw, "averageRps")
+		return b.unlessMissing(v, func() (*profile.Profile, error) {
+			p, err := profile.NewConstant(v[0])
+			return p, renamed(err, "averageRps")
+		})
+	case "burst":
+		v := b.numbers(kind, raw, "baseRps", "spikeRps", "spikeDuration", "spikePeriod")
+		return b.unlessMissing(v, func() (*profile.Profile, error) {
+			return profile.NewBurst(profile.Burst{BaseRps: v[0], SpikeRps: v[1], SpikeDuration: v[2], SpikePeriod: v[3]})
+		})
+	case "sinusoidal":
+		v := b.numbers(kind, raw, "minRps", "maxRps", "period")
+		return b.unlessMissing(v, func() (*profile.Profile, error) {
+			return profile.NewSinusoid(profile.Sinusoid{MinRps: v[0], MaxRps: v[1], Period: v[2]})
+		})
+	case "ddos":
+		v := b.numbers(kind, raw, "minRps", "maxRps", "maxSpikeDuration", "minIdleTime", "maxIdleTime")
+		return b.unlessMissing(v, func() (*profile.Profile, error) {
+			f := profile.Flood{MinRps: v[0], MaxRps: v[1], MaxSpikeDuration: v[2], MinIdleTime: v[3], MaxIdleTime: v[4]}
+			return profile.NewFlood(f, b.plan.Config.Seed, length)
+		})
+	case "ramp":
+		v := b.numbers(kind, raw, "startRps", "endRps")
+		return b.unlessMissing(v, func() (*profile.Profile, error) { return profile.NewRamp(v[0], v[1], length) })
+	case "steps":
+		return b.steps(raw, length)
+	case "trace":
+		return b.trace(raw, length)
+	}
+	b.fault("profile.type", "must be %s, is %q", shapes, kind)
+	return nil, nil
+}
+
+// unlessMissing calls build unless there are no values.
+func (b *builder) unlessMissing(v []float64, build func() (*profile.Profile, error)) (*profile.Profile, error) {
+	if v == nil {
+		return nil, nil
+	}
+	return build()
+}
+
+// renamed is an error about rps as one about another parameter.
+func renamed(err error, name string) error {
+	if e, ok := errors.AsType[*profile.ParamError](err); ok {
+		e.Param = name
+	}
+	return err
+}
+
+// numbers reads parameters that are numbers, all of which must be there; nil
+// when something is wrong.
+func (b *builder) numbers(kind string, raw strictjson.Raw, names ...string) []float64 {
+	if len(raw) == 0 {
+		b.fault("profile.params", "is missing; %s has %s", kind, strings.Join(names, ", "))
+		return nil
+	}
+	var given map[string]float64
+	if !b.decode(raw, &given) {
+		return nil
+	}
+	wrong := false
+	params := map[string]any{}
+	for _, name := range sortedNames(given) {
+		if slices.Contains(names, name) {
+			params[name] = given[name]
+			continue
+		}
+		wrong = true
+		b.fault(step("profile.params", name), "unknown parameter; %s has %s", kind, strings.Join(names, ", "))
+	}
+	values := make([]float64, len(names))
+	for i, name := range names {
+		v, ok := given[name]
+		if !ok {
+			wrong = true
+			b.fault("profile.params."+name, missing)
+		}
+		values[i] = v
+	}
+	if wrong {
+		return nil
+	}
+	b.plan.Config.Profile.Params = params
+	return values
+}
+
+// decode decodes the parameters.
+func (b *builder) decode(raw strictjson.Raw, into any) bool {
+	err := strictjson.Decode(raw, into)
+	if err != nil {
+		b.faults = append(b.faults, strictjson.At("profile.params", err))
+	}
+	return err == nil
+}
+
+// paramFaults notes what a shape found wrong.
+func (b *builder) paramFaults(err error) {
+	if many, ok := err.(interface{ Unwrap() []error }); ok {
+		for _, e := range many.Unwrap() {
+			b.paramFaults(e)
+		}
+	} else if e, ok := errors.AsType[*profile.ParamError](err); ok {
+		b.fault("profile.params."+e.Param, "%s", e.Problem)
+	}
+}
+
+// steps reads the parameters of steps.
+func (b *builder) steps(raw strictjson.Raw, length time.Duration) (*profile.Profile, error) {
+	var w struct {
+		Steps []struct {
+			Rps      *float64 `json:"rps"`
+			Duration *float64 `json:"duration"`
+		} `json:"steps"`
+	}
+	if len(raw) == 0 || !b.decode(raw, &w) {
+		if len(raw) == 0 {
+			b.fault("profile.params", "is missing; steps has steps")
+		}
+		return nil, nil
+	}
+	if w.Steps == nil {
+		b.fault("profile.params.steps", missing)
+		return nil, nil
+	}
+	steps := make([]profile.Step, len(w.Steps))
+	echo := make([]map[string]float64, len(w.Steps))
+	before := len(b.faults)
+	for i, s := range w.Steps {
+		path := fmt.Sprintf("profile.params.steps[%d].", i)
+		if s.Rps == nil {
+			b.fault(path+"rps", missing)
+		}
+		if s.Duration == nil {
+			b.fault(path+"duration", missing)
+		}
+		if s.Rps != nil && s.Duration != nil {
+			steps[i] = profile.Step{Rps: *s.Rps, Duration: *s.Duration}
+			echo[i] = map[string]float64{"rps": *s.Rps, "duration": *s.Duration}
+		}
+	}
+	if len(b.faults) > before {
+		return nil, nil
+	}
+	b.plan.Config.Profile.Params = map[string]any{"steps": echo}
+	p, last, err := profile.NewSteps(steps)
+	if err == nil && last < length {
+		b.warn("the steps last %g s, the test %g s: the last step goes on until the end", last.Seconds(), length.Seconds())
+	}
+	return p, err
+}
+
+// warn notes something that was accepted and may not be what was meant.
+func (b *builder) warn(format string, args ...any) {
+	b.plan.Warnings = append(b.plan.Warnings, fmt.Sprintf(format, args...))
+}

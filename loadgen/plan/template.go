@@ -1,0 +1,272 @@
+package plan
+
+import (
+	"fmt"
+	"math/bits"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+)
+
+// A segment is a part of a request: either bytes that are always the same, or
+// something that differs from request to request.
+type segment struct {
+	kind    segmentKind
+	text    []byte   // of a literal
+	options [][]byte // of a pick
+	low     int64    // of a random number: the least
+	span    uint64   // of a random number: how many there are; 0 stands for 2⁶⁴
+	slot    uint64   // of a random number or pick: which one of the request
+}
+
+type segmentKind uint8
+
+const (
+	segmentLiteral segmentKind = iota
+	segmentCounter             // the number of the request in the schedule, from 1
+	segmentRandom              // a whole number within bounds
+	segmentPick                // one of several texts
+	segmentLength              // the length of the request's body
+)
+
+// A templateError says what is wrong with a template.
+type templateError struct {
+	column  int // in characters, from 1
+	problem string
+}
+
+func (e *templateError) Error() string { return fmt.Sprintf("column %d: %s", e.column, e.problem) }
+
+// A compiler turns texts with templates into segments:
+//
+//	{{counter}}          the number of the request in the schedule, from 1
+//	{{random 1 1000}}    a whole number, both bounds included
+//	{{pick "a" "b"}}     one of the texts; \" and \\ stand for " and \
+//
+// {{pick "{{"}} is how to write {{. What is drawn depends on the seed, the
+// number of the request, and the place of the template; so requests of
+// different shards differ, and the same test draws the same again.
+type compiler struct {
+	text  string
+	pos   int
+	slots uint64 // given away
+	out   []segment
+}
+
+// compile returns the segments of text. The error is a *templateError.
+func (c *compiler) compile(text string) ([]segment, error) {
+	c.text, c.pos, c.out = text, 0, nil
+	for c.pos < len(text) {
+		n := strings.Index(text[c.pos:], "{{")
+		if n < 0 {
+			n = len(text) - c.pos
+		}
+		if n > 0 {
+			c.out = append(c.out, segment{text: []byte(text[c.pos : c.pos+n])})
+			c.pos += n
+			continue
+		}
+		if err := c.template(); err != nil {
+			return nil, err
+		}
+	}
+	return c.out, nil
+}
+
+func (c *compiler) fail(at int, format string, args ...any) error {
+	return &templateError{utf8.RuneCountInString(c.text[:at]) + 1, fmt.Sprintf(format, args...)}
+}
+
+// template reads a template, from its braces on.
+func (c *compiler) template() error {
+	start := c.pos
+	c.pos += len("{{")
+	c.space()
+	at := c.pos
+	word := c.word()
+	var s segment
+	var err error
+	switch word {
+	case "counter":
+		s.kind = segmentCounter
+	case "random":
+		s, err = c.random()
+	case "pick":
+		s, err = c.pick()
+	case "":
+		err = c.fail(at, `there must be counter, random or pick behind {{; {{ itself is written {{pick "{{"}}`)
+	default:
+		err = c.fail(at, "there is no template %q; there are counter, random and pick", word)
+	}
+	if err != nil {
+		return err
+	}
+	c.space()
+	if !strings.HasPrefix(c.text[c.pos:], "}}") {
+		if c.pos == len(c.text) {
+			return c.fail(start, "the template is not closed by }}")
+		}
+		return c.fail(c.pos, "there must be }} behind %s", usage(word))
+	}
+	c.pos += len("}}")
+	c.out = append(c.out, s)
+	return nil
+}
+
+// usage shows how a template is written.
+func usage(word string) string {
+	switch word {
+	case "random":
+		return "random LOW HIGH"
+	case "pick":
+		return `pick "A" "B"`
+	}
+	return word
+}
+
+func (c *compiler) space() {
+	for c.pos < len(c.text) && c.text[c.pos] == ' ' {
+		c.pos++
+	}
+}
+
+func (c *compiler) word() string {
+	start := c.pos
+	for c.pos < len(c.text) && !strings.ContainsRune(" {}\"", rune(c.text[c.pos])) {
+		c.pos++
+	}
+	return c.text[start:c.pos]
+}
+
+// random reads the bounds of a random number.
+func (c *compiler) random() (segment, error) {
+	var bounds [2]int64
+	for i, name := range [...]string{"lowest", "highest"} {
+		c.space()
+		at := c.pos
+		v, err := strconv.ParseInt(c.word(), 10, 64)
+		if err != nil {
+			return segment{}, c.fail(at, "the %s number must be a whole number of 64 bits, as in {{random 1 1000}}", name)
+		}
+		if i == 1 && v < bounds[0] {
+			return segment{}, c.fail(at, "the highest number must not be below the lowest, %d", bounds[0])
+		}
+		bounds[i] = v
+	}
+	return segment{
+		kind: segmentRandom, low: bounds[0], span: uint64(bounds[1]) - uint64(bounds[0]) + 1, slot: c.slot(),
+	}, nil
+}
+
+// slot gives the next place for something drawn away.
+func (c *compiler) slot() uint64 {
+	c.slots++
+	return c.slots
+}
+
+// pick reads the texts of a pick.
+func (c *compiler) pick() (segment, error) {
+	s := segment{kind: segmentPick, slot: c.slot()}
+	for {
+		c.space()
+		if c.pos == len(c.text) || c.text[c.pos] != '"' {
+			break
+		}
+		option, err := c.quoted()
+		if err != nil {
+			return s, err
+		}
+		s.options = append(s.options, option)
+	}
+	if len(s.options) == 0 {
+		return s, c.fail(c.pos, `there must be a text in quotes, as in {{pick "a" "b"}}`)
+	}
+	return s, nil
+}
+
+// quoted reads a text in quotes.
+func (c *compiler) quoted() ([]byte, error) {
+	start := c.pos
+	text := []byte{}
+	for c.pos++; c.pos < len(c.text); c.pos++ {
+		switch b := c.text[c.pos]; {
+		case b == '"':
+			c.pos++
+			return text, nil
+		case b != '\\':
+			text = append(text, b)
+		case c.pos+1 < len(c.text) && (c.text[c.pos+1] == '"' || c.text[c.pos+1] == '\\'):
+			c.pos++
+			text = append(text, c.text[c.pos])
+		default:
+			return nil, c.fail(c.pos, `a backslash must be followed by " or \`)
+		}
+	}
+	return nil, c.fail(start, "the text is not closed by a quote")
+}
+
+// mapped returns segments in which f was applied to every text.
+func mapped(segments []segment, f func(string) string) []segment {
+	out := make([]segment, len(segments))
+	for i, s := range segments {
+		if s.kind == segmentLiteral {
+			s.text = []byte(f(string(s.text)))
+		}
+		options := s.options
+		s.options = nil
+		for _, o := range options {
+			s.options = append(s.options, []byte(f(string(o))))
+		}
+		out[i] = s
+	}
+	return out
+}
+
+// append appends the segment for the request with the given number; draws is
+// where its random numbers come from.
+func (s *segment) append(dst []byte, index, draws uint64) []byte {
+	switch s.kind {
+	case segmentCounter:
+		return strconv.AppendUint(dst, index+1, 10)
+	case segmentRandom:
+		return strconv.AppendInt(dst, s.number(draws), 10)
+	case segmentPick:
+		return append(dst, s.choice(draws)...)
+	}
+	return append(dst, s.text...)
+}
+
+// size is how many bytes append appends.
+func (s *segment) size(index, draws uint64) int {
+	var digits [20]byte
+	switch s.kind {
+	case segmentPick:
+		return len(s.choice(draws))
+	case segmentCounter, segmentRandom:
+		return len(s.append(digits[:0], index, draws))
+	}
+	return len(s.text)
+}
+
+func (s *segment) number(draws uint64) int64 {
+	x := mix(draws + s.slot)
+	if s.span > 0 {
+		x, _ = bits.Mul64(x, s.span)
+	}
+	return int64(uint64(s.low) + x)
+}
+
+func (s *segment) choice(draws uint64) []byte {
+	i, _ := bits.Mul64(mix(draws+s.slot), uint64(len(s.options)))
+	return s.options[i]
+}
+
+// mix makes a number that looks random of one that does not: the function of
+// SplitMix64 (G. L. Steele, D. Lea, C. H. Flood: Fast splittable pseudorandom
+// number generators, 2014).
+func mix(x uint64) uint64 {
+	x += 0x9e3779b97f4a7c15
+	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
+	x = (x ^ x>>27) * 0x94d049bb133111eb
+	return x ^ x>>31
+}

@@ -1,0 +1,136 @@
+package plan
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/klauspost/compress/gzip"
+	"github.com/klauspost/compress/zstd"
+
+	"weir/internal/strictjson"
+	"weir/loadgen/profile"
+)
+
+// traceBytesMax bounds a trace, uncompressed.
+const traceBytesMax = 4 << 30
+
+// zstdWindowMax bounds the memory that a compressed trace may ask for.
+const zstdWindowMax = 128 << 20
+
+// trace reads the parameters of a trace, and its file.
+func (b *builder) trace(raw strictjson.Raw, length time.Duration) (*profile.Profile, error) {
+	var w struct {
+		File     *string  `json:"file"`
+		Speedup  *float64 `json:"speedup"`
+		ScaleRps *float64 `json:"scaleRps"`
+	}
+	if len(raw) == 0 || !b.decode(raw, &w) {
+		if len(raw) == 0 {
+			b.fault("profile.params", "is missing; trace has file, speedup, scaleRps")
+		}
+		return nil, nil
+	}
+	const path = "profile.params.file"
+	if w.File == nil || *w.File == "" {
+		b.fault(path, missing)
+		return nil, nil
+	}
+	o := profile.TraceOptions{Speedup: 1, ScaleRps: 1, Name: *w.File}
+	if w.Speedup != nil {
+		o.Speedup = *w.Speedup
+	}
+	if w.ScaleRps != nil {
+		o.ScaleRps = *w.ScaleRps
+	}
+	b.plan.Config.Profile.Params = map[string]any{"file": *w.File, "speedup": o.Speedup, "scaleRps": o.ScaleRps}
+	t, err := readTrace(*w.File, b.folder)
+	if err != nil {
+		b.fault(path, "%v", err)
+		return nil, nil
+	}
+	p, last, err := profile.NewTrace(t, o)
+	if err == nil && last < length {
+		b.warn("the trace lasts %g s, the test %g s: nothing is sent behind its end", last.Seconds(), length.Seconds())
+	}
+	if _, ok := errors.AsType[*profile.ParamError](err); err != nil && !ok {
+		b.fault(path, "%s: %v", *w.File, err)
+		return nil, nil
+	}
+	return p, err
+}
+
+// readTrace reads the trace called name: an absolute path, or one from folder
+// on, or from the working directory when there is no folder.
+func readTrace(name, folder string) (*profile.Trace, error) {
+	path := name
+	if folder != "" && !filepath.IsAbs(name) {
+		if !filepath.IsLocal(name) {
+			return nil, fmt.Errorf("must be the path of a file within CONFIG_DIR, or an absolute one, is %q", name)
+		}
+		path = filepath.Join(folder, name)
+	}
+	// Others than plain files might keep us waiting, or never end.
+	if info, err := os.Stat(path); err != nil {
+		return nil, fmt.Errorf("read trace: %w", err)
+	} else if !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("read trace %s: is not a plain file", name)
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("read trace: %w", err)
+	}
+	defer f.Close()
+	text, err := uncompressed(f)
+	if err != nil {
+		return nil, fmt.Errorf("read trace %s: %w", name, err)
+	}
+	defer text.Close()
+	t, err := profile.ReadTrace(&bounded{text, traceBytesMax})
+	if err != nil {
+		return nil, fmt.Errorf("read trace %s: %w", name, err)
+	}
+	return t, nil
+}
+
+// uncompressed is what r holds, which may be compressed by gzip or zstd: the
+// first bytes tell (RFC 1952 2.3.1, RFC 8878 3.1.1).
+func uncompressed(r io.Reader) (io.ReadCloser, error) {
+	in := bufio.NewReader(r)
+	head, err := in.Peek(4)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return nil, err
+	}
+	switch {
+	case bytes.HasPrefix(head, []byte{0x1f, 0x8b}):
+		return gzip.NewReader(in)
+	case bytes.Equal(head, []byte{0x28, 0xb5, 0x2f, 0xfd}):
+		d, err := zstd.NewReader(in, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(zstdWindowMax))
+		if err != nil {
+			return nil, err
+		}
+		return d.IOReadCloser(), nil
+	}
+	return io.NopCloser(in), nil
+}
+
+// A bounded reader fails behind so many bytes.
+type bounded struct {
+	from io.Reader
+	left int64
+}
+
+// Read is part of io.Reader.
+func (r *bounded) Read(p []byte) (int, error) {
+	if r.left <= 0 {
+		return 0, fmt.Errorf("it is larger than %d bytes", int64(traceBytesMax))
+	}
+	n, err := r.from.Read(p[:min(int64(len(p)), r.left)])
+	r.left -= int64(n)
+	return n, err
+}

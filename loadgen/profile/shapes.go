@@ -1,0 +1,198 @@
+package profile
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// The bounds of a rate, in arrivals per second. Where a shape may rest, its
+// rate may also be 0.
+const (
+	RateMin = 0.001
+	RateMax = 10_000_000
+)
+
+// The bounds of a span of time within a shape.
+const (
+	spanMin = time.Millisecond
+	spanMax = 7 * 24 * time.Hour
+)
+
+// stepsMax bounds the steps of a shape.
+const stepsMax = 10_000
+
+// A ParamError says that a parameter of a profile is out of bounds.
+type ParamError struct {
+	Param   string // its name, as in "spikeRps" or "steps[2].rps"
+	Problem string // what is allowed, and what it is
+}
+
+// Error returns "param: problem".
+func (e *ParamError) Error() string { return e.Param + ": " + e.Problem }
+
+// A checker turns parameters into units and gathers what is wrong.
+type checker struct{ faults []error }
+
+func (c *checker) fault(param, format string, args ...any) {
+	c.faults = append(c.faults, &ParamError{param, fmt.Sprintf(format, args...)})
+}
+
+// rate is rps in millionths; above zero.
+func (c *checker) rate(param string, rps float64) uint64 {
+	if !(rps >= RateMin && rps <= RateMax) { // NaN is neither
+		c.fault(param, "must be a number from %g to %d, is %g", RateMin, RateMax, rps)
+		return 1
+	}
+	return uint64(math.Round(rps * micros))
+}
+
+// restingRate is rps in millionths; it may be zero.
+func (c *checker) restingRate(param string, rps float64) uint64 {
+	if rps != 0 && !(rps >= RateMin && rps <= RateMax) {
+		c.fault(param, "must be 0 or a number from %g to %d, is %g", RateMin, RateMax, rps)
+		return 0
+	}
+	return uint64(math.Round(rps * micros))
+}
+
+// span is a span of time given in seconds.
+func (c *checker) span(param string, seconds float64) time.Duration {
+	if !(seconds >= spanMin.Seconds() && seconds <= spanMax.Seconds()) {
+		c.fault(param, "must be from %g to %g seconds, is %g", spanMin.Seconds(), spanMax.Seconds(), seconds)
+		return spanMin
+	}
+	return time.Duration(math.Round(seconds * nanos))
+}
+
+// restingSpan is a span that may be zero.
+func (c *checker) restingSpan(param string, seconds float64) time.Duration {
+	if seconds == 0 {
+		return 0
+	}
+	return c.span(param, seconds)
+}
+
+// done returns p, unless something was wrong.
+func (c *checker) done(p *Profile) (*Profile, error) {
+	if len(c.faults) > 0 {
+		return nil, errors.Join(c.faults...)
+	}
+	return p, nil
+}
+
+// describe is the text of a profile: its name and its rates.
+func describe(name string, params ...any) string {
+	var b strings.Builder
+	b.WriteString(name)
+	for i := 0; i < len(params); i += 2 {
+		sep := ", "
+		if i == 0 {
+			sep = " ("
+		}
+		fmt.Fprintf(&b, "%s%v=%s", sep, params[i], number(params[i+1].(float64)))
+	}
+	b.WriteString(")")
+	return b.String()
+}
+
+func number(v float64) string { return strconv.FormatFloat(v, 'f', -1, 64) }
+
+// NewConstant returns the profile of rps arrivals per second. Rates are rounded
+// to millionths. Errors are *ParamErrors, of this and of all other shapes one or
+// several joined.
+func NewConstant(rps float64) (*Profile, error) {
+	var c checker
+	u := c.rate("rps", rps)
+	var b builder
+	return c.done(&Profile{
+		text: describe("constant", "rps", float64(u)/micros), pieces: b.finish(), tail: u, most: float64(u) / micros,
+	})
+}
+
+// A Burst has spikes: the last SpikeDuration of each SpikePeriod.
+type Burst struct {
+	BaseRps, SpikeRps          float64
+	SpikeDuration, SpikePeriod float64 // seconds
+}
+
+// NewBurst returns the profile of s.
+func NewBurst(s Burst) (*Profile, error) {
+	var c checker
+	base, spike := c.restingRate("baseRps", s.BaseRps), c.rate("spikeRps", s.SpikeRps)
+	length, period := c.span("spikeDuration", s.SpikeDuration), c.span("spikePeriod", s.SpikePeriod)
+	if len(c.faults) == 0 && length >= period {
+		c.fault("spikeDuration", "must be less than spikePeriod (%g), is %g", s.SpikePeriod, s.SpikeDuration)
+	}
+	var b builder
+	b.slope(period-length, base, base)
+	b.slope(length, spike, spike)
+	return c.done(&Profile{
+		text:   describe("burst", "baseRps", s.BaseRps, "spikeRps", s.SpikeRps),
+		pieces: b.finish(), repeat: true, most: max(s.BaseRps, s.SpikeRps),
+		peaks: []Peak{{period - length, period, s.SpikeRps}},
+	})
+}
+
+// NewRamp returns the profile whose rate goes evenly from startRps to endRps in
+// a run of the given length.
+func NewRamp(startRps, endRps float64, length time.Duration) (*Profile, error) {
+	var c checker
+	from, to := c.restingRate("startRps", startRps), c.restingRate("endRps", endRps)
+	if len(c.faults) == 0 && from|to == 0 {
+		c.fault("endRps", "must not be 0 when startRps is")
+	}
+	var b builder
+	b.slope(length, from, to)
+	return c.done(&Profile{
+		text: describe("ramp", "startRps", startRps, "endRps", endRps), pieces: b.finish(), tail: to, most: max(startRps, endRps),
+	})
+}
+
+// A Step is a rate that holds for a while.
+type Step struct {
+	Rps      float64
+	Duration float64 // seconds
+}
+
+// NewSteps returns the profile of steps one after the other; the last one's
+// rate goes on behind them. Length is how long the steps last.
+func NewSteps(steps []Step) (p *Profile, length time.Duration, err error) {
+	var c checker
+	if len(steps) == 0 || len(steps) > stepsMax {
+		c.fault("steps", "must be from 1 to %d steps, are %d", stepsMax, len(steps))
+		p, err = c.done(nil)
+		return p, 0, err
+	}
+	var b builder
+	most := 0.0
+	var tail uint64
+	for i, s := range steps {
+		tail = c.restingRate(fmt.Sprintf("steps[%d].rps", i), s.Rps)
+		b.slope(c.span(fmt.Sprintf("steps[%d].duration", i), s.Duration), tail, tail)
+		most = max(most, s.Rps)
+	}
+	if len(c.faults) == 0 && most == 0 {
+		c.fault("steps", "must have one with rps above 0")
+	}
+	p = &Profile{
+		text:   fmt.Sprintf("steps (steps=%d, rps=%s to %s)", len(steps), number(leastRps(steps)), number(most)),
+		pieces: b.finish(), tail: tail, most: most,
+	}
+	if len(c.faults) == 0 {
+		p.findPeaks()
+	}
+	p, err = c.done(p)
+	return p, b.at, err
+}
+
+func leastRps(steps []Step) float64 {
+	least := steps[0].Rps
+	for _, s := range steps {
+		least = min(least, s.Rps)
+	}
+	return least
+}

@@ -1,0 +1,64 @@
+package profile
+
+import (
+	"math/bits"
+	"math/rand/v2"
+	"time"
+)
+
+// A Flood is an attack as it looks from its target: quiet at MinRps, then a
+// spike, quiet again, and so on, at random. It begins quietly.
+type Flood struct {
+	MinRps, MaxRps           float64
+	MaxSpikeDuration         float64 // seconds
+	MinIdleTime, MaxIdleTime float64 // seconds
+}
+
+// spikesMax bounds the spikes of a run.
+const spikesMax = 100_000
+
+// NewFlood returns the profile of f for a run of the given length. The spikes
+// depend on f and the seed alone, so that they are the same wherever they are
+// drawn, and a longer run begins like a shorter one. Each has a rate from the
+// upper half of the range, and lasts from a tenth of MaxSpikeDuration to all of
+// it; the quiet between lasts from MinIdleTime to MaxIdleTime.
+func NewFlood(f Flood, seed int64, length time.Duration) (*Profile, error) {
+	var c checker
+	low, high := c.restingRate("minRps", f.MinRps), c.rate("maxRps", f.MaxRps)
+	spike := c.span("maxSpikeDuration", f.MaxSpikeDuration)
+	idleMin, idleMax := c.restingSpan("minIdleTime", f.MinIdleTime), c.restingSpan("maxIdleTime", f.MaxIdleTime)
+	if len(c.faults) == 0 && low > high {
+		c.fault("minRps", "must not be above maxRps (%g), is %g", f.MaxRps, f.MinRps)
+	}
+	if len(c.faults) == 0 && idleMin > idleMax {
+		c.fault("minIdleTime", "must not be above maxIdleTime (%g), is %g", f.MaxIdleTime, f.MinIdleTime)
+	}
+	if len(c.faults) > 0 {
+		return c.done(nil)
+	}
+	source := rand.NewPCG(uint64(seed), floodStream)
+	draw := func(from, to uint64) uint64 { // both included
+		hi, _ := bits.Mul64(source.Uint64(), to-from+1)
+		return from + hi
+	}
+	var b builder
+	p := &Profile{
+		text:   describe("ddos", "minRps", f.MinRps, "maxRps", f.MaxRps),
+		repeat: false, tail: low, most: f.MaxRps,
+	}
+	for b.at < length && len(p.peaks) < spikesMax {
+		b.slope(time.Duration(draw(uint64(idleMin), uint64(idleMax))), low, low)
+		rate := draw(low+(high-low)/2, high)
+		start := b.at
+		b.slope(time.Duration(draw(uint64(spike)/10, uint64(spike))), rate, rate)
+		p.peaks = append(p.peaks, Peak{start, b.at, float64(rate) / micros})
+	}
+	if b.at < length {
+		c.fault("maxSpikeDuration", "is too short for the run, with so little idle time: there would be more than %d spikes", spikesMax)
+	}
+	p.pieces = b.finish()
+	return c.done(p)
+}
+
+// floodStream keeps the draws for spikes apart from others with the same seed.
+const floodStream = 0x64646f73

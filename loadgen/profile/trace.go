@@ -1,0 +1,229 @@
+package profile
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"time"
+)
+
+// A Trace is traffic that was recorded: rates or counts over time, or the times
+// of single requests.
+type Trace struct {
+	// kind says what the values are.
+	kind kind
+	rows []row // by time
+	// seconds counts requests whose times are known to the second only: by
+	// whole seconds after the first.
+	seconds map[int64]int64
+}
+
+// A kind is what the rows of a trace say.
+type kind uint8
+
+const (
+	kindRates    kind = iota // a rate that holds until the next row
+	kindCounts               // how many requests came until the next row
+	kindArrivals             // one request
+)
+
+// A row is one line of a trace.
+type row struct {
+	at    time.Duration // after the first row
+	value float64       // rate or count
+	line  int
+}
+
+// TraceOptions say how a trace is played.
+type TraceOptions struct {
+	// Speedup is how many times faster than recorded; the rates are higher by
+	// as much.
+	Speedup float64
+	// ScaleRps multiplies the rates, and with them the number of requests. A
+	// day at its own rates in an hour: Speedup 24, ScaleRps 1/24.
+	ScaleRps float64
+	// Name is what the trace is called in the log.
+	Name string
+}
+
+// The bounds of factors.
+const (
+	factorMin = 1e-6
+	factorMax = 1e6
+)
+
+// gapFactor is how much longer than usual a step between two counts must be to
+// be a gap in the record.
+const gapFactor = 1.5
+
+// NewTrace returns the profile of a trace, and how long it lasts; behind its end
+// nothing comes. Errors are *ParamErrors, or name a line of the trace.
+//
+// A rate holds, and a count is spread evenly, up to the next row; the last row
+// lasts as long as rows usually do (the median). Where a step between counts is
+// longer than one and a half of the usual, rows are missing in the record:
+// the count belongs to a usual step, and the rest is empty. Requests whose times
+// are known to the second are spread over it; those known better come each at
+// its own time, when arrivals are uniform.
+func NewTrace(t *Trace, o TraceOptions) (p *Profile, length time.Duration, err error) {
+	var c checker
+	c.factor("speedup", o.Speedup)
+	c.factor("scaleRps", o.ScaleRps)
+	if len(c.faults) > 0 {
+		p, err = c.done(nil)
+		return p, 0, err
+	}
+	player := player{speedup: o.Speedup, scale: o.ScaleRps}
+	listed := t.kind == kindArrivals && t.seconds == nil
+	switch {
+	case t.seconds != nil:
+		player.playSeconds(t.seconds)
+	case listed:
+		player.playArrivals(t.rows)
+	default:
+		player.playRows(t)
+	}
+	if player.fault != nil {
+		return nil, 0, player.fault
+	}
+	p = &Profile{
+		text: fmt.Sprintf("trace (file=%s)", o.Name), pieces: player.finish(), most: player.most, listed: listed,
+	}
+	if p.end().base.zero() {
+		return nil, 0, errors.New("it asks for no requests at all")
+	}
+	if t.kind != kindArrivals {
+		p.findPeaks()
+	}
+	return p, player.at, nil
+}
+
+// factor checks a factor.
+func (c *checker) factor(param string, v float64) {
+	if !(v >= factorMin && v <= factorMax) {
+		c.fault(param, "must be a number from %g to %g, is %g", factorMin, float64(factorMax), v)
+	}
+}
+
+// A player makes pieces of a trace.
+type player struct {
+	builder
+	speedup, scale float64
+	most           float64 // highest rate
+	fault          error   // the first
+}
+
+// sped is a time of the record, in seconds, as a time of the run.
+func (p *player) sped(seconds float64) time.Duration {
+	return time.Duration(math.Round(min(seconds/p.speedup*nanos, math.MaxInt64/2)))
+}
+
+// The bounds of what a trace asks for.
+const (
+	recordMax   = 366 * 24 * time.Hour // how long it lasts in the run
+	arrivalsMax = 8e12                 // in one piece
+)
+
+// fail notes what is wrong at a line; 0: no line can be named.
+func (p *player) fail(line int, format string, args ...any) {
+	problem := fmt.Sprintf(format, args...) + fmt.Sprintf(", with speedup %g and scaleRps %g", p.speedup, p.scale)
+	switch {
+	case p.fault != nil:
+	case line == 0:
+		p.fault = errors.New(problem)
+	default:
+		p.fault = fmt.Errorf("line %d: %s", line, problem)
+	}
+}
+
+// until appends an even piece up to end with the given amount of arrivals.
+func (p *player) until(end time.Duration, arrivals float64, line int) {
+	length := end - p.at
+	rate := arrivals / length.Seconds()
+	switch {
+	case p.fault != nil || length <= 0 && arrivals == 0:
+	case end > recordMax:
+		p.fail(line, "it is more than a year after the first request")
+	case length <= 0 || rate > RateMax || arrivals > arrivalsMax:
+		p.fail(line, "it asks for more than %d requests per second", RateMax)
+	default:
+		p.most = max(p.most, rate)
+		p.even(length, Count(math.Round(arrivals*float64(One))))
+	}
+}
+
+// playRows plays rates or counts.
+func (p *player) playRows(t *Trace) {
+	usual := usualStep(t.rows)
+	for i, r := range t.rows {
+		end := r.at + usual
+		if i+1 < len(t.rows) {
+			end = t.rows[i+1].at
+		}
+		amount, covered := r.value, end
+		if t.kind == kindRates {
+			amount *= (end - r.at).Seconds()
+		} else if float64(end-r.at) > gapFactor*float64(usual) {
+			covered = r.at + usual
+		}
+		p.until(p.sped(covered.Seconds()), amount*p.scale, r.line)
+		p.until(p.sped(end.Seconds()), 0, r.line)
+	}
+}
+
+// usualStep is the median of the steps between rows; a second when there is
+// one row.
+func usualStep(rows []row) time.Duration {
+	if len(rows) < 2 {
+		return time.Second
+	}
+	steps := make([]time.Duration, len(rows)-1)
+	for i := range steps {
+		steps[i] = rows[i+1].at - rows[i].at
+	}
+	slices.Sort(steps)
+	return steps[len(steps)/2]
+}
+
+// playSeconds plays requests whose seconds are known.
+func (p *player) playSeconds(seconds map[int64]int64) {
+	whole := make([]int64, 0, len(seconds))
+	for s := range seconds {
+		whole = append(whole, s)
+	}
+	slices.Sort(whole)
+	for _, s := range whole {
+		at := float64(s - whole[0])
+		p.until(p.sped(at), 0, 0)
+		p.until(p.sped(at+1), float64(seconds[s])*p.scale, 0)
+	}
+}
+
+// playArrivals plays requests at their own times: Λ passes k + ½ when request k
+// comes. What comes at the same nanosecond is a nanosecond apart.
+func (p *player) playArrivals(rows []row) {
+	scaled := Count(math.Round(p.scale * float64(One)))
+	window := 0 // the first row of the second before this one
+	for i, r := range rows {
+		at := max(p.sped(r.at.Seconds()), p.at+1)
+		amount := scaled
+		if i == 0 {
+			amount = scaled / 2
+		}
+		if at > recordMax {
+			p.fail(r.line, "it is more than a year after the first request")
+			return
+		}
+		p.even(at-p.at, amount)
+		for p.sped(rows[window].at.Seconds()) <= at-time.Second {
+			window++
+		}
+		p.most = max(p.most, float64(i-window+1)*p.scale)
+		if p.most > RateMax {
+			p.fail(r.line, "it asks for more than %d requests per second", RateMax)
+			return
+		}
+	}
+	p.even(1, scaled-scaled/2) // the other half of the last one
+}

@@ -1,0 +1,151 @@
+package record
+
+import (
+	"math"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+)
+
+// filled is a histogram of n random spans around milliseconds.
+func filled(seed uint64, n int) Histogram {
+	r := rand.New(rand.NewPCG(seed, 5))
+	h := hdrhistogram.New(spanMin, spanMax, digits)
+	for range n {
+		observe(h, time.Duration(r.ExpFloat64()*float64(ms)))
+	}
+	return Histogram{h}
+}
+
+// A histogram comes back from its text as it was.
+func TestHistogramText(t *testing.T) {
+	for _, n := range []int{0, 1, 10_000} {
+		want := filled(1, n)
+		text, err := want.MarshalText()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !strings.HasPrefix(string(text), "HISTF") {
+			t.Errorf("%d spans: the text begins with %.10q, as no other tool would write it", n, text)
+		}
+		var got Histogram
+		if err := got.UnmarshalText(text); err != nil {
+			t.Fatalf("%d spans: %v", n, err)
+		}
+		if !got.counts.Equals(want.counts) || got.Spread() != want.Spread() {
+			t.Errorf("%d spans come back as %+v, want %+v", n, got.Spread(), want.Spread())
+		}
+	}
+	var none Histogram
+	if text, err := none.MarshalText(); err != nil || len(text) != 0 {
+		t.Errorf("no histogram is written %q, %v", text, err)
+	}
+	if err := none.UnmarshalText(nil); err != nil || none.Present() || none.Spread() != (Spread{}) || none.Quantiles([]float64{0.5})[0] != 0 {
+		t.Errorf("no text is read as %+v, %v", none, err)
+	}
+}
+
+func TestHistogramRefused(t *testing.T) {
+	other, err := Histogram{hdrhistogram.New(1, 1000, 2)}.MarshalText()
+	if err != nil {
+		t.Fatal(err)
+	}
+	good, err := filled(1, 100).MarshalText()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for text, want := range map[string]string{
+		string(other):                           "must hold 1000 to 400000000000 ns with 3 digits, holds 1 to 1000 with 2",
+		"HISTFAAA":                              "histogram: ",
+		"not base64!":                           "histogram: ",
+		string(good[:len(good)/2]):              "histogram: ",
+		strings.Repeat("A", histogramTextMax+1): "is longer than 4194304 bytes",
+	} {
+		h := filled(2, 1)
+		if err := h.UnmarshalText([]byte(text)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%.40q: %v, want %q", text, err, want)
+		}
+	}
+}
+
+// Whatever the text, it is a histogram that comes back the same or an error.
+func FuzzHistogramText(f *testing.F) {
+	for _, n := range []int{0, 3, 500} {
+		text, err := filled(3, n).MarshalText()
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(string(text))
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		var h, again Histogram
+		if h.UnmarshalText([]byte(text)) != nil || !h.Present() {
+			return
+		}
+		second, err := h.MarshalText()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := again.UnmarshalText(second); err != nil || again.Spread() != h.Spread() {
+			t.Errorf("%q comes back otherwise, error %v", text, err)
+		}
+	})
+}
+
+// Whatever the edges, each span between the outer ones is counted once.
+func TestHistogramBetween(t *testing.T) {
+	h := filled(7, 5000)
+	for _, n := range []int{1, 2, 17, 60} {
+		edges := make([]float64, n+1)
+		for i := range edges {
+			edges[i] = 1e-7 * math.Pow(1e10, float64(i)/float64(n))
+		}
+		counts := h.Between(edges)
+		var sum uint64
+		for _, c := range counts {
+			sum += c
+		}
+		if len(counts) != n || sum != 5000 {
+			t.Errorf("%d intervals hold %d of 5000 spans", len(counts), sum)
+		}
+	}
+	if got := h.Between([]float64{1, 2}); got[0] != 0 {
+		t.Errorf("%d spans between one and two seconds", got[0])
+	}
+	if got := h.Between(nil); len(got) != 0 {
+		t.Errorf("no edges hold %v", got)
+	}
+	if got := (Histogram{}).Between([]float64{0, 1}); got[0] != 0 {
+		t.Errorf("no histogram holds %v", got)
+	}
+	if got, want := h.Quantiles([]float64{0.5, 0.999}), h.Spread(); got[0] != want.P50 || got[1] != want.P999 {
+		t.Errorf("the quantiles are %v, want %v and %v", got, want.P50, want.P999)
+	}
+}
+
+// Why a request was late is told apart.
+func TestLagByCause(t *testing.T) {
+	tally := NewTally()
+	tally.Start(5*ms, 5*ms, -1)      // the generator
+	tally.Start(5*ms, ms, -1)        // a busy connection
+	tally.StartFresh(5*ms, 2*ms, -1) // a new connection
+	tally.StartFresh(ms, ms, -1)     // the generator, on a new connection
+	for name, c := range map[string]struct {
+		got  Spread
+		n    uint64
+		most float64
+	}{
+		"lag": {tally.Lag(), 4, 0.005}, "pacer lag": {tally.PacerLag(), 4, 0.005},
+		"busy lag": {tally.BusyLag(), 1, 0.004}, "dial lag": {tally.DialLag(), 1, 0.003},
+	} {
+		if c.got.Count != c.n || math.Abs(c.got.Max/c.most-1) > 0.01 {
+			t.Errorf("%s: %d, at most %v; want %d, %v", name, c.got.Count, c.got.Max, c.n, c.most)
+		}
+	}
+	if tally.Sent != 4 {
+		t.Errorf("%d sent, want 4", tally.Sent)
+	}
+}

@@ -1,0 +1,205 @@
+package record
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// startSkewMax is how far apart generators may have started. It is more than
+// clocks that are kept by NTP differ, and little enough for their requests to
+// interleave as the schedule wants at a glance.
+const startSkewMax = 100 * time.Millisecond
+
+// Merge adds the results of generators that shared a schedule up to the result
+// of all of them. Counts and the histograms behind all percentiles add up
+// exactly; the percentiles of a second, and peaks of connections, are those of
+// the worst generator and the sum. Missing generators make it INVALID.
+//
+// It is an error when the results are not of one schedule, when two are of the
+// same shard, and when one was written without its histograms.
+func Merge(results ...*Result) (*Result, error) {
+	if err := mergeable(results); err != nil {
+		return nil, fmt.Errorf("merge results: %w", err)
+	}
+	results = slices.Clone(results)
+	slices.SortStableFunc(results, func(a, b *Result) int { return a.Shards[0].Index - b.Shards[0].Index })
+	sum := *results[0]
+	sum.Reasons, sum.Peaks = []string{}, append([]Peak{}, sum.Peaks...)
+	for _, r := range results[1:] {
+		sum.count(r)
+		sum.describe(r)
+	}
+	sum.spread()
+	sum.judge(results)
+	sum.check(results)
+	return &sum, nil
+}
+
+// mergeable says why results cannot be added up.
+func mergeable(results []*Result) error {
+	if len(results) < 2 {
+		return fmt.Errorf("it takes at least two, there are %d", len(results))
+	}
+	first := results[0]
+	seen := map[int]bool{}
+	for i, r := range results {
+		switch {
+		case r.Schema != schema:
+			return fmt.Errorf("result %d has the schema %d, this program writes %d", i+1, r.Schema, schema)
+		case len(r.Shards) == 0 || r.ScheduleHash == "" || !r.Histograms.present():
+			return fmt.Errorf("result %d (test %s) has no schedule hash, shard or histograms: an older program wrote it", i+1, r.TestID)
+		case r.ScheduleHash != first.ScheduleHash:
+			return fmt.Errorf("result %d (test %s) is of another schedule: its hash is %s, that of result 1 is %s", i+1, r.TestID, r.ScheduleHash, first.ScheduleHash)
+		case r.Duration != first.Duration || r.Profile != first.Profile:
+			return fmt.Errorf("result %d (test %s) is of %s for %v s, result 1 of %s for %v s", i+1, r.TestID, r.Profile, r.Duration, first.Profile, first.Duration)
+		}
+		for _, s := range r.Shards {
+			switch {
+			case s.Of != first.Shards[0].Of || s.Index < 0 || s.Index >= s.Of:
+				return fmt.Errorf("result %d (test %s) is of shard %d of %d, result 1 of %d shards", i+1, r.TestID, s.Index, s.Of, first.Shards[0].Of)
+			case seen[s.Index]:
+				return fmt.Errorf("result %d (test %s) is of shard %d, which another one is of already", i+1, r.TestID, s.Index)
+			}
+			seen[s.Index] = true
+		}
+	}
+	return nil
+}
+
+// count adds what r counted.
+func (sum *Result) count(r *Result) {
+	due := sum.Due + r.Due
+	if due > 0 {
+		sum.RateError = (sum.RateError*float64(sum.Due) + r.RateError*float64(r.Due)) / float64(due)
+	}
+	sum.Due = due
+	sum.Sent += r.Sent
+	sum.Dropped += r.Dropped
+	sum.Unsent += r.Unsent
+	sum.Completed += r.Completed
+	sum.Success += r.Success
+	sum.RateLimited += r.RateLimited
+	sum.Errors += r.Errors
+	sum.Abandoned += r.Abandoned
+	sum.Retried += r.Retried
+	sum.SentLate += r.SentLate
+	sum.Received += r.Received
+	sum.ErrorsByReason = addCounts(sum.ErrorsByReason, r.ErrorsByReason)
+	sum.StatusCodes = addCounts(sum.StatusCodes, r.StatusCodes)
+	sum.TargetRps += r.TargetRps
+	sum.SentRps += r.SentRps
+	sum.Throughput += r.Throughput
+	sum.Loops += r.Loops
+	sum.Connections.Max += r.Connections.Max
+	sum.Connections.Peak += r.Connections.Peak
+	sum.Connections.Opened += r.Connections.Opened
+	sum.Connections.Failed += r.Connections.Failed
+	sum.Histograms = sum.Histograms.plus(&r.Histograms)
+	sum.Series = sum.Series.plus(r.Series)
+}
+
+// describe takes over what r says and nobody counts.
+func (sum *Result) describe(r *Result) {
+	sum.TestID += "+" + r.TestID
+	sum.Shards = append(slices.Clone(sum.Shards), r.Shards...)
+	sum.Elapsed = max(sum.Elapsed, r.Elapsed)
+	if r.StartedAt.Before(sum.StartedAt) {
+		sum.StartedAt = r.StartedAt
+	}
+	if r.End == EndStopped {
+		sum.End = EndStopped
+	}
+	if len(r.Peaks) > len(sum.Peaks) { // the other one was stopped early
+		sum.Peaks = append([]Peak{}, r.Peaks...)
+	}
+	if sum.LastFault == "" {
+		sum.LastFault = r.LastFault
+	}
+}
+
+// spread makes the spreads those of the histograms.
+func (sum *Result) spread() {
+	h := &sum.Histograms
+	sum.Latency, sum.LatencySuccess = h.Latency().Spread(), h.LatencySuccess.Spread()
+	sum.LatencyRateLimited, sum.LatencyErrors = h.LatencyRateLimited.Spread(), h.LatencyErrors.Spread()
+	sum.ServiceTime, sum.Lag = h.ServiceTime.Spread(), h.Lag.Spread()
+	sum.PacerLag, sum.BusyLag, sum.DialLag = h.PacerLag.Spread(), h.BusyLag.Spread(), h.DialLag.Spread()
+}
+
+// judge makes the verdict that of the worst generator, unless they were not all
+// there, or did not start together.
+func (sum *Result) judge(results []*Result) {
+	var own []string
+	sum.Verdict = Valid
+	if missing := sum.missing(); len(missing) > 0 {
+		sum.Verdict = Invalid
+		own = append(own, fmt.Sprintf("of %d shards the results of %s are not here: the target saw more than this, or less than planned",
+			sum.Shards[0].Of, strings.Join(missing, ", ")))
+	}
+	last := sum.StartedAt
+	for _, r := range results {
+		if r.StartedAt.After(last) {
+			last = r.StartedAt
+		}
+	}
+	if skew := last.Sub(sum.StartedAt); skew > startSkewMax {
+		sum.Verdict = worse(sum.Verdict, Degraded)
+		own = append(own, fmt.Sprintf("the generators started %s apart (startAt makes them begin together): the sum of their rates was not the plan's", Span(skew.Seconds())))
+	}
+	for _, r := range results {
+		sum.Verdict = worse(sum.Verdict, r.Verdict)
+		for _, reason := range r.Reasons {
+			own = append(own, fmt.Sprintf("shard %s: %s", names(r.Shards), reason))
+		}
+	}
+	sum.Reasons = append(sum.Reasons, own...)
+}
+
+// missing are the shards whose results are not there.
+func (sum *Result) missing() (indices []string) {
+	for i := range sum.Shards[0].Of {
+		if !slices.ContainsFunc(sum.Shards, func(s Shard) bool { return s.Index == i }) {
+			indices = append(indices, fmt.Sprint(i))
+		}
+		if len(indices) > shardsNamed {
+			return append(indices, "…")
+		}
+	}
+	return indices
+}
+
+// shardsNamed bounds the missing shards that are named.
+const shardsNamed = 8
+
+// names lists shards.
+func names(shards []Shard) string {
+	var words []string
+	for _, s := range shards {
+		words = append(words, fmt.Sprint(s.Index))
+	}
+	return strings.Join(words, ", ")
+}
+
+// worse is the worse of two verdicts.
+func worse(a, b Verdict) Verdict {
+	order := []Verdict{Valid, Degraded, Invalid}
+	if slices.Index(order, b) > slices.Index(order, a) {
+		return b
+	}
+	return a
+}
+
+// check compares the sum with the thresholds of the generators.
+func (sum *Result) check(results []*Result) {
+	sum.Thresholds = []Checked{}
+	for _, r := range results {
+		for _, old := range r.Thresholds {
+			known := slices.ContainsFunc(sum.Thresholds, func(c Checked) bool { return c.Name == old.Name && c.Demand == old.Demand })
+			if threshold, err := ParseThreshold(old.Name, old.Demand); err == nil && !known {
+				sum.Thresholds = append(sum.Thresholds, threshold.Check(sum))
+			}
+		}
+	}
+}

@@ -1,0 +1,179 @@
+package report
+
+import (
+	"bytes"
+	_ "embed"
+	"fmt"
+	"html/template"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/goccy/go-json"
+
+	"weir/loadgen/record"
+)
+
+// pageText is the template of the report, with its style sheet.
+//
+//go:embed page.html
+var pageText string
+
+// peaksShown bounds the peaks in the table.
+const peaksShown = 100
+
+// A page is what the template shows.
+type page struct {
+	Result   *record.Result
+	Facts    []fact
+	Figures  []figure
+	Spreads  []spreadRow
+	Causes   []spreadRow
+	Outcomes []countRow
+	Answers  []countRow // by status
+	Extras   []string
+	Checks   []checkRow
+	Peaks    []record.Peak
+	MorePeak int
+	Plots    []template.HTML
+	Config   string
+}
+
+// A fact is a line about what was run.
+type fact struct{ Name, Value string }
+
+// A figure is a number for the eye.
+type figure struct{ Name, Value, Note, Tone string }
+
+// A spreadRow is a line of the table of percentiles.
+type spreadRow struct {
+	Name   string
+	Spread record.Spread
+}
+
+// A countRow is a line of the table of outcomes.
+type countRow struct {
+	Name, Count, Share string
+	Part               bool // of the line above
+}
+
+// A checkRow is a line of the table of thresholds.
+type checkRow struct {
+	Name, Demand, Value string
+	Held                bool
+}
+
+// HTML is the result as a page that needs nothing but a browser: no script, no
+// other file, no network.
+func HTML(r *record.Result) ([]byte, error) {
+	t, err := template.New("report").Funcs(template.FuncMap{
+		"span": record.Span, "thousands": Thousands, "decimal": decimal, "lower": func(v record.Verdict) string { return strings.ToLower(string(v)) },
+	}).Parse(pageText)
+	if err != nil {
+		return nil, fmt.Errorf("write report: %w", err)
+	}
+	p := page{
+		Result: r, Facts: facts(r), Figures: figures(r), Spreads: spreads(r), Causes: causes(r),
+		Outcomes: outcomeRows(r), Answers: answers(r), Extras: extras(r), Checks: checks(r),
+		Peaks: r.Peaks[:min(len(r.Peaks), peaksShown)], MorePeak: max(0, len(r.Peaks)-peaksShown),
+	}
+	for _, c := range plots(r) {
+		svg, err := c.SVG()
+		if err != nil {
+			return nil, fmt.Errorf("write report: %w", err)
+		}
+		p.Plots = append(p.Plots, template.HTML(svg))
+	}
+	config, err := json.MarshalIndentWithOption(r.Config, "", "  ", json.DisableHTMLEscape())
+	if err != nil {
+		return nil, fmt.Errorf("write report: configuration as JSON: %w", err)
+	}
+	p.Config = string(config)
+	var b bytes.Buffer
+	if err := t.Execute(&b, p); err != nil {
+		return nil, fmt.Errorf("write report: %w", err)
+	}
+	return b.Bytes(), nil
+}
+
+// facts are what was run.
+func facts(r *record.Result) []fact {
+	all := []fact{
+		{"Target", r.URL}, {"Profile", r.Profile}, {"Duration", record.Span(r.Duration)},
+		{"Started", r.StartedAt.UTC().Format("2006-01-02 15:04:05 UTC")},
+	}
+	if r.End == record.EndStopped {
+		all = append(all, fact{"Stopped", "after " + record.Span(r.Elapsed)})
+	}
+	if shards := shardsOf(r); shards != "" {
+		all = append(all, fact{"Shards", shards})
+	}
+	if r.ScheduleHash != "" {
+		all = append(all, fact{"Schedule", r.ScheduleHash})
+	}
+	c := r.Connections
+	return append(all,
+		fact{"Connections", fmt.Sprintf("at most %s of %s at a time, %s opened", Thousands(uint64(c.Peak)), Thousands(uint64(c.Max)), Thousands(c.Opened))},
+		fact{"Event loops", strconv.Itoa(r.Loops)})
+}
+
+// figures are the numbers that one looks for first.
+func figures(r *record.Result) []figure {
+	share := func(n uint64) string { return fmt.Sprintf("%.1f %%", 100*r.Share(n)) }
+	return []figure{
+		{"Sent", decimal(r.SentRps) + "/s", "of " + decimal(r.TargetRps) + "/s asked", "blue"},
+		{"Success", share(r.Success), Thousands(r.Success), "green"},
+		{"Rate limited", share(r.RateLimited), Thousands(r.RateLimited), "amber"},
+		{"Errors", share(r.Errors), Thousands(r.Errors), "red"},
+		{"Latency p50", record.Span(r.Latency.P50), "mean " + record.Span(r.Latency.Mean), ""},
+		{"Latency p99", record.Span(r.Latency.P99), "max " + record.Span(r.Latency.Max), ""},
+		{"Throughput", decimal(r.Throughput) + "/s", "answered until the end", ""},
+		{"Lag p99", record.Span(r.Lag.P99), Thousands(r.SentLate) + " requests missed their time", "violet"},
+	}
+}
+
+func spreads(r *record.Result) []spreadRow {
+	rows := []spreadRow{{"Latency", r.Latency}}
+	if mixed(r) {
+		rows = append(rows, spreadRow{"of success", r.LatencySuccess}, spreadRow{"of rate limited", r.LatencyRateLimited}, spreadRow{"of errors", r.LatencyErrors})
+	}
+	return withCounts(append(rows, spreadRow{"Service time", r.ServiceTime}, spreadRow{"Lag", r.Lag}))
+}
+
+// causes are the parts of the lag.
+func causes(r *record.Result) []spreadRow {
+	return withCounts([]spreadRow{
+		{"the generator was late while connections were idle", r.PacerLag},
+		{"waited for a busy connection", r.BusyLag}, {"waited for a new connection", r.DialLag},
+	})
+}
+
+func withCounts(rows []spreadRow) []spreadRow {
+	return slices.DeleteFunc(rows, func(s spreadRow) bool { return s.Spread.Count == 0 })
+}
+
+func outcomeRows(r *record.Result) []countRow {
+	row := func(name string, n uint64, part bool) countRow {
+		return countRow{name, Thousands(n), fmt.Sprintf("%.2f %%", 100*r.Share(n)), part}
+	}
+	rows := []countRow{row("Success", r.Success, false), row("Rate limited (429)", r.RateLimited, false), row("Errors", r.Errors, false)}
+	for _, reason := range byCount(r.ErrorsByReason) {
+		rows = append(rows, row(reason, r.ErrorsByReason[reason], true))
+	}
+	return rows
+}
+
+func answers(r *record.Result) (rows []countRow) {
+	for _, status := range byCount(r.StatusCodes) {
+		n := r.StatusCodes[status]
+		rows = append(rows, countRow{Name: status, Count: Thousands(n), Share: fmt.Sprintf("%.2f %%", 100*r.Share(n))})
+	}
+	return rows
+}
+
+func checks(r *record.Result) (rows []checkRow) {
+	for _, c := range r.Thresholds {
+		rows = append(rows, checkRow{c.Name, c.Demand, strconv.FormatFloat(c.Value, 'g', 4, 64), c.Held})
+	}
+	return rows
+}

@@ -1,0 +1,340 @@
+package report
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"weir/internal/chart"
+	"weir/loadgen/record"
+)
+
+// columnsMax is how many steps a plot of the course shows: more are not to be
+// told apart, and make the page heavy.
+const columnsMax = 600
+
+// spansMax bounds the peaks that are drawn.
+const spansMax = 200
+
+// reasonsDrawn bounds the reasons of errors that are drawn apart.
+const reasonsDrawn = 5
+
+// The size of a plot in pixels: two stand side by side on a wide page.
+const (
+	plotWidth  = 590
+	plotHeight = 250
+)
+
+// plots are the plots of a report, in the order of the page.
+func plots(r *record.Result) []chart.Chart {
+	c := newCourse(r)
+	all := []chart.Chart{c.rate(), c.outcomes()}
+	if r.Errors > 0 {
+		all = append(all, c.errors())
+	}
+	all = append(all, c.latency(), distribution(r), percentiles(r), c.lag(), lagByCause(r))
+	for i := range all {
+		all[i].Width, all[i].Height = plotWidth, plotHeight
+	}
+	if len(all)%2 == 1 { // the first has a row to itself
+		all[0].Width = 2*plotWidth + 50
+	}
+	return all
+}
+
+// A course is the run second by second, in the form that plots want.
+type course struct {
+	result *record.Result
+	rows   []record.Row
+	starts []float64
+	length []float64 // of each row in seconds; the schedule may end within one
+	axis   chart.Axis
+	every  string // "second", or "3 seconds"
+}
+
+func newCourse(r *record.Result) course {
+	series := r.Series.AtMost(columnsMax)
+	c := course{result: r, rows: withoutTail(r, series.Rows), every: "second"}
+	if series.Step > 1 {
+		c.every = fmt.Sprintf("%g seconds", series.Step)
+	}
+	reach := r.Elapsed
+	for _, row := range c.rows {
+		length := series.Step
+		// Of a second in which the schedule ended only the part before counts,
+		// unless it is so short that a rate says nothing.
+		if rest := r.Elapsed - row.T; rest > series.Step/20 && rest < length {
+			length = rest
+		}
+		c.starts = append(c.starts, row.T)
+		c.length = append(c.length, length)
+		reach = max(reach, row.T+length)
+	}
+	c.axis = chart.Axis{Unit: chart.Elapsed, Max: reach}
+	return c
+}
+
+// withoutTail are the rows up to the end of the schedule, and those in which the
+// last answers were awaited, unless there were so few that the plots would only
+// show how everything drops to nothing.
+func withoutTail(r *record.Result, rows []record.Row) []record.Row {
+	end := len(rows)
+	for end > 0 && rows[end-1].T >= r.Elapsed {
+		end--
+	}
+	var late uint64
+	for _, row := range rows[end:] {
+		late += row.Success + row.RateLimited + row.Errors
+	}
+	if end > 0 && late < r.Completed/100 {
+		return rows[:end]
+	}
+	return rows
+}
+
+// asked is what f counts, as a rate; after the end of the schedule nothing is
+// asked or sent.
+func (c *course) asked(f func(r *record.Row) uint64) []float64 {
+	values := c.perSecond(f)
+	for i := range values {
+		if c.starts[i] >= c.result.Elapsed && f(&c.rows[i]) == 0 {
+			values[i] = math.NaN()
+		}
+	}
+	return values
+}
+
+// each is what f says of every row.
+func (c *course) each(f func(r *record.Row) float64) []float64 {
+	values := make([]float64, len(c.rows))
+	for i := range c.rows {
+		values[i] = f(&c.rows[i])
+	}
+	return values
+}
+
+// perSecond is what f counts, as a rate.
+func (c *course) perSecond(f func(r *record.Row) uint64) []float64 {
+	values := c.each(func(r *record.Row) float64 { return float64(f(r)) })
+	for i := range values {
+		values[i] /= c.length[i]
+	}
+	return values
+}
+
+// measured is what f says of the rows in which something was measured, as zero
+// is no latency.
+func (c *course) measured(f func(r *record.Row) float64) []float64 {
+	return c.each(func(r *record.Row) float64 {
+		if v := f(r); v > 0 {
+			return v
+		}
+		return math.NaN()
+	})
+}
+
+// over is a plot over time.
+func (c *course) over(title, label string) chart.Chart {
+	return chart.Chart{Title: title, X: c.axis, Y: chart.Axis{Label: label}, Steps: true}
+}
+
+func (c *course) line(name string, tone chart.Tone, values []float64) chart.Series {
+	return chart.Series{Name: name, Tone: tone, X: c.starts, Y: values}
+}
+
+func (c *course) rate() chart.Chart {
+	p := c.over("Rate", "requests per second, asked of the generator and sent by it")
+	asked := c.line("asked", chart.Grey, c.asked(func(r *record.Row) uint64 { return r.Due }))
+	asked.Dashed = true
+	p.Lines = []chart.Series{c.line("sent", chart.Blue, c.asked(func(r *record.Row) uint64 { return r.Sent })), asked}
+	for i, peak := range c.result.Peaks {
+		if i == spansMax {
+			break
+		}
+		p.Spans = append(p.Spans, chart.Span{Name: "peak of the schedule", Tone: chart.Violet, From: peak.Start, To: max(peak.Start, peak.End)})
+	}
+	return p
+}
+
+func (c *course) outcomes() chart.Chart {
+	p := c.over("Outcomes", "per second, when they were known")
+	p.Stack = []chart.Series{
+		c.line("success", chart.Green, c.perSecond(func(r *record.Row) uint64 { return r.Success })),
+		c.line("rate limited (429)", chart.Amber, c.perSecond(func(r *record.Row) uint64 { return r.RateLimited })),
+		c.line("errors", chart.Red, c.perSecond(func(r *record.Row) uint64 { return r.Errors })),
+	}
+	return p
+}
+
+func (c *course) errors() chart.Chart {
+	p := c.over("Errors by reason", "per second")
+	tones := [reasonsDrawn + 1]chart.Tone{chart.Red, chart.Violet, chart.Amber, chart.Blue, chart.Green, chart.Grey}
+	reasons := byCount(c.result.ErrorsByReason)
+	for i, reason := range reasons[:min(len(reasons), reasonsDrawn)] {
+		p.Stack = append(p.Stack, c.line(reason, tones[i], c.perSecond(func(r *record.Row) uint64 { return r.ErrorsByReason[reason] })))
+	}
+	if len(reasons) > reasonsDrawn {
+		p.Stack = append(p.Stack, c.line("others", tones[reasonsDrawn], c.perSecond(func(r *record.Row) (n uint64) {
+			for _, reason := range reasons[reasonsDrawn:] {
+				n += r.ErrorsByReason[reason]
+			}
+			return n
+		})))
+	}
+	return p
+}
+
+func (c *course) latency() chart.Chart {
+	p := c.over("Latency", "of each "+c.every+", from when a request was due")
+	p.Y.Unit, p.Y.Scale = chart.Seconds, chart.Log
+	p.Lines = []chart.Series{
+		c.line("p99", chart.Red, c.measured(func(r *record.Row) float64 { return r.LatencyP99 })),
+		c.line("p95", chart.Amber, c.measured(func(r *record.Row) float64 { return r.LatencyP95 })),
+		c.line("p50", chart.Blue, c.measured(func(r *record.Row) float64 { return r.LatencyP50 })),
+	}
+	return p
+}
+
+func (c *course) lag() chart.Chart {
+	p := c.over("Lag", "how late requests left, p99 of each "+c.every)
+	p.Y.Unit, p.Y.Scale = chart.Seconds, chart.Log
+	p.Lines = []chart.Series{c.line("lag p99", chart.Violet, c.measured(func(r *record.Row) float64 { return r.LagP99 }))}
+	for i := range c.rows {
+		if row := &c.rows[i]; row.SentLate > 0 {
+			p.Spans = append(p.Spans, chart.Span{Name: "requests missed their time", Tone: chart.Red, From: row.T, To: row.T + c.length[i]})
+		}
+	}
+	return p
+}
+
+// perDecade is how many bars of a distribution share a factor of ten.
+const perDecade = 10
+
+// intervals are the edges of bars that hold spans from low to high (seconds),
+// evenly on a logarithmic axis.
+func intervals(low, high float64) []float64 {
+	low = max(low, 1e-6)
+	high = max(high, low)
+	first := math.Floor(math.Log10(low)*perDecade + 1e-9)
+	last := math.Floor(math.Log10(high)*perDecade+1e-9) + 1
+	var edges []float64
+	for i := first; i <= last; i++ {
+		edges = append(edges, math.Pow(10, i/perDecade))
+	}
+	return edges
+}
+
+// A part is one histogram of several that are shown together.
+type part struct {
+	name  string
+	tone  chart.Tone
+	spans record.Histogram
+}
+
+// stacked are bars of all parts on top of each other, the first at the bottom.
+func stacked(parts []part) []chart.Bars {
+	low, high := math.Inf(1), 0.0
+	for _, p := range parts {
+		if s := p.spans.Spread(); s.Count > 0 {
+			low, high = min(low, s.Min), max(high, s.Max)
+		}
+	}
+	if high == 0 {
+		return nil
+	}
+	edges := intervals(low, high)
+	sum := make([]float64, len(edges)-1)
+	var bars []chart.Bars
+	for _, p := range parts {
+		if p.spans.Spread().Count == 0 {
+			continue
+		}
+		heights := make([]float64, len(sum))
+		for i, n := range p.spans.Between(upward(edges)) {
+			sum[i] += float64(n)
+			heights[i] = sum[i]
+		}
+		// What lies on top is drawn first, and covered by what is below.
+		bars = append([]chart.Bars{{Name: p.name, Tone: p.tone, Edges: edges, Heights: heights}}, bars...)
+	}
+	return bars
+}
+
+func distribution(r *record.Result) chart.Chart {
+	h := &r.Histograms
+	return chart.Chart{
+		Title: "Latency distribution", X: chart.Axis{Unit: chart.Seconds, Scale: chart.Log, Label: "latency"}, Y: chart.Axis{Label: "requests"},
+		Bars: stacked([]part{
+			{"success", chart.Green, h.LatencySuccess}, {"rate limited (429)", chart.Amber, h.LatencyRateLimited}, {"errors", chart.Red, h.LatencyErrors},
+		}),
+	}
+}
+
+// lagByCause shows how many requests were later than that, as the few that wait
+// long would not be seen in bars.
+func lagByCause(r *record.Result) chart.Chart {
+	h := &r.Histograms
+	p := chart.Chart{
+		Title: "Lag by cause", X: chart.Axis{Unit: chart.Seconds, Scale: chart.Log, Label: "lag"},
+		Y: chart.Axis{Label: "requests that were later than this", Scale: chart.Log},
+	}
+	for _, c := range []part{
+		{"the generator was late", chart.Violet, h.PacerLag}, {"waited for a busy connection", chart.Amber, h.BusyLag},
+		{"waited for a new connection", chart.Blue, h.DialLag},
+	} {
+		if s := c.spans.Spread(); s.Count > 0 {
+			p.Lines = append(p.Lines, later(c, intervals(s.Min, s.Max)))
+		}
+	}
+	return p
+}
+
+// later is the line of how many spans of p are longer than each edge.
+func later(p part, edges []float64) chart.Series {
+	line := chart.Series{Name: p.name, Tone: p.tone, X: edges[1:]}
+	rest := float64(p.spans.Spread().Count)
+	for _, n := range p.spans.Between(upward(edges)) {
+		rest -= float64(n)
+		line.Y = append(line.Y, rest)
+	}
+	line.X = append([]float64{edges[0]}, line.X...)
+	line.Y = append([]float64{float64(p.spans.Spread().Count)}, line.Y...)
+	return line
+}
+
+// upward are edges the first of which holds what lies below it as well.
+func upward(edges []float64) []float64 {
+	e := slices.Clone(edges)
+	e[0] = 0
+	return e
+}
+
+// percentilePoints is how many points a curve of percentiles has for each
+// further nine.
+const percentilePoints = 40
+
+// percentiles is the curve that shows the tail: a straight line is a tail that
+// grows by the same factor with each nine.
+func percentiles(r *record.Result) chart.Chart {
+	h := &r.Histograms
+	p := chart.Chart{
+		Title: "Latency by percentile", X: chart.Axis{Unit: chart.Share, Scale: chart.Nines, Label: "share of the requests that took no longer"},
+		Y: chart.Axis{Unit: chart.Seconds, Scale: chart.Log, Label: "with and without the wait for being sent"},
+	}
+	for _, c := range []part{{"latency, from due", chart.Blue, h.Latency()}, {"service time, from sending", chart.Green, h.ServiceTime}} {
+		count := c.spans.Spread().Count
+		if count == 0 {
+			continue
+		}
+		line := chart.Series{Name: c.name, Tone: c.tone}
+		nines := min(max(math.Log10(float64(count)), 2), 7) // beyond there is one request only
+		for i := range int(nines*percentilePoints) + 1 {
+			line.X = append(line.X, 1-math.Pow(10, -float64(i)/percentilePoints))
+		}
+		for _, span := range c.spans.Quantiles(line.X) {
+			line.Y = append(line.Y, max(span, 1e-6))
+		}
+		p.Lines = append(p.Lines, line)
+	}
+	return p
+}
