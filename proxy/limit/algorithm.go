@@ -10,15 +10,19 @@ import (
 type Algorithm uint8
 
 const (
-	Fixed   Algorithm = iota + 1 // limit permits in each window
-	Sliding                      // limit permits in the window and a share of the previous one
-	Token                        // capacity tokens, refilled at fillRate
+	Fixed      Algorithm = iota + 1 // limit permits in each window
+	Sliding                         // limit permits in the window and a share of the previous one
+	Token                           // capacity tokens, refilled at fillRate
+	SlidingLog                      // limit permits in any span as long as the window
+	GCRA                            // one permit each window/limit, burst of them early
+	Leaky                           // a queue of capacity places that empties at fillRate
+	Off                             // no limit
 )
 
 // Algorithms returns all algorithms, in the order in which they are listed for
 // people.
 func Algorithms() []Algorithm {
-	return []Algorithm{Fixed, Sliding, Token}
+	return []Algorithm{Fixed, Sliding, Token, SlidingLog, GCRA, Leaky, Off}
 }
 
 // String returns the word used in JSON, settings and metrics.
@@ -30,6 +34,14 @@ func (a Algorithm) String() string {
 		return "sliding"
 	case Token:
 		return "token"
+	case SlidingLog:
+		return "sliding_log"
+	case GCRA:
+		return "gcra"
+	case Leaky:
+		return "leaky"
+	case Off:
+		return "off"
 	}
 	return "none"
 }
@@ -43,6 +55,14 @@ func (a Algorithm) LongName() string {
 		return "SlidingWindow"
 	case Token:
 		return "TokenBucket"
+	case SlidingLog:
+		return "SlidingLog"
+	case GCRA:
+		return "GCRA"
+	case Leaky:
+		return "LeakyBucket"
+	case Off:
+		return "Off"
 	}
 	return "None"
 }
@@ -50,14 +70,21 @@ func (a Algorithm) LongName() string {
 // ParseAlgorithm is the inverse of [Algorithm.String]. Its error says which
 // words are allowed.
 func ParseAlgorithm(word string) (Algorithm, error) {
-	var allowed []string
 	for _, a := range Algorithms() {
 		if a.String() == word {
 			return a, nil
 		}
-		allowed = append(allowed, a.String())
 	}
-	return 0, fmt.Errorf("must be one of %s, is %q", strings.Join(allowed, ", "), word)
+	return 0, fmt.Errorf("must be one of %s, is %q", words(), word)
+}
+
+// words lists the algorithms for people.
+func words() string {
+	var all []string
+	for _, a := range Algorithms() {
+		all = append(all, a.String())
+	}
+	return strings.Join(all, ", ")
 }
 
 // MarshalText writes the word of [Algorithm.String]; the zero Algorithm is the

@@ -16,6 +16,13 @@ var benchmarked = []limit.Config{
 	{Algorithm: limit.Sliding, Limit: 1, Window: 1},
 	{Algorithm: limit.Token, Capacity: 1_000_000, FillRate: 1_000_000},
 	{Algorithm: limit.Token, Capacity: 1, FillRate: 1},
+	{Algorithm: limit.SlidingLog, Limit: 60_000, Window: 1},
+	{Algorithm: limit.SlidingLog, Limit: 1, Window: 1},
+	{Algorithm: limit.GCRA, Limit: 1_000_000, Window: 1, Burst: 1_000_000},
+	{Algorithm: limit.GCRA, Limit: 1, Window: 1, Burst: 1},
+	{Algorithm: limit.Leaky, Capacity: 1_000_000, FillRate: 1_000_000},
+	{Algorithm: limit.Leaky, Capacity: 1, FillRate: 1},
+	{Algorithm: limit.Off},
 }
 
 func BenchmarkTake(b *testing.B) {

@@ -1,10 +1,8 @@
 package limit
 
 import (
-	"fmt"
 	"math"
 	"strconv"
-	"time"
 )
 
 // A Config is a limit as people and programs write it, in the one JSON form of
@@ -13,16 +11,21 @@ import (
 //	{"algorithm":"fixed","limit":100,"window":60}
 //	{"algorithm":"sliding","limit":500,"window":60}
 //	{"algorithm":"token","capacity":50,"fillRate":5}
+//	{"algorithm":"sliding_log","limit":20,"window":60}
+//	{"algorithm":"gcra","limit":1,"window":3,"burst":2}
+//	{"algorithm":"leaky","capacity":50,"fillRate":5}
+//	{"algorithm":"off"}
 //
-// The fields that the algorithm needs must be greater than zero. The others may
-// be there too: they are the last values known, for a later switch of the
-// algorithm. Zero is absent.
+// The fields that the algorithm needs must be greater than zero, but burst may be
+// absent, and is 1 then. The others may be there too: they are the last values known,
+// for a later switch of the algorithm. Zero is absent.
 type Config struct {
 	Algorithm Algorithm `json:"algorithm"`
 	Limit     int64     `json:"limit,omitempty"`    // permits per window
 	Window    float64   `json:"window,omitempty"`   // seconds
-	Capacity  int64     `json:"capacity,omitempty"` // tokens
-	FillRate  float64   `json:"fillRate,omitempty"` // tokens per second
+	Capacity  int64     `json:"capacity,omitempty"` // tokens; leaky: places in the queue
+	FillRate  float64   `json:"fillRate,omitempty"` // tokens per second; leaky: requests of cost 1 that leave per second
+	Burst     int64     `json:"burst,omitempty"`    // gcra: permits that may come at once
 }
 
 const (
@@ -39,39 +42,18 @@ const (
 	picoPerToken = 1_000_000_000_000
 )
 
-// Validate returns all [Faults] of the configuration, or nil. Besides what is
-// missing or negative it refuses what cannot be held exactly; [Config.Rounded]
-// makes that the nearest which can.
-func (c Config) Validate() error {
-	faults := c.signs()
-	switch c.Algorithm {
-	case Fixed, Sliding:
-		faults = append(faults, c.missing(field{"limit", float64(c.Limit)}, field{"window", c.Window})...)
-		if len(faults) == 0 {
-			faults = c.windowFaults()
-		}
-	case Token:
-		faults = append(faults, c.missing(field{"capacity", float64(c.Capacity)}, field{"fillRate", c.FillRate})...)
-		if len(faults) == 0 {
-			faults = c.tokenFaults()
-		}
-	default:
-		faults = append(faults, Fault{"algorithm", "is missing; must be one of fixed, sliding, token"})
-	}
-	if len(faults) == 0 {
-		return nil
-	}
-	return faults
-}
-
 // Merge returns c with what it leaves out taken from last, the values known so
-// far.
+// far. Only a burst that c leaves out where it says what goes with it is 1.
 func (c Config) Merge(last Config) Config {
+	if c.Algorithm == GCRA && c.Limit != 0 {
+		c.Burst = c.burst()
+	}
 	c.Algorithm = or(c.Algorithm, last.Algorithm)
 	c.Limit = or(c.Limit, last.Limit)
 	c.Window = or(c.Window, last.Window)
 	c.Capacity = or(c.Capacity, last.Capacity)
 	c.FillRate = or(c.FillRate, last.FillRate)
+	c.Burst = or(c.Burst, last.Burst)
 	return c
 }
 
@@ -80,7 +62,7 @@ func (c Config) Merge(last Config) Config {
 // per second. Other faults stay.
 func (c Config) Rounded() Config {
 	switch c.Algorithm {
-	case Fixed:
+	case Fixed, SlidingLog, GCRA:
 		c.Window = math.Round(c.Window*second) / second
 	case Sliding:
 		c.Window = math.Round(c.Window*second) / second
@@ -88,7 +70,7 @@ func (c Config) Rounded() Config {
 			unit := resolution(window)
 			c.Window = float64((window+unit/2)/unit*unit) / second
 		}
-	case Token:
+	case Token, Leaky:
 		c.FillRate = c.roundedRate()
 	}
 	return c
@@ -99,90 +81,23 @@ func (c Config) roundedRate() float64 {
 	for scale := float64(second); scale >= 1; scale /= 10 {
 		rounded := math.Round(c.FillRate*scale) / scale
 		rate, ok := micro(rounded)
-		if ok && rate > 0 && c.Capacity <= capacityMax(rate) {
+		if ok && rate > 0 && c.Capacity <= c.capacityMax(rate) {
 			return rounded
 		}
 	}
 	return c.FillRate
 }
 
-// A field is one of the configuration's numbers.
-type field struct {
-	path  string
-	value float64
-}
+// burst is Burst, or 1 when it is absent.
+func (c Config) burst() int64 { return or(c.Burst, 1) }
 
-// signs finds the fields that are negative or no numbers, needed or not.
-func (c Config) signs() (faults Faults) {
-	for _, f := range []field{{"limit", float64(c.Limit)}, {"window", c.Window}, {"capacity", float64(c.Capacity)}, {"fillRate", c.FillRate}} {
-		if !(f.value >= 0) || math.IsInf(f.value, 0) {
-			faults = append(faults, Fault{f.path, "must be greater than 0, is " + decimal(f.value)})
-		}
+// capacityMax is the largest capacity that is counted exactly; a queue is one
+// place longer, of who goes at once.
+func (c Config) capacityMax(rate int64) int64 {
+	if c.Algorithm == Leaky {
+		return capacityMax(rate) - 1
 	}
-	return faults
-}
-
-// missing finds the fields that the algorithm needs and that are absent.
-func (c Config) missing(fields ...field) (faults Faults) {
-	for _, f := range fields {
-		if f.value == 0 {
-			faults = append(faults, Fault{f.path, fmt.Sprintf("is missing or 0; algorithm %v needs it, greater than 0", c.Algorithm)})
-		}
-	}
-	return faults
-}
-
-// windowFaults finds what cannot be held exactly, of numbers greater than 0.
-func (c Config) windowFaults() Faults {
-	window, exact := micro(c.Window)
-	switch {
-	case c.Window > spanMax/second:
-		return Faults{{"window", fmt.Sprintf("must be at most %d seconds (100 years), is %s",
-			spanMax/second, decimal(c.Window))}}
-	case !exact:
-		return Faults{{"window", "must be whole microseconds (6 decimals), is " + decimal(c.Window)}}
-	}
-	unit := int64(1)
-	if c.Algorithm == Sliding {
-		unit = resolution(window)
-	}
-	if window%unit != 0 {
-		return Faults{{"window", fmt.Sprintf("must be a multiple of %v when it is that long, is %s seconds",
-			time.Duration(unit)*time.Microsecond, decimal(c.Window))}}
-	}
-	if limitMax := limitMax(c.Algorithm, window); c.Limit > limitMax {
-		return Faults{{"limit", fmt.Sprintf("must be at most %d to be counted exactly in a window of %s seconds, is %d",
-			limitMax, decimal(c.Window), c.Limit)}}
-	}
-	return nil
-}
-
-// tokenFaults finds what cannot be held exactly, of numbers greater than 0.
-func (c Config) tokenFaults() Faults {
-	rate, exact := micro(c.FillRate)
-	switch {
-	case c.FillRate > exactMax/second:
-		return Faults{{"fillRate", fmt.Sprintf("must be at most %d per second, is %s", exactMax/second, decimal(c.FillRate))}}
-	case !exact:
-		return Faults{{"fillRate", "must have at most 6 decimals to be held exactly, is " + decimal(c.FillRate) + c.near()}}
-	}
-	if capacityMax := capacityMax(rate); c.Capacity > capacityMax {
-		return Faults{{"capacity", fmt.Sprintf("must be at most %d to be counted exactly with a fillRate of %s, is %d%s",
-			capacityMax, decimal(c.FillRate), c.Capacity, c.near())}}
-	}
-	if float64(c.Capacity)/float64(rate) > spanMax/second/second {
-		return Faults{{"fillRate", fmt.Sprintf("must fill a capacity of %d within 100 years, is %s", c.Capacity, decimal(c.FillRate))}}
-	}
-	return nil
-}
-
-// near tells a rate near fillRate that could be held exactly, if there is one.
-func (c Config) near() string {
-	near := c.roundedRate()
-	if near == c.FillRate {
-		return ""
-	}
-	return "; a fillRate of " + decimal(near) + " could be"
+	return capacityMax(rate)
 }
 
 // micro returns v in millionths, and whether that is v exactly: whether v is the

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"weir/proxy/limit"
+	"weir/proxy/limit/limittest"
 )
 
 func TestConfigJSON(t *testing.T) {
@@ -17,6 +18,12 @@ func TestConfigJSON(t *testing.T) {
 		`{"algorithm":"sliding","limit":500,"window":0.5}`,
 		`{"algorithm":"token","capacity":50,"fillRate":5}`,
 		`{"algorithm":"token","limit":100,"window":60,"capacity":50,"fillRate":2.5}`,
+		`{"algorithm":"sliding_log","limit":20,"window":60}`,
+		`{"algorithm":"gcra","limit":1,"window":3}`,
+		`{"algorithm":"gcra","limit":1,"window":3,"burst":2}`,
+		`{"algorithm":"leaky","capacity":50,"fillRate":5}`,
+		`{"algorithm":"off"}`,
+		`{"algorithm":"off","limit":100,"window":60,"burst":7}`,
 	} {
 		var c limit.Config
 		if err := json.Unmarshal([]byte(text), &c); err != nil {
@@ -35,13 +42,14 @@ func TestConfigJSON(t *testing.T) {
 	}
 	var c limit.Config
 	err := json.Unmarshal([]byte(`{"algorithm":"Fixed"}`), &c)
-	if err == nil || !strings.Contains(err.Error(), `must be one of fixed, sliding, token, is "Fixed"`) {
+	if err == nil || !strings.Contains(err.Error(), `must be one of fixed, sliding, token, sliding_log, gcra, leaky, off, is "Fixed"`) {
 		t.Errorf("wrong case of an algorithm: %v", err)
 	}
 }
 
 func TestValidate(t *testing.T) {
 	fixed, sliding, token := limit.Fixed, limit.Sliding, limit.Token
+	log, gcra, leaky := limit.SlidingLog, limit.GCRA, limit.Leaky
 	for _, test := range []struct {
 		config limit.Config
 		want   string // paths of the faults, then words of the first
@@ -70,6 +78,25 @@ func TestValidate(t *testing.T) {
 		{limit.Config{Algorithm: token, Capacity: 1, FillRate: 1e10}, "fillRate: at most 9007199254 per second"},
 		{limit.Config{Algorithm: token, Capacity: 9008, FillRate: 33.333333}, "capacity: at most 9007"},
 		{limit.Config{Algorithm: token, Capacity: 4000, FillRate: 0.000001}, "fillRate: within 100 years"},
+		{limit.Config{Algorithm: log, Limit: 65536, Window: 3153600000}, ""},
+		{limit.Config{Algorithm: log, Limit: 2, Window: 0.000001}, ""},
+		{limit.Config{Algorithm: gcra, Limit: 1 << 53, Window: 3600}, ""},
+		{limit.Config{Algorithm: gcra, Limit: 1, Window: 3153600000}, ""},
+		{limit.Config{Algorithm: leaky, Capacity: 9006, FillRate: 33.333333}, ""},
+		{limit.Config{Algorithm: limit.Off}, ""},
+		{limit.Config{Algorithm: limit.Off, Limit: -1}, "limit: is -1"},
+		{limit.Config{Algorithm: log}, "limit window: is missing or 0; algorithm sliding_log"},
+		{limit.Config{Algorithm: log, Limit: 65537, Window: 60}, "limit: at most 65536 with sliding_log in a window of 60 seconds, as each request is remembered so long"},
+		{limit.Config{Algorithm: log, Limit: 3, Window: 0.000001}, "limit: at most 2 with sliding_log"},
+		{limit.Config{Algorithm: log, Limit: 3, Window: 0.0000001}, "window: whole microseconds"},
+		{limit.Config{Algorithm: gcra, Limit: 1}, "window: is missing or 0; algorithm gcra"},
+		{limit.Config{Algorithm: gcra, Limit: 1, Window: 1, Burst: -1}, "burst: is -1"},
+		{limit.Config{Algorithm: gcra, Limit: 1<<53 + 2, Window: 1}, "limit: at most 9007199254740992"},
+		{limit.Config{Algorithm: gcra, Limit: 1, Window: 86400, Burst: 104250}, "burst: at most 104249 to be counted exactly in a window of 86400"},
+		{limit.Config{Algorithm: gcra, Limit: 1, Window: 3153600000, Burst: 2}, "burst: within 100 years"},
+		{limit.Config{Algorithm: leaky, Capacity: 1}, "fillRate: is missing or 0; algorithm leaky"},
+		{limit.Config{Algorithm: leaky, Capacity: 9007, FillRate: 33.333333}, "capacity: at most 9006"},
+		{limit.Config{Algorithm: leaky, Capacity: 1, FillRate: 100.0 / 3}, "fillRate: a fillRate of 33.333333 could be"},
 	} {
 		err := test.config.Validate()
 		if test.want == "" {
@@ -116,6 +143,9 @@ func TestRounded(t *testing.T) {
 		{limit.Config{Algorithm: limit.Token, Capacity: 5, FillRate: 100.0 / 3}, limit.Config{Algorithm: limit.Token, Capacity: 5, FillRate: 33.333333}},
 		{limit.Config{Algorithm: limit.Token, Capacity: 100_000, FillRate: 100.0 / 3}, limit.Config{Algorithm: limit.Token, Capacity: 100_000, FillRate: 33.3333}},
 		{limit.Config{Algorithm: limit.Token, Capacity: 100_000, FillRate: 50}, limit.Config{Algorithm: limit.Token, Capacity: 100_000, FillRate: 50}},
+		{limit.Config{Algorithm: limit.SlidingLog, Limit: 1, Window: 100.0 / 3}, limit.Config{Algorithm: limit.SlidingLog, Limit: 1, Window: 33.333333}},
+		{limit.Config{Algorithm: limit.GCRA, Limit: 1, Window: 200.0 / 3}, limit.Config{Algorithm: limit.GCRA, Limit: 1, Window: 66.666667}},
+		{limit.Config{Algorithm: limit.Leaky, Capacity: 9007, FillRate: 100.0 / 3}, limit.Config{Algorithm: limit.Leaky, Capacity: 9007, FillRate: 33.33333}},
 	} {
 		got := test.from.Rounded()
 		if got != test.want {
@@ -144,6 +174,13 @@ func TestMerge(t *testing.T) {
 	if back.Limit != 100 || back.Window != 60 || back.Validate() != nil {
 		t.Errorf("switching back gives %+v", back)
 	}
+	paced := limit.Config{Algorithm: limit.GCRA, Limit: 1, Window: 3, Burst: 5}
+	if got := (limit.Config{Algorithm: limit.GCRA}).Merge(paced); got != paced {
+		t.Errorf("switching to gcra gives %+v, want the burst that was known", got)
+	}
+	if got := (limit.Config{Algorithm: limit.GCRA, Limit: 2, Window: 3}).Merge(paced); got.Burst != 1 {
+		t.Errorf("a limit without burst gives %+v, want burst 1", got)
+	}
 }
 
 func TestLimitTellsItsNumbers(t *testing.T) {
@@ -156,6 +193,10 @@ func TestLimitTellsItsNumbers(t *testing.T) {
 		{limit.Config{Algorithm: limit.Fixed, Limit: 30, Window: 60}, 30, time.Minute, 0.5},
 		{limit.Config{Algorithm: limit.Sliding, Limit: 30, Window: 0.5}, 30, 500 * time.Millisecond, 60},
 		{limit.Config{Algorithm: limit.Token, Capacity: 50, FillRate: 33.333333}, 50, 0, 33.333333},
+		{limit.Config{Algorithm: limit.SlidingLog, Limit: 30, Window: 60}, 30, time.Minute, 0.5},
+		{limit.Config{Algorithm: limit.GCRA, Limit: 30, Window: 60, Burst: 4}, 30, time.Minute, 0.5},
+		{limit.Config{Algorithm: limit.Leaky, Capacity: 50, FillRate: 33.333333}, 50, 0, 33.333333},
+		{limit.Config{Algorithm: limit.Off}, limit.Unlimited, 0, math.Inf(1)},
 	} {
 		l, err := limit.New(test.config)
 		if err != nil {
@@ -179,6 +220,9 @@ func TestCarriesOver(t *testing.T) {
 	}
 	fixed := must(limit.NewFixed(10, time.Second))
 	token := must(limit.NewToken(10, 1))
+	gcra := func(permits, burst int64) *limit.Limit {
+		return limittest.Must(limit.Config{Algorithm: limit.GCRA, Limit: permits, Window: 1, Burst: burst})
+	}
 	for _, test := range []struct {
 		name     string
 		old, new *limit.Limit
@@ -189,6 +233,9 @@ func TestCarriesOver(t *testing.T) {
 		{"algorithm", fixed, must(limit.NewSliding(10, time.Second)), false},
 		{"capacity and rate", token, must(limit.NewToken(20, 3)), true},
 		{"bucket to window", token, fixed, false},
+		{"bucket to queue", token, limittest.Must(limit.Config{Algorithm: limit.Leaky, Capacity: 10, FillRate: 1}), false},
+		{"limit and burst of gcra", gcra(3, 0), gcra(4, 2), true},
+		{"window of gcra", gcra(3, 0), limittest.Must(limit.Config{Algorithm: limit.GCRA, Limit: 3, Window: 2}), false},
 	} {
 		if got := test.new.CarriesOver(test.old); got != test.want {
 			t.Errorf("%s changed: carries over is %v", test.name, got)
@@ -204,6 +251,10 @@ func TestAlgorithmNames(t *testing.T) {
 		{limit.Fixed, "fixed", "FixedWindow"},
 		{limit.Sliding, "sliding", "SlidingWindow"},
 		{limit.Token, "token", "TokenBucket"},
+		{limit.SlidingLog, "sliding_log", "SlidingLog"},
+		{limit.GCRA, "gcra", "GCRA"},
+		{limit.Leaky, "leaky", "LeakyBucket"},
+		{limit.Off, "off", "Off"},
 		{0, "none", "None"},
 	} {
 		if test.algorithm.String() != test.word || test.algorithm.LongName() != test.long {

@@ -15,10 +15,12 @@ const longest = Never - time.Microsecond
 // A Decision says whether the ask was admitted, and what the key can still do.
 type Decision struct {
 	Allowed    bool
-	Remaining  int64         // whole permits left at now
-	Limit      int64         // what Remaining is out of: the limit, for token the capacity
+	Remaining  int64         // whole permits left at now, without overshoot and what is kept back from who asks
+	Limit      int64         // the limit; token, leaky: the capacity; off: Unlimited
 	RetryAfter time.Duration // until this cost is admitted if nobody else comes; 0 when Allowed
 	ResetAfter time.Duration // until the key is as new; 0 when it is
+	Delay      time.Duration // leaky: until the slot that was booked, rounded up; 0 when nothing was
+	Slot       int64         // leaky: when that is by the clock of whoever decides, µs since the epoch, for Release; 0 when there is no wait
 }
 
 // TTL returns for how long from now a store must keep the state that d is about:

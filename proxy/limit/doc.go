@@ -22,8 +22,24 @@
 //     lies within one window of now.
 //   - [Token]: a bucket that holds capacity tokens, starts full and is refilled
 //     at fillRate.
+//   - [SlidingLog]: at most limit permits in any span as long as the window, to
+//     the microsecond. It remembers each instant at which something was admitted,
+//     which costs memory: see [LogMax].
+//   - [GCRA]: one permit each window/limit, burst of them early. "Once in 3
+//     seconds" is limit 1, window 3.
+//   - [Leaky]: GCRA read as a queue of capacity places behind who goes at once,
+//     which empties at fillRate. What is admitted is told when to leave, by
+//     [Decision.Delay]; who goes away gives his place back, if it is the last
+//     ([Limit.Release]).
+//   - [Off]: no limit, and no state.
 //
-// An algorithm is what its State means and five small functions (settle, room,
-// charge, readyAt, newAt); to add one is to add a file with them, its fields in
-// Config, and a line in each switch of state.go.
+// # Conditions
+//
+// An [Ask] may want some permits to be left ([Ask.Reserve]), so that lower classes
+// are refused first, and a short wait only ([Ask.MaxDelay]). A limit may be exceeded
+// for a while ([Limit.WithSoft]).
+//
+// An algorithm is what its State means and a few small functions (settle, charge,
+// freeAt, newAt); to add one is to add a file with them, its fields in Config, and a
+// line in each switch of take.go.
 package limit

@@ -38,3 +38,32 @@ func ExampleConfig_Validate() {
 	// Output:
 	// window: is missing or 0; algorithm sliding needs it, greater than 0
 }
+
+// A queue that one request leaves every second: who comes is told how long to wait,
+// and the client of the last one goes away.
+func ExampleLimit_Decide() {
+	queue, err := limit.New(limit.Config{Algorithm: limit.Leaky, Capacity: 2, FillRate: 1})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	now := time.Date(2026, 1, 19, 16, 30, 0, 0, time.UTC).UnixMicro()
+	var key limit.State
+	var last limit.Decision
+	for range 3 {
+		_, last = queue.Decide(now, &key, limit.Ask{Cost: 1, N: 1})
+		fmt.Println(last.Allowed, last.Delay)
+	}
+	fmt.Println(queue.Release(now+500_000, &key, 1, last.Slot))
+	_, d := queue.Decide(now+500_000, &key, limit.Ask{Cost: 1, N: 1, MaxDelay: time.Second})
+	fmt.Println(d.Allowed, d.RetryAfter)
+	_, d = queue.Decide(now+500_000, &key, limit.Ask{Cost: 1, N: 1})
+	fmt.Println(d.Allowed, d.Delay)
+	// Output:
+	// true 0s
+	// true 1s
+	// true 2s
+	// true
+	// false 500ms
+	// true 1.5s
+}

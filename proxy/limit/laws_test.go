@@ -10,8 +10,8 @@ import (
 func TestLaws(t *testing.T) {
 	limittest.Run(t, limittest.Subject{Fresh: func() limittest.Take {
 		var s limit.State
-		return func(now int64, l *limit.Limit, cost, n int64) (int64, limit.Decision) {
-			return l.Take(now, &s, cost, n)
+		return func(now int64, l *limit.Limit, ask limit.Ask) (int64, limit.Decision) {
+			return l.Decide(now, &s, ask)
 		}
 	}})
 }

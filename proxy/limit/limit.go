@@ -1,6 +1,9 @@
 package limit
 
-import "time"
+import (
+	"math"
+	"time"
+)
 
 // A Limit is the numbers of a configuration in exact form. The zero Limit
 // belongs to no algorithm and must not be used; [New], [NewFixed], [NewSliding]
@@ -9,16 +12,23 @@ import "time"
 // Immutable after New.
 type Limit struct {
 	algorithm Algorithm
-	permits   int64  // limit; token: capacity
-	window    int64  // µs; token: 0
+	permits   int64  // what Decision.Limit says: limit; token, leaky: capacity
+	burst     int64  // the most permits at once: permits; gcra: burst
+	window    int64  // µs; token, leaky: 0
 	unit      int64  // sliding: µs that elapsed time is counted in
 	units     int64  // sliding: of them in a window
-	rate      int64  // token: millionths of a token per second
-	quantum   int64  // token: into how many equal parts a token is divided
-	gain      int64  // token: parts that are added per µs
-	full      int64  // token: parts of a full bucket, ≤ 2^53
+	rate      int64  // token, leaky: millionths of a permit per second
+	quantum   int64  // into how many equal parts a permit is divided; windows: 1
+	gain      int64  // token, gcra, leaky: parts that come back per µs
+	full      int64  // token, gcra, leaky: parts that there is room for, ≤ 2^53
 	tag       uint64 // what a State remembers of the limit it was kept under
+	overshoot int64  // soft: permits beyond burst
+	grace     int64  // soft: for how many µs
 }
+
+// Unlimited is the Limit and Remaining of a [Decision] about [Off]: the largest
+// integer that a structured field holds (RFC 9651 section 3.3.1).
+const Unlimited = 999_999_999_999_999
 
 // New returns the limit that c describes. The error is that of
 // [Config.Validate], which names all faults.
@@ -26,11 +36,16 @@ func New(c Config) (Limit, error) {
 	if err := c.Validate(); err != nil {
 		return Limit{}, err
 	}
-	if c.Algorithm == Token {
-		rate, _ := micro(c.FillRate)
-		return newToken(c.Capacity, rate), nil
-	}
 	window, _ := micro(c.Window)
+	rate, _ := micro(c.FillRate)
+	switch c.Algorithm {
+	case Token, Leaky:
+		return newRated(c.Algorithm, c.Capacity, rate), nil
+	case GCRA:
+		return newGCRA(c.Limit, window, c.burst()), nil
+	case Off:
+		return Limit{algorithm: Off, permits: Unlimited, burst: Unlimited, quantum: 1}, nil
+	}
 	return newWindowed(c.Algorithm, c.Limit, window), nil
 }
 
@@ -60,50 +75,87 @@ func newCounted(a Algorithm, permits int64, window time.Duration) (Limit, error)
 	}
 	c.Limit = 1
 	l, err := New(c)
-	l.permits = 0
+	l.permits, l.burst = 0, 0
 	return l, err
 }
 
-// newWindowed and newToken take numbers that were validated.
+// newWindowed, newRated and newGCRA take numbers that were validated.
 func newWindowed(a Algorithm, permits, window int64) Limit {
 	unit := resolution(window)
 	return Limit{
 		algorithm: a,
 		permits:   permits,
+		burst:     permits,
 		window:    window,
 		unit:      unit,
 		units:     window / unit,
+		quantum:   1,
 		tag:       tagOf(a, window),
 	}
 }
 
-func newToken(capacity, rate int64) Limit {
+func newRated(a Algorithm, capacity, rate int64) Limit {
 	quantum, gain := partsOf(rate)
-	return Limit{
-		algorithm: Token,
+	l := Limit{
+		algorithm: a,
 		permits:   capacity,
+		burst:     capacity,
 		rate:      rate,
 		quantum:   quantum,
 		gain:      gain,
 		full:      capacity * quantum,
-		tag:       tagOf(Token, rate),
+		tag:       tagOf(a, rate),
+	}
+	if a == Leaky {
+		l.full += quantum // the place of who goes at once
+	}
+	return l
+}
+
+func newGCRA(permits, window, burst int64) Limit {
+	return Limit{
+		algorithm: GCRA,
+		permits:   permits,
+		burst:     burst,
+		window:    window,
+		quantum:   window,
+		gain:      permits,
+		full:      burst * window,
+		tag:       tagOf(GCRA, window),
 	}
 }
 
 // Algorithm returns how the limit counts.
 func (l *Limit) Algorithm() Algorithm { return l.algorithm }
 
-// Permits returns the limit, or for token the capacity: what
-// [Decision.Remaining] is out of.
+// Permits returns the limit, for token and leaky the capacity, for off
+// [Unlimited]: what [Decision.Limit] says.
 func (l *Limit) Permits() int64 { return l.permits }
 
-// Window returns the window, or 0 for token.
+// Burst returns the most permits that can pass at once: what Permits returns, for
+// gcra its burst. Overshoot comes on top.
+func (l *Limit) Burst() int64 { return l.burst }
+
+// Overshoot returns by how many permits the limit may be exceeded and for how
+// long; 0 when it may not. See [Limit.WithSoft].
+func (l *Limit) Overshoot() (permits int64, grace time.Duration) {
+	return l.overshoot, time.Duration(l.grace) * time.Microsecond
+}
+
+// Number returns what a [State] remembers of a limit besides its algorithm: the
+// window in microseconds, or the fillRate in millionths of a permit per second.
+func (l *Limit) Number() int64 { return tagNumber(l.tag) }
+
+// Window returns the window, or 0 for token, leaky and off.
 func (l *Limit) Window() time.Duration { return time.Duration(l.window) * time.Microsecond }
 
 // Rate returns the permits per second that the limit admits in the long run.
 func (l *Limit) Rate() float64 {
-	if l.algorithm == Token {
+	switch l.algorithm {
+	case Token, Leaky:
 		return float64(l.rate) / second
+	case Off:
+		return math.Inf(1)
 	}
 	return float64(l.permits) * second / float64(l.window)
 }
@@ -111,10 +163,27 @@ func (l *Limit) Rate() float64 {
 // Config returns the configuration that the limit was made from, without the
 // fields of other algorithms.
 func (l *Limit) Config() Config {
-	if l.algorithm == Token {
-		return Config{Algorithm: Token, Capacity: l.permits, FillRate: float64(l.rate) / second}
+	c := Config{Algorithm: l.algorithm}
+	switch l.algorithm {
+	case Token, Leaky:
+		c.Capacity, c.FillRate = l.permits, float64(l.rate)/second
+	case GCRA:
+		c.Burst = l.burst
+		fallthrough
+	case Fixed, Sliding, SlidingLog:
+		c.Limit, c.Window = l.permits, float64(l.window)/second
 	}
-	return Config{Algorithm: l.algorithm, Limit: l.permits, Window: float64(l.window) / second}
+	return c
+}
+
+// Reserve returns how many permits a share of the burst is, in thousandths, up to
+// 1000 and rounded up: what [Ask.Reserve] keeps back from a class. Off keeps back
+// nothing.
+func (l *Limit) Reserve(thousandths int64) int64 {
+	if l.algorithm == Off {
+		return 0
+	}
+	return (l.burst*thousandths + 999) / 1000 // burst ≤ 2^53
 }
 
 // CarriesOver reports whether keys keep what they have consumed when l takes the

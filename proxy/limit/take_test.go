@@ -202,13 +202,19 @@ func TestExtremes(t *testing.T) {
 		{Algorithm: limit.Token, Capacity: most, FillRate: 10_000_000},
 		{Algorithm: limit.Token, Capacity: 9007, FillRate: 9_007_199_253.000001},
 		{Algorithm: limit.Token, Capacity: 3153, FillRate: 0.000001},
+		{Algorithm: limit.SlidingLog, Limit: limit.LogMax, Window: century},
+		{Algorithm: limit.GCRA, Limit: 1, Window: century},
+		{Algorithm: limit.GCRA, Limit: most, Window: 60, Burst: most / 60_000_000},
+		{Algorithm: limit.GCRA, Limit: 7, Window: 86_400, Burst: most / 86_400_000_000},
+		{Algorithm: limit.Leaky, Capacity: most - 1, FillRate: 10_000_000},
+		{Algorithm: limit.Leaky, Capacity: 3152, FillRate: 0.000001},
 	} {
 		l := limittest.Must(c)
 		var s limit.State
 		var m limittest.Model
-		for i, ask := range [][2]int64{{0, l.Permits() - 1}, {1, 2}, {1, 1}, {1, 1}, {1 << 40, 1}, {1 << 50, l.Permits()}} {
+		for i, ask := range [][2]int64{{0, l.Burst() - 1}, {1, 2}, {1, 1}, {1, 1}, {1 << 40, 1}, {1 << 50, l.Burst()}} {
 			granted, d := l.Take(limittest.Epoch+ask[0], &s, ask[1], 1)
-			wantGranted, want := m.Take(limittest.Epoch+ask[0], l, ask[1], 1)
+			wantGranted, want := m.Take(limittest.Epoch+ask[0], l, limit.Ask{Cost: ask[1], N: 1})
 			if granted != wantGranted || d != want {
 				t.Errorf("%v, ask %d:\n got %d, %+v\nwant %d, %+v", c, i, granted, d, wantGranted, want)
 			}
@@ -262,7 +268,7 @@ func TestRoomAndPeek(t *testing.T) {
 func TestTTLNeverRefills(t *testing.T) {
 	for _, l := range limittest.Limits() {
 		var s limit.State
-		_, d := l.Take(limittest.Epoch+1, &s, l.Permits(), 1)
+		_, d := l.Take(limittest.Epoch+1, &s, l.Burst(), 1)
 		if d.TTL() < d.ResetAfter+sec || d.TTL() > d.ResetAfter+sec+ms {
 			t.Errorf("%v: TTL %v, ResetAfter %v", l.Config(), d.TTL(), d.ResetAfter)
 		}
@@ -316,8 +322,8 @@ func TestStateAsBytes(t *testing.T) {
 }
 
 func TestStateIsSmall(t *testing.T) {
-	if size := unsafe.Sizeof(limit.State{}); size > 32 {
-		t.Errorf("a State takes %d bytes, more than 32", size)
+	if size := unsafe.Sizeof(limit.State{}); size > 56 {
+		t.Errorf("a State takes %d bytes, more than 56", size)
 	}
 }
 

@@ -25,10 +25,11 @@ func capacityMax(rate int64) int64 {
 func (l *Limit) settleToken(now int64, v *view) {
 	if v.tag != l.tag || v.b != l.permits {
 		v.adopted = v.tag != 0
-		v.State = l.adopt(now, &v.State)
-		return
+		l.adoptToken(now, v)
+	} else {
+		v.a = refilled(v.a, l.full, now-v.at, l.gain)
 	}
-	v.a = refilled(v.a, l.full, now-v.at, l.gain)
+	v.free = v.a
 }
 
 // refilled is min(full, parts + elapsed·gain), whatever elapsed is.
@@ -40,37 +41,37 @@ func refilled(parts, full, elapsed, gain int64) int64 {
 	return parts + int64(low)
 }
 
-// filledAt is the first instant, not before v.at, at which the bucket holds that
-// many parts.
-func (l *Limit) filledAt(v *view, parts int64) int64 {
-	if parts <= v.a {
-		return v.at
-	}
-	return v.at + quotient(parts-v.a-1, l.gain) + 1
-}
-
-// adopt turns a State that was not kept under l into one that is: a full bucket,
-// unless it was a bucket before and is not full by now.
-func (l *Limit) adopt(now int64, s *State) State {
+// adoptToken turns a State that was not kept under l into one that is: a full
+// bucket, unless it was a bucket before and is not full by now.
+func (l *Limit) adoptToken(now int64, v *view) {
 	parts := l.full
-	if tagAlgorithm(s.tag) == Token {
-		quantum, gain := partsOf(tagNumber(s.tag))
-		full := s.b * quantum
-		if had := refilled(s.a, full, now-s.at, gain); had < full {
+	if tagAlgorithm(v.tag) == Token {
+		quantum, gain := partsOf(tagNumber(v.tag))
+		full := v.b * quantum
+		if had := refilled(v.a, full, now-v.at, gain); had < full {
 			parts = l.rescaled(had, quantum)
 		}
+	} else {
+		v.rest = Rest{}
 	}
-	return State{tag: l.tag, a: parts, b: l.permits}
+	v.tag, v.a, v.b = l.tag, parts, l.permits
 }
 
 // rescaled converts parts of which a token has from into parts of l, rounded
-// down, at most a full bucket of them. Both quantums divide 10^12, so that no
-// product goes beyond that, or beyond a full bucket.
+// down, at most a full bucket of them, and at least as many as make a full bucket
+// with 2^53 more: overshoot can leave a bucket below 0. Both quantums divide 10^12,
+// so that no product goes beyond that, or beyond 2^53.
 func (l *Limit) rescaled(parts, from int64) int64 {
-	to := l.quantum
+	to, least := l.quantum, l.full-exactMax
 	whole, rest := parts/from, parts%from
-	if whole > l.full/to {
+	if rest < 0 {
+		whole, rest = whole-1, rest+from
+	}
+	switch {
+	case whole > l.full/to:
 		return l.full
+	case whole < least/to:
+		return least
 	}
 	common := gcd(from, to)
 	return min(whole*to+rest*(to/common)/(from/common), l.full)

@@ -44,19 +44,22 @@ func resolution(window int64) int64 {
 
 // limitMax is the largest limit that is counted exactly.
 func limitMax(a Algorithm, window int64) int64 {
-	if a == Sliding {
+	switch a {
+	case Sliding:
 		return exactMax / (window / resolution(window))
+	case SlidingLog:
+		return min(LogMax, logPerMicro*window)
 	}
 	return exactMax
 }
 
-// slidingReadyAt is readyAt for sliding. What counts shrinks through this window
+// slidingFreeAt is freeAt for sliding. What counts shrinks through this window
 // and the next, where the count of this one becomes the previous one's.
-func (l *Limit) slidingReadyAt(v *view, cost int64) int64 {
-	if free := l.permits - v.a - cost; free >= 0 {
+func (l *Limit) slidingFreeAt(v *view, permits int64) int64 {
+	if free := l.permits - v.a - permits; free >= 0 {
 		return v.start + l.fadesTo(v.b, free)
 	}
-	return v.start + l.window + l.fadesTo(v.a, l.permits-cost)
+	return v.start + l.window + l.fadesTo(v.a, l.permits-permits)
 }
 
 // slidingNewAt is newAt for sliding.

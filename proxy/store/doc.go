@@ -7,4 +7,9 @@
 // nothing is charged to any. The answer is exactly the one that single asks, one
 // after the other at the same instant, would give: the suite in store/storetest
 // holds every store to that.
+//
+// A counter may be a queue (leaky). Then a request that goes has booked a place in it
+// and leaves when its slot has come: it waits for [Answer.Delay]. When its client goes
+// away before, every store has a Release, which gives the place back if it is the
+// last; the others stay booked, as those behind were told when they leave.
 package store

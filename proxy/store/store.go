@@ -2,6 +2,7 @@ package store
 
 import (
 	"math/bits"
+	"time"
 
 	"weir/proxy/limit"
 )
@@ -10,12 +11,19 @@ import (
 const CountersMax = 8
 
 // A Counter is one thing to be counted: a key within a rule, its limit and what
-// a request costs there.
+// a request costs there. One whose limit is off is admitted without a state.
 type Counter struct {
-	Rule  string       // the rule's id; the counters of one ask have different ones
-	Key   []byte       // borrowed during the call
-	Limit *limit.Limit // as it is now; it may differ from ask to ask
-	Cost  int64        // ≥ 1, or 0 to look only
+	Rule     string        // the rule's id; the counters of one ask have different ones
+	Key      []byte        // borrowed during the call
+	Limit    *limit.Limit  // as it is now; it may differ from ask to ask
+	Cost     int64         // ≥ 1, or 0 to look only
+	Reserve  int64         // permits that must be left, see [limit.Ask]
+	MaxDelay time.Duration // leaky: the longest wait, whole microseconds; 0: as long as the queue is
+}
+
+// Ask returns what n requests want of the counter's key.
+func (c *Counter) Ask(n int64) limit.Ask {
+	return limit.Ask{Cost: c.Cost, N: n, Reserve: c.Reserve, MaxDelay: c.MaxDelay}
 }
 
 // An Ask is N requests, at least 1, which wait for the same 1 to [CountersMax]
@@ -43,6 +51,15 @@ type Answer struct {
 	Tightest int
 	// Mode is how the answer came about.
 	Mode Mode
+}
+
+// Delay returns how long a request must wait that was granted alone: until its slot
+// in each queue has come.
+func (a *Answer) Delay() (longest time.Duration) {
+	for i := range a.Decisions {
+		longest = max(longest, a.Decisions[i].Delay)
+	}
+	return longest
 }
 
 // Decision returns the decision of the tightest counter.

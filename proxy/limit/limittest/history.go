@@ -8,17 +8,16 @@ import (
 	"weir/proxy/limit"
 )
 
-// A Step is one call: N asks of Cost permits each at Now, microseconds since the
-// epoch, under Limit.
+// A Step is one call at Now, microseconds since the epoch, under Limit.
 type Step struct {
-	Now     int64
-	Limit   *limit.Limit
-	Cost, N int64
+	Now   int64
+	Limit *limit.Limit
+	limit.Ask
 }
 
 func (s Step) String() string {
-	c := s.Limit.Config()
-	return fmt.Sprintf("at %d: %d × cost %d of %v", s.Now, s.N, s.Cost, c)
+	overshoot, grace := s.Limit.Overshoot()
+	return fmt.Sprintf("at %d: %+v of %+v, overshoot %d for %v", s.Now, s.Ask, s.Limit.Config(), overshoot, grace)
 }
 
 // An Answer is what came of a step.
@@ -40,9 +39,22 @@ func Must(c limit.Config) *limit.Limit {
 	return &l
 }
 
-// Limits returns limits of all algorithms, small enough that short histories
-// reach them, in each resolution.
+// Soft returns the limit that c describes with an overshoot, for tests.
+func Soft(c limit.Config, overshoot, grace float64) *limit.Limit {
+	l, err := Must(c).WithSoft(limit.Soft{Overshoot: overshoot, For: grace})
+	if err != nil {
+		panic(err)
+	}
+	return &l
+}
+
+// Limits returns limits of all algorithms but off, small enough that short histories
+// reach them, in each resolution, hard and soft.
 func Limits() []*limit.Limit {
+	return append(hard(), soft()...)
+}
+
+func hard() []*limit.Limit {
 	return []*limit.Limit{
 		Must(limit.Config{Algorithm: limit.Fixed, Limit: 1, Window: 1}),
 		Must(limit.Config{Algorithm: limit.Fixed, Limit: 7, Window: 10}),
@@ -57,6 +69,31 @@ func Limits() []*limit.Limit {
 		Must(limit.Config{Algorithm: limit.Token, Capacity: 12, FillRate: 33.333333}),
 		Must(limit.Config{Algorithm: limit.Token, Capacity: 5, FillRate: 0.000007}),
 		Must(limit.Config{Algorithm: limit.Token, Capacity: 40, FillRate: 2_500_000}),
+		Must(limit.Config{Algorithm: limit.SlidingLog, Limit: 1, Window: 3}),
+		Must(limit.Config{Algorithm: limit.SlidingLog, Limit: 7, Window: 10}),
+		Must(limit.Config{Algorithm: limit.SlidingLog, Limit: 14, Window: 0.000007}),
+		Must(limit.Config{Algorithm: limit.SlidingLog, Limit: 30, Window: 100}),
+		Must(limit.Config{Algorithm: limit.GCRA, Limit: 1, Window: 3}),
+		Must(limit.Config{Algorithm: limit.GCRA, Limit: 7, Window: 10, Burst: 5}),
+		Must(limit.Config{Algorithm: limit.GCRA, Limit: 20, Window: 0.000007, Burst: 9}),
+		Must(limit.Config{Algorithm: limit.GCRA, Limit: 1, Window: 24 * 3600, Burst: 3}),
+		Must(limit.Config{Algorithm: limit.Leaky, Capacity: 1, FillRate: 0.5}),
+		Must(limit.Config{Algorithm: limit.Leaky, Capacity: 6, FillRate: 33.333333}),
+		Must(limit.Config{Algorithm: limit.Leaky, Capacity: 5, FillRate: 0.000007}),
+		Must(limit.Config{Algorithm: limit.Leaky, Capacity: 20, FillRate: 2_500_000}),
+	}
+}
+
+func soft() []*limit.Limit {
+	return []*limit.Limit{
+		Soft(limit.Config{Algorithm: limit.Fixed, Limit: 7, Window: 10}, 0.3, 15),
+		Soft(limit.Config{Algorithm: limit.Fixed, Limit: 2, Window: 1}, 0.5, 0.3),
+		Soft(limit.Config{Algorithm: limit.Sliding, Limit: 7, Window: 10}, 0.4, 12),
+		Soft(limit.Config{Algorithm: limit.Token, Capacity: 10, FillRate: 3}, 0.3, 2),
+		Soft(limit.Config{Algorithm: limit.Token, Capacity: 4, FillRate: 33.333333}, 1, 0.01),
+		Soft(limit.Config{Algorithm: limit.SlidingLog, Limit: 6, Window: 10}, 0.5, 7),
+		Soft(limit.Config{Algorithm: limit.GCRA, Limit: 7, Window: 10, Burst: 5}, 0.6, 20),
+		Soft(limit.Config{Algorithm: limit.Leaky, Capacity: 6, FillRate: 2}, 0.5, 3),
 	}
 }
 
@@ -89,7 +126,7 @@ func (w *walk) step(l *limit.Limit) Step {
 	case 3:
 		w.now++
 	case 4:
-		w.now += w.Int64N(span/l.Permits() + 2)
+		w.now += w.Int64N(span/l.Burst() + 2)
 	case 5:
 		w.now += w.Int64N(span + 1)
 	case 6:
@@ -101,18 +138,33 @@ func (w *walk) step(l *limit.Limit) Step {
 			w.now -= w.Int64N(2 * span)
 		}
 	}
-	cost := w.Int64N(min(l.Permits(), 3)+1) + w.Int64N(2)
-	if w.IntN(8) == 0 {
-		cost = w.Int64N(l.Permits() + 2)
-	}
-	return Step{Now: w.now, Limit: l, Cost: cost, N: 1 + w.Int64N(4)}
+	return Step{Now: w.now, Limit: l, Ask: RandomAsk(w.Rand, l)}
 }
 
-// turnover is the time in which a limit admits about its permits, in
+// RandomAsk is mostly of a small cost without conditions.
+func RandomAsk(r *rand.Rand, l *limit.Limit) limit.Ask {
+	ask := limit.Ask{Cost: r.Int64N(min(l.Burst(), 3)+1) + r.Int64N(2), N: 1 + r.Int64N(4)}
+	if r.IntN(8) == 0 {
+		overshoot, _ := l.Overshoot()
+		ask.Cost = r.Int64N(l.Burst() + overshoot + 2)
+	}
+	if r.IntN(4) == 0 {
+		ask.Reserve = l.Reserve(r.Int64N(600))
+	}
+	if r.IntN(4) == 0 {
+		ask.MaxDelay = time.Duration(r.Int64N(turnover(l)+1)) * time.Microsecond
+	}
+	return ask
+}
+
+// turnover is the time in which a limit admits about as much as it does at once, in
 // microseconds.
 func turnover(l *limit.Limit) int64 {
-	if l.Algorithm() == limit.Token {
-		return int64(float64(l.Permits())/l.Rate()*1e6) + 1
+	switch l.Algorithm() {
+	case limit.Token, limit.GCRA:
+		return int64(float64(l.Burst())/l.Rate()*1e6) + 1
+	case limit.Leaky:
+		return int64(float64(l.Burst()+1)/l.Rate()*1e6) + 1
 	}
-	return int64(l.Window() / time.Microsecond)
+	return l.Window().Microseconds()
 }

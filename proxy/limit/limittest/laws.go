@@ -7,8 +7,11 @@ import (
 	"weir/proxy/limit"
 )
 
-// Take asks one key, as [limit.Limit.Take] does.
-type Take func(now int64, l *limit.Limit, cost, n int64) (granted int64, d limit.Decision)
+// Take asks one key, as [limit.Limit.Decide] does.
+type Take func(now int64, l *limit.Limit, ask limit.Ask) (granted int64, d limit.Decision)
+
+// one is an ask of one request.
+func one(cost int64) limit.Ask { return limit.Ask{Cost: cost, N: 1} }
 
 // A Subject is an implementation under test.
 type Subject struct {
@@ -35,6 +38,8 @@ func Run(t *testing.T, s Subject) {
 	t.Run("RetryAfter is exact", s.retries)
 	t.Run("a cost beyond the limit is never ready", s.never)
 	t.Run("ResetAfter is exact", s.resets)
+	t.Run("what is kept back is left", s.reserves)
+	t.Run("places leave in order at the constant rate", s.queues)
 	if !s.Forward {
 		t.Run("time stepping back mints nothing", s.mints)
 		t.Run("time stepping back locks for one window at most", s.locks)
@@ -55,7 +60,7 @@ func (s Subject) histories(t *testing.T, steps int, check func(t *testing.T, h [
 
 func (take Take) replay(h []Step) (answers []Answer) {
 	for _, step := range h {
-		granted, d := take(step.Now, step.Limit, step.Cost, step.N)
+		granted, d := take(step.Now, step.Limit, step.Ask)
 		answers = append(answers, Answer{granted, d})
 	}
 	return answers
@@ -81,6 +86,28 @@ func (s Subject) changes(t *testing.T) {
 			Must(limit.Config{Algorithm: limit.Token, Capacity: 3, FillRate: 1}),
 			Must(limit.Config{Algorithm: limit.Token, Capacity: 10, FillRate: 0.7}),
 			Must(limit.Config{Algorithm: limit.Token, Capacity: 6, FillRate: 33.333333}),
+		}, {
+			Must(limit.Config{Algorithm: limit.SlidingLog, Limit: 10, Window: 10}),
+			Must(limit.Config{Algorithm: limit.SlidingLog, Limit: 3, Window: 10}),
+			Must(limit.Config{Algorithm: limit.SlidingLog, Limit: 10, Window: 11}),
+		}, {
+			Must(limit.Config{Algorithm: limit.GCRA, Limit: 10, Window: 10, Burst: 5}),
+			Must(limit.Config{Algorithm: limit.GCRA, Limit: 10, Window: 10, Burst: 2}),
+			Must(limit.Config{Algorithm: limit.GCRA, Limit: 7, Window: 10, Burst: 9}),
+			Must(limit.Config{Algorithm: limit.GCRA, Limit: 7, Window: 11, Burst: 9}),
+		}, {
+			Must(limit.Config{Algorithm: limit.Leaky, Capacity: 10, FillRate: 1}),
+			Must(limit.Config{Algorithm: limit.Leaky, Capacity: 3, FillRate: 1}),
+			Must(limit.Config{Algorithm: limit.Leaky, Capacity: 10, FillRate: 0.7}),
+			Must(limit.Config{Algorithm: limit.Leaky, Capacity: 6, FillRate: 33.333333}),
+		}, {
+			Must(limit.Config{Algorithm: limit.Token, Capacity: 10, FillRate: 1}),
+			Soft(limit.Config{Algorithm: limit.Token, Capacity: 10, FillRate: 1}, 0.4, 8),
+			Soft(limit.Config{Algorithm: limit.Token, Capacity: 12, FillRate: 3}, 0.2, 2),
+		}, {
+			Must(limit.Config{Algorithm: limit.Fixed, Limit: 4, Window: 3}),
+			Soft(limit.Config{Algorithm: limit.Fixed, Limit: 4, Window: 3}, 0.5, 5),
+			Soft(limit.Config{Algorithm: limit.Fixed, Limit: 6, Window: 3}, 0.5, 1),
 		},
 		Limits(),
 	}
@@ -137,13 +164,25 @@ func (s Subject) intervals(t *testing.T) {
 // lawful says whether so many permits may be admitted from one instant to
 // another, both included.
 func lawful(l *limit.Limit, sum, from, to int64) bool {
-	if l.Algorithm() == limit.Token {
-		most := product(to-from, micros(l.Config().FillRate))
-		most.Add(most, pico(l.Permits()))
-		return pico(sum).Cmp(most) <= 0
+	c, window := l.Config(), l.Window().Microseconds()
+	overshoot, _ := l.Overshoot()
+	most := l.Burst() + overshoot
+	switch c.Algorithm {
+	case limit.Token:
+		return withinRate(sum, most, pace(c), interval(c), to-from)
+	case limit.GCRA, limit.Leaky:
+		return withinRate(sum, places(c)+overshoot, pace(c), interval(c), to-from)
+	case limit.SlidingLog:
+		return sum <= ((to-from)/window+1)*most
 	}
-	window := int64(l.Window() / time.Microsecond)
-	return sum <= (to/window-from/window+1)*l.Permits()
+	return sum <= (to/window-from/window+1)*most
+}
+
+// withinRate is sum ≤ burst + span·pace/interval.
+func withinRate(sum, burst, pace, interval, span int64) bool {
+	most := product(span, pace)
+	most.Add(most, product(burst, interval))
+	return product(sum, interval).Cmp(most) <= 0
 }
 
 // refusals drops the asks that were refused and expects the same of the others.
@@ -174,7 +213,9 @@ func (s Subject) singles(t *testing.T) {
 		for i, got := range s.Fresh().replay(h) {
 			var want Answer
 			for range h[i].N {
-				granted, d := single(h[i].Now, h[i].Limit, h[i].Cost, 1)
+				ask := h[i].Ask
+				ask.N = 1
+				granted, d := single(h[i].Now, h[i].Limit, ask)
 				want.Granted += granted
 				want.Decision = d
 			}
@@ -191,11 +232,11 @@ func (s Subject) looks(t *testing.T) {
 		want := s.Fresh().replay(h)
 		take := s.Fresh()
 		for i, step := range h {
-			granted, d := take(step.Now, step.Limit, 0, 3)
+			granted, d := take(step.Now, step.Limit, limit.Ask{N: 3})
 			if granted != 3 || !d.Allowed || d.RetryAfter != 0 {
 				t.Fatalf("a look before %v was not admitted: %d, %+v", step, granted, d)
 			}
-			granted, d = take(step.Now, step.Limit, step.Cost, step.N)
+			granted, d = take(step.Now, step.Limit, step.Ask)
 			if got := (Answer{granted, d}); got != want[i] {
 				t.Fatalf("%v after a look:\n got %+v\nwant %+v", step, got, want[i])
 			}
@@ -227,95 +268,12 @@ func (s Subject) retries(t *testing.T) {
 			return
 		}
 		ready := step.Now + int64(wait/time.Microsecond)
-		if granted, _ := fork()(ready-1, step.Limit, step.Cost, 1); granted != 0 {
+		step.N = 1
+		if granted, _ := fork()(ready-1, step.Limit, step.Ask); granted != 0 {
 			t.Errorf("%v: RetryAfter %v, but admitted a microsecond earlier", step, wait)
 		}
-		if granted, d := fork()(ready, step.Limit, step.Cost, 1); granted != 1 {
+		if granted, d := fork()(ready, step.Limit, step.Ask); granted != 1 {
 			t.Errorf("%v: RetryAfter %v, but refused then: %+v", step, wait, d)
 		}
 	})
-}
-
-func (s Subject) never(t *testing.T) {
-	for _, l := range Limits() {
-		take := s.Fresh()
-		for _, cost := range []int64{l.Permits() + 1, 1 << 40, 1<<63 - 1} {
-			want := Answer{0, limit.Decision{Remaining: l.Permits(), Limit: l.Permits(), RetryAfter: limit.Never}}
-			granted, d := take(Epoch, l, cost, 2)
-			if got := (Answer{granted, d}); got != want {
-				t.Errorf("cost %d of %v:\n got %+v\nwant %+v", cost, l.Config(), got, want)
-			}
-		}
-		if granted, d := take(Epoch, l, l.Permits(), 1); granted != 1 {
-			t.Errorf("all permits of %v at once were refused: %+v", l.Config(), d)
-		}
-	}
-}
-
-func (s Subject) resets(t *testing.T) {
-	s.forks(t, func(step Step, a Answer, fork func() Take) {
-		reset := step.Now + int64(a.Decision.ResetAfter/time.Microsecond)
-		if a.Decision.ResetAfter == 0 {
-			if a.Decision.Remaining != a.Decision.Limit {
-				t.Errorf("%v: no ResetAfter, but %+v", step, a.Decision)
-			}
-			return
-		}
-		if _, d := fork()(reset-1, step.Limit, 0, 1); d.Remaining == d.Limit {
-			t.Errorf("%v: ResetAfter %v, but as new a microsecond earlier", step, a.Decision.ResetAfter)
-		}
-		old, fresh := fork(), s.Fresh()
-		for _, at := range []int64{reset, reset + 1, reset + turnover(step.Limit)/3, reset + turnover(step.Limit)} {
-			og, od := old(at, step.Limit, 1, 2)
-			fg, fd := fresh(at, step.Limit, 1, 2)
-			if og != fg || od != fd {
-				t.Errorf("%v: not as new after ResetAfter %v: %+v, a new key: %+v", step, a.Decision.ResetAfter, od, fd)
-			}
-		}
-	})
-}
-
-// mints runs two callers whose clocks differ against one key. What is admitted
-// keeps to the law of the faster clock.
-func (s Subject) mints(t *testing.T) {
-	for _, l := range Limits() {
-		for _, skew := range []int64{1, turnover(l) / 20, turnover(l) / 2, turnover(l), 5 * turnover(l)} {
-			take := s.Fresh()
-			var admitted int64
-			last := Epoch + 10*turnover(l)
-			for now := Epoch; now <= last; now += turnover(l)/50 + 1 {
-				for _, clock := range []int64{now, now + skew, now} {
-					granted, _ := take(clock, l, 1, 1)
-					admitted += granted
-				}
-			}
-			if !lawful(l, admitted, Epoch, last+skew) {
-				t.Errorf("%v, clocks %d µs apart: %d admitted", l.Config(), skew, admitted)
-			}
-		}
-	}
-}
-
-// locks steps back from an exhausted key: it is ready one window (token: one
-// filling) after the latest instant it knows, and not later.
-func (s Subject) locks(t *testing.T) {
-	for _, l := range Limits() {
-		latest := Epoch + turnover(l)/3
-		for _, back := range []int64{1, turnover(l) / 2, 3 * turnover(l)} {
-			take := s.Fresh()
-			take(latest, l, 1, l.Permits())
-			_, d := take(latest-back, l, l.Permits(), 1)
-			wait := int64(d.RetryAfter / time.Microsecond)
-			longest := back + turnover(l)
-			if l.Algorithm() == limit.Sliding {
-				longest += turnover(l) // until the window before has faded too
-			}
-			if d.Allowed || wait <= back || wait > longest {
-				t.Errorf("%v, %d µs back: %+v, want a RetryAfter up to %d µs", l.Config(), back, d, longest)
-			}
-			if granted, _ := take(latest-back+wait, l, l.Permits(), 1); granted != 1 {
-				t.Errorf("%v, %d µs back: refused after RetryAfter", l.Config(), back)
-			}
-		}
-	}
 }

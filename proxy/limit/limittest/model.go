@@ -4,7 +4,6 @@ import (
 	"math"
 	"math/big"
 	"slices"
-	"sort"
 	"time"
 
 	"weir/proxy/limit"
@@ -14,19 +13,34 @@ import (
 //
 // Owned by its test.
 type Model struct {
-	kept  limit.Config // the limit it was kept under
-	seen  bool
-	at    int64    // the latest instant at which something was taken
-	log   []spent  // fixed, sliding: what was taken, two windows back
-	level *big.Int // token: pico-tokens at at
+	kept     limit.Config // the limit it was kept under
+	seen     bool
+	at       int64    // the latest instant at which something was taken
+	log      []spent  // windows: what was taken, two windows back
+	level    *big.Int // token: pico-tokens at at
+	ahead    *big.Int // gcra, leaky: by which tat is later than at, in units of pace
+	exceeded bool     // soft: the limit was exceeded,
+	began    int64    // first then,
+	under    int64    // and from then on the key is within it
 }
 
 type spent struct{ at, cost int64 }
 
-// Take is [limit.Limit.Take] on the model.
-func (m *Model) Take(now int64, l *limit.Limit, cost, n int64) (granted int64, d limit.Decision) {
-	for range n {
-		d = m.one(now, l.Config(), cost)
+// terms are a limit's.
+type terms struct {
+	limit.Config
+	overshoot, grace int64
+}
+
+func termsOf(l *limit.Limit) terms {
+	overshoot, grace := l.Overshoot()
+	return terms{l.Config(), overshoot, grace.Microseconds()}
+}
+
+// Take is [limit.Limit.Decide] on the model.
+func (m *Model) Take(now int64, l *limit.Limit, ask limit.Ask) (granted int64, d limit.Decision) {
+	for range ask.N {
+		d = m.one(now, termsOf(l), ask)
 		if d.Allowed {
 			granted++
 		}
@@ -34,43 +48,87 @@ func (m *Model) Take(now int64, l *limit.Limit, cost, n int64) (granted int64, d
 	return granted, d
 }
 
-// Admits says whether one ask would be admitted, and changes nothing.
-func (m *Model) Admits(now int64, l *limit.Limit, cost int64) bool {
+// Admits says whether one request would be admitted, and changes nothing.
+func (m *Model) Admits(now int64, l *limit.Limit, ask limit.Ask) bool {
 	trial := *m
 	trial.log = slices.Clone(m.log)
-	return trial.one(now, l.Config(), cost).Allowed
+	return trial.one(now, termsOf(l), ask).Allowed
 }
 
-// one decides about one ask.
-func (m *Model) one(now int64, c limit.Config, cost int64) limit.Decision {
+// one decides about one request.
+func (m *Model) one(now int64, c terms, ask limit.Ask) limit.Decision {
+	if c.Algorithm == limit.Off {
+		return limit.Decision{Allowed: true, Remaining: limit.Unlimited, Limit: limit.Unlimited}
+	}
 	t := max(now, m.at)
 	m.adopt(t, c)
-	d := limit.Decision{Allowed: cost == 0 || m.free(t, c) >= cost, Limit: permits(c)}
-	if d.Allowed && cost > 0 {
-		m.spend(t, c, cost)
+	d := limit.Decision{Allowed: m.admits(t, c, ask), Limit: permits(c.Config)}
+	if d.Allowed && ask.Cost > 0 {
+		if c.Algorithm == limit.Leaky {
+			wait := m.wait(t, c)
+			d.Delay = time.Duration(t-now+wait) * time.Microsecond
+			if wait > 0 {
+				d.Slot = t + wait
+			}
+		}
+		m.spend(t, c, ask.Cost)
 	}
-	d.Remaining = max(0, m.free(t, c))
+	d.Remaining = max(0, min(burst(c.Config), m.free(t, c))-ask.Reserve)
 	if !m.isNew(t, c) {
 		d.ResetAfter = m.first(now, t, c, func(at int64) bool { return m.isNew(at, c) })
 	}
 	if !d.Allowed {
-		d.RetryAfter = m.first(now, t, c, func(at int64) bool { return m.free(at, c) >= cost })
+		d.RetryAfter = m.first(now, t, c, func(at int64) bool { return m.admits(at, c, ask) })
 	}
 	return d
 }
 
+// admits is whether a request goes at t.
+func (m *Model) admits(t int64, c terms, ask limit.Ask) bool {
+	if ask.Cost == 0 {
+		return true
+	}
+	most, free := burst(c.Config), m.free(t, c)
+	if c.overshoot > 0 && m.mayExceed(t, c) {
+		most, free = most+c.overshoot, free+c.overshoot
+	}
+	patient := c.Algorithm != limit.Leaky || ask.MaxDelay == 0 || m.wait(t, c) <= ask.MaxDelay.Microseconds()
+	need := product(ask.Cost, 1)
+	need.Add(need, big.NewInt(ask.Reserve))
+	return need.Cmp(big.NewInt(min(most, free))) <= 0 && patient
+}
+
+// mayExceed is whether overshoot may be used at t.
+func (m *Model) mayExceed(t int64, c terms) bool {
+	return !m.exceeded || t < m.began+c.grace || t >= m.under+c.grace
+}
+
 // adopt carries the key over to another limit, or starts it afresh.
-func (m *Model) adopt(t int64, c limit.Config) {
+func (m *Model) adopt(t int64, c terms) {
 	old := m.kept
-	m.kept = c
+	m.kept = c.Config
 	switch {
 	case !m.seen:
-		m.level = pico(c.Capacity)
-	case c == old:
+		m.level, m.ahead = pico(c.Capacity), new(big.Int)
+		return
+	case c.Config == old:
+		return
 	case c.Algorithm != old.Algorithm || c.Window != old.Window:
-		m.log, m.level, m.at = nil, pico(c.Capacity), t
+		m.log, m.level, m.ahead, m.at, m.exceeded = nil, pico(c.Capacity), new(big.Int), t, false
 	case c.Algorithm == limit.Token:
-		m.level, m.at = carried(m.tokens(t, old), old, c), t
+		m.level, m.at = carried(m.tokens(t, old), old, c.Config), t
+	case c.Algorithm == limit.Leaky && c.FillRate != old.FillRate:
+		m.ahead, m.at = product(m.wait(t, terms{Config: old}), pace(c.Config)), t
+	default:
+		return
+	}
+	m.forgive(t, c)
+}
+
+// forgive forgets that the limit was exceeded, if that is over or does not matter.
+func (m *Model) forgive(t int64, c terms) {
+	if c.overshoot == 0 || t >= m.under+c.grace {
+		m.exceeded = false
 	}
 }
 
@@ -85,38 +143,62 @@ func carried(level *big.Int, old, c limit.Config) *big.Int {
 	return lesser(parts.Mul(parts, part), pico(c.Capacity))
 }
 
-func (m *Model) spend(t int64, c limit.Config, cost int64) {
-	if c.Algorithm == limit.Token {
-		m.level = m.tokens(t, c)
+func (m *Model) spend(t int64, c terms, cost int64) {
+	switch c.Algorithm {
+	case limit.Token:
+		m.level = m.tokens(t, c.Config)
 		m.level.Sub(m.level, pico(cost))
-	} else {
+	case limit.GCRA, limit.Leaky:
+		m.ahead = m.lead(t, c.Config)
+		m.ahead.Add(m.ahead, product(cost, interval(c.Config)))
+	default:
 		window := micros(c.Window)
 		m.log = slices.DeleteFunc(m.log, func(s spent) bool { return s.at < t-2*window })
 		m.log = append(m.log, spent{t, cost})
 	}
 	m.at, m.seen = t, true
+	m.forgive(t, c)
+	if m.free(t, c) < 0 && c.overshoot > 0 {
+		if !m.exceeded {
+			m.exceeded, m.began = true, t
+		}
+		m.under = t
+		m.under = t + m.first(t, t, c, func(at int64) bool { return m.free(at, c) >= 0 }).Microseconds()
+	}
 }
 
 // free is how many whole permits may be taken at t.
-func (m *Model) free(t int64, c limit.Config) int64 {
-	if c.Algorithm == limit.Token {
-		tokens := m.tokens(t, c)
+func (m *Model) free(t int64, c terms) int64 {
+	switch c.Algorithm {
+	case limit.Token:
+		tokens := m.tokens(t, c.Config)
 		return tokens.Div(tokens, pico(1)).Int64()
+	case limit.GCRA, limit.Leaky:
+		room := product(places(c.Config), interval(c.Config))
+		room.Sub(room, m.lead(t, c.Config))
+		return room.Div(room, big.NewInt(interval(c.Config))).Int64()
 	}
-	return c.Limit - m.used(t, c)
+	return c.Limit - m.used(t, c.Config)
 }
 
-func (m *Model) isNew(t int64, c limit.Config) bool {
-	if c.Algorithm == limit.Token {
-		return m.tokens(t, c).Cmp(pico(c.Capacity)) == 0
+func (m *Model) isNew(t int64, c terms) bool {
+	if m.exceeded && c.overshoot > 0 && t < m.under+c.grace {
+		return false
 	}
-	return m.used(t, c) == 0
+	switch c.Algorithm {
+	case limit.Token:
+		return m.tokens(t, c.Config).Cmp(pico(c.Capacity)) == 0
+	case limit.GCRA, limit.Leaky:
+		return m.lead(t, c.Config).Sign() == 0
+	}
+	return m.used(t, c.Config) == 0
 }
 
-// used is ⌊(previous·(W−elapsed) + current·W)/W⌋, for fixed with previous 0.
+// used is ⌊(previous·(W−elapsed) + current·W)/W⌋, for fixed with previous 0; for
+// sliding_log what was taken less than a window ago.
 func (m *Model) used(t int64, c limit.Config) int64 {
 	window := micros(c.Window)
-	var previous, current int64
+	var previous, current, recent int64
 	for _, s := range m.log {
 		switch t/window - s.at/window {
 		case 0:
@@ -124,9 +206,15 @@ func (m *Model) used(t int64, c limit.Config) int64 {
 		case 1:
 			previous += s.cost
 		}
+		if t-s.at < window {
+			recent += s.cost
+		}
 	}
-	if c.Algorithm == limit.Fixed {
+	switch c.Algorithm {
+	case limit.Fixed:
 		return current
+	case limit.SlidingLog:
+		return recent
 	}
 	elapsed := t % window
 	elapsed -= elapsed % resolution(c.Window)
@@ -142,19 +230,46 @@ func (m *Model) tokens(t int64, c limit.Config) *big.Int {
 	return lesser(refill.Add(refill, m.level), pico(c.Capacity))
 }
 
-// first is the time from now to the first instant after t of which holds is true;
-// once it is, it stays so.
-func (m *Model) first(now, t int64, c limit.Config, holds func(at int64) bool) time.Duration {
-	horizon := 2 * micros(c.Window)
-	if c.Algorithm == limit.Token {
-		fill := pico(c.Capacity)
-		horizon = fill.Div(fill, big.NewInt(micros(c.FillRate))).Int64() + 1
+// lead is max(0, tat − t).
+func (m *Model) lead(t int64, c limit.Config) *big.Int {
+	lead := product(m.at-t, pace(c))
+	lead.Add(lead, m.ahead)
+	if lead.Sign() < 0 {
+		return new(big.Int)
 	}
-	after := sort.Search(int(horizon+1), func(d int) bool { return holds(t + int64(d)) })
-	if int64(after) > horizon {
-		return limit.Never
+	return lead
+}
+
+// wait is lead in microseconds, rounded up.
+func (m *Model) wait(t int64, c terms) int64 {
+	lead := m.lead(t, c.Config)
+	lead.Add(lead, big.NewInt(pace(c.Config)-1))
+	return lead.Div(lead, big.NewInt(pace(c.Config))).Int64()
+}
+
+// pace is into how many units a microsecond is divided so that interval, the time
+// between two permits, is a whole number of them.
+func pace(c limit.Config) int64 {
+	if c.Algorithm == limit.GCRA {
+		return c.Limit
 	}
-	return time.Duration(t-now+int64(after)) * time.Microsecond
+	return micros(c.FillRate)
+}
+
+func interval(c limit.Config) int64 {
+	if c.Algorithm == limit.GCRA {
+		return micros(c.Window)
+	}
+	return 1_000_000_000_000
+}
+
+// places is how many intervals tat may be ahead: in a queue also that of who goes
+// at once.
+func places(c limit.Config) int64 {
+	if c.Algorithm == limit.GCRA {
+		return c.Burst
+	}
+	return c.Capacity + 1
 }
 
 // resolution is the documented unit, in microseconds, in which sliding counts the
@@ -170,10 +285,18 @@ func resolution(window float64) int64 {
 }
 
 func permits(c limit.Config) int64 {
-	if c.Algorithm == limit.Token {
+	if c.Algorithm == limit.Token || c.Algorithm == limit.Leaky {
 		return c.Capacity
 	}
 	return c.Limit
+}
+
+// burst is the most permits at once without overshoot.
+func burst(c limit.Config) int64 {
+	if c.Algorithm == limit.GCRA {
+		return c.Burst
+	}
+	return permits(c)
 }
 
 // micros is v, a decimal with at most six places, in millionths.

@@ -5,13 +5,14 @@ import (
 	"time"
 )
 
-// A batch is groups that are sent to Redis together, and the asks that wait for
-// them.
+// A batch is groups that are sent to Redis together, the asks that wait for them,
+// and what is given back.
 //
 // Owned by its lane; while it is under way the helper that sends it writes the
 // results of its groups, and says with done that they are there.
 type batch struct {
 	groups  []*group
+	gives   []call // places that are given back; nobody waits for what comes of it
 	byID    map[string]*group
 	waiters []waiter // in the order in which they came
 	next    int      // the first waiter without an answer
@@ -44,7 +45,8 @@ func (b *batch) clear() {
 		b.waiters[i].forget()
 	}
 	clear(b.byID)
-	b.groups, b.waiters, b.next = b.groups[:0], b.waiters[:0], 0
+	clear(b.gives)
+	b.groups, b.gives, b.waiters, b.next = b.groups[:0], b.gives[:0], b.waiters[:0], 0
 	b.sentOff, b.aloft = false, false
 	b.done.Store(false)
 }

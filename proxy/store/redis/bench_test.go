@@ -25,6 +25,9 @@ func BenchmarkLane(b *testing.B) {
 		{Algorithm: limit.Fixed, Limit: 1 << 40, Window: 3600},
 		{Algorithm: limit.Sliding, Limit: 1 << 30, Window: 3600},
 		{Algorithm: limit.Token, Capacity: 1 << 30, FillRate: 1 << 20},
+		{Algorithm: limit.GCRA, Limit: 1 << 20, Window: 1, Burst: 1 << 30},
+		{Algorithm: limit.Leaky, Capacity: 1 << 30, FillRate: 1 << 20},
+		{Algorithm: limit.SlidingLog, Limit: limit.LogMax, Window: 0.1},
 	}
 	for _, keys := range []int{1, 10_000} {
 		for _, inFlight := range []int{1, 2, 4} {

@@ -101,8 +101,7 @@ func (c *Client) Forgetful() { c.epoch.Add(1) }
 func (c *Client) without(now time.Time, ask *store.Ask, ans *store.Answer) {
 	c.counts.undecided.Add(uint64(ask.N))
 	if c.cfg.Failure == store.Local {
-		// a clock that is never set: one that was set back would lock keys so long
-		c.cfg.Local.Take(c.began.Add(now.Sub(c.began)), ask, ans)
+		c.cfg.Local.Take(c.steady(now), ask, ans)
 		ans.Mode = store.Local
 		return
 	}
@@ -111,6 +110,10 @@ func (c *Client) without(now time.Time, ask *store.Ask, ans *store.Answer) {
 		ans.Granted = ask.N
 	}
 }
+
+// steady is now by a clock that is never set: one that was set back would lock the
+// keys of mode Local so long.
+func (c *Client) steady(now time.Time) time.Time { return c.began.Add(now.Sub(c.began)) }
 
 // failed opens the breaker for an error of what was sent at sent, and says so
 // once; not while the client closes. name is the key that it was about, if that is known.

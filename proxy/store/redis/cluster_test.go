@@ -94,12 +94,16 @@ func clusterGroups(t *testing.T, l *loop) {
 		fixed(20),
 		limittest.Must(limit.Config{Algorithm: limit.Sliding, Limit: 15, Window: century}),
 		limittest.Must(limit.Config{Algorithm: limit.Token, Capacity: 10, FillRate: 0.0001}),
+		limittest.Must(limit.Config{Algorithm: limit.SlidingLog, Limit: 12, Window: century}),
+		limittest.Must(limit.Config{Algorithm: limit.GCRA, Limit: 1, Window: 10_000, Burst: 9}),
+		limittest.Must(limit.Config{Algorithm: limit.Leaky, Capacity: 11, FillRate: 0.0001}),
+		limittest.Must(limit.Config{Algorithm: limit.Off}),
 	}
 	refused := 0
 	for i := range 400 {
 		ask := store.Ask{N: 1 + r.IntN(4)}
-		for _, rule := range r.Perm(6)[:1+r.IntN(4)] {
-			ask.Counters = append(ask.Counters, store.Counter{Rule: fmt.Sprint("rule-", rule), Key: fmt.Append(nil, i/20, r.IntN(3)), Limit: limits[rule%3], Cost: 1 + r.Int64N(2)})
+		for _, rule := range r.Perm(7)[:1+r.IntN(4)] {
+			ask.Counters = append(ask.Counters, store.Counter{Rule: fmt.Sprint("rule-", rule), Key: fmt.Append(nil, i/20, r.IntN(3)), Limit: limits[rule], Cost: 1 + r.Int64N(2)})
 		}
 		got := l.askAs("", &ask)
 		var want store.Answer
@@ -229,7 +233,8 @@ func TestSentinel(t *testing.T) {
 	for range 5 {
 		l.ask(1, counter("k", fixed(1000)))
 	}
-	master.do("wait", "1", "5000")
+	name := string(appendName(nil, "", "r", []byte("k")))
+	eventually(t, "the replica has what was charged", func() bool { return replica.do("get", name) == master.do("get", name) })
 	master.kill()
 	eventually(t, "redis counts as away", func() bool {
 		if ans := l.ask(1, counter("x", fixed(1000))); ans.Granted != 1 {

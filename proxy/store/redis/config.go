@@ -29,6 +29,9 @@ const (
 	// callsMax bounds the calls of one batch: a long pipeline keeps the other
 	// clients of the server waiting.
 	callsMax = 256
+	// givesMax is how many batches may wait until places in queues are no longer given
+	// back.
+	givesMax = 64
 
 	dialDefault   = 200 * time.Millisecond // one caller's dial makes all others wait
 	writeTimeout  = time.Second            // a connection without an answer for so long is given up

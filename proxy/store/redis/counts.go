@@ -17,6 +17,7 @@ type counts struct {
 	crowded    metric.Counter // of these because too many waited
 	errors     metric.Counter
 	reloads    metric.Counter // calls repeated in full after NOSCRIPT
+	unreleased metric.Counter // places in queues that were not given back, as Redis was away or too much waited
 	exchanges  *metric.Histogram
 }
 
@@ -34,6 +35,7 @@ type Stats struct {
 	Crowded    uint64 // of these because too many waited
 	Errors     uint64 // calls without a usable answer
 	Reloads    uint64 // calls repeated in full because the server did not know the script
+	Unreleased uint64 // places in queues that were not given back, as Redis was away or too much waited
 }
 
 // Stats returns the counts as they are now.
@@ -42,7 +44,7 @@ func (c *Client) Stats() Stats {
 	return Stats{
 		Commands: n.commands.Load(), Decisions: n.decisions.Load(), Remembered: n.remembered.Load(),
 		Undecided: n.undecided.Load(), Late: n.late.Load(), Crowded: n.crowded.Load(),
-		Errors: n.errors.Load(), Reloads: n.reloads.Load(),
+		Errors: n.errors.Load(), Reloads: n.reloads.Load(), Unreleased: n.unreleased.Load(),
 	}
 }
 
@@ -63,6 +65,7 @@ func (c *Client) Register(set *metric.Set) {
 	set.Counter("ratelimiter_store_commands_total", "commands that the store was given", n.commands.Load)
 	set.Counter("ratelimiter_store_decisions_total", "decisions that the store made", n.decisions.Load)
 	set.Counter("ratelimiter_store_remembered_total", "refusals answered from memory until their time to retry", n.remembered.Load)
+	set.Counter("ratelimiter_store_unreleased_total", "places in queues that were not given back when their client left", n.unreleased.Load)
 	const undecided = "requests answered by the failure mode, by reason"
 	set.Counter(`ratelimiter_store_undecided_total{reason="late"}`, undecided, n.late.Load)
 	set.Counter(`ratelimiter_store_undecided_total{reason="crowded"}`, undecided, n.crowded.Load)

@@ -213,12 +213,11 @@ func (c *Client) Forget(rule string, key []byte) (bool, error) {
 
 // Give gives permits of limit l back to a key, at most until it is as new, and has
 // all proxies forget their refusals. It reports whether the key was known and kept
-// under l.
+// under l, and is not a queue: places that others were told are not given twice.
 func (c *Client) Give(rule string, key []byte, l *limit.Limit, permits int64) (bool, error) {
-	var args [counterArgs]string
-	cutArgs(string(appendArgs(nil, l, 0)), &args)
-	args[counterArgs-1] = strconv.FormatInt(max(0, min(permits, l.Permits())), 10)
-	give := call{script: c.scripts.give, keys: []string{string(appendName(nil, c.cfg.KeyPrefix, rule, key))}, args: append([]string{"0"}, args[:]...)}
+	overshoot, _ := l.Overshoot()
+	args := appendGive([]string{"0"}, l, max(0, min(permits, l.Burst()+overshoot)), 0)
+	give := call{script: c.scripts.give, keys: []string{string(appendName(nil, c.cfg.KeyPrefix, rule, key))}, args: args}
 	reply, err := c.do(&give)
 	if err != nil {
 		return false, fmt.Errorf("give to a key of rule %s: %w", rule, err)

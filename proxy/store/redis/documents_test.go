@@ -174,6 +174,8 @@ func TestEdits(t *testing.T) {
 		fixed(5),
 		limittest.Must(limit.Config{Algorithm: limit.Sliding, Limit: 5, Window: century}),
 		limittest.Must(limit.Config{Algorithm: limit.Token, Capacity: 5, FillRate: 0.0001}),
+		limittest.Must(limit.Config{Algorithm: limit.SlidingLog, Limit: 5, Window: century}),
+		limittest.Must(limit.Config{Algorithm: limit.GCRA, Limit: 1, Window: 10_000, Burst: 5}),
 	} {
 		c := counter(lim.Algorithm().String(), lim)
 		if known, err := editor.Forget("r", c.Key); known || err != nil {

@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"weir/proxy/limit"
+	"weir/proxy/limit/limittest"
 	"weir/proxy/store"
 )
 
@@ -218,9 +220,11 @@ func TestForeignKey(t *testing.T) {
 	o.s.do("lpush", string(appendName(nil, "", "r", []byte("list"))), "x")
 	o.s.do("set", string(appendName(nil, "", "r", []byte("text"))), "x")
 	other := store.Counter{Rule: "other", Key: []byte("k"), Limit: fixed(10), Cost: 1}
+	logged := limittest.Must(limit.Config{Algorithm: limit.SlidingLog, Limit: 1, Window: 1})
 	var asks []store.Ask
 	for range 20 {
 		asks = append(asks, repeated(1, counter("list", fixed(1)))...)
+		asks = append(asks, repeated(1, counter("list", logged), other, counter("text", logged))...)
 		asks = append(asks, repeated(1, other, counter("text", fixed(1)))...)
 	}
 	for i, ans := range asksInOneTurn(t, o.l, asks).answers {

@@ -18,8 +18,8 @@ type group struct {
 	counters []store.Counter
 	limits   [store.CountersMax]limit.Limit // what counters point to
 	keys     []byte                         // likewise
-	names    []string
-	args     [store.CountersMax][counterArgs]string
+	names    []string                       // empty where the counter is off: Redis is not asked about it
+	args     [store.CountersMax]counterText
 
 	// result
 	err     error
@@ -51,16 +51,20 @@ func (g *group) fill(e *encoder, counters []store.Counter) {
 	for i := range counters {
 		g.keys = append(g.keys, counters[i].Key...)
 	}
-	rest, key := g.id, 0
+	rest, key := g.id[1:], 0
 	for i := range g.counters {
 		c := &g.counters[i]
 		end := key + len(c.Key)
 		c.Key, key = g.keys[key:end:end], end
 		g.limits[i] = *c.Limit
 		c.Limit = &g.limits[i]
+		if c.Limit.Algorithm() == limit.Off {
+			g.names = append(g.names, "")
+			continue
+		}
 		name := e.ends[i] - (len(g.id) - len(rest))
 		g.names = append(g.names, rest[:name])
-		rest = cutArgs(rest[name:], &g.args[i])
+		rest = g.args[i].cut(rest[name:])
 	}
 }
 
@@ -68,6 +72,9 @@ func (g *group) fill(e *encoder, counters []store.Counter) {
 func (g *group) split(cluster bool) {
 	g.parts = g.parts[:0]
 	for i, name := range g.names {
+		if name == "" {
+			continue
+		}
 		var slot uint16
 		if cluster {
 			slot = slotOf(name)
@@ -87,7 +94,10 @@ func (g *group) split(cluster bool) {
 
 // replay starts to repeat what the script has decided.
 func (g *group) replay() {
-	g.left, g.now = g.granted, g.states
+	g.left = g.granted
+	for i := range g.counters {
+		g.now[i] = g.states[i].Clone()
+	}
 }
 
 // answer answers the next n requests of the group, exactly as the script would
@@ -98,9 +108,9 @@ func (g *group) answer(n int, ans *store.Answer) {
 	ans.Granted, ans.Decisions, ans.Mode = granted, ans.Decisions[:0], store.Exact
 	for i := range g.counters {
 		c := &g.counters[i]
-		_, d := c.Limit.Take(g.at[i], &g.now[i], c.Cost, int64(granted))
+		_, d := c.Limit.Decide(g.at[i], &g.now[i], c.Ask(int64(granted)))
 		if granted < n {
-			d = c.Limit.Peek(g.at[i], &g.now[i], c.Cost)
+			d = c.Limit.Preview(g.at[i], &g.now[i], c.Ask(1))
 		}
 		ans.Decisions = append(ans.Decisions, d)
 	}
@@ -112,7 +122,8 @@ func (g *group) skip(n int) {
 	granted := min(n, g.left)
 	g.left -= granted
 	for i := range g.counters {
-		g.counters[i].Limit.Take(g.at[i], &g.now[i], g.counters[i].Cost, int64(granted))
+		c := &g.counters[i]
+		c.Limit.Decide(g.at[i], &g.now[i], c.Ask(int64(granted)))
 	}
 }
 
@@ -132,4 +143,14 @@ type waiter struct {
 func (w *waiter) forget() { *w = waiter{} }
 
 // name is what the log calls the group.
-func (g *group) name() string { return strings.Join(g.names, " ") }
+func (g *group) name() string { return strings.TrimSpace(strings.Join(g.names, " ")) }
+
+// first is the name of the first key of the group.
+func (g *group) first() string {
+	for _, name := range g.names {
+		if name != "" {
+			return name
+		}
+	}
+	return ""
+}

@@ -79,8 +79,13 @@ func (l *Lane) help() {
 // Ask has Redis decide. It returns true when ans holds the answer already: from
 // memory, or from the failure mode. Otherwise done is called later, once, within
 // the client's timeout; see Next.
+//
+// Counters that are off are admitted here; an ask of which all are needs no Redis.
 func (l *Lane) Ask(now time.Time, ask *store.Ask, ans *store.Answer, done Done) bool {
 	c := l.client
+	if unlimited(ask, ans) {
+		return true
+	}
 	if c.breaker.away.Load() {
 		c.without(now, ask, ans)
 		return true
@@ -148,14 +153,18 @@ func (l *Lane) Expire(now time.Time) {
 
 // expireQueue answers asks whose deadline has passed before they were sent.
 func (l *Lane) expireQueue(now time.Time) {
-	for len(l.queue) > 0 {
-		b := l.queue[0]
+	for i := 0; i < len(l.queue); {
+		b := l.queue[i]
 		l.expire(now, b)
-		if b.pending() > 0 {
-			break
+		switch {
+		case b.pending() > 0:
+			return
+		case len(b.gives) > 0:
+			i++ // is sent for these
+		default:
+			l.queue = slices.Delete(l.queue, i, i+1)
+			l.recycle(b)
 		}
-		l.queue = slices.Delete(l.queue, 0, 1)
-		l.recycle(b)
 	}
 }
 
@@ -196,7 +205,7 @@ func (l *Lane) modeChanged(now time.Time) {
 
 // gathering returns the batch that asks join.
 func (l *Lane) gathering() *batch {
-	if n := len(l.queue); n > 0 && len(l.queue[n-1].groups) < callsMax {
+	if n := len(l.queue); n > 0 && len(l.queue[n-1].groups) < callsMax && len(l.queue[n-1].gives) < callsMax {
 		return l.queue[n-1]
 	}
 	b := l.newBatch()

@@ -3,7 +3,6 @@ package redis
 import (
 	"bytes"
 	"errors"
-	"math"
 	"strconv"
 	"strings"
 
@@ -57,32 +56,84 @@ func slotOf(name string) uint16 {
 	return crc % slots
 }
 
-// counterArgs is how many arguments describe a counter to the scripts.
-const counterArgs = 4
+// counterArgs is how many arguments describe a counter to the scripts. moreArgs are
+// more of a counter of which they are not all 0, and moreMark is added to its
+// algorithm then.
+const (
+	counterArgs = 4
+	moreArgs    = 5
+	moreMark    = 16
+)
+
+// exactMax bounds the numbers that a script holds exactly.
+const exactMax = 1 << 53
 
 // appendArgs appends what the scripts want to know of a counter, each followed by
-// a space. A cost above the permits is never admitted, whatever it is; it is sent
-// as one that float64 holds.
-func appendArgs(dst []byte, l *limit.Limit, cost int64) []byte {
-	number := l.Window().Microseconds()
-	if l.Algorithm() == limit.Token {
-		number = int64(math.Round(l.Config().FillRate * 1e6))
+// a space. A cost or a reserve above the permits is never admitted, whatever it is;
+// it is sent as one that float64 holds.
+func appendArgs(dst []byte, c *store.Counter) []byte {
+	l := c.Limit
+	overshoot, grace := l.Overshoot()
+	most := l.Burst() + overshoot
+	held := func(permits int64) int64 {
+		if permits > most {
+			return 2*most + 2
+		}
+		return permits
 	}
-	if cost > l.Permits() {
-		cost = 2*l.Permits() + 2
+	args := [counterArgs + moreArgs]int64{int64(l.Algorithm()), l.Burst(), l.Number(), held(c.Cost),
+		gainOf(l), held(c.Reserve), 0, overshoot, grace.Microseconds()}
+	if l.Algorithm() == limit.Leaky {
+		args[counterArgs+2] = min(max(0, c.MaxDelay.Microseconds()), exactMax)
 	}
-	for _, arg := range [counterArgs]int64{int64(l.Algorithm()), l.Permits(), number, cost} {
+	n := counterArgs
+	if [moreArgs]int64(args[counterArgs:]) != [moreArgs]int64{} {
+		args[0] += moreMark
+		n += moreArgs
+	}
+	for _, arg := range args[:n] {
 		dst = append(strconv.AppendInt(dst, arg, 10), ' ')
 	}
 	return dst
 }
 
-// cutArgs takes apart what appendArgs appended, without copying.
-func cutArgs(text string, args *[counterArgs]string) (rest string) {
-	for i := range args {
-		args[i], text, _ = strings.Cut(text, " ")
+// gainOf is what a script needs to know of a limit besides its permits and number.
+func gainOf(l *limit.Limit) int64 {
+	if l.Algorithm() == limit.GCRA {
+		return l.Permits()
+	}
+	return 0
+}
+
+// counterText is the arguments of one counter.
+type counterText struct {
+	args [counterArgs + moreArgs]string
+	n    int
+}
+
+// all returns the arguments that there are.
+func (t *counterText) all() []string { return t.args[:t.n] }
+
+// cut takes apart what appendArgs appended, without copying.
+func (t *counterText) cut(text string) (rest string) {
+	t.n = counterArgs
+	for i := 0; i < t.n; i++ {
+		t.args[i], text, _ = strings.Cut(text, " ")
+		if i == 0 && len(t.args[0]) > 1 { // algorithms have one digit, with moreMark two
+			t.n += moreArgs
+		}
 	}
 	return text
+}
+
+// appendGive appends what the script that gives back wants to know of a counter. slot
+// is that of the first place in a queue which is given back.
+func appendGive(args []string, l *limit.Limit, permits, slot int64) []string {
+	_, grace := l.Overshoot()
+	for _, arg := range [...]int64{int64(l.Algorithm()), l.Burst(), l.Number(), gainOf(l), permits, slot, grace.Microseconds()} {
+		args = append(args, strconv.FormatInt(arg, 10))
+	}
+	return args
 }
 
 // An encoder writes down which group of counters an ask is for.
@@ -94,19 +145,24 @@ type encoder struct {
 	ends   [store.CountersMax]int // of each counter's name
 }
 
-// encode returns the group as text: names and arguments in turn. Different groups
-// have different texts, as each name says how long it is; a limit or a cost that
-// changes makes it another group. The text is valid until the next call.
+// encode returns the group as text: which of its counters are off, as bits of one
+// byte, then names and arguments of the others in turn. Different groups have
+// different texts, as each name says how long it is; a limit, a cost or a condition
+// that changes makes it another group. The text is valid until the next call.
 func (e *encoder) encode(counters []store.Counter) []byte {
 	if len(counters) == 0 || len(counters) > store.CountersMax {
 		panic("bug: redis: an ask with " + strconv.Itoa(len(counters)) + " counters")
 	}
-	e.text = e.text[:0]
+	e.text = append(e.text[:0], 0)
 	for i := range counters {
 		c := &counters[i]
+		if c.Limit.Algorithm() == limit.Off {
+			e.text[0] |= 1 << i
+			continue
+		}
 		e.text = appendName(e.text, e.prefix, c.Rule, c.Key)
 		e.ends[i] = len(e.text)
-		e.text = appendArgs(e.text, c.Limit, c.Cost)
+		e.text = appendArgs(e.text, c)
 	}
 	return e.text
 }
@@ -117,13 +173,8 @@ func stateOf(raw string, s *limit.State) bool {
 		*s = limit.State{}
 		return true
 	}
-	if len(raw) != limit.StateBytes {
-		return false
-	}
-	var b [limit.StateBytes]byte
-	copy(b[:], raw)
-	s.Read(&b)
-	return true
+	var space [64]byte // of all but logs
+	return s.Parse(append(space[:0], raw...))
 }
 
 // documentBody parts a document as it is kept from its version; see document.lua.

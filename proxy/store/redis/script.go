@@ -11,6 +11,9 @@ import (
 //go:embed lua/state.lua
 var stateLua string
 
+//go:embed lua/log.lua
+var logLua string
+
 //go:embed lua/take.lua
 var takeLua string
 
@@ -46,8 +49,8 @@ type scripts struct {
 
 func newScripts() scripts {
 	return scripts{
-		take:     newScript(stateLua + takeLua),
-		give:     newScript(stateLua + giveLua),
+		take:     newScript(stateLua + logLua + takeLua),
+		give:     newScript(stateLua + logLua + giveLua),
 		document: newScript(documentLua),
 		probe:    newScript(probeLua),
 	}

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/redis/rueidis"
+
+	"weir/proxy/limit"
 )
 
 // A sender sends one batch: what is on its way, and how it went.
@@ -17,7 +19,8 @@ type sender struct {
 	conn    rueidis.Client
 	ctx     context.Context
 	calls   []call
-	bundles []bundle       // what each call is about
+	gives   int            // the first of calls, which nobody waits for
+	bundles []bundle       // what each of the others is about
 	bySlot  map[uint16]int // the bundle of a slot
 }
 
@@ -59,25 +62,41 @@ func (s *sender) take(b *batch) {
 		g.granted = g.n
 		rounds = max(rounds, len(g.parts))
 	}
+	if len(b.gives) > 0 {
+		rounds = max(rounds, 1)
+	}
 	for round := range rounds {
 		s.start()
+		if round == 0 { // before what is asked, which may go in their place
+			s.calls = append(s.calls, b.gives...)
+			s.gives = len(s.calls)
+		}
 		for _, g := range b.groups {
 			if g.err == nil && round < len(g.parts) {
 				s.ask(g, &g.parts[round])
 			}
 		}
-		for i, reply := range s.run() {
-			s.bundles[i].read(reply)
-		}
+		s.read(s.run())
 	}
 	if rounds > 1 {
 		s.giveBack(b)
 	}
 }
 
+// read takes in the replies of a round: of what is given back, then of the bundles.
+func (s *sender) read(replies []rueidis.RedisResult) {
+	for i, reply := range replies {
+		if i >= s.gives {
+			s.bundles[i-s.gives].read(reply)
+		} else if reply.Error() != nil {
+			s.c.counts.errors.Inc()
+		}
+	}
+}
+
 // start begins another round.
 func (s *sender) start() {
-	s.calls, s.bundles = s.calls[:0], s.bundles[:0]
+	s.calls, s.gives, s.bundles = s.calls[:0], 0, s.bundles[:0]
 	clear(s.bySlot)
 }
 
@@ -85,17 +104,17 @@ func (s *sender) start() {
 func (s *sender) ask(g *group, p *part) {
 	at, known := s.bySlot[p.slot]
 	if !known {
-		at = len(s.calls)
+		at = len(s.bundles)
 		s.bySlot[p.slot] = at
 		s.calls = append(s.calls, call{script: s.c.scripts.take})
 		s.bundles = append(s.bundles, bundle{})
 	}
-	b, c := &s.bundles[at], &s.calls[at]
+	b, c := &s.bundles[at], &s.calls[s.gives+at]
 	b.groups, b.parts = append(b.groups, g), append(b.parts, p)
 	c.args = append(c.args, strconv.Itoa(p.count), strconv.Itoa(g.granted))
 	for _, i := range p.all() {
 		c.keys = append(c.keys, g.names[i])
-		c.args = append(c.args, g.args[i][:]...)
+		c.args = append(c.args, g.args[i].all()...)
 	}
 }
 
@@ -111,22 +130,33 @@ func (s *sender) giveBack(b *batch) {
 			}
 		}
 	}
-	for _, reply := range s.run() {
-		if reply.Error() != nil {
-			s.c.counts.errors.Inc()
-		}
-	}
+	s.gives = len(s.calls)
+	s.read(s.run())
 }
 
-// give is the call which gives back what requests have charged to a part.
+// give is the call which gives back what so many requests, the last ones, have
+// charged to a part.
 func (s *sender) give(g *group, p *part, requests int64) call {
 	c := call{script: s.c.scripts.give, args: []string{strconv.FormatInt(g.at[p.counters[0]], 10)}}
 	for _, i := range p.all() {
+		counter := &g.counters[i]
 		c.keys = append(c.keys, g.names[i])
-		c.args = append(c.args, g.args[i][:]...)
-		c.args[len(c.args)-1] = strconv.FormatInt(requests*g.counters[i].Cost, 10)
+		c.args = appendGive(c.args, counter.Limit, requests*counter.Cost, g.slot(int(i)))
 	}
 	return c
+}
+
+// slot is when the first request was to leave that a part had granted and the group
+// has not, as the script knows it; 0 where nothing is queued.
+func (g *group) slot(i int) int64 {
+	c := &g.counters[i]
+	if c.Limit.Algorithm() != limit.Leaky {
+		return 0
+	}
+	state := g.states[i]
+	c.Limit.Decide(g.at[i], &state, c.Ask(int64(g.granted)))
+	_, d := c.Limit.Decide(g.at[i], &state, c.Ask(1))
+	return g.at[i] + d.Delay.Microseconds()
 }
 
 // run makes the calls, those for which the server does not know the script once
@@ -230,10 +260,12 @@ func (b *batch) judge(c *Client) {
 	}
 	switch worst {
 	case faultDeadline:
-		c.late(b.landed, b.sent, about.names[0])
+		c.late(b.landed, b.sent, about.first())
 	case faultAway:
-		c.failed(b.landed, b.sent, about.names[0], fmt.Errorf("decide: %w", about.err))
+		c.failed(b.landed, b.sent, about.first(), fmt.Errorf("decide: %w", about.err))
 	default:
-		c.breaker.answered()
+		if len(b.groups) > 0 {
+			c.breaker.answered()
+		}
 	}
 }

@@ -18,12 +18,16 @@ func TestProgramsShareAKey(t *testing.T) {
 	t.Parallel()
 	s := startServer(t)
 	for _, programs := range []int{1, 2, 4} {
-		for _, l := range []*limit.Limit{
+		for i, l := range []*limit.Limit{
 			fixed(500),
 			limittest.Must(limit.Config{Algorithm: limit.Sliding, Limit: 500, Window: century}),
 			limittest.Must(limit.Config{Algorithm: limit.Token, Capacity: 500, FillRate: 0.0001}),
+			limittest.Must(limit.Config{Algorithm: limit.SlidingLog, Limit: 500, Window: century}),
+			limittest.Must(limit.Config{Algorithm: limit.GCRA, Limit: 1, Window: 10_000, Burst: 500}),
+			limittest.Must(limit.Config{Algorithm: limit.Leaky, Capacity: 499, FillRate: 0.0001}),
+			limittest.Soft(limit.Config{Algorithm: limit.Fixed, Limit: 400, Window: century}, 0.25, 1000),
 		} {
-			c := store.Counter{Rule: fmt.Sprint(programs, l.Algorithm()), Key: []byte("shared"), Limit: l, Cost: 1}
+			c := store.Counter{Rule: fmt.Sprint(programs, i), Key: []byte("shared"), Limit: l, Cost: 1}
 			var turns []*turn
 			var loops []*loop
 			for p := range programs {

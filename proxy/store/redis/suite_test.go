@@ -1,6 +1,8 @@
 package redis
 
 import (
+	"encoding/binary"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"reflect"
@@ -28,8 +30,8 @@ const (
 // clocked are the scripts with a clock that the test turns, and states that outlive
 // a test in which that clock stands still.
 func clocked(t testing.TB, clock string) scripts {
-	source := stateLua
-	for _, change := range [][2]string{{`call('TIME')`, clock}, {`key, ttl,`, `key, ttl + 3600000,`}} {
+	source := stateLua + logLua
+	for _, change := range [][2]string{{`call('TIME')`, clock}, {`local MARGIN = 1000`, `local MARGIN = 3601000`}} {
 		if strings.Count(source, change[0]) != 1 {
 			t.Fatalf("%q is not once in state.lua", change[0])
 		}
@@ -50,13 +52,29 @@ func newClocked(t testing.TB, s *server, clock string) *Client {
 	return c
 }
 
-// An asker decides an ask of the names with a prefix, at an instant.
-type asker func(prefix string, now time.Time, ask *store.Ask) store.Answer
+// An asker decides an ask of the names with a prefix, at an instant; a giver gives
+// a place in a queue back.
+type (
+	asker func(prefix string, now time.Time, ask *store.Ask) store.Answer
+	giver func(prefix string, now time.Time, c *store.Counter, slot int64) bool
+)
 
 // direct has the calling goroutine send and wait.
-func direct(t testing.TB) asker {
+func direct(t testing.TB) (asker, giver) {
 	c := newClocked(t, startServer(t), clockInArgument)
+	give := func(prefix string, now time.Time, counter *store.Counter, slot int64) bool {
+		args := append(appendGive([]string{"-1"}, counter.Limit, counter.Cost, slot), strconv.FormatInt(now.UnixMicro(), 10))
+		reply, err := c.do(&call{script: c.scripts.give, keys: []string{string(appendName(nil, prefix, counter.Rule, counter.Key))}, args: args})
+		n, errNumber := reply.AsInt64()
+		if err != nil || errNumber != nil {
+			panic(errors.Join(err, errNumber))
+		}
+		return n == 1
+	}
 	return func(prefix string, now time.Time, ask *store.Ask) (ans store.Answer) {
+		if unlimited(ask, &ans) {
+			return ans
+		}
 		g := newGroup(prefix, ask)
 		g.split(false)
 		g.granted = g.n
@@ -70,17 +88,17 @@ func direct(t testing.TB) asker {
 		g.replay()
 		g.answer(ask.N, &ans)
 		return ans
-	}
+	}, give
 }
 
-// throughLane asks a lane's loop.
-func throughLane(t testing.TB) asker {
+// throughLane asks a lane's loop, which does not tell what is given back.
+func throughLane(t testing.TB) (asker, giver) {
 	s := startServer(t)
 	l, conn := newLoop(t, newClocked(t, s, clockInKey)), s.dial()
 	return func(prefix string, now time.Time, ask *store.Ask) store.Answer {
 		setClock(t, conn, prefix, now.UnixMicro())
 		return l.askAs(prefix, ask)
-	}
+	}, nil
 }
 
 func setClock(t testing.TB, conn rueidis.Client, prefix string, now int64) {
@@ -89,17 +107,21 @@ func setClock(t testing.TB, conn rueidis.Client, prefix string, now int64) {
 }
 
 // opener opens stores on one server, each with names and a clock of its own.
-func opener(t testing.TB, how func(testing.TB) asker) storetest.Open {
-	take := how(t)
+func opener(t testing.TB, how func(testing.TB) (asker, giver)) storetest.Open {
+	take, give := how(t)
 	var opened atomic.Int64
 	return func(t testing.TB) storetest.Store {
 		prefix := strconv.FormatInt(opened.Add(1), 10) + "_"
 		clock := storetest.NewClock()
-		return storetest.Store{
+		opened := storetest.Store{
 			Take:    func(ask *store.Ask, ans *store.Answer) { *ans = take(prefix, clock.Now(), ask) },
 			Now:     clock.Now,
 			Advance: clock.Advance,
 		}
+		if give != nil {
+			opened.Release = func(c *store.Counter, slot int64) bool { return give(prefix, clock.Now(), c, slot) }
+		}
+		return opened
 	}
 }
 
@@ -116,11 +138,13 @@ func TestSimulatedRedisIsLikeRedis(t *testing.T) {
 		clock, table := storetest.NewClock(), newTable(t)
 		return storetest.Store{
 			Take:    func(ask *store.Ask, ans *store.Answer) { table.Take(clock.Now(), ask, ans) },
+			Release: func(c *store.Counter, slot int64) bool { return table.Release(clock.Now(), c, slot) },
 			Now:     clock.Now,
 			Advance: clock.Advance,
 		}
 	}
 	storetest.Differential(t, opener(t, throughLane), simulated, 20)
+	storetest.Differential(t, opener(t, direct), simulated, 20)
 }
 
 // Random histories by the server's own clock: the simulated Redis is told the
@@ -131,14 +155,21 @@ func TestServerClock(t *testing.T) {
 	limits := append(limittest.Limits(),
 		limittest.Must(limit.Config{Algorithm: limit.Fixed, Limit: 5, Window: 0.002}),
 		limittest.Must(limit.Config{Algorithm: limit.Sliding, Limit: 5, Window: 0.002}),
-		limittest.Must(limit.Config{Algorithm: limit.Token, Capacity: 5, FillRate: 5000}))
+		limittest.Must(limit.Config{Algorithm: limit.Token, Capacity: 5, FillRate: 5000}),
+		limittest.Must(limit.Config{Algorithm: limit.SlidingLog, Limit: 50, Window: 0.02}),
+		limittest.Must(limit.Config{Algorithm: limit.GCRA, Limit: 5, Window: 0.002, Burst: 3}),
+		limittest.Must(limit.Config{Algorithm: limit.Leaky, Capacity: 5, FillRate: 3000}),
+		limittest.Soft(limit.Config{Algorithm: limit.SlidingLog, Limit: 5, Window: 0.003}, 0.6, 0.002),
+		limittest.Soft(limit.Config{Algorithm: limit.Fixed, Limit: 5, Window: 0.003}, 0.6, 0.002))
 	table := newTable(t)
 	r := rand.New(rand.NewPCG(3, 4))
 	for i := range 1500 {
 		ask := store.Ask{N: 1 + r.IntN(4)}
 		for _, rule := range r.Perm(10)[:1+r.IntN(3)] {
 			l := limits[(rule*3+i/200)%len(limits)]
-			ask.Counters = append(ask.Counters, store.Counter{Rule: fmt.Sprint("rule-", rule), Key: []byte{byte(r.IntN(2))}, Limit: l, Cost: r.Int64N(3)})
+			one := limittest.RandomAsk(r, l)
+			ask.Counters = append(ask.Counters, store.Counter{Rule: fmt.Sprint("rule-", rule), Key: []byte{byte(r.IntN(2))},
+				Limit: l, Cost: one.Cost, Reserve: one.Reserve, MaxDelay: one.MaxDelay})
 		}
 		g := decideNow(c, "", &ask)
 		if g.err != nil {
@@ -153,30 +184,39 @@ func TestServerClock(t *testing.T) {
 	}
 }
 
-// A key lives until it is as new, rounded up, and a second more.
+// A key lives until it is as new, rounded up, and a second more. Redis counts from
+// about when the script read the clock: a little before, or later if the machine was
+// busy with something else in between, which is tried again with another key.
 func TestTimeToLive(t *testing.T) {
 	t.Parallel()
 	s, c, _ := newWorld(t)
 	conn := s.dial()
+	lives := func(counter store.Counter) (limit.Decision, time.Duration) {
+		g := decideNow(c, "", &store.Ask{N: 1, Counters: []store.Counter{counter}})
+		if g.err != nil {
+			t.Fatal(g.err)
+		}
+		var ans store.Answer
+		g.answer(1, &ans)
+		m := must(t, conn.Do(background, conn.B().Pexpiretime().Key(g.names[0]).Build()))
+		expires, err := m.AsInt64()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return ans.Decision(), time.UnixMilli(expires).Sub(time.UnixMicro(g.at[0]))
+	}
 	for i, l := range append(limittest.Limits(), fixed(1<<53), limittest.Must(limit.Config{Algorithm: limit.Token, Capacity: 3000, FillRate: 0.000001})) {
-		for _, cost := range []int64{1, l.Permits()} {
-			ask := store.Ask{N: 1, Counters: []store.Counter{{Rule: fmt.Sprint(i, cost), Limit: l, Cost: cost}}}
-			g := decideNow(c, "", &ask)
-			if g.err != nil {
-				t.Fatal(g.err)
-			}
-			var ans store.Answer
-			g.answer(1, &ans)
-			m := must(t, conn.Do(background, conn.B().Pexpiretime().Key(g.names[0]).Build()))
-			expires, err := m.AsInt64()
-			if err != nil {
-				t.Fatal(err)
-			}
-			// Redis counts from when the script began, a little before it read the clock
-			d, lives := ans.Decisions[0], time.UnixMilli(expires).Sub(time.UnixMicro(g.at[0]))
-			if lives < d.ResetAfter || lives > d.TTL()+time.Millisecond {
-				t.Errorf("%v, cost %d: lives %v, is as new after %v", l.Config(), cost, lives, d.ResetAfter)
-			}
+		overshoot, _ := l.Overshoot()
+		for _, cost := range []int64{1, l.Burst() + overshoot} {
+			tries := 0
+			eventually(t, fmt.Sprintf("%v, cost %d: it lives no longer than it must", l.Config(), cost), func() bool {
+				tries++
+				d, alive := lives(store.Counter{Rule: fmt.Sprint(i, cost), Key: []byte{byte(tries)}, Limit: l, Cost: cost})
+				if alive < d.ResetAfter {
+					t.Errorf("%v, cost %d: lives %v, is as new after %v", l.Config(), cost, alive, d.ResetAfter)
+				}
+				return alive <= d.TTL()+time.Millisecond
+			})
 		}
 	}
 }
@@ -231,13 +271,20 @@ func TestStates(t *testing.T) {
 	for _, l := range limittest.Limits() { // the same with other amounts
 		cfg := l.Config()
 		cfg.Limit, cfg.Capacity = cfg.Limit*2, cfg.Capacity*2
-		limits = append(limits, limittest.Must(cfg))
+		if lim, err := limit.New(cfg); err == nil { // the shortest logs cannot be larger
+			limits = append(limits, &lim)
+		}
 	}
 	limits = append(limits,
 		limittest.Must(limit.Config{Algorithm: limit.Token, Capacity: 3000, FillRate: 0.000001}),
 		limittest.Must(limit.Config{Algorithm: limit.Token, Capacity: 1 << 53, FillRate: 1_000_000_000}),
 		limittest.Must(limit.Config{Algorithm: limit.Fixed, Limit: 1 << 53, Window: century}),
-		limittest.Must(limit.Config{Algorithm: limit.Sliding, Limit: 1 << 53 / century, Window: century}))
+		limittest.Must(limit.Config{Algorithm: limit.Sliding, Limit: 1 << 53 / century, Window: century}),
+		limittest.Must(limit.Config{Algorithm: limit.SlidingLog, Limit: limit.LogMax, Window: century}),
+		limittest.Must(limit.Config{Algorithm: limit.GCRA, Limit: 1, Window: century}),
+		limittest.Must(limit.Config{Algorithm: limit.GCRA, Limit: 1 << 53, Window: 1, Burst: 1 << 53 / 1_000_000}),
+		limittest.Must(limit.Config{Algorithm: limit.Leaky, Capacity: 1<<53 - 1, FillRate: 1_000_000_000}),
+		limittest.Must(limit.Config{Algorithm: limit.Leaky, Capacity: 3000, FillRate: 0.000001}))
 	for seed := range uint64(30) {
 		r := rand.New(rand.NewPCG(seed, 9))
 		prefix := strconv.FormatUint(seed, 10) + "_"
@@ -248,25 +295,40 @@ func TestStates(t *testing.T) {
 			if r.IntN(4) == 0 {
 				l = limits[r.IntN(len(limits))]
 			}
-			ask := store.Ask{N: 1 + r.IntN(3), Counters: []store.Counter{{Rule: "r", Limit: l, Cost: r.Int64N(min(1<<40, l.Permits())/2 + 2)}}}
+			c0 := store.Counter{Rule: "r", Limit: l, Cost: r.Int64N(min(1<<40, l.Burst())/2 + 2)}
+			if r.IntN(4) == 0 {
+				c0.Reserve, c0.MaxDelay = l.Reserve(r.Int64N(800)), time.Duration(r.Int64N(4000))*time.Millisecond
+			}
+			ask := store.Ask{N: 1 + r.IntN(3), Counters: []store.Counter{c0}}
 			setClock(t, conn, prefix, now)
 			g := decideNow(c, prefix, &ask)
 			if g.err != nil {
 				t.Fatal(g.err)
 			}
-			granted, _ := l.Take(now, &state, ask.Counters[0].Cost, int64(ask.N))
-			var raw [limit.StateBytes]byte
-			state.Put(&raw)
+			granted, _ := l.Decide(now, &state, c0.Ask(int64(ask.N)))
+			raw := state.Append(nil)
 			m := must(t, conn.Do(background, conn.B().Get().Key(g.names[0]).Build()))
 			got, _ := m.AsBytes() // no state is no error here
 			if state == (limit.State{}) {
-				got = raw[:] // nothing was written yet
+				got = raw // nothing was written yet
 			}
-			if int64(g.granted) != granted || string(got) != string(raw[:]) {
+			if got = living(got); int64(g.granted) != granted || string(got) != string(raw) {
 				t.Fatalf("seed %d, step %d at %d: %d × %v\n   got %d, %x\nwant %d, %x", seed, i, now, ask.N, g.id, g.granted, got, granted, raw)
 			}
 		}
 	}
+}
+
+// living is a state as package limit has it: without the entries of a log that a
+// script leaves to be cut off later, and without their number.
+func living(state []byte) []byte {
+	const head, soft, entry = 24, 48, 14
+	if len(state) < soft || limit.Algorithm(state[7]) != limit.SlidingLog {
+		return state
+	}
+	dead := int(binary.LittleEndian.Uint32(state[head:]))
+	clear(state[head : head+8])
+	return append(state[:soft:soft], state[soft+entry*dead:]...)
 }
 
 // What is given back returns to the window from which it was taken, and to no
@@ -280,6 +342,7 @@ func TestGiveBack(t *testing.T) {
 	bucketOf := func(rate float64) limit.Config {
 		return limit.Config{Algorithm: limit.Token, Capacity: 10, FillRate: rate}
 	}
+	gcra := limit.Config{Algorithm: limit.GCRA, Limit: 10, Window: 10, Burst: 10}
 	for i, test := range []struct {
 		cfg       limit.Config
 		between   time.Duration // 4 of 10 are taken at 0, 2 then
@@ -294,6 +357,12 @@ func TestGiveBack(t *testing.T) {
 		{bucketOf(0.1), 0, 0, 7},
 		{bucketOf(0.1), 10 * sec, 20 * sec, 9},
 		{bucketOf(1), 10 * sec, 20 * sec, 10},
+		{windowOf(limit.SlidingLog), 1 * sec, 9 * sec, 7},
+		{windowOf(limit.SlidingLog), 9 * sec, 10 * sec, 8},
+		{windowOf(limit.SlidingLog), 0, 9 * sec, 7},
+		{gcra, 0, 0, 7},
+		{gcra, 1 * sec, 2 * sec, 9},
+		{gcra, 1 * sec, 9 * sec, 10},
 	} {
 		prefix := strconv.Itoa(i) + "_"
 		l := limittest.Must(test.cfg)
@@ -309,8 +378,7 @@ func TestGiveBack(t *testing.T) {
 		taken := strconv.FormatInt(g.at[0], 10)
 		take(test.between, 2)
 		take(test.after, 0)
-		args := append([]string{taken}, g.args[0][:]...)
-		args[counterArgs] = "3"
+		args := appendGive([]string{taken}, l, 3, 0)
 		if _, err := c.do(&call{script: c.scripts.give, keys: g.names, args: args}); err != nil {
 			t.Fatal(err)
 		}
@@ -319,5 +387,36 @@ func TestGiveBack(t *testing.T) {
 		if got := ans.Decision().Remaining; got != test.remaining {
 			t.Errorf("%v, after %v: %d remain, want %d", test.cfg, test.after, got, test.remaining)
 		}
+	}
+}
+
+// What was all given back at the instant at which it was taken leaves nothing to
+// which more of that instant could be added.
+func TestGiveBackAtOnce(t *testing.T) {
+	t.Parallel()
+	s := startServer(t)
+	c, conn := newClocked(t, s, clockInKey), s.dial()
+	l := limittest.Must(limit.Config{Algorithm: limit.SlidingLog, Limit: 10, Window: 10})
+	take := func(at time.Duration, cost int64) limit.Decision {
+		setClock(t, conn, "1_", limittest.Epoch+at.Microseconds())
+		g := decideNow(c, "1_", &store.Ask{N: 1, Counters: []store.Counter{{Rule: "r", Limit: l, Cost: cost}}})
+		if g.err != nil || g.granted != 1 {
+			t.Fatalf("%v, %d granted", g.err, g.granted)
+		}
+		var ans store.Answer
+		g.answer(1, &ans)
+		return ans.Decision()
+	}
+	take(0, 2)
+	take(4*time.Second, 3)
+	args := appendGive([]string{strconv.FormatInt(limittest.Epoch+4_000_000, 10)}, l, 3, 0)
+	if _, err := c.do(&call{script: c.scripts.give, keys: []string{string(appendName(nil, "1_", "r", nil))}, args: args}); err != nil {
+		t.Fatal(err)
+	}
+	if d := take(4*time.Second, 1); d.Remaining != 7 {
+		t.Errorf("3 of 5 were given back and 1 taken: %+v, want 7 left", d)
+	}
+	if d := take(10*time.Second, 0); d.Remaining != 9 || d.ResetAfter != 4*time.Second {
+		t.Errorf("a window after the first: %+v, want 9 left for 4s", d)
 	}
 }

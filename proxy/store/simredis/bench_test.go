@@ -30,6 +30,10 @@ var benchmarked = []limit.Config{
 	{Algorithm: limit.Fixed, Limit: 1 << 50, Window: 3600},
 	{Algorithm: limit.Sliding, Limit: 2_000_000_000, Window: 3600},
 	{Algorithm: limit.Token, Capacity: 1_000_000, FillRate: 1_000_000},
+	{Algorithm: limit.SlidingLog, Limit: limit.LogMax, Window: 0.05},
+	{Algorithm: limit.GCRA, Limit: 1_000_000, Window: 1, Burst: 1_000_000},
+	{Algorithm: limit.Leaky, Capacity: 1_000_000, FillRate: 1_000_000},
+	{Algorithm: limit.Off},
 	{Algorithm: limit.Fixed, Limit: 1, Window: 3600}, // refuses
 }
 
@@ -130,21 +134,26 @@ func BenchmarkParallelHotKey(b *testing.B) {
 // BenchmarkMemory fills a table and reports what an idle key costs.
 func BenchmarkMemory(b *testing.B) {
 	for _, n := range []int{100_000, 400_000, 1_000_000} {
-		b.Run(strconv.Itoa(n), func(b *testing.B) {
-			l := limittest.Must(benchmarked[0])
-			for b.Loop() {
-				before := heap()
-				table := newTable(b, Config{})
-				var key []byte
-				ans := new(store.Answer)
-				for i := range n {
-					key = fmt.Appendf(key[:0], "client-%013d", i)
-					table.Take(time.UnixMicro(limittest.Epoch), askOf("global", key, l), ans)
-				}
-				b.ReportMetric(float64(heap()-before)/float64(n), "B/key")
-				runtime.KeepAlive(table)
-			}
-		})
+		b.Run(strconv.Itoa(n), func(b *testing.B) { benchmarkMemory(b, n, limittest.Must(benchmarked[0])) })
+	}
+	for _, c := range benchmarked[1:6] {
+		b.Run(c.Algorithm.String(), func(b *testing.B) { benchmarkMemory(b, 1_000_000, limittest.Must(c)) })
+	}
+	b.Run("soft, not exceeded", func(b *testing.B) { benchmarkMemory(b, 1_000_000, limittest.Soft(benchmarked[2], 0.2, 30)) })
+}
+
+func benchmarkMemory(b *testing.B, n int, l *limit.Limit) {
+	for b.Loop() {
+		before := heap()
+		table := newTable(b, Config{})
+		var key []byte
+		ans := new(store.Answer)
+		for i := range n {
+			key = fmt.Appendf(key[:0], "client-%013d", i)
+			table.Take(time.UnixMicro(limittest.Epoch), askOf("global", key, l), ans)
+		}
+		b.ReportMetric(float64(heap()-before)/float64(n), "B/key")
+		runtime.KeepAlive(table)
 	}
 }
 

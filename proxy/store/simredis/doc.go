@@ -5,7 +5,9 @@
 // The table is cut into stripes by a hash of the name; a stripe is a lock, an
 // open-addressed index, and pages of records. Nothing in them is a pointer, so
 // that a million keys cost the garbage collector nothing, and deciding on a key
-// that exists allocates nothing. The hash is seeded at
+// that exists allocates nothing. What few states have is kept beside, by slot: the
+// logs of sliding_log, which take memory as they grow, and when a soft limit was
+// exceeded. The hash is seeded at
 // random and names are compared in full: a client can neither aim at a stripe nor
 // collide with another.
 //

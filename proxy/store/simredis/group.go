@@ -13,9 +13,10 @@ type claim struct {
 	hash     uint64
 	stripe   *stripe
 	record   record // nil: the stripe does not hold the name
+	slot     uint32 // of record
 	state    limit.State
-	before   limit.State // state as it was found
-	placed   bool        // a place among the table's keys was taken for it
+	before   [limit.StateBytes]byte // of state as it was found
+	placed   bool                   // a place among the table's keys was taken for it
 }
 
 // A group is an ask that is being decided, with the locks of the stripes that it
@@ -41,13 +42,16 @@ func (t *Table) takeGroup(now int64, ask *store.Ask, ans *store.Answer) {
 	}
 	g.lock()
 	for i := range ask.Counters {
-		g.resolve(&g.claims[i], ask.Counters[i].Rule)
+		if g.claims[i].stripe != nil {
+			g.resolve(&g.claims[i], ask.Counters[i].Rule)
+		}
 	}
 	g.decide(ask, ans)
 	g.unlock()
 }
 
-// add makes a claim for the last of counters and notes which stripe it is in.
+// add makes a claim for the last of counters and notes which stripe it is in. That of
+// a counter without a limit is empty.
 func (g *group) add(counters []store.Counter) {
 	counter := &counters[g.n]
 	for i := range g.n {
@@ -59,11 +63,15 @@ func (g *group) add(counters []store.Counter) {
 	if g.n > 0 {
 		c.from = g.claims[g.n-1].to
 	}
+	g.n++
+	if counter.Limit.Algorithm() == limit.Off {
+		c.to = c.from
+		return
+	}
 	c.to = c.from + len(store.AppendKey(g.names[c.from:c.from], counter.Rule, counter.Key))
 	c.hash = maphash.Bytes(g.t.seed, g.name(c))
 	number := uint32(c.hash >> g.t.shift)
 	c.stripe = &g.t.stripes[number]
-	g.n++
 	g.note(number)
 }
 
@@ -121,21 +129,23 @@ func (g *group) resolve(c *claim, rule string) {
 	name := append(store.AppendRule(space[:0], rule), '*')
 	bucket := claim{stripe: &g.t.overflow, hash: maphash.Bytes(g.t.seed, name)}
 	bucket.find(g.now, name)
-	c.state, c.before = bucket.state, bucket.before
-	if !c.placed {
-		bucket.from = c.from
-		bucket.to = c.from + copy(g.names[c.from:c.to], name) // is shorter than any name of a key
-		*c = bucket
+	if c.placed {
+		c.state = bucket.state.Clone()
+		c.before = bucket.before
+		return
 	}
+	bucket.from = c.from
+	bucket.to = c.from + copy(g.names[c.from:c.to], name) // is shorter than any name of a key
+	*c = bucket
 }
 
 // find looks a name up. A key that has expired is as one never seen, in a place
 // that it has already.
 func (c *claim) find(now int64, name []byte) {
-	c.record = c.stripe.find(c.hash, name)
+	c.record, c.slot = c.stripe.find(c.hash, name)
 	if c.record != nil && now < c.record.expires() {
-		c.before = c.record.state()
-		c.state = c.before
+		c.before = *c.record.bytes()
+		c.state = c.stripe.state(c.record, c.slot)
 	}
 }
 
@@ -146,13 +156,13 @@ func (g *group) decide(ask *store.Ask, ans *store.Answer) {
 	granted := n
 	for i := range ask.Counters {
 		counter := &ask.Counters[i]
-		granted = min(granted, counter.Limit.Room(g.now, &g.claims[i].state, counter.Cost, n))
+		granted = min(granted, counter.Limit.RoomFor(g.now, &g.claims[i].state, counter.Ask(n)))
 	}
 	for i := range ask.Counters {
 		counter, c := &ask.Counters[i], &g.claims[i]
-		_, d := counter.Limit.Take(g.now, &c.state, counter.Cost, granted)
+		_, d := counter.Limit.Decide(g.now, &c.state, counter.Ask(granted))
 		if granted < n {
-			d = counter.Limit.Peek(g.now, &c.state, counter.Cost)
+			d = counter.Limit.Preview(g.now, &c.state, counter.Ask(1))
 		}
 		ans.Decisions = append(ans.Decisions, d)
 		g.keep(c, d)
@@ -163,19 +173,19 @@ func (g *group) decide(ask *store.Ask, ans *store.Answer) {
 
 // keep writes a claim's state into the table if it changed.
 func (g *group) keep(c *claim, d limit.Decision) {
-	if c.state == c.before {
+	if c.state.Is(&c.before) {
 		if c.placed {
 			g.t.keys.Add(-1)
 		}
 		return
 	}
 	if c.record == nil {
-		c.record = c.stripe.insert(c.hash, g.name(c))
+		c.record, c.slot = c.stripe.insert(c.hash, g.name(c))
 		if !c.placed {
 			g.t.buckets.Add(1)
 		}
 	} else if c.record.expires() <= g.now {
 		g.t.expired.Add(1)
 	}
-	c.record.set(&c.state, g.now+d.TTL().Microseconds())
+	c.stripe.set(c.record, c.slot, &c.state, g.now+d.TTL().Microseconds())
 }

@@ -17,6 +17,7 @@ func open(cfg Config) storetest.Open {
 		clock := storetest.NewClock()
 		return storetest.Store{
 			Take:    func(ask *store.Ask, ans *store.Answer) { table.Take(clock.Now(), ask, ans) },
+			Release: func(c *store.Counter, slot int64) bool { return table.Release(clock.Now(), c, slot) },
 			Now:     clock.Now,
 			Advance: clock.Advance,
 		}

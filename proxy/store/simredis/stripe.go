@@ -3,6 +3,8 @@ package simredis
 import (
 	"bytes"
 	"sync"
+
+	"weir/proxy/limit"
 )
 
 const (
@@ -18,16 +20,42 @@ type stripe struct {
 	mu      sync.Mutex
 	index   []uint64 // hash<<32 | slot of the record plus 1; 0: empty
 	records arena
-	live    int // records
-	hand    int // place in the index where sweep goes on
+	rests   map[uint32]limit.Rest // by slot, of the few records which have one
+	live    int                   // records
+	hand    int                   // place in the index where sweep goes on
 }
 
-// find returns the record with that name, or nil.
-func (s *stripe) find(hash uint64, name []byte) record {
+// find returns the record with that name and its slot, or nil.
+func (s *stripe) find(hash uint64, name []byte) (r record, slot uint32) {
 	if place := s.place(hash, name); place >= 0 {
-		return s.record(place)
+		return s.record(place), s.slot(place)
 	}
-	return nil
+	return nil, 0
+}
+
+// state returns what a record says.
+func (s *stripe) state(r record, slot uint32) limit.State {
+	state := r.state()
+	if r.hasRest() {
+		state.SetRest(s.rests[slot])
+	}
+	return state
+}
+
+// set writes a record.
+func (s *stripe) set(r record, slot uint32, state *limit.State, expires int64) {
+	r.set(state, expires)
+	switch rest := state.Rest(); {
+	case rest != limit.Rest{}:
+		if s.rests == nil {
+			s.rests = make(map[uint32]limit.Rest)
+		}
+		s.rests[slot] = rest
+		r.setRest(true)
+	case r.hasRest():
+		delete(s.rests, slot)
+		r.setRest(false)
+	}
 }
 
 // place returns where in the index the record with that name is, or -1.
@@ -45,22 +73,23 @@ func (s *stripe) place(hash uint64, name []byte) int {
 }
 
 // record returns the record of a place that is not empty.
-func (s *stripe) record(place int) record {
-	return s.records.from(uint32(s.index[place]) - 1)
-}
+func (s *stripe) record(place int) record { return s.records.from(s.slot(place)) }
+
+// slot returns where that record is.
+func (s *stripe) slot(place int) uint32 { return uint32(s.index[place]) - 1 }
 
 // insert adds a record for a name that the stripe does not hold. Its state and
 // expiry are not set.
-func (s *stripe) insert(hash uint64, name []byte) record {
+func (s *stripe) insert(hash uint64, name []byte) (r record, slot uint32) {
 	if 8*(s.live+1) > indexFillMax*len(s.index) {
 		s.grow()
 	}
-	slot := s.records.take(atName + len(name))
+	slot = s.records.take(atName + len(name))
 	s.link(hash<<32 | uint64(slot+1))
 	s.live++
-	r := record(s.records.from(slot))
+	r = s.records.from(slot)
 	r.setName(name)
-	return r
+	return r, slot
 }
 
 // link puts a value into the first empty place from where it belongs.
@@ -87,7 +116,10 @@ func (s *stripe) grow() {
 // remove frees the record of a place, and moves those behind it up so that no
 // search ends early. When none is left, all memory goes back.
 func (s *stripe) remove(place int) {
-	s.records.release(uint32(s.index[place])-1, s.record(place).length())
+	if s.record(place).hasRest() {
+		delete(s.rests, s.slot(place))
+	}
+	s.records.release(s.slot(place), s.record(place).length())
 	mask := len(s.index) - 1
 	for i := (place + 1) & mask; s.index[i] != 0; i = (i + 1) & mask {
 		if (i-home(s.index[i]))&mask >= (i-place)&mask {
@@ -98,7 +130,7 @@ func (s *stripe) remove(place int) {
 	s.index[place] = 0
 	s.live--
 	if s.live == 0 {
-		s.index, s.records, s.hand = nil, arena{}, 0
+		s.index, s.records, s.rests, s.hand = nil, arena{}, nil, 0
 	}
 }
 

@@ -26,7 +26,8 @@ func TestStripeIsAMap(t *testing.T) {
 			}
 			switch {
 			case !known:
-				s.insert(hash, []byte(name)).set(new(limit.State), step)
+				r, slot := s.insert(hash, []byte(name))
+				s.set(r, slot, new(limit.State), step)
 				expires[name] = step
 			case r.IntN(3) > 0:
 				s.remove(place)

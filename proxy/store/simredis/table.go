@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"weir/proxy/limit"
 	"weir/proxy/store"
 )
 
@@ -21,7 +22,7 @@ const (
 // A Config sizes a table. Zero fields mean the defaults.
 type Config struct {
 	// KeysMax is the bound on the number of keys; 10,000,000. A key costs less than
-	// 100 bytes if its name is short.
+	// 100 bytes if its name is short, and the log of sliding_log more.
 	KeysMax int
 	// Stripes is the number of parts with a lock of their own, a power of two; 256.
 	Stripes int
@@ -72,7 +73,7 @@ func New(cfg Config) (*Table, error) {
 func (t *Table) Take(now time.Time, ask *store.Ask, ans *store.Answer) {
 	ans.Decisions = ans.Decisions[:0]
 	ans.Mode = store.Exact
-	if len(ask.Counters) == 1 && t.takeKnown(now.UnixMicro(), ask, ans) {
+	if len(ask.Counters) == 1 && ask.Counters[0].Limit.Algorithm() != limit.Off && t.takeKnown(now.UnixMicro(), ask, ans) {
 		return
 	}
 	t.takeGroup(now.UnixMicro(), ask, ans)
@@ -87,21 +88,43 @@ func (t *Table) takeKnown(now int64, ask *store.Ask, ans *store.Answer) bool {
 	hash := maphash.Bytes(t.seed, name)
 	s := &t.stripes[hash>>t.shift]
 	s.mu.Lock()
-	r := s.find(hash, name)
+	r, slot := s.find(hash, name)
 	if r == nil || r.expires() <= now {
 		s.mu.Unlock()
 		return false
 	}
-	before := r.state()
-	state := before
-	granted, d := c.Limit.Take(now, &state, c.Cost, int64(ask.N))
-	if state != before {
-		r.set(&state, now+d.TTL().Microseconds())
+	state := s.state(r, slot)
+	granted, d := c.Limit.Decide(now, &state, c.Ask(int64(ask.N)))
+	if !state.Is(r.bytes()) {
+		s.set(r, slot, &state, now+d.TTL().Microseconds())
 	}
 	s.mu.Unlock()
 	ans.Granted = int(granted)
 	ans.Decisions = append(ans.Decisions, d)
 	ans.Tightest = 0
+	return true
+}
+
+// Release gives back the place that a request had booked in the queue of a leaky
+// counter, if it was the last and its slot is still to come; see
+// [limit.Limit.Release] and [limit.Decision]. Places in a queue that a rule's keys
+// share at the bound stay booked. It reports whether it gave one back.
+func (t *Table) Release(now time.Time, c *store.Counter, slot int64) bool {
+	var space [store.KeyBytesMax]byte
+	name := store.AppendKey(space[:0], c.Rule, c.Key)
+	hash := maphash.Bytes(t.seed, name)
+	s := &t.stripes[hash>>t.shift]
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	r, at := s.find(hash, name)
+	if r == nil || r.expires() <= now.UnixMicro() {
+		return false
+	}
+	state := s.state(r, at)
+	if !c.Limit.Release(now.UnixMicro(), &state, c.Cost, slot) {
+		return false
+	}
+	s.set(r, at, &state, r.expires())
 	return true
 }
 

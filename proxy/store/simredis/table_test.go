@@ -273,8 +273,21 @@ func TestSameRuleTwiceIsAMistake(t *testing.T) {
 	table.Take(epoch, &store.Ask{Counters: []store.Counter{c, c}, N: 1}, new(store.Answer))
 }
 
+// Once a log has grown to what its limit needs, deciding takes no memory, whatever
+// the algorithm is.
 func TestTakeDoesNotAllocate(t *testing.T) {
 	table := newTable(t, Config{})
+	for i, l := range append(limittest.Limits(), limittest.Must(limit.Config{Algorithm: limit.Off})) {
+		ask, ans := askOf(fmt.Sprint("limit", i), []byte("k"), l), store.Answer{}
+		now := epoch
+		step := func() { now = now.Add(100 * time.Millisecond); table.Take(now, ask, &ans) }
+		for range 200 {
+			step()
+		}
+		if n := testing.AllocsPerRun(200, step); n != 0 {
+			t.Errorf("%v: %v allocations", l.Config(), n)
+		}
+	}
 	ask := store.Ask{N: 1}
 	var ans store.Answer
 	now := epoch

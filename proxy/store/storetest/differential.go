@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"reflect"
 	"testing"
+	"time"
 
 	"weir/proxy/limit"
 	"weir/proxy/limit/limittest"
@@ -20,14 +21,15 @@ type step struct {
 func (s step) String() string {
 	text := fmt.Sprintf("at %d: %d ×", s.now, s.ask.N)
 	for _, c := range s.ask.Counters {
-		text += fmt.Sprintf(" [%s %q cost %d of %v]", c.Rule, c.Key, c.Cost, c.Limit.Config())
+		text += fmt.Sprintf(" [%s %q %+v of %+v]", c.Rule, c.Key, c.Ask(1), c.Limit.Config())
 	}
 	return text
 }
 
 // Differential drives two stores with the same random histories, one for each
 // seed below seeds, and demands the same answers: groups of 1 to 8 counters over
-// a few keys, limits of all algorithms, which change now and then.
+// a few keys, limits of all algorithms, which change now and then. Where both can,
+// they give back some of the places that were booked.
 func Differential(t *testing.T, openA, openB Open, seeds uint64) {
 	for seed := range seeds {
 		a, b := openA(t), openB(t)
@@ -39,6 +41,21 @@ func Differential(t *testing.T, openA, openB Open, seeds uint64) {
 			if !reflect.DeepEqual(got, want) {
 				t.Fatalf("seed %d, step %d, %v:\n got %+v\nwant %+v", seed, i, step, got, want)
 			}
+			if a.Release != nil && b.Release != nil && i%2 == 0 {
+				giveBack(t, a, b, step.ask.Counters, want.Decisions)
+			}
+		}
+	}
+}
+
+// giveBack gives back what was booked last of each counter, to both.
+func giveBack(t *testing.T, a, b Store, counters []store.Counter, decisions []limit.Decision) {
+	for i, d := range decisions {
+		if d.Slot == 0 {
+			continue
+		}
+		if got, want := a.Release(&counters[i], d.Slot), b.Release(&counters[i], d.Slot); got != want || !want {
+			t.Fatalf("the last place of %+v, %+v: given back %v and %v", counters[i], d, got, want)
 		}
 	}
 }
@@ -46,7 +63,7 @@ func Differential(t *testing.T, openA, openB Open, seeds uint64) {
 // history is a random history over a handful of rules with a few keys each.
 func history(seed uint64, steps int) (h []step) {
 	r := rand.New(rand.NewPCG(seed, 2))
-	limits := limittest.Limits()
+	limits := append(limittest.Limits(), limittest.Must(limit.Config{Algorithm: limit.Off}))
 	rules := make([]*limit.Limit, store.CountersMax+2)
 	for i := range rules {
 		rules[i] = limits[r.IntN(len(limits))]
@@ -59,13 +76,7 @@ func history(seed uint64, steps int) (h []step) {
 		}
 		ask := store.Ask{N: 1 + r.IntN(4)}
 		for _, rule := range r.Perm(len(rules))[:1+r.IntN(1+r.IntN(store.CountersMax))] {
-			l := rules[rule]
-			ask.Counters = append(ask.Counters, store.Counter{
-				Rule:  fmt.Sprintf("rule-%d", rule),
-				Key:   fmt.Appendf(nil, "key-%d", r.IntN(2)),
-				Limit: l,
-				Cost:  cost(r, l),
-			})
+			ask.Counters = append(ask.Counters, counter(r, rule, rules[rule]))
 		}
 		h = append(h, step{now, ask})
 	}
@@ -88,10 +99,23 @@ func pause(r *rand.Rand) int64 {
 	return 0
 }
 
-// cost is mostly small, and now and then more than the limit can hold.
-func cost(r *rand.Rand, l *limit.Limit) int64 {
-	if r.IntN(10) == 0 {
-		return r.Int64N(l.Permits() + 2)
+// counter is one of that rule, with conditions now and then. Its cost is mostly
+// small, and now and then more than the limit can hold.
+func counter(r *rand.Rand, rule int, l *limit.Limit) store.Counter {
+	c := store.Counter{
+		Rule:  fmt.Sprintf("rule-%d", rule),
+		Key:   fmt.Appendf(nil, "key-%d", r.IntN(2)),
+		Limit: l,
+		Cost:  min(r.Int64N(3), l.Burst()),
 	}
-	return min(r.Int64N(3), l.Permits())
+	if r.IntN(10) == 0 {
+		c.Cost = r.Int64N(l.Burst() + 2)
+	}
+	switch r.IntN(8) {
+	case 0:
+		c.Reserve = l.Reserve(r.Int64N(700))
+	case 1:
+		c.MaxDelay = time.Duration(r.Int64N(2_000_000)) * time.Microsecond
+	}
+	return c
 }

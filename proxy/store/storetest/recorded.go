@@ -33,6 +33,11 @@ func recorded(t *testing.T, open Open) {
 		"global": limittest.Must(limit.Config{Algorithm: limit.Fixed, Limit: 5, Window: 10}),
 		"client": limittest.Must(limit.Config{Algorithm: limit.Token, Capacity: 2, FillRate: 0.5}),
 		"path":   limittest.Must(limit.Config{Algorithm: limit.Sliding, Limit: 4, Window: 4}),
+		"log":    limittest.Must(limit.Config{Algorithm: limit.SlidingLog, Limit: 3, Window: 10}),
+		"pace":   limittest.Must(limit.Config{Algorithm: limit.GCRA, Limit: 1, Window: 3}),
+		"queue":  limittest.Must(limit.Config{Algorithm: limit.Leaky, Capacity: 2, FillRate: 2}),
+		"soft":   limittest.Soft(limit.Config{Algorithm: limit.Fixed, Limit: 4, Window: 10}, 0.5, 15),
+		"none":   limittest.Must(limit.Config{Algorithm: limit.Off}),
 	}
 	for name, records := range histories() {
 		t.Run(name, func(t *testing.T) {
@@ -42,6 +47,11 @@ func recorded(t *testing.T, open Open) {
 				var counters []store.Counter
 				for _, text := range r.group {
 					counters = append(counters, counterOf(text, limits))
+				}
+				for k := range r.want {
+					if d := &r.want[k]; d.Delay > 0 {
+						d.Slot = limittest.Epoch + (r.at + d.Delay).Microseconds()
+					}
 				}
 				want := store.Answer{Granted: r.granted, Decisions: r.want, Tightest: r.tightest}
 				if got := s.ask(r.n, counters...); !reflect.DeepEqual(got, want) {
@@ -59,6 +69,13 @@ func counterOf(text string, limits map[string]*limit.Limit) (c store.Counter) {
 	}
 	c.Key, c.Limit = []byte(key), limits[c.Rule]
 	return c
+}
+
+// late is yes for who has to wait for his slot.
+func late(left, of int64, delay, reset time.Duration) limit.Decision {
+	d := yes(left, of, reset)
+	d.Delay = delay
+	return d
 }
 
 // yes and no are decisions in short.
@@ -93,6 +110,38 @@ func histories() map[string][]record {
 		"three algorithms together": {
 			{at: 3 * sec, group: []string{"path / 2", "global - 1", "client ann 1"}, n: 3, granted: 2,
 				want: []limit.Decision{no(0, 4, 2*sec+us, 4*sec+us), yes(3, 5, 7*sec), no(0, 2, 2*sec, 4*sec)}},
+		},
+		"a log lets each one go a window after it": {
+			{at: 1 * sec, group: []string{"log - 1"}, n: 1, granted: 1, want: []limit.Decision{yes(2, 3, 10*sec)}},
+			{at: 4 * sec, group: []string{"log - 1"}, n: 3, granted: 2, want: []limit.Decision{no(0, 3, 7*sec, 10*sec)}},
+			{at: 4 * sec, group: []string{"log - 2"}, n: 1, want: []limit.Decision{no(0, 3, 10*sec, 10*sec)}},
+			{at: 11*sec - us, group: []string{"log - 1"}, n: 1, want: []limit.Decision{no(0, 3, us, 3*sec+us)}},
+			{at: 11 * sec, group: []string{"log - 1"}, n: 2, granted: 1, want: []limit.Decision{no(0, 3, 3*sec, 10*sec)}},
+			{at: 14 * sec, group: []string{"log - 1", "client ann 3"}, n: 1, want: []limit.Decision{yes(2, 3, 7*sec), no(2, 2, limit.Never, 0)}, tightest: 1},
+		},
+		"one request in 3 seconds": {
+			{at: 0, group: []string{"pace - 1"}, n: 2, granted: 1, want: []limit.Decision{no(0, 1, 3*sec, 3*sec)}},
+			{at: 3*sec - us, group: []string{"pace - 1"}, n: 1, want: []limit.Decision{no(0, 1, us, us)}},
+			{at: 7 * sec, group: []string{"pace - 1"}, n: 1, granted: 1, want: []limit.Decision{yes(0, 1, 3*sec)}},
+			{at: 9 * sec, group: []string{"pace - 1"}, n: 1, want: []limit.Decision{no(0, 1, 1*sec, 1*sec)}},
+		},
+		"a queue of two": {
+			{at: 0, group: []string{"queue - 1"}, n: 1, granted: 1, want: []limit.Decision{yes(2, 2, sec/2)}},
+			{at: 0, group: []string{"queue - 1"}, n: 1, granted: 1, want: []limit.Decision{late(1, 2, sec/2, sec)}},
+			{at: 0, group: []string{"queue - 1"}, n: 1, granted: 1, want: []limit.Decision{late(0, 2, sec, 3*sec/2)}},
+			{at: 0, group: []string{"queue - 1"}, n: 1, want: []limit.Decision{no(0, 2, sec/2, 3*sec/2)}},
+			{at: sec / 4, group: []string{"queue - 1", "none - 1"}, n: 1,
+				want: []limit.Decision{no(0, 2, sec/4, 5*sec/4), yes(limit.Unlimited, limit.Unlimited, 0)}},
+			{at: 1 * sec, group: []string{"queue - 1", "global - 6"}, n: 1,
+				want: []limit.Decision{yes(2, 2, sec/2), no(5, 5, limit.Never, 0)}, tightest: 1},
+			{at: 1 * sec, group: []string{"queue - 1"}, n: 1, granted: 1, want: []limit.Decision{late(1, 2, sec/2, sec)}},
+		},
+		"a soft limit turns hard and recovers": {
+			{at: 5 * sec, group: []string{"soft - 1"}, n: 7, granted: 6, want: []limit.Decision{no(0, 4, 5*sec, 20*sec)}},
+			{at: 11 * sec, group: []string{"soft - 1"}, n: 7, granted: 6, want: []limit.Decision{no(0, 4, 9*sec, 24*sec)}},  // for the second time
+			{at: 20 * sec, group: []string{"soft - 1"}, n: 7, granted: 4, want: []limit.Decision{no(0, 4, 10*sec, 15*sec)}}, // hard
+			{at: 34 * sec, group: []string{"soft - 1"}, n: 7, granted: 4, want: []limit.Decision{no(0, 4, 1*sec, 6*sec)}},   // still
+			{at: 35 * sec, group: []string{"soft - 1"}, n: 7, granted: 2, want: []limit.Decision{no(0, 4, 5*sec, 20*sec)}},  // within the limit for 15 s
 		},
 	}
 }

@@ -15,6 +15,8 @@ import (
 type Store struct {
 	// Take decides an ask at Now. It may be called by many goroutines at once.
 	Take func(ask *store.Ask, ans *store.Answer)
+	// Release gives a place in a queue back at Now, and reports whether it did.
+	Release func(c *store.Counter, slot int64) bool
 	// Now is the store's clock, in whole microseconds.
 	Now func() time.Time
 	// Advance turns the clock forward.
@@ -66,7 +68,7 @@ func (c *Clock) Advance(d time.Duration) {
 }
 
 // Naive opens the store that the others are compared with: a model for each key,
-// and requests that go one by one.
+// and requests that go one by one. It gives nothing back.
 func Naive(testing.TB) Store {
 	clock := NewClock()
 	n := naive{keys: map[string]*limittest.Model{}}
@@ -106,16 +108,16 @@ func (s *naive) one(now int64, counters []store.Counter, ans *store.Answer) (all
 			s.keys[name] = new(limittest.Model)
 		}
 		models[i] = s.keys[name]
-		admits[i] = models[i].Admits(now, c.Limit, c.Cost)
+		admits[i] = models[i].Admits(now, c.Limit, c.Ask(1))
 		allowed = allowed && admits[i]
 	}
 	ans.Decisions = make([]limit.Decision, len(counters))
 	for i, c := range counters {
-		cost := c.Cost
+		one := c.Ask(1)
 		if !allowed && admits[i] {
-			cost = 0 // only look
+			one.Cost = 0 // only look
 		}
-		_, ans.Decisions[i] = models[i].Take(now, c.Limit, cost, 1)
+		_, ans.Decisions[i] = models[i].Take(now, c.Limit, one)
 	}
 	return allowed
 }

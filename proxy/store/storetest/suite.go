@@ -18,6 +18,8 @@ func Run(t *testing.T, open Open) {
 	t.Run("n asks are n single asks", func(t *testing.T) { singles(t, open) })
 	t.Run("keys are apart", func(t *testing.T) { apart(t, open(t)) })
 	t.Run("an idle key is not refilled early", func(t *testing.T) { idle(t, open) })
+	t.Run("what is off is admitted among others", func(t *testing.T) { off(t, open(t)) })
+	t.Run("the last place in a queue is given back", func(t *testing.T) { release(t, open) })
 	t.Run("an answer overwrites the one before", func(t *testing.T) { overwrites(t, open(t)) })
 	t.Run("exact under concurrency, one key", func(t *testing.T) { hotKey(t, open(t)) })
 	t.Run("exact under concurrency, groups that overlap", func(t *testing.T) { overlap(t, open(t)) })
@@ -27,9 +29,10 @@ func Run(t *testing.T, open Open) {
 func laws(t *testing.T, open Open) {
 	fresh := func() limittest.Take {
 		s := open(t)
-		return func(now int64, l *limit.Limit, cost, n int64) (int64, limit.Decision) {
+		return func(now int64, l *limit.Limit, ask limit.Ask) (int64, limit.Decision) {
 			s.at(now)
-			ans := s.ask(int(n), store.Counter{Rule: "law", Key: []byte("key"), Limit: l, Cost: cost})
+			c := store.Counter{Rule: "law", Key: []byte("key"), Limit: l, Cost: ask.Cost, Reserve: ask.Reserve, MaxDelay: ask.MaxDelay}
+			ans := s.ask(int(ask.N), c)
 			return int64(ans.Granted), ans.Decisions[0]
 		}
 	}
@@ -76,11 +79,20 @@ func apart(t *testing.T, s Store) {
 // store that expires it too early, or hands it back full, admits too much.
 func idle(t *testing.T, open Open) {
 	for _, l := range limittest.Limits() {
+		if overshoot, _ := l.Overshoot(); overshoot > 0 {
+			continue // more would go
+		}
 		s := open(t)
-		c := store.Counter{Rule: "idle", Key: []byte("key"), Limit: l, Cost: l.Permits()}
+		c := store.Counter{Rule: "idle", Key: []byte("key"), Limit: l, Cost: l.Burst()}
 		s.at(limittest.Epoch)
 		ans := s.ask(1, c)
 		s.Advance(ans.Decisions[0].ResetAfter - time.Microsecond)
+		if l.Algorithm() == limit.Leaky {
+			if ans = s.ask(1, c); ans.Delay() != time.Microsecond && ans.Decision().RetryAfter != time.Microsecond {
+				t.Errorf("%v, just before it is as new: %+v", l.Config(), ans)
+			}
+			continue
+		}
 		if ans = s.ask(1, c); ans.Granted != 0 || ans.Decisions[0].RetryAfter != time.Microsecond {
 			t.Errorf("%v, just before it is as new: %+v", l.Config(), ans)
 		}

@@ -4,52 +4,148 @@
 --
 --   KEYS   the keys of all groups in turn
 --   ARGV   for each group the number of its counters and n, where 0 only reads;
---          then algorithm, permits, number, cost of each counter
+--          then algorithm, permits, number, cost of each counter; where MORE is added
+--          to the algorithm also gain, reserve, longest delay, overshoot, grace
 --
 -- Returns the instant, and for each group how many go, or -1 when a key of it
 -- holds something else, and the state that each of its keys had before. From
 -- these the caller works out the same decisions.
 
+local MORE = 16
+
 local reply, size = { now }, 1
 
--- How many of n asks go by one counter that was settled.
-local function room(n, algorithm, permits, number, cost, at, a, b, x, y)
+-- How many of n requests go by one counter, of which so many parts are free.
+local function room(n, algorithm, most, cost, parts, free, reserve)
   if cost == 0 then return n end
-  if cost > permits then return 0 end
-  local free = permits - a
-  if algorithm == TOKEN then
-    free, cost = a, cost * x -- in parts
-  elseif algorithm == SLIDING and b > 0 then
-    local units = number / y
-    free = free - floor(b * (units - floor((at - x) / y)) / units)
-  end
-  if free >= cost * n then return n end
+  if cost > most - reserve then return 0 end
+  free, cost = free - reserve * parts, cost * parts
   if free < cost then return 0 end
-  return floor(free / cost)
+  if n == 1 or free >= cost * n then return n end
+  return math.min(n, floor(free / cost))
 end
 
--- Decides the group whose keys and arguments begin there, and returns how many go.
+-- How many of n requests find a slot soon enough; ahead are the parts before them.
+local function patient(n, delay, cost, parts, gain, ahead)
+  if delay == 0 or cost == 0 then return n end
+  local most = EXACT
+  if delay <= floor(EXACT / gain) then most = delay * gain end
+  if ahead > most then return 0 end
+  return math.min(n, floor((most - ahead) / (cost * parts)) + 1)
+end
+
+-- Adds to the numbers of permits that must leave a log until something is free.
+local function want(wanted, permits)
+  if permits > 0 then wanted[#wanted + 1] = permits end
+end
+
+-- What a log has to tell about a group of which granted go: when the next one could,
+-- and under a soft limit until when each that goes exceeds it.
+local function wanted_of(n, granted, permits, cost, reserve, overshoot, used)
+  local wanted, over = {}, used + granted * cost - permits
+  if granted < n then
+    want(wanted, over + cost + reserve)
+  end
+  if overshoot > 0 then
+    want(wanted, over + cost + reserve - overshoot)
+    for i = 1, granted do want(wanted, used + i * cost - permits) end
+    table.sort(wanted)
+  end
+  return wanted
+end
+
+-- Decides by one counter that is a log's: see decide.
+local function held_log(key, permits, number, cost, n, reserve, overshoot, grace)
+  local at, total, used, adopted, head, m, base, raw, last = settle_log(key, number)
+  if not at then return end
+  local began, under, may = 0, 0, false
+  if overshoot > 0 then began, under, may = soften(not adopted and raw, LOG, number, at, grace) end
+  return { LOG, permits, number, cost, at, total, used, adopted, head, m, began, under, grace, overshoot, raw, base, last, reserve }, may, permits - used
+end
+
+local function finish_log(key, at_reply, n, granted, held)
+  local algorithm, permits, number, cost, at, total, used, adopted, head, m, began, under, grace, overshoot, raw, base, last, reserve = unpack(held, 1, 18)
+  local told = raw
+  if raw ~= '' and not adopted then
+    local old_began, old_under = struct.unpack(SOFT_LAYOUT, raw, LENGTH + 1)
+    told = abridged(key, number, total, used, head, m, base, last, old_began, old_under,
+      wanted_of(n, granted, permits, cost, reserve, overshoot, used))
+  end
+  reply[at_reply] = told
+  local charge = granted * cost
+  if charge == 0 and not (adopted and n > 0) then return end
+  local over = used + charge - permits
+  if charge > 0 and overshoot > 0 and over > 0 then
+    if began == 0 then began = at end
+    under = at + number
+    if over <= used then under = entry(key, find(key, head, m, 2, base + over) - 1) + number end
+  end
+  save_log(key, number, at, total, charge, head, m, last, began, under, grace)
+end
+
+-- Decides the group whose keys and arguments begin there, and returns how many go,
+-- and where the next group's arguments begin.
 local function decide(n, count, key, arg)
   local granted, held = n, {}
   for i = 1, count do
     local algorithm, permits, number, cost = ARGV[arg] + 0, ARGV[arg + 1] + 0, ARGV[arg + 2] + 0, ARGV[arg + 3] + 0
-    local at, a, b, adopted, x, y, raw = settle(KEYS[key + i], algorithm, permits, number)
-    if not at then return -1 end
-    reply[size + i] = raw or ''
-    granted = room(granted, algorithm, permits, number, cost, at, a, b, x, y)
-    held[i] = { algorithm, permits, number, cost, at, a, b, adopted, x, y }
+    local gain, reserve, delay, overshoot, grace = 0, 0, 0, 0, 0
     arg = arg + 4
-  end
-  -- Nothing was written of this group so far, and nothing fails from here on.
-  for i = 1, count do
-    local algorithm, permits, number, cost, at, a, b, adopted, x, y = unpack(held[i], 1, 10)
-    local charge = granted * cost
-    if charge > 0 or adopted and n > 0 then
-      if algorithm == TOKEN then a = a - charge * x else a = a + charge end
-      save(KEYS[key + i], algorithm, permits, number, at, a, b, x, y)
+    if algorithm >= MORE then
+      algorithm = algorithm - MORE
+      gain, reserve, delay, overshoot, grace = ARGV[arg] + 0, ARGV[arg + 1] + 0, ARGV[arg + 2] + 0, ARGV[arg + 3] + 0, ARGV[arg + 4] + 0
+      arg = arg + 5
+    end
+    if granted >= 0 and algorithm == LOG then
+      local log, may, free = held_log(KEYS[key + i], permits, number, cost, n, reserve, overshoot, grace)
+      if log then
+        local most = permits
+        if may then most, free = most + overshoot, free + overshoot end
+        granted = math.min(granted, room(n, LOG, most, cost, 1, free, reserve))
+        held[i] = log
+      else
+        granted = -1
+      end
+    elseif granted >= 0 then
+      local at, a, b, adopted, x, y, raw, free = settle(KEYS[key + i], algorithm, permits, number, gain)
+      if at then
+        local parts, most, began, under, may = 1, permits, 0, 0, false
+        if algorithm >= TOKEN then parts = x end
+        local hard = free
+        if overshoot > 0 then
+          began, under, may = soften(raw, algorithm, number, at, grace)
+          if may then most, free = most + overshoot, free + overshoot * parts end
+        end
+        if raw and #raw > SOFT_LENGTH then raw = string.sub(raw, 1, SOFT_LENGTH) end
+        reply[size + i] = raw or ''
+        granted = room(granted, algorithm, most, cost, parts, free, reserve)
+        if algorithm == LEAKY then granted = patient(granted, delay, cost, x, y, a) end
+        held[i] = { algorithm, permits, number, cost, at, a, b, adopted, x, y, began, under, grace, overshoot, hard }
+      else
+        granted = -1
+      end
     end
   end
-  return granted
+  if granted < 0 then return granted, arg end
+  -- Nothing was written of this group so far, and nothing fails from here on.
+  for i = 1, count do
+    if held[i][1] == LOG then
+      finish_log(KEYS[key + i], size + i, n, granted, held[i])
+    else
+      local algorithm, permits, number, cost, at, a, b, adopted, x, y, began, under, grace, overshoot, free = unpack(held[i], 1, 15)
+      local charge = granted * cost
+      if charge > 0 or adopted and n > 0 then
+        if algorithm >= TOKEN then charge = charge * x end
+        if algorithm == TOKEN then a = a - charge else a = a + charge end
+        if charge > 0 and overshoot > 0 and free < charge then
+          if began == 0 then began = at end
+          under = within(algorithm, permits, number, at, a, b, x, y, free - charge)
+        end
+        save(KEYS[key + i], algorithm, permits, number, at, a, b, x, y, began, under, grace)
+      end
+    end
+  end
+  return granted, arg
 end
 
 local key, arg = 0, 1
@@ -57,8 +153,8 @@ while arg < #ARGV do
   local count, n = ARGV[arg] + 0, ARGV[arg + 1] + 0
   size = size + 1
   for i = 0, count do reply[size + i] = '' end
-  reply[size] = decide(n, count, key, arg + 2)
-  size, key, arg = size + count, key + count, arg + 2 + 4 * count
+  reply[size], arg = decide(n, count, key, arg + 2)
+  size, key = size + count, key + count
 end
 
 return reply

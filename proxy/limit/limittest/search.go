@@ -1,0 +1,55 @@
+package limittest
+
+import (
+	"math/big"
+	"sort"
+	"time"
+
+	"weir/proxy/limit"
+)
+
+// first is the time from now to the first instant after t of which holds is true,
+// and [limit.Never] if there is none. Once it is true it stays so, but where
+// overshoot begins or ceases to be allowed.
+func (m *Model) first(now, t int64, c terms, holds func(at int64) bool) time.Duration {
+	from := t
+	if m.exceeded && c.overshoot > 0 {
+		for _, turn := range []int64{m.began + c.grace, m.under + c.grace} {
+			if turn <= from {
+				continue
+			}
+			if at, found := search(from, turn-from-1, holds); found {
+				return time.Duration(at-now) * time.Microsecond
+			}
+			from = turn
+		}
+	}
+	if at, found := search(from, m.horizon(c), holds); found {
+		return time.Duration(at-now) * time.Microsecond
+	}
+	return limit.Never
+}
+
+// search finds the first of the instants from one on, up to span later, of which
+// holds is true.
+func search(from, span int64, holds func(at int64) bool) (at int64, found bool) {
+	after := sort.Search(int(span+1), func(d int) bool { return holds(from + int64(d)) })
+	return from + int64(after), int64(after) <= span
+}
+
+// horizon is a time after which a key is as new, if nothing is taken.
+func (m *Model) horizon(c terms) int64 {
+	var fill *big.Int
+	switch c.Algorithm {
+	case limit.Token:
+		fill = pico(c.Capacity)
+		fill.Sub(fill, m.level)
+		fill.Add(fill, pico(1))
+		fill.Div(fill, big.NewInt(micros(c.FillRate)))
+	case limit.GCRA, limit.Leaky:
+		fill = new(big.Int).Div(m.ahead, big.NewInt(pace(c.Config)))
+	default:
+		return 2 * micros(c.Window)
+	}
+	return fill.Int64() + 1
+}

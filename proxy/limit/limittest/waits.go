@@ -1,0 +1,151 @@
+package limittest
+
+import (
+	"testing"
+
+	"weir/proxy/limit"
+)
+
+func (s Subject) never(t *testing.T) {
+	for _, l := range Limits() {
+		take := s.Fresh()
+		overshoot, _ := l.Overshoot()
+		most := l.Burst() + overshoot
+		for _, ask := range []limit.Ask{one(most + 1), one(1 << 40), one(1<<63 - 1), {Cost: 1, N: 2, Reserve: most}} {
+			want := Answer{0, limit.Decision{Remaining: max(0, l.Burst()-ask.Reserve), Limit: l.Permits(), RetryAfter: limit.Never}}
+			granted, d := take(Epoch, l, ask)
+			if got := (Answer{granted, d}); got != want {
+				t.Errorf("%+v of %v:\n got %+v\nwant %+v", ask, l.Config(), got, want)
+			}
+		}
+		if granted, d := take(Epoch, l, one(most)); granted != 1 {
+			t.Errorf("all permits of %v at once were refused: %+v", l.Config(), d)
+		}
+	}
+}
+
+// resets asks for everything: just before the key is as new it is not answered as a
+// new one is.
+func (s Subject) resets(t *testing.T) {
+	s.forks(t, func(step Step, a Answer, fork func() Take) {
+		l := step.Limit
+		overshoot, _ := l.Overshoot()
+		all := one(l.Burst() + overshoot)
+		reset := step.Now + a.Decision.ResetAfter.Microseconds()
+		if a.Decision.ResetAfter > 0 {
+			og, od := fork()(reset-1, l, all)
+			fg, fd := s.Fresh()(reset-1, l, all)
+			if og == fg && od == fd {
+				t.Errorf("%v: ResetAfter %v, but as new a microsecond earlier", step, a.Decision.ResetAfter)
+			}
+		}
+		old, fresh := fork(), s.Fresh()
+		for _, at := range []int64{reset, reset + 1, reset + turnover(l)/3, reset + turnover(l)} {
+			for _, ask := range []limit.Ask{{Cost: 1, N: 2}, {Cost: all.Cost, N: 1}} {
+				og, od := old(at, l, ask)
+				fg, fd := fresh(at, l, ask)
+				if og != fg || od != fd {
+					t.Errorf("%v: not as new after ResetAfter %v: %+v, a new key: %+v", step, a.Decision.ResetAfter, od, fd)
+				}
+			}
+		}
+	})
+}
+
+// reserves asks for permits of which some must be left, and for all of them: the one
+// goes when the other does. Then it is seen whether they are left.
+func (s Subject) reserves(t *testing.T) {
+	s.forks(t, func(step Step, _ Answer, fork func() Take) {
+		l := step.Limit
+		some, all := one(1), one(1+l.Burst()/3)
+		some.Reserve = l.Burst() / 3
+		take := fork()
+		granted, d := take(step.Now, l, some)
+		wantGranted, want := fork()(step.Now, l, all)
+		if granted != wantGranted || d.RetryAfter != want.RetryAfter {
+			t.Errorf("%v, then %+v: %d, %+v\nand of %+v: %d, %+v", step, some, granted, d, all, wantGranted, want)
+		}
+		if overshoot, _ := l.Overshoot(); granted == 0 || overshoot > 0 {
+			return
+		}
+		if _, look := take(step.Now, l, limit.Ask{N: 1}); look.Remaining < some.Reserve {
+			t.Errorf("%v, then %+v: %d left, want at least %d", step, some, look.Remaining, some.Reserve)
+		}
+	})
+}
+
+// queues checks that each place of a queue is at least as long after the one before
+// as that takes, up to a microsecond of rounding, and that nobody waits in vain.
+func (s Subject) queues(t *testing.T) {
+	s.histories(t, 100, func(t *testing.T, h []Step) {
+		if h[0].Limit.Algorithm() != limit.Leaky {
+			return
+		}
+		take, free := s.Fresh(), int64(0) // from when on the next may leave
+		c, latest := h[0].Limit.Config(), int64(0)
+		for _, step := range h {
+			step.N = 1
+			granted, d := take(step.Now, step.Limit, step.Ask)
+			if granted == 0 || step.Cost == 0 {
+				if d.Delay != 0 {
+					t.Fatalf("%v: nothing booked, and a delay: %+v", step, d)
+				}
+				continue
+			}
+			latest = max(latest, step.Now)
+			slot := step.Now + d.Delay.Microseconds()
+			if slot < free-1 || slot > max(free, latest)+1 {
+				t.Fatalf("%v: leaves at %d, want %d or %d", step, slot, free, latest)
+			}
+			if step.MaxDelay > 0 && d.Delay > step.MaxDelay && s.Forward {
+				t.Fatalf("%v: waits %v", step, d.Delay)
+			}
+			free = slot + step.Cost*interval(c)/pace(c)
+		}
+	})
+}
+
+// mints runs two callers whose clocks differ against one key. What is admitted
+// keeps to the law of the faster clock.
+func (s Subject) mints(t *testing.T) {
+	for _, l := range Limits() {
+		for _, skew := range []int64{1, turnover(l) / 20, turnover(l) / 2, turnover(l), 5 * turnover(l)} {
+			take := s.Fresh()
+			var admitted int64
+			last := Epoch + 10*turnover(l)
+			for now := Epoch; now <= last; now += turnover(l)/50 + 1 {
+				for _, clock := range []int64{now, now + skew, now} {
+					granted, _ := take(clock, l, one(1))
+					admitted += granted
+				}
+			}
+			if !lawful(l, admitted, Epoch, last+skew) {
+				t.Errorf("%v, clocks %d µs apart: %d admitted", l.Config(), skew, admitted)
+			}
+		}
+	}
+}
+
+// locks steps back from an exhausted key: it is ready one window (of others: one
+// filling) after the latest instant it knows, and not later.
+func (s Subject) locks(t *testing.T) {
+	for _, l := range hard() {
+		latest := Epoch + turnover(l)/3
+		for _, back := range []int64{1, turnover(l) / 2, 3 * turnover(l)} {
+			take := s.Fresh()
+			take(latest, l, limit.Ask{Cost: 1, N: l.Burst() + 1})
+			_, d := take(latest-back, l, one(l.Burst()))
+			wait := d.RetryAfter.Microseconds()
+			longest := back + turnover(l)
+			if l.Algorithm() == limit.Sliding {
+				longest += turnover(l) // until the window before has faded too
+			}
+			if d.Allowed || wait <= back || wait > longest {
+				t.Errorf("%v, %d µs back: %+v, want a RetryAfter up to %d µs", l.Config(), back, d, longest)
+			}
+			if granted, _ := take(latest-back+wait, l, one(l.Burst())); granted != 1 {
+				t.Errorf("%v, %d µs back: refused after RetryAfter", l.Config(), back)
+			}
+		}
+	}
+}

@@ -1,0 +1,141 @@
+package limit
+
+import "sort"
+
+// LogMax is the largest limit of [SlidingLog]. It bounds the entries of a log, of
+// 16 bytes each: a key takes up to 1 MB.
+const LogMax = 1 << 16
+
+// logPerMicro bounds the limit by the window, in permits per microsecond, so that
+// the sums of a century stay below 2^53.
+const logPerMicro = 2
+
+// A Log is what one key was admitted within one window, oldest first; what was
+// admitted at one instant is one entry. An entry is never changed: of how many
+// permits it is, the next one tells.
+//
+// Owned by its State.
+type Log struct {
+	ring  []entry // its length is a power of two
+	first int
+	n     int
+}
+
+// An entry says that something was admitted at an instant, and how much before.
+type entry struct {
+	at     int64 // µs since the epoch
+	before int64 // permits admitted before it, since the log was last empty
+}
+
+// entry returns one by its age; 0 is the oldest.
+func (g *Log) entry(i int) entry { return g.ring[(g.first+i)&(len(g.ring)-1)] }
+
+// live returns how many entries there are.
+func (g *Log) live() int {
+	if g == nil {
+		return 0
+	}
+	return g.n
+}
+
+// drop forgets the oldest entries.
+func (g *Log) drop(entries int) {
+	g.n -= entries
+	g.first = (g.first + entries) & max(0, len(g.ring)-1)
+}
+
+func (g *Log) push(e entry) {
+	if g.n == len(g.ring) {
+		bigger := Log{ring: make([]entry, max(4, 2*len(g.ring))), n: g.n}
+		for i := range g.n {
+			bigger.ring[i] = g.entry(i)
+		}
+		*g = bigger
+	}
+	g.ring[(g.first+g.n)&(len(g.ring)-1)] = e
+	g.n++
+}
+
+func (g *Log) clone() *Log {
+	c := &Log{ring: make([]entry, len(g.ring)), n: g.n}
+	for i := range g.n {
+		c.ring[i] = g.entry(i)
+	}
+	return c
+}
+
+// find returns the first of the entries from one on for which holds is true, and
+// all the entries' number if there is none. Once it is true it stays so. The answer
+// is looked for near from, as it nearly always is there.
+func (g *Log) find(from int, holds func(i int) bool) int {
+	step := 1
+	for from+step < g.n && !holds(from+step-1) {
+		from += step
+		step *= 2
+	}
+	return from + sort.Search(min(step, g.n-from), func(i int) bool { return holds(from + i) })
+}
+
+// through returns how many permits were admitted up to and with an entry, since
+// the log was last empty; total are all.
+func (g *Log) through(i int, total int64) int64 {
+	if i+1 < g.n {
+		return g.entry(i + 1).before
+	}
+	return total
+}
+
+// settleLog finds out which entries are within the window that ends now. That at
+// now − window is not: it has just left.
+func (l *Limit) settleLog(now int64, v *view) {
+	if v.tag != l.tag {
+		v.adopted = v.tag != 0
+		v.State = State{tag: l.tag}
+	}
+	log := v.rest.log
+	v.free = l.permits
+	if log.live() == 0 {
+		return
+	}
+	v.first = log.find(0, func(i int) bool { return log.entry(i).at > now-l.window })
+	if v.first < log.n {
+		v.free -= v.a - log.entry(v.first).before
+	}
+}
+
+// chargeLog writes permits down that are taken at v.at, and forgets what has left
+// the window.
+func (l *Limit) chargeLog(v *view, permits int64) {
+	log := v.rest.log
+	if log == nil {
+		log = new(Log)
+		v.rest.log = log
+	}
+	log.drop(v.first)
+	v.first = 0
+	if log.n == 0 {
+		v.a = 0
+	}
+	if log.n == 0 || log.entry(log.n-1).at < v.at {
+		log.push(entry{v.at, v.a})
+	}
+	v.a += permits
+	v.free -= permits
+}
+
+// logFreeAt is freeAt for sliding_log: when so many of the oldest permits have
+// left the window.
+func (l *Limit) logFreeAt(v *view, permits int64) int64 {
+	log := v.rest.log
+	upTo := log.entry(v.first).before + permits - v.free
+	i := log.find(v.first, func(i int) bool { return log.through(i, v.a) >= upTo })
+	return log.entry(i).at + l.window
+}
+
+// logNewAt is newAt for sliding_log.
+func (l *Limit) logNewAt(v *view) int64 {
+	if log := v.rest.log; log.live() > v.first {
+		return log.entry(log.n-1).at + l.window
+	}
+	return v.at
+}

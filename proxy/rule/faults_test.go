@@ -1,0 +1,230 @@
+package rule_test
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"reflect"
+	"strings"
+	"testing"
+
+	"weir/proxy/limit"
+	"weir/proxy/rule"
+)
+
+// fixed is a limit for rules that are wrong elsewhere.
+const fixed = "limit: {algorithm: fixed, limit: 1, window: 1}"
+
+func TestFaults(t *testing.T) {
+	f := func(line, path, message string) {
+		t.Helper()
+		text := "rules:\n  - {" + line + "}\n"
+		_, err := rule.Read([]byte(text), rule.Options{})
+		faults, ok := errors.AsType[rule.Faults](err)
+		if !ok || len(faults) != 1 {
+			t.Errorf("%s:\nhave %v\nwant %s: %s", line, err, path, message)
+			return
+		}
+		if path != "" {
+			path = "rules[0]." + path
+		} else {
+			path = "rules[0]"
+		}
+		if got := faults[0]; got.Line != 2 || got.Path != path || !strings.HasPrefix(got.Message, message) {
+			t.Errorf("%s:\nhave line %d, %s: %s\nwant %s: %s", line, got.Line, got.Path, got.Message, path, message)
+		}
+	}
+	id := "id: a, " + fixed + ", "
+	f(fixed, "id", "is missing")
+	f("id: 5, "+fixed, "id", "must be a string, is 5")
+	f("id: '', "+fixed, "id", "must not be empty")
+	f("id: a b, "+fixed, "id", `must be at most 100 visible ASCII characters without quotes, backslashes and braces, is "a b"`)
+	f("id: global, "+fixed, "id", `must not be "global", which is a built-in rule`)
+	f(id+"limits: 1", "limits", "unknown field; allowed: id, match, key, limit, clients, cost, mode, soft, priority, maxDelay")
+	f(id+"Key: [ip]", "Key", "must be written key")
+	f(id+"mode: enforce, mode: shadow", "mode", "given twice")
+	f(id+"mode: off", "mode", `must be one of enforce, shadow, is "off"`)
+	f(id+"clients: yes, key: [ip]", "clients", `must be true or false, is "yes"`)
+	f(id+"clients: true", "key", "is missing")
+	f(id+"clients: true, key: [ip, path]", "key", "must be one part")
+	f(id+"key: ip", "key", `must be a list, is "ip"`)
+	f(id+"key: []", "key", "must have 1 to 8 parts, has 0")
+	f(id+"key: [global, ip]", "key", "must not join global")
+	f(id+"key: [header:X-A, 'header:x-a']", "key[1]", "given twice")
+	f(id+"key: [ips]", "key[0]", `must be one of global, ip, ip/24, ip/64, header:N, cookie:N, query:N, path, method, host, is "ips"`)
+	f(id+"key: [ip/0]", "key[0]", "must have a prefix of 1 to 32")
+	f(id+"key: [ip/129]", "key[0]", "must have a prefix of 1 to 32")
+	f(id+"key: [ip/024]", "key[0]", "must have a prefix of 1 to 32")
+	f(id+"key: ['header:']", "key[0]", "must name a header")
+	f(id+"key: ['header:X Id']", "key[0]", "must name a header")
+	f(id+"match: 1", "match", "must be an object, is 1")
+	f(id+"match:", "match", "must be an object, is null")
+	f(id+"match: {}, match: {}", "match", "given twice")
+	f(id+"match: {paths: /}", "match.paths", "unknown field; allowed: methods, path, host, headers")
+	f(id+"match: {methods: []}", "match.methods", "must not be empty")
+	f(id+"match: {methods: [get]}", "match.methods[0]", `must be a method in upper case, such as GET, is "get"`)
+	f(id+"match: {methods: [GET, GET]}", "match.methods[1]", "given twice")
+	f(id+"match: {path: api}", "match.path", `must begin with /, is "api"`)
+	f(id+"match: {path: /api/}", "match.path", `must not end in /, is "/api/": write /api for that path alone, /api/** for all below it too`)
+	f(id+"match: {path: /a//b/../c}", "match.path", `must be in normal form, is "/a//b/../c": write /a/c`)
+	f(id+"match: {path: /a?b=c}", "match.path", "must be a path without ? and #")
+	f(id+"match: {path: /a/*.jpg}", "match.path", "must have * (one segment) and ** (any number) as whole segments")
+	f(id+"match: {host: 'a.example:80'}", "match.host", "must be a host without port")
+	f(id+"match: {host: *.example.com}", "match.host", "aliases are not supported; a string that begins with * must be in quotes")
+	f(id+"match: {headers: {X-Plan: [a]}}", "match.headers.X-Plan", "must be a string, is a list")
+	f(id+"match: {headers: {X-Plan: a, x-plan: b}}", "match.headers.x-plan", "given twice")
+	f(id+"match: {headers: {X Plan: a}}", `match.headers["X Plan"]`, "must be the name of a field")
+	f("id: a", "limit", "is missing")
+	f("id: a, limit: {algorithm: fixed, limit: 1}", "limit.window", "is missing or 0")
+	f("id: a, limit: {algorithm: fix, limit: 1, window: 1}", "limit.algorithm", "must be one of fixed")
+	f("id: a, limit: {algorithm: fixed, limit: '1', window: 1}", "limit.limit", `must be a whole number, is "1"`)
+	f("id: a, limit: {algorithm: fixed, limit: 1.5, window: 1}", "limit.limit", "must be a whole number, is 1.5")
+	f("id: a, limit: {algorithm: fixed, limit: 1, window: true}", "limit.window", "must be a number, is true")
+	f("id: a, limit: {algorithm: fixed, limit: 0x10, window: 1}", "limit.limit", `must be a whole number, is "0x10"`)
+	f("id: a, limit: {algorithm: fixed, limit: 1, window: 1, windows: 1}", "limit.windows", "unknown field; allowed: algorithm, limit, window")
+	f(id+"cost: 0", "cost", "must be a whole number from 1 to 1000000000, is 0")
+	f(id+"cost: 1.5", "cost", "must be a whole number from 1")
+	f(id+"cost: a", "cost", `must be a whole number, is "a"`)
+	f(id+"cost: {default: 1}", "cost", "must be a number, or have one of header and methods")
+	f(id+"cost: {header: X-Cost, methods: {GET: 1}}", "cost", "must be a number, or have one of header and methods")
+	f(id+"cost: {header: X-Cost, default: 5, max: 4}", "cost.max", "must be a whole number from 5")
+	f(id+"cost: {methods: {get: 1}}", "cost.methods.get", "must be a method in upper case")
+	f(id+"cost: {methods: {}}", "cost.methods", "must not be empty")
+	f(id+"soft: {overshoot: 0.2}", "soft.for", "is missing")
+	f(id+"soft: {overshoot: 0, for: 1}", "soft.overshoot", "must be")
+	f(id+"priority: {classes: {a: 1}, default: a}", "priority.classes.a", "must be from 0 to 0.999, is 1")
+	f(id+"priority: {classes: {a: 0.1234}, default: a}", "priority.classes.a", "must have at most 3 decimals")
+	f(id+"priority: {classes: {a: 0}, default: b}", "priority.default", `must be one of the classes, is "b"`)
+	f(id+"priority: {classes: {a: 0}}", "priority.default", "is missing")
+	f(id+"priority: {default: a}", "priority.classes", "is missing")
+	f(id+"maxDelay: 5", "maxDelay", "must be there with algorithm leaky only")
+	f("id: a, limit: {algorithm: leaky, capacity: 1, fillRate: 1}, maxDelay: -1", "maxDelay", "must be from 0 to 86400, is -1")
+}
+
+// All faults of a file are told, each with its place.
+func TestAllFaultsAtOnce(t *testing.T) {
+	_, err := rule.Read([]byte(`rules:
+  - id: one
+    match:
+      path: api
+      methods: [get]
+    limit:
+      algorithm: fixed
+      limit: -1
+      window: 1
+  - id: one
+    key: [ip, header:X]
+    limit: {algorithm: sliding, limit: 1, window: 1}
+    cost: 0
+`), rule.Options{})
+	want := []string{
+		`line 4: rules[0].match.path: must begin with /, is "api"`,
+		`line 5: rules[0].match.methods[0]: must be a method in upper case, such as GET, is "get"`,
+		`line 8: rules[0].limit.limit: must be greater than 0, is -1`,
+		`line 10: rules[1].id: must be unique, "one" is that of rules[0] too`,
+		`line 13: rules[1].cost: must be a whole number from 1 to 1000000000, is 0`,
+	}
+	if err == nil || err.Error() != strings.Join(want, "; ") {
+		t.Errorf("have %v\nwant %s", err, strings.Join(want, "; "))
+	}
+}
+
+func TestFilesThatAreNoRules(t *testing.T) {
+	f := func(text, want string) {
+		t.Helper()
+		_, err := rule.Read([]byte(text), rule.Options{})
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%.40q: have %v, want %s", text, err, want)
+		}
+	}
+	f("", "line 1: is empty; must be an object with rules")
+	f("# nothing\n", "is empty")
+	f("[]", "must be an object, is a list")
+	f("{}", "rules: is missing; must be a list, [] for no rules")
+	f("rules:\n", "rules: must be a list, is null")
+	f("rules: {}\n", "rules: must be a list, is an object")
+	f("rules: [\n  {id: a,\n", "line 2: not valid YAML")
+	f("rules: []\nrules: []\n", "line 2: rules: given twice")
+	f("rules: []\nrule: 1\n", "line 2: rule: unknown field; allowed: rules")
+	f("rules: []\n---\nrules: []\n", "line 3: must be one YAML document")
+	f("rules: &a []\n", "anchors, tags and merge keys are not supported")
+	f("rules: !!seq []\n", "anchors, tags and merge keys are not supported")
+	f("rules: []\n<<: {a: 1}\n", "anchors, tags and merge keys are not supported")
+	f("rules: \"\xff\"", "line 1: must be UTF-8")
+	f(strings.Repeat("[", 100_000), "nested too deep")
+	f(strings.Repeat("- ", 100_000)+"a", "nested too deep")
+	f(strings.Repeat(" ", 5_000)+"a: b", "nested too deep, or indented too far")
+	f(strings.Repeat("[", 60)+strings.Repeat("]", 60), "nested deeper than 32 levels")
+	f(strings.Repeat(" ", 9<<20), "must be at most 8388608 bytes")
+	f(rules(make([]string, 0)...)+strings.Repeat("  - {}\n", 10_001), "rules: must be at most 10000, is 10001")
+	f("domain: a\ndescriptors: []\nrules: []\n", "rules: unknown field; allowed: domain, descriptors")
+}
+
+// Of a hopeless file a hundred faults are told, and how many more there are.
+func TestManyFaults(t *testing.T) {
+	_, err := rule.Read([]byte("rules:\n"+strings.Repeat("  - 1\n", 150)), rule.Options{})
+	faults, _ := errors.AsType[rule.Faults](err)
+	if n := len(faults); n != 101 || !strings.HasPrefix(faults[100].Message, "and ") {
+		t.Errorf("%d faults, the last is %v", n, faults[n-1])
+	}
+}
+
+func TestTooManyRulesCouldApply(t *testing.T) {
+	few := clients(t, `{"a":{"algorithm":"fixed","limit":1,"window":1}}`)
+	key := part(t, "ip")
+	n := func(n int, format string) (lines []string) {
+		for i := range n {
+			lines = append(lines, strings.ReplaceAll(format, "N", fmt.Sprint(i)))
+		}
+		return lines
+	}
+	for _, test := range []struct {
+		name  string
+		lines []string
+		o     rule.Options
+		want  string
+	}{
+		{"seven of all", n(7, "id: rN"), rule.Options{}, ""},
+		{"eight of all", n(8, "id: rN"), rule.Options{}, "line 9: rules[7]: must not be: the rules r0, r1, r2, r3, r4, r5, r6, r7 could all apply to one request, where at most 7 may"},
+		{"six and the clients", n(6, "id: rN"), rule.Options{Clients: few, ClientKey: key}, ""},
+		{"seven and the clients", n(7, "id: rN"), rule.Options{Clients: few, ClientKey: key}, "r0, r1, r2, r3, r4, r5, r6 could all apply to one request, where at most 6 may"},
+		{"paths", n(50, "id: rN, match: {path: /N/**}"), rule.Options{}, ""},
+		{"globs", n(50, "id: rN, match: {path: '/**/N'}"), rule.Options{}, ""},
+		{"globs that meet", append(n(5, "id: aN, match: {path: '/N/**'}"), n(8, "id: bN, match: {path: '/*/**/x'}")...), rule.Options{}, "a0, b0, b1, b2, b3, b4, b5, b6 could"},
+		{"hosts", n(50, "id: rN, match: {host: 'N.example.com'}"), rule.Options{}, ""},
+		{"methods", append(n(6, "id: rN, match: {methods: [GET]}"), n(6, "id: sN, match: {methods: [PUT, POST]}")...), rule.Options{}, ""},
+		{"fields", n(50, "id: rN, match: {headers: {X-Plan: N}}"), rule.Options{}, ""},
+		{"different fields", n(8, "id: rN, match: {headers: {X-N: a}}"), rule.Options{}, "could all apply"},
+		{"grid", append(append(n(40, "id: aN, match: {headers: {A: N}}"), n(40, "id: bN, match: {path: /N}")...), n(5, "id: cN")...), rule.Options{}, ""},
+		{"grid and one", append(append(n(40, "id: aN, match: {headers: {A: N}}"), n(40, "id: bN, match: {path: /N}")...), n(6, "id: cN")...), rule.Options{}, "a0, b0, c0, c1, c2, c3, c4, c5"},
+	} {
+		_, err := rule.Read([]byte(rules(test.lines...)), test.o)
+		if test.want == "" && err != nil || test.want != "" && (err == nil || !strings.Contains(err.Error(), test.want)) {
+			t.Errorf("%s: have %v, want %q", test.name, err, test.want)
+		}
+	}
+}
+
+// The fields that are decoded one by one are those of package limit.
+func TestLimitFieldsAreThoseOfLimit(t *testing.T) {
+	_, err := rule.Read([]byte("rules:\n  - {id: a, limit: {x: 1}}\n"), rule.Options{})
+	var names []string
+	for f := range reflect.TypeFor[limit.Config]().Fields() {
+		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+		names = append(names, name)
+	}
+	if want := "unknown field; allowed: " + strings.Join(names, ", "); err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("have %v, want %s", err, want)
+	}
+}
+
+// The largest group of counters is store.CountersMax, one of them global.
+func TestHitsMaxLeavesRoomForGlobal(t *testing.T) {
+	source, err := os.ReadFile("../store/store.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := fmt.Sprintf("const CountersMax = %d\n", rule.HitsMax+1); !strings.Contains(string(source), want) {
+		t.Errorf("package store does not say %s", want)
+	}
+}

@@ -1,0 +1,206 @@
+package rule
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// A Part is one of the parts that a key is made of. The zero Part is none.
+type Part struct {
+	source source
+	bits4  uint8  // ip: how much of an IPv4 address tells clients apart
+	bits6  uint8  // ip: and of an IPv6 address
+	name   string // header, cookie, query: as written
+}
+
+// A source is where a part's value comes from.
+type source uint8
+
+const (
+	sourceNone source = iota
+	sourceGlobal
+	sourceIP
+	sourceHeader
+	sourceCookie
+	sourceQuery
+	sourcePath
+	sourceMethod
+	sourceHost
+)
+
+// partWords is what a part may be, for people.
+const partWords = "global, ip, ip/24, ip/64, header:N, cookie:N, query:N, path, method, host"
+
+// An IPv6 client has at least a /64 for itself (RFC 6177): telling apart what
+// lies within would give it any number of keys.
+const (
+	bits4Default = 32
+	bits6Default = 64
+)
+
+// ParsePart reads a part as it stands in a rule's key and in CLIENT_KEY:
+//
+//	global            the same for all requests
+//	ip                the client's address: IPv4 whole, IPv6 its /64
+//	ip/24             up to 32: IPv4 by that prefix, IPv6 by /64
+//	ip/56             from 33: IPv6 by that prefix, IPv4 whole
+//	header:X-Partner  the first field line of that name
+//	cookie:session    the first cookie of that name
+//	query:auth        the first parameter of that name, decoded
+//	path              the path in its normal form: see [AppendPath]
+//	method, host      the method; the host without port, in lower case
+func ParsePart(text string) (Part, error) {
+	word, name, named := strings.Cut(text, ":")
+	switch {
+	case text == "global":
+		return Part{source: sourceGlobal}, nil
+	case text == "ip":
+		return Part{source: sourceIP, bits4: bits4Default, bits6: bits6Default}, nil
+	case strings.HasPrefix(text, "ip/"):
+		return parsePrefix(text)
+	case text == "path":
+		return Part{source: sourcePath}, nil
+	case text == "method":
+		return Part{source: sourceMethod}, nil
+	case text == "host":
+		return Part{source: sourceHost}, nil
+	case named && word == "header" && isToken(name):
+		return Part{source: sourceHeader, name: name}, nil
+	case named && word == "cookie" && isToken(name):
+		return Part{source: sourceCookie, name: name}, nil
+	case named && word == "query" && name != "":
+		return Part{source: sourceQuery, name: name}, nil
+	case named && (word == "header" || word == "cookie" || word == "query"):
+		return Part{}, fmt.Errorf("must name a %s of letters, digits and the like, is %q", word, text)
+	}
+	return Part{}, fmt.Errorf("must be one of %s, is %q", partWords, text)
+}
+
+func parsePrefix(text string) (Part, error) {
+	bits, err := strconv.ParseUint(text[len("ip/"):], 10, 8)
+	p := Part{source: sourceIP, bits4: bits4Default, bits6: bits6Default}
+	switch {
+	case err != nil || bits == 0 || bits > 128 || text != "ip/"+strconv.FormatUint(bits, 10):
+		return Part{}, fmt.Errorf("must have a prefix of 1 to 32 for IPv4 or 33 to 128 for IPv6, is %q", text)
+	case bits <= 32:
+		p.bits4 = uint8(bits)
+	default:
+		p.bits6 = uint8(bits)
+	}
+	return p, nil
+}
+
+// String returns the part as [ParsePart] reads it.
+func (p Part) String() string {
+	switch p.source {
+	case sourceGlobal:
+		return "global"
+	case sourceIP:
+		return p.prefix()
+	case sourceHeader:
+		return "header:" + p.name
+	case sourceCookie:
+		return "cookie:" + p.name
+	case sourceQuery:
+		return "query:" + p.name
+	case sourcePath:
+		return "path"
+	case sourceMethod:
+		return "method"
+	case sourceHost:
+		return "host"
+	}
+	return ""
+}
+
+func (p Part) prefix() string {
+	switch {
+	case p.bits4 != bits4Default:
+		return "ip/" + strconv.Itoa(int(p.bits4))
+	case p.bits6 != bits6Default:
+		return "ip/" + strconv.Itoa(int(p.bits6))
+	}
+	return "ip"
+}
+
+// MarshalText returns [Part.String].
+func (p Part) MarshalText() ([]byte, error) { return []byte(p.String()), nil }
+
+// canonical returns the one Part of all that mean the same: names of fields have
+// no case.
+func (p Part) canonical() Part {
+	if p.source == sourceHeader {
+		p.name = strings.ToLower(p.name)
+	}
+	return p
+}
+
+// isToken says whether a word is a token (RFC 9110 section 5.6.2).
+func isToken(word string) bool {
+	for i := range len(word) {
+		c := word[i]
+		letter := c|0x20 >= 'a' && c|0x20 <= 'z' || c >= '0' && c <= '9'
+		if !letter && strings.IndexByte("!#$%&'*+-.^_`|~", c) < 0 {
+			return false
+		}
+	}
+	return word != ""
+}
+
+// DescriptorKeys says where the values of a descriptor file's keys come from.
+type DescriptorKeys map[string]Part
+
+// ParseDescriptorKeys reads the setting DESCRIPTOR_KEYS, as in
+// message_type=header:X-Type,auth_type=query:auth. The error names all that is
+// wrong.
+func ParseDescriptorKeys(text string) (DescriptorKeys, error) {
+	var j judge
+	keys := make(DescriptorKeys)
+	for item := range strings.SplitSeq(text, ",") {
+		item = strings.TrimSpace(item)
+		key, word, _ := strings.Cut(item, "=")
+		part, err := ParsePart(word)
+		switch {
+		case item == "":
+		case key == "" || word == "":
+			j.fault(0, "", "must be pairs such as message_type=header:X-Type, is %q", item)
+		case err != nil:
+			j.fault(0, key, "%s", err)
+		case part.source == sourceGlobal:
+			j.fault(0, key, "must not be global, which has no value")
+		case keys[key] != Part{}:
+			j.fault(0, key, "given twice")
+		default:
+			keys[key] = part
+		}
+	}
+	return keys, j.verdict()
+}
+
+// part returns what a descriptor's key stands for: what the setting says, else
+//
+//	remote_address  ip
+//	path            path
+//	method          method
+//	header_<name>   header:<name>
+//	<name>          header:<name>
+//
+// with a hyphen in the field's name for each underscore, which many servers do
+// not let through.
+func (d DescriptorKeys) part(key string) (Part, error) {
+	if p, ok := d[key]; ok {
+		return p, nil
+	}
+	switch key {
+	case "remote_address":
+		return ParsePart("ip")
+	case "path", "method":
+		return ParsePart(key)
+	}
+	name := strings.ReplaceAll(strings.TrimPrefix(key, "header_"), "_", "-")
+	if !isToken(name) {
+		return Part{}, fmt.Errorf("must be a name that a field can have, or be in DESCRIPTOR_KEYS, is %q", key)
+	}
+	return Part{source: sourceHeader, name: name}, nil
+}

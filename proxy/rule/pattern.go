@@ -1,0 +1,215 @@
+package rule
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"strings"
+)
+
+// A pattern is the path or host of a match, as segments. The nil pattern matches
+// everything.
+//
+// Immutable after New.
+type pattern struct {
+	separator byte
+	segments  []segment
+	// What nearly all patterns are is matched without walking segments: literal is
+	// the whole text when the pattern is one text, and what comes before the /**
+	// when prefix is set.
+	literal string
+	exact   bool
+	prefix  bool
+}
+
+// A segment is one segment of a pattern.
+type segment struct {
+	wild wild
+	text string // when not wild
+}
+
+type wild uint8
+
+const (
+	wildNot wild = iota
+	wildOne      // *: one segment
+	wildAny      // **: any number of segments, also none
+)
+
+// segmentsMax bounds the segments of a pattern.
+const segmentsMax = 32
+
+// parsePath reads the path of a match.
+func parsePath(text string) (*pattern, error) {
+	if !strings.HasPrefix(text, "/") {
+		return nil, fmt.Errorf("must begin with /, is %q", text)
+	}
+	if strings.ContainsAny(text, "?#") {
+		return nil, fmt.Errorf("must be a path without ? and #, is %q", text)
+	}
+	trimmed := strings.TrimRight(text, "/")
+	if text != "/" && text != trimmed {
+		return nil, fmt.Errorf("must not end in /, is %q: write %s for that path alone, %s/** for all below it too", text, trimmed, trimmed)
+	}
+	p, err := parsePattern(strings.TrimPrefix(text, "/"), '/')
+	if err != nil {
+		return nil, fmt.Errorf("%w, is %q", err, text)
+	}
+	normal := string(AppendPath(nil, []byte(text)))
+	if written := strings.ReplaceAll(text, "%2A", "*"); normal != written {
+		return nil, fmt.Errorf("must be in normal form, is %q: write %s", text, normal)
+	}
+	return p, nil
+}
+
+// parseHost reads the host of a match.
+func parseHost(text string) (*pattern, error) {
+	lower := strings.ToLower(text)
+	p, err := parsePattern(lower, '.')
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("%w, is %q", err, text)
+	case strings.ContainsAny(text, "/?#@%, \t") || strings.HasSuffix(text, ".") || string(AppendHost(nil, []byte(text))) != lower:
+		return nil, fmt.Errorf("must be a host without port, such as api.example.com or *.example.com, is %q", text)
+	}
+	return p, nil
+}
+
+// parsePattern reads segments with separators between them.
+func parsePattern(text string, separator byte) (*pattern, error) {
+	p := &pattern{separator: separator}
+	if text == "" {
+		p.exact = true
+		return p, nil
+	}
+	for word := range strings.SplitSeq(text, string(separator)) {
+		s := segment{text: word}
+		switch {
+		case word == "*":
+			s = segment{wild: wildOne}
+		case word == "**":
+			s = segment{wild: wildAny}
+		case strings.Contains(word, "*"):
+			return nil, errors.New("must have * (one segment) and ** (any number) as whole segments; a * that is meant is %2A")
+		case separator == '/':
+			s.text = strings.ReplaceAll(word, "%2A", "*")
+		}
+		p.segments = append(p.segments, s)
+	}
+	if len(p.segments) > segmentsMax {
+		return nil, fmt.Errorf("must have at most %d segments, has %d", segmentsMax, len(p.segments))
+	}
+	p.summarise()
+	return p, nil
+}
+
+func (p *pattern) summarise() {
+	fixed := 0
+	for fixed < len(p.segments) && p.segments[fixed].wild == wildNot {
+		fixed++
+	}
+	words := make([]string, fixed)
+	for i := range words {
+		words[i] = p.segments[i].text
+	}
+	p.literal = strings.Join(words, string(p.separator))
+	p.exact = fixed == len(p.segments)
+	p.prefix = p.separator == '/' && fixed+1 == len(p.segments) && p.segments[fixed].wild == wildAny
+}
+
+// matches says whether the pattern matches text: a host, or a path in normal
+// form without the slash it begins with.
+func (p *pattern) matches(text []byte) bool {
+	switch {
+	case p == nil:
+		return true
+	case p.exact:
+		return string(text) == p.literal
+	case p.prefix:
+		n := len(p.literal)
+		return n == 0 || len(text) >= n && string(text[:n]) == p.literal && (len(text) == n || text[n] == '/')
+	}
+	return p.walk(text)
+}
+
+// walk matches segment by segment. What ** takes is tried from the least up, and
+// only for the last ** seen: a later one can make up for whatever an earlier one
+// left (as with * in shells).
+func (p *pattern) walk(text []byte) bool {
+	i, again := 0, -1 // again: where to go on after the last **
+	var left []byte   // what it leaves so far
+	for {
+		if i < len(p.segments) && p.segments[i].wild == wildAny {
+			i++
+			again, left = i, text
+			continue
+		}
+		if len(text) == 0 {
+			return i == len(p.segments)
+		}
+		first, rest := cut(text, p.separator)
+		switch {
+		case i < len(p.segments) && p.segments[i].takes(first):
+			i++
+			text = rest
+		case again >= 0:
+			_, left = cut(left, p.separator)
+			i, text = again, left
+		default:
+			return false
+		}
+	}
+}
+
+// takes says whether a segment that is not ** matches text.
+func (s *segment) takes(text []byte) bool { return s.wild == wildOne || s.text == string(text) }
+
+// cut splits off what comes before the first separator.
+func cut(text []byte, separator byte) (first, rest []byte) {
+	if i := bytes.IndexByte(text, separator); i >= 0 {
+		return text[:i], text[i+1:]
+	}
+	return text, nil
+}
+
+// meets says whether there is a text that both patterns match.
+//
+// possible[i][j] is whether there is one for p's segments from i and q's from j.
+func (p *pattern) meets(q *pattern) bool {
+	if p == nil || q == nil {
+		return true
+	}
+	if p.exact && q.exact {
+		return p.literal == q.literal
+	}
+	for i := range min(len(p.segments), len(q.segments)) { // up to a ** most patterns are told apart
+		if p.segments[i].wild == wildAny || q.segments[i].wild == wildAny {
+			break
+		}
+		if !p.segments[i].meets(&q.segments[i]) {
+			return false
+		}
+	}
+	var possible [segmentsMax + 1][segmentsMax + 1]bool
+	for i := len(p.segments); i >= 0; i-- {
+		for j := len(q.segments); j >= 0; j-- {
+			anyP := i < len(p.segments) && p.segments[i].wild == wildAny
+			anyQ := j < len(q.segments) && q.segments[j].wild == wildAny
+			switch {
+			case i == len(p.segments) && j == len(q.segments):
+				possible[i][j] = true
+			case anyP: // takes nothing, or one more
+				possible[i][j] = possible[i+1][j] || j < len(q.segments) && possible[i][j+1]
+			case anyQ:
+				possible[i][j] = possible[i][j+1] || i < len(p.segments) && possible[i+1][j]
+			case i < len(p.segments) && j < len(q.segments):
+				possible[i][j] = p.segments[i].meets(&q.segments[j]) && possible[i+1][j+1]
+			}
+		}
+	}
+	return possible[0][0]
+}
+
+func (s *segment) meets(other *segment) bool {
+	return s.wild == wildOne || other.wild == wildOne || s.text == other.text
+}

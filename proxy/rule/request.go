@@ -1,0 +1,230 @@
+package rule
+
+import (
+	"net/netip"
+
+	"weir/internal/http1"
+)
+
+// A Scratch is the memory in which requests are matched, one after the other.
+//
+// Owned by its loop.
+type Scratch struct {
+	head   *http1.Head
+	client netip.Addr
+	parts  []Part
+	hits   []Hit
+	values []value // by slot
+	path   []byte  // in normal form, when it is known
+	host   []byte
+	pathIs bool
+	hostIs bool
+	// memory is what keys and decoded values are appended to. When it grows what
+	// was cut from the old one stays valid.
+	memory []byte
+}
+
+// A value is what a request has for a part.
+type value struct {
+	text    []byte
+	known   bool // looked up
+	present bool
+}
+
+// begin forgets the last request.
+func (x *Scratch) begin(parts []Part, h *http1.Head, client netip.Addr) {
+	x.head, x.client, x.parts = h, client, parts
+	x.hits, x.memory = x.hits[:0], x.memory[:0]
+	x.pathIs, x.hostIs = false, false
+	if cap(x.values) < len(parts) {
+		x.values = make([]value, len(parts))
+	}
+	x.values = x.values[:len(parts)]
+	clear(x.values)
+}
+
+// value returns what the request has for a part.
+func (x *Scratch) value(slot int) value {
+	v := &x.values[slot]
+	if !v.known {
+		v.known = true
+		v.text, v.present = x.find(x.parts[slot])
+	}
+	return *v
+}
+
+// field returns the value of a field that a slot stands for; nothing without a
+// slot.
+func (x *Scratch) field(slot int) []byte {
+	if slot == none {
+		return nil
+	}
+	return x.value(slot).text
+}
+
+func (x *Scratch) find(p Part) (text []byte, present bool) {
+	switch p.source {
+	case sourceIP:
+		if !x.client.IsValid() {
+			return nil, false
+		}
+		start := len(x.memory)
+		x.memory = p.appendAddress(x.memory, x.client)
+		return x.memory[start:], true
+	case sourceHeader:
+		return x.head.Field(p.name)
+	case sourceCookie:
+		return x.cookie(p.name)
+	case sourceQuery:
+		return x.query(p.name)
+	case sourcePath:
+		return x.pathOf(), true
+	case sourceMethod:
+		return x.head.MethodText, true
+	case sourceHost:
+		return x.hostOf(), len(x.head.Host) > 0
+	}
+	return nil, false
+}
+
+// appendAddress appends the network that tells a client apart, or the address
+// when all of it does. An IPv4 address within IPv6 is that IPv4 address.
+func (p Part) appendAddress(dst []byte, a netip.Addr) []byte {
+	a = a.Unmap().WithZone("")
+	bits := int(p.bits6)
+	if a.Is4() {
+		bits = int(p.bits4)
+	}
+	if bits == a.BitLen() {
+		return a.AppendTo(dst)
+	}
+	network, err := a.Prefix(bits)
+	if err != nil {
+		panic("bug: rule: " + err.Error())
+	}
+	return network.AppendTo(dst)
+}
+
+// pathOf returns the path in normal form.
+func (x *Scratch) pathOf() []byte {
+	if x.pathIs {
+		return x.path
+	}
+	x.pathIs, x.path = true, x.head.Path
+	if !isNormal(x.path) {
+		start := len(x.memory)
+		x.memory = AppendPath(x.memory, x.head.Path)
+		x.path = x.memory[start:]
+	}
+	return x.path
+}
+
+// hostOf returns the host in the form that [AppendHost] gives it.
+func (x *Scratch) hostOf() []byte {
+	if !x.hostIs {
+		start := len(x.memory)
+		x.memory = AppendHost(x.memory, x.head.Host)
+		x.hostIs, x.host = true, x.memory[start:]
+	}
+	return x.host
+}
+
+// AppendHost appends a host without port, in lower case and without the dot that
+// may end it: what the key part host is.
+func AppendHost(dst, host []byte) []byte {
+	n := len(host)
+	for n > 0 && host[n-1] >= '0' && host[n-1] <= '9' {
+		n--
+	}
+	if n > 0 && host[n-1] == ':' {
+		host = host[:n-1]
+	}
+	if n = len(host); n > 0 && host[n-1] == '.' {
+		host = host[:n-1]
+	}
+	for _, c := range host {
+		if c >= 'A' && c <= 'Z' {
+			c |= 0x20
+		}
+		dst = append(dst, c)
+	}
+	return dst
+}
+
+// cookie returns the first cookie of that name (RFC 6265 section 4.2.1; names
+// have case), without the quotes that servers take off.
+func (x *Scratch) cookie(name string) (text []byte, present bool) {
+	for i := range x.head.Fields {
+		if x.head.Fields[i].ID != http1.FieldCookie {
+			continue
+		}
+		var pair []byte
+		for rest := x.head.Fields[i].Value; len(rest) > 0; {
+			pair, rest = cut(rest, ';')
+			key, text := cut(trim(pair), '=')
+			if string(trim(key)) == name {
+				return unquote(trim(text)), true
+			}
+		}
+	}
+	return nil, false
+}
+
+func unquote(text []byte) []byte {
+	if n := len(text); n >= 2 && text[0] == '"' && text[n-1] == '"' {
+		return text[1 : n-1]
+	}
+	return text
+}
+
+// trim takes off the spaces and tabs around text.
+func trim(text []byte) []byte {
+	for len(text) > 0 && (text[0] == ' ' || text[0] == '\t') {
+		text = text[1:]
+	}
+	for n := len(text); n > 0 && (text[n-1] == ' ' || text[n-1] == '\t'); n = len(text) {
+		text = text[:n-1]
+	}
+	return text
+}
+
+// query returns the first parameter of that name, both decoded as forms are
+// (application/x-www-form-urlencoded): escapes, and + for a space. What is no
+// escape stays as it is.
+func (x *Scratch) query(name string) (text []byte, present bool) {
+	var pair []byte
+	for rest := x.head.Query; len(rest) > 0; {
+		pair, rest = cut(rest, '&')
+		key, text := cut(pair, '=')
+		if string(key) != name && string(x.decoded(key)) != name {
+			continue
+		}
+		return x.decoded(text), true
+	}
+	return nil, false
+}
+
+// decoded returns text decoded, in the memory when it changes.
+func (x *Scratch) decoded(text []byte) []byte {
+	plain := 0
+	for plain < len(text) && text[plain] != '%' && text[plain] != '+' {
+		plain++
+	}
+	if plain == len(text) {
+		return text
+	}
+	start := len(x.memory)
+	x.memory = append(x.memory, text[:plain]...)
+	for i := plain; i < len(text); i++ {
+		c := text[i]
+		switch {
+		case c == '+':
+			c = ' '
+		case c == '%' && i+2 < len(text) && isHex(text[i+1]) && isHex(text[i+2]):
+			c = hexValue(text[i+1])<<4 | hexValue(text[i+2])
+			i += 2
+		}
+		x.memory = append(x.memory, c)
+	}
+	return x.memory[start:]
+}

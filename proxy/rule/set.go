@@ -1,0 +1,205 @@
+package rule
+
+import (
+	"encoding/json"
+	"slices"
+
+	"weir/proxy/limit"
+)
+
+// HitsMax is the largest number of hits of one request: 8 counters are decided
+// together (store.CountersMax), and one of them is the rule [Global].
+const HitsMax = 7
+
+// partsMax bounds the different parts that a file may look at.
+const partsMax = 256
+
+// NoRules is the file that has no rules, for a proxy without RULES_FILE.
+const NoRules = `{"rules":[]}`
+
+// Options are what a Set is made of besides its file.
+type Options struct {
+	// Clients are the limits of CLIENTS_FILE; nil when there is none.
+	Clients *Clients
+	// ClientKey is the setting CLIENT_KEY: with Clients and no rule that has
+	// clients: true it is the key of the built-in rule "clients".
+	ClientKey Part
+	// DescriptorKeys is the setting DESCRIPTOR_KEYS.
+	DescriptorKeys DescriptorKeys
+}
+
+// A Set is the rules in force. It is made whole and replaced whole.
+//
+// Immutable after New.
+type Set struct {
+	rules   []compiled // in the file's order, the built-in one last
+	parts   []Part     // by slot
+	clients *Clients
+	index   index
+	file    *descriptorFile // nil: rules
+	own     int             // how many of rules are the file's
+}
+
+// Read returns the rules of a file, which is YAML or JSON and has rules at its
+// top, or domain and descriptors. The error is a [Faults], which names all that
+// is wrong.
+func Read(data []byte, o Options) (*Set, error) {
+	var j judge
+	s := &Set{clients: o.Clients}
+	root, ok := j.readText(data)
+	switch {
+	case !ok:
+		return nil, j.verdict()
+	case root.kind != kindObject:
+		j.wrong(&root, "", kindObject)
+		return nil, j.verdict()
+	case root.member("domain") != nil || root.member("descriptors") != nil:
+		var file descriptorFile
+		file, s.rules = j.descriptors(&root, o.DescriptorKeys)
+		s.file = &file
+	default:
+		s.rules = j.rules(j.object(&root, "", "rules"))
+	}
+	s.own = len(s.rules)
+	j.addClients(s, o)
+	if len(j.faults) > 0 {
+		return nil, j.verdict()
+	}
+	s.assign()
+	j.clientRules(s)
+	if len(s.parts) > partsMax {
+		j.fault(0, "", "must not look at more than %d different fields, cookies and parameters, looks at %d", partsMax, len(s.parts))
+	} else {
+		j.overlaps(s)
+	}
+	if err := j.verdict(); err != nil {
+		return nil, err
+	}
+	s.index = newIndex(s.rules)
+	return s, nil
+}
+
+// addClients adds the built-in rule for clients when it is needed.
+func (j *judge) addClients(s *Set, o Options) {
+	has := func(c compiled) bool { return c.Clients }
+	if o.Clients == nil || slices.ContainsFunc(s.rules, has) {
+		return
+	}
+	if o.ClientKey.source == sourceNone || o.ClientKey.source == sourceGlobal {
+		j.fault(0, "CLIENT_KEY", "must be a part that tells clients apart, such as header:X-Client-Id, is %q", o.ClientKey)
+	}
+	s.rules = append(s.rules, compiled{Rule: Rule{ID: ClientsRule, Key: []Part{o.ClientKey}, Clients: true}})
+}
+
+// none is the slot of a part that is not there.
+const none = -1
+
+// assign gives each different part a slot.
+func (s *Set) assign() {
+	slots := make(map[Part]int)
+	slot := func(p Part) int {
+		p = p.canonical()
+		i, ok := slots[p]
+		if !ok {
+			i = len(s.parts)
+			slots[p] = i
+			s.parts = append(s.parts, p)
+		}
+		return i
+	}
+	field := func(name string) int {
+		if name == "" {
+			return none
+		}
+		return slot(Part{source: sourceHeader, name: name})
+	}
+	for i := range s.rules {
+		c := &s.rules[i]
+		for k := range c.conditions {
+			c.conditions[k].slot = slot(c.conditions[k].part)
+		}
+		for _, part := range c.Key {
+			if part.source != sourceGlobal {
+				c.key = append(c.key, slot(part))
+			}
+		}
+		c.cost, c.priority = field(c.Cost.Header), field(c.Priority.Header)
+	}
+}
+
+// clientRules prepares the rules for what the client file says: its limits as
+// each rule has them, and what is kept back from its classes. A class that no
+// rule knows although there are rules with classes is a fault.
+func (j *judge) clientRules(s *Set) {
+	if s.clients == nil {
+		return
+	}
+	classes := false
+	for i := range s.rules {
+		j.clientLimits(&s.rules[i], s.clients)
+		classes = classes || s.rules[i].shares != nil
+	}
+	for i, class := range s.clients.classes {
+		known := !classes
+		for i := range s.rules {
+			c := &s.rules[i]
+			share, ok := c.shares[class]
+			if !ok {
+				share = -1
+			}
+			c.clients = append(c.clients, share)
+			known = known || ok
+		}
+		if !known {
+			j.fault(0, "", "must have the priority %q of client %q in the client file as a class of a rule", class, s.clients.firstOf(i))
+		}
+	}
+}
+
+// clientLimits gives a rule the limits of the clients, softened when it is.
+func (j *judge) clientLimits(c *compiled, clients *Clients) {
+	if !c.Clients {
+		return
+	}
+	c.limits = clients.limits
+	if c.Soft == (limit.Soft{}) {
+		return
+	}
+	c.limits = make([]limit.Limit, len(clients.limits))
+	for i, hard := range clients.limits {
+		var err error
+		if c.limits[i], err = hard.WithSoft(c.Soft); err != nil {
+			j.fault(c.line, c.path+".soft", "must go with the limits of the client file too: %s with %+v", err, hard.Config())
+		}
+	}
+}
+
+// Len returns the number of rules, the built-in one for clients included.
+func (s *Set) Len() int { return len(s.rules) }
+
+// Rule returns a rule by its index: see [Hit.Index].
+func (s *Set) Rule(i int) *Rule { return &s.rules[i].Rule }
+
+// Limit returns the limit of a rule by its index, as it is for those who have
+// none of their own; nil for the built-in rule for clients.
+func (s *Set) Limit(i int) *limit.Limit {
+	if c := &s.rules[i]; c.limited {
+		return &c.limit
+	}
+	return nil
+}
+
+// MarshalJSON returns the rules as a document that [Read] reads: the file's
+// rules, or its domain and descriptors, without comments.
+func (s *Set) MarshalJSON() ([]byte, error) {
+	if s.file != nil {
+		return json.Marshal(s.file)
+	}
+	rules := make([]*Rule, s.own)
+	for i := range rules {
+		rules[i] = s.Rule(i)
+	}
+	return json.Marshal(struct {
+		Rules []*Rule `json:"rules"`
+	}{rules})
+}
