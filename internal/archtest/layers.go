@@ -33,7 +33,7 @@ var layers = []struct {
 	dirs  string // separated by spaces
 }{
 	{mains, "proxy loadgen target advisor bench"},
-	{rim, "internal/archtest internal/certs internal/loop internal/metric internal/service internal/strictjson"},
+	{rim, "internal/archtest internal/certs internal/loop internal/metric internal/service internal/strictjson internal/watch"},
 	{rim, "proxy/admin proxy/adaptive proxy/config proxy/handover proxy/store/* proxy/wire"},
 	{rim, "loadgen/config loadgen/control loadgen/drive loadgen/plan loadgen/report"},
 	{rim, "target/config target/serve"},
@@ -41,7 +41,7 @@ var layers = []struct {
 	{rim, "bench/*"},
 	{machines, "proxy/session proxy/upstream loadgen/session loadgen/record target/session"},
 	{pure, "internal/chart internal/deadline internal/http1"},
-	{pure, "proxy/limit proxy/rule proxy/store"},
+	{pure, "proxy/limit proxy/rule proxy/sketch proxy/store"},
 	{pure, "loadgen/pace loadgen/profile"},
 	{pure, "target/model"},
 	{pure, "advisor/forecast advisor/policy advisor/series"},

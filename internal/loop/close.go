@@ -122,9 +122,11 @@ func (c *Conn) gone(cause error) {
 	c.saved = nil
 	c.dropOut()
 	c.loop.deadlines.Remove(&c.deadline)
-	if c.accepted {
-		c.loop.open.Add(-1)
-		c.loop.g.open.Add(-1)
+	switch {
+	case c.secure != nil:
+		c.secure.letGo()
+	case c.accepted:
+		c.loop.g.leave(c)
 	}
 	c.loop.closing = append(c.loop.closing, c)
 }

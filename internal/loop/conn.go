@@ -32,6 +32,7 @@ type Conn struct {
 	remote  netip.AddrPort
 	accept  AcceptFunc // makes the Handler of an accepted connection
 	dialled DialFunc   // or of a dialled one; nil once it has
+	secure  *pump      // to the peer, of a TLS connection
 
 	state    connState
 	accepted bool // counted in Group.open

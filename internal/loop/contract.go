@@ -12,7 +12,9 @@ type Handler interface {
 	// told once per deadline set.
 	Expired(now time.Time)
 	// Closed is the last call: the connection is gone. err is nil when this
-	// side closed it, io.EOF when the peer did, else what went wrong.
+	// side closed it, io.EOF when the peer did, else what went wrong:
+	// io.ErrUnexpectedEOF when a TLS connection ended without a close_notify,
+	// so that what came last may have been cut off by somebody else.
 	Closed(now time.Time, err error)
 }
 
@@ -28,10 +30,19 @@ type DialFunc func(now time.Time, c *Conn, err error) Handler
 type Config struct {
 	// Loops is the number of event loops; 0 means one per processor.
 	Loops int
-	// ConnectionsMax bounds the accepted connections open at a time; a
-	// further one is closed at once and counted. 0: what RLIMIT_NOFILE
-	// leaves after a reserve.
+	// ConnectionsMax bounds the accepted connections open at a time, those
+	// that still shake hands included; a further one is closed at once and
+	// counted. 0: what RLIMIT_NOFILE suffices for after a reserve, with as
+	// many dialled connections; fewer once TLS is used, of which a connection
+	// takes three descriptors.
 	ConnectionsMax int
+	// PerAddressMax bounds the accepted connections of one client address, or
+	// of one /64 of IPv6; a further one is closed at once and counted. 0: no
+	// bound, as one balancer may be every client.
+	PerAddressMax int
+	// HandshakeTimeout is how long an accepted connection may take for its TLS
+	// handshake. Default 10 s.
+	HandshakeTimeout time.Duration
 	// InboundMax is how many unread bytes one connection may have waiting
 	// before reading from it is paused; it goes on when no more than half of
 	// that is left, so a Handler that waits for something to be whole must be
@@ -56,16 +67,19 @@ type Config struct {
 //
 //	g, err := loop.Start(cfg)                      // running loops
 //	ln, err := g.Listen(addr, accept)              // own listener and accept goroutine
+//	ln := g.Serve(netListener, tlsConfig, accept)  // one from elsewhere; with TLS unless nil
 //	ln.Addr(); ln.Close()                          // Close stops accepting, connections live on
+//	f, err := ln.File()                            // the socket, for a process to go on with it
 //	g.Loops(); g.Stats(); g.Stop()                 // Stop closes everything at once
 //
 //	l.Index(); l.Post(fn func(now time.Time))      // Post: from any goroutine, one wake-up for many
 //	l.Dial(addr, timeout, dialled DialFunc)         // on the loop; l.Each(f) visits its connections
+//	l.DialSecure(addr, timeout, tlsConfig, dialled) // the same with TLS
 //	a := l.NewAlarm(ring func(now time.Time)); a.Set(at); a.Stop() // precise; on the loop
 //
 //	c.Loop(); c.Write(b); c.Pump(); c.SetDeadline(at); c.Close(); c.CloseDrained(); c.CloseLinger()
 //	c.CloseWrite(); c.KeepHalf(bool); c.SetDuplex(bool)             // of streams and tunnels; see Ender, Writable
-//	c.Unsent() int; c.Full() bool; c.Remote() netip.AddrPort
+//	c.Unsent() int; c.Full() bool; c.Remote() netip.AddrPort; c.Secure() bool
 //
 // All methods of Conn and Alarm are for their loop only. Write takes a copy of
 // what it cannot send at once and reports nothing: a broken connection is told

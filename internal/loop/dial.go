@@ -2,6 +2,7 @@ package loop
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"net"
 	"sync"
@@ -34,6 +35,7 @@ type dial struct {
 	c       *Conn
 	addr    string
 	timeout time.Duration
+	secure  *tls.Config // nil without TLS
 }
 
 func newDialer(most int) *dialer {
@@ -48,8 +50,12 @@ func newDialer(most int) *dialer {
 func (l *Loop) Dial(addr string, timeout time.Duration, dialled DialFunc) {
 	c := newConn(l)
 	c.dialled = dialled
-	if !l.g.dialer.begin(&dial{c, addr, timeout}) {
-		l.Post(func(now time.Time) { c.failed(now, ErrDialsBusy) })
+	l.dial(&dial{c: c, addr: addr, timeout: timeout})
+}
+
+func (l *Loop) dial(job *dial) {
+	if !l.g.dialer.begin(job) {
+		l.Post(func(now time.Time) { job.c.failed(now, ErrDialsBusy) })
 	}
 }
 
@@ -94,19 +100,36 @@ func (d *dialer) next() *dial {
 
 func (d *dialer) connect(job *dial) {
 	c := job.c
-	nd := net.Dialer{Timeout: job.timeout}
+	var nd net.Dialer
+	if job.timeout > 0 {
+		nd.Deadline = time.Now().Add(job.timeout)
+	}
 	nc, err := nd.DialContext(d.ctx, "tcp", job.addr)
+	if err == nil {
+		c.remote = remoteOf(nc)
+		err = job.bring(nc, nd.Deadline)
+	}
 	if err != nil {
 		c.loop.Post(func(now time.Time) { c.failed(now, err) })
-		return
 	}
-	c.remote = remoteOf(nc)
-	e, err := c.enroll(nc)
-	if err != nil {
-		c.loop.Post(func(now time.Time) { c.failed(now, err) })
-		return
+}
+
+// bring takes a new connection to its loop, within the given time.
+func (job *dial) bring(nc net.Conn, by time.Time) error {
+	c := job.c
+	if job.secure == nil {
+		e, err := c.enroll(nc)
+		if err == nil {
+			e.await()
+		}
+		return err
 	}
-	e.await()
+	p := c.loop.g.newPump(c, nc, func(w net.Conn) *tls.Conn { return tls.Client(w, job.secure) })
+	if p == nil {
+		_ = nc.Close()
+		return net.ErrClosed
+	}
+	return p.greet(job.addr, by)
 }
 
 // stop cancels the dials under way and waits for them.

@@ -20,6 +20,13 @@
 //     lost to a reset (RFC 9112 section 9.6).
 //   - Running out of descriptors or reaching ConnectionsMax refuses new
 //     connections; the open ones notice nothing.
+//   - PerAddressMax holds exactly; what is no longer connected is forgotten.
+//   - A closed Listener whose socket another process has (Listener.File, Serve)
+//     takes nobody with it who waits in the accept queue.
+//   - TLS connections (Serve, DialSecure) are as the others in all of this. Two
+//     goroutines each pump plaintext between crypto/tls and the loop; a
+//     close_notify is the end of one direction, a bare end of the TCP
+//     connection is none. They count as open until the last byte is sent.
 //   - A panic in a Handler closes its connection and is counted; the loop lives.
 //   - Deadlines are coarse (one step of the wheel) and cheap; Alarms are precise
 //     (tens of microseconds) and come from one locked thread that sleeps on an

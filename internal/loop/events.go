@@ -68,6 +68,8 @@ func closeCause(c *Conn, err error) error {
 		return nil // closing was our wish, whoever was first
 	case err == nil:
 		return nil
+	case c.secure != nil && c.secure.reason() != nil:
+		return c.secure.reason()
 	case errors.Is(err, io.EOF):
 		return io.EOF
 	}

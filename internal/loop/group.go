@@ -22,6 +22,9 @@ const (
 	outboundMaxDefault = 64 << 10
 	writeStallDefault  = 15 * time.Second
 	dialsMaxDefault    = 64
+	// handshakeTimeoutDefault is generous: a slow client on a bad line needs
+	// four round trips, one of them for the connect.
+	handshakeTimeoutDefault = 10 * time.Second
 	// descriptorReserve is kept free of client connections: upstream
 	// connections, the store, logs, files.
 	descriptorReserve = 128
@@ -38,31 +41,39 @@ type Group struct {
 	clock  *clock
 	dialer *dialer
 
-	open    atomic.Int64 // accepted connections
-	stats   counters
-	stopped atomic.Bool
+	open      atomic.Int64 // accepted connections
+	places    places
+	addresses addresses
+	pumps     pumps
+	stats     counters
+	stopped   atomic.Bool
 }
 
 // counters are kept by all loops together; see Stats.
 type counters struct {
-	accepted, refused, acceptErrors, panics, stalled, paused atomic.Uint64
+	accepted, refused, refusedAddress, acceptErrors, handshakeErrors, panics, stalled, paused atomic.Uint64
 }
 
 // Stats counts what happened since Start.
 type Stats struct {
-	Open         int64  // accepted connections open now
-	Accepted     uint64 // connections accepted
-	Refused      uint64 // connections closed at once: ConnectionsMax reached
-	AcceptErrors uint64 // accept(2) failures, descriptors exhausted above all
-	Panics       uint64 // panics of Handlers
-	Stalled      uint64 // connections closed because their peer did not read
-	Paused       uint64 // times reading was paused
+	Open            int64  // accepted connections open now
+	Accepted        uint64 // connections accepted
+	Refused         uint64 // connections closed at once: ConnectionsMax reached, no descriptors
+	RefusedAddress  uint64 // connections closed at once: PerAddressMax reached
+	AcceptErrors    uint64 // accept(2) failures, descriptors exhausted above all
+	HandshakeErrors uint64 // accepted connections closed because TLS failed or took too long
+	Panics          uint64 // panics of Handlers
+	Stalled         uint64 // connections closed because their peer did not read
+	Paused          uint64 // times reading was paused
 }
 
 // Start starts the loops. They run until Stop.
 func Start(cfg Config) (*Group, error) {
 	cfg = withDefaults(cfg)
 	g := &Group{cfg: cfg}
+	g.places.begin(cfg.ConnectionsMax)
+	g.addresses.most = cfg.PerAddressMax
+	g.pumps.writeStall, g.pumps.stats = cfg.WriteStall, &g.stats
 	g.dialer = newDialer(cfg.DialsMax)
 	for i := range cfg.Loops {
 		g.loops = append(g.loops, newLoop(g, i))
@@ -99,9 +110,6 @@ func withDefaults(cfg Config) Config {
 	if cfg.Loops <= 0 {
 		cfg.Loops = runtime.NumCPU()
 	}
-	if cfg.ConnectionsMax <= 0 {
-		cfg.ConnectionsMax = connectionsMaxDefault()
-	}
 	if cfg.InboundMax <= 0 {
 		cfg.InboundMax = inboundMaxDefault
 	}
@@ -114,21 +122,13 @@ func withDefaults(cfg Config) Config {
 	if cfg.DialsMax <= 0 {
 		cfg.DialsMax = dialsMaxDefault
 	}
+	if cfg.HandshakeTimeout <= 0 {
+		cfg.HandshakeTimeout = handshakeTimeoutDefault
+	}
 	if cfg.Panicked == nil {
 		cfg.Panicked = func(any, []byte) {}
 	}
 	return cfg
-}
-
-// connectionsMaxDefault leaves half of the descriptors to what the program
-// opens itself on behalf of its clients.
-func connectionsMaxDefault() int {
-	var lim unix.Rlimit
-	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &lim); err != nil {
-		return 1024
-	}
-	const most = 1 << 20
-	return int(max(16, (min(lim.Cur, most)-min(descriptorReserve, lim.Cur/2))/2))
 }
 
 // findLoops learns gnet's handle of every loop. gnet lists none, but tells a
@@ -189,23 +189,28 @@ func (g *Group) Loops() []*Loop { return g.loops }
 // Stats returns the counts so far.
 func (g *Group) Stats() Stats {
 	return Stats{
-		Open:         g.open.Load(),
-		Accepted:     g.stats.accepted.Load(),
-		Refused:      g.stats.refused.Load(),
-		AcceptErrors: g.stats.acceptErrors.Load(),
-		Panics:       g.stats.panics.Load(),
-		Stalled:      g.stats.stalled.Load(),
-		Paused:       g.stats.paused.Load(),
+		Open:            g.open.Load(),
+		Accepted:        g.stats.accepted.Load(),
+		Refused:         g.stats.refused.Load(),
+		RefusedAddress:  g.stats.refusedAddress.Load(),
+		AcceptErrors:    g.stats.acceptErrors.Load(),
+		HandshakeErrors: g.stats.handshakeErrors.Load(),
+		Panics:          g.stats.panics.Load(),
+		Stalled:         g.stats.stalled.Load(),
+		Paused:          g.stats.paused.Load(),
 	}
 }
 
-// Stop closes every connection at once and ends the loops. Listeners are
-// closed by their owner before. A program that wants to finish what is under
-// way drains before it stops. Stop may be called once; it is not for a loop.
+// Stop closes every connection at once and ends the loops; what TLS connections
+// had written before may take a second to go. Listeners are closed by their
+// owner before. A program that wants to finish what is under way drains before
+// it stops. Stop may be called once; it is not for a loop.
 func (g *Group) Stop() {
 	if g.stopped.Swap(true) {
 		return
 	}
+	g.dialer.cancel()
+	g.pumps.refuse()
 	g.dialer.stop()
 	g.clock.stop()
 	var closed sync.WaitGroup
@@ -220,6 +225,7 @@ func (g *Group) Stop() {
 		})
 	}
 	await(&closed, stopMax)
+	g.pumps.stop()
 	_ = g.client.Stop()
 	for _, l := range g.loops {
 		if l.anchor != nil {

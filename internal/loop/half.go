@@ -14,10 +14,12 @@ import (
 // An Ender is a Handler whose connections outlive the end of what their peer
 // sends, if they say so by Conn.KeepHalf.
 type Ender interface {
-	// End says, once and after the last byte was done with, that the peer
-	// sends no more. It may still read: the connection lives until it is
-	// closed.
-	End(now time.Time)
+	// End says, when all bytes have been shown, that the peer sends no more,
+	// and how many of them are unread. A Handler that waits for room to go on
+	// is told again when it was shown them again; with none left it is told
+	// for the last time. The peer may still read: the connection lives until
+	// it is closed.
+	End(now time.Time, unread int)
 }
 
 // KeepHalf has the connection outlive the end of what its peer sends: its
@@ -66,10 +68,10 @@ func (c *Conn) feedHalf(now time.Time) {
 		if len(c.saved) < had {
 			c.Pump()
 		}
-	case len(c.saved) == 0:
-		c.ended = true
+	default:
+		c.ended = len(c.saved) == 0
 		defer c.loop.caught(c)
-		c.handler.(Ender).End(now)
+		c.handler.(Ender).End(now, len(c.saved))
 	}
 }
 
@@ -97,6 +99,8 @@ func (c *Conn) readRest() {
 	switch {
 	case err != nil:
 		c.gone(err)
+	case n == 0 && c.secure != nil && c.secure.reason() != nil:
+		c.gone(c.secure.reason())
 	case n == 0:
 		c.rest = false
 	}

@@ -2,11 +2,14 @@ package loop
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
+	"fmt"
 	"net"
 	"net/netip"
 	"os"
 	"sync"
+	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -32,6 +35,7 @@ type Listener struct {
 	g      *Group
 	ln     net.Listener
 	accept AcceptFunc
+	secure *tls.Config // nil without TLS
 
 	enrolling chan *enrolment
 	ended     sync.WaitGroup
@@ -45,19 +49,51 @@ func (g *Group) Listen(addr string, accept AcceptFunc) (*Listener, error) {
 	if err != nil {
 		return nil, err // names the address
 	}
-	l := &Listener{g: g, ln: ln, accept: accept, enrolling: make(chan *enrolment, enrollingMax)}
+	return g.Serve(ln, nil, accept), nil
+}
+
+// Serve starts to accept on ln, which it takes over: a socket that came from
+// another process, above all. With secure every connection is TLS; accept is
+// called after the handshake.
+func (g *Group) Serve(ln net.Listener, secure *tls.Config, accept AcceptFunc) *Listener {
+	l := &Listener{g: g, ln: ln, accept: accept, secure: secure, enrolling: make(chan *enrolment, enrollingMax)}
+	if secure != nil {
+		g.places.expect(&g.places.secureIn)
+	}
 	l.reserve, _ = os.Open(os.DevNull)
 	l.ended.Add(2)
 	go l.run()
 	go l.settle()
-	return l, nil
+	return l
 }
 
 // Addr is the address listened on.
 func (l *Listener) Addr() net.Addr { return l.ln.Addr() }
 
+// File is a duplicate of the socket for another process to accept on. Both
+// share one accept queue, so closing either disturbs nobody who waits in it.
+//
+// It is not net.TCPListener's File, as the descriptor of that one makes the
+// socket a blocking one, for us too, and an accept that blocks cannot be ended.
+func (l *Listener) File() (*os.File, error) {
+	sc, ok := l.ln.(syscall.Conn)
+	if !ok {
+		return nil, fmt.Errorf("duplicate listener %s: a %T has no socket", l.Addr(), l.ln)
+	}
+	raw, err := sc.SyscallConn()
+	if err != nil {
+		return nil, fmt.Errorf("duplicate listener %s: %w", l.Addr(), err)
+	}
+	fd, dupErr := -1, error(nil)
+	err = raw.Control(func(own uintptr) { fd, dupErr = unix.FcntlInt(own, unix.F_DUPFD_CLOEXEC, 0) })
+	if err = errors.Join(err, dupErr); err != nil {
+		return nil, fmt.Errorf("duplicate listener %s: %w", l.Addr(), err)
+	}
+	return os.NewFile(uintptr(fd), l.Addr().String()), nil
+}
+
 // Close stops accepting and returns when no accept is under way. Connections
-// live on.
+// live on, also those that still shake hands.
 func (l *Listener) Close() {
 	_ = l.ln.Close()
 	l.ended.Wait()
@@ -123,24 +159,37 @@ func (l *Listener) shed() {
 
 // take gives an accepted connection to a loop, or closes it at the cap.
 func (l *Listener) take(nc net.Conn) {
-	g := l.g
-	if g.open.Load() >= int64(g.cfg.ConnectionsMax) {
-		g.stats.refused.Add(1)
+	g, remote := l.g, remoteOf(nc)
+	if !g.admit(remote.Addr()) {
 		_ = nc.Close()
 		return
 	}
 	lp := g.fewest()
-	c := newConn(lp)
-	c.accepted, c.accept, c.remote = true, l.accept, remoteOf(nc)
-	g.open.Add(1)
 	lp.open.Add(1)
-	g.stats.accepted.Add(1)
+	c := newConn(lp)
+	c.accepted, c.accept, c.remote = true, l.accept, remote
+	if l.secure != nil {
+		l.takeSecure(c, nc)
+		return
+	}
 	e, err := c.enroll(nc)
 	if err != nil {
 		lp.Post(func(now time.Time) { c.failed(now, err) })
 		return
 	}
 	l.enrolling <- e
+}
+
+// takeSecure has a goroutine of its own shake hands, as a client may take its
+// time for that.
+func (l *Listener) takeSecure(c *Conn, nc net.Conn) {
+	p := l.g.newPump(c, nc, func(w net.Conn) *tls.Conn { return tls.Server(w, l.secure) })
+	if p == nil {
+		_ = nc.Close()
+		l.g.leave(c)
+		return
+	}
+	go p.welcome(time.Now().Add(l.g.cfg.HandshakeTimeout))
 }
 
 // settle sees to connections that did not get into their loop.

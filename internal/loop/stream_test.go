@@ -12,11 +12,16 @@ import (
 // streamer is a script that hears of ends and of relief.
 type streamer struct {
 	script
-	end      func(now time.Time)
+	end      func(now time.Time) // when nothing is left unread
 	writable func(now time.Time)
 }
 
-func (s *streamer) End(now time.Time) { s.end(now) }
+func (s *streamer) End(now time.Time, unread int) {
+	if unread == 0 {
+		s.end(now)
+	}
+}
+
 func (s *streamer) Writable(now time.Time) {
 	if s.writable != nil {
 		s.writable(now)

@@ -75,14 +75,31 @@ func (c *Conn) send(b []byte) int {
 		n, err := unix.Write(fd, b)
 		switch err {
 		case nil:
+			c.awaitRoom(n < len(b))
 			return n
 		case unix.EINTR:
 			continue
 		case unix.EAGAIN:
+			c.awaitRoom(true)
 			return 0
 		}
 		c.breakOff(err)
 		return len(b)
+	}
+}
+
+// awaitRoom has the pump of a TLS connection tell when it makes room: what is
+// between it and us is small, so trying again every watchStep would be slow.
+func (c *Conn) awaitRoom(short bool) {
+	if short && c.secure != nil {
+		c.secure.wanting.Store(true)
+	}
+}
+
+// retry is told by the pump that there is room.
+func (c *Conn) retry(now time.Time) {
+	if c.watching {
+		c.look(now)
 	}
 }
 
@@ -196,7 +213,7 @@ func (c *Conn) look(now time.Time) bool {
 	if c.state == stateClosed {
 		return false
 	}
-	if c.state != stateOpening && c.flush() {
+	if c.state != stateOpening && c.flush() || c.secure != nil && c.secure.moved() {
 		c.progressed, c.lookPause = now, watchStep
 	} else {
 		c.lookPause = min(2*c.lookPause, watchStepMax)
@@ -206,6 +223,9 @@ func (c *Conn) look(now time.Time) bool {
 	if unsent > 0 && now.Sub(c.progressed) >= c.loop.g.cfg.WriteStall {
 		c.loop.g.stats.stalled.Add(1)
 		c.closeSock()
+		if c.secure != nil {
+			c.secure.abort()
+		}
 		return false
 	}
 	if unsent <= c.loop.g.cfg.OutboundMax/2 {

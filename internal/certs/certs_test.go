@@ -1,0 +1,259 @@
+package certs
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"errors"
+	"io/fs"
+	"math/big"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// An authority signs certificates for tests.
+type authority struct {
+	cert *x509.Certificate
+	key  *ecdsa.PrivateKey
+	pem  []byte
+}
+
+func newAuthority(t *testing.T) *authority {
+	t.Helper()
+	a := &authority{}
+	template := &x509.Certificate{
+		Subject: pkix.Name{CommonName: "authority"}, IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
+	}
+	a.key = newKey(t)
+	a.cert, a.pem = a.sign(t, template, template, &a.key.PublicKey)
+	return a
+}
+
+func newKey(t *testing.T) *ecdsa.PrivateKey {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return key
+}
+
+var serial int64
+
+func (a *authority) sign(t *testing.T, template, parent *x509.Certificate, key *ecdsa.PublicKey) (*x509.Certificate, []byte) {
+	t.Helper()
+	serial++
+	template.SerialNumber = big.NewInt(serial)
+	template.NotBefore, template.NotAfter = time.Now().Add(-time.Hour), time.Now().Add(time.Hour)
+	der, err := x509.CreateCertificate(rand.Reader, template, parent, key, a.key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cert, err := x509.ParseCertificate(der)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return cert, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
+}
+
+// server is a certificate for name and its key, both in PEM form.
+func (a *authority) server(t *testing.T, name string) (cert, key []byte) {
+	t.Helper()
+	k := newKey(t)
+	_, cert = a.sign(t, &x509.Certificate{Subject: pkix.Name{CommonName: name}, DNSNames: []string{name}}, a.cert, &k.PublicKey)
+	der, err := x509.MarshalPKCS8PrivateKey(k)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return cert, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der})
+}
+
+func write(t *testing.T, name string, b []byte) string {
+	t.Helper()
+	if err := os.WriteFile(name, b, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return name
+}
+
+// files are a pair in a folder of their own.
+func files(t *testing.T, cert, key []byte) (certFile, keyFile string) {
+	dir := t.TempDir()
+	return write(t, filepath.Join(dir, "tls.crt"), cert), write(t, filepath.Join(dir, "tls.key"), key)
+}
+
+// serves is the name of the certificate that p serves.
+func serves(t *testing.T, p *Pair) string {
+	t.Helper()
+	c, err := p.Config().GetCertificate(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c.Leaf.Subject.CommonName
+}
+
+func mustLoad(t *testing.T, certFile, keyFile string) *Pair {
+	t.Helper()
+	p, err := Load(certFile, keyFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// mustCheck checks and expects a change and an error that says want, or none.
+func mustCheck(t *testing.T, p *Pair, changed bool, want string) {
+	t.Helper()
+	got, err := p.Check()
+	if got != changed {
+		t.Errorf("the pair is said to have changed: %v, want %v", got, changed)
+	}
+	switch {
+	case want == "" && err != nil:
+		t.Errorf("told %v, want no error", err)
+	case want != "" && (err == nil || !strings.Contains(err.Error(), want)):
+		t.Errorf("told %v, want an error that says %q", err, want)
+	}
+}
+
+func TestLoadSaysWhatIsWrong(t *testing.T) {
+	a := newAuthority(t)
+	cert, key := a.server(t, "one")
+	_, other := a.server(t, "two")
+	locked := pem.EncodeToMemory(&pem.Block{Type: "ENCRYPTED PRIVATE KEY", Bytes: []byte("secret")})
+	oldLocked := pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Headers: map[string]string{"Proc-Type": "4,ENCRYPTED"}, Bytes: []byte("secret")})
+	broken := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: []byte("not DER")})
+	for _, c := range []struct {
+		name      string
+		cert, key []byte
+		want      string
+	}{
+		{"another's key", cert, other, "private key does not match public key"},
+		{"no certificate", []byte("hello"), key, "the first holds no certificate"},
+		{"a key for a certificate", key, key, "the first holds no certificate"},
+		{"no key", cert, nil, "the second holds no private key"},
+		{"a certificate for a key", cert, cert, "the second holds no private key"},
+		{"a key with a passphrase", cert, locked, "encrypted"},
+		{"a key with a passphrase, as of old", cert, oldLocked, "encrypted"},
+		{"a broken certificate", broken, key, "x509"},
+		{"too large", make([]byte, fileBytesMax+1), key, "more than"},
+	} {
+		certFile, keyFile := files(t, c.cert, c.key)
+		_, err := Load(certFile, keyFile)
+		if err == nil || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), certFile) {
+			t.Errorf("%s: told %v, want it to name %s and say %q", c.name, err, certFile, c.want)
+		}
+	}
+	certFile, keyFile := files(t, cert, key)
+	for _, missing := range []string{certFile, keyFile} {
+		if err := os.Rename(missing, missing+".away"); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := Load(certFile, keyFile); !errors.Is(err, fs.ErrNotExist) || !strings.Contains(err.Error(), missing) {
+			t.Errorf("told %v, want that there is no %s", err, missing)
+		}
+		_ = os.Rename(missing+".away", missing)
+	}
+}
+
+func TestCheckTakesWhatChanged(t *testing.T) {
+	a := newAuthority(t)
+	cert, key := a.server(t, "one")
+	certFile, keyFile := files(t, cert, key)
+	p := mustLoad(t, certFile, keyFile)
+	mustCheck(t, p, false, "")
+	cert, key = a.server(t, "two")
+	write(t, certFile, cert)
+	write(t, keyFile, key)
+	mustCheck(t, p, true, "")
+	mustCheck(t, p, false, "")
+	if got := serves(t, p); got != "two" {
+		t.Errorf("serves %q after the change", got)
+	}
+}
+
+// A pair is written in two steps, and a mistake is noticed by whoever made it:
+// until it is right the old one stays.
+func TestBrokenPairKeepsTheOldOneAndIsToldOnce(t *testing.T) {
+	a := newAuthority(t)
+	cert, key := a.server(t, "one")
+	certFile, keyFile := files(t, cert, key)
+	p := mustLoad(t, certFile, keyFile)
+	cert, key = a.server(t, "two")
+	for _, step := range []struct {
+		what string
+		does func()
+		want string
+	}{
+		{"the certificate is new, its key not yet", func() { write(t, certFile, cert) }, "does not match"},
+		{"the key is empty", func() { write(t, keyFile, nil) }, "no private key"},
+		{"the key is gone", func() { _ = os.Remove(keyFile) }, keyFile},
+	} {
+		t.Log(step.what)
+		step.does()
+		mustCheck(t, p, false, step.want)
+		mustCheck(t, p, false, "")
+		if got := serves(t, p); got != "one" {
+			t.Errorf("%s: serves %q, want the old one", step.what, got)
+		}
+	}
+	write(t, keyFile, key)
+	mustCheck(t, p, true, "")
+	if got := serves(t, p); got != "two" {
+		t.Errorf("serves %q after the repair", got)
+	}
+}
+
+// Kubernetes: tls.crt -> ..data/tls.crt, ..data -> a folder with a date, which
+// is swapped as a whole.
+func TestSwappedSymlinkIsAChange(t *testing.T) {
+	a := newAuthority(t)
+	dir := t.TempDir()
+	version := func(name string) string {
+		cert, key := a.server(t, name)
+		sub := filepath.Join(dir, ".."+name)
+		if err := os.Mkdir(sub, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		write(t, filepath.Join(sub, "tls.crt"), cert)
+		write(t, filepath.Join(sub, "tls.key"), key)
+		return ".." + name
+	}
+	link := func(to, name string) string {
+		name = filepath.Join(dir, name)
+		if err := os.Symlink(to, name); err != nil {
+			t.Fatal(err)
+		}
+		return name
+	}
+	link(version("one"), "..data")
+	p := mustLoad(t, link("..data/tls.crt", "tls.crt"), link("..data/tls.key", "tls.key"))
+	if err := os.Rename(link(version("two"), "..data_tmp"), filepath.Join(dir, "..data")); err != nil {
+		t.Fatal(err)
+	}
+	mustCheck(t, p, true, "")
+	if got := serves(t, p); got != "two" {
+		t.Errorf("serves %q after the swap", got)
+	}
+}
+
+// A change of the same length within the clock of the file system.
+func TestChangeThatTheFileSystemDoesNotShow(t *testing.T) {
+	a := newAuthority(t)
+	cert, key := a.server(t, "one")
+	certFile, keyFile := files(t, cert, key)
+	p := mustLoad(t, certFile, keyFile)
+	info, err := os.Stat(certFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	write(t, certFile, []byte(strings.Replace(string(cert), "M", "N", 1)))
+	_ = os.Chtimes(certFile, info.ModTime(), info.ModTime())
+	mustCheck(t, p, false, certFile)
+}

@@ -1,0 +1,158 @@
+package certs
+
+import (
+	"bytes"
+	"crypto/tls"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// fileBytesMax bounds what is read of a file: a chain of certificates has a few
+// thousand bytes, a file of all authorities a few hundred thousand.
+const fileBytesMax = 4 << 20
+
+// A Pair is a certificate with its chain and the key to it, from two PEM files
+// that may change: by being written over, replaced, or behind a symbolic link
+// that is swapped, as Kubernetes does with the files of a secret. What they
+// hold is compared, not when they were changed: that is one short read, and
+// misses nothing.
+//
+// Safe for concurrent use: current is atomic, mu guards the rest.
+type Pair struct {
+	certFile, keyFile string
+	config            *tls.Config
+	current           atomic.Pointer[tls.Certificate]
+
+	mu   sync.Mutex
+	seen contents // what Check looked at last, good or bad
+}
+
+// contents are what two files hold, or why they cannot be read.
+type contents struct {
+	cert, key []byte
+	err       string
+}
+
+func (c contents) equal(d contents) bool {
+	return bytes.Equal(c.cert, d.cert) && bytes.Equal(c.key, d.key) && c.err == d.err
+}
+
+// Load reads the pair. The error names the file and what is wrong with it.
+func Load(certFile, keyFile string) (*Pair, error) {
+	p := &Pair{certFile: certFile, keyFile: keyFile}
+	p.config = &tls.Config{
+		MinVersion: tls.VersionTLS12,
+		NextProtos: []string{"http/1.1"},
+		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
+			return p.current.Load(), nil
+		},
+	}
+	if _, err := p.Check(); err != nil {
+		return nil, err
+	}
+	return p, nil
+}
+
+// Config is a server's: TLS 1.2 or newer, HTTP/1.1 and nothing else, always the
+// pair read last. There is one per Pair, not to be changed: it holds the keys
+// of session tickets.
+func (p *Pair) Config() *tls.Config { return p.config }
+
+// Expires is when the certificate does.
+func (p *Pair) Expires() time.Time { return p.current.Load().Leaf.NotAfter }
+
+// Check reads the files and, if they hold something else than the last time,
+// takes it. An error, told once for each change, leaves the pair as it was:
+// connections go on with the old one. The owner calls Check every second or
+// so; it reads files and so is not for a loop.
+func (p *Pair) Check() (changed bool, err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	now, err := p.read()
+	if now.equal(p.seen) {
+		return false, nil
+	}
+	p.seen = now
+	if err != nil {
+		return false, err
+	}
+	pair, err := parsePair(now.cert, now.key)
+	if err != nil {
+		return false, fmt.Errorf("read certificate %s with key %s: %w", p.certFile, p.keyFile, err)
+	}
+	p.current.Store(pair)
+	return true, nil
+}
+
+func (p *Pair) read() (c contents, err error) {
+	if c.cert, err = readFile(p.certFile); err != nil {
+		err = fmt.Errorf("read certificate: %w", err)
+	} else if c.key, err = readFile(p.keyFile); err != nil {
+		err = fmt.Errorf("read key of certificate: %w", err)
+	}
+	if err != nil {
+		c.err = err.Error()
+	}
+	return c, err
+}
+
+// readFile reads a file of bounded size; its errors name it.
+func readFile(name string) ([]byte, error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	b, err := io.ReadAll(io.LimitReader(f, fileBytesMax+1))
+	if err == nil && len(b) > fileBytesMax {
+		err = fmt.Errorf("%s: more than %d bytes", name, fileBytesMax)
+	}
+	return b, err
+}
+
+// parsePair makes a certificate of two PEM texts. The faults that crypto/tls
+// would tell in its own words are looked for first.
+func parsePair(cert, key []byte) (*tls.Certificate, error) {
+	switch {
+	case len(blocks(cert, "CERTIFICATE")) == 0:
+		return nil, errors.New("the first holds no certificate in PEM form")
+	case len(blocks(key, "PRIVATE KEY")) == 0:
+		return nil, errors.New("the second holds no private key in PEM form")
+	case encrypted(key):
+		return nil, errors.New("the key is encrypted: only one without a passphrase can be used")
+	}
+	pair, err := tls.X509KeyPair(cert, key)
+	if err != nil {
+		return nil, errors.New(strings.TrimPrefix(err.Error(), "tls: "))
+	}
+	return &pair, nil
+}
+
+// blocks are the PEM blocks whose type ends as given: keys have several.
+func blocks(b []byte, kind string) (found []*pem.Block) {
+	for {
+		var block *pem.Block
+		if block, b = pem.Decode(b); block == nil {
+			return found
+		}
+		if strings.HasSuffix(block.Type, kind) {
+			found = append(found, block)
+		}
+	}
+}
+
+func encrypted(key []byte) bool {
+	for _, block := range blocks(key, "PRIVATE KEY") {
+		if block.Type == "ENCRYPTED PRIVATE KEY" || strings.Contains(block.Headers["Proc-Type"], "ENCRYPTED") {
+			return true
+		}
+	}
+	return false
+}

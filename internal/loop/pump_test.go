@@ -1,0 +1,320 @@
+package loop
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"crypto/tls"
+	"io"
+	"net"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+)
+
+// pumping is how many goroutines are inside pumps.
+func pumping() int {
+	b := make([]byte, 1<<20)
+	return strings.Count(string(b[:runtime.Stack(b, true)]), "loop.(*pump).")
+}
+
+func TestSecureCloseDrainedSendsEverything(t *testing.T) {
+	body := pattern(32 << 20)
+	g := start(t, Config{Loops: 1})
+	closed := make(chan error, 1)
+	ln := serveSecure(t, g, func(_ time.Time, c *Conn) Handler {
+		return &script{
+			data: func(_ time.Time, b []byte) int {
+				c.Write(body)
+				c.CloseDrained()
+				return len(b)
+			},
+			closed: func(_ time.Time, err error) { closed <- err },
+		}
+	})
+	c, _ := connectSecure(t, ln)
+	_, _ = io.WriteString(c, "go")
+	got, err := io.ReadAll(c)
+	if err != nil || sha256.Sum256(got) != sha256.Sum256(body) {
+		t.Fatalf("read %d of %d bytes, %v", len(got), len(body), err)
+	}
+	if err := receive(t, closed, "Closed"); err != nil {
+		t.Fatalf("closed with %v", err)
+	}
+}
+
+// Whoever drains waits for Stats.Open: a TLS connection counts until all of it
+// is on its way.
+func TestSecureConnectionCountsUntilItIsSent(t *testing.T) {
+	body := pattern(1 << 20) // what the kernel holds
+	g := start(t, Config{Loops: 1})
+	ln := serveSecure(t, g, func(_ time.Time, c *Conn) Handler {
+		return &script{data: func(_ time.Time, b []byte) int {
+			c.Write(body)
+			c.CloseDrained()
+			return len(b)
+		}}
+	})
+	c, _ := connectSecure(t, ln)
+	_, _ = io.WriteString(c, "go")
+	eventually(t, "the request is there", func() bool { return g.Stats().Open == 1 })
+	eventually(t, "nothing is open", func() bool { return g.Stats().Open == 0 })
+	ln.Close()
+	g.Stop()
+	if got, err := io.ReadAll(c); err != nil || !bytes.Equal(got, body) {
+		t.Fatalf("read %d of %d bytes, %v", len(got), len(body), err)
+	}
+}
+
+func TestSecureCloseLingerKeepsTheEarlyAnswer(t *testing.T) {
+	g := start(t, Config{Loops: 1})
+	ln := serveSecure(t, g, func(_ time.Time, c *Conn) Handler {
+		return &script{data: func(time.Time, []byte) int {
+			c.Write([]byte("refused"))
+			c.CloseLinger()
+			return 0 // never reads the upload
+		}}
+	})
+	for range 5 {
+		c, _ := connectSecure(t, ln)
+		upload := bytes.Repeat([]byte("u"), 256<<10)
+		for range 8 {
+			if _, err := c.Write(upload); err != nil {
+				t.Fatalf("upload broken off: %v", err)
+			}
+		}
+		_ = c.CloseWrite()
+		got, err := io.ReadAll(c)
+		if err != nil || string(got) != "refused" {
+			t.Fatalf("got %q, %v; want the answer without a reset", got, err)
+		}
+	}
+}
+
+// A fast sender meets TCP's flow control through the pump.
+func TestSecureBusyHandlerHoldsTheSenderBack(t *testing.T) {
+	body := pattern(16 << 20)
+	g := start(t, Config{Loops: 1, InboundMax: 32 << 10})
+	conns, done := make(chan *Conn, 1), make(chan [32]byte, 1)
+	busy, most := true, 0 // the loop's own
+	ln := serveSecure(t, g, func(_ time.Time, c *Conn) Handler {
+		conns <- c
+		c.KeepHalf(true)
+		sum := sha256.New()
+		s := &streamer{}
+		s.data = func(_ time.Time, b []byte) int {
+			most = max(most, len(b))
+			if busy {
+				return 0
+			}
+			sum.Write(b)
+			return len(b)
+		}
+		s.end = func(time.Time) { done <- [32]byte(sum.Sum(nil)); c.Close() }
+		return s
+	})
+	c, tcp := connectSecure(t, ln)
+	_ = tcp.SetWriteBuffer(64 << 10)
+	sent := make(chan error, 1)
+	go func() {
+		_, err := c.Write(body)
+		_ = c.CloseWrite()
+		sent <- err
+	}()
+	conn := receive(t, conns, "the connection")
+	eventually(t, "reading is paused", func() bool { return g.Stats().Paused > 0 })
+	if len(sent) > 0 {
+		t.Fatal("the sender got rid of everything while nobody read it")
+	}
+	g.Loops()[0].Post(func(time.Time) { busy = false; conn.Pump() })
+	if receive(t, done, "the end") != sha256.Sum256(body) {
+		t.Fatal("what came is not what was sent")
+	}
+	if err := <-sent; err != nil {
+		t.Fatal(err)
+	}
+	if most > 128<<10 {
+		t.Errorf("%d bytes waited unread", most)
+	}
+}
+
+func TestStalledSecurePeerIsClosed(t *testing.T) {
+	before := descriptors(t)
+	g := start(t, Config{Loops: 1, WriteStall: 200 * time.Millisecond})
+	closed := make(chan error, 1)
+	ln := serveSecure(t, g, func(_ time.Time, c *Conn) Handler {
+		return &script{
+			data:   func(_ time.Time, b []byte) int { c.Write(make([]byte, 32<<20)); return len(b) },
+			closed: func(_ time.Time, err error) { closed <- err },
+		}
+	})
+	c, tcp := connectSecure(t, ln)
+	_, _ = io.WriteString(c, "x") // and reads nothing
+	receive(t, closed, "the stalled connection's end")
+	if n := g.Stats().Stalled; n != 1 {
+		t.Fatalf("%d stalled, want 1", n)
+	}
+	eventually(t, "its pump is gone", func() bool { return pumping() == 0 && g.Stats().Open == 0 })
+	ln.Close()
+	g.Stop()
+	_ = tcp.Close()
+	eventually(t, "the descriptors are back", func() bool { return descriptors(t) <= before })
+}
+
+// A Conn that is gone leaves a peer that takes nothing: the pump does not wait
+// for it for ever.
+func TestPumpOfAGoneConnGivesUpOnAStalledPeer(t *testing.T) {
+	g := start(t, Config{Loops: 1, WriteStall: 700 * time.Millisecond})
+	conns := make(chan *Conn, 1)
+	ln := serveSecure(t, g, func(_ time.Time, c *Conn) Handler {
+		c.Write(make([]byte, 32<<20)) // more than all buffers hold
+		conns <- c
+		return &script{}
+	})
+	connectSecure(t, ln) // and reads nothing
+	conn := receive(t, conns, "the connection")
+	unsent := func() int {
+		n := make(chan int, 1)
+		g.Loops()[0].Post(func(time.Time) { n <- conn.Unsent() })
+		return <-n
+	}
+	last, same := 0, 0
+	eventually(t, "the peer's buffers are full", func() bool {
+		time.Sleep(5 * time.Millisecond)
+		n := unsent()
+		if same++; n != last {
+			last, same = n, 0
+		}
+		return same > 10
+	})
+	g.Loops()[0].Post(func(time.Time) { conn.Close() })
+	eventually(t, "the pump is gone", func() bool { return g.Stats().Open == 0 && pumping() == 0 })
+	if n := g.Stats().Stalled; n != 0 {
+		t.Errorf("%d connections stalled before they were closed, want 0", n)
+	}
+}
+
+// Progress is what the peer's kernel acknowledges.
+func TestMovedIsWhatThePeerTakes(t *testing.T) {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ln.Close()
+	ours, err := net.Dial("tcp", ln.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ours.Close()
+	theirs, err := ln.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer theirs.Close()
+	p := &pump{wire: ours}
+	if !p.moved() {
+		t.Error("a peer that owes nothing is said to hold us up")
+	}
+	_ = ours.SetWriteDeadline(time.Now().Add(300 * time.Millisecond))
+	_, _ = ours.Write(make([]byte, 64<<20)) // until nothing goes any more
+	p.moved()
+	eventually(t, "nothing moves", func() bool { return !p.moved() })
+	if p.moved() {
+		t.Error("something moved while the peer took nothing")
+	}
+	_ = theirs.SetDeadline(time.Now().Add(patience))
+	eventually(t, "something has moved", func() bool {
+		_, _ = theirs.Read(make([]byte, 64<<10))
+		return p.moved()
+	})
+}
+
+// After handshakes that never end, resets, stalls and proper ends, and a Stop
+// in the middle of all, nothing is left.
+func TestStopEndsAllPumps(t *testing.T) {
+	before := descriptors(t)
+	g := start(t, Config{Loops: 2})
+	conns := make(chan *Conn, 64)
+	ln := serveSecure(t, g, func(_ time.Time, c *Conn) Handler {
+		conns <- c
+		return &script{data: func(_ time.Time, b []byte) int {
+			c.Write(make([]byte, 32<<20)) // nobody reads it
+			return len(b)
+		}}
+	})
+	silent, err := net.Listen("tcp", "127.0.0.1:0") // never shakes hands
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer silent.Close()
+	refused := make(chan error, 1)
+	dialSecure(g, silent.Addr().String(), time.Hour, trust().client, func(_ time.Time, _ *Conn, err error) Handler {
+		refused <- err
+		return nil
+	})
+	met, err := silent.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var tcps []net.Conn
+	for i := range 12 {
+		tcp := connect(t, ln)
+		tcps = append(tcps, tcp)
+		if i%4 == 0 {
+			continue // silent
+		}
+		c := tls.Client(tcp, trust().client)
+		if err := c.Handshake(); err != nil {
+			t.Fatal(err)
+		}
+		receive(t, conns, "the connection")
+		switch i % 4 {
+		case 1:
+			_, _ = io.WriteString(c, "stall")
+		case 2:
+			_ = tcp.SetLinger(0)
+			_ = tcp.Close()
+		}
+	}
+	ln.Close()
+	g.Stop()
+	eventually(t, "no pump runs", func() bool { return pumping() == 0 })
+	for _, tcp := range append(tcps, met) {
+		_ = tcp.Close()
+	}
+	_ = silent.Close()
+	eventually(t, "the descriptors are back", func() bool { return descriptors(t) <= before })
+}
+
+// Many connections that come and go in all ways leave nothing behind while the
+// Group runs on.
+func TestSecureConnectionsLeakNothing(t *testing.T) {
+	g := start(t, Config{Loops: 2, HandshakeTimeout: 300 * time.Millisecond})
+	ln := serveSecure(t, g, echo)
+	round := func() {
+		for i := range 20 {
+			tcp := connect(t, ln)
+			c := tls.Client(tcp, trust().client)
+			if i%5 == 0 {
+				continue // silent; closed below
+			}
+			mustEcho(t, c, "hello")
+			switch i % 5 {
+			case 1:
+				_ = c.Close()
+			case 2:
+				_ = tcp.SetLinger(0)
+				_ = tcp.Close()
+			case 3:
+				_ = c.CloseWrite()
+				_, _ = io.Copy(io.Discard, c)
+			}
+			_ = tcp.Close()
+		}
+		eventually(t, "nothing is open", func() bool { return g.Stats().Open == 0 && pumping() == 0 })
+	}
+	round()
+	before := descriptors(t)
+	round()
+	eventually(t, "the descriptors are back", func() bool { return descriptors(t) <= before+4 }) // the four silent ones of ours
+}

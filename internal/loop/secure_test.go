@@ -1,0 +1,357 @@
+package loop
+
+import (
+	"bytes"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/sha256"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"errors"
+	"io"
+	"math/big"
+	"net"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// trust is a server's certificate for "localhost", signed by itself, and a
+// client that trusts it. Made once, as keys cost time.
+var trust = sync.OnceValue(func() (t struct{ server, client *tls.Config }) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		panic(err)
+	}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "test"}, DNSNames: []string{"localhost"},
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign,
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
+	if err != nil {
+		panic(err)
+	}
+	leaf, _ := x509.ParseCertificate(der)
+	pool := x509.NewCertPool()
+	pool.AddCert(leaf)
+	t.server = &tls.Config{Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}}}
+	t.client = &tls.Config{RootCAs: pool, ServerName: "localhost"}
+	return t
+})
+
+func serveSecure(t *testing.T, g *Group, accept AcceptFunc) *Listener {
+	t.Helper()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := g.Serve(ln, trust().server, accept)
+	t.Cleanup(l.Close)
+	return l
+}
+
+// connectSecure returns the client's session and the TCP connection below it.
+func connectSecure(t *testing.T, ln *Listener) (*tls.Conn, *net.TCPConn) {
+	t.Helper()
+	tcp := connect(t, ln)
+	c := tls.Client(tcp, trust().client)
+	if err := c.Handshake(); err != nil {
+		t.Fatalf("handshake: %v", err)
+	}
+	return c, tcp
+}
+
+// securePeer accepts one TLS connection of ours.
+func securePeer(t *testing.T) (addr string, accept func() (*tls.Conn, *net.TCPConn)) {
+	t.Helper()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { ln.Close() })
+	return ln.Addr().String(), func() (*tls.Conn, *net.TCPConn) {
+		tcp, err := ln.Accept()
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { tcp.Close() })
+		_ = tcp.SetDeadline(time.Now().Add(patience))
+		c := tls.Server(tcp, trust().server)
+		if err := c.Handshake(); err != nil {
+			t.Fatalf("the peer's handshake: %v", err)
+		}
+		return c, tcp.(*net.TCPConn)
+	}
+}
+
+func dialSecure(g *Group, addr string, timeout time.Duration, cfg *tls.Config, dialled DialFunc) {
+	l := g.Loops()[0]
+	l.Post(func(time.Time) { l.DialSecure(addr, timeout, cfg, dialled) })
+}
+
+func TestSecureConnectionIsOneOfTheLoop(t *testing.T) {
+	g := start(t, Config{Loops: 2})
+	conns := make(chan *Conn, 8)
+	ln := serveSecure(t, g, func(now time.Time, c *Conn) Handler {
+		conns <- c
+		return echo(now, c)
+	})
+	for range 4 {
+		c, tcp := connectSecure(t, ln)
+		mustEcho(t, c, "hello")
+		mustEcho(t, c, string(pattern(300<<10)))
+		mustEcho(t, c, "again")
+		conn := receive(t, conns, "the connection")
+		if got, want := conn.Remote().String(), tcp.LocalAddr().String(); got != want {
+			t.Errorf("the peer is said to be %s, is %s", got, want)
+		}
+		if !conn.Secure() {
+			t.Error("a TLS connection is said not to be secure")
+		}
+	}
+}
+
+func TestPlainConnectionIsNotSecure(t *testing.T) {
+	g := start(t, Config{Loops: 1})
+	conns := make(chan *Conn, 1)
+	ln := listen(t, g, func(now time.Time, c *Conn) Handler { conns <- c; return echo(now, c) })
+	connect(t, ln)
+	if receive(t, conns, "the connection").Secure() {
+		t.Error("a plain connection is said to be secure")
+	}
+}
+
+func TestSilentHandshakeEndsAndGivesItsPlaceBack(t *testing.T) {
+	g := start(t, Config{Loops: 1, ConnectionsMax: 1, HandshakeTimeout: 300 * time.Millisecond})
+	ln := serveSecure(t, g, echo)
+	silent := connect(t, ln)
+	eventually(t, "the silent one counts", func() bool { return g.Stats().Open == 1 })
+	second := connect(t, ln)
+	if _, err := second.Read(make([]byte, 1)); err == nil {
+		t.Fatal("a second connection was let in while the first shook hands")
+	}
+	if _, err := silent.Read(make([]byte, 1)); err == nil {
+		t.Fatal("the silent connection got an answer")
+	}
+	eventually(t, "the place is given back", func() bool { return g.Stats().Open == 0 })
+	s := g.Stats()
+	if s.HandshakeErrors != 1 || s.Refused != 1 || s.Accepted != 1 {
+		t.Errorf("counted %+v, want 1 failed handshake, 1 refused, 1 accepted", s)
+	}
+	c, _ := connectSecure(t, ln)
+	mustEcho(t, c, "the next one")
+}
+
+func TestGarbledHandshakeIsCounted(t *testing.T) {
+	g := start(t, Config{Loops: 1})
+	ln := serveSecure(t, g, echo)
+	c := connect(t, ln)
+	_, _ = io.WriteString(c, "GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+	_, _ = io.Copy(io.Discard, c)
+	eventually(t, "it is counted", func() bool { return g.Stats().HandshakeErrors == 1 })
+	eventually(t, "the place is given back", func() bool { return g.Stats().Open == 0 })
+}
+
+// The peer's close_notify ends its direction only.
+func TestCloseNotifyIsAHalfClose(t *testing.T) {
+	body := pattern(4 << 20)
+	g := start(t, Config{Loops: 1})
+	closed := make(chan error, 1)
+	ln := serveSecure(t, g, func(_ time.Time, c *Conn) Handler {
+		c.KeepHalf(true)
+		var got []byte
+		s := &streamer{}
+		s.data = func(_ time.Time, b []byte) int { got = append(got, b...); return len(b) }
+		s.end = func(time.Time) {
+			c.Write(got)
+			c.Write(body)
+			c.CloseWrite()
+			c.CloseDrained()
+		}
+		s.closed = func(_ time.Time, err error) { closed <- err }
+		return s
+	})
+	c, _ := connectSecure(t, ln)
+	_, _ = io.WriteString(c, "question")
+	if err := c.CloseWrite(); err != nil {
+		t.Fatal(err)
+	}
+	got, err := io.ReadAll(c)
+	if err != nil || !bytes.HasPrefix(got, []byte("question")) || sha256.Sum256(got[8:]) != sha256.Sum256(body) {
+		t.Fatalf("read %d bytes, %v; want the question and %d more", len(got), err, len(body))
+	}
+	if err := receive(t, closed, "Closed"); err != nil {
+		t.Fatalf("closed with %v", err)
+	}
+}
+
+func TestCloseNotifyIsEOF(t *testing.T) {
+	g := start(t, Config{Loops: 1})
+	closed := make(chan error, 1)
+	ln := serveSecure(t, g, func(time.Time, *Conn) Handler {
+		return &script{closed: func(_ time.Time, err error) { closed <- err }}
+	})
+	c, _ := connectSecure(t, ln)
+	_ = c.Close()
+	if err := receive(t, closed, "Closed"); err != io.EOF {
+		t.Fatalf("closed with %v, want EOF", err)
+	}
+	eventually(t, "the count is back at zero", func() bool { return g.Stats().Open == 0 })
+}
+
+// CloseWrite of ours is a close_notify; the peer may go on.
+func TestCloseWriteIsACloseNotify(t *testing.T) {
+	g := start(t, Config{Loops: 1})
+	got := make(chan string, 1)
+	ln := serveSecure(t, g, func(_ time.Time, c *Conn) Handler {
+		c.Write([]byte("all I have to say"))
+		c.CloseWrite()
+		return &script{data: func(_ time.Time, b []byte) int { got <- string(b); return len(b) }}
+	})
+	c, tcp := connectSecure(t, ln)
+	if b, err := io.ReadAll(c); err != nil || string(b) != "all I have to say" {
+		t.Fatalf("read %q, %v", b, err)
+	}
+	if _, err := io.WriteString(c, "and yet"); err != nil {
+		t.Fatal(err)
+	}
+	if s := receive(t, got, "the peer's word"); s != "and yet" {
+		t.Fatalf("got %q", s)
+	}
+	_ = tcp.Close()
+}
+
+// Our close is a close_notify and then the end of the TCP connection.
+func TestOwnCloseOfSecureIsProper(t *testing.T) {
+	g := start(t, Config{Loops: 1})
+	closed := make(chan error, 1)
+	ln := serveSecure(t, g, func(_ time.Time, c *Conn) Handler {
+		return &script{
+			data:   func(_ time.Time, b []byte) int { c.Write(b); c.CloseDrained(); return len(b) },
+			closed: func(_ time.Time, err error) { closed <- err },
+		}
+	})
+	tcp := connect(t, ln)
+	c := tls.Client(wire{tcp}, trust().client) // tells a bare end apart
+	_, _ = io.WriteString(c, "last")
+	if b, err := io.ReadAll(c); err != nil || string(b) != "last" {
+		t.Fatalf("read %q, %v; want the answer and a close_notify", b, err)
+	}
+	if n, err := tcp.Read(make([]byte, 1)); err != io.EOF {
+		t.Fatalf("after the close_notify %d bytes, %v; want the end", n, err)
+	}
+	if err := receive(t, closed, "Closed"); err != nil {
+		t.Fatalf("closed with %v, want nil", err)
+	}
+}
+
+// Whoever is on the way can end the TCP connection, but not send a close_notify.
+func TestTruncationIsNoEnd(t *testing.T) {
+	for _, keep := range []bool{false, true} {
+		g := start(t, Config{Loops: 1})
+		addr, accept := securePeer(t)
+		got, closed, ends := make(chan string, 4), make(chan error, 1), make(chan bool, 1)
+		dialSecure(g, addr, patience, trust().client, func(_ time.Time, c *Conn, err error) Handler {
+			if err != nil {
+				t.Error(err)
+				return nil
+			}
+			c.KeepHalf(keep)
+			s := &streamer{}
+			s.data = func(_ time.Time, b []byte) int { got <- string(b); return len(b) }
+			s.end = func(time.Time) { ends <- true }
+			s.closed = func(_ time.Time, err error) { closed <- err }
+			return s
+		})
+		c, tcp := accept()
+		_, _ = io.WriteString(c, "half of it") // a whole record
+		_ = tcp.Close()
+		if s := receive(t, got, "what was sent"); s != "half of it" {
+			t.Errorf("got %q", s)
+		}
+		if err := receive(t, closed, "Closed"); err != io.ErrUnexpectedEOF {
+			t.Errorf("keep half %v: closed with %v, want an unexpected EOF", keep, err)
+		}
+		if len(ends) > 0 {
+			t.Errorf("keep half %v: a truncated connection was told to have ended", keep)
+		}
+	}
+}
+
+func TestTruncatedRequestIsNoEnd(t *testing.T) {
+	g := start(t, Config{Loops: 1})
+	closed := make(chan error, 1)
+	ln := serveSecure(t, g, func(time.Time, *Conn) Handler {
+		return &script{closed: func(_ time.Time, err error) { closed <- err }}
+	})
+	c, tcp := connectSecure(t, ln)
+	_, _ = io.WriteString(c, "half of it")
+	_ = tcp.CloseWrite()
+	if err := receive(t, closed, "Closed"); err != io.ErrUnexpectedEOF {
+		t.Errorf("closed with %v, want an unexpected EOF", err)
+	}
+}
+
+func TestSecureResetIsTold(t *testing.T) {
+	g := start(t, Config{Loops: 1})
+	closed := make(chan error, 1)
+	ln := serveSecure(t, g, func(_ time.Time, c *Conn) Handler {
+		return &script{closed: func(_ time.Time, err error) { closed <- err }}
+	})
+	_, tcp := connectSecure(t, ln)
+	_ = tcp.SetLinger(0)
+	_ = tcp.Close()
+	if err := receive(t, closed, "Closed"); !errors.Is(err, syscall.ECONNRESET) {
+		t.Fatalf("closed with %v, want a reset", err)
+	}
+	eventually(t, "the count is back at zero", func() bool { return g.Stats().Open == 0 })
+}
+
+// A dead peer is found by writing even while reading is paused.
+func TestWriteToDeadSecurePeerCloses(t *testing.T) {
+	g := start(t, Config{Loops: 1, InboundMax: 1 << 10})
+	closed, conns := make(chan error, 2), make(chan *Conn, 1)
+	ln := serveSecure(t, g, func(_ time.Time, c *Conn) Handler {
+		conns <- c
+		return &script{
+			data:   func(time.Time, []byte) int { return 0 },
+			closed: func(_ time.Time, err error) { closed <- err },
+		}
+	})
+	c, tcp := connectSecure(t, ln)
+	_, _ = c.Write(make([]byte, 16<<10))
+	conn := receive(t, conns, "the connection")
+	eventually(t, "reading is paused", func() bool { return g.Stats().Paused > 0 })
+	_ = tcp.SetLinger(0)
+	_ = tcp.Close()
+	eventually(t, "the write finds the peer dead", func() bool {
+		g.Loops()[0].Post(func(time.Time) { conn.Write([]byte("x")) })
+		return len(closed) > 0
+	})
+	if err := <-closed; err == nil || err == io.EOF {
+		t.Fatalf("closed with %v, want what went wrong", err)
+	}
+	eventually(t, "the count is back at zero", func() bool { return g.Stats().Open == 0 })
+}
+
+func TestAbortOfSecureIsAReset(t *testing.T) {
+	g := start(t, Config{Loops: 1})
+	ln := serveSecure(t, g, func(_ time.Time, c *Conn) Handler {
+		return &script{data: func(_ time.Time, b []byte) int { c.Abort(); return len(b) }}
+	})
+	c, tcp := connectSecure(t, ln)
+	_, _ = io.WriteString(c, "x")
+	if _, err := tcp.Read(make([]byte, 4<<10)); err == nil {
+		_, err = io.Copy(io.Discard, tcp) // behind session tickets
+		if !errors.Is(err, syscall.ECONNRESET) {
+			t.Fatalf("read %v, want a reset", err)
+		}
+	} else if !errors.Is(err, syscall.ECONNRESET) {
+		t.Fatalf("read %v, want a reset", err)
+	}
+	eventually(t, "the count is back at zero", func() bool { return g.Stats().Open == 0 })
+}

@@ -1,0 +1,406 @@
+package handover
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// patience bounds every wait of these tests; it is never waited for in full
+// unless something is broken.
+const patience = 20 * time.Second
+
+var unique atomic.Int64
+
+// anyName is a name that nobody else uses.
+func anyName() string {
+	return fmt.Sprintf("weir/test/%d/%d", os.Getpid(), unique.Add(1))
+}
+
+// brief are terms whose waits for a stuck peer are short.
+func brief() terms {
+	return terms{uid: os.Geteuid(), step: 300 * time.Millisecond, ready: 300 * time.Millisecond}
+}
+
+// socket listens on a free port.
+func socket(t *testing.T) (*net.TCPListener, *os.File) {
+	t.Helper()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { ln.Close() })
+	f, err := ln.(*net.TCPListener).File()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { f.Close() })
+	return ln.(*net.TCPListener), f
+}
+
+func mustOffer(t *testing.T, name string, tm terms, taken func(), sockets ...*os.File) *Offered {
+	t.Helper()
+	o, err := offer(name, sockets, taken, tm)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(o.Close)
+	return o
+}
+
+func mustTake(t *testing.T, name string) *Taken {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	taken, err := Take(ctx, name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		taken.Close()
+		for _, ln := range taken.Sockets {
+			ln.Close()
+		}
+	})
+	return taken
+}
+
+func receive[T any](t *testing.T, ch <-chan T, what string) T {
+	t.Helper()
+	select {
+	case v := <-ch:
+		return v
+	case <-time.After(patience):
+		t.Fatalf("waited in vain for %s", what)
+		panic("unreachable")
+	}
+}
+
+func eventually(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	for end := time.Now().Add(patience); !ok(); time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("waited in vain until %s", what)
+		}
+	}
+}
+
+func openDescriptors(t *testing.T) int {
+	t.Helper()
+	entries, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return len(entries)
+}
+
+func TestTakeMovesTheSockets(t *testing.T) {
+	name := anyName()
+	first, f1 := socket(t)
+	second, f2 := socket(t)
+	told := make(chan bool, 2)
+	mustOffer(t, name, usual(), func() { told <- true }, f1, f2)
+	taken := mustTake(t, name)
+	if len(taken.Sockets) != 2 || taken.Sockets[0].Addr().String() != first.Addr().String() || taken.Sockets[1].Addr().String() != second.Addr().String() {
+		t.Fatalf("took %v, want the sockets of %s and %s", taken.Sockets, first.Addr(), second.Addr())
+	}
+	if len(told) > 0 {
+		t.Fatal("the old process was told to stop before the new one was ready")
+	}
+	if err := taken.Ready(); err != nil {
+		t.Fatal(err)
+	}
+	receive(t, told, "the old process to be told")
+	// The old one closes, the new one goes on with the same queue.
+	c, err := net.Dial("tcp", first.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	_ = first.Close()
+	_ = f1.Close()
+	got, err := taken.Sockets[0].Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer got.Close()
+	_, _ = io.WriteString(got, "hello")
+	b := make([]byte, 5)
+	if _, err := io.ReadFull(c, b); err != nil {
+		t.Fatalf("who waited in the queue met %v", err)
+	}
+	if len(told) > 0 {
+		t.Fatal("the old process was told twice")
+	}
+}
+
+func TestNameIsFreeAfterReady(t *testing.T) {
+	name := anyName()
+	_, f := socket(t)
+	for range 50 {
+		mustOffer(t, name, usual(), func() {}, f)
+		taken := mustTake(t, name)
+		if err := taken.Ready(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// Whoever is told may clean up.
+func TestTakenMayCloseTheOffer(t *testing.T) {
+	name := anyName()
+	_, f := socket(t)
+	offered, closed := make(chan *Offered, 1), make(chan bool, 1)
+	offered <- mustOffer(t, name, usual(), func() { (<-offered).Close(); closed <- true }, f)
+	if err := mustTake(t, name).Ready(); err != nil {
+		t.Fatal(err)
+	}
+	receive(t, closed, "Close to return")
+}
+
+func TestNobodyOffers(t *testing.T) {
+	if _, err := Take(t.Context(), anyName()); !errors.Is(err, ErrNobody) {
+		t.Fatalf("told %v, want that nobody offers", err)
+	}
+}
+
+func TestWithdrawnOfferIsNone(t *testing.T) {
+	name := anyName()
+	_, f := socket(t)
+	before := openDescriptors(t)
+	o := mustOffer(t, name, usual(), func() { t.Error("taken was called") }, f)
+	o.Close()
+	o.Close()
+	if _, err := Take(t.Context(), name); !errors.Is(err, ErrNobody) {
+		t.Fatalf("told %v, want that nobody offers", err)
+	}
+	if after := openDescriptors(t); after > before {
+		t.Errorf("%d descriptors before, %d after", before, after)
+	}
+}
+
+func TestOfferUnderATakenName(t *testing.T) {
+	name := anyName()
+	_, f := socket(t)
+	mustOffer(t, name, usual(), func() {}, f)
+	if _, err := Offer(name, []*os.File{f}, func() {}); err == nil || !strings.Contains(err.Error(), name) {
+		t.Fatalf("told %v, want an error that names %s", err, name)
+	}
+}
+
+func TestOfferBoundsTheSockets(t *testing.T) {
+	_, f := socket(t)
+	for _, n := range []int{0, socketsMax, socketsMax + 1} {
+		sockets := make([]*os.File, n)
+		for i := range sockets {
+			sockets[i] = f
+		}
+		name := anyName()
+		o, err := Offer(name, sockets, func() {})
+		if allowed := n == socketsMax; (err == nil) != allowed {
+			t.Errorf("an offer of %d sockets: %v", n, err)
+		}
+		if err == nil {
+			if taken := mustTake(t, name); len(taken.Sockets) != n {
+				t.Errorf("%d of %d sockets arrived", len(taken.Sockets), n)
+			}
+			o.Close()
+		}
+	}
+}
+
+func TestSuccessorThatDiesChangesNothing(t *testing.T) {
+	name := anyName()
+	_, f := socket(t)
+	told := make(chan bool, 1)
+	mustOffer(t, name, usual(), func() { told <- true }, f)
+	before := openDescriptors(t)
+	for range 30 {
+		c, err := net.DialUnix(network, nil, address(name)) // dies at once
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = c.Close()
+		taken := mustTake(t, name) // dies before it is ready
+		taken.Close()
+	}
+	eventually(t, "the descriptors are back", func() bool { return openDescriptors(t) <= before })
+	if len(told) > 0 {
+		t.Fatal("the old process was told to stop")
+	}
+	taken := mustTake(t, name)
+	if err := taken.Ready(); err != nil {
+		t.Fatal(err)
+	}
+	receive(t, told, "the old process to be told")
+}
+
+// It has said that it is ready, but does not hear the answer any more.
+func TestSuccessorThatDiesAtTheLastMomentChangesNothing(t *testing.T) {
+	name := anyName()
+	_, f := socket(t)
+	told := make(chan bool, 1)
+	mustOffer(t, name, usual(), func() { told <- true }, f)
+	before := openDescriptors(t)
+	for range 10 {
+		var c *net.UnixConn
+		eventually(t, "the sockets are offered", func() bool {
+			var err error
+			c, err = net.DialUnix(network, nil, address(name))
+			return err == nil
+		})
+		fds, err := hearSockets(c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		closeAll(fds)
+		_ = c.CloseRead()
+		_, _ = io.WriteString(c, saidReady)
+		eventually(t, "it is forgotten", func() bool {
+			_, err := c.Write([]byte("?")) // fails when the other side is closed
+			return err != nil
+		})
+		_ = c.Close()
+	}
+	eventually(t, "the descriptors are back", func() bool { return openDescriptors(t) <= before })
+	if len(told) > 0 {
+		t.Fatal("the old process was told to stop")
+	}
+	eventually(t, "the sockets are offered", func() bool {
+		taken, err := Take(t.Context(), name)
+		if err != nil {
+			return false
+		}
+		taken.Close()
+		return true
+	})
+	if err := mustTake(t, name).Ready(); err != nil {
+		t.Fatal(err)
+	}
+	receive(t, told, "the old process to be told")
+}
+
+func TestStuckSuccessorKeepsNobodyOut(t *testing.T) {
+	name := anyName()
+	_, f := socket(t)
+	told := make(chan bool, 1)
+	mustOffer(t, name, usual(), func() { told <- true }, f)
+	stuck := mustTake(t, name)
+	other := mustTake(t, name)
+	if err := other.Ready(); err != nil {
+		t.Fatal(err)
+	}
+	receive(t, told, "the old process to be told")
+	if err := stuck.Ready(); err == nil {
+		t.Error("a second successor was told that the sockets are its own")
+	}
+	if len(told) > 0 {
+		t.Error("the old process was told twice")
+	}
+}
+
+func TestSuccessorsAreBounded(t *testing.T) {
+	name := anyName()
+	_, f := socket(t)
+	mustOffer(t, name, usual(), func() {}, f)
+	var all []*Taken
+	for range successorsMax {
+		all = append(all, mustTake(t, name))
+	}
+	if _, err := Take(t.Context(), name); err == nil || errors.Is(err, ErrNobody) {
+		t.Fatalf("one more than %d successors was told %v", successorsMax, err)
+	}
+	if err := all[successorsMax-1].Ready(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestSuccessorThatTakesTooLongIsForgotten(t *testing.T) {
+	name := anyName()
+	_, f := socket(t)
+	o := mustOffer(t, name, brief(), func() { t.Error("taken was called") }, f)
+	taken := mustTake(t, name)
+	eventually(t, "it is forgotten", func() bool {
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		return len(o.successors) == 0
+	})
+	if err := taken.Ready(); err == nil {
+		t.Error("a successor that took too long was told that the sockets are its own")
+	}
+	mustTake(t, name)
+}
+
+func TestOtherUsersGetNothing(t *testing.T) {
+	name := anyName()
+	_, f := socket(t)
+	foreign := usual()
+	foreign.uid++
+	mustOffer(t, name, foreign, func() { t.Error("taken was called") }, f)
+	if taken, err := Take(t.Context(), name); err == nil {
+		t.Errorf("another user's process was given %v", taken.Sockets)
+	}
+	name = anyName()
+	mustOffer(t, name, usual(), func() { t.Error("taken was called") }, f)
+	if _, err := take(t.Context(), name, foreign); err == nil || !strings.Contains(err.Error(), "user") {
+		t.Errorf("sockets of another user's process were taken: %v", err)
+	}
+}
+
+// impostor listens under a name and does with a successor what it is told to.
+func impostor(t *testing.T, does func(c *net.UnixConn)) (name string) {
+	t.Helper()
+	name = anyName()
+	ln, err := net.ListenUnix(network, address(name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var ended sync.WaitGroup
+	ended.Go(func() {
+		for {
+			c, err := ln.AcceptUnix()
+			if err != nil {
+				return
+			}
+			does(c)
+			_, _ = c.Read(make([]byte, 1)) // until the successor has gone
+			_, _ = c.Read(make([]byte, 1))
+			_ = c.Close()
+		}
+	})
+	t.Cleanup(func() { ln.Close(); ended.Wait() })
+	return name
+}
+
+func TestStuckOldProcessBlocksNobody(t *testing.T) {
+	_, f := socket(t)
+	raw, _ := f.SyscallConn()
+	name := impostor(t, func(*net.UnixConn) {})
+	if _, err := take(t.Context(), name, brief()); err == nil || errors.Is(err, ErrNobody) {
+		t.Errorf("of a process that says nothing: %v", err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := Take(ctx, name); !errors.Is(err, context.Canceled) {
+		t.Errorf("after the caller has lost patience: %v", err)
+	}
+	name = impostor(t, func(c *net.UnixConn) { // gives, but does not let go
+		_ = raw.Control(func(fd uintptr) { _, _, _ = c.WriteMsgUnix([]byte(saidSockets), rightsOf(int(fd)), nil) })
+	})
+	taken, err := take(t.Context(), name, brief())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := taken.Ready(); err == nil {
+		t.Error("a process that says nothing has let go")
+	}
+	taken.Close()
+}

@@ -1,0 +1,130 @@
+package handover
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// ErrNobody: no process offers its sockets under the name.
+var ErrNobody = errors.New("nobody offers its sockets")
+
+// A Taken is what a successor has been given: the sockets, on which the running
+// process still accepts, too, until Ready.
+//
+// Owned by its caller.
+type Taken struct {
+	// Sockets are in the order of the offer; their addresses say which is
+	// which. They are the caller's after Ready.
+	Sockets []net.Listener
+
+	name  string
+	terms terms
+	conn  *net.UnixConn
+}
+
+// Take asks the process that offers its sockets under name for them, until ctx
+// ends, or a bound of a few seconds. The error is ErrNobody when there is none.
+func Take(ctx context.Context, name string) (*Taken, error) {
+	return take(ctx, name, usual())
+}
+
+func take(ctx context.Context, name string, t terms) (*Taken, error) {
+	taken := &Taken{name: name, terms: t}
+	err := taken.ask(ctx)
+	switch {
+	case errors.Is(err, unix.ECONNREFUSED):
+		err = ErrNobody
+	case err != nil && ctx.Err() != nil:
+		err = ctx.Err()
+	}
+	if err != nil {
+		taken.Close()
+		return nil, fmt.Errorf("take sockets over as %s: %w", name, err)
+	}
+	return taken, nil
+}
+
+func (t *Taken) ask(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, t.terms.step)
+	defer cancel()
+	c, err := new(net.Dialer).DialContext(ctx, network, address(t.name).Name)
+	if err != nil {
+		return err
+	}
+	t.conn = c.(*net.UnixConn)
+	stop := context.AfterFunc(ctx, func() { _ = c.SetDeadline(time.Unix(1, 0)) })
+	defer stop()
+	if err := sameUser(t.conn, t.terms.uid); err != nil {
+		return err
+	}
+	fds, err := hearSockets(t.conn)
+	if err != nil {
+		return err
+	}
+	t.Sockets, err = listeners(fds)
+	return err
+}
+
+// Ready tells the running process to stop accepting and to drain. When it
+// returns without an error the sockets are the caller's alone and the name is
+// free to offer them under. With an error the running process goes on, or
+// another successor was first: Close.
+func (t *Taken) Ready() error {
+	_ = t.conn.SetDeadline(time.Now().Add(t.terms.step))
+	_, err := t.conn.Write([]byte(saidReady))
+	if err == nil {
+		var said string
+		if said, err = hear(t.conn); err == nil && said != saidYours {
+			err = fmt.Errorf("it said %q", said)
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("take sockets over as %s: the process that has them did not let go: %w", t.name, err)
+	}
+	_ = t.conn.Close()
+	t.conn = nil
+	return nil
+}
+
+// Close gives the sockets back when Ready has not been, or not succeeded: the
+// running process goes on as if nothing had been.
+func (t *Taken) Close() {
+	if t.conn == nil {
+		return
+	}
+	_ = t.conn.Close()
+	t.conn = nil
+	for _, ln := range t.Sockets {
+		_ = ln.Close()
+	}
+}
+
+// listeners makes net.Listeners of the descriptors, which it takes over.
+func listeners(fds []int) (all []net.Listener, err error) {
+	for i, fd := range fds {
+		f := os.NewFile(uintptr(fd), fmt.Sprintf("socket %d", i+1))
+		defer f.Close() // net has a duplicate
+		if err != nil {
+			continue
+		}
+		var ln net.Listener
+		if n, _ := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_ACCEPTCONN); n == 0 {
+			err = fmt.Errorf("socket %d does not listen", i+1)
+		} else if ln, err = net.FileListener(f); err == nil {
+			all = append(all, ln)
+		}
+	}
+	if err == nil {
+		return all, nil
+	}
+	for _, ln := range all {
+		_ = ln.Close()
+	}
+	return nil, err
+}
