@@ -9,7 +9,7 @@ LDFLAGS  := -X weir/internal/service.version=$(VERSION)
 FUZZTIME ?= 30s
 
 .DEFAULT_GOAL := help
-.PHONY: help build test race vet fmt fuzz bench demo demo-redis cover clean tools
+.PHONY: help build test race vet fmt fuzz bench bench-attack bench-restart chaos demo demo-redis cover clean tools
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -36,6 +36,15 @@ fuzz: ## every fuzz target for FUZZTIME (30s)
 
 bench: build ## measures speed on this machine
 	bin/bench speed
+
+bench-attack: build ## what good traffic notices of attacks on the proxy
+	bin/bench attack
+
+bench-restart: build ## twenty restarts of the proxy under load, by hand-over
+	bin/bench restart
+
+chaos: build ## a million exchanges through resets, splits, slow peers and target restarts
+	bin/bench chaos
 
 demo: build ## starts everything, plays the scenarios briefly and shows what happened
 	bin/bench demo

@@ -11,8 +11,11 @@ import (
 	"strings"
 
 	"weir/bench/accuracy"
+	"weir/bench/attack"
+	"weir/bench/chaos"
 	"weir/bench/demo"
 	"weir/bench/outage"
+	"weir/bench/restart"
 	"weir/bench/shared"
 	"weir/bench/speed"
 	"weir/internal/service"
@@ -20,15 +23,29 @@ import (
 
 // experiments are what bench can do.
 var experiments = []struct {
-	name, about string
-	run         func(ctx context.Context, out io.Writer) error
+	name, about string // without about: not for people
+	run         func(ctx context.Context, args []string, out io.Writer) error
 }{
-	{"demo", "plays a load below and above a limit under each algorithm (half a minute)", demo.Run},
-	{"accuracy", "2,000/s through a limit of 1,000/s for a minute under each algorithm, counted at the target", accuracy.Run},
-	{"outage", "kills the target under load and starts it again: what clients see, second by second", outage.Run},
-	{"demo-redis", "two proxies share a limit, Redis is killed and started again: what each second saw (20 s)", shared.Demo},
-	{"redis", "the same for a minute", shared.Run},
-	{"speed", "proxy, target and load generator beside nginx and wrk: ratios within one run (ten minutes)", speed.Run},
+	{"demo", "plays a load below and above a limit under each algorithm (half a minute)", alone(demo.Run)},
+	{"accuracy", "2,000/s through a limit of 1,000/s for a minute under each algorithm, counted at the target", alone(accuracy.Run)},
+	{"outage", "kills the target under load and starts it again: what clients see, second by second", alone(outage.Run)},
+	{"demo-redis", "two proxies share a limit, Redis is killed and started again: what each second saw (20 s)", alone(shared.Demo)},
+	{"redis", "the same for a minute", alone(shared.Run)},
+	{"speed", "proxy, target and load generator beside nginx and wrk: ratios within one run (ten minutes)", alone(speed.Run)},
+	{"attack", "[NAME…] attackers beside good traffic: what it notices, what they cost, when they are gone (six minutes)", attack.Run},
+	{"chaos", "[EXCHANGES] a million of them through resets, splits, slow peers and restarts of the target (two minutes)", chaos.Run},
+	{"restart", "[TIMES] replaces the proxy twenty times under load: what clients notice (a minute)", restart.Run},
+	{attack.TargetName, "", attack.Target},
+}
+
+// alone is an experiment without arguments.
+func alone(run func(ctx context.Context, out io.Writer) error) func(context.Context, []string, io.Writer) error {
+	return func(ctx context.Context, args []string, out io.Writer) error {
+		if len(args) > 0 {
+			return &service.ExitError{Status: 2, Err: fmt.Errorf("the experiment takes no argument %q", args[0])}
+		}
+		return run(ctx, out)
+	}
 }
 
 func main() {
@@ -38,18 +55,20 @@ func main() {
 func names() string {
 	var list []string
 	for _, e := range experiments {
-		list = append(list, e.name)
+		if e.about != "" {
+			list = append(list, e.name)
+		}
 	}
 	return strings.Join(list, ", ")
 }
 
 func run(ctx context.Context, e *service.Env) error {
-	if len(e.Args) != 1 {
+	if len(e.Args) == 0 {
 		return usage("bench wants the name of one experiment")
 	}
 	for _, x := range experiments {
 		if x.name == e.Args[0] {
-			err := x.run(ctx, os.Stdout)
+			err := x.run(ctx, e.Args[1:], os.Stdout)
 			if ctx.Err() != nil { // what it had started has been ended
 				return &service.ExitError{Status: 130, Err: errors.New("interrupted")}
 			}
@@ -63,6 +82,9 @@ func usage(problem string) error {
 	var b strings.Builder
 	b.WriteString(problem + "; there are:")
 	for _, x := range experiments {
+		if x.about == "" {
+			continue
+		}
 		fmt.Fprintf(&b, "\n  bench %-10s %s", x.name, x.about)
 	}
 	return &service.ExitError{Status: 2, Err: fmt.Errorf("%s", b.String())}

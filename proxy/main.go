@@ -4,8 +4,6 @@ package main
 
 import (
 	"context"
-	"fmt"
-	"net/http"
 	"time"
 
 	"weir/internal/service"
@@ -45,14 +43,41 @@ func run(ctx context.Context, e *service.Env, c *config.Config) error {
 	if err != nil {
 		return err
 	}
-	front, err := serve(e, c, wire.Config{Table: table, Redis: shared, Policy: limits.Policy}, limits)
+	socks, err := openSockets(ctx, e, c)
 	if err != nil {
 		return err
 	}
-	log := e.Logger("Proxy")
-	log.Info("Ready", "addr", front.Addr(), "targets", c.Targets)
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	front, err := serve(ctx, e, c, socks, wire.Config{Table: table, Redis: shared, Policy: limits.Policy}, limits)
+	if err != nil {
+		socks.close()
+		return err
+	}
+	return live(ctx, stop, e, front, socks, urls(c.Targets))
+}
 
-	<-ctx.Done()
+// live waits until ctx ends or a successor takes over, and drains. stop ends
+// what else runs.
+func live(ctx context.Context, stop func(), e *service.Env, front *wire.Front, socks *sockets, targets []string) error {
+	log := e.Logger("Proxy")
+	socket, err := front.Socket()
+	if err != nil {
+		return err
+	}
+	taken, withdraw, err := socks.offer(e, socket)
+	if err != nil {
+		front.Drain(ctx)
+		return err
+	}
+	log.Info("Ready", "addr", front.Addr(), "targets", targets)
+	select {
+	case <-ctx.Done():
+		withdraw()
+	case <-taken:
+		log.Info("A successor has taken the port over")
+		stop()
+	}
 	e.Health.SetReady(false)
 	log.Info("Draining")
 	if cut := front.Drain(context.WithoutCancel(ctx)); cut > 0 {
@@ -92,32 +117,4 @@ func keepLimits(ctx context.Context, e *service.Env, c *config.Config, shared *r
 	limits.OnChange = shared.Forgetful
 	limits.Share(ctx, shared, syncPause)
 	return limits, nil
-}
-
-// serve starts the front with its own endpoints, metrics and health.
-func serve(e *service.Env, c *config.Config, w wire.Config, limits *admin.Limits) (*wire.Front, error) {
-	log := e.Logger("Proxy")
-	w.Addr, w.Session, w.Loop, w.Log = e.Addr, c.Session(), c.Loop(), e.Logger("RateLimiter")
-	w.Targets, w.Balance, w.TargetConnsMax, w.TargetIdle = c.Targets, c.Balance, c.TargetConnsMax, c.TargetIdle
-	w.DrainTimeout = c.DrainTimeout
-	w.Loop.Panicked = func(value any, stack []byte) {
-		log.Error("A fault of the proxy closed a connection", "fault", fmt.Sprint(value), "stack", string(stack))
-	}
-	w.Own = func(front *wire.Front) http.Handler {
-		mux := service.Endpoints(e)
-		limits.Register(mux)
-		admin.RegisterDecisions(mux, func(id string) (any, bool) { return front.Recall(id) })
-		return service.JSONErrors(mux)
-	}
-	w.Reachable = e.Health.SetReady
-	front, err := wire.Start(w)
-	if err != nil {
-		return nil, err
-	}
-	limits.RegisterMetrics(e.Metrics)
-	front.Register(e.Metrics)
-	e.Health.Component("store", func() any { return admin.StoreHealth(w.Redis) })
-	e.Health.Component("targets", func() any { return admin.TargetsHealth(front.TargetsUp()) })
-	e.Health.SetReady(true)
-	return front, nil
 }

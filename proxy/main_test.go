@@ -69,7 +69,7 @@ func TestWrongSettings(t *testing.T) {
 		env, args []string
 		line      string
 	}{
-		{[]string{"TARGET_URL", "gopher://x"}, nil, `proxy: TARGET_URL: "gopher://x" "gopher://x" does not begin with http://; allowed: http://host:port, comma separated`},
+		{[]string{"TARGET_URL", "gopher://x"}, nil, `proxy: TARGET_URL: "gopher://x" "gopher://x" does not begin with http:// or https://; allowed: http://host:port or https://host:port, comma separated`},
 		{nil, []string{"-event-loops", "0"}, `proxy: EVENT_LOOPS: "0" is out of range; allowed: 1 … 1024`},
 		{[]string{"RATE_LIMIT_WINDOW", "0.0000015"}, nil, `proxy: RATE_LIMIT_WINDOW: "0.0000015" must be whole microseconds (6 decimals), is 0.0000015`},
 		{nil, []string{"-no-such-thing"}, `proxy: flag provided but not defined: -no-such-thing; -help lists the settings`},
@@ -108,7 +108,9 @@ func TestHelp(t *testing.T) {
 		REDIS_HOST REDIS_PORT REDIS_PASSWORD REDIS_USERNAME REDIS_DB REDIS_TLS REDIS_SENTINEL_MASTER REDIS_TIMEOUT
 		REDIS_TLS_CA_FILE REDIS_KEY_PREFIX STORE_FAILURE_MODE KEYS_MAX
 		EVENT_LOOPS MAX_CONNECTIONS HEAD_MAX_BYTES FIELDS_MAX BODY_MAX_BYTES BODY_BUFFER_BYTES HEAD_TIMEOUT BODY_TIMEOUT IDLE_TIMEOUT
-		TARGET_CONNECT_TIMEOUT TARGET_TIMEOUT TARGET_IDLE_TIMEOUT TARGET_MAX_CONNECTIONS DRAIN_TIMEOUT`) {
+		TARGET_CONNECT_TIMEOUT TARGET_TIMEOUT TARGET_IDLE_TIMEOUT TARGET_MAX_CONNECTIONS DRAIN_TIMEOUT
+		TLS_CERT TLS_KEY TARGET_CA_FILE TARGET_TLS_SERVER_NAME TARGET_HEALTH_PATH TARGET_HEALTH_INTERVAL ADMIN_PORT ADMIN_TOKEN TAKEOVER
+		MEMORY_BUDGET MAX_CONNECTIONS_PER_IP BODY_MIN_RATE STREAM_TIMEOUT TUNNEL_TIMEOUT DRAIN_GRACE UPGRADES VIA_NAME`) {
 		flag := "-" + strings.ReplaceAll(strings.ToLower(name), "_", "-")
 		found := false
 		for line := range strings.Lines(help) {

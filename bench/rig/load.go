@@ -20,6 +20,8 @@ type Load struct {
 	URL  string
 	Rate int // requests per second
 	For  time.Duration
+	// Connections is how many it uses; 0: as many as it finds right.
+	Connections int
 }
 
 // Loaded is what the load generator says about a run: the part of its result
@@ -75,7 +77,8 @@ func (l Load) Run(ctx context.Context, progress func(line string)) (*Loaded, err
 	}
 	defer os.RemoveAll(dir)
 	plan, out := filepath.Join(dir, "plan.json"), filepath.Join(dir, "result.json")
-	text := fmt.Sprintf(`{"limiterUrl":%q,"duration":%g,"profile":{"type":"constant","params":{"rps":%d}}}`, l.URL, l.For.Seconds(), l.Rate)
+	text := fmt.Sprintf(`{"limiterUrl":%q,"duration":%g,"concurrency":%d,"profile":{"type":"constant","params":{"rps":%d}}}`,
+		l.URL, l.For.Seconds(), l.Connections, l.Rate)
 	if err := os.WriteFile(plan, []byte(text), 0o600); err != nil {
 		return nil, err
 	}

@@ -52,7 +52,7 @@ func TestScrapeReadsAndRefuses(t *testing.T) {
 }
 
 func TestProcessLifecycle(t *testing.T) {
-	p, err := Start("sleeper", []string{"WORD=hello"}, "sh", "-c", `echo $WORD; trap 'exit 3' TERM; while :; do sleep 0.01; done`)
+	p, err := Start("sleeper", []string{"WORD=hello"}, "sh", "-c", `trap 'exit 3' TERM; echo $WORD; while :; do sleep 0.01; done`)
 	if err != nil {
 		t.Fatal(err)
 	}

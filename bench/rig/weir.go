@@ -66,12 +66,7 @@ func StartTargetAt(ctx context.Context, env []string) (*Process, string, error) 
 }
 
 func startProgram(ctx context.Context, name, addr string, env []string) (*Process, error) {
-	bin, err := Binary(name)
-	if err != nil {
-		return nil, err
-	}
-	host, port, _ := strings.Cut(addr, ":")
-	p, err := Start(name, append([]string{"BIND=" + host, "PORT=" + port}, env...), bin)
+	p, err := Launch(name, addr, 0, env)
 	if err != nil {
 		return nil, err
 	}
@@ -80,6 +75,21 @@ func startProgram(ctx context.Context, name, addr string, env []string) (*Proces
 		return nil, err
 	}
 	return p, nil
+}
+
+// Launch starts one of our programs at addr and does not wait for it. files is
+// how many descriptors it may have; 0: as many as we.
+func Launch(name, addr string, files int, env []string) (*Process, error) {
+	bin, err := Binary(name)
+	if err != nil {
+		return nil, err
+	}
+	host, port, _ := strings.Cut(addr, ":")
+	command := []string{bin}
+	if files > 0 {
+		command = []string{"sh", "-c", fmt.Sprintf(`ulimit -n %d; exec "$0"`, files), bin}
+	}
+	return Start(name, append([]string{"BIND=" + host, "PORT=" + port}, env...), command...)
 }
 
 // Stop ends what runs and returns what went wrong.

@@ -123,8 +123,17 @@ func (s *sender) dropIdle(c *conn) {
 // dial opens n connections.
 func (s *sender) dial(n int) {
 	for range n {
-		s.loop.Dial(s.run.addr, s.terms.Timeout, s.dialled)
+		s.connect(s.dialled)
 	}
+}
+
+// connect dials the target, by TLS when limiterUrl says so.
+func (s *sender) connect(dialled loop.DialFunc) {
+	if s.run.secure != nil {
+		s.loop.DialSecure(s.run.addr, s.terms.Timeout, s.run.secure, dialled)
+		return
+	}
+	s.loop.Dial(s.run.addr, s.terms.Timeout, dialled)
 }
 
 // dialled is told how the dial of a connection to be kept ended.
@@ -180,7 +189,7 @@ func (s *sender) dialFailed(now time.Time, err error) {
 	s.pool.Failed(now)
 	s.tally.DialsFailed++
 	reason := reasonOf(err)
-	if reason == record.ConnectFailed {
+	if reason == record.ConnectFailed || reason == record.TLSFailed {
 		s.run.fault.set(err)
 	}
 	if !s.started {
@@ -207,6 +216,9 @@ func reasonOf(err error) record.Reason {
 	}
 	if e, ok := errors.AsType[net.Error](err); ok && e.Timeout() {
 		return record.ConnectTimeout
+	}
+	if _, ok := errors.AsType[*loop.HandshakeError](err); ok {
+		return record.TLSFailed
 	}
 	return record.ConnectFailed
 }

@@ -10,6 +10,7 @@ package drive
 
 import (
 	"context"
+	"crypto/tls"
 	"fmt"
 	"log/slog"
 	"math"
@@ -22,6 +23,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"weir/internal/certs"
 	"weir/internal/loop"
 	"weir/internal/strictjson"
 	"weir/loadgen/plan"
@@ -71,6 +73,7 @@ type Run struct {
 	log     *slog.Logger
 	faults  *slog.Logger
 	addr    string
+	secure  *tls.Config // nil: plain
 	loops   int
 	poolMax int
 	// queueAge is how long a request may wait for a connection.
@@ -102,6 +105,11 @@ func Start(id string, p *plan.Plan, s Settings) (*Run, error) {
 	var err error
 	if r.poolMax, err = allowedConnections(p.Connections); err != nil {
 		return nil, err
+	}
+	if p.Secure {
+		if r.secure, err = certs.Client("", p.Host); err != nil {
+			return nil, err
+		}
 	}
 	if r.addr, err = findAddress(p); err != nil {
 		return nil, err

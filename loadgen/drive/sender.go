@@ -201,7 +201,7 @@ func (s *sender) sendFresh(a arrival) time.Time {
 	start := time.Now()
 	s.note(start, a.due, false)
 	s.busy++
-	s.loop.Dial(s.run.addr, s.terms.Timeout, func(now time.Time, lc *loop.Conn, err error) loop.Handler {
+	s.connect(func(now time.Time, lc *loop.Conn, err error) loop.Handler {
 		return s.dialledFor(now, start, a, lc, err)
 	})
 	return start

@@ -54,6 +54,7 @@ type Plan struct {
 
 	Host      string // to connect to: a name or an address
 	Port      string
+	Secure    bool // by TLS: limiterUrl is https
 	Method    http1.Method
 	Request   Request
 	KeepAlive bool

@@ -70,7 +70,6 @@ func TestRefused(t *testing.T) {
 		{with("limiterUrl", `"http://"`), "limiterUrl", "must be a URL like"},
 		{with("limiterUrl", `"http://a b/"`), "limiterUrl", "must be a URL like"},
 		{with("limiterUrl", `"ftp://a/"`), "limiterUrl", "must begin with http://"},
-		{with("limiterUrl", `"https://a/"`), "limiterUrl", "https is not supported yet"},
 		{with("limiterUrl", `"http://me:secret@a/"`), "limiterUrl", "must not hold a user"},
 		{with("limiterUrl", `"http://a/#top"`), "limiterUrl", "fragment"},
 		{with("limiterUrl", `"http://a:65536/"`), "limiterUrl", "port from 1 to 65535"},

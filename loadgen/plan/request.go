@@ -148,10 +148,8 @@ func (b *builder) target(text *string) draft {
 		b.fault(path, "templates are allowed in the path and the query only, in %q", *text)
 	case err != nil || u.Host == "" || u.Opaque != "":
 		b.fault(path, "must be a URL like http://proxy:8082/api/test, is %q", *text)
-	case u.Scheme == "https":
-		b.fault(path, "https is not supported yet: must begin with http://, is %q", *text)
-	case u.Scheme != "http":
-		b.fault(path, "must begin with http://, is %q", *text)
+	case u.Scheme != "http" && u.Scheme != "https":
+		b.fault(path, "must begin with http:// or https://, is %q", *text)
 	case u.User != nil:
 		b.fault(path, "must not hold a user or password: send them in requestOptions.headers")
 	case u.Fragment != "":
@@ -170,9 +168,9 @@ func (b *builder) target(text *string) draft {
 // templates.
 func (b *builder) accepted(u *url.URL, text, rest string) draft {
 	b.plan.Config.LimiterURL = text
-	b.plan.Host, b.plan.Port = u.Hostname(), u.Port()
+	b.plan.Host, b.plan.Port, b.plan.Secure = u.Hostname(), u.Port(), u.Scheme == "https"
 	if b.plan.Port == "" {
-		b.plan.Port = "80"
+		b.plan.Port = map[bool]string{false: "80", true: "443"}[b.plan.Secure]
 	}
 	d := draft{host: u.Host}
 	if rest != "" {

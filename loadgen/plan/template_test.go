@@ -133,7 +133,7 @@ func TestTemplatesInURL(t *testing.T) {
 		{`http://a/{{counter}}#x`, "must not have a fragment"},
 		{`http://a/?x={{counter}} y`, "must not have spaces or control characters in its query"},
 		{`http://a/%zz{{counter}}`, "must have a well-formed path"},
-		{`https://a/{{counter}}`, "https is not supported yet"},
+		{`ftp://a/{{counter}}`, "must begin with http:// or https://"},
 	} {
 		_, err := Parse(now, []byte(with("limiterUrl", strconv.Quote(c.url))), "")
 		if e, ok := errors.AsType[*strictjson.Error](err); !ok || e.Path != "limiterUrl" || !strings.Contains(e.Message, c.want) {

@@ -57,6 +57,8 @@ const (
 	// ConnectFailed: no connection for another reason, which the log names;
 	// ports or descriptors of this machine that are used up, for example.
 	ConnectFailed
+	// TLSFailed: connected, but the TLS handshake failed; the log says why.
+	TLSFailed
 	// Reset: the connection broke before the answer was complete.
 	Reset
 	// Timeout: no complete answer within the timeout.
@@ -76,7 +78,7 @@ const (
 // String is the reason as the metrics and the result spell it.
 func (r Reason) String() string {
 	return [Reasons]string{
-		"", "http_4xx", "http_5xx", "connect_refused", "connect_timeout", "connect_failed",
+		"", "http_4xx", "http_5xx", "connect_refused", "connect_timeout", "connect_failed", "tls_failed",
 		"reset", "timeout", "bad_response", "closed", "queue_full",
 	}[r]
 }
@@ -84,7 +86,7 @@ func (r Reason) String() string {
 // Words is the reason as the log spells it.
 func (r Reason) Words() string {
 	return [Reasons]string{
-		"", "HTTP status 4xx", "HTTP status 5xx", "connection refused", "connect timeout", "connect failed",
+		"", "HTTP status 4xx", "HTTP status 5xx", "connection refused", "connect timeout", "connect failed", "TLS handshake failed",
 		"connection reset", "timeout", "bad response", "connection closed", "queue full",
 	}[r]
 }

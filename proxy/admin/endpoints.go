@@ -19,6 +19,7 @@ type limitsAnswer struct {
 	Window    float64         `json:"window,omitempty"`
 	Capacity  int64           `json:"capacity,omitempty"`
 	FillRate  float64         `json:"fillRate,omitempty"`
+	Burst     int64           `json:"burst,omitempty"`
 	Version   int64           `json:"version"`
 	Source    string          `json:"source"`
 	UpdatedAt string          `json:"updatedAt"`
@@ -28,7 +29,7 @@ type limitsAnswer struct {
 
 func answerOf(a *Active) limitsAnswer {
 	c := a.Policy.Limit.Config()
-	return limitsAnswer{Algorithm: c.Algorithm, Limit: c.Limit, Window: c.Window, Capacity: c.Capacity, FillRate: c.FillRate,
+	return limitsAnswer{Algorithm: c.Algorithm, Limit: c.Limit, Window: c.Window, Capacity: c.Capacity, FillRate: c.FillRate, Burst: c.Burst,
 		Version: a.Version, Source: a.Source, UpdatedAt: a.UpdatedAt.UTC().Format(time.RFC3339Nano), Stored: a.Stored, Pinned: a.Pinned}
 }
 

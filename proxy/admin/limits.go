@@ -220,8 +220,13 @@ func (l *Limits) enforce(old, next *Active) {
 
 // describe is the configuration as the log has it.
 func describe(c limit.Config) string {
-	if c.Algorithm == limit.Token {
+	switch c.Algorithm {
+	case limit.Token, limit.Leaky:
 		return fmt.Sprintf("algorithm=%v, capacity=%d, fillRate=%s", c.Algorithm, c.Capacity, number(c.FillRate))
+	case limit.Off:
+		return fmt.Sprintf("algorithm=%v", c.Algorithm)
+	case limit.GCRA:
+		return fmt.Sprintf("algorithm=%v, limit=%d, window=%s, burst=%d", c.Algorithm, c.Limit, number(c.Window), max(1, c.Burst))
 	}
 	return fmt.Sprintf("algorithm=%v, limit=%d, window=%s", c.Algorithm, c.Limit, number(c.Window))
 }

@@ -2,6 +2,7 @@ package admin
 
 import (
 	"iter"
+	"math"
 
 	"weir/internal/metric"
 	"weir/proxy/limit"
@@ -13,13 +14,17 @@ func (l *Limits) RegisterMetrics(set *metric.Set) {
 		set.Gauge(name, help, func() float64 { return of(&l.Active().Policy.Limit) })
 	}
 	current := func(lim *limit.Limit) float64 {
-		if lim.Algorithm() == limit.Token {
+		switch lim.Algorithm() {
+		case limit.Token, limit.Leaky:
 			return lim.Rate()
+		case limit.Off:
+			return math.Inf(1)
 		}
 		return float64(lim.Permits())
 	}
-	gauge("ratelimiter_current_limit", "the limit in force; for token the fill rate", current)
-	gauge("rate_limit_current_limit", "the limit in force; for token the fill rate", current)
+	const help = "the limit in force; for token and leaky the fill rate, for off infinite"
+	gauge("ratelimiter_current_limit", help, current)
+	gauge("rate_limit_current_limit", help, current)
 	gauge("ratelimiter_window_seconds", "the window in force; for token 0", func(lim *limit.Limit) float64 { return lim.Window().Seconds() })
 	gauge("ratelimiter_bucket_capacity", "the token bucket's capacity; 0 with another algorithm", func(lim *limit.Limit) float64 {
 		return float64(lim.Config().Capacity)

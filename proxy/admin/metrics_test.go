@@ -39,6 +39,10 @@ ratelimiter_token_fill_rate 0
 rate_limit_algorithm{algorithm="fixed"} 1
 rate_limit_algorithm{algorithm="sliding"} 0
 rate_limit_algorithm{algorithm="token"} 0
+rate_limit_algorithm{algorithm="sliding_log"} 0
+rate_limit_algorithm{algorithm="gcra"} 0
+rate_limit_algorithm{algorithm="leaky"} 0
+rate_limit_algorithm{algorithm="off"} 0
 `},
 		{limit.Config{Algorithm: limit.Token, Capacity: 200, FillRate: 12.5}, `ratelimiter_current_limit 12.5
 rate_limit_current_limit 12.5
@@ -48,6 +52,10 @@ ratelimiter_token_fill_rate 12.5
 rate_limit_algorithm{algorithm="fixed"} 0
 rate_limit_algorithm{algorithm="sliding"} 0
 rate_limit_algorithm{algorithm="token"} 1
+rate_limit_algorithm{algorithm="sliding_log"} 0
+rate_limit_algorithm{algorithm="gcra"} 0
+rate_limit_algorithm{algorithm="leaky"} 0
+rate_limit_algorithm{algorithm="off"} 0
 `},
 	} {
 		r.must(change(test.config))

@@ -3,12 +3,9 @@
 package config
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
-	"net"
 	"net/netip"
-	"net/url"
 	"runtime"
 	"strconv"
 	"strings"
@@ -24,7 +21,7 @@ import (
 
 // Config is the settings as given.
 type Config struct {
-	Targets []string // host:port
+	Targets []Target
 	Balance upstream.Balance
 	Limit   limit.Config
 
@@ -53,6 +50,8 @@ type Config struct {
 	writeStall  time.Duration
 	trusted     []netip.Prefix
 	redis       redisSettings
+	Edge        Edge
+	Rules       Rules
 }
 
 // Bounds that many settings share.
@@ -64,17 +63,17 @@ const (
 // holds them.
 func (c *Config) Register(s *service.Settings) {
 	s.Func("TARGET_URL", "http://127.0.0.1:8081", "base URLs of the targets, comma separated, without path",
-		"http://host:port, comma separated", c.setTargets)
+		"http://host:port or https://host:port, comma separated", func(text string) (err error) { c.Targets, err = ParseTargets(text); return err })
 	s.Func("TARGET_BALANCE", "p2c", "how requests are dealt out to several targets", "p2c, round_robin, least_inflight",
 		func(word string) (err error) { c.Balance, err = upstream.ParseBalance(word); return err })
 	s.Enum(&c.hostHeader, "HOST_HEADER", "preserve", []string{"preserve", "target"}, "the Host that the target sees: the client's or its own")
 	s.Func("TRUSTED_PROXIES", "", "networks whose X-Forwarded fields are believed", "CIDRs, comma separated: 10.0.0.0/8,::1/128", c.setTrusted)
 
-	s.Enum(&c.algorithm, "RATE_LIMIT_ALGORITHM", "fixed", []string{"fixed", "sliding", "token"}, "how the global limit counts")
-	s.Int(&c.limit, "RATE_LIMIT_LIMIT", 100, 1, 1<<53, "requests per window (fixed, sliding)")
-	s.Float(&c.Limit.Window, "RATE_LIMIT_WINDOW", 1, 0.000001, 100*365*24*3600, "the window in seconds (fixed, sliding)")
-	s.Int(&c.capacity, "RATE_LIMIT_CAPACITY", 100, 1, 1<<53, "tokens that the bucket holds (token)")
-	s.Float(&c.Limit.FillRate, "RATE_LIMIT_FILL_RATE", 100, 0.000001, 1e9, "tokens per second (token)")
+	s.Enum(&c.algorithm, "RATE_LIMIT_ALGORITHM", "fixed", algorithms(), "how the global limit counts")
+	s.Int(&c.limit, "RATE_LIMIT_LIMIT", 100, 1, 1<<53, "requests per window (fixed, sliding, sliding_log, gcra)")
+	s.Float(&c.Limit.Window, "RATE_LIMIT_WINDOW", 1, 0.000001, 100*365*24*3600, "the window in seconds (fixed, sliding, sliding_log, gcra)")
+	s.Int(&c.capacity, "RATE_LIMIT_CAPACITY", 100, 1, 1<<53, "tokens that the bucket holds (token), places in the queue (leaky)")
+	s.Float(&c.Limit.FillRate, "RATE_LIMIT_FILL_RATE", 100, 0.000001, 1e9, "tokens (token), requests that leave the queue (leaky) per second")
 	s.Enum(&c.rateFields, "RATE_LIMIT_HEADERS", "both", []string{"off", "legacy", "standard", "both"},
 		"rate limit fields of answers: X-RateLimit-* (legacy), RateLimit and RateLimit-Policy (standard)")
 	c.redis.register(s)
@@ -85,54 +84,32 @@ func (c *Config) Register(s *service.Settings) {
 	s.Int(&c.TargetConnsMax, "TARGET_MAX_CONNECTIONS", 1024, 1, 1<<20, "connections to each target")
 	s.Bytes(&c.headBytes, "HEAD_MAX_BYTES", 16<<10, 1<<10, 1<<20, "a request's head; beyond: 431")
 	s.Int(&c.fields, "FIELDS_MAX", 100, 1, 10000, "field lines of a request; beyond: 431")
-	s.Bytes(&c.bodyMax, "BODY_MAX_BYTES", 0, 0, 1<<50, "a request's body; beyond: 413; 0: as much as is buffered")
-	s.Bytes(&c.bodyBuffer, "BODY_BUFFER_BYTES", 256<<10, 1<<10, 1<<30, "a body that is buffered, in either direction; beyond: 413 or 502")
+	s.Bytes(&c.bodyMax, "BODY_MAX_BYTES", 0, 0, 1<<50, "a request's body; beyond: 413; 0: any")
+	s.Bytes(&c.bodyBuffer, "BODY_BUFFER_BYTES", 256<<10, 1<<10, 1<<30, "a body that is collected before it is passed on, in either direction; larger ones are streamed")
 	s.Duration(&c.headTime, "HEAD_TIMEOUT", 10*time.Second, time.Millisecond, timeMax, "for a whole request head; then 408")
 	s.Duration(&c.bodyTime, "BODY_TIMEOUT", 15*time.Second, time.Millisecond, timeMax, "for the next piece of a request's body; then 408")
 	s.Duration(&c.idleTime, "IDLE_TIMEOUT", 60*time.Second, time.Millisecond, timeMax, "of a client's connection between requests")
 	s.Duration(&c.writeStall, "WRITE_TIMEOUT", 15*time.Second, time.Millisecond, timeMax, "without the client taking a byte of its answer")
 	s.Duration(&c.connectTime, "TARGET_CONNECT_TIMEOUT", time.Second, time.Millisecond, timeMax, "to connect to a target; then 504")
-	s.Duration(&c.targetTime, "TARGET_TIMEOUT", 10*time.Second, time.Millisecond, timeMax, "for a target's whole answer; then 504")
+	s.Duration(&c.targetTime, "TARGET_TIMEOUT", 10*time.Second, time.Millisecond, timeMax, "until a target's answer begins, and is complete unless it is streamed; then 504")
 	s.Duration(&c.TargetIdle, "TARGET_IDLE_TIMEOUT", 30*time.Second, time.Millisecond, timeMax, "of a connection to a target; keep it below the target's own")
 	s.Duration(&c.DrainTimeout, "DRAIN_TIMEOUT", 30*time.Second, 0, timeMax, "for what is under way when the proxy ends")
-}
-
-func (c *Config) setTargets(text string) error {
-	c.Targets = nil
-	for part := range strings.SplitSeq(text, ",") {
-		addr, err := targetAddr(strings.TrimSpace(part))
-		if err != nil {
-			return err
-		}
-		c.Targets = append(c.Targets, addr)
-	}
-	return nil
-}
-
-// targetAddr is the host:port of a target's URL.
-func targetAddr(text string) (string, error) {
-	u, err := url.Parse(text)
-	switch {
-	case err != nil || u.Host == "":
-		return "", fmt.Errorf("%q is not a URL", text)
-	case u.Scheme == "https":
-		return "", fmt.Errorf("%q: https targets are not supported yet", text)
-	case u.Scheme != "http":
-		return "", fmt.Errorf("%q does not begin with http://", text)
-	case u.Path != "" && u.Path != "/" || u.RawQuery != "" || u.Fragment != "" || u.User != nil:
-		return "", fmt.Errorf("%q has more than host and port", text)
-	}
-	port := cmp.Or(u.Port(), "80")
-	if u.Hostname() == "" || !validPort(port) {
-		return "", fmt.Errorf("%q has no host, or a port that is not from 1 to 65535", text)
-	}
-	return net.JoinHostPort(u.Hostname(), port), nil
+	c.Edge.register(s)
+	c.Rules.register(s)
 }
 
 // validPort reports whether text is a port number from 1 to 65535.
 func validPort(text string) bool {
 	n, err := strconv.ParseUint(text, 10, 16)
 	return err == nil && n > 0
+}
+
+// algorithms is what the global limit may count by.
+func algorithms() (words []string) {
+	for _, a := range limit.Algorithms() {
+		words = append(words, a.String())
+	}
+	return words
 }
 
 func (c *Config) setTrusted(text string) error {
@@ -156,6 +133,12 @@ func (c *Config) Complete() error {
 	algorithm, err := limit.ParseAlgorithm(c.algorithm)
 	if err != nil {
 		return &service.SettingError{Name: "RATE_LIMIT_ALGORITHM", Value: c.algorithm, Problem: err.Error()}
+	}
+	if err := c.Edge.complete(c); err != nil {
+		return err
+	}
+	if err := c.Rules.complete(); err != nil {
+		return err
 	}
 	c.Limit.Algorithm = algorithm
 	c.Limit.Limit, c.Limit.Capacity = int64(c.limit), int64(c.capacity)
@@ -183,24 +166,30 @@ func (c *Config) Session() session.Settings {
 		IdleTimeout:    c.idleTime,
 		ConnectTimeout: c.connectTime,
 		TargetTimeout:  c.targetTime,
-		DrainGrace:     drainGrace,
-		Targets:        len(c.Targets),
-		TargetHost:     c.Targets[0],
+		BodyRateMin:    c.Edge.bodyRate,
+		StreamTimeout:  c.Edge.streamTime,
+		TunnelTimeout:  c.Edge.tunnelTime,
+		DrainGrace:     c.Edge.drainGrace,
 		PreserveHost:   c.hostHeader == "preserve",
+		Upgrades:       c.Edge.upgrades,
+		Pseudonym:      c.Edge.pseudonym,
+		OwnElsewhere:   c.Edge.AdminPort != 0,
 		TrustedProxies: c.trusted,
 		LegacyFields:   c.rateFields == "both" || c.rateFields == "legacy",
 		StandardFields: c.rateFields == "both" || c.rateFields == "standard",
 	}
 }
 
-// drainGrace is how long an idle connection lives when the proxy drains: a
-// request that is on its way is still answered.
-const drainGrace = 200 * time.Millisecond
+// outboundMax is how much of a stream waits unsent before its sender is held
+// back: with what is on its way through the loop less than half a megabyte for
+// each direction.
+const outboundMax = 128 << 10
 
 // Loop is the settings of the event loops.
 func (c *Config) Loop() loop.Config {
 	return loop.Config{
 		Loops: c.EventLoops, ConnectionsMax: c.ConnectionsMax, WriteStall: c.writeStall,
+		PerAddressMax: c.Edge.perAddress, HandshakeTimeout: c.headTime, OutboundMax: outboundMax,
 		// A target that does not answer connects must not keep others waiting.
 		DialsMax: max(256, len(c.Targets)*c.TargetConnsMax),
 		// A head is read when it is whole: half of the bound must hold one.

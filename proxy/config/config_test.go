@@ -44,7 +44,7 @@ func must(t *testing.T, env ...string) *Config {
 
 func TestDefaults(t *testing.T) {
 	c := must(t)
-	if !slices.Equal(c.Targets, []string{"127.0.0.1:8081"}) || c.Balance != upstream.P2C {
+	if addrs(c.Targets) != "127.0.0.1:8081" || c.Balance != upstream.P2C {
 		t.Errorf("targets %v, balance %v", c.Targets, c.Balance)
 	}
 	want := limit.Config{Algorithm: limit.Fixed, Limit: 100, Window: 1, Capacity: 100, FillRate: 100}
@@ -60,7 +60,7 @@ func TestDefaults(t *testing.T) {
 		c.DrainTimeout != 30*time.Second {
 		t.Errorf("times %+v, %v, %v", s, c.TargetIdle, c.DrainTimeout)
 	}
-	if !s.PreserveHost || !s.LegacyFields || !s.StandardFields || s.TargetHost != "127.0.0.1:8081" {
+	if !s.PreserveHost || !s.LegacyFields || !s.StandardFields {
 		t.Errorf("fields %+v", s)
 	}
 	if l := c.Loop(); l.Loops < 1 || l.ConnectionsMax != 0 || l.WriteStall != 15*time.Second {
@@ -82,7 +82,7 @@ func TestTargets(t *testing.T) {
 		{"http://a:1,http://b:2", "a:1 b:2"},
 		{" http://a:1 , http://b:2 ", "a:1 b:2"},
 	} {
-		if c := must(t, "TARGET_URL", test.url); strings.Join(c.Targets, " ") != test.want {
+		if c := must(t, "TARGET_URL", test.url); addrs(c.Targets) != test.want {
 			t.Errorf("%s: %v, want %s", test.url, c.Targets, test.want)
 		}
 	}
@@ -93,8 +93,8 @@ var wrong = []struct {
 	name, value string
 	sentence    string // a part of the error, besides name and value
 }{
-	{"TARGET_URL", "https://target", "https targets are not supported yet; allowed: http://host:port"},
-	{"TARGET_URL", "ftp://target", "does not begin with http://"},
+	{"TARGET_URL", "ftp://target", "does not begin with http:// or https://; allowed: http://host:port"},
+	{"TARGET_URL", "http://a:80,http://a", `"http://a:80" is there twice`},
 	{"TARGET_URL", "target:8081", "allowed: http://host:port"},
 	{"TARGET_URL", "http://", "is not a URL"},
 	{"TARGET_URL", "http://:8081", "has no host"},
@@ -110,7 +110,7 @@ var wrong = []struct {
 	{"HOST_HEADER", "both", "allowed: preserve, target"},
 	{"TRUSTED_PROXIES", "10.0.0.1", "is not a CIDR; allowed: CIDRs"},
 	{"TRUSTED_PROXIES", "10.0.0.0/8,", "is not a CIDR"},
-	{"RATE_LIMIT_ALGORITHM", "magic", "allowed: fixed, sliding, token"},
+	{"RATE_LIMIT_ALGORITHM", "magic", "allowed: fixed, sliding, token, sliding_log, gcra, leaky, off"},
 	{"RATE_LIMIT_LIMIT", "0", "is out of range; allowed: 1 … "},
 	{"RATE_LIMIT_LIMIT", "1.5", "is not a whole number"},
 	{"RATE_LIMIT_WINDOW", "0", "is out of range; allowed: "},
@@ -137,6 +137,20 @@ var wrong = []struct {
 	{"TARGET_TIMEOUT", "0s", "is out of range; allowed: 1ms … 24h"},
 	{"TARGET_IDLE_TIMEOUT", "0s", "is out of range; allowed: 1ms … 24h"},
 	{"DRAIN_TIMEOUT", "-1s", "is out of range; allowed: 0s … 24h"},
+	{"TARGET_HEALTH_PATH", "health", "does not begin with /"},
+	{"TARGET_HEALTH_PATH", "/he alth", "bytes that a path cannot have"},
+	{"TARGET_HEALTH_INTERVAL", "1ms", "is out of range; allowed: 10ms … 24h"},
+	{"ADMIN_PORT", "65536", "is out of range; allowed: 0 … 65535"},
+	{"TAKEOVER", "perhaps", "is neither true nor false"},
+	{"MEMORY_BUDGET", "-1", "is out of range"},
+	{"MAX_CONNECTIONS_PER_IP", "-1", "is out of range; allowed: 0 … 16777216"},
+	{"BODY_MIN_RATE", "-1", "is out of range"},
+	{"STREAM_TIMEOUT", "0s", "is out of range; allowed: 1ms … 24h"},
+	{"TUNNEL_TIMEOUT", "0s", "is out of range; allowed: 1ms"},
+	{"DRAIN_GRACE", "-1s", "is out of range; allowed: 0s … 24h"},
+	{"UPGRADES", "websocket,h2c", `"h2c" cannot be let through`},
+	{"UPGRADES", "web socket", "cannot be let through"},
+	{"VIA_NAME", "a b", "is no name"},
 }
 
 // Every setting refuses what it cannot have, in one line that names setting,
@@ -164,6 +178,10 @@ func TestWrongCombinations(t *testing.T) {
 		name     string // the setting that is named
 		sentence string
 	}{
+		{[]string{"TLS_CERT", "1"}, "TLS_KEY", "is missing"},
+		{[]string{"TLS_KEY", "1"}, "TLS_CERT", "is missing"},
+		{[]string{"TARGET_CA_FILE", "1"}, "TARGET_CA_FILE", "names none"},
+		{[]string{"TARGET_TLS_SERVER_NAME", "1"}, "TARGET_TLS_SERVER_NAME", "names none"},
 		{[]string{"RATE_LIMIT_WINDOW", "0.0000015"}, "RATE_LIMIT_WINDOW", "must be whole microseconds"},
 		{[]string{"RATE_LIMIT_ALGORITHM", "sliding", "RATE_LIMIT_WINDOW", "60.0001"}, "RATE_LIMIT_WINDOW", "must be a multiple of 1ms"},
 		{[]string{"RATE_LIMIT_ALGORITHM", "sliding", "RATE_LIMIT_LIMIT", "9007199254740992"}, "RATE_LIMIT_LIMIT", "must be at most"},
@@ -173,7 +191,7 @@ func TestWrongCombinations(t *testing.T) {
 	} {
 		_, err := parse(test.env...)
 		e, ok := errors.AsType[*service.SettingError](err)
-		if !ok || e.Name != test.name || !slices.Contains(append(test.env, "100", "1"), e.Value) || !strings.Contains(e.Problem, test.sentence) {
+		if !ok || e.Name != test.name || !slices.Contains(append(test.env, "100", "1", ""), e.Value) || !strings.Contains(e.Problem, test.sentence) {
 			t.Errorf("%v: %v, want %s and %q", test.env, err, test.name, test.sentence)
 		}
 	}
@@ -207,7 +225,7 @@ func TestValuesArrive(t *testing.T) {
 		t.Errorf("times %+v", s)
 	}
 	trusted := []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("::1/128")}
-	if s.PreserveHost || s.TargetHost != "a:1" || !s.LegacyFields || s.StandardFields || !slices.Equal(s.TrustedProxies, trusted) {
+	if s.PreserveHost || !s.LegacyFields || s.StandardFields || !slices.Equal(s.TrustedProxies, trusted) {
 		t.Errorf("fields %+v", s)
 	}
 }
@@ -217,5 +235,54 @@ func TestRateLimitFields(t *testing.T) {
 		if s := must(t, "RATE_LIMIT_HEADERS", word).Session(); s.LegacyFields != want[0] || s.StandardFields != want[1] {
 			t.Errorf("%s: legacy %t, standard %t", word, s.LegacyFields, s.StandardFields)
 		}
+	}
+}
+
+// addrs is the targets' addresses.
+func addrs(targets []Target) string {
+	var list []string
+	for _, t := range targets {
+		list = append(list, t.Addr)
+	}
+	return strings.Join(list, " ")
+}
+
+func TestTargetParts(t *testing.T) {
+	for _, test := range []struct {
+		url  string
+		want Target
+	}{
+		{"http://a", Target{"http://a:80", "a:80", "a", "a", false}},
+		{"http://a:81/", Target{"http://a:81", "a:81", "a:81", "a", false}},
+		{"https://a", Target{"https://a:443", "a:443", "a", "a", true}},
+		{"https://a:80", Target{"https://a:80", "a:80", "a:80", "a", true}},
+		{"https://[::1]", Target{"https://[::1]:443", "[::1]:443", "[::1]", "::1", true}},
+	} {
+		if got, err := ParseTarget(test.url); err != nil || got != test.want {
+			t.Errorf("%s: %+v, %v; want %+v", test.url, got, err, test.want)
+		}
+	}
+}
+
+func TestEdgeValuesArrive(t *testing.T) {
+	c := must(t, "TARGET_URL", "https://a", "TLS_CERT", "c.pem", "TLS_KEY", "k.pem", "TARGET_CA_FILE", "ca.pem", "TARGET_TLS_SERVER_NAME", "b",
+		"TARGET_HEALTH_PATH", "/up?full=1", "TARGET_HEALTH_INTERVAL", "1s", "ADMIN_PORT", "9", "ADMIN_TOKEN", "secret", "TAKEOVER", "true",
+		"MEMORY_BUDGET", "1GiB", "MAX_CONNECTIONS_PER_IP", "3", "BODY_MIN_RATE", "5", "STREAM_TIMEOUT", "1m", "TUNNEL_TIMEOUT", "2m",
+		"DRAIN_GRACE", "3s", "UPGRADES", "WebSocket, chat/1.0", "VIA_NAME", "edge-1")
+	e := c.Edge
+	if e.CertFile != "c.pem" || e.KeyFile != "k.pem" || e.CAFile != "ca.pem" || e.ServerName != "b" || e.HealthPath != "/up?full=1" ||
+		e.HealthInterval != time.Second || e.AdminPort != 9 || e.AdminToken != "secret" || !e.Takeover || e.MemoryBudget != 1<<30 {
+		t.Errorf("%+v", e)
+	}
+	if l := c.Loop(); l.PerAddressMax != 3 || l.HandshakeTimeout != 10*time.Second {
+		t.Errorf("loops %+v", l)
+	}
+	s := c.Session()
+	if s.BodyRateMin != 5 || s.StreamTimeout != time.Minute || s.TunnelTimeout != 2*time.Minute || s.DrainGrace != 3*time.Second ||
+		!slices.Equal(s.Upgrades, []string{"websocket", "chat/1.0"}) || s.Pseudonym != "edge-1" || !s.OwnElsewhere {
+		t.Errorf("sessions %+v", s)
+	}
+	if c := must(t); c.Edge.MemoryBudget <= 0 || len(c.Session().Pseudonym) != len("weir-000000") || c.Session().OwnElsewhere {
+		t.Errorf("by default: %+v", c.Edge)
 	}
 }

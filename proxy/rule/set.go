@@ -1,6 +1,7 @@
 package rule
 
 import (
+	"bytes"
 	"encoding/json"
 	"slices"
 
@@ -187,6 +188,20 @@ func (s *Set) Limit(i int) *limit.Limit {
 		return &c.limit
 	}
 	return nil
+}
+
+// LimitOf returns the limit that a rule has for a key: that of the client whom
+// the key names, if the file of clients has him, else the rule's; nil for none.
+func (s *Set) LimitOf(i int, key []byte) *limit.Limit {
+	c := &s.rules[i]
+	if c.Clients && s.clients != nil {
+		if _, name, ok := bytes.Cut(key, []byte(":")); ok {
+			if own := s.clients.find(name); own != nil {
+				return &c.limits[own.limit]
+			}
+		}
+	}
+	return s.Limit(i)
 }
 
 // MarshalJSON returns the rules as a document that [Read] reads: the file's

@@ -19,10 +19,29 @@ func (s *Session) malformed(now time.Time, err error) {
 // fail answers with an error of the proxy's own and closes: something of the
 // request may be unread.
 func (s *Session) fail(now time.Time, status int, reason string) {
+	s.letGo()
+	if s.x.relaying {
+		s.abort(now)
+		return
+	}
 	s.x.keepAlive = false
-	s.x.outcome.Began = s.began
+	s.x.outcome.Began, s.x.outcome.Relayed = s.began, false
 	s.answerError(now, status, reason)
 	s.fx.Close = CloseLinger
+}
+
+// abort ends an exchange whose answer has begun and cannot be completed: the
+// client must notice (RFC 9112 section 8). A body that the close would end as
+// if it were whole is reset.
+func (s *Session) abort(now time.Time) {
+	how := CloseDrained
+	if s.x.mustClose {
+		how = CloseAbort
+	}
+	s.x.outcome.Status = s.x.status
+	s.env.Report(now, s, &s.x.outcome)
+	s.over()
+	s.close(how)
 }
 
 // answerError answers with a small JSON body. It never repeats bytes of client
@@ -34,10 +53,10 @@ func (s *Session) answerError(now time.Time, status int, reason string) {
 	s.env.body = body
 	extra := s.env.appendDate(s.env.extra[:0], now)
 	if status == 503 {
-		extra = append(extra, "Retry-After: 1\r\n"...)
+		extra = http1.AppendFieldInt(extra, "Retry-After", wholeSeconds(s.x.retryAfter))
 	}
 	if status == 405 {
-		extra = append(extra, "Allow: GET, HEAD, POST, PUT, DELETE, PATCH, OPTIONS\r\n"...)
+		extra = append(extra, allow...)
 	}
 	if s.x.outcome.Decision == Forwarded {
 		extra = s.appendLimits(extra)
@@ -61,7 +80,7 @@ func (s *Session) finish(now time.Time, a http1.Answer) {
 // ended closes the books on the exchange; the connection goes on or closes.
 func (s *Session) ended(now time.Time, status int) {
 	s.x.outcome.Status = status
-	s.env.Report(now, &s.x.outcome)
+	s.env.Report(now, s, &s.x.outcome)
 	keepAlive := s.x.keepAlive && !s.x.mustClose
 	s.over()
 	if !keepAlive {

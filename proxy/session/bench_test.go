@@ -35,10 +35,10 @@ func newBench(tb testing.TB, permits int64) *bench {
 			ans.Granted, ans.Decisions, ans.Tightest = int(granted), append(ans.Decisions[:0], d), 0
 			return true
 		},
-		Report:  func(time.Time, *Outcome) {},
+		Report:  func(time.Time, *Session, *Outcome) {},
 		Refused: func(time.Time, *Refusal) []byte { return id },
 	}
-	b.s = New(b.now, &b.env, netip.MustParseAddr("192.0.2.7"))
+	b.s = New(b.now, &b.env, netip.MustParseAddr("192.0.2.7"), false)
 	return b
 }
 
@@ -48,7 +48,7 @@ func (b *bench) exchange(tb testing.TB, request, answer []byte, want string) {
 	b.s.HandleClient(b.now, request)
 	fx := b.s.Effects()
 	if fx.Acquire != AcquireNone {
-		b.s.HandleAcquired(b.now, true)
+		b.s.HandleAcquired(b.now, "target:8081", true)
 		if fx = b.s.Effects(); len(fx.Upstream) == 0 {
 			tb.Fatal("nothing goes to the target")
 		}

@@ -57,28 +57,34 @@ func (s *Session) HandleAnswer(now time.Time, ans *store.Answer) {
 		s.refuse(now, nil)
 		return
 	}
-	s.continueBody()
-	s.deadline = now.Add(s.env.Settings.BodyTimeout)
+	s.awaitBody(now)
+	s.admitted(now)
 	s.read(now, nil) // a request without a body is complete
 }
 
 // refuse answers 429, or 503 when the store is away and the mode is closed.
-// rest are the bytes behind the head: when the whole body is among them the
-// connection goes on behind it, else it closes with the body unread. It returns
-// how many of them were the body's.
+// rest are the bytes behind the head; it returns how many of them were the
+// body's.
 func (s *Session) refuse(now time.Time, rest []byte) int {
+	return s.answerUnread(rest, func() {
+		if s.x.limits.closed {
+			s.answerError(now, 503, "the rate limiter's store is away")
+		} else {
+			s.answerRefused(now)
+		}
+	})
+}
+
+// answerUnread has a request answered whose body is not wanted. When the whole
+// body is among rest, the bytes behind the head, the connection goes on behind
+// it; else it closes with the body unread. It returns how many bytes were the
+// body's.
+func (s *Session) answerUnread(rest []byte, answer func()) int {
 	n, whole := s.skipBody(rest)
 	if !whole {
 		s.x.keepAlive = false
 	}
-	if s.x.limits.closed {
-		s.answerError(now, 503, "the rate limiter's store is away")
-	} else {
-		s.answerRefused(now)
-	}
-	if !whole {
-		s.fx.Close = CloseLinger
-	}
+	answer()
 	return n
 }
 

@@ -17,22 +17,29 @@ type Settings struct {
 	ResponseHead http1.Limits
 
 	BodyBytesMax   int64 // request bodies, 0: any (contracts: BODY_MAX_BYTES)
-	BufferBytesMax int64 // of a body that is collected, in either direction
+	BufferBytesMax int64 // of a body that is collected, in either direction; larger ones are streamed
+	BodyRateMin    int64 // bytes of a request's body per second, over rateSpan; 0: any
 
 	HeadTimeout    time.Duration // for a whole head
-	BodyTimeout    time.Duration // for the next piece of a body
+	BodyTimeout    time.Duration // for the next piece of a request's body
 	IdleTimeout    time.Duration // between exchanges
 	ConnectTimeout time.Duration // until a connection to a target is there
-	TargetTimeout  time.Duration // until the target's answer is complete
+	TargetTimeout  time.Duration // until the target's answer begins, and is complete unless it is streamed
+	StreamTimeout  time.Duration // for the next piece of a streamed answer
+	TunnelTimeout  time.Duration // for the next byte in either direction of a tunnel
 	DrainGrace     time.Duration // how long idle connections live when draining
 
-	// Targets is how many targets there are.
-	Targets int
-	// TargetHost is the target's own host and port. It is sent as Host unless
-	// PreserveHost says that the client's is; a request older than HTTP/1.1
-	// may have none.
-	TargetHost   string
+	// PreserveHost: the target sees the client's Host, not its own. A request
+	// older than HTTP/1.1 may have none, and the target's is sent.
 	PreserveHost bool
+	// Upgrades are the protocols that a client may switch to, in lower case.
+	Upgrades []string
+	// Pseudonym is the proxy's own name in Via. A request that has it comes
+	// back in a circle.
+	Pseudonym string
+	// OwnElsewhere: the proxy's own endpoints have a port of their own, and
+	// their paths are the target's here.
+	OwnElsewhere bool
 	// TrustedProxies are the clients whose X-Forwarded fields are believed.
 	TrustedProxies []netip.Prefix
 	// LegacyFields and StandardFields say which rate limit fields answers
@@ -51,8 +58,10 @@ type Env struct {
 	// Ask has the store decide. It returns true when ans holds the answer
 	// already; otherwise HandleAnswer follows.
 	Ask func(now time.Time, s *Session, ask *store.Ask, ans *store.Answer) bool
+	// Overloaded reports that requests are to be shed; nil: never.
+	Overloaded func() bool
 	// Report is told once of every request answered, or given up.
-	Report func(now time.Time, o *Outcome)
+	Report func(now time.Time, s *Session, o *Outcome)
 	// Refused is told of every refusal, which it copies, and names it: the
 	// decision id.
 	Refused func(now time.Time, r *Refusal) (id []byte)
@@ -63,6 +72,7 @@ type Env struct {
 	answer   store.Answer
 	refusal  Refusal
 	out      []byte   // for the client, until the effects are done
+	up       []byte   // for the target, likewise
 	free     [][]byte // buffers of exchanges that are over
 	body     []byte   // scratch for bodies of small answers
 	extra    []byte   // scratch for their fields
@@ -77,6 +87,7 @@ type Outcome struct {
 	Algorithm limit.Algorithm // that decided; only with a decision
 	Rule      string
 	Status    int       // answered; 0 when the client left before
+	Relayed   bool      // the answer is the target's, as far as it came
 	Began     time.Time // the first byte was read
 	Sent      time.Time // written to the target; zero when it was not
 	Fault     Fault     // why the target did not answer
@@ -112,7 +123,7 @@ const (
 	FaultClosed            // closed or reset before the answer was complete
 	FaultTimeout           // no complete answer in time
 	FaultGarbled           // the answer is not HTTP as it should be
-	FaultTooLarge          // the answer's body is beyond the bound
+	FaultNoTarget          // no target can be reached
 	faultCount
 )
 
@@ -122,7 +133,7 @@ const Faults = int(faultCount)
 // String is the fault's name in metrics.
 func (f Fault) String() string {
 	return [...]string{"none", "connect_refused", "connect_failed", "connect_timeout", "busy",
-		"closed", "timeout", "bad_response", "too_large"}[f]
+		"closed", "timeout", "bad_response", "no_target"}[f]
 }
 
 // buffersKept bounds the free buffers of a loop, bufferKeptMax the size of one

@@ -31,7 +31,7 @@ func (s *Session) beginOwn(now time.Time) {
 		}
 	}
 	s.x.request = dst
-	s.deadline = now.Add(s.env.Settings.BodyTimeout)
+	s.awaitBody(now)
 	s.x.response = s.env.take()
 	s.continueBody()
 }

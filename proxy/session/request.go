@@ -2,7 +2,9 @@ package session
 
 import (
 	"bytes"
+	"math"
 	"net/netip"
+	"strconv"
 	"time"
 
 	"weir/internal/http1"
@@ -23,13 +25,15 @@ func (s *Session) handleHead(now time.Time, rest []byte) int {
 		s.malformed(now, err)
 		return 0
 	}
-	if isOwn(h.Path) {
+	if isOwn(h.Path) && !s.env.Settings.OwnElsewhere {
 		s.beginOwn(now)
 		return 0
 	}
-	if h.Length > s.bodyMax() {
-		s.fail(now, 413, bodyTooLarge)
+	if s.answeredHere(now) {
 		return 0
+	}
+	if h.Method == http1.OPTIONS && forwardsLeft(h) == 0 {
+		return s.answerUnread(rest, func() { s.answerOptions(now) })
 	}
 	s.ask(now)
 	switch s.state {
@@ -38,11 +42,86 @@ func (s *Session) handleHead(now time.Time, rest []byte) int {
 		s.deadline = time.Time{} // the store has its own
 	case stateBody:
 		s.beginForward(now)
-		s.continueBody()
+		s.admitted(now)
 	case stateReading:
 		return s.refuse(now, rest)
 	}
 	return 0
+}
+
+// answeredHere answers a request that goes no further, whatever the limiter
+// says, and closes.
+func (s *Session) answeredHere(now time.Time) bool {
+	h := &s.env.head
+	switch {
+	case h.Length > s.bodyMax():
+		s.fail(now, 413, bodyTooLarge)
+	case s.cameInCircle(h):
+		s.fail(now, 508, "the request has passed this proxy before")
+	case s.env.Overloaded != nil && s.env.Overloaded():
+		s.fail(now, 503, "the proxy is short of memory")
+	default:
+		return false
+	}
+	return true
+}
+
+// answerOptions answers OPTIONS as its last recipient.
+func (s *Session) answerOptions(now time.Time) {
+	extra := append(s.env.appendDate(s.env.extra[:0], now), allow...)
+	s.finish(now, http1.Answer{Status: 200, Extra: extra})
+}
+
+// allow is the field of a 405 and of the answer to OPTIONS.
+const allow = "Allow: GET, HEAD, POST, PUT, DELETE, PATCH, OPTIONS\r\n"
+
+// cameInCircle reports whether a Via field names this proxy (RFC 9110 section
+// 7.6.3).
+func (s *Session) cameInCircle(h *http1.Head) bool {
+	for i := range h.Fields {
+		if f := &h.Fields[i]; f.ID == http1.FieldVia && names(f.Value, s.env.Settings.Pseudonym) {
+			return true
+		}
+	}
+	return false
+}
+
+// names reports whether a Via field's value has the pseudonym as a word.
+func names(via []byte, pseudonym string) bool {
+	for len(via) > 0 {
+		i := bytes.IndexAny(via, " \t,")
+		if i < 0 {
+			i = len(via)
+		}
+		if string(via[:i]) == pseudonym {
+			return true
+		}
+		via = via[min(i+1, len(via)):]
+	}
+	return false
+}
+
+// forwardsLeft is the Max-Forwards of h, -1 without a proper one (RFC 9110
+// section 7.6.2).
+func forwardsLeft(h *http1.Head) int {
+	v, ok := h.Value(http1.FieldMaxForwards)
+	if !ok || len(v) > 9 {
+		return -1
+	}
+	n, err := strconv.ParseUint(string(v), 10, 31)
+	if err != nil {
+		return -1
+	}
+	return int(n)
+}
+
+// admitted goes on with a request that may pass: a body that is known to be
+// larger than what is collected is streamed from the start.
+func (s *Session) admitted(now time.Time) {
+	s.continueBody()
+	if s.x.large {
+		s.stream(now)
+	}
 }
 
 // isOwn reports whether the proxy answers this path itself.
@@ -70,8 +149,14 @@ func (s *Session) beginForward(now time.Time) {
 	bodyless := h.Framing == http1.BodyNone || h.Framing == http1.BodyLength && h.Length == 0
 	s.x.replay = bodyless && h.Method.Idempotent()
 	s.x.chunked = h.Framing == http1.BodyChunked
+	s.x.large = h.Length > s.env.Settings.BufferBytesMax
+	asked := s.asksUpgrade(h)
+	s.x.upgrade = string(asked)
 	s.x.request = s.appendForward(s.env.take(), h)
-	s.deadline = now.Add(s.env.Settings.BodyTimeout)
+	if s.x.upgrade != "" {
+		s.x.replay = false
+	}
+	s.awaitBody(now)
 }
 
 // continueBody says 100 when the client waits for it (RFC 9110 section
@@ -91,18 +176,29 @@ func (s *Session) appendForward(dst []byte, h *http1.Head) []byte {
 	if set.PreserveHost && len(h.Host) > 0 {
 		dst = http1.AppendField(dst, "Host", h.Host)
 	} else {
-		dst = http1.AppendFieldString(dst, "Host", set.TargetHost)
+		s.x.hostAt = len(dst) // who the target is will be known then
 	}
 	trusted := s.trusted()
+	left := -1
+	if h.Method == http1.OPTIONS {
+		left = forwardsLeft(h)
+	}
 	for i := range h.Fields {
 		f := &h.Fields[i]
-		if f.Hop || !trusted && claimsOrigin(f.ID) || f.ID == http1.FieldExpect {
+		if f.Hop || !trusted && claimsOrigin(f.ID) || f.ID == http1.FieldExpect || f.ID == http1.FieldMaxForwards && left > 0 {
 			continue
 		}
 		dst = http1.AppendFieldLine(dst, *f)
 	}
+	if left > 0 {
+		dst = http1.AppendFieldInt(dst, "Max-Forwards", int64(left-1))
+	}
 	dst = s.appendOrigin(dst, h, trusted)
-	dst = appendVia(dst, h.Minor)
+	dst = s.appendVia(dst, h.Minor)
+	if s.x.upgrade != "" {
+		dst = append(dst, "Connection: upgrade\r\n"...)
+		dst = http1.AppendFieldString(dst, "Upgrade", s.x.upgrade)
+	}
 	switch {
 	case s.x.chunked:
 		dst = http1.AppendFieldString(dst, "Transfer-Encoding", "chunked")
@@ -114,10 +210,11 @@ func (s *Session) appendForward(dst []byte, h *http1.Head) []byte {
 
 // appendVia appends the proxy's own Via: it received HTTP/1.minor (RFC 9110
 // section 7.6.3).
-func appendVia(dst []byte, minor int) []byte {
+func (s *Session) appendVia(dst []byte, minor int) []byte {
 	dst = append(dst, "Via: 1."...)
-	dst = append(dst, '0'+byte(minor))
-	return append(dst, " weir\r\n"...)
+	dst = append(dst, '0'+byte(minor), ' ')
+	dst = append(dst, s.env.Settings.Pseudonym...)
+	return append(dst, "\r\n"...)
 }
 
 // claimsOrigin reports whether a field says where a request came from: only a
@@ -152,7 +249,11 @@ func (s *Session) appendOrigin(dst []byte, h *http1.Head, trusted bool) []byte {
 		return trusted && there
 	}
 	if !said(http1.FieldXForwardedProto) {
-		dst = append(dst, "X-Forwarded-Proto: http\r\n"...)
+		proto := "http"
+		if s.secure {
+			proto = "https"
+		}
+		dst = http1.AppendFieldString(dst, "X-Forwarded-Proto", proto)
 	}
 	if len(h.Host) > 0 && !said(http1.FieldXForwardedHost) {
 		dst = http1.AppendField(dst, "X-Forwarded-Host", h.Host)
@@ -168,43 +269,15 @@ func appendAddr(dst []byte, a netip.Addr) []byte {
 }
 
 // bodyTooLarge is what a 413 says.
-const bodyTooLarge = "the request body is larger than this proxy buffers"
+const bodyTooLarge = "the request body is larger than this proxy takes"
 
 // bodyMax is the largest body that the request may have.
 func (s *Session) bodyMax() int64 {
-	set := s.env.Settings
-	switch {
-	case s.state == stateOwnBody:
-		return ownBodyMax
-	case set.BodyBytesMax > 0:
-		return min(set.BodyBytesMax, set.BufferBytesMax)
-	}
-	return set.BufferBytesMax
-}
-
-// handleBody is told of a piece of the request's body.
-func (s *Session) handleBody(now time.Time, p []byte) {
-	s.x.collected += int64(len(p))
-	if s.x.collected > s.bodyMax() {
-		s.fail(now, 413, bodyTooLarge)
-		return
-	}
-	s.deadline = now.Add(s.env.Settings.BodyTimeout)
-	if s.x.chunked {
-		s.x.request = http1.AppendChunk(s.x.request, p)
-		return
-	}
-	s.x.request = append(s.x.request, p...)
-}
-
-// handleBodyEnd is told that the request is complete.
-func (s *Session) handleBodyEnd(now time.Time) {
 	if s.state == stateOwnBody {
-		s.endOwn(now)
-		return
+		return ownBodyMax
 	}
-	if s.x.chunked {
-		s.x.request = http1.AppendLastChunk(s.x.request)
+	if most := s.env.Settings.BodyBytesMax; most > 0 {
+		return most
 	}
-	s.acquire(now, AcquireAny)
+	return math.MaxInt64
 }

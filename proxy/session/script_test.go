@@ -24,12 +24,18 @@ var update = flag.Bool("update", false, "rewrite testdata/*.txt with what the se
 // what the session did. Lines that begin with # explain.
 //
 //	at 5s                       the clock, from the start of the script
-//	targets N                   how many there are
+//	secure                      the client came by TLS
+//	rate N                      the least bytes per second of a body
+//	max N                       the largest body
+//	shed                        the proxy is overloaded
 //	limit allow|deny|open|closed|later    what the limiter says from now on
 //	client "bytes"              bytes from the client, behind those unread
 //	decided                     the answer that "limit later" held back
 //	acquired new|reused         a connection to the target
-//	unavailable FAULT           none
+//	unavailable FAULT           none to the target chosen
+//	exhausted one|several       none to any, of one or several targets
+//	full|relieved client|target takes nothing for the moment, or does again
+//	client-end, upstream-end    sends no more
 //	upstream "bytes"            bytes from the target
 //	upstream-closed eof|reset   its connection is gone
 //	own STATUS "body"           an own endpoint's answer
@@ -86,14 +92,15 @@ func firstDifference(want, got string) string {
 
 // A player drives one session as the rim would.
 type player struct {
-	now    time.Time
-	start  time.Time
-	limit  string
-	env    Env
-	s      *Session
-	unread []byte
-	log    strings.Builder
-	closed bool
+	now     time.Time
+	start   time.Time
+	limit   string
+	env     Env
+	s       *Session
+	unread  []byte // of the client
+	waiting []byte // of the target
+	log     strings.Builder
+	closed  bool
 }
 
 func newPlayer() *player {
@@ -114,7 +121,7 @@ func newPlayer() *player {
 			*ans = answerFor(p.limit)
 			return true
 		},
-		Report: func(_ time.Time, o *Outcome) {
+		Report: func(_ time.Time, _ *Session, o *Outcome) {
 			fmt.Fprintf(&p.log, "report %v %v status=%d", o.Method, [...]string{"undecided", "forwarded", "rejected"}[o.Decision], o.Status)
 			if o.Fault != FaultNone {
 				fmt.Fprintf(&p.log, " fault=%v", o.Fault)
@@ -126,15 +133,15 @@ func newPlayer() *player {
 		},
 		Refused: func(time.Time, *Refusal) []byte { return []byte("d-1") },
 	}
-	p.s = New(p.now, &p.env, netip.MustParseAddr("192.0.2.7"))
+	p.s = New(p.now, &p.env, netip.MustParseAddr("192.0.2.7"), false)
 	return p
 }
 
 func testSettings() *Settings {
 	return &Settings{
 		BufferBytesMax: 32, HeadTimeout: 10 * time.Second, BodyTimeout: 15 * time.Second, IdleTimeout: 60 * time.Second,
-		ConnectTimeout: time.Second, TargetTimeout: 10 * time.Second, DrainGrace: 200 * time.Millisecond, Targets: 1,
-		TargetHost: "target:8081", PreserveHost: true, LegacyFields: true, StandardFields: true,
+		ConnectTimeout: time.Second, TargetTimeout: 10 * time.Second, StreamTimeout: 30 * time.Second, TunnelTimeout: time.Hour,
+		DrainGrace: 200 * time.Millisecond, Pseudonym: "weir", Upgrades: []string{"websocket"}, PreserveHost: true, LegacyFields: true, StandardFields: true,
 		TrustedProxies: []netip.Prefix{netip.MustParsePrefix("198.51.100.0/24")},
 	}
 }
@@ -163,10 +170,18 @@ func (p *player) play(t *testing.T, line string) {
 		p.now = p.start.Add(d)
 	case "limit":
 		p.limit = arg
-	case "targets":
+	case "secure":
+		p.s.secure = true
+	case "rate":
 		n, err := strconv.Atoi(arg)
 		p.must(t, line, err)
-		p.env.Settings.Targets = n
+		p.env.Settings.BodyRateMin = int64(n)
+	case "max":
+		n, err := strconv.Atoi(arg)
+		p.must(t, line, err)
+		p.env.Settings.BodyBytesMax = int64(n)
+	case "shed":
+		p.env.Overloaded = func() bool { return true }
 	case "client":
 		p.unread = append(p.unread, p.bytes(t, line, arg)...)
 		p.feed()
@@ -179,16 +194,30 @@ func (p *player) play(t *testing.T, line string) {
 		p.effects()
 		p.feed()
 	case "acquired":
-		fmt.Fprintf(&p.log, "taken %v\n", p.s.HandleAcquired(p.now, arg == "reused"))
-		p.effects()
+		fmt.Fprintf(&p.log, "taken %v\n", p.s.HandleAcquired(p.now, "target:8081", arg == "reused"))
+		p.after()
 	case "unavailable":
 		p.s.HandleUnavailable(p.now, faultNamed(t, arg))
 		p.after()
-	case "upstream":
-		b := p.bytes(t, line, arg)
-		if n := p.s.HandleUpstream(p.now, b); n < len(b) {
-			fmt.Fprintf(&p.log, "of the target unread %q\n", b[n:])
+	case "exhausted":
+		p.s.HandleExhausted(p.now, arg == "several", 4*time.Second)
+		p.after()
+	case "full", "relieved":
+		if arg == "client" {
+			p.s.HandleClientFull(p.now, verb == "full")
+			p.feedUpstream()
+			return
 		}
+		p.s.HandleTargetFull(p.now, verb == "full")
+		p.after()
+	case "upstream":
+		p.waiting = append(p.waiting, p.bytes(t, line, arg)...)
+		p.feedUpstream()
+	case "client-end":
+		p.s.HandleClientEnd(p.now)
+		p.after()
+	case "upstream-end":
+		p.s.HandleUpstreamEnd(p.now)
 		p.after()
 	case "upstream-closed":
 		p.s.HandleUpstreamClosed(p.now, map[string]error{"eof": io.EOF, "reset": errors.New("reset")}[arg])
@@ -246,10 +275,23 @@ func (p *player) feed() {
 	}
 }
 
-// after is what the rim does after a call that may have ended an exchange.
+// feedUpstream shows the session what the target has sent.
+func (p *player) feedUpstream() {
+	n := p.s.HandleUpstream(p.now, p.waiting)
+	if p.waiting = bytes.Clone(p.waiting[n:]); len(p.waiting) > 0 {
+		fmt.Fprintf(&p.log, "of the target unread %q\n", p.waiting)
+		if !p.s.clientFull {
+			p.waiting = nil // it came unasked: the connection is thrown away
+		}
+	}
+	p.after()
+}
+
+// after is what the rim does after a call that may have made the session read
+// on.
 func (p *player) after() {
 	p.effects()
-	if p.s.Idle() {
+	if p.s.Reads() {
 		p.feed()
 	}
 }
@@ -262,8 +304,14 @@ func (p *player) effects() {
 	for line := range bytes.Lines(fx.Upstream) {
 		fmt.Fprintf(&p.log, "to target %q\n", line)
 	}
+	if fx.EndUpstream {
+		p.log.WriteString("end of the client to target\n")
+	}
+	if fx.EndClient {
+		p.log.WriteString("end of the target to client\n")
+	}
 	if fx.Release != ReleaseNone {
-		p.log.WriteString("release " + [...]string{"", "keep", "discard"}[fx.Release] + "\n")
+		p.log.WriteString("release " + [...]string{"", "keep", "discard", "end"}[fx.Release] + "\n")
 	}
 	if fx.Acquire != AcquireNone {
 		p.log.WriteString("acquire " + [...]string{"", "any", "fresh", "other", "cancel"}[fx.Acquire] + "\n")
@@ -273,7 +321,7 @@ func (p *player) effects() {
 	}
 	if fx.Close != CloseNone {
 		p.closed = true
-		p.log.WriteString("close " + [...]string{"", "drained", "linger"}[fx.Close] + "\n")
+		p.log.WriteString("close " + [...]string{"", "drained", "linger", "abort"}[fx.Close] + "\n")
 	}
 	if d := p.s.Deadline(); fx.Acquire != AcquireNone || len(fx.Client)+len(fx.Upstream) > 0 {
 		p.log.WriteString("now " + p.s.state.String())

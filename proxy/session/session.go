@@ -16,7 +16,8 @@ const (
 	stateDeciding               // the limiter was asked
 	stateBody                   // the request's body is collected
 	stateAcquiring              // waits for a connection to a target
-	stateAwaiting               // the request is sent, the answer comes
+	stateAwaiting               // the request is sent or streams, the answer comes
+	stateTunnel                 // the bytes are another protocol's
 	stateOwnBody                // the body for an own endpoint is collected
 	stateOwn                    // an own endpoint works
 	stateClosing                // nothing more is read
@@ -24,7 +25,7 @@ const (
 
 // String names the state in failures of tests.
 func (s state) String() string {
-	return [...]string{"reading", "deciding", "body", "acquiring", "awaiting", "own body", "own", "closing"}[s]
+	return [...]string{"reading", "deciding", "body", "acquiring", "awaiting", "tunnel", "own body", "own", "closing"}[s]
 }
 
 // A Session is one client connection.
@@ -36,13 +37,17 @@ type Session struct {
 
 	env    *Env
 	remote netip.Addr
+	secure bool // the client came by TLS
 	state  state
 	reader http1.Reader
 	drain  bool
-	fx     Effects
+	// The client, or the target, takes nothing for the moment.
+	clientFull, targetFull bool
+	fx                     Effects
 
 	began    time.Time // the first byte of the request was read
 	deadline time.Time
+	idleBy   time.Time // when a client that asks nothing is closed
 	x        exchange
 }
 
@@ -55,21 +60,39 @@ type exchange struct {
 	chunked   bool // the request's body is sent on in chunks
 	expects   bool // the client waits for 100 before it sends the body
 	collected int64
+	framing   int64 // bytes of chunk lines behind it: tiny chunks take more room than what they hold
 	limits    verdict
+	upgrade   string // the protocols asked for
 
-	request []byte // as sent to the target, or to an own endpoint
-	reused  bool   // the target's connection has served before
-	held    bool   // a target's connection is ours
+	large     bool      // the body is announced to be larger than what is collected
+	streaming bool      // the request is sent before its body is complete
+	uploading bool      // and the rest of the body is on its way
+	bodyBy    time.Time // when the next piece of the body is due
+	rateBy    time.Time // when rateBytes must have become enough
+	rateBytes int64
 
-	answer     http1.Reader
-	begun      bool // a byte of the answer has come
-	headDone   bool // its head has
-	status     int
-	rechunk    bool   // its body is sent in chunks of our own
-	canReuse   bool   // the target's connection may serve again
-	mustClose  bool   // an HTTP/1.0 client learns the body's end by the close
-	collecting int64  // bytes of its body
-	response   []byte // what of it has been collected in earlier calls
+	request  []byte // as sent to the target, or to an own endpoint
+	hostAt   int    // where the target's Host goes into it; 0: it has one
+	reused   bool   // the target's connection has served before
+	held     bool   // a target's connection is ours
+	failed   Fault  // why the target tried before could not be reached
+	replayed bool   // the request was sent once more
+	answerBy time.Time
+	// retryAfter is when a 503 may be tried again; zero: soon.
+	retryAfter time.Duration
+
+	answer    http1.Reader
+	begun     bool // a byte of the answer has come
+	headDone  bool // its head has
+	status    int
+	unbounded bool   // its length is not known, or beyond what is collected
+	relaying  bool   // it is passed on as it comes: its head is gone
+	rechunk   bool   // its body is sent in chunks of our own
+	canReuse  bool   // the target's connection may serve again
+	mustClose bool   // an HTTP/1.0 client learns the body's end by the close
+	response  []byte // what of it has been collected in earlier calls
+
+	clientEnded, targetEnded bool // of a tunnel: sends no more
 }
 
 // verdict is what the answer says about the limit.
@@ -92,8 +115,11 @@ type Effects struct {
 	Upstream []byte
 	// Release says what becomes of the target's connection held.
 	Release Release
-	// Acquire asks for a connection to a target: HandleAcquired or
-	// HandleUnavailable follows.
+	// EndUpstream and EndClient pass on that a tunnel's other side sends no
+	// more: a half close behind the last byte.
+	EndUpstream, EndClient bool
+	// Acquire asks for a connection to a target: HandleAcquired,
+	// HandleUnavailable or HandleExhausted follows.
 	Acquire Acquire
 	// Own is a request to an own endpoint: HandleOwn follows.
 	Own []byte
@@ -108,6 +134,7 @@ const (
 	ReleaseNone    Release = iota
 	ReleaseKeep            // back to the pool
 	ReleaseDiscard         // it cannot be used again
+	ReleaseEnd             // likewise, but what was written to it is still sent
 )
 
 // An Acquire says which connection to a target is wanted.
@@ -117,7 +144,7 @@ const (
 	AcquireNone   Acquire = iota
 	AcquireAny            // an idle one, or a new one
 	AcquireFresh          // a new one: an idle one has just failed
-	AcquireOther          // one to another target: this one cannot be reached
+	AcquireOther          // one to a target that was not tried: those cannot be reached
 	AcquireCancel         // none any more
 )
 
@@ -128,12 +155,15 @@ const (
 	CloseNone    Close = iota
 	CloseDrained       // after the last byte
 	CloseLinger        // likewise, and what the client still sends is discarded
+	CloseAbort         // at once and visibly: what was announced will not come
 )
 
-// New returns the session of a new connection from remote.
-func New(now time.Time, env *Env, remote netip.Addr) *Session {
-	s := &Session{env: env, remote: remote, reader: http1.NewRequestReader(&env.Settings.Head)}
+// New returns the session of a new connection from remote; secure says that it
+// came by TLS.
+func New(now time.Time, env *Env, remote netip.Addr, secure bool) *Session {
+	s := &Session{env: env, remote: remote, secure: secure, reader: http1.NewRequestReader(&env.Settings.Head)}
 	s.deadline = now.Add(env.Settings.IdleTimeout)
+	s.idleBy = s.deadline
 	return s
 }
 
@@ -143,6 +173,10 @@ func (s *Session) Effects() Effects {
 	if len(s.env.out) > 0 {
 		fx.Client = s.env.out
 		s.env.out = s.env.out[:0]
+	}
+	if len(s.env.up) > 0 {
+		fx.Upstream = s.env.up
+		s.env.up = s.env.up[:0]
 	}
 	s.fx = Effects{}
 	return fx
@@ -155,21 +189,27 @@ func (s *Session) Deadline() time.Time { return s.deadline }
 func (s *Session) Idle() bool { return s.state == stateReading && s.began.IsZero() }
 
 // HandleClient is told of unread bytes from the client and returns how many of
-// them it is done with. When the session becomes Idle again the rest is to be
-// shown once more.
+// them it is done with. When the session Reads again the rest is to be shown
+// once more.
 func (s *Session) HandleClient(now time.Time, b []byte) int {
 	s.begin()
+	if s.state == stateTunnel {
+		return s.tunnelUp(now, b)
+	}
 	return s.read(now, b)
 }
 
 // begin begins a Handle call: what another session may have left behind in the
-// loop's buffer, when it was cut short by a panic, is not this client's.
-func (s *Session) begin() { s.env.out = s.env.out[:0] }
+// loop's buffers, when it was cut short by a panic, is not this one's.
+func (s *Session) begin() {
+	s.env.out = s.env.out[:0]
+	s.env.up = s.env.up[:0]
+}
 
 // read reads on in the request.
 func (s *Session) read(now time.Time, b []byte) int {
 	n := 0
-	for s.readsClient() {
+	for s.Reads() {
 		if s.began.IsZero() && n < len(b) {
 			s.began = now
 			s.deadline = now.Add(s.env.Settings.HeadTimeout)
@@ -183,7 +223,7 @@ func (s *Session) read(now time.Time, b []byte) int {
 		switch ev.Kind {
 		case http1.NeedMore:
 			if s.reader.Idle() && s.state == stateReading {
-				s.rest(now) // nothing but empty lines
+				s.began, s.deadline = time.Time{}, s.idleBy // nothing but empty lines
 			}
 			return n
 		case http1.HeadDone:
@@ -200,9 +240,30 @@ func (s *Session) read(now time.Time, b []byte) int {
 	return n
 }
 
-func (s *Session) readsClient() bool {
-	return s.state == stateReading || s.state == stateBody || s.state == stateOwnBody
+// Reads reports whether the session wants bytes from the client: unread ones
+// are to be shown to it.
+func (s *Session) Reads() bool {
+	switch s.state {
+	case stateReading, stateBody, stateOwnBody:
+		return true
+	case stateAwaiting:
+		return s.x.uploading && !s.targetFull
+	case stateTunnel:
+		return !s.targetFull && !s.x.clientEnded
+	}
+	return false
 }
+
+// Duplex reports whether both directions go on at the same time: the client is
+// to be read however much of its answer is unsent.
+func (s *Session) Duplex() bool { return s.state == stateTunnel || s.x.uploading }
+
+// Holds reports whether the target's bytes wait until the client takes more.
+func (s *Session) Holds() bool { return s.clientFull && (s.x.relaying || s.state == stateTunnel) }
+
+// Tunnels reports whether the end of what one side sends leaves the other
+// direction open: HandleClientEnd and HandleUpstreamEnd are to be called.
+func (s *Session) Tunnels() bool { return s.state == stateTunnel }
 
 // rest puts the session between two exchanges.
 func (s *Session) rest(now time.Time) {
@@ -212,6 +273,7 @@ func (s *Session) rest(now time.Time) {
 	if s.drain {
 		s.deadline = now.Add(s.env.Settings.DrainGrace)
 	}
+	s.idleBy = s.deadline
 }
 
 // HandleExpired is told that the Deadline has passed.
@@ -225,29 +287,36 @@ func (s *Session) HandleExpired(now time.Time) {
 		}
 		s.fail(now, 408, "the request head did not arrive in time")
 	case stateBody, stateOwnBody:
-		s.fail(now, 408, "the request body did not arrive in time")
+		s.bodyLate(now)
 	case stateAcquiring:
 		s.fx.Acquire = AcquireCancel
 		s.fault(now, FaultTimeout)
 	case stateAwaiting:
-		s.fault(now, FaultTimeout)
+		if by := s.x.answerBy; !by.IsZero() && !now.Before(by) {
+			s.fault(now, FaultTimeout)
+		} else if s.x.uploading {
+			s.bodyLate(now)
+		}
+	case stateTunnel:
+		s.endTunnel(CloseDrained)
 	}
 }
 
 // HandleClosed is told that the client is gone. What is under way for it is
 // given up.
 func (s *Session) HandleClosed(now time.Time) {
+	s.begin()
 	switch s.state {
 	case stateAcquiring:
 		s.fx.Acquire = AcquireCancel
-	case stateAwaiting:
-		s.fx.Release = ReleaseDiscard
-		s.x.held = false
+	case stateAwaiting, stateTunnel:
+		s.letGo()
 	}
-	if s.state > stateReading && s.state < stateClosing && s.x.outcome.Decision != Undecided {
-		s.env.Report(now, &s.x.outcome)
+	if s.state > stateReading && s.state < stateClosing && s.state != stateTunnel && s.x.outcome.Decision != Undecided {
+		s.env.Report(now, s, &s.x.outcome)
 	}
 	s.state = stateClosing
+	s.deadline = time.Time{}
 	s.over()
 }
 
@@ -260,6 +329,15 @@ func (s *Session) Drain(now time.Time) {
 	}
 	if s.Idle() {
 		s.deadline = now.Add(s.env.Settings.DrainGrace)
+		s.idleBy = s.deadline
+	}
+}
+
+// letGo discards the target's connection, if one is held.
+func (s *Session) letGo() {
+	if s.x.held {
+		s.fx.Release = ReleaseDiscard
+		s.x.held = false
 	}
 }
 
@@ -268,6 +346,7 @@ func (s *Session) over() {
 	s.env.give(s.x.request)
 	s.env.give(s.x.response)
 	s.x = exchange{}
+	s.targetFull = false
 }
 
 // close ends the connection; nothing more is read.

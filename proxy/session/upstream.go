@@ -8,68 +8,102 @@ import (
 	"weir/internal/http1"
 )
 
-// acquire wants a connection to a target for the collected request.
+// acquire wants a connection to a target for the request as far as it has
+// come. All attempts together have TargetTimeout.
 func (s *Session) acquire(now time.Time, how Acquire) {
 	s.state = stateAcquiring
 	s.fx.Acquire = how
-	s.deadline = now.Add(s.env.Settings.TargetTimeout)
+	if s.x.answerBy.IsZero() {
+		s.x.answerBy = now.Add(s.env.Settings.TargetTimeout)
+	}
+	s.deadline = s.x.answerBy
 }
 
-// HandleAcquired is told that a connection to a target is the session's.
-// reused says that it has served before. It reports whether the session still
-// wants it; otherwise the owner keeps it.
-func (s *Session) HandleAcquired(now time.Time, reused bool) bool {
+// HandleAcquired is told that a connection to a target is the session's: host
+// is the target's host and port, reused says that the connection has served
+// before. It reports whether the session still wants it; otherwise the owner
+// keeps it.
+func (s *Session) HandleAcquired(now time.Time, host string, reused bool) bool {
 	if s.state != stateAcquiring {
 		return false
 	}
 	s.state = stateAwaiting
 	s.x.held, s.x.reused = true, reused
 	s.x.outcome.Sent = now
+	s.x.outcome.Retried = s.x.replayed || s.x.failed != FaultNone
 	s.x.answer = http1.NewResponseReader(&s.env.Settings.ResponseHead)
 	s.x.answer.ResponseTo(s.x.outcome.Method)
 	s.x.begun, s.x.headDone = false, false
 	s.fx.Upstream = s.x.request
+	if at := s.x.hostAt; at > 0 {
+		up := append(s.env.up[:0], s.x.request[:at]...)
+		up = http1.AppendFieldString(up, "Host", host)
+		s.env.up = append(up, s.x.request[at:]...)
+	}
+	if s.x.streaming {
+		s.x.uploading, s.x.answerBy = true, time.Time{}
+		s.awaitBody(now)
+	}
 	return true
 }
 
-// HandleUnavailable is told that there is no connection to a target. Another
-// one is tried, if there is one.
+// HandleUnavailable is told that there is no connection to the target chosen.
+// When it cannot be reached another one is wanted: nothing was sent, so any
+// request may go elsewhere.
 func (s *Session) HandleUnavailable(now time.Time, why Fault) {
 	if s.state != stateAcquiring {
 		return
 	}
 	s.begin()
-	connecting := why == FaultRefused || why == FaultConnect || why == FaultConnectTime
-	if connecting && s.env.Settings.Targets > 1 && !s.x.outcome.Retried {
-		s.x.outcome.Retried = true // nothing was sent: any request may go elsewhere
+	if why == FaultRefused || why == FaultConnect || why == FaultConnectTime {
+		s.x.failed = why
 		s.acquire(now, AcquireOther)
 		return
 	}
 	s.fault(now, why)
 }
 
+// HandleExhausted is told that there is no (other) target to be tried; several
+// says that there is more than one, and after when one may be tried again. What
+// the only one suffers from is told to the client as it is.
+func (s *Session) HandleExhausted(now time.Time, several bool, after time.Duration) {
+	if s.state != stateAcquiring {
+		return
+	}
+	s.begin()
+	if s.x.failed != FaultNone && !several {
+		s.fault(now, s.x.failed)
+		return
+	}
+	s.x.retryAfter = after
+	s.fault(now, FaultNoTarget)
+}
+
 // HandleUpstream is told of bytes from the target's connection held, and
-// returns how many of them are the answer's. What goes beyond cannot be
-// trusted: the connection is discarded.
+// returns how many of them are done with. What goes beyond the answer cannot
+// be trusted: the connection is discarded. While the client is full nothing of
+// a streamed answer is wanted; the bytes are to be shown again afterwards.
 func (s *Session) HandleUpstream(now time.Time, b []byte) int {
-	if s.state != stateAwaiting {
+	if s.state != stateAwaiting && s.state != stateTunnel || s.Holds() {
 		return 0
 	}
 	s.begin()
 	s.x.begun = true
+	if s.state == stateTunnel {
+		return s.tunnelDown(now, b)
+	}
 	mark := len(s.env.out)
 	n := 0
 	for {
 		ev, err := s.x.answer.Next(b[n:], &s.env.response)
 		if err != nil {
-			s.env.out = s.env.out[:mark]
-			s.fault(now, FaultGarbled)
+			s.garbled(now, mark)
 			return n
 		}
 		n += ev.N
 		switch ev.Kind {
 		case http1.NeedMore:
-			s.keep(mark)
+			s.keep(now, mark)
 			return n
 		case http1.HeadDone:
 			mark = s.handleAnswerHead(now, mark)
@@ -78,22 +112,40 @@ func (s *Session) HandleUpstream(now time.Time, b []byte) int {
 		case http1.End:
 			s.answered(now, n == len(b))
 			return n
-		case http1.Upgraded: // never asked for: Upgrade is not forwarded
-			s.env.out = s.env.out[:mark]
-			s.fault(now, FaultGarbled)
-			return n
-		}
-		if s.x.collecting > s.env.Settings.BufferBytesMax {
-			s.env.out = s.env.out[:mark]
-			s.fault(now, FaultTooLarge)
-			return n
+		case http1.Upgraded:
+			return n + s.upgraded(now, mark, b[n:])
 		}
 	}
 }
 
-// keep moves what has been collected of the answer out of the loop's buffer. The
-// rest of it is collected where it is then.
-func (s *Session) keep(mark int) {
+// garbled answers for a target that does not speak HTTP as it should. What was
+// collected of it since mark is dropped.
+func (s *Session) garbled(now time.Time, mark int) {
+	if !s.x.relaying {
+		s.env.out = s.env.out[:mark]
+	}
+	s.fault(now, FaultGarbled)
+}
+
+// upgraded is told that the target has switched protocols; b are the first
+// bytes of the new one. It returns how many of them are done with.
+func (s *Session) upgraded(now time.Time, mark int, b []byte) int {
+	if !s.switched(now, &s.env.response) {
+		s.garbled(now, mark)
+		return 0
+	}
+	return s.tunnelDown(now, b)
+}
+
+// keep looks after an answer that is not complete within one call. One whose
+// length is known, and small, is collected: it may still break off. Others are
+// passed on as they come.
+func (s *Session) keep(now time.Time, mark int) {
+	if s.x.headDone && (s.x.unbounded || s.x.relaying) {
+		s.x.relaying = true
+		s.HandleClientFull(now, s.clientFull)
+		return
+	}
 	if s.x.response != nil || len(s.env.out) == mark {
 		return
 	}
@@ -117,19 +169,23 @@ func (s *Session) handleAnswerHead(now time.Time, mark int) int {
 	h := &s.env.response
 	if h.Status < 200 {
 		if h.Status == 100 || h.Status == 101 || s.x.minor == 0 {
-			return mark // 100 is the proxy's own business, 101 was not asked for
+			return mark // 100 is the proxy's own business, 101 that of upgraded
 		}
 		s.env.out = s.appendAnswerHead(now, s.env.out, h)
 		s.env.out = http1.AppendHeadEnd(s.env.out)
 		return len(s.env.out)
 	}
 	s.x.headDone = true
-	s.x.status = h.Status
+	s.x.status, s.x.outcome.Relayed = h.Status, true
 	s.x.canReuse = h.KeepAlive
+	if s.x.uploading {
+		s.x.keepAlive = false // the rest of the request may never be read
+	}
 	out := s.appendAnswerHead(now, s.env.out, h)
 	out = s.appendLimits(out)
 	switch {
 	case h.Framing == http1.BodyChunked || h.Framing == http1.BodyUntilClose:
+		s.x.unbounded = true
 		s.x.rechunk = s.x.minor > 0
 		s.x.mustClose = s.x.minor == 0
 		if s.x.rechunk {
@@ -137,9 +193,7 @@ func (s *Session) handleAnswerHead(now time.Time, mark int) int {
 		}
 	case h.Length >= 0:
 		out = http1.AppendFieldInt(out, "Content-Length", h.Length)
-		if h.Framing == http1.BodyLength && h.Length > s.env.Settings.BufferBytesMax {
-			s.x.collecting = h.Length // too large before it has come
-		}
+		s.x.unbounded = h.Framing == http1.BodyLength && h.Length > s.env.Settings.BufferBytesMax
 	}
 	switch {
 	case !s.x.keepAlive || s.x.mustClose:
@@ -166,7 +220,7 @@ func (s *Session) appendAnswerHead(now time.Time, dst []byte, h *http1.Head) []b
 	if !dated { // RFC 9110 section 6.6.1
 		dst = s.env.appendDate(dst, now)
 	}
-	return appendVia(dst, h.Minor)
+	return s.appendVia(dst, h.Minor)
 }
 
 // replaces reports whether a target's field has the name of one that the proxy
@@ -199,7 +253,6 @@ func equalFold(name []byte, lower string) bool {
 }
 
 func (s *Session) handleAnswerBody(p []byte) {
-	s.x.collecting += int64(len(p))
 	to := s.collected()
 	if s.x.rechunk {
 		*to = http1.AppendChunk(*to, p)
@@ -216,7 +269,7 @@ func (s *Session) answered(now time.Time, clean bool) {
 		s.env.out = http1.AppendLastChunk(s.env.out)
 	}
 	s.fx.Release = ReleaseDiscard
-	if s.x.canReuse && clean {
+	if s.x.canReuse && clean && !s.x.uploading {
 		s.fx.Release = ReleaseKeep
 	}
 	s.x.held = false
@@ -229,13 +282,21 @@ func (s *Session) answered(now time.Time, clean bool) {
 // closed the idle connection when the request arrived: that is tried once more
 // (RFC 9112 section 9.3.1).
 func (s *Session) HandleUpstreamClosed(now time.Time, err error) {
-	if s.state != stateAwaiting {
+	if s.state != stateAwaiting && s.state != stateTunnel {
 		return
 	}
 	s.begin()
 	s.x.held = false
-	if s.x.reused && !s.x.begun && s.x.replay && !s.x.outcome.Retried {
-		s.x.outcome.Retried = true
+	if s.state == stateTunnel {
+		how := CloseDrained
+		if err != nil && !errors.Is(err, io.EOF) {
+			how = CloseAbort
+		}
+		s.endTunnel(how)
+		return
+	}
+	if s.x.reused && !s.x.begun && s.x.replay && !s.x.replayed {
+		s.x.replayed = true
 		s.acquire(now, AcquireFresh)
 		return
 	}
@@ -249,15 +310,17 @@ func (s *Session) HandleUpstreamClosed(now time.Time, err error) {
 	s.fault(now, FaultClosed)
 }
 
-// fault answers for a target that did not. Nothing of its answer has been
-// sent: it was collected first.
+// fault answers for a target that did not. Where its answer has begun to be
+// passed on the client must notice instead.
 func (s *Session) fault(now time.Time, why Fault) {
 	s.x.outcome.Fault = why
-	if s.x.held {
-		s.fx.Release = ReleaseDiscard
-		s.x.held = false
-	}
 	status, reason := why.answer()
+	if s.x.relaying || s.x.uploading || s.x.streaming && s.state == stateAcquiring {
+		s.fail(now, status, reason) // some of the request is unread
+		return
+	}
+	s.letGo()
+	s.x.outcome.Relayed = false
 	s.answerError(now, status, reason)
 }
 
@@ -276,8 +339,8 @@ func (f Fault) answer() (status int, reason string) {
 		return 504, "the target did not answer in time"
 	case FaultGarbled:
 		return 502, "the target's answer is not proper HTTP"
-	case FaultTooLarge:
-		return 502, "the target's answer is larger than this proxy buffers"
+	case FaultNoTarget:
+		return 503, "no target can be reached"
 	}
 	return 502, "the target closed the connection before its answer was complete"
 }

@@ -30,6 +30,8 @@ func TestConnectionsMax(t *testing.T) {
 	r.dial().ask(get, 200)
 }
 
+// A body may be of any size, whatever is collected of it, unless BODY_MAX_BYTES
+// bounds it; then one byte more is refused, at once when its length is told.
 func TestRequestBodyBound(t *testing.T) {
 	post := func(n int) string {
 		return fmt.Sprintf("POST /p HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s", n, strings.Repeat("a", n))
@@ -40,73 +42,110 @@ func TestRequestBodyBound(t *testing.T) {
 		env     []string
 		request func(n int) string
 		most    int
+		bound   bool // one more is refused
 	}{
-		{"BODY_BUFFER_BYTES", []string{"BODY_BUFFER_BYTES", "1KiB"}, post, 1024},
-		{"BODY_BUFFER_BYTES in chunks", []string{"BODY_BUFFER_BYTES", "1KiB"}, inChunks, 1024},
-		{"BODY_MAX_BYTES", []string{"BODY_MAX_BYTES", "100"}, post, 100},
-		{"BODY_MAX_BYTES in chunks", []string{"BODY_MAX_BYTES", "100"}, inChunks, 100},
-		{"BODY_MAX_BYTES beyond the buffer", []string{"BODY_BUFFER_BYTES", "1KiB", "BODY_MAX_BYTES", "1MiB"}, post, 1024},
-		{"256 KiB by default", nil, post, 256 << 10},
+		{"BODY_BUFFER_BYTES", []string{"BODY_BUFFER_BYTES", "1KiB"}, post, 1024, false},
+		{"BODY_BUFFER_BYTES in chunks", []string{"BODY_BUFFER_BYTES", "1KiB"}, inChunks, 1024, false},
+		{"256 KiB by default", nil, post, 256 << 10, false},
+		{"256 KiB by default in chunks", nil, inChunks, 256 << 10, false},
+		{"BODY_MAX_BYTES", []string{"BODY_MAX_BYTES", "100"}, post, 100, true},
+		{"BODY_MAX_BYTES in chunks", []string{"BODY_MAX_BYTES", "100"}, inChunks, 100, true},
+		{"BODY_MAX_BYTES beyond the buffer", []string{"BODY_BUFFER_BYTES", "1KiB", "BODY_MAX_BYTES", "300KiB"}, post, 300 << 10, true},
+		{"BODY_MAX_BYTES beyond the buffer in chunks", []string{"BODY_BUFFER_BYTES", "1KiB", "BODY_MAX_BYTES", "300KiB"}, inChunks, 300 << 10, true},
 	} {
 		t.Run(test.name, func(t *testing.T) {
+			t.Parallel() // a lingering close takes a second
 			r := start(t, newTarget(t, echoes).url(), test.env...)
 			conn := r.dial()
-			if body := conn.ask(test.request(test.most), 200); body != echoOf("POST", "/p", strings.Repeat("a", test.most)) {
-				t.Errorf("answered %q", body)
+			passes := func(n int) {
+				if body := conn.ask(test.request(n), 200); body != echoOf("POST", "/p", strings.Repeat("a", n)) {
+					t.Errorf("a body of %d bytes is answered %q", n, body)
+				}
+			}
+			passes(test.most)
+			if !test.bound {
+				passes(test.most + 1)
+				return
 			}
 			conn.send(test.request(test.most + 1))
-			if res, body := conn.status(413); !res.Close || body != `{"error":"the request body is larger than this proxy buffers"}`+"\n" {
+			if res, body := conn.status(413); !res.Close || body != `{"error":"the request body is larger than this proxy takes"}`+"\n" {
 				t.Errorf("answered %q, closes: %t", body, res.Close)
 			}
 			conn.closed()
+			checkBaseLine(r)
 		})
 	}
 }
 
+// An answer may be of any size. Up to BODY_BUFFER_BYTES of a known length it is
+// collected, so that one that breaks off becomes a 502; beyond that the client
+// sees it break off. One of unknown length is never waited for.
 func TestAnswerBodyBound(t *testing.T) {
 	body := func(n int) string { return strings.Repeat("a", n) }
 	for _, test := range []struct {
-		name   string
-		answer func(n int) string
-		closes bool
+		name      string
+		answer    func(n int) string
+		closes    bool
+		collected bool // up to the bound
 	}{
 		{"with a length", func(n int) string {
 			return fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s", n, body(n))
-		}, false},
+		}, false, true},
 		{"in chunks", func(n int) string {
 			return fmt.Sprintf("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n%x\r\n%s\r\n0\r\n\r\n", n, body(n))
-		}, false},
-		{"up to the close", func(n int) string { return "HTTP/1.1 200 OK\r\n\r\n" + body(n) }, true},
+		}, false, false},
+		{"up to the close", func(n int) string { return "HTTP/1.1 200 OK\r\n\r\n" + body(n) }, true, false},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			target := newTarget(t, func(c *targetConn) {
 				for s := c.next(); s != nil; s = c.next() {
-					n := 1024
-					if s.target() == "/more" {
-						n++
+					var n int
+					cut := strings.HasPrefix(s.target(), "/cut/")
+					fmt.Sscanf(s.target()[strings.LastIndexByte(s.target(), '/'):], "/%d", &n)
+					text := test.answer(n)
+					if cut {
+						text = text[:len(text)-10]
 					}
-					if c.say(test.answer(n)); test.closes {
+					if c.say(text); test.closes || cut {
 						return
 					}
 				}
 			})
 			r := start(t, target.url(), "BODY_BUFFER_BYTES", "1KiB")
 			conn := r.dial()
-			if got := conn.ask(get, 200); got != body(1024) {
-				t.Errorf("a body of %d bytes", len(got))
+			for _, n := range []int{1024, 1025, 1 << 20} {
+				if got := conn.ask(request(fmt.Sprintf("/whole/%d", n)), 200); got != body(n) {
+					t.Errorf("%d bytes of a body of %d", len(got), n)
+				}
+				if test.closes {
+					continue // where it ends is not known
+				}
+				conn.send(request(fmt.Sprintf("/cut/%d", n)))
+				a, err := readAnswer(conn, "GET")
+				switch {
+				case test.collected && n <= 1024:
+					if err != nil || a.status != 502 || !strings.Contains(a.body, "closed the connection before its answer was complete") {
+						t.Errorf("a body of %d bytes breaks off: answered %+v, %v, want 502", n, a, err)
+					}
+				case a == nil || a.status != 200 || err == nil:
+					t.Errorf("a body of %d bytes breaks off: answered %+v, %v, want what there is and an end that shows", n, a, err)
+				default:
+					conn = r.dial()
+				}
 			}
-			if got := conn.ask(request("/more"), 502); !strings.Contains(got, "larger than this proxy buffers") {
-				t.Errorf("answered %q", got)
+			if !test.closes {
+				r.samplesAre(`ratelimiter_upstream_errors_total{kind="closed"}`, 3)
 			}
-			r.samplesAre(`ratelimiter_upstream_errors_total{kind="too_large"}`, 1)
 		})
 	}
 	// A length is not a body: the answer to HEAD may tell any.
 	r := start(t, newTarget(t, says("HTTP/1.1 200 OK\r\nContent-Length: 99999999\r\n\r\n")).url(), "BODY_BUFFER_BYTES", "1KiB")
 	conn := r.dial()
-	conn.send("HEAD / HTTP/1.1\r\nHost: x\r\n\r\n")
-	if res, _ := conn.answer("HEAD"); res.StatusCode != 200 || res.ContentLength != 99999999 {
-		t.Errorf("answered %d with a length of %d", res.StatusCode, res.ContentLength)
+	for range 2 {
+		conn.send("HEAD / HTTP/1.1\r\nHost: x\r\n\r\n")
+		if res, _ := conn.answer("HEAD"); res.StatusCode != 200 || res.ContentLength != 99999999 {
+			t.Errorf("answered %d with a length of %d", res.StatusCode, res.ContentLength)
+		}
 	}
 }
 

@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"net/http"
 	"time"
 
 	"weir/internal/loop"
@@ -19,10 +20,13 @@ type client struct {
 	s        *session.Session
 	deadline time.Time // as armed
 
-	server *server                  // held
-	target *target                  // waited for
-	wait   upstream.Waiter[*client] // the place in its line
-	closed bool                     // the connection is gone
+	server *server                   // held
+	at     *upstream.Target[*target] // chosen for the exchange
+	mark   upstream.Mark             // its health then
+	tried  upstream.Tried            // the targets that the exchange has tried
+	wait   upstream.Waiter[*client]  // the place in the line of at
+	closed bool                      // the connection is gone
+	stream bool                      // the connection is read and written at the same time
 
 	asked    time.Time  // when Redis was asked
 	answered redis.Done // its answer comes here; made once
@@ -47,6 +51,24 @@ func (c *client) Expired(now time.Time) {
 	c.more()
 }
 
+// End passes on that the client of a tunnel sends no more.
+func (c *client) End(now time.Time, unread int) {
+	if unread > 0 {
+		return // until the target takes it
+	}
+	c.s.HandleClientEnd(now)
+	c.apply(now)
+}
+
+// Writable has more of a streamed answer read.
+func (c *client) Writable(now time.Time) {
+	c.s.HandleClientFull(now, false)
+	c.arm()
+	if c.server != nil {
+		c.server.conn.Pump()
+	}
+}
+
 // Closed gives up what is under way.
 func (c *client) Closed(now time.Time, _ error) {
 	c.closed = true
@@ -56,7 +78,7 @@ func (c *client) Closed(now time.Time, _ error) {
 
 // more shows the session the bytes that it left unread while it was busy.
 func (c *client) more() {
-	if c.s.Idle() && !c.closed {
+	if !c.closed && c.s.Reads() {
 		c.conn.Pump()
 	}
 }
@@ -66,11 +88,12 @@ func (c *client) apply(now time.Time) {
 	for {
 		fx := c.s.Effects()
 		if len(fx.Client) > 0 {
-			c.conn.Write(fx.Client)
+			c.write(now, fx.Client)
 		}
 		if len(fx.Upstream) > 0 {
-			c.server.conn.Write(fx.Upstream)
+			c.server.write(now, fx.Upstream)
 		}
+		c.end(&fx)
 		if fx.Release != session.ReleaseNone {
 			c.release(now, fx.Release)
 		}
@@ -86,12 +109,34 @@ func (c *client) apply(now time.Time) {
 	c.arm()
 }
 
+// write sends to the client, and holds the target back when it does not take
+// what comes.
+func (c *client) write(now time.Time, b []byte) {
+	full := c.conn.Full()
+	c.conn.Write(b)
+	if !full && c.conn.Full() {
+		c.s.HandleClientFull(now, true)
+	}
+}
+
+// end passes on the end of what one side of a tunnel sends.
+func (c *client) end(fx *session.Effects) {
+	if fx.EndUpstream && c.server != nil {
+		c.server.conn.CloseWrite()
+	}
+	if fx.EndClient {
+		c.conn.CloseWrite()
+	}
+}
+
 func closeConn(c *loop.Conn, how session.Close) {
 	switch how {
 	case session.CloseDrained:
 		c.CloseDrained()
 	case session.CloseLinger:
 		c.CloseLinger()
+	case session.CloseAbort:
+		c.Abort()
 	}
 }
 
@@ -101,6 +146,11 @@ func (c *client) arm() {
 		c.deadline = d
 		c.conn.SetDeadline(d)
 	}
+	if d := c.s.Duplex(); d != c.stream && !c.closed {
+		c.stream = d
+		c.conn.SetDuplex(d)
+		c.conn.KeepHalf(c.s.Tunnels())
+	}
 }
 
 func (c *client) acquire(now time.Time, how session.Acquire) {
@@ -108,36 +158,89 @@ func (c *client) acquire(now time.Time, how session.Acquire) {
 	case session.AcquireNone:
 		return
 	case session.AcquireCancel:
-		if c.target != nil {
-			c.target.pool.Cancel(&c.wait)
+		if c.at != nil {
+			c.at.Value.pool.Cancel(&c.wait)
+			c.leave()
 		}
 		return
+	case session.AcquireAny:
+		c.tried = upstream.Tried{}
 	}
-	if how == session.AcquireOther {
-		c.target = c.side.other(c.target)
-	} else {
-		c.target = c.side.choose()
+	if how != session.AcquireFresh && !c.choose(now) {
+		return
 	}
-	sv, grant := c.target.pool.Acquire(&c.wait, how == session.AcquireFresh)
+	t := c.at.Value
+	sv, grant := t.pool.Acquire(&c.wait, how == session.AcquireFresh)
 	switch grant {
 	case upstream.Ready:
 		c.serve(now, sv, true)
 	case upstream.WaitAndDial:
-		c.target.dial()
-		c.target.note()
+		t.dial()
+		t.note(now)
 	case upstream.Full:
+		c.leave()
 		c.s.HandleUnavailable(now, session.FaultBusy)
 		c.more()
 	}
 }
 
+// choose takes the next target for the exchange; false: there is none, as the
+// session has been told.
+func (c *client) choose(now time.Time) bool {
+	g := c.side.targets
+	if c.at = g.Choose(now, &c.tried); c.at == nil {
+		c.s.HandleExhausted(now, len(g.Targets()) > 1, g.RetryAfter(now))
+		c.more()
+		return false
+	}
+	c.mark = c.at.Mark()
+	return true
+}
+
+// leave gives the target up without having learnt anything of it.
+func (c *client) leave() {
+	if c.at != nil {
+		c.at.Abandoned(c.mark)
+		c.at.Value.forget()
+		c.at = nil
+	}
+}
+
+// learn notes what an exchange that is over says about its target.
+func (c *client) learn(now time.Time, o *session.Outcome) {
+	if c.at == nil {
+		return
+	}
+	if c.wait.Waiting() {
+		c.at.Value.pool.Cancel(&c.wait)
+		c.leave()
+		return
+	}
+	switch {
+	case o.Sent.IsZero(): // it never got there
+		c.leave()
+		return
+	case o.Fault == session.FaultTimeout:
+		c.at.Answered(now, c.mark, http.StatusGatewayTimeout)
+	case o.Fault != session.FaultNone:
+		c.at.Answered(now, c.mark, http.StatusBadGateway)
+	case o.Relayed && o.Status > 0:
+		c.at.Answered(now, c.mark, o.Status)
+	default:
+		c.leave()
+		return
+	}
+	c.at = nil
+}
+
 // serve gives the session a target's connection.
 func (c *client) serve(now time.Time, sv *server, reused bool) {
 	c.server, sv.owner = sv, c
-	sv.target.note()
-	if !c.s.HandleAcquired(now, reused) {
+	sv.target.note(now)
+	if !c.s.HandleAcquired(now, sv.target.spec.Host, reused) {
 		panic("bug: a connection was granted to a session that does not wait for one")
 	}
+	c.more()
 }
 
 // release lets go of the target's connection. Closing one is told to the pool
@@ -148,13 +251,16 @@ func (c *client) release(now time.Time, how session.Release) {
 		return
 	}
 	c.server, sv.owner = nil, nil
+	switch {
+	case how == session.ReleaseEnd:
+		sv.conn.CloseDrained()
 	// A target that has answered without reading the whole request would take
 	// the rest for the beginning of the next.
-	if how == session.ReleaseDiscard || sv.conn.Unsent() > 0 {
+	case how == session.ReleaseDiscard || sv.conn.Unsent() > 0:
 		sv.conn.Close()
-		return
+	default:
+		sv.free(now)
 	}
-	sv.free(now)
 }
 
 // askOwn has an own endpoint answer, off the loop.

@@ -3,7 +3,6 @@ package wire
 import (
 	"iter"
 	"strconv"
-	"sync/atomic"
 	"time"
 
 	"weir/internal/http1"
@@ -30,8 +29,6 @@ type counts struct {
 	forwardedDecide, rejectedDecide *metric.Histogram
 	forwardedMax, rejectedMax       metric.Max
 	upstreamTime                    *metric.Histogram
-
-	idle, busy, connecting atomic.Int64
 }
 
 func newCounts() *counts {
@@ -42,8 +39,9 @@ func newCounts() *counts {
 	}
 }
 
-// report counts a request that is over.
-func (s *side) report(now time.Time, o *session.Outcome) {
+// report counts a request that is over, and learns from it how its target is.
+func (s *side) report(now time.Time, sess *session.Session, o *session.Outcome) {
+	sess.Owner.(*client).learn(now, o)
 	c := s.counts
 	switch o.Decision {
 	case session.Forwarded:
@@ -105,6 +103,8 @@ func (f *Front) Register(set *metric.Set) {
 	set.Counter("ratelimiter_client_stalls_total", "connections closed because their client took nothing of its answers",
 		func() uint64 { return f.group.Stats().Stalled })
 	set.Counter("ratelimiter_client_pauses_total", "times that reading from a client was paused", func() uint64 { return f.group.Stats().Paused })
+	set.Counter("ratelimiter_memory_sheds_total", "times that the memory budget was spent and requests were turned away",
+		f.memory.sheds.Load)
 	set.Counter("ratelimiter_panics_total", "faults of the proxy itself that closed a connection", func() uint64 { return f.group.Stats().Panics })
 }
 
@@ -158,26 +158,45 @@ func (f *Front) registerTimes(set *metric.Set) {
 }
 
 func (f *Front) registerUpstream(set *metric.Set) {
-	gauge := func(name, help string, of func(c *counts) int64) {
+	gauge := func(name, help string, of func(t *target) int64) {
 		set.Gauge(name, help, func() float64 {
 			n := int64(0)
 			for _, s := range f.sides {
-				n += of(s.counts)
+				for _, t := range *s.seen.Load() {
+					n += of(t)
+				}
 			}
 			return float64(n)
 		})
 	}
-	gauge("ratelimiter_upstream_in_flight", "requests at the targets", func(c *counts) int64 { return c.busy.Load() })
+	gauge("ratelimiter_upstream_in_flight", "requests at the targets", func(t *target) int64 { return t.busy.Load() })
 	const conns = "connections to targets"
-	gauge(`ratelimiter_upstream_connections{state="idle"}`, conns, func(c *counts) int64 { return c.idle.Load() })
-	gauge(`ratelimiter_upstream_connections{state="busy"}`, conns, func(c *counts) int64 { return c.busy.Load() })
-	gauge(`ratelimiter_upstream_connections{state="connecting"}`, conns, func(c *counts) int64 { return c.connecting.Load() })
+	gauge(`ratelimiter_upstream_connections{state="idle"}`, conns, func(t *target) int64 { return t.idle.Load() })
+	gauge(`ratelimiter_upstream_connections{state="busy"}`, conns, func(t *target) int64 { return t.busy.Load() })
+	gauge(`ratelimiter_upstream_connections{state="connecting"}`, conns, func(t *target) int64 { return t.connecting.Load() })
+	set.Gauges("ratelimiter_upstream_up", "1 for a target that can be reached", f.targetGauges(func(spec *Target) float64 {
+		if f.up(spec) {
+			return 1
+		}
+		return 0
+	}))
 	for k := session.FaultNone + 1; int(k) < session.Faults; k++ {
 		set.Counter("ratelimiter_upstream_errors_total"+metric.Labels("kind", k.String()), "requests that a target did not answer",
 			func() uint64 { return f.sum(func(c *counts) uint64 { return c.faults[k].Load() }) })
 	}
 	set.Counter("ratelimiter_upstream_retries_total", "requests sent once more on a fresh connection",
 		func() uint64 { return f.sum(func(c *counts) uint64 { return c.retries.Load() }) })
+}
+
+// targetGauges yields one number for each target.
+func (f *Front) targetGauges(of func(*Target) float64) iter.Seq2[string, float64] {
+	return func(yield func(string, float64) bool) {
+		for _, spec := range f.targetList() {
+			if !yield(metric.Labels("target", spec.URL), of(spec)) {
+				return
+			}
+		}
+	}
 }
 
 func (f *Front) responses() iter.Seq2[string, uint64] {

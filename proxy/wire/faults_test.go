@@ -1,8 +1,11 @@
 package wire
 
 import (
+	"errors"
 	"fmt"
+	"io"
 	"net"
+	"net/http"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -104,7 +107,7 @@ func TestTargetSlow(t *testing.T) {
 	r.samplesAre(`ratelimiter_upstream_errors_total{kind="timeout"}`, 2)
 }
 
-// What is no answer becomes a 502 of the proxy's own; the client's connection
+// What is no answer, or one of a known length that breaks off, becomes a 502 of the proxy's own; the client's connection
 // goes on, the target's does not.
 func TestTargetFaulty(t *testing.T) {
 	for _, test := range []struct {
@@ -120,7 +123,6 @@ func TestTargetFaulty(t *testing.T) {
 		{"no word", "", true, "closed"},
 		{"half a head", "HTTP/1.1 200 OK\r\nContent-", true, "closed"},
 		{"half a body", "HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nabc", true, "closed"},
-		{"no last chunk", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n", true, "closed"},
 		{"hints only", "HTTP/1.1 103 Early Hints\r\n\r\n", true, "closed"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -147,6 +149,63 @@ func TestTargetFaulty(t *testing.T) {
 			if n := target.opened.Load(); n != 2 {
 				t.Errorf("%d connections to the target, want one for the faulty answer and one behind it", n)
 			}
+		})
+	}
+}
+
+// An answer of unknown length is passed on as it comes. When it turns out to be
+// faulty the client must notice: no last chunk, or for a client that knows no
+// chunks a reset.
+func TestStreamedAnswerFaulty(t *testing.T) {
+	const begun = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n"
+	for _, test := range []struct {
+		name, rest string
+		closes     bool
+		kind       string
+	}{
+		{"no last chunk", "", true, "closed"},
+		{"half a chunk", "5\r\nde", true, "closed"},
+		{"bad chunk", "-1\r\n", false, "bad_response"},
+		{"too long a chunk", "1\r\nde\r\n", false, "bad_response"},
+		{"half a trailer", "0\r\nX: y\r\n", true, "closed"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			g := newGate()
+			target := newTarget(t, func(c *targetConn) {
+				for s := c.next(); s != nil; s = c.next() {
+					if s.target() == "/again" {
+						c.echo(s)
+						continue
+					}
+					c.say(begun)
+					g.pass(c)
+					if c.say(test.rest); test.closes {
+						return
+					}
+				}
+			})
+			r := start(t, target.url())
+			for _, asked := range []struct {
+				request string
+				end     error
+			}{{get, io.ErrUnexpectedEOF}, {"GET / HTTP/1.0\r\n\r\n", syscall.ECONNRESET}} {
+				conn := r.dial()
+				conn.send(asked.request)
+				res, err := http.ReadResponse(conn.in, nil)
+				if err != nil || res.StatusCode != 200 {
+					t.Fatalf("answered %v, %v", res, err)
+				}
+				first := make([]byte, 3)
+				if _, err := io.ReadFull(res.Body, first); err != nil || string(first) != "abc" {
+					t.Fatalf("the beginning of the body is %q, %v", first, err)
+				}
+				g.open <- true
+				if rest, err := io.ReadAll(res.Body); !errors.Is(err, asked.end) {
+					t.Errorf("the body ends with %q, %v, want %v", rest, err, asked.end)
+				}
+			}
+			r.dial().ask(request("/again"), 200)
+			r.samplesAre(`ratelimiter_upstream_errors_total{kind="`+test.kind+`"}`, 2, "ratelimiter_upstream_retries_total", 0)
 		})
 	}
 }

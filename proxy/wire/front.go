@@ -7,11 +7,14 @@ package wire
 import (
 	"cmp"
 	"context"
+	"crypto/tls"
 	"log/slog"
 	"math/rand/v2"
 	"net"
 	"net/http"
+	"os"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"weir/internal/loop"
@@ -31,14 +34,19 @@ const (
 
 // Config is what a Front is made of.
 type Config struct {
-	Addr    string // to listen on
+	Addr    string       // to listen on
+	Socket  net.Listener // or what to accept on: a socket that was handed over
+	Secure  *tls.Config  // TLS for clients; nil: plain
 	Loop    loop.Config
 	Session session.Settings
 
-	Targets          []string // host:port of each
+	Targets          []*Target
 	Balance          upstream.Balance
 	TargetConnsMax   int           // connections to each target, all loops together, at least one a loop
 	TargetIdle       time.Duration // how long an idle one is kept
+	CheckPath        string        // of active checks of the targets; empty: none
+	CheckInterval    time.Duration // between two of them
+	MemoryBudget     int64         // bytes from which on requests are shed; 0: never
 	DrainTimeout     time.Duration
 	Policy           func() *session.Policy
 	Table            *simredis.Table             // decides when there is no Redis, and in its mode local
@@ -63,6 +71,11 @@ type Front struct {
 	background sync.WaitGroup
 	stop       chan struct{}
 	began      time.Time
+	checks     checks
+	memory     memory
+
+	mu    sync.Mutex // guards specs, and has changes to them one at a time
+	specs []*Target
 }
 
 // steady is now on a clock that is never set: it began with the wall clock's
@@ -77,20 +90,28 @@ func Start(cfg Config) (*Front, error) {
 	if err != nil {
 		return nil, err
 	}
-	f := &Front{cfg: cfg, group: g, stop: make(chan struct{}), began: time.Now()}
+	f := &Front{cfg: cfg, group: g, stop: make(chan struct{}), began: time.Now(),
+		checks: checks{path: cfg.CheckPath, interval: cfg.CheckInterval}, memory: memory{budget: cfg.MemoryBudget}}
 	for i, l := range g.Loops() {
 		f.sides = append(f.sides, newSide(f, l, portion(cfg.TargetConnsMax, len(g.Loops()), i)))
 	}
+	f.SetTargets(cfg.Targets)
 	f.desk = service.NewDesk(cfg.Own(f), ownWorkers, ownWaitingMax)
-	f.ln, err = g.Listen(cfg.Addr, func(now time.Time, c *loop.Conn) loop.Handler {
+	if cfg.Socket == nil {
+		if cfg.Socket, err = net.Listen("tcp", cfg.Addr); err != nil {
+			f.desk.Close()
+			g.Stop()
+			return nil, err // names the address
+		}
+	}
+	f.ln = g.Serve(cfg.Socket, cfg.Secure, func(now time.Time, c *loop.Conn) loop.Handler {
 		return f.sides[c.Loop().Index()].accept(now, c)
 	})
-	if err != nil {
-		f.desk.Close()
-		g.Stop()
-		return nil, err
-	}
 	f.background.Go(f.housekeeping)
+	f.background.Go(func() { f.memory.watch(f.stop) })
+	if cfg.CheckPath != "" {
+		f.background.Go(f.checking)
+	}
 	return f, nil
 }
 
@@ -105,6 +126,9 @@ func portion(bound, n, i int) int {
 
 // Addr is the address listened on.
 func (f *Front) Addr() net.Addr { return f.ln.Addr() }
+
+// Socket is a duplicate of the socket listened on, for a successor.
+func (f *Front) Socket() (*os.File, error) { return f.ln.File() }
 
 // housekeeping lets keys expire and reports refusals, once a second.
 func (f *Front) housekeeping() {
@@ -174,29 +198,31 @@ type side struct {
 	front    *Front
 	loop     *loop.Loop
 	env      session.Env
-	targets  []*target
-	chooser  *upstream.Chooser
+	targets  *upstream.Group[*target]
+	seen     atomic.Pointer[[]*target] // those of targets, for others
 	draining bool
 	counts   *counts
 	recall   *recall
+
+	connsPerTarget, waitersMax int
 
 	lane      *redis.Lane // to Redis; nil without
 	laneAlarm *loop.Alarm
 }
 
 func newSide(f *Front, l *loop.Loop, connsPerTarget int) *side {
-	s := &side{front: f, loop: l, counts: newCounts(), recall: newRecall(l.Index(), f.cfg.DecisionsPerLoop)}
-	s.chooser = upstream.NewChooser(f.cfg.Balance, rand.New(rand.NewPCG(uint64(l.Index()), rand.Uint64())))
-	s.env = session.Env{Settings: &f.cfg.Session, Policy: f.cfg.Policy, Ask: s.decider(), Report: s.report, Refused: s.recall.note}
-	for _, addr := range f.cfg.Targets {
-		s.targets = append(s.targets, &target{side: s, addr: addr,
-			pool: upstream.NewPool[*server, *client](connsPerTarget, cmp.Or(f.cfg.WaitersPerLoop, waitersMax))})
-	}
+	s := &side{front: f, loop: l, counts: newCounts(), recall: newRecall(l.Index(), f.cfg.DecisionsPerLoop),
+		connsPerTarget: connsPerTarget, waitersMax: cmp.Or(f.cfg.WaitersPerLoop, waitersMax)}
+	ejection := upstream.Ejection{ProbeMax: f.cfg.Session.TargetTimeout + f.cfg.Session.ConnectTimeout}
+	s.targets = upstream.NewGroup(f.cfg.Balance, ejection, inFlightOf, rand.New(rand.NewPCG(uint64(l.Index()), rand.Uint64())))
+	s.publish()
+	s.env = session.Env{Settings: &f.cfg.Session, Policy: f.cfg.Policy, Ask: s.decider(), Overloaded: f.memory.short,
+		Report: s.report, Refused: s.recall.note}
 	return s
 }
 
 func (s *side) accept(now time.Time, c *loop.Conn) loop.Handler {
-	cl := &client{side: s, conn: c, s: session.New(now, &s.env, c.Remote().Addr())}
+	cl := &client{side: s, conn: c, s: session.New(now, &s.env, c.Remote().Addr(), c.Secure())}
 	cl.s.Owner = cl
 	cl.wait.Value = cl
 	if s.draining {

@@ -57,7 +57,7 @@ func startWith(t *testing.T, tweak func(c *Config), targets string, env ...strin
 	c := configure(t, append(env, "TARGET_URL", targets, "EVENT_LOOPS", "2", "MAX_CONNECTIONS", "4000",
 		"RATE_LIMIT_LIMIT", "1000000000", "RATE_LIMIT_WINDOW", strconv.Itoa(int(century.Seconds())),
 		"TARGET_TIMEOUT", patience.String(), "TARGET_CONNECT_TIMEOUT", patience.String(), "HEAD_TIMEOUT", patience.String(),
-		"BODY_TIMEOUT", patience.String(), "DRAIN_TIMEOUT", patience.String()))
+		"BODY_TIMEOUT", patience.String(), "DRAIN_TIMEOUT", patience.String(), "DRAIN_GRACE", "200ms", "VIA_NAME", "weir"))
 	r := &rig{t: t, log: new(logBuffer), held: make(chan struct{}), client: &http.Client{Transport: &http.Transport{DisableCompression: true}, Timeout: patience}}
 	r.env = &service.Env{Health: new(service.Health), Metrics: metric.New(), Log: slog.New(slog.NewTextHandler(r.log, nil))}
 	table, err := simredis.New(simredis.Config{KeysMax: c.KeysMax})
@@ -71,7 +71,8 @@ func startWith(t *testing.T, tweak func(c *Config), targets string, env ...strin
 	loops.Panicked = func(v any, stack []byte) { t.Errorf("the proxy panicked: %v\n%s", v, stack) }
 	cfg := Config{
 		Addr: "127.0.0.1:0", Loop: loops, Session: c.Session(),
-		Targets: c.Targets, Balance: c.Balance, TargetConnsMax: c.TargetConnsMax, TargetIdle: c.TargetIdle,
+		Targets: targetsOf(c.Targets), Balance: c.Balance, TargetConnsMax: c.TargetConnsMax, TargetIdle: c.TargetIdle,
+		CheckPath: c.Edge.HealthPath, CheckInterval: c.Edge.HealthInterval,
 		DrainTimeout: c.DrainTimeout, Policy: r.limits.Policy, Table: table,
 		Own: r.own, Log: r.env.Logger("RateLimiter"), DecisionsPerLoop: 64,
 	}
@@ -89,6 +90,14 @@ func startWith(t *testing.T, tweak func(c *Config), targets string, env ...strin
 		r.drain(over)
 	})
 	return r
+}
+
+// targetsOf are the settings' targets, without TLS.
+func targetsOf(list []config.Target) (targets []*Target) {
+	for _, t := range list {
+		targets = append(targets, &Target{URL: t.URL, Addr: t.Addr, Host: t.Host})
+	}
+	return targets
 }
 
 // configure reads settings; of those given twice the first counts.

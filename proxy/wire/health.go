@@ -1,55 +1,200 @@
 package wire
 
 import (
+	"context"
+	"io"
 	"net"
+	"net/http"
+	"sync"
 	"time"
+
+	"weir/proxy/upstream"
 )
 
 // probeTimeout bounds the attempt to reach a target that is down.
 const probeTimeout = 500 * time.Millisecond
 
-// up reports whether target i is thought to be reachable: a loop has a
-// connection to it, or none has failed to get one.
-func (f *Front) up(i int) bool {
+// up reports whether a target is thought to be reachable: active checks do not
+// deny it, and a loop has a connection to it, or none has failed to get one.
+func (f *Front) up(spec *Target) bool {
+	if f.checks.verdict(spec) == upstream.CheckedDown {
+		return false
+	}
 	failed := false
-	for _, s := range f.sides {
-		t := s.targets[i]
-		if t.open.Load() > 0 {
+	for t := range f.each(spec) {
+		if t.idle.Load()+t.busy.Load() > 0 {
 			return true
 		}
-		failed = failed || t.down.Load()
+		failed = failed || t.failed.Load()
 	}
 	return !failed
 }
 
-// TargetsUp returns how each target is. Requests try all of them whatever this
-// says; it is for health and readiness.
+// TargetsUp returns whether each target can be reached, by its address. It is
+// for health and readiness: requests try the last target whatever this says.
 func (f *Front) TargetsUp() map[string]bool {
-	up := make(map[string]bool, len(f.cfg.Targets))
-	for i, addr := range f.cfg.Targets {
-		up[addr] = f.up(i)
+	specs := f.targetList()
+	up := make(map[string]bool, len(specs))
+	for _, spec := range specs {
+		up[spec.Addr] = f.up(spec)
 	}
 	return up
 }
 
-// probe tries the targets that are down: without requests, which readiness may
-// keep away, nothing else would notice that they are back.
+func (f *Front) targetList() []*Target {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.specs
+}
+
+// probe tries the targets that cannot be reached: without requests, which
+// readiness may keep away, nothing else would notice that they are back.
 func (f *Front) probe() {
 	anyUp := false
-	for i, addr := range f.cfg.Targets {
-		if !f.up(i) {
-			c, err := net.DialTimeout("tcp", addr, probeTimeout)
-			if err != nil {
-				continue
-			}
-			_ = c.Close()
-			for _, s := range f.sides {
-				s.targets[i].down.Store(false)
-			}
+	for _, spec := range f.targetList() {
+		if f.up(spec) || f.checks.verdict(spec) == upstream.Unchecked && f.connects(spec) {
+			anyUp = true
 		}
-		anyUp = true
 	}
 	if f.cfg.Reachable != nil {
 		f.cfg.Reachable(anyUp)
+	}
+}
+
+// connects reports whether a target takes a connection; if so every loop is
+// told.
+func (f *Front) connects(spec *Target) bool {
+	c, err := net.DialTimeout("tcp", spec.Addr, probeTimeout)
+	if err != nil {
+		return false
+	}
+	_ = c.Close()
+	for t := range f.each(spec) {
+		t.failed.Store(false)
+		t.side.loop.Post(func(now time.Time) { t.at.Connected(now) })
+	}
+	return true
+}
+
+// checks are the active checks of the targets: a GET of one path, which is to be
+// answered with a status below 400.
+//
+// Safe for concurrent use: mu guards the map; a Check is the checking
+// goroutine's, and what others read of it is a copy.
+type checks struct {
+	path     string // empty: there are none
+	interval time.Duration
+
+	mu       sync.Mutex
+	verdicts map[*Target]upstream.Verdict
+	running  map[*Target]*upstream.Check
+}
+
+// checkTimeoutMax bounds one check, which also ends before the next begins.
+const checkTimeoutMax = 5 * time.Second
+
+func (ch *checks) verdict(spec *Target) upstream.Verdict {
+	ch.mu.Lock()
+	defer ch.mu.Unlock()
+	return ch.verdicts[spec]
+}
+
+// follow makes the targets checked those of the list.
+func (ch *checks) follow(list []*Target) {
+	ch.mu.Lock()
+	defer ch.mu.Unlock()
+	verdicts, running := make(map[*Target]upstream.Verdict), make(map[*Target]*upstream.Check)
+	for _, spec := range list {
+		verdicts[spec], running[spec] = ch.verdicts[spec], ch.running[spec]
+		if running[spec] == nil {
+			running[spec] = new(upstream.Check)
+		}
+	}
+	ch.verdicts, ch.running = verdicts, running
+}
+
+// checking checks all targets, once per interval, until the front drains.
+func (f *Front) checking() {
+	tick := time.NewTicker(f.checks.interval)
+	defer tick.Stop()
+	for {
+		f.checkAll()
+		select {
+		case <-f.stop:
+			return
+		case <-tick.C:
+		}
+	}
+}
+
+// checkAll checks every target at the same time.
+func (f *Front) checkAll() {
+	f.checks.mu.Lock()
+	running := f.checks.running
+	f.checks.mu.Unlock()
+	ctx, cancel := context.WithTimeout(context.Background(), min(f.checks.interval, checkTimeoutMax))
+	defer cancel()
+	go func() {
+		select {
+		case <-f.stop:
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+	var all sync.WaitGroup
+	for spec, check := range running {
+		all.Go(func() {
+			passed := f.passes(ctx, spec)
+			select {
+			case <-f.stop: // it was we who broke off
+			default:
+				f.checked(spec, check, passed)
+			}
+		})
+	}
+	all.Wait()
+}
+
+// passes makes one check.
+func (f *Front) passes(ctx context.Context, spec *Target) bool {
+	url := "http://" + spec.Addr + f.checks.path
+	if spec.Secure != nil {
+		url = "https://" + spec.Addr + f.checks.path
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return false
+	}
+	req.Host = spec.Host
+	req.Header.Set("User-Agent", "weir-check")
+	tr := &http.Transport{TLSClientConfig: spec.Secure, DisableKeepAlives: true}
+	res, err := tr.RoundTrip(req)
+	if err != nil {
+		return false
+	}
+	defer res.Body.Close()
+	_, _ = io.CopyN(io.Discard, res.Body, 64<<10)
+	return res.StatusCode < 400
+}
+
+// checked tells a check's result to every loop.
+func (f *Front) checked(spec *Target, check *upstream.Check, passed bool) {
+	before := check.Verdict()
+	v := check.Failed
+	if passed {
+		v = check.Passed
+	}
+	verdict := v()
+	f.checks.mu.Lock()
+	if _, still := f.checks.verdicts[spec]; still {
+		f.checks.verdicts[spec] = verdict
+	}
+	f.checks.mu.Unlock()
+	if verdict != before && verdict != upstream.Unchecked && before != upstream.Unchecked || verdict == upstream.CheckedDown && before != verdict {
+		f.cfg.Log.Warn("Target is "+verdict.String(), "target", spec.URL, "check", f.checks.path)
+	}
+	recheck := time.Duration(check.Missing()) * f.checks.interval
+	for t := range f.each(spec) {
+		t.side.loop.Post(func(now time.Time) { t.at.Checked(now, verdict, now.Add(recheck)) })
 	}
 }

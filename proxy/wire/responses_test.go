@@ -1,7 +1,9 @@
 package wire
 
 import (
+	"bufio"
 	"bytes"
+	"cmp"
 	"fmt"
 	"io"
 	"net/http"
@@ -73,6 +75,14 @@ func playResponses(c *targetConn, cases []http1test.ResponseCase) {
 			answer = echoAnswer(s) + answer
 		}
 		c.say(answer)
+		if cases[n].Expect == "tunnel" && !cases[n].UpstreamCloses {
+			got := make([]byte, len(tunnelled))
+			if _, err := io.ReadFull(io.MultiReader(bytes.NewReader(c.unread), c), got); err != nil || string(got) != tunnelled {
+				c.t.Errorf("the tunnel gave %q, %v", got, err)
+			}
+			c.say("heard")
+			return
+		}
 		if cases[n].UpstreamCloses {
 			return
 		}
@@ -85,21 +95,39 @@ func whichConn(conn *caller) string { return conn.ask("GET /which HTTP/1.1\r\nHo
 func judgeResponse(conn *caller, c *http1test.ResponseCase, i int) {
 	t := conn.t
 	before := whichConn(conn)
-	body := ""
+	body, upgrade := "", ""
 	if c.RequestMethod == "POST" {
 		body = "abc"
 	}
-	conn.send(fmt.Sprintf("%s /case/%d HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s", c.RequestMethod, i, len(body), body))
-	a, err := readAnswer(conn, c.RequestMethod)
-	if err != nil {
-		t.Fatalf("no answer: %v", err) // all verdicts leave the connection to the client alone
+	asked := protocolOf(t, c)
+	if asked != "" {
+		upgrade = "Connection: upgrade\r\nUpgrade: " + asked + "\r\n"
+	} else {
+		upgrade = fmt.Sprintf("Content-Length: %d\r\n", len(body))
 	}
-	if err := a.judge(c); err != nil {
-		t.Error(err)
+	conn.send(fmt.Sprintf("%s /case/%d HTTP/1.1\r\nHost: x\r\n%s\r\n%s", c.RequestMethod, i, upgrade, body))
+	if asked == "websocket" {
+		judgeTunnel(conn, c)
+		return
+	}
+	a, err := readAnswer(conn, c.RequestMethod)
+	if err != nil && (a == nil || c.Expect != "abort" || a.count("transfer-encoding") == 0) {
+		t.Fatalf("no answer: %+v, %v", a, err) // all other verdicts leave the connection to the client alone
+	}
+	if err == nil || a.status != 200 {
+		if err := a.judge(c); err != nil {
+			t.Error(err)
+		}
 	}
 	want := slices.DeleteFunc(slices.Clone(c.Interim), func(status int) bool { return status == 100 })
 	if c.Expect != "either" && !slices.Equal(a.interim, want) {
 		t.Errorf("interim answers %v, want %v", a.interim, want)
+	}
+	if err != nil { // it was cut, as the client has noticed
+		if err := over(conn); err != nil {
+			t.Error(err)
+		}
+		return
 	}
 	after := whichConn(conn)
 	if c.UpstreamCloses {
@@ -109,6 +137,50 @@ func judgeResponse(conn *caller, c *http1test.ResponseCase, i int) {
 		t.Errorf("the target's connection is used again: %t, want %t", reused, c.Reuse)
 	}
 }
+
+// protocolOf is the protocol that the request of a case has to ask for: the one
+// that its answer switches to.
+func protocolOf(t *testing.T, c *http1test.ResponseCase) string {
+	t.Helper()
+	if c.Expect != "tunnel" {
+		return ""
+	}
+	octets, err := c.Bytes()
+	if err != nil {
+		t.Fatal(err)
+	}
+	res, err := http.ReadResponse(bufio.NewReader(bytes.NewReader(octets)), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return cmp.Or(c.RequestUpgrade, res.Header.Get("Upgrade"))
+}
+
+// judgeTunnel fails unless the client is told of the switch, gets the bytes
+// behind it as they are, and the target those that the client sends then.
+func judgeTunnel(conn *caller, c *http1test.ResponseCase) {
+	t := conn.t
+	octets, err := c.Bytes()
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, behind, _ := bytes.Cut(octets, []byte("\r\n\r\n"))
+	res, err := http.ReadResponse(conn.in, nil)
+	if err != nil || res.StatusCode != 101 || res.Header.Get("Upgrade") != "websocket" || res.Header.Get("Connection") != "upgrade" {
+		t.Fatalf("answered %v, %v, want the switch", res, err)
+	}
+	got := make([]byte, len(behind))
+	if _, err := io.ReadFull(conn.in, got); err != nil || !bytes.Equal(got, behind) {
+		t.Errorf("behind the switch came %q, %v, want %q", got, err, behind)
+	}
+	conn.send(tunnelled)
+	if _, err := io.ReadFull(conn.in, got[:len("heard")]); err != nil || string(got[:len("heard")]) != "heard" {
+		t.Errorf("the target answered %q, %v", got, err)
+	}
+}
+
+// tunnelled is what a client sends through a tunnel: no HTTP.
+const tunnelled = "\x81\x00 not HTTP\r\n\r\n"
 
 // A clientAnswer is everything a client is told about one request.
 type clientAnswer struct {
@@ -172,8 +244,8 @@ func (a *clientAnswer) judge(c *http1test.ResponseCase) error {
 			return fmt.Errorf("status %d for an answer before the unasked one", a.status)
 		}
 	case "bad_gateway", "abort", "tunnel":
-		// What breaks off was collected first: nothing of it was sent. A switch of
-		// protocols was not asked for: Upgrade is not forwarded yet.
+		// What breaks off was collected, or nothing of it was sent. A switch that
+		// gets here is to a protocol that is not let through, so nobody asked.
 		if a.status != 502 || !strings.HasPrefix(a.body, `{"error":"`) {
 			return fmt.Errorf("answered %d %q, want 502", a.status, a.body)
 		}

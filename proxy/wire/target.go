@@ -2,6 +2,7 @@ package wire
 
 import (
 	"errors"
+	"io"
 	"net"
 	"sync/atomic"
 	"syscall"
@@ -14,61 +15,75 @@ import (
 
 // A target is one target as one loop sees it.
 //
-// Owned by its loop.
+// Owned by its loop; the numbers are atomic and read by whoever asks.
 type target struct {
 	side *side
-	addr string
+	spec *Target
+	at   *upstream.Target[*target] // in the loop's group
 	pool *upstream.Pool[*server, *client]
 
-	open atomic.Int64 // connections, for who asks how the target is
-	down atomic.Bool  // the last dial failed
+	idle, busy, connecting, inFlight atomic.Int64
+	status                           atomic.Uint32 // an upstream.Status
+	ejections                        atomic.Uint64
+	failed                           atomic.Bool // the last connect did
 }
 
-// choose is the target for the next request.
-func (s *side) choose() *target {
-	return s.targets[s.chooser.Choose(len(s.targets), func(i int) int { return s.targets[i].pool.InFlight() })]
-}
-
-// other is a target that is not t, each in turn.
-func (s *side) other(t *target) *target {
-	for i, one := range s.targets {
-		if one == t {
-			return s.targets[(i+1)%len(s.targets)]
-		}
-	}
-	return t
-}
+// inFlightOf is what targets are balanced by.
+func inFlightOf(t *target) int { return t.pool.InFlight() }
 
 // dial starts one connect. The pool has counted it.
 func (t *target) dial() {
-	t.side.loop.Dial(t.addr, t.side.front.cfg.Session.ConnectTimeout, t.dialled)
+	mark := t.at.Mark()
+	dialled := func(now time.Time, conn *loop.Conn, err error) loop.Handler { return t.dialled(now, mark, conn, err) }
+	timeout := t.side.front.cfg.Session.ConnectTimeout
+	if t.spec.Secure != nil {
+		t.side.loop.DialSecure(t.spec.Addr, timeout, t.spec.Secure, dialled)
+		return
+	}
+	t.side.loop.Dial(t.spec.Addr, timeout, dialled)
 }
 
 // dialled is told how a connect ended.
-func (t *target) dialled(now time.Time, conn *loop.Conn, err error) loop.Handler {
-	t.down.Store(err != nil && dialFault(err) != session.FaultBusy)
+func (t *target) dialled(now time.Time, mark upstream.Mark, conn *loop.Conn, err error) loop.Handler {
 	if err != nil {
-		w, again := t.pool.DialFailed()
-		if again {
-			t.dial()
-		}
-		if w != nil {
-			w.Value.s.HandleUnavailable(now, dialFault(err))
-			w.Value.apply(now)
-			w.Value.more()
-		}
-		t.note()
+		t.dialFailed(now, mark, dialFault(err))
 		return nil
 	}
+	t.failed.Store(false)
+	t.at.Connected(now)
+	conn.KeepHalf(true)
 	sv := &server{target: t, conn: conn}
 	if w := t.pool.Dialled(sv); w != nil {
 		w.Value.serve(now, sv, false)
 		w.Value.apply(now)
+	} else if t.pool.Leaving(sv) {
+		conn.Close()
 	} else {
 		sv.rest(now)
 	}
-	t.note()
+	t.note(now)
 	return sv
+}
+
+// dialFailed tells who waited for the connection.
+func (t *target) dialFailed(now time.Time, mark upstream.Mark, why session.Fault) {
+	if why != session.FaultBusy {
+		t.failed.Store(true)
+		t.at.ConnectFailed(now, mark)
+	}
+	w, again := t.pool.DialFailed()
+	if again {
+		t.dial()
+	}
+	if w != nil {
+		c := w.Value
+		c.leave()
+		c.s.HandleUnavailable(now, why)
+		c.apply(now)
+		c.more()
+	}
+	t.note(now)
+	t.forget()
 }
 
 func dialFault(err error) session.Fault {
@@ -85,18 +100,30 @@ func dialFault(err error) session.Fault {
 }
 
 // note publishes the pool's numbers.
-func (t *target) note() {
-	c := t.side.counts
-	t.open.Store(int64(t.pool.Open()))
-	var idle, busy, connecting int
-	for _, t := range t.side.targets {
-		idle += t.pool.Idle()
-		busy += t.pool.Busy()
-		connecting += t.pool.Connecting()
+func (t *target) note(now time.Time) {
+	t.idle.Store(int64(t.pool.Idle()))
+	t.busy.Store(int64(t.pool.Busy()))
+	t.connecting.Store(int64(t.pool.Connecting()))
+	t.inFlight.Store(int64(t.pool.InFlight()))
+	t.status.Store(uint32(t.at.Status(now)))
+	t.ejections.Store(t.at.Ejections())
+}
+
+// retire takes the target out of use: what is under way on it goes on.
+func (t *target) retire(now time.Time) {
+	t.side.targets.Retire(t.at)
+	for _, sv := range t.pool.Retire() {
+		sv.conn.Close()
 	}
-	c.idle.Store(int64(idle))
-	c.busy.Store(int64(busy))
-	c.connecting.Store(int64(connecting))
+	t.note(now)
+	t.forget()
+}
+
+// forget drops a retired target when nothing is left on it.
+func (t *target) forget() {
+	if t.at.Status(t.side.loop.Now()) == upstream.Draining && t.pool.Empty() {
+		t.side.targets.Forget(t.at)
+	}
 }
 
 // A server is one connection to a target.
@@ -106,6 +133,7 @@ type server struct {
 	target *target
 	conn   *loop.Conn
 	owner  *client // whose exchange is on it; nil: idle
+	ended  bool    // the target has said that it sends no more
 }
 
 // Data passes an answer's bytes on. Bytes on an idle connection belong to no
@@ -120,6 +148,43 @@ func (sv *server) Data(now time.Time, b []byte) int {
 	c.apply(now)
 	c.more()
 	return n
+}
+
+// End: the target sends no more. That is the connection's end, but in a tunnel,
+// and but for what waits until the client takes it.
+func (sv *server) End(now time.Time, unread int) {
+	c := sv.owner
+	if unread > 0 && c != nil && c.s.Holds() {
+		return
+	}
+	if c != nil && c.s.Tunnels() {
+		c.s.HandleUpstreamEnd(now)
+		c.apply(now)
+		return
+	}
+	sv.ended = true
+	sv.conn.Close()
+}
+
+// write sends to the target, and holds the client back when it does not take
+// what comes.
+func (sv *server) write(now time.Time, b []byte) {
+	full := sv.conn.Full()
+	sv.conn.Write(b)
+	if !full && sv.conn.Full() {
+		sv.owner.s.HandleTargetFull(now, true)
+	}
+}
+
+// Writable has the client read on.
+func (sv *server) Writable(now time.Time) {
+	c := sv.owner
+	if c == nil {
+		return
+	}
+	c.s.HandleTargetFull(now, false)
+	c.arm()
+	c.more()
 }
 
 // Expired closes a connection that has been idle for long.
@@ -137,26 +202,34 @@ func (sv *server) Closed(now time.Time, err error) {
 	if t.pool.Lost(sv) {
 		t.dial()
 	}
-	t.note()
+	t.note(now)
+	if sv.ended {
+		err = io.EOF
+	}
 	if c := sv.owner; c != nil {
 		sv.owner, c.server = nil, nil
 		c.s.HandleUpstreamClosed(now, err)
 		c.apply(now)
 		c.more()
 	}
+	t.forget()
 }
 
 // free gives the connection to who waits for it, or back to the pool.
 func (sv *server) free(now time.Time) {
 	t := sv.target
 	w := t.pool.Release(sv)
-	if w == nil {
-		sv.rest(now)
-		t.note()
+	if w != nil {
+		w.Value.serve(now, sv, true)
+		w.Value.apply(now)
 		return
 	}
-	w.Value.serve(now, sv, true)
-	w.Value.apply(now)
+	if t.pool.Leaving(sv) {
+		sv.conn.Close()
+		return
+	}
+	sv.rest(now)
+	t.note(now)
 }
 
 // rest has the connection closed when it stays idle. The deadline is moved, not

@@ -116,6 +116,7 @@ type targetConn struct {
 	reader http1.Reader
 	head   http1.Head
 	unread []byte
+	space  []byte // that is read into
 }
 
 // A seen is a request as the target sees it.
@@ -139,7 +140,7 @@ func (s *seen) from() string {
 // proper HTTP fails the test: the proxy must never send it.
 func (c *targetConn) next() *seen {
 	s := new(seen)
-	var raw bytes.Buffer
+	var raw, body bytes.Buffer
 	for {
 		ev, err := c.reader.Next(c.unread, &c.head)
 		if err != nil {
@@ -153,10 +154,11 @@ func (c *targetConn) next() *seen {
 		case http1.HeadDone:
 			s.head, s.raw, s.conn = http1test.CloneHead(&c.head), raw.String(), c.number
 		case http1.Data:
-			s.body += string(ev.Data)
+			body.Write(ev.Data)
 		}
 		c.unread = c.unread[ev.N:]
 		if ev.Kind == http1.End {
+			s.body = body.String()
 			return s
 		}
 		if ev.Kind == http1.NeedMore && !c.more() {
@@ -169,9 +171,11 @@ func (s *seen) headDone() bool { return s.conn != 0 }
 
 // more reads from the connection; false at its end.
 func (c *targetConn) more() bool {
-	var space [32 << 10]byte
-	n, err := c.Read(space[:])
-	c.unread = append(bytes.Clone(c.unread), space[:n]...)
+	if c.space == nil {
+		c.space = make([]byte, 32<<10)
+	}
+	n, err := c.Read(c.space)
+	c.unread = append(bytes.Clone(c.unread), c.space[:n]...)
 	return n > 0 || err == nil
 }
 
@@ -222,7 +226,8 @@ func says(text string) func(c *targetConn) {
 
 // faultsOf looks at the head as sent to a target, without the parser under
 // test: it must have one Host, one X-Forwarded-For and at most one framing
-// field, and that in its plain form.
+// field, and that in its plain form; a Connection field only for a switch to a
+// protocol that is let through.
 func faultsOf(raw string) error {
 	counts := make(map[string]int)
 	lines := strings.Split(strings.TrimSuffix(raw, "\r\n\r\n"), "\r\n")
@@ -238,6 +243,8 @@ func faultsOf(raw string) error {
 			return fmt.Errorf("Content-Length %q", value)
 		case name == "transfer-encoding" && value != "chunked":
 			return fmt.Errorf("Transfer-Encoding %q", value)
+		case name == "connection" && value != "upgrade" || name == "upgrade" && !strings.EqualFold(value, "websocket"):
+			return fmt.Errorf("%s %q", name, value)
 		}
 	}
 	switch {
@@ -247,8 +254,8 @@ func faultsOf(raw string) error {
 		return fmt.Errorf("%d X-Forwarded-For fields", counts["x-forwarded-for"])
 	case counts["content-length"]+counts["transfer-encoding"] > 1:
 		return fmt.Errorf("%d framing fields", counts["content-length"]+counts["transfer-encoding"])
-	case counts["connection"] > 0:
-		return fmt.Errorf("a Connection field")
+	case counts["connection"] != counts["upgrade"] || counts["connection"] > 1:
+		return fmt.Errorf("%d Connection fields, %d Upgrade fields", counts["connection"], counts["upgrade"])
 	}
 	return nil
 }

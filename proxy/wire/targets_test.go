@@ -35,7 +35,8 @@ func TestRoundRobin(t *testing.T) {
 }
 
 // A request that cannot reach its target goes to another one, whatever its
-// method: nothing of it was sent. It is charged once.
+// method: nothing of it was sent. It is charged once. The target is then left
+// alone for a while; when the other one goes, it is tried all the same.
 func TestOneOfTwoTargetsIsDown(t *testing.T) {
 	r, one, two := pair(t, "TARGET_BALANCE", "round_robin")
 	one.kill()
@@ -46,7 +47,12 @@ func TestOneOfTwoTargetsIsDown(t *testing.T) {
 			t.Errorf("answered %q", body)
 		}
 	}
-	r.samplesAre("ratelimiter_store_decisions_total", 6, `ratelimiter_requests_total{decision="forwarded"}`, 6, "ratelimiter_upstream_retries_total", 3)
+	s := r.samples()
+	ejections := r.Targets()[0].Ejections
+	if retries := s["ratelimiter_upstream_retries_total"]; retries == 0 || retries > 3 || retries != float64(ejections) {
+		t.Errorf("%v of 6 requests were sent elsewhere, of a target ejected %d times", retries, ejections)
+	}
+	r.samplesAre("ratelimiter_store_decisions_total", 6, `ratelimiter_requests_total{decision="forwarded"}`, 6)
 	if up := r.TargetsUp(); up[one.addr] || !up[two.addr] {
 		t.Errorf("targets up: %v", up)
 	}
@@ -57,18 +63,25 @@ func TestOneOfTwoTargetsIsDown(t *testing.T) {
 	}
 }
 
-// With all targets down a request is given up after the second.
+// With all of several targets down a request tries each of them once and is
+// told that there is none.
 func TestAllTargetsAreDown(t *testing.T) {
 	r, one, two := pair(t)
 	one.kill()
 	two.kill()
 	conn := r.dial()
 	for range 4 {
-		conn.ask(get, 502)
+		conn.send(get)
+		res, body := conn.status(503)
+		if res.Header.Get("Retry-After") != "1" || res.Close || body != `{"error":"no target can be reached"}`+"\n" {
+			t.Errorf("answered %v %q, closes: %t", res.Header, body, res.Close)
+		}
 	}
-	r.samplesAre("ratelimiter_upstream_retries_total", 4, `ratelimiter_upstream_errors_total{kind="connect_refused"}`, 4,
+	r.samplesAre(`ratelimiter_upstream_errors_total{kind="no_target"}`, 4, `ratelimiter_responses_total{code="503"}`, 4,
 		`ratelimiter_requests_total{decision="forwarded"}`, 4)
 	r.waiting(0)
+	two.start()
+	conn.ask(get, 200) // passive ejection keeps nobody away who is the last
 }
 
 // Whether any target can be reached is found out without requests.
@@ -80,7 +93,7 @@ func TestReachable(t *testing.T) {
 	r := startWith(t, func(c *Config) { c.Reachable = reachable.Store }, one.url()+","+two.url(), "EVENT_LOOPS", "1")
 	one.kill()
 	two.kill()
-	r.dial().ask(get, 502)
+	r.dial().ask(get, 503)
 	r.until("no target can be reached", func() bool { return !reachable.Load() })
 	if up := r.TargetsUp(); up[one.addr] || up[two.addr] {
 		t.Errorf("targets up: %v", up)

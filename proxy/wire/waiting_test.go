@@ -54,7 +54,7 @@ func (r *rig) waiting(n int) {
 	r.until(fmt.Sprintf("%d requests are at the target or wait for it", n), func() bool {
 		counts := make(chan int, len(r.sides))
 		for _, s := range r.sides {
-			s.loop.Post(func(time.Time) { counts <- s.targets[0].pool.InFlight() })
+			s.loop.Post(func(time.Time) { counts <- s.targets.Targets()[0].Value.pool.InFlight() })
 		}
 		sum := 0
 		for range r.sides {

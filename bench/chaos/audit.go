@@ -1,0 +1,101 @@
+package chaos
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"weir/bench/rig"
+)
+
+// The books: what clients, proxy and target have counted, each for itself.
+type books struct {
+	clients told
+	proxy   rig.Samples
+
+	seen, served, malformed int64 // by the target
+}
+
+// statuses are those that the run may bring about.
+var statuses = []int{200, 429, 502, 503}
+
+// audit returns what does not agree.
+func (b *books) audit() (problems []string) {
+	say := func(wrong bool, format string, args ...any) {
+		if wrong {
+			problems = append(problems, fmt.Sprintf(format, args...))
+		}
+	}
+	count := func(family string, labels ...string) int64 { return int64(b.proxy.Sum(family, labels...)) }
+	forwarded := count("ratelimiter_requests_total", `decision="forwarded"`)
+	decided := forwarded + count("ratelimiter_requests_total", `decision="rejected"`)
+	abandoned, retries, faults := count("ratelimiter_requests_abandoned_total"), count("ratelimiter_upstream_retries_total"), count("ratelimiter_upstream_errors_total")
+	answered := int64(0)
+	for status, n := range b.answered() {
+		answered += n
+		say(!slices.Contains(statuses, status), "%d answers with status %d", n, status)
+		told := int64(b.clients.byStatus[status])
+		say(told > n || n > told+int64(b.clients.lost), "status %d: the proxy counts %d, clients %d and %d not waited for", status, n, told, b.clients.lost)
+	}
+	for status, n := range b.clients.byStatus {
+		say(n > 0 && b.answered()[status] == 0, "clients read %d answers with status %d, the proxy counts none", n, status)
+	}
+	say(decided != answered+abandoned, "%d decided, but %d answered and %d abandoned", decided, answered, abandoned)
+	say(b.malformed > 0, "the target was sent %d messages that are no requests", b.malformed)
+	say(b.seen > forwarded+retries, "the target saw %d requests, forwarded were %d and repeated %d", b.seen, forwarded, retries)
+	say(b.seen < forwarded+retries-abandoned-faults, "the target saw %d requests of %d forwarded and %d repeated; %d were abandoned, %d failed", b.seen, forwarded, retries, abandoned, faults)
+	whole := int64(b.clients.byStatus[200] - b.clients.cut)
+	say(whole > b.served, "clients read %d whole answers, the target gave %d", whole, b.served)
+	say(count("ratelimiter_panics_total") > 0, "%d faults of the proxy", count("ratelimiter_panics_total"))
+	for _, status := range []int{200, 429, 502} {
+		say(b.clients.byStatus[status] == 0, "too little chaos: no answer with %d", status)
+	}
+	say(retries == 0 || b.clients.cut == 0 || b.clients.lost == 0, "too little chaos: %d repeated, %d cut, %d not waited for", retries, b.clients.cut, b.clients.lost)
+	return problems
+}
+
+// answered is the proxy's answers by status.
+func (b *books) answered() map[int]int64 {
+	by := make(map[int]int64)
+	for name, n := range b.proxy {
+		code, ok := strings.CutPrefix(name, `ratelimiter_responses_total{code="`)
+		if status, err := strconv.Atoi(strings.TrimSuffix(code, `"}`)); ok && err == nil && n > 0 && status < len(b.clients.byStatus) {
+			by[status] = int64(n)
+		}
+	}
+	return by
+}
+
+// Holdings are what the proxy holds when nothing is under way.
+type holdings struct {
+	Descriptors, Goroutines, Clients, Targets, InFlight int
+	RSS                                                 int64 // bytes
+}
+
+// The proxy's memory may be larger than in the base line: heaps grow to what
+// the busiest moment needed.
+const (
+	rssFactor = 1.5
+	rssSlack  = 32 << 20
+)
+
+// grown returns what there is more of than in the base line.
+func (h holdings) grown(base holdings) (problems []string) {
+	for _, x := range []struct {
+		what        string
+		now, before int
+	}{
+		{"descriptors", h.Descriptors, base.Descriptors}, {"goroutines", h.Goroutines, base.Goroutines},
+		{"clients' connections", h.Clients, base.Clients}, {"connections to the target", h.Targets, base.Targets},
+		{"requests at the target", h.InFlight, base.InFlight},
+	} {
+		if x.now > x.before {
+			problems = append(problems, fmt.Sprintf("%d %s, %d in the base line", x.now, x.what, x.before))
+		}
+	}
+	if float64(h.RSS) > rssFactor*float64(base.RSS)+rssSlack {
+		problems = append(problems, fmt.Sprintf("%d MB of memory, %d in the base line", h.RSS>>20, base.RSS>>20))
+	}
+	return problems
+}

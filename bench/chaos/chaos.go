@@ -1,0 +1,313 @@
+// Package chaos lets many clients talk through a proxy with a target that
+// misbehaves and is restarted now and then, while the limit is changed. Every
+// request has an id of its own, and the answer says whose it is: so an answer
+// that goes to the wrong client is found out. At the end the books of clients,
+// proxy and target have to agree, and the proxy holds what it held before.
+package chaos
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"weir/bench/rig"
+	"weir/internal/service"
+)
+
+const (
+	exchangesUsual = 1_000_000
+	exchangesLeast = 20_000
+	clients        = 48
+	restarts       = 8
+	limitChanges   = 6
+	seed           = 1
+	warmUp         = 20 // one in so many exchanges comes before the base line
+	settleMax      = 20 * time.Second
+	problemsMax    = 20 // of clients, that are told
+)
+
+// settings: the limit is one that nobody meets until it is changed, and its
+// window one in which the run falls. Idle connections are soon closed, so that
+// there is a base line to go back to.
+var settings = []string{
+	"RATE_LIMIT_LIMIT=1000000000", "RATE_LIMIT_WINDOW=3153600000", "TARGET_IDLE_TIMEOUT=2s", "DRAIN_GRACE=100ms",
+}
+
+// A run is one chaos.
+//
+// Safe for concurrent use: counters are atomic, mu guards the problems; books
+// is owned by whoever conducts.
+type run struct {
+	ctx       context.Context
+	giveUp    func() // ends ctx
+	target    *target
+	proxy     *rig.Process
+	addr      string // of the proxy
+	admin     string
+	exchanges atomic.Int64
+	clients   []*client
+
+	mu       sync.Mutex
+	problems []string
+}
+
+// Run plays 10^6 exchanges, or as many as args say. The error says what was
+// not as it should be.
+func Run(ctx context.Context, args []string, out io.Writer) (err error) {
+	n, err := exchanges(args)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	r := &run{ctx: ctx, giveUp: cancel, target: &target{addr: "127.0.0.1:0", conns: make(map[net.Conn]bool), resat: make(map[string]bool)}}
+	if err := r.start(); err != nil {
+		return err
+	}
+	defer r.target.stop()
+	defer r.proxy.Kill()
+	fmt.Fprintf(out, "%d exchanges of %d clients, %d restarts of the target, %d changes of the limit; seed %d\n\n", n, clients, restarts, limitChanges, seed)
+	began := time.Now()
+	stop := r.tellProgress(out, n, began)
+	base, err := r.part(n / warmUp)
+	var end holdings
+	if err == nil {
+		var meddlers sync.WaitGroup
+		meddlers.Go(func() { r.meddle(n/warmUp, n) })
+		end, err = r.part(n - n/warmUp)
+		cancelOn(err, cancel)
+		meddlers.Wait()
+	}
+	stop()
+	if len(r.troubles()) >= problemsMax {
+		return judge(out, r.troubles())
+	}
+	if err != nil {
+		return err
+	}
+	b, err := r.closeBooks()
+	if err != nil {
+		return err
+	}
+	return r.report(out, b, [2]holdings{base, end}, time.Since(began))
+}
+
+var errNotAsItShouldBe = errors.New("not as it should be")
+
+// cancelOn ends what else goes on when something went wrong.
+func cancelOn(err error, cancel func()) {
+	if err != nil {
+		cancel()
+	}
+}
+
+func exchanges(args []string) (n int, err error) {
+	switch len(args) {
+	case 0:
+		return exchangesUsual, nil
+	case 1:
+		if n, err = strconv.Atoi(args[0]); err == nil && n >= exchangesLeast {
+			return n, nil
+		}
+	}
+	return 0, &service.ExitError{Status: 2, Err: fmt.Errorf("exchanges %q: allowed: a whole number from %d", strings.Join(args, " "), exchangesLeast)}
+}
+
+func (r *run) start() (err error) {
+	if err := r.target.listen(); err != nil {
+		return err
+	}
+	if r.addr, err = rig.FreeAddr(); err != nil {
+		return err
+	}
+	if r.admin, err = rig.FreeAddr(); err != nil {
+		return err
+	}
+	_, port, _ := net.SplitHostPort(r.admin)
+	r.proxy, err = rig.Launch("proxy", r.addr, 0, append([]string{"TARGET_URL=http://" + r.target.addr, "ADMIN_PORT=" + port}, settings...))
+	if err != nil {
+		return err
+	}
+	if err := r.proxy.AwaitPort(r.ctx, r.addr); err != nil {
+		r.proxy.Kill()
+		return err
+	}
+	for i := range clients {
+		r.clients = append(r.clients, &client{run: r, number: i, leaves: i%4 == 0, r: rand.New(rand.NewPCG(seed, uint64(i)))})
+	}
+	return nil
+}
+
+// part lets the clients have n exchanges, waits until the proxy is at rest and
+// returns what it holds then.
+func (r *run) part(n int) (holdings, error) {
+	var all sync.WaitGroup
+	for i, c := range r.clients {
+		share := (i+1)*n/clients - i*n/clients
+		all.Go(func() {
+			last := c.asked + share
+			for c.asked < last && r.ctx.Err() == nil {
+				if err := c.talk(last - c.asked); err != nil {
+					r.complain(err)
+				}
+			}
+		})
+	}
+	all.Wait()
+	if r.ctx.Err() != nil {
+		return holdings{}, r.ctx.Err()
+	}
+	return r.settle()
+}
+
+// complain notes what a client has found; too much of it ends the run.
+func (r *run) complain(err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(r.problems) < problemsMax && r.ctx.Err() == nil {
+		r.problems = append(r.problems, err.Error())
+	}
+	if len(r.problems) == problemsMax {
+		r.giveUp()
+	}
+}
+
+// troubles is what clients have found so far.
+func (r *run) troubles() []string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.problems
+}
+
+// settle waits until the proxy holds no connection, or as long as that may
+// take, and returns what it holds.
+func (r *run) settle() (h holdings, err error) {
+	for end := time.Now().Add(settleMax); ; {
+		if h, err = r.holds(); err != nil {
+			return h, err
+		}
+		if h.Clients+h.Targets+h.InFlight == 0 || time.Now().After(end) {
+			break
+		}
+		if err := rig.Wait(r.ctx, 100*time.Millisecond); err != nil {
+			return h, err
+		}
+	}
+	_ = rig.Wait(r.ctx, time.Second) // what closes behind the connections
+	return r.holds()
+}
+
+// holds is what the proxy holds now.
+func (r *run) holds() (h holdings, err error) {
+	if ended, how := r.proxy.Ended(); ended {
+		return h, fmt.Errorf("the proxy ended (%w):\n%s", how, r.proxy.Output())
+	}
+	m, err := rig.Scrape(r.ctx, r.admin)
+	if err != nil {
+		return h, err
+	}
+	h.Goroutines, h.Clients = int(m.Sum("go_goroutines")), int(m.Sum("ratelimiter_client_connections"))
+	h.Targets, h.InFlight = int(m.Sum("ratelimiter_upstream_connections")), int(m.Sum("ratelimiter_upstream_in_flight"))
+	if h.Descriptors, err = rig.Descriptors(r.proxy.Pid()); err != nil {
+		return h, err
+	}
+	h.RSS, err = rig.RSS(r.proxy.Pid())
+	return h, err
+}
+
+// meddle restarts the target and changes the limit at shares of the exchanges.
+func (r *run) meddle(from, to int) {
+	share := func(i, of int) int64 { return int64(from + (to-from)*i/(of+1)) }
+	limited := 0
+	for restarted := 0; restarted < restarts || limited < limitChanges; {
+		if rig.Wait(r.ctx, 5*time.Millisecond) != nil {
+			return
+		}
+		done := r.exchanges.Load()
+		if restarted < restarts && done >= share(restarted+1, restarts) {
+			restarted++
+			if err := r.target.restart(r.ctx); err != nil {
+				r.complain(fmt.Errorf("restart the target: %w", err))
+				return
+			}
+		}
+		// Two changes are close together: everybody is refused for a while.
+		if limited < limitChanges && done >= share(limited/2*2+1, limitChanges)+int64(limited%2*(to-from)/50) {
+			limited++
+			r.limit([]int{1_000_000_000, 1}[limited%2])
+		}
+	}
+}
+
+// limit changes the amount, so what was consumed stays.
+func (r *run) limit(n int) {
+	_, err := rig.Post(r.ctx, "http://"+r.admin+"/config/limits", fmt.Sprintf(`{"algorithm":"fixed","limit":%d,"window":3153600000}`, n))
+	if err != nil {
+		r.complain(fmt.Errorf("change the limit: %w", err))
+	}
+}
+
+// tellProgress prints a line now and then until stop is called.
+func (r *run) tellProgress(out io.Writer, n int, began time.Time) (stop func()) {
+	const every = 5 * time.Second
+	ctx, cancel := context.WithCancel(r.ctx)
+	var told sync.WaitGroup
+	told.Go(func() {
+		for rig.Wait(ctx, every) == nil {
+			done := r.exchanges.Load()
+			fmt.Fprintf(out, "  %3.0f s  %8d exchanges (%2d %%), %5.0f/s, %d restarts, %d problems\n", time.Since(began).Seconds(), done, 100*done/int64(n),
+				float64(done)/time.Since(began).Seconds(), r.target.restarts.Load(), len(r.troubles()))
+		}
+	})
+	return func() { cancel(); told.Wait() }
+}
+
+// closeBooks ends the proxy and returns what everybody has counted.
+func (r *run) closeBooks() (*books, error) {
+	m, err := rig.Scrape(r.ctx, r.admin)
+	if err != nil {
+		return nil, err
+	}
+	b := &books{proxy: m, seen: r.target.seen.Load(), served: r.target.served.Load(), malformed: r.target.malformed.Load()}
+	for _, c := range r.clients {
+		for status, n := range c.told.byStatus {
+			b.clients.byStatus[status] += n
+		}
+		b.clients.cut += c.told.cut
+		b.clients.lost += c.told.lost
+	}
+	return b, r.proxy.Stop()
+}
+
+// report prints the books and what the proxy holds, and judges.
+func (r *run) report(out io.Writer, b *books, h [2]holdings, took time.Duration) error {
+	t := &b.clients
+	fmt.Fprintf(out, "\n%d exchanges in %.0f s\n\n| clients read | 200 | of them cut | 429 | 502 | 503 | not waited for |\n| --- | --- | --- | --- | --- | --- | --- |\n| | %d | %d | %d | %d | %d | %d |\n",
+		r.exchanges.Load(), took.Seconds(), t.byStatus[200], t.cut, t.byStatus[429], t.byStatus[502], t.byStatus[503], t.lost)
+	fmt.Fprintf(out, "\n| proxy | forwarded | rejected | abandoned | repeated | failed at the target | answered | target saw | served |\n| --- | --- | --- | --- | --- | --- | --- | --- | --- |\n| | %.0f | %.0f | %.0f | %.0f | %.0f | %v | %d | %d |\n",
+		b.proxy.Sum("ratelimiter_requests_total", `decision="forwarded"`), b.proxy.Sum("ratelimiter_requests_total", `decision="rejected"`),
+		b.proxy.Sum("ratelimiter_requests_abandoned_total"), b.proxy.Sum("ratelimiter_upstream_retries_total"), b.proxy.Sum("ratelimiter_upstream_errors_total"),
+		b.answered(), b.seen, b.served)
+	fmt.Fprint(out, "\n| the proxy holds | descriptors | goroutines | clients' connections | to the target | RSS MB |\n| --- | --- | --- | --- | --- | --- |\n")
+	for i, when := range []string{"in the base line", "at the end"} {
+		fmt.Fprintf(out, "| %s | %d | %d | %d | %d | %.0f |\n", when, h[i].Descriptors, h[i].Goroutines, h[i].Clients, h[i].Targets, float64(h[i].RSS)/1e6)
+	}
+	return judge(out, append(append(r.troubles(), b.audit()...), h[1].grown(h[0])...))
+}
+
+func judge(out io.Writer, problems []string) error {
+	if len(problems) > 0 {
+		fmt.Fprintf(out, "\nNOT AS IT SHOULD BE:\n  %s\n", strings.Join(problems, "\n  "))
+		return errNotAsItShouldBe
+	}
+	fmt.Fprintln(out, "\nAs it should be: every answer went to who had asked, the books agree, and nothing was left behind.")
+	return nil
+}

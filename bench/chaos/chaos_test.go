@@ -1,0 +1,158 @@
+package chaos
+
+import (
+	"bufio"
+	"bytes"
+	"hash/crc32"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"strings"
+	"testing"
+
+	"weir/bench/rig"
+)
+
+// Every question is one request, as net/http reads it, with an id of its own;
+// its answer is told from all others.
+func TestQuestions(t *testing.T) {
+	r, seen := rand.New(rand.NewPCG(seed, 0)), make(map[string]bool)
+	var all []question
+	var text []byte
+	for i := range 3000 {
+		q := ask(r, 7, i)
+		all, text = append(all, q), q.append(text)
+	}
+	in := bufio.NewReader(bytes.NewReader(text))
+	var before *question
+	for i := range all {
+		q := &all[i]
+		req, err := http.ReadRequest(in)
+		if err != nil {
+			t.Fatalf("%s %s is no request: %v", q.method, q.target, err)
+		}
+		body, err := io.ReadAll(req.Body)
+		if err != nil || req.Method != q.method || req.URL.Path != q.target || !bytes.Equal(body, q.body) {
+			t.Fatalf("%s %s with %d bytes became %s %s with %d, %v", q.method, q.target, len(q.body), req.Method, req.URL.Path, len(body), err)
+		}
+		if seen[q.target] {
+			t.Fatalf("%s is asked twice", q.target)
+		}
+		seen[q.target] = true
+		own := answerTo(q)
+		if !q.answers(own) {
+			t.Errorf("%s %s does not take its own answer", q.method, q.target)
+		}
+		if before != nil && q.method != "HEAD" && before.method != "HEAD" && q.answers(answerTo(before)) {
+			t.Errorf("%s takes the answer of %s", q.target, before.target)
+		}
+		if q.method != "HEAD" && q.answers(own[:len(own)-1]) {
+			t.Errorf("%s takes an answer that lacks a byte", q.target)
+		}
+		before = q
+	}
+	if n := len(moods); n != 14 {
+		t.Errorf("%d moods", n)
+	}
+	for _, m := range moods {
+		found := false
+		for target := range seen {
+			found = found || strings.HasPrefix(target, "/"+m.name+"/")
+		}
+		if !found {
+			t.Errorf("nobody asks in the mood %q", m.name)
+		}
+	}
+}
+
+func answerTo(q *question) []byte {
+	if q.method == "HEAD" {
+		return nil
+	}
+	b := []byte(echo(q.method, q.target, int64(len(q.body)), crc32.ChecksumIEEE(q.body)))
+	if strings.HasPrefix(q.target, "/large/") {
+		b = append(b, strings.Repeat(".", largeBytes)...)
+	}
+	return b
+}
+
+func TestMay(t *testing.T) {
+	ok, cut := question{statuses: []int{200}}, question{cut: true}
+	for _, c := range []struct {
+		q        *question
+		status   int
+		troubled bool
+		want     bool
+	}{
+		{&ok, 200, false, true}, {&ok, 429, false, true}, {&ok, 502, false, false}, {&ok, 502, true, true}, {&ok, 503, true, true},
+		{&ok, 500, true, false}, {&cut, 200, false, true}, {&cut, 502, false, false},
+	} {
+		if got := c.q.may(c.status, c.troubled); got != c.want {
+			t.Errorf("%v, %d, troubled %t: %t", c.q, c.status, c.troubled, got)
+		}
+	}
+}
+
+func agreeing() *books {
+	b := &books{seen: 1005, served: 900, proxy: rig.Samples{
+		`ratelimiter_requests_total{decision="forwarded"}`: 1000, `ratelimiter_requests_total{decision="rejected"}`: 100,
+		`ratelimiter_responses_total{code="200"}`: 895, `ratelimiter_responses_total{code="429"}`: 100, `ratelimiter_responses_total{code="502"}`: 95,
+		`ratelimiter_upstream_errors_total{kind="eof"}`: 95,
+		"ratelimiter_requests_abandoned_total":          10, "ratelimiter_upstream_retries_total": 5,
+	}}
+	b.clients.byStatus[200], b.clients.byStatus[429], b.clients.byStatus[502], b.clients.lost, b.clients.cut = 890, 100, 95, 20, 3
+	return b
+}
+
+func TestAudit(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		change  func(b *books)
+		problem string
+	}{
+		{"as it should be", func(*books) {}, ""},
+		{"one answer too many", func(b *books) { b.clients.byStatus[429]++ }, "status 429: the proxy counts 100, clients 101"},
+		{"answers that nobody has", func(b *books) { b.clients.byStatus[200] = 800 }, "status 200"},
+		{"a strange status", func(b *books) { b.proxy[`ratelimiter_responses_total{code="500"}`] = 1 }, "1 answers with status 500"},
+		{"a status that the proxy does not know of", func(b *books) { b.clients.byStatus[503] = 1 }, "1 answers with status 503"},
+		{"a decision without an end", func(b *books) { b.proxy["ratelimiter_requests_abandoned_total"]-- }, "1100 decided"},
+		{"a request from nowhere", func(b *books) { b.seen++ }, "the target saw 1006"},
+		{"requests that vanish", func(b *books) { b.seen = 800 }, "the target saw 800"},
+		{"two requests of one", func(b *books) { b.malformed = 1 }, "no requests"},
+		{"answers made up", func(b *books) { b.served = 886 }, "887 whole answers"},
+		{"a fault", func(b *books) { b.proxy["ratelimiter_panics_total"] = 1 }, "1 faults"},
+		{"no chaos", func(b *books) { b.clients.lost = 0; b.clients.byStatus[200] = 895 }, "too little chaos"},
+	} {
+		b := agreeing()
+		c.change(b)
+		got := strings.Join(b.audit(), "\n")
+		if (got == "") != (c.problem == "") || !strings.Contains(got, c.problem) {
+			t.Errorf("%s: got %q, want %q", c.name, got, c.problem)
+		}
+	}
+}
+
+func TestGrown(t *testing.T) {
+	base := holdings{Descriptors: 20, Goroutines: 15, RSS: 30 << 20}
+	more := base
+	more.RSS = 77 << 20 // exactly what is allowed
+	if got := more.grown(base); len(got) > 0 {
+		t.Errorf("nothing has grown: %v", got)
+	}
+	more = holdings{21, 16, 1, 1, 1, 78 << 20}
+	if got := more.grown(base); len(got) != 6 {
+		t.Errorf("all six have grown: %v", got)
+	}
+}
+
+func TestExchanges(t *testing.T) {
+	for _, c := range []struct {
+		args []string
+		want int
+	}{{nil, exchangesUsual}, {[]string{"20000"}, 20000}, {[]string{"19999"}, 0}, {[]string{"many"}, 0}, {[]string{"20000", "1"}, 0}} {
+		n, err := exchanges(c.args)
+		if n != c.want || (err == nil) != (c.want > 0) {
+			t.Errorf("%v: %d, %v, want %d", c.args, n, err, c.want)
+		}
+	}
+}

@@ -1,0 +1,206 @@
+package chaos
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"os"
+	"time"
+)
+
+// patience is how long a client waits for anything.
+const patience = 30 * time.Second
+
+// A client asks in batches, over a connection for some while, then over
+// another.
+//
+// Owned by its goroutine.
+type client struct {
+	*run
+	number int
+	leaves bool // it may leave at any time
+	asked  int  // questions made up so far
+	r      *rand.Rand
+	conn   net.Conn
+	in     *bufio.Reader
+	out    []byte
+	told   told
+}
+
+// told is what a client has been told.
+type told struct {
+	byStatus [600]int // answers read
+	cut      int      // of those with 200, that broke off as they had to
+	lost     int      // questions whose answers were not waited for
+}
+
+// talk has n more exchanges.
+func (c *client) talk(n int) error {
+	for last := c.asked + n; c.asked < last && c.ctx.Err() == nil; {
+		if c.conn == nil {
+			if err := c.connect(); err != nil {
+				return err
+			}
+		}
+		var batch [4]question
+		questions := batch[:min(1+c.r.IntN(len(batch)), last-c.asked)]
+		for i := range questions {
+			questions[i] = ask(c.r, c.number, c.asked)
+			c.asked++
+		}
+		goes, err := c.exchange(questions)
+		c.exchanges.Add(int64(len(questions)))
+		if err != nil {
+			c.hangUp()
+			return fmt.Errorf("client %d: %w", c.number, err)
+		}
+		if !goes || c.r.IntN(20) == 0 {
+			c.hangUp()
+		}
+	}
+	if c.conn != nil {
+		c.hangUp()
+	}
+	return nil
+}
+
+func (c *client) connect() (err error) {
+	d := net.Dialer{Timeout: patience, LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 2, 0, byte(1+c.number))}}
+	if c.conn, err = d.DialContext(c.ctx, "tcp", c.addr); err != nil {
+		return err
+	}
+	c.in = bufio.NewReader(c.conn)
+	return nil
+}
+
+func (c *client) hangUp() {
+	if c.r.IntN(2) == 0 {
+		reset(c.conn)
+	} else {
+		_ = c.conn.Close()
+	}
+	c.conn = nil
+}
+
+// exchange sends a batch and reads the answers. It reports whether the
+// connection goes on.
+func (c *client) exchange(batch []question) (goes bool, err error) {
+	_ = c.conn.SetDeadline(time.Now().Add(patience))
+	troubled, restarts := c.troubled(), c.target.restarts.Load()
+	c.out = c.out[:0]
+	for i := range batch {
+		c.out = batch[i].append(c.out)
+	}
+	text, stay := c.out, len(batch)
+	if c.leaves && c.r.IntN(10) == 0 {
+		stay = c.r.IntN(len(batch))
+		if stay == 0 {
+			text = text[:c.r.IntN(len(text))]
+		}
+	}
+	sent := make(chan error, 1)
+	if len(text) > 32<<10 { // it may have to be read meanwhile
+		pieces := c.pieces(text)
+		go func() { sent <- send(c.conn, pieces, 0) }()
+	} else {
+		pause := time.Duration(0)
+		if c.r.IntN(500) == 0 {
+			pause = slowPiece
+		}
+		sent <- send(c.conn, c.pieces(text), pause)
+	}
+	n := 0
+	for goes = true; n < stay && goes; n++ {
+		if goes, err = c.read(&batch[n], func() bool {
+			return troubled || c.troubled() || restarts != c.target.restarts.Load()
+		}); err != nil {
+			err = fmt.Errorf("%s %s: %w", batch[n].method, batch[n].target, err)
+			break
+		}
+	}
+	if err != nil || !goes || stay < len(batch) {
+		c.told.lost += len(batch) - n
+		goes = false
+		_ = c.conn.SetDeadline(time.Now()) // whoever sends is done
+	}
+	if e := <-sent; e != nil && goes {
+		err = fmt.Errorf("send: %w", e)
+	}
+	return goes, err
+}
+
+// troubled reports whether a restart of the target may show now.
+func (c *client) troubled() bool { return time.Now().UnixNano() < c.target.settled.Load() }
+
+// pieces are the parts in which a text is sent.
+func (c *client) pieces(text []byte) (pieces [][]byte) {
+	for len(text) > 0 {
+		n := len(text)
+		if c.r.IntN(3) == 0 {
+			n = min(n, 1+c.r.IntN(1500))
+		}
+		if len(pieces) == 16 {
+			n = len(text)
+		}
+		pieces = append(pieces, text[:n])
+		text = text[n:]
+	}
+	return pieces
+}
+
+func send(c net.Conn, pieces [][]byte, pause time.Duration) error {
+	for _, p := range pieces {
+		if _, err := c.Write(p); err != nil {
+			return err
+		}
+		if pause > 0 {
+			time.Sleep(pause)
+		}
+	}
+	return nil
+}
+
+// read reads the answer to q, and reports whether the connection goes on.
+func (c *client) read(q *question, troubled func() bool) (goes bool, err error) {
+	res, err := c.final(q.method)
+	if err != nil {
+		return false, err
+	}
+	body, err := io.ReadAll(res.Body)
+	if res.StatusCode < len(c.told.byStatus) {
+		c.told.byStatus[res.StatusCode]++
+	}
+	switch {
+	case !q.may(res.StatusCode, troubled()):
+		return false, fmt.Errorf("answered %d %.200q, allowed %v", res.StatusCode, body, q.statuses)
+	case err != nil && res.StatusCode == 200 && (q.cut || troubled()) && !errors.Is(err, os.ErrDeadlineExceeded):
+		c.told.cut++
+		return false, nil
+	case err != nil:
+		return false, fmt.Errorf("the answer breaks off: %w", err)
+	case res.StatusCode != 200:
+		return !res.Close, nil
+	case q.cut:
+		return false, errors.New("an answer that broke off looks complete")
+	case !q.answers(body):
+		return false, fmt.Errorf("got the answer of another: %.200q", body)
+	}
+	return !res.Close, nil
+}
+
+// final reads a final answer's head, behind whatever interim ones.
+func (c *client) final(method string) (*http.Response, error) {
+	for {
+		res, err := http.ReadResponse(c.in, &http.Request{Method: method})
+		if err != nil {
+			return nil, err
+		}
+		if res.StatusCode >= 200 {
+			return res, nil
+		}
+	}
+}

@@ -1,0 +1,252 @@
+package chaos
+
+import (
+	"bufio"
+	"context"
+	"hash"
+	"hash/crc32"
+	"io"
+	"net"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"weir/bench/rig"
+)
+
+// slowPiece is between the pieces of a slow peer.
+const slowPiece = 5 * time.Millisecond
+
+// A target answers as the mood in each path says. net/http reads the requests:
+// what the proxy sends is judged by another parser than its own.
+//
+// Safe for concurrent use: counters are atomic, mu guards the rest.
+type target struct {
+	addr      string
+	seen      atomic.Int64 // requests
+	served    atomic.Int64 // complete answers
+	malformed atomic.Int64 // what was no request
+	restarts  atomic.Int64
+	settled   atomic.Int64 // when the last restart cannot matter any more, Unix ns; huge while away
+
+	mu    sync.Mutex
+	ln    net.Listener
+	conns map[net.Conn]bool
+	resat map[string]bool // requests of the mood "once" that were reset
+	ended sync.WaitGroup
+}
+
+// listen begins, or begins again.
+func (t *target) listen() error {
+	ln, err := net.Listen("tcp", t.addr)
+	if err != nil {
+		return err
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.ln, t.addr = ln, ln.Addr().String()
+	t.ended.Go(func() { t.accept(ln) })
+	return nil
+}
+
+// away is how long the target is away, trouble how long it shows afterwards.
+const (
+	away    = 100 * time.Millisecond
+	trouble = time.Second
+)
+
+// restart resets all connections and is away for a moment.
+func (t *target) restart(ctx context.Context) error {
+	t.settled.Store(1<<63 - 1)
+	t.restarts.Add(1)
+	t.stop()
+	_ = rig.Wait(ctx, away)
+	err := t.listen()
+	t.settled.Store(time.Now().Add(trouble).UnixNano())
+	return err
+}
+
+// stop closes the listener and resets all connections.
+func (t *target) stop() {
+	t.mu.Lock()
+	_ = t.ln.Close()
+	for c := range t.conns {
+		reset(c)
+	}
+	t.mu.Unlock()
+	t.ended.Wait()
+}
+
+func reset(c net.Conn) {
+	if tc, ok := c.(*net.TCPConn); ok {
+		_ = tc.SetLinger(0)
+	}
+	_ = c.Close()
+}
+
+func (t *target) accept(ln net.Listener) {
+	for {
+		c, err := ln.Accept()
+		if err != nil {
+			return
+		}
+		t.mu.Lock()
+		open := t.ln == ln
+		if open {
+			t.conns[c] = true
+			t.ended.Go(func() { t.serve(c) })
+		}
+		t.mu.Unlock()
+		if !open {
+			reset(c)
+		}
+	}
+}
+
+func (t *target) serve(c net.Conn) {
+	defer func() {
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		delete(t.conns, c)
+		_ = c.Close()
+	}()
+	in, sum := bufio.NewReader(c), crc32.NewIEEE()
+	for t.one(c, in, sum) {
+	}
+}
+
+// one answers a request, and reports whether the connection goes on.
+func (t *target) one(c net.Conn, in *bufio.Reader, sum hash.Hash32) bool {
+	if _, err := in.Peek(1); err != nil {
+		return false
+	}
+	r, err := http.ReadRequest(in)
+	if err != nil {
+		if _, broken := err.(net.Error); !broken && err != io.ErrUnexpectedEOF { //nolint:errorlint // as ReadRequest returns them
+			t.malformed.Add(1)
+		}
+		return false
+	}
+	sum.Reset()
+	n, err := io.Copy(sum, r.Body)
+	if err != nil {
+		return false // the client has left in the middle
+	}
+	t.seen.Add(1)
+	mood, _, _ := strings.Cut(r.URL.Path[1:], "/")
+	if mood == "once" && !t.first(r.URL.Path) {
+		mood = "ok"
+	}
+	p := &reply{target: t, conn: c, head: r.Method == http.MethodHead, body: echo(r.Method, r.URL.Path, n, sum.Sum32())}
+	return p.in(mood)
+}
+
+// first reports whether the target is asked so for the first time.
+func (t *target) first(path string) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	before := t.resat[path]
+	if before {
+		delete(t.resat, path)
+	} else {
+		t.resat[path] = true
+	}
+	return !before
+}
+
+// A reply is an answer that is being given.
+type reply struct {
+	*target
+	conn net.Conn
+	head bool // to a HEAD
+	body string
+}
+
+// in answers as the mood says, and reports whether the connection goes on.
+func (p *reply) in(mood string) bool {
+	switch mood {
+	case "once", "reset":
+		reset(p.conn)
+		return false
+	case "eof":
+		return false
+	case "junk":
+		_, _ = io.WriteString(p.conn, "HTTP/1.1 2000 NO\r\n\r\n")
+		return false
+	case "cut":
+		if p.head {
+			break // there is nothing to cut
+		}
+		p.send(p.length(len(p.body)+5, "") + p.text())
+		return false
+	case "cutlarge":
+		p.send(p.length(2*largeBytes, "") + p.text() + strings.Repeat(".", largeBytes))
+		return false
+	case "split":
+		return p.pieces(0)
+	case "slow":
+		return p.pieces(slowPiece)
+	case "late":
+		time.Sleep(2 * slowPiece)
+	case "chunks":
+		return p.finish("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" + p.chunk())
+	case "hints":
+		return p.finish("HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n" + p.length(len(p.body), "") + p.text())
+	case "last":
+		return p.finish(p.length(len(p.body), "Connection: close\r\n")+p.text()) && false
+	case "large":
+		if !p.head {
+			p.body += strings.Repeat(".", largeBytes)
+		}
+	}
+	return p.finish(p.length(len(p.body), "") + p.text())
+}
+
+// length is the head of an answer.
+func (p *reply) length(n int, field string) string {
+	return "HTTP/1.1 200 OK\r\n" + field + "Content-Length: " + strconv.Itoa(n) + "\r\n\r\n"
+}
+
+// text is the body, unless there is to be none.
+func (p *reply) text() string {
+	if p.head {
+		return ""
+	}
+	return p.body
+}
+
+func (p *reply) chunk() string {
+	if p.head {
+		return ""
+	}
+	return strconv.FormatInt(int64(len(p.body)), 16) + "\r\n" + p.body + "\r\n0\r\n\r\n"
+}
+
+func (p *reply) send(text string) bool {
+	_, err := io.WriteString(p.conn, text)
+	return err == nil
+}
+
+// finish sends what completes the answer. It counts before it sends: who reads
+// the answer is to find it counted.
+func (p *reply) finish(text string) bool {
+	p.served.Add(1)
+	return p.send(text)
+}
+
+// pieces sends the answer in three, with pauses.
+func (p *reply) pieces(pause time.Duration) bool {
+	text := p.length(len(p.body), "") + p.text()
+	for third := len(text) / 3; len(text) > third+2; text = text[third:] {
+		if !p.send(text[:third]) {
+			return false
+		}
+		if pause > 0 {
+			time.Sleep(pause)
+		}
+	}
+	return p.finish(text)
+}

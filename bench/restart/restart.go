@@ -1,0 +1,236 @@
+// Package restart replaces the proxy by a new process again and again, under
+// load: the new one takes the listening socket over, the old one finishes what
+// it has and ends. No client may notice.
+package restart
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"weir/bench/rig"
+	"weir/internal/service"
+)
+
+const (
+	restartsUsual = 20
+	restartsMax   = 1000
+	// calm is the time before the first restart, between two, and behind the
+	// last. The old process may still be draining when the next one comes.
+	calm = 1500 * time.Millisecond
+	// handedMax is how long a successor may take until it answers, drainMax
+	// how long the one before may take to end: longer than any exchange.
+	handedMax = 10 * time.Second
+	drainMax  = 25 * time.Second
+	// detailsMax is how many failures are told one by one.
+	detailsMax = 10
+)
+
+// A run is one load with its restarts.
+//
+// Safe for concurrent use: mu guards what follows it, counters are atomic.
+type run struct {
+	addr, target string
+	generation   atomic.Int64 // of the newest proxy that answers
+	idleClosed   atomic.Int64
+
+	mu       sync.Mutex
+	tallies  map[string]*tally
+	details  []string
+	answered map[string]chan struct{} // closed with the first answer through a proxy
+}
+
+// Run restarts the proxy 20 times, or as often as args say. The error says
+// that a client has noticed.
+func Run(ctx context.Context, args []string, out io.Writer) (err error) {
+	n, err := restarts(args)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	r := &run{tallies: make(map[string]*tally), answered: make(map[string]chan struct{})}
+	list := kinds()
+	for _, k := range list {
+		r.tallies[k.name] = new(tally)
+	}
+	if r.target, err = rig.FreeAddr(); err != nil {
+		return err
+	}
+	if r.addr, err = rig.FreeAddr(); err != nil {
+		return err
+	}
+	var target sync.WaitGroup
+	target.Go(func() { _ = rig.Serve(ctx, r.target, rig.Misbehaviour()) })
+	defer target.Wait()
+	defer cancel()
+	first, _, err := r.launch(0)
+	if err != nil {
+		return err
+	}
+	if err := first.AwaitPort(ctx, r.addr); err != nil {
+		first.Kill()
+		return err
+	}
+	fmt.Fprintf(out, "%d restarts of the proxy, %v apart, under load: each time a new process takes the port over and the old one drains\n\n", n, calm)
+	working, enough := context.WithCancel(ctx)
+	workers := r.startWorkers(working, list)
+	changes, last, err := r.changes(ctx, first, n, out)
+	if err == nil {
+		err = rig.Wait(ctx, calm)
+	}
+	enough()
+	if err != nil {
+		cancel() // whatever workers wait for
+	}
+	workers.Wait()
+	if err != nil {
+		last.Kill()
+		return err
+	}
+	if err := last.Stop(); err != nil {
+		return err
+	}
+	return (&result{kinds: list, tallies: r.tallies, changes: changes, idleClosed: r.idleClosed.Load(), details: r.details}).report(out)
+}
+
+func restarts(args []string) (n int, err error) {
+	switch len(args) {
+	case 0:
+		return restartsUsual, nil
+	case 1:
+		if n, err = strconv.Atoi(args[0]); err == nil && n >= 1 && n <= restartsMax {
+			return n, nil
+		}
+	}
+	return 0, &service.ExitError{Status: 2, Err: fmt.Errorf("restarts %q: allowed: a whole number from 1 to %d", strings.Join(args, " "), restartsMax)}
+}
+
+// launch starts the proxy of a generation; all but the first take over.
+// answered is closed with the first answer that comes through it.
+func (r *run) launch(generation int) (p *rig.Process, answered <-chan struct{}, err error) {
+	env := []string{"TARGET_URL=http://" + r.target, "RATE_LIMIT_LIMIT=1000000000", "VIA_NAME=" + name(generation),
+		fmt.Sprintf("TAKEOVER=%t", generation > 0)}
+	answered = r.expect(generation)
+	p, err = rig.Launch("proxy", r.addr, 0, env)
+	return p, answered, err
+}
+
+// expect returns what is closed with the first answer through the proxy of a
+// generation.
+func (r *run) expect(generation int) <-chan struct{} {
+	answered := make(chan struct{})
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.answered[name(generation)] = answered
+	return answered
+}
+
+// name is how the proxy of a generation calls itself in Via.
+func name(generation int) string { return fmt.Sprintf("proxy-%d", generation) }
+
+func (r *run) startWorkers(ctx context.Context, list []kind) *sync.WaitGroup {
+	all := new(sync.WaitGroup)
+	for i := range list {
+		for range list[i].workers {
+			all.Go(func() { (&worker{kind: &list[i], run: r}).work(ctx) })
+		}
+	}
+	return all
+}
+
+// changes replaces the proxy n times. It returns when all but the last have
+// ended.
+func (r *run) changes(ctx context.Context, current *rig.Process, n int, out io.Writer) (list []change, last *rig.Process, err error) {
+	var drains sync.WaitGroup
+	defer drains.Wait()
+	list = make([]change, n)
+	for i := range list {
+		c := &list[i]
+		c.number = i + 1
+		if err := rig.Wait(ctx, calm); err != nil {
+			return nil, current, err
+		}
+		began := time.Now()
+		next, answered, err := r.launch(c.number)
+		if err != nil {
+			return nil, current, err
+		}
+		if err := awaitAnswer(ctx, next, answered); err != nil {
+			next.Kill()
+			return nil, current, err
+		}
+		handed := time.Now()
+		c.handed = handed.Sub(began)
+		r.generation.Store(int64(c.number))
+		old := current
+		drains.Go(func() {
+			if err := old.AwaitEnd(ctx, drainMax); err != nil {
+				c.problem = err.Error()
+				old.Kill()
+			}
+			c.drained = time.Since(handed)
+		})
+		current = next
+		fmt.Fprintf(out, "  restart %2d: handed over in %3.0f ms; %d failures so far\n", c.number, 1e3*c.handed.Seconds(), r.failures())
+	}
+	return list, current, nil
+}
+
+// awaitAnswer waits until an answer has come through p.
+func awaitAnswer(ctx context.Context, p *rig.Process, answered <-chan struct{}) error {
+	ctx, cancel := context.WithTimeout(ctx, handedMax)
+	defer cancel()
+	select {
+	case <-answered:
+		return nil
+	case <-ctx.Done():
+		_, how := p.Ended()
+		return fmt.Errorf("no answer came through the new process within %v (%w); its end: %v; its last words:\n%s", handedMax, ctx.Err(), how, p.Output())
+	}
+}
+
+// note takes in what came of an exchange.
+func (r *run) note(k *kind, via string, took time.Duration, across bool, err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	t := r.tallies[k.name]
+	t.longest = max(t.longest, took)
+	if across {
+		t.across++
+	}
+	if err == nil {
+		t.ok++
+		_, who, _ := strings.Cut(via, " ")
+		if answered, ok := r.answered[who]; ok {
+			delete(r.answered, who)
+			close(answered)
+		}
+		return
+	}
+	f := wrong
+	if failed, ok := err.(*failure); ok { //nolint:errorlint // as exchange returns it
+		f = failed.fault
+	}
+	t.faults[f]++
+	if len(r.details) < detailsMax {
+		r.details = append(r.details, fmt.Sprintf("%s, generation %d, after %v: %v", k.name, r.generation.Load(), took.Round(time.Millisecond), err))
+	}
+}
+
+// failures is how many there are so far.
+func (r *run) failures() (n int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, t := range r.tallies {
+		for _, m := range t.faults {
+			n += m
+		}
+	}
+	return n
+}

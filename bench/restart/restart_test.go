@@ -1,0 +1,261 @@
+package restart
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"weir/bench/rig"
+)
+
+func well() *result {
+	r := &result{kinds: kinds(), tallies: make(map[string]*tally), changes: []change{{number: 1, handed: 10 * time.Millisecond, drained: 2 * time.Second}}}
+	for _, k := range r.kinds {
+		r.tallies[k.name] = &tally{ok: 10, across: 1}
+	}
+	return r
+}
+
+func TestReport(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		change  func(r *result)
+		problem string
+	}{
+		{"as it should be", func(*result) {}, ""},
+		{"a refused connect", func(r *result) { r.tallies["fresh"].faults[refused] = 1 }, "fresh: 1 refused"},
+		{"a reset", func(r *result) { r.tallies["kept"].faults[reset] = 2 }, "kept: 2 reset"},
+		{"a cut stream", func(r *result) { r.tallies["events"].faults[cut] = 3 }, "events: 3 cut"},
+		{"a wrong answer", func(r *result) { r.tallies["upload"].faults[wrong] = 4 }, "upload: 4 wrong"},
+		{"nothing happened", func(r *result) { r.tallies["rare"].ok = 0 }, "rare: no exchange at all"},
+		{"nothing was under way", func(r *result) { r.tallies["slow"].across = 0 }, "slow: none was under way"},
+		{"an old process that stays", func(r *result) { r.changes[0].problem = "did not end" }, "restart 1: did not end"},
+	} {
+		r := well()
+		c.change(r)
+		var out strings.Builder
+		err := r.report(&out)
+		if (err == nil) != (c.problem == "") || !strings.Contains(out.String(), c.problem) {
+			t.Errorf("%s: got %v, want %q in\n%s", c.name, err, c.problem, &out)
+		}
+	}
+}
+
+func TestSpread(t *testing.T) {
+	var changes []change
+	for _, ms := range []time.Duration{30, 10, 50} {
+		changes = append(changes, change{handed: ms * time.Millisecond})
+	}
+	of := func(c change) time.Duration { return c.handed }
+	if got := spread(changes, of); got != "10 | 30 | 50" {
+		t.Errorf("got %q", got)
+	}
+	if got := spread(nil, of); got != "– | – | –" {
+		t.Errorf("of nothing: %q", got)
+	}
+}
+
+func TestRestarts(t *testing.T) {
+	for _, c := range []struct {
+		args []string
+		want int
+	}{{nil, restartsUsual}, {[]string{"1"}, 1}, {[]string{"0"}, 0}, {[]string{"1001"}, 0}, {[]string{"x"}, 0}, {[]string{"1", "2"}, 0}} {
+		if n, err := restarts(c.args); n != c.want || (err == nil) != (c.want > 0) {
+			t.Errorf("%v: %d, %v, want %d", c.args, n, err, c.want)
+		}
+	}
+}
+
+func newWorker(t *testing.T, k kind, addr string) *worker {
+	w := &worker{kind: &k, run: &run{addr: addr, tallies: map[string]*tally{k.name: {}}, answered: make(map[string]chan struct{})}}
+	t.Cleanup(w.hangUp)
+	return w
+}
+
+// Against the experiments' target itself every kind of exchange goes well.
+func TestExchanges(t *testing.T) {
+	srv := httptest.NewServer(rig.Misbehaviour())
+	defer srv.Close()
+	var all sync.WaitGroup
+	defer all.Wait()
+	for _, k := range kinds() {
+		if k.name == "events" || k.name == "slow" { // these take their time
+			continue
+		}
+		all.Go(func() {
+			w := newWorker(t, k, srv.Listener.Addr().String())
+			if _, err := w.exchange(); err != nil {
+				t.Errorf("%s: %v", k.name, err)
+			}
+			if open := w.conn != nil; open == k.fresh {
+				t.Errorf("%s: the connection was kept: %t", k.name, open)
+			}
+		})
+	}
+}
+
+// What a server does wrong is told by its kind.
+func TestFaults(t *testing.T) {
+	for _, c := range []struct {
+		name, answer string
+		want         fault
+	}{
+		{"nothing", "", reset},
+		{"half a head", "HTTP/1.1 200 OK\r\nContent-Le", reset},
+		{"half a body", "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nO", cut},
+		{"half a chunked body", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nOK\r\n", cut},
+		{"another body", "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nKO", wrong},
+		{"another status", "HTTP/1.1 503 No\r\nContent-Length: 0\r\n\r\n", wrong},
+		{"all", "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nOK", none},
+	} {
+		ln, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		var server sync.WaitGroup
+		server.Go(func() {
+			conn, err := ln.Accept()
+			if err != nil {
+				return
+			}
+			_, _ = http.ReadRequest(bufio.NewReader(conn))
+			_, _ = io.WriteString(conn, c.answer)
+			_ = conn.Close()
+		})
+		w := newWorker(t, kinds()[0], ln.Addr().String())
+		_, err = w.exchange()
+		got := none
+		if f, ok := errors.AsType[*failure](err); ok {
+			got = f.fault
+		}
+		if got != c.want || (err == nil) != (c.want == none) {
+			t.Errorf("%s is %v (%v), want %v", c.name, got, err, c.want)
+		}
+		_ = ln.Close()
+		server.Wait()
+	}
+}
+
+func TestRefused(t *testing.T) {
+	addr, err := rig.FreeAddr()
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = newWorker(t, kinds()[0], addr).exchange()
+	if f, ok := errors.AsType[*failure](err); !ok || f.fault != refused {
+		t.Errorf("where nobody listens: %v", err)
+	}
+}
+
+// A connection that was closed between two exchanges is no failure.
+func TestClosedWhileIdle(t *testing.T) {
+	srv := httptest.NewServer(rig.Misbehaviour())
+	defer srv.Close()
+	w := newWorker(t, kinds()[0], srv.Listener.Addr().String())
+	if _, err := w.exchange(); err != nil {
+		t.Fatal(err)
+	}
+	if closed, unasked := look(w.conn); closed || unasked {
+		t.Fatal("an open connection looks closed, or not silent")
+	}
+	srv.CloseClientConnections()
+	for end := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {
+		if closed, _ := look(w.conn); closed {
+			break
+		}
+		if time.Now().After(end) {
+			t.Fatal("a closed connection looks open")
+		}
+	}
+	if _, err := w.exchange(); err != nil || w.run.idleClosed.Load() != 1 {
+		t.Errorf("afterwards: %v, %d found closed", err, w.run.idleClosed.Load())
+	}
+}
+
+// An answer too many is found before the next request.
+func TestUnasked(t *testing.T) {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ln.Close()
+	w := newWorker(t, kinds()[0], ln.Addr().String())
+	if w.conn, err = net.Dial("tcp", w.run.addr); err != nil {
+		t.Fatal(err)
+	}
+	conn, err := ln.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	if _, err := io.WriteString(conn, "HTTP/1.1 200 OK\r\n"); err != nil {
+		t.Fatal(err)
+	}
+	for end := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {
+		if _, unasked := look(w.conn); unasked {
+			break
+		}
+		if time.Now().After(end) {
+			t.Fatal("what was sent does not show")
+		}
+	}
+	_, err = w.exchange()
+	if f, ok := errors.AsType[*failure](err); !ok || f.fault != wrong {
+		t.Errorf("got %v", err)
+	}
+}
+
+// Bodies are judged by every byte.
+func TestChecks(t *testing.T) {
+	pattern := rig.AppendPattern(nil, 0, streamBytes)
+	off := bytes.Clone(pattern)
+	off[streamBytes-1]++
+	for name, c := range map[string]struct {
+		check func(io.Reader) error
+		body  []byte
+		good  bool
+	}{
+		"the pattern":      {checkPattern(0), pattern, true},
+		"a byte off":       {checkPattern(0), off, false},
+		"a byte missing":   {checkPattern(0), pattern[:streamBytes-1], false},
+		"a byte too many":  {checkPattern(0), rig.AppendPattern(nil, 0, streamBytes+1), false},
+		"an event too few": {checkEvents, []byte("data: 0\n\n"), false},
+		"another hash":     {checkHash, []byte("4194304 abc"), false},
+	} {
+		if err := c.check(bytes.NewReader(c.body)); (err == nil) != c.good {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// The first answer through a process ends the wait for it.
+func TestNote(t *testing.T) {
+	w := newWorker(t, kinds()[0], "")
+	answered := w.run.expect(3)
+	w.run.note(w.kind, "1.1 proxy-2", time.Second, false, nil)
+	select {
+	case <-answered:
+		t.Fatal("another process answered")
+	default:
+	}
+	w.run.note(w.kind, "1.1 proxy-3", time.Second, true, nil)
+	w.run.note(w.kind, "1.1 proxy-3", 2*time.Second, true, nil)
+	w.run.note(w.kind, "", 0, false, &failure{cut, io.ErrUnexpectedEOF})
+	select {
+	case <-answered:
+	default:
+		t.Error("the first answer through a process was not noticed")
+	}
+	got := *w.run.tallies["kept"]
+	if got.ok != 3 || got.across != 2 || got.longest != 2*time.Second || got.faults[cut] != 1 || w.run.failures() != 1 {
+		t.Errorf("noted %+v", got)
+	}
+}

@@ -1,0 +1,175 @@
+package rig
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Serve serves h on addr until ctx ends, then closes every connection.
+func Serve(ctx context.Context, addr string, h http.Handler) error {
+	ln, err := net.Listen("tcp", addr)
+	if err != nil {
+		return err
+	}
+	srv := &http.Server{Handler: h, ReadHeaderTimeout: time.Minute, ConnContext: smallBuffer}
+	stop := context.AfterFunc(ctx, func() { _ = srv.Close() })
+	defer stop()
+	if err := srv.Serve(ln); !errors.Is(err, http.ErrServerClosed) {
+		return err
+	}
+	return nil
+}
+
+// smallBuffer keeps the kernel from holding megabytes of an answer on our side:
+// what waits is to wait in the proxy, whose memory is looked at.
+func smallBuffer(ctx context.Context, c net.Conn) context.Context {
+	const bytes = 64 << 10
+	if tc, ok := c.(*net.TCPConn); ok {
+		_ = tc.SetWriteBuffer(bytes)
+	}
+	return ctx
+}
+
+// Misbehaviour is a target that answers as the path says, for experiments that
+// need more than the target program does. Every well-formed answer carries the
+// request's Via back in X-Via, which tells the proxy it came through.
+//
+//	/api/test        200, OK
+//	/bytes/N         N bytes, those of Pattern
+//	/hash            how many bytes came, and their SHA-256
+//	/after/D         200 after the duration D
+//	/events/N/D      N server-sent events numbered from 0, one each D
+//	/never           no answer
+//	/drip            a byte of the body each second
+//	/cut             the connection ends in the middle of the body
+//	/junk            no HTTP
+//	/interim/N       200 behind N times 100 Continue
+func Misbehaviour() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("/api/test", func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		_, _ = io.WriteString(w, "OK")
+	})
+	mux.HandleFunc("/bytes/{n}", sendBytes)
+	mux.HandleFunc("/hash", func(w http.ResponseWriter, r *http.Request) {
+		n, sum, err := Digest(r.Body)
+		if err != nil {
+			panic(http.ErrAbortHandler)
+		}
+		fmt.Fprintf(w, "%d %s", n, sum)
+	})
+	mux.HandleFunc("/after/{d}", func(w http.ResponseWriter, r *http.Request) {
+		pause(r, duration(r))
+		_, _ = io.WriteString(w, "OK")
+	})
+	mux.HandleFunc("/events/{n}/{d}", sendEvents)
+	mux.HandleFunc("/never", func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
+	mux.HandleFunc("/drip", drip)
+	mux.HandleFunc("/cut", say("HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n"+strings.Repeat("x", 100)))
+	mux.HandleFunc("/junk", say("\x16\x03\x01\x00 this is not HTTP\r\n\r\n"))
+	mux.HandleFunc("/interim/{n}", func(w http.ResponseWriter, r *http.Request) {
+		n, _ := strconv.Atoi(r.PathValue("n"))
+		say(strings.Repeat("HTTP/1.1 100 Continue\r\n\r\n", n)+"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 2\r\n\r\nOK")(w, r)
+	})
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("X-Via", r.Header.Get("Via"))
+		mux.ServeHTTP(w, r)
+	})
+}
+
+// Pattern is the byte at an offset of a body from /bytes; its period is no
+// power of two, so that a piece lost or repeated shows.
+func Pattern(offset int64) byte { return 'a' + byte(offset%23) }
+
+// AppendPattern appends n bytes of the pattern from an offset on.
+func AppendPattern(b []byte, offset int64, n int) []byte {
+	for i := range int64(n) {
+		b = append(b, Pattern(offset+i))
+	}
+	return b
+}
+
+// Digest reads all of r, and is how many bytes came and their SHA-256.
+func Digest(r io.Reader) (n int64, sum string, err error) {
+	h := sha256.New()
+	n, err = io.Copy(h, r)
+	return n, fmt.Sprintf("%x", h.Sum(nil)), err
+}
+
+func sendBytes(w http.ResponseWriter, r *http.Request) {
+	n, err := strconv.ParseInt(r.PathValue("n"), 10, 64)
+	if err != nil {
+		http.Error(w, "no number", http.StatusBadRequest)
+		return
+	}
+	w.Header().Set("Content-Length", strconv.FormatInt(n, 10))
+	const piece = 23 << 10 // whole periods
+	pattern := AppendPattern(nil, 0, piece)
+	for n > 0 {
+		m := min(n, piece)
+		if _, err := w.Write(pattern[:m]); err != nil {
+			return
+		}
+		n -= m
+	}
+}
+
+func sendEvents(w http.ResponseWriter, r *http.Request) {
+	n, _ := strconv.Atoi(r.PathValue("n"))
+	w.Header().Set("Content-Type", "text/event-stream")
+	for i := range n {
+		if i > 0 && !pause(r, duration(r)) {
+			return
+		}
+		fmt.Fprintf(w, "data: %d\n\n", i)
+		if http.NewResponseController(w).Flush() != nil {
+			return
+		}
+	}
+}
+
+func drip(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("Content-Length", "1000")
+	for range 1000 {
+		_, _ = io.WriteString(w, "x")
+		if http.NewResponseController(w).Flush() != nil || !pause(r, time.Second) {
+			return
+		}
+	}
+}
+
+// say answers every request with the text, and closes the connection.
+func say(text string) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		c, _, err := http.NewResponseController(w).Hijack()
+		if err != nil {
+			return
+		}
+		_, _ = io.WriteString(c, text)
+		_ = c.Close()
+	}
+}
+
+// duration is the path's; a wrong one is none.
+func duration(r *http.Request) time.Duration {
+	d, _ := time.ParseDuration(r.PathValue("d"))
+	return d
+}
+
+// pause waits, and reports whether the client is still there.
+func pause(r *http.Request, d time.Duration) bool {
+	select {
+	case <-time.After(d):
+		return true
+	case <-r.Context().Done():
+		return false
+	}
+}

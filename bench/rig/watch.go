@@ -1,0 +1,126 @@
+package rig
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Usage is what a process used over some time.
+type Usage struct {
+	RSSBefore, RSSPeak int64 // bytes
+	// KernelPeak is what the buffers of all TCP sockets of the machine held at
+	// most, in bytes: those of a proxy's connections are in no process's RSS.
+	KernelPeak int64
+	CPU        time.Duration
+	Over       time.Duration
+}
+
+// Cores is how many processors it kept busy on average.
+func (u Usage) Cores() float64 {
+	if u.Over <= 0 {
+		return 0
+	}
+	return u.CPU.Seconds() / u.Over.Seconds()
+}
+
+// watchStep is how often memory is looked at.
+const watchStep = 50 * time.Millisecond
+
+// Watch looks at a process until stop is called, which returns what it used.
+// The error says that it has ended.
+func Watch(pid int) (stop func() (Usage, error), err error) {
+	u := Usage{}
+	if u.RSSBefore, err = RSS(pid); err != nil {
+		return nil, err
+	}
+	before, err := CPU(pid)
+	if err != nil {
+		return nil, err
+	}
+	u.RSSPeak = u.RSSBefore
+	began, over, done := time.Now(), make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(done)
+		tick := time.NewTicker(watchStep)
+		defer tick.Stop()
+		for {
+			select {
+			case <-over:
+				return
+			case <-tick.C:
+				if rss, err := RSS(pid); err == nil {
+					u.RSSPeak = max(u.RSSPeak, rss)
+				}
+				u.KernelPeak = max(u.KernelPeak, socketMemory())
+			}
+		}
+	}()
+	return func() (Usage, error) {
+		close(over)
+		<-done
+		after, err := CPU(pid)
+		u.CPU, u.Over = after-before, time.Since(began)
+		return u, err
+	}, nil
+}
+
+// socketMemory is what the buffers of all TCP sockets hold, in bytes; 0 when
+// the kernel does not say.
+func socketMemory() int64 {
+	text, _ := os.ReadFile("/proc/net/sockstat")
+	for line := range strings.Lines(string(text)) {
+		fields := strings.Fields(line)
+		if len(fields) < 2 || fields[0] != "TCP:" || fields[len(fields)-2] != "mem" {
+			continue
+		}
+		pages, _ := strconv.ParseInt(fields[len(fields)-1], 10, 64)
+		return pages * int64(os.Getpagesize())
+	}
+	return 0
+}
+
+// Descriptors is how many files and sockets a process has open.
+func Descriptors(pid int) (int, error) {
+	list, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", pid))
+	return len(list), err
+}
+
+// Ended reports whether the process is over, and with what error.
+func (p *Process) Ended() (bool, error) {
+	select {
+	case <-p.done:
+		return true, p.err
+	default:
+		return false, nil
+	}
+}
+
+// AwaitEnd waits until the process has ended by itself, at most for d. The
+// error says that it did not, or with what it ended.
+func (p *Process) AwaitEnd(ctx context.Context, d time.Duration) error {
+	ctx, cancel := context.WithTimeout(ctx, d)
+	defer cancel()
+	select {
+	case <-p.done:
+	case <-ctx.Done():
+		return fmt.Errorf("%s did not end within %v", p.Name, d)
+	}
+	if p.err != nil {
+		return fmt.Errorf("%s ended with %w; its last words:\n%s", p.Name, p.err, p.Output())
+	}
+	return nil
+}
+
+// Wait waits for d, or until ctx ends: then the error is its.
+func Wait(ctx context.Context, d time.Duration) error {
+	select {
+	case <-time.After(d):
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}

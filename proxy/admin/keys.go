@@ -1,0 +1,224 @@
+package admin
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+	"time"
+
+	"weir/internal/service"
+	"weir/internal/strictjson"
+	"weir/proxy/rule"
+	"weir/proxy/sketch"
+)
+
+// A KeyStore is where keys are counted. Rules are named by their ids, rule.Global
+// among them, and keys are as rules make them: see [rule.AppendPart].
+type KeyStore interface {
+	// Top tells which keys of a rule were seen most lately, and which refused most.
+	Top(rule string) (busiest, refused sketch.View)
+	// Forget makes a key as one never seen, for all proxies, and reports whether it
+	// was another before. The error says that the store is away.
+	Forget(rule string, key []byte) (changed bool, err error)
+	// Add gives a key n permits back, at most until it is as new, for all proxies,
+	// and reports whether it could use some. The error says that the store is away.
+	Add(rule string, key []byte, n int64) (changed bool, err error)
+}
+
+// Keys is what the endpoints of keys need of the proxy.
+type Keys struct {
+	Set   func() *rule.Set // the rules in force
+	Store KeyStore
+	// HalfLife is that of the sketches, which the answer tells.
+	HalfLife time.Duration
+}
+
+const (
+	// keysDefault and keysMax are how many keys are told of each kind.
+	keysDefault = 20
+	keysMax     = 1000
+	// addMax bounds what is given at once; every limit is smaller.
+	addMax = 1 << 53
+)
+
+// Register adds the endpoints of keys to mux:
+//
+//	GET    /config/keys?rule=per-partner&limit=20
+//	DELETE /config/keys?rule=per-partner&key=acme
+//	POST   /config/keys {"rule":"per-partner","key":"acme","add":5}
+//
+// A key is the list of the values of the rule's parts, ["acme","GET"], with null
+// for one that requests lack; a list of one value may be written as that value,
+// and the key of a rule with the key global, which has no values, may be left out.
+// Values are those that clients send: those of ip may be addresses, paths and hosts
+// come in any form. A backslash is written as \\, and a byte that is no visible
+// text as \xff.
+func (k *Keys) Register(mux *http.ServeMux) {
+	mux.HandleFunc("GET /config/keys", k.list)
+	mux.HandleFunc("DELETE /config/keys", k.forget)
+	mux.HandleFunc("POST /config/keys", k.add)
+}
+
+// keysAnswer is GET /config/keys.
+type keysAnswer struct {
+	Rule     string      `json:"rule"`
+	Parts    []rule.Part `json:"parts"`    // what the values of keys are
+	HalfLife float64     `json:"halfLife"` // seconds, by which all counts are halved
+	Busiest  keyList     `json:"busiest"`
+	Refused  keyList     `json:"refused"`
+}
+
+// keyList is the keys of one kind.
+type keyList struct {
+	Total int64     `json:"total"` // requests of all keys
+	Keys  []keySeen `json:"keys"`  // the busiest first
+	// Missed bounds the count of a key that is not told because it never was among
+	// those that are counted.
+	Missed int64 `json:"missed"`
+}
+
+// keySeen is how often a key was seen: from count−error to count times.
+type keySeen struct {
+	Key   []*string `json:"key"`
+	Cut   bool      `json:"cut,omitempty"` // the key is longer than what is kept of it
+	Count int64     `json:"count"`
+	Error int64     `json:"error"`
+}
+
+func (k *Keys) list(w http.ResponseWriter, r *http.Request) {
+	id := r.URL.Query().Get("rule")
+	parts, ok := k.parts(w, id)
+	if !ok {
+		return
+	}
+	n, err := intQuery(r, "limit", keysDefault, keysMax)
+	if err != nil {
+		service.WriteError(w, http.StatusBadRequest, err)
+		return
+	}
+	busiest, refused := k.Store.Top(id)
+	service.WriteJSON(w, http.StatusOK, keysAnswer{Rule: id, Parts: parts, HalfLife: k.HalfLife.Seconds(),
+		Busiest: listOf(busiest, n), Refused: listOf(refused, n)})
+}
+
+// listOf is the first n keys of a view.
+func listOf(v sketch.View, n int) keyList {
+	l := keyList{Total: v.Total, Missed: v.Missed, Keys: make([]keySeen, 0, min(n, len(v.Entries)))}
+	for _, e := range v.Entries[:min(n, len(v.Entries))] {
+		l.Keys = append(l.Keys, keySeen{Key: valuesOf(e.Key), Cut: e.Bytes > len(e.Key), Count: e.Count, Error: e.Error})
+	}
+	return l
+}
+
+func intQuery(r *http.Request, name string, def, most int) (int, error) {
+	text := r.URL.Query().Get(name)
+	if text == "" {
+		return def, nil
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 1 || n > most {
+		return 0, &strictjson.Error{Path: name, Message: fmt.Sprintf("must be a whole number from 1 to %d, is %q", most, text)}
+	}
+	return n, nil
+}
+
+// parts is what the key of a rule is made of. When there is no such rule it
+// answers that, and ok is false.
+func (k *Keys) parts(w http.ResponseWriter, id string) (parts []rule.Part, ok bool) {
+	parts, ok = partsOf(k.Set(), id)
+	switch {
+	case ok:
+	case id == "":
+		service.WriteError(w, http.StatusBadRequest, &strictjson.Error{Path: "rule", Message: "is missing; must be the id of a rule, as GET /config/rules has it, or global"})
+	default:
+		service.WriteError(w, http.StatusNotFound, &strictjson.Error{Path: "rule", Message: fmt.Sprintf("must be the id of a rule, as GET /config/rules has it, or global; there is no %q", id)})
+	}
+	return parts, ok
+}
+
+// partsOf is what the key of the rule with that id is made of: no parts when it is
+// the same for all.
+func partsOf(set *rule.Set, id string) (parts []rule.Part, ok bool) {
+	if id == rule.Global {
+		return []rule.Part{}, true
+	}
+	for i := range set.Len() {
+		if one := set.Rule(i); one.ID == id {
+			if len(one.Key) == 1 && one.Key[0].String() == rule.Global {
+				return []rule.Part{}, true
+			}
+			return one.Key, true
+		}
+	}
+	return nil, false
+}
+
+// edited is what came of forgetting a key or giving to it.
+type edited struct {
+	Rule    string    `json:"rule"`
+	Key     []*string `json:"key"`
+	Changed bool      `json:"changed"` // false: it was as new before
+}
+
+func (k *Keys) forget(w http.ResponseWriter, r *http.Request) {
+	q := r.URL.Query()
+	parts, ok := k.parts(w, q.Get("rule"))
+	if !ok {
+		return
+	}
+	var values []*string
+	var err error
+	switch given := q["key"]; len(given) {
+	case 0:
+	case 1:
+		values, err = readWord(given[0])
+	default:
+		err = errors.New("must be there once: several values are a list, [\"a\",\"b\"]")
+	}
+	k.edit(w, q.Get("rule"), parts, values, err, k.Store.Forget)
+}
+
+func (k *Keys) add(w http.ResponseWriter, r *http.Request) {
+	body, ok := service.ReadBody(w, r)
+	if !ok {
+		return
+	}
+	var asked struct {
+		Rule string         `json:"rule"`
+		Key  strictjson.Raw `json:"key"`
+		Add  int64          `json:"add"`
+	}
+	if err := strictjson.Decode(body, &asked); err != nil {
+		service.WriteError(w, http.StatusBadRequest, err)
+		return
+	}
+	parts, ok := k.parts(w, asked.Rule)
+	if !ok {
+		return
+	}
+	if asked.Add < 1 || asked.Add > addMax {
+		service.WriteError(w, http.StatusBadRequest, &strictjson.Error{Path: "add", Message: fmt.Sprintf("must be a whole number from 1 to %d, is %d", int64(addMax), asked.Add)})
+		return
+	}
+	values, err := readValue(asked.Key)
+	k.edit(w, asked.Rule, parts, values, err, func(rule string, key []byte) (bool, error) { return k.Store.Add(rule, key, asked.Add) })
+}
+
+// edit changes a key, whose values could be read unless err says why not.
+func (k *Keys) edit(w http.ResponseWriter, id string, parts []rule.Part, values []*string, err error, change func(rule string, key []byte) (bool, error)) {
+	var key []byte
+	if err == nil {
+		key, err = keyOf(parts, values)
+	}
+	if err != nil {
+		service.WriteError(w, http.StatusBadRequest, strictjson.At("key", err))
+		return
+	}
+	changed, err := change(id, key)
+	if err != nil {
+		service.WriteError(w, http.StatusServiceUnavailable, err)
+		return
+	}
+	service.WriteJSON(w, http.StatusOK, edited{Rule: id, Key: valuesOf(key), Changed: changed})
+}

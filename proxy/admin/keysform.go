@@ -1,0 +1,185 @@
+package admin
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"net/netip"
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"weir/internal/strictjson"
+	"weir/proxy/rule"
+)
+
+// readWord reads the values of a key as a query has them: a JSON list, or else the
+// only value.
+func readWord(word string) ([]*string, error) {
+	if strings.HasPrefix(word, "[") {
+		return readValue(strictjson.Raw(word))
+	}
+	return []*string{&word}, nil
+}
+
+// readValue reads the values of a key as JSON: a list of texts and null, or one of
+// these; nothing is no values.
+func readValue(raw strictjson.Raw) (values []*string, err error) {
+	raw = bytes.TrimSpace(raw)
+	switch {
+	case len(raw) == 0:
+		return nil, nil
+	case raw[0] == '[':
+		if err := strictjson.Decode(raw, &values); err != nil {
+			return nil, fmt.Errorf("must be a list of texts or null, such as [\"acme\",null]; a text that begins with [ must be in one: %w", err)
+		}
+		return values, nil
+	}
+	var only *string
+	if err := strictjson.Decode(raw, &only); err != nil {
+		return nil, errors.New("must be a text, or a list of texts and null")
+	}
+	return []*string{only}, nil
+}
+
+// keyOf is the key that requests with these values have within a rule whose key has
+// these parts.
+func keyOf(parts []rule.Part, values []*string) (key []byte, err error) {
+	if len(values) != len(parts) {
+		words := make([]string, len(parts))
+		for i, p := range parts {
+			words[i] = p.String()
+		}
+		return nil, fmt.Errorf("must have %d values, one for each part of the rule's key [%s], has %d", len(parts), strings.Join(words, " "), len(values))
+	}
+	for i, value := range values {
+		if value == nil {
+			key = rule.AppendMissing(key)
+			continue
+		}
+		text, err := unescape(*value)
+		if err == nil {
+			text, err = normal(parts[i].String(), text)
+		}
+		if err != nil {
+			return nil, strictjson.At("["+strconv.Itoa(i)+"]", err)
+		}
+		key = rule.AppendPart(key, text)
+	}
+	return key, nil
+}
+
+// normal brings the value of a part, which is named as rules name it, into the form
+// that it has in keys.
+func normal(part string, text []byte) ([]byte, error) {
+	switch {
+	case part == "path":
+		return rule.AppendPath(nil, text), nil
+	case part == "host":
+		return rule.AppendHost(nil, text), nil
+	case part == "ip" || strings.HasPrefix(part, "ip/"):
+		return network(strings.TrimPrefix(strings.TrimPrefix(part, "ip"), "/"), string(text))
+	}
+	return text, nil
+}
+
+// network is the network of an address, in the form of a key part ip, ip/24 or
+// ip/56: prefix is what follows the slash there, of IPv4 up to 32, else of IPv6.
+func network(prefix, text string) ([]byte, error) {
+	bits4, bits6 := 32, 64
+	if n, err := strconv.Atoi(prefix); err == nil && n <= 32 {
+		bits4 = n
+	} else if err == nil {
+		bits6 = n
+	}
+	a, err := netip.ParseAddr(text)
+	given := -1 // bits
+	if err != nil {
+		var p netip.Prefix
+		if p, err = netip.ParsePrefix(text); err != nil {
+			return nil, fmt.Errorf("must be an address or a network, such as 192.0.2.7 or 2001:db8:1:2::/64, is %q", text)
+		}
+		a, given = p.Addr(), p.Bits()
+	}
+	a = a.Unmap().WithZone("")
+	bits := bits6
+	if a.Is4() {
+		bits = bits4
+	}
+	if given >= 0 && given != bits {
+		return nil, fmt.Errorf("must be an address, or a network of /%d as the rule counts them, is %q", bits, text)
+	}
+	if bits == a.BitLen() {
+		return []byte(a.String()), nil
+	}
+	p, err := a.Prefix(bits)
+	return []byte(p.String()), err
+}
+
+// valuesOf are the values in a key, escaped; nil stands for a missing one. Of a key
+// that was cut the last one is what is left of it.
+func valuesOf(key []byte) []*string {
+	values := []*string{}
+	for len(key) > 0 {
+		if key[0] == '-' {
+			values, key = append(values, nil), key[1:]
+			continue
+		}
+		digits, rest, ok := bytes.Cut(key, []byte(":"))
+		n, err := strconv.Atoi(string(digits))
+		if !ok || err != nil || n < 0 { // no key of a rule; show it as it is
+			n, rest = len(key), key
+		}
+		n = min(n, len(rest))
+		word := escape(rest[:n])
+		values, key = append(values, &word), rest[n:]
+	}
+	return values
+}
+
+// escape writes a value as text that reads back: visible characters and spaces as
+// they are, \\ for a backslash, and \xff for any other byte.
+func escape(value []byte) string {
+	var b strings.Builder
+	for len(value) > 0 {
+		r, n := utf8.DecodeRune(value)
+		switch {
+		case r == '\\':
+			b.WriteString(`\\`)
+		case r == utf8.RuneError && n == 1 || !unicode.IsPrint(r):
+			for _, c := range value[:n] {
+				fmt.Fprintf(&b, `\x%02x`, c)
+			}
+		default:
+			b.Write(value[:n])
+		}
+		value = value[n:]
+	}
+	return b.String()
+}
+
+// unescape reads what escape writes.
+func unescape(text string) ([]byte, error) {
+	value := make([]byte, 0, len(text))
+	for {
+		before, after, found := strings.Cut(text, `\`)
+		value = append(value, before...)
+		switch {
+		case !found:
+			return value, nil
+		case strings.HasPrefix(after, `\`):
+			value, text = append(value, '\\'), after[1:]
+		case len(after) >= 3 && after[0] == 'x':
+			c, err := strconv.ParseUint(after[1:3], 16, 8)
+			if err != nil {
+				return nil, errEscape
+			}
+			value, text = append(value, byte(c)), after[3:]
+		default:
+			return nil, errEscape
+		}
+	}
+}
+
+var errEscape = errors.New(`must have \\ for a backslash, or \x and two hexadecimal digits for a byte`)

@@ -1,0 +1,202 @@
+package admin
+
+import (
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"weir/proxy/rule"
+)
+
+// RulesName is the document that holds the rules of /config/rules.
+const RulesName = "ratelimiter:rules"
+
+// SourceFile: RULES_FILE.
+const SourceFile = "file"
+
+// RuleFiles says which files rules are read from; empty: none.
+type RuleFiles struct {
+	Rules   string // RULES_FILE
+	Clients string // CLIENTS_FILE
+}
+
+// ActiveRules is the rules in force.
+//
+// Immutable after New.
+type ActiveRules struct {
+	Set *rule.Set
+	// Epoch rises with every change of the Set, on this proxy only.
+	Epoch int64
+	// Version is that of the store's document, 0 when there is none. While a change
+	// has not reached the store it is the next one: the store may give it another.
+	// With RULES_FILE it is the Epoch.
+	Version int64
+	Source  string // SourceDefault: there are no rules; SourceAPI; SourceFile
+	// UpdatedAt is when somebody changed the rules; of a file when it was read.
+	UpdatedAt time.Time
+	Stored    bool // the store holds them
+	Clients   int  // how many CLIENTS_FILE names
+}
+
+// Rules holds the rules in force. They are those of RULES_FILE; without it the
+// store keeps them for all proxies, as it does the limit configuration: see
+// [Limits.Observe]. In either case CLIENTS_FILE has the limits of single clients.
+//
+// What is faulty changes nothing: a set is made whole of rules and clients, or not
+// at all.
+//
+// Safe for concurrent use: readers load one pointer; mu lets one writer work at
+// a time.
+type Rules struct {
+	// OnChange, unless nil, is called after each change of what is in force, one
+	// call at a time, by whoever brought the change. It is set before any other use
+	// and must not call a method of Rules that changes something.
+	OnChange func()
+
+	files   RuleFiles
+	options rule.Options // but for the clients
+	log     *slog.Logger // ConfigController
+
+	mu      sync.Mutex
+	text    []byte        // of the rules in force, as a file has them
+	clients *rule.Clients // in force
+	sum     [sha256.Size]byte
+	ledger  *ledger // nil when RULES_FILE has the rules
+
+	active atomic.Pointer[ActiveRules]
+}
+
+// NewRules starts with what the files hold, and without RULES_FILE with what docs
+// holds. When docs is away that is no error: there are no rules until Observe or
+// Sync finds out. A file that cannot be read or understood is a
+// *service.SettingError.
+func NewRules(now time.Time, files RuleFiles, o rule.Options, docs Documents, logger func(component string) *slog.Logger) (*Rules, error) {
+	r := &Rules{files: files, options: o, log: logger("ConfigController"), text: []byte(rule.NoRules)}
+	r.active.Store(&ActiveRules{Source: SourceDefault, UpdatedAt: now})
+	if files.Rules == "" {
+		r.ledger = &ledger{name: RulesName, noun: "Rules", docs: docs, log: r.log, adopt: r.adopt, show: r.show}
+	}
+	if _, err := r.readFiles(now); err != nil {
+		return nil, err.setting()
+	}
+	if r.Active().Set == nil { // no file: nothing that could be faulty
+		set, err := r.compose(r.text)
+		if err != nil {
+			return nil, err
+		}
+		r.active.Store(&ActiveRules{Set: set, Source: SourceDefault, UpdatedAt: now})
+	}
+	if r.ledger != nil {
+		r.Sync(now)
+	} else if doc, err := docs.Read(RulesName); err == nil && doc.Version != 0 {
+		r.log.Warn("RULES_FILE goes before the rules in the store", "file", files.Rules)
+	}
+	return r, nil
+}
+
+// Active is what is in force now.
+func (r *Rules) Active() *ActiveRules { return r.active.Load() }
+
+// Set is the rules in force now.
+func (r *Rules) Set() *rule.Set { return r.active.Load().Set }
+
+// Version is the epoch of the rules in force now. Who needs both takes Active.
+func (r *Rules) Version() int64 { return r.active.Load().Epoch }
+
+// documentMax bounds the document in the store, in bytes.
+const documentMax = 4 << 20
+
+// A RulesFileError says that rules come from a file, and not from the API.
+type RulesFileError struct{ File string }
+
+// Error names the file.
+func (e *RulesFileError) Error() string {
+	return "the rules are those of RULES_FILE, " + e.File + ": change them there"
+}
+
+// Put replaces the rules by those of a text as RULES_FILE has it, and stores them;
+// when the store is away, Sync stores them later, and until then Stored is false.
+// ifMatch is the version in force here that the change is based on; -1: any. The
+// error is a rule.Faults when the text is faulty, ErrConflict when another writer
+// was first, a *RulesFileError with RULES_FILE; nothing has changed then.
+func (r *Rules) Put(now time.Time, text []byte, ifMatch int64) (*ActiveRules, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.ledger == nil {
+		return nil, &RulesFileError{r.files.Rules}
+	}
+	set, err := r.compose(text)
+	if err != nil {
+		return nil, err
+	}
+	document, err := set.MarshalJSON()
+	if err != nil {
+		return nil, fmt.Errorf("write %s: %w", RulesName, err)
+	}
+	if len(document) > documentMax {
+		return nil, rule.Faults{{Message: fmt.Sprintf("must be at most %d bytes as JSON, is %d", documentMax, len(document))}}
+	}
+	err = r.ledger.write(now, ifMatch, document, func(c *revision, version int64, stored bool) {
+		r.enforce(c.Document, ActiveRules{Set: set, Version: version, Source: SourceAPI, UpdatedAt: c.UpdatedAt, Stored: stored})
+	})
+	if err != nil {
+		return nil, err
+	}
+	return r.Active(), nil
+}
+
+// compose makes a set of rules and of the clients in force. mu is held.
+func (r *Rules) compose(text []byte) (*rule.Set, error) { return r.composeWith(text, r.clients) }
+
+func (r *Rules) composeWith(text []byte, clients *rule.Clients) (*rule.Set, error) {
+	o := r.options
+	o.Clients = clients
+	return rule.Read(text, o)
+}
+
+// adopt puts a change in force that the store holds. mu is held.
+func (r *Rules) adopt(c *revision, version int64) error {
+	set, err := r.compose(c.Document)
+	if err != nil {
+		return err
+	}
+	r.enforce(c.Document, ActiveRules{Set: set, Version: version, Source: SourceAPI, UpdatedAt: c.UpdatedAt, Stored: true})
+	return nil
+}
+
+// show corrects what Active says about the store. mu is held.
+func (r *Rules) show(version int64, stored bool) {
+	a := *r.Active()
+	if a.Version == version && a.Stored == stored {
+		return
+	}
+	a.Version, a.Stored = version, stored
+	r.active.Store(&a)
+}
+
+// enforce swaps the rules, which text says, and says so. mu is held.
+func (r *Rules) enforce(text []byte, next ActiveRules) {
+	r.text = text
+	next.Epoch = r.Active().Epoch + 1
+	if r.clients != nil {
+		next.Clients = r.clients.Len()
+	}
+	if next.Source == SourceFile {
+		next.Version = next.Epoch
+	}
+	r.active.Store(&next)
+	r.log.Info(fmt.Sprintf("Applied new rules: rules=%d, clients=%d, source=%s", next.Set.Len(), next.Clients, next.Source))
+	if r.OnChange != nil {
+		r.OnChange()
+	}
+}
+
+// faultsOf are the faults within an error, nil when it has none.
+func faultsOf(err error) rule.Faults {
+	faults, _ := errors.AsType[rule.Faults](err)
+	return faults
+}

@@ -1,0 +1,186 @@
+package admin
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"strconv"
+	"time"
+
+	"weir/internal/service"
+	"weir/internal/strictjson"
+	"weir/proxy/rule"
+)
+
+// Register adds GET and PUT /config/rules to mux.
+//
+// GET answers with the document that a file would have, and beside it, in
+// rulesAnswer, what there is to say about it. PUT takes such a document as YAML or
+// JSON, also the answer of GET as it is.
+func (r *Rules) Register(mux *http.ServeMux) {
+	mux.HandleFunc("GET /config/rules", func(w http.ResponseWriter, _ *http.Request) { answerRules(w, r.Active(), nil, r.files) })
+	mux.HandleFunc("PUT /config/rules", r.put)
+}
+
+// RegisterReload adds POST /reload to mux: rules and limits are read again. The
+// answer is that of GET /config/limits.
+func RegisterReload(mux *http.ServeMux, l *Limits, r *Rules) {
+	mux.HandleFunc("POST /reload", func(w http.ResponseWriter, _ *http.Request) {
+		now := time.Now()
+		fault := r.Reload(now)
+		a, err := l.Reload(now)
+		if err == nil && fault != nil {
+			answerRules(w, nil, fault, r.files)
+			return
+		}
+		l.answer(w, a, err)
+	})
+}
+
+func (r *Rules) put(w http.ResponseWriter, q *http.Request) {
+	body, ok := service.ReadBody(w, q)
+	if !ok {
+		return
+	}
+	version, err := ifMatch(q)
+	var a *ActiveRules
+	if err == nil {
+		a, err = r.Put(time.Now(), withoutAnswer(body), version)
+	}
+	answerRules(w, a, err, r.files)
+}
+
+// rulesAnswer is what GET /config/rules has beside the document.
+type rulesAnswer struct {
+	Version   int64  `json:"version"`
+	Epoch     int64  `json:"epoch"`
+	Source    string `json:"source"`
+	UpdatedAt string `json:"updatedAt"`
+	Stored    bool   `json:"stored"`
+	File      string `json:"file,omitempty"`        // RULES_FILE
+	Clients   int    `json:"clients,omitempty"`     // named by CLIENTS_FILE
+	ClientsOf string `json:"clientsFile,omitempty"` // CLIENTS_FILE
+}
+
+// isAnswer reports whether a member is one of rulesAnswer; no document has such.
+func isAnswer(name string) bool {
+	switch name {
+	case "version", "epoch", "source", "updatedAt", "stored", "file", "clients", "clientsFile":
+		return true
+	}
+	return false
+}
+
+// faultyRules is the answer when rules are faulty: what is wrong with all of it.
+type faultyRules struct {
+	Error  string      `json:"error"`
+	Path   string      `json:"path,omitempty"` // of the first
+	Faults []ruleFault `json:"faults"`
+}
+
+// ruleFault is one fault.
+type ruleFault struct {
+	Line    int    `json:"line,omitempty"`
+	Path    string `json:"path,omitempty"`
+	Message string `json:"message"`
+}
+
+// answerRules writes the rules in force, or what was wrong. What is wrong with a
+// file is no fault of the request.
+func answerRules(w http.ResponseWriter, a *ActiveRules, err error, files RuleFiles) {
+	if err == nil {
+		body, err := appendAnswer(a, files)
+		if err != nil {
+			service.WriteError(w, http.StatusInternalServerError, err)
+			return
+		}
+		w.Header().Set("ETag", strconv.Quote(strconv.FormatInt(a.Version, 10)))
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = w.Write(body) // the client may be gone
+		return
+	}
+	status := http.StatusInternalServerError
+	_, byFile := errors.AsType[*RulesFileError](err)
+	_, ofFile := errors.AsType[*fileError](err)
+	_, bad := err.(*strictjson.Error)
+	faults := faultsOf(err)
+	_, direct := err.(rule.Faults)
+	switch {
+	case errors.Is(err, ErrConflict), byFile:
+		status = http.StatusConflict
+	case bad, direct:
+		status = http.StatusBadRequest
+	case errors.Is(err, ErrAway) && !ofFile:
+		status = http.StatusServiceUnavailable
+	}
+	if faults == nil {
+		service.WriteError(w, status, err)
+		return
+	}
+	answer := faultyRules{Error: err.Error(), Path: faults[0].Path}
+	for _, f := range faults {
+		answer.Faults = append(answer.Faults, ruleFault{f.Line, f.Path, f.Message})
+	}
+	service.WriteJSON(w, status, answer)
+}
+
+// appendAnswer puts what there is to say about the rules into their document,
+// behind its own members.
+func appendAnswer(a *ActiveRules, files RuleFiles) ([]byte, error) {
+	document, err := a.Set.MarshalJSON()
+	if err != nil {
+		return nil, err
+	}
+	beside, err := json.Marshal(rulesAnswer{Version: a.Version, Epoch: a.Epoch, Source: a.Source,
+		UpdatedAt: a.UpdatedAt.UTC().Format(time.RFC3339Nano), Stored: a.Stored, File: files.Rules, Clients: a.Clients, ClientsOf: files.Clients})
+	if err != nil {
+		return nil, err
+	}
+	body := bytes.TrimSuffix(bytes.TrimSpace(document), []byte("}"))
+	body = append(body, ',')
+	return append(append(body, beside[1:]...), '\n'), nil
+}
+
+// withoutAnswer blanks what GET has beside the document, so that an answer of GET
+// is a document, too. Lines stay where they are. What is no JSON object comes back
+// as it is, for package rule to judge.
+func withoutAnswer(body []byte) []byte {
+	d := json.NewDecoder(bytes.NewReader(body))
+	if start, err := d.Token(); err != nil || start != json.Delim('{') {
+		return body
+	}
+	out := bytes.Clone(body)
+	kept := false // a member before
+	for d.More() {
+		from := d.InputOffset()
+		name, err := d.Token()
+		var value json.RawMessage
+		if err == nil {
+			err = d.Decode(&value)
+		}
+		if err != nil {
+			return body
+		}
+		word, _ := name.(string)
+		member := out[from:d.InputOffset()]
+		comma := bytes.IndexByte(member[:bytes.IndexByte(member, '"')], ',')
+		switch {
+		case isAnswer(word):
+			blank(member)
+		case !kept && comma >= 0: // the members before are gone
+			member[comma] = ' '
+		}
+		kept = kept || !isAnswer(word)
+	}
+	return out
+}
+
+// blank writes spaces over text, and leaves its lines.
+func blank(text []byte) {
+	for i, c := range text {
+		if c != '\n' {
+			text[i] = ' '
+		}
+	}
+}

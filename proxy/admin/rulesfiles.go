@@ -1,0 +1,157 @@
+package admin
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"time"
+
+	"weir/internal/service"
+	"weir/proxy/rule"
+)
+
+// A fileError says what is wrong with one of the files.
+type fileError struct {
+	name  string // of the setting
+	file  string
+	cause error
+}
+
+// Error names the setting, the file, and where in it the fault is.
+func (e *fileError) Error() string { return fmt.Sprintf("%s: %s: %v", e.name, e.file, e.cause) }
+
+// Unwrap returns the cause, a rule.Faults when the file could be read.
+func (e *fileError) Unwrap() error { return e.cause }
+
+// setting is the error that keeps the program from starting.
+func (e *fileError) setting() error {
+	problem := "cannot be read: "
+	if faultsOf(e.cause) != nil {
+		problem = "is faulty: "
+	}
+	return &service.SettingError{Name: e.name, Value: e.file, Problem: problem + e.cause.Error()}
+}
+
+// Reload reads files and store again. The error says what is wrong with a file, or
+// is ErrAway, or says why the document cannot be understood; what that is about
+// stays as it was.
+func (r *Rules) Reload(now time.Time) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	_, fault := r.readFiles(now)
+	var err error
+	if fault != nil {
+		err = fault
+		r.ignoreFile(fault)
+	}
+	if r.ledger != nil {
+		err = errors.Join(err, r.ledger.reload(now))
+	}
+	return err
+}
+
+// refresh reads the files again, and tells what is wrong with them in the log.
+func (r *Rules) refresh(now time.Time) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	changed, fault := r.readFiles(now)
+	if fault != nil {
+		r.ignoreFile(fault)
+	}
+	if changed && r.ledger != nil && r.ledger.ignored != nil {
+		_ = r.ledger.reload(now) // has warned: with other clients the document may be understood
+	}
+}
+
+func (r *Rules) ignoreFile(e *fileError) {
+	r.log.Warn("File ignored, the rules in force stay", "setting", e.name, "file", e.file, "reason", e.cause)
+}
+
+// readFiles reads both files, and puts in force what they hold when it is whole and
+// new. mu is held, or nobody else knows of r yet.
+func (r *Rules) readFiles(now time.Time) (changed bool, fault *fileError) {
+	text, clients, sum := r.text, r.clients, r.sum
+	if r.files.Rules != "" {
+		var err error
+		if text, err = readFile(r.files.Rules); err != nil {
+			return false, &fileError{"RULES_FILE", r.files.Rules, err}
+		}
+	}
+	if r.files.Clients != "" {
+		body, err := readFile(r.files.Clients)
+		if err != nil {
+			return false, &fileError{"CLIENTS_FILE", r.files.Clients, err}
+		}
+		if sum = sha256.Sum256(body); sum != r.sum {
+			if clients, err = rule.ReadClients(body); err != nil {
+				return false, &fileError{"CLIENTS_FILE", r.files.Clients, err}
+			}
+		}
+	}
+	if r.Active().Set != nil && sum == r.sum && bytes.Equal(text, r.text) || r.files == (RuleFiles{}) {
+		return false, nil
+	}
+	set, err := r.composeWith(text, clients)
+	if err != nil {
+		return false, r.blame(text, err)
+	}
+	r.clients, r.sum = clients, sum
+	next := *r.Active()
+	next.Set = set
+	if r.files.Rules != "" {
+		next.Source, next.UpdatedAt = SourceFile, now
+	}
+	r.enforce(text, next)
+	return true, nil
+}
+
+// blame says which file is at fault when rules and clients do not make a set: the
+// rules' own faults have lines. Of rules that the store keeps the clients are at
+// fault, as the rules alone were understood.
+func (r *Rules) blame(text []byte, err error) *fileError {
+	if r.files.Rules == "" {
+		return &fileError{"CLIENTS_FILE", r.files.Clients, err}
+	}
+	if _, alone := r.composeWith(text, nil); alone == nil {
+		return &fileError{"CLIENTS_FILE", r.files.Clients, fmt.Errorf("does not go with the rules of %s: %w", r.files.Rules, err)}
+	}
+	return &fileError{"RULES_FILE", r.files.Rules, err}
+}
+
+// fileMax bounds how much of a file is read, in bytes; package rule refuses what is
+// larger than its own bounds.
+const fileMax = 1<<30 + 1
+
+// readFile reads a file. What is no regular file is not opened: a pipe without a
+// writer would never be read.
+func readFile(name string) ([]byte, error) {
+	stat, err := os.Stat(name)
+	if err != nil {
+		return nil, plainly(err)
+	}
+	if !stat.Mode().IsRegular() {
+		return nil, errors.New("it is no regular file")
+	}
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, plainly(err)
+	}
+	defer f.Close()
+	text := bytes.NewBuffer(make([]byte, 0, min(stat.Size(), fileMax)+bytes.MinRead))
+	if _, err := text.ReadFrom(io.LimitReader(f, fileMax)); err != nil {
+		return nil, plainly(err)
+	}
+	return text.Bytes(), nil
+}
+
+// plainly is the cause without the file's name, which is told beside it.
+func plainly(err error) error {
+	if e, ok := errors.AsType[*fs.PathError](err); ok {
+		return e.Err
+	}
+	return err
+}

@@ -1,0 +1,311 @@
+package admin
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	"weir/proxy/store"
+)
+
+// A ruleMember is one proxy of several, with the store's watcher, which tells of a
+// document once.
+type ruleMember struct {
+	*Rules
+	link    *link
+	log     *journal
+	skew    time.Duration // of its clock
+	watched *store.Document
+	changes int // calls of OnChange
+	clients string
+}
+
+func (m *ruleMember) start(t *testing.T, now time.Time) {
+	t.Helper()
+	m.log, m.watched, m.changes = new(journal), nil, 0
+	var err error
+	if m.Rules, err = NewRules(now, RuleFiles{}, ruleOptions(t), m.link, m.log.logger); err != nil {
+		t.Fatal(err)
+	}
+	m.OnChange = func() { m.changes++ }
+}
+
+func (m *ruleMember) watch(now time.Time) {
+	doc, err := m.link.Read(RulesName)
+	if err != nil || m.watched != nil && m.watched.Version == doc.Version && bytes.Equal(m.watched.Body, doc.Body) {
+		return
+	}
+	m.watched = &doc
+	m.Observe(now.Add(m.skew), doc)
+}
+
+// round is a second of the proxy: what changed is told, what is pending written.
+func (m *ruleMember) round(now time.Time) {
+	m.watch(now)
+	m.syncPending(now.Add(m.skew))
+}
+
+// tell describes what is in force: "7 v3 store", and "!" behind it when Active says
+// something else about the store than there is to say.
+func (m *ruleMember) tell() string {
+	a := m.Active()
+	what := "none"
+	if a.Set.Len() > 0 {
+		what = a.Set.Rule(0).ID
+	}
+	text := fmt.Sprintf("%s v%d %v", what, a.Version, m.ledger.place)
+	if a.Stored != (m.ledger.place == placeStore) || a.Version != m.ledger.version {
+		text += "!"
+	}
+	return text
+}
+
+// A ruleFleet is several proxies of one store.
+type ruleFleet struct {
+	t     *testing.T
+	store *sharedStore
+	names []string
+	of    map[string]*ruleMember
+	now   time.Time
+}
+
+func newRuleFleet(t *testing.T, names ...string) *ruleFleet {
+	t.Helper()
+	f := &ruleFleet{t: t, store: newSharedStore(), names: names, of: make(map[string]*ruleMember), now: epoch}
+	for _, name := range names {
+		m := &ruleMember{link: &link{store: f.store}}
+		m.start(t, epoch)
+		f.of[name] = m
+	}
+	return f
+}
+
+func (f *ruleFleet) round() {
+	for _, name := range f.names {
+		f.of[name].round(f.now)
+	}
+}
+
+// play runs a script: steps parted by semicolons, a second apart.
+func (f *ruleFleet) play(script string) {
+	f.t.Helper()
+	for step := range strings.SplitSeq(script, ";") {
+		f.now = f.now.Add(time.Second)
+		words := strings.Fields(step)
+		if m := f.of[words[0]]; m != nil {
+			f.step(m, step, words[1:])
+			continue
+		}
+		switch words[0] {
+		case "flush":
+			f.store.flush()
+		case "foreign":
+			f.store.replace(words[1])
+		case "garbage":
+			f.store.garble(words[1])
+		case "round":
+			f.round()
+		default:
+			f.t.Fatalf("no such step: %s", step)
+		}
+	}
+}
+
+// put has m put a rule with that id.
+func (f *ruleFleet) put(m *ruleMember, id string, ifMatch int64) error {
+	_, err := m.Put(f.now.Add(m.skew), []byte(oneRule(id, 1)), ifMatch)
+	return err
+}
+
+func numberAt(words []string, i int) (n int64) {
+	if i >= len(words) {
+		return -1
+	}
+	_, _ = fmt.Sscan(words[i], &n)
+	return n
+}
+
+// step is what one proxy does, or is found to be.
+func (f *ruleFleet) step(m *ruleMember, step string, words []string) {
+	f.t.Helper()
+	var err error
+	switch words[0] {
+	case "put": // ID [if-match]
+		err = f.put(m, words[1], numberAt(words, 2))
+	case "refused": // ID if-match
+		if refused := f.put(m, words[1], numberAt(words, 2)); !errors.Is(refused, ErrConflict) {
+			f.t.Errorf("%s: %v", step, refused)
+		}
+	case "beaten": // by NAME's ID
+		other := f.of[words[1]]
+		m.link.beaten = func() { f.step(other, step, []string{"put", words[2]}) }
+	case "restart":
+		m.start(f.t, f.now.Add(m.skew))
+	case "skew":
+		m.skew = time.Duration(numberAt(words, 1)) * time.Second
+	case "reload":
+		_ = m.Reload(f.now)
+	case "away", "deaf", "readonly", "late", "back":
+		m.link.set(map[string]reach{"away": reachNone, "deaf": reachLost, "readonly": reachRead, "late": reachLate, "back": reachAll}[words[0]])
+	case "is":
+		if got, want := m.tell(), strings.Join(words[1:], " "); got != want {
+			f.t.Errorf("%s: is %s", step, got)
+		}
+	case "logged": // number of lines that contain a word
+		if got := strings.Count(strings.Join(m.log.taken(), "\n"), words[2]); int64(got) != numberAt(words, 1) {
+			f.t.Errorf("%s: %d times", step, got)
+		}
+	case "changes":
+		if int64(m.changes) != numberAt(words, 1) {
+			f.t.Errorf("%s: %d", step, m.changes)
+		}
+	default:
+		f.t.Fatalf("no such step: %s", step)
+	}
+	if err != nil {
+		f.t.Errorf("%s: %v", step, err)
+	}
+}
+
+// Rules and store come together, whatever happens to either: as the limits do.
+func TestRulesConverge(t *testing.T) {
+	for _, test := range []struct{ name, script string }{
+		{"followed", "a put 7; round; b is 7 v1 store; c is 7 v1 store; b changes 1"},
+		{"nothing known", "round; a is none v0 nowhere; a changes 0"},
+		{"one after the other", "a put 7; round; b put 8; a is 7 v1 store; round; a is 8 v2 store; c is 8 v2 store; c changes 2"},
+		{"at the same time", "a put 7; b put 8; a is 7 v1 store; round; a is 8 v2 store; b is 8 v2 store"},
+		{"beaten, any version will do", "a beaten b 8; a put 7; a is 7 v2 store; round; b is 7 v2 store"},
+		{"beaten, and it says upon what", "a put 6; round; a beaten b 8; a refused 7 1; a is 8 v2 store"},
+		{"others are always first", "a put 7; a late; a refused 8 -1; a is 7 v1 store"},
+		{"If-Match", "a refused 7 1; a put 7 0; round; b refused 8 0; b put 8 1; b is 8 v2 store"},
+		{"a restart", "a put 7; a restart; a is 7 v1 store; a logged 1 Applied"},
+
+		{"away, then back", "a away; a put 7; a is 7 v1 here; a logged 1 proxy; round; b is none v0 nowhere; a back; round; round; a is 7 v1 store; b is 7 v1 store; a changes 1; a logged 1 stored"},
+		{"away, and others go on", "a put 6; round; a away; b put 7; b put 8; a put 9; a back; round; round; a is 9 v4 store; b is 9 v4 store"},
+		{"away, and others go on later", "a put 6; round; a away; a put 9; b put 8; a back; round; a is 8 v2 store; b is 8 v2 store"},
+		{"written, and nobody knows", "a deaf; a put 7; a is 7 v1 here; a back; round; a is 7 v1 store; a changes 1"},
+		{"read-only", "a readonly; a put 7; a put 8; round; a is 8 v2 here; a back; round; round; b is 8 v1 store; a is 8 v1 store"},
+		{"away at the start", "a put 7; b away; b restart; b is none v0 nowhere; b back; round; b is 7 v1 store"},
+
+		{"emptied", "a put 6; a put 7; round; flush; round; round; a is 7 v1 store; b is 7 v1 store; c is 7 v1 store; a changes 2"},
+		{"emptied, nobody knows anything", "a put 7; flush; a restart; round; a is none v0 nowhere"},
+		{"emptied and read-only", "a put 7; flush; a readonly; a reload; a is 7 v1 lost; a back; round; a is 7 v1 store"},
+		{"emptied, then changed", "a put 6; a put 7; round; flush; a put 8; a is 8 v1 store; round; b is 8 v1 store"},
+		{"emptied twice", "a put 7; round; flush; round; flush; round; a is 7 v1 store; c is 7 v1 store"},
+
+		{"unreadable: kept, warned about once", "a put 7; round; garbage ?; round; round; a is 7 v1 covered; a logged 1 ignored; b is 7 v1 covered"},
+		{"unreadable: who asks is told again", "a put 7; garbage ?; round; a reload; a logged 2 ignored; a is 7 v1 covered"},
+		{"unreadable: another is another warning", "garbage ?; round; garbage !; round; a logged 2 ignored"},
+		{"unreadable rules", `a put 7; round; garbage {"document":{"rules":[{}]},"updatedAt":"2036-01-19T16:30:00Z"}; round; a is 7 v1 covered; a logged 1 rules[0].id`},
+		{"unreadable: the next change takes its place", "a put 7; round; garbage ?; round; b put 8; b is 8 v3 store; round; a is 8 v3 store"},
+		{"unreadable: a change waited for the store", "a away; a put 7; garbage ?; round; a back; round; round; a is 7 v2 store; b is 7 v2 store"},
+		{"unreadable: found by a change that says upon what", "a put 7; round; garbage ?; a refused 8 1; a is 7 v1 covered"},
+		{"unreadable: removed", "a put 7; round; garbage ?; round; flush; round; round; a is 7 v1 store; b is 7 v1 store"},
+		{"foreign", "a put 7; round; foreign hello; round; a is 7 v1 covered; a logged 1 ignored; b put 8; b is 8 v1 store; round; a is 8 v1 store"},
+
+		{"a clock behind", "a put 7; round; b skew -600; b put 8; round; a is 8 v2 store"},
+		{"a clock far ahead", "a skew 7200; a put 7; round; b is 7 v1 store; b logged 1 clock; a logged 0 clock"},
+	} {
+		t.Run(test.name, func(t *testing.T) { newRuleFleet(t, "a", "b", "c").play(test.script) })
+	}
+}
+
+// Whatever was lost and missed, all proxies have the same rules in the end: the ones
+// accepted last of those that are still known.
+func TestRulesConvergeAtRandom(t *testing.T) {
+	for seed := range uint64(60) {
+		f := newRuleFleet(t, "a", "b", "c")
+		rng := rand.New(rand.NewPCG(seed, 6))
+		for _, m := range f.of {
+			m.skew = time.Duration(rng.IntN(61)-30) * time.Second
+		}
+		for i := range 60 {
+			f.now = f.now.Add(time.Second)
+			m := f.of[f.names[rng.IntN(3)]]
+			switch rng.IntN(8) {
+			case 0, 1:
+				if err := f.put(m, fmt.Sprint("r", i), []int64{-1, -1, m.Active().Version}[rng.IntN(3)]); err != nil && !errors.Is(err, ErrConflict) {
+					t.Fatalf("seed %d: %v", seed, err)
+				}
+			case 2, 3, 4:
+				m.round(f.now)
+			case 5:
+				m.link.set(reach(rng.IntN(5)))
+			case 6:
+				if rng.IntN(4) == 0 {
+					f.store.flush()
+				}
+			case 7:
+				f.round()
+			}
+		}
+		for _, m := range f.of {
+			m.link.set(reachAll)
+		}
+		f.now = f.now.Add(time.Minute)
+		for range 4 {
+			f.round()
+		}
+		want := f.of["a"].tell()
+		for _, name := range f.names {
+			if got := f.of[name].tell(); got != want || strings.Contains(got, "!") || strings.Contains(got, "here") || strings.Contains(got, "lost") {
+				t.Errorf("seed %d: %s is %s, a is %s", seed, name, got, want)
+			}
+		}
+	}
+}
+
+// Rules of the store that the clients' file makes faulty are understood as soon as
+// that file lets them.
+func TestRulesWaitForClients(t *testing.T) {
+	f := newRuleFleet(t, "a")
+	prep := &ruleRig{t: t, dir: t.TempDir()}
+	prep.write("clients.json", `{"acme":{"algorithm":"fixed","limit":5,"window":1,"priority":"middle"}}`)
+	r := mustStartRules(t, prep.dir, RuleFiles{Clients: "clients.json"}, f.of["a"].link)
+	r.log.taken()
+	const classes = "rules:\n  - {id: a, priority: {header: P, classes: {low: 0.5, high: 0}, default: high}, limit: {algorithm: fixed, limit: 5, window: 1}}\n"
+	if _, err := f.of["a"].Put(epoch, []byte(classes), -1); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.Put(epoch, []byte(classes), -1); faultsOf(err) == nil {
+		t.Errorf("rules without the class of a client were put: %v", err)
+	}
+	r.Sync(epoch)
+	r.Sync(epoch)
+	r.inForce("clients v0 default clients=1")
+	if lines := r.log.taken(); len(lines) != 1 || !strings.Contains(lines[0], `must have the priority "middle"`) {
+		t.Errorf("logged %q, want one line with the priority", lines)
+	}
+	r.write("clients.json", strings.Replace(`{"acme":{"algorithm":"fixed","limit":5,"window":1,"priority":"middle"}}`, "middle", "low", 1))
+	r.refresh(epoch)
+	r.inForce("a=5 clients v1 api stored clients=1")
+	r.log.taken()
+	r.write("clients.json", `{"acme":{"algorithm":"fixed","limit":5,"window":1,"priority":"middle"}}`)
+	r.refresh(epoch)
+	r.inForce("a=5 clients v1 api stored clients=1")
+	if lines := r.log.taken(); len(lines) != 1 || !strings.HasPrefix(lines[0], "WARN") || !strings.Contains(lines[0], "setting=CLIENTS_FILE") {
+		t.Errorf("logged %q, want one warning about the clients' file", lines)
+	}
+}
+
+// A document that no store holds is refused before it is in force.
+func TestRulesTooLarge(t *testing.T) {
+	f := newRuleFleet(t, "a")
+	var text strings.Builder
+	text.WriteString("rules:\n")
+	for i := range 900 { // in JSON < is \u003c
+		fmt.Fprintf(&text, "- {id: r%d, match: {headers: {X: \"%d%s\"}}, limit: {algorithm: fixed, limit: 5, window: 1}}\n", i, i, strings.Repeat("<", 900))
+	}
+	_, err := f.of["a"].Put(epoch, []byte(text.String()), -1)
+	if faults := faultsOf(err); len(faults) != 1 || !strings.Contains(faults[0].Message, "must be at most 4194304 bytes as JSON") {
+		t.Errorf("%d bytes: %.300v", text.Len(), err)
+	}
+	f.play("a is none v0 nowhere")
+	if f.of["a"].Set().Len() != 0 {
+		t.Error("rules are in force that could not be stored")
+	}
+}

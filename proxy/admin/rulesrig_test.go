@@ -1,0 +1,137 @@
+package admin
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"weir/internal/service"
+	"weir/proxy/rule"
+)
+
+// oneRule is a file with one rule that admits n in a minute.
+func oneRule(id string, n int) string {
+	return fmt.Sprintf("rules:\n  - id: %q\n    key: [ip]\n    limit: {algorithm: fixed, limit: %d, window: 60}\n", id, n)
+}
+
+const acmeOnly = `{"acme":{"algorithm":"fixed","limit":5,"window":1}}`
+
+// ruleOptions is what the settings' defaults say.
+func ruleOptions(t testing.TB) rule.Options {
+	t.Helper()
+	key, err := rule.ParsePart("header:X-Client-Id")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return rule.Options{ClientKey: key}
+}
+
+// A ruleRig is Rules with their files, store, log and endpoints.
+type ruleRig struct {
+	*Rules
+	t       *testing.T
+	dir     string
+	docs    Documents
+	log     *journal
+	handler http.Handler
+	changes int // calls of OnChange
+}
+
+// path is a file's path; none of the empty name.
+func (r *ruleRig) path(name string) string {
+	if name == "" {
+		return ""
+	}
+	return filepath.Join(r.dir, name)
+}
+
+func (r *ruleRig) write(name, text string) {
+	r.t.Helper()
+	if err := os.WriteFile(r.path(name), []byte(text), 0o600); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+// startRules makes a rig over files with these names in its folder, which may hold
+// something already.
+func startRules(t *testing.T, dir string, files RuleFiles, docs Documents) (*ruleRig, error) {
+	t.Helper()
+	r := &ruleRig{t: t, dir: dir, docs: docs, log: new(journal)}
+	var err error
+	r.Rules, err = NewRules(epoch, RuleFiles{r.path(files.Rules), r.path(files.Clients)}, ruleOptions(t), docs, r.log.logger)
+	if err != nil {
+		return r, err
+	}
+	r.OnChange = func() { r.changes++ }
+	mux := http.NewServeMux()
+	r.Register(mux)
+	limits, err := NewLimits(epoch, settings, docs, r.log.logger)
+	if err != nil {
+		t.Fatal(err)
+	}
+	RegisterReload(mux, limits, r.Rules)
+	r.handler = service.JSONErrors(mux)
+	return r, nil
+}
+
+func mustStartRules(t *testing.T, dir string, files RuleFiles, docs Documents) *ruleRig {
+	t.Helper()
+	r, err := startRules(t, dir, files, docs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// do sends a request; fields are names and values in turn.
+func (r *ruleRig) do(method, path, body string, fields ...string) *httptest.ResponseRecorder {
+	r.t.Helper()
+	req := httptest.NewRequest(method, path, strings.NewReader(body))
+	for i := 0; i < len(fields); i += 2 {
+		req.Header.Set(fields[i], fields[i+1])
+	}
+	w := httptest.NewRecorder()
+	r.handler.ServeHTTP(w, req)
+	return w
+}
+
+// tellRules describes what is in force: "a=7 b=5 v2 api stored clients=1".
+func tellRules(a *ActiveRules) string {
+	var words []string
+	for i := range a.Set.Len() {
+		word := a.Set.Rule(i).ID
+		if l := a.Set.Limit(i); l != nil {
+			word += fmt.Sprintf("=%d", l.Permits())
+		}
+		words = append(words, word)
+	}
+	words = append(words, fmt.Sprintf("v%d %s", a.Version, a.Source))
+	if a.Stored {
+		words = append(words, "stored")
+	}
+	if a.Clients > 0 {
+		words = append(words, fmt.Sprintf("clients=%d", a.Clients))
+	}
+	return strings.Join(words, " ")
+}
+
+func (r *ruleRig) inForce(want string) {
+	r.t.Helper()
+	if got := tellRules(r.Active()); got != want {
+		r.t.Errorf("in force: %s, want %s", got, want)
+	}
+}
+
+// logged fails unless exactly these lines were written since the last look; the
+// rig's folder is left out of them.
+func (r *ruleRig) logged(want ...string) {
+	r.t.Helper()
+	got := strings.ReplaceAll(strings.Join(r.log.taken(), "\n"), r.dir+"/", "")
+	if got != strings.Join(want, "\n") {
+		r.t.Errorf("logged:\n%s\nwant:\n%s", got, strings.Join(want, "\n"))
+	}
+}

@@ -1,0 +1,241 @@
+package admin
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"weir/proxy/store/redis"
+	"weir/proxy/store/simredis"
+)
+
+// patience is how long a test waits for what must happen in the end.
+const patience = 20 * time.Second
+
+// eventually waits until a condition holds.
+func eventually(t *testing.T, what string, holds func() bool) {
+	t.Helper()
+	for end := time.Now().Add(patience); !holds(); time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("waited %v in vain: %s", patience, what)
+		}
+	}
+}
+
+// becomes waits until that is in force.
+func (r *ruleRig) becomes(want string) {
+	r.t.Helper()
+	for end := time.Now().Add(patience); tellRules(r.Active()) != want; time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			r.t.Fatalf("waited %v: in force is %s, want %s", patience, tellRules(r.Active()), want)
+		}
+	}
+}
+
+// Files are followed as they change; what is broken is told once, with its place,
+// and changes nothing.
+func TestRulesFollowFiles(t *testing.T) {
+	prep := &ruleRig{t: t, dir: t.TempDir()}
+	prep.write("rules.yaml", oneRule("a", 7))
+	prep.write("clients.json", acmeOnly)
+	r := mustStartRules(t, prep.dir, RuleFiles{"rules.yaml", "clients.json"}, new(simredis.Documents))
+	r.write("rules.yaml", oneRule("a", 8)) // between the start and the watch
+	r.Share(t.Context(), nil, time.Second)
+	r.becomes("a=8 clients v2 file clients=1")
+
+	r.write("tmp", oneRule("b", 9))
+	if err := os.Rename(r.path("tmp"), r.path("rules.yaml")); err != nil {
+		t.Fatal(err)
+	}
+	r.becomes("b=9 clients v3 file clients=1")
+
+	r.log.taken()
+	r.write("tmp", "rules:\n  - id: b\n    key: [nonsense]\n    limit: {algorithm: off}\n")
+	if err := os.Rename(r.path("tmp"), r.path("rules.yaml")); err != nil {
+		t.Fatal(err)
+	}
+	var lines []string
+	eventually(t, "the fault is told", func() bool { lines = append(lines, r.log.taken()...); return len(lines) > 0 })
+	if !strings.HasPrefix(lines[0], "WARN ConfigController - File ignored, the rules in force stay setting=RULES_FILE file="+r.path("rules.yaml")+" reason=line 3: rules[0].key[0]: must be one of") {
+		t.Errorf("logged %s", lines[0])
+	}
+	r.write("tmp", `{}`)
+	if err := os.Rename(r.path("tmp"), r.path("clients.json")); err != nil {
+		t.Fatal(err)
+	}
+	r.write("tmp", oneRule("c", 9))
+	if err := os.Rename(r.path("tmp"), r.path("rules.yaml")); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "both files are in force", func() bool {
+		a := r.Active()
+		return a.Set.Rule(0).ID == "c" && a.Clients == 0
+	})
+}
+
+// A redisServer is a redis-server of the test's own, which keeps nothing.
+type redisServer struct {
+	t    *testing.T
+	addr string
+	cmd  *exec.Cmd
+}
+
+// startRedis starts one. Without the program the test is skipped, and fails where
+// CI=true.
+func startRedis(t *testing.T) *redisServer {
+	t.Helper()
+	if _, err := exec.LookPath("redis-server"); err != nil {
+		if os.Getenv("CI") == "true" {
+			t.Fatal("redis-server is missing (Debian: apt-get install redis-server)")
+		}
+		t.Skip("redis-server is missing (Debian: apt-get install redis-server)")
+	}
+	s := &redisServer{t: t}
+	// Below the ports that the system gives to clients: one that knocks while the
+	// server is away could be given its port.
+	for range 1000 {
+		ln, err := net.Listen("tcp", "127.0.0.1:"+strconv.Itoa(15_000+rand.IntN(15_000)))
+		if err == nil {
+			s.addr = ln.Addr().String()
+			ln.Close()
+			break
+		}
+	}
+	s.start()
+	t.Cleanup(s.kill)
+	return s
+}
+
+func (s *redisServer) start() {
+	s.t.Helper()
+	_, port, _ := net.SplitHostPort(s.addr)
+	s.cmd = exec.Command("redis-server", "--bind", "127.0.0.1", "--port", port, "--save", "", "--dir", s.t.TempDir())
+	s.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	if err := s.cmd.Start(); err != nil {
+		s.t.Fatal(err)
+	}
+	eventually(s.t, "redis-server listens", func() bool {
+		conn, err := net.Dial("tcp", s.addr)
+		if err == nil {
+			conn.Close()
+		}
+		return err == nil
+	})
+}
+
+func (s *redisServer) kill() {
+	_ = s.cmd.Process.Kill() // it may have ended
+	_ = s.cmd.Wait()         // says that it was killed
+}
+
+// connect makes a client of it.
+func (s *redisServer) connect() *redis.Client {
+	s.t.Helper()
+	c, err := redis.New(redis.Config{Addrs: []string{s.addr}, Timeout: 2 * time.Second, Log: new(journal).logger("RedisClient")})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.t.Cleanup(c.Close)
+	eventually(s.t, "the client is connected", c.Connected)
+	return c
+}
+
+// Proxies of one Redis have the same rules, whoever puts them, and also when Redis
+// has forgotten them.
+func TestRulesFollowRedis(t *testing.T) {
+	server := startRedis(t)
+	var rigs []*ruleRig
+	var clients []*redis.Client
+	for range 2 {
+		c := server.connect()
+		r := mustStartRules(t, t.TempDir(), RuleFiles{}, c)
+		r.Share(t.Context(), c, 10*time.Millisecond)
+		rigs, clients = append(rigs, r), append(clients, c)
+	}
+	all := func(want string) {
+		t.Helper()
+		for _, r := range rigs {
+			r.becomes(want)
+		}
+	}
+	put := func(r *ruleRig, id, version string, status int) {
+		t.Helper()
+		if w := r.do("PUT", "/config/rules", oneRule(id, 7), "If-Match", version); w.Code != status {
+			t.Fatalf("PUT of %s upon %s: %d %s, want %d", id, version, w.Code, w.Body, status)
+		}
+	}
+	put(rigs[0], "a", "0", 200)
+	all("a=7 v1 api stored")
+	put(rigs[1], "b<", "1", 200)
+	all("b<=7 v2 api stored")
+	put(rigs[0], "c", "1", 409)
+	all("b<=7 v2 api stored")
+
+	server.kill()
+	eventually(t, "the clients notice", func() bool { return !clients[0].Connected() && !clients[1].Connected() })
+	put(rigs[0], "d", "2", 200)
+	rigs[0].inForce("d=7 v3 api")
+	if w := rigs[0].do("POST", "/reload", ""); w.Code != 503 {
+		t.Errorf("reload without Redis: %d %s, want 503", w.Code, w.Body)
+	}
+	server.start()
+	eventually(t, "all have what was put while Redis was away", func() bool {
+		for _, r := range rigs {
+			if a := r.Active(); !a.Stored || a.Set.Rule(0).ID != "d" {
+				return false
+			}
+		}
+		return true
+	})
+	if a, b := rigs[0].Active(), rigs[1].Active(); a.Version != b.Version {
+		t.Errorf("the versions are %d and %d", a.Version, b.Version)
+	}
+}
+
+// Of two who put rules upon the same version in Redis one is first.
+func TestRulesWritersOfRedis(t *testing.T) {
+	server := startRedis(t)
+	var rigs []*ruleRig
+	for range 2 {
+		c := server.connect()
+		r := mustStartRules(t, t.TempDir(), RuleFiles{}, c)
+		r.Share(t.Context(), c, 10*time.Millisecond)
+		rigs = append(rigs, r)
+	}
+	const each = 10
+	done := make(chan error)
+	for i, r := range rigs {
+		go func() {
+			for k := 0; k < each; {
+				a := r.Active()
+				_, err := r.Put(epoch, []byte(fmt.Sprintf("rules:\n- {id: by-%d-%d, limit: {algorithm: off}}\n", i, k)), a.Version)
+				switch {
+				case err == nil:
+					k++
+				case err == ErrConflict:
+					time.Sleep(time.Millisecond) // until the other's is known
+				default:
+					done <- err
+					return
+				}
+			}
+			done <- nil
+		}()
+	}
+	for range rigs {
+		if err := <-done; err != nil {
+			t.Fatal(err)
+		}
+	}
+	eventually(t, "both know the last", func() bool {
+		a, b := rigs[0].Active(), rigs[1].Active()
+		return a.Version == 2*each && b.Version == 2*each && a.Set.Rule(0).ID == b.Set.Rule(0).ID
+	})
+}

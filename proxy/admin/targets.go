@@ -1,0 +1,58 @@
+package admin
+
+import (
+	"fmt"
+	"net/http"
+
+	"weir/internal/service"
+	"weir/internal/strictjson"
+)
+
+// Targets is what the endpoints of the targets need of the proxy.
+type Targets struct {
+	// Status tells how the targets are; it becomes JSON.
+	Status func() any
+	// Replace makes the targets those of the URLs. An error is about the URL
+	// with that index.
+	Replace func(urls []string) (index int, err error)
+}
+
+// targetsMax bounds how many targets there may be.
+const targetsMax = 1000
+
+// Register adds GET and POST /config/targets to mux.
+func (t *Targets) Register(mux *http.ServeMux) {
+	mux.HandleFunc("GET /config/targets", func(w http.ResponseWriter, _ *http.Request) { t.answer(w) })
+	mux.HandleFunc("POST /config/targets", t.post)
+}
+
+func (t *Targets) answer(w http.ResponseWriter) {
+	service.WriteJSON(w, http.StatusOK, map[string]any{"targets": t.Status()})
+}
+
+// post replaces the list: {"targets":["http://a:1", …]}. It holds for this
+// proxy until it ends.
+func (t *Targets) post(w http.ResponseWriter, r *http.Request) {
+	body, ok := service.ReadBody(w, r)
+	if !ok {
+		return
+	}
+	var asked struct {
+		Targets []string `json:"targets"`
+	}
+	if err := strictjson.Decode(body, &asked); err != nil {
+		service.WriteError(w, http.StatusBadRequest, err)
+		return
+	}
+	if n := len(asked.Targets); n == 0 || n > targetsMax {
+		service.WriteError(w, http.StatusBadRequest,
+			&strictjson.Error{Path: "targets", Message: fmt.Sprintf("must have 1 to %d URLs, has %d", targetsMax, n)})
+		return
+	}
+	if i, err := t.Replace(asked.Targets); err != nil {
+		service.WriteError(w, http.StatusBadRequest,
+			&strictjson.Error{Path: fmt.Sprintf("targets[%d]", i), Message: err.Error() + "; allowed: http://host:port or https://host:port"})
+		return
+	}
+	t.answer(w)
+}

@@ -1,0 +1,89 @@
+package admin
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// roster plays the proxy behind the endpoints of the targets.
+type roster struct {
+	urls     []string
+	replaced int
+}
+
+func (f *roster) status() any { return f.urls }
+
+func (f *roster) replace(urls []string) (int, error) {
+	for i, url := range urls {
+		if strings.HasPrefix(url, "bad") {
+			return i, errors.New("it is bad")
+		}
+	}
+	f.urls = urls
+	f.replaced++
+	return 0, nil
+}
+
+// do sends a request to the endpoints.
+func (f *roster) do(method, body string) (int, string) {
+	mux := http.NewServeMux()
+	(&Targets{Status: f.status, Replace: f.replace}).Register(mux)
+	w := httptest.NewRecorder()
+	mux.ServeHTTP(w, httptest.NewRequest(method, "/config/targets", strings.NewReader(body)))
+	return w.Code, strings.TrimSpace(w.Body.String())
+}
+
+// The list is replaced whole, and the answer tells how it is then.
+func TestTargetsReplaced(t *testing.T) {
+	f := &roster{urls: []string{"http://a:1"}}
+	if code, body := f.do("GET", ""); code != 200 || body != `{"targets":["http://a:1"]}` {
+		t.Errorf("GET: %d %s", code, body)
+	}
+	if code, body := f.do("POST", `{"targets":["http://b:1","http://c:2"]}`); code != 200 || body != `{"targets":["http://b:1","http://c:2"]}` {
+		t.Errorf("POST: %d %s", code, body)
+	}
+	if want := []string{"http://b:1", "http://c:2"}; !slices.Equal(f.urls, want) {
+		t.Errorf("the targets are %q, want %q", f.urls, want)
+	}
+}
+
+// What is wrong with a list is told with its path, and nothing is changed.
+func TestTargetsFaults(t *testing.T) {
+	many := func(n int) string {
+		list := make([]string, n)
+		for i := range list {
+			list[i] = fmt.Sprintf("%q", fmt.Sprintf("http://t%d:1", i))
+		}
+		return `{"targets":[` + strings.Join(list, ",") + "]}"
+	}
+	for _, test := range []struct {
+		body string
+		code int
+		part string
+	}{
+		{`{"targets":[]}`, 400, `must have 1 to 1000 URLs, has 0`},
+		{`{}`, 400, `"path":"targets"`},
+		{`{"targets":"http://a:1"}`, 400, `"path":"targets"`},
+		{`{"targets":["http://a:1",7]}`, 400, `"path":"targets[1]"`},
+		{`{"targets":["http://a:1","bad"]}`, 400, `"path":"targets[1]"`},
+		{`{"targets":["http://a:1","bad"]}`, 400, `it is bad; allowed: http://host:port or https://host:port`},
+		{`{"targets":["http://a:1"],"extra":1}`, 400, `extra`},
+		{`nonsense`, 400, `"error"`},
+		{many(1000), 200, `http://t999:1`},
+		{many(1001), 400, `has 1001`},
+	} {
+		f := &roster{urls: []string{"http://a:1"}}
+		code, body := f.do("POST", test.body)
+		if code != test.code || !strings.Contains(body, test.part) {
+			t.Errorf("POST %.60s: %d %.300s, want %d with %q", test.body, code, body, test.code, test.part)
+		}
+		if changed := f.replaced > 0; changed != (test.code == 200) {
+			t.Errorf("POST %.60s: the targets were changed: %t", test.body, changed)
+		}
+	}
+}

@@ -1,0 +1,140 @@
+package config
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"weir/internal/service"
+)
+
+// Edge is the settings of a proxy that faces the world: TLS, health of the
+// targets, bounds, its own port, hand-over.
+type Edge struct {
+	CertFile, KeyFile      string // of the listener; empty: plain
+	CAFile, ServerName     string // for https targets
+	HealthPath             string // of active checks; empty: none
+	HealthInterval         time.Duration
+	AdminPort              int // of the own endpoints; 0: the data port
+	AdminToken             string
+	Takeover               bool
+	MemoryBudget           int64 // bytes
+	perAddress             int
+	bodyRate               int64
+	streamTime, tunnelTime time.Duration
+	drainGrace             time.Duration
+	upgrades               []string
+	pseudonym              string
+}
+
+// register adds the settings to s.
+func (e *Edge) register(s *service.Settings) {
+	s.String(&e.CertFile, "TLS_CERT", "", "PEM file of the certificate (chain) to serve with; read again when it changes; empty: no TLS")
+	s.String(&e.KeyFile, "TLS_KEY", "", "PEM file of its key")
+	s.String(&e.CAFile, "TARGET_CA_FILE", "", "PEM file of the authorities that signed the certificates of https targets; empty: the system's")
+	s.String(&e.ServerName, "TARGET_TLS_SERVER_NAME", "", "name that https targets are asked for and must prove (SNI); empty: the host of their URL")
+	s.Func("TARGET_HEALTH_PATH", "", "path that is asked of every target to see whether it is up; empty: only requests tell", "a path: /health", e.setHealthPath)
+	s.Duration(&e.HealthInterval, "TARGET_HEALTH_INTERVAL", 5*time.Second, 10*time.Millisecond, timeMax, "between two such checks; two that fail in a row take a target out, two that pass bring it back")
+	s.Int(&e.AdminPort, "ADMIN_PORT", 0, 0, 65535, "port of the proxy's own endpoints; 0: the data port")
+	s.Secret(&e.AdminToken, "ADMIN_TOKEN", "what requests that change something must bring: Authorization: Bearer …; empty: nothing")
+	s.Bool(&e.Takeover, "TAKEOVER", false, "take the port over from a running proxy, which then drains")
+	s.Bytes(&e.MemoryBudget, "MEMORY_BUDGET", 0, 0, 1<<50, "memory from which on requests are turned away with 503; 0: three quarters of what the machine or the container has")
+	s.Int(&e.perAddress, "MAX_CONNECTIONS_PER_IP", 0, 0, 1<<24, "connections at a time of one client address (IPv6: /64); 0: any, as one balancer may be every client")
+	s.Bytes(&e.bodyRate, "BODY_MIN_RATE", 240, 0, 1<<30, "bytes per second that a request's body must keep over 10 s; then 408; 0: any")
+	s.Duration(&e.streamTime, "STREAM_TIMEOUT", 60*time.Second, time.Millisecond, timeMax, "for the next piece of an answer that is streamed")
+	s.Duration(&e.tunnelTime, "TUNNEL_TIMEOUT", time.Hour, time.Millisecond, 30*timeMax, "for the next byte of an upgraded connection, in either direction")
+	s.Duration(&e.drainGrace, "DRAIN_GRACE", 2*time.Second, 0, timeMax, "how long an idle client's connection stays when the proxy ends: a request on its way is still answered")
+	s.Func("UPGRADES", "websocket", "protocols that clients may switch to, comma separated; empty: none", "names, comma separated; not h2c", e.setUpgrades)
+	s.Func("VIA_NAME", "", "the proxy's name in Via, by which requests that come in a circle are known; empty: weir- and a random part", "letters, digits, - and .", e.setPseudonym)
+}
+
+func (e *Edge) setHealthPath(text string) error {
+	if text != "" && (text[0] != '/' || strings.ContainsFunc(text, func(r rune) bool { return r <= ' ' || r >= 0x7f || r == '#' })) {
+		return fmt.Errorf("does not begin with /, or has bytes that a path cannot have")
+	}
+	e.HealthPath = text
+	return nil
+}
+
+func (e *Edge) setUpgrades(text string) error {
+	e.upgrades = nil
+	if text == "" {
+		return nil
+	}
+	for name := range strings.SplitSeq(text, ",") {
+		name = strings.ToLower(strings.TrimSpace(name))
+		if name == "h2c" || !isToken(name) {
+			return fmt.Errorf("%q cannot be let through", name)
+		}
+		e.upgrades = append(e.upgrades, name)
+	}
+	return nil
+}
+
+func (e *Edge) setPseudonym(text string) error {
+	if !isToken(text) || strings.Contains(text, "/") {
+		return fmt.Errorf("%q is no name", text)
+	}
+	e.pseudonym = text
+	return nil
+}
+
+// isToken reports whether text is letters, digits and a few signs, and not
+// empty.
+func isToken(text string) bool {
+	return text != "" && !strings.ContainsFunc(text, func(r rune) bool {
+		return !('a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || strings.ContainsRune("-._/", r))
+	})
+}
+
+// complete checks what the settings mean together.
+func (e *Edge) complete(c *Config) error {
+	if (e.CertFile == "") != (e.KeyFile == "") {
+		missing := "TLS_KEY"
+		if e.CertFile == "" {
+			missing = "TLS_CERT"
+		}
+		return &service.SettingError{Name: missing, Problem: "is missing", Allowed: "TLS_CERT and TLS_KEY together, or neither"}
+	}
+	secure := slices.ContainsFunc(c.Targets, func(t Target) bool { return t.Secure })
+	if !secure && (e.CAFile != "" || e.ServerName != "") {
+		name, value := "TARGET_CA_FILE", e.CAFile
+		if e.CAFile == "" {
+			name, value = "TARGET_TLS_SERVER_NAME", e.ServerName
+		}
+		return &service.SettingError{Name: name, Value: value, Problem: "is for https targets, and TARGET_URL names none", Allowed: "with https://… in TARGET_URL"}
+	}
+	if e.pseudonym == "" {
+		e.pseudonym = fmt.Sprintf("weir-%06x", rand.Uint32N(1<<24))
+	}
+	if e.MemoryBudget == 0 {
+		e.MemoryBudget = memoryThere() / 4 * 3
+	}
+	return nil
+}
+
+// memoryThere is how much memory the container may use, or the machine has, in
+// bytes; 0: unknown.
+func memoryThere() int64 {
+	there := int64(0)
+	if text, err := os.ReadFile("/proc/meminfo"); err == nil {
+		var kib int64
+		if _, err := fmt.Sscanf(string(text), "MemTotal: %d kB", &kib); err == nil {
+			there = kib << 10
+		}
+	}
+	for _, file := range []string{"/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"} {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			continue
+		}
+		if n, err := strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64); err == nil && n > 0 && (there == 0 || n < there) {
+			there = n
+		}
+	}
+	return there
+}

@@ -1,0 +1,167 @@
+package sessiontest
+
+import (
+	"slices"
+
+	"weir/internal/http1"
+	"weir/proxy/session"
+	"weir/proxy/upstream"
+)
+
+// pieceMax is the most that one call can give out: what was collected, what was
+// shown, and the fields that are put in.
+const pieceMax = headMax + bufferMax + inboundMax + 4<<10
+
+// checkEffects sees that a session wants what it may want.
+func (f *front) checkEffects(fx *session.Effects) {
+	const nothing = session.ReleaseNone
+	speaks := len(fx.Client)+len(fx.Upstream)+len(fx.Own) > 0 || fx.EndClient || fx.EndUpstream
+	switch {
+	case f.ended && (speaks || fx.Acquire != session.AcquireNone || fx.Release != nothing || fx.Close != session.CloseNone):
+		f.wrong("something is wanted after the session has closed the connection: %+v", *fx)
+	case f.away && (speaks || fx.Close != session.CloseNone || fx.Acquire != session.AcquireNone && fx.Acquire != session.AcquireCancel):
+		f.wrong("something is wanted for a client that is gone: %+v", *fx)
+	case len(fx.Upstream) > 0 && f.server == nil:
+		f.wrong("%d bytes for a target without a connection to one", len(fx.Upstream))
+	case fx.Release != nothing && f.server == nil:
+		f.wrong("a release without a connection to a target")
+	case fx.EndUpstream && f.server == nil:
+		f.wrong("an end for a target without a connection to one")
+	case fx.Acquire == session.AcquireCancel && f.at != nil && !f.wait.Waiting():
+		f.wrong("a wait is given up that there is not")
+	case fx.Acquire != session.AcquireNone && fx.Acquire != session.AcquireCancel && f.server != nil && fx.Release == nothing:
+		f.wrong("a second connection is wanted")
+	}
+}
+
+func (f *front) wrong(format string, args ...any) { f.w.failed(&f.log, format, args...) }
+
+// checkWaits sees that something will go on: by the client, by the target, by
+// somebody who is asked, or by a deadline.
+func (f *front) checkWaits() {
+	if f.away || f.ended || f.w.err != nil || f.conn.state != connOpen {
+		return
+	}
+	if f.collects > 2*pieceMax || f.returns > 2*pieceMax {
+		f.wrong("%d bytes of the client and %d of the target are kept and not passed on", f.collects, f.returns)
+	}
+	stalls := f.conn.stalls() || f.server != nil && f.server.conn.stalls()
+	if f.s.Deadline().IsZero() && !f.deciding && !f.owning && !stalls {
+		f.wrong("nothing would ever wake the session")
+	}
+	if f.server == nil && f.s.Tunnels() {
+		f.wrong("a tunnel without a target")
+	}
+}
+
+// checkUnsent sees that unsent bytes are bounded: who is full is given no more
+// than what was under way.
+func (f *front) checkUnsent(c *conn, last int) {
+	if n := len(c.out); n > outboundMax+2*pieceMax {
+		f.wrong("%d bytes are unsent after %d more", n, last)
+	}
+}
+
+// checkReplay sees that only what may be sent again is.
+func (f *front) checkReplay() {
+	r, sv := f.asked, f.last
+	f.replays++
+	f.w.tally.Retried++
+	switch {
+	case r == nil || sv == nil:
+		f.wrong("sent again without having been sent")
+	case f.replays > 1:
+		f.wrong("request %d is sent again a second time", r.id)
+	case !sv.reused || sv.shown > 0:
+		f.wrong("request %d is sent again: connection reused %t, %d bytes of answer", r.id, sv.reused, sv.shown)
+	case r.body > 0 || !http1.MethodOf([]byte(r.method)).Idempotent():
+		f.wrong("request %d is sent again: %s with %d bytes of body", r.id, r.method, r.body)
+	}
+	if r != nil {
+		r.replayed = true
+	}
+}
+
+// checkKept sees that a connection is not kept whose target has said that it
+// closes.
+func (f *front) checkKept(sv *server) {
+	if p, ok := sv.conn.peer.(*service); ok && p.announced {
+		f.wrong("a connection to a target is kept that closes, as the target said")
+	}
+}
+
+// checkClosed sees that nothing is left of a session whose client is gone.
+func (f *front) checkClosed() {
+	f.w.fronts = slices.DeleteFunc(f.w.fronts, func(other *front) bool { return other == f })
+	switch {
+	case f.server != nil:
+		f.wrong("the client is gone, and the connection to a target is still held")
+	case f.wait.Waiting():
+		f.wrong("the client is gone, and the session still waits for a target")
+	case !f.s.Deadline().IsZero():
+		f.wrong("the client is gone, and a deadline is left")
+	case f.asked != nil && !f.deciding:
+		f.wrong("the client is gone, and what became of request %d was not reported", f.asked.id)
+	}
+}
+
+// checkBooks holds the pools' books against the connections alive.
+func (w *world) checkBooks() {
+	for _, list := range [...][]*upstream.Target[*target]{w.targets.Targets(), w.targets.Retired()} {
+		for _, at := range list {
+			w.checkPool(at.Value)
+		}
+	}
+	for _, f := range w.fronts {
+		if f.server != nil && f.server.owner != f {
+			f.wrong("two sessions share a connection to a target")
+		}
+	}
+}
+
+func (w *world) checkPool(t *target) {
+	waiting, idle := 0, 0
+	for _, f := range w.fronts {
+		if f.wait.Waiting() && f.at == t.at {
+			waiting++
+		}
+	}
+	for _, sv := range t.servers {
+		if sv.owner == nil && sv.conn.state == connOpen {
+			idle++
+		}
+	}
+	p := t.pool
+	if p.Open() != len(t.servers) || p.Connecting() != t.dialing || p.InFlight()-p.Busy() != waiting || p.Idle() != idle {
+		w.failed(nil, "%s: the pool says %d open, %d idle, %d connecting, %d waiting; there are %d, %d, %d, %d",
+			t.name, p.Open(), p.Idle(), p.Connecting(), p.InFlight()-p.Busy(), len(t.servers), idle, t.dialing, waiting)
+	}
+	if waiting > 0 && p.Connecting() == 0 && p.Open() == 0 {
+		w.failed(nil, "%s: %d wait, and nothing is under way for them", t.name, waiting)
+	}
+}
+
+// checkRest sees that nothing is left when nothing happens any more.
+func (w *world) checkRest() {
+	if len(w.fronts) > 0 {
+		w.fronts[0].wrong("the session does not end")
+		return
+	}
+	if len(w.queue) > 0 {
+		w.failed(nil, "%d events are left", len(w.queue))
+	}
+	if n := len(w.targets.Retired()); n > 0 {
+		w.failed(nil, "%d retired targets are not forgotten", n)
+	}
+	for _, at := range w.targets.Targets() {
+		if p := at.Value.pool; !p.Empty() {
+			w.failed(nil, "%s: %d connections, %d connects, %d in flight are left", at.Value.name, p.Open(), p.Connecting(), p.InFlight())
+		}
+	}
+	for _, r := range w.requests {
+		if r.decisions != r.outcomes {
+			w.failed(nil, "request %d: %d decisions, %d outcomes", r.id, r.decisions, r.outcomes)
+			return
+		}
+	}
+}

@@ -1,0 +1,258 @@
+package sessiontest
+
+import (
+	"time"
+)
+
+// patience is how long a caller waits for 100 before it sends the body anyway.
+const patience = time.Second
+
+// A segment is what a caller sends when its time has come.
+type segment struct {
+	bytes   []byte
+	first   *request // it begins with this request
+	answers int      // it waits until so many were answered
+	upon    *request // it waits for 100 to this one
+	tunnel  bool     // it waits for the tunnel, and is the end of it
+}
+
+// A caller is a client: it sends what it has planned in pieces, and reads.
+//
+// Owned by its world.
+type caller struct {
+	w     *world
+	conn  *conn
+	front *front
+	plan  []*request
+
+	segments []segment
+	askedAt  int // of the plan: the next that the limiter may be asked for
+
+	reader   reader
+	answered int // of the plan
+	relayed  bool
+	got      int  // bytes of the answer's body
+	closing  bool // the proxy has said that it closes, or must
+	tunnel   bool
+
+	pace      time.Duration
+	awake     bool
+	done      bool
+	ended     bool // it sends no more
+	stopsSend bool // for ever
+	stopsRead bool
+	faults    bool
+	hangsUp   bool
+}
+
+func (w *world) newCaller() {
+	minor := 1
+	if w.odds(0.15) {
+		minor = 0
+	}
+	c := &caller{w: w, plan: w.plans(minor), pace: w.newPace()}
+	c.reader = reader{sink: c, response: true}
+	c.faults, c.hangsUp = w.fault(w.profile.callerFaults), w.odds(0.5)
+	c.front = w.accept(c)
+	c.conn = c.front.conn
+	c.compose()
+	c.wake()
+}
+
+// newPace is how long a peer takes for one piece at the most.
+func (w *world) newPace() time.Duration {
+	paces := []time.Duration{100 * time.Microsecond, time.Millisecond, 10 * time.Millisecond, 60 * time.Millisecond}
+	if w.profile.calm {
+		paces = paces[:3] // slower ones meet deadlines
+	}
+	return paces[w.IntN(len(paces))]
+}
+
+// compose makes the segments of the plan.
+func (c *caller) compose() {
+	pipelines := c.w.odds(0.5)
+	for i, r := range c.plan {
+		head, body := r.bytes(c.w)
+		s := segment{bytes: head, first: r}
+		if !pipelines && !r.never {
+			s.answers = i
+		}
+		if r.expect {
+			c.segments = append(c.segments, s, segment{bytes: body, upon: r})
+			continue
+		}
+		s.bytes = append(s.bytes, body...)
+		c.segments = append(c.segments, s)
+		if r.kind == upgrade {
+			c.segments = append(c.segments, segment{bytes: c.w.up(r.id, 0, r.answer.up), tunnel: true})
+		}
+	}
+}
+
+// nextAsked is the next request that the limiter may be asked for.
+func (c *caller) nextAsked() *request {
+	for c.askedAt < len(c.plan) {
+		r := c.plan[c.askedAt]
+		c.askedAt++
+		if r.asks() {
+			return r
+		}
+	}
+	return nil
+}
+
+func (c *caller) wake() {
+	if c.awake || c.done {
+		return
+	}
+	c.awake = true
+	c.w.after(c.w.within(c.pace), func() {
+		c.awake = false
+		c.step()
+	})
+}
+
+// piece is how much of n bytes goes at a time: often all, at most some dozens of
+// pieces.
+func (w *world) piece(n int) int {
+	if w.odds(0.2) {
+		return n
+	}
+	return min(n, 1+w.IntN(n/8+24))
+}
+
+func (c *caller) step() {
+	if c.done || c.misbehaves() {
+		return
+	}
+	if n := len(c.conn.network); n > 0 && !c.stopsRead {
+		if err := c.reader.feed(c.conn.take(c.w.piece(n))); err != nil {
+			c.wrong("%v", err)
+			return
+		}
+	}
+	more := c.send()
+	halfOpen := c.tunnel && len(c.segments) > 0 && !c.ended && !c.stopsSend && c.conn.state == connOpen
+	if ended, reset := c.conn.over(); ended && !c.stopsRead && !halfOpen {
+		c.finish(reset)
+		return
+	}
+	if more || len(c.conn.network) > 0 && !c.stopsRead {
+		c.wake()
+	} else if c.answered == len(c.plan) && c.hangsUp {
+		c.end()
+	}
+}
+
+// misbehaves: it breaks off, or stops for ever to send or to read.
+func (c *caller) misbehaves() bool {
+	if !c.faults || !c.w.fault(0.02) {
+		return false
+	}
+	switch c.w.IntN(4) {
+	case 0:
+		c.conn.reset()
+		c.done = true
+		return true
+	case 1:
+		c.end()
+	case 2:
+		c.stopsSend = true
+	case 3:
+		c.stopsRead = true
+	}
+	return false
+}
+
+// end sends no more, which outside of a tunnel is the end.
+func (c *caller) end() {
+	if !c.ended {
+		c.ended = true
+		c.conn.fin()
+	}
+}
+
+// send sends a piece, and reports whether there is more that may be sent.
+func (c *caller) send() bool {
+	if c.ended || c.stopsSend || len(c.segments) == 0 {
+		return false
+	}
+	s := &c.segments[0]
+	if !c.due(s) {
+		return false
+	}
+	room := c.conn.room()
+	if s.first != nil && room > 0 {
+		s.first.sent = true
+	}
+	if n := min(c.w.piece(len(s.bytes)), room); n > 0 {
+		b := s.bytes[:n]
+		s.bytes = s.bytes[n:]
+		c.conn.arrive(b)
+		room -= n
+	}
+	if len(s.bytes) > 0 {
+		return room > 0
+	}
+	tunnel := s.tunnel
+	c.segments = c.segments[1:]
+	if tunnel && !c.plan[c.answered].callerWaits {
+		c.end()
+	}
+	return len(c.segments) > 0
+}
+
+// due reports whether the time of a segment has come.
+func (c *caller) due(s *segment) bool {
+	switch {
+	case s.tunnel:
+		return c.tunnel
+	case s.upon == nil:
+		return c.answered >= s.answers
+	case s.upon.continued:
+		return true
+	}
+	waits := s.upon
+	c.w.after(patience, func() {
+		waits.continued = true
+		c.wake()
+	})
+	return false
+}
+
+// finish is told of the end of what it receives.
+func (c *caller) finish(reset bool) {
+	c.done = true
+	c.front.log.note(c.w.now, "client sees the end", int64(c.answered), "")
+	left := c.ended && !c.tunnel // by itself: what it has is nothing to it
+	if c.reader.state == readClose && !reset && !left {
+		c.reader.state = readHead
+		if err := c.whole(); err != nil {
+			c.wrong("an answer that ends with the connection: %v", err)
+		}
+	}
+	if c.reader.state == readTunnel {
+		c.endTunnel(reset)
+	} else if !c.reader.idle() && !left {
+		c.w.tally.Cut++
+		if c.w.profile.calm {
+			c.wrong("in a calm world an answer is cut off")
+		}
+	}
+	if c.w.profile.calm && !c.closing && !c.tunnel && c.answered < len(c.plan) && !c.plan[c.answered].never {
+		c.wrong("in a calm world request %d has no answer", c.plan[c.answered].id)
+	}
+	if !reset {
+		c.ended = true
+		c.conn.fin()
+	}
+}
+
+func (c *caller) endTunnel(reset bool) {
+	r := c.plan[c.answered]
+	if c.w.profile.calm && (reset || c.got != r.answer.down) {
+		c.wrong("in a calm world tunnel %d ends after %d of %d bytes", r.id, c.got, r.answer.down)
+	}
+}
+
+func (c *caller) wrong(format string, args ...any) { c.front.wrong(format, args...) }

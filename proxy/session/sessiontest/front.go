@@ -1,0 +1,330 @@
+package sessiontest
+
+import (
+	"net/http"
+	"net/netip"
+	"strings"
+	"time"
+
+	"weir/proxy/session"
+	"weir/proxy/upstream"
+)
+
+// A front is the rim of one session, as wire's client is, with books on what
+// the session may do.
+//
+// Owned by its world.
+type front struct {
+	w      *world
+	conn   *conn
+	s      *session.Session
+	caller *caller
+
+	server *server
+	at     *upstream.Target[*target]
+	mark   upstream.Mark
+	tried  upstream.Tried
+	wait   upstream.Waiter[*front]
+	away   bool // the connection is gone
+	stream bool
+	due    time.Time // the deadline as armed
+
+	log      history
+	asked    *request // the limiter was asked for it, no outcome was reported yet
+	deciding bool     // its answer has not come
+	owning   bool     // an own endpoint works
+	ended    bool     // the session has closed the connection
+	replays  int      // of the exchange
+	last     *server  // whose end the exchange has seen
+	collects int      // bytes taken in from the client and the target, and not given out
+	returns  int
+}
+
+var clientAddr = netip.MustParseAddr("192.0.2.7")
+
+// accept opens a connection for a caller.
+func (w *world) accept(c *caller) *front {
+	f := &front{w: w, caller: c}
+	f.conn = w.newConn(true, &f.log)
+	f.conn.handler, f.conn.peer = f, c
+	f.log.name = "client connection " + itoa(f.conn.id)
+	f.s = session.New(w.now, &w.env, clientAddr, false)
+	f.s.Owner = f
+	f.wait.Value = f
+	if w.draining {
+		f.s.Drain(w.now)
+	}
+	f.arm()
+	w.fronts = append(w.fronts, f)
+	return f
+}
+
+func (f *front) data(b []byte) int {
+	n := f.s.HandleClient(f.w.now, b)
+	f.collects += n
+	f.apply()
+	return n
+}
+
+func (f *front) expired() {
+	f.due = time.Time{}
+	if d := f.s.Deadline(); d.IsZero() || f.w.now.Before(d) {
+		f.arm()
+		return
+	}
+	f.log.note(f.w.now, "deadline", 0, "")
+	f.w.tally.Expired++
+	if f.w.profile.calm && f.s.Tunnels() {
+		f.wrong("in a calm world a tunnel ends by its deadline")
+	}
+	f.s.HandleExpired(f.w.now)
+	f.apply()
+	f.more()
+}
+
+func (f *front) end(unread int) {
+	if unread > 0 {
+		return
+	}
+	f.s.HandleClientEnd(f.w.now)
+	f.apply()
+}
+
+func (f *front) writable() {
+	f.s.HandleClientFull(f.w.now, false)
+	f.arm()
+	if f.server != nil {
+		f.server.conn.pump()
+	}
+}
+
+// closed gives up what is under way.
+func (f *front) closed(error) {
+	f.away = true
+	f.s.HandleClosed(f.w.now)
+	f.apply()
+	f.checkClosed()
+}
+
+func (f *front) more() {
+	if !f.away && f.s.Reads() {
+		f.conn.pump()
+	}
+}
+
+// apply does what the session wants until it wants nothing more.
+func (f *front) apply() {
+	for {
+		fx := f.s.Effects()
+		f.checkEffects(&fx)
+		if len(fx.Client) > 0 {
+			f.write(fx.Client)
+			poison(fx.Client)
+		}
+		if len(fx.Upstream) > 0 && f.server != nil {
+			f.server.write(fx.Upstream)
+		}
+		f.endHalf(&fx)
+		if fx.Release != session.ReleaseNone {
+			f.release(fx.Release)
+		}
+		if len(fx.Own) > 0 {
+			f.askOwn(fx.Own)
+		}
+		f.close(fx.Close)
+		if fx.Acquire == session.AcquireNone && len(fx.Own) == 0 {
+			break
+		}
+		f.acquire(fx.Acquire)
+	}
+	f.arm()
+	f.checkWaits()
+}
+
+func (f *front) write(b []byte) {
+	f.log.note(f.w.now, "to client", int64(len(b)), start(b))
+	f.returns = 0
+	full := f.conn.full
+	f.conn.write(b)
+	f.checkUnsent(f.conn, len(b))
+	if !full && f.conn.full {
+		f.w.tally.Full++
+		f.s.HandleClientFull(f.w.now, true)
+	}
+}
+
+func (f *front) endHalf(fx *session.Effects) {
+	if fx.EndUpstream && f.server != nil {
+		f.server.conn.closeWrite()
+	}
+	if fx.EndClient {
+		f.conn.closeWrite()
+	}
+}
+
+func (f *front) close(how session.Close) {
+	if how == session.CloseNone {
+		return
+	}
+	f.log.note(f.w.now, "session closes", int64(how), "")
+	f.ended = true
+	if !f.s.Deadline().IsZero() {
+		f.w.failed(&f.log, "a deadline is left on a closed session")
+	}
+	if how == session.CloseAbort {
+		f.conn.abort()
+		return
+	}
+	f.conn.closeDrained(how == session.CloseLinger)
+}
+
+func (f *front) arm() {
+	if d := f.s.Deadline(); d != f.due && f.conn.state == connOpen {
+		f.due = d
+		f.conn.setDeadline(d)
+	}
+	if d := f.s.Duplex(); d != f.stream && !f.away {
+		f.stream = d
+		f.conn.duplex = d
+		if d && f.conn.hungry {
+			f.conn.pump()
+		}
+		f.conn.halves = f.s.Tunnels()
+	}
+}
+
+func (f *front) acquire(how session.Acquire) {
+	f.log.note(f.w.now, "acquire", int64(how), "")
+	switch how {
+	case session.AcquireNone:
+		return
+	case session.AcquireCancel:
+		if f.at != nil {
+			f.at.Value.pool.Cancel(&f.wait)
+			f.leave()
+		}
+		return
+	case session.AcquireAny:
+		f.tried = upstream.Tried{}
+		f.replays, f.last = 0, nil
+	case session.AcquireFresh:
+		f.checkReplay()
+	}
+	if how != session.AcquireFresh && !f.choose() {
+		return
+	}
+	t := f.at.Value
+	sv, grant := t.pool.Acquire(&f.wait, how == session.AcquireFresh)
+	switch grant {
+	case upstream.Ready:
+		f.serve(sv, true)
+	case upstream.WaitAndDial:
+		t.dial()
+	case upstream.Full:
+		f.leave()
+		f.s.HandleUnavailable(f.w.now, session.FaultBusy)
+		f.more()
+	}
+}
+
+func (f *front) choose() bool {
+	g := f.w.targets
+	if f.at = g.Choose(f.w.now, &f.tried); f.at == nil {
+		f.s.HandleExhausted(f.w.now, len(g.Targets()) > 1, g.RetryAfter(f.w.now))
+		f.more()
+		return false
+	}
+	f.mark = f.at.Mark()
+	return true
+}
+
+func (f *front) leave() {
+	if f.at != nil {
+		f.at.Abandoned(f.mark)
+		f.at.Value.forget()
+		f.at = nil
+	}
+}
+
+// learn notes what an exchange that is over says about its target.
+func (f *front) learn(o *session.Outcome) {
+	if f.at == nil {
+		return
+	}
+	if f.wait.Waiting() {
+		f.at.Value.pool.Cancel(&f.wait)
+		f.leave()
+		return
+	}
+	switch {
+	case o.Sent.IsZero():
+		f.leave()
+		return
+	case o.Fault == session.FaultTimeout:
+		f.at.Answered(f.w.now, f.mark, http.StatusGatewayTimeout)
+	case o.Fault != session.FaultNone:
+		f.at.Answered(f.w.now, f.mark, http.StatusBadGateway)
+	case o.Relayed && o.Status > 0:
+		f.at.Answered(f.w.now, f.mark, o.Status)
+	default:
+		f.leave()
+		return
+	}
+	f.at = nil
+}
+
+func (f *front) serve(sv *server, reused bool) {
+	f.server, sv.owner = sv, f
+	sv.shown, sv.fresh = 0, true
+	sv.conn.log = &f.log
+	f.log.note(f.w.now, "served by connection", int64(sv.conn.id), "of "+sv.target.name)
+	if !f.s.HandleAcquired(f.w.now, sv.target.name, reused) {
+		f.w.failed(&f.log, "a connection was granted to a session that does not wait for one")
+	}
+	sv.reused = reused
+	f.more()
+}
+
+func (f *front) release(how session.Release) {
+	f.log.note(f.w.now, "release", int64(how), "")
+	sv := f.server
+	if sv == nil {
+		return
+	}
+	f.server, sv.owner = nil, nil
+	switch {
+	case how == session.ReleaseEnd:
+		f.w.tally.Tunnels++
+		sv.conn.closeDrained(false)
+	case how == session.ReleaseDiscard || len(sv.conn.out) > 0:
+		f.w.tally.Discarded++
+		sv.conn.close()
+	default:
+		f.checkKept(sv)
+		sv.free()
+	}
+}
+
+// askOwn has an own endpoint answer, later.
+func (f *front) askOwn(raw []byte) {
+	f.owning = true
+	r := f.checkOwn(raw)
+	f.w.after(f.w.within(50*time.Millisecond), func() {
+		if f.away {
+			return
+		}
+		f.owning = false
+		f.s.HandleOwn(f.w.now, r)
+		f.apply()
+		f.more()
+	})
+}
+
+// start is what b begins with, for histories.
+func start(b []byte) string {
+	line, _, _ := strings.Cut(string(b[:min(len(b), 60)]), "\r\n")
+	if i := strings.IndexFunc(line, func(r rune) bool { return r < ' ' || r > '~' }); i >= 0 {
+		line = line[:i]
+	}
+	return line
+}

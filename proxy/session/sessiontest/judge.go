@@ -1,0 +1,178 @@
+package sessiontest
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+
+	"weir/proxy/session"
+)
+
+// current is the request whose answer comes next.
+func (c *caller) current() (*request, error) {
+	switch {
+	case c.closing:
+		return nil, errors.New("something comes behind the last answer")
+	case c.answered == len(c.plan):
+		return nil, errors.New("an answer without a request")
+	}
+	return c.plan[c.answered], nil
+}
+
+// head judges the head of an answer.
+func (c *caller) head(h *head) error {
+	r, err := c.current()
+	if err != nil {
+		return fmt.Errorf("%w: %s", err, h.line)
+	}
+	c.front.log.note(c.w.now, "client reads answer to request", int64(r.id), h.line)
+	if h.status < 200 {
+		return c.interim(r, h)
+	}
+	c.got = 0
+	unread := r.kind == malformed || h.status == 408 && r.decisions == 0 // nobody knows the method
+	c.reader.bodyless = r.method == "HEAD" && !unread
+	c.closing = slices.Contains(h.values("connection"), "close")
+	if !r.sent && h.status != 408 {
+		return fmt.Errorf("request %d is answered before it was sent: %s", r.id, h.line)
+	}
+	if r.minor == 0 && len(h.values("transfer-encoding")) > 0 {
+		return errors.New("chunks for an HTTP/1.0 client")
+	}
+	id := h.value("x-id")
+	if c.relayed = id != ""; c.relayed {
+		return c.judgeRelayed(r, h, id)
+	}
+	return c.judgeOwn(r, h)
+}
+
+func (c *caller) interim(r *request, h *head) error {
+	switch {
+	case r.minor == 0:
+		return errors.New("an interim answer for an HTTP/1.0 client")
+	case h.status == 100 && !r.expect:
+		return errors.New("100 without being waited for")
+	case h.status == 100 && r.asks() && !r.allowed:
+		return fmt.Errorf("100 to request %d, which is not admitted", r.id)
+	case h.status == 100:
+		r.continued = true
+	case h.status == 101:
+		if r.kind != upgrade || r.answer.status != 101 || h.value("x-id") != itoa(int(r.id)) {
+			return fmt.Errorf("request %d becomes a tunnel of %s", r.id, h.value("x-id"))
+		}
+		c.tunnel, c.got = true, 0
+	}
+	return nil
+}
+
+// judgeRelayed judges what came from a target.
+func (c *caller) judgeRelayed(r *request, h *head, id string) error {
+	switch {
+	case id != strconv.FormatUint(r.id, 10):
+		return fmt.Errorf("request %d gets the answer to %s", r.id, id)
+	case r.kind != own && !r.allowed:
+		return fmt.Errorf("request %d was not admitted, and is answered by a target", r.id)
+	case r.kind != own && r.arrivals == 0:
+		return fmt.Errorf("request %d never came to a target that answers it", r.id)
+	case h.status != r.answer.status:
+		return fmt.Errorf("request %d is answered %d, the target meant %d", r.id, h.status, r.answer.status)
+	}
+	return nil
+}
+
+// judgeOwn judges an answer of the proxy's own.
+func (c *caller) judgeOwn(r *request, h *head) error {
+	calm := c.w.profile.calm
+	status := r.kind.status()
+	ok := false
+	switch h.status {
+	case 429:
+		ok = r.asks() && r.decisions > 0 && !r.allowed && !r.storeAway && strings.HasPrefix(h.value("x-weir-decision"), "d-")
+	case 503:
+		ok = !calm
+	case 502, 504:
+		ok = !calm && r.asks() && r.allowed
+	case 408:
+		ok = !calm || r.kind == partial
+	case 413:
+		ok = r.kind == tooLarge || r.kind == growing && r.allowed
+	default:
+		ok = status == h.status
+	}
+	if !ok {
+		return fmt.Errorf("request %d (kind %d, allowed %t, %d decisions) is answered by the proxy: %s", r.id, r.kind, r.allowed, r.decisions, h.line)
+	}
+	return nil
+}
+
+// body judges a piece of an answer's body, or of a tunnel.
+func (c *caller) body(b []byte) error {
+	r := c.plan[c.answered]
+	size := r.answer.size
+	if c.tunnel {
+		size = r.answer.down
+	}
+	at := c.got
+	c.got += len(b)
+	if !c.relayed && !c.tunnel {
+		return nil
+	}
+	if c.got > size || !bytes.Equal(b, c.w.down(r.id, at, len(b))) {
+		return fmt.Errorf("request %d: bytes %d to %d of the answer's %d are not the target's", r.id, at, c.got, size)
+	}
+	return nil
+}
+
+// whole judges an answer that seems to be complete.
+func (c *caller) whole() error {
+	r := c.plan[c.answered]
+	c.answered++
+	if c.answered < len(c.plan) && c.plan[c.answered].never || r.last {
+		c.hangsUp = true
+	}
+	r.continued = true
+	c.wake()
+	if !c.relayed {
+		c.w.tally.Own++
+		return nil
+	}
+	c.w.tally.Relayed++
+	size := r.answer.size
+	if r.bodyless() {
+		size = 0
+	}
+	if c.got != size {
+		return fmt.Errorf("the answer to request %d seems whole with %d bytes of %d", r.id, c.got, size)
+	}
+	if size > bufferMax {
+		c.w.tally.Streamed++
+	}
+	return nil
+}
+
+// checkOwn judges a request to an own endpoint and answers it.
+func (f *front) checkOwn(raw []byte) *session.Reply {
+	req, err := http.ReadRequest(bufio.NewReader(bytes.NewReader(raw)))
+	if err != nil {
+		f.wrong("an own endpoint cannot read %q: %v", raw, err)
+		return &session.Reply{Status: 500}
+	}
+	content, err := io.ReadAll(req.Body)
+	poison(raw)
+	id, _ := strconv.ParseUint(req.URL.RawQuery, 10, 64)
+	r := f.w.requests[id]
+	switch {
+	case err != nil || r == nil || r.kind != own:
+		f.wrong("an own endpoint gets %s: %v", req.RequestURI, err)
+		return &session.Reply{Status: 500}
+	case req.Method != r.method || req.RequestURI != r.target || !bytes.Equal(content, f.w.up(id, 0, r.body)):
+		f.wrong("request %d: an own endpoint gets %s %s with %d bytes of %d", id, req.Method, req.RequestURI, len(content), r.body)
+	}
+	return &session.Reply{Status: 200, Fields: [][2]string{{"X-Id", strconv.FormatUint(id, 10)}}, Body: f.w.down(id, 0, r.answer.size)}
+}

@@ -1,0 +1,136 @@
+package sessiontest
+
+import (
+	"slices"
+	"strconv"
+	"time"
+
+	"weir/proxy/limit"
+	"weir/proxy/session"
+	"weir/proxy/store"
+)
+
+// policies are the limits that are swapped: small ones, so that some refuse.
+var policies = []limit.Config{
+	{Algorithm: limit.Token, Capacity: 5, FillRate: 10},
+	{Algorithm: limit.Fixed, Limit: 10, Window: 1},
+	{Algorithm: limit.Sliding, Limit: 25, Window: 1},
+	{Algorithm: limit.Token, Capacity: 1000, FillRate: 1000},
+	{Algorithm: limit.Off},
+}
+
+// swap takes another limit into force.
+func (w *world) swap() {
+	l, err := limit.New(policies[w.IntN(len(policies))])
+	if err != nil {
+		panic(err)
+	}
+	w.policy = session.NewPolicy("global", l)
+}
+
+// ask is the session's way to the limiter.
+func (w *world) ask(now time.Time, s *session.Session, ask *store.Ask, ans *store.Answer) bool {
+	f := s.Owner.(*front)
+	r := f.caller.nextAsked()
+	switch {
+	case f.away || f.ended:
+		f.wrong("the limiter is asked for a client that is gone")
+	case f.asked != nil:
+		f.wrong("the limiter is asked while request %d has no outcome", f.asked.id)
+	case r == nil:
+		f.wrong("the limiter is asked more often than there are requests")
+	case r.never:
+		f.wrong("the limiter is asked for %d, which is no request", r.id)
+	}
+	if r == nil || w.err != nil {
+		r = &request{}
+	}
+	f.asked = r
+	f.log.note(now, "ask for request", int64(r.id), "")
+	if !w.odds(w.profile.later) {
+		w.answer(now, f, r, ask, ans)
+		return true
+	}
+	f.deciding = true
+	copied := store.Ask{N: ask.N, Counters: slices.Clone(ask.Counters)}
+	w.after(w.within(w.profile.lateness), func() {
+		f.deciding = false
+		if f.away {
+			return
+		}
+		var late store.Answer
+		w.answer(w.now, f, r, &copied, &late)
+		f.s.HandleAnswer(w.now, &late)
+		for i := range late.Decisions {
+			late.Decisions[i] = limit.Decision{Limit: -1, Remaining: -1}
+		}
+		f.apply()
+		if !f.away {
+			f.conn.pump()
+		}
+	})
+	return false
+}
+
+// answer decides, or has the store be away.
+func (w *world) answer(now time.Time, f *front, r *request, ask *store.Ask, ans *store.Answer) {
+	r.decisions++
+	switch {
+	case w.fault(w.profile.storeAway):
+		*ans = store.Answer{Granted: w.IntN(2), Mode: store.FailOpen}
+		if ans.Granted == 0 {
+			ans.Mode = store.Closed
+		}
+	default:
+		w.table.Take(now, ask, ans)
+	}
+	r.allowed, r.storeAway = ans.Granted > 0, ans.Mode == store.Closed
+	if r.allowed {
+		w.tally.Allowed++
+	} else {
+		w.tally.Refused++
+	}
+	f.log.note(now, "limiter grants", int64(ans.Granted), ans.Mode.String())
+}
+
+// report is told of each outcome.
+func (w *world) report(now time.Time, s *session.Session, o *session.Outcome) {
+	f := s.Owner.(*front)
+	f.log.note(now, "report of status", int64(o.Status), o.Fault.String())
+	f.learn(o)
+	f.collects, f.returns = 0, 0
+	if o.Status > 0 {
+		w.tally.Statuses[o.Status]++
+	}
+	// Less than that may be a chunk line that is not whole.
+	if o.Status == 408 && f.asked != nil && len(f.conn.in) > 256 && !f.conn.hungry && !f.conn.finIn {
+		f.wrong("408 while %d bytes of the client wait unread", len(f.conn.in))
+	}
+	if o.Decision == session.Undecided {
+		if f.asked != nil {
+			f.wrong("the outcome of request %d says nothing of its decision", f.asked.id)
+		}
+		return
+	}
+	r := f.asked
+	if r == nil {
+		f.wrong("an outcome without a decision, or the second one")
+		return
+	}
+	f.asked = nil
+	r.outcomes++
+	if allowed := o.Decision == session.Forwarded; allowed != r.allowed {
+		f.wrong("request %d: allowed %t, reported as %t", r.id, r.allowed, allowed)
+	}
+	if o.Retried && !r.replayed && f.tried.Count() < 2 {
+		f.wrong("request %d is reported as retried", r.id)
+	}
+}
+
+// refused names a refusal.
+func (w *world) refused(now time.Time, r *session.Refusal) []byte {
+	poison(w.refusal)
+	w.serial++
+	w.refusal = strconv.AppendInt(append(w.refusal[:0], "d-"...), int64(w.serial), 10)
+	return w.refusal
+}

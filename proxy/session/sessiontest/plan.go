@@ -1,0 +1,282 @@
+package sessiontest
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// A request is one that a caller means to send, and what came of it.
+type request struct {
+	id     uint64
+	kind   kind
+	method string
+	minor  int
+	target string
+	body   int
+	chunks bool // its framing
+	expect bool // it waits for 100
+	never  bool // it is no request: nothing may come of it
+	last   bool // nothing can follow
+	answer answer
+
+	allowed, storeAway  bool
+	decisions, outcomes int
+	replayed            bool
+	arrivals            int // at targets
+	sent                bool
+	callerWaits         bool // with the end of the tunnel for the other's
+	targetWaits         bool
+	continued           bool // 100 has come
+}
+
+// An answer is what a target would answer, when nothing goes wrong.
+type answer struct {
+	status   int
+	framing  string // "length", "chunked", "close"
+	size     int
+	interims int
+	closes   bool // and says so
+	up, down int  // bytes of a tunnel
+}
+
+// A kind is what a request is about.
+type kind uint8
+
+const (
+	plain     kind = iota // forwarded
+	upgrade               // asks for a tunnel
+	own                   // for an own endpoint
+	here                  // OPTIONS that goes no further
+	tooLarge              // 413 by its length
+	growing               // 413 when too much of it has come
+	circle                // 508
+	forbidden             // TRACE: 405
+	demanding             // an expectation that nobody knows: 417
+	malformed             // 400
+	partial               // a head that does not end
+)
+
+// status is what the proxy answers by itself to a kind; 0: it depends.
+func (k kind) status() int {
+	return [...]int{here: 200, own: 200, tooLarge: 413, circle: 508, forbidden: 405, demanding: 417, malformed: 400, partial: 408}[k]
+}
+
+// size draws the length of a body.
+func (w *world) size() int {
+	switch w.IntN(10) {
+	case 0:
+		return 0
+	case 1:
+		return 1
+	case 2:
+		return bufferMax - 1 + w.IntN(3) // about the bound of what is collected
+	case 3:
+		return bufferMax + w.IntN(40<<10)
+	case 4:
+		return w.IntN(8 << 10)
+	}
+	return w.IntN(300)
+}
+
+// plans draws what a caller sends.
+func (w *world) plans(minor int) (list []*request) {
+	for range 1 + w.IntN(8) {
+		r := w.newRequest(minor)
+		list = append(list, r)
+		if r.last {
+			break
+		}
+	}
+	if last := list[len(list)-1]; last.kind == malformed {
+		list = append(list, w.smuggled())
+	}
+	return list
+}
+
+// smuggled is what stands behind something malformed, and must not be read.
+func (w *world) smuggled() *request {
+	r := w.numbered(1)
+	r.method, r.never = "GET", true
+	return r
+}
+
+func (w *world) numbered(minor int) *request {
+	id := uint64(len(w.requests) + 1)
+	r := &request{id: id, minor: minor, target: "/x/" + strconv.FormatUint(id, 10)}
+	w.requests[id] = r
+	w.tally.Requests++
+	return r
+}
+
+func (w *world) newRequest(minor int) *request {
+	r := w.numbered(minor)
+	r.method = []string{"GET", "GET", "GET", "HEAD", "DELETE", "POST", "POST", "PUT", "PATCH", "PURGE"}[w.IntN(10)]
+	if r.method == "POST" || r.method == "PUT" || r.method == "PATCH" {
+		r.body = w.size()
+		r.chunks = minor == 1 && w.odds(0.4)
+		r.expect = minor == 1 && w.odds(0.2)
+	}
+	r.answer = w.newAnswer()
+	switch {
+	case w.odds(0.05):
+		w.ownRequest(r)
+	case w.odds(0.05) && minor == 1:
+		r.kind, r.method, r.body, r.chunks, r.expect, r.last = upgrade, "GET", 0, false, false, true
+		r.answer.up, r.answer.down = w.size(), w.size()
+		r.callerWaits = w.odds(0.3)
+		r.targetWaits = !r.callerWaits && w.odds(0.5)
+		if w.odds(0.8) {
+			r.answer.status = 101
+		}
+	case w.odds(0.04):
+		w.odd(r)
+	}
+	return r
+}
+
+func (w *world) newAnswer() answer {
+	a := answer{status: []int{200, 200, 200, 201, 404, 500, 204, 304}[w.IntN(8)], framing: []string{"length", "length", "chunked", "close"}[w.IntN(4)]}
+	if a.status != 204 && a.status != 304 {
+		a.size = w.size()
+	}
+	if w.odds(0.1) {
+		a.interims = 1 + w.IntN(3)
+	}
+	a.closes = w.odds(0.1) || a.framing == "close"
+	return a
+}
+
+func (w *world) ownRequest(r *request) {
+	r.body %= bufferMax // what an own endpoint takes is collected whole
+	r.kind, r.target = own, "/metrics?"+strconv.FormatUint(r.id, 10)
+	if r.method == "POST" {
+		r.target = "/config/x?" + strconv.FormatUint(r.id, 10)
+	}
+	r.answer = answer{status: 200, framing: "length", size: w.size() % bufferMax}
+}
+
+// odd makes r something that does not go on to a target.
+func (w *world) odd(r *request) {
+	r.kind = []kind{here, tooLarge, growing, circle, forbidden, demanding, malformed, partial}[w.IntN(8)]
+	r.expect = false
+	r.last = r.kind != here
+	switch r.kind {
+	case here:
+		r.method, r.body, r.chunks = "OPTIONS", 0, false
+	case tooLarge:
+		r.method, r.body, r.chunks = "POST", bodyMax+1, false
+	case growing:
+		r.method, r.body, r.chunks = "POST", bodyMax+1+w.IntN(2000), true
+		if r.minor == 0 {
+			r.kind, r.chunks = tooLarge, false
+		}
+	case partial:
+		r.body, r.chunks = 0, false
+	case forbidden:
+		r.method, r.body, r.chunks = "TRACE", 0, false
+	case demanding:
+		r.kind = circle
+		if r.minor == 1 {
+			r.kind = demanding
+		}
+	}
+}
+
+// asks: the limiter is asked for it.
+func (r *request) asks() bool {
+	return r.kind == plain || r.kind == upgrade || r.kind == growing || r.never
+}
+
+// bodyless: the answer of a target has no body.
+func (r *request) bodyless() bool {
+	return r.method == "HEAD" || r.answer.status == 204 || r.answer.status == 304
+}
+
+// bytes is what the caller sends: the head, and the body apart.
+func (r *request) bytes(w *world) (head, body []byte) {
+	var h strings.Builder
+	target := r.target
+	if w.odds(0.1) {
+		target = "http://example.com" + target
+	}
+	fmt.Fprintf(&h, "%s %s HTTP/1.%d\r\n", r.method, target, r.minor)
+	if r.minor == 1 || w.odds(0.5) || target != r.target {
+		h.WriteString("Host: example.com\r\n")
+	}
+	fmt.Fprintf(&h, "X-Req: %d\r\n", r.id)
+	switch {
+	case r.kind == upgrade:
+		h.WriteString("Connection: upgrade\r\nUpgrade: websocket\r\n")
+	case r.minor == 0 && w.odds(0.7):
+		h.WriteString("Connection: keep-alive\r\n")
+	case w.odds(0.2):
+		h.WriteString("Connection: X-Hop\r\nX-Hop: 1\r\n")
+	}
+	h.WriteString(map[kind]string{here: "Max-Forwards: 0\r\n", circle: "Via: 1.1 weir\r\n", demanding: "Expect: tea\r\n", malformed: "No Field\r\n"}[r.kind])
+	if r.expect {
+		h.WriteString("Expect: 100-continue\r\n")
+	}
+	content := w.up(r.id, 0, r.body)
+	switch {
+	case r.chunks:
+		h.WriteString("Transfer-Encoding: chunked\r\n")
+		content = w.chunked(content)
+	case r.body > 0 || r.kind != upgrade && w.odds(0.2):
+		fmt.Fprintf(&h, "Content-Length: %d\r\n", r.body)
+	}
+	if r.kind != partial {
+		h.WriteString("\r\n")
+	}
+	return []byte(h.String()), content
+}
+
+// chunked cuts b into chunks.
+func (w *world) chunked(b []byte) []byte {
+	var out []byte
+	most := 1 + w.IntN(1+len(b)/(1+w.IntN(20)))
+	for len(b) > 0 {
+		n := min(len(b), 1+w.IntN(max(most, len(b)/50+1)))
+		out = strconv.AppendInt(out, int64(n), 16)
+		if w.odds(0.1) {
+			out = append(out, ";a=b"...)
+		}
+		out = append(append(append(out, "\r\n"...), b[:n]...), "\r\n"...)
+		b = b[n:]
+	}
+	out = append(out, "0\r\n"...)
+	if w.odds(0.2) {
+		out = append(out, "X-Trailer: 1\r\n"...)
+	}
+	return append(out, "\r\n"...)
+}
+
+// bytes is what the target sends for a request.
+func (a *answer) bytes(w *world, r *request) []byte {
+	var out []byte
+	for range a.interims {
+		out = append(out, []string{"HTTP/1.1 100 Continue\r\n\r\n", "HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n"}[w.IntN(2)]...)
+	}
+	out = fmt.Appendf(out, "HTTP/1.1 %d Whatever\r\nX-Id: %d\r\nX-Size: %d\r\n", a.status, r.id, a.size)
+	if a.status == 101 {
+		return append(out, "Connection: upgrade\r\nUpgrade: websocket\r\n\r\n"...)
+	}
+	if a.closes {
+		out = append(out, "Connection: close\r\n"...)
+	}
+	content := w.down(r.id, 0, a.size)
+	none := a.status == 204 || a.status == 304
+	switch {
+	case none:
+	case a.framing == "length":
+		out = fmt.Appendf(out, "Content-Length: %d\r\n", a.size)
+	case a.framing == "chunked":
+		out = append(out, "Transfer-Encoding: chunked\r\n"...)
+		content = w.chunked(content)
+	}
+	out = append(out, "\r\n"...)
+	if r.bodyless() {
+		return out
+	}
+	return append(out, content...)
+}

@@ -1,0 +1,162 @@
+package sessiontest
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"weir/internal/http1"
+	"weir/proxy/session"
+	"weir/proxy/store/simredis"
+	"weir/proxy/upstream"
+)
+
+// Bounds of the sessions, small so that they are met all the time.
+const (
+	headMax    = 2 << 10
+	bufferMax  = 2 << 10
+	bodyMax    = 64 << 10
+	patternLen = 1 << 18 // of which the bodies are parts
+)
+
+// A profile says what kind of world it is. A calm one has no faults: there every
+// request must be answered, by the target unless the limiter refuses.
+type profile struct {
+	calm           bool
+	callers        int // at a time
+	conns, waiters int // per target
+	later          float64
+	lateness       time.Duration
+	storeAway      float64
+	connects       float64 // chance of a connect to fail, by each cause
+	callerFaults   float64 // of a caller to misbehave
+	serviceFaults  float64 // of an exchange at a target
+	unrest         float64 // chance of something to change, per tick
+}
+
+func (p *profile) String() string { return fmt.Sprintf("%+v", *p) }
+
+func newProfile(r *rand.Rand) profile {
+	p := profile{calm: r.IntN(4) == 0, callers: 2 + r.IntN(12), conns: 16, waiters: 64, lateness: time.Duration(1+r.IntN(200)) * time.Millisecond,
+		later: []float64{0, 0.5, 1}[r.IntN(3)], unrest: 0.02}
+	if p.calm {
+		return p
+	}
+	p.conns, p.waiters = 1+r.IntN(4), 1+r.IntN(6)
+	p.storeAway = []float64{0, 0.02, 0.2}[r.IntN(3)]
+	p.connects = []float64{0, 0.02, 0.2}[r.IntN(3)]
+	p.callerFaults = []float64{0, 0.1, 0.4}[r.IntN(3)]
+	p.serviceFaults = []float64{0, 0.1, 0.3}[r.IntN(3)]
+	p.unrest = []float64{0.01, 0.1, 0.3}[r.IntN(3)]
+	return p
+}
+
+func newWorld(seed uint64) *world {
+	r := rand.New(rand.NewPCG(seed, 1))
+	w := &world{Rand: r, now: epoch, requests: make(map[uint64]*request), profile: newProfile(r)}
+	w.settings = session.Settings{
+		Head: http1.Limits{HeadBytes: headMax}, ResponseHead: http1.Limits{HeadBytes: headMax},
+		BodyBytesMax: bodyMax, BufferBytesMax: bufferMax, BodyRateMin: int64(r.IntN(2)),
+		HeadTimeout: 5 * time.Second, BodyTimeout: 5 * time.Second, IdleTimeout: 8 * time.Second, ConnectTimeout: connectTimeout,
+		TargetTimeout: 5 * time.Second, StreamTimeout: 6 * time.Second, TunnelTimeout: 20 * time.Second, DrainGrace: 200 * time.Millisecond,
+		PreserveHost: r.IntN(2) == 0, Upgrades: []string{"websocket"}, Pseudonym: "weir",
+		LegacyFields: r.IntN(2) == 0, StandardFields: r.IntN(2) == 0,
+	}
+	w.env = session.Env{Settings: &w.settings, Policy: func() *session.Policy { return w.policy }, Ask: w.ask,
+		Overloaded: func() bool { return w.short }, Report: w.report, Refused: w.refused}
+	table, err := simredis.New(simredis.Config{Stripes: 1})
+	if err != nil {
+		panic(err)
+	}
+	w.table = table
+	inFlight := func(t *target) int { return t.pool.InFlight() }
+	w.targets = upstream.NewGroup(upstream.Balance(r.IntN(3)), upstream.Ejection{}, inFlight, r)
+	w.pattern = make([]byte, patternLen)
+	for i := range w.pattern {
+		w.pattern[i] = byte(r.Uint32())
+	}
+	for range 1 + r.IntN(3) {
+		w.addTarget()
+	}
+	w.swap()
+	w.after(0, w.arrivals)
+	w.after(tick, w.unrest)
+	return w
+}
+
+// epoch is when every world begins.
+var epoch = time.Date(2026, 1, 19, 16, 30, 0, 0, time.UTC)
+
+// tick is how often something may change.
+const tick = 50 * time.Millisecond
+
+// arrivals keeps so many callers at it.
+func (w *world) arrivals() {
+	if w.quiet {
+		return
+	}
+	if len(w.fronts) < w.profile.callers {
+		w.newCaller()
+	}
+	w.after(w.within(20*time.Millisecond), w.arrivals)
+}
+
+// unrest changes what is around the sessions.
+func (w *world) unrest() {
+	if w.quiet {
+		return
+	}
+	if w.odds(w.profile.unrest) {
+		w.change()
+	}
+	w.after(tick, w.unrest)
+}
+
+func (w *world) change() {
+	list := w.targets.Targets()
+	some := list[w.IntN(len(list))]
+	switch n := w.IntN(8); {
+	case n == 0 && len(list) < 4:
+		w.addTarget()
+	case n == 1 && len(list) > 1:
+		some.Value.retire()
+	case n < 4:
+		w.swap()
+	case w.profile.calm:
+	case n == 4:
+		some.Checked(w.now, upstream.CheckedDown, w.now.Add(time.Second))
+		w.soon(func() { some.Checked(w.now, upstream.CheckedUp, w.now) })
+	case n == 5:
+		some.Value.refuses = true
+		w.soon(func() { some.Value.refuses = false })
+	case n == 6:
+		w.short = w.odds(0.3)
+		w.soon(func() { w.short = false })
+	default:
+		w.drain()
+	}
+}
+
+// drain has all sessions end, and those that come meanwhile.
+func (w *world) drain() {
+	w.draining = true
+	for _, f := range w.fronts {
+		f.log.note(w.now, "drain", 0, "")
+		f.s.Drain(w.now)
+		f.arm()
+	}
+	w.soon(func() { w.draining = false })
+}
+
+// soon has do called within a second.
+func (w *world) soon(do func()) { w.after(w.within(time.Second), do) }
+
+// up and down are parts of the bodies that belong to an id, of requests and of
+// answers.
+func (w *world) up(id uint64, at, n int) []byte   { return w.part(2*id, at, n) }
+func (w *world) down(id uint64, at, n int) []byte { return w.part(2*id+1, at, n) }
+
+func (w *world) part(key uint64, at, n int) []byte {
+	from := int(key*7919%(patternLen/4)) + at
+	return w.pattern[from : from+n]
+}

@@ -1,0 +1,326 @@
+package sessiontest
+
+import (
+	"bytes"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// A mishap is what goes wrong at a target with one exchange.
+type mishap uint8
+
+const (
+	fine        mishap = iota
+	silent             // it never answers
+	resets             // it resets instead of an answer
+	ends               // it closes instead of an answer
+	garbles            // it answers what is not HTTP
+	cuts               // it breaks off within its answer
+	adds               // it sends more than its answer
+	early              // it answers before it has read the body, and reads on
+	deaf               // it answers before it has read the body, and reads no more
+	departs            // it closes behind its answer without saying so
+	doubles            // it answers with two framings
+	spoils             // the last chunk of its answer is none
+	mishapCount = iota
+)
+
+// A service is a target's side of one connection: it reads requests, judges
+// them and answers.
+//
+// Owned by its world.
+type service struct {
+	w      *world
+	conn   *conn
+	reader reader
+	pace   time.Duration
+	awake  bool
+	done   bool
+
+	r       *request // that is read, or answered
+	reading bool
+	mishap  mishap
+	got     int // bytes of its body, or of the tunnel
+	tunnel  bool
+	out     []byte
+	begun   bool // the answer is in out, or was
+	cutAt   int  // what is left of out then is not sent; -1: all is sent
+	stalls  bool // there, and does not break off
+	closing bool // when the answer is sent
+	deaf    bool
+
+	announced bool // that it closes
+}
+
+func newService(w *world, c *conn) *service {
+	sv := &service{w: w, conn: c, pace: w.newPace(), cutAt: -1}
+	sv.reader = reader{sink: sv}
+	return sv
+}
+
+func (sv *service) wake() {
+	if sv.awake || sv.done {
+		return
+	}
+	sv.awake = true
+	sv.w.after(sv.w.within(sv.pace), func() {
+		sv.awake = false
+		sv.step()
+	})
+}
+
+func (sv *service) step() {
+	if sv.done {
+		return
+	}
+	if n := len(sv.conn.network); n > 0 && !sv.deaf {
+		if err := sv.reader.feed(sv.conn.take(sv.w.piece(n))); err != nil {
+			sv.w.failed(sv.conn.log, "at a target: %v", err)
+			return
+		}
+	}
+	more := sv.send()
+	halfOpen := sv.tunnel && len(sv.out) > 0 && sv.conn.state == connOpen
+	if ended, reset := sv.conn.over(); ended && !sv.deaf && !halfOpen {
+		sv.finish(reset)
+		return
+	}
+	if more && !sv.done || len(sv.conn.network) > 0 && !sv.deaf {
+		sv.wake()
+	}
+}
+
+// head judges the head of a request.
+func (sv *service) head(h *head) error {
+	id, _ := strconv.ParseUint(strings.TrimPrefix(h.target, "/x/"), 10, 64)
+	r := sv.w.requests[id]
+	if r == nil {
+		return fmt.Errorf("a request that nobody made: %s", h.line)
+	}
+	sv.conn.log.note(sv.w.now, "target reads request", int64(id), h.line)
+	if sv.r != nil && sv.mishap == adds {
+		sv.conn.arrive(sv.out) // what it adds comes as the next answer
+		sv.hangUp()
+		return nil
+	}
+	if sv.r != nil {
+		return fmt.Errorf("request %d comes before the answer to %d is sent", id, sv.r.id)
+	}
+	r.arrivals++
+	codings, length := h.values("transfer-encoding"), h.value("content-length")
+	switch {
+	case r.never || !r.asks():
+		return fmt.Errorf("request %d must not go to a target", id)
+	case r.decisions != 1 || !r.allowed:
+		return fmt.Errorf("request %d was not admitted: %d decisions", id, r.decisions)
+	case r.arrivals > 1 && !(r.replayed && r.arrivals == 2):
+		return fmt.Errorf("request %d comes %d times", id, r.arrivals)
+	case h.method != r.method || h.value("x-req") != strconv.FormatUint(id, 10) || len(h.values("host")) != 1:
+		return fmt.Errorf("request %d comes as %+v", id, h)
+	case len(h.values("x-hop"))+len(h.values("expect")) > 0:
+		return fmt.Errorf("request %d comes with fields of its client's connection: %+v", id, h)
+	case r.chunks != (len(codings) == 1) || !r.chunks && r.body > 0 && length != strconv.Itoa(r.body):
+		return fmt.Errorf("request %d of %d bytes has framing %q, %q", id, r.body, codings, length)
+	case (h.value("upgrade") != "") != (r.kind == upgrade):
+		return fmt.Errorf("request %d asks for an upgrade to %q", id, h.value("upgrade"))
+	}
+	sv.begin(r)
+	return nil
+}
+
+// begin decides what becomes of the exchange.
+func (sv *service) begin(r *request) {
+	sv.r, sv.reading, sv.got, sv.begun, sv.cutAt, sv.stalls = r, true, 0, false, -1, false
+	sv.mishap = fine
+	if sv.w.fault(sv.w.profile.serviceFaults) {
+		if sv.mishap = cuts; sv.w.odds(0.7) {
+			sv.mishap = mishap(sv.w.IntN(mishapCount))
+		}
+		sv.conn.log.note(sv.w.now, "target's mishap", int64(sv.mishap), "")
+	}
+	if r.body > bufferMax && sv.w.fault(sv.w.profile.serviceFaults) {
+		sv.mishap = []mishap{early, deaf}[sv.w.IntN(2)]
+	}
+	if sv.mishap == early || sv.mishap == deaf {
+		sv.answer()
+	}
+}
+
+// body judges a piece of a request's body.
+func (sv *service) body(b []byte) error {
+	if sv.done {
+		return nil
+	}
+	size := sv.r.body
+	if sv.tunnel {
+		size = sv.r.answer.up
+	}
+	at := sv.got
+	sv.got += len(b)
+	if sv.got > size || !bytes.Equal(b, sv.w.up(sv.r.id, at, len(b))) {
+		return fmt.Errorf("request %d: bytes %d to %d of the body's %d are not the client's", sv.r.id, at, sv.got, size)
+	}
+	return nil
+}
+
+// whole judges a request that seems to be complete, and answers it.
+func (sv *service) whole() error {
+	if sv.done {
+		return nil
+	}
+	if sv.got != sv.r.body || sv.r.kind == growing {
+		return fmt.Errorf("request %d seems whole with %d bytes of %d", sv.r.id, sv.got, sv.r.body)
+	}
+	if sv.got > bufferMax {
+		sv.w.tally.Streamed++
+	}
+	sv.reading = false
+	if sv.begun {
+		sv.maybeOver()
+		return nil
+	}
+	switch sv.mishap {
+	case silent:
+	case resets:
+		sv.conn.reset()
+		sv.done = true
+	case ends:
+		sv.hangUp()
+	default:
+		sv.answer()
+	}
+	return nil
+}
+
+// answer has the answer sent.
+func (sv *service) answer() {
+	a, r := &sv.r.answer, sv.r
+	sv.begun = true
+	sv.out = a.bytes(sv.w, r)
+	sv.closing = a.closes && a.status != 101
+	sv.announced = sv.closing
+	switch sv.mishap {
+	case garbles:
+		sv.out = append([]byte("HTTP/1.1 junk\r\n"), sv.out...)
+	case doubles:
+		sv.out = bytes.Replace(sv.out, []byte("X-Size:"), []byte("Content-Length: 1\r\nTransfer-Encoding: chunked\r\nX-Size:"), 1)
+		sv.closing = true
+	case spoils:
+		if a.framing == "chunked" && a.status != 101 && !r.bodyless() {
+			sv.out = append(bytes.TrimSuffix(sv.out, []byte("0\r\n\r\n")), "zz\r\n\r\n"...)
+			sv.closing = true
+		}
+	case cuts:
+		sv.cutAt = 1 + sv.w.IntN(len(sv.out))
+	case adds:
+		if a.framing != "close" && a.status != 101 { // there it would be a part of the body
+			sv.out = append(sv.out, "junk"...)
+		}
+		sv.closing = true
+	case deaf:
+		sv.deaf = sv.reading
+	case departs:
+		sv.closing = true
+	}
+	if sv.w.fault(sv.w.profile.serviceFaults / 4) {
+		sv.cutAt, sv.stalls = 1+sv.w.IntN(len(sv.out)), true
+	}
+	if a.status == 101 && sv.cutAt < 0 && sv.mishap != garbles && sv.mishap != doubles {
+		sv.tunnel, sv.got, sv.mishap = true, 0, fine
+		sv.reader.state = readTunnel
+		sv.out = append(sv.out, sv.w.down(r.id, 0, a.down)...)
+		sv.closing = !r.targetWaits
+	}
+	sv.wake()
+}
+
+// send sends a piece, and reports whether there is more that may be sent.
+func (sv *service) send() bool {
+	if !sv.begun {
+		return false
+	}
+	room := sv.conn.room()
+	if n := min(sv.w.piece(len(sv.out)), room); n > 0 {
+		if sv.cutAt >= 0 {
+			n = min(n, max(0, len(sv.out)-sv.cutAt))
+		}
+		b := sv.out[:n]
+		sv.out = sv.out[n:]
+		sv.conn.arrive(b)
+		room -= n
+	}
+	switch {
+	case sv.done:
+		return false
+	case sv.cutAt >= 0 && len(sv.out) <= sv.cutAt:
+		if !sv.stalls {
+			sv.cut()
+		}
+		return false
+	case len(sv.out) > 0:
+		return room > 0
+	}
+	sv.sent()
+	return false
+}
+
+// cut breaks off. One whose end is the close must be a reset: else it is whole
+// for everybody.
+func (sv *service) cut() {
+	if sv.r.answer.framing == "close" || sv.w.odds(0.5) {
+		sv.conn.reset()
+		sv.done = true
+		return
+	}
+	sv.hangUp()
+}
+
+// sent is told that all of the answer was sent.
+func (sv *service) sent() {
+	if sv.closing {
+		sv.hangUp()
+		return
+	}
+	sv.maybeOver()
+}
+
+// maybeOver ends the exchange when all was read and sent.
+func (sv *service) maybeOver() {
+	if sv.reading || len(sv.out) > 0 || sv.tunnel {
+		return
+	}
+	sv.r, sv.begun = nil, false
+	if !sv.w.fault(sv.w.profile.serviceFaults) {
+		return
+	}
+	sv.w.after(sv.w.within(50*time.Millisecond), func() {
+		if sv.r == nil && !sv.done { // nothing of a next request was read
+			sv.conn.log.note(sv.w.now, "target leaves between exchanges", 0, "")
+			if sv.w.odds(0.3) {
+				sv.conn.arrive([]byte("junk"))
+				return
+			}
+			sv.hangUp()
+		}
+	})
+}
+
+// hangUp sends no more; out of a tunnel it does not read on either.
+func (sv *service) hangUp() {
+	if !sv.tunnel {
+		sv.done, sv.closing = true, true
+	}
+	sv.closing, sv.begun = true, false
+	sv.conn.fin()
+}
+
+// finish is told of the end of what it receives.
+func (sv *service) finish(reset bool) {
+	sv.done = true
+	if sv.tunnel && sv.w.profile.calm && (reset || sv.got != sv.r.answer.up) {
+		sv.w.failed(sv.conn.log, "in a calm world tunnel %d ends after %d of %d bytes of the client", sv.r.id, sv.got, sv.r.answer.up)
+	}
+	sv.conn.fin()
+}

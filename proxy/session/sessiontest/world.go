@@ -1,0 +1,212 @@
+package sessiontest
+
+import (
+	"container/heap"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"runtime/debug"
+	"time"
+
+	"weir/proxy/session"
+	"weir/proxy/store/simredis"
+	"weir/proxy/upstream"
+)
+
+// Tally counts what a world has seen, so that a test can tell whether it saw
+// enough.
+type Tally struct {
+	Events    int // steps of the scheduler
+	Requests  int // that callers meant to send
+	Relayed   int // answers of targets that arrived whole
+	Own       int // answers of the proxy's own
+	Cut       int // answers that broke off, as the caller noticed
+	Allowed   int // by the limiter
+	Refused   int
+	Retried   int
+	Tunnels   int // ended
+	Streamed  int // bodies beyond what is collected, either way, that arrived whole
+	Full      int // times that a side took nothing for the moment
+	Expired   int // deadlines
+	Statuses  [600]int
+	Discarded int // connections to targets that could not be used again
+}
+
+// Add adds what another world has seen.
+func (t *Tally) Add(o *Tally) {
+	for _, p := range [...][2]*int{{&t.Events, &o.Events}, {&t.Requests, &o.Requests}, {&t.Relayed, &o.Relayed}, {&t.Own, &o.Own},
+		{&t.Cut, &o.Cut}, {&t.Allowed, &o.Allowed}, {&t.Refused, &o.Refused}, {&t.Retried, &o.Retried}, {&t.Tunnels, &o.Tunnels},
+		{&t.Streamed, &o.Streamed}, {&t.Full, &o.Full}, {&t.Expired, &o.Expired}, {&t.Discarded, &o.Discarded}} {
+		*p[0] += *p[1]
+	}
+	for i, n := range o.Statuses {
+		t.Statuses[i] += n
+	}
+}
+
+// String tells the counts, and the outcomes by status.
+func (t *Tally) String() string {
+	s := fmt.Sprintf("%d events, %d requests, %d answers of targets, %d own, %d cut off; %d allowed, %d refused, %d sent again; "+
+		"%d tunnels, %d streams, %d times full, %d deadlines, %d connections thrown away; outcomes",
+		t.Events, t.Requests, t.Relayed, t.Own, t.Cut, t.Allowed, t.Refused, t.Retried, t.Tunnels, t.Streamed, t.Full, t.Expired, t.Discarded)
+	for status, n := range t.Statuses {
+		if n > 0 {
+			s += fmt.Sprintf(" %d×%d", n, status)
+		}
+	}
+	return s
+}
+
+// quietMax is how long a world may take to come to rest once nothing new
+// happens: longer than all timeouts one after the other.
+const quietMax = 10 * time.Minute
+
+// A world is everything, and its clock.
+//
+// Owned by its one goroutine.
+type world struct {
+	*rand.Rand
+	profile  profile
+	now      time.Time
+	queue    queue
+	seq      uint64
+	settings session.Settings
+	env      session.Env
+	policy   *session.Policy
+	table    *simredis.Table
+	targets  *upstream.Group[*target]
+	fronts   []*front // alive
+	requests map[uint64]*request
+	draining bool
+	short    bool // of memory
+	quiet    bool // no new faults, no new callers
+	serial   int  // of connections
+	refusal  []byte
+	pattern  []byte
+	turns    []func()  // Pump and Closed, after the current call
+	loan     [2][]byte // what is lent to sessions: to the outer call, and to one inside it
+	lent     int
+	tally    Tally
+	err      error
+}
+
+// An event is due at a time; seq keeps the order among equals.
+type event struct {
+	at  time.Time
+	seq uint64
+	do  func()
+}
+
+type queue []event
+
+func (q queue) Len() int { return len(q) }
+func (q queue) Less(i, j int) bool {
+	if c := q[i].at.Compare(q[j].at); c != 0 {
+		return c < 0
+	}
+	return q[i].seq < q[j].seq
+}
+func (q queue) Swap(i, j int) { q[i], q[j] = q[j], q[i] }
+func (q *queue) Push(x any)   { *q = append(*q, x.(event)) }
+func (q *queue) Pop() any {
+	old := *q
+	e := old[len(old)-1]
+	old[len(old)-1] = event{}
+	*q = old[:len(old)-1]
+	return e
+}
+
+// Run plays the world of a seed for so many events, then lets it come to rest.
+// The error says what did not hold, with the last events of the connections
+// concerned.
+func Run(seed uint64, events int) (Tally, error) {
+	w := newWorld(seed)
+	w.play(events)
+	if w.err != nil {
+		w.err = fmt.Errorf("seed %d, event %d, at %v, %v: %w", seed, w.tally.Events, w.now.Sub(epoch), &w.profile, w.err)
+	}
+	return w.tally, w.err
+}
+
+// play runs the events; a panic is a failure like others.
+func (w *world) play(events int) {
+	defer func() {
+		if p := recover(); p != nil {
+			w.failed(nil, "panic: %v\n%s", p, debug.Stack())
+		}
+	}()
+	for w.tally.Events < events && w.err == nil {
+		w.step()
+	}
+	w.quiet, w.short = true, false
+	rest := w.now.Add(quietMax)
+	for len(w.queue) > 0 && w.err == nil && w.now.Before(rest) {
+		w.step()
+	}
+	if w.err == nil {
+		w.checkRest()
+	}
+}
+
+// step takes the next event.
+func (w *world) step() {
+	e := heap.Pop(&w.queue).(event)
+	w.now = e.at
+	w.tally.Events++
+	e.do()
+	for i := 0; i < len(w.turns); i++ {
+		w.turns[i]()
+	}
+	clear(w.turns)
+	w.turns = w.turns[:0]
+	w.checkBooks()
+}
+
+// after has do called when d has passed.
+func (w *world) after(d time.Duration, do func()) { w.at(w.now.Add(d), do) }
+
+func (w *world) at(t time.Time, do func()) {
+	w.seq++
+	heap.Push(&w.queue, event{t, w.seq, do})
+}
+
+// turn has do called when the current call is over.
+func (w *world) turn(do func()) { w.turns = append(w.turns, do) }
+
+// odds is true with a chance of p.
+func (w *world) odds(p float64) bool { return p > 0 && w.Float64() < p }
+
+// fault is true with a chance of p, while faults happen.
+func (w *world) fault(p float64) bool { return !w.quiet && w.odds(p) }
+
+// within is a time up to d.
+func (w *world) within(d time.Duration) time.Duration { return time.Duration(w.Int64N(int64(d) + 1)) }
+
+// lend calls f with a copy of b that is overwritten afterwards.
+func (w *world) lend(b []byte, f func(b []byte) int) int {
+	loan := append(w.loan[w.lent][:0], b...)
+	w.loan[w.lent] = loan
+	w.lent++
+	n := f(loan)
+	w.lent--
+	poison(loan)
+	return n
+}
+
+// poison overwrites what nobody may use any more.
+func poison(b []byte) {
+	for i := range b {
+		b[i] = 0xDD
+	}
+}
+
+// failed notes the first thing that did not hold.
+func (w *world) failed(h *history, format string, args ...any) {
+	if w.err != nil {
+		return
+	}
+	w.err = fmt.Errorf(format, args...)
+	if h != nil {
+		w.err = errors.Join(w.err, errors.New(h.String()))
+	}
+}

@@ -1,0 +1,102 @@
+package session
+
+import (
+	"time"
+
+	"weir/internal/http1"
+)
+
+// After 101 the bytes are another protocol's: they are passed on in both
+// directions as they come, and so is the end of each (RFC 9110 section 7.8).
+
+// asksUpgrade returns the protocols that the request in h may switch to, as
+// asked for. One with a body may not: where it ends and the other protocol
+// begins would be in doubt for whoever does not know the protocol.
+func (s *Session) asksUpgrade(h *http1.Head) []byte {
+	if !h.Upgrade || h.Minor == 0 || h.Framing != http1.BodyNone {
+		return nil
+	}
+	asked, _ := h.Value(http1.FieldUpgrade)
+	for _, name := range s.env.Settings.Upgrades {
+		if len(asked) == len(name) && equalFold(asked, name) {
+			return asked
+		}
+	}
+	return nil
+}
+
+// switched passes a 101 on and turns the exchange into a tunnel; false: the
+// target must not have sent it.
+func (s *Session) switched(now time.Time, h *http1.Head) bool {
+	if s.x.upgrade == "" || h.CheckSwitch([]byte(s.x.upgrade)) != nil {
+		return false
+	}
+	protocol, _ := h.Value(http1.FieldUpgrade)
+	out := s.appendAnswerHead(now, s.env.out, h)
+	out = s.appendLimits(out)
+	out = append(out, "Connection: upgrade\r\n"...)
+	out = http1.AppendField(out, "Upgrade", protocol)
+	s.env.out = http1.AppendHeadEnd(out)
+	s.x.outcome.Status, s.x.outcome.Relayed = 101, true
+	s.env.Report(now, s, &s.x.outcome)
+	s.sentRequest()
+	s.state = stateTunnel
+	s.deadline = now.Add(s.env.Settings.TunnelTimeout)
+	return true
+}
+
+func (s *Session) tunnelUp(now time.Time, b []byte) int {
+	if s.targetFull {
+		return 0
+	}
+	s.deadline = now.Add(s.env.Settings.TunnelTimeout)
+	s.env.up = append(s.env.up, b...)
+	return len(b)
+}
+
+func (s *Session) tunnelDown(now time.Time, b []byte) int {
+	if s.clientFull {
+		return 0
+	}
+	s.deadline = now.Add(s.env.Settings.TunnelTimeout)
+	s.env.out = append(s.env.out, b...)
+	return len(b)
+}
+
+// HandleClientEnd is told that the client of a tunnel sends no more.
+func (s *Session) HandleClientEnd(time.Time) {
+	if s.state != stateTunnel || s.x.clientEnded {
+		return
+	}
+	s.begin()
+	s.x.clientEnded = true
+	s.fx.EndUpstream = true
+	if s.x.targetEnded {
+		s.endTunnel(CloseDrained)
+	}
+}
+
+// HandleUpstreamEnd is told that the target's connection held sends no more.
+// Outside of a tunnel that is its end: HandleUpstreamClosed.
+func (s *Session) HandleUpstreamEnd(time.Time) {
+	if s.state != stateTunnel || s.x.targetEnded {
+		return
+	}
+	s.begin()
+	s.x.targetEnded = true
+	s.fx.EndClient = true
+	if s.x.clientEnded {
+		s.endTunnel(CloseDrained)
+	}
+}
+
+// endTunnel ends both sides; what has been written to the target is still
+// sent.
+func (s *Session) endTunnel(how Close) {
+	if s.x.held {
+		s.fx.Release = ReleaseEnd
+		s.x.held = false
+	}
+	s.over()
+	s.close(how)
+}

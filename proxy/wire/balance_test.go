@@ -1,0 +1,315 @@
+package wire
+
+import (
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"weir/internal/http1"
+)
+
+// A member is one of several targets: it answers with its name, as it is told.
+//
+// Safe for concurrent use: its fields are atomic.
+type member struct {
+	*fakeTarget
+	gate    *gate // of GET /held
+	name    string
+	status  atomic.Int64 // of requests
+	health  atomic.Int64 // of GET /health
+	served  atomic.Int64 // requests that came
+	checked atomic.Int64 // checks that came
+}
+
+func newMember(t *testing.T, name string) *member {
+	m := &member{name: name}
+	m.status.Store(200)
+	m.health.Store(200)
+	m.gate = newGate()
+	m.fakeTarget = newTarget(t, func(c *targetConn) {
+		for s := c.next(); s != nil; s = c.next() {
+			status := m.status.Load()
+			switch s.target() {
+			case "/health":
+				status = m.health.Load()
+				m.checked.Add(1)
+			case "/held":
+				m.gate.asked <- s.target()
+				m.gate.pass(c)
+				fallthrough
+			default:
+				m.served.Add(1)
+			}
+			host, _ := s.head.Value(http1.FieldHost)
+			c.say(fmt.Sprintf("HTTP/1.1 %d X\r\nContent-Length: %d\r\nX-Host: %s\r\n\r\n%s", status, len(name), host, name))
+		}
+	})
+	return m
+}
+
+// spec is the target as the proxy has it.
+func (m *member) spec() *Target { return &Target{URL: m.url(), Addr: m.addr, Host: m.addr} }
+
+// members starts targets and a proxy over one loop, which takes turns.
+func members(t *testing.T, names string, env ...string) (*rig, map[string]*member) {
+	t.Helper()
+	all := make(map[string]*member)
+	var urls []string
+	for _, name := range strings.Fields(names) {
+		all[name] = newMember(t, name)
+		urls = append(urls, all[name].url())
+	}
+	return start(t, strings.Join(urls, ","), append(env, "EVENT_LOOPS", "1", "TARGET_BALANCE", "round_robin")...), all
+}
+
+// statusOf is how the proxy says that a target is.
+func (r *rig) statusOf(m *member) TargetStatus {
+	r.t.Helper()
+	for _, st := range r.Targets() {
+		if st.URL == m.url() {
+			return st
+		}
+	}
+	r.t.Fatalf("%s is no target", m.name)
+	return TargetStatus{}
+}
+
+// A target that answers with 502 again and again is left alone, the others get
+// everything; after a while one request finds out that it is well again.
+func TestEjection(t *testing.T) {
+	t.Parallel() // waits for a second
+	r, all := members(t, "a b")
+	a, b := all["a"], all["b"]
+	a.status.Store(502)
+	conn := r.dial()
+	for range 5 {
+		conn.ask(get, 502)
+		conn.ask(get, 200)
+	}
+	if st := r.statusOf(a); st.Status != "ejected" || st.Ejections != 1 {
+		t.Errorf("after five 502 the target is %+v", st)
+	}
+	a.status.Store(200)
+	for served := a.served.Load(); a.served.Load() == served && !t.Failed(); {
+		conn.ask(get, 200) // the one that finds out among them
+	}
+	r.until("the target is up", func() bool { return r.statusOf(a).Status == "up" })
+	before := b.served.Load()
+	for range 10 {
+		conn.ask(get, 200)
+	}
+	if n := b.served.Load() - before; n != 5 {
+		t.Errorf("the other target served %d of 10 requests afterwards", n)
+	}
+}
+
+// A target that comes back gets its share again without anybody's doing.
+func TestTargetComesBack(t *testing.T) {
+	t.Parallel() // looks once a second
+	r, all := members(t, "a b")
+	all["a"].kill()
+	conn := r.dial()
+	for range 10 {
+		conn.ask(get, 200)
+	}
+	if st := r.statusOf(all["a"]); st.Status != "ejected" {
+		t.Errorf("the target that is gone is %+v", st)
+	}
+	all["a"].start()
+	r.until("it is up", func() bool { return r.statusOf(all["a"]).Status == "up" })
+	for range 10 {
+		conn.ask(get, 200)
+	}
+	if n := all["a"].served.Load(); n != 5 {
+		t.Errorf("it served %d of 10 requests", n)
+	}
+}
+
+// Where least is under way goes the next request.
+func TestLeastInFlight(t *testing.T) {
+	a, b := newMember(t, "a"), newMember(t, "b")
+	r := start(t, a.url()+","+b.url(), "EVENT_LOOPS", "1", "TARGET_BALANCE", "least_inflight")
+	held := r.dial()
+	held.send(request("/held"))
+	busy, free := a, b
+	select {
+	case <-a.gate.asked:
+	case <-b.gate.asked:
+		busy, free = b, a
+	}
+	conn := r.dial()
+	for range 10 {
+		conn.ask(get, 200)
+	}
+	if n := free.served.Load(); n != 10 {
+		t.Errorf("the free target served %d of 10 requests", n)
+	}
+	busy.gate.open <- true
+	held.status(200)
+}
+
+// Active checks take targets out although they would answer: no request goes
+// there. With all out the answer is 503 at once, and says when to come again.
+func TestActiveChecks(t *testing.T) {
+	r, all := members(t, "a b", "TARGET_HEALTH_PATH", "/health", "TARGET_HEALTH_INTERVAL", "10ms")
+	a, b := all["a"], all["b"]
+	is := func(m *member, status, check string) {
+		t.Helper()
+		r.until(m.name+" is "+status, func() bool { st := r.statusOf(m); return st.Status == status && st.Check == check })
+	}
+	is(a, "up", "up")
+	is(b, "up", "up")
+	a.health.Store(500)
+	is(a, "down", "down")
+	conn := r.dial()
+	for range 10 {
+		if body := conn.ask(get, 200); body != "b" {
+			t.Errorf("%s answers, which is down", body)
+		}
+	}
+	b.health.Store(404)
+	is(b, "down", "down")
+	served := b.served.Load()
+	for range 3 {
+		conn.send(get)
+		if res, body := conn.status(503); res.Header.Get("Retry-After") != "1" || res.Close || body != `{"error":"no target can be reached"}`+"\n" {
+			t.Errorf("answered %v %q", res.Header, body)
+		}
+	}
+	if a.served.Load() != 0 || b.served.Load() != served {
+		t.Error("a request went to a target that is down")
+	}
+	if up := r.TargetsUp(); up[a.addr] || up[b.addr] {
+		t.Errorf("targets up: %v", up)
+	}
+	a.health.Store(204)
+	is(a, "up", "up")
+	if body := conn.ask(get, 200); body != "a" {
+		t.Errorf("answered %q", body)
+	}
+	for _, m := range []*member{a, b} {
+		if n := m.checked.Load(); n == 0 {
+			t.Errorf("%s was never checked", m.name)
+		}
+	}
+	if n := strings.Count(r.log.String(), `msg="Target is down"`); n != 2 {
+		t.Errorf("two targets went down, the log says so %d times:\n%s", n, r.log)
+	}
+}
+
+// A target that does not answer its check in time, or cannot be reached, is
+// down as well.
+func TestActiveChecksOfTheGone(t *testing.T) {
+	gone, silent := newTarget(t, echoes), newTarget(t, func(c *targetConn) { c.next(); c.silence() })
+	gone.kill()
+	r := start(t, gone.url()+","+silent.url(), "TARGET_HEALTH_PATH", "/health", "TARGET_HEALTH_INTERVAL", "30ms")
+	r.until("both are down", func() bool {
+		list := r.Targets()
+		return list[0].Status == "down" && list[1].Status == "down"
+	})
+	r.dial().ask(get, 503)
+}
+
+// The targets change again and again while requests come, some with bodies and
+// over kept-alive connections: none is lost, and those who left end what they
+// had begun and are disconnected.
+func TestTargetsChangeUnderLoad(t *testing.T) {
+	var all []*member
+	for i := range 4 {
+		all = append(all, newMember(t, fmt.Sprint(i)))
+	}
+	r := start(t, all[0].url(), "TARGET_IDLE_TIMEOUT", "1h")
+	var load sync.WaitGroup
+	var done atomic.Int64
+	over := make(chan bool)
+	for i := range 8 {
+		conn := r.dial()
+		sent := []string{get, "PUT /p HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\n\r\nabc"}[i%2]
+		load.Go(func() {
+			for {
+				select {
+				case <-over:
+					return
+				default:
+				}
+				if _, err := fmt.Fprint(conn, sent); err != nil {
+					t.Errorf("ask: %v", err)
+					return
+				}
+				if res, body, err := final(conn.in, "GET"); err != nil || res.StatusCode != 200 || res.Close {
+					t.Errorf("answered %v %q, %v", res, body, err)
+					return
+				}
+				done.Add(1)
+			}
+		})
+	}
+	for i := range 200 {
+		list := []*Target{all[i%4].spec(), all[(i+1)%4].spec()}
+		r.SetTargets(list[:1+i%2])
+		since := done.Load()
+		r.until("every client has had an answer", func() bool { return done.Load() >= since+8 || t.Failed() })
+	}
+	close(over)
+	load.Wait()
+	last := all[0]
+	r.SetTargets([]*Target{last.spec()})
+	for _, m := range all[1:] {
+		r.until("the connections to "+m.name+" are closed", func() bool { return m.open() == 0 })
+		if m.served.Load() == 0 {
+			t.Errorf("%s never served", m.name)
+		}
+	}
+	if list := r.Targets(); len(list) != 1 || list[0].URL != last.url() || list[0].Status != "up" {
+		t.Errorf("in the end the targets are %+v", list)
+	}
+}
+
+// What is under way at a target that leaves is still answered by it.
+func TestTargetLeaves(t *testing.T) {
+	r, all := members(t, "a")
+	a, b := all["a"], newMember(t, "b")
+	held := r.dial()
+	held.send(request("/held"))
+	a.gate.next(t)
+	r.SetTargets([]*Target{b.spec()})
+	conn := r.dial()
+	if body := conn.ask(get, 200); body != "b" {
+		t.Errorf("%q answers", body)
+	}
+	a.gate.open <- true
+	if _, body := held.status(200); body != "a" {
+		t.Errorf("what was under way is answered by %q", body)
+	}
+	if body := held.ask(get, 200); body != "b" {
+		t.Errorf("the next request is answered by %q", body)
+	}
+	r.until("the target that left is disconnected", func() bool { return a.open() == 0 })
+}
+
+// With HOST_HEADER=target each target is called by its own name, also when a
+// request goes on to another one.
+func TestEachTargetsHost(t *testing.T) {
+	r, all := members(t, "a b", "HOST_HEADER", "target")
+	conn := r.dial()
+	ask := func() {
+		t.Helper()
+		conn.send(get)
+		res, body := conn.status(200)
+		if host := res.Header.Get("X-Host"); host != all[body].addr {
+			t.Errorf("%s, which is %s, is called %s", body, all[body].addr, host)
+		}
+	}
+	for range 4 {
+		ask()
+	}
+	if a, b := all["a"].served.Load(), all["b"].served.Load(); a != 2 || b != 2 {
+		t.Errorf("%d and %d of 4 requests", a, b)
+	}
+	all["a"].kill()
+	for range 4 {
+		ask()
+	}
+}

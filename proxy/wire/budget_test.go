@@ -1,0 +1,113 @@
+package wire
+
+import (
+	"fmt"
+	"runtime"
+	"testing"
+)
+
+// Above the memory budget requests are turned away with 503, what is under way
+// goes on and own endpoints answer; below it everybody is served again.
+func TestMemoryBudget(t *testing.T) {
+	runtime.GC()
+	budget := 2*memoryInUse() + 64<<20
+	g := newGate()
+	r := startWith(t, func(c *Config) { c.MemoryBudget = budget }, newTarget(t, g.script).url())
+	conn, held := r.dial(), r.dial()
+	conn.ask(get, 200)
+	g.next(t)
+	held.send(request("/held"))
+	g.next(t)
+
+	ballast := make([]byte, budget)
+	for i := 0; i < len(ballast); i += 4 << 10 {
+		ballast[i] = 1 // so that it is memory, not a promise
+	}
+	r.until("the budget is spent", r.memory.short)
+	shed := r.dial()
+	shed.send("PUT / HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 1\r\n\r\n")
+	res, body := shed.status(503)
+	if res.Header.Get("Retry-After") != "1" || !res.Close || body != `{"error":"the proxy is short of memory"}`+"\n" {
+		t.Errorf("answered %v %q, closes: %t", res.Header, body, res.Close)
+	}
+	shed.closed()
+	shed.Close()
+	conn.ask(get, 503)
+	if own := r.dial().ask(request("/actuator/health"), 200); own == "" {
+		t.Error("health tells nothing")
+	}
+	g.open <- true
+	if _, body := held.status(200); body != echoOf("GET", "/held", "") {
+		t.Errorf("what was under way is answered %q", body)
+	}
+	r.samplesAre("ratelimiter_memory_sheds_total", 1, "ratelimiter_store_decisions_total", 2)
+	runtime.KeepAlive(ballast)
+	ballast = nil
+	r.until("there is memory again", func() bool { return !r.memory.short() })
+	r.dial().ask(get, 200)
+}
+
+// Between the two marks nothing changes, so that shedding does not flutter.
+func TestMemoryMarks(t *testing.T) {
+	m := memory{budget: 1000}
+	for _, step := range []struct {
+		used  int64
+		short bool
+		sheds uint64
+	}{{0, false, 0}, {919, false, 0}, {920, true, 1}, {2000, true, 1}, {851, true, 1}, {850, false, 1}, {919, false, 1}, {920, true, 2}, {0, false, 2}} {
+		if m.judge(step.used); m.short() != step.short || m.sheds.Load() != step.sheds {
+			t.Errorf("at %d of 1000: sheds %t, for the %dth time, want %t, %d", step.used, m.short(), m.sheds.Load(), step.short, step.sheds)
+		}
+	}
+}
+
+// One address has so many connections at most; others, and who leaves, make no
+// difference to it.
+func TestConnectionsPerAddress(t *testing.T) {
+	r := start(t, newTarget(t, echoes).url(), "MAX_CONNECTIONS_PER_IP", "3")
+	var in []*caller
+	for range 3 {
+		in = append(in, r.dialFrom("127.0.0.2"))
+		in[len(in)-1].ask(get, 200)
+	}
+	for range 2 {
+		if b, err := r.dialFrom("127.0.0.2").in.ReadByte(); err == nil {
+			t.Errorf("who is one too many reads %q", b)
+		}
+	}
+	for i := range 5 {
+		r.dialFrom(fmt.Sprintf("127.0.0.%d", 3+i)).ask(get, 200)
+	}
+	for _, conn := range in {
+		conn.ask(get, 200)
+	}
+	if n := r.group.Stats().RefusedAddress; n != 2 {
+		t.Errorf("%d connections were refused for their address, want 2", n)
+	}
+	in[0].Close()
+	r.until("there is room", func() bool { return r.samples()["ratelimiter_client_connections"] == 7 })
+	r.dialFrom("127.0.0.2").ask(get, 200)
+}
+
+// Clients that connect and leave, or are one too many, cost the others nothing.
+func TestConnectFlood(t *testing.T) {
+	r := start(t, newTarget(t, echoes).url(), "MAX_CONNECTIONS", "50")
+	neighbour := r.dial()
+	neighbour.ask(get, 200)
+	end := watchHeap(t, 16<<20)
+	for i := range 2000 {
+		conn := r.dial()
+		if i%2 == 0 {
+			conn.reset()
+		} else {
+			conn.Close()
+		}
+		if i%100 == 0 {
+			neighbour.ask(get, 200)
+		}
+	}
+	r.until("they are gone", func() bool { return r.samples()["ratelimiter_client_connections"] == 1 })
+	end()
+	neighbour.ask(get, 200)
+	r.dial().ask(get, 200)
+}

@@ -1,0 +1,162 @@
+package wire
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// Server-sent events arrive as they are sent: the target sends the next one when
+// the client has seen the last.
+func TestServerSentEvents(t *testing.T) {
+	for _, version := range []string{"1.1", "1.0"} {
+		for _, framing := range []string{"in chunks", "up to the close"} {
+			t.Run("to HTTP/"+version+" "+framing, func(t *testing.T) {
+				g := newGate()
+				const events = 20
+				target := newTarget(t, func(c *targetConn) {
+					c.next()
+					head := "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n"
+					event := func(text string) string { return text }
+					if framing == "in chunks" {
+						head += "Transfer-Encoding: chunked\r\n"
+						event = func(text string) string { return fmt.Sprintf("%x\r\n%s\r\n", len(text), text) }
+					}
+					c.say(head + "\r\n")
+					for i := range events {
+						g.pass(c)
+						c.say(event(fmt.Sprintf("data: %d\n\n", i)))
+					}
+					if framing == "in chunks" {
+						c.say("0\r\n\r\n")
+					}
+				})
+				conn := start(t, target.url()).dial()
+				conn.send("GET / HTTP/" + version + "\r\nHost: x\r\n\r\n")
+				res, err := http.ReadResponse(conn.in, nil) // before there is any event
+				if err != nil || res.StatusCode != 200 || (version == "1.0") == slices.Equal(res.TransferEncoding, []string{"chunked"}) {
+					t.Fatalf("answered %v, %v", res, err)
+				}
+				body := bufio.NewReader(res.Body)
+				for i := range events {
+					g.open <- true
+					line, err := body.ReadString('\n')
+					if _, err2 := body.ReadString('\n'); line != fmt.Sprintf("data: %d\n", i) || err != nil || err2 != nil {
+						t.Fatalf("event %d is %q, %v, %v", i, line, err, err2)
+					}
+				}
+				if rest, err := io.ReadAll(body); err != nil || len(rest) > 0 {
+					t.Errorf("behind the events came %q, %v", rest, err)
+				}
+			})
+		}
+	}
+}
+
+// A target may answer while the client is still sending: piece by piece, each
+// sent when the last has come back, and in bulk.
+func TestFullDuplex(t *testing.T) {
+	r := start(t, newService(t, func(w http.ResponseWriter, req *http.Request) {
+		full := http.NewResponseController(w)
+		if err := full.EnableFullDuplex(); err != nil {
+			t.Error(err)
+		}
+		w.WriteHeader(200)
+		_ = full.Flush()
+		for piece := make([]byte, 32<<10); ; {
+			n, err := req.Body.Read(piece)
+			if n > 0 {
+				_, _ = w.Write(piece[:n])
+				_ = full.Flush()
+			}
+			if err != nil {
+				return
+			}
+		}
+	}), "BODY_BUFFER_BYTES", "1KiB")
+	conn := r.dial()
+	conn.send("PUT / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n")
+	first := strings.Repeat("a", 2000) // it streams from here on
+	conn.send(fmt.Sprintf("%x\r\n%s\r\n", len(first), first))
+	res, err := http.ReadResponse(conn.in, nil)
+	if err != nil || res.StatusCode != 200 {
+		t.Fatalf("answered %v, %v", res, err)
+	}
+	back := make([]byte, len(first))
+	if _, err := io.ReadFull(res.Body, back); err != nil || string(back) != first {
+		t.Fatalf("back came %q, %v", back, err)
+	}
+	for i := range 100 {
+		piece := fmt.Sprintf("piece %d", i)
+		conn.send(fmt.Sprintf("%x\r\n%s\r\n", len(piece), piece))
+		if _, err := io.ReadFull(res.Body, back[:len(piece)]); err != nil || string(back[:len(piece)]) != piece {
+			t.Fatalf("piece %d came back as %q, %v", i, back[:len(piece)], err)
+		}
+	}
+	sent := newStream(stalledBytes)
+	var sending sync.WaitGroup
+	sending.Go(func() {
+		w := newChunks(conn)
+		if err := sent.give(w); err != nil {
+			t.Errorf("the client writes: %v", err)
+		}
+		conn.send("0\r\n\r\n")
+	})
+	got := newStream(0)
+	_, err = got.take(res.Body)
+	sending.Wait()
+	if err != nil || got.String() != sent.String() {
+		t.Errorf("back came %v, %v, of %v", got, err, sent)
+	}
+}
+
+// newChunks writes each piece as a chunk.
+func newChunks(w io.Writer) io.Writer {
+	return writeFunc(func(p []byte) (int, error) {
+		_, err := fmt.Fprintf(w, "%x\r\n%s\r\n", len(p), p)
+		return len(p), err
+	})
+}
+
+type readFunc func(p []byte) (int, error)
+
+func (f readFunc) Read(p []byte) (int, error) { return f(p) }
+
+type writeFunc func(p []byte) (int, error)
+
+func (f writeFunc) Write(p []byte) (int, error) { return f(p) }
+
+// A client that reads more slowly than its target sends never has all of what
+// waits for it sent: what it has taken must be forgotten nevertheless.
+func TestSteadilySlowReader(t *testing.T) {
+	body := newStream(32 << 20)
+	r := start(t, newService(t, func(w http.ResponseWriter, _ *http.Request) {
+		if err := body.give(w); err != nil {
+			t.Errorf("the target writes: %v", err)
+		}
+	}), "EVENT_LOOPS", "1", "STREAM_TIMEOUT", stalledPatience, "WRITE_TIMEOUT", stalledPatience)
+	conn := r.dial()
+	_ = conn.Conn.(*net.TCPConn).SetReadBuffer(32 << 10)
+	conn.send(request("/"))
+	end := watchHeap(t, 8<<20)
+	res, err := http.ReadResponse(conn.in, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := newStream(0)
+	slowly := readFunc(func(p []byte) (int, error) {
+		time.Sleep(50 * time.Microsecond) // a slow client is what this plays
+		return res.Body.Read(p)
+	})
+	if _, err := got.take(slowly); err != nil || got.String() != body.String() {
+		t.Errorf("the client got %v, %v, of %v", got, err, body)
+	}
+	end()
+}

@@ -1,0 +1,339 @@
+package wire
+
+import (
+	"encoding/binary"
+	"fmt"
+	"hash"
+	"hash/crc32"
+	"io"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"runtime"
+	"runtime/metrics"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// raceDetector is set when the tests run with it: everything is slower then.
+var raceDetector bool
+
+// streamBytes is how large a body is that must not fit into memory.
+func streamBytes() int64 {
+	if raceDetector {
+		return 256 << 20
+	}
+	return 2 << 30
+}
+
+// A stream is a body made up as it is read, of which no two pieces are alike,
+// or the sum of one that is written to it.
+//
+// Owned by its goroutine; done is atomic.
+type stream struct {
+	left  int64
+	block [32 << 10]byte
+	ready []byte
+	sum   hash.Hash32
+	done  atomic.Int64
+}
+
+func newStream(n int64) *stream {
+	s := &stream{left: n, sum: crc32.New(crc32.MakeTable(crc32.Castagnoli))}
+	for i := 0; i < len(s.block); i += 8 {
+		binary.LittleEndian.PutUint64(s.block[i:], rand.Uint64())
+	}
+	return s
+}
+
+func (s *stream) Read(p []byte) (int, error) {
+	if len(s.ready) == 0 {
+		if s.left == 0 {
+			return 0, io.EOF
+		}
+		binary.LittleEndian.PutUint64(s.block[:], uint64(s.left))
+		s.ready = s.block[:min(s.left, int64(len(s.block)))]
+		s.left -= int64(len(s.ready))
+	}
+	n := copy(p, s.ready)
+	s.ready = s.ready[n:]
+	return s.Write(p[:n])
+}
+
+func (s *stream) Write(p []byte) (int, error) {
+	s.done.Add(int64(len(p)))
+	return s.sum.Write(p)
+}
+
+// take reads r to its end, and give writes all of the stream, both in pieces of
+// an ordinary size and without the shortcuts of io.Copy.
+func (s *stream) take(r io.Reader) (int64, error) {
+	return io.CopyBuffer(struct{ io.Writer }{s}, struct{ io.Reader }{r}, make([]byte, 32<<10))
+}
+
+func (s *stream) give(w io.Writer) error {
+	_, err := io.CopyBuffer(struct{ io.Writer }{w}, struct{ io.Reader }{s}, make([]byte, 32<<10))
+	return err
+}
+
+// String tells streams apart.
+func (s *stream) String() string {
+	return fmt.Sprintf("%d bytes, sum %x", s.done.Load(), s.sum.Sum32())
+}
+
+// heap is how many bytes live and dead objects take.
+func heap() uint64 {
+	sample := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}}
+	metrics.Read(sample)
+	return sample[0].Value.Uint64()
+}
+
+// heapAfter is what is left of it after a collection.
+func heapAfter() uint64 {
+	runtime.GC()
+	runtime.GC() // what the first has finalized
+	return heap()
+}
+
+// watchHeap watches the heap until the function it returns is called, which
+// fails the test when more than most bytes were added, what the collector has
+// left to lie not counted.
+func watchHeap(t *testing.T, most uint64) (end func()) {
+	t.Helper()
+	before, peak := heapAfter(), uint64(0)
+	over, ended := make(chan bool), make(chan bool)
+	go func() {
+		defer close(ended)
+		tick := time.NewTicker(2 * time.Millisecond)
+		defer tick.Stop()
+		for {
+			peak = max(peak, heap())
+			select {
+			case <-over:
+				return
+			case <-tick.C:
+			}
+		}
+	}()
+	return func() {
+		t.Helper()
+		close(over)
+		<-ended
+		if added := int64(peak) - 2*int64(before); added > int64(most) { // what is dead may be as much as what lives
+			t.Errorf("the heap grew by %d KiB, may by %d", added>>10, most>>10)
+		}
+	}
+}
+
+// heapMost is how much of the heap one large stream may take at its peak.
+const heapMost = 16 << 20
+
+// newService starts a target that net/http serves. It ends with the test.
+func newService(t *testing.T, h http.HandlerFunc) string {
+	t.Helper()
+	s := httptest.NewServer(h)
+	t.Cleanup(func() {
+		s.CloseClientConnections()
+		s.Close()
+	})
+	return s.URL
+}
+
+// Bodies that are larger than memory arrive whole, in both directions and with
+// either framing, in memory that does not grow with them.
+func TestLargeBodies(t *testing.T) {
+	n := streamBytes()
+	sums := make(chan string, 1)
+	r := start(t, newService(t, func(w http.ResponseWriter, req *http.Request) {
+		if req.Method == http.MethodPut {
+			got := newStream(0)
+			if _, err := got.take(req.Body); err != nil {
+				t.Errorf("the target reads: %v", err)
+			}
+			fmt.Fprintf(w, "%v, length %d", got, req.ContentLength)
+			return
+		}
+		if req.URL.Path == "/length" {
+			w.Header().Set("Content-Length", strconv.FormatInt(n, 10))
+		}
+		body := newStream(n)
+		if err := body.give(w); err != nil {
+			t.Errorf("the target writes: %v", err)
+		}
+		sums <- body.String()
+	}), "EVENT_LOOPS", "1")
+	for _, framing := range []string{"length", "chunks"} {
+		length := map[string]int64{"length": n, "chunks": -1}[framing]
+		t.Run("up by "+framing, func(t *testing.T) {
+			end := watchHeap(t, heapMost)
+			body := newStream(n)
+			req, err := http.NewRequest(http.MethodPut, "http://"+r.Addr().String()+"/up", body)
+			if err != nil {
+				t.Fatal(err)
+			}
+			req.ContentLength = length
+			res, got := r.exchange(t, req)
+			if want := fmt.Sprintf("%v, length %d", body, length); res.StatusCode != 200 || got != want {
+				t.Errorf("answered %s %q, want %q", res.Status, got, want)
+			}
+			end()
+		})
+		t.Run("down by "+framing, func(t *testing.T) {
+			end := watchHeap(t, heapMost)
+			res, err := r.client.Get("http://" + r.Addr().String() + "/" + framing)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer res.Body.Close()
+			got := newStream(0)
+			if _, err := got.take(res.Body); err != nil {
+				t.Errorf("the client reads: %v", err)
+			}
+			if want := <-sums; res.ContentLength != length || got.String() != want || got.done.Load() != n {
+				t.Errorf("the client got %v with length %d, the target gave %s", got, res.ContentLength, want)
+			}
+			end()
+		})
+	}
+}
+
+// exchange sends a request and returns the answer with its body.
+func (r *rig) exchange(t *testing.T, req *http.Request) (*http.Response, string) {
+	t.Helper()
+	res, err := r.client.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	body, err := io.ReadAll(res.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return res, string(body)
+}
+
+// stalls waits until nothing is sent any more and fails if more than most bytes
+// of any stream were.
+func stalls(t *testing.T, streams []*stream, most int64) {
+	t.Helper()
+	const still = 50 // looks at which nothing has moved
+	looks, before := 0, int64(-1)
+	until(t, "the senders are held back", func() bool {
+		sum := int64(0)
+		for _, s := range streams {
+			sum += s.done.Load()
+		}
+		if looks++; sum != before {
+			looks, before = 0, sum
+		}
+		return looks == still
+	})
+	for i, s := range streams {
+		if n := s.done.Load(); n == 0 || n > most {
+			t.Errorf("stream %d: %d KiB were sent to who takes nothing, at most %d may be", i, n>>10, most>>10)
+		}
+	}
+}
+
+// Of stalled streams: how many, how large each is, how much of it the sockets
+// on the way may take, and the heap of the proxy for one.
+const (
+	stalledStreams  = 20
+	stalledBytes    = 32 << 20
+	stalledSent     = 24 << 20
+	stalledHeap     = 1 << 20
+	stalledPatience = "60s" // stalls are no faults here
+)
+
+// Clients that do not read hold back targets that are fast. Meanwhile each takes
+// little memory; when they read everything arrives.
+func TestSlowReaders(t *testing.T) {
+	var bodies [stalledStreams]*stream
+	for i := range bodies {
+		bodies[i] = newStream(stalledBytes)
+	}
+	r := start(t, newService(t, func(w http.ResponseWriter, req *http.Request) {
+		i, err := strconv.Atoi(req.URL.Path[1:])
+		if err != nil {
+			return // a neighbour
+		}
+		if err := bodies[i].give(w); err != nil {
+			t.Errorf("the target writes: %v", err)
+		}
+	}), "WRITE_TIMEOUT", stalledPatience, "STREAM_TIMEOUT", stalledPatience)
+	before := heapAfter()
+	var conns []*caller
+	for i := range bodies {
+		conn := r.dial()
+		if err := conn.Conn.(*net.TCPConn).SetReadBuffer(64 << 10); err != nil {
+			t.Fatal(err)
+		}
+		conn.send(request(fmt.Sprintf("/%d", i)))
+		conns = append(conns, conn)
+	}
+	stalls(t, bodies[:], stalledSent)
+	if each := (int64(heapAfter()) - int64(before)) / stalledStreams; each > stalledHeap {
+		t.Errorf("a stalled answer takes %d KiB, may take %d", each>>10, stalledHeap>>10)
+	}
+	r.do("GET", "/neighbour", "")
+	var reading sync.WaitGroup
+	for i, conn := range conns {
+		reading.Go(func() {
+			res, err := http.ReadResponse(conn.in, nil)
+			if err != nil {
+				t.Errorf("answer %d: %v", i, err)
+				return
+			}
+			got := newStream(0)
+			if _, err := got.take(res.Body); err != nil || got.String() != bodies[i].String() {
+				t.Errorf("answer %d: got %v, %v, the target gave %v", i, got, err, bodies[i])
+			}
+		})
+	}
+	reading.Wait()
+}
+
+// Targets that do not read hold back clients that are fast, likewise.
+func TestSlowTargets(t *testing.T) {
+	open := make(chan bool)
+	r := start(t, newService(t, func(w http.ResponseWriter, req *http.Request) {
+		if req.URL.Path == "/neighbour" {
+			return
+		}
+		<-open
+		got := newStream(0)
+		if _, err := got.take(req.Body); err != nil {
+			t.Errorf("the target reads: %v", err)
+		}
+		fmt.Fprint(w, got)
+	}), "WRITE_TIMEOUT", stalledPatience, "TARGET_TIMEOUT", stalledPatience, "BODY_TIMEOUT", stalledPatience)
+	before := heapAfter()
+	var bodies [stalledStreams]*stream
+	var sending sync.WaitGroup
+	for i := range bodies {
+		bodies[i] = newStream(stalledBytes)
+		conn := r.dial()
+		sending.Go(func() {
+			fmt.Fprintf(conn, "PUT /%d HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n", i, stalledBytes)
+			if err := bodies[i].give(conn); err != nil {
+				t.Errorf("client %d writes: %v", i, err)
+			}
+			if res, err := http.ReadResponse(conn.in, nil); err != nil || res.StatusCode != 200 {
+				t.Errorf("client %d is answered %v, %v", i, res, err)
+			} else if got, err := io.ReadAll(res.Body); err != nil || string(got) != bodies[i].String() {
+				t.Errorf("the target got %s of %v, %v", got, bodies[i], err)
+			}
+		})
+	}
+	stalls(t, bodies[:], stalledSent)
+	if each := (int64(heapAfter()) - int64(before)) / stalledStreams; each > stalledHeap {
+		t.Errorf("a stalled upload takes %d KiB, may take %d", each>>10, stalledHeap>>10)
+	}
+	r.do("GET", "/neighbour", "")
+	close(open)
+	sending.Wait()
+}

@@ -1,0 +1,147 @@
+package wire
+
+import (
+	"crypto/tls"
+	"slices"
+	"time"
+
+	"weir/proxy/upstream"
+)
+
+// A Target is one target as the settings name it.
+//
+// Immutable.
+type Target struct {
+	URL    string      // http://host:port or https://host:port
+	Addr   string      // to connect to: host:port
+	Host   string      // what the target is called in Host
+	Secure *tls.Config // for https; nil: plain
+}
+
+// targetsWait is how long an own endpoint waits for the loops to tell.
+const targetsWait = 2 * time.Second
+
+// SetTargets replaces the targets. Those that stay keep their connections and
+// their health; those that go finish what is under way on them. It returns when
+// every loop has the new list.
+func (f *Front) SetTargets(list []*Target) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	next := make([]*Target, 0, len(list))
+	for _, t := range list {
+		i := slices.IndexFunc(f.specs, func(old *Target) bool { return old.URL == t.URL })
+		if i >= 0 {
+			t = f.specs[i]
+		}
+		next = append(next, t)
+	}
+	f.specs = next
+	f.checks.follow(next)
+	f.onLoops(func(s *side, now time.Time) { s.setTargets(now, next) })
+}
+
+// onLoops has do called on every loop and waits for that, but not for ever.
+func (f *Front) onLoops(do func(s *side, now time.Time)) {
+	done := make(chan bool, len(f.sides))
+	for _, s := range f.sides {
+		s.loop.Post(func(now time.Time) {
+			do(s, now)
+			done <- true
+		})
+	}
+	over := time.NewTimer(targetsWait)
+	defer over.Stop()
+	for range f.sides {
+		select {
+		case <-done:
+		case <-over.C:
+			return
+		}
+	}
+}
+
+// setTargets makes the loop's targets those of the list.
+func (s *side) setTargets(now time.Time, list []*Target) {
+	for _, at := range slices.Clone(s.targets.Targets()) {
+		if !slices.Contains(list, at.Value.spec) {
+			at.Value.retire(now)
+		}
+	}
+	for _, spec := range list {
+		if !slices.ContainsFunc(s.targets.Targets(), func(at *upstream.Target[*target]) bool { return at.Value.spec == spec }) {
+			s.addTarget(now, spec)
+		}
+	}
+	s.publish()
+}
+
+func (s *side) addTarget(now time.Time, spec *Target) {
+	t := &target{side: s, spec: spec, pool: upstream.NewPool[*server, *client](s.connsPerTarget, s.waitersMax)}
+	t.at = s.targets.Add(t)
+	t.note(now)
+}
+
+// publish lets others see the loop's targets.
+func (s *side) publish() {
+	seen := make([]*target, 0, len(s.targets.Targets()))
+	for _, at := range s.targets.Targets() {
+		seen = append(seen, at.Value)
+	}
+	s.seen.Store(&seen)
+}
+
+// A TargetStatus is how one target is, over all loops.
+type TargetStatus struct {
+	URL         string `json:"url"`
+	Status      string `json:"status"` // up, probing, ejected, down; draining when the list has changed
+	InFlight    int64  `json:"inFlight"`
+	Connections struct {
+		Idle       int64 `json:"idle"`
+		Busy       int64 `json:"busy"`
+		Connecting int64 `json:"connecting"`
+	} `json:"connections"`
+	Ejections uint64 `json:"ejections"`
+	Check     string `json:"check"` // of active checks: unknown, up, down
+}
+
+// Targets tells how the targets are. A target is as well as the best loop finds
+// it.
+func (f *Front) Targets() []TargetStatus {
+	f.onLoops(func(s *side, now time.Time) {
+		for _, at := range s.targets.Targets() {
+			at.Value.note(now)
+		}
+	})
+	f.mu.Lock()
+	specs := f.specs
+	f.mu.Unlock()
+	list := make([]TargetStatus, 0, len(specs))
+	for _, spec := range specs {
+		st := TargetStatus{URL: spec.URL, Check: f.checks.verdict(spec).String()}
+		best := upstream.Draining
+		for t := range f.each(spec) {
+			best = min(best, upstream.Status(t.status.Load()))
+			st.InFlight += t.inFlight.Load()
+			st.Connections.Idle += t.idle.Load()
+			st.Connections.Busy += t.busy.Load()
+			st.Connections.Connecting += t.connecting.Load()
+			st.Ejections += t.ejections.Load()
+		}
+		st.Status = best.String()
+		list = append(list, st)
+	}
+	return list
+}
+
+// each yields what the loops have of one target.
+func (f *Front) each(spec *Target) func(yield func(*target) bool) {
+	return func(yield func(*target) bool) {
+		for _, s := range f.sides {
+			for _, t := range *s.seen.Load() {
+				if t.spec == spec && !yield(t) {
+					return
+				}
+			}
+		}
+	}
+}
