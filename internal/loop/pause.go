@@ -32,6 +32,10 @@ func (c *Conn) pause() {
 
 // feedPaused shows the saved bytes and resumes reading when few are left.
 func (c *Conn) feedPaused(now time.Time) {
+	if c.accepted && !c.duplex && c.Unsent() > c.loop.g.cfg.OutboundMax {
+		c.hungry = true
+		return
+	}
 	if len(c.saved) > 0 {
 		c.showSaved(now)
 	}

@@ -46,6 +46,9 @@ func (c *Conn) Write(b []byte) {
 	if c.out == nil {
 		c.out = c.loop.spare()
 	}
+	if c.sent > 0 && len(c.out)+len(b) > cap(c.out) { // rather than grow for what is gone
+		c.out, c.sent = c.out[:copy(c.out, c.out[c.sent:])], 0
+	}
 	c.out = append(c.out, b...)
 	c.full = c.full || c.Unsent() > c.loop.g.cfg.OutboundMax
 	c.watch()
@@ -213,7 +216,8 @@ func (c *Conn) look(now time.Time) bool {
 	if c.state == stateClosed {
 		return false
 	}
-	if c.state != stateOpening && c.flush() || c.secure != nil && c.secure.moved() {
+	away := c.descriptor() < 0 // on its way into the loop, perhaps to be closed there
+	if !away && c.flush() || c.secure != nil && c.secure.moved() {
 		c.progressed, c.lookPause = now, watchStep
 	} else {
 		c.lookPause = min(2*c.lookPause, watchStepMax)
@@ -231,7 +235,7 @@ func (c *Conn) look(now time.Time) bool {
 	if unsent <= c.loop.g.cfg.OutboundMax/2 {
 		c.relieved(now)
 	}
-	if unsent == 0 && c.state == stateDraining {
+	if unsent == 0 && c.state == stateDraining && !away {
 		c.drainThenClose()
 	}
 	return c.state != stateClosed && c.Unsent() > 0

@@ -17,14 +17,14 @@ import (
 //	hop-by-hop fields, named ones among them   TestDuties, TestForwardedHead, TestRelayedAnswer
 //	Via, loops                                 TestDuties, TestLoop
 //	X-Forwarded-*, Forwarded, trusted proxies  TestDuties, TestForwardedHead
-//	interim answers (1xx)                      TestInterimAnswers, TestInterimToOldClient, TestInterimFlood
+//	interim answers (1xx)                      TestInterimAnswers, TestInterimToOldClient, TestSabotage
 //	Expect                                     TestExpectContinue, TestExpectRefusedUnread, TestDuties
 //	HEAD, 204, 304                             TestRelayedAnswer, TestBodylessAnswers
 //	close-delimited, truncated answers         TestRelayedAnswer, TestTargetFaulty, TestStreamedAnswerFaulty
 //	trailers                                   TestDuties, TestTrailersOfAnswers
 //	pipelining in order                        TestPipelining, TestOwnEndpointsInOrder, TestChaos
 //	the connection: close, keep-alive          TestRelayedAnswer, TestDrain, TestRequestCorpus
-//	lingering close                            TestRefusedUpload
+//	lingering close, early answers             TestRefusedUpload, TestTargetRefusesUpload
 //	matching of answers to requests            TestUnaskedBytes, TestResponseCorpus, TestChaos
 //	retry                                      TestRetry, TestNoRetryOnFreshConnection, TestRetryOfUpgrade, TestOneOfTwoTargetsIsDown
 //	status mapping                             TestStatuses
@@ -77,7 +77,7 @@ func TestDuties(t *testing.T) {
 		{name: "a method nobody knows", sent: "BREW / HTTP/1.1\r\nHost: x", seen: "BREW / HTTP/1.1\r\nHost: x\r\n" + added},
 		{name: "no Host", sent: "GET / HTTP/1.1\r\nAccept: a", status: 400},
 		{name: "two Hosts", sent: "GET / HTTP/1.1\r\nHost: x\r\nHost: x", status: 400},
-		{name: "no Host", sent: "GET / HTTP/1.1\r\nHost: a b", status: 400},
+		{name: "a Host that is none", sent: "GET / HTTP/1.1\r\nHost: a b", status: 400},
 		{name: "another major version", sent: "GET / HTTP/2.0\r\nHost: x", status: 505},
 		{name: "CONNECT", sent: "CONNECT x:80 HTTP/1.1\r\nHost: x:80", status: 405},
 		{name: "TRACE", sent: "TRACE / HTTP/1.1\r\nHost: x", status: 405},

@@ -12,6 +12,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"weir/internal/loop"
 )
 
 // Of an attack: how many clients make it at a time, and the heap that each may
@@ -240,19 +242,42 @@ func TestStalledStreamsEnd(t *testing.T) {
 	checkBaseLine(r)
 }
 
-// A client that asks and asks and reads nothing is held back, and then closed.
+// A client that asks and asks and reads nothing is held back, and then closed:
+// of its answers no more wait than of a stream.
 func TestPipelineWithoutReading(t *testing.T) {
 	answer := fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Length: 2000\r\n\r\n%02000d", 0)
 	r := start(t, newTarget(t, says(answer)).url(), "WRITE_TIMEOUT", "200ms")
-	end := watchHeap(t, 8<<20+5*attackerHeap)
 	var all sync.WaitGroup
 	for range 5 {
 		conn := r.dial()
 		_ = conn.Conn.(*net.TCPConn).SetReadBuffer(4 << 10)
 		all.Go(func() { sends(strings.Repeat(get, 10_000))(conn) })
 	}
-	r.until("they are closed", func() bool { return r.group.Stats().Stalled == 5 })
+	most := 0
+	r.until("they are closed", func() bool {
+		most = max(most, r.unsentMost())
+		return r.group.Stats().Stalled == 5
+	})
 	all.Wait()
-	end()
 	checkBaseLine(r)
+	if most == 0 || most > 256<<10 {
+		t.Errorf("%d KiB of answers waited for one client", most>>10)
+	}
+}
+
+// unsentMost is how many bytes wait at most for one connection.
+func (r *rig) unsentMost() int {
+	counts := make(chan int, len(r.sides))
+	for _, s := range r.sides {
+		s.loop.Post(func(time.Time) {
+			most := 0
+			s.loop.Each(func(c *loop.Conn, _ loop.Handler) { most = max(most, c.Unsent()) })
+			counts <- most
+		})
+	}
+	most := 0
+	for range r.sides {
+		most = max(most, <-counts)
+	}
+	return most
 }

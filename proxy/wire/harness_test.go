@@ -200,6 +200,14 @@ func until(t *testing.T, what string, is func() bool) {
 	}
 }
 
+// await waits until ch is closed, or the test has failed.
+func await(t *testing.T, ch <-chan bool) {
+	select {
+	case <-ch:
+	case <-t.Context().Done():
+	}
+}
+
 // samples reads the metrics, beside the data path.
 func (r *rig) samples() map[string]float64 {
 	r.t.Helper()

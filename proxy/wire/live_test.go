@@ -160,3 +160,88 @@ func TestSteadilySlowReader(t *testing.T) {
 	}
 	end()
 }
+
+// A target that is done and closes while its client is slow: what it sent is
+// not lost, whatever ends the body, and the end is the right one.
+func TestSlowReaderOfEndedTarget(t *testing.T) {
+	body := strings.Repeat("0123456789abcdef", 3<<16)
+	for _, test := range []struct {
+		name, answer string
+		cut          bool
+	}{
+		{"length", fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s", len(body), body), false},
+		{"chunks", fmt.Sprintf("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n%x\r\n%s\r\n0\r\n\r\n", len(body), body), false},
+		{"close", "HTTP/1.1 200 OK\r\n\r\n" + body, false},
+		{"length, cut", fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s", len(body)+1, body), true},
+		{"chunks, cut", fmt.Sprintf("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n%x\r\n%s\r\n", len(body), body), true},
+	} {
+		for _, version := range []string{"1.1", "1.0"} {
+			t.Run(test.name+" to HTTP/"+version, func(t *testing.T) {
+				sent := make(chan bool)
+				target := newTarget(t, func(c *targetConn) {
+					c.next()
+					c.say(test.answer)
+					_ = c.Close()
+					close(sent)
+				})
+				r := start(t, target.url())
+				conn := r.dial()
+				_ = conn.Conn.(*net.TCPConn).SetReadBuffer(64 << 10)
+				conn.send("GET / HTTP/" + version + "\r\nHost: x\r\n\r\n")
+				<-sent
+				res, err := http.ReadResponse(conn.in, nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				got, err := io.ReadAll(res.Body)
+				if string(got) != body && !(test.cut && strings.HasPrefix(body, string(got))) || (err != nil) != test.cut {
+					t.Errorf("%d of %d bytes arrive, then %v", len(got), len(body), err)
+				}
+				conn.Close()
+				checkBaseLine(r)
+			})
+		}
+	}
+}
+
+// A target may refuse an upload without reading it: the client is told, and
+// neither side's connection is used again.
+func TestTargetRefusesUpload(t *testing.T) {
+	const refusal = "HTTP/1.1 413 Content Too Large\r\nContent-Length: 2\r\n\r\nno"
+	for name, end := range map[string]func(c *targetConn){
+		"and closes":  func(c *targetConn) {}, // a reset, as there is something unread
+		"and lingers": func(c *targetConn) { _ = c.Conn.(*net.TCPConn).CloseWrite(); _, _ = io.Copy(io.Discard, c) },
+		"and waits":   func(c *targetConn) { c.silence() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel() // lingering closes take a second
+			target := newTarget(t, func(c *targetConn) {
+				for !strings.Contains(string(c.unread), "\r\n\r\n") {
+					if !c.more() {
+						return
+					}
+				}
+				c.say(refusal)
+				end(c)
+			})
+			r := start(t, target.url())
+			var all sync.WaitGroup
+			for range 10 {
+				conn := r.dial()
+				conn.send("PUT / HTTP/1.1\r\nHost: x\r\nContent-Length: 8000000\r\n\r\n")
+				all.Go(func() {
+					_, _ = io.CopyN(conn, newStream(8_000_000), 8_000_000) // it may be closed before
+				})
+				all.Go(func() {
+					defer conn.Close()
+					if res, body, err := final(conn.in, "PUT"); err != nil || res.StatusCode != 413 || body != "no" || !res.Close {
+						t.Errorf("answered %v %q, %v", res, body, err)
+					}
+				})
+			}
+			all.Wait()
+			checkBaseLine(r)
+			r.until("the target's connections are closed", func() bool { return target.open() == 0 })
+		})
+	}
+}

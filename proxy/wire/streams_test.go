@@ -304,7 +304,7 @@ func TestSlowTargets(t *testing.T) {
 		if req.URL.Path == "/neighbour" {
 			return
 		}
-		<-open
+		await(t, open)
 		got := newStream(0)
 		if _, err := got.take(req.Body); err != nil {
 			t.Errorf("the target reads: %v", err)

@@ -144,7 +144,7 @@ func TestWebSocketBothWays(t *testing.T) {
 	r := websockets(t, func(ctx context.Context, c *websocket.Conn) error {
 		err := talk(ctx, c)
 		served.Done()
-		<-ended
+		await(t, ended)
 		return err
 	})
 	served.Add(conns)
@@ -154,7 +154,7 @@ func TestWebSocketBothWays(t *testing.T) {
 			if err := talk(ctx, c); err != nil {
 				t.Errorf("the client: %v", err)
 			}
-			<-ended
+			await(t, ended)
 			_ = c.CloseNow()
 		})
 	}
@@ -300,13 +300,17 @@ func TestTunnelBackPressure(t *testing.T) {
 			}
 			_ = end()
 		})
-		<-open
+		await(t, open)
 		if _, err := got.take(c); err != nil {
 			t.Errorf("read: %v", err)
 		}
 		sending.Wait()
 	}
-	r, conn := tunnel(t, func(c *net.TCPConn) { both(c, down, targetGot, c.CloseWrite) }, "WRITE_TIMEOUT", stalledPatience)
+	served := make(chan bool)
+	r, conn := tunnel(t, func(c *net.TCPConn) {
+		both(c, down, targetGot, c.CloseWrite)
+		close(served)
+	}, "WRITE_TIMEOUT", stalledPatience)
 	before := heapAfter()
 	var talking sync.WaitGroup
 	talking.Go(func() {
@@ -321,6 +325,7 @@ func TestTunnelBackPressure(t *testing.T) {
 	}
 	close(open)
 	talking.Wait()
+	<-served
 	checkBaseLine(r)
 	if clientGot.String() != down.String() || targetGot.String() != up.String() {
 		t.Errorf("down: %v of %v; up: %v of %v", clientGot, down, targetGot, up)
