@@ -16,6 +16,7 @@ import (
 	"weir/bench/demo"
 	"weir/bench/outage"
 	"weir/bench/restart"
+	"weir/bench/rules"
 	"weir/bench/shared"
 	"weir/bench/speed"
 	"weir/internal/service"
@@ -35,6 +36,7 @@ var experiments = []struct {
 	{"attack", "[NAME…] attackers beside good traffic: what it notices, what they cost, when they are gone (six minutes)", attack.Run},
 	{"chaos", "[EXCHANGES] a million of them through resets, splits, slow peers and restarts of the target (two minutes)", chaos.Run},
 	{"restart", "[TIMES] replaces the proxy twenty times under load: what clients notice (a minute)", restart.Run},
+	{"rules", "[SECONDS] what ten rules cost of which two match: CPU per request against the global limit alone (a minute)", rules.Run},
 	{attack.TargetName, "", attack.Target},
 }
 

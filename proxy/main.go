@@ -9,6 +9,7 @@ import (
 	"weir/internal/service"
 	"weir/proxy/admin"
 	"weir/proxy/config"
+	"weir/proxy/rule"
 	"weir/proxy/store/redis"
 	"weir/proxy/store/simredis"
 	"weir/proxy/wire"
@@ -39,7 +40,7 @@ func run(ctx context.Context, e *service.Env, c *config.Config) error {
 	if shared != nil {
 		defer shared.Close()
 	}
-	limits, err := keepLimits(ctx, e, c, shared)
+	cfg, err := keepConfiguration(ctx, e, c, shared)
 	if err != nil {
 		return err
 	}
@@ -49,7 +50,7 @@ func run(ctx context.Context, e *service.Env, c *config.Config) error {
 	}
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
-	front, err := serve(ctx, e, c, socks, wire.Config{Table: table, Redis: shared, Policy: limits.Policy}, limits)
+	front, err := serve(ctx, e, c, socks, wire.Config{Table: table, Redis: shared}, cfg)
 	if err != nil {
 		socks.close()
 		return err
@@ -104,17 +105,34 @@ func connect(e *service.Env, c *config.Config, table *simredis.Table) (*redis.Cl
 // syncPause is how often the limit configuration is held against the store.
 const syncPause = 500 * time.Millisecond
 
-// keepLimits holds the limit configuration, and holds it against the store
-// until ctx ends.
-func keepLimits(ctx context.Context, e *service.Env, c *config.Config, shared *redis.Client) (*admin.Limits, error) {
-	if shared == nil {
-		return admin.NewLimits(time.Now(), c.Limit, new(simredis.Documents), e.Logger)
+// A configuration is what is enforced.
+type configuration struct {
+	limits   *admin.Limits
+	rules    *admin.Rules
+	policies *admin.Policies
+}
+
+// keepConfiguration holds the global limit and the rules, and holds them
+// against the store and the files until ctx ends.
+func keepConfiguration(ctx context.Context, e *service.Env, c *config.Config, shared *redis.Client) (*configuration, error) {
+	files := admin.RuleFiles{Rules: c.Rules.File, Clients: c.Rules.ClientsFile}
+	options := rule.Options{ClientKey: c.Rules.ClientKey, DescriptorKeys: c.Rules.DescriptorKeys}
+	var docs admin.Documents = new(simredis.Documents)
+	if shared != nil {
+		docs = shared
 	}
-	limits, err := admin.NewLimits(time.Now(), c.Limit, shared, e.Logger)
+	limits, err := admin.NewLimits(time.Now(), c.Limit, docs, e.Logger)
 	if err != nil {
 		return nil, err
 	}
-	limits.OnChange = shared.Forgetful
-	limits.Share(ctx, shared, syncPause)
-	return limits, nil
+	rules, err := admin.NewRules(time.Now(), files, options, docs, e.Logger)
+	if err != nil {
+		return nil, err
+	}
+	if shared != nil {
+		limits.OnChange, rules.OnChange = shared.Forgetful, shared.Forgetful
+		limits.Share(ctx, shared, syncPause)
+	}
+	rules.Share(ctx, shared, syncPause)
+	return &configuration{limits, rules, admin.NewPolicies(limits, rules)}, nil
 }

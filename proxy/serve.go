@@ -16,7 +16,7 @@ import (
 )
 
 // serve starts the front with its own endpoints, metrics and health.
-func serve(ctx context.Context, e *service.Env, c *config.Config, socks *sockets, w wire.Config, limits *admin.Limits) (*wire.Front, error) {
+func serve(ctx context.Context, e *service.Env, c *config.Config, socks *sockets, w wire.Config, cfg *configuration) (*wire.Front, error) {
 	log := e.Logger("Proxy")
 	targets, err := newTargets(c)
 	if err != nil {
@@ -36,14 +36,17 @@ func serve(ctx context.Context, e *service.Env, c *config.Config, socks *sockets
 	w.Socket, w.Session, w.Loop, w.Log = socks.data, c.Session(), c.Loop(), e.Logger("RateLimiter")
 	w.Balance, w.TargetConnsMax, w.TargetIdle = c.Balance, c.TargetConnsMax, c.TargetIdle
 	w.CheckPath, w.CheckInterval, w.MemoryBudget = c.Edge.HealthPath, c.Edge.HealthInterval, c.Edge.MemoryBudget
-	w.DrainTimeout = c.DrainTimeout
+	w.DrainTimeout, w.Policy = c.DrainTimeout, cfg.policies.Policy
 	w.Loop.Panicked = func(value any, stack []byte) {
 		log.Error("A fault of the proxy closed a connection", "fault", fmt.Sprint(value), "stack", string(stack))
 	}
 	var own http.Handler
 	w.Own = func(front *wire.Front) http.Handler {
 		mux := service.Endpoints(e)
-		limits.Register(mux)
+		cfg.limits.Register(mux)
+		cfg.rules.Register(mux)
+		admin.RegisterReload(mux, cfg.limits, cfg.rules)
+		(&admin.Keys{Set: cfg.rules.Set, HalfLife: front.KeysHalfLife(), Store: &keyStore{front, w.Table, w.Redis, cfg.policies}}).Register(mux)
 		admin.RegisterDecisions(mux, func(id string) (any, bool) { return front.Recall(id) })
 		(&admin.Targets{
 			Status:  func() any { return front.Targets() },
@@ -60,7 +63,7 @@ func serve(ctx context.Context, e *service.Env, c *config.Config, socks *sockets
 	if socks.admin != nil {
 		go serveAdmin(ctx, e, socks.admin, own)
 	}
-	limits.RegisterMetrics(e.Metrics)
+	cfg.limits.RegisterMetrics(e.Metrics)
 	front.Register(e.Metrics)
 	e.Health.Component("store", func() any { return admin.StoreHealth(w.Redis) })
 	e.Health.Component("targets", func() any { return admin.TargetsHealth(front.TargetsUp()) })

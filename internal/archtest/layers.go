@@ -63,6 +63,7 @@ var onlyIn = map[string][]string{
 	"github.com/redis/rueidis":  {"proxy/store/redis"},
 	"gonum.org/v1/plot":         {"internal/chart"},
 	"github.com/goccy/go-yaml":  {"proxy/rule"},
+	"github.com/fsnotify":       {"internal/watch"},
 	"unsafe":                    {},
 	"reflect":                   {"internal/strictjson", "proxy/store/storetest"},
 }

@@ -30,6 +30,10 @@ const (
 	descriptorReserve = 128
 )
 
+// sparesForOthers is how many processors of Go there are for what works beside
+// the loops. With none, a connect took up to 10 ms while the machine was idle.
+const sparesForOthers = 1
+
 // A Group is a set of running event loops.
 //
 // Safe for concurrent use: its fields do not change after Start, the counters
@@ -85,10 +89,11 @@ func Start(cfg Config) (*Group, error) {
 	for _, l := range g.loops {
 		l.epoch = g.clock.epoch
 	}
-	// The loops' threads and the clock's want a processor of Go each: with
-	// fewer, a loop that wakes up may have to wait for the other's time slice.
-	if runtime.GOMAXPROCS(0) < cfg.Loops+1 {
-		runtime.GOMAXPROCS(cfg.Loops + 1)
+	// A thread that sleeps in the kernel keeps its processor of Go until the
+	// runtime's monitor takes it away, up to 10 ms later: the loops' and the
+	// clock's sleep so. Dials, accepts and own endpoints want some besides.
+	if most := cfg.Loops + 1 + sparesForOthers; runtime.GOMAXPROCS(0) < most {
+		runtime.GOMAXPROCS(most)
 	}
 	g.client, err = gnet.NewClient(&events{g: g},
 		gnet.WithNumEventLoop(cfg.Loops), gnet.WithLogger(quiet{}), gnet.WithLogLevel(logging.FatalLevel))

@@ -23,14 +23,15 @@ type conn struct {
 	conn    *loop.Conn
 	session session.Session
 	index   uint64 // the arrival whose request was sent last
+	sent    uint8  // times that it was
 	place   int    // in sender.idle, -1 when not there
 	used    bool   // a request was sent on it
 }
 
 // send starts an exchange: the session knows what it needs of it.
-func (c *conn) send(now time.Time, a arrival, second bool, request []byte) {
-	c.index, c.used = a.index, true
-	c.session.Send(now, a.due, second)
+func (c *conn) send(now time.Time, a arrival, request []byte) {
+	c.index, c.sent, c.used = a.index, a.sent+1, true
+	c.session.Send(now, a.due, c.sent >= sentMax)
 	c.conn.SetDeadline(c.session.Deadline())
 	c.conn.Write(request)
 }
@@ -88,7 +89,7 @@ func (s *sender) maybeAgain(c *conn) {
 		return
 	}
 	s.tally.Retried++
-	s.again = append(s.again, arrival{c.session.Due(), c.index})
+	s.again = append(s.again, arrival{c.session.Due(), c.index, c.sent})
 }
 
 func (s *sender) putIdle(c *conn) {
@@ -169,7 +170,7 @@ func (s *sender) dialledFor(now, start time.Time, a arrival, lc *loop.Conn, err 
 		return nil
 	}
 	c := s.opened(lc)
-	c.send(start, a, false, s.request(a))
+	c.send(start, a, s.request(a))
 	s.turn(now)
 	return c
 }

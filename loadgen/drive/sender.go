@@ -32,7 +32,12 @@ const (
 type arrival struct {
 	due   time.Time
 	index uint64 // in the schedule of all shards
+	sent  uint8  // times that its request was sent, on connections that turned out to be closed
 }
+
+// sentMax is how often one request is sent at most. Connections that were idle
+// for equally long are closed at the same time: the next one may be, too.
+const sentMax = 4
 
 // A sender sends one loop's share of the schedule.
 //
@@ -146,7 +151,7 @@ func (s *sender) next(now time.Time) (a arrival, second, ok bool) {
 		return s.again[0], true, true
 	}
 	after, ok := s.lane.Due()
-	a = arrival{s.start.Add(after), s.lane.Index()}
+	a = arrival{due: s.start.Add(after), index: s.lane.Index()}
 	return a, false, ok && !a.due.After(now)
 }
 
@@ -186,7 +191,7 @@ func (s *sender) send(c *conn, a arrival, second bool) time.Time {
 		s.note(now, a.due, !c.used && s.terms.KeepAlive)
 	}
 	s.busy++
-	c.send(now, a, second, request)
+	c.send(now, a, request)
 	return now
 }
 

@@ -70,7 +70,7 @@ type Session struct {
 	reader http1.Reader
 	state  state
 	used   bool // an exchange was completed before this one
-	second bool // the request was sent before, on another connection
+	last   bool // the request is not sent again
 	keep   bool // the answer's head allows another exchange
 	out    record.Outcome
 }
@@ -82,14 +82,14 @@ func New(t *Terms) Session {
 	return s
 }
 
-// Send is told that the request due at due is sent now; second says that it
-// was sent before and came back with Again. The session must be Idle.
-func (s *Session) Send(now, due time.Time, second bool) {
+// Send is told that the request due at due is sent now; last says that it has
+// come back with Again often enough. The session must be Idle.
+func (s *Session) Send(now, due time.Time, last bool) {
 	if s.state != stateIdle {
 		panic("bug: request sent on a connection that is " + s.state.String())
 	}
 	s.state = stateWaiting
-	s.second = second
+	s.last = last
 	s.out = record.Outcome{Due: due, Start: now}
 }
 
@@ -155,9 +155,9 @@ func (s *Session) HandleClosed(now time.Time, orderly bool) Effects {
 		s.state = stateOver
 		return Effects{}
 	}
-	if s.state == stateWaiting && s.used && !s.second && s.terms.Method.Idempotent() {
+	if s.state == stateWaiting && s.used && !s.last && s.terms.Method.Idempotent() {
 		// The target closed an idle connection while the request was on its
-		// way (RFC 9112 9.3.1 and 9.5): it may be sent again, once.
+		// way (RFC 9112 9.3.1 and 9.5): it may be sent again.
 		s.state = stateOver
 		return Effects{Again: true}
 	}

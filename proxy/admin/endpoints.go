@@ -42,10 +42,6 @@ func (l *Limits) Register(mux *http.ServeMux) {
 		l.answer(w, a, err)
 	})
 	mux.HandleFunc("POST /config/algorithm", l.postAlgorithm)
-	mux.HandleFunc("POST /reload", func(w http.ResponseWriter, _ *http.Request) {
-		a, err := l.Reload(time.Now())
-		l.answer(w, a, err)
-	})
 }
 
 // answer writes the configuration in force, or what was wrong. An error that

@@ -13,6 +13,7 @@ import (
 
 	"weir/internal/service"
 	"weir/proxy/limit"
+	"weir/proxy/rule"
 	"weir/proxy/store"
 	"weir/proxy/store/simredis"
 )
@@ -94,6 +95,11 @@ func startOver(t *testing.T, docs Documents) *rig {
 	}
 	mux := http.NewServeMux()
 	r.Register(mux)
+	rules, err := NewRules(epoch, RuleFiles{}, rule.Options{}, new(simredis.Documents), r.log.logger)
+	if err != nil {
+		t.Fatal(err)
+	}
+	RegisterReload(mux, r.Limits, rules)
 	RegisterDecisions(mux, func(id string) (any, bool) {
 		return map[string]string{"rule": "global"}, id == "abc-0-1"
 	})

@@ -41,5 +41,5 @@
 //
 // An algorithm is what its State means and a few small functions (settle, charge,
 // freeAt, newAt); to add one is to add a file with them, its fields in Config, and a
-// line in each switch of take.go.
+// line in each switch of take.go and add.go.
 package limit

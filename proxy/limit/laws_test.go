@@ -8,10 +8,16 @@ import (
 )
 
 func TestLaws(t *testing.T) {
-	limittest.Run(t, limittest.Subject{Fresh: func() limittest.Take {
+	given := func() (limittest.Take, limittest.Add) {
 		var s limit.State
-		return func(now int64, l *limit.Limit, ask limit.Ask) (int64, limit.Decision) {
+		take := func(now int64, l *limit.Limit, ask limit.Ask) (int64, limit.Decision) {
 			return l.Decide(now, &s, ask)
 		}
-	}})
+		return take, func(now int64, l *limit.Limit, n int64) bool { return l.Add(now, &s, n) }
+	}
+	fresh := func() limittest.Take {
+		take, _ := given()
+		return take
+	}
+	limittest.Run(t, limittest.Subject{Fresh: fresh, Given: given})
 }

@@ -11,8 +11,8 @@ const LogMax = 1 << 16
 const logPerMicro = 2
 
 // A Log is what one key was admitted within one window, oldest first; what was
-// admitted at one instant is one entry. An entry is never changed: of how many
-// permits it is, the next one tells.
+// admitted at one instant is one entry. An entry is never changed when more is
+// taken: of how many permits it is, the next one tells.
 //
 // Owned by its State.
 type Log struct {

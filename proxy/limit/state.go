@@ -10,7 +10,7 @@ import "encoding/binary"
 // Owned by its loop, or by the store that keeps it.
 type State struct {
 	tag  uint64 // tagOf the limit; 0: never seen
-	at   int64  // the latest instant at which something was taken, µs since the epoch
+	at   int64  // the latest instant at which something was taken or given, µs since the epoch
 	a    int64  // fixed: count; sliding: count of this window; token: parts of tokens; gcra, leaky: parts ahead; sliding_log: count
 	b    int64  // sliding: count of the previous window; token: the capacity, in tokens
 	rest Rest

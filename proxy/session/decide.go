@@ -6,57 +6,180 @@ import (
 
 	"weir/internal/http1"
 	"weir/proxy/limit"
+	"weir/proxy/rule"
 	"weir/proxy/store"
 )
 
+// A Counted is one of the counters that a request was asked about.
+type Counted struct {
+	Rule  *rule.Rule
+	Index int          // of the rule in its set; -1: the global one
+	Limit *limit.Limit // the rule's, or the client's
+	Cost  int64
+	Key   []byte // borrowed
+	Slot  int64  // booked in a queue, see limit.Decision.Slot
+}
+
 // ask has the limiter decide about the request in env.head. Afterwards the
 // state is stateBody when it may pass, stateReading when it was refused and is
-// to be answered, stateDeciding when the answer comes later.
+// to be answered, stateQueued when it may pass later, stateDeciding when the
+// answer comes later.
 func (s *Session) ask(now time.Time) {
 	e := s.env
 	p := e.Policy()
-	s.x.limits = verdict{policy: p, algo: p.Limit.Algorithm()}
+	s.x.limits = verdict{policy: p}
 	e.ask.N = 1
+	e.asked = append(e.asked[:0], Counted{Rule: &p.global, Index: -1, Limit: &p.Limit, Cost: 1})
 	e.ask.Counters = append(e.ask.Counters[:0], store.Counter{Rule: p.Rule, Limit: &p.Limit, Cost: 1})
+	if p.Rules != nil {
+		s.match(now, p)
+	}
 	s.state = stateDeciding
 	if e.Ask(now, s, &e.ask, &e.answer) {
-		s.decided(&e.answer)
+		s.decided(now, &e.answer, e.asked)
+		return
+	}
+	if p.Rules != nil {
+		s.keepAsked(e.asked)
 	}
 }
 
-// decided notes the store's answer.
-func (s *Session) decided(ans *store.Answer) {
+// match adds the counters of the rules that apply. Those in shadow are asked by
+// themselves: whatever comes of it, the request does not notice.
+func (s *Session) match(now time.Time, p *Policy) {
+	e := s.env
+	hits := p.Rules.Match(&e.head, s.client(&e.head), &e.scratch)
+	for i := range hits {
+		h := &hits[i]
+		counted := Counted{Rule: h.Rule, Index: h.Index, Limit: h.Limit, Cost: h.Cost, Key: h.Key}
+		counter := store.Counter{Rule: h.Rule.ID, Key: h.Key, Limit: h.Limit, Cost: h.Cost, Reserve: h.Reserve, MaxDelay: h.MaxDelay}
+		if h.Rule.Mode == rule.Shadow {
+			e.Shadow(now, p, &counted, &counter)
+			continue
+		}
+		e.asked = append(e.asked, counted)
+		e.ask.Counters = append(e.ask.Counters, counter)
+	}
+}
+
+// keepAsked keeps what was asked beyond the head's life.
+func (s *Session) keepAsked(asked []Counted) {
+	s.x.asked = append(s.env.takeAsked(), asked...)
+	keys := s.env.take()
+	for i := range s.x.asked {
+		c := &s.x.asked[i]
+		at := len(keys)
+		keys = append(keys, c.Key...)
+		c.Key = keys[at:len(keys):len(keys)]
+	}
+	s.x.keys = keys
+}
+
+// decided notes the store's answer about what was asked.
+func (s *Session) decided(now time.Time, ans *store.Answer, asked []Counted) {
 	v := &s.x.limits
 	v.known = ans.Mode == store.Exact || ans.Mode == store.Cached || ans.Mode == store.Local
 	v.closed = ans.Mode == store.Closed
 	v.allowed = ans.Granted > 0
+	v.by = &asked[0]
 	if len(ans.Decisions) > 0 {
 		v.state = ans.Decisions[ans.Tightest]
+		v.by = &asked[ans.Tightest]
 	}
+	v.rule, v.limit = v.by.Rule, v.by.Limit
 	o := &s.x.outcome
-	o.Rule, o.Algorithm = v.policy.Rule, v.algo
-	if v.allowed {
+	o.Rule, o.Algorithm = v.rule.ID, v.limit.Algorithm()
+	if s.env.Decided != nil {
+		s.env.Decided(now, v.policy, asked, ans)
+	}
+	switch {
+	case !v.allowed:
+		o.Decision = Rejected
+		s.state = stateReading
+	case ans.Delay() > 0:
+		o.Decision = Forwarded
+		s.queue(now, ans, asked)
+	default:
 		o.Decision = Forwarded
 		s.state = stateBody
-		return
 	}
-	o.Decision = Rejected
-	s.state = stateReading
 }
 
-// HandleAnswer is told the store's answer that Env.Ask could not give at once.
-// It does nothing when the client has gone. The owner shows the unread bytes
-// again afterwards.
-func (s *Session) HandleAnswer(now time.Time, ans *store.Answer) {
-	if s.state != stateDeciding {
+// queue has the request wait for its slot.
+func (s *Session) queue(now time.Time, ans *store.Answer, asked []Counted) {
+	s.state = stateQueued
+	s.deadline = time.Time{}
+	if s.x.asked == nil {
+		s.keepAsked(asked)
+	}
+	for i := range s.x.asked {
+		s.x.asked[i].Slot = ans.Decisions[i].Slot
+	}
+	s.x.mode = ans.Mode
+	s.fx.Wake = now.Add(ans.Delay())
+}
+
+// HandleWake is told that the time of Effects.Wake has come: the request's slot
+// in the queue. The owner shows the unread bytes again afterwards.
+func (s *Session) HandleWake(now time.Time) {
+	if s.state != stateQueued {
 		return
 	}
 	s.begin()
-	s.decided(ans)
-	if s.state == stateReading {
-		s.refuse(now, nil)
+	s.proceed(now)
+}
+
+// leaveQueues gives the places back that a request had booked whose client is
+// gone.
+func leaveQueues(now time.Time, e *Env, asked []Counted, mode store.Mode) {
+	for i := range asked {
+		c := &asked[i]
+		if c.Slot != 0 {
+			counter := store.Counter{Rule: c.Rule.ID, Key: c.Key, Limit: c.Limit, Cost: c.Cost}
+			e.Leave(now, &counter, c.Slot, mode)
+		}
+	}
+}
+
+// late gives back what was booked for a client that had left before the answer
+// came.
+func (s *Session) late(now time.Time, ans *store.Answer) {
+	if len(s.gone) == len(ans.Decisions) {
+		for i := range s.gone {
+			s.gone[i].Slot = ans.Decisions[i].Slot
+		}
+		leaveQueues(now, s.env, s.gone, ans.Mode)
+	}
+	s.gone = nil
+}
+
+// HandleAnswer is told the store's answer that Env.Ask could not give at once.
+// It is called also when the client has gone. The owner shows the unread bytes
+// again afterwards.
+func (s *Session) HandleAnswer(now time.Time, ans *store.Answer) {
+	if s.state != stateDeciding {
+		s.late(now, ans)
 		return
 	}
+	s.begin()
+	asked := s.x.asked
+	if asked == nil {
+		p := s.x.limits.policy
+		s.env.asked = append(s.env.asked[:0], Counted{Rule: &p.global, Index: -1, Limit: &p.Limit, Cost: 1})
+		asked = s.env.asked
+	}
+	s.decided(now, ans, asked)
+	switch s.state {
+	case stateReading:
+		s.refuse(now, nil)
+	case stateBody:
+		s.proceed(now)
+	}
+}
+
+// proceed goes on with an admitted request whose head is gone.
+func (s *Session) proceed(now time.Time) {
+	s.state = stateBody
 	s.awaitBody(now)
 	s.admitted(now)
 	s.read(now, nil) // a request without a body is complete
@@ -109,7 +232,7 @@ func (s *Session) skipBody(b []byte) (n int, whole bool) {
 // needs to know in order to come back at the right time.
 func (s *Session) answerRefused(now time.Time) {
 	e, v := s.env, &s.x.limits
-	e.refusal = Refusal{Rule: v.policy.Rule, Algorithm: v.algo, Client: s.remote, Decision: v.state}
+	e.refusal = Refusal{Rule: v.rule, Limit: v.limit, Cost: v.by.Cost, Key: v.by.Key, Client: s.remote, Version: v.policy.Version, Decision: v.state}
 	id := e.Refused(now, &e.refusal)
 	extra := e.appendDate(e.extra[:0], now)
 	if after := v.state.RetryAfter; after != limit.Never {
@@ -123,7 +246,7 @@ func (s *Session) answerRefused(now time.Time) {
 	e.extra = extra
 
 	body := append(e.body[:0], `{"error":"rate limit exceeded","rule":`...)
-	body = append(body, v.policy.ruleJSON...)
+	body = strconv.AppendQuote(body, v.rule.ID)
 	if after := v.state.RetryAfter; after == limit.Never {
 		body = append(body, `,"reason":"the limit can never hold this request's cost"`...)
 	} else {
@@ -152,17 +275,21 @@ func ceilSeconds(d time.Duration) int64 {
 // draft-ietf-httpapi-ratelimit-headers-10.
 func (s *Session) appendLimits(dst []byte) []byte {
 	v, set := &s.x.limits, s.env.Settings
-	if !v.known || v.policy == nil {
+	if !v.known || v.limit == nil || v.limit.Algorithm() == limit.Off {
 		return dst
 	}
-	if set.LegacyFields {
+	if set.LegacyFields && !s.x.theirs.legacy {
 		dst = http1.AppendFieldInt(dst, "X-RateLimit-Limit", v.state.Limit)
 		dst = http1.AppendFieldInt(dst, "X-RateLimit-Remaining", v.state.Remaining)
 	}
-	if !set.StandardFields {
+	if !set.StandardFields || s.x.theirs.standard {
 		return dst
 	}
-	dst = append(dst, v.policy.fields...)
+	if v.rule == &v.policy.global {
+		dst = append(dst, v.policy.fields...)
+	} else {
+		dst = appendPolicy(dst, v.rule.ID, v.limit)
+	}
 	dst = strconv.AppendInt(dst, v.state.Remaining, 10)
 	dst = append(dst, ";t="...)
 	dst = strconv.AppendInt(dst, ceilSeconds(v.state.ResetAfter), 10)

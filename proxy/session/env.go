@@ -6,6 +6,7 @@ import (
 
 	"weir/internal/http1"
 	"weir/proxy/limit"
+	"weir/proxy/rule"
 	"weir/proxy/store"
 )
 
@@ -58,6 +59,13 @@ type Env struct {
 	// Ask has the store decide. It returns true when ans holds the answer
 	// already; otherwise HandleAnswer follows.
 	Ask func(now time.Time, s *Session, ask *store.Ask, ans *store.Answer) bool
+	// Decided is told of every decision: what was asked, with keys that are
+	// borrowed, and the answer. It may be nil.
+	Decided func(now time.Time, p *Policy, asked []Counted, ans *store.Answer)
+	// Shadow has the store count a rule that is not enforced; nobody waits.
+	Shadow func(now time.Time, p *Policy, counted *Counted, counter *store.Counter)
+	// Leave gives a place in the queue of a leaky counter back.
+	Leave func(now time.Time, counter *store.Counter, slot int64, mode store.Mode)
 	// Overloaded reports that requests are to be shed; nil: never.
 	Overloaded func() bool
 	// Report is told once of every request answered, or given up.
@@ -71,6 +79,9 @@ type Env struct {
 	ask      store.Ask
 	answer   store.Answer
 	refusal  Refusal
+	asked    []Counted
+	spares   [][]Counted
+	scratch  rule.Scratch
 	out      []byte   // for the client, until the effects are done
 	up       []byte   // for the target, likewise
 	free     [][]byte // buffers of exchanges that are over
@@ -94,11 +105,14 @@ type Outcome struct {
 	Retried   bool
 }
 
-// A Refusal is what the client was told by a 429.
+// A Refusal is what the client was told by a 429, and why. Key is borrowed.
 type Refusal struct {
-	Rule      string
-	Algorithm limit.Algorithm
-	Client    netip.Addr
+	Rule    *rule.Rule
+	Limit   *limit.Limit
+	Cost    int64
+	Key     []byte
+	Client  netip.Addr
+	Version string // of the configuration
 	limit.Decision
 }
 
@@ -160,6 +174,24 @@ func (e *Env) give(b []byte) {
 		return
 	}
 	e.free = append(e.free, b[:0])
+}
+
+// takeAsked and giveAsked keep lists of what was asked to be used again.
+func (e *Env) takeAsked() []Counted {
+	n := len(e.spares)
+	if n == 0 {
+		return make([]Counted, 0, store.CountersMax)
+	}
+	a := e.spares[n-1]
+	e.spares = e.spares[:n-1]
+	return a
+}
+
+func (e *Env) giveAsked(a []Counted) {
+	if len(e.spares) < buffersKept {
+		clear(a)
+		e.spares = append(e.spares, a[:0])
+	}
 }
 
 // appendDate appends the Date field line (RFC 9110 section 6.6.1).

@@ -100,7 +100,7 @@ func newGauntlet(t *testing.T, client, target []byte) *gauntlet {
 				p.asked = true
 				return false
 			}
-			*ans = answerFor(p.limit)
+			*ans = answerFor(p.limit, 1)
 			return true
 		},
 		Report:  func(_ time.Time, _ *Session, o *Outcome) { p.outcomes++ },
@@ -141,7 +141,7 @@ func (p *gauntlet) play(op byte) {
 func (p *gauntlet) decide() {
 	if p.asked {
 		p.asked = false
-		ans := answerFor(p.limit)
+		ans := answerFor(p.limit, 1)
 		p.s.HandleAnswer(p.now, &ans)
 		p.after()
 	}

@@ -5,38 +5,64 @@ import (
 	"strconv"
 
 	"weir/proxy/limit"
+	"weir/proxy/rule"
 )
 
-// A Policy is what the limiter enforces. It is replaced whole.
+// A Policy is what the limiter enforces: the global limit and the rules. It is
+// replaced whole, so that no request sees half of a change.
 //
 // Immutable after New.
 type Policy struct {
-	// Rule is the id of the one global rule.
+	// Rule is the id of the global rule.
 	Rule string
-	// Limit is what the rule allows.
+	// Limit is what the global rule allows.
 	Limit limit.Limit
+	// Rules are the others; nil: there are none.
+	Rules *rule.Set
+	// Version says which limits and rules these are, when decisions are explained.
+	Version string
 
-	ruleJSON []byte // the rule's id as a JSON string
-	fields   []byte // RateLimit-Policy, and RateLimit up to the remaining permits
+	global rule.Rule // the global rule as one like the others
+	fields []byte    // its RateLimit-Policy, and RateLimit up to the remaining permits
 }
 
-// NewPolicy returns the policy of one rule. In the fields of
-// draft-ietf-httpapi-ratelimit-headers-10 a token bucket's quota is its
-// capacity, and its window the time that it takes to fill.
-func NewPolicy(rule string, l limit.Limit) *Policy {
-	p := &Policy{Rule: rule, Limit: l, ruleJSON: strconv.AppendQuote(nil, rule)}
+// NewPolicy returns the policy of the global rule alone.
+func NewPolicy(id string, l limit.Limit) *Policy {
+	p := &Policy{Rule: id, Limit: l, global: rule.Rule{ID: id, Limit: l.Config()}}
+	p.fields = appendPolicy(nil, id, &p.Limit)
+	return p
+}
+
+// With returns the policy with these rules, if any, beside the global one.
+func (p *Policy) With(rules *rule.Set, version string) *Policy {
+	both := *p
+	if rules != nil && rules.Len() == 0 {
+		rules = nil
+	}
+	both.Rules, both.Version = rules, version
+	return &both
+}
+
+// appendPolicy appends RateLimit-Policy, and RateLimit up to the remaining
+// permits, of draft-ietf-httpapi-ratelimit-headers-10. The quota of a bucket
+// or queue is its capacity, and its window the time that it takes to fill.
+func appendPolicy(dst []byte, id string, l *limit.Limit) []byte {
+	dst = append(dst, "RateLimit-Policy: "...)
+	dst = strconv.AppendQuote(dst, id)
+	dst = append(dst, ";q="...)
+	dst = strconv.AppendInt(dst, l.Permits(), 10)
+	dst = append(dst, ";w="...)
+	dst = strconv.AppendInt(dst, windowSeconds(l), 10)
+	dst = append(dst, "\r\nRateLimit: "...)
+	dst = strconv.AppendQuote(dst, id)
+	return append(dst, ";r="...)
+}
+
+// windowSeconds is the window in whole seconds, at least 1.
+func windowSeconds(l *limit.Limit) int64 {
 	window := l.Window().Seconds()
-	if l.Algorithm() == limit.Token {
+	if a := l.Algorithm(); a == limit.Token || a == limit.Leaky {
 		window = float64(l.Permits()) / l.Rate()
 	}
-	f := append(p.fields, "RateLimit-Policy: "...)
-	f = append(f, p.ruleJSON...)
-	f = append(f, ";q="...)
-	f = strconv.AppendInt(f, l.Permits(), 10)
-	f = append(f, ";w="...)
-	f = strconv.AppendInt(f, max(1, int64(math.Ceil(window))), 10)
-	f = append(f, "\r\nRateLimit: "...)
-	f = append(f, p.ruleJSON...)
-	p.fields = append(f, ";r="...)
-	return p
+	return max(1, int64(math.Ceil(window)))
 }

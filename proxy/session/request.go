@@ -37,8 +37,8 @@ func (s *Session) handleHead(now time.Time, rest []byte) int {
 	}
 	s.ask(now)
 	switch s.state {
-	case stateDeciding:
-		s.beginForward(now)      // the head is gone when the answer comes
+	case stateDeciding, stateQueued:
+		s.beginForward(now)      // the head is gone when it goes on
 		s.deadline = time.Time{} // the store has its own
 	case stateBody:
 		s.beginForward(now)
@@ -228,13 +228,43 @@ func claimsOrigin(id http1.FieldID) bool {
 	return false
 }
 
-func (s *Session) trusted() bool {
+func (s *Session) trusted() bool { return s.trusts(s.remote) }
+
+func (s *Session) trusts(a netip.Addr) bool {
 	for _, p := range s.env.Settings.TrustedProxies {
-		if p.Contains(s.remote) {
+		if p.Contains(a) {
 			return true
 		}
 	}
 	return false
+}
+
+// client is the address of who made the request: the connection's, or behind
+// trusted proxies the last one of X-Forwarded-For that is not theirs. What
+// stands left of that, anybody may have written.
+func (s *Session) client(h *http1.Head) netip.Addr {
+	at := s.remote
+	if !s.trusted() {
+		return at
+	}
+	for i := len(h.Fields) - 1; i >= 0; i-- {
+		f := &h.Fields[i]
+		if f.ID != http1.FieldXForwardedFor {
+			continue
+		}
+		for rest := f.Value; len(rest) > 0; {
+			cut := bytes.LastIndexByte(rest, ',')
+			a, err := netip.ParseAddr(string(bytes.TrimSpace(rest[cut+1:])))
+			if err != nil {
+				return at
+			}
+			if at = a.Unmap(); !s.trusts(at) {
+				return at
+			}
+			rest = rest[:max(cut, 0)]
+		}
+	}
+	return at
 }
 
 // appendOrigin appends the X-Forwarded fields. Behind a trusted proxy the

@@ -2,6 +2,7 @@ package session
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"flag"
 	"fmt"
@@ -15,6 +16,7 @@ import (
 	"time"
 
 	"weir/proxy/limit"
+	"weir/proxy/rule"
 	"weir/proxy/store"
 )
 
@@ -28,7 +30,10 @@ var update = flag.Bool("update", false, "rewrite testdata/*.txt with what the se
 //	rate N                      the least bytes per second of a body
 //	max N                       the largest body
 //	shed                        the proxy is overloaded
-//	limit allow|deny|open|closed|later    what the limiter says from now on
+//	limit allow|deny|never|open|closed|later    what the limiter says from now on
+//	limit deny N | delay D      counter N refuses; the last counter's queue has a slot in D
+//	rules "text"                beside the global limit
+//	wake                        the slot in the queue has come
 //	client "bytes"              bytes from the client, behind those unread
 //	decided                     the answer that "limit later" held back
 //	acquired new|reused         a connection to the target
@@ -101,6 +106,9 @@ type player struct {
 	waiting []byte // of the target
 	log     strings.Builder
 	closed  bool
+
+	policy   *Policy
+	counters int // of the last ask
 }
 
 func newPlayer() *player {
@@ -110,16 +118,28 @@ func newPlayer() *player {
 	if err != nil {
 		panic(err)
 	}
-	policy := NewPolicy("global", l)
+	p.policy = NewPolicy("global", l)
 	p.env = Env{
 		Settings: testSettings(),
-		Policy:   func() *Policy { return policy },
-		Ask: func(_ time.Time, _ *Session, _ *store.Ask, ans *store.Answer) bool {
+		Policy:   func() *Policy { return p.policy },
+		Ask: func(_ time.Time, _ *Session, ask *store.Ask, ans *store.Answer) bool {
+			p.counters = len(ask.Counters)
+			if p.counters > 1 {
+				for _, c := range ask.Counters {
+					fmt.Fprintf(&p.log, "counter %s key %q cost %d reserve %d\n", c.Rule, c.Key, c.Cost, c.Reserve)
+				}
+			}
 			if p.limit == "later" {
 				return false
 			}
-			*ans = answerFor(p.limit)
+			*ans = answerFor(p.limit, p.counters)
 			return true
+		},
+		Shadow: func(_ time.Time, _ *Policy, _ *Counted, c *store.Counter) {
+			fmt.Fprintf(&p.log, "shadow %s key %q\n", c.Rule, c.Key)
+		},
+		Leave: func(_ time.Time, c *store.Counter, slot int64, _ store.Mode) {
+			fmt.Fprintf(&p.log, "leave the queue of %s key %q slot %d\n", c.Rule, c.Key, slot)
 		},
 		Report: func(_ time.Time, _ *Session, o *Outcome) {
 			fmt.Fprintf(&p.log, "report %v %v status=%d", o.Method, [...]string{"undecided", "forwarded", "rejected"}[o.Decision], o.Status)
@@ -146,7 +166,33 @@ func testSettings() *Settings {
 	}
 }
 
-func answerFor(word string) store.Answer {
+// answerFor is what the limiter says to n counters.
+func answerFor(words string, n int) store.Answer {
+	word, arg, _ := strings.Cut(words, " ")
+	switch {
+	case arg == "":
+		ans := plainAnswer(word)
+		for len(ans.Decisions) > 0 && len(ans.Decisions) < n {
+			ans.Decisions = append(ans.Decisions, ans.Decisions[0])
+		}
+		return ans
+	case word == "deny":
+		ans := answerFor("allow", n)
+		if ans.Tightest, _ = strconv.Atoi(arg); ans.Tightest >= n {
+			return answerFor("allow", n)
+		}
+		ans.Granted, ans.Decisions[ans.Tightest] = 0, plainAnswer("deny").Decisions[0]
+		return ans
+	}
+	ans := answerFor("allow", n)
+	d, _ := time.ParseDuration(arg)
+	last := &ans.Decisions[len(ans.Decisions)-1]
+	last.Delay, last.Slot = d, 77
+	ans.Tightest = len(ans.Decisions) - 1
+	return ans
+}
+
+func plainAnswer(word string) store.Answer {
 	switch word {
 	case "allow":
 		return store.Answer{Granted: 1, Decisions: []limit.Decision{{Allowed: true, Remaining: 9, Limit: 10, ResetAfter: 400 * time.Millisecond}}}
@@ -172,6 +218,13 @@ func (p *player) play(t *testing.T, line string) {
 		p.limit = arg
 	case "secure":
 		p.s.secure = true
+	case "rules":
+		set, err := rule.Read(p.bytes(t, line, arg), rule.Options{})
+		p.must(t, line, err)
+		p.policy = p.policy.With(set, "7")
+	case "wake":
+		p.s.HandleWake(p.now)
+		p.after()
 	case "rate":
 		n, err := strconv.Atoi(arg)
 		p.must(t, line, err)
@@ -186,10 +239,7 @@ func (p *player) play(t *testing.T, line string) {
 		p.unread = append(p.unread, p.bytes(t, line, arg)...)
 		p.feed()
 	case "decided":
-		ans := answerFor("allow")
-		if arg != "" {
-			ans = answerFor(arg)
-		}
+		ans := answerFor(cmp.Or(arg, "allow"), p.counters)
 		p.s.HandleAnswer(p.now, &ans)
 		p.effects()
 		p.feed()
@@ -315,6 +365,9 @@ func (p *player) effects() {
 	}
 	if fx.Acquire != AcquireNone {
 		p.log.WriteString("acquire " + [...]string{"", "any", "fresh", "other", "cancel"}[fx.Acquire] + "\n")
+	}
+	if !fx.Wake.IsZero() {
+		fmt.Fprintf(&p.log, "%v until %v\n", p.s.state, fx.Wake.Sub(p.start))
 	}
 	if len(fx.Own) > 0 {
 		fmt.Fprintf(&p.log, "own %q\n", fx.Own)

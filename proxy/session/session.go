@@ -6,6 +6,8 @@ import (
 
 	"weir/internal/http1"
 	"weir/proxy/limit"
+	"weir/proxy/rule"
+	"weir/proxy/store"
 )
 
 // A state is where the exchange under way is; doc.go draws them.
@@ -14,6 +16,7 @@ type state uint8
 const (
 	stateReading   state = iota // a head, or nothing yet
 	stateDeciding               // the limiter was asked
+	stateQueued                 // it may pass, when its slot has come
 	stateBody                   // the request's body is collected
 	stateAcquiring              // waits for a connection to a target
 	stateAwaiting               // the request is sent or streams, the answer comes
@@ -25,7 +28,7 @@ const (
 
 // String names the state in failures of tests.
 func (s state) String() string {
-	return [...]string{"reading", "deciding", "body", "acquiring", "awaiting", "tunnel", "own body", "own", "closing"}[s]
+	return [...]string{"reading", "deciding", "queued", "body", "acquiring", "awaiting", "tunnel", "own body", "own", "closing"}[s]
 }
 
 // A Session is one client connection.
@@ -45,6 +48,7 @@ type Session struct {
 	clientFull, targetFull bool
 	fx                     Effects
 
+	gone     []Counted // asked for a client that left before the answer came
 	began    time.Time // the first byte of the request was read
 	deadline time.Time
 	idleBy   time.Time // when a client that asks nothing is closed
@@ -62,7 +66,11 @@ type exchange struct {
 	collected int64
 	framing   int64 // bytes of chunk lines behind it: tiny chunks take more room than what they hold
 	limits    verdict
-	upgrade   string // the protocols asked for
+	asked     []Counted                       // of an answer that comes later, or of a wait
+	keys      []byte                          // their memory
+	mode      store.Mode                      // of the answer, while waiting
+	theirs    struct{ legacy, standard bool } // the target's own limits are tighter
+	upgrade   string                          // the protocols asked for
 
 	large     bool      // the body is announced to be larger than what is collected
 	streaming bool      // the request is sent before its body is complete
@@ -97,10 +105,12 @@ type exchange struct {
 
 // verdict is what the answer says about the limit.
 type verdict struct {
-	known   bool
 	policy  *Policy
+	by      *Counted // the tightest, while it is decided
+	rule    *rule.Rule
+	limit   *limit.Limit
 	state   limit.Decision
-	algo    limit.Algorithm
+	known   bool
 	closed  bool // refused because the store is away
 	allowed bool
 }
@@ -121,6 +131,8 @@ type Effects struct {
 	// Acquire asks for a connection to a target: HandleAcquired,
 	// HandleUnavailable or HandleExhausted follows.
 	Acquire Acquire
+	// Wake asks for HandleWake at that time, precisely; zero: no.
+	Wake time.Time
 	// Own is a request to an own endpoint: HandleOwn follows.
 	Own []byte
 	// Close ends the client's connection.
@@ -307,6 +319,10 @@ func (s *Session) HandleExpired(now time.Time) {
 func (s *Session) HandleClosed(now time.Time) {
 	s.begin()
 	switch s.state {
+	case stateDeciding:
+		s.gone, s.x.asked, s.x.keys = s.x.asked, nil, nil
+	case stateQueued:
+		leaveQueues(now, s.env, s.x.asked, s.x.mode)
 	case stateAcquiring:
 		s.fx.Acquire = AcquireCancel
 	case stateAwaiting, stateTunnel:
@@ -345,6 +361,10 @@ func (s *Session) letGo() {
 func (s *Session) over() {
 	s.env.give(s.x.request)
 	s.env.give(s.x.response)
+	if s.x.asked != nil {
+		s.env.give(s.x.keys)
+		s.env.giveAsked(s.x.asked)
+	}
 	s.x = exchange{}
 	s.targetFull = false
 }

@@ -1,6 +1,7 @@
 package session
 
 import (
+	"bytes"
 	"errors"
 	"io"
 	"time"
@@ -178,6 +179,7 @@ func (s *Session) handleAnswerHead(now time.Time, mark int) int {
 	s.x.headDone = true
 	s.x.status, s.x.outcome.Relayed = h.Status, true
 	s.x.canReuse = h.KeepAlive
+	s.x.theirs.legacy, s.x.theirs.standard = s.tighter(h)
 	if s.x.uploading {
 		s.x.keepAlive = false // the rest of the request may never be read
 	}
@@ -224,16 +226,54 @@ func (s *Session) appendAnswerHead(now time.Time, dst []byte, h *http1.Head) []b
 }
 
 // replaces reports whether a target's field has the name of one that the proxy
-// sets: two of them would contradict each other.
+// sets: two of them would contradict each other. What is tighter stands.
 func (s *Session) replaces(name []byte) bool {
-	set := s.env.Settings
+	set, theirs := s.env.Settings, &s.x.theirs
 	switch len(name) {
 	case len("RateLimit"), len("RateLimit-Policy"):
-		return set.StandardFields && (equalFold(name, "ratelimit") || equalFold(name, "ratelimit-policy"))
+		return set.StandardFields && !theirs.standard && (equalFold(name, "ratelimit") || equalFold(name, "ratelimit-policy"))
 	case len("X-RateLimit-Limit"), len("X-RateLimit-Remaining"):
-		return set.LegacyFields && (equalFold(name, "x-ratelimit-limit") || equalFold(name, "x-ratelimit-remaining"))
+		return set.LegacyFields && !theirs.legacy && (equalFold(name, "x-ratelimit-limit") || equalFold(name, "x-ratelimit-remaining"))
 	}
 	return false
+}
+
+// tighter reports whether the target leaves the client less than the proxy
+// does, in each of the two families of fields.
+func (s *Session) tighter(h *http1.Head) (legacy, standard bool) {
+	v := &s.x.limits
+	if !v.known {
+		return false, false
+	}
+	for i := range h.Fields {
+		f := &h.Fields[i]
+		if f.ID != http1.FieldOther {
+			continue
+		}
+		switch {
+		case len(f.Name) == len("X-RateLimit-Remaining") && equalFold(f.Name, "x-ratelimit-remaining"):
+			n, ok := leadingInt(f.Value)
+			legacy = ok && n < v.state.Remaining
+		case len(f.Name) == len("RateLimit") && equalFold(f.Name, "ratelimit"):
+			at := bytes.Index(f.Value, []byte(";r="))
+			if at >= 0 {
+				n, ok := leadingInt(f.Value[at+len(";r="):])
+				standard = ok && n < v.state.Remaining
+			}
+		}
+	}
+	return legacy, standard
+}
+
+// leadingInt reads the digits that b begins with.
+func leadingInt(b []byte) (n int64, ok bool) {
+	for _, c := range b {
+		if c < '0' || c > '9' || n > 1<<53 {
+			break
+		}
+		n, ok = n*10+int64(c-'0'), true
+	}
+	return n, ok
 }
 
 // equalFold compares a field name with a lower-case one.

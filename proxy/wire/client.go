@@ -28,8 +28,9 @@ type client struct {
 	closed bool                      // the connection is gone
 	stream bool                      // the connection is read and written at the same time
 
-	asked    time.Time  // when Redis was asked
-	answered redis.Done // its answer comes here; made once
+	alarm    *loop.Alarm // of a slot in a queue; made when it is first needed
+	asked    time.Time   // when Redis was asked
+	answered redis.Done  // its answer comes here; made once
 }
 
 // Data passes bytes on to the session.
@@ -72,6 +73,9 @@ func (c *client) Writable(now time.Time) {
 // Closed gives up what is under way.
 func (c *client) Closed(now time.Time, _ error) {
 	c.closed = true
+	if c.alarm != nil {
+		c.alarm.Stop()
+	}
 	c.s.HandleClosed(now)
 	c.apply(now)
 }
@@ -100,6 +104,9 @@ func (c *client) apply(now time.Time) {
 		if len(fx.Own) > 0 {
 			c.askOwn(now, fx.Own)
 		}
+		if !fx.Wake.IsZero() {
+			c.wake(fx.Wake)
+		}
 		closeConn(c.conn, fx.Close)
 		if fx.Acquire == session.AcquireNone && len(fx.Own) == 0 {
 			break
@@ -107,6 +114,21 @@ func (c *client) apply(now time.Time) {
 		c.acquire(now, fx.Acquire)
 	}
 	c.arm()
+}
+
+// wake has the session told when its slot in a queue has come.
+func (c *client) wake(at time.Time) {
+	if c.alarm == nil {
+		c.alarm = c.side.loop.NewAlarm(func(now time.Time) {
+			if c.closed {
+				return
+			}
+			c.s.HandleWake(now)
+			c.apply(now)
+			c.more()
+		})
+	}
+	c.alarm.Set(at)
 }
 
 // write sends to the client, and holds the target back when it does not take

@@ -2,6 +2,8 @@ package wire
 
 import (
 	"iter"
+	"maps"
+	"slices"
 	"strconv"
 	"time"
 
@@ -240,10 +242,24 @@ func methodLabel(m http1.Method) string {
 
 func (f *Front) byRule() iter.Seq2[string, uint64] {
 	return func(yield func(string, uint64) bool) {
-		rule := f.cfg.Policy().Rule
-		if !yield(metric.Labels("rule", rule, "decision", "forwarded"), f.sum(func(c *counts) uint64 { return c.forwarded.Load() })) {
-			return
+		totals := f.ruleTotals()
+		if len(totals) == 0 { // nothing was decided yet
+			totals[f.cfg.Policy().Rule] = ruleTotal{}
 		}
-		yield(metric.Labels("rule", rule, "decision", "rejected"), f.sum(func(c *counts) uint64 { return c.rejected.Load() }))
+		for _, id := range slices.Sorted(maps.Keys(totals)) {
+			t := totals[id]
+			for _, one := range []struct {
+				decision string
+				n        uint64
+				always   bool
+			}{
+				{"forwarded", t.forwarded, true}, {"rejected", t.rejected, true},
+				{"shadow_forwarded", t.shadowPass, false}, {"shadow_rejected", t.shadowRefused, false},
+			} {
+				if (one.always || one.n > 0) && !yield(metric.Labels("rule", id, "decision", one.decision), one.n) {
+					return
+				}
+			}
+		}
 	}
 }

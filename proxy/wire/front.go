@@ -8,11 +8,14 @@ import (
 	"cmp"
 	"context"
 	"crypto/tls"
+	"hash/maphash"
 	"log/slog"
+	"maps"
 	"math/rand/v2"
 	"net"
 	"net/http"
 	"os"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -20,6 +23,7 @@ import (
 	"weir/internal/loop"
 	"weir/internal/service"
 	"weir/proxy/session"
+	"weir/proxy/store"
 	"weir/proxy/store/redis"
 	"weir/proxy/store/simredis"
 	"weir/proxy/upstream"
@@ -73,16 +77,17 @@ type Front struct {
 	began      time.Time
 	checks     checks
 	memory     memory
+	seed       maphash.Seed // of the sketches of keys
 
 	mu    sync.Mutex // guards specs, and has changes to them one at a time
 	specs []*Target
 }
 
-// steady is now on a clock that is never set: it began with the wall clock's
+// Steady is now on a clock that is never set: it began with the wall clock's
 // time and goes with the monotonic one. The simulated Redis takes the later of
 // now and what a key has seen, so a wall clock set back by an hour would lock
 // exhausted keys for that hour.
-func (f *Front) steady(now time.Time) time.Time { return f.began.Add(now.Sub(f.began)) }
+func (f *Front) Steady(now time.Time) time.Time { return f.began.Add(now.Sub(f.began)) }
 
 // Start listens and serves until Drain.
 func Start(cfg Config) (*Front, error) {
@@ -90,7 +95,7 @@ func Start(cfg Config) (*Front, error) {
 	if err != nil {
 		return nil, err
 	}
-	f := &Front{cfg: cfg, group: g, stop: make(chan struct{}), began: time.Now(),
+	f := &Front{cfg: cfg, group: g, stop: make(chan struct{}), began: time.Now(), seed: maphash.MakeSeed(),
 		checks: checks{path: cfg.CheckPath, interval: cfg.CheckInterval}, memory: memory{budget: cfg.MemoryBudget}}
 	for i, l := range g.Loops() {
 		f.sides = append(f.sides, newSide(f, l, portion(cfg.TargetConnsMax, len(g.Loops()), i)))
@@ -134,16 +139,16 @@ func (f *Front) Socket() (*os.File, error) { return f.ln.File() }
 func (f *Front) housekeeping() {
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
-	var reported uint64
+	reported := make(map[string]uint64)
 	for {
 		select {
 		case <-f.stop:
-			f.reportRefusals(&reported)
+			f.reportRefusals(reported)
 			return
 		case now := <-tick.C:
-			f.cfg.Table.Expire(f.steady(now), expireBudget)
+			f.cfg.Table.Expire(f.Steady(now), expireBudget)
 			f.probe()
-			f.reportRefusals(&reported)
+			f.reportRefusals(reported)
 		}
 	}
 }
@@ -151,13 +156,16 @@ func (f *Front) housekeeping() {
 // expireBudget is how many keys of the simulated Redis one second looks at.
 const expireBudget = 200_000
 
-func (f *Front) reportRefusals(reported *uint64) {
-	total := f.sum(func(c *counts) uint64 { return c.rejected.Load() })
-	if total == *reported {
-		return
+// reportRefusals logs how many requests each rule has refused since the last
+// time.
+func (f *Front) reportRefusals(reported map[string]uint64) {
+	totals := f.ruleTotals()
+	for _, id := range slices.Sorted(maps.Keys(totals)) {
+		if n := totals[id].rejected; n > reported[id] {
+			f.cfg.Log.Warn("Requests rejected: limit exceeded", "rule", id, "count", n-reported[id])
+			reported[id] = n
+		}
 	}
-	f.cfg.Log.Warn("Requests rejected: limit exceeded", "rule", f.cfg.Policy().Rule, "count", total-*reported)
-	*reported = total
 }
 
 // Drain stops accepting, lets what is under way finish, at most for the drain
@@ -201,23 +209,27 @@ type side struct {
 	targets  *upstream.Group[*target]
 	seen     atomic.Pointer[[]*target] // those of targets, for others
 	draining bool
+	rules    ruleBook
 	counts   *counts
 	recall   *recall
 
 	connsPerTarget, waitersMax int
+
+	shadowAsk    store.Ask // memory for rules in shadow
+	shadowAnswer store.Answer
 
 	lane      *redis.Lane // to Redis; nil without
 	laneAlarm *loop.Alarm
 }
 
 func newSide(f *Front, l *loop.Loop, connsPerTarget int) *side {
-	s := &side{front: f, loop: l, counts: newCounts(), recall: newRecall(l.Index(), f.cfg.DecisionsPerLoop),
+	s := &side{front: f, loop: l, counts: newCounts(), rules: newRuleBook(f.seed), recall: newRecall(l.Index(), f.cfg.DecisionsPerLoop),
 		connsPerTarget: connsPerTarget, waitersMax: cmp.Or(f.cfg.WaitersPerLoop, waitersMax)}
 	ejection := upstream.Ejection{ProbeMax: f.cfg.Session.TargetTimeout + f.cfg.Session.ConnectTimeout}
 	s.targets = upstream.NewGroup(f.cfg.Balance, ejection, inFlightOf, rand.New(rand.NewPCG(uint64(l.Index()), rand.Uint64())))
 	s.publish()
 	s.env = session.Env{Settings: &f.cfg.Session, Policy: f.cfg.Policy, Ask: s.decider(), Overloaded: f.memory.short,
-		Report: s.report, Refused: s.recall.note}
+		Decided: s.judged, Shadow: s.shadow, Leave: s.leave, Report: s.report, Refused: s.recall.note}
 	return s
 }
 

@@ -18,6 +18,7 @@ import (
 	"weir/internal/service"
 	"weir/proxy/admin"
 	"weir/proxy/config"
+	"weir/proxy/rule"
 	"weir/proxy/store/simredis"
 )
 
@@ -36,6 +37,7 @@ type rig struct {
 	t       *testing.T
 	env     *service.Env
 	limits  *admin.Limits
+	rules   *admin.Rules
 	log     *logBuffer
 	client  *http.Client
 	held    chan struct{} // GET /config/held is answered when it is closed
@@ -64,16 +66,23 @@ func startWith(t *testing.T, tweak func(c *Config), targets string, env ...strin
 	if err != nil {
 		t.Fatal(err)
 	}
-	if r.limits, err = admin.NewLimits(time.Now(), c.Limit, new(simredis.Documents), r.env.Logger); err != nil {
+	docs := new(simredis.Documents)
+	if r.limits, err = admin.NewLimits(time.Now(), c.Limit, docs, r.env.Logger); err != nil {
 		t.Fatal(err)
 	}
+	files := admin.RuleFiles{Rules: c.Rules.File, Clients: c.Rules.ClientsFile}
+	options := rule.Options{ClientKey: c.Rules.ClientKey, DescriptorKeys: c.Rules.DescriptorKeys}
+	if r.rules, err = admin.NewRules(time.Now(), files, options, docs, r.env.Logger); err != nil {
+		t.Fatal(err)
+	}
+	r.rules.Share(t.Context(), nil, time.Second)
 	loops := c.Loop()
 	loops.Panicked = func(v any, stack []byte) { t.Errorf("the proxy panicked: %v\n%s", v, stack) }
 	cfg := Config{
 		Addr: "127.0.0.1:0", Loop: loops, Session: c.Session(),
 		Targets: targetsOf(c.Targets), Balance: c.Balance, TargetConnsMax: c.TargetConnsMax, TargetIdle: c.TargetIdle,
 		CheckPath: c.Edge.HealthPath, CheckInterval: c.Edge.HealthInterval,
-		DrainTimeout: c.DrainTimeout, Policy: r.limits.Policy, Table: table,
+		DrainTimeout: c.DrainTimeout, Policy: admin.NewPolicies(r.limits, r.rules).Policy, Table: table,
 		Own: r.own, Log: r.env.Logger("RateLimiter"), DecisionsPerLoop: 64,
 	}
 	tweak(&cfg)
@@ -127,6 +136,8 @@ func configure(t *testing.T, env []string) *config.Config {
 func (r *rig) own(f *Front) http.Handler {
 	mux := service.Endpoints(r.env)
 	r.limits.Register(mux)
+	r.rules.Register(mux)
+	admin.RegisterReload(mux, r.limits, r.rules)
 	admin.RegisterDecisions(mux, func(id string) (any, bool) { return f.Recall(id) })
 	mux.HandleFunc("GET /config/held", func(http.ResponseWriter, *http.Request) {
 		select {

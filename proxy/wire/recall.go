@@ -9,7 +9,9 @@ import (
 	"time"
 
 	"weir/proxy/limit"
+	"weir/proxy/rule"
 	"weir/proxy/session"
+	"weir/proxy/store"
 )
 
 // recallDefault is how many refusals one loop remembers.
@@ -28,9 +30,11 @@ type recall struct {
 	id   []byte
 }
 
-// refused is a refusal and when it was.
+// refused is a refusal and when it was. Its key is a copy, as far as that is
+// kept.
 type refused struct {
-	at time.Time
+	at  time.Time
+	key [store.PartBytesMax]byte
 	session.Refusal
 }
 
@@ -40,18 +44,25 @@ type Recalled struct {
 	ID         string          `json:"id"`
 	At         time.Time       `json:"at"`
 	Rule       string          `json:"rule"`
+	Mode       rule.Mode       `json:"mode"`
+	Key        []rule.Part     `json:"key,omitempty"` // what is counted apart; none: everything together
+	Counter    string          `json:"counter"`       // the key's value, shortened
 	Algorithm  limit.Algorithm `json:"algorithm"`
+	Window     float64         `json:"window,omitempty"`
+	Cost       int64           `json:"cost"`
 	Client     netip.Addr      `json:"client"`
 	Limit      int64           `json:"limit"`
 	Remaining  int64           `json:"remaining"`
 	RetryAfter *float64        `json:"retryAfter,omitempty"` // none: the limit can never hold the cost
 	ResetAfter float64         `json:"resetAfter"`
+	Version    string          `json:"configuration"` // which limits and rules were in force
 }
 
 // explain turns what was noted into what is told.
 func (r *refused) explain(id string) Recalled {
-	e := Recalled{ID: id, At: r.at.UTC(), Rule: r.Rule, Algorithm: r.Algorithm, Client: r.Client,
-		Limit: r.Limit, Remaining: r.Remaining, ResetAfter: r.ResetAfter.Seconds()}
+	e := Recalled{ID: id, At: r.at.UTC(), Rule: r.Rule.ID, Mode: r.Rule.Mode, Key: r.Rule.Key, Counter: strconv.QuoteToASCII(string(r.Key)),
+		Algorithm: r.Refusal.Limit.Algorithm(), Window: r.Refusal.Limit.Window().Seconds(), Cost: r.Cost, Client: r.Client,
+		Limit: r.Decision.Limit, Remaining: r.Remaining, ResetAfter: r.ResetAfter.Seconds(), Version: r.Version}
 	if r.RetryAfter != limit.Never {
 		after := r.RetryAfter.Seconds()
 		e.RetryAfter = &after
@@ -73,7 +84,9 @@ func newRecall(index, size int) *recall {
 func (r *recall) note(now time.Time, refusal *session.Refusal) []byte {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.ring[r.next%uint64(len(r.ring))] = refused{now, *refusal}
+	place := &r.ring[r.next%uint64(len(r.ring))]
+	place.at, place.Refusal = now, *refusal
+	place.Refusal.Key = place.key[:copy(place.key[:], refusal.Key)]
 	r.id = strconv.AppendUint(append(r.id[:0], r.prefix...), r.next, 36)
 	r.next++
 	return r.id

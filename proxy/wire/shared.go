@@ -23,7 +23,7 @@ func (s *side) decider() decider {
 // askTable has the simulated Redis decide, on the spot.
 func (s *side) askTable(now time.Time, _ *session.Session, ask *store.Ask, ans *store.Answer) bool {
 	began := time.Now()
-	s.front.cfg.Table.Take(s.front.steady(now), ask, ans)
+	s.front.cfg.Table.Take(s.front.Steady(now), ask, ans)
 	s.counts.decisions.Inc()
 	s.counts.decided(now, time.Since(began), ans.Granted > 0)
 	return true
@@ -61,10 +61,10 @@ func (s *side) armLane() {
 // decided passes the store's answer on to the session that waits for it.
 func (c *client) decided(now time.Time, ans *store.Answer) {
 	c.side.counts.decided(now, time.Since(c.asked), ans.Granted > 0)
+	c.s.HandleAnswer(now, ans)
 	if c.closed {
 		return
 	}
-	c.s.HandleAnswer(now, ans)
 	c.apply(now)
 	if !c.closed {
 		c.conn.Pump()
@@ -80,4 +80,52 @@ func (c *counts) decided(now time.Time, took time.Duration, admitted bool) {
 	}
 	c.rejectedDecide.Observe(took)
 	c.rejectedMax.Observe(now, took)
+}
+
+// shadow has the store count a rule that is not enforced.
+func (s *side) shadow(now time.Time, p *session.Policy, counted *session.Counted, counter *store.Counter) {
+	s.shadowAsk.N = 1
+	s.shadowAsk.Counters = append(s.shadowAsk.Counters[:0], *counter)
+	count := s.rules.of(p, counted.Index)
+	if s.lane == nil {
+		s.front.cfg.Table.Take(s.front.Steady(now), &s.shadowAsk, &s.shadowAnswer)
+		s.counts.decisions.Inc()
+		count.shadowed(s.shadowAnswer.Granted > 0)
+		return
+	}
+	done := func(_ time.Time, ans *store.Answer) { count.shadowed(ans.Granted > 0) }
+	if s.lane.Ask(now, &s.shadowAsk, &s.shadowAnswer, done) {
+		count.shadowed(s.shadowAnswer.Granted > 0)
+		return
+	}
+	s.armLane()
+}
+
+// leave gives a place in a queue back.
+func (s *side) leave(now time.Time, counter *store.Counter, slot int64, mode store.Mode) {
+	if s.lane == nil {
+		s.front.cfg.Table.Release(s.front.Steady(now), counter, slot)
+		return
+	}
+	s.lane.Release(now, counter, slot, mode)
+	s.armLane()
+}
+
+// judged counts a decision for each rule that had a part in it.
+func (s *side) judged(now time.Time, p *session.Policy, asked []session.Counted, ans *store.Answer) {
+	for i := range asked {
+		refused := ans.Granted == 0 && (i >= len(ans.Decisions) || !ans.Decisions[i].Allowed)
+		if ans.Granted == 0 && !refused {
+			continue // another rule refused, and nothing was charged to this one
+		}
+		count := s.rules.of(p, asked[i].Index)
+		if asked[i].Index >= 0 { // the global rule has one key
+			s.rules.touch(now, asked[i].Index, asked[i].Key, refused)
+		}
+		if refused {
+			count.rejected.Inc()
+		} else {
+			count.forwarded.Inc()
+		}
+	}
 }

@@ -17,6 +17,9 @@ func one(cost int64) limit.Ask { return limit.Ask{Cost: cost, N: 1} }
 type Subject struct {
 	// Fresh returns a key that was never seen.
 	Fresh func() Take
+	// Given returns a key that was never seen and a way to give it permits; nil where
+	// there is none.
+	Given func() (Take, Add)
 	// Forward says that the implementation reads a clock which never steps back, so
 	// that histories in which it does are left out.
 	Forward bool
@@ -40,6 +43,10 @@ func Run(t *testing.T, s Subject) {
 	t.Run("ResetAfter is exact", s.resets)
 	t.Run("what is kept back is left", s.reserves)
 	t.Run("places leave in order at the constant rate", s.queues)
+	if s.Given != nil {
+		t.Run("gives as the model says", s.adds)
+		t.Run("what is given is admitted, and no more", s.gains)
+	}
 	if !s.Forward {
 		t.Run("time stepping back mints nothing", s.mints)
 		t.Run("time stepping back locks for one window at most", s.locks)

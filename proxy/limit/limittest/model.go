@@ -315,3 +315,10 @@ func lesser(a, b *big.Int) *big.Int {
 	}
 	return b
 }
+
+func greater(a, b *big.Int) *big.Int {
+	if a.Cmp(b) > 0 {
+		return a
+	}
+	return b
+}

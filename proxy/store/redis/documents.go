@@ -10,7 +10,6 @@ import (
 
 	"github.com/redis/rueidis"
 
-	"weir/proxy/limit"
 	"weir/proxy/store"
 )
 
@@ -19,8 +18,6 @@ const (
 	// pollPause is how often documents and edits are looked at: a change is to be
 	// in force everywhere within a second.
 	pollPause = 250 * time.Millisecond
-	// editsName counts edits of keys, so that all proxies forget their refusals.
-	editsName = "ratelimiter:edits"
 )
 
 // Foreign is the version of a document that something else than a proxy has
@@ -198,57 +195,4 @@ func (c *Client) lookNow(edits []byte) []byte {
 		w.tell(docs[1+i])
 	}
 	return docs[0].Body
-}
-
-// Forget removes a key, so that it is as one never seen, and has all proxies
-// forget their refusals. It reports whether there was one.
-func (c *Client) Forget(rule string, key []byte) (bool, error) {
-	name := string(appendName(nil, c.cfg.KeyPrefix, rule, key))
-	n, err := c.edit(func(b rueidis.Builder) rueidis.Completed { return b.Del().Key(name).Build() })
-	if err != nil {
-		return false, fmt.Errorf("forget a key of rule %s: %w", rule, err)
-	}
-	return n == 1, nil
-}
-
-// Give gives permits of limit l back to a key, at most until it is as new, and has
-// all proxies forget their refusals. It reports whether the key was known and kept
-// under l, and is not a queue: places that others were told are not given twice.
-func (c *Client) Give(rule string, key []byte, l *limit.Limit, permits int64) (bool, error) {
-	overshoot, _ := l.Overshoot()
-	args := appendGive([]string{"0"}, l, max(0, min(permits, l.Burst()+overshoot)), 0)
-	give := call{script: c.scripts.give, keys: []string{string(appendName(nil, c.cfg.KeyPrefix, rule, key))}, args: args}
-	reply, err := c.do(&give)
-	if err != nil {
-		return false, fmt.Errorf("give to a key of rule %s: %w", rule, err)
-	}
-	n, err := reply.AsInt64()
-	if err != nil {
-		return false, fmt.Errorf("give to a key of rule %s: %w", rule, errReply)
-	}
-	if _, err = c.edit(nil); err != nil {
-		return n == 1, fmt.Errorf("give to a key of rule %s: %w", rule, err)
-	}
-	return n == 1, nil
-}
-
-// edit runs a command and counts an edit after it.
-func (c *Client) edit(build func(rueidis.Builder) rueidis.Completed) (n int64, err error) {
-	loaded := c.conn.Load()
-	if loaded == nil || c.breaker.away.Load() {
-		return 0, errAway
-	}
-	conn := *loaded
-	ctx, cancel := c.within()
-	defer cancel()
-	sent := time.Now()
-	if build != nil {
-		n, err = conn.Do(ctx, build(conn.B())).AsInt64()
-	}
-	if err == nil {
-		err = conn.Do(ctx, conn.B().Incr().Key(c.cfg.KeyPrefix+editsName).Build()).Error()
-	}
-	c.judge(sent, c.cfg.KeyPrefix+editsName, err)
-	c.Forgetful()
-	return n, err
 }

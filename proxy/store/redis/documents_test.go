@@ -7,8 +7,6 @@ import (
 	"sync"
 	"testing"
 
-	"weir/proxy/limit"
-	"weir/proxy/limit/limittest"
 	"weir/proxy/store"
 )
 
@@ -157,51 +155,4 @@ func TestWatch(t *testing.T) {
 	}
 	s.start()
 	all("0 ")
-}
-
-// To forget a key or to give it more counts for all proxies at once, also for
-// those that remember a refusal.
-func TestEdits(t *testing.T) {
-	t.Parallel()
-	s := startServer(t)
-	editor := newClient(t, config(s))
-	l := newLoop(t, newClient(t, config(s)))
-	admitted := func(c store.Counter, want int) {
-		t.Helper()
-		eventually(t, fmt.Sprintf("%d of 10 go", want), func() bool { return l.ask(10, c).Granted == want })
-	}
-	for _, lim := range []*limit.Limit{
-		fixed(5),
-		limittest.Must(limit.Config{Algorithm: limit.Sliding, Limit: 5, Window: century}),
-		limittest.Must(limit.Config{Algorithm: limit.Token, Capacity: 5, FillRate: 0.0001}),
-		limittest.Must(limit.Config{Algorithm: limit.SlidingLog, Limit: 5, Window: century}),
-		limittest.Must(limit.Config{Algorithm: limit.GCRA, Limit: 1, Window: 10_000, Burst: 5}),
-	} {
-		c := counter(lim.Algorithm().String(), lim)
-		if known, err := editor.Forget("r", c.Key); known || err != nil {
-			t.Errorf("forget a key that is new: %v, %v", known, err)
-		}
-		if known, err := editor.Give("r", c.Key, lim, 5); known || err != nil {
-			t.Errorf("give to a key that is new: %v, %v", known, err)
-		}
-		admitted(c, 5)
-		if ans := l.ask(1, c); ans.Mode != store.Cached {
-			t.Errorf("not remembered: %+v", ans)
-		}
-		if known, err := editor.Forget("r", c.Key); !known || err != nil {
-			t.Errorf("forget: %v, %v", known, err)
-		}
-		admitted(c, 5)
-		if known, err := editor.Give("r", c.Key, lim, 3); !known || err != nil {
-			t.Errorf("give: %v, %v", known, err)
-		}
-		admitted(c, 3)
-		if known, err := editor.Give("r", c.Key, lim, 1<<60); !known || err != nil {
-			t.Errorf("give: %v, %v", known, err)
-		}
-		admitted(c, 5) // not more than all
-		if known, err := editor.Give("r", c.Key, fixed(7), 3); known != (lim.Algorithm() == limit.Fixed) || err != nil {
-			t.Errorf("give under another limit: %v, %v", known, err)
-		}
-	}
 }

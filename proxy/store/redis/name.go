@@ -136,6 +136,15 @@ func appendGive(args []string, l *limit.Limit, permits, slot int64) []string {
 	return args
 }
 
+// appendAdd appends what the script that gives a key more wants to know of it.
+func appendAdd(args []string, l *limit.Limit, permits int64) []string {
+	_, grace := l.Overshoot()
+	for _, arg := range [...]int64{int64(l.Algorithm()), l.Burst(), l.Number(), gainOf(l), min(permits, exactMax), grace.Microseconds()} {
+		args = append(args, strconv.FormatInt(arg, 10))
+	}
+	return args
+}
+
 // An encoder writes down which group of counters an ask is for.
 //
 // Owned by its lane.

@@ -20,6 +20,9 @@ var takeLua string
 //go:embed lua/give.lua
 var giveLua string
 
+//go:embed lua/add.lua
+var addLua string
+
 //go:embed lua/document.lua
 var documentLua string
 
@@ -44,13 +47,14 @@ func newScript(source string) *script {
 //
 // Immutable after New.
 type scripts struct {
-	take, give, document, probe *script
+	take, give, add, document, probe *script
 }
 
 func newScripts() scripts {
 	return scripts{
 		take:     newScript(stateLua + logLua + takeLua),
 		give:     newScript(stateLua + logLua + giveLua),
+		add:      newScript(stateLua + logLua + addLua),
 		document: newScript(documentLua),
 		probe:    newScript(probeLua),
 	}

@@ -2,17 +2,13 @@ package redis
 
 import (
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"reflect"
 	"strconv"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
-
-	"github.com/redis/rueidis"
 
 	"weir/proxy/limit"
 	"weir/proxy/limit/limittest"
@@ -40,6 +36,7 @@ func clocked(t testing.TB, clock string) scripts {
 	s := newScripts()
 	s.take = newScript(source + takeLua)
 	s.give = newScript(source + giveLua)
+	s.add = newScript(source + addLua)
 	return s
 }
 
@@ -50,79 +47,6 @@ func newClocked(t testing.TB, s *server, clock string) *Client {
 	c := open(cfg.withDefaults(), clocked(t, clock))
 	t.Cleanup(c.Close)
 	return c
-}
-
-// An asker decides an ask of the names with a prefix, at an instant; a giver gives
-// a place in a queue back.
-type (
-	asker func(prefix string, now time.Time, ask *store.Ask) store.Answer
-	giver func(prefix string, now time.Time, c *store.Counter, slot int64) bool
-)
-
-// direct has the calling goroutine send and wait.
-func direct(t testing.TB) (asker, giver) {
-	c := newClocked(t, startServer(t), clockInArgument)
-	give := func(prefix string, now time.Time, counter *store.Counter, slot int64) bool {
-		args := append(appendGive([]string{"-1"}, counter.Limit, counter.Cost, slot), strconv.FormatInt(now.UnixMicro(), 10))
-		reply, err := c.do(&call{script: c.scripts.give, keys: []string{string(appendName(nil, prefix, counter.Rule, counter.Key))}, args: args})
-		n, errNumber := reply.AsInt64()
-		if err != nil || errNumber != nil {
-			panic(errors.Join(err, errNumber))
-		}
-		return n == 1
-	}
-	return func(prefix string, now time.Time, ask *store.Ask) (ans store.Answer) {
-		if unlimited(ask, &ans) {
-			return ans
-		}
-		g := newGroup(prefix, ask)
-		g.split(false)
-		g.granted = g.n
-		s := sender{c: c, conn: *c.conn.Load(), ctx: background, bySlot: make(map[uint16]int)}
-		s.ask(g, &g.parts[0])
-		s.calls[0].args = append(s.calls[0].args, strconv.FormatInt(now.UnixMicro(), 10))
-		s.bundles[0].read(s.run()[0])
-		if g.err != nil {
-			panic(g.err)
-		}
-		g.replay()
-		g.answer(ask.N, &ans)
-		return ans
-	}, give
-}
-
-// throughLane asks a lane's loop, which does not tell what is given back.
-func throughLane(t testing.TB) (asker, giver) {
-	s := startServer(t)
-	l, conn := newLoop(t, newClocked(t, s, clockInKey)), s.dial()
-	return func(prefix string, now time.Time, ask *store.Ask) store.Answer {
-		setClock(t, conn, prefix, now.UnixMicro())
-		return l.askAs(prefix, ask)
-	}, nil
-}
-
-func setClock(t testing.TB, conn rueidis.Client, prefix string, now int64) {
-	t.Helper()
-	must(t, conn.Do(background, conn.B().Set().Key(prefix+"clock").Value(strconv.FormatInt(now, 10)).Build()))
-}
-
-// opener opens stores on one server, each with names and a clock of its own.
-func opener(t testing.TB, how func(testing.TB) (asker, giver)) storetest.Open {
-	take, give := how(t)
-	var opened atomic.Int64
-	return func(t testing.TB) storetest.Store {
-		prefix := strconv.FormatInt(opened.Add(1), 10) + "_"
-		clock := storetest.NewClock()
-		opened := storetest.Store{
-			Take:    func(ask *store.Ask, ans *store.Answer) { *ans = take(prefix, clock.Now(), ask) },
-			Now:     clock.Now,
-			Advance: clock.Advance,
-		}
-		if give != nil {
-			opened.Release = func(c *store.Counter, slot int64) bool { return give(prefix, clock.Now(), c, slot) }
-		}
-		return opened
-	}
 }
 
 func TestStore(t *testing.T) {
@@ -139,6 +63,10 @@ func TestSimulatedRedisIsLikeRedis(t *testing.T) {
 		return storetest.Store{
 			Take:    func(ask *store.Ask, ans *store.Answer) { table.Take(clock.Now(), ask, ans) },
 			Release: func(c *store.Counter, slot int64) bool { return table.Release(clock.Now(), c, slot) },
+			Add: func(rule string, key []byte, l *limit.Limit, n int64) bool {
+				return table.Add(clock.Now(), rule, key, l, n)
+			},
+			Forget:  func(rule string, key []byte) { table.Forget(rule, key) },
 			Now:     clock.Now,
 			Advance: clock.Advance,
 		}
@@ -306,6 +234,12 @@ func TestStates(t *testing.T) {
 				t.Fatal(g.err)
 			}
 			granted, _ := l.Decide(now, &state, c0.Ask(int64(ask.N)))
+			if r.IntN(3) == 0 {
+				n := limittest.RandomAdd(r, l)
+				if got, want := addNow(t, c, g.names[0], l, n), l.Add(now, &state, n); got != want {
+					t.Fatalf("seed %d, step %d at %d: %d given to %v: %v, want %v", seed, i, now, n, g.id, got, want)
+				}
+			}
 			raw := state.Append(nil)
 			m := must(t, conn.Do(background, conn.B().Get().Key(g.names[0]).Build()))
 			got, _ := m.AsBytes() // no state is no error here

@@ -128,6 +128,27 @@ func (t *Table) Release(now time.Time, c *store.Counter, slot int64) bool {
 	return true
 }
 
+// Add gives a key n permits of limit l more than it has at now, at most until it is
+// as new, and reports whether it could use some; see [limit.Limit.Add]. A key without
+// a place of its own gets nothing: it shares the overflow bucket of its rule.
+func (t *Table) Add(now time.Time, rule string, key []byte, l *limit.Limit, n int64) bool {
+	name := store.AppendKey(nil, rule, key)
+	hash := maphash.Bytes(t.seed, name)
+	s := &t.stripes[hash>>t.shift]
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	r, slot := s.find(hash, name)
+	if r == nil || r.expires() <= now.UnixMicro() {
+		return false
+	}
+	state := s.state(r, slot)
+	changed := l.Add(now.UnixMicro(), &state, n)
+	if changed || !state.Is(r.bytes()) {
+		s.set(r, slot, &state, now.Add(l.Peek(now.UnixMicro(), &state, 0).TTL()).UnixMicro())
+	}
+	return changed
+}
+
 // Forget removes a key, so that it is as one never seen, and reports whether the
 // table held it. A key without a place of its own still shares the overflow
 // bucket of its rule.

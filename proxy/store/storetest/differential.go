@@ -12,10 +12,12 @@ import (
 	"weir/proxy/store"
 )
 
-// A step is an ask at an instant.
+// A step is an ask at an instant, and then perhaps an edit of its first key.
 type step struct {
-	now int64 // µs since the epoch
-	ask store.Ask
+	now  int64 // µs since the epoch
+	ask  store.Ask
+	edit bool
+	add  int64 // permits that are given; 0: the key is forgotten
 }
 
 func (s step) String() string {
@@ -28,8 +30,9 @@ func (s step) String() string {
 
 // Differential drives two stores with the same random histories, one for each
 // seed below seeds, and demands the same answers: groups of 1 to 8 counters over
-// a few keys, limits of all algorithms, which change now and then. Where both can,
-// they give back some of the places that were booked.
+// a few keys, limits of all algorithms, which change now and then. Keys are given
+// permits and forgotten in between, and where both can, they give back some of the
+// places that were booked.
 func Differential(t *testing.T, openA, openB Open, seeds uint64) {
 	for seed := range seeds {
 		a, b := openA(t), openB(t)
@@ -44,7 +47,24 @@ func Differential(t *testing.T, openA, openB Open, seeds uint64) {
 			if a.Release != nil && b.Release != nil && i%2 == 0 {
 				giveBack(t, a, b, step.ask.Counters, want.Decisions)
 			}
+			if step.edit {
+				edit(t, a, b, step)
+			}
 		}
+	}
+}
+
+// edit gives permits to the first key of a step, or forgets it, in both.
+func edit(t *testing.T, a, b Store, s step) {
+	c := &s.ask.Counters[0]
+	if s.add == 0 {
+		a.Forget(c.Rule, c.Key)
+		b.Forget(c.Rule, c.Key)
+		return
+	}
+	got, want := a.Add(c.Rule, c.Key, c.Limit, s.add), b.Add(c.Rule, c.Key, c.Limit, s.add)
+	if got != want {
+		t.Fatalf("%v, then %d given to the first key: %v and %v", s, s.add, got, want)
 	}
 }
 
@@ -78,7 +98,11 @@ func history(seed uint64, steps int) (h []step) {
 		for _, rule := range r.Perm(len(rules))[:1+r.IntN(1+r.IntN(store.CountersMax))] {
 			ask.Counters = append(ask.Counters, counter(r, rule, rules[rule]))
 		}
-		h = append(h, step{now, ask})
+		next := step{now: now, ask: ask, edit: r.IntN(3) == 0}
+		if r.IntN(4) > 0 {
+			next.add = limittest.RandomAdd(r, ask.Counters[0].Limit)
+		}
+		h = append(h, next)
 	}
 	return h
 }

@@ -17,6 +17,11 @@ type Store struct {
 	Take func(ask *store.Ask, ans *store.Answer)
 	// Release gives a place in a queue back at Now, and reports whether it did.
 	Release func(c *store.Counter, slot int64) bool
+	// Add gives a key n permits of a limit at Now, and reports whether it could use
+	// some.
+	Add func(rule string, key []byte, l *limit.Limit, n int64) bool
+	// Forget makes a key as one never seen.
+	Forget func(rule string, key []byte)
 	// Now is the store's clock, in whole microseconds.
 	Now func() time.Time
 	// Advance turns the clock forward.
@@ -73,7 +78,11 @@ func Naive(testing.TB) Store {
 	clock := NewClock()
 	n := naive{keys: map[string]*limittest.Model{}}
 	return Store{
-		Take:    func(ask *store.Ask, ans *store.Answer) { n.take(clock.Now().UnixMicro(), ask, ans) },
+		Take: func(ask *store.Ask, ans *store.Answer) { n.take(clock.Now().UnixMicro(), ask, ans) },
+		Add: func(rule string, key []byte, l *limit.Limit, permits int64) bool {
+			return n.add(clock.Now().UnixMicro(), rule, key, l, permits)
+		},
+		Forget:  n.forget,
 		Now:     clock.Now,
 		Advance: clock.Advance,
 	}
@@ -97,17 +106,36 @@ func (s *naive) take(now int64, ask *store.Ask, ans *store.Answer) {
 	ans.Tightest = store.Tightest(ans.Decisions)
 }
 
+// model returns that of a key.
+func (s *naive) model(rule string, key []byte) *limittest.Model {
+	name := nameOf(rule, key)
+	if s.keys[name] == nil {
+		s.keys[name] = new(limittest.Model)
+	}
+	return s.keys[name]
+}
+
+func nameOf(rule string, key []byte) string { return fmt.Sprintf("%q %q", rule, key) }
+
+func (s *naive) add(now int64, rule string, key []byte, l *limit.Limit, n int64) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.model(rule, key).Add(now, l, n)
+}
+
+func (s *naive) forget(rule string, key []byte) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.keys, nameOf(rule, key))
+}
+
 // one decides about one request.
 func (s *naive) one(now int64, counters []store.Counter, ans *store.Answer) (allowed bool) {
 	models := make([]*limittest.Model, len(counters))
 	admits := make([]bool, len(counters))
 	allowed = true
 	for i, c := range counters {
-		name := fmt.Sprintf("%q %q", c.Rule, c.Key)
-		if s.keys[name] == nil {
-			s.keys[name] = new(limittest.Model)
-		}
-		models[i] = s.keys[name]
+		models[i] = s.model(c.Rule, c.Key)
 		admits[i] = models[i].Admits(now, c.Limit, c.Ask(1))
 		allowed = allowed && admits[i]
 	}

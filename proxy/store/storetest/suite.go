@@ -20,6 +20,7 @@ func Run(t *testing.T, open Open) {
 	t.Run("an idle key is not refilled early", func(t *testing.T) { idle(t, open) })
 	t.Run("what is off is admitted among others", func(t *testing.T) { off(t, open(t)) })
 	t.Run("the last place in a queue is given back", func(t *testing.T) { release(t, open) })
+	t.Run("a key is given more or forgotten", func(t *testing.T) { edits(t, open) })
 	t.Run("an answer overwrites the one before", func(t *testing.T) { overwrites(t, open(t)) })
 	t.Run("exact under concurrency, one key", func(t *testing.T) { hotKey(t, open(t)) })
 	t.Run("exact under concurrency, groups that overlap", func(t *testing.T) { overlap(t, open(t)) })
@@ -27,16 +28,24 @@ func Run(t *testing.T, open Open) {
 
 // laws runs those of limittest with asks of one counter.
 func laws(t *testing.T, open Open) {
-	fresh := func() limittest.Take {
+	given := func() (limittest.Take, limittest.Add) {
 		s := open(t)
-		return func(now int64, l *limit.Limit, ask limit.Ask) (int64, limit.Decision) {
+		take := func(now int64, l *limit.Limit, ask limit.Ask) (int64, limit.Decision) {
 			s.at(now)
 			c := store.Counter{Rule: "law", Key: []byte("key"), Limit: l, Cost: ask.Cost, Reserve: ask.Reserve, MaxDelay: ask.MaxDelay}
 			ans := s.ask(int(ask.N), c)
 			return int64(ans.Granted), ans.Decisions[0]
 		}
+		return take, func(now int64, l *limit.Limit, n int64) bool {
+			s.at(now)
+			return s.Add("law", []byte("key"), l, n)
+		}
 	}
-	limittest.Run(t, limittest.Subject{Fresh: fresh, Forward: true, Seeds: 2})
+	fresh := func() limittest.Take {
+		take, _ := given()
+		return take
+	}
+	limittest.Run(t, limittest.Subject{Fresh: fresh, Given: given, Forward: true, Seeds: 2})
 }
 
 // singles asks for groups at once in one store and one by one in another.

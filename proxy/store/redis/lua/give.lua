@@ -3,8 +3,8 @@
 -- the last place is given back, as others were told when they leave.
 --
 --   KEYS      one key per counter
---   ARGV[1]   the instant at which they were taken; 0: now; -1: now, and only places
---             in queues whose slots are still to come
+--   ARGV[1]   the instant at which they were taken; -1: now, and only places in queues
+--             whose slots are still to come
 --   ARGV[2…]  algorithm, permits, number, gain, permits to give, the slot that a
 --             place in a queue had (0: none), and grace of each counter
 --
@@ -12,7 +12,7 @@
 
 local taken = ARGV[1] + 0
 local waits = taken < 0
-if taken <= 0 then taken = now end
+if waits then taken = now end
 local given = 0
 
 for i = 1, #KEYS do

@@ -1,0 +1,154 @@
+package limittest
+
+import (
+	"math/big"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"weir/proxy/limit"
+)
+
+// Add gives permits to one key, as [limit.Limit.Add] does.
+type Add func(now int64, l *limit.Limit, n int64) (changed bool)
+
+// RandomAdd is how many permits to give: mostly a few.
+func RandomAdd(r *rand.Rand, l *limit.Limit) int64 {
+	if r.IntN(8) == 0 {
+		return []int64{0, l.Burst(), 1 << 53, 1<<63 - 1}[r.IntN(4)]
+	}
+	return 1 + r.Int64N(min(l.Burst(), 4))
+}
+
+// Add is [limit.Limit.Add] on the model.
+func (m *Model) Add(now int64, l *limit.Limit, n int64) (changed bool) {
+	c := termsOf(l)
+	if !m.seen || n == 0 || c.Algorithm == limit.Off || c.Algorithm == limit.Leaky {
+		return false
+	}
+	t := max(now, m.at)
+	m.adopt(t, c)
+	switch c.Algorithm {
+	case limit.Token:
+		had := m.tokens(t, c.Config)
+		more := lesser(new(big.Int).Add(had, pico(n)), pico(c.Capacity))
+		if changed = more.Cmp(had) > 0; changed {
+			m.level = more
+		}
+	case limit.GCRA:
+		lead := m.lead(t, c.Config)
+		less := new(big.Int).Sub(lead, product(n, interval(c.Config)))
+		if changed = lead.Sign() > 0; changed {
+			m.ahead = greater(less, new(big.Int))
+		}
+	default:
+		changed = m.refund(t, c.Config, n)
+	}
+	if changed {
+		m.at = t
+		m.forgive(t, c)
+	}
+	return changed
+}
+
+// refund takes permits out of the log, one at a time, as long as not so many more
+// are free: of sliding_log the oldest, of others those of this window first.
+func (m *Model) refund(t int64, c limit.Config, n int64) (changed bool) {
+	window, used := micros(c.Window), m.used(t, c)
+	counts := []func(s spent) bool{
+		func(s spent) bool { return s.at/window == t/window },
+		func(s spent) bool { return s.at/window == t/window-1 },
+	}
+	switch c.Algorithm {
+	case limit.Fixed:
+		counts = counts[:1]
+	case limit.SlidingLog:
+		counts = []func(s spent) bool{func(s spent) bool { return t-s.at < window }}
+	}
+	for _, those := range counts {
+		for left := m.used(t, c); left > 0 && used-left < n; left = m.used(t, c) {
+			i := slices.IndexFunc(m.log, those)
+			if i < 0 {
+				break
+			}
+			changed = true
+			m.log[i].cost--
+			if m.log[i].cost == 0 {
+				m.log = slices.Delete(m.log, i, i+1)
+			}
+		}
+	}
+	return changed
+}
+
+// adds gives permits between the steps of histories, under limits that change now and
+// then, and expects what the model says.
+func (s Subject) adds(t *testing.T) {
+	limits := Limits()
+	for i, l := range limits {
+		others := []*limit.Limit{l, limits[(i+1)%len(limits)]}
+		if l.Algorithm() == limit.Leaky {
+			others = others[:1] // nothing is given, and queues of very different rates are cut
+		}
+		if cfg := l.Config(); cfg.Algorithm == limit.Token || cfg.Algorithm == limit.Fixed {
+			cfg.Limit, cfg.Capacity = cfg.Limit*2, cfg.Capacity*2
+			others = append(others, Must(cfg))
+		}
+		for seed := range s.Seeds {
+			w, m := newWalk(uint64(seed), s.Forward), new(Model)
+			take, add := s.Given()
+			for step := range 60 {
+				under := l
+				if w.IntN(6) == 0 {
+					under = others[w.IntN(len(others))]
+				}
+				a := w.step(under)
+				n := RandomAdd(w.Rand, under)
+				if got, want := add(a.Now, under, n), m.Add(a.Now, under, n); got != want {
+					t.Fatalf("seed %d, step %d, before %v: %d given: %v, want %v", seed, step, a, n, got, want)
+				}
+				granted, d := take(a.Now, under, a.Ask)
+				wantGranted, want := m.Take(a.Now, under, a.Ask)
+				if granted != wantGranted || d != want {
+					t.Fatalf("seed %d, step %d, %v after %d were given:\n got %d, %+v\nwant %d, %+v", seed, step, a, n, granted, d, wantGranted, want)
+				}
+			}
+		}
+	}
+}
+
+// gains compares what a key admits at an instant before and after permits are given:
+// as many more, and never more than a new key. What is owed beyond the limit is made
+// good first.
+func (s Subject) gains(t *testing.T) {
+	for _, l := range Limits() {
+		overshoot, _ := l.Overshoot()
+		most := l.Burst() + overshoot
+		for seed := range s.Seeds {
+			w := newWalk(uint64(seed), s.Forward)
+			h, n := w.history(l, 20), RandomAdd(w.Rand, l)
+			all := limit.Ask{Cost: 1, N: most + 2}
+			fork := func() (Take, Add) {
+				take, add := s.Given()
+				take.replay(h)
+				return take, add
+			}
+			now := h[len(h)-1].Now
+			take, _ := fork()
+			before, _ := take(now, l, all)
+			take, add := fork()
+			changed := add(now, l, n)
+			after, _ := take(now, l, all)
+			want := before + min(n, most-before)
+			if l.Algorithm() == limit.Leaky {
+				want = before
+			}
+			if after > want || after < want && overshoot == 0 || after < before { // what exceeds a soft limit is made good first
+				t.Errorf("%v, seed %d, %d given: %d admitted, %d before, want %d", l.Config(), seed, n, after, before, want)
+			}
+			if after > before && !changed {
+				t.Errorf("%v, seed %d: %d given changed nothing, but %d are admitted after %d", l.Config(), seed, n, after, before)
+			}
+		}
+	}
+}

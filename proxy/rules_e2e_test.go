@@ -1,0 +1,320 @@
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// century is a window in which all tests fall, in seconds.
+const century = 3153600000
+
+// windows has the windows C in rules be a century.
+func windows(rules string) string {
+	return strings.ReplaceAll(rules, "window: C", fmt.Sprint("window: ", century))
+}
+
+// startRedis starts a redis-server that keeps nothing on disk, and returns its
+// address. On a machine for continuous integration there must be one.
+func startRedis(t *testing.T) string {
+	t.Helper()
+	path, err := exec.LookPath("redis-server")
+	if err != nil {
+		if os.Getenv("CI") == "true" {
+			t.Fatal("redis-server is missing (Debian: apt-get install redis-server)")
+		}
+		t.Skip("redis-server is missing (Debian: apt-get install redis-server)")
+	}
+	free, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	addr := free.Addr().String()
+	_, port, err := net.SplitHostPort(addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	free.Close()
+	cmd := exec.Command(path, "--bind", "127.0.0.1", "--port", port, "--dir", t.TempDir(), "--save", "", "--appendonly", "no")
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+	})
+	inTheEnd(t, "redis-server listens", func() bool {
+		conn, err := net.Dial("tcp", addr)
+		if err == nil {
+			conn.Close()
+		}
+		return err == nil
+	})
+	return addr
+}
+
+// inTheEnd waits until what is true.
+func inTheEnd(t *testing.T, what string, is func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(patience); !is(); time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("never came true: %s", what)
+		}
+	}
+}
+
+// call sends a request such as "GET /a X-A=1" and returns status and body.
+func (p *running) call(line string, body ...string) (int, string) {
+	p.t.Helper()
+	words := strings.Fields(line)
+	text := strings.Join(body, "")
+	head := fmt.Sprintf("%s %s HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: %d\r\n", words[0], words[1], len(text))
+	for _, field := range words[2:] {
+		head += strings.Replace(field, "=", ": ", 1) + "\r\n"
+	}
+	return exchange(p.t, p.addr, head+"\r\n"+text)
+}
+
+// gets fails unless a request is answered with the status, and with part in the
+// body.
+func (p *running) gets(line string, status int, part string, body ...string) string {
+	p.t.Helper()
+	got, text := p.call(line, body...)
+	if got != status || !strings.Contains(text, part) {
+		p.t.Errorf("%s: answered %d %.300s, want %d with %q", line, got, text, status, part)
+	}
+	return text
+}
+
+// counted is how many requests a rule has decided so.
+func (p *running) counted(rule, decision string) string {
+	p.t.Helper()
+	name := fmt.Sprintf("\nratelimiter_rule_decisions_total{rule=%q,decision=%q} ", rule, decision)
+	_, text := p.call("GET /metrics")
+	_, rest, _ := strings.Cut(text, name)
+	n, _, _ := strings.Cut(rest, "\n")
+	return n
+}
+
+// named is a target that says who called.
+func named(t *testing.T) string {
+	t.Helper()
+	target := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, r.URL.Path) }))
+	t.Cleanup(target.Close)
+	return target.URL
+}
+
+// Keys can be looked at, forgotten, and given more.
+func TestKeys(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "rules.yaml")
+	rules := windows(`rules:
+- {id: partner, key: ["header:X-Partner", method], limit: {algorithm: fixed, limit: 2, window: C}}
+- {id: all, match: {path: /all}, limit: {algorithm: token, capacity: 1, fillRate: 0.000001}}`)
+	if err := os.WriteFile(file, []byte(rules), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p := launch(t, []string{"TARGET_URL", named(t), "RULES_FILE", file})
+	for i := range 5 {
+		p.gets("GET / X-Partner=acme", []int{200, 200, 429, 429, 429}[i], "")
+	}
+	p.gets("GET / X-Partner=other", 200, "")
+	p.gets("GET /", 200, "")
+	var top struct {
+		Parts            []string
+		Busiest, Refused struct {
+			Total int64
+			Keys  []struct {
+				Key          []*string
+				Count, Error int64
+			}
+		}
+	}
+	body := p.gets("GET /config/keys?rule=partner", 200, "")
+	if err := json.Unmarshal([]byte(body), &top); err != nil {
+		t.Fatal(err)
+	}
+	if len(top.Busiest.Keys) != 3 || top.Busiest.Total != 7 || len(top.Refused.Keys) != 1 || top.Refused.Keys[0].Count != 3 {
+		t.Errorf("the keys are told as %s", body)
+	} else if first := top.Busiest.Keys[0]; first.Count != 5 || len(first.Key) != 2 || first.Key[0] == nil || *first.Key[0] != "acme" || *first.Key[1] != "GET" {
+		t.Errorf("the busiest key is told as %s", body)
+	}
+	p.gets("DELETE /config/keys?rule=partner&key=%5B%22acme%22,%22GET%22%5D", 200, `"changed":true`)
+	p.gets("GET / X-Partner=acme", 200, "")
+	p.gets("GET / X-Partner=acme", 200, "")
+	p.gets("GET / X-Partner=acme", 429, `"rule":"partner"`)
+	p.gets("POST /config/keys", 200, `"changed":true`, `{"rule":"partner","key":["acme","GET"],"add":1}`)
+	p.gets("GET / X-Partner=acme", 200, "")
+	p.gets("GET / X-Partner=acme", 429, `"rule":"partner"`)
+
+	p.gets("GET /all X-Partner=a", 200, "")
+	p.gets("GET /all X-Partner=b", 429, `"rule":"all"`)
+	p.gets("DELETE /config/keys?rule=all", 200, `"changed":true`)
+	p.gets("GET /all X-Partner=b", 200, "")
+
+	p.gets("GET /config/keys?rule=none", 404, `"path":"rule"`)
+	p.gets("DELETE /config/keys?rule=partner&key=acme", 400, `"path":"key`)
+	p.gets("POST /config/keys", 400, `"path":"add"`, `{"rule":"partner","key":["acme","GET"],"add":0}`)
+	p.gets("PUT /config/rules", 409, file, "rules: []")
+}
+
+// pair starts two proxies that share a redis-server.
+func pair(t *testing.T, target string) (a, b *running) {
+	t.Helper()
+	env := []string{"TARGET_URL", target, "REDIS_HOST", startRedis(t), "REDIS_TIMEOUT", "2s", "STORE_FAILURE_MODE", "closed",
+		"RATE_LIMIT_LIMIT", "1000000000", "RATE_LIMIT_WINDOW", fmt.Sprint(century)}
+	a, b = launch(t, env), launch(t, env)
+	for _, p := range []*running{a, b} {
+		inTheEnd(t, "the proxy has found Redis", func() bool {
+			_, text := p.call("GET /actuator/health")
+			return strings.Contains(text, `"mode":"redis"`)
+		})
+	}
+	return a, b
+}
+
+// share puts rules at one of the proxies and waits until the other has them.
+func share(t *testing.T, at, other *running, rules string) {
+	t.Helper()
+	at.gets("PUT /config/rules", 200, `"stored":true`, windows(rules))
+	document := func(p *running) string {
+		document, _, _ := strings.Cut(p.gets("GET /config/rules", 200, ""), `,"epoch":`) // each counts its own
+		return document
+	}
+	want := document(at)
+	inTheEnd(t, "the other proxy has the rules", func() bool { return document(other) == want })
+}
+
+// Two proxies share rules, what was consumed under them, and what is forgotten.
+func TestRulesOfTwoProxies(t *testing.T) {
+	a, b := pair(t, named(t))
+	share(t, a, b, `rules:
+- {id: x, key: ["header:X-A"], limit: {algorithm: fixed, limit: 2, window: C}}
+- {id: y, key: ["header:X-B"], limit: {algorithm: gcra, limit: 3, window: 8640000, burst: 3}}
+- {id: trial, mode: shadow, limit: {algorithm: fixed, limit: 1, window: C}}`)
+	for _, ask := range []struct {
+		p      *running
+		line   string
+		status int
+		part   string
+	}{
+		{a, "GET / X-A=1 X-B=1", 200, ""}, {b, "GET / X-A=1 X-B=1", 200, ""},
+		{a, "GET / X-A=1 X-B=1", 429, `"rule":"x"`}, {b, "GET / X-A=1 X-B=1", 429, `"rule":"x"`}, {b, "GET / X-A=1 X-B=1", 429, `"rule":"x"`},
+		{b, "GET / X-A=2 X-B=1", 200, ""}, // the refused were not charged to y
+		{a, "GET / X-A=2 X-B=1", 429, `"rule":"y"`}, {b, "GET / X-A=2 X-B=1", 429, `"rule":"y"`},
+		{a, "GET / X-A=2 X-B=2", 200, ""}, // nor these to x
+		{b, "GET / X-A=2 X-B=2", 429, `"rule":"x"`},
+	} {
+		ask.p.gets(ask.line, ask.status, ask.part)
+	}
+	if atA, atB := a.counted("x", "forwarded"), b.counted("x", "forwarded"); atA != "2" || atB != "2" {
+		t.Errorf("x has admitted %s at a and %s at b, want 2 at each", atA, atB)
+	}
+	for p, want := range map[*running]string{a: "3", b: "6"} {
+		inTheEnd(t, "what is in shadow is counted", func() bool { return p.counted("trial", "shadow_rejected") == want })
+	}
+
+	// Both proxies remember that key 1 of x is refused.
+	a.gets("GET / X-A=1 X-B=3", 429, `"rule":"x"`)
+	a.gets("DELETE /config/keys?rule=x&key=1", 200, `"changed":true`)
+	inTheEnd(t, "b knows that the key was forgotten", func() bool { status, _ := b.call("GET / X-A=1 X-B=3"); return status == 200 })
+	a.gets("GET / X-A=1 X-B=3", 200, "")
+	a.gets("GET / X-A=1 X-B=3", 429, `"rule":"x"`)
+	b.gets("GET / X-A=1 X-B=3", 429, `"rule":"x"`)
+	b.gets("POST /config/keys", 200, `"changed":true`, `{"rule":"x","key":"1","add":1}`)
+	inTheEnd(t, "a knows that the key was given more", func() bool { status, _ := a.call("GET / X-A=1 X-B=3"); return status == 200 })
+	b.gets("GET / X-A=1 X-B=3", 429, `"rule":`)
+
+	// Only a number changes: what was consumed stays so, and what was remembered is gone.
+	share(t, b, a, `rules: [{id: x, key: ["header:X-A"], limit: {algorithm: fixed, limit: 3, window: C}}]`)
+	a.gets("GET / X-A=2", 200, "")
+	a.gets("GET / X-A=2", 429, `"rule":"x"`)
+	b.gets("GET / X-A=2", 429, `"rule":"x"`)
+}
+
+// A queue is one for both proxies: its places are given once, its rate is that of
+// both together, and who leaves one proxy makes room at the other.
+func TestQueueOfTwoProxies(t *testing.T) {
+	const rate, requests = 20, 8
+	var began time.Time
+	target := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		fmt.Fprint(w, time.Since(began).Microseconds())
+	}))
+	t.Cleanup(target.Close)
+	a, b := pair(t, target.URL)
+	share(t, a, b, fmt.Sprintf(`rules:
+- {id: flow, match: {path: /flow}, limit: {algorithm: leaky, capacity: 100, fillRate: %d}}
+- {id: rare, match: {path: /rare}, limit: {algorithm: leaky, capacity: 2, fillRate: 0.001}}`, rate))
+	both := []*running{a, b}
+	began = time.Now()
+	var conns []*bufio.Reader
+	for i := range requests {
+		conns = append(conns, bufio.NewReader(both[i%2].open("/flow")))
+		inTheEnd(t, "the request has a place", func() bool { return both[i%2].counted("flow", "forwarded") == fmt.Sprint(i/2+1) })
+	}
+	for i, conn := range conns {
+		var at int64
+		if _, err := fmt.Sscan(bodyOf(t, conn), &at); err != nil {
+			t.Fatal(err)
+		}
+		if slot := time.Duration(i) * time.Second / rate; time.Duration(at)*time.Microsecond < slot {
+			t.Errorf("request %d was at the target after %d µs, before its slot at %v", i, at, slot)
+		}
+	}
+
+	a.gets("GET /rare", 200, "")
+	b.open("/rare")
+	inTheEnd(t, "the first waits", func() bool { return b.counted("rare", "forwarded") == "1" })
+	leaves := a.open("/rare")
+	inTheEnd(t, "the second waits", func() bool { return a.counted("rare", "forwarded") == "2" })
+	b.gets("GET /rare", 429, `"rule":"rare"`)
+	leaves.Close()
+	inTheEnd(t, "the place of who left is free", func() bool {
+		before := b.counted("rare", "rejected")
+		b.open("/rare")
+		inTheEnd(t, "the request is decided", func() bool {
+			return b.counted("rare", "forwarded") == "2" || b.counted("rare", "rejected") != before
+		})
+		return b.counted("rare", "forwarded") == "2"
+	})
+	a.gets("GET /rare", 429, `"rule":"rare"`)
+}
+
+// open asks for a path on a connection of its own, which ends with the test.
+func (p *running) open(path string) net.Conn {
+	p.t.Helper()
+	conn, err := net.Dial("tcp", p.addr)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	p.t.Cleanup(func() { conn.Close() })
+	_ = conn.SetDeadline(time.Now().Add(patience))
+	if _, err := fmt.Fprintf(conn, "GET %s HTTP/1.1\r\nHost: x\r\n\r\n", path); err != nil {
+		p.t.Fatal(err)
+	}
+	return conn
+}
+
+func bodyOf(t *testing.T, in *bufio.Reader) string {
+	t.Helper()
+	res, err := http.ReadResponse(in, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	body, err := io.ReadAll(res.Body)
+	if err != nil || res.StatusCode != 200 {
+		t.Errorf("answered %d %s, %v", res.StatusCode, body, err)
+	}
+	return string(body)
+}

@@ -1,0 +1,122 @@
+package redis
+
+import (
+	"strconv"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"weir/proxy/limit"
+	"weir/proxy/store"
+	"weir/proxy/store/storetest"
+)
+
+// A remote is a way to a server whose scripts read a clock of the test: what it does
+// is about names with a prefix, at an instant.
+type remote struct {
+	c       *Client
+	ask     func(prefix string, now time.Time, ask *store.Ask) store.Answer
+	release func(prefix string, now time.Time, c *store.Counter, slot int64) bool // nil: nobody is told
+	// tell tells the next script the instant, and returns what to add to its arguments.
+	tell func(prefix string, now time.Time) []string
+}
+
+// direct has the calling goroutine send and wait.
+func direct(t testing.TB) remote {
+	c := newClocked(t, startServer(t), clockInArgument)
+	tell := func(_ string, now time.Time) []string { return []string{strconv.FormatInt(now.UnixMicro(), 10)} }
+	release := func(prefix string, now time.Time, counter *store.Counter, slot int64) bool {
+		args := append(appendGive([]string{"-1"}, counter.Limit, counter.Cost, slot), tell(prefix, now)...)
+		reply, err := c.do(&call{script: c.scripts.give, keys: []string{string(appendName(nil, prefix, counter.Rule, counter.Key))}, args: args})
+		if err != nil {
+			panic(err)
+		}
+		n, err := reply.AsInt64()
+		if err != nil {
+			panic(err)
+		}
+		return n == 1
+	}
+	ask := func(prefix string, now time.Time, ask *store.Ask) (ans store.Answer) {
+		if unlimited(ask, &ans) {
+			return ans
+		}
+		g := newGroup(prefix, ask)
+		g.split(false)
+		g.granted = g.n
+		s := sender{c: c, conn: *c.conn.Load(), ctx: background, bySlot: make(map[uint16]int)}
+		s.ask(g, &g.parts[0])
+		s.calls[0].args = append(s.calls[0].args, tell(prefix, now)...)
+		s.bundles[0].read(s.run()[0])
+		if g.err != nil {
+			panic(g.err)
+		}
+		g.replay()
+		g.answer(ask.N, &ans)
+		return ans
+	}
+	return remote{c: c, ask: ask, release: release, tell: tell}
+}
+
+// throughLane asks a lane's loop, which does not tell what is given back.
+func throughLane(t testing.TB) remote {
+	s := startServer(t)
+	c := newClocked(t, s, clockInKey)
+	l, conn := newLoop(t, c), s.dial()
+	tell := func(prefix string, now time.Time) []string {
+		setClock(t, conn, prefix, now.UnixMicro())
+		return nil
+	}
+	ask := func(prefix string, now time.Time, ask *store.Ask) store.Answer {
+		tell(prefix, now)
+		return l.askAs(prefix, ask)
+	}
+	return remote{c: c, ask: ask, tell: tell}
+}
+
+func setClock(t testing.TB, conn rueidis.Client, prefix string, now int64) {
+	t.Helper()
+	must(t, conn.Do(background, conn.B().Set().Key(prefix+"clock").Value(strconv.FormatInt(now, 10)).Build()))
+}
+
+// addNow runs the script that gives a key more; clock is what it wants to be told.
+func addNow(t testing.TB, c *Client, name string, l *limit.Limit, n int64, clock ...string) bool {
+	t.Helper()
+	if a := l.Algorithm(); a == limit.Off || a == limit.Leaky || n == 0 {
+		return false // as Client.Add
+	}
+	changed, err := c.runAdd(background, &call{script: c.scripts.add, keys: []string{name}, args: append(appendAdd(nil, l, n), clock...)})
+	if err != nil {
+		t.Fatalf("give %d: %v", n, err)
+	}
+	return changed == 1
+}
+
+// opener opens stores on one server, each with names and a clock of its own.
+func opener(t testing.TB, how func(testing.TB) remote) storetest.Open {
+	r := how(t)
+	var opened atomic.Int64
+	return func(t testing.TB) storetest.Store {
+		prefix := strconv.FormatInt(opened.Add(1), 10) + "_"
+		clock := storetest.NewClock()
+		nameOf := func(rule string, key []byte) string { return string(appendName(nil, prefix, rule, key)) }
+		opened := storetest.Store{
+			Take: func(ask *store.Ask, ans *store.Answer) { *ans = r.ask(prefix, clock.Now(), ask) },
+			Add: func(rule string, key []byte, l *limit.Limit, n int64) bool {
+				return addNow(t, r.c, nameOf(rule, key), l, n, r.tell(prefix, clock.Now())...)
+			},
+			Forget: func(rule string, key []byte) {
+				conn := *r.c.conn.Load()
+				must(t, conn.Do(background, conn.B().Del().Key(nameOf(rule, key)).Build()))
+			},
+			Now:     clock.Now,
+			Advance: clock.Advance,
+		}
+		if r.release != nil {
+			opened.Release = func(c *store.Counter, slot int64) bool { return r.release(prefix, clock.Now(), c, slot) }
+		}
+		return opened
+	}
+}

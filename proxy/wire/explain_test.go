@@ -1,0 +1,270 @@
+package wire
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// Every 429 carries a decision id that says all of why.
+func TestExplain(t *testing.T) {
+	r := startRules(t, `rules:
+- {id: partner, match: {path: /p}, key: ["header:X-Partner", method], limit: {algorithm: sliding_log, limit: 1, window: 86400}}
+- {id: soon, match: {path: /t}, limit: {algorithm: token, capacity: 2, fillRate: 0.001}, cost: 2}
+- {id: never, match: {path: /n}, key: [ip], limit: {algorithm: fixed, limit: 2, window: 3600}, cost: 3}`)
+	for _, test := range []struct {
+		path string
+		asks int    // the last of which is refused
+		want string // of what is the same in all runs
+	}{
+		{"/p", 2, `{"rule":"partner","mode":"enforce","key":["header:X-Partner","method"],"counter":"\"4:acme3:GET\"","algorithm":"sliding_log","window":86400,"cost":1,"client":"127.0.0.1","limit":1,"remaining":0,"configuration":"limits 0 of default, rules 1 of file"}`},
+		{"/t", 2, `{"rule":"soon","mode":"enforce","key":["global"],"counter":"\"\"","algorithm":"token","cost":2,"client":"127.0.0.1","limit":2,"remaining":0,"configuration":"limits 0 of default, rules 1 of file"}`},
+		{"/n", 1, `{"rule":"never","mode":"enforce","key":["ip"],"counter":"\"9:127.0.0.1\"","algorithm":"fixed","window":3600,"cost":3,"client":"127.0.0.1","limit":2,"remaining":2,"configuration":"limits 0 of default, rules 1 of file"}`},
+	} {
+		t.Run(test.path, func(t *testing.T) {
+			conn := r.dial()
+			conn.t = t
+			for range test.asks - 1 {
+				conn.ask(rawRequest("GET "+test.path+" X-Partner=acme"), 200)
+			}
+			conn.send(rawRequest("GET " + test.path + " X-Partner=acme"))
+			res, _ := conn.status(429)
+			id := res.Header.Get("X-Weir-Decision")
+			text := conn.ask(request("/config/decisions/"+id), 200)
+			var got map[string]json.RawMessage
+			if err := json.Unmarshal([]byte(text), &got); err != nil {
+				t.Fatalf("%s: %v", text, err)
+			}
+			_, comesBack := got["retryAfter"]
+			if string(got["id"]) != `"`+id+`"` || got["at"] == nil || got["resetAfter"] == nil || comesBack != (res.Header.Get("Retry-After") != "") {
+				t.Errorf("explained as %s", text)
+			}
+			var want map[string]json.RawMessage
+			if err := json.Unmarshal([]byte(test.want), &want); err != nil {
+				t.Fatal(err)
+			}
+			for name, value := range want {
+				if string(got[name]) != string(value) {
+					t.Errorf("%s is %s, want %s", name, got[name], value)
+				}
+			}
+			for name := range got {
+				if want[name] == nil && !strings.Contains("id at resetAfter retryAfter", name) {
+					t.Errorf("says %s: %s", name, got[name])
+				}
+			}
+		})
+	}
+}
+
+// put is a request that replaces the rules.
+func put(rules string) string {
+	text := rulesText(rules)
+	return fmt.Sprintf("PUT /config/rules HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s", len(text), text)
+}
+
+// Rules that are put count for the very next request. What was consumed stays
+// consumed while only numbers change; another window or algorithm begins afresh.
+func TestPutRules(t *testing.T) {
+	r := start(t, newTarget(t, echoes).url())
+	conn := r.dial()
+	rules := func(limit string) string {
+		return `{"rules":[{"id":"k","key":["header:X-K"],"limit":` + limit + `}]}`
+	}
+	century := `"window":` + fmt.Sprint(int(century.Seconds()))
+	for i, step := range []struct {
+		rules  string
+		status int
+		then   string
+	}{
+		{"rules: []", 200, "200 global 999999999"},
+		{rules(`{"algorithm":"fixed","limit":2,` + century + `}`), 200, "200 k 1"},
+		{rules(`{"algorithm":"fixed","limit":9,` + century + `}`), 200, "200 k 7"},
+		{rules(`{"algorithm":"fixed","limit":3,` + century + `}`), 200, "200 k 0"},
+		{rules(`{"algorithm":"fixed","limit":2,` + century + `}`), 200, "429 k 0"},
+		{rules(`{"algorithm":"fixed","limit":-2,` + century + `}`), 400, "429 k 0"},
+		{"rules: [{id: k, key: [nothing], limit: {algorithm: fixed, limit: 5, window: C}}]", 400, "429 k 0"},
+		{rules(`{"algorithm":"fixed","limit":2,"window":1576800000}`), 200, "200 k 1"},
+		{rules(`{"algorithm":"token","capacity":3,"fillRate":0.000001}`), 200, "200 k 2"},
+		{rules(`{"algorithm":"token","capacity":2,"fillRate":0.000001}`), 200, "200 k 1"},
+		{"rules: [{id: other, key: [\"header:X-K\"], limit: {algorithm: fixed, limit: 5, window: C}}]", 200, "200 other 4"},
+		{"rules: []", 200, "200 global 999999991"},
+	} {
+		conn.send(put(step.rules) + rawRequest("GET / X-K=1"))
+		if _, body := conn.status(step.status); step.status == 400 && !strings.Contains(body, `"path":"rules[0].`) {
+			t.Errorf("step %d: the fault is told as %s", i, body)
+		}
+		if res, _ := conn.answer("GET"); gist(res) != step.then {
+			t.Errorf("step %d: after it a request is answered %s, want %s", i, gist(res), step.then)
+		}
+	}
+	conn.send(put(rules(`{"algorithm":"fixed","limit":2,` + century + `}`)))
+	_, put := conn.status(200)
+	if got := conn.ask(request("/config/rules"), 200); got != put || !strings.Contains(got, `"source":"api"`) || !strings.Contains(got, `"id":"k"`) {
+		t.Errorf("the rules in force are told as %s, and when put as %s", got, put)
+	}
+}
+
+// With RULES_FILE nobody else has a say.
+func TestPutRulesOfFile(t *testing.T) {
+	file := ruleFile(t, "rules: [{id: k, limit: {algorithm: fixed, limit: 5, window: C}}]")
+	conn := start(t, newTarget(t, echoes).url(), "RULES_FILE", file).dial()
+	conn.send(put("rules: []"))
+	if _, body := conn.status(409); !strings.Contains(body, file) {
+		t.Errorf("told %s, want the file's name", body)
+	}
+	conn.play(`GET / -> 200 k 4`)
+	if got := conn.ask(request("/config/rules"), 200); !strings.Contains(got, `"source":"file"`) || !strings.Contains(got, `"id":"k"`) {
+		t.Errorf("the rules in force are told as %s", got)
+	}
+}
+
+// Both files are followed: what is broken changes nothing and says where it is.
+func TestFilesAreFollowed(t *testing.T) {
+	const rules = "rules:\n- {id: k, key: [\"header:X-K\"], clients: true, limit: {algorithm: fixed, limit: %d, window: C}}\n"
+	dir := t.TempDir()
+	file, clients := filepath.Join(dir, "rules.yaml"), filepath.Join(dir, "clients.json")
+	replaceFile(t, file, rulesText(fmt.Sprintf(rules, 5)))
+	replaceFile(t, clients, clientText(`{"acme":{"algorithm":"fixed","limit":50,"window":C}}`))
+	r := start(t, newTarget(t, echoes).url(), "RULES_FILE", file, "CLIENTS_FILE", clients)
+	conn := r.dial()
+	limits := func(other, acme string) {
+		t.Helper()
+		r.until("the limits are those of the files: "+other+", "+acme, func() bool {
+			conn.send(rawRequest("GET / X-K=1") + rawRequest("GET / X-K=acme"))
+			one, _ := conn.answer("GET")
+			two, _ := conn.answer("GET")
+			return one.Header.Get("X-RateLimit-Limit") == other && two.Header.Get("X-RateLimit-Limit") == acme
+		})
+	}
+	logged := func(parts ...string) {
+		t.Helper()
+		r.until(fmt.Sprintf("a line of the log has %q", parts), func() bool {
+			for line := range strings.Lines(r.log.String()) {
+				all := strings.Contains(line, "level=WARN")
+				for _, part := range parts {
+					all = all && strings.Contains(line, part)
+				}
+				if all {
+					return true
+				}
+			}
+			return false
+		})
+	}
+	limits("5", "50")
+	replaceFile(t, file, rulesText(fmt.Sprintf(rules, 6)))
+	limits("6", "50")
+	replaceFile(t, clients, clientText(`{"acme":{"algorithm":"fixed","limit":60,"window":C}}`))
+	limits("6", "60")
+
+	epoch := r.rules.Active().Epoch
+	replaceFile(t, file, rulesText(fmt.Sprintf(rules, 7)+"- {id: l, key: [nothing], limit: {algorithm: fixed, limit: 1, window: C}}\n"))
+	logged("File ignored", "setting=RULES_FILE", file, "line 3: rules[1].key[0]")
+	replaceFile(t, clients, clientText("{\"acme\":{\"algorithm\":\"fixed\",\"limit\":70,\"window\":C},\n\"b\":{\"algorithm\":\"fixed\",\"limit\":\"x\",\"window\":C}}"))
+	replaceFile(t, file, rulesText(fmt.Sprintf(rules, 6))) // as it was, or the clients would not be looked at
+	logged("File ignored", "setting=CLIENTS_FILE", clients, "line 2: b.limit")
+	limits("6", "60")
+	if now := r.rules.Active().Epoch; now != epoch {
+		t.Errorf("what is broken has brought epoch %d, before it was %d", now, epoch)
+	}
+	replaceFile(t, clients, "{}")
+	limits("6", "6")
+}
+
+// A Kubernetes ConfigMap changes by a symbolic link beside the file.
+func TestConfigMapIsFollowed(t *testing.T) {
+	dir := t.TempDir()
+	version := func(name string, limit int) {
+		t.Helper()
+		err := os.Mkdir(filepath.Join(dir, name), 0o700)
+		if err == nil {
+			replaceFile(t, filepath.Join(dir, name, "rules.yaml"), rulesText(fmt.Sprintf("rules: [{id: k, limit: {algorithm: fixed, limit: %d, window: C}}]", limit)))
+			err = os.Symlink(name, filepath.Join(dir, "..new"))
+		}
+		if err == nil {
+			err = os.Rename(filepath.Join(dir, "..new"), filepath.Join(dir, "..data"))
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	version("..one", 5)
+	file := filepath.Join(dir, "rules.yaml")
+	if err := os.Symlink("..data/rules.yaml", file); err != nil {
+		t.Fatal(err)
+	}
+	r := start(t, newTarget(t, echoes).url(), "RULES_FILE", file)
+	conn := r.dial()
+	conn.play(`GET / -> 200 k 4`)
+	version("..two", 8)
+	r.until("the new rules are in force", func() bool { return r.rules.Active().Epoch == 2 })
+	conn.play(`GET / -> 200 k 6`)
+}
+
+// Two rules are always changed together, so that either a is tight or b, and each
+// request costs either 1 of both or 2 of both. An answer that tells of a wide one
+// has seen two wide ones, and counters that differ tell of a request that was
+// charged under one of each.
+func TestChangeUnderLoad(t *testing.T) {
+	const changes, clients, tight, wide = 120, 6, 1_000_000, 1_000_000_000
+	pair := func(a, b, cost int) string {
+		return fmt.Sprintf(`rules:
+- {id: a, limit: {algorithm: fixed, limit: %d, window: C}, cost: %d}
+- {id: b, limit: {algorithm: fixed, limit: %d, window: C}, cost: %d}`, a, cost, b, cost)
+	}
+	r := start(t, newTarget(t, echoes).url())
+	ops := r.dial()
+	ops.ask(put(pair(tight, wide, 1)), 200)
+	allowed := map[string]bool{`"a";q=1000000;w=3153600000`: true, `"b";q=1000000;w=3153600000`: true}
+	var asked atomic.Int64
+	var load sync.WaitGroup
+	over := make(chan bool)
+	for range clients {
+		conn := r.dial()
+		load.Go(func() {
+			for {
+				select {
+				case <-over:
+					return
+				default:
+				}
+				conn.send(get)
+				res, _ := conn.answer("GET")
+				if policy := res.Header.Get("RateLimit-Policy"); res.StatusCode != http.StatusOK || !allowed[policy] {
+					t.Errorf("answered %d under %s, which was never in force", res.StatusCode, policy)
+					return
+				}
+				asked.Add(1)
+			}
+		})
+	}
+	for i := range changes {
+		ops.ask(put([]string{pair(wide, tight, 2), pair(tight, wide, 1)}[i%2]), 200)
+		for since := asked.Load(); asked.Load() < since+clients && !t.Failed(); time.Sleep(100 * time.Microsecond) {
+		}
+	}
+	close(over)
+	load.Wait()
+	left := func(rules string) (n int) {
+		t.Helper()
+		ops.ask(put(rules), 200)
+		ops.send(get)
+		res, _ := ops.status(200)
+		if _, err := fmt.Sscan(res.Header.Get("X-RateLimit-Remaining"), &n); err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	a, b := left(pair(tight, wide, 1)), left(pair(wide, tight, 1))
+	if b != a-1 || a == 0 {
+		t.Errorf("of a remained %d, and one request later of b %d: a request was charged under half of a change", a, b)
+	}
+}

@@ -1,0 +1,184 @@
+package wire
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"testing"
+	"time"
+)
+
+// startQueue runs a proxy with one rule that is a queue, before a target that says
+// who arrives.
+func startQueue(t *testing.T, limit string, env ...string) (*rig, *gate) {
+	t.Helper()
+	g := newGate()
+	rules := ruleFile(t, `rules: [{id: q, match: {path: "/q/**"}, `+limit+`}]`)
+	return start(t, newTarget(t, g.script).url(), append(env, "RULES_FILE", rules)...), g
+}
+
+// places waits until the queue has given so many places and refused so many
+// requests.
+func (r *rig) places(given, refused int) {
+	r.t.Helper()
+	r.until(fmt.Sprintf("%d places given, %d requests refused", given, refused), func() bool {
+		s := r.samples()
+		return s[ruleMetric("q", "forwarded")] == float64(given) && s[ruleMetric("q", "rejected")] == float64(refused)
+	})
+}
+
+// Requests leave in the order in which they came, on whichever loop, and none
+// before its slot: the n-th not before n intervals are over since the first.
+func TestQueueIsInOrder(t *testing.T) {
+	const rate, requests = 25, 10
+	r, g := startQueue(t, fmt.Sprintf("limit: {algorithm: leaky, capacity: 100, fillRate: %d}", rate))
+	began := time.Now()
+	var conns []*caller
+	for i := range requests {
+		conn := r.dial()
+		conn.send(request(fmt.Sprintf("/q/%d", i)))
+		r.places(i+1, 0)
+		conns = append(conns, conn)
+	}
+	for i := range requests {
+		if got, want := g.next(t), fmt.Sprintf("/q/%d", i); got != want {
+			t.Errorf("%s is the %dth at the target, want %s", got, i, want)
+		}
+		if slot := time.Duration(i) * time.Second / rate; time.Since(began) < slot {
+			t.Errorf("request %d is at the target before its slot", i)
+		}
+	}
+	for i, conn := range conns {
+		if _, body := conn.status(200); body != echoOf("GET", fmt.Sprintf("/q/%d", i), "") {
+			t.Errorf("request %d got %q", i, body)
+		}
+	}
+}
+
+// A request that waits has its body with it and what is pipelined behind it, and
+// keeps nobody else up.
+func TestQueuedRequestsAreWhole(t *testing.T) {
+	r, g := startQueue(t, "limit: {algorithm: leaky, capacity: 10, fillRate: 10}")
+	conn := r.dial()
+	conn.send(request("/q/1") + "POST /q/2 HTTP/1.1\r\nHost: x\r\nContent-Length: 6\r\n\r\nabc")
+	conn.status(200)
+	r.places(2, 0)
+	conn.send("def" + request("/free") + "POST /q/3 HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nxyz\r\n0\r\n\r\n")
+	for _, want := range []string{echoOf("POST", "/q/2", "abcdef"), echoOf("GET", "/free", ""), echoOf("POST", "/q/3", "xyz")} {
+		if _, body := conn.status(200); body != want {
+			t.Errorf("answered %q, want %q", body, want)
+		}
+	}
+	for _, want := range []string{"/q/1", "/q/2", "/free", "/q/3"} {
+		if got := g.next(t); got != want {
+			t.Errorf("%s is at the target, want %s", got, want)
+		}
+	}
+}
+
+// rarely is a queue in which nobody's slot comes while the test lasts but the
+// first's.
+const rarely = "limit: {algorithm: leaky, capacity: 2, fillRate: 0.001}"
+
+// A full queue refuses; a client that goes away frees its place, wherever its
+// request is seen to be unwanted.
+func TestQueueIsFull(t *testing.T) {
+	r, g := startQueue(t, rarely)
+	first, waits, leaves := r.dial(), r.dial(), r.dial()
+	first.ask(request("/q/first"), 200)
+	waits.send(request("/q/waits"))
+	r.places(2, 0)
+	leaves.send(request("/q/leaves"))
+	r.places(3, 0)
+	first.send(request("/q/full"))
+	res, body := first.status(429)
+	fieldsAre(t, res.Header, "X-RateLimit-Limit", "2", "X-RateLimit-Remaining", "0", "RateLimit-Policy", `"q";q=2;w=2000`)
+	var told struct{ RetryAfter float64 }
+	if err := json.Unmarshal([]byte(body), &told); err != nil || told.RetryAfter <= 0 || told.RetryAfter > 1000 {
+		t.Errorf("refused with %s, want to be told of the next slot", body)
+	}
+	for i, end := range []func(c *caller){(*caller).reset, func(c *caller) { c.Close() }} {
+		end(leaves)
+		r.until("it is known that the client is gone", func() bool { return r.samples()["ratelimiter_requests_abandoned_total"] == float64(i+1) })
+		leaves = r.dial()
+		leaves.send(request("/q/again"))
+		r.places(4+i, 1+i)
+		first.ask(request("/q/full"), 429)
+	}
+	if got := g.next(t); got != "/q/first" || len(g.asked) > 0 {
+		t.Errorf("%s and %d more are at the target, want the first only", got, len(g.asked))
+	}
+}
+
+// maxDelay bounds how long a request may wait: here a slot and a half.
+func TestQueueOfThePatient(t *testing.T) {
+	r, _ := startQueue(t, "limit: {algorithm: leaky, capacity: 10, fillRate: 0.001}, maxDelay: 1500")
+	conn := r.dial()
+	conn.ask(request("/q"), 200)
+	r.dial().send(request("/q"))
+	r.places(2, 0)
+	var told struct{ RetryAfter float64 }
+	if body := conn.ask(request("/q"), 429); json.Unmarshal([]byte(body), &told) != nil || told.RetryAfter <= 0 || told.RetryAfter > 500 {
+		t.Errorf("refused with %s, want to come when the queue is a slot and a half long", body)
+	}
+}
+
+// Draining lets those who wait have their slots.
+func TestDrainOfQueue(t *testing.T) {
+	r, _ := startQueue(t, "limit: {algorithm: leaky, capacity: 10, fillRate: 4}")
+	var conns []*caller
+	for i := range 4 {
+		conn := r.dial()
+		conn.send(request("/q"))
+		r.places(i+1, 0)
+		conns = append(conns, conn)
+	}
+	conns[0].status(200)
+	if cut := r.drain(context.Background()); cut != 0 {
+		t.Errorf("%d connections were cut", cut)
+	}
+	for _, conn := range conns[1:] {
+		conn.status(200)
+		conn.closed()
+	}
+}
+
+// Who waits beyond DRAIN_TIMEOUT is cut.
+func TestDrainTimeoutOfQueue(t *testing.T) {
+	r, _ := startQueue(t, rarely, "DRAIN_TIMEOUT", "50ms", "DRAIN_GRACE", "10ms")
+	r.dial().ask(request("/q"), 200)
+	conn := r.dial()
+	conn.send(request("/q"))
+	r.places(2, 0)
+	if cut := r.drain(context.Background()); cut != 1 {
+		t.Errorf("%d connections were cut, want 1", cut)
+	}
+	conn.closed()
+}
+
+// In several queues a request waits for the last of its slots, and a limit that
+// refuses it leaves the queues as they were.
+func TestQueuesTogether(t *testing.T) {
+	g := newGate()
+	r := start(t, newTarget(t, g.script).url(), "RULES_FILE", ruleFile(t, `rules:
+- {id: q, limit: {algorithm: leaky, capacity: 1, fillRate: 0.001}}
+- {id: fast, limit: {algorithm: leaky, capacity: 5, fillRate: 1000}}
+- {id: count, key: ["header:X-A"], limit: {algorithm: fixed, limit: 2, window: C}}`))
+	conn := r.dial()
+	conn.play(`GET /first X-A=1 -> 200 count 1`)
+	waits := r.dial()
+	waits.send(rawRequest("GET /waits X-A=1"))
+	r.places(2, 0)
+	conn.play(`
+		GET / X-A=1 -> 429 count 0
+		GET / X-A=2 -> 429 q 0`)
+	waits.reset()
+	r.until("it is known that the client is gone", func() bool { return r.samples()["ratelimiter_requests_abandoned_total"] == 1 })
+	conn.play(`GET / X-A=1 -> 429 count 0`) // what was counted stays counted
+	last := r.dial()
+	last.send(rawRequest("GET /last X-A=2"))
+	r.places(3, 2) // the refusal by count booked no place
+	if got := g.next(t); got != "/first" || len(g.asked) > 0 {
+		t.Errorf("%s and %d more are at the target, want the first only", got, len(g.asked))
+	}
+}

@@ -1,0 +1,127 @@
+package wire
+
+import (
+	"hash/maphash"
+	"sync"
+	"time"
+
+	"weir/internal/metric"
+	"weir/proxy/rule"
+	"weir/proxy/session"
+	"weir/proxy/sketch"
+)
+
+// A ruleCount is what one loop has counted of one rule. A rule keeps it as long
+// as its id is in use, whatever else of it changes.
+type ruleCount struct {
+	forwarded, rejected       metric.Counter
+	shadowPass, shadowRefused metric.Counter
+}
+
+// shadowed counts what a rule that is not enforced would have done.
+func (c *ruleCount) shadowed(passes bool) {
+	if passes {
+		c.shadowPass.Inc()
+	} else {
+		c.shadowRefused.Inc()
+	}
+}
+
+// A ruleBook has the counts of one loop.
+//
+// Safe for concurrent use: the loop alone adds; mu guards the map against who
+// scrapes, and byIndex is the loop's.
+type ruleBook struct {
+	set     *rule.Set // that byIndex is for
+	byIndex []*ruleCount
+	board   *sketch.Board // of keys, by the same index
+
+	mu   sync.Mutex
+	byID map[string]*ruleCount
+}
+
+// keysHalfLife is in what time a key that is not seen any more counts for half.
+const keysHalfLife = 5 * time.Minute
+
+func newRuleBook(seed maphash.Seed) ruleBook {
+	return ruleBook{byID: make(map[string]*ruleCount), board: sketch.NewBoard(keysHalfLife, seed)}
+}
+
+// touch notes the key that a rule has judged.
+func (b *ruleBook) touch(now time.Time, index int, key []byte, refused bool) {
+	b.board.Touch(now, index+1, key, refused)
+}
+
+// of returns the count of the rule with that index in p, -1 for the global one.
+func (b *ruleBook) of(p *session.Policy, index int) *ruleCount {
+	if b.byIndex == nil || b.set != p.Rules {
+		b.follow(p)
+	}
+	return b.byIndex[index+1]
+}
+
+// follow takes up the rules of a policy.
+func (b *ruleBook) follow(p *session.Policy) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	ids := []string{p.Rule}
+	if p.Rules != nil {
+		for i := range p.Rules.Len() {
+			ids = append(ids, p.Rules.Rule(i).ID)
+		}
+	}
+	b.board.SetRules(ids)
+	b.set, b.byIndex = p.Rules, b.byIndex[:0]
+	for _, id := range ids {
+		if b.byID[id] == nil {
+			b.byID[id] = new(ruleCount)
+		}
+		b.byIndex = append(b.byIndex, b.byID[id])
+	}
+}
+
+// A ruleTotal is a rule's counts over all loops.
+type ruleTotal struct{ forwarded, rejected, shadowPass, shadowRefused uint64 }
+
+// ruleTotals adds the loops' counts of each rule.
+func (f *Front) ruleTotals() map[string]ruleTotal {
+	totals := make(map[string]ruleTotal)
+	for _, s := range f.sides {
+		s.rules.mu.Lock()
+		for id, c := range s.rules.byID {
+			t := totals[id]
+			t.forwarded += c.forwarded.Load()
+			t.rejected += c.rejected.Load()
+			t.shadowPass += c.shadowPass.Load()
+			t.shadowRefused += c.shadowRefused.Load()
+			totals[id] = t
+		}
+		s.rules.mu.Unlock()
+	}
+	return totals
+}
+
+// KeysHalfLife is that of what Top tells.
+func (f *Front) KeysHalfLife() time.Duration { return keysHalfLife }
+
+// Top tells which keys of a rule were seen most lately, and which refused most,
+// over all loops.
+func (f *Front) Top(id string) (busiest, refused sketch.View) {
+	type views struct{ busiest, refused sketch.View }
+	found := make(chan views, len(f.sides))
+	f.onLoops(func(s *side, now time.Time) {
+		var v views
+		v.busiest, v.refused = s.rules.board.View(now, id)
+		found <- v
+	})
+	var busy, no []sketch.View
+	for {
+		select {
+		case v := <-found:
+			busy, no = append(busy, v.busiest), append(no, v.refused)
+			continue
+		default:
+		}
+		return sketch.Merge(busy...), sketch.Merge(no...)
+	}
+}

@@ -1,0 +1,383 @@
+package wire
+
+import (
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+)
+
+// In the rules of these tests C stands for a window of a century.
+func rulesText(text string) string {
+	return strings.ReplaceAll(text, "window: C", "window: "+strconv.Itoa(int(century.Seconds())))
+}
+
+// ruleFile writes a file of rules, which only its test sees.
+func ruleFile(t *testing.T, text string) string {
+	t.Helper()
+	name := filepath.Join(t.TempDir(), "rules.yaml")
+	replaceFile(t, name, rulesText(text))
+	return name
+}
+
+// replaceFile writes a file as editors and deployments do: whole, or not at all.
+func replaceFile(t *testing.T, name, text string) {
+	t.Helper()
+	err := os.WriteFile(name+".new", []byte(text), 0o600)
+	if err == nil {
+		err = os.Rename(name+".new", name)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// startRules is start with rules.
+func startRules(t *testing.T, rules string, env ...string) *rig {
+	t.Helper()
+	return start(t, newTarget(t, echoes).url(), append(env, "RULES_FILE", ruleFile(t, rules))...)
+}
+
+// play sends requests one after the other and holds the answers against what a
+// script says, one line for each:
+//
+//	POST /path X-A=1 X-B=2 -> 200 rule 7
+//
+// which is the status, the tightest rule, and how much of it remains. "-" is an
+// answer without such fields. Lines of PUT /config/rules have rules instead.
+func (c *caller) play(script string) {
+	c.t.Helper()
+	for line := range strings.Lines(script) {
+		sent, want, ok := strings.Cut(strings.TrimSpace(line), " -> ")
+		if !ok {
+			continue
+		}
+		c.send(rawRequest(sent))
+		res, body := c.answer(strings.Fields(sent)[0])
+		if got := gist(res); got != want {
+			c.t.Errorf("%s: answered %s, want %s; %.200s", sent, got, want, body)
+		}
+	}
+}
+
+// rawRequest is a request of a script.
+func rawRequest(line string) string {
+	words := strings.Fields(line)
+	text := words[0] + " " + words[1] + " HTTP/1.1\r\nHost: x\r\n"
+	for _, field := range words[2:] {
+		name, value, _ := strings.Cut(field, "=")
+		text += name + ": " + strings.ReplaceAll(value, "_", " ") + "\r\n"
+	}
+	return text + "\r\n"
+}
+
+// gist is what a script says of an answer.
+func gist(res *http.Response) string {
+	told := res.Header.Get("RateLimit")
+	if told == "" {
+		return fmt.Sprint(res.StatusCode, " -")
+	}
+	id, rest, _ := strings.Cut(strings.TrimPrefix(told, `"`), `";r=`)
+	left, _, _ := strings.Cut(rest, ";")
+	return fmt.Sprintf("%d %s %s", res.StatusCode, id, left)
+}
+
+// ruleMetric is the sample that counts a rule's decisions.
+func ruleMetric(rule, decision string) string {
+	return fmt.Sprintf("ratelimiter_rule_decisions_total{rule=%q,decision=%q}", rule, decision)
+}
+
+// A request is admitted only if all of its rules admit it, and when one refuses
+// nothing is charged to the others: what remains for them, and to the last the
+// global limit of 5, tells.
+func TestAllRulesOrNone(t *testing.T) {
+	r := startRules(t, `rules:
+- {id: a, key: ["header:X-A"], limit: {algorithm: fixed, limit: 2, window: C}}
+- {id: b, key: ["header:X-B"], limit: {algorithm: fixed, limit: 3, window: C}}
+- {id: elsewhere, match: {path: /else/**}, limit: {algorithm: fixed, limit: 1, window: C}}`, "RATE_LIMIT_LIMIT", "5")
+	r.dial().play(`
+		GET / X-A=1 X-B=1 -> 200 a 1
+		GET / X-A=1 X-B=1 -> 200 a 0
+		GET / X-A=1 X-B=1 -> 429 a 0
+		GET / X-A=1 X-B=1 -> 429 a 0
+		GET / X-A=2 X-B=1 -> 200 b 0
+		GET / X-A=2 X-B=1 -> 429 b 0
+		GET / X-A=2 X-B=2 -> 200 a 0
+		GET / X-A=3 X-B=3 -> 200 global 0
+		GET / X-A=4 X-B=4 -> 429 global 0`)
+	r.samplesAre(
+		`ratelimiter_requests_total{decision="forwarded"}`, 5, `ratelimiter_requests_total{decision="rejected"}`, 4,
+		ruleMetric("a", "forwarded"), 5, ruleMetric("a", "rejected"), 2, ruleMetric("b", "forwarded"), 5, ruleMetric("b", "rejected"), 1,
+		ruleMetric("global", "forwarded"), 5, ruleMetric("global", "rejected"), 1, ruleMetric("elsewhere", "forwarded"), 0)
+}
+
+// A missing part of a key is a key that all share who lack it.
+func TestMissingPartIsShared(t *testing.T) {
+	startRules(t, `rules: [{id: q, key: ["query:k", method], limit: {algorithm: fixed, limit: 2, window: C}}]`).dial().play(`
+		GET /one -> 200 q 1
+		GET /two -> 200 q 0
+		GET /one?k=1 -> 200 q 1
+		GET /three?j=1 -> 429 q 0
+		POST /one -> 200 q 1
+		GET /?k= -> 200 q 1`)
+}
+
+// clientFile writes a file of clients.
+func clientFile(t *testing.T, text string) string {
+	t.Helper()
+	name := filepath.Join(t.TempDir(), "clients.json")
+	replaceFile(t, name, clientText(text))
+	return name
+}
+
+func clientText(text string) string {
+	return strings.ReplaceAll(text, `"window":C`, `"window":`+strconv.Itoa(int(century.Seconds())))
+}
+
+// Clients of the file have limit, cost and class of their own, the others those of
+// the rule.
+func TestClients(t *testing.T) {
+	clients := clientFile(t, `{"acme":{"algorithm":"fixed","limit":10,"window":C,"cost":5,"priority":"high"},
+		"tiny":{"algorithm":"fixed","limit":1,"window":C,"priority":"high"}}`)
+	conn := startRules(t, `rules:
+- id: partner
+  key: ["header:X-Client"]
+  clients: true
+  limit: {algorithm: fixed, limit: 4, window: C}
+  priority: {header: X-Class, classes: {high: 0, normal: 0.5}, default: normal}`, "CLIENTS_FILE", clients).dial()
+	conn.play(`
+		GET / X-Client=other -> 200 partner 1
+		GET / X-Client=other -> 200 partner 0
+		GET / X-Client=other -> 429 partner 0
+		GET / X-Client=other X-Class=high -> 200 partner 1
+		GET / X-Client=acme -> 200 partner 5
+		GET / X-Client=acme X-Class=normal -> 200 partner 0
+		GET / X-Client=acme -> 429 partner 0
+		GET / X-Client=tiny -> 200 partner 0
+		GET / X-Client=tiny -> 429 partner 0`)
+	conn.send(rawRequest("GET / X-Client=acme"))
+	res, _ := conn.status(429)
+	fieldsAre(t, res.Header, "X-RateLimit-Limit", "10", "RateLimit-Policy", `"partner";q=10;w=3153600000`)
+}
+
+// Without a rule for clients there is the built-in one, whose key CLIENT_KEY says;
+// whom the file does not name has the global limit only.
+func TestBuiltInRuleForClients(t *testing.T) {
+	clients := clientFile(t, `{"acme":{"algorithm":"fixed","limit":2,"window":C}}`)
+	r := start(t, newTarget(t, echoes).url(), "CLIENTS_FILE", clients, "CLIENT_KEY", "query:client", "RATE_LIMIT_LIMIT", "100")
+	r.dial().play(`
+		GET /?client=acme -> 200 clients 1
+		GET /?client=acme -> 200 clients 0
+		GET /?client=acme -> 429 clients 0
+		GET /?client=other -> 200 global 97
+		GET / X-Client-Id=acme -> 200 global 96`)
+}
+
+// A rule in shadow is counted and never refuses, also when another rule does.
+func TestShadow(t *testing.T) {
+	r := startRules(t, `rules:
+- {id: trial, mode: shadow, key: ["header:X-A"], limit: {algorithm: fixed, limit: 1, window: C}}
+- {id: real, key: ["header:X-A"], limit: {algorithm: fixed, limit: 3, window: C}}`)
+	r.dial().play(`
+		GET / X-A=1 -> 200 real 2
+		GET / X-A=1 -> 200 real 1
+		GET / X-A=1 -> 200 real 0
+		GET / X-A=1 -> 429 real 0
+		GET / X-A=2 -> 200 real 2`)
+	r.samplesAre(`ratelimiter_requests_total{decision="forwarded"}`, 4, `ratelimiter_requests_total{decision="rejected"}`, 1,
+		ruleMetric("trial", "shadow_forwarded"), 2, ruleMetric("trial", "shadow_rejected"), 3,
+		ruleMetric("trial", "rejected"), 0, ruleMetric("real", "rejected"), 1)
+}
+
+// Under the limit's last share lower classes are refused first.
+func TestPriority(t *testing.T) {
+	startRules(t, `rules:
+- id: p
+  key: [ip]
+  limit: {algorithm: fixed, limit: 4, window: C}
+  priority: {header: X-Priority, classes: {high: 0, normal: 0.25, low: 0.5}, default: normal}`).dial().play(`
+		GET / X-Priority=low -> 200 p 1
+		GET / X-Priority=low -> 200 p 0
+		GET / X-Priority=low -> 429 p 0
+		GET / X-Priority=none-such -> 200 p 0
+		GET / -> 429 p 0
+		GET / X-Priority=high -> 200 p 0
+		GET / X-Priority=high -> 429 p 0`)
+}
+
+// A soft limit may be exceeded for the stated time, here decades and then hardly
+// at all.
+func TestSoft(t *testing.T) {
+	conn := startRules(t, `rules:
+- {id: long, match: {path: /long}, limit: {algorithm: fixed, limit: 2, window: C}, soft: {overshoot: 1, for: 1000000000}}
+- {id: short, match: {path: /short}, limit: {algorithm: fixed, limit: 2, window: C}, soft: {overshoot: 1, for: 0.000001}}`).dial()
+	conn.play(`
+		GET /long -> 200 long 1
+		GET /long -> 200 long 0
+		GET /long -> 200 long 0
+		GET /long -> 200 long 0
+		GET /long -> 429 long 0
+		GET /short -> 200 short 1
+		GET /short -> 200 short 0
+		GET /short -> 200 short 0
+		GET /short -> 429 short 0`)
+}
+
+// Requests cost what a field or their method says; a cost that the limit can never
+// hold is refused without a time to come back.
+func TestCosts(t *testing.T) {
+	conn := startRules(t, `rules:
+- {id: f, match: {path: /field}, limit: {algorithm: fixed, limit: 10, window: C}, cost: {header: X-Cost, default: 2, max: 5}}
+- {id: m, match: {path: /method}, limit: {algorithm: fixed, limit: 10, window: C}, cost: {methods: {POST: 4}, default: 1}}
+- {id: never, match: {path: /never}, limit: {algorithm: fixed, limit: 2, window: C}, cost: 3}`).dial()
+	conn.play(`
+		GET /field X-Cost=1 -> 200 f 9
+		GET /field -> 200 f 7
+		GET /field X-Cost=1000 -> 200 f 2
+		GET /field X-Cost=3 -> 429 f 2
+		GET /field X-Cost=2 -> 200 f 0
+		POST /method -> 200 m 6
+		GET /method -> 200 m 5
+		POST /method -> 200 m 1
+		POST /method -> 429 m 1
+		PUT /method -> 200 m 0`)
+	conn.send(request("/never"))
+	res, body := conn.status(429)
+	fieldsAre(t, res.Header, "Retry-After", "", "X-RateLimit-Retry-After", "")
+	if !strings.Contains(body, "can never hold") {
+		t.Errorf("told %s", body)
+	}
+}
+
+// One request in three seconds for each partner, however they come.
+func TestOneInThreeSeconds(t *testing.T) {
+	conn := startRules(t, `rules: [{id: partner, match: {path: /api/**}, key: ["header:X-Partner"], limit: {algorithm: gcra, limit: 1, window: 3}}]`).dial()
+	conn.send(rawRequest("GET /api/a X-Partner=acme") + rawRequest("GET /api/b X-Partner=acme") + rawRequest("GET /api/b X-Partner=other"))
+	conn.status(200)
+	res, _ := conn.status(429)
+	conn.status(200)
+	if after, err := strconv.Atoi(res.Header.Get("Retry-After")); err != nil || after < 1 || after > 3 {
+		t.Errorf("Retry-After is %q, want 1 to 3", res.Header.Get("Retry-After"))
+	}
+	fieldsAre(t, res.Header, "X-RateLimit-Limit", "1", "RateLimit-Policy", `"partner";q=1;w=3`)
+	conn.play(`GET /else X-Partner=acme -> 200 global 999999997`)
+}
+
+// The descriptor files of the issue. Their windows are those of the clock: when one
+// ends during the requests, they are made again.
+func TestDescriptorFiles(t *testing.T) {
+	for _, test := range []struct {
+		rules, id, hit, other string
+		window                time.Duration
+		env                   []string
+	}{
+		{rules: "domain: messaging\ndescriptors:\n  - key: message_type\n    value: marketing\n    rate_limit: {unit: day, requests_per_unit: 5}\n",
+			id: "messaging/message_type=marketing", hit: "GET /send Message-Type=marketing", other: "GET /send Message-Type=news", window: 24 * time.Hour},
+		{rules: "domain: auth\ndescriptors:\n  - key: auth_type\n    Value: login\n    rate_limit: {unit: minute, requests_per_unit: 5}\n",
+			id: "auth/auth_type=login", hit: "GET /x?kind=login", other: "GET /x?kind=logout", window: time.Minute, env: []string{"DESCRIPTOR_KEYS", "auth_type=query:kind"}},
+	} {
+		t.Run(test.id, func(t *testing.T) {
+			for {
+				conn := startRules(t, test.rules, test.env...).dial()
+				began := time.Now()
+				conn.send(strings.Repeat(rawRequest(test.hit), 6) + rawRequest(test.other))
+				var got []string
+				for range 7 {
+					res, _ := conn.answer("GET")
+					got = append(got, gist(res))
+				}
+				if !time.Now().Truncate(test.window).Equal(began.Truncate(test.window)) {
+					continue
+				}
+				want := fmt.Sprintf("[200 %[1]s 4 200 %[1]s 3 200 %[1]s 2 200 %[1]s 1 200 %[1]s 0 429 %[1]s 0 200 global 999999994]", test.id)
+				if fmt.Sprint(got) != want {
+					t.Errorf("answered\n%v, want\n%s", got, want)
+				}
+				return
+			}
+		})
+	}
+}
+
+// Who is not trusted cannot say by whom he wants to be counted; behind a trusted
+// proxy it is the last address that is not trusted.
+func TestAddressOfClients(t *testing.T) {
+	const rules = `rules: [{id: per-ip, key: [ip], limit: {algorithm: fixed, limit: 3, window: C}}]`
+	startRules(t, rules).dial().play(`
+		GET / -> 200 per-ip 2
+		GET / X-Forwarded-For=192.0.2.1 -> 200 per-ip 1
+		GET / X-Forwarded-For=192.0.2.2 X-Real-IP=192.0.2.3 Forwarded=for=192.0.2.4 -> 200 per-ip 0
+		GET / X-Forwarded-For=192.0.2.5,127.0.0.1 True-Client-IP=192.0.2.6 -> 429 per-ip 0`)
+	r := startRules(t, rules, "TRUSTED_PROXIES", "127.0.0.1/32,198.51.100.0/24")
+	r.dial().play(`
+		GET / X-Forwarded-For=192.0.2.1 -> 200 per-ip 2
+		GET / X-Forwarded-For=6.6.6.6,_192.0.2.1 -> 200 per-ip 1
+		GET / X-Forwarded-For=7.7.7.7,192.0.2.1,198.51.100.9 -> 200 per-ip 0
+		GET / X-Forwarded-For=8.8.8.8,192.0.2.1 -> 429 per-ip 0
+		GET / X-Forwarded-For=192.0.2.2 -> 200 per-ip 2
+		GET / X-Forwarded-For=2001:db8::1 -> 200 per-ip 2
+		GET / X-Forwarded-For=2001:db8::2:3 -> 200 per-ip 1
+		GET / X-Forwarded-For=2001:db8:0:1::1 -> 200 per-ip 2
+		GET / -> 200 per-ip 2`)
+	r.dialFrom("127.0.0.2").play(`
+		GET / X-Forwarded-For=192.0.2.7 -> 200 per-ip 2
+		GET / X-Forwarded-For=192.0.2.8 -> 200 per-ip 1`)
+}
+
+// A flood of fresh keys has the places that KEYS_MAX leaves and one more to share,
+// and who was refused stays refused.
+func TestFloodOfKeys(t *testing.T) {
+	const places, flood = 16, 2000
+	r := startRules(t, `rules: [{id: k, key: ["header:X-K"], limit: {algorithm: fixed, limit: 2, window: C}}]`, "KEYS_MAX", strconv.Itoa(places))
+	conn := r.dial()
+	conn.play(`
+		GET / X-K=victim -> 200 k 1
+		GET / X-K=victim -> 200 k 0
+		GET / X-K=victim -> 429 k 0`)
+	admitted := 0
+	for i := range flood {
+		conn.send(rawRequest(fmt.Sprintf("GET / X-K=%d", i)))
+		if res, _ := conn.answer("GET"); res.StatusCode == 200 {
+			admitted++
+		}
+	}
+	// One place is the global rule's and one the victim's.
+	if want := places - 2 + 2; admitted != want {
+		t.Errorf("of the flood %d were admitted, want %d", admitted, want)
+	}
+	conn.play(`GET / X-K=victim -> 429 k 0`)
+	if keys := r.samples()["ratelimiter_store_keys"]; keys != places {
+		t.Errorf("the table holds %v keys, want %d", keys, places)
+	}
+	busiest, refused := r.Top("k")
+	if len(busiest.Entries) > 1000 || len(refused.Entries) > 1000 {
+		t.Errorf("%d busiest and %d refused keys are remembered", len(busiest.Entries), len(refused.Entries))
+	}
+}
+
+// What the target allows is told when it is less than what the rules leave, and
+// what the rules leave when that is less.
+func TestFieldsOfTarget(t *testing.T) {
+	theirs := func(left int) string {
+		return fmt.Sprintf("X-RateLimit-Limit: 9\r\nX-RateLimit-Remaining: %d\r\nRateLimit-Policy: \"t\";q=9;w=1\r\nRateLimit: \"t\";r=%d;t=1\r\n", left, left)
+	}
+	target := newTarget(t, says("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n"+theirs(3)+"\r\n"))
+	r := start(t, target.url(), "RULES_FILE", ruleFile(t, `rules:
+- {id: wide, limit: {algorithm: fixed, limit: 100, window: C}}
+- {id: narrow, match: {path: /narrow}, limit: {algorithm: fixed, limit: 5, window: C}}`))
+	conn := r.dial()
+	for _, test := range []struct{ path, id, limit, left string }{
+		{"/", "t", "9", "3"}, {"/narrow", "t", "9", "3"}, {"/narrow", "narrow", "5", "3"}, {"/narrow", "narrow", "5", "2"}, {"/", "t", "9", "3"},
+	} {
+		conn.send(request(test.path))
+		res, _ := conn.status(200)
+		if got := gist(res); test.id+" "+test.left != strings.TrimPrefix(got, "200 ") {
+			t.Errorf("%s: told %s, want %s %s", test.path, got, test.id, test.left)
+		}
+		fieldsAre(t, res.Header, "X-RateLimit-Limit", test.limit, "X-RateLimit-Remaining", test.left)
+	}
+}
