@@ -1,7 +1,6 @@
 package main
 
 import (
-	"errors"
 	"time"
 
 	"weir/proxy/admin"
@@ -35,8 +34,8 @@ func (k *keyStore) Forget(id string, key []byte) (bool, error) {
 // Add gives a key n permits back.
 func (k *keyStore) Add(id string, key []byte, n int64) (bool, error) {
 	l := k.limitOf(id, key)
-	if l == nil {
-		return false, errors.New("this key has no limit")
+	if l == nil || l.Algorithm() == limit.Leaky || l.Algorithm() == limit.Off {
+		return false, nil // it has no limit, or a queue, in which nobody can be given a place
 	}
 	if k.shared == nil {
 		return k.table.Add(k.front.Steady(time.Now()), id, key, l, n), nil

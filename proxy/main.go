@@ -48,19 +48,18 @@ func run(ctx context.Context, e *service.Env, c *config.Config) error {
 	if err != nil {
 		return err
 	}
-	ctx, stop := context.WithCancel(ctx)
+	beside, stop := context.WithCancel(context.WithoutCancel(ctx)) // what goes on until nothing is left
 	defer stop()
-	front, err := serve(ctx, e, c, socks, wire.Config{Table: table, Redis: shared}, cfg)
+	front, err := serve(beside, e, c, socks, wire.Config{Table: table, Redis: shared}, cfg)
 	if err != nil {
 		socks.close()
 		return err
 	}
-	return live(ctx, stop, e, front, socks, urls(c.Targets))
+	return live(ctx, e, front, socks, urls(c.Targets))
 }
 
-// live waits until ctx ends or a successor takes over, and drains. stop ends
-// what else runs.
-func live(ctx context.Context, stop func(), e *service.Env, front *wire.Front, socks *sockets, targets []string) error {
+// live waits until ctx ends or a successor takes over, and drains.
+func live(ctx context.Context, e *service.Env, front *wire.Front, socks *sockets, targets []string) error {
 	log := e.Logger("Proxy")
 	socket, err := front.Socket()
 	if err != nil {
@@ -77,7 +76,9 @@ func live(ctx context.Context, stop func(), e *service.Env, front *wire.Front, s
 		withdraw()
 	case <-taken:
 		log.Info("A successor has taken the port over")
-		stop()
+		if socks.admin != nil {
+			_ = socks.admin.Close() // it answers there from now on
+		}
 	}
 	e.Health.SetReady(false)
 	log.Info("Draining")

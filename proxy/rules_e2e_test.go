@@ -169,10 +169,11 @@ func TestKeys(t *testing.T) {
 	p.gets("PUT /config/rules", 409, file, "rules: []")
 }
 
-// pair starts two proxies that share a redis-server.
+// pair starts two proxies that share a redis-server. Each has one loop: what one
+// remembers all of it does.
 func pair(t *testing.T, target string) (a, b *running) {
 	t.Helper()
-	env := []string{"TARGET_URL", target, "REDIS_HOST", startRedis(t), "REDIS_TIMEOUT", "2s", "STORE_FAILURE_MODE", "closed",
+	env := []string{"TARGET_URL", target, "REDIS_HOST", startRedis(t), "REDIS_TIMEOUT", "2s", "STORE_FAILURE_MODE", "closed", "EVENT_LOOPS", "1",
 		"RATE_LIMIT_LIMIT", "1000000000", "RATE_LIMIT_WINDOW", fmt.Sprint(century)}
 	a, b = launch(t, env), launch(t, env)
 	for _, p := range []*running{a, b} {
@@ -225,8 +226,9 @@ func TestRulesOfTwoProxies(t *testing.T) {
 		inTheEnd(t, "what is in shadow is counted", func() bool { return p.counted("trial", "shadow_rejected") == want })
 	}
 
-	// Both proxies remember that key 1 of x is refused.
+	// Both proxies remember that this is refused.
 	a.gets("GET / X-A=1 X-B=3", 429, `"rule":"x"`)
+	b.gets("GET / X-A=1 X-B=3", 429, `"rule":"x"`)
 	a.gets("DELETE /config/keys?rule=x&key=1", 200, `"changed":true`)
 	inTheEnd(t, "b knows that the key was forgotten", func() bool { status, _ := b.call("GET / X-A=1 X-B=3"); return status == 200 })
 	a.gets("GET / X-A=1 X-B=3", 200, "")
@@ -255,7 +257,8 @@ func TestQueueOfTwoProxies(t *testing.T) {
 	a, b := pair(t, target.URL)
 	share(t, a, b, fmt.Sprintf(`rules:
 - {id: flow, match: {path: /flow}, limit: {algorithm: leaky, capacity: 100, fillRate: %d}}
-- {id: rare, match: {path: /rare}, limit: {algorithm: leaky, capacity: 2, fillRate: 0.001}}`, rate))
+- {id: rare, match: {path: /rare}, limit: {algorithm: leaky, capacity: 2, fillRate: 0.001}}
+- {id: apart, key: ["query:n"], limit: {algorithm: fixed, limit: 1000, window: C}}`, rate))
 	both := []*running{a, b}
 	began = time.Now()
 	var conns []*bufio.Reader
@@ -280,9 +283,11 @@ func TestQueueOfTwoProxies(t *testing.T) {
 	inTheEnd(t, "the second waits", func() bool { return a.counted("rare", "forwarded") == "2" })
 	b.gets("GET /rare", 429, `"rule":"rare"`)
 	leaves.Close()
+	tries := 0 // each under a key of its own: a refusal is remembered until a slot is due
 	inTheEnd(t, "the place of who left is free", func() bool {
 		before := b.counted("rare", "rejected")
-		b.open("/rare")
+		tries++
+		b.open(fmt.Sprint("/rare?n=", tries))
 		inTheEnd(t, "the request is decided", func() bool {
 			return b.counted("rare", "forwarded") == "2" || b.counted("rare", "rejected") != before
 		})

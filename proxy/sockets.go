@@ -27,6 +27,9 @@ func openSockets(ctx context.Context, e *service.Env, c *config.Config) (*socket
 	if err != nil {
 		return nil, err
 	}
+	if admin := c.Edge.AdminPort; admin != 0 && strconv.Itoa(admin) == port {
+		return nil, &service.SettingError{Name: "ADMIN_PORT", Value: port, Problem: "is PORT", Allowed: "another port, or 0: the own endpoints stay on PORT"}
+	}
 	s := new(sockets)
 	if c.Edge.Takeover {
 		s.taken, err = handover.Take(ctx, nameOf(port))

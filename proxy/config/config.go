@@ -134,7 +134,7 @@ func (c *Config) Complete() error {
 	if err != nil {
 		return &service.SettingError{Name: "RATE_LIMIT_ALGORITHM", Value: c.algorithm, Problem: err.Error()}
 	}
-	if err := c.Edge.complete(c); err != nil {
+	if err := c.Edge.complete(); err != nil {
 		return err
 	}
 	if err := c.Rules.complete(); err != nil {

@@ -180,8 +180,6 @@ func TestWrongCombinations(t *testing.T) {
 	}{
 		{[]string{"TLS_CERT", "1"}, "TLS_KEY", "is missing"},
 		{[]string{"TLS_KEY", "1"}, "TLS_CERT", "is missing"},
-		{[]string{"TARGET_CA_FILE", "1"}, "TARGET_CA_FILE", "names none"},
-		{[]string{"TARGET_TLS_SERVER_NAME", "1"}, "TARGET_TLS_SERVER_NAME", "names none"},
 		{[]string{"RATE_LIMIT_WINDOW", "0.0000015"}, "RATE_LIMIT_WINDOW", "must be whole microseconds"},
 		{[]string{"RATE_LIMIT_ALGORITHM", "sliding", "RATE_LIMIT_WINDOW", "60.0001"}, "RATE_LIMIT_WINDOW", "must be a multiple of 1ms"},
 		{[]string{"RATE_LIMIT_ALGORITHM", "sliding", "RATE_LIMIT_LIMIT", "9007199254740992"}, "RATE_LIMIT_LIMIT", "must be at most"},

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -92,21 +91,13 @@ func isToken(text string) bool {
 }
 
 // complete checks what the settings mean together.
-func (e *Edge) complete(c *Config) error {
+func (e *Edge) complete() error {
 	if (e.CertFile == "") != (e.KeyFile == "") {
 		missing := "TLS_KEY"
 		if e.CertFile == "" {
 			missing = "TLS_CERT"
 		}
 		return &service.SettingError{Name: missing, Problem: "is missing", Allowed: "TLS_CERT and TLS_KEY together, or neither"}
-	}
-	secure := slices.ContainsFunc(c.Targets, func(t Target) bool { return t.Secure })
-	if !secure && (e.CAFile != "" || e.ServerName != "") {
-		name, value := "TARGET_CA_FILE", e.CAFile
-		if e.CAFile == "" {
-			name, value = "TARGET_TLS_SERVER_NAME", e.ServerName
-		}
-		return &service.SettingError{Name: name, Value: value, Problem: "is for https targets, and TARGET_URL names none", Allowed: "with https://… in TARGET_URL"}
 	}
 	if e.pseudonym == "" {
 		e.pseudonym = fmt.Sprintf("weir-%06x", rand.Uint32N(1<<24))

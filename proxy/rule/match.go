@@ -156,6 +156,7 @@ func (s *Set) share(x *Scratch) {
 		default:
 			share = c.share(x.field(c.priority))
 		}
-		hit.Reserve = hit.Limit.Reserve(share)
+		// A limit of one permit has no share to keep back: the class would never pass.
+		hit.Reserve = min(hit.Limit.Reserve(share), max(0, hit.Limit.Burst()-1))
 	}
 }

@@ -65,6 +65,8 @@ func ParsePart(text string) (Part, error) {
 		return Part{source: sourceMethod}, nil
 	case text == "host":
 		return Part{source: sourceHost}, nil
+	case named && word == "header" && claimsOrigin(name):
+		return Part{}, fmt.Errorf("must not be a field that anybody may write his address into, use ip (see TRUSTED_PROXIES), is %q", text)
 	case named && word == "header" && isToken(name):
 		return Part{source: sourceHeader, name: name}, nil
 	case named && word == "cookie" && isToken(name):
@@ -75,6 +77,17 @@ func ParsePart(text string) (Part, error) {
 		return Part{}, fmt.Errorf("must name a %s of letters, digits and the like, is %q", word, text)
 	}
 	return Part{}, fmt.Errorf("must be one of %s, is %q", partWords, text)
+}
+
+// claimsOrigin reports whether a field says where a request comes from. Only
+// trusted proxies are believed, and the part ip knows them.
+func claimsOrigin(name string) bool {
+	for _, origin := range []string{"X-Forwarded-For", "Forwarded", "X-Real-IP", "True-Client-IP"} {
+		if strings.EqualFold(name, origin) {
+			return true
+		}
+	}
+	return false
 }
 
 func parsePrefix(text string) (Part, error) {

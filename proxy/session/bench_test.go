@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"weir/proxy/limit"
+	"weir/proxy/rule"
 	"weir/proxy/store"
 )
 
@@ -89,6 +90,26 @@ func TestNoAllocation(t *testing.T) {
 		if n := testing.AllocsPerRun(200, func() { b.exchange(t, request, answer, x.want) }); n != 0 {
 			t.Errorf("%s: %v allocations", x.name, n)
 		}
+	}
+}
+
+// Rules cost no allocation either: two that match, one of them in shadow.
+func TestNoAllocationWithRules(t *testing.T) {
+	set, err := rule.Read([]byte(`rules:
+- {id: a, key: [ip], limit: {algorithm: fixed, limit: 1000000, window: 60}}
+- {id: b, key: ["header:X-Client-Id"], limit: {algorithm: token, capacity: 1000000, fillRate: 1}}
+- {id: c, key: [path], limit: {algorithm: fixed, limit: 1, window: 60}, mode: shadow}`), rule.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := newBench(t, 1<<32)
+	policy := b.env.Policy().With(set, "1")
+	shadows := 0
+	b.env.Policy = func() *Policy { return policy }
+	b.env.Shadow = func(time.Time, *Policy, *Counted, *store.Counter) { shadows++ }
+	request, answer := []byte(exchanges[0].request), []byte(exchanges[0].answer)
+	if n := testing.AllocsPerRun(200, func() { b.exchange(t, request, answer, exchanges[0].want) }); n != 0 || shadows == 0 {
+		t.Errorf("%v allocations, %d rules in shadow", n, shadows)
 	}
 }
 

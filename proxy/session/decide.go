@@ -54,7 +54,8 @@ func (s *Session) match(now time.Time, p *Policy) {
 		counted := Counted{Rule: h.Rule, Index: h.Index, Limit: h.Limit, Cost: h.Cost, Key: h.Key}
 		counter := store.Counter{Rule: h.Rule.ID, Key: h.Key, Limit: h.Limit, Cost: h.Cost, Reserve: h.Reserve, MaxDelay: h.MaxDelay}
 		if h.Rule.Mode == rule.Shadow {
-			e.Shadow(now, p, &counted, &counter)
+			e.shadowed, e.shadow = counted, counter // so that these two do not escape to the heap
+			e.Shadow(now, p, &e.shadowed, &e.shadow)
 			continue
 		}
 		e.asked = append(e.asked, counted)
@@ -270,12 +271,18 @@ func ceilSeconds(d time.Duration) int64 {
 	return int64((d-1)/time.Second) + 1
 }
 
+// tellsLimits reports whether there is a limit, and a count, to be told.
+func (s *Session) tellsLimits() bool {
+	v := &s.x.limits
+	return v.known && v.limit != nil && v.limit.Algorithm() != limit.Off
+}
+
 // appendLimits appends the fields that tell a client where it stands:
 // X-RateLimit-* as commonly used, and those of
 // draft-ietf-httpapi-ratelimit-headers-10.
 func (s *Session) appendLimits(dst []byte) []byte {
 	v, set := &s.x.limits, s.env.Settings
-	if !v.known || v.limit == nil || v.limit.Algorithm() == limit.Off {
+	if !s.tellsLimits() {
 		return dst
 	}
 	if set.LegacyFields && !s.x.theirs.legacy {

@@ -80,6 +80,8 @@ type Env struct {
 	answer   store.Answer
 	refusal  Refusal
 	asked    []Counted
+	shadowed Counted
+	shadow   store.Counter
 	spares   [][]Counted
 	scratch  rule.Scratch
 	out      []byte   // for the client, until the effects are done

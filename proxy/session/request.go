@@ -38,8 +38,9 @@ func (s *Session) handleHead(now time.Time, rest []byte) int {
 	s.ask(now)
 	switch s.state {
 	case stateDeciding, stateQueued:
-		s.beginForward(now)      // the head is gone when it goes on
-		s.deadline = time.Time{} // the store has its own
+		s.beginForward(now) // the head is gone when it goes on
+		// Nothing is due of the body meanwhile, and the store has its own deadline.
+		s.x.bodyBy, s.x.rateBy, s.deadline = time.Time{}, time.Time{}, time.Time{}
 	case stateBody:
 		s.beginForward(now)
 		s.admitted(now)

@@ -320,13 +320,21 @@ func (s *Session) HandleClosed(now time.Time) {
 	s.begin()
 	switch s.state {
 	case stateDeciding:
-		s.gone, s.x.asked, s.x.keys = s.x.asked, nil, nil
+		if s.gone = s.x.asked; s.gone == nil {
+			p := s.x.limits.policy
+			s.gone = []Counted{{Rule: &p.global, Index: -1, Limit: &p.Limit, Cost: 1}}
+		}
+		s.x.asked, s.x.keys = nil, nil
 	case stateQueued:
 		leaveQueues(now, s.env, s.x.asked, s.x.mode)
 	case stateAcquiring:
 		s.fx.Acquire = AcquireCancel
 	case stateAwaiting, stateTunnel:
+		ended := s.x.clientEnded && s.x.held
 		s.letGo()
+		if ended {
+			s.fx.Release = ReleaseEnd // what it had sent before it ended still goes
+		}
 	}
 	if s.state > stateReading && s.state < stateClosing && s.state != stateTunnel && s.x.outcome.Decision != Undecided {
 		s.env.Report(now, s, &s.x.outcome)

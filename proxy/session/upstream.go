@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"io"
+	"math"
 	"time"
 
 	"weir/internal/http1"
@@ -229,6 +230,9 @@ func (s *Session) appendAnswerHead(now time.Time, dst []byte, h *http1.Head) []b
 // sets: two of them would contradict each other. What is tighter stands.
 func (s *Session) replaces(name []byte) bool {
 	set, theirs := s.env.Settings, &s.x.theirs
+	if !s.tellsLimits() {
+		return false
+	}
 	switch len(name) {
 	case len("RateLimit"), len("RateLimit-Policy"):
 		return set.StandardFields && !theirs.standard && (equalFold(name, "ratelimit") || equalFold(name, "ratelimit-policy"))
@@ -239,12 +243,13 @@ func (s *Session) replaces(name []byte) bool {
 }
 
 // tighter reports whether the target leaves the client less than the proxy
-// does, in each of the two families of fields.
+// does, in each of the two families of fields. What cannot be read counts as
+// less: it is told as the target has it.
 func (s *Session) tighter(h *http1.Head) (legacy, standard bool) {
-	v := &s.x.limits
-	if !v.known {
+	if !s.tellsLimits() {
 		return false, false
 	}
+	ours := s.x.limits.state.Remaining
 	for i := range h.Fields {
 		f := &h.Fields[i]
 		if f.ID != http1.FieldOther {
@@ -253,16 +258,28 @@ func (s *Session) tighter(h *http1.Head) (legacy, standard bool) {
 		switch {
 		case len(f.Name) == len("X-RateLimit-Remaining") && equalFold(f.Name, "x-ratelimit-remaining"):
 			n, ok := leadingInt(f.Value)
-			legacy = ok && n < v.state.Remaining
+			legacy = legacy || !ok || n < ours
 		case len(f.Name) == len("RateLimit") && equalFold(f.Name, "ratelimit"):
-			at := bytes.Index(f.Value, []byte(";r="))
-			if at >= 0 {
-				n, ok := leadingInt(f.Value[at+len(";r="):])
-				standard = ok && n < v.state.Remaining
-			}
+			standard = standard || leastRemaining(f.Value) < ours
 		}
 	}
 	return legacy, standard
+}
+
+// leastRemaining is the smallest r of a RateLimit field's items; 0 when there is
+// one without.
+func leastRemaining(list []byte) int64 {
+	least := int64(math.MaxInt64)
+	for item := range bytes.SplitSeq(list, []byte(",")) {
+		remaining := int64(0)
+		for i, parameter := range bytes.Split(item, []byte(";")) {
+			if value, ok := bytes.CutPrefix(bytes.TrimSpace(parameter), []byte("r=")); ok && i > 0 {
+				remaining, _ = leadingInt(value)
+			}
+		}
+		least = min(least, remaining)
+	}
+	return least
 }
 
 // leadingInt reads the digits that b begins with.
@@ -329,8 +346,8 @@ func (s *Session) HandleUpstreamClosed(now time.Time, err error) {
 	s.x.held = false
 	if s.state == stateTunnel {
 		how := CloseDrained
-		if err != nil && !errors.Is(err, io.EOF) {
-			how = CloseAbort
+		if err != nil && !errors.Is(err, io.EOF) && !s.x.targetEnded {
+			how = CloseAbort // else what it had said before it ended is still sent
 		}
 		s.endTunnel(how)
 		return

@@ -112,6 +112,9 @@ func tighter(d, than *limit.Decision) bool {
 		return d.RetryAfter > than.RetryAfter
 	}
 	// d.Remaining/d.Limit < than.Remaining/than.Limit
+	if (d.Limit == limit.Unlimited) != (than.Limit == limit.Unlimited) {
+		return than.Limit == limit.Unlimited // any limit is tighter than none
+	}
 	h1, l1 := bits.Mul64(uint64(d.Remaining), uint64(than.Limit))
 	h2, l2 := bits.Mul64(uint64(than.Remaining), uint64(d.Limit))
 	return h1 < h2 || h1 == h2 && l1 < l2

@@ -2,6 +2,7 @@ package wire
 
 import (
 	"context"
+	"crypto/tls"
 	"io"
 	"net"
 	"net/http"
@@ -64,7 +65,13 @@ func (f *Front) probe() {
 // connects reports whether a target takes a connection; if so every loop is
 // told.
 func (f *Front) connects(spec *Target) bool {
-	c, err := net.DialTimeout("tcp", spec.Addr, probeTimeout)
+	ctx, cancel := context.WithTimeout(context.Background(), probeTimeout)
+	defer cancel()
+	dial := new(net.Dialer).DialContext
+	if spec.Secure != nil {
+		dial = (&tls.Dialer{Config: spec.Secure}).DialContext
+	}
+	c, err := dial(ctx, "tcp", spec.Addr)
 	if err != nil {
 		return false
 	}

@@ -37,7 +37,8 @@ func (m *memory) watch(stop <-chan struct{}) {
 	if m.budget <= 0 {
 		return
 	}
-	before := debug.SetMemoryLimit(int64(memoryTight * float64(m.budget)))
+	before := debug.SetMemoryLimit(-1) // GOMEMLIMIT, perhaps
+	debug.SetMemoryLimit(min(before, int64(memoryTight*float64(m.budget))))
 	defer debug.SetMemoryLimit(before)
 	tick := time.NewTicker(memoryStep)
 	defer tick.Stop()

@@ -27,31 +27,42 @@ func (r *rig) places(given, refused int) {
 	})
 }
 
-// Requests leave in the order in which they came, on whichever loop, and none
-// before its slot: the n-th not before n intervals are over since the first.
+// Requests leave in the order in which they came, and none before its slot: the
+// n-th not before n intervals are over since the first. Over one loop and one
+// connection to the target the order is that in which they arrive there; over
+// more of them only the slots hold whatever the machine does meanwhile.
 func TestQueueIsInOrder(t *testing.T) {
-	const rate, requests = 25, 10
-	r, g := startQueue(t, fmt.Sprintf("limit: {algorithm: leaky, capacity: 100, fillRate: %d}", rate))
-	began := time.Now()
-	var conns []*caller
-	for i := range requests {
-		conn := r.dial()
-		conn.send(request(fmt.Sprintf("/q/%d", i)))
-		r.places(i+1, 0)
-		conns = append(conns, conn)
-	}
-	for i := range requests {
-		if got, want := g.next(t), fmt.Sprintf("/q/%d", i); got != want {
-			t.Errorf("%s is the %dth at the target, want %s", got, i, want)
-		}
-		if slot := time.Duration(i) * time.Second / rate; time.Since(began) < slot {
-			t.Errorf("request %d is at the target before its slot", i)
-		}
-	}
-	for i, conn := range conns {
-		if _, body := conn.status(200); body != echoOf("GET", fmt.Sprintf("/q/%d", i), "") {
-			t.Errorf("request %d got %q", i, body)
-		}
+	for _, test := range []struct{ loops, connections string }{{"1", "1"}, {"2", "1024"}} {
+		t.Run(test.loops, func(t *testing.T) {
+			const rate, requests = 25, 10
+			r, g := startQueue(t, fmt.Sprintf("limit: {algorithm: leaky, capacity: 100, fillRate: %d}", rate),
+				"EVENT_LOOPS", test.loops, "TARGET_MAX_CONNECTIONS", test.connections)
+			began := time.Now()
+			var conns []*caller
+			for i := range requests {
+				conn := r.dial()
+				conn.send(request(fmt.Sprintf("/q/%d", i)))
+				r.places(i+1, 0)
+				conns = append(conns, conn)
+			}
+			for i := range requests {
+				var number int
+				if _, err := fmt.Sscanf(g.next(t), "/q/%d", &number); err != nil {
+					t.Fatal(err)
+				}
+				if test.loops == "1" && number != i {
+					t.Errorf("request %d is the %dth at the target", number, i)
+				}
+				if slot := time.Duration(number) * time.Second / rate; time.Since(began) < slot {
+					t.Errorf("request %d is at the target before its slot", number)
+				}
+			}
+			for i, conn := range conns {
+				if _, body := conn.status(200); body != echoOf("GET", fmt.Sprintf("/q/%d", i), "") {
+					t.Errorf("request %d got %q", i, body)
+				}
+			}
+		})
 	}
 }
 

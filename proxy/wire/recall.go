@@ -32,10 +32,20 @@ type recall struct {
 
 // refused is a refusal and when it was. Its key is a copy, as far as that is
 // kept.
+// It holds no rule and no limit, which are parts of whole sets.
 type refused struct {
-	at  time.Time
-	key [store.PartBytesMax]byte
-	session.Refusal
+	at        time.Time
+	rule      string
+	mode      rule.Mode
+	parts     []rule.Part
+	algorithm limit.Algorithm
+	window    time.Duration
+	cost      int64
+	client    netip.Addr
+	version   string
+	keyBytes  int
+	key       [store.PartBytesMax]byte
+	limit.Decision
 }
 
 // Recalled is a refusal as GET /config/decisions/<id> tells it. Times are
@@ -60,9 +70,9 @@ type Recalled struct {
 
 // explain turns what was noted into what is told.
 func (r *refused) explain(id string) Recalled {
-	e := Recalled{ID: id, At: r.at.UTC(), Rule: r.Rule.ID, Mode: r.Rule.Mode, Key: r.Rule.Key, Counter: strconv.QuoteToASCII(string(r.Key)),
-		Algorithm: r.Refusal.Limit.Algorithm(), Window: r.Refusal.Limit.Window().Seconds(), Cost: r.Cost, Client: r.Client,
-		Limit: r.Decision.Limit, Remaining: r.Remaining, ResetAfter: r.ResetAfter.Seconds(), Version: r.Version}
+	e := Recalled{ID: id, At: r.at.UTC(), Rule: r.rule, Mode: r.mode, Key: r.parts, Counter: strconv.QuoteToASCII(string(r.key[:r.keyBytes])),
+		Algorithm: r.algorithm, Window: r.window.Seconds(), Cost: r.cost, Client: r.client,
+		Limit: r.Limit, Remaining: r.Remaining, ResetAfter: r.ResetAfter.Seconds(), Version: r.version}
 	if r.RetryAfter != limit.Never {
 		after := r.RetryAfter.Seconds()
 		e.RetryAfter = &after
@@ -85,8 +95,11 @@ func (r *recall) note(now time.Time, refusal *session.Refusal) []byte {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	place := &r.ring[r.next%uint64(len(r.ring))]
-	place.at, place.Refusal = now, *refusal
-	place.Refusal.Key = place.key[:copy(place.key[:], refusal.Key)]
+	place.at, place.Decision = now, refusal.Decision
+	place.rule, place.mode, place.parts = refusal.Rule.ID, refusal.Rule.Mode, refusal.Rule.Key
+	place.algorithm, place.window = refusal.Limit.Algorithm(), refusal.Limit.Window()
+	place.cost, place.client, place.version = refusal.Cost, refusal.Client, refusal.Version
+	place.keyBytes = copy(place.key[:], refusal.Key)
 	r.id = strconv.AppendUint(append(r.id[:0], r.prefix...), r.next, 36)
 	r.next++
 	return r.id

@@ -9,6 +9,7 @@ import (
 	"weir/proxy/rule"
 	"weir/proxy/session"
 	"weir/proxy/sketch"
+	"weir/proxy/store"
 )
 
 // A ruleCount is what one loop has counted of one rule. A rule keeps it as long
@@ -19,10 +20,12 @@ type ruleCount struct {
 }
 
 // shadowed counts what a rule that is not enforced would have done.
-func (c *ruleCount) shadowed(passes bool) {
-	if passes {
+func (c *ruleCount) shadowed(ans *store.Answer) {
+	switch {
+	case len(ans.Decisions) == 0: // the store is away
+	case ans.Granted > 0:
 		c.shadowPass.Inc()
-	} else {
+	default:
 		c.shadowRefused.Inc()
 	}
 }

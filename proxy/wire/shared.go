@@ -90,12 +90,12 @@ func (s *side) shadow(now time.Time, p *session.Policy, counted *session.Counted
 	if s.lane == nil {
 		s.front.cfg.Table.Take(s.front.Steady(now), &s.shadowAsk, &s.shadowAnswer)
 		s.counts.decisions.Inc()
-		count.shadowed(s.shadowAnswer.Granted > 0)
+		count.shadowed(&s.shadowAnswer)
 		return
 	}
-	done := func(_ time.Time, ans *store.Answer) { count.shadowed(ans.Granted > 0) }
+	done := func(_ time.Time, ans *store.Answer) { count.shadowed(ans) }
 	if s.lane.Ask(now, &s.shadowAsk, &s.shadowAnswer, done) {
-		count.shadowed(s.shadowAnswer.Granted > 0)
+		count.shadowed(&s.shadowAnswer)
 		return
 	}
 	s.armLane()
@@ -113,6 +113,15 @@ func (s *side) leave(now time.Time, counter *store.Counter, slot int64, mode sto
 
 // judged counts a decision for each rule that had a part in it.
 func (s *side) judged(now time.Time, p *session.Policy, asked []session.Counted, ans *store.Answer) {
+	if len(ans.Decisions) == 0 { // the store is away, and no rule has judged
+		count := s.rules.of(p, -1)
+		if ans.Granted > 0 {
+			count.forwarded.Inc()
+		} else {
+			count.rejected.Inc()
+		}
+		return
+	}
 	for i := range asked {
 		refused := ans.Granted == 0 && (i >= len(ans.Decisions) || !ans.Decisions[i].Allowed)
 		if ans.Granted == 0 && !refused {

@@ -79,6 +79,7 @@ func TestCluster(t *testing.T) {
 	l := newLoop(t, c)
 	t.Run("groups over several slots", func(t *testing.T) { clusterGroups(t, l) })
 	t.Run("never too many", func(t *testing.T) { clusterConcurrent(t, l) })
+	t.Run("keys are edited", func(t *testing.T) { clusterEdits(t, cl, c, l) })
 	t.Run("a slot moves", func(t *testing.T) { clusterMoves(t, cl, l) })
 	if !c.Connected() || log.text() != "" {
 		t.Errorf("connected %v, logged:\n%s", c.Connected(), log.text())
@@ -122,6 +123,27 @@ func clusterGroups(t *testing.T, l *loop) {
 	}
 	if refused < 50 {
 		t.Errorf("only %d refused", refused)
+	}
+}
+
+// Keys on every node are given more and forgotten, wherever edits are counted.
+func clusterEdits(t *testing.T, cl *cluster, c *Client, l *loop) {
+	r := rand.New(rand.NewPCG(9, 10))
+	for master := range cl.masters {
+		one := counter(cl.keyAt(master, r), fixed(5))
+		l.ask(6, one)
+		if changed, err := c.Add("r", one.Key, one.Limit, 2); !changed || err != nil {
+			t.Errorf("give on node %d: %v, %v", master, changed, err)
+		}
+		if ans := l.ask(6, one); ans.Granted != 2 {
+			t.Errorf("2 given on node %d: %+v", master, ans)
+		}
+		if changed, err := c.Forget("r", one.Key); !changed || err != nil {
+			t.Errorf("forget on node %d: %v, %v", master, changed, err)
+		}
+		if ans := l.ask(6, one); ans.Granted != 5 {
+			t.Errorf("forgotten on node %d: %+v", master, ans)
+		}
 	}
 }
 

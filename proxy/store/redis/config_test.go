@@ -127,6 +127,9 @@ func TestTLSAndUser(t *testing.T) {
 	if _, written, err := c.CompareAndSet(docName, 0, []byte("1")); err != nil || !written {
 		t.Errorf("document: %v, %v", written, err)
 	}
+	if changed, err := c.Add("r", []byte("k"), fixed(10), 1); !changed || err != nil {
+		t.Errorf("give: %v, %v", changed, err)
+	}
 	if _, err := c.Forget("r", []byte("k")); err != nil {
 		t.Error(err)
 	}

@@ -47,6 +47,12 @@ func TestLongLog(t *testing.T) {
 			g.answer(ask.N, &got)
 			granted, _ := l.Decide(now, &state, ask.Counters[0].Ask(int64(ask.N)))
 			want := l.Preview(now, &state, ask.Counters[0].Ask(1))
+			if r.IntN(10) == 0 {
+				n := 1 + r.Int64N(20)
+				if changed := addNow(t, c, g.names[0], l, n); changed != l.Add(now, &state, n) {
+					t.Fatalf("limit %d, step %d: %d given: %v", i, step, n, changed)
+				}
+			}
 			if int64(got.Granted) != granted || got.Granted < ask.N && got.Decision() != want {
 				t.Fatalf("limit %d, step %d, %+v:\n got %+v\nwant %d, %+v", i, step, ask, got, granted, want)
 			}

@@ -143,7 +143,7 @@ func (t *Table) Add(now time.Time, rule string, key []byte, l *limit.Limit, n in
 	}
 	state := s.state(r, slot)
 	changed := l.Add(now.UnixMicro(), &state, n)
-	if changed || !state.Is(r.bytes()) {
+	if changed || !state.Is(r.bytes()) { // or adopted
 		s.set(r, slot, &state, now.Add(l.Peek(now.UnixMicro(), &state, 0).TTL()).UnixMicro())
 	}
 	return changed
