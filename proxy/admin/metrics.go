@@ -48,14 +48,3 @@ func (l *Limits) algorithms() iter.Seq2[string, float64] {
 		}
 	}
 }
-
-// RegisterMode adds ratelimiter_mode with the mode that is in force for good.
-func RegisterMode(set *metric.Set, mode string) {
-	for _, m := range []string{"normal", "failopen", "local", "closed"} {
-		inForce := 0.0
-		if m == mode {
-			inForce = 1
-		}
-		set.Gauge("ratelimiter_mode"+metric.Labels("type", m), "1 for the mode in force", func() float64 { return inForce })
-	}
-}

@@ -64,16 +64,3 @@ rate_limit_algorithm{algorithm="off"} 0
 		}
 	}
 }
-
-func TestMode(t *testing.T) {
-	set := metric.New()
-	RegisterMode(set, "normal")
-	const want = `ratelimiter_mode{type="normal"} 1
-ratelimiter_mode{type="failopen"} 0
-ratelimiter_mode{type="local"} 0
-ratelimiter_mode{type="closed"} 0
-`
-	if got := samples(set); got != want {
-		t.Errorf("%s\nwant:\n%s", got, want)
-	}
-}

@@ -34,16 +34,6 @@ func ExamplePool() {
 }
 
 // The power of two choices: the emptier of two targets drawn at random.
-func ExampleChooser() {
-	inFlight := []int{12, 3}
-	c := upstream.NewChooser(upstream.P2C, rand.New(rand.NewPCG(1, 2)))
-	i := c.Choose(len(inFlight), func(i int) int { return inFlight[i] })
-	fmt.Println(i)
-	// Output: 1
-}
-
-// The first target refuses the connection: the request goes to the other one,
-// and so do all until a second or so later one of them finds out.
 func ExampleGroup() {
 	now := time.Date(2026, 1, 19, 16, 30, 0, 0, time.UTC)
 	inFlight := func(string) int { return 0 }
