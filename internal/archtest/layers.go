@@ -37,23 +37,29 @@ var layers = []struct {
 	{rim, "proxy/admin proxy/adaptive proxy/config proxy/handover proxy/store/* proxy/wire"},
 	{rim, "loadgen/config loadgen/control loadgen/drive loadgen/plan loadgen/report"},
 	{rim, "target/config target/serve"},
-	{rim, "advisor/config advisor/serve advisor/state"},
+	{rim, "advisor/config advisor/history advisor/serve advisor/state"},
+	{pure, "bench/closedloop bench/backtest"},
 	{rim, "bench/*"},
 	{machines, "proxy/session proxy/upstream loadgen/session loadgen/record target/session"},
 	{pure, "internal/chart internal/deadline internal/http1"},
 	{pure, "proxy/limit proxy/rule proxy/sketch proxy/store"},
 	{pure, "loadgen/pace loadgen/profile"},
 	{pure, "target/model"},
-	{pure, "advisor/forecast advisor/policy advisor/series"},
+	{pure, "advisor/fit advisor/forecast advisor/policy advisor/prophetref advisor/season advisor/series"},
+	{pure, "proxy/guard"},
 }
 
 // sideways are the imports allowed within layer 0.
 var sideways = map[string][]string{
-	"proxy/rule":       {"internal/http1", "proxy/limit"},
-	"proxy/store":      {"proxy/limit"},
-	"loadgen/pace":     {"loadgen/profile"},
-	"advisor/forecast": {"advisor/series"},
-	"advisor/policy":   {"advisor/forecast", "advisor/series"},
+	"proxy/rule":         {"internal/http1", "proxy/limit"},
+	"proxy/store":        {"proxy/limit"},
+	"loadgen/pace":       {"loadgen/profile"},
+	"proxy/guard":        {"proxy/limit"},
+	"advisor/season":     {"advisor/fit", "advisor/series"},
+	"advisor/prophetref": {"advisor/fit"},
+	"advisor/forecast":   {"advisor/season", "advisor/series"},
+	"bench/backtest":     {"advisor/forecast", "advisor/prophetref", "advisor/season", "advisor/series"},
+	"bench/closedloop":   {"advisor/forecast", "advisor/policy", "advisor/prophetref", "bench/backtest", "proxy/limit"},
 }
 
 // onlyIn says which packages may import something that only they should know.
