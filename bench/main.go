@@ -17,6 +17,7 @@ import (
 	"weir/bench/outage"
 	"weir/bench/restart"
 	"weir/bench/rules"
+	"weir/bench/scenario"
 	"weir/bench/shared"
 	"weir/bench/speed"
 	"weir/internal/service"
@@ -37,6 +38,7 @@ var experiments = []struct {
 	{"chaos", "[EXCHANGES] a million of them through resets, splits, slow peers and restarts of the target (two minutes)", chaos.Run},
 	{"restart", "[TIMES] replaces the proxy twenty times under load: what clients notice (a minute)", restart.Run},
 	{"rules", "[SECONDS] what ten rules cost of which two match: CPU per request against the global limit alone (a minute)", rules.Run},
+	{"scenario", "[NAME…] [-compress N] the four situations under each algorithm, with and without the advisor: tables, plots, a page (25 minutes)", order.Play},
 	{attack.TargetName, "", attack.Target},
 }
 
@@ -50,8 +52,11 @@ func alone(run func(ctx context.Context, out io.Writer) error) func(context.Cont
 	}
 }
 
+// order is what the settings say about scenarios.
+var order scenario.Order
+
 func main() {
-	service.Main(service.Program{Name: "bench", LogName: "Bench", About: "experiments: " + names(), Run: run})
+	service.Main(service.Program{Name: "bench", LogName: "Bench", About: "experiments: " + names(), Settings: order.Register, Run: run})
 }
 
 func names() string {

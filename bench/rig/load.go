@@ -12,14 +12,18 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/HdrHistogram/hdrhistogram-go"
 	"github.com/goccy/go-json"
 )
 
-// A Load is a constant rate for a time.
+// A Load is a rate for a time.
 type Load struct {
 	URL  string
 	Rate int // requests per second
 	For  time.Duration
+	// Profile is another shape of the rate: the JSON of a test configuration's
+	// field of that name. Empty: constant at Rate.
+	Profile string
 	// Connections is how many it uses; 0: as many as it finds right.
 	Connections int
 }
@@ -43,15 +47,40 @@ type Loaded struct {
 	LatencyLimited Spread `json:"latencyRateLimited"`
 	Lag            Spread `json:"lag"`
 	Series         Series `json:"series"`
+
+	Histograms struct {
+		LatencySuccess string `json:"latencySuccess"` // HdrHistogram's V2, compressed
+	} `json:"histograms"`
+}
+
+// Within is how many requests were answered with success within d of when they
+// were due.
+func (l *Loaded) Within(d time.Duration) (uint64, error) {
+	if l.Histograms.LatencySuccess == "" {
+		return 0, nil
+	}
+	h, err := hdrhistogram.Decode([]byte(l.Histograms.LatencySuccess))
+	if err != nil {
+		return 0, fmt.Errorf("read loadgen's histogram: %w", err)
+	}
+	var n int64
+	for _, bar := range h.Distribution() {
+		if bar.To <= d.Nanoseconds() {
+			n += bar.Count
+		}
+	}
+	return uint64(n), nil
 }
 
 // Series is the course of a run, second by second.
 type Series struct {
 	Rows []struct {
-		T          float64 `json:"t"`
-		Success    uint64  `json:"success"`
-		Errors     uint64  `json:"errors"`
-		LatencyP99 float64 `json:"latencyP99"`
+		T           float64 `json:"t"`
+		Due         uint64  `json:"due"`
+		Success     uint64  `json:"success"`
+		RateLimited uint64  `json:"rateLimited"`
+		Errors      uint64  `json:"errors"`
+		LatencyP99  float64 `json:"latencyP99"`
 	} `json:"rows"`
 }
 
@@ -77,8 +106,11 @@ func (l Load) Run(ctx context.Context, progress func(line string)) (*Loaded, err
 	}
 	defer os.RemoveAll(dir)
 	plan, out := filepath.Join(dir, "plan.json"), filepath.Join(dir, "result.json")
-	text := fmt.Sprintf(`{"limiterUrl":%q,"duration":%g,"concurrency":%d,"profile":{"type":"constant","params":{"rps":%d}}}`,
-		l.URL, l.For.Seconds(), l.Connections, l.Rate)
+	profile := l.Profile
+	if profile == "" {
+		profile = fmt.Sprintf(`{"type":"constant","params":{"rps":%d}}`, l.Rate)
+	}
+	text := fmt.Sprintf(`{"limiterUrl":%q,"duration":%g,"concurrency":%d,"profile":%s}`, l.URL, l.For.Seconds(), l.Connections, profile)
 	if err := os.WriteFile(plan, []byte(text), 0o600); err != nil {
 		return nil, err
 	}

@@ -1,0 +1,91 @@
+package result
+
+import (
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+)
+
+// A Ratio is ours to a peer's in the same run: all that can be compared between
+// two runs on two days.
+type Ratio struct {
+	Name                string // heading, row and column
+	Median, Least, Most float64
+	LessIsBetter        bool
+}
+
+// ratioCell is how tables show a ratio: the median of pairs with its ends.
+var ratioCell = regexp.MustCompile(`^\*\*([0-9.]+)\*\* \(([0-9.]+) … ([0-9.]+)\)$`)
+
+// Ratios are the ratios in a record's tables.
+func (r *Record) Ratios() (all []Ratio) {
+	for _, s := range r.Sections {
+		for _, t := range s.Tables {
+			for _, row := range t.Rows {
+				for i, cell := range row {
+					m := ratioCell.FindStringSubmatch(cell)
+					if m == nil || i >= len(t.Columns) {
+						continue
+					}
+					about := about(t, row, i)
+					ratio := Ratio{Name: s.Heading + ": " + about, LessIsBetter: costs(about)}
+					ratio.Median, _ = strconv.ParseFloat(m[1], 64)
+					ratio.Least, _ = strconv.ParseFloat(m[2], 64)
+					ratio.Most, _ = strconv.ParseFloat(m[3], 64)
+					all = append(all, ratio)
+				}
+			}
+		}
+	}
+	return all
+}
+
+// about names a cell by its row, its column, and the figure to the left that a
+// column which is only called a ratio is about.
+func about(t Table, row []string, column int) string {
+	name := row[0]
+	if column == 0 {
+		return t.Columns[0]
+	}
+	if strings.HasPrefix(t.Columns[column], "ratio") && column > 1 {
+		return name + ", " + t.Columns[column-1]
+	}
+	return name + ", " + t.Columns[column]
+}
+
+// costs says whether a figure is one of which less is better.
+func costs(about string) bool {
+	for _, word := range []string{"CPU", "µs", " ms", "bytes", "memory"} {
+		if strings.Contains(about, word) {
+			return true
+		}
+	}
+	return false
+}
+
+// slack is by how much a median may be worse than the worst pair of the run
+// before until it counts: the pairs' own spread says how much runs differ.
+const slack = 0.05
+
+// Worse are the ratios of now that have become worse than in before, in words.
+func Worse(before, now *Record) (list []string) {
+	old := make(map[string]Ratio)
+	for _, r := range before.Ratios() {
+		old[r.Name] = r
+	}
+	for _, r := range now.Ratios() {
+		was, known := old[r.Name]
+		if !known {
+			continue
+		}
+		worse := r.Median < was.Least*(1-slack)
+		if r.LessIsBetter {
+			worse = r.Median > was.Most*(1+slack)
+		}
+		if worse {
+			list = append(list, fmt.Sprintf("%s: %.2f, was %.2f (%.2f … %.2f) at commit %s", r.Name, r.Median, was.Median, was.Least, was.Most, before.Commit))
+		}
+	}
+	return list
+}

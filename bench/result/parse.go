@@ -1,0 +1,103 @@
+package result
+
+import (
+	"bytes"
+	"strings"
+)
+
+// Parse reads what an experiment printed: Markdown with headings (###), tables
+// and paragraphs. Lines that begin with a blank are progress, and are left out.
+func Parse(text string) []Section {
+	p := parser{sections: []Section{{}}}
+	for line := range strings.Lines(text) {
+		p.line(strings.TrimRight(line, "\r\n"))
+	}
+	p.endNote()
+	if first := p.sections[0]; first.Heading == "" && first.Notes == nil && first.Tables == nil {
+		p.sections = p.sections[1:]
+	}
+	return p.sections
+}
+
+// A parser reads line by line.
+type parser struct {
+	sections []Section
+	note     []string // the lines of the paragraph that is being read
+	inTable  bool
+}
+
+func (p *parser) line(line string) {
+	last := &p.sections[len(p.sections)-1]
+	table := p.inTable
+	p.inTable = strings.HasPrefix(line, "|")
+	switch {
+	case strings.HasPrefix(line, "### "):
+		p.endNote()
+		p.sections = append(p.sections, Section{Heading: strings.TrimPrefix(line, "### ")})
+	case p.inTable && !table:
+		p.endNote()
+		last.Tables = append(last.Tables, Table{Columns: cells(line)})
+	case p.inTable:
+		t := &last.Tables[len(last.Tables)-1]
+		if row := cells(line); !ruled(row) {
+			t.Rows = append(t.Rows, row)
+		}
+	case line == "":
+		p.endNote()
+	case line[0] != ' ' && line[0] != '\t':
+		p.note = append(p.note, line)
+	}
+}
+
+func (p *parser) endNote() {
+	if p.note == nil {
+		return
+	}
+	last := &p.sections[len(p.sections)-1]
+	last.Notes = append(last.Notes, strings.Join(p.note, "\n"))
+	p.note = nil
+}
+
+// cells are the cells of a line of a table.
+func cells(line string) []string {
+	line = strings.TrimSuffix(strings.TrimPrefix(strings.TrimSpace(line), "|"), "|")
+	list := strings.Split(line, "|")
+	for i := range list {
+		list[i] = strings.TrimSpace(list[i])
+	}
+	return list
+}
+
+// ruled says whether a row is the line below a table's head.
+func ruled(row []string) bool {
+	for _, cell := range row {
+		if cell == "" || strings.Trim(cell, "-:") != "" {
+			return false
+		}
+	}
+	return true
+}
+
+// Markdown writes sections as Parse reads them.
+func Markdown(sections []Section) []byte {
+	var b bytes.Buffer
+	for _, s := range sections {
+		if s.Heading != "" {
+			b.WriteString("### " + s.Heading + "\n\n")
+		}
+		for _, t := range s.Tables {
+			row(&b, t.Columns)
+			row(&b, strings.Split(strings.Repeat("---,", len(t.Columns)-1)+"---", ","))
+			for _, r := range t.Rows {
+				row(&b, r)
+			}
+			b.WriteByte('\n')
+		}
+		for _, n := range s.Notes {
+			b.WriteString(n + "\n\n")
+		}
+	}
+	return b.Bytes()
+}
+
+func row(b *bytes.Buffer, cells []string) { b.WriteString("| " + strings.Join(cells, " | ") + " |\n") }

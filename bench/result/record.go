@@ -1,0 +1,96 @@
+// Package result keeps what experiments find: the tables they print become
+// records with the commit, the machine and the date, records become files, the
+// page BENCHMARKS.md, and the measure for the next run.
+package result
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/goccy/go-json"
+)
+
+// A Record is what one experiment found.
+type Record struct {
+	Experiment string    `json:"experiment"`
+	Command    string    `json:"command"` // that repeats it
+	Commit     string    `json:"commit"`  // of the repository; with + when there were changes not committed
+	Date       time.Time `json:"date"`    // of the end
+	Took       float64   `json:"took"`    // seconds
+	Machine    Machine   `json:"machine"`
+	Fault      string    `json:"fault,omitempty"` // what was not as it should be
+	Sections   []Section `json:"sections"`
+	Files      []string  `json:"files,omitempty"` // plots and pages beside the record
+}
+
+// A Section is a heading with what stands below it.
+type Section struct {
+	Heading string   `json:"heading,omitempty"`
+	Notes   []string `json:"notes,omitempty"` // paragraphs
+	Tables  []Table  `json:"tables,omitempty"`
+}
+
+// A Table has a name for each column, and rows of as many cells.
+type Table struct {
+	Columns []string   `json:"columns"`
+	Rows    [][]string `json:"rows"`
+}
+
+// Path is where the record of an experiment lies in a folder.
+func Path(dir, experiment string) string { return filepath.Join(dir, experiment+".json") }
+
+// Save writes the record, whole or not at all.
+func (r *Record) Save(dir string) error {
+	text, err := json.MarshalIndent(r, "", " ")
+	if err != nil {
+		return fmt.Errorf("write the record of %s: %w", r.Experiment, err)
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return fmt.Errorf("write the record of %s: %w", r.Experiment, err)
+	}
+	path := Path(dir, r.Experiment)
+	if err := os.WriteFile(path+".part", append(text, '\n'), 0o644); err != nil {
+		return fmt.Errorf("write the record of %s: %w", r.Experiment, err)
+	}
+	return os.Rename(path+".part", path)
+}
+
+// Load reads the record of an experiment; nil when there is none.
+func Load(dir, experiment string) (*Record, error) {
+	text, err := os.ReadFile(Path(dir, experiment))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read the record of %s: %w", experiment, err)
+	}
+	r := new(Record)
+	if err := json.Unmarshal(text, r); err != nil {
+		return nil, fmt.Errorf("read the record of %s: %s: %w", experiment, Path(dir, experiment), err)
+	}
+	return r, nil
+}
+
+// LoadAll reads all records of a folder, by name.
+func LoadAll(dir string) ([]*Record, error) {
+	names, err := filepath.Glob(filepath.Join(dir, "*.json"))
+	if err != nil {
+		return nil, err
+	}
+	slices.Sort(names)
+	var all []*Record
+	for _, name := range names {
+		r, err := Load(dir, strings.TrimSuffix(filepath.Base(name), ".json"))
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, r)
+	}
+	return all, nil
+}

@@ -1,0 +1,153 @@
+package scenario
+
+import (
+	"math"
+	"time"
+
+	"weir/bench/rig"
+)
+
+// A Sample is what the programs' metrics said about a stretch of a run that ends
+// At, which counts from the start of the load. Rates are per second.
+type Sample struct {
+	At        time.Duration
+	Forwarded float64
+	Rejected  float64
+	Limit     float64 // permits per second in force; NaN without one
+	Forecast  float64 // the advisor's; NaN without one
+	TargetP95 float64
+	Queue     float64 // waiting in the target
+	FailOpen  bool
+}
+
+// A Run is what came of a case.
+type Run struct {
+	Case
+	Compress float64
+	Load     *rig.Loaded
+	Samples  []Sample
+	Troubles []Trouble // when they really happened, from the start of the load
+	Metrics  Metrics
+}
+
+// Metrics are a run in figures. Shares are of all requests sent.
+type Metrics struct {
+	Offered   float64 // requests per second sent
+	Answered  float64 // answered 200, per second
+	Goodput   float64 // answered 200 within patience, per second
+	Refused   float64 // share answered 429
+	Failed5xx float64 // share answered 5xx
+	Lost      float64 // share without an answer
+	Latency   rig.Spread
+	Needless  float64       // share refused although the target had room
+	QueueMax  float64       // most that waited in the target at a time
+	TargetP95 float64       // the worst stretch, seconds
+	Overload  float64       // share of the time in which the target's p95 was beyond the SLO
+	Recovery  time.Duration // after the worst peak, until the target was as before; negative: not within the run
+	Peaks     int           // that recovery was measured after
+	Resumed   time.Duration // until limiting was back after the store was; zero: not asked
+}
+
+// patience is how long after its due time an answer is still worth something to
+// a client.
+const patience = 2 * slo
+
+// measure works out the figures of a run, of whose requests inTime were answered
+// in time.
+func (r *Run) measure(s *Scenario, inTime uint64) {
+	l, m := r.Load, &r.Metrics
+	span := s.Length().Seconds() / s.scale(r.Compress)
+	sent := math.Max(1, float64(l.Sent))
+	m.Offered, m.Answered, m.Goodput = float64(l.Sent)/span, float64(l.Success)/span, float64(inTime)/span
+	m.Refused, m.Latency = float64(l.RateLimited)/sent, l.LatencySuccess
+	var bad uint64
+	for status, n := range l.StatusCodes {
+		if status[0] == '5' {
+			bad += n
+		}
+	}
+	m.Failed5xx = float64(bad) / sent
+	m.Lost = (float64(l.Sent) - float64(l.Success+l.RateLimited+bad)) / sent
+	r.overTime()
+	ends := s.peakEnds(r.Compress)
+	m.Peaks = len(ends)
+	for _, end := range ends {
+		if took := recovery(r.Samples, end); m.Recovery >= 0 && (took < 0 || took > m.Recovery) {
+			m.Recovery = took
+		}
+	}
+	m.Resumed = r.resumed()
+}
+
+// overTime works out what the samples tell.
+func (r *Run) overTime() {
+	m := &r.Metrics
+	var refused, offered, over, last float64
+	for _, s := range r.Samples {
+		step := s.At.Seconds() - last
+		last = s.At.Seconds()
+		refused += step * math.Min(s.Rejected, math.Max(0, capacity-s.Forwarded))
+		offered += step * (s.Forwarded + s.Rejected)
+		m.QueueMax = math.Max(m.QueueMax, s.Queue)
+		if s.TargetP95 > slo.Seconds() {
+			over += step
+		}
+		m.TargetP95 = math.Max(m.TargetP95, s.TargetP95)
+	}
+	if offered > 0 {
+		m.Needless = refused / offered
+	}
+	if last > 0 {
+		m.Overload = over / last
+	}
+}
+
+// recovery is how long after the end of a peak nothing waits any more in the
+// target and its answers are good again, for two samples in a row; negative when
+// that does not happen.
+func recovery(samples []Sample, end time.Duration) time.Duration {
+	good := 0
+	for _, s := range samples {
+		switch {
+		case s.At <= end:
+		case s.Queue < workers && s.TargetP95 <= slo.Seconds():
+			if good++; good == 2 {
+				return max(0, previous(samples, s.At)-end)
+			}
+		default:
+			good = 0
+		}
+	}
+	return -1
+}
+
+// previous is when the sample before the one at a moment was taken.
+func previous(samples []Sample, at time.Duration) (before time.Duration) {
+	for _, s := range samples {
+		if s.At >= at {
+			break
+		}
+		before = s.At
+	}
+	return before
+}
+
+// resumed is how long after the store's last return requests were refused again;
+// zero when it did not go away.
+func (r *Run) resumed() time.Duration {
+	var back time.Duration
+	for _, t := range r.Troubles {
+		if t.Name == restartStore || t.Name == thawStore {
+			back = t.At
+		}
+	}
+	if back == 0 {
+		return 0
+	}
+	for _, s := range r.Samples {
+		if s.At > back && !s.FailOpen && s.Rejected > 0 {
+			return s.At - back
+		}
+	}
+	return -1
+}

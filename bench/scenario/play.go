@@ -1,0 +1,207 @@
+package scenario
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"syscall"
+	"time"
+
+	"weir/bench/rig"
+)
+
+// adviceStep is how often the proxy asks the advisor, in the scenario's time.
+const adviceStep = 30 * time.Second
+
+// A stage is what runs during a case.
+type stage struct {
+	*rig.Rig
+	redis   *rig.Redis
+	advisor *rig.Process
+	dir     string
+}
+
+// play runs a case and works out its figures.
+func play(ctx context.Context, c Case, compress float64, out io.Writer) (run *Run, err error) {
+	s := find(c.Scenario)
+	st, err := setUp(ctx, c, s, compress)
+	defer func() { err = errors.Join(err, st.end()) }()
+	if err != nil {
+		return nil, err
+	}
+	run = &Run{Case: c, Compress: compress}
+	length := time.Duration(float64(s.Length()) / s.scale(compress))
+	watched, stop := context.WithCancel(ctx)
+	watch := sampler{proxyAddr: st.ProxyAddr, targetAddr: st.TargetAddr}
+	var wg sync.WaitGroup
+	wg.Go(func() { watch.run(watched) })
+	began := time.Now()
+	var troubled error
+	wg.Go(func() { run.Troubles, troubled = st.trouble(watched, s, began) })
+	run.Load, err = rig.Load{URL: st.URL(), For: length, Profile: s.profile(compress)}.Run(ctx, func(line string) {
+		fmt.Fprintf(out, "  %s\n", line)
+	})
+	stop()
+	wg.Wait()
+	if err = errors.Join(err, troubled); err != nil {
+		return nil, err
+	}
+	for i := range run.Troubles { // from the start of the load, as all else
+		run.Troubles[i].At -= run.Load.StartedAt.Sub(began)
+	}
+	run.Samples = samples(watch.readings, run.Load.StartedAt, length)
+	inTime, err := run.Load.Within(patience)
+	run.measure(s, inTime)
+	return run, err
+}
+
+func find(name string) *Scenario {
+	for _, s := range Scenarios() {
+		if s.Name == name {
+			return &s
+		}
+	}
+	return nil
+}
+
+// setUp starts what a case takes. What it has started is in the stage, also when
+// something went wrong.
+func setUp(ctx context.Context, c Case, s *Scenario, compress float64) (st *stage, err error) {
+	st = new(stage)
+	if st.dir, err = os.MkdirTemp("", "weir-scenario-"); err != nil {
+		return st, err
+	}
+	env := []string{"RATE_LIMIT_ALGORITHM=" + c.Algorithm, fmt.Sprintf("RATE_LIMIT_LIMIT=%d", limit), "RATE_LIMIT_WINDOW=1",
+		fmt.Sprintf("RATE_LIMIT_CAPACITY=%d", limit/5), fmt.Sprintf("RATE_LIMIT_FILL_RATE=%d", limit)}
+	if c.Store == "redis" {
+		if st.redis, err = rig.StartRedis(ctx); err != nil {
+			return st, err
+		}
+		env = append(env, "REDIS_HOST="+st.redis.Addr)
+	}
+	if c.Advisor {
+		addr, err := st.startAdvisor(ctx, s)
+		if err != nil {
+			return st, err
+		}
+		// The advisor's clock runs faster also where the scenario's does not: in
+		// real time half a minute would be one update.
+		env = append(env, "ADAPTIVE_MODE=true", "ADVISOR_URL=http://"+addr, fmt.Sprintf("ADAPTIVE_UPDATE_INTERVAL=%v", adviceStep),
+			fmt.Sprintf("ADAPTIVE_TIME_SCALE=%g", compress), fmt.Sprintf("LIMIT_MIN_RPS=%d", limit/10), fmt.Sprintf("LIMIT_MAX_RPS=%d", 5*limit))
+	}
+	st.Rig, err = rig.New(ctx, []string{fmt.Sprintf("TARGET_WORKERS=%d", workers), "TARGET_DELAY=" + delay.String(), "TARGET_DELAY_DIST=exponential"}, env)
+	return st, err
+}
+
+// startAdvisor starts an advisor that knows the target's capacity, as its
+// operator does after a load test, and has seen the scenario for a day.
+func (st *stage) startAdvisor(ctx context.Context, s *Scenario) (addr string, err error) {
+	if addr, err = rig.FreeAddr(); err != nil {
+		return "", err
+	}
+	st.advisor, err = rig.Launch("advisor", addr, 0, []string{fmt.Sprintf("CAPACITY_RPS=%d", capacity), "SLO_P95=" + slo.String(),
+		fmt.Sprintf("LIMIT_MIN_RPS=%d", limit/10), fmt.Sprintf("LIMIT_MAX_RPS=%d", 5*limit), "STATE_FILE=" + filepath.Join(st.dir, "state")})
+	if err != nil {
+		return "", err
+	}
+	if err := st.advisor.AwaitPort(ctx, addr); err != nil {
+		return "", err
+	}
+	return addr, tellPast(ctx, addr, s, time.Now())
+}
+
+// past is how much of the scenario's time the advisor has seen before a run.
+const past = 26 * time.Hour
+
+// tellPast sends the advisor the snapshots of the day before now: the scenario
+// again and again under the static limit.
+func tellPast(ctx context.Context, addr string, s *Scenario, now time.Time) error {
+	for at := -past; at <= 0; at += adviceStep {
+		rate := s.rateAt(at - adviceStep/2)
+		admitted := math.Min(rate, limit)
+		body := fmt.Sprintf(`{"timestamp":%q,"interval":%g,"observedRps":%g,"forwardedRps":%g,"rejectedRate":%g,"latencyP95":%g,"errors5xx":0,"algorithm":"fixed","limit":%d,"window":1,"instance":"past"}`,
+			now.Add(at).UTC().Format(time.RFC3339Nano), adviceStep.Seconds(), rate, admitted, 1-admitted/rate, idleP95, limit)
+		if _, err := rig.Post(ctx, "http://"+addr+"/v1/limit-config", body); err != nil {
+			return fmt.Errorf("tell the advisor the past: %w", err)
+		}
+	}
+	return nil
+}
+
+// idleP95 is the p95 of exponential service times when nothing waits, in seconds.
+var idleP95 = delay.Seconds() * math.Log(20)
+
+// trouble does to the programs what the scenario asks for, and says when.
+func (st *stage) trouble(ctx context.Context, s *Scenario, began time.Time) (done []Trouble, err error) {
+	for _, t := range s.Troubles {
+		if rig.Wait(ctx, time.Until(began.Add(t.At))) != nil {
+			return done, nil
+		}
+		if err := st.do(ctx, t.Name); err != nil {
+			return done, fmt.Errorf("%s: %w", t.Name, err)
+		}
+		done = append(done, Trouble{time.Since(began), t.Name})
+	}
+	return done, nil
+}
+
+func (st *stage) do(ctx context.Context, what string) error {
+	model := func(d time.Duration) error {
+		_, err := rig.Post(ctx, "http://"+st.TargetAddr+"/model", fmt.Sprintf(`{"delay":%g}`, d.Seconds()))
+		return err
+	}
+	switch {
+	case what == slowTarget:
+		return model(2 * delay)
+	case what == healTarget:
+		return model(delay)
+	case what == killAdvisor && st.advisor != nil:
+		st.advisor.Kill()
+		st.advisor = nil
+	case st.redis == nil: // the base line has no store
+	case what == killStore:
+		st.redis.Kill()
+	case what == restartStore:
+		return st.redis.Restart(ctx)
+	case what == freezeStore:
+		return syscall.Kill(st.redis.Pid(), syscall.SIGSTOP)
+	case what == thawStore:
+		return syscall.Kill(st.redis.Pid(), syscall.SIGCONT)
+	}
+	return nil
+}
+
+// end ends what runs.
+func (st *stage) end() (err error) {
+	if st.Rig != nil {
+		err = st.Rig.Stop()
+	}
+	if st.advisor != nil {
+		err = errors.Join(err, st.advisor.Stop())
+	}
+	if st.redis != nil {
+		st.redis.End()
+	}
+	return errors.Join(err, os.RemoveAll(st.dir))
+}
+
+// installed says what a case wants that is not there; empty for nothing.
+func installed(c Case) string {
+	if c.Advisor {
+		if _, err := rig.Binary("advisor"); err != nil {
+			return err.Error()
+		}
+	}
+	if c.Store == "redis" {
+		if _, err := exec.LookPath("redis-server"); err != nil {
+			return "redis-server is not installed (Debian: apt-get install redis-server)"
+		}
+	}
+	return ""
+}

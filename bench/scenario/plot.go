@@ -1,0 +1,95 @@
+package scenario
+
+import (
+	"fmt"
+	"math"
+
+	"weir/internal/chart"
+)
+
+// plots are what a run looks like: the rates at the proxy, and what the target
+// felt.
+func (r *Run) plots(s *Scenario) []chart.Chart {
+	x := make([]float64, len(r.Samples))
+	column := func(of func(s *Sample) float64) []float64 {
+		y := make([]float64, len(r.Samples))
+		for i := range r.Samples {
+			y[i] = of(&r.Samples[i])
+		}
+		return y
+	}
+	for i := range r.Samples {
+		x[i] = r.Samples[i].At.Seconds()
+	}
+	axis := chart.Axis{Unit: chart.Elapsed, Label: r.clock(s)}
+	forwarded := column(func(s *Sample) float64 { return s.Forwarded })
+	rates := chart.Chart{Title: "Requests per second: " + r.label(), X: axis, Y: chart.Axis{Label: "requests/s"}, Spans: r.spans(),
+		Stack: []chart.Series{
+			{Name: "admitted", Tone: chart.Green, X: x, Y: forwarded},
+			{Name: "refused", Tone: chart.Red, X: x, Y: column(func(s *Sample) float64 { return s.Rejected })}},
+		Limits: []chart.Limit{{Name: "the target's capacity", Tone: chart.Grey, Y: capacity}}}
+	rates.Lines = appendSeen(rates.Lines, chart.Series{Name: "limit", Tone: chart.Amber, X: x, Y: column(func(s *Sample) float64 { return s.Limit })})
+	rates.Lines = appendSeen(rates.Lines, chart.Series{Name: "the advisor's forecast", Tone: chart.Violet, Dashed: true, X: x, Y: column(func(s *Sample) float64 { return s.Forecast })})
+	times := chart.Chart{Title: "The target's answer time, p95", X: axis, Y: chart.Axis{Label: "p95", Unit: chart.Seconds, Scale: chart.Log}, Spans: r.spans(),
+		Lines:  []chart.Series{{Tone: chart.Blue, X: x, Y: column(func(s *Sample) float64 { return orGap(s.TargetP95) })}},
+		Limits: []chart.Limit{{Name: "SLO", Tone: chart.Amber, Y: slo.Seconds()}}}
+	queue := chart.Chart{Title: "Waiting in the target", X: axis, Y: chart.Axis{Label: "requests"}, Spans: r.spans(),
+		Lines: []chart.Series{{Tone: chart.Blue, X: x, Y: column(func(s *Sample) float64 { return s.Queue })}}}
+	rates.Width, rates.Height = 1180, 300
+	times.Width, queue.Width = 580, 580
+	return []chart.Chart{rates, times, queue}
+}
+
+// clock says how fast the time of the axis runs.
+func (r *Run) clock(s *Scenario) string {
+	if s.Real {
+		return ""
+	}
+	return fmt.Sprintf("one second is %s of the scenario", minutes(r.Compress))
+}
+
+func minutes(seconds float64) string {
+	if seconds >= 120 {
+		return fmt.Sprintf("%.3g minutes", seconds/60)
+	}
+	return fmt.Sprintf("%.3g seconds", seconds)
+}
+
+// appendSeen appends a series unless it shows nothing.
+func appendSeen(list []chart.Series, s chart.Series) []chart.Series {
+	for _, v := range s.Y {
+		if !math.IsNaN(v) {
+			return append(list, s)
+		}
+	}
+	return list
+}
+
+// orGap turns what was not measured into a gap.
+func orGap(v float64) float64 {
+	if v == 0 {
+		return math.NaN()
+	}
+	return v
+}
+
+// spans are the stretches in which something was wrong.
+func (r *Run) spans() (list []chart.Span) {
+	ends := map[string]string{killStore: restartStore, freezeStore: thawStore, slowTarget: healTarget, killAdvisor: ""}
+	tones := map[string]chart.Tone{killStore: chart.Red, freezeStore: chart.Blue, slowTarget: chart.Amber, killAdvisor: chart.Grey}
+	for _, t := range r.Troubles {
+		end, opens := ends[t.Name]
+		if !opens || t.Name == killAdvisor && !r.Advisor || r.Store != "redis" && (t.Name == killStore || t.Name == freezeStore) {
+			continue
+		}
+		to := r.Samples[len(r.Samples)-1].At
+		for _, other := range r.Troubles {
+			if other.Name == end && other.At > t.At {
+				to = other.At
+				break
+			}
+		}
+		list = append(list, chart.Span{Name: t.Name, Tone: tones[t.Name], From: t.At.Seconds(), To: to.Seconds()})
+	}
+	return list
+}

@@ -1,0 +1,107 @@
+package scenario
+
+import (
+	"context"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+
+	"weir/bench/rig"
+)
+
+// sampleStep is how often the programs' metrics are read.
+const sampleStep = 200 * time.Millisecond
+
+// A reading is what the metrics said at a moment.
+type reading struct {
+	at            time.Time
+	proxy, target rig.Samples
+}
+
+// sampler reads the metrics of a proxy and a target until ctx ends.
+//
+// Owned by one goroutine.
+type sampler struct {
+	proxyAddr, targetAddr string
+	readings              []reading
+}
+
+// run reads until ctx ends. A reading that fails is left out: what is killed
+// does not answer.
+func (s *sampler) run(ctx context.Context) {
+	tick := time.NewTicker(sampleStep)
+	defer tick.Stop()
+	for {
+		at := time.Now()
+		p, err1 := rig.Scrape(ctx, s.proxyAddr)
+		t, err2 := rig.Scrape(ctx, s.targetAddr)
+		if err1 == nil && err2 == nil {
+			s.readings = append(s.readings, reading{at, p, t})
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+	}
+}
+
+// samples are the differences between the readings, from the start of the load
+// to its end.
+func samples(readings []reading, start time.Time, length time.Duration) (list []Sample) {
+	for i := 1; i < len(readings); i++ {
+		before, now := &readings[i-1], &readings[i]
+		at := now.at.Sub(start)
+		if before.at.Before(start.Add(-sampleStep)) || at <= 0 || at > length+sampleStep {
+			continue
+		}
+		list = append(list, between(before, now, at))
+	}
+	return list
+}
+
+func between(before, now *reading, at time.Duration) Sample {
+	seconds := now.at.Sub(before.at).Seconds()
+	rate := func(decision string) float64 {
+		label := `decision="` + decision + `"`
+		return (now.proxy.Sum("ratelimiter_requests_total", label) - before.proxy.Sum("ratelimiter_requests_total", label)) / seconds
+	}
+	s := Sample{At: at, Forwarded: rate("forwarded"), Rejected: rate("rejected"), Limit: permits(now.proxy), Forecast: math.NaN(),
+		Queue: now.target.Sum("target_queue_length"), FailOpen: now.proxy[`ratelimiter_mode{type="failopen"}`] == 1,
+		TargetP95: quantile(0.95, growth(before.target, now.target, "http_server_requests_seconds_bucket"))}
+	if v, there := now.proxy["ratelimiter_adaptive_predicted_rps"]; there && v > 0 {
+		s.Forecast = v
+	}
+	return s
+}
+
+// permits is the sustained rate of the limit in force; NaN without one.
+func permits(proxy rig.Samples) float64 {
+	switch {
+	case proxy[`rate_limit_algorithm{algorithm="off"}`] == 1:
+		return math.NaN()
+	case proxy["ratelimiter_window_seconds"] > 0:
+		return proxy["ratelimiter_current_limit"] / proxy["ratelimiter_window_seconds"]
+	}
+	return proxy["ratelimiter_token_fill_rate"]
+}
+
+// growth is by how much the buckets of a histogram have grown, by their upper
+// bounds, over all its series.
+func growth(before, now rig.Samples, family string) map[float64]float64 {
+	grown := make(map[float64]float64)
+	for name, v := range now {
+		rest, ours := strings.CutPrefix(name, family+"{")
+		_, le, bounded := strings.Cut(rest, `le="`)
+		if !ours || !bounded || !strings.Contains(rest, `uri="/api/test"`) {
+			continue
+		}
+		le, _, _ = strings.Cut(le, `"`)
+		bound, err := strconv.ParseFloat(strings.Replace(le, "+Inf", "inf", 1), 64)
+		if err == nil {
+			grown[bound] += v - before[name]
+		}
+	}
+	return grown
+}

@@ -1,0 +1,104 @@
+package scenario
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"time"
+)
+
+// columns are the columns of a scenario's table.
+var columns = [...]string{"algorithm", "store", "advisor", "answered 200 /s", "in time /s", "refused %", "needlessly %", "5xx %", "lost %", "mean ms", "p50 ms", "p95 ms", "p99 ms",
+	"target p95 at worst ms", "queue at most", "overload % of time", "recovery s", "limiting back after s", "generator"}
+
+// report prints a scenario's runs as a table, and what they say.
+func report(out io.Writer, s *Scenario, runs []*Run) {
+	fmt.Fprintf(out, "\n### Scenario %s\n\n%s\n\n", s.Name, s.About)
+	line(out, columns[:])
+	line(out, strings.Split(strings.Repeat("---,", len(columns)-1)+"---", ","))
+	for _, r := range runs {
+		line(out, r.cells())
+	}
+	fmt.Fprintln(out)
+	for _, text := range findings(runs) {
+		fmt.Fprintf(out, "%s\n\n", text)
+	}
+}
+
+func line(out io.Writer, cells []string) { fmt.Fprintf(out, "| %s |\n", strings.Join(cells, " | ")) }
+
+// cells are a run's row.
+func (r *Run) cells() []string {
+	m := &r.Metrics
+	percent := func(v float64) string { return fmt.Sprintf("%.1f", 100*v) }
+	ms := func(v float64) string { return fmt.Sprintf("%.1f", 1e3*v) }
+	advisor := "–"
+	if r.Advisor {
+		advisor = "on"
+	}
+	return []string{r.Algorithm, r.Store, advisor, fmt.Sprintf("%.0f", m.Answered), fmt.Sprintf("%.0f", m.Goodput), percent(m.Refused), percent(m.Needless), percent(m.Failed5xx), percent(m.Lost),
+		ms(m.Latency.Mean), ms(m.Latency.P50), ms(m.Latency.P95), ms(m.Latency.P99), ms(m.TargetP95), fmt.Sprintf("%.0f", m.QueueMax), percent(m.Overload),
+		after(m.Recovery, m.Peaks > 0), after(m.Resumed, m.Resumed != 0), r.Load.Verdict}
+}
+
+// after shows a time that something took.
+func after(d time.Duration, asked bool) string {
+	switch {
+	case !asked:
+		return "–"
+	case d < 0:
+		return "not within the run"
+	}
+	return fmt.Sprintf("%.1f", d.Seconds())
+}
+
+// overloadBearable is the share of the time that the target may be slower than
+// the SLO in a run that counts as protected.
+const overloadBearable = 0.1
+
+// protected says whether the limiter did what it is for: the target answered, in
+// time but for moments.
+func (r *Run) protected() bool {
+	return r.Metrics.Overload <= overloadBearable && r.Metrics.Failed5xx+r.Metrics.Lost < 0.001
+}
+
+// findings say which runs did best at what.
+func findings(runs []*Run) (list []string) {
+	limited := func(r *Run) bool { return r.Algorithm != "off" }
+	safe := func(r *Run) bool { return limited(r) && r.protected() }
+	if r := best(runs, safe, func(r *Run) float64 { return -r.Metrics.Goodput }); r != nil {
+		list = append(list, fmt.Sprintf("Most answers in time of those that kept the target well (beyond its SLO at most %.0f %% of the time, no 5xx): **%s** with %.0f/s.", 100*overloadBearable, r.label(), r.Metrics.Goodput))
+	} else {
+		list = append(list, fmt.Sprintf("None kept the target within its SLO all but %.0f %% of the time and without a 5xx.", 100*overloadBearable))
+	}
+	if r := best(runs, limited, func(r *Run) float64 { return r.Metrics.Latency.P99 }); r != nil {
+		list = append(list, fmt.Sprintf("Lowest p99 of what was admitted: **%s** with %.1f ms.", r.label(), 1e3*r.Metrics.Latency.P99))
+	}
+	if r := best(runs, limited, func(r *Run) float64 { return r.Metrics.Needless }); r != nil {
+		list = append(list, fmt.Sprintf("Fewest refusals that the target had room for: **%s** with %.1f %% of all requests.", r.label(), 100*r.Metrics.Needless))
+	}
+	return list
+}
+
+// best is the run with the least of a figure among those that count; nil when
+// none does.
+func best(runs []*Run, counts func(r *Run) bool, figure func(r *Run) float64) (least *Run) {
+	for _, r := range runs {
+		if counts(r) && (least == nil || figure(r) < figure(least)) {
+			least = r
+		}
+	}
+	return least
+}
+
+// label names a run within its scenario.
+func (r *Run) label() string {
+	text := r.Algorithm
+	if r.Store != "simulated" {
+		text += " (" + r.Store + ")"
+	}
+	if r.Advisor {
+		text += " with advisor"
+	}
+	return text
+}
