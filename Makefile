@@ -9,10 +9,10 @@ LDFLAGS  := -X weir/internal/service.version=$(VERSION)
 FUZZTIME ?= 30s
 
 .DEFAULT_GOAL := help
-.PHONY: help build test race vet fmt fuzz bench bench-attack bench-restart chaos demo demo-redis cover clean tools
+.PHONY: help build test race vet fmt fuzz bench bench-quick bench-all bench-setup bench-attack bench-restart chaos demo demo-redis cover clean tools
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 build: ## static binaries of all programs, into bin/
 	@test -n "$(PROGRAMS)" || { echo "build: no program has a main.go" >&2; exit 1; }
@@ -34,8 +34,17 @@ fmt: ## formats all Go files
 fuzz: ## every fuzz target for FUZZTIME (30s)
 	@.ci/fuzz $(FUZZTIME)
 
-bench: build ## measures speed on this machine
-	bin/bench speed
+bench: build ## a quarter of an hour: speed beside peers, scenarios, the advisor; refreshes BENCHMARKS.md
+	bin/bench suite usual
+
+bench-quick: build ## the same in three minutes, for a look at one's own machine
+	bin/bench suite quick
+
+bench-all: build ## everything, the whole matrix of scenarios too: an hour and a half
+	bin/bench suite all
+
+bench-setup: ## installs the peers that bench compares with, where it can
+	@.ci/install-tools .ci/peers
 
 bench-attack: build ## what good traffic notices of attacks on the proxy
 	bin/bench attack

@@ -11,10 +11,13 @@ import (
 	"strings"
 
 	"weir/bench/accuracy"
+	"weir/bench/advisor"
 	"weir/bench/attack"
 	"weir/bench/chaos"
 	"weir/bench/demo"
+	"weir/bench/micro"
 	"weir/bench/outage"
+	"weir/bench/pacing"
 	"weir/bench/restart"
 	"weir/bench/rules"
 	"weir/bench/scenario"
@@ -23,23 +26,32 @@ import (
 	"weir/internal/service"
 )
 
-// experiments are what bench can do.
-var experiments = []struct {
+// An experiment is something that bench can do.
+type experiment struct {
 	name, about string // without about: not for people
 	run         func(ctx context.Context, args []string, out io.Writer) error
-}{
-	{"demo", "plays a load below and above a limit under each algorithm (half a minute)", alone(demo.Run)},
-	{"accuracy", "2,000/s through a limit of 1,000/s for a minute under each algorithm, counted at the target", alone(accuracy.Run)},
-	{"outage", "kills the target under load and starts it again: what clients see, second by second", alone(outage.Run)},
-	{"demo-redis", "two proxies share a limit, Redis is killed and started again: what each second saw (20 s)", alone(shared.Demo)},
-	{"redis", "the same for a minute", alone(shared.Run)},
-	{"speed", "proxy, target and load generator beside nginx and wrk: ratios within one run (ten minutes)", alone(speed.Run)},
-	{"attack", "[NAME…] attackers beside good traffic: what it notices, what they cost, when they are gone (six minutes)", attack.Run},
-	{"chaos", "[EXCHANGES] a million of them through resets, splits, slow peers and restarts of the target (two minutes)", chaos.Run},
-	{"restart", "[TIMES] replaces the proxy twenty times under load: what clients notice (a minute)", restart.Run},
-	{"rules", "[SECONDS] what ten rules cost of which two match: CPU per request against the global limit alone (a minute)", rules.Run},
-	{"scenario", "[NAME…] [-compress N] the four situations under each algorithm, with and without the advisor: tables, plots, a page (25 minutes)", order.Play},
-	{attack.TargetName, "", attack.Target},
+}
+
+// experiments are what bench can do.
+func experiments() []experiment {
+	return []experiment{
+		{"demo", "plays a load below and above a limit under each algorithm (half a minute)", alone(demo.Run)},
+		{"accuracy", "2,000/s through a limit of 1,000/s for a minute under each algorithm, counted at the target", alone(accuracy.Run)},
+		{"outage", "kills the target under load and starts it again: what clients see, second by second", alone(outage.Run)},
+		{"demo-redis", "two proxies share a limit, Redis is killed and started again: what each second saw (20 s)", alone(shared.Demo)},
+		{"redis", "the same for a minute", alone(shared.Run)},
+		{"speed", "[quick|usual|all] proxy, target and load generator beside nginx, HAProxy and wrk: ratios within one run (up to ten minutes)", speed.Run},
+		{"attack", "[NAME…] attackers beside good traffic: what it notices, what they cost, when they are gone (six minutes)", attack.Run},
+		{"chaos", "[EXCHANGES] a million of them through resets, splits, slow peers and restarts of the target (two minutes)", chaos.Run},
+		{"restart", "[TIMES] replaces the proxy twenty times under load: what clients notice (a minute)", restart.Run},
+		{"rules", "[SECONDS] what ten rules cost of which two match: CPU per request against the global limit alone (a minute)", rules.Run},
+		{"scenario", "[NAME…] [-compress N] the four situations under each algorithm, with and without the advisor: tables, plots, a page (25 minutes)", order.Play},
+		{"advisor", "[quick|all] [WORD…] how well the advisor forecasts, and what it is worth beside other ways to choose a limit; only scenarios with all words in their name (one minute, all ten)", advisor.Run},
+		{"pacing", "[FILE] when requests of load generators arrive, against when they were due; the results as JSON in FILE (seven minutes)", pacing.Run},
+		{"micro", "[TIME] the benchmarks beside the code, in one table (a minute)", micro.Run},
+		{"suite", "[quick|usual|all|NAME…] several experiments, kept as records; but for quick BENCHMARKS.md is refreshed (3 minutes, 15, an hour)", runSuite},
+		{attack.TargetName, "", attack.Target},
+	}
 }
 
 // alone is an experiment without arguments.
@@ -61,7 +73,7 @@ func main() {
 
 func names() string {
 	var list []string
-	for _, e := range experiments {
+	for _, e := range experiments() {
 		if e.about != "" {
 			list = append(list, e.name)
 		}
@@ -73,7 +85,7 @@ func run(ctx context.Context, e *service.Env) error {
 	if len(e.Args) == 0 {
 		return usage("bench wants the name of one experiment")
 	}
-	for _, x := range experiments {
+	for _, x := range experiments() {
 		if x.name == e.Args[0] {
 			err := x.run(ctx, e.Args[1:], os.Stdout)
 			if ctx.Err() != nil { // what it had started has been ended
@@ -88,7 +100,7 @@ func run(ctx context.Context, e *service.Env) error {
 func usage(problem string) error {
 	var b strings.Builder
 	b.WriteString(problem + "; there are:")
-	for _, x := range experiments {
+	for _, x := range experiments() {
 		if x.about == "" {
 			continue
 		}

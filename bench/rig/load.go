@@ -26,6 +26,8 @@ type Load struct {
 	Profile string
 	// Connections is how many it uses; 0: as many as it finds right.
 	Connections int
+	// Loops is how many event loops it uses; 0: as many as it finds right.
+	Loops int
 }
 
 // Loaded is what the load generator says about a run: the part of its result
@@ -39,6 +41,7 @@ type Loaded struct {
 	Success     uint64    `json:"success"`
 	RateLimited uint64    `json:"rateLimited"`
 	Errors      uint64    `json:"errors"`
+	Throughput  float64   `json:"throughput"` // answers per second until the end of the schedule
 
 	StatusCodes    map[string]uint64 `json:"statusCodes"`
 	ErrorsByReason map[string]uint64 `json:"errorsByReason"`
@@ -114,7 +117,7 @@ func (l Load) Run(ctx context.Context, progress func(line string)) (*Loaded, err
 	if err := os.WriteFile(plan, []byte(text), 0o600); err != nil {
 		return nil, err
 	}
-	cmd := exec.CommandContext(ctx, bin, "run", plan, "-out", out)
+	cmd := exec.CommandContext(ctx, bin, "run", plan, "-out", out, "-event-loops", fmt.Sprint(l.Loops))
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
 	cmd.WaitDelay = stopMax

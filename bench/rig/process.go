@@ -30,6 +30,10 @@ const startMax = 10 * time.Second
 // Safe for concurrent use: exec.Cmd is waited for by one goroutine.
 type Process struct {
 	Name string
+	// Foreign says that the program may die of the signal that ends it, which
+	// ours must not.
+	Foreign bool
+
 	cmd  *exec.Cmd
 	log  *tail
 	done chan struct{}
@@ -76,10 +80,16 @@ func (p *Process) Stop() error {
 		p.Kill()
 		return fmt.Errorf("%s did not end within %v and was killed", p.Name, stopMax)
 	}
-	if p.err != nil {
+	if p.err != nil && !(p.Foreign && p.diedOf(syscall.SIGTERM)) {
 		return fmt.Errorf("%s ended with %w; its last words:\n%s", p.Name, p.err, p.Output())
 	}
 	return nil
+}
+
+// diedOf says whether a signal ended the process.
+func (p *Process) diedOf(signal syscall.Signal) bool {
+	status, ok := p.cmd.ProcessState.Sys().(syscall.WaitStatus)
+	return ok && status.Signaled() && status.Signal() == signal
 }
 
 // AwaitPort waits until the process accepts connections on addr.

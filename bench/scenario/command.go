@@ -20,6 +20,8 @@ type Order struct {
 	Advisors           []bool
 	Compress           float64
 	Dir                string // of the page and the plots
+	// Cases are what is played in place of a matrix.
+	Cases []Case
 }
 
 // Register adds the settings to s; afterwards, and after s has been parsed, o
@@ -51,6 +53,12 @@ var (
 	stores     = []string{"simulated", "redis"}
 )
 
+// Algorithms are all that can be played.
+func Algorithms() []string { return slices.Clone(algorithms) }
+
+// Stores are all that limits can be kept in.
+func Stores() []string { return slices.Clone(stores) }
+
 // compressUsual makes an hour twenty seconds.
 const compressUsual = 180
 
@@ -63,7 +71,10 @@ func (o *Order) Play(ctx context.Context, args []string, out io.Writer) error {
 			return &service.ExitError{Status: 2, Err: fmt.Errorf("there is no scenario %q; there are steady, bursts, overload, failure, all", name)}
 		}
 	}
-	cases := Matrix(args, o.Algorithms, o.Stores, o.Advisors)
+	cases := o.Cases
+	if cases == nil {
+		cases = Matrix(args, o.Algorithms, o.Stores, o.Advisors)
+	}
 	if len(cases) == 0 {
 		return &service.ExitError{Status: 2, Err: errors.New("nothing to play: the scenario failure wants -store redis, and the algorithm off has no advisor")}
 	}

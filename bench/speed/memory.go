@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"time"
 
 	"weir/bench/rig"
 )
@@ -41,7 +40,7 @@ func (l *lab) memory() error {
 
 // idle is the resident memory before and while many clients sit idle.
 func (l *lab) idle(c contestant, pid int) (before, after int64, err error) {
-	if _, err := c.sample(l.ctx, connections, time.Second); err != nil { // warm: buffers are there
+	if _, err := c.sample(l.ctx, connections, l.span); err != nil { // warm: buffers are there
 		return 0, 0, err
 	}
 	if before, err = rig.RSS(pid); err != nil {
@@ -76,7 +75,7 @@ func (l *lab) loadgen() error {
 	url := "http://" + addr + "/api/test"
 	l.table("rate /s", "sent", "verdict", "lag p50 µs", "p99 µs", "max µs", "latency p50 µs", "p99 µs")
 	for _, rate := range []int{1000, 10_000, 50_000} {
-		r, err := rig.Load{URL: url, Rate: rate, For: 2 * span}.Run(l.ctx, func(string) {})
+		r, err := rig.Load{URL: url, Rate: rate, For: 2 * l.span}.Run(l.ctx, func(string) {})
 		if err != nil {
 			return err
 		}

@@ -64,7 +64,7 @@ func (l *lab) redis() error {
 		return err
 	}
 	if _, err := os.Stat(luaModule); err != nil {
-		fmt.Fprintln(l.out, "nginx with Lua is not installed (Debian: libnginx-mod-http-lua lua-nginx-redis): left out")
+		fmt.Fprintln(l.out, "nginx with Lua is not installed: left out (make bench-setup installs it)")
 		return l.latencyOf(target, ours.contestant)
 	}
 	peer, err := l.sharedNginx(target)
@@ -91,9 +91,13 @@ func (l *lab) sharedOurs(target string) (*shared, error) {
 	if err != nil {
 		return nil, err
 	}
-	p, addr, err := l.keep(rig.StartProxy(l.ctx, []string{"TARGET_URL=http://" + target, "REDIS_HOST=" + r.Addr,
-		fmt.Sprintf("RATE_LIMIT_LIMIT=%d", plenty), "RATE_LIMIT_WINDOW=3600", "EVENT_LOOPS=1"}))
+	p, addr, err := l.keep(rig.StartProxy(l.ctx, sharedEnv(target, r.Addr)))
 	return &shared{contestant: contestant{"weir + Redis", "http://" + addr + "/api/test", p}, redis: r}, err
+}
+
+// sharedEnv are the settings of a proxy whose limit is in a Redis.
+func sharedEnv(target, redis string) []string {
+	return []string{"TARGET_URL=http://" + target, "REDIS_HOST=" + redis, fmt.Sprintf("RATE_LIMIT_LIMIT=%d", plenty), "RATE_LIMIT_WINDOW=3600", "EVENT_LOOPS=1"}
 }
 
 func (l *lab) sharedNginx(target string) (*shared, error) {
@@ -112,7 +116,7 @@ func (s *shared) run(l *lab) (sample, error) {
 	if err != nil {
 		return sample{}, err
 	}
-	got, err := s.sample(l.ctx, connections, span)
+	got, err := s.sample(l.ctx, connections, l.span)
 	if err != nil {
 		return got, err
 	}
@@ -126,7 +130,7 @@ func (s *shared) run(l *lab) (sample, error) {
 
 func (l *lab) compareShared(peer, ours *shared) error {
 	var peers, mine []sample
-	for range rounds {
+	for range l.rounds {
 		p, err := peer.run(l)
 		if err != nil {
 			return err

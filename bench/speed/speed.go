@@ -15,31 +15,55 @@ import (
 	"time"
 
 	"weir/bench/rig"
+	"weir/internal/service"
 )
 
-// rounds is how many pairs of runs each comparison has, span how long a run is.
-const (
-	rounds      = 7
-	span        = 3 * time.Second
-	connections = 64
-)
+// connections is how many clients there are unless said.
+const connections = 64
+
+// An effort is how thorough a comparison is.
+type effort struct {
+	rounds int           // runs of each side, in turns
+	span   time.Duration // of a run
+	parts  []func(l *lab) error
+}
+
+// efforts are the efforts by name, the usual one under the empty name too.
+func efforts() map[string]effort {
+	usual := []func(l *lab) error{(*lab).throughput, (*lab).redis, (*lab).refusals, (*lab).latency, (*lab).target, (*lab).loadgen, (*lab).loadgenMost,
+		(*lab).byConnections, (*lab).byRules, (*lab).byKeys, (*lab).byProxies, (*lab).memory, (*lab).start}
+	return map[string]effort{
+		"quick": {3, time.Second, []func(l *lab) error{(*lab).throughput, (*lab).refusals, (*lab).start}},
+		"usual": {5, time.Second, usual},
+		"all":   {7, 3 * time.Second, usual},
+	}
+}
 
 // lab is what all comparisons share.
 type lab struct {
 	ctx context.Context
 	out io.Writer
 	dir string
+	effort
 
 	running []*rig.Process
 	ending  []func() // for what ends otherwise
-	headed  bool     // the comparison's table has its head
 }
 
-// Run compares and prints Markdown. What is not installed is said and left out.
-func Run(ctx context.Context, out io.Writer) (err error) {
+// Run compares and prints Markdown. args may name an effort: quick, usual, all.
+// What is not installed is said and left out.
+func Run(ctx context.Context, args []string, out io.Writer) (err error) {
+	name := "usual"
+	if len(args) > 0 {
+		name = args[0]
+	}
+	e, known := efforts()[name]
+	if !known || len(args) > 1 {
+		return &service.ExitError{Status: 2, Err: fmt.Errorf("speed wants quick, usual, all or nothing; got %q", args)}
+	}
 	for _, tool := range []string{"nginx", "wrk"} {
 		if _, err := exec.LookPath(tool); err != nil {
-			return fmt.Errorf("%s is not installed: nothing to compare with (Debian: apt-get install nginx-light wrk)", tool)
+			return fmt.Errorf("%s is not installed: nothing to compare with; make bench-setup installs it", tool)
 		}
 	}
 	dir, err := os.MkdirTemp("", "weir-speed-")
@@ -47,16 +71,24 @@ func Run(ctx context.Context, out io.Writer) (err error) {
 		return err
 	}
 	defer os.RemoveAll(dir)
-	l := &lab{ctx: ctx, out: out, dir: dir}
+	l := &lab{ctx: ctx, out: out, dir: dir, effort: e}
 	defer l.stop()
-	l.describe()
-	for _, part := range []func() error{l.throughput, l.redis, l.refusals, l.latency, l.target, l.loadgen, l.memory, l.start} {
-		if err := part(); err != nil {
+	fmt.Fprintf(out, "%d runs of %v of each side, in turns; medians, and in brackets the least and the most of the rounds' ratios; one loop against one worker or thread unless said\n", e.rounds, e.span)
+	l.missing()
+	for _, part := range e.parts {
+		if err := part(l); err != nil {
 			return err
 		}
 		l.stop()
 	}
 	return nil
+}
+
+// missing names the peers that are not there.
+func (l *lab) missing() {
+	if _, err := exec.LookPath("haproxy"); err != nil {
+		fmt.Fprintln(l.out, "\nNot installed, so left out: HAProxy (make bench-setup installs it)")
+	}
 }
 
 // stop ends what a part has started, the last first.
@@ -90,21 +122,29 @@ func (l *lab) proxy(target string, permits, loops int) (contestant, error) {
 // plenty never runs out within an hour's window.
 const plenty = 1_000_000_000
 
-// nginxPair starts nginx as a target, and as a limiting proxy in front of it.
-func (l *lab) nginxPair(workers int) (target string, proxy contestant, err error) {
-	_, target, err = l.keep(nginx(l.ctx, l.dir, nginxStatic, 1))
-	if err != nil {
-		return "", contestant{}, err
+// field starts nginx as a target, and in front of it nginx and HAProxy as
+// limiting proxies, the latter where it is installed.
+func (l *lab) field(workers int) (target string, peers []contestant, err error) {
+	if _, target, err = l.keep(nginx(l.ctx, l.dir, nginxStatic, 1)); err != nil {
+		return "", nil, err
 	}
 	p, addr, err := l.keep(nginx(l.ctx, l.dir, nginxLimiting, workers, target))
-	return target, contestant{"nginx limit_req", "http://" + addr + "/api/test", p}, err
+	if err != nil {
+		return "", nil, err
+	}
+	peers = append(peers, contestant{"nginx limit_req", "http://" + addr + "/api/test", p})
+	if _, missing := exec.LookPath("haproxy"); missing != nil {
+		return target, peers, nil
+	}
+	p, addr, err = l.keep(haproxy(l.ctx, l.dir, workers, target))
+	return target, append(peers, contestant{"HAProxy stick-table", "http://" + addr + "/api/test", p}), err
 }
 
 // throughput: goal 1.
 func (l *lab) throughput() error {
-	l.heading("Forwarding with a local limit, 64 connections kept alive, nginx as the target")
 	for loops := 1; loops <= 2; loops++ {
-		target, peer, err := l.nginxPair(loops)
+		l.heading(fmt.Sprintf("Forwarding with a local limit, %d connections kept alive, nginx as the target, %d loop(s) against %d worker(s)", connections, loops, loops))
+		target, peers, err := l.field(loops)
 		if err != nil {
 			return err
 		}
@@ -112,7 +152,7 @@ func (l *lab) throughput() error {
 		if err != nil {
 			return err
 		}
-		if err := l.compare(fmt.Sprintf("%d loop(s), %d worker(s)", loops, loops), peer, ours, false); err != nil {
+		if err := l.compare(peers, ours, connections, false); err != nil {
 			return err
 		}
 		l.stop()
@@ -123,16 +163,18 @@ func (l *lab) throughput() error {
 // refusals: goal 3.
 func (l *lab) refusals() error {
 	l.heading("Refusing (429)")
-	target, peer, err := l.nginxPair(1)
+	target, peers, err := l.field(1)
 	if err != nil {
 		return err
 	}
-	peer.url = "http://" + hostOf(peer.url) + "/shut"
+	for i := range peers {
+		peers[i].url = "http://" + hostOf(peers[i].url) + "/shut"
+	}
 	ours, err := l.proxy(target, 1, 1)
 	if err != nil {
 		return err
 	}
-	return l.compare("429 of a global limit", peer, ours, true)
+	return l.compare(peers, ours, connections, true)
 }
 
 // target: goal 6.
@@ -147,41 +189,12 @@ func (l *lab) target() error {
 	if err != nil {
 		return err
 	}
-	return l.compare("target", peer, contestant{"weir target", "http://" + addr + "/api/test", p}, false)
-}
-
-// compare lets two contestants take turns and prints a row.
-func (l *lab) compare(what string, peer, ours contestant, refused bool) error {
-	var peers, mine []sample
-	for range rounds {
-		for _, side := range []struct {
-			c  contestant
-			to *[]sample
-		}{{peer, &peers}, {ours, &mine}} {
-			s, err := side.c.sample(l.ctx, connections, span)
-			if err != nil {
-				return err
-			}
-			if got := float64(s.failed) / s.requests; refused && got < 0.99 || !refused && got > 0 {
-				return fmt.Errorf("%s: %.1f %% of its answers are not 2xx, which makes the comparison worthless", side.c.name, 100*got)
-			}
-			*side.to = append(*side.to, s)
-		}
-	}
-	rate := func(s sample) float64 { return s.perSec }
-	cpu := func(s sample) float64 { return float64(s.cpu.Nanoseconds()) / 1e3 }
-	if !l.headed {
-		l.headed = true
-		l.table("", peer.name+" /s", ours.name+" /s", "ratio (min … max)", peer.name+" CPU µs", ours.name+" CPU µs", "ratio (min … max)")
-	}
-	l.row(what, fmt.Sprintf("%.0f", median(peers, rate)), fmt.Sprintf("%.0f", median(mine, rate)), ratios(mine, peers, rate),
-		fmt.Sprintf("%.1f", median(peers, cpu)), fmt.Sprintf("%.1f", median(mine, cpu)), ratios(mine, peers, cpu))
-	return nil
+	return l.compare([]contestant{peer}, contestant{"weir target", "http://" + addr + "/api/test", p}, connections, false)
 }
 
 // latency: goal 4.
 func (l *lab) latency() error {
-	target, peer, err := l.nginxPair(1)
+	target, peers, err := l.field(1)
 	if err != nil {
 		return err
 	}
@@ -189,17 +202,17 @@ func (l *lab) latency() error {
 	if err != nil {
 		return err
 	}
-	return l.latencyOf(target, peer, ours)
+	return l.latencyOf(target, append(peers, ours)...)
 }
 
 // latencyOf shows what proxies add for one client with one connection.
 func (l *lab) latencyOf(target string, proxies ...contestant) error {
-	l.heading("Latency added, one connection, p50")
+	l.heading("Latency added by " + proxies[0].name + " and " + proxies[len(proxies)-1].name + ", one connection, p50")
 	all := append([]contestant{{"direct", "http://" + target + "/api/test", proxies[0].process}}, proxies...)
 	p50s := make([][]sample, len(all))
-	for range rounds {
+	for range l.rounds {
 		for i, c := range all {
-			s, err := c.sample(l.ctx, 1, span)
+			s, err := c.sample(l.ctx, 1, l.span)
 			if err != nil {
 				return err
 			}
@@ -230,7 +243,7 @@ func (l *lab) start() error {
 		return err
 	}
 	var took []time.Duration
-	for range rounds {
+	for range l.rounds {
 		began := time.Now()
 		proxy, addr, err := rig.StartProxy(l.ctx, []string{"TARGET_URL=http://" + target})
 		if err != nil {

@@ -23,8 +23,13 @@ type wrkRun struct {
 
 // wrk drives a URL as fast as it can over connections for a time. wrk is a
 // closed loop: what it is good for is the largest throughput.
-func wrk(ctx context.Context, url string, connections int, span time.Duration) (wrkRun, error) {
-	out, err := exec.CommandContext(ctx, "wrk", "-t1", "-c"+strconv.Itoa(connections), "-d"+strconv.Itoa(int(span.Seconds()))+"s", "--latency", url).CombinedOutput()
+// script, if any, is a file in Lua that makes the requests.
+func wrk(ctx context.Context, url string, connections int, script string, span time.Duration) (wrkRun, error) {
+	args := []string{"-t1", "-c" + strconv.Itoa(connections), "-d" + strconv.Itoa(int(span.Seconds())) + "s", "--latency"}
+	if script != "" {
+		args = append(args, "-s", script)
+	}
+	out, err := exec.CommandContext(ctx, "wrk", append(args, url)...).CombinedOutput()
 	if err != nil {
 		return wrkRun{}, fmt.Errorf("wrk %s: %w\n%s", url, err, out)
 	}
@@ -76,12 +81,18 @@ type sample struct {
 	failed   int
 }
 
+// sample drives the contestant for a time.
 func (c contestant) sample(ctx context.Context, connections int, span time.Duration) (sample, error) {
+	return c.scripted(ctx, connections, span, "")
+}
+
+// scripted is sample with requests that a script makes.
+func (c contestant) scripted(ctx context.Context, connections int, span time.Duration, script string) (sample, error) {
 	before, err := rig.CPU(c.process.Pid())
 	if err != nil {
 		return sample{}, err
 	}
-	run, err := wrk(ctx, c.url, connections, span)
+	run, err := wrk(ctx, c.url, connections, script, span)
 	if err != nil {
 		return sample{}, err
 	}

@@ -1,0 +1,99 @@
+// Package micro runs the benchmarks that stand beside the code, and shows them
+// in one table.
+package micro
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"os/exec"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"weir/internal/service"
+)
+
+// packages are those whose benchmarks are steps of the data path, or are the
+// arithmetic behind it.
+var packages = []string{"./internal/http1", "./internal/deadline", "./proxy/limit", "./proxy/rule", "./proxy/sketch", "./proxy/store/simredis", "./proxy/session",
+	"./loadgen/pace", "./target/model", "./advisor/forecast", "./advisor/policy", "./advisor/season"}
+
+// A measured benchmark is one line of its output.
+type measured struct {
+	pkg, name          string
+	nanos, bytes, objs float64
+	more               string // figures of its own
+}
+
+// Run runs them with the Go tool in the repository that is the current folder;
+// args may say how long each takes, as -benchtime does.
+func Run(ctx context.Context, args []string, out io.Writer) error {
+	span := "200ms"
+	if len(args) > 0 {
+		span = args[0]
+	}
+	if len(args) > 1 || !regexp.MustCompile(`^\d+(ms|s|x)$`).MatchString(span) {
+		return &service.ExitError{Status: 2, Err: fmt.Errorf("micro wants the time of each benchmark (200ms, 1s, 100x) or nothing; got %q", args)}
+	}
+	if _, err := exec.LookPath("go"); err != nil {
+		return fmt.Errorf("the go tool is not there, and it runs the benchmarks: %w", err)
+	}
+	cmd := exec.CommandContext(ctx, "go", append([]string{"test", "-run", "^$", "-bench", ".", "-benchmem", "-benchtime", span}, packages...)...)
+	text, err := cmd.CombinedOutput()
+	if err != nil {
+		return fmt.Errorf("go test -bench: %w\n%s", err, text)
+	}
+	list := parse(string(text))
+	if len(list) == 0 {
+		return fmt.Errorf("go test -bench shows no benchmark:\n%s", text)
+	}
+	fmt.Fprintf(out, "%d benchmarks, %s each\n\n| package | benchmark | ns | bytes allocated | objects | |\n| --- | --- | --- | --- | --- | --- |\n", len(list), span)
+	for _, m := range list {
+		fmt.Fprintf(out, "| %s | %s | %s | %.0f | %.0f | %s |\n", m.pkg, m.name, strconv.FormatFloat(m.nanos, 'g', 4, 64), m.bytes, m.objs, m.more)
+	}
+	fmt.Fprintln(out)
+	return nil
+}
+
+// line is a benchmark's result: its name without the number of processors, and
+// pairs of a value and a unit.
+var line = regexp.MustCompile(`^Benchmark(\S+?)(?:-\d+)?\s+\d+\s+(.*)$`)
+
+// parse reads the output of go test -bench.
+func parse(text string) (list []measured) {
+	pkg := ""
+	for lines := bufio.NewScanner(strings.NewReader(text)); lines.Scan(); {
+		if name, ok := strings.CutPrefix(lines.Text(), "pkg: "); ok {
+			pkg = strings.TrimPrefix(name, "weir/")
+		}
+		found := line.FindStringSubmatch(lines.Text())
+		if found == nil {
+			continue
+		}
+		m := measured{pkg: pkg, name: found[1]}
+		words := strings.Fields(found[2])
+		for i := 0; i+1 < len(words); i += 2 {
+			m.take(words[i], words[i+1])
+		}
+		list = append(list, m)
+	}
+	return list
+}
+
+// take takes in a value with its unit.
+func (m *measured) take(value, unit string) {
+	v, err := strconv.ParseFloat(value, 64)
+	switch {
+	case err != nil:
+	case unit == "ns/op":
+		m.nanos = v
+	case unit == "B/op":
+		m.bytes = v
+	case unit == "allocs/op":
+		m.objs = v
+	default:
+		m.more = strings.TrimSpace(m.more + " " + value + " " + unit)
+	}
+}

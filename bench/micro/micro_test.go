@@ -1,0 +1,41 @@
+package micro
+
+import (
+	"errors"
+	"io"
+	"reflect"
+	"strings"
+	"testing"
+
+	"weir/internal/service"
+)
+
+const said = `goos: linux
+pkg: weir/proxy/limit
+cpu: some
+BenchmarkTake/fixed-2         	 5000000	        21.50 ns/op	       0 B/op	       0 allocs/op
+PASS
+ok  	weir/proxy/limit	1.2s
+pkg: weir/proxy/rule
+BenchmarkMatch 	     100	     12345 ns/op	        98.00 bytes/key	      64 B/op	       2 allocs/op
+PASS
+`
+
+func TestParse(t *testing.T) {
+	want := []measured{
+		{"proxy/limit", "Take/fixed", 21.5, 0, 0, ""},
+		{"proxy/rule", "Match", 12345, 64, 2, "98.00 bytes/key"},
+	}
+	if got := parse(said); !reflect.DeepEqual(got, want) {
+		t.Errorf("got %+v\nwant %+v", got, want)
+	}
+}
+
+func TestRunRefuses(t *testing.T) {
+	for _, args := range [][]string{{"long"}, {"1s", "2s"}} {
+		err := Run(t.Context(), args, io.Discard)
+		if exit, ok := errors.AsType[*service.ExitError](err); !ok || exit.Status != 2 || !strings.Contains(err.Error(), "200ms") {
+			t.Errorf("%q: %v", args, err)
+		}
+	}
+}

@@ -1,0 +1,138 @@
+// Package suite runs experiments one after the other and keeps what they found:
+// records in a folder, the page BENCHMARKS.md refreshed, and a comparison with
+// the records that were there before.
+package suite
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"weir/bench/result"
+)
+
+// A Part is one experiment of a suite.
+type Part struct {
+	Name string
+	Args []string
+	Run  func(ctx context.Context, args []string, out io.Writer) error
+}
+
+// A Plan is what Run does.
+type Plan struct {
+	Parts []Part
+	Dir   string // that the records are written to
+	// Before is the folder of the records that ratios are compared with.
+	Before string
+	// Page is refreshed with the records; empty: none is.
+	Page string
+}
+
+// ErrFindings: an experiment found something that is not as it should be, or a
+// ratio has become worse.
+var ErrFindings = errors.New("not everything is as it should be")
+
+// A finished part is what the summary says about it.
+type finished struct {
+	record *result.Record
+	worse  []string
+	known  int // ratios that were compared
+}
+
+// Run runs the parts in their order. One that fails does not stop the others;
+// the error then is ErrFindings. When ctx ends Run returns its error, and what
+// was finished is kept.
+func Run(ctx context.Context, p Plan, out io.Writer) error {
+	var done []finished
+	began := time.Now()
+	for i, part := range p.Parts {
+		fmt.Fprintf(out, "\n▶ %d of %d, after %.0f s: %s\n\n", i+1, len(p.Parts), time.Since(began).Seconds(), strings.Join(append([]string{part.Name}, part.Args...), " "))
+		rec := result.NewRecorder(time.Now(), out, part.Name, part.Args)
+		fault := part.Run(ctx, part.Args, rec)
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		f, err := p.keep(rec.Record(time.Now(), fault))
+		if err != nil {
+			return err
+		}
+		if fault != nil {
+			fmt.Fprintf(out, "\n%s: %v\n", part.Name, fault)
+		}
+		done = append(done, f)
+	}
+	return summary(out, done)
+}
+
+// keep compares a record with the one before, and writes it.
+func (p *Plan) keep(r *result.Record) (f finished, err error) {
+	f.record = r
+	before, err := result.Load(p.Before, r.Experiment)
+	if err != nil {
+		return f, err
+	}
+	if before != nil {
+		f.worse, f.known = result.Worse(before, r), len(before.Ratios())
+	}
+	if err := r.Save(p.Dir); err != nil {
+		return f, err
+	}
+	return f, p.refresh(r)
+}
+
+// refresh shows the record on the page. A page that has no place for it, or no
+// page at all, is left as it is.
+func (p *Plan) refresh(r *result.Record) error {
+	if p.Page == "" {
+		return nil
+	}
+	page, err := os.ReadFile(p.Page)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("refresh %s: %w", p.Page, err)
+	}
+	fresh, err := r.Refresh(page)
+	if err != nil {
+		return fmt.Errorf("refresh %s: %w", p.Page, err)
+	}
+	return os.WriteFile(p.Page, fresh, 0o644)
+}
+
+// summary says what came out of it all.
+func summary(out io.Writer, done []finished) error {
+	bad := 0
+	fmt.Fprintf(out, "\nSummary\n\n")
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	for _, f := range done {
+		says := "done"
+		switch {
+		case f.record.Fault != "":
+			says, bad = "not as it should be: "+strings.ReplaceAll(f.record.Fault, "\n", "; "), bad+1
+		case len(f.worse) > 0:
+			says, bad = "worse than before", bad+1
+		case f.known > 0:
+			says = fmt.Sprintf("done, none of %d ratios is worse than before", f.known)
+		}
+		fmt.Fprintf(w, "  %s\t%.0f s\t%s\n", f.record.Experiment, f.record.Took, says)
+	}
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	for _, f := range done {
+		for _, text := range f.worse {
+			fmt.Fprintf(out, "  worse: %s\n", text)
+		}
+	}
+	if bad > 0 {
+		return ErrFindings
+	}
+	return nil
+}

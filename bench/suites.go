@@ -1,0 +1,95 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"path/filepath"
+	"slices"
+
+	"weir/bench/accuracy"
+	"weir/bench/advisor"
+	"weir/bench/attack"
+	"weir/bench/chaos"
+	"weir/bench/micro"
+	"weir/bench/outage"
+	"weir/bench/pacing"
+	"weir/bench/restart"
+	"weir/bench/rules"
+	"weir/bench/scenario"
+	"weir/bench/shared"
+	"weir/bench/speed"
+	"weir/bench/suite"
+	"weir/internal/service"
+)
+
+// runSuite runs several experiments and keeps what they find: quick, usual, all,
+// or those that are named.
+func runSuite(ctx context.Context, args []string, out io.Writer) error {
+	name := "usual"
+	if len(args) > 0 {
+		name = args[0]
+	}
+	dir := order.Dir
+	plan := suite.Plan{Dir: dir, Before: dir, Page: "BENCHMARKS.md"}
+	switch name {
+	case "quick": // for a look at one's own machine: the page keeps what was measured with more patience
+		plan.Parts, plan.Dir, plan.Page = quick(filepath.Join(dir, "quick")), filepath.Join(dir, "quick"), ""
+	case "usual":
+		plan.Parts = usual(dir)
+	case "all":
+		plan.Parts = all(dir)
+	default:
+		for _, name := range args {
+			at := slices.IndexFunc(experiments(), func(e experiment) bool { return e.name == name && e.name != "suite" })
+			if at < 0 {
+				return &service.ExitError{Status: 2, Err: fmt.Errorf("suite wants quick, usual, all, or names of experiments; there is none %q", name)}
+			}
+			plan.Parts = append(plan.Parts, suite.Part{Name: name, Run: experiments()[at].run})
+		}
+	}
+	return suite.Run(ctx, plan, out)
+}
+
+// quick takes three minutes.
+func quick(dir string) []suite.Part {
+	cases := scenario.Matrix([]string{"bursts"}, []string{"off", "token"}, []string{"simulated"}, []bool{false, true})
+	return []suite.Part{
+		{Name: "speed", Args: []string{"quick"}, Run: speed.Run},
+		{Name: "scenario", Run: (&scenario.Order{Cases: cases, Compress: 540, Dir: dir}).Play},
+	}
+}
+
+// usual takes a quarter of an hour.
+func usual(dir string) []suite.Part {
+	off, both := []bool{false}, []bool{false, true}
+	cases := scenario.Matrix([]string{"steady", "bursts", "overload"}, []string{"off", "fixed", "sliding", "token"}, []string{"simulated"}, both)
+	cases = append(cases, scenario.Matrix([]string{"bursts"}, []string{"fixed"}, []string{"redis"}, off)...)
+	cases = append(cases, scenario.Matrix([]string{"failure"}, []string{"token"}, []string{"redis"}, both)...)
+	return []suite.Part{
+		{Name: "speed", Args: []string{"usual"}, Run: speed.Run},
+		{Name: "micro", Run: micro.Run},
+		{Name: "rules", Args: []string{"1"}, Run: rules.Run},
+		{Name: "scenario", Run: (&scenario.Order{Cases: cases, Compress: 360, Dir: dir}).Play},
+		{Name: "advisor", Args: []string{"quick"}, Run: advisor.Run},
+	}
+}
+
+// all is everything, the whole matrix of scenarios too.
+func all(dir string) []suite.Part {
+	whole := &scenario.Order{Algorithms: scenario.Algorithms(), Stores: scenario.Stores(), Advisors: []bool{false, true}, Compress: 180, Dir: dir}
+	return []suite.Part{
+		{Name: "speed", Args: []string{"all"}, Run: speed.Run},
+		{Name: "micro", Args: []string{"1s"}, Run: micro.Run},
+		{Name: "rules", Run: rules.Run},
+		{Name: "accuracy", Run: alone(accuracy.Run)},
+		{Name: "outage", Run: alone(outage.Run)},
+		{Name: "redis", Run: alone(shared.Run)},
+		{Name: "restart", Run: restart.Run},
+		{Name: "chaos", Run: chaos.Run},
+		{Name: "attack", Run: attack.Run},
+		{Name: "pacing", Run: pacing.Run},
+		{Name: "scenario", Run: whole.Play},
+		{Name: "advisor", Args: []string{"all"}, Run: advisor.Run},
+	}
+}
