@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"weir/internal/service"
+	"weir/proxy/adaptive"
 	"weir/proxy/admin"
 	"weir/proxy/config"
 	"weir/proxy/rule"
@@ -55,11 +56,11 @@ func run(ctx context.Context, e *service.Env, c *config.Config) error {
 		socks.close()
 		return err
 	}
-	return live(ctx, e, front, socks, urls(c.Targets))
+	return live(ctx, e, front, socks, cfg.adaptive, urls(c.Targets))
 }
 
 // live waits until ctx ends or a successor takes over, and drains.
-func live(ctx context.Context, e *service.Env, front *wire.Front, socks *sockets, targets []string) error {
+func live(ctx context.Context, e *service.Env, front *wire.Front, socks *sockets, advised *adaptive.Adaptive, targets []string) error {
 	log := e.Logger("Proxy")
 	socket, err := front.Socket()
 	if err != nil {
@@ -71,6 +72,7 @@ func live(ctx context.Context, e *service.Env, front *wire.Front, socks *sockets
 		return err
 	}
 	log.Info("Ready", "addr", front.Addr(), "targets", targets)
+	leave := follow(ctx, advised)
 	select {
 	case <-ctx.Done():
 		withdraw()
@@ -80,6 +82,7 @@ func live(ctx context.Context, e *service.Env, front *wire.Front, socks *sockets
 			_ = socks.admin.Close() // it answers there from now on
 		}
 	}
+	leave() // whoever drains applies nothing
 	e.Health.SetReady(false)
 	log.Info("Draining")
 	if cut := front.Drain(context.WithoutCancel(ctx)); cut > 0 {
@@ -111,6 +114,7 @@ type configuration struct {
 	limits   *admin.Limits
 	rules    *admin.Rules
 	policies *admin.Policies
+	adaptive *adaptive.Adaptive // follows the advisor; nil until there is a front
 }
 
 // keepConfiguration holds the global limit and the rules, and holds them
@@ -135,5 +139,5 @@ func keepConfiguration(ctx context.Context, e *service.Env, c *config.Config, sh
 		limits.Share(ctx, shared, syncPause)
 	}
 	rules.Share(ctx, shared, syncPause)
-	return &configuration{limits, rules, admin.NewPolicies(limits, rules)}, nil
+	return &configuration{limits: limits, rules: rules, policies: admin.NewPolicies(limits, rules)}, nil
 }

@@ -197,6 +197,25 @@ func share(t *testing.T, at, other *running, rules string) {
 	inTheEnd(t, "the other proxy has the rules", func() bool { return document(other) == want })
 }
 
+// The keys of a rule in shadow are seen, with the store in the process and with
+// Redis.
+func TestKeysInShadow(t *testing.T) {
+	one := launch(t, []string{"TARGET_URL", named(t)})
+	two, _ := pair(t, named(t))
+	for _, p := range []*running{one, two} {
+		p.gets("PUT /config/rules", 200, "", windows(`rules: [{id: trial, mode: shadow, key: ["header:X-A"], limit: {algorithm: fixed, limit: 2, window: C}}]`))
+		for range 3 {
+			p.gets("GET / X-A=acme", 200, "")
+		}
+		p.gets("GET / X-A=other", 200, "")
+		inTheEnd(t, "the keys are seen", func() bool {
+			_, text := p.call("GET /config/keys?rule=trial")
+			return strings.Contains(text, `"busiest":{"total":4,"keys":[{"key":["acme"],"count":3,`) &&
+				strings.Contains(text, `"refused":{"total":1,"keys":[{"key":["acme"],"count":1,`)
+		})
+	}
+}
+
 // Two proxies share rules, what was consumed under them, and what is forgotten.
 func TestRulesOfTwoProxies(t *testing.T) {
 	a, b := pair(t, named(t))

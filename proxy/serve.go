@@ -42,17 +42,8 @@ func serve(ctx context.Context, e *service.Env, c *config.Config, socks *sockets
 	}
 	var own http.Handler
 	w.Own = func(front *wire.Front) http.Handler {
-		mux := service.Endpoints(e)
-		cfg.limits.Register(mux)
-		cfg.rules.Register(mux)
-		admin.RegisterReload(mux, cfg.limits, cfg.rules)
-		(&admin.Keys{Set: cfg.rules.Set, HalfLife: front.KeysHalfLife(), Store: &keyStore{front, w.Table, w.Redis, cfg.policies}}).Register(mux)
-		admin.RegisterDecisions(mux, func(id string) (any, bool) { return front.Recall(id) })
-		(&admin.Targets{
-			Status:  func() any { return front.Targets() },
-			Replace: func(urls []string) (int, error) { return targets.replace(front, urls) },
-		}).Register(mux)
-		own = admin.Guard(c.Edge.AdminToken, service.JSONErrors(mux))
+		cfg.adaptive = newAdaptive(e, c, cfg, front, w.Redis)
+		own = endpoints(e, c, cfg, front, &w, targets)
 		return own
 	}
 	w.Reachable = e.Health.SetReady
@@ -64,11 +55,28 @@ func serve(ctx context.Context, e *service.Env, c *config.Config, socks *sockets
 		go serveAdmin(ctx, e, socks.admin, own)
 	}
 	cfg.limits.RegisterMetrics(e.Metrics)
+	cfg.adaptive.RegisterMetrics(e.Metrics)
 	front.Register(e.Metrics)
 	e.Health.Component("store", func() any { return admin.StoreHealth(w.Redis) })
 	e.Health.Component("targets", func() any { return admin.TargetsHealth(front.TargetsUp()) })
 	e.Health.SetReady(true)
 	return front, nil
+}
+
+// endpoints are the proxy's own.
+func endpoints(e *service.Env, c *config.Config, cfg *configuration, front *wire.Front, w *wire.Config, targets *targets) http.Handler {
+	mux := service.Endpoints(e)
+	cfg.limits.Register(mux)
+	cfg.rules.Register(mux)
+	cfg.adaptive.Register(mux)
+	admin.RegisterReload(mux, cfg.limits, cfg.rules)
+	(&admin.Keys{Set: cfg.rules.Set, HalfLife: front.KeysHalfLife(), Store: &keyStore{front, w.Table, w.Redis, cfg.policies}}).Register(mux)
+	admin.RegisterDecisions(mux, func(id string) (any, bool) { return front.Recall(id) })
+	(&admin.Targets{
+		Status:  func() any { return front.Targets() },
+		Replace: func(urls []string) (int, error) { return targets.replace(front, urls) },
+	}).Register(mux)
+	return admin.Guard(c.Edge.AdminToken, service.JSONErrors(mux))
 }
 
 // serveAdmin serves the own endpoints on a port of their own until ctx ends.

@@ -15,7 +15,6 @@ import (
 	"weir/internal/strictjson"
 	"weir/proxy/limit"
 	"weir/proxy/session"
-	"weir/proxy/store"
 )
 
 // ruleID is the id of the one global rule.
@@ -30,6 +29,9 @@ const (
 
 // ErrConflict: another writer was first.
 var ErrConflict = errors.New("the configuration has changed meanwhile; read it again, then write")
+
+// ErrPinned: somebody wants the advisor to leave the configuration alone.
+var ErrPinned = errors.New("the configuration is pinned until it is changed or deleted")
 
 // Active is the limit configuration in force.
 //
@@ -64,16 +66,11 @@ type Limits struct {
 	OnChange func()
 
 	defaults limit.Config
-	docs     Documents
 	config   *slog.Logger // ConfigController
 	limiter  *slog.Logger // RateLimiter
 
-	mu      sync.Mutex
-	looked  bool            // the store has answered since the start
-	seen    int64           // version of the document last read or written, whether it was understood or not
-	known   *entry          // the latest change known, made here or by others; nil: none, the settings are in force
-	place   place           // where known is
-	ignored *store.Document // what was seen last, if it was not understood
+	mu     sync.Mutex
+	ledger *ledger // while it knows no change the settings are in force
 
 	active atomic.Pointer[Active]
 }
@@ -82,7 +79,8 @@ type Limits struct {
 // which must be valid. When docs is away that is no error: the defaults are in
 // force until Observe or Sync finds out what it holds.
 func NewLimits(now time.Time, defaults limit.Config, docs Documents, logger func(component string) *slog.Logger) (*Limits, error) {
-	l := &Limits{defaults: defaults, docs: docs, config: logger("ConfigController"), limiter: logger("RateLimiter")}
+	l := &Limits{defaults: defaults, config: logger("ConfigController"), limiter: logger("RateLimiter")}
+	l.ledger = &ledger{name: ConfigName, title: "config", noun: "Config", lost: "Config was", docs: docs, log: l.config, read: l.readEntry, show: l.show}
 	a, err := l.fromDefaults(now)
 	if err != nil {
 		return nil, err
@@ -112,6 +110,10 @@ type Change struct {
 	Source  string
 	Pin     bool
 	IfMatch int64 // the version in force here that it is based on; -1: any
+	// StoredOnly: while the store is away nothing changes, and the error is ErrAway.
+	// What nobody asked for must not go before what a person changes meanwhile on a
+	// proxy that reaches the store.
+	StoredOnly bool
 }
 
 // writeTriesMax bounds how often a change is based anew on what another proxy
@@ -120,14 +122,18 @@ const writeTriesMax = 8
 
 // Apply puts a change in force and stores it; when the store is away, Sync stores
 // it later, and until then Stored is false. The error is a *strictjson.Error
-// when the configuration is faulty, ErrConflict when another writer was first;
-// nothing has changed then.
+// when the configuration is faulty, ErrConflict when another writer was first,
+// ErrPinned when the advisor is to leave alone what is in force, ErrAway with
+// StoredOnly; nothing has changed here then.
 func (l *Limits) Apply(now time.Time, ch Change) (*Active, error) {
 	lim, err := limit.New(ch.Config)
 	if err != nil {
 		return nil, faulty(err)
 	}
-	return l.change(now, ch.IfMatch, func(old *Active) (*Active, error) {
+	return l.change(now, basis{ifMatch: ch.IfMatch, storedOnly: ch.StoredOnly}, func(old *Active) (*Active, error) {
+		if old.Pinned && ch.Source == SourceAdvisor {
+			return nil, ErrPinned
+		}
 		return &Active{Config: ch.Config.Merge(old.Config), Policy: session.NewPolicy(ruleID, lim), Source: ch.Source,
 			Pinned: ch.Pin}, nil
 	})
@@ -136,7 +142,7 @@ func (l *Limits) Apply(now time.Time, ch Change) (*Active, error) {
 // Switch changes the algorithm, with the last values known for it, as Apply does.
 // A pin stays.
 func (l *Limits) Switch(now time.Time, a limit.Algorithm) (*Active, error) {
-	return l.change(now, -1, func(old *Active) (*Active, error) {
+	return l.change(now, basis{ifMatch: -1}, func(old *Active) (*Active, error) {
 		cfg := old.Config
 		cfg.Algorithm = a
 		lim, err := limit.New(cfg)
@@ -150,60 +156,26 @@ func (l *Limits) Switch(now time.Time, a limit.Algorithm) (*Active, error) {
 // Delete goes back to the settings, as Apply does. A mark is stored, so that
 // nobody puts the old configuration back.
 func (l *Limits) Delete(now time.Time) (*Active, error) {
-	return l.change(now, -1, func(*Active) (*Active, error) { return l.fromDefaults(now) })
+	return l.change(now, basis{ifMatch: -1}, func(*Active) (*Active, error) { return l.fromDefaults(now) })
 }
 
-// change stores what next makes of the configuration in force, dates it and puts
-// it in force. ifMatch is the version that the change is based on; -1: any, and then
-// the change comes on top of what another proxy has written meanwhile.
-func (l *Limits) change(now time.Time, ifMatch int64, next func(old *Active) (*Active, error)) (*Active, error) {
+// change stores what next makes of the configuration in force, dates it and puts it
+// in force.
+func (l *Limits) change(now time.Time, on basis, next func(old *Active) (*Active, error)) (*Active, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if ifMatch >= 0 && ifMatch != l.Active().Version {
-		return nil, ErrConflict
-	}
-	for range writeTriesMax {
-		old := l.Active()
-		a, err := next(old)
+	err := l.ledger.write(now, on, func(at time.Time) (*entry, error) {
+		a, err := next(l.Active())
 		if err != nil {
 			return nil, err
 		}
-		a.UpdatedAt = l.stamp(now)
-		e, err := entryOf(a)
-		if err != nil {
-			return nil, err
-		}
-		doc, written, err := l.docs.CompareAndSet(ConfigName, l.seen, e.body)
-		switch {
-		case err != nil:
-			l.known, l.place = e, placeHere
-			a.Version = max(0, l.seen, old.Version) + 1
-			l.enforce(old, a)
-			l.config.Warn("Config not stored yet, in force on this proxy only", "reason", err)
-			return a, nil
-		case written:
-			l.known, l.place = e, placeStore
-			l.seen = doc.Version
-			a.Version, a.Stored = doc.Version, !e.Deleted
-			l.enforce(old, a)
-			return a, nil
-		}
-		found, _ := l.take(now, doc) // has warned
-		if ifMatch >= 0 && (found == findingLater || found == findingUnreadable) {
-			return nil, ErrConflict
-		}
+		a.UpdatedAt = at
+		return l.newEntry(a)
+	})
+	if err != nil {
+		return nil, err
 	}
-	return nil, ErrConflict
-}
-
-// stamp is when a change made now counts as made: later than the change before
-// it, whatever the clocks of those who made the two say. mu is held.
-func (l *Limits) stamp(now time.Time) time.Time {
-	at := now.UTC().Round(0) // as it is stored: without the monotonic clock's reading
-	if l.known != nil && !at.After(l.known.UpdatedAt) {
-		return l.known.UpdatedAt.Add(1)
-	}
-	return at
+	return l.Active(), nil
 }
 
 // enforce swaps the configuration and says so. mu is held.

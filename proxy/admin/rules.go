@@ -78,7 +78,7 @@ func NewRules(now time.Time, files RuleFiles, o rule.Options, docs Documents, lo
 	r := &Rules{files: files, options: o, log: logger("ConfigController"), text: []byte(rule.NoRules)}
 	r.active.Store(&ActiveRules{Source: SourceDefault, UpdatedAt: now})
 	if files.Rules == "" {
-		r.ledger = &ledger{name: RulesName, noun: "Rules", docs: docs, log: r.log, adopt: r.adopt, show: r.show}
+		r.ledger = &ledger{name: RulesName, title: RulesName, noun: "Rules", lost: "Rules were", docs: docs, log: r.log, read: r.readEntry, show: r.show}
 	}
 	if _, err := r.readFiles(now); err != nil {
 		return nil, err.setting()
@@ -140,8 +140,15 @@ func (r *Rules) Put(now time.Time, text []byte, ifMatch int64) (*ActiveRules, er
 	if len(document) > documentMax {
 		return nil, rule.Faults{{Message: fmt.Sprintf("must be at most %d bytes as JSON, is %d", documentMax, len(document))}}
 	}
-	err = r.ledger.write(now, ifMatch, document, func(c *revision, version int64, stored bool) {
-		r.enforce(c.Document, ActiveRules{Set: set, Version: version, Source: SourceAPI, UpdatedAt: c.UpdatedAt, Stored: stored})
+	err = r.ledger.write(now, basis{ifMatch: ifMatch}, func(at time.Time) (*entry, error) {
+		c, err := newRulesEntry(at, document)
+		if err == nil {
+			c.force = func(version int64, stored bool) error {
+				r.enforce(document, ActiveRules{Set: set, Version: version, Source: SourceAPI, UpdatedAt: at, Stored: stored})
+				return nil
+			}
+		}
+		return c, err
 	})
 	if err != nil {
 		return nil, err
@@ -156,16 +163,6 @@ func (r *Rules) composeWith(text []byte, clients *rule.Clients) (*rule.Set, erro
 	o := r.options
 	o.Clients = clients
 	return rule.Read(text, o)
-}
-
-// adopt puts a change in force that the store holds. mu is held.
-func (r *Rules) adopt(c *revision, version int64) error {
-	set, err := r.compose(c.Document)
-	if err != nil {
-		return err
-	}
-	r.enforce(c.Document, ActiveRules{Set: set, Version: version, Source: SourceAPI, UpdatedAt: c.UpdatedAt, Stored: true})
-	return nil
 }
 
 // show corrects what Active says about the store. mu is held.

@@ -34,67 +34,56 @@ type stored struct {
 	Deleted   bool         `json:"deleted,omitempty"` // back to the settings
 }
 
-// An entry is a change as the store keeps it. The body goes from proxy to proxy
-// and back to the store as it is, so that all of them mean the same change by it.
-//
-// Immutable after New.
-type entry struct {
-	stored
-	body []byte
-}
-
-// entryOf is the entry that puts a in force everywhere.
-func entryOf(a *Active) (*entry, error) {
-	e := &entry{stored: stored{Config: a.Config, Source: a.Source, UpdatedAt: a.UpdatedAt, Pinned: a.Pinned,
-		Deleted: a.Source == SourceDefault}}
-	var err error
-	if e.body, err = json.Marshal(e.stored); err != nil {
+// newEntry is the entry that puts a in force everywhere.
+func (l *Limits) newEntry(a *Active) (*entry, error) {
+	deleted := a.Source == SourceDefault
+	body, err := json.Marshal(stored{Config: a.Config, Source: a.Source, UpdatedAt: a.UpdatedAt, Pinned: a.Pinned, Deleted: deleted})
+	if err != nil {
 		return nil, fmt.Errorf("write %s: %w", ConfigName, err)
 	}
-	return e, nil
+	return &entry{UpdatedAt: a.UpdatedAt, body: body, force: func(version int64, stored bool) error {
+		a.Version, a.Stored = version, stored && !deleted
+		l.enforce(l.Active(), a)
+		return nil
+	}}, nil
 }
 
 var errForeign = errors.New("something else than a proxy has written it")
 
 // readEntry is the entry that a document holds. A negative version is one that no
 // proxy has given.
-func readEntry(doc store.Document) (*entry, error) {
+func (l *Limits) readEntry(doc store.Document) (*entry, error) {
 	if doc.Version < 0 {
 		return nil, errForeign
 	}
-	e := &entry{body: bytes.Clone(doc.Body)}
-	if err := strictjson.Decode(e.body, &e.stored); err != nil {
+	body := bytes.Clone(doc.Body)
+	var s stored
+	if err := strictjson.Decode(body, &s); err != nil {
 		return nil, err
 	}
-	return e, nil
-}
-
-// laterThan reports whether e is the later change; any is later than none.
-// Different changes of the same instant have an order, too: which one does not
-// matter, as long as all proxies agree.
-func (e *entry) laterThan(known *entry) bool {
-	if known == nil {
-		return true
-	}
-	if c := e.UpdatedAt.Compare(known.UpdatedAt); c != 0 {
-		return c > 0
-	}
-	return bytes.Compare(e.body, known.body) > 0
-}
-
-// activate is what e, kept as version, puts in force.
-func (l *Limits) activate(e *entry, version int64) (*Active, error) {
-	if e.Deleted {
-		a, err := l.fromDefaults(e.UpdatedAt)
-		if err == nil {
-			a.Version = version
-		}
-		return a, err
-	}
-	lim, err := limit.New(e.Config)
+	next, err := l.activate(&s)
 	if err != nil {
 		return nil, err
 	}
-	return &Active{Config: e.Config.Merge(l.defaults), Policy: session.NewPolicy(ruleID, lim), Version: version, Source: e.Source,
-		UpdatedAt: e.UpdatedAt, Stored: true, Pinned: e.Pinned}, nil
+	return &entry{UpdatedAt: s.UpdatedAt, body: body, force: func(version int64, stored bool) error {
+		overSettings := l.ledger.first && l.ledger.known == nil && !s.Deleted
+		next.Version, next.Stored = version, stored && !s.Deleted
+		l.enforce(l.Active(), next)
+		if overSettings {
+			l.config.Warn("Stored config goes before the settings", "source", s.Source)
+		}
+		return nil
+	}}, nil
+}
+
+// activate is what a document puts in force.
+func (l *Limits) activate(s *stored) (*Active, error) {
+	if s.Deleted {
+		return l.fromDefaults(s.UpdatedAt)
+	}
+	lim, err := limit.New(s.Config)
+	if err != nil {
+		return nil, err
+	}
+	return &Active{Config: s.Config.Merge(l.defaults), Policy: session.NewPolicy(ruleID, lim), Source: s.Source, UpdatedAt: s.UpdatedAt, Pinned: s.Pinned}, nil
 }

@@ -52,6 +52,7 @@ type Config struct {
 	redis       redisSettings
 	Edge        Edge
 	Rules       Rules
+	Adaptive    Adaptive
 }
 
 // Bounds that many settings share.
@@ -96,6 +97,7 @@ func (c *Config) Register(s *service.Settings) {
 	s.Duration(&c.DrainTimeout, "DRAIN_TIMEOUT", 30*time.Second, 0, timeMax, "for what is under way when the proxy ends")
 	c.Edge.register(s)
 	c.Rules.register(s)
+	c.Adaptive.register(s)
 }
 
 // validPort reports whether text is a port number from 1 to 65535.
@@ -138,6 +140,9 @@ func (c *Config) Complete() error {
 		return err
 	}
 	if err := c.Rules.complete(); err != nil {
+		return err
+	}
+	if err := c.Adaptive.complete(); err != nil {
 		return err
 	}
 	c.Limit.Algorithm = algorithm

@@ -40,6 +40,7 @@ func TestFaults(t *testing.T) {
 	f("id: '', "+fixed, "id", "must not be empty")
 	f("id: a b, "+fixed, "id", `must be at most 100 visible ASCII characters without quotes, backslashes and braces, is "a b"`)
 	f("id: global, "+fixed, "id", `must not be "global", which is a built-in rule`)
+	f("id: candidate, "+fixed, "id", `must not be "candidate", which is a built-in rule`)
 	f(id+"limits: 1", "limits", "unknown field; allowed: id, match, key, limit, clients, cost, mode, soft, priority, maxDelay")
 	f(id+"Key: [ip]", "Key", "must be written key")
 	f(id+"mode: enforce, mode: shadow", "mode", "given twice")

@@ -80,7 +80,7 @@ func (o object) id() string {
 	switch {
 	case n == nil:
 		o.j.fault(o.line, path, "is missing; must be a name that stays")
-	case id == Global || id == ClientsRule:
+	case id == Global || id == ClientsRule || id == Candidate:
 		o.j.fault(n.line, path, "must not be %q, which is a built-in rule", id)
 	case len(id) > idBytesMax || strings.ContainsFunc(id, func(r rune) bool { return r <= ' ' || r > '~' || strings.ContainsRune(`"\{}`, r) }):
 		o.j.fault(n.line, path, "must be at most %d visible ASCII characters without quotes, backslashes and braces, is %v", idBytesMax, n)

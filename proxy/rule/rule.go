@@ -27,6 +27,9 @@ type Rule struct {
 const (
 	Global      = "global"  // the limit of /config/limits; not a part of a Set
 	ClientsRule = "clients" // CLIENTS_FILE, when no rule has clients: true
+	// Candidate is the limit that the advisor would have in place of the global one:
+	// with ADAPTIVE_MODE=shadow it is counted and not enforced; not a part of a Set.
+	Candidate = "candidate"
 )
 
 // A Match is the predicate on a request; what is left out matches everything.

@@ -26,6 +26,7 @@ type counts struct {
 	retries             metric.Counter
 	abandoned           metric.Counter
 	decisions           metric.Counter
+	traffic             traffic
 
 	forwardedTime, rejectedTime     *metric.Histogram
 	forwardedDecide, rejectedDecide *metric.Histogram
@@ -50,6 +51,7 @@ func (s *side) report(now time.Time, sess *session.Session, o *session.Outcome) 
 		c.forwarded.Inc()
 		c.byAlgorithm[o.Algorithm].Inc()
 		c.forwardedTime.Observe(now.Sub(o.Began))
+		c.traffic.over(now, o)
 	case session.Rejected:
 		c.rejected.Inc()
 		c.byAlgorithm[o.Algorithm].Inc()

@@ -22,6 +22,7 @@ import (
 
 	"weir/internal/loop"
 	"weir/internal/service"
+	"weir/proxy/limit"
 	"weir/proxy/session"
 	"weir/proxy/store"
 	"weir/proxy/store/redis"
@@ -78,6 +79,7 @@ type Front struct {
 	checks     checks
 	memory     memory
 	seed       maphash.Seed // of the sketches of keys
+	candidate  atomic.Pointer[limit.Limit]
 
 	mu    sync.Mutex // guards specs, and has changes to them one at a time
 	specs []*Target
@@ -215,7 +217,7 @@ type side struct {
 
 	connsPerTarget, waitersMax int
 
-	shadowAsk    store.Ask // memory for rules in shadow
+	shadowAsk    store.Ask // memory for rules in shadow, and the candidate
 	shadowAnswer store.Answer
 
 	lane      *redis.Lane // to Redis; nil without

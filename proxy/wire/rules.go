@@ -33,11 +33,13 @@ func (c *ruleCount) shadowed(ans *store.Answer) {
 // A ruleBook has the counts of one loop.
 //
 // Safe for concurrent use: the loop alone adds; mu guards the map against who
-// scrapes, and byIndex is the loop's.
+// scrapes, and the rest is the loop's.
 type ruleBook struct {
 	set     *rule.Set // that byIndex is for
 	byIndex []*ruleCount
 	board   *sketch.Board // of keys, by the same index
+
+	candidate *ruleCount // nil: there was none yet
 
 	mu   sync.Mutex
 	byID map[string]*ruleCount

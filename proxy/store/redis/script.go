@@ -26,6 +26,9 @@ var addLua string
 //go:embed lua/document.lua
 var documentLua string
 
+//go:embed lua/lease.lua
+var leaseLua string
+
 //go:embed lua/probe.lua
 var probeLua string
 
@@ -47,7 +50,7 @@ func newScript(source string) *script {
 //
 // Immutable after New.
 type scripts struct {
-	take, give, add, document, probe *script
+	take, give, add, document, lease, probe *script
 }
 
 func newScripts() scripts {
@@ -56,6 +59,7 @@ func newScripts() scripts {
 		give:     newScript(stateLua + logLua + giveLua),
 		add:      newScript(stateLua + logLua + addLua),
 		document: newScript(documentLua),
+		lease:    newScript(leaseLua),
 		probe:    newScript(probeLua),
 	}
 }

@@ -7,53 +7,66 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/goccy/go-json"
-
-	"weir/internal/strictjson"
 	"weir/proxy/store"
 )
 
-// A revision is a document as somebody changed it. The body goes from proxy to proxy
-// and back to the store as it is, so that all of them mean the same change by it.
+// aheadMax is how far a stored change may be dated ahead of this proxy's clock
+// without a warning. Changes that proxies make apart from each other are put in
+// order by their clocks.
+const aheadMax = time.Hour
+
+// ErrAway: the store did not answer.
+var ErrAway = errors.New("the store is away")
+
+// A place is where the latest change known is.
+type place uint8
+
+const (
+	placeNowhere place = iota // no change is known
+	placeStore                // in the store, as it was last seen
+	placeHere                 // made here, and has not reached the store: to be written
+	placeLost                 // was in the store, which holds none or an earlier one: to be put back
+	placeCovered              // was in the store, which holds what cannot be understood: left alone
+)
+
+// String returns the name for tests and debugging.
+func (p place) String() string {
+	return [...]string{"nowhere", "store", "here", "lost", "covered"}[p]
+}
+
+// A finding is what a document turned out to be, seen from what is known here.
+type finding uint8
+
+const (
+	findingSame       finding = iota // the latest change known, or nothing, and none is known
+	findingLater                     // a later change: is in force now
+	findingEarlier                   // an earlier change, or nothing, but one is known
+	findingUnreadable                // not understood: what is in force stays
+)
+
+// An entry is a change that somebody has made to a document. Its body goes from proxy
+// to proxy and back to the store as it is, so that all of them mean the same by it.
 //
 // Immutable after New.
-type revision struct {
-	revised
-	body []byte // as the store keeps it
+type entry struct {
+	UpdatedAt time.Time // when, by his clock
+	body      []byte    // as the store keeps it
+	// force puts it in force as a version, and notes whether the store holds it. An
+	// error says why it cannot; then nothing has changed.
+	force func(version int64, stored bool) error
 }
 
-// revised is the JSON that the store keeps.
-type revised struct {
-	Document  strictjson.Raw `json:"document"`
-	UpdatedAt time.Time      `json:"updatedAt"`
-}
-
-// newRevision is the revision to document made at.
-func newRevision(at time.Time, document []byte) (*revision, error) {
-	c := &revision{revised: revised{document, at}}
-	var err error
-	c.body, err = json.Marshal(c.revised)
-	return c, err
-}
-
-// readRevision is the revision that a document of the store holds.
-func readRevision(doc store.Document) (*revision, error) {
-	if doc.Version < 0 {
-		return nil, errForeign
-	}
-	c := &revision{body: bytes.Clone(doc.Body)}
-	return c, strictjson.Decode(c.body, &c.revised)
-}
-
-// laterThan is as of [entry].
-func (c *revision) laterThan(known *revision) bool {
+// laterThan reports whether e is the later change; any is later than none.
+// Different changes of the same instant have an order, too: which one does not
+// matter, as long as all proxies agree.
+func (e *entry) laterThan(known *entry) bool {
 	if known == nil {
 		return true
 	}
-	if order := c.UpdatedAt.Compare(known.UpdatedAt); order != 0 {
+	if order := e.UpdatedAt.Compare(known.UpdatedAt); order != 0 {
 		return order > 0
 	}
-	return bytes.Compare(c.body, known.body) > 0
+	return bytes.Compare(e.body, known.body) > 0
 }
 
 // A ledger knows the latest change of one document of the store, and brings store
@@ -62,51 +75,63 @@ func (c *revision) laterThan(known *revision) bool {
 //
 // Owned by whoever holds the lock that guards it.
 type ledger struct {
-	name string // of the document
-	noun string // what log lines call it
-	docs Documents
-	log  *slog.Logger
-	// adopt puts a change in force that the store holds as version. An error says
-	// why it cannot; then nothing has changed.
-	adopt func(c *revision, version int64) error
+	name  string // of the document
+	title string // in log lines: Stored <title> ignored
+	lost  string // in log lines: <lost> lost from the store
+	noun  string // in log lines: <noun> stored
+	docs  Documents
+	log   *slog.Logger
+	// read understands a document of the store.
+	read func(doc store.Document) (*entry, error)
 	// show corrects what is told about the store.
 	show func(version int64, stored bool)
 
 	looked  bool            // the store has answered since the start
+	first   bool            // and what is being looked at is its first answer
 	seen    int64           // version of the document last read or written, whether it was understood or not
 	version int64           // of what is in force
-	known   *revision       // the latest change known; nil: none
+	known   *entry          // the latest change known, made here or by others; nil: none
 	place   place           // where known is
 	ignored *store.Document // what was seen last, if it was not understood
 }
 
-// write stores a change to document, dates it, and has force put it in force; when
-// the store is away too. ifMatch is the version that it is based on; -1: any. The
-// error is ErrConflict.
-func (l *ledger) write(now time.Time, ifMatch int64, document []byte, force func(c *revision, version int64, stored bool)) error {
-	if ifMatch >= 0 && ifMatch != l.version {
+// A basis is what a change rests on.
+type basis struct {
+	ifMatch    int64 // the version in force here; -1: any, also what another proxy has just written
+	storedOnly bool  // nothing changes while the store is away
+}
+
+// write stores the change that propose makes, for the time at which it counts as
+// made, and puts it in force; while the store is away on this proxy only. propose is
+// asked again when another proxy was first. The error is its own, ErrConflict, or
+// ErrAway.
+func (l *ledger) write(now time.Time, on basis, propose func(at time.Time) (*entry, error)) error {
+	if on.ifMatch >= 0 && on.ifMatch != l.version {
 		return ErrConflict
 	}
 	for range writeTriesMax {
-		c, err := newRevision(l.stamp(now), document)
+		c, err := propose(l.stamp(now))
 		if err != nil {
-			return fmt.Errorf("write %s: %w", l.name, err)
+			return err
 		}
 		doc, written, err := l.docs.CompareAndSet(l.name, l.seen, c.body)
 		switch {
+		case err != nil && on.storedOnly:
+			return fmt.Errorf("%w: %w", ErrAway, err)
 		case err != nil:
 			l.known, l.place, l.version = c, placeHere, max(0, l.seen, l.version)+1
-			force(c, l.version, false)
+			if err := c.force(l.version, false); err != nil {
+				return err
+			}
 			l.log.Warn(l.noun+" not stored yet, in force on this proxy only", "reason", err)
 			return nil
 		case written:
 			l.known, l.place, l.ignored = c, placeStore, nil
 			l.seen, l.version = doc.Version, doc.Version
-			force(c, l.version, true)
-			return nil
+			return c.force(l.version, true)
 		}
 		found, _ := l.take(now, doc) // has warned
-		if ifMatch >= 0 && (found == findingLater || found == findingUnreadable) {
+		if on.ifMatch >= 0 && (found == findingLater || found == findingUnreadable) {
 			return ErrConflict
 		}
 	}
@@ -163,7 +188,7 @@ func (l *ledger) settle(now time.Time, doc store.Document) error {
 // take looks at what the store holds. It changes what is in force, and never the
 // store. The error is why the document is unreadable.
 func (l *ledger) take(now time.Time, doc store.Document) (finding, error) {
-	l.looked, l.seen = true, doc.Version
+	l.first, l.looked, l.seen = !l.looked, true, doc.Version
 	if doc.Version == 0 {
 		l.ignored = nil
 		if l.known == nil {
@@ -180,19 +205,19 @@ func (l *ledger) take(now time.Time, doc store.Document) (finding, error) {
 		return findingUnreadable, errIgnored
 	}
 	l.ignored = nil
-	c, err := readRevision(doc)
+	c, err := l.read(doc)
 	if err == nil && !c.laterThan(l.known) {
 		return findingEarlier, nil
 	}
 	if err == nil {
-		err = l.adopt(c, doc.Version)
+		err = c.force(doc.Version, true)
 	}
 	if err != nil {
 		return findingUnreadable, l.ignore(doc, err)
 	}
 	l.known, l.place, l.version = c, placeStore, doc.Version
 	if ahead := c.UpdatedAt.Sub(now); ahead > aheadMax {
-		l.log.Warn("Stored "+l.name+" is dated ahead of this clock", "ahead", ahead)
+		l.log.Warn("Stored "+l.title+" is dated ahead of this clock", "ahead", ahead)
 	}
 	return findingLater, nil
 }
@@ -207,7 +232,7 @@ func (l *ledger) ignore(doc store.Document, cause error) error {
 		l.show(l.version, false)
 	}
 	l.ignored = &store.Document{Version: doc.Version, Body: bytes.Clone(doc.Body)}
-	l.log.Warn("Stored "+l.name+" ignored, what is in force stays", "reason", err)
+	l.log.Warn("Stored "+l.title+" ignored, what is in force stays", "reason", err)
 	return err
 }
 
@@ -216,7 +241,7 @@ func (l *ledger) written(version int64) {
 	if l.place == placeHere {
 		l.log.Info(l.noun+" stored", "version", version)
 	} else {
-		l.log.Warn(l.noun+" were lost from the store, put back", "version", version)
+		l.log.Warn(l.lost+" lost from the store, put back", "version", version)
 	}
 	l.seen, l.ignored = version, nil
 	l.kept(version)
@@ -229,7 +254,7 @@ func (l *ledger) notWritten(cause error) {
 	}
 	l.place = placeLost
 	l.show(l.version, false)
-	l.log.Warn(l.noun+" were lost from the store, not put back yet", "reason", cause)
+	l.log.Warn(l.lost+" lost from the store, not put back yet", "reason", cause)
 }
 
 // kept notes that the store holds known as version.

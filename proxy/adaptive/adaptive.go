@@ -1,0 +1,308 @@
+// Package adaptive has the limit follow the advisor: at every interval it tells the
+// advisor what the proxy has seen, and puts in force what the advisor recommends,
+// within the rails of package guard. The limit configuration stays the store's (see
+// admin.Limits), so that the other proxies follow, a person's change goes before, and
+// when the advisor is away, slow or talks nonsense the last limits simply stay.
+//
+// In mode shadow nothing is put in force: what would be is told, and tried beside the
+// limit as a rule in shadow is.
+package adaptive
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strconv"
+	"sync"
+	"time"
+
+	"weir/internal/metric"
+	"weir/proxy/admin"
+	"weir/proxy/config"
+	"weir/proxy/guard"
+	"weir/proxy/limit"
+	"weir/proxy/wire"
+)
+
+// Config is what an Adaptive is made of.
+type Config struct {
+	Settings config.Adaptive
+	Instance string // names this proxy to the advisor, and in the lease: nobody else has it
+	Limits   *admin.Limits
+	Shared   Shared // nil: no other proxy sees the store
+	Log      *slog.Logger
+
+	// Traffic, SetCandidate and Candidate are the methods of wire.Front.
+	Traffic      func() *wire.Traffic
+	SetCandidate func(*limit.Limit)
+	Candidate    func() (admitted, refused uint64)
+}
+
+// An Adaptive follows the advisor while it runs.
+//
+// Safe for concurrent use: Run owns what is not guarded; mu guards what others may
+// read.
+type Adaptive struct {
+	cfg    Config
+	client *client
+	rails  guard.Rails
+	clock  clock
+	lease  lease
+
+	last      *reading
+	algorithm limit.Algorithm // in force, as it was last seen
+	switched  time.Time       // when it took the place of another, by the snapshots' clock
+	warnedCap float64         // of the recommendation before; 0: none
+	candidate limit.Config    // on trial
+	tally     tally           // of candidates, at the last update
+
+	results [resultCount]metric.Counter
+	mu      sync.Mutex
+	public  public
+}
+
+// New returns an Adaptive that does nothing yet.
+func New(cfg Config) *Adaptive {
+	s := &cfg.Settings
+	return &Adaptive{cfg: cfg, client: newClient(s.URL, s.Timeout), lease: lease{shared: cfg.Shared, owner: cfg.Instance},
+		rails: guard.Rails{Min: s.Min, Max: s.Max, Step: s.Step, Dwell: s.Dwell}}
+}
+
+func (a *Adaptive) off() bool    { return a.cfg.Settings.Mode == "false" }
+func (a *Adaptive) shadow() bool { return a.cfg.Settings.Mode == "shadow" }
+
+// Run follows the advisor until ctx ends; with ADAPTIVE_MODE=false it returns at
+// once. It gives the lease back. It is called once.
+func (a *Adaptive) Run(ctx context.Context) {
+	if a.off() {
+		return
+	}
+	a.begin(time.Now())
+	turn := time.NewTimer(time.Until(a.clock.due(1)))
+	defer turn.Stop()
+	renew := time.NewTicker(leasePause)
+	defer renew.Stop()
+	answers := make(chan *update, 1)
+	asking := false
+	for {
+		select {
+		case <-ctx.Done():
+			if asking {
+				<-answers // ctx has ended it, too; it comes too late
+			}
+			a.lease.release(time.Now())
+			a.show(func(p *public) { p.leader = false })
+			return
+		case <-renew.C:
+			a.renew(time.Now())
+		case <-turn.C:
+			now := time.Now()
+			turn.Reset(time.Until(a.clock.due(a.clock.turn(now) + 1)))
+			if asking {
+				continue // the advisor is slow: the next snapshot speaks for both intervals
+			}
+			u := a.open(now)
+			asking = true
+			go func() {
+				u.recommendation, u.err = a.client.ask(ctx, u.snapshot)
+				answers <- u
+			}()
+		case u := <-answers:
+			asking = false
+			a.conclude(time.Now(), u)
+		}
+	}
+}
+
+// begin starts the clock.
+func (a *Adaptive) begin(now time.Time) {
+	a.clock = clock{began: now, interval: a.cfg.Settings.Interval, scale: a.cfg.Settings.Scale}
+	a.last = &reading{at: now, traffic: a.cfg.Traffic()}
+	if in := a.cfg.Limits.Active(); in.Source != admin.SourceDefault {
+		a.algorithm, a.switched = in.Config.Algorithm, a.clock.then(now, in.UpdatedAt) // at the latest
+	} else {
+		a.algorithm = in.Config.Algorithm
+	}
+	a.show(func(p *public) { p.next = a.clock.due(1) })
+	a.renew(now)
+}
+
+// renew holds the lease, where there is something to be applied.
+func (a *Adaptive) renew(now time.Time) {
+	if a.shadow() {
+		return
+	}
+	a.lease.renew(now)
+	leader := a.lease.held(now)
+	var before bool
+	a.show(func(p *public) { before, p.leader = p.leader, leader })
+	if leader != before && a.cfg.Shared != nil {
+		a.cfg.Log.Info(map[bool]string{true: "This proxy applies AI updates", false: "This proxy no longer applies AI updates"}[leader])
+	}
+}
+
+// An update is one turn, from the snapshot to what came of it.
+//
+// Owned by who runs the Adaptive, and in between by who asks.
+type update struct {
+	snapshot       *Snapshot
+	inForce        *admin.Active // when the snapshot was taken
+	recommendation *Recommendation
+	err            error // the advisor's, instead of a recommendation
+}
+
+// open takes a snapshot.
+func (a *Adaptive) open(now time.Time) *update {
+	r := &reading{at: now, turn: a.clock.turn(now), traffic: a.cfg.Traffic()}
+	in := a.cfg.Limits.Active()
+	u := &update{inForce: in, snapshot: a.clock.snapshot(a.last, r, in, a.cfg.Instance)}
+	a.last = r
+	if in.Config.Algorithm != a.algorithm { // somebody else has changed it
+		a.algorithm, a.switched = in.Config.Algorithm, a.clock.then(now, in.UpdatedAt)
+	}
+	a.show(func(p *public) { p.next = a.clock.due(r.turn + 1) })
+	a.cfg.Log.Info(fmt.Sprintf("AI request sent (interval %s s)", decimal(u.snapshot.Interval)))
+	return u
+}
+
+// conclude does what is to be done about an answer, and notes it.
+func (a *Adaptive) conclude(now time.Time, u *update) {
+	line := Line{At: now.UTC(), Snapshot: u.snapshot, Recommendation: u.recommendation, Candidate: a.tried()}
+	var v guard.Verdict
+	err := u.err
+	if err == nil {
+		v, err = a.rails.Judge(u.snapshot.Timestamp, guard.Position{Config: u.inForce.Policy.Limit.Config(), Switched: a.switched}, u.recommendation.Config)
+	}
+	_, invalid := errors.AsType[limit.Faults](err)
+	switch {
+	case u.err != nil || invalid:
+		line.Result, line.Reason = Failed, clean(err.Error())
+		a.failed(line.Reason)
+	case err != nil:
+		a.succeeded(now, u.recommendation)
+		line.Result, line.Reason = Refused, err.Error()
+	default:
+		a.succeeded(now, u.recommendation)
+		a.follow(now, u, &v, &line)
+	}
+	a.results[line.Result].Inc()
+	a.show(func(p *public) { p.note(line) })
+}
+
+// follow does what is to be done about a recommendation that the guard lets
+// through.
+func (a *Adaptive) follow(now time.Time, u *update, v *guard.Verdict, line *Line) {
+	in := a.cfg.Limits.Active()
+	s := situation{shadow: a.shadow(), leader: a.lease.held(now), pinned: in.Pinned}
+	s.mode, s.away = a.lease.away()
+	line.Result, line.Reason = decide(s, v)
+	line.Crossed = v.Crossed
+	switch line.Result {
+	case Shadowed:
+		line.Config = &v.Config
+		a.warnCap(v)
+		a.try(v, u.recommendation.Reason)
+	case Unchanged:
+		a.warnCap(v)
+	case Applied:
+		line.Config = &v.Config
+		a.warnCap(v)
+		a.apply(now, u, v, line)
+	}
+	if text := v.String(); text != "" {
+		line.Reason = joined(text, line.Reason)
+	}
+}
+
+// apply puts a recommendation in force, if what the snapshot was taken under still
+// is.
+func (a *Adaptive) apply(now time.Time, u *update, v *guard.Verdict, line *Line) {
+	next, err := a.cfg.Limits.Apply(now, admin.Change{Config: v.Config, Source: admin.SourceAdvisor, IfMatch: u.inForce.Version, StoredOnly: true})
+	switch {
+	case errors.Is(err, admin.ErrConflict):
+		line.Result = Conflict
+	case errors.Is(err, admin.ErrPinned):
+		line.Result = Pinned
+	case errors.Is(err, admin.ErrAway):
+		line.Result = Away
+	case err != nil:
+		line.Result = Refused
+	default:
+		line.Version = next.Version
+		if v.Config.Algorithm != a.algorithm {
+			a.algorithm, a.switched = v.Config.Algorithm, u.snapshot.Timestamp
+		}
+		a.cfg.Log.Info("AI update applied: " + describe(v, u.recommendation.Reason))
+		return
+	}
+	line.Config, line.Reason = nil, err.Error()
+}
+
+// try puts a candidate on trial beside the limit in force.
+func (a *Adaptive) try(v *guard.Verdict, reason string) {
+	if v.Config == a.candidate {
+		return
+	}
+	l, err := limit.New(v.Config)
+	if err != nil {
+		return // the guard has made it
+	}
+	a.candidate = v.Config
+	a.cfg.SetCandidate(&l)
+	a.cfg.Log.Info("AI update not applied (shadow): " + describe(v, reason))
+}
+
+// warnCap warns once of a recommendation out of range, and again when the cap is
+// another or there was none in between.
+func (a *Adaptive) warnCap(v *guard.Verdict) {
+	if v.Cap != a.warnedCap && v.Cap != 0 {
+		unit := "/s"
+		if !v.Has(guard.Bounds) {
+			unit = " at once"
+		}
+		a.cfg.Log.Warn("AI provided out-of-range value, using cap "+decimal(v.Cap)+unit, "recommended", guard.Number(v.Asked)+"/s")
+	}
+	a.warnedCap = v.Cap
+}
+
+// failed notes that there is no usable recommendation.
+func (a *Adaptive) failed(reason string) {
+	var failures int
+	a.show(func(p *public) {
+		p.failures++
+		failures = p.failures
+		p.stale = failures >= a.cfg.Settings.Stale
+	})
+	if failures == 1 {
+		a.cfg.Log.Warn("AI module unreachable, continuing with last known limits", "reason", reason)
+	}
+	if failures == a.cfg.Settings.Stale {
+		a.cfg.Log.Warn("AI recommendations are stale", "failed", failures, "reason", reason)
+	}
+}
+
+// succeeded notes that there is one.
+func (a *Adaptive) succeeded(now time.Time, r *Recommendation) {
+	var failures int
+	a.show(func(p *public) {
+		failures = p.failures
+		p.failures, p.stale, p.success = 0, false, now
+		if r.PredictedRPS > 0 {
+			p.predicted = r.PredictedRPS
+		}
+	})
+	if failures > 0 {
+		a.cfg.Log.Info("AI module reachable again", "failed", failures)
+	}
+}
+
+// joined joins two half sentences, of which the second may be empty.
+func joined(one, two string) string {
+	if two == "" {
+		return one
+	}
+	return one + "; " + two
+}
+
+func decimal(v float64) string { return strconv.FormatFloat(v, 'f', -1, 64) }

@@ -1,0 +1,96 @@
+package adaptive
+
+import (
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode"
+
+	"github.com/goccy/go-json"
+
+	"weir/internal/strictjson"
+	"weir/proxy/guard"
+	"weir/proxy/limit"
+)
+
+// A Recommendation is the advisor's answer, as far as it is understood.
+type Recommendation struct {
+	limit.Config
+	PredictedRPS float64 `json:"predictedRps,omitempty"`
+	ValidFor     float64 `json:"validFor,omitempty"` // seconds
+	Confidence   float64 `json:"confidence,omitempty"`
+	Reason       string  `json:"reason,omitempty"`
+}
+
+// textMax bounds what is kept of the advisor's words, in bytes.
+const textMax = 300
+
+// readAnswer reads an answer. The limit is read as POST /config/limits reads one,
+// and any fault of it is an error; what else there is may be nonsense, and is left
+// out then.
+func readAnswer(body []byte) (*Recommendation, error) {
+	r := new(Recommendation)
+	if err := strictjson.DecodeIgnoringUnknown(body, &r.Config); err != nil {
+		return nil, err
+	}
+	var more struct {
+		PredictedRPS json.RawMessage `json:"predictedRps"`
+		ValidFor     json.RawMessage `json:"validFor"`
+		Confidence   json.RawMessage `json:"confidence"`
+		Reason       any             `json:"reason"`
+	}
+	if json.Unmarshal(body, &more) != nil {
+		return r, nil
+	}
+	f := guard.Plausible(number(more.PredictedRPS), number(more.ValidFor))
+	r.PredictedRPS, r.ValidFor = f.PredictedRPS, f.ValidFor.Seconds()
+	if c := number(more.Confidence); c >= 0 && c <= 1 {
+		r.Confidence = c
+	}
+	r.Reason = clean(strings.Join(words(nil, more.Reason), ", "))
+	return r, nil
+}
+
+// number reads a JSON number; NaN is anything else.
+func number(raw json.RawMessage) float64 {
+	v, err := strconv.ParseFloat(strings.TrimSpace(string(raw)), 64)
+	if err != nil {
+		return math.NaN()
+	}
+	return v
+}
+
+// words appends the texts within a value: codes, a sentence, or lists of them.
+func words(list []string, value any) []string {
+	switch v := value.(type) {
+	case string:
+		list = append(list, v)
+	case []any:
+		for _, one := range v {
+			list = words(list, one)
+		}
+	case map[string]any:
+		names := make([]string, 0, len(v))
+		for name := range v {
+			names = append(names, name)
+		}
+		slices.Sort(names)
+		for _, name := range names {
+			list = words(list, v[name])
+		}
+	}
+	return list
+}
+
+// clean is text of others as it may stand in a line of the log: short and without
+// control characters.
+func clean(text string) string {
+	text = strings.ToValidUTF8(text[:min(len(text), textMax)], "")
+	return strings.TrimSpace(strings.Map(func(r rune) rune {
+		if !unicode.IsPrint(r) {
+			return ' '
+		}
+		return r
+	}, text))
+}

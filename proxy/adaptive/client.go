@@ -1,0 +1,86 @@
+package adaptive
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"time"
+
+	"github.com/goccy/go-json"
+)
+
+const (
+	answerMax  = 64 << 10 // bytes of an answer; beyond: an error
+	headersMax = 16 << 10 // bytes of its head
+)
+
+// A client asks the advisor. Every ask has a connection of its own: twice a minute
+// one costs nothing, and none is broken that was kept.
+//
+// Immutable after New.
+type client struct {
+	url     string
+	timeout time.Duration
+	http    *http.Client
+}
+
+func newClient(base string, timeout time.Duration) *client {
+	return &client{url: base + "/v1/limit-config", timeout: timeout, http: &http.Client{
+		Transport: &http.Transport{DisableKeepAlives: true, DisableCompression: true, MaxResponseHeaderBytes: headersMax},
+		// Whoever answers in the advisor's place with the address of another does not
+		// choose whom the proxy believes.
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}}
+}
+
+var errTooLong = fmt.Errorf("the answer is longer than %d bytes", answerMax)
+
+// ask sends a snapshot and returns the recommendation. Any answer that is not
+// exactly what it should be is an error.
+func (c *client) ask(ctx context.Context, s *Snapshot) (*Recommendation, error) {
+	ctx, cancel := context.WithTimeout(ctx, c.timeout)
+	defer cancel()
+	text, err := json.Marshal(s)
+	if err != nil {
+		return nil, fmt.Errorf("write the snapshot: %w", err)
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.url, bytes.NewReader(text))
+	if err != nil {
+		return nil, err
+	}
+	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("Accept", "application/json")
+	res, err := c.http.Do(req)
+	if err != nil {
+		return nil, c.shortened(ctx, err)
+	}
+	defer res.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(res.Body, answerMax+1))
+	switch kind, _, _ := mime.ParseMediaType(res.Header.Get("Content-Type")); {
+	case err != nil:
+		return nil, fmt.Errorf("read the answer: %w", c.shortened(ctx, err))
+	case res.StatusCode != http.StatusOK:
+		return nil, fmt.Errorf("answered %d %s", res.StatusCode, clean(string(body)))
+	case len(body) > answerMax:
+		return nil, errTooLong
+	case kind != "application/json":
+		return nil, fmt.Errorf("the answer's Content-Type must be application/json, is %q", clean(res.Header.Get("Content-Type")))
+	}
+	r, err := readAnswer(body)
+	if err != nil {
+		return nil, fmt.Errorf("understand the answer: %w", err)
+	}
+	return r, nil
+}
+
+// shortened tells a passed deadline in few words.
+func (c *client) shortened(ctx context.Context, err error) error {
+	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		return fmt.Errorf("no answer within %v", c.timeout)
+	}
+	return err
+}

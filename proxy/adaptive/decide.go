@@ -1,0 +1,79 @@
+package adaptive
+
+import (
+	"fmt"
+
+	"weir/proxy/guard"
+	"weir/proxy/limit"
+	"weir/proxy/store"
+)
+
+// A Result is what came of an update.
+type Result uint8
+
+const (
+	Failed    Result = iota // no answer, or none that can be used
+	Applied                 // in force now
+	Unchanged               // in force already
+	Refused                 // by the guard rails
+	Shadowed                // told and tried, as nothing is applied in mode shadow
+	Following               // another proxy applies it
+	Pinned                  // a person wants the limit left alone
+	Conflict                // another writer was first
+	Away                    // the store is away, and the failure mode in force
+	resultCount
+)
+
+// String returns the word used in metrics and reports.
+func (r Result) String() string {
+	return [...]string{"failed", "applied", "unchanged", "refused", "shadow", "following", "pinned", "conflict", "away"}[r]
+}
+
+// MarshalText returns [Result.String].
+func (r Result) MarshalText() ([]byte, error) { return []byte(r.String()), nil }
+
+// A situation is what a recommendation meets.
+type situation struct {
+	shadow bool       // nothing is applied
+	away   bool       // the store
+	mode   store.Mode // then
+	leader bool
+	pinned bool
+}
+
+// decide says what is to be done about a recommendation that the guard lets
+// through, and why not more: Applied asks for it to be put in force.
+func decide(s situation, v *guard.Verdict) (Result, string) {
+	switch {
+	case s.shadow:
+		return Shadowed, "ADAPTIVE_MODE is shadow"
+	case s.away:
+		return Away, fmt.Sprintf("the store is away, mode %v is in force", s.mode)
+	case s.pinned:
+		return Pinned, "the limit is pinned until it is changed or deleted"
+	case !s.leader:
+		return Following, "another proxy of this store applies recommendations"
+	case v.Same:
+		return Unchanged, ""
+	}
+	return Applied, ""
+}
+
+// describe is an update as the log has it.
+func describe(v *guard.Verdict, reason string) string {
+	c := v.Config
+	text := fmt.Sprintf("algorithm=%v, limit from %s/s to %s/s", c.Algorithm, guard.Number(v.From), guard.Number(v.To))
+	switch c.Algorithm {
+	case limit.Token, limit.Leaky:
+		text += fmt.Sprintf(", capacity=%d, fillRate=%s", c.Capacity, decimal(c.FillRate))
+	case limit.GCRA:
+		text += fmt.Sprintf(", limit=%d, window=%s, burst=%d", c.Limit, decimal(c.Window), c.Burst)
+	case limit.Off:
+	default:
+		text += fmt.Sprintf(", limit=%d, window=%s", c.Limit, decimal(c.Window))
+	}
+	if reason != "" {
+		text += ", reason: " + reason
+	}
+	return text
+}

@@ -1,0 +1,275 @@
+package adaptive
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"weir/internal/metric"
+	"weir/proxy/admin"
+	"weir/proxy/config"
+	"weir/proxy/limit"
+	"weir/proxy/store"
+	"weir/proxy/store/simredis"
+	"weir/proxy/wire"
+)
+
+// epoch is when every test begins.
+var epoch = time.Date(2026, 1, 19, 16, 30, 0, 0, time.UTC)
+
+// A journal keeps what is logged, without the time.
+//
+// Safe for concurrent use: a mutex guards the lines.
+type journal struct {
+	mu    sync.Mutex
+	lines []string
+}
+
+func (j *journal) taken() []string {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	lines := j.lines
+	j.lines = nil
+	return lines
+}
+
+// A pen writes the lines of one component.
+type pen struct {
+	slog.Handler // for what no logger here uses
+	j            *journal
+	component    string
+}
+
+func (p *pen) Enabled(context.Context, slog.Level) bool { return true }
+
+func (p *pen) Handle(_ context.Context, r slog.Record) error {
+	var line strings.Builder
+	fmt.Fprintf(&line, "%s %s - %s", r.Level, p.component, r.Message)
+	r.Attrs(func(a slog.Attr) bool {
+		fmt.Fprintf(&line, " %s=%s", a.Key, a.Value)
+		return true
+	})
+	p.j.mu.Lock()
+	defer p.j.mu.Unlock()
+	p.j.lines = append(p.j.lines, line.String())
+	return nil
+}
+
+// An oracle is an advisor that answers what it is told to.
+//
+// Safe for concurrent use: a mutex guards.
+type oracle struct {
+	*httptest.Server
+	mu     sync.Mutex
+	reply  func(w http.ResponseWriter, r *http.Request)
+	bodies []map[string]any // of requests
+}
+
+func newOracle(t *testing.T) *oracle {
+	o := new(oracle)
+	o.says(`{"algorithm":"fixed","limit":100,"window":1}`)
+	o.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		text, _ := io.ReadAll(r.Body)
+		var body map[string]any
+		if err := json.Unmarshal(text, &body); err != nil || r.Method != "POST" || r.URL.Path != "/v1/limit-config" {
+			t.Errorf("asked %s %s %s: %v", r.Method, r.URL, text, err)
+		}
+		o.mu.Lock()
+		o.bodies = append(o.bodies, body)
+		reply := o.reply
+		o.mu.Unlock()
+		reply(w, r)
+	}))
+	t.Cleanup(o.Close)
+	return o
+}
+
+// does has the oracle answer in a way of its own.
+func (o *oracle) does(reply func(w http.ResponseWriter, r *http.Request)) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.reply = reply
+}
+
+// says has the oracle answer with JSON.
+func (o *oracle) says(body string) {
+	o.does(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json; charset=utf-8")
+		_, _ = io.WriteString(w, body)
+	})
+}
+
+// asked is the last request.
+func (o *oracle) asked() map[string]any {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.bodies[len(o.bodies)-1]
+}
+
+// A shared is a store of others with a lease.
+//
+// Owned by the test.
+type shared struct {
+	mode   store.Mode
+	holder string
+	broken bool
+}
+
+func (s *shared) Mode() store.Mode { return s.mode }
+
+func (s *shared) Lease(name, owner string, _ time.Duration) (bool, error) {
+	if s.broken || s.mode != store.Exact || name != leaseName {
+		return false, io.ErrUnexpectedEOF
+	}
+	if s.holder == "" {
+		s.holder = owner
+	}
+	return s.holder == owner, nil
+}
+
+func (s *shared) Release(_, owner string) error {
+	if s.holder == owner {
+		s.holder = ""
+	}
+	return nil
+}
+
+// A rig is an Adaptive whose turns a test plays, before an oracle.
+type rig struct {
+	*Adaptive
+	t       *testing.T
+	oracle  *oracle
+	limits  *admin.Limits
+	log     *journal
+	now     time.Time
+	traffic wire.Traffic
+	tried   tally
+	trial   *limit.Limit
+}
+
+// start begins at epoch with 100 per second in force; tweak changes the settings.
+func start(t *testing.T, tweak func(c *Config)) *rig {
+	t.Helper()
+	r := &rig{t: t, oracle: newOracle(t), log: new(journal), now: epoch}
+	logger := func(component string) *slog.Logger { return slog.New(&pen{j: r.log, component: component}) }
+	var err error
+	if r.limits, err = admin.NewLimits(epoch, limit.Config{Algorithm: limit.Fixed, Limit: 100, Window: 1}, new(simredis.Documents), logger); err != nil {
+		t.Fatal(err)
+	}
+	c := Config{
+		Settings: config.Adaptive{Mode: "true", URL: r.oracle.URL, Interval: 30 * time.Second, Timeout: 20 * time.Second, Min: 5, Max: 100_000, Step: 4,
+			Dwell: 3 * time.Minute, Stale: 3, Scale: 1},
+		Instance: "one", Limits: r.limits, Log: logger("Adaptive"),
+		Traffic:      func() *wire.Traffic { now := r.traffic; return &now },
+		SetCandidate: func(l *limit.Limit) { r.trial = l },
+		Candidate:    func() (uint64, uint64) { return r.tried.Admitted, r.tried.Refused },
+	}
+	tweak(&c)
+	r.Adaptive = New(c)
+	r.begin(r.now)
+	return r
+}
+
+// begun is start with the settings' defaults.
+func begun(t *testing.T) *rig {
+	t.Helper()
+	return start(t, func(*Config) {})
+}
+
+// ask plays the first half of a turn: an interval passes, the advisor answers.
+func (r *rig) ask() *update {
+	r.now = r.now.Add(time.Duration(float64(r.cfg.Settings.Interval) / r.cfg.Settings.Scale))
+	r.renew(r.now)
+	u := r.open(r.now)
+	u.recommendation, u.err = r.client.ask(r.t.Context(), u.snapshot)
+	return u
+}
+
+// turn plays a whole turn and returns what is remembered of it.
+func (r *rig) turn() Line {
+	r.conclude(r.now, r.ask())
+	lines := r.read().lines
+	return lines[len(lines)-1]
+}
+
+// turns fails unless a turn ends so, with a limit in force that is described so and
+// a reason that contains why.
+func (r *rig) turns(result Result, inForce, why string) {
+	r.t.Helper()
+	l := r.turn()
+	if l.Result != result || !strings.Contains(l.Reason, why) || (why == "") != (l.Reason == "") {
+		r.t.Errorf("the turn at %v: %v (%s), want %v (%s)", r.now.Sub(epoch), l.Result, l.Reason, result, why)
+	}
+	r.inForce(inForce)
+}
+
+// inForce fails unless the limit in force is described so.
+func (r *rig) inForce(want string) {
+	r.t.Helper()
+	a := r.limits.Active()
+	c := a.Policy.Limit.Config()
+	got := fmt.Sprintf("%v %d/%s %s", c.Algorithm, c.Limit+c.Capacity, decimal(c.Window+c.FillRate), a.Source)
+	if got != want {
+		r.t.Errorf("in force at %v: %s, want %s", r.now.Sub(epoch), got, want)
+	}
+}
+
+// logged fails unless exactly these lines were written since the last look, but for
+// those that tell of a request.
+func (r *rig) logged(want ...string) {
+	r.t.Helper()
+	var got []string
+	for _, line := range r.log.taken() {
+		if line != "INFO Adaptive - AI request sent (interval 30 s)" {
+			got = append(got, line)
+		}
+	}
+	if strings.Join(got, "\n") != strings.Join(want, "\n") {
+		r.t.Errorf("logged:\n%s\nwant:\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+}
+
+// change is what a person does.
+func (r *rig) change(limitPerSecond int64, pin bool) {
+	r.t.Helper()
+	ch := admin.Change{Config: limit.Config{Algorithm: limit.Fixed, Limit: limitPerSecond, Window: 1}, Source: admin.SourceAPI, Pin: pin, IfMatch: -1}
+	if _, err := r.limits.Apply(r.now, ch); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+// told is GET /config/adaptive.
+func (r *rig) told() map[string]any {
+	r.t.Helper()
+	mux := http.NewServeMux()
+	r.Register(mux)
+	w := httptest.NewRecorder()
+	mux.ServeHTTP(w, httptest.NewRequest("GET", "/config/adaptive", nil))
+	var body map[string]any
+	if err := json.Unmarshal(w.Body.Bytes(), &body); err != nil || w.Code != 200 {
+		r.t.Fatalf("GET /config/adaptive: %d %s", w.Code, w.Body)
+	}
+	return body
+}
+
+// sampled fails unless the metrics have this line.
+func (r *rig) sampled(lines ...string) {
+	r.t.Helper()
+	set := metric.New()
+	r.RegisterMetrics(set)
+	var text strings.Builder
+	set.Write(&text)
+	for _, line := range lines {
+		if !strings.Contains(text.String(), "\n"+line+"\n") {
+			r.t.Errorf("the metrics lack %s:\n%s", line, &text)
+		}
+	}
+}

@@ -1,0 +1,102 @@
+package adaptive
+
+import (
+	"time"
+
+	"weir/proxy/admin"
+	"weir/proxy/limit"
+	"weir/proxy/wire"
+)
+
+// A Snapshot is what the advisor is told: rates are per real second, shares 0..1,
+// times seconds.
+type Snapshot struct {
+	Timestamp    time.Time `json:"timestamp"` // the end of the interval, by the snapshots' clock
+	Interval     float64   `json:"interval"`  // by the same clock
+	ObservedRPS  float64   `json:"observedRps"`
+	ForwardedRPS float64   `json:"forwardedRps"`
+	RejectedRate float64   `json:"rejectedRate"`
+	LatencyP95   float64   `json:"latencyP95"` // 0: no target has answered
+	Errors5xx    float64   `json:"errors5xx"`
+	limit.Config           // in force
+	Instance     string    `json:"instance"`
+}
+
+// A clock is the snapshots': it begins with the real one and goes scale times as
+// fast. It follows the wall clock when that is set.
+//
+// Immutable after New.
+type clock struct {
+	began    time.Time     // real
+	interval time.Duration // of its own
+	scale    float64
+}
+
+// at is the time that this clock shows at a real one.
+func (c clock) at(real time.Time) time.Time {
+	return real.Round(0).UTC().Add(time.Duration(float64(real.Sub(c.began)) * (c.scale - 1)))
+}
+
+// then is the time that this clock shows for a real one in the past, which another
+// clock may have told.
+func (c clock) then(now, past time.Time) time.Time {
+	ago := max(0, now.Round(0).Sub(past.Round(0)))
+	return c.at(now).Add(-time.Duration(min(float64(ago)*c.scale, float64(1<<62))))
+}
+
+// due is the real time at which turn n is due; turn 0 is the beginning.
+func (c clock) due(n int64) time.Time {
+	return c.began.Add(time.Duration(float64(n) * float64(c.interval) / c.scale))
+}
+
+// turn is the last one that is due at a real time.
+func (c clock) turn(now time.Time) int64 {
+	n := int64(float64(now.Sub(c.began)) * c.scale / float64(c.interval))
+	for n > 0 && c.due(n).After(now) {
+		n--
+	}
+	for !c.due(n + 1).After(now) {
+		n++
+	}
+	return n
+}
+
+// A reading is the counters at a moment.
+//
+// Immutable after New.
+type reading struct {
+	at      time.Time // real
+	turn    int64
+	traffic *wire.Traffic
+}
+
+// intervalMax is the longest interval that is told; the advisor takes no longer one.
+const intervalMax = time.Hour
+
+// snapshot says what has happened between two readings, under the limit in force.
+// Its time is when the second was due, even when it was read a little later.
+func (c clock) snapshot(before, now *reading, a *admin.Active, instance string) *Snapshot {
+	t := now.traffic.Since(before.traffic)
+	seconds := now.at.Sub(before.at).Seconds()
+	arrived := t.Admitted + t.Denied
+	late := now.at.Sub(c.due(now.turn))
+	return &Snapshot{
+		Timestamp:    c.at(now.at.Add(-late)).Round(time.Millisecond),
+		Interval:     min(float64(now.turn-before.turn)*c.interval.Seconds(), intervalMax.Seconds()),
+		ObservedRPS:  share(float64(arrived), seconds),
+		ForwardedRPS: share(float64(t.Admitted), seconds),
+		RejectedRate: share(float64(t.Denied), float64(arrived)),
+		LatencyP95:   t.Times.Quantile(0.95).Seconds(),
+		Errors5xx:    min(1, share(float64(t.Failed), float64(t.Ended))),
+		Config:       a.Policy.Limit.Config(),
+		Instance:     instance,
+	}
+}
+
+// share is part/whole, 0 of nothing.
+func share(part, whole float64) float64 {
+	if whole <= 0 {
+		return 0
+	}
+	return part / whole
+}

@@ -1,0 +1,234 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+)
+
+// An oracle is an advisor that recommends one permit more than there is, for ever.
+//
+// Safe for concurrent use: a mutex guards.
+type oracle struct {
+	*httptest.Server
+	mu    sync.Mutex
+	asked map[string]int // by instance
+}
+
+func newOracle(t *testing.T) *oracle {
+	o := &oracle{asked: make(map[string]int)}
+	o.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var s struct {
+			Instance string
+			Limit    int
+		}
+		if err := json.NewDecoder(r.Body).Decode(&s); err != nil || s.Instance == "" || s.Limit == 0 {
+			t.Errorf("asked %+v, %v", s, err)
+		}
+		o.mu.Lock()
+		o.asked[s.Instance]++
+		o.mu.Unlock()
+		w.Header().Set("Content-Type", "application/json")
+		fmt.Fprintf(w, `{"algorithm":"fixed","limit":%d,"window":1,"predictedRps":77,"reason":"more"}`, s.Limit+1)
+	}))
+	t.Cleanup(o.Close)
+	return o
+}
+
+func (o *oracle) by(instance string) int {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.asked[instance]
+}
+
+// advised starts a proxy that asks the oracle fifty times a second.
+func (o *oracle) advised(t *testing.T, env ...string) *running {
+	t.Helper()
+	return launch(t, append(env, "ADVISOR_URL", o.URL, "ADAPTIVE_UPDATE_INTERVAL", "1s", "ADAPTIVE_TIME_SCALE", "50"))
+}
+
+// adaptiveState is GET /config/adaptive.
+type adaptiveState struct {
+	Mode, Instance, Result string
+	Leader, Stale          bool
+	Candidate              struct{ Limit, Admitted, Refused int }
+	Updates                []struct{ Result, Reason string }
+}
+
+func (p *running) adaptive() (s adaptiveState) {
+	p.t.Helper()
+	p.decode("/config/adaptive", &s)
+	return s
+}
+
+// inForce is the limit in force and where it comes from.
+func (p *running) inForce() (limit int, source string) {
+	p.t.Helper()
+	var a struct {
+		Limit  int
+		Source string
+	}
+	p.decode("/config/limits", &a)
+	return a.Limit, a.Source
+}
+
+func (p *running) decode(path string, into any) {
+	p.t.Helper()
+	status, text := p.call("GET " + path)
+	if err := json.Unmarshal([]byte(text), into); err != nil || status != 200 {
+		p.t.Fatalf("GET %s: %d %s %v", path, status, text, err)
+	}
+}
+
+// risesTo waits until the advisor has brought the limit so far.
+func (p *running) risesTo(least int) {
+	p.t.Helper()
+	inTheEnd(p.t, fmt.Sprintf("a limit of %d by the advisor", least), func() bool {
+		limit, source := p.inForce()
+		return source == "advisor" && limit >= least
+	})
+}
+
+// The limit follows the advisor until a person pins it; the program ends in the
+// middle of it.
+func TestAdaptive(t *testing.T) {
+	p := newOracle(t).advised(t, "TARGET_URL", named(t), "ADAPTIVE_MODE", "true")
+	p.risesTo(110)
+	p.logged("INFO Adaptive - AI request sent (interval 1 s)")
+	p.logged("INFO Adaptive - AI update applied: algorithm=fixed, limit from 104/s to 105/s, limit=105, window=1, reason: more")
+	p.logged("INFO ConfigController - Applied new config: algorithm=fixed, limit=105, window=1, source=advisor")
+	if s := p.adaptive(); s.Mode != "true" || !s.Leader || s.Stale || len(s.Updates) < 10 {
+		t.Errorf("told %+v", s)
+	}
+	p.gets("POST /config/limits?pin=true", 200, `"pinned":true`, `{"algorithm":"fixed","limit":70,"window":1}`)
+	inTheEnd(t, "the pin is noticed", func() bool { return p.adaptive().Result == "pinned" })
+	p.gets("GET /config/limits", 200, `"limit":70,"window":1`)
+	text := p.gets("GET /metrics", 200, "\nrate_limit_current_limit 70\n")
+	for _, line := range []string{"ratelimiter_adaptive_predicted_rps 77", "ratelimiter_adaptive_stale 0", "ratelimiter_adaptive_leader 1"} {
+		if !strings.Contains(text, "\n"+line+"\n") {
+			t.Errorf("the metrics lack %s", line)
+		}
+	}
+	p.gets("DELETE /config/limits", 200, `"source":"default"`)
+	p.risesTo(105)
+	p.gets("POST /reload", 200, "")
+	if err := p.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	p.stops(0)
+}
+
+// In shadow the limit stays, and what it would refuse is counted.
+func TestAdaptiveShadow(t *testing.T) {
+	p := newOracle(t).advised(t, "TARGET_URL", named(t), "ADAPTIVE_MODE", "shadow", "RATE_LIMIT_LIMIT", "1", "RATE_LIMIT_WINDOW", fmt.Sprint(century),
+		"LIMIT_MIN_RPS", "1", "ADAPTIVE_TIMEOUT", "20s")
+	p.logged("INFO Adaptive - AI update not applied (shadow): algorithm=fixed, ")
+	p.gets("GET /", 200, "")
+	for range 3 {
+		p.gets("GET /", 429, "")
+	}
+	s := p.adaptive()
+	if limit, source := p.inForce(); s.Mode != "shadow" || s.Result != "shadow" || s.Leader || s.Candidate.Limit == 0 || s.Candidate.Admitted+s.Candidate.Refused != 4 ||
+		limit != 1 || source != "default" {
+		t.Errorf("told %+v, in force %d of %s", s, limit, source)
+	}
+	if passed, refused := p.counted("candidate", "shadow_forwarded"), p.counted("candidate", "shadow_rejected"); passed != fmt.Sprint(s.Candidate.Admitted) ||
+		refused != "" && refused != fmt.Sprint(s.Candidate.Refused) {
+		t.Errorf("counted %q and %q, told %+v", passed, refused, s.Candidate)
+	}
+}
+
+// Of two proxies of one Redis one applies, and the other when that is killed; who
+// comes back starts from what the store holds.
+func TestAdaptiveLeader(t *testing.T) {
+	host, port, err := net.SplitHostPort(startRedis(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := newOracle(t)
+	env := []string{"TARGET_URL", named(t), "ADAPTIVE_MODE", "true", "REDIS_HOST", host, "REDIS_PORT", port, "REDIS_TIMEOUT", "2s"}
+	leader, other := o.advised(t, env...), o.advised(t, env...)
+	both := []*running{leader, other}
+	for _, p := range both {
+		p.risesTo(120)
+	}
+	a, b := leader.adaptive(), other.adaptive()
+	if a.Leader == b.Leader {
+		t.Fatalf("leaders: %t and %t", a.Leader, b.Leader)
+	}
+	if b.Leader {
+		leader, other, b = other, leader, a
+	}
+	inTheEnd(t, "who follows asks, too", func() bool { return o.by(b.Instance) > 5 && other.adaptive().Result == "following" })
+	_ = leader.Process.Kill() // as kill -9 of its pid does
+	<-leader.ended
+	limit, _ := other.inForce()
+	inTheEnd(t, "the other takes over", func() bool { return other.adaptive().Leader })
+	other.risesTo(limit + 20)
+	again := o.advised(t, env...)
+	again.logged("WARN ConfigController - Stored config goes before the settings source=advisor")
+	again.risesTo(limit + 40)
+	if again.adaptive().Leader {
+		t.Error("who comes back takes the lease away")
+	}
+	if err := other.Process.Signal(syscall.SIGTERM); err != nil { // gives the lease back
+		t.Fatal(err)
+	}
+	other.stops(0)
+	inTheEnd(t, "the last one takes over", func() bool { return again.adaptive().Leader })
+}
+
+// While the store is away nobody applies anything, whatever the failure mode.
+func TestAdaptiveWithoutItsStore(t *testing.T) {
+	for mode, word := range map[string]string{"open": "failopen", "local": "local", "closed": "closed"} {
+		p := newOracle(t).advised(t, "TARGET_URL", named(t), "ADAPTIVE_MODE", "true", "REDIS_HOST", "127.0.0.1", "REDIS_PORT", "1", "STORE_FAILURE_MODE", mode)
+		inTheEnd(t, "five updates", func() bool { return len(p.adaptive().Updates) >= 5 })
+		s := p.adaptive()
+		if limit, source := p.inForce(); limit != 100 || source != "default" || s.Leader || s.Updates[0].Result != "away" ||
+			s.Updates[0].Reason != "the store is away, mode "+word+" is in force" {
+			t.Errorf("mode %s: in force %d of %s, told %+v", mode, limit, source, s)
+		}
+	}
+}
+
+// A proxy that hands over asks no more while it drains, and applies nothing.
+func TestAdaptiveHandOver(t *testing.T) {
+	arrived, open := make(chan bool), make(chan bool)
+	target := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+		arrived <- true
+		<-open
+	}))
+	defer target.Close()
+	free, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, port, err := net.SplitHostPort(free.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	free.Close()
+	o := newOracle(t)
+	env := []string{"TARGET_URL", target.URL, "ADAPTIVE_MODE", "true", "PORT", port, "TAKEOVER", "true"}
+	old := o.advised(t, env...)
+	old.risesTo(105)
+	before := old.adaptive().Instance
+	held := old.open("/held")
+	<-arrived
+	next := o.advised(t, env...)
+	old.logged("INFO Proxy - Draining")
+	asked := o.by(before)
+	next.risesTo(110)
+	if after := next.adaptive().Instance; after == before || o.by(before) != asked {
+		t.Errorf("%s asked %d times while it drained; %s follows", before, o.by(before)-asked, after)
+	}
+	close(open)
+	held.Close()
+	old.stops(0)
+}

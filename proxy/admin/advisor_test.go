@@ -1,0 +1,81 @@
+package admin
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"weir/proxy/limit"
+	"weir/proxy/store/simredis"
+)
+
+// advised is a change as the advisor makes it, based on what is in force.
+func advised(l *Limits, permits int64) Change {
+	return Change{Config: limit.Config{Algorithm: limit.Fixed, Limit: permits, Window: 1}, Source: SourceAdvisor, IfMatch: l.Active().Version, StoredOnly: true}
+}
+
+// What is pinned the advisor cannot change, on whatever proxy, until a person does.
+func TestPinKeepsTheAdvisorOut(t *testing.T) {
+	docs := new(simredis.Documents)
+	a, b := start(t, docs), start(t, docs)
+	pin := change(sliding500)
+	pin.Pin = true
+	a.must(pin)
+	b.Sync(epoch.Add(time.Second))
+	for name, r := range map[string]*rig{"who pinned it": a, "who follows": b} {
+		before := r.Active()
+		if !before.Pinned {
+			t.Errorf("%s: not pinned", name)
+		}
+		if _, err := r.Apply(epoch.Add(time.Minute), advised(r.Limits, 7)); !errors.Is(err, ErrPinned) || r.Active() != before {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if _, err := a.Delete(epoch.Add(time.Hour)); err != nil {
+		t.Fatal(err)
+	}
+	if next, err := a.Apply(epoch.Add(2*time.Hour), advised(a.Limits, 7)); err != nil || next.Source != SourceAdvisor || next.Pinned {
+		t.Errorf("after the pin: %+v, %v", next, err)
+	}
+}
+
+// A pin that this proxy does not know of yet goes before the advisor, too.
+func TestPinOfAnotherProxy(t *testing.T) {
+	docs := new(simredis.Documents)
+	a, b := start(t, docs), start(t, docs)
+	ch := advised(b.Limits, 7)
+	pin := change(sliding500)
+	pin.Pin = true
+	a.must(pin)
+	if _, err := b.Apply(epoch.Add(time.Minute), ch); !errors.Is(err, ErrConflict) {
+		t.Errorf("based on what was before: %v", err)
+	}
+	b.inForce("algorithm=sliding, limit=500, window=60 source=api version=1")
+	ch.IfMatch = -1
+	if _, err := b.Apply(epoch.Add(time.Minute), ch); !errors.Is(err, ErrPinned) {
+		t.Errorf("based on anything: %v", err)
+	}
+}
+
+// What the advisor wants waits for the store: alone it changes nothing, here or
+// later.
+func TestStoredOnly(t *testing.T) {
+	shared := newSharedStore()
+	k := &link{store: shared}
+	r := startOver(t, k)
+	k.set(reachNone)
+	before := r.Active()
+	if _, err := r.Apply(epoch, advised(r.Limits, 7)); !errors.Is(err, ErrAway) || r.Active() != before {
+		t.Errorf("while the store is away: %v", err)
+	}
+	k.set(reachLost)
+	if _, err := r.Apply(epoch.Add(1), advised(r.Limits, 8)); !errors.Is(err, ErrAway) || r.Active() != before {
+		t.Errorf("when the answer is lost: %v", err)
+	}
+	k.set(reachAll)
+	r.Sync(epoch.Add(time.Second))
+	r.inForce("algorithm=fixed, limit=8, window=1 source=advisor version=1") // it was written, and holds on every proxy
+	if next, err := r.Apply(epoch.Add(time.Minute), advised(r.Limits, 9)); err != nil || !next.Stored {
+		t.Errorf("with the store: %+v, %v", next, err)
+	}
+}

@@ -1,0 +1,79 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"weir/internal/service"
+)
+
+// Adaptive is the settings of what the advisor may do.
+type Adaptive struct {
+	Mode     string // false, true or shadow
+	URL      string // of the advisor, without a slash at its end
+	Interval time.Duration
+	Timeout  time.Duration
+	Min, Max float64       // of the sustained rate
+	Step     float64       // the largest factor of a change
+	Dwell    time.Duration // between two switches of the algorithm
+	Stale    int           // failed updates until a warning
+	Scale    float64       // how many times faster the snapshots' clock goes
+}
+
+// adaptivePauseMin is the shortest real time between two snapshots.
+const adaptivePauseMin = 10 * time.Millisecond
+
+// register adds the settings to s.
+func (a *Adaptive) register(s *service.Settings) {
+	s.Enum(&a.Mode, "ADAPTIVE_MODE", "false", []string{"false", "true", "shadow"},
+		"true: follow the advisor's recommendations; shadow: ask, tell and count what would be done, and do nothing")
+	s.Func("ADVISOR_URL", "http://127.0.0.1:8084", "base URL of the advisor", "http://host:port or https://host:port, with or without a path", a.setURL)
+	s.Duration(&a.Interval, "ADAPTIVE_UPDATE_INTERVAL", 30*time.Second, time.Second, time.Hour, "between two snapshots for the advisor")
+	s.Duration(&a.Timeout, "ADAPTIVE_TIMEOUT", 2*time.Second, time.Millisecond, time.Minute, "for the advisor's answer")
+	s.Float(&a.Min, "LIMIT_MIN_RPS", 5, 0.001, 1e9, "the lowest sustained rate that the advisor may bring about, per second")
+	s.Float(&a.Max, "LIMIT_MAX_RPS", 100_000, 0.001, 1e9, "the highest")
+	s.Float(&a.Step, "LIMIT_MAX_STEP", 4, 1, 1e6, "the largest factor between the sustained rates before and after an update")
+	s.Duration(&a.Dwell, "ALGORITHM_MIN_DWELL", 3*time.Minute, 0, timeMax, "how long the advisor leaves an algorithm in force")
+	s.Int(&a.Stale, "ADAPTIVE_STALE_AFTER", 3, 1, 1_000_000, "failed updates in a row until a warning")
+	s.Float(&a.Scale, "ADAPTIVE_TIME_SCALE", 1, 1, 100_000, "for experiments: the snapshots' clock and interval go so many times faster")
+}
+
+func (a *Adaptive) setURL(text string) error {
+	u, err := url.Parse(text)
+	switch {
+	case err != nil || u.Hostname() == "":
+		return errors.New("is not a URL")
+	case u.Scheme != "http" && u.Scheme != "https":
+		return errors.New("does not begin with http:// or https://")
+	case u.RawQuery != "" || u.Fragment != "" || u.User != nil:
+		return errors.New("has more than host, port and path")
+	case u.Port() != "" && !validPort(u.Port()):
+		return errors.New("has a port that is not from 1 to 65535")
+	}
+	a.URL = strings.TrimRight(u.String(), "/")
+	return nil
+}
+
+// complete checks what the settings mean together.
+func (a *Adaptive) complete() error {
+	if a.Min > a.Max {
+		return &service.SettingError{Name: "LIMIT_MIN_RPS", Value: number(a.Min), Problem: "is more than LIMIT_MAX_RPS, " + number(a.Max),
+			Allowed: "at most that"}
+	}
+	if pause := a.Pause(); pause < adaptivePauseMin {
+		return &service.SettingError{Name: "ADAPTIVE_TIME_SCALE", Value: number(a.Scale), Problem: fmt.Sprintf("makes an interval of %v as short as %v", a.Interval, pause),
+			Allowed: fmt.Sprintf("what leaves at least %v", adaptivePauseMin)}
+	}
+	return nil
+}
+
+// Pause is the real time between two snapshots.
+func (a *Adaptive) Pause() time.Duration {
+	return time.Duration(float64(a.Interval) / a.Scale)
+}
+
+func number(v float64) string { return strconv.FormatFloat(v, 'f', -1, 64) }

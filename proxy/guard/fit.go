@@ -1,0 +1,136 @@
+package guard
+
+import (
+	"math"
+
+	"weir/proxy/limit"
+)
+
+const (
+	// spanMax is how many seconds' worth of its rate a limit may let pass at once.
+	spanMax = 60
+	// spanPermits: a limit may let so many pass at once in any case, however slow it
+	// is; a window that holds no whole permits would be none.
+	spanPermits = 10
+	second      = 1e6 // in microseconds
+)
+
+// span is how many seconds' worth of its rate a limit lets pass at once; for leaky
+// how long its queue is.
+func span(l *limit.Limit) float64 {
+	if l.Algorithm() == limit.Off {
+		return 0
+	}
+	return float64(l.Burst()) / l.Rate()
+}
+
+// A fit looks for a limit whose rate is within [low, high].
+type fit struct {
+	low, high float64
+	before    float64 // the span of the limit in force, which may stay
+
+	found limit.Config
+	rate  float64
+	held  float64 // permits that may pass at once, when they are fewer than recommended
+}
+
+// most is how many permits may pass at once at a rate.
+func (f *fit) most(rate float64) float64 { return max(1, math.Floor(f.span(rate)*rate)) }
+
+// span is the longest span at a rate.
+func (f *fit) span(rate float64) float64 {
+	return max(spanMax, spanPermits/rate, f.before*(1+1e-9))
+}
+
+// near finds a limit like cfg whose rate is rate, or as near to it as a limit can
+// be that is held exactly. It reports whether there is one.
+func (f *fit) near(cfg limit.Config, rate float64) bool {
+	l, err := limit.New(cfg)
+	switch {
+	case err != nil:
+		return false
+	case cfg.Algorithm == limit.Token || cfg.Algorithm == limit.Leaky:
+		return l.Rate() == rate && f.try(cfg) || f.bucket(cfg, rate)
+	}
+	if allowed := f.span(rate); cfg.Algorithm != limit.GCRA && cfg.Window > allowed {
+		cfg.Window = math.Floor(allowed*second) / second
+		f.held = f.most(rate)
+		return f.window(cfg, rate)
+	}
+	return l.Rate() == rate && f.try(cfg) || f.window(cfg, rate)
+}
+
+// hold lets no more pass at once than a rate allows; in windows it is the window
+// that does.
+func (f *fit) hold(cfg *limit.Config, rate float64) {
+	most := int64(f.most(rate))
+	switch {
+	case (cfg.Algorithm == limit.Token || cfg.Algorithm == limit.Leaky) && cfg.Capacity > most:
+		cfg.Capacity, f.held = most, float64(most)
+	case cfg.Algorithm == limit.GCRA && cfg.Burst > most:
+		cfg.Burst, f.held = most, float64(most)
+	}
+}
+
+// try takes cfg if it is valid and within.
+func (f *fit) try(cfg limit.Config) bool {
+	l, err := limit.New(cfg)
+	if err != nil || !(l.Rate() >= f.low && l.Rate() <= f.high) {
+		return false
+	}
+	cfg = l.Config()
+	f.hold(&cfg, l.Rate())
+	f.found, f.rate = cfg, l.Rate()
+	return true
+}
+
+// scaled is what may pass at once when the rate goes from asked to rate: less for
+// less, and not more for more.
+func scaled(permits int64, asked, rate float64) int64 {
+	if rate >= asked {
+		return permits
+	}
+	return int64(max(1, math.Round(float64(permits)*(rate/asked))))
+}
+
+// bucket gives a bucket another rate, with as many decimals as can be held.
+func (f *fit) bucket(cfg limit.Config, rate float64) bool {
+	cfg.Capacity = min(scaled(cfg.Capacity, cfg.FillRate, rate), 2*int64(f.most(rate)))
+	for scale := 1e6; scale >= 1; scale /= 10 {
+		for _, round := range roundings {
+			cfg.FillRate = round(rate*scale) / scale
+			if f.try(cfg) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// window keeps the window and changes the limit; where whole permits are too coarse
+// for that, the window changes, too.
+func (f *fit) window(cfg limit.Config, rate float64) bool {
+	span := cfg.Window
+	if cfg.Algorithm == limit.GCRA {
+		cfg.Burst = scaled(cfg.Burst, float64(cfg.Limit)/span, rate)
+	}
+	for _, round := range roundings {
+		if permits := round(rate * span); permits >= 1 && permits < math.MaxInt64/2 {
+			cfg.Limit = int64(permits)
+			if f.try(cfg) {
+				return true
+			}
+		}
+	}
+	cfg.Limit = int64(max(1, math.Round(rate*span)))
+	for _, round := range roundings {
+		cfg.Window = round(float64(cfg.Limit)/rate*second) / second
+		if f.try(cfg) || f.try(cfg.Rounded()) {
+			return true
+		}
+	}
+	return false
+}
+
+// roundings are tried in this order.
+var roundings = [...]func(float64) float64{math.Round, math.Floor, math.Ceil}

@@ -1,0 +1,180 @@
+package guard
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+
+	"weir/proxy/limit"
+)
+
+// Rails are the guard rails.
+type Rails struct {
+	Min, Max float64       // of the sustained rate, in permits per second
+	Step     float64       // the largest factor between two sustained rates, at least 1
+	Dwell    time.Duration // the shortest time between two switches of the algorithm
+}
+
+// A Position is where a recommendation starts from.
+type Position struct {
+	Config   limit.Config // in force, valid
+	Switched time.Time    // when its algorithm took the place of another; zero: long ago
+}
+
+// A Rail is one that a recommendation has crossed.
+type Rail uint8
+
+const (
+	Bounds Rail = iota + 1 // Min or Max
+	Step
+	Dwell
+	Burst
+)
+
+// String returns the word used in reports.
+func (r Rail) String() string {
+	return [...]string{"none", "bounds", "step", "dwell", "burst"}[r]
+}
+
+// MarshalText returns [Rail.String].
+func (r Rail) MarshalText() ([]byte, error) { return []byte(r.String()), nil }
+
+// A Verdict is what is to be done about a recommendation.
+type Verdict struct {
+	Config  limit.Config // to be put in force: with the fields of its algorithm alone
+	From    float64      // the sustained rate in force; off: infinite
+	To      float64      // the one to be put in force
+	Asked   float64      // the one recommended
+	Cap     float64      // with Bounds or Burst: what is in place of what was asked, permits or permits per second
+	Crossed []Rail       // in the order of the list above
+	Same    bool         // Config is in force already
+}
+
+// Has reports whether the recommendation has crossed a rail.
+func (v *Verdict) Has(r Rail) bool {
+	for _, crossed := range v.Crossed {
+		if crossed == r {
+			return true
+		}
+	}
+	return false
+}
+
+// String says in a few words which rails were crossed; empty for none.
+func (v *Verdict) String() string {
+	var words []string
+	for _, r := range v.Crossed {
+		switch r {
+		case Bounds:
+			words = append(words, fmt.Sprintf("%s/s is out of range", Number(v.Asked)))
+		case Step:
+			words = append(words, "too large a step from "+Number(v.From)+"/s")
+		case Dwell:
+			words = append(words, fmt.Sprintf("too soon for another algorithm than %v", v.Config.Algorithm))
+		case Burst:
+			words = append(words, "too many at once")
+		}
+	}
+	return strings.Join(words, "; ")
+}
+
+// Number writes a rate for people: at most two decimals.
+func Number(rate float64) string {
+	if rate >= 10 {
+		return strconv.FormatFloat(math.Round(rate*10)/10, 'f', -1, 64)
+	}
+	return strconv.FormatFloat(math.Round(rate*100)/100, 'f', -1, 64)
+}
+
+// Reasons not to follow a recommendation at all.
+var (
+	errOff   = errors.New("algorithm: must be a limit, is off, which is for people to choose")
+	errDwell = errors.New("algorithm: off was chosen too recently to be replaced")
+	errFit   = errors.New("no limit near it is within the guard rails")
+)
+
+// Judge says what to do about a recommendation at now, which is on the clock of
+// at.Switched. Numbers that were computed are rounded to what can be held exactly.
+// The error is a [limit.Faults] when the recommendation is no valid limit; nothing
+// is to be put in force with any error.
+func (r Rails) Judge(now time.Time, at Position, wanted limit.Config) (Verdict, error) {
+	lim, err := limit.New(wanted.Rounded())
+	if err != nil {
+		return Verdict{}, err
+	}
+	before, err := limit.New(at.Config)
+	if err != nil {
+		return Verdict{}, fmt.Errorf("in force: %w", err)
+	}
+	v := Verdict{From: before.Rate(), Asked: lim.Rate()}
+	if lim.Config() == before.Config() {
+		v.Config, v.To, v.Same = lim.Config(), v.From, true
+		return v, nil
+	}
+	if lim.Algorithm() == limit.Off {
+		return Verdict{}, errOff
+	}
+	// Off and what a person has set outside the bounds count as the bound.
+	from := r.clamp(v.From)
+	low, high := max(r.Min, from/r.Step), min(r.Max, from*r.Step)
+	to := r.clamp(v.Asked)
+	if to != v.Asked {
+		v.cross(Bounds)
+		v.Cap = to
+	}
+	if stepped := min(max(to, low), high); stepped != to {
+		v.cross(Step)
+		to = stepped
+	}
+	cfg := lim.Config()
+	if cfg.Algorithm != before.Algorithm() && now.Before(at.Switched.Add(r.Dwell)) {
+		if before.Algorithm() == limit.Off {
+			return Verdict{}, errDwell
+		}
+		v.cross(Dwell)
+		cfg = before.Config()
+	}
+	f := fit{low: low, high: high, before: span(&before)}
+	if !f.near(cfg, to) {
+		return Verdict{}, errFit
+	}
+	if f.held > 0 {
+		v.cross(Burst)
+		if !v.Has(Bounds) {
+			v.Cap = f.held
+		}
+	}
+	v.Config, v.To = f.found, f.rate
+	v.Same = v.Config == before.Config()
+	return v, nil
+}
+
+func (v *Verdict) cross(r Rail) { v.Crossed = append(v.Crossed, r) }
+
+func (r Rails) clamp(rate float64) float64 { return min(max(rate, r.Min), r.Max) }
+
+// A Forecast is what comes with a recommendation and is told to people.
+type Forecast struct {
+	PredictedRPS float64       // 0: none
+	ValidFor     time.Duration // 0: none
+}
+
+const (
+	predictedMax = 1e12
+	validForMax  = 24 * time.Hour
+)
+
+// Plausible returns the forecast of requests per second for so many seconds as far
+// as the numbers can be believed; nonsense is left out.
+func Plausible(predictedRPS, validFor float64) (f Forecast) {
+	if predictedRPS >= 0 && predictedRPS <= predictedMax {
+		f.PredictedRPS = predictedRPS
+	}
+	if validFor > 0 && validFor <= validForMax.Seconds() {
+		f.ValidFor = time.Duration(validFor * float64(time.Second))
+	}
+	return f
+}

@@ -1,0 +1,98 @@
+package redis
+
+import (
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+const leaseName = "ratelimiter:adaptive-leader"
+
+// long is a lease that does not end within a test.
+const long = time.Hour
+
+func TestLease(t *testing.T) {
+	t.Parallel()
+	s, c, _ := newWorld(t)
+	take := func(owner string) string {
+		held, err := c.Lease(leaseName, owner, long)
+		return map[bool]string{true: "held", false: "not held"}[held] + map[bool]string{false: " with an error"}[err == nil]
+	}
+	for i, step := range []struct {
+		do   func() string
+		want string
+	}{
+		{func() string { return take("a") }, "held"},
+		{func() string { return take("b") }, "not held"},
+		{func() string { return take("a") }, "held"}, // renewed
+		{func() string { s.do("pexpire", leaseName, "5000"); return take("b") }, "not held"},
+		{func() string { return take("a") + " " + s.do("pttl", leaseName)[:4] }, "held 3599"}, // as long as at first, or a little less
+		{func() string { return errorText(c.Release(leaseName, "b")) + take("b") }, "not held"},
+		{func() string { return errorText(c.Release(leaseName, "a")) + take("b") }, "held"},
+		{func() string { s.do("del", leaseName); return take("a") }, "held"}, // it ended by itself
+		{func() string { s.do("set", leaseName, "somebody"); return take("a") }, "not held"},
+		{func() string { return s.do("pttl", leaseName)[:4] }, "3599"}, // and does not last for ever
+		{func() string { s.do("del", leaseName); s.do("lpush", leaseName, "x"); return take("a") }, "not held with an error"},
+		{func() string { return map[bool]string{true: "there", false: "away"}[c.Connected()] }, "there"}, // it is the key's fault
+	} {
+		if got := step.do(); got != step.want {
+			t.Errorf("step %d: %s, want %s", i, got, step.want)
+		}
+	}
+}
+
+func errorText(err error) string {
+	if err == nil {
+		return ""
+	}
+	return err.Error()
+}
+
+// A lease that nobody renews ends, and somebody else has it then.
+func TestLeaseEnds(t *testing.T) {
+	t.Parallel()
+	_, c, _ := newWorld(t)
+	if held, err := c.Lease(leaseName, "a", 20*time.Millisecond); !held || err != nil {
+		t.Fatal(held, err)
+	}
+	eventually(t, "another has the lease", func() bool {
+		held, err := c.Lease(leaseName, "b", long)
+		return held && err == nil
+	})
+}
+
+// Of many that ask at once one has it.
+func TestLeaseHasOneHolder(t *testing.T) {
+	t.Parallel()
+	_, c, _ := newWorld(t)
+	var holders atomic.Int64
+	var wg sync.WaitGroup
+	for i := range 16 {
+		wg.Go(func() {
+			if held, err := c.Lease(leaseName, strings.Repeat("x", i+1), long); err != nil {
+				t.Error(err)
+			} else if held {
+				holders.Add(1)
+			}
+		})
+	}
+	wg.Wait()
+	if holders.Load() != 1 {
+		t.Errorf("%d hold the lease", holders.Load())
+	}
+}
+
+func TestLeaseWhileRedisIsAway(t *testing.T) {
+	t.Parallel()
+	s, c, _ := newWorld(t)
+	s.kill()
+	eventually(t, "the client notices", func() bool { return !c.Connected() })
+	if held, err := c.Lease(leaseName, "a", long); held || err == nil || !strings.Contains(err.Error(), "redis is away") {
+		t.Errorf("held %t, %v", held, err)
+	}
+	if err := c.Release(leaseName, "a"); err == nil {
+		t.Error("released while redis is away")
+	}
+}

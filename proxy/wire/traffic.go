@@ -1,0 +1,145 @@
+package wire
+
+import (
+	"math/bits"
+	"net/http"
+	"sync/atomic"
+	"time"
+
+	"weir/internal/metric"
+	"weir/proxy/session"
+)
+
+// A Traffic is what was counted of requests since the start, or between two
+// moments: see [Traffic.Since].
+type Traffic struct {
+	Admitted, Denied uint64 // by the limiter
+	Ended            uint64 // of the admitted: what became of them is known
+	Failed           uint64 // of the ended: answered 5xx, or not at all
+	Times            Times  // from sending to the target to its complete answer
+}
+
+// Since returns what was counted after before.
+func (t *Traffic) Since(before *Traffic) Traffic {
+	d := Traffic{Admitted: t.Admitted - before.Admitted, Denied: t.Denied - before.Denied,
+		Ended: t.Ended - before.Ended, Failed: t.Failed - before.Failed}
+	for i := range t.Times {
+		d.Times[i] = t.Times[i] - before.Times[i]
+	}
+	return d
+}
+
+const (
+	// timesPerDouble is how many buckets there are between a time and twice as much:
+	// the bounds of a bucket differ by a sixteenth at most.
+	timesPerDouble = 16
+	timesBits      = 4  // of timesPerDouble
+	timesDoubles   = 27 // so many bits of microseconds: about two minutes; what took longer counts as that
+	timesLen       = (timesDoubles - timesBits + 1) * timesPerDouble
+)
+
+// Times is how many requests took how long, in buckets much finer than those of
+// the metrics: a quantile of a single interval must show a target that has become
+// a little slower.
+type Times [timesLen]uint64
+
+// timesSlot is the bucket of a time.
+func timesSlot(d time.Duration) int {
+	us := uint64(max(0, d/time.Microsecond))
+	if us < timesPerDouble {
+		return int(us)
+	}
+	e := bits.Len64(us)
+	if e > timesDoubles {
+		return timesLen - 1
+	}
+	return (e-timesBits-1)*timesPerDouble + int(us>>(e-timesBits-1))
+}
+
+// timesFrom is the least time of a bucket, in microseconds.
+func timesFrom(slot int) float64 {
+	if slot < 2*timesPerDouble {
+		return float64(slot)
+	}
+	double := slot/timesPerDouble - 1
+	return float64((uint64(timesPerDouble) + uint64(slot%timesPerDouble)) << double)
+}
+
+// Quantile returns the time that a share q of the requests took at most,
+// interpolated within its bucket; 0 when there were none.
+func (t *Times) Quantile(q float64) time.Duration {
+	total := uint64(0)
+	for _, n := range t {
+		total += n
+	}
+	rank, below := q*float64(total), 0.0
+	for slot, n := range t {
+		if n == 0 {
+			continue
+		}
+		if next := below + float64(n); next < rank {
+			below = next
+			continue
+		}
+		from, to := timesFrom(slot), timesFrom(slot+1)
+		return time.Duration((from + (to-from)*(rank-below)/float64(n)) * float64(time.Microsecond))
+	}
+	return 0
+}
+
+// A traffic is what one loop has counted of a [Traffic].
+//
+// Safe for concurrent use: every field is one atomic word, which the loop alone
+// adds to.
+type traffic struct {
+	admitted, denied, ended, failed metric.Counter
+	times                           [timesLen]atomic.Uint64
+}
+
+// decided counts a decision of the limiter.
+func (t *traffic) decided(admitted bool) {
+	if admitted {
+		t.admitted.Inc()
+	} else {
+		t.denied.Inc()
+	}
+}
+
+// waitedLong is how long a client must have waited for an answer that did not come
+// to count as not answered. One that leaves earlier says nothing about the target,
+// and would be an easy way to blame it.
+const waitedLong = time.Second
+
+// over counts what became of an admitted request.
+func (t *traffic) over(now time.Time, o *session.Outcome) {
+	sent, took := !o.Sent.IsZero(), now.Sub(o.Sent)
+	left := o.Status == 0 && o.Fault == session.FaultNone
+	if left && (o.Relayed || !sent || took < waitedLong) {
+		return
+	}
+	t.ended.Inc()
+	if left || o.Fault != session.FaultNone || o.Status >= http.StatusInternalServerError {
+		t.failed.Inc()
+	}
+	// What broke off says nothing about how long answers take.
+	if sent && (left || o.Fault == session.FaultTimeout || o.Fault == session.FaultNone && o.Relayed) {
+		t.times[timesSlot(took)].Add(1)
+	}
+}
+
+// Traffic is what was counted so far.
+func (f *Front) Traffic() *Traffic {
+	sum := new(Traffic)
+	for _, s := range f.sides {
+		t := &s.counts.traffic
+		sum.Ended += t.ended.Load() // before what it is a part of
+		sum.Failed += t.failed.Load()
+		sum.Admitted += t.admitted.Load()
+		sum.Denied += t.denied.Load()
+		for i := range t.times {
+			sum.Times[i] += t.times[i].Load()
+		}
+	}
+	sum.Failed = min(sum.Failed, sum.Ended)
+	return sum
+}
