@@ -153,7 +153,7 @@ func TestLeastInFlight(t *testing.T) {
 // Active checks take targets out although they would answer: no request goes
 // there. With all out the answer is 503 at once, and says when to come again.
 func TestActiveChecks(t *testing.T) {
-	r, all := members(t, "a b", "TARGET_HEALTH_PATH", "/health", "TARGET_HEALTH_INTERVAL", "10ms")
+	r, all := members(t, "a b", "TARGET_HEALTH_PATH", "/health", "TARGET_HEALTH_INTERVAL", "100ms")
 	a, b := all["a"], all["b"]
 	is := func(m *member, status, check string) {
 		t.Helper()
