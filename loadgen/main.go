@@ -10,8 +10,10 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"net/netip"
 	"os"
 
+	"weir/internal/certs"
 	"weir/internal/service"
 	"weir/loadgen/control"
 	"weir/loadgen/drive"
@@ -34,6 +36,9 @@ type config struct {
 	out    string
 	report string
 	loops  int
+	caFile string
+
+	sources []netip.Addr
 }
 
 func (c *config) register(s *service.Settings) {
@@ -42,6 +47,20 @@ func (c *config) register(s *service.Settings) {
 	s.String(&c.out, "OUT", "", "with run and merge: file that gets the result as JSON")
 	s.String(&c.report, "REPORT", "", "with run and merge: file that gets the result as an HTML page")
 	s.Int(&c.loops, "EVENT_LOOPS", 0, 0, drive.LoopsMax(), "number of event loops, 0: chosen by the rate")
+	s.Func("SOURCE_ADDRESSES", "", "local addresses to connect from, in turn; empty: the system's choice, and for more connections "+
+		"to a loopback target than one address has ports as many of 127.0.0.0/8 as it takes", drive.SourcesAllowed, c.setSources)
+	s.Func("TARGET_CA_FILE", "", "authorities that signed the certificates of https targets; empty: the system's", "a PEM file of certificates", c.setAuthorities)
+}
+
+func (c *config) setSources(text string) (err error) {
+	c.sources, err = drive.ParseSources(text)
+	return err
+}
+
+func (c *config) setAuthorities(file string) error {
+	c.caFile = file
+	_, err := certs.Pool(file)
+	return err
 }
 
 // run serves REST, or does what the arguments say.
@@ -96,6 +115,6 @@ func (c *config) runFile(ctx context.Context, e *service.Env, files []string) er
 // settings are what all tests have in common.
 func (c *config) settings(e *service.Env) drive.Settings {
 	return drive.Settings{
-		Loops: c.loops, Meters: drive.NewMeters(e.Metrics, drive.LoopsMax()), Logger: e.Logger,
+		Loops: c.loops, Sources: c.sources, CAFile: c.caFile, Meters: drive.NewMeters(e.Metrics, drive.LoopsMax()), Logger: e.Logger,
 	}
 }

@@ -151,6 +151,9 @@ func TestRunExitStatus(t *testing.T) {
 		"result without run": {args: []string{"-out", "r.json"}, status: []int{2}, text: "with run and merge only"},
 		"one to merge":       {args: []string{"merge", good}, status: []int{2}, text: "merge takes two files or more"},
 		"page without run":   {args: []string{"-report", "r.html"}, status: []int{2}, text: "REPORT"},
+		"no such host":       {args: []string{"run", (&target{Server: &httptest.Server{URL: "http://no-such-host.invalid"}}).file(t, 1, 1, "")}, status: []int{2}, text: "limiterUrl: the host cannot be found: "},
+		"foreign source":     {args: []string{"-source-addresses", "192.0.2.1"}, status: []int{2}, text: "SOURCE_ADDRESSES: \"192.0.2.1\" has 192.0.2.1, from which this machine cannot connect"},
+		"no authorities":     {args: []string{"-target-ca-file", good}, status: []int{2}, text: "TARGET_CA_FILE: "},
 		"wrong setting":      {args: []string{"-event-loops", "many"}, status: []int{2}, text: "EVENT_LOOPS"},
 		"server, bad file":   {args: []string{"-port", "0"}, env: "CONFIG_FILE=" + good + ".absent", status: []int{2}, text: "no such file"},
 	} {

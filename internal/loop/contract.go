@@ -1,6 +1,9 @@
 package loop
 
-import "time"
+import (
+	"net/netip"
+	"time"
+)
 
 // A Handler is told what happens on one connection. All methods are called on
 // the connection's loop; slices are borrowed for the call.
@@ -58,6 +61,11 @@ type Config struct {
 	// DialsMax bounds the dials under way per Group; further ones wait.
 	// Default 64.
 	DialsMax int
+	// Sources are local addresses that dials start from, in turn; one whose
+	// ports are all taken is passed over. One pair of addresses has some
+	// 28,000 ports, which is as many connections as there can be between them.
+	// Default: the kernel chooses the address.
+	Sources []netip.Addr
 	// Panicked is told of every panic that a Handler caused. Default: nothing
 	// beyond the count in Stats.
 	Panicked func(value any, stack []byte)

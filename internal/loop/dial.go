@@ -5,8 +5,13 @@ import (
 	"crypto/tls"
 	"errors"
 	"net"
+	"net/netip"
+	"os"
 	"sync"
+	"syscall"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // waitingDialsMax bounds the dials that wait for their turn, per Group.
@@ -20,14 +25,16 @@ var ErrDialsBusy = errors.New("dial: too many dials are waiting")
 //
 // Safe for concurrent use: mu guards all fields.
 type dialer struct {
-	most   int
-	ctx    context.Context
-	cancel context.CancelFunc
-	ended  sync.WaitGroup
+	most    int
+	sources []netip.Addr
+	ctx     context.Context
+	cancel  context.CancelFunc
+	ended   sync.WaitGroup
 
 	mu      sync.Mutex
 	running int
 	waiting []*dial
+	next    int // of sources
 }
 
 // dial is one connect asked for.
@@ -38,8 +45,8 @@ type dial struct {
 	secure  *tls.Config // nil without TLS
 }
 
-func newDialer(most int) *dialer {
-	d := &dialer{most: most}
+func newDialer(most int, sources []netip.Addr) *dialer {
+	d := &dialer{most: most, sources: sources}
 	d.ctx, d.cancel = context.WithCancel(context.Background())
 	return d
 }
@@ -81,11 +88,12 @@ func (d *dialer) run(job *dial) {
 	defer d.ended.Done()
 	for job != nil {
 		d.connect(job)
-		job = d.next()
+		job = d.take()
 	}
 }
 
-func (d *dialer) next() *dial {
+// take returns a job that waits; nil when this goroutine is to end.
+func (d *dialer) take() *dial {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if len(d.waiting) == 0 || d.ctx.Err() != nil {
@@ -104,7 +112,7 @@ func (d *dialer) connect(job *dial) {
 	if job.timeout > 0 {
 		nd.Deadline = time.Now().Add(job.timeout)
 	}
-	nc, err := nd.DialContext(d.ctx, "tcp", job.addr)
+	nc, err := d.reach(nd, job.addr)
 	if err == nil {
 		c.remote = remoteOf(nc)
 		err = job.bring(nc, nd.Deadline)
@@ -112,6 +120,47 @@ func (d *dialer) connect(job *dial) {
 	if err != nil {
 		c.loop.Post(func(now time.Time) { c.failed(now, err) })
 	}
+}
+
+// reach connects from the next of the sources. When its ports are all taken,
+// which is EADDRNOTAVAIL, the others are tried.
+func (d *dialer) reach(nd net.Dialer, addr string) (nc net.Conn, err error) {
+	if len(d.sources) == 0 {
+		return nd.DialContext(d.ctx, "tcp", addr)
+	}
+	nd.Control = latePort
+	for range d.sources {
+		nd.LocalAddr = net.TCPAddrFromAddrPort(netip.AddrPortFrom(d.source(), 0))
+		nc, err = nd.DialContext(d.ctx, "tcp", addr)
+		if !errors.Is(err, unix.EADDRNOTAVAIL) {
+			break
+		}
+	}
+	return nc, err
+}
+
+// source is the address whose turn it is.
+func (d *dialer) source() netip.Addr {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.next++
+	return d.sources[d.next%len(d.sources)]
+}
+
+// latePort has the kernel choose the port when it connects, not when it binds:
+// only then does it know the other end, without which a port serves one
+// connection of the whole machine (ip(7), IP_BIND_ADDRESS_NO_PORT).
+func latePort(_, _ string, c syscall.RawConn) error {
+	var err error
+	if e := c.Control(func(fd uintptr) {
+		err = unix.SetsockoptInt(int(fd), unix.SOL_IP, unix.IP_BIND_ADDRESS_NO_PORT, 1)
+	}); e != nil {
+		return e
+	}
+	if err != nil {
+		return os.NewSyscallError("setsockopt IP_BIND_ADDRESS_NO_PORT", err)
+	}
+	return nil
 }
 
 // bring takes a new connection to its loop, within the given time.

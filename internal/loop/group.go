@@ -78,7 +78,7 @@ func Start(cfg Config) (*Group, error) {
 	g.places.begin(cfg.ConnectionsMax)
 	g.addresses.most = cfg.PerAddressMax
 	g.pumps.writeStall, g.pumps.stats = cfg.WriteStall, &g.stats
-	g.dialer = newDialer(cfg.DialsMax)
+	g.dialer = newDialer(cfg.DialsMax, cfg.Sources)
 	for i := range cfg.Loops {
 		g.loops = append(g.loops, newLoop(g, i))
 	}

@@ -6,12 +6,14 @@ import (
 	"fmt"
 	"os"
 	"runtime"
+	"strings"
 	"testing"
 	"time"
 
 	"golang.org/x/sys/unix"
 
 	"weir/internal/strictjson"
+	"weir/loadgen/plan"
 	"weir/loadgen/record"
 )
 
@@ -69,27 +71,32 @@ func TestSizeWithoutKeepAlive(t *testing.T) {
 	}
 }
 
+// Connections are bounded by the descriptors of the process, of which one by TLS
+// takes three.
 func TestAllowedConnections(t *testing.T) {
 	var lim unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &lim); err != nil {
 		t.Fatal(err)
 	}
-	most := int(min(lim.Cur, 1<<30)) - descriptorReserve
-	if n, err := allowedConnections(0); err != nil || n != min(connectionsMax, most) {
-		t.Errorf("chosen: %d, %v", n, err)
-	}
-	if n, err := allowedConnections(7); err != nil || n != 7 {
-		t.Errorf("7 asked: %d, %v", n, err)
-	}
-	if lim.Cur > 1<<30 {
-		t.Skip("there is no limit on open files")
-	}
-	if n, err := allowedConnections(most); err != nil || n != most {
-		t.Errorf("at the bound: %d, %v", n, err)
-	}
-	_, err := allowedConnections(most + 1)
-	if e, ok := errors.AsType[*strictjson.Error](err); !ok || e.Path != "concurrency" {
-		t.Errorf("beyond the bound: %v", err)
+	for _, secure := range []bool{false, true} {
+		most := int(min(lim.Cur, 1<<30)) - descriptorReserve
+		if secure {
+			most /= 3
+		}
+		ask := func(n int) (int, error) { return allowedConnections(&plan.Plan{Connections: n, Secure: secure}) }
+		if n, err := ask(0); err != nil || n != min(connectionsMax, most) {
+			t.Errorf("secure %v, chosen: %d, %v", secure, n, err)
+		}
+		for _, n := range []int{7, most} {
+			if got, err := ask(n); err != nil || got != n {
+				t.Errorf("secure %v, %d asked: %d, %v", secure, n, got, err)
+			}
+		}
+		_, err := ask(most + 1)
+		if e, ok := errors.AsType[*strictjson.Error](err); !ok || e.Path != "concurrency" ||
+			!strings.Contains(e.Message, fmt.Sprintf("must be at most %d, as this process may open %d files (ulimit -Hn)", most, lim.Cur)) {
+			t.Errorf("secure %v, beyond the bound: %v", secure, err)
+		}
 	}
 }
 

@@ -13,8 +13,11 @@ const (
 	// how often that is; once a second they hand their histograms over.
 	tick           = 250 * time.Millisecond
 	ticksPerSecond = int(time.Second / tick)
-	// warmUpMax is how long the first connections are waited for.
-	warmUpMax = time.Second
+	// warmUpMax is how long the first connections are waited for, and
+	// warmUpEach how much longer for each of them: dials are quicker, but not
+	// by much.
+	warmUpMax  = time.Second
+	warmUpEach = 200 * time.Microsecond
 	// startAhead is how far ahead the start is set, so that all loops know of
 	// it before it comes.
 	startAhead = 10 * time.Millisecond
@@ -99,10 +102,11 @@ func (c *conductor) conduct() {
 // waitForStart waits until it is time to start and the first connections are
 // there; false when the run was stopped before.
 func (c *conductor) waitForStart() bool {
-	if ahead := time.Until(c.plan.StartAt); ahead > warmUpMax {
+	warmUp := c.warmUp()
+	if ahead := time.Until(c.plan.StartAt); ahead > warmUp {
 		c.log.Info("Waiting for the start at "+c.plan.StartAt.UTC().Format(time.RFC3339Nano), "in", ahead.Round(time.Second))
 	}
-	early := time.NewTimer(time.Until(c.plan.StartAt.Add(-warmUpMax)))
+	early := time.NewTimer(time.Until(c.plan.StartAt.Add(-warmUp)))
 	defer early.Stop()
 	select {
 	case <-early.C:
@@ -111,7 +115,7 @@ func (c *conductor) waitForStart() bool {
 	for _, s := range c.senders {
 		s.loop.Post(s.warmUp)
 	}
-	patience := time.NewTimer(warmUpMax - 2*startAhead)
+	patience := time.NewTimer(c.patience(time.Now()))
 	defer patience.Stop()
 	for range c.senders {
 		select {
@@ -123,6 +127,26 @@ func (c *conductor) waitForStart() bool {
 		}
 	}
 	return true
+}
+
+// warmUp is how long the first connections may take.
+func (c *conductor) warmUp() time.Duration {
+	first := 0
+	for i := range c.loops {
+		first += c.size(i).Start
+	}
+	return warmUpMax + time.Duration(first)*warmUpEach
+}
+
+// patience is how long the first connections are waited for from now on: others
+// that share the schedule begin at StartAt, so that this one must not be late
+// for the sake of its connections.
+func (c *conductor) patience(now time.Time) time.Duration {
+	most := c.warmUp()
+	if !c.plan.StartAt.IsZero() {
+		most = min(most, max(c.plan.StartAt.Sub(now), warmUpMax))
+	}
+	return most - 2*startAhead
 }
 
 // begin sets the start.
@@ -243,13 +267,14 @@ func (c *conductor) untilStop(t time.Duration) time.Duration {
 // publish makes the status and the gauges those of now.
 func (c *conductor) publish(now time.Time) {
 	s := &record.Status{
-		Running: true, TestID: c.id, ScheduleHash: c.plan.ScheduleHash, Profile: c.plan.Config.Profile.Type, Phase: record.PhaseWaiting,
+		Running: true, TestID: c.id, ScheduleHash: c.plan.ScheduleHash, Profile: c.plan.Config.Profile.Type, URL: c.plan.Config.LimiterURL, Phase: record.PhaseWaiting,
 		Duration: c.plan.Schedule.Length().Seconds(), InFlight: c.inFlight, Connections: c.open,
 	}
 	s.Count(&c.counts)
 	s.Spread(c.latency, c.lag)
 	s.Course = c.totals.Course()
 	s.Verdict = record.Valid
+	s.StartAt = c.startAt()
 	if !c.start.IsZero() && !now.Before(c.start) {
 		elapsed := now.Sub(c.start)
 		s.Phase, s.Elapsed = record.PhaseRunning, elapsed.Seconds()
@@ -259,10 +284,22 @@ func (c *conductor) publish(now time.Time) {
 		}
 		s.CurrentRps = c.currentRps(now)
 		e := c.evidence(c.dueSettled.Before(c.untilStop(elapsed - record.CatchUp)))
-		s.Verdict, _ = e.Judge()
+		s.Verdict, s.Reasons = e.Judge()
 	}
 	c.status.Store(s)
 	c.meters.show(s)
+}
+
+// startAt is when the schedule begins, or began, as the status has it.
+func (c *conductor) startAt() string {
+	at := c.plan.StartAt
+	if !c.start.IsZero() {
+		at = c.begun
+	}
+	if at.IsZero() {
+		return ""
+	}
+	return at.UTC().Format(time.RFC3339Nano)
 }
 
 // currentRps is the rate of sending over the last second.

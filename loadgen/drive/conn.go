@@ -15,6 +15,11 @@ import (
 	"weir/loadgen/session"
 )
 
+// idleReplaced is how long a connection must have been idle so that another is
+// opened in its place when the target closes it: targets that close at once are
+// not dialled without end.
+const idleReplaced = time.Second
+
 // A conn joins a session with its connection. It is the loop's Handler.
 //
 // Owned by its loop.
@@ -22,16 +27,18 @@ type conn struct {
 	sender  *sender
 	conn    *loop.Conn
 	session session.Session
-	index   uint64 // the arrival whose request was sent last
-	sent    uint8  // times that it was
-	place   int    // in sender.idle, -1 when not there
-	used    bool   // a request was sent on it
+	index   uint64    // the arrival whose request was sent last
+	sent    uint8     // times that it was
+	place   int       // in sender.idle, -1 when not there
+	used    bool      // a request was sent on it
+	fresh   bool      // it was opened in this turn
+	since   time.Time // when it became idle last
 }
 
 // send starts an exchange: the session knows what it needs of it.
 func (c *conn) send(now time.Time, a arrival, request []byte) {
 	c.index, c.sent, c.used = a.index, a.sent+1, true
-	c.session.Send(now, a.due, c.sent >= sentMax)
+	c.session.Send(now, a.due, c.fresh || c.sent >= sentMax)
 	c.conn.SetDeadline(c.session.Deadline())
 	c.conn.Write(request)
 }
@@ -51,8 +58,12 @@ func (c *conn) Expired(now time.Time) { c.sender.apply(now, c, c.session.HandleE
 // answered before; a reset is not.
 func (c *conn) Closed(now time.Time, err error) {
 	s := c.sender
+	idle := c.place >= 0
 	s.dropIdle(c)
 	s.pool.Closed()
+	if idle && now.Sub(c.since) >= idleReplaced {
+		s.maybeReplace(now)
+	}
 	s.apply(now, c, c.session.HandleClosed(now, err == nil || errors.Is(err, io.EOF)))
 }
 
@@ -76,9 +87,17 @@ func (s *sender) apply(now time.Time, c *conn, e session.Effects) {
 		s.dropIdle(c)
 		c.conn.Close()
 	case e.Done:
-		s.putIdle(c)
+		s.putIdle(now, c)
 	}
 	s.turn(now)
+}
+
+// maybeReplace opens a connection in place of one that the target did not want
+// to keep idle, so that the requests to come find as many as they were promised.
+func (s *sender) maybeReplace(now time.Time) {
+	if _, more := s.lane.Due(); more && !s.over && s.pool.Replace(now) {
+		s.dial(1)
+	}
 }
 
 // maybeAgain keeps the request of c to be sent on another connection, unless
@@ -92,7 +111,8 @@ func (s *sender) maybeAgain(c *conn) {
 	s.again = append(s.again, arrival{c.session.Due(), c.index, c.sent})
 }
 
-func (s *sender) putIdle(c *conn) {
+func (s *sender) putIdle(now time.Time, c *conn) {
+	c.since = now
 	c.place = len(s.idle)
 	s.idle = append(s.idle, c)
 }
@@ -149,9 +169,10 @@ func (s *sender) dialled(now time.Time, lc *loop.Conn, err error) loop.Handler {
 		return nil
 	}
 	c := s.opened(lc)
-	s.putIdle(c)
+	s.putIdle(now, c)
 	s.maybeWarm()
 	s.turn(now)
+	c.fresh = false
 	return c
 }
 
@@ -180,7 +201,7 @@ func (s *sender) opened(lc *loop.Conn) *conn {
 	s.pool.Opened()
 	s.tally.Opened++
 	s.peak = max(s.peak, s.pool.Open())
-	return &conn{sender: s, conn: lc, session: session.New(&s.terms), place: -1}
+	return &conn{sender: s, conn: lc, session: session.New(&s.terms), place: -1, fresh: true}
 }
 
 // dialFailed draws the conclusions for the requests that wait for a connection:

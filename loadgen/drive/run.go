@@ -45,6 +45,9 @@ const (
 	dialsFresh = 1024
 	// descriptorReserve is kept free of connections to the target.
 	descriptorReserve = 128
+	// secureDescriptors is how many a TLS connection takes: its own and a pair
+	// between crypto/tls and the loop.
+	secureDescriptors = 3
 	// lookupTimeout bounds finding out the target's address.
 	lookupTimeout = 5 * time.Second
 )
@@ -54,8 +57,10 @@ func LoopsMax() int { return max(runtime.NumCPU(), 64) }
 
 // Settings are what all runs of a program have in common.
 type Settings struct {
-	Loops  int // event loops; 0: chosen by the rate
-	Meters *Meters
+	Loops   int          // event loops; 0: chosen by the rate
+	Sources []netip.Addr // local addresses to connect from; none: see chooseSources
+	CAFile  string       // PEM file of the authorities of https targets; empty: the system's
+	Meters  *Meters
 	// Logger returns the logger of a part of the program.
 	Logger func(component string) *slog.Logger
 
@@ -103,20 +108,24 @@ func Start(id string, p *plan.Plan, s Settings) (*Run, error) {
 		r.queueAge = queueAgeMax
 	}
 	var err error
-	if r.poolMax, err = allowedConnections(p.Connections); err != nil {
+	if r.poolMax, err = allowedConnections(p); err != nil {
 		return nil, err
 	}
 	if p.Secure {
-		if r.secure, err = certs.Client("", p.Host); err != nil {
+		if r.secure, err = certs.Client(s.CAFile, p.Host); err != nil {
 			return nil, err
 		}
 	}
 	if r.addr, err = findAddress(p); err != nil {
 		return nil, err
 	}
+	sources, err := chooseSources(s.Sources, r.addr, p.Connections, p.Config.Shard.Of)
+	if err != nil {
+		return nil, err
+	}
 	r.loops = chooseLoops(s.Loops, p)
 	r.group, err = loop.Start(loop.Config{
-		Loops: r.loops, DialsMax: r.loops * dials(p),
+		Loops: r.loops, DialsMax: r.loops * dials(p), Sources: sources,
 		Panicked: func(v any, stack []byte) {
 			r.log.Error("Panic on an event loop", "value", fmt.Sprint(v), "stack", string(stack))
 		},
@@ -197,21 +206,26 @@ func chooseLoops(asked int, p *plan.Plan) int {
 }
 
 // allowedConnections returns how many connections a run may have: as asked, or
-// as many as this process may open up to a bound.
-func allowedConnections(asked int) (int, error) {
+// as many as this process may open up to a bound. Go has raised the limit on
+// open files to what it may be raised to.
+func allowedConnections(p *plan.Plan) (int, error) {
 	var lim unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &lim); err != nil {
 		return 0, fmt.Errorf("read the limit on open files: %w", err)
 	}
-	allowed := int(min(lim.Cur, math.MaxInt32)) - descriptorReserve
-	if asked == 0 {
+	each, kind := 1, ""
+	if p.Secure {
+		each, kind = secureDescriptors, fmt.Sprintf(", of which a TLS connection takes %d", secureDescriptors)
+	}
+	allowed := (int(min(lim.Cur, math.MaxInt32)) - descriptorReserve) / each
+	if p.Connections == 0 {
 		return max(1, min(allowed, connectionsMax)), nil
 	}
-	if asked > allowed {
+	if p.Connections > allowed {
 		return 0, &strictjson.Error{Path: "concurrency", Message: fmt.Sprintf(
-			"must be at most %d, as this process may open %d files (ulimit -n), is %d", allowed, lim.Cur, asked)}
+			"must be at most %d, as this process may open %d files (ulimit -Hn)%s, is %d", allowed, lim.Cur, kind, p.Connections)}
 	}
-	return asked, nil
+	return p.Connections, nil
 }
 
 // findAddress returns the address to connect to, so that names are not looked

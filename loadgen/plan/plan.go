@@ -25,7 +25,7 @@ import (
 const (
 	durationMin       = time.Millisecond
 	durationMax       = 7 * 24 * time.Hour
-	concurrencyMax    = 60_000 // about as many ports as one address has
+	concurrencyMax    = 60_000 // what the loops let wait to be dialled at a time
 	timeoutMin        = time.Millisecond
 	timeoutMax        = 5 * time.Minute
 	timeoutDefault    = 5 * time.Second

@@ -16,19 +16,23 @@ type Status struct {
 	Running bool   `json:"running"`
 	TestID  string `json:"testId"`
 	// ScheduleHash tells whether generators share a schedule.
-	ScheduleHash string  `json:"scheduleHash"`
-	Profile      string  `json:"profile"`
-	Phase        Phase   `json:"phase"`
-	Elapsed      float64 `json:"elapsedTime"`
-	Duration     float64 `json:"duration"`
-	Sent         uint64  `json:"requestsSent"`
-	Completed    uint64  `json:"completed"`
-	Success      uint64  `json:"success"`
-	RateLimited  uint64  `json:"rateLimited"`
-	Errors       uint64  `json:"errors"`
-	CurrentRps   float64 `json:"currentRps"` // sent in the last second
-	TargetRps    float64 `json:"targetRps"`  // of the schedule, now
-	Latency      struct {
+	ScheduleHash string `json:"scheduleHash"`
+	Profile      string `json:"profile"`
+	URL          string `json:"limiterUrl"`
+	Phase        Phase  `json:"phase"`
+	// StartAt is when the first request may be due, empty until it is known: all
+	// generators that share a schedule say the same.
+	StartAt     string  `json:"startAt,omitempty"`
+	Elapsed     float64 `json:"elapsedTime"`
+	Duration    float64 `json:"duration"`
+	Sent        uint64  `json:"requestsSent"`
+	Completed   uint64  `json:"completed"`
+	Success     uint64  `json:"success"`
+	RateLimited uint64  `json:"rateLimited"`
+	Errors      uint64  `json:"errors"`
+	CurrentRps  float64 `json:"currentRps"` // sent in the last second
+	TargetRps   float64 `json:"targetRps"`  // of the schedule, now
+	Latency     struct {
 		Mean float64 `json:"mean"`
 		P50  float64 `json:"p50"`
 		P95  float64 `json:"p95"`
@@ -37,7 +41,8 @@ type Status struct {
 	Lag struct {
 		P99 float64 `json:"p99"`
 	} `json:"lag"`
-	Verdict Verdict `json:"verdict"`
+	Verdict Verdict  `json:"verdict"`
+	Reasons []string `json:"reasons,omitempty"` // for the verdict, the weightiest first
 
 	// InFlight and Connections are for the metrics and the progress line.
 	InFlight    int `json:"-"`

@@ -120,6 +120,10 @@ func facts(r *record.Result) []fact {
 // figures are the numbers that one looks for first.
 func figures(r *record.Result) []figure {
 	share := func(n uint64) string { return fmt.Sprintf("%.1f %%", 100*r.Share(n)) }
+	lag := figure{"Lag p99", record.Span(r.Lag.P99), Thousands(r.SentLate) + " requests missed their time", "violet"}
+	if r.Lag.Count == 0 {
+		lag.Value, lag.Note = "–", "no connection was there to send on"
+	}
 	return []figure{
 		{"Sent", decimal(r.SentRps) + "/s", "of " + decimal(r.TargetRps) + "/s asked", "blue"},
 		{"Success", share(r.Success), Thousands(r.Success), "green"},
@@ -128,7 +132,7 @@ func figures(r *record.Result) []figure {
 		{"Latency p50", record.Span(r.Latency.P50), "mean " + record.Span(r.Latency.Mean), ""},
 		{"Latency p99", record.Span(r.Latency.P99), "max " + record.Span(r.Latency.Max), ""},
 		{"Throughput", decimal(r.Throughput) + "/s", "answered until the end", ""},
-		{"Lag p99", record.Span(r.Lag.P99), Thousands(r.SentLate) + " requests missed their time", "violet"},
+		lag,
 	}
 }
 

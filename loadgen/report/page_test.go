@@ -40,8 +40,9 @@ func TestPage(t *testing.T) {
 		"without a flaw": {steady(), []string{`badge valid" id="verdict">VALID`, "1,000/s"},
 			[]string{"Errors by reason", "Thresholds", "Peaks of", `<ul class="reasons`, "Stopped", "Shards"}},
 		"troubled": {troubled(), []string{`badge invalid" id="verdict">INVALID`, "after 45.2 s", "shards 0, 2 of 3", "queue_full",
-			"sent again on another connection"}, nil},
-		"nothing at all": {&record.Result{}, []string{"nothing to show"}, nil},
+			"sent again on another connection",
+			"The last connection that failed: dial tcp 10.0.0.1:8082", "Answers by status"}, nil},
+		"nothing at all": {&record.Result{}, []string{"nothing to show", "<dd class=\"violet\">–</dd>"}, []string{"Answers by status", "The last connection"}},
 	} {
 		text := written(t, c.result)
 		for _, want := range c.want {

@@ -102,6 +102,17 @@ func (p *Pool) Dial(now time.Time, waiting uint64) int {
 	return n
 }
 
+// Replace reports whether a connection that was closed while it was idle is to
+// be dialled again, and counts it as on its way: while there are fewer than at
+// the start.
+func (p *Pool) Replace(now time.Time) bool {
+	if now.Before(p.notYet) || p.open+p.dialing >= min(p.size.Start, p.size.Max) || p.dialing >= p.size.Dials {
+		return false
+	}
+	p.dialing++
+	return true
+}
+
 // grow returns how many of n dials are allowed now.
 func (p *Pool) grow(now time.Time, n int) int {
 	if p.grown.Before(now) {

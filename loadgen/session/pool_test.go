@@ -116,6 +116,35 @@ func TestPoolLost(t *testing.T) {
 	}
 }
 
+// A connection that the target did not want idle is replaced while there are
+// fewer than at the start, within the bounds on dials.
+func TestPoolReplace(t *testing.T) {
+	now := time.Unix(0, 0)
+	p := NewPool(Size{Start: 3, Max: 9, Dials: 1, Grow: true})
+	for range p.Begin() {
+		p.Opened()
+	}
+	if p.Replace(now) {
+		t.Error("it replaces with all of them open")
+	}
+	p.Closed()
+	p.Closed()
+	if !p.Replace(now) {
+		t.Error("it does not replace a closed one")
+	}
+	if p.Replace(now) {
+		t.Error("it dials two at a time, the bound is 1")
+	}
+	p.Failed(now)
+	if p.Replace(now) || !p.Replace(now.Add(backoffMin)) {
+		t.Error("after a failed dial it must wait, but not longer")
+	}
+	p.Opened()
+	if p.Open() != 2 || p.Dialing() != 0 {
+		t.Errorf("%d open and %d on their way, want 2 and 0", p.Open(), p.Dialing())
+	}
+}
+
 func TestConnections(t *testing.T) {
 	for _, c := range []struct {
 		rate float64

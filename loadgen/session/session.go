@@ -69,7 +69,6 @@ type Session struct {
 	terms  *Terms
 	reader http1.Reader
 	state  state
-	used   bool // an exchange was completed before this one
 	last   bool // the request is not sent again
 	keep   bool // the answer's head allows another exchange
 	out    record.Outcome
@@ -82,8 +81,10 @@ func New(t *Terms) Session {
 	return s
 }
 
-// Send is told that the request due at due is sent now; last says that it has
-// come back with Again often enough. The session must be Idle.
+// Send is told that the request due at due is sent now; last says that it is
+// not to come back with Again: it has often enough, or the connection was just
+// opened, so that its end has another cause than idleness. The session must be
+// Idle.
 func (s *Session) Send(now, due time.Time, last bool) {
 	if s.state != stateIdle {
 		panic("bug: request sent on a connection that is " + s.state.String())
@@ -155,7 +156,7 @@ func (s *Session) HandleClosed(now time.Time, orderly bool) Effects {
 		s.state = stateOver
 		return Effects{}
 	}
-	if s.state == stateWaiting && s.used && !s.last && s.terms.Method.Idempotent() {
+	if s.state == stateWaiting && !s.last && s.terms.Method.Idempotent() {
 		// The target closed an idle connection while the request was on its
 		// way (RFC 9112 9.3.1 and 9.5): it may be sent again.
 		s.state = stateOver
@@ -174,7 +175,6 @@ func (s *Session) HandleClosed(now time.Time, orderly bool) Effects {
 // followed the answer.
 func (s *Session) answered(now time.Time, exact bool) Effects {
 	s.out.Done = now
-	s.used = true
 	if s.keep && exact && s.terms.KeepAlive {
 		s.state = stateIdle
 		return Effects{Done: true}

@@ -102,9 +102,9 @@ func (p *player) do(line string) (string, error) {
 	now := at(ms)
 	switch verb {
 	case "send":
-		due, second := strings.CutSuffix(rest, " second")
+		due, last := strings.CutSuffix(rest, " last")
 		dueMs, err := strconv.Atoi(strings.TrimPrefix(due, "due="))
-		p.session.Send(now, at(dueMs), second)
+		p.session.Send(now, at(dueMs), last)
 		return fmt.Sprintf("deadline %d", p.session.Deadline().UnixMilli()), err
 	case "data":
 		b, err := strconv.Unquote(rest)

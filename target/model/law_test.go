@@ -103,21 +103,6 @@ func TestCapacity(t *testing.T) {
 	}
 }
 
-// M/M/1 below capacity: the mean wait in the queue is ρ/(μ−λ).
-func TestMeanWaitOfMM1(t *testing.T) {
-	r := run{cfg: service(1, QueueMax, 10*ms, time.Hour), rate: 70, arrivals: 100_000, seed: 3}
-	r.cfg.Dist = Exponential
-	r.play(t)
-	near(t, "mean wait", r.waits.Seconds()/float64(r.arrivals), 0.7/(100-70), 0.03)
-}
-
-// M/D/1: constant service halves the wait of M/M/1 (Pollaczek and Khinchine).
-func TestMeanWaitOfMD1(t *testing.T) {
-	r := run{cfg: service(1, QueueMax, 10*ms, time.Hour), rate: 70, arrivals: 100_000, seed: 3}
-	r.play(t)
-	near(t, "mean wait", r.waits.Seconds()/float64(r.arrivals), 0.7/(100-70)/2, 0.03)
-}
-
 // M/G/c/c: the share refused is Erlang's B formula, whatever the distribution.
 func TestLossOfErlangB(t *testing.T) {
 	for d := range Dist(len(DistNames())) {

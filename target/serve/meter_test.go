@@ -60,6 +60,25 @@ func TestMetricsAgreeWithTheRequests(t *testing.T) {
 	}
 }
 
+// What dashboards rely on is there under its name; what all programs have is package
+// service's.
+func TestMetricNames(t *testing.T) {
+	r := start(t, model.Config{Delay: time.Millisecond, Workers: 1, Queue: 1, QueueTimeout: time.Second})
+	r.want("GET", "/api/test", "", 200, "OK")
+	text := r.metricsText()
+	for _, name := range []string{
+		`http_server_requests_seconds_bucket{method="GET",uri="/api/test",status="200",le="+Inf"} 1`,
+		`http_server_requests_seconds_count{method="GET",uri="/api/test",status="200"} 1`,
+		`http_server_requests_seconds_sum{method="GET",uri="/api/test",status="200"} `,
+		"target_workers_busy 0", "target_queue_length 0", `target_queue_wait_seconds_bucket{le="+Inf"} 1`,
+		"target_queue_wait_seconds_sum ", "target_queue_wait_seconds_count 1",
+	} {
+		if !strings.Contains(text, "\n"+name) {
+			t.Errorf("the metrics lack %q:\n%s", name, text)
+		}
+	}
+}
+
 func (r *rig) metricsText() string {
 	_, _, text := r.do("GET", "/metrics", "")
 	return text

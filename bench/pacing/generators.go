@@ -1,0 +1,225 @@
+package pacing
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/goccy/go-json"
+
+	"weir/bench/rig"
+	"weir/loadgen/pace"
+	"weir/loadgen/profile"
+)
+
+const (
+	// startAhead is how far ahead our generators are told to start, so that all
+	// of them are ready.
+	startAhead = 1500 * time.Millisecond
+	// stopMax is how long a generator may take to end when it is told to.
+	stopMax = 5 * time.Second
+	seed    = 20260119
+)
+
+// A generator makes load at a constant rate.
+type generator struct {
+	name string
+	tool string // the program that must be there; empty: ours
+	// run sends for a while to addr and returns what the generator itself says.
+	run func(ctx context.Context, addr string, rate int, span time.Duration) (own, error)
+}
+
+// own is what a generator says about its run, and what it was to do.
+type own struct {
+	start time.Time // zero: it does not say
+	due   []time.Duration
+	lag   *rig.Spread // start − due by its own account; nil: it does not say
+	says  string      // its verdict, if it has one
+}
+
+// generators are ours and all peers that can hold a rate.
+func generators() []generator {
+	return []generator{
+		{name: "weir loadgen", run: ours(1, pace.Uniform)},
+		{name: "weir loadgen, 2 shards", run: ours(2, pace.Uniform)},
+		{name: "weir loadgen, poisson", run: ours(1, pace.Poisson)},
+		{name: "weir loadgen, poisson, 2 shards", run: ours(2, pace.Poisson)},
+		{"hey", "hey", peer(func(addr string, rate int, span time.Duration) []string {
+			workers := rate / heyRate // its rate is per worker
+			return []string{"hey", "-c", strconv.Itoa(workers), "-q", strconv.Itoa(heyRate), "-z", span.String(), url(addr)}
+		})},
+		{"httperf", "httperf", peer(func(addr string, rate int, span time.Duration) []string {
+			host, port, _ := net.SplitHostPort(addr)
+			n := int(span.Seconds() * float64(rate)) // its rate is of connections
+			return []string{"httperf", "--hog", "--server", host, "--port", port, "--uri", path, "--rate", strconv.Itoa(rate),
+				"--num-conns", strconv.Itoa(n), "--num-calls", "1", "--timeout", "5"}
+		})},
+		{"wrk2", "wrk2", peer(func(addr string, rate int, span time.Duration) []string {
+			return []string{"wrk2", "-t1", "-c64", "-R" + strconv.Itoa(rate), fmt.Sprintf("-d%ds", int(span.Seconds())), url(addr)}
+		})},
+		{"vegeta", "vegeta", peer(func(addr string, rate int, span time.Duration) []string {
+			return []string{"sh", "-c", `echo "GET $0" | vegeta attack -rate="$1" -duration="$2" -output=/dev/null`,
+				url(addr), strconv.Itoa(rate), span.String()}
+		})},
+		{"bombardier", "bombardier", peer(func(addr string, rate int, span time.Duration) []string {
+			return []string{"bombardier", "-c", "64", "-r", strconv.Itoa(rate), "-d", span.String(), url(addr)}
+		})},
+	}
+}
+
+// heyRate is the rate of one worker of hey.
+const heyRate = 100
+
+const path = "/api/test"
+
+func url(addr string) string { return "http://" + addr + path }
+
+// peer runs a program that others have written; it tells nothing but that it
+// has ended. One that is far behind its schedule is ended.
+func peer(command func(addr string, rate int, span time.Duration) []string) func(context.Context, string, int, time.Duration) (own, error) {
+	return func(ctx context.Context, addr string, rate int, span time.Duration) (own, error) {
+		limited, cancel := context.WithTimeout(ctx, span+stopMax)
+		defer cancel()
+		words := command(addr, rate, span)
+		_, err := execute(limited, words...)
+		if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
+			err = nil
+		}
+		return own{}, err
+	}
+}
+
+// execute runs a program to its end, and returns the processor time it used, also
+// when it ended with an exit status that is an error.
+func execute(ctx context.Context, words ...string) (time.Duration, error) {
+	cmd := exec.CommandContext(ctx, words[0], words[1:]...)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM) }
+	cmd.WaitDelay = stopMax
+	out, err := cmd.CombinedOutput()
+	if ctx.Err() != nil {
+		return 0, ctx.Err()
+	}
+	if cmd.ProcessState == nil {
+		return 0, err
+	}
+	if err != nil {
+		err = fmt.Errorf("%s: %w\n%s", strings.Join(words, " "), err, bytes.TrimSpace(out))
+	}
+	return cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime(), err
+}
+
+// A told is the part of loadgen's result that is looked at.
+type told struct {
+	StartedAt  time.Time  `json:"startedAt"`
+	Verdict    string     `json:"verdict"`
+	Completed  uint64     `json:"completed"`
+	Errors     uint64     `json:"errors"`
+	Throughput float64    `json:"throughput"`
+	Lag        rig.Spread `json:"lag"`
+
+	cpu time.Duration
+}
+
+// loadgen runs our generator with a configuration in a folder of its own.
+func loadgen(ctx context.Context, config map[string]any, args ...string) (*told, error) {
+	bin, err := rig.Binary("loadgen")
+	if err != nil {
+		return nil, err
+	}
+	dir, err := os.MkdirTemp("", "weir-pacing-")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(dir)
+	plan, out := filepath.Join(dir, "plan.json"), filepath.Join(dir, "result.json")
+	text, err := json.Marshal(config)
+	if err != nil {
+		return nil, err
+	}
+	if err := os.WriteFile(plan, text, 0o600); err != nil {
+		return nil, err
+	}
+	cpu, err := execute(ctx, append([]string{bin, "run", plan, "-out", out}, args...)...)
+	// 3 and 4 are verdicts: the result is there, and tells.
+	if exit, ok := errors.AsType[*exec.ExitError](err); err != nil && (!ok || exit.ExitCode() < 3 || exit.ExitCode() > 4) {
+		return nil, err
+	}
+	r := &told{cpu: cpu}
+	if text, err = os.ReadFile(out); err == nil {
+		err = json.Unmarshal(text, r)
+	}
+	return r, err
+}
+
+// ours runs several of our generators on one schedule, which we can work out
+// ourselves: it is a function of the configuration.
+func ours(shards int, process pace.Process) func(context.Context, string, int, time.Duration) (own, error) {
+	return func(ctx context.Context, addr string, rate int, span time.Duration) (own, error) {
+		start := time.Now().Add(startAhead).Truncate(time.Millisecond)
+		results := make(chan *told, shards)
+		errs := make(chan error, shards)
+		for i := range shards {
+			config := map[string]any{
+				"limiterUrl": url(addr), "duration": span.Seconds(), "seed": seed, "startAt": start.UTC().Format(time.RFC3339Nano),
+				"shard":   map[string]int{"index": i, "of": shards},
+				"profile": map[string]any{"type": "constant", "params": map[string]int{"rps": rate}, "arrivals": process.String()},
+			}
+			go func() {
+				r, err := loadgen(ctx, config)
+				results <- r
+				errs <- err
+			}()
+		}
+		o := own{start: start}
+		var err error
+		for range shards {
+			r := <-results
+			if err = errors.Join(err, <-errs); r != nil {
+				o.worse(r)
+			}
+		}
+		if err != nil {
+			return o, err
+		}
+		o.due, err = schedule(rate, span, process)
+		return o, err
+	}
+}
+
+// worse keeps the greater lag and the worse verdict of several generators.
+func (o *own) worse(r *told) {
+	if o.lag == nil || r.Lag.P99 > o.lag.P99 {
+		o.lag = &r.Lag
+	}
+	if o.says == "" || strings.Index(verdicts, r.Verdict) > strings.Index(verdicts, o.says) {
+		o.says = r.Verdict
+	}
+}
+
+// verdicts are loadgen's, from good to bad.
+const verdicts = "VALID DEGRADED INVALID"
+
+// schedule is when our generators' requests are due.
+func schedule(rate int, span time.Duration, process pace.Process) ([]time.Duration, error) {
+	p, err := profile.NewConstant(float64(rate))
+	if err != nil {
+		return nil, err
+	}
+	lane := pace.New(pace.Config{Profile: p, Length: span, Arrivals: process, Seed: seed}).Lane(0, 1)
+	var due []time.Duration
+	for at, more := lane.Due(); more; at, more = lane.Due() {
+		due = append(due, at)
+		lane.Take()
+	}
+	return due, nil
+}

@@ -1,0 +1,215 @@
+package pacing
+
+import (
+	"fmt"
+	"io"
+	"math"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"weir/loadgen/pace"
+)
+
+const ms = time.Millisecond
+
+// at are times after settled, which is left out.
+func at(list ...time.Duration) []time.Duration {
+	times := []time.Duration{0, settled / 2}
+	for _, d := range list {
+		times = append(times, settled+d)
+	}
+	return times
+}
+
+func TestJudge(t *testing.T) {
+	for name, c := range map[string]struct {
+		arrivals, due []time.Duration
+		told          bool
+		want          judgement
+	}{
+		"punctual": {at(0, 10*ms, 20*ms), at(0, 10*ms, 20*ms), true, judgement{Requests: 5}},
+		"all late by the same": {at(2*ms, 12*ms, 22*ms), at(0, 10*ms, 20*ms), true,
+			judgement{Requests: 5, Late: spread{2000, 2000, 2000}}},
+		"which nobody knows without the start": {at(2*ms, 12*ms, 22*ms), at(0, 10*ms, 20*ms), false, judgement{Requests: 5}},
+		"one late": {at(0, 13*ms, 20*ms, 30*ms), at(0, 10*ms, 20*ms, 30*ms), true,
+			judgement{Requests: 6, Gap: spread{3000, 3000, 3000}, Late: spread{0, 3000, 3000}}},
+		"too slow": {at(0, 20*ms, 40*ms), at(0, 10*ms, 20*ms), false,
+			judgement{Requests: 5, RateError: -0.5, Gap: spread{10_000, 10_000, 10_000}, Late: spread{10_000, 20_000, 20_000}}},
+		"some are missing": {at(0, 10*ms), at(0, 10*ms, 20*ms), true, judgement{Requests: 4, Missing: 1}},
+		"one too many":     {at(0, 10*ms, 20*ms), at(0, 10*ms), true, judgement{Requests: 5}},
+		"nothing":          {nil, at(0, 10*ms), true, judgement{Missing: 4}},
+		"one":              {at(0), at(0), true, judgement{Requests: 3}},
+	} {
+		if got := judge(c.arrivals, c.due, c.told); got != c.want {
+			t.Errorf("%s: %+v, want %+v", name, got, c.want)
+		}
+	}
+}
+
+func TestMiddle(t *testing.T) {
+	for _, c := range []struct {
+		figures []float64
+		want    float64
+	}{{[]float64{3}, 3}, {[]float64{3, 1, 2}, 2}, {[]float64{4, 1, 2, 3}, 2}} {
+		if got := middle(c.figures); got != c.want {
+			t.Errorf("the median of %v is %v, want %v", c.figures, got, c.want)
+		}
+	}
+}
+
+// However requests are cut into pieces, each is counted once, when it ends.
+func TestCount(t *testing.T) {
+	const request = "GET / HTTP/1.1\r\nHost: x\r\n\r\n"
+	text := []byte(strings.Repeat(request, 3) + "GET / HTTP/1.1\r\r\n\r\n")
+	for cut := range text {
+		first, state := count(text[:cut], 0)
+		second, end := count(text[cut:], state)
+		if first != cut/len(request) && cut < 3*len(request) || first+second != 4 || end != 0 {
+			t.Errorf("cut at %d: %d and %d requests end, state %d", cut, first, second, end)
+		}
+	}
+}
+
+// The schedule that arrivals are compared with is that of our generators.
+func TestSchedule(t *testing.T) {
+	uniform, err := schedule(1000, 2*time.Second, pace.Uniform)
+	if err != nil || len(uniform) != 2000 || uniform[0] != 500*time.Microsecond || uniform[1999] != 2*time.Second-500*time.Microsecond {
+		t.Errorf("uniform: %d requests, %v", len(uniform), err)
+	}
+	for i, d := range even(2000, 1000) {
+		if d != uniform[i] {
+			t.Fatalf("request %d of peers is due at %v, of ours at %v", i, d, uniform[i])
+		}
+	}
+	poisson, err := schedule(1000, 2*time.Second, pace.Poisson)
+	if err != nil || math.Abs(float64(len(poisson))-2000) > 5*math.Sqrt(2000) {
+		t.Errorf("poisson: %d requests, %v", len(poisson), err)
+	}
+}
+
+// The recorder answers whoever asks, and its times lie between the one before
+// sending and the one after the answer.
+func TestRecorder(t *testing.T) {
+	r, err := startRecorder()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.stop()
+	client := &http.Client{Transport: &http.Transport{}}
+	defer client.CloseIdleConnections()
+	for i := range 5 {
+		before := time.Now().UnixNano()
+		resp, err := client.Get(url(r.addr))
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, err := io.ReadAll(resp.Body)
+		resp.Body.Close()
+		after := time.Now().UnixNano()
+		if err != nil || string(text) != "OK" {
+			t.Fatalf("answered %q, %v", text, err)
+		}
+		stamps, blind := r.take()
+		if len(stamps) != 1 || blind != 0 || stamps[0] < before || stamps[0] > after {
+			t.Errorf("request %d: recorded %v (%d without the kernel's time), sent after %d and answered by %d", i, stamps, blind, before, after)
+		}
+	}
+}
+
+// A request in two pieces came when its last piece did; two in one piece came
+// together.
+func TestRecorderOfPieces(t *testing.T) {
+	r, err := startRecorder()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.stop()
+	c, err := net.Dial("tcp", r.addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	const request = "GET / HTTP/1.1\r\nHost: x\r\n\r\n"
+	answers := make([]byte, 3*len(answerText))
+	if _, err := io.WriteString(c, request[:10]); err != nil {
+		t.Fatal(err)
+	}
+	middle := time.Now().UnixNano()
+	for _, text := range []string{request[10:] + request, request} {
+		if _, err := io.WriteString(c, text); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := io.ReadFull(c, answers); err != nil {
+		t.Fatal(err)
+	}
+	stamps, _ := r.take()
+	if len(stamps) != 3 || stamps[0] < middle {
+		t.Errorf("recorded %v, the first piece was sent before %d", stamps, middle)
+	}
+}
+
+func TestPrecision(t *testing.T) {
+	r, err := startRecorder()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.stop()
+	after, err := r.precision(20, 0)
+	if err != nil || len(after) != 20 {
+		t.Fatalf("%d probes, %v", len(after), err)
+	}
+	for i, d := range after {
+		if d < 0 {
+			t.Errorf("probe %d came %v before it was sent", i, -d)
+		}
+	}
+}
+
+func TestTable(t *testing.T) {
+	var out strings.Builder
+	l := &lab{out: &out}
+	lag := &spread{1, 2, 3}
+	l.table(1000, [][]run{
+		{{Generator: "ours", Lag: lag, Verdict: "VALID", judgement: judgement{Requests: 10, Gap: spread{1, 2, 3}}},
+			{Generator: "ours", Lag: lag, Verdict: "INVALID", judgement: judgement{Requests: 10, RateError: 0.5, Gap: spread{4, 5, 6}}}},
+		{{Generator: "theirs", judgement: judgement{Requests: 9, Missing: 1}}},
+	})
+	for _, line := range []string{
+		"| ours | 10 | 0 | +0.0000 % | 1 | 2 | 6 | 0 | 0 | 0 | 1 | 2 | 3 | 1 VALID, 1 INVALID |\n",
+		"| theirs | 9 | 1 | +0.0000 % | 0 | 0 | 0 | 0 | 0 | 0 |  |  |  |  |\n",
+	} {
+		if !strings.Contains(out.String(), line) {
+			t.Errorf("the table lacks %q:\n%s", line, &out)
+		}
+	}
+}
+
+func TestRatios(t *testing.T) {
+	runs := func(rates ...float64) (all []most) {
+		for _, r := range rates {
+			all = append(all, most{PerSecond: r})
+		}
+		return all
+	}
+	got := ratios(runs(9, 12, 10), runs(10, 10, 10), func(m most) float64 { return m.PerSecond })
+	if want := fmt.Sprintf("**%.2f** (%.2f … %.2f)", 1.0, 0.9, 1.2); got != want {
+		t.Errorf("ratios %s, want %s", got, want)
+	}
+}
+
+// What a program used is known whatever it ended with.
+func TestExecute(t *testing.T) {
+	for _, status := range []int{0, 3} {
+		cpu, err := execute(t.Context(), "sh", "-c", fmt.Sprintf("i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done; exit %d", status))
+		if cpu == 0 || (err == nil) != (status == 0) {
+			t.Errorf("exit status %d: %v used, error %v", status, cpu, err)
+		}
+	}
+	if _, err := execute(t.Context(), "no-such-program"); err == nil {
+		t.Error("a program that is not there ran")
+	}
+}

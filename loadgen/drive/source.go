@@ -1,0 +1,130 @@
+package drive
+
+import (
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"strings"
+
+	"weir/internal/strictjson"
+)
+
+const (
+	// sourcesMax bounds the local addresses of a program.
+	sourcesMax = 1024
+	// portRangeFile has the first and the last port that the kernel chooses for
+	// connections, of IPv6 too; portsUsual is how many these usually are.
+	portRangeFile = "/proc/sys/net/ipv4/ip_local_port_range"
+	portsUsual    = 60_999 - 32_768 + 1
+)
+
+// SourcesAllowed says what ParseSources takes.
+const SourcesAllowed = "addresses of this machine or networks of such, like 10.0.0.1, 127.0.0.0/28"
+
+// ParseSources reads a list of addresses and networks, separated by commas,
+// whose addresses are all meant. Each must be of this machine.
+func ParseSources(text string) ([]netip.Addr, error) {
+	var all []netip.Addr
+	for part := range strings.SplitSeq(text, ",") {
+		part = strings.TrimSpace(part)
+		network, err := netip.ParsePrefix(part)
+		if err != nil {
+			addr, err := netip.ParseAddr(part)
+			if err != nil {
+				return nil, fmt.Errorf("has %q, which is no address", part)
+			}
+			network = netip.PrefixFrom(addr, addr.BitLen())
+		}
+		for a := network.Masked().Addr(); network.Contains(a); a = a.Next() {
+			if len(all) == sourcesMax {
+				return nil, fmt.Errorf("has more than %d addresses", sourcesMax)
+			}
+			if err := ownAddress(a); err != nil {
+				return nil, err
+			}
+			all = append(all, a)
+		}
+	}
+	return all, nil
+}
+
+// ownAddress asks the kernel whether connections may start from a.
+func ownAddress(a netip.Addr) error {
+	c, err := net.ListenUDP("udp", net.UDPAddrFromAddrPort(netip.AddrPortFrom(a, 0)))
+	if err != nil {
+		return fmt.Errorf("has %s, from which this machine cannot connect: %w", a, err)
+	}
+	return c.Close()
+}
+
+// chooseSources returns the addresses that the connections to target
+// ("host:port") start from; none leaves the choice to the kernel. Between two
+// addresses there are as many connections as one has ports: where more are
+// needed to a target on loopback, all of which is this machine's, there are
+// more addresses: for all shards, which then are on this machine too.
+// connections is 0 when their number was not asked for.
+func chooseSources(given []netip.Addr, target string, connections, shards int) ([]netip.Addr, error) {
+	to, err := netip.ParseAddrPort(target)
+	if err != nil {
+		return nil, fmt.Errorf("read the target's address: %w", err)
+	}
+	ports := portsOf(portRangeFile)
+	sources, most := given, ports
+	if len(given) > 0 {
+		if sources = sameFamily(given, to.Addr()); len(sources) == 0 {
+			return nil, &strictjson.Error{Path: "limiterUrl", Message: fmt.Sprintf(
+				"has the address %s, to which no connection can start from %s (SOURCE_ADDRESSES)", to.Addr(), given[0])}
+		}
+		most = ports * len(sources)
+	} else if a := to.Addr().Unmap(); a.Is4() && a.IsLoopback() {
+		return loopbackSources(connections*shards, ports), nil
+	}
+	if connections > most {
+		return nil, &strictjson.Error{Path: "concurrency", Message: fmt.Sprintf(
+			"must be at most %d, as two addresses have ports for %d connections between them, is %d; SOURCE_ADDRESSES can name more addresses",
+			most, ports, connections)}
+	}
+	return sources, nil
+}
+
+// loopbackSources are enough addresses for so many connections; none when one
+// address is enough. No more than two fifths of the ports of each are used: the
+// kernel hands out those of one parity first, and when they are gone it takes
+// milliseconds to find another one. 19,500 connections from one address cost
+// 8 s of processor time, from two 1.5 s.
+func loopbackSources(connections, ports int) []netip.Addr {
+	each := max(1, ports*2/5)
+	if connections <= each {
+		return nil
+	}
+	var all []netip.Addr
+	for a := netip.AddrFrom4([4]byte{127, 0, 0, 1}); len(all)*each < connections && len(all) < sourcesMax; a = a.Next() {
+		all = append(all, a)
+	}
+	return all
+}
+
+// sameFamily are those of addresses that can reach target.
+func sameFamily(addresses []netip.Addr, target netip.Addr) []netip.Addr {
+	var same []netip.Addr
+	for _, a := range addresses {
+		if a.Unmap().Is4() == target.Unmap().Is4() {
+			same = append(same, a)
+		}
+	}
+	return same
+}
+
+// portsOf reads how many ports the kernel chooses from.
+func portsOf(file string) int {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return portsUsual
+	}
+	var low, high int
+	if _, err := fmt.Sscan(string(text), &low, &high); err != nil || high < low {
+		return portsUsual
+	}
+	return high - low + 1
+}

@@ -1,0 +1,85 @@
+package drive
+
+import (
+	"net"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// Connections that were opened in advance and closed by the target before their
+// first request cost no request: not when the end was seen before, nor when it
+// and a request crossed on their way, which is what a request that is read and
+// not answered looks like from here.
+func TestClosedBeforeFirstUse(t *testing.T) {
+	for name, c := range map[string]struct {
+		first   func(c *served) // with the connections opened in advance
+		retried uint64          // at least
+	}{
+		"seen":    {func(c *served) {}, 0},
+		"crossed": {func(c *served) { c.request() }, 2},
+		"reset": {func(c *served) {
+			if c.request() {
+				_ = c.Conn.(*net.TCPConn).SetLinger(0)
+			}
+		}, 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := newBench(t)
+			var nth atomic.Int64
+			s := serve(t, func(conn *served) {
+				if nth.Add(1) <= 2 {
+					c.first(conn)
+				} else {
+					answerAll(ok)(conn)
+				}
+			})
+			config := load(s.addr, 100, 0.3)
+			config.Concurrency = 2
+			r := b.run(config)
+			if r.Success != 30 || r.Errors != 0 || r.Retried < c.retried {
+				t.Errorf("%d succeeded, %d were sent again, errors %v", r.Success, r.Retried, r.ErrorsByReason)
+			}
+		})
+	}
+}
+
+// What is not idempotent is never sent twice (RFC 9110 9.2.2).
+func TestClosedBeforeFirstUseOfPost(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	s := serve(t, func(c *served) { c.request() })
+	config := load(s.addr, 100, 0.1)
+	config.Options = map[string]any{"method": "POST"}
+	r := b.run(config)
+	if r.Retried != 0 || s.requests.Load() != 10 || r.ErrorsByReason["closed"] != 10 {
+		t.Errorf("%d were sent again, the server saw %d, errors %v", r.Retried, s.requests.Load(), r.ErrorsByReason)
+	}
+}
+
+// A connection that was idle for long and is closed by the target is opened
+// again before a request needs it; with others going on there is no error.
+func TestIdleConnectionsAreReplaced(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	const connections = 5
+	s := serve(t, func(c *served) {
+		for {
+			_ = c.SetReadDeadline(time.Now().Add(idleReplaced + 200*time.Millisecond))
+			if !c.request() {
+				return
+			}
+			c.say(ok)
+		}
+	})
+	config := load(s.addr, 20, 20)
+	config.Concurrency = connections
+	run := b.start(config)
+	until(t, "all but the one in use twice", func() bool { return s.accepted.Load() >= 2*connections-1 })
+	until(t, "as many as asked for", func() bool { return run.Status().Connections == connections })
+	run.Stop()
+	if r := b.finish(run); r.Errors != 0 || r.Success != r.Sent || r.Connections.Peak > connections {
+		t.Errorf("%d of %d succeeded over at most %d connections, errors %v", r.Success, r.Sent, r.Connections.Peak, r.ErrorsByReason)
+	}
+}

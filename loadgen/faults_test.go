@@ -1,0 +1,198 @@
+package main
+
+import (
+	"encoding/pem"
+	"fmt"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+)
+
+// A secureTarget is a target with TLS; its certificate is for 127.0.0.1 and
+// example.com, by an authority that nobody knows.
+type secureTarget struct {
+	*httptest.Server
+	requests    atomic.Int64
+	authorities string // file
+}
+
+func newSecureTarget(t *testing.T) *secureTarget {
+	s := &secureTarget{}
+	s.Server = httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.TLS != nil && r.ProtoMajor == 1 {
+			s.requests.Add(1)
+		}
+		io.WriteString(w, "OK")
+	}))
+	s.Config.ErrorLog = log.New(io.Discard, "", 0)
+	s.StartTLS()
+	t.Cleanup(s.Close)
+	s.authorities = filepath.Join(t.TempDir(), "ca.pem")
+	text := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Certificate().Raw})
+	if err := os.WriteFile(s.authorities, text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// A faulty is a run against something that is not as it should be.
+type faulty struct {
+	url    string
+	more   string // fields of the configuration
+	args   []string
+	reason string // all requests end in; empty: they succeed
+	says   string // on stdout or stderr
+}
+
+const rate, seconds, due = 400, 0.25, 100
+
+// run runs it and checks that all requests of the schedule left, whatever
+// became of them.
+func (f faulty) run(t *testing.T) {
+	t.Helper()
+	dir := t.TempDir()
+	out := filepath.Join(dir, "result.json")
+	plan := filepath.Join(dir, "test.json")
+	text := fmt.Sprintf(`{"limiterUrl":%q,"duration":%g,"profile":{"type":"constant","params":{"rps":%d}}%s}`, f.url, seconds, rate, f.more)
+	if err := os.WriteFile(plan, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cmd, stdout, stderr := program(append([]string{"run", plan, "-out", out}, f.args...)...)
+	if status := exit(t, cmd); status != 0 && status != 3 {
+		t.Fatalf("exit status %d\n%s%s", status, stdout, stderr)
+	}
+	r := read(t, out)
+	if r["requestsDue"] != float64(due) || r["requestsSent"] != float64(due) || r["completed"] != float64(due) {
+		t.Errorf("%v due, %v sent, %v completed, want %d\n%s", r["requestsDue"], r["requestsSent"], r["completed"], due, stdout)
+	}
+	want := float64(due)
+	if f.reason == "" {
+		if r["success"] != want {
+			t.Errorf("%v succeeded, errors %v\n%s", r["success"], r["errorsByReason"], stdout)
+		}
+	} else if got := r["errorsByReason"].(map[string]any)[f.reason]; got != want {
+		t.Errorf("errors %v, want %d of %s\n%s", r["errorsByReason"], due, f.reason, stdout)
+	}
+	if all := stdout.String() + stderr.String(); !strings.Contains(all, f.says) {
+		t.Errorf("nothing says %q:\n%s", f.says, all)
+	}
+}
+
+// Requests go to https targets by TLS when the certificate is trusted and for
+// the host; otherwise each is an error that the log explains.
+func TestSecureTargets(t *testing.T) {
+	t.Parallel()
+	s := newSecureTarget(t)
+	_, port, _ := net.SplitHostPort(s.Listener.Addr().String())
+	trusted := []string{"-target-ca-file", s.authorities}
+	cases := map[string]faulty{
+		"trusted":       {url: s.URL, args: trusted},
+		"without keep":  {url: s.URL, args: trusted, more: `,"requestOptions":{"keepAlive":false}`},
+		"two loops":     {url: s.URL, args: append([]string{"-event-loops", "2"}, trusted...)},
+		"unknown":       {url: s.URL, reason: "tls_failed", says: "x509: certificate signed by unknown authority"},
+		"another name":  {url: "https://localhost:" + port, args: trusted, reason: "tls_failed", says: "x509: certificate is valid for example.com, *.example.com, not localhost"},
+		"unknown, once": {url: s.URL, reason: "tls_failed", says: "Request errors: TLS handshake failed", more: `,"requestOptions":{"keepAlive":false}`},
+		"plain to TLS":  {url: "http://" + s.Listener.Addr().String(), reason: "http_4xx"},
+		"TLS to plain":  {url: "https://" + newTarget(t).Listener.Addr().String(), reason: "tls_failed", says: "does not look like a TLS handshake"},
+	}
+	runAll(t, cases)
+	want := int64(0)
+	for _, f := range cases {
+		if f.reason == "" {
+			want += due
+		}
+	}
+	if got := s.requests.Load(); got != want {
+		t.Errorf("the target saw %d requests by TLS, want %d", got, want)
+	}
+}
+
+// runAll runs all of them side by side.
+func runAll(t *testing.T, cases map[string]faulty) {
+	t.Run("all", func(t *testing.T) {
+		for name, f := range cases {
+			t.Run(name, func(t *testing.T) {
+				t.Parallel()
+				f.run(t)
+			})
+		}
+	})
+}
+
+// A target that is not there, or ends every connection, makes errors by reason,
+// never a slower schedule.
+func TestUnreachableTargets(t *testing.T) {
+	t.Parallel()
+	nobody, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	nobody.Close()
+	runAll(t, map[string]faulty{
+		"refused":            {url: "http://" + nobody.Addr().String(), reason: "connect_refused", says: "Request errors: connection refused"},
+		"refused by TLS":     {url: "https://" + nobody.Addr().String(), reason: "connect_refused", says: "Request errors: connection refused"},
+		"refused one each":   {url: "http://" + nobody.Addr().String(), reason: "connect_refused", more: `,"requestOptions":{"keepAlive":false}`},
+		"from other sources": {url: newTarget(t).URL, args: []string{"-source-addresses", "127.0.0.2,127.0.0.3"}},
+	})
+}
+
+// A target that resets what it accepts: when, the kernel decides, so that the
+// errors have several reasons; but there are as many as there are requests.
+func TestResettingTarget(t *testing.T) {
+	t.Parallel()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		for {
+			c, err := ln.Accept()
+			if err != nil {
+				return
+			}
+			_ = c.(*net.TCPConn).SetLinger(0)
+			_ = c.Close()
+		}
+	}()
+	t.Cleanup(func() {
+		ln.Close()
+		<-ended
+	})
+	dir := t.TempDir()
+	s := &target{Server: &httptest.Server{URL: "http://" + ln.Addr().String()}}
+	out := filepath.Join(dir, "result.json")
+	cmd, stdout, stderr := program("run", s.file(t, rate, seconds, ""), "-out", out)
+	if status := exit(t, cmd); status != 0 && status != 3 {
+		t.Fatalf("exit status %d\n%s%s", status, stdout, stderr)
+	}
+	if r := read(t, out); r["requestsDue"] != float64(due) || r["errors"] != float64(due) || r["requestsSent"] != float64(due) {
+		t.Errorf("%v due, %v sent, %v errors %v, want %d", r["requestsDue"], r["requestsSent"], r["errors"], r["errorsByReason"], due)
+	}
+}
+
+// A disk that is full costs the file: the summary is printed, the other file
+// written, and the exit status says that something is missing.
+func TestDiskFull(t *testing.T) {
+	t.Parallel()
+	s := newTarget(t)
+	page := filepath.Join(t.TempDir(), "report.html")
+	cmd, stdout, stderr := program("run", s.file(t, rate, seconds, ""), "-out", "/dev/full", "-report", page)
+	if status := exit(t, cmd); status != 1 {
+		t.Errorf("exit status %d, want 1", status)
+	}
+	if !strings.Contains(stdout.String(), "100 due, 100 sent") || !strings.Contains(stderr.String()+stdout.String(), "/dev/full: no space left on device") {
+		t.Errorf("stdout\n%s\nstderr\n%s", stdout, stderr)
+	}
+	if text, err := os.ReadFile(page); err != nil || !strings.Contains(string(text), "</html>") {
+		t.Errorf("the report: %d bytes, %v", len(text), err)
+	}
+}
