@@ -9,7 +9,7 @@ LDFLAGS  := -X weir/internal/service.version=$(VERSION)
 FUZZTIME ?= 30s
 
 .DEFAULT_GOAL := help
-.PHONY: help build test race vet fmt fuzz bench bench-quick bench-all bench-setup bench-attack bench-restart chaos demo demo-redis cover clean tools
+.PHONY: help build test race vet fmt fuzz bench bench-quick bench-all bench-setup bench-attack bench-restart chaos demo demo-redis images dashboards deploy-test cover clean tools
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -60,6 +60,16 @@ demo: build ## starts everything, plays the scenarios briefly and shows what hap
 
 demo-redis: build ## two proxies, one Redis, killed and restarted under load
 	bin/bench demo-redis
+
+images: ## container images of all programs, from scratch (needs the Docker engine)
+	@deploy/docker/build $(VERSION) latest
+
+dashboards: ## writes the dashboards of Grafana anew
+	go run ./deploy/grafana deploy/grafana/dashboards
+
+deploy-test: tools ## images, compose, Prometheus, Grafana, Kubernetes, systemd; says what could not be tried here
+	go test -count=1 -v ./deploy/...
+	cd deploy/check && go test -count=1 -v ./...
 
 cover: ## test coverage: per function in cover.txt, total here
 	go test -coverprofile=cover.out ./...

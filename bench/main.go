@@ -45,7 +45,7 @@ func experiments() []experiment {
 		{"chaos", "[EXCHANGES] a million of them through resets, splits, slow peers and restarts of the target (two minutes)", chaos.Run},
 		{"restart", "[TIMES] replaces the proxy twenty times under load: what clients notice (a minute)", restart.Run},
 		{"rules", "[SECONDS] what ten rules cost of which two match: CPU per request against the global limit alone (a minute)", rules.Run},
-		{"scenario", "[NAME…] [-compress N] the four situations under each algorithm, with and without the advisor: tables, plots, a page (25 minutes)", order.Play},
+		{"scenario", "[NAME…] [-compress N] the four situations under each algorithm, with and without the advisor: tables, plots, a page (a minute each)", order.Play},
 		{"advisor", "[quick|all] [WORD…] how well the advisor forecasts, and what it is worth beside other ways to choose a limit; only scenarios with all words in their name (one minute, all ten)", advisor.Run},
 		{"pacing", "[FILE] when requests of load generators arrive, against when they were due; the results as JSON in FILE (seven minutes)", pacing.Run},
 		{"micro", "[TIME] the benchmarks beside the code, in one table (a minute)", micro.Run},

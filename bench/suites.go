@@ -56,28 +56,32 @@ func quick(dir string) []suite.Part {
 	cases := scenario.Matrix([]string{"bursts"}, []string{"off", "token"}, []string{"simulated"}, []bool{false, true})
 	return []suite.Part{
 		{Name: "speed", Args: []string{"quick"}, Run: speed.Run},
-		{Name: "scenario", Run: (&scenario.Order{Cases: cases, Compress: 540, Dir: dir}).Play},
+		{Name: "scenario", Run: (&scenario.Order{Cases: cases, Compress: 180, Dir: dir}).Play},
 	}
 }
 
 // usual takes a quarter of an hour.
 func usual(dir string) []suite.Part {
-	off, both := []bool{false}, []bool{false, true}
-	cases := scenario.Matrix([]string{"steady", "bursts", "overload"}, []string{"off", "fixed", "sliding", "token"}, []string{"simulated"}, both)
+	off, both, simulated := []bool{false}, []bool{false, true}, []string{"simulated"}
+	var cases []scenario.Case
+	for _, name := range []string{"steady", "bursts", "overload"} {
+		cases = append(cases, scenario.Matrix([]string{name}, []string{"off", "fixed", "sliding", "token"}, simulated, off)...)
+		cases = append(cases, scenario.Matrix([]string{name}, []string{"fixed", "token"}, simulated, []bool{true})...)
+	}
 	cases = append(cases, scenario.Matrix([]string{"bursts"}, []string{"fixed"}, []string{"redis"}, off)...)
 	cases = append(cases, scenario.Matrix([]string{"failure"}, []string{"token"}, []string{"redis"}, both)...)
 	return []suite.Part{
 		{Name: "speed", Args: []string{"usual"}, Run: speed.Run},
 		{Name: "micro", Run: micro.Run},
 		{Name: "rules", Args: []string{"1"}, Run: rules.Run},
-		{Name: "scenario", Run: (&scenario.Order{Cases: cases, Compress: 360, Dir: dir}).Play},
+		{Name: "scenario", Run: (&scenario.Order{Cases: cases, Compress: 120, Dir: dir}).Play},
 		{Name: "advisor", Args: []string{"quick"}, Run: advisor.Run},
 	}
 }
 
 // all is everything, the whole matrix of scenarios too.
 func all(dir string) []suite.Part {
-	whole := &scenario.Order{Algorithms: scenario.Algorithms(), Stores: scenario.Stores(), Advisors: []bool{false, true}, Compress: 180, Dir: dir}
+	whole := &scenario.Order{Algorithms: scenario.Algorithms(), Stores: scenario.Stores(), Advisors: []bool{false, true}, Compress: 60, Dir: dir}
 	return []suite.Part{
 		{Name: "speed", Args: []string{"all"}, Run: speed.Run},
 		{Name: "micro", Args: []string{"1s"}, Run: micro.Run},

@@ -4,6 +4,7 @@
 package scenario
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -51,6 +52,8 @@ type Scenario struct {
 	Name, About string
 	Pieces      []Piece
 	Troubles    []Trouble
+	// Period is after what time the scenario's past repeats; zero: its length.
+	Period time.Duration
 	// Real says that the pieces are in real time and not compressed.
 	Real bool
 	// Store says that it takes a real store to play.
@@ -59,14 +62,14 @@ type Scenario struct {
 
 // Scenarios are the four, in the order of the product's description.
 func Scenarios() []Scenario {
-	hour := time.Hour
+	const minute = time.Minute
 	return []Scenario{
-		{Name: "steady", About: "90 % of the limit, one hour: hardly anything is to be refused.",
-			Pieces: []Piece{{hour, 0.9 * limit, false}}},
-		{Name: "bursts", About: "45 minutes at the limit, then 15 at three times the limit, twice: the target could take half of what is too much.",
-			Pieces: []Piece{{hour * 3 / 4, limit, false}, {hour / 4, 3 * limit, true}, {hour * 3 / 4, limit, false}, {hour / 4, 3 * limit, true}, {hour / 4, limit, false}}},
-		{Name: "overload", About: "a quarter of an hour at 80 % of the limit, half an hour at five times the limit, then 80 % again: the target must survive, and recover.",
-			Pieces: []Piece{{hour / 4, 0.8 * limit, false}, {hour / 2, 5 * limit, true}, {hour / 4, 0.8 * limit, false}}},
+		{Name: "steady", About: "90 % of the limit for half an hour: hardly anything is to be refused.",
+			Pieces: []Piece{{30 * minute, 0.9 * limit, false}}},
+		{Name: "bursts", About: "A quarter of each hour at three times the limit, the rest at the limit: the target could take a quarter of what is too much.",
+			Period: 60 * minute, Pieces: []Piece{{45 * minute, limit, false}, {15 * minute, 3 * limit, true}, {15 * minute, limit, false}}},
+		{Name: "overload", About: "Ten minutes at 80 % of the limit, twenty at five times the limit, then 80 % again: the target must survive, and recover.",
+			Pieces: []Piece{{10 * minute, 0.8 * limit, false}, {20 * minute, 5 * limit, true}, {10 * minute, 0.8 * limit, false}}},
 		{Name: "failure", About: "twice the limit while the store is killed, started again and frozen, the target works at half its speed for a while, and the advisor is killed.",
 			Real: true, Store: true, Pieces: []Piece{{36 * time.Second, 2 * limit, false}},
 			Troubles: []Trouble{{5 * time.Second, killStore}, {10 * time.Second, restartStore}, {15 * time.Second, freezeStore}, {18 * time.Second, thawStore},
@@ -90,11 +93,12 @@ func (s *Scenario) scale(compress float64) float64 {
 	return compress
 }
 
-// rateAt is the rate at a moment of the scenario's time; before it began and
-// after it ended the scenario repeats, so that it has a past.
+// rateAt is the rate at a moment of the scenario's time. Before it began it
+// repeats, so that it has a past.
 func (s *Scenario) rateAt(at time.Duration) float64 {
-	length := s.Length()
-	at = ((at % length) + length) % length
+	if period := cmp.Or(s.Period, s.Length()); at < 0 {
+		at = (period + at%period) % period
+	}
 	for _, p := range s.Pieces {
 		if at < p.For {
 			return p.Rate

@@ -1,0 +1,98 @@
+package forecast
+
+import "time"
+
+// shapeMax is by how much the calendar may lift or lower what lies between horizons.
+const shapeMax = 10.0
+
+// An outline is what an outlook needs of the moment, worked out once: the view, and
+// of every horizon whom its mixture believes.
+type outline struct {
+	view   view
+	shares [][expertsN]float64
+}
+
+func (f *Forecaster) outline() *outline {
+	e := f.eng
+	o := &outline{view: newView(&e.levels, &e.bars, f.offset(), f.mean), shares: make([][expertsN]float64, len(e.classes))}
+	for i, k := range e.classes {
+		o.shares[i] = k.mixer.shares(k.now.experts[:], &k.now.ways)
+	}
+	return o
+}
+
+// between is the quantiles ahead seconds on, where no horizon is learnt. They lie on
+// the straight line between those of the horizons before and after, times what the
+// experts, asked for this very slot, see there and not on the line: a spike that
+// comes every day at that minute.
+func (f *Forecaster) between(o *outline, ahead float64) [quantilesN]float64 {
+	e := f.eng
+	first, last := e.classes[0], e.classes[len(e.classes)-1]
+	if ahead <= first.ahead {
+		return e.underway(ahead)
+	}
+	if ahead >= last.ahead {
+		return last.now.quantiles
+	}
+	i := 1
+	for e.classes[i].ahead < ahead {
+		i++
+	}
+	a, b := e.classes[i-1], e.classes[i]
+	if ahead == b.ahead {
+		return b.now.quantiles
+	}
+	w := (ahead - a.ahead) / (b.ahead - a.ahead)
+	c := o.view.c
+	var s [seasonsN]float64
+	f.cal.fill(&s, f.now+ahead, e.dt, c)
+	most := mostFactor * f.most
+	there := (1-w)*a.guess(&o.view, &s, ahead/e.dt, most, &o.shares[i-1]) + w*b.guess(&o.view, &s, ahead/e.dt, most, &o.shares[i])
+	line := (1-w)*mean(&o.shares[i-1], &a.now.experts) + w*mean(&o.shares[i], &b.now.experts)
+	by := min(max((there+c)/(line+c), 1/shapeMax), shapeMax)
+	q := b.now.quantiles
+	for j := range q {
+		q[j] = max(0, ((1-w)*a.now.quantiles[j]+w*q[j]+c)*by-c)
+	}
+	return q
+}
+
+// guess is the mean of what the experts say of a slot, by the shares of a horizon.
+func (k *class) guess(v *view, s *[seasonsN]float64, steps, most float64, shares *[expertsN]float64) float64 {
+	var p promise
+	p.c, p.base, p.unit = v.c, v.base(), v.unit
+	k.ask(&p, v, s, steps, most)
+	return mean(shares, &p.experts)
+}
+
+// mean is that of the forecasts there are, by shares.
+func mean(shares, forecasts *[expertsN]float64) float64 {
+	return dotOr(shares[:], forecasts[:], forecasts[expertLast])
+}
+
+// underway is the quantiles of a slot of which a part is over.
+func (e *engine) underway(ahead float64) [quantilesN]float64 {
+	first := e.classes[0]
+	q := first.now.quantiles
+	shift := (e.levels.recent[0] - q[1]) * (1 - ahead/first.ahead)
+	for i := range q {
+		q[i] = max(0, q[i]+shift)
+	}
+	return q
+}
+
+// Outlook is the forecast at step, 2 step … horizon after the newest observation;
+// nothing before the first. Beyond an hour it stays as it is there.
+func (f *Forecaster) Outlook(horizon, step time.Duration) []Point {
+	if f.eng == nil || step <= 0 || horizon < step {
+		return nil
+	}
+	points := make([]Point, min(int(horizon/step), pointsMax))
+	o := f.outline()
+	for i := range points {
+		at := time.Duration(i+1) * step
+		q := f.between(o, at.Seconds())
+		points[i] = Point{At: at, Q05: q[0], Q50: q[1], Q80: q[2], Q95: q[3], Q99: q[4]}
+	}
+	return points
+}

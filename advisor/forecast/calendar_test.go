@@ -1,0 +1,102 @@
+package forecast
+
+import (
+	"math"
+	"testing"
+	"time"
+
+	"weir/advisor/series"
+)
+
+// A day begins when the clock on the wall says so: after the clocks have changed
+// "yesterday" and the profile mean the same local time.
+func TestCalendarFollowsTheWallClock(t *testing.T) {
+	place := time.FixedZone("", 0)
+	if l, err := time.LoadLocation("Europe/Berlin"); err == nil {
+		place = l
+	}
+	h := series.New()
+	k := newCalendar(place, h)
+	rate := func(at time.Time) float64 { // by the local hour at the middle of the slot
+		return 10 + float64(at.Add(-5*time.Minute).In(place).Hour())
+	}
+	at := time.Date(2026, 3, 25, 0, 0, 0, 0, time.UTC) // the clocks change on the 29th
+	for at.Before(time.Date(2026, 3, 29, 12, 0, 0, 0, time.UTC)) {
+		at = at.Add(10 * time.Minute)
+		if err := h.Add(at, 10*time.Minute, rate(at)); err != nil {
+			t.Fatal(err)
+		}
+		k.learn(seconds(at), 600, math.Log(rate(at)+1))
+	}
+	var s [seasonsN]float64
+	k.fill(&s, seconds(at), 600, 1)
+	want := math.Log(rate(at) + 1)
+	for _, j := range [...]int{seasonYesterday, seasonDay} {
+		if math.Abs(s[j]-want) > .02 {
+			t.Errorf("%s at noon after the change: %g, want %g", seasonNames[j], s[j], want)
+		}
+	}
+	if s[seasonLastWeek] == s[seasonLastWeek] || s[seasonCore] == s[seasonCore] {
+		t.Errorf("last week and the core are known after four days: %v", s)
+	}
+}
+
+// Seasons begin when there is enough history, and those by the minute only where
+// slots are short.
+func TestSeasonsBegin(t *testing.T) {
+	h := series.New()
+	k := newCalendar(nil, h)
+	at := epoch
+	known := func() (list string) {
+		var s [seasonsN]float64
+		k.fill(&s, seconds(at)+3600, 60, 1)
+		for j, z := range s {
+			if z == z {
+				list += seasonNames[j] + " "
+			}
+		}
+		return list
+	}
+	for _, c := range []struct {
+		until time.Duration
+		want  string
+	}{
+		{2 * time.Hour, ""},
+		{4 * time.Hour, "minute_of_hour "},
+		{25 * time.Hour, "yesterday minute_of_hour "},
+		{40 * time.Hour, "yesterday day_profile course minute_of_day minute_of_hour "},
+		{9 * 24 * time.Hour, "yesterday last_week day_profile week_profile course minute_of_day minute_of_hour "},
+	} {
+		for at.Before(epoch.Add(c.until)) {
+			at = at.Add(time.Minute)
+			_ = h.Add(at, time.Minute, 5)
+			k.learn(seconds(at), 60, 2)
+		}
+		if got := known(); got != c.want {
+			t.Errorf("after %s: %q, want %q", c.until, got, c.want)
+		}
+	}
+}
+
+// A spike that comes every day at its minute is seen between the horizons learnt.
+func TestSpikeBetweenHorizons(t *testing.T) {
+	f := New(Settings{})
+	rate := func(i int) float64 {
+		if m := i % 180; m == 77 || m == 78 {
+			return 200
+		}
+		return 50 + float64(i%3)
+	}
+	at := epoch
+	for i := range 1440*2 + 60 {
+		at = at.Add(time.Minute)
+		f.Observe(at, time.Minute, rate(i))
+	}
+	p := f.Outlook(time.Hour, time.Minute)
+	if q := p[17].Q50; q < 120 { // slot 2957, 17 minutes on
+		t.Errorf("the spike in 18 minutes is forecast as %g, it will be 200", q)
+	}
+	if q := p[24].Q50; q > 80 {
+		t.Errorf("in 25 minutes, after the spike, %g is forecast, it will be 50", q)
+	}
+}

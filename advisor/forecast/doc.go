@@ -1,0 +1,24 @@
+// Package forecast says what a rate will be within the next hour, as quantiles.
+//
+// No single method is good for all rates: where counts are noise around a daily
+// course a smooth calendar wins, where crowds come and go the last minute does. So
+// a [Forecaster] asks many simple experts and learns, for every horizon by itself,
+// whom to believe.
+//
+//	levels    smoothings of the last slots, damped trends, the median of five
+//	calendar  the same time yesterday and last week; profiles of day, week and hour;
+//	          a few waves fitted by regression; the fitted core of package season
+//	ridges    regressions on all of these, one step ahead up to an hour, each horizon
+//	          by itself, on logarithms and on plain rates, with long and short memory
+//	mixer     makes one forecast of all: by losses, by regret, by constrained least
+//	          squares, each with short and long memory; and a mixture of these again
+//	band      quantiles around it that track their own coverage
+//	shift     notices that the level has changed for good
+//
+// Every forecast is kept until its truth comes, and only then learnt from. A missing
+// slot is a gap: forecasts for it are dropped unscored. With little history the
+// experts that need more say nothing, so the same code serves minutes and months.
+//
+// z is log(rate + c) throughout, with c the rate of one event per slot or a
+// twentieth of the mean, whichever is more.
+package forecast

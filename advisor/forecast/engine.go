@@ -1,0 +1,106 @@
+package forecast
+
+import "math"
+
+// horizonsAhead are the horizons in seconds that a forecaster learns besides the
+// first two slots.
+var horizonsAhead = [...]float64{15, 60, 300, 600, 900, 1800, 3600}
+
+const (
+	// solvedAllFrom is the width of slots, in seconds, from which all classes are solved
+	// in every step; else one is.
+	solvedAllFrom = 600.0
+	// oddMax is how many intervals in a row must be unlike the width of the slots,
+	// and like each other, before it changes; alike is within oddShare.
+	oddMax   = 5
+	oddShare = .2
+)
+
+// An engine learns from slots of one width.
+type engine struct {
+	dt      float64
+	classes []*class
+	levels  levels
+	bars    bars
+	full    []float64 // scratch of solve
+	turn    int       // the class whose regressions are solved next
+	odd     int       // intervals unlike dt in a row
+	oddDt   float64
+}
+
+func newEngine(dt float64) *engine {
+	e := &engine{dt: dt, full: make([]float64, expertsN*expertsN)}
+	e.classes = append(e.classes, newClass(dt, dt), newClass(2*dt, dt))
+	for _, h := range horizonsAhead {
+		if steps := math.Round(h / dt); steps >= 2.5 {
+			e.classes = append(e.classes, newClass(steps*dt, dt))
+		}
+	}
+	for j := range e.bars {
+		for i := range e.bars[j] {
+			e.bars[j][i] = math.NaN()
+		}
+	}
+	return e
+}
+
+// solve works out the regressions and mixtures of some classes, in turn.
+func (e *engine) solve() {
+	n := 1
+	if e.dt >= solvedAllFrom {
+		n = len(e.classes)
+	}
+	for range n {
+		e.turn %= len(e.classes)
+		e.classes[e.turn].solve(e.full)
+		e.turn++
+	}
+}
+
+// settled says whether the width of slots has changed for good, and to what.
+func (e *engine) settled(interval float64) (dt float64, changed bool) {
+	if math.Abs(interval-e.dt) <= oddShare*e.dt {
+		e.odd = 0
+		return 0, false
+	}
+	if e.odd > 0 && math.Abs(interval-e.oddDt) > oddShare*e.oddDt {
+		e.odd = 0
+	}
+	if e.odd == 0 {
+		e.oddDt = interval
+	}
+	e.odd++
+	return e.oddDt, e.odd >= oddMax
+}
+
+// retimed is an engine for slots of another width that begins with what the horizons
+// nearest to its own have learnt.
+func (e *engine) retimed(dt float64) *engine {
+	n := newEngine(dt)
+	n.levels, n.bars = e.levels, e.bars
+	for _, k := range n.classes {
+		best := e.classes[0]
+		for _, o := range e.classes {
+			if math.Abs(math.Log(o.ahead/k.ahead)) < math.Abs(math.Log(best.ahead/k.ahead)) {
+				best = o
+			}
+		}
+		w := &codec{}
+		best.walkLearnt(w)
+		k.walkLearnt(&codec{reading: true, b: w.b})
+	}
+	return n
+}
+
+// walk walks over an engine whose width is that of newEngine.
+func (e *engine) walk(c *codec) {
+	e.levels.walk(c)
+	for j := range e.bars {
+		c.all(e.bars[j][:])
+	}
+	c.int(&e.turn, &e.odd)
+	c.f64(&e.oddDt)
+	for _, k := range e.classes {
+		k.walk(c)
+	}
+}

@@ -1,0 +1,176 @@
+package forecast
+
+import (
+	"math"
+	"time"
+
+	"weir/advisor/season"
+	"weir/advisor/series"
+)
+
+const (
+	// gapLong is a gap after which levels move on with the calendar, gapWide one
+	// after which errors are expected to be larger; in seconds.
+	gapLong = hour
+	gapWide = 600.0
+	// gapSteps is how many slots a gap counts at most.
+	gapSteps = 10.0
+	// pointsMax is how many points an outlook has at most.
+	pointsMax = 3600
+	// mostFactor bounds forecasts by the largest rate of about the last week.
+	mostFactor = 10.0
+)
+
+// Settings are what the rates do not tell. The zero value is UTC without events.
+type Settings struct {
+	Location *time.Location
+	Events   []season.Event
+}
+
+// A Point is the forecast for the slot that ends At after the newest observation:
+// quantiles of its mean rate, ascending, finite, none negative. A slot is as wide as
+// the observations are.
+type Point struct {
+	At                      time.Duration
+	Q05, Q50, Q80, Q95, Q99 float64
+}
+
+// A Forecaster learns from every rate it is told and forecasts the next hour.
+//
+// Owned by one goroutine.
+type Forecaster struct {
+	set     Settings
+	hist    *series.History
+	cal     calendar
+	eng     *engine // nil before the first observation
+	shifts  detector
+	refits  refits
+	mean    float64 // of the rate over about a day
+	meanN   float64 // seconds behind mean
+	most    float64 // the largest rate of about the last week
+	now     float64 // end of the newest slot, seconds since the epoch
+	refused int
+}
+
+// New returns a forecaster that knows nothing.
+func New(s Settings) *Forecaster {
+	h := series.New()
+	return &Forecaster{set: s, hist: h, cal: newCalendar(s.Location, h)}
+}
+
+// Observe takes in a snapshot: the mean rate over the interval that ended at at. What
+// is not newer than the newest known, and what is no rate, is counted and left out.
+func (f *Forecaster) Observe(at time.Time, interval time.Duration, rate float64) {
+	if rate > rateMax || f.hist.Add(at, interval, rate) != nil {
+		f.refused++
+		return
+	}
+	t, dt := seconds(at), interval.Seconds()
+	steps := 1.0
+	if f.eng == nil {
+		f.eng = newEngine(dt)
+		f.now = t - dt
+	} else {
+		steps = min(max((t-f.now)/f.eng.dt, .1), gapSteps)
+	}
+	if math.Abs(steps-1) < oddShare {
+		steps = 1 // jitter
+	}
+	if width, changed := f.eng.settled(dt); changed {
+		f.eng = f.eng.retimed(width)
+	}
+	f.settle(t, rate)
+	f.bridge(t, dt)
+	f.learn(t, dt, rate, steps)
+	f.predict(t)
+}
+
+// rateMax is the largest rate that is believed, per second.
+const rateMax = 1e12
+
+// Refused is how many observations were left out.
+func (f *Forecaster) Refused() int { return f.refused }
+
+// settle scores the forecasts whose truth this is.
+func (f *Forecaster) settle(t, rate float64) {
+	e := f.eng
+	for i, k := range e.classes {
+		p := k.settle(t, e.dt, rate)
+		if i > 0 || p == nil || k.band.n < 30 {
+			continue
+		}
+		if f.shifts.learn(t, (rate-p.point)/deviation(p.sigma)) {
+			f.refits.alarm = true
+			for _, k := range e.classes {
+				k.alarm()
+			}
+		}
+	}
+	e.solve()
+}
+
+// bridge carries what is known over a gap.
+func (f *Forecaster) bridge(t, dt float64) {
+	gap := t - dt - f.now
+	if gap <= gapWide {
+		return
+	}
+	for _, k := range f.eng.classes {
+		k.band.widen(math.Sqrt(1 + gap/gapWide))
+	}
+	if gap <= gapLong {
+		return
+	}
+	var before, after [seasonsN]float64
+	c := f.offset()
+	f.cal.fill(&before, f.now, f.eng.dt, c)
+	f.cal.fill(&after, t, f.eng.dt, c)
+	for _, j := range [...]int{seasonWeek, seasonDay, seasonCourse} {
+		if d := after[j] - before[j]; d == d {
+			f.eng.levels.scale(math.Exp(min(max(d, -ratioOf), ratioOf)))
+			return
+		}
+	}
+}
+
+// learn takes the slot into levels and calendar.
+func (f *Forecaster) learn(t, dt, rate, steps float64) {
+	f.most = max(rate, f.most*math.Exp2(-min(t-f.now, day)/week))
+	f.meanN = min(f.meanN+dt, day)
+	f.mean += (rate - f.mean) * min(1, dt/f.meanN)
+	f.now = t
+	c := f.offset()
+	f.cal.learn(t, dt, math.Log(rate+c))
+	var s [seasonsN]float64
+	f.cal.fill(&s, t, f.eng.dt, c)
+	f.eng.bars.learn(&s, steps)
+	f.eng.levels.learn(rate, c, steps)
+}
+
+// predict makes the forecast of every horizon.
+func (f *Forecaster) predict(t float64) {
+	e := f.eng
+	c := f.offset()
+	v := newView(&e.levels, &e.bars, c, f.mean)
+	var s [seasonsN]float64
+	for _, k := range e.classes {
+		f.cal.fill(&s, t+k.ahead, e.dt, c)
+		k.forecast(&v, &s, t, e.dt, mostFactor*f.most)
+		if f.hist.Seen()%int64(k.stride) == 0 {
+			k.keep()
+		}
+	}
+}
+
+// offset is c of z = log(rate + c): it keeps small rates from mattering too much.
+func (f *Forecaster) offset() float64 { return max(1/f.eng.dt, .05*f.mean, 1e-9) }
+
+// Shift is when the rate last left its forecasts for good, and to which side; false
+// when it never did.
+func (f *Forecaster) Shift() (at time.Time, up, known bool) {
+	return instant(f.shifts.last), f.shifts.up, f.shifts.last != 0
+}
+
+func seconds(t time.Time) float64 { return float64(t.UnixNano()) / 1e9 }
+
+func instant(s float64) time.Time { return time.Unix(0, int64(math.Round(s*1e9))) }

@@ -1,0 +1,134 @@
+package forecast
+
+import (
+	"math"
+	"math/rand/v2"
+	"testing"
+)
+
+// The weights are those of least squares among all that are not negative and sum to
+// 1: of uncorrelated errors, the inverse of the variances.
+func TestStack(t *testing.T) {
+	r := rand.New(rand.NewPCG(3, 3))
+	s := newStack(4, 1e6)
+	s.shrink = 0
+	full := make([]float64, 16)
+	sd := []float64{1, 2, 4, 1}
+	for range 20000 {
+		e := []float64{sd[0] * r.NormFloat64(), sd[1] * r.NormFloat64(), sd[2] * r.NormFloat64(), 0}
+		e[3] = e[0] + r.NormFloat64() // worse than the first, and nothing new
+		s.learn(e, 1)
+		s.solve(5, full)
+	}
+	s.solve(200, full)
+	total := 1/1. + 1/4. + 1/16.
+	for i, want := range []float64{1 / total, .25 / total, .0625 / total, 0} {
+		if math.Abs(s.w[i]-want) > .02 {
+			t.Errorf("weight %d is %.3f, want %.3f", i, s.w[i], want)
+		}
+	}
+}
+
+// Whatever is learnt, the weights are a mixture.
+func TestStackStaysAMixture(t *testing.T) {
+	r := rand.New(rand.NewPCG(4, 4))
+	s := newStack(9, 30)
+	full := make([]float64, 81)
+	for i := range 3000 {
+		e := make([]float64, 9)
+		for j := range e {
+			e[j] = math.Exp(5*r.NormFloat64()) * float64(r.IntN(3)-1)
+		}
+		s.learn(e, r.Float64())
+		s.solve(20, full)
+		sum := 0.0
+		for _, w := range s.w {
+			if w < 0 || w != w {
+				t.Fatalf("after %d: weights %v", i, s.w)
+			}
+			sum += w
+		}
+		if math.Abs(sum-1) > 1e-9 {
+			t.Fatalf("after %d the weights sum to %g", i, sum)
+		}
+	}
+}
+
+// play lets a mixer forecast truth with two experts that know something; the others
+// have none. It returns the mean errors of the mixture, and of the two.
+func play(n int, known func(i int) (a, b, y float64)) (mix, one, two float64) {
+	m := newMixer(expertsN, 50)
+	full := make([]float64, expertsN*expertsN)
+	for i := range n {
+		a, b, y := known(i)
+		p := promise{c: .01}
+		for k := range p.experts {
+			p.experts[k] = math.NaN()
+		}
+		p.experts[expertLast], p.experts[expertSes] = a, b
+		p.mix = m.blend(p.experts[:], &p.ways)
+		m.learn(y, &p)
+		for k := range m.stacks {
+			m.stacks[k].solve(20, full)
+		}
+		mix += math.Abs(p.mix-y) / float64(n)
+		one += math.Abs(a-y) / float64(n)
+		two += math.Abs(b-y) / float64(n)
+	}
+	return mix, one, two
+}
+
+// The mixture is nearly as good as the best expert, follows a change of who that is,
+// and beats both where their errors cancel.
+func TestMixture(t *testing.T) {
+	r := rand.New(rand.NewPCG(5, 5))
+	noise := func(sd float64) float64 { return sd * r.NormFloat64() }
+	const n = 4000
+	if mix, good, bad := play(n, func(int) (a, b, y float64) {
+		y = 100 + noise(10)
+		return y + noise(1), y + noise(8), y
+	}); mix > 1.05*good {
+		t.Errorf("one good, one bad: error %.3f, of the good one %.3f, of the bad one %.3f", mix, good, bad)
+	}
+	mix, one, two := play(n, func(i int) (a, b, y float64) {
+		y = 100 + noise(10)
+		a, b = y+noise(1), y+noise(8)
+		if i >= n/2 {
+			a, b = b, a
+		}
+		return a, b, y
+	})
+	if mix > .5*min(one, two) {
+		t.Errorf("the better one changes: error %.3f, of either %.3f and %.3f", mix, one, two)
+	}
+	if mix, one, two := play(n, func(int) (a, b, y float64) {
+		y = 100
+		e := noise(5)
+		return y + e + noise(1), y - e + noise(1), y
+	}); mix > .35*min(one, two) {
+		t.Errorf("errors that cancel: error %.3f, of either %.3f and %.3f", mix, one, two)
+	}
+}
+
+func TestMiddleOf(t *testing.T) {
+	nan := math.NaN()
+	for _, c := range []struct {
+		w, f []float64
+		want float64
+	}{
+		{[]float64{.2, .3, .5}, []float64{1, 2, 3}, 2},
+		{[]float64{.2, .2, .6}, []float64{9, 1, 3}, 3},
+		{[]float64{1, 0, 0}, []float64{7, 1, nan}, 7},
+		{[]float64{.4, .6, 0}, []float64{5, 5, nan}, 5},
+	} {
+		w, f := make([]float64, expertsN), make([]float64, expertsN)
+		for i := range f {
+			f[i] = nan
+		}
+		copy(w, c.w)
+		copy(f, c.f)
+		if got := middleOf(w, f); got != c.want {
+			t.Errorf("%v with weights %v: %g, want %g", c.f, c.w, got, c.want)
+		}
+	}
+}

@@ -1,0 +1,82 @@
+package forecast
+
+import (
+	"fmt"
+	"sort"
+	"time"
+
+	"weir/advisor/series"
+)
+
+// A Weight is the share of an expert in a forecast.
+type Weight struct {
+	Expert string
+	Share  float64 // all of a horizon together: 1
+}
+
+// A Mixture is what the forecast of a horizon is made of, and how well it did.
+type Mixture struct {
+	Ahead   time.Duration
+	Weights []Weight // largest first
+	Error   float64  // Σ|error| / Σ rate over about the last thousand forecasts; 0 before the first
+	Scored  int64    // forecasts whose truth has come
+}
+
+// Weights tells of every horizon what its forecast is made of.
+func (f *Forecaster) Weights() []Mixture {
+	if f.eng == nil {
+		return nil
+	}
+	var list []Mixture
+	for _, k := range f.eng.classes {
+		m := Mixture{Ahead: time.Duration(k.ahead * 1e9), Scored: int64(k.errs.n)}
+		if k.errs.truth > 0 {
+			m.Error = k.errs.abs / k.errs.truth
+		}
+		shares := k.mixer.shares(k.now.experts[:], &k.now.ways)
+		for i, s := range shares {
+			if s > 0 {
+				m.Weights = append(m.Weights, Weight{expertName(i), s})
+			}
+		}
+		sort.SliceStable(m.Weights, func(i, j int) bool { return m.Weights[i].Share > m.Weights[j].Share })
+		list = append(list, m)
+	}
+	return list
+}
+
+// History is what the forecaster knows of the past; for reading only.
+func (f *Forecaster) History() *series.History { return f.hist }
+
+// Load takes in imported history, ascending, as if it had been observed.
+func (f *Forecaster) Load(rows []series.Row) {
+	for _, r := range rows {
+		if r.Coverage > 0 {
+			f.Observe(r.At, r.Interval, r.Rate)
+		}
+	}
+}
+
+// expertName is the name of the expert at place i.
+func expertName(i int) string {
+	switch {
+	case i == expertLast:
+		return "last"
+	case i < expertHolt:
+		return fmt.Sprintf("ses_%g", alphas[i-expertSes])
+	case i < expertMiddle:
+		return fmt.Sprintf("holt_%d", i-expertHolt+1)
+	case i == expertMiddle:
+		return "median"
+	case i < expertSeason:
+		return fmt.Sprintf("tracking_%g", trackings[i-expertTrack])
+	case i < expertRidge:
+		i -= expertSeason
+		name := seasonNames[i/seasonWays]
+		if way := i % seasonWays; way > 0 {
+			return fmt.Sprintf("%s_level_%g", name, barAlphas[way-1])
+		}
+		return name
+	}
+	return fmt.Sprintf("regression_%d", i-expertRidge+1)
+}

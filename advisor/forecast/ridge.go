@@ -1,0 +1,118 @@
+package forecast
+
+import "math"
+
+// A ridge is a linear regression that learns one row at a time and forgets old ones:
+//
+//	minimise over θ:  Σ_t decay^(now-t) w_t (y_t - θ·x_t)² + σ² Σ_i θ_i²/τ_i²
+//
+// It keeps the sums of squares, not θ, so forgetting never makes it unstable: where
+// the data say nothing the prior holds θ_i near 0. σ² is what it errs by itself.
+type ridge struct {
+	p       int
+	decay   float64
+	overlap float64   // rows that say about as much as one: targets of an hour overlap
+	tau     []float64 // prior standard deviation of each coefficient
+	a       []float64 // Σ w x xᵀ, lower triangle by rows
+	b       []float64 // Σ w x y
+	n       float64   // Σ w
+	rows    int       // rows ever learnt
+	err     float64   // Σ w r², with r the error before learning
+	theta   []float64
+	factor  []float64 // scratch of solve
+}
+
+func newRidge(tau []float64, decay, overlap float64) *ridge {
+	p := len(tau)
+	return &ridge{
+		p: p, decay: decay, tau: tau, overlap: overlap,
+		a: make([]float64, p*(p+1)/2), b: make([]float64, p),
+		theta: make([]float64, p), factor: make([]float64, p*(p+1)/2),
+	}
+}
+
+// predict is θ·x.
+func (r *ridge) predict(x []float64) float64 {
+	sum := 0.0
+	for i, v := range r.theta {
+		sum += v * x[i]
+	}
+	return sum
+}
+
+// learn takes a row in.
+func (r *ridge) learn(x []float64, y, w float64) {
+	e := y - r.predict(x)
+	r.n = r.n*r.decay + w
+	r.rows++
+	r.err = r.err*r.decay + w*e*e
+	k := 0
+	for i := range r.p {
+		wx := w * x[i]
+		row := r.a[k : k+i+1]
+		for j := range row {
+			row[j] = row[j]*r.decay + wx*x[j]
+		}
+		r.b[i] = r.b[i]*r.decay + wx*y
+		k += i + 1
+	}
+}
+
+// solve finds θ by Cholesky's factorisation; it keeps the old θ when the numbers
+// allow none.
+func (r *ridge) solve() {
+	if r.n <= 0 {
+		return
+	}
+	noise := max(r.err/r.n, 1e-9) * r.overlap
+	l := r.factor
+	for i := range r.p {
+		ri := i * (i + 1) / 2
+		for j := 0; j <= i; j++ {
+			rj := j * (j + 1) / 2
+			s := r.a[ri+j]
+			if i == j {
+				s += noise / (r.tau[i] * r.tau[i])
+			}
+			for k := range j {
+				s -= l[ri+k] * l[rj+k]
+			}
+			if i == j {
+				if !(s > 1e-300) {
+					return
+				}
+				l[ri+i] = math.Sqrt(s)
+			} else {
+				l[ri+j] = s / l[rj+j]
+			}
+		}
+	}
+	r.back(l)
+}
+
+// back solves L Lᵀ θ = b.
+func (r *ridge) back(l []float64) {
+	for i := range r.p {
+		ri := i * (i + 1) / 2
+		s := r.b[i]
+		for k := range i {
+			s -= l[ri+k] * r.theta[k]
+		}
+		r.theta[i] = s / l[ri+i]
+	}
+	for i := r.p - 1; i >= 0; i-- {
+		s := r.theta[i]
+		for k := i + 1; k < r.p; k++ {
+			s -= l[k*(k+1)/2+i] * r.theta[k]
+		}
+		r.theta[i] = s / l[i*(i+1)/2+i]
+	}
+}
+
+func (r *ridge) walk(c *codec) {
+	c.all(r.a)
+	c.all(r.b)
+	c.all(r.theta)
+	c.f64(&r.n, &r.err)
+	c.int(&r.rows)
+}

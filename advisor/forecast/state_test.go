@@ -1,0 +1,158 @@
+package forecast
+
+import (
+	"errors"
+	"math"
+	"math/rand/v2"
+	"testing"
+	"time"
+)
+
+func bytesOf(t *testing.T, f *Forecaster) []byte {
+	t.Helper()
+	b, err := f.MarshalBinary()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// noisy is a rate with a daily course, bursts and noise.
+func noisy(r *rand.Rand) func(i int) float64 {
+	return func(i int) float64 {
+		y := 60 + 50*math.Sin(float64(i)/46) + 8*r.NormFloat64()
+		if r.IntN(40) == 0 {
+			y *= 3
+		}
+		return max(0, y)
+	}
+}
+
+// A forecaster read back says the same from then on, to the last bit, also with a
+// core and through changes of cadence; so does one that was told the same.
+func TestRestoredSaysTheSame(t *testing.T) {
+	rate := func() func(i int) float64 { return noisy(rand.New(rand.NewPCG(10, 10))) }
+	for _, n := range []int{0, 1, 5, 400} {
+		f, twin := New(Settings{}), New(Settings{})
+		at := feed(f, epoch, 5*time.Minute, n, rate())
+		feed(twin, epoch, 5*time.Minute, n, rate())
+		if job, due := f.Refit(); due {
+			m, err := job.Run()
+			if err != nil {
+				t.Fatal(err)
+			}
+			f.Adopt(m)
+			twin.Refit()
+			twin.Adopt(m)
+		}
+		g := New(Settings{})
+		if err := g.UnmarshalBinary(bytesOf(t, f)); err != nil {
+			t.Fatalf("after %d slots: %v", n, err)
+		}
+		for i, y := range []float64{5, 80, 80, 2, 90, 91, 92, 3, 4, 400, 80, 81, 0, 0} {
+			step := 5 * time.Minute
+			if i > 7 {
+				step = time.Minute
+			}
+			at = at.Add(step)
+			for _, one := range []*Forecaster{f, g, twin} {
+				one.Observe(at, step, y)
+			}
+			for j, p := range f.Outlook(time.Hour, time.Minute) {
+				if q := g.Outlook(time.Hour, time.Minute)[j]; p != q {
+					t.Fatalf("after %d and %d slots: %+v, restored %+v", n, i, p, q)
+				}
+				if q := twin.Outlook(time.Hour, time.Minute)[j]; p != q {
+					t.Fatalf("after %d and %d slots: %+v, the twin %+v", n, i, p, q)
+				}
+			}
+		}
+		if string(bytesOf(t, f)) != string(bytesOf(t, g)) {
+			t.Errorf("after %d slots: the states differ", n)
+		}
+	}
+}
+
+// Whatever is wrong with the bytes is an error, and nothing is changed by it.
+func TestStateRefusals(t *testing.T) {
+	f := New(Settings{})
+	feed(f, epoch, time.Minute, 60, func(i int) float64 { return float64(i) })
+	good := bytesOf(t, f)
+	g := New(Settings{})
+	feed(g, epoch, time.Minute, 3, func(i int) float64 { return float64(i) })
+	before := string(bytesOf(t, g))
+	for _, at := range []int{0, len(stateMagic), len(stateMagic) + 2, len(good) / 3, len(good) - 2} {
+		bad := append([]byte(nil), good...)
+		bad[at]++
+		if err := g.UnmarshalBinary(bad); !errors.Is(err, ErrState) {
+			t.Errorf("byte %d is wrong: %v", at, err)
+		}
+	}
+	for _, n := range []int{0, 5, len(good) / 2, len(good) - 1} {
+		if err := g.UnmarshalBinary(good[:n]); !errors.Is(err, ErrState) {
+			t.Errorf("%d bytes of %d: %v", n, len(good), err)
+		}
+	}
+	if string(bytesOf(t, g)) != before {
+		t.Error("an error has changed the forecaster")
+	}
+}
+
+// The state is bounded, whatever the cadence.
+func TestStateSize(t *testing.T) {
+	for _, step := range []time.Duration{time.Second, time.Minute, time.Hour} {
+		f := New(Settings{})
+		feed(f, epoch, step, 250, func(i int) float64 { return float64(i % 5) })
+		learnt := 0
+		for _, k := range f.eng.classes {
+			k.waiting, k.first = len(k.pending), 0 // as full as it gets
+		}
+		learnt = len(bytesOf(t, f))
+		if learnt > 2<<20 {
+			t.Errorf("step %s: %d bytes besides the history", step, learnt)
+		}
+	}
+}
+
+// Jobs hold their own copy of the data, and a core that speaks nonsense or of another
+// time is not believed.
+func TestCore(t *testing.T) {
+	f := New(Settings{})
+	at := feed(f, epoch, 5*time.Minute, 24*12*3, noisy(rand.New(rand.NewPCG(11, 11))))
+	job, due := f.Refit()
+	if !due {
+		t.Fatal("no refit is due after three days")
+	}
+	if _, again := f.Refit(); again {
+		t.Error("a refit is due twice at once")
+	}
+	rows := len(job.rows)
+	at = feed(f, at, 5*time.Minute, 3, func(int) float64 { return 60 })
+	if _, due := f.Refit(); !due || len(job.rows) != rows {
+		t.Error("no refit after a quarter of an hour, or the first job has changed")
+	}
+	m, err := job.Run()
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.Adopt(nil)
+	f.Adopt(m)
+	for _, c := range []struct {
+		name  string
+		at    time.Time
+		known bool
+	}{
+		{"now", at, true}, {"in an hour", at.Add(time.Hour), true},
+		{"in two days", at.Add(48 * time.Hour), false}, {"yesterday", at.Add(-24 * time.Hour), false},
+	} {
+		z := f.cal.core.value(seconds(c.at), m.Offset())
+		if (z == z) != c.known {
+			t.Errorf("%s the core has %g", c.name, z)
+		}
+		if c.known && math.Abs(z-m.At(c.at)) > .2 {
+			t.Errorf("%s the curve has %g, the model %g", c.name, z, m.At(c.at))
+		}
+	}
+	f.Observe(at.Add(5*time.Minute), 5*time.Minute, 60)
+	sound(t, f, "with a core")
+}

@@ -1,0 +1,134 @@
+package history
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"mime"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/goccy/go-json"
+)
+
+// answerMax bounds an answer, in bytes: a point takes about 40.
+const answerMax = 4 << 20
+
+// A point is a value of the answer.
+type point struct {
+	at   time.Time
+	rate float64
+}
+
+// answer is the API's JSON: https://prometheus.io/docs/prometheus/latest/querying/api/
+type answer struct {
+	Status    string `json:"status"`
+	ErrorType string `json:"errorType"`
+	Error     string `json:"error"`
+	Data      struct {
+		ResultType string   `json:"resultType"`
+		Result     []series `json:"result"`
+	} `json:"data"`
+}
+
+type series struct {
+	Metric map[string]string `json:"metric"`
+	Values [][2]any          `json:"values"`
+}
+
+// ask sends one question and returns its points.
+func (s Source) ask(ctx context.Context, p piece) ([]point, error) {
+	question := url.Values{
+		"query": {s.expression(p.step)},
+		// The first step ends one after from.
+		"start": {unix(p.from.Add(p.step))}, "end": {unix(p.to)},
+		"step": {strconv.Itoa(int(p.step.Seconds()))},
+	}
+	address := s.URL.JoinPath("api/v1/query_range")
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, address.String(), strings.NewReader(question.Encode()))
+	if err != nil {
+		return nil, err
+	}
+	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	r.Header.Set("Accept", "application/json")
+	client := s.Client
+	if client == nil {
+		client = http.DefaultClient
+	}
+	res, err := client.Do(r)
+	if err != nil {
+		if cause, ok := errors.AsType[*url.Error](err); ok {
+			err = cause.Err // it repeats the address, which the caller names
+		}
+		if errors.Is(err, context.DeadlineExceeded) {
+			err = fmt.Errorf("no answer within %s", questionTimeout)
+		}
+		return nil, err
+	}
+	defer res.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(res.Body, answerMax+1))
+	if err != nil {
+		return nil, fmt.Errorf("read answer: %w", err)
+	}
+	if len(body) > answerMax {
+		return nil, fmt.Errorf("the answer is larger than %d bytes; is the query one series?", answerMax)
+	}
+	return read(res, body)
+}
+
+// read takes the points out of an answer.
+func read(res *http.Response, body []byte) ([]point, error) {
+	var a answer
+	err := json.Unmarshal(body, &a)
+	kind, _, _ := mime.ParseMediaType(res.Header.Get("Content-Type"))
+	switch {
+	case err == nil && a.Status == "error":
+		return nil, fmt.Errorf("the server says %s: %s", a.ErrorType, oneLine(a.Error))
+	case res.StatusCode != http.StatusOK:
+		return nil, fmt.Errorf("the server says %s", res.Status)
+	case err != nil:
+		return nil, fmt.Errorf("the answer (%s) is not that of a Prometheus API: %w", kind, err)
+	case a.Status != "success" || a.Data.ResultType != "matrix":
+		return nil, fmt.Errorf("the answer has status %q and type %q, not success and matrix", a.Status, a.Data.ResultType)
+	case len(a.Data.Result) == 0:
+		return nil, nil
+	case len(a.Data.Result) > 1:
+		return nil, fmt.Errorf("the query has %d series, must have one: sum(…) makes one of them", len(a.Data.Result))
+	}
+	return a.Data.Result[0].points()
+}
+
+// points reads pairs of seconds and a number as text.
+func (s series) points() ([]point, error) {
+	points := make([]point, 0, len(s.Values))
+	for i, pair := range s.Values {
+		seconds, ok1 := pair[0].(float64)
+		text, ok2 := pair[1].(string)
+		rate, err := strconv.ParseFloat(text, 64) // NaN and +Inf as well
+		if !ok1 || !ok2 || err != nil {
+			return nil, fmt.Errorf("point %d of the answer is %v, not seconds and a number in quotes", i, pair)
+		}
+		whole, part := math.Modf(seconds)
+		if math.Abs(whole) > 1e11 {
+			return nil, fmt.Errorf("point %d of the answer is at %g seconds", i, seconds)
+		}
+		points = append(points, point{time.Unix(int64(whole), int64(part*1e9)), rate})
+	}
+	return points, nil
+}
+
+func unix(t time.Time) string { return strconv.FormatInt(t.Unix(), 10) }
+
+// oneLine keeps a message of the server from filling the log.
+func oneLine(s string) string {
+	s = strings.Join(strings.Fields(s), " ")
+	if len(s) > 300 {
+		s = s[:300] + "…"
+	}
+	return s
+}

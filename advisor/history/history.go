@@ -1,0 +1,126 @@
+package history
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"net/http"
+	"net/url"
+	"slices"
+	"time"
+)
+
+const (
+	fineStep   = time.Minute
+	fineSpan   = 48 * time.Hour
+	coarseStep = 5 * time.Minute
+	coarseSpan = 35 * 24 * time.Hour
+
+	// pointsMax is how many points one question may be about; servers refuse
+	// more than 11,000.
+	pointsMax = 2016 // a week by five minutes
+	// questionTimeout bounds one question.
+	questionTimeout = 15 * time.Second
+	// rateMax is more than any rate; what is beyond is not one.
+	rateMax = 1e9
+)
+
+// A Row is the mean rate over the Interval that ended at At.
+type Row struct {
+	At       time.Time
+	Interval time.Duration
+	Rate     float64
+}
+
+// A Source is a query of a server.
+type Source struct {
+	// URL is the server's, with what stands before /api/v1.
+	URL *url.URL
+	// Query is an expression of one series: requests per second.
+	Query string
+	// Client asks; nil is http.DefaultClient.
+	Client *http.Client
+}
+
+// Load returns what the server knows of the time up to now and before until, by
+// ascending time; a zero until is no bound. Points that are no rates are left
+// out, and so are whole pieces that the server has nothing of. Rows that came
+// before an error are returned with it: they are good.
+func (s Source) Load(ctx context.Context, now, until time.Time) ([]Row, error) {
+	end := now.Truncate(coarseStep)
+	fineFrom := end.Add(-fineSpan)
+	var rows []Row
+	for _, p := range pieces(end.Add(-coarseSpan), fineFrom, coarseStep) {
+		more, err := s.piece(ctx, p)
+		if err != nil {
+			return older(rows, until), err
+		}
+		rows = append(rows, more...)
+	}
+	for _, p := range pieces(fineFrom, now.Truncate(fineStep), fineStep) {
+		more, err := s.piece(ctx, p)
+		if err != nil {
+			return older(rows, until), err
+		}
+		rows = append(rows, more...)
+	}
+	return older(rows, until), nil
+}
+
+// older are the rows that end at until at the latest.
+func older(rows []Row, until time.Time) []Row {
+	if until.IsZero() {
+		return rows
+	}
+	return slices.DeleteFunc(rows, func(r Row) bool { return r.At.After(until) })
+}
+
+// A piece is the steps that end after From and not after To.
+type piece struct {
+	from, to time.Time
+	step     time.Duration
+}
+
+// pieces cuts (from, to] so that each has at most pointsMax steps.
+func pieces(from, to time.Time, step time.Duration) (all []piece) {
+	for from.Before(to) {
+		end := from.Add(pointsMax * step)
+		if end.After(to) {
+			end = to
+		}
+		all = append(all, piece{from, end, step})
+		from = end
+	}
+	return all
+}
+
+// piece asks for one piece.
+func (s Source) piece(ctx context.Context, p piece) ([]Row, error) {
+	ctx, cancel := context.WithTimeout(ctx, questionTimeout)
+	defer cancel()
+	points, err := s.ask(ctx, p)
+	if err != nil {
+		return nil, fmt.Errorf("load history from %s to %s from %s: %w",
+			p.from.UTC().Format(time.RFC3339), p.to.UTC().Format(time.RFC3339), s.URL.Redacted(), err)
+	}
+	rows := make([]Row, 0, len(points))
+	last := p.from
+	for _, q := range points {
+		good := q.rate >= 0 && q.rate <= rateMax && !math.IsNaN(q.rate)
+		if good && q.at.After(last) && !q.at.After(p.to) {
+			rows = append(rows, Row{At: q.at, Interval: p.step, Rate: q.rate})
+			last = q.at
+		}
+	}
+	return rows, nil
+}
+
+// expression is what is asked for a step: the query, averaged over the step when
+// that is longer than the query's own minute.
+func (s Source) expression(step time.Duration) string {
+	if step == fineStep {
+		return s.Query
+	}
+	// A line of its own, in case the query ends with a comment.
+	return fmt.Sprintf("avg_over_time((%s\n)[%ds:%ds])", s.Query, int(step.Seconds()), int(fineStep.Seconds()))
+}

@@ -1,0 +1,234 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// patience is how long a test waits for what must happen before it calls it lost.
+const patience = 30 * time.Second
+
+// asProgram has the test binary be the program itself.
+const asProgram = "WEIR_TEST_AS_PROGRAM"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(asProgram) != "" {
+		main() // ends the process
+	}
+	os.Exit(m.Run())
+}
+
+// program is the advisor as a process of its own.
+func program(t *testing.T, args ...string) *exec.Cmd {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	t.Cleanup(cancel)
+	cmd := exec.CommandContext(ctx, self, args...)
+	cmd.Env = []string{asProgram + "=1", "BIND=127.0.0.1", "PORT=0"}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	return cmd
+}
+
+// A running is an advisor that serves.
+type running struct {
+	t   *testing.T
+	cmd *exec.Cmd
+	url string
+
+	mu  sync.Mutex
+	log bytes.Buffer
+	end chan struct{} // when its log has ended
+}
+
+// run starts the advisor and waits until it listens.
+func run(t *testing.T, args ...string) *running {
+	t.Helper()
+	r := &running{t: t, cmd: program(t, args...), end: make(chan struct{})}
+	out, err := r.cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.cmd.Stderr = r.cmd.Stdout
+	if err := r.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	address := make(chan string, 1)
+	go func() {
+		defer close(r.end)
+		for lines := bufio.NewScanner(out); lines.Scan(); {
+			r.mu.Lock()
+			fmt.Fprintln(&r.log, lines.Text())
+			r.mu.Unlock()
+			if _, found, ok := strings.Cut(lines.Text(), "Listening address="); ok {
+				address <- found
+			}
+		}
+	}()
+	select {
+	case found := <-address:
+		r.url = "http://" + found
+	case <-r.end:
+		t.Fatalf("the advisor ended:\n%s", r.text())
+	}
+	t.Cleanup(func() { r.stop(syscall.SIGKILL) })
+	return r
+}
+
+func (r *running) text() string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.log.String()
+}
+
+// stop ends the process by a signal and returns its exit status.
+func (r *running) stop(signal syscall.Signal) int {
+	_ = r.cmd.Process.Signal(signal)
+	<-r.end
+	_ = r.cmd.Wait()
+	return r.cmd.ProcessState.ExitCode()
+}
+
+// ask asks and returns the JSON of the answer, which must be 200.
+func (r *running) ask(method, path, body string) map[string]any {
+	r.t.Helper()
+	req, err := http.NewRequest(method, r.url+path, strings.NewReader(body))
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	defer res.Body.Close()
+	text, err := io.ReadAll(res.Body)
+	if err != nil || res.StatusCode != 200 {
+		r.t.Fatalf("%s %s: %d %s %v", method, path, res.StatusCode, text, err)
+	}
+	var answer map[string]any
+	if err := json.Unmarshal(text, &answer); err != nil {
+		r.t.Fatalf("%s %s is answered %s", method, path, text)
+	}
+	return answer
+}
+
+// metric reads a metric.
+func (r *running) metric(name string) (value float64) {
+	r.t.Helper()
+	res, err := http.Get(r.url + "/metrics")
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	defer res.Body.Close()
+	for lines := bufio.NewScanner(res.Body); lines.Scan(); {
+		if text, ok := strings.CutPrefix(lines.Text(), name+" "); ok {
+			_, _ = fmt.Sscan(text, &value)
+		}
+	}
+	return value
+}
+
+// post tells of the interval i since a Monday.
+func (r *running) post(i int) map[string]any {
+	at := time.Date(2026, 1, 19, 0, 0, 0, 0, time.UTC).Add(time.Duration(i) * 30 * time.Second)
+	return r.ask("POST", "/v1/limit-config", fmt.Sprintf(`{"timestamp":%q,"interval":30,"observedRps":%d,"forwardedRps":%d,"rejectedRate":0,
+		"latencyP95":0.02,"errors5xx":0,"algorithm":"fixed","limit":100,"window":1}`, at.Format(time.RFC3339), 50+i%7, 50+i%7))
+}
+
+// What was learned is there again after kill -9, but for the last moment, and after
+// SIGTERM all of it.
+func TestKill(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "advisor.state")
+	a := run(t, "-state-file", path)
+	for i := range 100 {
+		a.post(i)
+	}
+	for deadline := time.Now().Add(patience); a.metric("advisor_state_journal_bytes_total") < 100*200; time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("the journal is not written")
+		}
+	}
+	capacity := fmt.Sprint(a.ask("GET", "/v1/state", "")["capacity"])
+	a.stop(syscall.SIGKILL)
+
+	b := run(t, "-state-file", path)
+	state := b.ask("GET", "/v1/state", "")
+	if state["rounds"] != 100.0 || fmt.Sprint(state["capacity"]) != capacity {
+		t.Errorf("after kill -9 there are %v rounds and the capacity is %v, want 100 and %v", state["rounds"], state["capacity"], capacity)
+	}
+	if rows := b.ask("GET", "/v1/history?span=3600&resolution=raw", "")["rows"].([]any); len(rows) != 100 {
+		t.Errorf("after kill -9 the history has %d rows", len(rows))
+	}
+	b.post(100)
+	if status := b.stop(syscall.SIGTERM); status != 0 {
+		t.Errorf("after SIGTERM the exit status is %d\n%s", status, b.text())
+	}
+	c := run(t, "-state-file", path, "-timezone", "Europe/Berlin")
+	if state := c.ask("GET", "/v1/state", ""); state["rounds"] != 101.0 {
+		t.Errorf("after SIGTERM there are %v rounds\n%s", state["rounds"], c.text())
+	}
+	if first, _, _ := strings.Cut(c.text(), "\n"); !strings.Contains(first, "INFO Advisor - Started version=") || !strings.Contains(first, "TIMEZONE=Europe/Berlin STATE_FILE=") && !strings.Contains(first, "STATE_FILE="+path+" TIMEZONE=Europe/Berlin") {
+		t.Errorf("the first line is %s", first)
+	}
+}
+
+// ends runs the program to its end and returns what it wrote to stderr.
+func ends(t *testing.T, status int, args ...string) string {
+	t.Helper()
+	cmd := program(t, args...)
+	var out, errs bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	err := cmd.Run()
+	if got := cmd.ProcessState.ExitCode(); got != status {
+		t.Errorf("%v: exit status %d (%v), want %d\n%s%s", args, got, err, status, &out, &errs)
+	}
+	return errs.String() + out.String()
+}
+
+func TestStart(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	_, port, _ := net.SplitHostPort(l.Addr().String())
+	for _, c := range []struct {
+		status int
+		want   string
+		args   []string
+	}{
+		{2, `advisor: STATE_FILE: "/proc/x/s" cannot be used: open state /proc/x/s: open /proc/x/s.lock: no such file or directory; allowed: a file in a folder`, []string{"-state-file", "/proc/x/s"}},
+		{2, `advisor: TIMEZONE: "Nowhere" is not the name of a time zone; allowed: a name of the IANA database`, []string{"-timezone", "Nowhere"}},
+		{2, `advisor: LIMIT_MIN_RPS: "50" is more than LIMIT_MAX_RPS; allowed: at most 10`, []string{"-limit-min-rps", "50", "-limit-max-rps", "10"}},
+		{2, `advisor: EVENTS_FILE: "/nowhere" cannot be used: open /nowhere: no such file or directory`, []string{"-events-file", "/nowhere"}},
+		{1, "advisor: listen on 127.0.0.1:" + port + ": listen tcp 127.0.0.1:" + port + ": bind: address already in use", []string{"-port", port}},
+		{0, "advisor ", []string{"-version"}},
+	} {
+		if text := ends(t, c.status, c.args...); !strings.Contains(text, c.want) {
+			t.Errorf("%v: told\n%s, want %s", c.args, text, c.want)
+		}
+	}
+	help := ends(t, 0, "-help")
+	for name := range strings.FieldsSeq("PORT BIND LOG_LEVEL CAPACITY_RPS SLO_P95 LIMIT_MIN_RPS LIMIT_MAX_RPS STATE_FILE STATE_INTERVAL HISTORY_URL HISTORY_QUERY TIMEZONE EVENTS_FILE") {
+		if !strings.Contains(help, "\n"+name+" ") {
+			t.Errorf("-help does not know %s", name)
+		}
+	}
+}

@@ -1,0 +1,137 @@
+package series
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"time"
+)
+
+// What is refused, and why; wrapped with the values.
+var (
+	ErrOrder = errors.New("not newer than the newest known")
+	ErrValue = errors.New("not a finite rate of at least 0")
+	ErrSpan  = errors.New("not an interval between 1ms and 24h")
+	ErrTime  = errors.New("not a time between the years 1970 and 2200")
+)
+
+const (
+	rawSpan = 6 * time.Hour
+	rawMax  = 6 * 3600 // rates as they came: six hours of one a second
+
+	intervalMin = time.Millisecond
+	intervalMax = 24 * time.Hour
+	secondsMax  = 230 * 365 * 86400 // since the epoch
+)
+
+// A Row is the mean rate over the Interval that ended at At. Coverage is the share
+// of the interval that was measured; 0 means that nothing is known, and Rate is
+// then 0 as well.
+type Row struct {
+	At       time.Time
+	Interval time.Duration
+	Rate     float64
+	Coverage float64
+}
+
+// sample is a rate as it came.
+type sample struct {
+	at, interval int64 // nanoseconds
+	rate         float64
+}
+
+// A History is what is known of one rate.
+//
+// Owned by one goroutine.
+type History struct {
+	raw    []sample // from place first on; what is before is let go of now and then
+	first  int
+	first0 int64 // when the oldest ever began, nanoseconds
+	newest int64 // end of the newest, nanoseconds
+	seen   int64 // how many were ever added
+	rings  [len(resolutions)]ring
+}
+
+// New returns an empty history.
+func New() *History {
+	h := &History{}
+	for i := range h.rings {
+		h.rings[i] = newRing(Resolution(i))
+	}
+	return h
+}
+
+// Add takes the mean rate over the interval that ended at at. An interval that
+// reaches back over the newest known instant is cut there. It refuses what is not
+// newer than everything before ([ErrOrder]) and what is no rate ([ErrValue],
+// [ErrSpan], [ErrTime]), and is then as before.
+func (h *History) Add(at time.Time, interval time.Duration, rate float64) error {
+	if math.IsNaN(rate) || math.IsInf(rate, 0) || rate < 0 {
+		return fmt.Errorf("add rate %v at %s: %w", rate, at.UTC().Format(time.RFC3339), ErrValue)
+	}
+	if interval < intervalMin || interval > intervalMax {
+		return fmt.Errorf("add rate over %s at %s: %w", interval, at.UTC().Format(time.RFC3339), ErrSpan)
+	}
+	if at.Unix() < int64(intervalMax/time.Second) || at.Unix() > secondsMax {
+		return fmt.Errorf("add rate at %s: %w", at.UTC().Format(time.RFC3339), ErrTime)
+	}
+	end := at.UnixNano()
+	if h.seen > 0 && end <= h.newest {
+		return fmt.Errorf("add rate at %s: %w", at.UTC().Format(time.RFC3339Nano), ErrOrder)
+	}
+	begin := end - int64(interval)
+	if h.seen == 0 {
+		h.first0 = begin
+	} else {
+		begin = max(begin, h.newest)
+	}
+	h.keepRaw(sample{at: end, interval: end - begin, rate: rate})
+	for i := range h.rings {
+		h.rings[i].add(float64(begin)/1e9, float64(end)/1e9, rate)
+	}
+	h.newest = end
+	h.seen++
+	return nil
+}
+
+// keepRaw appends to the rates as they came and lets go of those too old.
+func (h *History) keepRaw(s sample) {
+	h.raw = append(h.raw, s)
+	for h.raw[h.first].at < s.at-int64(rawSpan) || len(h.raw)-h.first > rawMax {
+		h.first++
+	}
+	if h.first > 64 && h.first > len(h.raw)/2 {
+		h.raw = h.raw[:copy(h.raw, h.raw[h.first:])]
+		h.first = 0
+	}
+}
+
+// Newest is the end of the newest rate; false when there is none.
+func (h *History) Newest() (time.Time, bool) { return time.Unix(0, h.newest), h.seen > 0 }
+
+// Seen is how many rates were ever added.
+func (h *History) Seen() int64 { return h.seen }
+
+// Age is the time from the beginning of the oldest rate ever added to the end of
+// the newest, also where the oldest is no longer kept.
+func (h *History) Age() time.Duration {
+	if h.seen == 0 {
+		return 0
+	}
+	return time.Duration(h.newest - h.first0)
+}
+
+// Mean is the mean rate over (from, to] at a resolution, and which share of the
+// span is known.
+func (h *History) Mean(r Resolution, from, to time.Time) (rate, coverage float64) {
+	return h.MeanSeconds(r, float64(from.UnixNano())/1e9, float64(to.UnixNano())/1e9)
+}
+
+// MeanSeconds is Mean with times in seconds since the Unix epoch.
+func (h *History) MeanSeconds(r Resolution, from, to float64) (rate, coverage float64) {
+	mean, covered := h.rings[r].over(from, to)
+	if covered == 0 {
+		return 0, 0
+	}
+	return mean, min(covered/(to-from), 1)
+}

@@ -1,0 +1,188 @@
+package series
+
+import (
+	"errors"
+	"math"
+	"math/rand/v2"
+	"testing"
+	"time"
+)
+
+var epoch = time.Date(2026, 1, 19, 16, 30, 0, 0, time.UTC)
+
+// A span that lies across a border is shared out by time, and what is not known is
+// no zero.
+func TestMean(t *testing.T) {
+	h := New()
+	for _, a := range []struct {
+		at, interval time.Duration
+		rate         float64
+	}{
+		{30 * time.Second, 30 * time.Second, 10},
+		{90 * time.Second, 60 * time.Second, 20}, // half in the first minute
+		{5 * time.Minute, 60 * time.Second, 40},
+	} {
+		if err := h.Add(epoch.Add(a.at), a.interval, a.rate); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, c := range []struct {
+		name           string
+		r              Resolution
+		from, to       time.Duration
+		rate, coverage float64
+	}{
+		{"the first minute is half 10 and half 20", Minute, 0, time.Minute, 15, 1},
+		{"of the second one half is known", Minute, time.Minute, 2 * time.Minute, 20, .5},
+		{"a gap", Minute, 2 * time.Minute, 4 * time.Minute, 0, 0},
+		{"a known minute", Minute, 4 * time.Minute, 5 * time.Minute, 40, 1},
+		{"five minutes, half of which are known", FiveMinutes, 0, 5 * time.Minute, (30*10 + 60*20 + 60*40) / 150.0, .5},
+		{"before everything", Hour, -2 * time.Hour, -time.Hour, 0, 0},
+		{"after everything", Minute, time.Hour, 2 * time.Hour, 0, 0},
+		{"an empty span", Minute, time.Minute, time.Minute, 0, 0},
+	} {
+		rate, coverage := h.Mean(c.r, epoch.Add(c.from), epoch.Add(c.to))
+		if math.Abs(rate-c.rate) > 1e-9 || math.Abs(coverage-c.coverage) > 1e-6 {
+			t.Errorf("%s: %g of %g, want %g of %g", c.name, rate, coverage, c.rate, c.coverage)
+		}
+	}
+}
+
+// What is refused changes nothing.
+func TestRefusals(t *testing.T) {
+	h := New()
+	if err := h.Add(epoch, time.Minute, 5); err != nil {
+		t.Fatal(err)
+	}
+	before, _ := h.MarshalBinary()
+	for _, c := range []struct {
+		name     string
+		at       time.Time
+		interval time.Duration
+		rate     float64
+		want     error
+	}{
+		{"the same instant again", epoch, time.Minute, 5, ErrOrder},
+		{"older", epoch.Add(-time.Second), time.Minute, 5, ErrOrder},
+		{"NaN", epoch.Add(time.Minute), time.Minute, math.NaN(), ErrValue},
+		{"infinite", epoch.Add(time.Minute), time.Minute, math.Inf(1), ErrValue},
+		{"negative", epoch.Add(time.Minute), time.Minute, -1, ErrValue},
+		{"no interval", epoch.Add(time.Minute), 0, 1, ErrSpan},
+		{"too long an interval", epoch.Add(time.Minute), 25 * time.Hour, 1, ErrSpan},
+		{"before 1970", time.Unix(-1, 0), time.Minute, 1, ErrTime},
+		{"long after us", time.Unix(1<<40, 0), time.Minute, 1, ErrTime},
+	} {
+		if err := h.Add(c.at, c.interval, c.rate); !errors.Is(err, c.want) {
+			t.Errorf("%s: %v, want %v", c.name, err, c.want)
+		}
+	}
+	if after, _ := h.MarshalBinary(); string(after) != string(before) {
+		t.Error("what was refused has changed the history")
+	}
+}
+
+// The rings agree with a list of everything, also after gaps and at any cadence.
+func TestAgainstList(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	h := New()
+	var list []Row
+	at := epoch
+	for range 5000 {
+		interval := time.Duration(1+r.IntN(90)) * time.Second
+		at = at.Add(interval)
+		if r.IntN(50) == 0 {
+			at = at.Add(time.Duration(r.IntN(3600)) * time.Second)
+		}
+		row := Row{At: at, Interval: interval, Rate: 100 * r.Float64()}
+		if err := h.Add(row.At, row.Interval, row.Rate); err != nil {
+			t.Fatal(err)
+		}
+		list = append(list, row)
+	}
+	for _, res := range []Resolution{Minute, FiveMinutes, Hour} {
+		for range 200 {
+			end := at.Truncate(res.Width()).Add(-time.Duration(r.IntN(40)) * res.Width())
+			begin := end.Add(-res.Width())
+			sum, known := 0.0, 0.0
+			for _, row := range list {
+				from, to := row.At.Add(-row.Interval), row.At
+				if from.Before(begin) {
+					from = begin
+				}
+				if to.After(end) {
+					to = end
+				}
+				if s := to.Sub(from).Seconds(); s > 0 {
+					sum += s * row.Rate
+					known += s
+				}
+			}
+			rate, coverage := h.Mean(res, begin, end)
+			if math.Abs(coverage*res.Width().Seconds()-known) > 1e-2 || math.Abs(rate*known-sum) > 1e-3*(1+sum) {
+				t.Fatalf("%s to %s: %g over %gs, want %g over %gs", res, end, rate, coverage*res.Width().Seconds(), sum/known, known)
+			}
+		}
+	}
+}
+
+// Each ring keeps its span and forgets the rest; memory and state stay bounded over
+// a year.
+func TestBounds(t *testing.T) {
+	h := New()
+	at := epoch
+	for range 366 * 24 * 4 {
+		at = at.Add(15 * time.Minute)
+		if err := h.Add(at, 15*time.Minute, 7); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for r := Minute; r <= Hour; r++ {
+		end := at.Truncate(r.Width())
+		kept := h.Rows(r, epoch, end)
+		want := int(min(r.Span(), 366*24*time.Hour) / r.Width())
+		if len(kept) < want-1 || len(kept) > want+1 {
+			t.Errorf("%s: %d buckets are kept, want about %d", r, len(kept), want)
+		}
+		for _, row := range kept {
+			if row.Rate != 7 {
+				t.Fatalf("%s: %v", r, row)
+			}
+		}
+	}
+	if b, _ := h.MarshalBinary(); len(b) > 1<<20 {
+		t.Errorf("the state has %d bytes", len(b))
+	}
+	if n := len(h.Raw(epoch, at)); n > 26 {
+		t.Errorf("%d rates as they came are kept over six hours of quarters", n)
+	}
+}
+
+// Rates as they came are kept for six hours at any pace, and never more than a
+// second's worth of that.
+func TestRaw(t *testing.T) {
+	h := New()
+	at := epoch
+	for _, pace := range []time.Duration{time.Minute, time.Second, 100 * time.Millisecond, time.Minute, 10 * time.Second} {
+		for range 25000 {
+			at = at.Add(pace)
+			if err := h.Add(at, pace, 1); err != nil {
+				t.Fatal(err)
+			}
+		}
+		kept := h.Raw(time.Unix(0, 0), at)
+		if len(kept) > rawMax {
+			t.Fatalf("%d are kept at %s", len(kept), pace)
+		}
+		if oldest := kept[0].At; oldest.Before(at.Add(-rawSpan - pace)) {
+			t.Errorf("at %s one is %s old", pace, at.Sub(oldest))
+		}
+		if want := int(min(rawSpan/pace, rawMax)); len(kept) < want-1 {
+			t.Errorf("at %s only %d are kept, want %d", pace, len(kept), want)
+		}
+		for i := range kept[1:] {
+			if !kept[i].At.Before(kept[i+1].At) {
+				t.Fatalf("at %s number %d is out of order", pace, i)
+			}
+		}
+	}
+}

@@ -1,0 +1,88 @@
+package series
+
+import (
+	"errors"
+	"math/rand/v2"
+	"testing"
+	"time"
+)
+
+func filled(n int, seed uint64) *History {
+	r := rand.New(rand.NewPCG(seed, 1))
+	h := New()
+	at := epoch
+	for range n {
+		at = at.Add(time.Duration(1+r.IntN(2000)) * time.Second)
+		_ = h.Add(at, time.Minute, r.Float64())
+	}
+	return h
+}
+
+// What is read back is the same, and goes on in the same way.
+func TestState(t *testing.T) {
+	for _, n := range []int{0, 1, 50, 3000} {
+		h := filled(n, 3)
+		b, err := h.MarshalBinary()
+		if err != nil {
+			t.Fatal(err)
+		}
+		back := New()
+		if err := back.UnmarshalBinary(b); err != nil {
+			t.Fatalf("%d rates: %v", n, err)
+		}
+		newest, _ := h.Newest()
+		if n == 0 {
+			newest = epoch
+		}
+		for i := range 100 {
+			at := newest.Add(time.Duration(i+1) * time.Minute)
+			if h.Add(at, time.Minute, float64(i)) != nil || back.Add(at, time.Minute, float64(i)) != nil {
+				t.Fatal("a rate is refused")
+			}
+		}
+		one, _ := h.MarshalBinary()
+		two, _ := back.MarshalBinary()
+		if string(one) != string(two) {
+			t.Errorf("%d rates: the histories differ after a hundred more", n)
+		}
+	}
+}
+
+// Whatever is wrong with the bytes is an error, and nothing is changed by it.
+func TestStateRefusals(t *testing.T) {
+	good, _ := filled(200, 4).MarshalBinary()
+	h := filled(3, 5)
+	before, _ := h.MarshalBinary()
+	bad := map[string][]byte{"empty": nil, "short": good[:8], "cut": good[:len(good)-9], "longer": append(append([]byte(nil), good...), 0)}
+	for _, i := range []int{0, len(magic), len(magic) + 3, len(good) / 2, len(good) - 1} {
+		b := append([]byte(nil), good...)
+		b[i] ^= 4
+		bad["a bit differs in byte "+string(rune('0'+i%10))] = b
+	}
+	for name, b := range bad {
+		if err := h.UnmarshalBinary(b); !errors.Is(err, ErrState) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if after, _ := h.MarshalBinary(); string(after) != string(before) {
+		t.Error("an error has changed the history")
+	}
+}
+
+// No bytes, however made, do harm.
+func FuzzState(f *testing.F) {
+	good, _ := filled(20, 6).MarshalBinary()
+	f.Add(good)
+	f.Add([]byte(magic))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		h := New()
+		if h.UnmarshalBinary(b) != nil {
+			return
+		}
+		at, _ := h.Newest()
+		_ = h.Add(at.Add(time.Minute), time.Minute, 1)
+		if _, err := h.MarshalBinary(); err != nil {
+			t.Error(err)
+		}
+	})
+}

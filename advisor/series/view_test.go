@@ -1,0 +1,63 @@
+package series
+
+import (
+	"testing"
+	"time"
+)
+
+func TestView(t *testing.T) {
+	h := New()
+	start := epoch.Truncate(time.Hour)
+	at := start
+	for i := range 3 * 24 * 60 { // three days by the minute, an hour lost every day
+		at = at.Add(time.Minute)
+		if i%1440 < 60 {
+			continue
+		}
+		if err := h.Add(at, time.Minute, float64(i%1440)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, c := range []struct {
+		name     string
+		from, to time.Time
+		step     time.Duration
+		rows     int
+		gaps     int
+	}{
+		{"two hours by the minute", at.Add(-2 * time.Hour), at, time.Minute, 120, 0},
+		{"a day by five minutes", at.Add(-24 * time.Hour), at, 5 * time.Minute, 288, 12},
+		{"all by the hour", start, at, time.Hour, 72, 3},
+		{"older than the minutes reach", start, start.Add(3 * time.Hour), time.Minute, 180, 60},
+		{"the future", at, at.Add(time.Hour), time.Minute, 60, 60},
+	} {
+		rows, err := h.View(c.from, c.to, c.step)
+		if err != nil {
+			t.Fatalf("%s: %v", c.name, err)
+		}
+		gaps := 0
+		for i, r := range rows {
+			if r.Coverage == 0 {
+				gaps++
+			}
+			if i > 0 && r.At.Sub(rows[i-1].At) != c.step {
+				t.Errorf("%s: row %d is %s after the one before", c.name, i, r.At.Sub(rows[i-1].At))
+			}
+		}
+		if len(rows) != c.rows || gaps != c.gaps {
+			t.Errorf("%s: %d rows with %d gaps, want %d with %d", c.name, len(rows), gaps, c.rows, c.gaps)
+		}
+	}
+	for name, ask := range map[string]func() ([]Row, error){
+		"step must be at least 1s": func() ([]Row, error) { return h.View(start, at, time.Millisecond) },
+		"from must be before to":   func() ([]Row, error) { return h.View(at, start, time.Minute) },
+		"there is a limit on rows": func() ([]Row, error) { return h.View(start, start.Add(RowsMax*time.Minute+time.Minute), time.Minute) },
+	} {
+		if _, err := ask(); err == nil {
+			t.Errorf("%s, and no error", name)
+		}
+	}
+	if rows, err := New().View(start, at, time.Minute); len(rows) != 0 || err != nil {
+		t.Errorf("an empty history: %v %v", rows, err)
+	}
+}

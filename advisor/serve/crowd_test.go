@@ -1,0 +1,199 @@
+package serve
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"weir/advisor/season"
+	"weir/advisor/series"
+	"weir/advisor/state"
+)
+
+// Many proxies that report at the same time, while others look at everything and
+// the state is saved, are added up right.
+func TestCrowd(t *testing.T) {
+	const proxies, rounds = 200, 4
+	r := start(t, kept(filepath.Join(t.TempDir(), "s")))
+	var readers sync.WaitGroup
+	for _, path := range []string{"/v1/state", "/v1/forecast?horizon=3600", "/v1/history", "/metrics", "/"} {
+		readers.Go(func() {
+			for range 5 {
+				if status, text := r.do("GET", path, ""); status != 200 {
+					t.Errorf("%s: %d %s", path, status, text)
+				}
+			}
+		})
+	}
+	readers.Go(func() {
+		for range 5 {
+			if err := r.keeper.store.Save(r.imageNow(t)); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	for i := range rounds {
+		var crowd sync.WaitGroup
+		for p := range proxies {
+			crowd.Go(func() {
+				s := snapAt(monday.Add(time.Duration(i+1) * 30 * time.Second).Add(time.Duration(p) * time.Millisecond))
+				s.instance, s.observed = fmt.Sprint(p), 2
+				r.post(s)
+			})
+		}
+		crowd.Wait()
+	}
+	readers.Wait()
+	state := r.want(200, "GET", "/v1/state", "")
+	if n := len(state["instances"].([]any)); n != proxies {
+		t.Errorf("%d proxies are known, want %d", n, proxies)
+	}
+	rows := r.want(200, "GET", "/v1/history?span=3600&resolution=raw", "")["rows"].([]any)
+	if last := rows[len(rows)-1].(map[string]any)["rps"]; last != 2.0*proxies {
+		t.Errorf("the last sum is %v, want %d", last, 2*proxies)
+	}
+	if n := r.results[resultLearned].Load() + r.results[resultLate].Load(); n != proxies*rounds {
+		t.Errorf("%d snapshots were answered, want %d", n, proxies*rounds)
+	}
+}
+
+// imageNow is everything known.
+func (r *rig) imageNow(t *testing.T) (image state.Image) {
+	r.core.mu.Lock()
+	defer r.core.mu.Unlock()
+	image, err := r.core.image()
+	if err != nil {
+		t.Error(err)
+	}
+	return image
+}
+
+// What is beyond the places is refused at once.
+func TestShed(t *testing.T) {
+	r := start(t, defaults())
+	for range postsMax {
+		r.places <- struct{}{}
+	}
+	if a := r.want(503, "POST", "/v1/limit-config", contract); a["error"] != "too many snapshots at a time" || r.shed.Load() != 1 {
+		t.Errorf("answered %v", a)
+	}
+	<-r.places
+	r.want(200, "POST", "/v1/limit-config", contract)
+}
+
+// A refit is waited for only when time has gone on since, and not for long; one
+// that fails costs nothing but its model.
+func TestRefitInTheBackground(t *testing.T) {
+	c := newTestCore()
+	var fits, failures atomic.Int64
+	c.fitted = func(_ time.Duration, err error) {
+		fits.Add(1)
+		if err != nil {
+			failures.Add(1)
+		}
+	}
+	feed(t, c, monday, monday.Add(8*time.Hour), 2*time.Minute)
+	c.refits.Wait()
+	if fits.Load() == 0 || failures.Load() > 0 {
+		t.Errorf("%d refits in eight hours, %d failed", fits.Load(), failures.Load())
+	}
+	// One that never ends keeps nobody from being answered, and no second one starts.
+	release := make(chan struct{})
+	c.mu.Lock()
+	stuck := &refit{at: c.now.newest(), done: make(chan struct{})}
+	c.refit = stuck
+	c.refits.Go(func() {
+		c.run(stuck, c.now, func() (*season.Model, error) {
+			<-release
+			panic("a fault")
+		})
+	})
+	c.mu.Unlock()
+	feed(t, c, monday.Add(8*time.Hour), monday.Add(9*time.Hour), 2*time.Minute)
+	before := fits.Load()
+	close(release)
+	c.refits.Wait()
+	if fits.Load() != before+1 || failures.Load() != 1 || c.refit != nil {
+		t.Errorf("%d refits ended, %d failed", fits.Load()-before, failures.Load())
+	}
+	feed(t, c, monday.Add(9*time.Hour), monday.Add(10*time.Hour), 2*time.Minute)
+	c.refits.Wait()
+	if fits.Load() == before+1 {
+		t.Error("no refit came after the one that failed")
+	}
+}
+
+// History is imported before our own, once, and a server that is away keeps nobody
+// from starting.
+func TestImport(t *testing.T) {
+	now := time.Now().Truncate(time.Minute)
+	server := httptest.NewServer(prometheus(now.Add(-9 * time.Hour)))
+	defer server.Close()
+	cfg := kept(filepath.Join(t.TempDir(), "s"))
+	a := start(t, cfg)
+	feed(t, a.core, now.Add(-time.Hour), now, time.Minute)
+	a.stop()
+
+	cfg.HistoryURL = mustParse(t, server.URL)
+	b := start(t, cfg)
+	known := b.core.now.future.History()
+	if span := known.Age(); span < 8*time.Hour || b.core.now.rounds != 60 || !strings.Contains(b.log.String(), "History loaded") {
+		t.Errorf("%s of history are known after %d rounds\n%s", span, b.core.now.rounds, b.log)
+	}
+	for _, ago := range []time.Duration{2 * time.Hour, 5 * time.Hour, 8 * time.Hour} {
+		if got, _ := known.Mean(series.Minute, now.Add(-ago), now.Add(-ago+time.Hour/2)); got != 7 {
+			t.Errorf("the rate %s ago is %g, want 7", ago, got)
+		}
+	}
+	if got, _ := known.Mean(series.Minute, now.Add(-30*time.Minute), now); got < 15 {
+		t.Errorf("our own rate is %g", got)
+	}
+	b.stop()
+	c := start(t, cfg)
+	if text := c.log.String(); strings.Contains(text, "History loaded") {
+		t.Errorf("it is imported again\n%s", text)
+	}
+	c.stop()
+	server.Close()
+	cfg.StateFile = ""
+	d := start(t, cfg)
+	if text := d.log.String(); !strings.Contains(text, "level=WARN") || !strings.Contains(text, "History cannot be loaded, going on without") || !strings.Contains(text, "connection refused") {
+		t.Errorf("the log is\n%s", text)
+	}
+	d.post(snapAt(monday))
+}
+
+func mustParse(t *testing.T, text string) *url.URL {
+	t.Helper()
+	u, err := url.Parse(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return u
+}
+
+// prometheus answers 7 per second at every step since a moment.
+func prometheus(since time.Time) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var start, end, step int64
+		_, _ = fmt.Sscan(r.FormValue("start")+" "+r.FormValue("end")+" "+r.FormValue("step"), &start, &end, &step)
+		var values []string
+		for at := start; at <= end; at += step {
+			if at >= since.Unix() {
+				values = append(values, fmt.Sprintf(`[%d,"7"]`, at))
+			}
+		}
+		result := ""
+		if len(values) > 0 {
+			result = `{"metric":{},"values":[` + strings.Join(values, ",") + `]}`
+		}
+		fmt.Fprintf(w, `{"status":"success","data":{"resultType":"matrix","result":[%s]}}`, result)
+	})
+}

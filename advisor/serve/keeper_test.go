@@ -1,0 +1,180 @@
+package serve
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"weir/advisor/config"
+	"weir/advisor/state"
+	"weir/internal/service"
+)
+
+// kept are settings with a state file.
+func kept(path string) config.Config {
+	cfg := defaults()
+	cfg.StateFile = path
+	return cfg
+}
+
+// What was learned is there after a restart, and goes on.
+func TestRestart(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "advisor.state")
+	a := start(t, kept(path))
+	feed(t, a.core, monday, monday.Add(2*time.Hour), time.Minute)
+	before := sprint(a.core.believed())
+	a.stop()
+	b := start(t, kept(path))
+	if after := sprint(b.core.believed()); after != before {
+		t.Errorf("after a restart the state is\n%s, before\n%s", after, before)
+	}
+	if log := b.log.String(); !strings.Contains(log, "Restored what was learned") || !strings.Contains(log, "rounds=120") || !strings.Contains(log, "replayed=0") {
+		t.Errorf("the log is\n%s", log)
+	}
+	feed(t, b.core, monday.Add(2*time.Hour), monday.Add(3*time.Hour), time.Minute)
+	if b.core.now.rounds != 180 || b.core.sequence != 180 {
+		t.Errorf("after %d rounds and %d records", b.core.now.rounds, b.core.sequence)
+	}
+	if _, text := b.do("GET", "/metrics", ""); !strings.Contains(text, "\nadvisor_state_writes_total 1\n") || !strings.Contains(text, "\nadvisor_history_bytes ") {
+		t.Errorf("the metrics are\n%s", text)
+	}
+}
+
+// The image is written again when it is due.
+func TestImageIsDue(t *testing.T) {
+	r := start(t, kept(filepath.Join(t.TempDir(), "s")))
+	k := r.keeper
+	now := time.Now()
+	if figures, _ := k.store.Figures(); k.due(now.Add(2*time.Hour), figures) {
+		t.Error("it is due though nothing has happened")
+	}
+	feed(t, r.core, monday, monday.Add(time.Minute), 30*time.Second)
+	figures, _ := k.store.Figures()
+	if k.due(now, figures) || !k.due(now.Add(2*time.Hour), figures) {
+		t.Error("it is not due when an hour is over, or before")
+	}
+	figures.Lost++
+	if !k.due(now, figures) {
+		t.Error("it is not due when the journal has lost something")
+	}
+	figures.Lost--
+	figures.JournalBytes += journalMax
+	if !k.due(now, figures) {
+		t.Error("it is not due when the journal is long")
+	}
+}
+
+// A state that cannot be read is kept aside, said, and nothing else.
+func TestCorrupt(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		spoil func(t *testing.T, path string)
+		want  string
+	}{
+		{"other", func(t *testing.T, path string) { write(t, path, "my diary") }, "is not a state of the advisor"},
+		{"cut", func(t *testing.T, path string) { write(t, path, read(t, path)[:2000]) }, "is cut off"},
+		{"parts", func(t *testing.T, path string) {
+			store, found, err := state.Open(time.Now(), path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer store.Close()
+			found.Image.Parts[0].Data = []byte("other")
+			if err := store.Save(*found.Image); err != nil {
+				t.Fatal(err)
+			}
+		}, "State cannot be used, starting afresh: restore the forecast"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "s")
+			a := start(t, kept(path))
+			feed(t, a.core, monday, monday.Add(10*time.Minute), 30*time.Second)
+			a.stop()
+			c.spoil(t, path)
+			b := start(t, kept(path))
+			if log := b.log.String(); !strings.Contains(log, "level=WARN") || !strings.Contains(log, c.want) || !strings.Contains(log, "it is kept as "+path+".corrupt-") {
+				t.Errorf("the log is\n%s", log)
+			}
+			if b.core.now.rounds != 0 {
+				t.Errorf("%d rounds are known", b.core.now.rounds)
+			}
+			if names, err := filepath.Glob(path + ".corrupt-*"); err != nil || len(names) != 1 {
+				t.Errorf("put aside: %v, %v", names, err)
+			}
+			b.post(snapAt(monday))
+		})
+	}
+}
+
+func read(t *testing.T, path string) string {
+	t.Helper()
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(data)
+}
+
+func write(t *testing.T, path, data string) {
+	t.Helper()
+	if err := os.WriteFile(path, []byte(data), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestStateFileOfNoUse(t *testing.T) {
+	taken := filepath.Join(t.TempDir(), "s")
+	start(t, kept(taken))
+	for _, c := range []struct{ path, want string }{
+		{"/proc/nowhere/s", `STATE_FILE: "/proc/nowhere/s" cannot be used: open state /proc/nowhere/s: `},
+		{taken, "is in use by another advisor"},
+		{t.TempDir(), "is a directory"},
+	} {
+		_, err := New(t.Context(), &service.Env{Addr: "127.0.0.1:0"}, kept(c.path))
+		if _, ok := errors.AsType[*service.SettingError](err); !ok || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v, want %q", c.path, err, c.want)
+		}
+	}
+}
+
+// A disk that takes nothing is told once, and when it takes something again;
+// answers are given all the time.
+func TestDiskAway(t *testing.T) {
+	folder := filepath.Join(t.TempDir(), "disk")
+	if err := os.Mkdir(folder, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(folder, "s")
+	r := start(t, kept(path))
+	if err := os.Rename(folder, folder+"-away"); err != nil {
+		t.Fatal(err)
+	}
+	r.post(snapAt(monday))
+	log := new(logBuffer)
+	now := time.Now()
+	// One that is looked at by hand, with times of our own.
+	k := &keeper{core: r.core, store: r.keeper.store, every: time.Hour, log: newTestLog(log), savedAt: now, tried: now}
+	for i := range 5 {
+		k.look(now.Add(2*time.Hour + time.Duration(i)*retryPause))
+	}
+	if text := log.String(); strings.Count(text, "State cannot be written") != 1 || k.failures.Load() != 5 {
+		t.Errorf("after %d failures the log is\n%s", k.failures.Load(), text)
+	}
+	r.post(snapAt(monday.Add(30 * time.Second)))
+	if err := os.Rename(folder+"-away", folder); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "the state is written again", func() bool {
+		now = now.Add(3 * time.Hour)
+		k.look(now)
+		return strings.Contains(log.String(), "State is written again")
+	})
+	r.post(snapAt(monday.Add(60 * time.Second)))
+	r.stop()
+	if again := start(t, kept(path)); again.core.now.rounds != 3 {
+		t.Errorf("%d rounds are known", again.core.now.rounds)
+	}
+}

@@ -1,0 +1,134 @@
+package serve
+
+import (
+	"iter"
+	"math"
+	"strconv"
+	"time"
+
+	"weir/advisor/forecast"
+	"weir/advisor/policy"
+	"weir/internal/metric"
+)
+
+// figures are what is told to Prometheus of the core.
+type figures struct {
+	advice   advice
+	capacity policy.Capacity
+	fault    bool
+	mixtures []forecast.Mixture
+	living   int
+	newest   time.Time
+	rounds   uint64
+	jumps    uint64
+}
+
+func (c *core) figures() figures {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	m := c.now
+	believed := m.policy.State()
+	return figures{
+		advice: m.advice, capacity: believed.Capacity, fault: believed.Guard.Fault.Active, mixtures: m.future.Weights(),
+		living: m.fleet.living(), newest: m.newest(), rounds: m.rounds, jumps: c.jumps,
+	}
+}
+
+// registerMetrics registers what is counted here and what the core knows.
+func (s *Server) registerMetrics(set *metric.Set) {
+	for r := range result(resultsN) {
+		set.Counter("advisor_snapshots_total"+metric.Labels("result", r.String()), "Snapshots by what became of them.", s.results[r].Load)
+	}
+	set.Counter("advisor_snapshots_shed_total", "Snapshots that were answered 503 as too many were dealt with at a time.", s.shed.Load)
+	set.Histogram("advisor_post_duration_seconds", "How long answering a snapshot took.", s.posts)
+	set.Histogram("advisor_fit_duration_seconds", "How long renewing the seasonal model took, in the background.", s.fits)
+	set.Counter("advisor_fit_errors_total", "Seasonal models that could not be renewed.", s.fitFails.Load)
+	set.Counter("advisor_clock_jumps_total", "How often snapshots led to another time.", func() uint64 { return s.core.figures().jumps })
+	s.registerBeliefs(set)
+	if k := s.keeper; k != nil {
+		set.Counter("advisor_state_writes_total", "How often STATE_FILE was written.", k.writes.Load)
+		set.Counter("advisor_state_errors_total", "How often STATE_FILE or its journal could not be written.", func() uint64 {
+			f, _ := k.store.Figures()
+			return k.failures.Load() + f.JournalErrors
+		})
+		set.Counter("advisor_state_journal_bytes_total", "Bytes written to the journal.", func() uint64 { f, _ := k.store.Figures(); return f.JournalBytes })
+		set.Counter("advisor_state_journal_lost_total", "Records that found no room while the disk took none.", func() uint64 { f, _ := k.store.Figures(); return f.Lost })
+		set.Gauge("advisor_history_bytes", "Size of STATE_FILE when it was written last.", k.size.Load)
+	}
+}
+
+// registerBeliefs registers what the core believes. What is not known has no sample.
+func (s *Server) registerBeliefs(set *metric.Set) {
+	one := func(name, help string, read func(f *figures) float64) {
+		set.Gauges(name, help, func(yield func(string, float64) bool) {
+			f := s.core.figures()
+			if v := read(&f); v == v && !math.IsInf(v, 0) {
+				yield("", v)
+			}
+		})
+	}
+	given := func(f *figures, v float64) float64 {
+		if !f.advice.Given {
+			return math.NaN()
+		}
+		return v
+	}
+	one("advisor_recommended_limit", "Newest recommendation, as permits per second.", func(f *figures) float64 { return given(f, f.advice.Rec.Rate()) })
+	one("advisor_limit_in_force", "Limit in force at the newest snapshot, as permits per second.", func(f *figures) float64 { return given(f, f.advice.Sum.Limit.Rate()) })
+	one("advisor_observed_rps", "Requests per second that arrive, all proxies together.", func(f *figures) float64 { return given(f, f.advice.Sum.Observed) })
+	one("advisor_predicted_rps", "Highest median of the demand while the recommendation is valid.", func(f *figures) float64 { return given(f, f.advice.Rec.PredictedRPS) })
+	one("advisor_confidence", "How well the target's capacity is known, from 0 to 1.", func(f *figures) float64 { return f.capacity.Confidence })
+	one("advisor_capacity_estimate", "Median of what the target is believed to take, in requests per second.", func(f *figures) float64 { return positive(f.capacity.Q50) })
+	set.Gauges("advisor_capacity_estimate_quantile", "Quantiles of what the target is believed to take.", s.capacities())
+	one("advisor_backend_fault", "1 while the target fails for another reason than load.", func(f *figures) float64 {
+		if f.fault {
+			return 1
+		}
+		return 0
+	})
+	one("advisor_instances", "Proxies that count.", func(f *figures) float64 { return float64(f.living) })
+	one("advisor_newest_snapshot_timestamp_seconds", "Time of the newest snapshot.", func(f *figures) float64 {
+		if f.newest.IsZero() {
+			return math.NaN()
+		}
+		return float64(f.newest.UnixMilli()) / 1e3
+	})
+	set.Gauges("advisor_forecast_error_ratio", "Sum of the errors of the median forecast over the sum of the rates, of the last thousand forecasts or so, by how far ahead.", s.errors())
+}
+
+func positive(v float64) float64 {
+	if !(v > 0) {
+		return math.NaN()
+	}
+	return v
+}
+
+// capacities are the quantiles of the capacity that are known.
+func (s *Server) capacities() iter.Seq2[string, float64] {
+	return func(yield func(string, float64) bool) {
+		c := s.core.figures().capacity
+		if !(c.Q50 > 0) {
+			return
+		}
+		for _, q := range []struct {
+			name  string
+			value float64
+		}{{"0.05", c.Q05}, {"0.2", c.Q20}, {"0.5", c.Q50}, {"0.8", c.Q80}, {"0.95", c.Q95}} {
+			if !yield(metric.Labels("quantile", q.name), q.value) {
+				return
+			}
+		}
+	}
+}
+
+// errors are the errors of the forecasts whose truth has come.
+func (s *Server) errors() iter.Seq2[string, float64] {
+	return func(yield func(string, float64) bool) {
+		for _, m := range s.core.figures().mixtures {
+			ahead := strconv.FormatFloat(m.Ahead.Seconds(), 'f', -1, 64)
+			if m.Scored > 0 && !yield(metric.Labels("horizon_seconds", ahead), m.Error) {
+				return
+			}
+		}
+	}
+}

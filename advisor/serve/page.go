@@ -1,0 +1,278 @@
+package serve
+
+import (
+	"bytes"
+	_ "embed"
+	"fmt"
+	"html/template"
+	"math"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"weir/advisor/forecast"
+	"weir/advisor/policy"
+	"weir/internal/service"
+)
+
+// pageText is the template of the page, with its style sheet and script.
+//
+//go:embed page.html
+var pageText string
+
+// pagePolicy is what the page may do: nothing but what it brings along, and asking
+// us again.
+const pagePolicy = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; connect-src 'self'; img-src data:"
+
+const (
+	// pageFresh is how long a page is not drawn again, however many look.
+	pageFresh = time.Second
+	// changesShown bounds the recommendations in the table.
+	changesShown = 20
+	// proxiesShown bounds the proxies in the table.
+	proxiesShown = 20
+	// expertsShown bounds the experts that are told apart.
+	expertsShown = 5
+)
+
+// A page is the page as it was drawn last.
+//
+// Safe for concurrent use: mu lets one draw at a time.
+type page struct {
+	mu    sync.Mutex
+	drawn time.Time
+	body  []byte
+}
+
+func (s *Server) servePage(w http.ResponseWriter, _ *http.Request) {
+	body, err := s.draw(time.Now())
+	if err != nil {
+		service.WriteError(w, http.StatusInternalServerError, err)
+		return
+	}
+	h := w.Header()
+	h.Set("Content-Type", "text/html; charset=utf-8")
+	h.Set("Content-Security-Policy", pagePolicy)
+	h.Set("Cache-Control", "no-store")
+	_, _ = w.Write(body) // the browser may be gone
+}
+
+// draw returns the page.
+func (s *Server) draw(now time.Time) ([]byte, error) {
+	s.page.mu.Lock()
+	defer s.page.mu.Unlock()
+	if age := now.Sub(s.page.drawn); s.page.body != nil && age >= 0 && age < pageFresh {
+		return s.page.body, nil
+	}
+	l := s.core.look()
+	body, err := drawPage(l, s.cfg.Zone, s.cfg.SLO)
+	if err == nil {
+		s.page.body, s.page.drawn = body, now
+	}
+	return body, err
+}
+
+// A sheet is what the template shows.
+type sheet struct {
+	Known    bool
+	Time     string
+	Zone     string
+	State    string // of the guard
+	Tone     string // … as a colour
+	Lead     string
+	Figures  []figure
+	Plots    []template.HTML
+	Changes  []changeRow
+	Mixtures []mixtureRow
+	Proxies  []proxyRow
+	More     int // proxies that are not shown
+	Fitting  bool
+}
+
+// A figure is a number for the eye.
+type figure struct{ Name, Value, Note, Tone string }
+
+// A changeRow is a line of the table of recommendations.
+type changeRow struct{ Time, From, To, Detail, Predicted, Confidence, Reason, Codes string }
+
+// A mixtureRow is what the forecast of one horizon is made of.
+type mixtureRow struct {
+	Horizon, Error string
+	Parts          []mixturePart
+}
+
+// A mixturePart is the share of an expert, in percent.
+type mixturePart struct {
+	Name  string
+	Share float64
+	Tone  string
+}
+
+// A proxyRow is a line of the table of proxies.
+type proxyRow struct {
+	Name, Seen, Interval, Observed, Forwarded string
+	Counts                                    bool
+}
+
+// drawPage draws a look.
+func drawPage(l *look, zone *time.Location, slo time.Duration) ([]byte, error) {
+	t, err := template.New("page").Parse(pageText)
+	if err != nil {
+		return nil, fmt.Errorf("draw page: %w", err)
+	}
+	sh := sheet{Known: !l.newest.IsZero(), Zone: zone.String(), Fitting: l.fitting}
+	if sh.Known {
+		sh.fill(l, zone)
+		for _, c := range newPainter(l, zone, slo).plots() {
+			svg, err := c.SVG()
+			if err != nil {
+				return nil, fmt.Errorf("draw page: %w", err)
+			}
+			sh.Plots = append(sh.Plots, template.HTML(svg))
+		}
+	}
+	var b bytes.Buffer
+	if err := t.Execute(&b, sh); err != nil {
+		return nil, fmt.Errorf("draw page: %w", err)
+	}
+	return b.Bytes(), nil
+}
+
+// fill fills in the figures and the tables.
+func (sh *sheet) fill(l *look, zone *time.Location) {
+	sh.Time = l.newest.In(zone).Format("Mon 2 Jan 2006 15:04:05 MST")
+	sh.State, sh.Tone = guardWord(&l.believed)
+	sh.Lead = fmt.Sprintf("%s of history, %d rounds of snapshots", spanWord(l.age), l.rounds)
+	sh.Figures = figuresOf(l)
+	for _, c := range l.changes[:min(len(l.changes), changesShown)] {
+		sh.Changes = append(sh.Changes, changeRow{
+			Time: c.At.In(zone).Format("2 Jan 15:04:05"), From: perSecond(c.From), To: perSecond(c.To),
+			Detail: c.To.Algorithm + parameters(c.To), Predicted: rate(c.Predicted) + "/s", Confidence: percent(c.Confidence),
+			Reason: c.Reason, Codes: strings.Join(c.Codes, ", "),
+		})
+	}
+	for _, m := range l.mixtures {
+		if len(m.Weights) > 0 {
+			sh.Mixtures = append(sh.Mixtures, mixtureOf(m))
+		}
+	}
+	for _, p := range l.proxies[:min(len(l.proxies), proxiesShown)] {
+		name := p.Name
+		if name == "" {
+			name = "(without a name)"
+		}
+		sh.Proxies = append(sh.Proxies, proxyRow{name, p.At.In(zone).Format("2 Jan 15:04:05"), fmt.Sprintf("%g s", p.Interval), rate(p.Observed), rate(p.Forwarded), p.Counts})
+	}
+	sh.More = len(l.proxies) - len(sh.Proxies)
+}
+
+// guardWord is the state of the target in a word and a colour.
+func guardWord(s *policy.State) (word, tone string) {
+	switch {
+	case s.Guard.Fault.Active:
+		return "target fails, not from load", "red"
+	case s.Count == 0:
+		return "no snapshot yet", "grey"
+	}
+	switch strings.ToLower(s.Guard.State) {
+	case "bad":
+		return "target overloaded", "red"
+	case "warn":
+		return "target gets slow", "amber"
+	}
+	return "target at ease", "green"
+}
+
+// figuresOf are the numbers that one looks for first.
+func figuresOf(l *look) []figure {
+	a, c := &l.advice, l.believed.Capacity
+	figures := []figure{{"Arriving", rate(a.Sum.Observed) + "/s", percent(a.Sum.RejectedShare) + " refused", "blue"}}
+	if !a.Given {
+		return figures
+	}
+	figures = append(figures,
+		figure{"Predicted", rate(a.Rec.PredictedRPS) + "/s", "at most " + rate(a.Rec.Predicted95) + "/s (95 %), within " + spanWord(a.Rec.ValidFor), "violet"},
+		figure{"Limit in force", perSecond(a.Sum.Limit), a.Sum.Limit.Algorithm + parameters(a.Sum.Limit), "amber"},
+		figure{"Recommended", perSecond(a.Rec.Limit), a.Rec.Algorithm + parameters(a.Rec.Limit), "red"})
+	if c.Q50 > 0 {
+		figures = append(figures, figure{"Capacity", rate(c.Q50) + "/s", "probably " + rate(c.Q20) + " to " + rate(c.Q80) + "/s", "green"})
+	} else {
+		figures = append(figures, figure{"Capacity", "unknown", "not enough traffic yet", "green"})
+	}
+	figures = append(figures, figure{"Confidence", percent(l.believed.Capacity.Confidence), "in the capacity", ""},
+		figure{"Latency p95", latencyWord(a.Sum.P95), percent(a.Sum.Errors) + " errors", ""})
+	return figures
+}
+
+// mixtureOf tells the experts with the largest shares.
+func mixtureOf(m forecast.Mixture) mixtureRow {
+	row := mixtureRow{Horizon: spanWord(m.Ahead), Error: "–"}
+	if m.Scored > 0 {
+		row.Error = percent(m.Error)
+	}
+	tones := [...]string{"blue", "green", "violet", "amber", "red"}
+	rest := 1.0
+	for i, w := range m.Weights {
+		if i == expertsShown || w.Share < 0.02 {
+			break
+		}
+		row.Parts = append(row.Parts, mixturePart{strings.ReplaceAll(w.Expert, "_", " "), 100 * w.Share, tones[i]})
+		rest -= w.Share
+	}
+	if rest > 0.005 {
+		row.Parts = append(row.Parts, mixturePart{"others", 100 * rest, "grey"})
+	}
+	return row
+}
+
+// rate writes requests per second with three digits.
+func rate(v float64) string {
+	switch {
+	case v >= 99.5:
+		return thousands(math.Round(v))
+	case v >= 9.95:
+		return strconv.FormatFloat(v, 'f', 1, 64)
+	}
+	return strconv.FormatFloat(v, 'g', 3, 64)
+}
+
+// thousands parts a whole number by commas.
+func thousands(v float64) string {
+	digits := strconv.FormatFloat(v, 'f', 0, 64)
+	for i := len(digits) - 3; i > 0; i -= 3 {
+		digits = digits[:i] + "," + digits[i:]
+	}
+	return digits
+}
+
+func percent(v float64) string {
+	if v > 0 && v < 0.0995 {
+		return strconv.FormatFloat(100*v, 'f', 1, 64) + " %"
+	}
+	return strconv.FormatFloat(100*v, 'f', 0, 64) + " %"
+}
+
+// spanWord writes a span of time as people say it.
+func spanWord(d time.Duration) string {
+	switch {
+	case d >= 48*time.Hour:
+		return fmt.Sprintf("%.0f days", d.Hours()/24)
+	case d >= 2*time.Hour:
+		return fmt.Sprintf("%.0f h", d.Hours())
+	case d >= 2*time.Minute || d == time.Minute:
+		return fmt.Sprintf("%.0f min", d.Minutes())
+	}
+	return fmt.Sprintf("%.0f s", d.Seconds())
+}
+
+func latencyWord(d time.Duration) string {
+	switch {
+	case d == 0:
+		return "–"
+	case d < time.Second:
+		return strconv.FormatFloat(float64(d)/1e6, 'g', 3, 64) + " ms"
+	}
+	return strconv.FormatFloat(d.Seconds(), 'g', 3, 64) + " s"
+}

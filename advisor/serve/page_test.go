@@ -1,0 +1,172 @@
+package serve
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"weir/advisor/forecast"
+	"weir/internal/chart/charttest"
+)
+
+// browsing is how much of its own time a page gets: enough to ask again twice.
+const browsing = 12 * time.Second
+
+// look opens the page in a browser.
+func (r *rig) look() string {
+	r.t.Helper()
+	return charttest.DOM(r.t, "http://"+r.Addr().String()+"/", browsing)
+}
+
+// The page says what is missing while nothing is known, and shows what is.
+func TestPage(t *testing.T) {
+	cfg := defaults()
+	zone, err := time.LoadLocation("Europe/Berlin")
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg.Zone = zone
+	r := start(t, cfg)
+	if dom := r.look(); !strings.Contains(dom, "No snapshot yet") || strings.Contains(dom, "<svg") || strings.Contains(dom, `class="away"`) {
+		t.Errorf("without a snapshot the page is\n%s", dom)
+	}
+	r.post(snapAt(monday))
+	feed(t, r.core, monday, monday.Add(20*time.Hour), 5*time.Minute)
+	s := snapAt(monday.Add(20*time.Hour + 5*time.Minute))
+	s.instance, s.interval, s.forwarded, s.rejected = "<b>", 5*time.Minute, 30, 0.5
+	r.post(s)
+	r.page.mu.Lock()
+	r.page.body = nil // as if a second had passed
+	r.page.mu.Unlock()
+	dom := r.look()
+	for _, want := range []string{
+		"Newest snapshot Mon 19 Jan 2026 21:05:00 CET", "20 h of history", ">Arriving<", ">Predicted<", ">Limit in force<", ">Recommended<", ">Capacity<",
+		`aria-label="The last hours and the next"`, `aria-label="The last days"`, `aria-label="Latency"`, ">CET</text>", ">21:00</text>", ">forecast</text>",
+		"&lt;b&gt;", "Times are those of Europe/Berlin", ">5 min<", "What the forecast is made of",
+	} {
+		if !strings.Contains(dom, want) {
+			t.Errorf("the page lacks %q", want)
+		}
+	}
+	if strings.Contains(dom, "NaN") || strings.Contains(dom, `class="away"`) {
+		t.Errorf("the page is\n%s", dom)
+	}
+}
+
+// However little is known, the page can be drawn.
+func TestPageOfLittle(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		tell func(r *rig)
+		want string
+	}{
+		{"one snapshot", func(r *rig) { r.post(snapAt(monday)) }, "1 rounds"},
+		{"nothing arrives", func(r *rig) {
+			for i := range 5 {
+				s := snapAt(monday.Add(time.Duration(i) * 30 * time.Second))
+				s.observed, s.forwarded, s.p95 = 0, 0, 0
+				r.post(s)
+			}
+		}, "0/s"},
+		{"off", func(r *rig) {
+			s := snapAt(monday)
+			s.limit.Algorithm = "off"
+			r.post(s)
+		}, "off"},
+		{"unknown", func(r *rig) {
+			s := snapAt(monday)
+			s.limit.Algorithm = "quantum"
+			r.post(s)
+		}, "0/s"},
+		{"an hour each", func(r *rig) {
+			s := snapAt(monday)
+			s.interval = time.Hour
+			r.post(s)
+		}, "every"},
+		{"large", func(r *rig) {
+			s := snapAt(monday)
+			s.observed, s.forwarded, s.p95, s.limit.Limit = 1e9, 1e9, 3600, 1e12
+			r.post(s)
+		}, "1,000,000,000/s"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			r := start(t, defaults())
+			c.tell(r)
+			status, text := r.do("GET", "/", "")
+			if status != 200 || !strings.Contains(strings.ToLower(text), c.want) || strings.Contains(text, "NaN") {
+				t.Errorf("%d, the page lacks %q:\n%s", status, c.want, text)
+			}
+		})
+	}
+}
+
+func TestWords(t *testing.T) {
+	for _, c := range []struct{ got, want string }{
+		{rate(0), "0"}, {rate(1.234), "1.23"}, {rate(12.34), "12.3"}, {rate(99.4), "99.4"}, {rate(1234.5), "1,235"}, {rate(12345678), "12,345,678"},
+		{percent(0), "0 %"}, {percent(0.0123), "1.2 %"}, {percent(0.5), "50 %"}, {percent(1), "100 %"},
+		{spanWord(30 * time.Second), "30 s"}, {spanWord(time.Minute), "1 min"}, {spanWord(90 * time.Minute), "90 min"}, {spanWord(5 * time.Hour), "5 h"}, {spanWord(72 * time.Hour), "3 days"},
+		{latencyWord(0), "–"}, {latencyWord(12 * time.Millisecond), "12 ms"}, {latencyWord(1500 * time.Millisecond), "1.5 s"},
+	} {
+		if c.got != c.want {
+			t.Errorf("written %q, want %q", c.got, c.want)
+		}
+	}
+	m := forecast.Mixture{Ahead: time.Minute}
+	for i := range 10 {
+		m.Weights = append(m.Weights, forecast.Weight{Expert: fmt.Sprintf("e_%d", i), Share: 0.1})
+	}
+	row := mixtureOf(m)
+	sum := 0.0
+	for _, p := range row.Parts {
+		sum += p.Share
+	}
+	if len(row.Parts) != expertsShown+1 || row.Parts[0].Name != "e 0" || sum < 99.9 || sum > 100.1 {
+		t.Errorf("the parts are %+v", row.Parts)
+	}
+}
+
+// The page is drawn once a second at most.
+func TestPageIsKept(t *testing.T) {
+	r := start(t, defaults())
+	now := time.Now()
+	first, err := r.draw(now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.post(snapAt(monday))
+	if again, err := r.draw(now.Add(pageFresh - 1)); err != nil || string(again) != string(first) {
+		t.Errorf("it is drawn again within a second, %v", err)
+	}
+	if later, err := r.draw(now.Add(pageFresh)); err != nil || string(later) == string(first) {
+		t.Errorf("it is not drawn again after a second, %v", err)
+	}
+}
+
+// A change of the events takes effect, and a file that is wrong does not.
+func TestReload(t *testing.T) {
+	cfg := defaults()
+	cfg.EventsFile = t.TempDir() + "/events.yaml"
+	write(t, cfg.EventsFile, "[]")
+	r := start(t, cfg)
+	feed(t, r.core, monday, monday.Add(time.Hour), time.Minute)
+	before := sprint(r.core.believed())
+	write(t, cfg.EventsFile, "- {name: sale, start: 2026-01-20, end: 2026-01-21}")
+	until(t, "the events are known", func() bool {
+		r.core.mu.Lock()
+		defer r.core.mu.Unlock()
+		return len(r.core.tuning.Forecast.Events) == 1
+	})
+	if after := sprint(r.core.believed()); after != before {
+		t.Errorf("with other events the state is\n%s, before\n%s", after, before)
+	}
+	write(t, cfg.EventsFile, "- {name: sale}")
+	until(t, "the fault is told", func() bool {
+		return strings.Contains(r.log.String(), "The events cannot be read again") && strings.Contains(r.log.String(), "[0].start: is missing")
+	})
+	r.core.mu.Lock()
+	defer r.core.mu.Unlock()
+	if n := len(r.core.tuning.Forecast.Events); n != 1 {
+		t.Errorf("a file that is wrong left %d events", n)
+	}
+}

@@ -1,0 +1,228 @@
+package serve
+
+import (
+	"math"
+	"time"
+
+	"weir/advisor/series"
+	"weir/internal/chart"
+)
+
+// The size of a plot in pixels: wide ones have a row to themselves.
+const (
+	wideWidth  = 1230
+	wideHeight = 300
+	halfWidth  = 590
+	halfHeight = 230
+)
+
+// A painter turns a look into plots. Times are drawn as the clocks of the zone go
+// at the newest moment.
+type painter struct {
+	*look
+	offset float64 // of the zone, in seconds
+	zone   string
+	slo    time.Duration
+}
+
+func newPainter(l *look, zone *time.Location, slo time.Duration) *painter {
+	name, offset := l.newest.In(zone).Zone()
+	return &painter{look: l, offset: float64(offset), zone: name, slo: slo}
+}
+
+// x is the place of a moment.
+func (p *painter) x(at time.Time) float64 { return float64(at.UnixMilli())/1e3 + p.offset }
+
+// plots are the plots of the page, in its order; empty without history.
+func (p *painter) plots() []chart.Chart {
+	if len(p.minutes) == 0 {
+		return nil
+	}
+	all := []chart.Chart{p.hours()}
+	if p.age > hoursSpan {
+		all = append(all, p.course())
+	}
+	for i := range all {
+		all[i].Width, all[i].Height = wideWidth, wideHeight
+	}
+	halves := []chart.Chart{p.capacity(), p.latency()}
+	for i := range halves {
+		halves[i].Width, halves[i].Height = halfWidth, halfHeight
+	}
+	return append(all, halves...)
+}
+
+// over is an axis of time.
+func (p *painter) over(from, to time.Time) chart.Axis {
+	return chart.Axis{Unit: chart.Clock, Min: p.x(from), Max: p.x(to), Label: p.zone}
+}
+
+// hours are the last hours and the next one.
+func (p *painter) hours() chart.Chart {
+	from := p.newest.Add(-min(max(p.age, 10*time.Minute), hoursSpan))
+	c := chart.Chart{Title: "The last hours and the next", X: p.over(from, p.newest.Add(forecastMax)), Y: chart.Axis{Label: "requests per second"}}
+	c.Spans = append(p.markers(from), chart.Span{Name: "the next hour", Tone: chart.Grey, From: p.x(p.newest), To: p.x(p.newest.Add(forecastMax))})
+	observed := p.rates("arriving", chart.Blue, p.minutes)
+	band, median := p.forecast()
+	if len(median.X) > 0 {
+		c.Bands = []chart.Band{p.believedBand(from), band}
+	}
+	inForce := p.marked("limit in force", chart.Amber, p.track, valLimit)
+	advised := p.marked("recommended", chart.Red, p.track, valRecommended)
+	advised.Dashed = true
+	c.Lines = []chart.Series{observed, median, inForce, advised}
+	c.Y.Max = ceiling(highest(observed.Y, band.High, median.Y), highest(inForce.Y, advised.Y))
+	return c
+}
+
+// ceiling keeps limits that are far above all traffic off the plot, so that the
+// traffic is to be seen.
+func ceiling(traffic, limits float64) float64 {
+	const times = 3
+	if traffic <= 0 {
+		traffic = 1
+	}
+	return 1.05 * max(traffic, min(limits, times*traffic))
+}
+
+func highest(rows ...[]float64) (most float64) {
+	for _, row := range rows {
+		for _, v := range row {
+			if v > most {
+				most = v
+			}
+		}
+	}
+	return most
+}
+
+// forecast is the next hour: where nine of ten values are expected, and the middle.
+func (p *painter) forecast() (band chart.Band, median chart.Series) {
+	band = chart.Band{Name: "nine of ten forecasts", Tone: chart.Violet}
+	median = chart.Series{Name: "forecast", Tone: chart.Violet}
+	for _, q := range p.ahead {
+		x := p.x(p.newest.Add(q.At))
+		band.X, median.X = append(band.X, x), append(median.X, x)
+		band.Low, band.High = append(band.Low, q.Q05), append(band.High, q.Q95)
+		median.Y = append(median.Y, q.Q50)
+	}
+	return band, median
+}
+
+// believedBand is what the target is believed to take.
+func (p *painter) believedBand(from time.Time) chart.Band {
+	b := chart.Band{Name: "what the target is believed to take", Tone: chart.Green}
+	for _, m := range p.track {
+		if m.at >= from.Unix() {
+			b.X = append(b.X, p.place(m))
+			b.Low, b.High = append(b.Low, float64(m.vals[valLow])), append(b.High, float64(m.vals[valHigh]))
+		}
+	}
+	return b
+}
+
+// place is where a mark is drawn: at the end of its slot, but not after the newest.
+func (p *painter) place(m mark) float64 {
+	return min(float64(m.at)+60+p.offset, p.x(p.newest))
+}
+
+// rates are the rows of a history; gaps are gaps.
+func (p *painter) rates(name string, tone chart.Tone, rows []series.Row) chart.Series {
+	s := chart.Series{Name: name, Tone: tone}
+	for _, r := range rows {
+		s.X = append(s.X, p.x(r.At))
+		if r.Coverage > 0 {
+			s.Y = append(s.Y, r.Rate)
+		} else {
+			s.Y = append(s.Y, math.NaN())
+		}
+	}
+	return s
+}
+
+// marked is one value of the track.
+func (p *painter) marked(name string, tone chart.Tone, marks []mark, value int) chart.Series {
+	s := chart.Series{Name: name, Tone: tone}
+	for _, m := range marks {
+		x := p.place(m)
+		if n := len(s.X); n > 0 && x-s.X[n-1] > gapMin { // nobody reported
+			s.X, s.Y = append(s.X, s.X[n-1]), append(s.Y, math.NaN())
+		}
+		s.X, s.Y = append(s.X, x), append(s.Y, float64(m.vals[value]))
+	}
+	return s
+}
+
+// gapMin is how long a silence is a gap in a line, in seconds.
+const gapMin = 2.5 * 3600
+
+// markers are the lasting changes of level.
+func (p *painter) markers(from time.Time) (spans []chart.Span) {
+	for _, s := range p.shifts {
+		name, tone := "the level fell", chart.Green
+		if s.Up {
+			name, tone = "the level rose", chart.Red
+		}
+		if s.At.After(from) && !s.At.After(p.newest) {
+			// As wide as a line, to be seen.
+			width := p.newest.Sub(from).Seconds() / wideWidth
+			spans = append(spans, chart.Span{Name: name, Tone: tone, From: p.x(s.At) - 2*width, To: p.x(s.At) + 2*width})
+		}
+	}
+	return spans
+}
+
+// course is the last days.
+func (p *painter) course() chart.Chart {
+	from := p.newest.Add(-min(p.age, daysSpan))
+	c := chart.Chart{Title: "The last days", X: p.over(from, p.newest), Y: chart.Axis{Label: "requests per second"}, Spans: p.markers(from)}
+	observed := p.rates("arriving", chart.Blue, p.days)
+	inForce := p.marked("limit in force", chart.Amber, p.daily, valLimit)
+	c.Lines = []chart.Series{observed, inForce}
+	c.Y.Max = ceiling(highest(observed.Y), highest(inForce.Y))
+	return c
+}
+
+// limited is an axis of the last day, or of what there is of it.
+func (p *painter) limited() chart.Axis {
+	from := p.newest.Add(-limitSpan)
+	if len(p.track) > 0 {
+		from = time.Unix(max(p.track[0].at, from.Unix()), 0)
+	}
+	if p.newest.Sub(from) < 10*time.Minute {
+		from = p.newest.Add(-10 * time.Minute)
+	}
+	return p.over(from, p.newest)
+}
+
+// capacity is what the target takes, and what it is believed to take.
+func (p *painter) capacity() chart.Chart {
+	c := chart.Chart{Title: "Capacity", X: p.limited(), Y: chart.Axis{Label: "requests per second that the target takes"}}
+	middle := p.marked("estimate", chart.Green, p.track, valMid)
+	forwarded := p.marked("forwarded", chart.Blue, p.track, valForwarded)
+	band := p.believedBand(time.Unix(0, 0))
+	band.Name = "probable (20 % to 80 %)"
+	c.Bands = []chart.Band{band}
+	c.Lines = []chart.Series{forwarded, middle}
+	c.Y.Max = ceiling(highest(forwarded.Y, middle.Y), highest(band.High))
+	return c
+}
+
+// latency is how the target answers.
+func (p *painter) latency() chart.Chart {
+	c := chart.Chart{Title: "Latency", X: p.limited(), Y: chart.Axis{Label: "p95 of what was forwarded", Unit: chart.Seconds, Scale: chart.Log}}
+	p95 := p.marked("p95", chart.Blue, p.track, valP95)
+	c.Lines = []chart.Series{p95}
+	if slo := p.good(); slo > 0 && highest(p95.Y) > 0 {
+		c.Limits = []chart.Limit{{Name: "still good", Tone: chart.Red, Y: slo}}
+	}
+	return c
+}
+
+// good is the p95 in seconds that is still good; 0: unknown.
+func (p *painter) good() float64 {
+	if p.slo > 0 {
+		return p.slo.Seconds()
+	}
+	return 3 * p.believed.Base
+}

@@ -1,0 +1,216 @@
+package serve
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+)
+
+// contract is the request of the contract.
+const contract = `{"timestamp":"2026-01-19T16:30:00Z","interval":30,"observedRps":120.5,"forwardedRps":98.2,"rejectedRate":0.185,"latencyP95":0.012,"errors5xx":0.0,
+ "algorithm":"fixed","limit":100,"window":1}`
+
+func TestContract(t *testing.T) {
+	r := start(t, defaults())
+	a := r.want(200, "POST", "/v1/limit-config", contract)
+	for _, name := range []string{"algorithm", "limit", "window", "predictedRps", "validFor", "reason", "codes", "confidence", "forecast"} {
+		if _, ok := a[name]; !ok {
+			t.Errorf("the answer lacks %s: %v", name, a)
+		}
+	}
+	later := strings.Replace(contract, "16:30:00Z", "17:30:30+01:00", 1)
+	later = strings.Replace(later, `"interval"`, `"more":{"x":[1]},"interval"`, 1) // unknown names are passed over
+	r.want(200, "POST", "/v1/limit-config", later)
+	if f := r.want(200, "GET", "/v1/forecast?horizon=600", ""); f["at"] != "2026-01-19T16:30:30Z" || f["step"] != 60.0 || len(f["points"].([]any)) != 10 {
+		t.Errorf("the forecast is %v", f)
+	}
+	point := r.want(200, "GET", "/v1/forecast?horizon=3600", "")["points"].([]any)[59].(map[string]any)
+	if point["t"] != 3600.0 || !(point["q05"].(float64) <= point["q50"].(float64) && point["q50"].(float64) <= point["q99"].(float64)) {
+		t.Errorf("the last point is %v", point)
+	}
+	h := r.want(200, "GET", "/v1/history?span=3600&resolution=raw", "")
+	if rows := h["rows"].([]any); len(rows) != 2 || rows[1].(map[string]any)["rps"] != 120.5 {
+		t.Errorf("the history is %v", h)
+	}
+	s := r.want(200, "GET", "/v1/state", "")
+	if s["newest"] != "2026-01-19T16:30:30Z" || s["rounds"] != 2.0 || len(s["instances"].([]any)) != 1 {
+		t.Errorf("the state is %v", s)
+	}
+}
+
+func TestWrongSnapshots(t *testing.T) {
+	r := start(t, defaults())
+	r.want(200, "POST", "/v1/limit-config", contract)
+	before := sprint(r.want(200, "GET", "/v1/state", ""))
+	for _, c := range []struct{ old, with, path, message string }{
+		{`"interval":30,`, ``, "interval", "is missing"},
+		{`"timestamp":"2026-01-19T16:30:00Z",`, ``, "timestamp", "is missing"},
+		{`"algorithm":"fixed",`, ``, "algorithm", "is missing"},
+		{`"fixed"`, `""`, "algorithm", "is missing"},
+		{`,"window":1`, ``, "window", "is missing or 0; algorithm fixed needs it"},
+		{`"fixed"`, `"token"`, "capacity", "is missing or 0; algorithm token needs it"},
+		{`"fixed"`, `7`, "algorithm", "must be a string, is a number"},
+		{`30,`, `"30",`, "interval", "must be a number, is a string"},
+		{`30,`, `0.5,`, "interval", "must be from 1 to 86400, is 0.5"},
+		{`30,`, `86401,`, "interval", "must be from 1 to 86400"},
+		{`120.5`, `NaN`, "observedRps", ""},
+		{`120.5`, `1e999`, "observedRps", "is out of range"},
+		{`120.5`, `-1`, "observedRps", "must be from 0 to 1e+09, is -1"},
+		{`120.5`, `1.1e9`, "observedRps", "must be from 0 to 1e+09"},
+		{`98.2`, `-0.1`, "forwardedRps", "must be from 0"},
+		{`0.185`, `1.01`, "rejectedRate", "must be from 0 to 1, is 1.01"},
+		{`0.0,`, `-0.5,`, "errors5xx", "must be from 0 to 1"},
+		{`0.012`, `3601`, "latencyP95", "must be from 0 to 3600"},
+		{`100`, `-100`, "limit", "must be from 0"},
+		{`2026-01-19T16:30:00Z`, `yesterday`, "timestamp", "must be a time such as"},
+		{`2026-01-19T16:30:00Z`, `9026-01-19T16:30:00Z`, "timestamp", "must be in the years 1970 to 2200"},
+		{`2026-01-19T16:30:00Z`, `1969-12-31T16:30:00Z`, "timestamp", "must be in the years"},
+		{`2026-01-19T16:30:00Z`, `2026-01-19T16:28:59Z`, "timestamp", "is more than a minute older than the newest snapshot: it is 2026-01-19T16:28:59Z, the newest 2026-01-19T16:30:00Z"},
+		{`"interval"`, `"Interval":3,"interval"`, "Interval", ""},
+		{`"interval"`, `"interval":30,"interval"`, "interval", ""},
+		{`"algorithm"`, `"instance":"` + strings.Repeat("x", nameBytesMax+1) + `","algorithm"`, "instance", "is longer than 200 bytes"},
+		{contract, ``, "", ""},
+		{contract, `[]`, "", "must be an object"},
+	} {
+		a := r.want(400, "POST", "/v1/limit-config", strings.Replace(contract, c.old, c.with, 1))
+		path, _ := a["path"].(string)
+		if path != c.path || !strings.Contains(a["error"].(string), c.message) {
+			t.Errorf("%s for %s: %v, want %s: %s", c.with, c.old, a, c.path, c.message)
+		}
+	}
+	if after := sprint(r.want(200, "GET", "/v1/state", "")); after != before {
+		t.Errorf("what was refused changed the state from\n%s to\n%s", before, after)
+	}
+	a := r.want(400, "POST", "/v1/limit-config", `{"algorithm":"fixed"}`)
+	for _, name := range []string{"timestamp", "interval", "observedRps", "forwardedRps", "rejectedRate", "latencyP95", "errors5xx", "limit", "window"} {
+		if !strings.Contains(a["error"].(string), name+": is missing") {
+			t.Errorf("an empty snapshot is not told to lack %s: %v", name, a["error"])
+		}
+	}
+	r.stop() // the last line is written then at the latest
+	if log := r.log.String(); !strings.Contains(log, "Snapshots refused") || !strings.Contains(log, "why=invalid") || !strings.Contains(log, "why=old") {
+		t.Errorf("the log is\n%s", log)
+	}
+}
+
+func TestWrongRequests(t *testing.T) {
+	r := start(t, defaults())
+	r.want(405, "GET", "/v1/limit-config", "")
+	r.want(404, "POST", "/v1/limits", "{}")
+	r.want(413, "POST", "/v1/limit-config", `{"x":"`+strings.Repeat("x", bodyMax)+`"}`)
+	for _, c := range []struct{ path, name string }{
+		{"/v1/forecast?horizon=59", "horizon"}, {"/v1/forecast?horizon=3601", "horizon"}, {"/v1/forecast?horizon=soon", "horizon"}, {"/v1/forecast?horizon=NaN", "horizon"},
+		{"/v1/history?span=0", "span"}, {"/v1/history?span=1e12", "span"}, {"/v1/history?resolution=1", "resolution"},
+		{"/v1/history?span=8640000&resolution=60", "resolution"},
+	} {
+		if a := r.want(400, "GET", c.path, ""); a["path"] != c.name {
+			t.Errorf("%s: %v", c.path, a)
+		}
+	}
+	if f := r.want(200, "GET", "/v1/forecast", ""); f["at"] != nil || len(f["points"].([]any)) != 0 {
+		t.Errorf("the forecast of nothing is %v", f)
+	}
+	if h := r.want(200, "GET", "/v1/history", ""); len(h["rows"].([]any)) != 0 {
+		t.Errorf("the history of nothing is %v", h)
+	}
+	r.want(200, "GET", "/actuator/health/readiness", "")
+}
+
+func TestContentType(t *testing.T) {
+	r := start(t, defaults())
+	for _, c := range []struct {
+		kind   string
+		status int
+	}{
+		{"application/json", 200}, {"application/json; charset=utf-8", 200}, {"application/problem+json", 200}, {"application/x-www-form-urlencoded", 200},
+		{"text/xml", 415}, {"multipart/form-data; boundary=x", 415}, {";", 415},
+	} {
+		res, err := r.client.Post("http://"+r.Addr().String()+"/v1/limit-config", c.kind, strings.NewReader(contract))
+		if err != nil {
+			t.Fatal(err)
+		}
+		res.Body.Close()
+		if res.StatusCode != c.status {
+			t.Errorf("%s: %d, want %d", c.kind, res.StatusCode, c.status)
+		}
+	}
+}
+
+// An algorithm that is not known here is left as it is, and its demand is learned.
+func TestUnknownAlgorithm(t *testing.T) {
+	r := start(t, defaults())
+	body := strings.Replace(contract, `"fixed"`, `"quantum"`, 1)
+	a := r.want(200, "POST", "/v1/limit-config", body)
+	if a["algorithm"] != "quantum" || a["limit"] != 100.0 || a["window"] != 1.0 || a["codes"].([]any)[0] != "unknown_algorithm" {
+		t.Errorf("answered %v", a)
+	}
+	if s := r.want(200, "GET", "/v1/state", ""); s["rounds"] != 1.0 {
+		t.Errorf("the state is %v", s)
+	}
+	if a := r.want(200, "POST", "/v1/limit-config", strings.Replace(strings.Replace(contract, `"fixed"`, `"off"`, 1), "16:30", "16:31", 1)); a["algorithm"] != "off" {
+		t.Errorf("a limiter that is off is answered %v", a)
+	}
+	r.stop()
+}
+
+// Within a minute old snapshots are answered, and change nothing.
+func TestLate(t *testing.T) {
+	r := start(t, defaults())
+	r.post(snapAt(monday.Add(30 * time.Second)))
+	last := r.post(snapAt(monday.Add(60 * time.Second)))
+	before := sprint(r.want(200, "GET", "/v1/state", ""))
+	for _, back := range []time.Duration{0, 30 * time.Second, 59 * time.Second} {
+		s := snapAt(monday.Add(60*time.Second - back))
+		s.observed = 5000
+		if a := r.post(s); sprint(a["limit"]) != sprint(last["limit"]) {
+			t.Errorf("%s late: %v, want %v", back, a, last)
+		}
+	}
+	if after := sprint(r.want(200, "GET", "/v1/state", "")); after != before {
+		t.Errorf("late snapshots changed the state from\n%s to\n%s", before, after)
+	}
+}
+
+func TestHistoryEndpoint(t *testing.T) {
+	r := start(t, defaults())
+	feed(t, r.core, monday, monday.Add(26*time.Hour), 5*time.Minute)
+	h := r.want(200, "GET", "/v1/history?span=7200&resolution=300", "")
+	rows := h["rows"].([]any)
+	if len(rows) != 24 || h["to"] != "2026-01-20T02:00:00Z" || h["from"] != "2026-01-20T00:00:00Z" {
+		t.Fatalf("%d rows from %v to %v", len(rows), h["from"], h["to"])
+	}
+	for _, row := range rows {
+		row := row.(map[string]any)
+		at, err := time.Parse(time.RFC3339, row["at"].(string))
+		if err != nil {
+			t.Fatal(err)
+		}
+		near(t, fmt.Sprintf("the rate at %s", at), row["rps"].(float64), day(at), 0.02)
+	}
+	if h := r.want(200, "GET", "/v1/history", ""); h["resolution"] != 300.0 || len(h["rows"].([]any)) < 280 {
+		t.Errorf("a day is %v rows of %v s", len(h["rows"].([]any)), h["resolution"])
+	}
+}
+
+func TestMetrics(t *testing.T) {
+	r := start(t, defaults())
+	if _, text := r.do("GET", "/metrics", ""); strings.Contains(text, "\nadvisor_recommended_limit ") || strings.Contains(text, "NaN") {
+		t.Errorf("before any snapshot the metrics are\n%s", text)
+	}
+	feed(t, r.core, monday, monday.Add(8*time.Hour), 2*time.Minute)
+	r.core.refits.Wait()
+	r.post(snapAt(monday.Add(8*time.Hour + 30*time.Second)))
+	_, text := r.do("GET", "/metrics", "")
+	for _, want := range []string{
+		"\nadvisor_recommended_limit ", "\nadvisor_predicted_rps ", "\nadvisor_capacity_estimate ", `advisor_fit_duration_seconds_count `, `advisor_snapshots_total{result="learned"} 1`,
+		`advisor_forecast_error_ratio{horizon_seconds="`, "\nadvisor_instances 1\n", `advisor_capacity_estimate_quantile{quantile="0.2"} `, "advisor_post_duration_seconds_count 1",
+	} {
+		if !strings.Contains(text, want) {
+			t.Errorf("the metrics lack %q", want)
+		}
+	}
+	if strings.Contains(text, "advisor_fit_duration_seconds_count 0") {
+		t.Error("no refit was measured in eight hours")
+	}
+}

@@ -1,0 +1,186 @@
+package serve
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"math"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/goccy/go-json"
+
+	"weir/advisor/config"
+	"weir/internal/metric"
+	"weir/internal/service"
+)
+
+// patience is how long a test waits for what must happen.
+const patience = 30 * time.Second
+
+// monday is when the tests' time begins.
+var monday = time.Date(2026, 1, 19, 0, 0, 0, 0, time.UTC)
+
+// A logBuffer keeps what is logged.
+//
+// Safe for concurrent use: a mutex guards the text.
+type logBuffer struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (b *logBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.Write(p)
+}
+
+func (b *logBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.String()
+}
+
+// A rig is an advisor that runs for one test, and a client.
+type rig struct {
+	*Server
+	t      *testing.T
+	log    *logBuffer
+	client *http.Client
+	stop   func()
+}
+
+// newTestLog logs into b.
+func newTestLog(b *logBuffer) *slog.Logger { return slog.New(slog.NewTextHandler(b, nil)) }
+
+// defaults are the settings of an advisor without any.
+func defaults() config.Config {
+	return config.Config{LimitMin: 5, LimitMax: 100_000, StateEvery: time.Hour, Zone: time.UTC}
+}
+
+// start starts an advisor. It is stopped when the test ends, or by stop.
+func start(t *testing.T, cfg config.Config) *rig {
+	t.Helper()
+	log := new(logBuffer)
+	env := &service.Env{Addr: "127.0.0.1:0", Health: new(service.Health), Metrics: metric.New(), Log: slog.New(slog.NewTextHandler(log, nil))}
+	s, err := New(t.Context(), env, cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- s.Serve(ctx) }()
+	r := &rig{Server: s, t: t, log: log, client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 64}, Timeout: patience}}
+	r.stop = sync.OnceFunc(func() {
+		r.client.CloseIdleConnections()
+		cancel()
+		if err := <-ended; err != nil {
+			t.Errorf("serve: %v", err)
+		}
+	})
+	t.Cleanup(r.stop)
+	return r
+}
+
+// do sends a request and returns status and body.
+func (r *rig) do(method, path, body string) (int, string) {
+	r.t.Helper()
+	req, err := http.NewRequest(method, "http://"+r.Addr().String()+path, strings.NewReader(body))
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	res, err := r.client.Do(req)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	defer res.Body.Close()
+	text, err := io.ReadAll(res.Body)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return res.StatusCode, string(text)
+}
+
+// want sends a request, fails unless it is answered with the status, and returns
+// the JSON of the answer.
+func (r *rig) want(status int, method, path, body string) map[string]any {
+	r.t.Helper()
+	got, text := r.do(method, path, body)
+	if got != status {
+		r.t.Fatalf("%s %s %s: %d %s, want %d", method, path, body, got, text, status)
+	}
+	var a map[string]any
+	if err := json.Unmarshal([]byte(text), &a); err != nil {
+		r.t.Fatalf("%s %s is answered %s: %v", method, path, text, err)
+	}
+	return a
+}
+
+// post posts a snapshot that must be answered.
+func (r *rig) post(s *snapshot) map[string]any {
+	r.t.Helper()
+	return r.want(200, "POST", "/v1/limit-config", string(s.record()))
+}
+
+// day is a rate that follows the day: 100/s at noon, 20/s at midnight.
+func day(at time.Time) float64 {
+	return 60 - 40*math.Cos(2*math.Pi*float64(at.Unix()%86400)/86400)
+}
+
+// snapAt is what one proxy sees of day in the 30 s up to at, with a limit that
+// refuses nothing.
+func snapAt(at time.Time) *snapshot {
+	s := &snapshot{at: at, interval: 30 * time.Second, observed: day(at), forwarded: day(at), p95: 0.02}
+	s.limit.Algorithm, s.limit.Limit, s.limit.Window = "fixed", 200, 1
+	return s
+}
+
+// feed lets a core take in snapshots from one moment to another, and fails when
+// one of them is not learned from.
+func feed(t *testing.T, c *core, from, to time.Time, every time.Duration) {
+	t.Helper()
+	for at := from.Add(every); !at.After(to); at = at.Add(every) {
+		s := snapAt(at)
+		s.interval = every
+		if r := c.post(s); r.result != resultLearned {
+			t.Fatalf("the snapshot of %s is %s", at, r.result)
+		}
+	}
+}
+
+// newTestCore is a core with default settings.
+func newTestCore() *core {
+	cfg := defaults()
+	return newCore(tuningOf(&cfg))
+}
+
+// near fails unless got is within a share of want.
+func near(t *testing.T, what string, got, want, share float64) {
+	t.Helper()
+	if !(math.Abs(got-want) <= share*math.Abs(want)) {
+		t.Errorf("%s is %g, want about %g", what, got, want)
+	}
+}
+
+func until(t *testing.T, what string, is func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(patience); !is(); time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("never came true: %s", what)
+		}
+	}
+}
+
+// sprint is v as JSON, for comparisons.
+func sprint(v any) string {
+	data, err := json.Marshal(v)
+	if err != nil {
+		return fmt.Sprint(err)
+	}
+	return string(data)
+}

@@ -1,0 +1,174 @@
+package serve
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net"
+	"sync"
+	"time"
+
+	"weir/advisor/config"
+	"weir/advisor/forecast"
+	"weir/advisor/history"
+	"weir/advisor/policy"
+	"weir/internal/metric"
+	"weir/internal/service"
+	"weir/internal/watch"
+)
+
+// A Server is a running advisor.
+//
+// Safe for concurrent use: the core has a lock, the voice and the page have theirs,
+// figures are atomic, the rest is set before the first request.
+type Server struct {
+	env    *service.Env
+	cfg    config.Config
+	log    *slog.Logger
+	core   *core
+	keeper *keeper // nil: nothing is kept
+	voice  *voice
+	page   page
+	places chan struct{} // one for each snapshot that is dealt with
+
+	results  [resultsN]metric.Counter
+	shed     metric.Counter
+	posts    *metric.Histogram
+	fits     *metric.Histogram
+	fitFails metric.Counter
+	listener net.Listener
+	others   sync.WaitGroup // goroutines beside the HTTP server
+}
+
+// Run is the advisor: it serves until ctx ends, then answers what is under way and
+// writes down what it knows.
+func Run(ctx context.Context, e *service.Env, cfg config.Config) error {
+	s, err := New(ctx, e, cfg)
+	if err != nil {
+		return err
+	}
+	return s.Serve(ctx)
+}
+
+// New listens on e.Addr, restores what was learned and imports history; Serve then
+// answers. When the state cannot be kept where it should the error is a
+// *service.SettingError.
+func New(ctx context.Context, e *service.Env, cfg config.Config) (*Server, error) {
+	l, err := net.Listen("tcp", e.Addr)
+	if err != nil {
+		return nil, fmt.Errorf("listen on %s: %w", e.Addr, err)
+	}
+	log := e.Logger("Advisor")
+	s := &Server{
+		env: e, cfg: cfg, log: log, core: newCore(tuningOf(&cfg)), voice: newVoice(log), listener: l,
+		places: make(chan struct{}, postsMax), posts: metric.NewHistogram(metric.Decision()), fits: metric.NewHistogram(metric.Latency()),
+	}
+	s.core.fitted = s.fitted
+	if cfg.StateFile != "" {
+		if s.keeper, err = openKeeper(time.Now(), cfg.StateFile, cfg.StateEvery, s.core, e.Logger("State")); err != nil {
+			l.Close()
+			return nil, &service.SettingError{Name: "STATE_FILE", Value: cfg.StateFile, Problem: "cannot be used: " + err.Error(),
+				Allowed: "a file in a folder that can be written, of one advisor only"}
+		}
+	} else {
+		log.Info("Without STATE_FILE nothing that is learned survives a restart")
+	}
+	if cfg.HistoryURL != nil {
+		s.core.loadPast(ctx, time.Now(), history.Source{URL: cfg.HistoryURL, Query: cfg.HistoryQuery}, e.Logger("History"))
+	}
+	s.registerMetrics(e.Metrics)
+	return s, nil
+}
+
+// tuningOf are the settings of the thinking part.
+func tuningOf(c *config.Config) *Tuning {
+	return &Tuning{
+		Forecast: forecast.Settings{Location: c.Zone, Events: c.Events},
+		Policy:   policy.Settings{LimitMin: c.LimitMin, LimitMax: c.LimitMax, CapacityHint: c.CapacityRPS, SLO: c.SLO},
+	}
+}
+
+// Addr is the address served on.
+func (s *Server) Addr() net.Addr { return s.listener.Addr() }
+
+// Serve answers until ctx ends, and then ends the Server.
+func (s *Server) Serve(ctx context.Context) error {
+	beside, stop := context.WithCancel(context.WithoutCancel(ctx)) // until the last answer is given
+	s.others.Go(func() { s.voice.run(beside) })
+	if s.keeper != nil {
+		s.others.Go(func() { s.keeper.run(beside) })
+	}
+	if s.cfg.EventsFile != "" {
+		s.others.Go(func() { watch.New(s.cfg.EventsFile).Run(beside, s.reload) })
+	}
+	mux := service.Endpoints(s.env)
+	s.register(mux)
+	s.env.Health.Component("forecast", s.health)
+	s.env.Health.SetReady(true)
+	s.log.Info("Listening", "address", s.Addr().String())
+	err := service.Serve(ctx, s.listener, service.JSONErrors(mux), s.env.Logger("HttpServer"))
+	s.env.Health.SetReady(false)
+	stop()
+	s.others.Wait()
+	s.core.refits.Wait()
+	if s.keeper != nil {
+		s.keeper.close(time.Now())
+	}
+	return err
+}
+
+// fitted is told of every refit.
+func (s *Server) fitted(took time.Duration, err error) {
+	s.fits.Observe(took)
+	if err != nil {
+		s.fitFails.Inc()
+		s.log.Warn("The seasonal model was not renewed, going on with the last one", "error", err, "took", took.Round(time.Millisecond))
+	}
+}
+
+// reload reads the events again. A file that is wrong changes nothing.
+func (s *Server) reload() {
+	events, err := config.ReadEvents(s.cfg.EventsFile, s.cfg.Zone)
+	if err == nil {
+		t := *s.core.tuning
+		t.Forecast.Events = events
+		err = s.core.retune(&t)
+	}
+	if err != nil {
+		s.log.Warn("The events cannot be read again, going on with those known", "file", s.cfg.EventsFile, "error", err)
+		return
+	}
+	s.log.Info("Read the events again", "file", s.cfg.EventsFile, "events", len(events))
+}
+
+// retune goes on with other settings.
+func (c *core) retune(t *Tuning) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	image, err := c.image()
+	if err != nil {
+		return err
+	}
+	m, err := remember(t, &image)
+	if err != nil {
+		return err
+	}
+	c.tuning, c.now = t, m
+	return nil
+}
+
+// health is the state for /actuator/health.
+func (s *Server) health() any {
+	s.core.mu.Lock()
+	defer s.core.mu.Unlock()
+	h := struct {
+		Status string     `json:"status"`
+		Rounds uint64     `json:"rounds"`
+		Newest *time.Time `json:"newest,omitempty"`
+	}{Status: "UP", Rounds: s.core.now.rounds}
+	if at := s.core.now.newest(); !at.IsZero() {
+		at = at.UTC()
+		h.Newest = &at
+	}
+	return h
+}

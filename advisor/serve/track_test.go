@@ -1,0 +1,79 @@
+package serve
+
+import (
+	"math"
+	"testing"
+	"time"
+)
+
+func values(observed, limit float64) *[valuesN]float32 {
+	var v [valuesN]float32
+	for i := range v {
+		v[i] = float32(math.NaN())
+	}
+	v[valObserved], v[valLimit] = float32(observed), float32(limit)
+	return &v
+}
+
+// Means are means, limits are the newest, and what is old is forgotten.
+func TestTrack(t *testing.T) {
+	tr := newTrack()
+	tr.add(monday.Add(30*time.Second), values(10, 100))
+	tr.add(monday.Add(60*time.Second), values(20, 200))
+	tr.add(monday.Add(90*time.Second), values(40, 300))
+	marks := tr.since(monday)
+	if len(marks) != 2 || marks[0].vals[valObserved] != 15 || marks[0].vals[valLimit] != 200 || marks[1].vals[valObserved] != 40 {
+		t.Errorf("the minutes are %+v", marks)
+	}
+	if q := tr.quarters.since(0); len(q) != 1 || math.Abs(float64(q[0].vals[valObserved])-70.0/3) > 1e-5 || q[0].vals[valP95] == q[0].vals[valP95] {
+		t.Errorf("the quarters are %+v", q)
+	}
+	for i := range 30 * 60 {
+		tr.add(monday.Add(time.Duration(i+2)*time.Minute), values(float64(i), 1))
+	}
+	if n := len(tr.minutes.marks); n != 24*60 {
+		t.Errorf("%d minutes are kept", n)
+	}
+	if marks := tr.since(monday); len(marks) < 120 || marks[0].at != monday.Unix() {
+		t.Errorf("since monday there are %d marks from %d", len(marks), marks[0].at)
+	}
+	if marks := tr.since(monday.Add(29 * time.Hour)); len(marks) != 61 {
+		t.Errorf("there are %d marks of the last hour", len(marks))
+	}
+	again, err := decodeTrack(tr.encode())
+	if err != nil || string(again.encode()) != string(tr.encode()) {
+		t.Errorf("a track is another one when it is read: %v", err)
+	}
+	again.add(monday.Add(31*time.Hour), values(1, 1))
+	tr.add(monday.Add(31*time.Hour), values(1, 1))
+	if string(again.encode()) != string(tr.encode()) {
+		t.Error("a track that was read goes on otherwise")
+	}
+}
+
+func FuzzDecodeTrack(f *testing.F) {
+	tr := newTrack()
+	tr.add(monday, values(1, 2))
+	f.Add(tr.encode())
+	f.Add([]byte{trackVersion})
+	f.Fuzz(func(t *testing.T, data []byte) {
+		tr, err := decodeTrack(data)
+		if err == nil && len(tr.encode()) != len(data) {
+			t.Errorf("%d bytes became %d", len(data), len(tr.encode()))
+		}
+	})
+}
+
+func FuzzSnapshot(f *testing.F) {
+	f.Add([]byte(contract))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		s, err := readSnapshot(data)
+		if err != nil {
+			return
+		}
+		again, err := readSnapshot(s.record())
+		if err != nil || string(again.record()) != string(s.record()) {
+			t.Errorf("%s became %s, %v", s.record(), again.record(), err)
+		}
+	})
+}

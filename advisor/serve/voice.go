@@ -1,0 +1,127 @@
+package serve
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"math"
+	"sync"
+	"time"
+
+	"weir/advisor/policy"
+)
+
+// voicePause is between two lines about snapshots that were refused.
+const voicePause = time.Second
+
+// changesPerPause bounds the lines about recommendations in a replay; what is
+// beyond is counted.
+const changesPerPause = 20
+
+// A voice says in the log what becomes of snapshots, without a line for each.
+//
+// Safe for concurrent use: mu guards the counts.
+type voice struct {
+	log *slog.Logger
+
+	mu      sync.Mutex
+	refused map[result]int
+	latest  map[result]string // what was wrong with the newest
+	changes int               // lines in this second
+	silent  int               // changes beyond
+	stack   string
+}
+
+func newVoice(log *slog.Logger) *voice {
+	return &voice{log: log, refused: make(map[result]int), latest: make(map[result]string)}
+}
+
+// refuse counts a snapshot that was not learned from, and is worth a word.
+func (v *voice) refuse(r result, why string) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.refused[r]++
+	v.latest[r] = why
+}
+
+// fail counts a failure of ours.
+func (v *voice) fail(stack string) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.refused[resultFailed]++
+	v.stack = stack
+}
+
+// changed tells of a recommendation that differs from the one before.
+func (v *voice) changed(c *change) {
+	v.mu.Lock()
+	v.changes++
+	quiet := v.changes > changesPerPause
+	if quiet {
+		v.silent++
+	}
+	v.mu.Unlock()
+	if !quiet {
+		v.log.Info(fmt.Sprintf("Recommendation changed: %s, limit from %s to %s%s, reason: %s",
+			"algorithm="+c.To.Algorithm, perSecond(c.From), perSecond(c.To), parameters(c.To), c.Reason),
+			"at", c.At.UTC(), "confidence", math.Round(c.Confidence*100)/100)
+	}
+}
+
+// run says once a second what was refused, until ctx ends.
+func (v *voice) run(ctx context.Context) {
+	tick := time.NewTicker(voicePause)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			v.say()
+			return
+		case <-tick.C:
+			v.say()
+		}
+	}
+}
+
+// say says what has happened since it was called last.
+func (v *voice) say() {
+	v.mu.Lock()
+	refused, latest, silent, stack := v.refused, v.latest, v.silent, v.stack
+	v.refused, v.latest = make(map[result]int), make(map[result]string)
+	v.changes, v.silent, v.stack = 0, 0, ""
+	v.mu.Unlock()
+	for r := range result(resultsN) {
+		n := refused[r]
+		switch {
+		case n == 0:
+		case r == resultFailed:
+			v.log.Error("The advisor failed, limits stayed as they were", "count", n, "stack", stack)
+		case r == resultBehind || r == resultAhead:
+			v.log.Warn("Snapshots not learned from", "why", r, "count", n, "latest", latest[r])
+		default:
+			v.log.Warn("Snapshots refused", "why", r, "count", n, "latest", latest[r])
+		}
+	}
+	if silent > 0 {
+		v.log.Info("Recommendations changed more often than is told", "count", silent)
+	}
+}
+
+// perSecond is the sustained rate of a limit.
+func perSecond(l policy.Limit) string {
+	if !known(l) || l.Algorithm == policy.Off {
+		return l.Algorithm
+	}
+	return fmt.Sprintf("%.4g/s", l.Rate())
+}
+
+// parameters are the numbers of a limit that its algorithm uses.
+func parameters(l policy.Limit) string {
+	switch l.Algorithm {
+	case policy.Token, policy.Leaky:
+		return fmt.Sprintf(", capacity=%g, fillRate=%g", l.Capacity, l.FillRate)
+	case policy.Off:
+		return ""
+	}
+	return fmt.Sprintf(", limit=%g, window=%g", l.Limit, l.Window)
+}

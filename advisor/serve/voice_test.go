@@ -1,0 +1,69 @@
+package serve
+
+import (
+	"strings"
+	"testing"
+
+	"weir/advisor/policy"
+)
+
+// However many snapshots are refused, there is a line for each reason.
+func TestVoice(t *testing.T) {
+	log := new(logBuffer)
+	v := newVoice(newTestLog(log))
+	v.say()
+	for range 1000 {
+		v.refuse(resultOld, "the last one")
+	}
+	v.refuse(resultAhead, "far away")
+	v.fail("a stack")
+	v.say()
+	v.say()
+	text := log.String()
+	for _, want := range []string{
+		`level=WARN msg="Snapshots refused" why=old count=1000 latest="the last one"`,
+		`level=WARN msg="Snapshots not learned from" why=ahead count=1 latest="far away"`,
+		`level=ERROR msg="The advisor failed, limits stayed as they were" count=1 stack="a stack"`,
+	} {
+		if strings.Count(text, want) != 1 {
+			t.Errorf("the log has not once %s:\n%s", want, text)
+		}
+	}
+	if n := strings.Count(text, "\n"); n != 3 {
+		t.Errorf("the log has %d lines, want 3", n)
+	}
+}
+
+// Each change of the recommendation is told, but not thousands in a second.
+func TestVoiceOfChanges(t *testing.T) {
+	log := new(logBuffer)
+	v := newVoice(newTestLog(log))
+	c := &change{
+		At: monday, From: policy.Limit{Algorithm: "sliding", Limit: 1000, Window: 60}, Reason: "forecast=50 req/s",
+		To: policy.Limit{Algorithm: "token", Capacity: 200, FillRate: 50}, Confidence: 0.456,
+	}
+	for range changesPerPause + 7 {
+		v.changed(c)
+	}
+	v.say()
+	v.changed(c)
+	text := log.String()
+	want := `msg="Recommendation changed: algorithm=token, limit from 16.67/s to 50/s, capacity=200, fillRate=50, reason: forecast=50 req/s" at=2026-01-19T00:00:00.000Z confidence=0.46`
+	if n := strings.Count(text, want); n != changesPerPause+1 {
+		t.Errorf("%d changes are told, want %d:\n%s", n, changesPerPause+1, text)
+	}
+	if !strings.Contains(text, `msg="Recommendations changed more often than is told" count=7`) {
+		t.Errorf("the rest is not told:\n%s", text)
+	}
+	for _, c := range []struct {
+		limit policy.Limit
+		want  string
+	}{
+		{policy.Limit{Algorithm: "off"}, "off"}, {policy.Limit{Algorithm: "quantum"}, "quantum, limit=0, window=0"},
+		{policy.Limit{Algorithm: "gcra", Limit: 1, Window: 3}, "0.3333/s, limit=1, window=3"},
+	} {
+		if got := perSecond(c.limit) + parameters(c.limit); got != c.want {
+			t.Errorf("%+v is told as %s, want %s", c.limit, got, c.want)
+		}
+	}
+}

@@ -1,0 +1,133 @@
+package state
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"math"
+)
+
+// version is that of both files' form. What the parts of an image mean is their
+// owner's business.
+const version = 1
+
+const (
+	imageWord    = "weir-advisor-state"
+	headBytesMax = 128      // of an image's first line
+	imageMax     = 64 << 20 // bytes of an image; beyond: not ours
+	partsMax     = 64
+)
+
+// An Image is everything known after record Sequence, as named parts.
+type Image struct {
+	Sequence uint64
+	Parts    []Part
+}
+
+// A Part is what one owner wants to be kept.
+type Part struct {
+	Name string
+	Data []byte
+}
+
+// Part returns the data of the part called name, nil when there is none.
+func (m *Image) Part(name string) []byte {
+	for _, p := range m.Parts {
+		if p.Name == name {
+			return p.Data
+		}
+	}
+	return nil
+}
+
+// Size is about how many bytes the image takes in a file.
+func (m *Image) Size() int {
+	n := headBytesMax
+	for _, p := range m.Parts {
+		n += len(p.Name) + len(p.Data) + 6
+	}
+	return n
+}
+
+// encode writes the image: a line for people, then the parts.
+func (m *Image) encode() ([]byte, error) {
+	if len(m.Parts) > partsMax || m.Size() > imageMax {
+		return nil, fmt.Errorf("the state has %d parts and %d bytes, at most %d and %d can be kept", len(m.Parts), m.Size(), partsMax, imageMax)
+	}
+	body := make([]byte, 0, m.Size())
+	for _, p := range m.Parts {
+		if len(p.Name) > math.MaxUint8 {
+			return nil, fmt.Errorf("the part %q has a name of more than %d bytes", p.Name, math.MaxUint8)
+		}
+		body = append(body, byte(len(p.Name)))
+		body = append(body, p.Name...)
+		body = binary.LittleEndian.AppendUint32(body, uint32(len(p.Data)))
+		body = append(body, p.Data...)
+	}
+	head := fmt.Sprintf("%s %d %d %d %08x\n", imageWord, version, m.Sequence, len(body), checksum(m.Sequence, body))
+	return append([]byte(head), body...), nil
+}
+
+// decode reads what encode wrote. The error says what is wrong with data.
+func decode(data []byte) (*Image, error) {
+	line, body, found := bytes.Cut(data[:], []byte{'\n'})
+	if !found || len(line) > headBytesMax || !bytes.HasPrefix(line, []byte(imageWord+" ")) {
+		return nil, errors.New("is not a state of the advisor")
+	}
+	var form int
+	var sequence uint64
+	var length int
+	var sum uint32
+	if n, _ := fmt.Sscanf(string(line), imageWord+" %d %d %d %x", &form, &sequence, &length, &sum); n > 0 && form != version {
+		return nil, fmt.Errorf("has version %d, this program reads version %d", form, version)
+	} else if n != 4 {
+		return nil, errors.New("has a damaged first line")
+	}
+	switch {
+	case len(body) < length:
+		return nil, fmt.Errorf("is cut off: %d of %d bytes are there", len(body), length)
+	case len(body) > length:
+		return nil, fmt.Errorf("has %d bytes too many", len(body)-length)
+	case checksum(sequence, body) != sum:
+		return nil, errors.New("is damaged: its checksum is another one")
+	}
+	parts, err := decodeParts(body)
+	return &Image{Sequence: sequence, Parts: parts}, err
+}
+
+var errParts = errors.New("is damaged: its parts do not fit")
+
+// decodeParts borrows from body.
+func decodeParts(body []byte) (parts []Part, err error) {
+	for len(body) > 0 {
+		name, rest, ok := take(body[1:], int(body[0]))
+		if !ok || len(rest) < 4 || len(parts) == partsMax {
+			return nil, errParts
+		}
+		size := binary.LittleEndian.Uint32(rest)
+		data, rest, ok := take(rest[4:], int(size))
+		if !ok {
+			return nil, errParts
+		}
+		parts = append(parts, Part{Name: string(name), Data: data})
+		body = rest
+	}
+	return parts, nil
+}
+
+// take splits b after n bytes.
+func take(b []byte, n int) (first, rest []byte, ok bool) {
+	if n < 0 || n > len(b) {
+		return nil, nil, false
+	}
+	return b[:n], b[n:], true
+}
+
+// checksum is that of data under its number.
+func checksum(sequence uint64, data []byte) uint32 {
+	table := crc32.MakeTable(crc32.Castagnoli) // made once by the library
+	number := binary.LittleEndian.AppendUint64(nil, sequence)
+	return crc32.Update(crc32.Checksum(number, table), table, data)
+}

@@ -1,0 +1,332 @@
+package state
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// patience is how long a test waits for what must happen.
+const patience = 20 * time.Second
+
+var day = time.Date(2026, 1, 19, 16, 30, 0, 0, time.UTC)
+
+func until(t *testing.T, what string, is func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(patience); !is(); time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("never came true: %s", what)
+		}
+	}
+}
+
+// open opens a store and fails unless it finds an image of that sequence (-1:
+// none) and those records.
+func open(t *testing.T, path string, sequence int, records ...uint64) (*Store, *Found) {
+	t.Helper()
+	s, found, err := Open(day, path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Close)
+	got := -1
+	if found.Image != nil {
+		got = int(found.Image.Sequence)
+	}
+	var numbers []uint64
+	for _, r := range found.Records {
+		numbers = append(numbers, r.Sequence)
+		if want := fmt.Sprintf(`{"n":%d}`, r.Sequence); string(r.Data) != want {
+			t.Errorf("record %d is %s, want %s", r.Sequence, r.Data, want)
+		}
+	}
+	if got != sequence || fmt.Sprint(numbers) != fmt.Sprint(records) {
+		t.Errorf("found image %d and records %v, want %d and %v; %q", got, numbers, sequence, records, found.Remarks)
+	}
+	return s, found
+}
+
+// image is an image whose parts are told by its sequence.
+func image(sequence uint64) Image {
+	return Image{Sequence: sequence, Parts: []Part{{"forecast", bytes.Repeat([]byte{byte(sequence)}, 1000)}, {"policy", nil}}}
+}
+
+// begin starts a journal and saves.
+func begin(t *testing.T, s *Store, sequence uint64) {
+	t.Helper()
+	s.Rotate(sequence)
+	if err := s.Save(image(sequence)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func add(s *Store, from, to uint64) {
+	for n := from; n <= to; n++ {
+		s.Append(Record{n, fmt.Appendf(nil, `{"n":%d}`, n)})
+	}
+}
+
+// written waits until records are in the files, as kill -9 would leave them, and
+// gives the lock up as a process that is gone does.
+func crash(t *testing.T, s *Store) {
+	t.Helper()
+	until(t, "the journal is written", func() bool {
+		s.journal.mu.Lock()
+		defer s.journal.mu.Unlock()
+		return len(s.journal.waiting) == 0 && s.journal.figures.JournalBytes > 0
+	})
+	s.lock.Close()
+}
+
+func TestRestart(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "advisor.state")
+	s, _ := open(t, path, -1)
+	begin(t, s, 0)
+	add(s, 1, 40)
+	begin(t, s, 40)
+	add(s, 41, 45)
+	s.Rotate(45) // and then it crashes before it saves
+	add(s, 46, 50)
+	s.Close()
+
+	s, found := open(t, path, 40, 41, 42, 43, 44, 45, 46, 47, 48, 49, 50)
+	if got, want := found.Image.Part("forecast"), image(40).Parts[0].Data; !bytes.Equal(got, want) {
+		t.Errorf("the part is %v, want %v", got[:5], want[:5])
+	}
+	if found.Image.Part("policy") == nil || found.Image.Part("other") != nil || len(found.Remarks) > 0 {
+		t.Errorf("parts %v, remarks %q", found.Image.Parts, found.Remarks)
+	}
+	begin(t, s, 50)
+	if names, err := s.journals(); err != nil || len(names) > 1 {
+		t.Errorf("after saving there are the journals %v, %v", names, err)
+	}
+	s.Close()
+	open(t, path, 50)
+}
+
+func TestCrash(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "s")
+	s, _ := open(t, path, -1)
+	begin(t, s, 7)
+	add(s, 8, 9)
+	crash(t, s)
+	open(t, path, 7, 8, 9)
+}
+
+func TestInUse(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "s")
+	open(t, path, -1)
+	if _, _, err := Open(day, path); !errors.Is(err, ErrInUse) || !strings.Contains(err.Error(), path) {
+		t.Errorf("opened twice: %v", err)
+	}
+	if _, _, err := Open(day, "/proc/nowhere/s"); err == nil || !strings.Contains(err.Error(), "open state /proc/nowhere/s") {
+		t.Errorf("opened where nothing can be written: %v", err)
+	}
+}
+
+func TestDamagedImage(t *testing.T) {
+	m := image(5)
+	whole, err := m.encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	flipped := bytes.Clone(whole)
+	flipped[len(flipped)-3] ^= 1
+	for _, c := range []struct {
+		name, data, want string
+	}{
+		{"empty", "", "is not a state of the advisor"},
+		{"other", "{\"a\":1}\n", "is not a state of the advisor"},
+		{"cut", string(whole[:len(whole)-1]), "is cut off: 1023 of 1024 bytes"},
+		{"cut head", string(whole[:10]), "is not a state"},
+		{"longer", string(whole) + "x", "has 1 bytes too many"},
+		{"flipped", string(flipped), "is damaged: its checksum"},
+		{"sequence", strings.Replace(string(whole), " 5 ", " 6 ", 1), "is damaged: its checksum"},
+		{"version", strings.Replace(string(whole), " 1 5", " 9 5", 1), "has version 9, this program reads version 1"},
+		{"head", imageWord + " 1 x\n", "has a damaged first line"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "s")
+			if err := os.WriteFile(path, []byte(c.data), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			s, found := open(t, path, -1)
+			if len(found.Remarks) != 1 || !strings.Contains(found.Remarks[0], c.want) {
+				t.Fatalf("remarks %q, want %q", found.Remarks, c.want)
+			}
+			kept, err := os.ReadFile(path + ".corrupt-20260119T163000.000Z")
+			if err != nil || string(kept) != c.data {
+				t.Errorf("kept aside: %d bytes, %v", len(kept), err)
+			}
+			begin(t, s, 1)
+			s.Close()
+			open(t, path, 1)
+		})
+	}
+}
+
+func TestDamagedJournal(t *testing.T) {
+	line := func(n uint64) string {
+		return string(appendRecord(nil, Record{n, fmt.Appendf(nil, `{"n":%d}`, n)}))
+	}
+	head := journalHead() + "\n"
+	for _, c := range []struct {
+		name, data, want string
+		records          []uint64
+	}{
+		{"whole", head + line(3) + line(4), "", []uint64{3, 4}},
+		{"cut", head + line(3) + line(4)[:9], "up to record 1: the last line is cut off", []uint64{3}},
+		{"damaged", head + line(3) + strings.Replace(line(4), "n", "m", 1) + line(5), "up to record 1: line 3 is damaged", []uint64{3}},
+		{"no number", head + "0123 \n" + line(3), "line 2 is damaged", nil},
+		{"before the image", head + line(1) + line(2) + line(3), "", []uint64{3}},
+		{"cut head", head[:5], "its first line is cut off", nil},
+		{"other", "x\n" + line(3), "not a journal of this version", nil},
+		{"empty", head, "", nil},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "s")
+			s, _ := open(t, path, -1)
+			begin(t, s, 2)
+			s.Close()
+			if err := os.WriteFile(s.journalName(2), []byte(c.data), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			_, found := open(t, path, 2, c.records...)
+			if remarks := strings.Join(found.Remarks, "\n"); (remarks == "") != (c.want == "") || !strings.Contains(remarks, c.want) {
+				t.Errorf("remarks %q, want %q", remarks, c.want)
+			}
+		})
+	}
+}
+
+// A disk that takes nothing costs no record once it takes something again, and
+// no image that is there.
+func TestDiskAway(t *testing.T) {
+	folder := filepath.Join(t.TempDir(), "disk")
+	away := folder + "-away"
+	if err := os.Mkdir(folder, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(folder, "s")
+	s, _ := open(t, path, -1)
+	begin(t, s, 0)
+	if err := os.Rename(folder, away); err != nil {
+		t.Fatal(err)
+	}
+	s.Rotate(3)
+	if err := s.Save(image(3)); err == nil || !strings.Contains(err.Error(), "save state "+path) {
+		t.Errorf("saved without a folder: %v", err)
+	}
+	add(s, 4, 5)
+	until(t, "the journal tells its fault", func() bool {
+		figures, fault := s.Figures()
+		return fault != nil && figures.JournalErrors > 0
+	})
+	if err := os.Rename(away, folder); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "the journal is well", func() bool { _, fault := s.Figures(); return fault == nil })
+	add(s, 6, 6)
+	s.Close()
+	open(t, path, 0, 4, 5, 6)
+}
+
+// What does not fit on the disk is taken back, so that the next line begins one.
+func TestDiskFull(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "journal")
+	var w writer
+	if err := w.begin(name); err != nil {
+		t.Fatal(err)
+	}
+	good := w.file
+	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.file = full
+	if err := w.write([]byte("lost\n")); err == nil {
+		t.Error("the full disk took something")
+	}
+	full.Close()
+	w.file = good
+	if err := w.write(appendRecord(nil, Record{1, []byte("x")})); err != nil {
+		t.Fatal(err)
+	}
+	w.close()
+	data, err := os.ReadFile(name)
+	if records, wrong := readJournal(data); err != nil || wrong != "" || len(records) != 1 {
+		t.Errorf("journal %q: %q, %v", data, wrong, err)
+	}
+}
+
+// What waits for the disk is bounded, and what finds no room is counted.
+func TestPendingBound(t *testing.T) {
+	j := &journal{ring: make(chan struct{}, 1)}
+	data := bytes.Repeat([]byte{'x'}, pendingMax/4)
+	for n := range uint64(4) {
+		j.add(Record{n, data})
+	}
+	if j.figures.Lost != 1 || j.bytes > pendingMax {
+		t.Errorf("%d lost with %d bytes waiting", j.figures.Lost, j.bytes)
+	}
+	j.rotate(4)
+	j.rotate(5)
+	if len(j.waiting) > 2 {
+		t.Errorf("%d files wait", len(j.waiting))
+	}
+}
+
+func TestImageBounds(t *testing.T) {
+	many := Image{Parts: make([]Part, partsMax)}
+	if _, err := many.encode(); err != nil {
+		t.Errorf("%d parts: %v", partsMax, err)
+	}
+	many.Parts = append(many.Parts, Part{})
+	large := Image{Parts: []Part{{"x", make([]byte, imageMax)}}}
+	for _, m := range []Image{many, large, {Parts: []Part{{strings.Repeat("n", 256), nil}}}} {
+		if _, err := m.encode(); err == nil {
+			t.Errorf("an image of %d parts and %d bytes is kept", len(m.Parts), m.Size())
+		}
+	}
+}
+
+func FuzzDecode(f *testing.F) {
+	m := image(3)
+	data, _ := m.encode()
+	f.Add(data)
+	f.Add([]byte(imageWord + " 1 0 3 00000000\nabc"))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		_, _ = decodeParts(data)
+		m, err := decode(data)
+		if err != nil {
+			return
+		}
+		again, err := m.encode()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n, err := decode(again); err != nil || n.Sequence != m.Sequence || len(n.Parts) != len(m.Parts) {
+			t.Errorf("%+v became %+v, %v", m, n, err)
+		}
+	})
+}
+
+func FuzzJournal(f *testing.F) {
+	f.Add(append([]byte(journalHead()+"\n"), appendRecord(nil, Record{1, []byte("{}")})...))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		records, wrong := readJournal(data)
+		out := []byte(journalHead() + "\n")
+		for _, r := range records {
+			out = appendRecord(out, r)
+		}
+		again, _ := readJournal(out)
+		if len(again) != len(records) {
+			t.Errorf("%d records became %d (%s)", len(records), len(again), wrong)
+		}
+	})
+}

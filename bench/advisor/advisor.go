@@ -1,0 +1,135 @@
+// Package advisor asks what the advisor is worth: how well it forecasts, and how
+// much of what a target can do reaches the clients when it chooses the limit,
+// beside other ways to choose one.
+package advisor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"time"
+
+	"weir/bench/closedloop"
+	"weir/bench/result"
+	"weir/internal/service"
+)
+
+const (
+	traceDir  = "../shared/traces"
+	resultDir = "bench/results/advisor"
+)
+
+// Run plays the closed loop: quick or all, and of these only the scenarios in
+// whose name all further words occur. It prints tables and writes plots, a page
+// and a record. The error says which acceptance lines were not met.
+func Run(ctx context.Context, args []string, out io.Writer) error {
+	z, words, err := sizeOf(args)
+	if err != nil {
+		return err
+	}
+	all, madeUp, err := traces(traceDir)
+	if err != nil {
+		return err
+	}
+	scenarios := wanted(z.matrix(all), words)
+	if len(scenarios) == 0 {
+		return &service.ExitError{Status: 2, Err: fmt.Errorf("no scenario has all of %q in its name", words)}
+	}
+	recorder := result.NewRecorder(time.Now(), out, "advisor", args)
+	if madeUp {
+		fmt.Fprintf(recorder, "There are no traces in %s: the traffic is made up.\n\n", traceDir)
+	}
+	if len(words) == 0 {
+		if err := forecasts(ctx, recorder, progressTo(out), z.slots); err != nil {
+			return err
+		}
+	}
+	contestants := slices.Concat(closedloop.Baselines(), closedloop.Advisors())
+	plays, err := play(ctx, scenarios, contestants, progressTo(out))
+	if err != nil {
+		return err
+	}
+	verdicts := report(recorder, plays, namesOf(contestants))
+	b := &book{Size: z.name, Seeds: z.seeds, MadeUp: madeUp, Verdicts: verdicts, Scenarios: entries(plays)}
+	var files []string
+	if b.Runs, files, err = draw(plays, closedloop.Advisor(), resultDir); err != nil {
+		return err
+	}
+	if len(scenarios) == 1 {
+		if err := printLog(recorder, scenarios[0], closedloop.Advisor()); err != nil {
+			return err
+		}
+	}
+	fault := faultOf(verdicts)
+	b.Record = recorder.Record(time.Now(), fault)
+	b.Files = files
+	if err := b.write(resultDir); err != nil {
+		return err
+	}
+	fmt.Fprintf(out, "\nPlots: %s/index.html\n", resultDir)
+	return fault
+}
+
+// report prints all tables.
+func report(out io.Writer, plays []*played, names []string) []verdict {
+	printAll(out, plays, names)
+	printBy(out, "event", plays, names, func(p *played) string { return p.Event })
+	printBy(out, "trace", plays, names, func(p *played) string { return p.Trace })
+	printLosses(out, plays, names)
+	verdicts := judge(plays, advisorName)
+	printVerdicts(out, verdicts)
+	return verdicts
+}
+
+// faultOf says which lines were not met.
+func faultOf(verdicts []verdict) error {
+	var faults []error
+	for _, v := range verdicts {
+		if !v.Met {
+			faults = append(faults, fmt.Errorf("not as hoped: %s: %.2f, at most %.2f", v.Line, v.Value, v.Bound))
+		}
+	}
+	return errors.Join(faults...)
+}
+
+// namesOf lists who is shown, the constant limits after the oracles.
+func namesOf(contestants []closedloop.Contestant) (names []string) {
+	const oracles = 2
+	for i, c := range contestants {
+		if i == oracles {
+			names = append(names, closedloop.BestStatic)
+			for _, s := range closedloop.Statics() {
+				if s.Name != "" {
+					names = append(names, s.Name)
+				}
+			}
+		}
+		names = append(names, c.Name)
+	}
+	return names
+}
+
+func sizeOf(args []string) (z size, words []string, err error) {
+	if len(args) == 0 {
+		return sizes[0], nil, nil
+	}
+	for _, z := range sizes {
+		if z.name == args[0] {
+			return z, args[1:], nil
+		}
+	}
+	return size{}, nil, &service.ExitError{Status: 2, Err: fmt.Errorf("advisor wants quick or all, and words of scenarios' names; got %q", args)}
+}
+
+// progressTo is where to say how far it is: nowhere when out is no terminal.
+func progressTo(out io.Writer) io.Writer {
+	if f, ok := out.(*os.File); ok {
+		if info, err := f.Stat(); err == nil && info.Mode()&os.ModeCharDevice != 0 {
+			return f
+		}
+	}
+	return io.Discard
+}

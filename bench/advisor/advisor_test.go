@@ -1,0 +1,154 @@
+package advisor
+
+import (
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"weir/bench/closedloop"
+)
+
+func TestSizeOf(t *testing.T) {
+	for _, test := range []struct {
+		args  []string
+		name  string // empty: an error
+		words int
+	}{{nil, "quick", 0}, {[]string{"quick"}, "quick", 0}, {[]string{"all", "taxi", "drift"}, "all", 2}, {[]string{"some"}, "", 0}} {
+		z, words, err := sizeOf(test.args)
+		if z.name != test.name || len(words) != test.words || (err != nil) != (test.name == "") {
+			t.Errorf("%q: %q, %q, %v", test.args, z.name, words, err)
+		}
+	}
+}
+
+// Every trace meets every event, and over the seeds every value of all that is
+// combined with them occurs.
+func TestMatrix(t *testing.T) {
+	all := synthetic()
+	z := sizes[1]
+	seen := make(map[string]int)
+	for _, s := range z.matrix(all) {
+		seen[s.Trace+"/"+s.Event]++
+		for _, part := range strings.Split(s.Name, ", ")[2:6] {
+			seen[part]++
+		}
+		if peak := s.Demand.Peak() / s.Target.Capacity(0); !slices.ContainsFunc(peaks[:], func(p float64) bool { return math.Abs(p-peak) < 1e-6 }) {
+			t.Errorf("%s: the peak is %.3f of the capacity", s.Name, peak)
+		}
+	}
+	for _, tr := range all {
+		for _, e := range events {
+			if seen[tr.name+"/"+e.name] == 0 {
+				t.Errorf("%s never meets %s", tr.name, e.name)
+			}
+		}
+	}
+	for _, part := range []string{"peak 0.7 C", "peak 1.2 C", "peak 2.0 C", "peak 5.0 C", "8 workers", "64 workers", "retry 0.0", "retry 0.5", "30s", "1m0s"} {
+		if seen[part] == 0 {
+			t.Errorf("no scenario with %s among %v", part, seen)
+		}
+	}
+}
+
+func TestWanted(t *testing.T) {
+	all := []*closedloop.Scenario{{Name: "taxi, drift"}, {Name: "taxi, known"}, {Name: "noisy, drift"}}
+	for want, words := range map[int][]string{3: nil, 2: {"taxi"}, 1: {"taxi", "drift"}, 0: {"walk"}} {
+		if got := wanted(all, words); len(got) != want {
+			t.Errorf("%q: %d scenarios, want %d", words, len(got), want)
+		}
+	}
+}
+
+// Stages ascend, begin with the capacity as it is, and end with it where the event
+// is over by then.
+func TestEvents(t *testing.T) {
+	for _, e := range events {
+		stages := e.stages(3600)
+		for i, s := range stages {
+			if i == 0 && (s.From != 0 || s.Factor != 1) || i > 0 && s.From <= stages[i-1].From || s.From >= 3600 {
+				t.Errorf("%s: stage %d is %+v", e.name, i, s)
+			}
+		}
+		if n := len(stages); n > 0 && e.name != "+100 %" && math.Abs(stages[n-1].Factor-1) > 1e-9 {
+			t.Errorf("%s ends at %.3f of the capacity", e.name, stages[n-1].Factor)
+		}
+	}
+	least := 1.0
+	for _, s := range drift(7200) {
+		least = min(least, s.Factor)
+	}
+	if math.Abs(least-math.Pow(0.99, 30)) > 1e-9 {
+		t.Errorf("15 minutes of 2 %% a minute end at %.3f", least)
+	}
+}
+
+func TestReadCounts(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "x.csv")
+	write(t, path, "minute,count\n2026-01-05 00:00:00,60\n2026-01-05 00:01:00,120\n2026-01-05 00:03:00,30\n")
+	tr, err := readCounts(path, source{step: time.Minute})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := bridged(tr.rates); !slices.Equal(got, []float64{1, 2, 1.25, 0.5}) || !math.IsNaN(tr.rates[2]) {
+		t.Errorf("read %v, bridged %v", tr.rates, got)
+	}
+	tr.from, tr.span = tr.start, 4*time.Minute
+	if d := tr.demand(2 * time.Minute); len(d.Rates) != 2 || !d.Start.Equal(tr.start.Add(time.Minute)) {
+		t.Errorf("the middle is %+v", d)
+	}
+	past := tr.history(tr.start.Add(3*time.Minute), time.Hour)
+	if len(past) != 2 || past[1].Rate != 2 || !past[1].At.Equal(tr.start.Add(2*time.Minute)) {
+		t.Errorf("history %+v", past)
+	}
+	write(t, path, "minute,count\n2026-01-05 00:00:00,many\n")
+	if _, err := readCounts(path, source{step: time.Minute}); err == nil || !strings.Contains(err.Error(), "line 2") {
+		t.Errorf("a count that is none: %v", err)
+	}
+}
+
+func TestReadOthers(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "x.csv")
+	write(t, path, "TIMESTAMP,ContextTokens,GeneratedTokens\n2023-11-16 18:15:46.6805900,374,44\n2023-11-16 18:15:46.7905900,3,4\n2023-11-16 18:15:47.0,1,1\n")
+	tr, err := readRequests(path, source{step: 100 * time.Millisecond})
+	if err != nil || !slices.Equal(tr.rates[6:], []float64{10, 10, 0, 0, 10}) {
+		t.Errorf("requests: %v, %v", tr, err)
+	}
+	write(t, path, "second_of_day,count\n0,3\n1,5\n")
+	if tr, err = readSeconds(path, source{step: time.Second, start: "2026-01-05 00:00:00"}); err != nil || !slices.Equal(tr.rates, []float64{3, 5}) {
+		t.Errorf("seconds: %v, %v", tr, err)
+	}
+	write(t, path, "7\n8\n")
+	if tr, err = readLines(path, source{step: time.Second, start: "2026-01-05 00:00:00"}); err != nil || !slices.Equal(tr.rates, []float64{7, 8}) {
+		t.Errorf("lines: %v, %v", tr, err)
+	}
+}
+
+func write(t *testing.T, path, text string) {
+	t.Helper()
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Without recorded traces there is traffic all the same, always the same.
+func TestWithoutTraces(t *testing.T) {
+	all, madeUp, err := traces(filepath.Join(t.TempDir(), "none"))
+	if err != nil || !madeUp || len(all) != 4 {
+		t.Fatalf("%d traces, made up %v, %v", len(all), madeUp, err)
+	}
+	again := synthetic()
+	for i, tr := range all {
+		if !slices.Equal(tr.rates, again[i].rates) {
+			t.Errorf("%s differs from time to time", tr.name)
+		}
+		if slices.Min(tr.rates) <= 0 || len(tr.history(tr.from, 9*24*time.Hour)) != 9*24*60 {
+			t.Errorf("%s: rates down to %v, %d slots of history", tr.name, slices.Min(tr.rates), len(tr.history(tr.from, 9*24*time.Hour)))
+		}
+	}
+}

@@ -1,0 +1,180 @@
+package advisor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"weir/advisor/forecast"
+	"weir/bench/backtest"
+)
+
+const (
+	referenceDir = "../shared/reference/forecast-baselines"
+	levelBound   = 1.02 // of the best simple method's error, on every row
+	// refitCycle is how often the season is fitted anew in a back-test; the service
+	// does it every ten minutes, which months of minutes would take hours for.
+	refitCycle = 24 * time.Hour
+	warmUp     = 6 * time.Hour // of a trace, before forecasts are scored
+)
+
+// A replayed trace is what the forecaster said about it.
+type replayed struct {
+	run    *backtest.Run
+	scores backtest.Table
+	levels []backtest.Comparison // with the simple methods, over all slots
+	others []backtest.Comparison // with Prophet and the libraries, at a few origins
+	cold   [][]backtest.Stage    // by horizon
+	spikes []backtest.Spikes
+}
+
+// forecasts replays the recorded traces with the forecaster and prints how well
+// it did. In quick only those of few slots.
+func forecasts(ctx context.Context, out, progress io.Writer, slotsMax int) error {
+	sets := backtest.Datasets()
+	list := make([]*replayed, len(sets))
+	faults := make([]error, len(sets))
+	var next atomic.Int64
+	var all sync.WaitGroup
+	for range min(runtime.NumCPU(), len(sets)) {
+		all.Go(func() {
+			for ctx.Err() == nil {
+				i := int(next.Add(1)) - 1
+				if i >= len(sets) {
+					return
+				}
+				fmt.Fprintf(progress, "\rforecasts: %-30s", sets[i].Name)
+				list[i], faults[i] = replay(sets[i], slotsMax)
+			}
+		})
+	}
+	all.Wait()
+	fmt.Fprintf(progress, "\r%-50s\n", "forecasts done")
+	if err := errors.Join(append(faults, ctx.Err())...); err != nil {
+		return err
+	}
+	printForecasts(out, list)
+	return nil
+}
+
+// replay is nil for a trace of more slots than wanted, or none.
+func replay(d backtest.Dataset, slotsMax int) (*replayed, error) {
+	text, err := os.ReadFile(filepath.Join(traceDir, d.File))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read trace: %w", err)
+	}
+	t, err := backtest.ParseCounts(d.Name, d.Step, text)
+	if err != nil || len(t.Rates) > slotsMax {
+		return nil, err
+	}
+	r := &replayed{}
+	if r.run, err = backtest.Replay(t, backtest.Advisor(forecast.Settings{}, refitCycle), d.Horizons...); err != nil {
+		return nil, err
+	}
+	span := t.After(warmUp)
+	r.scores = r.run.Scores(span)
+	for _, h := range d.Levels {
+		c, err := r.run.Levels(d.LevelSpan(t), h)
+		if err != nil {
+			return nil, err
+		}
+		r.levels = append(r.levels, c)
+	}
+	for h := range d.Horizons {
+		r.cold = append(r.cold, r.run.ColdStart(h))
+		r.spikes = append(r.spikes, r.run.Spikes(h, span, false))
+	}
+	text, err = os.ReadFile(filepath.Join(referenceDir, d.Name+".json"))
+	if errors.Is(err, fs.ErrNotExist) {
+		return r, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read reference forecasts: %w", err)
+	}
+	ref, err := backtest.ParseReference(text)
+	if err != nil {
+		return nil, err
+	}
+	r.others, err = r.run.Compare(ref)
+	return r, err
+}
+
+func printForecasts(out io.Writer, list []*replayed) {
+	var levels, others []backtest.Comparison
+	scores := backtest.Table{}
+	for _, r := range list {
+		if r == nil {
+			continue
+		}
+		levels, others = append(levels, r.levels...), append(others, r.others...)
+		scores.Head = r.scores.Head
+		scores.Rows = append(scores.Rows, r.scores.Rows...)
+	}
+	if scores.Head == nil {
+		return
+	}
+	printTable(out, "Forecasts: scores after six hours of history", scores)
+	summary := func(list []backtest.Comparison) {
+		s := backtest.Summarise(list, levelBound, "prophet")
+		fmt.Fprintf(out, "\n%d of %d rows are better than the best other, which differs from row to row, %d more than 2 %% worse; mean ratio %.3f; better than Prophet on %d.\n", s.Better, s.Rows, s.Above, s.Mean, s.BetterThan)
+	}
+	if len(levels) > 0 {
+		printTable(out, "Forecasts: error (WAPE) beside simple methods, all slots", backtest.Comparisons(levels, "prophet"))
+		summary(levels)
+	}
+	if len(others) > 0 {
+		printTable(out, "Forecasts: error (WAPE) beside Prophet and statistical libraries, at their origins", backtest.Comparisons(others, "prophet"))
+		summary(others)
+	}
+	printCold(out, list)
+}
+
+// printCold prints how forecasts get better with history, and how many spikes were
+// announced.
+func printCold(out io.Writer, list []*replayed) {
+	fmt.Fprint(out, "\n### Forecasts by age of the history: error in parts of the last value's (share inside of q05 to q95)\n\n")
+	head(out, "series", "horizon", "to 5 min", "30 min", "6 h", "2 d", "8 d", "more", "rises announced", "false alarms a day")
+	ages := [...]time.Duration{5 * time.Minute, 30 * time.Minute, 6 * time.Hour, 48 * time.Hour, 192 * time.Hour}
+	for _, r := range list {
+		if r == nil {
+			continue
+		}
+		for h, stages := range r.cold {
+			cells := make([]string, len(ages)+1)
+			for i := range cells {
+				cells[i] = "–"
+			}
+			for _, s := range stages {
+				at := len(ages)
+				for i, age := range ages {
+					if s.To == age {
+						at = i
+					}
+				}
+				cells[at] = fmt.Sprintf("%.2f (%.2f)", s.Score.MASE, s.Score.Within)
+			}
+			spikes := r.spikes[h]
+			cells = append([]string{r.run.Trace.Name, r.run.Horizons[h].String()}, cells...)
+			row(out, append(cells, fmt.Sprintf("%d of %d", spikes.Announced, spikes.Rises), fmt.Sprintf("%.1f", spikes.FalseAlarms))...)
+		}
+	}
+}
+
+func printTable(out io.Writer, title string, t backtest.Table) {
+	fmt.Fprintf(out, "\n### %s\n\n", title)
+	head(out, t.Head...)
+	for _, cells := range t.Rows {
+		row(out, cells...)
+	}
+}

@@ -1,0 +1,139 @@
+package advisor
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"weir/bench/closedloop"
+)
+
+// An event is what happens to the capacity, and what the operator knew of it.
+type event struct {
+	name   string
+	hint   float64 // of the capacity at the start; 0: none
+	known  bool    // the hint is right and nothing changes
+	stages func(length float64) []closedloop.Stage
+}
+
+const minute = 60.0
+
+// events are the worlds of the closed loop.
+var events = []event{
+	{"known", 1, true, constant},
+	{"hint × 0.5", 0.5, false, constant},
+	{"hint × 2", 2, false, constant},
+	{"no hint", 0, false, constant},
+	{"−40 % for 10 min", 1, false, func(length float64) []closedloop.Stage {
+		return []closedloop.Stage{{Factor: 1}, {From: 0.45 * length, Factor: 0.6}, {From: 0.45*length + 10*minute, Factor: 1}}
+	}},
+	{"+100 %", 1, false, func(length float64) []closedloop.Stage {
+		return []closedloop.Stage{{Factor: 1}, {From: 0.4 * length, Factor: 2}}
+	}},
+	{"drift 2 %/min", 1, false, drift},
+	{"fault", 1, false, func(length float64) []closedloop.Stage {
+		return []closedloop.Stage{{Factor: 1}, {From: 0.45 * length, Factor: 1, Errors: 0.2}, {From: 0.6 * length, Factor: 1}}
+	}},
+}
+
+func constant(float64) []closedloop.Stage { return nil }
+
+// drift falls by 2 % a minute for 15 minutes or a quarter of the run, stays there
+// as long, and comes back as slowly, in steps of half a minute.
+func drift(length float64) []closedloop.Stage {
+	const step, perStep = 30.0, 0.99
+	n := int(min(15*minute, length/4) / step)
+	stages := []closedloop.Stage{{Factor: 1}}
+	factor, at := 1.0, 0.2*length
+	for range n {
+		factor *= perStep
+		stages = append(stages, closedloop.Stage{From: at, Factor: factor})
+		at += step
+	}
+	at += float64(n) * step
+	for range n {
+		factor /= perStep
+		stages = append(stages, closedloop.Stage{From: at, Factor: factor})
+		at += step
+	}
+	return stages
+}
+
+// What is combined with traces and events.
+var (
+	peaks   = [...]float64{0.7, 1.2, 2, 5} // of the capacity
+	retries = [...]float64{0, 0.5}
+	cycles  = [...]time.Duration{30 * time.Second, time.Minute}
+)
+
+// A size is how much is played.
+type size struct {
+	name  string
+	span  time.Duration // of a scenario, at most
+	past  time.Duration // of history that the forecaster has seen
+	large time.Duration // of one with 64 workers
+	seeds int
+	every int // of the scenarios: 1 is all
+	slots int // of a trace that the forecaster is tried on, at most
+}
+
+var sizes = []size{
+	{"quick", time.Hour, 3 * 24 * time.Hour, 15 * time.Minute, 1, 5, 11_000},
+	{"all", 2 * time.Hour, 9 * 24 * time.Hour, 20 * time.Minute, 5, 5, 1_000_000},
+}
+
+const denyCost = 0.02
+
+// matrix lists the scenarios: each trace with each event, and with them in turn
+// the peaks, the clients that come again, the workers and the cycles. Of a seed's
+// scenarios it takes every so many, so that the seeds together play all.
+func (z size) matrix(all []*trace) (scenarios []*closedloop.Scenario) {
+	for seed := range z.seeds {
+		for e := range events {
+			for t := range all {
+				if (e+t+seed)%z.every == 0 {
+					scenarios = append(scenarios, z.scenario(all, t, e, seed))
+				}
+			}
+		}
+	}
+	return scenarios
+}
+
+// scenario is trace t with event e.
+func (z size) scenario(all []*trace, t, e, seed int) *closedloop.Scenario {
+	const many, others = 64, 4 // workers, in one of so many scenarios
+	tr, ev := all[t], &events[e]
+	workers, span := 8, z.span
+	if (t+t/4+2*e)%others == others-1 {
+		workers, span = many, z.large
+	}
+	s := &closedloop.Scenario{Trace: tr.name, Event: ev.name, Retry: retries[(t/4+e)%2], Cycle: cycles[(t/2+e/2)%2], Seed: uint64(1000*(e*len(all)+t) + seed + 1),
+		Target: closedloop.Target{Workers: workers, ServiceMean: closedloop.ServiceMean, ServiceCV: closedloop.ServiceCV, DenyCost: denyCost},
+		Demand: tr.demand(span)}
+	capacity := s.Target.Capacity(0)
+	s.Hint = ev.hint * capacity
+	s.Target.Stages = ev.stages(float64(s.Demand.Seconds()))
+	peak := peaks[(t+e)%len(peaks)]
+	factor := peak * capacity / s.Demand.Peak()
+	s.Demand = s.Demand.Scaled(factor)
+	for _, p := range tr.history(s.Demand.Start, z.past) {
+		s.History = append(s.History, closedloop.Past{At: p.At, Rate: p.Rate * factor})
+	}
+	s.Name = fmt.Sprintf("%s, %s, peak %.1f C, %d workers, retry %.1f, %v, seed %d", tr.name, ev.name, peak, workers, s.Retry, s.Cycle, s.Seed)
+	return s
+}
+
+// wanted keeps the scenarios in whose name all words occur.
+func wanted(all []*closedloop.Scenario, words []string) (some []*closedloop.Scenario) {
+	for _, s := range all {
+		fits := true
+		for _, w := range words {
+			fits = fits && strings.Contains(s.Name, w)
+		}
+		if fits {
+			some = append(some, s)
+		}
+	}
+	return some
+}

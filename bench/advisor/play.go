@@ -1,0 +1,119 @@
+package advisor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"weir/bench/closedloop"
+)
+
+// A played scenario is what came of each contestant in one world.
+type played struct {
+	*closedloop.Scenario
+	results map[string]*closedloop.Result
+}
+
+// play plays every scenario with every contestant, as many scenarios at once as
+// there are cores, and says how far it is.
+func play(ctx context.Context, scenarios []*closedloop.Scenario, contestants []closedloop.Contestant, progress io.Writer) ([]*played, error) {
+	if err := calibrate(scenarios); err != nil {
+		return nil, err
+	}
+	out := make([]*played, len(scenarios))
+	faults := make([]error, len(scenarios))
+	var next, done atomic.Int64
+	var all sync.WaitGroup
+	for range min(runtime.NumCPU(), len(scenarios)) {
+		all.Go(func() {
+			for ctx.Err() == nil {
+				i := int(next.Add(1)) - 1
+				if i >= len(scenarios) {
+					return
+				}
+				out[i], faults[i] = playOne(ctx, scenarios[i], contestants)
+				done.Add(1)
+			}
+		})
+	}
+	finished := make(chan struct{})
+	go func() {
+		all.Wait()
+		close(finished)
+	}()
+	await(progress, finished, &done, len(scenarios))
+	return out, errors.Join(append(faults, ctx.Err())...)
+}
+
+// await says how far it is until all is finished.
+func await(progress io.Writer, finished <-chan struct{}, done *atomic.Int64, of int) {
+	began := time.Now()
+	tick := time.NewTicker(time.Second)
+	defer tick.Stop()
+	for {
+		select {
+		case <-finished:
+			fmt.Fprintf(progress, "\r%d scenarios played in %v          \n", done.Load(), time.Since(began).Round(time.Second))
+			return
+		case <-tick.C:
+			fmt.Fprintf(progress, "\r%d of %d scenarios, %v", done.Load(), of, time.Since(began).Round(time.Second))
+		}
+	}
+}
+
+func playOne(ctx context.Context, s *closedloop.Scenario, contestants []closedloop.Contestant) (*played, error) {
+	if err := learn(s); err != nil {
+		return nil, err
+	}
+	p := &played{s, make(map[string]*closedloop.Result)}
+	for _, c := range closedloop.Statics() {
+		r, err := closedloop.Run(s, c.New(s))
+		if err != nil {
+			return nil, fmt.Errorf("%s: %s: %w", s.Name, c.Name, err)
+		}
+		if best := p.results[closedloop.BestStatic]; best == nil || r.Good > best.Good {
+			p.results[closedloop.BestStatic] = r
+		}
+		if c.Name != "" {
+			p.results[c.Name] = r
+		}
+	}
+	for _, c := range contestants {
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		r, err := closedloop.Run(s, c.New(s))
+		if err != nil {
+			return nil, fmt.Errorf("%s: %s: %w", s.Name, c.Name, err)
+		}
+		p.results[c.Name] = r
+	}
+	return p, nil
+}
+
+// calibrate tells each scenario that does not know it how far its target can be
+// loaded.
+func calibrate(scenarios []*closedloop.Scenario) error {
+	const seed = 1
+	known := make(map[int]float64)
+	for _, s := range scenarios {
+		n := s.Target.Workers
+		if s.Load > 0 {
+			continue
+		}
+		if known[n] == 0 {
+			u, err := closedloop.Calibrate(n, seed)
+			if err != nil {
+				return err
+			}
+			known[n] = u
+		}
+		s.Load = known[n]
+	}
+	return nil
+}

@@ -1,0 +1,64 @@
+package advisor
+
+import (
+	"math"
+
+	"weir/bench/closedloop"
+	"weir/internal/chart"
+)
+
+// shownAbove is how far above the largest capacity the axis of rates reaches at
+// most: a demand of five times it would flatten all else.
+const shownAbove = 1.6
+
+// plots are what the advisor did in a scenario: the limit against the capacity,
+// the forecast against what came, and what a request had to wait.
+func plots(s *closedloop.Scenario, r *closedloop.Result) []chart.Chart {
+	x := make([]float64, len(r.Timeline))
+	column := func(of func(m *closedloop.Moment) float64) []float64 {
+		y := make([]float64, len(r.Timeline))
+		for i := range r.Timeline {
+			y[i] = of(&r.Timeline[i])
+		}
+		return y
+	}
+	most := 0.0
+	for i := range r.Timeline {
+		x[i] = r.Timeline[i].At
+		most = max(most, r.Timeline[i].Capacity)
+	}
+	axis := chart.Axis{Unit: chart.Elapsed, Max: float64(r.Seconds)}
+	limits := chart.Chart{Title: "Limit against capacity: " + s.Name, Width: 1180, Height: 300, X: axis,
+		Y: chart.Axis{Label: "requests/s", Max: shownAbove * most}, Steps: true,
+		Stack: []chart.Series{{Name: "answered in time", Tone: chart.Green, X: x, Y: column(func(m *closedloop.Moment) float64 { return m.Good })}},
+		Lines: []chart.Series{
+			{Name: "demand", Tone: chart.Grey, X: x, Y: column(func(m *closedloop.Moment) float64 { return m.Demand })},
+			{Name: "capacity", Tone: chart.Red, Dashed: true, X: x, Y: column(func(m *closedloop.Moment) float64 { return m.Capacity })},
+			{Name: "limit", Tone: chart.Amber, X: x, Y: column(func(m *closedloop.Moment) float64 { return m.Limit })}}}
+	wait := chart.Chart{Title: "Longest wait for a worker", Width: 580, X: axis, Y: chart.Axis{Label: "wait", Unit: chart.Seconds}, Steps: true,
+		Lines:  []chart.Series{{Tone: chart.Blue, X: x, Y: column(func(m *closedloop.Moment) float64 { return min(m.Wait, waitShown) })}},
+		Limits: []chart.Limit{{Name: "promise", Tone: chart.Amber, Y: s.Promise()}}}
+	return []chart.Chart{limits, forecastPlot(r, axis, x, column(func(m *closedloop.Moment) float64 { return m.Offered })), wait}
+}
+
+// waitShown bounds the axis of waits, in seconds: who waits longer is gone.
+const waitShown = 2.5
+
+// forecastPlot draws what was forecast five minutes before over what arrived,
+// retries included.
+func forecastPlot(r *closedloop.Result, axis chart.Axis, x, offered []float64) chart.Chart {
+	var at, low, middle, high []float64
+	for _, f := range r.Foreseen {
+		if f.At > float64(r.Seconds) || math.IsNaN(f.Middle) {
+			continue
+		}
+		at, low, middle, high = append(at, f.At), append(low, f.Low), append(middle, f.Middle), append(high, f.High)
+	}
+	c := chart.Chart{Title: "Forecast of five minutes before against what arrived", Width: 580, X: axis, Y: chart.Axis{Label: "requests/s"},
+		Lines: []chart.Series{{Name: "arrived", Tone: chart.Grey, X: x, Y: offered}}}
+	if len(at) > 0 {
+		c.Bands = []chart.Band{{Name: "5 % to 95 %", Tone: chart.Violet, X: at, Low: low, High: high}}
+		c.Lines = append(c.Lines, chart.Series{Name: "median", Tone: chart.Violet, X: at, Y: middle})
+	}
+	return c
+}

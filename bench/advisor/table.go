@@ -1,0 +1,162 @@
+package advisor
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"strings"
+
+	"weir/bench/closedloop"
+)
+
+const (
+	oracleName  = "oracle"
+	delayedName = "delayed oracle"
+	advisorName = "advisor"
+)
+
+// A measure is a column of the table.
+type measure struct {
+	name   string
+	digits int
+	of     func(p *played, r *closedloop.Result) float64
+	least  bool // the worst is the least; otherwise the most
+	worst  bool // it is shown
+}
+
+func perHour(v float64, r *closedloop.Result) float64 { return v * 3600 / float64(max(1, r.Seconds)) }
+
+func regret(oracle string) func(p *played, r *closedloop.Result) float64 {
+	return func(p *played, r *closedloop.Result) float64 { return 100 * r.Regret(p.results[oracle]) }
+}
+
+// measures are the columns. Shares are in percent.
+var measures = []measure{
+	{"goodput % of oracle", 1, func(p *played, r *closedloop.Result) float64 { return 100 - regret(oracleName)(p, r) }, true, true},
+	{"regret % delayed", 1, regret(delayedName), false, true},
+	{"regret % best static", 1, regret(closedloop.BestStatic), false, true},
+	{"overload s/h", 0, func(_ *played, r *closedloop.Result) float64 { return perHour(float64(r.Overload), r) }, false, true},
+	{"queue area s²/h", 0, func(_ *played, r *closedloop.Result) float64 { return perHour(r.QueueArea, r) }, false, false},
+	{"p95 ms", 0, func(_ *played, r *closedloop.Result) float64 { return 1000 * r.P95 }, false, true},
+	{"p99 ms", 0, func(_ *played, r *closedloop.Result) float64 { return 1000 * r.P99 }, false, false},
+	{"5xx %", 2, func(_ *played, r *closedloop.Result) float64 { return 100 * r.ErrorShare() }, false, true},
+	{"needless %", 2, func(_ *played, r *closedloop.Result) float64 { return 100 * r.NeedlessShare() }, false, true},
+	{"needless % below 85 %", 2, func(_ *played, r *closedloop.Result) float64 { return 100 * r.LowShare() }, false, true},
+	{"missed %", 2, func(_ *played, r *closedloop.Result) float64 { return 100 * r.MissedShare() }, false, true},
+	{"limit below need %", 1, func(_ *played, r *closedloop.Result) float64 { return 100 * r.BelowNeed }, false, false},
+	{"above capacity %", 1, func(_ *played, r *closedloop.Result) float64 { return 100 * r.AboveCapacity }, false, false},
+	{"updates/h", 0, func(_ *played, r *closedloop.Result) float64 { return perHour(float64(r.Updates), r) }, false, false},
+	{"Σ|Δ ln limit|/h", 1, func(_ *played, r *closedloop.Result) float64 { return perHour(r.Variation, r) }, false, false},
+	{"switches/h at most", 0, func(_ *played, r *closedloop.Result) float64 { return float64(r.SwitchesPH) }, false, true},
+	{"violations", 0, func(_ *played, r *closedloop.Result) float64 { return float64(len(r.Violations)) }, false, true},
+	{"recovery s", 0, func(_ *played, r *closedloop.Result) float64 { return r.Recovery }, false, true},
+}
+
+// over returns a measure of a contestant over scenarios, sorted.
+func over(plays []*played, name string, of func(p *played, r *closedloop.Result) float64) (vs []float64) {
+	for _, p := range plays {
+		if r := p.results[name]; r != nil {
+			if v := of(p, r); !math.IsNaN(v) {
+				vs = append(vs, v)
+			}
+		}
+	}
+	slices.Sort(vs)
+	return vs
+}
+
+// median of sorted values; NaN of none.
+func median(vs []float64) float64 {
+	n := len(vs)
+	if n == 0 {
+		return math.NaN()
+	}
+	return (vs[(n-1)/2] + vs[n/2]) / 2
+}
+
+func mean(vs []float64) float64 {
+	sum := 0.0
+	for _, v := range vs {
+		sum += v
+	}
+	return sum / float64(max(1, len(vs)))
+}
+
+func row(out io.Writer, cells ...string) { fmt.Fprintf(out, "| %s |\n", strings.Join(cells, " | ")) }
+
+func head(out io.Writer, columns ...string) {
+	row(out, columns...)
+	row(out, slices.Repeat([]string{"---"}, len(columns))...)
+}
+
+// printAll prints every measure of every contestant: the median, and the worst.
+func printAll(out io.Writer, plays []*played, names []string) {
+	fmt.Fprintf(out, "\n### Closed loop: %d scenarios, median (worst)\n\n", len(plays))
+	columns := []string{"who chooses the limit"}
+	for _, m := range measures {
+		columns = append(columns, m.name)
+	}
+	head(out, columns...)
+	for _, name := range names {
+		cells := []string{name}
+		for _, m := range measures {
+			vs := over(plays, name, m.of)
+			if len(vs) == 0 {
+				cells = append(cells, "–")
+				continue
+			}
+			worst := vs[len(vs)-1]
+			if m.least {
+				worst = vs[0]
+			}
+			cell := fmt.Sprintf("%.*f", m.digits, median(vs))
+			if m.worst {
+				cell += fmt.Sprintf(" (%.*f)", m.digits, worst)
+			}
+			cells = append(cells, cell)
+		}
+		row(out, cells...)
+	}
+}
+
+// printBy prints the regret against the delayed oracle in the parts that a scenario
+// belongs to: the median, and the mean after it.
+func printBy(out io.Writer, title string, plays []*played, names []string, part func(*played) string) {
+	fmt.Fprintf(out, "\n### Regret %% against the delayed oracle by %s: median / mean\n\n", title)
+	parts := make(map[string][]*played)
+	var order []string
+	for _, p := range plays {
+		key := part(p)
+		if parts[key] == nil {
+			order = append(order, key)
+		}
+		parts[key] = append(parts[key], p)
+	}
+	slices.SortFunc(order, func(a, b string) int { return cmp.Compare(rank(a), rank(b)) })
+	columns := []string{"who chooses the limit"}
+	for _, key := range order {
+		columns = append(columns, fmt.Sprintf("%s (%d)", key, len(parts[key])))
+	}
+	head(out, columns...)
+	for _, name := range names {
+		cells := []string{name}
+		for _, key := range order {
+			vs := over(parts[key], name, regret(delayedName))
+			cells = append(cells, fmt.Sprintf("%.1f / %.1f", median(vs), mean(vs)))
+		}
+		row(out, cells...)
+	}
+}
+
+// rank is where an event stands in the list of events; others stay in the order
+// in which they come.
+func rank(name string) int {
+	for i := range events {
+		if events[i].name == name {
+			return i
+		}
+	}
+	return 0
+}

@@ -1,0 +1,146 @@
+package backtest
+
+import (
+	"fmt"
+	"math"
+	"sort"
+	"time"
+)
+
+// A Column is how a method did: WAPE and RMSE (per second).
+type Column struct {
+	Name       string
+	WAPE, RMSE float64
+}
+
+// A Comparison is one row of a table: our own error at a horizon of a trace beside
+// those of others over the very same targets.
+type Comparison struct {
+	Trace   string
+	Horizon time.Duration
+	N       int // targets
+	Own     Column
+	Others  []Column
+}
+
+// Best is the other with the smallest WAPE.
+func (c Comparison) Best() Column {
+	best := Column{WAPE: math.Inf(1), RMSE: math.Inf(1)}
+	for _, o := range c.Others {
+		if o.WAPE < best.WAPE {
+			best = o
+		}
+	}
+	return best
+}
+
+// Other is the column of that name; false when there is none.
+func (c Comparison) Other(name string) (Column, bool) {
+	for _, o := range c.Others {
+		if o.Name == name {
+			return o, true
+		}
+	}
+	return Column{}, false
+}
+
+// Ratio is our own WAPE in parts of the best other's.
+func (c Comparison) Ratio() float64 { return c.Own.WAPE / c.Best().WAPE }
+
+// errorSums gathers WAPE and RMSE.
+type errorSums struct{ abs, sq, truth, n float64 }
+
+func (e *errorSums) add(y, f float64) {
+	e.abs += math.Abs(y - f)
+	e.sq += (y - f) * (y - f)
+	e.truth += y
+	e.n++
+}
+
+func (e *errorSums) column(name string) Column {
+	return Column{name, e.abs / e.truth, math.Sqrt(e.sq / e.n)}
+}
+
+// intervalColumns are the columns of reference forecasts that are bounds, not
+// forecasts.
+var intervalColumns = [...]string{"prophet_lo95", "prophet_hi95"}
+
+// Compare holds a run against reference forecasts at their origins. Negative
+// forecasts count as 0.
+func (r *Run) Compare(ref *Reference) ([]Comparison, error) {
+	var list []Comparison
+	for h, seconds := range ref.Horizons {
+		ahead := time.Duration(seconds) * time.Second
+		own, err := r.horizon(ahead)
+		if err != nil {
+			return nil, fmt.Errorf("compare %s with reference forecasts: %w", r.Trace.Name, err)
+		}
+		var sums errorSums
+		others := map[string]*errorSums{}
+		for _, row := range ref.Rows {
+			if row.Index < 0 || row.Index >= len(r.Trace.Rates) {
+				return nil, fmt.Errorf("compare %s with reference forecasts: index %d, the trace has %d slots", r.Trace.Name, row.Index, len(r.Trace.Rates))
+			}
+			sums.add(row.Truth[h], r.Said[own][row.Index].Q50)
+			for name, f := range row.Forecast {
+				if others[name] == nil {
+					others[name] = &errorSums{}
+				}
+				others[name].add(row.Truth[h], max(0, f[h]))
+			}
+		}
+		for _, name := range intervalColumns {
+			delete(others, name)
+		}
+		c := Comparison{Trace: r.Trace.Name, Horizon: ahead, N: len(ref.Rows), Own: sums.column("weir")}
+		for name, s := range others {
+			c.Others = append(c.Others, s.column(name))
+		}
+		sort.Slice(c.Others, func(i, j int) bool { return c.Others[i].Name < c.Others[j].Name })
+		list = append(list, c)
+	}
+	return list, nil
+}
+
+// horizon is which of the run's horizons is that far ahead.
+func (r *Run) horizon(ahead time.Duration) (int, error) {
+	for h, d := range r.Horizons {
+		if d == ahead {
+			return h, nil
+		}
+	}
+	return 0, fmt.Errorf("horizon %s was not asked for, only %v", ahead, r.Horizons)
+}
+
+// Levels holds a run against the simple methods over all targets in a span, with
+// slots that were not recorded held at the last value before.
+func (r *Run) Levels(span Span, ahead time.Duration) (Comparison, error) {
+	h, err := r.horizon(ahead)
+	if err != nil {
+		return Comparison{}, fmt.Errorf("levels of %s: %w", r.Trace.Name, err)
+	}
+	k := r.slots(h)
+	held := hold(r.Trace.Rates)
+	medians := make([]float64, len(held))
+	for i, s := range r.Said[h] {
+		medians[i] = s.Q50
+	}
+	own, n := sumErrors(held, medians, span, k)
+	c := Comparison{Trace: r.Trace.Name, Horizon: ahead, N: n, Own: own.column("weir")}
+	for _, b := range Baselines() {
+		sums, _ := sumErrors(held, b.Forecast(held, r.Trace.Step, k), span, k)
+		c.Others = append(c.Others, sums.column(b.Name))
+	}
+	return c, nil
+}
+
+// sumErrors sums the errors of forecasts f[i] of slot i+k over the targets in a span.
+func sumErrors(truth, f []float64, span Span, k int) (sums errorSums, n int) {
+	for j := max(span.From, k); j < min(span.To, len(truth)); j++ {
+		if y, p := truth[j], f[j-k]; y == y && p == p {
+			sums.add(y, p)
+			n++
+		}
+	}
+	return sums, n
+}

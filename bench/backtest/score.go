@@ -1,0 +1,106 @@
+package backtest
+
+import (
+	"math"
+	"time"
+)
+
+// A Score says how good forecasts were. Rates are per second.
+type Score struct {
+	N        int     // forecasts scored
+	WAPE     float64 // Σ|error of the median| / Σ truth
+	RMSE     float64
+	MASE     float64    // Σ|error of the median| / Σ|error of the last value|
+	Pinball  [5]float64 // of q05, q50, q80, q95, q99, in parts of the mean truth
+	Within   float64    // share of truths in [q05, q95]
+	Below    [5]float64 // share of truths at or below q05, q50, q80, q95, q99
+	Width    float64    // mean of q95 - q05, in parts of the mean truth
+	Interval float64    // mean interval score of [q05, q95] in parts of the mean |error of the last value|
+}
+
+// Probabilities are those of the quantiles, in the order of a Score's arrays.
+var probabilities = [...]float64{.05, .5, .8, .95, .99}
+
+func (s Said) all() [5]float64 { return [...]float64{s.Q05, s.Q50, s.Q80, s.Q95, s.Q99} }
+
+// Score scores horizon h over the origins in a span whose own slot and target were
+// recorded.
+func (r *Run) Score(h int, span Span) Score {
+	var t tally
+	k, y := r.slots(h), r.Trace.Rates
+	for i := max(0, span.From); i < min(span.To, len(y)-k); i++ {
+		t.add(y[i+k], y[i], r.Said[h][i])
+	}
+	return t.score()
+}
+
+// A tally gathers what a score is made of.
+type tally struct {
+	n, abs, sq, last, truth, width, interval, within float64
+	pinball, below                                   [5]float64
+}
+
+// add takes in a truth, the last value when its forecast was made, and the forecast.
+func (t *tally) add(y, last float64, s Said) {
+	if y != y || last != last || s.Q50 != s.Q50 {
+		return
+	}
+	e := y - s.Q50
+	t.n++
+	t.abs += math.Abs(e)
+	t.sq += e * e
+	t.last += math.Abs(y - last)
+	t.truth += y
+	for i, q := range s.all() {
+		tau := probabilities[i]
+		t.pinball[i] += max(tau*(y-q), (tau-1)*(y-q))
+		if y <= q {
+			t.below[i]++
+		}
+	}
+	if y >= s.Q05 && y <= s.Q95 {
+		t.within++
+	}
+	const alpha = .1 // of the band from q05 to q95
+	t.width += s.Q95 - s.Q05
+	t.interval += s.Q95 - s.Q05 + 2/alpha*(max(0, s.Q05-y)+max(0, y-s.Q95))
+}
+
+func (t *tally) score() Score {
+	s := Score{
+		N: int(t.n), WAPE: t.abs / t.truth, RMSE: math.Sqrt(t.sq / t.n), MASE: t.abs / t.last,
+		Within: t.within / t.n, Width: t.width / t.truth, Interval: t.interval / t.last,
+	}
+	for i := range s.Pinball {
+		s.Pinball[i] = t.pinball[i] / t.truth
+		s.Below[i] = t.below[i] / t.n
+	}
+	return s
+}
+
+// Stages are the ends of the windows of a cold start.
+var stages = [...]time.Duration{5 * time.Minute, 30 * time.Minute, 6 * time.Hour, 48 * time.Hour, 8 * 24 * time.Hour, math.MaxInt64}
+
+// A Stage is the score of the forecasts made with so much history.
+type Stage struct {
+	From, To time.Duration
+	Score    Score
+}
+
+// ColdStart scores horizon h by how much history there was: to 5 minutes, 30
+// minutes, 6 hours, 2 days, 8 days, and more. Stages without forecasts are left out.
+func (r *Run) ColdStart(h int) []Stage {
+	var list []Stage
+	from := time.Duration(0)
+	for _, to := range stages {
+		span := Span{int(from / r.Trace.Step), len(r.Trace.Rates)}
+		if n := to / r.Trace.Step; int(n) < span.To {
+			span.To = int(n)
+		}
+		if s := r.Score(h, span); s.N > 0 {
+			list = append(list, Stage{from, to, s})
+		}
+		from = to
+	}
+	return list
+}

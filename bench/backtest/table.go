@@ -1,0 +1,99 @@
+package backtest
+
+import (
+	"fmt"
+	"strings"
+)
+
+// A Table is text in rows and columns.
+type Table struct {
+	Head []string
+	Rows [][]string
+}
+
+// Markdown is the table as text, the columns even.
+func (t Table) Markdown() string {
+	widths := make([]int, len(t.Head))
+	for _, row := range append([][]string{t.Head}, t.Rows...) {
+		for i, cell := range row {
+			widths[i] = max(widths[i], len(cell))
+		}
+	}
+	var b strings.Builder
+	line := func(row []string) {
+		for i, cell := range row {
+			fmt.Fprintf(&b, "| %-*s ", widths[i], cell)
+		}
+		b.WriteString("|\n")
+	}
+	line(t.Head)
+	for _, w := range widths {
+		b.WriteString("|" + strings.Repeat("-", w+2))
+	}
+	b.WriteString("|\n")
+	for _, row := range t.Rows {
+		line(row)
+	}
+	return b.String()
+}
+
+// Comparisons is the table of comparisons: our own error, the best other's and its
+// name, and the ratio of the two; and how we stand to one named method.
+func Comparisons(list []Comparison, named string) Table {
+	t := Table{Head: []string{"series", "horizon", "weir", "best", "its name", "ratio", "RMSE ratio", named}}
+	for _, c := range list {
+		best, row := c.Best(), []string{c.Trace, c.Horizon.String(), fmt.Sprintf("%.4f", c.Own.WAPE)}
+		least := best.RMSE
+		for _, o := range c.Others {
+			least = min(least, o.RMSE)
+		}
+		row = append(row, fmt.Sprintf("%.4f", best.WAPE), best.Name, fmt.Sprintf("%.3f", c.Ratio()), fmt.Sprintf("%.3f", c.Own.RMSE/least))
+		if o, ok := c.Other(named); ok {
+			row = append(row, fmt.Sprintf("%.4f", o.WAPE))
+		} else {
+			row = append(row, "-")
+		}
+		t.Rows = append(t.Rows, row)
+	}
+	return t
+}
+
+// A Summary is what a list of comparisons comes to.
+type Summary struct {
+	Rows, Better, Above int     // rows; those with a ratio below 1; those above the bound
+	Mean                float64 // ratio to the best other, which differs from row to row
+	BetterThan          int     // rows better than the named method
+}
+
+// Summarise counts; bound is the largest ratio that is still fine.
+func Summarise(list []Comparison, bound float64, named string) Summary {
+	s := Summary{Rows: len(list)}
+	for _, c := range list {
+		ratio := c.Ratio()
+		s.Mean += ratio / float64(len(list))
+		if ratio < 1 {
+			s.Better++
+		}
+		if ratio > bound {
+			s.Above++
+		}
+		if o, ok := c.Other(named); ok && c.Own.WAPE < o.WAPE {
+			s.BetterThan++
+		}
+	}
+	return s
+}
+
+// Scores is the table of a run over the origins in a span, one row per horizon.
+func (r *Run) Scores(span Span) Table {
+	t := Table{Head: []string{"series", "horizon", "N", "WAPE", "RMSE", "MASE", "in q05–q95", "≤ q80", "≤ q95", "≤ q99", "pinball .95", "width", "interval score"}}
+	for h, d := range r.Horizons {
+		s := r.Score(h, span)
+		t.Rows = append(t.Rows, []string{
+			r.Trace.Name, d.String(), fmt.Sprint(s.N), fmt.Sprintf("%.4f", s.WAPE), fmt.Sprintf("%.4g", s.RMSE), fmt.Sprintf("%.3f", s.MASE),
+			fmt.Sprintf("%.3f", s.Within), fmt.Sprintf("%.3f", s.Below[2]), fmt.Sprintf("%.3f", s.Below[3]), fmt.Sprintf("%.3f", s.Below[4]),
+			fmt.Sprintf("%.4f", s.Pinball[3]), fmt.Sprintf("%.3f", s.Width), fmt.Sprintf("%.3f", s.Interval),
+		})
+	}
+	return t
+}

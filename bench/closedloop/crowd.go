@@ -1,0 +1,102 @@
+package closedloop
+
+import (
+	"cmp"
+	"math/rand/v2"
+	"slices"
+	"time"
+)
+
+// How clients come again.
+const (
+	triesMax   = 3 // after the first
+	backoffMin = 1.0
+	backoffMax = 4.0
+	// aheadMax is how many seconds ahead a client may plan: the timeout, the
+	// longest wait, and the rest of the second it is in.
+	aheadMax = 8
+)
+
+// An arrival is a request at the limiter.
+type arrival struct {
+	at    float64 // seconds since the start
+	tries int8    // that were in vain before it
+}
+
+// A crowd is the clients. It hands out the requests of one second after another;
+// as nobody comes again within a second, those are known when it begins.
+//
+// Owned by its run.
+type crowd struct {
+	demand  *Demand
+	retry   float64 // probability to come again
+	arrive  *rand.Rand
+	client  *rand.Rand
+	planned [aheadMax][]arrival // who comes again, by second
+	fresh   []arrival
+	all     []arrival
+}
+
+func newCrowd(s *Scenario) *crowd {
+	return &crowd{demand: &s.Demand, retry: s.Retry, arrive: newRand(s.Seed, streamArrivals), client: newRand(s.Seed, streamClients)}
+}
+
+// second returns who arrives in [k, k+1), in order, and how many come for the
+// first time. The slice is valid until the next call.
+func (c *crowd) second(k int) (all []arrival, first int) {
+	c.fresh = c.fresh[:0]
+	if step := c.demand.Step; step < time.Second {
+		parts := int(time.Second / step)
+		width := 1 / float64(parts)
+		for i := range parts {
+			at := float64(k) + float64(i)*width
+			c.draw(at, width, c.demand.At(at+width/2))
+		}
+	} else {
+		c.draw(float64(k), 1, c.demand.At(float64(k)+0.5))
+	}
+	again := c.planned[k%aheadMax]
+	slices.SortFunc(again, func(a, b arrival) int { return cmp.Compare(a.at, b.at) })
+	c.all = merge(c.all[:0], c.fresh, again)
+	c.planned[k%aheadMax] = again[:0]
+	return c.all, len(c.fresh)
+}
+
+// draw appends the first requests of [from, from+width): evenly spread, drawn in
+// order as the places where a walk with exponential steps sets foot.
+func (c *crowd) draw(from, width, rate float64) {
+	n := count(c.arrive, rate*width, c.demand.Dispersion)
+	begin, sum := len(c.fresh), 0.0
+	for range n {
+		sum += c.arrive.ExpFloat64()
+		c.fresh = append(c.fresh, arrival{at: sum})
+	}
+	if n == 0 {
+		return
+	}
+	scale := width / (sum + c.arrive.ExpFloat64())
+	for i := begin; i < len(c.fresh); i++ {
+		c.fresh[i].at = from + c.fresh[i].at*scale
+	}
+}
+
+// failed tells that a was refused, or that its client gave up, at now: it may
+// come again.
+func (c *crowd) failed(now float64, a arrival) {
+	if c.retry == 0 || a.tries >= triesMax || c.client.Float64() >= c.retry {
+		return
+	}
+	at := now + backoffMin + (backoffMax-backoffMin)*c.client.Float64()
+	c.planned[int(at)%aheadMax] = append(c.planned[int(at)%aheadMax], arrival{at, a.tries + 1})
+}
+
+func merge(dst, a, b []arrival) []arrival {
+	for len(a) > 0 && len(b) > 0 {
+		if b[0].at < a[0].at {
+			dst, b = append(dst, b[0]), b[1:]
+		} else {
+			dst, a = append(dst, a[0]), a[1:]
+		}
+	}
+	return append(append(dst, a...), b...)
+}

@@ -1,0 +1,251 @@
+package closedloop
+
+import (
+	"fmt"
+	"math"
+
+	"weir/proxy/limit"
+)
+
+const (
+	lowLoad      = 0.85 // of the capacity
+	recoverSpan  = 30   // seconds
+	recoverShare = 0.9
+	momentSpan   = 10 // seconds
+	// How far one update may go: what the policy promises, and what rounding to
+	// whole permits adds.
+	upMax, downMax = 1.25, 0.5
+	rounding       = 0.02
+	dwellMin       = 600.0 // seconds between switches of the algorithm
+	violationsMax  = 20    // kept; all are counted by the last of them
+)
+
+// A meter turns what happens into a Result.
+//
+// Owned by its run.
+type meter struct {
+	s       *Scenario
+	r       *Result
+	promise float64
+	all     histogram // latencies of who was let in
+	good    []int32   // by second of arrival
+	best    []float32 // that could have been good
+	longest float64   // wait in this second
+	over    bool      // this second is one of overload
+	running bool
+	k       int
+	before  Result // when the moment began
+	moment  Moment
+	switchs []float64 // when the algorithm changed
+	bound   bool      // the control promises guard rails
+}
+
+func newMeter(s *Scenario) meter {
+	n := s.Demand.Seconds()
+	return meter{s: s, r: &Result{Seconds: n}, promise: s.Promise(), good: make([]int32, n), best: make([]float32, n), k: -1}
+}
+
+func (m *meter) begin(bound bool) { m.running, m.bound = true, bound }
+
+// second begins a second with so many first requests.
+func (m *meter) second(k, first int, rate float64) {
+	m.close()
+	m.k, m.longest, m.over = k, 0, false
+	m.r.First += first
+	t := float64(k)
+	demand, capacity, best := m.s.Demand.second(k), m.s.Target.Capacity(t), m.s.Best(t)
+	m.best[k] = float32(min(demand, best) * (1 - m.s.Target.stage(t).Errors))
+	if rate > 0 && demand > 0 {
+		if need := min(demand, best); rate < need {
+			m.r.BelowNeed += (need - rate) / need
+			m.r.BelowNeedTime++
+		}
+		if rate > capacity {
+			m.r.AboveCapacity += (rate - capacity) / capacity
+			m.r.AboveCapacityTime++
+		}
+	}
+	if m.s.Record {
+		m.record(k, demand, capacity, best, rate)
+	}
+}
+
+// close ends the second.
+func (m *meter) close() {
+	if m.k < 0 {
+		return
+	}
+	if m.over {
+		m.r.Overload++
+	}
+	m.r.QueueArea += max(0, m.longest-m.promise)
+	m.moment.Wait = max(m.moment.Wait, m.longest)
+}
+
+func (m *meter) record(k int, demand, capacity, best, rate float64) {
+	if k%momentSpan == 0 {
+		m.flush()
+		m.moment, m.before = Moment{At: float64(k)}, *m.r
+	}
+	m.moment.Demand += demand / momentSpan
+	m.moment.Capacity, m.moment.Best, m.moment.Limit = capacity, best, rate
+}
+
+func (m *meter) flush() {
+	if m.moment.Capacity == 0 {
+		return
+	}
+	r, b := m.r, &m.before
+	m.moment.Offered = float64(r.Offered-b.Offered) / momentSpan
+	m.moment.Admitted = m.moment.Offered - float64(r.Rejected-b.Rejected)/momentSpan
+	m.moment.Good = float64(r.Good-b.Good) / momentSpan
+	r.Timeline = append(r.Timeline, m.moment)
+}
+
+func (m *meter) offered(low bool) {
+	m.r.Offered++
+	if low {
+		m.r.OfferedLow++
+	}
+}
+
+func (m *meter) rejected(low, needless bool) {
+	m.offered(low)
+	m.r.Rejected++
+	if low {
+		m.r.RejectedLow++
+	}
+	if needless {
+		m.r.Needless++
+	}
+}
+
+func (m *meter) shed(low bool) {
+	m.offered(low)
+	m.r.Shed++
+	m.over = true
+	m.longest = max(m.longest, queueMax)
+}
+
+func (m *meter) timedOut(low bool, wait float64) {
+	m.offered(low)
+	m.r.TimedOut++
+	m.over = true
+	m.longest = max(m.longest, wait)
+	m.all.add(timeout)
+}
+
+func (m *meter) answered(low bool, wait, latency float64, fails, inTime bool) {
+	m.offered(low)
+	m.r.Answered++
+	m.all.add(latency)
+	m.longest = max(m.longest, wait)
+	if wait > m.promise {
+		m.over = true
+	}
+	switch {
+	case fails:
+		m.r.Failed++
+	case inTime:
+		m.r.Good++
+		m.good[m.k]++
+	}
+}
+
+// changed is told that limit c takes the place of old, and looks at the guard rails
+// of the policy, if the control promises them.
+func (m *meter) changed(now float64, old, c limit.Config, rate float64) {
+	if !m.running {
+		return
+	}
+	m.r.Updates++
+	before, err := limit.New(old)
+	if err != nil || before.Rate() == 0 || rate == 0 {
+		return
+	}
+	m.r.Variation += math.Abs(math.Log(rate / before.Rate()))
+	if m.bound {
+		m.check(now, before.Rate(), rate)
+	}
+	if c.Algorithm == old.Algorithm {
+		return
+	}
+	m.r.Switches++
+	if n := len(m.switchs); n > 0 && m.bound && now-m.switchs[n-1] < dwellMin-1 {
+		m.violation(now, fmt.Sprintf("algorithm %v after %v, %.0f s after the last switch", c.Algorithm, old.Algorithm, now-m.switchs[n-1]))
+	}
+	m.switchs = append(m.switchs, now)
+	within := 0
+	for _, at := range m.switchs {
+		if now-at < 3600 {
+			within++
+		}
+	}
+	m.r.SwitchesPH = max(m.r.SwitchesPH, within)
+}
+
+func (m *meter) check(now, before, rate float64) {
+	least, most := m.s.Bounds()
+	switch {
+	case rate < least*(1-rounding) || rate > most*(1+rounding):
+		m.violation(now, fmt.Sprintf("limit %.1f/s, allowed is %.1f to %.1f", rate, least, most))
+	case rate > before*upMax*(1+rounding):
+		m.violation(now, fmt.Sprintf("limit from %.1f/s to %.1f/s, up by at most a quarter is allowed", before, rate))
+	case rate < before*downMax*(1-rounding):
+		m.violation(now, fmt.Sprintf("limit from %.1f/s to %.1f/s, down by at most a half is allowed", before, rate))
+	}
+}
+
+func (m *meter) violation(now float64, what string) {
+	if len(m.r.Violations) < violationsMax {
+		m.r.Violations = append(m.r.Violations, fmt.Sprintf("at %.0f s: %s", now, what))
+	}
+}
+
+func (m *meter) end() *Result {
+	m.close()
+	if m.s.Record {
+		m.flush()
+	}
+	r := m.r
+	r.Retries = r.Offered - r.First
+	r.P95, r.P99 = m.all.quantile(.95), m.all.quantile(.99)
+	n := float64(max(1, r.Seconds))
+	r.BelowNeed /= n
+	r.BelowNeedTime /= n
+	r.AboveCapacity /= n
+	r.AboveCapacityTime /= n
+	r.Recovery = m.recovery()
+	return r
+}
+
+// recovery looks at the start and at each stage that differs much from the one
+// before.
+func (m *meter) recovery() float64 {
+	slowest := float64(m.recovered(0))
+	last := Stage{Factor: 1}
+	for _, s := range m.s.Target.Stages {
+		if math.Abs(math.Log(s.Factor/last.Factor)) > 0.1 || s.Errors != last.Errors {
+			slowest = max(slowest, float64(m.recovered(int(s.From))))
+		}
+		last = s
+	}
+	return slowest
+}
+
+func (m *meter) recovered(from int) int {
+	var good, best float64
+	for k := from; k < len(m.good); k++ {
+		good += float64(m.good[k])
+		best += float64(m.best[k])
+		if k-from < recoverSpan-1 {
+			continue
+		}
+		if good >= recoverShare*best {
+			return k - from - recoverSpan + 1
+		}
+		good -= float64(m.good[k-recoverSpan+1])
+		best -= float64(m.best[k-recoverSpan+1])
+	}
+	return len(m.good) - from
+}

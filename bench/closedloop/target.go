@@ -1,0 +1,183 @@
+package closedloop
+
+import (
+	"math"
+	"math/rand/v2"
+)
+
+// A Stage is how the target is from some instant on.
+type Stage struct {
+	From   float64 // seconds since the start
+	Factor float64 // of the capacity it began with
+	Errors float64 // share of requests answered 5xx, whatever the load
+}
+
+// A Target is the service behind the limiter: Workers that take requests from
+// one queue, first come, first served.
+//
+// A factor of the capacity is so many more or fewer workers, and what is left to
+// whole workers is their speed. Who works when his place goes finishes first.
+//
+// Immutable.
+type Target struct {
+	Workers     int
+	ServiceMean float64 // seconds
+	ServiceCV   float64 // deviation over mean, of a log-normal distribution
+	Stages      []Stage // ascending; the first from 0; none: as it is
+	// DenyCost is what a refusal costs the target, as a share of a request.
+	DenyCost float64
+}
+
+// Capacity returns how many requests per second the target can do at t.
+func (g *Target) Capacity(t float64) float64 {
+	return float64(g.Workers) / g.ServiceMean * g.stage(t).Factor
+}
+
+func (g *Target) stage(t float64) Stage {
+	now := Stage{Factor: 1}
+	for _, s := range g.Stages {
+		if s.From > t {
+			break
+		}
+		now = s
+	}
+	return now
+}
+
+const (
+	timeout = 2.0 // seconds until a client gives up; the work is done nevertheless
+	// queueMax bounds the queue, in seconds of waiting; beyond: answered 503 at
+	// once.
+	queueMax = 10.0
+)
+
+// A worker is free from an instant on.
+type worker struct {
+	free float64
+	id   int
+}
+
+// A place is a stage with whole workers.
+type place struct {
+	Stage
+	workers int
+	speed   float64
+}
+
+// A queue is the target at work. Its workers are a heap with who is free first
+// on top.
+//
+// Owned by its run.
+type queue struct {
+	workers []worker
+	places  []place
+	now     int // of places, for the requests that start next
+	service logNormal
+	mean    float64
+	draw    *rand.Rand
+	fault   *rand.Rand
+	cost    float64 // of a refusal
+	owed    float64 // refusals not yet worked off, in requests
+}
+
+func newQueue(g *Target, seed uint64) *queue {
+	q := &queue{service: newLogNormal(g.ServiceMean, g.ServiceCV), mean: g.ServiceMean, cost: g.DenyCost,
+		draw: newRand(seed, streamService), fault: newRand(seed, streamFaults)}
+	stages := g.Stages
+	if len(stages) == 0 {
+		stages = []Stage{{Factor: 1}}
+	}
+	most := 0
+	for _, s := range stages {
+		n := max(1, int(math.Round(float64(g.Workers)*s.Factor)))
+		q.places = append(q.places, place{s, n, float64(g.Workers) * s.Factor / float64(n)})
+		most = max(most, n)
+	}
+	for id := range most {
+		q.workers = append(q.workers, worker{0, id})
+	}
+	return q
+}
+
+// next returns when a request that arrives at now would start. Afterwards the
+// worker who would take it is on top.
+func (q *queue) next(now float64) float64 {
+	for {
+		start := max(now, q.workers[0].free)
+		for q.now+1 < len(q.places) && q.places[q.now+1].From <= start {
+			q.now++
+		}
+		w := q.workers[0]
+		if w.id < q.places[q.now].workers {
+			return start
+		}
+		w.free = math.Inf(1) // until his place comes back
+		for _, p := range q.places[q.now+1:] {
+			if p.workers > w.id {
+				w.free = p.From
+				break
+			}
+		}
+		q.replace(w)
+	}
+}
+
+// serve lets a request in that arrives at now, and says when it starts, when it is
+// done and whether it fails; or that the queue is full.
+func (q *queue) serve(now float64) (start, done float64, fails, full bool) {
+	start = q.next(now)
+	if start-now > queueMax {
+		return 0, 0, false, true
+	}
+	p := &q.places[q.now]
+	done = start + q.service.draw(q.draw)/p.speed
+	w := q.workers[0]
+	w.free = done
+	q.replace(w)
+	fails = p.Errors > 0 && q.fault.Float64() < p.Errors
+	return start, done, fails, false
+}
+
+// deny tells that a request was refused. A whole request's worth of refusals is
+// worked off like one.
+func (q *queue) deny(now float64) {
+	if q.owed += q.cost; q.owed < 1 {
+		return
+	}
+	q.owed--
+	start := q.next(now)
+	w := q.workers[0]
+	w.free = start + q.mean/q.places[q.now].speed
+	q.replace(w)
+}
+
+// busy returns the share of workers at work.
+func (q *queue) busy(now float64) float64 {
+	n := 0
+	for _, w := range q.workers {
+		if w.id < q.places[q.now].workers && w.free > now {
+			n++
+		}
+	}
+	return float64(n) / float64(q.places[q.now].workers)
+}
+
+// replace puts w in the place of the top.
+func (q *queue) replace(w worker) {
+	h, i := q.workers, 0
+	for {
+		child := 2*i + 1
+		if child >= len(h) {
+			break
+		}
+		if child+1 < len(h) && h[child+1].free < h[child].free {
+			child++
+		}
+		if h[child].free >= w.free {
+			break
+		}
+		h[i] = h[child]
+		i = child
+	}
+	h[i] = w
+}
