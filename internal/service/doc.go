@@ -20,4 +20,7 @@
 // Requests to a program's own endpoints are answered by ordinary net/http
 // handlers. A program that reads HTTP on event loops hands them over to a Desk,
 // which answers off the loops.
+//
+// The flag -healthcheck turns the binary into the check of a running one, for
+// images that hold nothing else.
 package service

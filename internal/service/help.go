@@ -29,6 +29,9 @@ func (s *Settings) writeHelp(w io.Writer, about string) {
 		}
 		fmt.Fprintf(t, "%s\t-%s\t%s\t%s\n", g.name, flagName(g.name), def, meaning)
 	}
+	if s.find("PORT") != nil {
+		fmt.Fprint(t, "\t-healthcheck\t\tasks the program that runs with the same settings whether it is ready, or with =liveness whether it works; exit status 0: yes\n")
+	}
 	fmt.Fprint(t, "\t-version\t\tprints the version\n\t-help\t\tprints this\n")
 	_ = t.Flush() // to a terminal: there is nobody to tell
 }

@@ -130,6 +130,8 @@ func run(p Program, proc process) int {
 		return exitDone
 	case err != nil:
 		return proc.ended(p.Name, err)
+	case settings.question != "":
+		return proc.ended(p.Name, checkHealth(settings, &c, proc.stdout))
 	}
 	logs, err := openLogs(&c, proc.stdout)
 	if err != nil {

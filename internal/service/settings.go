@@ -17,8 +17,9 @@ import (
 //
 // Owned by the goroutine that starts the program.
 type Settings struct {
-	program string
-	list    []*setting
+	program  string
+	list     []*setting
+	question string // what -healthcheck asks; empty: it is not given
 }
 
 // A setting is one line of -help.
@@ -98,6 +99,7 @@ func (s *Settings) parseFlags(args []string) (rest []string, err error) {
 	set.SetOutput(io.Discard)
 	set.Usage = func() {}
 	version := set.Bool("version", false, "")
+	set.Var(healthFlag{&s.question}, "healthcheck", "")
 	for _, g := range s.list {
 		set.Var(flagValue{g}, flagName(g.name), "")
 		if g.alias != "" {
@@ -166,12 +168,29 @@ func (s *Settings) changed() []any {
 	return pairs
 }
 
+// find returns the setting of a name, or nil.
+func (s *Settings) find(name string) *setting {
+	for _, g := range s.list {
+		if g.name == name {
+			return g
+		}
+	}
+	return nil
+}
+
+// text is the value of a setting, after Parse, in its canonical spelling; empty
+// for one that the program does not have.
+func (s *Settings) text(name string) string {
+	if g := s.find(name); g != nil {
+		return g.text
+	}
+	return ""
+}
+
 // add registers a setting.
 func (s *Settings) add(g *setting) {
-	for _, other := range s.list {
-		if other.name == g.name {
-			panic("bug: setting " + g.name + " is registered twice")
-		}
+	if s.find(g.name) != nil {
+		panic("bug: setting " + g.name + " is registered twice")
 	}
 	s.list = append(s.list, g)
 }

@@ -15,10 +15,11 @@ import (
 	"weir/loadgen/session"
 )
 
-// idleReplaced is how long a connection must have been idle so that another is
-// opened in its place when the target closes it: targets that close at once are
-// not dialled without end.
-const idleReplaced = time.Second
+// idleLong is how long a connection must have been idle until its end is what
+// targets do to idle connections: then another is opened in its place, and a
+// first request that crossed that end is sent again. Targets that close at once
+// are not dialled without end, nor asked more often than the schedule says.
+const idleLong = time.Second
 
 // A conn joins a session with its connection. It is the loop's Handler.
 //
@@ -31,14 +32,14 @@ type conn struct {
 	sent    uint8     // times that it was
 	place   int       // in sender.idle, -1 when not there
 	used    bool      // a request was sent on it
-	fresh   bool      // it was opened in this turn
-	since   time.Time // when it became idle last
+	since   time.Time // when it was opened or became idle last
 }
 
 // send starts an exchange: the session knows what it needs of it.
 func (c *conn) send(now time.Time, a arrival, request []byte) {
+	last := a.sent+1 >= sentMax || !c.used && now.Sub(c.since) < idleLong
 	c.index, c.sent, c.used = a.index, a.sent+1, true
-	c.session.Send(now, a.due, c.fresh || c.sent >= sentMax)
+	c.session.Send(now, a.due, last)
 	c.conn.SetDeadline(c.session.Deadline())
 	c.conn.Write(request)
 }
@@ -61,7 +62,7 @@ func (c *conn) Closed(now time.Time, err error) {
 	idle := c.place >= 0
 	s.dropIdle(c)
 	s.pool.Closed()
-	if idle && now.Sub(c.since) >= idleReplaced {
+	if idle && now.Sub(c.since) >= idleLong {
 		s.maybeReplace(now)
 	}
 	s.apply(now, c, c.session.HandleClosed(now, err == nil || errors.Is(err, io.EOF)))
@@ -168,11 +169,11 @@ func (s *sender) dialled(now time.Time, lc *loop.Conn, err error) loop.Handler {
 		s.turn(now)
 		return nil
 	}
-	c := s.opened(lc)
+	c := s.opened(now, lc)
 	s.putIdle(now, c)
+	s.maybeReplace(now) // when many were closed at once not all could be dialled at once
 	s.maybeWarm()
 	s.turn(now)
-	c.fresh = false
 	return c
 }
 
@@ -190,18 +191,18 @@ func (s *sender) dialledFor(now, start time.Time, a arrival, lc *loop.Conn, err 
 		s.turn(now)
 		return nil
 	}
-	c := s.opened(lc)
+	c := s.opened(now, lc)
 	c.send(start, a, s.request(a))
 	s.turn(now)
 	return c
 }
 
 // opened counts a connection and makes its Handler.
-func (s *sender) opened(lc *loop.Conn) *conn {
+func (s *sender) opened(now time.Time, lc *loop.Conn) *conn {
 	s.pool.Opened()
 	s.tally.Opened++
 	s.peak = max(s.peak, s.pool.Open())
-	return &conn{sender: s, conn: lc, session: session.New(&s.terms), place: -1, fresh: true}
+	return &conn{sender: s, conn: lc, session: session.New(&s.terms), place: -1, since: now}
 }
 
 // dialFailed draws the conclusions for the requests that wait for a connection:

@@ -123,6 +123,9 @@ func Start(id string, p *plan.Plan, s Settings) (*Run, error) {
 	if err != nil {
 		return nil, err
 	}
+	if len(sources) > len(s.Sources) { // a limit by address sees several clients
+		r.log.Info("Connections start from several addresses, as one has not ports enough", "from", sources[0], "to", sources[len(sources)-1])
+	}
 	r.loops = chooseLoops(s.Loops, p)
 	r.group, err = loop.Start(loop.Config{
 		Loops: r.loops, DialsMax: r.loops * dials(p), Sources: sources,

@@ -61,6 +61,7 @@ type sender struct {
 	idle    []*conn // the one used last is used next: few connections stay warm
 	busy    int
 	peak    int
+	warmed  bool // the first connections are there, and the run knows
 	started bool // the schedule has begun
 	stopped bool // it was cut short
 	over    bool // every request of this loop has ended
@@ -99,7 +100,8 @@ func (s *sender) warmUp(time.Time) {
 
 // maybeWarm tells the run when the first connections are there, or have failed.
 func (s *sender) maybeWarm() {
-	if !s.started && s.pool.Dialing() == 0 {
+	if !s.warmed && s.pool.Dialing() == 0 {
+		s.warmed = true
 		s.run.warm <- s.loop.Index()
 	}
 }

@@ -35,13 +35,29 @@ func TestClosedBeforeFirstUse(t *testing.T) {
 					answerAll(ok)(conn)
 				}
 			})
-			config := load(s.addr, 100, 0.3)
+			config := load(s.addr, 100, idleLong.Seconds()+0.4)
+			config.Profile = map[string]any{"type": "steps", "params": map[string]any{"steps": []map[string]any{
+				{"rps": 0, "duration": idleLong.Seconds() + 0.1}, {"rps": 100, "duration": 0.3}}}}
 			config.Concurrency = 2
 			r := b.run(config)
 			if r.Success != 30 || r.Errors != 0 || r.Retried < c.retried {
 				t.Errorf("%d succeeded, %d were sent again, errors %v", r.Success, r.Retried, r.ErrorsByReason)
 			}
 		})
+	}
+}
+
+// A target that takes requests and then closes, at once or later, has failed
+// them: it is not asked more often than the schedule says.
+func TestClosedInsteadOfAnswered(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	s := serve(t, func(c *served) { c.request() })
+	config := load(s.addr, 100, 0.2)
+	config.Concurrency = 40
+	r := b.run(config)
+	if n := s.requests.Load(); r.Retried != 0 || n != 20 || r.ErrorsByReason["closed"] != 20 {
+		t.Errorf("%d were sent again, the server saw %d, errors %v", r.Retried, n, r.ErrorsByReason)
 	}
 }
 
@@ -66,7 +82,7 @@ func TestIdleConnectionsAreReplaced(t *testing.T) {
 	const connections = 5
 	s := serve(t, func(c *served) {
 		for {
-			_ = c.SetReadDeadline(time.Now().Add(idleReplaced + 200*time.Millisecond))
+			_ = c.SetReadDeadline(time.Now().Add(idleLong + 200*time.Millisecond))
 			if !c.request() {
 				return
 			}

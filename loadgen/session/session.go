@@ -149,6 +149,10 @@ func (s *Session) HandleExpired(now time.Time) Effects {
 	return s.fail(now, record.Timeout)
 }
 
+// crossing is how soon after a request was sent its connection must end so that
+// the two can have crossed on their way: a few round trips.
+const crossing = 100 * time.Millisecond
+
 // HandleClosed is told that the connection is gone: orderly when the peer
 // closed it or this side did, otherwise broken.
 func (s *Session) HandleClosed(now time.Time, orderly bool) Effects {
@@ -156,9 +160,10 @@ func (s *Session) HandleClosed(now time.Time, orderly bool) Effects {
 		s.state = stateOver
 		return Effects{}
 	}
-	if s.state == stateWaiting && !s.last && s.terms.Method.Idempotent() {
+	if s.state == stateWaiting && !s.last && s.terms.Method.Idempotent() && now.Sub(s.out.Start) < crossing {
 		// The target closed an idle connection while the request was on its
-		// way (RFC 9112 9.3.1 and 9.5): it may be sent again.
+		// way (RFC 9112 9.3.1 and 9.5): it may be sent again. A target that
+		// takes the request and closes later has failed it.
 		s.state = stateOver
 		return Effects{Again: true}
 	}

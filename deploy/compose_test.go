@@ -1,0 +1,203 @@
+package deploy
+
+import (
+	"fmt"
+	"maps"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/goccy/go-yaml"
+
+	"weir/bench/rig"
+)
+
+// A composition is what is looked at of compose.yaml.
+type composition struct {
+	Services map[string]service
+	Volumes  map[string]any
+	Networks map[string]any
+}
+
+type service struct {
+	Image       string
+	Build       struct{ Context, Dockerfile, Target string }
+	Command     []string
+	Environment map[string]string
+	Volumes     []string
+	Ports       []string
+	ReadOnly    bool     `yaml:"read_only"`
+	CapDrop     []string `yaml:"cap_drop"`
+	SecurityOpt []string `yaml:"security_opt"`
+	MemLimit    string   `yaml:"mem_limit"`
+	CPUs        float64  `yaml:"cpus"`
+	PidsLimit   int      `yaml:"pids_limit"`
+	Restart     string
+	Healthcheck struct{ Test []string }
+}
+
+func composed(t *testing.T) composition {
+	t.Helper()
+	var c composition
+	if err := yaml.Unmarshal([]byte(read(t, "compose.yaml")), &c); err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func TestComposeIsValid(t *testing.T) {
+	if command := compose(t); command != nil {
+		output(t, append(command, "-f", "compose.yaml", "config", "--quiet")...)
+	}
+}
+
+// Every service is bounded, without privileges, and looked after.
+func TestComposeServices(t *testing.T) {
+	c := composed(t)
+	want := []string{"advisor", "grafana", "loadgen", "prometheus", "proxy", "redis", "target"}
+	if have := slices.Sorted(maps.Keys(c.Services)); !slices.Equal(have, want) {
+		t.Fatalf("services %v, want %v", have, want)
+	}
+	for name, s := range c.Services {
+		if !s.ReadOnly || !slices.Equal(s.CapDrop, []string{"ALL"}) || !slices.Contains(s.SecurityOpt, "no-new-privileges:true") {
+			t.Errorf("%s: may write its file system, keeps capabilities or may gain privileges", name)
+		}
+		if s.MemLimit == "" || s.CPUs == 0 || s.PidsLimit == 0 || s.Restart == "" {
+			t.Errorf("%s: memory, processors or processes are not bounded, or it is not started again", name)
+		}
+		if len(s.Healthcheck.Test) < 2 || s.Healthcheck.Test[0] != "CMD" {
+			t.Errorf("%s: its health check is %q, want a command without a shell", name, s.Healthcheck.Test)
+		}
+		for _, p := range s.Ports {
+			if !strings.HasPrefix(p, "${PUBLISH_ADDRESS:-127.0.0.1}:") {
+				t.Errorf("%s: port %s is open to everybody", name, p)
+			}
+		}
+		for _, v := range s.Volumes {
+			s.checkVolume(t, c, name, v)
+		}
+	}
+}
+
+func (s service) checkVolume(t *testing.T, c composition, name, volume string) {
+	t.Helper()
+	source, rest, _ := strings.Cut(volume, ":")
+	if !strings.HasPrefix(source, "./") {
+		if _, known := c.Volumes[source]; !known {
+			t.Errorf("%s: volume %s is not declared", name, source)
+		}
+		return
+	}
+	if _, err := os.Stat(source); err != nil || !strings.HasSuffix(rest, ":ro") {
+		t.Errorf("%s: %s is not there, or could be written: %v", name, volume, err)
+	}
+}
+
+// Our programs: their images, their checks, their settings, and whom they call.
+func TestComposePrograms(t *testing.T) {
+	c := composed(t)
+	for program, port := range ports {
+		s := c.Services[program]
+		if s.Image != "weir/"+program+":${WEIR_VERSION:-latest}" || s.Build.Target != program || !exists(s.Build.Dockerfile) {
+			t.Errorf("%s: image %s, built from %+v", program, s.Image, s.Build)
+		}
+		if fmt.Sprint(s.Healthcheck.Test) != "[CMD /"+program+" -healthcheck]" {
+			t.Errorf("%s: health check %v", program, s.Healthcheck.Test)
+		}
+		if len(s.Ports) != 1 || !strings.HasSuffix(s.Ports[0], fmt.Sprintf(":-%d}:%d", port, port)) {
+			t.Errorf("%s: ports %v, want its own %d", program, s.Ports, port)
+		}
+		for name, value := range s.Environment {
+			if u, err := url.Parse(value); err == nil && u.Scheme == "http" {
+				if c.Services[u.Hostname()].Image == "" || u.Port() != fmt.Sprint(ports[u.Hostname()]) {
+					t.Errorf("%s: %s=%s is not a service of ours", program, name, value)
+				}
+			}
+		}
+		if !slices.Contains(programs(), program) {
+			t.Logf("NOT TRIED: %s is not there yet: its settings", program)
+			continue
+		}
+		known := settings(t, program)
+		for name := range s.Environment {
+			if !known[name] {
+				t.Errorf("%s: %s is no setting", program, name)
+			}
+		}
+	}
+	if host := c.Services["proxy"].Environment["REDIS_HOST"]; c.Services[host].Image == "" {
+		t.Errorf("REDIS_HOST=%s is not a service", host)
+	}
+}
+
+// Every program starts with what compose gives it.
+func TestComposeSettings(t *testing.T) {
+	c := composed(t)
+	inside := strings.NewReplacer("/etc/weir/plans", "plans", "/etc/weir", "config",
+		"${ADAPTIVE_MODE:-shadow}", "shadow", "${ADVISOR_TIMEZONE:-UTC}", "UTC",
+		"http://target:8081", "http://127.0.0.1:1", "http://advisor:8084", "http://127.0.0.1:1")
+	for _, program := range programs() {
+		var env []string
+		for name, value := range c.Services[program].Environment {
+			if name == "REDIS_HOST" || name == "TARGET_HEALTH_PATH" {
+				continue // nothing is there to be asked
+			}
+			env = append(env, name+"="+inside.Replace(value))
+		}
+		p, _ := launch(t, program, env...)
+		if program == "proxy" && !strings.Contains(p.Output(), "rules=3, clients=2, source=file") {
+			t.Errorf("the proxy has not taken config/rules.yaml and config/clients.json:\n%s", p.Output())
+		}
+	}
+}
+
+// Every plan is taken by the load generator; here no proxy has a name.
+func TestPlans(t *testing.T) {
+	dir := t.TempDir()
+	_, addr := launch(t, "loadgen", "CONFIG_DIR="+dir)
+	for _, file := range glob(t, "plans/*.json") {
+		const proxy = `"http://proxy:8082/`
+		text := read(t, file)
+		if !strings.Contains(text, proxy) {
+			t.Errorf("%s does not go through the proxy of compose", file)
+		}
+		write(t, filepath.Join(dir, filepath.Base(file)), strings.Replace(text, proxy, `"http://127.0.0.1:1/`, 1))
+		name := strings.TrimSuffix(filepath.Base(file), ".json")
+		if _, err := rig.Post(t.Context(), "http://"+addr+"/test/start", fmt.Sprintf(`{"config":%q}`, name)); err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		if _, err := rig.Post(t.Context(), "http://"+addr+"/test/stop", ""); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// Grafana finds its boards and the Prometheus of compose.
+func TestGrafanaProvisioning(t *testing.T) {
+	g := composed(t).Services["grafana"]
+	boards, home := "", g.Environment["GF_DASHBOARDS_DEFAULT_HOME_DASHBOARD_PATH"]
+	for _, v := range g.Volumes {
+		if inside, ok := strings.CutPrefix(v, "./grafana/dashboards:"); ok {
+			boards = strings.TrimSuffix(inside, ":ro")
+		}
+	}
+	if boards == "" || !exists("deploy/grafana/dashboards/"+strings.TrimPrefix(home, boards+"/")) {
+		t.Errorf("boards are at %s, and home at %s", boards, home)
+	}
+	if !strings.Contains(read(t, "grafana/provisioning/dashboards/weir.yml"), "path: "+boards+"}") {
+		t.Errorf("weir.yml does not look into %s", boards)
+	}
+	if !strings.Contains(read(t, "grafana/provisioning/datasources/prometheus.yml"), "url: http://prometheus:9090\n") {
+		t.Error("the data source is not the Prometheus of compose")
+	}
+	for _, file := range glob(t, "grafana/provisioning/*/*.yml") {
+		var document map[string]any
+		if err := yaml.UnmarshalWithOptions([]byte(read(t, file)), &document, yaml.Strict()); err != nil || document["apiVersion"] != uint64(1) {
+			t.Errorf("%s: %v, %v", file, document, err)
+		}
+	}
+}

@@ -1,0 +1,246 @@
+package deploy
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/url"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// A dashboard is what is looked at of a dashboard's JSON.
+type dashboard struct {
+	file       string
+	UID        string
+	Title      string
+	Panels     []panel
+	Templating struct {
+		List []struct{ Name, Type, Definition string }
+	}
+	Annotations struct {
+		List []struct{ Expr string }
+	}
+}
+
+type panel struct {
+	ID                       int
+	Type, Title, Description string
+	GridPos                  struct{ X, Y, W, H int }
+	FieldConfig              struct{ Defaults struct{ Unit string } }
+	Targets                  []struct{ Expr, LegendFormat string }
+}
+
+func dashboards(t *testing.T) (list []dashboard) {
+	t.Helper()
+	for _, name := range glob(t, "grafana/dashboards/*.json") {
+		d := dashboard{file: filepath.Base(name)}
+		if err := json.Unmarshal([]byte(read(t, name)), &d); err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		list = append(list, d)
+	}
+	return list
+}
+
+// What a reader of any board relies on.
+func TestDashboards(t *testing.T) {
+	uids := make(map[string]bool)
+	for _, d := range dashboards(t) {
+		if d.UID == "" || uids[d.UID] {
+			t.Errorf("%s: uid %q is empty or there twice", d.file, d.UID)
+		}
+		uids[d.UID] = true
+		if v := d.Templating.List; len(v) != 3 || v[0].Type != "datasource" || v[1].Name != "job" || v[2].Name != "instance" {
+			t.Errorf("%s: variables %v, want the data source, job and instance", d.file, v)
+		}
+		ids, taken := make(map[int]bool), make(map[[2]int]bool)
+		for _, p := range d.Panels {
+			if p.ID == 0 || ids[p.ID] {
+				t.Errorf("%s, %s: id %d is none or there twice", d.file, p.Title, p.ID)
+			}
+			ids[p.ID] = true
+			for x := p.GridPos.X; x < p.GridPos.X+p.GridPos.W; x++ {
+				for y := p.GridPos.Y; y < p.GridPos.Y+p.GridPos.H; y++ {
+					if taken[[2]int{x, y}] || x >= 24 {
+						t.Errorf("%s, %s: lies on another panel or beyond the edge", d.file, p.Title)
+					}
+					taken[[2]int{x, y}] = true
+				}
+			}
+			if p.Type != "row" {
+				checkPanel(t, d.file, p)
+			}
+		}
+	}
+	for _, program := range []string{"proxy", "loadgen", "target", "advisor", "experiment"} {
+		if !uids["weir-"+program] {
+			t.Errorf("there is no dashboard weir-%s", program)
+		}
+	}
+}
+
+func checkPanel(t *testing.T, file string, p panel) {
+	t.Helper()
+	if p.Title == "" || len(strings.Fields(p.Description)) < 2 || p.FieldConfig.Defaults.Unit == "" || len(p.Targets) == 0 {
+		t.Errorf("%s, panel %d %q: needs a title, a description, a unit and a query", file, p.ID, p.Title)
+	}
+	for _, target := range p.Targets {
+		if target.LegendFormat == "" {
+			t.Errorf("%s, %s: %s has no legend", file, p.Title, target.Expr)
+		}
+	}
+}
+
+// Every panel of every board shows data of a real run, and rules evaluate; no
+// expression names a metric that no program has.
+func TestEveryPanelShowsData(t *testing.T) {
+	if !there(t, "prometheus", "whether the dashboards show data") || !there(t, "redis-server", "whether the dashboards show data") {
+		return
+	}
+	p := startPlatform(t)
+	boards, expected := dashboards(t), func(string) bool { return true }
+	if p.addrs["advisor"] == "" {
+		t.Log("NOT TRIED: the advisor is not there yet: its metrics")
+		expected = func(expr string) bool { return !advised.MatchString(expr) }
+	}
+	var exprs []string
+	for _, d := range boards {
+		exprs = append(exprs, d.queries(t, p, expected)...)
+	}
+	slices.Sort(exprs)
+	exprs = slices.DeleteFunc(slices.Compact(exprs), func(e string) bool { return !expected(e) })
+	if len(exprs) < 100 {
+		t.Fatalf("only %d expressions are found", len(exprs))
+	}
+	total := len(exprs)
+	await(t, "expressions without data", func() error {
+		exprs = slices.DeleteFunc(exprs, func(expr string) bool {
+			samples, err := query(t, p.prometheus, expr)
+			if err != nil {
+				t.Fatalf("%s: %v", expr, err)
+			}
+			return len(samples) > 0
+		})
+		if len(exprs) > 0 {
+			return fmt.Errorf("%d of %d:\n%s", len(exprs), total, strings.Join(exprs, "\n"))
+		}
+		return nil
+	})
+	t.Logf("%d expressions have data", total)
+	p.checkNames(t, boards, expected)
+	p.checkRules(t)
+}
+
+// advised are the metrics that there are with an advisor only.
+var advised = regexp.MustCompile(`\b(advisor_|ratelimiter_adaptive_)`)
+
+// queries are the expressions of a board, with its variables filled in as
+// Grafana does: all jobs and instances that have the metric they are read from.
+func (d *dashboard) queries(t *testing.T, p *platform, expected func(string) bool) (exprs []string) {
+	t.Helper()
+	job, instance := ".*", ".*"
+	if probe := d.Templating.List[1].Definition; expected(probe) {
+		metric, _, _ := strings.Cut(strings.TrimPrefix(probe, "label_values("), ",")
+		await(t, "wait for "+metric, func() error {
+			var series []map[string]string
+			err := ask(t, p.prometheus, "series", url.Values{"match[]": {metric}}, &series)
+			if err == nil && len(series) == 0 {
+				err = fmt.Errorf("no program has it")
+			}
+			if err == nil {
+				job, instance = series[0]["job"], regexp.QuoteMeta(series[0]["instance"])
+			}
+			return err
+		})
+		if want := d.program(); job != want {
+			t.Errorf("%s: %s is read from job %s, want %s", d.file, metric, job, want)
+		}
+	}
+	fill := strings.NewReplacer("$job", job, "$instance", strings.ReplaceAll(instance, `\`, `\\`), "$__rate_interval", "10s")
+	for _, one := range d.Panels {
+		for _, target := range one.Targets {
+			expr := fill.Replace(target.Expr)
+			if strings.Contains(expr, "$") {
+				t.Errorf("%s, %s: %s has a variable that is not known", d.file, one.Title, expr)
+			}
+			exprs = append(exprs, expr)
+		}
+	}
+	return exprs
+}
+
+// program is whose board it is.
+func (d *dashboard) program() string {
+	if name := strings.TrimSuffix(d.file, ".json"); name != "experiment" {
+		return name
+	}
+	return "proxy"
+}
+
+// checkNames checks that everything that boards and rules name is there.
+func (p *platform) checkNames(t *testing.T, boards []dashboard, expected func(string) bool) {
+	t.Helper()
+	known := names(t, p.prometheus)
+	known["ALERTS"] = true // is there when one is pending
+	check := func(where, expr string) {
+		for _, name := range metrics(expr) {
+			if !known[name] && expected(name) && !strings.HasPrefix(name, "weir:") {
+				t.Errorf("%s: no program has the metric %s", where, name)
+			}
+		}
+	}
+	for _, d := range boards {
+		for _, one := range d.Panels {
+			for _, target := range one.Targets {
+				check(d.file+", "+one.Title, target.Expr)
+			}
+		}
+		for _, a := range d.Annotations.List {
+			check(d.file+", annotations", a.Expr)
+		}
+	}
+	recorded := make(map[string]bool)
+	for file, f := range rules(t) {
+		for _, g := range f.Groups {
+			for _, r := range g.Rules {
+				check(file+", "+r.Alert+r.Record, r.Expr)
+				recorded[r.Record] = true
+			}
+		}
+	}
+	for record := range maps.Keys(recorded) {
+		if record != "" && !known[record] {
+			t.Errorf("%s records nothing", record)
+		}
+	}
+}
+
+// checkRules checks that all rules evaluate and that a healthy platform raises
+// no alert.
+func (p *platform) checkRules(t *testing.T) {
+	t.Helper()
+	var data struct {
+		Groups []struct {
+			Rules []struct{ Name, Health, LastError, State string }
+		}
+	}
+	if err := ask(t, p.prometheus, "rules", nil, &data); err != nil {
+		t.Fatal(err)
+	}
+	n := 0
+	for _, g := range data.Groups {
+		for _, r := range g.Rules {
+			n++
+			if r.Health != "ok" || r.State == "firing" {
+				t.Errorf("rule %s: health %s %s, state %s", r.Name, r.Health, r.LastError, r.State)
+			}
+		}
+	}
+	if n < 15 {
+		t.Errorf("Prometheus has %d rules", n)
+	}
+}

@@ -1,0 +1,87 @@
+package main
+
+func proxyStore() []panel {
+	return []panel{
+		{title: "Time of the store", kind: lines, unit: seconds, steps: good(0.05, 0.1), description: "How long Redis took to answer a batch; REDIS_TIMEOUT is 100 ms by default. Without REDIS_HOST there is nothing to show.",
+			queries: quantiles(storeTime, "")},
+		{title: "Errors of the store", kind: lines, unit: events, steps: good(0.1, 1), description: "Calls without a usable answer: each such decision follows STORE_FAILURE_MODE.",
+			queries: []query{{`sum by (instance) (rate(ratelimiter_redis_errors_total{@}[~]))`, "{{instance}}"}}},
+		{title: "Connected", kind: lines, unit: count, top: 1, description: "1 while Redis decides.",
+			queries: []query{{`min by (instance) (ratelimiter_redis_connected{@})`, "{{instance}}"}}},
+		{title: "Commands per decision", kind: lines, unit: count, description: "Below 1 decisions share commands: the busier, the fewer.",
+			queries: []query{{`sum(rate(ratelimiter_store_commands_total{@}[~])) / sum(rate(ratelimiter_store_decisions_total{@}[~]))`, "commands"}}},
+		{title: "Work of the store", kind: lines, unit: events, description: "Decisions that the store made, commands it was given for them, and refusals answered from memory until their time to retry.",
+			queries: []query{
+				{`sum(rate(ratelimiter_store_decisions_total{@}[~]))`, "decisions"}, {`sum(rate(ratelimiter_store_commands_total{@}[~]))`, "commands"},
+				{`sum(rate(ratelimiter_store_remembered_total{@}[~]))`, "remembered"},
+			}},
+		{title: "Mode", kind: lines, unit: count, stacked: true, description: "Proxies by mode.",
+			queries: []query{{`sum by (type) (ratelimiter_mode{@})`, "{{type}}"}}},
+		{title: "Faults seen", kind: lines, unit: events, description: "Scripts that had to be sent again, and places in queues that could not be given back.",
+			queries: []query{
+				{`sum(rate(ratelimiter_redis_script_reloads_total{@}[~]))`, "script sent again"}, {`sum(rate(ratelimiter_store_unreleased_total{@}[~]))`, "not given back"},
+			}},
+		{title: "Keys in the simulated Redis", kind: lines, unit: count, description: "Keys that each proxy holds by itself: all of them without REDIS_HOST, those of mode local with it.",
+			queries: []query{{`sum by (instance) (ratelimiter_store_keys{@})`, "{{instance}}"}}},
+	}
+}
+
+func proxyTargets() []panel {
+	return []panel{
+		{title: "Time of the targets", kind: lines, unit: seconds, description: "From sending a request to its complete answer.", queries: quantiles(targetTime, "")},
+		{title: "Requests at the targets", kind: lines, unit: count, description: "Sent and not answered.",
+			queries: []query{{`sum by (instance) (ratelimiter_upstream_in_flight{@})`, "{{instance}}"}}},
+		{title: "Connections to targets", kind: lines, unit: count, stacked: true, description: "By state.",
+			queries: []query{{`sum by (state) (ratelimiter_upstream_connections{@})`, "{{state}}"}}},
+		{title: "Errors of the targets", kind: lines, unit: events, description: "Requests that a target did not answer, by kind.",
+			queries: []query{{`sum by (kind) (rate(ratelimiter_upstream_errors_total{@}[~]))`, "{{kind}}"}}},
+		{title: "Sent once more", kind: lines, unit: events, description: "On a fresh connection, as the one before was gone.",
+			queries: []query{{`sum by (instance) (rate(ratelimiter_upstream_retries_total{@}[~]))`, "{{instance}}"}}},
+		{title: "Up", kind: lines, unit: count, top: 1, description: "1 for a target that every proxy can reach.",
+			queries: []query{{`min by (target) (ratelimiter_upstream_up{@})`, "{{target}}"}}},
+	}
+}
+
+func proxyClients() []panel {
+	return []panel{
+		{title: "Connections of clients", kind: lines, unit: count, description: "Open ones.",
+			queries: []query{{`sum by (instance) (ratelimiter_client_connections{@})`, "{{instance}}"}}},
+		{title: "Given up", kind: lines, unit: events, description: "Connections refused or closed, and requests whose client left before the answer.",
+			queries: []query{
+				{`sum(rate(ratelimiter_client_connections_refused_total{@}[~]))`, "too many connections"}, {`sum(rate(ratelimiter_client_stalls_total{@}[~]))`, "took nothing of its answers"},
+				{`sum(rate(ratelimiter_requests_abandoned_total{@}[~]))`, "left before the answer"}, {`sum(rate(ratelimiter_accept_errors_total{@}[~]))`, "could not be accepted"},
+			}},
+		{title: "Under pressure", kind: lines, unit: events, description: "Reading paused for slow readers, requests turned away as the memory budget was spent, faults of the proxy itself.",
+			queries: []query{
+				{`sum(rate(ratelimiter_client_pauses_total{@}[~]))`, "reading paused"}, {`sum(rate(ratelimiter_memory_sheds_total{@}[~]))`, "memory spent"},
+				{`sum(rate(ratelimiter_panics_total{@}[~]))`, "faults"},
+			}},
+	}
+}
+
+func proxyAdaptive() []panel {
+	return []panel{
+		{title: "Predicted, arriving and limit", kind: lines, unit: perSecond, description: "What the advisor expects, beside what came and what is allowed.",
+			queries: []query{{`max(ratelimiter_adaptive_predicted_rps{@})`, "predicted"}, {arriving, "arriving"}, {limitRate, "limit"}}},
+		{title: "Updates", kind: lines, unit: events, description: "What became of the proxy's questions to the advisor.",
+			queries: []query{{`sum by (result) (rate(ratelimiter_adaptive_updates_total{@}[~]))`, "{{result}}"}}},
+		{title: "Last recommendation", kind: now, unit: seconds, steps: good(120, 600), description: "How long ago the newest was received.",
+			queries: []query{{`time() - max(ratelimiter_adaptive_last_success_timestamp_seconds{@})`, "ago"}}},
+		{title: "Stale", kind: now, unit: count, steps: good(0.5, 1), description: "Proxies that have had no fresh recommendation for ADAPTIVE_STALE_AFTER updates.",
+			queries: []query{{`sum(ratelimiter_adaptive_stale{@})`, "stale"}}},
+		{title: "Leaders", kind: now, unit: count, steps: []step{{1.5, "orange"}}, description: "Proxies that apply recommendations: one among those that share a store.",
+			queries: []query{{`sum(ratelimiter_adaptive_leader{@})`, "leaders"}}},
+	}
+}
+
+// process is what every program tells of itself.
+func process() []panel {
+	return []panel{
+		{title: "Processor", kind: lines, unit: cores, description: "Cores in use.",
+			queries: []query{{`sum by (instance) (rate(process_cpu_seconds_total{@}[~]))`, "{{instance}}"}}},
+		{title: "Memory", kind: lines, unit: size, description: "Resident, and what Go's heap holds of it.",
+			queries: []query{{`sum by (instance) (process_resident_memory_bytes{@})`, "{{instance}} resident"}, {`sum by (instance) (go_memstats_heap_inuse_bytes{@})`, "{{instance}} heap"}}},
+		{title: "Goroutines and descriptors", kind: lines, unit: count, description: "Both are bounded in a program that is well.",
+			queries: []query{{`sum by (instance) (go_goroutines{@})`, "{{instance}} goroutines"}, {`sum by (instance) (process_open_fds{@})`, "{{instance}} descriptors"}}},
+	}
+}

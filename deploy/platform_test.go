@@ -1,0 +1,149 @@
+package deploy
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"weir/bench/rig"
+)
+
+// A platform is the programs of a real run, and a Prometheus that is fed by
+// them with this folder's own configuration.
+type platform struct {
+	addrs      map[string]string // by program
+	prometheus string            // base URL of its API
+}
+
+// overload asks for twice of what the platform's limit allows, so that there
+// are requests of both kinds, and the one worker of the target has a queue.
+const (
+	platformLimit = "150"
+	overload      = `{"limiterUrl":"http://%s/api/test","duration":120,"seed":1,"profile":{"type":"constant","params":{"rps":300}}}`
+)
+
+// startPlatform starts Redis, the programs, and Prometheus, all under load,
+// until the test ends.
+func startPlatform(t *testing.T) *platform {
+	t.Helper()
+	redis, err := rig.StartRedis(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(redis.End)
+	p := &platform{addrs: make(map[string]string)}
+	_, p.addrs["target"] = launch(t, "target", "TARGET_WORKERS=1", "TARGET_DELAY=4ms", "TARGET_DELAY_DIST=exponential")
+	env := []string{
+		"TARGET_URL=http://" + p.addrs["target"], "REDIS_HOST=" + redis.Addr, "RATE_LIMIT_LIMIT=" + platformLimit, "REDIS_TIMEOUT=2s",
+	}
+	if slices.Contains(programs(), "advisor") {
+		_, p.addrs["advisor"] = launch(t, "advisor", "CAPACITY_RPS=250", "STATE_FILE="+filepath.Join(t.TempDir(), "state"))
+		// A second is forty minutes to the advisor: it fits its model once it has
+		// a quarter of a day.
+		env = append(env, "ADAPTIVE_MODE=shadow", "ADVISOR_URL=http://"+p.addrs["advisor"], "ADAPTIVE_UPDATE_INTERVAL=40m", "ADAPTIVE_TIME_SCALE=2400")
+	}
+	_, p.addrs["proxy"] = launch(t, "proxy", env...)
+	_, p.addrs["loadgen"] = launch(t, "loadgen")
+	p.startPrometheus(t)
+	if _, err := rig.Post(t.Context(), "http://"+p.addrs["loadgen"]+"/test/start", fmt.Sprintf(overload, p.addrs["proxy"])); err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// startPrometheus starts a Prometheus with the configuration of this folder;
+// only the addresses differ, and what is asked every 5 s is asked every second.
+func (p *platform) startPrometheus(t *testing.T) {
+	t.Helper()
+	dir := t.TempDir()
+	config := strings.ReplaceAll(read(t, "prometheus/prometheus.yml"), "interval: 5s", "interval: 1s")
+	for program, addr := range p.addrs {
+		scraped := fmt.Sprintf(`"%s:%d"`, program, ports[program])
+		if !strings.Contains(config, scraped) {
+			t.Fatalf("prometheus.yml does not scrape %s", scraped)
+		}
+		config = strings.ReplaceAll(config, scraped, strconv.Quote(addr))
+	}
+	write(t, filepath.Join(dir, "prometheus.yml"), config)
+	for _, name := range glob(t, "prometheus/rules/*.yml") {
+		write(t, filepath.Join(dir, "rules", filepath.Base(name)), read(t, name))
+	}
+	addr, err := rig.FreeAddr()
+	if err != nil {
+		t.Fatal(err)
+	}
+	server, err := rig.Start("prometheus", nil, "prometheus", "--config.file="+filepath.Join(dir, "prometheus.yml"),
+		"--storage.tsdb.path="+filepath.Join(dir, "data"), "--web.listen-address="+addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := server.Stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	p.prometheus = "http://" + addr
+	await(t, "start Prometheus", func() error {
+		_, err := fetch(t.Context(), p.prometheus+"/-/ready")
+		return err
+	})
+}
+
+// ports are the programs' own.
+var ports = map[string]int{"loadgen": 8080, "target": 8081, "proxy": 8082, "advisor": 8084}
+
+func write(t *testing.T, name, content string) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(name, []byte(content), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// ask asks the API of a Prometheus and decodes the data of its answer.
+func ask(t *testing.T, base, path string, parameters url.Values, data any) error {
+	t.Helper()
+	text, err := fetch(t.Context(), base+"/api/v1/"+path+"?"+parameters.Encode())
+	if err != nil {
+		return err
+	}
+	return json.Unmarshal(text, &struct{ Data any }{data})
+}
+
+// A sample is one element of the answer to a query.
+type sample struct {
+	Metric map[string]string
+	Value  [2]any // when, and the number as text
+}
+
+// query runs an expression and returns the samples that are numbers.
+func query(t *testing.T, base, expr string) ([]sample, error) {
+	t.Helper()
+	var data struct{ Result []sample }
+	if err := ask(t, base, "query", url.Values{"query": {expr}}, &data); err != nil {
+		return nil, err
+	}
+	return slices.DeleteFunc(data.Result, func(s sample) bool { return s.Value[1] == "NaN" }), nil
+}
+
+// names are all names of metrics that a Prometheus has seen.
+func names(t *testing.T, base string) map[string]bool {
+	t.Helper()
+	var list []string
+	if err := ask(t, base, "label/__name__/values", nil, &list); err != nil {
+		t.Fatal(err)
+	}
+	known := make(map[string]bool)
+	for _, n := range list {
+		known[n] = true
+	}
+	return known
+}

@@ -1,0 +1,138 @@
+package deploy
+
+import (
+	"fmt"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/goccy/go-yaml"
+)
+
+// A ruleFile is what there is in a file of rules.
+type ruleFile struct {
+	Groups []struct {
+		Name  string
+		Rules []struct {
+			Record, Alert, Expr, For string
+			Labels, Annotations      map[string]string
+		}
+	}
+}
+
+// rules are the files of rules by name.
+func rules(t *testing.T) map[string]ruleFile {
+	t.Helper()
+	files := make(map[string]ruleFile)
+	for _, name := range glob(t, "prometheus/rules/*.yml") {
+		var f ruleFile
+		if err := yaml.UnmarshalWithOptions([]byte(read(t, name)), &f, yaml.Strict()); err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		files[name] = f
+	}
+	return files
+}
+
+func glob(t *testing.T, pattern string) []string {
+	t.Helper()
+	names, err := filepath.Glob(pattern)
+	if err != nil || len(names) == 0 {
+		t.Fatalf("%s: no file, %v", pattern, err)
+	}
+	return names
+}
+
+func TestPrometheusFiles(t *testing.T) {
+	if !there(t, "promtool", "the files of Prometheus") {
+		return
+	}
+	output(t, "promtool", "check", "config", "prometheus/prometheus.yml")
+	output(t, append([]string{"promtool", "check", "rules", "--lint-fatal"}, glob(t, "prometheus/rules/*.yml")...)...)
+}
+
+func TestAlertsFire(t *testing.T) {
+	if !there(t, "promtool", "whether alerts fire") {
+		return
+	}
+	output(t, append([]string{"promtool", "test", "rules"}, glob(t, "prometheus/tests/*.yml")...)...)
+}
+
+// Whoever is woken by an alert reads what it means and what to do.
+func TestAlertsAreExplained(t *testing.T) {
+	seen := make(map[string]bool)
+	for file, f := range rules(t) {
+		for _, g := range f.Groups {
+			for _, r := range g.Rules {
+				if seen[r.Alert+r.Record] {
+					t.Errorf("%s: %s%s is there twice", file, r.Alert, r.Record)
+				}
+				seen[r.Alert+r.Record] = true
+				if r.Alert == "" {
+					continue
+				}
+				if r.Annotations["summary"] == "" || len(strings.Fields(r.Annotations["runbook"])) < 8 {
+					t.Errorf("%s: %s needs a summary and a runbook sentence", file, r.Alert)
+				}
+				if s := r.Labels["severity"]; s != "critical" && s != "warning" {
+					t.Errorf("%s: %s has severity %q, want critical or warning", file, r.Alert, s)
+				}
+			}
+		}
+	}
+}
+
+// A testFile is what is looked at of promtool's tests.
+type testFile struct {
+	Tests []struct {
+		Name  string
+		Exprs []struct {
+			Expr    string
+			Samples []any `yaml:"exp_samples"`
+		} `yaml:"promql_expr_test"`
+	}
+}
+
+// Every alert is tested in both directions.
+func TestAlertsAreTested(t *testing.T) {
+	fires, quiet := make(map[string]bool), make(map[string]bool)
+	for _, name := range glob(t, "prometheus/tests/*.yml") {
+		var f testFile
+		if err := yaml.Unmarshal([]byte(read(t, name)), &f); err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		for _, test := range f.Tests {
+			alert, verb, _ := strings.Cut(test.Name, " ")
+			for _, e := range test.Exprs {
+				if !strings.Contains(e.Expr, fmt.Sprintf(`ALERTS{alertname=%q, alertstate="firing"}`, alert)) {
+					t.Errorf("%s: %s asks for %s", name, test.Name, e.Expr)
+				}
+				switch {
+				case verb == "fires" && len(e.Samples) > 0:
+					fires[alert] = true
+				case strings.HasPrefix(verb, "is quiet") && len(e.Samples) == 0:
+					quiet[alert] = true
+				default:
+					t.Errorf("%s: %q is neither \"… fires\" with samples nor \"… is quiet\" without", name, test.Name)
+				}
+			}
+		}
+	}
+	alerts := 0
+	for _, f := range rules(t) {
+		for _, g := range f.Groups {
+			for _, r := range g.Rules {
+				if r.Alert == "" {
+					continue
+				}
+				alerts++
+				if !fires[r.Alert] || !quiet[r.Alert] {
+					t.Errorf("%s is tested to fire: %t, to be quiet: %t; want both", r.Alert, fires[r.Alert], quiet[r.Alert])
+				}
+			}
+		}
+	}
+	if alerts < 6 {
+		t.Errorf("only %d alerts are found", alerts)
+	}
+}

@@ -1,0 +1,200 @@
+package deploy
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"weir/bench/rig"
+)
+
+// patience bounds every wait for something that a program does by itself; a
+// busy machine may need a good part of it.
+const patience = time.Minute
+
+// scratch is a folder for the whole run.
+var scratch string
+
+func TestMain(m *testing.M) {
+	os.Exit(func() int {
+		dir, err := os.MkdirTemp("", "weir-deploy-")
+		if err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			return 1
+		}
+		defer os.RemoveAll(dir)
+		scratch = dir
+		defer removeImages()
+		return m.Run()
+	}())
+}
+
+// exists says whether the repository has a file or folder.
+func exists(name string) bool {
+	_, err := os.Stat(filepath.Join("..", name))
+	return err == nil
+}
+
+// programs are those that can be built. The advisor is one of them as soon as
+// it has a main.
+func programs() (names []string) {
+	for _, name := range []string{"proxy", "loadgen", "target", "advisor"} {
+		if exists(name + "/main.go") {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// binaries builds the programs once, as for the images, and is the folder they
+// are in.
+var binaries = sync.OnceValues(func() (string, error) {
+	dir := filepath.Join(scratch, "binaries")
+	_, err := try(context.Background(), nil, "docker/binaries", dir, tag)
+	return dir, err
+})
+
+// binary is the path of a program.
+func binary(t *testing.T, name string) string {
+	t.Helper()
+	dir, err := binaries()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return filepath.Join(dir, name)
+}
+
+// settings are the names that a program's -help lists.
+func settings(t *testing.T, program string) map[string]bool {
+	t.Helper()
+	names := make(map[string]bool)
+	for line := range strings.Lines(output(t, binary(t, program), "-help")) {
+		name, _, _ := strings.Cut(line, " ")
+		if name != "" && name != "SETTING" && strings.ToUpper(name) == name {
+			names[strings.TrimSpace(name)] = true
+		}
+	}
+	if !names["PORT"] {
+		t.Fatalf("%s -help lists no settings", program)
+	}
+	return names
+}
+
+// launch starts a program on a free address until the test ends.
+func launch(t *testing.T, name string, env ...string) (*rig.Process, string) {
+	t.Helper()
+	addr, err := rig.FreeAddr()
+	if err != nil {
+		t.Fatal(err)
+	}
+	host, port, _ := strings.Cut(addr, ":")
+	p, err := rig.Start(name, append([]string{"BIND=" + host, "PORT=" + port}, env...), binary(t, name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := p.Stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	if err := p.AwaitPort(t.Context(), addr); err != nil {
+		t.Fatal(err)
+	}
+	return p, addr
+}
+
+// output is what a command prints on stdout; it must succeed.
+func output(t *testing.T, command ...string) string {
+	t.Helper()
+	out, err := try(t.Context(), nil, command...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// try runs a command with env added to ours; the error has what it said.
+func try(ctx context.Context, env []string, command ...string) (string, error) {
+	c := exec.CommandContext(ctx, command[0], command[1:]...)
+	c.Env = append(os.Environ(), env...)
+	var out, said bytes.Buffer
+	c.Stdout, c.Stderr = &out, &said
+	if err := c.Run(); err != nil {
+		return out.String(), fmt.Errorf("%s: %w\n%s%s", strings.Join(command, " "), err, out.String(), said.String())
+	}
+	return out.String(), nil
+}
+
+// contextOf is the test's context, or during clean-up one that still lasts.
+func contextOf(t *testing.T) context.Context {
+	return context.WithoutCancel(t.Context())
+}
+
+// there says whether a command is installed; when not, the test says what was
+// not tried for want of it.
+func there(t *testing.T, command, otherwise string) bool {
+	t.Helper()
+	if _, err := exec.LookPath(command); err != nil {
+		t.Logf("NOT TRIED: %s is not installed: %s", command, otherwise)
+		return false
+	}
+	return true
+}
+
+// fetch reads a URL; any status but 200 is an error.
+func fetch(ctx context.Context, url string) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return nil, err
+	}
+	answer, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return nil, err
+	}
+	defer answer.Body.Close()
+	body, err := io.ReadAll(answer.Body)
+	if err == nil && answer.StatusCode != http.StatusOK {
+		err = fmt.Errorf("%s: %s: %s", url, answer.Status, bytes.TrimSpace(body))
+	}
+	return body, err
+}
+
+// await asks again and again until done is satisfied; what it says last is why
+// it was not.
+func await(t *testing.T, what string, done func() error) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	for {
+		err := done()
+		if err == nil {
+			return
+		}
+		select {
+		case <-ctx.Done():
+			t.Fatalf("%s: %v", what, err)
+		case <-time.After(100 * time.Millisecond):
+		}
+	}
+}
+
+// read is the content of a file of this folder.
+func read(t *testing.T, name string) string {
+	t.Helper()
+	text, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}

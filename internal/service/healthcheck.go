@@ -1,0 +1,145 @@
+package service
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/netip"
+	"strings"
+	"time"
+
+	"github.com/goccy/go-json"
+)
+
+// A question about health, as the flag -healthcheck spells it: readiness when
+// it stands alone, so that whoever waits for a program waits until it serves.
+const (
+	askReadiness = "readiness"
+	askLiveness  = "liveness"
+)
+
+// healthCheckTimeout is the longest that a program may take to answer for its
+// health. Keep it below the time that an orchestrator gives the check.
+const healthCheckTimeout = 3 * time.Second
+
+// healthAnswerMax bounds what is read of the answer.
+const healthAnswerMax = 64 << 10
+
+// A healthFlag is the flag -healthcheck: a command like -version, with the
+// question as its value.
+type healthFlag struct{ question *string }
+
+// String is part of flag.Value.
+func (healthFlag) String() string { return "" }
+
+// IsBoolFlag lets the flag stand alone.
+func (healthFlag) IsBoolFlag() bool { return true }
+
+// Set is part of flag.Value.
+func (f healthFlag) Set(text string) error {
+	switch text {
+	case "true":
+		*f.question = askReadiness
+	case askReadiness, askLiveness:
+		*f.question = text
+	default:
+		return fmt.Errorf("allowed: nothing, %s, %s", askReadiness, askLiveness)
+	}
+	return nil
+}
+
+// checkHealth asks the program that runs with the same settings for its health
+// and writes one line when it is well. It is for containers without a shell:
+// the program's own binary is the check.
+func checkHealth(s *Settings, c *common, stdout io.Writer) error {
+	url, err := healthURL(s, c)
+	if err != nil {
+		return err
+	}
+	said, err := askHealth(context.Background(), url)
+	if err == nil {
+		fmt.Fprintf(stdout, "%s: %s\n", s.program, said)
+	}
+	return err
+}
+
+// healthURL is where a program with these settings tells its health. ADMIN_PORT
+// moves a program's own endpoints to a port without TLS; TLS_CERT says that its
+// port has TLS.
+func healthURL(s *Settings, c *common) (string, error) {
+	if !c.serves {
+		return "", &UsageError{s.program + " serves nothing that could be asked for its health"}
+	}
+	scheme, port := "http", s.text("PORT")
+	if admin := s.text("ADMIN_PORT"); admin != "" && admin != "0" {
+		port = admin
+	} else if s.text("TLS_CERT") != "" {
+		scheme = "https"
+	}
+	if port == "0" {
+		return "", &SettingError{Name: "PORT", Value: "0", Problem: "is any free port: where to ask is not known", Allowed: "the port that the program has"}
+	}
+	path := "/actuator/health/readiness"
+	if s.question == askLiveness {
+		path = "/actuator/health"
+	}
+	return scheme + "://" + net.JoinHostPort(ownHost(c.bind), port) + path, nil
+}
+
+// ownHost is where a program that listens on bind is reached from its own
+// machine.
+func ownHost(bind string) string {
+	a, err := netip.ParseAddr(bind)
+	switch {
+	case bind == "" || err == nil && a.IsUnspecified() && a.Is4():
+		return "127.0.0.1"
+	case err == nil && a.IsUnspecified():
+		return "::1"
+	}
+	return bind
+}
+
+// askHealth returns what the program at url says of its health in one line, or
+// why it is not well.
+func askHealth(ctx context.Context, url string) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, healthCheckTimeout)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return "", err
+	}
+	// The certificate is not looked at: it names the host that clients know,
+	// not this one, may be renewed at this moment, and whoever could answer
+	// in the program's place here already owns its network. Nothing secret is
+	// sent, nothing but the status is believed, and no other server is asked:
+	// neither a proxy of the environment nor the place of a redirect.
+	client := http.Client{
+		Transport: &http.Transport{
+			TLSClientConfig:   &tls.Config{InsecureSkipVerify: true},
+			DisableKeepAlives: true,
+		},
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+	answer, err := client.Do(req)
+	if err != nil {
+		return "", err // names method and URL
+	}
+	defer func() { _ = answer.Body.Close() }()
+	body, err := io.ReadAll(io.LimitReader(answer.Body, healthAnswerMax))
+	if err != nil {
+		return "", fmt.Errorf("read the answer of %s: %w", url, err)
+	}
+	said := fmt.Sprintf("%s: %s", url, answer.Status)
+	var health healthAnswer
+	if json.Unmarshal(body, &health) == nil && health.Status != "" {
+		said += " " + strings.Join(strings.Fields(health.Status), " ")
+	}
+	if answer.StatusCode != http.StatusOK {
+		return "", errors.New(said)
+	}
+	return said, nil
+}
