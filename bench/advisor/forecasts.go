@@ -22,8 +22,9 @@ const (
 	levelBound   = 1.02 // of the best simple method's error, on every row
 	// refitCycle is how often the season is fitted anew in a back-test; the service
 	// does it every ten minutes, which months of minutes would take hours for.
-	refitCycle = 24 * time.Hour
-	warmUp     = 6 * time.Hour // of a trace, before forecasts are scored
+	refitCycle  = 24 * time.Hour
+	warmUp      = 6 * time.Hour // of a trace, before forecasts are scored
+	prophetName = "prophet"     // in the reference forecasts
 )
 
 // A replayed trace is what the forecaster said about it.
@@ -125,17 +126,24 @@ func printForecasts(out io.Writer, list []*replayed) {
 		return
 	}
 	printTable(out, "Forecasts: scores after six hours of history", scores)
-	summary := func(list []backtest.Comparison) {
-		s := backtest.Summarise(list, levelBound, "prophet")
-		fmt.Fprintf(out, "\n%d of %d rows are better than the best other, which differs from row to row, %d more than 2 %% worse; mean ratio %.3f; better than Prophet on %d.\n", s.Better, s.Rows, s.Above, s.Mean, s.BetterThan)
+	summary := func(list []backtest.Comparison) backtest.Summary {
+		s := backtest.Summarise(list, levelBound, prophetName)
+		fmt.Fprintf(out, "\n%d of %d rows are better than the best other, which differs from row to row, %d more than 2 %% worse; mean ratio %.3f.\n", s.Better, s.Rows, s.Above, s.Mean)
+		return s
 	}
 	if len(levels) > 0 {
-		printTable(out, "Forecasts: error (WAPE) beside simple methods, all slots", backtest.Comparisons(levels, "prophet"))
+		t := backtest.Comparisons(levels, prophetName)
+		last := len(t.Head) - 1 // Prophet is not among them
+		t.Head = t.Head[:last]
+		for i := range t.Rows {
+			t.Rows[i] = t.Rows[i][:last]
+		}
+		printTable(out, "Forecasts: error (WAPE) beside simple methods, all slots", t)
 		summary(levels)
 	}
 	if len(others) > 0 {
-		printTable(out, "Forecasts: error (WAPE) beside Prophet and statistical libraries, at their origins", backtest.Comparisons(others, "prophet"))
-		summary(others)
+		printTable(out, "Forecasts: error (WAPE) beside Prophet and statistical libraries, at their origins", backtest.Comparisons(others, prophetName))
+		fmt.Fprintf(out, "Better than Prophet on %d rows.\n", summary(others).BetterThan)
 	}
 	printCold(out, list)
 }

@@ -18,7 +18,7 @@ import (
 func sample(t *testing.T) ([]*played, []closedloop.Contestant) {
 	t.Helper()
 	all := synthetic()[:1]
-	z := size{"test", 4 * time.Minute, 3 * time.Hour, 4 * time.Minute, 1, 1, 0}
+	z := size{"test", 2 * time.Minute, 2 * time.Hour, 2 * time.Minute, 1, 1, 0}
 	var scenarios []*closedloop.Scenario
 	for i := range events {
 		if name := events[i].name; name == "known" || name == "no hint" || name == "fault" {
@@ -113,8 +113,8 @@ func TestJudge(t *testing.T) {
 		{[]*played{world("known", 970, 900, 0)}, "capacity known", 3, true},
 		{[]*played{world("known", 969, 900, 0)}, "capacity known", 3.1, false},
 		{[]*played{world("no hint", 930, 900, 0), world("hint × 2", 1000, 900, 0), world("hint × 0.5", 100, 900, 0)}, "capacity unknown", 7, true},
-		{[]*played{world("known", 950, 900, 0)}, "share of that of AIMD (", 0.5, true},
-		{[]*played{world("known", 949, 900, 0)}, "share of that of AIMD, told", 0.51, false},
+		{[]*played{world("known", 950, 900, 0)}, "half of that of AIMD", 5, true},
+		{[]*played{world("known", 949, 900, 0)}, "half of that of AIMD, told", 5.1, false},
 		{[]*played{world("known", 1000, 900, 37)}, "capacity constant", 37, false},
 		{[]*played{world("fault", 1000, 900, 240)}, "in snapshots", 4, true},
 		{[]*played{world("fault", 1000, 900, 241)}, "in snapshots", 241.0 / 60, false},

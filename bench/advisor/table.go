@@ -32,8 +32,9 @@ func regret(oracle string) func(p *played, r *closedloop.Result) float64 {
 	return func(p *played, r *closedloop.Result) float64 { return 100 * r.Regret(p.results[oracle]) }
 }
 
-// measures are the columns. Shares are in percent.
-var measures = []measure{
+// served are the columns about what clients and the target felt. Shares are in
+// percent.
+var served = []measure{
 	{"goodput % of oracle", 1, func(p *played, r *closedloop.Result) float64 { return 100 - regret(oracleName)(p, r) }, true, true},
 	{"regret % delayed", 1, regret(delayedName), false, true},
 	{"regret % best static", 1, regret(closedloop.BestStatic), false, true},
@@ -45,8 +46,14 @@ var measures = []measure{
 	{"needless %", 2, func(_ *played, r *closedloop.Result) float64 { return 100 * r.NeedlessShare() }, false, true},
 	{"needless % below 85 %", 2, func(_ *played, r *closedloop.Result) float64 { return 100 * r.LowShare() }, false, true},
 	{"missed %", 2, func(_ *played, r *closedloop.Result) float64 { return 100 * r.MissedShare() }, false, true},
+}
+
+// moved are the columns about how the limit moved.
+var moved = []measure{
 	{"limit below need %", 1, func(_ *played, r *closedloop.Result) float64 { return 100 * r.BelowNeed }, false, false},
+	{"of the time", 0, func(_ *played, r *closedloop.Result) float64 { return 100 * r.BelowNeedTime }, false, false},
 	{"above capacity %", 1, func(_ *played, r *closedloop.Result) float64 { return 100 * r.AboveCapacity }, false, false},
+	{"of the time", 0, func(_ *played, r *closedloop.Result) float64 { return 100 * r.AboveCapacityTime }, false, false},
 	{"updates/h", 0, func(_ *played, r *closedloop.Result) float64 { return perHour(float64(r.Updates), r) }, false, false},
 	{"Σ|Δ ln limit|/h", 1, func(_ *played, r *closedloop.Result) float64 { return perHour(r.Variation, r) }, false, false},
 	{"switches/h at most", 0, func(_ *played, r *closedloop.Result) float64 { return float64(r.SwitchesPH) }, false, true},
@@ -91,9 +98,9 @@ func head(out io.Writer, columns ...string) {
 	row(out, slices.Repeat([]string{"---"}, len(columns))...)
 }
 
-// printAll prints every measure of every contestant: the median, and the worst.
-func printAll(out io.Writer, plays []*played, names []string) {
-	fmt.Fprintf(out, "\n### Closed loop: %d scenarios, median (worst)\n\n", len(plays))
+// printAll prints measures of every contestant: the median, and the worst.
+func printAll(out io.Writer, title string, measures []measure, plays []*played, names []string) {
+	fmt.Fprintf(out, "\n### %s: %d scenarios, median (worst)\n\n", title, len(plays))
 	columns := []string{"who chooses the limit"}
 	for _, m := range measures {
 		columns = append(columns, m.name)
