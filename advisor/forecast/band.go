@@ -7,8 +7,23 @@ var quantiles = [...]float64{.05, .5, .8, .95, .99}
 
 const (
 	quantilesN = len(quantiles)
-	extraMax   = 2.0
-	extraFade  = .8 // per forecast scored
+	// The memory of the scale, in forecasts: two hours within these bounds; of errors
+	// in parts of the forecast so many times as long.
+	bandSpan            = 7200.0 // seconds
+	bandLeast, bandMost = 30, 240
+	bandSlow            = 8
+	// scoreMax is the largest score that counts for their range.
+	scoreMax = 10.0
+	// gainFirst/√n and then gainLeast are the steps of the quantiles, in parts of that
+	// range; the median, which the mixture has found already, moves gainMedian of that.
+	gainFirst, gainLeast = .3, .02
+	gainMedian           = .1
+	// chanceShare is how small the errors may be beside those of counting alone.
+	chanceShare = .2
+	// extraMax bounds how much wider a band is for a while; that fades by extraFade with
+	// every forecast scored.
+	extraMax  = 2.0
+	extraFade = .8
 )
 
 // A band turns a point forecast into quantiles. It follows scores
@@ -39,38 +54,33 @@ func (b *band) sigma(forecast, c, dt float64) float64 {
 		return max(.5*forecast, chance)
 	}
 	s := math.Sqrt(b.fast * b.slow * (forecast + c))
-	return (1 + b.extra) * max(s, .2*chance)
+	return (1 + b.extra) * max(s, chanceShare*chance)
 }
 
 // learn takes in what came for a forecast, its scale and its quantiles of before.
+// Where targets overlap the same error is seen again and again, so steps are smaller.
 func (b *band) learn(y float64, p *promise, c, halfLife, overlap float64) {
 	e := math.Abs(y - p.point)
 	b.n++
 	b.extra *= extraFade
 	b.fast += (e - b.fast) * max(1-math.Exp2(-1/halfLife), 1/b.n)
-	b.slow += (e/(p.point+c) - b.slow) * max(1-math.Exp2(-1/(20*halfLife)), 1/b.n)
-	u := (y - p.point) / p.sigma
-	r := min(math.Abs(u), 10)
-	b.width += (2*r - b.width) * max(.002, 1/(b.n+10))
-	g := max(.02, .3/math.Sqrt(b.n+10)) * b.width / math.Sqrt(overlap)
+	b.slow += (e/(p.point+c) - b.slow) * max(1-math.Exp2(-1/(bandSlow*halfLife)), min(1, 2/b.n))
+	u := min(e/p.sigma, scoreMax)
+	b.width += (2*u - b.width) * max(.002, 1/(b.n+10))
+	gain := max(gainLeast, gainFirst/math.Sqrt(b.n+10)) * b.width / math.Sqrt(overlap)
 	for i, tau := range quantiles {
+		step := gain * tau
 		if y <= p.quantiles[i] {
-			b.q[i] -= g * (1 - tau) * spread(tau)
-		} else {
-			b.q[i] += g * tau * spread(tau)
+			step = -gain * (1 - tau)
 		}
+		if tau == .5 {
+			step *= gainMedian
+		}
+		b.q[i] += step
 	}
 	for i := 1; i < quantilesN; i++ {
 		b.q[i] = max(b.q[i], b.q[i-1])
 	}
-}
-
-// spread makes steps at the ends smaller, where a hit is rarer.
-func spread(tau float64) float64 {
-	if tau == .5 {
-		return .1
-	}
-	return 1
 }
 
 // fill writes the quantiles of a forecast: ascending, none negative.

@@ -78,25 +78,20 @@ func TestSeasonsBegin(t *testing.T) {
 	}
 }
 
-// A spike that comes every day at its minute is seen between the horizons learnt.
+// A spike that comes every three hours is seen between the horizons learnt.
 func TestSpikeBetweenHorizons(t *testing.T) {
 	f := New(Settings{})
-	rate := func(i int) float64 {
-		if m := i % 180; m == 77 || m == 78 {
+	feed(f, epoch, 2*time.Minute, 1460, func(i int) float64 {
+		if i%90 == 38 {
 			return 200
 		}
 		return 50 + float64(i%3)
+	})
+	p := f.Outlook(time.Hour, 2*time.Minute) // the first point is slot 1460 = 16·90 + 20
+	if q := p[18].Q50; q < 120 {
+		t.Errorf("the spike in 38 minutes is forecast as %g, it will be 200", q)
 	}
-	at := epoch
-	for i := range 1440*2 + 60 {
-		at = at.Add(time.Minute)
-		f.Observe(at, time.Minute, rate(i))
-	}
-	p := f.Outlook(time.Hour, time.Minute)
-	if q := p[17].Q50; q < 120 { // slot 2957, 17 minutes on
-		t.Errorf("the spike in 18 minutes is forecast as %g, it will be 200", q)
-	}
-	if q := p[24].Q50; q > 80 {
-		t.Errorf("in 25 minutes, after the spike, %g is forecast, it will be 50", q)
+	if q := p[22].Q50; q > 80 {
+		t.Errorf("in 46 minutes, after the spike, %g is forecast, it will be 50", q)
 	}
 }

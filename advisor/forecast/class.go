@@ -2,8 +2,28 @@ package forecast
 
 import "math"
 
-// pendingMax is how many forecasts of a horizon wait for their truth.
-const pendingMax = 64
+const (
+	// pendingMax is how many forecasts of a horizon wait for their truth.
+	pendingMax = 64
+	// strideFrom is how many slots a horizon has before only some of its forecasts are
+	// kept: an hour in seconds learns once a minute.
+	strideFrom = 60
+
+	// Memories, in forecasts scored. Targets that overlap say the same again, so a
+	// regression over them remembers longer.
+	mixerLeast, mixerMost = 10, 150 // a quarter of a day within these
+	ridgeShort            = 300     // and ten targets' length
+	ridgeLong             = 1500    // and two weeks, at most ridgeWeeks, and thirty targets' length
+	ridgeWeeks            = 4000
+
+	// What regressions take for likely: coefficients of about half, hardly a constant.
+	tauFeature, tauConstant = .5, .05
+	// robustAt is the error, in usual ones, from which a row counts by its error and not
+	// by its square.
+	robustAt = .7
+	// logMax bounds how far a regression goes from its base, in z.
+	logMax = 2.5
+)
 
 // A promise is a forecast made, kept until its truth is known.
 type promise struct {
@@ -36,22 +56,26 @@ type class struct {
 	now     promise
 }
 
+// measureKeep makes a measure one of about the last thousand.
+const measureKeep = .999
+
 // measure is a running measure of errors.
 type measure struct{ abs, truth, n float64 }
 
 func newClass(ahead, dt float64) *class {
 	steps := math.Round(ahead / dt)
-	k := &class{steps: steps, ahead: ahead, stride: int(math.Ceil(steps / 60))}
+	k := &class{steps: steps, ahead: ahead, stride: int(math.Ceil(steps / strideFrom))}
 	k.pending = make([]promise, min(pendingMax, int(steps)/k.stride+2))
 	perDay := max(day/dt/float64(k.stride), 1)
-	overlap := steps / float64(k.stride)
-	k.mixer = newMixer(expertsN, max(10, min(perDay/4, 150))+overlap)
-	long, short := math.Exp2(-1/(1500+min(14*perDay, 4000)+30*overlap)), math.Exp2(-1/(300+10*overlap))
+	overlap := k.overlap()
+	k.mixer = newMixer(expertsN, max(mixerLeast, min(perDay/4, mixerMost))+overlap)
+	long := math.Exp2(-1 / (ridgeLong + min(14*perDay, ridgeWeeks) + 30*overlap))
+	short := math.Exp2(-1 / (ridgeShort + 10*overlap))
 	tau := make([]float64, featuresLong)
 	for i := range tau {
-		tau[i] = .5
+		tau[i] = tauFeature
 	}
-	tau[0] = .05
+	tau[0] = tauConstant
 	k.ridges = [...]*ridge{
 		newRidge(tau, long, overlap), newRidge(tau, short, overlap),
 		newRidge(tau[:featuresShort], short, overlap), newRidge(tau, long, overlap),
@@ -60,8 +84,11 @@ func newClass(ahead, dt float64) *class {
 	return k
 }
 
-// forecast says what the view has for the slot that is ahead, at most
-// most.
+// overlap is how many forecasts in a row have targets that overlap.
+func (k *class) overlap() float64 { return max(1, k.steps/float64(k.stride)) }
+
+// forecast makes the forecast of the slot that is ahead of at; no rate above most is
+// believed.
 func (k *class) forecast(v *view, s *[seasonsN]float64, at, dt, most float64) {
 	p := &k.now
 	p.due, p.c, p.base = at+k.ahead, v.c, v.base()
@@ -82,10 +109,10 @@ func (k *class) ask(p *promise, v *view, s *[seasonsN]float64, steps, most float
 		f := math.NaN()
 		switch {
 		case r.rows < r.p+10+int(2*r.overlap):
-		case i == 3:
+		case i == ridgePlain:
 			f = p.base + p.unit*r.predict(p.plain[:])
 		default:
-			f = (p.base+p.c)*math.Exp(max(-2.5, min(2.5, r.predict(p.x[:])))) - p.c
+			f = (p.base+p.c)*math.Exp(min(max(r.predict(p.x[:]), -logMax), logMax)) - p.c
 		}
 		if f == f {
 			f = min(max(f, low/reachBy), high*reachBy, most)
@@ -139,24 +166,24 @@ func (k *class) settle(at, dt, y float64) (p *promise) {
 func (k *class) learn(p *promise, y, dt float64) {
 	k.learnt++
 	k.mixer.learn(y, p)
-	k.band.learn(y, p, p.c, max(30, min(7200/dt, 240))+k.steps/float64(k.stride), max(1, k.steps/float64(k.stride)))
-	target := max(-2.5, min(2.5, math.Log((y+p.c)/(p.base+p.c))))
+	k.band.learn(y, p, p.c, max(bandLeast, min(bandSpan/dt, bandMost))+k.overlap(), k.overlap())
+	target := min(max(math.Log((y+p.c)/(p.base+p.c)), -logMax), logMax)
 	for i, r := range k.ridges {
 		x, t := p.x[:r.p], target
-		if i == 3 {
-			x, t = p.plain[:r.p], max(-9, min(9, (y-p.base)/p.unit))
+		if i == ridgePlain {
+			x, t = p.plain[:r.p], min(max((y-p.base)/p.unit, -plainMax), plainMax)
 		}
 		e := math.Abs(t - r.predict(x))
 		size := math.Sqrt(r.err/max(r.n, 1)) + 1e-9
 		w := 1.0
 		if r.n > 20 {
-			w = min(1, .7*size/max(e, 1e-12))
+			w = min(1, robustAt*size/max(e, 1e-12))
 		}
 		r.learn(x, t, w*p.heft)
 	}
 	e := math.Abs(y - p.point)
-	k.errs.abs = k.errs.abs*.999 + e
-	k.errs.truth = k.errs.truth*.999 + y
+	k.errs.abs = k.errs.abs*measureKeep + e
+	k.errs.truth = k.errs.truth*measureKeep + y
 	k.errs.n++
 }
 

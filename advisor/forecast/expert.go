@@ -14,6 +14,7 @@ const (
 	expertsN      = expertRidge + ridgesN
 	seasonWays    = 1 + len(barAlphas)
 	ridgesN       = 4
+	ridgePlain    = 3      // the one on plain rates
 	ratioOf       = 1.6094 // ln 5: the most that a season may multiply by
 	featuresShort = 11
 	featuresLong  = featuresShort + 2*seasonsN

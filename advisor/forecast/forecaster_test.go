@@ -62,7 +62,7 @@ func TestLittleHistory(t *testing.T) {
 // A daily course is learnt within days, at any cadence, and beats the last value.
 func TestDailyCourse(t *testing.T) {
 	r := rand.New(rand.NewPCG(9, 9))
-	for _, step := range []time.Duration{15 * minute, 30 * minute, time.Hour} {
+	for _, step := range []time.Duration{20 * minute, time.Hour} {
 		f := New(Settings{})
 		n := int(8 * 24 * time.Hour / step)
 		at, own, last := epoch, 0.0, 0.0

@@ -16,7 +16,10 @@ const (
 const (
 	lossMax  = 4.0  // in mean errors of the last value: one slot decides nothing
 	errorMax = 20.0 // the same for squares, which are weighed down besides
-	scaleMin = .1   // that unit is at least this share of c
+	// sharpness is how much weight is lost by being worse than the best: at 2 % a
+	// factor of two.
+	sharpness = 40.0
+	scaleMin  = .1 // that unit is at least this share of c
 )
 
 // A mixer makes one forecast of those of all experts, for one horizon, and learns
@@ -196,17 +199,17 @@ func newMixer(k int, halfLife float64) *mixer {
 		long: newRanking(k, halfLife*8), short: newRanking(k, halfLife),
 		regret: regret{decay: math.Exp2(-1 / (halfLife * 8)), sum: make([]float64, k), sq: make([]float64, k)},
 		stacks: [2]stack{newStack(k, halfLife*8), newStack(k, halfLife*2)},
-		ways:   newRanking(waysN, halfLife*2),
+		ways:   newRanking(waysN, halfLife),
 	}
 }
 
 // blend makes one forecast; ways gets those it is made of.
 func (m *mixer) blend(forecasts []float64, ways *[waysN]float64) float64 {
 	var w [expertsN]float64
-	m.long.weigh(w[:], forecasts, 20)
+	m.long.weigh(w[:], forecasts, sharpness)
 	ways[byLong] = dot(w[:], forecasts)
 	ways[byMiddle] = middleOf(w[:], forecasts)
-	m.short.weigh(w[:], forecasts, 20)
+	m.short.weigh(w[:], forecasts, sharpness)
 	ways[byShort] = dot(w[:], forecasts)
 	m.regret.weigh(w[:], forecasts)
 	ways[byRegret] = dotOr(w[:], forecasts, ways[byLong])
@@ -214,7 +217,7 @@ func (m *mixer) blend(forecasts []float64, ways *[waysN]float64) float64 {
 		ways[byStackLong+i] = dotOr(m.stacks[i].w, forecasts, ways[byLong])
 	}
 	var v [waysN]float64
-	m.ways.weigh(v[:], ways[:], 40)
+	m.ways.weigh(v[:], ways[:], sharpness)
 	return dot(v[:], ways[:])
 }
 
@@ -222,7 +225,7 @@ func (m *mixer) blend(forecasts []float64, ways *[waysN]float64) float64 {
 // those of the ranking that it goes by stand for it.
 func (m *mixer) shares(forecasts []float64, ways *[waysN]float64) (out [expertsN]float64) {
 	var v [waysN]float64
-	m.ways.weigh(v[:], ways[:], 40)
+	m.ways.weigh(v[:], ways[:], sharpness)
 	var w [expertsN]float64
 	add := func(by float64) {
 		sum := 0.0
@@ -237,9 +240,9 @@ func (m *mixer) shares(forecasts []float64, ways *[waysN]float64) (out [expertsN
 			}
 		}
 	}
-	m.long.weigh(w[:], forecasts, 20)
+	m.long.weigh(w[:], forecasts, sharpness)
 	add(v[byLong] + v[byMiddle])
-	m.short.weigh(w[:], forecasts, 20)
+	m.short.weigh(w[:], forecasts, sharpness)
 	add(v[byShort])
 	m.regret.weigh(w[:], forecasts)
 	add(v[byRegret])

@@ -74,8 +74,9 @@ func (r *ridge) solve() {
 			if i == j {
 				s += noise / (r.tau[i] * r.tau[i])
 			}
-			for k := range j {
-				s -= l[ri+k] * l[rj+k]
+			other := l[rj : rj+j]
+			for k, v := range l[ri : ri+j] {
+				s -= v * other[k]
 			}
 			if i == j {
 				if !(s > 1e-300) {

@@ -58,12 +58,13 @@ func TestRestoredSaysTheSame(t *testing.T) {
 			for _, one := range []*Forecaster{f, g, twin} {
 				one.Observe(at, step, y)
 			}
-			for j, p := range f.Outlook(time.Hour, time.Minute) {
-				if q := g.Outlook(time.Hour, time.Minute)[j]; p != q {
-					t.Fatalf("after %d and %d slots: %+v, restored %+v", n, i, p, q)
+			restored, told := g.Outlook(time.Hour, 4*time.Minute), twin.Outlook(time.Hour, 4*time.Minute)
+			for j, p := range f.Outlook(time.Hour, 4*time.Minute) {
+				if p != restored[j] {
+					t.Fatalf("after %d and %d slots: %+v, restored %+v", n, i, p, restored[j])
 				}
-				if q := twin.Outlook(time.Hour, time.Minute)[j]; p != q {
-					t.Fatalf("after %d and %d slots: %+v, the twin %+v", n, i, p, q)
+				if p != told[j] {
+					t.Fatalf("after %d and %d slots: %+v, the twin %+v", n, i, p, told[j])
 				}
 			}
 		}
