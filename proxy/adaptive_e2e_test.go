@@ -57,8 +57,11 @@ func (o *oracle) advised(t *testing.T, env ...string) *running {
 type adaptiveState struct {
 	Mode, Instance, Result string
 	Leader, Stale          bool
-	Candidate              struct{ Limit, Admitted, Refused int }
-	Updates                []struct{ Result, Reason string }
+	Candidate              struct {
+		Limit, Admitted, Refused int
+		Enforced                 struct{ Admitted, Refused int }
+	}
+	Updates []struct{ Result, Reason string }
 }
 
 func (p *running) adaptive() (s adaptiveState) {
@@ -135,7 +138,7 @@ func TestAdaptiveShadow(t *testing.T) {
 	}
 	s := p.adaptive()
 	if limit, source := p.inForce(); s.Mode != "shadow" || s.Result != "shadow" || s.Leader || s.Candidate.Limit == 0 || s.Candidate.Admitted+s.Candidate.Refused != 4 ||
-		limit != 1 || source != "default" {
+		s.Candidate.Enforced.Admitted != 1 || s.Candidate.Enforced.Refused != 3 || limit != 1 || source != "default" {
 		t.Errorf("told %+v, in force %d of %s", s, limit, source)
 	}
 	if passed, refused := p.counted("candidate", "shadow_forwarded"), p.counted("candidate", "shadow_rejected"); passed != fmt.Sprint(s.Candidate.Admitted) ||

@@ -4,8 +4,10 @@
 // admin.Limits), so that the other proxies follow, a person's change goes before, and
 // when the advisor is away, slow or talks nonsense the last limits simply stay.
 //
-// In mode shadow nothing is put in force: what would be is told, and tried beside the
-// limit as a rule in shadow is.
+// In mode shadow nothing is put in force: what would be is told, and tried in the
+// limit's place as a rule in shadow is. The guard rails hold from the limit in force,
+// which stays: the candidate is never more than one step away from it, whatever the
+// advisor recommends, where in mode true each update goes on from the one before.
 package adaptive
 
 import (
@@ -36,7 +38,7 @@ type Config struct {
 	// Traffic, SetCandidate and Candidate are the methods of wire.Front.
 	Traffic      func() *wire.Traffic
 	SetCandidate func(*limit.Limit)
-	Candidate    func() (admitted, refused uint64)
+	Candidate    func() wire.Trial
 }
 
 // An Adaptive follows the advisor while it runs.
@@ -55,7 +57,7 @@ type Adaptive struct {
 	switched  time.Time       // when it took the place of another, by the snapshots' clock
 	warnedCap float64         // of the recommendation before; 0: none
 	candidate limit.Config    // on trial
-	tally     tally           // of candidates, at the last update
+	before    *tally          // of the candidate, at the last update
 
 	results [resultCount]metric.Counter
 	mu      sync.Mutex
@@ -194,7 +196,7 @@ func (a *Adaptive) conclude(now time.Time, u *update) {
 // through.
 func (a *Adaptive) follow(now time.Time, u *update, v *guard.Verdict, line *Line) {
 	in := a.cfg.Limits.Active()
-	s := situation{shadow: a.shadow(), leader: a.lease.held(now), pinned: in.Pinned}
+	s := situation{shadow: a.shadow(), leader: a.lease.held(now), taken: a.lease.taken, pinned: in.Pinned}
 	s.mode, s.away = a.lease.away()
 	line.Result, line.Reason = decide(s, v)
 	line.Crossed = v.Crossed
@@ -218,7 +220,7 @@ func (a *Adaptive) follow(now time.Time, u *update, v *guard.Verdict, line *Line
 // apply puts a recommendation in force, if what the snapshot was taken under still
 // is.
 func (a *Adaptive) apply(now time.Time, u *update, v *guard.Verdict, line *Line) {
-	next, err := a.cfg.Limits.Apply(now, admin.Change{Config: v.Config, Source: admin.SourceAdvisor, IfMatch: u.inForce.Version, StoredOnly: true})
+	next, err := a.cfg.Limits.Apply(now, admin.Change{Config: v.Config, Source: admin.SourceAdvisor, IfMatch: u.inForce.Version, Basis: u.inForce, StoredOnly: true})
 	switch {
 	case errors.Is(err, admin.ErrConflict):
 		line.Result = Conflict

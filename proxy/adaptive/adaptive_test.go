@@ -106,6 +106,21 @@ func TestPersonWins(t *testing.T) {
 	r.inForce("fixed 100/1 default")
 }
 
+// Also where a person's change has the version that another had before it, as happens
+// when the store was away or has lost something.
+func TestPersonWinsWithTheSameVersion(t *testing.T) {
+	r := begun(t)
+	r.oracle.says(token50)
+	r.change(70, false)
+	u := r.ask()
+	r.limits.Observe(r.now, store.Document{Version: 1, Body: []byte(`{"config":{"algorithm":"fixed","limit":90,"window":1},"source":"api","updatedAt":"2026-01-19T16:30:20Z"}`)})
+	r.conclude(r.now, u)
+	r.inForce("fixed 90/1 api")
+	if l := r.read().lines[0]; l.Result != Conflict || r.limits.Active().Version != u.inForce.Version {
+		t.Errorf("remembered %+v", l)
+	}
+}
+
 func TestPinnedIsLeftAlone(t *testing.T) {
 	r := begun(t)
 	r.oracle.says(`{"algorithm":"fixed","limit":50,"window":1}`)
@@ -154,11 +169,41 @@ func TestLeaders(t *testing.T) {
 		r.turns(Away, "token 200/50 advisor", "the store is away, mode "+mode.String())
 	}
 	s.mode, s.broken = store.Exact, true
-	r.turns(Following, "token 200/50 advisor", "another proxy")
+	r.turns(Away, "token 200/50 advisor", "has not said which proxy")
 	s.broken = false
 	r.turns(Applied, "token 200/60 advisor", "")
 	if r.lease.release(r.now); s.holder != "" {
 		t.Errorf("after its end %q holds the lease", s.holder)
+	}
+}
+
+// What the store has granted holds until its end, also when a renewal fails; not when
+// another proxy has taken it.
+func TestLeaseOutlastsAFailedRenewal(t *testing.T) {
+	s := new(shared)
+	r := start(t, func(c *Config) { c.Shared = s })
+	r.oracle.says(token50)
+	u := r.ask()
+	s.broken = true
+	r.renew(r.now.Add(leasePause))
+	r.conclude(r.now.Add(leasePause), u)
+	r.inForce("token 200/50 advisor")
+	r.sampled("ratelimiter_adaptive_leader 1")
+	r.log.taken()
+	r.renew(r.now.Add(leaseTime))
+	r.sampled("ratelimiter_adaptive_leader 0")
+	r.logged("INFO Adaptive - This proxy no longer applies AI updates")
+	s.broken = false
+	r.renew(r.now)
+	s.holder = "two"
+	r.renew(r.now.Add(leasePause))
+	r.sampled("ratelimiter_adaptive_leader 0")
+	u = r.ask()
+	s.broken = true
+	r.renew(r.now) // now nobody knows about the other either
+	r.conclude(r.now, u)
+	if l := r.read().lines[1]; l.Result != Away || !strings.Contains(l.Reason, "has not said which proxy") {
+		t.Errorf("%v, %s", l.Result, l.Reason)
 	}
 }
 
@@ -172,25 +217,34 @@ func TestShadow(t *testing.T) {
 	if r.trial == nil || r.trial.Config() != (limit.Config{Algorithm: limit.Token, Capacity: 200, FillRate: 50}) || s.holder != "" {
 		t.Errorf("on trial %+v, holder %q", r.trial, s.holder)
 	}
-	r.tried = tally{700, 40}
+	r.tries(700, 40, 740, 0)
 	r.turns(Shadowed, "fixed 100/1 default", "shadow")
 	r.logged()
-	r.tried = tally{900, 140}
+	r.tries(200, 100, 250, 50)
 	r.turns(Shadowed, "fixed 100/1 default", "shadow")
-	told := r.told()
-	updates := told["updates"].([]any)
-	if c := told["candidate"].(map[string]any); told["mode"] != "shadow" || c["algorithm"] != "token" || c["admitted"] != 900.0 || c["refused"] != 140.0 {
+	const token = "algorithm:token capacity:200 "
+	if told := r.told(); told["mode"] != "shadow" || fmt.Sprint(told["candidate"]) != "map[admitted:900 "+token+"enforced:map[admitted:990 refused:50] fillRate:50 refused:140]" {
 		t.Errorf("told %v", told)
 	}
-	for i, want := range []string{"map[admitted:200 refused:100]", "map[admitted:700 refused:40]", "<nil>"} {
+	r.oracle.says(`{"algorithm":"fixed","limit":1000000,"window":1}`)
+	r.tries(10, 90, 60, 40)
+	r.turns(Shadowed, "fixed 100/1 default", "out of range") // what was tried until now is the one before
+	if r.trial.Rate() != 400 {
+		t.Errorf("on trial at %v/s", r.trial.Rate())
+	}
+	if got := fmt.Sprint(r.told()["candidate"]); got != "map[admitted:0 algorithm:fixed enforced:map[admitted:0 refused:0] limit:400 refused:0 window:1]" {
+		t.Errorf("told of the next candidate %s", got)
+	}
+	r.tries(5, 1, 4, 2)
+	r.turns(Shadowed, "fixed 100/1 default", "out of range")
+	updates := r.told()["updates"].([]any)
+	for i, want := range []string{"map[admitted:5 algorithm:fixed enforced:map[admitted:4 refused:2] limit:400 refused:1 window:1]",
+		"map[admitted:10 " + token + "enforced:map[admitted:60 refused:40] fillRate:50 refused:90]",
+		"map[admitted:200 " + token + "enforced:map[admitted:250 refused:50] fillRate:50 refused:100]",
+		"map[admitted:700 " + token + "enforced:map[admitted:740 refused:0] fillRate:50 refused:40]", "<nil>"} {
 		if got := fmt.Sprint(updates[i].(map[string]any)["candidate"]); got != want {
 			t.Errorf("update %d: the candidate did %s, want %s", i, got, want)
 		}
-	}
-	r.oracle.says(`{"algorithm":"fixed","limit":1000000,"window":1}`)
-	r.turns(Shadowed, "fixed 100/1 default", "out of range")
-	if r.trial.Rate() != 400 {
-		t.Errorf("on trial at %v/s", r.trial.Rate())
 	}
 }
 

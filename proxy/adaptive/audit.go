@@ -26,25 +26,48 @@ type Line struct {
 	Version        int64           `json:"version,omitempty"` // of what was put in force
 	Snapshot       *Snapshot       `json:"snapshot"`
 	Recommendation *Recommendation `json:"recommendation,omitempty"`
-	Candidate      *tally          `json:"candidate,omitempty"` // mode shadow: within the interval
+	Candidate      *tally          `json:"candidate,omitempty"` // mode shadow: tried since the update before, which may be another than Config
 }
 
-// A tally is how many requests a candidate would have let pass and refused.
+// A tally is what became of the requests that a candidate was asked about: what it
+// would have done, and what the limit in force did.
 type tally struct {
+	limit.Config // of the candidate
+	verdicts
+	Enforced verdicts `json:"enforced"`
+}
+
+// verdicts are how many requests a limit lets pass and refuses.
+type verdicts struct {
 	Admitted uint64 `json:"admitted"`
 	Refused  uint64 `json:"refused"`
 }
 
-// tried is what the candidate has done since the last update; nil without one.
-func (a *Adaptive) tried() *tally {
-	if a.candidate == (limit.Config{}) {
+func (v verdicts) since(before verdicts) verdicts {
+	return verdicts{v.Admitted - before.Admitted, v.Refused - before.Refused}
+}
+
+// tally is what was counted of the candidate since it is on trial; nil without one.
+func (a *Adaptive) tally() *tally {
+	t := a.cfg.Candidate()
+	if t.Config == (limit.Config{}) {
 		return nil
 	}
-	admitted, refused := a.cfg.Candidate()
-	now := tally{admitted, refused}
-	since := &tally{now.Admitted - a.tally.Admitted, now.Refused - a.tally.Refused}
-	a.tally = now
-	return since
+	return &tally{Config: t.Config, verdicts: verdicts{t.Admitted, t.Refused}, Enforced: verdicts(t.Enforced)}
+}
+
+// tried is what was counted of the candidate since the last update; nil without one.
+func (a *Adaptive) tried() *tally {
+	now := a.tally()
+	if now == nil {
+		return nil
+	}
+	since := *now
+	if before := a.before; before != nil && before.Config == now.Config {
+		since.verdicts, since.Enforced = now.since(before.verdicts), now.Enforced.since(before.Enforced)
+	}
+	a.before = now
+	return &since
 }
 
 // public is what others may read.
@@ -83,28 +106,22 @@ func (a *Adaptive) read() public {
 
 // answer is GET /config/adaptive.
 type answer struct {
-	Mode           string           `json:"mode"`
-	Advisor        string           `json:"advisor,omitempty"`
-	Instance       string           `json:"instance,omitempty"`
-	Interval       float64          `json:"interval,omitempty"` // seconds by the snapshots' clock
-	TimeScale      float64          `json:"timeScale,omitempty"`
-	Leader         bool             `json:"leader"` // applies recommendations
-	Stale          bool             `json:"stale"`
-	Failures       int              `json:"failures"` // in a row
-	LastSuccess    *time.Time       `json:"lastSuccess,omitempty"`
-	NextUpdate     *time.Time       `json:"nextUpdate,omitempty"`
-	Snapshot       *Snapshot        `json:"snapshot,omitempty"`       // the last that was answered, or should have been
-	Recommendation *Recommendation  `json:"recommendation,omitempty"` // the last
-	Result         *Result          `json:"result,omitempty"`         // of the last update
-	Reason         string           `json:"reason,omitempty"`
-	Candidate      *candidateAnswer `json:"candidate,omitempty"` // mode shadow
-	Updates        []Line           `json:"updates"`             // the latest first
-}
-
-// candidateAnswer is the limit on trial, and what all so far would have done.
-type candidateAnswer struct {
-	limit.Config
-	tally
+	Mode           string          `json:"mode"`
+	Advisor        string          `json:"advisor,omitempty"`
+	Instance       string          `json:"instance,omitempty"`
+	Interval       float64         `json:"interval,omitempty"` // seconds by the snapshots' clock
+	TimeScale      float64         `json:"timeScale,omitempty"`
+	Leader         bool            `json:"leader"` // applies recommendations
+	Stale          bool            `json:"stale"`
+	Failures       int             `json:"failures"` // in a row
+	LastSuccess    *time.Time      `json:"lastSuccess,omitempty"`
+	NextUpdate     *time.Time      `json:"nextUpdate,omitempty"`
+	Snapshot       *Snapshot       `json:"snapshot,omitempty"`       // the last that was answered, or should have been
+	Recommendation *Recommendation `json:"recommendation,omitempty"` // the last
+	Result         *Result         `json:"result,omitempty"`         // of the last update
+	Reason         string          `json:"reason,omitempty"`
+	Candidate      *tally          `json:"candidate,omitempty"` // mode shadow: on trial, and since it is
+	Updates        []Line          `json:"updates"`             // the latest first
 }
 
 // answer tells what there is to be told.
@@ -116,15 +133,12 @@ func (a *Adaptive) answer() answer {
 	}
 	out.Advisor, out.Instance, out.Interval, out.TimeScale = s.URL, a.cfg.Instance, s.Interval.Seconds(), s.Scale
 	out.LastSuccess, out.NextUpdate = instant(p.success), instant(p.next)
+	out.Candidate = a.tally()
 	for i := len(p.lines) - 1; i >= 0; i-- {
 		l := p.lines[i]
 		out.Updates = append(out.Updates, l)
 		if out.Recommendation == nil {
 			out.Recommendation = l.Recommendation
-		}
-		if out.Candidate == nil && l.Config != nil && a.shadow() {
-			out.Candidate = &candidateAnswer{Config: *l.Config}
-			out.Candidate.Admitted, out.Candidate.Refused = a.cfg.Candidate()
 		}
 	}
 	if len(out.Updates) > 0 {

@@ -20,7 +20,7 @@ const (
 	Following               // another proxy applies it
 	Pinned                  // a person wants the limit left alone
 	Conflict                // another writer was first
-	Away                    // the store is away, and the failure mode in force
+	Away                    // the store is away, and the failure mode in force, or it has not said who applies
 	resultCount
 )
 
@@ -38,6 +38,7 @@ type situation struct {
 	away   bool       // the store
 	mode   store.Mode // then
 	leader bool
+	taken  bool // another proxy is the leader
 	pinned bool
 }
 
@@ -51,8 +52,10 @@ func decide(s situation, v *guard.Verdict) (Result, string) {
 		return Away, fmt.Sprintf("the store is away, mode %v is in force", s.mode)
 	case s.pinned:
 		return Pinned, "the limit is pinned until it is changed or deleted"
-	case !s.leader:
+	case !s.leader && s.taken:
 		return Following, "another proxy of this store applies recommendations"
+	case !s.leader:
+		return Away, "the store has not said which proxy applies recommendations"
 	case v.Same:
 		return Unchanged, ""
 	}

@@ -32,18 +32,22 @@ const (
 type lease struct {
 	shared Shared // nil: the simulated store
 	owner  string
-	until  time.Time
+	until  time.Time // when it ends, unless it is renewed; zero: this proxy does not hold it
+	taken  bool      // another proxy holds it, as the store has just said
 }
 
-// renew takes or keeps the lease. When the store is away nobody knows who holds it,
-// and this proxy does not.
+// renew takes or keeps the lease. When the store does not answer what it has granted
+// before still holds, and after that nobody knows who holds it.
 func (l *lease) renew(now time.Time) {
 	if l.shared == nil {
 		return
 	}
 	held, err := l.shared.Lease(leaseName, l.owner, leaseTime)
-	l.until = time.Time{}
-	if held && err == nil {
+	l.taken = err == nil && !held
+	switch {
+	case l.taken:
+		l.until = time.Time{}
+	case err == nil:
 		l.until = now.Add(leaseTime) // the store counts from later
 	}
 }

@@ -151,7 +151,7 @@ type rig struct {
 	log     *journal
 	now     time.Time
 	traffic wire.Traffic
-	tried   tally
+	tried   wire.Trial
 	trial   *limit.Limit
 }
 
@@ -169,8 +169,8 @@ func start(t *testing.T, tweak func(c *Config)) *rig {
 			Dwell: 3 * time.Minute, Stale: 3, Scale: 1},
 		Instance: "one", Limits: r.limits, Log: logger("Adaptive"),
 		Traffic:      func() *wire.Traffic { now := r.traffic; return &now },
-		SetCandidate: func(l *limit.Limit) { r.trial = l },
-		Candidate:    func() (uint64, uint64) { return r.tried.Admitted, r.tried.Refused },
+		SetCandidate: func(l *limit.Limit) { r.trial, r.tried = l, wire.Trial{Config: l.Config()} },
+		Candidate:    func() wire.Trial { return r.tried },
 	}
 	tweak(&c)
 	r.Adaptive = New(c)
@@ -244,6 +244,15 @@ func (r *rig) change(limitPerSecond int64, pin bool) {
 	if _, err := r.limits.Apply(r.now, ch); err != nil {
 		r.t.Fatal(err)
 	}
+}
+
+// tries has so many requests let pass and refused by the candidate, and by the limit in
+// force.
+func (r *rig) tries(admitted, refused, enforcedAdmitted, enforcedRefused uint64) {
+	r.tried.Admitted += admitted
+	r.tried.Refused += refused
+	r.tried.Enforced.Admitted += enforcedAdmitted
+	r.tried.Enforced.Refused += enforcedRefused
 }
 
 // told is GET /config/adaptive.

@@ -9,7 +9,10 @@ import (
 )
 
 // A Snapshot is what the advisor is told: rates are per real second, shares 0..1,
-// times seconds.
+// times seconds. LatencyP95 is of forwarded requests' answers, from when the whole
+// request was sent to the target until the head of its answer was there: what clients
+// take for their part is not in it. Errors5xx is of forwarded requests, too; a client
+// that leaves before its request is complete, or soon after, counts for neither.
 type Snapshot struct {
 	Timestamp    time.Time `json:"timestamp"` // the end of the interval, by the snapshots' clock
 	Interval     float64   `json:"interval"`  // by the same clock

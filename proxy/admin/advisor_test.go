@@ -11,7 +11,7 @@ import (
 
 // advised is a change as the advisor makes it, based on what is in force.
 func advised(l *Limits, permits int64) Change {
-	return Change{Config: limit.Config{Algorithm: limit.Fixed, Limit: permits, Window: 1}, Source: SourceAdvisor, IfMatch: l.Active().Version, StoredOnly: true}
+	return Change{Config: limit.Config{Algorithm: limit.Fixed, Limit: permits, Window: 1}, Source: SourceAdvisor, IfMatch: l.Active().Version, Basis: l.Active(), StoredOnly: true}
 }
 
 // What is pinned the advisor cannot change, on whatever proxy, until a person does.
@@ -51,9 +51,53 @@ func TestPinOfAnotherProxy(t *testing.T) {
 		t.Errorf("based on what was before: %v", err)
 	}
 	b.inForce("algorithm=sliding, limit=500, window=60 source=api version=1")
-	ch.IfMatch = -1
+	ch.IfMatch, ch.Basis = -1, nil
 	if _, err := b.Apply(epoch.Add(time.Minute), ch); !errors.Is(err, ErrPinned) {
 		t.Errorf("based on anything: %v", err)
+	}
+}
+
+// Two changes that were made while the store was away from one of the proxies have the
+// same version. What the advisor bases on the one does not go over the other.
+func TestAdviceOnWhatLostItsVersion(t *testing.T) {
+	k := &link{store: newSharedStore()}
+	a, b := startOver(t, k), startOver(t, &link{store: k.store})
+	k.set(reachNone)
+	a.must(change(sliding500))
+	ch := advised(a.Limits, 7)
+	other := sliding500
+	other.Limit = 900
+	if _, err := b.Apply(epoch.Add(time.Minute), change(other)); err != nil {
+		t.Fatal(err)
+	}
+	k.set(reachAll)
+	a.Sync(epoch.Add(2 * time.Minute))
+	if v := a.Active().Version; v != ch.IfMatch {
+		t.Fatalf("the version is %d, was %d", v, ch.IfMatch)
+	}
+	if _, err := a.Apply(epoch.Add(2*time.Minute), ch); !errors.Is(err, ErrConflict) {
+		t.Errorf("based on what has gone: %v", err)
+	}
+	a.inForce("algorithm=sliding, limit=900, window=60 source=api version=1")
+	if _, err := a.Apply(epoch.Add(2*time.Minute), advised(a.Limits, 7)); err != nil {
+		t.Errorf("based on what is in force: %v", err)
+	}
+}
+
+// It is the same change when it has reached the store.
+func TestAdviceOnWhatIsStoredMeanwhile(t *testing.T) {
+	k := &link{store: newSharedStore()}
+	r := startOver(t, k)
+	k.set(reachNone)
+	r.must(change(sliding500))
+	ch := advised(r.Limits, 7)
+	k.set(reachAll)
+	r.Sync(epoch.Add(time.Second))
+	if a := r.Active(); a == ch.Basis || !a.Stored {
+		t.Fatalf("in force %+v", a)
+	}
+	if next, err := r.Apply(epoch.Add(time.Minute), ch); err != nil || !next.Stored {
+		t.Errorf("%+v, %v", next, err)
 	}
 }
 

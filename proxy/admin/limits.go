@@ -52,6 +52,12 @@ type Active struct {
 	Pinned    bool
 }
 
+// sameChange reports whether both are in force by the same change, whatever is known
+// of how the store holds it.
+func (a *Active) sameChange(b *Active) bool {
+	return a.UpdatedAt.Equal(b.UpdatedAt) && a.Source == b.Source && a.Config == b.Config && a.Pinned == b.Pinned
+}
+
 // Limits holds the limit configuration. The store keeps it for all proxies, and
 // may be away: then this proxy goes on alone, and the two are brought together
 // when the store is back. Of two configurations the one changed later holds; see
@@ -110,6 +116,9 @@ type Change struct {
 	Source  string
 	Pin     bool
 	IfMatch int64 // the version in force here that it is based on; -1: any
+	// Basis is the change that must be in force still; nil: any. Versions alone do not
+	// tell: two that proxies make while the store is away have the same one.
+	Basis *Active
 	// StoredOnly: while the store is away nothing changes, and the error is ErrAway.
 	// What nobody asked for must not go before what a person changes meanwhile on a
 	// proxy that reaches the store.
@@ -131,6 +140,9 @@ func (l *Limits) Apply(now time.Time, ch Change) (*Active, error) {
 		return nil, faulty(err)
 	}
 	return l.change(now, basis{ifMatch: ch.IfMatch, storedOnly: ch.StoredOnly}, func(old *Active) (*Active, error) {
+		if ch.Basis != nil && !old.sameChange(ch.Basis) {
+			return nil, ErrConflict
+		}
 		if old.Pinned && ch.Source == SourceAdvisor {
 			return nil, ErrPinned
 		}

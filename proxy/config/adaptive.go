@@ -13,7 +13,7 @@ import (
 
 // Adaptive is the settings of what the advisor may do.
 type Adaptive struct {
-	Mode     string // false, true or shadow
+	Mode     string // false, true or shadow, where what is tried never is more than a Step from what is in force
 	URL      string // of the advisor, without a slash at its end
 	Interval time.Duration
 	Timeout  time.Duration

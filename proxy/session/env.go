@@ -102,7 +102,9 @@ type Outcome struct {
 	Status    int       // answered; 0 when the client left before
 	Relayed   bool      // the answer is the target's, as far as it came
 	Began     time.Time // the first byte was read
-	Sent      time.Time // written to the target; zero when it was not
+	Sent      time.Time // written to the target, or begun to be; zero when it was not
+	Complete  time.Time // the last of it was; zero while the client has not sent it all
+	Answered  time.Time // the head of the target's answer was there; zero when it was not
 	Fault     Fault     // why the target did not answer
 	Retried   bool
 }

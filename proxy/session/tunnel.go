@@ -37,7 +37,7 @@ func (s *Session) switched(now time.Time, h *http1.Head) bool {
 	out = append(out, "Connection: upgrade\r\n"...)
 	out = http1.AppendField(out, "Upgrade", protocol)
 	s.env.out = http1.AppendHeadEnd(out)
-	s.x.outcome.Status, s.x.outcome.Relayed = 101, true
+	s.x.outcome.Status, s.x.outcome.Relayed, s.x.outcome.Answered = 101, true, now
 	s.env.Report(now, s, &s.x.outcome)
 	s.sentRequest()
 	s.state = stateTunnel

@@ -108,7 +108,7 @@ func (s *Session) handleBodyEnd(now time.Time) {
 		if s.x.chunked {
 			s.env.up = http1.AppendLastChunk(s.env.up)
 		}
-		s.x.uploading = false
+		s.x.uploading, s.x.outcome.Complete = false, now
 		if !s.x.relaying { // its head may have come early: the rest is due all the same
 			s.x.answerBy = now.Add(s.env.Settings.TargetTimeout)
 		}

@@ -40,10 +40,12 @@ func (s *Session) HandleAcquired(now time.Time, host string, reused bool) bool {
 		up = http1.AppendFieldString(up, "Host", host)
 		s.env.up = append(up, s.x.request[at:]...)
 	}
-	if s.x.streaming {
-		s.x.uploading, s.x.answerBy = true, time.Time{}
-		s.awaitBody(now)
+	if !s.x.streaming {
+		s.x.outcome.Complete = now
+		return true
 	}
+	s.x.uploading, s.x.answerBy = true, time.Time{}
+	s.awaitBody(now)
 	return true
 }
 
@@ -176,7 +178,7 @@ func (s *Session) handleAnswerHead(now time.Time, mark int) int {
 		return len(s.env.out)
 	}
 	s.x.headDone = true
-	s.x.status, s.x.outcome.Relayed = h.Status, true
+	s.x.status, s.x.outcome.Relayed, s.x.outcome.Answered = h.Status, true, now
 	s.x.canReuse = h.KeepAlive
 	s.x.theirs.legacy, s.x.theirs.standard = s.tighter(h)
 	if s.x.uploading {

@@ -6,30 +6,92 @@ import (
 	"weir/proxy/limit"
 	"weir/proxy/rule"
 	"weir/proxy/store"
+	"weir/proxy/store/redis"
 )
 
-// SetCandidate has a limit tried beside the global one, as a rule in shadow is:
-// every request is asked about, and nobody refused. It is counted under the name
-// [rule.Candidate]. One after another keeps what was consumed where only amounts
-// change. nil ends it.
-func (f *Front) SetCandidate(l *limit.Limit) { f.candidate.Store(l) }
-
-// Candidate returns how many requests the candidates would have let pass and
-// refused, since the start.
-func (f *Front) Candidate() (admitted, refused uint64) {
-	t := f.ruleTotals()[rule.Candidate]
-	return t.shadowPass, t.shadowRefused
+// A Trial is what became of the requests that a candidate was asked about.
+type Trial struct {
+	Config            limit.Config // the candidate; zero: there is none
+	Admitted, Refused uint64       // by it
+	// Enforced is what the limit in force did with the same requests, and with those
+	// that Redis has not answered the candidate's ask about yet.
+	Enforced struct{ Admitted, Refused uint64 }
 }
 
-// tryCandidate asks the store about the candidate.
-func (s *side) tryCandidate(now time.Time, l *limit.Limit) {
+// SetCandidate has a limit tried in the global one's place, as a rule in shadow is:
+// it is asked about every request that no other rule refuses, and refuses nobody. It
+// is counted under the name [rule.Candidate]. One after another keeps what was
+// consumed where only amounts change. nil ends it.
+func (f *Front) SetCandidate(l *limit.Limit) { f.candidate.Store(l) }
+
+// Candidate returns what was counted of the candidate since it was set.
+func (f *Front) Candidate() (sum Trial) {
+	l := f.candidate.Load()
+	if l == nil {
+		return sum
+	}
+	sum.Config = l.Config()
+	for _, s := range f.sides {
+		c := s.candidacy.Load()
+		if c == nil || c.limit != l {
+			continue // nothing was asked on this loop yet
+		}
+		sum.Admitted += c.counted.shadowPass.Load()
+		sum.Refused += c.counted.shadowRefused.Load()
+		sum.Enforced.Admitted += c.counted.forwarded.Load()
+		sum.Enforced.Refused += c.counted.rejected.Load()
+	}
+	return sum
+}
+
+// A candidacy is what one loop counts of one candidate. What Redis answers late counts
+// for the candidate that was asked about.
+//
+// Owned by its loop; the counts are read by whoever asks.
+type candidacy struct {
+	limit   *limit.Limit
+	all     *ruleCount // of all candidates
+	counted ruleCount  // shadow: of this one; else: of the limit in force
+	done    redis.Done // made once
+}
+
+// candidacyOf returns that of a candidate on this loop.
+func (s *side) candidacyOf(l *limit.Limit) *candidacy {
+	c := s.candidacy.Load()
+	if c == nil || c.limit != l {
+		c = &candidacy{limit: l, all: s.rules.forCandidate()}
+		c.done = c.judged
+		s.candidacy.Store(c)
+	}
+	return c
+}
+
+// judged counts what the candidate would have done.
+func (c *candidacy) judged(_ time.Time, ans *store.Answer) {
+	c.all.shadowed(ans)
+	c.counted.shadowed(ans)
+}
+
+// tryCandidate asks the store about the candidate, unless one of the other rules has
+// refused: with the candidate in force nothing would have been charged to it either.
+func (s *side) tryCandidate(now time.Time, l *limit.Limit, ans *store.Answer) {
+	for i := 1; i < len(ans.Decisions); i++ { // the first is the global rule's
+		if !ans.Decisions[i].Allowed {
+			return
+		}
+	}
+	c := s.candidacyOf(l)
+	if ans.Granted > 0 {
+		c.counted.forwarded.Inc()
+	} else {
+		c.counted.rejected.Inc()
+	}
 	counter := store.Counter{Rule: rule.Candidate, Limit: l, Cost: 1}
-	count := s.rules.forCandidate()
 	if s.lane == nil {
-		count.shadowed(s.tryTable(now, &counter))
+		c.judged(now, s.tryTable(now, &counter))
 		return
 	}
-	s.tryLane(now, &counter, func(_ time.Time, ans *store.Answer) { count.shadowed(ans) })
+	s.tryLane(now, &counter, c.done)
 }
 
 // forCandidate returns the count of the candidates.

@@ -219,6 +219,8 @@ type side struct {
 
 	shadowAsk    store.Ask // memory for rules in shadow, and the candidate
 	shadowAnswer store.Answer
+	shadowings   []*shadowing
+	candidacy    atomic.Pointer[candidacy] // the last; nil: there was none yet
 
 	lane      *redis.Lane // to Redis; nil without
 	laneAlarm *loop.Alarm

@@ -1,7 +1,6 @@
 package wire
 
 import (
-	"bytes"
 	"time"
 
 	"weir/proxy/session"
@@ -83,51 +82,6 @@ func (c *counts) decided(now time.Time, took time.Duration, admitted bool) {
 	c.rejectedMax.Observe(now, took)
 }
 
-// shadow has the store count a rule that is not enforced.
-func (s *side) shadow(now time.Time, p *session.Policy, counted *session.Counted, counter *store.Counter) {
-	count := s.rules.of(p, counted.Index)
-	if s.lane == nil {
-		ans := s.tryTable(now, counter)
-		count.shadowed(ans)
-		s.shadowed(now, counted.Index, counter.Key, ans)
-		return
-	}
-	index, key := counted.Index, bytes.Clone(counter.Key)
-	s.tryLane(now, counter, func(now time.Time, ans *store.Answer) {
-		count.shadowed(ans)
-		if s.rules.set == p.Rules { // else the rule may have another index by now
-			s.shadowed(now, index, key, ans)
-		}
-	})
-}
-
-// shadowed notes the key that a rule in shadow has judged.
-func (s *side) shadowed(now time.Time, index int, key []byte, ans *store.Answer) {
-	if len(ans.Decisions) > 0 { // else the store is away
-		s.rules.touch(now, index, key, ans.Granted == 0)
-	}
-}
-
-// tryTable has the simulated Redis decide about a counter that nobody waits for.
-func (s *side) tryTable(now time.Time, counter *store.Counter) *store.Answer {
-	s.shadowAsk.N = 1
-	s.shadowAsk.Counters = append(s.shadowAsk.Counters[:0], *counter)
-	s.front.cfg.Table.Take(s.front.Steady(now), &s.shadowAsk, &s.shadowAnswer)
-	s.counts.decisions.Inc()
-	return &s.shadowAnswer
-}
-
-// tryLane has Redis decide about one, and done called with the answer.
-func (s *side) tryLane(now time.Time, counter *store.Counter, done func(now time.Time, ans *store.Answer)) {
-	s.shadowAsk.N = 1
-	s.shadowAsk.Counters = append(s.shadowAsk.Counters[:0], *counter)
-	if s.lane.Ask(now, &s.shadowAsk, &s.shadowAnswer, done) {
-		done(now, &s.shadowAnswer)
-		return
-	}
-	s.armLane()
-}
-
 // leave gives a place in a queue back.
 func (s *side) leave(now time.Time, counter *store.Counter, slot int64, mode store.Mode) {
 	if s.lane == nil {
@@ -141,9 +95,6 @@ func (s *side) leave(now time.Time, counter *store.Counter, slot int64, mode sto
 // judged counts a decision for each rule that had a part in it.
 func (s *side) judged(now time.Time, p *session.Policy, asked []session.Counted, ans *store.Answer) {
 	s.counts.traffic.decided(ans.Granted > 0)
-	if candidate := s.front.candidate.Load(); candidate != nil {
-		s.tryCandidate(now, candidate)
-	}
 	if len(ans.Decisions) == 0 { // the store is away, and no rule has judged
 		count := s.rules.of(p, -1)
 		if ans.Granted > 0 {
@@ -152,6 +103,9 @@ func (s *side) judged(now time.Time, p *session.Policy, asked []session.Counted,
 			count.rejected.Inc()
 		}
 		return
+	}
+	if candidate := s.front.candidate.Load(); candidate != nil {
+		s.tryCandidate(now, candidate, ans)
 	}
 	for i := range asked {
 		refused := ans.Granted == 0 && (i >= len(ans.Decisions) || !ans.Decisions[i].Allowed)

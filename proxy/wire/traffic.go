@@ -16,7 +16,7 @@ type Traffic struct {
 	Admitted, Denied uint64 // by the limiter
 	Ended            uint64 // of the admitted: what became of them is known
 	Failed           uint64 // of the ended: answered 5xx, or not at all
-	Times            Times  // from sending to the target to its complete answer
+	Times            Times  // of the ended, see [answerTime]
 }
 
 // Since returns what was counted after before.
@@ -112,19 +112,33 @@ const waitedLong = time.Second
 
 // over counts what became of an admitted request.
 func (t *traffic) over(now time.Time, o *session.Outcome) {
-	sent, took := !o.Sent.IsZero(), now.Sub(o.Sent)
 	left := o.Status == 0 && o.Fault == session.FaultNone
-	if left && (o.Relayed || !sent || took < waitedLong) {
+	if left && (o.Relayed || o.Complete.IsZero() || now.Sub(o.Complete) < waitedLong) {
 		return
 	}
 	t.ended.Inc()
 	if left || o.Fault != session.FaultNone || o.Status >= http.StatusInternalServerError {
 		t.failed.Inc()
 	}
-	// What broke off says nothing about how long answers take.
-	if sent && (left || o.Fault == session.FaultTimeout || o.Fault == session.FaultNone && o.Relayed) {
+	if took, known := answerTime(now, o); known {
 		t.times[timesSlot(took)].Add(1)
 	}
+}
+
+// answerTime is how long the target took for an answer: from when the whole request
+// was sent to it until the head of its answer was there, or until somebody gave up
+// waiting for that. However slowly a client sends its request, or takes the rest of
+// the answer, that is no time of the target's. Where it answers before it has the
+// whole request, or closes before it answers, there is nothing to be measured.
+func answerTime(now time.Time, o *session.Outcome) (took time.Duration, known bool) {
+	switch {
+	case o.Complete.IsZero():
+		return 0, false
+	case !o.Answered.IsZero():
+		took = o.Answered.Sub(o.Complete)
+		return took, took >= 0
+	}
+	return now.Sub(o.Complete), o.Fault == session.FaultTimeout || o.Fault == session.FaultNone && o.Status == 0
 }
 
 // Traffic is what was counted so far.

@@ -6,10 +6,10 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
-	"weir/proxy/limit"
 	"weir/proxy/session"
 )
 
@@ -68,34 +68,42 @@ func TestTrafficSince(t *testing.T) {
 	}
 }
 
-// What of an admitted request counts.
+// What of an admitted request counts, and with which time.
 func TestTrafficOver(t *testing.T) {
 	now := time.Unix(1000, 0)
-	ago := func(d time.Duration) time.Time { return now.Add(-d) }
+	ago := func(ms int) time.Time { return now.Add(-time.Duration(ms) * time.Millisecond) }
 	for _, test := range []struct {
 		name string
 		o    session.Outcome
-		want string // ended failed timed
+		want string // ended failed, milliseconds
 	}{
-		{"answered", session.Outcome{Status: 200, Relayed: true, Sent: ago(time.Millisecond)}, "1 0 1"},
-		{"not found", session.Outcome{Status: 404, Relayed: true, Sent: ago(time.Millisecond)}, "1 0 1"},
-		{"a fault of the target", session.Outcome{Status: 500, Relayed: true, Sent: ago(time.Millisecond)}, "1 1 1"},
-		{"nobody there", session.Outcome{Status: 502, Fault: session.FaultRefused}, "1 1 0"},
-		{"broken off", session.Outcome{Status: 502, Fault: session.FaultClosed, Sent: ago(time.Millisecond)}, "1 1 0"},
-		{"too late", session.Outcome{Status: 504, Fault: session.FaultTimeout, Sent: ago(10 * time.Second)}, "1 1 1"},
-		{"too large", session.Outcome{Status: 413, Sent: ago(time.Millisecond)}, "1 0 0"},
-		{"left at once", session.Outcome{Sent: ago(waitedLong - 1)}, "0 0 0"},
-		{"left after a while", session.Outcome{Sent: ago(waitedLong)}, "1 1 1"},
-		{"left in the middle of an answer", session.Outcome{Relayed: true, Sent: ago(time.Minute)}, "0 0 0"},
-		{"left before it was sent", session.Outcome{}, "0 0 0"},
+		{"answered", session.Outcome{Status: 200, Relayed: true, Sent: ago(3), Complete: ago(3), Answered: ago(1)}, "1 0 2"},
+		{"not found", session.Outcome{Status: 404, Relayed: true, Sent: ago(3), Complete: ago(3), Answered: ago(1)}, "1 0 2"},
+		{"a fault of the target", session.Outcome{Status: 500, Relayed: true, Sent: ago(3), Complete: ago(3), Answered: ago(1)}, "1 1 2"},
+		{"sent slowly", session.Outcome{Status: 200, Relayed: true, Sent: ago(9000), Complete: ago(3), Answered: ago(1)}, "1 0 2"},
+		{"taken slowly", session.Outcome{Status: 200, Relayed: true, Sent: ago(9003), Complete: ago(9002), Answered: ago(9000)}, "1 0 2"},
+		{"answered before it was complete", session.Outcome{Status: 503, Relayed: true, Sent: ago(9), Complete: ago(1), Answered: ago(3)}, "1 1 -"},
+		{"answered and never complete", session.Outcome{Status: 400, Relayed: true, Sent: ago(9), Answered: ago(3)}, "1 0 -"},
+		{"nobody there", session.Outcome{Status: 502, Fault: session.FaultRefused}, "1 1 -"},
+		{"broken off", session.Outcome{Status: 502, Fault: session.FaultClosed, Sent: ago(1), Complete: ago(1)}, "1 1 -"},
+		{"too late", session.Outcome{Status: 504, Fault: session.FaultTimeout, Sent: ago(10), Complete: ago(10)}, "1 1 10"},
+		{"too large", session.Outcome{Status: 413, Sent: ago(1)}, "1 0 -"},
+		{"left at once", session.Outcome{Sent: ago(999), Complete: ago(999)}, "0 0 -"},
+		{"left after a while", session.Outcome{Sent: ago(1000), Complete: ago(1000)}, "1 1 1000"},
+		{"left while it sent", session.Outcome{Sent: ago(60_000)}, "0 0 -"},
+		{"left soon after it had sent", session.Outcome{Sent: ago(60_000), Complete: ago(999)}, "0 0 -"},
+		{"left in the middle of an answer", session.Outcome{Relayed: true, Sent: ago(60_000), Complete: ago(60_000), Answered: ago(50_000)}, "0 0 -"},
+		{"left before it was sent", session.Outcome{}, "0 0 -"},
 	} {
 		var tr traffic
 		tr.over(now, &test.o)
-		timed := uint64(0)
-		for i := range tr.times {
-			timed += tr.times[i].Load()
+		timed := "-"
+		for _, ms := range []int{0, 1, 2, 3, 9, 10, 1000, 9000, 60_000} {
+			if tr.times[timesSlot(time.Duration(ms)*time.Millisecond)].Load() > 0 {
+				timed = fmt.Sprint(ms)
+			}
 		}
-		if got := fmt.Sprint(tr.ended.Load(), tr.failed.Load(), timed); got != test.want {
+		if got := fmt.Sprintf("%d %d %s", tr.ended.Load(), tr.failed.Load(), timed); got != test.want {
 			t.Errorf("%s: %s, want %s", test.name, got, test.want)
 		}
 	}
@@ -118,42 +126,22 @@ func TestTraffic(t *testing.T) {
 	}
 }
 
-// The candidate is asked about every request, and refuses none.
-func TestCandidate(t *testing.T) {
-	r := start(t, newTarget(t, echoes).url(), "RATE_LIMIT_LIMIT", "5")
-	trial := func(permits int64) {
-		t.Helper()
-		l, err := limit.New(limit.Config{Algorithm: limit.Fixed, Limit: permits, Window: century.Seconds()})
-		if err != nil {
-			t.Fatal(err)
-		}
-		r.SetCandidate(&l)
-	}
+// A target that answers before it has the whole request has taken no time that could
+// be measured.
+func TestTrafficOfUploads(t *testing.T) {
+	r := start(t, newService(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(503) }))
 	conn := r.dial()
-	conn.ask(get, 200)
-	if _, there := r.samples()[ruleMetric("candidate", "forwarded")]; there {
-		t.Error("a candidate is counted that nobody has set")
+	conn.send("POST /u HTTP/1.1\r\nHost: x\r\nContent-Length: 10000000\r\n\r\n" + strings.Repeat("x", 300_000))
+	conn.status(503)
+	if got := r.Traffic(); got.Admitted != 1 || got.Ended != 1 || got.Failed != 1 || got.Times != (Times{}) {
+		t.Errorf("counted %d admitted, %d ended, %d failed, the longest %v", got.Admitted, got.Ended, got.Failed, got.Times.Quantile(1))
 	}
-	trial(2)
-	for i := range 6 {
-		conn.ask(get, []int{200, 200, 200, 200, 429, 429}[i])
-	}
-	trial(3) // takes over what was consumed
-	conn.ask(get, 429)
-	conn.ask(get, 429)
-	r.SetCandidate(nil)
-	conn.ask(get, 429)
-	if admitted, refused := r.Candidate(); admitted != 3 || refused != 5 {
-		t.Errorf("the candidates admitted %d and refused %d", admitted, refused)
-	}
-	r.samplesAre(ruleMetric("candidate", "shadow_forwarded"), 3, ruleMetric("candidate", "shadow_rejected"), 5, ruleMetric("candidate", "rejected"), 0,
-		ruleMetric("global", "forwarded"), 5, ruleMetric("global", "rejected"), 5)
 }
 
 // Counting costs no memory.
 func TestTrafficAllocates(t *testing.T) {
 	var tr traffic
-	o := session.Outcome{Status: 200, Relayed: true, Sent: time.Unix(1000, 0)}
+	o := session.Outcome{Status: 200, Relayed: true, Complete: time.Unix(1000, 0), Answered: time.Unix(1001, 0)}
 	if n := testing.AllocsPerRun(100, func() { tr.decided(true); tr.over(time.Unix(1001, 0), &o) }); n != 0 {
 		t.Errorf("%v allocations", n)
 	}

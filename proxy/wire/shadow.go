@@ -1,0 +1,95 @@
+package wire
+
+import (
+	"time"
+
+	"weir/proxy/rule"
+	"weir/proxy/session"
+	"weir/proxy/store"
+	"weir/proxy/store/redis"
+)
+
+// shadow has the store count a rule that is not enforced.
+func (s *side) shadow(now time.Time, p *session.Policy, counted *session.Counted, counter *store.Counter) {
+	count := s.rules.of(p, counted.Index)
+	if s.lane == nil {
+		ans := s.tryTable(now, counter)
+		count.shadowed(ans)
+		s.shadowed(now, counted.Index, counter.Key, ans)
+		return
+	}
+	w := s.shadowing()
+	w.set, w.count, w.index, w.key = p.Rules, count, counted.Index, append(w.key[:0], counter.Key...)
+	s.tryLane(now, counter, w.done)
+}
+
+// shadowed notes the key that a rule in shadow has judged.
+func (s *side) shadowed(now time.Time, index int, key []byte, ans *store.Answer) {
+	if len(ans.Decisions) > 0 { // else the store is away
+		s.rules.touch(now, index, key, ans.Granted == 0)
+	}
+}
+
+// A shadowing is a rule in shadow that waits for the answer of Redis. It is used
+// again, so that requests cost no memory.
+//
+// Owned by its loop.
+type shadowing struct {
+	side  *side
+	set   *rule.Set
+	count *ruleCount
+	index int
+	key   []byte
+	done  redis.Done // made once
+}
+
+// Bounds of those that are kept to be used again.
+const (
+	shadowingsKept   = 1024
+	shadowingKeyKept = 1 << 10
+)
+
+// shadowing returns one that nobody uses.
+func (s *side) shadowing() *shadowing {
+	if n := len(s.shadowings); n > 0 {
+		w := s.shadowings[n-1]
+		s.shadowings = s.shadowings[:n-1]
+		return w
+	}
+	w := &shadowing{side: s}
+	w.done = w.judged
+	return w
+}
+
+// judged counts what the rule would have done.
+func (w *shadowing) judged(now time.Time, ans *store.Answer) {
+	s := w.side
+	w.count.shadowed(ans)
+	if s.rules.set == w.set { // else the rule may have another index by now
+		s.shadowed(now, w.index, w.key, ans)
+	}
+	w.set, w.count = nil, nil
+	if len(s.shadowings) < shadowingsKept && cap(w.key) <= shadowingKeyKept {
+		s.shadowings = append(s.shadowings, w)
+	}
+}
+
+// tryTable has the simulated Redis decide about a counter that nobody waits for.
+func (s *side) tryTable(now time.Time, counter *store.Counter) *store.Answer {
+	s.shadowAsk.N = 1
+	s.shadowAsk.Counters = append(s.shadowAsk.Counters[:0], *counter)
+	s.front.cfg.Table.Take(s.front.Steady(now), &s.shadowAsk, &s.shadowAnswer)
+	s.counts.decisions.Inc()
+	return &s.shadowAnswer
+}
+
+// tryLane has Redis decide about one, and done called with the answer.
+func (s *side) tryLane(now time.Time, counter *store.Counter, done func(now time.Time, ans *store.Answer)) {
+	s.shadowAsk.N = 1
+	s.shadowAsk.Counters = append(s.shadowAsk.Counters[:0], *counter)
+	if s.lane.Ask(now, &s.shadowAsk, &s.shadowAnswer, done) {
+		done(now, &s.shadowAnswer)
+		return
+	}
+	s.armLane()
+}
