@@ -19,7 +19,8 @@ const (
 type Traffic struct {
 	Rates   []float64   `json:"rates"`            // the newest 20, requests/s
 	Noise   []float64   `json:"noise"`            // variance of counts over their mean, from neighbours
-	Bound   int         `json:"bound,omitempty"`  // snapshots in a row in which the limit refused
+	Bound   int         `json:"bound,omitempty"`  // snapshots in a row in which the limit refused …
+	Free    int         `json:"free,omitempty"`   // … and in which it did not
 	Rising  int         `json:"rising,omitempty"` // length of the present excursion
 	Spikes  []time.Time `json:"spikes"`
 	First   time.Time   `json:"first"`            // when watching began
@@ -34,16 +35,17 @@ func (t *Traffic) note(r reading) {
 	if t.First.IsZero() {
 		t.First = r.at
 	}
-	if n := len(t.Rates); n > 0 {
-		last := t.Rates[n-1]
-		mean := (last + r.demand) / 2
-		if mean > 0 {
-			d := r.demand - last
-			t.Noise = push(t.Noise, d*d/2*r.dt/mean)
+	if n := len(t.Rates); n > 1 {
+		a, b := t.Rates[n-2], t.Rates[n-1]
+		if mean := (a + b + r.demand) / 3; mean > 0 {
+			bend := a - 2*b + r.demand // a trend has none; of noise its variance is six times as large
+			t.Noise = push(t.Noise, bend*bend/6*r.dt/mean)
 		}
 	}
-	if t.Bound++; !r.binds {
-		t.Bound = 0
+	if r.binds {
+		t.Bound, t.Free = t.Bound+1, 0
+	} else {
+		t.Bound, t.Free = 0, t.Free+1
 	}
 	if len(t.Rates) >= 5 {
 		t.spike(r)
@@ -208,7 +210,7 @@ func (p *Policy) scores(r reading, v verdict, o Outlook) map[string]int {
 		return q[len(q)-1]
 	}
 	known := c.Q20 > 0 && len(o.Points) > 0
-	return map[string]int{
+	scores := map[string]int{
 		Token: count(
 			t.spikes(r.at, 30*time.Minute) >= 2,
 			dispersion > 3,
@@ -218,13 +220,16 @@ func (p *Policy) scores(r reading, v verdict, o Outlook) map[string]int {
 			rise > 0.15*level && tau > 0.6,
 			level > 0 && at(10*time.Minute).Q50 > 1.15*level,
 			known && at(10*time.Minute).Q95 > 0.85*c.Q20,
-			v.state == stateWarn,
-			r.limit.Algorithm == Fixed && t.Bound >= recent/2), // its crowds come in at once
+			v.state == stateWarn),
 		Fixed: count(
 			dispersion < 1.5,
 			known && at(15*time.Minute).Q99 < 0.6*c.Q20,
 			t.spikes(r.at, 2*time.Hour) == 0),
 	}
+	if t.Free < recent { // a fixed window that refuses lets its crowd in at once, window by window
+		scores[Fixed] = -1
+	}
+	return scores
 }
 
 func count(claims ...bool) int {

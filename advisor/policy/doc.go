@@ -5,11 +5,12 @@
 // target answered, which limit is in force) and an [Outlook] (quantiles of the
 // demand to come), and answers with a [Recommendation]. Four ideas work together:
 //
-//   - The belief (belief.go) is a distribution over the target's capacity, learned
-//     from the rate that was let through, its p95 and its errors. The best limit
-//     hardly depends on the demand, but on what the target can take.
-//   - The guard (guard.go) looks at the newest snapshot only and may only lower:
-//     at once when the target suffers, and not at all when lowering does not help.
+//   - The belief (belief.go, evidence.go) is a distribution over the target's
+//     capacity, learned from the rate that was let through, its p95 and its errors.
+//     The best limit (capacity.go) hardly depends on the demand, but on what the
+//     target can take.
+//   - The guard (guard.go) looks at the newest snapshot and may only lower: at once
+//     when the target suffers, and not when lowering does not help (fault.go).
 //   - The plan (plan.go) starts raises early enough for a predicted rise, as far as
 //     the target can take it, and starts lowering early enough for a predicted
 //     overload, because one update may change the limit by so much only.
@@ -35,6 +36,11 @@
 // stays off ([LimiterOff]): somebody compares with no limit at all. The algorithms
 // gcra, sliding_log and leaky are kept, because whoever chose one wanted a property
 // that no other has; their rate moves like any other.
+//
+// Limits fall for four reasons only: the target suffers, it is known to take less, a
+// predicted demand costs it more in refusals, or a bound says so. Unused headroom is
+// none, and while the target is at ease a limit that binds does not fall, so that it
+// cannot talk itself down by what it lets through.
 //
 // # Units
 //

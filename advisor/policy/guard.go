@@ -74,6 +74,7 @@ type verdict struct {
 	restore float64 // limit to go back up to; 0: none
 	code    string  // of a demand
 	raise   bool    // raises are allowed
+	clears  bool    // only the queue of before is seen
 }
 
 // judge looks at r and may demand that the limit falls.
@@ -81,22 +82,18 @@ func (p *Policy) judge(r reading) verdict {
 	g := &p.st.Guard
 	p.raised(r)
 	v := verdict{state: p.severity(r), atMost: math.Inf(1)}
+	v.clears = v.state != stateOK && p.clears(r)
 	g.State = v.state
 	p.faultEnds(r)
 	p.calm(r, v.state)
-	if v.state != stateOK && !p.clears(r) {
+	if v.state != stateOK && !v.clears {
 		p.st.Belief.Alert = alertSpan
 	}
 	switch v.state {
 	case stateBad:
 		p.bad(r, &v)
 	case stateWarn:
-		g.Warns++
-		g.OKs = 0
-		v.atMost, v.code = warnCut*r.rate, Slow
-		if p.clears(r) {
-			v.atMost = r.rate
-		}
+		p.warn(r, &v)
 	default:
 		p.fine(r)
 	}
@@ -122,25 +119,25 @@ func (p *Policy) raised(r reading) {
 }
 
 // calm counts the snapshots in which the limit refused and yet the target showed no
-// queue, and keeps the lowest load at which one was seen lately.
+// queue, and keeps the load at which one was seen lately, until none is seen there.
 func (p *Policy) calm(r reading, state string) {
 	g := &p.st.Guard
 	if p.st.Base == 0 || r.n < thin {
 		return
 	}
-	if r.at.Sub(g.KneeAt) > kneeSpan {
-		g.Knee = 0
+	if g.Knee > 0 && r.at.Sub(g.KneeAt) > kneeSpan {
+		g.Knee, g.Calm = 0, 0
 	}
 	slow := r.p95 / p.st.Base
 	switch {
 	case state != stateOK || slow > queueSeen:
 		g.Calm = 0
 		if slow > queueSeen && g.Reductions == 0 {
-			g.Knee, g.KneeAt = r.load, r.at
+			g.Knee, g.KneeAt = min(r.load, p.st.Capacity.Q50), r.at
 		}
 	case slow < queueNone:
-		if r.load > 0.95*g.Knee {
-			g.Knee = 0
+		if g.Knee > 0 && r.load > g.Knee {
+			g.Knee, g.Calm = 0, 0
 		}
 		g.Calm++
 		if !r.binds {
@@ -157,7 +154,7 @@ func (p *Policy) calm(r reading, state string) {
 const (
 	queueNone = 1.12 // × base: no queue
 	queueSeen = 1.3  // × base: a queue
-	kneeSpan  = 15 * time.Minute
+	kneeSpan  = 10 * time.Minute
 )
 
 // severity names the state that r shows, with the doubt that few requests leave. A
@@ -206,13 +203,32 @@ func (p *Policy) fine(r reading) {
 	}
 }
 
+// warn lowers the limit a little.
+func (p *Policy) warn(r reading, v *verdict) {
+	g := &p.st.Guard
+	g.Warns++
+	g.OKs = 0
+	v.atMost, v.code = warnCut*r.rate, Slow
+	if v.clears {
+		v.atMost = r.rate
+		return
+	}
+	if g.Reductions == 0 {
+		g.Start, g.Reductions = p.trouble(r), 1
+	}
+	g.Last = p.trouble(r)
+}
+
+func (p *Policy) trouble(r reading) Trouble {
+	return Trouble{r.rate, r.admitted, r.p95, r.errors, p.proven()}
+}
+
 // bad lowers the limit, unless that does not help.
 func (p *Policy) bad(r reading, v *verdict) {
 	g := &p.st.Guard
 	g.OKs, g.Warns = 0, 0
-	now := Trouble{r.rate, r.admitted, r.p95, r.errors, p.proven()}
 	if g.Reductions == 0 {
-		g.Start = now
+		g.Start = p.trouble(r)
 	}
 	if p.isFault(r) {
 		p.fault(r, v)
@@ -220,13 +236,16 @@ func (p *Policy) bad(r reading, v *verdict) {
 	}
 	g.Rest = restSnapshots
 	v.code = Overload
-	v.atMost = p.reduced(r)
+	v.atMost = r.rate
+	if !v.clears {
+		v.atMost = p.reduced(r)
+	}
 	p.disprove(0.95 * r.admitted)
 	if g.Raised > 0 && g.Reductions == 0 {
 		p.rollBack(r, v)
 	}
 	g.Reductions++
-	g.Last = now
+	g.Last = p.trouble(r)
 }
 
 // rollBack blames the last raise: it is taken back, and for a while nothing rises
@@ -249,9 +268,6 @@ func (p *Policy) rollBack(r reading, v *verdict) {
 // third of the interval, as far as its capacity is known, or else badCut of what
 // it was given.
 func (p *Policy) reduced(r reading) float64 {
-	if p.clears(r) {
-		return r.rate
-	}
 	served := r.admitted
 	if r.p95 <= p.slo() {
 		served *= 1 - r.errors // it sheds what is too much, and nothing waits

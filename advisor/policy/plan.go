@@ -57,11 +57,8 @@ func (p *Policy) aim(r reading, v verdict, o Outlook) target {
 	case v.state == stateOK:
 		t.because(Recovering)
 	}
-	if p.sure() && soonest < t.rate && !p.st.Guard.Fault.Active {
-		if soonest < r.rate || t.rate > r.rate {
-			t.because(p.lowering(r, o, soonest))
-		}
-		t.rate = min(t.rate, max(soonest, min(r.rate, t.rate)*(1-stepDown)))
+	if !v.clears {
+		p.lower(r, o, soonest, &t)
 	}
 	if v.atMost < t.rate {
 		t.rate = v.atMost
@@ -76,14 +73,23 @@ func (p *Policy) aim(r reading, v verdict, o Outlook) target {
 // sure says whether the belief is good enough to lower a limit.
 func (p *Policy) sure() bool { return p.st.Capacity.Confidence >= sure && p.st.Base > 0 }
 
-// lowering names why a cap below the limit counts.
-func (p *Policy) lowering(r reading, o Outlook, cap float64) string {
+// lower takes t down to cap, when that is known well enough.
+func (p *Policy) lower(r reading, o Outlook, cap float64, t *target) {
+	if !p.sure() || p.st.Guard.Fault.Active || cap >= t.rate {
+		return
+	}
+	t.rate = cap
+	if cap >= r.rate {
+		t.because(AtCapacity)
+		return
+	}
+	code := AtCapacity
 	for _, q := range o.within(planSpan) {
-		if q.Q50 > cap && q.Q50 > 1.1*r.demand {
-			return ForecastOverload
+		if q.Q50 > cap && q.Q50 > headroom*r.demand {
+			code = ForecastOverload
 		}
 	}
-	return AtCapacity
+	t.codes = []string{code}
 }
 
 // caps returns the cap now, and the one that keeps every later cap in reach of
@@ -186,7 +192,7 @@ func (p *Policy) stride(r reading) float64 {
 }
 
 const (
-	strideFirst = 0.04
+	strideFirst = 0.03
 	strideShy   = 0.95
 )
 

@@ -100,7 +100,9 @@ func (p *Policy) explain(r reading, t target, out Recommendation) string {
 		return forecast + ", raised ahead of it"
 	case code == Refusing:
 		return fmt.Sprintf("%s, %.1f %% refused while the target is at ease", forecast, 100*r.refused)
-	case has(LittleTraffic), has(Starting), has(Recovering), has(Blocked):
+	case has(LittleTraffic):
+		return sentence(LittleTraffic)
+	case has(Starting), has(Recovering), has(Blocked):
 		return forecast + ", " + sentence(out.Codes[1])
 	case code == Hold && has(AtCapacity):
 		return fmt.Sprintf("%s, the target can take %s req/s, the limit stays", forecast, digits(t.cap))
