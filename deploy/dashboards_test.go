@@ -102,17 +102,13 @@ func TestEveryPanelShowsData(t *testing.T) {
 		return
 	}
 	p := startPlatform(t)
-	boards, expected := dashboards(t), func(string) bool { return true }
-	if p.addrs["advisor"] == "" {
-		t.Log("NOT TRIED: the advisor is not there yet: its metrics")
-		expected = func(expr string) bool { return !advised.MatchString(expr) }
-	}
+	boards := dashboards(t)
 	var exprs []string
 	for _, d := range boards {
-		exprs = append(exprs, d.queries(t, p, expected)...)
+		exprs = append(exprs, d.queries(t, p)...)
 	}
 	slices.Sort(exprs)
-	exprs = slices.DeleteFunc(slices.Compact(exprs), func(e string) bool { return !expected(e) })
+	exprs = slices.Compact(exprs)
 	if len(exprs) < 100 {
 		t.Fatalf("only %d expressions are found", len(exprs))
 	}
@@ -131,16 +127,13 @@ func TestEveryPanelShowsData(t *testing.T) {
 		return nil
 	})
 	t.Logf("%d expressions have data", total)
-	p.checkNames(t, boards, expected)
+	p.checkNames(t, boards)
 	p.checkRules(t)
 }
 
-// advised are the metrics that there are with an advisor only.
-var advised = regexp.MustCompile(`\b(advisor_|ratelimiter_adaptive_)`)
-
 // queries are the expressions of a board, with its variables filled in as
 // Grafana does: all jobs and instances that have the metric they are read from.
-func (d *dashboard) queries(t *testing.T, p *platform, expected func(string) bool) (exprs []string) {
+func (d *dashboard) queries(t *testing.T, p *platform) (exprs []string) {
 	t.Helper()
 	job, instance := ".*", ".*"
 	if probe := d.Templating.List[1].Definition; expected(probe) {
@@ -182,13 +175,13 @@ func (d *dashboard) program() string {
 }
 
 // checkNames checks that everything that boards and rules name is there.
-func (p *platform) checkNames(t *testing.T, boards []dashboard, expected func(string) bool) {
+func (p *platform) checkNames(t *testing.T, boards []dashboard) {
 	t.Helper()
 	known := names(t, p.prometheus)
 	known["ALERTS"] = true // is there when one is pending
 	check := func(where, expr string) {
 		for _, name := range metrics(expr) {
-			if !known[name] && expected(name) && !strings.HasPrefix(name, "weir:") {
+			if !known[name] && !strings.HasPrefix(name, "weir:") {
 				t.Errorf("%s: no program has the metric %s", where, name)
 			}
 		}

@@ -44,16 +44,8 @@ func exists(name string) bool {
 	return err == nil
 }
 
-// programs are those that can be built. The advisor is one of them as soon as
-// it has a main.
-func programs() (names []string) {
-	for _, name := range []string{"proxy", "loadgen", "target", "advisor"} {
-		if exists(name + "/main.go") {
-			names = append(names, name)
-		}
-	}
-	return names
-}
+// programs are those that there are images of.
+func programs() []string { return []string{"proxy", "loadgen", "target", "advisor"} }
 
 // binaries builds the programs once, as for the images, and is the folder they
 // are in.

@@ -5,7 +5,6 @@ package advisor
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -25,8 +24,8 @@ const (
 
 // Run plays the closed loop: quick or all, and of these only the scenarios in
 // whose name all further words occur. It prints tables and writes plots, a page
-// and a record. The error says which acceptance lines were not met; some scenarios
-// alone are not held against them.
+// and a record. Which acceptance lines were met is one of the tables; none is an
+// error.
 func Run(ctx context.Context, args []string, out io.Writer) error {
 	z, words, err := sizeOf(args)
 	if err != nil {
@@ -55,10 +54,14 @@ func Run(ctx context.Context, args []string, out io.Writer) error {
 		return err
 	}
 	verdicts := report(recorder, plays, namesOf(contestants))
+	var fault error
 	b := &book{Size: z.name, Seeds: z.seeds, MadeUp: madeUp, Verdicts: verdicts, Scenarios: entries(plays)}
-	dir, fault := resultDir, faultOf(verdicts)
-	if len(words) > 0 {
-		dir, fault = partDir, nil
+	dir := resultDir
+	switch {
+	case len(words) > 0:
+		dir = partDir
+	case madeUp:
+		dir, fault = partDir, fmt.Errorf("the traffic was made up, as there are no traces in %s: %w", traceDir, result.ErrNotKept)
 	}
 	if len(scenarios) == 1 {
 		if err := printLog(recorder, scenarios[0], closedloop.Advisor()); err != nil {
@@ -88,17 +91,6 @@ func report(out io.Writer, plays []*played, names []string) []verdict {
 	verdicts := judge(plays, advisorName)
 	printVerdicts(out, verdicts)
 	return verdicts
-}
-
-// faultOf says which lines were not met.
-func faultOf(verdicts []verdict) error {
-	var faults []error
-	for _, v := range verdicts {
-		if !v.Met {
-			faults = append(faults, fmt.Errorf("not as hoped: %s: %.2f, at most %.2f", v.Line, v.Value, v.Bound))
-		}
-	}
-	return errors.Join(faults...)
 }
 
 // namesOf lists who is shown, the constant limits after the oracles.

@@ -60,7 +60,7 @@ func TestReport(t *testing.T) {
 	if _, err := io.WriteString(recorder, text); err != nil {
 		t.Fatal(err)
 	}
-	b := &book{Record: recorder.Record(time.Now(), faultOf(verdicts)), Size: "test", Seeds: 1, Verdicts: verdicts, Scenarios: entries(plays), Runs: drawings}
+	b := &book{Record: recorder.Record(time.Now(), nil), Size: "test", Seeds: 1, Verdicts: verdicts, Scenarios: entries(plays), Runs: drawings}
 	if err := b.write(dir); err != nil {
 		t.Fatal(err)
 	}
@@ -122,8 +122,5 @@ func TestJudge(t *testing.T) {
 		if v := find(test.plays, test.part); math.Abs(v.Value-test.value) > 1e-9 || v.Met != test.met {
 			t.Errorf("%s: %.3f, met %v; want %.3f, %v", test.part, v.Value, v.Met, test.value, test.met)
 		}
-	}
-	if faultOf(judge([]*played{world("known", 1000, 900, 0)}, advisorName)) != nil {
-		t.Error("all is met, and yet there is a fault")
 	}
 }

@@ -2,6 +2,7 @@ package result
 
 import (
 	"bytes"
+	"errors"
 	"io"
 	"strings"
 	"time"
@@ -28,6 +29,13 @@ func (r *Recorder) Write(b []byte) (int, error) {
 	r.text.Write(b)
 	return r.out.Write(b)
 }
+
+// Keep names a file beside the record that belongs to it.
+func (r *Recorder) Keep(file string) { r.rec.Files = append(r.rec.Files, file) }
+
+// ErrNotKept is among the errors of an experiment whose figures are not to take
+// the place of those of an earlier run: what it takes is not there.
+var ErrNotKept = errors.New("no record is kept")
 
 // Record ends the record; fault is what the experiment ended with, or nil.
 func (r *Recorder) Record(now time.Time, fault error) *Record {

@@ -48,6 +48,24 @@ func TestPageShowsTheRecords(t *testing.T) {
 	}
 }
 
+// TestReadmeShowsAScenario: the picture on the first screen belongs to a record.
+func TestReadmeShowsAScenario(t *testing.T) {
+	text, err := os.ReadFile(readme)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := Load(results, "scenario")
+	if err != nil || r == nil {
+		t.Fatalf("record %v, %v", r, err)
+	}
+	for _, file := range r.Files {
+		if bytes.Contains(text, []byte("](bench/results/"+file+")")) {
+			return
+		}
+	}
+	t.Errorf("the README shows none of %v", r.Files)
+}
+
 // TestReadmeShowsTheDemo: what the README shows of the demo is what it printed.
 func TestReadmeShowsTheDemo(t *testing.T) {
 	text, err := os.ReadFile(readme)

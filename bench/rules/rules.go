@@ -13,6 +13,7 @@ import (
 	"strconv"
 	"time"
 
+	"weir/bench/result"
 	"weir/bench/rig"
 	"weir/internal/service"
 )
@@ -59,7 +60,7 @@ func Run(ctx context.Context, args []string, out io.Writer) (err error) {
 		return err
 	}
 	if _, err := exec.LookPath("wrk"); err != nil {
-		return errors.New("wrk is not installed: nothing to make load with (Debian: apt-get install wrk)")
+		return fmt.Errorf("wrk is not installed, so there is nothing to make load with; make bench-setup installs it: %w", result.ErrNotKept)
 	}
 	target, targetAddr, err := rig.StartTargetAt(ctx, []string{"EVENT_LOOPS=1"})
 	if err != nil {

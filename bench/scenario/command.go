@@ -44,7 +44,7 @@ func (o *Order) Register(s *service.Settings) {
 		}
 		return err
 	})
-	s.String(&o.Dir, "RESULTS_DIR", filepath.Join("bench", "results"), "where records, plots and pages go")
+	s.String(&o.Dir, "RESULTS_DIR", filepath.Join("bench", "results"), "where records go, and what scenarios draw")
 }
 
 // What may be chosen, in the order of tables.
@@ -91,9 +91,14 @@ func (o *Order) Play(ctx context.Context, args []string, out io.Writer) error {
 			continue
 		}
 		report(out, &s, runs)
-		c, _, err := newChapter(&s, runs, o.Dir)
+		c, files, err := newChapter(&s, runs, o.Dir)
 		if err != nil {
 			return err
+		}
+		if r, kept := out.(*result.Recorder); kept {
+			for _, file := range files {
+				r.Keep(file)
+			}
 		}
 		chapters = append(chapters, c)
 	}

@@ -14,6 +14,7 @@ import (
 	"strings"
 	"time"
 
+	"weir/bench/result"
 	"weir/bench/rig"
 	"weir/internal/service"
 )
@@ -63,7 +64,7 @@ func Run(ctx context.Context, args []string, out io.Writer) (err error) {
 	}
 	for _, tool := range []string{"nginx", "wrk"} {
 		if _, err := exec.LookPath(tool); err != nil {
-			return fmt.Errorf("%s is not installed: nothing to compare with; make bench-setup installs it", tool)
+			return fmt.Errorf("%s is not installed, so there is nothing to compare with; make bench-setup installs it: %w", tool, result.ErrNotKept)
 		}
 	}
 	dir, err := os.MkdirTemp("", "weir-speed-")

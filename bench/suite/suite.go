@@ -32,6 +32,9 @@ type Plan struct {
 	Before string
 	// Page is refreshed with the records; empty: none is.
 	Page string
+	// Lenient says that ratios which have become worse are told and no more, as
+	// on another machine than that of the records before.
+	Lenient bool
 }
 
 // ErrFindings: an experiment found something that is not as it should be, or a
@@ -42,7 +45,8 @@ var ErrFindings = errors.New("not everything is as it should be")
 type finished struct {
 	record *result.Record
 	worse  []string
-	known  int // ratios that were compared
+	known  int    // ratios that were compared
+	left   string // why no record was kept
 }
 
 // Run runs the parts in their order. One that fails does not stop the others;
@@ -58,7 +62,7 @@ func Run(ctx context.Context, p Plan, out io.Writer) error {
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		f, err := p.keep(rec.Record(time.Now(), fault))
+		f, err := p.keep(rec.Record(time.Now(), fault), fault)
 		if err != nil {
 			return err
 		}
@@ -67,12 +71,17 @@ func Run(ctx context.Context, p Plan, out io.Writer) error {
 		}
 		done = append(done, f)
 	}
-	return summary(out, done)
+	return p.summary(out, done)
 }
 
-// keep compares a record with the one before, and writes it.
-func (p *Plan) keep(r *result.Record) (f finished, err error) {
+// keep compares a record with the one before, and writes it, unless the
+// experiment said that it is not to be kept.
+func (p *Plan) keep(r *result.Record, fault error) (f finished, err error) {
 	f.record = r
+	if errors.Is(fault, result.ErrNotKept) {
+		f.left = fault.Error()
+		return f, nil
+	}
 	before, err := result.Load(p.Before, r.Experiment)
 	if err != nil {
 		return f, err
@@ -86,8 +95,8 @@ func (p *Plan) keep(r *result.Record) (f finished, err error) {
 	return f, p.refresh(r)
 }
 
-// refresh shows the record on the page. A page that has no place for it, or no
-// page at all, is left as it is.
+// refresh shows the record on the page, if there is one; the error says that it
+// has no place for it.
 func (p *Plan) refresh(r *result.Record) error {
 	if p.Page == "" {
 		return nil
@@ -107,17 +116,22 @@ func (p *Plan) refresh(r *result.Record) error {
 }
 
 // summary says what came out of it all.
-func summary(out io.Writer, done []finished) error {
+func (p *Plan) summary(out io.Writer, done []finished) error {
 	bad := 0
 	fmt.Fprintf(out, "\nSummary\n\n")
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	for _, f := range done {
 		says := "done"
 		switch {
+		case f.left != "":
+			says = "left out: " + f.left
 		case f.record.Fault != "":
 			says, bad = "not as it should be: "+strings.ReplaceAll(f.record.Fault, "\n", "; "), bad+1
 		case len(f.worse) > 0:
-			says, bad = "worse than before", bad+1
+			says = "worse than before"
+			if !p.Lenient {
+				bad++
+			}
 		case f.known > 0:
 			says = fmt.Sprintf("done, none of %d ratios is worse than before", f.known)
 		}

@@ -71,6 +71,25 @@ func TestRunEnds(t *testing.T) {
 	}
 }
 
+func TestNotKeptAndLenient(t *testing.T) {
+	dir := t.TempDir()
+	plan := Plan{Dir: dir, Before: dir, Lenient: true, Parts: []Part{
+		{"one", nil, printing("**2.00** (2.00 … 2.00)", nil)},
+		{"two", nil, printing("**1.00** (1.00 … 1.00)", fmt.Errorf("nginx is not installed: %w", result.ErrNotKept))}}}
+	var out bytes.Buffer
+	if err := Run(t.Context(), plan, &out); err != nil || !strings.Contains(out.String(), "left out: nginx is not installed") {
+		t.Fatalf("ended with %v:\n%s", err, out.String())
+	}
+	if all, err := result.LoadAll(dir); err != nil || len(all) != 1 || all[0].Experiment != "one" {
+		t.Fatalf("kept %v, %v", all, err)
+	}
+	plan.Parts[0].Run = printing("**1.00** (1.00 … 1.00)", nil)
+	out.Reset()
+	if err := Run(t.Context(), plan, &out); err != nil || !strings.Contains(out.String(), "worse: Speed") {
+		t.Fatalf("a lenient plan ended with %v:\n%s", err, out.String())
+	}
+}
+
 func TestPageWithoutPlace(t *testing.T) {
 	dir := t.TempDir()
 	page := filepath.Join(dir, "PAGE.md")
