@@ -27,7 +27,7 @@ import (
 var unkept = []string{"suite", "demo", "demo-redis"}
 
 // runSuite runs several experiments and keeps what they find: quick, usual, all,
-// or those that are named.
+// of these only those that are named after, or those that are named alone.
 func runSuite(ctx context.Context, args []string, out io.Writer) error {
 	name := "usual"
 	if len(args) > 0 {
@@ -51,6 +51,9 @@ func runSuite(ctx context.Context, args []string, out io.Writer) error {
 			}
 			plan.Parts = append(plan.Parts, suite.Part{Name: name, Run: experiments()[at].run})
 		}
+	}
+	if sized := slices.Contains([]string{"quick", "usual", "all"}, name); sized && len(args) > 1 {
+		plan.Parts = slices.DeleteFunc(plan.Parts, func(p suite.Part) bool { return !slices.Contains(args[1:], p.Name) })
 	}
 	return suite.Run(ctx, plan, out)
 }
