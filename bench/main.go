@@ -49,7 +49,7 @@ func experiments() []experiment {
 		{"advisor", "[quick|all] [WORD…] how well the advisor forecasts, and what it is worth beside other ways to choose a limit; only scenarios with all words in their name (one minute, all ten)", advisor.Run},
 		{"pacing", "[FILE] when requests of load generators arrive, against when they were due; the results as JSON in FILE (seven minutes)", pacing.Run},
 		{"micro", "[TIME] the benchmarks beside the code, in one table (a minute)", micro.Run},
-		{"suite", "[quick|usual|all|NAME…] several experiments, kept as records; but for quick BENCHMARKS.md is refreshed (3 minutes, 16, two hours)", runSuite},
+		{"suite", "[quick|usual|all|page|NAME…] several experiments, kept as records; but for quick BENCHMARKS.md is refreshed, page does nothing else (3 minutes, 16, two hours)", runSuite},
 		{attack.TargetName, "", attack.Target},
 	}
 }

@@ -39,6 +39,8 @@ func runSuite(ctx context.Context, args []string, out io.Writer) error {
 	case "quick": // for a look at one's own machine: the page keeps what was measured with more patience
 		plan.Parts, plan.Dir, plan.Page = quick(filepath.Join(dir, "quick")), filepath.Join(dir, "quick"), ""
 		plan.Lenient = true
+	case "page":
+		return plan.Show()
 	case "usual":
 		plan.Parts = usual(dir)
 	case "all":
@@ -47,7 +49,7 @@ func runSuite(ctx context.Context, args []string, out io.Writer) error {
 		for _, name := range args {
 			at := slices.IndexFunc(experiments(), func(e experiment) bool { return e.name == name && !slices.Contains(unkept, name) })
 			if at < 0 {
-				return &service.ExitError{Status: 2, Err: fmt.Errorf("suite wants quick, usual, all, or names of experiments; there is none %q", name)}
+				return &service.ExitError{Status: 2, Err: fmt.Errorf("suite wants quick, usual, all, page, or names of experiments; there is none %q", name)}
 			}
 			plan.Parts = append(plan.Parts, suite.Part{Name: name, Run: experiments()[at].run})
 		}

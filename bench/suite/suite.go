@@ -115,6 +115,20 @@ func (p *Plan) refresh(r *result.Record) error {
 	return os.WriteFile(p.Page, fresh, 0o644)
 }
 
+// Show refreshes the page with the records as they are.
+func (p *Plan) Show() error {
+	all, err := result.LoadAll(p.Dir)
+	if err != nil {
+		return err
+	}
+	for _, r := range all {
+		if err := p.refresh(r); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // summary says what came out of it all.
 func (p *Plan) summary(out io.Writer, done []finished) error {
 	bad := 0

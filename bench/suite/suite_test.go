@@ -44,6 +44,15 @@ func TestRun(t *testing.T) {
 	if err != nil || len(all) != 2 {
 		t.Fatalf("%d records, %v", len(all), err)
 	}
+	if err := os.WriteFile(page, []byte(empty), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := plan.Show(); err != nil {
+		t.Fatal(err)
+	}
+	if again, err := os.ReadFile(page); err != nil || !bytes.Equal(again, text) {
+		t.Fatalf("shown from the records the page differs: %v\n%s", err, again)
+	}
 
 	// Once more: the second is worse, the first fails but does not stop it.
 	plan.Parts[0].Run, plan.Parts[1].Run = printing("**1.00** (0.90 … 1.10)", errors.New("lost a request")), printing("**1.50** (1.00 … 2.00)", nil)
