@@ -17,9 +17,11 @@ const (
 	// refitWait is how long a snapshot waits for a refit that is overdue, which
 	// only happens when time is replayed.
 	refitWait = 3 * time.Millisecond
-	// refitLate is how much later than the refit's data a snapshot may be
-	// without waiting for it.
-	refitLate = 5 * time.Second
+	// refitLate is how many refits may be missed without waiting for the one that runs.
+	refitLate = 3
+	// A refit of steps so coarse that one is due with each is renewed after some.
+	refitMin   = 10 * time.Minute
+	refitSpans = 4
 	// refitMax is how long a refit may take; what comes later is thrown away.
 	refitMax = 5 * time.Second
 	// youngRounds is how many rounds are so few that they may have been wrong.
@@ -30,20 +32,21 @@ const (
 type result uint8
 
 const (
-	resultLearned result = iota // learned from, and answered
-	resultLate                  // not newer than its proxy's newest: answered
-	resultBehind                // far behind the others: answered
-	resultAhead                 // it may begin another time: answered
-	resultOld                   // it is of a time that is over: refused
-	resultInvalid               // its numbers or its form are wrong: refused
-	resultFull                  // too many proxies: refused
-	resultFailed                // our own fault: answered
-	resultsN      = iota
+	resultLearned  result = iota // learned from, and answered
+	resultLate                   // not newer than its proxy's newest: answered
+	resultBehind                 // far behind the others: answered
+	resultAhead                  // it may begin another time: answered
+	resultDoubtful               // its rate is not believed yet: answered
+	resultOld                    // it is of a time that is over: refused
+	resultInvalid                // its numbers or its form are wrong: refused
+	resultFull                   // too many proxies: refused
+	resultFailed                 // our own fault: answered
+	resultsN       = iota
 )
 
 // String names the result as the metric does.
 func (r result) String() string {
-	return [...]string{"learned", "late", "behind", "ahead", "old", "invalid", "full", "failed"}[r]
+	return [...]string{"learned", "late", "behind", "ahead", "doubtful", "old", "invalid", "full", "failed"}[r]
 }
 
 // A reply is what a snapshot is answered with.
@@ -75,6 +78,7 @@ type core struct {
 	parked   *state.Image // what was set aside when time jumped; nil: nothing
 	parkedTo time.Time    // its newest
 	clock    clock
+	doubts   doubts
 	sequence uint64        // of the last record
 	refit    *refit        // the one that runs; nil: none
 	replays  bool          // the journal is replayed: of the refits only the last counts
@@ -94,19 +98,20 @@ func newCore(t *Tuning) *core {
 
 // post takes in a snapshot and answers it.
 func (c *core) post(s *snapshot) reply {
-	c.await(s.at)
+	c.await(s)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.take(s)
 }
 
+// pace is how often a refit is worth its while.
+func pace(interval time.Duration) time.Duration { return max(refitMin, refitSpans*interval) }
+
 // await waits a little for a refit that a replay has overtaken, so that it is not
 // forecast for hours with what was fitted long ago.
-func (c *core) await(at time.Time) {
-	c.mu.Lock()
-	r := c.refit
-	c.mu.Unlock()
-	if r == nil || at.Sub(r.at) <= refitLate {
+func (c *core) await(s *snapshot) {
+	r := c.overtaken(s)
+	if r == nil {
 		return
 	}
 	patience := time.NewTimer(refitWait)
@@ -115,6 +120,16 @@ func (c *core) await(at time.Time) {
 	case <-r.done:
 	case <-patience.C:
 	}
+}
+
+// overtaken is the refit that runs when it should have ended long ago; else nil.
+func (c *core) overtaken(s *snapshot) *refit {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if r := c.refit; r != nil && s.at.Sub(r.at) > refitLate*pace(s.interval) {
+		return r
+	}
+	return nil
 }
 
 // take is post with mu held. A fault of ours costs an answer, not the program: the
@@ -144,7 +159,7 @@ func (c *core) take(s *snapshot) (r reply) {
 	case rulingBack:
 		return c.back(s)
 	}
-	return c.learn(s)
+	return c.believe(s)
 }
 
 var errOld = errors.New("is more than a minute older than the newest snapshot")
@@ -152,16 +167,9 @@ var errOld = errors.New("is more than a minute older than the newest snapshot")
 // view is what the clock needs to know.
 func (c *core) view(s *snapshot) view {
 	m := c.now
-	v := view{newest: m.newest(), own: m.fleet.last(s.instance), parked: c.parkedTo, young: c.parked == nil && m.rounds < youngRounds}
+	v := view{newest: m.newest(), own: m.fleet.last(s.instance), parked: c.parkedTo, young: c.parked == nil && m.rounds < youngRounds, others: m.fleet.others}
 	if m.rounds == 0 { // imported history says nothing about the snapshots' time
 		v.newest = m.fleet.Newest
-	}
-	v.others = func() int {
-		n := m.fleet.living()
-		if at, ok := m.fleet.find(s.instance); ok && m.fleet.live(m.fleet.Members[at]) {
-			n--
-		}
-		return n
 	}
 	return v
 }
@@ -174,7 +182,25 @@ func (c *core) note(s *snapshot) {
 	}
 }
 
-// learn takes in a snapshot of the time we are in.
+// believe takes in a snapshot of the time we are in, unless its rate is in doubt.
+func (c *core) believe(s *snapshot) (r reply) {
+	most := c.now.believable()
+	list := c.doubts.rule(s, most)
+	if len(list) == 0 {
+		c.note(s)
+		return doubtful(s, most)
+	}
+	for i := range list {
+		if t := &list[i]; t.at.After(c.now.fleet.last(t.instance)) {
+			r = c.learn(t)
+		} else {
+			r = c.answer(t, resultLate, nil)
+		}
+	}
+	return r
+}
+
+// learn takes in a snapshot that is believed.
 func (c *core) learn(s *snapshot) reply {
 	changed, err := c.now.learn(s)
 	if err != nil {
@@ -188,17 +214,18 @@ func (c *core) learn(s *snapshot) reply {
 // answer is the newest recommendation, as an answer to s.
 func (c *core) answer(s *snapshot, what result, changed *change) reply {
 	a := &c.now.advice
-	if !known(s.limit) {
-		return hold(s, what, "unknown_algorithm", "the algorithm is not known here, the limit stays")
-	}
-	if !a.Given {
+	r := reply{result: what, limit: a.Rec.Limit, advice: a.Rec, changed: changed}
+	switch {
+	case !known(s.limit):
+		r = hold(s, what, "unknown_algorithm", "the algorithm is not known here, the limit stays")
+	case !a.Given:
 		return hold(s, what, policy.Hold, "nothing is known yet, the limit stays")
 	}
-	r := reply{result: what, limit: a.Rec.Limit, advice: a.Rec, at: c.now.newest(), changed: changed}
+	r.at = c.now.forecastAt()
 	for _, p := range c.now.future.Outlook(answerHorizon, answerStep) {
 		r.points = append(r.points, policy.Point{Q05: p.Q05, Q50: p.Q50, Q80: p.Q80, Q95: p.Q95, Q99: p.Q99})
 	}
-	if s.limit != a.Sum.Limit && s.limit.Algorithm == policy.Off {
+	if known(s.limit) && s.limit != a.Sum.Limit && s.limit.Algorithm == policy.Off {
 		r.limit = s.limit // of several proxies one has its limiter off
 	}
 	return r
@@ -231,9 +258,7 @@ func (c *core) forward(s *snapshot) reply {
 	c.jumps++
 	var r reply
 	for i := range trail {
-		if t := &trail[i]; t.at.After(c.now.fleet.last(t.instance)) {
-			r = c.learn(t)
-		}
+		r = c.believe(&trail[i])
 	}
 	return r
 }
@@ -251,12 +276,12 @@ func (c *core) back(s *snapshot) reply {
 		return c.failed(s, err)
 	}
 	c.jumps++
-	return c.learn(s)
+	return c.believe(s)
 }
 
 // park sets a copy of the memory aside.
 func (c *core) park() error {
-	parts, err := c.now.parts()
+	parts, err := c.now.parts(c.tuning)
 	if err == nil {
 		c.parked, c.parkedTo = &state.Image{Parts: parts}, c.now.newest()
 	}
@@ -265,14 +290,15 @@ func (c *core) park() error {
 
 // exchange exchanges the memory with the one set aside.
 func (c *core) exchange() error {
-	m, err := remember(c.tuning, c.parked)
-	if err == nil {
-		err = c.park()
+	m, damages := remember(c.tuning, c.parked)
+	if len(damages) > 0 {
+		return fmt.Errorf("what was set aside: %s", &damages[0])
 	}
-	if err == nil {
-		c.now = m
+	if err := c.park(); err != nil {
+		return err
 	}
-	return err
+	c.now = m
+	return nil
 }
 
 // failed answers when a memory cannot be written down or read.
@@ -287,7 +313,7 @@ func (c *core) maybeRefit() {
 	if c.refit != nil {
 		return
 	}
-	job, due := c.now.future.Refit()
+	job, due := c.now.refit()
 	if !due {
 		return
 	}
@@ -315,7 +341,7 @@ func (c *core) run(r *refit, m *memory, fit func() (*season.Model, error)) {
 	c.mu.Lock()
 	c.refit = nil
 	if err == nil && c.now == m { // the time is still the same
-		m.future.Adopt(model)
+		_, err = protect(func() (*season.Model, error) { m.future.Adopt(model); return model, nil })
 	}
 	c.mu.Unlock()
 	c.fitted(took, err)

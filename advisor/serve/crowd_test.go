@@ -44,7 +44,7 @@ func TestCrowd(t *testing.T) {
 		for p := range proxies {
 			crowd.Go(func() {
 				s := snapAt(monday.Add(time.Duration(i+1) * 30 * time.Second).Add(time.Duration(p) * time.Millisecond))
-				s.instance, s.observed = fmt.Sprint(p), 2
+				s.instance, s.observed, s.forwarded = fmt.Sprint(p), 2, 2
 				r.post(s)
 			})
 		}

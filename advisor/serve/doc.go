@@ -19,13 +19,24 @@
 //
 // # Time that jumps
 //
-// A snapshot that is more than an hour ahead of the newest may be the end of a
-// long silence or a broken clock. It is answered with the limit in force, and
-// believed when more snapshots follow it without a break (two in all; one more for
-// each other proxy that reports). Then the knowledge so far is set aside and a
-// copy of it goes on through the gap. Time that goes back by more than an hour is
-// refused at first, as any old snapshot is. When three in a row continue what was
-// set aside, the false time and the true one change places, so that a clock that
-// was wrong for a while costs nothing but that while. When ten in a row continue
-// nothing that is known, an empty memory is begun and the old one set aside.
+// A snapshot of the only proxy that reports, an hour or more ahead of the newest, is
+// the end of a silence: the knowledge so far is set aside and a copy of it goes on
+// through the gap. Beyond five weeks it may as well be a broken clock; it is then
+// answered with the limit in force, and believed when a second one follows. While
+// other proxies report, already five minutes ahead are too many. What is ahead then
+// is believed when more proxies are there than are not, when enough of it comes
+// without one of the others between (two snapshots, and one more for each of the
+// others), or when the second of two large steps is like the first.
+//
+// Time that goes back by more than an hour is refused at first, as any old snapshot
+// is. When three in a row continue what was set aside, the false time and the true
+// one change places, so that a clock that was wrong for a while costs nothing but
+// that while. When ten in a row continue nothing that is known (three, when it is
+// the only proxy and they come evenly), an empty memory is begun and the old one set
+// aside.
+//
+// # Rates that jump
+//
+// A rate of more than twenty times the largest of the last week is believed when a
+// second snapshot confirms it; see doubts.
 package serve

@@ -3,6 +3,7 @@ package serve
 import (
 	"cmp"
 	"errors"
+	"math"
 	"slices"
 	"time"
 
@@ -12,6 +13,10 @@ import (
 const (
 	// silentAfter is after how many of its intervals a proxy stops counting.
 	silentAfter = 3
+	// unprovenMin and unprovenSpans bound how long an interval is taken to be that a
+	// proxy only claims: in units of the shortest of all.
+	unprovenMin   = 5 * time.Minute
+	unprovenSpans = 4
 	// membersMax bounds the proxies that are known; one that is silent makes
 	// room for a new one.
 	membersMax = 1000
@@ -27,6 +32,14 @@ type member struct {
 	At       time.Time     `json:"at"`
 	Interval time.Duration `json:"interval"`
 	Last     sums          `json:"last"` // per second
+	// Proven is how much of Interval has passed since the snapshot before.
+	Proven time.Duration `json:"proven,omitempty"`
+	// First and Heard are the newest time of all when it reported for the first time
+	// and for the last time, Passed is the fleet's then. Unlike At they do not depend
+	// on its own clock.
+	First  time.Time     `json:"first"`
+	Heard  time.Time     `json:"heard"`
+	Passed time.Duration `json:"passed"`
 	// What it reported since the round began, in seconds and in counts.
 	Seconds float64 `json:"seconds,omitempty"`
 	Round   sums    `json:"round"`
@@ -63,7 +76,9 @@ func (s *snapshot) rates() sums {
 // times, so the sum is taken in rounds: one ends when all that count have reported,
 // or half an interval later. Who has not reported in a round is taken to go on as
 // before, and one that has been silent for three of its intervals does not count.
-// A single proxy ends a round with each snapshot, which is then passed on as it is.
+// One that is late when another has appeared since is taken to have been started
+// anew under another name, and gives way to it. A single proxy ends a round with
+// each snapshot, which is then passed on as it is.
 //
 // Owned by the core.
 type fleet struct {
@@ -72,6 +87,11 @@ type fleet struct {
 	Ended time.Time `json:"ended"`
 	// Newest is the newest snapshot of all.
 	Newest time.Time `json:"newest"`
+	// Passed is how long the proxies have reported. It does not jump when the clock of
+	// one does: a snapshot moves it on by no more than its interval.
+	Passed time.Duration `json:"passed"`
+	// Bound is how long an interval can be that is not proven.
+	Bound time.Duration `json:"bound"`
 }
 
 func (f *fleet) find(name string) (at int, ok bool) {
@@ -86,8 +106,29 @@ func (f *fleet) last(name string) time.Time {
 	return time.Time{}
 }
 
+// span is the interval of a proxy as far as it is believed.
+func (f *fleet) span(m *member) time.Duration { return min(m.Interval, max(m.Proven, f.Bound)) }
+
 // live says whether a proxy counts at the newest time.
-func (f *fleet) live(m *member) bool { return f.Newest.Sub(m.At) <= silentAfter*m.Interval }
+func (f *fleet) live(m *member) bool {
+	span := f.span(m)
+	return f.Passed-m.Passed <= silentAfter*span && f.Newest.Sub(m.Heard) <= max(jumpMin, jumpSpans*span)
+}
+
+// others counts the proxies that count but for some, and says how often the most
+// eager of them reports.
+func (f *fleet) others(except func(name string) bool) (n int, shortest time.Duration) {
+	for _, m := range f.Members {
+		if !f.live(m) || except(m.Name) {
+			continue
+		}
+		if n == 0 || m.Interval < shortest {
+			shortest = m.Interval
+		}
+		n++
+	}
+	return n, shortest
+}
 
 // living counts the proxies that count.
 func (f *fleet) living() (n int) {
@@ -104,7 +145,7 @@ func (f *fleet) room() error {
 	if len(f.Members) < membersMax {
 		return nil
 	}
-	oldest := slices.MinFunc(f.Members, func(a, b *member) int { return a.At.Compare(b.At) })
+	oldest := slices.MinFunc(f.Members, func(a, b *member) int { return a.Heard.Compare(b.Heard) })
 	if f.live(oldest) {
 		return errFull
 	}
@@ -115,64 +156,135 @@ func (f *fleet) room() error {
 // add takes in a snapshot that is newer than the last of its proxy. When it ends a
 // round, ok is true and sum is what all of them saw.
 func (f *fleet) add(s *snapshot) (sum policy.Snapshot, ok bool, err error) {
+	m, err := f.member(s)
+	if err != nil {
+		return sum, false, err
+	}
+	m.At, m.Interval, m.Last, m.Heard, m.Passed = s.at, s.interval, s.rates(), f.Newest, f.Passed
+	f.bound()
+	if !f.Newest.After(f.Ended) {
+		return sum, false, nil // a straggler of the round that is over
+	}
+	m.Seconds += s.interval.Seconds()
+	m.Round.add(m.Last, s.interval.Seconds())
+	r := f.round()
+	late := f.Newest.Sub(f.Ended) >= r.longest*3/2
+	if r.heard < r.counted && !late {
+		return sum, false, nil
+	}
+	return f.end(s, m, &r), true, nil
+}
+
+// member is the one that a snapshot comes from, with Newest moved on.
+func (f *fleet) member(s *snapshot) (*member, error) {
 	at, there := f.find(s.instance)
 	if !there {
 		if err := f.room(); err != nil {
-			return sum, false, err
+			return nil, err
 		}
 		at, _ = f.find(s.instance)
 		f.Members = slices.Insert(f.Members, at, &member{Name: s.instance})
 	}
 	m := f.Members[at]
-	m.At, m.Interval, m.Last = s.at, s.interval, s.rates()
-	m.Seconds += s.interval.Seconds()
-	m.Round.add(m.Last, s.interval.Seconds())
 	if s.at.After(f.Newest) {
+		if !f.Newest.IsZero() {
+			f.Passed += min(s.at.Sub(f.Newest), s.interval)
+		}
 		f.Newest = s.at
 	}
-	longest, counted, heard := f.round()
-	late := f.Newest.Sub(f.Ended) >= longest*3/2
-	if !f.Newest.After(f.Ended) || !f.live(m) || heard < counted && !late {
-		return sum, false, nil
+	if there {
+		m.Proven = min(s.interval, s.at.Sub(m.At))
+	} else {
+		m.First = f.Newest
 	}
-	return f.end(s, longest, counted), true, nil
+	return m, nil
+}
+
+// bound works out how long an interval can be that is not proven, so that one
+// strange snapshot does not keep all rounds from ending.
+func (f *fleet) bound() {
+	shortest := time.Duration(math.MaxInt64 / unprovenSpans)
+	for _, m := range f.Members {
+		if f.Passed-m.Passed <= silentAfter*m.Interval {
+			shortest = min(shortest, m.Interval)
+		}
+	}
+	f.Bound = max(unprovenMin, unprovenSpans*shortest)
+}
+
+// A round is who takes part in one.
+type round struct {
+	longest        time.Duration
+	counted, heard int
+	replaced       map[*member]bool
 }
 
 // round counts the proxies that count, and those that were heard in this round.
-func (f *fleet) round() (longest time.Duration, counted, heard int) {
+func (f *fleet) round() round {
+	r := round{replaced: f.replaced()}
 	for _, m := range f.Members {
-		if !f.live(m) {
+		if !f.live(m) || r.replaced[m] {
 			continue
 		}
-		counted++
-		longest = max(longest, m.Interval)
+		r.counted++
+		r.longest = max(r.longest, f.span(m))
 		if m.Seconds > 0 {
-			heard++
+			r.heard++
 		}
 	}
-	return longest, counted, heard
+	return r
 }
 
-// end ends the round with s and adds up.
-func (f *fleet) end(s *snapshot, longest time.Duration, counted int) policy.Snapshot {
-	interval := f.Newest.Sub(f.Ended)
-	if interval > 2*longest { // there was a gap, of which nobody told
-		interval = longest
-	}
-	sum := policy.Snapshot{At: f.Newest, Interval: interval, Limit: s.limit}
-	var all sums
+// replaced are the proxies that are late, one for each that appeared after they were
+// heard last.
+func (f *fleet) replaced() map[*member]bool {
+	var late, there []*member
 	for _, m := range f.Members {
-		if f.live(m) {
-			if m.Seconds > 0 {
-				all.add(m.Round, 1/m.Seconds)
+		switch {
+		case !f.live(m):
+		case m.Seconds == 0 && f.Passed-m.Passed > f.span(m)*6/5:
+			late = append(late, m)
+		default:
+			there = append(there, m)
+		}
+	}
+	if len(late) == 0 {
+		return nil
+	}
+	slices.SortStableFunc(late, func(a, b *member) int { return a.Heard.Compare(b.Heard) })
+	slices.SortStableFunc(there, func(a, b *member) int { return a.First.Compare(b.First) })
+	gone := make(map[*member]bool)
+	for _, m := range there {
+		if n := len(gone); n < len(late) && m.First.After(late[n].Heard) {
+			gone[late[n]] = true
+		}
+	}
+	return gone
+}
+
+// end ends the round with s, of m, and adds up.
+func (f *fleet) end(s *snapshot, m *member, r *round) policy.Snapshot {
+	sum := policy.Snapshot{At: f.Newest, Interval: f.Newest.Sub(f.Ended), Limit: s.limit}
+	if sum.Interval > 2*r.longest { // there was a gap, of which nobody told
+		sum.Interval = r.longest
+	}
+	alone := r.counted == 1 && m.Seconds == s.interval.Seconds()
+	if r.counted == 1 {
+		sum.Interval = min(seconds(m.Seconds), intervalMax)
+	}
+	var all sums
+	for _, o := range f.Members {
+		if f.live(o) && !r.replaced[o] {
+			if o.Seconds > 0 {
+				all.add(o.Round, 1/o.Seconds)
 			} else {
-				all.add(m.Last, 1)
+				all.add(o.Last, 1)
 			}
 		}
-		m.Seconds, m.Round = 0, sums{}
+		o.Seconds, o.Round = 0, sums{}
 	}
 	f.Ended = f.Newest
-	if counted == 1 {
+	if alone { // exactly, without rounding
 		sum.Interval = s.interval
 		sum.Observed, sum.Forwarded, sum.RejectedShare = s.observed, s.forwarded, s.rejected
 		sum.Errors, sum.P95 = s.errors, seconds(s.p95)

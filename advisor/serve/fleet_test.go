@@ -48,8 +48,26 @@ func TestFleet(t *testing.T) {
 			{"slow", 60, 60, 100, 100, 60}, {"fast", 70, 10, 1, 0, 0}, {"fast", 80, 10, 2, 0, 0}, {"fast", 90, 10, 3, 0, 0},
 			{"fast", 110, 10, 6, 0, 0}, {"slow", 120, 60, 200, 203, 60},
 		}},
-		{"one whose clock is far behind does not count", []report{
-			{"a", 3000, 30, 10, 10, 30}, {"b", 2000, 30, 100, 0, 0}, {"a", 3030, 30, 10, 10, 30}, {"b", 2030, 30, 100, 0, 0}, {"a", 3060, 30, 10, 10, 30},
+		{"one whose clock is behind counts all the same", []report{
+			{"a", 3000, 30, 10, 10, 30}, {"b", 2000, 30, 100, 0, 0}, {"a", 3030, 30, 10, 0, 0}, {"b", 2030, 30, 100, 110, 30}, {"a", 3060, 30, 20, 0, 0}, {"b", 2060, 30, 100, 120, 30},
+		}},
+		{"one whose clock is ahead silences nobody", []report{
+			{"a", 30, 30, 100, 100, 30}, {"b", 35, 30, 100, 0, 0}, {"c", 330, 30, 100, 300, 30}, {"a", 60, 30, 100, 0, 0}, {"b", 65, 30, 100, 0, 0}, {"c", 360, 30, 100, 0, 0},
+			{"a", 90, 30, 100, 0, 0}, {"b", 95, 30, 100, 300, 30}, {"c", 390, 30, 100, 0, 0}, {"a", 120, 30, 100, 0, 0}, {"b", 125, 30, 100, 300, 30},
+		}},
+		{"the same times are one round", []report{
+			{"a", 30, 30, 10, 10, 30}, {"b", 30, 30, 100, 0, 0}, {"a", 60, 30, 20, 0, 0}, {"b", 60, 30, 200, 220, 30}, {"a", 90, 30, 30, 0, 0}, {"b", 90, 30, 300, 330, 30},
+		}},
+		{"one that is started anew under another name counts once", []report{
+			{"a", 30, 30, 10, 10, 30}, {"b", 40, 30, 100, 0, 0}, {"a", 60, 30, 10, 110, 30}, {"b2", 75, 30, 100, 0, 0}, {"a", 90, 30, 10, 110, 30},
+			{"b2", 105, 30, 100, 0, 0}, {"a", 120, 30, 10, 110, 30}, {"b2", 135, 30, 100, 0, 0}, {"a", 150, 30, 10, 110, 30},
+		}},
+		{"two that are late and one that is new are two", []report{
+			{"a", 30, 30, 10, 10, 30}, {"b", 31, 30, 100, 0, 0}, {"c", 32, 30, 1000, 0, 0}, {"a", 60, 30, 10, 1110, 30}, {"d", 65, 30, 200, 0, 0}, {"a", 90, 30, 10, 0, 0},
+			{"d", 95, 30, 200, 0, 0}, {"a", 120, 30, 10, 1210, 60},
+		}},
+		{"who is left over is told with all its time", []report{
+			{"a", 30, 30, 10, 10, 30}, {"b", 31, 10, 5, 0, 0}, {"a", 40, 10, 20, 25, 10}, {"a", 50, 10, 40, 0, 0}, {"a", 70, 20, 70, 60, 30}, {"a", 80, 10, 1, 1, 10},
 		}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -83,10 +101,48 @@ func TestFleetWeights(t *testing.T) {
 	if !ended || sum.P95.Round(time.Millisecond) != 200*time.Millisecond || math.Abs(sum.Errors-0.05) > 1e-9 {
 		t.Errorf("ended %v, the sum is %+v", ended, sum)
 	}
-	quiet := snapAt(monday.Add(time.Hour))
+	quiet := snapAt(monday.Add(2 * time.Hour))
 	quiet.instance, quiet.observed, quiet.forwarded, quiet.p95 = "c", 0, 0, 0
 	if sum, ended, _ := f.add(quiet); !ended || sum.Observed != 0 || sum.P95 != 0 || sum.Errors != 0 {
 		t.Errorf("nothing at all is %+v", sum)
+	}
+}
+
+// An interval that is only claimed keeps nobody waiting for long, and one that was
+// proven counts all the time.
+func TestFleetIntervals(t *testing.T) {
+	var f fleet
+	add := func(name string, at, interval int, rate float64) (sum float64, ended bool) {
+		total, ended, err := f.add(report{name, at, interval, rate, 0, 0}.snapshot())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return total.Observed, ended
+	}
+	rounds := 0
+	for at := 30; at <= 3*86400; at += 30 {
+		if at == 3600 {
+			add("x", at-1, 86400, 1)
+		}
+		sum, ended := add("a", at, 30, 10)
+		if ended {
+			rounds++
+		}
+		if at > 2*3600 && (!ended || sum != 10) {
+			t.Fatalf("at %d s: ended %v with %g", at, ended, sum)
+		}
+	}
+	if rounds < 8600 {
+		t.Errorf("%d rounds in three days", rounds)
+	}
+	f = fleet{}
+	for at := 10; at <= 86400; at += 10 {
+		if at%3600 == 0 {
+			add("slow", at, 3600, 100)
+		}
+		if sum, ended := add("fast", at, 10, 1); at > 7200 && ended && math.Abs(sum-101) > 1e-6 {
+			t.Fatalf("at %d s the sum is %g", at, sum)
+		}
 	}
 }
 
@@ -95,7 +151,10 @@ func TestFleetBound(t *testing.T) {
 	var f fleet
 	add := func(name string, at time.Time) error {
 		s := snapAt(at)
-		s.instance = name
+		s.instance, s.interval = name, max(s.interval, at.Sub(f.Newest))
+		if f.Newest.IsZero() {
+			s.interval = 30 * time.Second
+		}
 		_, _, err := f.add(s)
 		return err
 	}

@@ -55,13 +55,9 @@ func openKeeper(now time.Time, path string, every time.Duration, c *core, log *s
 		log.Warn("State is damaged: " + remark)
 	}
 	if found.Image != nil {
-		if err := c.restore(found.Image); err != nil {
-			aside, renamed := store.SetAside(now)
-			if renamed != nil {
-				store.Close()
-				return nil, renamed
-			}
-			log.Warn(fmt.Sprintf("State cannot be used, starting afresh: %v; it is kept as %s", err, aside))
+		if err := k.restored(now, c.restore(found.Image)); err != nil {
+			store.Close()
+			return nil, err
 		}
 	}
 	replayed, refused := c.replay(found.Records)
@@ -76,12 +72,25 @@ func openKeeper(now time.Time, path string, every time.Duration, c *core, log *s
 	return k, nil
 }
 
-// restore makes an image what is known.
-func (c *core) restore(image *state.Image) error {
-	m, err := remember(c.tuning, image)
+// restored tells what of the image could not be read, and keeps the image aside then:
+// the next one has not got it.
+func (k *keeper) restored(now time.Time, damages []damage) error {
+	if len(damages) == 0 {
+		return nil
+	}
+	aside, err := k.store.SetAside(now)
 	if err != nil {
 		return err
 	}
+	for i := range damages {
+		k.log.Warn(fmt.Sprintf("State is damaged: %s; all of it is kept as %s", &damages[i], aside))
+	}
+	return nil
+}
+
+// restore makes an image what is known, as far as it can be read.
+func (c *core) restore(image *state.Image) []damage {
+	m, damages := remember(c.tuning, image)
 	c.now, c.sequence = m, image.Sequence
 	parked := &state.Image{}
 	for _, p := range image.Parts {
@@ -89,10 +98,17 @@ func (c *core) restore(image *state.Image) error {
 			parked.Parts = append(parked.Parts, state.Part{Name: name, Data: p.Data})
 		}
 	}
-	if other, err := remember(c.tuning, parked); err == nil {
-		c.parked, c.parkedTo = parked, other.newest()
+	if len(parked.Parts) == 0 {
+		return damages
 	}
-	return nil
+	other, lost := remember(c.tuning, parked)
+	for _, d := range lost {
+		damages = append(damages, damage{parkedPrefix + d.part, d.err, d.instead})
+	}
+	if parts, err := other.parts(c.tuning); err == nil && !other.newest().IsZero() {
+		c.parked, c.parkedTo = &state.Image{Parts: parts}, other.newest()
+	}
+	return damages
 }
 
 // replay takes in what the journal holds. Of the refits that were due meanwhile the
@@ -122,7 +138,7 @@ func (c *core) replay(records []state.Record) (taken, refused int) {
 // image takes down everything known; the journal goes on behind it. It is called
 // with mu held.
 func (c *core) image() (state.Image, error) {
-	parts, err := c.now.parts()
+	parts, err := c.now.parts(c.tuning)
 	if err != nil {
 		return state.Image{}, err
 	}

@@ -1,16 +1,12 @@
 package serve
 
 import (
-	"fmt"
 	"math"
 	"slices"
 	"time"
 
-	"github.com/goccy/go-json"
-
 	"weir/advisor/forecast"
 	"weir/advisor/policy"
-	"weir/advisor/state"
 )
 
 const (
@@ -36,9 +32,12 @@ type memory struct {
 	policy  *policy.Policy
 	track   *track
 	advice  advice
-	changes []change // the oldest first
-	shifts  []shift  // the oldest first
-	rounds  uint64   // that were learned from
+	changes []change      // the oldest first
+	shifts  []shift       // the oldest first
+	rounds  uint64        // that were learned from
+	most    float64       // the largest rate of about the last week
+	fitted  time.Time     // newest of the data of the last refit
+	every   time.Duration // of the last round
 }
 
 // An advice is the newest recommendation, and what it was given for.
@@ -85,14 +84,42 @@ func (m *memory) newest() time.Time {
 	return at
 }
 
+// forecastAt is when the forecast begins; zero when there is none.
+func (m *memory) forecastAt() time.Time {
+	at, ok := m.future.History().Newest()
+	if !ok {
+		return time.Time{}
+	}
+	return at
+}
+
+// refit hands out a refit when one is due and worth its while.
+func (m *memory) refit() (job *forecast.Job, due bool) {
+	at := m.forecastAt()
+	alarm := len(m.shifts) > 0 && m.shifts[len(m.shifts)-1].At.Sub(m.fitted) > time.Second
+	if !alarm && !m.fitted.IsZero() && at.Sub(m.fitted) < pace(m.every) {
+		return nil, false
+	}
+	if job, due = m.future.Refit(); due {
+		m.fitted = at
+	}
+	return job, due
+}
+
 // learn takes in a snapshot of the time we are in. changed is the change of the
-// recommendation that comes of it, nil when there is none.
+// recommendation that comes of it, nil when there is none; it is the caller's own.
 func (m *memory) learn(s *snapshot) (changed *change, err error) {
 	sum, ended, err := m.fleet.add(s)
 	if err != nil || !ended {
 		return nil, err
 	}
 	m.rounds++
+	m.every = sum.Interval
+	if newest, ok := m.future.History().Newest(); ok {
+		m.rate(sum.Observed, sum.At.Sub(newest))
+	} else {
+		m.rate(sum.Observed, 0)
+	}
 	m.future.Observe(sum.At, sum.Interval, sum.Observed)
 	m.notice()
 	if !known(sum.Limit) {
@@ -106,14 +133,15 @@ func (m *memory) learn(s *snapshot) (changed *change, err error) {
 	if before.Given && before.Rec.Limit == rec.Limit || !before.Given && sum.Limit == rec.Limit {
 		return nil, nil
 	}
-	m.changes = append(m.changes, change{
+	changed = &change{
 		At: sum.At, From: sum.Limit, To: rec.Limit, Codes: rec.Codes, Reason: rec.Reason,
 		Predicted: rec.PredictedRPS, Confidence: rec.Confidence,
-	})
+	}
+	m.changes = append(m.changes, *changed)
 	if len(m.changes) > changesMax {
 		m.changes = slices.Delete(m.changes, 0, len(m.changes)-changesMax)
 	}
-	return &m.changes[len(m.changes)-1], nil
+	return changed, nil
 }
 
 // notice remembers a change of level that the forecast has just found.
@@ -155,63 +183,4 @@ func (m *memory) note(sum *policy.Snapshot, recommended float64) {
 		valLow: unknown(capacity.Q20), valMid: unknown(capacity.Q50), valHigh: unknown(capacity.Q80),
 		valP95: unknown(sum.P95.Seconds()), valErrors: float32(sum.Errors),
 	})
-}
-
-// The parts of a state file.
-const (
-	partForecast = "forecast"
-	partPolicy   = "policy"
-	partTrack    = "track"
-	partRest     = "rest"
-)
-
-// rest is what has no form of its own.
-type rest struct {
-	Fleet   fleet    `json:"fleet"`
-	Advice  advice   `json:"advice"`
-	Changes []change `json:"changes"`
-	Shifts  []shift  `json:"shifts"`
-	Rounds  uint64   `json:"rounds"`
-}
-
-// parts writes the memory down.
-func (m *memory) parts() ([]state.Part, error) {
-	future, err := m.future.MarshalBinary()
-	if err != nil {
-		return nil, err
-	}
-	rules, err := json.Marshal(m.policy.State())
-	if err != nil {
-		return nil, err
-	}
-	others, err := json.Marshal(rest{m.fleet, m.advice, m.changes, m.shifts, m.rounds})
-	if err != nil {
-		return nil, err
-	}
-	return []state.Part{{Name: partForecast, Data: future}, {Name: partPolicy, Data: rules}, {Name: partTrack, Data: m.track.encode()}, {Name: partRest, Data: others}}, nil
-}
-
-// remember makes a memory of what parts wrote.
-func remember(t *Tuning, image *state.Image) (*memory, error) {
-	m := newMemory(t)
-	if err := m.future.UnmarshalBinary(image.Part(partForecast)); err != nil {
-		return nil, fmt.Errorf("restore the forecast: %w", err)
-	}
-	var rules policy.State
-	err := json.Unmarshal(image.Part(partPolicy), &rules)
-	if err == nil {
-		err = m.policy.Restore(rules)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("restore the policy: %w", err)
-	}
-	if m.track, err = decodeTrack(image.Part(partTrack)); err != nil {
-		return nil, fmt.Errorf("restore the track: %w", err)
-	}
-	var r rest
-	if err := json.Unmarshal(image.Part(partRest), &r); err != nil {
-		return nil, fmt.Errorf("restore the fleet: %w", err)
-	}
-	m.fleet, m.advice, m.changes, m.shifts, m.rounds = r.Fleet, r.Advice, r.Changes, r.Shifts, r.Rounds
-	return m, nil
 }

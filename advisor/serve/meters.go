@@ -80,7 +80,7 @@ func (s *Server) registerBeliefs(set *metric.Set) {
 	one("advisor_confidence", "How well the target's capacity is known, from 0 to 1.", func(f *figures) float64 { return f.capacity.Confidence })
 	one("advisor_capacity_estimate", "Median of what the target is believed to take, in requests per second.", func(f *figures) float64 { return positive(f.capacity.Q50) })
 	set.Gauges("advisor_capacity_estimate_quantile", "Quantiles of what the target is believed to take.", s.capacities())
-	one("advisor_backend_fault", "1 while the target fails for another reason than load.", func(f *figures) float64 {
+	one("advisor_target_fault", "1 while the target fails for another reason than load.", func(f *figures) float64 {
 		if f.fault {
 			return 1
 		}

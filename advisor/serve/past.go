@@ -65,6 +65,7 @@ func (c *core) importRows(rows []history.Row) {
 		}
 	}
 	c.now.future = f
+	c.now.recall()
 }
 
 // ownRows are the rows of a history, as fine as it goes back.
@@ -79,7 +80,9 @@ func ownRows(h *series.History) []series.Row {
 		border = raw[0].At.Add(-raw[0].Interval)
 	}
 	fine := newest.Add(-series.Minute.Span()).Truncate(series.FiveMinutes.Width())
-	rows := h.Rows(series.FiveMinutes, newest.Add(-series.FiveMinutes.Span()), fine)
+	coarse := newest.Add(-series.FiveMinutes.Span()).Truncate(series.Hour.Width()).Add(series.Hour.Width())
+	rows := h.Rows(series.Hour, newest.Add(-series.Hour.Span()), coarse)
+	rows = append(rows, h.Rows(series.FiveMinutes, coarse, fine)...)
 	rows = append(rows, h.Rows(series.Minute, fine, border)...)
 	return append(rows, raw...)
 }

@@ -164,6 +164,8 @@ func (s *Server) speak(snap *snapshot, r *reply) {
 		s.voice.refuse(resultFull, r.err.Error())
 	case r.result == resultFailed:
 		s.voice.fail(r.stack)
+	case r.result == resultDoubtful:
+		s.voice.refuse(r.result, fmt.Sprintf("observedRps %g instance %q", snap.observed, snap.instance))
 	case r.result == resultBehind || r.result == resultAhead:
 		s.voice.refuse(r.result, "timestamp "+snap.at.UTC().Format(time.RFC3339)+" instance "+strconv.Quote(snap.instance))
 	}
@@ -196,7 +198,7 @@ func (s *Server) serveForecast(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	s.core.mu.Lock()
-	at := s.core.now.newest()
+	at := s.core.now.forecastAt()
 	outlook := s.core.now.future.Outlook(ahead, forecastStep)
 	s.core.mu.Unlock()
 	points := make([]policy.Point, len(outlook))

@@ -59,6 +59,7 @@ func TestWrongSnapshots(t *testing.T) {
 		{`120.5`, `-1`, "observedRps", "must be from 0 to 1e+09, is -1"},
 		{`120.5`, `1.1e9`, "observedRps", "must be from 0 to 1e+09"},
 		{`98.2`, `-0.1`, "forwardedRps", "must be from 0"},
+		{`98.2`, `251.1`, "forwardedRps", "must be at most 251 with an observedRps of 120.5, is 251.1"},
 		{`0.185`, `1.01`, "rejectedRate", "must be from 0 to 1, is 1.01"},
 		{`0.0,`, `-0.5,`, "errors5xx", "must be from 0 to 1"},
 		{`0.012`, `3601`, "latencyP95", "must be from 0 to 3600"},
@@ -75,7 +76,9 @@ func TestWrongSnapshots(t *testing.T) {
 	} {
 		a := r.want(400, "POST", "/v1/limit-config", strings.Replace(contract, c.old, c.with, 1))
 		path, _ := a["path"].(string)
-		if path != c.path || !strings.Contains(a["error"].(string), c.message) {
+		text := a["error"].(string)
+		repeats := strings.HasPrefix(text, path+": ") && !strings.Contains(text, "\n")
+		if path != c.path || !strings.Contains(text, c.message) || repeats {
 			t.Errorf("%s for %s: %v, want %s: %s", c.with, c.old, a, c.path, c.message)
 		}
 	}
@@ -145,6 +148,9 @@ func TestUnknownAlgorithm(t *testing.T) {
 	if a["algorithm"] != "quantum" || a["limit"] != 100.0 || a["window"] != 1.0 || a["codes"].([]any)[0] != "unknown_algorithm" {
 		t.Errorf("answered %v", a)
 	}
+	if n := len(a["forecast"].(map[string]any)["points"].([]any)); n != 10 {
+		t.Errorf("the forecast has %d points", n)
+	}
 	if s := r.want(200, "GET", "/v1/state", ""); s["rounds"] != 1.0 {
 		t.Errorf("the state is %v", s)
 	}
@@ -152,6 +158,20 @@ func TestUnknownAlgorithm(t *testing.T) {
 		t.Errorf("a limiter that is off is answered %v", a)
 	}
 	r.stop()
+}
+
+// A forecast is told with the time at which it begins, also while a round goes on.
+func TestForecastOfARound(t *testing.T) {
+	r := start(t, defaults())
+	a, b := snapAt(monday.Add(30*time.Second)), snapAt(monday.Add(45*time.Second))
+	a.instance, b.instance = "a", "b"
+	r.post(a)
+	answer := r.post(b)
+	for _, f := range []any{answer["forecast"], r.want(200, "GET", "/v1/forecast", "")} {
+		if at := f.(map[string]any)["at"]; at != "2026-01-19T00:00:30Z" {
+			t.Errorf("the forecast is of %v", at)
+		}
+	}
 }
 
 // Within a minute old snapshots are answered, and change nothing.

@@ -2,6 +2,7 @@ package serve
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net"
@@ -149,9 +150,9 @@ func (c *core) retune(t *Tuning) error {
 	if err != nil {
 		return err
 	}
-	m, err := remember(t, &image)
-	if err != nil {
-		return err
+	m, damages := remember(t, &image)
+	if len(damages) > 0 {
+		return errors.New(damages[0].String())
 	}
 	c.tuning, c.now = t, m
 	return nil

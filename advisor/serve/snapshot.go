@@ -13,14 +13,17 @@ import (
 
 // Bounds on what a snapshot can say.
 const (
-	intervalMin  = time.Second
-	intervalMax  = 24 * time.Hour // a proxy that could not report for long tells all of it
-	rpsMax       = 1e9            // requests per second
-	latencyMax   = 3600.0
-	numberMax    = 1e12 // of the limit in force
-	nameBytesMax = 200
-	yearMin      = 1970
-	yearMax      = 2200
+	intervalMin = time.Second
+	intervalMax = 24 * time.Hour // a proxy that could not report for long tells all of it
+	rpsMax      = 1e9            // requests per second
+	latencyMax  = 3600.0
+	// More can be let through than arrives only when some had to wait before.
+	forwardedFactor = 2.0
+	forwardedMore   = 10.0 // requests per second
+	numberMax       = 1e12 // of the limit in force
+	nameBytesMax    = 200
+	yearMin         = 1970
+	yearMax         = 2200
 )
 
 // A request is the JSON of POST /v1/limit-config. It is also what the journal
@@ -87,6 +90,14 @@ func (c *check) fault(path, format string, args ...any) {
 	c.faults = append(c.faults, &strictjson.Error{Path: path, Message: fmt.Sprintf(format, args...)})
 }
 
+// err is what is wrong; a single fault is told by itself, as its path is told beside.
+func (c *check) err() error {
+	if len(c.faults) == 1 {
+		return c.faults[0]
+	}
+	return errors.Join(c.faults...)
+}
+
 // number is a field that must be there, from min to max.
 func (c *check) number(path string, v *float64, min, max float64) float64 {
 	switch {
@@ -122,6 +133,9 @@ func (r *request) snapshot() (snapshot, error) {
 	s.interval = time.Duration(c.number("interval", r.Interval, intervalMin.Seconds(), intervalMax.Seconds()) * float64(time.Second))
 	s.observed = c.number("observedRps", r.Observed, 0, rpsMax)
 	s.forwarded = c.number("forwardedRps", r.Forwarded, 0, rpsMax)
+	if most := forwardedFactor*s.observed + forwardedMore; len(c.faults) == 0 && s.forwarded > most {
+		c.fault("forwardedRps", "must be at most %v with an observedRps of %v, is %v", most, s.observed, s.forwarded)
+	}
 	s.rejected = c.number("rejectedRate", r.Rejected, 0, 1)
 	s.p95 = c.number("latencyP95", r.Latency, 0, latencyMax)
 	s.errors = c.number("errors5xx", r.Errors, 0, 1)
@@ -129,7 +143,7 @@ func (r *request) snapshot() (snapshot, error) {
 	if len(r.Instance) > nameBytesMax {
 		c.fault("instance", "is longer than %d bytes", nameBytesMax)
 	}
-	return s, errors.Join(c.faults...)
+	return s, c.err()
 }
 
 // limit is the limit in force: what its algorithm needs must be there.

@@ -96,7 +96,7 @@ func (v *voice) say() {
 		case n == 0:
 		case r == resultFailed:
 			v.log.Error("The advisor failed, limits stayed as they were", "count", n, "stack", stack)
-		case r == resultBehind || r == resultAhead:
+		case r == resultBehind || r == resultAhead || r == resultDoubtful:
 			v.log.Warn("Snapshots not learned from", "why", r, "count", n, "latest", latest[r])
 		default:
 			v.log.Warn("Snapshots refused", "why", r, "count", n, "latest", latest[r])

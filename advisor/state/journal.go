@@ -89,7 +89,8 @@ type journal struct {
 	bytes   int       // of waiting
 	closing bool
 	figures Figures
-	fault   error // of the last attempt to write
+	fault   error  // of the last attempt to write
+	safe    uint64 // the last record that an image on the disk has
 }
 
 // A segment is lines for one file.
@@ -125,16 +126,42 @@ func (j *journal) add(r Record) {
 }
 
 // rotate lets the records to come go to a new file, as an image has all before.
-// What still waits is in that image too; while the disk takes nothing it is given
-// up, so that at most one new file waits.
+// What still waits is kept until that image is saved. While the disk takes neither,
+// at most one new file waits.
 func (j *journal) rotate(after uint64) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	if len(j.waiting) > 1 || j.fault != nil {
-		j.waiting, j.bytes = nil, 0
+	if len(j.waiting) > 1 { // the image of the file that waits was not saved
+		first := &j.waiting[0]
+		for _, s := range j.waiting[1:] {
+			first.lines = append(first.lines, s.lines...)
+		}
+		j.waiting = j.waiting[:1]
 	}
 	j.waiting = append(j.waiting, segment{begin: true, after: after})
 	j.wake()
+}
+
+// saved says that an image with all records up to a number is on the disk.
+func (j *journal) saved(sequence uint64) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.safe = max(j.safe, sequence)
+	j.trim()
+}
+
+// trim lets go of what an image has.
+func (j *journal) trim() {
+	for i := len(j.waiting) - 1; i > 0; i-- {
+		if s := j.waiting[i]; s.begin && s.after <= j.safe {
+			j.waiting = j.waiting[i:]
+			break
+		}
+	}
+	j.bytes = 0
+	for _, s := range j.waiting {
+		j.bytes += len(s.lines)
+	}
 }
 
 func (j *journal) wake() {
@@ -205,21 +232,16 @@ func (j *journal) flush(w *writer) {
 	j.putBack(work)
 }
 
-// putBack puts work before what came meanwhile, unless an image has it by now.
+// putBack puts work before what came meanwhile.
 func (j *journal) putBack(work []segment) {
-	for _, s := range j.waiting {
-		if s.begin {
-			return
-		}
-	}
-	if len(j.waiting) > 0 {
+	rest := j.waiting
+	if len(rest) > 0 && !rest[0].begin {
 		last := &work[len(work)-1]
-		last.lines = append(last.lines, j.waiting[0].lines...)
+		last.lines = append(last.lines, rest[0].lines...)
+		rest = rest[1:]
 	}
-	j.waiting = work
-	for _, s := range work {
-		j.bytes += len(s.lines)
-	}
+	j.waiting = append(work, rest...)
+	j.trim()
 }
 
 // write writes a segment whole, or not at all.

@@ -89,7 +89,7 @@ func (s *Store) read(now time.Time) (*Found, error) {
 				return nil, renamed
 			}
 			f.Image = nil
-			f.Remarks = append(f.Remarks, fmt.Sprintf("%s %v; it is kept as %s", s.path, err, aside))
+			f.Remarks = append(f.Remarks, fmt.Sprintf("%s %v, starting afresh; it is kept as %s", s.path, err, aside))
 		}
 	}
 	return f, s.readJournals(f)
@@ -151,6 +151,7 @@ func (s *Store) Save(m Image) error {
 	if err != nil {
 		return fmt.Errorf("save state %s: %w", s.path, err)
 	}
+	s.journal.saved(m.Sequence)
 	names, err := s.journals()
 	if err != nil {
 		return fmt.Errorf("look for old journals: %w", err)

@@ -330,3 +330,39 @@ func FuzzJournal(f *testing.F) {
 		}
 	})
 }
+
+// What waits for the disk is kept until an image that has it is on the disk.
+func TestWaitingUntilSaved(t *testing.T) {
+	lines := func(j *journal) (n int) {
+		for _, s := range j.waiting {
+			n += bytes.Count(s.lines, []byte{'\n'})
+		}
+		return n
+	}
+	j := &journal{ring: make(chan struct{}, 1), name: func(uint64) string { return "/proc/nowhere/j" }}
+	var w writer
+	j.rotate(0)
+	for n := range uint64(6) {
+		j.add(Record{n + 1, []byte("x")})
+		j.flush(&w) // fails
+		if n%2 == 1 {
+			j.rotate(n + 1) // an image is about to be saved, and is not
+		}
+	}
+	if lines(j) != 6 || len(j.waiting) != 2 || j.fault == nil {
+		t.Fatalf("%d records wait for %d files, %v", lines(j), len(j.waiting), j.fault)
+	}
+	j.add(Record{7, []byte("x")})
+	j.saved(6)
+	if lines(j) != 1 || len(j.waiting) != 1 || j.waiting[0].after != 6 || j.bytes != len(j.waiting[0].lines) {
+		t.Errorf("%d records wait for %d files: %+v", lines(j), len(j.waiting), j.waiting)
+	}
+	// One that is saved while the disk is tried.
+	work := []segment{{lines: []byte("a\n")}, {begin: true, after: 9, lines: []byte("b\n")}}
+	j.waiting = []segment{{lines: []byte("c\n")}}
+	j.saved(9)
+	j.putBack(work)
+	if len(j.waiting) != 1 || string(j.waiting[0].lines) != "b\nc\n" {
+		t.Errorf("what waits is %+v", j.waiting)
+	}
+}
