@@ -47,7 +47,7 @@ func experiments() []experiment {
 		{"rules", "[SECONDS] what ten rules cost of which two match: CPU per request against the global limit alone (a minute)", rules.Run},
 		{"scenario", "[NAME…] [-compress N] the four situations under each algorithm, with and without the advisor: tables, plots, a page (a minute each)", order.Play},
 		{"advisor", "[quick|all] [WORD…] how well the advisor forecasts, and what it is worth beside other ways to choose a limit; only scenarios with all words in their name (one minute, all ten)", advisor.Run},
-		{"pacing", "[FILE] when requests of load generators arrive, against when they were due; the results as JSON in FILE (seven minutes)", pacing.Run},
+		{"pacing", "[FILE] when requests of load generators arrive, against when they were due; the results as JSON in FILE (five minutes)", pacing.Run},
 		{"micro", "[TIME] the benchmarks beside the code, in one table (a minute)", micro.Run},
 		{"suite", "[quick|usual|all|page|NAME…] several experiments, kept as records; but for quick BENCHMARKS.md is refreshed, page does nothing else (3 minutes, 16, two hours)", runSuite},
 		{attack.TargetName, "", attack.Target},

@@ -75,7 +75,7 @@ func usual(dir string) []suite.Part {
 	var cases []scenario.Case
 	for _, name := range []string{"steady", "bursts", "overload"} {
 		cases = append(cases, scenario.Matrix([]string{name}, []string{"off", "fixed", "sliding", "token"}, simulated, off)...)
-		cases = append(cases, scenario.Matrix([]string{name}, []string{"fixed", "token"}, simulated, []bool{true})...)
+		cases = append(cases, scenario.Matrix([]string{name}, []string{"token"}, simulated, []bool{true})...)
 	}
 	cases = append(cases, scenario.Matrix([]string{"bursts"}, []string{"fixed"}, []string{"redis"}, off)...)
 	cases = append(cases, scenario.Matrix([]string{"failure"}, []string{"off", "token"}, []string{"redis"}, both)...)

@@ -210,6 +210,7 @@ func (p *Policy) scores(r reading, v verdict, o Outlook) map[string]int {
 		return q[len(q)-1]
 	}
 	known := c.Q20 > 0 && len(o.Points) > 0
+	quiet := known && at(15*time.Minute).Q99 < 0.6*c.Q20
 	scores := map[string]int{
 		Token: count(
 			t.spikes(r.at, 30*time.Minute) >= 2,
@@ -223,10 +224,10 @@ func (p *Policy) scores(r reading, v verdict, o Outlook) map[string]int {
 			v.state == stateWarn),
 		Fixed: count(
 			dispersion < 1.5,
-			known && at(15*time.Minute).Q99 < 0.6*c.Q20,
+			quiet,
 			t.spikes(r.at, 2*time.Hour) == 0),
 	}
-	if t.Free < recent { // a fixed window that refuses lets its crowd in at once, window by window
+	if t.Free < recent || !quiet { // a fixed window that refuses lets its crowd in at once, window by window
 		scores[Fixed] = -1
 	}
 	return scores

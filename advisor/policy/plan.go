@@ -161,6 +161,10 @@ func (p *Policy) raise(r reading, o Outlook, t *target) {
 		want = t.cap
 		t.because(AtCapacity)
 	}
+	if most := p.vouched(r); want > most {
+		want = most
+		t.because(Unproven)
+	}
 	if proven := p.proven(); p.st.Capacity.Confidence < sure && proven > 0 && want > beyond*proven {
 		want = beyond * proven
 		t.because(Unproven)
@@ -174,6 +178,30 @@ func (p *Policy) raise(r reading, o Outlook, t *target) {
 		t.codes = append([]string{code}, t.codes...)
 	}
 }
+
+// vouched is how far limits may rise by what somebody has said or seen: the hint,
+// but for the share of it that a target at its capacity has no use for, what the
+// target was well with, and while the limit refuses a step more. Low answer
+// times at half the load do not tell a target of one and a half times the hint
+// from one of the hint. Without a hint nobody has said anything, and the belief
+// decides.
+func (p *Policy) vouched(r reading) float64 {
+	if p.set.CapacityHint == 0 {
+		return math.Inf(1)
+	}
+	most := max(hintShare*p.set.CapacityHint, p.proven())
+	if r.binds { // what it is asked for now is evidence, and more comes with each step
+		most = max(most, r.rate*(1+stepVouched))
+	}
+	return most
+}
+
+// stepVouched is the step up beyond the hint while a limit refuses.
+const stepVouched = 0.05
+
+// hintShare is the load at which a target of some workers answers most requests
+// in time.
+const hintShare = 0.95
 
 // stride is how far a limit that refuses may rise against the belief: the longer
 // the target shows no queue at all the further, since a belief that is wrong would

@@ -20,7 +20,7 @@ import (
 
 const (
 	rounds = 3 // runs of each generator at each rate, in turns
-	span   = 10 * time.Second
+	span   = 6 * time.Second
 	// quiet is between two runs: what one leaves behind is not the next one's.
 	quiet = 300 * time.Millisecond
 
