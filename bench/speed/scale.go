@@ -1,6 +1,7 @@
 package speed
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -191,9 +192,9 @@ func (l *lab) sharing(n int) error {
 		}
 		total.perSec, total.requests = total.perSec+r.s.perSec, total.requests+r.s.requests
 	}
-	after, err2 := rig.CPU(first.redis.Pid())
-	if err != nil || err2 != nil {
-		return fmt.Errorf("%d proxies: %w", n, firstOf(err, err2))
+	after, failed := rig.CPU(first.redis.Pid())
+	if err = errors.Join(err, failed); err != nil {
+		return fmt.Errorf("%d proxies: %w", n, err)
 	}
 	var commands, decisions float64
 	for _, c := range all {
@@ -204,15 +205,6 @@ func (l *lab) sharing(n int) error {
 		commands, decisions = commands+m.Sum("ratelimiter_store_commands_total"), decisions+m.Sum("ratelimiter_store_decisions_total")
 	}
 	l.row(fmt.Sprint(n), fmt.Sprintf("%.0f", total.perSec), fmt.Sprintf("%.2f", float64((after-before)/time.Microsecond)/total.requests), fmt.Sprintf("%.3f", commands/decisions))
-	return nil
-}
-
-func firstOf(errs ...error) error {
-	for _, err := range errs {
-		if err != nil {
-			return err
-		}
-	}
 	return nil
 }
 
