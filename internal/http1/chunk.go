@@ -167,11 +167,7 @@ func skipQuoted(b []byte) (rest []byte, n int) {
 // into a head, whatever its name.
 func (r *Reader) trailer(b []byte, n int) (Event, error) {
 	for {
-		limit, beyond := int(r.bounds.line), faultLineTooLong
-		if int64(limit) > r.left {
-			limit, beyond = int(r.left), faultTrailerTooLarge
-		}
-		size, f := scanLine(b[n:], int(r.seen), limit, beyond)
+		size, f := scanLine(b[n:], int(r.seen), int(r.left), faultTrailerTooLarge)
 		if f != noFault {
 			return r.fail(f)
 		}

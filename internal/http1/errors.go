@@ -34,7 +34,6 @@ const (
 	faultBareLF
 	faultControl
 	faultTruncated
-	faultLineTooLong
 	faultHeadTooLarge
 	faultTooManyFields
 	faultTooManyEmptyLines
@@ -83,7 +82,6 @@ var requestErrors = [faultCount]Error{
 	faultBareLF:            {400, "an LF without CR"},
 	faultControl:           {400, "a control character"},
 	faultTruncated:         {400, "the connection ended inside a message"},
-	faultLineTooLong:       {431, "a line is too long"},
 	faultHeadTooLarge:      {431, "the head is too large"},
 	faultTooManyFields:     {431, "too many fields"},
 	faultTooManyEmptyLines: {400, "too many empty lines before a request line"},

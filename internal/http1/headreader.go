@@ -9,7 +9,7 @@ package http1
 //
 //  1. control characters and the limits on bytes, by position;
 //  2. what else is wrong with a line, at its end, then the limit on fields;
-//  3. what is wrong with the head as a whole, at the empty line.
+//  3. what is wrong with the head as a whole, at the empty line, its size first.
 
 // head reads on in a head.
 func (r *Reader) head(b []byte, h *Head) (Event, error) {
@@ -39,7 +39,10 @@ func (r *Reader) head(b []byte, h *Head) (Event, error) {
 	if n == 0 {
 		return Event{N: skipped}, nil
 	}
-	if f := r.headDone(h); f != noFault {
+	if f = r.checkSize(h, n); f == noFault {
+		f = r.headDone(h)
+	}
+	if f != noFault {
 		return r.fail(f)
 	}
 	return Event{Kind: HeadDone, N: skipped + n}, nil
@@ -107,18 +110,15 @@ func (h *Head) grow() {
 // lineLimit returns how long the line at b[at:] of a head may be and the fault
 // of one that is longer.
 func (r *Reader) lineLimit(at int) (limit int, beyond fault) {
-	if rest := int(r.bounds.head) - at; rest < int(r.bounds.line) {
-		return rest, faultHeadTooLarge
-	}
 	if at == 0 && !r.response {
-		return int(r.bounds.line), faultTargetTooLong
+		return int(r.bounds.head), faultTargetTooLong
 	}
-	return int(r.bounds.line), faultLineTooLong
+	return int(r.bounds.head) - at, faultHeadTooLarge
 }
 
 // lineFault checks the size of the line from at to end.
 func (r *Reader) lineFault(at, end int) fault {
-	if end <= int(r.bounds.head) && end-at <= int(r.bounds.line) {
+	if end <= int(r.bounds.head) {
 		return noFault
 	}
 	_, beyond := r.lineLimit(at)

@@ -11,13 +11,13 @@ import (
 // larger counts as that.
 type Limits struct {
 	// HeadBytes bounds a head: start line, field lines and the empty line,
-	// line ends included. Default 16 KiB; beyond: 431.
+	// line ends included. Fields that proxies add do not count, up to 4 KiB:
+	// Via, X-Forwarded-For, -Host and -Proto, Date, RateLimit and its like.
+	// Default 16 KiB (RFC 9112 3 wants at least 8000 for a request line);
+	// beyond: 414 for a request line, else 431.
 	HeadBytes int
-	// LineBytes bounds one line of a head or trailer, its CRLF included.
-	// Default 8 KiB (RFC 9112 3 wants at least 8000); beyond: 414 for a
-	// request line, else 431.
-	LineBytes int
-	// Fields bounds the field lines of a head. Default 100; beyond: 431.
+	// Fields bounds the field lines of a head, but for up to 16 that proxies
+	// add. Default 100; beyond: 431.
 	Fields int
 	// EmptyLines bounds the empty lines skipped before a request line
 	// (RFC 9112 2.2). Default 4; beyond: 400.
@@ -43,7 +43,6 @@ type Limits struct {
 // Defaults of Limits.
 const (
 	headBytesDefault       = 16 << 10
-	lineBytesDefault       = 8 << 10
 	fieldsDefault          = 100
 	emptyLinesDefault      = 4
 	optionsDefault         = 32
@@ -63,7 +62,6 @@ func (l *Limits) Validate() error {
 		}
 	}
 	check("HeadBytes", l.HeadBytes)
-	check("LineBytes", l.LineBytes)
 	check("Fields", l.Fields)
 	check("EmptyLines", l.EmptyLines)
 	check("Options", l.Options)
@@ -75,10 +73,10 @@ func (l *Limits) Validate() error {
 }
 
 // bounds are Limits with the defaults filled in, small enough to be a part of
-// each Reader.
+// each Reader. head and fields have room for what proxies add.
 type bounds struct {
-	head, line, chunkLine, chunkWaste, trailer int32
-	fields, emptyLines, options, interims      uint16
+	head, chunkLine, chunkWaste, trailer  int32
+	fields, emptyLines, options, interims uint16
 }
 
 func (l *Limits) bounds() bounds {
@@ -86,12 +84,11 @@ func (l *Limits) bounds() bounds {
 		l = &Limits{}
 	}
 	return bounds{
-		head:       int32(bound(l.HeadBytes, headBytesDefault, math.MaxInt32)),
-		line:       int32(bound(l.LineBytes, lineBytesDefault, math.MaxInt32)),
+		head:       int32(bound(l.HeadBytes, headBytesDefault, math.MaxInt32-addedBytesMax)) + addedBytesMax,
 		chunkLine:  int32(bound(l.ChunkLineBytes, chunkLineBytesDefault, math.MaxInt32)),
 		chunkWaste: int32(bound(l.ChunkWasteBytes, chunkWasteBytesDefault, math.MaxInt32)),
 		trailer:    int32(bound(l.TrailerBytes, trailerBytesDefault, math.MaxInt32)),
-		fields:     uint16(bound(l.Fields, fieldsDefault, math.MaxUint16)),
+		fields:     uint16(bound(l.Fields, fieldsDefault, math.MaxUint16-addedFieldsMax)) + addedFieldsMax,
 		emptyLines: uint16(bound(l.EmptyLines, emptyLinesDefault, math.MaxUint16)),
 		options:    uint16(bound(l.Options, optionsDefault, math.MaxUint16)),
 		interims:   uint16(bound(l.Interims, interimsDefault, math.MaxUint16)),

@@ -33,25 +33,46 @@ func TestLimits(t *testing.T) {
 			"GET / HTTP/1.1\r\n" + host + "A: " + x("a", 32) + "\r\n\r\n",
 			"GET / HTTP/1.1\r\n" + host + "A: " + x("a", 33) + "\r\n\r\n",
 			431, "the head is too large"},
-		{"LineBytes of a request line", http1.Limits{LineBytes: 32}, false,
-			"GET /" + x("a", 16) + " HTTP/1.1\r\n" + host + "\r\n",
-			"GET /" + x("a", 17) + " HTTP/1.1\r\n" + host + "\r\n",
+		{"HeadBytes by a request line", http1.Limits{HeadBytes: 64}, false,
+			"GET /" + x("a", 37) + " HTTP/1.1\r\n" + host[:7] + "\r\n\r\n",
+			"GET /" + x("a", 49) + " HTTP/1.1\r\n" + host + "\r\n",
 			414, "the request line is too long"},
-		{"LineBytes of a field", http1.Limits{LineBytes: 32}, false,
-			"GET / HTTP/1.1\r\n" + host + "A: " + x("a", 27) + "\r\n\r\n",
-			"GET / HTTP/1.1\r\n" + host + "A: " + x("a", 28) + "\r\n\r\n",
-			431, "a line is too long"},
-		{"LineBytes of a status line", http1.Limits{LineBytes: 32}, true,
-			"HTTP/1.1 200 " + x("a", 17) + "\r\nContent-Length: 0\r\n\r\n",
-			"HTTP/1.1 200 " + x("a", 18) + "\r\nContent-Length: 0\r\n\r\n",
-			502, "a line is too long"},
-		{"LineBytes of a trailer", http1.Limits{LineBytes: 32}, false,
-			chunked + "0\r\nA: " + x("a", 27) + "\r\n\r\n",
-			chunked + "0\r\nA: " + x("a", 28) + "\r\n\r\n",
-			431, "a line is too long"},
+		{"HeadBytes by a status line", http1.Limits{HeadBytes: 64}, true,
+			"HTTP/1.1 204 " + x("a", 47) + "\r\n\r\n",
+			"HTTP/1.1 204 " + x("a", 50) + "\r\n\r\n",
+			502, "the head is too large"},
+		{"a line takes all of a larger HeadBytes", http1.Limits{HeadBytes: 32 << 10}, false,
+			"GET / HTTP/1.1\r\n" + host + "A: " + x("a", 32<<10-32) + "\r\n\r\n",
+			"GET / HTTP/1.1\r\n" + host + "A: " + x("a", 32<<10-31) + "\r\n\r\n",
+			431, "the head is too large"},
+		// What proxies on the way add does not count, but what comes with it does.
+		{"HeadBytes and what is added", http1.Limits{HeadBytes: 64}, false,
+			"GET / HTTP/1.1\r\n" + host + "Via: 1.1 a\r\nX-Forwarded-For: 192.0.2.1\r\nA: " + x("a", 32) + "\r\n\r\n",
+			"GET / HTTP/1.1\r\n" + host + "Via: 1.1 a\r\nX-Forwarded-For: 192.0.2.1\r\nA: " + x("a", 33) + "\r\n\r\n",
+			431, "the head is too large"},
+		{"HeadBytes by a request line and what is added", http1.Limits{HeadBytes: 64}, false,
+			"GET /" + x("a", 35) + " HTTP/1.1\r\n" + host + "Via: 1.1 a\r\n\r\n",
+			"GET /" + x("a", 49) + " HTTP/1.1\r\n" + host + "Via: 1.1 a\r\n\r\n",
+			414, "the request line is too long"},
+		{"HeadBytes of a response and what is added", http1.Limits{HeadBytes: 64}, true,
+			"HTTP/1.1 204 x\r\nVia: 1.1 a\r\nDate: x\r\nRateLimit: x\r\nX-RateLimit-Limit: 1\r\nA: " + x("a", 41) + "\r\n\r\n",
+			"HTTP/1.1 204 x\r\nVia: 1.1 a\r\nDate: x\r\nRateLimit: x\r\nX-RateLimit-Limit: 1\r\nA: " + x("a", 42) + "\r\n\r\n",
+			502, "the head is too large"},
+		{"HeadBytes and more added than any proxy does", http1.Limits{HeadBytes: 1 << 10}, false,
+			"GET / HTTP/1.1\r\n" + host + x("Via: "+x("a", 1017)+"\r\n", 4) + "A: " + x("a", 1<<10-32) + "\r\n\r\n",
+			"GET / HTTP/1.1\r\n" + host + x("Via: "+x("a", 1017)+"\r\n", 4) + "A: " + x("a", 1<<10-31) + "\r\n\r\n",
+			431, "the head is too large"},
 		{"Fields", http1.Limits{Fields: 3}, false,
 			"GET / HTTP/1.1\r\n" + host + x("A: b\r\n", 2) + "\r\n",
 			"GET / HTTP/1.1\r\n" + host + x("A: b\r\n", 3) + "\r\n",
+			431, "too many fields"},
+		{"Fields and what is added", http1.Limits{Fields: 3}, false,
+			"GET / HTTP/1.1\r\n" + host + x("A: b\r\nVia: 1.1 a\r\n", 2) + x("X-Forwarded-For: b\r\nCDN-Loop: a\r\n", 7) + "\r\n",
+			"GET / HTTP/1.1\r\n" + host + x("A: b\r\nVia: 1.1 a\r\n", 3) + "\r\n",
+			431, "too many fields"},
+		{"Fields and more added than any proxy does", http1.Limits{Fields: 3}, false,
+			"GET / HTTP/1.1\r\n" + host + x("Via: 1.1 a\r\n", 18) + "\r\n",
+			"GET / HTTP/1.1\r\n" + host + x("Via: 1.1 a\r\n", 19) + "\r\n",
 			431, "too many fields"},
 		{"EmptyLines", http1.Limits{EmptyLines: 2}, false,
 			x("\r\n", 2) + "GET / HTTP/1.1\r\n" + host + "\r\n",
@@ -95,15 +116,16 @@ func TestLimits(t *testing.T) {
 	}
 }
 
-// TestLimitsComeEarly sees that what is too long is refused before its end.
+// TestLimitsComeEarly sees that what is too long, whatever proxies may have
+// added, is refused before its end.
 func TestLimitsComeEarly(t *testing.T) {
 	for _, c := range []struct {
 		name, in string
 		status   int
 	}{
-		{"request line", "GET /" + strings.Repeat("a", 8<<10), 414},
-		{"field", "GET / HTTP/1.1\r\nA: " + strings.Repeat("a", 8<<10), 431},
-		{"head", "GET / HTTP/1.1\r\n" + strings.Repeat("A: "+strings.Repeat("a", 1000)+"\r\n", 17), 431},
+		{"request line", "GET /" + strings.Repeat("a", 20<<10), 414},
+		{"field", "GET / HTTP/1.1\r\nA: " + strings.Repeat("a", 20<<10), 431},
+		{"head", "GET / HTTP/1.1\r\n" + strings.Repeat("A: "+strings.Repeat("a", 1000)+"\r\n", 21), 431},
 		{"chunk line", "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n1;" + strings.Repeat("a", 256), 400},
 	} {
 		got, err := new(http1test.Conversation).ReadAllWays([]byte(c.in))
@@ -129,10 +151,10 @@ func TestLimitsValidate(t *testing.T) {
 	if err := good.Validate(); err != nil {
 		t.Error(err)
 	}
-	bad := http1.Limits{HeadBytes: -1, LineBytes: -2, Fields: -3, EmptyLines: -4, Options: -5,
+	bad := http1.Limits{HeadBytes: -1, Fields: -3, EmptyLines: -4, Options: -5,
 		Interims: -6, ChunkLineBytes: -7, ChunkWasteBytes: -8, TrailerBytes: -9}
 	err := bad.Validate()
-	if err == nil || strings.Count(err.Error(), "must not be negative") != 9 ||
+	if err == nil || strings.Count(err.Error(), "must not be negative") != 8 ||
 		!strings.Contains(err.Error(), "Options: must not be negative, is -5") {
 		t.Errorf("got %v", err)
 	}
@@ -140,7 +162,7 @@ func TestLimitsValidate(t *testing.T) {
 
 // TestHugeLimits sees that limits beyond what a Reader can count do not wrap.
 func TestHugeLimits(t *testing.T) {
-	huge := http1.Limits{HeadBytes: math.MaxInt, LineBytes: math.MaxInt, Fields: math.MaxInt, EmptyLines: math.MaxInt,
+	huge := http1.Limits{HeadBytes: math.MaxInt, Fields: math.MaxInt, EmptyLines: math.MaxInt,
 		Options: math.MaxInt, Interims: math.MaxInt, ChunkLineBytes: math.MaxInt, ChunkWasteBytes: math.MaxInt,
 		TrailerBytes: math.MaxInt}
 	in := "\r\nPOST / HTTP/1.1\r\nHost: a\r\nConnection: x\r\nTransfer-Encoding: chunked\r\n\r\n1;a\r\nx\r\n0\r\nA: b\r\n\r\n"

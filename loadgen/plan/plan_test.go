@@ -258,7 +258,7 @@ func FuzzParse(f *testing.F) {
 		}
 		// What is accepted is one well-formed request, as long as it says.
 		request := p.Request.Render(new([]byte), index)
-		r := http1.NewRequestReader(&http1.Limits{HeadBytes: 1 << 24, LineBytes: 1 << 24, Fields: 1 << 15})
+		r := http1.NewRequestReader(&http1.Limits{HeadBytes: 1 << 24, Fields: 1 << 15})
 		var h http1.Head
 		ev, err := r.Next(request, &h)
 		if err != nil || ev.Kind != http1.HeadDone {

@@ -29,7 +29,7 @@ func TestStatuses(t *testing.T) {
 		"408 no body":             {env: []string{"BODY_TIMEOUT", "50ms"}, target: echoes, status: 408, sent: "PUT / HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\n\r\n", closes: true, reason: "body did not arrive in time"},
 		"408 no rest of a stream": {env: []string{"BODY_TIMEOUT", "50ms"}, target: echoes, status: 408, sent: "PUT / HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000\r\n\r\na", closes: true, reason: "body did not arrive in time"},
 		"413":                     {env: []string{"BODY_MAX_BYTES", "5"}, target: echoes, status: 413, sent: "PUT / HTTP/1.1\r\nHost: x\r\nContent-Length: 6\r\n\r\n", closes: true, reason: "larger than this proxy takes"},
-		"414":                     {target: echoes, status: 414, sent: "GET /" + strings.Repeat("a", 9000) + " HTTP/1.1\r\nHost: x\r\n\r\n", closes: true, reason: "too long"},
+		"414":                     {target: echoes, status: 414, sent: "GET /" + strings.Repeat("a", 32<<10) + " HTTP/1.1\r\nHost: x\r\n\r\n", closes: true, reason: "too long"},
 		"417":                     {target: echoes, status: 417, sent: "PUT / HTTP/1.1\r\nHost: x\r\nExpect: x\r\n\r\n", closes: true, reason: "expectation"},
 		"431":                     {target: echoes, status: 431, sent: "GET / HTTP/1.1\r\nHost: x\r\nA: " + strings.Repeat("a", 20000) + "\r\n\r\n", closes: true, reason: "too"},
 		"502 refused":             {status: 502, sent: get, reason: "refuses connections"},

@@ -106,7 +106,7 @@ func (f *fakeTarget) open() int {
 }
 
 // room is for what a proxy adds to a request that is as large as it may be.
-var room = http1.Limits{HeadBytes: 1 << 20, LineBytes: 1 << 20, Fields: 20_000}
+var room = http1.Limits{HeadBytes: 1 << 20, Fields: 20_000}
 
 // A targetConn is one connection of a fakeTarget.
 type targetConn struct {

@@ -1,0 +1,62 @@
+package http1
+
+// Proxies on a message's way add fields to it. These do not count against
+// HeadBytes and Fields, up to bounds of their own, so that a message that one
+// proxy takes is not refused by the next one with the same Limits.
+const (
+	addedBytesMax  = 4 << 10
+	addedFieldsMax = 16
+)
+
+// checkSize checks a head of n bytes by what counts. Lines count as a proxy
+// writes them, with one space behind the colon, so that writing a head anew does
+// not make it larger.
+func (r *Reader) checkSize(h *Head, n int) fault {
+	bytesMax, fieldsMax := int(r.bounds.head)-addedBytesMax, int(r.bounds.fields)-addedFieldsMax
+	if n+len(h.Fields) <= bytesMax && len(h.Fields) <= fieldsMax {
+		return noFault // nearly always
+	}
+	start := len("HTTP/1.1 200 \r\n") + len(h.Reason)
+	if !r.response {
+		start = len(h.MethodText) + len(h.Target) + len("  HTTP/1.1\r\n")
+		if start > bytesMax {
+			return faultTargetTooLong
+		}
+	}
+	size, fields := start+len("\r\n"), 0
+	addedSize, added := 0, 0
+	for i := range h.Fields {
+		f := &h.Fields[i]
+		line := len(f.Name) + len(": ") + len(f.Value) + len("\r\n")
+		if isAdded(f) {
+			addedSize, added = addedSize+line, added+1
+			continue
+		}
+		size, fields = size+line, fields+1
+	}
+	switch {
+	case size+max(0, addedSize-addedBytesMax) > bytesMax:
+		return faultHeadTooLarge
+	case fields+max(0, added-addedFieldsMax) > fieldsMax:
+		return faultTooManyFields
+	}
+	return noFault
+}
+
+// isAdded reports whether proxies add such fields, Connection and
+// Transfer-Encoding among them where the next connection needs them.
+func isAdded(f *Field) bool {
+	switch f.ID {
+	case FieldVia, FieldXForwardedFor, FieldXForwardedHost, FieldXForwardedProto, FieldDate, FieldConnection, FieldTransferEncoding:
+		return true
+	}
+	for _, name := range addedNames {
+		if foldEqual(f.Name, name) {
+			return true
+		}
+	}
+	return false
+}
+
+// addedNames are further ones, which are compared in large heads only.
+var addedNames = [...]string{"cdn-loop", "ratelimit", "ratelimit-policy", "x-ratelimit-limit", "x-ratelimit-remaining"}
