@@ -179,10 +179,10 @@ func (r *Reader) trailer(b []byte, n int) (Event, error) {
 		r.left -= int64(size)
 		if size == len("\r\n") {
 			r.begin()
-			return Event{Kind: End, N: n + size}, nil
+			return Event{Kind: End, N: n + size, Trailer: r.left+int64(size) < int64(r.bounds.trailer)}, nil
 		}
 		var line Field
-		if _, f := fieldLine(b[n:n+size], 0, &line, 0); f != noFault {
+		if _, f := fieldLine(b[n:n+size], 0, &line); f != noFault {
 			return r.fail(f)
 		}
 		n += size

@@ -77,8 +77,8 @@
 //
 // Field.Hop marks what must not be copied: the connection's own fields, those
 // that a Connection field names, the framing and the Host, which the forwarder
-// writes anew from Head.Length, Head.Framing and Head.Host, and, in requests,
-// names like X_Real_IP. Expect is not marked: it goes to the end, and a proxy
+// writes anew from Head.Length, Head.Framing and Head.Host. Field.Odd marks names
+// like X_Real_IP, which are better left out of requests. Expect is not marked: it goes to the end, and a proxy
 // that answers 100 itself leaves it out by its ID. Limit by a field's value
 // before leaving fields out, and add own fields after: any field can be named
 // by Connection, those that a proxy relies on too.

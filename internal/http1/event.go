@@ -22,6 +22,9 @@ const (
 // An Event is one step of reading a message.
 type Event struct {
 	Kind Kind
+	// Trailer says, with End, that the message had a trailer section, which was
+	// read and dropped.
+	Trailer bool
 	// Data is the body piece of a Data event, never empty. It is a part of the
 	// bytes given to Next and is valid as long as they are.
 	Data []byte

@@ -24,6 +24,7 @@ const (
 
 	FieldExpect
 	FieldAuthorization
+	FieldCDNLoop
 	FieldContentEncoding
 	FieldContentType
 	FieldCookie
@@ -39,6 +40,7 @@ const (
 	FieldTrueClientIP
 	FieldUserAgent
 	FieldVia
+	FieldWWWAuthenticate
 	FieldXForwardedFor
 	FieldXForwardedHost
 	FieldXForwardedProto
@@ -65,6 +67,7 @@ var fieldNames = [fieldCount]string{
 	FieldHost:               "host",
 	FieldExpect:             "expect",
 	FieldAuthorization:      "authorization",
+	FieldCDNLoop:            "cdn-loop",
 	FieldContentEncoding:    "content-encoding",
 	FieldContentType:        "content-type",
 	FieldCookie:             "cookie",
@@ -80,6 +83,7 @@ var fieldNames = [fieldCount]string{
 	FieldTrueClientIP:       "true-client-ip",
 	FieldUserAgent:          "user-agent",
 	FieldVia:                "via",
+	FieldWWWAuthenticate:    "www-authenticate",
 	FieldXForwardedFor:      "x-forwarded-for",
 	FieldXForwardedHost:     "x-forwarded-host",
 	FieldXForwardedProto:    "x-forwarded-proto",
@@ -94,6 +98,10 @@ func (id FieldID) String() string {
 	}
 	return ""
 }
+
+// Hop reports whether fields with that name are never forwarded: they belong to
+// one connection, or a forwarder writes them itself.
+func (id FieldID) Hop() bool { return id-1 < lastHopField }
 
 // usualNames are the names as most senders write them, each word with a
 // capital: comparing with them first saves folding.

@@ -3,11 +3,10 @@ package http1
 // fieldLine reads the field line at b[at:] into f and returns the index behind
 // its CRLF (RFC 9112 5), or 0 when there is no well-formed line. The fault
 // means something only if b[at:] is one complete line free of control
-// characters. odd is the class of names that are not forwarded: classToken or
-// 0.
+// characters.
 //
 // Serves field lines and trailer lines of both roles.
-func fieldLine(b []byte, at int, f *Field, odd uint8) (next int, flt fault) {
+func fieldLine(b []byte, at int, f *Field) (next int, flt fault) {
 	line, n, class := b[at:], 0, uint8(classWord)
 	for n < len(line) && tokenClass[line[n]] == classWord {
 		n++
@@ -38,7 +37,7 @@ func fieldLine(b []byte, at int, f *Field, odd uint8) (next int, flt fault) {
 	}
 	f.Name, f.Value = line[:n:n], value[:end:end]
 	f.ID = fieldIDOf(line[:n])
-	f.Hop = f.ID-1 < lastHopField || class&odd != 0
+	f.Hop, f.Odd = f.ID.Hop(), class != classWord
 	return next, noFault
 }
 

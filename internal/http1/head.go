@@ -82,12 +82,13 @@ type Field struct {
 	// ID tells known names apart without comparing.
 	ID FieldID
 	// Hop says that a forwarder must not copy the field: it is one of the
-	// connection's own (RFC 9110 7.6.1), named by a Connection field, of the
-	// framing or the Host, which a forwarder writes itself, or, in a request,
-	// has a name with other characters than letters, digits and '-'. The last
-	// are dropped because upstreams which turn '-' into '_' cannot tell
-	// X_Real_IP from the X-Real-IP that the proxy sets.
+	// connection's own (RFC 9110 7.6.1), named by a Connection field, or of the
+	// framing or the Host, which a forwarder writes itself.
 	Hop bool
+	// Odd says that the name has other characters than letters, digits and '-'.
+	// A forwarder had better drop such a field of a request: targets which turn
+	// '-' into '_' cannot tell X_Real_IP from the X-Real-IP that the proxy sets.
+	Odd bool
 }
 
 // A TargetForm is one of the four forms of a request target (RFC 9112 3.2).

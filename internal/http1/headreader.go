@@ -64,10 +64,8 @@ func (r *Reader) skipEmptyLines(b []byte) (n int, f fault) {
 // it is not complete.
 func (r *Reader) wholeHead(b []byte, h *Head) (n int, f fault) {
 	h.Fields = h.Fields[:0]
-	odd := uint8(classToken)
 	var next int
 	if r.response {
-		odd = 0
 		next, _ = statusLine(b, h)
 	} else {
 		next, _ = requestLine(b, h)
@@ -84,7 +82,7 @@ func (r *Reader) wholeHead(b []byte, h *Head) (n int, f fault) {
 			return at + 2, r.lineFault(at, at+2)
 		}
 		h.grow()
-		if next, _ = fieldLine(b, at, &h.Fields[count], odd); next == 0 {
+		if next, _ = fieldLine(b, at, &h.Fields[count]); next == 0 {
 			r.fields = count
 			return 0, r.unfinished(b, at, h)
 		}
@@ -176,7 +174,7 @@ func (r *Reader) checkLine(line []byte, at int, h *Head) (f fault) {
 	switch {
 	case at > 0:
 		var field Field
-		_, f = fieldLine(line, 0, &field, 0)
+		_, f = fieldLine(line, 0, &field)
 	case r.response:
 		_, f = statusLine(line, h)
 	default:

@@ -26,7 +26,7 @@ func (s *Session) beginOwn(now time.Time) {
 	dst := http1.AppendForwardLine(s.env.take(), h)
 	dst = http1.AppendField(dst, "Host", h.Host)
 	for i := range h.Fields {
-		if f := &h.Fields[i]; !f.Hop && f.ID != http1.FieldExpect {
+		if f := &h.Fields[i]; !f.Hop && !f.Odd && f.ID != http1.FieldExpect {
 			dst = http1.AppendFieldLine(dst, *f)
 		}
 	}

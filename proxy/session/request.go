@@ -186,7 +186,7 @@ func (s *Session) appendForward(dst []byte, h *http1.Head) []byte {
 	}
 	for i := range h.Fields {
 		f := &h.Fields[i]
-		if f.Hop || !trusted && claimsOrigin(f.ID) || f.ID == http1.FieldExpect || f.ID == http1.FieldMaxForwards && left > 0 {
+		if f.Hop || f.Odd || !trusted && claimsOrigin(f.ID) || f.ID == http1.FieldExpect || f.ID == http1.FieldMaxForwards && left > 0 {
 			continue
 		}
 		dst = http1.AppendFieldLine(dst, *f)
