@@ -46,6 +46,11 @@ type Config struct {
 	// HandshakeTimeout is how long an accepted connection may take for its TLS
 	// handshake. Default 10 s.
 	HandshakeTimeout time.Duration
+	// Plain is what a client is answered that sends something else than TLS to
+	// a Listener with TLS, before the connection closes; first is what it
+	// begins with. It is called on a goroutine of the connection. Default:
+	// nothing.
+	Plain func(first [5]byte) []byte
 	// InboundMax is how many unread bytes one connection may have waiting
 	// before reading from it is paused; it goes on when no more than half of
 	// that is left, so a Handler that waits for something to be whole must be

@@ -130,6 +130,9 @@ func withDefaults(cfg Config) Config {
 	if cfg.HandshakeTimeout <= 0 {
 		cfg.HandshakeTimeout = handshakeTimeoutDefault
 	}
+	if cfg.Plain == nil {
+		cfg.Plain = func([5]byte) []byte { return nil }
+	}
 	if cfg.Panicked == nil {
 		cfg.Panicked = func(any, []byte) {}
 	}

@@ -2,6 +2,7 @@ package loop
 
 import (
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -86,6 +87,7 @@ func (w wire) Read(b []byte) (int, error) {
 func (p *pump) welcome(by time.Time) {
 	if err := p.handshake(by); err != nil {
 		p.set.stats.handshakeErrors.Add(1)
+		p.answerPlain(err)
 		p.end()
 		return
 	}
@@ -96,6 +98,24 @@ func (p *pump) welcome(by time.Time) {
 	}
 	go p.outward()
 	p.inward()
+}
+
+// answerPlain answers a client whose handshake failed because it does not speak
+// TLS. As after CloseLinger, what it still sends is discarded for a while.
+func (p *pump) answerPlain(err error) {
+	var not tls.RecordHeaderError
+	if !errors.As(err, &not) || not.Conn == nil { // nil: TLS has been spoken
+		return
+	}
+	answer := p.c.loop.g.cfg.Plain(not.RecordHeader)
+	tcp, ok := p.wire.(*net.TCPConn)
+	if len(answer) == 0 || !ok {
+		return
+	}
+	_ = tcp.SetDeadline(time.Now().Add(lingerIdleMax))
+	_, _ = tcp.Write(answer)
+	_ = tcp.CloseWrite()
+	_, _ = io.CopyN(io.Discard, tcp, lingerBytesMax)
 }
 
 // greet shakes hands on a dialled connection and brings it to its loop.

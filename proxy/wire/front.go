@@ -93,6 +93,7 @@ func (f *Front) Steady(now time.Time) time.Time { return f.began.Add(now.Sub(f.b
 
 // Start listens and serves until Drain.
 func Start(cfg Config) (*Front, error) {
+	cfg.Loop.Plain = plainAnswer
 	g, err := loop.Start(cfg.Loop)
 	if err != nil {
 		return nil, err

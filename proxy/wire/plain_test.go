@@ -1,0 +1,38 @@
+package wire
+
+import (
+	"fmt"
+	"net/http/httptest"
+	"strings"
+	"testing"
+)
+
+// Plain HTTP on a port with TLS is told so, also when more is sent than is
+// read; what is neither is closed without a word.
+func TestPlainRequestOnTLSPort(t *testing.T) {
+	certified := httptest.NewTLSServer(nil)
+	defer certified.Close()
+	r := startWith(t, func(c *Config) { c.Secure = certified.TLS }, newTarget(t, echoes).url())
+	upload := strings.Repeat("x", 1<<20)
+	for _, text := range []string{get, "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\nhello",
+		fmt.Sprintf("PROPFIND / HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s", len(upload), upload)} {
+		conn := r.dial()
+		conn.send(text)
+		res, body := conn.status(400)
+		if !strings.Contains(body, "speaks TLS") || !res.Close || res.Header.Get("Content-Type") != "application/json" {
+			t.Errorf("answered %v %q", res.Header, body)
+		}
+		conn.closed()
+	}
+	for _, text := range []string{"SSH-2.0-x\r\n", "\x00\x01\x02\x03\x04\x05"} {
+		conn := r.dial()
+		conn.send(text)
+		if b, err := conn.in.ReadByte(); err == nil {
+			t.Errorf("%q is answered with %q", text, b)
+		}
+	}
+	r.until("no connection is open", func() bool { return r.group.Stats().Open == 0 })
+	if n := r.group.Stats().HandshakeErrors; n != 5 {
+		t.Errorf("%d handshakes failed, want 5", n)
+	}
+}
