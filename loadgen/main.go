@@ -12,6 +12,7 @@ import (
 	"log/slog"
 	"net/netip"
 	"os"
+	"runtime"
 
 	"weir/internal/certs"
 	"weir/internal/service"
@@ -115,6 +116,6 @@ func (c *config) runFile(ctx context.Context, e *service.Env, files []string) er
 // settings are what all tests have in common.
 func (c *config) settings(e *service.Env) drive.Settings {
 	return drive.Settings{
-		Loops: c.loops, Sources: c.sources, CAFile: c.caFile, Meters: drive.NewMeters(e.Metrics, drive.LoopsMax()), Logger: e.Logger,
+		Loops: c.loops, Cores: runtime.GOMAXPROCS(0), Sources: c.sources, CAFile: c.caFile, Meters: drive.NewMeters(e.Metrics, drive.LoopsMax()), Logger: e.Logger,
 	}
 }

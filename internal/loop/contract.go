@@ -31,7 +31,8 @@ type DialFunc func(now time.Time, c *Conn, err error) Handler
 
 // Config sets up a Group. The zero value of a field means its default.
 type Config struct {
-	// Loops is the number of event loops; 0 means one per processor.
+	// Loops is the number of event loops. Default: runtime.GOMAXPROCS, which
+	// knows the CPU limit of a container; Start raises it.
 	Loops int
 	// ConnectionsMax bounds the accepted connections open at a time, those
 	// that still shake hands included; a further one is closed at once and

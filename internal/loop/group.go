@@ -113,7 +113,7 @@ func Start(cfg Config) (*Group, error) {
 
 func withDefaults(cfg Config) Config {
 	if cfg.Loops <= 0 {
-		cfg.Loops = runtime.NumCPU()
+		cfg.Loops = runtime.GOMAXPROCS(0)
 	}
 	if cfg.InboundMax <= 0 {
 		cfg.InboundMax = inboundMaxDefault

@@ -21,21 +21,23 @@ func TestChooseLoops(t *testing.T) {
 	cpus := runtime.NumCPU()
 	for _, c := range []struct {
 		asked       int
+		cores       int
 		rps         float64
 		connections int
 		want        int
 	}{
-		{0, 1, 0, 1},
-		{0, loopRate, 0, 1},
-		{0, loopRate + 1, 0, min(2, cpus)},
-		{0, 1e7, 0, cpus},
-		{0, 1e7, 1, 1},
-		{3, 1, 0, 3},
-		{3, 1, 2, 2},
+		{0, 0, 1, 0, 1},
+		{0, 0, loopRate, 0, 1},
+		{0, 0, loopRate + 1, 0, min(2, cpus)},
+		{0, 0, 1e7, 0, cpus},
+		{0, cpus + 1, 1e7, 0, cpus + 1}, // a container's limit, as Go knows it
+		{0, 0, 1e7, 1, 1},
+		{3, 0, 1, 0, 3},
+		{3, 0, 1, 2, 2},
 	} {
 		config := load("a", c.rps, 1)
 		config.Concurrency = c.connections
-		if got := chooseLoops(c.asked, planOf(t, config)); got != c.want {
+		if got := chooseLoops(&Settings{Loops: c.asked, Cores: c.cores}, planOf(t, config)); got != c.want {
 			t.Errorf("%+v: %d loops", c, got)
 		}
 	}

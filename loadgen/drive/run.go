@@ -9,6 +9,7 @@
 package drive
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"fmt"
@@ -58,6 +59,7 @@ func LoopsMax() int { return max(runtime.NumCPU(), 64) }
 // Settings are what all runs of a program have in common.
 type Settings struct {
 	Loops   int          // event loops; 0: chosen by the rate
+	Cores   int          // and no more than these; 0: what the machine has
 	Sources []netip.Addr // local addresses to connect from; none: see chooseSources
 	CAFile  string       // PEM file of the authorities of https targets; empty: the system's
 	Meters  *Meters
@@ -126,7 +128,7 @@ func Start(id string, p *plan.Plan, s Settings) (*Run, error) {
 	if len(sources) > len(s.Sources) { // a limit by address sees several clients
 		r.log.Info("Connections start from several addresses, as one has not ports enough", "from", sources[0], "to", sources[len(sources)-1])
 	}
-	r.loops = chooseLoops(s.Loops, p)
+	r.loops = chooseLoops(&s, p)
 	r.group, err = loop.Start(loop.Config{
 		Loops: r.loops, DialsMax: r.loops * dials(p), Sources: sources,
 		Panicked: func(v any, stack []byte) {
@@ -197,10 +199,10 @@ func rateMax(p *plan.Plan) float64 {
 
 // chooseLoops returns the number of loops: as asked, or by the rate; never more
 // than there are connections to deal out.
-func chooseLoops(asked int, p *plan.Plan) int {
-	n := asked
+func chooseLoops(s *Settings, p *plan.Plan) int {
+	n := s.Loops
 	if n == 0 {
-		n = min(runtime.NumCPU(), int(math.Ceil(rateMax(p)/loopRate)))
+		n = min(cmp.Or(s.Cores, runtime.NumCPU()), int(math.Ceil(rateMax(p)/loopRate)))
 	}
 	if p.Connections > 0 {
 		n = min(n, p.Connections)

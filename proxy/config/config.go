@@ -80,7 +80,7 @@ func (c *Config) Register(s *service.Settings) {
 	c.redis.register(s)
 	s.Int(&c.KeysMax, "KEYS_MAX", 10_000_000, 1, 1<<31-1, "keys that the simulated Redis holds")
 
-	s.Int(&c.EventLoops, "EVENT_LOOPS", runtime.NumCPU(), 1, 1024, "event loops")
+	s.Int(&c.EventLoops, "EVENT_LOOPS", runtime.GOMAXPROCS(0), 1, 1024, "event loops; default: Go's GOMAXPROCS, which is the machine's processors or the container's CPU limit (rounded up, at least 2)")
 	s.Int(&c.ConnectionsMax, "MAX_CONNECTIONS", 0, 0, 1<<24, "clients' connections at a time; 0: half of what RLIMIT_NOFILE allows")
 	s.Int(&c.TargetConnsMax, "TARGET_MAX_CONNECTIONS", 1024, 1, 1<<20, "connections to each target")
 	s.Bytes(&c.headBytes, "HEAD_MAX_BYTES", 16<<10, 1<<10, 1<<20, "a request's head; beyond: 431")
