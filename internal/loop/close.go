@@ -1,10 +1,6 @@
 package loop
 
-import (
-	"time"
-
-	"golang.org/x/sys/unix"
-)
+import "time"
 
 const (
 	// lingerMax is how long a lingering connection may live,
@@ -16,68 +12,89 @@ const (
 	lingerBytesMax = 64 << 20
 )
 
-// Close closes the connection at once; unsent bytes may be lost. The Handler's
-// Closed follows when its current call has returned.
-func (c *Conn) Close() {
-	if c.state != stateClosed {
-		c.closeSock()
-	}
-}
+// An ending says how the connection is to end. It only ever becomes a later
+// one of these, and conclude acts on it.
+type ending uint8
 
-// closeSock closes the descriptor now, on our wish. When it is gnet's, OnClose
-// comes from inside.
-func (c *Conn) closeSock() {
-	c.state = max(c.state, stateDraining)
-	if c.sock != nil {
-		_ = c.loop.el.Close(c.sock)
-	}
-	c.gone(nil)
-}
+const (
+	endingNone   ending = iota // not yet
+	endingDrain                // when everything written has been sent
+	endingLinger               // likewise, but after a half close and a while of discarding
+	endingNow                  // at once
+	endingReset                // at once, and the peer is told that something is missing
+)
+
+// String names the ending in failures of tests.
+func (e ending) String() string { return [...]string{"none", "drain", "linger", "now", "reset"}[e] }
 
 // CloseDrained closes the connection when everything written has been sent, or
 // when the peer has taken nothing of it for Config.WriteStall.
-func (c *Conn) CloseDrained() {
-	switch c.state {
-	case stateOpen, stateHalf:
-		c.state = stateDraining
-		c.loop.deadlines.Clear(&c.deadline)
-		c.drainThenClose()
-	case stateOpening: // opened goes on
-		c.state = stateDraining
-		c.loop.deadlines.Clear(&c.deadline)
-	case statePaused:
-		// What the kernel has not shown us would reset the connection: it
-		// comes back and is discarded.
-		if c.resume(); c.state == stateOpening {
-			c.state = stateDraining
-			c.loop.deadlines.Clear(&c.deadline)
-		}
-	}
-}
+func (c *Conn) CloseDrained() { c.end(endingDrain) }
 
 // CloseLinger is CloseDrained for an answer given before the request was read
 // to its end: after the last byte it half closes, reads on and discards for a
 // bounded time and size, so that the reset which unread bytes cause does not
 // overtake the answer (RFC 9112 section 9.6).
-func (c *Conn) CloseLinger() {
-	c.linger = true
-	c.CloseDrained()
+func (c *Conn) CloseLinger() { c.end(endingLinger) }
+
+// Close closes the connection at once; unsent bytes may be lost. The Handler's
+// Closed follows when its current call has returned.
+func (c *Conn) Close() { c.end(endingNow) }
+
+// Abort closes the connection at once by a reset, so that the peer does not
+// take what it has for everything. Unsent bytes are lost.
+func (c *Conn) Abort() { c.end(endingReset) }
+
+// end notes how the connection is to end and does what can be done at once.
+func (c *Conn) end(how ending) {
+	if c.state == stateClosed || how <= c.ending {
+		return
+	}
+	if c.ending == endingNone {
+		c.loop.deadlines.Clear(&c.deadline)
+	}
+	c.ending = how
+	c.conclude()
 }
 
-func (c *Conn) drainThenClose() {
+// conclude brings a connection that is to end as far towards its end as it can
+// get for now. It is called whenever the ending, the place of the socket or
+// the peer changes, and when unsent bytes are gone. Each way to wait here has
+// a bound: that of the enrolment, Config.WriteStall or lingerMax.
+func (c *Conn) conclude() {
+	switch {
+	case c.state == stateClosed || c.ending == endingNone:
+		return
+	case c.ending >= endingNow || c.sending == sendingBroken:
+		c.gone(nil)
+		return
+	case c.state == stateAway: // opened or failed goes on
+		return
+	case c.paused():
+		// What the kernel has not shown us would reset the connection: it
+		// comes back and is discarded.
+		c.resume()
+		return
+	}
 	c.discard()
 	switch {
-	case c.state != stateDraining:
-	case c.Unsent() > 0:
-		c.watch()
-	case c.linger && c.sock != nil:
-		c.state = stateLingering
-		_ = unix.Shutdown(c.sock.Fd(), unix.SHUT_WR)
-		c.lingerEnd = c.loop.now.Add(lingerMax)
-		c.setDeadline(c.loop.now.Add(lingerIdleMax))
+	case c.state == stateClosed:
+	case c.Unsent() > 0: // look goes on
+	case c.ending == endingLinger && c.peer == peerSends:
+		c.linger()
 	default:
-		c.closeSock()
+		c.gone(nil)
 	}
+}
+
+// linger half closes and gives the peer time to read before the close.
+func (c *Conn) linger() {
+	if !c.lingerEnd.IsZero() {
+		return
+	}
+	c.loop.kernel.shutdown(c.descriptor())
+	c.lingerEnd = c.loop.now.Add(lingerMax)
+	c.setDeadline(c.loop.now.Add(lingerIdleMax))
 }
 
 // discard throws away what has arrived on a closing connection.
@@ -93,10 +110,10 @@ func (c *Conn) discard() {
 	_, _ = c.sock.Discard(n)
 	c.discarded += n
 	if c.discarded > lingerBytesMax {
-		c.closeSock()
+		c.gone(nil)
 		return
 	}
-	if c.state == stateLingering {
+	if !c.lingerEnd.IsZero() {
 		idle := c.loop.now.Add(lingerIdleMax)
 		if idle.After(c.lingerEnd) {
 			idle = c.lingerEnd
@@ -105,30 +122,49 @@ func (c *Conn) discard() {
 	}
 }
 
-// gone notes that the socket is away for good. The Handler is told when the
-// turn's current call has returned, never from inside it.
+// gone ends the connection for good. The Handler is told when the turn's
+// current call has returned, never from inside it.
 func (c *Conn) gone(cause error) {
-	c.sock = nil
-	if c.fd >= 0 {
-		_ = unix.Close(c.fd)
-		c.fd = -1
-	}
-	if c.closed {
+	if c.state == stateClosed {
 		return
 	}
-	c.closed = true
-	c.state = stateClosed
-	c.cause = cause
+	if c.ending != endingNone {
+		cause = nil // closing was our wish, whoever was first
+	}
+	c.state, c.cause = stateClosed, cause
+	c.closeSocket()
 	c.saved = nil
 	c.dropOut()
 	c.loop.deadlines.Remove(&c.deadline)
 	switch {
 	case c.secure != nil:
+		if c.ending == endingReset {
+			c.secure.reset()
+		}
 		c.secure.letGo()
 	case c.accepted:
 		c.loop.g.leave(c)
 	}
 	c.loop.closing = append(c.loop.closing, c)
+}
+
+// closeSocket closes the descriptor, if there is one: a socket on its way into
+// the loop is closed when it arrives.
+func (c *Conn) closeSocket() {
+	fd := c.descriptor()
+	if fd < 0 {
+		return
+	}
+	if c.ending == endingReset && c.secure == nil {
+		c.loop.kernel.reset(fd)
+	}
+	sock := c.sock
+	c.sock, c.fd = nil, -1
+	if sock == nil {
+		c.loop.kernel.close(fd)
+		return
+	}
+	_ = c.loop.el.Close(sock) // OnClose sees that the socket is not ours any more
 }
 
 func (c *Conn) tellClosed(now time.Time) {

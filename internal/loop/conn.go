@@ -5,21 +5,19 @@ import (
 	"time"
 
 	"github.com/panjf2000/gnet/v2"
+	"golang.org/x/sys/unix"
 
 	"weir/internal/deadline"
 )
 
-// A connState says who has the socket and what may still happen.
+// A connState says who has the socket.
 type connState uint8
 
 const (
-	stateOpening   connState = iota // on its way onto the loop
-	stateOpen                       // in the loop, told to its Handler
-	statePaused                     // reading is paused: the socket is ours, out of the loop
-	stateHalf                       // the peer sends no more: the socket is ours, for writing
-	stateDraining                   // closes when the last byte is sent
-	stateLingering                  // half closed, what arrives is discarded
-	stateClosed                     // gone
+	stateAway   connState = iota // nobody: it is on its way into the loop
+	stateOpen                    // the loop
+	stateOurs                    // we: reading is paused, or the peer sends no more
+	stateClosed                  // nobody: it is gone
 )
 
 // A Conn is one connection of a loop: an accepted one or a dialled one.
@@ -28,41 +26,37 @@ const (
 type Conn struct {
 	loop    *Loop
 	handler Handler
-	sock    gnet.Conn // nil while opening, paused, half closed or closed
+	sock    gnet.Conn // while the loop has the socket, else nil
+	fd      int       // the socket while it is ours, else -1
 	remote  netip.AddrPort
-	accept  AcceptFunc // makes the Handler of an accepted connection
-	dialled DialFunc   // or of a dialled one; nil once it has
-	secure  *pump      // to the peer, of a TLS connection
+	local   netip.AddrPort // of an accepted connection
+	accept  AcceptFunc     // makes the Handler of an accepted connection
+	dialled DialFunc       // or of a dialled one; nil once it has
+	secure  *pump          // to the peer, of a TLS connection
 
-	state    connState
+	state   connState
+	ending  ending    // how it is to end
+	peer    peerState // what is still to come
+	sending sendingState
+
 	accepted bool // counted in Group.open
-	closed   bool // the Handler's last call is under way or done
-	pumping  bool // in Loop.pumps
-	hungry   bool // has unread bytes that wait for unsent ones to leave
 	duplex   bool // is fed however many bytes wait unsent
-	halves   bool // outlives the end of what its peer sends
-	ended    bool // the Handler has been told of that end
-	rest     bool // half closed, and the kernel may hold more of what came
-	linger   bool // after draining, linger
-	inList   bool
+	pumping  bool // in Loop.pumps
+	watching bool // in Loop.watched
+	hungry   bool // has unread bytes that wait for unsent ones to leave
+	full     bool // more than OutboundMax were unsent
 
 	saved []byte // unread bytes taken over from gnet
-	fd    int    // the socket while it is ours
 	cause error  // why it was closed
-
-	out    []byte // unsent; see write.go
-	sent   int    // bytes of out that have been sent
-	full   bool   // more than OutboundMax were unsent
-	broken bool   // the peer takes nothing any more
-	shut   bool   // no more will be written: half close when out is sent
+	out   []byte // unsent; see write.go
+	sent  int    // bytes of out that have been sent
 
 	deadline       deadline.Entry[*Conn]
-	watching       bool
 	lookAt         time.Time     // when to try again to send
 	lookPause      time.Duration // and the pause before that
 	progressed     time.Time     // when something was last sent
 	discarded      int           // bytes read while closing
-	lingerEnd      time.Time
+	lingerEnd      time.Time     // zero: does not linger yet
 	prev, nextConn *Conn
 }
 
@@ -78,28 +72,34 @@ func (c *Conn) Loop() *Loop { return c.loop }
 // Remote is the address of the peer.
 func (c *Conn) Remote() netip.AddrPort { return c.remote }
 
+// Local is our address of an accepted connection.
+func (c *Conn) Local() netip.AddrPort { return c.local }
+
+// SetDuplex has an accepted connection's Handler be fed however many of its
+// answers wait unsent: it sees to their bound itself.
+func (c *Conn) SetDuplex(duplex bool) {
+	c.duplex = duplex
+	if duplex && c.hungry || c.answersNobody() {
+		c.hungry = false
+		c.Pump()
+	}
+}
+
 // opened is told that the socket is in the loop, for the first time or again.
 func (c *Conn) opened(now time.Time, sock gnet.Conn) {
 	c.sock = sock
-	before := c.state
-	if before == stateClosed { // closed while on its way
-		c.closeSock()
+	if c.state == stateClosed { // closed while on its way
+		c.closeSocket()
 		return
 	}
-	first := c.handler == nil
 	c.state = stateOpen
+	first := c.handler == nil
 	if first && !c.makeHandler(now) {
 		return
 	}
-	if c.state == stateOpen {
-		c.flush()
-	}
-	switch {
-	case c.state != stateOpen:
-	case before == stateDraining:
-		c.state = stateDraining
-		c.drainThenClose()
-	case !first:
+	c.flush()
+	c.conclude()
+	if !first {
 		c.feed(now)
 	}
 }
@@ -116,51 +116,59 @@ func (c *Conn) makeHandler(now time.Time) bool {
 		}
 		c.handler = c.accept(now, c)
 	}()
-	if c.handler == nil && c.state != stateClosed {
+	if c.handler == nil {
 		c.Close()
 	}
-	return c.handler != nil && c.state != stateClosed
+	return c.state != stateClosed
 }
 
 // feed shows the Handler its unread bytes, and keeps the bounds.
 func (c *Conn) feed(now time.Time) {
-	switch c.state {
-	case stateOpen:
-	case stateDraining, stateLingering:
+	switch {
+	case c.state == stateClosed || c.state == stateAway:
+		return
+	case c.ending != endingNone:
 		c.discard()
 		return
-	case statePaused:
-		c.feedPaused(now)
+	case c.answersNobody():
+		c.gone(unix.ECONNRESET)
 		return
-	case stateHalf:
-		c.feedHalf(now)
-		return
-	default:
-		return
+	case c.peer == peerGone && len(c.saved) <= c.loop.g.cfg.InboundMax/2:
+		c.readRest()
 	}
-	if c.accepted && !c.duplex && c.Unsent() > c.loop.g.cfg.OutboundMax {
-		// The watch feeds it when enough has been sent. A dialled connection
-		// is fed all the same: its peer may answer before it has read all.
-		c.hungry = true
-	} else {
+	had := c.unread()
+	// The watch feeds it when enough has been sent. A dialled connection is
+	// fed all the same: its peer may answer before it has read all.
+	c.hungry = c.accepted && !c.duplex && c.Unsent() > c.loop.g.cfg.OutboundMax
+	if !c.hungry {
 		c.show(now)
 	}
-	// A peer that is gone sends no more than the kernel holds: that is read to
-	// its end, where the reason stands.
-	if c.state == stateOpen && !c.broken && c.unread() > c.loop.g.cfg.InboundMax {
-		c.pause()
+	switch {
+	case c.state == stateClosed || c.ending != endingNone:
+	case c.state == stateOpen:
+		// A peer that is gone sends no more than the kernel holds: that is
+		// read to its end, where the reason stands.
+		if c.sending != sendingBroken && c.unread() > c.loop.g.cfg.InboundMax {
+			c.pause()
+		}
+	case c.hungry:
+	case c.paused():
+		if len(c.saved) <= c.loop.g.cfg.InboundMax/2 {
+			c.resume()
+		}
+	default:
+		c.tellEnd(now, had)
 	}
 }
 
 // show gives the Handler all unread bytes once and takes away what it is done
 // with. gnet's Discard and Peek take 0 for "everything": neither is called with it.
 func (c *Conn) show(now time.Time) {
-	fresh := c.sock.InboundBuffered()
 	if len(c.saved) > 0 {
-		c.takeOver(fresh)
 		c.showSaved(now)
 		return
 	}
+	fresh := c.unread()
 	if fresh == 0 {
 		return
 	}
@@ -169,13 +177,16 @@ func (c *Conn) show(now time.Time) {
 		panic("bug: peek at buffered bytes: " + err.Error())
 	}
 	n := c.tell(now, b)
-	if n > 0 && c.sock != nil {
+	if n > 0 && c.sock != nil && c.ending == endingNone { // else all is discarded
 		_, _ = c.sock.Discard(n)
 	}
 }
 
-// showSaved shows the bytes taken over from gnet.
+// showSaved shows the bytes taken over from gnet, and what it has behind them.
 func (c *Conn) showSaved(now time.Time) {
+	if c.sock != nil {
+		c.takeOver(c.sock.InboundBuffered())
+	}
 	n := c.tell(now, c.saved)
 	if c.saved != nil { // still here after the call
 		c.saved = shift(c.saved, n)
@@ -223,7 +234,7 @@ func (c *Conn) unread() int {
 // A Handler that left bytes unread because it was busy pumps when it is not
 // any more.
 func (c *Conn) Pump() {
-	if c.pumping || c.state >= stateDraining {
+	if c.pumping || c.state == stateClosed || c.ending != endingNone {
 		return
 	}
 	c.pumping = true
@@ -234,7 +245,7 @@ func (c *Conn) Pump() {
 // deadline step (20 ms) later. It replaces the deadline set before; the zero
 // time takes it away.
 func (c *Conn) SetDeadline(at time.Time) {
-	if c.state >= stateDraining {
+	if c.state == stateClosed || c.ending != endingNone {
 		return // the deadline is that of closing now
 	}
 	if at.IsZero() {
@@ -255,7 +266,7 @@ func (c *Conn) setDeadline(at time.Time) {
 
 // expired is told by the loop that the deadline has passed.
 func (c *Conn) expired(now time.Time) {
-	if c.state >= stateDraining {
+	if c.ending != endingNone {
 		c.Close()
 		return
 	}

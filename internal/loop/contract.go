@@ -91,9 +91,10 @@ type Config struct {
 //	l.DialSecure(addr, timeout, tlsConfig, dialled) // the same with TLS
 //	a := l.NewAlarm(ring func(now time.Time)); a.Set(at); a.Stop() // precise; on the loop
 //
-//	c.Loop(); c.Write(b); c.Pump(); c.SetDeadline(at); c.Close(); c.CloseDrained(); c.CloseLinger()
-//	c.CloseWrite(); c.KeepHalf(bool); c.SetDuplex(bool)             // of streams and tunnels; see Ender, Writable
-//	c.Unsent() int; c.Full() bool; c.Remote() netip.AddrPort; c.Secure() bool
+//	c.Loop(); c.Write(b); c.Pump(); c.SetDeadline(at)
+//	c.CloseDrained(); c.CloseLinger(); c.Close(); c.Abort()
+//	c.CloseWrite(); c.SetDuplex(bool)                               // of streams and tunnels; see Ender, Writable
+//	c.Unsent() int; c.Full() bool; c.Remote(), c.Local() netip.AddrPort; c.Secure() bool
 //
 // All methods of Conn and Alarm are for their loop only. Write takes a copy of
 // what it cannot send at once and reports nothing: a broken connection is told

@@ -114,7 +114,7 @@ func (d *dialer) connect(job *dial) {
 	}
 	nc, err := d.reach(nd, job.addr)
 	if err == nil {
-		c.remote = remoteOf(nc)
+		c.remote = addrPortOf(nc.RemoteAddr())
 		err = job.bring(nc, nd.Deadline)
 	}
 	if err != nil {

@@ -46,26 +46,25 @@ func (e *events) OnTraffic(gc gnet.Conn) gnet.Action {
 	return gnet.None
 }
 
-// OnClose is told that gnet lets go of a socket. It may come from inside our
-// own Write or Close; the Handler hears of it when the turn ends.
+// OnClose is told that gnet lets go of a socket: its peer has ended, or we
+// have closed it. The Handler hears of it when the turn ends.
 func (e *events) OnClose(gc gnet.Conn, err error) gnet.Action {
 	c, ok := gc.Context().(*Conn)
 	if !ok || c.sock != gc {
 		return gnet.None // an anchor, or a socket given away by pause
 	}
 	now := c.loop.enter()
-	if cause := closeCause(c, err); cause != io.EOF || !c.half() {
+	if cause := closeCause(c, err); cause != io.EOF || !c.peerEnds() {
+		c.sock = nil // gnet closes it
 		c.gone(cause)
 	}
 	c.loop.leave(now)
 	return gnet.None
 }
 
-// closeCause is what Handler.Closed is told: nil when this side closed.
+// closeCause is what Handler.Closed is told of a socket that we did not close.
 func closeCause(c *Conn, err error) error {
 	switch {
-	case c.state != stateOpen:
-		return nil // closing was our wish, whoever was first
 	case err == nil:
 		return nil
 	case c.secure != nil && c.secure.reason() != nil:

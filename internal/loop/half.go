@@ -11,8 +11,19 @@ import (
 // been shown. A connection that outlives that end keeps a duplicate of the
 // descriptor, for writing, and shows first what is unread.
 
+// A peerState says what is still to come from the peer.
+type peerState uint8
+
+const (
+	peerSends peerState = iota // more may come
+	peerGone                   // nothing but what the kernel holds
+	peerEnded                  // nothing
+	peerTold                   // and the Handler has been told for the last time
+)
+
 // An Ender is a Handler whose connections outlive the end of what their peer
-// sends, if they say so by Conn.KeepHalf.
+// sends. For other Handlers that end is the connection's, and unread bytes are
+// lost.
 type Ender interface {
 	// End says, when all bytes have been shown, that the peer sends no more,
 	// and how many of them are unread. A Handler that waits for room to go on
@@ -22,25 +33,21 @@ type Ender interface {
 	End(now time.Time, unread int)
 }
 
-// KeepHalf has the connection outlive the end of what its peer sends: its
-// Handler, which must be an Ender, is told. Otherwise that end is the
-// connection's, and unread bytes are lost.
-func (c *Conn) KeepHalf(keep bool) { c.halves = keep }
-
-// SetDuplex has an accepted connection's Handler be fed however many of its
-// answers wait unsent: it sees to their bound itself.
-func (c *Conn) SetDuplex(duplex bool) {
-	c.duplex = duplex
-	if duplex && c.hungry {
-		c.hungry = false
-		c.Pump()
+// outlives reports whether the connection goes on when its peer sends no more:
+// because its Handler wants to know, or to send what is unsent before it ends.
+func (c *Conn) outlives() bool {
+	if c.ending != endingNone {
+		return c.Unsent() > 0
 	}
+	_, ok := c.handler.(Ender)
+	return ok
 }
 
-// half keeps the half of the connection that is left and reports whether there
-// is one. It is called from OnClose, while gnet's descriptor is still open.
-func (c *Conn) half() bool {
-	if !c.halves || c.state != stateOpen || c.broken {
+// peerEnds is told that the peer sends no more, and keeps the half of the
+// connection that is left, if it can. It reports whether it did. It is called
+// from OnClose, while gnet's descriptor is still open.
+func (c *Conn) peerEnds() bool {
+	if !c.outlives() || c.sending == sendingBroken {
 		return false
 	}
 	fd, err := c.sock.Dup()
@@ -48,43 +55,42 @@ func (c *Conn) half() bool {
 		return false
 	}
 	c.takeOver(c.sock.InboundBuffered())
-	c.sock, c.fd, c.state = nil, fd, stateHalf
+	c.sock, c.fd, c.state, c.peer = nil, fd, stateOurs, peerEnded
 	c.Pump()
+	c.conclude()
 	return true
 }
 
-// feedHalf shows what the peer had sent, and then that it was all.
-func (c *Conn) feedHalf(now time.Time) {
-	if c.rest && len(c.saved) <= c.loop.g.cfg.InboundMax/2 {
-		c.readRest()
+// peerLeft is told that the peer of a paused connection is gone: only what the
+// kernel holds of its bytes is left.
+func (c *Conn) peerLeft(err error) {
+	if _, ok := c.handler.(Ender); !ok || c.ending != endingNone {
+		c.gone(err)
+		return
 	}
-	had := len(c.saved)
-	if had > 0 {
-		c.showSaved(now)
-	}
+	c.peer = peerGone
+	c.Pump()
+}
+
+// tellEnd tells the Handler that the peer sends no more; had is how many bytes
+// it has just been shown.
+func (c *Conn) tellEnd(now time.Time, had int) {
+	left := len(c.saved)
 	switch {
-	case c.state != stateHalf || c.ended:
-	case c.rest:
-		if len(c.saved) < had {
+	case c.peer == peerTold || c.pumping: // not yet: it is shown the rest again
+	case c.peer == peerGone:
+		if left < had {
 			c.Pump()
 		}
 	default:
-		c.ended = len(c.saved) == 0
-		defer c.loop.caught(c)
-		c.handler.(Ender).End(now, len(c.saved))
+		if left == 0 {
+			c.peer = peerTold
+		}
+		c.loop.protect(c, func() { c.handler.(Ender).End(now, left) })
+		if left == 0 && c.sending == sendingBroken {
+			c.gone(unix.ECONNRESET) // nothing is left of it
+		}
 	}
-}
-
-// finish turns a paused connection whose peer is gone into one of which only
-// what the kernel holds is left: gnet does not take a socket without a peer's
-// address.
-func (c *Conn) finish() {
-	if !c.halves {
-		c.gone(unix.ECONNRESET)
-		return
-	}
-	c.state, c.rest = stateHalf, true
-	c.Pump()
 }
 
 // restBytes is how much of what the kernel holds is read at a time.
@@ -94,7 +100,7 @@ const restBytes = 64 << 10
 func (c *Conn) readRest() {
 	had := len(c.saved)
 	c.saved = slices.Grow(c.saved, restBytes)
-	n, err := unix.Read(c.fd, c.saved[had:had+restBytes])
+	n, err := c.loop.kernel.read(c.fd, c.saved[had:had+restBytes])
 	c.saved = c.saved[:had+max(n, 0)]
 	switch {
 	case err != nil:
@@ -102,6 +108,6 @@ func (c *Conn) readRest() {
 	case n == 0 && c.secure != nil && c.secure.reason() != nil:
 		c.gone(c.secure.reason())
 	case n == 0:
-		c.rest = false
+		c.peer = peerEnded
 	}
 }

@@ -8,16 +8,14 @@ func (l *connList) init() { l.head.prev, l.head.nextConn = &l.head, &l.head }
 func (l *connList) add(c *Conn) {
 	c.prev, c.nextConn = l.head.prev, &l.head
 	c.prev.nextConn, l.head.prev = c, c
-	c.inList = true
 }
 
 func (l *connList) remove(c *Conn) {
-	if !c.inList {
+	if c.prev == nil { // not in it
 		return
 	}
 	c.prev.nextConn, c.nextConn.prev = c.nextConn, c.prev
 	c.prev, c.nextConn = nil, nil
-	c.inList = false
 }
 
 func (l *connList) first() *Conn { return l.after(&l.head) }

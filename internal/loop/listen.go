@@ -159,7 +159,7 @@ func (l *Listener) shed() {
 
 // take gives an accepted connection to a loop, or closes it at the cap.
 func (l *Listener) take(nc net.Conn) {
-	g, remote := l.g, remoteOf(nc)
+	g, remote := l.g, addrPortOf(nc.RemoteAddr())
 	if !g.admit(remote.Addr()) {
 		_ = nc.Close()
 		return
@@ -167,7 +167,7 @@ func (l *Listener) take(nc net.Conn) {
 	lp := g.fewest()
 	lp.open.Add(1)
 	c := newConn(lp)
-	c.accepted, c.accept, c.remote = true, l.accept, remote
+	c.accepted, c.accept, c.remote, c.local = true, l.accept, remote, addrPortOf(nc.LocalAddr())
 	if l.secure != nil {
 		l.takeSecure(c, nc)
 		return
@@ -211,8 +211,8 @@ func (g *Group) fewest() *Loop {
 	return best
 }
 
-func remoteOf(nc net.Conn) netip.AddrPort {
-	a, ok := nc.RemoteAddr().(*net.TCPAddr)
+func addrPortOf(addr net.Addr) netip.AddrPort {
+	a, ok := addr.(*net.TCPAddr)
 	if !ok {
 		return netip.AddrPort{}
 	}

@@ -26,6 +26,7 @@ type Loop struct {
 	g      *Group
 	index  int
 	el     gnet.EventLoop
+	kernel kernel
 	anchor net.Conn
 	epoch  time.Time
 
@@ -53,7 +54,7 @@ type Loop struct {
 }
 
 func newLoop(g *Group, index int) *Loop {
-	l := &Loop{g: g, index: index, deadlines: deadline.New[*Conn](deadlineStep),
+	l := &Loop{g: g, index: index, kernel: system{}, deadlines: deadline.New[*Conn](deadlineStep),
 		coarseAt: farAway, watchAt: farAway, armed: farAway}
 	l.conns.init()
 	l.run = gnet.RunnableFunc(l.turn)
@@ -136,7 +137,7 @@ func (l *Loop) rearm() {
 func (l *Loop) Each(f func(c *Conn, h Handler)) {
 	for c := l.conns.first(); c != nil; {
 		next := l.conns.after(c)
-		if c.handler != nil && !c.closed {
+		if c.handler != nil && c.state != stateClosed {
 			f(c, c.handler)
 		}
 		c = next

@@ -99,7 +99,6 @@ func TestSecureBusyHandlerHoldsTheSenderBack(t *testing.T) {
 	busy, most := true, 0 // the loop's own
 	ln := serveSecure(t, g, func(_ time.Time, c *Conn) Handler {
 		conns <- c
-		c.KeepHalf(true)
 		sum := sha256.New()
 		s := &streamer{}
 		s.data = func(_ time.Time, b []byte) int {

@@ -162,7 +162,6 @@ func TestCloseNotifyIsAHalfClose(t *testing.T) {
 	g := start(t, Config{Loops: 1})
 	closed := make(chan error, 1)
 	ln := serveSecure(t, g, func(_ time.Time, c *Conn) Handler {
-		c.KeepHalf(true)
 		var got []byte
 		s := &streamer{}
 		s.data = func(_ time.Time, b []byte) int { got = append(got, b...); return len(b) }
@@ -251,7 +250,7 @@ func TestOwnCloseOfSecureIsProper(t *testing.T) {
 
 // Whoever is on the way can end the TCP connection, but not send a close_notify.
 func TestTruncationIsNoEnd(t *testing.T) {
-	for _, keep := range []bool{false, true} {
+	for _, ender := range []bool{false, true} {
 		g := start(t, Config{Loops: 1})
 		addr, accept := securePeer(t)
 		got, closed, ends := make(chan string, 4), make(chan error, 1), make(chan bool, 1)
@@ -260,11 +259,13 @@ func TestTruncationIsNoEnd(t *testing.T) {
 				t.Error(err)
 				return nil
 			}
-			c.KeepHalf(keep)
 			s := &streamer{}
 			s.data = func(_ time.Time, b []byte) int { got <- string(b); return len(b) }
 			s.end = func(time.Time) { ends <- true }
 			s.closed = func(_ time.Time, err error) { closed <- err }
+			if !ender {
+				return &s.script
+			}
 			return s
 		})
 		c, tcp := accept()
@@ -274,10 +275,10 @@ func TestTruncationIsNoEnd(t *testing.T) {
 			t.Errorf("got %q", s)
 		}
 		if err := receive(t, closed, "Closed"); err != io.ErrUnexpectedEOF {
-			t.Errorf("keep half %v: closed with %v, want an unexpected EOF", keep, err)
+			t.Errorf("an Ender %v: closed with %v, want an unexpected EOF", ender, err)
 		}
 		if len(ends) > 0 {
-			t.Errorf("keep half %v: a truncated connection was told to have ended", keep)
+			t.Errorf("an Ender %v: a truncated connection was told to have ended", ender)
 		}
 	}
 }

@@ -34,7 +34,6 @@ func TestHalfCloseKeepsTheOtherDirection(t *testing.T) {
 	g := start(t, Config{Loops: 1})
 	closed := make(chan error, 1)
 	ln := listen(t, g, func(_ time.Time, c *Conn) Handler {
-		c.KeepHalf(true)
 		var got []byte
 		s := &streamer{}
 		s.data = func(_ time.Time, b []byte) int { got = append(got, b...); return len(b) }
@@ -66,7 +65,6 @@ func TestEndComesAfterUnreadBytes(t *testing.T) {
 	conns, ended := make(chan *Conn, 1), make(chan [32]byte, 2)
 	open := false // the loop's own
 	ln := listen(t, g, func(_ time.Time, c *Conn) Handler {
-		c.KeepHalf(true)
 		conns <- c
 		sum := sha256.New()
 		s := &streamer{}
@@ -128,7 +126,6 @@ func TestStreamsHoldBothSidesBack(t *testing.T) {
 		}
 		join(a, &near, &other)
 		join(b, &other, &near)
-		near.KeepHalf(true)
 		near.SetDuplex(true)
 		near.Loop().Dial(far.Addr().String(), patience, func(_ time.Time, c *Conn, err error) Handler {
 			if err != nil {
@@ -136,7 +133,6 @@ func TestStreamsHoldBothSidesBack(t *testing.T) {
 				return nil
 			}
 			other = c
-			c.KeepHalf(true)
 			near.Pump()
 			return b
 		})

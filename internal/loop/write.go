@@ -22,6 +22,16 @@ const (
 	spareBytesMax = 512 << 10
 )
 
+// A sendingState says what may still be sent.
+type sendingState uint8
+
+const (
+	sendingOpen     sendingState = iota // anything
+	sendingShutting                     // what is unsent; then a half close
+	sendingShut                         // nothing: half closed
+	sendingBroken                       // nothing: the peer takes nothing any more
+)
+
 // A Writable is a Handler that wants to know when its unsent bytes have become
 // few: Writable is told when, after more than Config.OutboundMax of them, no
 // more than half of that is left.
@@ -34,13 +44,13 @@ type Writable interface {
 // peer had still sent. After CloseWrite, Close, CloseDrained and CloseLinger it
 // does nothing.
 func (c *Conn) Write(b []byte) {
-	if c.state >= stateDraining || c.broken || c.shut {
+	if c.state == stateClosed || c.ending != endingNone || c.sending != sendingOpen {
 		return
 	}
-	if c.state != stateOpening && c.Unsent() == 0 {
+	if c.state != stateAway && c.Unsent() == 0 {
 		b = b[c.send(b):]
 	}
-	if len(b) == 0 || c.broken {
+	if len(b) == 0 || c.sending == sendingBroken {
 		return
 	}
 	if c.out == nil {
@@ -64,8 +74,11 @@ func (c *Conn) Full() bool { return c.full }
 // CloseWrite ends what is sent when everything written has been: a half close.
 // The peer may go on sending.
 func (c *Conn) CloseWrite() {
-	c.shut = true
-	if c.state != stateOpening {
+	if c.sending != sendingOpen || c.ending != endingNone {
+		return
+	}
+	c.sending = sendingShutting
+	if c.descriptor() >= 0 {
 		c.flush()
 	}
 }
@@ -75,7 +88,7 @@ func (c *Conn) CloseWrite() {
 func (c *Conn) send(b []byte) int {
 	fd := c.descriptor()
 	for {
-		n, err := unix.Write(fd, b)
+		n, err := c.loop.kernel.write(fd, b)
 		switch err {
 		case nil:
 			c.awaitRoom(n < len(b))
@@ -109,16 +122,23 @@ func (c *Conn) retry(now time.Time) {
 // breakOff notes that the peer takes nothing any more. What it sent before may
 // still be there to be read, an answer above all.
 func (c *Conn) breakOff(err error) {
-	c.broken = true
+	c.sending = sendingBroken
 	c.dropOut()
-	switch c.state {
-	case statePaused:
+	switch {
+	case c.paused():
 		c.resume()
-	case stateHalf:
-		if c.ended {
-			c.gone(err)
-		}
+	case c.peer == peerTold:
+		c.gone(err)
+	case c.answersNobody():
+		c.Pump()
 	}
+}
+
+// answersNobody reports whether an accepted connection is of no use any more:
+// its peer is gone, and its Handler would only answer what is unread. That of
+// a duplex connection may pass it on. feed ends such a connection.
+func (c *Conn) answersNobody() bool {
+	return c.accepted && !c.duplex && c.sending == sendingBroken && c.peer != peerSends
 }
 
 // descriptor is the socket, whoever has it.
@@ -134,7 +154,7 @@ func (c *Conn) descriptor() int {
 func (c *Conn) flush() (some bool) {
 	if c.Unsent() > 0 {
 		n := c.send(c.out[c.sent:])
-		if c.broken {
+		if c.sending == sendingBroken {
 			return true
 		}
 		c.sent += n
@@ -145,8 +165,9 @@ func (c *Conn) flush() (some bool) {
 		return some
 	}
 	c.dropOut()
-	if c.shut && c.state < stateDraining && c.descriptor() >= 0 {
-		_ = unix.Shutdown(c.descriptor(), unix.SHUT_WR)
+	if c.sending == sendingShutting {
+		c.sending = sendingShut
+		c.loop.kernel.shutdown(c.descriptor())
 	}
 	return some
 }
@@ -216,8 +237,7 @@ func (c *Conn) look(now time.Time) bool {
 	if c.state == stateClosed {
 		return false
 	}
-	away := c.descriptor() < 0 // on its way into the loop, perhaps to be closed there
-	if !away && c.flush() || c.secure != nil && c.secure.moved() {
+	if c.state != stateAway && c.flush() || c.secure != nil && c.secure.moved() {
 		c.progressed, c.lookPause = now, watchStep
 	} else {
 		c.lookPause = min(2*c.lookPause, watchStepMax)
@@ -226,7 +246,7 @@ func (c *Conn) look(now time.Time) bool {
 	unsent := c.Unsent()
 	if unsent > 0 && now.Sub(c.progressed) >= c.loop.g.cfg.WriteStall {
 		c.loop.g.stats.stalled.Add(1)
-		c.closeSock()
+		c.Close()
 		if c.secure != nil {
 			c.secure.abort()
 		}
@@ -235,8 +255,8 @@ func (c *Conn) look(now time.Time) bool {
 	if unsent <= c.loop.g.cfg.OutboundMax/2 {
 		c.relieved(now)
 	}
-	if unsent == 0 && c.state == stateDraining && !away {
-		c.drainThenClose()
+	if unsent == 0 {
+		c.conclude()
 	}
 	return c.state != stateClosed && c.Unsent() > 0
 }
@@ -251,7 +271,7 @@ func (c *Conn) relieved(now time.Time) {
 		return
 	}
 	c.full = false
-	if h, ok := c.handler.(Writable); ok && c.state < stateDraining {
+	if h, ok := c.handler.(Writable); ok && c.state != stateClosed && c.ending == endingNone {
 		defer c.loop.caught(c)
 		h.Writable(now)
 	}

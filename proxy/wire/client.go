@@ -54,6 +54,10 @@ func (c *client) Expired(now time.Time) {
 
 // End passes on that the client of a tunnel sends no more.
 func (c *client) End(now time.Time, unread int) {
+	if !c.s.Tunnels() {
+		c.conn.Close()
+		return
+	}
 	if unread > 0 {
 		return // until the target takes it
 	}
@@ -171,7 +175,6 @@ func (c *client) arm() {
 	if d := c.s.Duplex(); d != c.stream && !c.closed {
 		c.stream = d
 		c.conn.SetDuplex(d)
-		c.conn.KeepHalf(c.s.Tunnels())
 	}
 }
 

@@ -51,7 +51,6 @@ func (t *target) dialled(now time.Time, mark upstream.Mark, conn *loop.Conn, err
 	}
 	t.failed.Store(false)
 	t.at.Connected(now)
-	conn.KeepHalf(true)
 	sv := &server{target: t, conn: conn}
 	if w := t.pool.Dialled(sv); w != nil {
 		w.Value.serve(now, sv, false)
