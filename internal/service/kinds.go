@@ -26,6 +26,19 @@ func (s *Settings) Secret(p *string, name, meaning string) {
 	s.list[len(s.list)-1].secret = true
 }
 
+// Token registers a secret that requests bring in Authorization: Bearer.
+func (s *Settings) Token(p *string, name, meaning string) {
+	s.add(&setting{name: name, meaning: meaning, secret: true, allowed: "visible ASCII characters", set: func(text string) (string, error) {
+		for _, c := range []byte(text) {
+			if c <= ' ' || c > '~' { // a line feed at the end of a Kubernetes secret, for one
+				return "", errors.New("cannot be sent in a field as it is")
+			}
+		}
+		*p = text
+		return text, nil
+	}})
+}
+
 // Int registers a whole number from min to max; math.MaxInt means no upper
 // bound.
 func (s *Settings) Int(p *int, name string, def, min, max int, meaning string) {

@@ -146,6 +146,9 @@ func (g *setting) resolve(env func(string) string) error {
 	}
 	canonical, err := g.set(text)
 	if err != nil {
+		if g.secret {
+			text = "***"
+		}
 		return &SettingError{Name: g.name, Value: text, Problem: err.Error(), Allowed: g.allowed}
 	}
 	g.text = canonical

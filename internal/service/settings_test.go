@@ -182,6 +182,22 @@ func TestUnboundedSpans(t *testing.T) {
 	}
 }
 
+// A token that no request can bring is refused at the start, and not told.
+func TestToken(t *testing.T) {
+	for text, fits := range map[string]bool{"": true, "s3cr3t-._~+/=": true, "s3cr3t\n": false, " s3cr3t": false, "s3 cr3t": false, "s3cr3té": false} {
+		var token string
+		s := NewSettings("test")
+		s.Token(&token, "ADMIN_TOKEN", "")
+		_, err := s.Parse(nil, environment("ADMIN_TOKEN="+text))
+		switch {
+		case fits && (err != nil || token != text):
+			t.Errorf("%q: %q, %v", text, token, err)
+		case !fits && (err == nil || err.Error() != `ADMIN_TOKEN: "***" cannot be sent in a field as it is; allowed: visible ASCII characters`):
+			t.Errorf("%q: %v", text, err)
+		}
+	}
+}
+
 func TestTwiceTheSameSettingPanics(t *testing.T) {
 	defer func() {
 		if v := recover(); v != "bug: setting A is registered twice" {
