@@ -3,6 +3,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -30,6 +31,8 @@ func run(ctx context.Context, e *service.Env, c *config.Config) error {
 	if err := c.Complete(); err != nil {
 		return err
 	}
+	e.Guard.Fronted = c.TrustsLoopback()
+	c.Adaptive.Token = cmp.Or(c.Adaptive.Token, e.Guard.Token)
 	table, err := simredis.New(simredis.Config{KeysMax: c.KeysMax})
 	if err != nil {
 		return err
@@ -78,9 +81,7 @@ func live(ctx context.Context, e *service.Env, front *wire.Front, socks *sockets
 		withdraw()
 	case <-taken:
 		log.Info("A successor has taken the port over")
-		if socks.admin != nil {
-			_ = socks.admin.Close() // it answers there from now on
-		}
+		socks.stopAdmin() // it answers there from now on
 	}
 	leave() // whoever drains applies nothing
 	e.Health.SetReady(false)

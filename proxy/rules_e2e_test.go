@@ -80,7 +80,7 @@ func (p *running) call(line string, body ...string) (int, string) {
 	p.t.Helper()
 	words := strings.Fields(line)
 	text := strings.Join(body, "")
-	head := fmt.Sprintf("%s %s HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: %d\r\n", words[0], words[1], len(text))
+	head := fmt.Sprintf("%s %s HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Length: %d\r\n", words[0], words[1], len(text))
 	for _, field := range words[2:] {
 		head += strings.Replace(field, "=", ": ", 1) + "\r\n"
 	}

@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"crypto/tls"
 	"fmt"
 	"net"
 	"net/http"
@@ -40,10 +41,10 @@ func serve(ctx context.Context, e *service.Env, c *config.Config, socks *sockets
 	w.Loop.Panicked = func(value any, stack []byte) {
 		log.Error("A fault of the proxy closed a connection", "fault", fmt.Sprint(value), "stack", string(stack))
 	}
-	var own http.Handler
-	w.Own = func(front *wire.Front) http.Handler {
+	var own *service.Endpoints
+	w.Own = func(front *wire.Front) *service.Endpoints {
 		cfg.adaptive = newAdaptive(e, c, cfg, front, w.Redis)
-		own = endpoints(e, c, cfg, front, &w, targets)
+		own = endpoints(e, cfg, front, &w, targets)
 		return own
 	}
 	w.Reachable = e.Health.SetReady
@@ -52,7 +53,13 @@ func serve(ctx context.Context, e *service.Env, c *config.Config, socks *sockets
 		return nil, err
 	}
 	if socks.admin != nil {
-		go serveAdmin(ctx, e, socks.admin, own)
+		l := socks.admin
+		if w.Secure != nil && c.Edge.AdminTLS {
+			l = tls.NewListener(l, w.Secure)
+		}
+		ctx, stop := context.WithCancel(ctx)
+		socks.stopAdmin = stop
+		go serveAdmin(ctx, e, l, own)
 	}
 	cfg.limits.RegisterMetrics(e.Metrics)
 	cfg.adaptive.RegisterMetrics(e.Metrics)
@@ -64,19 +71,19 @@ func serve(ctx context.Context, e *service.Env, c *config.Config, socks *sockets
 }
 
 // endpoints are the proxy's own.
-func endpoints(e *service.Env, c *config.Config, cfg *configuration, front *wire.Front, w *wire.Config, targets *targets) http.Handler {
-	mux := service.Endpoints(e)
-	cfg.limits.Register(mux)
-	cfg.rules.Register(mux)
-	cfg.adaptive.Register(mux)
-	admin.RegisterReload(mux, cfg.limits, cfg.rules)
-	(&admin.Keys{Set: cfg.rules.Set, HalfLife: front.KeysHalfLife(), Store: &keyStore{front, w.Table, w.Redis, cfg.policies}}).Register(mux)
-	admin.RegisterDecisions(mux, func(id string) (any, bool) { return front.Recall(id) })
+func endpoints(e *service.Env, cfg *configuration, front *wire.Front, w *wire.Config, targets *targets) *service.Endpoints {
+	own := service.NewEndpoints(e)
+	cfg.limits.Register(own)
+	cfg.rules.Register(own)
+	cfg.adaptive.Register(own)
+	admin.RegisterReload(own, cfg.limits, cfg.rules)
+	(&admin.Keys{Set: cfg.rules.Set, HalfLife: front.KeysHalfLife(), Store: &keyStore{front, w.Table, w.Redis, cfg.policies}}).Register(own)
+	admin.RegisterDecisions(own, func(id string) (any, bool) { return front.Recall(id) })
 	(&admin.Targets{
 		Status:  func() any { return front.Targets() },
 		Replace: func(urls []string) (int, error) { return targets.replace(front, urls) },
-	}).Register(mux)
-	return admin.Guard(c.Edge.AdminToken, service.JSONErrors(mux))
+	}).Register(own)
+	return own
 }
 
 // serveAdmin serves the own endpoints on a port of their own until ctx ends.

@@ -17,6 +17,7 @@ import (
 // it takes over from.
 type sockets struct {
 	data, admin net.Listener // admin is nil without ADMIN_PORT
+	stopAdmin   func()       // ends what answers there
 	taken       *handover.Taken
 }
 
@@ -30,7 +31,7 @@ func openSockets(ctx context.Context, e *service.Env, c *config.Config) (*socket
 	if admin := c.Edge.AdminPort; admin != 0 && strconv.Itoa(admin) == port {
 		return nil, &service.SettingError{Name: "ADMIN_PORT", Value: port, Problem: "is PORT", Allowed: "another port, or 0: the own endpoints stay on PORT"}
 	}
-	s := new(sockets)
+	s := &sockets{stopAdmin: func() {}}
 	if c.Edge.Takeover {
 		s.taken, err = handover.Take(ctx, nameOf(port))
 		if errors.Is(err, handover.ErrNobody) {
@@ -44,7 +45,7 @@ func openSockets(ctx context.Context, e *service.Env, c *config.Config) (*socket
 		return nil, err // names the address
 	}
 	if c.Edge.AdminPort != 0 {
-		if s.admin, err = s.open(host, strconv.Itoa(c.Edge.AdminPort)); err != nil {
+		if s.admin, err = s.open(c.Edge.AdminBind, strconv.Itoa(c.Edge.AdminPort)); err != nil {
 			s.close()
 			return nil, fmt.Errorf("open ADMIN_PORT: %w", err)
 		}

@@ -32,19 +32,19 @@ const (
 	resolutionMin  = time.Minute
 )
 
-// register adds the advisor's endpoints to mux:
+// register adds the advisor's endpoints to own:
 //
 //	POST /v1/limit-config   a snapshot → the recommended limit
 //	GET  /v1/forecast       ?horizon=600 (seconds, up to 3600)
 //	GET  /v1/history        ?span=86400&resolution=300 (seconds; resolution=raw)
 //	GET  /v1/state          what is believed
 //	GET  /                  a page for people
-func (s *Server) register(mux *http.ServeMux) {
-	mux.HandleFunc("POST /v1/limit-config", s.servePost)
-	mux.HandleFunc("GET /v1/forecast", s.serveForecast)
-	mux.HandleFunc("GET /v1/history", s.serveHistory)
-	mux.HandleFunc("GET /v1/state", s.serveState)
-	mux.HandleFunc("GET /{$}", s.servePage)
+func (s *Server) register(own *service.Endpoints) {
+	own.HandleFunc("POST /v1/limit-config", s.servePost)
+	own.HandleFunc("GET /v1/forecast", s.serveForecast)
+	own.HandleFunc("GET /v1/history", s.serveHistory)
+	own.HandleFunc("GET /v1/state", s.serveState)
+	own.HandleFunc("GET /{$}", s.servePage)
 }
 
 // An advised is the JSON answer to a snapshot.

@@ -102,12 +102,12 @@ func (s *Server) Serve(ctx context.Context) error {
 	if s.cfg.EventsFile != "" {
 		s.others.Go(func() { watch.New(s.cfg.EventsFile).Run(beside, s.reload) })
 	}
-	mux := service.Endpoints(s.env)
-	s.register(mux)
+	own := service.NewEndpoints(s.env)
+	s.register(own)
 	s.env.Health.Component("forecast", s.health)
 	s.env.Health.SetReady(true)
 	s.log.Info("Listening", "address", s.Addr().String())
-	err := service.Serve(ctx, s.listener, service.JSONErrors(mux), s.env.Logger("HttpServer"))
+	err := service.Serve(ctx, s.listener, own, s.env.Logger("HttpServer"))
 	s.env.Health.SetReady(false)
 	stop()
 	s.others.Wait()

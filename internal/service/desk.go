@@ -3,9 +3,12 @@ package service
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"errors"
 	"log/slog"
+	"net"
 	"net/http"
+	"net/netip"
 	"runtime/debug"
 	"slices"
 	"sync"
@@ -14,12 +17,13 @@ import (
 // A Desk answers requests to a program's own endpoints off its event loops: a
 // loop passes on the bytes of a request and goes on, a few workers run the
 // net/http handlers, which may take their time, and the answer comes back as a
-// value. How many workers run and how many requests may wait is bounded.
+// value. How many workers run and how many requests may wait is bounded. Health
+// is answered at once, without a worker.
 //
 // Safe for concurrent use: asks go through a channel, and a mutex keeps Close
 // from closing it under a sender.
 type Desk struct {
-	handler http.Handler
+	own     *Endpoints
 	asks    chan ask
 	workers sync.WaitGroup
 
@@ -29,15 +33,21 @@ type Desk struct {
 
 // An ask is one request that waits for a worker.
 type ask struct {
-	raw    []byte
-	remote string
-	done   func(Reply)
+	raw  []byte
+	from Link
+	done func(Reply)
+}
+
+// A Link is the two ends of the connection that a request came by.
+type Link struct {
+	Remote netip.AddrPort // the client's
+	Local  netip.AddrPort // ours
 }
 
 // NewDesk starts a Desk with the given number of workers, at least 1, and of
 // places where requests wait for one.
-func NewDesk(h http.Handler, workers, waiting int) *Desk {
-	d := &Desk{handler: h, asks: make(chan ask, max(waiting, 0))}
+func NewDesk(own *Endpoints, workers, waiting int) *Desk {
+	d := &Desk{own: own, asks: make(chan ask, max(waiting, 0))}
 	for range max(workers, 1) {
 		d.workers.Go(d.work)
 	}
@@ -45,22 +55,43 @@ func NewDesk(h http.Handler, workers, waiting int) *Desk {
 }
 
 // Ask takes on one request: raw is its head and, as far as its Content-Length
-// says, its body, and is copied; remote is the client's address. done is called
-// on a worker's goroutine, exactly once. Ask returns false, and done is never
+// says, its body, and is copied. done is called exactly once: for health by Ask
+// itself, else on a worker's goroutine. Ask returns false, and done is never
 // called, when all places are taken or the Desk is closed. It does not block
 // and may be called from a loop.
-func (d *Desk) Ask(raw []byte, remote string, done func(Reply)) bool {
+func (d *Desk) Ask(raw []byte, from Link, done func(Reply)) bool {
+	if r, ok := d.askHealth(raw); ok {
+		done(r)
+		return true
+	}
 	d.mu.RLock()
 	defer d.mu.RUnlock()
 	if d.closed || len(d.asks) == cap(d.asks) && cap(d.asks) > 0 {
 		return false // before the copy
 	}
 	select {
-	case d.asks <- ask{slices.Clone(raw), remote, done}:
+	case d.asks <- ask{slices.Clone(raw), from, done}:
 		return true
 	default:
 		return false
 	}
+}
+
+// askHealth answers a request for health.
+func (d *Desk) askHealth(raw []byte) (r Reply, ok bool) {
+	method, rest, _ := bytes.Cut(raw, []byte(" "))
+	if string(method) != http.MethodGet && string(method) != http.MethodHead {
+		return r, false
+	}
+	target, _, _ := bytes.Cut(rest, []byte(" "))
+	path, _, _ := bytes.Cut(target, []byte("?"))
+	switch string(path) {
+	case livenessPath:
+		return d.own.health.liveness(), true
+	case readinessPath:
+		return d.own.health.readiness(), true
+	}
+	return r, false
 }
 
 // Close takes on no more requests, answers those that wait and returns when the
@@ -94,9 +125,10 @@ func (d *Desk) answer(a ask) (reply Reply) {
 	if err != nil {
 		return refuse(http.StatusBadRequest, errors.New("the request cannot be read"))
 	}
-	r.RemoteAddr = a.remote
+	r.RemoteAddr = a.from.Remote.String()
+	ctx := context.WithValue(r.Context(), http.LocalAddrContextKey, net.TCPAddrFromAddrPort(a.from.Local))
 	w := newReplyWriter()
-	d.handler.ServeHTTP(w, r)
+	d.own.ServeHTTP(w, r.WithContext(ctx))
 	return w.reply()
 }
 

@@ -5,18 +5,26 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+	"net/netip"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 )
 
+// serving returns Endpoints that have one handler for everything.
+func serving(h http.HandlerFunc) *Endpoints {
+	o := NewEndpoints(env())
+	o.mux.HandleFunc("/", h)
+	return o
+}
+
 // answerOf asks a Desk and waits for the reply.
 func answerOf(t *testing.T, d *Desk, raw string) Reply {
 	t.Helper()
 	replies := make(chan Reply, 1)
 	bytes := []byte(raw)
-	if !d.Ask(bytes, "10.0.0.1:5", func(r Reply) { replies <- r }) {
+	if !d.Ask(bytes, Link{Remote: netip.MustParseAddrPort("10.0.0.1:5")}, func(r Reply) { replies <- r }) {
 		t.Fatalf("%q is refused", raw)
 	}
 	clear(bytes) // they are the loop's again
@@ -24,7 +32,8 @@ func answerOf(t *testing.T, d *Desk, raw string) Reply {
 }
 
 func TestDeskReplies(t *testing.T) {
-	mux := http.NewServeMux()
+	own := NewEndpoints(env())
+	mux := own.mux
 	mux.HandleFunc("POST /echo/{name}", func(w http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(r.Body)
 		w.Header().Add("X-B", "2")
@@ -56,7 +65,7 @@ func TestDeskReplies(t *testing.T) {
 	var logged strings.Builder
 	slog.SetDefault(slog.New(newHandler("text", slog.LevelInfo, &logged)))
 
-	d := NewDesk(JSONErrors(mux), 1, 1)
+	d := NewDesk(own, 1, 1)
 	defer d.Close()
 	f := func(raw, want string) {
 		t.Helper()
@@ -86,7 +95,7 @@ func TestDeskReplies(t *testing.T) {
 func TestDeskBounds(t *testing.T) {
 	const workers, waiting = 2, 3
 	entered, release := make(chan struct{}), make(chan struct{})
-	d := NewDesk(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+	d := NewDesk(serving(func(http.ResponseWriter, *http.Request) {
 		entered <- struct{}{}
 		<-release
 	}), workers, waiting)
@@ -94,17 +103,17 @@ func TestDeskBounds(t *testing.T) {
 	raw := []byte("GET / HTTP/1.1\r\nHost: h\r\n\r\n")
 	done := func(Reply) { answered.Add(1) }
 	for range workers {
-		if !d.Ask(raw, "", done) {
+		if !d.Ask(raw, Link{}, done) {
 			t.Fatal("refused with idle workers")
 		}
 		<-entered
 	}
 	for i := range waiting {
-		if !d.Ask(raw, "", done) {
+		if !d.Ask(raw, Link{}, done) {
 			t.Fatalf("refused with %d waiting", i)
 		}
 	}
-	if d.Ask(raw, "", done) {
+	if d.Ask(raw, Link{}, done) {
 		t.Error("taken on with all places taken")
 	}
 	var closing sync.WaitGroup
@@ -117,22 +126,59 @@ func TestDeskBounds(t *testing.T) {
 	if n := answered.Load(); n != workers+waiting {
 		t.Errorf("%d answered, want %d", n, workers+waiting)
 	}
-	if d.Ask(raw, "", done) {
+	if d.Ask(raw, Link{}, done) {
 		t.Error("taken on after Close")
 	}
 	d.Close() // again does nothing
 }
 
+// Health is answered although all workers and places are taken.
+func TestDeskAnswersHealthAtOnce(t *testing.T) {
+	entered, release := make(chan struct{}), make(chan struct{})
+	own := NewEndpoints(env())
+	own.mux.HandleFunc("/blocked", func(http.ResponseWriter, *http.Request) {
+		entered <- struct{}{}
+		<-release
+	})
+	d := NewDesk(own, 1, 1)
+	defer d.Close()
+	defer close(release)
+	blocked := []byte("GET /blocked HTTP/1.1\r\nHost: h\r\n\r\n")
+	d.Ask(blocked, Link{}, func(Reply) {})
+	<-entered
+	if !d.Ask(blocked, Link{}, func(Reply) {}) || d.Ask(blocked, Link{}, func(Reply) {}) {
+		t.Fatal("the places are not taken as they should be")
+	}
+	go func() { <-entered }()
+	for _, test := range []struct {
+		line string
+		want int
+	}{
+		{"GET /actuator/health HTTP/1.1", 200},
+		{"HEAD /actuator/health HTTP/1.1", 200},
+		{"GET /actuator/health?a=b HTTP/1.0", 200},
+		{"GET /actuator/health/readiness HTTP/1.1", 503},
+		{"POST /actuator/health HTTP/1.1", 0},
+		{"GET /actuator/healthy HTTP/1.1", 0},
+		{"GET /actuator/prometheus HTTP/1.1", 0},
+	} {
+		status := 0
+		if taken := d.Ask([]byte(test.line+"\r\nHost: h\r\n\r\n"), Link{}, func(r Reply) { status = r.Status }); taken != (test.want > 0) || status != test.want {
+			t.Errorf("%s: taken on: %t, answered %d at once, want %d", test.line, taken, status, test.want)
+		}
+	}
+}
+
 // Asks from many loops while the Desk closes: each is answered or refused.
 func TestDeskClosesUnderLoad(t *testing.T) {
-	d := NewDesk(http.NotFoundHandler(), 2, 4)
+	d := NewDesk(serving(http.NotFound), 2, 4)
 	var taken, answered atomic.Int32
 	var loops sync.WaitGroup
 	begun := make(chan struct{}, 4)
 	for range 4 {
 		loops.Go(func() {
 			for i := range 200 {
-				if d.Ask([]byte("GET / HTTP/1.1\r\nHost: h\r\n\r\n"), "", func(Reply) { answered.Add(1) }) {
+				if d.Ask([]byte("GET / HTTP/1.1\r\nHost: h\r\n\r\n"), Link{}, func(Reply) { answered.Add(1) }) {
 					taken.Add(1)
 				}
 				if i == 20 {
@@ -151,14 +197,14 @@ func TestDeskClosesUnderLoad(t *testing.T) {
 }
 
 func BenchmarkDesk(b *testing.B) {
-	d := NewDesk(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { WriteJSON(w, 200, 5) }), 1, 1)
+	d := NewDesk(serving(func(w http.ResponseWriter, _ *http.Request) { WriteJSON(w, 200, 5) }), 1, 1)
 	defer d.Close()
-	raw := []byte("GET /actuator/health HTTP/1.1\r\nHost: h\r\nAccept: */*\r\n\r\n")
+	raw := []byte("GET /other HTTP/1.1\r\nHost: h\r\nAccept: */*\r\n\r\n")
 	replies := make(chan Reply, 1)
 	done := func(r Reply) { replies <- r }
 	b.ReportAllocs()
 	for b.Loop() {
-		if d.Ask(raw, "10.0.0.1:5", done) {
+		if d.Ask(raw, Link{}, done) {
 			<-replies
 		}
 	}

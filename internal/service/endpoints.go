@@ -1,6 +1,7 @@
 package service
 
 import (
+	"errors"
 	"net/http"
 
 	"github.com/klauspost/compress/gzhttp"
@@ -8,24 +9,79 @@ import (
 	"weir/internal/metric"
 )
 
-// Endpoints returns a mux with what every program answers:
+// Endpoints serves a program's own endpoints as OwnEndpoints lists them:
+// requests to guarded ones pass the Guard first, and what the mux refuses by
+// itself, 404 for an unknown path and 405 (with Allow) for the wrong method, is
+// answered as JSON.
+//
+// Immutable once it serves.
+type Endpoints struct {
+	mux     *http.ServeMux
+	guard   *Guard
+	health  *Health
+	guarded map[string]bool // by pattern
+}
+
+// NewEndpoints returns Endpoints with what every program answers:
 //
 //	GET /metrics, /actuator/prometheus     metrics, compressed when asked for
 //	GET /actuator/health                   200 while the process works
 //	GET /actuator/health/readiness         200 when it wants traffic, else 503
 //
-// A program adds its own patterns and serves the mux through JSONErrors.
-func Endpoints(e *Env) *http.ServeMux {
+// A program adds its own.
+func NewEndpoints(e *Env) *Endpoints {
+	o := &Endpoints{mux: http.NewServeMux(), guard: e.Guard, health: e.Health, guarded: make(map[string]bool)}
+	if o.guard == nil {
+		o.guard = new(Guard)
+	}
+	for _, one := range OwnEndpoints() {
+		o.guarded[one.Pattern] = one.Guarded
+	}
 	scrape := compressed(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", metric.ContentType)
 		e.Metrics.Write(w)
 	}))
-	mux := http.NewServeMux()
-	mux.Handle("GET /metrics", scrape)
-	mux.Handle("GET /actuator/prometheus", scrape)
-	mux.HandleFunc("GET /actuator/health", e.Health.serveLiveness)
-	mux.HandleFunc("GET /actuator/health/readiness", e.Health.serveReadiness)
-	return mux
+	o.HandleFunc("GET /metrics", scrape.ServeHTTP)
+	o.HandleFunc("GET /actuator/prometheus", scrape.ServeHTTP)
+	o.HandleFunc("GET "+livenessPath, func(w http.ResponseWriter, _ *http.Request) { o.health.liveness().write(w) })
+	o.HandleFunc("GET "+readinessPath, func(w http.ResponseWriter, _ *http.Request) { o.health.readiness().write(w) })
+	return o
+}
+
+// HandleFunc registers the handler of a pattern. It panics if OwnEndpoints does
+// not say who may use it.
+func (o *Endpoints) HandleFunc(pattern string, h http.HandlerFunc) {
+	guarded, known := o.guarded[pattern]
+	if !known {
+		panic("bug: OwnEndpoints does not say who may use " + pattern)
+	}
+	if guarded {
+		h = o.guard.protect(pattern, h)
+	}
+	o.mux.HandleFunc(pattern, h)
+}
+
+// ServeHTTP is part of http.Handler.
+func (o *Endpoints) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	own, pattern := o.mux.Handler(r)
+	if pattern != "" {
+		o.mux.ServeHTTP(w, r)
+		return
+	}
+	refusal := newReplyWriter()
+	own.ServeHTTP(refusal, r)
+	if allow := refusal.header.Get("Allow"); allow != "" {
+		w.Header().Set("Allow", allow)
+	}
+	switch refusal.status {
+	case http.StatusNotFound:
+		WriteError(w, http.StatusNotFound, errors.New("nothing is at "+r.URL.Path))
+	case http.StatusMethodNotAllowed:
+		WriteError(w, http.StatusMethodNotAllowed,
+			errors.New(r.Method+" is not allowed here; allowed: "+refusal.header.Get("Allow")))
+	default:
+		own.ServeHTTP(w, r)
+	}
 }
 
 // compressed answers with gzip to clients that accept it.

@@ -3,7 +3,19 @@ package service
 import (
 	"net/http"
 	"sync"
+	"time"
+
+	"github.com/goccy/go-json"
 )
+
+const (
+	livenessPath  = "/actuator/health"
+	readinessPath = "/actuator/health/readiness"
+)
+
+// healthPause is between two looks at the components: what is told of them is
+// never much older.
+const healthPause = 500 * time.Millisecond
 
 // Health is what a program tells of its own state at /actuator/health. The zero
 // value is ready for use and not ready for traffic.
@@ -12,6 +24,9 @@ import (
 // as it can answer, yes: restarting it would help nobody. Should it be sent
 // traffic (readiness)? Not while it starts, drains, or has nowhere to send it.
 //
+// Answers wait for nothing: the components are asked beforehand, twice a second, and
+// only ready and draining are looked at when somebody asks.
+//
 // Safe for concurrent use: a mutex guards the fields; components are asked
 // without it.
 type Health struct {
@@ -19,6 +34,7 @@ type Health struct {
 	ready      bool
 	draining   bool
 	components []component
+	told       map[string]json.RawMessage // of the components, when they were last asked; replaced, never changed
 }
 
 // A component is a part whose state is shown along.
@@ -42,17 +58,62 @@ func (h *Health) Ready() bool {
 	return h.ready && !h.draining
 }
 
-// Component adds a part under name. read is called with every answer, on the
-// goroutine that answers, and returns what is written as JSON there:
-// something with a "status" of UP or DOWN.
+// Component adds a part under name. read returns what is written as JSON there:
+// something with a "status" of UP or DOWN. It is called at once, and then twice
+// a second.
 func (h *Health) Component(name string, read func() any) {
 	h.mu.Lock()
-	defer h.mu.Unlock()
 	h.components = append(h.components, component{name, read})
+	h.mu.Unlock()
+	h.ask()
 }
 
-// drain ends readiness for good.
-func (h *Health) drain() {
+// follow asks the components again and again until stop is called, which waits
+// for the last answer.
+func (h *Health) follow() (stop func()) {
+	over, done := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(done)
+		tick := time.NewTicker(healthPause)
+		defer tick.Stop()
+		for {
+			select {
+			case <-over:
+				return
+			case <-tick.C:
+				h.ask()
+			}
+		}
+	}()
+	return func() {
+		close(over)
+		<-done
+	}
+}
+
+// ask asks the components how they are.
+func (h *Health) ask() {
+	h.mu.Lock()
+	components := h.components
+	h.mu.Unlock()
+	told := make(map[string]json.RawMessage, len(components))
+	for _, c := range components {
+		text, err := json.Marshal(c.read())
+		if err != nil {
+			text = []byte(`"unknown"`)
+		}
+		told[c.name] = text
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if len(told) == len(h.components) { // none was added meanwhile
+		h.told = told
+	}
+}
+
+// Drain ends readiness for good: whatever SetReady says later, the program wants
+// no more traffic. A signal does the same.
+func (h *Health) Drain() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.draining = true
@@ -60,32 +121,26 @@ func (h *Health) drain() {
 
 // A healthAnswer is the JSON of both questions.
 type healthAnswer struct {
-	Status     string         `json:"status"`
-	Components map[string]any `json:"components,omitempty"`
+	Status     string                     `json:"status"`
+	Components map[string]json.RawMessage `json:"components,omitempty"`
 }
 
-// answer asks the components.
-func (h *Health) answer(status string) healthAnswer {
-	h.mu.Lock()
-	components := h.components
-	h.mu.Unlock()
-	a := healthAnswer{Status: status, Components: make(map[string]any, len(components))}
-	for _, c := range components {
-		a.Components[c.name] = c.read()
-	}
-	return a
-}
+// liveness is the answer to /actuator/health.
+func (h *Health) liveness() Reply { return h.reply(http.StatusOK, "UP") }
 
-// serveLiveness answers /actuator/health.
-func (h *Health) serveLiveness(w http.ResponseWriter, _ *http.Request) {
-	WriteJSON(w, http.StatusOK, h.answer("UP"))
-}
-
-// serveReadiness answers /actuator/health/readiness.
-func (h *Health) serveReadiness(w http.ResponseWriter, _ *http.Request) {
+// readiness is the answer to /actuator/health/readiness.
+func (h *Health) readiness() Reply {
 	if h.Ready() {
-		WriteJSON(w, http.StatusOK, h.answer("UP"))
-		return
+		return h.reply(http.StatusOK, "UP")
 	}
-	WriteJSON(w, http.StatusServiceUnavailable, h.answer("OUT_OF_SERVICE"))
+	return h.reply(http.StatusServiceUnavailable, "OUT_OF_SERVICE")
+}
+
+func (h *Health) reply(status int, word string) Reply {
+	h.mu.Lock()
+	a := healthAnswer{word, h.told}
+	h.mu.Unlock()
+	w := newReplyWriter()
+	WriteJSON(w, status, a)
+	return w.reply()
 }

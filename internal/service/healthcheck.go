@@ -68,16 +68,18 @@ func checkHealth(s *Settings, c *common, stdout io.Writer) error {
 }
 
 // healthURL is where a program with these settings tells its health. ADMIN_PORT
-// moves a program's own endpoints to a port without TLS; TLS_CERT says that its
-// port has TLS.
+// moves a program's own endpoints to a port and an address, ADMIN_BIND, of their
+// own; TLS_CERT says that its ports have TLS, unless ADMIN_TLS denies it for that
+// one.
 func healthURL(s *Settings, c *common) (string, error) {
 	if !c.serves {
 		return "", &UsageError{s.program + " serves nothing that could be asked for its health"}
 	}
-	scheme, port := "http", s.text("PORT")
+	scheme, host, port, secure := "http", c.bind, s.text("PORT"), s.text("TLS_CERT") != ""
 	if admin := s.text("ADMIN_PORT"); admin != "" && admin != "0" {
-		port = admin
-	} else if s.text("TLS_CERT") != "" {
+		host, port, secure = s.text("ADMIN_BIND"), admin, secure && s.text("ADMIN_TLS") != "false"
+	}
+	if secure {
 		scheme = "https"
 	}
 	if port == "0" {
@@ -87,7 +89,7 @@ func healthURL(s *Settings, c *common) (string, error) {
 	if s.question == askLiveness {
 		path = "/actuator/health"
 	}
-	return scheme + "://" + net.JoinHostPort(ownHost(c.bind), port) + path, nil
+	return scheme + "://" + net.JoinHostPort(ownHost(host), port) + path, nil
 }
 
 // ownHost is where a program that listens on bind is reached from its own

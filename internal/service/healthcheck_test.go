@@ -12,10 +12,13 @@ import (
 // edge returns a program with the settings that move its endpoints.
 func edge() Program {
 	var port int
-	var cert string
+	var cert, bind string
+	var secure bool
 	p := doing(nothing)
 	p.Settings = func(s *Settings) {
 		s.Int(&port, "ADMIN_PORT", 0, 0, 65535, "port of the own endpoints")
+		s.String(&bind, "ADMIN_BIND", "127.0.0.1", "their address")
+		s.Bool(&secure, "ADMIN_TLS", true, "whether they have TLS")
 		s.String(&cert, "TLS_CERT", "", "certificate")
 	}
 	return p
@@ -51,7 +54,11 @@ func TestHealthURL(t *testing.T) {
 	f("http://[fe80::1]:8082"+path, "", "BIND=fe80::1")
 	f("http://localhost:8082"+path, "", "BIND=localhost")
 	f("https://127.0.0.1:8443"+path, "", "TLS_CERT=cert.pem", "PORT=8443")
-	f("http://127.0.0.1:9082"+path, "", "TLS_CERT=cert.pem", "PORT=8443", "ADMIN_PORT=9082")
+	f("https://127.0.0.1:9082"+path, "", "TLS_CERT=cert.pem", "PORT=8443", "ADMIN_PORT=9082")
+	f("http://127.0.0.1:9082"+path, "", "TLS_CERT=cert.pem", "PORT=8443", "ADMIN_PORT=9082", "ADMIN_TLS=false")
+	f("http://127.0.0.1:9082"+path, "", "BIND=10.0.0.1", "ADMIN_PORT=9082")
+	f("http://10.0.0.2:9082"+path, "", "BIND=10.0.0.1", "ADMIN_PORT=9082", "ADMIN_BIND=10.0.0.2")
+	f("http://127.0.0.1:9082"+path, "", "ADMIN_PORT=9082", "ADMIN_BIND=0.0.0.0")
 	f("http://127.0.0.1:9082"+path, "", "ADMIN_PORT=9082", "PORT=0")
 	f(`PORT: "0" is any free port: where to ask is not known; allowed: the port that the program has`, "", "PORT=0")
 }
@@ -75,7 +82,7 @@ func check(t *testing.T, server *httptest.Server, args ...string) outcome {
 
 func TestHealthCheck(t *testing.T) {
 	e := env()
-	own := JSONErrors(Endpoints(e))
+	own := NewEndpoints(e)
 	server := httptest.NewServer(own)
 	defer server.Close()
 	secure := httptest.NewTLSServer(own) // nobody's authority signed it

@@ -11,7 +11,10 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/klauspost/compress/gzip"
 
@@ -35,7 +38,7 @@ func request(h http.Handler, method, target string, fields ...string) *httptest.
 
 func TestHealth(t *testing.T) {
 	e := env()
-	h := JSONErrors(Endpoints(e))
+	h := NewEndpoints(e)
 	f := func(target string, status int, body string) {
 		t.Helper()
 		w := request(h, "GET", target)
@@ -55,10 +58,42 @@ func TestHealth(t *testing.T) {
 	f(ready, 503, `{"status":"OUT_OF_SERVICE","components":{"alpha":1,"store":{"mode":"failopen","status":"DOWN"}}}`)
 }
 
+// What is told of a component is never more than a second old, and is told
+// while the component itself keeps whoever asks it waiting.
+func TestHealthIsFresh(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := new(Health)
+		var state, stuck atomic.Bool
+		release := make(chan struct{})
+		h.Component("store", func() any {
+			if stuck.Load() {
+				<-release
+			}
+			return state.Load()
+		})
+		stop := h.follow()
+		told := func() string { return string(h.liveness().Body) }
+		for _, up := range []bool{true, false} {
+			state.Store(up)
+			time.Sleep(time.Second)
+			if want := fmt.Sprintf("{\"status\":\"UP\",\"components\":{\"store\":%t}}\n", up); told() != want {
+				t.Errorf("told %s, want %s", told(), want)
+			}
+		}
+		stuck.Store(true)
+		time.Sleep(time.Second)
+		if told() == "" {
+			t.Error("nothing is told")
+		}
+		close(release)
+		stop()
+	})
+}
+
 func TestMetricsEndpoint(t *testing.T) {
 	e := env()
 	e.Metrics.Counter("x_total", strings.Repeat("long help ", 300), func() uint64 { return 5 })
-	h := JSONErrors(Endpoints(e))
+	h := NewEndpoints(e)
 	var want strings.Builder
 	e.Metrics.Write(&want)
 	for _, target := range []string{"/metrics", "/actuator/prometheus"} {
@@ -84,15 +119,14 @@ func TestMetricsEndpoint(t *testing.T) {
 	}
 }
 
-func TestJSONErrors(t *testing.T) {
-	mux := Endpoints(env())
-	mux.HandleFunc("POST /config/{name}", func(w http.ResponseWriter, r *http.Request) {
+func TestEndpointsErrors(t *testing.T) {
+	h := NewEndpoints(env())
+	h.mux.HandleFunc("POST /config/{name}", func(w http.ResponseWriter, r *http.Request) {
 		WriteJSON(w, http.StatusOK, r.PathValue("name"))
 	})
-	mux.HandleFunc("/own/", func(w http.ResponseWriter, _ *http.Request) {
+	h.mux.HandleFunc("/own/", func(w http.ResponseWriter, _ *http.Request) {
 		http.Error(w, "as the handler wants it", http.StatusNotFound)
 	})
-	h := JSONErrors(mux)
 	f := func(method, target string, status int, allow, body string) {
 		t.Helper()
 		w := request(h, method, target)
@@ -152,8 +186,8 @@ func TestReadBody(t *testing.T) {
 		}
 	}
 	f(0, nil, 0, "")
-	f(bodyMax, nil, 0, "")
-	f(bodyMax+1, nil, 413, `{"error":"the body is larger than 4 MiB"}`)
+	f(BodyBytesMax, nil, 0, "")
+	f(BodyBytesMax+1, nil, 413, `{"error":"the body is larger than 4 MiB"}`)
 	f(5, io.ErrUnexpectedEOF, 400, `{"error":"the body ended early"}`)
 }
 

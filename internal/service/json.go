@@ -10,8 +10,8 @@ import (
 	"weir/internal/strictjson"
 )
 
-// bodyMax is how many bytes ReadBody reads at most; a larger body is a 413.
-const bodyMax = 4 << 20
+// BodyBytesMax is how many bytes ReadBody reads at most; a larger body is a 413.
+const BodyBytesMax = 4 << 20
 
 // WriteJSON answers with v as JSON. A v that has no JSON form is a 500.
 func WriteJSON(w http.ResponseWriter, status int, v any) {
@@ -48,7 +48,7 @@ func WriteError(w http.ResponseWriter, status int, err error) {
 // ReadBody reads the whole body of r, at most 4 MiB. When it cannot, it answers
 // 413 or 400 and ok is false.
 func ReadBody(w http.ResponseWriter, r *http.Request) (body []byte, ok bool) {
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, bodyMax))
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, BodyBytesMax))
 	if err == nil {
 		return body, true
 	}
@@ -64,29 +64,3 @@ var (
 	errBodyTooLarge = errors.New("the body is larger than 4 MiB")
 	errBodyCut      = errors.New("the body ended early")
 )
-
-// JSONErrors serves mux, and turns the mux's own refusals, 404 for an unknown
-// path and 405 (with Allow) for the wrong method, into JSON.
-func JSONErrors(mux *http.ServeMux) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		own, pattern := mux.Handler(r)
-		if pattern != "" {
-			mux.ServeHTTP(w, r)
-			return
-		}
-		refusal := newReplyWriter()
-		own.ServeHTTP(refusal, r)
-		if allow := refusal.header.Get("Allow"); allow != "" {
-			w.Header().Set("Allow", allow)
-		}
-		switch refusal.status {
-		case http.StatusNotFound:
-			WriteError(w, http.StatusNotFound, errors.New("nothing is at "+r.URL.Path))
-		case http.StatusMethodNotAllowed:
-			WriteError(w, http.StatusMethodNotAllowed,
-				errors.New(r.Method+" is not allowed here; allowed: "+refusal.header.Get("Allow")))
-		default:
-			own.ServeHTTP(w, r)
-		}
-	})
-}

@@ -35,7 +35,7 @@ type Program struct {
 	// About is half a sentence for -help.
 	About string
 	// Port is the default of PORT. With 0 the program serves nothing: it has
-	// no settings PORT and BIND.
+	// none of the settings of one that serves.
 	Port int
 	// Settings registers the program's own settings; may be nil.
 	Settings func(*Settings)
@@ -52,6 +52,8 @@ type Env struct {
 	Addr string
 	// Log is the root of all loggers; nil discards. Use Logger.
 	Log *slog.Logger
+	// Guard decides who may use guarded endpoints; nil: local requests only.
+	Guard *Guard
 	// Health is told by /actuator/health; Run calls SetReady.
 	Health *Health
 	// Metrics is told by /metrics; it holds the runtime's already.
@@ -143,13 +145,21 @@ func run(p Program, proc process) int {
 		Version: Version(), Args: args, Stdout: proc.stdout,
 	}
 	e.Metrics.Runtime()
+	e.Metrics.Gauge("weir_build_info"+metric.Labels("version", e.Version, "goversion", runtime.Version()),
+		"always 1; the labels say what the program was built from", func() float64 { return 1 })
 	log := e.Logger(p.LogName)
 	slog.SetDefault(log) // for libraries that log on their own
 	log.Info("Started", append([]any{"version", e.Version}, settings.changed()...)...)
+	e.Guard = &Guard{Token: c.token, Open: c.open, Log: e.Logger("Admin")}
+	if c.open {
+		e.Guard.Log.Warn("ADMIN_OPEN: everybody who reaches the own endpoints may use all of them")
+	}
 
 	ctx, stop := proc.watchSignals(e.Health, log)
 	defer stop()
+	stopHealth := e.Health.follow()
 	err = p.Run(ctx, e)
+	stopHealth()
 	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
 		err = nil // Run says that it was asked to stop
 	}
@@ -165,7 +175,7 @@ func (proc process) watchSignals(h *Health, log *slog.Logger) (ctx context.Conte
 		select {
 		case s := <-proc.signals:
 			log.Info("Stopping", "signal", s.String())
-			h.drain()
+			h.Drain()
 			cancel()
 		case <-over:
 			return
@@ -218,6 +228,8 @@ type common struct {
 	serves                       bool
 	port                         int
 	bind                         string
+	token                        string
+	open                         bool
 	logLevel, logFormat, logFile string
 }
 
@@ -228,7 +240,10 @@ func (c *common) register(s *Settings, port int) {
 	if c.serves {
 		s.Int(&c.port, "PORT", port, 0, 65535, "port to listen on, 0 for any free one")
 		s.list[len(s.list)-1].alias = "SERVER_PORT"
-		s.String(&c.bind, "BIND", "0.0.0.0", "address to listen on")
+		s.String(&c.bind, "BIND", "0.0.0.0", "address to listen on; 0.0.0.0 is all addresses, of IPv6 too where there is any")
+		s.Token(&c.token, "ADMIN_TOKEN", "what own endpoints that change or reveal something require: Authorization: Bearer …; empty: that the request "+
+			"is made on this machine by root or by the program's user, and not passed on by a proxy")
+		s.Bool(&c.open, "ADMIN_OPEN", false, "let everybody use all own endpoints")
 	}
 	s.Enum(&c.logLevel, "LOG_LEVEL", "info", []string{"debug", "info", "warn", "error"}, "least level of what is logged")
 	s.Enum(&c.logFormat, "LOG_FORMAT", "text", []string{"text", "json"}, "form of log lines")

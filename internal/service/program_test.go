@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"runtime/debug"
 	"strings"
 	"sync"
@@ -84,6 +85,18 @@ func TestRunEnv(t *testing.T) {
 }
 
 // A program that serves nothing has no port to set.
+func TestBuildInfo(t *testing.T) {
+	var text strings.Builder
+	start(t, doing(func(_ context.Context, e *Env) error {
+		e.Metrics.Write(&text)
+		return nil
+	}), nil, nil)
+	want := fmt.Sprintf("\nweir_build_info{version=%q,goversion=%q} 1\n", Version(), runtime.Version())
+	if !strings.Contains(text.String(), want) {
+		t.Errorf("the metrics lack %s:\n%s", want, text.String())
+	}
+}
+
 func TestRunWithoutPort(t *testing.T) {
 	p := doing(func(_ context.Context, e *Env) error { return errors.New("addr=" + e.Addr) })
 	p.Port = 0

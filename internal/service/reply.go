@@ -75,6 +75,15 @@ func (w *replyWriter) reply() Reply {
 	return r
 }
 
+// write answers with the reply.
+func (r Reply) write(w http.ResponseWriter) {
+	for _, f := range r.Fields {
+		w.Header().Add(f[0], f[1])
+	}
+	w.WriteHeader(r.Status)
+	_, _ = w.Write(r.Body) // the client may be gone
+}
+
 // framing says whether a field is the sender's to decide.
 func framing(name string) bool {
 	switch name {

@@ -43,9 +43,9 @@ func newRig(t *testing.T) *rig {
 		Loops: 1, Meters: drive.NewMeters(metric.New(), 1),
 		Logger: func(string) *slog.Logger { return slog.New(slog.DiscardHandler) },
 	}, "")
-	mux := http.NewServeMux()
-	r.runs.Register(mux)
-	r.api = service.JSONErrors(mux)
+	own := service.NewEndpoints(&service.Env{Guard: &service.Guard{Open: true}})
+	r.runs.Register(own)
+	r.api = own
 	t.Cleanup(func() {
 		r.runs.Close()
 		r.target.Close()

@@ -2,11 +2,13 @@ package control
 
 import (
 	"errors"
+	"fmt"
 	"math"
 	"net/http"
 	"net/http/httptest"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -101,6 +103,76 @@ func TestLivePagePlots(t *testing.T) {
 	path := before[strings.LastIndex(before, `<path d="`)+1:]
 	if n := strings.Count(path, "H"); n != 60 {
 		t.Errorf("the line of what was sent has %d steps, want 60: %s", n, path)
+	}
+}
+
+// driver uses the page as a person does who has forgotten the token at first.
+const driver = `<script>
+const until = is => new Promise(done => { const t = setInterval(() => is() && (clearInterval(t), done()), 20); });
+const give = token => { at("token").value = token; at("ask").requestSubmit(); };
+(async () => {
+	await until(() => !at("stop").hidden);
+	at("stop").click();
+	await until(() => !at("ask").hidden);
+	document.body.dataset.told = at("why").textContent;
+	at("why").textContent = "";
+	give("wrong");
+	await until(() => at("why").textContent);
+	give("s3cr3t");
+	await until(() => at("ask").hidden);
+	at("config").click();
+	await until(() => !at("text").hidden);
+})();
+</script>`
+
+// Where there is a token the page asks for it when it is needed.
+func TestLivePageAsksForToken(t *testing.T) {
+	var log strings.Builder
+	var mu sync.Mutex
+	own := service.NewEndpoints(&service.Env{Guard: &service.Guard{Token: "s3cr3t"}})
+	own.HandleFunc("GET /test/status", func(w http.ResponseWriter, _ *http.Request) {
+		service.WriteJSON(w, http.StatusOK, record.Status{Running: true, TestID: "t", Duration: 60, Verdict: record.Valid, Phase: record.PhaseRunning})
+	})
+	note := func(w http.ResponseWriter, r *http.Request) {
+		mu.Lock()
+		defer mu.Unlock()
+		fmt.Fprintf(&log, "%s %s;", r.Method, r.URL.Path)
+		service.WriteJSON(w, http.StatusOK, map[string]string{"limiterUrl": "http://a-proxy/"})
+	}
+	own.HandleFunc("POST /test/stop", note)
+	own.HandleFunc("GET /test/config", note)
+	own.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = w.Write([]byte(strings.Replace(string(livePage), "</body>", driver+"</body>", 1)))
+	})
+	server := httptest.NewServer(own)
+	defer server.Close()
+	dom := charttest.DOM(t, server.URL+"/", 20*browsing) // until the driver is done, on any machine
+	for _, want := range []string{`data-told="POST /test/stop is refused: the request needs Authorization: Bearer`, "http://a-proxy/", `<form id="ask" hidden`} {
+		if !strings.Contains(dom, want) {
+			t.Errorf("the page lacks %q:\n%s", want, dom)
+		}
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	if want := "POST /test/stop;GET /test/config;"; log.String() != want {
+		t.Errorf("let through was %s, want %s", log.String(), want)
+	}
+}
+
+// Results and reports, which everybody may see, keep the credentials of requests
+// to themselves; the configuration tells them.
+func TestReportsHideCredentials(t *testing.T) {
+	const secret = "s3cr3t"
+	r := newRig(t)
+	config := strings.TrimSuffix(r.config(10, 60), "}") + `,"requestOptions":{"headers":{"Authorization":"Bearer ` + secret + `","COOKIE":"a=` + secret + `","X-Api-Key":"` + secret + `","X-Plain":"told"}}}`
+	r.want(200, "POST", "/test/start", config)
+	r.want(200, "POST", "/test/stop", "")
+	for path, hides := range map[string]bool{"/test/result": true, "/test/report": true, "/test/config": false} {
+		w := httptest.NewRecorder()
+		r.api.ServeHTTP(w, httptest.NewRequest("GET", path, nil))
+		if body := w.Body.String(); w.Code != 200 || strings.Contains(body, secret) == hides || !strings.Contains(body, "told") {
+			t.Errorf("%s: %d %.2000s", path, w.Code, body)
+		}
 	}
 }
 

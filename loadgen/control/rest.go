@@ -3,15 +3,18 @@ package control
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"strconv"
+	"strings"
 
 	"weir/internal/service"
 	"weir/internal/strictjson"
+	"weir/loadgen/plan"
 	"weir/loadgen/record"
 )
 
-// Register adds the endpoints of the tests to mux:
+// Register adds the endpoints of the tests to own:
 //
 //	POST /test/start    a configuration → 200, 400, 409 while a test runs
 //	POST /test/stop     → 200 when the test has ended, 404 when none runs
@@ -21,14 +24,14 @@ import (
 //	GET  /test/result   the result of the last test
 //	GET  /test/report   the same as a page with plots
 //	GET  /              a page that shows how the test goes
-func (r *Runs) Register(mux *http.ServeMux) {
-	mux.HandleFunc("POST /test/start", r.serveStart)
-	mux.HandleFunc("POST /test/stop", r.serveStop)
-	mux.HandleFunc("GET /test/status", r.serveStatus)
-	mux.HandleFunc("GET /test/config", r.serveConfig)
-	mux.HandleFunc("GET /test/result", r.serveResult)
-	mux.HandleFunc("GET /test/report", r.serveReport)
-	mux.HandleFunc("GET /{$}", serveLive)
+func (r *Runs) Register(own *service.Endpoints) {
+	own.HandleFunc("POST /test/start", r.serveStart)
+	own.HandleFunc("POST /test/stop", r.serveStop)
+	own.HandleFunc("GET /test/status", r.serveStatus)
+	own.HandleFunc("GET /test/config", r.serveConfig)
+	own.HandleFunc("GET /test/result", r.serveResult)
+	own.HandleFunc("GET /test/report", r.serveReport)
+	own.HandleFunc("GET /{$}", serveLive)
 }
 
 // Health is the state of the tests for /actuator/health.
@@ -122,8 +125,8 @@ func (r *Runs) serveResult(w http.ResponseWriter, _ *http.Request) {
 	}
 }
 
-// finished is the result of the last test. When there is none it answers so and
-// ok is false.
+// finished is the result of the last test as everybody may see it. When there is
+// none it answers so and ok is false.
 func (r *Runs) finished(w http.ResponseWriter) (result *record.Result, ok bool) {
 	run, running := r.Current()
 	switch {
@@ -132,7 +135,21 @@ func (r *Runs) finished(w http.ResponseWriter) (result *record.Result, ok bool) 
 	case running:
 		service.WriteError(w, http.StatusNotFound, errRunning)
 	default:
-		return run.Result(), true
+		shown := *run.Result()
+		shown.Config = masked(run.Plan().Config)
+		return &shown, true
 	}
 	return nil, false
+}
+
+// masked returns a configuration without the credentials of its requests.
+func masked(c plan.Config) plan.Config {
+	c.RequestOptions.Headers = maps.Clone(c.RequestOptions.Headers)
+	for name := range c.RequestOptions.Headers {
+		switch strings.ToLower(name) {
+		case "authorization", "cookie", "proxy-authorization", "x-api-key":
+			c.RequestOptions.Headers[name] = "***"
+		}
+	}
+	return c
 }

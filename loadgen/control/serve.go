@@ -22,8 +22,8 @@ func (r *Runs) Serve(ctx context.Context, e *service.Env, file string) error {
 			return err
 		}
 	}
-	mux := service.Endpoints(e)
-	r.Register(mux)
+	own := service.NewEndpoints(e)
+	r.Register(own)
 	e.Health.Component("test", r.Health)
 	e.Health.SetReady(true)
 	e.Logger("LoadGenerator").Info("Listening", "address", l.Addr().String())
@@ -38,7 +38,7 @@ func (r *Runs) Serve(ctx context.Context, e *service.Env, file string) error {
 		<-ctx.Done()
 		r.Close()
 	}()
-	return service.Serve(ctx, l, service.JSONErrors(mux), e.Logger("HttpServer"))
+	return service.Serve(ctx, l, own, e.Logger("HttpServer"))
 }
 
 // startFile starts the test of a configuration file. A file that is wrong ends

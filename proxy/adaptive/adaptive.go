@@ -67,7 +67,7 @@ type Adaptive struct {
 // New returns an Adaptive that does nothing yet.
 func New(cfg Config) *Adaptive {
 	s := &cfg.Settings
-	return &Adaptive{cfg: cfg, client: newClient(s.URL, s.Timeout), lease: lease{shared: cfg.Shared, owner: cfg.Instance},
+	return &Adaptive{cfg: cfg, client: newClient(s.URL, s.Token, s.Timeout), lease: lease{shared: cfg.Shared, owner: cfg.Instance},
 		rails: guard.Rails{Min: s.Min, Max: s.Max, Step: s.Step, Dwell: s.Dwell}}
 }
 

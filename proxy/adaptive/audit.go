@@ -157,9 +157,9 @@ func instant(t time.Time) *time.Time {
 	return &t
 }
 
-// Register adds GET /config/adaptive to mux.
-func (a *Adaptive) Register(mux *http.ServeMux) {
-	mux.HandleFunc("GET /config/adaptive", func(w http.ResponseWriter, _ *http.Request) {
+// Register adds GET /config/adaptive to own.
+func (a *Adaptive) Register(own *service.Endpoints) {
+	own.HandleFunc("GET /config/adaptive", func(w http.ResponseWriter, _ *http.Request) {
 		service.WriteJSON(w, http.StatusOK, a.answer())
 	})
 }

@@ -24,12 +24,13 @@ const (
 // Immutable after New.
 type client struct {
 	url     string
+	token   string // shown to the advisor; empty: none
 	timeout time.Duration
 	http    *http.Client
 }
 
-func newClient(base string, timeout time.Duration) *client {
-	return &client{url: base + "/v1/limit-config", timeout: timeout, http: &http.Client{
+func newClient(base, token string, timeout time.Duration) *client {
+	return &client{url: base + "/v1/limit-config", token: token, timeout: timeout, http: &http.Client{
 		Transport: &http.Transport{DisableKeepAlives: true, DisableCompression: true, MaxResponseHeaderBytes: headersMax},
 		// Whoever answers in the advisor's place with the address of another does not
 		// choose whom the proxy believes.
@@ -54,6 +55,9 @@ func (c *client) ask(ctx context.Context, s *Snapshot) (*Recommendation, error) 
 	}
 	req.Header.Set("Content-Type", "application/json")
 	req.Header.Set("Accept", "application/json")
+	if c.token != "" {
+		req.Header.Set("Authorization", "Bearer "+c.token)
+	}
 	res, err := c.http.Do(req)
 	if err != nil {
 		return nil, c.shortened(ctx, err)
@@ -63,6 +67,8 @@ func (c *client) ask(ctx context.Context, s *Snapshot) (*Recommendation, error) 
 	switch kind, _, _ := mime.ParseMediaType(res.Header.Get("Content-Type")); {
 	case err != nil:
 		return nil, fmt.Errorf("read the answer: %w", c.shortened(ctx, err))
+	case res.StatusCode == http.StatusForbidden:
+		return nil, fmt.Errorf("set ADVISOR_TOKEN to the advisor's ADMIN_TOKEN: it answered 403 %s", clean(string(body)))
 	case res.StatusCode != http.StatusOK:
 		return nil, fmt.Errorf("answered %d %s", res.StatusCode, clean(string(body)))
 	case len(body) > answerMax:

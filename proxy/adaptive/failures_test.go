@@ -44,6 +44,7 @@ func TestNonsense(t *testing.T) {
 		{"created", reply(201, kind, good), "answered 201"},
 		{"a fault", reply(500, kind, `{"error":"too`+"\n"+`bad"}`), `answered 500 {"error":"too bad"}`},
 		{"refused", reply(400, kind, `{"error":"older"}`), `answered 400 {"error":"older"}`},
+		{"guarded", reply(403, kind, `{"error":"no"}`), `set ADVISOR_TOKEN to the advisor's ADMIN_TOKEN: it answered 403 {"error":"no"}`},
 		{"elsewhere", func(w http.ResponseWriter, r *http.Request) {
 			http.Redirect(w, r, elsewhere.URL, http.StatusTemporaryRedirect)
 		}, "answered 307"},
@@ -76,6 +77,19 @@ func TestNonsense(t *testing.T) {
 			r.oracle.says(good)
 			r.turns(Applied, "fixed 120/1 advisor", "")
 		})
+	}
+}
+
+// The advisor is shown the token, if there is one.
+func TestToken(t *testing.T) {
+	for _, test := range []struct{ token, want string }{{"s3cr3t", "Bearer s3cr3t"}, {"", ""}} {
+		r := start(t, func(c *Config) { c.Settings.Token = test.token })
+		shown := make(chan string, 1)
+		r.oracle.does(func(_ http.ResponseWriter, q *http.Request) { shown <- q.Header.Get("Authorization") })
+		r.turn()
+		if got := <-shown; got != test.want {
+			t.Errorf("with the token %q the advisor is shown %q", test.token, got)
+		}
 	}
 }
 

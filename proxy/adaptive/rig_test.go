@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"weir/internal/metric"
+	"weir/internal/service"
 	"weir/proxy/admin"
 	"weir/proxy/config"
 	"weir/proxy/limit"
@@ -258,10 +259,10 @@ func (r *rig) tries(admitted, refused, enforcedAdmitted, enforcedRefused uint64)
 // told is GET /config/adaptive.
 func (r *rig) told() map[string]any {
 	r.t.Helper()
-	mux := http.NewServeMux()
-	r.Register(mux)
+	own := service.NewEndpoints(&service.Env{Guard: &service.Guard{Open: true}})
+	r.Register(own)
 	w := httptest.NewRecorder()
-	mux.ServeHTTP(w, httptest.NewRequest("GET", "/config/adaptive", nil))
+	own.ServeHTTP(w, httptest.NewRequest("GET", "/config/adaptive", nil))
 	var body map[string]any
 	if err := json.Unmarshal(w.Body.Bytes(), &body); err != nil || w.Code != 200 {
 		r.t.Fatalf("GET /config/adaptive: %d %s", w.Code, w.Body)

@@ -33,15 +33,15 @@ func answerOf(a *Active) limitsAnswer {
 		Version: a.Version, Source: a.Source, UpdatedAt: a.UpdatedAt.UTC().Format(time.RFC3339Nano), Stored: a.Stored, Pinned: a.Pinned}
 }
 
-// Register adds the endpoints of the limit configuration to mux.
-func (l *Limits) Register(mux *http.ServeMux) {
-	mux.HandleFunc("GET /config/limits", func(w http.ResponseWriter, _ *http.Request) { l.answer(w, l.Active(), nil) })
-	mux.HandleFunc("POST /config/limits", l.post)
-	mux.HandleFunc("DELETE /config/limits", func(w http.ResponseWriter, _ *http.Request) {
+// Register adds the endpoints of the limit configuration to own.
+func (l *Limits) Register(own *service.Endpoints) {
+	own.HandleFunc("GET /config/limits", func(w http.ResponseWriter, _ *http.Request) { l.answer(w, l.Active(), nil) })
+	own.HandleFunc("POST /config/limits", l.post)
+	own.HandleFunc("DELETE /config/limits", func(w http.ResponseWriter, _ *http.Request) {
 		a, err := l.Delete(time.Now())
 		l.answer(w, a, err)
 	})
-	mux.HandleFunc("POST /config/algorithm", l.postAlgorithm)
+	own.HandleFunc("POST /config/algorithm", l.postAlgorithm)
 }
 
 // answer writes the configuration in force, or what was wrong. An error that
@@ -136,8 +136,8 @@ func (l *Limits) postAlgorithm(w http.ResponseWriter, r *http.Request) {
 
 // RegisterDecisions adds GET /config/decisions/<id>. recall finds a refusal by
 // its id.
-func RegisterDecisions(mux *http.ServeMux, recall func(id string) (any, bool)) {
-	mux.HandleFunc("GET /config/decisions/{id}", func(w http.ResponseWriter, r *http.Request) {
+func RegisterDecisions(own *service.Endpoints, recall func(id string) (any, bool)) {
+	own.HandleFunc("GET /config/decisions/{id}", func(w http.ResponseWriter, r *http.Request) {
 		found, ok := recall(r.PathValue("id"))
 		if !ok {
 			service.WriteError(w, http.StatusNotFound, errors.New("no such decision is remembered: only the latest are"))

@@ -42,7 +42,7 @@ const (
 	addMax = 1 << 53
 )
 
-// Register adds the endpoints of keys to mux:
+// Register adds the endpoints of keys to own:
 //
 //	GET    /config/keys?rule=per-partner&limit=20
 //	DELETE /config/keys?rule=per-partner&key=acme
@@ -54,10 +54,10 @@ const (
 // Values are those that clients send: those of ip may be addresses, paths and hosts
 // come in any form. A backslash is written as \\, and a byte that is no visible
 // text as \xff.
-func (k *Keys) Register(mux *http.ServeMux) {
-	mux.HandleFunc("GET /config/keys", k.list)
-	mux.HandleFunc("DELETE /config/keys", k.forget)
-	mux.HandleFunc("POST /config/keys", k.add)
+func (k *Keys) Register(own *service.Endpoints) {
+	own.HandleFunc("GET /config/keys", k.list)
+	own.HandleFunc("DELETE /config/keys", k.forget)
+	own.HandleFunc("POST /config/keys", k.add)
 }
 
 // keysAnswer is GET /config/keys.

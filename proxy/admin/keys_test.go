@@ -68,9 +68,9 @@ func (l *keyLog) Add(rule string, key []byte, n int64) (bool, error) {
 // keyHandler is the endpoints over a store.
 func keyHandler(t *testing.T, l *keyLog) http.Handler {
 	set := mustRead(t, keyRules)
-	mux := http.NewServeMux()
-	(&Keys{Set: func() *rule.Set { return set }, Store: l, HalfLife: time.Minute}).Register(mux)
-	return service.JSONErrors(mux)
+	own := service.NewEndpoints(&service.Env{Guard: &service.Guard{Open: true}})
+	(&Keys{Set: func() *rule.Set { return set }, Store: l, HalfLife: time.Minute}).Register(own)
+	return own
 }
 
 func TestKeysEdit(t *testing.T) {

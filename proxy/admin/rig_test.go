@@ -93,17 +93,17 @@ func startOver(t *testing.T, docs Documents) *rig {
 	if r.Limits, err = NewLimits(epoch, settings, docs, r.log.logger); err != nil {
 		t.Fatal(err)
 	}
-	mux := http.NewServeMux()
-	r.Register(mux)
+	own := service.NewEndpoints(&service.Env{Guard: &service.Guard{Open: true}})
+	r.Register(own)
 	rules, err := NewRules(epoch, RuleFiles{}, rule.Options{}, new(simredis.Documents), r.log.logger)
 	if err != nil {
 		t.Fatal(err)
 	}
-	RegisterReload(mux, r.Limits, rules)
-	RegisterDecisions(mux, func(id string) (any, bool) {
+	RegisterReload(own, r.Limits, rules)
+	RegisterDecisions(own, func(id string) (any, bool) {
 		return map[string]string{"rule": "global"}, id == "abc-0-1"
 	})
-	r.handler = service.JSONErrors(mux)
+	r.handler = own
 	return r
 }
 

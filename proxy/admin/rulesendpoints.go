@@ -13,20 +13,20 @@ import (
 	"weir/proxy/rule"
 )
 
-// Register adds GET and PUT /config/rules to mux.
+// Register adds GET and PUT /config/rules to own.
 //
 // GET answers with the document that a file would have, and beside it, in
 // rulesAnswer, what there is to say about it. PUT takes such a document as YAML or
 // JSON, also the answer of GET as it is.
-func (r *Rules) Register(mux *http.ServeMux) {
-	mux.HandleFunc("GET /config/rules", func(w http.ResponseWriter, _ *http.Request) { answerRules(w, r.Active(), nil, r.files) })
-	mux.HandleFunc("PUT /config/rules", r.put)
+func (r *Rules) Register(own *service.Endpoints) {
+	own.HandleFunc("GET /config/rules", func(w http.ResponseWriter, _ *http.Request) { answerRules(w, r.Active(), nil, r.files) })
+	own.HandleFunc("PUT /config/rules", r.put)
 }
 
-// RegisterReload adds POST /reload to mux: rules and limits are read again. The
+// RegisterReload adds POST /reload to own: rules and limits are read again. The
 // answer is that of GET /config/limits.
-func RegisterReload(mux *http.ServeMux, l *Limits, r *Rules) {
-	mux.HandleFunc("POST /reload", func(w http.ResponseWriter, _ *http.Request) {
+func RegisterReload(own *service.Endpoints, l *Limits, r *Rules) {
+	own.HandleFunc("POST /reload", func(w http.ResponseWriter, _ *http.Request) {
 		now := time.Now()
 		fault := r.Reload(now)
 		a, err := l.Reload(now)

@@ -67,14 +67,14 @@ func startRules(t *testing.T, dir string, files RuleFiles, docs Documents) (*rul
 		return r, err
 	}
 	r.OnChange = func() { r.changes++ }
-	mux := http.NewServeMux()
-	r.Register(mux)
+	own := service.NewEndpoints(&service.Env{Guard: &service.Guard{Open: true}})
+	r.Register(own)
 	limits, err := NewLimits(epoch, settings, docs, r.log.logger)
 	if err != nil {
 		t.Fatal(err)
 	}
-	RegisterReload(mux, limits, r.Rules)
-	r.handler = service.JSONErrors(mux)
+	RegisterReload(own, limits, r.Rules)
+	r.handler = own
 	return r, nil
 }
 

@@ -20,10 +20,10 @@ type Targets struct {
 // targetsMax bounds how many targets there may be.
 const targetsMax = 1000
 
-// Register adds GET and POST /config/targets to mux.
-func (t *Targets) Register(mux *http.ServeMux) {
-	mux.HandleFunc("GET /config/targets", func(w http.ResponseWriter, _ *http.Request) { t.answer(w) })
-	mux.HandleFunc("POST /config/targets", t.post)
+// Register adds GET and POST /config/targets to own.
+func (t *Targets) Register(own *service.Endpoints) {
+	own.HandleFunc("GET /config/targets", func(w http.ResponseWriter, _ *http.Request) { t.answer(w) })
+	own.HandleFunc("POST /config/targets", t.post)
 }
 
 func (t *Targets) answer(w http.ResponseWriter) {

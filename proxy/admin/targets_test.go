@@ -3,11 +3,12 @@ package admin
 import (
 	"errors"
 	"fmt"
-	"net/http"
 	"net/http/httptest"
 	"slices"
 	"strings"
 	"testing"
+
+	"weir/internal/service"
 )
 
 // roster plays the proxy behind the endpoints of the targets.
@@ -31,10 +32,10 @@ func (f *roster) replace(urls []string) (int, error) {
 
 // do sends a request to the endpoints.
 func (f *roster) do(method, body string) (int, string) {
-	mux := http.NewServeMux()
-	(&Targets{Status: f.status, Replace: f.replace}).Register(mux)
+	own := service.NewEndpoints(&service.Env{Guard: &service.Guard{Open: true}})
+	(&Targets{Status: f.status, Replace: f.replace}).Register(own)
 	w := httptest.NewRecorder()
-	mux.ServeHTTP(w, httptest.NewRequest(method, "/config/targets", strings.NewReader(body)))
+	own.ServeHTTP(w, httptest.NewRequest(method, "/config/targets", strings.NewReader(body)))
 	return w.Code, strings.TrimSpace(w.Body.String())
 }
 

@@ -15,6 +15,7 @@ import (
 type Adaptive struct {
 	Mode     string // false, true or shadow, where what is tried never is more than a Step from what is in force
 	URL      string // of the advisor, without a slash at its end
+	Token    string // that the advisor is shown; empty: none
 	Interval time.Duration
 	Timeout  time.Duration
 	Min, Max float64       // of the sustained rate
@@ -32,6 +33,7 @@ func (a *Adaptive) register(s *service.Settings) {
 	s.Enum(&a.Mode, "ADAPTIVE_MODE", "false", []string{"false", "true", "shadow"},
 		"true: follow the advisor's recommendations; shadow: ask, tell and count what would be done, and do nothing")
 	s.Func("ADVISOR_URL", "http://127.0.0.1:8084", "base URL of the advisor", "http://host:port or https://host:port, with or without a path", a.setURL)
+	s.Token(&a.Token, "ADVISOR_TOKEN", "the advisor's ADMIN_TOKEN, shown to it with every request; empty: this program's ADMIN_TOKEN")
 	s.Duration(&a.Interval, "ADAPTIVE_UPDATE_INTERVAL", 30*time.Second, time.Second, time.Hour, "between two snapshots for the advisor")
 	s.Duration(&a.Timeout, "ADAPTIVE_TIMEOUT", 2*time.Second, time.Millisecond, time.Minute, "for the advisor's answer")
 	s.Float(&a.Min, "LIMIT_MIN_RPS", 5, 0.001, 1e9, "the lowest sustained rate that the advisor may bring about, per second")

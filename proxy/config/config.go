@@ -4,11 +4,8 @@ package config
 
 import (
 	"errors"
-	"fmt"
-	"net/netip"
 	"runtime"
 	"strconv"
-	"strings"
 	"time"
 
 	"weir/internal/http1"
@@ -48,7 +45,7 @@ type Config struct {
 	connectTime time.Duration
 	targetTime  time.Duration
 	writeStall  time.Duration
-	trusted     []netip.Prefix
+	origin      origin
 	redis       redisSettings
 	Edge        Edge
 	Rules       Rules
@@ -68,7 +65,7 @@ func (c *Config) Register(s *service.Settings) {
 	s.Func("TARGET_BALANCE", "p2c", "how requests are dealt out to several targets", "p2c, round_robin, least_inflight",
 		func(word string) (err error) { c.Balance, err = upstream.ParseBalance(word); return err })
 	s.Enum(&c.hostHeader, "HOST_HEADER", "preserve", []string{"preserve", "target"}, "the Host that the target sees: the client's or its own")
-	s.Func("TRUSTED_PROXIES", "", "networks whose X-Forwarded fields are believed", "CIDRs, comma separated: 10.0.0.0/8,::1/128", c.setTrusted)
+	c.origin.register(s)
 
 	s.Enum(&c.algorithm, "RATE_LIMIT_ALGORITHM", "fixed", algorithms(), "how the global limit counts")
 	s.Int(&c.limit, "RATE_LIMIT_LIMIT", 100, 1, 1<<53, "requests per window (fixed, sliding, sliding_log, gcra)")
@@ -112,21 +109,6 @@ func algorithms() (words []string) {
 		words = append(words, a.String())
 	}
 	return words
-}
-
-func (c *Config) setTrusted(text string) error {
-	c.trusted = nil
-	if text == "" {
-		return nil
-	}
-	for part := range strings.SplitSeq(text, ",") {
-		p, err := netip.ParsePrefix(strings.TrimSpace(part))
-		if err != nil {
-			return fmt.Errorf("%q is not a CIDR", part)
-		}
-		c.trusted = append(c.trusted, p)
-	}
-	return nil
 }
 
 // Complete checks what settings mean together. The error is a
@@ -179,7 +161,7 @@ func (c *Config) Session() session.Settings {
 		Upgrades:       c.Edge.upgrades,
 		Pseudonym:      c.Edge.pseudonym,
 		OwnElsewhere:   c.Edge.AdminPort != 0,
-		TrustedProxies: c.trusted,
+		TrustedProxies: c.origin.trusted,
 		LegacyFields:   c.rateFields == "both" || c.rateFields == "legacy",
 		StandardFields: c.rateFields == "both" || c.rateFields == "standard",
 	}

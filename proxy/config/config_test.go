@@ -264,12 +264,12 @@ func TestTargetParts(t *testing.T) {
 
 func TestEdgeValuesArrive(t *testing.T) {
 	c := must(t, "TARGET_URL", "https://a", "TLS_CERT", "c.pem", "TLS_KEY", "k.pem", "TARGET_CA_FILE", "ca.pem", "TARGET_TLS_SERVER_NAME", "b",
-		"TARGET_HEALTH_PATH", "/up?full=1", "TARGET_HEALTH_INTERVAL", "1s", "ADMIN_PORT", "9", "ADMIN_TOKEN", "secret", "TAKEOVER", "true",
+		"TARGET_HEALTH_PATH", "/up?full=1", "TARGET_HEALTH_INTERVAL", "1s", "ADMIN_PORT", "9", "ADMIN_BIND", "::1", "ADMIN_TLS", "false", "TAKEOVER", "true",
 		"MEMORY_BUDGET", "1GiB", "MAX_CONNECTIONS_PER_IP", "3", "BODY_MIN_RATE", "5", "STREAM_TIMEOUT", "1m", "TUNNEL_TIMEOUT", "2m",
 		"DRAIN_GRACE", "3s", "UPGRADES", "WebSocket, chat/1.0", "VIA_NAME", "edge-1")
 	e := c.Edge
 	if e.CertFile != "c.pem" || e.KeyFile != "k.pem" || e.CAFile != "ca.pem" || e.ServerName != "b" || e.HealthPath != "/up?full=1" ||
-		e.HealthInterval != time.Second || e.AdminPort != 9 || e.AdminToken != "secret" || !e.Takeover || e.MemoryBudget != 1<<30 {
+		e.HealthInterval != time.Second || e.AdminPort != 9 || e.AdminBind != "::1" || e.AdminTLS || !e.Takeover || e.MemoryBudget != 1<<30 {
 		t.Errorf("%+v", e)
 	}
 	if l := c.Loop(); l.PerAddressMax != 3 || l.HandshakeTimeout != 10*time.Second {

@@ -18,8 +18,9 @@ type Edge struct {
 	CAFile, ServerName     string // for https targets
 	HealthPath             string // of active checks; empty: none
 	HealthInterval         time.Duration
-	AdminPort              int // of the own endpoints; 0: the data port
-	AdminToken             string
+	AdminPort              int    // of the own endpoints; 0: the data port
+	AdminBind              string // the address of that port
+	AdminTLS               bool   // that port has TLS if the data port has
 	Takeover               bool
 	MemoryBudget           int64 // bytes
 	perAddress             int
@@ -39,7 +40,8 @@ func (e *Edge) register(s *service.Settings) {
 	s.Func("TARGET_HEALTH_PATH", "", "path that is asked of every target to see whether it is up; empty: only requests tell", "a path: /health", e.setHealthPath)
 	s.Duration(&e.HealthInterval, "TARGET_HEALTH_INTERVAL", 5*time.Second, 10*time.Millisecond, timeMax, "between two such checks; two that fail in a row take a target out, two that pass bring it back")
 	s.Int(&e.AdminPort, "ADMIN_PORT", 0, 0, 65535, "port of the proxy's own endpoints; 0: the data port")
-	s.Secret(&e.AdminToken, "ADMIN_TOKEN", "what requests that change something must bring: Authorization: Bearer …; empty: nothing")
+	s.String(&e.AdminBind, "ADMIN_BIND", "127.0.0.1", "address that ADMIN_PORT listens on")
+	s.Bool(&e.AdminTLS, "ADMIN_TLS", true, "ADMIN_PORT speaks TLS when TLS_CERT is set; false: plain HTTP")
 	s.Bool(&e.Takeover, "TAKEOVER", false, "take the port over from a running proxy, which then drains")
 	s.Bytes(&e.MemoryBudget, "MEMORY_BUDGET", 0, 0, 1<<50, "memory from which on requests are turned away with 503; 0: three quarters of what the machine or the container has")
 	s.Int(&e.perAddress, "MAX_CONNECTIONS_PER_IP", 0, 0, 1<<24, "connections at a time of one client address (IPv6: /64); 0: any, as one balancer may be every client")

@@ -26,7 +26,7 @@ func (s *Session) beginOwn(now time.Time) {
 	dst := http1.AppendForwardLine(s.env.take(), h)
 	dst = http1.AppendField(dst, "Host", h.Host)
 	for i := range h.Fields {
-		if f := &h.Fields[i]; !f.Hop && !f.Odd && f.ID != http1.FieldExpect {
+		if f := &h.Fields[i]; forOwn(f.ID) {
 			dst = http1.AppendFieldLine(dst, *f)
 		}
 	}
@@ -35,6 +35,11 @@ func (s *Session) beginOwn(now time.Time) {
 	s.x.response = s.env.take()
 	s.continueBody()
 }
+
+// forOwn reports whether a field is passed on to own endpoints: all but those of
+// the framing and the connection. Fields that Connection names are among them, as
+// the client could hide by it who has passed the request on.
+func forOwn(id http1.FieldID) bool { return !id.Hop() && id != http1.FieldExpect }
 
 // endOwn passes the request on. The body has been collected behind the head;
 // its length goes between the two.

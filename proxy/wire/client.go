@@ -291,7 +291,7 @@ func (c *client) release(now time.Time, how session.Release) {
 // askOwn has an own endpoint answer, off the loop.
 func (c *client) askOwn(now time.Time, raw []byte) {
 	l := c.side.loop
-	asked := c.side.front.desk.Ask(raw, c.conn.Remote().String(), func(r service.Reply) {
+	asked := c.side.front.desk.Ask(raw, service.Link{Remote: c.conn.Remote(), Local: c.conn.Local()}, func(r service.Reply) {
 		l.Post(func(now time.Time) { c.answerOwn(now, r) })
 	})
 	if !asked {

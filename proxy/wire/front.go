@@ -13,7 +13,6 @@ import (
 	"maps"
 	"math/rand/v2"
 	"net"
-	"net/http"
 	"os"
 	"slices"
 	"sync"
@@ -54,13 +53,13 @@ type Config struct {
 	MemoryBudget     int64         // bytes from which on requests are shed; 0: never
 	DrainTimeout     time.Duration
 	Policy           func() *session.Policy
-	Table            *simredis.Table             // decides when there is no Redis, and in its mode local
-	Redis            *redis.Client               // decides when it is there; nil: the Table
-	Own              func(f *Front) http.Handler // makes what answers the proxy's own endpoints
-	Log              *slog.Logger                // of the limiter's refusals
-	Reachable        func(bool)                  // told once a second whether any target can be reached; may be nil
-	DecisionsPerLoop int                         // refusals remembered for GET /config/decisions; 0: 4096
-	WaitersPerLoop   int                         // requests that wait for a connection to one target; beyond: 503; 0: 4096
+	Table            *simredis.Table                   // decides when there is no Redis, and in its mode local
+	Redis            *redis.Client                     // decides when it is there; nil: the Table
+	Own              func(f *Front) *service.Endpoints // makes what answers the proxy's own endpoints
+	Log              *slog.Logger                      // of the limiter's refusals
+	Reachable        func(bool)                        // told once a second whether any target can be reached; may be nil
+	DecisionsPerLoop int                               // refusals remembered for GET /config/decisions; 0: 4096
+	WaitersPerLoop   int                               // requests that wait for a connection to one target; beyond: 503; 0: 4096
 }
 
 // A Front is the running proxy: listener, loops, sessions.

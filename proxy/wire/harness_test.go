@@ -40,7 +40,7 @@ type rig struct {
 	rules   *admin.Rules
 	log     *logBuffer
 	client  *http.Client
-	held    chan struct{} // GET /config/held is answered when it is closed
+	held    chan struct{} // GET /config/adaptive is answered when it is closed
 	drained sync.Once
 	cut     int
 }
@@ -61,7 +61,7 @@ func startWith(t *testing.T, tweak func(c *Config), targets string, env ...strin
 		"TARGET_TIMEOUT", patience.String(), "TARGET_CONNECT_TIMEOUT", patience.String(), "HEAD_TIMEOUT", patience.String(),
 		"BODY_TIMEOUT", patience.String(), "DRAIN_TIMEOUT", patience.String(), "DRAIN_GRACE", "200ms", "VIA_NAME", "weir"))
 	r := &rig{t: t, log: new(logBuffer), held: make(chan struct{}), client: &http.Client{Transport: &http.Transport{DisableCompression: true}, Timeout: patience}}
-	r.env = &service.Env{Health: new(service.Health), Metrics: metric.New(), Log: slog.New(slog.NewTextHandler(r.log, nil))}
+	r.env = &service.Env{Guard: &service.Guard{Open: true}, Health: new(service.Health), Metrics: metric.New(), Log: slog.New(slog.NewTextHandler(r.log, nil))}
 	table, err := simredis.New(simredis.Config{KeysMax: c.KeysMax})
 	if err != nil {
 		t.Fatal(err)
@@ -133,19 +133,19 @@ func configure(t *testing.T, env []string) *config.Config {
 }
 
 // own makes the own endpoints.
-func (r *rig) own(f *Front) http.Handler {
-	mux := service.Endpoints(r.env)
-	r.limits.Register(mux)
-	r.rules.Register(mux)
-	admin.RegisterReload(mux, r.limits, r.rules)
-	admin.RegisterDecisions(mux, func(id string) (any, bool) { return f.Recall(id) })
-	mux.HandleFunc("GET /config/held", func(http.ResponseWriter, *http.Request) {
+func (r *rig) own(f *Front) *service.Endpoints {
+	own := service.NewEndpoints(r.env)
+	r.limits.Register(own)
+	r.rules.Register(own)
+	admin.RegisterReload(own, r.limits, r.rules)
+	admin.RegisterDecisions(own, func(id string) (any, bool) { return f.Recall(id) })
+	own.HandleFunc("GET /config/adaptive", func(http.ResponseWriter, *http.Request) {
 		select {
 		case <-r.held:
 		case <-r.t.Context().Done():
 		}
 	})
-	return service.JSONErrors(mux)
+	return own
 }
 
 // drain ends the proxy, once, and returns how many connections were cut.

@@ -218,14 +218,14 @@ func TestMetricFamilies(t *testing.T) {
 }
 
 // Few answer own endpoints, and so many may wait for them; who comes then is
-// told at once, and the data path is not bothered.
+// told at once. Health is answered all the same, and the data path is not bothered.
 func TestOwnEndpointsOverload(t *testing.T) {
 	r := start(t, newTarget(t, echoes).url())
 	const places, more = ownWorkers + ownWaitingMax, 20
 	answers := make(chan *http.Response, places+more)
 	for range places + more {
 		conn := r.dial()
-		conn.send(request("/config/held"))
+		conn.send(request("/config/adaptive"))
 		go func() {
 			res, err := http.ReadResponse(conn.in, nil)
 			if err != nil {
@@ -241,6 +241,8 @@ func TestOwnEndpointsOverload(t *testing.T) {
 		}
 	}
 	r.dial().ask(get, 200)
+	r.dial().ask(request("/actuator/health"), 200)
+	r.dial().ask(request("/actuator/health/readiness"), 200)
 	close(r.held)
 	served := 0
 	for range places {
@@ -258,7 +260,7 @@ func TestOwnEndpointsOverload(t *testing.T) {
 func TestClientLeavesOwnEndpoint(t *testing.T) {
 	r := start(t, newTarget(t, echoes).url())
 	conn := r.dial()
-	conn.send(request("/config/held"))
+	conn.send(request("/config/adaptive"))
 	conn.reset()
 	r.until("the client is gone", func() bool { return r.samples()["ratelimiter_client_connections"] == 0 })
 	close(r.held)

@@ -112,7 +112,7 @@ func statusOf(o model.Outcome) int {
 }
 
 func (c *conn) askOwn(now time.Time) bool {
-	taken := c.room.server.desk.Ask(c.room.shared.Raw, c.net.Remote().String(), func(r service.Reply) {
+	taken := c.room.server.desk.Ask(c.room.shared.Raw, service.Link{Remote: c.net.Remote(), Local: c.net.Local()}, func(r service.Reply) {
 		c.room.loop.Post(func(now time.Time) { c.reply(now, r) })
 	})
 	if !taken {

@@ -75,15 +75,15 @@ func durationOf(seconds float64) time.Duration {
 	return time.Duration(ns)
 }
 
-// handler answers the own endpoints; it runs at the desk.
-func (s *Server) handler(e *service.Env) http.Handler {
-	mux := service.Endpoints(e)
-	mux.HandleFunc("GET /model", func(w http.ResponseWriter, _ *http.Request) {
+// endpoints are the own endpoints; their handlers run at the desk.
+func (s *Server) endpoints(e *service.Env) *service.Endpoints {
+	own := service.NewEndpoints(e)
+	own.HandleFunc("GET /model", func(w http.ResponseWriter, _ *http.Request) {
 		service.WriteJSON(w, http.StatusOK, answerOf(s.station.config()))
 	})
 	log := e.Logger("Model")
-	mux.HandleFunc("POST /model", func(w http.ResponseWriter, r *http.Request) { s.postModel(log, w, r) })
-	return service.JSONErrors(mux)
+	own.HandleFunc("POST /model", func(w http.ResponseWriter, r *http.Request) { s.postModel(log, w, r) })
+	return own
 }
 
 // postModel changes the model in force.

@@ -94,7 +94,7 @@ func Start(e *service.Env, cfg Config) (*Server, error) {
 		s.rooms = append(s.rooms, newRoom(s, l))
 	}
 	s.registerMetrics()
-	s.desk = service.NewDesk(s.handler(e), deskWorkers, deskWaiting)
+	s.desk = service.NewDesk(s.endpoints(e), deskWorkers, deskWaiting)
 	if s.listener, err = s.group.Listen(e.Addr, s.accept); err != nil {
 		s.group.Stop()
 		s.desk.Close()

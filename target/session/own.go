@@ -14,15 +14,17 @@ type ownRequest struct {
 	body []byte
 }
 
-// newOwnRequest begins with the head h. What belongs to the connection stays
-// behind; the length is told anew, as the body arrives without its coding.
+// newOwnRequest begins with the head h. The fields of the framing and the
+// connection stay behind; the length is told anew, as the body arrives without its
+// coding. Fields that Connection names are passed on, as the client could hide by
+// it who has passed the request on.
 func newOwnRequest(h *http1.Head) *ownRequest {
 	o := &ownRequest{head: http1.AppendForwardLine(nil, h)}
 	if len(h.Host) > 0 {
 		o.head = http1.AppendField(o.head, "Host", h.Host)
 	}
 	for _, f := range h.Fields {
-		if !f.Hop {
+		if f.ID == http1.FieldOther || f.ID > http1.FieldHost {
 			o.head = http1.AppendFieldLine(o.head, f)
 		}
 	}

@@ -1,0 +1,175 @@
+package service
+
+import (
+	"crypto/sha256"
+	"crypto/subtle"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"net"
+	"net/http"
+	"net/netip"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+// A Guard decides who may use the guarded endpoints of OwnEndpoints.
+//
+// With a token, requests need Authorization: Bearer and that token (RFC 6750).
+// Without one they must be local: made on this machine, by root or by the user
+// that runs the program, and not passed on for somebody else by a reverse proxy
+// or by a browser for a foreign page. Reverse proxies that tell nothing about
+// their clients, and those that pass TCP on, are known by the user they run as.
+//
+// Safe for concurrent use: the exported fields are set before the first
+// request, mu guards the rest.
+type Guard struct {
+	Token string // ADMIN_TOKEN; empty: local requests pass
+	Open  bool   // ADMIN_OPEN: everybody passes
+	// Fronted says that a reverse proxy on this machine passes requests on:
+	// no request is taken for a local one.
+	Fronted bool
+	Log     *slog.Logger // of refusals; nil: none
+
+	mu      sync.Mutex
+	refused int  // since the last line
+	quiet   bool // that line is less than refusalPause old
+	latest  []any
+}
+
+// refusalPause is between two lines about refused requests.
+const refusalPause = time.Second
+
+// howToOpen is what an operator can do about a refusal.
+const howToOpen = "set ADMIN_TOKEN, or ADMIN_OPEN=true"
+
+// protect returns h for those who may use the endpoint; others get 403.
+func (g *Guard) protect(pattern string, h http.HandlerFunc) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		why := g.refusal(r)
+		if why == "" {
+			h(w, r)
+			return
+		}
+		g.tell(pattern, r.RemoteAddr, why)
+		WriteError(w, http.StatusForbidden, errors.New(pattern+" is refused: the request "+why+"; operators: "+howToOpen))
+	}
+}
+
+// refusal says what keeps a request from a guarded endpoint; empty: nothing.
+func (g *Guard) refusal(r *http.Request) string {
+	switch {
+	case g.Open:
+		return ""
+	case g.Token == "":
+		return g.foreign(r)
+	case !g.bears(r):
+		return "needs Authorization: Bearer with the program's ADMIN_TOKEN"
+	}
+	return ""
+}
+
+// bears reports whether the request has the token.
+func (g *Guard) bears(r *http.Request) bool {
+	scheme, brought, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+	// Sums of equal length, so that the time tells nothing.
+	want, sum := sha256.Sum256([]byte(g.Token)), sha256.Sum256([]byte(strings.TrimSpace(brought)))
+	return strings.EqualFold(scheme, "Bearer") && subtle.ConstantTimeCompare(sum[:], want[:]) == 1
+}
+
+// foreign says why a request is not local; empty: it is. The owner of the
+// connection comes last, as that asks the system.
+func (g *Guard) foreign(r *http.Request) string {
+	peer, err := netip.ParseAddrPort(r.RemoteAddr)
+	switch {
+	case err != nil || !peer.Addr().Unmap().IsLoopback():
+		return "does not come from a loopback address"
+	case g.Fronted:
+		return "may come through a proxy on this machine, which TRUSTED_PROXIES allows"
+	case !loopbackHost(r.Host):
+		return fmt.Sprintf("asks for the host %q, which is no loopback name", r.Host)
+	}
+	if why := passedOn(r); why != "" {
+		return why
+	}
+	own, ok := r.Context().Value(http.LocalAddrContextKey).(net.Addr)
+	if !ok {
+		return "has no local address"
+	}
+	here, err := netip.ParseAddrPort(own.String())
+	if err != nil {
+		return "has no local address"
+	}
+	owner, err := socketOwner(peer, here)
+	switch {
+	case err != nil:
+		return "comes from a socket whose owner is not known: " + err.Error()
+	case owner != 0 && (owner != uint32(os.Geteuid()) || owner == overflowUser):
+		return fmt.Sprintf("comes from a program of the user %d, neither root nor the user of this one", owner)
+	}
+	return ""
+}
+
+// loopbackHost reports whether a Host field names this machine. Any other name
+// may be one that a foreign page has had resolved to a loopback address.
+func loopbackHost(host string) bool {
+	if name, _, err := net.SplitHostPort(host); err == nil {
+		host = name
+	} else {
+		host = strings.TrimSuffix(strings.TrimPrefix(host, "["), "]")
+	}
+	addr, err := netip.ParseAddr(host)
+	return strings.EqualFold(host, "localhost") || err == nil && addr.Unmap().IsLoopback()
+}
+
+// passedOn says which field of a request shows that it is made for somebody
+// else: by a proxy, or by a browser for a page of another origin.
+func passedOn(r *http.Request) string {
+	for _, name := range slices.Sorted(maps.Keys(r.Header)) {
+		switch {
+		case name == "Forwarded", name == "Via", name == "X-Real-Ip", strings.HasPrefix(name, "X-Forwarded-"):
+			return "was passed on by a proxy: it has the field " + name
+		}
+		for _, v := range r.Header[name] {
+			switch {
+			case name == "Sec-Fetch-Site" && v != "none" && v != "same-origin",
+				name == "Origin" && !strings.EqualFold(v, "http://"+r.Host) && !strings.EqualFold(v, "https://"+r.Host):
+				return fmt.Sprintf("is made by a page of another origin: it has %s %q", name, v)
+			}
+		}
+	}
+	return ""
+}
+
+// tell logs refused requests: the first at once, then their number, a line in
+// each refusalPause at most.
+func (g *Guard) tell(pattern, from, why string) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.refused++
+	g.latest = []any{"latest", pattern, "from", from, "reason", why}
+	if !g.quiet {
+		g.report()
+	}
+}
+
+// report writes the line, and has itself called when the next may be written.
+// g.mu is held.
+func (g *Guard) report() {
+	if g.quiet = g.refused > 0; !g.quiet {
+		return
+	}
+	if g.Log != nil {
+		g.Log.Warn("Requests refused: "+howToOpen, append([]any{"count", g.refused}, g.latest...)...)
+	}
+	g.refused = 0
+	time.AfterFunc(refusalPause, func() {
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		g.report()
+	})
+}

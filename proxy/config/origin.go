@@ -1,0 +1,57 @@
+package config
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"weir/internal/service"
+)
+
+// origin is the settings about where requests come from.
+type origin struct {
+	trusted []netip.Prefix
+}
+
+func (o *origin) register(s *service.Settings) {
+	s.Func("TRUSTED_PROXIES", "", "networks of the proxies whose X-Forwarded-For and similar fields are believed",
+		"CIDRs, comma separated: 10.0.0.0/8,::1/128", o.setTrusted)
+}
+
+func (o *origin) setTrusted(text string) error {
+	o.trusted = nil
+	for _, part := range elements(text) {
+		p, err := netip.ParsePrefix(part)
+		if err != nil {
+			return fmt.Errorf("%q is not a CIDR", part)
+		}
+		if p.Addr().Is4In6() {
+			return fmt.Errorf("%q is an IPv4 network written as IPv6, which no address matches", part)
+		}
+		o.trusted = append(o.trusted, p)
+	}
+	return nil
+}
+
+// elements are those of a comma-separated list, which may be empty.
+func elements(text string) (list []string) {
+	if text == "" {
+		return nil
+	}
+	for part := range strings.SplitSeq(text, ",") {
+		list = append(list, strings.TrimSpace(part))
+	}
+	return list
+}
+
+// TrustsLoopback reports whether TRUSTED_PROXIES names addresses of this machine:
+// a proxy on it passes requests of others on.
+func (c *Config) TrustsLoopback() bool {
+	for _, loopback := range []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("::1/128"), netip.MustParsePrefix("::ffff:127.0.0.0/104")} {
+		if slices.ContainsFunc(c.origin.trusted, loopback.Overlaps) {
+			return true
+		}
+	}
+	return false
+}
