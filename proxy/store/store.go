@@ -91,32 +91,33 @@ func (m Mode) String() string {
 	return "closed"
 }
 
-// Tightest returns the index of the decision that matters to the client: of
-// those that refuse, the one with the longest RetryAfter; if none refuses, the
-// one with the smallest share of its limit remaining. The first of equals.
-func Tightest(decisions []limit.Decision) int {
+// Tightest returns the index of the decision about counters that matters to the client:
+// of those that refuse, the one with the longest RetryAfter; if none refuses, the one
+// with the smallest share remaining of what may be taken at once. The first of equals.
+func Tightest(counters []Counter, decisions []limit.Decision) int {
 	tightest := 0
 	for i := 1; i < len(decisions); i++ {
-		if tighter(&decisions[i], &decisions[tightest]) {
+		if tighter(&decisions[i], &decisions[tightest], counters[i].Limit.Burst(), counters[tightest].Limit.Burst()) {
 			tightest = i
 		}
 	}
 	return tightest
 }
 
-func tighter(d, than *limit.Decision) bool {
+// tighter compares two decisions about limits of such bursts.
+func tighter(d, than *limit.Decision, burst, thanBurst int64) bool {
 	switch {
 	case d.Allowed != than.Allowed:
 		return !d.Allowed
 	case !d.Allowed:
 		return d.RetryAfter > than.RetryAfter
 	}
-	// d.Remaining/d.Limit < than.Remaining/than.Limit
+	// d.Remaining/burst < than.Remaining/thanBurst
 	if (d.Limit == limit.Unlimited) != (than.Limit == limit.Unlimited) {
 		return than.Limit == limit.Unlimited // any limit is tighter than none
 	}
-	h1, l1 := bits.Mul64(uint64(d.Remaining), uint64(than.Limit))
-	h2, l2 := bits.Mul64(uint64(than.Remaining), uint64(d.Limit))
+	h1, l1 := bits.Mul64(uint64(d.Remaining), uint64(thanBurst))
+	h2, l2 := bits.Mul64(uint64(than.Remaining), uint64(burst))
 	return h1 < h2 || h1 == h2 && l1 < l2
 }
 

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"weir/proxy/limit"
+	"weir/proxy/limit/limittest"
 	"weir/proxy/store"
 )
 
@@ -55,29 +56,49 @@ func TestAppendKey(t *testing.T) {
 }
 
 func TestTightest(t *testing.T) {
-	allowed := func(remaining, of int64) limit.Decision {
-		return limit.Decision{Allowed: true, Remaining: remaining, Limit: of}
-	}
-	refused := func(wait time.Duration) limit.Decision {
-		return limit.Decision{Remaining: 1, Limit: 10, RetryAfter: wait}
-	}
 	const most = 1 << 53
+	type judged struct {
+		limit limit.Config
+		limit.Decision
+	}
+	fixed := func(permits int64) limit.Config {
+		return limit.Config{Algorithm: limit.Fixed, Limit: permits, Window: 60}
+	}
+	allowed := func(remaining, of int64) judged {
+		return judged{fixed(of), limit.Decision{Allowed: true, Remaining: remaining, Limit: of}}
+	}
+	gcra := func(remaining, of, burst int64) judged {
+		return judged{limit.Config{Algorithm: limit.GCRA, Limit: of, Window: 60, Burst: burst}, limit.Decision{Allowed: true, Remaining: remaining, Limit: of}}
+	}
+	off := judged{limit.Config{Algorithm: limit.Off}, limit.Decision{Allowed: true, Remaining: limit.Unlimited, Limit: limit.Unlimited}}
+	refused := func(wait time.Duration) judged {
+		return judged{fixed(10), limit.Decision{Remaining: 1, Limit: 10, RetryAfter: wait}}
+	}
 	for _, test := range []struct {
-		name      string
-		decisions []limit.Decision
-		want      int
+		name   string
+		judged []judged
+		want   int
 	}{
-		{"one alone", []limit.Decision{allowed(5, 10)}, 0},
-		{"the smaller share", []limit.Decision{allowed(50, 1000), allowed(3, 10)}, 0},
-		{"the smaller share, second", []limit.Decision{allowed(3, 10), allowed(50, 1000)}, 1},
-		{"the first of equal shares", []limit.Decision{allowed(1, 10), allowed(10, 100)}, 0},
-		{"products beyond 64 bits", []limit.Decision{allowed(most, most), allowed(most-1, most)}, 1},
-		{"who refuses, not who is emptier", []limit.Decision{allowed(0, 10), refused(time.Second)}, 1},
-		{"the longest RetryAfter", []limit.Decision{refused(2 * time.Second), refused(3 * time.Second), refused(time.Second)}, 1},
-		{"never is longest", []limit.Decision{refused(2 * time.Second), refused(limit.Never)}, 1},
-		{"the first of equal waits", []limit.Decision{refused(time.Second), refused(time.Second)}, 0},
+		{"one alone", []judged{allowed(5, 10)}, 0},
+		{"the smaller share", []judged{allowed(50, 1000), allowed(3, 10)}, 0},
+		{"the smaller share, second", []judged{allowed(3, 10), allowed(50, 1000)}, 1},
+		{"the first of equal shares", []judged{allowed(1, 10), allowed(10, 100)}, 0},
+		{"products beyond 64 bits", []judged{allowed(most, most), allowed(most-1, most)}, 1},
+		{"all of a small burst is left", []judged{gcra(2, 1000, 2), allowed(9, 10)}, 1},
+		{"half of a burst beyond the limit is left", []judged{allowed(6, 10), gcra(50, 10, 100)}, 1},
+		{"what is off is never tightest", []judged{off, gcra(2, 10, 2)}, 1},
+		{"who refuses, not who is emptier", []judged{allowed(0, 10), refused(time.Second)}, 1},
+		{"the longest RetryAfter", []judged{refused(2 * time.Second), refused(3 * time.Second), refused(time.Second)}, 1},
+		{"never is longest", []judged{refused(2 * time.Second), refused(limit.Never)}, 1},
+		{"the first of equal waits", []judged{refused(time.Second), refused(time.Second)}, 0},
 	} {
-		if got := store.Tightest(test.decisions); got != test.want {
+		var counters []store.Counter
+		var decisions []limit.Decision
+		for _, j := range test.judged {
+			counters = append(counters, store.Counter{Limit: limittest.Must(j.limit)})
+			decisions = append(decisions, j.Decision)
+		}
+		if got := store.Tightest(counters, decisions); got != test.want {
 			t.Errorf("%s: %d, want %d", test.name, got, test.want)
 		}
 	}

@@ -114,7 +114,7 @@ func (g *group) answer(n int, ans *store.Answer) {
 		}
 		ans.Decisions = append(ans.Decisions, d)
 	}
-	ans.Tightest = store.Tightest(ans.Decisions)
+	ans.Tightest = store.Tightest(g.counters, ans.Decisions)
 }
 
 // skip passes over n requests which were answered otherwise.

@@ -168,7 +168,7 @@ func (g *group) decide(ask *store.Ask, ans *store.Answer) {
 		g.keep(c, d)
 	}
 	ans.Granted = int(granted)
-	ans.Tightest = store.Tightest(ans.Decisions)
+	ans.Tightest = store.Tightest(ask.Counters, ans.Decisions)
 }
 
 // keep writes a claim's state into the table if it changed.

@@ -103,7 +103,7 @@ func (s *naive) take(now int64, ask *store.Ask, ans *store.Answer) {
 			ans.Granted++
 		}
 	}
-	ans.Tightest = store.Tightest(ans.Decisions)
+	ans.Tightest = store.Tightest(ask.Counters, ans.Decisions)
 }
 
 // model returns that of a key.
