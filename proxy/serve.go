@@ -77,7 +77,7 @@ func endpoints(e *service.Env, cfg *configuration, front *wire.Front, w *wire.Co
 	cfg.rules.Register(own)
 	cfg.adaptive.Register(own)
 	admin.RegisterReload(own, cfg.limits, cfg.rules)
-	(&admin.Keys{Set: cfg.rules.Set, HalfLife: front.KeysHalfLife(), Store: &keyStore{front, w.Table, w.Redis, cfg.policies}}).Register(own)
+	(&admin.Keys{Set: cfg.rules.Set, HalfLife: front.KeysHalfLife(), Store: &keyStore{front, w.Table, w.Redis}}).Register(own)
 	admin.RegisterDecisions(own, func(id string) (any, bool) { return front.Recall(id) })
 	(&admin.Targets{
 		Status:  func() any { return front.Targets() },

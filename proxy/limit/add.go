@@ -6,15 +6,15 @@ package limit
 // the one before; of sliding_log the oldest. That a soft limit was exceeded is not
 // forgotten.
 //
-// Off needs nothing, and of leaky nothing is given: places that others were told are
-// not given twice. The time counts as for [Limit.Take], and a limit that is not the
-// one that s was kept under is adopted likewise. A negative n is a mistake of the
-// caller, and panics.
-func (l *Limit) Add(now int64, s *State, n int64) (changed bool) {
+// Of leaky nothing is given: places that others were told are not given twice. The
+// time counts as for [Limit.Take]. A negative n is a mistake of the caller, and
+// panics.
+func (s *State) Add(now, n int64) (changed bool) {
 	if n < 0 {
 		panic("bug: limit: a negative number of permits to add")
 	}
-	if l.algorithm == Off || l.algorithm == Leaky || n == 0 {
+	l := s.limit()
+	if l.algorithm == Leaky || l.algorithm == 0 || n == 0 {
 		return false
 	}
 	var v view
@@ -22,21 +22,35 @@ func (l *Limit) Add(now int64, s *State, n int64) (changed bool) {
 	switch l.algorithm {
 	case SlidingLog:
 		changed = l.addLog(&v, n)
-	case Token:
-		more := l.parts(n, l.full-v.a)
-		v.a += more
-		changed = more > 0
-	case GCRA:
+	case Token, GCRA:
 		more := l.parts(n, v.a)
-		v.a -= more
+		v.a, v.b = v.a-more, s.b
 		changed = more > 0
 	default:
 		changed = l.addWindow(&v, n)
 	}
-	if changed || v.adopted {
+	if changed {
+		v.rest.began, v.rest.under = s.rest.began, s.rest.under
 		*s = v.State
 	}
 	return changed
+}
+
+// limit is one of those under which s may be kept, with all that s knows of it; the
+// zero Limit for a key never seen.
+func (s *State) limit() Limit {
+	number := tagNumber(s.tag)
+	switch a := tagAlgorithm(s.tag); a {
+	case Token, Leaky:
+		l := newRated(a, 0, number)
+		l.full = exactMax // the capacity is not known, nothing is cut
+		return l
+	case GCRA:
+		return newGCRA(s.b, number, 0)
+	case Fixed, Sliding, SlidingLog:
+		return newWindowed(a, 0, number)
+	}
+	return Limit{}
 }
 
 // parts is what n permits are in parts, at most as many as can be given.

@@ -56,7 +56,7 @@ func TestAdd(t *testing.T) {
 		}
 		now := limittest.Epoch + test.at.Microseconds()
 		before := s.Append(nil)
-		if changed := l.Add(now, &s, test.n); changed != test.changed {
+		if changed := s.Add(now, test.n); changed != test.changed {
 			t.Errorf("%s: changed %v, want %v", test.name, changed, test.changed)
 		} else if !changed && string(s.Append(nil)) != string(before) {
 			t.Errorf("%s: a key which could use nothing was written", test.name)
@@ -73,30 +73,29 @@ func TestAddToSoft(t *testing.T) {
 	l.Take(limittest.Epoch, &s, 1, 15)
 	now := limittest.Epoch + 3_000_000 // overshoot may be used no longer
 	for _, step := range []struct{ n, room int64 }{{4, 0}, {1, 0}, {1, 1}, {100, 10}} {
-		l.Add(now, &s, step.n)
+		s.Add(now, step.n)
 		if room := l.Room(now, &s, 1, 99); room != step.room {
 			t.Errorf("after %d more were given: room for %d, want %d", step.n, room, step.room)
 		}
 	}
 }
 
-// A key that was kept under another limit is given what it has under this one.
-func TestAddAdopts(t *testing.T) {
+// What a key is given counts under every limit of the kind.
+func TestAddBeforeALimitChange(t *testing.T) {
 	small := limittest.Must(limit.Config{Algorithm: limit.Token, Capacity: 4, FillRate: 0.1})
 	large := limittest.Must(limit.Config{Algorithm: limit.Token, Capacity: 8, FillRate: 0.2})
-	other := limittest.Must(limit.Config{Algorithm: limit.Fixed, Limit: 8, Window: 10})
 	var s limit.State
-	small.Take(limittest.Epoch, &s, 1, 3)
-	if !large.Add(limittest.Epoch, &s, 2) || large.Room(limittest.Epoch, &s, 1, 99) != 3 {
-		t.Errorf("room for %d, want 3", large.Room(limittest.Epoch, &s, 1, 99))
+	if s.Add(limittest.Epoch, 2) {
+		t.Error("a key never seen could use some")
 	}
-	if other.Add(limittest.Epoch, &s, 2) || other.Room(limittest.Epoch, &s, 1, 99) != 8 {
-		t.Error("a key that starts afresh could use some, or has not all")
+	small.Take(limittest.Epoch, &s, 1, 3)
+	if !s.Add(limittest.Epoch, 2) || large.Room(limittest.Epoch, &s, 1, 99) != 7 {
+		t.Errorf("room for %d, want 7", large.Room(limittest.Epoch, &s, 1, 99))
 	}
 	defer func() {
 		if recover() == nil {
 			t.Error("a negative number of permits was given")
 		}
 	}()
-	small.Add(limittest.Epoch, &s, -1)
+	s.Add(limittest.Epoch, -1)
 }

@@ -211,34 +211,31 @@ func TestLimitTellsItsNumbers(t *testing.T) {
 	}
 }
 
-func TestCarriesOver(t *testing.T) {
-	must := func(l limit.Limit, err error) *limit.Limit {
-		if err != nil {
-			t.Fatal(err)
-		}
-		return &l
-	}
-	fixed := must(limit.NewFixed(10, time.Second))
-	token := must(limit.NewToken(10, 1))
-	gcra := func(permits, burst int64) *limit.Limit {
-		return limittest.Must(limit.Config{Algorithm: limit.GCRA, Limit: permits, Window: 1, Burst: burst})
-	}
+// A kind is the algorithm and the window, and nothing else.
+func TestKind(t *testing.T) {
 	for _, test := range []struct {
-		name     string
-		old, new *limit.Limit
-		want     bool
+		cfg  limit.Config
+		want string
 	}{
-		{"limit", fixed, must(limit.NewFixed(20, time.Second)), true},
-		{"window", fixed, must(limit.NewFixed(10, time.Minute)), false},
-		{"algorithm", fixed, must(limit.NewSliding(10, time.Second)), false},
-		{"capacity and rate", token, must(limit.NewToken(20, 3)), true},
-		{"bucket to window", token, fixed, false},
-		{"bucket to queue", token, limittest.Must(limit.Config{Algorithm: limit.Leaky, Capacity: 10, FillRate: 1}), false},
-		{"limit and burst of gcra", gcra(3, 0), gcra(4, 2), true},
-		{"window of gcra", gcra(3, 0), limittest.Must(limit.Config{Algorithm: limit.GCRA, Limit: 3, Window: 2}), false},
+		{limit.Config{Algorithm: limit.Fixed, Limit: 10, Window: 1}, "fixed:1000000"},
+		{limit.Config{Algorithm: limit.Fixed, Limit: 20, Window: 1}, "fixed:1000000"},
+		{limit.Config{Algorithm: limit.Fixed, Limit: 10, Window: 0.000001}, "fixed:1"},
+		{limit.Config{Algorithm: limit.Sliding, Limit: 10, Window: 1}, "sliding:1000000"},
+		{limit.Config{Algorithm: limit.SlidingLog, Limit: 10, Window: 1}, "sliding_log:1000000"},
+		{limit.Config{Algorithm: limit.Token, Capacity: 10, FillRate: 1}, "token"},
+		{limit.Config{Algorithm: limit.Token, Capacity: 20, FillRate: 3}, "token"},
+		{limit.Config{Algorithm: limit.Leaky, Capacity: 10, FillRate: 1}, "leaky"},
+		{limit.Config{Algorithm: limit.GCRA, Limit: 3, Window: 1}, "gcra:1000000"},
+		{limit.Config{Algorithm: limit.GCRA, Limit: 4, Window: 1, Burst: 2}, "gcra:1000000"},
+		{limit.Config{Algorithm: limit.GCRA, Limit: 3, Window: 100 * 365 * 24 * 3600}, "gcra:3153600000000000"},
 	} {
-		if got := test.new.CarriesOver(test.old); got != test.want {
-			t.Errorf("%s changed: carries over is %v", test.name, got)
+		l, s := limittest.Must(test.cfg), limit.State{}
+		if s.Kind() != 0 {
+			t.Error("a key never seen has a kind")
+		}
+		l.Take(limittest.Epoch, &s, 1, 1)
+		if got := string(l.Kind().Append(nil)); got != test.want || s.Kind() != l.Kind() {
+			t.Errorf("%+v is of kind %s, its state of %s, want %s", test.cfg, got, s.Kind().Append(nil), test.want)
 		}
 	}
 }

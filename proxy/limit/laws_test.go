@@ -9,11 +9,19 @@ import (
 
 func TestLaws(t *testing.T) {
 	given := func() (limittest.Take, limittest.Add) {
-		var s limit.State
+		states := make(map[limit.Kind]*limit.State)
 		take := func(now int64, l *limit.Limit, ask limit.Ask) (int64, limit.Decision) {
-			return l.Decide(now, &s, ask)
+			if states[l.Kind()] == nil {
+				states[l.Kind()] = new(limit.State)
+			}
+			return l.Decide(now, states[l.Kind()], ask)
 		}
-		return take, func(now int64, l *limit.Limit, n int64) bool { return l.Add(now, &s, n) }
+		return take, func(now, n int64) (changed bool) {
+			for _, s := range states {
+				changed = s.Add(now, n) || changed
+			}
+			return changed
+		}
 	}
 	fresh := func() limittest.Take {
 		take, _ := given()

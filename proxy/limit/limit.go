@@ -186,14 +186,6 @@ func (l *Limit) Reserve(thousandths int64) int64 {
 	return (l.burst*thousandths + 999) / 1000 // burst ≤ 2^53
 }
 
-// CarriesOver reports whether keys keep what they have consumed when l takes the
-// place of old: they do when only amounts change, and start afresh when the
-// algorithm or the window does. [Limit.Take] acts accordingly by itself, as each
-// State remembers what it was kept under.
-func (l *Limit) CarriesOver(old *Limit) bool {
-	return l.algorithm == old.algorithm && l.window == old.window
-}
-
 // tagOf packs what a State must remember of its limit: the algorithm, and the
 // window or the fillRate, both below 2^54.
 func tagOf(a Algorithm, number int64) uint64 { return uint64(a)<<56 | uint64(number) }

@@ -89,7 +89,6 @@ func (g *Log) through(i int, total int64) int64 {
 // now − window is not: it has just left.
 func (l *Limit) settleLog(now int64, v *view) {
 	if v.tag != l.tag {
-		v.adopted = v.tag != 0
 		v.State = State{tag: l.tag}
 	}
 	log := v.rest.log

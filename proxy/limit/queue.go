@@ -1,53 +1,88 @@
 package limit
 
-// gcra and leaky keep how far a key is ahead of an even pace: the time from now to
-// its theoretical arrival time, tat, when whoever comes then comes as to a new key.
-// It is counted in parts of a permit's interval, of which a whole number passes in
-// each microsecond, so that nothing is rounded. A State holds
+import "math/bits"
+
+// token, gcra and leaky keep how far a key is ahead of an even pace: what was taken
+// and has not come back. It is counted in parts of a permit, of which a whole number
+// comes back in each microsecond, so that nothing is rounded. For gcra and leaky this
+// is the time from now to the theoretical arrival time, tat, when whoever comes then
+// comes as to a new key:
 //
 //	parts = max(0, tat − at)·gain, and an interval has quantum parts
 //
-// gcra divides an interval of window/limit into as many parts as the window has
-// microseconds, of which limit pass in each: whatever the limit is, a part is the
-// same share of a permit. So when the limit changes, as many permits are owed as
-// before, and tat moves with the interval: a raise helps at once, and no permit is
-// given twice. When burst changes tat is kept.
+// token divides a token, and leaky an interval of 1/fillRate, as finely as the rate
+// needs: see partsOf. gcra divides an interval of window/limit into as many parts as
+// the window has microseconds, of which limit pass in each: whatever the limit is, a
+// part is the same share of a permit.
 //
-// leaky divides an interval of 1/fillRate as token divides a token. When fillRate
-// changes, tat is kept, rounded up to a microsecond: places until then are booked,
-// and whoever comes later must not leave earlier. The queue's length is measured by
-// its time, so that after a change the waiting count as many as would leave by tat
-// at the new rate.
+// Under another limit token and gcra owe as many permits as before, whatever the
+// capacity or the burst is now: a raise helps at once, and no permit is given twice.
+// leaky keeps tat, rounded up to a microsecond: places until then are booked, and
+// whoever comes later must not leave earlier. The queue's length is measured by its
+// time, so that after a change the waiting count as many as would leave by tat at the
+// new rate. Until the first call under the new limit the old rate counts.
+//
+// A token bucket that became much smaller and slower would lack more than it holds for
+// long. Therefore its State keeps, as b, when it would have been full at the old rate
+// if nothing were taken: from then on it is empty, and lacks no more. That is never
+// more than the faster rate gives back, so that limits which take turns give nothing
+// twice.
 
 // settleQueue lets the time up to now pass.
 func (l *Limit) settleQueue(now int64, v *view) {
 	switch {
-	case v.tag == l.tag:
+	case v.tag == l.tag && (l.algorithm != GCRA || v.b == l.permits):
 		v.a = drained(v.a, now-v.at, l.gain)
-	case l.algorithm == Leaky && tagAlgorithm(v.tag) == Leaky:
+		if l.algorithm == Token && v.b != 0 && now >= v.b {
+			v.adopted = true
+			v.a, v.b = min(v.a, drained(l.full, now-v.b, l.gain)), 0
+		}
+	case v.Kind() == l.Kind():
 		v.adopted = true
-		v.tag, v.a = l.tag, l.requeued(v, now-v.at)
+		l.carry(now, v)
 	default:
-		v.adopted = v.tag != 0
 		v.State = State{tag: l.tag}
+		if l.algorithm == GCRA {
+			v.b = l.permits
+		}
 	}
 	v.free = l.full - v.a
 }
 
-// drained is max(0, parts − elapsed·gain), whatever elapsed is.
-func drained(parts, elapsed, gain int64) int64 {
-	return parts - refilled(0, parts, elapsed, gain)
+// carry turns a key that was kept under another limit of this kind into one that is
+// kept under l. It is ahead by at most 2^53 parts, which is more than any limit has room
+// for.
+func (l *Limit) carry(now int64, v *view) {
+	if l.algorithm == GCRA {
+		v.a, v.b = drained(v.a, now-v.at, v.b), l.permits
+		return
+	}
+	quantum, gain := partsOf(tagNumber(v.tag))
+	ahead := drained(v.a, now-v.at, gain)
+	v.tag = l.tag
+	wait := ceiling(ahead, gain)
+	if l.algorithm == Leaky {
+		v.a = l.within(wait)
+		return
+	}
+	v.a = rescaled(ahead, quantum, l.quantum)
+	switch {
+	case v.b == 0:
+		v.b = now + wait
+	case now >= v.b:
+		v.a, v.b = min(v.a, l.full), 0
+	default:
+		v.b = min(v.b, now+wait)
+	}
 }
 
-// requeued is how far a queue is ahead under l that was kept at another rate. It is
-// at most 2^53 parts: longer than any queue.
-func (l *Limit) requeued(v *view, elapsed int64) int64 {
-	_, gain := partsOf(tagNumber(v.tag))
-	micros := ceiling(drained(v.a, elapsed, gain), gain)
-	if micros > exactMax/l.gain {
-		return exactMax
+// drained is max(0, parts − elapsed·gain), whatever elapsed is.
+func drained(parts, elapsed, gain int64) int64 {
+	high, low := bits.Mul64(uint64(elapsed), uint64(gain))
+	if high != 0 || low >= uint64(parts) {
+		return 0
 	}
-	return micros * l.gain
+	return parts - int64(low)
 }
 
 // slot returns when who was the last to book cost permits leaves.

@@ -3,16 +3,16 @@ package limit
 import "encoding/binary"
 
 // A State is what one key has consumed. The zero State is a key that was never
-// seen. A State remembers the kind of limit that it was kept under, so that the
-// limit may change between two calls: see [Limit.Take]. A copy shares the log of
-// the original, see [State.Clone].
+// seen. A State remembers the limit that it was kept under as far as that matters, so
+// that the amounts may change between two calls: see [Limit.Take]. A copy shares the
+// log of the original, see [State.Clone].
 //
 // Owned by its loop, or by the store that keeps it.
 type State struct {
 	tag  uint64 // tagOf the limit; 0: never seen
 	at   int64  // the latest instant at which something was taken or given, µs since the epoch
-	a    int64  // fixed: count; sliding: count of this window; token: parts of tokens; gcra, leaky: parts ahead; sliding_log: count
-	b    int64  // sliding: count of the previous window; token: the capacity, in tokens
+	a    int64  // fixed: count; sliding: count of this window; token, gcra, leaky: parts ahead; sliding_log: count
+	b    int64  // sliding: count of the previous window; gcra: the limit; token: when nothing is owed any more, or 0
 	rest Rest
 }
 

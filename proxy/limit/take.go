@@ -23,7 +23,7 @@ type Ask struct {
 // Take then takes twice as long (60 against 30 ns).
 type view struct {
 	State
-	adopted bool  // the State was kept under another limit and must be written back
+	adopted bool  // the State was kept at another rate and must be written back
 	soft    bool  // overshoot may be used
 	start   int64 // fixed, sliding: when the window began
 	free    int64 // parts left; negative if the limit was lowered below what was taken, or was exceeded
@@ -35,14 +35,13 @@ type view struct {
 // is the decision about the last. A refused ask consumes nothing and leaves s as
 // it was. A cost of 0 only looks: it is always admitted.
 //
-// When the limit is not the one that s was kept under, the first call adopts it.
-// If only amounts changed, what was consumed stays consumed: fixed, sliding and
-// sliding_log keep their counts; token keeps its tokens, at most the new capacity of
-// them and rounded down to the new fillRate's parts of a token. Until that first call
-// the bucket fills at the old rate, from it on at the new one; a bucket that was
-// full by then is full under the new limit too. gcra keeps the permits that are
-// owed, leaky the instant up to which places are booked. If the algorithm or the
-// window changed, the key starts afresh.
+// The limit may be another than the one that s was kept under. If only amounts
+// changed, what was consumed stays consumed: fixed, sliding and sliding_log keep their
+// counts, token and gcra the permits that have not come back, leaky the instant up to
+// which places are booked. So under a smaller limit a key may have nothing left for a
+// while; of token for no longer than the old bucket would have taken to fill. Permits come back at the old rate until the first call under the new limit,
+// which adopts it, also when it is refused. A State of another [Kind] is as one never
+// seen; whoever wants to keep both keeps a State for each.
 //
 // A negative cost or n is a mistake of the caller, and panics.
 func (l *Limit) Take(now int64, s *State, cost, n int64) (granted int64, d Decision) {
@@ -129,9 +128,7 @@ func (l *Limit) settle(now int64, s *State, v *view) {
 	}
 	now = max(now, v.at)
 	switch l.algorithm {
-	case Token:
-		l.settleToken(now, v)
-	case GCRA, Leaky:
+	case Token, GCRA, Leaky:
 		l.settleQueue(now, v)
 	case Fixed, Sliding:
 		l.settleWindow(now, v)
@@ -178,15 +175,14 @@ func (l *Limit) room(v *view, ask *Ask) int64 {
 
 // charge takes permits for which there is room.
 func (l *Limit) charge(v *view, permits int64) {
-	switch l.algorithm {
-	case SlidingLog:
+	if l.algorithm == SlidingLog {
 		l.chargeLog(v, permits)
-	case Token:
-		v.a -= permits * l.quantum
-		v.free = v.a
-	default:
+	} else {
 		v.a += permits * l.quantum
 		v.free -= permits * l.quantum
+		if l.algorithm == Token {
+			v.b = 0
+		}
 	}
 	if v.free < 0 && l.overshoot > 0 {
 		l.exceed(v)
@@ -207,7 +203,11 @@ func (l *Limit) freeAt(v *view, parts int64) int64 {
 	case Fixed:
 		return v.start + l.window
 	}
-	return v.at + quotient(parts-v.free-1, l.gain) + 1
+	at := v.at + quotient(parts-v.free-1, l.gain) + 1
+	if l.algorithm == Token && v.b > v.at { // when nothing is owed any more
+		at = min(at, v.b+ceiling(max(0, parts), l.gain))
+	}
+	return at
 }
 
 // readyAt returns the first instant at which a request is admitted that is not now
@@ -242,7 +242,7 @@ func (l *Limit) newAt(v *view) (at int64) {
 			at += l.window
 		}
 	default:
-		at = l.freeAt(v, l.full)
+		at = v.at + ceiling(v.a, l.gain) // as it is under every limit of the kind
 	}
 	if v.rest.began != 0 {
 		at = max(at, v.rest.under+l.grace)

@@ -154,13 +154,30 @@ func TestLimitChangeKeepsConsumption(t *testing.T) {
 	smaller.Capacity, larger.Capacity, faster.FillRate = 3, 20, 2
 	run(t, bucket, []step{
 		{at: 0, cost: 5, left: 5, reset: 5 * sec},
-		{at: 0, limit: &smaller, cost: 0, left: 3}, // tokens clamp
-		{at: 0, limit: &larger, cost: 0, left: 20}, // it was full: as new
-		{at: 0, limit: &larger, cost: 15, left: 5, reset: 15 * sec},
-		{at: 0, limit: &bucket, cost: 0, left: 5, reset: 5 * sec},         // tokens stay tokens
+		{at: 0, limit: &smaller, cost: 1, deny: 3 * sec, left: 0, reset: 5 * sec}, // two more are missing than it holds
+		{at: 0, limit: &larger, cost: 0, left: 15, reset: 5 * sec},
 		{at: 2 * sec, limit: &faster, cost: 0, left: 7, reset: 1500 * ms}, // the old rate until now
 		{at: 3 * sec, cost: 0, left: 9, reset: 500 * ms},                  // the new one from then on
 		{at: 3 * sec, limit: &fixed, cost: 1, left: 9, reset: 7 * sec},    // another algorithm: afresh
+	})
+}
+
+// A bucket that becomes much smaller and slower is empty when it would have been full at
+// the old rate, and not only when all that was taken has come back at the new one.
+func TestSmallerBucketOwesNoLonger(t *testing.T) {
+	large := limit.Config{Algorithm: limit.Token, Capacity: 1000, FillRate: 1000}
+	small := limit.Config{Algorithm: limit.Token, Capacity: 10, FillRate: 1}
+	smaller := limit.Config{Algorithm: limit.Token, Capacity: 5, FillRate: 0.5}
+	run(t, large, []step{
+		{at: 0, cost: 1000, left: 0, reset: 1 * sec},
+		{at: 0, limit: &small, cost: 1, deny: 2 * sec, left: 0, reset: 1000 * sec},
+		{at: 500 * ms, limit: &smaller, cost: 1, deny: 2500 * ms, left: 0, reset: 1999 * sec},
+		{at: 500 * ms, limit: &small, cost: 1, deny: 1500 * ms, left: 0, reset: 999500 * ms},
+		{at: 2 * sec, cost: 1, left: 0, reset: 10 * sec},
+		{at: 2 * sec, limit: &large, cost: 0, left: 990, reset: 10 * ms},
+		{at: 2 * sec, cost: 990, left: 0, reset: 1 * sec}, // takes turns
+		{at: 2500 * ms, limit: &small, cost: 1, deny: 1500 * ms, left: 0, reset: 500 * sec},
+		{at: 2500 * ms, limit: &large, cost: 0, left: 500, reset: 500 * ms},
 	})
 }
 
@@ -352,12 +369,12 @@ func TestLimitChangeAtTheExtremes(t *testing.T) {
 	if granted, _ := large.Take(now, &s, 1<<52, 1); granted != 1 {
 		t.Fatal("the large bucket was not full")
 	}
-	if granted, d := fine.Take(now, &s, 1, 6); granted != 5 || d.Remaining != 0 {
-		t.Errorf("of 6 asks %d were granted, want the 5 that the small bucket holds", granted)
+	if granted, _ := fine.Take(now, &s, 1, 6); granted != 0 {
+		t.Errorf("of 6 asks %d were granted, of a bucket that lacks far more than it holds", granted)
 	}
-	var low limit.State
-	large.Take(now, &low, 1<<53-3, 1) // three tokens are left
-	if granted, _ := fine.Take(now, &low, 1, 6); granted != 3 {
-		t.Errorf("of three tokens left %d are there after the change", granted)
+	var full limit.State
+	large.Take(now, &full, 3, 1)
+	if granted, _ := fine.Take(now, &full, 1, 6); granted != 2 {
+		t.Errorf("of a bucket of 5 that lacks 3, %d were granted", granted)
 	}
 }

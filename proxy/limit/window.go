@@ -13,7 +13,6 @@ func (l *Limit) settleWindow(now int64, v *view) {
 	v.start = quotient(now, l.window) * l.window
 	switch {
 	case v.tag != l.tag:
-		v.adopted = v.tag != 0
 		v.State = State{tag: l.tag}
 	case v.at >= v.start:
 	case v.at >= v.start-l.window:

@@ -21,7 +21,8 @@ const (
 //
 // No two pairs of rule and key share a name, whatever bytes they are made of, as
 // each part says how long it is. A part longer than [PartBytesMax] is a # and its
-// SHA-256.
+// SHA-256. Under one name a store keeps a state for each kind of limits: see
+// limit.Kind.
 func AppendKey(dst []byte, rule string, key []byte) []byte {
 	dst = AppendRule(dst, rule)
 	if len(key) > PartBytesMax {

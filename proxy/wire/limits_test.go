@@ -194,8 +194,8 @@ func post(config string) string {
 }
 
 // A change counts for the very next request. What was consumed stays consumed
-// when only the amount changes, and is forgotten with the window or the
-// algorithm.
+// when only the amount changes; each window and algorithm counts by itself, also
+// when the limit changes back.
 func TestChangeCountsForTheNextRequest(t *testing.T) {
 	r := start(t, newTarget(t, echoes).url(), "RATE_LIMIT_LIMIT", "3")
 	conn := r.dial()
@@ -212,7 +212,8 @@ func TestChangeCountsForTheNextRequest(t *testing.T) {
 		{post(`{"algorithm":"fixed","limit":1,"window":1576800000}`) + get + get, []int{200, 200, 429}},
 		{post(`{"algorithm":"token","capacity":2,"fillRate":0.000001}`) + get + get + get, []int{200, 200, 200, 429}},
 		{post(`{"algorithm":"token"}`) + get, []int{400, 429}},
-		{"DELETE /config/limits HTTP/1.1\r\nHost: x\r\n\r\n" + get + get + get + get, []int{200, 200, 200, 200, 429}},
+		{"DELETE /config/limits HTTP/1.1\r\nHost: x\r\n\r\n" + get, []int{200, 429}},
+		{post(`{"algorithm":"token","capacity":3,"fillRate":0.000001}`) + get + get, []int{200, 200, 429}},
 	} {
 		conn.send(step.requests)
 		for j, want := range step.statuses {

@@ -9,8 +9,9 @@ import (
 	"weir/proxy/limit"
 )
 
-// Add gives permits to one key, as [limit.Limit.Add] does.
-type Add func(now int64, l *limit.Limit, n int64) (changed bool)
+// Add gives permits to one key, as [limit.State.Add] does, under each kind of limits
+// that it was kept under.
+type Add func(now, n int64) (changed bool)
 
 // RandomAdd is how many permits to give: mostly a few.
 func RandomAdd(r *rand.Rand, l *limit.Limit) int64 {
@@ -20,40 +21,39 @@ func RandomAdd(r *rand.Rand, l *limit.Limit) int64 {
 	return 1 + r.Int64N(min(l.Burst(), 4))
 }
 
-// Add is [limit.Limit.Add] on the model.
-func (m *Model) Add(now int64, l *limit.Limit, n int64) (changed bool) {
-	c := termsOf(l)
-	if !m.seen || n == 0 || c.Algorithm == limit.Off || c.Algorithm == limit.Leaky {
+// Add is [limit.State.Add] on the model, for each kind.
+func (m *Model) Add(now, n int64) (changed bool) {
+	for _, one := range m.kinds {
+		changed = one.add(now, n) || changed
+	}
+	return changed
+}
+
+func (m *model) add(now, n int64) (changed bool) {
+	c := m.kept
+	if !m.seen || n == 0 || c.Algorithm == limit.Leaky {
 		return false
 	}
 	t := max(now, m.at)
-	m.adopt(t, c)
 	switch c.Algorithm {
-	case limit.Token:
-		had := m.tokens(t, c.Config)
-		more := lesser(new(big.Int).Add(had, pico(n)), pico(c.Capacity))
-		if changed = more.Cmp(had) > 0; changed {
-			m.level = more
-		}
-	case limit.GCRA:
-		lead := m.lead(t, c.Config)
-		less := new(big.Int).Sub(lead, product(n, interval(c.Config)))
+	case limit.Token, limit.GCRA:
+		lead := m.owed(t, c)
+		less := new(big.Int).Sub(lead, product(n, interval(c)))
 		if changed = lead.Sign() > 0; changed {
 			m.ahead = greater(less, new(big.Int))
 		}
 	default:
-		changed = m.refund(t, c.Config, n)
+		changed = m.refund(t, c, n)
 	}
 	if changed {
 		m.at = t
-		m.forgive(t, c)
 	}
 	return changed
 }
 
 // refund takes permits out of the log, one at a time, as long as not so many more
 // are free: of sliding_log the oldest, of others those of this window first.
-func (m *Model) refund(t int64, c limit.Config, n int64) (changed bool) {
+func (m *model) refund(t int64, c limit.Config, n int64) (changed bool) {
 	window, used := micros(c.Window), m.used(t, c)
 	counts := []func(s spent) bool{
 		func(s spent) bool { return s.at/window == t/window },
@@ -87,10 +87,7 @@ func (s Subject) adds(t *testing.T) {
 	limits := Limits()
 	for i, l := range limits {
 		others := []*limit.Limit{l, limits[(i+1)%len(limits)]}
-		if l.Algorithm() == limit.Leaky {
-			others = others[:1] // nothing is given, and queues of very different rates are cut
-		}
-		if cfg := l.Config(); cfg.Algorithm == limit.Token || cfg.Algorithm == limit.Fixed {
+		if cfg := l.Config(); cfg.Algorithm == limit.Token || cfg.Algorithm == limit.Fixed || cfg.Algorithm == limit.GCRA {
 			cfg.Limit, cfg.Capacity = cfg.Limit*2, cfg.Capacity*2
 			others = append(others, Must(cfg))
 		}
@@ -104,7 +101,7 @@ func (s Subject) adds(t *testing.T) {
 				}
 				a := w.step(under)
 				n := RandomAdd(w.Rand, under)
-				if got, want := add(a.Now, under, n), m.Add(a.Now, under, n); got != want {
+				if got, want := add(a.Now, n), m.Add(a.Now, n); got != want {
 					t.Fatalf("seed %d, step %d, before %v: %d given: %v, want %v", seed, step, a, n, got, want)
 				}
 				granted, d := take(a.Now, under, a.Ask)
@@ -137,7 +134,7 @@ func (s Subject) gains(t *testing.T) {
 			take, _ := fork()
 			before, _ := take(now, l, all)
 			take, add := fork()
-			changed := add(now, l, n)
+			changed := add(now, n)
 			after, _ := take(now, l, all)
 			want := before + min(n, most-before)
 			if l.Algorithm() == limit.Leaky {

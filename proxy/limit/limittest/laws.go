@@ -77,7 +77,8 @@ func (s Subject) model(t *testing.T) {
 	s.histories(t, 60, s.agrees)
 }
 
-// changes switches between limits, of the same kind and of others.
+// changes switches between limits, of the same kind and of others: what a key has
+// consumed under another kind does not count.
 func (s Subject) changes(t *testing.T) {
 	families := [][]*limit.Limit{
 		{
@@ -93,6 +94,10 @@ func (s Subject) changes(t *testing.T) {
 			Must(limit.Config{Algorithm: limit.Token, Capacity: 3, FillRate: 1}),
 			Must(limit.Config{Algorithm: limit.Token, Capacity: 10, FillRate: 0.7}),
 			Must(limit.Config{Algorithm: limit.Token, Capacity: 6, FillRate: 33.333333}),
+		}, {
+			Must(limit.Config{Algorithm: limit.Token, Capacity: 200, FillRate: 100}),
+			Must(limit.Config{Algorithm: limit.Token, Capacity: 3, FillRate: 0.7}),
+			Must(limit.Config{Algorithm: limit.Token, Capacity: 8, FillRate: 0.1}),
 		}, {
 			Must(limit.Config{Algorithm: limit.SlidingLog, Limit: 10, Window: 10}),
 			Must(limit.Config{Algorithm: limit.SlidingLog, Limit: 3, Window: 10}),

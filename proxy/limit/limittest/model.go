@@ -13,12 +13,46 @@ import (
 //
 // Owned by its test.
 type Model struct {
+	kinds map[limit.Kind]*model
+}
+
+// Take is [limit.Limit.Decide] on the model.
+func (m *Model) Take(now int64, l *limit.Limit, ask limit.Ask) (granted int64, d limit.Decision) {
+	for range ask.N {
+		d = m.of(l).one(now, termsOf(l), ask)
+		if d.Allowed {
+			granted++
+		}
+	}
+	return granted, d
+}
+
+// Admits says whether one request would be admitted, and changes nothing.
+func (m *Model) Admits(now int64, l *limit.Limit, ask limit.Ask) bool {
+	trial := *m.of(l)
+	trial.log = slices.Clone(trial.log)
+	return trial.one(now, termsOf(l), ask).Allowed
+}
+
+// of is the key under limits of that kind: another algorithm or window is another key.
+func (m *Model) of(l *limit.Limit) *model {
+	if m.kinds == nil {
+		m.kinds = make(map[limit.Kind]*model)
+	}
+	if m.kinds[l.Kind()] == nil {
+		m.kinds[l.Kind()] = new(model)
+	}
+	return m.kinds[l.Kind()]
+}
+
+// A model is one key under limits of one kind.
+type model struct {
 	kept     limit.Config // the limit it was kept under
 	seen     bool
 	at       int64    // the latest instant at which something was taken
 	log      []spent  // windows: what was taken, two windows back
-	level    *big.Int // token: pico-tokens at at
-	ahead    *big.Int // gcra, leaky: by which tat is later than at, in units of pace
+	ahead    *big.Int // token: pico-tokens that are missing; gcra, leaky: by which tat is later than at, in units of pace
+	clear    int64    // token: from then on no more is missing than the bucket holds; 0: it is not
 	exceeded bool     // soft: the limit was exceeded,
 	began    int64    // first then,
 	under    int64    // and from then on the key is within it
@@ -37,31 +71,16 @@ func termsOf(l *limit.Limit) terms {
 	return terms{l.Config(), overshoot, grace.Microseconds()}
 }
 
-// Take is [limit.Limit.Decide] on the model.
-func (m *Model) Take(now int64, l *limit.Limit, ask limit.Ask) (granted int64, d limit.Decision) {
-	for range ask.N {
-		d = m.one(now, termsOf(l), ask)
-		if d.Allowed {
-			granted++
-		}
-	}
-	return granted, d
-}
-
-// Admits says whether one request would be admitted, and changes nothing.
-func (m *Model) Admits(now int64, l *limit.Limit, ask limit.Ask) bool {
-	trial := *m
-	trial.log = slices.Clone(m.log)
-	return trial.one(now, termsOf(l), ask).Allowed
-}
-
 // one decides about one request.
-func (m *Model) one(now int64, c terms, ask limit.Ask) limit.Decision {
+func (m *model) one(now int64, c terms, ask limit.Ask) limit.Decision {
 	if c.Algorithm == limit.Off {
 		return limit.Decision{Allowed: true, Remaining: limit.Unlimited, Limit: limit.Unlimited}
 	}
 	t := max(now, m.at)
 	m.adopt(t, c)
+	if m.clear != 0 && t >= m.clear {
+		m.ahead, m.at, m.clear = m.lead(t, c.Config), t, 0
+	}
 	d := limit.Decision{Allowed: m.admits(t, c, ask), Limit: permits(c.Config)}
 	if d.Allowed && ask.Cost > 0 {
 		if c.Algorithm == limit.Leaky {
@@ -84,7 +103,7 @@ func (m *Model) one(now int64, c terms, ask limit.Ask) limit.Decision {
 }
 
 // admits is whether a request goes at t.
-func (m *Model) admits(t int64, c terms, ask limit.Ask) bool {
+func (m *model) admits(t int64, c terms, ask limit.Ask) bool {
 	if ask.Cost == 0 {
 		return true
 	}
@@ -99,58 +118,69 @@ func (m *Model) admits(t int64, c terms, ask limit.Ask) bool {
 }
 
 // mayExceed is whether overshoot may be used at t.
-func (m *Model) mayExceed(t int64, c terms) bool {
+func (m *model) mayExceed(t int64, c terms) bool {
 	return !m.exceeded || t < m.began+c.grace || t >= m.under+c.grace
 }
 
-// adopt carries the key over to another limit, or starts it afresh.
-func (m *Model) adopt(t int64, c terms) {
+// adopt carries the key over to another limit of its kind.
+func (m *model) adopt(t int64, c terms) {
 	old := m.kept
 	m.kept = c.Config
 	switch {
 	case !m.seen:
-		m.level, m.ahead = pico(c.Capacity), new(big.Int)
+		m.ahead = new(big.Int)
 		return
-	case c.Config == old:
-		return
-	case c.Algorithm != old.Algorithm || c.Window != old.Window:
-		m.log, m.level, m.ahead, m.at, m.exceeded = nil, pico(c.Capacity), new(big.Int), t, false
-	case c.Algorithm == limit.Token:
-		m.level, m.at = carried(m.tokens(t, old), old, c.Config), t
-	case c.Algorithm == limit.Leaky && c.FillRate != old.FillRate:
-		m.ahead, m.at = product(m.wait(t, terms{Config: old}), pace(c.Config)), t
+	case c.FillRate != old.FillRate && c.Algorithm == limit.Token:
+		lead := m.owed(t, old)
+		m.ahead = inParts(lead, c.FillRate)
+		full := t + new(big.Int).Div(new(big.Int).Add(lead, big.NewInt(pace(old)-1)), big.NewInt(pace(old))).Int64()
+		switch {
+		case m.clear == 0:
+			m.clear = full
+		case t >= m.clear:
+			m.clear = 0
+			if most := pico(c.Capacity); m.ahead.Cmp(most) > 0 {
+				m.ahead = most
+			}
+		default:
+			m.clear = min(m.clear, full)
+		}
+	case c.FillRate != old.FillRate && c.Algorithm == limit.Leaky:
+		m.ahead = inParts(product(m.wait(t, terms{Config: old}), pace(c.Config)), c.FillRate)
+	case c.Limit != old.Limit && c.Algorithm == limit.GCRA:
+		m.ahead = m.lead(t, old)
 	default:
 		return
 	}
+	m.at = t
 	m.forgive(t, c)
 }
 
 // forgive forgets that the limit was exceeded, if that is over or does not matter.
-func (m *Model) forgive(t int64, c terms) {
+func (m *model) forgive(t int64, c terms) {
 	if c.overshoot == 0 || t >= m.under+c.grace {
 		m.exceeded = false
 	}
 }
 
-// carried is what a bucket that holds level under old holds under c: all if it is
-// full, else as much as c can hold, in whole parts of a token.
-func carried(level *big.Int, old, c limit.Config) *big.Int {
-	if level.Cmp(pico(old.Capacity)) == 0 {
-		return pico(c.Capacity)
+// inParts rounds units of pace up to whole parts of a permit, into so many the rate
+// divides it; more than 2^53 parts are not kept.
+func inParts(units *big.Int, rate float64) *big.Int {
+	part := new(big.Int).GCD(nil, nil, big.NewInt(micros(rate)), pico(1))
+	parts := new(big.Int).Add(units, part)
+	parts.Sub(parts, big.NewInt(1)).Div(parts, part)
+	if most := big.NewInt(1 << 53); parts.Cmp(most) > 0 {
+		parts = most
 	}
-	part := new(big.Int).GCD(nil, nil, big.NewInt(micros(c.FillRate)), pico(1))
-	parts := new(big.Int).Div(level, part)
-	return lesser(parts.Mul(parts, part), pico(c.Capacity))
+	return parts.Mul(parts, part)
 }
 
-func (m *Model) spend(t int64, c terms, cost int64) {
+func (m *model) spend(t int64, c terms, cost int64) {
 	switch c.Algorithm {
-	case limit.Token:
-		m.level = m.tokens(t, c.Config)
-		m.level.Sub(m.level, pico(cost))
-	case limit.GCRA, limit.Leaky:
+	case limit.Token, limit.GCRA, limit.Leaky:
 		m.ahead = m.lead(t, c.Config)
 		m.ahead.Add(m.ahead, product(cost, interval(c.Config)))
+		m.clear = 0
 	default:
 		window := micros(c.Window)
 		m.log = slices.DeleteFunc(m.log, func(s spent) bool { return s.at < t-2*window })
@@ -168,12 +198,9 @@ func (m *Model) spend(t int64, c terms, cost int64) {
 }
 
 // free is how many whole permits may be taken at t.
-func (m *Model) free(t int64, c terms) int64 {
+func (m *model) free(t int64, c terms) int64 {
 	switch c.Algorithm {
-	case limit.Token:
-		tokens := m.tokens(t, c.Config)
-		return tokens.Div(tokens, pico(1)).Int64()
-	case limit.GCRA, limit.Leaky:
+	case limit.Token, limit.GCRA, limit.Leaky:
 		room := product(places(c.Config), interval(c.Config))
 		room.Sub(room, m.lead(t, c.Config))
 		return room.Div(room, big.NewInt(interval(c.Config))).Int64()
@@ -181,22 +208,20 @@ func (m *Model) free(t int64, c terms) int64 {
 	return c.Limit - m.used(t, c.Config)
 }
 
-func (m *Model) isNew(t int64, c terms) bool {
+func (m *model) isNew(t int64, c terms) bool {
 	if m.exceeded && c.overshoot > 0 && t < m.under+c.grace {
 		return false
 	}
 	switch c.Algorithm {
-	case limit.Token:
-		return m.tokens(t, c.Config).Cmp(pico(c.Capacity)) == 0
-	case limit.GCRA, limit.Leaky:
-		return m.lead(t, c.Config).Sign() == 0
+	case limit.Token, limit.GCRA, limit.Leaky:
+		return m.owed(t, c.Config).Sign() == 0
 	}
 	return m.used(t, c.Config) == 0
 }
 
 // used is ⌊(previous·(W−elapsed) + current·W)/W⌋, for fixed with previous 0; for
 // sliding_log what was taken less than a window ago.
-func (m *Model) used(t int64, c limit.Config) int64 {
+func (m *model) used(t int64, c limit.Config) int64 {
 	window := micros(c.Window)
 	var previous, current, recent int64
 	for _, s := range m.log {
@@ -223,25 +248,27 @@ func (m *Model) used(t int64, c limit.Config) int64 {
 	return weighted.Div(weighted, big.NewInt(window)).Int64()
 }
 
-// tokens is min(capacity, level + elapsed·fillRate) in pico-tokens: so many of
-// them are added in a microsecond as the fillRate has micro-tokens per second.
-func (m *Model) tokens(t int64, c limit.Config) *big.Int {
-	refill := product(t-m.at, micros(c.FillRate))
-	return lesser(refill.Add(refill, m.level), pico(c.Capacity))
-}
-
-// lead is max(0, tat − t).
-func (m *Model) lead(t int64, c limit.Config) *big.Int {
-	lead := product(m.at-t, pace(c))
-	lead.Add(lead, m.ahead)
-	if lead.Sign() < 0 {
-		return new(big.Int)
+// lead is max(0, tat − t); of token what is missing, in pico-tokens: so many of them
+// are added in a microsecond as the fillRate has micro-tokens per second.
+func (m *model) lead(t int64, c limit.Config) *big.Int {
+	lead := m.owed(t, c)
+	if m.clear != 0 && t >= m.clear {
+		most := product(m.clear-t, pace(c))
+		if most.Add(most, pico(c.Capacity)); lead.Cmp(most) > 0 {
+			return greater(most, new(big.Int))
+		}
 	}
 	return lead
 }
 
+// owed is lead without what is forgotten at clear.
+func (m *model) owed(t int64, c limit.Config) *big.Int {
+	owed := product(m.at-t, pace(c))
+	return greater(owed.Add(owed, m.ahead), new(big.Int))
+}
+
 // wait is lead in microseconds, rounded up.
-func (m *Model) wait(t int64, c terms) int64 {
+func (m *model) wait(t int64, c terms) int64 {
 	lead := m.lead(t, c.Config)
 	lead.Add(lead, big.NewInt(pace(c.Config)-1))
 	return lead.Div(lead, big.NewInt(pace(c.Config))).Int64()
@@ -266,8 +293,11 @@ func interval(c limit.Config) int64 {
 // places is how many intervals tat may be ahead: in a queue also that of who goes
 // at once.
 func places(c limit.Config) int64 {
-	if c.Algorithm == limit.GCRA {
+	switch c.Algorithm {
+	case limit.GCRA:
 		return c.Burst
+	case limit.Token:
+		return c.Capacity
 	}
 	return c.Capacity + 1
 }
@@ -307,13 +337,6 @@ func pico(tokens int64) *big.Int { return product(tokens, 1_000_000_000_000) }
 func product(a, b int64) *big.Int {
 	x := big.NewInt(a)
 	return x.Mul(x, big.NewInt(b))
-}
-
-func lesser(a, b *big.Int) *big.Int {
-	if a.Cmp(b) < 0 {
-		return a
-	}
-	return b
 }
 
 func greater(a, b *big.Int) *big.Int {

@@ -11,7 +11,7 @@ import (
 // first is the time from now to the first instant after t of which holds is true,
 // and [limit.Never] if there is none. Once it is true it stays so, but where
 // overshoot begins or ceases to be allowed.
-func (m *Model) first(now, t int64, c terms, holds func(at int64) bool) time.Duration {
+func (m *model) first(now, t int64, c terms, holds func(at int64) bool) time.Duration {
 	from := t
 	if m.exceeded && c.overshoot > 0 {
 		for _, turn := range []int64{m.began + c.grace, m.under + c.grace} {
@@ -38,18 +38,10 @@ func search(from, span int64, holds func(at int64) bool) (at int64, found bool) 
 }
 
 // horizon is a time after which a key is as new, if nothing is taken.
-func (m *Model) horizon(c terms) int64 {
-	var fill *big.Int
+func (m *model) horizon(c terms) int64 {
 	switch c.Algorithm {
-	case limit.Token:
-		fill = pico(c.Capacity)
-		fill.Sub(fill, m.level)
-		fill.Add(fill, pico(1))
-		fill.Div(fill, big.NewInt(micros(c.FillRate)))
-	case limit.GCRA, limit.Leaky:
-		fill = new(big.Int).Div(m.ahead, big.NewInt(pace(c.Config)))
-	default:
-		return 2 * micros(c.Window)
+	case limit.Token, limit.GCRA, limit.Leaky:
+		return new(big.Int).Div(m.ahead, big.NewInt(pace(c.Config))).Int64() + 1
 	}
-	return fill.Int64() + 1
+	return 2 * micros(c.Window)
 }

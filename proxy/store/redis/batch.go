@@ -12,7 +12,8 @@ import (
 // results of its groups, and says with done that they are there.
 type batch struct {
 	groups  []*group
-	gives   []call // places that are given back; nobody waits for what comes of it
+	gives   []call   // places that are given back; nobody waits for what comes of it
+	kinds   []string // to be noted, until they are
 	byID    map[string]*group
 	waiters []waiter // in the order in which they came
 	next    int      // the first waiter without an answer
@@ -46,7 +47,7 @@ func (b *batch) clear() {
 	}
 	clear(b.byID)
 	clear(b.gives)
-	b.groups, b.gives, b.waiters, b.next = b.groups[:0], b.gives[:0], b.waiters[:0], 0
+	b.groups, b.gives, b.kinds, b.waiters, b.next = b.groups[:0], b.gives[:0], b.kinds[:0], b.waiters[:0], 0
 	b.sentOff, b.aloft = false, false
 	b.done.Store(false)
 }

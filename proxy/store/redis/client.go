@@ -21,7 +21,7 @@ const (
 )
 
 // probeName is what the prober writes.
-const probeName = "ratelimiter:probe"
+const probeName = namespace + "probe"
 
 // A Client is one program's access to Redis: it connects, notices when Redis goes
 // and comes, and keeps what the lanes share.

@@ -66,7 +66,7 @@ func (c *cluster) client(t *testing.T, log *journal) *Client {
 func (c *cluster) keyAt(master int, r *rand.Rand) string {
 	for {
 		key := fmt.Sprint(r.IntN(1 << 30))
-		if at := int(slotOf(string(appendName(nil, "", "r", []byte(key))))); at >= master*slots/3+10 && at < (master+1)*slots/3-10 {
+		if at := int(slotOf(string(appendName(nil, "", "r", []byte(key), fixed(1).Kind())))); at >= master*slots/3+10 && at < (master+1)*slots/3-10 {
 			return key
 		}
 	}
@@ -132,7 +132,7 @@ func clusterEdits(t *testing.T, cl *cluster, c *Client, l *loop) {
 	for master := range cl.masters {
 		one := counter(cl.keyAt(master, r), fixed(5))
 		l.ask(6, one)
-		if changed, err := c.Add("r", one.Key, one.Limit, 2); !changed || err != nil {
+		if changed, err := c.Add("r", one.Key, 2); !changed || err != nil {
 			t.Errorf("give on node %d: %v, %v", master, changed, err)
 		}
 		if ans := l.ask(6, one); ans.Granted != 2 {
@@ -185,7 +185,7 @@ func clusterConcurrent(t *testing.T, l *loop) {
 // nothing charged twice.
 func clusterMoves(t *testing.T, cl *cluster, l *loop) {
 	key := cl.keyAt(1, rand.New(rand.NewPCG(9, 10)))
-	name := string(appendName(nil, "", "r", []byte(key)))
+	name := string(appendName(nil, "", "r", []byte(key), fixed(1).Kind()))
 	slot := strconv.Itoa(int(slotOf(name)))
 	from, to := cl.masters[1], cl.masters[2]
 	fromID, toID := from.do("cluster", "myid"), to.do("cluster", "myid")
@@ -255,7 +255,7 @@ func TestSentinel(t *testing.T) {
 	for range 5 {
 		l.ask(1, counter("k", fixed(1000)))
 	}
-	name := string(appendName(nil, "", "r", []byte("k")))
+	name := string(appendName(nil, "", "r", []byte("k"), fixed(1).Kind()))
 	eventually(t, "the replica has what was charged", func() bool { return replica.do("get", name) == master.do("get", name) })
 	master.kill()
 	eventually(t, "redis counts as away", func() bool {

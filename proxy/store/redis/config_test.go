@@ -18,6 +18,8 @@ import (
 	"time"
 
 	"weir/internal/metric"
+	"weir/proxy/limit"
+	"weir/proxy/limit/limittest"
 	"weir/proxy/store"
 )
 
@@ -115,7 +117,7 @@ func TestTLSAndUser(t *testing.T) {
 	secure := freePort(t)
 	s := startServer(t, "--tls-port", fmt.Sprint(secure), "--tls-cert-file", certFile, "--tls-key-file", keyFile,
 		"--tls-ca-cert-file", certFile, "--tls-auth-clients", "no", "--databases", "4")
-	s.do("acl", "setuser", "weir", "on", ">secret", "~w:*", "+eval", "+evalsha", "+get", "+set", "+psetex", "+exists", "+del", "+incr",
+	s.do("acl", "setuser", "weir", "on", ">secret", "~w:*", "+eval", "+evalsha", "+get", "+set", "+psetex", "+pttl", "+exists", "+del", "+incr",
 		"+time", "+type", "+ping", "+hello", "+select", "+client")
 	addr := fmt.Sprintf("127.0.0.1:%d", secure)
 	cfg := Config{Addrs: []string{addr}, Timeout: timeoutMax, dialTimeout: timeoutMax, TLS: true, TLSCAFile: certFile, Username: "weir", Password: "secret", DB: 3, KeyPrefix: "w:"}
@@ -127,7 +129,7 @@ func TestTLSAndUser(t *testing.T) {
 	if _, written, err := c.CompareAndSet(docName, 0, []byte("1")); err != nil || !written {
 		t.Errorf("document: %v, %v", written, err)
 	}
-	if changed, err := c.Add("r", []byte("k"), fixed(10), 1); !changed || err != nil {
+	if changed, err := c.Add("r", []byte("k"), 1); !changed || err != nil {
 		t.Errorf("give: %v, %v", changed, err)
 	}
 	if _, err := c.Forget("r", []byte("k")); err != nil {
@@ -154,19 +156,26 @@ func TestTLSAndUser(t *testing.T) {
 
 func TestNames(t *testing.T) {
 	t.Parallel()
-	for _, test := range []struct{ prefix, rule, key, want string }{
-		{"", "per-partner", "acme", "11:per-partner{4:acme}"},
-		{"weir:", "global", "", "weir:6:global{0:}"},
-		{"", "r", "}", "1:r{1:}}"},
+	minute := limittest.Must(limit.Config{Algorithm: limit.Fixed, Limit: 100, Window: 60})
+	token := limittest.Must(limit.Config{Algorithm: limit.Token, Capacity: 1, FillRate: 1})
+	for _, test := range []struct {
+		prefix, rule, key string
+		limit             *limit.Limit
+		want              string
+	}{
+		{"", "per-partner", "acme", minute, "ratelimiter:11:per-partner{4:acme}fixed:60000000"},
+		{"weir:", "global", "", token, "weir:ratelimiter:6:global{0:}token"},
+		{"", "r", "}", token, "ratelimiter:1:r{1:}}token"},
+		{"", "config", "", token, "ratelimiter:6:config{0:}token"},
 	} {
-		if got := string(appendName([]byte("x"), test.prefix, test.rule, []byte(test.key))); got != "x"+test.want {
+		if got := string(appendName([]byte("x"), test.prefix, test.rule, []byte(test.key), test.limit.Kind())); got != "x"+test.want {
 			t.Errorf("(%s, %s) is called %q, want %q", test.rule, test.key, got, test.want)
 		}
 	}
 	// rules with the same key are in one slot, whatever the key is made of
 	for _, key := range []string{"", "acme", "}", "{", "{}", "a}b", "\x00\xff", strings.Repeat("k", 500)} {
-		first := slotOf(string(appendName(nil, "p:", "one", []byte(key))))
-		if second := slotOf(string(appendName(nil, "p:", "two", []byte(key)))); first != second {
+		first := slotOf(string(appendName(nil, "p:", "one", []byte(key), minute.Kind())))
+		if second := slotOf(string(appendName(nil, "p:", "two", []byte(key), token.Kind()))); first != second {
 			t.Errorf("key %.10q: slots %d and %d", key, first, second)
 		}
 	}
@@ -177,11 +186,11 @@ func TestProbeNames(t *testing.T) {
 	t.Parallel()
 	c := &Client{cfg: Config{KeyPrefix: "w:"}}
 	for suspect, want := range map[string]string{
-		"":                "w:ratelimiter:probe",
-		"w:" + docName:    "w:ratelimiter:probe", // which is looked at, too
-		"w:6:global{1:k}": "w:6:global{1:k}ratelimiter:probe",
-		"w:6:global{1:}}": "w:6:global{1:}}ratelimiter:probe",
-		"w:3:a{b{4:acme}": "w:3:a{b{4:acme}ratelimiter:probe",
+		"":                            "w:ratelimiter:probe",
+		"w:" + docName:                "w:ratelimiter:probe", // which is looked at, too
+		"w:ratelimiter:6:global{1:k}": "w:ratelimiter:6:global{1:k}ratelimiter:probe",
+		"w:ratelimiter:6:global{1:}}": "w:ratelimiter:6:global{1:}}ratelimiter:probe",
+		"w:ratelimiter:3:a{b{4:acme}": "w:ratelimiter:3:a{b{4:acme}ratelimiter:probe",
 	} {
 		got := c.probe(suspect)
 		if got != want || strings.Contains(suspect, "{") && slotOf(got) != slotOf(suspect) {
@@ -194,7 +203,7 @@ func TestProbeNames(t *testing.T) {
 func TestSlots(t *testing.T) {
 	t.Parallel()
 	s := startServer(t, "--cluster-enabled", "yes", "--cluster-port", fmt.Sprint(freePort(t)))
-	for _, name := range []string{"", "123456789", "foo", "{user1000}.following", "foo{}{bar}", "foo{{bar}}zap", "foo{bar}{zap}", "a}b{c", "11:per-partner{4:acme}"} {
+	for _, name := range []string{"", "123456789", "foo", "{user1000}.following", "foo{}{bar}", "foo{{bar}}zap", "foo{bar}{zap}", "a}b{c", "ratelimiter:11:per-partner{4:acme}token"} {
 		if got, want := fmt.Sprint(slotOf(name)), s.do("cluster", "keyslot", name); got != want {
 			t.Errorf("%q is in slot %s, the server says %s", name, got, want)
 		}

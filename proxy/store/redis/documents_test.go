@@ -147,7 +147,7 @@ func TestWatch(t *testing.T) {
 	all("1 2") // the version that the first had, but another body
 	s.kill()
 	eventually(t, "an idle client notices", func() bool { return !clients[0].Connected() && !clients[1].Connected() })
-	if _, err := clients[0].Read(docName); err == nil || !strings.Contains(err.Error(), "redis is away") {
+	if _, err := clients[0].Read(docName); err == nil || !strings.Contains(err.Error(), "redis is unavailable") {
 		t.Errorf("read: %v", err)
 	}
 	if _, _, err := clients[0].CompareAndSet(docName, 0, nil); err == nil {

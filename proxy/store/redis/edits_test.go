@@ -37,9 +37,9 @@ func TestEdits(t *testing.T) {
 		}{
 			{"forget a key that is new", func() (bool, error) { return editor.Forget("r", c.Key) }, false, 5},
 			{"forget", func() (bool, error) { return editor.Forget("r", c.Key) }, true, 5},
-			{"give nothing", func() (bool, error) { return editor.Add("r", c.Key, lim, 0) }, false, 0},
-			{"give 3", func() (bool, error) { return editor.Add("r", c.Key, lim, 3) }, true, 3},
-			{"give more than all", func() (bool, error) { return editor.Add("r", c.Key, lim, 1<<62) }, true, 5},
+			{"give nothing", func() (bool, error) { return editor.Add("r", c.Key, 0) }, false, 0},
+			{"give 3", func() (bool, error) { return editor.Add("r", c.Key, 3) }, true, 3},
+			{"give more than all", func() (bool, error) { return editor.Add("r", c.Key, 1<<62) }, true, 5},
 		}
 		for i, edit := range edits {
 			for _, l := range []*loop{here, there} {
@@ -70,21 +70,128 @@ func TestEdits(t *testing.T) {
 	}
 }
 
+// A key is edited under every kind of limits that some proxy counts it under, whatever
+// the one that edits knows.
+func TestEditsOfAllKinds(t *testing.T) {
+	t.Parallel()
+	s := startServer(t)
+	cfg := config(s)
+	cfg.KeyPrefix = "p:"
+	editor := newClient(t, cfg)
+	proxies := []*loop{newLoop(t, editor), newLoop(t, newClient(t, cfg)), newLoop(t, newClient(t, cfg))}
+	limits := []*limit.Limit{
+		fixed(5),
+		limittest.Must(limit.Config{Algorithm: limit.Fixed, Limit: 5, Window: century - 1}),
+		limittest.Must(limit.Config{Algorithm: limit.SlidingLog, Limit: 5, Window: century}),
+	}
+	admit := func(when string, want int) {
+		t.Helper()
+		for i, l := range proxies {
+			got := 0
+			eventually(t, fmt.Sprintf("%s: proxy %d admits %d", when, i, want), func() bool {
+				got += l.ask(6, counter("k", limits[i])).Granted
+				return got >= want
+			})
+			if ans := l.ask(6, counter("k", limits[i])); got != want || ans.Granted != 0 {
+				t.Errorf("%s: proxy %d admits %d, then %d, want %d", when, i, got, ans.Granted, want)
+			}
+		}
+	}
+	admit("new", 5)
+	if changed, err := editor.Add("r", []byte("k"), 2); !changed || err != nil {
+		t.Errorf("give: %v, %v", changed, err)
+	}
+	admit("given 2", 2)
+	if changed, err := editor.Forget("r", []byte("k")); !changed || err != nil {
+		t.Errorf("forget: %v, %v", changed, err)
+	}
+	admit("forgotten", 5)
+}
+
+// What Redis knows of kinds is bounded, the oldest go, and a kind is known once.
+func TestKindsAreBounded(t *testing.T) {
+	t.Parallel()
+	s, c, _ := newWorld(t)
+	sender := sender{c: c}
+	for _, kinds := range [][]string{{"a", "b"}, {"b", "c", "a"}} {
+		call := sender.kinds(kinds)
+		if _, err := c.do(&call); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := s.do("get", kindsName); got != "a b c" {
+		t.Errorf("known: %q", got)
+	}
+	for i := range kindsMax - 2 {
+		call := sender.kinds([]string{fmt.Sprint("k", i)})
+		if _, err := c.do(&call); err != nil {
+			t.Fatal(err)
+		}
+	}
+	known := strings.Fields(s.do("get", kindsName))
+	if len(known) != kindsMax || known[0] != "b" || known[1] != "c" {
+		t.Errorf("%d are known, from %q on, want %d from b on", len(known), known[:2], kindsMax)
+	}
+}
+
+// A lane notes a kind once a minute, and again when Redis may have lost it.
+func TestKindsAreNoted(t *testing.T) {
+	t.Parallel()
+	o := newOutage(t, nil)
+	knows := func(want string) func() bool {
+		return func() bool {
+			o.l.ask(1, counter("k", fixed(1000)))
+			return o.s.do("get", kindsName) == want
+		}
+	}
+	kind := string(fixed(1).Kind().Append(nil))
+	eventually(t, "the kind is noted", knows(kind))
+	o.s.do("del", kindsName)
+	o.l.ask(1, counter("other", fixed(1000)))
+	if got := o.s.do("get", kindsName); got != "" {
+		t.Errorf("noted again at once: %s", got)
+	}
+	o.s.kill()
+	o.away()
+	o.s.start()
+	o.back()
+	eventually(t, "the kind is noted after an outage", knows(kind))
+
+	l, g := Lane{client: o.c}, newGroup("", &store.Ask{N: 1, Counters: []store.Counter{counter("k", fixed(5))}})
+	now, b := time.Now(), new(batch)
+	for _, step := range []struct {
+		after time.Duration
+		want  int
+	}{{0, 1}, {kindsPause - 1, 1}, {1, 2}, {kindsPause, 3}} {
+		now = now.Add(step.after)
+		if l.note(now, b, g); len(b.kinds) != step.want {
+			t.Errorf("%v later: noted %d times, want %d", step.after, len(b.kinds), step.want)
+		}
+	}
+	if l.recycle(b); l.noted != nil {
+		t.Error("a batch that was not sent has noted something")
+	}
+	for i := range kindsMax + 1 {
+		l.note(now, b, newGroup("", &store.Ask{N: 1, Counters: []store.Counter{counter("k", limittest.Must(limit.Config{Algorithm: limit.Fixed, Limit: 1, Window: float64(i + 1)}))}}))
+	}
+	if len(b.kinds) != kindsMax+1 || len(l.noted) != 1 {
+		t.Errorf("%d were noted, %d are remembered, want %d and 1", len(b.kinds), len(l.noted), kindsMax+1)
+	}
+}
+
 // A key that is new, or holds nothing that can be given back, is left alone.
 func TestAddNothing(t *testing.T) {
 	t.Parallel()
 	s, c, l := newWorld(t)
-	if changed, err := c.Add("r", []byte("new"), fixed(5), 3); changed || err != nil {
+	if changed, err := c.Add("r", []byte("new"), 3); changed || err != nil {
 		t.Errorf("give to a key that is new: %v, %v", changed, err)
 	}
-	if n := s.do("exists", string(appendName(nil, "", "r", []byte("new")))); n != "0" {
+	if n := s.do("exists", string(appendName(nil, "", "r", []byte("new"), fixed(5).Kind()))); n != "0" {
 		t.Error("a key was written that is as new")
 	}
 	booked := l.ask(1, hourly("queue")).Granted + l.ask(1, hourly("queue")).Granted
-	for _, lim := range []*limit.Limit{hourly("queue").Limit, limittest.Must(limit.Config{Algorithm: limit.Off})} {
-		if changed, err := c.Add("r", []byte("queue"), lim, 3); changed || err != nil {
-			t.Errorf("give %v: %v, %v", lim.Config(), changed, err)
-		}
+	if changed, err := c.Add("r", []byte("queue"), 3); changed || err != nil {
+		t.Errorf("give to a queue: %v, %v", changed, err)
 	}
 	look := hourly("queue")
 	look.Cost = 0
@@ -92,15 +199,18 @@ func TestAddNothing(t *testing.T) {
 	if left := ans.Decision().Remaining; booked != 2 || left != 3 {
 		t.Errorf("%d of 2 were booked, then %d places are left, want 3", booked, left)
 	}
-	foreign := string(appendName(nil, "", "r", []byte("foreign")))
-	for _, words := range [][]string{{"set", foreign, "text"}, {"lpush", foreign, "text"}} {
-		s.do("del", foreign)
-		s.do(words...)
-		for _, lim := range []*limit.Limit{fixed(5), limittest.Must(limit.Config{Algorithm: limit.SlidingLog, Limit: 5, Window: 10})} {
-			if changed, err := c.Add("r", []byte("foreign"), lim, 3); changed || err == nil || !strings.Contains(err.Error(), "something else") {
+	logged := limittest.Must(limit.Config{Algorithm: limit.SlidingLog, Limit: 5, Window: 10})
+	for _, lim := range []*limit.Limit{fixed(5), logged} {
+		l.ask(1, counter("foreign", lim))
+		name := string(appendName(nil, "", "r", []byte("foreign"), lim.Kind()))
+		for _, words := range [][]string{{"set", name, "text"}, {"lpush", name, "text"}} {
+			s.do("del", name)
+			s.do(words...)
+			if changed, err := c.Add("r", []byte("foreign"), 3); changed || err == nil || !strings.Contains(err.Error(), "something else") {
 				t.Errorf("give to what %s made: %v, %v", words[0], changed, err)
 			}
 		}
+		s.do("del", name)
 	}
 	if !c.Connected() {
 		t.Error("a key that holds something else counts as an outage")
@@ -113,15 +223,15 @@ func TestEditsWhileRedisIsAway(t *testing.T) {
 	o := newOutage(t, func(*Config) {})
 	o.s.kill()
 	eventually(t, "redis counts as away", func() bool { return !o.c.Connected() })
-	if changed, err := o.c.Forget("r", []byte("k")); changed || err == nil || !strings.Contains(err.Error(), "redis is away") {
+	if changed, err := o.c.Forget("r", []byte("k")); changed || err == nil || !strings.Contains(err.Error(), "redis is unavailable") {
 		t.Errorf("forget: %v, %v", changed, err)
 	}
-	if changed, err := o.c.Add("r", []byte("k"), fixed(5), 1); changed || err == nil || !strings.Contains(err.Error(), "redis is away") {
+	if changed, err := o.c.Add("r", []byte("k"), 1); changed || err == nil || !strings.Contains(err.Error(), "redis is unavailable") {
 		t.Errorf("give: %v, %v", changed, err)
 	}
 }
 
-// A key that was given more lives until it is as new, and a log keeps its newest
+// A key that was given more lives on as it would have, and a log keeps its newest
 // entry so long.
 func TestTimeToLiveAfterAdd(t *testing.T) {
 	t.Parallel()
@@ -134,17 +244,19 @@ func TestTimeToLiveAfterAdd(t *testing.T) {
 		one := counter(lim.Algorithm().String(), lim)
 		l.ask(4, one)
 		l.ask(5, one)
-		if changed, err := c.Add("r", one.Key, lim, 5); !changed || err != nil {
+		name := string(appendName(nil, "", "r", one.Key, lim.Kind()))
+		expires := s.do("pexpiretime", name)
+		if changed, err := c.Add("r", one.Key, 5); !changed || err != nil {
 			t.Fatalf("%s: %v, %v", one.Key, changed, err)
 		}
 		look := one
 		look.Cost = 0
 		ans := l.ask(1, look)
-		d := ans.Decision()
-		var ttl int64
-		fmt.Sscan(s.do("pttl", string(appendName(nil, "", "r", one.Key))), &ttl)
-		if alive := time.Duration(ttl) * time.Millisecond; d.Remaining < 6 || alive > d.TTL()+2*time.Millisecond || alive < d.ResetAfter-patience {
-			t.Errorf("%s: %d left, lives %v, is as new after %v", one.Key, d.Remaining, alive, d.ResetAfter)
+		var before, after int64
+		fmt.Sscan(expires, &before)
+		fmt.Sscan(s.do("pexpiretime", name), &after)
+		if d := ans.Decision(); d.Remaining < 6 || after < before || after > before+patience.Milliseconds() {
+			t.Errorf("%s: %d left, expires at %d ms, before at %d", one.Key, d.Remaining, after, before)
 		}
 	}
 }

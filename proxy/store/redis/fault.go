@@ -26,7 +26,7 @@ var (
 )
 
 // errAway is the error of what needs Redis while it is away.
-var errAway = errors.New("redis is away")
+var errAway = errors.New("redis is unavailable")
 
 // cannotDecide are the first words of errors that a server gives to every call
 // for the time being: it is loading, a replica, out of memory, running an endless

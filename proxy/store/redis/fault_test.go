@@ -217,10 +217,12 @@ func TestRedisForgets(t *testing.T) {
 func TestForeignKey(t *testing.T) {
 	t.Parallel()
 	o := newOutage(t, func(cfg *Config) { cfg.Timeout = timeoutMax })
-	o.s.do("lpush", string(appendName(nil, "", "r", []byte("list"))), "x")
-	o.s.do("set", string(appendName(nil, "", "r", []byte("text"))), "x")
 	other := store.Counter{Rule: "other", Key: []byte("k"), Limit: fixed(10), Cost: 1}
 	logged := limittest.Must(limit.Config{Algorithm: limit.SlidingLog, Limit: 1, Window: 1})
+	for _, l := range []*limit.Limit{fixed(1), logged} {
+		o.s.do("lpush", string(appendName(nil, "", "r", []byte("list"), l.Kind())), "x")
+		o.s.do("set", string(appendName(nil, "", "r", []byte("text"), l.Kind())), "x")
+	}
 	var asks []store.Ask
 	for range 20 {
 		asks = append(asks, repeated(1, counter("list", fixed(1)))...)

@@ -26,6 +26,7 @@ type Lane struct {
 	post   func(func(now time.Time))
 
 	encoder  encoder
+	noted    noted
 	refusals refusals
 	answer   store.Answer
 
@@ -107,6 +108,7 @@ func (l *Lane) Ask(now time.Time, ask *store.Ask, ans *store.Answer, done Done) 
 		g.fill(&l.encoder, ask.Counters)
 		b.groups = append(b.groups, g)
 		b.byID[g.id] = g
+		l.note(now, b, g)
 	}
 	b.add(g, waiter{n: ask.N, deadline: now.Add(c.cfg.Timeout), done: done})
 	l.waiting++
@@ -193,6 +195,7 @@ func (l *Lane) giveUp(now time.Time, b *batch) {
 // modeChanged is called on the loop when Redis has gone or come back. What is
 // under way may still be answered; what is not sent yet follows the mode.
 func (l *Lane) modeChanged(now time.Time) {
+	l.noted = nil // it may have lost them
 	for len(l.queue) > 0 && l.client.breaker.away.Load() {
 		b := l.queue[0]
 		for b.pending() > 0 {
@@ -292,6 +295,9 @@ func (l *Lane) newGroup() *group {
 
 // recycle keeps a batch and its groups to be used again.
 func (l *Lane) recycle(b *batch) {
+	if len(b.kinds) > 0 {
+		l.noted = nil // to be noted again
+	}
 	for _, g := range b.groups {
 		if len(l.groups) < sparesMax {
 			l.groups = append(l.groups, g)

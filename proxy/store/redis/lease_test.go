@@ -89,7 +89,7 @@ func TestLeaseWhileRedisIsAway(t *testing.T) {
 	s, c, _ := newWorld(t)
 	s.kill()
 	eventually(t, "the client notices", func() bool { return !c.Connected() })
-	if held, err := c.Lease(leaseName, "a", long); held || err == nil || !strings.Contains(err.Error(), "redis is away") {
+	if held, err := c.Lease(leaseName, "a", long); held || err == nil || !strings.Contains(err.Error(), "redis is unavailable") {
 		t.Errorf("held %t, %v", held, err)
 	}
 	if err := c.Release(leaseName, "a"); err == nil {

@@ -10,15 +10,24 @@ import (
 	"weir/proxy/store"
 )
 
-// appendName appends the name of a key in Redis: its name in every store (see
-// store.AppendKey) with the key's value as hash tag,
+// namespace begins the names of all that is kept in Redis, after the prefix: of the
+// states of keys, where a digit or # follows, and of documents, where a letter does.
+const namespace = "ratelimiter:"
+
+// appendName appends the name of a key in Redis under limits of a kind: what store has
+// as its name (see store.AppendKey) with the key's value as hash tag, and the kind,
 //
-//	per-partner, acme → 11:per-partner{4:acme}
+//	per-partner, acme, 100 in a minute → ratelimiter:11:per-partner{4:acme}fixed:60000000
 //
 // so that in a Cluster all rules with the same key are in one slot. A rule whose
 // id has a brace is still counted apart, but its hash tag is another.
-func appendName(dst []byte, prefix, rule string, key []byte) []byte {
-	dst = append(dst, prefix...)
+func appendName(dst []byte, prefix, rule string, key []byte, kind limit.Kind) []byte {
+	return kind.Append(appendBase(dst, prefix, rule, key))
+}
+
+// appendBase appends what all names of a key begin with, and no name of another key.
+func appendBase(dst []byte, prefix, rule string, key []byte) []byte {
+	dst = append(append(dst, prefix...), namespace...)
 	tag := len(store.AppendRule(dst, rule))
 	dst = append(store.AppendKey(dst, rule, key), "{}"...)
 	copy(dst[tag+1:], dst[tag:len(dst)-2])
@@ -136,15 +145,6 @@ func appendGive(args []string, l *limit.Limit, permits, slot int64) []string {
 	return args
 }
 
-// appendAdd appends what the script that gives a key more wants to know of it.
-func appendAdd(args []string, l *limit.Limit, permits int64) []string {
-	_, grace := l.Overshoot()
-	for _, arg := range [...]int64{int64(l.Algorithm()), l.Burst(), l.Number(), gainOf(l), min(permits, exactMax), grace.Microseconds()} {
-		args = append(args, strconv.FormatInt(arg, 10))
-	}
-	return args
-}
-
 // An encoder writes down which group of counters an ask is for.
 //
 // Owned by its lane.
@@ -169,7 +169,7 @@ func (e *encoder) encode(counters []store.Counter) []byte {
 			e.text[0] |= 1 << i
 			continue
 		}
-		e.text = appendName(e.text, e.prefix, c.Rule, c.Key)
+		e.text = appendName(e.text, e.prefix, c.Rule, c.Key, c.Limit.Kind())
 		e.ends[i] = len(e.text)
 		e.text = appendArgs(e.text, c)
 	}

@@ -49,7 +49,7 @@ func TestLongLog(t *testing.T) {
 			want := l.Preview(now, &state, ask.Counters[0].Ask(1))
 			if r.IntN(10) == 0 {
 				n := 1 + r.Int64N(20)
-				if changed := addNow(t, c, g.names[0], l, n); changed != l.Add(now, &state, n) {
+				if changed := addNow(t, c, g.names, n); changed != state.Add(now, n) {
 					t.Fatalf("limit %d, step %d: %d given: %v", i, step, n, changed)
 				}
 			}

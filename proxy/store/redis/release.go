@@ -44,7 +44,7 @@ func (l *Lane) Release(now time.Time, c *store.Counter, slot int64, mode store.M
 	b := l.gathering()
 	b.gives = append(b.gives, call{
 		script: client.scripts.give,
-		keys:   []string{string(appendName(nil, l.encoder.prefix, c.Rule, c.Key))},
+		keys:   []string{string(appendName(nil, l.encoder.prefix, c.Rule, c.Key, c.Limit.Kind()))},
 		args:   appendGive([]string{"-1"}, c.Limit, c.Cost, slot),
 	})
 	l.start()

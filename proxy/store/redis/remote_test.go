@@ -2,6 +2,7 @@ package redis
 
 import (
 	"strconv"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -29,7 +30,7 @@ func direct(t testing.TB) remote {
 	tell := func(_ string, now time.Time) []string { return []string{strconv.FormatInt(now.UnixMicro(), 10)} }
 	release := func(prefix string, now time.Time, counter *store.Counter, slot int64) bool {
 		args := append(appendGive([]string{"-1"}, counter.Limit, counter.Cost, slot), tell(prefix, now)...)
-		reply, err := c.do(&call{script: c.scripts.give, keys: []string{string(appendName(nil, prefix, counter.Rule, counter.Key))}, args: args})
+		reply, err := c.do(&call{script: c.scripts.give, keys: []string{string(appendName(nil, prefix, counter.Rule, counter.Key, counter.Limit.Kind()))}, args: args})
 		if err != nil {
 			panic(err)
 		}
@@ -82,16 +83,18 @@ func setClock(t testing.TB, conn rueidis.Client, prefix string, now int64) {
 }
 
 // addNow runs the script that gives a key more; clock is what it wants to be told.
-func addNow(t testing.TB, c *Client, name string, l *limit.Limit, n int64, clock ...string) bool {
+func addNow(t testing.TB, c *Client, names []string, n int64, clock ...string) bool {
 	t.Helper()
-	if a := l.Algorithm(); a == limit.Off || a == limit.Leaky || n == 0 {
+	if n == 0 {
 		return false // as Client.Add
 	}
-	changed, err := c.runAdd(background, &call{script: c.scripts.add, keys: []string{name}, args: append(appendAdd(nil, l, n), clock...)})
+	add := c.addCall(names, n)
+	add.args = append(add.args, clock...)
+	changed, err := c.runAdd(background, add)
 	if err != nil {
 		t.Fatalf("give %d: %v", n, err)
 	}
-	return changed == 1
+	return changed > 0
 }
 
 // opener opens stores on one server, each with names and a clock of its own.
@@ -101,15 +104,30 @@ func opener(t testing.TB, how func(testing.TB) remote) storetest.Open {
 	return func(t testing.TB) storetest.Store {
 		prefix := strconv.FormatInt(opened.Add(1), 10) + "_"
 		clock := storetest.NewClock()
-		nameOf := func(rule string, key []byte) string { return string(appendName(nil, prefix, rule, key)) }
+		kinds := make(map[limit.Kind]bool) // that were asked for, or Redis would be asked
+		namesOf := func(rule string, key []byte) (names []string) {
+			for kind := range kinds {
+				names = append(names, string(appendName(nil, prefix, rule, key, kind)))
+			}
+			return names
+		}
+		var mu sync.Mutex
 		opened := storetest.Store{
-			Take: func(ask *store.Ask, ans *store.Answer) { *ans = r.ask(prefix, clock.Now(), ask) },
-			Add: func(rule string, key []byte, l *limit.Limit, n int64) bool {
-				return addNow(t, r.c, nameOf(rule, key), l, n, r.tell(prefix, clock.Now())...)
+			Take: func(ask *store.Ask, ans *store.Answer) {
+				mu.Lock()
+				for i := range ask.Counters {
+					kinds[ask.Counters[i].Limit.Kind()] = true
+				}
+				mu.Unlock()
+				*ans = r.ask(prefix, clock.Now(), ask)
+			},
+			Add: func(rule string, key []byte, n int64) bool {
+				names := namesOf(rule, key)
+				return len(names) > 0 && addNow(t, r.c, names, n, r.tell(prefix, clock.Now())...)
 			},
 			Forget: func(rule string, key []byte) {
 				conn := *r.c.conn.Load()
-				must(t, conn.Do(background, conn.B().Del().Key(nameOf(rule, key)).Build()))
+				must(t, conn.Do(background, conn.B().Del().Key(namesOf(rule, key)...).Build()))
 			},
 			Now:     clock.Now,
 			Advance: clock.Advance,

@@ -23,6 +23,9 @@ var giveLua string
 //go:embed lua/add.lua
 var addLua string
 
+//go:embed lua/kinds.lua
+var kindsLua string
+
 //go:embed lua/document.lua
 var documentLua string
 
@@ -50,7 +53,7 @@ func newScript(source string) *script {
 //
 // Immutable after New.
 type scripts struct {
-	take, give, add, document, lease, probe *script
+	take, give, add, kinds, document, lease, probe *script
 }
 
 func newScripts() scripts {
@@ -58,6 +61,7 @@ func newScripts() scripts {
 		take:     newScript(stateLua + logLua + takeLua),
 		give:     newScript(stateLua + logLua + giveLua),
 		add:      newScript(stateLua + logLua + addLua),
+		kinds:    newScript(kindsLua),
 		document: newScript(documentLua),
 		lease:    newScript(leaseLua),
 		probe:    newScript(probeLua),

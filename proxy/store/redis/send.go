@@ -69,6 +69,9 @@ func (s *sender) take(b *batch) {
 		s.start()
 		if round == 0 { // before what is asked, which may go in their place
 			s.calls = append(s.calls, b.gives...)
+			if len(b.kinds) > 0 {
+				s.calls = append(s.calls, s.kinds(b.kinds))
+			}
 			s.gives = len(s.calls)
 		}
 		for _, g := range b.groups {
@@ -76,7 +79,11 @@ func (s *sender) take(b *batch) {
 				s.ask(g, &g.parts[round])
 			}
 		}
-		s.read(s.run())
+		replies := s.run()
+		s.read(replies)
+		if round == 0 && len(b.kinds) > 0 && replies[s.gives-1].Error() == nil {
+			b.kinds = b.kinds[:0]
+		}
 	}
 	if rounds > 1 {
 		s.giveBack(b)

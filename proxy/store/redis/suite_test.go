@@ -63,8 +63,8 @@ func TestSimulatedRedisIsLikeRedis(t *testing.T) {
 		return storetest.Store{
 			Take:    func(ask *store.Ask, ans *store.Answer) { table.Take(clock.Now(), ask, ans) },
 			Release: func(c *store.Counter, slot int64) bool { return table.Release(clock.Now(), c, slot) },
-			Add: func(rule string, key []byte, l *limit.Limit, n int64) bool {
-				return table.Add(clock.Now(), rule, key, l, n)
+			Add: func(rule string, key []byte, n int64) bool {
+				return table.Add(clock.Now(), rule, key, n)
 			},
 			Forget:  func(rule string, key []byte) { table.Forget(rule, key) },
 			Now:     clock.Now,
@@ -216,7 +216,7 @@ func TestStates(t *testing.T) {
 	for seed := range uint64(30) {
 		r := rand.New(rand.NewPCG(seed, 9))
 		prefix := strconv.FormatUint(seed, 10) + "_"
-		var state limit.State
+		states := make(map[limit.Kind]*limit.State)
 		now, l := limittest.Epoch, limits[r.IntN(len(limits))]
 		for i := range 60 {
 			now += []int64{0, r.Int64N(10), r.Int64N(3_000_000), -r.Int64N(5_000_000), r.Int64N(1e11)}[r.IntN(5)]
@@ -233,17 +233,21 @@ func TestStates(t *testing.T) {
 			if g.err != nil {
 				t.Fatal(g.err)
 			}
-			granted, _ := l.Decide(now, &state, c0.Ask(int64(ask.N)))
+			if states[l.Kind()] == nil {
+				states[l.Kind()] = new(limit.State)
+			}
+			state := states[l.Kind()]
+			granted, _ := l.Decide(now, state, c0.Ask(int64(ask.N)))
 			if r.IntN(3) == 0 {
 				n := limittest.RandomAdd(r, l)
-				if got, want := addNow(t, c, g.names[0], l, n), l.Add(now, &state, n); got != want {
+				if got, want := addNow(t, c, g.names, n), state.Add(now, n); got != want {
 					t.Fatalf("seed %d, step %d at %d: %d given to %v: %v, want %v", seed, i, now, n, g.id, got, want)
 				}
 			}
 			raw := state.Append(nil)
 			m := must(t, conn.Do(background, conn.B().Get().Key(g.names[0]).Build()))
 			got, _ := m.AsBytes() // no state is no error here
-			if state == (limit.State{}) {
+			if *state == (limit.State{}) {
 				got = raw // nothing was written yet
 			}
 			if got = living(got); int64(g.granted) != granted || string(got) != string(raw) {
@@ -344,7 +348,7 @@ func TestGiveBackAtOnce(t *testing.T) {
 	take(0, 2)
 	take(4*time.Second, 3)
 	args := appendGive([]string{strconv.FormatInt(limittest.Epoch+4_000_000, 10)}, l, 3, 0)
-	if _, err := c.do(&call{script: c.scripts.give, keys: []string{string(appendName(nil, "1_", "r", nil))}, args: args}); err != nil {
+	if _, err := c.do(&call{script: c.scripts.give, keys: []string{string(appendName(nil, "1_", "r", nil, l.Kind()))}, args: args}); err != nil {
 		t.Fatal(err)
 	}
 	if d := take(4*time.Second, 1); d.Remaining != 7 {

@@ -9,13 +9,14 @@
 // logs of sliding_log, which take memory as they grow, and when a soft limit was
 // exceeded. The hash is seeded at
 // random and names are compared in full: a client can neither aim at a stripe nor
-// collide with another.
+// collide with another. The kind of limits, which a script has in the name, is a part
+// of the state: a record is found by both, and the records of one key are neighbours.
 //
 // # At the bound
 //
 // The number of keys is bounded. To evict one would hand its client a full
 // bucket, so the table never evicts: at the bound, keys that are new to a rule
-// share one overflow bucket of the rule, until others have expired. A key which
+// share one overflow bucket of the rule and kind of limits, until others have expired. A key which
 // gets a place of its own while that bucket is not as new starts from what the
 // bucket has consumed, so that to leave it is no refill either.
 package simredis

@@ -43,7 +43,7 @@ func (t *Table) takeGroup(now int64, ask *store.Ask, ans *store.Answer) {
 	g.lock()
 	for i := range ask.Counters {
 		if g.claims[i].stripe != nil {
-			g.resolve(&g.claims[i], ask.Counters[i].Rule)
+			g.resolve(&g.claims[i], &ask.Counters[i])
 		}
 	}
 	g.decide(ask, ans)
@@ -109,8 +109,9 @@ func (g *group) unlock() {
 // resolve finds the state that a claim is about: its own, or for a new key the
 // zero state, that of the rule's overflow bucket at the bound, or a copy of that
 // bucket's if there is one which is not as new.
-func (g *group) resolve(c *claim, rule string) {
-	c.find(g.now, g.name(c))
+func (g *group) resolve(c *claim, counter *store.Counter) {
+	kind := counter.Limit.Kind()
+	c.find(g.now, g.name(c), kind)
 	if c.record != nil {
 		return
 	}
@@ -126,9 +127,9 @@ func (g *group) resolve(c *claim, rule string) {
 		g.t.overflow.mu.Lock()
 	}
 	var space [store.KeyBytesMax]byte
-	name := append(store.AppendRule(space[:0], rule), '*')
+	name := append(store.AppendRule(space[:0], counter.Rule), '*')
 	bucket := claim{stripe: &g.t.overflow, hash: maphash.Bytes(g.t.seed, name)}
-	bucket.find(g.now, name)
+	bucket.find(g.now, name, kind)
 	if c.placed {
 		c.state = bucket.state.Clone()
 		c.before = bucket.before
@@ -141,8 +142,8 @@ func (g *group) resolve(c *claim, rule string) {
 
 // find looks a name up. A key that has expired is as one never seen, in a place
 // that it has already.
-func (c *claim) find(now int64, name []byte) {
-	c.record, c.slot = c.stripe.find(c.hash, name)
+func (c *claim) find(now int64, name []byte, kind limit.Kind) {
+	c.record, c.slot = c.stripe.find(c.hash, name, kind)
 	if c.record != nil && now < c.record.expires() {
 		c.before = *c.record.bytes()
 		c.state = c.stripe.state(c.record, c.slot)

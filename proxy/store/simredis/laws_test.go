@@ -3,7 +3,6 @@ package simredis
 import (
 	"testing"
 
-	"weir/proxy/limit"
 	"weir/proxy/store"
 	"weir/proxy/store/storetest"
 )
@@ -19,8 +18,8 @@ func open(cfg Config) storetest.Open {
 		return storetest.Store{
 			Take:    func(ask *store.Ask, ans *store.Answer) { table.Take(clock.Now(), ask, ans) },
 			Release: func(c *store.Counter, slot int64) bool { return table.Release(clock.Now(), c, slot) },
-			Add: func(rule string, key []byte, l *limit.Limit, n int64) bool {
-				return table.Add(clock.Now(), rule, key, l, n)
+			Add: func(rule string, key []byte, n int64) bool {
+				return table.Add(clock.Now(), rule, key, n)
 			},
 			Forget:  func(rule string, key []byte) { table.Forget(rule, key) },
 			Now:     clock.Now,

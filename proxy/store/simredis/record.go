@@ -55,6 +55,10 @@ func (r record) state() (s limit.State) {
 	return s
 }
 
+// kind is the kind of limits under which the record is kept. With the name it tells
+// records apart.
+func (r record) kind() limit.Kind { return limit.KindIn(r.bytes()) }
+
 // bytes is that as bytes.
 func (r record) bytes() *[limit.StateBytes]byte { return (*[limit.StateBytes]byte)(r) }
 

@@ -22,7 +22,7 @@ var (
 )
 
 // What is kept beside the records comes with a log or a limit that was exceeded, and
-// goes with them: when the key expires, is forgotten, or gets another limit.
+// goes with them: when the key expires or is forgotten.
 func TestRests(t *testing.T) {
 	table := newTable(t, Config{Stripes: 2})
 	expect := func(when string, want int) {
@@ -47,7 +47,7 @@ func TestRests(t *testing.T) {
 		take(table, epoch, "soft", fmt.Sprint(i), perHour, 1)
 		table.Forget("logged", fmt.Append(nil, 5+i))
 	}
-	expect("5 forgotten and 10 under another limit", 25)
+	expect("5 forgotten and 10 counted under another window, too", 35)
 	if got := take(table, epoch, "logged", "7", logged, 12); got != 10 {
 		t.Errorf("a forgotten log was granted %d of 12, want 10", got)
 	}

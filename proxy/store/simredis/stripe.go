@@ -25,9 +25,9 @@ type stripe struct {
 	hand    int                   // place in the index where sweep goes on
 }
 
-// find returns the record with that name and its slot, or nil.
-func (s *stripe) find(hash uint64, name []byte) (r record, slot uint32) {
-	if place := s.place(hash, name); place >= 0 {
+// find returns the record with that name and kind and its slot, or nil.
+func (s *stripe) find(hash uint64, name []byte, kind limit.Kind) (r record, slot uint32) {
+	if place := s.place(hash, name, kind); place >= 0 {
 		return s.record(place), s.slot(place)
 	}
 	return nil, 0
@@ -58,18 +58,34 @@ func (s *stripe) set(r record, slot uint32, state *limit.State, expires int64) {
 	}
 }
 
-// place returns where in the index the record with that name is, or -1.
-func (s *stripe) place(hash uint64, name []byte) int {
+// place returns where in the index the record with that name and kind is, or -1.
+func (s *stripe) place(hash uint64, name []byte, kind limit.Kind) int {
 	if len(s.index) == 0 {
 		return -1
 	}
 	mask := len(s.index) - 1
 	for i := int(uint32(hash)) & mask; s.index[i] != 0; i = (i + 1) & mask {
-		if uint32(s.index[i]>>32) == uint32(hash) && bytes.Equal(s.record(i).name(), name) {
-			return i
+		if uint32(s.index[i]>>32) == uint32(hash) {
+			if r := s.record(i); r.kind() == kind && bytes.Equal(r.name(), name) {
+				return i
+			}
 		}
 	}
 	return -1
+}
+
+// kinds returns the kinds of all records with that name.
+func (s *stripe) kinds(hash uint64, name []byte) (kinds []limit.Kind) {
+	if len(s.index) == 0 {
+		return nil
+	}
+	mask := len(s.index) - 1
+	for i := int(uint32(hash)) & mask; s.index[i] != 0; i = (i + 1) & mask {
+		if uint32(s.index[i]>>32) == uint32(hash) && bytes.Equal(s.record(i).name(), name) {
+			kinds = append(kinds, s.record(i).kind())
+		}
+	}
+	return kinds
 }
 
 // record returns the record of a place that is not empty.
@@ -78,8 +94,8 @@ func (s *stripe) record(place int) record { return s.records.from(s.slot(place))
 // slot returns where that record is.
 func (s *stripe) slot(place int) uint32 { return uint32(s.index[place]) - 1 }
 
-// insert adds a record for a name that the stripe does not hold. Its state and
-// expiry are not set.
+// insert adds a record for a name and a kind that the stripe does not hold. Its state,
+// which says the kind, and its expiry are not set.
 func (s *stripe) insert(hash uint64, name []byte) (r record, slot uint32) {
 	if 8*(s.live+1) > indexFillMax*len(s.index) {
 		s.grow()

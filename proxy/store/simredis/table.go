@@ -88,7 +88,7 @@ func (t *Table) takeKnown(now int64, ask *store.Ask, ans *store.Answer) bool {
 	hash := maphash.Bytes(t.seed, name)
 	s := &t.stripes[hash>>t.shift]
 	s.mu.Lock()
-	r, slot := s.find(hash, name)
+	r, slot := s.find(hash, name, c.Limit.Kind())
 	if r == nil || r.expires() <= now {
 		s.mu.Unlock()
 		return false
@@ -116,7 +116,7 @@ func (t *Table) Release(now time.Time, c *store.Counter, slot int64) bool {
 	s := &t.stripes[hash>>t.shift]
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	r, at := s.find(hash, name)
+	r, at := s.find(hash, name, c.Limit.Kind())
 	if r == nil || r.expires() <= now.UnixMicro() {
 		return false
 	}
@@ -128,43 +128,47 @@ func (t *Table) Release(now time.Time, c *store.Counter, slot int64) bool {
 	return true
 }
 
-// Add gives a key n permits of limit l more than it has at now, at most until it is
-// as new, and reports whether it could use some; see [limit.Limit.Add]. A key without
-// a place of its own gets nothing: it shares the overflow bucket of its rule.
-func (t *Table) Add(now time.Time, rule string, key []byte, l *limit.Limit, n int64) bool {
-	name := store.AppendKey(nil, rule, key)
-	hash := maphash.Bytes(t.seed, name)
-	s := &t.stripes[hash>>t.shift]
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	r, slot := s.find(hash, name)
-	if r == nil || r.expires() <= now.UnixMicro() {
-		return false
-	}
-	state := s.state(r, slot)
-	changed := l.Add(now.UnixMicro(), &state, n)
-	if changed || !state.Is(r.bytes()) { // or adopted
-		s.set(r, slot, &state, now.Add(l.Peek(now.UnixMicro(), &state, 0).TTL()).UnixMicro())
-	}
+// Add gives a key n permits more than it has at now, under every kind of limits and at
+// most until it is as new, and reports whether it could use some; see
+// [limit.State.Add]. A key without a place of its own gets nothing: it shares the
+// overflow bucket of its rule.
+func (t *Table) Add(now time.Time, rule string, key []byte, n int64) (changed bool) {
+	t.each(rule, key, func(s *stripe, place int) {
+		r, slot := s.record(place), s.slot(place)
+		if r.expires() <= now.UnixMicro() {
+			return
+		}
+		if state := s.state(r, slot); state.Add(now.UnixMicro(), n) {
+			s.set(r, slot, &state, r.expires())
+			changed = true
+		}
+	})
 	return changed
 }
 
-// Forget removes a key, so that it is as one never seen, and reports whether the
-// table held it. A key without a place of its own still shares the overflow
-// bucket of its rule.
-func (t *Table) Forget(rule string, key []byte) bool {
+// Forget removes a key under all kinds of limits, so that it is as one never seen, and
+// reports whether the table held it. A key without a place of its own still shares the
+// overflow bucket of its rule.
+func (t *Table) Forget(rule string, key []byte) (known bool) {
+	t.each(rule, key, func(s *stripe, place int) {
+		s.remove(place)
+		t.keys.Add(-1)
+		known = true
+	})
+	return known
+}
+
+// each calls do for every place of a key, under the lock of their stripe; do may remove
+// that one.
+func (t *Table) each(rule string, key []byte, do func(s *stripe, place int)) {
 	name := store.AppendKey(nil, rule, key)
 	hash := maphash.Bytes(t.seed, name)
 	s := &t.stripes[hash>>t.shift]
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	place := s.place(hash, name)
-	if place < 0 {
-		return false
+	for _, kind := range s.kinds(hash, name) {
+		do(s, s.place(hash, name, kind))
 	}
-	s.remove(place)
-	t.keys.Add(-1)
-	return true
 }
 
 // Stats are counts of a table.

@@ -180,7 +180,7 @@ func TestExpireInSteps(t *testing.T) {
 func TestExpiredKeyIsAsNew(t *testing.T) {
 	table := newTable(t, Config{})
 	take(table, epoch, "r", "k", perMinute, 10)
-	if got := take(table, epoch.Add(5*time.Minute), "r", "k", perHour, 12); got != 10 {
+	if got := take(table, epoch.Add(5*time.Minute), "r", "k", perMinute, 12); got != 10 {
 		t.Errorf("granted %d of 12, want 10", got)
 	}
 	if stats := table.Stats(); stats.Keys != 1 || stats.Expired != 1 {

@@ -62,7 +62,7 @@ func edit(t *testing.T, a, b Store, s step) {
 		b.Forget(c.Rule, c.Key)
 		return
 	}
-	got, want := a.Add(c.Rule, c.Key, c.Limit, s.add), b.Add(c.Rule, c.Key, c.Limit, s.add)
+	got, want := a.Add(c.Rule, c.Key, s.add), b.Add(c.Rule, c.Key, s.add)
 	if got != want {
 		t.Fatalf("%v, then %d given to the first key: %v and %v", s, s.add, got, want)
 	}

@@ -22,7 +22,7 @@ func edits(t *testing.T, open Open) {
 		other.Key, same.Rule = []byte("other"), "s"
 		all := int(l.Burst())
 		for _, c := range []store.Counter{used, other, same} {
-			if s.Add(c.Rule, c.Key, l, 1) {
+			if s.Add(c.Rule, c.Key, 1) {
 				t.Errorf("%v: a key that is new could use more", l.Config())
 			}
 			if ans := s.ask(all+1, c); ans.Granted != all {
@@ -36,11 +36,11 @@ func edits(t *testing.T, open Open) {
 			}
 		}
 		some := (all + 1) / 2
-		if !s.Add("r", used.Key, l, int64(some)) {
+		if !s.Add("r", used.Key, int64(some)) {
 			t.Errorf("%v: a key that is used up could use no more", l.Config())
 		}
 		admits("given some", some)
-		s.Add("r", used.Key, l, 1<<62)
+		s.Add("r", used.Key, 1<<62)
 		admits("given more than all", all)
 		s.Forget("r", used.Key)
 		admits("forgotten", all)
@@ -50,4 +50,40 @@ func edits(t *testing.T, open Open) {
 			}
 		}
 	}
+}
+
+// editKinds uses a key up under limits of several kinds, as proxies with other rules
+// would, and gives to it or forgets it: all have as much more, but queues.
+func editKinds(t *testing.T, open Open) {
+	s := open(t)
+	s.at(limittest.Epoch)
+	var counters []store.Counter
+	for _, c := range []limit.Config{
+		{Algorithm: limit.Fixed, Limit: 5, Window: 60},
+		{Algorithm: limit.Fixed, Limit: 5, Window: 61},
+		{Algorithm: limit.Sliding, Limit: 5, Window: 60},
+		{Algorithm: limit.SlidingLog, Limit: 5, Window: 60},
+		{Algorithm: limit.Token, Capacity: 5, FillRate: 0.01},
+		{Algorithm: limit.GCRA, Limit: 5, Window: 600, Burst: 5},
+		{Algorithm: limit.GCRA, Limit: 5, Window: 601, Burst: 5},
+		{Algorithm: limit.Leaky, Capacity: 4, FillRate: 0.01},
+	} {
+		counters = append(counters, store.Counter{Rule: "r", Key: []byte("key"), Limit: limittest.Must(c), Cost: 1})
+	}
+	admit := func(when string, want int) {
+		t.Helper()
+		for _, c := range counters {
+			queue := c.Limit.Algorithm() == limit.Leaky && when == "given 2"
+			if ans := s.ask(6, c); ans.Granted != want && !queue || queue && ans.Granted != 0 {
+				t.Errorf("%v, %s: %d go, want %d", c.Limit.Config(), when, ans.Granted, want)
+			}
+		}
+	}
+	admit("new", 5)
+	if !s.Add("r", []byte("key"), 2) {
+		t.Error("a key that is used up could use no more")
+	}
+	admit("given 2", 2)
+	s.Forget("r", []byte("key"))
+	admit("forgotten", 5)
 }

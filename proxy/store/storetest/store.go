@@ -17,10 +17,10 @@ type Store struct {
 	Take func(ask *store.Ask, ans *store.Answer)
 	// Release gives a place in a queue back at Now, and reports whether it did.
 	Release func(c *store.Counter, slot int64) bool
-	// Add gives a key n permits of a limit at Now, and reports whether it could use
-	// some.
-	Add func(rule string, key []byte, l *limit.Limit, n int64) bool
-	// Forget makes a key as one never seen.
+	// Add gives a key n permits at Now under all kinds of limits, and reports whether
+	// it could use some.
+	Add func(rule string, key []byte, n int64) bool
+	// Forget makes a key as one never seen under all kinds of limits.
 	Forget func(rule string, key []byte)
 	// Now is the store's clock, in whole microseconds.
 	Now func() time.Time
@@ -79,8 +79,8 @@ func Naive(testing.TB) Store {
 	n := naive{keys: map[string]*limittest.Model{}}
 	return Store{
 		Take: func(ask *store.Ask, ans *store.Answer) { n.take(clock.Now().UnixMicro(), ask, ans) },
-		Add: func(rule string, key []byte, l *limit.Limit, permits int64) bool {
-			return n.add(clock.Now().UnixMicro(), rule, key, l, permits)
+		Add: func(rule string, key []byte, permits int64) bool {
+			return n.add(clock.Now().UnixMicro(), rule, key, permits)
 		},
 		Forget:  n.forget,
 		Now:     clock.Now,
@@ -117,10 +117,10 @@ func (s *naive) model(rule string, key []byte) *limittest.Model {
 
 func nameOf(rule string, key []byte) string { return fmt.Sprintf("%q %q", rule, key) }
 
-func (s *naive) add(now int64, rule string, key []byte, l *limit.Limit, n int64) bool {
+func (s *naive) add(now int64, rule string, key []byte, n int64) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.model(rule, key).Add(now, l, n)
+	return s.model(rule, key).Add(now, n)
 }
 
 func (s *naive) forget(rule string, key []byte) {

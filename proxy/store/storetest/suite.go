@@ -21,6 +21,8 @@ func Run(t *testing.T, open Open) {
 	t.Run("what is off is admitted among others", func(t *testing.T) { off(t, open(t)) })
 	t.Run("the last place in a queue is given back", func(t *testing.T) { release(t, open) })
 	t.Run("a key is given more or forgotten", func(t *testing.T) { edits(t, open) })
+	t.Run("configurations of a key admit at most their sum", func(t *testing.T) { mixes(t, open) })
+	t.Run("edits are about all kinds of limits", func(t *testing.T) { editKinds(t, open) })
 	t.Run("an answer overwrites the one before", func(t *testing.T) { overwrites(t, open(t)) })
 	t.Run("exact under concurrency, one key", func(t *testing.T) { hotKey(t, open(t)) })
 	t.Run("exact under concurrency, groups that overlap", func(t *testing.T) { overlap(t, open(t)) })
@@ -36,9 +38,9 @@ func laws(t *testing.T, open Open) {
 			ans := s.ask(int(ask.N), c)
 			return int64(ans.Granted), ans.Decisions[0]
 		}
-		return take, func(now int64, l *limit.Limit, n int64) bool {
+		return take, func(now, n int64) bool {
 			s.at(now)
-			return s.Add("law", []byte("key"), l, n)
+			return s.Add("law", []byte("key"), n)
 		}
 	}
 	fresh := func() limittest.Take {

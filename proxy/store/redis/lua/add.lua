@@ -1,24 +1,23 @@
--- Gives a key more than it has now, at most until it is as new; see limit.Limit.Add.
+-- Gives a key more than it has now under every kind of limits, at most until it is as
+-- new; see limit.State.Add. What is kept lives as long as before, which is longer than
+-- it needs then.
 --
---   KEYS[1]   the key
---   ARGV      algorithm, which is not LEAKY, permits, number, gain, permits to give,
---             grace
+--   KEYS      the names of the key, one for each kind
+--   ARGV[1]   permits to give
 --
--- Returns 1 if it could use some, 0 if not, and -1 when it holds something else.
+-- Returns under how many kinds it could use some, and -1 when a name holds something
+-- else.
 
-local algorithm, permits, number, gain = ARGV[1] + 0, ARGV[2] + 0, ARGV[3] + 0, ARGV[4] + 0
-local amount, grace = ARGV[5] + 0, ARGV[6] + 0
-local key = KEYS[1]
+local amount = ARGV[1] + 0
+local changed, foreign = 0, false
 
--- What so many permits are in parts, at most as many as can be given.
-local function parts_to_give(parts, most)
-  if amount > floor(most / parts) then return most end
-  return amount * parts
+local function rewrite(key, state)
+  call('PSETEX', key, math.max(1, call('PTTL', key)), state)
 end
 
 -- The counts of a window and of the one before, where as many fewer are counted: of
 -- the one before as few are taken away as make it weigh so much less.
-local function less_counted(a, b, at, start, unit)
+local function less_counted(number, a, b, at, start, unit)
   local less = math.min(a, amount)
   if not unit or less == amount then return a - less, b, less > 0 end
   local units = number / unit
@@ -29,47 +28,54 @@ local function less_counted(a, b, at, start, unit)
   return a - less, floor(((weight + 1) * units - 1) / left), true
 end
 
--- Takes the oldest of the permits that count out of a log.
-local function unlog_oldest()
-  local at, total, used, adopted, head, n, base, raw = settle_log(key, number)
-  if not at then return -1 end
-  if used == 0 and not adopted then return 0 end
-  local began, under = 0, 0
-  if grace > 0 then began, under = soften(not adopted and raw, LOG, number, at, grace) end
+-- Takes the oldest of the permits that count out of a log, and reports whether there
+-- were some.
+local function unlog_oldest(key, number, began, under)
+  local at, total, used, head, n, base = settle_log(key, number)
+  if used == 0 then return false end
   if amount >= used then
-    local state = struct.pack(LOG_LAYOUT, number, LOG, at, 0, 0, 0, began, under)
-    call('PSETEX', key, lifetime(at, began, under, grace), state)
-    if adopted then return 0 end
-    return 1
+    rewrite(key, struct.pack(LOG_LAYOUT, number, LOG, at, 0, 0, 0, began, under))
+    return true
   end
   local first = find(key, head, n, 2, base + amount + 1) - 1
-  local since, last = entry(key, first), entry(key, n - 1)
+  local since = entry(key, first)
   call('SETRANGE', key, 0, struct.pack(LOG_LAYOUT, number, LOG, at, total, first, n, began, under))
   call('SETRANGE', key, SOFT_LENGTH + ENTRY_LENGTH * first, struct.pack(ENTRY_LAYOUT, since, base + amount))
-  call('PEXPIRE', key, lifetime(last + number, began, under, grace))
-  return 1
+  return true
 end
 
-if algorithm == LOG then return unlog_oldest() end
-
-local at, a, b, adopted, x, y, raw = settle(key, algorithm, permits, number, gain)
-if not at then return -1 end
-if not raw then return 0 end
-
-local changed = false
-if algorithm == TOKEN then
-  local more = parts_to_give(x, permits * x - a)
-  a, changed = a + more, more > 0
-elseif algorithm == GCRA then
-  local more = parts_to_give(x, a)
-  a, changed = a - more, more > 0
-else
-  a, b, changed = less_counted(a, b, at, x, y)
+-- Gives to a key that was kept as that, and reports whether it could use some.
+local function give(key, algorithm, number, pace, began, under)
+  if algorithm == LEAKY then return false end
+  if algorithm == LOG then return unlog_oldest(key, number, began, under) end
+  local at, a, b, _, x, y = settle(key, algorithm, EXACT, number, pace) -- of token nothing is cut
+  local could
+  if algorithm >= TOKEN then
+    local more = a
+    if amount <= floor(a / x) then more = amount * x end
+    a, b, could = a - more, pace, more > 0
+  else
+    a, b, could = less_counted(number, a, b, at, x, y)
+  end
+  if could then rewrite(key, packed(algorithm, number, at, a, b, began, under)) end
+  return could
 end
-if not changed and not adopted then return 0 end
 
-local began, under = 0, 0
-if grace > 0 then began, under = soften(raw, algorithm, number, at, grace) end
-save(key, algorithm, permits, number, at, a, b, x, y, began, under, grace)
-if changed then return 1 end
-return 0
+for _, key in ipairs(KEYS) do
+  local raw = pcall('GET', key)
+  if raw then
+    local number, algorithm, pace, began, under, _ = 0, 0, 0, 0, 0
+    if type(raw) ~= 'table' and #raw >= LENGTH then
+      number, algorithm, _, _, pace = struct.unpack(LAYOUT, raw)
+    end
+    if algorithm >= FIXED and algorithm <= LEAKY and is_state(raw, algorithm, number) then
+      if #raw >= SOFT_LENGTH then began, under = struct.unpack(SOFT_LAYOUT, raw, LENGTH + 1) end
+      if give(key, algorithm, number, pace, began, under) then changed = changed + 1 end
+    else
+      foreign = true
+    end
+  end
+end
+
+if foreign then return -1 end
+return changed

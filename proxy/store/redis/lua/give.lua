@@ -1,6 +1,6 @@
--- Gives permits back to keys that are kept under the same limit still: never
--- more than makes a key as new, and to a window that is over nothing. Of a queue only
--- the last place is given back, as others were told when they leave.
+-- Gives permits back to keys: never more than makes a key as new, and to a window that
+-- is over nothing. Of a queue only the last place is given back, if the rate is the
+-- same still, as others were told when they leave.
 --
 --   KEYS      one key per counter
 --   ARGV[1]   the instant at which they were taken; -1: now, and only places in queues
@@ -20,23 +20,21 @@ for i = 1, #KEYS do
   local algorithm, permits, number, gain = ARGV[arg] + 0, ARGV[arg + 1] + 0, ARGV[arg + 2] + 0, ARGV[arg + 3] + 0
   local amount, slot, grace = ARGV[arg + 4] + 0, ARGV[arg + 5] + 0, ARGV[arg + 6] + 0
   if algorithm == LOG then
-    local at, total, used, adopted, head, n, base, raw, last = settle_log(KEYS[i], number)
-    if at and raw ~= '' and not adopted then
+    local at, total, _, head, n, base, raw, last = settle_log(KEYS[i], number)
+    if at and raw ~= '' then
       local began, under = struct.unpack(SOFT_LAYOUT, raw, LENGTH + 1)
       unlog(KEYS[i], number, taken, amount, total, head, n, base, last, began, under, grace)
       given = given + 1
     end
   else
     local at, a, b, adopted, x, y, raw = settle(KEYS[i], algorithm, permits, number, gain)
-    local ours = at and raw and not adopted
+    local ours = at and raw
     if ours and algorithm == LEAKY then
       local before = a - amount * x
-      ours = slot > 0 and a > 0 and at + micros(before, y) == slot and not (waits and before <= 0)
+      ours = not adopted and slot > 0 and a > 0 and at + micros(before, y) == slot and not (waits and before <= 0)
     end
     if ours then
-      if algorithm == TOKEN then
-        a = math.min(permits * x, a + amount * x)
-      elseif algorithm == GCRA or algorithm == LEAKY then
+      if algorithm >= TOKEN then
         a = math.max(0, a - amount * x)
       elseif taken >= x then
         a = math.max(0, a - amount)
@@ -45,7 +43,7 @@ for i = 1, #KEYS do
       end
       local began, under = 0, 0
       if #raw == SOFT_LENGTH then began, under = struct.unpack(SOFT_LAYOUT, raw, LENGTH + 1) end
-      save(KEYS[i], algorithm, permits, number, at, a, b, x, y, began, under, grace)
+      save(KEYS[i], algorithm, number, at, a, b, x, y, began, under, grace)
       given = given + 1
     end
   end

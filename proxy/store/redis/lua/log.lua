@@ -38,7 +38,6 @@ end
 --
 --   at, total   the instant, and how many were admitted since the log was last empty
 --   used        how many of these count
---   adopted     whether it was kept under another limit and is kept under this now
 --   head, n     the entries that count; those before have left the window
 --   base        how many were admitted before these
 --   raw         the state without the entries; '' for a new key
@@ -48,27 +47,24 @@ end
 local function settle_log(key, number)
   local raw = pcall('GETRANGE', key, 0, SOFT_LENGTH - 1)
   if type(raw) == 'table' then return end
-  if raw == '' then return now, 0, 0, false, 0, 0, 0, '', 0 end
-  if not is_state(raw) then return end
-  local tag, tagged, last = struct.unpack('<I7Bi8', raw)
+  if raw == '' then return now, 0, 0, 0, 0, 0, '', 0 end
+  if not is_state(raw, LOG, number) then return end
+  local _, _, last, total, head, n = struct.unpack(LOG_LAYOUT, raw)
   local at = math.max(now, last)
-  if tagged ~= LOG or tag ~= number then return at, 0, 0, true, 0, 0, 0, raw, last end
-  local _, _, _, total, head, n = struct.unpack(LOG_LAYOUT, raw)
   head = find(key, head, n, 1, at - number + 1)
-  if head == n then return at, 0, 0, false, n, n, 0, raw, last end
+  if head == n then return at, 0, 0, n, n, 0, raw, last end
   local _, base = entry(key, head)
-  return at, total, total - base, false, head, n, base, raw, last
+  return at, total, total - base, head, n, base, raw, last
 end
 
--- Writes down that permits are taken from a log as settle_log has found it; of a new
--- or an empty one also when none are.
+-- Writes down that permits, at least one, are taken from a log as settle_log has found
+-- it.
 local function save_log(key, number, at, total, charge, head, n, last, began, under, grace)
   local ttl = lifetime(at + number, began, under, grace)
   local added = struct.pack(ENTRY_LAYOUT, at, total)
   if head == n then
-    n, total, added = 1, 0, struct.pack(ENTRY_LAYOUT, at, 0)
-    if charge == 0 then n, added, ttl = 0, '', lifetime(at, began, under, grace) end
-    call('PSETEX', key, ttl, struct.pack(LOG_LAYOUT, number, LOG, at, charge, 0, n, began, under) .. added)
+    added = struct.pack(ENTRY_LAYOUT, at, 0)
+    call('PSETEX', key, ttl, struct.pack(LOG_LAYOUT, number, LOG, at, charge, 0, 1, began, under) .. added)
     return
   end
   local again = last == at and entry(key, n - 1) == at

@@ -15,9 +15,10 @@
 --
 --   tagged, tag   algorithm and number that it was kept under; tagged 0: new
 --   at            the latest instant at which something was taken
---   a             fixed: count; sliding: count of this window; token: parts;
---                 gcra, leaky: parts ahead; log: count
---   b             sliding: count of the window before; token: the capacity
+--   a             fixed: count; sliding: count of this window; token, gcra, leaky:
+--                 parts ahead; log: count
+--   b             sliding: count of the window before; gcra: the limit; token: when
+--                 nothing is owed any more, or 0: see queue.go
 --   began, under  soft: when overshoot began to be used, 0 if it may be; from when
 --                 on the key is within its limit
 --
@@ -51,19 +52,13 @@ local function parts_of(rate)
   return PICO / common, rate / common
 end
 
--- min(full, a + elapsed * gain), without a product beyond 2^53.
-local function refilled(a, full, elapsed, gain)
-  if a >= full or elapsed >= floor((full - a - 1) / gain) + 1 then return full end
-  return a + elapsed * gain
-end
-
--- max(0, a - elapsed * gain), likewise.
+-- max(0, a - elapsed * gain), without a product beyond 2^53.
 local function drained(a, elapsed, gain)
   if a <= 0 or elapsed >= floor((a - 1) / gain) + 1 then return 0 end
   return a - elapsed * gain
 end
 
--- How many µs it takes until so many parts are added.
+-- How many µs it takes until so many parts come back: their quotient, rounded up.
 local function micros(parts, gain)
   return floor((parts - 1) / gain) + 1
 end
@@ -75,89 +70,81 @@ local function resolution(window)
   return SECOND
 end
 
--- What a bucket of another capacity or rate holds in parts of this one: all its
--- tokens that fit, rounded down to a part, and a bucket that is full stays full.
-local function converted(a, capacity, rate, elapsed, full, parts)
-  local old_parts, old_gain = parts_of(rate)
-  local had = refilled(a, capacity * old_parts, elapsed, old_gain)
-  if had == capacity * old_parts then return full end -- as it was full
-  local whole = floor(had / old_parts)
-  local rest = had - whole * old_parts
-  if whole < -floor((EXACT - full) / parts) then return full - EXACT end
+-- What is ahead of a key that was kept at another rate, in parts of this one and at
+-- most 2^53, and b under this limit.
+local function carried(a, b, tag, algorithm, at, last, parts, gain, full)
+  if algorithm == GCRA then return drained(a, at - last, b), gain end
+  local old_parts, old_gain = parts_of(tag)
+  a = drained(a, at - last, old_gain)
+  local wait = micros(a, old_gain)
+  if algorithm == LEAKY then -- up to the same instant, rounded up to 1 µs
+    if wait > floor(EXACT / gain) then return EXACT, 0 end
+    return wait * gain, 0
+  end
+  local whole = floor(a / old_parts) -- as many tokens, rounded up to a part
+  local rest = a - whole * old_parts
   local common, other = parts, old_parts
   while other ~= 0 do common, other = other, common % other end
-  local has = whole * parts + floor(rest * (parts / common) / (old_parts / common))
-  if has < full then return has end
-  return full
+  if whole > floor(EXACT / parts) then
+    a = EXACT
+  else
+    a = math.min(EXACT, whole * parts + micros(rest * (parts / common), old_parts / common))
+  end
+  if b == 0 then return a, at + wait end
+  if at >= b then return math.min(a, full), 0 end
+  return a, math.min(b, at + wait)
 end
 
--- How far a queue is ahead in parts of this rate that was kept at another: up to
--- the same instant, rounded up to 1 µs.
-local function requeued(a, rate, elapsed, gain)
-  local _, old_gain = parts_of(rate)
-  local ahead = micros(drained(a, elapsed, old_gain), old_gain)
-  if ahead > floor(EXACT / gain) then return EXACT end
-  return ahead * gain
-end
-
--- Whether what was read of a key is a state.
-local function is_state(raw)
-  if type(raw) == 'table' then return false end
-  if #raw == LENGTH then return string.byte(raw, 8) ~= LOG end
-  return #raw == SOFT_LENGTH or #raw > SOFT_LENGTH and string.byte(raw, 8) == LOG
+-- Whether what was read of a key is a state of that kind. The name of a key says its
+-- kind, so that anything else was not written here.
+local function is_state(raw, algorithm, number)
+  if type(raw) == 'table' or #raw < LENGTH then return false end
+  local tag, tagged = struct.unpack('<I7B', raw)
+  if tagged ~= algorithm or tag ~= number and algorithm ~= TOKEN and algorithm ~= LEAKY then return false end
+  return #raw == SOFT_LENGTH or algorithm == LOG and #raw > SOFT_LENGTH or algorithm ~= LOG and #raw == LENGTH
 end
 
 -- Reads a key that is not a log's now and brings it to now. Inside a key time never
 -- runs backwards. Returns
 --
 --   at, a, b   as they are then
---   adopted    whether it was kept under another limit and is kept under this now
+--   adopted    whether it was kept at another rate and is kept at this now
 --   x, y       window: where it began, and its resolution (sliding);
---              others: a permit's parts, and how many are added in 1 µs
+--              others: a permit's parts, and how many come back in 1 µs
 --   raw        what was read
 --   free       parts that are left of the limit; negative if it is exceeded
 --
 -- and nothing for a key that holds something else.
 local function settle(key, algorithm, permits, number, gain)
   local raw = pcall('GET', key)
-  local tag, tagged, at, a, b = 0, 0, 0, 0, 0
+  local tag, _, at, a, b = number, algorithm, 0, 0, 0
   if raw then
-    if not is_state(raw) then return end
-    tag, tagged, at, a, b = struct.unpack(LAYOUT, raw)
+    if not is_state(raw, algorithm, number) then return end
+    tag, _, at, a, b = struct.unpack(LAYOUT, raw)
   end
   local last = at
   if now > at then at = now end
-  local same = tagged == algorithm and tag == number
-  if algorithm == TOKEN then
-    local parts
-    parts, gain = parts_of(number)
-    local full = permits * parts
-    if same and b == permits then
-      a = refilled(a, full, at - last, gain)
-    else
-      same = false
-      if tagged == TOKEN then a = converted(a, b, tag, at - last, full, parts) else a = full end
-    end
-    return at, a, permits, not same and raw, parts, gain, raw, a
-  end
-  if algorithm == GCRA or algorithm == LEAKY then
-    local parts, places = number, permits
-    if algorithm == LEAKY then
-      parts, gain = parts_of(number)
-      places = permits + 1 -- that of who goes at once
-    end
-    if same then
+  if algorithm >= TOKEN then
+    local parts, full, adopted = number, permits, false
+    if algorithm ~= GCRA then parts, gain = parts_of(number) end
+    if algorithm == LEAKY then full = permits + 1 end -- with the place of who goes at once
+    full = full * parts
+    if not raw then
+      if algorithm == GCRA then b = gain end
+    elseif tag == number and (algorithm ~= GCRA or b == gain) then
       a = drained(a, at - last, gain)
-    elseif algorithm == LEAKY and tagged == LEAKY then
-      a = requeued(a, tag, at - last, gain)
+      if algorithm == TOKEN and b > 0 and at >= b then
+        a, b, adopted = math.min(a, drained(full, at - b, gain)), 0, true
+      end
     else
-      a = 0
+      adopted = true
+      a, b = carried(a, b, tag, algorithm, at, last, parts, gain, full)
     end
-    return at, a, 0, not same and raw, parts, gain, raw, places * parts - a
+    return at, a, b, adopted, parts, gain, raw, full - a
   end
   -- windows are aligned to the epoch
   local start = floor(at / number) * number
-  if not same or last < start - number then
+  if last < start - number then
     a, b = 0, 0
   elseif last < start then
     a, b = 0, a
@@ -170,7 +157,7 @@ local function settle(key, algorithm, permits, number, gain)
       free = free - floor(b * (units - floor((at - start) / unit)) / units)
     end
   end
-  return at, a, b, not same and raw, start, unit, raw, free
+  return at, a, b, false, start, unit, raw, free
 end
 
 -- The earliest elapsed time of a window at which a count of the one before weighs at
@@ -183,14 +170,11 @@ end
 
 -- What a state says of the time when the limit was exceeded, and whether overshoot
 -- may be used.
-local function soften(raw, algorithm, number, at, grace)
+local function soften(raw, at, grace)
   local began, under = 0, 0
   if raw and #raw >= SOFT_LENGTH then
-    local tag, tagged = struct.unpack('<I7B', raw)
-    if tagged == algorithm and (tag == number or algorithm == TOKEN or algorithm == LEAKY) then
-      began, under = struct.unpack(SOFT_LAYOUT, raw, LENGTH + 1)
-      if began > 0 and at >= under + grace then began, under = 0, 0 end
-    end
+    began, under = struct.unpack(SOFT_LAYOUT, raw, LENGTH + 1)
+    if began > 0 and at >= under + grace then began, under = 0, 0 end
   end
   return began, under, began == 0 or at < began + grace
 end
@@ -213,14 +197,18 @@ local function lifetime(new, began, under, grace)
   return floor((new - now + 999) / 1000) + MARGIN
 end
 
+-- A state as it is written.
+local function packed(algorithm, number, at, a, b, began, under)
+  local state = struct.pack(LAYOUT, number, algorithm, at, a, b)
+  if began > 0 then state = state .. struct.pack(SOFT_LAYOUT, began, under) end
+  return state
+end
+
 -- Writes what a key has consumed. It lives until it is as new, rounded up, and a
 -- second more.
-local function save(key, algorithm, permits, number, at, a, b, x, y, began, under, grace)
+local function save(key, algorithm, number, at, a, b, x, y, began, under, grace)
   local new = x -- window
-  if algorithm == TOKEN then
-    new = at
-    if a < permits * x then new = at + micros(permits * x - a, y) end
-  elseif algorithm == GCRA or algorithm == LEAKY then
+  if algorithm >= TOKEN then
     new = at + micros(a, y)
   elseif algorithm == FIXED then
     if a > 0 then new = x + number end
@@ -229,7 +217,5 @@ local function save(key, algorithm, permits, number, at, a, b, x, y, began, unde
   else
     new = x + fades(b, 0, number, y)
   end
-  local state = struct.pack(LAYOUT, number, algorithm, at, a, b)
-  if began > 0 then state = state .. struct.pack(SOFT_LAYOUT, began, under) end
-  call('PSETEX', key, lifetime(new, began, under, grace), state)
+  call('PSETEX', key, lifetime(new, began, under, grace), packed(algorithm, number, at, a, b, began, under))
 end

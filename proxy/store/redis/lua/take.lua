@@ -56,24 +56,24 @@ end
 
 -- Decides by one counter that is a log's: see decide.
 local function held_log(key, permits, number, cost, n, reserve, overshoot, grace)
-  local at, total, used, adopted, head, m, base, raw, last = settle_log(key, number)
+  local at, total, used, head, m, base, raw, last = settle_log(key, number)
   if not at then return end
   local began, under, may = 0, 0, false
-  if overshoot > 0 then began, under, may = soften(not adopted and raw, LOG, number, at, grace) end
-  return { LOG, permits, number, cost, at, total, used, adopted, head, m, began, under, grace, overshoot, raw, base, last, reserve }, may, permits - used
+  if overshoot > 0 then began, under, may = soften(raw, at, grace) end
+  return { LOG, permits, number, cost, at, total, used, head, m, began, under, grace, overshoot, raw, base, last, reserve }, may, permits - used
 end
 
 local function finish_log(key, at_reply, n, granted, held)
-  local algorithm, permits, number, cost, at, total, used, adopted, head, m, began, under, grace, overshoot, raw, base, last, reserve = unpack(held, 1, 18)
+  local _, permits, number, cost, at, total, used, head, m, began, under, grace, overshoot, raw, base, last, reserve = unpack(held, 1, 17)
   local told = raw
-  if raw ~= '' and not adopted then
+  if raw ~= '' then
     local old_began, old_under = struct.unpack(SOFT_LAYOUT, raw, LENGTH + 1)
     told = abridged(key, number, total, used, head, m, base, last, old_began, old_under,
       wanted_of(n, granted, permits, cost, reserve, overshoot, used))
   end
   reply[at_reply] = told
   local charge = granted * cost
-  if charge == 0 and not (adopted and n > 0) then return end
+  if charge == 0 then return end
   local over = used + charge - permits
   if charge > 0 and overshoot > 0 and over > 0 then
     if began == 0 then began = at end
@@ -113,7 +113,7 @@ local function decide(n, count, key, arg)
         if algorithm >= TOKEN then parts = x end
         local hard = free
         if overshoot > 0 then
-          began, under, may = soften(raw, algorithm, number, at, grace)
+          began, under, may = soften(raw, at, grace)
           if may then most, free = most + overshoot, free + overshoot * parts end
         end
         if raw and #raw > SOFT_LENGTH then raw = string.sub(raw, 1, SOFT_LENGTH) end
@@ -136,12 +136,13 @@ local function decide(n, count, key, arg)
       local charge = granted * cost
       if charge > 0 or adopted and n > 0 then
         if algorithm >= TOKEN then charge = charge * x end
-        if algorithm == TOKEN then a = a - charge else a = a + charge end
+        a = a + charge
+        if algorithm == TOKEN and charge > 0 then b = 0 end
         if charge > 0 and overshoot > 0 and free < charge then
           if began == 0 then began = at end
           under = within(algorithm, permits, number, at, a, b, x, y, free - charge)
         end
-        save(KEYS[key + i], algorithm, permits, number, at, a, b, x, y, began, under, grace)
+        save(KEYS[key + i], algorithm, number, at, a, b, x, y, began, under, grace)
       end
     end
   end
