@@ -7,7 +7,8 @@
 // An event loop never waits for Redis. It owns a [Lane]; what it asks while a
 // batch of its lane is under way gathers: asks for the same group of counters are
 // one group with the number of requests that wait, and all groups of a batch are
-// one call of the script (in a Cluster one for each slot). So the work of Redis
+// one call of the script (in a Cluster one for each slot), or a few when they have
+// more than 128 counters. So the work of Redis
 // grows with batches and keys, not with requests. A few helper goroutines per lane
 // send the batches. An answer comes back to the loop with
 // one wake-up for the whole batch, and there package limit repeats what the

@@ -2,6 +2,7 @@ package redis
 
 import (
 	"fmt"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -94,6 +95,37 @@ func TestAsksGather(t *testing.T) {
 	after := c.Stats()
 	if commands, decisions := after.Commands-before.Commands, after.Decisions-before.Decisions; commands != 2 || decisions != 100 {
 		t.Errorf("%d commands for %d decisions, want 2 for 100", commands, decisions)
+	}
+}
+
+// A script has a bounded number of counters, and the server is others' in between: a
+// batch of many groups is several calls, and who came first is served first.
+func TestScriptsAreBounded(t *testing.T) {
+	t.Parallel()
+	s, c, _ := newWorld(t)
+	const groups, counters = callsMax, 8
+	batch := func(shared int64) *batch {
+		b := new(batch)
+		for i := range groups {
+			ask := store.Ask{N: 1, Counters: []store.Counter{{Rule: "shared", Key: fmt.Append(nil, shared), Limit: fixed(shared), Cost: 1}}}
+			for k := range counters - 1 {
+				ask.Counters = append(ask.Counters, store.Counter{Rule: fmt.Sprint("rule", k), Key: fmt.Append(nil, i), Limit: fixed(100), Cost: 1})
+			}
+			b.groups = append(b.groups, newGroup("", &ask))
+		}
+		b.send(c)
+		return b
+	}
+	batch(1) // the script is known from now on
+	s.do("config", "resetstat")
+	for i, g := range batch(100).groups {
+		if g.err != nil || (g.granted == 1) != (i < 100) {
+			t.Fatalf("group %d: %d granted, %v; want the first 100", i, g.granted, g.err)
+		}
+	}
+	const want = groups * counters / scriptCountersMax
+	if stats := s.do("info", "commandstats"); !strings.Contains(stats, fmt.Sprintf("cmdstat_evalsha:calls=%d,", want)) {
+		t.Errorf("want %d calls of the script:\n%s", want, stats)
 	}
 }
 

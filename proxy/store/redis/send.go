@@ -21,7 +21,7 @@ type sender struct {
 	calls   []call
 	gives   int            // the first of calls, which nobody waits for
 	bundles []bundle       // what each of the others is about
-	bySlot  map[uint16]int // the bundle of a slot
+	bySlot  map[uint16]int // the bundle of a slot that is filled
 }
 
 // A bundle is the parts of groups that one call is about.
@@ -53,7 +53,7 @@ func (b *batch) fail(err error) {
 
 // take asks for all groups, slot by slot: each round asks the next part of every
 // group for as many requests as the parts before have granted. What is in one slot
-// is asked by one call. Outside of a Cluster that is everything, in one round.
+// is asked by few calls. Outside of a Cluster that is everything, in one round.
 func (s *sender) take(b *batch) {
 	cluster := s.conn.Mode() == rueidis.ClientModeCluster
 	rounds := 0
@@ -107,10 +107,11 @@ func (s *sender) start() {
 	clear(s.bySlot)
 }
 
-// ask adds a part of a group to the call for its slot.
+// ask adds a part of a group to the call for its slot, or begins another when that is
+// full. Calls are made in order, so that who came first is served first.
 func (s *sender) ask(g *group, p *part) {
 	at, known := s.bySlot[p.slot]
-	if !known {
+	if !known || len(s.calls[s.gives+at].keys)+p.count > scriptCountersMax {
 		at = len(s.bundles)
 		s.bySlot[p.slot] = at
 		s.calls = append(s.calls, call{script: s.c.scripts.take})
