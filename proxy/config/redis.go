@@ -1,6 +1,7 @@
 package config
 
 import (
+	"errors"
 	"fmt"
 	"net"
 	"strconv"
@@ -14,28 +15,34 @@ import (
 
 // redisSettings are the settings of the store in Redis, as given.
 type redisSettings struct {
-	hosts, username, password, prefix string
-	port, db                          int
-	sentinel                          string
-	secure                            bool
-	caFile                            string
-	timeout                           time.Duration
-	mode                              store.Mode
+	hosts, username, password, prefix            string
+	port, db                                     int
+	topology                                     redis.Topology
+	sentinel, sentinelUsername, sentinelPassword string
+	secure                                       bool
+	caFile, serverName                           string
+	timeout                                      time.Duration
+	mode                                         store.Mode
 }
 
 // register adds the settings to s.
 func (r *redisSettings) register(s *service.Settings) {
-	s.String(&r.hosts, "REDIS_HOST", "", "host of Redis, or host:port of several, comma separated: a Cluster, or the Sentinels; empty: the simulated Redis")
+	s.String(&r.hosts, "REDIS_HOST", "", "host of Redis, or host:port of several, comma separated: nodes of a Cluster, or the Sentinels; empty: the simulated Redis")
 	s.Int(&r.port, "REDIS_PORT", 6379, 1, 65535, "port of a REDIS_HOST without one")
 	s.String(&r.username, "REDIS_USERNAME", "", "ACL user of Redis")
 	s.Secret(&r.password, "REDIS_PASSWORD", "password of Redis")
 	s.Int(&r.db, "REDIS_DB", 0, 0, 1<<20, "database of Redis; 0 in a Cluster")
+	s.Func("REDIS_MODE", "auto", "what REDIS_HOST is; auto: Sentinels with REDIS_SENTINEL_MASTER, a Cluster with several hosts, else what the server says", "auto, single, cluster, sentinel",
+		func(word string) (err error) { r.topology, err = redis.ParseTopology(word); return err })
 	s.String(&r.sentinel, "REDIS_SENTINEL_MASTER", "", "name of the master that the Sentinels of REDIS_HOST watch")
+	s.String(&r.sentinelUsername, "REDIS_SENTINEL_USERNAME", "", "ACL user of the Sentinels")
+	s.Secret(&r.sentinelPassword, "REDIS_SENTINEL_PASSWORD", "password of the Sentinels")
 	s.Bool(&r.secure, "REDIS_TLS", false, "connect to Redis with TLS")
 	s.String(&r.caFile, "REDIS_TLS_CA_FILE", "", "PEM file of the authorities that signed Redis' certificate; empty: the system's")
-	s.String(&r.prefix, "REDIS_KEY_PREFIX", "", "goes before every name in Redis, for several installations that share one")
+	s.String(&r.serverName, "REDIS_TLS_SERVER_NAME", "", "name in Redis' certificate; empty: the host's")
+	s.String(&r.prefix, "REDIS_KEY_PREFIX", "", "prefix of every name in Redis, for several installations that share one")
 	s.Duration(&r.timeout, "REDIS_TIMEOUT", 100*time.Millisecond, time.Millisecond, 2*time.Second, "longest that a request waits for a decision")
-	s.Func("STORE_FAILURE_MODE", "open", "what happens while Redis is away: open admits all, local limits by this proxy alone, closed refuses with 503", "open, local, closed",
+	s.Func("STORE_FAILURE_MODE", "open", "what happens while Redis is unavailable: open admits all, local limits by this proxy alone, closed refuses with 503", "open, local, closed",
 		func(word string) (err error) { r.mode, err = redis.ParseFailureMode(word); return err })
 }
 
@@ -47,8 +54,9 @@ func (c *Config) UsesRedis() bool { return c.redis.hosts != "" }
 func (c *Config) Redis() (redis.Config, error) {
 	r := &c.redis
 	cfg := redis.Config{
-		SentinelMaster: r.sentinel, Username: r.username, Password: r.password, DB: r.db,
-		TLS: r.secure, TLSCAFile: r.caFile, KeyPrefix: r.prefix, Timeout: r.timeout, Failure: r.mode,
+		Topology: r.topology, SentinelMaster: r.sentinel, SentinelUsername: r.sentinelUsername, SentinelPassword: r.sentinelPassword,
+		Username: r.username, Password: r.password, DB: r.db,
+		TLS: r.secure, TLSCAFile: r.caFile, TLSServerName: r.serverName, KeyPrefix: r.prefix, Timeout: r.timeout, Failure: r.mode,
 	}
 	for host := range strings.SplitSeq(r.hosts, ",") {
 		addr := strings.TrimSpace(host)
@@ -61,12 +69,22 @@ func (c *Config) Redis() (redis.Config, error) {
 		}
 		cfg.Addrs = append(cfg.Addrs, addr)
 	}
-	cfg.Cluster = len(cfg.Addrs) > 1 && r.sentinel == ""
-	switch {
-	case cfg.Cluster && r.db != 0:
-		return cfg, &service.SettingError{Name: "REDIS_DB", Value: strconv.Itoa(r.db), Problem: "cannot be with the Cluster of REDIS_HOST", Allowed: "0"}
-	case r.username != "" && r.password == "":
-		return cfg, &service.SettingError{Name: "REDIS_PASSWORD", Problem: "is missing", Allowed: "the password of REDIS_USERNAME"}
+	return cfg, r.fault(cfg)
+}
+
+// fault is the first thing that is wrong with the settings together, or nil.
+func (r *redisSettings) fault(cfg redis.Config) error {
+	faults, _ := errors.AsType[redis.Faults](cfg.Validate())
+	settings := map[string]struct{ name, value string }{
+		"Addrs": {"REDIS_HOST", r.hosts}, "DB": {"REDIS_DB", strconv.Itoa(r.db)}, "KeyPrefix": {"REDIS_KEY_PREFIX", r.prefix},
+		"Password": {"REDIS_PASSWORD", ""}, "SentinelMaster": {"REDIS_SENTINEL_MASTER", r.sentinel},
+		"SentinelUsername": {"REDIS_SENTINEL_USERNAME", r.sentinelUsername}, "SentinelPassword": {"REDIS_SENTINEL_PASSWORD", ""},
+		"TLSCAFile": {"REDIS_TLS_CA_FILE", r.caFile}, "TLSServerName": {"REDIS_TLS_SERVER_NAME", r.serverName},
 	}
-	return cfg, nil
+	for _, f := range faults {
+		if s, ok := settings[f.Field]; ok { // the others are not settings, or checked by themselves
+			return &service.SettingError{Name: s.name, Value: s.value, Problem: f.Problem, Allowed: f.Allowed}
+		}
+	}
+	return nil
 }

@@ -39,6 +39,7 @@ type Client struct {
 
 	mu       sync.Mutex
 	lanes    []*Lane
+	refusal  string // the last that was said of why Redis does not decide
 	suspect  string // the name about which the last error was; in a Cluster only its node may be away
 	watched  map[string]*watched
 	poll     chan struct{} // asks the watcher to look at once
@@ -76,6 +77,11 @@ func open(cfg Config, s scripts) *Client {
 func (c *Client) Close() {
 	c.stop()
 	c.running.Wait()
+	c.disconnect()
+}
+
+// disconnect closes the connections, if there are any.
+func (c *Client) disconnect() {
 	if conn := c.conn.Swap(nil); conn != nil {
 		(*conn).Close()
 	}
@@ -132,9 +138,9 @@ func (c *Client) late(now, sent time.Time, name string) {
 
 // enter is called once when Redis has gone.
 func (c *Client) enter(name string, err error) {
-	c.cfg.Log.Warn("Redis connection lost, entering "+modeText(c.cfg.Failure)+" mode", "reason", err)
+	c.cfg.Log.Warn("Redis connection lost, entering "+modeText(c.cfg.Failure)+" mode", "reason", explain(err))
 	c.mu.Lock()
-	c.suspect = name
+	c.suspect, c.refusal = name, refusalOf(err)
 	c.mu.Unlock()
 	c.tellLanes()
 	select {
@@ -180,10 +186,27 @@ func (c *Client) keepProbing() {
 			if !c.sleep(pause/2 + rand.N(pause/2)) {
 				return
 			}
-			if c.tryNow() == nil && c.breaker.back(time.Now()) {
+			err := c.tryNow()
+			if err == nil && c.breaker.back(time.Now()) {
 				c.leave()
 			}
+			c.tellRefusal(err)
 		}
+	}
+}
+
+// tellRefusal says why Redis does not decide when it answers again, unless that has
+// been said.
+func (c *Client) tellRefusal(err error) {
+	refusal := refusalOf(err)
+	c.mu.Lock()
+	news := refusal != "" && refusal != c.refusal
+	if news {
+		c.refusal = refusal
+	}
+	c.mu.Unlock()
+	if news {
+		c.cfg.Log.Warn("Redis answers, and does not decide", "reason", explain(err))
 	}
 }
 
@@ -199,14 +222,26 @@ func (c *Client) sleep(d time.Duration) bool {
 	}
 }
 
-// tryNow connects if there is no connection yet, has a script write, and looks at
-// the key about which the last error was.
+// tryNow connects if there is no connection yet, and finds out whether Redis decides.
+// When a single server has turned out to be a Cluster, the next call asks anew what
+// there is.
 func (c *Client) tryNow() error {
 	if c.conn.Load() == nil {
-		if err := c.connect(); err != nil {
+		conn, err := c.cfg.connect(writeTimeout)
+		if err != nil {
 			return fmt.Errorf("connect to redis: %w", err)
 		}
+		c.conn.Store(&conn)
 	}
+	err := c.probeNow()
+	if c.cfg.Topology == Auto && moved(err) {
+		c.disconnect()
+	}
+	return err
+}
+
+// probeNow has a script write, and looks at the key about which the last error was.
+func (c *Client) probeNow() error {
 	c.mu.Lock()
 	suspect := c.suspect
 	c.mu.Unlock()
@@ -232,24 +267,6 @@ func (c *Client) probe(suspect string) string {
 		return suspect + probeName
 	}
 	return c.cfg.KeyPrefix + probeName
-}
-
-// connect makes the library's client, which fails while Redis is away; once it is
-// made, it reconnects by itself.
-func (c *Client) connect() error {
-	option, err := c.cfg.option()
-	if err != nil {
-		return err
-	}
-	conn, err := rueidis.NewClient(option)
-	if err != nil {
-		if conn != nil {
-			conn.Close()
-		}
-		return err
-	}
-	c.conn.Store(&conn)
-	return nil
 }
 
 // within is the time that one exchange with Redis may take.
@@ -293,7 +310,7 @@ func (c *Client) judge(sent time.Time, name string, err error) {
 	if err != nil {
 		c.counts.errors.Inc()
 	}
-	switch faultOf(err) {
+	switch c.faultOf(err) {
 	case faultNone, faultItem, faultScript:
 		c.breaker.answered()
 	case faultDeadline:
@@ -325,8 +342,8 @@ func (g *grumble) due(now time.Time) (kept int, due bool) {
 }
 
 // undecidable notes that one call cannot be decided.
-func (c *Client) undecidable(now time.Time, name string, err error) {
+func (c *Client) undecidable(now time.Time, about string, err error) {
 	if kept, due := c.grumble.due(now); due {
-		c.cfg.Log.Warn("Redis cannot decide about a key, its requests follow the failure mode", "key", fmt.Sprintf("%q", name), "reason", err, "more", kept)
+		c.cfg.Log.Warn("Redis cannot decide about a key, its requests follow the failure mode", "counters", about, "reason", err, "more", kept)
 	}
 }

@@ -59,7 +59,7 @@ func startCluster(t *testing.T) *cluster {
 
 // client returns a client that knows two of the nodes.
 func (c *cluster) client(t *testing.T, log *journal) *Client {
-	return newClient(t, Config{Addrs: []string{c.masters[0].addr(), c.masters[1].addr()}, Cluster: true, Timeout: timeoutMax, dialTimeout: timeoutMax, Log: log.logger()})
+	return newClient(t, Config{Addrs: []string{c.masters[0].addr(), c.masters[1].addr()}, Timeout: timeoutMax, dialTimeout: timeoutMax, Log: log.logger()})
 }
 
 // keyAt returns a key whose slot is on the master with that number.
@@ -80,6 +80,8 @@ func TestCluster(t *testing.T) {
 	t.Run("groups over several slots", func(t *testing.T) { clusterGroups(t, l) })
 	t.Run("never too many", func(t *testing.T) { clusterConcurrent(t, l) })
 	t.Run("keys are edited", func(t *testing.T) { clusterEdits(t, cl, c, l) })
+	t.Run("behind one address", func(t *testing.T) { clusterBehindOneAddress(t, cl) })
+	t.Run("instead of a single server", func(t *testing.T) { clusterInsteadOfSingle(t, cl) })
 	t.Run("a slot moves", func(t *testing.T) { clusterMoves(t, cl, l) })
 	if !c.Connected() || log.text() != "" {
 		t.Errorf("connected %v, logged:\n%s", c.Connected(), log.text())
@@ -228,14 +230,9 @@ func clusterFails(t *testing.T, cl *cluster, c *Client, l *loop, log *journal) {
 	}
 }
 
-// A Sentinel that makes the replica master when the master is killed.
-func TestSentinel(t *testing.T) {
-	t.Parallel()
-	master := startServer(t)
-	replica := startServer(t, "--replicaof", "127.0.0.1", strconv.Itoa(master.port), "--repl-diskless-sync-delay", "0")
-	eventually(t, "the replica follows", func() bool {
-		return strings.Contains(replica.do("info", "replication"), "master_link_status:up")
-	})
+// startSentinel starts a Sentinel that watches a master, called weir.
+func startSentinel(t *testing.T, master *server) *server {
+	t.Helper()
 	sentinel := &server{t: t, port: freePort(t), dir: t.TempDir()}
 	file := filepath.Join(sentinel.dir, "sentinel.conf")
 	text := fmt.Sprintf("port %d\nsentinel monitor weir 127.0.0.1 %d 1\nsentinel down-after-milliseconds weir 300\nsentinel failover-timeout weir 2000\n", sentinel.port, master.port)
@@ -244,6 +241,22 @@ func TestSentinel(t *testing.T) {
 	}
 	sentinel.launch(file, "--sentinel")
 	t.Cleanup(sentinel.kill)
+	eventually(t, "the sentinel knows its master", func() bool {
+		out, err := sentinel.try("sentinel", "get-master-addr-by-name", "weir")
+		return err == nil && strings.Contains(out, strconv.Itoa(master.port))
+	})
+	return sentinel
+}
+
+// A Sentinel that makes the replica master when the master is killed.
+func TestSentinel(t *testing.T) {
+	t.Parallel()
+	master := startServer(t)
+	replica := startServer(t, "--replicaof", "127.0.0.1", strconv.Itoa(master.port), "--repl-diskless-sync-delay", "0")
+	eventually(t, "the replica follows", func() bool {
+		return strings.Contains(replica.do("info", "replication"), "master_link_status:up")
+	})
+	sentinel := startSentinel(t, master)
 	eventually(t, "the sentinel knows the replica", func() bool {
 		out, err := sentinel.try("sentinel", "replicas", "weir")
 		return err == nil && strings.Contains(out, strconv.Itoa(replica.port))

@@ -4,11 +4,11 @@ import (
 	"cmp"
 	"crypto/tls"
 	"crypto/x509"
-	"errors"
 	"fmt"
 	"log/slog"
 	"net"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/redis/rueidis"
@@ -51,9 +51,8 @@ const (
 type Config struct {
 	// Addrs is host:port of the server, of the Sentinels, or of some nodes of a
 	// Cluster.
-	Addrs []string
-	// Cluster says that Addrs are nodes of a Cluster.
-	Cluster bool
+	Addrs    []string
+	Topology Topology
 	// SentinelMaster is the name of the master that the Sentinels watch; empty
 	// when there are none.
 	SentinelMaster string
@@ -66,7 +65,7 @@ type Config struct {
 	TLSCAFile     string // PEM; empty: the system's authorities
 	TLSServerName string // in the certificate; empty: the host's name
 
-	// KeyPrefix goes before every name in Redis, for several installations that
+	// KeyPrefix is the prefix of every name in Redis, for several installations that
 	// share one.
 	KeyPrefix string
 	// Timeout is the longest that an ask waits; 100 ms, at most 2 s.
@@ -119,35 +118,76 @@ func (cfg Config) withDefaults() Config {
 	return cfg
 }
 
-// Validate returns all that is wrong with the configuration, each fault named by
-// its field, or nil.
-func (cfg Config) Validate() error {
-	cfg = cfg.withDefaults()
-	var faults []error
-	fault := func(wrong bool, format string, args ...any) {
-		if wrong {
-			faults = append(faults, fmt.Errorf(format, args...))
+// A Fault is one thing that is wrong with a configuration.
+type Fault struct {
+	Field   string // of Config
+	Problem string // "is empty"
+	Allowed string // what would do; may be empty
+}
+
+// Faults is all that is wrong with a configuration.
+type Faults []Fault
+
+// Error has a line for each fault.
+func (f Faults) Error() string {
+	lines := make([]string, len(f))
+	for i, fault := range f {
+		lines[i] = fault.Field + ": " + fault.Problem
+		if fault.Allowed != "" {
+			lines[i] += "; allowed: " + fault.Allowed
 		}
 	}
-	fault(len(cfg.Addrs) == 0, "Addrs: is empty")
+	return strings.Join(lines, "\n")
+}
+
+// Validate returns Faults, or nil.
+func (cfg Config) Validate() error {
+	cfg = cfg.withDefaults()
+	var faults Faults
+	fault := func(wrong bool, field, allowed, format string, args ...any) {
+		if wrong {
+			faults = append(faults, Fault{field, fmt.Sprintf(format, args...), allowed})
+		}
+	}
+	fault(len(cfg.Addrs) == 0, "Addrs", "", "is empty")
 	for _, addr := range cfg.Addrs {
 		_, _, err := net.SplitHostPort(addr)
-		fault(err != nil, "Addrs: %q is not host:port", addr)
+		fault(err != nil, "Addrs", "", "%q is not host:port", addr)
 	}
-	fault(cfg.Cluster && cfg.SentinelMaster != "", "SentinelMaster: a Cluster has no Sentinels")
-	fault(cfg.Cluster && cfg.DB != 0, "DB: a Cluster has only 0, is %d", cfg.DB)
-	fault(cfg.DB < 0, "DB: must be at least 0, is %d", cfg.DB)
-	fault(!cfg.Cluster && cfg.SentinelMaster == "" && len(cfg.Addrs) > 1, "Addrs: a single server has one, there are %d", len(cfg.Addrs))
-	fault(cfg.Username != "" && cfg.Password == "", "Password: user %q needs one", cfg.Username)
+	cfg.checkTopology(fault)
+	fault(cfg.DB < 0, "DB", "", "must be at least 0, is %d", cfg.DB)
+	fault(cfg.Username != "" && cfg.Password == "", "Password", "that of the user", "is missing")
+	fault(!cfg.TLS && cfg.TLSCAFile != "", "TLSCAFile", "nothing", "is of no use without TLS")
+	fault(!cfg.TLS && cfg.TLSServerName != "", "TLSServerName", "nothing", "is of no use without TLS")
 	if err := checkPrefix(cfg.KeyPrefix); err != nil {
-		fault(true, "KeyPrefix: %w", err)
+		fault(true, "KeyPrefix", "", "%v", err)
 	}
-	fault(cfg.Timeout < time.Millisecond || cfg.Timeout > timeoutMax, "Timeout: must be 1ms to %v, is %v", timeoutMax, cfg.Timeout)
-	fault(cfg.Failure < store.FailOpen || cfg.Failure > store.Closed, "Failure: must be FailOpen, Local or Closed, is %v", cfg.Failure)
-	fault(cfg.Failure == store.Local && cfg.Local == nil, "Local: mode local needs a table")
-	fault(cfg.InFlight < 1 || cfg.InFlight > inFlightMax, "InFlight: must be 1 to %d, is %d", inFlightMax, cfg.InFlight)
-	fault(cfg.WaitingMax < 1, "WaitingMax: must be at least 1, is %d", cfg.WaitingMax)
-	return errors.Join(faults...)
+	fault(cfg.Timeout < time.Millisecond || cfg.Timeout > timeoutMax, "Timeout", "", "must be 1ms to %v, is %v", timeoutMax, cfg.Timeout)
+	fault(cfg.Failure < store.FailOpen || cfg.Failure > store.Closed, "Failure", "", "must be FailOpen, Local or Closed, is %v", cfg.Failure)
+	fault(cfg.Failure == store.Local && cfg.Local == nil, "Local", "", "mode local needs a table")
+	fault(cfg.InFlight < 1 || cfg.InFlight > inFlightMax, "InFlight", "", "must be 1 to %d, is %d", inFlightMax, cfg.InFlight)
+	fault(cfg.WaitingMax < 1, "WaitingMax", "", "must be at least 1, is %d", cfg.WaitingMax)
+	if faults == nil {
+		return nil
+	}
+	return faults
+}
+
+// checkTopology notes what contradicts the topology.
+func (cfg *Config) checkTopology(fault func(wrong bool, field, allowed, format string, args ...any)) {
+	t := cfg.declared()
+	fault(t > Sentinel, "Topology", "auto, single, cluster, sentinel", "is unknown")
+	fault(t == Single && len(cfg.Addrs) > 1, "Addrs", "one address", "cannot be with a single server")
+	fault(t == Cluster && cfg.DB != 0, "DB", "0", "cannot be with a Cluster")
+	fault(t == Sentinel && cfg.SentinelMaster == "", "SentinelMaster", "the name of the master that the Sentinels watch", "is missing")
+	if t == Sentinel {
+		fault(cfg.SentinelUsername != "" && cfg.SentinelPassword == "", "SentinelPassword", "that of the user of the Sentinels", "is missing")
+		return
+	}
+	const useless = "cannot be without Sentinels"
+	fault(cfg.SentinelMaster != "", "SentinelMaster", "nothing", useless)
+	fault(cfg.SentinelUsername != "", "SentinelUsername", "nothing", useless)
+	fault(cfg.SentinelPassword != "", "SentinelPassword", "nothing", useless)
 }
 
 // tlsConfig returns nil for a connection without TLS.
@@ -170,9 +210,9 @@ func (cfg *Config) tlsConfig() (*tls.Config, error) {
 	return c, nil
 }
 
-// option says it in the library's terms. No retries: a call without an answer may
-// have run. Always pipelined: otherwise a deadline that passes would close the
-// connection.
+// option is the configuration as the library takes it, for a topology that is known.
+// No retries: a call without an answer may have run. Always pipelined: otherwise a
+// deadline that passes would close the connection.
 func (cfg *Config) option() (rueidis.ClientOption, error) {
 	secure, err := cfg.tlsConfig()
 	if err != nil {
@@ -184,13 +224,12 @@ func (cfg *Config) option() (rueidis.ClientOption, error) {
 		Username: cfg.Username, Password: cfg.Password, SelectDB: cfg.DB,
 		ClientName: "weir", ClientSetInfo: rueidis.DisableClientSetInfo,
 		AlwaysPipelining: true, DisableRetry: true, DisableCache: true,
-		ConnWriteTimeout:   writeTimeout,
 		ReadBufferEachConn: bufferBytes, WriteBufferEachConn: bufferBytes,
 		PipelineMultiplex: connsLog2Each,
 		ClusterOption:     rueidis.ClusterOption{ShardsRefreshInterval: refreshEvery, MaxMovedRedirections: redirectsMax},
-		ForceSingleClient: !cfg.Cluster && cfg.SentinelMaster == "",
+		ForceSingleClient: cfg.Topology == Single,
 	}
-	if cfg.SentinelMaster != "" {
+	if cfg.Topology == Sentinel {
 		option.Sentinel = rueidis.SentinelOption{
 			Dialer: dialer, TLSConfig: secure, MasterSet: cfg.SentinelMaster,
 			Username: cfg.SentinelUsername, Password: cfg.SentinelPassword,

@@ -41,6 +41,10 @@
 //
 // # Cluster
 //
+// With [Auto] the server is asked what it is when a connection is made, and again when a
+// single server has turned out to be a node of a Cluster. One address that leads to a
+// Cluster is enough, as its nodes tell the others'.
+//
 // The keys of one call must lie in one slot, so the value of the key is the
 // hash tag of a name: rules with the same key meet. A group over several slots
 // is asked slot by slot, and what an earlier slot granted beyond what a later one

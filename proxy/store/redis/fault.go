@@ -3,6 +3,7 @@ package redis
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 
 	"github.com/redis/rueidis"
@@ -42,7 +43,7 @@ func faultOf(err error) fault {
 	if err == nil {
 		return faultNone
 	}
-	answer, ok := rueidis.IsRedisErr(err)
+	_, ok := rueidis.IsRedisErr(err)
 	switch {
 	case errors.Is(err, errReply), errors.Is(err, errForeign):
 		return faultItem
@@ -50,14 +51,21 @@ func faultOf(err error) fault {
 		return faultDeadline
 	case !ok:
 		return faultAway
-	case answer.IsNoScript():
+	case refusalOf(err) == "NOSCRIPT":
 		return faultScript
-	}
-	word, _, _ := strings.Cut(answer.Error(), " ")
-	for _, w := range cannotDecide {
-		if word == w {
-			return faultAway
-		}
+	case slices.Contains(cannotDecide, refusalOf(err)):
+		return faultAway
 	}
 	return faultItem
+}
+
+// refusalOf is the first word of a server's answer that is an error, or that an error
+// wraps; empty when it is none.
+func refusalOf(err error) string {
+	answer, ok := errors.AsType[*rueidis.RedisError](err)
+	if !ok || answer == rueidis.Nil {
+		return ""
+	}
+	word, _, _ := strings.Cut(answer.Error(), " ")
+	return word
 }

@@ -14,11 +14,14 @@ import (
 // connections that go through it.
 type wire struct {
 	ln net.Listener
-	to string
 
-	mu    sync.Mutex
-	how   spoil
-	conns []net.Conn
+	mu      sync.Mutex
+	to      string
+	how     spoil
+	conns   []net.Conn
+	pairs   int       // connections so far
+	free    time.Time // when the link has carried what was given to it
+	carried int       // bytes, both ways
 }
 
 // A spoil says how a wire spoils its connections.
@@ -27,7 +30,13 @@ type spoil struct {
 	oneByte bool          // pieces are of one byte, both ways
 	deaf    bool          // nothing reaches the server until it is over
 	dumb    bool          // nothing comes back until it is over
+	spared  int           // how many connections, the first ones, are not spoiled
+	rate    int           // bytes per second that all of them together carry, both ways; 0: any
 }
+
+// pieceBytes is what a link with a rate carries at a time, for one connection after the
+// other.
+const pieceBytes = 1460
 
 func newWire(t testing.TB, to string) *wire {
 	t.Helper()
@@ -49,34 +58,45 @@ func (w *wire) accept() {
 		if err != nil {
 			return
 		}
-		server, err := net.Dial("tcp", w.to)
+		w.mu.Lock()
+		to := w.to
+		w.mu.Unlock()
+		server, err := net.Dial("tcp", to)
 		if err != nil {
 			client.Close()
 			continue
 		}
 		w.mu.Lock()
 		w.conns = append(w.conns, client, server)
+		number := w.pairs
+		w.pairs++
 		w.mu.Unlock()
-		go w.pump(server, client, true)
-		go w.pump(client, server, false)
+		go w.pump(server, client, number, true)
+		go w.pump(client, server, number, false)
 	}
 }
 
-// pump carries what it reads, until one side has closed.
-func (w *wire) pump(to, from net.Conn, requests bool) {
+// pump carries what it reads on the connection with that number, until one side has
+// closed.
+func (w *wire) pump(to, from net.Conn, number int, requests bool) {
 	defer to.Close()
 	defer from.Close()
 	buffer := make([]byte, 64<<10)
 	for {
-		n, err := from.Read(buffer)
+		most := len(buffer)
+		if w.now(number).rate > 0 {
+			most = pieceBytes
+		}
+		n, err := from.Read(buffer[:most])
 		if err != nil {
 			return
 		}
-		f := w.now()
+		f := w.now(number)
 		for f.deaf || f.dumb && !requests {
 			time.Sleep(time.Millisecond)
-			f = w.now()
+			f = w.now(number)
 		}
+		w.carry(n, f.rate)
 		if !requests {
 			time.Sleep(f.delay)
 		}
@@ -92,16 +112,52 @@ func (w *wire) pump(to, from net.Conn, requests bool) {
 	}
 }
 
-func (w *wire) now() spoil {
+// carry counts n bytes, and takes the time that a link with that rate needs for them.
+func (w *wire) carry(n, rate int) {
+	w.mu.Lock()
+	w.carried += n
+	if rate == 0 {
+		w.mu.Unlock()
+		return
+	}
+	if now := time.Now(); w.free.Before(now) {
+		w.free = now
+	}
+	w.free = w.free.Add(time.Duration(n) * time.Second / time.Duration(rate))
+	wait := time.Until(w.free)
+	w.mu.Unlock()
+	time.Sleep(wait)
+}
+
+// now is how the connection with that number is spoiled.
+func (w *wire) now(number int) spoil {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if number < w.how.spared {
+		return spoil{}
+	}
 	return w.how
+}
+
+// sum is how many bytes it has carried.
+func (w *wire) sum() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.carried
 }
 
 func (w *wire) set(f spoil) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.how = f
+}
+
+// lead has it lead to another server, and closes all connections.
+func (w *wire) lead(to string) {
+	w.mu.Lock()
+	w.to = to
+	w.mu.Unlock()
+	w.cut()
 }
 
 // cut closes all connections.

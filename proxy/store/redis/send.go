@@ -258,7 +258,7 @@ func (b *batch) judge(c *Client) {
 			continue
 		}
 		c.counts.errors.Inc()
-		f := faultOf(g.err)
+		f := c.faultOf(g.err)
 		if f == faultItem || f == faultScript {
 			c.undecidable(b.landed, g.name(), g.err)
 		}

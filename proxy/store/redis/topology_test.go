@@ -1,0 +1,111 @@
+package redis
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"weir/proxy/store"
+)
+
+// clusterBehindOneAddress: a Cluster behind one address is found to be one, and counts
+// exactly wherever its keys are.
+func clusterBehindOneAddress(t *testing.T, cl *cluster) {
+	front, log := newWire(t, cl.masters[1].addr()), new(journal)
+	for _, topology := range []Topology{Auto, Cluster} {
+		c := newClient(t, Config{Addrs: []string{front.addr()}, Topology: topology, Timeout: timeoutMax, dialTimeout: timeoutMax, Log: log.logger()})
+		l, r := newLoop(t, c), rand.New(rand.NewPCG(13, uint64(topology)))
+		granted := 0
+		for master := range cl.masters {
+			one := counter(cl.keyAt(master, r), fixed(40))
+			for range 4 {
+				ans := l.ask(30, one)
+				granted += ans.Granted
+			}
+		}
+		if granted != 3*40 || !c.Connected() || log.text() != "" {
+			t.Errorf("%v: %d of 360 admitted, want 120, logged:\n%s", topology, granted, log.text())
+		}
+		if _, written, err := c.CompareAndSet(docName+topology.String(), 0, []byte("1")); !written || err != nil {
+			t.Errorf("%v: document: %v, %v", topology, written, err)
+		}
+	}
+}
+
+// clusterInsteadOfSingle: behind the address of a single server there is a Cluster
+// some day. Who asks what there is goes on with that; who was told that it is a single
+// one says why it cannot decide.
+func clusterInsteadOfSingle(t *testing.T, cl *cluster) {
+	for _, topology := range []Topology{Auto, Single} {
+		front, log := newWire(t, startServer(t).addr()), new(journal)
+		c := newClient(t, Config{Addrs: []string{front.addr()}, Topology: topology, Timeout: timeoutMax, dialTimeout: timeoutMax, Log: log.logger()})
+		l, r := newLoop(t, c), rand.New(rand.NewPCG(15, uint64(topology)))
+		here, elsewhere := counter(cl.keyAt(0, r), fixed(40)), counter(cl.keyAt(1, r), fixed(40))
+		if ans := l.ask(1, elsewhere); ans.Mode != store.Exact {
+			t.Errorf("%v, by the single server: %+v", topology, ans)
+		}
+		front.lead(cl.masters[0].addr())
+		exact := func(c store.Counter) bool { return l.ask(1, c).Mode == store.Exact }
+		if topology == Auto {
+			eventually(t, "it decides about all keys", func() bool { return exact(here) && exact(elsewhere) })
+			continue
+		}
+		eventually(t, "it notices and says so", func() bool {
+			return !exact(elsewhere) && log.count("it is a node of a Cluster, and was taken for a single server") > 0
+		})
+	}
+}
+
+// A client that is told, or finds, that it cannot go on with what there is says so,
+// and connects to nothing else.
+func TestWrongTopology(t *testing.T) {
+	t.Parallel()
+	s := startServer(t)
+	node := startServer(t, "--cluster-enabled", "yes", "--cluster-port", fmt.Sprint(freePort(t)))
+	sentinel := startSentinel(t, s)
+	for _, test := range []struct {
+		addr   string
+		change func(*Config)
+		reason string
+	}{
+		{s.addr(), func(cfg *Config) { cfg.Topology = Cluster }, "does not answer as a node of a Cluster does"},
+		{s.addr(), func(cfg *Config) { cfg.SentinelMaster = "weir" }, "unknown command"},
+		{node.addr(), func(cfg *Config) { cfg.DB = 3 }, "is a node of a Cluster, which has only database 0, not 3"},
+		{sentinel.addr(), func(cfg *Config) {}, "is a Sentinel, and REDIS_SENTINEL_MASTER does not say of what"},
+		{sentinel.addr(), func(cfg *Config) { cfg.SentinelMaster = "other" }, "master"},
+	} {
+		log := new(journal)
+		cfg := Config{Addrs: []string{test.addr}, Timeout: time.Second, dialTimeout: timeoutMax, Log: log.logger()}
+		test.change(&cfg)
+		if c := newClient(t, cfg); c.Connected() || log.count("Redis connection lost, entering fail-open mode") != 1 || log.count(test.reason) != 1 {
+			t.Errorf("want %q: connected %v, logged %s", test.reason, c.Connected(), log.text())
+		}
+	}
+}
+
+// Servers that know no HELLO are asked whether they know a Cluster.
+func TestOldServers(t *testing.T) {
+	t.Parallel()
+	single := startServer(t, "--rename-command", "HELLO", "")
+	node := startServer(t, "--rename-command", "HELLO", "", "--cluster-enabled", "yes", "--cluster-port", fmt.Sprint(freePort(t)))
+	for s, want := range map[*server]Topology{single: Single, node: Cluster} {
+		if got, err := config(s).ask(); got != want || err != nil {
+			t.Errorf("found %v, %v, want %v", got, err, want)
+		}
+	}
+}
+
+func TestParseTopology(t *testing.T) {
+	t.Parallel()
+	for _, want := range []Topology{Auto, Single, Cluster, Sentinel} {
+		if got, err := ParseTopology(want.String()); got != want || err != nil {
+			t.Errorf("%v: %v, %v", want, got, err)
+		}
+	}
+	for _, word := range []string{"", "Single", "standalone"} {
+		if _, err := ParseTopology(word); err == nil {
+			t.Errorf("%q is a topology", word)
+		}
+	}
+}
