@@ -21,7 +21,7 @@ import (
 // Later is what has the later UpdatedAt, and that of a change is later than that
 // of the change which it replaces, whatever the clocks. Versions would say the same
 // as long as the store loses nothing, and nothing when it does. The settings are no
-// change: nobody writes them, and everything goes before them. Going back to them
+// change: nobody writes them, and everything overrides them. Going back to them
 // by Delete is one.
 func (l *Limits) Observe(now time.Time, doc store.Document) {
 	l.mu.Lock()
@@ -30,11 +30,20 @@ func (l *Limits) Observe(now time.Time, doc store.Document) {
 }
 
 // Sync observes by itself: it reads the document, and writes what could not be
-// written while the store was away. To be called once a second or so; it costs one
-// read, and when the store is away nothing happens.
+// written while the store was away. When that is away, nothing happens.
 func (l *Limits) Sync(now time.Time) {
 	if doc, err := l.ledger.docs.Read(ConfigName); err == nil {
 		l.Observe(now, doc)
+	}
+}
+
+// syncPending writes what could not be written before.
+func (l *Limits) syncPending(now time.Time) {
+	l.mu.Lock()
+	pending := l.ledger.pending()
+	l.mu.Unlock()
+	if pending {
+		l.Sync(now)
 	}
 }
 

@@ -32,26 +32,35 @@ func (r *Rules) Sync(now time.Time) {
 
 // Share keeps the rules as the files and the store have them until ctx ends. Files
 // are read again when they change; shared, unless nil, tells what other proxies
-// write, and what could not be written there is tried again every pause. (Rules
-// may be large: so they are not read every pause, as the configuration is.)
+// write, and what could not be written there is tried again every pause.
 func (r *Rules) Share(ctx context.Context, shared *redis.Client, pause time.Duration) {
 	r.watchFiles(ctx)
 	if r.ledger == nil || shared == nil {
 		return
 	}
-	shared.Watch(RulesName, func(doc store.Document) { r.Observe(time.Now(), doc) })
-	go func() {
-		tick := time.NewTicker(pause)
-		defer tick.Stop()
-		for {
-			select {
-			case <-ctx.Done():
-				return
-			case now := <-tick.C:
-				r.syncPending(now)
-			}
+	latest := make(chan store.Document, 1)
+	shared.Watch(RulesName, func(doc store.Document) { // one call at a time
+		select {
+		case <-latest: // not the newest any more
+		default:
 		}
-	}()
+		latest <- doc
+	})
+	go r.observeAll(ctx, latest)
+	go keepSyncing(ctx, pause, r.syncPending)
+}
+
+// observeAll observes what the store's watcher tells. To make a set of rules may
+// take a second, for which other documents must not wait.
+func (r *Rules) observeAll(ctx context.Context, latest <-chan store.Document) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case doc := <-latest:
+			r.Observe(time.Now(), doc)
+		}
+	}
 }
 
 // syncPending writes what could not be written before.

@@ -13,18 +13,21 @@ import (
 // is tried again every pause.
 func (l *Limits) Share(ctx context.Context, shared *redis.Client, pause time.Duration) {
 	shared.Watch(ConfigName, func(doc store.Document) { l.Observe(time.Now(), doc) })
-	go func() {
-		tick := time.NewTicker(pause)
-		defer tick.Stop()
-		for {
-			select {
-			case <-ctx.Done():
-				return
-			case now := <-tick.C:
-				l.Sync(now)
-			}
+	go keepSyncing(ctx, pause, l.syncPending)
+}
+
+// keepSyncing calls sync every pause until ctx ends.
+func keepSyncing(ctx context.Context, pause time.Duration, sync func(now time.Time)) {
+	tick := time.NewTicker(pause)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case now := <-tick.C:
+			sync(now)
 		}
-	}()
+	}
 }
 
 // storeHealth is the store's part of /actuator/health.

@@ -1,14 +1,16 @@
 package store
 
 import (
+	"fmt"
 	"math/bits"
 	"time"
 
 	"weir/proxy/limit"
 )
 
-// CountersMax is the largest number of counters in one ask.
-const CountersMax = 8
+// CountersMax is the largest number of counters in one ask: the global limit and 8
+// rules.
+const CountersMax = 9
 
 // A Counter is one thing to be counted: a key within a rule, its limit and what
 // a request costs there. One whose limit is off is admitted without a state.
@@ -126,4 +128,23 @@ func tighter(d, than *limit.Decision, burst, thanBurst int64) bool {
 type Document struct {
 	Body    []byte
 	Version int64 // 1 when first written, one more with each change
+}
+
+// DocumentBytesMax is the size of the largest body that a store keeps.
+const DocumentBytesMax = 4 << 20
+
+// A SizeError is the size in bytes of a body that is larger than DocumentBytesMax.
+type SizeError int
+
+// Error names both sizes.
+func (e SizeError) Error() string {
+	return fmt.Sprintf("must be at most %d bytes as JSON, is %d", DocumentBytesMax, int(e))
+}
+
+// CheckSize returns a SizeError for a body that is too large, or nil.
+func CheckSize(body []byte) error {
+	if len(body) > DocumentBytesMax {
+		return SizeError(len(body))
+	}
+	return nil
 }

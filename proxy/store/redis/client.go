@@ -26,7 +26,7 @@ const probeName = namespace + "probe"
 // A Client is one program's access to Redis: it connects, notices when Redis goes
 // and comes, and keeps what the lanes share.
 //
-// Safe for concurrent use: what changes is atomic, or guarded by mu.
+// Safe for concurrent use: what changes is atomic, or guarded by mu or docMu.
 type Client struct {
 	cfg     Config
 	scripts scripts
@@ -41,12 +41,15 @@ type Client struct {
 	lanes    []*Lane
 	refusal  string // the last that was said of why Redis does not decide
 	suspect  string // the name about which the last error was; in a Cluster only its node may be away
-	watched  map[string]*watched
-	poll     chan struct{} // asks the watcher to look at once
+	watched  []*watched
+	poll     chan struct{} // asks the watcher to look at documents at once
 	lost     chan struct{} // wakes the prober
 	stop     context.CancelFunc
 	stopping context.Context
 	running  sync.WaitGroup
+
+	docMu   sync.Mutex
+	docConn rueidis.Client // see documents; nil until it is needed
 }
 
 // New connects to Redis and returns a client, also when Redis is away: then it
@@ -61,18 +64,19 @@ func New(cfg Config) (*Client, error) {
 
 func open(cfg Config, s scripts) *Client {
 	c := &Client{cfg: cfg, scripts: s, counts: newCounts(), began: time.Now(),
-		watched: make(map[string]*watched), poll: make(chan struct{}, 1), lost: make(chan struct{}, 1)}
+		poll: make(chan struct{}, 1), lost: make(chan struct{}, 1)}
 	c.stopping, c.stop = context.WithCancel(context.Background())
 	now := time.Now()
 	if err := c.tryNow(); err != nil {
 		c.failed(now, now, "", err)
 	}
 	c.running.Go(c.keepProbing)
-	c.running.Go(c.keepWatching)
+	c.running.Go(c.keepCounting)
+	c.running.Go(c.keepReading)
 	return c
 }
 
-// Close ends the connection and everything that runs in the background. Close the
+// Close ends the connections and everything that runs in the background. Close the
 // lanes first.
 func (c *Client) Close() {
 	c.stop()
@@ -84,6 +88,12 @@ func (c *Client) Close() {
 func (c *Client) disconnect() {
 	if conn := c.conn.Swap(nil); conn != nil {
 		(*conn).Close()
+	}
+	c.docMu.Lock()
+	defer c.docMu.Unlock()
+	if c.docConn != nil {
+		c.docConn.Close()
+		c.docConn = nil
 	}
 }
 

@@ -19,6 +19,8 @@ type counts struct {
 	reloads    metric.Counter // calls repeated in full after NOSCRIPT
 	unreleased metric.Counter // places in queues that were not given back, as Redis was away or too much waited
 	exchanges  *metric.Histogram
+
+	documentErrors metric.Counter // exchanges about documents without a usable answer
 }
 
 func newCounts() counts {
@@ -53,6 +55,7 @@ func (c *Client) Register(set *metric.Set) {
 	n := &c.counts
 	set.Histogram("ratelimiter_redis_request_duration_seconds", "how long Redis took to answer a batch", n.exchanges)
 	set.Counter("ratelimiter_redis_errors_total", "calls without a usable answer", n.errors.Load)
+	set.Counter("ratelimiter_redis_document_errors_total", "reads and writes of the stored configuration without a usable answer", n.documentErrors.Load)
 	set.Counter("ratelimiter_redis_script_reloads_total", "calls repeated in full because the server did not know the script", n.reloads.Load)
 	set.Gauge("ratelimiter_redis_connected", "1 while Redis decides", func() float64 { return truth(c.Connected()) })
 	for _, m := range []struct {

@@ -30,6 +30,14 @@
 // and appends: measured on Redis 7 that takes as long as a sorted set of the instants,
 // in less than half of the memory, and it counts permits.
 //
+// # Documents
+//
+// The configuration that all proxies share is kept in documents of up to 4 MiB. They are
+// read and written over a connection of their own, so that neither a slow transfer nor
+// a failure there delays a decision or opens the breaker. A client looks at what it
+// watches four times a second, but only at the length and the first bytes, which differ
+// in every version. It reads the rest when these have changed.
+//
 // # When Redis is away
 //
 // A connection error, or five batches one after the other without an answer in

@@ -1,10 +1,9 @@
 package redis
 
 import (
-	"bytes"
 	"context"
+	"errors"
 	"fmt"
-	"slices"
 	"strconv"
 	"time"
 
@@ -14,61 +13,113 @@ import (
 )
 
 const (
-	documentBytesMax = 4 << 20
-	// pollPause is how often documents and edits are looked at: a change is to be
-	// in force everywhere within a second.
-	pollPause = 250 * time.Millisecond
+	// headBytes is how much of each document is read to see whether it has changed.
+	headBytes = 256
+	// wrapBytesMax bounds what the store writes around a body; see document.lua.
+	wrapBytesMax = 64
+	// valueBytesMax is the size of the largest value that is a document.
+	valueBytesMax = store.DocumentBytesMax + wrapBytesMax
+	// versionDigitsMax is as in document.lua.
+	versionDigitsMax = 15
+	// documentTimeout is how long an exchange about documents may take, and
+	// documentRate, in bytes per second, the slowest link over which a large one passes.
+	documentTimeout = 2 * time.Second
+	documentRate    = 128 << 10
+	// documentTimeoutMax is how long the largest document may take.
+	documentTimeoutMax = documentTimeout + store.DocumentBytesMax/documentRate*time.Second
 )
 
 // Foreign is the version of a document that something else than a proxy has
 // written.
 const Foreign = -1
 
+// A mark tells values of a document apart without reading all of them. Two that have
+// the same version, length and first headBytes are taken for one: so a body that is
+// longer has to begin with something that no other has, such as the time of the change.
+type mark struct {
+	head    string // its first headBytes
+	length  int64  // 0: there is none
+	foreign bool   // a key of another type
+}
+
+// markOf is the mark of a whole value.
+func markOf(raw []byte) mark {
+	return mark{head: string(raw[:min(len(raw), headBytes)]), length: int64(len(raw))}
+}
+
 // Read returns the document called name; one that was never written has version 0
-// and no body, one that no proxy has written has version Foreign. The error is
-// that Redis is away.
+// and no body, one that no proxy has written has version Foreign, and no body if it is
+// too large for a document. It waits for Redis up to 34 s over a slow link, and is not
+// for loops. The error is that Redis is away or does not answer.
 func (c *Client) Read(name string) (store.Document, error) {
-	ctx, cancel := c.within()
-	defer cancel()
-	docs, err := c.read(ctx, []string{c.cfg.KeyPrefix + name})
+	name = c.cfg.KeyPrefix + name
+	marks, err := c.marks([]string{name})
 	if err != nil {
 		return store.Document{}, fmt.Errorf("read document %s: %w", name, err)
 	}
-	return docs[0], nil
+	doc, _, err := c.fetch(name, marks[0])
+	if err != nil {
+		return store.Document{}, fmt.Errorf("read document %s: %w", name, err)
+	}
+	return doc, nil
 }
 
-// read reads documents by their full names, and tells the breaker how it went.
-func (c *Client) read(ctx context.Context, names []string) ([]store.Document, error) {
-	loaded := c.conn.Load()
-	if loaded == nil || c.breaker.away.Load() {
-		return nil, errAway
+// marks reads the marks of documents by their full names.
+func (c *Client) marks(names []string) ([]mark, error) {
+	conn, err := c.documents()
+	if err != nil {
+		return nil, err
 	}
-	conn := *loaded
-	commands := make([]rueidis.Completed, len(names))
-	for i, name := range names {
-		commands[i] = conn.B().Get().Key(name).Build()
+	commands := make([]rueidis.Completed, 0, 2*len(names))
+	for _, name := range names {
+		commands = append(commands, conn.B().Getrange().Key(name).Start(0).End(headBytes-1).Build(), conn.B().Strlen().Key(name).Build())
 	}
-	sent := time.Now()
-	docs := make([]store.Document, len(names))
-	for i, reply := range conn.DoMulti(ctx, commands...) {
-		raw, err := reply.AsBytes()
-		switch fault := faultOf(err); {
-		case rueidis.IsRedisNil(err):
-		case fault == faultItem: // a key of another type
-			docs[i] = store.Document{Version: Foreign}
+	ctx, cancel := c.forDocument(0)
+	defer cancel()
+	replies := conn.DoMulti(ctx, commands...)
+	marks := make([]mark, len(names))
+	for i := range marks {
+		m := &marks[i]
+		var err1, err2 error
+		m.head, err1 = replies[2*i].ToString()
+		m.length, err2 = replies[2*i+1].AsInt64()
+		switch err := errors.Join(err1, err2); {
+		case c.faultOf(err1) == faultItem && c.faultOf(err2) == faultItem:
+			*m = mark{foreign: true}
 		case err != nil:
-			c.judge(sent, names[i], err)
-			return nil, err
-		default:
-			docs[i] = documentOf(raw)
+			return nil, c.documentFault(err)
 		}
 	}
-	c.breaker.answered()
-	return docs, nil
+	return marks, nil
+}
+
+// fetch returns the document of that full name, of which m was the mark, and its mark
+// by now.
+func (c *Client) fetch(name string, m mark) (store.Document, mark, error) {
+	switch {
+	case m.foreign, m.length > valueBytesMax:
+		return store.Document{Version: Foreign}, m, nil
+	case m.length == int64(len(m.head)):
+		return documentOf([]byte(m.head)), m, nil
+	}
+	conn, err := c.documents()
+	if err != nil {
+		return store.Document{}, m, err
+	}
+	ctx, cancel := c.forDocument(int(m.length))
+	defer cancel()
+	raw, err := conn.Do(ctx, conn.B().Get().Key(name).Build()).AsBytes()
+	if err != nil && !rueidis.IsRedisNil(err) {
+		return store.Document{}, m, c.documentFault(err)
+	}
+	return documentOf(raw), markOf(raw), nil
 }
 
 // documentOf is a document as it is kept.
 func documentOf(raw []byte) store.Document {
+	if len(raw) == 0 {
+		return store.Document{}
+	}
 	if doc, ok := documentBody(raw); ok {
 		return doc
 	}
@@ -78,121 +129,78 @@ func documentOf(raw []byte) store.Document {
 // CompareAndSet makes body, which must be JSON, the document called name if its
 // version still is version: 0 for one that was never written, Foreign for one that
 // no proxy has written. It returns the document as it is then, and whether it was
-// written. The error is that Redis is away, and then it may or may not have been
-// written; or that the body is larger than 4 MiB.
+// written. It waits as Read does. The error is that Redis is away or does not answer,
+// and then it may or may not have been written; or a store.SizeError.
 func (c *Client) CompareAndSet(name string, version int64, body []byte) (store.Document, bool, error) {
-	if len(body) > documentBytesMax {
-		return store.Document{}, false, fmt.Errorf("write document %s: must be at most %d bytes, is %d", name, documentBytesMax, len(body))
+	doc, written, err := c.compareAndSet(name, version, body)
+	switch {
+	case err != nil:
+		return doc, false, fmt.Errorf("write document %s: %w", name, err)
+	case written:
+		return doc, true, nil
 	}
-	reply, err := c.do(&call{script: c.scripts.document, keys: []string{c.cfg.KeyPrefix + name},
-		args: []string{strconv.FormatInt(version, 10), string(body)}})
-	if err != nil {
-		return store.Document{}, false, fmt.Errorf("write document %s: %w", name, err)
-	}
-	doc, written, err := readWritten(reply)
-	if err != nil {
-		return store.Document{}, false, fmt.Errorf("write document %s: %w", name, err)
-	}
-	if written {
-		c.look()
-	}
-	return doc, written, nil
+	doc, err = c.Read(name)
+	return doc, false, err
 }
 
-// readWritten reads the reply of document.lua.
-func readWritten(reply rueidis.RedisMessage) (doc store.Document, written bool, err error) {
-	values, err := reply.ToArray()
-	if err != nil || len(values) != 3 {
-		return doc, false, errReply
+func (c *Client) compareAndSet(name string, version int64, body []byte) (doc store.Document, written bool, err error) {
+	if err := store.CheckSize(body); err != nil {
+		return doc, false, err
 	}
-	ok, err1 := values[0].AsInt64()
-	doc.Version, err = values[1].AsInt64()
-	body, err2 := values[2].AsBytes()
-	if err != nil || err1 != nil || err2 != nil {
-		return doc, false, errReply
+	conn, err := c.documents()
+	if err != nil {
+		return doc, false, err
+	}
+	ctx, cancel := c.forDocument(len(body))
+	defer cancel()
+	set := call{script: c.scripts.document, keys: []string{c.cfg.KeyPrefix + name},
+		args: []string{strconv.FormatInt(version, 10), string(body), strconv.Itoa(valueBytesMax)}}
+	// In full: the script is short, and the body is not sent twice for it.
+	doc.Version, err = conn.Do(ctx, set.command(conn.B(), true)).AsInt64()
+	if err != nil {
+		return doc, false, c.documentFault(err)
+	}
+	if doc.Version == 0 {
+		return doc, false, nil
 	}
 	if len(body) > 0 {
 		doc.Body = body
 	}
-	return doc, ok == 1, nil
+	return doc, true, nil
 }
 
-// Watch has changed called with the document called name as it is now, and again
-// within a second of each change by anybody, also when it was lost: then its
-// version is 0. It is called from a goroutine of the client, one call at a time,
-// and not while Redis is away.
-func (c *Client) Watch(name string, changed func(store.Document)) {
-	c.mu.Lock()
-	c.watched[c.cfg.KeyPrefix+name] = &watched{changed: changed}
-	c.mu.Unlock()
-	c.look()
-}
-
-// watched is a document that somebody wants to know of.
-//
-// Owned by the goroutine of keepWatching.
-type watched struct {
-	changed func(store.Document)
-	told    bool
-	last    store.Document
-}
-
-func (w *watched) tell(doc store.Document) {
-	if w.told && w.last.Version == doc.Version && bytes.Equal(w.last.Body, doc.Body) {
-		return
+// documents returns the connection for documents. Decisions have another: neither a
+// large document nor a failure here delays them or opens the breaker. While the
+// breaker is open nothing is asked here.
+func (c *Client) documents() (rueidis.Client, error) {
+	if c.breaker.away.Load() {
+		return nil, errAway
 	}
-	w.told, w.last = true, doc
-	w.changed(doc)
-}
-
-// look has the watcher look at once.
-func (c *Client) look() {
-	select {
-	case c.poll <- struct{}{}:
-	default:
+	c.docMu.Lock()
+	defer c.docMu.Unlock()
+	if c.stopping.Err() != nil { // Close may have been here: nobody would close the connection
+		return nil, errAway
 	}
-}
-
-// keepWatching looks at documents and at the count of edits again and again. It
-// notices on an idle proxy, too, that Redis is away.
-func (c *Client) keepWatching() {
-	tick := time.NewTicker(pollPause)
-	defer tick.Stop()
-	var edits []byte
-	for {
-		select {
-		case <-c.stopping.Done():
-			return
-		case <-tick.C:
-		case <-c.poll:
+	if c.docConn == nil {
+		cfg := c.cfg
+		cfg.dialTimeout = documentTimeout
+		conn, err := cfg.connect(documentTimeoutMax)
+		if err != nil {
+			return nil, c.documentFault(fmt.Errorf("connect to redis for documents: %w", err))
 		}
-		edits = c.lookNow(edits)
+		c.docConn = conn
 	}
+	return c.docConn, nil
 }
 
-// lookNow reads everything that is watched once, and returns the count of edits.
-func (c *Client) lookNow(edits []byte) []byte {
-	names := []string{c.cfg.KeyPrefix + editsName}
-	c.mu.Lock()
-	for name := range c.watched {
-		names = append(names, name)
-	}
-	c.mu.Unlock()
-	slices.Sort(names[1:])
-	ctx, cancel := c.within()
-	defer cancel()
-	docs, err := c.read(ctx, names)
-	if err != nil {
-		return edits
-	}
-	if !bytes.Equal(edits, docs[0].Body) {
-		c.Forgetful()
-	}
-	for i, name := range names[1:] {
-		c.mu.Lock()
-		w := c.watched[name]
-		c.mu.Unlock()
-		w.tell(docs[1+i])
-	}
-	return docs[0].Body
+// forDocument is the time that an exchange about a document of that many bytes may
+// take.
+func (c *Client) forDocument(bytes int) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(c.stopping, documentTimeout+time.Duration(bytes)*time.Second/documentRate)
+}
+
+// documentFault counts an error about documents.
+func (c *Client) documentFault(err error) error {
+	c.counts.documentErrors.Inc()
+	return err
 }

@@ -3,6 +3,7 @@ package redis
 import (
 	"bytes"
 	"fmt"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -54,6 +55,13 @@ func TestDocuments(t *testing.T) {
 		{do("lpush", docName, "x"), "", "-1 "},
 		{set(0, `{}`), "false -1 ", "-1 "},
 		{set(Foreign, `{"b":1}`), `true 1 {"b":1}`, `1 {"b":1}`},
+		{do("set", docName, `{"version":7,"document":"`), "", `-1 {"version":7,"document":"`},
+		{do("setrange", docName, strconv.Itoa(store.DocumentBytesMax+100), `"}`), "", "-1 "}, // too large
+		{set(Foreign, `{}`), "true 1 {}", "1 {}"},
+		{do("set", docName, `{"version":+7,"document":{}}`), "", `-1 {"version":+7,"document":{}}`},
+		{set(Foreign, `{}`), "true 1 {}", "1 {}"},
+		{do("set", docName, `{"version":10000000000000000000,"document":{}}`), "", `-1 {"version":10000000000000000000,"document":{}}`},
+		{set(Foreign, `{}`), "true 1 {}", "1 {}"},
 		{do("flushall"), "", "0 "},
 	} {
 		if got := step.do(); got != step.want {
@@ -68,12 +76,22 @@ func TestDocuments(t *testing.T) {
 func TestDocumentBound(t *testing.T) {
 	t.Parallel()
 	_, c, _ := newWorld(t)
-	for size, ok := range map[int]bool{documentBytesMax: true, documentBytesMax + 1: false} {
+	for size, ok := range map[int]bool{store.DocumentBytesMax: true, store.DocumentBytesMax + 1: false} {
 		body := bytes.Repeat([]byte("1"), size)
 		doc, written, err := c.CompareAndSet(fmt.Sprint(size), 0, body)
 		if written != ok || (err == nil) != ok || ok && !bytes.Equal(doc.Body, body) {
 			t.Errorf("%d bytes: written %v, %v", size, written, err)
 		}
+	}
+}
+
+// Nothing is connected once the client is closed.
+func TestDocumentsAfterClose(t *testing.T) {
+	t.Parallel()
+	c := newClient(t, config(startServer(t)))
+	c.Close()
+	if _, err := c.Read(docName); err == nil || c.docConn != nil {
+		t.Errorf("read after Close: %v, connected %v", err, c.docConn != nil)
 	}
 }
 

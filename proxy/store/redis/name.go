@@ -193,10 +193,10 @@ func documentBody(raw []byte) (store.Document, bool) {
 		return store.Document{}, false
 	}
 	number, rest, ok := bytes.Cut(rest, []byte(`,"document":`))
-	version, err := strconv.ParseInt(string(number), 10, 64)
+	version, err := strconv.ParseUint(string(number), 10, 63) // digits only
 	rest, closed := bytes.CutSuffix(rest, []byte("}"))
-	if !ok || !closed || err != nil || version < 1 {
+	if !ok || !closed || len(number) > versionDigitsMax || err != nil || version < 1 {
 		return store.Document{}, false
 	}
-	return store.Document{Body: rest, Version: version}, true
+	return store.Document{Body: rest, Version: int64(version)}, true
 }

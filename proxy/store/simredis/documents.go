@@ -8,10 +8,8 @@ import (
 	"weir/proxy/store"
 )
 
-const (
-	documentsMax     = 64
-	documentBytesMax = 4 << 20
-)
+// documentsMax is how many documents there may be.
+const documentsMax = 64
 
 // Documents keeps small documents under names such as ratelimiter:config, in
 // memory. The zero value is empty and ready.
@@ -33,17 +31,18 @@ func (d *Documents) Read(name string) (store.Document, error) {
 
 // CompareAndSet makes body the document called name if its version still is
 // version, 0 for one that was never written. It returns the document as it is
-// then, and whether it was written. The body is copied. The error is about a
-// bound: at most 64 documents of at most 4 MiB.
+// then, and whether it was written. The body is copied. The error is that there are
+// 64 documents already, or a store.SizeError.
 func (d *Documents) CompareAndSet(name string, version int64, body []byte) (store.Document, bool, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	doc, known := d.docs[name]
+	tooLarge := store.CheckSize(body)
 	switch {
 	case doc.Version != version:
 		return doc, false, nil
-	case len(body) > documentBytesMax:
-		return doc, false, fmt.Errorf("write document %s: must be at most %d bytes, is %d", name, documentBytesMax, len(body))
+	case tooLarge != nil:
+		return doc, false, fmt.Errorf("write document %s: %w", name, tooLarge)
 	case !known && len(d.docs) == documentsMax:
 		return doc, false, fmt.Errorf("write document %s: there may be at most %d documents", name, documentsMax)
 	}

@@ -65,10 +65,10 @@ func TestDocumentsHaveOneWinner(t *testing.T) {
 
 func TestDocumentsAreBounded(t *testing.T) {
 	var d Documents
-	if _, written, err := d.CompareAndSet("big", 0, make([]byte, documentBytesMax)); err != nil || !written {
+	if _, written, err := d.CompareAndSet("big", 0, make([]byte, store.DocumentBytesMax)); err != nil || !written {
 		t.Errorf("a body at the bound: %v, %v", written, err)
 	}
-	if _, written, err := d.CompareAndSet("big", 1, make([]byte, documentBytesMax+1)); err == nil || written {
+	if _, written, err := d.CompareAndSet("big", 1, make([]byte, store.DocumentBytesMax+1)); err == nil || written {
 		t.Error("a body beyond the bound was written")
 	}
 	for i := range documentsMax - 1 {
