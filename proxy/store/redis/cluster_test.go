@@ -82,6 +82,7 @@ func TestCluster(t *testing.T) {
 	t.Run("keys are edited", func(t *testing.T) { clusterEdits(t, cl, c, l) })
 	t.Run("behind one address", func(t *testing.T) { clusterBehindOneAddress(t, cl) })
 	t.Run("instead of a single server", func(t *testing.T) { clusterInsteadOfSingle(t, cl) })
+	t.Run("with the documented rights", func(t *testing.T) { clusterRights(t, cl) })
 	t.Run("a slot moves", func(t *testing.T) { clusterMoves(t, cl, l) })
 	if !c.Connected() || log.text() != "" {
 		t.Errorf("connected %v, logged:\n%s", c.Connected(), log.text())

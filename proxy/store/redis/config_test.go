@@ -129,8 +129,7 @@ func TestTLSAndUser(t *testing.T) {
 	secure := freePort(t)
 	s := startServer(t, "--tls-port", fmt.Sprint(secure), "--tls-cert-file", certFile, "--tls-key-file", keyFile,
 		"--tls-ca-cert-file", certFile, "--tls-auth-clients", "no", "--databases", "4")
-	s.do("acl", "setuser", "weir", "on", ">secret", "~w:*", "+eval", "+evalsha", "+get", "+set", "+psetex", "+pttl", "+exists", "+del", "+incr",
-		"+time", "+type", "+ping", "+hello", "+select", "+client")
+	s.allow("w:")
 	addr := fmt.Sprintf("127.0.0.1:%d", secure)
 	cfg := Config{Addrs: []string{addr}, Timeout: timeoutMax, dialTimeout: timeoutMax, TLS: true, TLSCAFile: certFile, Username: "weir", Password: "secret", DB: 3, KeyPrefix: "w:"}
 	c := newClient(t, cfg)
@@ -155,7 +154,7 @@ func TestTLSAndUser(t *testing.T) {
 		"no authority":  func(cfg *Config) { cfg.TLSCAFile = keyFile },
 		"another name":  func(cfg *Config) { cfg.TLSServerName = "example.com" },
 		"TLS on a port": func(cfg *Config) { cfg.Addrs = []string{s.addr()} },
-		"none on TLS's": func(cfg *Config) { cfg.TLS = false },
+		"none on TLS's": func(cfg *Config) { cfg.TLS, cfg.TLSCAFile = false, "" },
 	} {
 		wrong, log := cfg, new(journal)
 		change(&wrong)

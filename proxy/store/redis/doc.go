@@ -22,6 +22,18 @@
 // Counters that are off are not asked about. Places in queues are given back with the
 // next batch.
 //
+// # Keys
+//
+// The state of a key within a rule has a name for each kind of limits,
+//
+//	<prefix>ratelimiter:11:per-partner{4:acme}fixed:60000000
+//
+// with the length of the rule's id and of the key's value before them; of parts longer
+// than 128 bytes a digest is there. The kind is the algorithm and, where there is one,
+// the window in microseconds: proxies that disagree about it do not write over each
+// other, and admit at most the sum of their limits. ratelimiter:kinds lists the kinds
+// that some proxy asks about, at most 1,024, for edits are about all names of a key.
+//
 // # What a key holds
 //
 // A string: the bytes of limit.State.Append, 32 for most keys. A log is one string,
@@ -61,11 +73,8 @@
 //
 // # Rights
 //
-// An ACL user needs the keys that begin with the prefix, and the commands eval,
-// evalsha, get, set, psetex, exists, del, incr, time, type, ping, hello, select
-// and client; for sliding_log getrange, setrange, append and pexpire; in a Cluster
-// cluster as well. Scripts want Redis 5 or later, or what
-// is compatible with it.
+// The README has the rights of an ACL user; TestRights runs everything with exactly
+// these. Scripts want Redis 5 or later, or what is compatible with it.
 //
 // # What Redis cannot promise
 //
