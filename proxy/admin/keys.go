@@ -1,9 +1,12 @@
 package admin
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"net/http"
+	"regexp"
+	"slices"
 	"strconv"
 	"time"
 
@@ -53,7 +56,9 @@ const (
 // and the key of a rule with the key global, which has no values, may be left out.
 // Values are those that clients send: those of ip may be addresses, paths and hosts
 // come in any form. A backslash is written as \\, and a byte that is no visible
-// text as \xff.
+// text as \xff. The value of a secret part is told as sha256: and 12 digits (see
+// [rule.Part.Secret]); a key is found by the value, and while it is among those that
+// are told by that, too. GET with a key tells about that one alone.
 func (k *Keys) Register(own *service.Endpoints) {
 	own.HandleFunc("GET /config/keys", k.list)
 	own.HandleFunc("DELETE /config/keys", k.forget)
@@ -98,8 +103,27 @@ func (k *Keys) list(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	busiest, refused := k.Store.Top(id)
+	if r.URL.Query().Has("key") {
+		values, err := queryValues(r)
+		key, err := k.key(id, parts, values, err)
+		if err != nil {
+			service.WriteError(w, http.StatusBadRequest, strictjson.At("key", err))
+			return
+		}
+		busiest.Entries, refused.Entries = only(busiest.Entries, key), only(refused.Entries, key)
+	}
 	service.WriteJSON(w, http.StatusOK, keysAnswer{Rule: id, Parts: parts, HalfLife: k.HalfLife.Seconds(),
 		Busiest: listOf(busiest, n), Refused: listOf(refused, n)})
+}
+
+// only is the entry of a key, if there is one. Longer keys than are kept differ by their
+// lengths alone.
+func only(entries []sketch.Entry, key []byte) []sketch.Entry {
+	i := slices.IndexFunc(entries, func(e sketch.Entry) bool { return e.Bytes == len(key) && bytes.HasPrefix(key, e.Key) })
+	if i < 0 {
+		return nil
+	}
+	return entries[i : i+1]
 }
 
 // listOf is the first n keys of a view.
@@ -167,16 +191,19 @@ func (k *Keys) forget(w http.ResponseWriter, r *http.Request) {
 	if !ok {
 		return
 	}
-	var values []*string
-	var err error
-	switch given := q["key"]; len(given) {
-	case 0:
-	case 1:
-		values, err = readWord(given[0])
-	default:
-		err = errors.New("must be there once: several values are a list, [\"a\",\"b\"]")
-	}
+	values, err := queryValues(r)
 	k.edit(w, q.Get("rule"), parts, values, err, k.Store.Forget)
+}
+
+// queryValues reads the values of the key in a query.
+func queryValues(r *http.Request) ([]*string, error) {
+	switch given := r.URL.Query()["key"]; len(given) {
+	case 0:
+		return nil, nil
+	case 1:
+		return readWord(given[0])
+	}
+	return nil, errors.New("must be there once: several values are a list, [\"a\",\"b\"]")
 }
 
 func (k *Keys) add(w http.ResponseWriter, r *http.Request) {
@@ -207,10 +234,7 @@ func (k *Keys) add(w http.ResponseWriter, r *http.Request) {
 
 // edit changes a key, whose values could be read unless err says why not.
 func (k *Keys) edit(w http.ResponseWriter, id string, parts []rule.Part, values []*string, err error, change func(rule string, key []byte) (bool, error)) {
-	var key []byte
-	if err == nil {
-		key, err = keyOf(parts, values)
-	}
+	key, err := k.key(id, parts, values, err)
 	if err != nil {
 		service.WriteError(w, http.StatusBadRequest, strictjson.At("key", err))
 		return
@@ -222,3 +246,32 @@ func (k *Keys) edit(w http.ResponseWriter, id string, parts []rule.Part, values 
 	}
 	service.WriteJSON(w, http.StatusOK, edited{Rule: id, Key: valuesOf(key), Changed: changed})
 }
+
+// key is the key of a rule with these values, which could be read unless err says why
+// not. Secret ones may be given as they are told, of a key that is told now.
+func (k *Keys) key(id string, parts []rule.Part, values []*string, err error) ([]byte, error) {
+	if err != nil {
+		return nil, err
+	}
+	for i := range min(len(values), len(parts)) {
+		if v := values[i]; v != nil && parts[i].Secret() && shownSecret.MatchString(*v) {
+			return k.told(id, values)
+		}
+	}
+	return keyOf(parts, values)
+}
+
+// told is the key that is told with these values.
+func (k *Keys) told(id string, values []*string) ([]byte, error) {
+	same := func(a, b *string) bool { return a == b || a != nil && b != nil && *a == *b }
+	busiest, refused := k.Store.Top(id)
+	for _, e := range slices.Concat(busiest.Entries, refused.Entries) {
+		if e.Bytes == len(e.Key) && slices.EqualFunc(valuesOf(e.Key), values, same) {
+			return e.Key, nil
+		}
+	}
+	return nil, errors.New("must be the value itself, or its digest in a key that GET /config/keys tells now")
+}
+
+// shownSecret is the form in which secret values are told.
+var shownSecret = regexp.MustCompile("^sha256:[0-9a-f]{12}$")

@@ -9,6 +9,7 @@ import (
 	"net/http/httptest"
 	"net/netip"
 	"net/url"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -26,6 +27,7 @@ const keyRules = `rules:
   - {id: everybody, key: [global], limit: {algorithm: fixed, limit: 5, window: 1}}
   - {id: net, key: [ip/24], limit: {algorithm: fixed, limit: 5, window: 1}}
   - {id: net6, key: [ip/48, host, path, "cookie:c", "query:q"], limit: {algorithm: fixed, limit: 5, window: 1}}
+  - {id: login, key: [header:Authorization], limit: {algorithm: fixed, limit: 5, window: 1}}
   - {id: address, key: [ip], limit: {algorithm: fixed, limit: 5, window: 1}}
 `
 
@@ -45,7 +47,7 @@ type keyLog struct {
 	away  bool
 }
 
-var errKeysAway = errors.New("redis is away")
+var errKeysAway = errors.New("redis is unavailable")
 
 func (l *keyLog) Top(rule string) (busiest, refused sketch.View) { return l.board.View(epoch, rule) }
 
@@ -74,7 +76,10 @@ func keyHandler(t *testing.T, l *keyLog) http.Handler {
 }
 
 func TestKeysEdit(t *testing.T) {
-	l := new(keyLog)
+	l := &keyLog{board: sketch.NewBoard(time.Minute, maphash.MakeSeed())}
+	l.board.SetRules([]string{"login"})
+	secret := rule.AppendSecret(nil, []byte("Bearer topsecret"))
+	l.board.Touch(epoch, 0, secret, false)
 	h := keyHandler(t, l)
 	for _, test := range []struct {
 		method, query, body string
@@ -97,7 +102,14 @@ func TestKeysEdit(t *testing.T) {
 		{"DELETE", "rule=net&key=2001:db8:1:2:3::4", "", 200, `"key":["2001:db8:1:2::/64"]`, `forget net "17:2001:db8:1:2::/64"`},
 		{"DELETE", "rule=address&key=::ffff:192.0.2.7", "", 200, `"key":["192.0.2.7"]`, `forget address "9:192.0.2.7"`},
 		{"DELETE", `rule=net6&key=["2001:db8:1:2::3","EXAMPLE.com.:80","//a/./b","x","y"]`, "", 200,
-			`"key":["2001:db8:1::/48","example.com","/a/b","x","y"]`, `forget net6 "15:2001:db8:1::/4811:example.com4:/a/b1:x1:y"`},
+			`"key":["2001:db8:1::/48","example.com","/a/b","sha256:2d711642b726","y"]`, fmt.Sprintf("forget net6 %q", "15:2001:db8:1::/4811:example.com4:/a/b"+string(rule.AppendSecret(nil, []byte("x")))+"1:y")},
+		{"DELETE", "rule=login&key=Bearer%20topsecret", "", 200, `{"rule":"login","key":["sha256:de51e549713e"],"changed":false}`, fmt.Sprintf("forget login %q", secret)},
+		{"DELETE", "rule=login&key=sha256:de51e549713e", "", 200, `"key":["sha256:de51e549713e"]`, fmt.Sprintf("forget login %q", secret)},
+		{"POST", "", `{"rule":"login","key":"sha256:de51e549713e","add":5}`, 200, `"key":["sha256:de51e549713e"]`, fmt.Sprintf("add login %q 5", secret)},
+		{"POST", "", `{"rule":"login","key":"Bearer topsecret","add":5}`, 200, `"key":["sha256:de51e549713e"]`, fmt.Sprintf("add login %q 5", secret)},
+		{"DELETE", "rule=login&key=sha256:000000000000", "", 400, `its digest in a key that GET /config/keys tells now","path":"key"`, ""},
+		{"DELETE", "rule=login&key=sha256:de51e549713ea", "", 200, `"changed":false`, fmt.Sprintf("forget login %q", rule.AppendSecret(nil, []byte("sha256:de51e549713ea")))},
+		{"DELETE", "rule=per-partner&key=sha256:de51e549713e", "", 200, `"key":["sha256:de51e549713e"]`, `forget per-partner "19:sha256:de51e549713e"`},
 		{"POST", "", `{"rule":"per-partner","key":"acme","add":5}`, 200, `{"rule":"per-partner","key":["acme"],"changed":true}`, `add per-partner "4:acme" 5`},
 		{"POST", "", `{"rule":"per-partner","key":["acme"],"add":9007199254740992}`, 200, `"changed":true`, `add per-partner "4:acme" 9007199254740992`},
 		{"POST", "", `{"rule":"per-partner","key":null,"add":1}`, 200, `"key":[null]`, `add per-partner "-" 1`},
@@ -138,7 +150,7 @@ func TestKeysEdit(t *testing.T) {
 	l.away = true
 	w := httptest.NewRecorder()
 	h.ServeHTTP(w, httptest.NewRequest("DELETE", "/config/keys?rule=global", nil))
-	if w.Code != 503 || !strings.Contains(w.Body.String(), "redis is away") {
+	if w.Code != 503 || !strings.Contains(w.Body.String(), "redis is unavailable") {
 		t.Errorf("with the store away: %d %s, want 503", w.Code, w.Body)
 	}
 }
@@ -146,7 +158,7 @@ func TestKeysEdit(t *testing.T) {
 // The busiest and the most refused are told, bounded, with keys that read back.
 func TestKeysList(t *testing.T) {
 	l := &keyLog{board: sketch.NewBoard(time.Minute, maphash.MakeSeed())}
-	l.board.SetRules([]string{"per-partner", "both", "global"})
+	l.board.SetRules([]string{"per-partner", "both", "global", "login"})
 	touch := func(i int, key string, times int, refused bool) {
 		for range times {
 			l.board.Touch(epoch, i, []byte(key), refused)
@@ -158,6 +170,8 @@ func TestKeysList(t *testing.T) {
 	touch(0, "200:"+strings.Repeat("x", 200), 4, false)
 	touch(1, "4:acme3:GET", 1, true)
 	touch(2, "", 7, false)
+	touch(3, string(rule.AppendSecret(nil, []byte("Bearer topsecret"))), 2, true)
+	touch(3, string(rule.AppendSecret(nil, []byte("Bearer other"))), 1, false)
 	h := keyHandler(t, l)
 	long := strings.Repeat("x", sketch.KeyBytesMax-len("200:"))
 	for _, test := range []struct {
@@ -172,6 +186,11 @@ func TestKeysList(t *testing.T) {
 		{"rule=per-partner&limit=1", 200, `"busiest":{"total":10,"keys":[{"key":["` + long + `"],"cut":true,"count":4,"error":0}],"missed":0}`},
 		{"rule=both", 200, `"parts":["header:X-Partner","method"],"halfLife":60,"busiest":{"total":1,"keys":[{"key":["acme","GET"]`},
 		{"rule=global", 200, `{"rule":"global","parts":[],"halfLife":60,"busiest":{"total":7,"keys":[{"key":[],"count":7,"error":0}],"missed":0},"refused":{"total":0,"keys":[],"missed":0}}`},
+		{"rule=login&limit=1", 200, `"busiest":{"total":3,"keys":[{"key":["sha256:de51e549713e"],"count":2,"error":0}],"missed":0},"refused":{"total":2,"keys":[{"key":["sha256:de51e549713e"],"count":2`},
+		{"rule=login&key=Bearer%20other", 200, `"busiest":{"total":3,"keys":[{"key":["sha256:8f1b232a931d"],"count":1,"error":0}],"missed":0},"refused":{"total":2,"keys":[],"missed":0}}`},
+		{"rule=login&key=sha256:de51e549713e", 200, `"keys":[{"key":["sha256:de51e549713e"],"count":2`},
+		{"rule=per-partner&key=acme", 200, `"busiest":{"total":10,"keys":[{"key":["acme"],"count":3,"error":0}],"missed":0},"refused":{"total":2,"keys":[],"missed":0}}`},
+		{"rule=both&key=acme", 400, `has 1","path":"key"`},
 		{"rule=everybody", 200, `"busiest":{"total":0,"keys":[],"missed":0}`},
 		{"", 400, `"path":"rule"`},
 		{"rule=nobody", 404, `"path":"rule"`},
@@ -192,7 +211,7 @@ func TestKeyIsThatOfRequests(t *testing.T) {
 	set := mustRead(t, keyRules)
 	var h http1.Head
 	reader := http1.NewRequestReader(&http1.Limits{})
-	request := "GET //a/./b?q=a%20b HTTP/1.1\r\nHost: EXAMPLE.com.:80\r\nX-Partner: Acme \\ Söhne\r\nCookie: c=\"d\"\r\n\r\n"
+	request := "GET //a/./b?q=a%20b HTTP/1.1\r\nHost: EXAMPLE.com.:80\r\nX-Partner: Acme \\ Söhne\r\nCookie: c=\"d\"\r\nAuthorization: Basic x\r\n\r\n"
 	if _, err := reader.Next([]byte(request), &h); err != nil {
 		t.Fatal(err)
 	}
@@ -204,7 +223,7 @@ func TestKeyIsThatOfRequests(t *testing.T) {
 		}
 		given := map[string][]string{
 			"per-partner": {`Acme \\ Söhne`}, "both": {`Acme \\ Söhne`, "GET"}, "everybody": {}, "net": {client},
-			"net6": {client, "EXAMPLE.com.:80", "//a/./b", "d", "a b"}, "address": {client},
+			"net6": {client, "EXAMPLE.com.:80", "//a/./b", "d", "a b"}, "address": {client}, "login": {"Basic x"},
 		}
 		for _, hit := range hits {
 			var values []*string
@@ -215,6 +234,9 @@ func TestKeyIsThatOfRequests(t *testing.T) {
 			key, err := keyOf(parts, values)
 			if err != nil || string(key) != string(hit.Key) {
 				t.Errorf("rule %s: the values make %q, %v; the request has %q", hit.Rule.ID, key, err, hit.Key)
+			}
+			if slices.ContainsFunc(parts, rule.Part.Secret) {
+				continue
 			}
 			again, err := keyOf(parts, valuesOf(hit.Key))
 			if err != nil || string(again) != string(hit.Key) {

@@ -65,7 +65,11 @@ func keyOf(parts []rule.Part, values []*string) (key []byte, err error) {
 		if err != nil {
 			return nil, strictjson.At("["+strconv.Itoa(i)+"]", err)
 		}
-		key = rule.AppendPart(key, text)
+		if parts[i].Secret() {
+			key = rule.AppendSecret(key, text)
+		} else {
+			key = rule.AppendPart(key, text)
+		}
 	}
 	return key, nil
 }
@@ -117,23 +121,18 @@ func network(prefix, text string) ([]byte, error) {
 	return []byte(p.String()), err
 }
 
-// valuesOf are the values in a key, escaped; nil stands for a missing one. Of a key
-// that was cut the last one is what is left of it.
+// valuesOf are the values in a key as people may see them, escaped; nil stands for a
+// missing one. Of a key that was cut the last one is what is left of it.
 func valuesOf(key []byte) []*string {
 	values := []*string{}
 	for len(key) > 0 {
-		if key[0] == '-' {
-			values, key = append(values, nil), key[1:]
+		var value []byte
+		if value, key = rule.CutPart(key); value == nil {
+			values = append(values, nil)
 			continue
 		}
-		digits, rest, ok := bytes.Cut(key, []byte(":"))
-		n, err := strconv.Atoi(string(digits))
-		if !ok || err != nil || n < 0 { // no key of a rule; show it as it is
-			n, rest = len(key), key
-		}
-		n = min(n, len(rest))
-		word := escape(rest[:n])
-		values, key = append(values, &word), rest[n:]
+		word := escape(value)
+		values = append(values, &word)
 	}
 	return values
 }

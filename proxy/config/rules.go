@@ -26,8 +26,8 @@ func (r *Rules) register(s *service.Settings) {
 	s.String(&r.File, "RULES_FILE", "", "file of the rules, YAML or JSON, or descriptors as of envoyproxy/ratelimit; read again when it changes; empty: those of /config/rules")
 	s.String(&r.ClientsFile, "CLIENTS_FILE", "", "JSON file of the limits of single clients; read again when it changes; empty: none")
 	s.Func("CLIENT_KEY", clientKeyDefault, "what tells clients of CLIENTS_FILE apart, when no rule has clients: true",
-		"ip, ip/24, ip/64, header:N, cookie:N, query:N, path, method, host", r.setClientKey)
-	s.Func("DESCRIPTOR_KEYS", "", "where the keys of descriptor files come from; the others: remote_address from ip, path, method, any other from the header of that name",
+		"ip, ip/24, ip/64, header:N, cookie:N, query:N, path, method, host, secret:header:N", r.setClientKey)
+	s.Func("DESCRIPTOR_KEYS", "", "where the keys of descriptor files come from; the others: remote_address from ip, path, method, any other from the header of that name, except those that Envoy makes up",
 		"message_type=header:X-Type,auth_type=query:auth with parts of keys", r.setDescriptorKeys)
 }
 

@@ -45,8 +45,9 @@ const (
 //
 // Each name is compared with the value of a rule's key, byte by byte; with the
 // key ip that is an address or network such as 192.0.2.7 or 2001:db8:1:2::/64.
-// The error is a [Faults].
-func ReadClients(data []byte) (*Clients, error) {
+// keys are the parts whose values name clients; when one of them is secret, faults show
+// names as digests. The error is a [Faults].
+func ReadClients(data []byte, keys ...Part) (*Clients, error) {
 	var j judge
 	if len(data) > clientsBytesMax {
 		j.fault(0, "", "must be at most %d bytes, is %d", clientsBytesMax, len(data))
@@ -69,6 +70,7 @@ func ReadClients(data []byte) (*Clients, error) {
 		c:          &Clients{seed: maphash.MakeSeed()},
 		texts:      make(map[string]uint32),
 		limits:     make(map[limit.Config]uint32),
+		secret:     slices.ContainsFunc(keys, Part.Secret),
 	}
 	b.pos++
 	for b.peek() != '}' {
@@ -90,16 +92,21 @@ type clientsBuilder struct {
 	c      *Clients
 	texts  map[string]uint32       // limits by how they are written
 	limits map[limit.Config]uint32 // limits by what they mean
+	secret bool                    // names are not told
 }
 
 // client reads one member of the file.
 func (b *clientsBuilder) client() {
 	word, line := b.text(), b.line
-	path := join("", word)
+	name := word
+	if b.secret {
+		name = shown([]byte(word))
+	}
+	path := join("", name)
 	n := b.value(path, 1)
 	switch {
 	case len(word) > clientBytesMax:
-		b.j.fault(line, join("", word[:20]+"…"), "must be at most %d bytes long, is %d", clientBytesMax, len(word))
+		b.j.fault(line, join("", name[:min(20, len(name))]+"…"), "must be at most %d bytes long, is %d", clientBytesMax, len(word))
 		return
 	case len(b.c.entries) == clientsMax:
 		b.j.fault(line, path, "must be at most %d clients", clientsMax)

@@ -219,3 +219,27 @@ func BenchmarkReadClients(b *testing.B) {
 		})
 	}
 }
+
+// The clients' limits are softened once for all rules that are as soft, and not
+// without bound.
+func TestSoftLimitsOfClientsAreBounded(t *testing.T) {
+	var names []string
+	for i := range 1_001 {
+		names = append(names, fmt.Sprintf(`"c%d":{"algorithm":"fixed","limit":%d,"window":60}`, i, 1_000+i))
+	}
+	o := rule.Options{Clients: clients(t, "{"+strings.Join(names, ",")+"}")}
+	file := func(span func(i int) int) []byte {
+		var list []string
+		for i := range 1_000 {
+			list = append(list, fmt.Sprintf(`{"id":"r%d","match":{"path":"/%d"},"key":["ip"],"clients":true,"limit":{"algorithm":"fixed","limit":10,"window":1},"soft":{"overshoot":0.5,"for":%d}}`, i, i, span(i)))
+		}
+		return []byte(`{"rules":[` + strings.Join(list, ",") + `]}`)
+	}
+	if _, err := rule.Read(file(func(int) int { return 30 }), o); err != nil {
+		t.Errorf("rules that are as soft: %v", err)
+	}
+	_, err := rule.Read(file(func(i int) int { return 30 + i }), o)
+	if want := "rules[999].soft: must be the same in more rules"; err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("have %v, want %s", err, want)
+	}
+}

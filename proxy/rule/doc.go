@@ -9,9 +9,10 @@
 // # Files
 //
 // Rules are YAML or JSON, in the form of /config/rules, or a descriptor file of
-// envoyproxy/ratelimit. Reading is strict: unknown fields are faults, nothing
-// that is wrong is replaced by a default, and all that is wrong is told at once,
-// each [Fault] with its line, its path, what was found and what is allowed.
+// envoyproxy/ratelimit. Reading is strict: unknown fields are faults (but see
+// [Options].Unknown), nothing that is wrong is replaced by a default, and all faults
+// are reported at once, each [Fault] with its line, its path, what was found and what
+// is allowed.
 //
 // # Keys
 //
@@ -23,11 +24,13 @@
 //
 // # Paths
 //
-// Rules see a path in one normal form, which [AppendPath] describes, so that
-// writing it in another way is no way around a limit either.
+// Rules see a path in a normal form, so that writing it in another way is no way
+// around a limit. Where targets differ in what they make of a path, which is with
+// escaped slashes and parameters, a rule applies when it applies to one of the
+// readings: see [AppendPath].
 //
 // # Bounds
 //
-// All rules that apply are decided together, at most 8 with the global limit: a
-// file in which more could apply is refused when it is read.
+// All rules that apply are decided together with the global limit, at most 8 of
+// them: a file in which more could apply is refused when it is read.
 package rule

@@ -132,7 +132,7 @@ func (t trail) down(d *descriptor, values map[string]bool) trail {
 	c := condition{part: d.part, word: d.Value}
 	below := trail{id: t.id + "/" + idWord(d.Key), key: slices.Clip(t.key)}
 	if d.Value == "" {
-		c.none = values
+		c.none = &listed{values}
 		if !slices.Contains(t.key, d.part) {
 			below.key = append(below.key, d.part)
 		}

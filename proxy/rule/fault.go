@@ -49,7 +49,8 @@ func (f Faults) Error() string {
 // Owned by one call of a reading function.
 type judge struct {
 	faults  Faults
-	further int // beyond faultsMax
+	further int         // beyond faultsMax
+	unknown func(Fault) // as in Options
 }
 
 // fault notes what is wrong with what stands at a line and path.

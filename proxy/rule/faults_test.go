@@ -52,7 +52,10 @@ func TestFaults(t *testing.T) {
 	f(id+"key: []", "key", "must have 1 to 8 parts, has 0")
 	f(id+"key: [global, ip]", "key", "must not join global")
 	f(id+"key: [header:X-A, 'header:x-a']", "key[1]", "given twice")
-	f(id+"key: [ips]", "key[0]", `must be one of global, ip, ip/24, ip/64, header:N, cookie:N, query:N, path, method, host, is "ips"`)
+	f(id+`key: ["secret:ip"]`, "key[0]", `must be secret:header:N, secret:cookie:N or secret:query:N, is "secret:ip"`)
+	f(id+`key: ["secret:secret:header:N"]`, "key[0]", `must be secret:header:N, secret:cookie:N or secret:query:N, is "secret:secret:header:N"`)
+	f(id+`key: ["header:X-Api-Key", "secret:header:x-api-key"]`, "key[1]", "given twice")
+	f(id+"key: [ips]", "key[0]", `must be one of global, ip, ip/24, ip/64, header:N, cookie:N, query:N, path, method, host, secret:header:N, is "ips"`)
 	f(id+"key: [ip/0]", "key[0]", "must have a prefix of 1 to 32")
 	f(id+"key: [ip/129]", "key[0]", "must have a prefix of 1 to 32")
 	f(id+"key: [ip/024]", "key[0]", "must have a prefix of 1 to 32")
@@ -93,6 +96,11 @@ func TestFaults(t *testing.T) {
 	f(id+"cost: {methods: {}}", "cost.methods", "must not be empty")
 	f(id+"soft: {overshoot: 0.2}", "soft.for", "is missing")
 	f(id+"soft: {overshoot: 0, for: 1}", "soft.overshoot", "must be")
+	f("id: a, limit: {algorithm: gcra, limit: 10, window: 1}, priority: {classes: {a: 0, b: 0.5}, default: a}", "priority", "does nothing here: of a limit of one permit at once nothing can be kept back (with gcra, burst says how many)")
+	f("id: a, limit: {algorithm: fixed, limit: 1, window: 1}, priority: {classes: {a: 0, b: 0.5}, default: a}", "priority", "does nothing here")
+	f("id: a, limit: {algorithm: leaky, capacity: 5, fillRate: 1}, maxDelay: 0", "maxDelay", "must be at least 0.000001 seconds, is 0; without it a request may wait as long as the queue is")
+	f("id: a, limit: {algorithm: leaky, capacity: 5, fillRate: 1}, maxDelay: 0.0000001", "maxDelay", "must be at least 0.000001 seconds, is 0.0000001")
+	f("id: a, limit: {algorithm: leaky, capacity: 5, fillRate: 1}, maxDelay: -1", "maxDelay", "must be from 0 to 86400, is -1")
 	f(id+"priority: {classes: {a: 1}, default: a}", "priority.classes.a", "must be from 0 to 0.999, is 1")
 	f(id+"priority: {classes: {a: 0.1234}, default: a}", "priority.classes.a", "must have at most 3 decimals")
 	f(id+"priority: {classes: {a: 0}, default: b}", "priority.default", `must be one of the classes, is "b"`)
@@ -156,8 +164,10 @@ func TestFilesThatAreNoRules(t *testing.T) {
 	f(strings.Repeat("- ", 100_000)+"a", "nested too deep")
 	f(strings.Repeat(" ", 5_000)+"a: b", "nested too deep, or indented too far")
 	f(strings.Repeat("[", 60)+strings.Repeat("]", 60), "nested deeper than 32 levels")
+	f("rules: []\n"+strings.Repeat("a: 1\n", 4_096), "line 4097: must be at most 4096 lines in one object")
+	f("rules: []\n"+strings.Repeat("a: 1\n", 4_095), "line 3: a: given twice")
 	f(strings.Repeat(" ", 9<<20), "must be at most 8388608 bytes")
-	f(rules(make([]string, 0)...)+strings.Repeat("  - {}\n", 10_001), "rules: must be at most 10000, is 10001")
+	f(rules(make([]string, 0)...)+strings.Repeat("  - {}\n", 10_001), "rules: must be at most 10000 rules, is 10001")
 	f("domain: a\ndescriptors: []\nrules: []\n", "rules: unknown field; allowed: domain, descriptors")
 }
 
@@ -185,19 +195,19 @@ func TestTooManyRulesCouldApply(t *testing.T) {
 		o     rule.Options
 		want  string
 	}{
-		{"seven of all", n(7, "id: rN"), rule.Options{}, ""},
-		{"eight of all", n(8, "id: rN"), rule.Options{}, "line 9: rules[7]: must not be: the rules r0, r1, r2, r3, r4, r5, r6, r7 could all apply to one request, where at most 7 may"},
-		{"six and the clients", n(6, "id: rN"), rule.Options{Clients: few, ClientKey: key}, ""},
-		{"seven and the clients", n(7, "id: rN"), rule.Options{Clients: few, ClientKey: key}, "r0, r1, r2, r3, r4, r5, r6 could all apply to one request, where at most 6 may"},
+		{"eight of all", n(8, "id: rN"), rule.Options{}, ""},
+		{"nine of all", n(9, "id: rN"), rule.Options{}, "line 10: rules[8]: must not be: the rules r0, r1, r2, r3, r4, r5, r6, r7, r8 could all apply to one request, where at most 8 may"},
+		{"seven and the clients", n(7, "id: rN"), rule.Options{Clients: few, ClientKey: key}, ""},
+		{"eight and the clients", n(8, "id: rN"), rule.Options{Clients: few, ClientKey: key}, "r0, r1, r2, r3, r4, r5, r6, r7 could all apply to one request, where at most 7 may"},
 		{"paths", n(50, "id: rN, match: {path: /N/**}"), rule.Options{}, ""},
 		{"globs", n(50, "id: rN, match: {path: '/**/N'}"), rule.Options{}, ""},
-		{"globs that meet", append(n(5, "id: aN, match: {path: '/N/**'}"), n(8, "id: bN, match: {path: '/*/**/x'}")...), rule.Options{}, "a0, b0, b1, b2, b3, b4, b5, b6 could"},
+		{"globs that meet", append(n(5, "id: aN, match: {path: '/N/**'}"), n(9, "id: bN, match: {path: '/*/**/x'}")...), rule.Options{}, "a0, b0, b1, b2, b3, b4, b5, b6, b7 could"},
 		{"hosts", n(50, "id: rN, match: {host: 'N.example.com'}"), rule.Options{}, ""},
 		{"methods", append(n(6, "id: rN, match: {methods: [GET]}"), n(6, "id: sN, match: {methods: [PUT, POST]}")...), rule.Options{}, ""},
 		{"fields", n(50, "id: rN, match: {headers: {X-Plan: N}}"), rule.Options{}, ""},
-		{"different fields", n(8, "id: rN, match: {headers: {X-N: a}}"), rule.Options{}, "could all apply"},
-		{"grid", append(append(n(40, "id: aN, match: {headers: {A: N}}"), n(40, "id: bN, match: {path: /N}")...), n(5, "id: cN")...), rule.Options{}, ""},
-		{"grid and one", append(append(n(40, "id: aN, match: {headers: {A: N}}"), n(40, "id: bN, match: {path: /N}")...), n(6, "id: cN")...), rule.Options{}, "a0, b0, c0, c1, c2, c3, c4, c5"},
+		{"different fields", n(9, "id: rN, match: {headers: {X-N: a}}"), rule.Options{}, "could all apply"},
+		{"grid", append(append(n(40, "id: aN, match: {headers: {A: N}}"), n(40, "id: bN, match: {path: /N}")...), n(6, "id: cN")...), rule.Options{}, ""},
+		{"grid and one", append(append(n(40, "id: aN, match: {headers: {A: N}}"), n(40, "id: bN, match: {path: /N}")...), n(7, "id: cN")...), rule.Options{}, "a0, b0, c0, c1, c2, c3, c4, c5, c6"},
 	} {
 		_, err := rule.Read([]byte(rules(test.lines...)), test.o)
 		if test.want == "" && err != nil || test.want != "" && (err == nil || !strings.Contains(err.Error(), test.want)) {
@@ -227,5 +237,27 @@ func TestHitsMaxLeavesRoomForGlobal(t *testing.T) {
 	}
 	if want := fmt.Sprintf("const CountersMax = %d\n", rule.HitsMax+1); !strings.Contains(string(source), want) {
 		t.Errorf("package store does not say %s", want)
+	}
+}
+
+// What a newer proxy may have written: fields that are not known are told and passed
+// over; whatever else is wrong stays a fault.
+func TestUnknownFieldsPassedOver(t *testing.T) {
+	const text = `{"rules":[{"id":"a","match":{"path":"/a","color":"red"},"limit":{"algorithm":"fixed","limit":1,"window":1,"shape":1},"note":{"x":[1]}}],"more":1}`
+	var told []string
+	o := rule.Options{Unknown: func(f rule.Fault) { told = append(told, f.Path) }}
+	s, err := rule.Read([]byte(text), o)
+	if got := strings.Join(told, " "); err != nil || got != "more rules[0].note rules[0].limit.shape rules[0].match.color" {
+		t.Errorf("%v, told %s", err, got)
+	} else if document, _ := s.MarshalJSON(); string(document) != `{"rules":[{"id":"a","match":{"path":"/a"},"key":["global"],"limit":{"algorithm":"fixed","limit":1,"window":1},"mode":"enforce"}]}` {
+		t.Errorf("read as %s", document)
+	}
+	for _, wrong := range []string{`{"Rules":[]}`, `{"rules":[],"rules":[]}`, `{"rules":[{"id":"a","note":1}]}`} {
+		if _, err := rule.Read([]byte(wrong), o); err == nil {
+			t.Errorf("%s is no fault", wrong)
+		}
+	}
+	if _, err := rule.Read([]byte(text), rule.Options{}); err == nil {
+		t.Error("unknown fields are no faults in a file")
 	}
 }

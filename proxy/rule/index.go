@@ -1,14 +1,19 @@
 package rule
 
+import "strings"
+
 // An index finds the rules that may apply without looking at the others. Each
-// rule is under the one thing it demands that tells most requests apart.
+// rule is in one place: of those that it can be found by, the one that it shares
+// with the fewest rules.
 //
 // Immutable after New.
 type index struct {
-	always []int
-	paths  map[string][]int // the whole path, without its first slash
-	firsts map[string][]int // the first segment of the path
-	words  []wordIndex      // conditions
+	always   []int
+	paths    map[string][]int // the whole path, without its first slash
+	prefixes map[string][]int // the first segments of the path
+	depth    int              // the most segments of a prefix
+	hosts    map[string][]int
+	words    []wordIndex // conditions
 }
 
 // A wordIndex has the rules that demand a value of one part.
@@ -17,34 +22,79 @@ type wordIndex struct {
 	rules map[string][]int
 }
 
+// A place is where a rule can be found by what it demands.
+type place struct {
+	kind placeKind
+	slot int // of placeWord
+	text string
+}
+
+type placeKind uint8
+
+const (
+	placePath placeKind = iota
+	placeWord
+	placeHost
+	placePrefix
+)
+
 func newIndex(rules []compiled) index {
-	x := index{paths: make(map[string][]int), firsts: make(map[string][]int)}
+	x := index{paths: make(map[string][]int), prefixes: make(map[string][]int), hosts: make(map[string][]int)}
+	shared := make(map[place]int)
 	for i := range rules {
-		c := &rules[i]
-		switch p := c.pathOf; {
-		case p != nil && p.exact:
-			x.paths[p.literal] = append(x.paths[p.literal], i)
-		case x.underWord(c, i):
-		case p != nil && len(p.segments) > 0 && p.segments[0].wild == wildNot:
-			x.firsts[p.segments[0].text] = append(x.firsts[p.segments[0].text], i)
-		default:
-			x.always = append(x.always, i)
+		for _, p := range rules[i].places() {
+			shared[p]++
 		}
+	}
+	for i := range rules {
+		places := rules[i].places()
+		if len(places) == 0 {
+			x.always = append(x.always, i)
+			continue
+		}
+		best := places[0]
+		for _, p := range places[1:] {
+			if shared[p] < shared[best] {
+				best = p
+			}
+		}
+		x.add(best, i)
 	}
 	return x
 }
 
-// underWord puts a rule under the last word it demands: in a descriptor file the
-// most nested one.
-func (x *index) underWord(c *compiled, i int) bool {
+// places returns where a rule can be found. Among places that equally many rules share
+// the first one is taken: in a descriptor file that of the most nested word.
+func (c *compiled) places() (places []place) {
+	if p := c.pathOf; p != nil && p.exact {
+		places = append(places, place{placePath, 0, p.literal})
+	}
 	for k := len(c.conditions) - 1; k >= 0; k-- {
 		if d := &c.conditions[k]; d.none == nil {
-			rules := x.word(d.slot)
-			rules[d.word] = append(rules[d.word], i)
-			return true
+			places = append(places, place{placeWord, d.slot, d.word})
 		}
 	}
-	return false
+	if p := c.hostOf; p != nil && p.exact {
+		places = append(places, place{placeHost, 0, p.literal})
+	}
+	if p := c.pathOf; p != nil && !p.exact && p.literal != "" {
+		places = append(places, place{placePrefix, 0, p.literal})
+	}
+	return places
+}
+
+func (x *index) add(p place, i int) {
+	in := x.paths
+	switch p.kind {
+	case placeWord:
+		in = x.word(p.slot)
+	case placeHost:
+		in = x.hosts
+	case placePrefix:
+		in = x.prefixes
+		x.depth = max(x.depth, 1+strings.Count(p.text, "/"))
+	}
+	in[p.text] = append(in[p.text], i)
 }
 
 func (x *index) word(slot int) map[string][]int {
@@ -57,4 +107,4 @@ func (x *index) word(slot int) map[string][]int {
 	return x.words[len(x.words)-1].rules
 }
 
-func (x *index) byPath() bool { return len(x.paths)+len(x.firsts) > 0 }
+func (x *index) byPath() bool { return len(x.paths)+len(x.prefixes) > 0 }

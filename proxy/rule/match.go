@@ -1,9 +1,9 @@
 package rule
 
 import (
+	"bytes"
 	"net/netip"
 	"slices"
-	"strconv"
 	"time"
 
 	"weir/internal/http1"
@@ -25,8 +25,9 @@ type Hit struct {
 }
 
 // Match returns the rules that apply to a request, in the order of the file, the
-// built-in one for clients last; at most [HitsMax]. client is the address of the
-// client, behind what trusted proxies say; the zero Addr is a missing one. The
+// built-in one for clients last; at most [HitsMax], unless the path has several
+// readings: then the caller refuses a request with more. client is the address of
+// the client, behind what trusted proxies say; the zero Addr is a missing one. The
 // hits are parts of the scratch and the head: they mean something until either
 // is used again.
 func (s *Set) Match(h *http1.Head, client netip.Addr, x *Scratch) []Hit {
@@ -35,26 +36,57 @@ func (s *Set) Match(h *http1.Head, client netip.Addr, x *Scratch) []Hit {
 		s.try(x, i)
 	}
 	if s.index.byPath() {
-		path := x.pathOf()[1:]
-		for _, i := range s.index.paths[string(path)] {
-			s.try(x, i)
+		for _, path := range x.readings() {
+			s.tryAll(x, s.index.paths[string(path[1:])])
+			s.tryPrefixes(x, path[1:])
 		}
-		first, _ := cut(path, '/')
-		for _, i := range s.index.firsts[string(first)] {
-			s.try(x, i)
-		}
+	}
+	if len(s.index.hosts) > 0 {
+		s.tryAll(x, s.index.hosts[string(x.hostOf())])
 	}
 	for k := range s.index.words {
 		w := &s.index.words[k]
 		if v := x.value(w.slot); v.present {
-			for _, i := range w.rules[string(v.text)] {
-				s.try(x, i)
+			s.tryAll(x, w.rules[string(v.text)])
+		}
+		if x.pathN > 1 && s.parts[w.slot].source == sourcePath {
+			for _, path := range x.paths[:x.pathN] {
+				s.tryAll(x, w.rules[string(path)])
 			}
 		}
 	}
 	slices.SortFunc(x.hits, func(a, b Hit) int { return a.Index - b.Index })
 	s.share(x)
 	return x.hits
+}
+
+// tryPrefixes tries the rules that are found by the first segments of a path.
+func (s *Set) tryPrefixes(x *Scratch, path []byte) {
+	end := 0
+	for range s.index.depth {
+		next := bytes.IndexByte(path[end:], '/')
+		if next < 0 {
+			s.tryAll(x, s.index.prefixes[string(path)])
+			return
+		}
+		end += next
+		s.tryAll(x, s.index.prefixes[string(path[:end])])
+		end++
+	}
+}
+
+// tryAll tries rules that another reading of the path may have led to, too.
+func (s *Set) tryAll(x *Scratch, rules []int) {
+	for _, i := range rules {
+		if x.pathN <= 1 || !x.has(i) {
+			s.try(x, i)
+		}
+	}
+}
+
+// has says whether a rule is a hit already.
+func (x *Scratch) has(i int) bool {
+	return slices.ContainsFunc(x.hits, func(h Hit) bool { return h.Index == i })
 }
 
 // try adds a hit when a rule applies.
@@ -64,11 +96,14 @@ func (s *Set) try(x *Scratch, i int) {
 		return
 	}
 	for k := range c.conditions {
-		if !c.conditions[k].holds(x.value(c.conditions[k].slot)) {
+		if d := &c.conditions[k]; !d.holds(x.value(d.slot)) && !x.holdsOtherwise(d) {
 			return
 		}
 	}
-	if c.pathOf != nil && !c.pathOf.matches(x.pathOf()[1:]) || c.hostOf != nil && !c.hostOf.matches(x.hostOf()) {
+	if c.hostOf != nil && !c.hostOf.matches(x.hostOf()) { // shorter than paths are
+		return
+	}
+	if c.pathOf != nil && !c.pathOf.matches(x.readings()[0][1:]) && !x.matchesOtherwise(c.pathOf) {
 		return
 	}
 	hit := Hit{Rule: &c.Rule, Index: i, Limit: &c.limit, MaxDelay: c.delay}
@@ -105,33 +140,6 @@ func (s *Set) lookUp(x *Scratch, slot int) *client {
 	}
 	return s.clients.find(v.text)
 }
-
-// key returns the key of parts.
-func (x *Scratch) key(slots []int) []byte {
-	for _, slot := range slots { // values may be appended to the same memory
-		x.value(slot)
-	}
-	start := len(x.memory)
-	for _, slot := range slots {
-		if v := x.value(slot); v.present {
-			x.memory = AppendPart(x.memory, v.text)
-		} else {
-			x.memory = AppendMissing(x.memory)
-		}
-	}
-	return x.memory[start:]
-}
-
-// AppendPart appends a value as a part of a key: its length, a colon, itself.
-// No two lists of parts give the same key, and the empty value is not the
-// missing one. The key of a rule with the key global is empty.
-func AppendPart(dst, text []byte) []byte {
-	dst = strconv.AppendUint(dst, uint64(len(text)), 10)
-	return append(append(dst, ':'), text...)
-}
-
-// AppendMissing appends the part of all requests that lack the value.
-func AppendMissing(dst []byte) []byte { return append(dst, '-') }
 
 // share says of each hit what is kept back from the request. The priority of
 // the client's entry, by whichever rule it was found, goes before the field in

@@ -27,12 +27,22 @@ func TestKeys(t *testing.T) {
 		{"header:X-Partner", "GET /", "", "-"},
 		{"header:X-Partner", "GET / | X_Partner: acme", "", "-"},
 		{"header:X-Partner", "GET / | Connection: x-partner | X-Partner: acme", "", "4:acme"},
-		{"cookie:sid", "GET / | Cookie: a=1; sid=x=y; sid=z", "", "3:x=y"},
-		{"cookie:sid", "GET / | Cookie: a=1 | Cookie: sid=2", "", "1:2"},
-		{"cookie:sid", `GET / | Cookie: sid="q;x"`, "", `2:"q`},
-		{"cookie:sid", `GET / | Cookie: sid="q"`, "", "1:q"},
-		{"cookie:sid", "GET / | Cookie: SID=1; xsid=2; sid", "", "0:"},
+		{"cookie:sid", "GET / | Cookie: a=1; sid=x=y; sid=z", "", "secret x=y"},
+		{"cookie:sid", "GET / | Cookie: a=1 | Cookie: sid=2", "", "secret 2"},
+		{"cookie:sid", `GET / | Cookie: sid="q;x"`, "", `secret "q`},
+		{"cookie:sid", `GET / | Cookie: sid="q"`, "", "secret q"},
+		{"cookie:sid", "GET / | Cookie: SID=1; xsid=2; sid", "", "secret "},
 		{"cookie:sid", "GET / | Cookie: SID=1; xsid=2", "", "-"},
+		{"header:Authorization", "GET / | authorization: Bearer x", "", "secret Bearer x"},
+		{"header:COOKIE", "GET / | Cookie: a=1", "", "secret a=1"},
+		{"header:proxy-authorization", "GET / | Proxy-Authorization: x", "", "secret x"},
+		{"header:X-API-Key", "GET / | X-Api-Key: k1", "", "secret k1"},
+		{"header:X-Api-Key", "GET /", "", "-"},
+		{"secret:header:X-Partner", "GET / | X-Partner: acme", "", "secret acme"},
+		{"secret:header:X-Partner", "GET / | X-Partner:", "", "secret "},
+		{"secret:header:X-Partner", "GET /", "", "-"},
+		{"secret:query:auth", "GET /?auth=to+k%65n", "", "secret to ken"},
+		{"secret:cookie:sid", "GET / | Cookie: sid=2", "", "secret 2"},
 		{"query:auth", "GET /?a=1&auth=to+k%65n&auth=2", "", "6:to ken"},
 		{"query:auth", "GET /?%61uth=x", "", "1:x"},
 		{"query:auth", "GET /?auth", "", "0:"},
@@ -51,6 +61,9 @@ func TestKeys(t *testing.T) {
 		{"query:a, query:b, path", "GET //x?a=%31&b=%32", "", "1:11:22:/x"},
 	} {
 		s := read(t, rules("id: r, key: ["+strings.ReplaceAll(test.key, "header:", "header:")+"]"), rule.Options{})
+		if value, secret := strings.CutPrefix(test.want, "secret "); secret {
+			test.want = string(rule.AppendSecret(nil, []byte(value)))
+		}
 		if got := hits(t, s, test.request, test.client); got != "r:"+test.want {
 			t.Errorf("key %s of %s from %s is %s, want %s", test.key, test.request, test.client, got, "r:"+test.want)
 		}
@@ -59,7 +72,7 @@ func TestKeys(t *testing.T) {
 
 // No two different lists of values have the same key, whatever they are made of.
 func TestKeysDoNotCollide(t *testing.T) {
-	words := []string{"missing", "", "-", "0:", "1", "1:1", "11", "-1:", "1:-"}
+	words := []string{"missing", "secret", "", "-", "0:", "1", "1:1", "11", "-1:", "1:-"}
 	seen := make(map[string][2]string)
 	for _, a := range words {
 		for _, b := range words {
@@ -67,6 +80,8 @@ func TestKeysDoNotCollide(t *testing.T) {
 			for _, word := range []string{a, b} {
 				if word == "missing" {
 					key = rule.AppendMissing(key)
+				} else if word == "secret" {
+					key = rule.AppendSecret(key, nil)
 				} else {
 					key = rule.AppendPart(key, []byte(word))
 				}
@@ -75,6 +90,65 @@ func TestKeysDoNotCollide(t *testing.T) {
 				t.Errorf("%q and %q have the same key %s", other, [2]string{a, b}, key)
 			}
 			seen[string(key)] = [2]string{a, b}
+		}
+	}
+}
+
+// A secret is nowhere in a key, and people see 12 digits of its digest; also where a
+// key is cut.
+func TestSecretsAreNotTold(t *testing.T) {
+	s := read(t, rules("id: r, key: [path, header:Authorization, query:q, method]"), rule.Options{})
+	key := hits(t, s, "GET /a?q=1 | Authorization: Bearer topsecret", "")[len("r:"):]
+	if strings.Contains(key, "topsecret") {
+		t.Errorf("the key is %q", key)
+	}
+	// printf 'Bearer topsecret' | sha256sum
+	const shown = "sha256:de51e549713e"
+	for _, test := range []struct{ key, want string }{
+		{key, "2:/a19:" + shown + "1:13:GET"},
+		{key[:4+1+32], "2:/a19:" + shown},
+		{key[:4+1+20], "2:/a19:" + shown},
+		{key[:4+1+2], "2:/a11:" + shown[:11]},
+		{"-3:abc", "-3:abc"}, {"200:abc", "200:abc"}, {"odd", "odd"}, {"", ""},
+	} {
+		if got := string(rule.AppendShown(nil, []byte(test.key))); got != test.want {
+			t.Errorf("%q is shown as %q, want %q", test.key, got, test.want)
+		}
+	}
+}
+
+// The file of clients names secrets as clients send them.
+func TestSecretClients(t *testing.T) {
+	for _, word := range []string{"header:X-Api-Key", "secret:header:X-Partner", "cookie:sid"} {
+		s := read(t, rules(`id: r, key: ["`+word+`"], clients: true`), rule.Options{Clients: clients(t, `{"acme":{"algorithm":"fixed","limit":77,"window":1}}`)})
+		h := head(t, "GET / | X-Api-Key: acme | X-Partner: acme | Cookie: sid=acme")
+		var x rule.Scratch
+		if found := s.Match(h, address(""), &x); len(found) != 1 || found[0].Limit.Permits() != 77 {
+			t.Errorf("%s: %+v, want the client's limit", word, found)
+		}
+	}
+}
+
+// Faults of the file of clients do not tell names that are secrets.
+func TestFaultsDoNotTellSecretClients(t *testing.T) {
+	const topsecret = "sha256:53336a676c64"
+	for _, text := range []string{
+		`{"topsecret":{"algorithm":"fixed","limit":-1,"window":1}}`, `{"topsecret":5}`,
+		`{"topsecret":{"algorithm":"off"},"topsecret":{"algorithm":"off"}}`,
+	} {
+		_, err := rule.ReadClients([]byte(text), part(t, "ip"), part(t, "header:X-Api-Key"))
+		if err == nil || strings.Contains(err.Error(), "topsecret") || !strings.Contains(err.Error(), topsecret) {
+			t.Errorf("%s: %v", text, err)
+		}
+		if _, err := rule.ReadClients([]byte(text), part(t, "ip")); err == nil || !strings.Contains(err.Error(), "topsecret") {
+			t.Errorf("%s, whose names are no secrets: %v", text, err)
+		}
+	}
+	one := clients(t, `{"topsecret":{"algorithm":"off","priority":"top"}}`)
+	for key, told := range map[string]string{"cookie:sid": topsecret, "ip": `"topsecret"`} {
+		text := rules(`id: r, key: ["` + key + `"], clients: true, priority: {classes: {low: 0}, default: low}`)
+		if _, err := rule.Read([]byte(text), rule.Options{Clients: one}); err == nil || !strings.Contains(err.Error(), told) {
+			t.Errorf("key %s: %v, want %s", key, err, told)
 		}
 	}
 }
@@ -133,6 +207,8 @@ func TestMatch(t *testing.T) {
 		{`{headers: {X-Plan: ""}}`, "GET / | X-Plan:", true},
 		{"{headers: {X-Version: 2, X-Plan: free}}", "GET / | X-Version: 2 | X-Plan: free", true},
 		{"{headers: {X-Version: 2, X-Plan: free}}", "GET / | X-Version: 2", false},
+		{"{headers: {X-Flag: True}}", "GET / | X-Flag: True", true}, // as written
+		{"{headers: {X-Flag: True}}", "GET / | X-Flag: true", false},
 	} {
 		text := rules("id: r, match: " + test.match)
 		s, err := rule.Read([]byte(text), rule.Options{})
@@ -170,17 +246,80 @@ func TestNoWayAround(t *testing.T) {
 		"GET /admin/../api/login":         "login:",
 		"GET /admin/a/../../admin//x":     "admin:",
 		"GET /admin":                      "admin:",
-		"GET /admin/..%2f..":              "admin:",
+		"GET /admin/..%2f..":              "admin:", // as it is written
+		"GET /x/..%2fadmin":               "admin:", // decoded
+		"GET /api%2Flogin":                "login:",
+		"GET /%2fapi%2f.%2flogin%2f":      "login:",
+		"GET /api/x%2F..%2Flogin":         "login:",
+		"GET /api%2fx/%2e%2E/login":       "login:",
+		"GET /api/login;x":                "login:", // without parameters
+		"GET /api;x=1/login;y=/":          "login:",
+		"GET /x/..;/api/login":            "login:",
+		"GET /api/login;x%2Fy":            "login:", // which begin before an escape
+		"GET /api%2Flogin;x%2Fy":          "login:",
+		"GET /x;y%2F..%2Fapi/login":       "login:", // or are none
+		"GET /admin/..%2Fapi%2Flogin":     "login: admin:",
 		"GET /api/login/..":               "",
 		"GET /admin/..":                   "",
-		"GET /api%2Flogin":                "",
+		"GET /api%252Flogin":              "",
+		"GET /api/login%3Bx":              "",
 		"GET /api/login/x":                "",
 		"GET /admin/x/%2e%2e/..":          "",
-		"GET /api/login;x":                "",
 		"GET /%252e%252e/admin/%2e%2e/ok": "",
 	} {
 		if got := hits(t, s, request, ""); got != want {
 			t.Errorf("%s meets %q, want %q", request, got, want)
+		}
+	}
+}
+
+// Spellings of a path share a key, whatever the target makes of them.
+func TestSpellingsShareAKey(t *testing.T) {
+	s := read(t, rules("id: r, key: [path]"), rule.Options{})
+	for _, path := range []string{"/a/b", "/a%2Fb", "/a%2fb/", "//a;x=1/b;y", "/x/..%2Fa/b", "/x/..;/a/b", "/%61/b%2F%2e", "/a%2Fb;x=1"} {
+		if got := hits(t, s, "GET "+path, ""); got != "r:4:/a/b" {
+			t.Errorf("%s has the key %s", path, got)
+		}
+	}
+	for path, want := range map[string]string{
+		"/a%252Fb":       "r:8:/a%252Fb",
+		"/a/x;%2F..%2Fb": "r:-", // /a/b to nginx, /a/x to Tomcat
+		"/a/x/;/../b":    "r:-", // /a/x/b to nginx, /a/b to Tomcat
+		"/x%2Fy/../a/b":  "r:-", // /x/a/b to nginx, /a/b to who decodes no slash
+		"/a%3Bb":         "r:-", // /a;b to nginx, which has the key /a
+		"/a/b;x%2Fc":     "r:-",
+	} {
+		if got := hits(t, s, "GET "+path, ""); got != want {
+			t.Errorf("%s has the key %s, want %s", path, got, want)
+		}
+	}
+}
+
+// A path that a descriptor excepts from the limit of all paths is excepted only
+// when every reading of it is.
+func TestReadingsOfExceptions(t *testing.T) {
+	s := read(t, `
+domain: d
+descriptors:
+  - {key: path, value: /open}
+  - {key: path, value: /free, rate_limit: {unlimited: true}}
+  - {key: path, value: /login, rate_limit: {unit: day, requests_per_unit: 1}}
+  - {key: path, rate_limit: {unit: day, requests_per_unit: 9}}
+`, rule.Options{})
+	for path, want := range map[string]string{
+		"/open":             "",
+		"//open/":           "",
+		"/free":             "",
+		"/open;x":           "d/path:5:/open",
+		"/x%2F..%2Ffree":    "d/path:5:/free",
+		"/x/..;/open":       "d/path:5:/open",
+		"/login":            "d/path=%2Flogin:",
+		"/x%2F..%2Flogin":   "d/path=%2Flogin: d/path:6:/login",
+		"/open%2F..;%2Fa":   "d/path:-",
+		"/open%2F..%2Fopen": "d/path:5:/open",
+	} {
+		if got := hits(t, s, "GET "+path, ""); got != want {
+			t.Errorf("%s meets %q, want %q", path, got, want)
 		}
 	}
 }

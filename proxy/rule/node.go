@@ -100,7 +100,12 @@ func (j *judge) object(n *node, path string, allowed ...string) object {
 			j.fault(member.line, at, "must be written %s", allowed[near])
 			continue
 		}
-		j.fault(member.line, at, "unknown field; allowed: %s", strings.Join(allowed, ", "))
+		why := "unknown field; allowed: " + strings.Join(allowed, ", ")
+		if j.unknown != nil {
+			j.unknown(Fault{member.line, at, why})
+			continue
+		}
+		j.fault(member.line, at, "%s", why)
 	}
 	return o
 }

@@ -9,6 +9,7 @@ import (
 // A Part is one of the parts that a key is made of. The zero Part is none.
 type Part struct {
 	source source
+	secret bool   // written so: see Secret
 	bits4  uint8  // ip: how much of an IPv4 address tells clients apart
 	bits6  uint8  // ip: and of an IPv6 address
 	name   string // header, cookie, query: as written
@@ -30,7 +31,7 @@ const (
 )
 
 // partWords is what a part may be, for people.
-const partWords = "global, ip, ip/24, ip/64, header:N, cookie:N, query:N, path, method, host"
+const partWords = "global, ip, ip/24, ip/64, header:N, cookie:N, query:N, path, method, host, secret:header:N"
 
 // An IPv6 client has at least a /64 for itself (RFC 6177): telling apart what
 // lies within would give it any number of keys.
@@ -50,9 +51,13 @@ const (
 //	query:auth        the first parameter of that name, decoded
 //	path              the path in its normal form: see [AppendPath]
 //	method, host      the method; the host without port, in lower case
+//
+// Before header, cookie and query there may be secret: – see [Part.Secret].
 func ParsePart(text string) (Part, error) {
 	word, name, named := strings.Cut(text, ":")
 	switch {
+	case named && word == "secret":
+		return parseSecret(text, name)
 	case text == "global":
 		return Part{source: sourceGlobal}, nil
 	case text == "ip":
@@ -77,6 +82,34 @@ func ParsePart(text string) (Part, error) {
 		return Part{}, fmt.Errorf("must name a %s of letters, digits and the like, is %q", word, text)
 	}
 	return Part{}, fmt.Errorf("must be one of %s, is %q", partWords, text)
+}
+
+// parseSecret reads a part of which what is left is written behind secret:.
+func parseSecret(text, left string) (Part, error) {
+	p, err := ParsePart(left)
+	if err == nil && (p.secret || p.source != sourceHeader && p.source != sourceCookie && p.source != sourceQuery) {
+		err = fmt.Errorf("must be secret:header:N, secret:cookie:N or secret:query:N, is %q", text)
+	}
+	p.secret = true
+	return p, err
+}
+
+// Secret reports whether the values of the part are kept and shown as digests only:
+// those of cookies and of the fields that carry credentials, and of parts that are
+// written with secret: in front. See [AppendSecret].
+func (p Part) Secret() bool {
+	if p.secret || p.source == sourceCookie {
+		return true
+	}
+	if p.source != sourceHeader {
+		return false
+	}
+	for _, name := range []string{"Authorization", "Cookie", "Proxy-Authorization", "X-Api-Key"} {
+		if strings.EqualFold(p.name, name) {
+			return true
+		}
+	}
+	return false
 }
 
 // claimsOrigin reports whether a field says where a request comes from. Only
@@ -106,6 +139,10 @@ func parsePrefix(text string) (Part, error) {
 
 // String returns the part as [ParsePart] reads it.
 func (p Part) String() string {
+	if p.secret {
+		p.secret = false
+		return "secret:" + p.String()
+	}
 	switch p.source {
 	case sourceGlobal:
 		return "global"
@@ -141,8 +178,9 @@ func (p Part) prefix() string {
 func (p Part) MarshalText() ([]byte, error) { return []byte(p.String()), nil }
 
 // canonical returns the one Part of all that mean the same: names of fields have
-// no case.
+// no case, and some parts are secret without being written so.
 func (p Part) canonical() Part {
+	p.secret = p.Secret()
 	if p.source == sourceHeader {
 		p.name = strings.ToLower(p.name)
 	}

@@ -1,37 +1,57 @@
 package rule
 
-// AppendPath appends the normal form of a request's path, which is what rules
-// match and what the key part path is. The path that is forwarded stays as it
-// was sent.
+import "bytes"
+
+// A reading is a way to interpret a path. Targets differ in two respects:
+//
+//   - An escaped slash (%2F) belongs to its segment (RFC 3986), or separates
+//     segments: nginx, PHP and Apache decode the path before they interpret it.
+//   - What follows a ';' in a segment belongs to it (nginx, PHP), or is parameters
+//     that are not part of the name: Tomcat, Jetty and Spring drop them before they
+//     decode the path.
+//
+// So a path with both has four readings, and a path with neither has one. A rule
+// applies to a request when its match, or the value of a descriptor's key path,
+// applies to one of the readings. A value exempts a path from the limit of the bare
+// key only when it does so in all readings.
+type reading uint8
+
+const (
+	readSlashes reading = 1 << iota // escaped slashes part segments
+	readNames                       // parameters are dropped
+	readingsMax
+)
+
+// appendReading appends the normal form of a request's path in one reading. The
+// path that is forwarded stays as it was sent.
 //
 // The form is the one that RFC 3986 section 6.2.2 calls syntax-based, with
 // slashes merged: whoever writes the same path in another way meets the same
 // rule.
 //
 //   - Escapes of what may stand in a segment as it is (unreserved, sub-delims,
-//     ':' and '@') are decoded, all other bytes are escaped, in upper case. An
-//     escaped slash stays escaped and parts no segments.
+//     ':' and '@') are decoded, all other bytes are escaped, in upper case. Nothing
+//     is decoded twice.
 //   - Empty segments and "." go, ".." takes the segment before it along; above
 //     the root there is nothing. So there is no slash at the end either.
 //   - A path that does not begin with a slash (the empty one, and the * of
 //     OPTIONS) gets one.
 //
-// It is defined for all bytes, and of a normal form it is that form. Letters
-// keep their case, and ';' has no meaning. A target that decodes %2F before it
-// routes, or ignores case or what follows a ';', sees fewer paths than rules do:
-// limit such a target by rules that end in /** or have no path.
-func AppendPath(dst, path []byte) []byte {
+// It is defined for all bytes, and a normal form is its own normal form. Letters
+// keep their case, and a backslash is not a slash. For a target that ignores case or
+// treats backslashes as slashes, use rules that end in /** or have no path.
+func appendReading(dst, path []byte, r reading) []byte {
 	start := len(dst)
 	for len(path) > 0 {
-		if path[0] == '/' {
-			path = path[1:]
+		if n := slash(path, r); n > 0 {
+			path = path[n:]
 			continue
 		}
 		segment := len(dst)
 		dst = append(dst, '/')
-		dst, path = appendSegment(dst, path)
+		dst, path = appendSegment(dst, path, r)
 		switch string(dst[segment:]) {
-		case "/.":
+		case "/", "/.": // also of parameters alone
 			dst = dst[:segment]
 		case "/..":
 			dst = dst[:parent(dst, start, segment)]
@@ -41,6 +61,47 @@ func AppendPath(dst, path []byte) []byte {
 		dst = append(dst, '/')
 	}
 	return dst
+}
+
+// AppendPath appends a path in the form that it has as a key part: the reading that
+// decodes and drops most. When the other readings of a request's path do not lead to
+// the same form, the request lacks the value: nginx takes /a/x;%2F..%2Fb for /a/b
+// and Tomcat takes it for /a/x, so with either as the key a client could reach one
+// resource under any number of keys.
+func AppendPath(dst, path []byte) []byte { return appendReading(dst, path, readSlashes|readNames) }
+
+// appendReadings appends all readings of a path to memory and returns them, the
+// one of AppendPath last.
+func appendReadings(memory, path []byte, all *[readingsMax][]byte) (out []byte, n int) {
+	slashes, names := false, false
+	for i, c := range path {
+		names = names || c == ';'
+		if c == '%' && i+2 < len(path) {
+			slashes = slashes || slash(path[i:], readSlashes) > 0
+			names = names || path[i+1] == '3' && path[i+2]|0x20 == 'b'
+		}
+	}
+	for r := range readingsMax {
+		if r&readSlashes != 0 && !slashes || r&readNames != 0 && !names {
+			continue
+		}
+		start := len(memory)
+		memory = appendReading(memory, path, r)
+		all[n] = memory[start:]
+		n++
+	}
+	return memory, n
+}
+
+// slash returns how many bytes of a slash path begins with; 0 when with none.
+func slash(path []byte, r reading) int {
+	switch {
+	case path[0] == '/':
+		return 1
+	case r&readSlashes != 0 && path[0] == '%' && len(path) > 2 && path[1] == '2' && path[2]|0x20 == 'f':
+		return len("%2F")
+	}
+	return 0
 }
 
 // parent returns where the segment before the one at segment begins.
@@ -55,15 +116,25 @@ func parent(dst []byte, start, segment int) int {
 
 // appendSegment appends the normal form of path up to the next slash, and
 // returns the rest.
-func appendSegment(dst, path []byte) (out, rest []byte) {
+func appendSegment(dst, path []byte, r reading) (out, rest []byte) {
 	for i := 0; i < len(path); i++ {
 		c := path[i]
 		switch {
-		case c == '/':
+		case slash(path[i:], r) > 0:
 			return dst, path[i:]
+		case c == ';' && r&readNames != 0:
+			end := bytes.IndexByte(path[i:], '/')
+			if end < 0 {
+				return dst, nil
+			}
+			return dst, path[i+end:]
 		case c == '%' && i+2 < len(path) && isHex(path[i+1]) && isHex(path[i+2]):
-			dst = appendOctet(dst, hexValue(path[i+1])<<4|hexValue(path[i+2]))
-			i += 2
+			c = hexValue(path[i+1])<<4 | hexValue(path[i+2])
+			if i += 2; c == ';' && r&readNames != 0 { // begins no parameters
+				dst = append(dst, "%3B"...)
+				continue
+			}
+			dst = appendOctet(dst, c)
 		default:
 			dst = appendOctet(dst, c)
 		}
@@ -80,15 +151,15 @@ func appendOctet(dst []byte, c byte) []byte {
 	return append(dst, '%', digits[c>>4], digits[c&15])
 }
 
-// isNormal says whether a path is its own normal form at a glance: it may say no
-// of one that is.
+// isNormal says whether a path is its own normal form in all readings at a glance:
+// it may say no of one that is.
 func isNormal(path []byte) bool {
 	if len(path) == 0 || path[0] != '/' || len(path) > 1 && path[len(path)-1] == '/' {
 		return false
 	}
 	last := byte(0)
 	for _, c := range path {
-		if last == '/' && (c == '/' || c == '.') || c != '/' && !segmentBytes[c] {
+		if last == '/' && (c == '/' || c == '.') || c != '/' && !segmentBytes[c] || c == ';' {
 			return false
 		}
 		last = c

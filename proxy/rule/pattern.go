@@ -20,6 +20,7 @@ type pattern struct {
 	literal string
 	exact   bool
 	prefix  bool
+	tail    int // how many segments are behind the last **
 }
 
 // A segment is one segment of a pattern.
@@ -55,7 +56,7 @@ func parsePath(text string) (*pattern, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w, is %q", err, text)
 	}
-	normal := string(AppendPath(nil, []byte(text)))
+	normal := string(appendReading(nil, []byte(text), 0))
 	if written := strings.ReplaceAll(text, "%2A", "*"); normal != written {
 		return nil, fmt.Errorf("must be in normal form, is %q: write %s", text, normal)
 	}
@@ -108,6 +109,9 @@ func (p *pattern) summarise() {
 	for fixed < len(p.segments) && p.segments[fixed].wild == wildNot {
 		fixed++
 	}
+	for p.tail < len(p.segments) && p.segments[len(p.segments)-1-p.tail].wild != wildAny {
+		p.tail++
+	}
 	words := make([]string, fixed)
 	for i := range words {
 		words[i] = p.segments[i].text
@@ -134,13 +138,17 @@ func (p *pattern) matches(text []byte) bool {
 
 // walk matches segment by segment. What ** takes is tried from the least up, and
 // only for the last ** seen: a later one can make up for whatever an earlier one
-// left (as with * in shells).
+// left (as with * in shells). What follows the last ** of all has to be the end of
+// text and is compared there, as a long path would otherwise be tried segment by
+// segment for each of many rules.
 func (p *pattern) walk(text []byte) bool {
 	i, again := 0, -1 // again: where to go on after the last **
 	var left []byte   // what it leaves so far
 	for {
 		if i < len(p.segments) && p.segments[i].wild == wildAny {
-			i++
+			if i++; i >= len(p.segments)-p.tail {
+				return p.ends(text)
+			}
 			again, left = i, text
 			continue
 		}
@@ -159,6 +167,21 @@ func (p *pattern) walk(text []byte) bool {
 			return false
 		}
 	}
+}
+
+// ends says whether the last segments of text are those behind the last **.
+func (p *pattern) ends(text []byte) bool {
+	over := len(text) == 0
+	text = bytes.TrimSuffix(text, []byte{p.separator}) // as with cut, nothing is behind it
+	for i := len(p.segments) - 1; i >= len(p.segments)-p.tail; i-- {
+		at := bytes.LastIndexByte(text, p.separator)
+		if over || !p.segments[i].takes(text[at+1:]) {
+			return false
+		}
+		over = at < 0
+		text = text[:max(at, 0)]
+	}
+	return true
 }
 
 // takes says whether a segment that is not ** matches text.

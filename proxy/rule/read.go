@@ -1,6 +1,7 @@
 package rule
 
 import (
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -30,7 +31,8 @@ func (j *judge) rules(root object) []compiled {
 		return nil
 	}
 	list := j.list(n, path)
-	if !j.atMost(n, path, rulesMax) {
+	if len(list) > rulesMax {
+		j.fault(n.line, path, "must be at most %d rules, is %d", rulesMax, len(list))
 		return nil
 	}
 	rules := make([]compiled, len(list))
@@ -65,12 +67,24 @@ func (j *judge) rule(n *node, path string) compiled {
 	c.Cost = o.costs()
 	j.soft(o, &c)
 	j.priorities(o, &c)
-	c.MaxDelay = o.number("maxDelay", 0, delayMax, 0)
-	c.delay = time.Duration(c.MaxDelay * float64(time.Second))
-	if delay, at := o.at("maxDelay"); delay != nil && !c.Clients && c.limit.Algorithm() != 0 && c.limit.Algorithm() != limit.Leaky {
-		j.fault(delay.line, at, "must be there with algorithm leaky only, which makes requests wait")
-	}
+	j.maxDelay(o, &c)
 	return c
+}
+
+// maxDelay reads how long leaky may hold a request. 0 would mean for ever; who wants
+// that leaves it out.
+func (j *judge) maxDelay(o object, c *compiled) {
+	seconds := o.number("maxDelay", 0, delayMax, -1)
+	c.MaxDelay = max(0, seconds)
+	c.delay = time.Duration(math.Round(c.MaxDelay*1e6)) * time.Microsecond
+	n, at := o.at("maxDelay")
+	switch {
+	case n == nil:
+	case seconds >= 0 && c.delay == 0:
+		j.fault(n.line, at, "must be at least 0.000001 seconds, is %s; without it a request may wait as long as the queue is", n.word)
+	case !c.Clients && c.limit.Algorithm() != 0 && c.limit.Algorithm() != limit.Leaky:
+		j.fault(n.line, at, "must be there with algorithm leaky only, which makes requests wait")
+	}
 }
 
 // id reads a rule's id.
@@ -291,6 +305,7 @@ func (j *judge) priorities(o object, c *compiled) {
 	if n == nil {
 		return
 	}
+	faults := len(j.faults)
 	in := j.object(n, path, "header", "classes", "default")
 	p := Priority{Header: in.text("header"), Default: in.text("default"), Classes: map[string]float64{}}
 	if p.Header != "" && !isToken(p.Header) {
@@ -321,5 +336,9 @@ func (j *judge) priorities(o object, c *compiled) {
 		j.fault(n.line, at, "is missing; must be one of the classes")
 	case !known && p.Default != "":
 		j.fault(given.line, at, "must be one of the classes, is %q", p.Default)
+	}
+	keeps := slices.ContainsFunc(slices.Collect(maps.Values(p.Classes)), func(share float64) bool { return share > 0 })
+	if l := &c.limit; len(j.faults) == faults && keeps && !c.Clients && l.Algorithm() != 0 && l.Burst() == 1 {
+		j.fault(n.line, path, "does nothing here: of a limit of one permit at once nothing can be kept back (with gcra, burst says how many)")
 	}
 }

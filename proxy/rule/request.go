@@ -1,7 +1,9 @@
 package rule
 
 import (
+	"bytes"
 	"net/netip"
+	"slices"
 
 	"weir/internal/http1"
 )
@@ -14,10 +16,10 @@ type Scratch struct {
 	client netip.Addr
 	parts  []Part
 	hits   []Hit
-	values []value // by slot
-	path   []byte  // in normal form, when it is known
+	values []value             // by slot
+	paths  [readingsMax][]byte // the readings of the path
+	pathN  int                 // how many there are; 0: not known
 	host   []byte
-	pathIs bool
 	hostIs bool
 	// memory is what keys and decoded values are appended to. When it grows what
 	// was cut from the old one stays valid.
@@ -27,7 +29,8 @@ type Scratch struct {
 // A value is what a request has for a part.
 type value struct {
 	text    []byte
-	known   bool // looked up
+	secret  []byte // of a secret part: as it is in keys, when it was needed
+	known   bool   // looked up
 	present bool
 }
 
@@ -35,7 +38,7 @@ type value struct {
 func (x *Scratch) begin(parts []Part, h *http1.Head, client netip.Addr) {
 	x.head, x.client, x.parts = h, client, parts
 	x.hits, x.memory = x.hits[:0], x.memory[:0]
-	x.pathIs, x.hostIs = false, false
+	x.pathN, x.hostIs = 0, false
 	if cap(x.values) < len(parts) {
 		x.values = make([]value, len(parts))
 	}
@@ -78,7 +81,7 @@ func (x *Scratch) find(p Part) (text []byte, present bool) {
 	case sourceQuery:
 		return x.query(p.name)
 	case sourcePath:
-		return x.pathOf(), true
+		return x.agreed()
 	case sourceMethod:
 		return x.head.MethodText, true
 	case sourceHost:
@@ -105,18 +108,45 @@ func (p Part) appendAddress(dst []byte, a netip.Addr) []byte {
 	return network.AppendTo(dst)
 }
 
-// pathOf returns the path in normal form.
-func (x *Scratch) pathOf() []byte {
-	if x.pathIs {
-		return x.path
+// readings returns the readings of the path, at least one.
+func (x *Scratch) readings() [][]byte {
+	if x.pathN == 0 {
+		if path := x.head.Path; isNormal(path) {
+			x.paths[0], x.pathN = path, 1
+		} else {
+			x.memory, x.pathN = appendReadings(x.memory, path, &x.paths)
+		}
 	}
-	x.pathIs, x.path = true, x.head.Path
-	if !isNormal(x.path) {
+	return x.paths[:x.pathN]
+}
+
+// matchesOtherwise says whether a pattern matches the path in another reading than
+// the first.
+func (x *Scratch) matchesOtherwise(p *pattern) bool {
+	return x.pathN > 1 && slices.ContainsFunc(x.paths[1:x.pathN], func(path []byte) bool { return p.matches(path[1:]) })
+}
+
+// holdsOtherwise says whether a condition on the path is fulfilled by one of several
+// readings.
+func (x *Scratch) holdsOtherwise(c *condition) bool {
+	return x.pathN > 1 && x.parts[c.slot].source == sourcePath &&
+		slices.ContainsFunc(x.paths[:x.pathN], func(path []byte) bool { return c.holds(value{text: path, present: true}) })
+}
+
+// agreed returns the value of the part path: the form of [AppendPath], if all readings
+// lead to it. However a target reads paths, all spellings of one path have the same
+// value or none.
+func (x *Scratch) agreed() (path []byte, ok bool) {
+	readings := x.readings()
+	last := len(readings) - 1
+	for _, other := range readings[:last] {
 		start := len(x.memory)
-		x.memory = AppendPath(x.memory, x.head.Path)
-		x.path = x.memory[start:]
+		x.memory = AppendPath(x.memory, other)
+		if !bytes.Equal(x.memory[start:], readings[last]) {
+			return nil, false
+		}
 	}
-	return x.path
+	return readings[last], true
 }
 
 // hostOf returns the host in the form that [AppendHost] gives it.

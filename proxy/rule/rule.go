@@ -20,7 +20,7 @@ type Rule struct {
 	Mode     Mode         `json:"mode"`
 	Soft     limit.Soft   `json:"soft,omitzero"` // none: a hard limit
 	Priority Priority     `json:"priority,omitzero"`
-	MaxDelay float64      `json:"maxDelay,omitempty"` // seconds that leaky may hold a request; 0: as long as its queue
+	MaxDelay float64      `json:"maxDelay,omitempty"` // seconds that leaky may hold a request; 0, absent: as long as its queue is
 }
 
 // The ids of the rules that are not in the file.
@@ -153,14 +153,21 @@ func (c *compiled) share(field []byte) int64 {
 	return c.usual
 }
 
-// A condition is a demand on the value of a part: that it is there and equal to
-// a word, or that it is none of some words or missing.
+// A condition is a demand on the value of a part: that it is there, and equal to
+// a word or none of those listed.
 type condition struct {
 	part Part
 	slot int
 	word string
-	none map[string]bool // when not nil
+	none *listed // when not nil
 }
+
+// listed are the values that a list of descriptors has for a key.
+//
+// Immutable after New.
+type listed struct{ values map[string]bool }
+
+func (l *listed) has(value string) bool { return l.values[value] }
 
 // meets says whether a request can fulfil both conditions.
 func (c *condition) meets(other *condition) bool {
@@ -168,9 +175,9 @@ func (c *condition) meets(other *condition) bool {
 	case c.slot != other.slot || c.none != nil && other.none != nil:
 		return true
 	case c.none != nil:
-		return !c.none[other.word]
+		return !c.none.has(other.word)
 	case other.none != nil:
-		return !other.none[c.word]
+		return !other.none.has(c.word)
 	}
 	return c.word == other.word
 }
@@ -178,7 +185,7 @@ func (c *condition) meets(other *condition) bool {
 // holds says whether a value fulfils the condition.
 func (c *condition) holds(v value) bool {
 	if c.none != nil {
-		return !v.present || !c.none[string(v.text)]
+		return v.present && !c.none.values[string(v.text)]
 	}
 	return v.present && string(v.text) == c.word
 }

@@ -8,9 +8,9 @@ import (
 	"weir/proxy/limit"
 )
 
-// HitsMax is the largest number of hits of one request: 8 counters are decided
-// together (store.CountersMax), and one of them is the rule [Global].
-const HitsMax = 7
+// HitsMax is the largest number of hits of one request. They are decided together
+// with the rule [Global] (store.CountersMax).
+const HitsMax = 8
 
 // partsMax bounds the different parts that a file may look at.
 const partsMax = 256
@@ -27,6 +27,9 @@ type Options struct {
 	ClientKey Part
 	// DescriptorKeys is the setting DESCRIPTOR_KEYS.
 	DescriptorKeys DescriptorKeys
+	// Unknown, unless nil, is told of fields that are not known, which then are no
+	// faults but passed over. It is for what a newer proxy may have written.
+	Unknown func(Fault)
 }
 
 // A Set is the rules in force. It is made whole and replaced whole.
@@ -45,7 +48,7 @@ type Set struct {
 // top, or domain and descriptors. The error is a [Faults], which names all that
 // is wrong.
 func Read(data []byte, o Options) (*Set, error) {
-	var j judge
+	j := judge{unknown: o.Unknown}
 	s := &Set{clients: o.Clients}
 	root, ok := j.readText(data)
 	switch {
@@ -136,8 +139,9 @@ func (j *judge) clientRules(s *Set) {
 		return
 	}
 	classes := false
+	softened := make(map[limit.Soft][]limit.Limit) // the clients' limits
 	for i := range s.rules {
-		j.clientLimits(&s.rules[i], s.clients)
+		j.clientLimits(&s.rules[i], s.clients, softened)
 		classes = classes || s.rules[i].shares != nil
 	}
 	for i, class := range s.clients.classes {
@@ -152,13 +156,35 @@ func (j *judge) clientRules(s *Set) {
 			known = known || ok
 		}
 		if !known {
-			j.fault(0, "", "must have the priority %q of client %q in the client file as a class of a rule", class, s.clients.firstOf(i))
+			j.fault(0, "", "must have the priority %q of client %q in the client file as a class of a rule", class, s.nameOf(s.clients.firstOf(i)))
 		}
 	}
 }
 
-// clientLimits gives a rule the limits of the clients, softened when it is.
-func (j *judge) clientLimits(c *compiled, clients *Clients) {
+// softenedMax bounds the limits that come of the clients' limits by soft.
+const softenedMax = 1_000_000
+
+// ClientKeys returns the parts whose values name clients: of the rules with clients.
+func (s *Set) ClientKeys() (keys []Part) {
+	for i := range s.rules {
+		if s.rules[i].Clients {
+			keys = append(keys, s.rules[i].Key...)
+		}
+	}
+	return keys
+}
+
+// nameOf is the name of a client as people may see it.
+func (s *Set) nameOf(client []byte) string {
+	if slices.ContainsFunc(s.ClientKeys(), Part.Secret) {
+		return shown(client)
+	}
+	return string(client)
+}
+
+// clientLimits gives a rule the limits of the clients, softened when it is; rules
+// that are as soft share them.
+func (j *judge) clientLimits(c *compiled, clients *Clients, softened map[limit.Soft][]limit.Limit) {
 	if !c.Clients {
 		return
 	}
@@ -166,7 +192,17 @@ func (j *judge) clientLimits(c *compiled, clients *Clients) {
 	if c.Soft == (limit.Soft{}) {
 		return
 	}
+	known, ok := softened[c.Soft]
+	if c.limits = known; ok {
+		return
+	}
+	if (len(softened)+1)*len(clients.limits) > softenedMax {
+		j.fault(c.line, c.path+".soft", "must be the same in more rules: different ones times the %d limits of the client file must be at most %d",
+			len(clients.limits), softenedMax)
+		return
+	}
 	c.limits = make([]limit.Limit, len(clients.limits))
+	softened[c.Soft] = c.limits
 	for i, hard := range clients.limits {
 		var err error
 		if c.limits[i], err = hard.WithSoft(c.Soft); err != nil {
@@ -190,31 +226,26 @@ func (s *Set) Limit(i int) *limit.Limit {
 	return nil
 }
 
-// LimitOf returns the limit that a rule has for a key: that of the client whom
-// the key names, if the file of clients has him, else the rule's; nil for none.
-func (s *Set) LimitOf(i int, key []byte) *limit.Limit {
-	c := &s.rules[i]
-	if c.Clients && s.clients != nil {
-		if _, name, ok := bytes.Cut(key, []byte(":")); ok {
-			if own := s.clients.find(name); own != nil {
-				return &c.limits[own.limit]
-			}
-		}
-	}
-	return s.Limit(i)
-}
-
 // MarshalJSON returns the rules as a document that [Read] reads: the file's
 // rules, or its domain and descriptors, without comments.
 func (s *Set) MarshalJSON() ([]byte, error) {
 	if s.file != nil {
-		return json.Marshal(s.file)
+		return plainJSON(s.file)
 	}
 	rules := make([]*Rule, s.own)
 	for i := range rules {
 		rules[i] = s.Rule(i)
 	}
-	return json.Marshal(struct {
+	return plainJSON(struct {
 		Rules []*Rule `json:"rules"`
 	}{rules})
+}
+
+// plainJSON is json.Marshal without escapes for HTML, which take six bytes for one.
+func plainJSON(v any) ([]byte, error) {
+	var text bytes.Buffer
+	e := json.NewEncoder(&text)
+	e.SetEscapeHTML(false)
+	err := e.Encode(v)
+	return bytes.TrimSuffix(text.Bytes(), []byte("\n")), err
 }

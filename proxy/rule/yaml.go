@@ -3,6 +3,7 @@ package rule
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"strings"
 	"unicode/utf8"
 
@@ -19,6 +20,9 @@ const (
 	bracketsMax   = 2 * depthMax // open at a time, those in strings included
 	indentMax     = 256          // columns
 	indicatorsMax = depthMax     // "- " and "? " before a line's first value
+	// linesMax bounds the lines of one object, or of one text: the library calls
+	// itself for each member of an object, and takes time that grows with the square.
+	linesMax = 4096
 )
 
 // readYAML returns the one document of a YAML 1.2 file. What is beyond plain
@@ -62,17 +66,22 @@ func lineOf(t *token.Token) int {
 	return t.Position.Line
 }
 
-// tooDeep returns the first line that is nested deeper than anybody means, or 0.
+// tooDeep returns the first line that is nested deeper, or in a longer object, than
+// anybody means, or 0.
 func tooDeep(data []byte) (line int, what string) {
 	open := 0
+	var lines [indentMax + 1]int // by indent, since the last line with less
 	for text := range bytes.Lines(data) {
 		line++
-		indent, indicators := 0, 0
+		indent, indicators, first := 0, 0, 0
 		for indent < len(text) && strings.IndexByte(" \t-?:!&", text[indent]) >= 0 {
 			if c := text[indent]; c != ' ' && c != '\t' {
 				indicators++
 			}
 			indent++
+			if indicators == 0 {
+				first = indent
+			}
 		}
 		for _, c := range text {
 			switch c {
@@ -87,6 +96,16 @@ func tooDeep(data []byte) (line int, what string) {
 		}
 		if indent > indentMax || indicators > indicatorsMax && indent < len(text) {
 			return line, "nested too deep, or indented too far"
+		}
+		if indent == len(text) || text[indent] == '\n' || text[indent] == '#' {
+			continue
+		}
+		clear(lines[min(first, indentMax)+1:])
+		if strings.IndexByte("{}[]", text[indent]) >= 0 { // of a list
+			continue
+		}
+		if lines[min(indent, indentMax)]++; lines[min(indent, indentMax)] > linesMax {
+			return line, fmt.Sprintf("must be at most %d lines in one object or text", linesMax)
 		}
 	}
 	return 0, ""
@@ -103,7 +122,7 @@ func (j *judge) fromYAML(y ast.Node, path string, depth int) node {
 	case *ast.NullNode:
 		n.word = "null"
 	case *ast.BoolNode:
-		n.kind, n.word = kindBool, strings.ToLower(y.Token.Value)
+		n.kind, n.word = kindBool, y.Token.Value
 	case *ast.IntegerNode:
 		n.kind, n.word = kindOf(y.Token.Value), y.Token.Value
 	case *ast.FloatNode:

@@ -23,32 +23,39 @@ type Counted struct {
 // ask has the limiter decide about the request in env.head. Afterwards the
 // state is stateBody when it may pass, stateReading when it was refused and is
 // to be answered, stateQueued when it may pass later, stateDeciding when the
-// answer comes later.
-func (s *Session) ask(now time.Time) {
+// answer comes later. ok is false when the request is answered: so many rules
+// could apply to it that they cannot be decided together.
+func (s *Session) ask(now time.Time) (ok bool) {
 	e := s.env
 	p := e.Policy()
 	s.x.limits = verdict{policy: p}
 	e.ask.N = 1
 	e.asked = append(e.asked[:0], Counted{Rule: &p.global, Index: -1, Limit: &p.Limit, Cost: 1})
 	e.ask.Counters = append(e.ask.Counters[:0], store.Counter{Rule: p.Rule, Limit: &p.Limit, Cost: 1})
-	if p.Rules != nil {
-		s.match(now, p)
+	if p.Rules != nil && !s.match(now, p) {
+		s.fail(now, 400, "the path can be read in several ways, and too many rules apply to them")
+		return false
 	}
 	s.state = stateDeciding
 	if e.Ask(now, s, &e.ask, &e.answer) {
 		s.decided(now, &e.answer, e.asked)
-		return
+		return true
 	}
 	if p.Rules != nil {
 		s.keepAsked(e.asked)
 	}
+	return true
 }
 
-// match adds the counters of the rules that apply. Those in shadow are asked by
-// themselves: whatever comes of it, the request does not notice.
-func (s *Session) match(now time.Time, p *Policy) {
+// match adds the counters of the rules that apply, unless they are too many. Those
+// in shadow are asked by themselves: whatever comes of it, the request does not
+// notice.
+func (s *Session) match(now time.Time, p *Policy) (ok bool) {
 	e := s.env
 	hits := p.Rules.Match(&e.head, s.client(&e.head), &e.scratch)
+	if len(hits) > rule.HitsMax {
+		return false
+	}
 	for i := range hits {
 		h := &hits[i]
 		counted := Counted{Rule: h.Rule, Index: h.Index, Limit: h.Limit, Cost: h.Cost, Key: h.Key}
@@ -61,6 +68,7 @@ func (s *Session) match(now time.Time, p *Policy) {
 		e.asked = append(e.asked, counted)
 		e.ask.Counters = append(e.ask.Counters, counter)
 	}
+	return true
 }
 
 // keepAsked keeps what was asked beyond the head's life.
@@ -192,7 +200,7 @@ func (s *Session) proceed(now time.Time) {
 func (s *Session) refuse(now time.Time, rest []byte) int {
 	return s.answerUnread(rest, func() {
 		if s.x.limits.closed {
-			s.answerError(now, 503, "the rate limiter's store is away")
+			s.answerError(now, 503, "the rate limiter's store is unavailable")
 		} else {
 			s.answerRefused(now)
 		}

@@ -35,7 +35,9 @@ func (s *Session) handleHead(now time.Time, rest []byte) int {
 	if h.Method == http1.OPTIONS && forwardsLeft(h) == 0 {
 		return s.answerUnread(rest, func() { s.answerOptions(now) })
 	}
-	s.ask(now)
+	if !s.ask(now) {
+		return 0
+	}
 	switch s.state {
 	case stateDeciding, stateQueued:
 		s.beginForward(now) // the head is gone when it goes on

@@ -56,7 +56,7 @@ type Recalled struct {
 	Rule       string          `json:"rule"`
 	Mode       rule.Mode       `json:"mode"`
 	Key        []rule.Part     `json:"key,omitempty"` // what is counted apart; none: everything together
-	Counter    string          `json:"counter"`       // the key's value, shortened
+	Counter    string          `json:"counter"`       // the key's value, shortened; of secret parts a digest
 	Algorithm  limit.Algorithm `json:"algorithm"`
 	Window     float64         `json:"window,omitempty"`
 	Cost       int64           `json:"cost"`
@@ -70,7 +70,7 @@ type Recalled struct {
 
 // explain turns what was noted into what is told.
 func (r *refused) explain(id string) Recalled {
-	e := Recalled{ID: id, At: r.at.UTC(), Rule: r.rule, Mode: r.mode, Key: r.parts, Counter: strconv.QuoteToASCII(string(r.key[:r.keyBytes])),
+	e := Recalled{ID: id, At: r.at.UTC(), Rule: r.rule, Mode: r.mode, Key: r.parts, Counter: strconv.QuoteToASCII(string(rule.AppendShown(nil, r.key[:r.keyBytes]))),
 		Algorithm: r.algorithm, Window: r.window.Seconds(), Cost: r.cost, Client: r.client,
 		Limit: r.Limit, Remaining: r.Remaining, ResetAfter: r.ResetAfter.Seconds(), Version: r.version}
 	if r.RetryAfter != limit.Never {

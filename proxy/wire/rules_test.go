@@ -39,7 +39,13 @@ func replaceFile(t *testing.T, name, text string) {
 // startRules is start with rules.
 func startRules(t *testing.T, rules string, env ...string) *rig {
 	t.Helper()
-	return start(t, newTarget(t, echoes).url(), append(env, "RULES_FILE", ruleFile(t, rules))...)
+	return startAt(t, newTarget(t, echoes).url(), rules, env...)
+}
+
+// startAt is startRules in front of another target.
+func startAt(t *testing.T, target, rules string, env ...string) *rig {
+	t.Helper()
+	return start(t, target, append(env, "RULES_FILE", ruleFile(t, rules))...)
 }
 
 // play sends requests one after the other and holds the answers against what a
@@ -267,7 +273,7 @@ func TestOneInThreeSeconds(t *testing.T) {
 	conn.play(`GET /else X-Partner=acme -> 200 global 999999997`)
 }
 
-// The descriptor files of the issue. Their windows are those of the clock: when one
+// Envoy descriptor files with nested entries. Their windows are those of the clock: when one
 // ends during the requests, they are made again.
 func TestDescriptorFiles(t *testing.T) {
 	for _, test := range []struct {
@@ -326,6 +332,23 @@ func TestAddressOfClients(t *testing.T) {
 	r.dialFrom("127.0.0.2").play(`
 		GET / X-Forwarded-For=192.0.2.7 -> 200 per-ip 2
 		GET / X-Forwarded-For=192.0.2.8 -> 200 per-ip 1`)
+}
+
+// Other fields that make claims about the origin of a request cannot choose a
+// counter or a rule either: rules see those of trusted proxies only.
+func TestClaimsOfClients(t *testing.T) {
+	const rules = `rules:
+- {id: url, match: {headers: {X-Original-URL: /free}}, limit: {algorithm: fixed, limit: 9, window: C}}
+- {id: per-ip, key: ["header:X-Client-IP"], limit: {algorithm: fixed, limit: 3, window: C}}`
+	startRules(t, rules).dial().play(`
+		GET / X-Client-IP=192.0.2.1 -> 200 per-ip 2
+		GET / X-Client-IP=192.0.2.2 X-Original-URL=/free -> 200 per-ip 1
+		GET / -> 200 per-ip 0
+		GET / X-Client-IP=192.0.2.3 -> 429 per-ip 0`)
+	startRules(t, rules, "TRUSTED_PROXIES", "127.0.0.1/32").dial().play(`
+		GET / X-Client-IP=192.0.2.1 -> 200 per-ip 2
+		GET / X-Client-IP=192.0.2.2 -> 200 per-ip 2
+		GET / X-Client-IP=192.0.2.1 -> 200 per-ip 1`)
 }
 
 // A flood of fresh keys has the places that KEYS_MAX leaves and one more to share,

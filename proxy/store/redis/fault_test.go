@@ -9,6 +9,7 @@ import (
 
 	"weir/proxy/limit"
 	"weir/proxy/limit/limittest"
+	"weir/proxy/rule"
 	"weir/proxy/store"
 )
 
@@ -223,6 +224,10 @@ func TestForeignKey(t *testing.T) {
 		o.s.do("lpush", string(appendName(nil, "", "r", []byte("list"), l.Kind())), "x")
 		o.s.do("set", string(appendName(nil, "", "r", []byte("text"), l.Kind())), "x")
 	}
+	queue := hourly(string(rule.AppendSecret(nil, []byte("topsecret"))))
+	o.l.ask(1, queue)
+	o.s.do("rename", string(appendName(nil, "", "r", queue.Key, queue.Limit.Kind())), string(appendName(nil, "", "r", queue.Key, fixed(1).Kind())))
+	o.l.ask(1, counter(string(queue.Key), fixed(1))) // the first is the one that is told
 	var asks []store.Ask
 	for range 20 {
 		asks = append(asks, repeated(1, counter("list", fixed(1)))...)
@@ -237,7 +242,7 @@ func TestForeignKey(t *testing.T) {
 	if ans := o.l.ask(1, other); ans.Mode != store.Exact || ans.Decision().Remaining != 9 {
 		t.Errorf("the other counter of the group: %+v, want nothing charged before", ans)
 	}
-	if o.log.count("\n") != 1 || o.log.count("WRONGTYPE") != 1 || !o.c.Connected() {
+	if o.log.count("\n") != 1 || o.log.count("WRONGTYPE") != 1 || o.log.count("sha256:") != 1 || !o.c.Connected() {
 		t.Errorf("logged:\n%s", o.log.text())
 	}
 }

@@ -1,10 +1,12 @@
 package redis
 
 import (
-	"strings"
+	"bytes"
+	"fmt"
 	"time"
 
 	"weir/proxy/limit"
+	"weir/proxy/rule"
 	"weir/proxy/store"
 )
 
@@ -142,8 +144,15 @@ type waiter struct {
 // forget lets go of what the waiter refers to.
 func (w *waiter) forget() { *w = waiter{} }
 
-// name is what the log calls the group.
-func (g *group) name() string { return strings.TrimSpace(strings.Join(g.names, " ")) }
+// about is what the log calls the group: rules and keys, as people may see them.
+func (g *group) about() string {
+	var text []byte
+	for i := range g.counters {
+		c := &g.counters[i]
+		text = fmt.Appendf(text, "%s %q ", c.Rule, rule.AppendShown(nil, c.Key[:min(len(c.Key), store.PartBytesMax)]))
+	}
+	return string(bytes.TrimSpace(text))
+}
 
 // first is the name of the first key of the group.
 func (g *group) first() string {

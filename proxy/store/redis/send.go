@@ -19,7 +19,7 @@ type sender struct {
 	conn    rueidis.Client
 	ctx     context.Context
 	calls   []call
-	gives   int            // the first of calls, which nobody waits for
+	gives   int            // the first of calls, of which nobody wants to know what came
 	bundles []bundle       // what each of the others is about
 	bySlot  map[uint16]int // the bundle of a slot that is filled
 }
@@ -260,7 +260,7 @@ func (b *batch) judge(c *Client) {
 		c.counts.errors.Inc()
 		f := c.faultOf(g.err)
 		if f == faultItem || f == faultScript {
-			c.undecidable(b.landed, g.name(), g.err)
+			c.undecidable(b.landed, g.about(), g.err)
 		}
 		if f > worst {
 			worst, about = f, g

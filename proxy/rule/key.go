@@ -1,0 +1,96 @@
+package rule
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"strconv"
+)
+
+// key returns the key of parts.
+func (x *Scratch) key(slots []int) []byte {
+	for _, slot := range slots { // values may be appended to the same memory
+		if v := x.value(slot); v.present && v.secret == nil && x.parts[slot].secret {
+			start := len(x.memory)
+			x.memory = AppendSecret(x.memory, v.text)
+			x.values[slot].secret = x.memory[start:]
+		}
+	}
+	start := len(x.memory)
+	for _, slot := range slots {
+		switch v := x.value(slot); {
+		case !v.present:
+			x.memory = AppendMissing(x.memory)
+		case v.secret != nil:
+			x.memory = append(x.memory, v.secret...)
+		default:
+			x.memory = AppendPart(x.memory, v.text)
+		}
+	}
+	return x.memory[start:]
+}
+
+// AppendPart appends a value as a part of a key: its length, a colon, itself.
+// No two lists of parts give the same key, and the empty value is not the
+// missing one. The key of a rule with the key global is empty.
+func AppendPart(dst, text []byte) []byte {
+	dst = strconv.AppendUint(dst, uint64(len(text)), 10)
+	return append(append(dst, ':'), text...)
+}
+
+// AppendMissing appends the part of all requests that lack the value.
+func AppendMissing(dst []byte) []byte { return append(dst, missingMark) }
+
+// AppendSecret appends a value as a part of a key that does not tell it: a # and its
+// SHA-256. What a secret part has in a key is this, so that neither a store nor
+// anything else that is made of keys holds the value.
+func AppendSecret(dst, text []byte) []byte {
+	sum := sha256.Sum256(text)
+	return append(append(dst, secretMark), sum[:]...)
+}
+
+const (
+	missingMark = '-'
+	secretMark  = '#'
+	shownBytes  = 6 // of a digest, where people see it
+)
+
+// CutPart takes the first part off a key, which may be cut at its end. The value is
+// what people may see: of a secret part it is sha256: and the first 12 of the digits
+// that sha256sum prints for it. It is nil for a missing one.
+func CutPart(key []byte) (value, rest []byte) {
+	switch key[0] {
+	case missingMark:
+		return nil, key[1:]
+	case secretMark:
+		n := min(1+sha256.Size, len(key))
+		return hex.AppendEncode([]byte("sha256:"), key[1:min(1+shownBytes, n)]), key[n:]
+	}
+	digits, rest, ok := bytes.Cut(key, []byte(":"))
+	n, err := strconv.Atoi(string(digits))
+	if !ok || err != nil || n < 0 { // no key of a rule; show it as it is
+		return key, nil
+	}
+	n = min(n, len(rest))
+	return rest[:n:n], rest[n:]
+}
+
+// shown is a secret value as people may see it.
+func shown(text []byte) string {
+	value, _ := CutPart(AppendSecret(nil, text))
+	return string(value)
+}
+
+// AppendShown appends a key as people may see it: see [CutPart].
+func AppendShown(dst, key []byte) []byte {
+	for len(key) > 0 {
+		value, rest := CutPart(key)
+		if key[0] == secretMark {
+			dst = AppendPart(dst, value)
+		} else {
+			dst = append(dst, key[:len(key)-len(rest)]...)
+		}
+		key = rest
+	}
+	return dst
+}
