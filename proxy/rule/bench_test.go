@@ -37,6 +37,9 @@ func TestMatchDoesNotAllocate(t *testing.T) {
 		{"ten rules", tenOfWhichTwoMatch(), usual, 2},
 		{"all parts", everything, "GET /a/%2e/%41?%71=%20 | Cookie: sid=1 | a: b | X-Priority: low", 2},
 		{"missing parts", everything, "GET /", 2},
+		{"several readings of the path", tenOfWhichTwoMatch(), "GET /api%2Ftest;x=1/", 2},
+		{"secret parts", `rules: [{id: a, key: ["header:Authorization", "secret:query:q"], limit: {algorithm: off}}, {id: b, key: ["header:Authorization"], limit: {algorithm: off}}]`,
+			"GET /?q=%41 | Authorization: Bearer x | Cookie: sid=1", 2},
 		{"descriptors", tree, "GET /a | X-Plan: best", 2},
 	} {
 		s := read(t, test.file, rule.Options{Clients: few, ClientKey: part(t, "cookie:sid"),

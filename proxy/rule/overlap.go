@@ -1,23 +1,21 @@
 package rule
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // overlaps refuses a file in which more rules could apply to one request than
 // can be decided together.
 //
 // Two rules meet unless their methods, paths, hosts or conditions exclude each
-// other. Rules that apply to one request all meet in pairs, so the search is for
-// too many rules that do. It is right about what it accepts; it may refuse rules
-// that meet in pairs but never all together, such as those for [GET, PUT], [PUT,
-// POST] and [POST, GET].
+// other. Rules that apply to one request all meet in pairs, so every file that is
+// accepted is safe. A file is also refused when too many rules meet in pairs, but
+// never all together.
 func (j *judge) overlaps(s *Set) {
 	most := HitsMax - (len(s.rules) - s.own)
-	own := make([]int, s.own)
-	for i := range own {
-		own[i] = i
-	}
-	q := overlap{rules: s.rules, left: overlapWork}
-	group := q.find(own, most+1)
+	q := newOverlap(s.rules[:s.own], overlapWork)
+	group := q.over(most)
 	if group == nil {
 		return
 	}
@@ -30,16 +28,33 @@ func (j *judge) overlaps(s *Set) {
 		strings.Join(ids, ", "), most, q.doubt())
 }
 
-// overlapWork bounds the search, in pairs looked at; it takes seconds at most.
-const overlapWork = 200_000_000
+// overlapWork bounds the search, in demands and pairs looked at. It takes less than
+// a second.
+const overlapWork = 10_000_000
 
 // An overlap is a search for rules that could all apply to one request.
+//
+// A set of rules is split by what they demand on one axis, such as the method or
+// the first segment of the path (see demands.go). Rules with different words on an
+// axis never apply to the same request, so
+//
+//	bound(set) = the largest bound(rules with one word) + bound(rules without a word)
+//
+// is an upper bound. It takes time in proportion to the number of rules, and
+// accepts nearly all files. Only where it is too large are the rules themselves
+// searched for, and that search ends after a fixed amount of work.
+//
+// Owned by one call of overlaps.
 type overlap struct {
-	rules []compiled
-	left  int // pairs that may still be looked at
+	rules   []compiled
+	demands [][]demand // of each rule
+	words   []string   // by demand.word
+	settled []bool     // axes that the rules looked at are split by already
+	votes   []vote     // memory of choose, by axis
+	left    int        // work that may still be done
 }
 
-// doubt says so when the search was given up.
+// doubt returns words for the fault when the search was given up.
 func (q *overlap) doubt() string {
 	if q.left > 0 {
 		return ""
@@ -47,22 +62,77 @@ func (q *overlap) doubt() string {
 	return " (or too many rules overlap to find out)"
 }
 
-// find returns want of the rules that all meet in pairs, or nil when there are
-// none. When it gives up it returns want rules of which that is not known.
-func (q *overlap) find(rules []int, want int) []int {
-	if want == 0 {
-		return []int{}
+// over returns most+1 rules that all meet, in the order of the file; nil when
+// there are none.
+func (q *overlap) over(most int) []int {
+	all := make([]int, len(q.rules))
+	for i := range all {
+		all[i] = i
 	}
-	heads := q.apart(rules, want)
-	if len(heads) < want {
+	return q.find(all, most+1)
+}
+
+// bound returns a number that no group of rules which all meet exceeds.
+func (q *overlap) bound(rules []int) int {
+	if len(rules) <= 1 {
+		return len(rules)
+	}
+	axis := q.choose(rules)
+	if axis == none {
+		return len(rules)
+	}
+	parts, rest := q.split(rules, axis)
+	q.settled[axis] = true
+	defer func() { q.settled[axis] = false }()
+	most := 0
+	for i := range parts {
+		most = max(most, q.bound(parts[i].rules))
+	}
+	return most + q.bound(rest)
+}
+
+// find returns want of the rules that all meet, or nil when there are none. When
+// it gives up it returns want rules of which that is not known.
+func (q *overlap) find(rules []int, want int) []int {
+	if len(rules) < want {
 		return nil
 	}
 	if q.left <= 0 {
-		return heads[:want]
+		return rules[:want]
+	}
+	axis := q.choose(rules)
+	if axis == none {
+		return q.pairs(rules, want)
+	}
+	if q.bound(rules) < want {
+		return nil
+	}
+	parts, rest := q.split(rules, axis)
+	q.settled[axis] = true
+	defer func() { q.settled[axis] = false }()
+	without := q.bound(rest)
+	for i := range parts {
+		if q.bound(parts[i].rules)+without < want {
+			continue
+		}
+		if found := q.find(q.with(&parts[i], rest, axis), want); found != nil {
+			return found
+		}
+	}
+	return q.find(rest, want)
+}
+
+// pairs is find for rules that no axis splits. Nearly all of them meet.
+func (q *overlap) pairs(rules []int, want int) []int {
+	if want == 0 {
+		return []int{}
 	}
 	for i, r := range rules {
 		if len(rules)-i < want {
 			return nil
+		}
+		if q.left <= 0 {
+			return rules[:want]
 		}
 		var with []int
 		for _, other := range rules[i+1:] {
@@ -70,49 +140,11 @@ func (q *overlap) find(rules []int, want int) []int {
 				with = append(with, other)
 			}
 		}
-		if len(with) < want-1 {
-			continue
-		}
-		if found := q.find(with, want-1); found != nil {
+		if found := q.pairs(with, want-1); found != nil {
 			return append([]int{r}, found...)
 		}
 	}
 	return nil
-}
-
-// apart sorts rules into groups within which no two meet, each into the first
-// where it fits, and returns the first rule of each group. Of those that apply
-// to one request each is in a group of its own: there are at most as many as
-// groups. It stops at want.
-func (q *overlap) apart(rules []int, want int) (heads []int) {
-	var groups [][]int
-	for _, r := range rules {
-		fits := none
-		for g := range groups {
-			if q.meetsNone(r, groups[g]) {
-				fits = g
-				break
-			}
-		}
-		if fits != none {
-			groups[fits] = append(groups[fits], r)
-			continue
-		}
-		groups = append(groups, []int{r})
-		if heads = append(heads, r); len(heads) == want {
-			break
-		}
-	}
-	return heads
-}
-
-func (q *overlap) meetsNone(r int, group []int) bool {
-	for _, other := range group {
-		if q.meet(r, other) {
-			return false
-		}
-	}
-	return true
 }
 
 // meet says whether two rules could apply to one request.
@@ -134,15 +166,5 @@ func (c *compiled) meets(other *compiled) bool {
 }
 
 func methodsMeet(a, b []string) bool {
-	if len(a) == 0 || len(b) == 0 {
-		return true
-	}
-	for _, m := range a {
-		for _, n := range b {
-			if m == n {
-				return true
-			}
-		}
-	}
-	return false
+	return len(a) == 0 || len(b) == 0 || slices.ContainsFunc(a, func(m string) bool { return slices.Contains(b, m) })
 }

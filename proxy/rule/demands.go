@@ -1,0 +1,271 @@
+package rule
+
+import "slices"
+
+// An axis is a property of requests by which rules exclude each other. A request
+// has at most one value on it.
+type axis struct {
+	kind axisKind
+	at   int // slot, or segment
+}
+
+type axisKind uint8
+
+const (
+	axisMethod     axisKind = iota
+	axisPart                // the value of a part, by slot
+	axisPathFirst           // a segment of the path, counted from its begin
+	axisPathLast            // and from its end
+	axisPathLength          // how many segments there are
+	axisHostFirst           // the same of the labels of the host
+	axisHostLast
+	axisHostLength
+)
+
+// A demand is what a rule requires of requests on an axis: one word, or any word
+// except some. A rule with several methods has a demand for each and requires one
+// of them; otherwise a rule has at most one demand on an axis.
+type demand struct {
+	axis, word int
+	others     *listed // when not nil: not these
+}
+
+// wordEnd is the segment behind the last one.
+const wordEnd = 0
+
+// newOverlap returns a search among rules that does at most so much work.
+func newOverlap(rules []compiled, work int) *overlap {
+	d := demander{axes: make(map[axis]int), ids: make(map[string]int), words: []string{""}}
+	q := &overlap{rules: rules, left: work, demands: make([][]demand, len(rules))}
+	for i := range rules {
+		q.demands[i] = d.of(&rules[i])
+	}
+	q.words = d.words
+	q.settled, q.votes = make([]bool, len(d.axes)), make([]vote, len(d.axes))
+	return q
+}
+
+// A demander numbers axes and words.
+//
+// Owned by one call of newOverlap.
+type demander struct {
+	axes  map[axis]int
+	ids   map[string]int
+	words []string
+	list  []demand
+}
+
+// of returns the demands of a rule.
+func (d *demander) of(c *compiled) []demand {
+	d.list = nil
+	for _, method := range c.Match.Methods {
+		d.add(axisMethod, 0, d.word(method))
+	}
+	for i := range c.conditions {
+		if k := &c.conditions[i]; k.none == nil {
+			d.add(axisPart, k.slot, d.word(k.word))
+		}
+	}
+	for i := range c.conditions {
+		if k := &c.conditions[i]; k.none != nil {
+			d.add(axisPart, k.slot, wordEnd)
+			d.list[len(d.list)-1].others = k.none
+		}
+	}
+	d.pattern(c.pathOf, axisPathFirst)
+	d.pattern(c.hostOf, axisHostFirst)
+	once := d.list[:0]
+	for _, one := range d.list {
+		twice := slices.ContainsFunc(once, func(e demand) bool { return e.axis == one.axis })
+		if !twice || one.axis == d.axes[axis{kind: axisMethod}] && len(c.Match.Methods) > 0 {
+			once = append(once, one)
+		}
+	}
+	return once
+}
+
+// pattern adds the demands of a pattern; the axes are kind and the two behind it.
+func (d *demander) pattern(p *pattern, kind axisKind) {
+	if p == nil {
+		return
+	}
+	n := len(p.segments)
+	fixed := true
+	for i := range n {
+		if fixed = fixed && p.segments[i].wild != wildAny; !fixed {
+			break
+		}
+		d.segment(kind, i, &p.segments[i])
+	}
+	for i := range n {
+		s := &p.segments[n-1-i]
+		if s.wild == wildAny {
+			break
+		}
+		d.segment(kind+1, i, s)
+	}
+	if fixed {
+		d.add(kind, n, wordEnd)
+		d.add(kind+1, n, wordEnd)
+		d.add(kind+2, 0, n)
+	}
+}
+
+func (d *demander) segment(kind axisKind, at int, s *segment) {
+	if s.wild == wildNot {
+		d.add(kind, at, d.word(s.text))
+	}
+}
+
+func (d *demander) add(kind axisKind, at, word int) {
+	a := axis{kind, at}
+	i, ok := d.axes[a]
+	if !ok {
+		i = len(d.axes)
+		d.axes[a] = i
+	}
+	d.list = append(d.list, demand{axis: i, word: word})
+}
+
+func (d *demander) word(text string) int {
+	i, ok := d.ids[text]
+	if !ok {
+		i = len(d.words)
+		d.ids[text] = i
+		d.words = append(d.words, text)
+	}
+	return i
+}
+
+// A vote summarises the demands of some rules on an axis.
+type vote struct {
+	rules  int     // that have a demand on it; 0: not looked at
+	word   int     // the first one, or none
+	others *listed // the first one, or nil
+	splits bool
+}
+
+func (v *vote) count(d *demand) {
+	v.rules++
+	switch {
+	case d.others != nil && v.others == nil:
+		v.others = d.others
+	case d.others != nil:
+	case v.word == none:
+		v.word = d.word
+	case v.word != d.word:
+		v.splits = true
+	}
+}
+
+// choose returns the axis on which most of the rules have demands, of those that
+// split the rules; none when no axis does.
+func (q *overlap) choose(rules []int) int {
+	var seen []int
+	for _, r := range rules {
+		q.left -= len(q.demands[r])
+		for i := range q.demands[r] {
+			d := &q.demands[r][i]
+			if q.settled[d.axis] {
+				continue
+			}
+			v := &q.votes[d.axis]
+			if v.rules == 0 {
+				seen = append(seen, d.axis)
+				v.word = none
+			}
+			v.count(d)
+		}
+	}
+	best, most := none, 0
+	for _, a := range seen {
+		v := q.votes[a]
+		splits := v.splits || v.word != none && v.others != nil && v.others.has(q.words[v.word])
+		if splits && v.rules > most {
+			best, most = a, v.rules
+		}
+		q.votes[a] = vote{}
+	}
+	return best
+}
+
+// A branch is the rules with one word on an axis. The branch with the word none has
+// the rules that exclude the words of all other branches.
+type branch struct {
+	word  int
+	rules []int
+}
+
+// split sorts rules by their words on an axis. The rest can meet rules of several
+// branches.
+func (q *overlap) split(rules []int, axis int) (parts []branch, rest []int) {
+	var others []int
+	by := make(map[int]int) // place in parts of each word
+	for _, r := range rules {
+		q.left -= len(q.demands[r])
+		found := false
+		for i := range q.demands[r] {
+			d := &q.demands[r][i]
+			if d.axis != axis {
+				continue
+			}
+			found = true
+			if d.others != nil {
+				others = append(others, r)
+				continue
+			}
+			at, ok := by[d.word]
+			if !ok {
+				at = len(parts)
+				by[d.word] = at
+				parts = append(parts, branch{word: d.word})
+			}
+			parts[at].rules = append(parts[at].rules, r)
+		}
+		if !found {
+			rest = append(rest, r)
+		}
+	}
+	apart := branch{word: none}
+	takesNone := make(map[*listed]bool) // of the parts' words
+	for _, r := range others {
+		l := q.othersOf(r, axis)
+		if _, known := takesNone[l]; !known {
+			takesNone[l] = !slices.ContainsFunc(parts, func(b branch) bool { q.left--; return !l.has(q.words[b.word]) })
+		}
+		if takesNone[l] {
+			apart.rules = append(apart.rules, r)
+		} else {
+			rest = append(rest, r)
+		}
+	}
+	slices.Sort(rest)
+	if len(apart.rules) > 0 {
+		parts = append(parts, apart)
+	}
+	return parts, rest
+}
+
+// othersOf returns the words that a rule does not take on an axis; nil when it
+// takes all, or one.
+func (q *overlap) othersOf(r, axis int) *listed {
+	for i := range q.demands[r] {
+		if d := &q.demands[r][i]; d.axis == axis {
+			return d.others
+		}
+	}
+	return nil
+}
+
+// with returns the rules of a branch and those of the rest that could meet them.
+func (q *overlap) with(b *branch, rest []int, axis int) []int {
+	q.left -= len(rest)
+	all := slices.Clone(b.rules)
+	for _, r := range rest {
+		if l := q.othersOf(r, axis); l == nil || b.word == none || !l.has(q.words[b.word]) {
+			all = append(all, r)
+		}
+	}
+	slices.Sort(all)
+	return all
+}
