@@ -3,7 +3,6 @@ package rule
 import (
 	"fmt"
 	"hash/fnv"
-	"net/netip"
 	"slices"
 	"strings"
 	"time"
@@ -44,9 +43,13 @@ var (
 		"quota_mode", "share_threshold", // refused
 	}
 	rateLimitFields = []string{"unit", "requests_per_unit", "unlimited", "name" /* passed over */, "replaces" /* refused */}
-	units           = []string{"second", "minute", "hour", "day"}
-	unitLengths     = []time.Duration{time.Second, time.Minute, time.Hour, 24 * time.Hour}
+	units           = []string{"second", "minute", "hour", "day", "week", "month", "year"}
+	unitLengths     = []time.Duration{time.Second, time.Minute, time.Hour, day, 7 * day, 30 * day, 365 * day}
 )
+
+// All windows begin at multiples of their length since 1970, as those of
+// envoyproxy/ratelimit do: months and years are not those of the calendar.
+const day = 24 * time.Hour
 
 // An envoy reads a descriptor file and makes rules of it.
 //
@@ -59,8 +62,8 @@ var (
 // the bare entries on the way.
 //
 // Entries of different keys in one list are different descriptors: both may
-// apply. A request that lacks what a bare entry names is counted under the key
-// for missing values, as with every rule.
+// apply. A request that lacks what an entry names does not reach it: Envoy sends
+// no descriptor then.
 //
 // Owned by one call of Read.
 type envoy struct {
@@ -98,8 +101,8 @@ func (e *envoy) list(n *node, path string, above trail) []descriptor {
 	nodes := e.judge.list(n, path)
 	entries := make([]descriptor, len(nodes))
 	objects := make([]object, len(nodes))
-	values := make(map[string]map[string]bool) // by key
-	seen := make(map[[2]string]bool)           // key and value
+	values := make(map[string]*listed) // by key
+	seen := make(map[[2]string]bool)   // key and value
 	for i := range nodes {
 		at := element(path, i)
 		objects[i] = e.object(&nodes[i], at, descriptorFields...)
@@ -109,11 +112,11 @@ func (e *envoy) list(n *node, path string, above trail) []descriptor {
 			e.fault(d.line, at, "given twice: the same key and value in one list")
 		}
 		seen[[2]string{d.Key, d.Value}] = true
+		if values[d.Key] == nil {
+			values[d.Key] = &listed{make(map[string]bool)}
+		}
 		if d.Value != "" {
-			if values[d.Key] == nil {
-				values[d.Key] = make(map[string]bool)
-			}
-			values[d.Key][d.Value] = true
+			values[d.Key].values[d.Value] = true
 		}
 	}
 	for i := range entries {
@@ -128,21 +131,18 @@ func (e *envoy) list(n *node, path string, above trail) []descriptor {
 }
 
 // down returns the trail below d; values are those of its key in its list.
-func (t trail) down(d *descriptor, values map[string]bool) trail {
+func (t trail) down(d *descriptor, values *listed) trail {
 	c := condition{part: d.part, word: d.Value}
 	below := trail{id: t.id + "/" + idWord(d.Key), key: slices.Clip(t.key)}
 	if d.Value == "" {
-		c.none = &listed{values}
+		c.none = values
 		if !slices.Contains(t.key, d.part) {
 			below.key = append(below.key, d.part)
 		}
 	} else {
-		below.id += "=" + idWord(d.Value)
+		below.id += "=" + idWord(d.part.shown(d.Value))
 	}
-	below.conditions = slices.Clip(t.conditions)
-	if d.Value != "" || values != nil {
-		below.conditions = append(below.conditions, c)
-	}
+	below.conditions = append(slices.Clip(t.conditions), c)
 	return below
 }
 
@@ -193,38 +193,21 @@ func (e *envoy) entry(o object) descriptor {
 		if spelled == "Value" && o.member("value") != nil {
 			e.fault(v.line, at, "given twice, as value too")
 		}
-		e.normalise(&d, v, at)
+		if d.Value != "" && d.part != (Part{}) {
+			var err error
+			if d.Value, err = d.part.value(d.Key, d.Value); err != nil {
+				e.fault(v.line, at, "%s", err)
+			}
+		}
 	}
 	for _, name := range []string{"quota_mode", "share_threshold"} {
-		if n, at := o.at(name); n != nil {
-			e.fault(n.line, at, "is not supported")
+		if o.flag(name) {
+			n, at := o.at(name)
+			e.fault(n.line, at, "must be false: it is not supported")
 		}
 	}
 	d.RateLimit = e.rate(o)
 	return d
-}
-
-// normalise brings a value into the form that values of its part have.
-func (e *envoy) normalise(d *descriptor, n *node, path string) {
-	switch {
-	case strings.Contains(d.Value, "*"):
-		e.fault(n.line, path, "must be one value, is %v: wildcards are not supported", n)
-	case d.Value == "":
-	case d.part.source == sourcePath:
-		d.Value = string(AppendPath(nil, []byte(d.Value)))
-	case d.part.source == sourceHost:
-		d.Value = string(AppendHost(nil, []byte(d.Value)))
-	case d.part.source == sourceIP:
-		address, err := netip.ParseAddr(d.Value)
-		if prefix, notPrefix := netip.ParsePrefix(d.Value); notPrefix == nil {
-			address, err = prefix.Addr(), nil
-		}
-		if err != nil {
-			e.fault(n.line, path, "must be an IP address, is %v", n)
-			return
-		}
-		d.Value = string(d.part.appendAddress(nil, address))
-	}
 }
 
 // rate reads the limit of a descriptor; nil when it has none.
@@ -240,7 +223,7 @@ func (e *envoy) rate(o object) *rateLimit {
 	in := e.object(n, path, rateLimitFields...)
 	r.Unlimited = in.flag("unlimited") || r.Unlimited
 	if replaces, at := in.at("replaces"); replaces != nil {
-		e.fault(replaces.line, at, "is not supported: all limits that match apply")
+		e.fault(replaces.line, at, "must not be there: it is not supported, all limits that match apply")
 	}
 	unit, unitPath := in.at("unit")
 	requests, requestsPath := in.at("requests_per_unit")

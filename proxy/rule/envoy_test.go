@@ -1,6 +1,7 @@
 package rule_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -47,12 +48,18 @@ descriptors:
   - key: plan
     shadow_mode: true
     detailed_metric: true
+    quota_mode: false
+    share_threshold: false
     rate_limit: {unit: minute, requests_per_unit: 9, name: others}
     descriptors:
       - {key: path, value: /a/, rate_limit: {unit: day, requests_per_unit: 3}}
   - key: method
     value: 404
     rate_limit: {unit: day, requests_per_unit: 4}
+    descriptors:
+      - {key: w, rate_limit: {unit: week, requests_per_unit: 5}}
+      - {key: m, rate_limit: {unit: Month, requests_per_unit: 6}}
+      - {key: y, rate_limit: {unit: year, requests_per_unit: 7}}
 `
 
 func TestDescriptors(t *testing.T) {
@@ -73,7 +80,8 @@ func TestDescriptors(t *testing.T) {
 		{tree, "GET /a | X-Plan: none", "shop/plan=none:"},
 		{tree, "GET / | X-Plan: best", "shop/plan:4:best"},
 		{tree, "GET /a | X-Plan: best", "shop/plan:4:best shop/plan/path=/a:4:best"},
-		{tree, "GET /a", "shop/plan:- shop/plan/path=/a:-"},
+		{tree, "GET /a | X-Plan:", "shop/plan:0: shop/plan/path=/a:0:"},
+		{tree, "GET /a", ""}, // Envoy sends no descriptor
 		{tree, "404 / | X-Plan: gold", "shop/method=404:"},
 	} {
 		s := read(t, test.file, rule.Options{DescriptorKeys: sources})
@@ -101,6 +109,9 @@ func TestDescriptorLimits(t *testing.T) {
 		{9, time.Minute, rule.Shadow},
 		{3, 24 * time.Hour, rule.Enforce},
 		{4, 24 * time.Hour, rule.Enforce},
+		{5, 7 * 24 * time.Hour, rule.Enforce},
+		{6, 30 * 24 * time.Hour, rule.Enforce},
+		{7, 365 * 24 * time.Hour, rule.Enforce},
 	} {
 		l := s.Limit(i)
 		if l.Algorithm() != limit.Fixed || l.Permits() != want.permits || l.Window() != want.window || s.Rule(i).Mode != want.mode {
@@ -121,13 +132,31 @@ func TestDescriptorFaults(t *testing.T) {
 		{"{key: a, value: b, Value: c, " + rate + "}", "descriptors[0].Value: given twice, as value too"},
 		{"{key: a, value: b*, " + rate + "}", "wildcards are not supported"},
 		{"{key: a, values: b}", "descriptors[0].values: unknown field; allowed: key, value"},
-		{"{key: a, quota_mode: true}", "descriptors[0].quota_mode: is not supported"},
+		{"{key: a, quota_mode: true}", "descriptors[0].quota_mode: must be false: it is not supported"},
+		{"{key: a, share_threshold: 1}", "descriptors[0].share_threshold: must be true or false, is 1"},
 		{"{key: remote_address, value: here}", `descriptors[0].value: must be an IP address, is "here"`},
-		{"{key: a, rate_limit: {unit: week, requests_per_unit: 5}}", `descriptors[0].rate_limit.unit: must be one of second, minute, hour, day, is "week"`},
+		{"{key: a, rate_limit: {unit: fortnight, requests_per_unit: 5}}", `descriptors[0].rate_limit.unit: must be one of second, minute, hour, day, week, month, year, is "fortnight"`},
+		{"{key: remote_address, value: 10.0.0.0/8}", `descriptors[0].value: must be what the part ip tells clients apart by, such as 10.0.0.0, is "10.0.0.0/8"; or set DESCRIPTOR_KEYS=remote_address=ip/8`},
+		{"{key: remote_address, value: '2001:db8::1'}", `must be what the part ip tells clients apart by, such as 2001:db8::/64, is "2001:db8::1"; or set DESCRIPTOR_KEYS=remote_address=ip/128`},
+		{"{key: remote_address, value: '2001:db8::/32'}", `must be what the part ip tells clients apart by, such as 2001:db8::/64, is "2001:db8::/32"`},
+		{"{key: remote_address, value: 10.1.2.3/8}", "must be the address of a network, such as 10.0.0.0/8"},
+		{"{key: generic_key, value: slow}", "descriptors[0].key: must be in DESCRIPTOR_KEYS, as in generic_key=header:X-Class, as it is a constant of Envoy's route and no part of a request"},
+		{"{key: header_match, value: slow}", "must be in DESCRIPTOR_KEYS"},
+		{"{key: destination_cluster, value: a}", "must be in DESCRIPTOR_KEYS"},
+		{"{key: source_cluster, value: a}", "must be in DESCRIPTOR_KEYS"},
+		{"{key: masked_remote_address}", "must be in DESCRIPTOR_KEYS, as in masked_remote_address=ip/24"},
+		{"{key: x-forwarded-for}", "must be remote_address, which is what TRUSTED_PROXIES say of the client"},
+		{"{key: header_x_forwarded_for}", "must be remote_address"},
+		{"{key: X_Real_IP}", "must be remote_address"},
+		{"{key: a, descriptors: [{key: forwarded}]}", "descriptors[0].descriptors[0].key: must be remote_address"},
+		{"{key: 'tenant_*'}", "descriptors[0].key: must be one key"},
+		{"{key: path, value: login}", `must be a path that begins with / and has no ? and #, is "login"`},
+		{"{key: path, value: '/a?b=c'}", "must be a path that begins with /"},
+		{"{key: method, value: get}", "must be a method in upper case"},
 		{"{key: a, rate_limit: {requests_per_unit: 5}}", "descriptors[0].rate_limit.unit: is missing"},
 		{"{key: a, rate_limit: {unit: day}}", "descriptors[0].rate_limit.requests_per_unit: is missing"},
 		{"{key: a, rate_limit: {unit: day, requests_per_unit: -1}}", "must be a whole number from 0"},
-		{"{key: a, rate_limit: {unit: day, requests_per_unit: 5, replaces: [{name: b}]}}", "descriptors[0].rate_limit.replaces: is not supported"},
+		{"{key: a, rate_limit: {unit: day, requests_per_unit: 5, replaces: [{name: b}]}}", "descriptors[0].rate_limit.replaces: must not be there: it is not supported"},
 		{"{key: a, rate_limit: {unit: day, requests_per_unit: 5, unlimited: true}}", "must not have unit and requests_per_unit when it is unlimited"},
 		{"{key: a, " + rate + "}\n  - {key: a}", "line 4: descriptors[1]: given twice"},
 		{"{key: a, descriptors: 1}", "descriptors[0].descriptors: must be a list, is 1"},
@@ -166,6 +195,74 @@ func TestDescriptorKeys(t *testing.T) {
 		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: have %v, want %q", text, err, want)
 		}
+	}
+}
+
+// Networks and keys that Envoy gives a meaning count once the setting says what
+// they are.
+func TestDescriptorKeysOfEnvoy(t *testing.T) {
+	sources, err := rule.ParseDescriptorKeys("masked_remote_address=ip/8, generic_key=header:X-Class, remote_address=ip/128")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := read(t, `
+domain: d
+descriptors:
+  - {key: masked_remote_address, value: 10.0.0.0/8, rate_limit: {unit: day, requests_per_unit: 1}}
+  - {key: masked_remote_address, rate_limit: {unit: day, requests_per_unit: 1}}
+  - {key: generic_key, value: slow, rate_limit: {unit: day, requests_per_unit: 1}}
+  - {key: remote_address, value: "2001:db8::1", rate_limit: {unit: day, requests_per_unit: 1}}
+  - {key: remote_address, value: 10.9.9.9/32}
+  - {key: remote_address, rate_limit: {unit: day, requests_per_unit: 1}}
+`, rule.Options{DescriptorKeys: sources})
+	for _, test := range []struct{ request, client, want string }{
+		{"GET /", "10.1.2.3", "d/masked_remote_address=10.0.0.0%2F8: d/remote_address:8:10.1.2.3"},
+		{"GET /", "10.9.9.9", "d/masked_remote_address=10.0.0.0%2F8:"},
+		{"GET / | X-Class: slow", "11.1.2.3", "d/masked_remote_address:10:11.0.0.0/8 d/generic_key=slow: d/remote_address:8:11.1.2.3"},
+		{"GET / | Generic-Key: slow", "2001:db8::1", "d/masked_remote_address:13:2001:db8::/64 d/remote_address=2001:db8::1:"},
+		{"GET /", "2001:db8::2", "d/masked_remote_address:13:2001:db8::/64 d/remote_address:11:2001:db8::2"},
+	} {
+		if got := hits(t, s, test.request, test.client); got != test.want {
+			t.Errorf("%s from %s meets %q, want %q", test.request, test.client, got, test.want)
+		}
+	}
+}
+
+// The id of a rule does not tell a value that is a secret.
+func TestIDsOfSecretValues(t *testing.T) {
+	entry := func(value string) string {
+		return "domain: d\ndescriptors:\n  - {key: authorization, value: " + value + ", rate_limit: {unit: day, requests_per_unit: 5}}\n"
+	}
+	s := read(t, entry("topsecret"), rule.Options{})
+	if got := hits(t, s, "GET / | Authorization: topsecret", ""); got != "d/authorization=sha256:53336a676c64:" {
+		t.Errorf("the rule is %s", got)
+	}
+	if _, err := rule.Read([]byte(entry("'topsecret*'")), rule.Options{}); err == nil || strings.Contains(err.Error(), "topsecret") {
+		t.Errorf("have %v, want a fault without the value", err)
+	}
+}
+
+// Eight limits and the global one apply to a request; a file in which nine could
+// is refused, and told where.
+func TestEightDescriptorsApply(t *testing.T) {
+	file := func(n int) string {
+		text := "domain: d\ndescriptors:\n"
+		for i := range n {
+			text += fmt.Sprintf("  - {key: k%d, rate_limit: {unit: day, requests_per_unit: 1}}\n", i)
+		}
+		return text
+	}
+	s := read(t, file(8), rule.Options{})
+	request := "GET /"
+	for i := range 8 {
+		request += fmt.Sprintf(" | K%d: x", i)
+	}
+	if got := strings.Fields(hits(t, s, request, "")); len(got) != 8 {
+		t.Errorf("%d limits apply, want 8: %v", len(got), got)
+	}
+	_, err := rule.Read([]byte(file(9)), rule.Options{})
+	if want := "line 11: descriptors[8]: must not be: the rules d/k0, d/k1"; err == nil || !strings.HasPrefix(err.Error(), want) {
+		t.Errorf("nine: have %v, want %s", err, want)
 	}
 }
 

@@ -1,0 +1,143 @@
+package rule
+
+import (
+	"fmt"
+	"net/netip"
+	"strings"
+)
+
+// DescriptorKeys says where the values of a descriptor file's keys come from.
+type DescriptorKeys map[string]Part
+
+// ParseDescriptorKeys reads the setting DESCRIPTOR_KEYS, as in
+// message_type=header:X-Type,auth_type=query:auth. The error names all that is
+// wrong.
+func ParseDescriptorKeys(text string) (DescriptorKeys, error) {
+	var j judge
+	keys := make(DescriptorKeys)
+	for item := range strings.SplitSeq(text, ",") {
+		item = strings.TrimSpace(item)
+		key, word, _ := strings.Cut(item, "=")
+		part, err := ParsePart(word)
+		switch {
+		case item == "":
+		case key == "" || word == "":
+			j.fault(0, "", "must be pairs such as message_type=header:X-Type, is %q", item)
+		case err != nil:
+			j.fault(0, key, "%s", err)
+		case part.source == sourceGlobal:
+			j.fault(0, key, "must not be global, which has no value")
+		case keys[key] != Part{}:
+			j.fault(0, key, "given twice")
+		default:
+			keys[key] = part
+		}
+	}
+	return keys, j.verdict()
+}
+
+// envoyOnly are the keys whose values come from Envoy's configuration. Read from
+// header fields of these names, they would let clients choose their limits.
+var envoyOnly = map[string]string{
+	"generic_key":           "a constant of Envoy's route",
+	"header_match":          "a constant of Envoy's route",
+	"query_match":           "a constant of Envoy's route",
+	"source_cluster":        "the name of Envoy's own cluster",
+	"destination_cluster":   "the name of the cluster that Envoy routes to",
+	"masked_remote_address": "as much of the address as Envoy's route says",
+}
+
+// part returns what a descriptor's key stands for: what the setting says, else
+//
+//	remote_address  ip
+//	path            path
+//	method          method
+//	header_<name>   header:<name>
+//	<name>          header:<name>
+//
+// with a hyphen in the field's name for each underscore, which many servers do
+// not let through. The keys of envoyOnly are errors.
+func (d DescriptorKeys) part(key string) (Part, error) {
+	if p, ok := d[key]; ok {
+		return p, nil
+	}
+	switch key {
+	case "remote_address":
+		return ParsePart("ip")
+	case "path", "method":
+		return ParsePart(key)
+	case "masked_remote_address":
+		return Part{}, fmt.Errorf("must be in DESCRIPTOR_KEYS, as in %s=ip/24: it is %s", key, envoyOnly[key])
+	}
+	if what, ok := envoyOnly[key]; ok {
+		return Part{}, fmt.Errorf("must be in DESCRIPTOR_KEYS, as in %s=header:X-Class, as it is %s and no part of a request; "+
+			"or write a rule that matches what the route does", key, what)
+	}
+	name := strings.ReplaceAll(strings.TrimPrefix(key, "header_"), "_", "-")
+	switch {
+	case claimsOrigin(name):
+		return Part{}, fmt.Errorf("must be remote_address, which is what TRUSTED_PROXIES say of the client: anybody may write an address into the field %s", name)
+	case strings.Contains(key, "*"):
+		return Part{}, fmt.Errorf("must be one key, is %q: wildcards are not supported", key)
+	case !isToken(name):
+		return Part{}, fmt.Errorf("must be a name that a field can have, or be in DESCRIPTOR_KEYS, is %q", key)
+	}
+	return Part{source: sourceHeader, name: name}, nil
+}
+
+// value returns a value of a descriptor's key in the form that the values of its part
+// have. A value that no request can have is an error: envoyproxy/ratelimit compares
+// text, and never applies such an entry.
+func (p Part) value(key, text string) (string, error) {
+	switch {
+	case strings.Contains(text, "*"):
+		return "", fmt.Errorf("must be one value, is %q: wildcards are not supported; write each value, or a rule with match", p.shown(text))
+	case p.source == sourcePath:
+		if !strings.HasPrefix(text, "/") || strings.ContainsAny(text, "?#") {
+			return "", fmt.Errorf("must be a path that begins with / and has no ? and #, is %q", text)
+		}
+		return string(appendReading(nil, []byte(text), 0)), nil
+	case p.source == sourceHost:
+		return string(AppendHost(nil, []byte(text))), nil
+	case p.source == sourceMethod && (!isToken(text) || text != strings.ToUpper(text)):
+		return "", fmt.Errorf("must be a method in upper case, such as GET, is %q", text)
+	case p.source == sourceIP:
+		return p.network(key, text)
+	}
+	return text, nil
+}
+
+// shown returns a value as people may see it: ids of rules, which are made of
+// values, are told to clients and scrapers.
+func (p Part) shown(text string) string {
+	if !p.Secret() {
+		return text
+	}
+	return shown([]byte(text))
+}
+
+// network returns the text of an address or network that is a value of p.
+func (p Part) network(key, text string) (string, error) {
+	address, err := netip.ParseAddr(text)
+	prefix, errPrefix := netip.ParsePrefix(text)
+	switch {
+	case err == nil && address.Zone() == "":
+		address = address.Unmap()
+		prefix = netip.PrefixFrom(address, address.BitLen())
+	case errPrefix != nil:
+		return "", fmt.Errorf("must be an IP address, is %q", text)
+	}
+	value := string(p.appendAddress(nil, prefix.Addr()))
+	switch {
+	case value == prefix.String(), prefix.IsSingleIP() && value == prefix.Addr().String():
+		return value, nil
+	case prefix != prefix.Masked():
+		return "", fmt.Errorf("must be the address of a network, such as %s, is %q", prefix.Masked(), text)
+	}
+	instead := ""
+	sized := fmt.Sprintf("ip/%d", prefix.Bits())
+	if other, err := ParsePart(sized); err == nil && string(other.appendAddress(nil, prefix.Addr())) != value {
+		instead = fmt.Sprintf("; or set DESCRIPTOR_KEYS=%s=%s to tell clients apart by that", key, sized)
+	}
+	return "", fmt.Errorf("must be what the part %s tells clients apart by, such as %s, is %q%s", p, value, text, instead)
+}
