@@ -175,7 +175,7 @@ func TestAdaptiveLeader(t *testing.T) {
 	inTheEnd(t, "the other takes over", func() bool { return other.adaptive().Leader })
 	other.risesTo(limit + 20)
 	again := o.advised(t, env...)
-	again.logged("WARN ConfigController - Stored config goes before the settings source=advisor")
+	again.logged("WARN ConfigController - Stored config overrides the settings source=advisor")
 	again.risesTo(limit + 40)
 	if again.adaptive().Leader {
 		t.Error("who comes back takes the lease away")
@@ -187,14 +187,14 @@ func TestAdaptiveLeader(t *testing.T) {
 	inTheEnd(t, "the last one takes over", func() bool { return again.adaptive().Leader })
 }
 
-// While the store is away nobody applies anything, whatever the failure mode.
+// While the store is unavailable nobody applies anything, whatever the failure mode.
 func TestAdaptiveWithoutItsStore(t *testing.T) {
 	for mode, word := range map[string]string{"open": "failopen", "local": "local", "closed": "closed"} {
 		p := newOracle(t).advised(t, "TARGET_URL", named(t), "ADAPTIVE_MODE", "true", "REDIS_HOST", "127.0.0.1", "REDIS_PORT", "1", "STORE_FAILURE_MODE", mode)
 		inTheEnd(t, "five updates", func() bool { return len(p.adaptive().Updates) >= 5 })
 		s := p.adaptive()
 		if limit, source := p.inForce(); limit != 100 || source != "default" || s.Leader || s.Updates[0].Result != "away" ||
-			s.Updates[0].Reason != "the store is away, mode "+word+" is in force" {
+			s.Updates[0].Reason != "the store is unavailable, mode "+word+" is in force" {
 			t.Errorf("mode %s: in force %d of %s, told %+v", mode, limit, source, s)
 		}
 	}

@@ -135,6 +135,7 @@ func keepConfiguration(ctx context.Context, e *service.Env, c *config.Config, sh
 	if err != nil {
 		return nil, err
 	}
+	limits.InMemory, rules.InMemory = shared == nil, shared == nil
 	if shared != nil {
 		limits.OnChange, rules.OnChange = shared.Forgetful, shared.Forgetful
 		limits.Share(ctx, shared, syncPause)

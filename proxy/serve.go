@@ -62,6 +62,7 @@ func serve(ctx context.Context, e *service.Env, c *config.Config, socks *sockets
 		go serveAdmin(ctx, e, l, own)
 	}
 	cfg.limits.RegisterMetrics(e.Metrics)
+	cfg.rules.RegisterMetrics(e.Metrics)
 	cfg.adaptive.RegisterMetrics(e.Metrics)
 	front.Register(e.Metrics)
 	e.Health.Component("store", func() any { return admin.StoreHealth(w.Redis) })

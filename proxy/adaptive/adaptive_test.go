@@ -99,7 +99,7 @@ func TestPersonWins(t *testing.T) {
 	}
 	r.turns(Applied, "token 200/50 advisor", "") // goes on from there
 	u = r.ask()
-	if _, err := r.limits.Delete(r.now); err != nil {
+	if _, err := r.limits.Delete(r.now, -1); err != nil {
 		t.Fatal(err)
 	}
 	r.conclude(r.now, u)
@@ -136,14 +136,14 @@ func TestPinnedIsLeftAlone(t *testing.T) {
 	r.change(90, false)
 	r.turns(Applied, "fixed 50/1 advisor", "")
 	r.change(70, true)
-	if _, err := r.limits.Delete(r.now); err != nil {
+	if _, err := r.limits.Delete(r.now, -1); err != nil {
 		t.Fatal(err)
 	}
 	r.turns(Applied, "fixed 50/1 advisor", "")
 }
 
 // Several proxies: one applies. It is another when the lease is lost, and nobody
-// while the store is away.
+// while the store is unavailable.
 func TestLeaders(t *testing.T) {
 	s := &shared{holder: "two"}
 	r := start(t, func(c *Config) { c.Shared = s })
@@ -166,7 +166,7 @@ func TestLeaders(t *testing.T) {
 	s.holder = ""
 	for _, mode := range []store.Mode{store.FailOpen, store.Local, store.Closed} {
 		s.mode = mode
-		r.turns(Away, "token 200/50 advisor", "the store is away, mode "+mode.String())
+		r.turns(Away, "token 200/50 advisor", "the store is unavailable, mode "+mode.String())
 	}
 	s.mode, s.broken = store.Exact, true
 	r.turns(Away, "token 200/50 advisor", "has not said which proxy")

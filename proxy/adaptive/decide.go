@@ -20,7 +20,7 @@ const (
 	Following               // another proxy applies it
 	Pinned                  // a person wants the limit left alone
 	Conflict                // another writer was first
-	Away                    // the store is away, and the failure mode in force, or it has not said who applies
+	Away                    // the store is unavailable, and the failure mode in force, or it has not said who applies
 	resultCount
 )
 
@@ -49,7 +49,7 @@ func decide(s situation, v *guard.Verdict) (Result, string) {
 	case s.shadow:
 		return Shadowed, "ADAPTIVE_MODE is shadow"
 	case s.away:
-		return Away, fmt.Sprintf("the store is away, mode %v is in force", s.mode)
+		return Away, fmt.Sprintf("the store is unavailable, mode %v is in force", s.mode)
 	case s.pinned:
 		return Pinned, "the limit is pinned until it is changed or deleted"
 	case !s.leader && s.taken:

@@ -31,7 +31,7 @@ func TestPinKeepsTheAdvisorOut(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if _, err := a.Delete(epoch.Add(time.Hour)); err != nil {
+	if _, err := a.Delete(epoch.Add(time.Hour), -1); err != nil {
 		t.Fatal(err)
 	}
 	if next, err := a.Apply(epoch.Add(2*time.Hour), advised(a.Limits, 7)); err != nil || next.Source != SourceAdvisor || next.Pinned {

@@ -38,7 +38,7 @@ func (c *chaos) change(m *member) {
 	ifMatch := int64(-1)
 	switch c.rng.IntN(6) {
 	case 0:
-		a, err = m.Delete(now)
+		a, err = m.Delete(now, -1)
 	case 1:
 		ifMatch = c.rng.Int64N(5)
 		fallthrough

@@ -23,24 +23,31 @@ type limitsAnswer struct {
 	Version   int64           `json:"version"`
 	Source    string          `json:"source"`
 	UpdatedAt string          `json:"updatedAt"`
-	Stored    bool            `json:"stored"`
+	Stored    any             `json:"stored"` // see storedWord
 	Pinned    bool            `json:"pinned,omitempty"`
 }
 
-func answerOf(a *Active) limitsAnswer {
+// storedWord is what answers say about where a configuration is: true when the store
+// holds it, "memory" when that is in this process and ends with it, false when only
+// this proxy knows.
+func storedWord(stored, inMemory bool) any {
+	if stored && inMemory {
+		return "memory"
+	}
+	return stored
+}
+
+func (l *Limits) answerOf(a *Active) limitsAnswer {
 	c := a.Policy.Limit.Config()
 	return limitsAnswer{Algorithm: c.Algorithm, Limit: c.Limit, Window: c.Window, Capacity: c.Capacity, FillRate: c.FillRate, Burst: c.Burst,
-		Version: a.Version, Source: a.Source, UpdatedAt: a.UpdatedAt.UTC().Format(time.RFC3339Nano), Stored: a.Stored, Pinned: a.Pinned}
+		Version: a.Version, Source: a.Source, UpdatedAt: a.UpdatedAt.UTC().Format(time.RFC3339Nano), Stored: storedWord(a.Stored, l.InMemory), Pinned: a.Pinned}
 }
 
 // Register adds the endpoints of the limit configuration to own.
 func (l *Limits) Register(own *service.Endpoints) {
 	own.HandleFunc("GET /config/limits", func(w http.ResponseWriter, _ *http.Request) { l.answer(w, l.Active(), nil) })
 	own.HandleFunc("POST /config/limits", l.post)
-	own.HandleFunc("DELETE /config/limits", func(w http.ResponseWriter, _ *http.Request) {
-		a, err := l.Delete(time.Now())
-		l.answer(w, a, err)
-	})
+	own.HandleFunc("DELETE /config/limits", l.delete)
 	own.HandleFunc("POST /config/algorithm", l.postAlgorithm)
 }
 
@@ -51,7 +58,7 @@ func (l *Limits) answer(w http.ResponseWriter, a *Active, err error) {
 	switch {
 	case err == nil:
 		w.Header().Set("ETag", strconv.Quote(strconv.FormatInt(a.Version, 10)))
-		service.WriteJSON(w, http.StatusOK, answerOf(a))
+		service.WriteJSON(w, http.StatusOK, l.answerOf(a))
 	case errors.Is(err, ErrConflict):
 		service.WriteError(w, http.StatusConflict, err)
 	case bad:
@@ -97,6 +104,15 @@ func ifMatch(r *http.Request) (int64, error) {
 	return version, nil
 }
 
+func (l *Limits) delete(w http.ResponseWriter, r *http.Request) {
+	version, err := ifMatch(r)
+	var a *Active
+	if err == nil {
+		a, err = l.Delete(time.Now(), version)
+	}
+	l.answer(w, a, err)
+}
+
 func boolQuery(r *http.Request, name string) (bool, error) {
 	text := r.URL.Query().Get(name)
 	if text == "" {
@@ -126,11 +142,15 @@ func (l *Limits) postAlgorithm(w http.ResponseWriter, r *http.Request) {
 		word = asked.Algorithm
 	}
 	algorithm, err := limit.ParseAlgorithm(word)
-	if err != nil {
-		l.answer(w, nil, strictjson.At("algorithm", err))
-		return
+	err = strictjson.At("algorithm", err)
+	version := int64(-1)
+	if err == nil {
+		version, err = ifMatch(r)
 	}
-	a, err := l.Switch(time.Now(), algorithm)
+	var a *Active
+	if err == nil {
+		a, err = l.Switch(time.Now(), algorithm, version)
+	}
 	l.answer(w, a, err)
 }
 

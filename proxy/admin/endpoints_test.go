@@ -3,6 +3,7 @@ package admin
 import (
 	"encoding/json"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -40,7 +41,7 @@ func TestEndpointsThatAccept(t *testing.T) {
 			if err := json.Unmarshal(w.Body.Bytes(), &got); err != nil {
 				t.Fatal(err)
 			}
-			if want := answerOf(r.Active()); got != want {
+			if want := r.answerOf(r.Active()); got != want {
 				t.Errorf("answered %+v, in force is %+v", got, want)
 			}
 		})
@@ -74,6 +75,10 @@ func TestEndpointsThatRefuse(t *testing.T) {
 		{"If-Match", "POST", limits, good, `"new"`, 400, "If-Match", "must be a version"},
 		{"negative If-Match", "POST", limits, good, `"-1"`, 400, "If-Match", "must be a version"},
 		{"another version", "POST", limits, good, `"41"`, 409, "", "changed meanwhile"},
+		{"delete another version", "DELETE", limits, "", `"41"`, 409, "", "changed meanwhile"},
+		{"delete what is no version", "DELETE", limits, "", `"new"`, 400, "If-Match", "must be a version"},
+		{"switch another version", "POST", "/config/algorithm?algorithm=token", "", `"41"`, 409, "", "changed meanwhile"},
+		{"switch what is no version", "POST", "/config/algorithm", `{"algorithm":"token"}`, `"new"`, 400, "If-Match", "must be a version"},
 		{"switch to nothing", "POST", "/config/algorithm", `{}`, "", 400, "algorithm", "must be one of fixed, sliding, token"},
 		{"switch to magic", "POST", "/config/algorithm?algorithm=magic", ``, "", 400, "algorithm", "must be one of"},
 		{"switch without a body", "POST", "/config/algorithm", ``, "", 400, "", "not valid JSON"},
@@ -110,6 +115,29 @@ func TestLimitsAnswer(t *testing.T) {
 	const want = `{"algorithm":"token","capacity":200,"fillRate":50,"version":1,"source":"advisor","updatedAt":"2026-01-19T16:30:00Z","stored":true,"pinned":true}` + "\n"
 	if w.Body.String() != want || w.Header().Get("ETag") != `"1"` {
 		t.Errorf("answered %s with ETag %s, want %s", w.Body, w.Header().Get("ETag"), want)
+	}
+}
+
+// What is stored in this process only is told apart from what outlives it.
+func TestStoredInMemory(t *testing.T) {
+	r := start(t, new(simredis.Documents))
+	rules := mustStartRules(t, t.TempDir(), RuleFiles{}, new(simredis.Documents))
+	r.InMemory, rules.InMemory = true, true
+	for _, test := range []struct {
+		w    *httptest.ResponseRecorder
+		want string
+	}{
+		{r.do("GET", "/config/limits", ""), `"stored":false`},
+		{r.do("POST", "/config/limits", `{"algorithm":"fixed","limit":7,"window":1}`), `"stored":"memory"`},
+		{r.do("GET", "/config/limits", ""), `"stored":"memory"`},
+		{r.do("DELETE", "/config/limits", ""), `"stored":false`},
+		{rules.do("GET", "/config/rules", ""), `"stored":false`},
+		{rules.do("PUT", "/config/rules", oneRule("a", 1)), `"stored":"memory"`},
+		{rules.do("GET", "/config/rules", ""), `"stored":"memory"`},
+	} {
+		if body := test.w.Body.String(); test.w.Code != 200 || !strings.Contains(body, test.want) {
+			t.Errorf("answered %d %s, want %s", test.w.Code, body, test.want)
+		}
 	}
 }
 

@@ -272,9 +272,9 @@ func (f *fleet) step(m *member, step string, words []string) {
 			f.t.Errorf("%s: %v", step, refused)
 		}
 	case "switch":
-		_, err = m.Switch(now, limit.Token)
+		_, err = m.Switch(now, limit.Token, -1)
 	case "delete":
-		_, err = m.Delete(now)
+		_, err = m.Delete(now, -1)
 	case "beaten": // by NAME's N
 		other := f.of[words[1]]
 		m.link.beaten = func() { f.step(other, step, []string{"set", words[2]}) }

@@ -8,6 +8,9 @@ import (
 	"weir/proxy/store"
 )
 
+// newer is a document that a newer proxy has written.
+const newer = `{"updatedAt":"2026-01-19T16:40:00Z","config":{"algorithm":"fixed","limit":9,"window":1,"shape":1},"source":"api","by":"me"}`
+
 // Histories of two or three proxies. "is 7 v1 store" says: 7 permits a second are
 // in force, as version 1, which the store holds.
 func TestHistories(t *testing.T) {
@@ -21,10 +24,10 @@ func TestHistories(t *testing.T) {
 		{"two at a time", "a beaten b 8; a set 7; a is 7 v2 store; b is 8 v1 store; round; b is 7 v2 store"},
 		{"two at a time, one says upon what", "a set 1; round; a beaten b 8; a refused 7 1; a is 8 v2 store; b is 8 v2 store"},
 
-		{"away at start", "a set 7; b away; b restart; b is settings v0 nowhere; b logged 0 WARN; round; b is settings v0 nowhere; b back; round; b is 7 v1 store; b logged 1 before; round; b changes 1"},
-		{"away at start, changed there", "a set 7; b away; b restart; b set 8; b is 8 v1 here; b back; round; b is 8 v2 store; b logged 0 before; round; a is 8 v2 store"},
-		{"away at start, changed elsewhere later", "b away; b restart; b set 8; a set 7; b back; round; b is 7 v1 store; b logged 0 before; a is 7 v1 store"},
-		{"the mark is no surprise at start", "a delete; b restart; b is settings v1 store; b logged 0 before"},
+		{"away at start", "a set 7; b away; b restart; b is settings v0 nowhere; b logged 0 WARN; round; b is settings v0 nowhere; b back; round; b is 7 v1 store; b logged 1 overrides; round; b changes 1"},
+		{"away at start, changed there", "a set 7; b away; b restart; b set 8; b is 8 v1 here; b back; round; b is 8 v2 store; b logged 0 overrides; round; a is 8 v2 store"},
+		{"away at start, changed elsewhere later", "b away; b restart; b set 8; a set 7; b back; round; b is 7 v1 store; b logged 0 overrides; a is 7 v1 store"},
+		{"the mark is no surprise at start", "a delete; b restart; b is settings v1 store; b logged 0 overrides"},
 
 		{"away: applied, written later", "a set 1; round; a away; a set 7; a is 7 v2 here; a changes 2; a logged 1 stored; round; a is 7 v2 here; a back; round; a is 7 v2 store; a changes 2; a logged 1 stored; b is 7 v2 store"},
 		{"away: several changes, one is written", "a set 1; a away; a set 7; a set 8; a switch; a set 9; a is 9 v5 here; a back; round; a is 9 v2 store; round; b is 9 v2 store"},
@@ -74,6 +77,8 @@ func TestHistories(t *testing.T) {
 		{"unreadable: a change waited for the store", "a away; a set 7; garbage ?; round; a back; round; a is 7 v2 store; b is 7 v2 store"},
 		{"unreadable: found by a change", "a set 7; round; garbage ?; a set 8; a is 8 v3 store"},
 		{"unreadable: found by a change that says upon what", "a set 7; round; garbage ?; a refused 8 1; a is 7 v1 covered; holds ? v2"},
+		{"a newer proxy's fields: passed over, warned about once, put back", `a set 7; round; garbage NEWER; round; a is 9 v2 store; b is 9 v2 store; flush; round; round; a is 9 v1 store; holds NEWER v1; b logged 1 config.shape`},
+		{"a newer proxy's fields, again: no other warning", `garbage NEWER; round; a set 8; round; garbage NEWER; round; a logged 1 does`},
 		{"foreign: kept, warned about once", "a set 7; round; foreign hello; round; round; a is 7 v1 covered; a logged 1 ignored; holds hello v-1"},
 		{"foreign: the next change takes its place", "a set 7; round; foreign hello; round; b set 8; b is 8 v1 store; round; a is 8 v1 store; a changes 2"},
 		{"foreign: changed while it is away", "foreign hello; round; a away; a set 7; a is 7 v1 here; a back; round; a is 7 v1 store; b is 7 v1 store"},
@@ -88,7 +93,7 @@ func TestHistories(t *testing.T) {
 		{"If-Match against what was put in its place", "a set 7; round; a away; a set 8; b set 6; b set 5; a back; round; a is 5 v3 store; a refused 9 2; a set 9 3"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			newFleet(t, "a", "b", "c").play(test.script)
+			newFleet(t, "a", "b", "c").play(strings.ReplaceAll(test.script, "NEWER", newer))
 		})
 	}
 }
@@ -152,7 +157,7 @@ func TestEndpointsWhileAway(t *testing.T) {
 		{reachNone, "GET", "/config/limits", "", 200, `"stored":false`},
 		{reachNone, "POST", "/config/algorithm?algorithm=token", "", 200, `"version":3`},
 		{reachNone, "POST", "/config/limits", `{"algorithm":"fixed"}`, 400, `"path":"limit"`},
-		{reachNone, "POST", "/reload", "", 503, `"error":"the store is away: no answer"`},
+		{reachNone, "POST", "/reload", "", 503, `"error":"the store is unavailable: no answer"`},
 		{reachNone, "DELETE", "/config/limits", "", 200, `"version":4,"source":"default"`},
 		{reachNone, "POST", "/config/limits?pin=true", `{"algorithm":"fixed","limit":9,"window":1}`, 200, `"stored":false,"pinned":true`},
 		{reachAll, "POST", "/reload", "", 200, `"limit":9,"window":1,"version":2,"source":"api"`},

@@ -5,8 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strings"
+	"sync/atomic"
 	"time"
 
+	"weir/internal/metric"
 	"weir/proxy/store"
 )
 
@@ -16,7 +19,7 @@ import (
 const aheadMax = time.Hour
 
 // ErrAway: the store did not answer.
-var ErrAway = errors.New("the store is away")
+var ErrAway = errors.New("the store is unavailable")
 
 // A place is where the latest change known is.
 type place uint8
@@ -47,10 +50,11 @@ const (
 // An entry is a change that somebody has made to a document. Its body goes from proxy
 // to proxy and back to the store as it is, so that all of them mean the same by it.
 //
-// Immutable after New.
+// Immutable after it is in force.
 type entry struct {
 	UpdatedAt time.Time // when, by his clock
 	body      []byte    // as the store keeps it
+	unknown   string    // of a stored document: a field that is not known, and is passed over
 	// force puts it in force as a version, and notes whether the store holds it. An
 	// error says why it cannot; then nothing has changed.
 	force func(version int64, stored bool) error
@@ -93,26 +97,48 @@ type ledger struct {
 	known   *entry          // the latest change known, made here or by others; nil: none
 	place   place           // where known is
 	ignored *store.Document // what was seen last, if it was not understood
+	unknown string          // the field not known that was warned about last
+
+	unstored atomic.Bool // the store holds something else than what is in force; for metrics, which do not wait for the lock
+}
+
+// tell notes for metrics whether the store holds what is in force.
+func (l *ledger) tell() {
+	l.unstored.Store(l.ignored != nil || l.place == placeHere || l.place == placeLost || l.place == placeCovered)
+}
+
+// registerMetrics adds the gauge of that.
+func (l *ledger) registerMetrics(set *metric.Set) {
+	set.Gauge("ratelimiter_config_unstored"+metric.Labels("document", strings.TrimPrefix(l.name, "ratelimiter:")), "1 while the store holds something else than what is in force here", func() float64 {
+		if l.unstored.Load() {
+			return 1
+		}
+		return 0
+	})
 }
 
 // A basis is what a change rests on.
 type basis struct {
 	ifMatch    int64 // the version in force here; -1: any, also what another proxy has just written
-	storedOnly bool  // nothing changes while the store is away
+	storedOnly bool  // nothing changes while the store is unavailable
 }
 
 // write stores the change that propose makes, for the time at which it counts as
-// made, and puts it in force; while the store is away on this proxy only. propose is
-// asked again when another proxy was first. The error is its own, ErrConflict, or
-// ErrAway.
+// made, and puts it in force; while the store is unavailable on this proxy only. propose is
+// asked again when another proxy was first. The error is its own, ErrConflict, ErrAway,
+// or a store.SizeError.
 func (l *ledger) write(now time.Time, on basis, propose func(at time.Time) (*entry, error)) error {
 	if on.ifMatch >= 0 && on.ifMatch != l.version {
 		return ErrConflict
 	}
+	defer l.tell()
 	for range writeTriesMax {
 		c, err := propose(l.stamp(now))
 		if err != nil {
 			return err
+		}
+		if err := store.CheckSize(c.body); err != nil {
+			return fmt.Errorf("write %s: %w", l.name, err)
 		}
 		doc, written, err := l.docs.CompareAndSet(l.name, l.seen, c.body)
 		switch {
@@ -165,6 +191,7 @@ func (l *ledger) pending() bool { return !l.looked || l.place == placeHere || l.
 // settle brings the store, which holds doc, and this proxy to the later of what
 // the two know. The error says why doc cannot be understood.
 func (l *ledger) settle(now time.Time, doc store.Document) error {
+	defer l.tell()
 	for range writeTriesMax {
 		found, err := l.take(now, doc)
 		if found != findingEarlier && (found != findingUnreadable || l.place != placeHere) {
@@ -216,6 +243,10 @@ func (l *ledger) take(now time.Time, doc store.Document) (finding, error) {
 		return findingUnreadable, l.ignore(doc, err)
 	}
 	l.known, l.place, l.version = c, placeStore, doc.Version
+	if c.unknown != "" && c.unknown != l.unknown {
+		l.unknown = c.unknown
+		l.log.Warn("Stored "+l.title+" has a field that this version does not know, it is ignored", "reason", c.unknown)
+	}
 	if ahead := c.UpdatedAt.Sub(now); ahead > aheadMax {
 		l.log.Warn("Stored "+l.title+" is dated ahead of this clock", "ahead", ahead)
 	}

@@ -70,6 +70,9 @@ type Limits struct {
 	// call at a time, by whoever brought the change. It is set before any other use
 	// and must not call a method of Limits that changes something.
 	OnChange func()
+	// InMemory: what the store holds ends with this process. It is set before any
+	// other use.
+	InMemory bool
 
 	defaults limit.Config
 	config   *slog.Logger // ConfigController
@@ -152,9 +155,9 @@ func (l *Limits) Apply(now time.Time, ch Change) (*Active, error) {
 }
 
 // Switch changes the algorithm, with the last values known for it, as Apply does.
-// A pin stays.
-func (l *Limits) Switch(now time.Time, a limit.Algorithm) (*Active, error) {
-	return l.change(now, basis{ifMatch: -1}, func(old *Active) (*Active, error) {
+// A pin stays. ifMatch is as in Change.
+func (l *Limits) Switch(now time.Time, a limit.Algorithm, ifMatch int64) (*Active, error) {
+	return l.change(now, basis{ifMatch: ifMatch}, func(old *Active) (*Active, error) {
 		cfg := old.Config
 		cfg.Algorithm = a
 		lim, err := limit.New(cfg)
@@ -166,9 +169,9 @@ func (l *Limits) Switch(now time.Time, a limit.Algorithm) (*Active, error) {
 }
 
 // Delete goes back to the settings, as Apply does. A mark is stored, so that
-// nobody puts the old configuration back.
-func (l *Limits) Delete(now time.Time) (*Active, error) {
-	return l.change(now, basis{ifMatch: -1}, func(*Active) (*Active, error) { return l.fromDefaults(now) })
+// nobody puts the old configuration back. ifMatch is as in Change.
+func (l *Limits) Delete(now time.Time, ifMatch int64) (*Active, error) {
+	return l.change(now, basis{ifMatch: ifMatch}, func(*Active) (*Active, error) { return l.fromDefaults(now) })
 }
 
 // change stores what next makes of the configuration in force, dates it and puts it

@@ -119,7 +119,7 @@ func TestPin(t *testing.T) {
 	if !r.must(ch).Pinned {
 		t.Error("not pinned")
 	}
-	if a, err := r.Switch(epoch, limit.Token); err != nil || !a.Pinned {
+	if a, err := r.Switch(epoch, limit.Token, -1); err != nil || !a.Pinned {
 		t.Errorf("a switch of the algorithm ended the pin: %v", err)
 	}
 	if again := start(t, r.docs); !again.Active().Pinned {
@@ -129,7 +129,7 @@ func TestPin(t *testing.T) {
 		t.Error("a change without pin left it")
 	}
 	r.must(ch)
-	if a, err := r.Delete(epoch); err != nil || a.Pinned {
+	if a, err := r.Delete(epoch, -1); err != nil || a.Pinned {
 		t.Errorf("delete left the pin: %v", err)
 	}
 }
@@ -143,7 +143,7 @@ func TestSwitchUsesLastKnownValues(t *testing.T) {
 		{limit.Token, "algorithm=token, capacity=50, fillRate=5 source=api version=1"}, // the settings'
 		{limit.Sliding, "algorithm=sliding, limit=100, window=1 source=api version=2"},
 	} {
-		if _, err := r.Switch(epoch, step.to); err != nil {
+		if _, err := r.Switch(epoch, step.to, -1); err != nil {
 			t.Fatal(err)
 		}
 		r.inForce(step.want)
@@ -156,12 +156,12 @@ func TestSwitchUsesLastKnownValues(t *testing.T) {
 	known := sliding500
 	known.Capacity = 7 // of another algorithm: kept for later
 	r.must(change(known))
-	if _, err := r.Switch(epoch, limit.Token); err != nil {
+	if _, err := r.Switch(epoch, limit.Token, -1); err != nil {
 		t.Fatal(err)
 	}
 	r.inForce("algorithm=token, capacity=7, fillRate=5 source=api version=4")
 	again := start(t, r.docs) // the values survive a restart
-	if _, err := again.Switch(epoch, limit.Fixed); err != nil {
+	if _, err := again.Switch(epoch, limit.Fixed, -1); err != nil {
 		t.Fatal(err)
 	}
 	again.inForce("algorithm=fixed, limit=500, window=60 source=api version=5")
@@ -173,7 +173,7 @@ func TestSwitchToFaultyValues(t *testing.T) {
 	known := sliding500
 	known.FillRate = 0.00000001
 	before := r.must(change(known))
-	_, err := r.Switch(epoch, limit.Token)
+	_, err := r.Switch(epoch, limit.Token, -1)
 	if e, ok := errors.AsType[*strictjson.Error](err); !ok || e.Path != "fillRate" || r.Active() != before {
 		t.Errorf("switched to what cannot be held exactly: %v", err)
 	}
@@ -183,7 +183,7 @@ func TestDelete(t *testing.T) {
 	r := start(t, new(simredis.Documents))
 	r.must(change(token200))
 	r.log.taken()
-	a, err := r.Delete(epoch.Add(time.Minute))
+	a, err := r.Delete(epoch.Add(time.Minute), -1)
 	if err != nil || a.Stored {
 		t.Errorf("stored %t, %v", a.Stored, err)
 	}
@@ -207,7 +207,7 @@ func TestStoredGoesBeforeTheSettings(t *testing.T) {
 	again.inForce("algorithm=token, capacity=200, fillRate=50 source=api version=1")
 	again.logged("INFO ConfigController - Applied new config: algorithm=token, capacity=200, fillRate=50, source=api",
 		"INFO RateLimiter - Switched rate-limiting algorithm from FixedWindow to TokenBucket",
-		"WARN ConfigController - Stored config goes before the settings source=api")
+		"WARN ConfigController - Stored config overrides the settings source=api")
 	if a := again.Active(); !a.Stored || !a.UpdatedAt.Equal(epoch.Add(time.Hour)) {
 		t.Errorf("stored %t, updated at %v", a.Stored, a.UpdatedAt)
 	}
@@ -257,7 +257,7 @@ func TestUnreadableDocumentIsIgnoredAndKept(t *testing.T) {
 		{`{"config"`, "not valid JSON"},
 		{`{"config":{"algorithm":"fixed","limit":0,"window":1},"source":"api","updatedAt":"2026-01-19T16:30:00Z"}`, "limit: is missing or 0"},
 		{`{"config":{"algorithm":"magic"},"source":"api","updatedAt":"2026-01-19T16:30:00Z"}`, "config.algorithm: must be one of"},
-		{`{"config":{"algorithm":"fixed","limits":1}}`, "config.limits"},
+		{`{"config":{"algorithm":"fixed","limits":1}}`, "limit: is missing"},
 	} {
 		docs := new(simredis.Documents)
 		put(t, docs, test.body)
@@ -312,7 +312,7 @@ func TestSwitchUsesTheSettingsValues(t *testing.T) {
 	docs := new(simredis.Documents)
 	put(t, docs, `{"config":{"algorithm":"fixed","limit":3,"window":4},"source":"api","updatedAt":"2026-01-19T16:30:00Z"}`)
 	r := start(t, docs)
-	if _, err := r.Switch(epoch, limit.Token); err != nil {
+	if _, err := r.Switch(epoch, limit.Token, -1); err != nil {
 		t.Fatal(err)
 	}
 	r.inForce("algorithm=token, capacity=50, fillRate=5 source=api version=2")

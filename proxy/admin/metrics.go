@@ -8,8 +8,23 @@ import (
 	"weir/proxy/limit"
 )
 
+// RegisterMetrics adds the gauges that show whether the rules in force are those of
+// the files, and of the store.
+func (r *Rules) RegisterMetrics(set *metric.Set) {
+	set.Gauge("ratelimiter_rules_file_ignored", "1 while RULES_FILE or CLIENTS_FILE cannot be used as it is, and what was read before stays in force", func() float64 {
+		if r.fileIgnored.Load() {
+			return 1
+		}
+		return 0
+	})
+	if r.ledger != nil {
+		r.ledger.registerMetrics(set)
+	}
+}
+
 // RegisterMetrics adds the gauges that show the configuration in force.
 func (l *Limits) RegisterMetrics(set *metric.Set) {
+	l.ledger.registerMetrics(set)
 	gauge := func(name, help string, of func(lim *limit.Limit) float64) {
 		set.Gauge(name, help, func() float64 { return of(&l.Active().Policy.Limit) })
 	}

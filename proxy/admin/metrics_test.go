@@ -31,7 +31,8 @@ func TestGauges(t *testing.T) {
 		config limit.Config
 		want   string
 	}{
-		{limit.Config{Algorithm: limit.Fixed, Limit: 7, Window: 0.5, Capacity: 9}, `ratelimiter_current_limit 7
+		{limit.Config{Algorithm: limit.Fixed, Limit: 7, Window: 0.5, Capacity: 9}, `ratelimiter_config_unstored{document="config"} 0
+ratelimiter_current_limit 7
 rate_limit_current_limit 7
 ratelimiter_window_seconds 0.5
 ratelimiter_bucket_capacity 0
@@ -44,7 +45,8 @@ rate_limit_algorithm{algorithm="gcra"} 0
 rate_limit_algorithm{algorithm="leaky"} 0
 rate_limit_algorithm{algorithm="off"} 0
 `},
-		{limit.Config{Algorithm: limit.Token, Capacity: 200, FillRate: 12.5}, `ratelimiter_current_limit 12.5
+		{limit.Config{Algorithm: limit.Token, Capacity: 200, FillRate: 12.5}, `ratelimiter_config_unstored{document="config"} 0
+ratelimiter_current_limit 12.5
 rate_limit_current_limit 12.5
 ratelimiter_window_seconds 0
 ratelimiter_bucket_capacity 200
@@ -61,6 +63,59 @@ rate_limit_algorithm{algorithm="off"} 0
 		r.must(change(test.config))
 		if got := samples(set); got != test.want {
 			t.Errorf("%+v:\n%s\nwant:\n%s", test.config, got, test.want)
+		}
+	}
+}
+
+// The gauge says whether others, and this proxy after a restart, have what is in force.
+func TestUnstoredGauge(t *testing.T) {
+	f := newFleet(t, "a", "b")
+	set := metric.New()
+	f.of["a"].RegisterMetrics(set)
+	for _, step := range []struct {
+		script string
+		want   string
+	}{
+		{"round", "0"},
+		{"a set 7; round", "0"},
+		{"a away; a set 8", "1"},
+		{"a back; round", "0"},
+		{"flush; a readonly; a sync", "1"},
+		{"a back; a sync", "0"},
+		{"garbage ?; round", "1"},
+		{"b set 9; round", "0"},
+		{"a away; a delete", "1"},
+		{"a back; round", "0"},
+		{"foreign hello; round", "1"},
+		{"flush; round", "0"},
+	} {
+		f.play(step.script)
+		if got := samples(set); !strings.Contains(got, `ratelimiter_config_unstored{document="config"} `+step.want) {
+			t.Errorf("after %q, want %s:\n%s", step.script, step.want, got)
+		}
+	}
+}
+
+// The gauge says that a file as it is now is not in force.
+func TestFileIgnoredGauge(t *testing.T) {
+	prep := &ruleRig{t: t, dir: t.TempDir()}
+	prep.write("rules.yaml", oneRule("a", 1))
+	prep.write("clients.json", acmeOnly)
+	r := mustStartRules(t, prep.dir, RuleFiles{"rules.yaml", "clients.json"}, new(simredis.Documents))
+	set := metric.New()
+	r.Rules.RegisterMetrics(set)
+	for _, step := range []struct{ file, text, want string }{
+		{"rules.yaml", oneRule("a", 2), "0"},
+		{"rules.yaml", "rules: 1", "1"},
+		{"rules.yaml", oneRule("a", 2), "0"},
+		{"clients.json", "?", "1"},
+		{"rules.yaml", oneRule("a", 3), "1"},
+		{"clients.json", acmeOnly, "0"},
+	} {
+		r.write(step.file, step.text)
+		r.refresh(epoch)
+		if got, want := samples(set), "ratelimiter_rules_file_ignored "+step.want+"\n"; got != want {
+			t.Errorf("with %s of %q: %s, want %s", step.file, step.text, got, want)
 		}
 	}
 }

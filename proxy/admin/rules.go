@@ -56,10 +56,14 @@ type Rules struct {
 	// call at a time, by whoever brought the change. It is set before any other use
 	// and must not call a method of Rules that changes something.
 	OnChange func()
+	// InMemory is as in [Limits].
+	InMemory bool
 
 	files   RuleFiles
 	options rule.Options // but for the clients
 	log     *slog.Logger // ConfigController
+
+	changing sync.Mutex // held by the one request that changes something
 
 	mu      sync.Mutex
 	text    []byte        // of the rules in force, as a file has them
@@ -67,7 +71,8 @@ type Rules struct {
 	sum     [sha256.Size]byte
 	ledger  *ledger // nil when RULES_FILE has the rules
 
-	active atomic.Pointer[ActiveRules]
+	active      atomic.Pointer[ActiveRules]
+	fileIgnored atomic.Bool
 }
 
 // NewRules starts with what the files hold, and without RULES_FILE with what docs
@@ -93,7 +98,7 @@ func NewRules(now time.Time, files RuleFiles, o rule.Options, docs Documents, lo
 	if r.ledger != nil {
 		r.Sync(now)
 	} else if doc, err := docs.Read(RulesName); err == nil && doc.Version != 0 {
-		r.log.Warn("RULES_FILE goes before the rules in the store", "file", files.Rules)
+		r.log.Warn("RULES_FILE overrides the rules in the store", "file", files.Rules)
 	}
 	return r, nil
 }
@@ -107,9 +112,6 @@ func (r *Rules) Set() *rule.Set { return r.active.Load().Set }
 // Version is the epoch of the rules in force now. Who needs both takes Active.
 func (r *Rules) Version() int64 { return r.active.Load().Epoch }
 
-// documentMax bounds the document in the store, in bytes.
-const documentMax = 4 << 20
-
 // A RulesFileError says that rules come from a file, and not from the API.
 type RulesFileError struct{ File string }
 
@@ -121,8 +123,9 @@ func (e *RulesFileError) Error() string {
 // Put replaces the rules by those of a text as RULES_FILE has it, and stores them;
 // when the store is away, Sync stores them later, and until then Stored is false.
 // ifMatch is the version in force here that the change is based on; -1: any. The
-// error is a rule.Faults when the text is faulty, ErrConflict when another writer
-// was first, a *RulesFileError with RULES_FILE; nothing has changed then.
+// error is a rule.Faults when the text is faulty, a store.SizeError when it is too
+// large, ErrConflict when another writer was first, a *RulesFileError with RULES_FILE;
+// nothing has changed then.
 func (r *Rules) Put(now time.Time, text []byte, ifMatch int64) (*ActiveRules, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -136,9 +139,6 @@ func (r *Rules) Put(now time.Time, text []byte, ifMatch int64) (*ActiveRules, er
 	document, err := set.MarshalJSON()
 	if err != nil {
 		return nil, fmt.Errorf("write %s: %w", RulesName, err)
-	}
-	if len(document) > documentMax {
-		return nil, rule.Faults{{Message: fmt.Sprintf("must be at most %d bytes as JSON, is %d", documentMax, len(document))}}
 	}
 	err = r.ledger.write(now, basis{ifMatch: ifMatch}, func(at time.Time) (*entry, error) {
 		c, err := newRulesEntry(at, document)
@@ -157,11 +157,11 @@ func (r *Rules) Put(now time.Time, text []byte, ifMatch int64) (*ActiveRules, er
 }
 
 // compose makes a set of rules and of the clients in force. mu is held.
-func (r *Rules) compose(text []byte) (*rule.Set, error) { return r.composeWith(text, r.clients) }
+func (r *Rules) compose(text []byte) (*rule.Set, error) { return r.composeWith(text, r.clients, nil) }
 
-func (r *Rules) composeWith(text []byte, clients *rule.Clients) (*rule.Set, error) {
+func (r *Rules) composeWith(text []byte, clients *rule.Clients, unknown func(rule.Fault)) (*rule.Set, error) {
 	o := r.options
-	o.Clients = clients
+	o.Clients, o.Unknown = clients, unknown
 	return rule.Read(text, o)
 }
 

@@ -45,6 +45,8 @@ func TestRulesAtStart(t *testing.T) {
 		{"all its faults", "rules:\n  - id: a\n    key: [nonsense]\n", "", "", `; line 3: rules[0].key[0]: must be one of global,`},
 		{"a faulty clients file", oneRule("a", 7), "{\n\"acme\":{\"algorithm\":\"fixed\"}}", "",
 			`CLIENTS_FILE: "clients.json" is faulty: line 2: acme`},
+		{"a faulty clients file of secrets", "rules:\n- {id: a, key: [header:X-Api-Key], clients: true, limit: {algorithm: fixed, limit: 7, window: 1}}", "{\n\"acme\":{\"algorithm\":\"fixed\"}}", "",
+			`CLIENTS_FILE: "clients.json" is faulty: line 2: ["sha256:822b33ad87c1"]`},
 		{"clients that do not go with the rules", strings.Replace(oneRule("a", 7), "key:", "priority: {header: P, classes: {low: 0.5, high: 0}, default: high}\n    key:", 1),
 			`{"acme":{"algorithm":"fixed","limit":5,"window":1,"priority":"middle"}}`, "",
 			`CLIENTS_FILE: "clients.json" is faulty: does not go with the rules of rules.yaml: must have the priority "middle"`},
@@ -211,7 +213,7 @@ func TestRulesOfFile(t *testing.T) {
 	other.write("rules.yaml", oneRule("a", 7))
 	r := mustStartRules(t, dir, RuleFiles{Rules: "rules.yaml"}, docs)
 	r.logged("INFO ConfigController - Applied new rules: rules=1, clients=0, source=file",
-		"WARN ConfigController - RULES_FILE goes before the rules in the store file=rules.yaml")
+		"WARN ConfigController - RULES_FILE overrides the rules in the store file=rules.yaml")
 	w := r.do("PUT", "/config/rules", oneRule("b", 1))
 	if w.Code != 409 || !strings.Contains(w.Body.String(), `"the rules are those of RULES_FILE, `+r.path("rules.yaml")) {
 		t.Errorf("PUT: %d %s, want 409 with the file", w.Code, w.Body)

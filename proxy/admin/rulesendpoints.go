@@ -11,6 +11,7 @@ import (
 	"weir/internal/service"
 	"weir/internal/strictjson"
 	"weir/proxy/rule"
+	"weir/proxy/store"
 )
 
 // Register adds GET and PUT /config/rules to own.
@@ -19,23 +20,40 @@ import (
 // rulesAnswer, what there is to say about it. PUT takes such a document as YAML or
 // JSON, also the answer of GET as it is.
 func (r *Rules) Register(own *service.Endpoints) {
-	own.HandleFunc("GET /config/rules", func(w http.ResponseWriter, _ *http.Request) { answerRules(w, r.Active(), nil, r.files) })
-	own.HandleFunc("PUT /config/rules", r.put)
+	own.HandleFunc("GET /config/rules", func(w http.ResponseWriter, _ *http.Request) { r.answer(w, r.Active(), nil) })
+	own.HandleFunc("PUT /config/rules", r.exclusively(r.put))
 }
+
+// exclusively has one request at a time change rules, which may take a second: the
+// others are told to come back, so that they leave the other workers to those who
+// ask for something else.
+func (r *Rules) exclusively(change http.HandlerFunc) http.HandlerFunc {
+	return func(w http.ResponseWriter, q *http.Request) {
+		if !r.changing.TryLock() {
+			w.Header().Set("Retry-After", "1")
+			service.WriteError(w, http.StatusServiceUnavailable, errChanging)
+			return
+		}
+		defer r.changing.Unlock()
+		change(w, q)
+	}
+}
+
+var errChanging = errors.New("rules are being read for another request; try again in a second")
 
 // RegisterReload adds POST /reload to own: rules and limits are read again. The
 // answer is that of GET /config/limits.
 func RegisterReload(own *service.Endpoints, l *Limits, r *Rules) {
-	own.HandleFunc("POST /reload", func(w http.ResponseWriter, _ *http.Request) {
+	own.HandleFunc("POST /reload", r.exclusively(func(w http.ResponseWriter, _ *http.Request) {
 		now := time.Now()
 		fault := r.Reload(now)
 		a, err := l.Reload(now)
 		if err == nil && fault != nil {
-			answerRules(w, nil, fault, r.files)
+			r.answer(w, nil, fault)
 			return
 		}
 		l.answer(w, a, err)
-	})
+	}))
 }
 
 func (r *Rules) put(w http.ResponseWriter, q *http.Request) {
@@ -48,7 +66,7 @@ func (r *Rules) put(w http.ResponseWriter, q *http.Request) {
 	if err == nil {
 		a, err = r.Put(time.Now(), withoutAnswer(body), version)
 	}
-	answerRules(w, a, err, r.files)
+	r.answer(w, a, err)
 }
 
 // rulesAnswer is what GET /config/rules has beside the document.
@@ -57,7 +75,7 @@ type rulesAnswer struct {
 	Epoch     int64  `json:"epoch"`
 	Source    string `json:"source"`
 	UpdatedAt string `json:"updatedAt"`
-	Stored    bool   `json:"stored"`
+	Stored    any    `json:"stored"`                // see storedWord
 	File      string `json:"file,omitempty"`        // RULES_FILE
 	Clients   int    `json:"clients,omitempty"`     // named by CLIENTS_FILE
 	ClientsOf string `json:"clientsFile,omitempty"` // CLIENTS_FILE
@@ -86,11 +104,11 @@ type ruleFault struct {
 	Message string `json:"message"`
 }
 
-// answerRules writes the rules in force, or what was wrong. What is wrong with a
+// answer writes the rules in force, or what was wrong. What is wrong with a
 // file is no fault of the request.
-func answerRules(w http.ResponseWriter, a *ActiveRules, err error, files RuleFiles) {
+func (r *Rules) answer(w http.ResponseWriter, a *ActiveRules, err error) {
 	if err == nil {
-		body, err := appendAnswer(a, files)
+		body, err := r.appendAnswer(a)
 		if err != nil {
 			service.WriteError(w, http.StatusInternalServerError, err)
 			return
@@ -106,7 +124,10 @@ func answerRules(w http.ResponseWriter, a *ActiveRules, err error, files RuleFil
 	_, bad := err.(*strictjson.Error)
 	faults := faultsOf(err)
 	_, direct := err.(rule.Faults)
+	_, large := errors.AsType[store.SizeError](err)
 	switch {
+	case large:
+		status = http.StatusRequestEntityTooLarge
 	case errors.Is(err, ErrConflict), byFile:
 		status = http.StatusConflict
 	case bad, direct:
@@ -127,13 +148,14 @@ func answerRules(w http.ResponseWriter, a *ActiveRules, err error, files RuleFil
 
 // appendAnswer puts what there is to say about the rules into their document,
 // behind its own members.
-func appendAnswer(a *ActiveRules, files RuleFiles) ([]byte, error) {
+func (r *Rules) appendAnswer(a *ActiveRules) ([]byte, error) {
 	document, err := a.Set.MarshalJSON()
 	if err != nil {
 		return nil, err
 	}
 	beside, err := json.Marshal(rulesAnswer{Version: a.Version, Epoch: a.Epoch, Source: a.Source,
-		UpdatedAt: a.UpdatedAt.UTC().Format(time.RFC3339Nano), Stored: a.Stored, File: files.Rules, Clients: a.Clients, ClientsOf: files.Clients})
+		UpdatedAt: a.UpdatedAt.UTC().Format(time.RFC3339Nano), Stored: storedWord(a.Stored, r.InMemory), File: r.files.Rules,
+		Clients: a.Clients, ClientsOf: r.files.Clients})
 	if err != nil {
 		return nil, err
 	}

@@ -42,12 +42,7 @@ func (e *fileError) setting() error {
 func (r *Rules) Reload(now time.Time) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	_, fault := r.readFiles(now)
-	var err error
-	if fault != nil {
-		err = fault
-		r.ignoreFile(fault)
-	}
+	_, err := r.rereadFiles(now)
 	if r.ledger != nil {
 		err = errors.Join(err, r.ledger.reload(now))
 	}
@@ -58,17 +53,22 @@ func (r *Rules) Reload(now time.Time) error {
 func (r *Rules) refresh(now time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	changed, fault := r.readFiles(now)
-	if fault != nil {
-		r.ignoreFile(fault)
-	}
+	changed, _ := r.rereadFiles(now) // has warned
 	if changed && r.ledger != nil && r.ledger.ignored != nil {
 		_ = r.ledger.reload(now) // has warned: with other clients the document may be understood
 	}
 }
 
-func (r *Rules) ignoreFile(e *fileError) {
+// rereadFiles is readFiles while rules are in force. The error is a *fileError, and
+// has been logged.
+func (r *Rules) rereadFiles(now time.Time) (changed bool, err error) {
+	changed, e := r.readFiles(now)
+	r.fileIgnored.Store(e != nil)
+	if e == nil {
+		return changed, nil
+	}
 	r.log.Warn("File ignored, the rules in force stay", "setting", e.name, "file", e.file, "reason", e.cause)
+	return changed, e
 }
 
 // readFiles reads both files, and puts in force what they hold when it is whole and
@@ -87,7 +87,7 @@ func (r *Rules) readFiles(now time.Time) (changed bool, fault *fileError) {
 			return false, &fileError{"CLIENTS_FILE", r.files.Clients, err}
 		}
 		if sum = sha256.Sum256(body); sum != r.sum {
-			if clients, err = rule.ReadClients(body); err != nil {
+			if clients, err = rule.ReadClients(body, r.clientKeys(text)...); err != nil {
 				return false, &fileError{"CLIENTS_FILE", r.files.Clients, err}
 			}
 		}
@@ -95,7 +95,11 @@ func (r *Rules) readFiles(now time.Time) (changed bool, fault *fileError) {
 	if r.Active().Set != nil && sum == r.sum && bytes.Equal(text, r.text) || r.files == (RuleFiles{}) {
 		return false, nil
 	}
-	set, err := r.composeWith(text, clients)
+	var unknown func(rule.Fault)
+	if r.files.Rules == "" {
+		unknown = func(rule.Fault) {} // of the store's rules: told when they were read
+	}
+	set, err := r.composeWith(text, clients, unknown)
 	if err != nil {
 		return false, r.blame(text, err)
 	}
@@ -109,6 +113,15 @@ func (r *Rules) readFiles(now time.Time) (changed bool, fault *fileError) {
 	return true, nil
 }
 
+// clientKeys are the parts that may name clients with the rules that text says.
+func (r *Rules) clientKeys(text []byte) []rule.Part {
+	keys := []rule.Part{r.options.ClientKey}
+	if set, err := r.composeWith(text, nil, func(rule.Fault) {}); err == nil {
+		keys = append(keys, set.ClientKeys()...)
+	}
+	return keys
+}
+
 // blame says which file is at fault when rules and clients do not make a set: the
 // rules' own faults have lines. Of rules that the store keeps the clients are at
 // fault, as the rules alone were understood.
@@ -116,7 +129,7 @@ func (r *Rules) blame(text []byte, err error) *fileError {
 	if r.files.Rules == "" {
 		return &fileError{"CLIENTS_FILE", r.files.Clients, err}
 	}
-	if _, alone := r.composeWith(text, nil); alone == nil {
+	if _, alone := r.composeWith(text, nil, nil); alone == nil {
 		return &fileError{"CLIENTS_FILE", r.files.Clients, fmt.Errorf("does not go with the rules of %s: %w", r.files.Rules, err)}
 	}
 	return &fileError{"RULES_FILE", r.files.Rules, err}

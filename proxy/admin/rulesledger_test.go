@@ -64,6 +64,9 @@ func (m *ruleMember) tell() string {
 	return text
 }
 
+// newerRules is a document that a newer proxy has written.
+const newerRules = `{"updatedAt":"2026-01-19T16:40:00Z","document":{"rules":[{"id":"9","match":{"path":"/a","color":"red"},"limit":{"algorithm":"fixed","limit":5,"window":1,"shape":1},"note":"x"}],"more":1},"by":"me"}`
+
 // A ruleFleet is several proxies of one store.
 type ruleFleet struct {
 	t     *testing.T
@@ -205,12 +208,16 @@ func TestRulesConverge(t *testing.T) {
 		{"unreadable: a change waited for the store", "a away; a put 7; garbage ?; round; a back; round; round; a is 7 v2 store; b is 7 v2 store"},
 		{"unreadable: found by a change that says upon what", "a put 7; round; garbage ?; a refused 8 1; a is 7 v1 covered"},
 		{"unreadable: removed", "a put 7; round; garbage ?; round; flush; round; round; a is 7 v1 store; b is 7 v1 store"},
+		{"a newer proxy's fields: passed over, warned about once, put back", `a put 7; round; garbage NEWER; round; round; a is 9 v2 store; b is 9 v2 store; flush; round; round; a is 9 v1 store; b logged 1 does; c restart; c is 9 v1 store; c logged 1 does`},
+		{"a newer proxy's field within the rules", `garbage {"updatedAt":"2026-01-19T16:40:00Z","document":{"rules":[{"id":"9","note":"x","limit":{"algorithm":"off"}}]}}; round; a is 9 v1 store; a logged 1 rules[0].note`},
 		{"foreign", "a put 7; round; foreign hello; round; a is 7 v1 covered; a logged 1 ignored; b put 8; b is 8 v1 store; round; a is 8 v1 store"},
 
 		{"a clock behind", "a put 7; round; b skew -600; b put 8; round; a is 8 v2 store"},
 		{"a clock far ahead", "a skew 7200; a put 7; round; b is 7 v1 store; b logged 1 clock; a logged 0 clock"},
 	} {
-		t.Run(test.name, func(t *testing.T) { newRuleFleet(t, "a", "b", "c").play(test.script) })
+		t.Run(test.name, func(t *testing.T) {
+			newRuleFleet(t, "a", "b", "c").play(strings.ReplaceAll(test.script, "NEWER", newerRules))
+		})
 	}
 }
 
@@ -292,20 +299,42 @@ func TestRulesWaitForClients(t *testing.T) {
 	}
 }
 
-// A document that no store holds is refused before it is in force.
-func TestRulesTooLarge(t *testing.T) {
-	f := newRuleFleet(t, "a")
+// bulky is rules of a size, made of a character.
+func bulky(size int, character string) string {
+	const valueBytes, values = 900, 7
 	var text strings.Builder
 	text.WriteString("rules:\n")
-	for i := range 900 { // in JSON < is \u003c
-		fmt.Fprintf(&text, "- {id: r%d, match: {headers: {X: \"%d%s\"}}, limit: {algorithm: fixed, limit: 5, window: 1}}\n", i, i, strings.Repeat("<", 900))
+	for i := 0; text.Len() < size; i++ {
+		fmt.Fprintf(&text, "- {id: r%d, limit: {algorithm: fixed, limit: 5, window: 1}, match: {headers: {", i)
+		for k := range values {
+			fmt.Fprintf(&text, "X%d: %q, ", k, fmt.Sprint(i)+strings.Repeat(character, valueBytes))
+		}
+		text.WriteString("Y: z}}}\n")
 	}
-	_, err := f.of["a"].Put(epoch, []byte(text.String()), -1)
-	if faults := faultsOf(err); len(faults) != 1 || !strings.Contains(faults[0].Message, "must be at most 4194304 bytes as JSON") {
-		t.Errorf("%d bytes: %.300v", text.Len(), err)
+	return text.String()
+}
+
+// Rules are stored in about as many bytes as they were sent in, whatever they are made
+// of; what is too large for the store is refused before it is in force, also while the
+// store is away, and is not tried again.
+func TestLargeRules(t *testing.T) {
+	f := newRuleFleet(t, "a", "b")
+	for character, version := range map[string]int64{"<": 1, "&": 2} {
+		if a, err := f.of["a"].Put(f.now, []byte(bulky(1<<20, character)), -1); err != nil || !a.Stored {
+			t.Fatalf("1 MiB of %s: %v", character, err)
+		}
+		if n := len(f.store.read().Body); n > 1<<20+1<<16 {
+			t.Errorf("1 MiB of %s is %d bytes as version %d", character, n, version)
+		}
+		f.round()
 	}
-	f.play("a is none v0 nowhere")
-	if f.of["a"].Set().Len() != 0 {
-		t.Error("rules are in force that could not be stored")
+	f.play("b is r0 v2 store; a away")
+	for _, reach := range []string{"a away", "a back"} {
+		f.play(reach)
+		_, err := f.of["a"].Put(f.now, []byte(bulky(4<<20, "x")), -1)
+		if _, ok := errors.AsType[store.SizeError](err); !ok || !strings.Contains(err.Error(), "must be at most 4194304 bytes as JSON, is ") {
+			t.Errorf("%s: %v", reach, err)
+		}
+		f.play("a is r0 v2 store; round; a is r0 v2 store")
 	}
 }

@@ -8,10 +8,12 @@ import (
 	"os/exec"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
 
+	"weir/proxy/store"
 	"weir/proxy/store/redis"
 	"weir/proxy/store/simredis"
 )
@@ -238,4 +240,63 @@ func TestRulesWritersOfRedis(t *testing.T) {
 		a, b := rigs[0].Active(), rigs[1].Active()
 		return a.Version == 2*each && b.Version == 2*each && a.Set.Rule(0).ID == b.Set.Rule(0).ID
 	})
+}
+
+// While a set is made of rules, which may take a second, the store's watcher goes
+// on with other documents.
+func TestRulesHoldUpNoWatcher(t *testing.T) {
+	server := startRedis(t)
+	c, other := server.connect(), server.connect()
+	r := mustStartRules(t, t.TempDir(), RuleFiles{}, c)
+	r.Share(t.Context(), c, time.Hour)
+	seen := make(chan store.Document, 100)
+	c.Watch("other", func(doc store.Document) { seen <- doc })
+
+	r.mu.Lock() // as while a set is made
+	made := sync.OnceFunc(r.mu.Unlock)
+	t.Cleanup(made) // before the client is closed, which waits for the watcher
+	if _, err := mustStartRules(t, t.TempDir(), RuleFiles{}, other).Put(epoch, []byte(oneRule("a", 7)), -1); err != nil {
+		t.Fatal(err)
+	}
+	for version := range int64(3) {
+		if _, _, err := other.CompareAndSet("other", version, []byte(`{}`)); err != nil {
+			t.Fatal(err)
+		}
+		for end := time.After(patience); ; {
+			select {
+			case doc := <-seen:
+				if doc.Version <= version {
+					continue
+				}
+			case <-end:
+				t.Fatal("the watcher waits for the rules")
+			}
+			break
+		}
+	}
+	made()
+	r.becomes("a=7 v1 api stored")
+}
+
+// One request at a time changes rules; the others are told to come back.
+func TestRulesChangeOneByOne(t *testing.T) {
+	r := mustStartRules(t, t.TempDir(), RuleFiles{}, new(simredis.Documents))
+	for _, test := range []struct {
+		method, path, body string
+		status             int // while another one is under way
+	}{
+		{"PUT", "/config/rules", oneRule("a", 7), 503},
+		{"POST", "/reload", "", 503},
+		{"GET", "/config/rules", "", 200},
+	} {
+		r.changing.Lock()
+		w := r.do(test.method, test.path, test.body)
+		r.changing.Unlock()
+		if w.Code != test.status || w.Code == 503 && w.Header().Get("Retry-After") != "1" {
+			t.Errorf("%s %s beside another change: %d %s, want %d", test.method, test.path, w.Code, w.Body, test.status)
+		}
+		if w := r.do(test.method, test.path, test.body); w.Code != 200 {
+			t.Errorf("%s %s: %d %s, want 200", test.method, test.path, w.Code, w.Body)
+		}
+	}
 }

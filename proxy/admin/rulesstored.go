@@ -2,26 +2,29 @@ package admin
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"time"
 
 	"github.com/goccy/go-json"
 
 	"weir/internal/strictjson"
+	"weir/proxy/rule"
 	"weir/proxy/store"
 )
 
-// storedRules is the JSON of the document that holds the rules.
+// storedRules is the JSON of the document that holds the rules. It begins as stored
+// does.
 type storedRules struct {
-	Document  strictjson.Raw `json:"document"`
 	UpdatedAt time.Time      `json:"updatedAt"`
+	Document  strictjson.Raw `json:"document"`
 }
 
 // newRulesEntry is the entry of a change to document made at.
 func newRulesEntry(at time.Time, document []byte) (*entry, error) {
 	c := &entry{UpdatedAt: at}
 	var err error
-	if c.body, err = json.Marshal(storedRules{document, at}); err != nil {
+	if c.body, err = json.MarshalWithOption(storedRules{at, document}, json.DisableHTMLEscape()); err != nil {
 		return nil, fmt.Errorf("write %s: %w", RulesName, err)
 	}
 	return c, nil
@@ -34,15 +37,18 @@ func (r *Rules) readEntry(doc store.Document) (*entry, error) {
 	}
 	body := bytes.Clone(doc.Body)
 	var s storedRules
-	if err := strictjson.Decode(body, &s); err != nil {
+	unknown, err := decodeStored(body, &s)
+	if err != nil {
 		return nil, err
 	}
-	return &entry{UpdatedAt: s.UpdatedAt, body: body, force: func(version int64, stored bool) error {
-		set, err := r.compose(s.Document)
+	c := &entry{UpdatedAt: s.UpdatedAt, body: body, unknown: unknown}
+	c.force = func(version int64, stored bool) error {
+		set, err := r.composeWith(s.Document, r.clients, func(f rule.Fault) { c.unknown = cmp.Or(c.unknown, f.Error()) })
 		if err != nil {
 			return err
 		}
 		r.enforce(s.Document, ActiveRules{Set: set, Version: version, Source: SourceAPI, UpdatedAt: s.UpdatedAt, Stored: stored})
 		return nil
-	}}, nil
+	}
+	return c, nil
 }

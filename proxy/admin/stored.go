@@ -25,11 +25,12 @@ type Documents interface {
 	CompareAndSet(name string, version int64, body []byte) (store.Document, bool, error)
 }
 
-// stored is the document's JSON.
+// stored is the document's JSON. It begins with what is different in every change: by
+// that a store may notice one.
 type stored struct {
+	UpdatedAt time.Time    `json:"updatedAt"`
 	Config    limit.Config `json:"config"`
 	Source    string       `json:"source"`
-	UpdatedAt time.Time    `json:"updatedAt"`
 	Pinned    bool         `json:"pinned,omitempty"`
 	Deleted   bool         `json:"deleted,omitempty"` // back to the settings
 }
@@ -58,22 +59,33 @@ func (l *Limits) readEntry(doc store.Document) (*entry, error) {
 	}
 	body := bytes.Clone(doc.Body)
 	var s stored
-	if err := strictjson.Decode(body, &s); err != nil {
+	unknown, err := decodeStored(body, &s)
+	if err != nil {
 		return nil, err
 	}
 	next, err := l.activate(&s)
 	if err != nil {
 		return nil, err
 	}
-	return &entry{UpdatedAt: s.UpdatedAt, body: body, force: func(version int64, stored bool) error {
+	return &entry{UpdatedAt: s.UpdatedAt, body: body, unknown: unknown, force: func(version int64, stored bool) error {
 		overSettings := l.ledger.first && l.ledger.known == nil && !s.Deleted
 		next.Version, next.Stored = version, stored && !s.Deleted
 		l.enforce(l.Active(), next)
 		if overSettings {
-			l.config.Warn("Stored config goes before the settings", "source", s.Source)
+			l.config.Warn("Stored config overrides the settings", "source", s.Source)
 		}
 		return nil
 	}}, nil
+}
+
+// decodeStored decodes a document of the store. A newer proxy may have written it:
+// fields that are not known are passed over, and unknown tells of them.
+func decodeStored(body []byte, into any) (unknown string, err error) {
+	strict := strictjson.Decode(body, into)
+	if strict == nil {
+		return "", nil
+	}
+	return strict.Error(), strictjson.DecodeIgnoringUnknown(body, into)
 }
 
 // activate is what a document puts in force.

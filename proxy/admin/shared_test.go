@@ -1,0 +1,70 @@
+package admin
+
+import (
+	"fmt"
+	"net"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"weir/proxy/store"
+)
+
+// command sends one command to the server.
+func (s *redisServer) command(line string) {
+	s.t.Helper()
+	conn, err := net.Dial("tcp", s.addr)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer conn.Close()
+	if _, err := fmt.Fprintf(conn, "%s\r\n", line); err != nil {
+		s.t.Fatal(err)
+	}
+	answer := make([]byte, 64)
+	if n, err := conn.Read(answer); err != nil || string(answer[:n]) != "+OK\r\n" {
+		s.t.Fatalf("%s: %q, %v", line, answer[:n], err)
+	}
+}
+
+// Proxies of one Redis have the same limit, and the same rules. What is changed while
+// Redis cannot be used is stored when it can be again, also if nothing else has changed
+// there in the meantime.
+func TestChangesWhileAway(t *testing.T) {
+	const pause = 10 * time.Millisecond
+	server := startRedis(t)
+	c, other := server.connect(), server.connect()
+	limits, follower, rules := startOver(t, c), startOver(t, other), mustStartRules(t, t.TempDir(), RuleFiles{}, c)
+	limits.Share(t.Context(), c, pause)
+	follower.Share(t.Context(), other, pause)
+	rules.Share(t.Context(), c, pause)
+	var told atomic.Int64 // the version of the rules that the watcher has seen
+	c.Watch(RulesName, func(doc store.Document) { told.Store(doc.Version) })
+	change := func(n int) {
+		t.Helper()
+		if w := limits.do("POST", "/config/limits", fmt.Sprintf(`{"algorithm":"fixed","limit":%d,"window":1}`, n)); w.Code != 200 {
+			t.Fatalf("POST: %d %s", w.Code, w.Body)
+		}
+		if w := rules.do("PUT", "/config/rules", oneRule("a", n)); w.Code != 200 {
+			t.Fatalf("PUT: %d %s", w.Code, w.Body)
+		}
+	}
+	everywhere := func(n int64) {
+		t.Helper()
+		eventually(t, fmt.Sprintf("%d is in force everywhere, and stored", n), func() bool {
+			a, b, r := limits.Active(), follower.Active(), rules.Active()
+			return a.Stored && b.Stored && r.Stored && a.Config.Limit == n && b.Config.Limit == n && r.Set.Limit(0).Permits() == n
+		})
+	}
+	change(7)
+	everywhere(7)
+	eventually(t, "the watcher has seen it", func() bool { return told.Load() == 1 })
+	server.command("ACL SETUSER default -eval -evalsha -getrange")
+	eventually(t, "the clients notice", func() bool { return !c.Connected() && !other.Connected() })
+	change(8)
+	if a, r := limits.Active(), rules.Active(); a.Stored || r.Stored || a.Config.Limit != 8 {
+		t.Errorf("while Redis is away: %+v, rules %s", a, tellRules(r))
+	}
+	server.command("ACL SETUSER default +@all")
+	everywhere(8)
+}
