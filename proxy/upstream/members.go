@@ -1,0 +1,92 @@
+package upstream
+
+import (
+	"net/netip"
+	"slices"
+)
+
+// absentMax is how many answers in a row must lack an address until it leaves:
+// servers that rotate or cut their answers leave out one now and then.
+const absentMax = 2
+
+// An Answer is what one lookup of a name has found. A family whose lookup failed
+// is unknown: its addresses are neither there nor missing.
+type Answer struct {
+	Addrs    []netip.Addr
+	Unknown4 bool
+	Unknown6 bool
+}
+
+func (a *Answer) unknown(addr netip.Addr) bool {
+	if addr.Is4() {
+		return a.Unknown4
+	}
+	return a.Unknown6
+}
+
+// Members are the addresses that a name stands for, given the answers of
+// successive lookups. An address joins with the first answer that has it, and
+// leaves with the second answer in a row that lacks it. Answers without any
+// address change nothing, as do lookups that failed: a fault of a name server
+// must not take targets away.
+//
+// Owned by whoever looks the name up.
+type Members struct {
+	most int
+	list []member
+}
+
+type member struct {
+	addr   netip.Addr
+	absent int // answers in a row that lacked it
+}
+
+// NewMembers returns Members without any, of which there will be at most most.
+func NewMembers(most int) *Members { return &Members{most: most} }
+
+// Answered is told of an answer. It reports whether the addresses are others
+// now, and how many had no place.
+func (m *Members) Answered(a Answer) (changed bool, refused int) {
+	if len(a.Addrs) == 0 {
+		return false, 0
+	}
+	before := len(m.list)
+	m.list = slices.DeleteFunc(m.list, func(one member) bool {
+		return !slices.Contains(a.Addrs, one.addr) && !a.unknown(one.addr) && one.absent+1 >= absentMax
+	})
+	changed = len(m.list) < before
+	for i := range m.list {
+		one := &m.list[i]
+		switch {
+		case slices.Contains(a.Addrs, one.addr):
+			one.absent = 0
+		case !a.unknown(one.addr):
+			one.absent++
+		}
+	}
+	for i, addr := range a.Addrs {
+		switch {
+		case m.has(addr) || slices.Contains(a.Addrs[:i], addr):
+		case len(m.list) >= m.most:
+			refused++
+		default:
+			m.list = append(m.list, member{addr: addr})
+			changed = true
+		}
+	}
+	return changed, refused
+}
+
+func (m *Members) has(addr netip.Addr) bool {
+	return slices.ContainsFunc(m.list, func(one member) bool { return one.addr == addr })
+}
+
+// Addrs are the addresses, those that joined first in front. None: no answer has
+// had any yet.
+func (m *Members) Addrs() []netip.Addr {
+	addrs := make([]netip.Addr, len(m.list))
+	for i := range m.list {
+		addrs[i] = m.list[i].addr
+	}
+	return addrs
+}
