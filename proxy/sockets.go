@@ -109,7 +109,7 @@ func (s *sockets) offer(e *service.Env, data *os.File) (taken <-chan struct{}, s
 	}
 	coming := make(chan struct{})
 	_, port, _ := net.SplitHostPort(e.Addr)
-	offered, err := handover.Offer(nameOf(port), files, func() { close(coming) })
+	offered, err := handover.Offer(nameOf(port), files, nil, func() { close(coming) })
 	for _, f := range files {
 		_ = f.Close()
 	}

@@ -75,7 +75,7 @@ func serve(name string) (*server, error) {
 		return nil, err
 	}
 	defer f.Close()
-	_, err = Offer(name, []*os.File{f}, s.drain)
+	_, err = Offer(name, []*os.File{f}, nil, s.drain)
 	return s, err
 }
 

@@ -6,10 +6,10 @@
 // accept on them and says that it is ready; then the old one stops accepting
 // and finishes what it has:
 //
-//	offered, err := handover.Offer(name, files, taken)  // the old one, always
+//	offered, err := handover.Offer(name, files, state, taken)  // the old one, always
 //
 //	taken, err := handover.Take(ctx, name)              // the new one
-//	… serve taken.Sockets …
+//	… serve taken.Sockets, with taken.State …
 //	err = taken.Ready()                                 // the old one's taken() is called
 //	offered, err = handover.Offer(name, files, …)       // and so on
 //

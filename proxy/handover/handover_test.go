@@ -48,8 +48,8 @@ func socket(t *testing.T) (*net.TCPListener, *os.File) {
 
 func mustOffer(t *testing.T, name string, tm terms, taken func(), sockets ...*os.File) *Offered {
 	t.Helper()
-	o, err := offer(name, sockets, taken, tm)
-	if err != nil {
+	o := &Offered{name: name, taken: taken, terms: tm}
+	if err := o.begin(sockets); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(o.Close)
@@ -191,7 +191,7 @@ func TestOfferUnderATakenName(t *testing.T) {
 	name := anyName()
 	_, f := socket(t)
 	mustOffer(t, name, usual(), func() {}, f)
-	if _, err := Offer(name, []*os.File{f}, func() {}); err == nil || !strings.Contains(err.Error(), name) {
+	if _, err := Offer(name, []*os.File{f}, nil, func() {}); err == nil || !strings.Contains(err.Error(), name) {
 		t.Fatalf("told %v, want an error that names %s", err, name)
 	}
 }
@@ -204,7 +204,7 @@ func TestOfferBoundsTheSockets(t *testing.T) {
 			sockets[i] = f
 		}
 		name := anyName()
-		o, err := Offer(name, sockets, func() {})
+		o, err := Offer(name, sockets, nil, func() {})
 		if allowed := n == socketsMax; (err == nil) != allowed {
 			t.Errorf("an offer of %d sockets: %v", n, err)
 		}
@@ -257,7 +257,7 @@ func TestSuccessorThatDiesAtTheLastMomentChangesNothing(t *testing.T) {
 			c, err = net.DialUnix(network, nil, address(name))
 			return err == nil
 		})
-		fds, err := hearSockets(c)
+		fds, err := hearFiles(c, saidSockets)
 		if err != nil {
 			t.Fatal(err)
 		}

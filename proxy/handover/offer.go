@@ -21,6 +21,7 @@ const acceptPause = 50 * time.Millisecond
 type Offered struct {
 	name  string
 	terms terms
+	state func() []byte
 	taken func()
 	ended sync.WaitGroup
 
@@ -34,27 +35,33 @@ type Offered struct {
 }
 
 // Offer lets one successor under the same user take the sockets, which it
-// duplicates, until Close. taken is called once, on a goroutine of its own,
-// when a successor is ready: from then on this process stops accepting and
-// finishes what it has. By then the name is free again.
-func Offer(name string, sockets []*os.File, taken func()) (*Offered, error) {
-	return offer(name, sockets, taken, usual())
+// duplicates, until Close. state, unless nil, returns what a successor is to know,
+// at most 16 MiB; it is called on goroutines of the offer's own. taken is called once,
+// on a goroutine of its own, when a successor is ready: from then on this process
+// stops accepting and finishes what it has. By then the name is free again.
+func Offer(name string, sockets []*os.File, state func() []byte, taken func()) (*Offered, error) {
+	o := &Offered{name: name, state: state, taken: taken, terms: usual()}
+	if err := o.begin(sockets); err != nil {
+		return nil, err
+	}
+	return o, nil
 }
 
-func offer(name string, sockets []*os.File, taken func(), t terms) (*Offered, error) {
+// begin opens the offer.
+func (o *Offered) begin(sockets []*os.File) error {
 	if len(sockets) == 0 || len(sockets) > socketsMax {
-		return nil, fmt.Errorf("offer sockets as %s: there are %d, 1 to %d are allowed", name, len(sockets), socketsMax)
+		return fmt.Errorf("offer sockets as %s: there are %d, 1 to %d are allowed", o.name, len(sockets), socketsMax)
 	}
 	fds, err := duplicates(sockets)
 	if err != nil {
-		return nil, fmt.Errorf("offer sockets as %s: %w", name, err)
+		return fmt.Errorf("offer sockets as %s: %w", o.name, err)
 	}
-	o := &Offered{name: name, terms: t, taken: taken, fds: fds, successors: make(map[*net.UnixConn]bool)}
+	o.fds, o.successors = fds, make(map[*net.UnixConn]bool)
 	if err := o.listen(); err != nil {
 		closeAll(fds)
-		return nil, fmt.Errorf("offer sockets as %s: %w", name, err)
+		return fmt.Errorf("offer sockets as %s: %w", o.name, err)
 	}
-	return o, nil
+	return nil
 }
 
 // Close withdraws the offer. It does nothing when the sockets were taken.
@@ -136,10 +143,24 @@ func (o *Offered) prepare(c *net.UnixConn) bool {
 		return false
 	}
 	_ = c.SetDeadline(time.Now().Add(o.terms.ready))
-	if said, err := hear(c); err != nil || said != saidReady {
-		return false
+	for {
+		said, err := hear(c)
+		switch {
+		case err == nil && said == saidReady:
+			return o.finish(c)
+		case err != nil || said != saidState || o.tellState(c) != nil:
+			return false
+		}
 	}
-	return o.finish(c)
+}
+
+// tellState tells a successor what it is to know.
+func (o *Offered) tellState(c *net.UnixConn) error {
+	var state []byte
+	if o.state != nil {
+		state = o.state()
+	}
+	return tellState(c, state)
 }
 
 // yield tells the successor that all is its own, and reports whether it heard.

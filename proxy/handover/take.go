@@ -22,6 +22,9 @@ type Taken struct {
 	// Sockets are in the order of the offer; their addresses say which is
 	// which. They are the caller's after Ready.
 	Sockets []net.Listener
+	// State is what the running process told of itself (Offer); empty: nothing,
+	// or it is an older one.
+	State []byte
 
 	name  string
 	terms terms
@@ -51,6 +54,18 @@ func take(ctx context.Context, name string, t terms) (*Taken, error) {
 }
 
 func (t *Taken) ask(ctx context.Context) error {
+	state := func() (err error) { t.State, err = hearState(t.conn); return err }
+	err := t.askFor(ctx, state)
+	if t.Sockets == nil || err == nil {
+		return err
+	}
+	t.Close() // an older process, which hangs up at the question
+	t.Sockets = nil
+	return t.askFor(ctx, func() error { return nil })
+}
+
+// askFor asks for the sockets and for what more does.
+func (t *Taken) askFor(ctx context.Context, more func() error) error {
 	ctx, cancel := context.WithTimeout(ctx, t.terms.step)
 	defer cancel()
 	c, err := new(net.Dialer).DialContext(ctx, network, address(t.name).Name)
@@ -63,12 +78,14 @@ func (t *Taken) ask(ctx context.Context) error {
 	if err := sameUser(t.conn, t.terms.uid); err != nil {
 		return err
 	}
-	fds, err := hearSockets(t.conn)
+	fds, err := hearFiles(t.conn, saidSockets)
 	if err != nil {
 		return err
 	}
-	t.Sockets, err = listeners(fds)
-	return err
+	if t.Sockets, err = listeners(fds); err != nil {
+		return err
+	}
+	return more()
 }
 
 // Ready tells the running process to stop accepting and to drain. When it

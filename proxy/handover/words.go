@@ -13,10 +13,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// What is said, one packet each: the sockets go to the successor, which says
-// when it is ready, and is told that all is its own.
+// What is said, one packet each: the sockets go to the successor, which may ask
+// for the state, says when it is ready, and is told that all is its own. An older
+// process hangs up when it is asked for its state; then the successor comes again
+// and asks for the sockets only.
 const (
 	saidSockets = "weir handover 1: sockets"
+	saidState   = "state" // the question, and the answer, with a file
 	saidReady   = "ready"
 	saidYours   = "yours"
 )
@@ -28,6 +31,8 @@ const (
 	// that prepare at a time: a stuck one does not keep the next one out.
 	socketsMax    = 16
 	successorsMax = 8
+	// stateMax bounds the state, in bytes. Beyond there is none.
+	stateMax = 16 << 20
 	// stepMax bounds every wait for the other side but readyMax, which is how
 	// long a successor may prepare.
 	stepMax  = 5 * time.Second
@@ -79,8 +84,8 @@ func hear(c *net.UnixConn) (string, error) {
 	return string(b[:n]), err
 }
 
-// hearSockets reads the packet that carries the sockets.
-func hearSockets(c *net.UnixConn) ([]int, error) {
+// hearFiles reads the packet that says what it carries.
+func hearFiles(c *net.UnixConn, what string) ([]int, error) {
 	b, rights := make([]byte, 64), make([]byte, unix.CmsgSpace(4*socketsMax))
 	n, m, flags, _, err := c.ReadMsgUnix(b, rights)
 	if err == nil && n == 0 {
@@ -92,8 +97,8 @@ func hearSockets(c *net.UnixConn) ([]int, error) {
 	fds, err := descriptors(rights[:m])
 	switch {
 	case err != nil:
-	case string(b[:n]) != saidSockets:
-		err = fmt.Errorf("it said %q, not %q", b[:n], saidSockets)
+	case string(b[:n]) != what:
+		err = fmt.Errorf("it said %q, not %q", b[:n], what)
 	case flags&(unix.MSG_CTRUNC|unix.MSG_TRUNC) != 0 || len(fds) == 0:
 		err = fmt.Errorf("it sent %d sockets, 1 to %d are allowed", len(fds), socketsMax)
 	default:
