@@ -227,7 +227,7 @@ type side struct {
 }
 
 func newSide(f *Front, l *loop.Loop, connsPerTarget int) *side {
-	s := &side{front: f, loop: l, counts: newCounts(), rules: newRuleBook(f.seed), recall: newRecall(l.Index(), f.cfg.DecisionsPerLoop),
+	s := &side{front: f, loop: l, counts: newCounts(), rules: newRuleBook(f.seed), recall: newRecall(f.cfg.DecisionsPerLoop),
 		connsPerTarget: connsPerTarget, waitersMax: cmp.Or(f.cfg.WaitersPerLoop, waitersMax)}
 	ejection := upstream.Ejection{ProbeMax: f.cfg.Session.TargetTimeout + f.cfg.Session.ConnectTimeout}
 	s.targets = upstream.NewGroup(f.cfg.Balance, ejection, inFlightOf, rand.New(rand.NewPCG(uint64(l.Index()), rand.Uint64())))

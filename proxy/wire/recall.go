@@ -1,10 +1,13 @@
 package wire
 
 import (
-	"math/rand/v2"
+	"crypto/rand"
+	"encoding/binary"
+	"encoding/hex"
+	mathrand "math/rand/v2"
 	"net/netip"
+	"slices"
 	"strconv"
-	"strings"
 	"sync"
 	"time"
 
@@ -17,17 +20,22 @@ import (
 // recallDefault is how many refusals one loop remembers.
 const recallDefault = 4096
 
+// A decisionID names a refusal. It is random, so that nobody can derive the id of
+// another client's refusal from their own.
+type decisionID [12]byte
+
 // A recall remembers the last refusals of one loop, so that a client's report
 // of a decision id can be explained.
 //
 // Safe for concurrent use: the loop writes, an own endpoint reads, mu guards.
 type recall struct {
-	prefix []byte // of this process and loop
+	random *mathrand.ChaCha8 // seeded by the system once: a refusal makes no system call
 
 	mu   sync.Mutex
-	next uint64
+	next int          // index of the oldest
+	ids  []decisionID // of the refusals in ring; beside them, so that a search reads little memory
 	ring []refused
-	id   []byte
+	text []byte // of the newest id
 }
 
 // refused is a refusal and when it was. Its key is a copy, as far as that is
@@ -80,45 +88,54 @@ func (r *refused) explain(id string) Recalled {
 	return e
 }
 
-func newRecall(index, size int) *recall {
+// newRecall returns a recall of the given size, or of recallDefault.
+func newRecall(size int) *recall {
 	if size <= 0 {
 		size = recallDefault
 	}
-	prefix := strconv.AppendUint(nil, uint64(rand.Uint32()), 36)
-	prefix = append(prefix, '-')
-	prefix = strconv.AppendInt(prefix, int64(index), 36)
-	return &recall{prefix: append(prefix, '-'), ring: make([]refused, size)}
+	var seed [32]byte
+	_, _ = rand.Read(seed[:]) // never fails
+	return &recall{random: mathrand.NewChaCha8(seed), ids: make([]decisionID, 0, size), ring: make([]refused, size)}
 }
 
-// note remembers r and returns its id, which is valid until the next call.
+// note remembers refusal and returns its id, which is valid until the next call.
 func (r *recall) note(now time.Time, refusal *session.Refusal) []byte {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	place := &r.ring[r.next%uint64(len(r.ring))]
+	if r.next == len(r.ids) && len(r.ids) < len(r.ring) {
+		r.ids = r.ids[:len(r.ids)+1]
+	}
+	id := &r.ids[r.next]
+	binary.LittleEndian.PutUint64(id[:8], r.random.Uint64())
+	binary.LittleEndian.PutUint32(id[8:], uint32(r.random.Uint64()))
+	place := &r.ring[r.next]
+	r.next = (r.next + 1) % len(r.ring)
 	place.at, place.Decision = now, refusal.Decision
 	place.rule, place.mode, place.parts = refusal.Rule.ID, refusal.Rule.Mode, refusal.Rule.Key
 	place.algorithm, place.window = refusal.Limit.Algorithm(), refusal.Limit.Window()
 	place.cost, place.client, place.version = refusal.Cost, refusal.Client, refusal.Version
 	place.keyBytes = copy(place.key[:], refusal.Key)
-	r.id = strconv.AppendUint(append(r.id[:0], r.prefix...), r.next, 36)
-	r.next++
-	return r.id
+	r.text = hex.AppendEncode(r.text[:0], id[:])
+	return r.text
 }
 
 // find returns the refusal with the given id, if it is this loop's and not yet
 // forgotten.
-func (r *recall) find(id string) (Recalled, bool) {
-	text, ours := strings.CutPrefix(id, string(r.prefix))
-	n, err := strconv.ParseUint(text, 36, 64)
-	if !ours || err != nil {
+func (r *recall) find(text string) (Recalled, bool) {
+	var id decisionID
+	if len(text) != hex.EncodedLen(len(id)) {
+		return Recalled{}, false
+	}
+	if _, err := hex.Decode(id[:], []byte(text)); err != nil {
 		return Recalled{}, false
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if n >= r.next || r.next-n > uint64(len(r.ring)) {
+	i := slices.Index(r.ids, id)
+	if i < 0 {
 		return Recalled{}, false
 	}
-	return r.ring[n%uint64(len(r.ring))].explain(id), true
+	return r.ring[i].explain(text), true
 }
 
 // Recall returns the refusal that a client was told about as decision id.
