@@ -97,7 +97,7 @@ func (f *Front) Register(set *metric.Set) {
 	counter("ratelimiter_requests_abandoned_total", "requests that were decided and whose client left before the answer",
 		func(c *counts) uint64 { return c.abandoned.Load() })
 	set.Counters("ratelimiter_requests_by_method_total", "answers to clients by method and status code", f.byMethod())
-	set.Counters("ratelimiter_rule_decisions_total", "decisions by rule", f.byRule())
+	set.Counters("ratelimiter_rule_decisions_total", "decisions by rule; of more than 1000 rules those behind count as other", f.byRule())
 	f.registerStore(set)
 	f.registerUpstream(set)
 	set.Gauge("ratelimiter_client_connections", "open connections of clients", func() float64 { return float64(f.group.Stats().Open) })

@@ -142,6 +142,7 @@ func (f *Front) housekeeping() {
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
 	reported := make(map[string]uint64)
+	var gone departures
 	for {
 		select {
 		case <-f.stop:
@@ -151,6 +152,7 @@ func (f *Front) housekeeping() {
 			f.cfg.Table.Expire(f.Steady(now), expireBudget)
 			f.probe()
 			f.reportRefusals(reported)
+			gone.drop(now, f, f.cfg.Policy())
 		}
 	}
 }
@@ -162,6 +164,7 @@ const expireBudget = 200_000
 // time.
 func (f *Front) reportRefusals(reported map[string]uint64) {
 	totals := f.ruleTotals()
+	maps.DeleteFunc(reported, func(id string, _ uint64) bool { _, counted := totals[id]; return !counted })
 	for _, id := range slices.Sorted(maps.Keys(totals)) {
 		if n := totals[id].rejected; n > reported[id] {
 			f.cfg.Log.Warn("Requests rejected: limit exceeded", "rule", id, "count", n-reported[id])

@@ -2,6 +2,7 @@ package wire
 
 import (
 	"hash/maphash"
+	"slices"
 	"sync"
 	"time"
 
@@ -13,11 +14,21 @@ import (
 )
 
 // A ruleCount is what one loop has counted of one rule. A rule keeps it as long
-// as its id is in use, whatever else of it changes.
+// as its id is in use, whatever else of it changes, and an hour longer.
 type ruleCount struct {
 	forwarded, rejected       metric.Counter
 	shadowPass, shadowRefused metric.Counter
 }
+
+const (
+	// ruleCountsMax bounds the rules that are counted by themselves, in the order of
+	// the file; the others are counted together, as otherRules. To count the rules in
+	// force, those of rules that are not are dropped.
+	ruleCountsMax = 1000
+	otherRules    = "other"
+	// ruleCountsKept is how long the counts of a rule are told after it was in force.
+	ruleCountsKept = time.Hour
+)
 
 // shadowed counts what a rule that is not enforced would have done.
 func (c *ruleCount) shadowed(ans *store.Answer) {
@@ -69,19 +80,91 @@ func (b *ruleBook) of(p *session.Policy, index int) *ruleCount {
 func (b *ruleBook) follow(p *session.Policy) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	ids := idsOf(p)
+	b.board.SetRules(ids)
+	b.makeRoom(ids)
+	b.set, b.byIndex = p.Rules, b.byIndex[:0]
+	for _, id := range ids {
+		if b.byID[id] == nil && len(b.byID) >= ruleCountsMax {
+			id = otherRules
+		}
+		if b.byID[id] == nil {
+			b.byID[id] = new(ruleCount)
+		}
+		b.byIndex = append(b.byIndex, b.byID[id])
+	}
+}
+
+// makeRoom drops the counts of rules that are not in force when those in force
+// would exceed the bound with them. mu is held.
+func (b *ruleBook) makeRoom(ids []string) {
+	kept := make(map[string]*ruleCount)
+	all := len(b.byID)
+	for _, id := range slices.Concat(ids, alwaysCounted) {
+		if c := b.byID[id]; c != nil {
+			kept[id] = c
+		} else {
+			all++
+		}
+	}
+	if all > ruleCountsMax {
+		b.byID = kept
+	}
+}
+
+// alwaysCounted are the names that are no rules of a policy.
+var alwaysCounted = []string{rule.Candidate, otherRules}
+
+// idsOf returns the ids of a policy's rules, the global one's first.
+func idsOf(p *session.Policy) []string {
 	ids := []string{p.Rule}
 	if p.Rules != nil {
 		for i := range p.Rules.Len() {
 			ids = append(ids, p.Rules.Rule(i).ID)
 		}
 	}
-	b.board.SetRules(ids)
-	b.set, b.byIndex = p.Rules, b.byIndex[:0]
-	for _, id := range ids {
-		if b.byID[id] == nil {
-			b.byID[id] = new(ruleCount)
+	return ids
+}
+
+// departures are the rules that are counted and in force no more.
+//
+// Owned by housekeeping.
+type departures struct {
+	set     *rule.Set // that inForce is for
+	inForce map[string]bool
+	since   map[string]time.Time
+}
+
+// drop drops the counts of rules that p, which is in force, has not had for long.
+func (d *departures) drop(now time.Time, f *Front, p *session.Policy) {
+	if d.inForce == nil || d.set != p.Rules {
+		d.set, d.inForce = p.Rules, make(map[string]bool)
+		for _, id := range slices.Concat(idsOf(p), alwaysCounted) {
+			d.inForce[id] = true
 		}
-		b.byIndex = append(b.byIndex, b.byID[id])
+	}
+	gone := make(map[string]time.Time)
+	for id := range f.ruleTotals() {
+		since, known := d.since[id]
+		switch {
+		case d.inForce[id]:
+		case !known:
+			gone[id] = now
+		case now.Sub(since) < ruleCountsKept:
+			gone[id] = since
+		default:
+			f.dropCounts(id)
+		}
+	}
+	d.since = gone
+}
+
+// dropCounts drops what all loops have counted of a rule.
+func (f *Front) dropCounts(id string) {
+	for _, s := range f.sides {
+		s.rules.mu.Lock()
+		delete(s.rules.byID, id)
+		s.rules.mu.Unlock()
 	}
 }
 
