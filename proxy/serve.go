@@ -37,6 +37,7 @@ func serve(ctx context.Context, e *service.Env, c *config.Config, socks *sockets
 	w.Socket, w.Session, w.Loop, w.Log = socks.data, c.Session(), c.Loop(), e.Logger("RateLimiter")
 	w.Balance, w.TargetConnsMax, w.TargetIdle = c.Balance, c.TargetConnsMax, c.TargetIdle
 	w.CheckPath, w.CheckInterval, w.MemoryBudget = c.Edge.HealthPath, c.Edge.HealthInterval, c.Edge.MemoryBudget
+	w.LookupInterval, w.NameTargets = c.Edge.LookupInterval, c.Edge.AdminPort != 0
 	w.DrainTimeout, w.Policy = c.DrainTimeout, cfg.policies.Policy
 	w.Loop.Panicked = func(value any, stack []byte) {
 		log.Error("A fault of the proxy closed a connection", "fault", fmt.Sprint(value), "stack", string(stack))

@@ -18,9 +18,10 @@ type Edge struct {
 	CAFile, ServerName     string // for https targets
 	HealthPath             string // of active checks; empty: none
 	HealthInterval         time.Duration
-	AdminPort              int    // of the own endpoints; 0: the data port
-	AdminBind              string // the address of that port
-	AdminTLS               bool   // that port has TLS if the data port has
+	LookupInterval         time.Duration // of the targets' names; 0: only connects look up
+	AdminPort              int           // of the own endpoints; 0: the data port
+	AdminBind              string        // the address of that port
+	AdminTLS               bool          // that port has TLS if the data port has
 	Takeover               bool
 	MemoryBudget           int64 // bytes
 	perAddress             int
@@ -39,6 +40,7 @@ func (e *Edge) register(s *service.Settings) {
 	s.String(&e.ServerName, "TARGET_TLS_SERVER_NAME", "", "name that https targets are asked for and must prove (SNI); empty: the host of their URL")
 	s.Func("TARGET_HEALTH_PATH", "", "path that is asked of every target to see whether it is up; empty: only requests tell", "a path: /health", e.setHealthPath)
 	s.Duration(&e.HealthInterval, "TARGET_HEALTH_INTERVAL", 5*time.Second, 10*time.Millisecond, timeMax, "between two such checks; two that fail in a row take a target out, two that pass bring it back")
+	s.Duration(&e.LookupInterval, "TARGET_DNS_INTERVAL", 5*time.Second, 0, timeMax, "between two lookups of each target's name, whose addresses are targets of their own; 0: a name is one target, and each connect looks it up")
 	s.Int(&e.AdminPort, "ADMIN_PORT", 0, 0, 65535, "port of the proxy's own endpoints; 0: the data port")
 	s.String(&e.AdminBind, "ADMIN_BIND", "127.0.0.1", "address that ADMIN_PORT listens on")
 	s.Bool(&e.AdminTLS, "ADMIN_TLS", true, "ADMIN_PORT speaks TLS when TLS_CERT is set; false: plain HTTP")

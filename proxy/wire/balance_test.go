@@ -15,7 +15,7 @@ import (
 // Safe for concurrent use: its fields are atomic.
 type member struct {
 	*fakeTarget
-	gate    *gate // of GET /held
+	gate    *barrier // of GET /held
 	name    string
 	status  atomic.Int64 // of requests
 	health  atomic.Int64 // of GET /health
@@ -23,12 +23,14 @@ type member struct {
 	checked atomic.Int64 // checks that came
 }
 
-func newMember(t *testing.T, name string) *member {
+func newMember(t *testing.T, name string) *member { return newMemberAt(t, name, "127.0.0.1:0") }
+
+func newMemberAt(t *testing.T, name, addr string) *member {
 	m := &member{name: name}
 	m.status.Store(200)
 	m.health.Store(200)
-	m.gate = newGate()
-	m.fakeTarget = newTarget(t, func(c *targetConn) {
+	m.gate = newBarrier()
+	m.fakeTarget = newTargetAt(t, addr, func(c *targetConn) {
 		for s := c.next(); s != nil; s = c.next() {
 			status := m.status.Load()
 			switch s.target() {
@@ -61,7 +63,7 @@ func members(t *testing.T, names string, env ...string) (*rig, map[string]*membe
 		all[name] = newMember(t, name)
 		urls = append(urls, all[name].url())
 	}
-	return start(t, strings.Join(urls, ","), append(env, "EVENT_LOOPS", "1", "TARGET_BALANCE", "round_robin")...), all
+	return start(t, strings.Join(urls, ","), append(env, "EVENT_LOOPS", "1", "TARGET_BALANCE", "round_robin", "CONNECTION_MAX_REQUESTS", "0")...), all
 }
 
 // statusOf is how the proxy says that a target is.
@@ -80,7 +82,7 @@ func (r *rig) statusOf(m *member) TargetStatus {
 // everything; after a while one request finds out that it is well again.
 func TestEjection(t *testing.T) {
 	t.Parallel() // waits for a second
-	r, all := members(t, "a b")
+	r, all := members(t, "a b", "CONNECTION_MAX_REQUESTS", "0")
 	a, b := all["a"], all["b"]
 	a.status.Store(502)
 	conn := r.dial()

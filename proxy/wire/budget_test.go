@@ -11,7 +11,7 @@ import (
 func TestMemoryBudget(t *testing.T) {
 	runtime.GC()
 	budget := 2*memoryInUse() + 64<<20
-	g := newGate()
+	g := newBarrier()
 	r := startWith(t, func(c *Config) { c.MemoryBudget = budget }, newTarget(t, g.script).url())
 	conn, held := r.dial(), r.dial()
 	conn.ask(get, 200)

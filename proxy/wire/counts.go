@@ -100,6 +100,7 @@ func (f *Front) Register(set *metric.Set) {
 	set.Counters("ratelimiter_rule_decisions_total", "decisions by rule; of more than 1000 rules those behind count as other", f.byRule())
 	f.registerStore(set)
 	f.registerUpstream(set)
+	f.names.register(set)
 	set.Gauge("ratelimiter_client_connections", "open connections of clients", func() float64 { return float64(f.group.Stats().Open) })
 	set.Counter("ratelimiter_client_connections_refused_total", "connections closed at once: too many are open",
 		func() uint64 { return f.group.Stats().Refused })
@@ -196,11 +197,19 @@ func (f *Front) registerUpstream(set *metric.Set) {
 func (f *Front) targetGauges(of func(*Target) float64) iter.Seq2[string, float64] {
 	return func(yield func(string, float64) bool) {
 		for _, spec := range f.targetList() {
-			if !yield(metric.Labels("target", spec.URL), of(spec)) {
+			if !yield(f.targetLabels(spec), of(spec)) {
 				return
 			}
 		}
 	}
+}
+
+// targetLabels are the labels of a target, followed by more pairs.
+func (f *Front) targetLabels(spec *Target, more ...string) string {
+	if !f.cfg.NameTargets {
+		return metric.Labels(append([]string{"target", strconv.Itoa(f.number(spec))}, more...)...)
+	}
+	return metric.Labels(append([]string{"target", spec.URL, "address", spec.Addr}, more...)...)
 }
 
 func (f *Front) responses() iter.Seq2[string, uint64] {

@@ -11,7 +11,7 @@ import (
 // Draining: what is under way gets its answer, which says that the connection
 // closes; idle connections end; nobody is let in; nothing is cut.
 func TestDrain(t *testing.T) {
-	g := newGate()
+	g := newBarrier()
 	r := start(t, newTarget(t, g.script).url())
 	var busy, idle []*caller
 	for i := range 4 {
@@ -84,7 +84,7 @@ func TestDrainAnswersWhatIsOnItsWay(t *testing.T) {
 
 // A target that never answers is cut at the end of DRAIN_TIMEOUT.
 func TestDrainTimeout(t *testing.T) {
-	g := newGate()
+	g := newBarrier()
 	r := start(t, newTarget(t, g.script).url(), "DRAIN_TIMEOUT", "50ms")
 	conn := r.dial()
 	conn.send(request("/held"))
@@ -97,7 +97,7 @@ func TestDrainTimeout(t *testing.T) {
 
 // An impatient caller ends draining by its context.
 func TestDrainIsCancelled(t *testing.T) {
-	g := newGate()
+	g := newBarrier()
 	r := start(t, newTarget(t, g.script).url())
 	conn := r.dial()
 	conn.send(request("/held"))

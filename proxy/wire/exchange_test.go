@@ -125,7 +125,7 @@ func answersOnce(text string, closes bool) func(c *targetConn) {
 // Interim answers come before the final one, as soon as they are there, and
 // only to those who know them.
 func TestInterimAnswers(t *testing.T) {
-	g := newGate()
+	g := newBarrier()
 	target := newTarget(t, func(c *targetConn) {
 		for s := c.next(); s != nil; s = c.next() {
 			c.say("HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n")

@@ -170,7 +170,7 @@ func TestStreamedAnswerFaulty(t *testing.T) {
 		{"half a trailer", "0\r\nX: y\r\n", true, "closed"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			g := newGate()
+			g := newBarrier()
 			target := newTarget(t, func(c *targetConn) {
 				for s := c.next(); s != nil; s = c.next() {
 					if s.target() == "/again" {

@@ -50,6 +50,8 @@ type Config struct {
 	TargetIdle       time.Duration // how long an idle one is kept
 	CheckPath        string        // of active checks of the targets; empty: none
 	CheckInterval    time.Duration // between two of them
+	LookupInterval   time.Duration // between two lookups of the targets' names; 0: each connect looks up
+	Lookup           LookupFunc    // nil: the system's
 	MemoryBudget     int64         // bytes from which on requests are shed; 0: never
 	DrainTimeout     time.Duration
 	Policy           func() *session.Policy
@@ -57,6 +59,7 @@ type Config struct {
 	Redis            *redis.Client                     // decides when it is there; nil: the Table
 	Own              func(f *Front) *service.Endpoints // makes what answers the proxy's own endpoints
 	Log              *slog.Logger                      // of the limiter's refusals
+	NameTargets      bool                              // metrics and health call targets by their addresses, not by numbers: not everybody reads them
 	Reachable        func(bool)                        // told once a second whether any target can be reached; may be nil
 	DecisionsPerLoop int                               // refusals remembered for GET /config/decisions; 0: 4096
 	WaitersPerLoop   int                               // requests that wait for a connection to one target; beyond: 503; 0: 4096
@@ -80,8 +83,11 @@ type Front struct {
 	seed       maphash.Seed // of the sketches of keys
 	candidate  atomic.Pointer[limit.Limit]
 
-	mu    sync.Mutex // guards specs, and has changes to them one at a time
-	specs []*Target
+	mu       sync.Mutex      // guards what follows, and has changes to it one at a time
+	declared []*Target       // as the settings or POST /config/targets have them
+	specs    []*Target       // as requests are sent to
+	numbers  map[*Target]int // of specs; replaced, never changed
+	names    *names
 }
 
 // Steady is now on a clock that is never set: it began with the wall clock's
@@ -98,7 +104,8 @@ func Start(cfg Config) (*Front, error) {
 		return nil, err
 	}
 	f := &Front{cfg: cfg, group: g, stop: make(chan struct{}), began: time.Now(), seed: maphash.MakeSeed(),
-		checks: checks{path: cfg.CheckPath, interval: cfg.CheckInterval}, memory: memory{budget: cfg.MemoryBudget}}
+		checks: checks{path: cfg.CheckPath, interval: cfg.CheckInterval}, memory: memory{budget: cfg.MemoryBudget},
+		names: newNames(cfg.Lookup, cfg.LookupInterval)}
 	for i, l := range g.Loops() {
 		f.sides = append(f.sides, newSide(f, l, portion(cfg.TargetConnsMax, len(g.Loops()), i)))
 	}
@@ -115,9 +122,13 @@ func Start(cfg Config) (*Front, error) {
 		return f.sides[c.Loop().Index()].accept(now, c)
 	})
 	f.background.Go(f.housekeeping)
+	f.background.Go(f.probing)
 	f.background.Go(func() { f.memory.watch(f.stop) })
 	if cfg.CheckPath != "" {
 		f.background.Go(f.checking)
+	}
+	if cfg.LookupInterval > 0 {
+		f.background.Go(f.looking)
 	}
 	return f, nil
 }
@@ -150,7 +161,6 @@ func (f *Front) housekeeping() {
 			return
 		case now := <-tick.C:
 			f.cfg.Table.Expire(f.Steady(now), expireBudget)
-			f.probe()
 			f.reportRefusals(reported)
 			gone.drop(now, f, f.cfg.Policy())
 		}

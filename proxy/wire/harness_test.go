@@ -82,8 +82,9 @@ func startWith(t *testing.T, tweak func(c *Config), targets string, env ...strin
 		Addr: "127.0.0.1:0", Loop: loops, Session: c.Session(),
 		Targets: targetsOf(c.Targets), Balance: c.Balance, TargetConnsMax: c.TargetConnsMax, TargetIdle: c.TargetIdle,
 		CheckPath: c.Edge.HealthPath, CheckInterval: c.Edge.HealthInterval,
-		DrainTimeout: c.DrainTimeout, Policy: admin.NewPolicies(r.limits, r.rules).Policy, Table: table,
-		Own: r.own, Log: r.env.Logger("RateLimiter"), DecisionsPerLoop: 64,
+		LookupInterval: c.Edge.LookupInterval,
+		DrainTimeout:   c.DrainTimeout, Policy: admin.NewPolicies(r.limits, r.rules).Policy, Table: table,
+		Own: r.own, Log: r.env.Logger("RateLimiter"), DecisionsPerLoop: 64, NameTargets: true,
 	}
 	tweak(&cfg)
 	if r.Front, err = Start(cfg); err != nil {

@@ -4,9 +4,13 @@ import (
 	"context"
 	"crypto/tls"
 	"io"
+	"maps"
 	"net"
 	"net/http"
+	"slices"
+	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"weir/proxy/upstream"
@@ -31,13 +35,18 @@ func (f *Front) up(spec *Target) bool {
 	return !failed
 }
 
-// TargetsUp returns whether each target can be reached, by its address. It is
-// for health and readiness: requests try the last target whatever this says.
+// TargetsUp returns whether each target can be reached, by its address, or by its
+// number unless Config.NameTargets. It is for health and readiness: requests try
+// the last target whatever this says.
 func (f *Front) TargetsUp() map[string]bool {
 	specs := f.targetList()
 	up := make(map[string]bool, len(specs))
 	for _, spec := range specs {
-		up[spec.Addr] = f.up(spec)
+		name := spec.Addr
+		if !f.cfg.NameTargets {
+			name = strconv.Itoa(f.number(spec))
+		}
+		up[name] = f.up(spec)
 	}
 	return up
 }
@@ -48,18 +57,59 @@ func (f *Front) targetList() []*Target {
 	return f.specs
 }
 
-// probe tries the targets that cannot be reached: without requests, which
-// readiness may keep away, nothing else would notice that they are back.
-func (f *Front) probe() {
-	anyUp := false
-	for _, spec := range f.targetList() {
-		if f.up(spec) || f.checks.verdict(spec) == upstream.Unchecked && f.connects(spec) {
-			anyUp = true
+// probing probes once a second until the front drains.
+func (f *Front) probing() {
+	tick := time.NewTicker(time.Second)
+	defer tick.Stop()
+	for {
+		select {
+		case <-f.stop:
+			return
+		case <-tick.C:
+			f.probe()
 		}
 	}
-	if f.cfg.Reachable != nil {
-		f.cfg.Reachable(anyUp)
+}
+
+// probe connects to the targets that are down, all at the same time: readiness
+// may keep requests away, and then nothing else notices that they are back.
+func (f *Front) probe() {
+	var anyUp atomic.Bool
+	var down []*Target
+	for _, spec := range f.targetList() {
+		switch {
+		case f.up(spec):
+			anyUp.Store(true)
+		case f.checks.verdict(spec) == upstream.Unchecked:
+			down = append(down, spec)
+		}
 	}
+	eachAtOnce(down, func(spec *Target) {
+		if f.connects(spec) {
+			anyUp.Store(true)
+		}
+	})
+	if f.cfg.Reachable != nil {
+		f.cfg.Reachable(anyUp.Load())
+	}
+}
+
+// atOnceMax bounds the probes, checks or lookups under way at a time.
+const atOnceMax = 64
+
+// eachAtOnce calls do for every item, for up to atOnceMax at the same time, and
+// returns when all calls have.
+func eachAtOnce[T any](items []T, do func(T)) {
+	var all sync.WaitGroup
+	places := make(chan struct{}, atOnceMax)
+	for _, item := range items {
+		places <- struct{}{}
+		all.Go(func() {
+			defer func() { <-places }()
+			do(item)
+		})
+	}
+	all.Wait()
 }
 
 // connects reports whether a target takes a connection; if so every loop is
@@ -97,7 +147,7 @@ type checks struct {
 	running  map[*Target]*upstream.Check
 }
 
-// checkTimeoutMax bounds one check, which also ends before the next begins.
+// checkTimeoutMax bounds one check, as does the interval.
 const checkTimeoutMax = 5 * time.Second
 
 func (ch *checks) verdict(spec *Target) upstream.Verdict {
@@ -134,13 +184,26 @@ func (f *Front) checking() {
 	}
 }
 
-// checkAll checks every target at the same time.
+// checkAll checks every target.
 func (f *Front) checkAll() {
 	f.checks.mu.Lock()
 	running := f.checks.running
 	f.checks.mu.Unlock()
-	ctx, cancel := context.WithTimeout(context.Background(), min(f.checks.interval, checkTimeoutMax))
+	ctx, cancel := f.untilStop()
 	defer cancel()
+	eachAtOnce(slices.Collect(maps.Keys(running)), func(spec *Target) {
+		passed := f.passes(ctx, spec)
+		select {
+		case <-f.stop: // the drain cancelled the check
+		default:
+			f.checked(spec, running[spec], passed)
+		}
+	})
+}
+
+// untilStop is a context that ends with the front.
+func (f *Front) untilStop() (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(context.Background())
 	go func() {
 		select {
 		case <-f.stop:
@@ -148,22 +211,13 @@ func (f *Front) checkAll() {
 		case <-ctx.Done():
 		}
 	}()
-	var all sync.WaitGroup
-	for spec, check := range running {
-		all.Go(func() {
-			passed := f.passes(ctx, spec)
-			select {
-			case <-f.stop: // it was we who broke off
-			default:
-				f.checked(spec, check, passed)
-			}
-		})
-	}
-	all.Wait()
+	return ctx, cancel
 }
 
 // passes makes one check.
 func (f *Front) passes(ctx context.Context, spec *Target) bool {
+	ctx, cancel := context.WithTimeout(ctx, min(f.checks.interval, checkTimeoutMax))
+	defer cancel()
 	url := "http://" + spec.Addr + f.checks.path
 	if spec.Secure != nil {
 		url = "https://" + spec.Addr + f.checks.path

@@ -19,7 +19,7 @@ func TestServerSentEvents(t *testing.T) {
 	for _, version := range []string{"1.1", "1.0"} {
 		for _, framing := range []string{"in chunks", "up to the close"} {
 			t.Run("to HTTP/"+version+" "+framing, func(t *testing.T) {
-				g := newGate()
+				g := newBarrier()
 				const events = 20
 				target := newTarget(t, func(c *targetConn) {
 					c.next()

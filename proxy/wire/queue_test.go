@@ -10,9 +10,9 @@ import (
 
 // startQueue runs a proxy with one rule that is a queue, before a target that says
 // who arrives.
-func startQueue(t *testing.T, limit string, env ...string) (*rig, *gate) {
+func startQueue(t *testing.T, limit string, env ...string) (*rig, *barrier) {
 	t.Helper()
-	g := newGate()
+	g := newBarrier()
 	rules := ruleFile(t, `rules: [{id: q, match: {path: "/q/**"}, `+limit+`}]`)
 	return start(t, newTarget(t, g.script).url(), append(env, "RULES_FILE", rules)...), g
 }
@@ -170,7 +170,7 @@ func TestDrainTimeoutOfQueue(t *testing.T) {
 // In several queues a request waits for the last of its slots, and a limit that
 // refuses it leaves the queues as they were.
 func TestQueuesTogether(t *testing.T) {
-	g := newGate()
+	g := newBarrier()
 	r := start(t, newTarget(t, g.script).url(), "RULES_FILE", ruleFile(t, `rules:
 - {id: q, limit: {algorithm: leaky, capacity: 1, fillRate: 0.001}}
 - {id: fast, limit: {algorithm: leaky, capacity: 5, fillRate: 1000}}

@@ -86,7 +86,7 @@ func TestStatuses(t *testing.T) {
 // Pipelined requests are answered in their order, however long each takes, and
 // with bodies between them.
 func TestPipelining(t *testing.T) {
-	g := newGate()
+	g := newBarrier()
 	r := start(t, newTarget(t, g.script).url())
 	conn := r.dial()
 	var sent strings.Builder
@@ -144,7 +144,7 @@ func TestRetryOfUpgrade(t *testing.T) {
 // target has answered: it belongs to the new protocol, or is the next request.
 func TestPipelinedBehindUpgrade(t *testing.T) {
 	const ask = "GET /up HTTP/1.1\r\nHost: x\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\n"
-	g := newGate()
+	g := newBarrier()
 	target := newTarget(t, func(c *targetConn) {
 		for s := c.next(); s != nil; s = c.next() {
 			if s.target() != "/up" {

@@ -33,7 +33,12 @@ type fakeTarget struct {
 // newTarget starts a target. It ends with the test.
 func newTarget(t *testing.T, script func(c *targetConn)) *fakeTarget {
 	t.Helper()
-	f := &fakeTarget{t: t, script: script, addr: "127.0.0.1:0"}
+	return newTargetAt(t, "127.0.0.1:0", script)
+}
+
+func newTargetAt(t *testing.T, addr string, script func(c *targetConn)) *fakeTarget {
+	t.Helper()
+	f := &fakeTarget{t: t, script: script, addr: addr}
 	f.start()
 	t.Cleanup(f.kill)
 	return f

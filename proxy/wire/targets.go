@@ -8,15 +8,18 @@ import (
 	"weir/proxy/upstream"
 )
 
-// A Target is one target as the settings name it.
+// A Target is one target: as the settings name it, or one of the addresses of
+// such a name.
 //
 // Immutable.
 type Target struct {
 	URL    string      // http://host:port or https://host:port
-	Addr   string      // to connect to: host:port
+	Addr   string      // to connect to: host:port; the host of an address is one
 	Host   string      // what the target is called in Host
-	Secure *tls.Config // for https; nil: plain
+	Secure *tls.Config // for https, with the name that the certificate must be for; nil: plain
 }
+
+func (t *Target) same(as *Target) bool { return t.URL == as.URL && t.Addr == as.Addr }
 
 // targetsWait is how long an own endpoint waits for the loops to tell.
 const targetsWait = 2 * time.Second
@@ -27,17 +30,52 @@ const targetsWait = 2 * time.Second
 func (f *Front) SetTargets(list []*Target) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	next := make([]*Target, 0, len(list))
-	for _, t := range list {
-		i := slices.IndexFunc(f.specs, func(old *Target) bool { return old.URL == t.URL })
-		if i >= 0 {
-			t = f.specs[i]
+	f.declared = list
+	f.names.follow(list)
+	f.setSpecs()
+}
+
+// setSpecs makes the targets those that are declared, with the addresses that
+// their names have now. mu is held.
+func (f *Front) setSpecs() {
+	next := f.names.expand(f.declared)
+	for i, t := range next {
+		if at := slices.IndexFunc(f.specs, t.same); at >= 0 {
+			next[i] = f.specs[at]
 		}
-		next = append(next, t)
 	}
-	f.specs = next
+	f.specs, f.numbers = next, numbered(next, f.numbers)
 	f.checks.follow(next)
 	f.onLoops(func(s *side, now time.Time) { s.setTargets(now, next) })
+}
+
+// numbered gives each target of a list a number, from 1: those that had one keep
+// it, and those that are new take the least that are free.
+func numbered(list []*Target, before map[*Target]int) map[*Target]int {
+	numbers, taken := make(map[*Target]int, len(list)), make(map[int]bool, len(list))
+	for _, t := range list {
+		if n := before[t]; n > 0 {
+			numbers[t], taken[n] = n, true
+		}
+	}
+	free := 1
+	for _, t := range list {
+		if numbers[t] > 0 {
+			continue
+		}
+		for taken[free] {
+			free++
+		}
+		numbers[t], taken[free] = free, true
+	}
+	return numbers
+}
+
+// number is the target's, 0 when it has left the list.
+func (f *Front) number(spec *Target) int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.numbers[spec]
 }
 
 // onLoops has do called on every loop and waits for that, but not for ever.
@@ -92,8 +130,10 @@ func (s *side) publish() {
 
 // A TargetStatus is how one target is, over all loops.
 type TargetStatus struct {
+	Number      int    `json:"number"` // by which metrics and health tell it when everybody may read them
 	URL         string `json:"url"`
-	Status      string `json:"status"` // up, probing, ejected, down; draining when the list has changed
+	Address     string `json:"address"` // connected to; of a name that was not found yet the name
+	Status      string `json:"status"`  // up, probing, ejected, down; draining when the list has changed
 	InFlight    int64  `json:"inFlight"`
 	Connections struct {
 		Idle       int64 `json:"idle"`
@@ -117,7 +157,7 @@ func (f *Front) Targets() []TargetStatus {
 	f.mu.Unlock()
 	list := make([]TargetStatus, 0, len(specs))
 	for _, spec := range specs {
-		st := TargetStatus{URL: spec.URL, Check: f.checks.verdict(spec).String()}
+		st := TargetStatus{Number: f.number(spec), URL: spec.URL, Address: spec.Addr, Check: f.checks.verdict(spec).String()}
 		best := upstream.Draining
 		for t := range f.each(spec) {
 			best = min(best, upstream.Status(t.status.Load()))

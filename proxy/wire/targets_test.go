@@ -1,7 +1,9 @@
 package wire
 
 import (
+	"crypto/tls"
 	"fmt"
+	"net"
 	"sync/atomic"
 	"testing"
 )
@@ -101,4 +103,48 @@ func TestReachable(t *testing.T) {
 	two.start()
 	r.until("a target can be reached again", reachable.Load)
 	r.dial().ask(get, 200)
+}
+
+// Targets that cannot be reached are probed at the same time: none has to wait
+// for the others' timeouts.
+func TestProbesRunAtTheSameTime(t *testing.T) {
+	t.Parallel() // looks once a second
+	const targets = 8
+	var open atomic.Int64
+	r := startWith(t, func(c *Config) {
+		c.Targets = nil
+		for range targets { // each accepts connections and never shakes hands
+			ln, err := net.Listen("tcp", "127.0.0.1:0")
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { ln.Close() })
+			go countOpen(ln, &open)
+			addr := ln.Addr().String()
+			c.Targets = append(c.Targets, &Target{URL: "https://" + addr, Addr: addr, Host: addr, Secure: &tls.Config{InsecureSkipVerify: true}})
+		}
+	}, "http://127.0.0.1:1", "EVENT_LOOPS", "1", "TARGET_CONNECT_TIMEOUT", "10ms")
+	r.dial().ask(get, 503) // has tried all of them
+	r.until("no probe is under way", func() bool { return open.Load() == 0 })
+	r.until("all targets are probed at the same time", func() bool { return open.Load() == targets })
+}
+
+// countOpen counts the connections that are open on ln.
+func countOpen(ln net.Listener, open *atomic.Int64) {
+	for {
+		c, err := ln.Accept()
+		if err != nil {
+			return
+		}
+		go func() {
+			open.Add(1)
+			defer open.Add(-1)
+			for b := make([]byte, 1024); ; {
+				if _, err := c.Read(b); err != nil {
+					c.Close()
+					return
+				}
+			}
+		}()
+	}
 }

@@ -7,16 +7,18 @@ import (
 	"time"
 )
 
-// gate is a target whose answers wait: each request that comes in shows on
+// barrier is a target whose answers wait: each request that comes in shows on
 // asked, each value put into open lets one answer out.
-type gate struct {
+type barrier struct {
 	asked chan string
 	open  chan bool
 }
 
-func newGate() *gate { return &gate{asked: make(chan string, 1000), open: make(chan bool, 1000)} }
+func newBarrier() *barrier {
+	return &barrier{asked: make(chan string, 1000), open: make(chan bool, 1000)}
+}
 
-func (g *gate) script(c *targetConn) {
+func (g *barrier) script(c *targetConn) {
 	for s := c.next(); s != nil; s = c.next() {
 		g.asked <- s.target()
 		if strings.HasPrefix(s.target(), "/held") {
@@ -27,7 +29,7 @@ func (g *gate) script(c *targetConn) {
 }
 
 // pass waits until the gate opens, or the test is over.
-func (g *gate) pass(c *targetConn) {
+func (g *barrier) pass(c *targetConn) {
 	select {
 	case <-g.open:
 	case <-c.t.Context().Done():
@@ -35,7 +37,7 @@ func (g *gate) pass(c *targetConn) {
 }
 
 // next waits for a request to arrive at the target.
-func (g *gate) next(t *testing.T) string {
+func (g *barrier) next(t *testing.T) string {
 	t.Helper()
 	select {
 	case target := <-g.asked:
@@ -67,7 +69,7 @@ func (r *rig) waiting(n int) {
 // One connection to the target is allowed: the others wait for it, first come
 // first served, and who leaves makes room.
 func TestTargetConnectionsMax(t *testing.T) {
-	g := newGate()
+	g := newBarrier()
 	target := newTarget(t, g.script)
 	r := start(t, target.url(), "EVENT_LOOPS", "1", "TARGET_MAX_CONNECTIONS", "1")
 	var conns []*caller
@@ -102,7 +104,7 @@ func TestTargetConnectionsMax(t *testing.T) {
 // Who waits for a connection for longer than TARGET_TIMEOUT is told so, and
 // waits no more.
 func TestWaitingTimesOut(t *testing.T) {
-	g := newGate()
+	g := newBarrier()
 	r := start(t, newTarget(t, g.script).url(), "EVENT_LOOPS", "1", "TARGET_MAX_CONNECTIONS", "1", "TARGET_TIMEOUT", "100ms")
 	first, second := r.dial(), r.dial()
 	first.send(request("/held"))
@@ -117,7 +119,7 @@ func TestWaitingTimesOut(t *testing.T) {
 // The line has an end: who comes then is refused with 503, and so is the next
 // request that follows on the same connection.
 func TestWaitersMax(t *testing.T) {
-	g := newGate()
+	g := newBarrier()
 	r := startWith(t, func(c *Config) { c.WaitersPerLoop = 2 }, newTarget(t, g.script).url(), "EVENT_LOOPS", "1", "TARGET_MAX_CONNECTIONS", "1")
 	first := r.dial()
 	first.send(request("/held"))
@@ -148,7 +150,7 @@ func TestWaitersMax(t *testing.T) {
 // A client that leaves while the target works takes the target's connection
 // with it, and is counted.
 func TestClientLeaves(t *testing.T) {
-	g := newGate()
+	g := newBarrier()
 	target := newTarget(t, g.script)
 	r := start(t, target.url())
 	for _, leave := range []func(*caller){(*caller).reset, func(c *caller) { c.Close() }} {
@@ -170,7 +172,7 @@ func TestClientLeaves(t *testing.T) {
 // A target that crashes: what is at it becomes 502, what is elsewhere goes on,
 // and when it is back the same clients are served again.
 func TestTargetRestart(t *testing.T) {
-	g := newGate()
+	g := newBarrier()
 	crashing := newTarget(t, g.script)
 	r := start(t, crashing.url())
 	var conns []*caller
@@ -198,7 +200,7 @@ func TestTargetRestart(t *testing.T) {
 // One exchange is cut by the target, another on its own connection is not
 // bothered.
 func TestNeighbourOfResetIsServed(t *testing.T) {
-	g := newGate()
+	g := newBarrier()
 	target := newTarget(t, func(c *targetConn) {
 		for s := c.next(); s != nil; s = c.next() {
 			g.asked <- s.target()

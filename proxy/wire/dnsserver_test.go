@@ -1,0 +1,106 @@
+package wire
+
+import (
+	"context"
+	"encoding/binary"
+	"net"
+	"net/netip"
+	"strings"
+	"sync"
+	"testing"
+)
+
+// A nameServer is a small DNS server over UDP (RFC 1035): it answers questions
+// for A and AAAA records of one name as it is told.
+//
+// Safe for concurrent use: mu guards the fields below it.
+type nameServer struct {
+	net.PacketConn
+	name string
+
+	mu    sync.Mutex
+	addrs []netip.Addr
+	code  byte // of the answer
+}
+
+// Response codes (RFC 1035 section 4.1.1).
+const (
+	codeFine       = 0
+	codeServerFail = 2
+	codeNoName     = 3
+)
+
+func newNameServer(t *testing.T, name, addrs string) *nameServer {
+	t.Helper()
+	c, err := net.ListenPacket("udp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &nameServer{PacketConn: c, name: name}
+	s.say(codeFine, addrs)
+	var ended sync.WaitGroup
+	ended.Go(s.serve)
+	t.Cleanup(func() {
+		c.Close()
+		ended.Wait()
+	})
+	return s
+}
+
+// say changes the answers.
+func (s *nameServer) say(code byte, addrs string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.code, s.addrs = code, nil
+	for one := range strings.FieldsSeq(addrs) {
+		s.addrs = append(s.addrs, netip.MustParseAddr(one))
+	}
+}
+
+// lookup asks the server, as the system's resolver would.
+func (s *nameServer) lookup(ctx context.Context, network, host string) ([]netip.Addr, error) {
+	r := net.Resolver{PreferGo: true, Dial: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, "udp", s.LocalAddr().String())
+	}}
+	return r.LookupNetIP(ctx, network, host)
+}
+
+func (s *nameServer) serve() {
+	for b := make([]byte, 1500); ; {
+		n, from, err := s.ReadFrom(b)
+		if err != nil {
+			return
+		}
+		_, _ = s.WriteTo(s.answer(b[:n]), from)
+	}
+}
+
+// answer is the answer to a query with one question.
+func (s *nameServer) answer(query []byte) []byte {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var labels []string
+	at := 12
+	for n := int(query[at]); n > 0; n = int(query[at]) {
+		labels = append(labels, string(query[at+1:at+1+n]))
+		at += 1 + n
+	}
+	kind := binary.BigEndian.Uint16(query[at+1:])
+	question := query[12 : at+5]
+	code := s.code
+	if strings.Join(labels, ".") != s.name {
+		code = codeNoName
+	}
+	out := append([]byte(nil), query[:2]...)
+	out = append(out, 0x81, 0x80|code, 0, 1, 0, 0, 0, 0, 0, 0)
+	out = append(out, question...)
+	for _, addr := range s.addrs {
+		if code != codeFine || (kind == 1) != addr.Is4() || kind != 1 && kind != 28 {
+			continue
+		}
+		out[7]++                                                                // ANCOUNT
+		out = append(out, 0xc0, 12, 0, byte(kind), 0, 1, 0, 0, 0, 0, 0)         // the question's name, type, IN, TTL 0
+		out = append(append(out, byte(len(addr.AsSlice()))), addr.AsSlice()...) // RDLENGTH's low byte, RDATA
+	}
+	return out
+}

@@ -1,0 +1,255 @@
+package wire
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/netip"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"weir/internal/metric"
+	"weir/proxy/upstream"
+)
+
+const (
+	// addressesMax bounds the addresses of one name that are targets.
+	addressesMax = 128
+	// lookupTimeout bounds the lookup of one name.
+	lookupTimeout = 5 * time.Second
+)
+
+// A LookupFunc finds the addresses of a host; network is ip4 or ip6.
+// net.Resolver.LookupNetIP is one.
+type LookupFunc func(ctx context.Context, network, host string) ([]netip.Addr, error)
+
+// names are the hosts of the declared targets that are looked up again and
+// again: each address is a target of its own. Until a lookup has found one the
+// name itself is the target, and every connect looks it up.
+//
+// Front.mu guards known; the counters are atomic.
+type names struct {
+	lookup   LookupFunc
+	interval time.Duration // between two lookups; 0: there are none
+	changed  chan struct{} // the declared targets have
+	known    map[string]*name
+
+	answered, empty, failed, refused metric.Counter
+}
+
+// A name is one host that is looked up.
+type name struct {
+	members *upstream.Members
+	fault   string // why the last lookup found nothing; empty: it did
+	full    bool   // some address had no place the last time
+}
+
+func newNames(lookup LookupFunc, interval time.Duration) *names {
+	if lookup == nil {
+		lookup = net.DefaultResolver.LookupNetIP
+	}
+	return &names{lookup: lookup, interval: interval, changed: make(chan struct{}, 1), known: make(map[string]*name)}
+}
+
+// hostOf is the name that the target's host is looked up by, and its port; ""
+// when there is nothing to look up: an address, or this machine.
+func (t *Target) hostOf() (host, port string) {
+	host, port, err := net.SplitHostPort(t.Addr)
+	if err != nil || host == "localhost" || strings.HasSuffix(host, ".localhost") {
+		return "", port
+	}
+	if _, err := netip.ParseAddr(host); err == nil {
+		return "", port
+	}
+	return host, port
+}
+
+// follow makes the names those of the declared targets.
+func (n *names) follow(declared []*Target) {
+	known := make(map[string]*name)
+	for _, t := range declared {
+		host, _ := t.hostOf()
+		if host == "" || n.interval <= 0 {
+			continue
+		}
+		if known[host] = n.known[host]; known[host] == nil {
+			known[host] = &name{members: upstream.NewMembers(addressesMax)}
+		}
+	}
+	n.known = known
+	select {
+	case n.changed <- struct{}{}:
+	default:
+	}
+}
+
+// expand replaces declared targets by one for each address of their names.
+func (n *names) expand(declared []*Target) (list []*Target) {
+	for _, t := range declared {
+		host, port := t.hostOf()
+		var addrs []netip.Addr
+		if known := n.known[host]; known != nil {
+			addrs = known.members.Addrs()
+		}
+		if len(addrs) == 0 {
+			list = append(list, t)
+		}
+		for _, addr := range addrs {
+			member := *t
+			member.Addr = net.JoinHostPort(addr.String(), port)
+			list = append(list, &member)
+		}
+	}
+	return list
+}
+
+// looking looks all names up, once per interval and when the declared targets
+// change, until the front drains.
+func (f *Front) looking() {
+	tick := time.NewTicker(f.names.interval)
+	defer tick.Stop()
+	ctx, cancel := f.untilStop()
+	defer cancel()
+	for {
+		select {
+		case <-f.stop:
+			return
+		case <-f.names.changed:
+		case <-tick.C:
+		}
+		f.lookAll(ctx)
+	}
+}
+
+func (f *Front) lookAll(ctx context.Context) {
+	var hosts []string
+	f.mu.Lock()
+	for host := range f.names.known {
+		hosts = append(hosts, host)
+	}
+	f.mu.Unlock()
+	eachAtOnce(hosts, func(host string) {
+		answer, err := f.names.look(ctx, host)
+		if ctx.Err() == nil {
+			f.looked(host, answer, err)
+		}
+	})
+}
+
+// look looks one name up. The families are asked for by themselves, so that the
+// failure of one does not take the other's addresses away. The error is for the
+// log; it is nil when there is an address.
+func (n *names) look(ctx context.Context, host string) (a upstream.Answer, err error) {
+	ctx, cancel := context.WithTimeout(ctx, lookupTimeout)
+	defer cancel()
+	var six []netip.Addr
+	var err6 error
+	var other sync.WaitGroup
+	other.Go(func() { six, err6 = n.lookup(ctx, "ip6", host) })
+	a.Addrs, err = n.lookup(ctx, "ip4", host)
+	other.Wait()
+	a.Unknown4, a.Unknown6 = unanswered(err), unanswered(err6)
+	a.Addrs = routed(append(a.Addrs, six...))
+	if len(a.Addrs) > 0 {
+		return a, nil
+	}
+	return a, errors.Join(err, err6)
+}
+
+// unanswered reports whether a lookup failed, other than by the answer that
+// there is no such address.
+func unanswered(err error) bool {
+	if dns, ok := errors.AsType[*net.DNSError](err); ok {
+		return !dns.IsNotFound
+	}
+	_, none := errors.AsType[*net.AddrError](err) // of /etc/hosts: the other family only
+	return err != nil && !none
+}
+
+// routed leaves out the addresses that this machine has no route to, as a rule
+// those of IPv6 where there is none. To connect a UDP socket sends nothing.
+func routed(addrs []netip.Addr) []netip.Addr {
+	for i, addr := range addrs {
+		addrs[i] = addr.Unmap()
+	}
+	with := slices.DeleteFunc(slices.Clone(addrs), func(addr netip.Addr) bool {
+		c, err := net.DialUDP("udp", nil, net.UDPAddrFromAddrPort(netip.AddrPortFrom(addr, 9)))
+		if err == nil {
+			_ = c.Close()
+		}
+		return errors.Is(err, unix.ENETUNREACH) || errors.Is(err, unix.EADDRNOTAVAIL)
+	})
+	if len(with) == 0 {
+		return addrs // a connect will tell
+	}
+	return with
+}
+
+// looked notes what the lookup of a host has found, and makes its addresses the
+// targets.
+func (f *Front) looked(host string, a upstream.Answer, err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	n := f.names.known[host]
+	if n == nil {
+		return // no target has the name any more
+	}
+	f.names.count(a)
+	f.tellFault(host, n, a, err)
+	changed, refused := n.members.Answered(a)
+	f.names.refused.Add(uint64(refused))
+	if full := refused > 0; full != n.full && len(a.Addrs) > 0 {
+		if n.full = full; full {
+			f.cfg.Log.Warn("A target's name has too many addresses, some are not used", "name", host, "addresses", len(a.Addrs), "used", addressesMax)
+		}
+	}
+	if changed {
+		f.cfg.Log.Info("A target's name has new addresses", "name", host, "addresses", n.members.Addrs())
+		f.setSpecs()
+	}
+}
+
+func (n *names) count(a upstream.Answer) {
+	switch {
+	case len(a.Addrs) > 0:
+		n.answered.Inc()
+	case a.Unknown4 || a.Unknown6:
+		n.failed.Inc()
+	default:
+		n.empty.Inc()
+	}
+}
+
+// tellFault logs when lookups of a name begin to find nothing, when they do so
+// for another reason, and when they find something again.
+func (f *Front) tellFault(host string, n *name, a upstream.Answer, err error) {
+	fault := ""
+	switch {
+	case len(a.Addrs) > 0:
+	case a.Unknown4 || a.Unknown6:
+		fault = "the lookup failed"
+	default:
+		fault = "there is no address"
+	}
+	if fault == n.fault {
+		return
+	}
+	if n.fault = fault; fault == "" {
+		f.cfg.Log.Info("A target's name is found again", "name", host)
+		return
+	}
+	f.cfg.Log.Warn("A target's name is not found, its addresses stay as they are", "name", host, "reason", fault, "error", err)
+}
+
+// register adds the metrics of lookups to set.
+func (n *names) register(set *metric.Set) {
+	const lookups = "lookups of targets' names"
+	set.Counter(`ratelimiter_upstream_lookups_total{result="answered"}`, lookups, n.answered.Load)
+	set.Counter(`ratelimiter_upstream_lookups_total{result="empty"}`, lookups, n.empty.Load)
+	set.Counter(`ratelimiter_upstream_lookups_total{result="failed"}`, lookups, n.failed.Load)
+	set.Counter("ratelimiter_upstream_addresses_refused_total", "addresses in answers that had no place: a name has too many", n.refused.Load)
+}

@@ -1,0 +1,293 @@
+package wire
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+)
+
+// instances starts targets on addresses of the loopback network, all on one port.
+// Each answers with its address.
+func instances(t *testing.T, ips ...string) (all map[string]*member, port string) {
+	t.Helper()
+	all, port = make(map[string]*member), "0"
+	for _, ip := range ips {
+		all[ip] = newMemberAt(t, ip, net.JoinHostPort(ip, port))
+		_, port, _ = net.SplitHostPort(all[ip].addr)
+	}
+	return all, port
+}
+
+// startNamed runs a proxy over one loop whose target is http://svc.test:port, and
+// which looks it up all the time.
+func startNamed(t *testing.T, port string, lookup LookupFunc, env ...string) *rig {
+	t.Helper()
+	return startWith(t, func(c *Config) { c.Lookup = lookup }, "http://svc.test:"+port,
+		append(env, "EVENT_LOOPS", "1", "TARGET_BALANCE", "round_robin", "TARGET_DNS_INTERVAL", "2ms")...)
+}
+
+// addressed waits until the targets are these addresses.
+func (r *rig) addressed(port string, ips ...string) {
+	r.t.Helper()
+	want := make([]string, len(ips))
+	for i, ip := range ips {
+		want[i] = net.JoinHostPort(ip, port)
+	}
+	r.until(fmt.Sprintf("the targets are %v", want), func() bool {
+		var got []string
+		for _, st := range r.Targets() {
+			if st.URL != "http://svc.test:"+port {
+				r.t.Errorf("a target has URL %s", st.URL)
+			}
+			got = append(got, st.Address)
+		}
+		slices.Sort(got)
+		return slices.Equal(got, want)
+	})
+}
+
+// Each address of a name gets its share of the requests, and is told the name.
+func TestEachAddressIsATarget(t *testing.T) {
+	all, port := instances(t, "127.0.0.2", "127.0.0.3", "127.0.0.4")
+	dns := newNameServer(t, "svc.test", "127.0.0.2 127.0.0.3 127.0.0.4")
+	r := startNamed(t, port, dns.lookup, "HOST_HEADER", "target")
+	r.addressed(port, "127.0.0.2", "127.0.0.3", "127.0.0.4")
+	conn := r.dial()
+	for range 30 {
+		conn.send(get)
+		if res, _ := conn.status(200); res.Header.Get("X-Host") != "svc.test:"+port {
+			t.Fatalf("the target was told Host %s", res.Header.Get("X-Host"))
+		}
+	}
+	for ip, m := range all {
+		if n := m.served.Load(); n != 10 {
+			t.Errorf("%s got %d of 30 requests", ip, n)
+		}
+	}
+	// Each has a health of its own.
+	all["127.0.0.3"].kill()
+	for range 6 {
+		conn.ask(get, 200)
+	}
+	for _, st := range r.Targets() {
+		if want := map[bool]string{true: "ejected", false: "up"}[strings.HasPrefix(st.Address, "127.0.0.3:")]; st.Status != want {
+			t.Errorf("%s is %s, want %s", st.Address, st.Status, want)
+		}
+	}
+}
+
+// A name that moves is followed while requests come, and none is lost.
+func TestNameMoves(t *testing.T) {
+	all, port := instances(t, "127.0.0.2", "127.0.0.3")
+	dns := newNameServer(t, "svc.test", "127.0.0.2")
+	r := startNamed(t, port, dns.lookup)
+	r.addressed(port, "127.0.0.2")
+	var load sync.WaitGroup
+	var over atomic.Bool
+	for range 4 {
+		conn := r.dial()
+		load.Go(func() {
+			for !over.Load() && !t.Failed() {
+				conn.ask(get, 200)
+			}
+		})
+	}
+	for i := range 20 {
+		ip := []string{"127.0.0.3", "127.0.0.2"}[i%2]
+		dns.say(codeFine, ip)
+		r.addressed(port, ip)
+	}
+	over.Store(true)
+	load.Wait()
+	if all["127.0.0.3"].served.Load() == 0 {
+		t.Error("the new address got no request")
+	}
+	r.until("no connection stays on the address that left", func() bool { return all["127.0.0.3"].open() == 0 })
+}
+
+// Lookups that fail or find nothing change nothing, and are told once.
+func TestLookupsFail(t *testing.T) {
+	all, port := instances(t, "127.0.0.2")
+	for _, test := range []struct {
+		name, result string
+		code         byte
+	}{
+		{"the server fails", "failed", codeServerFail},
+		{"there is no such name", "empty", codeNoName},
+		{"there is no address", "empty", codeFine},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			dns := newNameServer(t, "svc.test", "127.0.0.2")
+			r := startNamed(t, port, dns.lookup)
+			r.addressed(port, "127.0.0.2")
+			dns.say(test.code, "")
+			sample := `ratelimiter_upstream_lookups_total{result="` + test.result + `"}`
+			r.until("lookups find nothing", func() bool { return r.samples()[sample] >= 5 })
+			r.addressed(port, "127.0.0.2")
+			r.dial().ask(get, 200)
+			dns.say(codeFine, "127.0.0.2")
+			r.until("the name is found again", func() bool { return strings.Contains(r.log.String(), "is found again") })
+			if n := strings.Count(r.log.String(), "A target's name is not found"); n != 1 {
+				t.Errorf("told %d times: %s", n, r.log)
+			}
+		})
+	}
+	if all["127.0.0.2"].served.Load() != 3 {
+		t.Errorf("%d requests came", all["127.0.0.2"].served.Load())
+	}
+}
+
+// While one family cannot be looked up its addresses stay.
+func TestOneFamilyFails(t *testing.T) {
+	_, port := instances(t, "127.0.0.2", "::1")
+	var failing atomic.Bool
+	var looked atomic.Int64
+	r := startNamed(t, port, func(_ context.Context, network, _ string) ([]netip.Addr, error) {
+		if network == "ip4" {
+			looked.Add(1)
+			return []netip.Addr{netip.MustParseAddr("127.0.0.2")}, nil
+		}
+		if failing.Load() {
+			return nil, &net.DNSError{Err: "server misbehaving", IsTemporary: true}
+		}
+		return []netip.Addr{netip.MustParseAddr("::1")}, nil
+	})
+	r.addressed(port, "127.0.0.2", "::1")
+	failing.Store(true)
+	since := looked.Load()
+	r.until("it was looked up often", func() bool { return looked.Load() > since+5 })
+	r.addressed(port, "127.0.0.2", "::1")
+}
+
+// The listener waits for no lookup. Requests before the first answer get an error
+// of their own.
+func TestFirstLookup(t *testing.T) {
+	_, port := instances(t, "127.0.0.2")
+	dns, answered := newNameServer(t, "svc.test", "127.0.0.2"), make(chan bool)
+	r := startNamed(t, port, func(ctx context.Context, network, host string) ([]netip.Addr, error) {
+		await(t, answered)
+		return dns.lookup(ctx, network, host)
+	}, "TARGET_CONNECT_TIMEOUT", "1s")
+	conn := r.dial()
+	conn.send(get)
+	if res, body := conn.answer("GET"); res.StatusCode < 502 || res.StatusCode > 504 || !strings.Contains(body, `"error":"the target`) {
+		t.Errorf("answered %d %s", res.StatusCode, body)
+	}
+	close(answered)
+	r.addressed(port, "127.0.0.2")
+	conn.ask(get, 200)
+}
+
+// Names are looked up at once when the proxy starts and when the list of targets
+// changes, however long the interval.
+func TestLookupAtOnce(t *testing.T) {
+	_, port := instances(t, "127.0.0.2", "127.0.0.3")
+	addrs := map[string]string{"svc.test": "127.0.0.2", "other.test": "127.0.0.3"}
+	r := startNamed(t, port, func(_ context.Context, network, host string) ([]netip.Addr, error) {
+		if network == "ip6" {
+			return nil, &net.DNSError{IsNotFound: true}
+		}
+		return []netip.Addr{netip.MustParseAddr(addrs[host])}, nil
+	}, "TARGET_DNS_INTERVAL", "1h")
+	r.addressed(port, "127.0.0.2")
+	r.SetTargets([]*Target{{URL: "http://svc.test:" + port, Addr: "other.test:" + port, Host: "x"}})
+	r.addressed(port, "127.0.0.3")
+}
+
+// A name that stays in a new list keeps its addresses, and they their connections, also
+// while lookups fail.
+func TestListChangesWhileLookupsFail(t *testing.T) {
+	all, port := instances(t, "127.0.0.2")
+	dns := newNameServer(t, "svc.test", "127.0.0.2")
+	r := startNamed(t, port, dns.lookup)
+	r.addressed(port, "127.0.0.2")
+	r.dial().ask(get, 200)
+	dns.say(codeServerFail, "")
+	const failed = `ratelimiter_upstream_lookups_total{result="failed"}`
+	r.until("lookups fail", func() bool { return r.samples()[failed] >= 3 })
+	r.SetTargets([]*Target{{URL: "http://svc.test:" + port, Addr: "svc.test:" + port, Host: "svc.test"}})
+	r.addressed(port, "127.0.0.2")
+	r.dial().ask(get, 200)
+	if opened := all["127.0.0.2"].opened.Load(); opened != 1 {
+		t.Errorf("two requests were sent over %d connections", opened)
+	}
+}
+
+// A name has at most so many addresses.
+func TestTooManyAddresses(t *testing.T) {
+	var many []netip.Addr
+	for i := range addressesMax + 2 {
+		many = append(many, netip.AddrFrom4([4]byte{127, 1, 0, byte(i)}))
+	}
+	var all atomic.Bool
+	r := startNamed(t, "1", func(_ context.Context, network, _ string) ([]netip.Addr, error) {
+		switch {
+		case network == "ip6":
+			return nil, &net.DNSError{IsNotFound: true}
+		case all.Load():
+			return many, nil
+		}
+		return many[:addressesMax], nil
+	})
+	r.until("there are as many as allowed", func() bool { return len(r.Targets()) == addressesMax })
+	r.samplesAre("ratelimiter_upstream_addresses_refused_total", 0)
+	all.Store(true)
+	r.until("some are refused", func() bool { return r.samples()["ratelimiter_upstream_addresses_refused_total"] >= 4 })
+	if n := len(r.Targets()); n != addressesMax {
+		t.Errorf("%d targets", n)
+	}
+	if n := strings.Count(r.log.String(), "too many addresses"); n != 1 {
+		t.Errorf("told %d times: %s", n, r.log)
+	}
+}
+
+// An address is asked for the certificate of the name, and must prove it.
+func TestAddressProvesItsName(t *testing.T) {
+	var asked atomic.Value
+	target := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, "in secret") }))
+	target.TLS = &tls.Config{GetConfigForClient: func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
+		asked.Store(hello.ServerName)
+		return nil, nil
+	}}
+	target.StartTLS()
+	defer target.Close()
+	trusted := x509.NewCertPool()
+	trusted.AddCert(target.Certificate())
+	_, port, _ := net.SplitHostPort(target.Listener.Addr().String())
+	for name, want := range map[string]int{"example.com": 200, "elsewhere.test": 502} {
+		t.Run(name, func(t *testing.T) {
+			dns := newNameServer(t, name, "127.0.0.1")
+			r := startWith(t, func(c *Config) {
+				c.Lookup = dns.lookup
+				c.Targets[0].Secure = &tls.Config{RootCAs: trusted, ServerName: name}
+			}, "https://"+name+":"+port, "EVENT_LOOPS", "1", "TARGET_DNS_INTERVAL", "2ms")
+			r.until("the name is found", func() bool { return r.Targets()[0].Address == "127.0.0.1:"+port })
+			r.dial().ask(get, want)
+			if asked.Load() != name {
+				t.Errorf("asked for the certificate of %v", asked.Load())
+			}
+		})
+	}
+}
+
+// What is an address, or this machine, is never looked up.
+func TestHostOf(t *testing.T) {
+	for addr, want := range map[string]string{
+		"10.0.0.1:80": "", "[fd00::1]:80": "", "[fe80::1%eth0]:80": "", "localhost:80": "", "a.localhost:80": "",
+		"svc:80": "svc", "svc.example.com:80": "svc.example.com", "localhost.example.com:80": "localhost.example.com",
+	} {
+		if host, port := (&Target{Addr: addr}).hostOf(); host != want || port != "80" {
+			t.Errorf("%s: %q %q, want %q", addr, host, port, want)
+		}
+	}
+}
