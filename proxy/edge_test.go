@@ -84,15 +84,7 @@ func TestTargetsAreReplaced(t *testing.T) {
 func TestAdminPort(t *testing.T) {
 	target := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, "target", r.URL.Path) }))
 	defer target.Close()
-	free, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, port, err := net.SplitHostPort(free.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	free.Close()
+	port := freePort(t)
 	p := launch(t, []string{"TARGET_URL", target.URL, "ADMIN_PORT", port})
 	for _, path := range []string{"/metrics", "/config/limits", "/config/targets", "/actuator/health", "/reload"} {
 		if _, body := ask(t, p.addr, path); body != "target"+path {

@@ -5,14 +5,9 @@ package main
 import (
 	"cmp"
 	"context"
-	"time"
 
 	"weir/internal/service"
-	"weir/proxy/adaptive"
-	"weir/proxy/admin"
 	"weir/proxy/config"
-	"weir/proxy/rule"
-	"weir/proxy/store/redis"
 	"weir/proxy/store/simredis"
 	"weir/proxy/wire"
 )
@@ -44,11 +39,23 @@ func run(ctx context.Context, e *service.Env, c *config.Config) error {
 	if shared != nil {
 		defer shared.Close()
 	}
-	cfg, err := keepConfiguration(ctx, e, c, shared)
+	targets, err := newTargets(c)
 	if err != nil {
 		return err
 	}
-	socks, err := openSockets(ctx, e, c)
+	taken, err := takeOver(ctx, e, c)
+	if err != nil {
+		return err
+	}
+	if taken != nil {
+		defer taken.Close() // without effect once its proxy has let go
+	}
+	cfg, err := keepConfiguration(ctx, e, c, shared, targets.inherit(e, c, taken))
+	if err != nil {
+		return err
+	}
+	cfg.targets = targets
+	socks, err := openSockets(e, c, taken)
 	if err != nil {
 		return err
 	}
@@ -59,23 +66,23 @@ func run(ctx context.Context, e *service.Env, c *config.Config) error {
 		socks.close()
 		return err
 	}
-	return live(ctx, e, front, socks, cfg.adaptive, urls(c.Targets))
+	return live(ctx, e, front, socks, cfg)
 }
 
 // live waits until ctx ends or a successor takes over, and drains.
-func live(ctx context.Context, e *service.Env, front *wire.Front, socks *sockets, advised *adaptive.Adaptive, targets []string) error {
+func live(ctx context.Context, e *service.Env, front *wire.Front, socks *sockets, cfg *configuration) error {
 	log := e.Logger("Proxy")
-	socket, err := front.Socket()
-	if err != nil {
+	if err := socks.succeed(e, front); err != nil {
+		front.Drain(ctx)
 		return err
 	}
-	taken, withdraw, err := socks.offer(e, socket)
+	taken, withdraw, err := socks.offer(e, front, func() []byte { return cfg.targets.state(e, cfg.memory) })
 	if err != nil {
 		front.Drain(ctx)
 		return err
 	}
-	log.Info("Ready", "addr", front.Addr(), "targets", targets)
-	leave := follow(ctx, advised)
+	log.Info("Ready", "addr", front.Addr(), "targets", cfg.targets.inForce())
+	leave := follow(ctx, cfg.adaptive)
 	select {
 	case <-ctx.Done():
 		withdraw()
@@ -84,62 +91,11 @@ func live(ctx context.Context, e *service.Env, front *wire.Front, socks *sockets
 		socks.stopAdmin() // it answers there from now on
 	}
 	leave() // whoever drains applies nothing
-	e.Health.SetReady(false)
+	e.Health.Drain()
 	log.Info("Draining")
 	if cut := front.Drain(context.WithoutCancel(ctx)); cut > 0 {
 		log.Warn("Connections were cut at the end of the drain timeout", "count", cut)
 	}
 	log.Info("Stopped")
 	return nil
-}
-
-// connect returns the client of Redis, or nil when the settings name none.
-// Redis may be away: it is waited for in the failure mode.
-func connect(e *service.Env, c *config.Config, table *simredis.Table) (*redis.Client, error) {
-	if !c.UsesRedis() {
-		return nil, nil
-	}
-	cfg, err := c.Redis()
-	if err != nil {
-		return nil, err
-	}
-	cfg.Local, cfg.Log = table, e.Logger("RedisClient")
-	return redis.New(cfg)
-}
-
-// syncPause is how often the limit configuration is held against the store.
-const syncPause = 500 * time.Millisecond
-
-// A configuration is what is enforced.
-type configuration struct {
-	limits   *admin.Limits
-	rules    *admin.Rules
-	policies *admin.Policies
-	adaptive *adaptive.Adaptive // follows the advisor; nil until there is a front
-}
-
-// keepConfiguration holds the global limit and the rules, and holds them
-// against the store and the files until ctx ends.
-func keepConfiguration(ctx context.Context, e *service.Env, c *config.Config, shared *redis.Client) (*configuration, error) {
-	files := admin.RuleFiles{Rules: c.Rules.File, Clients: c.Rules.ClientsFile}
-	options := rule.Options{ClientKey: c.Rules.ClientKey, DescriptorKeys: c.Rules.DescriptorKeys}
-	var docs admin.Documents = new(simredis.Documents)
-	if shared != nil {
-		docs = shared
-	}
-	limits, err := admin.NewLimits(time.Now(), c.Limit, docs, e.Logger)
-	if err != nil {
-		return nil, err
-	}
-	rules, err := admin.NewRules(time.Now(), files, options, docs, e.Logger)
-	if err != nil {
-		return nil, err
-	}
-	limits.InMemory, rules.InMemory = shared == nil, shared == nil
-	if shared != nil {
-		limits.OnChange, rules.OnChange = shared.Forgetful, shared.Forgetful
-		limits.Share(ctx, shared, syncPause)
-	}
-	rules.Share(ctx, shared, syncPause)
-	return &configuration{limits: limits, rules: rules, policies: admin.NewPolicies(limits, rules)}, nil
 }

@@ -175,18 +175,32 @@ func launch(t *testing.T, env []string, args ...string) *running {
 // logged waits for a line of the log.
 func (p *running) logged(part string) string {
 	p.t.Helper()
+	return p.loggedTimes(part, 1)
+}
+
+// loggedTimes waits for the n-th line with part.
+func (p *running) loggedTimes(part string, n int) string {
+	p.t.Helper()
 	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
-		p.mu.Lock()
-		for _, line := range p.lines {
-			if strings.Contains(line, part) {
-				p.mu.Unlock()
-				return line
-			}
+		if lines := p.linesWith(part); len(lines) >= n {
+			return lines[n-1]
 		}
 		p.mu.Unlock()
 	}
 	p.t.Fatalf("never logged: %s", part)
 	return ""
+}
+
+// linesWith are the lines so far that have part.
+func (p *running) linesWith(part string) (lines []string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, line := range p.lines {
+		if strings.Contains(line, part) {
+			lines = append(lines, line)
+		}
+	}
+	return lines
 }
 
 // stops waits for the end of the program after a signal.

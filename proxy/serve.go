@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"crypto/tls"
 	"fmt"
@@ -19,11 +18,8 @@ import (
 // serve starts the front with its own endpoints, metrics and health.
 func serve(ctx context.Context, e *service.Env, c *config.Config, socks *sockets, w wire.Config, cfg *configuration) (*wire.Front, error) {
 	log := e.Logger("Proxy")
-	targets, err := newTargets(c)
-	if err != nil {
-		return nil, err
-	}
-	if w.Targets, err = targets.make(c.Targets); err != nil {
+	var err error
+	if w.Targets, err = cfg.targets.make(c.Targets); err != nil {
 		return nil, err
 	}
 	pair, err := serverPair(c)
@@ -34,10 +30,10 @@ func serve(ctx context.Context, e *service.Env, c *config.Config, socks *sockets
 		w.Secure = pair.Config()
 		go followPair(ctx, e, pair)
 	}
-	w.Socket, w.Session, w.Loop, w.Log = socks.data, c.Session(), c.Loop(), e.Logger("RateLimiter")
+	w.Sockets, w.Session, w.Loop, w.Log = socks.data, c.Session(), c.Loop(), e.Logger("RateLimiter")
 	w.Balance, w.TargetConnsMax, w.TargetIdle = c.Balance, c.TargetConnsMax, c.TargetIdle
 	w.CheckPath, w.CheckInterval, w.MemoryBudget = c.Edge.HealthPath, c.Edge.HealthInterval, c.Edge.MemoryBudget
-	w.LookupInterval, w.NameTargets = c.Edge.LookupInterval, c.Edge.AdminPort != 0
+	w.LookupInterval = c.Edge.LookupInterval
 	w.DrainTimeout, w.Policy = c.DrainTimeout, cfg.policies.Policy
 	w.Loop.Panicked = func(value any, stack []byte) {
 		log.Error("A fault of the proxy closed a connection", "fault", fmt.Sprint(value), "stack", string(stack))
@@ -45,9 +41,10 @@ func serve(ctx context.Context, e *service.Env, c *config.Config, socks *sockets
 	var own *service.Endpoints
 	w.Own = func(front *wire.Front) *service.Endpoints {
 		cfg.adaptive = newAdaptive(e, c, cfg, front, w.Redis)
-		own = endpoints(e, cfg, front, &w, targets)
+		own = endpoints(e, cfg, front, &w)
 		return own
 	}
+	w.NameTargets = c.Edge.AdminPort != 0
 	w.Reachable = e.Health.SetReady
 	front, err := wire.Start(w)
 	if err != nil {
@@ -73,7 +70,7 @@ func serve(ctx context.Context, e *service.Env, c *config.Config, socks *sockets
 }
 
 // endpoints are the proxy's own.
-func endpoints(e *service.Env, cfg *configuration, front *wire.Front, w *wire.Config, targets *targets) *service.Endpoints {
+func endpoints(e *service.Env, cfg *configuration, front *wire.Front, w *wire.Config) *service.Endpoints {
 	own := service.NewEndpoints(e)
 	cfg.limits.Register(own)
 	cfg.rules.Register(own)
@@ -83,7 +80,7 @@ func endpoints(e *service.Env, cfg *configuration, front *wire.Front, w *wire.Co
 	admin.RegisterDecisions(own, func(id string) (any, bool) { return front.Recall(id) })
 	(&admin.Targets{
 		Status:  func() any { return front.Targets() },
-		Replace: func(urls []string) (int, error) { return targets.replace(front, urls) },
+		Replace: func(urls []string) (int, error) { return cfg.targets.replace(front, urls) },
 	}).Register(own)
 	return own
 }
@@ -126,61 +123,4 @@ func followPair(ctx context.Context, e *service.Env, pair *certs.Pair) {
 			log.Info("Took the new certificate", "expires", pair.Expires())
 		}
 	}
-}
-
-// targets makes targets of URLs.
-type targets struct {
-	caFile, name string // of https targets; see certs.Client
-}
-
-// newTargets reads what https targets are trusted by.
-func newTargets(c *config.Config) (*targets, error) {
-	t := &targets{caFile: c.Edge.CAFile, name: c.Edge.ServerName}
-	if _, err := certs.Client(t.caFile, ""); err != nil {
-		return nil, &service.SettingError{Name: "TARGET_CA_FILE", Value: t.caFile, Problem: err.Error(), Allowed: "a PEM file of certificates"}
-	}
-	return t, nil
-}
-
-func (t *targets) make(list []config.Target) (made []*wire.Target, err error) {
-	for _, one := range list {
-		w := &wire.Target{URL: one.URL, Addr: one.Addr, Host: one.Host}
-		if one.Secure {
-			if w.Secure, err = certs.Client(t.caFile, cmp.Or(t.name, one.Name)); err != nil {
-				return nil, err
-			}
-		}
-		made = append(made, w)
-	}
-	return made, nil
-}
-
-// replace makes the front's targets those of the URLs.
-func (t *targets) replace(front *wire.Front, urls []string) (int, error) {
-	var list []config.Target
-	for i, url := range urls {
-		one, err := config.ParseTarget(url)
-		if err != nil {
-			return i, err
-		}
-		for _, before := range list {
-			if before.URL == one.URL {
-				return i, fmt.Errorf("%q is there twice", url)
-			}
-		}
-		list = append(list, one)
-	}
-	made, err := t.make(list)
-	if err != nil {
-		return 0, err
-	}
-	front.SetTargets(made)
-	return 0, nil
-}
-
-func urls(list []config.Target) (urls []string) {
-	for _, t := range list {
-		urls = append(urls, t.URL)
-	}
-	return urls
 }

@@ -6,24 +6,49 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"slices"
 	"strconv"
+	"syscall"
+
+	"golang.org/x/sys/unix"
 
 	"weir/internal/service"
 	"weir/proxy/config"
 	"weir/proxy/handover"
+	"weir/proxy/wire"
 )
 
 // sockets are what the proxy listens on: new ones, or those of the proxy that
 // it takes over from.
 type sockets struct {
-	data, admin net.Listener // admin is nil without ADMIN_PORT
-	stopAdmin   func()       // ends what answers there
-	taken       *handover.Taken
+	data      []net.Listener // the first has BIND and PORT, others a part of that
+	leaving   []net.Listener // have PORT and an address that is not of BIND any more
+	admin     net.Listener   // nil without ADMIN_PORT
+	stopAdmin func()         // ends what answers there
+
+	taken *handover.Taken
 }
 
-// openSockets takes the sockets over when TAKEOVER says so and a proxy runs;
-// what is missing then is opened.
-func openSockets(ctx context.Context, e *service.Env, c *config.Config) (*sockets, error) {
+// takeOver asks a proxy that runs for its sockets when TAKEOVER says so; nil:
+// there is none.
+func takeOver(ctx context.Context, e *service.Env, c *config.Config) (*handover.Taken, error) {
+	if !c.Edge.Takeover {
+		return nil, nil
+	}
+	_, port, err := net.SplitHostPort(e.Addr)
+	if err != nil {
+		return nil, err
+	}
+	taken, err := handover.Take(ctx, nameOf(port))
+	if errors.Is(err, handover.ErrNobody) {
+		e.Logger("Proxy").Info("No proxy runs here that the port could be taken over from", "port", port)
+		return nil, nil
+	}
+	return taken, err
+}
+
+// openSockets opens what was not taken over.
+func openSockets(e *service.Env, c *config.Config, taken *handover.Taken) (*sockets, error) {
 	host, port, err := net.SplitHostPort(e.Addr)
 	if err != nil {
 		return nil, err
@@ -31,21 +56,22 @@ func openSockets(ctx context.Context, e *service.Env, c *config.Config) (*socket
 	if admin := c.Edge.AdminPort; admin != 0 && strconv.Itoa(admin) == port {
 		return nil, &service.SettingError{Name: "ADMIN_PORT", Value: port, Problem: "is PORT", Allowed: "another port, or 0: the own endpoints stay on PORT"}
 	}
-	s := &sockets{stopAdmin: func() {}}
-	if c.Edge.Takeover {
-		s.taken, err = handover.Take(ctx, nameOf(port))
-		if errors.Is(err, handover.ErrNobody) {
-			e.Logger("Proxy").Info("No proxy runs here that the port could be taken over from", "port", port)
-		} else if err != nil {
-			return nil, err
-		}
-	}
-	if s.data, err = s.open(host, port); err != nil {
+	s := &sockets{taken: taken, stopAdmin: func() {}}
+	data, others, err := s.open(host, port)
+	if err != nil {
 		s.close()
 		return nil, err // names the address
 	}
+	s.data = []net.Listener{data}
+	for _, l := range others {
+		if covers(data.Addr(), l.Addr()) {
+			s.data = append(s.data, l)
+		} else {
+			s.leaving = append(s.leaving, l)
+		}
+	}
 	if c.Edge.AdminPort != 0 {
-		if s.admin, err = s.open(c.Edge.AdminBind, strconv.Itoa(c.Edge.AdminPort)); err != nil {
+		if s.admin, _, err = s.open(c.Edge.AdminBind, strconv.Itoa(c.Edge.AdminPort)); err != nil {
 			s.close()
 			return nil, fmt.Errorf("open ADMIN_PORT: %w", err)
 		}
@@ -60,16 +86,77 @@ func nameOf(port string) string {
 	return handover.Name(n)
 }
 
-// open returns the socket for a port: the one taken over, or a new one.
-func (s *sockets) open(host, port string) (net.Listener, error) {
-	if s.taken != nil {
-		for _, l := range s.taken.Sockets {
-			if _, p, err := net.SplitHostPort(l.Addr().String()); err == nil && p == port {
-				return l, nil
-			}
+// open returns the socket for an address: the one taken over, or a new one. The
+// others were taken over, too, and have the port with another address.
+func (s *sockets) open(host, port string) (l net.Listener, others []net.Listener, err error) {
+	addr := net.JoinHostPort(host, port)
+	want, err := net.ResolveTCPAddr("tcp", addr)
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, one := range s.takenSockets() {
+		switch has, ok := one.Addr().(*net.TCPAddr); {
+		case !ok || has.Port != want.Port:
+		case l == nil && sameAddress(has, want):
+			l = one
+		default:
+			others = append(others, one)
 		}
 	}
-	return net.Listen("tcp", net.JoinHostPort(host, port))
+	if l != nil {
+		return l, others, nil
+	}
+	if len(others) == 0 {
+		l, err = net.Listen("tcp", addr)
+		return l, nil, err // names the address
+	}
+	if l, err = besides(others, addr); err != nil {
+		return nil, nil, fmt.Errorf("beside %s, which the running proxy listens on: %w", others[0].Addr(), err)
+	}
+	return l, others, nil
+}
+
+func (s *sockets) takenSockets() []net.Listener {
+	if s.taken == nil {
+		return nil
+	}
+	return s.taken.Sockets
+}
+
+// besides listens on addr while others listen on the same port and an address
+// that has a part in common with it. Both proxies are one user's, who may share a
+// port (socket(7), SO_REUSEPORT). Of such sockets the one with the narrower
+// address gets a connection.
+func besides(others []net.Listener, addr string) (net.Listener, error) {
+	share := func(_, _ string, c syscall.RawConn) (err error) {
+		ctlErr := c.Control(func(fd uintptr) { err = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_REUSEPORT, 1) })
+		return errors.Join(ctlErr, err)
+	}
+	for _, l := range others {
+		raw, err := l.(*net.TCPListener).SyscallConn()
+		if err == nil {
+			err = share("", "", raw)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	return (&net.ListenConfig{Control: share}).Listen(context.Background(), "tcp", addr)
+}
+
+// sameAddress reports whether both are bound alike. Every socket that is bound to
+// no address in particular has both families, where the machine has both.
+func sameAddress(a, b *net.TCPAddr) bool {
+	return anywhere(a) && anywhere(b) || a.IP.Equal(b.IP) && a.Zone == b.Zone
+}
+
+func anywhere(a *net.TCPAddr) bool { return len(a.IP) == 0 || a.IP.IsUnspecified() }
+
+// covers reports whether whoever is bound to all is bound to part, too.
+func covers(all, part net.Addr) bool {
+	a, ok := all.(*net.TCPAddr)
+	p, okToo := part.(*net.TCPAddr)
+	return ok && okToo && (anywhere(a) || sameAddress(a, p))
 }
 
 // close gives up what was opened; a proxy whose sockets were taken goes on.
@@ -77,42 +164,57 @@ func (s *sockets) close() {
 	if s.taken != nil {
 		s.taken.Close()
 	}
-	for _, l := range []net.Listener{s.data, s.admin} {
+	for _, l := range append(s.data, s.admin) {
 		if l != nil {
 			_ = l.Close()
 		}
 	}
 }
 
-// offer tells the proxy that was taken over from, if any, to drain, and lets a
-// successor take the sockets: its coming is told on the channel returned. stop
-// withdraws the offer.
-func (s *sockets) offer(e *service.Env, data *os.File) (taken <-chan struct{}, stop func(), err error) {
-	if s.taken != nil {
-		if err := s.taken.Ready(); err != nil {
-			return nil, nil, fmt.Errorf("take the port over: %w", err)
-		}
-		for _, l := range s.taken.Sockets {
-			if l != s.data && l != s.admin {
-				_ = l.Close() // it had a port that this one has not
-			}
-		}
-		e.Logger("Proxy").Info("Took the port over; the proxy before drains")
+// succeed tells the proxy that was taken over from, if any, to drain.
+func (s *sockets) succeed(e *service.Env, front *wire.Front) error {
+	if s.taken == nil {
+		return nil
 	}
-	files := []*os.File{data}
-	if l, ok := s.admin.(*net.TCPListener); ok {
-		f, err := l.File()
-		if err != nil {
-			return nil, nil, err
+	if err := s.taken.Ready(); err != nil {
+		return fmt.Errorf("take the port over: %w", err)
+	}
+	log := e.Logger("Proxy")
+	log.Info("Took the port over; the proxy before drains")
+	for _, l := range s.leaving {
+		log.Warn("BIND has changed; the address of the proxy before is given up", "addr", l.Addr(), "now", front.Addr())
+		front.Leave(l)
+	}
+	kept := append(append([]net.Listener{s.admin}, s.data...), s.leaving...)
+	for _, l := range s.taken.Sockets {
+		if !slices.Contains(kept, l) {
+			_ = l.Close() // it had an admin port that this one has not
 		}
-		files = append(files, f)
+	}
+	return nil
+}
+
+// offer lets a successor take the sockets and know the state: its coming is told
+// on the channel returned. stop withdraws the offer.
+func (s *sockets) offer(e *service.Env, front *wire.Front, state func() []byte) (taken <-chan struct{}, stop func(), err error) {
+	files, err := front.Sockets()
+	defer func() {
+		for _, f := range files {
+			_ = f.Close()
+		}
+	}()
+	if l, ok := s.admin.(*net.TCPListener); ok && err == nil {
+		var f *os.File
+		if f, err = l.File(); err == nil {
+			files = append(files, f)
+		}
+	}
+	if err != nil {
+		return nil, nil, err
 	}
 	coming := make(chan struct{})
 	_, port, _ := net.SplitHostPort(e.Addr)
-	offered, err := handover.Offer(nameOf(port), files, nil, func() { close(coming) })
-	for _, f := range files {
-		_ = f.Close()
-	}
+	offered, err := handover.Offer(nameOf(port), files, state, func() { close(coming) })
 	if err != nil {
 		// It serves all the same; only a successor has to wait for its end.
 		e.Logger("Proxy").Warn("This proxy cannot be taken over from", "error", err)

@@ -30,8 +30,8 @@ func (t *Targets) answer(w http.ResponseWriter) {
 	service.WriteJSON(w, http.StatusOK, map[string]any{"targets": t.Status()})
 }
 
-// post replaces the list: {"targets":["http://a:1", …]}. It holds for this
-// proxy until it ends.
+// post replaces the list: {"targets":["http://a:1", …]}. It holds for this proxy,
+// and for a successor that takes the port over with the same TARGET_URL.
 func (t *Targets) post(w http.ResponseWriter, r *http.Request) {
 	body, ok := service.ReadBody(w, r)
 	if !ok {

@@ -44,7 +44,7 @@ func (e *Edge) register(s *service.Settings) {
 	s.Int(&e.AdminPort, "ADMIN_PORT", 0, 0, 65535, "port of the proxy's own endpoints; 0: the data port")
 	s.String(&e.AdminBind, "ADMIN_BIND", "127.0.0.1", "address that ADMIN_PORT listens on")
 	s.Bool(&e.AdminTLS, "ADMIN_TLS", true, "ADMIN_PORT speaks TLS when TLS_CERT is set; false: plain HTTP")
-	s.Bool(&e.Takeover, "TAKEOVER", false, "take the port over from a running proxy, which then drains")
+	s.Bool(&e.Takeover, "TAKEOVER", false, "take the port over from a running proxy, which then drains; BIND and ADMIN_PORT may be others")
 	s.Bytes(&e.MemoryBudget, "MEMORY_BUDGET", 0, 0, 1<<50, "memory from which on requests are turned away with 503; 0: three quarters of what the machine or the container has")
 	s.Int(&e.perAddress, "MAX_CONNECTIONS_PER_IP", 0, 0, 1<<24, "connections at a time of one client address (IPv6: /64); 0: any, as one balancer may be every client")
 	s.Bytes(&e.bodyRate, "BODY_MIN_RATE", 240, 0, 1<<30, "bytes per second that a request's body must keep over 10 s; then 408; 0: any")

@@ -38,9 +38,9 @@ const (
 
 // Config is what a Front is made of.
 type Config struct {
-	Addr    string       // to listen on
-	Socket  net.Listener // or what to accept on: a socket that was handed over
-	Secure  *tls.Config  // TLS for clients; nil: plain
+	Addr    string         // to listen on
+	Sockets []net.Listener // or what to accept on: sockets that were handed over, that of the address first
+	Secure  *tls.Config    // TLS for clients; nil: plain
 	Loop    loop.Config
 	Session session.Settings
 
@@ -71,7 +71,7 @@ type Config struct {
 type Front struct {
 	cfg   Config
 	group *loop.Group
-	ln    *loop.Listener
+	lns   []*loop.Listener // the first has the proxy's address
 	desk  *service.Desk
 	sides []*side
 
@@ -111,16 +111,18 @@ func Start(cfg Config) (*Front, error) {
 	}
 	f.SetTargets(cfg.Targets)
 	f.desk = service.NewDesk(cfg.Own(f), ownWorkers, ownWaitingMax)
-	if cfg.Socket == nil {
-		if cfg.Socket, err = net.Listen("tcp", cfg.Addr); err != nil {
+	if len(cfg.Sockets) == 0 {
+		ln, err := net.Listen("tcp", cfg.Addr)
+		if err != nil {
 			f.desk.Close()
 			g.Stop()
 			return nil, err // names the address
 		}
+		cfg.Sockets = []net.Listener{ln}
 	}
-	f.ln = g.Serve(cfg.Socket, cfg.Secure, func(now time.Time, c *loop.Conn) loop.Handler {
-		return f.sides[c.Loop().Index()].accept(now, c)
-	})
+	for _, ln := range cfg.Sockets {
+		f.lns = append(f.lns, f.listen(ln))
+	}
 	f.background.Go(f.housekeeping)
 	f.background.Go(f.probing)
 	f.background.Go(func() { f.memory.watch(f.stop) })
@@ -142,11 +144,46 @@ func portion(bound, n, i int) int {
 	return max(1, p)
 }
 
-// Addr is the address listened on.
-func (f *Front) Addr() net.Addr { return f.ln.Addr() }
+// listen accepts clients on ln, which it takes over.
+func (f *Front) listen(ln net.Listener) *loop.Listener {
+	return f.group.Serve(ln, f.cfg.Secure, func(now time.Time, c *loop.Conn) loop.Handler {
+		return f.sides[c.Loop().Index()].accept(now, c)
+	})
+}
 
-// Socket is a duplicate of the socket listened on, for a successor.
-func (f *Front) Socket() (*os.File, error) { return f.ln.File() }
+// Addr is the address listened on.
+func (f *Front) Addr() net.Addr { return f.lns[0].Addr() }
+
+// Sockets are duplicates of the sockets listened on, for a successor.
+func (f *Front) Sockets() (files []*os.File, err error) {
+	for _, ln := range f.lns {
+		file, err := ln.File()
+		if err != nil {
+			return files, err
+		}
+		files = append(files, file)
+	}
+	return files, nil
+}
+
+// leaveTime is how long clients of an address that is given up are still
+// accepted: those that have connected before it was, or are about to.
+const leaveTime = time.Second
+
+// Leave accepts the clients that wait on a socket of an address that the proxy
+// gives up, and closes it. It returns at once.
+func (f *Front) Leave(ln net.Listener) {
+	leaving := f.listen(ln)
+	f.background.Go(func() {
+		over := time.NewTimer(leaveTime)
+		defer over.Stop()
+		select {
+		case <-over.C:
+		case <-f.stop:
+		}
+		leaving.Close()
+	})
+}
 
 // housekeeping lets keys expire and reports refusals, once a second.
 func (f *Front) housekeeping() {
@@ -187,7 +224,9 @@ func (f *Front) reportRefusals(reported map[string]uint64) {
 // timeout or until ctx ends, and stops the loops. It reports how many
 // connections it had to cut.
 func (f *Front) Drain(ctx context.Context) (cut int) {
-	f.ln.Close()
+	for _, ln := range f.lns {
+		ln.Close()
+	}
 	for _, s := range f.sides {
 		s.loop.Post(s.drain)
 	}

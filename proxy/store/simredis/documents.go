@@ -53,3 +53,17 @@ func (d *Documents) CompareAndSet(name string, version int64, body []byte) (stor
 	d.docs[name] = doc
 	return doc, true, nil
 }
+
+// Restore puts a document back as another process has read it, unless there is
+// one of the name. One that could not have been written is left out.
+func (d *Documents) Restore(name string, doc store.Document) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if _, known := d.docs[name]; known || doc.Version <= 0 || len(d.docs) == documentsMax || store.CheckSize(doc.Body) != nil {
+		return
+	}
+	if d.docs == nil {
+		d.docs = make(map[string]store.Document)
+	}
+	d.docs[name] = store.Document{Body: bytes.Clone(doc.Body), Version: doc.Version}
+}

@@ -1,0 +1,201 @@
+package main
+
+import (
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// freePort is a port that nobody listens on.
+func freePort(t *testing.T) string {
+	t.Helper()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ln.Close()
+	_, port, err := net.SplitHostPort(ln.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return port
+}
+
+// A proxy that drains is out of service until it ends, though its target can be
+// reached all the time.
+func TestReadinessWhileDraining(t *testing.T) {
+	target := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	defer target.Close()
+	env := []string{"TARGET_URL", target.URL, "TAKEOVER", "true", "PORT", freePort(t), "DRAIN_GRACE", patience.String(),
+		"RATE_LIMIT_LIMIT", "1", "RATE_LIMIT_WINDOW", "3153600000"}
+	old := launch(t, env)
+	var kept []net.Conn
+	for range 8 {
+		c, err := net.Dial("tcp", old.addr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		kept = append(kept, c)
+		if status, body := exchangeOn(t, c, "GET /actuator/health HTTP/1.1\r\nHost: x\r\n\r\n"); status != 200 {
+			t.Fatalf("answered %d %s", status, body)
+		}
+	}
+	exchangeOn(t, kept[0], "GET /x HTTP/1.1\r\nHost: x\r\n\r\n") // spends the limit
+	launch(t, env)
+	old.logged("INFO Proxy - Draining")
+	const refused = "Requests rejected: limit exceeded"
+	for i, c := range kept[1:] {
+		request := "/actuator/health/readiness"
+		if i%2 == 0 { // the line about it is written once a second, as targets are probed
+			request = "/x"
+		}
+		status, body := exchangeOn(t, c, "GET "+request+" HTTP/1.1\r\nHost: x\r\n\r\n")
+		if request == "/x" {
+			old.loggedTimes(refused, i/2+1)
+		} else if status != 503 || !strings.Contains(body, `"OUT_OF_SERVICE"`) {
+			t.Errorf("answered %d %s while draining", status, body)
+		}
+	}
+}
+
+// callers ask again and again, each time over a new connection, until stopped.
+// All must be answered.
+type callers struct {
+	t        *testing.T
+	ended    sync.WaitGroup
+	over     atomic.Bool
+	answered atomic.Int64
+}
+
+func callAt(t *testing.T, addr string) *callers {
+	c := &callers{t: t}
+	t.Cleanup(c.stop)
+	for range 4 {
+		c.ended.Go(func() {
+			client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: patience}
+			for !c.over.Load() {
+				res, err := client.Get("http://" + addr + "/x")
+				if err != nil || res.StatusCode != 200 {
+					t.Errorf("answered %v, %v", res, err)
+					return
+				}
+				res.Body.Close()
+				c.answered.Add(1)
+			}
+		})
+	}
+	return c
+}
+
+// more waits for some more answers.
+func (c *callers) more() {
+	c.t.Helper()
+	since := c.answered.Load()
+	inTheEnd(c.t, "callers are answered", func() bool { return c.t.Failed() || c.answered.Load() >= since+200 })
+}
+
+func (c *callers) stop() {
+	c.over.Store(true)
+	c.ended.Wait()
+}
+
+// A successor has the address of its own BIND, and clients of an address that
+// both have notice nothing.
+func TestTakeoverWithAnotherBind(t *testing.T) {
+	target := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	defer target.Close()
+	for name, binds := range map[string][]string{
+		"narrower":       {"0.0.0.0", "127.0.0.1"},
+		"wider":          {"127.0.0.1", "0.0.0.0", "0.0.0.0"},
+		"there and back": {"127.0.0.1", "0.0.0.0", "127.0.0.1", "0.0.0.0"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			port := freePort(t)
+			env := []string{"TARGET_URL", target.URL, "TAKEOVER", "true", "PORT", port, "RATE_LIMIT_LIMIT", "1000000000", "DRAIN_GRACE", "10ms"}
+			var before *running
+			var load *callers
+			for _, bind := range binds {
+				p := launch(t, append(env, "BIND", bind))
+				if load == nil {
+					load = callAt(t, "127.0.0.1:"+port)
+				}
+				load.more()
+				inTheEnd(t, "BIND="+bind+" is in force", func() bool {
+					c, err := net.DialTimeout("tcp", "127.0.0.2:"+port, time.Second)
+					if err == nil {
+						c.Close()
+					}
+					return (err == nil) == (bind == "0.0.0.0")
+				})
+				if before != nil {
+					before.stops(0)
+				}
+				before = p
+				load.more()
+			}
+			load.stop()
+		})
+	}
+}
+
+// The admin port goes from proxy to proxy without an error, and is there all the
+// time.
+func TestTakeoverOfTheAdminPort(t *testing.T) {
+	target := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	defer target.Close()
+	admin := freePort(t)
+	env := []string{"TARGET_URL", target.URL, "TAKEOVER", "true", "PORT", freePort(t), "ADMIN_PORT", admin, "DRAIN_GRACE", "10ms"}
+	before := launch(t, env)
+	for range 3 {
+		p := launch(t, env)
+		before.stops(0)
+		if lines := before.linesWith(" ERROR "); len(lines) > 0 {
+			t.Errorf("logged %q", lines)
+		}
+		if status, body := ask(t, "127.0.0.1:"+admin, "/actuator/health/readiness"); status != 200 {
+			t.Errorf("answered %d %s at the admin port", status, body)
+		}
+		before = p
+	}
+}
+
+// What was posted to a proxy without a shared store holds for its successors:
+// targets, limits and rules, with their versions. A TARGET_URL that was changed
+// for a successor overrides posted targets.
+func TestTakeoverKeepsWhatWasPosted(t *testing.T) {
+	answers := func(name string) string {
+		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, name) }))
+		t.Cleanup(s.Close)
+		return s.URL
+	}
+	set, posted, later := answers("set"), answers("posted"), answers("later")
+	port := freePort(t)
+	env := []string{"TAKEOVER", "true", "PORT", port, "DRAIN_GRACE", "10ms", "RATE_LIMIT_LIMIT", "1000"}
+	with := func(target string) []string { return append(env, "TARGET_URL", target) }
+	p := launch(t, with(set))
+	p.gets("POST /config/targets", 200, posted, fmt.Sprintf(`{"targets":[%q]}`, posted))
+	p.gets("POST /config/limits", 200, `"version":1`, `{"algorithm":"fixed","limit":77,"window":60}`)
+	p.gets("POST /config/limits?pin=true", 200, `"version":2`, `{"algorithm":"fixed","limit":78,"window":60}`)
+	p.gets("PUT /config/rules", 200, "", `{"rules":[{"id":"none","match":{"path":"/none"},"limit":{"algorithm":"fixed","limit":1,"window":3153600000}}]}`)
+	for range 2 {
+		next := launch(t, with(set))
+		p.stops(0)
+		p = next
+		p.gets("GET /x", 200, "posted")
+		p.gets("GET /config/limits", 200, `"limit":78`)
+		p.gets("GET /config/limits", 200, `"version":2`)
+		p.gets("GET /config/rules", 200, `"id":"none"`)
+	}
+	p.gets("POST /config/limits", 200, `"version":3`, `{"algorithm":"fixed","limit":79,"window":60}`)
+	next := launch(t, with(later))
+	p.stops(0)
+	next.gets("GET /x", 200, "later")
+	next.gets("GET /config/limits", 200, `"limit":79`)
+}
