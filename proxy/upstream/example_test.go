@@ -3,6 +3,7 @@ package upstream_test
 import (
 	"fmt"
 	"math/rand/v2"
+	"net/netip"
 	"time"
 
 	"weir/proxy/upstream"
@@ -11,7 +12,7 @@ import (
 // One connection is allowed. The second request waits for it and gets it as
 // soon as the first one is done.
 func ExamplePool() {
-	pool := upstream.NewPool[string, string](1, 100)
+	pool := upstream.NewPool[string, string](1, 1, 100)
 	first := &upstream.Waiter[string]{Value: "first"}
 	second := &upstream.Waiter[string]{Value: "second"}
 
@@ -53,4 +54,19 @@ func ExampleGroup() {
 	// Output:
 	// a ejected b up
 	// probing
+}
+
+// A name moves from one address to another: the old one stays for one answer
+// more.
+func ExampleMembers() {
+	old, next := netip.MustParseAddr("10.0.0.1"), netip.MustParseAddr("10.0.0.2")
+	members := upstream.NewMembers(128)
+	for _, addr := range []netip.Addr{old, next, next} {
+		members.Answered(upstream.Answer{Addrs: []netip.Addr{addr}})
+		fmt.Println(members.Addrs())
+	}
+	// Output:
+	// [10.0.0.1]
+	// [10.0.0.1 10.0.0.2]
+	// [10.0.0.2]
 }

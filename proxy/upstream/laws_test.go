@@ -144,9 +144,30 @@ func TestRetiredServesWhoWaits(t *testing.T) {
 	w.want(w.pool.Empty(), "the pool is not empty: %d open", w.pool.Open())
 }
 
+// So many places for streams are there, and each is given back once.
+func TestStreams(t *testing.T) {
+	p := NewPool[int, int](4, 2, 4)
+	var w [3]Waiter[int]
+	for i, want := range []bool{true, true, false} {
+		if got := p.Stream(&w[i]); got != want {
+			t.Errorf("stream %d has a place: %t", i, got)
+		}
+	}
+	if !p.Stream(&w[0]) || p.Streams() != 2 {
+		t.Errorf("who has a place asks again: %d are taken", p.Streams())
+	}
+	for range 2 {
+		p.EndStream(&w[0])
+		p.EndStream(&w[2])
+	}
+	if p.Streams() != 1 || !p.Stream(&w[2]) || p.Stream(&w[0]) {
+		t.Errorf("one place was given back: %d are taken", p.Streams())
+	}
+}
+
 // A waiter that is already in a line must not be put into another one.
 func TestWaiterStandsInOneLine(t *testing.T) {
-	p := NewPool[int, int](1, 4)
+	p := NewPool[int, int](1, 1, 4)
 	var w Waiter[int]
 	p.Acquire(&w, false)
 	defer func() {
@@ -159,7 +180,7 @@ func TestWaiterStandsInOneLine(t *testing.T) {
 
 // Acquire and release are on the path of every request.
 func TestNoAllocation(t *testing.T) {
-	p := NewPool[int, int](1, 4)
+	p := NewPool[int, int](1, 1, 4)
 	var first, second Waiter[int]
 	p.Acquire(&first, false)
 	p.Dialled(1)
@@ -175,7 +196,7 @@ func TestNoAllocation(t *testing.T) {
 }
 
 func BenchmarkAcquireRelease(b *testing.B) {
-	p := NewPool[int, int](4, 4)
+	p := NewPool[int, int](4, 4, 4)
 	var w Waiter[int]
 	p.Acquire(&w, false)
 	p.Dialled(1)

@@ -17,10 +17,14 @@ type Waiter[W any] struct {
 
 	next, prev *Waiter[W]
 	line       *line[W]
+	streams    bool // has one of the places for streams
 }
 
 // Waiting reports whether the waiter stands in a line.
 func (w *Waiter[W]) Waiting() bool { return w.line != nil }
+
+// Streams reports whether the waiter has one of the places for streams.
+func (w *Waiter[W]) Streams() bool { return w.streams }
 
 // A Pool keeps the connections (C) of one loop to one target, and the line of
 // those (W) who wait for one. Idle connections are used last in, first out, so
@@ -31,11 +35,13 @@ func (w *Waiter[W]) Waiting() bool { return w.line != nil }
 //
 // Owned by its loop.
 type Pool[C comparable, W any] struct {
-	most    int // connections, open or being dialled
-	waitMax int // waiters
+	most       int // connections, open or being dialled
+	streamsMax int // of them, that carry streams
+	waitMax    int // waiters
 
 	idle    []C
 	busy    int
+	streams int // places taken by who has or wants a connection for long
 	leaving []C // to be closed, not lost yet
 	retired bool
 	dialing int
@@ -43,9 +49,10 @@ type Pool[C comparable, W any] struct {
 	fresh   line[W] // waits for a new one
 }
 
-// NewPool returns a Pool of at most most connections and waitMax waiters.
-func NewPool[C comparable, W any](most, waitMax int) *Pool[C, W] {
-	p := &Pool[C, W]{most: most, waitMax: waitMax}
+// NewPool returns a Pool of at most most connections, of which streamsMax may
+// carry streams, and waitMax waiters.
+func NewPool[C comparable, W any](most, streamsMax, waitMax int) *Pool[C, W] {
+	p := &Pool[C, W]{most: most, streamsMax: streamsMax, waitMax: waitMax}
 	p.line.init()
 	p.fresh.init()
 	return p
@@ -87,6 +94,25 @@ func (p *Pool[C, W]) Acquire(w *Waiter[W], fresh bool) (c C, g Grant) {
 		return c, WaitAndDial
 	}
 	return c, Wait
+}
+
+// Stream takes a place for w among the connections that are held for long, as
+// tunnels and streams do, so that the others stay for short exchanges. It
+// returns false when all places are taken. The place is w's until EndStream.
+func (p *Pool[C, W]) Stream(w *Waiter[W]) bool {
+	if !w.streams && p.streams < p.streamsMax {
+		w.streams = true
+		p.streams++
+	}
+	return w.streams
+}
+
+// EndStream gives the place of w back, if it has one.
+func (p *Pool[C, W]) EndStream(w *Waiter[W]) {
+	if w.streams {
+		w.streams = false
+		p.streams--
+	}
 }
 
 // wantsDial: somebody waits for whom no dial is under way, and there is room.
@@ -226,6 +252,9 @@ func (p *Pool[C, W]) idleOrBusy() int { return len(p.idle) + p.busy }
 func (p *Pool[C, W]) Idle() int       { return len(p.idle) }
 func (p *Pool[C, W]) Busy() int       { return p.busy }
 func (p *Pool[C, W]) Connecting() int { return p.dialing }
+
+// Streams is how many places for streams are taken.
+func (p *Pool[C, W]) Streams() int { return p.streams }
 
 // InFlight is how many requests are at the target or wait for it.
 func (p *Pool[C, W]) InFlight() int { return p.busy + p.line.count + p.fresh.count }

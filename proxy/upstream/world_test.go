@@ -36,7 +36,7 @@ type world struct {
 }
 
 func newWorld(t *testing.T, r *rand.Rand, most, waitMax int) *world {
-	return &world{t: t, r: r, pool: NewPool[int, int](most, waitMax), most: most, waitMax: waitMax}
+	return &world{t: t, r: r, pool: NewPool[int, int](most, most, waitMax), most: most, waitMax: waitMax}
 }
 
 // acquire has a new waiter ask for a connection.

@@ -114,7 +114,7 @@ func (s *side) setTargets(now time.Time, list []*Target) {
 }
 
 func (s *side) addTarget(now time.Time, spec *Target) {
-	t := &target{side: s, spec: spec, pool: upstream.NewPool[*server, *client](s.connsPerTarget, s.waitersMax)}
+	t := &target{side: s, spec: spec, pool: upstream.NewPool[*server, *client](s.connsPerTarget, s.connsPerTarget, s.waitersMax)}
 	t.at = s.targets.Add(t)
 	t.note(now)
 }

@@ -31,7 +31,7 @@ type target struct {
 
 func (w *world) addTarget() {
 	w.serial++
-	t := &target{w: w, name: "target-" + itoa(w.serial) + ":80", pool: upstream.NewPool[*server, *front](w.profile.conns, w.profile.waiters)}
+	t := &target{w: w, name: "target-" + itoa(w.serial) + ":80", pool: upstream.NewPool[*server, *front](w.profile.conns, w.profile.conns, w.profile.waiters)}
 	t.at = w.targets.Add(t)
 }
 
