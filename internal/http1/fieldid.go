@@ -29,7 +29,6 @@ const (
 	FieldContentType
 	FieldCookie
 	FieldDate
-	FieldForwarded
 	FieldIdempotencyKey
 	FieldLocation
 	FieldMaxForwards
@@ -37,14 +36,12 @@ const (
 	FieldRetryAfter
 	FieldServer
 	FieldSetCookie
-	FieldTrueClientIP
 	FieldUserAgent
 	FieldVia
 	FieldWWWAuthenticate
 	FieldXForwardedFor
 	FieldXForwardedHost
 	FieldXForwardedProto
-	FieldXRealIP
 	FieldXRequestID
 
 	fieldCount
@@ -72,7 +69,6 @@ var fieldNames = [fieldCount]string{
 	FieldContentType:        "content-type",
 	FieldCookie:             "cookie",
 	FieldDate:               "date",
-	FieldForwarded:          "forwarded",
 	FieldIdempotencyKey:     "idempotency-key",
 	FieldLocation:           "location",
 	FieldMaxForwards:        "max-forwards",
@@ -80,14 +76,12 @@ var fieldNames = [fieldCount]string{
 	FieldRetryAfter:         "retry-after",
 	FieldServer:             "server",
 	FieldSetCookie:          "set-cookie",
-	FieldTrueClientIP:       "true-client-ip",
 	FieldUserAgent:          "user-agent",
 	FieldVia:                "via",
 	FieldWWWAuthenticate:    "www-authenticate",
 	FieldXForwardedFor:      "x-forwarded-for",
 	FieldXForwardedHost:     "x-forwarded-host",
 	FieldXForwardedProto:    "x-forwarded-proto",
-	FieldXRealIP:            "x-real-ip",
 	FieldXRequestID:         "x-request-id",
 }
 

@@ -27,29 +27,37 @@ type Config struct {
 	KeysMax        int
 
 	TargetConnsMax int
+	StreamShare    float64
 	TargetIdle     time.Duration
+	TargetAge      time.Duration // of a connection to a target; 0: any
 	DrainTimeout   time.Duration
 
-	hostHeader  string
-	rateFields  string
-	algorithm   string
-	limit       int
-	capacity    int
-	headBytes   int64
-	fields      int
-	bodyMax     int64
-	bodyBuffer  int64
-	headTime    time.Duration
-	bodyTime    time.Duration
-	idleTime    time.Duration
-	connectTime time.Duration
-	targetTime  time.Duration
-	writeStall  time.Duration
-	origin      origin
-	redis       redisSettings
-	Edge        Edge
-	Rules       Rules
-	Adaptive    Adaptive
+	underscored  string
+	hostHeader   string
+	rateFields   string
+	algorithm    string
+	limit        int
+	capacity     int
+	headBytes    int64
+	fields       int
+	answerBytes  int64
+	answerFields int
+	bodyMax      int64
+	bodyBuffer   int64
+	headTime     time.Duration
+	bodyTime     time.Duration
+	idleTime     time.Duration
+	requestsMax  int
+	ageMax       time.Duration
+	connectTime  time.Duration
+	waitTime     time.Duration
+	targetTime   time.Duration
+	writeStall   time.Duration
+	origin       origin
+	redis        redisSettings
+	Edge         Edge
+	Rules        Rules
+	Adaptive     Adaptive
 }
 
 // Bounds that many settings share.
@@ -65,6 +73,8 @@ func (c *Config) Register(s *service.Settings) {
 	s.Func("TARGET_BALANCE", "p2c", "how requests are dealt out to several targets", "p2c, round_robin, least_inflight",
 		func(word string) (err error) { c.Balance, err = upstream.ParseBalance(word); return err })
 	s.Enum(&c.hostHeader, "HOST_HEADER", "preserve", []string{"preserve", "target"}, "the Host that the target sees: the client's or its own")
+	s.Enum(&c.underscored, "UNDERSCORED_FIELDS", "drop", []string{"drop", "keep"},
+		"fields of requests with _ in their names (nginx: underscores_in_headers); those that a target could take for fields of the connection or untrusted claims are always dropped")
 	c.origin.register(s)
 
 	s.Enum(&c.algorithm, "RATE_LIMIT_ALGORITHM", "fixed", algorithms(), "how the global limit counts")
@@ -80,17 +90,25 @@ func (c *Config) Register(s *service.Settings) {
 	s.Int(&c.EventLoops, "EVENT_LOOPS", runtime.GOMAXPROCS(0), 1, 1024, "event loops; default: Go's GOMAXPROCS, which is the machine's processors or the container's CPU limit (rounded up, at least 2)")
 	s.Int(&c.ConnectionsMax, "MAX_CONNECTIONS", 0, 0, 1<<24, "clients' connections at a time; 0: half of what RLIMIT_NOFILE allows")
 	s.Int(&c.TargetConnsMax, "TARGET_MAX_CONNECTIONS", 1024, 1, 1<<20, "connections to each target")
-	s.Bytes(&c.headBytes, "HEAD_MAX_BYTES", 16<<10, 1<<10, 1<<20, "a request's head; beyond: 431")
-	s.Int(&c.fields, "FIELDS_MAX", 100, 1, 10000, "field lines of a request; beyond: 431")
+	s.Float(&c.StreamShare, "TARGET_STREAM_SHARE", 0.9, 0.01, 1, "share of these that tunnels, streamed bodies and connections with a login (NTLM, Negotiate) may take, one at least; beyond: 503")
+	s.Bytes(&c.headBytes, "HEAD_MAX_BYTES", 16<<10, 1<<10, 1<<20, "a request's head, but for fields that proxies add (Via, X-Forwarded-For …); beyond: 431, or 414 for the request line")
+	s.Int(&c.fields, "FIELDS_MAX", 100, 1, 10000, "field lines of a request, likewise; beyond: 431")
+	s.Bytes(&c.answerBytes, "TARGET_HEAD_MAX_BYTES", 32<<10, 1<<10, 1<<20, "the head of a target's response, likewise; beyond: 502")
+	s.Int(&c.answerFields, "TARGET_FIELDS_MAX", 200, 1, 10000, "field lines of a target's response, likewise; beyond: 502")
 	s.Bytes(&c.bodyMax, "BODY_MAX_BYTES", 0, 0, 1<<50, "a request's body; beyond: 413; 0: any")
 	s.Bytes(&c.bodyBuffer, "BODY_BUFFER_BYTES", 256<<10, 1<<10, 1<<30, "a body that is collected before it is passed on, in either direction; larger ones are streamed")
 	s.Duration(&c.headTime, "HEAD_TIMEOUT", 10*time.Second, time.Millisecond, timeMax, "for a whole request head; then 408")
 	s.Duration(&c.bodyTime, "BODY_TIMEOUT", 15*time.Second, time.Millisecond, timeMax, "for the next piece of a request's body; then 408")
 	s.Duration(&c.idleTime, "IDLE_TIMEOUT", 60*time.Second, time.Millisecond, timeMax, "of a client's connection between requests")
+	s.Int(&c.requestsMax, "CONNECTION_MAX_REQUESTS", 10_000, 0, 1<<31-1, "requests of one client connection: the last answer announces the close; 0: any")
+	s.Duration(&c.ageMax, "CONNECTION_MAX_AGE", time.Hour, 0, 30*timeMax, "of a client connection, up to an eighth less: the answer to the first request after it announces the close; 0: any")
 	s.Duration(&c.writeStall, "WRITE_TIMEOUT", 15*time.Second, time.Millisecond, timeMax, "without the client taking a byte of its answer")
 	s.Duration(&c.connectTime, "TARGET_CONNECT_TIMEOUT", time.Second, time.Millisecond, timeMax, "to connect to a target; then 504")
-	s.Duration(&c.targetTime, "TARGET_TIMEOUT", 10*time.Second, time.Millisecond, timeMax, "until a target's answer begins, and is complete unless it is streamed; then 504")
+	s.Duration(&c.waitTime, "TARGET_WAIT_TIMEOUT", time.Second, 0, timeMax, "for a connection to become free while all TARGET_MAX_CONNECTIONS are taken; then 503")
+	s.Duration(&c.targetTime, "TARGET_TIMEOUT", 10*time.Second, time.Millisecond, timeMax,
+		"from sending a request to the head of the target's answer, and between two pieces of it; then 504; an answer that takes longer in all is streamed")
 	s.Duration(&c.TargetIdle, "TARGET_IDLE_TIMEOUT", 30*time.Second, time.Millisecond, timeMax, "of a connection to a target; keep it below the target's own")
+	s.Duration(&c.TargetAge, "TARGET_CONNECTION_MAX_AGE", 5*time.Minute, 0, 30*timeMax, "of a connection to a target, up to a quarter less: then it is not used again, so that new instances behind one address get their share; 0: any")
 	s.Duration(&c.DrainTimeout, "DRAIN_TIMEOUT", 30*time.Second, 0, timeMax, "for what is under way when the proxy ends")
 	c.Edge.register(s)
 	c.Rules.register(s)
@@ -145,23 +163,31 @@ func (c *Config) Complete() error {
 func (c *Config) Session() session.Settings {
 	return session.Settings{
 		Head:           http1.Limits{HeadBytes: int(c.headBytes), Fields: c.fields},
-		ResponseHead:   http1.Limits{HeadBytes: 32 << 10, Fields: 200},
+		ResponseHead:   http1.Limits{HeadBytes: int(c.answerBytes), Fields: c.answerFields},
 		BodyBytesMax:   c.bodyMax,
+		OwnBytesMax:    service.BodyBytesMax,
 		BufferBytesMax: c.bodyBuffer,
 		HeadTimeout:    c.headTime,
 		BodyTimeout:    c.bodyTime,
 		IdleTimeout:    c.idleTime,
 		ConnectTimeout: c.connectTime,
+		WaitTimeout:    c.waitTime,
 		TargetTimeout:  c.targetTime,
 		BodyRateMin:    c.Edge.bodyRate,
 		StreamTimeout:  c.Edge.streamTime,
 		TunnelTimeout:  c.Edge.tunnelTime,
 		DrainGrace:     c.Edge.drainGrace,
+		RequestsMax:    c.requestsMax,
+		AgeMax:         c.ageMax,
 		PreserveHost:   c.hostHeader == "preserve",
 		Upgrades:       c.Edge.upgrades,
 		Pseudonym:      c.Edge.pseudonym,
+		Via:            c.Edge.via,
+		Underscores:    c.underscored == "keep",
 		OwnElsewhere:   c.Edge.AdminPort != 0,
+		HealthHere:     c.Edge.healthOnDataPort,
 		TrustedProxies: c.origin.trusted,
+		Claims:         c.origin.claims,
 		LegacyFields:   c.rateFields == "both" || c.rateFields == "legacy",
 		StandardFields: c.rateFields == "both" || c.rateFields == "standard",
 	}
@@ -180,6 +206,6 @@ func (c *Config) Loop() loop.Config {
 		// A target that does not answer connects must not keep others waiting.
 		DialsMax: max(256, len(c.Targets)*c.TargetConnsMax),
 		// A head is read when it is whole: half of the bound must hold one.
-		InboundMax: max(64<<10, 2*int(c.headBytes)+64<<10),
+		InboundMax: 2*int(max(c.headBytes, c.answerBytes)) + 64<<10,
 	}
 }

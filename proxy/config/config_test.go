@@ -3,6 +3,7 @@ package config
 import (
 	"errors"
 	"net/netip"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -52,7 +53,7 @@ func TestDefaults(t *testing.T) {
 		t.Errorf("limit %+v", c.Limit)
 	}
 	s := c.Session()
-	if s.Head.HeadBytes != 16<<10 || s.Head.Fields != 100 || s.BufferBytesMax != 256<<10 || s.BodyBytesMax != 0 {
+	if s.Head.HeadBytes != 16<<10 || s.Head.Fields != 100 || s.ResponseHead.HeadBytes != 32<<10 || s.ResponseHead.Fields != 200 || s.BufferBytesMax != 256<<10 || s.BodyBytesMax != 0 {
 		t.Errorf("bounds %+v", s)
 	}
 	if s.HeadTimeout != 10*time.Second || s.BodyTimeout != 15*time.Second || s.IdleTimeout != time.Minute ||
@@ -68,6 +69,15 @@ func TestDefaults(t *testing.T) {
 	}
 	if c.KeysMax != 10_000_000 {
 		t.Errorf("KeysMax %d", c.KeysMax)
+	}
+}
+
+// A container's CPU limit is known to Go by GOMAXPROCS, not by NumCPU.
+func TestEventLoopsAreWhatGoUses(t *testing.T) {
+	most := runtime.GOMAXPROCS(runtime.NumCPU() + 1)
+	defer runtime.GOMAXPROCS(most)
+	if c := must(t); c.EventLoops != runtime.NumCPU()+1 {
+		t.Errorf("%d loops, want %d", c.EventLoops, runtime.NumCPU()+1)
 	}
 }
 
@@ -110,6 +120,10 @@ var wrong = []struct {
 	{"HOST_HEADER", "both", "allowed: preserve, target"},
 	{"TRUSTED_PROXIES", "10.0.0.1", "is not a CIDR; allowed: CIDRs"},
 	{"TRUSTED_PROXIES", "10.0.0.0/8,", "is not a CIDR"},
+	{"TRUSTED_PROXIES", "::ffff:10.0.0.0/104", "is an IPv4 network written as IPv6"},
+	{"UNTRUSTED_FIELDS", "X-A,", `"" has not 1 to 63 characters`},
+	{"UNTRUSTED_FIELDS", "X-A,*", `"*" has not 1 to 63 characters`},
+	{"UNTRUSTED_FIELDS", "X-*-A", `"X-*-A" has other characters than letters, digits and -; allowed: names`},
 	{"RATE_LIMIT_ALGORITHM", "magic", "allowed: fixed, sliding, token, sliding_log, gcra, leaky, off"},
 	{"RATE_LIMIT_LIMIT", "0", "is out of range; allowed: 1 … "},
 	{"RATE_LIMIT_LIMIT", "1.5", "is not a whole number"},
@@ -118,6 +132,7 @@ var wrong = []struct {
 	{"RATE_LIMIT_WINDOW", "1s", "is not a number"},
 	{"RATE_LIMIT_CAPACITY", "-1", "is out of range; allowed: 1 … "},
 	{"RATE_LIMIT_FILL_RATE", "0", "is out of range; allowed: "},
+	{"UNDERSCORED_FIELDS", "yes", "allowed: drop, keep"},
 	{"RATE_LIMIT_HEADERS", "all", "allowed: off, legacy, standard, both"},
 	{"KEYS_MAX", "0", "is out of range; allowed: 1 … 2147483647"},
 	{"EVENT_LOOPS", "0", "is out of range; allowed: 1 … 1024"},
@@ -126,6 +141,8 @@ var wrong = []struct {
 	{"HEAD_MAX_BYTES", "1023", "is out of range; allowed: 1KiB … 1MiB"},
 	{"HEAD_MAX_BYTES", "a lot", "is not a number of bytes"},
 	{"FIELDS_MAX", "0", "is out of range; allowed: 1 … 10000"},
+	{"TARGET_HEAD_MAX_BYTES", "2MiB", "is out of range; allowed: 1KiB … 1MiB"},
+	{"TARGET_FIELDS_MAX", "0", "is out of range; allowed: 1 … 10000"},
 	{"BODY_MAX_BYTES", "-1", "is out of range"},
 	{"BODY_BUFFER_BYTES", "1023", "is out of range; allowed: 1KiB … 1GiB"},
 	{"HEAD_TIMEOUT", "0s", "is out of range; allowed: 1ms … 24h"},
@@ -134,6 +151,8 @@ var wrong = []struct {
 	{"IDLE_TIMEOUT", "25h", "is out of range; allowed: 1ms … 24h"},
 	{"WRITE_TIMEOUT", "0s", "is out of range; allowed: 1ms … 24h"},
 	{"TARGET_CONNECT_TIMEOUT", "0s", "is out of range; allowed: 1ms … 24h"},
+	{"TARGET_WAIT_TIMEOUT", "-1s", "is out of range; allowed: 0s … 24h"},
+	{"TARGET_STREAM_SHARE", "0", "is out of range; allowed: 0.01 … 1"},
 	{"TARGET_TIMEOUT", "0s", "is out of range; allowed: 1ms … 24h"},
 	{"TARGET_IDLE_TIMEOUT", "0s", "is out of range; allowed: 1ms … 24h"},
 	{"DRAIN_TIMEOUT", "-1s", "is out of range; allowed: 0s … 24h"},
@@ -198,33 +217,42 @@ func TestWrongCombinations(t *testing.T) {
 }
 
 func TestValuesArrive(t *testing.T) {
-	c := must(t, "TARGET_URL", "http://a:1,http://b:2", "TARGET_BALANCE", "round_robin", "HOST_HEADER", "target",
-		"TRUSTED_PROXIES", "10.0.0.0/8, ::1/128", "RATE_LIMIT_ALGORITHM", "token", "RATE_LIMIT_LIMIT", "5",
+	c := must(t, "TARGET_URL", "http://a:1,http://b:2", "TARGET_BALANCE", "round_robin", "HOST_HEADER", "target", "UNDERSCORED_FIELDS", "keep",
+		"TRUSTED_PROXIES", "10.0.0.0/8, ::1/128", "UNTRUSTED_FIELDS", "X-Remote-User, X-Auth-*", "RATE_LIMIT_ALGORITHM", "token", "RATE_LIMIT_LIMIT", "5",
 		"RATE_LIMIT_WINDOW", "0.5", "RATE_LIMIT_CAPACITY", "6", "RATE_LIMIT_FILL_RATE", "1.5", "RATE_LIMIT_HEADERS", "legacy",
 		"KEYS_MAX", "7", "EVENT_LOOPS", "3", "MAX_CONNECTIONS", "8", "TARGET_MAX_CONNECTIONS", "9", "HEAD_MAX_BYTES", "2KiB",
-		"FIELDS_MAX", "10", "BODY_MAX_BYTES", "3KiB", "BODY_BUFFER_BYTES", "4KiB", "HEAD_TIMEOUT", "1s", "BODY_TIMEOUT", "2s",
-		"IDLE_TIMEOUT", "3s", "WRITE_TIMEOUT", "4s", "TARGET_CONNECT_TIMEOUT", "5s", "TARGET_TIMEOUT", "6s",
+		"FIELDS_MAX", "10", "TARGET_HEAD_MAX_BYTES", "5KiB", "TARGET_FIELDS_MAX", "11", "BODY_MAX_BYTES", "3KiB", "BODY_BUFFER_BYTES", "4KiB", "HEAD_TIMEOUT", "1s", "BODY_TIMEOUT", "2s",
+		"IDLE_TIMEOUT", "3s", "WRITE_TIMEOUT", "4s", "TARGET_CONNECT_TIMEOUT", "5s", "TARGET_TIMEOUT", "6s", "TARGET_WAIT_TIMEOUT", "9s", "TARGET_STREAM_SHARE", "0.5",
 		"TARGET_IDLE_TIMEOUT", "7s", "DRAIN_TIMEOUT", "8s")
 	if c.Limit != (limit.Config{Algorithm: limit.Token, Limit: 5, Window: 0.5, Capacity: 6, FillRate: 1.5}) {
 		t.Errorf("limit %+v", c.Limit)
 	}
-	if c.Balance != upstream.RoundRobin || c.KeysMax != 7 || c.TargetConnsMax != 9 || c.TargetIdle != 7*time.Second || c.DrainTimeout != 8*time.Second {
+	if c.Balance != upstream.RoundRobin || c.KeysMax != 7 || c.TargetConnsMax != 9 || c.StreamShare != 0.5 || c.TargetIdle != 7*time.Second || c.DrainTimeout != 8*time.Second {
 		t.Errorf("%+v", c)
 	}
 	if l := c.Loop(); l.Loops != 3 || l.ConnectionsMax != 8 || l.WriteStall != 4*time.Second {
 		t.Errorf("loops %+v", l)
 	}
 	s := c.Session()
-	if s.Head.HeadBytes != 2<<10 || s.Head.Fields != 10 || s.BodyBytesMax != 3<<10 || s.BufferBytesMax != 4<<10 {
+	if s.Head.HeadBytes != 2<<10 || s.Head.Fields != 10 || s.ResponseHead.HeadBytes != 5<<10 || s.ResponseHead.Fields != 11 || s.BodyBytesMax != 3<<10 || s.BufferBytesMax != 4<<10 {
 		t.Errorf("bounds %+v", s)
 	}
 	if s.HeadTimeout != time.Second || s.BodyTimeout != 2*time.Second || s.IdleTimeout != 3*time.Second ||
-		s.ConnectTimeout != 5*time.Second || s.TargetTimeout != 6*time.Second {
+		s.ConnectTimeout != 5*time.Second || s.TargetTimeout != 6*time.Second || s.WaitTimeout != 9*time.Second {
 		t.Errorf("times %+v", s)
 	}
 	trusted := []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("::1/128")}
-	if s.PreserveHost || !s.LegacyFields || s.StandardFields || !slices.Equal(s.TrustedProxies, trusted) {
+	if s.PreserveHost || !s.Underscores || !s.LegacyFields || s.StandardFields || !slices.Equal(s.TrustedProxies, trusted) {
 		t.Errorf("fields %+v", s)
+	}
+}
+
+// VIA_NAME=off takes Via away, and leaves the proxy a name of its own.
+func TestViaOff(t *testing.T) {
+	for name, want := range map[string]bool{"": true, "edge-1": true, "off": false} {
+		if s := must(t, "VIA_NAME", name).Session(); s.Via != want || s.Pseudonym == "off" || s.Pseudonym == "" {
+			t.Errorf("VIA_NAME=%s: Via %t, pseudonym %q", name, s.Via, s.Pseudonym)
+		}
 	}
 }
 
@@ -264,7 +292,7 @@ func TestTargetParts(t *testing.T) {
 
 func TestEdgeValuesArrive(t *testing.T) {
 	c := must(t, "TARGET_URL", "https://a", "TLS_CERT", "c.pem", "TLS_KEY", "k.pem", "TARGET_CA_FILE", "ca.pem", "TARGET_TLS_SERVER_NAME", "b",
-		"TARGET_HEALTH_PATH", "/up?full=1", "TARGET_HEALTH_INTERVAL", "1s", "ADMIN_PORT", "9", "ADMIN_BIND", "::1", "ADMIN_TLS", "false", "TAKEOVER", "true",
+		"TARGET_HEALTH_PATH", "/up?full=1", "TARGET_HEALTH_INTERVAL", "1s", "ADMIN_PORT", "9", "ADMIN_BIND", "::1", "ADMIN_TLS", "false", "HEALTH_ON_DATA_PORT", "true", "TAKEOVER", "true",
 		"MEMORY_BUDGET", "1GiB", "MAX_CONNECTIONS_PER_IP", "3", "BODY_MIN_RATE", "5", "STREAM_TIMEOUT", "1m", "TUNNEL_TIMEOUT", "2m",
 		"DRAIN_GRACE", "3s", "UPGRADES", "WebSocket, chat/1.0", "VIA_NAME", "edge-1")
 	e := c.Edge
@@ -277,10 +305,10 @@ func TestEdgeValuesArrive(t *testing.T) {
 	}
 	s := c.Session()
 	if s.BodyRateMin != 5 || s.StreamTimeout != time.Minute || s.TunnelTimeout != 2*time.Minute || s.DrainGrace != 3*time.Second ||
-		!slices.Equal(s.Upgrades, []string{"websocket", "chat/1.0"}) || s.Pseudonym != "edge-1" || !s.OwnElsewhere {
+		!slices.Equal(s.Upgrades, []string{"websocket", "chat/1.0"}) || s.Pseudonym != "edge-1" || !s.OwnElsewhere || !s.HealthHere {
 		t.Errorf("sessions %+v", s)
 	}
-	if c := must(t); c.Edge.MemoryBudget <= 0 || len(c.Session().Pseudonym) != len("weir-000000") || c.Session().OwnElsewhere {
+	if c := must(t); c.Edge.AdminBind != "127.0.0.1" || !c.Edge.AdminTLS || c.Edge.MemoryBudget <= 0 || len(c.Session().Pseudonym) != len("weir-000000") || c.Session().OwnElsewhere {
 		t.Errorf("by default: %+v", c.Edge)
 	}
 }

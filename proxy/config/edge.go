@@ -22,6 +22,7 @@ type Edge struct {
 	AdminPort              int           // of the own endpoints; 0: the data port
 	AdminBind              string        // the address of that port
 	AdminTLS               bool          // that port has TLS if the data port has
+	healthOnDataPort       bool
 	Takeover               bool
 	MemoryBudget           int64 // bytes
 	perAddress             int
@@ -30,6 +31,7 @@ type Edge struct {
 	drainGrace             time.Duration
 	upgrades               []string
 	pseudonym              string
+	via                    bool
 }
 
 // register adds the settings to s.
@@ -44,15 +46,16 @@ func (e *Edge) register(s *service.Settings) {
 	s.Int(&e.AdminPort, "ADMIN_PORT", 0, 0, 65535, "port of the proxy's own endpoints; 0: the data port")
 	s.String(&e.AdminBind, "ADMIN_BIND", "127.0.0.1", "address that ADMIN_PORT listens on")
 	s.Bool(&e.AdminTLS, "ADMIN_TLS", true, "ADMIN_PORT speaks TLS when TLS_CERT is set; false: plain HTTP")
+	s.Bool(&e.healthOnDataPort, "HEALTH_ON_DATA_PORT", false, "answer /actuator/health and /actuator/health/readiness on the data port too when there is an ADMIN_PORT")
 	s.Bool(&e.Takeover, "TAKEOVER", false, "take the port over from a running proxy, which then drains; BIND and ADMIN_PORT may be others")
 	s.Bytes(&e.MemoryBudget, "MEMORY_BUDGET", 0, 0, 1<<50, "memory from which on requests are turned away with 503; 0: three quarters of what the machine or the container has")
 	s.Int(&e.perAddress, "MAX_CONNECTIONS_PER_IP", 0, 0, 1<<24, "connections at a time of one client address (IPv6: /64); 0: any, as one balancer may be every client")
 	s.Bytes(&e.bodyRate, "BODY_MIN_RATE", 240, 0, 1<<30, "bytes per second that a request's body must keep over 10 s; then 408; 0: any")
-	s.Duration(&e.streamTime, "STREAM_TIMEOUT", 60*time.Second, time.Millisecond, timeMax, "for the next piece of an answer that is streamed")
+	s.Duration(&e.streamTime, "STREAM_TIMEOUT", 60*time.Second, time.Millisecond, timeMax, "for the next piece of an answer that is streamed, or the next byte of an upgraded connection that one side has half closed")
 	s.Duration(&e.tunnelTime, "TUNNEL_TIMEOUT", time.Hour, time.Millisecond, 30*timeMax, "for the next byte of an upgraded connection, in either direction")
 	s.Duration(&e.drainGrace, "DRAIN_GRACE", 2*time.Second, 0, timeMax, "how long an idle client's connection stays when the proxy ends: a request on its way is still answered")
 	s.Func("UPGRADES", "websocket", "protocols that clients may switch to, comma separated; empty: none", "names, comma separated; not h2c", e.setUpgrades)
-	s.Func("VIA_NAME", "", "the proxy's name in Via, by which requests that come in a circle are known; empty: weir- and a random part", "letters, digits, - and .", e.setPseudonym)
+	s.Func("VIA_NAME", "", "the proxy's name in Via, by which requests that come in a circle are known; empty: weir- and a random part; off: no Via, as nginx compresses nothing for proxies by default, and CDN-Loop against circles", "letters, digits, - and .; off", e.setPseudonym)
 }
 
 func (e *Edge) setHealthPath(text string) error {
@@ -103,7 +106,8 @@ func (e *Edge) complete() error {
 		}
 		return &service.SettingError{Name: missing, Problem: "is missing", Allowed: "TLS_CERT and TLS_KEY together, or neither"}
 	}
-	if e.pseudonym == "" {
+	e.via = e.pseudonym != "off"
+	if e.pseudonym == "" || !e.via {
 		e.pseudonym = fmt.Sprintf("weir-%06x", rand.Uint32N(1<<24))
 	}
 	if e.MemoryBudget == 0 {

@@ -7,16 +7,20 @@ import (
 	"strings"
 
 	"weir/internal/service"
+	"weir/proxy/session"
 )
 
 // origin is the settings about where requests come from.
 type origin struct {
 	trusted []netip.Prefix
+	claims  *session.Claims
 }
 
 func (o *origin) register(s *service.Settings) {
 	s.Func("TRUSTED_PROXIES", "", "networks of the proxies whose X-Forwarded-For and similar fields are believed",
 		"CIDRs, comma separated: 10.0.0.0/8,::1/128", o.setTrusted)
+	s.Func("UNTRUSTED_FIELDS", "", "further request fields that only TRUSTED_PROXIES may send, beside X-Forwarded-*, X-Real-IP and the like; from others they are dropped",
+		"names, comma separated, * at the end for any rest: X-Remote-User,X-Auth-*", o.setClaims)
 }
 
 func (o *origin) setTrusted(text string) error {
@@ -32,6 +36,11 @@ func (o *origin) setTrusted(text string) error {
 		o.trusted = append(o.trusted, p)
 	}
 	return nil
+}
+
+func (o *origin) setClaims(text string) (err error) {
+	o.claims, err = session.NewClaims(elements(text))
+	return err
 }
 
 // elements are those of a comma-separated list, which may be empty.

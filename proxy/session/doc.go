@@ -21,7 +21,9 @@
 // A large answer, or one whose length is not known, is relayed as it comes.
 // HandleClientFull and HandleTargetFull say when one side takes nothing, and
 // the session then wants nothing from the other. After a switch of protocols
-// the session is a tunnel until both sides have ended.
+// the session is a tunnel until both sides have ended. A client that sends no
+// more may still read: a request that is whole is answered, then the connection
+// closes.
 //
 // The owner calls one Handle method at a time and then does what Effects says.
 package session

@@ -17,7 +17,8 @@ type Settings struct {
 	Head         http1.Limits // of requests
 	ResponseHead http1.Limits
 
-	BodyBytesMax   int64 // request bodies, 0: any (contracts: BODY_MAX_BYTES)
+	BodyBytesMax   int64 // request bodies, 0: any
+	OwnBytesMax    int64 // bodies of requests to own endpoints
 	BufferBytesMax int64 // of a body that is collected, in either direction; larger ones are streamed
 	BodyRateMin    int64 // bytes of a request's body per second, over rateSpan; 0: any
 
@@ -25,24 +26,37 @@ type Settings struct {
 	BodyTimeout    time.Duration // for the next piece of a request's body
 	IdleTimeout    time.Duration // between exchanges
 	ConnectTimeout time.Duration // until a connection to a target is there
-	TargetTimeout  time.Duration // until the target's answer begins, and is complete unless it is streamed
-	StreamTimeout  time.Duration // for the next piece of a streamed answer
+	WaitTimeout    time.Duration // for a connection to a target while all of them are taken
+	TargetTimeout  time.Duration // from sending a request to the head of its answer, and between two pieces of an answer that is collected
+	StreamTimeout  time.Duration // for the next piece of a streamed answer, or byte of a tunnel of which one side has ended
 	TunnelTimeout  time.Duration // for the next byte in either direction of a tunnel
 	DrainGrace     time.Duration // how long idle connections live when draining
+	RequestsMax    int           // requests of one connection, 0: any
+	AgeMax         time.Duration // of a connection, shortened by up to an eighth; 0: any
 
 	// PreserveHost: the target sees the client's Host, not its own. A request
 	// older than HTTP/1.1 may have none, and the target's is sent.
 	PreserveHost bool
+	// Underscores: fields of requests with underscores in their names are
+	// forwarded.
+	Underscores bool
 	// Upgrades are the protocols that a client may switch to, in lower case.
 	Upgrades []string
-	// Pseudonym is the proxy's own name in Via. A request that has it comes
-	// back in a circle.
+	// Pseudonym is the proxy's own name in Via, or in CDN-Loop. A request that
+	// has it comes back in a circle.
 	Pseudonym string
+	// Via: requests and answers carry Via. Else requests carry CDN-Loop, which
+	// no target takes for a reason not to compress.
+	Via bool
 	// OwnElsewhere: the proxy's own endpoints have a port of their own, and
 	// their paths are the target's here.
 	OwnElsewhere bool
-	// TrustedProxies are the clients whose X-Forwarded fields are believed.
+	// HealthHere: those of health are answered here all the same.
+	HealthHere bool
+	// TrustedProxies are the clients whose claims about the origin of requests
+	// are believed, and Claims the names of such fields; nil: the usual ones.
 	TrustedProxies []netip.Prefix
+	Claims         *Claims
 	// LegacyFields and StandardFields say which rate limit fields answers
 	// carry: X-RateLimit-*, and RateLimit and RateLimit-Policy.
 	LegacyFields, StandardFields bool
@@ -66,8 +80,14 @@ type Env struct {
 	Shadow func(now time.Time, p *Policy, counted *Counted, counter *store.Counter)
 	// Leave gives a place in the queue of a leaky counter back.
 	Leave func(now time.Time, counter *store.Counter, slot int64, mode store.Mode)
+	// Disbelieved is told of a request with claims about its origin that were
+	// dropped: from which address, and how many. It may be nil.
+	Disbelieved func(from netip.Addr, claims int)
 	// Overloaded reports that requests are to be shed; nil: never.
 	Overloaded func() bool
+	// Stream asks whether the answer under way may be streamed: only a share of
+	// a target's connections may carry streams. nil: always.
+	Stream func(s *Session) bool
 	// Report is told once of every request answered, or given up.
 	Report func(now time.Time, s *Session, o *Outcome)
 	// Refused is told of every refusal, which it copies, and names it: the
@@ -91,6 +111,7 @@ type Env struct {
 	extra    []byte   // scratch for their fields
 	date     []byte   // the Date field line of second dateAt
 	dateAt   int64
+	accepted uint64 // connections, for endOf
 }
 
 // An Outcome is what became of one request.
@@ -107,6 +128,9 @@ type Outcome struct {
 	Answered  time.Time // the head of the target's answer was there; zero when it was not
 	Fault     Fault     // why the target did not answer
 	Retried   bool
+	OddFields int  // of the request, that were dropped for their names
+	Trailers  int  // trailer sections of request and answer, that were dropped
+	Spent     bool // the connection ends: it has had its requests or its time
 }
 
 // A Refusal is what the client was told by a 429, and why. Key is borrowed.
@@ -137,9 +161,10 @@ const (
 	FaultRefused           // the connection was refused
 	FaultConnect           // connecting failed otherwise
 	FaultConnectTime       // connecting took too long
-	FaultBusy              // no place to wait for a connection
+	FaultBusy              // no connection became free in time, or no place to wait for one
+	FaultStreams           // as many connections as may carry tunnels and streams do
 	FaultClosed            // closed or reset before the answer was complete
-	FaultTimeout           // no complete answer in time
+	FaultTimeout           // no answer in time, or no further piece of it
 	FaultGarbled           // the answer is not HTTP as it should be
 	FaultNoTarget          // no target can be reached
 	faultCount
@@ -150,7 +175,7 @@ const Faults = int(faultCount)
 
 // String is the fault's name in metrics.
 func (f Fault) String() string {
-	return [...]string{"none", "connect_refused", "connect_failed", "connect_timeout", "busy",
+	return [...]string{"none", "connect_refused", "connect_failed", "connect_timeout", "busy", "streams",
 		"closed", "timeout", "bad_response", "no_target"}[f]
 }
 

@@ -26,7 +26,8 @@ var orders = []string{"", "\x40\x06\x42\x40\x42", "\x08\x10\x06\x0a\x12\x08\x0a"
 // FuzzSession plays bytes of a client and of a target in pieces and in an order
 // from the input, and sees that the effects make sense; that no more requests go
 // on than a reader finds in the client's bytes as a whole, in that order; and
-// that what goes on is one request for net/http too, with nothing behind it.
+// that what goes on is one request for net/http too, with nothing behind it, and
+// with no word about its origin but the proxy's.
 func FuzzSession(f *testing.F) {
 	corpora, err := http1test.Corpora()
 	if err != nil {
@@ -57,6 +58,7 @@ func FuzzSession(f *testing.F) {
 			}
 		}
 	}
+	add([]byte("GET / HTTP/1.1\r\nHost: x\r\nX_Forwarded_For: 1\r\nx-real-ip: 1\r\nConnection: X-Forwarded-For\r\n\r\n"), []byte(answer))
 	f.Fuzz(func(t *testing.T, client, target, order []byte) {
 		p := newGauntlet(t, client, target)
 		for _, op := range order[:min(len(order), 256)] {
@@ -355,6 +357,13 @@ func (p *gauntlet) oneRequest(raw []byte, tunnel bool) *http.Request {
 		// net/http refuses some targets and hosts that are well-formed: see
 		// FuzzRequest of internal/http1.
 		return nil
+	}
+	for name, values := range req.Header {
+		own := name == "X-Forwarded-For" && values[0] == "192.0.2.7" || name == "X-Forwarded-Proto" && values[0] == "http" ||
+			name == "X-Forwarded-Host" && values[0] == req.Host
+		if claimsByDefault.has([]byte(name)) && (!own || len(values) != 1) {
+			p.t.Fatalf("the target is told %s: %q", name, values)
+		}
 	}
 	if _, err := io.Copy(io.Discard, req.Body); err != nil {
 		return req // the client or the target did not stay until its end

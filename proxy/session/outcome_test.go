@@ -27,7 +27,7 @@ func TestOutcomeTimes(t *testing.T) {
 		{"left while it uploaded", []string{large, "at 1s", "acquired new", "at 9s", "gone"}, "1 - -"},
 		{"broken off while it uploaded", []string{large, "at 1s", "acquired new", "at 9s", "upstream-closed reset"}, "1 - -"},
 		{"left after it had uploaded", []string{large, "at 1s", "acquired new", "at 3s", rest, "at 9s", "gone"}, "1 3 -"},
-		{"no answer in time", []string{small, "at 1s", "acquired new", "at 10s", "expire"}, "1 1 -"},
+		{"no answer in time", []string{small, "at 1s", "acquired new", "at 11s", "expire"}, "1 1 -"},
 		{"never sent", []string{large, "at 1s", "gone"}, "- - -"},
 		{"a switch of protocols", []string{`client "GET / HTTP/1.1\r\nHost: x\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\n"`, "at 1s", "acquired new",
 			"at 2s", `upstream "HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\n"`}, "1 1 2"},

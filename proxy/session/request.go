@@ -3,29 +3,25 @@ package session
 import (
 	"bytes"
 	"math"
-	"net/netip"
 	"strconv"
 	"time"
 
 	"weir/internal/http1"
 )
 
-// ownBodyMax bounds the body of a request to an own endpoint.
-const ownBodyMax = 1 << 20
-
 // handleHead is told that env.head holds a request; rest are the bytes behind
 // it. It returns how many of those it has used up.
 func (s *Session) handleHead(now time.Time, rest []byte) int {
 	h := &s.env.head
-	s.x.outcome = Outcome{Method: h.Method, Began: s.began}
+	s.x.outcome = Outcome{Method: h.Method, Began: s.began, Spent: s.spend(now)}
 	s.x.minor = h.Minor
-	s.x.keepAlive = h.KeepAlive && !s.drain
+	s.x.keepAlive = h.KeepAlive && !s.drain && !s.x.outcome.Spent
 	s.x.expects = h.Expect == http1.ExpectContinue && h.Framing != http1.BodyNone
 	if err := h.Check(); err != nil {
 		s.malformed(now, err)
 		return 0
 	}
-	if isOwn(h.Path) && !s.env.Settings.OwnElsewhere {
+	if s.env.Settings.isOwn(h.Path) {
 		s.beginOwn(now)
 		return 0
 	}
@@ -35,6 +31,7 @@ func (s *Session) handleHead(now time.Time, rest []byte) int {
 	if h.Method == http1.OPTIONS && forwardsLeft(h) == 0 {
 		return s.answerUnread(rest, func() { s.answerOptions(now) })
 	}
+	s.disbelieve(h)
 	if !s.ask(now) {
 		return 0
 	}
@@ -61,8 +58,8 @@ func (s *Session) answeredHere(now time.Time) bool {
 		s.fail(now, 413, bodyTooLarge)
 	case s.cameInCircle(h):
 		s.fail(now, 508, "the request has passed this proxy before")
-	case s.env.Overloaded != nil && s.env.Overloaded():
-		s.fail(now, 503, "the proxy is short of memory")
+	case s.overloaded():
+		s.fail(now, 503, shortOfMemory)
 	default:
 		return false
 	}
@@ -77,32 +74,6 @@ func (s *Session) answerOptions(now time.Time) {
 
 // allow is the field of a 405 and of the answer to OPTIONS.
 const allow = "Allow: GET, HEAD, POST, PUT, DELETE, PATCH, OPTIONS\r\n"
-
-// cameInCircle reports whether a Via field names this proxy (RFC 9110 section
-// 7.6.3).
-func (s *Session) cameInCircle(h *http1.Head) bool {
-	for i := range h.Fields {
-		if f := &h.Fields[i]; f.ID == http1.FieldVia && names(f.Value, s.env.Settings.Pseudonym) {
-			return true
-		}
-	}
-	return false
-}
-
-// names reports whether a Via field's value has the pseudonym as a word.
-func names(via []byte, pseudonym string) bool {
-	for len(via) > 0 {
-		i := bytes.IndexAny(via, " \t,")
-		if i < 0 {
-			i = len(via)
-		}
-		if string(via[:i]) == pseudonym {
-			return true
-		}
-		via = via[min(i+1, len(via)):]
-	}
-	return false
-}
 
 // forwardsLeft is the Max-Forwards of h, -1 without a proper one (RFC 9110
 // section 7.6.2).
@@ -128,9 +99,12 @@ func (s *Session) admitted(now time.Time) {
 }
 
 // isOwn reports whether the proxy answers this path itself.
-func isOwn(path []byte) bool {
+func (set *Settings) isOwn(path []byte) bool {
 	if len(path) < 2 {
 		return false
+	}
+	if set.OwnElsewhere {
+		return set.HealthHere && (string(path) == "/actuator/health" || string(path) == "/actuator/health/readiness")
 	}
 	switch path[1] {
 	case 'm':
@@ -181,23 +155,23 @@ func (s *Session) appendForward(dst []byte, h *http1.Head) []byte {
 	} else {
 		s.x.hostAt = len(dst) // who the target is will be known then
 	}
-	trusted := s.trusted()
-	left := -1
+	trusted, left := s.trusted(), -1
 	if h.Method == http1.OPTIONS {
 		left = forwardsLeft(h)
 	}
 	for i := range h.Fields {
 		f := &h.Fields[i]
-		if f.Hop || f.Odd || !trusted && claimsOrigin(f.ID) || f.ID == http1.FieldExpect || f.ID == http1.FieldMaxForwards && left > 0 {
+		if s.withheld(f, trusted) || f.ID == http1.FieldExpect || f.ID == http1.FieldMaxForwards && left > 0 {
 			continue
 		}
+		s.noticeLogin(f)
 		dst = http1.AppendFieldLine(dst, *f)
 	}
 	if left > 0 {
 		dst = http1.AppendFieldInt(dst, "Max-Forwards", int64(left-1))
 	}
 	dst = s.appendOrigin(dst, h, trusted)
-	dst = s.appendVia(dst, h.Minor)
+	dst = s.appendPassage(dst, h.Minor)
 	if s.x.upgrade != "" {
 		dst = append(dst, "Connection: upgrade\r\n"...)
 		dst = http1.AppendFieldString(dst, "Upgrade", s.x.upgrade)
@@ -211,95 +185,11 @@ func (s *Session) appendForward(dst []byte, h *http1.Head) []byte {
 	return http1.AppendHeadEnd(dst)
 }
 
-// appendVia appends the proxy's own Via: it received HTTP/1.minor (RFC 9110
-// section 7.6.3).
-func (s *Session) appendVia(dst []byte, minor int) []byte {
-	dst = append(dst, "Via: 1."...)
-	dst = append(dst, '0'+byte(minor), ' ')
-	dst = append(dst, s.env.Settings.Pseudonym...)
-	return append(dst, "\r\n"...)
-}
+// shortOfMemory is what the 503 of an overloaded proxy says.
+const shortOfMemory = "the proxy is short of memory"
 
-// claimsOrigin reports whether a field says where a request came from: only a
-// trusted proxy is believed.
-func claimsOrigin(id http1.FieldID) bool {
-	switch id {
-	case http1.FieldForwarded, http1.FieldXForwardedFor, http1.FieldXForwardedHost,
-		http1.FieldXForwardedProto, http1.FieldXRealIP, http1.FieldTrueClientIP:
-		return true
-	}
-	return false
-}
-
-func (s *Session) trusted() bool { return s.trusts(s.remote) }
-
-func (s *Session) trusts(a netip.Addr) bool {
-	for _, p := range s.env.Settings.TrustedProxies {
-		if p.Contains(a) {
-			return true
-		}
-	}
-	return false
-}
-
-// client is the address of who made the request: the connection's, or behind
-// trusted proxies the last one of X-Forwarded-For that is not theirs. What
-// stands left of that, anybody may have written.
-func (s *Session) client(h *http1.Head) netip.Addr {
-	at := s.remote
-	if !s.trusted() {
-		return at
-	}
-	for i := len(h.Fields) - 1; i >= 0; i-- {
-		f := &h.Fields[i]
-		if f.ID != http1.FieldXForwardedFor {
-			continue
-		}
-		for rest := f.Value; len(rest) > 0; {
-			cut := bytes.LastIndexByte(rest, ',')
-			a, err := netip.ParseAddr(string(bytes.TrimSpace(rest[cut+1:])))
-			if err != nil {
-				return at
-			}
-			if at = a.Unmap(); !s.trusts(at) {
-				return at
-			}
-			rest = rest[:max(cut, 0)]
-		}
-	}
-	return at
-}
-
-// appendOrigin appends the X-Forwarded fields. Behind a trusted proxy the
-// client's address is one more line of the list; what that proxy said about
-// protocol and host stands.
-func (s *Session) appendOrigin(dst []byte, h *http1.Head, trusted bool) []byte {
-	dst = append(dst, "X-Forwarded-For: "...)
-	dst = appendAddr(dst, s.remote)
-	dst = append(dst, "\r\n"...)
-	said := func(id http1.FieldID) bool {
-		_, there := h.Value(id)
-		return trusted && there
-	}
-	if !said(http1.FieldXForwardedProto) {
-		proto := "http"
-		if s.secure {
-			proto = "https"
-		}
-		dst = http1.AppendFieldString(dst, "X-Forwarded-Proto", proto)
-	}
-	if len(h.Host) > 0 && !said(http1.FieldXForwardedHost) {
-		dst = http1.AppendField(dst, "X-Forwarded-Host", h.Host)
-	}
-	return dst
-}
-
-func appendAddr(dst []byte, a netip.Addr) []byte {
-	if !a.IsValid() {
-		return append(dst, "unknown"...)
-	}
-	return a.AppendTo(dst)
-}
+// overloaded reports that requests are to be shed.
+func (s *Session) overloaded() bool { return s.env.Overloaded != nil && s.env.Overloaded() }
 
 // bodyTooLarge is what a 413 says.
 const bodyTooLarge = "the request body is larger than this proxy takes"
@@ -307,7 +197,7 @@ const bodyTooLarge = "the request body is larger than this proxy takes"
 // bodyMax is the largest body that the request may have.
 func (s *Session) bodyMax() int64 {
 	if s.state == stateOwnBody {
-		return ownBodyMax
+		return s.env.Settings.OwnBytesMax
 	}
 	if most := s.env.Settings.BodyBytesMax; most > 0 {
 		return most

@@ -27,8 +27,12 @@ var update = flag.Bool("update", false, "rewrite testdata/*.txt with what the se
 //
 //	at 5s                       the clock, from the start of the script
 //	secure                      the client came by TLS
+//	no-via                      neither requests nor answers carry Via
 //	rate N                      the least bytes per second of a body
 //	max N                       the largest body
+//	requests N                  the most requests of the connection
+//	age D                       the most time of the connection, from now on
+//	buffer N                    the largest body that is collected
 //	shed                        the proxy is overloaded
 //	limit allow|deny|never|open|closed|later    what the limiter says from now on
 //	limit deny N | delay D      counter N refuses; the last counter's queue has a slot in D
@@ -38,6 +42,8 @@ var update = flag.Bool("update", false, "rewrite testdata/*.txt with what the se
 //	decided                     the answer that "limit later" held back
 //	acquired new|reused         a connection to the target
 //	unavailable FAULT           none to the target chosen
+//	waits                       all connections to the target chosen are taken
+//	streams refuse              no connection may carry one more stream
 //	exhausted one|several       none to any, of one or several targets
 //	full|relieved client|target takes nothing for the moment, or does again
 //	client-end, upstream-end    sends no more
@@ -159,9 +165,9 @@ func newPlayer() *player {
 
 func testSettings() *Settings {
 	return &Settings{
-		BufferBytesMax: 32, HeadTimeout: 10 * time.Second, BodyTimeout: 15 * time.Second, IdleTimeout: 60 * time.Second,
-		ConnectTimeout: time.Second, TargetTimeout: 10 * time.Second, StreamTimeout: 30 * time.Second, TunnelTimeout: time.Hour,
-		DrainGrace: 200 * time.Millisecond, Pseudonym: "weir", Upgrades: []string{"websocket"}, PreserveHost: true, LegacyFields: true, StandardFields: true,
+		OwnBytesMax: 1 << 20, BufferBytesMax: 32, HeadTimeout: 10 * time.Second, BodyTimeout: 15 * time.Second, IdleTimeout: 60 * time.Second,
+		ConnectTimeout: time.Second, WaitTimeout: 2 * time.Second, TargetTimeout: 10 * time.Second, StreamTimeout: 30 * time.Second, TunnelTimeout: time.Hour,
+		DrainGrace: 200 * time.Millisecond, Pseudonym: "weir", Via: true, Upgrades: []string{"websocket"}, PreserveHost: true, LegacyFields: true, StandardFields: true,
 		TrustedProxies: []netip.Prefix{netip.MustParsePrefix("198.51.100.0/24")},
 	}
 }
@@ -216,6 +222,8 @@ func (p *player) play(t *testing.T, line string) {
 		p.now = p.start.Add(d)
 	case "limit":
 		p.limit = arg
+	case "no-via":
+		p.env.Settings.Via = false
 	case "secure":
 		p.s.secure = true
 	case "rules":
@@ -233,6 +241,15 @@ func (p *player) play(t *testing.T, line string) {
 		n, err := strconv.Atoi(arg)
 		p.must(t, line, err)
 		p.env.Settings.BodyBytesMax = int64(n)
+	case "requests":
+		n, err := strconv.Atoi(arg)
+		p.must(t, line, err)
+		p.env.Settings.RequestsMax = n
+	case "age":
+		d, err := time.ParseDuration(arg)
+		p.must(t, line, err)
+		p.env.Settings.AgeMax = d
+		p.s.endBy = p.env.endOf(p.now)
 	case "shed":
 		p.env.Overloaded = func() bool { return true }
 	case "client":
@@ -249,6 +266,15 @@ func (p *player) play(t *testing.T, line string) {
 	case "unavailable":
 		p.s.HandleUnavailable(p.now, faultNamed(t, arg))
 		p.after()
+	case "waits":
+		p.s.HandleWaits(p.now)
+		fmt.Fprintf(&p.log, "waits until %v\n", p.s.Deadline().Sub(p.start))
+	case "buffer":
+		n, err := strconv.Atoi(arg)
+		p.must(t, line, err)
+		p.env.Settings.BufferBytesMax = int64(n)
+	case "streams":
+		p.env.Stream = func(*Session) bool { return arg != "refuse" }
 	case "exhausted":
 		p.s.HandleExhausted(p.now, arg == "several", 4*time.Second)
 		p.after()
@@ -361,7 +387,7 @@ func (p *player) effects() {
 		p.log.WriteString("end of the target to client\n")
 	}
 	if fx.Release != ReleaseNone {
-		p.log.WriteString("release " + [...]string{"", "keep", "discard", "end"}[fx.Release] + "\n")
+		p.log.WriteString("release " + [...]string{"", "keep", "private", "discard", "end"}[fx.Release] + "\n")
 	}
 	if fx.Acquire != AcquireNone {
 		p.log.WriteString("acquire " + [...]string{"", "any", "fresh", "other", "cancel"}[fx.Acquire] + "\n")

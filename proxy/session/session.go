@@ -44,6 +44,9 @@ type Session struct {
 	state  state
 	reader http1.Reader
 	drain  bool
+	// private: the target's connection that an exchange uses stays this
+	// client's, see noticeLogin.
+	private bool
 	// The client, or the target, takes nothing for the moment.
 	clientFull, targetFull bool
 	fx                     Effects
@@ -52,6 +55,8 @@ type Session struct {
 	began    time.Time // the first byte of the request was read
 	deadline time.Time
 	idleBy   time.Time // when a client that asks nothing is closed
+	endBy    time.Time // the first request from then on is the last; zero: never
+	requests int       // so far
 	x        exchange
 }
 
@@ -100,7 +105,8 @@ type exchange struct {
 	mustClose bool   // an HTTP/1.0 client learns the body's end by the close
 	response  []byte // what of it has been collected in earlier calls
 
-	clientEnded, targetEnded bool // of a tunnel: sends no more
+	clientEnded bool // sends no more
+	targetEnded bool // of a tunnel: likewise
 }
 
 // verdict is what the answer says about the limit.
@@ -145,6 +151,7 @@ type Release uint8
 const (
 	ReleaseNone    Release = iota
 	ReleaseKeep            // back to the pool
+	ReleasePrivate         // it waits for the client's next request, and ends with the client
 	ReleaseDiscard         // it cannot be used again
 	ReleaseEnd             // likewise, but what was written to it is still sent
 )
@@ -154,7 +161,7 @@ type Acquire uint8
 
 const (
 	AcquireNone   Acquire = iota
-	AcquireAny            // an idle one, or a new one
+	AcquireAny            // the private one, else an idle one, or a new one
 	AcquireFresh          // a new one: an idle one has just failed
 	AcquireOther          // one to a target that was not tried: those cannot be reached
 	AcquireCancel         // none any more
@@ -173,9 +180,10 @@ const (
 // New returns the session of a new connection from remote; secure says that it
 // came by TLS.
 func New(now time.Time, env *Env, remote netip.Addr, secure bool) *Session {
-	s := &Session{env: env, remote: remote, secure: secure, reader: http1.NewRequestReader(&env.Settings.Head)}
+	s := &Session{env: env, remote: plain(remote), secure: secure, reader: http1.NewRequestReader(&env.Settings.Head)}
 	s.deadline = now.Add(env.Settings.IdleTimeout)
 	s.idleBy = s.deadline
+	s.endBy = env.endOf(now)
 	return s
 }
 
@@ -243,6 +251,7 @@ func (s *Session) read(now time.Time, b []byte) int {
 		case http1.Data:
 			s.handleBody(now, ev.Data)
 		case http1.End:
+			s.endMessage(&ev)
 			s.handleBodyEnd(now)
 		}
 	}
@@ -273,8 +282,8 @@ func (s *Session) Duplex() bool { return s.state == stateTunnel || s.x.uploading
 // Holds reports whether the target's bytes wait until the client takes more.
 func (s *Session) Holds() bool { return s.clientFull && (s.x.relaying || s.state == stateTunnel) }
 
-// Tunnels reports whether the end of what one side sends leaves the other
-// direction open: HandleClientEnd and HandleUpstreamEnd are to be called.
+// Tunnels reports whether the end of what the target sends leaves the other
+// direction open: HandleUpstreamEnd is to be called.
 func (s *Session) Tunnels() bool { return s.state == stateTunnel }
 
 // rest puts the session between two exchanges.
@@ -301,11 +310,14 @@ func (s *Session) HandleExpired(now time.Time) {
 	case stateBody, stateOwnBody:
 		s.bodyLate(now)
 	case stateAcquiring:
-		s.fx.Acquire = AcquireCancel
-		s.fault(now, FaultTimeout)
+		s.acquireLate(now)
 	case stateAwaiting:
 		if by := s.x.answerBy; !by.IsZero() && !now.Before(by) {
-			s.fault(now, FaultTimeout)
+			why := FaultTimeout
+			if s.x.unbounded && !s.x.relaying { // it is collected for want of a place
+				why = FaultStreams
+			}
+			s.fault(now, why)
 		} else if s.x.uploading {
 			s.bodyLate(now)
 		}
@@ -330,7 +342,7 @@ func (s *Session) HandleClosed(now time.Time) {
 	case stateAcquiring:
 		s.fx.Acquire = AcquireCancel
 	case stateAwaiting, stateTunnel:
-		ended := s.x.clientEnded && s.x.held
+		ended := s.state == stateTunnel && s.x.clientEnded && s.x.held
 		s.letGo()
 		if ended {
 			s.fx.Release = ReleaseEnd // what it had sent before it ended still goes

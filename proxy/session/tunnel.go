@@ -41,15 +41,27 @@ func (s *Session) switched(now time.Time, h *http1.Head) bool {
 	s.env.Report(now, s, &s.x.outcome)
 	s.sentRequest()
 	s.state = stateTunnel
-	s.deadline = now.Add(s.env.Settings.TunnelTimeout)
+	s.fx.EndUpstream = s.x.clientEnded
+	s.awaitTunnel(now)
 	return true
+}
+
+// awaitTunnel expects the next byte. When one side has ended, what is left is a
+// stream: whether the peer that has ended is still there, nothing else tells.
+// While one side takes nothing, the loop bounds how long.
+func (s *Session) awaitTunnel(now time.Time) {
+	wait := s.env.Settings.TunnelTimeout
+	if (s.x.clientEnded || s.x.targetEnded) && !s.clientFull && !s.targetFull {
+		wait = min(wait, s.env.Settings.StreamTimeout)
+	}
+	s.deadline = now.Add(wait)
 }
 
 func (s *Session) tunnelUp(now time.Time, b []byte) int {
 	if s.targetFull {
 		return 0
 	}
-	s.deadline = now.Add(s.env.Settings.TunnelTimeout)
+	s.awaitTunnel(now)
 	s.env.up = append(s.env.up, b...)
 	return len(b)
 }
@@ -58,33 +70,43 @@ func (s *Session) tunnelDown(now time.Time, b []byte) int {
 	if s.clientFull {
 		return 0
 	}
-	s.deadline = now.Add(s.env.Settings.TunnelTimeout)
+	s.awaitTunnel(now)
 	s.env.out = append(s.env.out, b...)
 	return len(b)
 }
 
-// HandleClientEnd is told that the client of a tunnel sends no more.
-func (s *Session) HandleClientEnd(time.Time) {
-	if s.state != stateTunnel || s.x.clientEnded {
-		return
-	}
+// HandleClientEnd is told that the client sends no more; it may still read. A
+// request that is whole is answered before the connection closes. A request
+// that is not never will be: it is given up.
+func (s *Session) HandleClientEnd(now time.Time) {
 	s.begin()
-	s.x.clientEnded = true
-	s.fx.EndUpstream = true
-	if s.x.targetEnded {
-		s.endTunnel(CloseDrained)
+	switch {
+	case s.state == stateClosing || s.x.clientEnded:
+	case s.state == stateTunnel:
+		s.x.clientEnded = true
+		s.fx.EndUpstream = true
+		s.awaitTunnel(now)
+		if s.x.targetEnded {
+			s.endTunnel(CloseDrained)
+		}
+	case s.state == stateReading || s.reader.InBody():
+		s.HandleClosed(now)
+		s.fx.Close = CloseDrained // the last answer may still be on its way
+	default:
+		s.x.clientEnded, s.x.keepAlive = true, false
 	}
 }
 
 // HandleUpstreamEnd is told that the target's connection held sends no more.
 // Outside of a tunnel that is its end: HandleUpstreamClosed.
-func (s *Session) HandleUpstreamEnd(time.Time) {
+func (s *Session) HandleUpstreamEnd(now time.Time) {
 	if s.state != stateTunnel || s.x.targetEnded {
 		return
 	}
 	s.begin()
 	s.x.targetEnded = true
 	s.fx.EndClient = true
+	s.awaitTunnel(now)
 	if s.x.clientEnded {
 		s.endTunnel(CloseDrained)
 	}

@@ -65,6 +65,10 @@ func (s *Session) handleBody(now time.Time, p []byte) {
 		s.fail(now, 413, bodyTooLarge)
 		return
 	}
+	if s.state == stateOwnBody && s.x.collected > s.env.Settings.BufferBytesMax && s.overloaded() {
+		s.fail(now, 503, shortOfMemory) // the only bodies that are collected whole however large they are
+		return
+	}
 	s.awaitBody(now)
 	to := &s.x.request
 	if s.x.uploading {
@@ -109,10 +113,10 @@ func (s *Session) handleBodyEnd(now time.Time) {
 			s.env.up = http1.AppendLastChunk(s.env.up)
 		}
 		s.x.uploading, s.x.outcome.Complete = false, now
-		if !s.x.relaying { // its head may have come early: the rest is due all the same
-			s.x.answerBy = now.Add(s.env.Settings.TargetTimeout)
-		}
 		s.bodyPaused()
+		if !s.x.relaying { // its head may have come early: the rest is due all the same
+			s.awaitAnswer(now)
+		}
 	default:
 		if s.x.chunked {
 			s.x.request = http1.AppendLastChunk(s.x.request)
@@ -122,10 +126,21 @@ func (s *Session) handleBodyEnd(now time.Time) {
 	}
 }
 
+// endMessage counts what is not passed on of a request or answer that is
+// complete.
+func (s *Session) endMessage(end *http1.Event) {
+	if end.Trailer {
+		s.x.outcome.Trailers++
+	}
+}
+
 // HandleTargetFull is told whether the target's connection held takes nothing
 // for the moment. When it does again the session may Read.
 func (s *Session) HandleTargetFull(now time.Time, full bool) {
 	s.targetFull = full
+	if s.state == stateTunnel {
+		s.awaitTunnel(now)
+	}
 	if !s.x.uploading {
 		return
 	}
@@ -140,6 +155,9 @@ func (s *Session) HandleTargetFull(now time.Time, full bool) {
 // meanwhile no more of a streamed answer is wanted.
 func (s *Session) HandleClientFull(now time.Time, full bool) {
 	s.clientFull = full
+	if s.state == stateTunnel {
+		s.awaitTunnel(now)
+	}
 	if !s.x.relaying {
 		return
 	}

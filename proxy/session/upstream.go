@@ -9,7 +9,7 @@ import (
 )
 
 // acquire wants a connection to a target for the request as far as it has
-// come. All attempts together have TargetTimeout.
+// come. All attempts to connect together have TargetTimeout.
 func (s *Session) acquire(now time.Time, how Acquire) {
 	s.state = stateAcquiring
 	s.fx.Acquire = how
@@ -19,10 +19,34 @@ func (s *Session) acquire(now time.Time, how Acquire) {
 	s.deadline = s.x.answerBy
 }
 
+// Streams reports whether the exchange is known to hold its connection to a
+// target for long before its answer is there: as a tunnel, a stream, or because
+// the connection is private.
+func (s *Session) Streams() bool { return s.private || s.x.streaming || s.x.upgrade != "" }
+
+// HandleWaits is told that all connections to the target chosen are taken and
+// that the session waits for one of them to become free.
+func (s *Session) HandleWaits(now time.Time) {
+	if by := now.Add(s.env.Settings.WaitTimeout); by.Before(s.deadline) {
+		s.deadline = by
+	}
+}
+
+// acquireLate gives the attempt to get a connection up: nothing was sent. Only
+// a wait for a busy connection ends before the time for all attempts.
+func (s *Session) acquireLate(now time.Time) {
+	s.fx.Acquire = AcquireCancel
+	if s.deadline.Before(s.x.answerBy) {
+		s.fault(now, FaultBusy)
+		return
+	}
+	s.fault(now, FaultConnectTime)
+}
+
 // HandleAcquired is told that a connection to a target is the session's: host
 // is the target's host and port, reused says that the connection has served
-// before. It reports whether the session still wants it; otherwise the owner
-// keeps it.
+// before and is not the session's private one: another would do as well. It
+// reports whether the session still wants it; otherwise the owner keeps it.
 func (s *Session) HandleAcquired(now time.Time, host string, reused bool) bool {
 	if s.state != stateAcquiring {
 		return false
@@ -42,11 +66,18 @@ func (s *Session) HandleAcquired(now time.Time, host string, reused bool) bool {
 	}
 	if !s.x.streaming {
 		s.x.outcome.Complete = now
+		s.awaitAnswer(now)
 		return true
 	}
 	s.x.uploading, s.x.answerBy = true, time.Time{}
 	s.awaitBody(now)
 	return true
+}
+
+// awaitAnswer expects the head of the answer, or its next piece.
+func (s *Session) awaitAnswer(now time.Time) {
+	s.x.answerBy = now.Add(s.env.Settings.TargetTimeout)
+	s.deadline = s.x.answerBy
 }
 
 // HandleUnavailable is told that there is no connection to the target chosen.
@@ -112,6 +143,7 @@ func (s *Session) HandleUpstream(now time.Time, b []byte) int {
 		case http1.Data:
 			s.handleAnswerBody(ev.Data)
 		case http1.End:
+			s.endMessage(&ev)
 			s.answered(now, n == len(b))
 			return n
 		case http1.Upgraded:
@@ -140,11 +172,21 @@ func (s *Session) upgraded(now time.Time, mark int, b []byte) int {
 }
 
 // keep looks after an answer that is not complete within one call. One whose
-// length is known, and small, is collected: it may still break off. Others are
-// passed on as they come.
+// length is known, and small, is collected: it may still break off. Others, and
+// one that takes longer than TargetTimeout, are passed on as they come.
 func (s *Session) keep(now time.Time, mark int) {
-	if s.x.headDone && (s.x.unbounded || s.x.relaying) {
-		s.x.relaying = true
+	if s.x.headDone && !s.x.relaying {
+		late := now.Sub(s.x.outcome.Answered) >= s.env.Settings.TargetTimeout
+		if (s.x.unbounded || late) && !s.relay(mark, late) {
+			s.env.out = s.env.out[:mark]
+			s.fault(now, FaultStreams)
+			return
+		}
+		if !s.x.uploading {
+			s.awaitAnswer(now)
+		}
+	}
+	if s.x.relaying {
 		s.HandleClientFull(now, s.clientFull)
 		return
 	}
@@ -153,6 +195,20 @@ func (s *Session) keep(now time.Time, mark int) {
 	}
 	s.x.response = append(s.env.take(), s.env.out[mark:]...)
 	s.env.out = s.env.out[:mark]
+}
+
+// relay begins to stream the answer, or collects on while there is no place for
+// one more stream. It returns false when there is no time or room for that.
+func (s *Session) relay(mark int, late bool) bool {
+	if s.env.Stream != nil && !s.env.Stream(s) {
+		size := int64(max(len(s.env.out)-mark, len(s.x.response)))
+		return !late && size <= s.env.Settings.BufferBytesMax
+	}
+	s.x.relaying = true
+	s.env.out = append(s.env.out, s.x.response...)
+	s.env.give(s.x.response)
+	s.x.response = nil
+	return true
 }
 
 // collected is where the answer is collected: in the loop's buffer as long as
@@ -214,6 +270,7 @@ func (s *Session) appendAnswerHead(now time.Time, dst []byte, h *http1.Head) []b
 	dated := h.Status < 200
 	for i := range h.Fields {
 		f := &h.Fields[i]
+		s.noticeLogin(f)
 		if f.Hop || f.ID == http1.FieldOther && s.replaces(f.Name) {
 			continue
 		}
@@ -245,6 +302,9 @@ func (s *Session) answered(now time.Time, clean bool) {
 	s.fx.Release = ReleaseDiscard
 	if s.x.canReuse && clean && !s.x.uploading {
 		s.fx.Release = ReleaseKeep
+		if s.private {
+			s.fx.Release = ReleasePrivate
+		}
 	}
 	s.x.held = false
 	s.ended(now, s.x.status)
@@ -309,6 +369,8 @@ func (f Fault) answer() (status int, reason string) {
 		return 504, "the target did not accept a connection in time"
 	case FaultBusy:
 		return 503, "all connections to the target are taken"
+	case FaultStreams:
+		return 503, "all connections to the target that may carry tunnels and streams are taken"
 	case FaultTimeout:
 		return 504, "the target did not answer in time"
 	case FaultGarbled:

@@ -96,6 +96,8 @@ func (f *front) checkClosed() {
 	switch {
 	case f.server != nil:
 		f.wrong("the client is gone, and the connection to a target is still held")
+	case f.own != nil:
+		f.wrong("the client is gone, and its own connection to a target is still there")
 	case f.wait.Waiting():
 		f.wrong("the client is gone, and the session still waits for a target")
 	case !f.s.Deadline().IsZero():
@@ -132,9 +134,9 @@ func (w *world) checkPool(t *target) {
 		}
 	}
 	p := t.pool
-	if p.Open() != len(t.servers) || p.Connecting() != t.dialing || p.InFlight()-p.Busy() != waiting || p.Idle() != idle {
-		w.failed(nil, "%s: the pool says %d open, %d idle, %d connecting, %d waiting; there are %d, %d, %d, %d",
-			t.name, p.Open(), p.Idle(), p.Connecting(), p.InFlight()-p.Busy(), len(t.servers), idle, t.dialing, waiting)
+	if p.Open() != len(t.servers) || p.Connecting() != t.dialing || p.InFlight()-p.Busy() != waiting || p.Idle() != idle || p.Streams() > w.profile.streams {
+		w.failed(nil, "%s: the pool says %d open, %d idle, %d connecting, %d waiting; there are %d, %d, %d, %d; %d streams",
+			t.name, p.Open(), p.Idle(), p.Connecting(), p.InFlight()-p.Busy(), len(t.servers), idle, t.dialing, waiting, p.Streams())
 	}
 	if waiting > 0 && p.Connecting() == 0 && p.Open() == 0 {
 		w.failed(nil, "%s: %d wait, and nothing is under way for them", t.name, waiting)
@@ -154,8 +156,8 @@ func (w *world) checkRest() {
 		w.failed(nil, "%d retired targets are not forgotten", n)
 	}
 	for _, at := range w.targets.Targets() {
-		if p := at.Value.pool; !p.Empty() {
-			w.failed(nil, "%s: %d connections, %d connects, %d in flight are left", at.Value.name, p.Open(), p.Connecting(), p.InFlight())
+		if p := at.Value.pool; !p.Empty() || p.Streams() > 0 {
+			w.failed(nil, "%s: %d connections, %d connects, %d in flight, %d streams are left", at.Value.name, p.Open(), p.Connecting(), p.InFlight(), p.Streams())
 		}
 	}
 	for _, r := range w.requests {

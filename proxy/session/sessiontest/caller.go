@@ -1,6 +1,7 @@
 package sessiontest
 
 import (
+	"slices"
 	"time"
 )
 
@@ -39,6 +40,8 @@ type caller struct {
 	awake     bool
 	done      bool
 	ended     bool // it sends no more
+	leaves    bool // and has not sent everything
+	halves    bool // sends no more when it has sent everything, and reads on
 	stopsSend bool // for ever
 	stopsRead bool
 	faults    bool
@@ -51,8 +54,13 @@ func (w *world) newCaller() {
 		minor = 0
 	}
 	c := &caller{w: w, plan: w.plans(minor), pace: w.newPace()}
+	for _, r := range c.plan {
+		r.caller = c
+	}
 	c.reader = reader{sink: c, response: true}
 	c.faults, c.hangsUp = w.fault(w.profile.callerFaults), w.odds(0.5)
+	whole := !slices.ContainsFunc(c.plan, func(r *request) bool { return r.kind == partial }) // all have an answer
+	c.halves = whole && w.odds(0.3)
 	c.front = w.accept(c)
 	c.conn = c.front.conn
 	c.compose()
@@ -155,6 +163,7 @@ func (c *caller) misbehaves() bool {
 		c.done = true
 		return true
 	case 1:
+		c.leaves = len(c.segments) > 0
 		c.end()
 	case 2:
 		c.stopsSend = true
@@ -164,7 +173,7 @@ func (c *caller) misbehaves() bool {
 	return false
 }
 
-// end sends no more, which outside of a tunnel is the end.
+// end sends no more. What was not sent whole has no answer.
 func (c *caller) end() {
 	if !c.ended {
 		c.ended = true
@@ -196,7 +205,7 @@ func (c *caller) send() bool {
 	}
 	tunnel := s.tunnel
 	c.segments = c.segments[1:]
-	if tunnel && !c.plan[c.answered].callerWaits {
+	if tunnel && !c.plan[c.answered].callerWaits || len(c.segments) == 0 && c.halves && !tunnel {
 		c.end()
 	}
 	return len(c.segments) > 0
@@ -224,7 +233,7 @@ func (c *caller) due(s *segment) bool {
 func (c *caller) finish(reset bool) {
 	c.done = true
 	c.front.log.note(c.w.now, "client sees the end", int64(c.answered), "")
-	left := c.ended && !c.tunnel // by itself: what it has is nothing to it
+	left := c.leaves && !c.tunnel // by itself: what it has is nothing to it
 	if c.reader.state == readClose && !reset && !left {
 		c.reader.state = readHead
 		if err := c.whole(); err != nil {

@@ -2,7 +2,6 @@ package sessiontest
 
 import (
 	"errors"
-	"io"
 	"time"
 )
 
@@ -67,7 +66,7 @@ type conn struct {
 	aborted       bool // by us, or by the peer
 	full, hungry  bool
 	relieved      bool // no longer full, which the handler is yet to be told
-	halves        bool // lives on when the peer sends no more
+	pumping       bool // is fed when the current call is over
 	duplex        bool // is fed however much is unsent
 	linger        bool
 	lingerEnd     time.Time
@@ -145,19 +144,19 @@ func (c *conn) over() (ended, reset bool) {
 }
 
 // pump has the handler shown its unread bytes again, after the current call.
-func (c *conn) pump() { c.w.turn(c.feed) }
+func (c *conn) pump() {
+	c.pumping = true
+	c.w.turn(c.feed)
+}
 
 // feed shows the handler what there is.
 func (c *conn) feed() {
+	c.pumping = false
 	switch c.state {
 	case connClosed:
 		return
 	case connDraining, connLingering:
 		c.discard()
-		return
-	}
-	if c.finIn && !c.halves {
-		c.gone(io.EOF)
 		return
 	}
 	if c.hungry = c.accepted && !c.duplex && len(c.out) > outboundMax; c.hungry {
@@ -166,7 +165,7 @@ func (c *conn) feed() {
 	if len(c.in) > 0 {
 		c.show()
 	}
-	if c.state == connOpen && c.finIn && !c.ended {
+	if c.state == connOpen && c.finIn && !c.ended && !c.pumping {
 		c.ended = len(c.in) == 0
 		c.handler.end(len(c.in))
 	}

@@ -21,12 +21,13 @@ type front struct {
 	caller *caller
 
 	server *server
+	own    *server // waits for the client's next request
 	at     *upstream.Target[*target]
 	mark   upstream.Mark
 	tried  upstream.Tried
 	wait   upstream.Waiter[*front]
 	away   bool // the connection is gone
-	stream bool
+	duplex bool
 	due    time.Time // the deadline as armed
 
 	log      history
@@ -83,7 +84,7 @@ func (f *front) expired() {
 }
 
 func (f *front) end(unread int) {
-	if unread > 0 {
+	if unread > 0 && !f.s.Reads() {
 		return
 	}
 	f.s.HandleClientEnd(f.w.now)
@@ -103,6 +104,7 @@ func (f *front) closed(error) {
 	f.away = true
 	f.s.HandleClosed(f.w.now)
 	f.apply()
+	f.disown()
 	f.checkClosed()
 }
 
@@ -183,13 +185,12 @@ func (f *front) arm() {
 		f.due = d
 		f.conn.setDeadline(d)
 	}
-	if d := f.s.Duplex(); d != f.stream && !f.away {
-		f.stream = d
+	if d := f.s.Duplex(); d != f.duplex && !f.away {
+		f.duplex = d
 		f.conn.duplex = d
 		if d && f.conn.hungry {
 			f.conn.pump()
 		}
-		f.conn.halves = f.s.Tunnels()
 	}
 }
 
@@ -207,6 +208,9 @@ func (f *front) acquire(how session.Acquire) {
 	case session.AcquireAny:
 		f.tried = upstream.Tried{}
 		f.replays, f.last = 0, nil
+		if f.serveOwn() {
+			return
+		}
 	case session.AcquireFresh:
 		f.checkReplay()
 	}
@@ -214,17 +218,27 @@ func (f *front) acquire(how session.Acquire) {
 		return
 	}
 	t := f.at.Value
+	if f.s.Streams() && !t.pool.Stream(&f.wait) {
+		f.unavailable(session.FaultStreams)
+		return
+	}
 	sv, grant := t.pool.Acquire(&f.wait, how == session.AcquireFresh)
 	switch grant {
 	case upstream.Ready:
 		f.serve(sv, true)
+	case upstream.Wait:
+		f.s.HandleWaits(f.w.now)
 	case upstream.WaitAndDial:
 		t.dial()
 	case upstream.Full:
-		f.leave()
-		f.s.HandleUnavailable(f.w.now, session.FaultBusy)
-		f.more()
+		f.unavailable(session.FaultBusy)
 	}
+}
+
+func (f *front) unavailable(why session.Fault) {
+	f.leave()
+	f.s.HandleUnavailable(f.w.now, why)
+	f.more()
 }
 
 func (f *front) choose() bool {
@@ -240,6 +254,9 @@ func (f *front) choose() bool {
 
 func (f *front) leave() {
 	if f.at != nil {
+		if f.server == nil {
+			f.at.Value.pool.EndStream(&f.wait)
+		}
 		f.at.Abandoned(f.mark)
 		f.at.Value.forget()
 		f.at = nil
@@ -257,7 +274,7 @@ func (f *front) learn(o *session.Outcome) {
 		return
 	}
 	switch {
-	case o.Sent.IsZero():
+	case o.Sent.IsZero() || o.Fault == session.FaultStreams:
 		f.leave()
 		return
 	case o.Fault == session.FaultTimeout:
@@ -291,17 +308,48 @@ func (f *front) release(how session.Release) {
 	if sv == nil {
 		return
 	}
-	f.server, sv.owner = nil, nil
+	f.server = nil
+	if how == session.ReleasePrivate && len(sv.conn.out) == 0 && sv.target.pool.Stream(&f.wait) {
+		f.checkKept(sv)
+		f.own = sv
+		sv.rest()
+		return
+	}
+	sv.owner = nil
+	sv.target.pool.EndStream(&f.wait)
 	switch {
 	case how == session.ReleaseEnd:
 		f.w.tally.Tunnels++
 		sv.conn.closeDrained(false)
-	case how == session.ReleaseDiscard || len(sv.conn.out) > 0:
+	case how == session.ReleaseDiscard || how == session.ReleasePrivate || len(sv.conn.out) > 0:
 		f.w.tally.Discarded++
 		sv.conn.close()
 	default:
 		f.checkKept(sv)
 		sv.free()
+	}
+}
+
+// serveOwn has the next exchange go over the client's own connection, if its
+// target is still there.
+func (f *front) serveOwn() bool {
+	sv := f.own
+	if sv == nil || sv.target.at.Status(f.w.now) == upstream.Draining {
+		f.disown()
+		return false
+	}
+	f.w.tally.Private++
+	f.own = nil
+	f.at, f.mark = sv.target.at, sv.target.at.Mark()
+	f.serve(sv, false)
+	return true
+}
+
+func (f *front) disown() {
+	if sv := f.own; sv != nil {
+		f.own, sv.owner = nil, nil
+		sv.target.pool.EndStream(&f.wait)
+		sv.conn.close()
 	}
 }
 

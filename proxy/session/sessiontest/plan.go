@@ -18,7 +18,9 @@ type request struct {
 	expect bool // it waits for 100
 	never  bool // it is no request: nothing may come of it
 	last   bool // nothing can follow
+	logsIn bool // over the connection to the target
 	answer answer
+	caller *caller
 
 	allowed, storeAway  bool
 	decisions, outcomes int
@@ -36,6 +38,7 @@ type answer struct {
 	framing  string // "length", "chunked", "close"
 	size     int
 	interims int
+	offers   bool // a login over the connection
 	closes   bool // and says so
 	up, down int  // bytes of a tunnel
 }
@@ -118,6 +121,7 @@ func (w *world) newRequest(minor int) *request {
 		r.expect = minor == 1 && w.odds(0.2)
 	}
 	r.answer = w.newAnswer()
+	r.logsIn = w.odds(0.05)
 	switch {
 	case w.odds(0.05):
 		w.ownRequest(r)
@@ -143,6 +147,7 @@ func (w *world) newAnswer() answer {
 	if w.odds(0.1) {
 		a.interims = 1 + w.IntN(3)
 	}
+	a.offers = w.odds(0.02)
 	a.closes = w.odds(0.1) || a.framing == "close"
 	return a
 }
@@ -214,6 +219,9 @@ func (r *request) bytes(w *world) (head, body []byte) {
 		h.WriteString("Connection: X-Hop\r\nX-Hop: 1\r\n")
 	}
 	h.WriteString(map[kind]string{here: "Max-Forwards: 0\r\n", circle: "Via: 1.1 weir\r\n", demanding: "Expect: tea\r\n", malformed: "No Field\r\n"}[r.kind])
+	if r.logsIn {
+		h.WriteString("Authorization: Negotiate YII=\r\n")
+	}
 	if r.expect {
 		h.WriteString("Expect: 100-continue\r\n")
 	}
@@ -260,6 +268,9 @@ func (a *answer) bytes(w *world, r *request) []byte {
 	out = fmt.Appendf(out, "HTTP/1.1 %d Whatever\r\nX-Id: %d\r\nX-Size: %d\r\n", a.status, r.id, a.size)
 	if a.status == 101 {
 		return append(out, "Connection: upgrade\r\nUpgrade: websocket\r\n\r\n"...)
+	}
+	if a.offers {
+		out = append(out, "WWW-Authenticate: NTLM\r\n"...)
 	}
 	if a.closes {
 		out = append(out, "Connection: close\r\n"...)

@@ -25,6 +25,7 @@ type profile struct {
 	calm           bool
 	callers        int // at a time
 	conns, waiters int // per target
+	streams        int // connections of a target that may carry streams
 	later          float64
 	lateness       time.Duration
 	storeAway      float64
@@ -37,12 +38,13 @@ type profile struct {
 func (p *profile) String() string { return fmt.Sprintf("%+v", *p) }
 
 func newProfile(r *rand.Rand) profile {
-	p := profile{calm: r.IntN(4) == 0, callers: 2 + r.IntN(12), conns: 16, waiters: 64, lateness: time.Duration(1+r.IntN(200)) * time.Millisecond,
+	p := profile{calm: r.IntN(4) == 0, callers: 2 + r.IntN(12), conns: 16, streams: 16, waiters: 64, lateness: time.Duration(1+r.IntN(200)) * time.Millisecond,
 		later: []float64{0, 0.5, 1}[r.IntN(3)], unrest: 0.02}
 	if p.calm {
 		return p
 	}
 	p.conns, p.waiters = 1+r.IntN(4), 1+r.IntN(6)
+	p.streams = 1 + r.IntN(p.conns)
 	p.storeAway = []float64{0, 0.02, 0.2}[r.IntN(3)]
 	p.connects = []float64{0, 0.02, 0.2}[r.IntN(3)]
 	p.callerFaults = []float64{0, 0.1, 0.4}[r.IntN(3)]
@@ -56,13 +58,15 @@ func newWorld(seed uint64) *world {
 	w := &world{Rand: r, now: epoch, requests: make(map[uint64]*request), profile: newProfile(r)}
 	w.settings = session.Settings{
 		Head: http1.Limits{HeadBytes: headMax}, ResponseHead: http1.Limits{HeadBytes: headMax},
-		BodyBytesMax: bodyMax, BufferBytesMax: bufferMax, BodyRateMin: int64(r.IntN(2)),
+		BodyBytesMax: bodyMax, OwnBytesMax: bodyMax, BufferBytesMax: bufferMax, BodyRateMin: int64(r.IntN(2)),
 		HeadTimeout: 5 * time.Second, BodyTimeout: 5 * time.Second, IdleTimeout: 8 * time.Second, ConnectTimeout: connectTimeout,
-		TargetTimeout: 5 * time.Second, StreamTimeout: 6 * time.Second, TunnelTimeout: 20 * time.Second, DrainGrace: 200 * time.Millisecond,
-		PreserveHost: r.IntN(2) == 0, Upgrades: []string{"websocket"}, Pseudonym: "weir",
+		WaitTimeout: 2 * time.Second, TargetTimeout: 5 * time.Second, StreamTimeout: 6 * time.Second, TunnelTimeout: 20 * time.Second, DrainGrace: 200 * time.Millisecond,
+		PreserveHost: r.IntN(2) == 0, Upgrades: []string{"websocket"}, Pseudonym: "weir", Via: r.IntN(2) == 0,
 		LegacyFields: r.IntN(2) == 0, StandardFields: r.IntN(2) == 0,
+		RequestsMax: r.IntN(4), AgeMax: time.Duration(r.IntN(2)) * 500 * time.Millisecond,
 	}
 	w.env = session.Env{Settings: &w.settings, Policy: func() *session.Policy { return w.policy }, Ask: w.ask,
+		Stream:     func(s *session.Session) bool { f := s.Owner.(*front); return f.server.target.pool.Stream(&f.wait) },
 		Overloaded: func() bool { return w.short }, Report: w.report, Refused: w.refused}
 	table, err := simredis.New(simredis.Config{Stripes: 1})
 	if err != nil {

@@ -31,7 +31,7 @@ type target struct {
 
 func (w *world) addTarget() {
 	w.serial++
-	t := &target{w: w, name: "target-" + itoa(w.serial) + ":80", pool: upstream.NewPool[*server, *front](w.profile.conns, w.profile.conns, w.profile.waiters)}
+	t := &target{w: w, name: "target-" + itoa(w.serial) + ":80", pool: upstream.NewPool[*server, *front](w.profile.conns, w.profile.streams, w.profile.waiters)}
 	t.at = w.targets.Add(t)
 }
 
@@ -78,7 +78,7 @@ func (t *target) dial() {
 func (t *target) dialled() {
 	t.at.Connected(t.w.now)
 	sv := &server{target: t, conn: t.w.newConn(false, nil)}
-	sv.conn.handler, sv.conn.halves = sv, true
+	sv.conn.handler = sv
 	sv.conn.peer = newService(t.w, sv.conn)
 	t.servers = append(t.servers, sv)
 	if w := t.pool.Dialled(sv); w != nil {
@@ -100,10 +100,8 @@ func (t *target) dialFailed(mark upstream.Mark, why session.Fault) {
 	if w != nil {
 		f := w.Value
 		f.log.note(t.w.now, "connect failed", int64(why), why.String())
-		f.leave()
-		f.s.HandleUnavailable(t.w.now, why)
+		f.unavailable(why)
 		f.apply()
-		f.more()
 	}
 	t.forget()
 }
@@ -122,8 +120,16 @@ type server struct {
 	reused bool
 }
 
+// holder is whose exchange is on the connection.
+func (sv *server) holder() *front {
+	if f := sv.owner; f != nil && f.server == sv {
+		return f
+	}
+	return nil
+}
+
 func (sv *server) data(b []byte) int {
-	f := sv.owner
+	f := sv.holder()
 	if f == nil {
 		sv.conn.close()
 		return len(b)
@@ -143,7 +149,7 @@ func (sv *server) data(b []byte) int {
 }
 
 func (sv *server) end(unread int) {
-	f := sv.owner
+	f := sv.holder()
 	if unread > 0 && f != nil && f.s.Holds() {
 		return
 	}
@@ -174,7 +180,7 @@ func (sv *server) write(b []byte) {
 }
 
 func (sv *server) writable() {
-	f := sv.owner
+	f := sv.holder()
 	if f == nil {
 		return
 	}
@@ -184,7 +190,7 @@ func (sv *server) writable() {
 }
 
 func (sv *server) expired() {
-	if sv.owner == nil {
+	if sv.holder() == nil {
 		sv.conn.close()
 		return
 	}
@@ -201,10 +207,14 @@ func (sv *server) closed(err error) {
 		err = io.EOF
 	}
 	if f := sv.owner; f != nil {
-		sv.owner, f.server, f.last = nil, nil, sv
-		f.s.HandleUpstreamClosed(t.w.now, err)
-		f.apply()
-		f.more()
+		held := f.server == sv
+		sv.owner, f.server, f.own, f.last = nil, nil, nil, sv
+		t.pool.EndStream(&f.wait)
+		if held {
+			f.s.HandleUpstreamClosed(t.w.now, err)
+			f.apply()
+			f.more()
+		}
 	}
 	t.forget()
 }

@@ -39,6 +39,7 @@ type service struct {
 	awake  bool
 	done   bool
 
+	user    *caller  // who has logged in, or was offered to
 	r       *request // that is read, or answered
 	reading bool
 	mishap  mishap
@@ -107,6 +108,13 @@ func (sv *service) head(h *head) error {
 	}
 	if sv.r != nil {
 		return fmt.Errorf("request %d comes before the answer to %d is sent", id, sv.r.id)
+	}
+	if sv.user != nil && sv.user != r.caller {
+		return fmt.Errorf("request %d comes over a connection on which another client has logged in", id)
+	}
+	if r.logsIn {
+		sv.user = r.caller
+		sv.w.tally.Logins++
 	}
 	r.arrivals++
 	codings, length := h.values("transfer-encoding"), h.value("content-length")
@@ -198,6 +206,9 @@ func (sv *service) whole() error {
 func (sv *service) answer() {
 	a, r := &sv.r.answer, sv.r
 	sv.begun = true
+	if a.offers && a.status != 101 {
+		sv.user = r.caller
+	}
 	sv.out = a.bytes(sv.w, r)
 	sv.closing = a.closes && a.status != 101
 	sv.announced = sv.closing

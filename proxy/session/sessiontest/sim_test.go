@@ -40,7 +40,7 @@ func TestWorlds(t *testing.T) {
 func sawAll(t *testing.T, all *Tally) {
 	for what, n := range map[string]int{"answers of targets": all.Relayed, "answers of the proxy's own": all.Own, "answers cut off": all.Cut,
 		"requests refused": all.Refused, "requests sent again": all.Retried, "tunnels": all.Tunnels, "streams": all.Streamed,
-		"sides that took nothing": all.Full, "deadlines": all.Expired, "connections thrown away": all.Discarded} {
+		"sides that took nothing": all.Full, "deadlines": all.Expired, "logins": all.Logins, "requests on private connections": all.Private, "connections thrown away": all.Discarded} {
 		if n < 10 {
 			t.Errorf("only %d %s in %d events", n, what, all.Events)
 		}

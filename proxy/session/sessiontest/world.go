@@ -30,13 +30,15 @@ type Tally struct {
 	Expired   int // deadlines
 	Statuses  [600]int
 	Discarded int // connections to targets that could not be used again
+	Logins    int // over connections to targets
+	Private   int // requests that went over their client's own connection
 }
 
 // Add adds what another world has seen.
 func (t *Tally) Add(o *Tally) {
 	for _, p := range [...][2]*int{{&t.Events, &o.Events}, {&t.Requests, &o.Requests}, {&t.Relayed, &o.Relayed}, {&t.Own, &o.Own},
 		{&t.Cut, &o.Cut}, {&t.Allowed, &o.Allowed}, {&t.Refused, &o.Refused}, {&t.Retried, &o.Retried}, {&t.Tunnels, &o.Tunnels},
-		{&t.Streamed, &o.Streamed}, {&t.Full, &o.Full}, {&t.Expired, &o.Expired}, {&t.Discarded, &o.Discarded}} {
+		{&t.Streamed, &o.Streamed}, {&t.Full, &o.Full}, {&t.Expired, &o.Expired}, {&t.Discarded, &o.Discarded}, {&t.Logins, &o.Logins}, {&t.Private, &o.Private}} {
 		*p[0] += *p[1]
 	}
 	for i, n := range o.Statuses {

@@ -1,0 +1,56 @@
+package session
+
+import (
+	"bytes"
+
+	"weir/internal/http1"
+)
+
+// cameInCircle reports whether a request has passed this proxy before: a Via or
+// CDN-Loop field names it.
+func (s *Session) cameInCircle(h *http1.Head) bool {
+	for i := range h.Fields {
+		f := &h.Fields[i]
+		if (f.ID == http1.FieldVia || f.ID == http1.FieldCDNLoop) && names(f.Value, s.env.Settings.Pseudonym) {
+			return true
+		}
+	}
+	return false
+}
+
+// names reports whether the value of a Via or CDN-Loop field has the pseudonym
+// as a word.
+func names(value []byte, pseudonym string) bool {
+	for len(value) > 0 {
+		i := bytes.IndexAny(value, " \t,;")
+		if i < 0 {
+			i = len(value)
+		}
+		if string(value[:i]) == pseudonym {
+			return true
+		}
+		value = value[min(i+1, len(value)):]
+	}
+	return false
+}
+
+// appendPassage appends what tells this proxy that the request has passed it:
+// Via, or CDN-Loop (RFC 8586).
+func (s *Session) appendPassage(dst []byte, minor int) []byte {
+	if s.env.Settings.Via {
+		return s.appendVia(dst, minor)
+	}
+	return http1.AppendFieldString(dst, "CDN-Loop", s.env.Settings.Pseudonym)
+}
+
+// appendVia appends the proxy's own Via, if it is wanted: it received
+// HTTP/1.minor (RFC 9110 section 7.6.3).
+func (s *Session) appendVia(dst []byte, minor int) []byte {
+	if !s.env.Settings.Via {
+		return dst
+	}
+	dst = append(dst, "Via: 1."...)
+	dst = append(dst, '0'+byte(minor), ' ')
+	dst = append(dst, s.env.Settings.Pseudonym...)
+	return append(dst, "\r\n"...)
+}

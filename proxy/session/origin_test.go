@@ -1,0 +1,185 @@
+package session
+
+import (
+	"net/netip"
+	"strings"
+	"testing"
+
+	"weir/internal/http1"
+)
+
+// Addresses of tests: a client, and a proxy of TRUSTED_PROXIES.
+var (
+	stranger = netip.MustParseAddr("192.0.2.7")
+	friend   = netip.MustParseAddr("198.51.100.9")
+)
+
+// seenBy is what the target is sent of a request from an address: its field
+// lines but for the proxy's Via. Names with underscores are kept if they may be.
+func seenBy(t *testing.T, from netip.Addr, fields string) (seen string, disbelieved int) {
+	t.Helper()
+	b := newBench(t, 1<<32)
+	b.env.Settings.Underscores = true
+	b.env.Disbelieved = func(at netip.Addr, claims int) {
+		if at != from {
+			t.Errorf("claims of %v were dropped, want %v", at, from)
+		}
+		disbelieved += claims
+	}
+	b.s = New(b.now, &b.env, from, false)
+	b.s.HandleClient(b.now, []byte("GET / HTTP/1.1\r\nHost: x\r\n"+fields+"\r\n"))
+	b.s.HandleAcquired(b.now, "target:8081", true)
+	sent, ok := strings.CutPrefix(string(b.s.Effects().Upstream), "GET / HTTP/1.1\r\nHost: x\r\n")
+	if !ok || !strings.HasSuffix(sent, "Via: 1.1 weir\r\n\r\n") {
+		t.Fatalf("the target is sent %q", sent)
+	}
+	return strings.TrimSuffix(sent, "Via: 1.1 weir\r\n\r\n"), disbelieved
+}
+
+// TestOrigin is what the target is told about the origin of a request, whatever
+// was tried to tell it something else.
+func TestOrigin(t *testing.T) {
+	const fromStranger = "X-Forwarded-For: 192.0.2.7\r\nX-Forwarded-Proto: http\r\nX-Forwarded-Host: x\r\n"
+	const fromFriend = "X-Forwarded-For: 198.51.100.9\r\nX-Forwarded-Proto: http\r\nX-Forwarded-Host: x\r\n"
+	const told = "X-Forwarded-Proto: https\r\nX-Forwarded-Host: y\r\nX-Forwarded-Port: 443\r\n"
+	for _, test := range []struct {
+		name    string
+		from    netip.Addr
+		sent    string
+		seen    string
+		dropped int
+	}{
+		{"nothing claimed", stranger, "", fromStranger, 0},
+		{"the address", stranger, "X-Forwarded-For: 6.6.6.6\r\nForwarded: for=6.6.6.6\r\nX-Real-IP: 6.6.6.6\r\n", fromStranger, 3},
+		{"protocol, host and port", stranger, told, fromStranger, 3},
+		{"the URL", stranger, "X-Original-URL: /admin\r\nX-Rewrite-URL: /admin\r\n", fromStranger, 2},
+		{"several lines", stranger, "X-Real-IP: 6.6.6.6\r\nX-Forwarded-For: 6.6.6.6\r\nX-Real-IP: 6.6.6.7\r\nX-Forwarded-For: 6.6.6.7\r\n", fromStranger, 4},
+		{"a list", stranger, "X-Forwarded-For: 6.6.6.6, 198.51.100.9\r\n", fromStranger, 1},
+		{"in other letters", stranger, "x-forwarded-for: 6.6.6.6\r\nX-FORWARDED-PROTO: https\r\nx-ReAl-Ip: 6.6.6.6\r\n", fromStranger, 3},
+		{"look-alikes with _", stranger, "X_Forwarded_For: 6.6.6.6\r\nX-Forwarded_Proto: https\r\nX_REAL_IP: 6.6.6.6\r\n_X-Real-IP: 1\r\n", "_X-Real-IP: 1\r\n" + fromStranger, 3},
+		{"look-alikes with other signs", stranger, "X.Forwarded.For: 6.6.6.6\r\nX-Real!IP: 6.6.6.6\r\n", fromStranger, 2},
+		{"names of a family that nobody knows", stranger, "X-Forwarded-Anything: 1\r\nX-Forwarded-: 1\r\nX_Forwarded_A_B: 1\r\nX-SSL-Client-Verify: SUCCESS\r\n", fromStranger, 4},
+		{"names that only resemble them", stranger, "X-Forwarded: 1\r\nX-Forward: 1\r\nXX-Forwarded-For: 1\r\nReal-IP: 1\r\n", "X-Forward: 1\r\nXX-Forwarded-For: 1\r\nReal-IP: 1\r\n" + fromStranger, 1},
+		{"Connection names what the proxy sets", stranger, "Connection: X-Forwarded-For, X-Forwarded-Proto, X-Forwarded-Host, Via, Host\r\n", fromStranger, 0},
+		{"Connection names a claim", stranger, "Connection: X-Real-IP, close\r\nX-Real-IP: 6.6.6.6\r\nX-Forwarded-For: 6.6.6.6\r\n", fromStranger, 2},
+		{"a claim of nothing", stranger, "X-Forwarded-For:\r\nX-Real-IP: \t \r\n", fromStranger, 2},
+		{"what sets HTTP_PROXY", stranger, "Proxy: http://6.6.6.6/\r\n", fromStranger, 1},
+
+		{"trusted: nothing claimed", friend, "", fromFriend, 0},
+		{"trusted: the list goes on", friend, "X-Forwarded-For: 6.6.6.6\r\n", strings.Replace(fromFriend, "198", "6.6.6.6, 198", 1), 0},
+		{"trusted: lines become one", friend, "X-Forwarded-For: 6.6.6.6\r\nAccept: a\r\nx-forwarded-for: 6.6.6.7,6.6.6.8\r\nX-Forwarded-For: unknown\r\n",
+			"Accept: a\r\n" + strings.Replace(fromFriend, "198", "6.6.6.6, 6.6.6.7,6.6.6.8, unknown, 198", 1), 0},
+		{"trusted: empty lines are none", friend, "X-Forwarded-For:\r\nX-Forwarded-For: 6.6.6.6\r\nX-Forwarded-For: \r\n", strings.Replace(fromFriend, "198", "6.6.6.6, 198", 1), 0},
+		{"trusted: what it says stands", friend, told + "X-Real-IP: 6.6.6.6\r\nForwarded: for=6.6.6.6\r\nX-Original-URL: /a\r\n",
+			told + "X-Real-IP: 6.6.6.6\r\nForwarded: for=6.6.6.6\r\nX-Original-URL: /a\r\nX-Forwarded-For: 198.51.100.9\r\n", 0},
+		{"trusted: it says a part", friend, "X-Forwarded-Proto: https\r\n", "X-Forwarded-Proto: https\r\nX-Forwarded-For: 198.51.100.9\r\nX-Forwarded-Host: x\r\n", 0},
+		{"trusted: a client had it pass on a look-alike", friend, "X_Forwarded_For: 6.6.6.6\r\nX-Real_IP: 6.6.6.6\r\nX.Forwarded.Proto: https\r\n", fromFriend, 0},
+		{"trusted: a client had it pass on a Connection field", friend, "Connection: X-Forwarded-For, X-Forwarded-Proto, X-Real-IP, X-Own\r\nX-Forwarded-For: 6.6.6.6\r\nX-Forwarded-Proto: https\r\nX-Real-IP: 6.6.6.6\r\nX-Own: 1\r\n",
+			"X-Forwarded-Proto: https\r\nX-Real-IP: 6.6.6.6\r\nX-Forwarded-For: 6.6.6.6, 198.51.100.9\r\nX-Forwarded-Host: x\r\n", 0},
+		{"trusted: as IPv4 in IPv6", netip.MustParseAddr("::ffff:198.51.100.9"), "X-Forwarded-For: 6.6.6.6\r\n", strings.Replace(fromFriend, "198", "6.6.6.6, 198", 1), 0},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			if seen, dropped := seenBy(t, test.from, test.sent); seen != test.seen || dropped != test.dropped {
+				t.Errorf("the target sees\n%s\nwant\n%s\nclaims dropped: %d, want %d", seen, test.seen, dropped, test.dropped)
+			}
+		})
+	}
+}
+
+// Every claim is one in any letters and in the spelling of variables, and only
+// trusted proxies may make it.
+func TestClaims(t *testing.T) {
+	for _, name := range usualClaims {
+		name = strings.Replace(name, "*", "Some-Thing", 1)
+		for _, spelling := range []string{name, strings.ToLower(name), strings.ToUpper(name), strings.ReplaceAll(name, "-", "_")} {
+			field := spelling + ": claimed\r\n"
+			if seen, dropped := seenBy(t, stranger, field); strings.Contains(seen, "claimed") || dropped != 1 {
+				t.Errorf("%s of a stranger: the target sees %q, %d dropped", spelling, seen, dropped)
+			}
+			passes := !strings.Contains(spelling, "_")
+			if seen, dropped := seenBy(t, friend, field); strings.Contains(seen, "claimed") != passes || dropped != 0 {
+				t.Errorf("%s of a trusted proxy: the target sees %q, %d dropped", spelling, seen, dropped)
+			}
+		}
+	}
+}
+
+// TestMoreClaims has names beside the usual ones.
+func TestMoreClaims(t *testing.T) {
+	b := newBench(t, 1)
+	var err error
+	if b.env.Settings.Claims, err = NewClaims([]string{"X-Remote-User", "X-Auth-*", "Connection", "Host"}); err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]bool{"x-remote-user": true, "X_Remote_User": true, "X-Remote-Users": false, "X-Auth-Request-Email": true, "X-Auth": false,
+		"X-Forwarded-For": true, strings.Repeat("X-Auth-", 20): true, strings.Repeat("X-Other", 20): false} {
+		if got := b.env.Settings.Claims.has([]byte(name)); got != want {
+			t.Errorf("%s is a claim: %t", name, got)
+		}
+	}
+	// What belongs to one connection never passes, whoever sends it.
+	b.s = New(b.now, &b.env, friend, false)
+	b.s.HandleClient(b.now, []byte("GET / HTTP/1.1\r\nHost: x\r\nConnection: X-Remote-User\r\nX-Remote-User: a\r\n\r\n"))
+	b.s.HandleAcquired(b.now, "target:8081", true)
+	if sent := string(b.s.Effects().Upstream); strings.Contains(sent, "Connection") || strings.Count(sent, "\r\nHost: ") != 1 || !strings.Contains(sent, "X-Remote-User: a") {
+		t.Errorf("the target is sent %q", sent)
+	}
+}
+
+// TestClientAddress finds the client behind trusted proxies.
+func TestClientAddress(t *testing.T) {
+	for _, test := range []struct {
+		fields string // lines of X-Forwarded-For
+		want   string
+	}{
+		{"", "198.51.100.9"},
+		{"192.0.2.1", "192.0.2.1"},
+		{"6.6.6.6, 192.0.2.1", "192.0.2.1"},
+		{"6.6.6.6|192.0.2.1", "192.0.2.1"},
+		{"6.6.6.6,192.0.2.1,198.51.100.1|198.51.100.2 , 198.51.100.3", "192.0.2.1"},
+		{"198.51.100.1, 198.51.100.2", "198.51.100.1"},
+		{"192.0.2.1:5678", "192.0.2.1"},
+		{"192.0.2.1:5678, 198.51.100.2:443", "192.0.2.1"},
+		{"192.0.2.1:_hidden", "192.0.2.1"},
+		{"2001:db8::1", "2001:db8::1"},
+		{"[2001:db8::1]", "2001:db8::1"},
+		{"[2001:db8::1]:5678", "2001:db8::1"},
+		{`"[2001:db8::1]:5678"`, "2001:db8::1"},
+		{`"192.0.2.1"`, "192.0.2.1"},
+		{`"192.0.2.1:80",` + "\t" + `"198.51.100.2"`, "192.0.2.1"},
+		{"::ffff:192.0.2.1", "192.0.2.1"},
+		{"[::ffff:192.0.2.1]:80", "192.0.2.1"},
+		{"fe80::1%eth0", "fe80::1"},
+		{"192.0.2.1,", "192.0.2.1"},
+		{"192.0.2.1,|, ,", "192.0.2.1"},
+		// What is no address hides what stands left of it.
+		{"192.0.2.1, unknown", "198.51.100.9"},
+		{"192.0.2.1, unknown, 198.51.100.2", "198.51.100.2"},
+		{"192.0.2.1, _hidden:80", "198.51.100.9"},
+		{`192.0.2.1, "`, "198.51.100.9"},
+		{`192.0.2.1, ""`, "198.51.100.9"},
+		{"192.0.2.1, [", "198.51.100.9"},
+		{"192.0.2.1, []", "198.51.100.9"},
+		{"192.0.2.1, [192.0.2.2", "198.51.100.9"},
+		{"192.0.2.1, [2001:db8::1]80", "198.51.100.9"},
+		{"192.0.2.1, :80", "198.51.100.9"},
+		{"192.0.2.1, for=192.0.2.2", "198.51.100.9"},
+	} {
+		b := newBench(t, 1)
+		in := "GET / HTTP/1.1\r\nHost: x\r\n"
+		for line := range strings.SplitSeq(test.fields, "|") {
+			in += "X-Forwarded-For: " + line + "\r\n"
+		}
+		var head http1.Head
+		reader := http1.NewRequestReader(nil)
+		if ev, err := reader.Next([]byte(in+"\r\n"), &head); ev.Kind != http1.HeadDone {
+			t.Fatal(err)
+		}
+		if got := New(b.now, &b.env, friend, false).client(&head); got.String() != test.want {
+			t.Errorf("%q: %v, want %s", test.fields, got, test.want)
+		}
+		if got := New(b.now, &b.env, stranger, false).client(&head); got != stranger {
+			t.Errorf("%q of a stranger: %v", test.fields, got)
+		}
+	}
+}

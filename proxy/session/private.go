@@ -1,0 +1,40 @@
+package session
+
+import "weir/internal/http1"
+
+// NTLM and Negotiate authenticate a connection, not a request: a target takes
+// what comes later on the same connection for the same user's. So from the
+// first exchange of that kind the connections to targets that the session uses
+// are private: they serve no other client, the next request goes over the one
+// that served the last, and it ends with the client's. The fields of proxies'
+// own authentication play no part: they are never forwarded.
+
+// noticeLogin has the session's connections to targets be private when f, a
+// field of a request or an answer, authenticates a connection or offers to.
+func (s *Session) noticeLogin(f *http1.Field) {
+	if (f.ID == http1.FieldAuthorization || f.ID == http1.FieldWWWAuthenticate) && authenticatesConnection(f.Value) {
+		s.private = true
+	}
+}
+
+// authenticatesConnection reports whether one of the challenges, or the
+// credentials, in v are of a scheme that authenticates connections. A quoted
+// comma may make it see one too many, which does no harm.
+func authenticatesConnection(v []byte) bool {
+	for i := 0; i < len(v); i++ {
+		for i < len(v) && (v[i] == ' ' || v[i] == '\t' || v[i] == ',') {
+			i++
+		}
+		at := i
+		for i < len(v) && v[i] != ' ' && v[i] != '\t' && v[i] != ',' {
+			i++
+		}
+		if scheme := v[at:i]; equalFold(scheme, "ntlm") || equalFold(scheme, "negotiate") {
+			return true
+		}
+		for i < len(v) && v[i] != ',' {
+			i++
+		}
+	}
+	return false
+}
