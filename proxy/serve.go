@@ -31,7 +31,8 @@ func serve(ctx context.Context, e *service.Env, c *config.Config, socks *sockets
 		go followPair(ctx, e, pair)
 	}
 	w.Sockets, w.Session, w.Loop, w.Log = socks.data, c.Session(), c.Loop(), e.Logger("RateLimiter")
-	w.Balance, w.TargetConnsMax, w.TargetIdle = c.Balance, c.TargetConnsMax, c.TargetIdle
+	w.Balance, w.TargetConnsMax, w.StreamShare = c.Balance, c.TargetConnsMax, c.StreamShare
+	w.TargetIdle, w.TargetAge = c.TargetIdle, c.TargetAge
 	w.CheckPath, w.CheckInterval, w.MemoryBudget = c.Edge.HealthPath, c.Edge.HealthInterval, c.Edge.MemoryBudget
 	w.LookupInterval = c.Edge.LookupInterval
 	w.DrainTimeout, w.Policy = c.DrainTimeout, cfg.policies.Policy

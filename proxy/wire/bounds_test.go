@@ -150,32 +150,83 @@ func TestAnswerBodyBound(t *testing.T) {
 }
 
 // headOf is a request whose head is exactly n bytes long.
-func headOf(n int) string {
-	const before, after = "GET /api HTTP/1.1\r\nHost: x\r\nFill: ", "\r\n\r\n"
+func headOf(n int) string { return filled("GET /api HTTP/1.1\r\nHost: x\r\nFill: ", "\r\n\r\n", n) }
+
+// filled is before and after with as many letters between as make n bytes.
+func filled(before, after string, n int) string {
 	return before + strings.Repeat("a", n-len(before)-len(after)) + after
 }
 
+// fieldsOf is a head with n field lines.
+func fieldsOf(first string, n int) string {
+	return first + "\r\nHost: x\r\n" + strings.Repeat("A: b\r\n", n-1) + "\r\n"
+}
+
+// HEAD_MAX_BYTES bounds the head, whatever its longest line is, and FIELDS_MAX
+// the number of its fields.
 func TestHeadBounds(t *testing.T) {
-	r := start(t, newTarget(t, echoes).url(), "HEAD_MAX_BYTES", "1KiB", "FIELDS_MAX", "5")
-	fields := func(n int) string {
-		return "GET /api HTTP/1.1\r\nHost: x\r\n" + strings.Repeat("A: b\r\n", n-1) + "\r\n"
-	}
+	target := newTarget(t, echoes).url()
+	longest := func(n int) string { return filled("GET /", " HTTP/1.1\r\nHost: x\r\n\r\n", n) }
 	for _, test := range []struct {
 		name           string
+		most           string // HEAD_MAX_BYTES
 		within, beyond string
+		status         int
 	}{
-		{"HEAD_MAX_BYTES", headOf(1024), headOf(1025)},
-		{"FIELDS_MAX", fields(5), fields(6)},
+		{"a small bound", "1KiB", headOf(1024), headOf(1025), 431},
+		{"a large field", "64KiB", headOf(64 << 10), headOf(64<<10 + 1), 431},
+		{"a long path", "64KiB", longest(64 << 10), longest(128 << 10), 414},
+		{"fields", "64KiB", fieldsOf("GET /api HTTP/1.1", 5), fieldsOf("GET /api HTTP/1.1", 6), 431},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			conn := r.dial()
-			conn.t = t
+			t.Parallel() // a lingering close takes a second
+			conn := start(t, target, "HEAD_MAX_BYTES", test.most, "FIELDS_MAX", "5").dial()
 			conn.ask(test.within, 200)
 			conn.send(test.beyond)
-			if res, _ := conn.status(431); !res.Close {
+			if res, _ := conn.status(test.status); !res.Close {
 				t.Error("the answer does not say that the connection closes")
 			}
 			conn.closed()
+		})
+	}
+}
+
+// TARGET_HEAD_MAX_BYTES and TARGET_FIELDS_MAX bound the heads of targets'
+// answers, interim ones among them.
+func TestAnswerHeadBounds(t *testing.T) {
+	const first, last = "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n", "HTTP/1.1 204 No Content\r\n\r\n"
+	large := func(first string, n int) string { return filled(first+"Fill: ", "\r\n\r\n", n) }
+	for _, test := range []struct {
+		name           string
+		within, beyond string
+		env            []string
+	}{
+		{"32 KiB by default", large(first, 32<<10), large(first, 32<<10+1), nil},
+		{"TARGET_HEAD_MAX_BYTES", large(first, 100<<10), large(first, 100<<10+1), []string{"TARGET_HEAD_MAX_BYTES", "100KiB"}},
+		{"200 fields by default", first + strings.Repeat("A: b\r\n", 199) + "\r\n", first + strings.Repeat("A: b\r\n", 200) + "\r\n", nil},
+		{"TARGET_FIELDS_MAX", first + "A: b\r\nA: b\r\n\r\n", first + "A: b\r\nA: b\r\nA: b\r\n\r\n", []string{"TARGET_FIELDS_MAX", "3"}},
+		{"interim answers", large("HTTP/1.1 103 x\r\n", 2<<10) + last, large("HTTP/1.1 103 x\r\n", 2<<10+1) + last, []string{"TARGET_HEAD_MAX_BYTES", "2KiB"}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			target := newTarget(t, func(c *targetConn) {
+				for s := c.next(); s != nil; s = c.next() {
+					if c.say(map[string]string{"/within": test.within, "/beyond": test.beyond}[s.target()]); s.target() == "/beyond" {
+						return
+					}
+				}
+			})
+			conn := start(t, target.url(), test.env...).dial()
+			conn.send(request("/within"))
+			res, _ := conn.answer("GET")
+			if res.StatusCode == 103 {
+				res, _ = conn.answer("GET")
+			}
+			if res.StatusCode/100 != 2 {
+				t.Errorf("a head at the bound is answered %d", res.StatusCode)
+			}
+			if body := conn.ask(request("/beyond"), 502); !strings.Contains(body, "not proper HTTP") {
+				t.Errorf("a head beyond the bound is answered %q", body)
+			}
 		})
 	}
 }

@@ -21,12 +21,13 @@ type client struct {
 	deadline time.Time // as armed
 
 	server *server                   // held
+	own    *server                   // a connection that waits for the client's next request and serves no other
 	at     *upstream.Target[*target] // chosen for the exchange
 	mark   upstream.Mark             // its health then
 	tried  upstream.Tried            // the targets that the exchange has tried
 	wait   upstream.Waiter[*client]  // the place in the line of at
 	closed bool                      // the connection is gone
-	stream bool                      // the connection is read and written at the same time
+	duplex bool                      // the connection is read and written at the same time
 
 	alarm    *loop.Alarm // of a slot in a queue; made when it is first needed
 	asked    time.Time   // when Redis was asked
@@ -52,14 +53,11 @@ func (c *client) Expired(now time.Time) {
 	c.more()
 }
 
-// End passes on that the client of a tunnel sends no more.
+// End passes on that the client sends no more. What is unread waits its turn,
+// unless the session wants bytes: then it is a part of what never comes whole.
 func (c *client) End(now time.Time, unread int) {
-	if !c.s.Tunnels() {
-		c.conn.Close()
+	if unread > 0 && !c.s.Reads() {
 		return
-	}
-	if unread > 0 {
-		return // until the target takes it
 	}
 	c.s.HandleClientEnd(now)
 	c.apply(now)
@@ -82,6 +80,7 @@ func (c *client) Closed(now time.Time, _ error) {
 	}
 	c.s.HandleClosed(now)
 	c.apply(now)
+	c.disown()
 }
 
 // more shows the session the bytes that it left unread while it was busy.
@@ -172,8 +171,8 @@ func (c *client) arm() {
 		c.deadline = d
 		c.conn.SetDeadline(d)
 	}
-	if d := c.s.Duplex(); d != c.stream && !c.closed {
-		c.stream = d
+	if d := c.s.Duplex(); d != c.duplex && !c.closed {
+		c.duplex = d
 		c.conn.SetDuplex(d)
 	}
 }
@@ -190,23 +189,47 @@ func (c *client) acquire(now time.Time, how session.Acquire) {
 		return
 	case session.AcquireAny:
 		c.tried = upstream.Tried{}
+		if c.serveOwn(now) {
+			return
+		}
 	}
 	if how != session.AcquireFresh && !c.choose(now) {
 		return
 	}
 	t := c.at.Value
+	if c.s.Streams() && !t.pool.Stream(&c.wait) {
+		c.unavailable(now, session.FaultStreams)
+		return
+	}
 	sv, grant := t.pool.Acquire(&c.wait, how == session.AcquireFresh)
 	switch grant {
 	case upstream.Ready:
 		c.serve(now, sv, true)
+	case upstream.Wait:
+		c.s.HandleWaits(now)
 	case upstream.WaitAndDial:
 		t.dial()
 		t.note(now)
 	case upstream.Full:
-		c.leave()
-		c.s.HandleUnavailable(now, session.FaultBusy)
-		c.more()
+		c.unavailable(now, session.FaultBusy)
 	}
+}
+
+// unavailable gives the target up that has no connection for the exchange.
+func (c *client) unavailable(now time.Time, why session.Fault) {
+	c.leave()
+	c.s.HandleUnavailable(now, why)
+	c.more()
+}
+
+// stream is asked whether the answer on the connection held may be streamed.
+func (c *client) stream(now time.Time) bool {
+	t := c.server.target
+	if !t.pool.Stream(&c.wait) {
+		return false
+	}
+	t.note(now)
+	return true
 }
 
 // choose takes the next target for the exchange; false: there is none, as the
@@ -225,6 +248,9 @@ func (c *client) choose(now time.Time) bool {
 // leave gives the target up without having learnt anything of it.
 func (c *client) leave() {
 	if c.at != nil {
+		if c.server == nil {
+			c.at.Value.pool.EndStream(&c.wait)
+		}
 		c.at.Abandoned(c.mark)
 		c.at.Value.forget()
 		c.at = nil
@@ -242,7 +268,7 @@ func (c *client) learn(now time.Time, o *session.Outcome) {
 		return
 	}
 	switch {
-	case o.Sent.IsZero(): // it never got there
+	case o.Sent.IsZero() || o.Fault == session.FaultStreams: // the target is not to blame
 		c.leave()
 		return
 	case o.Fault == session.FaultTimeout:
@@ -275,7 +301,13 @@ func (c *client) release(now time.Time, how session.Release) {
 	if sv == nil {
 		return
 	}
-	c.server, sv.owner = nil, nil
+	c.server = nil
+	if how == session.ReleasePrivate {
+		c.keep(now, sv)
+		return
+	}
+	sv.owner = nil
+	sv.target.pool.EndStream(&c.wait)
 	switch {
 	case how == session.ReleaseEnd:
 		sv.conn.CloseDrained()

@@ -25,7 +25,11 @@ type counts struct {
 	faults              [session.Faults]metric.Counter
 	retries             metric.Counter
 	abandoned           metric.Counter
+	spent               metric.Counter // clients' connections that have had their requests or their time
+	aged                metric.Counter // targets' connections that have had their time
 	decisions           metric.Counter
+	disbelieved         metric.Counter
+	oddFields, trailers metric.Counter
 	traffic             traffic
 
 	forwardedTime, rejectedTime     *metric.Histogram
@@ -70,6 +74,13 @@ func (s *side) report(now time.Time, sess *session.Session, o *session.Outcome) 
 	if o.Retried {
 		c.retries.Inc()
 	}
+	if o.OddFields+o.Trailers > 0 {
+		c.oddFields.Add(uint64(o.OddFields))
+		c.trailers.Add(uint64(o.Trailers))
+	}
+	if o.Spent {
+		c.spent.Inc()
+	}
 }
 
 // sum adds one count over all loops.
@@ -96,6 +107,11 @@ func (f *Front) Register(set *metric.Set) {
 	set.Counters("ratelimiter_responses_total", "answers to clients by status code", f.responses())
 	counter("ratelimiter_requests_abandoned_total", "requests that were decided and whose client left before the answer",
 		func(c *counts) uint64 { return c.abandoned.Load() })
+	const dropped = "fields of requests that the target does not see"
+	counter(`ratelimiter_dropped_fields_total{reason="untrusted"}`, dropped, func(c *counts) uint64 { return c.disbelieved.Load() })
+	counter(`ratelimiter_dropped_fields_total{reason="name"}`, dropped, func(c *counts) uint64 { return c.oddFields.Load() })
+	counter("ratelimiter_dropped_trailers_total", "trailer sections of requests and answers that were not passed on",
+		func(c *counts) uint64 { return c.trailers.Load() })
 	set.Counters("ratelimiter_requests_by_method_total", "answers to clients by method and status code", f.byMethod())
 	set.Counters("ratelimiter_rule_decisions_total", "decisions by rule; of more than 1000 rules those behind count as other", f.byRule())
 	f.registerStore(set)
@@ -104,6 +120,8 @@ func (f *Front) Register(set *metric.Set) {
 	set.Gauge("ratelimiter_client_connections", "open connections of clients", func() float64 { return float64(f.group.Stats().Open) })
 	set.Counter("ratelimiter_client_connections_refused_total", "connections closed at once: too many are open",
 		func() uint64 { return f.group.Stats().Refused })
+	counter("ratelimiter_client_connections_spent_total", "connections closed after CONNECTION_MAX_REQUESTS or CONNECTION_MAX_AGE",
+		func(c *counts) uint64 { return c.spent.Load() })
 	set.Counter("ratelimiter_accept_errors_total", "failures to accept a connection", func() uint64 { return f.group.Stats().AcceptErrors })
 	set.Counter("ratelimiter_client_stalls_total", "connections closed because their client took nothing of its answers",
 		func() uint64 { return f.group.Stats().Stalled })
@@ -179,6 +197,9 @@ func (f *Front) registerUpstream(set *metric.Set) {
 	gauge(`ratelimiter_upstream_connections{state="idle"}`, conns, func(t *target) int64 { return t.idle.Load() })
 	gauge(`ratelimiter_upstream_connections{state="busy"}`, conns, func(t *target) int64 { return t.busy.Load() })
 	gauge(`ratelimiter_upstream_connections{state="connecting"}`, conns, func(t *target) int64 { return t.connecting.Load() })
+	set.Counter("ratelimiter_upstream_connections_aged_total", "connections to targets closed after TARGET_CONNECTION_MAX_AGE",
+		func() uint64 { return f.sum(func(c *counts) uint64 { return c.aged.Load() }) })
+	gauge("ratelimiter_upstream_streams", "connections to targets that carry tunnels and streams, or are private to a client that has logged in over them", func(t *target) int64 { return t.streams.Load() })
 	set.Gauges("ratelimiter_upstream_up", "1 for a target that can be reached", f.targetGauges(func(spec *Target) float64 {
 		if f.up(spec) {
 			return 1

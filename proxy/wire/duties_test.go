@@ -63,7 +63,7 @@ func TestDuties(t *testing.T) {
 			seen: "GET / HTTP/1.1\r\nHost: x\r\n" + added},
 		{name: "look-alikes of them too", sent: "GET / HTTP/1.1\r\nHost: x\r\nX_Forwarded_For: 6.6.6.6\r\nX_Real_IP: 6.6.6.6", seen: "GET / HTTP/1.1\r\nHost: x\r\n" + added},
 		{name: "a trusted proxy's stand, its own address is added", sent: "GET / HTTP/1.1\r\nHost: x\r\nForwarded: for=6.6.6.6\r\nX-Forwarded-For: 6.6.6.6\r\nX-Forwarded-Host: y\r\nX-Forwarded-Proto: https\r\nX-Real-IP: 6.6.6.6",
-			seen:    "GET / HTTP/1.1\r\nHost: x\r\nForwarded: for=6.6.6.6\r\nX-Forwarded-For: 6.6.6.6\r\nX-Forwarded-Host: y\r\nX-Forwarded-Proto: https\r\nX-Real-IP: 6.6.6.6\r\nX-Forwarded-For: 127.0.0.1\r\nVia: 1.1 weir\r\n",
+			seen:    "GET / HTTP/1.1\r\nHost: x\r\nForwarded: for=6.6.6.6\r\nX-Forwarded-Host: y\r\nX-Forwarded-Proto: https\r\nX-Real-IP: 6.6.6.6\r\nX-Forwarded-For: 6.6.6.6, 127.0.0.1\r\nVia: 1.1 weir\r\n",
 			trusted: true},
 		{name: "absolute form", sent: "GET http://x/a?b HTTP/1.1\r\nHost: x", seen: "GET /a?b HTTP/1.1\r\nHost: x\r\n" + added},
 		{name: "absolute form without a path", sent: "GET http://x HTTP/1.1\r\nHost: x", seen: "GET / HTTP/1.1\r\nHost: x\r\n" + added},

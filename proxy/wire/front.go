@@ -47,7 +47,9 @@ type Config struct {
 	Targets          []*Target
 	Balance          upstream.Balance
 	TargetConnsMax   int           // connections to each target, all loops together, at least one a loop
+	StreamShare      float64       // of TargetConnsMax, that tunnels and streams may take
 	TargetIdle       time.Duration // how long an idle one is kept
+	TargetAge        time.Duration // after which, or up to a quarter earlier, one is not used again; 0: any
 	CheckPath        string        // of active checks of the targets; empty: none
 	CheckInterval    time.Duration // between two of them
 	LookupInterval   time.Duration // between two lookups of the targets' names; 0: each connect looks up
@@ -80,6 +82,7 @@ type Front struct {
 	began      time.Time
 	checks     checks
 	memory     memory
+	disbelief  disbelief
 	seed       maphash.Seed // of the sketches of keys
 	candidate  atomic.Pointer[limit.Limit]
 
@@ -200,6 +203,7 @@ func (f *Front) housekeeping() {
 			f.cfg.Table.Expire(f.Steady(now), expireBudget)
 			f.reportRefusals(reported)
 			gone.drop(now, f, f.cfg.Policy())
+			f.disbelief.warn(now, f.cfg.Log)
 		}
 	}
 }
@@ -285,7 +289,8 @@ func newSide(f *Front, l *loop.Loop, connsPerTarget int) *side {
 	s.targets = upstream.NewGroup(f.cfg.Balance, ejection, inFlightOf, rand.New(rand.NewPCG(uint64(l.Index()), rand.Uint64())))
 	s.publish()
 	s.env = session.Env{Settings: &f.cfg.Session, Policy: f.cfg.Policy, Ask: s.decider(), Overloaded: f.memory.short,
-		Decided: s.judged, Shadow: s.shadow, Leave: s.leave, Report: s.report, Refused: s.recall.note}
+		Stream:  func(sess *session.Session) bool { return sess.Owner.(*client).stream(l.Now()) },
+		Decided: s.judged, Shadow: s.shadow, Leave: s.leave, Report: s.report, Disbelieved: s.disbelieved, Refused: s.recall.note}
 	return s
 }
 

@@ -131,7 +131,10 @@ var sabotages = []struct {
 }{
 	{"says nothing", []string{"TARGET_TIMEOUT", "200ms"}, func(c *targetConn) { c.silence() }, []int{504}},
 	{"a head that never ends, slowly", []string{"TARGET_TIMEOUT", "200ms"}, func(c *targetConn) { trickles("HTTP/1.1 200 OK\r\nA: ", "b")(c) }, []int{504}},
-	{"a body that never ends, slowly", []string{"TARGET_TIMEOUT", "200ms"}, func(c *targetConn) { trickles("HTTP/1.1 200 OK\r\nContent-Length: 200000\r\n\r\n", "b")(c) }, []int{504}},
+	{"a body that stops", []string{"TARGET_TIMEOUT", "200ms"}, func(c *targetConn) {
+		c.say("HTTP/1.1 200 OK\r\nContent-Length: 200000\r\n\r\nb")
+		c.silence()
+	}, []int{504}},
 	{"a stream that stops", []string{"STREAM_TIMEOUT", "200ms"}, func(c *targetConn) {
 		c.say("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\na\r\n")
 		c.silence()

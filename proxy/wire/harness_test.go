@@ -58,7 +58,7 @@ func startWith(t *testing.T, tweak func(c *Config), targets string, env ...strin
 	t.Helper()
 	c := configure(t, append(env, "TARGET_URL", targets, "EVENT_LOOPS", "2", "MAX_CONNECTIONS", "4000",
 		"RATE_LIMIT_LIMIT", "1000000000", "RATE_LIMIT_WINDOW", strconv.Itoa(int(century.Seconds())),
-		"TARGET_TIMEOUT", patience.String(), "TARGET_CONNECT_TIMEOUT", patience.String(), "HEAD_TIMEOUT", patience.String(),
+		"TARGET_TIMEOUT", patience.String(), "TARGET_CONNECT_TIMEOUT", patience.String(), "TARGET_WAIT_TIMEOUT", patience.String(), "HEAD_TIMEOUT", patience.String(),
 		"BODY_TIMEOUT", patience.String(), "DRAIN_TIMEOUT", patience.String(), "DRAIN_GRACE", "200ms", "VIA_NAME", "weir"))
 	r := &rig{t: t, log: new(logBuffer), held: make(chan struct{}), client: &http.Client{Transport: &http.Transport{DisableCompression: true}, Timeout: patience}}
 	r.env = &service.Env{Guard: &service.Guard{Open: true}, Health: new(service.Health), Metrics: metric.New(), Log: slog.New(slog.NewTextHandler(r.log, nil))}
@@ -80,7 +80,8 @@ func startWith(t *testing.T, tweak func(c *Config), targets string, env ...strin
 	loops.Panicked = func(v any, stack []byte) { t.Errorf("the proxy panicked: %v\n%s", v, stack) }
 	cfg := Config{
 		Addr: "127.0.0.1:0", Loop: loops, Session: c.Session(),
-		Targets: targetsOf(c.Targets), Balance: c.Balance, TargetConnsMax: c.TargetConnsMax, TargetIdle: c.TargetIdle,
+		Targets: targetsOf(c.Targets), Balance: c.Balance, TargetConnsMax: c.TargetConnsMax, StreamShare: c.StreamShare,
+		TargetIdle: c.TargetIdle, TargetAge: c.TargetAge,
 		CheckPath: c.Edge.HealthPath, CheckInterval: c.Edge.HealthInterval,
 		LookupInterval: c.Edge.LookupInterval,
 		DrainTimeout:   c.DrainTimeout, Policy: admin.NewPolicies(r.limits, r.rules).Policy, Table: table,

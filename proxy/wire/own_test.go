@@ -7,6 +7,8 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+
+	"weir/proxy/store"
 )
 
 // Own endpoints stand in line with what is forwarded: answers come in the order
@@ -73,7 +75,7 @@ func TestOwnEndpoints(t *testing.T) {
 func TestOwnEndpointBody(t *testing.T) {
 	r := start(t, newTarget(t, echoes).url(), "BODY_BUFFER_BYTES", "1KiB")
 	config := `{"algorithm":"fixed","limit":7,"window":60}`
-	fits := config + strings.Repeat(" ", 1<<20-len(config))
+	fits := config + strings.Repeat(" ", store.DocumentBytesMax-len(config))
 	for _, test := range []struct {
 		name, request string
 		status        int

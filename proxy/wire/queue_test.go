@@ -91,8 +91,7 @@ func TestQueuedRequestsAreWhole(t *testing.T) {
 // first's.
 const rarely = "limit: {algorithm: leaky, capacity: 2, fillRate: 0.001}"
 
-// A full queue refuses; a client that goes away frees its place, wherever its
-// request is seen to be unwanted.
+// A full queue refuses; a client that is gone frees its place.
 func TestQueueIsFull(t *testing.T) {
 	r, g := startQueue(t, rarely)
 	first, waits, leaves := r.dial(), r.dial(), r.dial()
@@ -108,8 +107,8 @@ func TestQueueIsFull(t *testing.T) {
 	if err := json.Unmarshal([]byte(body), &told); err != nil || told.RetryAfter <= 0 || told.RetryAfter > 1000 {
 		t.Errorf("refused with %s, want to be told of the next slot", body)
 	}
-	for i, end := range []func(c *caller){(*caller).reset, func(c *caller) { c.Close() }} {
-		end(leaves)
+	for i := range 2 {
+		leaves.reset()
 		r.until("it is known that the client is gone", func() bool { return r.samples()["ratelimiter_requests_abandoned_total"] == float64(i+1) })
 		leaves = r.dial()
 		leaves.send(request("/q/again"))

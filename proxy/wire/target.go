@@ -3,6 +3,7 @@ package wire
 import (
 	"errors"
 	"io"
+	"math/rand/v2"
 	"net"
 	"sync/atomic"
 	"syscall"
@@ -22,10 +23,11 @@ type target struct {
 	at   *upstream.Target[*target] // in the loop's group
 	pool *upstream.Pool[*server, *client]
 
-	idle, busy, connecting, inFlight atomic.Int64
-	status                           atomic.Uint32 // an upstream.Status
-	ejections                        atomic.Uint64
-	failed                           atomic.Bool // the last connect did
+	idle, busy, connecting, inFlight, streams atomic.Int64
+
+	status    atomic.Uint32 // an upstream.Status
+	ejections atomic.Uint64
+	failed    atomic.Bool // the last connect did
 }
 
 // inFlightOf is what targets are balanced by.
@@ -51,7 +53,7 @@ func (t *target) dialled(now time.Time, mark upstream.Mark, conn *loop.Conn, err
 	}
 	t.failed.Store(false)
 	t.at.Connected(now)
-	sv := &server{target: t, conn: conn}
+	sv := &server{target: t, conn: conn, endBy: t.side.endOf(now)}
 	if w := t.pool.Dialled(sv); w != nil {
 		w.Value.serve(now, sv, false)
 		w.Value.apply(now)
@@ -75,11 +77,8 @@ func (t *target) dialFailed(now time.Time, mark upstream.Mark, why session.Fault
 		t.dial()
 	}
 	if w != nil {
-		c := w.Value
-		c.leave()
-		c.s.HandleUnavailable(now, why)
-		c.apply(now)
-		c.more()
+		w.Value.unavailable(now, why)
+		w.Value.apply(now)
 	}
 	t.note(now)
 	t.forget()
@@ -104,6 +103,7 @@ func (t *target) note(now time.Time) {
 	t.busy.Store(int64(t.pool.Busy()))
 	t.connecting.Store(int64(t.pool.Connecting()))
 	t.inFlight.Store(int64(t.pool.InFlight()))
+	t.streams.Store(int64(t.pool.Streams()))
 	t.status.Store(uint32(t.at.Status(now)))
 	t.ejections.Store(t.at.Ejections())
 }
@@ -131,14 +131,23 @@ func (t *target) forget() {
 type server struct {
 	target *target
 	conn   *loop.Conn
-	owner  *client // whose exchange is on it; nil: idle
-	ended  bool    // the target has said that it sends no more
+	owner  *client   // whose exchange is on it, or whose own it is; nil: idle
+	ended  bool      // the target has said that it sends no more
+	endBy  time.Time // it is not used again from then on; zero: never
+}
+
+// holder is the client whose exchange is on the connection, or nil.
+func (sv *server) holder() *client {
+	if c := sv.owner; c != nil && c.server == sv {
+		return c
+	}
+	return nil
 }
 
 // Data passes an answer's bytes on. Bytes on an idle connection belong to no
 // exchange: it cannot be trusted any more.
 func (sv *server) Data(now time.Time, b []byte) int {
-	c := sv.owner
+	c := sv.holder()
 	if c == nil {
 		sv.conn.Close()
 		return len(b)
@@ -152,7 +161,7 @@ func (sv *server) Data(now time.Time, b []byte) int {
 // End: the target sends no more. That is the connection's end, but in a tunnel,
 // and but for what waits until the client takes it.
 func (sv *server) End(now time.Time, unread int) {
-	c := sv.owner
+	c := sv.holder()
 	if unread > 0 && c != nil && c.s.Holds() {
 		return
 	}
@@ -177,7 +186,7 @@ func (sv *server) write(now time.Time, b []byte) {
 
 // Writable has the client read on.
 func (sv *server) Writable(now time.Time) {
-	c := sv.owner
+	c := sv.holder()
 	if c == nil {
 		return
 	}
@@ -188,7 +197,7 @@ func (sv *server) Writable(now time.Time) {
 
 // Expired closes a connection that has been idle for long.
 func (sv *server) Expired(now time.Time) {
-	if sv.owner == nil {
+	if sv.holder() == nil {
 		sv.conn.Close()
 		return
 	}
@@ -206,10 +215,14 @@ func (sv *server) Closed(now time.Time, err error) {
 		err = io.EOF
 	}
 	if c := sv.owner; c != nil {
-		sv.owner, c.server = nil, nil
-		c.s.HandleUpstreamClosed(now, err)
-		c.apply(now)
-		c.more()
+		t.pool.EndStream(&c.wait)
+		held := c.server == sv
+		sv.owner, c.server, c.own = nil, nil, nil
+		if held {
+			c.s.HandleUpstreamClosed(now, err)
+			c.apply(now)
+			c.more()
+		}
 	}
 	t.forget()
 }
@@ -217,6 +230,11 @@ func (sv *server) Closed(now time.Time, err error) {
 // free gives the connection to who waits for it, or back to the pool.
 func (sv *server) free(now time.Time) {
 	t := sv.target
+	if sv.old(now) {
+		t.side.counts.aged.Inc()
+		sv.conn.Close() // who waits gets a new one
+		return
+	}
 	w := t.pool.Release(sv)
 	if w != nil {
 		w.Value.serve(now, sv, true)
@@ -231,8 +249,25 @@ func (sv *server) free(now time.Time) {
 	t.note(now)
 }
 
-// rest has the connection closed when it stays idle. The deadline is moved, not
-// cleared, while it is busy: that costs next to nothing.
+// rest has the connection closed when it stays idle or is old. The deadline is
+// moved, not cleared, while it is busy: that costs next to nothing.
 func (sv *server) rest(now time.Time) {
-	sv.conn.SetDeadline(now.Add(sv.target.side.front.cfg.TargetIdle))
+	by := now.Add(sv.target.side.front.cfg.TargetIdle)
+	if !sv.endBy.IsZero() && sv.endBy.Before(by) && !sv.old(now) {
+		by = sv.endBy
+	}
+	sv.conn.SetDeadline(by)
+}
+
+// old reports whether the connection is not to be used again.
+func (sv *server) old(now time.Time) bool { return !sv.endBy.IsZero() && !now.Before(sv.endBy) }
+
+// endOf is when a connection made now is old. Up to a quarter of chance is taken
+// off, so that connections that were made together do not end together.
+func (s *side) endOf(now time.Time) time.Time {
+	age := s.front.cfg.TargetAge
+	if age <= 0 {
+		return time.Time{}
+	}
+	return now.Add(age - rand.N(age/4+1))
 }

@@ -114,9 +114,15 @@ func (s *side) setTargets(now time.Time, list []*Target) {
 }
 
 func (s *side) addTarget(now time.Time, spec *Target) {
-	t := &target{side: s, spec: spec, pool: upstream.NewPool[*server, *client](s.connsPerTarget, s.connsPerTarget, s.waitersMax)}
+	t := &target{side: s, spec: spec, pool: upstream.NewPool[*server, *client](s.connsPerTarget, s.streamsPerTarget(), s.waitersMax)}
 	t.at = s.targets.Add(t)
 	t.note(now)
+}
+
+// streamsPerTarget is how many of the loop's connections to one target may carry
+// tunnels and streams: at least one.
+func (s *side) streamsPerTarget() int {
+	return max(1, int(float64(s.connsPerTarget)*s.front.cfg.StreamShare))
 }
 
 // publish lets others see the loop's targets.

@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/coder/websocket"
+	"golang.org/x/sys/unix"
 )
 
 // websockets runs a proxy before a WebSocket server that does serve with each
@@ -344,5 +345,36 @@ func TestTunnelTimeout(t *testing.T) {
 		t.Errorf("the target's side ends with %v", err)
 	}
 	conn.Close()
+	checkBaseLine(r)
+}
+
+// A client that floods a target which stops reading, ends, and is gone when
+// the target is cut, leaves nothing behind.
+func TestTunnelOfAClientThatIsGone(t *testing.T) {
+	fixed := make(chan bool)
+	r, conn := tunnel(t, func(c *net.TCPConn) {
+		_ = c.SetReadBuffer(16 << 10) // it grows no more, so that who pauses once stays paused
+		close(fixed)
+		<-t.Context().Done()
+	}, "WRITE_TIMEOUT", "500ms")
+	<-fixed
+	tcp := conn.Conn.(*net.TCPConn)
+	raw, err := tcp.SyscallConn()
+	if err != nil {
+		t.Fatal(err)
+	}
+	const end = 1 // what the end of what the client sends counts
+	unsent := func() (n int) {
+		_ = raw.Control(func(fd uintptr) { n, err = unix.IoctlGetInt(int(fd), unix.TIOCOUTQ) })
+		return n
+	}
+	paused := func() bool { return r.group.Stats().Paused > 0 }
+	for !paused() { // no more at a time than the proxy's kernel takes of a reader that pauses
+		conn.send(strings.Repeat("x", 16<<10))
+		r.until("the proxy has it, or pauses", func() bool { return unsent() == 0 || paused() })
+	}
+	_ = tcp.CloseWrite()
+	r.until("the proxy's kernel has it all", func() bool { return unsent() <= end && err == nil })
+	conn.reset()
 	checkBaseLine(r)
 }

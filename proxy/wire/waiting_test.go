@@ -18,29 +18,29 @@ func newBarrier() *barrier {
 	return &barrier{asked: make(chan string, 1000), open: make(chan bool, 1000)}
 }
 
-func (g *barrier) script(c *targetConn) {
+func (b *barrier) script(c *targetConn) {
 	for s := c.next(); s != nil; s = c.next() {
-		g.asked <- s.target()
+		b.asked <- s.target()
 		if strings.HasPrefix(s.target(), "/held") {
-			g.pass(c)
+			b.pass(c)
 		}
 		c.echo(s)
 	}
 }
 
 // pass waits until the gate opens, or the test is over.
-func (g *barrier) pass(c *targetConn) {
+func (b *barrier) pass(c *targetConn) {
 	select {
-	case <-g.open:
+	case <-b.open:
 	case <-c.t.Context().Done():
 	}
 }
 
 // next waits for a request to arrive at the target.
-func (g *barrier) next(t *testing.T) string {
+func (b *barrier) next(t *testing.T) string {
 	t.Helper()
 	select {
-	case target := <-g.asked:
+	case target := <-b.asked:
 		return target
 	case <-time.After(patience):
 		t.Fatal("no request reaches the target")
@@ -101,19 +101,23 @@ func TestTargetConnectionsMax(t *testing.T) {
 	}
 }
 
-// Who waits for a connection for longer than TARGET_TIMEOUT is told so, and
-// waits no more.
+// Who waits for a connection for longer than TARGET_WAIT_TIMEOUT is told that
+// the proxy is overloaded, and waits no more.
 func TestWaitingTimesOut(t *testing.T) {
 	g := newBarrier()
-	r := start(t, newTarget(t, g.script).url(), "EVENT_LOOPS", "1", "TARGET_MAX_CONNECTIONS", "1", "TARGET_TIMEOUT", "100ms")
+	r := start(t, newTarget(t, g.script).url(), "EVENT_LOOPS", "1", "TARGET_MAX_CONNECTIONS", "1", "TARGET_WAIT_TIMEOUT", "50ms")
 	first, second := r.dial(), r.dial()
 	first.send(request("/held"))
 	g.next(t)
 	second.send(request("/held"))
-	first.status(504)
-	second.status(504)
+	if res, body := second.status(503); res.Header.Get("Retry-After") != "1" || !strings.Contains(body, "all connections to the target are taken") {
+		t.Errorf("answered %v %q", res.Header, body)
+	}
+	r.waiting(1)
 	g.open <- true
-	r.waiting(0)
+	first.status(200)
+	second.ask(get, 200)
+	r.samplesAre(`ratelimiter_upstream_errors_total{kind="busy"}`, 1, `ratelimiter_upstream_errors_total{kind="timeout"}`, 0)
 }
 
 // The line has an end: who comes then is refused with 503, and so is the next
@@ -153,20 +157,18 @@ func TestClientLeaves(t *testing.T) {
 	g := newBarrier()
 	target := newTarget(t, g.script)
 	r := start(t, target.url())
-	for _, leave := range []func(*caller){(*caller).reset, func(c *caller) { c.Close() }} {
-		conn := r.dial()
-		conn.send(request("/held"))
-		g.next(t)
-		leave(conn)
-		r.waiting(0)
-		g.open <- true
-	}
-	r.until("the target's connections are gone", func() bool { return target.open() == 0 })
 	conn := r.dial()
+	conn.send(request("/held"))
+	g.next(t)
+	conn.reset()
+	r.waiting(0)
+	g.open <- true
+	r.until("the target's connections are gone", func() bool { return target.open() == 0 })
+	conn = r.dial()
 	conn.ask(get, 200)
 	conn.Close()
 	checkBaseLine(r)
-	r.samplesAre("ratelimiter_requests_abandoned_total", 2, `ratelimiter_requests_total{decision="forwarded"}`, 3)
+	r.samplesAre("ratelimiter_requests_abandoned_total", 1, `ratelimiter_requests_total{decision="forwarded"}`, 2)
 }
 
 // A target that crashes: what is at it becomes 502, what is elsewhere goes on,

@@ -1,0 +1,44 @@
+package wire
+
+import (
+	"log/slog"
+	"net/netip"
+	"sync/atomic"
+	"time"
+)
+
+// disbelieved counts claims about the origin of a request that were dropped as
+// their sender is not in TRUSTED_PROXIES.
+func (s *side) disbelieved(from netip.Addr, claims int) {
+	s.counts.disbelieved.Add(uint64(claims))
+	s.front.disbelief.note(from)
+}
+
+// A disbelief warns of claims that were dropped from a private address: likely
+// a proxy that TRUSTED_PROXIES should name.
+//
+// Safe for concurrent use by note; warn is for one goroutine.
+type disbelief struct {
+	from atomic.Pointer[netip.Addr] // such an address since the last warn; nil: none
+	next time.Time                  // when the next warning may be
+}
+
+// warnEvery is the least time between two warnings.
+const warnEvery = time.Hour
+
+func (d *disbelief) note(from netip.Addr) {
+	if (from.IsPrivate() || from.IsLoopback()) && d.from.Load() == nil {
+		kept := from // not from itself, which would then be allocated for every request
+		d.from.Store(&kept)
+	}
+}
+
+// warn logs what was noted since the last call, if it is time.
+func (d *disbelief) warn(now time.Time, log *slog.Logger) {
+	from := d.from.Swap(nil)
+	if from == nil || now.Before(d.next) {
+		return
+	}
+	d.next = now.Add(warnEvery)
+	log.Warn("X-Forwarded-For or similar fields from a private address were dropped: if it is a proxy, set TRUSTED_PROXIES", "address", *from)
+}
