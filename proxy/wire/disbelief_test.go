@@ -1,0 +1,79 @@
+package wire
+
+import (
+	"log/slog"
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+)
+
+// Claims about the origin of requests that are dropped are counted, and when a
+// private address makes them the log says what is likely missing.
+func TestDisbelief(t *testing.T) {
+	r := start(t, newTarget(t, echoes).url())
+	conn := r.dial()
+	for range 3 {
+		conn.ask("GET / HTTP/1.1\r\nHost: x\r\nX-Forwarded-For: 6.6.6.6\r\nX_Real_IP: 6.6.6.6\r\nAccept: a\r\n\r\n", 200)
+	}
+	r.samplesAre(`ratelimiter_dropped_fields_total{reason="untrusted"}`, 6)
+	r.until("the log says so", func() bool {
+		return strings.Contains(r.log.String(), "level=WARN") && strings.Contains(r.log.String(), "set TRUSTED_PROXIES") && strings.Contains(r.log.String(), "address=127.0.0.1")
+	})
+
+	trusting := start(t, newTarget(t, echoes).url(), "TRUSTED_PROXIES", "127.0.0.0/8")
+	trusting.dial().ask("GET / HTTP/1.1\r\nHost: x\r\nX-Forwarded-For: 6.6.6.6\r\n\r\n", 200)
+	trusting.samplesAre(`ratelimiter_dropped_fields_total{reason="untrusted"}`, 0)
+}
+
+// The warning comes once an hour, and for addresses at which a proxy of one's own
+// may be.
+func TestDisbeliefWarnings(t *testing.T) {
+	var d disbelief
+	var text logBuffer
+	log := slog.New(slog.NewTextHandler(&text, nil))
+	now := time.Date(2026, 1, 19, 16, 30, 0, 0, time.UTC)
+	for _, step := range []struct {
+		after time.Duration
+		from  string // "": nobody
+		warns bool
+	}{
+		{0, "", false},
+		{0, "192.0.2.7", false},
+		{0, "2001:db8::1", false},
+		{time.Second, "10.1.2.3", true},
+		{time.Second, "10.1.2.3", false},
+		{59 * time.Minute, "172.16.0.1", false},
+		{time.Minute, "", false}, // what was told before is not told late
+		{0, "192.168.1.1", true},
+		{time.Hour, "fd00::1", true},
+		{time.Hour, "::1", true},
+		{time.Hour, "127.0.0.2", true},
+		{time.Hour, "172.32.0.1", false},
+	} {
+		now = now.Add(step.after)
+		before := len(text.String())
+		if step.from != "" {
+			d.note(netip.MustParseAddr("192.0.2.99"))
+			d.note(netip.MustParseAddr(step.from))
+			d.note(netip.MustParseAddr("192.0.2.99"))
+		}
+		d.warn(now, log)
+		said := text.String()[before:]
+		if (said != "") != step.warns || said != "" && !strings.Contains(said, "address="+step.from+"\n") {
+			t.Errorf("%v, %q: logged %q", now, step.from, said)
+		}
+	}
+}
+
+// Claims are dropped on the hot path.
+func TestDisbeliefAllocatesNothing(t *testing.T) {
+	var d disbelief
+	for _, from := range []string{"192.0.2.1", "10.0.0.1"} {
+		addr := netip.MustParseAddr(from)
+		d.note(addr)
+		if n := testing.AllocsPerRun(100, func() { d.note(addr) }); n != 0 {
+			t.Errorf("%s: %v allocations for a request", from, n)
+		}
+	}
+}

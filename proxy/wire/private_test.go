@@ -1,0 +1,158 @@
+package wire
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"weir/internal/http1"
+)
+
+// loginTarget authenticates connections, as servers with NTLM and Negotiate do:
+// whoever has logged in is who asks on that connection until it ends.
+//
+//	NTLM hello USER      401 with a challenge that is good on this connection
+//	NTLM answer USER     logs in, after hello
+//	Negotiate USER       logs in at once
+func loginTarget(c *targetConn) {
+	user, challenged := "", ""
+	for s := c.next(); s != nil; s = c.next() {
+		credentials, _ := s.head.Value(http1.FieldAuthorization)
+		scheme, rest, _ := strings.Cut(string(credentials), " ")
+		step, name, _ := strings.Cut(rest, " ")
+		answer, status := "", "401 Unauthorized\r\nWWW-Authenticate: Negotiate\r\nWWW-Authenticate: NTLM"
+		switch {
+		case s.target() == "/hangup":
+			return
+		case strings.EqualFold(scheme, "NTLM") && step == "hello":
+			challenged, status = name, "401 Unauthorized\r\nWWW-Authenticate: NTLM challenge"
+		case strings.EqualFold(scheme, "NTLM") && step == "answer" && name == challenged:
+			user = name
+		case strings.EqualFold(scheme, "Negotiate"):
+			user = rest
+		}
+		if user != "" {
+			answer, status = "hello "+user, "200 OK"
+		}
+		c.say(fmt.Sprintf("HTTP/1.1 %s\r\nContent-Length: %d\r\n\r\n%s", status, len(answer), answer))
+	}
+}
+
+func login(credentials string) string {
+	return "GET /api HTTP/1.1\r\nHost: x\r\nAuthorization: " + credentials + "\r\n\r\n"
+}
+
+// logins are the ways to log in as a user; all but the last request of one are
+// answered 401.
+var logins = []struct {
+	name  string
+	steps []string
+}{
+	{"NTLM", []string{"NTLM hello %s", "NTLM answer %s"}},
+	{"ntlm", []string{"ntlm hello %s", "nTLm answer %s"}},
+	{"Negotiate", []string{"Negotiate %s"}},
+}
+
+func (c *caller) login(steps []string, user string) {
+	c.t.Helper()
+	for i := range steps {
+		c.loginStep(steps, i, user)
+	}
+}
+
+func (c *caller) loginStep(steps []string, i int, user string) {
+	c.t.Helper()
+	status, want := 401, ""
+	if i == len(steps)-1 {
+		status, want = 200, "hello "+user
+	}
+	if body := c.ask(login(fmt.Sprintf(steps[i], user)), status); body != want {
+		c.t.Errorf("%s is told %q", user, body)
+	}
+}
+
+// Who logs in over a connection to the target is alone on it, from the first
+// step on, and takes it along.
+func TestLoginIsNotInherited(t *testing.T) {
+	for _, test := range logins {
+		t.Run(test.name, func(t *testing.T) {
+			target := newTarget(t, loginTarget)
+			r := start(t, target.url(), "EVENT_LOOPS", "1")
+			alice, bob, nobody := r.dial(), r.dial(), r.dial()
+			for i := range test.steps { // side by side
+				alice.loginStep(test.steps, i, "alice")
+				bob.loginStep(test.steps, i, "bob")
+				nobody.ask(get, 401)
+			}
+			for range 3 {
+				if a, b := alice.ask(get, 200), bob.ask(get, 200); a != "hello alice" || b != "hello bob" {
+					t.Errorf("alice is told %q, bob %q", a, b)
+				}
+				r.dial().ask(get, 401)
+			}
+			alice.Close()
+			bob.reset()
+			r.until("their connections to the target have ended", func() bool { return r.samples()["ratelimiter_client_connections"] == float64(target.open()) })
+			r.dial().ask(get, 401)
+		})
+	}
+}
+
+// What was offered on one connection is answered on it.
+func TestLoginStaysOnItsConnection(t *testing.T) {
+	target := newTarget(t, loginTarget)
+	r := start(t, target.url(), "EVENT_LOOPS", "1")
+	alice := r.dial()
+	alice.ask(get, 401)
+	r.dial().ask(get, 401) // takes another connection: alice was offered NTLM
+	alice.login(logins[0].steps, "alice")
+	if n := target.opened.Load(); n != 2 {
+		t.Errorf("%d connections to the target, want 2", n)
+	}
+}
+
+// A request on a private connection that ends under it is not sent to another
+// one; the next one finds a new connection, where nobody has logged in.
+func TestPrivateConnectionEnds(t *testing.T) {
+	target := newTarget(t, loginTarget)
+	r := start(t, target.url(), "EVENT_LOOPS", "1")
+	alice := r.dial()
+	alice.login(logins[0].steps, "alice")
+	alice.ask(request("/hangup"), 502)
+	if n := target.opened.Load(); n != 1 {
+		t.Errorf("%d connections to the target, want 1", n)
+	}
+	alice.ask(get, 401)
+	alice.login(logins[0].steps, "alice")
+	r.samplesAre("ratelimiter_upstream_retries_total", 0)
+}
+
+// A private connection takes one of the places for streams: when they are all
+// taken nobody else can log in, and who asks without a login is answered.
+func TestPrivateConnectionsAreBounded(t *testing.T) {
+	target := newTarget(t, loginTarget)
+	r := start(t, target.url(), "EVENT_LOOPS", "1", "TARGET_MAX_CONNECTIONS", "2", "TARGET_STREAM_SHARE", "0.5")
+	alice, bob := r.dial(), r.dial()
+	alice.login(logins[0].steps, "alice")
+	r.samplesAre("ratelimiter_upstream_streams", 1)
+	bob.ask(login("NTLM hello bob"), 503)
+	r.dial().ask(get, 401)
+	alice.ask(get, 200)
+	alice.Close()
+	r.until("alice's place is free", func() bool { return r.samples()["ratelimiter_upstream_streams"] == 0 })
+	bob.login(logins[0].steps, "bob")
+}
+
+// A target that leaves the list keeps no client.
+func TestPrivateConnectionOfFormerTarget(t *testing.T) {
+	old, next := newTarget(t, loginTarget), newTarget(t, loginTarget)
+	r := start(t, old.url(), "EVENT_LOOPS", "1")
+	alice := r.dial()
+	alice.login(logins[2].steps, "alice")
+	r.SetTargets([]*Target{{URL: next.url(), Addr: next.addr, Host: next.addr}})
+	alice.ask(get, 401)
+	r.until("the old target is forgotten", func() bool { return old.open() == 0 })
+	if n := next.opened.Load(); n != 1 {
+		t.Errorf("%d connections to the new target", n)
+	}
+}

@@ -1,0 +1,103 @@
+package wire
+
+import (
+	"strings"
+	"testing"
+	"time"
+)
+
+// holders are the ways to hold a connection to the target for long. A caller
+// whose exchange has taken its connection is past begin.
+var holders = []struct {
+	name  string
+	asked string
+	begin func(c *caller)
+}{
+	{"tunnels", "GET /tunnel HTTP/1.1\r\nHost: x\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\n", func(c *caller) { c.reads("HTTP/1.1 101 ") }},
+	{"answers without a length", request("/stream"), func(c *caller) { c.reads("HTTP/1.1 200 ") }},
+	{"large answers", request("/large"), func(c *caller) { c.reads("HTTP/1.1 200 ") }},
+	{"uploads", "POST /upload HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 100000\r\n\r\n", func(c *caller) { c.reads("HTTP/1.1 100 ") }},
+}
+
+// reads fails unless what comes next begins with the text.
+func (c *caller) reads(text string) {
+	c.t.Helper()
+	if got, err := c.in.Peek(len(text)); err != nil || string(got) != text {
+		c.t.Errorf("answered %q, %v, want %q", got, err, text)
+	}
+}
+
+// holder answers as asked, and then holds the connection.
+func holder(c *targetConn) {
+	for s := c.next(); s != nil; s = c.next() {
+		switch s.target() {
+		case "/tunnel":
+			c.say("HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\n")
+		case "/stream":
+			c.say("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n800\r\n" + strings.Repeat("a", 0x800) + "\r\n")
+		case "/large":
+			c.say("HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n" + strings.Repeat("a", 2000))
+		default:
+			c.echo(s)
+			continue
+		}
+		c.silence()
+	}
+}
+
+// Tunnels and streams take a share of the connections to a target, and are
+// refused beyond it; the rest stays for short exchanges. What ends gives its
+// place back.
+func TestShareStaysForShortExchanges(t *testing.T) {
+	for _, test := range holders {
+		t.Run(test.name, func(t *testing.T) {
+			r := start(t, newTarget(t, holder).url(), "EVENT_LOOPS", "1", "TARGET_MAX_CONNECTIONS", "4", "TARGET_STREAM_SHARE", "0.75",
+				"BODY_BUFFER_BYTES", "1KiB")
+			hold := func() *caller {
+				conn := r.dial()
+				conn.send(test.asked)
+				test.begin(conn)
+				return conn
+			}
+			streams := func(n float64) func() bool {
+				return func() bool { return r.samples()["ratelimiter_upstream_streams"] == n }
+			}
+			held := []*caller{hold(), hold(), hold()}
+			r.until("three hold a connection", streams(3))
+			late := r.dial()
+			late.send(test.asked)
+			if test.name == "uploads" {
+				late.reads("HTTP/1.1 100 ")
+				late.in.Discard(len("HTTP/1.1 100 Continue\r\n\r\n"))
+			}
+			if res, body := late.status(503); res.Header.Get("Retry-After") != "1" || !strings.Contains(body, "that may carry tunnels and streams") {
+				t.Errorf("the fourth is answered %v %q", res.Header, body)
+			}
+			for range 3 {
+				r.dial().ask(get, 200)
+			}
+			r.samplesAre(`ratelimiter_upstream_errors_total{kind="streams"}`, 1, "ratelimiter_upstream_streams", 3)
+			for _, conn := range held {
+				conn.reset()
+			}
+			r.until("all have given their places back", streams(0))
+			hold()
+		})
+	}
+}
+
+// An answer that flows is delivered however long it takes in all.
+func TestSlowAnswerThatFlows(t *testing.T) {
+	const pieces = 20
+	r := start(t, newTarget(t, func(c *targetConn) {
+		c.next()
+		c.say("HTTP/1.1 200 OK\r\nContent-Length: 20\r\n\r\n")
+		for range pieces {
+			time.Sleep(100 * time.Millisecond)
+			c.say("a")
+		}
+	}).url(), "TARGET_TIMEOUT", "1s")
+	if body := r.dial().ask(get, 200); body != strings.Repeat("a", pieces) {
+		t.Errorf("answered %q", body)
+	}
+}
