@@ -42,7 +42,7 @@ func experiments() []experiment {
 		{"redis", "the same for a minute", alone(shared.Run)},
 		{"speed", "[quick|usual|all] proxy, target and load generator beside nginx, HAProxy and wrk: ratios within one run (up to ten minutes)", speed.Run},
 		{"attack", "[NAME…] attackers beside good traffic: what it notices, what they cost, when they are gone (six minutes)", attack.Run},
-		{"chaos", "[EXCHANGES] a million of them through resets, splits, slow peers and restarts of the target (two minutes)", chaos.Run},
+		{"chaos", "[EXCHANGES] a million of them through resets, half closes, tunnels, splits, slow peers and restarts of the target (three minutes)", chaos.Run},
 		{"restart", "[TIMES] replaces the proxy twenty times under load: what clients notice (a minute)", restart.Run},
 		{"rules", "[SECONDS] what ten rules cost of which two match: CPU per request against the global limit alone (a minute)", rules.Run},
 		{"scenario", "[NAME…] [-compress N] the four situations under each algorithm, with and without the advisor: tables, plots, a page (a minute each)", order.Play},

@@ -12,6 +12,7 @@ import (
 	"io"
 	"math/rand/v2"
 	"net"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -26,7 +27,7 @@ const (
 	exchangesUsual = 1_000_000
 	exchangesLeast = 20_000
 	clients        = 48
-	restarts       = 8
+	restarts       = 8 // of the target in exchangesUsual, and one at least
 	limitChanges   = 6
 	seed           = 1
 	warmUp         = 20 // one in so many exchanges comes before the base line
@@ -35,10 +36,11 @@ const (
 )
 
 // settings: the limit is one that nobody meets until it is changed, and its
-// window one in which the run falls. Idle connections are soon closed, so that
-// there is a base line to go back to.
+// window one in which the run falls. Idle connections and tunnels that nobody
+// reads from are soon closed, so that there is a base line to go back to.
 var settings = []string{
 	"RATE_LIMIT_LIMIT=1000000000", "RATE_LIMIT_WINDOW=3153600000", "TARGET_IDLE_TIMEOUT=2s", "DRAIN_GRACE=100ms",
+	"WRITE_TIMEOUT=3s", "TUNNEL_TIMEOUT=10s",
 }
 
 // A run is one chaos.
@@ -52,6 +54,7 @@ type run struct {
 	proxy     *rig.Process
 	addr      string // of the proxy
 	admin     string
+	restarts  int // of the target
 	exchanges atomic.Int64
 	clients   []*client
 
@@ -68,21 +71,21 @@ func Run(ctx context.Context, args []string, out io.Writer) (err error) {
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	r := &run{ctx: ctx, giveUp: cancel, target: &target{addr: "127.0.0.1:0", conns: make(map[net.Conn]bool), resat: make(map[string]bool)}}
+	r := &run{ctx: ctx, giveUp: cancel, restarts: max(1, restarts*n/exchangesUsual), target: &target{addr: "127.0.0.1:0", conns: make(map[net.Conn]bool), resat: make(map[string]bool)}}
 	if err := r.start(); err != nil {
 		return err
 	}
 	defer r.target.stop()
 	defer r.proxy.Kill()
-	fmt.Fprintf(out, "%d exchanges of %d clients, %d restarts of the target, %d changes of the limit; seed %d\n\n", n, clients, restarts, limitChanges, seed)
+	fmt.Fprintf(out, "%d exchanges of %d clients, %d restarts of the target, %d changes of the limit; seed %d\n\n", n, clients, r.restarts, limitChanges, seed)
 	began := time.Now()
 	stop := r.tellProgress(out, n, began)
-	base, err := r.part(n / warmUp)
+	base, err := r.part(n/warmUp, func(h holdings) bool { return h.Clients+h.Targets+h.InFlight == 0 })
 	var end holdings
 	if err == nil {
 		var meddlers sync.WaitGroup
 		meddlers.Go(func() { r.meddle(n/warmUp, n) })
-		end, err = r.part(n - n/warmUp)
+		end, err = r.part(n-n/warmUp, func(h holdings) bool { return len(h.grown(base)) == 0 })
 		cancelOn(err, cancel)
 		meddlers.Wait()
 	}
@@ -94,10 +97,10 @@ func Run(ctx context.Context, args []string, out io.Writer) (err error) {
 		return err
 	}
 	b, err := r.closeBooks()
-	if err != nil {
+	if b == nil {
 		return err
 	}
-	return r.report(out, b, [2]holdings{base, end}, time.Since(began))
+	return errors.Join(r.report(out, b, [2]holdings{base, end}, time.Since(began)), err)
 }
 
 var errNotAsItShouldBe = errors.New("not as it should be")
@@ -148,7 +151,7 @@ func (r *run) start() (err error) {
 
 // part lets the clients have n exchanges, waits until the proxy is at rest and
 // returns what it holds then.
-func (r *run) part(n int) (holdings, error) {
+func (r *run) part(n int, rests func(holdings) bool) (holdings, error) {
 	var all sync.WaitGroup
 	for i, c := range r.clients {
 		share := (i+1)*n/clients - i*n/clients
@@ -165,7 +168,7 @@ func (r *run) part(n int) (holdings, error) {
 	if r.ctx.Err() != nil {
 		return holdings{}, r.ctx.Err()
 	}
-	return r.settle()
+	return r.settle(rests)
 }
 
 // complain notes what a client has found; too much of it ends the run.
@@ -187,14 +190,14 @@ func (r *run) troubles() []string {
 	return r.problems
 }
 
-// settle waits until the proxy holds no connection, or as long as that may
-// take, and returns what it holds.
-func (r *run) settle() (h holdings, err error) {
+// settle waits until the proxy rests, or as long as that may take, and returns
+// what it holds.
+func (r *run) settle(rests func(holdings) bool) (h holdings, err error) {
 	for end := time.Now().Add(settleMax); ; {
 		if h, err = r.holds(); err != nil {
 			return h, err
 		}
-		if h.Clients+h.Targets+h.InFlight == 0 || time.Now().After(end) {
+		if rests(h) || time.Now().After(end) {
 			break
 		}
 		if err := rig.Wait(r.ctx, 100*time.Millisecond); err != nil {
@@ -227,12 +230,12 @@ func (r *run) holds() (h holdings, err error) {
 func (r *run) meddle(from, to int) {
 	share := func(i, of int) int64 { return int64(from + (to-from)*i/(of+1)) }
 	limited := 0
-	for restarted := 0; restarted < restarts || limited < limitChanges; {
+	for restarted := 0; restarted < r.restarts || limited < limitChanges; {
 		if rig.Wait(r.ctx, 5*time.Millisecond) != nil {
 			return
 		}
 		done := r.exchanges.Load()
-		if restarted < restarts && done >= share(restarted+1, restarts) {
+		if restarted < r.restarts && done >= share(restarted+1, r.restarts) {
 			restarted++
 			if err := r.target.restart(r.ctx); err != nil {
 				r.complain(fmt.Errorf("restart the target: %w", err))
@@ -290,17 +293,17 @@ func (r *run) closeBooks() (*books, error) {
 // report prints the books and what the proxy holds, and judges.
 func (r *run) report(out io.Writer, b *books, h [2]holdings, took time.Duration) error {
 	t := &b.clients
-	fmt.Fprintf(out, "\n%d exchanges in %.0f s\n\n| clients read | 200 | of them cut | 429 | 502 | 503 | not waited for |\n| --- | --- | --- | --- | --- | --- | --- |\n| | %d | %d | %d | %d | %d | %d |\n",
-		r.exchanges.Load(), took.Seconds(), t.byStatus[200], t.cut, t.byStatus[429], t.byStatus[502], t.byStatus[503], t.lost)
-	fmt.Fprintf(out, "\n| proxy | forwarded | rejected | abandoned | repeated | failed at the target | answered | target saw | served |\n| --- | --- | --- | --- | --- | --- | --- | --- | --- |\n| | %.0f | %.0f | %.0f | %.0f | %.0f | %v | %d | %d |\n",
+	fmt.Fprintf(out, "\n%d exchanges in %.0f s\n\n| clients read | 200 | of them cut | tunnels | 429 | 502 | 503 | not waited for |\n| --- | --- | --- | --- | --- | --- | --- | --- |\n| | %d | %d | %d | %d | %d | %d | %d |\n",
+		r.exchanges.Load(), took.Seconds(), t.byStatus[200], t.cut, t.byStatus[101], t.byStatus[429], t.byStatus[502], t.byStatus[503], t.lost)
+	fmt.Fprintf(out, "\n| proxy | forwarded | rejected | abandoned | repeated | failed at the target | answered | target saw | served | clients paused | stalled |\n| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |\n| | %.0f | %.0f | %.0f | %.0f | %.0f | %v | %d | %d | %.0f | %.0f |\n",
 		b.proxy.Sum("ratelimiter_requests_total", `decision="forwarded"`), b.proxy.Sum("ratelimiter_requests_total", `decision="rejected"`),
 		b.proxy.Sum("ratelimiter_requests_abandoned_total"), b.proxy.Sum("ratelimiter_upstream_retries_total"), b.proxy.Sum("ratelimiter_upstream_errors_total"),
-		b.answered(), b.seen, b.served)
+		b.answered(), b.seen, b.served, b.proxy.Sum("ratelimiter_client_pauses_total"), b.proxy.Sum("ratelimiter_client_stalls_total"))
 	fmt.Fprint(out, "\n| the proxy holds | descriptors | goroutines | clients' connections | to the target | RSS MB |\n| --- | --- | --- | --- | --- | --- |\n")
 	for i, when := range []string{"in the base line", "at the end"} {
 		fmt.Fprintf(out, "| %s | %d | %d | %d | %d | %.0f |\n", when, h[i].Descriptors, h[i].Goroutines, h[i].Clients, h[i].Targets, float64(h[i].RSS)/1e6)
 	}
-	return judge(out, append(append(r.troubles(), b.audit()...), h[1].grown(h[0])...))
+	return judge(out, slices.Concat(r.troubles(), b.audit(), h[0].grown(h[0]), h[1].grown(h[0])))
 }
 
 func judge(out io.Writer, problems []string) error {

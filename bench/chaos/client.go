@@ -15,6 +15,10 @@ import (
 // patience is how long a client waits for anything.
 const patience = 30 * time.Second
 
+// Of so many batches one is the last that the client sends on its connection:
+// it half closes and reads the answers.
+const endsOneIn = 20
+
 // A client asks in batches, over a connection for some while, then over
 // another.
 //
@@ -45,6 +49,15 @@ func (c *client) talk(n int) error {
 			if err := c.connect(); err != nil {
 				return err
 			}
+		}
+		if c.r.IntN(tunnelOneIn) == 0 {
+			err := c.tunnel()
+			c.exchanges.Add(1)
+			c.hangUp()
+			if err != nil {
+				return fmt.Errorf("client %d: %w", c.number, err)
+			}
+			continue
 		}
 		var batch [4]question
 		questions := batch[:min(1+c.r.IntN(len(batch)), last-c.asked)]
@@ -102,22 +115,21 @@ func (c *client) exchange(batch []question) (goes bool, err error) {
 			text = text[:c.r.IntN(len(text))]
 		}
 	}
+	ends := stay == len(batch) && c.r.IntN(endsOneIn) == 0
 	sent := make(chan error, 1)
 	if len(text) > 32<<10 { // it may have to be read meanwhile
 		pieces := c.pieces(text)
-		go func() { sent <- send(c.conn, pieces, 0) }()
+		go func() { sent <- send(c.conn, pieces, 0, ends) }()
 	} else {
 		pause := time.Duration(0)
 		if c.r.IntN(500) == 0 {
 			pause = slowPiece
 		}
-		sent <- send(c.conn, c.pieces(text), pause)
+		sent <- send(c.conn, c.pieces(text), pause, ends)
 	}
 	n := 0
 	for goes = true; n < stay && goes; n++ {
-		if goes, err = c.read(&batch[n], func() bool {
-			return troubled || c.troubled() || restarts != c.target.restarts.Load()
-		}); err != nil {
+		if goes, err = c.read(&batch[n], func() bool { return c.troubledSince(troubled, restarts) }); err != nil {
 			err = fmt.Errorf("%s %s: %w", batch[n].method, batch[n].target, err)
 			break
 		}
@@ -129,6 +141,12 @@ func (c *client) exchange(batch []question) (goes bool, err error) {
 	}
 	if e := <-sent; e != nil && goes {
 		err = fmt.Errorf("send: %w", e)
+	}
+	if ends && goes && err == nil {
+		goes = false
+		if b, e := c.in.ReadByte(); e != io.EOF {
+			err = fmt.Errorf("behind the last answer to a client that has half closed: %q, %w", b, e)
+		}
 	}
 	return goes, err
 }
@@ -152,7 +170,8 @@ func (c *client) pieces(text []byte) (pieces [][]byte) {
 	return pieces
 }
 
-func send(c net.Conn, pieces [][]byte, pause time.Duration) error {
+// send sends the pieces, and half closes behind the last one if that ends it.
+func send(c net.Conn, pieces [][]byte, pause time.Duration, ends bool) error {
 	for _, p := range pieces {
 		if _, err := c.Write(p); err != nil {
 			return err
@@ -160,6 +179,9 @@ func send(c net.Conn, pieces [][]byte, pause time.Duration) error {
 		if pause > 0 {
 			time.Sleep(pause)
 		}
+	}
+	if ends {
+		_ = c.(*net.TCPConn).CloseWrite()
 	}
 	return nil
 }
@@ -199,7 +221,7 @@ func (c *client) final(method string) (*http.Response, error) {
 		if err != nil {
 			return nil, err
 		}
-		if res.StatusCode >= 200 {
+		if res.StatusCode >= 200 || res.StatusCode == http.StatusSwitchingProtocols {
 			return res, nil
 		}
 	}

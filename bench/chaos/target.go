@@ -140,6 +140,10 @@ func (t *target) one(c net.Conn, in *bufio.Reader, sum hash.Hash32) bool {
 	if mood == "once" && !t.first(r.URL.Path) {
 		mood = "ok"
 	}
+	if mood == "echoes" || mood == "stalls" {
+		t.switched(c, in, mood)
+		return false
+	}
 	p := &reply{target: t, conn: c, head: r.Method == http.MethodHead, body: echo(r.Method, r.URL.Path, n, sum.Sum32())}
 	return p.in(mood)
 }

@@ -145,6 +145,6 @@ func ExampleRun() {
 		fmt.Printf("%s: %d requests, %d answers in time, the target overloaded for %d s\n", c.Name, r.Offered, r.Good, r.Overload)
 	}
 	// Output:
-	// oracle: 64877 requests, 32005 answers in time, the target overloaded for 0 s
+	// oracle: 64862 requests, 32005 answers in time, the target overloaded for 0 s
 	// no limit: 83970 requests, 5373 answers in time, the target overloaded for 194 s
 }

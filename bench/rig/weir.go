@@ -114,11 +114,19 @@ func client() *http.Client { return &http.Client{Timeout: 5 * time.Second} }
 // Post sends JSON to a program and returns its answer; the error holds it when
 // the status is not 200.
 func Post(ctx context.Context, url, body string) ([]byte, error) {
+	return PostAs(ctx, "", url, body)
+}
+
+// PostAs is Post with the token of the program's own endpoints.
+func PostAs(ctx context.Context, token, url, body string) ([]byte, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, url, strings.NewReader(body))
 	if err != nil {
 		return nil, err
 	}
 	req.Header.Set("Content-Type", "application/json")
+	if token != "" {
+		req.Header.Set("Authorization", "Bearer "+token)
+	}
 	return do(req)
 }
 

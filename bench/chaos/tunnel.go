@@ -1,0 +1,142 @@
+package chaos
+
+import (
+	"bufio"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"net"
+	"net/http"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+const (
+	// Of so many batches of a client one is a tunnel instead.
+	tunnelOneIn = 100
+	// tunnelBytes are sent through one at most, floodBytes into one that
+	// nobody reads from: beyond what kernels and the proxy hold of it.
+	tunnelBytes = 200 << 10
+	floodBytes  = 5 << 20
+	// stallMax is how long the target reads nothing: longer than the proxy's
+	// WRITE_TIMEOUT, which ends the tunnel.
+	stallMax = 10 * time.Second
+)
+
+// tunnel switches protocols and ends in one of the ways in which tunnels end.
+// It is the connection's last exchange.
+func (c *client) tunnel() error {
+	_ = c.conn.SetDeadline(time.Now().Add(patience))
+	troubled, restarts := c.troubled(), c.target.restarts.Load()
+	mood, end := "echoes", c.echoed
+	switch c.r.IntN(3) {
+	case 0:
+		end = c.left
+	case 1:
+		mood, end = "stalls", c.flooded
+	}
+	path := fmt.Sprintf("/%s/%d/%d", mood, c.number, c.asked)
+	c.asked++
+	_, _ = fmt.Fprintf(c.conn, "GET %s HTTP/1.1\r\nHost: chaos\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\n", path)
+	res, err := c.final("GET")
+	if err == nil {
+		c.told.byStatus[res.StatusCode]++
+		if res.StatusCode == http.StatusSwitchingProtocols {
+			err = end()
+		} else if q := (question{}); !q.may(res.StatusCode, c.troubledSince(troubled, restarts)) {
+			err = fmt.Errorf("answered %d", res.StatusCode)
+		}
+	}
+	if err != nil && !c.troubledSince(troubled, restarts) {
+		return fmt.Errorf("GET %s: %w", path, err)
+	}
+	return nil
+}
+
+// troubledSince reports whether a restart of the target may have shown since
+// these were looked up.
+func (c *client) troubledSince(troubled bool, restarts int64) bool {
+	return troubled || c.troubled() || restarts != c.target.restarts.Load()
+}
+
+// echoed sends something, half closes and gets it back.
+func (c *client) echoed() error {
+	b := c.noise(c.r.IntN(tunnelBytes))
+	pieces, sent := c.pieces(b), make(chan error, 1)
+	go func() { sent <- send(c.conn, pieces, 0, true) }()
+	got, err := io.ReadAll(c.in)
+	if e := <-sent; err == nil {
+		err = e
+	}
+	if err == nil && (len(got) != len(b) || crc32.ChecksumIEEE(got) != crc32.ChecksumIEEE(b)) {
+		err = fmt.Errorf("of %d bytes %d came back, or others", len(b), len(got))
+	}
+	return err
+}
+
+// left goes away in the middle.
+func (c *client) left() error {
+	_ = send(c.conn, c.pieces(c.noise(c.r.IntN(tunnelBytes))), 0, c.r.IntN(2) == 0)
+	return nil
+}
+
+// flooded sends into a tunnel that nobody reads from, half closes and resets:
+// the proxy, which has stopped reading from it, has nothing to notice that by.
+func (c *client) flooded() error {
+	piece := c.noise(16 << 10)
+	_ = c.conn.SetWriteDeadline(time.Now().Add(time.Second))
+	for left := c.r.IntN(floodBytes); left > 0; left -= len(piece) {
+		if _, err := c.conn.Write(piece); err != nil {
+			break
+		}
+	}
+	tc := c.conn.(*net.TCPConn)
+	_ = tc.CloseWrite()
+	for range 50 {
+		if received(tc) {
+			break
+		}
+		time.Sleep(slowPiece)
+	}
+	reset(tc)
+	return nil
+}
+
+// received reports whether the proxy's kernel has all that was sent.
+func received(c *net.TCPConn) (all bool) {
+	raw, err := c.SyscallConn()
+	if err != nil {
+		return true
+	}
+	err = raw.Control(func(fd uintptr) {
+		unsent, err := unix.IoctlGetInt(int(fd), unix.TIOCOUTQ)
+		all = err != nil || unsent <= 1 // 1: the end
+	})
+	return all || err != nil
+}
+
+func (c *client) noise(n int) []byte {
+	b := make([]byte, n)
+	for i := range b {
+		b[i] = byte(c.r.Uint32())
+	}
+	return b
+}
+
+// switched is the target's end of a tunnel.
+func (t *target) switched(c net.Conn, in *bufio.Reader, mood string) {
+	if _, err := io.WriteString(c, "HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\n"); err != nil {
+		return
+	}
+	if mood == "echoes" {
+		_, _ = io.Copy(c, in)
+		return
+	}
+	_ = c.(*net.TCPConn).SetReadBuffer(4 << 10)
+	for end := time.Now().Add(stallMax); time.Now().Before(end); time.Sleep(10 * slowPiece) {
+		if c.SetDeadline(time.Time{}) != nil {
+			return // a restart has closed it
+		}
+	}
+}
