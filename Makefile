@@ -52,7 +52,7 @@ bench-attack: build ## what good traffic notices of attacks on the proxy
 bench-restart: build ## twenty restarts of the proxy under load, by hand-over
 	bin/bench restart
 
-chaos: build ## a million exchanges through resets, splits, slow peers and target restarts
+chaos: build ## a million exchanges through resets, half closes, tunnels, slow peers and target restarts
 	bin/bench chaos
 
 demo: build ## starts everything, plays the scenarios briefly and shows what happened

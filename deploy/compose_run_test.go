@@ -32,6 +32,9 @@ type stack struct {
 	ids      map[string]string // of the containers by service
 }
 
+// stackToken is what the own endpoints of the stack's programs require.
+const stackToken = "a-token"
+
 // startStack builds all images and starts all containers, on networks and
 // loopback ports of their own, until the test ends.
 func startStack(t *testing.T) *stack {
@@ -47,7 +50,7 @@ func startStack(t *testing.T) *stack {
 		"COMPOSE_PROJECT_NAME=weir" + tag, "WEIR_VERSION=" + tag,
 		"REDIS_IMAGE=" + fromDebian(t, "redis", "", "redis-server", "redis-cli"),
 		"PROMETHEUS_IMAGE=" + fromDebian(t, "prometheus", `ENTRYPOINT ["/usr/bin/prometheus"]`, "prometheus", "promtool"),
-		"PUBLISH_ADDRESS=" + loopback,
+		"PUBLISH_ADDRESS=" + loopback, "ADMIN_TOKEN=" + stackToken,
 	}
 	for _, service := range append(programs(), "prometheus") {
 		s.env = append(s.env, strings.ToUpper(service)+"_PORT="+freePort(t))
@@ -136,7 +139,7 @@ func (s *stack) traffic(t *testing.T, redis string) {
 	proxy := strings.TrimPrefix(s.url(t, "proxy", 8082), "http://")
 	loadgen := s.url(t, "loadgen", 8080)
 	load := `{"limiterUrl":"http://proxy:8082/api/test","duration":120,"profile":{"type":"constant","params":{"rps":600}}}`
-	if _, err := rig.Post(t.Context(), loadgen+"/test/start", load); err != nil {
+	if _, err := rig.PostAs(t.Context(), stackToken, loadgen+"/test/start", load); err != nil {
 		t.Fatal(err)
 	}
 	// limits waits until the mode is as wanted and, from then on, both
@@ -174,7 +177,7 @@ func (s *stack) traffic(t *testing.T, redis string) {
 	limits("failopen", false)
 	output(t, "docker", "start", redis)
 	limits("normal", true)
-	if _, err := rig.Post(t.Context(), loadgen+"/test/stop", ""); err != nil {
+	if _, err := rig.PostAs(t.Context(), stackToken, loadgen+"/test/stop", ""); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -28,7 +28,7 @@ func TestUnit(t *testing.T) {
 	for key, want := range map[string]string{
 		"DynamicUser": "yes", "NoNewPrivileges": "yes", "ProtectSystem": "strict", "ProtectHome": "yes", "PrivateTmp": "yes",
 		"PrivateDevices": "yes", "CapabilityBoundingSet": "", "KillSignal": "SIGTERM", "LimitNOFILE": "1048576", "Restart": "always",
-		"TimeoutStopSec": "40", "RestrictAddressFamilies": "AF_INET AF_INET6 AF_UNIX", "EnvironmentFile": "/etc/weir/proxy.env",
+		"TimeoutStopSec": "40", "RestrictAddressFamilies": "AF_INET AF_INET6 AF_UNIX AF_NETLINK", "EnvironmentFile": "/etc/weir/proxy.env",
 		"ExecStart": "/usr/local/bin/weir-proxy",
 	} {
 		if have := keys[key]; len(have) != 1 || have[0] != want {

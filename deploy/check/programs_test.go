@@ -67,8 +67,12 @@ func program(t *testing.T, c *corev1.Container) (binary string, ok bool) {
 	return binary, true
 }
 
+// adminSecret and adminKey are the Secret that whoever applies an overlay makes
+// first: the token of the own endpoints.
+const adminSecret, adminKey = "weir-admin", "token"
+
 // environment is what a container of d is given; empty when there is no such
-// container. Secrets are optional, and left out.
+// container. Secrets are optional, and left out, but for the token.
 func (o *objects) environment(t *testing.T, d *appsv1.Deployment, name string) map[string]string {
 	t.Helper()
 	env := make(map[string]string)
@@ -87,6 +91,10 @@ func (o *objects) environment(t *testing.T, d *appsv1.Deployment, name string) m
 		}
 		for _, e := range c.Env {
 			if s := e.ValueFrom; s != nil {
+				if k := s.SecretKeyRef; e.Name == "ADMIN_TOKEN" && k != nil && k.Name == adminSecret && k.Key == adminKey {
+					env[e.Name] = "a-token"
+					continue
+				}
 				if s.SecretKeyRef == nil || s.SecretKeyRef.Optional == nil || !*s.SecretKeyRef.Optional {
 					t.Errorf("%s, %s: %s is from something that is not there", d.Name, name, e.Name)
 				}
@@ -114,6 +122,19 @@ func TestSettings(t *testing.T) {
 					if !strings.Contains("\n"+string(help), "\n"+name+" ") {
 						t.Errorf("%s, %s: %s is no setting", d.Name, c.Name, name)
 					}
+				}
+			}
+		}
+	})
+}
+
+// All programs have the token, and the same one.
+func TestToken(t *testing.T) {
+	each(t, func(t *testing.T, o *objects) {
+		for _, d := range o.deployments {
+			for _, c := range d.Spec.Template.Spec.Containers {
+				if strings.HasPrefix(c.Image, "weir/") && o.environment(t, d, c.Name)["ADMIN_TOKEN"] == "" {
+					t.Errorf("%s, %s: ADMIN_TOKEN is not from the Secret %s", d.Name, c.Name, adminSecret)
 				}
 			}
 		}
