@@ -41,7 +41,7 @@ var layers = []struct {
 	{pure, "bench/closedloop bench/backtest"},
 	{rim, "bench/*"},
 	{rim, "deploy deploy/*"},
-	{machines, "proxy/session proxy/upstream loadgen/session loadgen/record target/session"},
+	{machines, "proxy/gate proxy/session proxy/upstream loadgen/session loadgen/record target/session"},
 	{pure, "internal/chart internal/deadline internal/http1"},
 	{pure, "proxy/limit proxy/rule proxy/sketch proxy/store"},
 	{pure, "loadgen/pace loadgen/profile"},

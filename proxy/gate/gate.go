@@ -1,0 +1,243 @@
+package gate
+
+import (
+	"math"
+	"time"
+)
+
+// Classes is how many classes of requests a gate knows apart by how long they take.
+const Classes = 16
+
+// A Config says within which bounds the limit moves.
+type Config struct {
+	Min int // ≥ 1; 0: 2
+	Max int // ≥ Min; 0: no bound
+}
+
+// limitFirst is the limit of a target of which nothing is known. It is as small as can
+// be: what a target is like when calm is learned under it, and other proxies may start
+// at the same time.
+const limitFirst = 2
+
+// settleMax bounds how long answers are ignored after the limit has moved.
+const settleMax = 10 * time.Second
+
+// A Gate bounds what is in flight to one target.
+//
+// Owned by its loop.
+type Gate struct {
+	cfg    Config
+	limit  float64
+	places int     // limit as a whole number; on average it is the limit
+	rest   float64 // what rounding has left over
+	first  bool    // since the start the limit has only grown
+
+	scale [Classes]float64 // the usual class's answer time ÷ the class's; 0: unknown
+	seen  [Classes]int
+	usual int // the class with the most answers, whose scale is 1
+
+	window window
+	last   float64    // median of the window before
+	calm   calm       // how answer times are spread when nothing waits
+	slower float64    // times as long as when calm answers take now, without waiting
+	rates  [4]float64 // good answers per second in the windows before
+	turn   int
+
+	atWork float64   // of those in flight while the gate bound, smoothed
+	bound  time.Time // since when the gate has bound
+	room   room
+	probe  probe
+
+	before  cut // where the limit fell from, of answer times that hardly vary
+	refused refusals
+	look    Look
+}
+
+// A cut is where the limit was before it fell.
+type cut struct{ limit, mid float64 }
+
+// A Look is what a gate knows of its target, for people.
+type Look struct {
+	Limit    int
+	Baseline time.Duration // median answer time without waiting, as it is now
+	Median   time.Duration // of the last window
+	Waiting  float64       // the share of the answer time that is waiting in the target
+	Cuts     [Reasons]uint64
+	Last     []Cut // the last cutsKept, oldest first; shared, not to be changed
+}
+
+// cutsKept is how many cuts are remembered for people.
+const cutsKept = 8
+
+// A Cut is a fall of the limit.
+type Cut struct {
+	At       time.Time     `json:"at"`
+	From     int           `json:"from"`
+	To       int           `json:"to"`
+	Why      Reason        `json:"why"`
+	Median   time.Duration `json:"median"`
+	Baseline time.Duration `json:"baseline"`
+}
+
+// A Reason says why a limit fell.
+type Reason uint8
+
+const (
+	Latency Reason = iota // requests wait in the target
+	Errors                // the target refuses requests
+	Reasons = iota
+)
+
+// MarshalText is String.
+func (r Reason) MarshalText() ([]byte, error) { return []byte(r.String()), nil }
+
+// String is the word used in metrics.
+func (r Reason) String() string { return [...]string{"latency", "errors"}[r] }
+
+// New returns the gate of a target of which nothing is known.
+func New(cfg Config) *Gate {
+	if cfg.Min <= 0 {
+		cfg.Min = 2
+	}
+	if cfg.Max <= 0 {
+		cfg.Max = math.MaxInt32
+	}
+	cfg.Max = max(cfg.Max, cfg.Min)
+	g := &Gate{cfg: cfg, first: true, slower: 1, refused: refusals{ceiling: float64(cfg.Max)}}
+	g.window.next = windowMin / 2 // the first answers may be slow to come
+	g.set(limitFirst)
+	return g
+}
+
+// Limit is how many requests may be at the target.
+func (g *Gate) Limit() int { return g.places }
+
+// Learning reports whether the limit still grows quickly because little is known of
+// the target. Whoever waits for a place then should be given more time.
+func (g *Gate) Learning() bool { return g.first }
+
+// Look returns what the gate knows.
+func (g *Gate) Look() Look {
+	l := g.look
+	l.Limit = g.Limit()
+	return l
+}
+
+// An Answer is the first byte of a target's answer, or that there is none.
+type Answer struct {
+	Sent     time.Time // when the request was sent, all of it
+	Class    int       // of requests that take about as long, below Classes
+	Refused  bool      // 429, 502, 503, 504, a time-out or a broken connection
+	Full     bool      // when it was sent the gate bound: it had waited, or the next had to
+	InFlight int       // at the target when it was sent, itself included
+}
+
+// Answered is told of an answer at now, and reports whether it has judged the answers
+// since the last time: then the limit and the Look may be others. Uploads, streams and
+// tunnels, whose time is their client's, are not told.
+func (g *Gate) Answered(now time.Time, a *Answer) bool {
+	w := &g.window
+	took := now.Sub(a.Sent)
+	if took < 0 {
+		return false
+	}
+	if w.since.IsZero() {
+		w.since = a.Sent
+	}
+	if now.Before(w.since) {
+		if w.since.Sub(now) > settleMax { // the clock was set back
+			w.reset(now)
+			g.bound, g.room.relief, g.probe.last, g.refused.deafUntil = now, now, now, now
+		}
+		return false
+	}
+	w.n++
+	w.inFlight += a.InFlight
+	w.peak = max(w.peak, a.InFlight)
+	if a.Full {
+		w.full++
+	}
+	if !a.Refused {
+		w.add(g.scaled(a.Class, float64(max(took, time.Microsecond))))
+	}
+	if w.n < w.next {
+		return false
+	}
+	span := now.Sub(w.since)
+	if g.early(span) {
+		return false
+	}
+	w.next = w.n * 5 / 4
+	if !g.judge(now, span) {
+		return false
+	}
+	w.reset(now.Add(min(time.Duration(g.last), settleMax)))
+	return true
+}
+
+// early reports whether the window is too short to be judged.
+func (g *Gate) early(span time.Duration) bool {
+	w := &g.window
+	switch {
+	case span < spanShort:
+		return true
+	case g.calm.known == 0:
+		return w.goods < firstMin && span < firstMax
+	case g.probe.limit > 0:
+		return w.goods < probeAnswers && w.goods > w.n/2
+	}
+	return !g.first && span < spanMin
+}
+
+// scaled returns an answer time as if it were one of the usual class, and learns how
+// long its own class takes: the scale follows the medians in small steps.
+func (g *Gate) scaled(class int, ns float64) float64 {
+	g.seen[class]++
+	if g.seen[class] > g.seen[g.usual] {
+		g.change(class)
+	}
+	s := &g.scale[class]
+	switch {
+	case class == g.usual:
+		*s = 1
+	case *s == 0 && g.last > 0:
+		*s = g.last / ns
+	case *s == 0:
+		*s = 1
+	default:
+		step := 1 + max(.002, 1/float64(g.seen[class]))
+		if ns**s > g.last {
+			*s /= step
+		} else {
+			*s *= step
+		}
+	}
+	return ns * *s
+}
+
+// change makes class the usual one: everything that was learned is told in its terms.
+func (g *Gate) change(class int) {
+	by := g.scale[class]
+	g.usual = class
+	if by == 0 || by == 1 {
+		return
+	}
+	for i := range g.scale {
+		g.scale[i] /= by
+	}
+	g.last /= by
+	g.before.mid /= by
+	g.calm.low /= by
+	g.calm.mid /= by
+	g.calm.high /= by
+	g.calm.mean /= by
+}
+
+// set moves the limit. The places alternate between the whole numbers around it: else
+// limits of 5.0 and 5.9 would be the same, and gates that share a target could not come
+// closer to each other.
+func (g *Gate) set(n float64) {
+	g.limit = max(float64(g.cfg.Min), min(n, float64(g.cfg.Max), g.refused.ceiling))
+	g.places = int(g.limit + g.rest)
+	g.rest += g.limit - float64(g.places)
+}

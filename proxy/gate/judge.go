@@ -1,0 +1,177 @@
+package gate
+
+import (
+	"math"
+	"slices"
+	"time"
+)
+
+const (
+	// queueMost is the share of waiting from which the limit falls to what is at work
+	// in one step, once it is beyond doubt.
+	queueMost = .35
+	// queueLeast is the share below which the limit grows by growth at once.
+	queueLeast, growth = .05, 1.5
+	// growthFirst is by what the limit grows until the first queue is seen, which is a
+	// share of queueFirst.
+	growthFirst, queueFirst = 3, .2
+	// part is how much of the way to where it should be the limit goes in a window: an
+	// estimate that is wrong by chance shall not move it all the way.
+	part = .7
+	// burst is how long a queue must last before the limit falls. Shorter ones pass by
+	// themselves, and cutting them would only shed what can be answered.
+	burst = 200 * time.Millisecond
+	// provenPart is what the limit keeps of what was at work lately when answers came
+	// fastest, and a little.
+	provenPart = 1.1
+)
+
+// A reading is what a window says.
+type reading struct {
+	shape
+	full    bool    // the gate bound
+	long    bool    // there will be no better one
+	mean    float64 // in flight
+	atWork  float64 // of those in flight
+	waiting float64 // share of the answer time
+	noise   float64 // of waiting: a standard deviation
+	rate    float64 // good answers per second
+	span    time.Duration
+}
+
+// judge moves the limit if the window says enough, and reports whether it did.
+func (g *Gate) judge(now time.Time, span time.Duration) bool {
+	w := &g.window
+	if w.goods < windowMin/2 {
+		return g.judgeRefusals(now, span)
+	}
+	r := g.read(span)
+	g.last = r.mid
+	if !r.full {
+		g.bound = now
+	}
+	g.look.Median, g.look.Waiting = time.Duration(r.mid), r.waiting
+	g.look.Baseline = time.Duration(g.slower * g.calm.mid)
+	if g.judgeRefusals(now, span) || g.judgeCut(&r) {
+		return true
+	}
+	if g.first {
+		g.room.most = crowdFirst * g.limit
+	}
+	done := false
+	switch {
+	case g.judgeProbe(now, &r):
+		done = true
+	case r.full:
+		done = g.judgeFull(now, &r)
+	default:
+		done = g.judgeRoom(now, &r)
+	}
+	if done {
+		g.room.note(now, &r)
+	}
+	return done
+}
+
+// read compares the window with what answer times are when calm.
+func (g *Gate) read(span time.Duration) reading {
+	w := &g.window
+	r := reading{
+		shape: w.shape(), full: 2*w.full >= w.n, span: span,
+		long: w.goods >= longMin || span >= spanMax || g.first && span >= spanMax/2,
+		mean: float64(w.inFlight) / float64(w.n), rate: float64(w.goods) / span.Seconds(),
+	}
+	if g.calm.known == 0 {
+		g.calm.shape, g.calm.few = r.shape, r.mean
+	}
+	wait := 0.0
+	if g.calm.wide() {
+		times := (r.high - r.low) / (g.calm.high - g.calm.low)
+		g.slower += min(.6, float64(w.goods)/300) * (times - g.slower)
+		wait = r.low - g.slower*g.calm.low
+	} else {
+		wait = r.mid - g.slower*g.calm.mid
+	}
+	wait = max(0, wait)
+	r.waiting = wait / max(r.shape.mean, wait)
+	r.noise = min(1, (r.high-r.low)/r.shape.mean) / math.Sqrt(float64(w.goods))
+	r.atWork = r.mean * (1 - r.waiting)
+	if r.full { // as if the limit had been kept to the fraction
+		r.atWork *= g.limit / float64(g.places)
+	}
+	return r
+}
+
+// judgeFull moves a limit that binds to what is at work and its square root. The root
+// is the queue that keeps the workers busy although arrivals and answers vary by chance,
+// and forgives an estimate that is too low. As it is a larger part of a small limit than
+// of a large one, gates that see the same queue come to the same limit.
+func (g *Gate) judgeFull(now time.Time, r *reading) bool {
+	sure := r.waiting-2*r.noise > queueMost
+	if sure && now.Sub(g.bound) < burst || !sure && !r.long && r.waiting+2*r.noise >= .1 {
+		return false
+	}
+	if g.limit >= g.before.limit {
+		g.before = cut{g.limit, r.mid}
+	}
+	g.note(r.rate)
+	g.atWork += .2 * (r.atWork - g.atWork)
+	to := max(r.atWork+math.Sqrt(r.atWork), g.proven())
+	switch {
+	case sure:
+		g.first = false
+		g.fall(now, min(g.limit, max(to, g.limit/2)), Latency)
+		return true
+	case g.first && r.waiting-r.noise < queueFirst:
+		g.set(growthFirst * g.limit)
+	case r.waiting < queueLeast:
+		g.set(g.limit + part*(max(to, growth*g.limit)-g.limit))
+	default:
+		g.first = false
+		g.set(g.limit + part*(to-g.limit))
+	}
+	g.learn(r)
+	return true
+}
+
+// judgeCut looks at what became of answer times that hardly vary after the limit has
+// fallen by half. When they did not fall at all it was no queue.
+func (g *Gate) judgeCut(r *reading) bool {
+	b := g.before
+	if g.calm.wide() || !r.full || b.limit == 0 || g.limit > .55*b.limit {
+		return false
+	}
+	g.before = cut{}
+	if (r.mid/b.mid-1)/(g.limit/b.limit-1) >= queueMost {
+		return false
+	}
+	g.slower = r.mid / g.calm.mid
+	g.set(b.limit)
+	return true
+}
+
+func (g *Gate) note(rate float64) {
+	g.rates[g.turn] = rate
+	g.turn = (g.turn + 1) % len(g.rates)
+}
+
+// proven is how many were at work lately when answers came fastest, by Little's law:
+// below, the limit would cost throughput.
+func (g *Gate) proven() float64 {
+	most := 0.0
+	for _, rate := range g.rates {
+		most = max(most, rate)
+	}
+	return provenPart * most * g.slower * g.calm.mean / float64(time.Second)
+}
+
+// fall lowers the limit for a reason.
+func (g *Gate) fall(now time.Time, to float64, why Reason) {
+	before := g.Limit()
+	if g.set(to); g.Limit() < before {
+		l := &g.look
+		l.Cuts[why]++
+		kept := l.Last[max(0, len(l.Last)-cutsKept+1):]
+		l.Last = append(slices.Clone(kept), Cut{now, before, g.Limit(), why, l.Median, l.Baseline})
+	}
+}

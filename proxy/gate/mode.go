@@ -1,0 +1,28 @@
+package gate
+
+import "fmt"
+
+// A Mode says what becomes of a limit.
+type Mode uint8
+
+const (
+	Off    Mode = iota // there is none
+	Shadow             // it is learned, and what it would hold back is counted
+	On                 // it is kept
+)
+
+// modes are the words of the settings, in the order of the constants.
+const modes = "off, shadow, on"
+
+// String is the word of the settings.
+func (m Mode) String() string { return [...]string{"off", "shadow", "on"}[m] }
+
+// ParseMode is the inverse of String.
+func ParseMode(word string) (Mode, error) {
+	for m := Off; m <= On; m++ {
+		if m.String() == word {
+			return m, nil
+		}
+	}
+	return 0, fmt.Errorf("%q is no mode of the gate; allowed: %s", word, modes)
+}

@@ -1,0 +1,60 @@
+package gate
+
+import "time"
+
+const (
+	// probeMin and probeMax bound how often a gate that binds looks what answer times
+	// are with half as many in flight. The periods are powers of two seconds of the
+	// wall clock, so that gates which share a target look at the same time: one that
+	// looks alone sees the queue of the others.
+	probeMin, probeMax = time.Second, 16 * time.Second
+	// probeAnswers is how many answers a look takes, probePart the most it may take of
+	// the time.
+	probeAnswers, probePart = 40, 1. / 8
+	// probeNews is how many standard deviations faster answers must be than known for
+	// the next look to be soon: then what is known was learned while the target was
+	// overrun. A wrong alarm costs little.
+	probeNews = 1.5
+)
+
+// A probe is a look at the target with few in flight.
+type probe struct {
+	period time.Duration
+	last   time.Time // when the gate last looked, or did not bind
+	limit  float64   // to be restored; 0: there is no look under way
+	all    bool      // every gate that binds looks now
+}
+
+// judgeProbe begins and ends looks at the target, and reports whether it did.
+func (g *Gate) judgeProbe(now time.Time, r *reading) bool {
+	p := &g.probe
+	switch {
+	case p.limit > 0:
+		p.period = min(2*p.period, probeMax)
+		if r.mid < (1-probeNews*r.noise)*g.calm.mid {
+			p.period = probeMin
+			g.calm.known = min(g.calm.known, 3*float64(g.window.goods))
+		}
+		if p.all || r.mid < g.calm.mid { // else it may be the queue of the others
+			g.learn(r)
+		}
+		g.set(p.limit)
+		p.limit = 0
+		return true
+	case g.first || now.Sub(g.bound) < probeMin && now.Sub(g.room.relief) < queueStands:
+		p.last, p.period = now, probeMin
+		return false
+	case now.Truncate(p.period).Equal(p.last.Truncate(p.period)):
+		return false
+	}
+	p.all = !now.Truncate(probeMax).Equal(p.last.Truncate(probeMax))
+	p.last = now
+	to := max(float64(g.cfg.Min), min(g.limit/2, .6*g.atWork))
+	if probeAnswers*g.slower*g.calm.mean/to > probePart*float64(p.period) {
+		p.period = min(2*p.period, probeMax)
+		return false
+	}
+	p.limit = g.limit
+	g.set(to)
+	return true
+}
