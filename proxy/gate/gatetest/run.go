@@ -1,0 +1,292 @@
+package gatetest
+
+import (
+	"container/heap"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"weir/proxy/gate"
+)
+
+// refusalTime is how long the target takes to refuse a request.
+const refusalTime = time.Millisecond
+
+// start is the time at which worlds begin.
+var start = time.Unix(1_000_000_000, 0)
+
+// A request on its way.
+type request struct {
+	arrived, sent time.Duration
+	takes         time.Duration // of a worker
+	class, side   int
+	answer        gate.Answer
+	could         bool // a queue without a gate would have answered it in time
+}
+
+// A side is a proxy.
+type side struct {
+	gate      *gate.Gate
+	inFlight  int
+	line      []*request
+	crowdedAt time.Duration // since when the line has not been empty
+}
+
+func (s *side) full() bool { return s.gate != nil && s.inFlight >= s.gate.Limit() }
+
+type event struct {
+	at time.Duration
+	do func()
+}
+
+type events []event
+
+func (h events) Len() int           { return len(h) }
+func (h events) Less(i, j int) bool { return h[i].at < h[j].at }
+func (h events) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
+func (h *events) Push(x any)        { *h = append(*h, x.(event)) }
+func (h *events) Pop() any {
+	last := (*h)[len(*h)-1]
+	*h = (*h)[:len(*h)-1]
+	return last
+}
+
+// A run is a world under way.
+type run struct {
+	w      *World
+	rng    *rand.Rand
+	now    time.Duration
+	events events
+	stage  Stage
+	stages []Stage // to come
+	sides  []*side
+	busy   int
+	queue  []*request
+	free   []time.Duration // when each worker of a queue without a gate would be free
+	hot    bool            // a crowd comes
+	hotBy  time.Duration   // until then it does, or does not
+	res    Result
+}
+
+func (r *run) push(at time.Duration, do func()) { heap.Push(&r.events, event{at, do}) }
+
+// step lets the next thing happen.
+func (r *run) step() {
+	at := r.events[0].at
+	if len(r.stages) > 0 && r.stages[0].From <= at {
+		r.spend(r.stages[0].From)
+		r.enter()
+		return
+	}
+	r.spend(at)
+	heap.Pop(&r.events).(event).do()
+}
+
+// spend lets time pass, in which the target could have answered as many as it can or
+// as come.
+func (r *run) spend(to time.Duration) {
+	c := r.slice(to)
+	c.ideal += (to - r.now).Seconds() * min(r.stage.Load, r.capacity())
+	r.now = to
+}
+
+func (r *run) capacity() float64 {
+	mean := r.w.Service.Seconds() / r.stage.Speed * (1 + r.w.Slow*(max(1, r.w.SlowBy)-1))
+	most := 0.0
+	for n := 1; n <= r.stage.Workers; n++ {
+		most = max(most, float64(n)/(mean*(1+r.w.Share*float64(n-1))))
+		if r.w.Share == 0 {
+			most = float64(r.stage.Workers) / mean
+			break
+		}
+	}
+	return most * (1 - r.stage.Errors)
+}
+
+func (r *run) slice(at time.Duration) *count {
+	for len(r.res.slices) <= int(at/slice) {
+		r.res.slices = append(r.res.slices, count{})
+	}
+	return &r.res.slices[at/slice]
+}
+
+// enter begins the stages that are due.
+func (r *run) enter() {
+	for len(r.stages) > 0 && r.stages[0].From <= r.now {
+		s := r.stages[0]
+		r.stages = r.stages[1:]
+		if s.Load > 0 {
+			r.stage.Load = s.Load
+		}
+		if s.Workers > 0 {
+			r.stage.Workers = s.Workers
+		}
+		if s.Speed > 0 {
+			r.stage.Speed = s.Speed
+		}
+		r.stage.Errors = s.Errors
+	}
+	for len(r.free) < r.stage.Workers {
+		r.free = append(r.free, r.now)
+	}
+	r.work()
+}
+
+// arrive brings a request and says when the next one comes.
+func (r *run) arrive() {
+	r.push(r.now+seconds(r.rng.ExpFloat64()/r.rate()), r.arrive)
+	q := &request{arrived: r.now, side: r.rng.IntN(len(r.sides))}
+	if r.w.Slow > 0 && r.rng.Float64() < r.w.Slow {
+		q.class = 1
+	}
+	q.takes = r.draw(q.class)
+	q.could = r.could(q)
+	if r.now >= r.w.Warm {
+		r.res.Offered++
+	}
+	s := r.sides[q.side]
+	if !s.full() && len(s.line) == 0 {
+		r.send(s, q, false)
+		return
+	}
+	if len(s.line) == 0 {
+		s.crowdedAt = r.now
+	}
+	s.line = append(s.line, q)
+	wait := r.w.Wait
+	if s.gate.Learning() {
+		wait *= 20
+	}
+	r.push(r.now+wait, func() { r.giveUp(s, q) })
+	r.admit(s)
+}
+
+func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
+
+// rate is how many requests per second arrive now.
+func (r *run) rate() float64 {
+	const share, length = .05, .05 // of the time, and of a crowd in seconds
+	if r.w.Crowd == 0 {
+		return r.stage.Load
+	}
+	if r.now >= r.hotBy {
+		r.hot = !r.hot
+		mean := length
+		if !r.hot {
+			mean = length * (1 - share) / share
+		}
+		r.hotBy = r.now + seconds(mean*r.rng.ExpFloat64())
+	}
+	if r.hot {
+		return r.stage.Load * r.w.Crowd
+	}
+	return r.stage.Load * (1 - share*r.w.Crowd) / (1 - share)
+}
+
+func (r *run) draw(class int) time.Duration {
+	mean := r.w.Service.Seconds() / r.stage.Speed
+	if class == 1 {
+		mean *= r.w.SlowBy
+	}
+	switch cv := r.w.CV; cv {
+	case 0:
+		return seconds(mean)
+	case 1:
+		return seconds(mean * r.rng.ExpFloat64())
+	default:
+		sigma := math.Sqrt(math.Log(1 + cv*cv))
+		return seconds(mean * math.Exp(sigma*r.rng.NormFloat64()-sigma*sigma/2))
+	}
+}
+
+// could reports whether a queue of ten seconds without a gate would answer in time.
+func (r *run) could(q *request) bool {
+	workers := r.free[:r.stage.Workers]
+	first := slices.Index(workers, slices.Min(workers))
+	begin := max(r.now, workers[first])
+	if begin-r.now > 10*time.Second {
+		return false
+	}
+	workers[first] = begin + q.takes
+	return workers[first]-r.now <= r.w.InTime
+}
+
+// send sends a request to the target.
+func (r *run) send(s *side, q *request, waited bool) {
+	q.sent = r.now
+	s.inFlight++
+	q.answer = gate.Answer{Sent: start.Add(r.now), Class: q.class, InFlight: s.inFlight, Full: waited || s.full()}
+	if r.busy >= r.stage.Workers && len(r.queue) >= r.w.Queue {
+		q.answer.Refused = true
+		r.push(r.now+refusalTime, func() { r.answered(q) })
+		return
+	}
+	r.queue = append(r.queue, q)
+	r.work()
+}
+
+// work gives requests to free workers.
+func (r *run) work() {
+	for r.busy < r.stage.Workers && len(r.queue) > 0 {
+		q := r.queue[0]
+		r.queue = r.queue[1:]
+		takes := float64(q.takes) * (1 + r.w.Share*float64(r.busy))
+		r.busy++
+		r.push(r.now+time.Duration(takes), func() {
+			r.busy--
+			r.work()
+			q.answer.Refused = r.rng.Float64() < r.stage.Errors
+			r.answered(q)
+		})
+	}
+}
+
+// answered is told that the target has answered.
+func (r *run) answered(q *request) {
+	s := r.sides[q.side]
+	s.inFlight--
+	if s.gate != nil {
+		s.gate.Answered(start.Add(r.now), &q.answer)
+	}
+	switch {
+	case q.answer.Refused:
+		r.res.Failed++
+	case r.now-q.arrived > r.w.InTime:
+		r.res.Late++
+	default:
+		r.res.InTime++
+		r.res.ByGate[q.side]++
+		r.slice(r.now).inTime++
+	}
+	r.admit(s)
+}
+
+// admit sends those who wait as far as there is room.
+func (r *run) admit(s *side) {
+	for len(s.line) > 0 && !s.full() {
+		i := 0
+		if r.now-s.crowdedAt > r.w.Pressure {
+			i = len(s.line) - 1
+		}
+		q := s.line[i]
+		s.line = slices.Delete(s.line, i, i+1)
+		r.send(s, q, true)
+	}
+}
+
+// giveUp sheds a request that still waits.
+func (r *run) giveUp(s *side, q *request) {
+	i := slices.Index(s.line, q)
+	if i < 0 {
+		return
+	}
+	s.line = slices.Delete(s.line, i, i+1)
+	if q.arrived < r.w.Warm {
+		return
+	}
+	r.res.Shed++
+	if q.could {
+		r.res.Needless++
+	}
+}

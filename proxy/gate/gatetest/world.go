@@ -1,0 +1,90 @@
+// Package gatetest plays a target, its traffic and the gates in front of it in virtual
+// time, and tells how many requests were answered in time, and how many could have been.
+package gatetest
+
+import (
+	"math/rand/v2"
+	"time"
+
+	"weir/proxy/gate"
+)
+
+// A Stage is how target and traffic are from some time on. What is 0 stays as it was.
+type Stage struct {
+	From    time.Duration
+	Load    float64 // arrivals per second
+	Workers int
+	Speed   float64 // of a worker; 1: as in World.Service
+	Errors  float64 // share of requests answered 503, whatever the load
+}
+
+// A World is a target with workers that take requests from one queue, first come first
+// served, its traffic, and the proxies in front of it. Times to answer are exponential
+// (CV 1), constant (CV 0) or log-normal.
+type World struct {
+	Seed    uint64
+	Warm    time.Duration // before, nothing is counted but in Ratio
+	Length  time.Duration
+	InTime  time.Duration // counted from the arrival
+	Workers int
+	Service time.Duration // mean
+	CV      float64       // deviation ÷ mean
+	Queue   int           // places; beyond, the target answers 503 after a millisecond
+	Crowd   float64       // 0: Poisson arrivals; else a twentieth of the time they come so many times as often
+	Slow    float64       // share of requests of another class, which take SlowBy as long
+	SlowBy  float64
+	Share   float64 // a request takes so much longer for each other one at work (processor sharing, contention)
+	Stages  []Stage
+
+	Gates    int           // proxies, each with a gate of its own; 0: one without a gate
+	Wait     time.Duration // longest wait for a place
+	Pressure time.Duration // after which the last to come is the first to be served
+}
+
+// slice is the span in which things are counted together.
+const slice = 100 * time.Millisecond
+
+// A Result is what came of a World.
+type Result struct {
+	Offered, InTime, Late, Failed int
+	Shed                          int
+	Needless                      int // shed, though a queue without a gate would have answered in time
+	ByGate                        []int
+	slices                        []count
+}
+
+// A count is what could be answered in a slice of time, and what was answered in time.
+type count struct {
+	ideal  float64
+	inTime int
+}
+
+// Ratio is answered in time ÷ what the target could have answered, in a span.
+func (r *Result) Ratio(from, to time.Duration) float64 {
+	var sum count
+	for i := int(from / slice); i < min(int(to/slice), len(r.slices)); i++ {
+		sum.ideal += r.slices[i].ideal
+		sum.inTime += r.slices[i].inTime
+	}
+	return float64(sum.inTime) / sum.ideal
+}
+
+// Play plays a world. The same world has the same result.
+func Play(w World) *Result {
+	r := &run{w: &w, rng: rand.New(rand.NewPCG(w.Seed, 7)), stage: Stage{Workers: w.Workers, Speed: 1}, stages: w.Stages}
+	for range max(1, w.Gates) {
+		s := &side{}
+		if w.Gates > 0 {
+			s.gate = gate.New(gate.Config{Max: 1024})
+		}
+		r.sides = append(r.sides, s)
+	}
+	r.res.ByGate = make([]int, len(r.sides))
+	r.free = make([]time.Duration, w.Workers)
+	r.enter()
+	r.push(0, r.arrive)
+	for len(r.events) > 0 && r.now < w.Length {
+		r.step()
+	}
+	return &r.res
+}
