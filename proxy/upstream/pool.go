@@ -6,7 +6,10 @@
 // Every loop has pools of its own, so that a request never changes its thread.
 package upstream
 
-import "slices"
+import (
+	"math"
+	"slices"
+)
 
 // A Waiter stands in the line for a connection.
 //
@@ -38,6 +41,8 @@ type Pool[C comparable, W any] struct {
 	most       int // connections, open or being dialled
 	streamsMax int // of them, that carry streams
 	waitMax    int // waiters
+	limit      int // short exchanges under way; see SetLimit. At first there is no bound
+	lastFirst  bool
 
 	idle    []C
 	busy    int
@@ -52,7 +57,7 @@ type Pool[C comparable, W any] struct {
 // NewPool returns a Pool of at most most connections, of which streamsMax may
 // carry streams, and waitMax waiters.
 func NewPool[C comparable, W any](most, streamsMax, waitMax int) *Pool[C, W] {
-	p := &Pool[C, W]{most: most, streamsMax: streamsMax, waitMax: waitMax}
+	p := &Pool[C, W]{most: most, streamsMax: streamsMax, waitMax: waitMax, limit: math.MaxInt32}
 	p.line.init()
 	p.fresh.init()
 	return p
@@ -75,7 +80,7 @@ const (
 // Acquire asks for a connection for w. fresh refuses one that has served
 // before: such a one has just failed.
 func (p *Pool[C, W]) Acquire(w *Waiter[W], fresh bool) (c C, g Grant) {
-	if n := len(p.idle); n > 0 && !fresh {
+	if n := len(p.idle); n > 0 && !fresh && p.room() > 0 {
 		c = p.idle[n-1]
 		p.idle = p.idle[:n-1]
 		p.busy++
@@ -95,6 +100,57 @@ func (p *Pool[C, W]) Acquire(w *Waiter[W], fresh bool) (c C, g Grant) {
 	}
 	return c, Wait
 }
+
+// SetLimit bounds how many connections are busy with short exchanges, at least 1;
+// who finds no place waits in line. lastFirst says that of those who wait the one
+// that came last is next: under lasting pressure the others have waited in vain
+// already. What has become possible is told by Next.
+func (p *Pool[C, W]) SetLimit(limit int, lastFirst bool) {
+	p.limit, p.lastFirst = max(limit, 1), lastFirst
+}
+
+// room is how many more short exchanges may begin.
+func (p *Pool[C, W]) room() int { return p.limit - max(0, p.busy-p.streams) }
+
+// Full reports whether the next short exchange must wait, or the last had to.
+func (p *Pool[C, W]) Full() bool { return p.room() <= 0 || p.line.count > 0 }
+
+// Next returns the waiter whose turn it is and the idle connection that is busy
+// with it now, or nil. It is asked until there is none after SetLimit and Lost.
+func (p *Pool[C, W]) Next() (c C, w *Waiter[W]) {
+	n := len(p.idle)
+	if n == 0 || p.room() <= 0 {
+		return c, nil
+	}
+	if w = p.takeNext(); w != nil {
+		c = p.idle[n-1]
+		p.idle = p.idle[:n-1]
+		p.busy++
+	}
+	return c, w
+}
+
+// takeNext takes the next out of the line for any connection.
+func (p *Pool[C, W]) takeNext() *Waiter[W] {
+	w := p.line.first()
+	if w == nil {
+		return nil
+	}
+	if p.lastFirst {
+		w = p.line.head.prev
+	}
+	w.leave()
+	return w
+}
+
+// Bound reports whether it is the limit that keeps short exchanges waiting.
+func (p *Pool[C, W]) Bound() bool { return p.room() <= 0 }
+
+// Waiting is how many wait for a connection.
+func (p *Pool[C, W]) Waiting() int { return p.line.count + p.fresh.count }
+
+// DialMore reports whether one more connection is to be dialled, after SetLimit.
+func (p *Pool[C, W]) DialMore() bool { return p.dialMore() }
 
 // Stream takes a place for w among the connections that are held for long, as
 // tunnels and streams do, so that the others stay for short exchanges. It
@@ -122,7 +178,8 @@ func (p *Pool[C, W]) wantsDial() bool {
 	if p.dialing < p.fresh.count {
 		return true
 	}
-	return p.dialing < p.line.count+p.fresh.count && p.Open()+p.dialing < p.most
+	wanted := min(p.line.count, p.room()) + p.fresh.count
+	return p.dialing < wanted && p.Open()+p.dialing < p.most
 }
 
 // Release takes a busy connection back that can serve again. When somebody
@@ -136,11 +193,13 @@ func (p *Pool[C, W]) Release(c C) *Waiter[W] {
 		p.leaving = append(p.leaving, c)
 		return nil
 	}
-	if w := p.line.first(); w != nil {
-		w.leave()
-		return w
-	}
 	p.busy--
+	if p.room() > 0 {
+		if w := p.takeNext(); w != nil {
+			p.busy++
+			return w
+		}
+	}
 	p.rest(c)
 	return nil
 }
@@ -181,14 +240,16 @@ func (p *Pool[C, W]) Empty() bool { return p.Open()+p.dialing+p.line.count+p.fre
 func (p *Pool[C, W]) Dialled(c C) *Waiter[W] {
 	p.dialing--
 	w := p.fresh.first()
-	if w == nil {
-		w = p.line.first()
+	switch {
+	case w != nil:
+		w.leave()
+	case p.room() > 0:
+		w = p.takeNext()
 	}
 	if w == nil {
 		p.rest(c)
 		return nil
 	}
-	w.leave()
 	p.busy++
 	return w
 }
