@@ -32,6 +32,7 @@ func serve(ctx context.Context, e *service.Env, c *config.Config, socks *sockets
 	}
 	w.Sockets, w.Session, w.Loop, w.Log = socks.data, c.Session(), c.Loop(), e.Logger("RateLimiter")
 	w.Balance, w.TargetConnsMax, w.StreamShare = c.Balance, c.TargetConnsMax, c.StreamShare
+	w.Gate = wire.Gating(c.Gate)
 	w.TargetIdle, w.TargetAge = c.TargetIdle, c.TargetAge
 	w.CheckPath, w.CheckInterval, w.MemoryBudget = c.Edge.HealthPath, c.Edge.HealthInterval, c.Edge.MemoryBudget
 	w.LookupInterval = c.Edge.LookupInterval
@@ -81,6 +82,7 @@ func endpoints(e *service.Env, cfg *configuration, front *wire.Front, w *wire.Co
 	admin.RegisterDecisions(own, func(id string) (any, bool) { return front.Recall(id) })
 	(&admin.Targets{
 		Status:  func() any { return front.Targets() },
+		Gates:   func() any { return front.Gates() },
 		Replace: func(urls []string) (int, error) { return cfg.targets.replace(front, urls) },
 	}).Register(own)
 	return own

@@ -98,5 +98,7 @@ func proxyLimit() []panel {
 				{`max(ratelimiter_current_limit{@})`, "limit"}, {`max(ratelimiter_window_seconds{@})`, "window in seconds"},
 				{`max(ratelimiter_bucket_capacity{@})`, "capacity"}, {`max(ratelimiter_token_fill_rate{@})`, "fill rate per second"},
 			}},
+		{title: "Not as stored", kind: lines, unit: count, description: "Proxies where something else is in force than the store holds, and proxies that ignore a file of rules or clients.",
+			queries: []query{{`sum by (document) (ratelimiter_config_unstored{@})`, "{{document}}"}, {`sum(ratelimiter_rules_file_ignored{@})`, "file ignored"}}},
 	}
 }

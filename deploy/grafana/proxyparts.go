@@ -5,7 +5,10 @@ func proxyStore() []panel {
 		{title: "Time of the store", kind: lines, unit: seconds, steps: good(0.05, 0.1), description: "How long Redis took to answer a batch; REDIS_TIMEOUT is 100 ms by default. Without REDIS_HOST there is nothing to show.",
 			queries: quantiles(storeTime, "")},
 		{title: "Errors of the store", kind: lines, unit: events, steps: good(0.1, 1), description: "Calls without a usable answer: each such decision follows STORE_FAILURE_MODE.",
-			queries: []query{{`sum by (instance) (rate(ratelimiter_redis_errors_total{@}[~]))`, "{{instance}}"}}},
+			queries: []query{
+				{`sum by (instance) (rate(ratelimiter_redis_errors_total{@}[~]))`, "{{instance}}"},
+				{`sum by (instance) (rate(ratelimiter_redis_document_errors_total{@}[~]))`, "{{instance}} stored configuration"},
+			}},
 		{title: "Connected", kind: lines, unit: count, top: 1, description: "1 while Redis decides.",
 			queries: []query{{`min by (instance) (ratelimiter_redis_connected{@})`, "{{instance}}"}}},
 		{title: "Commands per decision", kind: lines, unit: count, description: "Below 1 decisions share commands: the busier, the fewer.",
@@ -37,8 +40,8 @@ func proxyTargets() []panel {
 			queries: []query{{`sum by (kind) (rate(ratelimiter_upstream_errors_total{@}[~]))`, "{{kind}}"}}},
 		{title: "Sent once more", kind: lines, unit: events, description: "On a fresh connection, as the one before was gone.",
 			queries: []query{{`sum by (instance) (rate(ratelimiter_upstream_retries_total{@}[~]))`, "{{instance}}"}}},
-		{title: "Up", kind: lines, unit: count, top: 1, description: "1 for a target that every proxy can reach.",
-			queries: []query{{`min by (target) (ratelimiter_upstream_up{@})`, "{{target}}"}}},
+		{title: "Up", kind: lines, unit: count, top: 1, description: "1 for a target that every proxy can reach. Without ADMIN_PORT targets have numbers: GET /config/targets has their addresses.",
+			queries: []query{{`min by (target) (ratelimiter_upstream_up{@})`, "target {{target}}"}}},
 	}
 }
 

@@ -29,6 +29,7 @@ func OwnEndpoints() []Endpoint {
 		{"proxy", "DELETE /config/keys", guarded},
 		{"proxy", "POST /config/keys", guarded},
 		{"proxy", "GET /config/decisions/{id}", guarded},
+		{"proxy", "GET /config/gate", guarded},
 		{"proxy", "GET /config/targets", guarded},
 		{"proxy", "POST /config/targets", guarded},
 		{"proxy", "GET /config/adaptive", guarded},

@@ -12,6 +12,8 @@ import (
 type Targets struct {
 	// Status tells how the targets are; it becomes JSON.
 	Status func() any
+	// Gates tells what their gates know; it becomes JSON.
+	Gates func() any
 	// Replace makes the targets those of the URLs. An error is about the URL
 	// with that index.
 	Replace func(urls []string) (index int, err error)
@@ -20,10 +22,13 @@ type Targets struct {
 // targetsMax bounds how many targets there may be.
 const targetsMax = 1000
 
-// Register adds GET and POST /config/targets to own.
+// Register adds GET and POST /config/targets, and GET /config/gate, to own.
 func (t *Targets) Register(own *service.Endpoints) {
 	own.HandleFunc("GET /config/targets", func(w http.ResponseWriter, _ *http.Request) { t.answer(w) })
 	own.HandleFunc("POST /config/targets", t.post)
+	own.HandleFunc("GET /config/gate", func(w http.ResponseWriter, _ *http.Request) {
+		service.WriteJSON(w, http.StatusOK, t.Gates())
+	})
 }
 
 func (t *Targets) answer(w http.ResponseWriter) {

@@ -31,6 +31,7 @@ type Config struct {
 	TargetIdle     time.Duration
 	TargetAge      time.Duration // of a connection to a target; 0: any
 	DrainTimeout   time.Duration
+	Gate           Gate
 
 	underscored  string
 	hostHeader   string
@@ -110,6 +111,7 @@ func (c *Config) Register(s *service.Settings) {
 	s.Duration(&c.TargetIdle, "TARGET_IDLE_TIMEOUT", 30*time.Second, time.Millisecond, timeMax, "of a connection to a target; keep it below the target's own")
 	s.Duration(&c.TargetAge, "TARGET_CONNECTION_MAX_AGE", 5*time.Minute, 0, 30*timeMax, "of a connection to a target, up to a quarter less: then it is not used again, so that new instances behind one address get their share; 0: any")
 	s.Duration(&c.DrainTimeout, "DRAIN_TIMEOUT", 30*time.Second, 0, timeMax, "for what is under way when the proxy ends")
+	c.Gate.register(s)
 	c.Edge.register(s)
 	c.Rules.register(s)
 	c.Adaptive.register(s)

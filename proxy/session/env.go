@@ -162,6 +162,7 @@ const (
 	FaultConnect           // connecting failed otherwise
 	FaultConnectTime       // connecting took too long
 	FaultBusy              // no connection became free in time, or no place to wait for one
+	FaultGate              // no place at the target became free in time
 	FaultStreams           // as many connections as may carry tunnels and streams do
 	FaultClosed            // closed or reset before the answer was complete
 	FaultTimeout           // no answer in time, or no further piece of it
@@ -175,7 +176,7 @@ const Faults = int(faultCount)
 
 // String is the fault's name in metrics.
 func (f Fault) String() string {
-	return [...]string{"none", "connect_refused", "connect_failed", "connect_timeout", "busy", "streams",
+	return [...]string{"none", "connect_refused", "connect_failed", "connect_timeout", "busy", "gate", "streams",
 		"closed", "timeout", "bad_response", "no_target"}[f]
 }
 

@@ -369,6 +369,8 @@ func (f Fault) answer() (status int, reason string) {
 		return 504, "the target did not accept a connection in time"
 	case FaultBusy:
 		return 503, "all connections to the target are taken"
+	case FaultGate:
+		return 503, `the target is overloaded","reason":"gate`
 	case FaultStreams:
 		return 503, "all connections to the target that may carry tunnels and streams are taken"
 	case FaultTimeout:

@@ -29,6 +29,10 @@ type client struct {
 	closed bool                      // the connection is gone
 	duplex bool                      // the connection is read and written at the same time
 
+	with   int  // in flight at the target when the exchange was sent
+	full   bool // the gate bound then
+	gateBy bool // waits for a place at the target until the alarm rings
+
 	alarm    *loop.Alarm // of a slot in a queue; made when it is first needed
 	asked    time.Time   // when Redis was asked
 	answered redis.Done  // its answer comes here; made once
@@ -126,6 +130,9 @@ func (c *client) wake(at time.Time) {
 			if c.closed {
 				return
 			}
+			if c.gateLate(now) {
+				return
+			}
 			c.s.HandleWake(now)
 			c.apply(now)
 			c.more()
@@ -207,9 +214,11 @@ func (c *client) acquire(now time.Time, how session.Acquire) {
 		c.serve(now, sv, true)
 	case upstream.Wait:
 		c.s.HandleWaits(now)
+		c.awaitGate(now)
 	case upstream.WaitAndDial:
 		t.dial()
 		t.note(now)
+		c.awaitGate(now)
 	case upstream.Full:
 		c.unavailable(now, session.FaultBusy)
 	}
@@ -247,6 +256,7 @@ func (c *client) choose(now time.Time) bool {
 
 // leave gives the target up without having learnt anything of it.
 func (c *client) leave() {
+	c.gateBy = false
 	if c.at != nil {
 		if c.server == nil {
 			c.at.Value.pool.EndStream(&c.wait)
@@ -267,6 +277,7 @@ func (c *client) learn(now time.Time, o *session.Outcome) {
 		c.leave()
 		return
 	}
+	c.at.Value.learnt(now, c, o)
 	switch {
 	case o.Sent.IsZero() || o.Fault == session.FaultStreams: // the target is not to blame
 		c.leave()
@@ -287,6 +298,7 @@ func (c *client) learn(now time.Time, o *session.Outcome) {
 // serve gives the session a target's connection.
 func (c *client) serve(now time.Time, sv *server, reused bool) {
 	c.server, sv.owner = sv, c
+	sv.target.admitted(c)
 	sv.target.note(now)
 	if !c.s.HandleAcquired(now, sv.target.spec.Host, reused) {
 		panic("bug: a connection was granted to a session that does not wait for one")

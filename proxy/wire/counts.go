@@ -25,6 +25,7 @@ type counts struct {
 	faults              [session.Faults]metric.Counter
 	retries             metric.Counter
 	abandoned           metric.Counter
+	gateWould           metric.Counter // exchanges that would have waited for a place in shadow mode
 	spent               metric.Counter // clients' connections that have had their requests or their time
 	aged                metric.Counter // targets' connections that have had their time
 	decisions           metric.Counter
@@ -200,6 +201,7 @@ func (f *Front) registerUpstream(set *metric.Set) {
 	set.Counter("ratelimiter_upstream_connections_aged_total", "connections to targets closed after TARGET_CONNECTION_MAX_AGE",
 		func() uint64 { return f.sum(func(c *counts) uint64 { return c.aged.Load() }) })
 	gauge("ratelimiter_upstream_streams", "connections to targets that carry tunnels and streams, or are private to a client that has logged in over them", func(t *target) int64 { return t.streams.Load() })
+	f.registerGates(set)
 	set.Gauges("ratelimiter_upstream_up", "1 for a target that can be reached", f.targetGauges(func(spec *Target) float64 {
 		if f.up(spec) {
 			return 1

@@ -46,8 +46,9 @@ type Config struct {
 
 	Targets          []*Target
 	Balance          upstream.Balance
-	TargetConnsMax   int           // connections to each target, all loops together, at least one a loop
-	StreamShare      float64       // of TargetConnsMax, that tunnels and streams may take
+	TargetConnsMax   int     // connections to each target, all loops together, at least one a loop
+	StreamShare      float64 // of TargetConnsMax, that tunnels and streams may take
+	Gate             Gating
 	TargetIdle       time.Duration // how long an idle one is kept
 	TargetAge        time.Duration // after which, or up to a quarter earlier, one is not used again; 0: any
 	CheckPath        string        // of active checks of the targets; empty: none

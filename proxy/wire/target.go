@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"weir/internal/loop"
+	"weir/proxy/gate"
 	"weir/proxy/session"
 	"weir/proxy/upstream"
 )
@@ -28,10 +29,21 @@ type target struct {
 	status    atomic.Uint32 // an upstream.Status
 	ejections atomic.Uint64
 	failed    atomic.Bool // the last connect did
+
+	gate    *gated // nil: there is none
+	look    atomic.Pointer[gate.Look]
+	waiting atomic.Int64
+	shed    atomic.Uint64 // exchanges that waited for a place in vain
 }
 
-// inFlightOf is what targets are balanced by.
-func inFlightOf(t *target) int { return t.pool.InFlight() }
+// inFlightOf is what targets are balanced by: those with room come first.
+func inFlightOf(t *target) int {
+	n := t.pool.InFlight()
+	if t.pool.Bound() {
+		n += 1 << 20
+	}
+	return n
+}
 
 // dial starts one connect. The pool has counted it.
 func (t *target) dial() {
@@ -104,6 +116,7 @@ func (t *target) note(now time.Time) {
 	t.connecting.Store(int64(t.pool.Connecting()))
 	t.inFlight.Store(int64(t.pool.InFlight()))
 	t.streams.Store(int64(t.pool.Streams()))
+	t.waiting.Store(int64(t.pool.Waiting()))
 	t.status.Store(uint32(t.at.Status(now)))
 	t.ejections.Store(t.at.Ejections())
 }
@@ -210,6 +223,7 @@ func (sv *server) Closed(now time.Time, err error) {
 	if t.pool.Lost(sv) {
 		t.dial()
 	}
+	defer t.serveNext(now)
 	t.note(now)
 	if sv.ended {
 		err = io.EOF
@@ -235,6 +249,8 @@ func (sv *server) free(now time.Time) {
 		sv.conn.Close() // who waits gets a new one
 		return
 	}
+	t.bound(now)
+	defer t.serveNext(now)
 	w := t.pool.Release(sv)
 	if w != nil {
 		w.Value.serve(now, sv, true)

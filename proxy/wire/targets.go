@@ -115,6 +115,8 @@ func (s *side) setTargets(now time.Time, list []*Target) {
 
 func (s *side) addTarget(now time.Time, spec *Target) {
 	t := &target{side: s, spec: spec, pool: upstream.NewPool[*server, *client](s.connsPerTarget, s.streamsPerTarget(), s.waitersMax)}
+	t.gate = s.newGate()
+	t.bound(now)
 	t.at = s.targets.Add(t)
 	t.note(now)
 }

@@ -1,0 +1,87 @@
+package wire
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"weir/proxy/gate"
+	"weir/proxy/session"
+)
+
+// withGate starts a proxy with one loop and gates that let one request in.
+func withGate(t *testing.T, mode gate.Mode, wait time.Duration) (*rig, *barrier, *caller) {
+	b := newBarrier()
+	tweak := func(c *Config) { c.Gate = Gating{Mode: mode, Wait: wait, Min: 1, Max: 1} }
+	r := startWith(t, tweak, newTarget(t, b.script).url(), "EVENT_LOOPS", "1")
+	held := r.dial()
+	held.send(request("/held"))
+	b.next(t)
+	return r, b, held
+}
+
+// A request that finds no place at its target waits a while and is shed; the one in
+// its place is answered, and the next has the place again.
+func TestGateSheds(t *testing.T) {
+	r, b, held := withGate(t, gate.On, 5*time.Millisecond)
+	status, fields, body := r.do("GET", "/two", "")
+	if status != 503 || fields.Get("Retry-After") == "" || !strings.Contains(body, `"reason":"gate"`) {
+		t.Errorf("answered %d, Retry-After %q, %s", status, fields.Get("Retry-After"), body)
+	}
+	b.open <- true
+	held.status(200)
+	held.ask(get, 200)
+	if st := r.Gates(); len(st) != 1 || st[0].Shed != 1 {
+		t.Errorf("the gates are %+v", st)
+	}
+	held.Close()
+	r.client.CloseIdleConnections()
+	checkBaseLine(r)
+}
+
+// A request that waits is sent as soon as there is a place.
+func TestGateWaits(t *testing.T) {
+	r, b, held := withGate(t, gate.On, time.Minute)
+	waits := r.dial()
+	waits.send(request("/waits"))
+	r.waiting(2)
+	b.open <- true
+	held.status(200)
+	waits.status(200)
+	b.next(t)
+	// One that leaves while it waits takes nobody's place.
+	held.send(request("/held"))
+	b.next(t)
+	waits.send(request("/leaves"))
+	r.waiting(2)
+	waits.reset()
+	r.waiting(1)
+	b.open <- true
+	held.status(200)
+	held.ask(get, 200)
+	held.Close()
+	checkBaseLine(r)
+}
+
+// A client that leaves before the answer says nothing about the target: however long it
+// has waited, its patience is no answer time.
+func TestGateLearnsNothingFromClientsThatLeave(t *testing.T) {
+	tg := &target{side: &side{front: &Front{}}, gate: &gated{Gate: gate.New(gate.Config{})}}
+	for i := range 1000 {
+		now := time.Unix(1, 0).Add(time.Duration(i) * 10 * time.Millisecond)
+		sent := now.Add(-time.Second)
+		tg.learnt(now, &client{with: 1}, &session.Outcome{Sent: sent, Complete: sent})
+	}
+	if took := tg.gate.Look().Median; took != 0 {
+		t.Errorf("the gate takes %v for the answer time", took)
+	}
+}
+
+// In shadow mode nothing waits, and what would have is counted.
+func TestGateInShadow(t *testing.T) {
+	r, b, held := withGate(t, gate.Shadow, 0)
+	r.dial().ask(get, 200)
+	b.open <- true
+	held.status(200)
+	r.samplesAre("ratelimiter_gate_would_wait_total", 1)
+}
