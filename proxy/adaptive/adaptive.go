@@ -112,7 +112,9 @@ func (a *Adaptive) Run(ctx context.Context) {
 			}()
 		case u := <-answers:
 			asking = false
-			a.conclude(time.Now(), u)
+			if ctx.Err() == nil { // else it ended because ctx did
+				a.conclude(time.Now(), u)
+			}
 		}
 	}
 }
