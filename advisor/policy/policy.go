@@ -24,7 +24,23 @@ type Snapshot struct {
 	P95           time.Duration // of the forwarded requests' answers; 0: none
 	Errors        float64       // 0 to 1, share of the forwarded that failed
 	Limit         Limit         // in force at At
+
+	Mode           Mode    // whether Limit decided
+	Ended          float64 // answers in the interval, also those that did not come; Forwarded × Interval where proxies do not tell
+	InFlight       float64 // requests at the targets, mean of the interval; 0: not told
+	GateLimit      float64 // what the gates let in at a time, mean of the interval, all targets together; 0: no gates
+	GateShare      float64 // 0 to 1, share of the interval in which gates held requests back
+	HealthyTargets int     // targets in use; 0: none, or not told
 }
+
+// A Mode says whether the limit decided what was forwarded.
+type Mode uint8
+
+const (
+	Normal   Mode = iota // it did
+	FailOpen             // for a while the store was unavailable: all was let through, or nothing
+	Shadow               // recommendations are not put in force; the limit is somebody else's
+)
 
 // A Point is quantiles of the demand at one time ahead, in requests/s.
 type Point struct{ Q05, Q50, Q80, Q95, Q99 float64 }
