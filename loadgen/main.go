@@ -36,6 +36,7 @@ type config struct {
 	folder string
 	out    string
 	report string
+	lines  string
 	loops  int
 	caFile string
 
@@ -47,6 +48,7 @@ func (c *config) register(s *service.Settings) {
 	s.String(&c.folder, "CONFIG_DIR", "", `folder of the tests that {"config":"name"} starts, and of traces`)
 	s.String(&c.out, "OUT", "", "with run and merge: file that gets the result as JSON")
 	s.String(&c.report, "REPORT", "", "with run and merge: file that gets the result as an HTML page")
+	s.String(&c.lines, "OUTCOMES", "", "with run: file that gets a line for each request: when it was due, sent and answered, and its status")
 	s.Int(&c.loops, "EVENT_LOOPS", 0, 0, drive.LoopsMax(), "number of event loops, 0: chosen by the rate")
 	s.Func("SOURCE_ADDRESSES", "", "local addresses to connect from, in turn; empty: the system's choice, and for more connections "+
 		"to a loopback target than one address has ports as many of 127.0.0.0/8 as it takes", drive.SourcesAllowed, c.setSources)
@@ -66,6 +68,9 @@ func (c *config) setAuthorities(file string) error {
 
 // run serves REST, or does what the arguments say.
 func (c *config) run(ctx context.Context, e *service.Env) error {
+	if c.lines != "" && (len(e.Args) == 0 || e.Args[0] != "run") {
+		return &service.SettingError{Name: "OUTCOMES", Value: c.lines, Problem: "means something with run only"}
+	}
 	if len(e.Args) == 0 {
 		return c.serve(ctx, e)
 	}
@@ -109,7 +114,7 @@ func (c *config) runFile(ctx context.Context, e *service.Env, files []string) er
 		return slog.New(display.Over(e.Logger(component).Handler()))
 	}
 	return control.New(settings, c.folder).Run(ctx, control.Command{
-		File: file, Out: c.out, Report: c.report, Display: display, Summary: e.Stdout,
+		File: file, Out: c.out, Report: c.report, Outcomes: c.lines, Display: display, Summary: e.Stdout,
 	})
 }
 

@@ -15,6 +15,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"weir/loadgen/record"
 )
 
 const patience = 20 * time.Second
@@ -108,8 +110,9 @@ func read(t *testing.T, path string) map[string]any {
 func TestRun(t *testing.T) {
 	t.Parallel()
 	s := newTarget(t)
-	out := filepath.Join(t.TempDir(), "result.json")
-	cmd, stdout, stderr := program("run", s.file(t, 100, 1.2, ""), "-out", out)
+	dir := t.TempDir()
+	out, outcomes := filepath.Join(dir, "result.json"), filepath.Join(dir, "outcomes.csv")
+	cmd, stdout, stderr := program("run", s.file(t, 100, 1.2, ""), "-out", out, "-outcomes", outcomes)
 	// On a busy machine the verdict may be any; it decides between 0 and 3.
 	if status := exit(t, cmd); status != 0 && status != 3 {
 		t.Fatalf("exit status %d\n%s%s", status, stdout, stderr)
@@ -129,6 +132,14 @@ func TestRun(t *testing.T) {
 	if r := read(t, out); r["requestsSent"] != 120.0 || r["success"] != 120.0 || s.requests.Load() != 120 {
 		t.Errorf("result %v; the target saw %d", r, s.requests.Load())
 	}
+	text, err := os.ReadFile(outcomes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := strings.SplitAfter(string(text), "\n")
+	if len(lines) != 122 || lines[0] != record.LineHead || strings.Count(string(text), ",200,\n") != 120 || !strings.Contains(string(text), "\n5000,") {
+		t.Errorf("%d lines of outcomes, want a head, 120 with status 200 and an end:\n%s", len(lines), text)
+	}
 }
 
 func TestRunExitStatus(t *testing.T) {
@@ -140,22 +151,24 @@ func TestRunExitStatus(t *testing.T) {
 		status []int
 		text   string // on stdout or stderr
 	}{
-		"threshold missed":   {args: []string{"run", s.file(t, 50, 0.1, `,"thresholds":{"errorShare":">0.5"}`)}, status: []int{4, 3}, text: "MISSED  errorShare >0.5, is 0"},
-		"from CONFIG_FILE":   {args: []string{"run"}, env: "CONFIG_FILE=" + good, status: []int{0, 3}, text: "5 due, 5 sent"},
-		"bad configuration":  {args: []string{"run", s.file(t, 50, 0.1, `,"speed":1`)}, status: []int{2}, text: "speed: "},
-		"no such file":       {args: []string{"run", good + ".absent"}, status: []int{2}, text: "no such file"},
-		"unreachable result": {args: []string{"run", good, "-out", "/no/such/folder/r.json"}, status: []int{2}, text: "OUT: "},
-		"no file":            {args: []string{"run"}, status: []int{2}, text: "run takes one file"},
-		"two files":          {args: []string{"run", good, good}, status: []int{2}, text: "run takes one file"},
-		"unknown command":    {args: []string{"walk", good}, status: []int{2}, text: `unknown command "walk"`},
-		"result without run": {args: []string{"-out", "r.json"}, status: []int{2}, text: "with run and merge only"},
-		"one to merge":       {args: []string{"merge", good}, status: []int{2}, text: "merge takes two files or more"},
-		"page without run":   {args: []string{"-report", "r.html"}, status: []int{2}, text: "REPORT"},
-		"no such host":       {args: []string{"run", (&target{Server: &httptest.Server{URL: "http://no-such-host.invalid"}}).file(t, 1, 1, "")}, status: []int{2}, text: "limiterUrl: the host cannot be found: "},
-		"foreign source":     {args: []string{"-source-addresses", "192.0.2.1"}, status: []int{2}, text: "SOURCE_ADDRESSES: \"192.0.2.1\" has 192.0.2.1, from which this machine cannot connect"},
-		"no authorities":     {args: []string{"-target-ca-file", good}, status: []int{2}, text: "TARGET_CA_FILE: "},
-		"wrong setting":      {args: []string{"-event-loops", "many"}, status: []int{2}, text: "EVENT_LOOPS"},
-		"server, bad file":   {args: []string{"-port", "0"}, env: "CONFIG_FILE=" + good + ".absent", status: []int{2}, text: "no such file"},
+		"threshold missed":     {args: []string{"run", s.file(t, 50, 0.1, `,"thresholds":{"errorShare":">0.5"}`)}, status: []int{4, 3}, text: "MISSED  errorShare >0.5, is 0"},
+		"from CONFIG_FILE":     {args: []string{"run"}, env: "CONFIG_FILE=" + good, status: []int{0, 3}, text: "5 due, 5 sent"},
+		"bad configuration":    {args: []string{"run", s.file(t, 50, 0.1, `,"speed":1`)}, status: []int{2}, text: "speed: "},
+		"no such file":         {args: []string{"run", good + ".absent"}, status: []int{2}, text: "no such file"},
+		"unreachable result":   {args: []string{"run", good, "-out", "/no/such/folder/r.json"}, status: []int{2}, text: "OUT: "},
+		"no file":              {args: []string{"run"}, status: []int{2}, text: "run takes one file"},
+		"two files":            {args: []string{"run", good, good}, status: []int{2}, text: "run takes one file"},
+		"unknown command":      {args: []string{"walk", good}, status: []int{2}, text: `unknown command "walk"`},
+		"result without run":   {args: []string{"-out", "r.json"}, status: []int{2}, text: "with run and merge only"},
+		"outcomes of a merge":  {args: []string{"merge", good, good, "-outcomes", "o.csv"}, status: []int{2}, text: "OUTCOMES"},
+		"unreachable outcomes": {args: []string{"run", good, "-outcomes", "/no/such/folder/o.csv"}, status: []int{2}, text: "OUTCOMES: "},
+		"one to merge":         {args: []string{"merge", good}, status: []int{2}, text: "merge takes two files or more"},
+		"page without run":     {args: []string{"-report", "r.html"}, status: []int{2}, text: "REPORT"},
+		"no such host":         {args: []string{"run", (&target{Server: &httptest.Server{URL: "http://no-such-host.invalid"}}).file(t, 1, 1, "")}, status: []int{2}, text: "limiterUrl: the host cannot be found: "},
+		"foreign source":       {args: []string{"-source-addresses", "192.0.2.1"}, status: []int{2}, text: "SOURCE_ADDRESSES: \"192.0.2.1\" has 192.0.2.1, from which this machine cannot connect"},
+		"no authorities":       {args: []string{"-target-ca-file", good}, status: []int{2}, text: "TARGET_CA_FILE: "},
+		"wrong setting":        {args: []string{"-event-loops", "many"}, status: []int{2}, text: "EVENT_LOOPS"},
+		"server, bad file":     {args: []string{"-port", "0"}, env: "CONFIG_FILE=" + good + ".absent", status: []int{2}, text: "no such file"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			cmd, stdout, stderr := program(c.args...)

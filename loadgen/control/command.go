@@ -20,21 +20,26 @@ const (
 
 // A Command is a test run from the command line.
 type Command struct {
-	File    string    // the configuration
-	Out     string    // where the result goes as JSON; may be empty
-	Report  string    // where it goes as a page; may be empty
-	Display *Display  // shows the progress
-	Summary io.Writer // gets the summary
+	File   string // the configuration
+	Out    string // where the result goes as JSON; may be empty
+	Report string // where it goes as a page; may be empty
+	// Outcomes is a file that gets a line for each request; may be empty.
+	Outcomes string
+	Display  *Display  // shows the progress
+	Summary  io.Writer // gets the summary
 }
 
 // Run runs the test to its end, or until ctx ends, and returns what the program
 // should end with: nil or a *service.ExitError.
 func (r *Runs) Run(ctx context.Context, c Command) error {
-	out, err := createOutputs(c.Out, c.Report)
+	out, err := createOutputs(c.Out, c.Report, c.Outcomes)
 	if err != nil {
 		return err
 	}
 	defer out.close()
+	if out.outcomes != nil {
+		r.settings.Outcomes = out.lines
+	}
 	if err := r.startFile(c.File); err != nil {
 		return err
 	}

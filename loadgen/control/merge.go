@@ -39,7 +39,7 @@ func (m Merging) Run() error {
 		return &service.ExitError{Status: exitConfig, Err: err}
 	}
 	// One of the files may be the one to be written: it has been read.
-	out, err := createOutputs(m.Out, m.Report)
+	out, err := createOutputs(m.Out, m.Report, "")
 	if err != nil {
 		return err
 	}

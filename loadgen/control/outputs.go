@@ -1,6 +1,7 @@
 package control
 
 import (
+	"bufio"
 	"errors"
 	"fmt"
 	"io"
@@ -14,18 +15,29 @@ import (
 )
 
 // outputs are the files that a result goes to.
-type outputs struct{ json, page *os.File } // nil: not wanted
+type outputs struct {
+	json, page, outcomes *os.File // nil: not wanted
+	lines                *bufio.Writer
+}
 
 // createOutputs creates the files, before there is a result: afterwards would be
 // late to learn that they cannot be. An empty name is a file that is not wanted.
-func createOutputs(jsonName, pageName string) (o outputs, err error) {
-	if o.json, err = create("OUT", jsonName); err != nil {
-		return o, err
+func createOutputs(jsonName, pageName, outcomesName string) (o outputs, err error) {
+	var errs [3]error
+	o.json, errs[0] = create("OUT", jsonName)
+	o.page, errs[1] = create("REPORT", pageName)
+	o.outcomes, errs[2] = create("OUTCOMES", outcomesName)
+	for _, err := range errs {
+		if err != nil {
+			o.close()
+			return o, err
+		}
 	}
-	if o.page, err = create("REPORT", pageName); err != nil {
-		o.close()
+	if o.outcomes != nil {
+		o.lines = bufio.NewWriter(o.outcomes)
+		_, _ = o.lines.WriteString(record.LineHead) // Flush tells of errors
 	}
-	return o, err
+	return o, nil
 }
 
 func create(setting, name string) (*os.File, error) {
@@ -40,7 +52,7 @@ func create(setting, name string) (*os.File, error) {
 }
 
 func (o *outputs) close() {
-	for _, f := range []*os.File{o.json, o.page} {
+	for _, f := range []*os.File{o.json, o.page, o.outcomes} {
 		if f != nil {
 			_ = f.Close() // what was to be written has been synced
 		}
@@ -51,7 +63,11 @@ func (o *outputs) close() {
 // none of the other forms. The error says which files are not there.
 func (o *outputs) write(r *record.Result, summary io.Writer) error {
 	fmt.Fprint(summary, report.Summary(r))
-	return errors.Join(writeAs(o.json, r, report.JSON), writeAs(o.page, r, report.HTML))
+	err := errors.Join(writeAs(o.json, r, report.JSON), writeAs(o.page, r, report.HTML))
+	if o.lines != nil {
+		err = errors.Join(err, o.lines.Flush(), toDisk(o.outcomes))
+	}
+	return err
 }
 
 // writeAs writes one form of the result into its file.
@@ -66,7 +82,12 @@ func writeAs(f *os.File, r *record.Result, form func(*record.Result) ([]byte, er
 	if _, err := f.Write(b); err != nil {
 		return err // it names the file
 	}
-	// A pipe or a terminal cannot be synced, and need not be.
+	return toDisk(f)
+}
+
+// toDisk waits until f is on the disk. A pipe or a terminal cannot be synced, and
+// need not be.
+func toDisk(f *os.File) error {
 	if err := f.Sync(); err != nil && !errors.Is(err, unix.EINVAL) && !errors.Is(err, unix.ENOTSUP) {
 		return err
 	}

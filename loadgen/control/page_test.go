@@ -243,7 +243,7 @@ func TestReportEndpoint(t *testing.T) {
 // A full disk costs the file, not the result.
 func TestDiskFull(t *testing.T) {
 	for _, c := range []struct{ out, page string }{{"/dev/full", ""}, {"", "/dev/full"}, {"/dev/full", "/dev/full"}} {
-		o, err := createOutputs(c.out, c.page)
+		o, err := createOutputs(c.out, c.page, "")
 		if err != nil {
 			t.Fatal(err)
 		}

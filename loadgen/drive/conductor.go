@@ -55,6 +55,8 @@ type conductor struct {
 	dialled  bool // more requests waited for a new connection than for a busy one
 
 	inFlight, open, peak int
+
+	lines []byte // scratch, of outcomes
 }
 
 // handed is what one sender gives away when it is asked.
@@ -78,7 +80,9 @@ func newConductor(r *Run) *conductor {
 		dueRows: r.plan.Schedule.Counter(), dueSettled: r.plan.Schedule.Counter(),
 	}
 	for range r.loops {
-		c.spare = append(c.spare, record.NewTally())
+		spare := record.NewTally()
+		spare.Keep = r.outcomes != nil
+		c.spare = append(c.spare, spare)
 	}
 	return c
 }
@@ -241,6 +245,7 @@ func (c *conductor) gather(whole bool) {
 			loose.Add(&h.counts)
 			continue
 		}
+		c.write(h.tally.Kept)
 		c.totals.Add(h.tally)
 		c.spare[h.loop] = h.tally
 	}
@@ -248,6 +253,17 @@ func (c *conductor) gather(whole bool) {
 	c.counts.Add(&loose)
 	c.meters.count(&c.counts, &c.metered)
 	c.metered = c.counts
+}
+
+// write writes outcomes to where the run's go.
+func (c *conductor) write(kept []record.Outcome) {
+	c.lines = c.lines[:0]
+	for i := range kept {
+		c.lines = kept[i].AppendLine(c.lines, c.start)
+	}
+	if len(c.lines) > 0 {
+		_, _ = c.outcomes.Write(c.lines) // its owner learns of errors
+	}
 }
 
 func (c *conductor) spread() {

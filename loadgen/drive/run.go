@@ -13,6 +13,7 @@ import (
 	"context"
 	"crypto/tls"
 	"fmt"
+	"io"
 	"log/slog"
 	"math"
 	"net"
@@ -63,6 +64,9 @@ type Settings struct {
 	Sources []netip.Addr // local addresses to connect from; none: see chooseSources
 	CAFile  string       // PEM file of the authorities of https targets; empty: the system's
 	Meters  *Meters
+	// Outcomes gets a line for each request of a run, see record.LineHead; nil:
+	// nobody wants them.
+	Outcomes io.Writer
 	// Logger returns the logger of a part of the program.
 	Logger func(component string) *slog.Logger
 
@@ -85,6 +89,7 @@ type Run struct {
 	poolMax int
 	// queueAge is how long a request may wait for a connection.
 	queueAge time.Duration
+	outcomes io.Writer // nil: none
 
 	group   *loop.Group
 	senders []*sender
@@ -104,7 +109,7 @@ type Run struct {
 func Start(id string, p *plan.Plan, s Settings) (*Run, error) {
 	r := &Run{
 		id: id, plan: p, meters: s.Meters, log: s.Logger("LoadGenerator"), faults: s.Logger("HttpClient"),
-		queueAge: s.queueAge, stop: make(chan struct{}), done: make(chan struct{}),
+		queueAge: s.queueAge, outcomes: s.Outcomes, stop: make(chan struct{}), done: make(chan struct{}),
 	}
 	if r.queueAge == 0 {
 		r.queueAge = queueAgeMax

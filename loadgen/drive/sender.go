@@ -84,6 +84,7 @@ func newSender(r *Run, l *loop.Loop, size session.Size) *sender {
 		terms: session.Terms{Method: r.plan.Method, KeepAlive: r.plan.KeepAlive, Timeout: r.plan.Timeout},
 		lane:  r.plan.Schedule.Lane(l.Index(), r.loops), pool: session.NewPool(size),
 	}
+	s.tally.Keep = r.outcomes != nil
 	s.onward = func(now time.Time) {
 		s.resumed = false
 		s.turn(now)

@@ -312,3 +312,32 @@ func BenchmarkMerge(b *testing.B) {
 		into.Merge(from)
 	}
 }
+
+func TestAppendLine(t *testing.T) {
+	due, start, done := at(2*ms), at(2*ms+500*time.Microsecond), at(7*ms)
+	for want, o := range map[string]Outcome{
+		"2000,2500,7000,200,\n":         {Status: 200, Due: due, Start: start, Done: done},
+		"2000,2500,7000,429,\n":         {Status: 429, Due: due, Start: start, Done: done},
+		"2000,2500,7000,503,http_5xx\n": {Status: 503, Due: due, Start: start, Done: done},
+		"2000,2500,7000,0,reset\n":      {Reason: Reset, Due: due, Start: start, Done: done},
+		"2000,,7000,0,queue_full\n":     {Reason: QueueFull, Due: due, Done: done},
+	} {
+		if got := string(o.AppendLine(nil, at(0))); got != want {
+			t.Errorf("%+v: %q, want %q", o, got, want)
+		}
+	}
+}
+
+func TestTallyKeeps(t *testing.T) {
+	tally := NewTally()
+	o := Answered(200)
+	tally.Finish(&o, at(0))
+	tally.Keep = true
+	tally.Finish(&o, at(0))
+	if len(tally.Kept) != 1 {
+		t.Errorf("%d outcomes are kept, want that since Keep was set", len(tally.Kept))
+	}
+	if tally.Reset(); len(tally.Kept) != 0 || !tally.Keep {
+		t.Errorf("after Reset %d are kept, and more: %t", len(tally.Kept), tally.Keep)
+	}
+}

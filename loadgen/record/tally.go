@@ -74,6 +74,10 @@ func addAll(into, from []uint64) {
 // Owned by its loop, then by whom it was given to.
 type Tally struct {
 	Counts
+	// Keep says that outcomes are kept one by one as well; Kept are these, in
+	// the order of their ends.
+	Keep bool
+	Kept []Outcome
 
 	latency  [Classes]*hdrhistogram.Histogram
 	service  *hdrhistogram.Histogram
@@ -142,6 +146,9 @@ func (t *Tally) Refuse(o *Outcome, end time.Time) {
 
 // Finish counts how a request ended; end is when the schedule is over.
 func (t *Tally) Finish(o *Outcome, end time.Time) {
+	if t.Keep {
+		t.Kept = append(t.Kept, *o)
+	}
 	class := o.Class()
 	t.Class[class]++
 	t.Reason[o.Cause()]++
@@ -162,7 +169,7 @@ func observe(h *hdrhistogram.Histogram, d time.Duration) {
 	_ = h.RecordValue(min(max(int64(d), 0), spanMax))
 }
 
-// Merge adds what u counted.
+// Merge adds what u counted; what it kept stays there.
 func (t *Tally) Merge(u *Tally) {
 	t.Counts.Add(&u.Counts)
 	from := u.histograms()
@@ -175,7 +182,7 @@ func (t *Tally) Merge(u *Tally) {
 
 // Reset empties t.
 func (t *Tally) Reset() {
-	t.Counts = Counts{}
+	t.Counts, t.Kept = Counts{}, t.Kept[:0]
 	for _, h := range t.histograms() {
 		(*h).Reset()
 	}
