@@ -1,6 +1,7 @@
 package session
 
 import (
+	"strconv"
 	"time"
 
 	"weir/internal/http1"
@@ -49,12 +50,19 @@ func (s *Session) abort(now time.Time) {
 func (s *Session) answerError(now time.Time, status int, reason string) {
 	body := append(s.env.body[:0], `{"error":"`...)
 	body = append(body, reason...)
-	body = append(body, "\"}\n"...)
-	s.env.body = body
 	extra := s.env.appendDate(s.env.extra[:0], now)
 	if status == 503 {
 		extra = http1.AppendFieldInt(extra, "Retry-After", wholeSeconds(s.x.retryAfter))
 	}
+	if id := s.env.shed; id != nil {
+		extra = http1.AppendField(extra, decisionField, id)
+		body = append(body, `","reason":"gate","retryAfter":`...)
+		body = strconv.AppendInt(body, wholeSeconds(s.x.retryAfter), 10)
+		body = append(body, `,"decision":"`...)
+		body = append(body, id...)
+	}
+	body = append(body, "\"}\n"...)
+	s.env.body = body
 	if status == 405 {
 		extra = append(extra, allow...)
 	}

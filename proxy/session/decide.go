@@ -251,7 +251,7 @@ func (s *Session) answerRefused(now time.Time) {
 		}
 	}
 	extra = s.appendLimits(extra)
-	extra = http1.AppendField(extra, "X-Weir-Decision", id)
+	extra = http1.AppendField(extra, decisionField, id)
 	e.extra = extra
 
 	body := append(e.body[:0], `{"error":"rate limit exceeded","rule":`...)
@@ -268,6 +268,9 @@ func (s *Session) answerRefused(now time.Time) {
 	e.body = body
 	s.finish(now, http1.Answer{Status: 429, ContentType: "application/json", Body: body, Extra: extra})
 }
+
+// decisionField carries the decision id.
+const decisionField = "X-Weir-Decision"
 
 // wholeSeconds rounds up, so that a client that waits so long is not too early;
 // at least 1, as 0 would ask for an immediate retry.

@@ -99,6 +99,7 @@ type Env struct {
 	ask      store.Ask
 	answer   store.Answer
 	refusal  Refusal
+	shed     []byte // names the decision while it is answered
 	asked    []Counted
 	shadowed Counted
 	shadow   store.Counter

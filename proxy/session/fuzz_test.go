@@ -167,7 +167,11 @@ func (p *gauntlet) connect(n int) {
 	p.waits = false
 	switch n % 5 {
 	case 3:
-		p.s.HandleUnavailable(p.now, Fault(1+n%int(faultCount-1)))
+		if why := Fault(1 + n%int(faultCount-1)); why == FaultGate {
+			p.s.HandleShed(p.now, []byte("d-2"))
+		} else {
+			p.s.HandleUnavailable(p.now, why)
+		}
 	case 4:
 		p.s.HandleExhausted(p.now, n&8 == 8, time.Second)
 	default:

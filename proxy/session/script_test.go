@@ -42,6 +42,7 @@ var update = flag.Bool("update", false, "rewrite testdata/*.txt with what the se
 //	decided                     the answer that "limit later" held back
 //	acquired new|reused         a connection to the target
 //	unavailable FAULT           none to the target chosen
+//	overloaded                  the target chosen is
 //	waits                       all connections to the target chosen are taken
 //	streams refuse              no connection may carry one more stream
 //	exhausted one|several       none to any, of one or several targets
@@ -265,6 +266,9 @@ func (p *player) play(t *testing.T, line string) {
 		p.after()
 	case "unavailable":
 		p.s.HandleUnavailable(p.now, faultNamed(t, arg))
+		p.after()
+	case "overloaded":
+		p.s.HandleShed(p.now, []byte("d-2"))
 		p.after()
 	case "waits":
 		p.s.HandleWaits(p.now)

@@ -96,6 +96,18 @@ func (s *Session) HandleUnavailable(now time.Time, why Fault) {
 	s.fault(now, why)
 }
 
+// HandleShed is told that the target chosen is overloaded and the request is given
+// up. id, which is borrowed, names that decision.
+func (s *Session) HandleShed(now time.Time, id []byte) {
+	if s.state != stateAcquiring {
+		return
+	}
+	s.begin()
+	s.env.shed = id
+	s.fault(now, FaultGate)
+	s.env.shed = nil
+}
+
 // HandleExhausted is told that there is no (other) target to be tried; several
 // says that there is more than one, and after when one may be tried again. What
 // the only one suffers from is told to the client as it is.
@@ -370,7 +382,7 @@ func (f Fault) answer() (status int, reason string) {
 	case FaultBusy:
 		return 503, "all connections to the target are taken"
 	case FaultGate:
-		return 503, `the target is overloaded","reason":"gate`
+		return 503, "the target is overloaded"
 	case FaultStreams:
 		return 503, "all connections to the target that may carry tunnels and streams are taken"
 	case FaultTimeout:

@@ -29,9 +29,10 @@ type client struct {
 	closed bool                      // the connection is gone
 	duplex bool                      // the connection is read and written at the same time
 
-	with   int  // in flight at the target when the exchange was sent
-	full   bool // the gate bound then
-	gateBy bool // waits for a place at the target until the alarm rings
+	with   int       // in flight at the target when the exchange was sent
+	full   bool      // the gate bound then
+	lineAt time.Time // since when it waits for a place
+	gateBy bool      // waits for a place at the target until the alarm rings
 
 	alarm    *loop.Alarm // of a slot in a queue; made when it is first needed
 	asked    time.Time   // when Redis was asked

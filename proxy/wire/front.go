@@ -21,6 +21,7 @@ import (
 
 	"weir/internal/loop"
 	"weir/internal/service"
+	"weir/proxy/gate"
 	"weir/proxy/limit"
 	"weir/proxy/session"
 	"weir/proxy/store"
@@ -64,7 +65,7 @@ type Config struct {
 	Log              *slog.Logger                      // of the limiter's refusals
 	NameTargets      bool                              // metrics and health call targets by their addresses, not by numbers: not everybody reads them
 	Reachable        func(bool)                        // told once a second whether any target can be reached; may be nil
-	DecisionsPerLoop int                               // refusals remembered for GET /config/decisions; 0: 4096
+	DecisionsPerLoop int                               // decisions of each kind remembered for GET /config/decisions; 0: 4096
 	WaitersPerLoop   int                               // requests that wait for a connection to one target; beyond: 503; 0: 4096
 }
 
@@ -270,7 +271,8 @@ type side struct {
 	draining bool
 	rules    ruleBook
 	counts   *counts
-	recall   *recall
+	refusals *recall[refused]
+	sheds    *recall[shed] // nil: no gate sheds
 
 	connsPerTarget, waitersMax int
 
@@ -284,14 +286,17 @@ type side struct {
 }
 
 func newSide(f *Front, l *loop.Loop, connsPerTarget int) *side {
-	s := &side{front: f, loop: l, counts: newCounts(), rules: newRuleBook(f.seed), recall: newRecall(f.cfg.DecisionsPerLoop),
+	s := &side{front: f, loop: l, counts: newCounts(), rules: newRuleBook(f.seed), refusals: newRecall[refused](f.cfg.DecisionsPerLoop),
 		connsPerTarget: connsPerTarget, waitersMax: cmp.Or(f.cfg.WaitersPerLoop, waitersMax)}
 	ejection := upstream.Ejection{ProbeMax: f.cfg.Session.TargetTimeout + f.cfg.Session.ConnectTimeout}
+	if f.cfg.Gate.Mode == gate.On {
+		s.sheds = newRecall[shed](f.cfg.DecisionsPerLoop)
+	}
 	s.targets = upstream.NewGroup(f.cfg.Balance, ejection, inFlightOf, rand.New(rand.NewPCG(uint64(l.Index()), rand.Uint64())))
 	s.publish()
 	s.env = session.Env{Settings: &f.cfg.Session, Policy: f.cfg.Policy, Ask: s.decider(), Overloaded: f.memory.short,
 		Stream:  func(sess *session.Session) bool { return sess.Owner.(*client).stream(l.Now()) },
-		Decided: s.judged, Shadow: s.shadow, Leave: s.leave, Report: s.report, Disbelieved: s.disbelieved, Refused: s.recall.note}
+		Decided: s.judged, Shadow: s.shadow, Leave: s.leave, Report: s.report, Disbelieved: s.disbelieved, Refused: s.refused}
 	return s
 }
 

@@ -135,7 +135,7 @@ func (c *client) awaitGate(now time.Time) {
 		return
 	}
 	t.bound(now)
-	c.gateBy = true
+	c.gateBy, c.lineAt = true, now
 	wait := t.side.front.cfg.Gate.Wait
 	if t.gate.Learning() {
 		wait *= gatePatience
@@ -151,8 +151,7 @@ func (c *client) gateLate(now time.Time) bool {
 	c.gateBy = false
 	t := c.at.Value
 	t.pool.Cancel(&c.wait)
-	t.shed.Add(1)
-	c.unavailable(now, session.FaultGate)
+	c.shed(now)
 	c.apply(now)
 	return true
 }
@@ -242,6 +241,10 @@ type GateCut struct {
 	Baseline float64   `json:"baseline"`
 }
 
+func cutOf(c *gate.Cut) GateCut {
+	return GateCut{c.At.UTC(), c.From, c.To, c.Why.String(), c.Median.Seconds(), c.Baseline.Seconds()}
+}
+
 // Gates tells how the gates are.
 func (f *Front) Gates() []GateStatus {
 	list := []GateStatus{}
@@ -270,7 +273,7 @@ func (f *Front) gateStatus(spec *Target) GateStatus {
 			st.Cuts[gate.Reason(why).String()] += n
 		}
 		for _, c := range l.Last {
-			st.Last = append(st.Last, GateCut{c.At, c.From, c.To, c.Why.String(), c.Median.Seconds(), c.Baseline.Seconds()})
+			st.Last = append(st.Last, cutOf(&c))
 		}
 	}
 	slices.SortFunc(st.Last, func(a, b GateCut) int { return a.At.Compare(b.At) })

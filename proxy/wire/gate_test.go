@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"encoding/json"
 	"strings"
 	"testing"
 	"time"
@@ -27,6 +28,14 @@ func TestGateSheds(t *testing.T) {
 	status, fields, body := r.do("GET", "/two", "")
 	if status != 503 || fields.Get("Retry-After") == "" || !strings.Contains(body, `"reason":"gate"`) {
 		t.Errorf("answered %d, Retry-After %q, %s", status, fields.Get("Retry-After"), body)
+	}
+	var d Shed
+	if _, _, text := r.do("GET", "/config/decisions/"+fields.Get("X-Weir-Decision"), ""); json.Unmarshal([]byte(text), &d) != nil {
+		t.Fatalf("explained as %s", text)
+	}
+	if !strings.Contains(body, `"decision":"`+d.ID+`"`) || d.Reason != "gate" || d.URL != r.Gates()[0].URL || d.Client.String() != "127.0.0.1" ||
+		d.Limit != 1 || d.InFlight != 1 || d.Waiting != 0 || d.Waited < .005 || d.At.IsZero() {
+		t.Errorf("%s is explained as %+v", body, d)
 	}
 	b.open <- true
 	held.status(200)

@@ -17,24 +17,24 @@ import (
 	"weir/proxy/store"
 )
 
-// recallDefault is how many refusals one loop remembers.
+// recallDefault is how many decisions of one kind a loop remembers.
 const recallDefault = 4096
 
-// A decisionID names a refusal. It is random, so that nobody can derive the id of
-// another client's refusal from their own.
+// A decisionID names a decision. It is random, so that nobody can derive the id of
+// another client's decision from their own.
 type decisionID [12]byte
 
-// A recall remembers the last refusals of one loop, so that a client's report
-// of a decision id can be explained.
+// A recall remembers the last decisions of one kind (D) of one loop, so that a
+// client's report of a decision id can be explained.
 //
 // Safe for concurrent use: the loop writes, an own endpoint reads, mu guards.
-type recall struct {
-	random *mathrand.ChaCha8 // seeded by the system once: a refusal makes no system call
+type recall[D any] struct {
+	random *mathrand.ChaCha8 // seeded by the system once: a decision makes no system call
 
 	mu   sync.Mutex
 	next int          // index of the oldest
-	ids  []decisionID // of the refusals in ring; beside them, so that a search reads little memory
-	ring []refused
+	ids  []decisionID // of the decisions in ring; beside them, so that a search reads little memory
+	ring []D
 	text []byte // of the newest id
 }
 
@@ -89,17 +89,18 @@ func (r *refused) explain(id string) Recalled {
 }
 
 // newRecall returns a recall of the given size, or of recallDefault.
-func newRecall(size int) *recall {
+func newRecall[D any](size int) *recall[D] {
 	if size <= 0 {
 		size = recallDefault
 	}
 	var seed [32]byte
 	_, _ = rand.Read(seed[:]) // never fails
-	return &recall{random: mathrand.NewChaCha8(seed), ids: make([]decisionID, 0, size), ring: make([]refused, size)}
+	return &recall[D]{random: mathrand.NewChaCha8(seed), ids: make([]decisionID, 0, size), ring: make([]D, size)}
 }
 
-// note remembers refusal and returns its id, which is valid until the next call.
-func (r *recall) note(now time.Time, refusal *session.Refusal) []byte {
+// note remembers the decision that put writes over an older one, and returns its id,
+// which is valid until the next call.
+func (r *recall[D]) note(put func(place *D)) []byte {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.next == len(r.ids) && len(r.ids) < len(r.ring) {
@@ -108,42 +109,55 @@ func (r *recall) note(now time.Time, refusal *session.Refusal) []byte {
 	id := &r.ids[r.next]
 	binary.LittleEndian.PutUint64(id[:8], r.random.Uint64())
 	binary.LittleEndian.PutUint32(id[8:], uint32(r.random.Uint64()))
-	place := &r.ring[r.next]
+	put(&r.ring[r.next])
 	r.next = (r.next + 1) % len(r.ring)
-	place.at, place.Decision = now, refusal.Decision
-	place.rule, place.mode, place.parts = refusal.Rule.ID, refusal.Rule.Mode, refusal.Rule.Key
-	place.algorithm, place.window = refusal.Limit.Algorithm(), refusal.Limit.Window()
-	place.cost, place.client, place.version = refusal.Cost, refusal.Client, refusal.Version
-	place.keyBytes = copy(place.key[:], refusal.Key)
 	r.text = hex.AppendEncode(r.text[:0], id[:])
 	return r.text
 }
 
-// find returns the refusal with the given id, if it is this loop's and not yet
+// find returns the decision with the given id, if it is this loop's and not yet
 // forgotten.
-func (r *recall) find(text string) (Recalled, bool) {
+func (r *recall[D]) find(text string) (d D, ok bool) {
 	var id decisionID
 	if len(text) != hex.EncodedLen(len(id)) {
-		return Recalled{}, false
+		return d, false
 	}
 	if _, err := hex.Decode(id[:], []byte(text)); err != nil {
-		return Recalled{}, false
+		return d, false
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	i := slices.Index(r.ids, id)
 	if i < 0 {
-		return Recalled{}, false
+		return d, false
 	}
-	return r.ring[i].explain(text), true
+	return r.ring[i], true
 }
 
-// Recall returns the refusal that a client was told about as decision id.
-func (f *Front) Recall(id string) (Recalled, bool) {
+// refused remembers a refusal and returns its id, which is valid until the next call.
+func (s *side) refused(now time.Time, refusal *session.Refusal) []byte {
+	return s.refusals.note(func(r *refused) {
+		r.at, r.Decision = now, refusal.Decision
+		r.rule, r.mode, r.parts = refusal.Rule.ID, refusal.Rule.Mode, refusal.Rule.Key
+		r.algorithm, r.window = refusal.Limit.Algorithm(), refusal.Limit.Window()
+		r.cost, r.client, r.version = refusal.Cost, refusal.Client, refusal.Version
+		r.keyBytes = copy(r.key[:], refusal.Key)
+	})
+}
+
+// Recall returns the refusal, a [Recalled], or the shedding, a [Shed], that a client
+// was told about as decision id.
+func (f *Front) Recall(id string) (any, bool) {
 	for _, s := range f.sides {
-		if r, ok := s.recall.find(id); ok {
-			return r, true
+		if r, ok := s.refusals.find(id); ok {
+			return r.explain(id), true
+		}
+		if s.sheds == nil {
+			continue
+		}
+		if d, ok := s.sheds.find(id); ok {
+			return d.explain(id), true
 		}
 	}
-	return Recalled{}, false
+	return nil, false
 }

@@ -10,6 +10,9 @@ import (
 	"weir/proxy/session"
 )
 
+// newRefuser is a side that remembers as many refusals.
+func newRefuser(size int) *side { return &side{refusals: newRecall[refused](size)} }
+
 // newRefusal is a refusal that costs n.
 func newRefusal(t *testing.T, n int64) *session.Refusal {
 	t.Helper()
@@ -25,14 +28,14 @@ func newRefusal(t *testing.T, n int64) *session.Refusal {
 func TestDecisionIDsAreRandom(t *testing.T) {
 	const ids = 200
 	refusal := newRefusal(t, 1)
-	r := newRecall(ids)
+	s := newRefuser(ids)
 	var before, ones, flips decisionID
 	distances := make(map[decisionID]bool)
 	for i := range ids {
 		if i == ids/2 {
-			r = newRecall(ids)
+			s = newRefuser(ids)
 		}
-		text := string(r.note(time.Unix(0, 0), refusal))
+		text := string(s.refused(time.Unix(0, 0), refusal))
 		raw, err := hex.DecodeString(text)
 		if err != nil || len(raw) != len(before) {
 			t.Fatalf("the id %q is not 24 hex digits", text)
@@ -60,28 +63,28 @@ func TestDecisionIDsAreRandom(t *testing.T) {
 // The newest refusals are found, as many as there are places.
 func TestRecallBound(t *testing.T) {
 	const size = 4
-	r := newRecall(size)
+	s := newRefuser(size)
 	var ids []string
 	for i := range 2*size + 1 {
-		ids = append(ids, string(r.note(time.Unix(0, 0), newRefusal(t, int64(i)))))
+		ids = append(ids, string(s.refused(time.Unix(0, 0), newRefusal(t, int64(i)))))
 		for k, id := range ids {
-			got, ok := r.find(id)
-			if remembered := k > i-size; ok != remembered || ok && (got.Cost != int64(k) || got.ID != id) {
-				t.Errorf("after %d refusals the one with the cost %d: found %t as %d %s", i+1, k, ok, got.Cost, got.ID)
+			got, ok := s.refusals.find(id)
+			if remembered := k > i-size; ok != remembered || ok && got.cost != int64(k) {
+				t.Errorf("after %d refusals the one with the cost %d: found %t as %d", i+1, k, ok, got.cost)
 			}
 		}
 	}
 	for _, id := range []string{"", "zz", ids[0][:22], ids[8] + "00", "zz" + ids[8][2:], "000000000000000000000000"} {
-		if _, ok := r.find(id); ok {
+		if _, ok := s.refusals.find(id); ok {
 			t.Errorf("something is found for the id %q", id)
 		}
 	}
 }
 
 func TestRecallDoesNotAllocate(t *testing.T) {
-	r, refusal := newRecall(8), newRefusal(t, 1)
-	r.note(time.Unix(0, 0), refusal)
-	if n := testing.AllocsPerRun(1000, func() { r.note(time.Unix(0, 0), refusal) }); n != 0 {
+	s, refusal := newRefuser(8), newRefusal(t, 1)
+	s.refused(time.Unix(0, 0), refusal)
+	if n := testing.AllocsPerRun(1000, func() { s.refused(time.Unix(0, 0), refusal) }); n != 0 {
 		t.Errorf("%v allocations", n)
 	}
 }

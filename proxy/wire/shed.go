@@ -1,0 +1,66 @@
+package wire
+
+import (
+	"net/netip"
+	"time"
+
+	"weir/proxy/gate"
+)
+
+// A shed is a request that was given up as its target was overloaded.
+type shed struct {
+	at                       time.Time
+	target                   *Target
+	client                   netip.Addr
+	limit, inFlight, waiting int // of the loop
+	waited, baseline, median time.Duration
+	last                     gate.Cut // the zero Cut: there was none
+}
+
+// Shed is a request given up by a gate as GET /config/decisions/<id> tells it: the
+// loop's gate as it was then. Times are seconds.
+type Shed struct {
+	ID       string     `json:"id"`
+	At       time.Time  `json:"at"`
+	Reason   string     `json:"reason"` // gate
+	URL      string     `json:"target"`
+	Address  string     `json:"address"`
+	Client   netip.Addr `json:"client"`
+	Limit    int        `json:"limit"`
+	InFlight int        `json:"inFlight"`
+	Waiting  int        `json:"waiting"` // for a place, besides this one
+	Waited   float64    `json:"waited"`
+	Baseline float64    `json:"baseline"` // median answer time without a queue; 0: not known yet
+	Median   float64    `json:"median"`
+	Last     *GateCut   `json:"lastCut,omitempty"`
+}
+
+// explain turns what was noted into what is told.
+func (d *shed) explain(id string) Shed {
+	e := Shed{ID: id, At: d.at.UTC(), Reason: "gate", URL: d.target.URL, Address: d.target.Addr, Client: d.client,
+		Limit: d.limit, InFlight: d.inFlight, Waiting: d.waiting,
+		Waited: d.waited.Seconds(), Baseline: d.baseline.Seconds(), Median: d.median.Seconds()}
+	if !d.last.At.IsZero() {
+		last := cutOf(&d.last)
+		e.Last = &last
+	}
+	return e
+}
+
+// shed gives the exchange up, which waits in no line any more: its target is overloaded.
+func (c *client) shed(now time.Time) {
+	t := c.at.Value
+	t.shed.Add(1)
+	id := c.side.sheds.note(func(d *shed) {
+		look := t.gate.Look()
+		*d = shed{at: now, target: t.spec, client: c.conn.Remote().Addr().Unmap(),
+			limit: look.Limit, inFlight: t.pool.Busy() - t.pool.Streams(), waiting: t.pool.Waiting(),
+			waited: now.Sub(c.lineAt), baseline: look.Baseline, median: look.Median}
+		if n := len(look.Last); n > 0 {
+			d.last = look.Last[n-1]
+		}
+	})
+	c.leave()
+	c.s.HandleShed(now, id)
+	c.more()
+}
