@@ -4,7 +4,7 @@ import (
 	"math"
 	"time"
 
-	"weir/advisor/prophetref"
+	"weir/bench/prophetref"
 )
 
 const (

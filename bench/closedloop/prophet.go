@@ -4,7 +4,7 @@ import (
 	"time"
 
 	"weir/advisor/policy"
-	"weir/advisor/prophetref"
+	"weir/bench/prophetref"
 )
 
 const (

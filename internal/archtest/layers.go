@@ -38,7 +38,7 @@ var layers = []struct {
 	{rim, "loadgen/config loadgen/control loadgen/drive loadgen/plan loadgen/report"},
 	{rim, "target/config target/serve"},
 	{rim, "advisor/config advisor/history advisor/serve advisor/state"},
-	{pure, "bench/closedloop bench/backtest"},
+	{pure, "bench/closedloop bench/backtest bench/prophetref"},
 	{rim, "bench/*"},
 	{rim, "deploy deploy/*"},
 	{machines, "proxy/gate proxy/session proxy/upstream loadgen/session loadgen/record target/session"},
@@ -46,21 +46,21 @@ var layers = []struct {
 	{pure, "proxy/limit proxy/rule proxy/sketch proxy/store"},
 	{pure, "loadgen/pace loadgen/profile"},
 	{pure, "target/model"},
-	{pure, "advisor/fit advisor/forecast advisor/policy advisor/prophetref advisor/season advisor/series"},
+	{pure, "advisor/fit advisor/forecast advisor/policy advisor/season advisor/series"},
 	{pure, "proxy/guard"},
 }
 
 // sideways are the imports allowed within layer 0.
 var sideways = map[string][]string{
-	"proxy/rule":         {"internal/http1", "proxy/limit"},
-	"proxy/store":        {"proxy/limit"},
-	"loadgen/pace":       {"loadgen/profile"},
-	"proxy/guard":        {"proxy/limit"},
-	"advisor/season":     {"advisor/fit", "advisor/series"},
-	"advisor/prophetref": {"advisor/fit"},
-	"advisor/forecast":   {"advisor/season", "advisor/series"},
-	"bench/backtest":     {"advisor/forecast", "advisor/prophetref", "advisor/season", "advisor/series"},
-	"bench/closedloop":   {"advisor/forecast", "advisor/policy", "advisor/prophetref", "bench/backtest", "proxy/limit"},
+	"proxy/rule":       {"internal/http1", "proxy/limit"},
+	"proxy/store":      {"proxy/limit"},
+	"loadgen/pace":     {"loadgen/profile"},
+	"proxy/guard":      {"proxy/limit"},
+	"advisor/season":   {"advisor/fit", "advisor/series"},
+	"advisor/forecast": {"advisor/season", "advisor/series"},
+	"bench/backtest":   {"advisor/forecast", "bench/prophetref", "advisor/season", "advisor/series"},
+	"bench/prophetref": {"advisor/fit"},
+	"bench/closedloop": {"advisor/forecast", "advisor/policy", "bench/backtest", "bench/prophetref", "proxy/limit"},
 }
 
 // onlyIn says which packages may import something that only they should know.

@@ -1,5 +1,5 @@
 // Package prophetref is Prophet's forecasting model, fitted to its exact optimum
-// by a solver of our own: a yardstick for tests and back-tests, never used to
+// by a solver of our own: a yardstick for tests and experiments, never used to
 // serve.
 //
 // A value is trend·(1 + multiplicative terms) + additive terms + N(0, σ). The
