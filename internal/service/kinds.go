@@ -88,12 +88,19 @@ func (s *Settings) Float(p *float64, name string, def, min, max float64, meaning
 // 1h30m; math.MaxInt64 means no upper bound.
 func (s *Settings) Duration(p *time.Duration, name string, def, min, max time.Duration, meaning string) {
 	*p = def
+	s.OptionalDuration(p, name, min, max, meaning)
+	s.list[len(s.list)-1].def = formatDuration(def)
+}
+
+// OptionalDuration is Duration without a default: p stays as it is when no value is
+// given.
+func (s *Settings) OptionalDuration(p *time.Duration, name string, min, max time.Duration, meaning string) {
 	upper := formatDuration(max)
 	if max == math.MaxInt64 {
 		upper = ""
 	}
 	s.add(&setting{
-		name: name, def: formatDuration(def), meaning: meaning, allowed: span(formatDuration(min), upper),
+		name: name, meaning: meaning, allowed: span(formatDuration(min), upper),
 		set: func(text string) (string, error) {
 			d, err := time.ParseDuration(text)
 			if err != nil {

@@ -141,6 +141,9 @@ func (c *Config) Complete() error {
 	if err := c.Edge.complete(); err != nil {
 		return err
 	}
+	if err := c.Gate.complete(); err != nil {
+		return err
+	}
 	if err := c.Rules.complete(); err != nil {
 		return err
 	}

@@ -1,6 +1,8 @@
 package config
 
 import (
+	"fmt"
+	"strconv"
 	"time"
 
 	"weir/internal/service"
@@ -11,13 +13,34 @@ import (
 type Gate struct {
 	Mode     gate.Mode
 	Wait     time.Duration
-	Min, Max int // of an event loop; Max 0: no bound of its own
+	SLO      time.Duration // 95th percentile of answer times to keep; 0: learned
+	Min, Max int           // of an event loop; Max 0: no bound of its own
 }
+
+// gateWait is GATE_WAIT unless it is set.
+const gateWait = 50 * time.Millisecond
 
 func (g *Gate) register(s *service.Settings) {
 	s.Func("GATE", "off", "bound what is in flight to each target by how fast it answers; shadow only counts the requests that would have to wait", "off, shadow, on",
 		func(word string) (err error) { g.Mode, err = gate.ParseMode(word); return err })
-	s.Duration(&g.Wait, "GATE_WAIT", 50*time.Millisecond, 0, time.Minute, "longest wait for a place at a target; then 503; 0: none")
+	s.OptionalDuration(&g.SLO, "SLO_P95", time.Millisecond, time.Hour, "the 95th percentile of answer times that the gate is to keep; without it what is usual is learned")
+	g.Wait = -1
+	s.OptionalDuration(&g.Wait, "GATE_WAIT", 0, time.Minute, "longest wait for a place at a target; then 503; 0: none; default: 50ms, or half of SLO_P95 if that is less")
 	s.Int(&g.Min, "GATE_MIN", 2, 1, 1<<20, "requests in flight to a target that each event loop always lets through")
 	s.Int(&g.Max, "GATE_MAX", 0, 0, 1<<20, "requests in flight to a target beyond which an event loop never goes; 0: its share of TARGET_MAX_CONNECTIONS")
+}
+
+// complete checks what the settings mean together. The error is a
+// *service.SettingError.
+func (g *Gate) complete() error {
+	if g.Wait < 0 {
+		g.Wait = gateWait
+		if g.SLO > 0 {
+			g.Wait = min(g.Wait, g.SLO/2)
+		}
+	}
+	if g.Max > 0 && g.Max < g.Min {
+		return &service.SettingError{Name: "GATE_MAX", Value: strconv.Itoa(g.Max), Problem: "is below GATE_MIN", Allowed: fmt.Sprintf("0, or at least %d", g.Min)}
+	}
+	return nil
 }

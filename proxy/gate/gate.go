@@ -10,8 +10,9 @@ const Classes = 16
 
 // A Config says within which bounds the limit moves.
 type Config struct {
-	Min int // ≥ 1; 0: 2
-	Max int // ≥ Min; 0: no bound
+	Min int           // ≥ 1; 0: 2
+	Max int           // ≥ Min; 0: no bound
+	SLO time.Duration // the 95th percentile of answer times to keep; 0: learned
 }
 
 // limitFirst is the limit of a target of which nothing is known. It is as small as can

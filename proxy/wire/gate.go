@@ -16,6 +16,7 @@ import (
 type Gating struct {
 	Mode     gate.Mode
 	Wait     time.Duration // longest wait for a place at a target; 0: none
+	SLO      time.Duration // 95th percentile of answer times to keep; 0: learned
 	Min, Max int           // bounds of the limit of a loop for a target; 0: those of package gate
 }
 
@@ -46,7 +47,7 @@ func (s *side) newGate() *gated {
 	if g.Max > 0 {
 		most = min(most, g.Max)
 	}
-	return &gated{Gate: gate.New(gate.Config{Min: g.Min, Max: most})}
+	return &gated{Gate: gate.New(gate.Config{Min: g.Min, Max: most, SLO: g.SLO})}
 }
 
 // enforced reports whether the gate bounds what is in flight.
