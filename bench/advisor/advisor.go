@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"slices"
 	"time"
 
 	"weir/bench/closedloop"
@@ -48,7 +47,7 @@ func Run(ctx context.Context, args []string, out io.Writer) error {
 			return err
 		}
 	}
-	contestants := slices.Concat(closedloop.Baselines(), closedloop.Advisors())
+	contestants := closedloop.Contestants()
 	plays, err := play(ctx, scenarios, contestants, progressTo(out))
 	if err != nil {
 		return err
@@ -93,18 +92,8 @@ func report(out io.Writer, plays []*played, names []string) []verdict {
 	return verdicts
 }
 
-// namesOf lists who is shown, the constant limits after the oracles.
 func namesOf(contestants []closedloop.Contestant) (names []string) {
-	const oracles = 2
-	for i, c := range contestants {
-		if i == oracles {
-			names = append(names, closedloop.BestStatic)
-			for _, s := range closedloop.Statics() {
-				if s.Name != "" {
-					names = append(names, s.Name)
-				}
-			}
-		}
+	for _, c := range contestants {
 		names = append(names, c.Name)
 	}
 	return names

@@ -9,12 +9,10 @@ import (
 
 // The acceptance lines.
 const (
-	knownMax    = 3.0  // % of regret against the delayed oracle, capacity known
-	unknownMax  = 7.0  // % unknown
-	aimdShare   = 0.5  // of AIMD's loss against the oracle
-	lowMax      = 1.0  // % rejected below 85 % of the capacity
-	overloadMax = 36.0 // seconds of an hour, 1 %, while the capacity is constant
-	switchesMax = 6    // within an hour
+	lossMax     = 1.0  // % of what a perfect gate answers in time, mean
+	overloadMax = 5.0  // seconds of an hour, mean
+	lowMax      = 1.0  // % rejected below 85 % of the capacity, mean
+	switchesMax = 0    // of the algorithm
 	rounding    = 1e-9 // that no line is missed by
 )
 
@@ -28,67 +26,20 @@ type verdict struct {
 	Counts int     `json:"scenarios"`
 }
 
-func eventOf(p *played) *event {
-	for i := range events {
-		if events[i].name == p.Event {
-			return &events[i]
-		}
-	}
-	return &event{}
-}
-
-func where(plays []*played, fits func(*played) bool) (some []*played) {
-	for _, p := range plays {
-		if fits(p) {
-			some = append(some, p)
-		}
-	}
-	return some
-}
-
 // judge holds the advisor against the acceptance lines.
 func judge(plays []*played, name string) (list []verdict) {
-	add := func(line string, plays []*played, bound float64, of func(p *played, r *closedloop.Result) float64, typical func([]float64) float64) {
-		vs := over(plays, name, of)
-		if len(vs) > 0 {
+	add := func(line string, bound float64, of func(p *played, r *closedloop.Result) float64, typical func([]float64) float64) {
+		if vs := over(plays, name, of); len(vs) > 0 {
 			v := typical(vs)
 			list = append(list, verdict{line, v, bound, v <= bound+rounding, vs[len(vs)-1], len(vs)})
 		}
 	}
 	worst := func(vs []float64) float64 { return vs[len(vs)-1] }
-	constant := func(p *played) bool { return len(p.Target.Stages) == 0 }
-	known := where(plays, func(p *played) bool { return eventOf(p).known })
-	unknown := where(plays, func(p *played) bool { return constant(p) && !eventOf(p).known })
-	add("median regret % against the delayed oracle, capacity known", known, knownMax, regret(delayedName), median)
-	add("median regret % against the delayed oracle, capacity unknown", unknown, unknownMax, regret(delayedName), median)
-	list = append(list, againstAIMD(plays, name)...)
-	add("median share % rejected while demand is below 85 % of the capacity", plays, lowMax, func(_ *played, r *closedloop.Result) float64 { return 100 * r.LowShare() }, median)
-	add("median overload, seconds of an hour, capacity constant", where(plays, constant), overloadMax, func(_ *played, r *closedloop.Result) float64 { return perHour(float64(r.Overload), r) }, median)
-	add("median overload seconds beyond the delayed oracle's, in snapshots, capacity changes", where(plays, func(p *played) bool { return !constant(p) }), 2*2, excess, median)
-	add("most switches of the algorithm within an hour", plays, switchesMax, func(_ *played, r *closedloop.Result) float64 { return float64(r.SwitchesPH) }, worst)
-	add("violations of the guard rails in any run", plays, 0, func(_ *played, r *closedloop.Result) float64 { return float64(len(r.Violations)) }, worst)
-	return list
-}
-
-// excess is how many snapshots longer than under the delayed oracle the target is
-// overloaded; each scenario has two changes of the capacity or fewer.
-func excess(p *played, r *closedloop.Result) float64 {
-	return float64(r.Overload-p.results[delayedName].Overload) / p.Cycle.Seconds()
-}
-
-// againstAIMD holds the mean loss against the oracle to half of what AIMD loses: as
-// it comes, and as it is when it was told how long an answer may take.
-func againstAIMD(plays []*played, name string) (list []verdict) {
-	for _, rival := range []string{"AIMD", "AIMD, told the SLO"} {
-		mine := over(plays, name, regret(oracleName))
-		theirs := over(plays, rival, regret(oracleName))
-		if len(mine) == 0 || len(theirs) == 0 {
-			continue
-		}
-		bound := aimdShare * mean(theirs)
-		list = append(list, verdict{fmt.Sprintf("mean loss %% against the oracle; allowed is half of that of %s", rival),
-			mean(mine), bound, mean(mine) <= bound+rounding, mine[len(mine)-1], len(mine)})
-	}
+	add("mean loss % against the perfect gate", lossMax, loss, mean)
+	add("mean overload, seconds of an hour", overloadMax, func(_ *played, r *closedloop.Result) float64 { return perHour(float64(r.Overload), r) }, mean)
+	add("mean share % rejected while demand is below 85 % of the capacity", lowMax, func(_ *played, r *closedloop.Result) float64 { return 100 * r.LowShare() }, mean)
+	add("most switches of the algorithm within an hour", switchesMax, func(_ *played, r *closedloop.Result) float64 { return float64(r.SwitchesPH) }, worst)
+	add("recommendations beyond the proxy's guard rails in any run", 0, func(_ *played, r *closedloop.Result) float64 { return float64(len(r.Violations)) }, worst)
 	return list
 }
 

@@ -5,33 +5,32 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"strings"
 )
 
 // lossesShown bounds the table of losses.
 const lossesShown = 12
 
-// printLosses prints the scenarios in which the advisor falls behind the delayed
-// oracle most, and who did best there of those who know no more than it does.
+// printLosses prints the scenarios in which the advisor falls behind the perfect
+// gate most, and who did best there of those who know no more than it does.
 func printLosses(out io.Writer, plays []*played, names []string) {
 	fmt.Fprint(out, "\n### Where the advisor loses most\n\n")
-	head(out, "scenario", "regret % delayed oracle", "overload s/h", "below need %", "above capacity %", "rejected needlessly %", "who did best", "regret %")
+	head(out, "scenario", "loss %", "overload s/h", "below need %", "above capacity %", "rejected needlessly %", "who did best", "its loss %")
 	sorted := slices.Clone(plays)
-	loss := func(p *played) float64 { return regret(delayedName)(p, p.results[advisorName]) }
-	slices.SortStableFunc(sorted, func(a, b *played) int { return cmp.Compare(loss(b), loss(a)) })
+	worst := func(p *played) float64 { return loss(p, p.results[advisorName]) }
+	slices.SortStableFunc(sorted, func(a, b *played) int { return cmp.Compare(worst(b), worst(a)) })
 	for _, p := range sorted[:min(lossesShown, len(sorted))] {
 		r := p.results[advisorName]
 		best := p.best(names)
-		row(out, p.Name, fmt.Sprintf("%.1f", loss(p)), fmt.Sprintf("%.0f", perHour(float64(r.Overload), r)), fmt.Sprintf("%.1f", 100*r.BelowNeed),
-			fmt.Sprintf("%.1f", 100*r.AboveCapacity), fmt.Sprintf("%.2f", 100*r.NeedlessShare()), best, fmt.Sprintf("%.1f", regret(delayedName)(p, p.results[best])))
+		row(out, p.Name, fmt.Sprintf("%.1f", worst(p)), fmt.Sprintf("%.0f", perHour(float64(r.Overload), r)), fmt.Sprintf("%.1f", 100*r.BelowNeed),
+			fmt.Sprintf("%.1f", 100*r.AboveCapacity), fmt.Sprintf("%.2f", 100*r.NeedlessShare()), best, fmt.Sprintf("%.1f", loss(p, p.results[best])))
 	}
 }
 
-// best is the contestant with the most goodput who is no oracle and knows nothing
-// of the future.
+// best is the contestant with the most goodput, but for the advisor and the perfect
+// gate.
 func (p *played) best(names []string) (best string) {
 	for _, name := range names {
-		if strings.Contains(name, "oracle") || strings.HasPrefix(name, "best") || strings.HasPrefix(name, advisorName) || p.results[name] == nil {
+		if name == perfectName || name == advisorName || p.results[name] == nil {
 			continue
 		}
 		if best == "" || p.results[name].Good > p.results[best].Good {

@@ -12,7 +12,6 @@ import (
 type event struct {
 	name   string
 	hint   float64 // of the capacity at the start; 0: none
-	known  bool    // the hint is right and nothing changes
 	stages func(length float64) []closedloop.Stage
 }
 
@@ -20,18 +19,18 @@ const minute = 60.0
 
 // events are the worlds of the closed loop.
 var events = []event{
-	{"known", 1, true, constant},
-	{"hint × 0.5", 0.5, false, constant},
-	{"hint × 2", 2, false, constant},
-	{"no hint", 0, false, constant},
-	{"−40 % for 10 min", 1, false, func(length float64) []closedloop.Stage {
+	{"known", 1, constant},
+	{"hint × 0.5", 0.5, constant},
+	{"hint × 2", 2, constant},
+	{"no hint", 0, constant},
+	{"−40 % for 10 min", 1, func(length float64) []closedloop.Stage {
 		return []closedloop.Stage{{Factor: 1}, {From: 0.45 * length, Factor: 0.6}, {From: 0.45*length + 10*minute, Factor: 1}}
 	}},
-	{"+100 %", 1, false, func(length float64) []closedloop.Stage {
+	{"+100 %", 1, func(length float64) []closedloop.Stage {
 		return []closedloop.Stage{{Factor: 1}, {From: 0.4 * length, Factor: 2}}
 	}},
-	{"drift 2 %/min", 1, false, drift},
-	{"fault", 1, false, func(length float64) []closedloop.Stage {
+	{"drift 2 %/min", 1, drift},
+	{"fault", 1, func(length float64) []closedloop.Stage {
 		return []closedloop.Stage{{Factor: 1}, {From: 0.45 * length, Factor: 1, Errors: 0.2}, {From: 0.6 * length, Factor: 1}}
 	}},
 }
@@ -79,14 +78,12 @@ type size struct {
 
 var sizes = []size{
 	{"quick", time.Hour, 3 * 24 * time.Hour, 15 * time.Minute, 1, 5, 11_000},
-	{"all", 2 * time.Hour, 9 * 24 * time.Hour, 20 * time.Minute, 5, 5, 1_000_000},
+	{"all", time.Hour, 9 * 24 * time.Hour, 15 * time.Minute, 5, 1, 1_000_000},
 }
-
-const denyCost = 0.02
 
 // matrix lists the scenarios: each trace with each event, and with them in turn
 // the peaks, the clients that come again, the workers and the cycles. Of a seed's
-// scenarios it takes every so many, so that the seeds together play all.
+// scenarios it takes every so many.
 func (z size) matrix(all []*trace) (scenarios []*closedloop.Scenario) {
 	for seed := range z.seeds {
 		for e := range events {
@@ -109,7 +106,7 @@ func (z size) scenario(all []*trace, t, e, seed int) *closedloop.Scenario {
 		workers, span = many, z.large
 	}
 	s := &closedloop.Scenario{Trace: tr.name, Event: ev.name, Retry: retries[(t/4+e)%2], Cycle: cycles[(t/2+e/2)%2], Seed: uint64(1000*(e*len(all)+t) + seed + 1),
-		Target: closedloop.Target{Workers: workers, ServiceMean: closedloop.ServiceMean, ServiceCV: closedloop.ServiceCV, DenyCost: denyCost},
+		Target: closedloop.Target{Workers: workers, ServiceMean: closedloop.ServiceMean, ServiceCV: closedloop.ServiceCV},
 		Demand: tr.demand(span)}
 	capacity := s.Target.Capacity(0)
 	s.Hint = ev.hint * capacity

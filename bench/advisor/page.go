@@ -68,8 +68,7 @@ func draw(plays []*played, c closedloop.Contestant, dir string) (list []drawing,
 		if err != nil {
 			return nil, nil, fmt.Errorf("%s: %w", s.Name, err)
 		}
-		d := drawing{Label: s.Name, Note: fmt.Sprintf("%.1f %% of the oracle's good answers, %.1f %% of the delayed oracle's; overload %d s of %d",
-			100-regret(oracleName)(p, r), 100-regret(delayedName)(p, r), r.Overload, r.Seconds)}
+		d := drawing{Label: s.Name, Note: fmt.Sprintf("%.1f %% of what a perfect gate answers in time; overload %d s of %d", 100-loss(p, r), r.Overload, r.Seconds)}
 		for i, plot := range plots(&s, r) {
 			svg, err := plot.SVG()
 			if err != nil {

@@ -22,9 +22,6 @@ type played struct {
 // play plays every scenario with every contestant, as many scenarios at once as
 // there are cores, and says how far it is.
 func play(ctx context.Context, scenarios []*closedloop.Scenario, contestants []closedloop.Contestant, progress io.Writer) ([]*played, error) {
-	if err := calibrate(scenarios); err != nil {
-		return nil, err
-	}
 	out := make([]*played, len(scenarios))
 	faults := make([]error, len(scenarios))
 	var next, done atomic.Int64
@@ -71,18 +68,6 @@ func playOne(ctx context.Context, s *closedloop.Scenario, contestants []closedlo
 		return nil, err
 	}
 	p := &played{s, make(map[string]*closedloop.Result)}
-	for _, c := range closedloop.Statics() {
-		r, err := closedloop.Run(s, c.New(s))
-		if err != nil {
-			return nil, fmt.Errorf("%s: %s: %w", s.Name, c.Name, err)
-		}
-		if best := p.results[closedloop.BestStatic]; best == nil || r.Good > best.Good {
-			p.results[closedloop.BestStatic] = r
-		}
-		if c.Name != "" {
-			p.results[c.Name] = r
-		}
-	}
 	for _, c := range contestants {
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
@@ -94,26 +79,4 @@ func playOne(ctx context.Context, s *closedloop.Scenario, contestants []closedlo
 		p.results[c.Name] = r
 	}
 	return p, nil
-}
-
-// calibrate tells each scenario that does not know it how far its target can be
-// loaded.
-func calibrate(scenarios []*closedloop.Scenario) error {
-	const seed = 1
-	known := make(map[int]float64)
-	for _, s := range scenarios {
-		n := s.Target.Workers
-		if s.Load > 0 {
-			continue
-		}
-		if known[n] == 0 {
-			u, err := closedloop.Calibrate(n, seed)
-			if err != nil {
-				return err
-			}
-			known[n] = u
-		}
-		s.Load = known[n]
-	}
-	return nil
 }

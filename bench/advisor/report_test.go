@@ -22,12 +22,10 @@ func sample(t *testing.T) ([]*played, []closedloop.Contestant) {
 	var scenarios []*closedloop.Scenario
 	for i := range events {
 		if name := events[i].name; name == "known" || name == "no hint" || name == "fault" {
-			s := z.scenario(all, 0, i, 0)
-			s.Load = 0.96
-			scenarios = append(scenarios, s)
+			scenarios = append(scenarios, z.scenario(all, 0, i, 0))
 		}
 	}
-	contestants := append(closedloop.Baselines()[:4], closedloop.AIMD(), closedloop.PromisedAIMD(), closedloop.Advisor())
+	contestants := closedloop.Contestants()
 	plays, err := play(context.Background(), scenarios, contestants, io.Discard)
 	if err != nil {
 		t.Fatal(err)
@@ -40,7 +38,7 @@ func TestReport(t *testing.T) {
 	var out strings.Builder
 	verdicts := report(&out, plays, namesOf(contestants))
 	text := out.String()
-	for _, part := range []string{"### Closed loop: 3 scenarios", "| oracle | 100.0 (100.0) |", "| best static |", "by event", "no hint (1)", "by trace", "day and night (3)", "loses most", "### Acceptance"} {
+	for _, part := range []string{"### Closed loop: 3 scenarios", "| perfect gate | 0.0 (0.0) |", "| limit and gate |", "by event", "no hint (1)", "by trace", "day and night (3)", "loses most", "### Acceptance"} {
 		if !strings.Contains(text, part) {
 			t.Errorf("no %q in\n%s", part, text)
 		}
@@ -48,7 +46,7 @@ func TestReport(t *testing.T) {
 	if strings.Contains(text, "NaN") {
 		t.Errorf("not a number in\n%s", text)
 	}
-	if len(verdicts) != 9 {
+	if len(verdicts) != 5 {
 		t.Errorf("%d verdicts: %+v", len(verdicts), verdicts)
 	}
 	dir := t.TempDir()
@@ -65,7 +63,7 @@ func TestReport(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, parts := range map[string][]string{
-		"index.html":  {"<svg", "Limit against capacity", "best static", "</html>"},
+		"index.html":  {"<svg", "Limit against capacity", "limit and gate", "</html>"},
 		"result.json": {`"cores"`, `"commit"`, `"seed": `, `"verdicts"`, `"goodput"`},
 		"1-limit.svg": {"<svg"},
 	} {
@@ -87,14 +85,9 @@ func TestReport(t *testing.T) {
 
 // A line is met up to its bound, and by the typical value.
 func TestJudge(t *testing.T) {
-	oracle := &closedloop.Result{Seconds: 3600, Good: 1000}
-	world := func(event string, good, aimd, overload int) *played {
-		s := &closedloop.Scenario{Event: event, Cycle: time.Minute}
-		if event == "fault" {
-			s.Target.Stages = []closedloop.Stage{{Factor: 1}}
-		}
-		return &played{s, map[string]*closedloop.Result{oracleName: oracle, delayedName: oracle,
-			"AIMD": {Good: aimd}, "AIMD, told the SLO": {Good: aimd}, advisorName: {Seconds: 3600, Good: good, Overload: overload}}}
+	perfect := &closedloop.Result{Seconds: 3600, Good: 1000}
+	world := func(good, overload int) *played {
+		return &played{&closedloop.Scenario{}, map[string]*closedloop.Result{perfectName: perfect, advisorName: {Seconds: 3600, Good: good, Overload: overload}}}
 	}
 	find := func(plays []*played, part string) verdict {
 		for _, v := range judge(plays, advisorName) {
@@ -110,14 +103,11 @@ func TestJudge(t *testing.T) {
 		value float64
 		met   bool
 	}{
-		{[]*played{world("known", 970, 900, 0)}, "capacity known", 3, true},
-		{[]*played{world("known", 969, 900, 0)}, "capacity known", 3.1, false},
-		{[]*played{world("no hint", 930, 900, 0), world("hint × 2", 1000, 900, 0), world("hint × 0.5", 100, 900, 0)}, "capacity unknown", 7, true},
-		{[]*played{world("known", 950, 900, 0)}, "half of that of AIMD", 5, true},
-		{[]*played{world("known", 949, 900, 0)}, "half of that of AIMD, told", 5.1, false},
-		{[]*played{world("known", 1000, 900, 37)}, "capacity constant", 37, false},
-		{[]*played{world("fault", 1000, 900, 240)}, "in snapshots", 4, true},
-		{[]*played{world("fault", 1000, 900, 241)}, "in snapshots", 241.0 / 60, false},
+		{[]*played{world(990, 0)}, "loss", 1, true},
+		{[]*played{world(989, 0)}, "loss", 1.1, false},
+		{[]*played{world(980, 0), world(1000, 0)}, "loss", 1, true},
+		{[]*played{world(1000, 5)}, "overload", 5, true},
+		{[]*played{world(1000, 5), world(1000, 7)}, "overload", 6, false},
 	} {
 		if v := find(test.plays, test.part); math.Abs(v.Value-test.value) > 1e-9 || v.Met != test.met {
 			t.Errorf("%s: %.3f, met %v; want %.3f, %v", test.part, v.Value, v.Met, test.value, test.met)

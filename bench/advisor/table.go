@@ -12,9 +12,8 @@ import (
 )
 
 const (
-	oracleName  = "oracle"
-	delayedName = "delayed oracle"
-	advisorName = "advisor"
+	perfectName = closedloop.PerfectName
+	advisorName = closedloop.AdvisorName
 )
 
 // A measure is a column of the table.
@@ -28,16 +27,16 @@ type measure struct {
 
 func perHour(v float64, r *closedloop.Result) float64 { return v * 3600 / float64(max(1, r.Seconds)) }
 
-func regret(oracle string) func(p *played, r *closedloop.Result) float64 {
-	return func(p *played, r *closedloop.Result) float64 { return 100 * r.Regret(p.results[oracle]) }
+// loss is how much fewer requests are answered in time than by a perfect gate, in
+// percent.
+func loss(p *played, r *closedloop.Result) float64 {
+	return 100 * r.Regret(p.results[perfectName])
 }
 
 // served are the columns about what clients and the target felt. Shares are in
 // percent.
 var served = []measure{
-	{"goodput % of oracle", 1, func(p *played, r *closedloop.Result) float64 { return 100 - regret(oracleName)(p, r) }, true, true},
-	{"regret % delayed", 1, regret(delayedName), false, true},
-	{"regret % best static", 1, regret(closedloop.BestStatic), false, true},
+	{"loss %", 1, loss, false, true},
 	{"overload s/h", 0, func(_ *played, r *closedloop.Result) float64 { return perHour(float64(r.Overload), r) }, false, true},
 	{"queue area s²/h", 0, func(_ *played, r *closedloop.Result) float64 { return perHour(r.QueueArea, r) }, false, false},
 	{"p95 ms", 0, func(_ *played, r *closedloop.Result) float64 { return 1000 * r.P95 }, false, true},
@@ -98,9 +97,9 @@ func head(out io.Writer, columns ...string) {
 	row(out, slices.Repeat([]string{"---"}, len(columns))...)
 }
 
-// printAll prints measures of every contestant: the median, and the worst.
+// printAll prints measures of every contestant: the mean, and the worst.
 func printAll(out io.Writer, title string, measures []measure, plays []*played, names []string) {
-	fmt.Fprintf(out, "\n### %s: %d scenarios, median (worst)\n\n", title, len(plays))
+	fmt.Fprintf(out, "\n### %s: %d scenarios, mean (worst)\n\n", title, len(plays))
 	columns := []string{"who chooses the limit"}
 	for _, m := range measures {
 		columns = append(columns, m.name)
@@ -118,7 +117,7 @@ func printAll(out io.Writer, title string, measures []measure, plays []*played, 
 			if m.least {
 				worst = vs[0]
 			}
-			cell := fmt.Sprintf("%.*f", m.digits, median(vs))
+			cell := fmt.Sprintf("%.*f", m.digits, mean(vs))
 			if m.worst {
 				cell += fmt.Sprintf(" (%.*f)", m.digits, worst)
 			}
@@ -128,10 +127,10 @@ func printAll(out io.Writer, title string, measures []measure, plays []*played, 
 	}
 }
 
-// printBy prints the regret against the delayed oracle in the parts that a scenario
+// printBy prints the loss against the perfect gate in the parts that a scenario
 // belongs to: the median, and the mean after it.
 func printBy(out io.Writer, title string, plays []*played, names []string, part func(*played) string) {
-	fmt.Fprintf(out, "\n### Regret %% against the delayed oracle by %s: median / mean\n\n", title)
+	fmt.Fprintf(out, "\n### Loss %% against the perfect gate by %s: median / mean\n\n", title)
 	parts := make(map[string][]*played)
 	var order []string
 	for _, p := range plays {
@@ -150,7 +149,7 @@ func printBy(out io.Writer, title string, plays []*played, names []string, part 
 	for _, name := range names {
 		cells := []string{name}
 		for _, key := range order {
-			vs := over(parts[key], name, regret(delayedName))
+			vs := over(parts[key], name, loss)
 			cells = append(cells, fmt.Sprintf("%.1f / %.1f", median(vs), mean(vs)))
 		}
 		row(out, cells...)

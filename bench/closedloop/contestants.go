@@ -1,37 +1,47 @@
 package closedloop
 
-import "fmt"
+import "weir/proxy/limit"
 
-// statics are the factors of the constant limits, as shares of the capacity at
-// the start.
-var statics = [...]float64{0.3, 0.5, 0.6, 0.7, 0.8, 0.85, 0.9, 0.95, 1.0, 1.2, 1.6, 2.0}
+// The names of the contestants that others are measured by.
+const (
+	PerfectName = "perfect gate"
+	AdvisorName = "limit, gate and advisor"
+)
 
-// named are the statics that are shown by themselves.
-func named(factor float64) bool { return factor == 0.8 || factor == 1.0 || factor == 1.2 }
-
-// BestStatic is the name of the best of all constant limits, in hindsight.
-const BestStatic = "best static"
-
-// Statics are the constant limits. Those whose name is empty serve to find the
-// best one only.
-func Statics() (all []Contestant) {
-	for _, f := range statics {
-		name := ""
-		if named(f) {
-			name = fmt.Sprintf("static %.1f C", f)
-		}
-		all = append(all, Static(name, f))
-	}
-	return all
+// Perfect is the gate that sees the target's queue. No limit, and no gate that has to
+// learn, does much better than it.
+func Perfect() Contestant {
+	return Contestant{PerfectName, func(*Scenario) Control { return Control{Initial: limit.Config{Algorithm: limit.Off}, Perfect: true} }}
 }
 
-// Baselines are who the advisor is compared with, besides the constant limits:
-// the oracles first.
-func Baselines() []Contestant {
-	return []Contestant{Clairvoyant(), Delayed(), Unlimited(), AIMD(), PromisedAIMD(), Gradient2(), Vegas(), BBR(), PI()}
+// Unlimited lets everything through.
+func Unlimited() Contestant {
+	return Contestant{"no limit", func(*Scenario) Control { return Control{Initial: limit.Config{Algorithm: limit.Off}} }}
 }
 
-// Advisors are the advisor, and what it would be with other forecasts.
-func Advisors() []Contestant {
-	return []Contestant{Blind(), LastValue(), Prophet(), Advisor(), Prescient()}
+// Static keeps a limit of factor times the capacity at the start.
+func Static(name string, factor float64) Contestant {
+	return Contestant{name, func(s *Scenario) Control { return Control{Initial: tokens(factor * s.Target.Capacity(0))} }}
+}
+
+// Gated has the proxy's gate, and no limit.
+func Gated() Contestant {
+	return Contestant{"gate", func(*Scenario) Control { return Control{Initial: limit.Config{Algorithm: limit.Off}, Gate: true} }}
+}
+
+// Limited keeps the limit that is configured at first, beside the gate or alone.
+func Limited(name string, gate bool) Contestant {
+	return Contestant{name, func(s *Scenario) Control { return Control{Initial: s.Initial(), Gate: gate} }}
+}
+
+// Advisor is the advisor as it is, beside the gate.
+func Advisor() Contestant { return advised(AdvisorName, true) }
+
+// Alone is the advisor of a proxy without a gate.
+func Alone() Contestant { return advised("limit and advisor", false) }
+
+// Contestants are all, the one that others are measured by first.
+func Contestants() []Contestant {
+	return []Contestant{Perfect(), Unlimited(), Limited("limit", false), Alone(),
+		Gated(), Limited("limit and gate", true), Advisor()}
 }

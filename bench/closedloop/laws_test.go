@@ -12,7 +12,7 @@ import (
 
 // steady is a world with an even demand and one change: what is given.
 func steady(rate float64, seconds int, change func(*Scenario)) *Scenario {
-	s := &Scenario{Target: Target{Workers: 8, ServiceMean: ServiceMean, ServiceCV: ServiceCV}, Cycle: 30 * time.Second, Load: 0.96, Seed: 7,
+	s := &Scenario{Target: Target{Workers: 8, ServiceMean: ServiceMean, ServiceCV: ServiceCV}, Cycle: 30 * time.Second, Seed: 7,
 		Demand: Demand{Start: time.Date(2026, 1, 5, 12, 0, 0, 0, time.UTC), Step: time.Second, Rates: make([]float64, seconds), Dispersion: 1}}
 	for i := range s.Demand.Rates {
 		s.Demand.Rates[i] = rate
@@ -32,22 +32,18 @@ func mustRun(t *testing.T, s *Scenario, c Contestant) *Result {
 	return r
 }
 
-func everybody() []Contestant {
-	all := append(Baselines(), Statics()...)
-	return append(all, Blind(), Prescient())
-}
+func everybody() []Contestant { return append(Contestants(), Static("", 0.9), Static("", 1.2)) }
 
 // What comes in goes somewhere, whoever chooses the limit; who retries was there.
 func TestRequestsAreConserved(t *testing.T) {
 	s := steady(250, 120, func(s *Scenario) {
 		s.Retry = 0.5
-		s.Target.DenyCost = 0.02
 		s.Target.Stages = []Stage{{Factor: 1}, {From: 40, Factor: 0.6, Errors: 0.2}, {From: 80, Factor: 2}}
 	})
 	for _, c := range everybody() {
 		r := mustRun(t, s, c)
-		if r.Offered != r.First+r.Retries || r.Offered != r.Rejected+r.Shed+r.TimedOut+r.Answered {
-			t.Errorf("%s: %d offered, %d first, %d retries; %d rejected, %d shed, %d timed out, %d answered", c.Name, r.Offered, r.First, r.Retries, r.Rejected, r.Shed, r.TimedOut, r.Answered)
+		if r.Offered != r.First+r.Retries || r.Offered != r.Rejected+r.Gated+r.Shed+r.TimedOut+r.Answered {
+			t.Errorf("%s: %d offered, %d first, %d retries; %d rejected, %d gated, %d shed, %d timed out, %d answered", c.Name, r.Offered, r.First, r.Retries, r.Rejected, r.Gated, r.Shed, r.TimedOut, r.Answered)
 		}
 		if r.Good+r.Failed > r.Answered || r.Needless > r.Rejected || r.Retries > 3*r.First {
 			t.Errorf("%s: %+v", c.Name, r)
@@ -166,7 +162,6 @@ func TestAdmittedKeepToTheLimit(t *testing.T) {
 func TestCollapseOutlivesItsCause(t *testing.T) {
 	crowd := func(s *Scenario) {
 		s.Retry = 0.5
-		s.Target.DenyCost = 0.02
 		for i := 300; i < 480; i++ {
 			s.Demand.Rates[i] = 320
 		}

@@ -8,16 +8,11 @@ import (
 )
 
 const (
-	lowLoad      = 0.85 // of the capacity
-	recoverSpan  = 30   // seconds
-	recoverShare = 0.9
-	momentSpan   = 10 // seconds
-	// How far one update may go: what the policy promises, and what rounding to
-	// whole permits adds.
-	upMax, downMax = 1.25, 0.5
-	rounding       = 0.02
-	dwellMin       = 600.0 // seconds between switches of the algorithm
-	violationsMax  = 20    // kept; all are counted by the last of them
+	lowLoad       = 0.85 // of the capacity
+	recoverSpan   = 30   // seconds
+	recoverShare  = 0.9
+	momentSpan    = 10 // seconds
+	violationsMax = 20 // kept; all are counted by the last of them
 )
 
 // A meter turns what happens into a Result.
@@ -31,13 +26,12 @@ type meter struct {
 	good    []int32   // by second of arrival
 	best    []float32 // that could have been good
 	longest float64   // wait in this second
-	over    bool      // this second is one of overload
+	isOver  bool      // this second is one of overload
 	running bool
 	k       int
 	before  Result // when the moment began
 	moment  Moment
 	switchs []float64 // when the algorithm changed
-	bound   bool      // the control promises guard rails
 }
 
 func newMeter(s *Scenario) meter {
@@ -45,18 +39,18 @@ func newMeter(s *Scenario) meter {
 	return meter{s: s, r: &Result{Seconds: n}, promise: s.Promise(), good: make([]int32, n), best: make([]float32, n), k: -1}
 }
 
-func (m *meter) begin(bound bool) { m.running, m.bound = true, bound }
+func (m *meter) begin() { m.running = true }
 
 // second begins a second with so many first requests.
 func (m *meter) second(k, first int, rate float64) {
 	m.close()
-	m.k, m.longest, m.over = k, 0, false
+	m.k, m.longest, m.isOver = k, 0, false
 	m.r.First += first
 	t := float64(k)
-	demand, capacity, best := m.s.Demand.second(k), m.s.Target.Capacity(t), m.s.Best(t)
-	m.best[k] = float32(min(demand, best) * (1 - m.s.Target.stage(t).Errors))
+	demand, capacity := m.s.Demand.second(k), m.s.Target.Capacity(t)
+	m.best[k] = float32(min(demand, capacity) * (1 - m.s.Target.stage(t).Errors))
 	if rate > 0 && demand > 0 {
-		if need := min(demand, best); rate < need {
+		if need := min(demand, capacity); rate < need {
 			m.r.BelowNeed += (need - rate) / need
 			m.r.BelowNeedTime++
 		}
@@ -66,7 +60,7 @@ func (m *meter) second(k, first int, rate float64) {
 		}
 	}
 	if m.s.Record {
-		m.record(k, demand, capacity, best, rate)
+		m.record(k, demand, capacity, rate)
 	}
 }
 
@@ -75,20 +69,20 @@ func (m *meter) close() {
 	if m.k < 0 {
 		return
 	}
-	if m.over {
+	if m.isOver {
 		m.r.Overload++
 	}
 	m.r.QueueArea += max(0, m.longest-m.promise)
 	m.moment.Wait = max(m.moment.Wait, m.longest)
 }
 
-func (m *meter) record(k int, demand, capacity, best, rate float64) {
+func (m *meter) record(k int, demand, capacity, rate float64) {
 	if k%momentSpan == 0 {
 		m.flush()
 		m.moment, m.before = Moment{At: float64(k)}, *m.r
 	}
 	m.moment.Demand += demand / momentSpan
-	m.moment.Capacity, m.moment.Best, m.moment.Limit = capacity, best, rate
+	m.moment.Capacity, m.moment.Limit = capacity, rate
 }
 
 func (m *meter) flush() {
@@ -97,7 +91,7 @@ func (m *meter) flush() {
 	}
 	r, b := m.r, &m.before
 	m.moment.Offered = float64(r.Offered-b.Offered) / momentSpan
-	m.moment.Admitted = m.moment.Offered - float64(r.Rejected-b.Rejected)/momentSpan
+	m.moment.Admitted = m.moment.Offered - float64(r.Rejected+r.Gated-b.Rejected-b.Gated)/momentSpan
 	m.moment.Good = float64(r.Good-b.Good) / momentSpan
 	r.Timeline = append(r.Timeline, m.moment)
 }
@@ -120,40 +114,41 @@ func (m *meter) rejected(low, needless bool) {
 	}
 }
 
-func (m *meter) shed(low bool) {
-	m.offered(low)
-	m.r.Shed++
-	m.over = true
-	m.longest = max(m.longest, queueMax)
-}
-
-func (m *meter) timedOut(low bool, wait float64) {
-	m.offered(low)
-	m.r.TimedOut++
-	m.over = true
-	m.longest = max(m.longest, wait)
-	m.all.add(timeout)
-}
-
-func (m *meter) answered(low bool, wait, latency float64, fails, inTime bool) {
-	m.offered(low)
-	m.r.Answered++
-	m.all.add(latency)
-	m.longest = max(m.longest, wait)
-	if wait > m.promise {
-		m.over = true
-	}
-	switch {
-	case fails:
+// over is told what became of a request that the limiter has let through, and after
+// what time.
+func (m *meter) over(v *visit, latency float64, good bool) {
+	m.offered(v.low)
+	switch v.outcome {
+	case gated:
+		m.r.Gated++
+		if v.low {
+			m.r.RejectedLow++
+		}
+		return
+	case shed:
+		m.r.Shed++
+	case timedOut:
+		m.r.TimedOut++
+	case failed:
 		m.r.Failed++
-	case inTime:
+		m.r.Answered++
+	default:
+		m.r.Answered++
+	}
+	if v.outcome != shed {
+		m.all.add(latency)
+		m.longest = max(m.longest, v.wait)
+	}
+	if v.outcome == timedOut || v.wait > m.promise {
+		m.isOver = true
+	}
+	if good {
 		m.r.Good++
-		m.good[m.k]++
+		m.good[min(int(v.at), len(m.good)-1)]++
 	}
 }
 
-// changed is told that limit c takes the place of old, and looks at the guard rails
-// of the policy, if the control promises them.
+// changed is told that limit c takes the place of old.
 func (m *meter) changed(now float64, old, c limit.Config, rate float64) {
 	if !m.running {
 		return
@@ -164,16 +159,10 @@ func (m *meter) changed(now float64, old, c limit.Config, rate float64) {
 		return
 	}
 	m.r.Variation += math.Abs(math.Log(rate / before.Rate()))
-	if m.bound {
-		m.check(now, before.Rate(), rate)
-	}
 	if c.Algorithm == old.Algorithm {
 		return
 	}
 	m.r.Switches++
-	if n := len(m.switchs); n > 0 && m.bound && now-m.switchs[n-1] < dwellMin-1 {
-		m.violation(now, fmt.Sprintf("algorithm %v after %v, %.0f s after the last switch", c.Algorithm, old.Algorithm, now-m.switchs[n-1]))
-	}
 	m.switchs = append(m.switchs, now)
 	within := 0
 	for _, at := range m.switchs {
@@ -184,18 +173,7 @@ func (m *meter) changed(now float64, old, c limit.Config, rate float64) {
 	m.r.SwitchesPH = max(m.r.SwitchesPH, within)
 }
 
-func (m *meter) check(now, before, rate float64) {
-	least, most := m.s.Bounds()
-	switch {
-	case rate < least*(1-rounding) || rate > most*(1+rounding):
-		m.violation(now, fmt.Sprintf("limit %.1f/s, allowed is %.1f to %.1f", rate, least, most))
-	case rate > before*upMax*(1+rounding):
-		m.violation(now, fmt.Sprintf("limit from %.1f/s to %.1f/s, up by at most a quarter is allowed", before, rate))
-	case rate < before*downMax*(1-rounding):
-		m.violation(now, fmt.Sprintf("limit from %.1f/s to %.1f/s, down by at most a half is allowed", before, rate))
-	}
-}
-
+// violation is told that a recommendation has crossed a guard rail of the proxy.
 func (m *meter) violation(now float64, what string) {
 	if len(m.r.Violations) < violationsMax {
 		m.r.Violations = append(m.r.Violations, fmt.Sprintf("at %.0f s: %s", now, what))

@@ -112,20 +112,20 @@ func TestDemand(t *testing.T) {
 	}
 }
 
-// The heap of answers hands them out in order.
-func TestAnswersInOrder(t *testing.T) {
+// The heap hands out what happens in order.
+func TestHappeningsInOrder(t *testing.T) {
 	r := newRand(1, 1)
-	var h answers
+	var h happenings
 	var want []float64
 	for range 500 {
 		at := r.Float64()
-		h.push(answer{at: at})
+		h.push(happening{at: at})
 		want = append(want, at)
 	}
 	slices.Sort(want)
 	for i, at := range want {
 		if got := h.pop(); got.at != at {
-			t.Fatalf("answer %d at %v, want %v", i, got.at, at)
+			t.Fatalf("happening %d at %v, want %v", i, got.at, at)
 		}
 	}
 }
@@ -133,10 +133,10 @@ func TestAnswersInOrder(t *testing.T) {
 func ExampleRun() {
 	s := &Scenario{
 		Demand: Demand{Start: time.Unix(0, 0), Step: time.Minute, Rates: []float64{100, 300, 300, 100}, Dispersion: 2},
-		Target: Target{Workers: 8, ServiceMean: 0.05, ServiceCV: 1, DenyCost: 0.02}, // 160 requests a second
-		Retry:  0.5, Cycle: 30 * time.Second, Load: 0.96, Seed: 1,
+		Target: Target{Workers: 8, ServiceMean: 0.05, ServiceCV: 1}, // 160 requests a second
+		Retry:  0.5, Cycle: 30 * time.Second, Seed: 1,
 	}
-	for _, c := range []Contestant{Clairvoyant(), Unlimited()} {
+	for _, c := range []Contestant{Perfect(), Gated(), Unlimited()} {
 		r, err := Run(s, c.New(s))
 		if err != nil {
 			fmt.Println(err)
@@ -145,6 +145,7 @@ func ExampleRun() {
 		fmt.Printf("%s: %d requests, %d answers in time, the target overloaded for %d s\n", c.Name, r.Offered, r.Good, r.Overload)
 	}
 	// Output:
-	// oracle: 64862 requests, 32005 answers in time, the target overloaded for 0 s
-	// no limit: 83970 requests, 5373 answers in time, the target overloaded for 194 s
+	// perfect gate: 63355 requests, 33619 answers in time, the target overloaded for 0 s
+	// gate: 63626 requests, 33371 answers in time, the target overloaded for 0 s
+	// no limit: 83942 requests, 5373 answers in time, the target overloaded for 193 s
 }

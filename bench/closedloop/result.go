@@ -3,11 +3,14 @@ package closedloop
 // A Result is what a run came to.
 type Result struct {
 	Seconds int
-	// Requests: Offered = First + Retries = Rejected + Shed + TimedOut + Answered.
-	Offered, First, Retries            int
-	Rejected, Shed, TimedOut, Answered int
-	Failed                             int // of Answered: 5xx
-	Good                               int // of Answered: no 5xx, within the promise
+	// Requests: Offered = First + Retries = Rejected + Gated + Shed + TimedOut + Answered.
+	Offered, First, Retries int
+	Rejected                int // by the limit, or who takes its place
+	Gated                   int // by the gate
+	Shed                    int // by the target, as its queue was full
+	TimedOut, Answered      int
+	Failed                  int // of Answered: 5xx
+	Good                    int // of Answered: no 5xx, within the promise
 
 	P95, P99 float64 // seconds, of all who were let in; a timeout counts as what it took
 	// Overload is how many seconds had a request that waited longer than the
@@ -18,7 +21,7 @@ type Result struct {
 
 	// Needless were rejected while a worker was idle and all demand would have
 	// fit; of those that came while the demand was below 85 % of the capacity,
-	// OfferedLow, RejectedLow were rejected.
+	// OfferedLow, RejectedLow were rejected, by whomever.
 	Needless, OfferedLow, RejectedLow int
 
 	// How the limit kept to what was needed and possible, as means over time: by
@@ -42,7 +45,7 @@ type Result struct {
 // A Moment is what ten seconds saw, as rates per second.
 type Moment struct {
 	At                                        float64
-	Demand, Offered, Admitted, Good, Best     float64
+	Demand, Offered, Admitted, Good           float64
 	Capacity, Limit                           float64 // Limit: 0 when there is none
 	Wait                                      float64 // longest, seconds
 	ForecastAt, Forecast, ForecastHigh, Truth float64 // set by who knows
@@ -54,7 +57,7 @@ func (r *Result) Goodput() float64 { return float64(r.Good) / float64(max(1, r.S
 // ErrorShare returns the share of those let in who got a 5xx, a timeout or no room
 // in the queue.
 func (r *Result) ErrorShare() float64 {
-	return float64(r.Failed+r.Shed+r.TimedOut) / float64(max(1, r.Offered-r.Rejected))
+	return float64(r.Failed+r.Shed+r.TimedOut) / float64(max(1, r.Offered-r.Rejected-r.Gated))
 }
 
 // MissedShare returns the share of the offered that was let in and timed out.

@@ -1,19 +1,41 @@
 package closedloop
 
 import (
+	"fmt"
 	"math"
-	"math/rand/v2"
 	"time"
 
+	"weir/proxy/guard"
 	"weir/proxy/limit"
 )
 
 const (
-	applyAfter  = 1.0  // seconds from a snapshot until its answer is in force
-	jitter      = 0.1  // of the cycle, each way
-	lostShare   = 0.01 // of snapshots
-	watchCycle  = 0.5  // seconds between looks at the workers
+	applyAfter  = 1.0 // seconds from a snapshot until its answer is in force
 	microsecond = 1e6
+	refusalTime = 0.001 // seconds that the target takes to refuse a request
+	perfectPart = 0.25  // of the promise, that the perfect gate lets a request wait
+)
+
+// A visit is a request that the limiter has let through.
+type visit struct {
+	arrival
+	pass
+	life    uint32
+	sent    float64
+	wait    float64 // in the target's queue
+	outcome outcome
+	low     bool // when it came the demand was below what always fits
+}
+
+// An outcome is what became of a visit.
+type outcome uint8
+
+const (
+	fine     outcome = iota // answered
+	failed                  // answered 5xx
+	timedOut                // not answered before the proxy gave up
+	shed                    // refused by the target: its queue is full
+	gated                   // refused by the gate: nothing was sent
 )
 
 // A run is a scenario being played.
@@ -24,39 +46,53 @@ type run struct {
 	c       Control
 	crowd   *crowd
 	queue   *queue
+	door    *door // nil: there is no gate
 	lim     limit.Limit
 	state   limit.State
 	config  limit.Config // in force
 	rate    float64      // of config
-	origin  int64        // start in microseconds since the epoch
+	rails   guard.Rails
+	switchd time.Time // when the algorithm changed
+	origin  int64     // start in microseconds since the epoch
 	promise float64
-	stage   Stage   // of the target in this second
 	fits    bool    // whether all demand of this second fits
 	low     bool    // whether the demand of this second is below what always fits
 	applyAt float64 // +Inf: nothing waits
 	waiting limit.Config
-	watchAt float64
 	snaps   snapshots
-	flying  answers
+	future  happenings
+	spare   []*visit // unused
 	meter   meter
 }
+
+// The proxy's own guard rails have these by default.
+const (
+	railStep  = 4
+	railDwell = 3 * time.Minute
+)
 
 // Run plays the scenario under the control. The error says that the control chose
 // a limit which there cannot be.
 func Run(s *Scenario, c Control) (*Result, error) {
+	least, most := s.Bounds()
 	r := &run{s: s, c: c, crowd: newCrowd(s), queue: newQueue(&s.Target, s.Seed), origin: s.Demand.Start.UnixMicro(),
-		promise: s.Promise(), applyAt: math.Inf(1), watchAt: math.Inf(1), snaps: newSnapshots(s), meter: newMeter(s)}
-	if c.Local != nil {
-		r.watchAt = 0
+		rails:   guard.Rails{Min: least, Max: most, Step: railStep, Dwell: railDwell},
+		promise: s.Promise(), applyAt: math.Inf(1), snaps: newSnapshots(s), meter: newMeter(s)}
+	if c.Gate {
+		r.door = newDoor(s.Demand.Start)
 	}
 	if err := r.apply(0, c.Initial); err != nil {
 		return nil, err
 	}
-	r.meter.begin(c.Bound)
+	r.meter.begin()
 	for k := range s.Demand.Seconds() {
 		if err := r.second(k); err != nil {
 			return nil, err
 		}
+	}
+	r.snaps.at, r.applyAt = math.Inf(1), math.Inf(1)
+	if err := r.until(math.MaxFloat64); err != nil {
+		return nil, err
 	}
 	result := r.meter.end()
 	if c.Trail != nil {
@@ -65,17 +101,14 @@ func Run(s *Scenario, c Control) (*Result, error) {
 	return result, nil
 }
 
+// spareCapacity is the share of the capacity up to which a demand fits.
+const spareCapacity = 0.95
+
 func (r *run) second(k int) error {
 	t := float64(k)
 	all, first := r.crowd.second(k)
-	if r.c.Prompt != nil {
-		if err := r.apply(t, r.c.Prompt(t, float64(len(all)))); err != nil {
-			return err
-		}
-	}
-	r.stage = r.s.Target.stage(t)
 	demand, capacity := r.s.Demand.second(k), r.s.Target.Capacity(t)
-	r.fits, r.low = demand < r.s.Load*capacity, demand < lowLoad*capacity
+	r.fits, r.low = demand < spareCapacity*capacity, demand < lowLoad*capacity
 	r.meter.second(k, first, r.rate)
 	for _, a := range all {
 		if err := r.until(a.at); err != nil {
@@ -86,72 +119,153 @@ func (r *run) second(k int) error {
 	return r.until(t + 1)
 }
 
-// until does what is due before now.
+// until does what is due before now, in order.
 func (r *run) until(now float64) error {
-	for len(r.flying) > 0 && r.flying[0].at <= now {
-		a := r.flying.pop()
-		r.c.Local.Answered(a.at, a.latency, len(r.flying), a.dropped)
-	}
-	for r.watchAt <= now {
-		r.c.Local.Watch(r.watchAt, r.queue.busy(r.watchAt))
-		r.watchAt += watchCycle
-	}
-	for r.snaps.at <= now || r.applyAt <= now {
-		if r.applyAt <= r.snaps.at {
-			at := r.applyAt
+	for {
+		next := min(r.snaps.at, r.applyAt)
+		if len(r.future) > 0 && r.future[0].at <= next {
+			if r.future[0].at > now {
+				return nil
+			}
+			r.happen(r.future.pop())
+			continue
+		}
+		switch {
+		case next > now:
+			return nil
+		case r.applyAt == next:
 			r.applyAt = math.Inf(1)
-			if err := r.apply(at, r.waiting); err != nil {
+			if err := r.apply(next, r.waiting); err != nil {
 				return err
 			}
-			continue
-		}
-		snapshot, arrives := r.snaps.take(r.config)
-		if r.c.Advise == nil || !arrives {
-			continue
-		}
-		if config, changed := r.c.Advise(snapshot); changed {
-			r.waiting, r.applyAt = config, snapshot.Elapsed+applyAfter
+		default:
+			if err := r.advise(); err != nil {
+				return err
+			}
 		}
 	}
+}
+
+// advise ends a span of snapshots and does with the answer what the proxy does.
+func (r *run) advise() error {
+	n, arrives := r.snaps.take(r)
+	if r.c.Advise == nil || !arrives {
+		return nil
+	}
+	wanted, changed := r.c.Advise(n)
+	if !changed {
+		return nil
+	}
+	v, err := r.rails.Judge(n.At, guard.Position{Config: r.config, Switched: r.switchd}, wanted)
+	if err != nil {
+		return fmt.Errorf("recommended at %.0f s: %w", n.Elapsed, err)
+	}
+	for _, rail := range v.Crossed {
+		r.meter.violation(n.Elapsed, fmt.Sprintf("%v: %s", rail, v.String()))
+	}
+	if v.Config.Algorithm != r.config.Algorithm {
+		r.switchd = n.At
+	}
+	r.waiting, r.applyAt = v.Config, n.Elapsed+applyAfter
 	return nil
 }
 
-// request plays one request.
+// request plays a request's arrival.
 func (r *run) request(a arrival) {
-	m, now := &r.meter, a.at
-	admitted := false
-	if r.c.Local != nil {
-		admitted = r.c.Local.Admits(now, len(r.flying))
-	} else {
-		granted, _ := r.lim.Take(r.origin+int64(now*microsecond), &r.state, 1, 1)
-		admitted = granted == 1
-	}
-	if !admitted {
-		idle := r.queue.next(now) <= now
-		r.queue.deny(now)
+	now := a.at
+	if !r.admits(now) {
+		r.meter.rejected(r.low, r.fits && r.queue.next(now) <= now)
 		r.snaps.rejected()
-		m.rejected(r.low, idle && r.fits)
 		r.crowd.failed(now, a)
 		return
 	}
+	r.snaps.admitted()
+	v := r.visit()
+	v.arrival, v.low = a, r.low
+	if r.door == nil {
+		r.send(now, v)
+		return
+	}
+	first, wait := r.door.enter(now, v)
+	if first != nil {
+		r.send(now, first)
+	}
+	if v.pass.Waiting() {
+		r.future.push(happening{now + wait, v, v.life, true})
+	}
+}
+
+// admits asks whoever admits.
+func (r *run) admits(now float64) bool {
+	switch {
+	case r.c.Perfect:
+		return r.queue.next(now)-now <= perfectPart*r.promise
+	case now >= r.s.Away[0] && now < r.s.Away[1]:
+		return true
+	}
+	granted, _ := r.lim.Take(r.origin+int64(now*microsecond), &r.state, 1, 1)
+	return granted == 1
+}
+
+// visit is an unused one.
+func (r *run) visit() *visit {
+	if n := len(r.spare); n > 0 {
+		v := r.spare[n-1]
+		r.spare = r.spare[:n-1]
+		return v
+	}
+	v := new(visit)
+	v.pass.Value = v
+	return v
+}
+
+// send sends a request to the target.
+func (r *run) send(now float64, v *visit) {
 	start, done, fails, full := r.queue.serve(now)
-	latency := done - now
+	v.sent, v.wait, v.outcome = now, start-now, fine
+	at := done
 	switch {
 	case full:
-		done, latency, fails = now, 0.001, true
-		m.shed(r.low)
-		r.crowd.failed(now, a)
-	case latency > timeout:
-		done, latency, fails = now+timeout, timeout, true
-		m.timedOut(r.low, start-now)
-		r.crowd.failed(done, a)
-	default:
-		m.answered(r.low, start-now, latency, fails, latency <= r.promise)
+		at, v.outcome, v.wait = now+refusalTime, shed, 0
+	case done-now > timeout:
+		at, v.outcome = now+timeout, timedOut
+	case fails:
+		v.outcome = failed
 	}
-	r.snaps.answered(done, latency, fails)
-	if r.c.Local != nil {
-		r.flying.push(answer{done, latency, latency >= timeout || full})
+	r.future.push(happening{at, v, v.life, false})
+}
+
+// happen lets happen what is due.
+func (r *run) happen(h happening) {
+	v := h.visit
+	if h.life != v.life || h.late && !v.pass.Waiting() {
+		return
 	}
+	if h.late {
+		r.door.leave(h.at, v)
+		v.outcome = gated
+		r.over(h.at, v)
+		return
+	}
+	r.snaps.answered(h.at-v.sent, v.outcome != fine)
+	if d := r.door; d != nil {
+		d.answered(h.at, v)
+		for next := d.next(h.at); next != nil; next = d.next(h.at) {
+			r.send(h.at, next)
+		}
+	}
+	r.over(h.at, v)
+}
+
+// over is told that what became of v is known.
+func (r *run) over(now float64, v *visit) {
+	latency := now - v.at
+	r.meter.over(v, latency, v.outcome == fine && latency <= r.promise)
+	if v.outcome != fine && v.outcome != failed {
+		r.crowd.failed(now, v.arrival)
+	}
+	v.life++
+	r.spare = append(r.spare, v)
 }
 
 // apply puts a limit into force.
@@ -170,106 +284,4 @@ func (r *run) apply(now float64, c limit.Config) error {
 	r.meter.changed(now, r.config, c, rate)
 	r.config, r.lim, r.rate = c, l, rate
 	return nil
-}
-
-// A tally is what a snapshot counts.
-type tally struct {
-	offered, rejected, answers, failed int
-	latencies                          histogram
-}
-
-// snapshots counts what the limiter tells. Answers of requests that arrived
-// before a snapshot and are answered after it belong to the next one.
-type snapshots struct {
-	at, last  float64
-	draw      *rand.Rand
-	cycle     float64
-	start     time.Time
-	now, next *tally
-}
-
-func newSnapshots(s *Scenario) snapshots {
-	n := snapshots{draw: newRand(s.Seed, streamSnapshots), cycle: s.Cycle.Seconds(), start: s.Demand.Start, now: new(tally), next: new(tally)}
-	n.at = n.span()
-	return n
-}
-
-func (n *snapshots) span() float64 { return n.cycle * (1 + jitter*(2*n.draw.Float64()-1)) }
-
-func (n *snapshots) rejected() {
-	n.now.offered++
-	n.now.rejected++
-}
-
-func (n *snapshots) answered(at, latency float64, fails bool) {
-	n.now.offered++
-	t := n.now
-	if at > n.at {
-		t = n.next
-	}
-	t.answers++
-	if fails {
-		t.failed++
-	}
-	t.latencies.add(latency)
-}
-
-// take ends a span and tells about it, and whether the news arrives.
-func (n *snapshots) take(config limit.Config) (s Snapshot, arrives bool) {
-	t, span := n.now, n.at-n.last
-	s = Snapshot{Elapsed: n.at, At: n.start.Add(time.Duration(n.at * float64(time.Second))).Truncate(time.Millisecond),
-		Interval: time.Duration(span * float64(time.Second)).Round(time.Millisecond),
-		Observed: float64(t.offered) / span, Forwarded: float64(t.offered-t.rejected) / span,
-		RejectedShare: float64(t.rejected) / float64(max(1, t.offered)), Errors: float64(t.failed) / float64(max(1, t.answers)),
-		P95: time.Duration(t.latencies.quantile(.95) * float64(time.Second)), Limit: config}
-	*t = tally{}
-	n.now, n.next = n.next, t
-	n.last, n.at = n.at, n.at+n.span()
-	return s, n.draw.Float64() >= lostShare
-}
-
-// An answer is on its way to a client.
-type answer struct {
-	at, latency float64
-	dropped     bool
-}
-
-// answers are a heap with the earliest on top.
-type answers []answer
-
-func (h *answers) push(a answer) {
-	*h = append(*h, a)
-	l := *h
-	i := len(l) - 1
-	for i > 0 && l[(i-1)/2].at > a.at {
-		l[i] = l[(i-1)/2]
-		i = (i - 1) / 2
-	}
-	l[i] = a
-}
-
-func (h *answers) pop() answer {
-	l := *h
-	top, a := l[0], l[len(l)-1]
-	l = l[:len(l)-1]
-	*h = l
-	i := 0
-	for {
-		child := 2*i + 1
-		if child >= len(l) {
-			break
-		}
-		if child+1 < len(l) && l[child+1].at < l[child].at {
-			child++
-		}
-		if l[child].at >= a.at {
-			break
-		}
-		l[i] = l[child]
-		i = child
-	}
-	if len(l) > 0 {
-		l[i] = a
-	}
-	return top
 }

@@ -4,6 +4,7 @@ import (
 	"math"
 	"time"
 
+	"weir/advisor/policy"
 	"weir/proxy/limit"
 )
 
@@ -17,12 +18,10 @@ type Scenario struct {
 	Demand Demand
 	Target Target
 	Retry  float64       // probability that a client comes again
-	Cycle  time.Duration // between snapshots
+	Cycle  time.Duration // between snapshots while the gate does not bind
 	Hint   float64       // what the operator believes the capacity to be; 0: nothing
-	// Load is the share of the capacity at which the most requests are answered in
-	// time: see [Calibrate].
-	Load float64
-	Seed uint64
+	Away   [2]float64    // from and until when the store is unavailable and all is let through; seconds since the start
+	Seed   uint64
 	// History is what was seen before, for who forecasts.
 	History []Past
 	// Memory is the state of a forecaster that has seen the history; empty: it has
@@ -30,8 +29,8 @@ type Scenario struct {
 	Memory []byte
 	// Record keeps a timeline in the result.
 	Record bool
-	// Listen, when set, is told what an advisor recommends, and why.
-	Listen func(n Snapshot, rate float64, algorithm, reason string)
+	// Listen, when set, is told what an advisor recommends.
+	Listen func(n Snapshot, r policy.Recommendation)
 }
 
 // A Past is the mean rate of a slot of history that ends at At.
@@ -47,12 +46,8 @@ func (s *Scenario) Promise() float64 {
 	return 3 * newLogNormal(s.Target.ServiceMean, s.Target.ServiceCV).quantile(z95)
 }
 
-// Normal scores of 80 %, 95 % and 99 %.
-const (
-	z80 = 0.8416212335729143
-	z95 = 1.6448536269514722
-	z99 = 2.3263478740408408
-)
+// z95 is the normal score of 95 %.
+const z95 = 1.6448536269514722
 
 // Bounds returns the limits between which the operator allows the rate.
 func (s *Scenario) Bounds() (least, most float64) {
@@ -71,10 +66,6 @@ func (s *Scenario) Initial() limit.Config {
 	return tokens(rate)
 }
 
-// Best returns the requests per second that a limiter who knows everything would
-// let through at t at most.
-func (s *Scenario) Best(t float64) float64 { return s.Load * s.Target.Capacity(t) }
-
 // tokens is the limit of who chooses rates only: a bucket that lets through what
 // a second brings at once, but at most a fifth of it.
 func tokens(rate float64) limit.Config {
@@ -84,44 +75,24 @@ func tokens(rate float64) limit.Config {
 
 // A Snapshot is what the limiter tells about the span that ends at At.
 type Snapshot struct {
-	At            time.Time
-	Elapsed       float64 // seconds since the start
-	Interval      time.Duration
-	Observed      float64 // requests per second that arrived
-	Forwarded     float64 // that were let through
-	RejectedShare float64
-	P95           time.Duration // of the answers to those let through
-	Errors        float64       // share of answers 5xx or none
-	Limit         limit.Config  // in force
+	policy.Snapshot
+	Elapsed float64 // seconds since the start
 }
 
-// A Control chooses the limit. One of Advise, Prompt and Local is set, or none:
-// then the limit stays as it is.
+// A Control chooses the limit, and says who else protects the target. At most one
+// of Gate and Perfect is set.
 type Control struct {
 	Initial limit.Config
-	// Advise is told a snapshot; its answer is applied a second later. It is false
-	// when nothing changes.
+	// Advise is told a snapshot; what the guard rails of the proxy leave of its answer
+	// is in force a second later. It is false when nothing changes. nil: the limit stays.
 	Advise func(Snapshot) (limit.Config, bool)
-	// Prompt is asked at each second and applied at once, and told how many requests
-	// are about to arrive in it: for who sees all.
-	Prompt func(second, offered float64) limit.Config
-	// Local limits how many are in flight, from answer to answer.
-	Local Local
-	// Bound says that the guard rails of the policy hold: a step, a switch or a limit
-	// outside of them is a violation.
-	Bound bool
+	// Gate puts the proxy's gate in front of the target.
+	Gate bool
+	// Perfect is a gate that sees the target's queue and lets a request in when its
+	// turn comes within a quarter of the promise.
+	Perfect bool
 	// Trail is what was forecast, when the scenario records; nil: nothing.
 	Trail *[]Foreseen
-}
-
-// A Local is a limiter that looks at answers instead of being told.
-type Local interface {
-	// Admits says whether one more may be let in.
-	Admits(now float64, inflight int) bool
-	// Answered is told a latency in seconds, and whether the client gave up.
-	Answered(now, latency float64, inflight int, dropped bool)
-	// Watch is told the share of workers at work, twice a second.
-	Watch(now, busy float64)
 }
 
 // A Foreseen is what was forecast for an instant, some minutes before.

@@ -24,8 +24,9 @@ type Target struct {
 	ServiceMean float64 // seconds
 	ServiceCV   float64 // deviation over mean, of a log-normal distribution
 	Stages      []Stage // ascending; the first from 0; none: as it is
-	// DenyCost is what a refusal costs the target, as a share of a request.
-	DenyCost float64
+	// Queue bounds the queue, in seconds of waiting; beyond, the target answers 503
+	// at once. 0: 10.
+	Queue float64
 }
 
 // Capacity returns how many requests per second the target can do at t.
@@ -45,10 +46,14 @@ func (g *Target) stage(t float64) Stage {
 }
 
 const (
-	timeout = 2.0 // seconds until a client gives up; the work is done nevertheless
-	// queueMax bounds the queue, in seconds of waiting; beyond: answered 503 at
-	// once.
+	timeout  = 2.0 // seconds until a client gives up; the work is done nevertheless
 	queueMax = 10.0
+)
+
+// The service of all targets that are compared.
+const (
+	ServiceMean = 0.05 // seconds
+	ServiceCV   = 1.0
 )
 
 // A worker is free from an instant on.
@@ -73,16 +78,17 @@ type queue struct {
 	places  []place
 	now     int // of places, for the requests that start next
 	service logNormal
-	mean    float64
 	draw    *rand.Rand
 	fault   *rand.Rand
-	cost    float64 // of a refusal
-	owed    float64 // refusals not yet worked off, in requests
+	most    float64 // seconds of waiting
 }
 
 func newQueue(g *Target, seed uint64) *queue {
-	q := &queue{service: newLogNormal(g.ServiceMean, g.ServiceCV), mean: g.ServiceMean, cost: g.DenyCost,
+	q := &queue{service: newLogNormal(g.ServiceMean, g.ServiceCV), most: g.Queue,
 		draw: newRand(seed, streamService), fault: newRand(seed, streamFaults)}
+	if q.most == 0 {
+		q.most = queueMax
+	}
 	stages := g.Stages
 	if len(stages) == 0 {
 		stages = []Stage{{Factor: 1}}
@@ -126,7 +132,7 @@ func (q *queue) next(now float64) float64 {
 // done and whether it fails; or that the queue is full.
 func (q *queue) serve(now float64) (start, done float64, fails, full bool) {
 	start = q.next(now)
-	if start-now > queueMax {
+	if start-now > q.most {
 		return 0, 0, false, true
 	}
 	p := &q.places[q.now]
@@ -136,30 +142,6 @@ func (q *queue) serve(now float64) (start, done float64, fails, full bool) {
 	q.replace(w)
 	fails = p.Errors > 0 && q.fault.Float64() < p.Errors
 	return start, done, fails, false
-}
-
-// deny tells that a request was refused. A whole request's worth of refusals is
-// worked off like one.
-func (q *queue) deny(now float64) {
-	if q.owed += q.cost; q.owed < 1 {
-		return
-	}
-	q.owed--
-	start := q.next(now)
-	w := q.workers[0]
-	w.free = start + q.mean/q.places[q.now].speed
-	q.replace(w)
-}
-
-// busy returns the share of workers at work.
-func (q *queue) busy(now float64) float64 {
-	n := 0
-	for _, w := range q.workers {
-		if w.id < q.places[q.now].workers && w.free > now {
-			n++
-		}
-	}
-	return float64(n) / float64(q.places[q.now].workers)
 }
 
 // replace puts w in the place of the top.

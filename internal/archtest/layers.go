@@ -38,7 +38,8 @@ var layers = []struct {
 	{rim, "loadgen/config loadgen/control loadgen/drive loadgen/plan loadgen/report"},
 	{rim, "target/config target/serve"},
 	{rim, "advisor/config advisor/history advisor/serve advisor/state"},
-	{pure, "bench/closedloop bench/backtest bench/prophetref"},
+	{machines, "bench/closedloop"},
+	{pure, "bench/backtest bench/prophetref"},
 	{rim, "bench/*"},
 	{rim, "deploy deploy/*"},
 	{machines, "proxy/gate proxy/session proxy/upstream loadgen/session loadgen/record target/session"},
@@ -60,7 +61,6 @@ var sideways = map[string][]string{
 	"advisor/forecast": {"advisor/season", "advisor/series"},
 	"bench/backtest":   {"advisor/forecast", "bench/prophetref", "advisor/season", "advisor/series"},
 	"bench/prophetref": {"advisor/fit"},
-	"bench/closedloop": {"advisor/forecast", "advisor/policy", "bench/backtest", "bench/prophetref", "proxy/limit"},
 }
 
 // onlyIn says which packages may import something that only they should know.
