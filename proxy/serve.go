@@ -31,6 +31,7 @@ func serve(ctx context.Context, e *service.Env, c *config.Config, socks *sockets
 		go followPair(ctx, e, pair)
 	}
 	w.Sockets, w.Session, w.Loop, w.Log = socks.data, c.Session(), c.Loop(), e.Logger("RateLimiter")
+	w.GateLog = e.Logger("Gate")
 	w.Balance, w.TargetConnsMax, w.StreamShare = c.Balance, c.TargetConnsMax, c.StreamShare
 	w.Gate = wire.Gating(c.Gate)
 	w.TargetIdle, w.TargetAge = c.TargetIdle, c.TargetAge
@@ -82,7 +83,7 @@ func endpoints(e *service.Env, cfg *configuration, front *wire.Front, w *wire.Co
 	admin.RegisterDecisions(own, func(id string) (any, bool) { return front.Recall(id) })
 	(&admin.Targets{
 		Status:  func() any { return front.Targets() },
-		Gates:   func() any { return front.Gates() },
+		Gates:   func(target string, limit int) any { return front.Gates(target, limit) },
 		Replace: func(urls []string) (int, error) { return cfg.targets.replace(front, urls) },
 	}).Register(own)
 	return own

@@ -12,22 +12,38 @@ import (
 type Targets struct {
 	// Status tells how the targets are; it becomes JSON.
 	Status func() any
-	// Gates tells what their gates know; it becomes JSON.
-	Gates func() any
+	// Gates tells what the gates of at most limit targets know, of the one with that
+	// URL, address or number, or of any when target is empty; it becomes JSON.
+	Gates func(target string, limit int) any
 	// Replace makes the targets those of the URLs. An error is about the URL
 	// with that index.
 	Replace func(urls []string) (index int, err error)
 }
 
-// targetsMax bounds how many targets there may be.
-const targetsMax = 1000
+const (
+	// targetsMax bounds how many targets there may be.
+	targetsMax = 1000
+	// gatesDefault and gatesMax are how many targets GET /config/gate tells of: a name
+	// has many addresses, each of which is a target.
+	gatesDefault = 100
+	gatesMax     = 10_000
+)
 
-// Register adds GET and POST /config/targets, and GET /config/gate, to own.
+// Register adds the endpoints of the targets to own:
+//
+//	GET  /config/targets
+//	POST /config/targets {"targets":["http://a:1"]}
+//	GET  /config/gate?target=http://a:1&limit=100
 func (t *Targets) Register(own *service.Endpoints) {
 	own.HandleFunc("GET /config/targets", func(w http.ResponseWriter, _ *http.Request) { t.answer(w) })
 	own.HandleFunc("POST /config/targets", t.post)
-	own.HandleFunc("GET /config/gate", func(w http.ResponseWriter, _ *http.Request) {
-		service.WriteJSON(w, http.StatusOK, t.Gates())
+	own.HandleFunc("GET /config/gate", func(w http.ResponseWriter, r *http.Request) {
+		n, err := intQuery(r, "limit", gatesDefault, gatesMax)
+		if err != nil {
+			service.WriteError(w, http.StatusBadRequest, err)
+			return
+		}
+		service.WriteJSON(w, http.StatusOK, t.Gates(r.URL.Query().Get("target"), n))
 	})
 }
 

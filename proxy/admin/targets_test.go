@@ -88,3 +88,27 @@ func TestTargetsFaults(t *testing.T) {
 		}
 	}
 }
+
+// What is asked of the gates is checked, and passed on.
+func TestGates(t *testing.T) {
+	own := service.NewEndpoints(&service.Env{Guard: &service.Guard{Open: true}})
+	(&Targets{Gates: func(target string, limit int) any { return fmt.Sprint(target, " ", limit) }}).Register(own)
+	for _, test := range []struct {
+		query string
+		code  int
+		body  string
+	}{
+		{"", 200, `" 100"`},
+		{"?target=http://a:1&limit=10000", 200, `"http://a:1 10000"`},
+		{"?limit=0", 400, `must be a whole number from 1 to 10000, is \"0\"`},
+		{"?limit=-1", 400, `from 1 to 10000`},
+		{"?limit=10001", 400, `from 1 to 10000`},
+		{"?limit=many", 400, `"path":"limit"`},
+	} {
+		w := httptest.NewRecorder()
+		own.ServeHTTP(w, httptest.NewRequest("GET", "/config/gate"+test.query, nil))
+		if w.Code != test.code || !strings.Contains(w.Body.String(), test.body) {
+			t.Errorf("%s: %d %s, want %d with %s", test.query, w.Code, w.Body, test.code, test.body)
+		}
+	}
+}

@@ -63,6 +63,7 @@ type Config struct {
 	Redis            *redis.Client                     // decides when it is there; nil: the Table
 	Own              func(f *Front) *service.Endpoints // makes what answers the proxy's own endpoints
 	Log              *slog.Logger                      // of the limiter's refusals
+	GateLog          *slog.Logger                      // of targets that become slow; not nil with a gate
 	NameTargets      bool                              // metrics and health call targets by their addresses, not by numbers: not everybody reads them
 	Reachable        func(bool)                        // told once a second whether any target can be reached; may be nil
 	DecisionsPerLoop int                               // decisions of each kind remembered for GET /config/decisions; 0: 4096
@@ -196,6 +197,7 @@ func (f *Front) housekeeping() {
 	defer tick.Stop()
 	reported := make(map[string]uint64)
 	var gone departures
+	var gates gateWatch
 	for {
 		select {
 		case <-f.stop:
@@ -206,6 +208,7 @@ func (f *Front) housekeeping() {
 			f.reportRefusals(reported)
 			gone.drop(now, f, f.cfg.Policy())
 			f.disbelief.warn(now, f.cfg.Log)
+			gates.watch(now, f)
 		}
 	}
 }
@@ -267,7 +270,7 @@ type side struct {
 	loop     *loop.Loop
 	env      session.Env
 	targets  *upstream.Group[*target]
-	seen     atomic.Pointer[[]*target] // those of targets, for others
+	seen     atomic.Pointer[map[*Target]*target] // those of targets, for others
 	draining bool
 	rules    ruleBook
 	counts   *counts

@@ -33,14 +33,14 @@ func TestGateSheds(t *testing.T) {
 	if _, _, text := r.do("GET", "/config/decisions/"+fields.Get("X-Weir-Decision"), ""); json.Unmarshal([]byte(text), &d) != nil {
 		t.Fatalf("explained as %s", text)
 	}
-	if !strings.Contains(body, `"decision":"`+d.ID+`"`) || d.Reason != "gate" || d.URL != r.Gates()[0].URL || d.Client.String() != "127.0.0.1" ||
+	if !strings.Contains(body, `"decision":"`+d.ID+`"`) || d.Reason != "gate" || d.URL != r.Gates("", 1).Targets[0].URL || d.Client.String() != "127.0.0.1" ||
 		d.Limit != 1 || d.InFlight != 1 || d.Waiting != 0 || d.Waited < .005 || d.At.IsZero() {
 		t.Errorf("%s is explained as %+v", body, d)
 	}
 	b.open <- true
 	held.status(200)
 	held.ask(get, 200)
-	if st := r.Gates(); len(st) != 1 || st[0].Shed != 1 {
+	if st := r.Gates("", 9).Targets; len(st) != 1 || st[0].Shed != 1 {
 		t.Errorf("the gates are %+v", st)
 	}
 	held.Close()

@@ -85,7 +85,7 @@ func startWith(t *testing.T, tweak func(c *Config), targets string, env ...strin
 		CheckPath: c.Edge.HealthPath, CheckInterval: c.Edge.HealthInterval,
 		LookupInterval: c.Edge.LookupInterval,
 		DrainTimeout:   c.DrainTimeout, Policy: admin.NewPolicies(r.limits, r.rules).Policy, Table: table,
-		Own: r.own, Log: r.env.Logger("RateLimiter"), DecisionsPerLoop: 64, NameTargets: true,
+		Own: r.own, Log: r.env.Logger("RateLimiter"), GateLog: r.env.Logger("Gate"), DecisionsPerLoop: 64, NameTargets: true,
 	}
 	tweak(&cfg)
 	if r.Front, err = Start(cfg); err != nil {

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"weir/internal/loop"
-	"weir/proxy/gate"
 	"weir/proxy/session"
 	"weir/proxy/upstream"
 )
@@ -31,7 +30,7 @@ type target struct {
 	failed    atomic.Bool // the last connect did
 
 	gate    *gated // nil: there is none
-	look    atomic.Pointer[gate.Look]
+	view    gateView
 	waiting atomic.Int64
 	shed    atomic.Uint64 // exchanges that waited for a place in vain
 }

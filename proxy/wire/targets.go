@@ -115,7 +115,9 @@ func (s *side) setTargets(now time.Time, list []*Target) {
 
 func (s *side) addTarget(now time.Time, spec *Target) {
 	t := &target{side: s, spec: spec, pool: upstream.NewPool[*server, *client](s.connsPerTarget, s.streamsPerTarget(), s.waitersMax)}
-	t.gate = s.newGate()
+	if t.gate = s.newGate(); t.gate != nil {
+		t.view.show(t.gate.Look())
+	}
 	t.bound(now)
 	t.at = s.targets.Add(t)
 	t.note(now)
@@ -129,9 +131,9 @@ func (s *side) streamsPerTarget() int {
 
 // publish lets others see the loop's targets.
 func (s *side) publish() {
-	seen := make([]*target, 0, len(s.targets.Targets()))
+	seen := make(map[*Target]*target, len(s.targets.Targets()))
 	for _, at := range s.targets.Targets() {
-		seen = append(seen, at.Value)
+		seen[at.Value.spec] = at.Value
 	}
 	s.seen.Store(&seen)
 }
@@ -185,10 +187,8 @@ func (f *Front) Targets() []TargetStatus {
 func (f *Front) each(spec *Target) func(yield func(*target) bool) {
 	return func(yield func(*target) bool) {
 		for _, s := range f.sides {
-			for _, t := range *s.seen.Load() {
-				if t.spec == spec && !yield(t) {
-					return
-				}
+			if t := (*s.seen.Load())[spec]; t != nil && !yield(t) {
+				return
 			}
 		}
 	}

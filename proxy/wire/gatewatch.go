@@ -1,0 +1,138 @@
+package wire
+
+import (
+	"log/slog"
+	"maps"
+	"math"
+	"time"
+
+	"weir/proxy/gate"
+)
+
+const (
+	// backAfter is how long nothing may be held back from a target until it is told to
+	// be back.
+	backAfter = 5 * time.Second
+	// gateLinesMax is how many lines a second there may be about gates, and one more.
+	gateLinesMax = 20
+)
+
+// A gateWatch logs when targets become slow, when that gets much worse, and when they
+// are back.
+//
+// Owned by housekeeping.
+type gateWatch struct {
+	log     *slog.Logger
+	shadow  bool
+	targets map[*Target]*gateWatched
+	lines   int // in this second
+	dropped int
+}
+
+// A gateWatched is a target as it was a second ago.
+type gateWatched struct {
+	gateSum
+	since time.Time // of the bad time that was told; zero: there is none
+	told  int       // limit in the last line
+	calm  time.Time // since when nothing was held back
+	shed  uint64    // before the bad time
+}
+
+// watch looks at all gates.
+func (w *gateWatch) watch(now time.Time, f *Front) {
+	if f.cfg.Gate.Mode == gate.Off {
+		return
+	}
+	w.log, w.shadow = f.cfg.GateLog, f.cfg.Gate.Mode == gate.Shadow
+	list := f.targetList()
+	for _, spec := range list {
+		w.note(now, spec, f.gateSum(spec))
+	}
+	w.flush()
+	if len(w.targets) > len(list) {
+		there := make(map[*Target]bool, len(list))
+		for _, spec := range list {
+			there[spec] = true
+		}
+		maps.DeleteFunc(w.targets, func(spec *Target, _ *gateWatched) bool { return !there[spec] })
+	}
+}
+
+// note logs what is new of a target. Those that were never asked are not kept.
+func (w *gateWatch) note(now time.Time, spec *Target, g gateSum) {
+	t := w.targets[spec]
+	if t == nil {
+		if g.limit == 0 {
+			return
+		}
+		if w.targets == nil {
+			w.targets = make(map[*Target]*gateWatched)
+		}
+		w.targets[spec] = &gateWatched{gateSum: g}
+		return
+	}
+	before := t.gateSum
+	t.gateSum = g
+	fell := g.cuts != before.cuts
+	if fell || g.shed > before.shed || g.waiting > 0 || g.inFlight > int64(g.limit) {
+		t.calm = now
+	}
+	bad := !t.since.IsZero()
+	switch {
+	case !bad && (fell && g.limit < before.limit || g.shed > before.shed):
+		t.since, t.shed = now, before.shed
+		w.slower(t, spec, &before)
+	case bad && fell && g.limit <= t.told/2:
+		w.slower(t, spec, &before)
+	case bad && now.Sub(t.calm) >= backAfter:
+		w.line(w.log.Info, "Target is back", spec, "limit", g.limit, "p50", rounded(g.median), "baseline", rounded(g.baseline),
+			"shed", g.shed-t.shed, "after", now.Sub(t.since).Round(time.Second))
+		t.since = time.Time{}
+	}
+}
+
+// slower tells that a target cannot take what it is asked, and why.
+func (w *gateWatch) slower(t *gateWatched, spec *Target, before *gateSum) {
+	message := "Target cannot take all requests, the rest is shed"
+	switch {
+	case t.cuts[gate.Latency] > before.cuts[gate.Latency]:
+		message = "Target is slower than usual, fewer requests at a time"
+	case t.cuts[gate.Errors] > before.cuts[gate.Errors]:
+		message = "Target refuses requests, fewer requests at a time"
+	}
+	t.told = t.limit
+	w.line(w.log.Warn, message, spec, "limit", t.limit, "was", before.limit, "p50", rounded(t.median), "baseline", rounded(t.baseline))
+}
+
+// line logs about a target, unless there was much to be told this second.
+func (w *gateWatch) line(log func(string, ...any), message string, spec *Target, values ...any) {
+	if w.lines++; w.lines > gateLinesMax {
+		w.dropped++
+		return
+	}
+	about := []any{"target", spec.URL}
+	if spec.URL != "http://"+spec.Addr && spec.URL != "https://"+spec.Addr {
+		about = append(about, "address", spec.Addr)
+	}
+	about = append(about, values...)
+	if w.shadow {
+		about = append(about, "mode", gate.Shadow.String())
+	}
+	log(message, about...)
+}
+
+// flush ends the second.
+func (w *gateWatch) flush() {
+	if w.dropped > 0 {
+		w.log.Warn("More targets are slower than usual, or back; GET /config/gate tells of each", "count", w.dropped)
+	}
+	w.lines, w.dropped = 0, 0
+}
+
+// rounded is d to two digits.
+func rounded(d time.Duration) time.Duration {
+	if d <= 0 {
+		return 0
+	}
+	return d.Round(time.Duration(math.Pow10(max(0, int(math.Log10(float64(d)))-1))))
+}
