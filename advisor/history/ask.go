@@ -32,11 +32,11 @@ type answer struct {
 	Error     string `json:"error"`
 	Data      struct {
 		ResultType string   `json:"resultType"`
-		Result     []series `json:"result"`
+		Result     []vector `json:"result"`
 	} `json:"data"`
 }
 
-type series struct {
+type vector struct {
 	Metric map[string]string `json:"metric"`
 	Values [][2]any          `json:"values"`
 }
@@ -104,7 +104,7 @@ func read(res *http.Response, body []byte) ([]point, error) {
 }
 
 // points reads pairs of seconds and a number as text.
-func (s series) points() ([]point, error) {
+func (s vector) points() ([]point, error) {
 	points := make([]point, 0, len(s.Values))
 	for i, pair := range s.Values {
 		seconds, ok1 := pair[0].(float64)

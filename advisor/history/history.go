@@ -8,6 +8,8 @@ import (
 	"net/url"
 	"slices"
 	"time"
+
+	"weir/advisor/series"
 )
 
 const (
@@ -25,13 +27,6 @@ const (
 	rateMax = 1e9
 )
 
-// A Row is the mean rate over the Interval that ended at At.
-type Row struct {
-	At       time.Time
-	Interval time.Duration
-	Rate     float64
-}
-
 // A Source is a query of a server.
 type Source struct {
 	// URL is the server's, with what stands before /api/v1.
@@ -46,10 +41,10 @@ type Source struct {
 // ascending time; a zero until is no bound. Points that are no rates are left
 // out, and so are whole pieces that the server has nothing of. Rows that came
 // before an error are returned with it: they are good.
-func (s Source) Load(ctx context.Context, now, until time.Time) ([]Row, error) {
+func (s Source) Load(ctx context.Context, now, until time.Time) ([]series.Row, error) {
 	end := now.Truncate(coarseStep)
 	fineFrom := end.Add(-fineSpan)
-	var rows []Row
+	var rows []series.Row
 	for _, p := range pieces(end.Add(-coarseSpan), fineFrom, coarseStep) {
 		more, err := s.piece(ctx, p)
 		if err != nil {
@@ -68,11 +63,11 @@ func (s Source) Load(ctx context.Context, now, until time.Time) ([]Row, error) {
 }
 
 // older are the rows that end at until at the latest.
-func older(rows []Row, until time.Time) []Row {
+func older(rows []series.Row, until time.Time) []series.Row {
 	if until.IsZero() {
 		return rows
 	}
-	return slices.DeleteFunc(rows, func(r Row) bool { return r.At.After(until) })
+	return slices.DeleteFunc(rows, func(r series.Row) bool { return r.At.After(until) })
 }
 
 // A piece is the steps that end after From and not after To.
@@ -95,7 +90,7 @@ func pieces(from, to time.Time, step time.Duration) (all []piece) {
 }
 
 // piece asks for one piece.
-func (s Source) piece(ctx context.Context, p piece) ([]Row, error) {
+func (s Source) piece(ctx context.Context, p piece) ([]series.Row, error) {
 	ctx, cancel := context.WithTimeout(ctx, questionTimeout)
 	defer cancel()
 	points, err := s.ask(ctx, p)
@@ -103,12 +98,12 @@ func (s Source) piece(ctx context.Context, p piece) ([]Row, error) {
 		return nil, fmt.Errorf("load history from %s to %s from %s: %w",
 			p.from.UTC().Format(time.RFC3339), p.to.UTC().Format(time.RFC3339), s.URL.Redacted(), err)
 	}
-	rows := make([]Row, 0, len(points))
+	rows := make([]series.Row, 0, len(points))
 	last := p.from
 	for _, q := range points {
 		good := q.rate >= 0 && q.rate <= rateMax && !math.IsNaN(q.rate)
 		if good && q.at.After(last) && !q.at.After(p.to) {
-			rows = append(rows, Row{At: q.at, Interval: p.step, Rate: q.rate})
+			rows = append(rows, series.Row{At: q.at, Interval: p.step, Rate: q.rate, Coverage: 1})
 			last = q.at
 		}
 	}

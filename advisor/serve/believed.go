@@ -4,7 +4,7 @@ import (
 	"net/http"
 	"time"
 
-	"weir/advisor/forecast"
+	"weir/advisor/core"
 	"weir/advisor/policy"
 	"weir/internal/service"
 )
@@ -21,11 +21,11 @@ type believed struct {
 	LastGood       *policy.Limit `json:"lastGood"`
 	Base           float64       `json:"baseLatency"` // p95 at low load
 	Forecast       []mixtureJSON `json:"forecast"`
-	Shifts         []shift       `json:"shifts"`
-	Instances      []instance    `json:"instances"`
-	Changes        []change      `json:"changes"` // the newest first
-	Parked         *time.Time    `json:"parked,omitempty"`
+	Shifts         []core.Shift  `json:"shifts"`
+	Instances      []core.Proxy  `json:"instances"`
+	Changes        []core.Change `json:"changes"` // the newest first
 	Jumps          uint64        `json:"jumps"`
+	Unshared       int           `json:"unshared,omitempty"` // proxies with a store of their own, when they are several
 }
 
 // A capacityJSON is what the target is believed to take; no quantiles: unknown.
@@ -42,75 +42,30 @@ type mixtureJSON struct {
 	Weights map[string]float64 `json:"weights"`
 }
 
-// An instance is a proxy.
-type instance struct {
-	Name      string    `json:"name"`
-	At        time.Time `json:"at"`
-	Interval  float64   `json:"interval"`
-	Observed  float64   `json:"observedRps"`
-	Forwarded float64   `json:"forwardedRps"`
-	Counts    bool      `json:"counts"` // false: it has been silent for too long
-}
-
-// instancesShown bounds the proxies in an answer.
-const instancesShown = 200
-
 func (s *Server) serveState(w http.ResponseWriter, _ *http.Request) {
-	service.WriteJSON(w, http.StatusOK, s.core.believed())
+	v := s.mind.view()
+	service.WriteJSON(w, http.StatusOK, newBelieved(&v))
 }
 
-// believed copies what is believed.
-func (c *core) believed() *believed {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	m := c.now
-	known := m.policy.State()
+// newBelieved tells what is known.
+func newBelieved(v *core.View) *believed {
+	known := &v.Believed
 	b := &believed{
-		Rounds: m.rounds, HistorySpan: m.future.History().Age().Seconds(), Jumps: c.jumps,
+		Newest: instant(v.Newest), Rounds: v.Rounds, HistorySpan: v.Age.Seconds(), Jumps: v.Jumps, Unshared: several(v.Unshared),
 		Capacity: capacityJSON{known.Capacity.Q50 > 0, known.Capacity}, Guard: known.Guard, LastGood: known.LastGood, Base: known.Base,
-		Forecast: mixtures(m.future.Weights()), Shifts: append([]shift{}, m.shifts...), Instances: m.instances(), Changes: []change{},
+		Forecast: make([]mixtureJSON, len(v.Mixtures)),
+		Shifts:   append([]core.Shift{}, v.Shifts...), Instances: append([]core.Proxy{}, v.Proxies...), Changes: append([]core.Change{}, v.Changes...),
 	}
-	if at := m.newest(); !at.IsZero() {
-		at = at.UTC()
-		b.Newest = &at
-	}
-	if c.parked != nil {
-		at := c.parkedTo.UTC()
-		b.Parked = &at
-	}
-	if m.advice.Given {
-		r := reply{limit: m.advice.Rec.Limit, advice: m.advice.Rec, at: m.advice.At}
-		advised := r.JSON()
+	if a := &v.Advice; a.Given {
+		advised := adviceJSON(&core.Reply{Limit: a.Rec.Limit, Advice: a.Rec})
 		advised.Forecast = nil
-		limit := m.advice.Sum.Limit
-		b.Recommendation, b.InForce = &advised, &limit
+		b.Recommendation, b.InForce = &advised, &a.Sum.Limit
 	}
-	for i := len(m.changes) - 1; i >= 0; i-- {
-		b.Changes = append(b.Changes, m.changes[i])
+	for i, m := range v.Mixtures {
+		b.Forecast[i] = mixtureJSON{m.Ahead.Seconds(), m.Error, m.Scored, make(map[string]float64)}
+		for _, w := range m.Weights {
+			b.Forecast[i].Weights[w.Expert] = w.Share
+		}
 	}
 	return b
-}
-
-func mixtures(list []forecast.Mixture) []mixtureJSON {
-	all := make([]mixtureJSON, len(list))
-	for i, m := range list {
-		all[i] = mixtureJSON{m.Ahead.Seconds(), m.Error, m.Scored, make(map[string]float64)}
-		for _, w := range m.Weights {
-			all[i].Weights[w.Expert] = w.Share
-		}
-	}
-	return all
-}
-
-// instances are the proxies that are known, those that count first.
-func (m *memory) instances() []instance {
-	all := []instance{}
-	for _, counts := range []bool{true, false} {
-		for _, p := range m.fleet.Members {
-			if m.fleet.live(p) == counts && len(all) < instancesShown {
-				all = append(all, instance{p.Name, p.At.UTC(), p.Interval.Seconds(), p.Last.Observed, p.Last.Forwarded, counts})
-			}
-		}
-	}
-	return all
 }

@@ -12,8 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"weir/advisor/core"
 	"weir/advisor/season"
-	"weir/advisor/series"
 	"weir/advisor/state"
 )
 
@@ -44,7 +44,7 @@ func TestCrowd(t *testing.T) {
 		for p := range proxies {
 			crowd.Go(func() {
 				s := snapAt(monday.Add(time.Duration(i+1) * 30 * time.Second).Add(time.Duration(p) * time.Millisecond))
-				s.instance, s.observed, s.forwarded = fmt.Sprint(p), 2, 2
+				s.Instance, s.Observed, s.Forwarded = fmt.Sprint(p), 2, 2
 				r.post(s)
 			})
 		}
@@ -59,16 +59,16 @@ func TestCrowd(t *testing.T) {
 	if last := rows[len(rows)-1].(map[string]any)["rps"]; last != 2.0*proxies {
 		t.Errorf("the last sum is %v, want %d", last, 2*proxies)
 	}
-	if n := r.results[resultLearned].Load() + r.results[resultLate].Load(); n != proxies*rounds {
+	if n := r.results[core.Learned].Load() + r.results[core.Late].Load(); n != proxies*rounds {
 		t.Errorf("%d snapshots were answered, want %d", n, proxies*rounds)
 	}
 }
 
 // imageNow is everything known.
 func (r *rig) imageNow(t *testing.T) (image state.Image) {
-	r.core.mu.Lock()
-	defer r.core.mu.Unlock()
-	image, err := r.core.image()
+	r.mind.mu.Lock()
+	defer r.mind.mu.Unlock()
+	image, err := r.mind.image()
 	if err != nil {
 		t.Error(err)
 	}
@@ -88,45 +88,62 @@ func TestShed(t *testing.T) {
 	r.want(200, "POST", "/v1/limit-config", contract)
 }
 
-// A refit is waited for only when time has gone on since, and not for long; one
-// that fails costs nothing but its model.
+// Refits go on in the background, and one that fails costs nothing but its model.
 func TestRefitInTheBackground(t *testing.T) {
-	c := newTestCore()
+	m := newMind(core.Tuning{})
 	var fits, failures atomic.Int64
-	c.fitted = func(_ time.Duration, err error) {
+	m.fitted = func(_ time.Duration, err error) {
 		fits.Add(1)
 		if err != nil {
 			failures.Add(1)
 		}
 	}
-	feed(t, c, monday, monday.Add(8*time.Hour), 2*time.Minute)
-	c.refits.Wait()
+	feed(t, m, monday, monday.Add(8*time.Hour), 2*time.Minute)
+	m.refits.Wait()
 	if fits.Load() == 0 || failures.Load() > 0 {
 		t.Errorf("%d refits in eight hours, %d failed", fits.Load(), failures.Load())
 	}
 	// One that never ends keeps nobody from being answered, and no second one starts.
 	release := make(chan struct{})
-	c.mu.Lock()
-	stuck := &refit{at: c.now.newest(), done: make(chan struct{})}
-	c.refit = stuck
-	c.refits.Go(func() {
-		c.run(stuck, c.now, func() (*season.Model, error) {
+	m.fits = make(chan struct{})
+	var stuck *core.Refit
+	at := monday.Add(8 * time.Hour)
+	for ; stuck == nil; at = at.Add(2 * time.Minute) {
+		m.with(func(c *core.Core) {
+			s := snapAt(at)
+			s.Interval = 2 * time.Minute
+			c.Take(s)
+			stuck = c.Refit()
+		})
+	}
+	m.refits.Go(func() {
+		m.fit(stuck, func() (*season.Model, error) {
 			<-release
 			panic("a fault")
 		})
 	})
-	c.mu.Unlock()
-	feed(t, c, monday.Add(8*time.Hour), monday.Add(9*time.Hour), 2*time.Minute)
 	before := fits.Load()
+	feed(t, m, at, at.Add(2*time.Hour), 2*time.Minute)
 	close(release)
-	c.refits.Wait()
-	if fits.Load() != before+1 || failures.Load() != 1 || c.refit != nil {
+	m.refits.Wait()
+	if fits.Load() != before+1 || failures.Load() != 1 {
 		t.Errorf("%d refits ended, %d failed", fits.Load()-before, failures.Load())
 	}
-	feed(t, c, monday.Add(9*time.Hour), monday.Add(10*time.Hour), 2*time.Minute)
-	c.refits.Wait()
+	feed(t, m, at.Add(2*time.Hour), at.Add(3*time.Hour), 2*time.Minute)
+	m.refits.Wait()
 	if fits.Load() == before+1 {
 		t.Error("no refit came after the one that failed")
+	}
+}
+
+// A fault of the thinking part costs an answer.
+func TestPanic(t *testing.T) {
+	m := newMind(core.Tuning{})
+	m.core = nil
+	s := snapAt(monday)
+	r, stack := m.take(s)
+	if r.Result != core.Failed || r.Limit != s.Limit || !strings.Contains(stack, "core") {
+		t.Errorf("answered %+v, %s", r, stack)
 	}
 }
 
@@ -138,22 +155,18 @@ func TestImport(t *testing.T) {
 	defer server.Close()
 	cfg := kept(filepath.Join(t.TempDir(), "s"))
 	a := start(t, cfg)
-	feed(t, a.core, now.Add(-time.Hour), now, time.Minute)
+	feed(t, a.mind, now.Add(-time.Hour), now, time.Minute)
 	a.stop()
 
 	cfg.HistoryURL = mustParse(t, server.URL)
 	b := start(t, cfg)
-	known := b.core.now.future.History()
-	if span := known.Age(); span < 8*time.Hour || b.core.now.rounds != 60 || !strings.Contains(b.log.String(), "History loaded") {
-		t.Errorf("%s of history are known after %d rounds\n%s", span, b.core.now.rounds, b.log)
+	if v := b.mind.view(); v.Age < 8*time.Hour || v.Rounds != 60 || !strings.Contains(b.log.String(), "History loaded") {
+		t.Errorf("%s of history are known after %d rounds\n%s", v.Age, v.Rounds, b.log)
 	}
-	for _, ago := range []time.Duration{2 * time.Hour, 5 * time.Hour, 8 * time.Hour} {
-		if got, _ := known.Mean(series.Minute, now.Add(-ago), now.Add(-ago+time.Hour/2)); got != 7 {
-			t.Errorf("the rate %s ago is %g, want 7", ago, got)
+	for _, row := range b.mind.core.Recent(8*time.Hour, time.Minute) {
+		if theirs := row.At.Before(now.Add(-time.Hour)); theirs && row.Rate != 7 || !theirs && row.At.After(now.Add(-50*time.Minute)) && row.Rate < 15 {
+			t.Errorf("the rate at %s is %g", row.At, row.Rate)
 		}
-	}
-	if got, _ := known.Mean(series.Minute, now.Add(-30*time.Minute), now); got < 15 {
-		t.Errorf("our own rate is %g", got)
 	}
 	b.stop()
 	c := start(t, cfg)

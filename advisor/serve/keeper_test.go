@@ -23,19 +23,19 @@ func kept(path string) config.Config {
 func TestRestart(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "advisor.state")
 	a := start(t, kept(path))
-	feed(t, a.core, monday, monday.Add(2*time.Hour), time.Minute)
-	before := sprint(a.core.believed())
+	feed(t, a.mind, monday, monday.Add(2*time.Hour), time.Minute)
+	before := sprint(newState(a))
 	a.stop()
 	b := start(t, kept(path))
-	if after := sprint(b.core.believed()); after != before {
+	if after := sprint(newState(b)); after != before {
 		t.Errorf("after a restart the state is\n%s, before\n%s", after, before)
 	}
 	if log := b.log.String(); !strings.Contains(log, "Restored what was learned") || !strings.Contains(log, "rounds=120") || !strings.Contains(log, "replayed=0") {
 		t.Errorf("the log is\n%s", log)
 	}
-	feed(t, b.core, monday.Add(2*time.Hour), monday.Add(3*time.Hour), time.Minute)
-	if b.core.now.rounds != 180 || b.core.sequence != 180 {
-		t.Errorf("after %d rounds and %d records", b.core.now.rounds, b.core.sequence)
+	feed(t, b.mind, monday.Add(2*time.Hour), monday.Add(3*time.Hour), time.Minute)
+	if b.mind.view().Rounds != 180 || b.mind.sequence != 180 {
+		t.Errorf("after %d rounds and %d records", b.mind.view().Rounds, b.mind.sequence)
 	}
 	if _, text := b.do("GET", "/metrics", ""); !strings.Contains(text, "\nadvisor_state_writes_total 1\n") || !strings.Contains(text, "\nadvisor_history_bytes ") {
 		t.Errorf("the metrics are\n%s", text)
@@ -50,7 +50,7 @@ func TestImageIsDue(t *testing.T) {
 	if figures, _ := k.store.Figures(); k.due(now.Add(2*time.Hour), figures) {
 		t.Error("it is due though nothing has happened")
 	}
-	feed(t, r.core, monday, monday.Add(time.Minute), 30*time.Second)
+	feed(t, r.mind, monday, monday.Add(time.Minute), 30*time.Second)
 	figures, _ := k.store.Figures()
 	if k.due(now, figures) || !k.due(now.Add(2*time.Hour), figures) {
 		t.Error("it is not due when an hour is over, or before")
@@ -79,15 +79,15 @@ func TestCorrupt(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "s")
 			a := start(t, kept(path))
-			feed(t, a.core, monday, monday.Add(10*time.Minute), 30*time.Second)
+			feed(t, a.mind, monday, monday.Add(10*time.Minute), 30*time.Second)
 			a.stop()
 			c.spoil(t, path)
 			b := start(t, kept(path))
 			if log := b.log.String(); !strings.Contains(log, "level=WARN") || !strings.Contains(log, c.want) || !strings.Contains(log, "it is kept as "+path+".corrupt-") {
 				t.Errorf("the log is\n%s", log)
 			}
-			if b.core.now.rounds != 0 {
-				t.Errorf("%d rounds are known", b.core.now.rounds)
+			if b.mind.view().Rounds != 0 {
+				t.Errorf("%d rounds are known", b.mind.view().Rounds)
 			}
 			if names, err := filepath.Glob(path + ".corrupt-*"); err != nil || len(names) != 1 {
 				t.Errorf("put aside: %v, %v", names, err)
@@ -144,7 +144,7 @@ func TestDiskAway(t *testing.T) {
 	log := new(logBuffer)
 	now := time.Now()
 	// One that is looked at by hand, with times of our own.
-	k := &keeper{core: r.core, store: r.keeper.store, every: time.Hour, log: newTestLog(log), savedAt: now, tried: now}
+	k := &keeper{mind: r.mind, store: r.keeper.store, every: time.Hour, log: newTestLog(log), savedAt: now, tried: now}
 	for i := range 5 {
 		k.look(now.Add(2*time.Hour + time.Duration(i)*retryPause))
 	}
@@ -162,7 +162,7 @@ func TestDiskAway(t *testing.T) {
 	})
 	r.post(snapAt(monday.Add(60 * time.Second)))
 	r.stop()
-	if again := start(t, kept(path)); again.core.now.rounds != 3 {
-		t.Errorf("%d rounds are known", again.core.now.rounds)
+	if again := start(t, kept(path)); again.mind.view().Rounds != 3 {
+		t.Errorf("%d rounds are known", again.mind.view().Rounds)
 	}
 }

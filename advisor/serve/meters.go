@@ -4,46 +4,21 @@ import (
 	"iter"
 	"math"
 	"strconv"
-	"time"
 
-	"weir/advisor/forecast"
-	"weir/advisor/policy"
+	"weir/advisor/core"
 	"weir/internal/metric"
 )
 
-// figures are what is told to Prometheus of the core.
-type figures struct {
-	advice   advice
-	capacity policy.Capacity
-	fault    bool
-	mixtures []forecast.Mixture
-	living   int
-	newest   time.Time
-	rounds   uint64
-	jumps    uint64
-}
-
-func (c *core) figures() figures {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	m := c.now
-	believed := m.policy.State()
-	return figures{
-		advice: m.advice, capacity: believed.Capacity, fault: believed.Guard.Fault.Active, mixtures: m.future.Weights(),
-		living: m.fleet.living(), newest: m.newest(), rounds: m.rounds, jumps: c.jumps,
-	}
-}
-
 // registerMetrics registers what is counted here and what the core knows.
 func (s *Server) registerMetrics(set *metric.Set) {
-	for r := range result(resultsN) {
+	for r := range core.Result(core.ResultsN) {
 		set.Counter("advisor_snapshots_total"+metric.Labels("result", r.String()), "Snapshots by what became of them.", s.results[r].Load)
 	}
 	set.Counter("advisor_snapshots_shed_total", "Snapshots that were answered 503 as too many were dealt with at a time.", s.shed.Load)
 	set.Histogram("advisor_post_duration_seconds", "How long answering a snapshot took.", s.posts)
 	set.Histogram("advisor_fit_duration_seconds", "How long renewing the seasonal model took, in the background.", s.fits)
 	set.Counter("advisor_fit_errors_total", "Seasonal models that could not be renewed.", s.fitFails.Load)
-	set.Counter("advisor_clock_jumps_total", "How often snapshots led to another time.", func() uint64 { return s.core.figures().jumps })
+	set.Counter("advisor_clock_jumps_total", "How often snapshots led to another time.", func() uint64 { return s.mind.view().Jumps })
 	s.registerBeliefs(set)
 	if k := s.keeper; k != nil {
 		set.Counter("advisor_state_writes_total", "How often STATE_FILE was written.", k.writes.Load)
@@ -59,39 +34,40 @@ func (s *Server) registerMetrics(set *metric.Set) {
 
 // registerBeliefs registers what the core believes. What is not known has no sample.
 func (s *Server) registerBeliefs(set *metric.Set) {
-	one := func(name, help string, read func(f *figures) float64) {
+	one := func(name, help string, read func(f *core.View) float64) {
 		set.Gauges(name, help, func(yield func(string, float64) bool) {
-			f := s.core.figures()
+			f := s.mind.view()
 			if v := read(&f); v == v && !math.IsInf(v, 0) {
 				yield("", v)
 			}
 		})
 	}
-	given := func(f *figures, v float64) float64 {
-		if !f.advice.Given {
+	given := func(f *core.View, v float64) float64 {
+		if !f.Advice.Given {
 			return math.NaN()
 		}
 		return v
 	}
-	one("advisor_recommended_limit", "Newest recommendation, as permits per second.", func(f *figures) float64 { return given(f, f.advice.Rec.Rate()) })
-	one("advisor_limit_in_force", "Limit in force at the newest snapshot, as permits per second.", func(f *figures) float64 { return given(f, f.advice.Sum.Limit.Rate()) })
-	one("advisor_observed_rps", "Requests per second that arrive, all proxies together.", func(f *figures) float64 { return given(f, f.advice.Sum.Observed) })
-	one("advisor_predicted_rps", "Highest median of the demand while the recommendation is valid.", func(f *figures) float64 { return given(f, f.advice.Rec.PredictedRPS) })
-	one("advisor_confidence", "How well the target's capacity is known, from 0 to 1.", func(f *figures) float64 { return f.capacity.Confidence })
-	one("advisor_capacity_estimate", "Median of what the target is believed to take, in requests per second.", func(f *figures) float64 { return positive(f.capacity.Q50) })
+	one("advisor_recommended_limit", "Newest recommendation, as permits per second.", func(f *core.View) float64 { return given(f, f.Advice.Rec.Rate()) })
+	one("advisor_limit_in_force", "Limit in force at the newest snapshot, as permits per second.", func(f *core.View) float64 { return given(f, f.Advice.Sum.Limit.Rate()) })
+	one("advisor_observed_rps", "Requests per second that arrive, all proxies together.", func(f *core.View) float64 { return given(f, f.Advice.Sum.Observed) })
+	one("advisor_predicted_rps", "Highest median of the demand while the recommendation is valid.", func(f *core.View) float64 { return given(f, f.Advice.Rec.PredictedRPS) })
+	one("advisor_confidence", "How well the target's capacity is known, from 0 to 1.", func(f *core.View) float64 { return f.Believed.Capacity.Confidence })
+	one("advisor_capacity_estimate", "Median of what the target is believed to take, in requests per second.", func(f *core.View) float64 { return positive(f.Believed.Capacity.Q50) })
 	set.Gauges("advisor_capacity_estimate_quantile", "Quantiles of what the target is believed to take.", s.capacities())
-	one("advisor_target_fault", "1 while the target fails for another reason than load.", func(f *figures) float64 {
-		if f.fault {
+	one("advisor_target_fault", "1 while the target fails for another reason than load.", func(f *core.View) float64 {
+		if f.Believed.Guard.Fault.Active {
 			return 1
 		}
 		return 0
 	})
-	one("advisor_instances", "Proxies that count.", func(f *figures) float64 { return float64(f.living) })
-	one("advisor_newest_snapshot_timestamp_seconds", "Time of the newest snapshot.", func(f *figures) float64 {
-		if f.newest.IsZero() {
+	one("advisor_instances", "Proxies that count.", func(f *core.View) float64 { return float64(f.Living) })
+	one("advisor_instances_unshared", "Proxies that count and have a store of their own: several get a part of the limit each.", func(f *core.View) float64 { return float64(f.Unshared) })
+	one("advisor_newest_snapshot_timestamp_seconds", "Time of the newest snapshot.", func(f *core.View) float64 {
+		if f.Newest.IsZero() {
 			return math.NaN()
 		}
-		return float64(f.newest.UnixMilli()) / 1e3
+		return float64(f.Newest.UnixMilli()) / 1e3
 	})
 	set.Gauges("advisor_forecast_error_ratio", "Sum of the errors of the median forecast over the sum of the rates, of the last thousand forecasts or so, by how far ahead.", s.errors())
 }
@@ -106,7 +82,7 @@ func positive(v float64) float64 {
 // capacities are the quantiles of the capacity that are known.
 func (s *Server) capacities() iter.Seq2[string, float64] {
 	return func(yield func(string, float64) bool) {
-		c := s.core.figures().capacity
+		c := s.mind.view().Believed.Capacity
 		if !(c.Q50 > 0) {
 			return
 		}
@@ -124,7 +100,7 @@ func (s *Server) capacities() iter.Seq2[string, float64] {
 // errors are the errors of the forecasts whose truth has come.
 func (s *Server) errors() iter.Seq2[string, float64] {
 	return func(yield func(string, float64) bool) {
-		for _, m := range s.core.figures().mixtures {
+		for _, m := range s.mind.view().Mixtures {
 			ahead := strconv.FormatFloat(m.Ahead.Seconds(), 'f', -1, 64)
 			if m.Scored > 0 && !yield(metric.Labels("horizon_seconds", ahead), m.Error) {
 				return

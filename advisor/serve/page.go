@@ -12,8 +12,10 @@ import (
 	"sync"
 	"time"
 
+	"weir/advisor/core"
 	"weir/advisor/forecast"
 	"weir/advisor/policy"
+	"weir/advisor/series"
 	"weir/internal/service"
 )
 
@@ -66,12 +68,43 @@ func (s *Server) draw(now time.Time) ([]byte, error) {
 	if age := now.Sub(s.page.drawn); s.page.body != nil && age >= 0 && age < pageFresh {
 		return s.page.body, nil
 	}
-	l := s.core.look()
+	l := s.look()
 	body, err := drawPage(l, s.cfg.Zone, s.cfg.SLO)
 	if err == nil {
 		s.page.body, s.page.drawn = body, now
 	}
 	return body, err
+}
+
+const (
+	hoursSpan = 4 * time.Hour
+	daysSpan  = 14 * 24 * time.Hour
+	limitSpan = 24 * time.Hour
+)
+
+// A look is what the page shows, copied out of the core.
+type look struct {
+	core.View
+	minutes      []series.Row // the last hours
+	days         []series.Row
+	ahead        []policy.Point // by the minute for an hour
+	track, daily []core.Mark    // the last hours; the last days
+}
+
+// look copies what the page shows.
+func (s *Server) look() *look {
+	l := new(look)
+	s.mind.with(func(c *core.Core) {
+		l.View = c.View()
+		_, l.ahead = c.Forecast(forecastMax, forecastStep)
+		step := 5 * time.Minute
+		if l.Age > 4*24*time.Hour {
+			step = 15 * time.Minute
+		}
+		l.minutes, l.days = c.Recent(hoursSpan, time.Minute), c.Recent(daysSpan, step)
+		l.track, l.daily = c.Track(limitSpan, daysSpan)
+	})
+	return l
 }
 
 // A sheet is what the template shows.
@@ -122,7 +155,7 @@ func drawPage(l *look, zone *time.Location, slo time.Duration) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("draw page: %w", err)
 	}
-	sh := sheet{Known: !l.newest.IsZero(), Zone: zone.String(), Fitting: l.fitting}
+	sh := sheet{Known: !l.Newest.IsZero(), Zone: zone.String(), Fitting: l.Fitting}
 	if sh.Known {
 		sh.fill(l, zone)
 		for _, c := range newPainter(l, zone, slo).plots() {
@@ -142,30 +175,30 @@ func drawPage(l *look, zone *time.Location, slo time.Duration) ([]byte, error) {
 
 // fill fills in the figures and the tables.
 func (sh *sheet) fill(l *look, zone *time.Location) {
-	sh.Time = l.newest.In(zone).Format("Mon 2 Jan 2006 15:04:05 MST")
-	sh.State, sh.Tone = guardWord(&l.believed)
-	sh.Lead = fmt.Sprintf("%s of history, %d rounds of snapshots", spanWord(l.age), l.rounds)
+	sh.Time = l.Newest.In(zone).Format("Mon 2 Jan 2006 15:04:05 MST")
+	sh.State, sh.Tone = guardWord(&l.Believed)
+	sh.Lead = fmt.Sprintf("%s of history, %d rounds of snapshots", spanWord(l.Age), l.Rounds)
 	sh.Figures = figuresOf(l)
-	for _, c := range l.changes[:min(len(l.changes), changesShown)] {
+	for _, c := range l.Changes[:min(len(l.Changes), changesShown)] {
 		sh.Changes = append(sh.Changes, changeRow{
 			Time: c.At.In(zone).Format("2 Jan 15:04:05"), From: perSecond(c.From), To: perSecond(c.To),
 			Detail: c.To.Algorithm + parameters(c.To), Predicted: rate(c.Predicted) + "/s", Confidence: percent(c.Confidence),
 			Reason: c.Reason, Codes: strings.Join(c.Codes, ", "),
 		})
 	}
-	for _, m := range l.mixtures {
+	for _, m := range l.Mixtures {
 		if len(m.Weights) > 0 {
 			sh.Mixtures = append(sh.Mixtures, mixtureOf(m))
 		}
 	}
-	for _, p := range l.proxies[:min(len(l.proxies), proxiesShown)] {
+	for _, p := range l.Proxies[:min(len(l.Proxies), proxiesShown)] {
 		name := p.Name
 		if name == "" {
 			name = "(without a name)"
 		}
 		sh.Proxies = append(sh.Proxies, proxyRow{name, p.At.In(zone).Format("2 Jan 15:04:05"), fmt.Sprintf("%g s", p.Interval), rate(p.Observed), rate(p.Forwarded), p.Counts})
 	}
-	sh.More = len(l.proxies) - len(sh.Proxies)
+	sh.More = len(l.Proxies) - len(sh.Proxies)
 }
 
 // guardWord is the state of the target in a word and a colour.
@@ -187,7 +220,7 @@ func guardWord(s *policy.State) (word, tone string) {
 
 // figuresOf are the numbers that one looks for first.
 func figuresOf(l *look) []figure {
-	a, c := &l.advice, l.believed.Capacity
+	a, c := &l.Advice, l.Believed.Capacity
 	figures := []figure{{"Arriving", rate(a.Sum.Observed) + "/s", percent(a.Sum.RejectedShare) + " refused", "blue"}}
 	if !a.Given {
 		return figures
@@ -201,7 +234,7 @@ func figuresOf(l *look) []figure {
 	} else {
 		figures = append(figures, figure{"Capacity", "unknown", "not enough traffic yet", "green"})
 	}
-	figures = append(figures, figure{"Confidence", percent(l.believed.Capacity.Confidence), "in the capacity", ""},
+	figures = append(figures, figure{"Confidence", percent(l.Believed.Capacity.Confidence), "in the capacity", ""},
 		figure{"Latency p95", latencyWord(a.Sum.P95), percent(a.Sum.Errors) + " errors", ""})
 	return figures
 }

@@ -32,9 +32,9 @@ func TestPage(t *testing.T) {
 		t.Errorf("without a snapshot the page is\n%s", dom)
 	}
 	r.post(snapAt(monday))
-	feed(t, r.core, monday, monday.Add(20*time.Hour), 5*time.Minute)
+	feed(t, r.mind, monday, monday.Add(20*time.Hour), 5*time.Minute)
 	s := snapAt(monday.Add(20*time.Hour + 5*time.Minute))
-	s.instance, s.interval, s.forwarded, s.rejected = "<b>", 5*time.Minute, 30, 0.5
+	s.Instance, s.Interval, s.Forwarded, s.Rejected = "<b>", 5*time.Minute, 30, 0.5
 	r.post(s)
 	r.page.mu.Lock()
 	r.page.body = nil // as if a second had passed
@@ -65,28 +65,28 @@ func TestPageOfLittle(t *testing.T) {
 		{"nothing arrives", func(r *rig) {
 			for i := range 5 {
 				s := snapAt(monday.Add(time.Duration(i) * 30 * time.Second))
-				s.observed, s.forwarded, s.p95 = 0, 0, 0
+				s.Observed, s.Forwarded, s.P95 = 0, 0, 0
 				r.post(s)
 			}
 		}, "0/s"},
 		{"off", func(r *rig) {
 			s := snapAt(monday)
-			s.limit.Algorithm = "off"
+			s.Limit.Algorithm = "off"
 			r.post(s)
 		}, "off"},
 		{"unknown", func(r *rig) {
 			s := snapAt(monday)
-			s.limit.Algorithm = "quantum"
+			s.Limit.Algorithm = "quantum"
 			r.post(s)
 		}, "0/s"},
 		{"an hour each", func(r *rig) {
 			s := snapAt(monday)
-			s.interval = time.Hour
+			s.Interval = time.Hour
 			r.post(s)
 		}, "every"},
 		{"large", func(r *rig) {
 			s := snapAt(monday)
-			s.observed, s.forwarded, s.p95, s.limit.Limit = 1e9, 1e9, 3600, 1e12
+			s.Observed, s.Forwarded, s.P95, s.Limit.Limit = 1e9, 1e9, 3600, 1e12
 			r.post(s)
 		}, "1,000,000,000/s"},
 	} {
@@ -149,24 +149,15 @@ func TestReload(t *testing.T) {
 	cfg.EventsFile = t.TempDir() + "/events.yaml"
 	write(t, cfg.EventsFile, "[]")
 	r := start(t, cfg)
-	feed(t, r.core, monday, monday.Add(time.Hour), time.Minute)
-	before := sprint(r.core.believed())
+	feed(t, r.mind, monday, monday.Add(time.Hour), time.Minute)
+	before := sprint(newState(r))
 	write(t, cfg.EventsFile, "- {name: sale, start: 2026-01-20, end: 2026-01-21}")
-	until(t, "the events are known", func() bool {
-		r.core.mu.Lock()
-		defer r.core.mu.Unlock()
-		return len(r.core.tuning.Forecast.Events) == 1
-	})
-	if after := sprint(r.core.believed()); after != before {
+	until(t, "the events are known", func() bool { return strings.Contains(r.log.String(), "events=1") })
+	if after := sprint(newState(r)); after != before {
 		t.Errorf("with other events the state is\n%s, before\n%s", after, before)
 	}
 	write(t, cfg.EventsFile, "- {name: sale}")
 	until(t, "the fault is told", func() bool {
 		return strings.Contains(r.log.String(), "The events cannot be read again") && strings.Contains(r.log.String(), "[0].start: is missing")
 	})
-	r.core.mu.Lock()
-	defer r.core.mu.Unlock()
-	if n := len(r.core.tuning.Forecast.Events); n != 1 {
-		t.Errorf("a file that is wrong left %d events", n)
-	}
 }

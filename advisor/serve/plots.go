@@ -4,6 +4,7 @@ import (
 	"math"
 	"time"
 
+	"weir/advisor/core"
 	"weir/advisor/series"
 	"weir/internal/chart"
 )
@@ -26,7 +27,7 @@ type painter struct {
 }
 
 func newPainter(l *look, zone *time.Location, slo time.Duration) *painter {
-	name, offset := l.newest.In(zone).Zone()
+	name, offset := l.Newest.In(zone).Zone()
 	return &painter{look: l, offset: float64(offset), zone: name, slo: slo}
 }
 
@@ -39,7 +40,7 @@ func (p *painter) plots() []chart.Chart {
 		return nil
 	}
 	all := []chart.Chart{p.hours()}
-	if p.age > hoursSpan {
+	if p.Age > hoursSpan {
 		all = append(all, p.course())
 	}
 	for i := range all {
@@ -59,16 +60,16 @@ func (p *painter) over(from, to time.Time) chart.Axis {
 
 // hours are the last hours and the next one.
 func (p *painter) hours() chart.Chart {
-	from := p.newest.Add(-min(max(p.age, 10*time.Minute), hoursSpan))
-	c := chart.Chart{Title: "The last hours and the next", X: p.over(from, p.newest.Add(forecastMax)), Y: chart.Axis{Label: "requests per second"}}
-	c.Spans = append(p.markers(from), chart.Span{Name: "the next hour", Tone: chart.Grey, From: p.x(p.newest), To: p.x(p.newest.Add(forecastMax))})
+	from := p.Newest.Add(-min(max(p.Age, 10*time.Minute), hoursSpan))
+	c := chart.Chart{Title: "The last hours and the next", X: p.over(from, p.Newest.Add(forecastMax)), Y: chart.Axis{Label: "requests per second"}}
+	c.Spans = append(p.markers(from), chart.Span{Name: "the next hour", Tone: chart.Grey, From: p.x(p.Newest), To: p.x(p.Newest.Add(forecastMax))})
 	observed := p.rates("arriving", chart.Blue, p.minutes)
 	band, median := p.forecast()
 	if len(median.X) > 0 {
 		c.Bands = []chart.Band{p.believedBand(from), band}
 	}
-	inForce := p.marked("limit in force", chart.Amber, p.track, valLimit)
-	advised := p.marked("recommended", chart.Red, p.track, valRecommended)
+	inForce := p.marked("limit in force", chart.Amber, p.track, core.ValLimit)
+	advised := p.marked("recommended", chart.Red, p.track, core.ValRecommended)
 	advised.Dashed = true
 	c.Lines = []chart.Series{observed, median, inForce, advised}
 	c.Y.Max = ceiling(highest(observed.Y, band.High, median.Y), highest(inForce.Y, advised.Y))
@@ -100,8 +101,8 @@ func highest(rows ...[]float64) (most float64) {
 func (p *painter) forecast() (band chart.Band, median chart.Series) {
 	band = chart.Band{Name: "nine of ten forecasts", Tone: chart.Violet}
 	median = chart.Series{Name: "forecast", Tone: chart.Violet}
-	for _, q := range p.ahead {
-		x := p.x(p.newest.Add(q.At))
+	for i, q := range p.ahead {
+		x := p.x(p.Newest.Add(time.Duration(i+1) * forecastStep))
 		band.X, median.X = append(band.X, x), append(median.X, x)
 		band.Low, band.High = append(band.Low, q.Q05), append(band.High, q.Q95)
 		median.Y = append(median.Y, q.Q50)
@@ -113,17 +114,17 @@ func (p *painter) forecast() (band chart.Band, median chart.Series) {
 func (p *painter) believedBand(from time.Time) chart.Band {
 	b := chart.Band{Name: "what the target is believed to take", Tone: chart.Green}
 	for _, m := range p.track {
-		if m.at >= from.Unix() {
+		if m.At >= from.Unix() {
 			b.X = append(b.X, p.place(m))
-			b.Low, b.High = append(b.Low, float64(m.vals[valLow])), append(b.High, float64(m.vals[valHigh]))
+			b.Low, b.High = append(b.Low, float64(m.Values[core.ValLow])), append(b.High, float64(m.Values[core.ValHigh]))
 		}
 	}
 	return b
 }
 
 // place is where a mark is drawn: at the end of its slot, but not after the newest.
-func (p *painter) place(m mark) float64 {
-	return min(float64(m.at)+60+p.offset, p.x(p.newest))
+func (p *painter) place(m core.Mark) float64 {
+	return min(float64(m.At)+60+p.offset, p.x(p.Newest))
 }
 
 // rates are the rows of a history; gaps are gaps.
@@ -141,14 +142,14 @@ func (p *painter) rates(name string, tone chart.Tone, rows []series.Row) chart.S
 }
 
 // marked is one value of the track.
-func (p *painter) marked(name string, tone chart.Tone, marks []mark, value int) chart.Series {
+func (p *painter) marked(name string, tone chart.Tone, marks []core.Mark, value int) chart.Series {
 	s := chart.Series{Name: name, Tone: tone}
 	for _, m := range marks {
 		x := p.place(m)
 		if n := len(s.X); n > 0 && x-s.X[n-1] > gapMin { // nobody reported
 			s.X, s.Y = append(s.X, s.X[n-1]), append(s.Y, math.NaN())
 		}
-		s.X, s.Y = append(s.X, x), append(s.Y, float64(m.vals[value]))
+		s.X, s.Y = append(s.X, x), append(s.Y, float64(m.Values[value]))
 	}
 	return s
 }
@@ -158,14 +159,14 @@ const gapMin = 2.5 * 3600
 
 // markers are the lasting changes of level.
 func (p *painter) markers(from time.Time) (spans []chart.Span) {
-	for _, s := range p.shifts {
+	for _, s := range p.Shifts {
 		name, tone := "the level fell", chart.Green
 		if s.Up {
 			name, tone = "the level rose", chart.Red
 		}
-		if s.At.After(from) && !s.At.After(p.newest) {
+		if s.At.After(from) && !s.At.After(p.Newest) {
 			// As wide as a line, to be seen.
-			width := p.newest.Sub(from).Seconds() / wideWidth
+			width := p.Newest.Sub(from).Seconds() / wideWidth
 			spans = append(spans, chart.Span{Name: name, Tone: tone, From: p.x(s.At) - 2*width, To: p.x(s.At) + 2*width})
 		}
 	}
@@ -174,10 +175,10 @@ func (p *painter) markers(from time.Time) (spans []chart.Span) {
 
 // course is the last days.
 func (p *painter) course() chart.Chart {
-	from := p.newest.Add(-min(p.age, daysSpan))
-	c := chart.Chart{Title: "The last days", X: p.over(from, p.newest), Y: chart.Axis{Label: "requests per second"}, Spans: p.markers(from)}
+	from := p.Newest.Add(-min(p.Age, daysSpan))
+	c := chart.Chart{Title: "The last days", X: p.over(from, p.Newest), Y: chart.Axis{Label: "requests per second"}, Spans: p.markers(from)}
 	observed := p.rates("arriving", chart.Blue, p.days)
-	inForce := p.marked("limit in force", chart.Amber, p.daily, valLimit)
+	inForce := p.marked("limit in force", chart.Amber, p.daily, core.ValLimit)
 	c.Lines = []chart.Series{observed, inForce}
 	c.Y.Max = ceiling(highest(observed.Y), highest(inForce.Y))
 	return c
@@ -185,21 +186,21 @@ func (p *painter) course() chart.Chart {
 
 // limited is an axis of the last day, or of what there is of it.
 func (p *painter) limited() chart.Axis {
-	from := p.newest.Add(-limitSpan)
+	from := p.Newest.Add(-limitSpan)
 	if len(p.track) > 0 {
-		from = time.Unix(max(p.track[0].at, from.Unix()), 0)
+		from = time.Unix(max(p.track[0].At, from.Unix()), 0)
 	}
-	if p.newest.Sub(from) < 10*time.Minute {
-		from = p.newest.Add(-10 * time.Minute)
+	if p.Newest.Sub(from) < 10*time.Minute {
+		from = p.Newest.Add(-10 * time.Minute)
 	}
-	return p.over(from, p.newest)
+	return p.over(from, p.Newest)
 }
 
 // capacity is what the target takes, and what it is believed to take.
 func (p *painter) capacity() chart.Chart {
 	c := chart.Chart{Title: "Capacity", X: p.limited(), Y: chart.Axis{Label: "requests per second that the target takes"}}
-	middle := p.marked("estimate", chart.Green, p.track, valMid)
-	forwarded := p.marked("forwarded", chart.Blue, p.track, valForwarded)
+	middle := p.marked("estimate", chart.Green, p.track, core.ValMid)
+	forwarded := p.marked("forwarded", chart.Blue, p.track, core.ValForwarded)
 	band := p.believedBand(time.Unix(0, 0))
 	band.Name = "probable (20 % to 80 %)"
 	c.Bands = []chart.Band{band}
@@ -211,7 +212,7 @@ func (p *painter) capacity() chart.Chart {
 // latency is how the target answers.
 func (p *painter) latency() chart.Chart {
 	c := chart.Chart{Title: "Latency", X: p.limited(), Y: chart.Axis{Label: "p95 of what was forwarded", Unit: chart.Seconds, Scale: chart.Log}}
-	p95 := p.marked("p95", chart.Blue, p.track, valP95)
+	p95 := p.marked("p95", chart.Blue, p.track, core.ValP95)
 	c.Lines = []chart.Series{p95}
 	if slo := p.good(); slo > 0 && highest(p95.Y) > 0 {
 		c.Limits = []chart.Limit{{Name: "still good", Tone: chart.Red, Y: slo}}
@@ -224,5 +225,5 @@ func (p *painter) good() float64 {
 	if p.slo > 0 {
 		return p.slo.Seconds()
 	}
-	return 3 * p.believed.Base
+	return 3 * p.Believed.Base
 }

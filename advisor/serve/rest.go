@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"weir/advisor/core"
 	"weir/advisor/policy"
 	"weir/advisor/series"
 	"weir/internal/service"
@@ -81,25 +82,21 @@ type predictedPoint struct {
 }
 
 func newPredicted(at time.Time, step time.Duration, points []policy.Point) *predicted {
-	p := &predicted{Step: step.Seconds(), Points: make([]predictedPoint, len(points))}
-	if !at.IsZero() {
-		at = at.UTC()
-		p.At = &at
-	}
+	p := &predicted{At: instant(at), Step: step.Seconds(), Points: make([]predictedPoint, len(points))}
 	for i, q := range points {
 		p.Points[i] = predictedPoint{float64(i+1) * p.Step, q.Q05, q.Q50, q.Q80, q.Q95, q.Q99}
 	}
 	return p
 }
 
-// JSON is the answer to a snapshot that was not refused.
-func (r *reply) JSON() advised {
-	l := r.limit
+// adviceJSON is the answer to a snapshot that was not refused.
+func adviceJSON(r *core.Reply) advised {
+	l := r.Limit
 	return advised{
 		Algorithm: l.Algorithm, Limit: l.Limit, Window: l.Window, Capacity: l.Capacity, FillRate: l.FillRate, Burst: l.Burst,
-		Predicted: r.advice.PredictedRPS, ValidFor: r.advice.ValidFor.Seconds(),
-		Reason: strings.Join(r.advice.Codes, ", ") + ": " + r.advice.Reason, Codes: r.advice.Codes,
-		Confidence: r.advice.Confidence, Forecast: newPredicted(r.at, answerStep, r.points),
+		Predicted: r.Advice.PredictedRPS, ValidFor: r.Advice.ValidFor.Seconds(),
+		Reason: strings.Join(r.Advice.Codes, ", ") + ": " + r.Advice.Reason, Codes: r.Advice.Codes,
+		Confidence: r.Advice.Confidence, Forecast: newPredicted(r.At, core.AnswerStep, r.Points),
 	}
 }
 
@@ -123,52 +120,52 @@ func (s *Server) servePost(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	body, status, err := readBody(w, r)
-	var snap snapshot
+	var snap core.Snapshot
 	if err == nil {
 		snap, err = readSnapshot(body)
 		status = http.StatusBadRequest
 	}
 	if err != nil {
-		s.results[resultInvalid].Inc()
-		s.voice.refuse(resultInvalid, err.Error())
+		s.results[core.Invalid].Inc()
+		s.voice.refuse(core.Invalid, err.Error())
 		service.WriteError(w, status, err)
 		return
 	}
-	answer := s.core.post(&snap)
-	s.results[answer.result].Inc()
-	s.speak(&snap, &answer)
-	switch answer.result {
-	case resultOld:
-		service.WriteError(w, http.StatusBadRequest, &strictjson.Error{Path: "timestamp", Message: oldMessage(&snap, &answer)})
-	case resultFull:
-		service.WriteError(w, http.StatusServiceUnavailable, answer.err)
+	answer, stack := s.mind.post(&snap)
+	s.results[answer.Result].Inc()
+	if answer.Result == core.Old || answer.Result == core.Ahead {
+		answer.Err = &strictjson.Error{Path: "timestamp", Message: fmt.Sprintf("%v: it is %s, the newest %s",
+			answer.Err, snap.At.Format(time.RFC3339), answer.Newest.UTC().Format(time.RFC3339))}
+	}
+	s.speak(&snap, &answer, stack)
+	switch {
+	case answer.Result == core.Full:
+		service.WriteError(w, http.StatusServiceUnavailable, answer.Err)
+	case answer.Err != nil:
+		service.WriteError(w, http.StatusBadRequest, answer.Err)
 	default:
-		service.WriteJSON(w, http.StatusOK, answer.JSON())
+		service.WriteJSON(w, http.StatusOK, adviceJSON(&answer))
 	}
 	s.posts.Observe(time.Since(start))
 }
 
-// oldMessage says how old an old snapshot is.
-func oldMessage(s *snapshot, r *reply) string {
-	return fmt.Sprintf("%v: it is %s, the newest %s", r.err, s.at.UTC().Format(time.RFC3339), r.newest.UTC().Format(time.RFC3339))
-}
-
 // speak tells the log what is worth it.
-func (s *Server) speak(snap *snapshot, r *reply) {
+func (s *Server) speak(snap *core.Snapshot, r *core.Reply, stack string) {
 	switch {
-	case r.changed != nil:
-		s.voice.changed(r.changed)
-	case r.result == resultOld:
-		s.voice.refuse(resultOld, oldMessage(snap, r))
-	case r.result == resultFull:
-		s.voice.refuse(resultFull, r.err.Error())
-	case r.result == resultFailed:
-		s.voice.fail(r.stack)
-	case r.result == resultDoubtful:
-		s.voice.refuse(r.result, fmt.Sprintf("observedRps %g instance %q", snap.observed, snap.instance))
-	case r.result == resultBehind || r.result == resultAhead:
-		s.voice.refuse(r.result, "timestamp "+snap.at.UTC().Format(time.RFC3339)+" instance "+strconv.Quote(snap.instance))
+	case r.Result == core.Failed:
+		s.voice.fail(stack)
+	case r.Result == core.Doubtful:
+		s.voice.refuse(r.Result, fmt.Sprintf("observedRps %g instance %q", snap.Observed, snap.Instance))
+	case r.Err != nil:
+		s.voice.refuse(r.Result, fmt.Sprintf("%v instance %q", r.Err, snap.Instance))
 	}
+	if r.Anew && s.keeper == nil {
+		s.log.Warn("Another time has begun: nothing is known of it yet, and what was known is forgotten", "newest", snap.At, "before", r.Newest)
+	}
+	if r.Changed != nil {
+		s.voice.changed(r.Changed)
+	}
+	s.voice.stores(r.Sharers)
 }
 
 // readBody reads the body of a snapshot; with an error comes the status.
@@ -197,14 +194,9 @@ func (s *Server) serveForecast(w http.ResponseWriter, r *http.Request) {
 		service.WriteError(w, http.StatusBadRequest, err)
 		return
 	}
-	s.core.mu.Lock()
-	at := s.core.now.forecastAt()
-	outlook := s.core.now.future.Outlook(ahead, forecastStep)
-	s.core.mu.Unlock()
-	points := make([]policy.Point, len(outlook))
-	for i, p := range outlook {
-		points[i] = policy.Point{Q05: p.Q05, Q50: p.Q50, Q80: p.Q80, Q95: p.Q95, Q99: p.Q99}
-	}
+	var at time.Time
+	var points []policy.Point
+	s.mind.with(func(c *core.Core) { at, points = c.Forecast(ahead, forecastStep) })
 	service.WriteJSON(w, http.StatusOK, newPredicted(at, forecastStep, points))
 }
 
@@ -243,7 +235,9 @@ func (s *Server) serveHistory(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
-	rows, from, to, err := s.core.past(span, step)
+	var rows []series.Row
+	var from, to time.Time
+	s.mind.with(func(c *core.Core) { rows, from, to, err = c.Past(span, step) })
 	if err != nil {
 		service.WriteError(w, http.StatusBadRequest, err)
 		return
@@ -268,28 +262,6 @@ func resolutionFor(span time.Duration) time.Duration {
 		}
 	}
 	return time.Hour
-}
-
-// past are the rows of a span up to the newest; a step of 0: as they came.
-func (c *core) past(span, step time.Duration) (rows []series.Row, from, to time.Time, err error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	h := c.now.future.History()
-	newest, ok := h.Newest()
-	if !ok {
-		return nil, from, to, nil
-	}
-	to = newest.UTC()
-	from = to.Add(-span)
-	if step == 0 {
-		return h.Raw(from, to), from, to, nil
-	}
-	end := to.Truncate(step)
-	if end.Before(to) {
-		end = end.Add(step) // the slot that is not over
-	}
-	rows, err = h.View(from, end, step)
-	return rows, from, to, err
 }
 
 // secondsOf reads a parameter of the query, in seconds.

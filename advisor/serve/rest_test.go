@@ -2,9 +2,12 @@ package serve
 
 import (
 	"fmt"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
+
+	"weir/advisor/policy"
 )
 
 // contract is the request of the contract.
@@ -164,7 +167,7 @@ func TestUnknownAlgorithm(t *testing.T) {
 func TestForecastOfARound(t *testing.T) {
 	r := start(t, defaults())
 	a, b := snapAt(monday.Add(30*time.Second)), snapAt(monday.Add(45*time.Second))
-	a.instance, b.instance = "a", "b"
+	a.Instance, b.Instance = "a", "b"
 	r.post(a)
 	answer := r.post(b)
 	for _, f := range []any{answer["forecast"], r.want(200, "GET", "/v1/forecast", "")} {
@@ -182,7 +185,7 @@ func TestLate(t *testing.T) {
 	before := sprint(r.want(200, "GET", "/v1/state", ""))
 	for _, back := range []time.Duration{0, 30 * time.Second, 59 * time.Second} {
 		s := snapAt(monday.Add(60*time.Second - back))
-		s.observed = 5000
+		s.Observed = 5000
 		if a := r.post(s); sprint(a["limit"]) != sprint(last["limit"]) {
 			t.Errorf("%s late: %v, want %v", back, a, last)
 		}
@@ -194,7 +197,7 @@ func TestLate(t *testing.T) {
 
 func TestHistoryEndpoint(t *testing.T) {
 	r := start(t, defaults())
-	feed(t, r.core, monday, monday.Add(26*time.Hour), 5*time.Minute)
+	feed(t, r.mind, monday, monday.Add(26*time.Hour), 5*time.Minute)
 	h := r.want(200, "GET", "/v1/history?span=7200&resolution=300", "")
 	rows := h["rows"].([]any)
 	if len(rows) != 24 || h["to"] != "2026-01-20T02:00:00Z" || h["from"] != "2026-01-20T00:00:00Z" {
@@ -218,8 +221,8 @@ func TestMetrics(t *testing.T) {
 	if _, text := r.do("GET", "/metrics", ""); strings.Contains(text, "\nadvisor_recommended_limit ") || strings.Contains(text, "NaN") {
 		t.Errorf("before any snapshot the metrics are\n%s", text)
 	}
-	feed(t, r.core, monday, monday.Add(8*time.Hour), 2*time.Minute)
-	r.core.refits.Wait()
+	feed(t, r.mind, monday, monday.Add(8*time.Hour), 2*time.Minute)
+	r.mind.refits.Wait()
 	r.post(snapAt(monday.Add(8*time.Hour + 30*time.Second)))
 	_, text := r.do("GET", "/metrics", "")
 	for _, want := range []string{
@@ -232,5 +235,87 @@ func TestMetrics(t *testing.T) {
 	}
 	if strings.Contains(text, "advisor_fit_duration_seconds_count 0") {
 		t.Error("no refit was measured in eight hours")
+	}
+}
+
+func FuzzSnapshot(f *testing.F) {
+	f.Add([]byte(contract))
+	f.Add([]byte(strings.Replace(contract, `"algorithm"`, gated+`"algorithm"`, 1)))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		s, err := readSnapshot(data)
+		if err != nil {
+			return
+		}
+		again, err := readSnapshot(record(&s))
+		if err != nil || string(record(&again)) != string(record(&s)) {
+			t.Errorf("%s became %s, %v", record(&s), record(&again), err)
+		}
+	})
+}
+
+// gated is what newer proxies tell beside.
+const gated = `"mode":"failopen","store":"local","ended":2900,"inFlight":7.5,"gateLimit":16,"gateShare":0.25,"healthyTargets":3,`
+
+// What older proxies do not tell is taken in, and missed by nobody.
+func TestGated(t *testing.T) {
+	s, err := readSnapshot([]byte(strings.Replace(contract, `"algorithm"`, gated+`"algorithm"`, 1)))
+	if err != nil || s.Mode != policy.FailOpen || !s.Unshared || s.Ended != 2900 || s.InFlight != 7.5 || s.GateLimit != 16 || s.GateShare != .25 || s.Targets != 3 {
+		t.Errorf("read as %+v, %v", s, err)
+	}
+	s, err = readSnapshot([]byte(contract))
+	if err != nil || s.Mode != policy.Normal || s.Unshared || s.Ended != 98.2*30 || s.GateLimit != 0 {
+		t.Errorf("without it read as %+v, %v", s, err)
+	}
+	for _, c := range []struct{ with, want string }{
+		{`"mode":"open",`, `mode: must be one of normal, failopen, shadow, is "open"`}, {`"store":"redis",`, `store: must be one of shared, local, is "redis"`},
+		{`"gateShare":1.5,`, "gateShare: must be from 0 to 1, is 1.5"}, {`"ended":-1,`, "ended: must be from 0"}, {`"healthyTargets":1e7,`, "healthyTargets: must be from 0 to 1e+06"},
+	} {
+		if _, err := readSnapshot([]byte(strings.Replace(contract, `"algorithm"`, c.with+`"algorithm"`, 1))); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v, want %s", c.with, err, c.want)
+		}
+	}
+}
+
+// Proxies with stores of their own are said to have them.
+func TestStores(t *testing.T) {
+	r := start(t, defaults())
+	var last map[string]any
+	for i := range 8 {
+		s := snapAt(monday.Add(time.Duration(i/2+1)*30*time.Second + time.Duration(i%2)))
+		s.Instance, s.Unshared = []string{"a", "b"}[i%2], true
+		last = r.post(s)
+	}
+	if reason := last["reason"].(string); !strings.Contains(reason, "unshared") || !strings.Contains(reason, "2 proxies without a shared store get a part each") {
+		t.Errorf("the reason is %s", reason)
+	}
+	if n := r.want(200, "GET", "/v1/state", "")["unshared"]; n != 2.0 {
+		t.Errorf("%v are told", n)
+	}
+	if text := r.log.String(); strings.Count(text, "divided between them") != 1 || !strings.Contains(text, "proxies=2") {
+		t.Errorf("the log is\n%s", text)
+	}
+}
+
+// A clock that jumps is refused, and what was known is kept aside when another time
+// begins.
+func TestJump(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "s")
+	cfg := kept(path)
+	r := start(t, cfg)
+	feed(t, r.mind, monday, monday.Add(10*time.Minute), 30*time.Second)
+	for i := range 2 {
+		a := r.want(400, "POST", "/v1/limit-config", string(record(snapAt(monday.Add(time.Duration(i)*30*time.Second-50*time.Hour)))))
+		if a["path"] != "timestamp" || !strings.Contains(a["error"].(string), "older than the newest snapshot") {
+			t.Errorf("answered %v", a)
+		}
+	}
+	r.post(snapAt(monday.Add(time.Minute - 50*time.Hour)))
+	r.stop()
+	if names, err := filepath.Glob(path + ".before-*"); err != nil || len(names) != 1 || !strings.Contains(r.log.String(), "what was known is kept as "+names[0]) {
+		t.Errorf("kept aside: %v, %v\n%s", names, err, r.log)
+	}
+	again := start(t, cfg)
+	if v := again.mind.view(); v.Rounds != 1 {
+		t.Errorf("after a restart %d rounds are known", v.Rounds)
 	}
 }

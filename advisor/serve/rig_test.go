@@ -16,6 +16,8 @@ import (
 	"github.com/goccy/go-json"
 
 	"weir/advisor/config"
+	"weir/advisor/core"
+	"weir/advisor/policy"
 	"weir/internal/metric"
 	"weir/internal/service"
 )
@@ -122,9 +124,9 @@ func (r *rig) want(status int, method, path, body string) map[string]any {
 }
 
 // post posts a snapshot that must be answered.
-func (r *rig) post(s *snapshot) map[string]any {
+func (r *rig) post(s *core.Snapshot) map[string]any {
 	r.t.Helper()
-	return r.want(200, "POST", "/v1/limit-config", string(s.record()))
+	return r.want(200, "POST", "/v1/limit-config", string(record(s)))
 }
 
 // day is a rate that follows the day: 100/s at noon, 20/s at midnight.
@@ -134,29 +136,22 @@ func day(at time.Time) float64 {
 
 // snapAt is what one proxy sees of day in the 30 s up to at, with a limit that
 // refuses nothing.
-func snapAt(at time.Time) *snapshot {
-	s := &snapshot{at: at, interval: 30 * time.Second, observed: day(at), forwarded: day(at), p95: 0.02}
-	s.limit.Algorithm, s.limit.Limit, s.limit.Window = "fixed", 200, 1
-	return s
+func snapAt(at time.Time) *core.Snapshot {
+	return &core.Snapshot{At: at, Interval: 30 * time.Second, Observed: day(at), Forwarded: day(at), P95: 0.02, Ended: 30 * day(at),
+		Limit: policy.Limit{Algorithm: policy.Fixed, Limit: 200, Window: 1}}
 }
 
-// feed lets a core take in snapshots from one moment to another, and fails when
+// feed lets a mind take in snapshots from one moment to another, and fails when
 // one of them is not learned from.
-func feed(t *testing.T, c *core, from, to time.Time, every time.Duration) {
+func feed(t *testing.T, m *mind, from, to time.Time, every time.Duration) {
 	t.Helper()
 	for at := from.Add(every); !at.After(to); at = at.Add(every) {
 		s := snapAt(at)
-		s.interval = every
-		if r := c.post(s); r.result != resultLearned {
-			t.Fatalf("the snapshot of %s is %s", at, r.result)
+		s.Interval = every
+		if r, _ := m.post(s); r.Result != core.Learned {
+			t.Fatalf("the snapshot of %s is %s", at, r.Result)
 		}
 	}
-}
-
-// newTestCore is a core with default settings.
-func newTestCore() *core {
-	cfg := defaults()
-	return newCore(tuningOf(&cfg))
 }
 
 // near fails unless got is within a share of want.
@@ -183,4 +178,10 @@ func sprint(v any) string {
 		return fmt.Sprint(err)
 	}
 	return string(data)
+}
+
+// newState is what GET /v1/state tells.
+func newState(r *rig) *believed {
+	v := r.mind.view()
+	return newBelieved(&v)
 }

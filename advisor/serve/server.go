@@ -2,7 +2,6 @@ package serve
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"net"
@@ -10,6 +9,7 @@ import (
 	"time"
 
 	"weir/advisor/config"
+	"weir/advisor/core"
 	"weir/advisor/forecast"
 	"weir/advisor/history"
 	"weir/advisor/policy"
@@ -20,19 +20,19 @@ import (
 
 // A Server is a running advisor.
 //
-// Safe for concurrent use: the core has a lock, the voice and the page have theirs,
+// Safe for concurrent use: the mind has a lock, the voice and the page have theirs,
 // figures are atomic, the rest is set before the first request.
 type Server struct {
 	env    *service.Env
 	cfg    config.Config
 	log    *slog.Logger
-	core   *core
+	mind   *mind
 	keeper *keeper // nil: nothing is kept
 	voice  *voice
 	page   page
 	places chan struct{} // one for each snapshot that is dealt with
 
-	results  [resultsN]metric.Counter
+	results  [core.ResultsN]metric.Counter
 	shed     metric.Counter
 	posts    *metric.Histogram
 	fits     *metric.Histogram
@@ -61,12 +61,12 @@ func New(ctx context.Context, e *service.Env, cfg config.Config) (*Server, error
 	}
 	log := e.Logger("Advisor")
 	s := &Server{
-		env: e, cfg: cfg, log: log, core: newCore(tuningOf(&cfg)), voice: newVoice(log), listener: l,
+		env: e, cfg: cfg, log: log, mind: newMind(tuningOf(&cfg)), voice: newVoice(log), listener: l,
 		places: make(chan struct{}, postsMax), posts: metric.NewHistogram(metric.Decision()), fits: metric.NewHistogram(metric.Latency()),
 	}
-	s.core.fitted = s.fitted
+	s.mind.fitted = s.fitted
 	if cfg.StateFile != "" {
-		if s.keeper, err = openKeeper(time.Now(), cfg.StateFile, cfg.StateEvery, s.core, e.Logger("State")); err != nil {
+		if s.keeper, err = openKeeper(time.Now(), &cfg, s.mind, e.Logger("State")); err != nil {
 			l.Close()
 			return nil, &service.SettingError{Name: "STATE_FILE", Value: cfg.StateFile, Problem: "cannot be used: " + err.Error(),
 				Allowed: "a file in a folder that can be written, of one advisor only"}
@@ -75,15 +75,15 @@ func New(ctx context.Context, e *service.Env, cfg config.Config) (*Server, error
 		log.Info("Without STATE_FILE nothing that is learned survives a restart")
 	}
 	if cfg.HistoryURL != nil {
-		s.core.loadPast(ctx, time.Now(), history.Source{URL: cfg.HistoryURL, Query: cfg.HistoryQuery}, e.Logger("History"))
+		loadPast(ctx, time.Now(), s.mind.core, history.Source{URL: cfg.HistoryURL, Query: cfg.HistoryQuery}, e.Logger("History"))
 	}
 	s.registerMetrics(e.Metrics)
 	return s, nil
 }
 
 // tuningOf are the settings of the thinking part.
-func tuningOf(c *config.Config) *Tuning {
-	return &Tuning{
+func tuningOf(c *config.Config) core.Tuning {
+	return core.Tuning{
 		Forecast: forecast.Settings{Location: c.Zone, Events: c.Events},
 		Policy:   policy.Settings{LimitMin: c.LimitMin, LimitMax: c.LimitMax, CapacityHint: c.CapacityRPS, SLO: c.SLO},
 	}
@@ -111,7 +111,7 @@ func (s *Server) Serve(ctx context.Context) error {
 	s.env.Health.SetReady(false)
 	stop()
 	s.others.Wait()
-	s.core.refits.Wait()
+	s.mind.refits.Wait()
 	if s.keeper != nil {
 		s.keeper.close(time.Now())
 	}
@@ -131,9 +131,9 @@ func (s *Server) fitted(took time.Duration, err error) {
 func (s *Server) reload() {
 	events, err := config.ReadEvents(s.cfg.EventsFile, s.cfg.Zone)
 	if err == nil {
-		t := *s.core.tuning
+		t := tuningOf(&s.cfg)
 		t.Forecast.Events = events
-		err = s.core.retune(&t)
+		s.mind.with(func(c *core.Core) { err = c.Retune(t) })
 	}
 	if err != nil {
 		s.log.Warn("The events cannot be read again, going on with those known", "file", s.cfg.EventsFile, "error", err)
@@ -142,34 +142,30 @@ func (s *Server) reload() {
 	s.log.Info("Read the events again", "file", s.cfg.EventsFile, "events", len(events))
 }
 
-// retune goes on with other settings.
-func (c *core) retune(t *Tuning) error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	image, err := c.image()
-	if err != nil {
-		return err
-	}
-	m, damages := remember(t, &image)
-	if len(damages) > 0 {
-		return errors.New(damages[0].String())
-	}
-	c.tuning, c.now = t, m
-	return nil
-}
-
 // health is the state for /actuator/health.
 func (s *Server) health() any {
-	s.core.mu.Lock()
-	defer s.core.mu.Unlock()
-	h := struct {
-		Status string     `json:"status"`
-		Rounds uint64     `json:"rounds"`
-		Newest *time.Time `json:"newest,omitempty"`
-	}{Status: "UP", Rounds: s.core.now.rounds}
-	if at := s.core.now.newest(); !at.IsZero() {
-		at = at.UTC()
-		h.Newest = &at
+	v := s.mind.view()
+	return struct {
+		Status   string     `json:"status"`
+		Rounds   uint64     `json:"rounds"`
+		Newest   *time.Time `json:"newest,omitempty"`
+		Unshared int        `json:"unshared,omitempty"` // proxies with a store of their own, when they are several
+	}{"UP", v.Rounds, instant(v.Newest), several(v.Unshared)}
+}
+
+// several is n, but 0 for one.
+func several(n int) int {
+	if n < 2 {
+		return 0
 	}
-	return h
+	return n
+}
+
+// instant is a time, nil for the zero one.
+func instant(at time.Time) *time.Time {
+	if at.IsZero() {
+		return nil
+	}
+	at = at.UTC()
+	return &at
 }

@@ -3,10 +3,13 @@ package serve
 import (
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/goccy/go-json"
 
+	"weir/advisor/core"
 	"weir/advisor/policy"
 	"weir/internal/strictjson"
 )
@@ -14,13 +17,13 @@ import (
 // Bounds on what a snapshot can say.
 const (
 	intervalMin = time.Second
-	intervalMax = 24 * time.Hour // a proxy that could not report for long tells all of it
-	rpsMax      = 1e9            // requests per second
+	rpsMax      = 1e9 // requests per second
 	latencyMax  = 3600.0
 	// More can be let through than arrives only when some had to wait before.
 	forwardedFactor = 2.0
 	forwardedMore   = 10.0 // requests per second
-	numberMax       = 1e12 // of the limit in force
+	numberMax       = 1e12
+	targetsMax      = 1e6
 	nameBytesMax    = 200
 	yearMin         = 1970
 	yearMax         = 2200
@@ -43,38 +46,44 @@ type request struct {
 	FillRate  *float64   `json:"fillRate,omitempty"`
 	Burst     *float64   `json:"burst,omitempty"`
 	Instance  string     `json:"instance,omitempty"`
+
+	// What older proxies do not tell.
+	Mode      string   `json:"mode,omitempty"`
+	Store     string   `json:"store,omitempty"`
+	Ended     *float64 `json:"ended,omitempty"`
+	InFlight  *float64 `json:"inFlight,omitempty"`
+	GateLimit *float64 `json:"gateLimit,omitempty"`
+	GateShare *float64 `json:"gateShare,omitempty"`
+	Targets   *float64 `json:"healthyTargets,omitempty"`
 }
 
-// A snapshot is what one proxy saw in one interval.
-type snapshot struct {
-	at        time.Time
-	interval  time.Duration
-	instance  string
-	observed  float64 // requests per second
-	forwarded float64
-	rejected  float64 // share
-	p95       float64 // seconds
-	errors    float64 // share
-	limit     policy.Limit
-}
+// The words of a snapshot. What is not said is the first of them.
+var (
+	modes  = []string{policy.Normal: "normal", policy.FailOpen: "failopen", policy.Shadow: "shadow"}
+	stores = []string{"shared", "local"}
+)
 
 // readSnapshot reads the body of a request, or a record. The error is a
 // *strictjson.Error, or several joined.
-func readSnapshot(body []byte) (snapshot, error) {
+func readSnapshot(body []byte) (core.Snapshot, error) {
 	var r request
 	if err := strictjson.DecodeIgnoringUnknown(body, &r); err != nil {
-		return snapshot{}, err
+		return core.Snapshot{}, err
 	}
 	return r.snapshot()
 }
 
 // record is s as the journal keeps it.
-func (s *snapshot) record() []byte {
-	seconds := s.interval.Seconds()
+func record(s *core.Snapshot) []byte {
+	seconds, targets := s.Interval.Seconds(), float64(s.Targets)
 	r := request{
-		Timestamp: &s.at, Interval: &seconds, Observed: &s.observed, Forwarded: &s.forwarded, Rejected: &s.rejected,
-		Latency: &s.p95, Errors: &s.errors, Algorithm: &s.limit.Algorithm, Instance: s.instance,
-		Limit: &s.limit.Limit, Window: &s.limit.Window, Capacity: &s.limit.Capacity, FillRate: &s.limit.FillRate, Burst: &s.limit.Burst,
+		Timestamp: &s.At, Interval: &seconds, Observed: &s.Observed, Forwarded: &s.Forwarded, Rejected: &s.Rejected,
+		Latency: &s.P95, Errors: &s.Errors, Algorithm: &s.Limit.Algorithm, Instance: s.Instance,
+		Limit: &s.Limit.Limit, Window: &s.Limit.Window, Capacity: &s.Limit.Capacity, FillRate: &s.Limit.FillRate, Burst: &s.Limit.Burst,
+		Mode: modes[s.Mode], Ended: &s.Ended, InFlight: &s.InFlight, GateLimit: &s.GateLimit, GateShare: &s.GateShare, Targets: &targets,
+	}
+	if s.Unshared {
+		r.Store = stores[1]
 	}
 	data, err := json.Marshal(r)
 	if err != nil {
@@ -110,47 +119,74 @@ func (c *check) number(path string, v *float64, min, max float64) float64 {
 	return *v
 }
 
-// optional is a number that may be absent or 0.
-func (c *check) optional(path string, v *float64) float64 {
+// optional is a number that may be absent or 0, up to max.
+func (c *check) optional(path string, v *float64, max float64) float64 {
 	if v == nil {
 		return 0
 	}
-	return c.number(path, v, 0, numberMax)
+	return c.number(path, v, 0, max)
+}
+
+// word is a word out of a list, by its place in it; absent: 0.
+func (c *check) word(path, v string, list []string) int {
+	at := slices.Index(list, v)
+	if at < 0 && v != "" {
+		c.fault(path, "must be one of %s, is %q", strings.Join(list, ", "), v)
+	}
+	return max(at, 0)
 }
 
 // snapshot checks r.
-func (r *request) snapshot() (snapshot, error) {
+func (r *request) snapshot() (core.Snapshot, error) {
 	var c check
-	s := snapshot{instance: r.Instance}
+	s := core.Snapshot{Instance: r.Instance}
 	switch {
 	case r.Timestamp == nil:
 		c.fault("timestamp", "is missing")
 	case r.Timestamp.Year() < yearMin || r.Timestamp.Year() > yearMax:
 		c.fault("timestamp", "must be in the years %d to %d, is %s", yearMin, yearMax, r.Timestamp.Format(time.RFC3339))
 	default:
-		s.at = r.Timestamp.UTC()
+		s.At = r.Timestamp.UTC()
 	}
-	s.interval = time.Duration(c.number("interval", r.Interval, intervalMin.Seconds(), intervalMax.Seconds()) * float64(time.Second))
-	s.observed = c.number("observedRps", r.Observed, 0, rpsMax)
-	s.forwarded = c.number("forwardedRps", r.Forwarded, 0, rpsMax)
-	if most := forwardedFactor*s.observed + forwardedMore; len(c.faults) == 0 && s.forwarded > most {
-		c.fault("forwardedRps", "must be at most %v with an observedRps of %v, is %v", most, s.observed, s.forwarded)
+	s.Interval = seconds(c.number("interval", r.Interval, intervalMin.Seconds(), core.IntervalMax.Seconds()))
+	s.Observed = c.number("observedRps", r.Observed, 0, rpsMax)
+	s.Forwarded = c.number("forwardedRps", r.Forwarded, 0, rpsMax)
+	if most := forwardedFactor*s.Observed + forwardedMore; len(c.faults) == 0 && s.Forwarded > most {
+		c.fault("forwardedRps", "must be at most %v with an observedRps of %v, is %v", most, s.Observed, s.Forwarded)
 	}
-	s.rejected = c.number("rejectedRate", r.Rejected, 0, 1)
-	s.p95 = c.number("latencyP95", r.Latency, 0, latencyMax)
-	s.errors = c.number("errors5xx", r.Errors, 0, 1)
-	s.limit = r.limit(&c)
+	s.Rejected = c.number("rejectedRate", r.Rejected, 0, 1)
+	s.P95 = c.number("latencyP95", r.Latency, 0, latencyMax)
+	s.Errors = c.number("errors5xx", r.Errors, 0, 1)
+	s.Limit = r.limit(&c)
 	if len(r.Instance) > nameBytesMax {
 		c.fault("instance", "is longer than %d bytes", nameBytesMax)
 	}
+	r.gates(&c, &s)
 	return s, c.err()
 }
+
+// gates checks what older proxies do not tell.
+func (r *request) gates(c *check, s *core.Snapshot) {
+	s.Mode = policy.Mode(c.word("mode", r.Mode, modes))
+	s.Unshared = c.word("store", r.Store, stores) > 0
+	s.InFlight = c.optional("inFlight", r.InFlight, numberMax)
+	s.GateLimit = c.optional("gateLimit", r.GateLimit, numberMax)
+	s.GateShare = c.optional("gateShare", r.GateShare, 1)
+	s.Targets = int(c.optional("healthyTargets", r.Targets, targetsMax))
+	s.Ended = c.optional("ended", r.Ended, numberMax)
+	if r.Ended == nil && (s.P95 > 0 || s.Errors > 0) {
+		s.Ended = s.Forwarded * s.Interval.Seconds()
+	}
+}
+
+// seconds is v as a Duration.
+func seconds(v float64) time.Duration { return time.Duration(v * float64(time.Second)) }
 
 // limit is the limit in force: what its algorithm needs must be there.
 func (r *request) limit(c *check) policy.Limit {
 	l := policy.Limit{
-		Limit: c.optional("limit", r.Limit), Window: c.optional("window", r.Window),
-		Capacity: c.optional("capacity", r.Capacity), FillRate: c.optional("fillRate", r.FillRate), Burst: c.optional("burst", r.Burst),
+		Limit: c.optional("limit", r.Limit, numberMax), Window: c.optional("window", r.Window, numberMax),
+		Capacity: c.optional("capacity", r.Capacity, numberMax), FillRate: c.optional("fillRate", r.FillRate, numberMax), Burst: c.optional("burst", r.Burst, numberMax),
 	}
 	if r.Algorithm == nil || *r.Algorithm == "" {
 		c.fault("algorithm", "is missing")
@@ -174,13 +210,4 @@ func (r *request) limit(c *check) policy.Limit {
 		need("fillRate", l.FillRate)
 	}
 	return l
-}
-
-// known says whether the policy knows the algorithm of l.
-func known(l policy.Limit) bool {
-	switch l.Algorithm {
-	case policy.Fixed, policy.Sliding, policy.Token, policy.SlidingLog, policy.GCRA, policy.Leaky, policy.Off:
-		return true
-	}
-	return false
 }

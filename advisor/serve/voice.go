@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"weir/advisor/core"
 	"weir/advisor/policy"
 )
 
@@ -25,19 +26,20 @@ type voice struct {
 	log *slog.Logger
 
 	mu      sync.Mutex
-	refused map[result]int
-	latest  map[result]string // what was wrong with the newest
-	changes int               // lines in this second
-	silent  int               // changes beyond
+	refused map[core.Result]int
+	latest  map[core.Result]string // what was wrong with the newest
+	changes int                    // lines in this second
+	silent  int                    // changes beyond
 	stack   string
+	sharers int // between how many proxies the limit was divided last
 }
 
 func newVoice(log *slog.Logger) *voice {
-	return &voice{log: log, refused: make(map[result]int), latest: make(map[result]string)}
+	return &voice{log: log, refused: make(map[core.Result]int), latest: make(map[core.Result]string)}
 }
 
 // refuse counts a snapshot that was not learned from, and is worth a word.
-func (v *voice) refuse(r result, why string) {
+func (v *voice) refuse(r core.Result, why string) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.refused[r]++
@@ -48,12 +50,12 @@ func (v *voice) refuse(r result, why string) {
 func (v *voice) fail(stack string) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	v.refused[resultFailed]++
+	v.refused[core.Failed]++
 	v.stack = stack
 }
 
 // changed tells of a recommendation that differs from the one before.
-func (v *voice) changed(c *change) {
+func (v *voice) changed(c *core.Change) {
 	v.mu.Lock()
 	v.changes++
 	quiet := v.changes > changesPerPause
@@ -65,6 +67,22 @@ func (v *voice) changed(c *change) {
 		v.log.Info(fmt.Sprintf("Recommendation changed: %s, limit from %s to %s%s, reason: %s",
 			"algorithm="+c.To.Algorithm, perSecond(c.From), perSecond(c.To), parameters(c.To), c.Reason),
 			"at", c.At.UTC(), "confidence", math.Round(c.Confidence*100)/100)
+	}
+}
+
+// stores tells when the proxies have stores of their own, and the limit is divided
+// between another number of them; 0: the proxy shares its store, or its part is not
+// known.
+func (v *voice) stores(sharers int) {
+	if sharers == 0 {
+		return
+	}
+	v.mu.Lock()
+	before := v.sharers
+	v.sharers = sharers
+	v.mu.Unlock()
+	if sharers != before && max(sharers, before) > 1 {
+		v.log.Warn("Proxies share no store: the limit is divided between them", "proxies", sharers)
 	}
 }
 
@@ -87,16 +105,16 @@ func (v *voice) run(ctx context.Context) {
 func (v *voice) say() {
 	v.mu.Lock()
 	refused, latest, silent, stack := v.refused, v.latest, v.silent, v.stack
-	v.refused, v.latest = make(map[result]int), make(map[result]string)
+	v.refused, v.latest = make(map[core.Result]int), make(map[core.Result]string)
 	v.changes, v.silent, v.stack = 0, 0, ""
 	v.mu.Unlock()
-	for r := range result(resultsN) {
+	for r := range core.Result(core.ResultsN) {
 		n := refused[r]
 		switch {
 		case n == 0:
-		case r == resultFailed:
+		case r == core.Failed:
 			v.log.Error("The advisor failed, limits stayed as they were", "count", n, "stack", stack)
-		case r == resultBehind || r == resultAhead || r == resultDoubtful:
+		case r == core.Doubtful:
 			v.log.Warn("Snapshots not learned from", "why", r, "count", n, "latest", latest[r])
 		default:
 			v.log.Warn("Snapshots refused", "why", r, "count", n, "latest", latest[r])
@@ -109,7 +127,7 @@ func (v *voice) say() {
 
 // perSecond is the sustained rate of a limit.
 func perSecond(l policy.Limit) string {
-	if !known(l) || l.Algorithm == policy.Off {
+	if l.Rate() == 0 || l.Algorithm == policy.Off {
 		return l.Algorithm
 	}
 	return fmt.Sprintf("%.4g/s", l.Rate())

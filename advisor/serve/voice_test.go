@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"weir/advisor/core"
 	"weir/advisor/policy"
 )
 
@@ -13,16 +14,16 @@ func TestVoice(t *testing.T) {
 	v := newVoice(newTestLog(log))
 	v.say()
 	for range 1000 {
-		v.refuse(resultOld, "the last one")
+		v.refuse(core.Old, "the last one")
 	}
-	v.refuse(resultAhead, "far away")
+	v.refuse(core.Doubtful, "far away")
 	v.fail("a stack")
 	v.say()
 	v.say()
 	text := log.String()
 	for _, want := range []string{
 		`level=WARN msg="Snapshots refused" why=old count=1000 latest="the last one"`,
-		`level=WARN msg="Snapshots not learned from" why=ahead count=1 latest="far away"`,
+		`level=WARN msg="Snapshots not learned from" why=doubtful count=1 latest="far away"`,
 		`level=ERROR msg="The advisor failed, limits stayed as they were" count=1 stack="a stack"`,
 	} {
 		if strings.Count(text, want) != 1 {
@@ -38,7 +39,7 @@ func TestVoice(t *testing.T) {
 func TestVoiceOfChanges(t *testing.T) {
 	log := new(logBuffer)
 	v := newVoice(newTestLog(log))
-	c := &change{
+	c := &core.Change{
 		At: monday, From: policy.Limit{Algorithm: "sliding", Limit: 1000, Window: 60}, Reason: "forecast=50 req/s",
 		To: policy.Limit{Algorithm: "token", Capacity: 200, FillRate: 50}, Confidence: 0.456,
 	}

@@ -84,7 +84,7 @@ func (s *Store) read(now time.Time) (*Found, error) {
 			f.Image, err = decode(data)
 		}
 		if err != nil {
-			aside, renamed := s.SetAside(now)
+			aside, renamed := s.SetAside(now, "corrupt")
 			if renamed != nil {
 				return nil, renamed
 			}
@@ -124,10 +124,10 @@ func (s *Store) readJournals(f *Found) error {
 	return nil
 }
 
-// SetAside renames the image, for when its parts mean nothing to their owner,
-// and returns its new name.
-func (s *Store) SetAside(now time.Time) (name string, err error) {
-	name = s.path + ".corrupt-" + now.UTC().Format("20060102T150405.000Z")
+// SetAside renames the image, for when its owner goes on without it, and returns its
+// new name, which has the word and the time in it.
+func (s *Store) SetAside(now time.Time, word string) (name string, err error) {
+	name = s.path + "." + word + "-" + now.UTC().Format("20060102T150405.000Z")
 	return name, os.Rename(s.path, name)
 }
 

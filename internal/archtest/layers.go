@@ -42,7 +42,7 @@ var layers = []struct {
 	{pure, "bench/backtest bench/prophetref"},
 	{rim, "bench/*"},
 	{rim, "deploy deploy/*"},
-	{machines, "proxy/gate proxy/session proxy/upstream loadgen/session loadgen/record target/session"},
+	{machines, "advisor/core proxy/gate proxy/session proxy/upstream loadgen/session loadgen/record target/session"},
 	{pure, "internal/chart internal/deadline internal/http1"},
 	{pure, "proxy/limit proxy/rule proxy/sketch proxy/store"},
 	{pure, "loadgen/pace loadgen/profile"},

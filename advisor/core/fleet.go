@@ -1,4 +1,4 @@
-package serve
+package core
 
 import (
 	"cmp"
@@ -13,6 +13,9 @@ import (
 const (
 	// silentAfter is after how many of its intervals a proxy stops counting.
 	silentAfter = 3
+	// silentMin is the least time: while its gate holds requests back a proxy reports
+	// more often than afterwards.
+	silentMin = 90 * time.Second
 	// unprovenMin and unprovenSpans bound how long an interval is taken to be that a
 	// proxy only claims: in units of the shortest of all.
 	unprovenMin   = 5 * time.Minute
@@ -31,7 +34,13 @@ type member struct {
 	// The newest snapshot.
 	At       time.Time     `json:"at"`
 	Interval time.Duration `json:"interval"`
-	Last     sums          `json:"last"` // per second
+	Last     sums          `json:"last"`  // per second
+	Limit    float64       `json:"limit"` // in force, permits per second; 0: none
+	// What it cannot add up: whether it has a store of its own, whether the limit
+	// decided, and how many targets it uses (0: it does not say).
+	Unshared bool        `json:"unshared,omitempty"`
+	Mode     policy.Mode `json:"mode,omitempty"`
+	Targets  int         `json:"targets,omitempty"`
 	// Proven is how much of Interval has passed since the snapshot before.
 	Proven time.Duration `json:"proven,omitempty"`
 	// First and Heard are the newest time of all when it reported for the first time
@@ -50,9 +59,14 @@ type sums struct {
 	Observed  float64 `json:"observed"`
 	Forwarded float64 `json:"forwarded"`
 	Rejected  float64 `json:"rejected"`
-	Failed    float64 `json:"failed"`
-	// Slow is p95 in seconds, times requests forwarded.
-	Slow float64 `json:"slow"`
+	Ended     float64 `json:"ended"`
+	Failed    float64 `json:"failed"` // of the ended
+	// Slow is p95 in seconds, times requests ended.
+	Slow     float64 `json:"slow"`
+	InFlight float64 `json:"inFlight"`
+	// Places are the gates' limits, Bound the same while they held requests back.
+	Places float64 `json:"places"`
+	Bound  float64 `json:"bound"`
 }
 
 // add adds k times o.
@@ -62,13 +76,19 @@ func (s *sums) add(o sums, k float64) {
 	s.Rejected += k * o.Rejected
 	s.Failed += k * o.Failed
 	s.Slow += k * o.Slow
+	s.Ended += k * o.Ended
+	s.InFlight += k * o.InFlight
+	s.Places += k * o.Places
+	s.Bound += k * o.Bound
 }
 
 // rates are a snapshot's sums per second.
-func (s *snapshot) rates() sums {
+func (s *Snapshot) rates() sums {
+	ended := s.Ended / s.Interval.Seconds()
 	return sums{
-		Observed: s.observed, Forwarded: s.forwarded, Rejected: s.observed * s.rejected,
-		Failed: s.forwarded * s.errors, Slow: s.forwarded * s.p95,
+		Observed: s.Observed, Forwarded: s.Forwarded, Rejected: s.Observed * s.Rejected,
+		Ended: ended, Failed: ended * s.Errors, Slow: ended * s.P95,
+		InFlight: s.InFlight, Places: s.GateLimit, Bound: s.GateLimit * s.GateShare,
 	}
 }
 
@@ -106,18 +126,23 @@ func (f *fleet) last(name string) time.Time {
 	return time.Time{}
 }
 
+// first reports whether a proxy has told no more than one snapshot.
+func (f *fleet) first(name string) bool {
+	i, ok := f.find(name)
+	return ok && f.Members[i].Proven == 0
+}
+
 // span is the interval of a proxy as far as it is believed.
 func (f *fleet) span(m *member) time.Duration { return min(m.Interval, max(m.Proven, f.Bound)) }
 
 // live says whether a proxy counts at the newest time.
 func (f *fleet) live(m *member) bool {
 	span := f.span(m)
-	return f.Passed-m.Passed <= silentAfter*span && f.Newest.Sub(m.Heard) <= max(jumpMin, jumpSpans*span)
+	return f.Passed-m.Passed <= max(silentMin, silentAfter*span) && f.Newest.Sub(m.Heard) <= max(jumpMin, jumpSpans*span)
 }
 
-// others counts the proxies that count but for some, and says how often the most
-// eager of them reports.
-func (f *fleet) others(except func(name string) bool) (n int, shortest time.Duration) {
+// others counts the proxies that count but for some, and says how often they report.
+func (f *fleet) others(except func(name string) bool) (n int, shortest, longest time.Duration) {
 	for _, m := range f.Members {
 		if !f.live(m) || except(m.Name) {
 			continue
@@ -125,9 +150,10 @@ func (f *fleet) others(except func(name string) bool) (n int, shortest time.Dura
 		if n == 0 || m.Interval < shortest {
 			shortest = m.Interval
 		}
+		longest = max(longest, f.span(m))
 		n++
 	}
-	return n, shortest
+	return n, shortest, longest
 }
 
 // living counts the proxies that count.
@@ -155,18 +181,22 @@ func (f *fleet) room() error {
 
 // add takes in a snapshot that is newer than the last of its proxy. When it ends a
 // round, ok is true and sum is what all of them saw.
-func (f *fleet) add(s *snapshot) (sum policy.Snapshot, ok bool, err error) {
+func (f *fleet) add(s *Snapshot) (sum policy.Snapshot, ok bool, err error) {
 	m, err := f.member(s)
 	if err != nil {
 		return sum, false, err
 	}
-	m.At, m.Interval, m.Last, m.Heard, m.Passed = s.at, s.interval, s.rates(), f.Newest, f.Passed
+	m.At, m.Interval, m.Last, m.Heard, m.Passed = s.At, s.Interval, s.rates(), f.Newest, f.Passed
+	m.Limit, m.Unshared, m.Mode, m.Targets = 0, s.Unshared, s.Mode, s.Targets
+	if rate := s.Limit.Rate(); !math.IsInf(rate, 0) {
+		m.Limit = rate
+	}
 	f.bound()
 	if !f.Newest.After(f.Ended) {
 		return sum, false, nil // a straggler of the round that is over
 	}
-	m.Seconds += s.interval.Seconds()
-	m.Round.add(m.Last, s.interval.Seconds())
+	m.Seconds += s.Interval.Seconds()
+	m.Round.add(m.Last, s.Interval.Seconds())
 	r := f.round()
 	late := f.Newest.Sub(f.Ended) >= r.longest*3/2
 	if r.heard < r.counted && !late {
@@ -176,24 +206,24 @@ func (f *fleet) add(s *snapshot) (sum policy.Snapshot, ok bool, err error) {
 }
 
 // member is the one that a snapshot comes from, with Newest moved on.
-func (f *fleet) member(s *snapshot) (*member, error) {
-	at, there := f.find(s.instance)
+func (f *fleet) member(s *Snapshot) (*member, error) {
+	at, there := f.find(s.Instance)
 	if !there {
 		if err := f.room(); err != nil {
 			return nil, err
 		}
-		at, _ = f.find(s.instance)
-		f.Members = slices.Insert(f.Members, at, &member{Name: s.instance})
+		at, _ = f.find(s.Instance)
+		f.Members = slices.Insert(f.Members, at, &member{Name: s.Instance})
 	}
 	m := f.Members[at]
-	if s.at.After(f.Newest) {
+	if s.At.After(f.Newest) {
 		if !f.Newest.IsZero() {
-			f.Passed += min(s.at.Sub(f.Newest), s.interval)
+			f.Passed += min(s.At.Sub(f.Newest), s.Interval)
 		}
-		f.Newest = s.at
+		f.Newest = s.At
 	}
 	if there {
-		m.Proven = min(s.interval, s.at.Sub(m.At))
+		m.Proven = min(s.Interval, s.At.Sub(m.At))
 	} else {
 		m.First = f.Newest
 	}
@@ -263,16 +293,16 @@ func (f *fleet) replaced() map[*member]bool {
 }
 
 // end ends the round with s, of m, and adds up.
-func (f *fleet) end(s *snapshot, m *member, r *round) policy.Snapshot {
-	sum := policy.Snapshot{At: f.Newest, Interval: f.Newest.Sub(f.Ended), Limit: s.limit}
+func (f *fleet) end(s *Snapshot, m *member, r *round) policy.Snapshot {
+	sum := policy.Snapshot{At: f.Newest, Interval: f.Newest.Sub(f.Ended), Limit: s.Limit}
 	if sum.Interval > 2*r.longest { // there was a gap, of which nobody told
 		sum.Interval = r.longest
 	}
-	alone := r.counted == 1 && m.Seconds == s.interval.Seconds()
 	if r.counted == 1 {
-		sum.Interval = min(seconds(m.Seconds), intervalMax)
+		sum.Interval = min(seconds(m.Seconds), IntervalMax)
 	}
 	var all sums
+	unshared := 0.0
 	for _, o := range f.Members {
 		if f.live(o) && !r.replaced[o] {
 			if o.Seconds > 0 {
@@ -280,26 +310,36 @@ func (f *fleet) end(s *snapshot, m *member, r *round) policy.Snapshot {
 			} else {
 				all.add(o.Last, 1)
 			}
+			if o.Unshared {
+				unshared += o.Limit
+			}
+			sum.Mode = max(sum.Mode, o.Mode)
+			if o.Targets > 0 && (sum.HealthyTargets == 0 || o.Targets < sum.HealthyTargets) {
+				sum.HealthyTargets = o.Targets
+			}
 		}
 		o.Seconds, o.Round = 0, sums{}
 	}
 	f.Ended = f.Newest
-	if alone { // exactly, without rounding
-		sum.Interval = s.interval
-		sum.Observed, sum.Forwarded, sum.RejectedShare = s.observed, s.forwarded, s.rejected
-		sum.Errors, sum.P95 = s.errors, seconds(s.p95)
-		return sum
+	if m.Unshared && m.Limit > 0 && unshared > m.Limit { // theirs are added up, too
+		sum.Limit = times(s.Limit, unshared/m.Limit)
 	}
-	sum.Observed, sum.Forwarded = all.Observed, all.Forwarded
-	sum.RejectedShare = share(all.Rejected, all.Observed)
-	sum.Errors = share(all.Failed, all.Forwarded)
-	if all.Forwarded > 0 {
-		sum.P95 = seconds(all.Slow / all.Forwarded)
-	}
+	all.into(&sum)
 	return sum
 }
 
-// share is part of whole, from 0 to 1.
+// into tells sums per second as the policy has them.
+func (s *sums) into(sum *policy.Snapshot) {
+	sum.Observed, sum.Forwarded = s.Observed, s.Forwarded
+	sum.RejectedShare, sum.Errors = share(s.Rejected, s.Observed), share(s.Failed, s.Ended)
+	if s.Ended > 0 {
+		sum.P95 = seconds(s.Slow / s.Ended)
+	}
+	sum.Ended = s.Ended * sum.Interval.Seconds()
+	sum.InFlight, sum.GateLimit, sum.GateShare = s.InFlight, s.Places, share(s.Bound, s.Places)
+}
+
+// share is part of whole, from 0 to 1; 0 of nothing.
 func share(part, whole float64) float64 {
 	if whole <= 0 {
 		return 0

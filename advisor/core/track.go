@@ -1,4 +1,4 @@
-package serve
+package core
 
 import (
 	"encoding/binary"
@@ -7,24 +7,24 @@ import (
 	"time"
 )
 
-// A mark is what a track keeps of a slot of time. NaN is unknown.
-type mark struct {
-	at   int64 // start of the slot, in seconds since 1970
-	n    float32
-	vals [valuesN]float32
+// A Mark is what is kept for people of a slot of time. NaN is unknown.
+type Mark struct {
+	At     int64 // start of the slot, in seconds since 1970
+	N      float32
+	Values [valuesN]float32
 }
 
 // The values of a mark: means over the slot, but the limits are the newest.
 const (
-	valObserved = iota
-	valForwarded
-	valLimit       // in force, permits per second
-	valRecommended // permits per second
-	valLow         // 20 % quantile of the capacity
-	valMid         // 50 %
-	valHigh        // 80 %
-	valP95         // seconds
-	valErrors      // share
+	ValObserved = iota
+	ValForwarded
+	ValLimit       // in force, permits per second
+	ValRecommended // permits per second
+	ValLow         // 20 % quantile of the capacity
+	ValMid         // 50 %
+	ValHigh        // 80 %
+	ValP95         // seconds
+	ValErrors      // share
 
 	valuesN = iota
 )
@@ -33,7 +33,7 @@ const (
 type ring struct {
 	width int64 // of a slot, in seconds
 	size  int
-	marks []mark
+	marks []Mark
 	next  int
 }
 
@@ -42,12 +42,12 @@ func (r *ring) add(at int64, vals *[valuesN]float32) {
 	slot := at - 1 - (at-1)%r.width // a value belongs to the time before it
 	if n := len(r.marks); n > 0 {
 		last := &r.marks[(r.next+n-1)%n]
-		if last.at == slot {
+		if last.At == slot {
 			last.join(vals)
 			return
 		}
 	}
-	m := mark{at: slot, n: 1, vals: *vals}
+	m := Mark{At: slot, N: 1, Values: *vals}
 	if len(r.marks) < r.size {
 		r.marks = append(r.marks, m)
 		return
@@ -57,23 +57,23 @@ func (r *ring) add(at int64, vals *[valuesN]float32) {
 }
 
 // join takes in more values of the slot.
-func (m *mark) join(vals *[valuesN]float32) {
-	m.n++
+func (m *Mark) join(vals *[valuesN]float32) {
+	m.N++
 	for i, v := range vals {
-		old := m.vals[i]
-		if i == valLimit || i == valRecommended || old != old {
-			m.vals[i] = v
+		old := m.Values[i]
+		if i == ValLimit || i == ValRecommended || old != old {
+			m.Values[i] = v
 		} else if v == v {
-			m.vals[i] = old + (v-old)/m.n
+			m.Values[i] = old + (v-old)/m.N
 		}
 	}
 }
 
 // since are the marks whose slots begin at a moment or later, the oldest first.
-func (r *ring) since(at int64) []mark {
-	marks := make([]mark, 0, len(r.marks))
+func (r *ring) since(at int64) []Mark {
+	marks := make([]Mark, 0, len(r.marks))
 	for i := range r.marks {
-		if m := r.marks[(r.next+i)%len(r.marks)]; m.at >= at {
+		if m := r.marks[(r.next+i)%len(r.marks)]; m.At >= at {
 			marks = append(marks, m)
 		}
 	}
@@ -83,7 +83,7 @@ func (r *ring) since(at int64) []mark {
 // A track is the course of limits and capacity, for people: by the minute for a
 // day and by the quarter of an hour for five weeks.
 //
-// Owned by the core.
+// Owned by its Core.
 type track struct{ minutes, quarters ring }
 
 func newTrack() *track {
@@ -97,9 +97,9 @@ func (t *track) add(at time.Time, vals *[valuesN]float32) {
 }
 
 // since are the marks from a moment on, as fine as they go back so far.
-func (t *track) since(at time.Time) []mark {
+func (t *track) since(at time.Time) []Mark {
 	fine := t.minutes.since(at.Unix())
-	if len(fine) > 0 && len(t.minutes.marks) == t.minutes.size && fine[0].at-60 > at.Unix() {
+	if len(fine) > 0 && len(t.minutes.marks) == t.minutes.size && fine[0].At-60 > at.Unix() {
 		return t.quarters.since(at.Unix())
 	}
 	return fine
@@ -108,20 +108,16 @@ func (t *track) since(at time.Time) []mark {
 const trackVersion = 1
 
 // encode writes the track.
-func (t *track) encode() []byte {
-	out := []byte{trackVersion}
+func (t *track) encode() ([]byte, error) {
+	out, err := []byte{trackVersion}, error(nil)
 	for _, r := range []*ring{&t.minutes, &t.quarters} {
 		marks := r.since(math.MinInt64)
 		out = binary.LittleEndian.AppendUint32(out, uint32(len(marks)))
-		for _, m := range marks {
-			out = binary.LittleEndian.AppendUint64(out, uint64(m.at))
-			out = binary.LittleEndian.AppendUint32(out, math.Float32bits(m.n))
-			for _, v := range m.vals {
-				out = binary.LittleEndian.AppendUint32(out, math.Float32bits(v))
-			}
+		if out, err = binary.Append(out, binary.LittleEndian, marks); err != nil {
+			return nil, err
 		}
 	}
-	return out
+	return out, nil
 }
 
 var errTrack = errors.New("not a track of this version")
@@ -133,24 +129,20 @@ func decodeTrack(b []byte) (*track, error) {
 		return nil, errTrack
 	}
 	b = b[1:]
-	const bytes = 8 + 4 + 4*valuesN
 	for _, r := range []*ring{&t.minutes, &t.quarters} {
 		if len(b) < 4 {
 			return nil, errTrack
 		}
-		n := int(binary.LittleEndian.Uint32(b))
-		b = b[4:]
-		if n > r.size || len(b) < n*bytes {
+		n := binary.LittleEndian.Uint32(b)
+		if n > uint32(r.size) {
 			return nil, errTrack
 		}
-		for range n {
-			m := mark{at: int64(binary.LittleEndian.Uint64(b)), n: math.Float32frombits(binary.LittleEndian.Uint32(b[8:]))}
-			for i := range m.vals {
-				m.vals[i] = math.Float32frombits(binary.LittleEndian.Uint32(b[12+4*i:]))
-			}
-			r.marks = append(r.marks, m)
-			b = b[bytes:]
+		r.marks = make([]Mark, n)
+		read, err := binary.Decode(b[4:], binary.LittleEndian, r.marks)
+		if err != nil {
+			return nil, errTrack
 		}
+		b = b[4+read:]
 	}
 	if len(b) > 0 {
 		return nil, errTrack

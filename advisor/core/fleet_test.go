@@ -1,4 +1,4 @@
-package serve
+package core
 
 import (
 	"fmt"
@@ -17,11 +17,11 @@ type report struct {
 	over     int     // the interval of the sum
 }
 
-func (r report) snapshot() *snapshot {
+func (r report) snapshot() *Snapshot {
 	s := snapAt(monday.Add(time.Duration(r.at) * time.Second))
-	s.instance, s.interval = r.proxy, time.Duration(r.interval)*time.Second
-	s.observed, s.forwarded, s.rejected = r.rate, r.rate/2, 0.5
-	return s
+	s.Instance, s.Interval = r.proxy, time.Duration(r.interval)*time.Second
+	s.Observed, s.Forwarded, s.Rejected = r.rate, r.rate/2, 0.5
+	return answered(s)
 }
 
 func TestFleet(t *testing.T) {
@@ -67,7 +67,7 @@ func TestFleet(t *testing.T) {
 			{"d", 95, 30, 200, 0, 0}, {"a", 120, 30, 10, 1210, 60},
 		}},
 		{"who is left over is told with all its time", []report{
-			{"a", 30, 30, 10, 10, 30}, {"b", 31, 10, 5, 0, 0}, {"a", 40, 10, 20, 25, 10}, {"a", 50, 10, 40, 0, 0}, {"a", 70, 20, 70, 60, 30}, {"a", 80, 10, 1, 1, 10},
+			{"a", 30, 30, 10, 10, 30}, {"b", 31, 10, 5, 0, 0}, {"a", 40, 10, 20, 25, 10}, {"a", 50, 10, 40, 0, 0}, {"a", 70, 20, 70, 65, 30}, {"a", 80, 10, 1, 0, 0}, {"a", 200, 120, 1, 1, 130}, {"a", 210, 10, 1, 1, 10},
 		}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -92,17 +92,17 @@ func TestFleet(t *testing.T) {
 func TestFleetWeights(t *testing.T) {
 	var f fleet
 	a, b := snapAt(monday), snapAt(monday.Add(time.Second))
-	a.instance, a.forwarded, a.p95, a.errors = "a", 300, 0.1, 0
-	b.instance, b.forwarded, b.p95, b.errors = "b", 100, 0.5, 0.2
-	_, _, _ = f.add(a)
-	_, _, _ = f.add(b)
-	a.at = a.at.Add(30 * time.Second)
+	a.Instance, a.Forwarded, a.P95, a.Errors = "a", 300, 0.1, 0
+	b.Instance, b.Forwarded, b.P95, b.Errors = "b", 100, 0.5, 0.2
+	_, _, _ = f.add(answered(a))
+	_, _, _ = f.add(answered(b))
+	a.At = a.At.Add(30 * time.Second)
 	sum, ended, _ := f.add(a)
 	if !ended || sum.P95.Round(time.Millisecond) != 200*time.Millisecond || math.Abs(sum.Errors-0.05) > 1e-9 {
 		t.Errorf("ended %v, the sum is %+v", ended, sum)
 	}
 	quiet := snapAt(monday.Add(2 * time.Hour))
-	quiet.instance, quiet.observed, quiet.forwarded, quiet.p95 = "c", 0, 0, 0
+	quiet.Instance, quiet.Observed, quiet.Forwarded, quiet.P95, quiet.Ended = "c", 0, 0, 0, 0
 	if sum, ended, _ := f.add(quiet); !ended || sum.Observed != 0 || sum.P95 != 0 || sum.Errors != 0 {
 		t.Errorf("nothing at all is %+v", sum)
 	}
@@ -151,9 +151,9 @@ func TestFleetBound(t *testing.T) {
 	var f fleet
 	add := func(name string, at time.Time) error {
 		s := snapAt(at)
-		s.instance, s.interval = name, max(s.interval, at.Sub(f.Newest))
+		s.Instance, s.Interval = name, max(s.Interval, at.Sub(f.Newest))
 		if f.Newest.IsZero() {
-			s.interval = 30 * time.Second
+			s.Interval = 30 * time.Second
 		}
 		_, _, err := f.add(s)
 		return err

@@ -1,0 +1,30 @@
+package core
+
+import (
+	"testing"
+	"time"
+)
+
+// One snapshot of one proxy, with two days of history.
+func BenchmarkTake(b *testing.B) {
+	c := New(Tuning{})
+	feed(b, c, monday, monday.Add(48*time.Hour), 30*time.Second)
+	at := monday.Add(48 * time.Hour)
+	b.ReportAllocs()
+	for b.Loop() {
+		at = at.Add(30 * time.Second)
+		c.Take(snapAt(at))
+	}
+}
+
+// Writing down what two days have taught.
+func BenchmarkParts(b *testing.B) {
+	c := New(Tuning{})
+	feed(b, c, monday, monday.Add(48*time.Hour), 30*time.Second)
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := c.Parts(); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

@@ -1,0 +1,239 @@
+package core
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"weir/advisor/forecast"
+	"weir/advisor/policy"
+	"weir/advisor/season"
+)
+
+const (
+	// A refit of steps so coarse that one is due with each is renewed after some.
+	refitMin   = 10 * time.Minute
+	refitSpans = 4
+	// refitLate is how many refits may be missed without waiting for the one that runs.
+	refitLate = 3
+	// IntervalMax is the longest interval of a snapshot: a proxy that could not report
+	// for long tells all of it.
+	IntervalMax = 24 * time.Hour
+)
+
+// A Snapshot is what one proxy saw in one interval.
+type Snapshot struct {
+	At        time.Time     // its end
+	Interval  time.Duration // > 0, ≤ IntervalMax
+	Instance  string        // which proxy
+	Observed  float64       // requests per second that arrived
+	Forwarded float64       // … and were let through
+	Rejected  float64       // share of those that arrived
+	P95       float64       // of the answers, in seconds; 0: there were none
+	Errors    float64       // share of the answers
+	Ended     float64       // answers, also those that did not come
+	Limit     policy.Limit  // in force
+
+	Mode      policy.Mode
+	Unshared  bool    // no other proxy sees its store: it has all of Limit to itself
+	InFlight  float64 // at its targets, mean; 0: it does not say
+	GateLimit float64 // sum of its gates' limits, mean; 0: it has none
+	GateShare float64 // share of the interval in which they held requests back
+	Targets   int     // that it uses; 0: it does not say
+}
+
+// A Result is what became of a snapshot.
+type Result uint8
+
+const (
+	Learned  Result = iota // learned from, and answered
+	Late                   // not newer than its proxy's newest: answered
+	Doubtful               // its rate is not believed yet: answered
+	Old                    // it is of a time that is over: refused
+	Ahead                  // it is of a time that is not believed yet: refused
+	Invalid                // its numbers or its form are wrong: refused, unseen by a Core
+	Full                   // too many proxies: refused
+	Failed                 // a fault of the advisor's own: answered
+	ResultsN = iota
+)
+
+// String names the result as the metric does.
+func (r Result) String() string {
+	return [...]string{"learned", "late", "doubtful", "old", "ahead", "invalid", "full", "failed"}[r]
+}
+
+// A Reply is what a snapshot is answered with.
+type Reply struct {
+	Result  Result
+	Limit   policy.Limit          // for the proxy that asks
+	Advice  policy.Recommendation // for all together
+	At      time.Time             // of the forecast
+	Points  []policy.Point        // AnswerStep apart, up to AnswerHorizon
+	Newest  time.Time             // of all snapshots before this one
+	Changed *Change               // the recommendation is another one; the caller's own
+	Sharers int                   // between how many proxies with a store of their own the limit is divided; 0: it is not
+	Anew    bool                  // another time has begun: what was known is gone
+	Err     error                 // when the snapshot is refused
+}
+
+// What of the forecast is in every answer.
+const (
+	AnswerHorizon = 10 * time.Minute
+	AnswerStep    = time.Minute
+)
+
+// A Core is all that the advisor knows, and decides.
+//
+// Owned by one goroutine.
+type Core struct {
+	tuning Tuning
+	clock  clock
+	doubt  doubt
+	now    *memory
+	refit  *Refit // that is under way; nil: none
+	jumps  uint64
+}
+
+// New returns a Core that knows nothing.
+func New(t Tuning) *Core { return &Core{tuning: t, now: newMemory(&t)} }
+
+// Take takes in a snapshot and answers it.
+func (c *Core) Take(s *Snapshot) Reply {
+	newest := c.now.newest()
+	anew := false
+	switch c.clock.rule(s, &c.now.Fleet) {
+	case rulingLate:
+		return c.answer(s, Late, nil)
+	case rulingOld, rulingBehind:
+		return Reply{Result: Old, Newest: newest, Err: errOld}
+	case rulingAhead:
+		return Reply{Result: Ahead, Newest: newest, Err: errAhead}
+	case rulingGap:
+		c.jumps++
+	case rulingOther:
+		c.jumps++
+		c.now, anew = newMemory(&c.tuning), true
+	}
+	if most := c.now.believable(); !c.doubt.rule(s, most) {
+		return doubtful(s, most)
+	}
+	changed, err := c.now.learn(s)
+	if err != nil {
+		return Reply{Result: Full, Err: err}
+	}
+	r := c.answer(s, Learned, changed)
+	r.Newest, r.Anew = newest, anew
+	return r
+}
+
+var (
+	errOld   = errors.New("is more than a minute older than the newest snapshot")
+	errAhead = errors.New("is far ahead of the newest snapshot, and is believed when another follows")
+)
+
+// Recall takes in a snapshot that was learned from before: nothing about it is in
+// doubt.
+func (c *Core) Recall(s *Snapshot) error {
+	_, err := c.now.learn(s)
+	return err
+}
+
+// answer is the newest recommendation, as an answer to s.
+func (c *Core) answer(s *Snapshot, what Result, changed *Change) Reply {
+	a := &c.now.Advice
+	n := c.now.Fleet.sharers(s)
+	var r Reply
+	switch {
+	case !known(s.Limit):
+		r = Hold(s, what, "unknown_algorithm", "the algorithm is not known here, the limit stays")
+	case !a.Given:
+		return Hold(s, what, policy.Hold, "nothing is known yet, the limit stays")
+	case s.Limit.Algorithm == policy.Off && a.Sum.Limit.Algorithm != policy.Off: // of several proxies one has its limiter off
+		r = Reply{Result: what, Limit: s.Limit, Advice: a.Rec}
+	case n > 1 && c.now.Fleet.first(s.Instance): // the one in whose place it may have come still counts
+		r = Hold(s, what, Unshared, "the proxy is new and has a store of its own, the limit stays until it has reported again")
+	case n > 1:
+		r = divided(what, a, n)
+	default:
+		r = Reply{Result: what, Limit: a.Rec.Limit, Advice: a.Rec}
+	}
+	if s.Unshared {
+		r.Sharers = n
+	}
+	r.Changed = changed
+	r.At, r.Points = c.now.forecastAt(), c.now.points(AnswerHorizon, AnswerStep)
+	return r
+}
+
+// Hold answers with the limit in force.
+func Hold(s *Snapshot, what Result, code, reason string) Reply {
+	return Reply{Result: what, Limit: s.Limit, At: s.At, Advice: policy.Recommendation{
+		PredictedRPS: s.Observed, Predicted95: s.Observed, ValidFor: 2 * s.Interval, Codes: []string{code}, Reason: reason,
+	}}
+}
+
+// doubtful answers a snapshot whose rate is not believed.
+func doubtful(s *Snapshot, most float64) Reply {
+	r := Hold(s, Doubtful, "doubtful_rate", fmt.Sprintf(
+		"%.4g/s is more than %g times what the last week had, the limit stays until another snapshot confirms it", s.Observed, doubtFactor))
+	r.Advice.PredictedRPS, r.Advice.Predicted95 = most, most
+	return r
+}
+
+// known says whether the policy knows the algorithm of l.
+func known(l policy.Limit) bool {
+	switch l.Algorithm {
+	case policy.Fixed, policy.Sliding, policy.Token, policy.SlidingLog, policy.GCRA, policy.Leaky, policy.Off:
+		return true
+	}
+	return false
+}
+
+// A Refit is a renewal of the seasonal model. [Refit.Run] takes a while and may be
+// called beside everything else; what it found is given to [Core.Adopt].
+//
+// Immutable, but for its Core.
+type Refit struct {
+	*forecast.Job
+	of *memory
+	at time.Time // newest of its data
+}
+
+// Refit hands out a refit when one is due, worth its while, and none is under way;
+// else nil.
+func (c *Core) Refit() *Refit {
+	if c.refit != nil {
+		return nil
+	}
+	m := c.now
+	at := m.forecastAt()
+	alarm := len(m.Shifts) > 0 && m.Shifts[len(m.Shifts)-1].At.Sub(m.Fitted) > time.Second
+	if !alarm && !m.Fitted.IsZero() && at.Sub(m.Fitted) < pace(m.Every) {
+		return nil
+	}
+	job, due := m.future.Refit()
+	if !due {
+		return nil
+	}
+	m.Fitted = at
+	c.refit = &Refit{job, m, at}
+	return c.refit
+}
+
+// Adopt ends a refit. A model of nil changes nothing, nor does one of a time that is
+// over.
+func (c *Core) Adopt(r *Refit, model *season.Model) {
+	c.refit = nil
+	if model != nil && c.now == r.of {
+		r.of.future.Adopt(model)
+	}
+}
+
+// Overtaken reports whether the refit that is under way should have ended long before
+// s, which only happens when time is replayed.
+func (c *Core) Overtaken(s *Snapshot) bool {
+	return c.refit != nil && s.At.Sub(c.refit.at) > refitLate*pace(s.Interval)
+}
+
+// pace is how often a refit is worth its while.
+func pace(interval time.Duration) time.Duration { return max(refitMin, refitSpans*interval) }

@@ -1,0 +1,80 @@
+package core
+
+import (
+	"math"
+	"slices"
+	"time"
+
+	"weir/advisor/series"
+)
+
+const (
+	// doubtFactor times the largest rate of about the last week is a rate that one
+	// snapshot alone does not make believable; less than doubtMin never is.
+	doubtFactor = 20.0
+	doubtMin    = 100.0 // requests per second
+	// doubtAfter is how much history it takes to doubt.
+	doubtAfter = time.Hour
+
+	week = 7 * 24 * time.Hour
+)
+
+// A doubt is a snapshot whose rate is not believed. It is answered with the limit in
+// force and not learned from. When the next of its proxy, or one of another, is as
+// large, that one is believed: a surge is learned an interval late, and a wrong unit
+// not at all.
+//
+// Owned by its Core.
+type doubt struct {
+	name     string
+	at       time.Time // zero: nothing is in doubt
+	interval time.Duration
+}
+
+// rule takes in a snapshot and reports whether it is believed, where most is the
+// largest rate that needs no second snapshot.
+func (d *doubt) rule(s *Snapshot, most float64) bool {
+	before := *d
+	if s.Observed <= most {
+		if before.name == s.Instance {
+			*d = doubt{}
+		}
+		return true
+	}
+	*d = doubt{s.Instance, s.At, s.Interval}
+	again := before.name == s.Instance && !s.At.After(before.at) // a repetition confirms nothing
+	if before.at.IsZero() || again || s.At.Sub(before.at).Abs() > silentAfter*max(s.Interval, before.interval) {
+		return false
+	}
+	*d = doubt{}
+	return true
+}
+
+// believable is the largest rate that is believed at once.
+func (m *memory) believable() float64 {
+	if m.future.History().Age() < doubtAfter {
+		return math.Inf(1)
+	}
+	return max(doubtMin, doubtFactor*m.Most)
+}
+
+// rate takes a rate into the largest of about the last week: half of it is forgotten
+// in a week.
+func (m *memory) rate(rate float64, passed time.Duration) {
+	m.Most = max(rate, m.Most*math.Exp2(-max(0, passed.Hours())/week.Hours()))
+}
+
+// recall works out the largest rate of the last week from the history.
+func (m *memory) recall() {
+	h := m.future.History()
+	newest, _ := h.Newest()
+	m.Most = 0
+	for _, r := range h.Rows(series.FiveMinutes, newest.Add(-week), newest) {
+		m.Most = max(m.Most, r.Rate)
+	}
+}
+
+// forget keeps the newest of a list.
+func forget[T any](list []T, keep int) []T {
+	return slices.Delete(list, 0, max(0, len(list)-keep))
+}

@@ -1,0 +1,202 @@
+package core
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/goccy/go-json"
+
+	"weir/advisor/forecast"
+	"weir/advisor/policy"
+	"weir/advisor/series"
+)
+
+// A Part is a piece of what is known, written down. Each can be read without the
+// others, so that a new form of one costs that one alone.
+type Part struct {
+	Name string
+	Data []byte
+}
+
+// The names of the parts.
+const (
+	partForecast = "forecast"
+	partHistory  = "history" // the rates, for when the forecast cannot be read
+	partPolicy   = "policy"
+	partTrack    = "track"
+	partRest     = "rest"
+)
+
+// Parts writes down what is known.
+func (c *Core) Parts() ([]Part, error) {
+	m := c.now
+	var parts []Part
+	var faults []error
+	add := func(name string, data []byte, err error) {
+		parts, faults = append(parts, Part{name, data}), append(faults, err)
+	}
+	data, err := m.future.MarshalBinary()
+	add(partForecast, data, err)
+	data, err = m.future.History().MarshalBinary()
+	add(partHistory, data, err)
+	data, err = json.Marshal(m.policy.State())
+	add(partPolicy, data, err)
+	data, err = m.track.encode()
+	add(partTrack, data, err)
+	data, err = json.Marshal(&m.kept)
+	add(partRest, data, err)
+	return parts, errors.Join(faults...)
+}
+
+// A Damage is a part that could not be read.
+type Damage struct {
+	Part    string
+	Instead string // what is gone on with
+	Err     error
+}
+
+// Error says what was lost and why.
+func (d *Damage) Error() string {
+	return fmt.Sprintf("the part %s cannot be read, %s: %v", d.Part, d.Instead, d.Err)
+}
+
+func (d *Damage) Unwrap() error { return d.Err }
+
+const afresh = "it begins afresh"
+
+// Restore returns a Core that knows what [Core.Parts] wrote. read looks a part up.
+// What could not be read is told: the rest goes on without it.
+func Restore(t Tuning, read func(name string) []byte) (*Core, []*Damage) {
+	c := New(t)
+	m := c.now
+	var damages []*Damage
+	failed := func(part, instead string, err error) { damages = append(damages, &Damage{part, instead, err}) }
+	if err := m.restoreRest(read(partRest)); err != nil {
+		failed(partRest, afresh, err)
+	}
+	err := m.future.UnmarshalBinary(read(partForecast))
+	if err == nil && m.Zone != t.zone() { // what it knows of days and weeks is by another clock
+		err = fmt.Errorf("it was learned in the time zone %s, now it is %s", m.Zone, t.zone())
+	}
+	if err != nil {
+		past := series.New()
+		instead := afresh
+		if past.UnmarshalBinary(read(partHistory)) == nil {
+			rows := rowsOf(past)
+			c.relearn(rows)
+			instead = fmt.Sprintf("it is learned again from %d rates", len(rows))
+		}
+		failed(partForecast, instead, err)
+	}
+	m.Zone = t.zone()
+	var rules policy.State
+	err = json.Unmarshal(read(partPolicy), &rules)
+	if err == nil {
+		err = m.policy.Restore(rules)
+	}
+	if err != nil {
+		failed(partPolicy, afresh, err)
+	}
+	if track, err := decodeTrack(read(partTrack)); err != nil {
+		failed(partTrack, afresh, err)
+	} else {
+		m.track = track
+	}
+	if newest, ok := m.future.History().Newest(); ok && m.Rounds == 0 && m.Fleet.Newest.IsZero() && len(read(partRest)) > 0 {
+		// The time we are in is known all the same.
+		m.Rounds, m.Fleet.Newest, m.Fleet.Ended = uint64(m.future.History().Seen()), newest, newest
+	}
+	if m.Most == 0 {
+		m.recall()
+	}
+	return c, damages
+}
+
+// Retune makes c go on with other settings, or returns what keeps it from that and
+// changes nothing.
+func (c *Core) Retune(t Tuning) error {
+	parts, err := c.Parts()
+	if err != nil {
+		return err
+	}
+	next, damages := Restore(t, func(name string) []byte {
+		for _, p := range parts {
+			if p.Name == name {
+				return p.Data
+			}
+		}
+		return nil
+	})
+	if len(damages) > 0 {
+		return damages[0]
+	}
+	c.tuning, c.now = t, next.now
+	return nil
+}
+
+// restoreRest restores what has no form of its own.
+func (m *memory) restoreRest(data []byte) error {
+	k := kept{Zone: m.Zone}
+	if err := json.Unmarshal(data, &k); err != nil {
+		return err
+	}
+	for _, p := range k.Fleet.Members {
+		if p == nil {
+			return errors.New("a proxy is null")
+		}
+	}
+	m.kept = k
+	return nil
+}
+
+// relearn learns the forecast again from rates.
+func (c *Core) relearn(rows []series.Row) {
+	m := c.now
+	m.future = forecast.New(c.tuning.Forecast)
+	m.future.Load(rows)
+	m.Fitted = time.Time{}
+	if job, due := m.future.Refit(); due {
+		if model, err := job.Run(); err == nil {
+			m.future.Adopt(model)
+		}
+	}
+	m.recall()
+}
+
+// Known returns how much history there is, and when it begins; zero: there is none.
+func (c *Core) Known() (age time.Duration, since time.Time) {
+	h := c.now.future.History()
+	if newest, ok := h.Newest(); ok {
+		return h.Age(), newest.Add(-h.Age())
+	}
+	return 0, time.Time{}
+}
+
+// Import puts rates before what is known. As a forecaster only learns forwards,
+// another one learns both.
+func (c *Core) Import(rows []series.Row) {
+	c.relearn(append(rows, rowsOf(c.now.future.History())...))
+}
+
+// rowsOf are the rows of a history, as fine as it goes back.
+func rowsOf(h *series.History) []series.Row {
+	newest, ok := h.Newest()
+	if !ok {
+		return nil
+	}
+	raw := h.Raw(newest.Add(-rawSpan), newest)
+	border := newest
+	if len(raw) > 0 {
+		border = raw[0].At.Add(-raw[0].Interval)
+	}
+	fine := newest.Add(-series.Minute.Span()).Truncate(series.FiveMinutes.Width())
+	coarse := newest.Add(-series.FiveMinutes.Span()).Truncate(series.Hour.Width()).Add(series.Hour.Width())
+	rows := h.Rows(series.Hour, newest.Add(-series.Hour.Span()), coarse)
+	rows = append(rows, h.Rows(series.FiveMinutes, coarse, fine)...)
+	rows = append(rows, h.Rows(series.Minute, fine, border)...)
+	return append(rows, raw...)
+}
+
+// rawSpan is how far back rates are kept as they came.
+const rawSpan = 6 * time.Hour

@@ -1,0 +1,130 @@
+package core
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"weir/advisor/forecast"
+	"weir/advisor/series"
+)
+
+// A part that cannot be read costs that part.
+func TestPartsAreReadOneByOne(t *testing.T) {
+	a := New(Tuning{})
+	feed(t, a, monday, monday.Add(2*time.Hour), time.Minute)
+	parts, err := a.Parts()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct{ part, want string }{
+		{partForecast, "the part forecast cannot be read, it is learned again from 120 rates: read forecaster"},
+		{partHistory, ""},
+		{partPolicy, "the part policy cannot be read, it begins afresh: "},
+		{partTrack, "the part track cannot be read, it begins afresh: "},
+		{partRest, "the part rest cannot be read, it begins afresh: "},
+	} {
+		t.Run(c.part, func(t *testing.T) {
+			b, damages := Restore(Tuning{}, func(name string) []byte {
+				if name == c.part {
+					return []byte("other")
+				}
+				return partOf(parts)(name)
+			})
+			if c.want == "" != (len(damages) == 0) || len(damages) > 1 || len(damages) == 1 && !strings.HasPrefix(damages[0].Error(), c.want) {
+				t.Errorf("told %v", damages)
+			}
+			m := b.now
+			if m.Rounds != 120 || !m.newest().Equal(monday.Add(2*time.Hour)) {
+				t.Errorf("%d rounds up to %s are known", m.Rounds, m.newest())
+			}
+			got, covered := m.future.History().Mean(series.Minute, monday.Add(time.Hour), monday.Add(90*time.Minute))
+			near(t, "the rate in the second hour", got, day(monday.Add(75*time.Minute)), 0.02)
+			if covered < 0.99 || len(m.points(time.Hour, time.Minute)) != 60 {
+				t.Errorf("%g of the history is known", covered)
+			}
+			if n := len(m.track.minutes.marks); (n == 0) != (c.part == partTrack) {
+				t.Errorf("%d minutes of the track are known", n)
+			}
+			feed(t, b, monday.Add(2*time.Hour), monday.Add(123*time.Minute), time.Minute)
+		})
+	}
+}
+
+// In another time zone the days and weeks are learned again.
+func TestZoneIsKept(t *testing.T) {
+	a := New(Tuning{})
+	feed(t, a, monday, monday.Add(40*time.Hour), 30*time.Minute)
+	parts, err := a.Parts()
+	if err != nil {
+		t.Fatal(err)
+	}
+	zone, err := time.LoadLocation("Asia/Tokyo")
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, damages := Restore(Tuning{Forecast: forecast.Settings{Location: zone}}, partOf(parts))
+	if len(damages) != 1 || !strings.Contains(damages[0].Error(), "it was learned in the time zone UTC, now it is Asia/Tokyo") {
+		t.Errorf("told %v", damages)
+	}
+	if age, _ := b.Known(); age < 39*time.Hour {
+		t.Errorf("%s of history are left", age)
+	}
+	again(t, b)
+}
+
+// The same snapshots lead to the same knowledge, and what is written down is what is
+// known.
+func TestDeterministic(t *testing.T) {
+	a, b := New(Tuning{}), New(Tuning{})
+	for i := range 300 {
+		s := snapAt(monday.Add(time.Duration(i) * 30 * time.Second))
+		s.Instance = []string{"x", "y"}[i%2]
+		s.Limit.Algorithm = []string{"fixed", "off"}[i/200] // a limiter that is off can be written down, too
+		a.Take(s)
+		if err := b.Recall(s); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c := again(t, a)
+	var all [3][]Part
+	for i, core := range []*Core{a, b, c} {
+		parts, err := core.Parts()
+		if err != nil {
+			t.Fatal(err)
+		}
+		all[i] = parts
+	}
+	for i, p := range all[0] {
+		if string(p.Data) != string(all[1][i].Data) {
+			t.Errorf("the same snapshots taught two cores different things about %s", p.Name)
+		}
+		if string(p.Data) != string(all[2][i].Data) {
+			t.Errorf("%s is another one after it was restored", p.Name)
+		}
+	}
+	next := snapAt(monday.Add(301 * 30 * time.Second))
+	next.Instance = "y"
+	if want, got := sprint(a.Take(next)), sprint(c.Take(next)); want != got {
+		t.Errorf("the restored core answers\n%s, not\n%s", got, want)
+	}
+}
+
+func FuzzRestore(f *testing.F) {
+	parts, err := New(Tuning{}).Parts()
+	if err != nil {
+		f.Fatal(err)
+	}
+	for _, p := range parts {
+		f.Add(p.Name, p.Data)
+	}
+	f.Fuzz(func(t *testing.T, name string, data []byte) {
+		c, _ := Restore(Tuning{}, func(part string) []byte {
+			if part == name {
+				return data
+			}
+			return nil
+		})
+		c.View()
+	})
+}

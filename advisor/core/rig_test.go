@@ -1,0 +1,91 @@
+package core
+
+import (
+	"fmt"
+	"math"
+	"testing"
+	"time"
+
+	"github.com/goccy/go-json"
+
+	"weir/advisor/policy"
+)
+
+// day is a rate that follows the day: 100/s at noon, 20/s at midnight.
+func day(at time.Time) float64 {
+	return 60 - 40*math.Cos(2*math.Pi*float64(at.Unix()%86400)/86400)
+}
+
+// snapAt is what one proxy sees of day in the 30 s up to at, with a limit that
+// refuses nothing.
+func snapAt(at time.Time) *Snapshot {
+	return answered(&Snapshot{At: at, Interval: 30 * time.Second, Observed: day(at), Forwarded: day(at), P95: 0.02,
+		Limit: policy.Limit{Algorithm: policy.Fixed, Limit: 200, Window: 1}})
+}
+
+// answered has all that was forwarded be answered.
+func answered(s *Snapshot) *Snapshot {
+	s.Ended = s.Forwarded * s.Interval.Seconds()
+	return s
+}
+
+// feed lets a core take in snapshots from one moment to another, and fails when
+// one of them is not learned from. Refits are carried out when they are due.
+func feed(t testing.TB, c *Core, from, to time.Time, every time.Duration) (refits int) {
+	t.Helper()
+	for at := from.Add(every); !at.After(to); at = at.Add(every) {
+		s := snapAt(at)
+		s.Interval = every
+		if r := c.Take(answered(s)); r.Result != Learned {
+			t.Fatalf("the snapshot of %s is %s", at, r.Result)
+		}
+		refits += refit(t, c)
+	}
+	return refits
+}
+
+// refit carries a refit out that is due.
+func refit(t testing.TB, c *Core) int {
+	t.Helper()
+	r := c.Refit()
+	if r == nil {
+		return 0
+	}
+	model, err := r.Run()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.Adopt(r, model)
+	return 1
+}
+
+// again is a core that knows what c knows.
+func again(t testing.TB, c *Core) *Core {
+	t.Helper()
+	parts, err := c.Parts()
+	if err != nil {
+		t.Fatal(err)
+	}
+	other, damages := Restore(c.tuning, partOf(parts))
+	if len(damages) > 0 {
+		t.Fatal(damages[0])
+	}
+	return other
+}
+
+// near fails unless got is within a share of want.
+func near(t *testing.T, what string, got, want, share float64) {
+	t.Helper()
+	if !(math.Abs(got-want) <= share*math.Abs(want)) {
+		t.Errorf("%s is %g, want about %g", what, got, want)
+	}
+}
+
+// sprint is v as JSON, for comparisons.
+func sprint(v any) string {
+	data, err := json.Marshal(v)
+	if err != nil {
+		return fmt.Sprint(err)
+	}
+	return string(data)
+}

@@ -1,0 +1,200 @@
+package core
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"weir/advisor/policy"
+)
+
+var update = flag.Bool("update", false, "rewrite what is told in testdata/*.txt")
+
+// monday is when the tests' time begins.
+var monday = time.Date(2026, 1, 19, 0, 0, 0, 0, time.UTC)
+
+// A player plays one script.
+type player struct {
+	c     *Core
+	tell  []string // a line for each snapshot, or several alike
+	last  string   // what the newest line says
+	count int      // snapshots that it says it of
+}
+
+// do plays one command:
+//
+//	a 30s                          proxy a reports the interval that ended 30 s after the start
+//	a 30s..15m                     … and so on, each interval
+//	a 30s rate=50 limit=10         … and what it reports; it is asked for in later commands, too, until it is said anew
+//	restart                        all is written down and read again
+//	forecast                       when the forecast begins, and how long the history is
+func (p *player) do(snap map[string]*Snapshot, command string) error {
+	words := strings.Fields(command)
+	switch words[0] {
+	case "restart":
+		parts, err := p.c.Parts()
+		if err != nil {
+			return err
+		}
+		again, damages := Restore(p.c.tuning, partOf(parts))
+		if len(damages) > 0 {
+			return damages[0]
+		}
+		p.c = again
+		return nil
+	case "forecast":
+		age, _ := p.c.Known()
+		at, _ := p.c.Forecast(time.Hour, time.Minute)
+		p.say(fmt.Sprintf("forecast from %v, %v of history", at.Sub(monday), age))
+		return nil
+	}
+	if len(words) < 2 {
+		return fmt.Errorf("no time")
+	}
+	s := snap[words[0]]
+	if s == nil {
+		s = &Snapshot{Instance: words[0], Interval: 30 * time.Second, Observed: 100, Forwarded: 100, P95: .02, Limit: policy.Limit{Algorithm: policy.Fixed, Limit: 200, Window: 1}}
+		snap[words[0]] = s
+	}
+	for _, word := range words[2:] {
+		if err := s.set(word); err != nil {
+			return err
+		}
+	}
+	from, to, _ := strings.Cut(words[1], "..")
+	first, err := time.ParseDuration(from)
+	if err != nil {
+		return err
+	}
+	last := first
+	if to != "" {
+		if last, err = time.ParseDuration(to); err != nil {
+			return err
+		}
+	}
+	for at := first; at <= last; at += s.Interval {
+		next := *s
+		next.At = monday.Add(at)
+		next.Ended = next.Forwarded * next.Interval.Seconds()
+		p.post(&next)
+	}
+	return nil
+}
+
+// set sets what a proxy reports from now on.
+func (s *Snapshot) set(word string) (err error) {
+	name, value, _ := strings.Cut(word, "=")
+	number := func(v *float64) { *v, err = strconv.ParseFloat(value, 64) }
+	switch name {
+	case "rate":
+		number(&s.Observed)
+		s.Forwarded = s.Observed
+	case "every":
+		s.Interval, err = time.ParseDuration(value)
+	case "limit":
+		number(&s.Limit.Limit)
+	case "algorithm":
+		s.Limit.Algorithm = value
+	case "share":
+		number(&s.GateShare)
+		s.GateLimit = 20
+	case "store":
+		s.Unshared = value == "local"
+	default:
+		err = fmt.Errorf("unknown word %q", word)
+	}
+	return err
+}
+
+// post feeds the core, and tells what comes of it.
+func (p *player) post(s *Snapshot) {
+	rounds := p.c.now.Rounds
+	r := p.c.Take(s)
+	text := r.Result.String()
+	if r.Anew {
+		text += ", anew"
+	}
+	if sum := &p.c.now.Advice.Sum; p.c.now.Rounds != rounds && p.c.now.Advice.Given {
+		text += fmt.Sprintf(", %.4g/s over %v", sum.Observed, sum.Interval)
+	}
+	if r.Sharers > 0 {
+		text += fmt.Sprintf(", %.4g/s of %.4g/s for each of %d", r.Limit.Rate(), p.c.now.Advice.Rec.Rate(), r.Sharers)
+	}
+	p.say(s.Instance + " " + text)
+}
+
+// say tells a line, once for several that are alike.
+func (p *player) say(text string) {
+	if text != p.last {
+		p.tell, p.last, p.count = append(p.tell, text), text, 1
+		return
+	}
+	p.count++
+	p.tell[len(p.tell)-1] = fmt.Sprintf("%s × %d", text, p.count)
+}
+
+// partOf looks parts up.
+func partOf(parts []Part) func(string) []byte {
+	return func(name string) []byte {
+		for _, p := range parts {
+			if p.Name == name {
+				return p.Data
+			}
+		}
+		return nil
+	}
+}
+
+// TestScripts plays testdata/*.txt: blocks with an empty line in between, each
+// commands, a line ----, and what is told. A block begins with an empty core, unless
+// its first line is "then". Lines with # explain.
+func TestScripts(t *testing.T) {
+	paths, err := filepath.Glob("testdata/*.txt")
+	if err != nil || len(paths) == 0 {
+		t.Fatalf("no scripts: %v", err)
+	}
+	for _, path := range paths {
+		t.Run(strings.TrimSuffix(filepath.Base(path), ".txt"), func(t *testing.T) { playScript(t, path) })
+	}
+}
+
+func playScript(t *testing.T, path string) {
+	script, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var p *player
+	var snap map[string]*Snapshot
+	var out []string
+	for block := range strings.SplitSeq(strings.TrimSpace(string(script)), "\n\n") {
+		commands, want, _ := strings.Cut(block, "\n----")
+		if p == nil || !strings.Contains("\n"+commands, "\nthen") {
+			p, snap = &player{c: New(Tuning{})}, map[string]*Snapshot{}
+		}
+		p.tell, p.last = nil, ""
+		for line := range strings.SplitSeq(commands, "\n") {
+			if line == "then" || strings.HasPrefix(line, "#") {
+				continue
+			}
+			if err := p.do(snap, line); err != nil {
+				t.Fatalf("%s: %s: %v", path, line, err)
+			}
+		}
+		p.tell = append(p.tell, fmt.Sprintf("newest %v, %d rounds", p.c.now.newest().Sub(monday), p.c.now.Rounds))
+		got := strings.Join(p.tell, "\n")
+		if want = strings.TrimSpace(want); got != want && !*update {
+			t.Errorf("%s: after\n%s\nit is told\n%s\nwant\n%s", path, commands, got, want)
+		}
+		out = append(out, commands+"\n----\n"+got)
+	}
+	if *update {
+		if err := os.WriteFile(path, []byte(strings.Join(out, "\n\n")+"\n"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+}

@@ -1,0 +1,55 @@
+package core
+
+import (
+	"fmt"
+	"math"
+
+	"weir/advisor/policy"
+)
+
+// Unshared is the reason code of a limit that is a part of what all proxies may let
+// through together.
+const Unshared = "unshared"
+
+// sharers is between how many proxies the limit is divided for s: those that count
+// and have a store of their own. It is 1 when the proxy of s shares its store.
+func (f *fleet) sharers(s *Snapshot) int {
+	if !s.Unshared {
+		return 1
+	}
+	n, replaced := 0, f.replaced()
+	for _, m := range f.Members {
+		if m.Unshared && f.live(m) && !replaced[m] {
+			n++
+		}
+	}
+	return max(n, 1)
+}
+
+// divided answers with a proxy's part of the recommendation.
+func divided(what Result, a *Advice, n int) Reply {
+	r := Reply{Result: what, Limit: times(a.Rec.Limit, 1/float64(n)), Advice: a.Rec}
+	r.Advice.Codes = append(append([]string{}, a.Rec.Codes...), Unshared)
+	r.Advice.Reason = fmt.Sprintf("%s; %d proxies without a shared store get a part each", a.Rec.Reason, n)
+	return r
+}
+
+// times is the limit that lets factor times as much through. What must be a whole
+// number, at least 1, is rounded down, so that the parts are no more than the whole;
+// where a part is less than 1 it is the window that grows.
+func times(l policy.Limit, factor float64) policy.Limit {
+	whole := func(v float64) float64 { return math.Max(1, math.Floor(v*factor*(1+1e-9))) }
+	switch l.Algorithm {
+	case policy.Fixed, policy.Sliding, policy.SlidingLog, policy.GCRA:
+		if l.Limit*factor < 1 {
+			l.Window /= l.Limit * factor
+		}
+		l.Limit = whole(l.Limit)
+		if l.Burst > 0 {
+			l.Burst = whole(l.Burst)
+		}
+	case policy.Token, policy.Leaky:
+		l.Capacity, l.FillRate = whole(l.Capacity), l.FillRate*factor
+	}
+	return l
+}

@@ -1,0 +1,111 @@
+package core
+
+import (
+	"slices"
+	"time"
+
+	"weir/advisor/forecast"
+	"weir/advisor/policy"
+	"weir/advisor/series"
+)
+
+// A View is a copy of what is known, for people.
+type View struct {
+	Newest   time.Time // snapshot; zero: none
+	Age      time.Duration
+	Rounds   uint64
+	Jumps    uint64 // of time
+	Living   int    // proxies that count
+	Unshared int    // … and have a store of their own
+	Fitting  bool
+	Advice   Advice
+	Believed policy.State
+	Mixtures []forecast.Mixture
+	Shifts   []Shift
+	Proxies  []Proxy  // at most proxiesShown, those that count first
+	Changes  []Change // the newest first
+}
+
+// A Proxy is one that has reported.
+type Proxy struct {
+	Name      string    `json:"name"`
+	At        time.Time `json:"at"`
+	Interval  float64   `json:"interval"`
+	Observed  float64   `json:"observedRps"`
+	Forwarded float64   `json:"forwardedRps"`
+	Counts    bool      `json:"counts"` // false: it has been silent for too long
+}
+
+const proxiesShown = 200
+
+// View returns what is known.
+func (c *Core) View() View {
+	m := c.now
+	v := View{
+		Newest: m.newest().UTC(), Age: m.future.History().Age(), Rounds: m.Rounds, Jumps: c.jumps, Fitting: c.refit != nil,
+		Advice: m.Advice, Believed: m.policy.State(), Mixtures: m.future.Weights(), Shifts: slices.Clone(m.Shifts), Changes: slices.Clone(m.Changes),
+	}
+	slices.Reverse(v.Changes)
+	for _, counts := range []bool{true, false} {
+		for _, p := range m.Fleet.Members {
+			if m.Fleet.live(p) != counts {
+				continue
+			}
+			if counts {
+				v.Living++
+				if p.Unshared {
+					v.Unshared++
+				}
+			}
+			if len(v.Proxies) < proxiesShown {
+				v.Proxies = append(v.Proxies, Proxy{p.Name, p.At.UTC(), p.Interval.Seconds(), p.Last.Observed, p.Last.Forwarded, counts})
+			}
+		}
+	}
+	return v
+}
+
+// Forecast returns when the forecast begins, zero when there is none, and its
+// quantiles at even steps up to a horizon.
+func (c *Core) Forecast(ahead, step time.Duration) (at time.Time, points []policy.Point) {
+	return c.now.forecastAt(), c.now.points(ahead, step)
+}
+
+// Past returns the rows of a span that ends with the newest; a step of 0: as they
+// came. Without any the times are zero.
+func (c *Core) Past(span, step time.Duration) (rows []series.Row, from, to time.Time, err error) {
+	h := c.now.future.History()
+	newest, ok := h.Newest()
+	if !ok {
+		return nil, from, to, nil
+	}
+	to = newest.UTC()
+	from = to.Add(-span)
+	if step == 0 {
+		return h.Raw(from, to), from, to, nil
+	}
+	end := to.Truncate(step)
+	if end.Before(to) {
+		end = end.Add(step) // the slot that is not over
+	}
+	rows, err = h.View(from, end, step)
+	return rows, from, to, err
+}
+
+// Recent returns the rows of a span before the newest, or of as much as is known.
+func (c *Core) Recent(span, step time.Duration) []series.Row {
+	h := c.now.future.History()
+	newest, ok := h.Newest()
+	if !ok {
+		return nil
+	}
+	rows, _ := h.View(newest.Add(-min(span, h.Age())), newest, step) // refuses only steps that are none
+	return rows
+}
+
+// Track returns the course of limits and capacity: of a span as fine as it goes back
+// so far, and of a longer one coarsely.
+func (c *Core) Track(span, long time.Duration) (fine, coarse []Mark) {
+	newest := c.now.newest()
+	return c.now.track.since(newest.Add(-span)), c.now.track.quarters.since(newest.Add(-long).Unix())
+}
