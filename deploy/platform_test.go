@@ -40,7 +40,7 @@ func startPlatform(t *testing.T) *platform {
 	p := &platform{addrs: make(map[string]string)}
 	_, p.addrs["target"] = launch(t, "target", "TARGET_WORKERS=1", "TARGET_DELAY=4ms", "TARGET_DELAY_DIST=exponential")
 	env := []string{
-		"TARGET_URL=http://" + p.addrs["target"], "REDIS_HOST=" + redis.Addr, "RATE_LIMIT_LIMIT=" + platformLimit, "REDIS_TIMEOUT=2s",
+		"TARGET_URL=http://" + p.addrs["target"], "REDIS_HOST=" + redis.Addr, "RATE_LIMIT_LIMIT=" + platformLimit, "REDIS_TIMEOUT=2s", "GATE=shadow",
 	}
 	if slices.Contains(programs(), "advisor") {
 		_, p.addrs["advisor"] = launch(t, "advisor", "CAPACITY_RPS=250", "STATE_FILE="+filepath.Join(t.TempDir(), "state"))

@@ -12,6 +12,7 @@ func proxy() board {
 			{"Limit", proxyLimit()},
 			{"Store", proxyStore()},
 			{"Targets", proxyTargets()},
+			{"Gate", proxyGate()},
 			{"Clients", proxyClients()},
 			{"Adaptive limits", proxyAdaptive()},
 			{"Process", process()},

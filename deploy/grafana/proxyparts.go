@@ -45,6 +45,26 @@ func proxyTargets() []panel {
 	}
 }
 
+func proxyGate() []panel {
+	return []panel{
+		{title: "Limit, in flight and waiting", kind: lines, unit: count, width: 12, description: "How many requests may be at each target, how many are, and how many wait for a place. Without GATE there is nothing to show.",
+			queries: []query{
+				{`sum by (target) (ratelimiter_gate_limit{@})`, "limit {{target}}"}, {`sum by (target) (ratelimiter_gate_in_flight{@})`, "in flight {{target}}"},
+				{`sum by (target) (ratelimiter_gate_waiting{@})`, "waiting {{target}}"},
+			}},
+		{title: "Median and baseline", kind: lines, unit: seconds, width: 12, description: "Median answer time of each target, beside what it is without a queue, at the proxy where it is longest.",
+			queries: []query{{`max by (target) (ratelimiter_gate_median_seconds{@})`, "median {{target}}"}, {`max by (target) (ratelimiter_gate_baseline_seconds{@})`, "baseline {{target}}"}}},
+		{title: "Shed", kind: lines, unit: perSecond, steps: good(0.1, 10), description: "Requests answered 503 as no place became free in time, by priority class; of GATE=shadow those that would have had to wait.",
+			queries: []query{
+				{`sum by (target, class) (rate(ratelimiter_gate_shed_total{@}[~]))`, "{{target}} {{class}}"}, {`sum(rate(ratelimiter_gate_would_wait_total{@}[~]))`, "would wait"},
+			}},
+		{title: "Cuts of the limit", kind: lines, unit: events, description: "Falls of a limit: latency, as requests waited in the target; errors, as it refused them.",
+			queries: []query{{`sum by (target, reason) (rate(ratelimiter_gate_cuts_total{@}[~]))`, "{{target}} {{reason}}"}}},
+		{title: "Above the floor", kind: lines, unit: count, description: "How far each limit is above the least that it may be, at the proxy where it is nearest.",
+			queries: []query{{`min by (target) (ratelimiter_gate_limit{@} - ratelimiter_gate_limit_min{@})`, "{{target}}"}}},
+	}
+}
+
 func proxyClients() []panel {
 	return []panel{
 		{title: "Connections of clients", kind: lines, unit: count, description: "Open ones.",

@@ -28,7 +28,7 @@ func (f *Front) registerGates(set *metric.Set) {
 	set.Counter("ratelimiter_gate_would_wait_total", "requests that GATE=shadow would have had wait", func() uint64 { return f.sum(func(c *counts) uint64 { return c.gateWould.Load() }) })
 	set.Counters("ratelimiter_gate_shed_total", "requests that waited for a place at a target in vain", func(yield func(string, uint64) bool) {
 		for _, spec := range f.targetList() {
-			if g := f.gateSum(spec); !yield(f.targetLabels(spec), g.shed) {
+			if g := f.gateSum(spec); !yield(f.targetLabels(spec, "class", "default"), g.shed) {
 				return
 			}
 		}
