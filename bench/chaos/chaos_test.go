@@ -7,14 +7,12 @@ import (
 	"io"
 	"math/rand/v2"
 	"net/http"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
 
 	"weir/bench/rig"
+	"weir/bench/rig/rigtest"
 )
 
 // Every question is one request, as net/http reads it, with an id of its own;
@@ -100,14 +98,7 @@ func TestMay(t *testing.T) {
 // A fiftieth of the whole, with everything that is in it: nothing is left
 // behind. The whole is bench chaos.
 func TestLittleChaos(t *testing.T) {
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	build := exec.Command("go", "build", "-o", filepath.Join(filepath.Dir(self), "proxy"), "weir/proxy")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("build the proxy: %v\n%s", err, out)
-	}
+	rigtest.Build(t, "proxy")
 	var out bytes.Buffer
 	if err := Run(t.Context(), []string{strconv.Itoa(exchangesLeast)}, &out); err != nil {
 		t.Errorf("%v\n%s", err, &out)

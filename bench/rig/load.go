@@ -9,6 +9,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
+	"strings"
 	"syscall"
 	"time"
 
@@ -28,6 +30,19 @@ type Load struct {
 	Connections int
 	// Loops is how many event loops it uses; 0: as many as it finds right.
 	Loops int
+	// StartAt is when the schedule begins; zero: as soon as it can.
+	StartAt time.Time
+	// Seed is what arrivals are drawn from.
+	Seed int64
+	// Outcomes says that Loaded.Outcomes are wanted.
+	Outcomes bool
+}
+
+// An Outcome is what became of one request. Instants count from the start of the
+// schedule.
+type Outcome struct {
+	Due, Done time.Duration
+	Status    int // of the answer; 0 without one
 }
 
 // Loaded is what the load generator says about a run: the part of its result
@@ -50,6 +65,10 @@ type Loaded struct {
 	LatencyLimited Spread `json:"latencyRateLimited"`
 	Lag            Spread `json:"lag"`
 	Series         Series `json:"series"`
+
+	// Outcomes are those of all requests, in the order of their ends, when the
+	// Load asked for them.
+	Outcomes []Outcome `json:"-"`
 
 	Histograms struct {
 		LatencySuccess string `json:"latencySuccess"` // HdrHistogram's V2, compressed
@@ -108,16 +127,15 @@ func (l Load) Run(ctx context.Context, progress func(line string)) (*Loaded, err
 		return nil, err
 	}
 	defer os.RemoveAll(dir)
-	plan, out := filepath.Join(dir, "plan.json"), filepath.Join(dir, "result.json")
-	profile := l.Profile
-	if profile == "" {
-		profile = fmt.Sprintf(`{"type":"constant","params":{"rps":%d}}`, l.Rate)
-	}
-	text := fmt.Sprintf(`{"limiterUrl":%q,"duration":%g,"concurrency":%d,"profile":%s}`, l.URL, l.For.Seconds(), l.Connections, profile)
-	if err := os.WriteFile(plan, []byte(text), 0o600); err != nil {
+	plan, out, lines := filepath.Join(dir, "plan.json"), filepath.Join(dir, "result.json"), filepath.Join(dir, "outcomes.csv")
+	if err := os.WriteFile(plan, []byte(l.plan()), 0o600); err != nil {
 		return nil, err
 	}
-	cmd := exec.CommandContext(ctx, bin, "run", plan, "-out", out, "-event-loops", fmt.Sprint(l.Loops))
+	args := []string{"run", plan, "-out", out, "-event-loops", fmt.Sprint(l.Loops)}
+	if l.Outcomes {
+		args = append(args, "-outcomes", lines)
+	}
+	cmd := exec.CommandContext(ctx, bin, args...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
 	cmd.WaitDelay = stopMax
@@ -150,5 +168,51 @@ func (l Load) Run(ctx context.Context, progress func(line string)) (*Loaded, err
 	if err := json.Unmarshal(result, &loaded); err != nil {
 		return nil, fmt.Errorf("read loadgen's result: %w", err)
 	}
-	return &loaded, nil
+	if l.Outcomes {
+		loaded.Outcomes, err = readOutcomes(lines)
+	}
+	return &loaded, err
+}
+
+// plan is the test configuration.
+func (l Load) plan() string {
+	profile, startAt := l.Profile, ""
+	if profile == "" {
+		profile = fmt.Sprintf(`{"type":"constant","params":{"rps":%d}}`, l.Rate)
+	}
+	if !l.StartAt.IsZero() {
+		startAt = l.StartAt.UTC().Format(time.RFC3339Nano)
+	}
+	return fmt.Sprintf(`{"limiterUrl":%q,"duration":%g,"concurrency":%d,"seed":%d,"startAt":%q,"profile":%s}`,
+		l.URL, l.For.Seconds(), l.Connections, l.Seed, startAt, profile)
+}
+
+// readOutcomes reads what loadgen's -outcomes wrote.
+func readOutcomes(path string) (list []Outcome, err error) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	first := true
+	for line := range strings.Lines(string(text)) {
+		if first { // the names of the fields
+			first = false
+			continue
+		}
+		fields := strings.Split(line, ",")
+		if len(fields) != 5 {
+			return nil, fmt.Errorf("read loadgen's outcomes: %q has not 5 fields", line)
+		}
+		var o Outcome
+		due, err1 := strconv.ParseInt(fields[0], 10, 64)
+		done, err2 := strconv.ParseInt(fields[2], 10, 64)
+		o.Due, o.Done = time.Duration(due)*time.Microsecond, time.Duration(done)*time.Microsecond
+		var err3 error
+		o.Status, err3 = strconv.Atoi(fields[3])
+		if err := errors.Join(err1, err2, err3); err != nil {
+			return nil, fmt.Errorf("read loadgen's outcomes: %q: %w", line, err)
+		}
+		list = append(list, o)
+	}
+	return list, nil
 }

@@ -59,6 +59,21 @@ func Start(name string, env []string, command ...string) (*Process, error) {
 	return p, nil
 }
 
+// StartPeer starts a program of others that listens on addr, and waits until it
+// does.
+func StartPeer(ctx context.Context, name, addr string, command ...string) (*Process, error) {
+	p, err := Start(name, nil, command...)
+	if err != nil {
+		return nil, err
+	}
+	p.Foreign = true
+	if err := p.AwaitPort(ctx, addr); err != nil {
+		p.Kill()
+		return nil, err
+	}
+	return p, nil
+}
+
 // Pid is the process's id.
 func (p *Process) Pid() int { return p.cmd.Process.Pid }
 

@@ -46,14 +46,6 @@ func haproxy(ctx context.Context, dir string, threads int, target string) (*rig.
 	if err := os.WriteFile(file, []byte(fmt.Sprintf(haproxyLimiting, threads, addr, target)), 0o600); err != nil {
 		return nil, "", err
 	}
-	p, err := rig.Start("haproxy", nil, "haproxy", "-db", "-f", file)
-	if err != nil {
-		return nil, "", err
-	}
-	p.Foreign = true
-	if err := p.AwaitPort(ctx, addr); err != nil {
-		p.Kill()
-		return nil, "", err
-	}
-	return p, addr, nil
+	p, err := rig.StartPeer(ctx, "haproxy", addr, "haproxy", "-db", "-f", file)
+	return p, addr, err
 }

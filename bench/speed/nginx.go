@@ -54,13 +54,6 @@ func nginx(ctx context.Context, dir, config string, workers int, args ...any) (*
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		return nil, "", err
 	}
-	p, err := rig.Start("nginx", nil, "nginx", "-p", home, "-c", file)
-	if err != nil {
-		return nil, "", err
-	}
-	if err := p.AwaitPort(ctx, addr); err != nil {
-		p.Kill()
-		return nil, "", err
-	}
-	return p, addr, nil
+	p, err := rig.StartPeer(ctx, "nginx", addr, "nginx", "-p", home, "-c", file)
+	return p, addr, err
 }
