@@ -40,7 +40,7 @@ bench: build ## a quarter of an hour: speed beside peers, scenarios, the advisor
 bench-quick: build ## the same in three minutes, for a look at one's own machine
 	bin/bench suite quick
 
-bench-all: build ## everything, the whole matrix of scenarios too: two hours
+bench-all: build ## everything, the whole matrix of scenarios too: three and a half hours
 	bin/bench suite all
 
 bench-setup: ## installs the peers that bench compares with, where it can

@@ -18,6 +18,7 @@ import (
 	"weir/bench/micro"
 	"weir/bench/outage"
 	"weir/bench/pacing"
+	"weir/bench/protect"
 	"weir/bench/restart"
 	"weir/bench/rules"
 	"weir/bench/scenario"
@@ -47,9 +48,10 @@ func experiments() []experiment {
 		{"rules", "[SECONDS] what ten rules cost of which two match: CPU per request against the global limit alone (a minute)", rules.Run},
 		{"scenario", "[NAME…] [-compress N] the four situations under each algorithm, with and without the advisor: tables, plots, a page (a minute each)", order.Play},
 		{"advisor", "[quick|all] [WORD…] how well the advisor forecasts, and what it is worth beside other ways to choose a limit; only scenarios with all words in their name (one minute, all ten)", advisor.Run},
+		{"protect", "[-rounds N] [-only NAMES] a target is overrun behind nothing, a limit, the gate, HAProxy and failsafe-go: what was answered in time of what could have been; goes on where it was stopped (95 minutes)", protectRun},
 		{"pacing", "[FILE] when requests of load generators arrive, against when they were due; the results as JSON in FILE (five minutes)", pacing.Run},
 		{"micro", "[TIME] the benchmarks beside the code, in one table (a minute)", micro.Run},
-		{"suite", "[quick|usual|all|page|NAME…] several experiments, kept as records; but for quick BENCHMARKS.md is refreshed, page does nothing else (3 minutes, 16, two hours)", runSuite},
+		{"suite", "[quick|usual|all|page|NAME…] several experiments, kept as records; but for quick BENCHMARKS.md is refreshed, page does nothing else (3 minutes, 16, three and a half hours)", runSuite},
 		{attack.TargetName, "", attack.Target},
 	}
 }
@@ -64,11 +66,25 @@ func alone(run func(ctx context.Context, out io.Writer) error) func(context.Cont
 	}
 }
 
-// order is what the settings say about scenarios.
-var order scenario.Order
+// order and protection are what the settings say about scenarios, and about
+// protect.
+var (
+	order      scenario.Order
+	protection protect.Order
+)
+
+func register(s *service.Settings) {
+	order.Register(s)
+	protection.Register(s)
+}
+
+func protectRun(ctx context.Context, args []string, out io.Writer) error {
+	protection.Dir = order.Dir
+	return protection.Run(ctx, args, out)
+}
 
 func main() {
-	service.Main(service.Program{Name: "bench", LogName: "Bench", About: "experiments: " + names(), Settings: order.Register, Run: run})
+	service.Main(service.Program{Name: "bench", LogName: "Bench", About: "experiments: " + names(), Settings: register, Run: run})
 }
 
 func names() string {

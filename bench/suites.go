@@ -104,5 +104,6 @@ func all(dir string) []suite.Part {
 		{Name: "pacing", Run: pacing.Run},
 		{Name: "scenario", Run: whole.Play},
 		{Name: "advisor", Args: []string{"all"}, Run: advisor.Run},
+		{Name: "protect", Run: protectRun},
 	}
 }

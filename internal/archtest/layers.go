@@ -40,7 +40,7 @@ var layers = []struct {
 	{rim, "advisor/config advisor/history advisor/serve advisor/state"},
 	{machines, "bench/closedloop"},
 	{pure, "bench/backtest bench/prophetref"},
-	{rim, "bench/*"},
+	{rim, "bench/* bench/protect/failsafe"},
 	{rim, "deploy deploy/*"},
 	{machines, "advisor/core proxy/gate proxy/session proxy/upstream loadgen/session loadgen/record target/session"},
 	{pure, "internal/chart internal/deadline internal/http1"},

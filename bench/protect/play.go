@@ -1,0 +1,238 @@
+package protect
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"time"
+
+	"weir/bench/rig"
+)
+
+// ahead is how long before the first request programs are told when it is due.
+const ahead = 700 * time.Millisecond
+
+// A stage is the programs of one run.
+type stage struct {
+	s     *Situation
+	side  Side
+	tools string   // folder of the programs that were built
+	dir   string   // of the run
+	env   []string // of our proxies
+
+	running []*rig.Process
+	redis   *rig.Redis
+	own     *target // nil: the target program
+	process *rig.Process
+	target  string // its address
+	fronts  []string
+	stop    func() // ends the own target
+}
+
+// keep keeps p to be ended.
+func (st *stage) keep(p *rig.Process, err error) error {
+	if err == nil {
+		st.running = append(st.running, p)
+	}
+	return err
+}
+
+// play runs a situation with a side; the score has no name yet.
+func play(ctx context.Context, s *Situation, side Side, round int, tools string) (score Score, verdict string, err error) {
+	st := &stage{s: s, side: side, tools: tools, env: side.env, stop: func() {}}
+	defer func() { err = errors.Join(err, st.end()) }()
+	if err := st.setUp(ctx, round); err != nil {
+		return score, "", err
+	}
+	start := time.Now().Add(ahead)
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	var troubled error
+	var wg sync.WaitGroup
+	wg.Go(func() { troubled = st.trouble(ctx, start) })
+	all, verdict, err := st.drive(ctx, start, round)
+	cancel()
+	wg.Wait()
+	if err = errors.Join(err, troubled); err != nil {
+		return score, "", err
+	}
+	return s.judge(all, rand.New(rand.NewPCG(uint64(round), 1))), verdict, nil
+}
+
+// setUp starts the programs. What it has started is in the stage, also when
+// something went wrong.
+func (st *stage) setUp(ctx context.Context, round int) (err error) {
+	if st.dir, err = os.MkdirTemp("", "weir-protect-"); err != nil {
+		return err
+	}
+	if st.target, err = rig.FreeAddr(); err != nil {
+		return err
+	}
+	if st.s.Varied || st.s.SlowShare > 0 {
+		st.serve(round)
+	} else if err := st.startTarget(ctx); err != nil {
+		return err
+	}
+	if st.s.Redis && st.side.env != nil {
+		if st.redis, err = rig.StartRedis(ctx); err != nil {
+			return err
+		}
+		st.env = append(slices.Clone(st.env), "RATE_LIMIT_ALGORITHM=token", "RATE_LIMIT_FILL_RATE=10000", "RATE_LIMIT_CAPACITY=10000", "REDIS_HOST="+st.redis.Addr)
+	}
+	if st.side.advisor {
+		if err := st.startAdvisor(ctx); err != nil {
+			return err
+		}
+	}
+	for range st.s.Proxies {
+		addr, err := st.front(ctx)
+		if err != nil {
+			return err
+		}
+		st.fronts = append(st.fronts, addr)
+	}
+	return nil
+}
+
+// startTarget starts the target program, again after it was killed.
+func (st *stage) startTarget(ctx context.Context) (err error) {
+	st.process, err = rig.Launch("target", st.target, 0, []string{fmt.Sprintf("TARGET_WORKERS=%d", st.s.Workers),
+		"TARGET_DELAY=" + st.s.Phases[0].Delay.String(), "TARGET_DELAY_DIST=exponential", fmt.Sprintf("TARGET_QUEUE=%d", st.s.Queue)})
+	if err != nil {
+		return err
+	}
+	return st.process.AwaitPort(ctx, st.target)
+}
+
+// serve starts a target in this process.
+func (st *stage) serve(round int) {
+	ctx, cancel := context.WithCancel(context.Background())
+	st.own = newTarget(st.s, uint64(round), ctx.Done())
+	over := make(chan struct{})
+	go func() {
+		defer close(over)
+		_ = rig.Serve(ctx, st.target, st.own)
+	}()
+	st.stop = func() {
+		cancel()
+		<-over
+	}
+}
+
+// startAdvisor starts an advisor and tells the proxies of it.
+func (st *stage) startAdvisor(ctx context.Context) error {
+	addr, err := rig.FreeAddr()
+	if err != nil {
+		return err
+	}
+	bounds := []string{fmt.Sprintf("LIMIT_MIN_RPS=%d", limitRate/10), fmt.Sprintf("LIMIT_MAX_RPS=%d", 5*limitRate)}
+	p, err := rig.Launch("advisor", addr, 0, append([]string{fmt.Sprintf("CAPACITY_RPS=%d", capacityTold), "SLO_P95=50ms", "STATE_FILE=" + filepath.Join(st.dir, "state")}, bounds...))
+	if err := st.keep(p, err); err != nil {
+		return err
+	}
+	st.env = slices.Concat(st.env, bounds, []string{"ADAPTIVE_MODE=true", "ADVISOR_URL=http://" + addr, "ADAPTIVE_UPDATE_INTERVAL=5s"})
+	return p.AwaitPort(ctx, addr)
+}
+
+// drive sends the load and returns what became of each request, and the worst
+// verdict of the generators.
+func (st *stage) drive(ctx context.Context, start time.Time, round int) (all []request, verdict string, err error) {
+	var loads []rig.Load
+	add := func(addr, path string, share float64) {
+		loads = append(loads, rig.Load{URL: "http://" + addr + path, For: st.s.Length(), Profile: st.s.profile(share),
+			StartAt: start, Seed: int64(1000*round + len(loads)), Outcomes: true})
+	}
+	for _, addr := range st.fronts {
+		add(addr, "/api/test", 1/float64(st.s.Proxies))
+	}
+	if st.s.SlowShare > 0 {
+		add(st.fronts[0], slowPath, st.s.SlowShare)
+	}
+	loaded, errs := make([]*rig.Loaded, len(loads)), make([]error, len(loads))
+	var wg sync.WaitGroup
+	for i, l := range loads {
+		wg.Go(func() { loaded[i], errs[i] = l.Run(ctx, func(string) {}) })
+	}
+	wg.Wait()
+	if err := errors.Join(errs...); err != nil {
+		return nil, "", err
+	}
+	for i, l := range loaded {
+		late := l.StartedAt.Sub(start)
+		for _, o := range l.Outcomes {
+			all = append(all, request{rig.Outcome{Due: o.Due + late, Done: o.Done + late, Status: o.Status}, i >= st.s.Proxies})
+		}
+		if uint64(len(l.Outcomes)) != l.Due {
+			return nil, "", fmt.Errorf("of %d requests that were due there are %d outcomes", l.Due, len(l.Outcomes))
+		}
+		verdict = worse(verdict, l.Verdict)
+	}
+	return all, verdict, nil
+}
+
+// worse is the worse of two verdicts, of which the first may be empty.
+func worse(a, b string) string {
+	order := []string{"", "VALID", "DEGRADED", "INVALID"}
+	return order[max(slices.Index(order, a), slices.Index(order, b))]
+}
+
+// trouble changes the target at the begin of each phase, until ctx ends.
+func (st *stage) trouble(ctx context.Context, start time.Time) error {
+	at := start
+	for i, p := range st.s.Phases {
+		if rig.Wait(ctx, time.Until(at)) != nil {
+			return nil
+		}
+		if i > 0 {
+			if err := st.change(ctx, st.s.Phases[i-1], p); err != nil && ctx.Err() == nil {
+				return err
+			}
+		}
+		if p.Bad && st.redis != nil {
+			if rig.Wait(ctx, time.Until(at.Add(min(redisGone, p.For)))) != nil {
+				return nil
+			}
+			st.redis.Kill()
+		}
+		at = at.Add(p.For)
+	}
+	return nil
+}
+
+// change makes the target that of the next phase.
+func (st *stage) change(ctx context.Context, before, p Phase) error {
+	switch {
+	case before.Delay == p.Delay:
+		return nil
+	case p.Delay == 0:
+		st.process.Kill()
+		return nil
+	case before.Delay == 0:
+		return st.startTarget(ctx)
+	case st.own != nil:
+		st.own.delay.Store(int64(p.Delay))
+		return nil
+	}
+	_, err := rig.Post(ctx, "http://"+st.target+"/model", fmt.Sprintf(`{"delay":%g}`, p.Delay.Seconds()))
+	return err
+}
+
+// end ends what runs, the proxies first.
+func (st *stage) end() (err error) {
+	for _, p := range slices.Backward(st.running) {
+		err = errors.Join(err, p.Stop())
+	}
+	if st.process != nil {
+		st.process.Kill()
+	}
+	st.stop()
+	if st.redis != nil {
+		st.redis.End()
+	}
+	return errors.Join(err, os.RemoveAll(st.dir))
+}

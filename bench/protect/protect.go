@@ -1,0 +1,276 @@
+package protect
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/goccy/go-json"
+
+	"weir/bench/result"
+	"weir/internal/service"
+)
+
+// An Order is what a user wants to have played.
+type Order struct {
+	Dir     string // of the runs that are kept and of the picture
+	Rounds  int    // 0: as many as each situation has
+	Only    string // names of situations and sides; empty: all
+	Shorter float64
+}
+
+// Register adds the settings to s; afterwards, and after s has been parsed, o
+// holds them.
+func (o *Order) Register(s *service.Settings) {
+	s.Int(&o.Rounds, "ROUNDS", 0, 0, 100, "with protect: rounds; 0: five of the first five situations, three of the others")
+	s.String(&o.Only, "ONLY", "", "with protect: situations and sides, comma separated; empty: all")
+	s.Float(&o.Shorter, "SHORTER", 1, 1, 30, "with protect: phases last so much less, to try it out")
+}
+
+// A Run is one run that was finished.
+type Run struct {
+	Commit    string    `json:"commit"`
+	Shorter   float64   `json:"shorter"`
+	Situation string    `json:"situation"`
+	Side      string    `json:"side"`
+	Round     int       `json:"round"`
+	Verdict   string    `json:"verdict"`
+	Ended     time.Time `json:"ended"`
+	Score
+}
+
+// same says whether two runs are of one situation, side and round.
+func (r *Run) same(other *Run) bool {
+	return r.Commit == other.Commit && r.Shorter == other.Shorter && r.Situation == other.Situation && r.Side == other.Side && r.Round == other.Round
+}
+
+// RunsFile is where runs are kept, one in a line, until the next commit.
+const RunsFile = "protect.runs"
+
+// tries is how often a run is made when the load generator could not keep its
+// schedule.
+const tries = 2
+
+// setUpTime is what a run takes beside its length, for the time that remains.
+const setUpTime = 1500 * time.Millisecond
+
+// whole says that nothing is left out by the order.
+func (o *Order) whole() bool { return o.Rounds == 0 && o.Only == "" && o.Shorter == 1 }
+
+// Run plays what is missing of the runs of this commit, prints the tables and
+// draws the picture. When ctx ends, the next call goes on.
+func (o *Order) Run(ctx context.Context, args []string, out io.Writer) error {
+	if len(args) > 0 {
+		return &service.ExitError{Status: 2, Err: fmt.Errorf("protect takes no argument %q; -rounds and -only choose", args)}
+	}
+	tools, err := os.MkdirTemp("", "weir-protect-tools-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(tools)
+	l := &lab{Order: o, out: out, tools: tools, commit: result.Commit(), file: filepath.Join(o.Dir, RunsFile)}
+	situations, err := o.chosen()
+	if err != nil {
+		return err
+	}
+	l.leaveOut(ctx, situations)
+	if l.runs, err = load(l.file); err != nil {
+		return err
+	}
+	if err := l.playAll(ctx, situations); err != nil {
+		return err
+	}
+	if err := l.report(situations); err != nil {
+		return err
+	}
+	if !o.whole() {
+		return fmt.Errorf("a part of the experiment: %w", result.ErrNotKept)
+	}
+	return nil
+}
+
+// chosen are the situations with the sides and rounds that the order wants.
+func (o *Order) chosen() (list []Situation, err error) {
+	var situations, sides []string
+	for _, s := range Situations() {
+		situations = append(situations, s.Name)
+	}
+	for _, s := range Sides() {
+		sides = append(sides, s.Name)
+	}
+	words := strings.FieldsFunc(o.Only, func(r rune) bool { return r == ',' || r == ' ' })
+	for _, word := range words {
+		if !slices.Contains(situations, word) && !slices.Contains(sides, word) {
+			return nil, &service.SettingError{Name: "ONLY", Value: o.Only, Problem: fmt.Sprintf("has %q; allowed: %s, %s", word, strings.Join(situations, ", "), strings.Join(sides, ", "))}
+		}
+	}
+	// Of each kind all are meant when none is named.
+	other := func(names []string) func(name string) bool {
+		named := slices.DeleteFunc(slices.Clone(words), func(w string) bool { return !slices.Contains(names, w) })
+		return func(name string) bool { return len(named) > 0 && !slices.Contains(named, name) }
+	}
+	for _, s := range Situations() {
+		s = s.shorter(o.Shorter)
+		s.Sides = slices.DeleteFunc(slices.Clone(s.Sides), other(sides))
+		if o.Rounds > 0 {
+			s.Rounds = o.Rounds
+		}
+		if !other(situations)(s.Name) && len(s.Sides) > 0 {
+			list = append(list, s)
+		}
+	}
+	return list, nil
+}
+
+// A lab is one call of the experiment.
+//
+// Safe for concurrent use: mu guards the runs and the file.
+type lab struct {
+	*Order
+	out           io.Writer
+	tools, commit string
+	file          string
+
+	mu   sync.Mutex
+	runs []Run
+}
+
+// leaveOut takes away the sides that cannot be played here, and says why.
+func (l *lab) leaveOut(ctx context.Context, situations []Situation) {
+	for _, side := range Sides() {
+		wanted := slices.ContainsFunc(situations, func(s Situation) bool { return slices.Contains(s.Sides, side.Name) })
+		if !wanted {
+			continue
+		}
+		why := missing(ctx, side.Name, l.tools)
+		if why == "" {
+			continue
+		}
+		fmt.Fprintf(l.out, "Left out: %s: %s\n\n", side.Name, why)
+		for i := range situations {
+			situations[i].Sides = slices.DeleteFunc(situations[i].Sides, func(name string) bool { return name == side.Name })
+		}
+	}
+}
+
+// load reads the runs of a file; one that is not there has none.
+func load(file string) (runs []Run, err error) {
+	f, err := os.Open(file)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	lines := bufio.NewScanner(f)
+	lines.Buffer(nil, 1<<20)
+	for lines.Scan() {
+		var r Run
+		if json.Unmarshal(lines.Bytes(), &r) == nil { // the last one may have been cut off
+			runs = append(runs, r)
+		}
+	}
+	return runs, lines.Err()
+}
+
+// keep adds a run to the file.
+func (l *lab) keep(r Run) error {
+	line, err := json.Marshal(r)
+	if err != nil {
+		return err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.runs = append(l.runs, r)
+	if err := os.MkdirAll(l.Dir, 0o755); err != nil {
+		return err
+	}
+	f, err := os.OpenFile(l.file, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(append(line, '\n'))
+	return errors.Join(err, f.Close())
+}
+
+// A turn is what runs at the same time: one side, or all of a situation whose
+// sides run together.
+type turn struct {
+	s     *Situation
+	sides []string
+	round int
+}
+
+// turns are the turns that have not been played, round by round.
+func (l *lab) turns(situations []Situation) (list []turn, left time.Duration) {
+	most := 0
+	for _, s := range situations {
+		most = max(most, s.Rounds)
+	}
+	for round := 1; round <= most; round++ {
+		for i := range situations {
+			s := &situations[i]
+			if round > s.Rounds {
+				continue
+			}
+			todo := slices.DeleteFunc(slices.Clone(s.Sides), func(side string) bool {
+				want := Run{Commit: l.commit, Shorter: l.Shorter, Situation: s.Name, Side: side, Round: round}
+				return slices.ContainsFunc(l.runs, func(r Run) bool { return r.same(&want) })
+			})
+			if s.Together && len(todo) > 0 {
+				list = append(list, turn{s, todo, round})
+				continue
+			}
+			for _, side := range todo {
+				list = append(list, turn{s, []string{side}, round})
+			}
+		}
+	}
+	for _, t := range list {
+		left += t.s.Length() + setUpTime
+	}
+	return list, left
+}
+
+// playAll plays what has not been played.
+func (l *lab) playAll(ctx context.Context, situations []Situation) error {
+	list, left := l.turns(situations)
+	for i, t := range list {
+		fmt.Fprintf(l.out, "  ▶ %d of %d, about %.0f min left: round %d, %s, %s\n", i+1, len(list), left.Minutes(), t.round, t.s.Name, strings.Join(t.sides, " and "))
+		left -= t.s.Length() + setUpTime
+		errs := make([]error, len(t.sides))
+		var wg sync.WaitGroup
+		for i, side := range t.sides {
+			wg.Go(func() { errs[i] = l.playOne(ctx, t, sideNamed(side)) })
+		}
+		wg.Wait()
+		if err := errors.Join(errs...); err != nil {
+			return fmt.Errorf("round %d of %s: %w", t.round, t.s.Name, err)
+		}
+	}
+	return nil
+}
+
+// playOne plays one side of a turn and keeps the run.
+func (l *lab) playOne(ctx context.Context, t turn, side Side) error {
+	for try := 1; ; try++ {
+		score, verdict, err := play(ctx, t.s, side, t.round, l.tools)
+		if err != nil {
+			return fmt.Errorf("%s: %w", side.Name, err)
+		}
+		if verdict == "INVALID" && try < tries {
+			continue
+		}
+		return l.keep(Run{l.commit, l.Shorter, t.s.Name, side.Name, t.round, verdict, time.Now().UTC().Truncate(time.Second), score})
+	}
+}

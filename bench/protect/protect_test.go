@@ -1,0 +1,171 @@
+package protect
+
+import (
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"weir/bench/result"
+	"weir/bench/rig/rigtest"
+	"weir/internal/service"
+)
+
+func TestSpread(t *testing.T) {
+	never := -1.0
+	some := func(values ...float64) (runs []Run) {
+		for i := range values {
+			r := Run{Score: Score{P99: values[i], Protected: &values[i]}}
+			if values[i] < 0 {
+				r.Protected = &never
+			}
+			runs = append(runs, r)
+		}
+		return runs
+	}
+	protected := func(r Run) float64 { return after(r.Protected) }
+	for want, runs := range map[string][]Run{
+		"2.0 (1.0 … 4.0)":       some(4, 1, 2),
+		"1.5 (1.0 … 2.0)":       some(2, 1),
+		"4.0 (1.0 … never)":     some(-1, 4, 1),
+		"never (never … never)": some(-1),
+		"–":                     {{}},
+	} {
+		if got := spread(runs, "%.1f", protected); got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+	if got := bold("1.00 (0.90 … 1.10)"); got != "**1.00** (0.90 … 1.10)" {
+		t.Errorf("a ratio is written %q", got)
+	}
+	if got := verdicts([]Run{{Verdict: "VALID"}, {Verdict: "INVALID"}, {Verdict: "VALID"}}); got != "2 VALID, 1 INVALID" {
+		t.Errorf("verdicts %q", got)
+	}
+	if worse("", "VALID") != "VALID" || worse("INVALID", "VALID") != "INVALID" || worse("VALID", "DEGRADED") != "DEGRADED" {
+		t.Error("verdicts are out of order")
+	}
+}
+
+// The whole takes no longer than it may, and begins with what the goals name.
+func TestSituations(t *testing.T) {
+	l := &lab{Order: &Order{Shorter: 1}}
+	list, err := l.chosen()
+	if err != nil {
+		t.Fatal(err)
+	}
+	turns, left := l.turns(list)
+	if left > 100*time.Minute || len(turns) != 5*(7+4*4)+3*(5*4+1) {
+		t.Errorf("%d turns take %v", len(turns), left)
+	}
+	for i, sit := range list {
+		if rounds := map[bool]int{true: 5, false: 3}[i < 5]; sit.Rounds != rounds {
+			t.Errorf("%s has %d rounds, want %d", sit.Name, sit.Rounds, rounds)
+		}
+		if length := sit.Length(); length < 25*s || length > 45*s && sit.Name != "steady" {
+			t.Errorf("%s lasts %v", sit.Name, length)
+		}
+		for _, side := range sit.Sides {
+			sideNamed(side) // panics when there is none
+		}
+	}
+	if first, again := turns[0], turns[7+4*4+5*4+1]; first.round != 1 || again.round != 2 || again.s != first.s || again.sides[0] != "none" {
+		t.Errorf("rounds do not alternate: %v, %v", first, again)
+	}
+}
+
+func TestChosen(t *testing.T) {
+	for only, want := range map[string]string{
+		"half,gate":        "half: gate",
+		"gate, failsafe":   "half: gate failsafe; most: gate failsafe; wide: gate failsafe; sheds: gate failsafe; crowd: gate failsafe; proxies: gate failsafe; varied: gate failsafe; slow: gate failsafe; restart: gate failsafe; redis: gate failsafe; steady: gate",
+		"steady":           "steady: none gate",
+		"steady,limit":     "",
+		"half,steady,none": "half: none; steady: none",
+	} {
+		list, err := (&Order{Only: only, Shorter: 1}).chosen()
+		var got []string
+		for _, sit := range list {
+			got = append(got, sit.Name+": "+strings.Join(sit.Sides, " "))
+		}
+		if err != nil || strings.Join(got, "; ") != want {
+			t.Errorf("%q: %q, %v", only, got, err)
+		}
+	}
+	var wrong *service.SettingError
+	if _, err := (&Order{Only: "half,gait"}).chosen(); !errors.As(err, &wrong) || !strings.Contains(err.Error(), `"gait"; allowed: half, most`) {
+		t.Errorf("a wrong word: %v", err)
+	}
+}
+
+// Runs that were finished are not played again; those of another commit are, and
+// a line that was cut off is passed over.
+func TestGoesOn(t *testing.T) {
+	o := &Order{Dir: t.TempDir(), Only: "half,none,gate", Rounds: 2, Shorter: 1}
+	file := filepath.Join(o.Dir, RunsFile)
+	l := &lab{Order: o, out: io.Discard, commit: "c", file: file}
+	list, err := l.chosen()
+	if err != nil {
+		t.Fatal(err)
+	}
+	quick := 0.5
+	for _, r := range []Run{{Commit: "c", Shorter: 1, Situation: "half", Side: "none", Round: 1, Score: Score{InTime: 7, Protected: &quick}},
+		{Commit: "b", Shorter: 1, Situation: "half", Side: "gate", Round: 1}, {Commit: "c", Shorter: 2, Situation: "half", Side: "gate", Round: 1}} {
+		if err := l.keep(r); err != nil {
+			t.Fatal(err)
+		}
+	}
+	text, _ := os.ReadFile(file)
+	if err := os.WriteFile(file, append(text, `{"commit":"c","sid`...), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	again := &lab{Order: o, out: io.Discard, commit: "c", file: file}
+	if again.runs, err = load(file); err != nil {
+		t.Fatal(err)
+	}
+	turns, _ := again.turns(list)
+	if len(turns) != 3 || turns[0].sides[0] != "gate" || turns[1].round != 2 {
+		t.Errorf("still to be played: %v", turns)
+	}
+	if r := again.runs[0]; r.InTime != 7 || *r.Protected != 0.5 {
+		t.Errorf("a run came back as %+v", r)
+	}
+	if none, err := load(file + ".absent"); none != nil || err != nil {
+		t.Errorf("no file is read as %v, %v", none, err)
+	}
+}
+
+// A few seconds with the real programs: every request is accounted for, the
+// tables are read back, and the picture is drawn.
+func TestPlays(t *testing.T) {
+	rigtest.Build(t, "proxy", "target", "loadgen")
+	dir := t.TempDir()
+	o := &Order{Dir: dir, Only: "half,slow,none,gate", Rounds: 1, Shorter: 20}
+	rec := result.NewRecorder(time.Now(), io.Discard, "protect", nil)
+	if err := o.Run(t.Context(), nil, rec); !errors.Is(err, result.ErrNotKept) {
+		t.Fatal(err)
+	}
+	runs, err := load(filepath.Join(dir, RunsFile))
+	if err != nil || len(runs) != 4 {
+		t.Fatalf("%d runs, %v", len(runs), err)
+	}
+	for _, r := range runs {
+		if r.Requests < 100 || r.InTime > r.OK || r.OK+r.Shed > r.Requests || r.Needless > r.Shed || r.OK == 0 || r.Ideal <= 0 || r.Verdict == "" {
+			t.Errorf("%+v", r)
+		}
+	}
+	record := rec.Record(time.Now(), nil)
+	rows := 0
+	for _, section := range record.Sections {
+		for _, table := range section.Tables {
+			if table.Columns[0] == "side" && len(table.Columns) > 2 {
+				rows += len(table.Rows)
+			}
+		}
+	}
+	if rows != 4 || len(record.Ratios()) != 4 || !slices.Equal(record.Files, []string{Picture}) {
+		t.Errorf("%d rows, ratios %v, files %v", rows, record.Ratios(), record.Files)
+	}
+}

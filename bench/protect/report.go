@@ -1,0 +1,178 @@
+package protect
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"weir/bench/result"
+	"weir/internal/chart"
+)
+
+// report prints a table for each situation, and draws the picture.
+func (l *lab) report(situations []Situation) error {
+	fmt.Fprintf(l.out, "\nReal programs in real time on loopback, Poisson arrivals, the same in each round for all sides, which take turns. Medians of the rounds, and in brackets the least and the most. "+
+		"In time is a 200 within %v of when the request was due (wide: 200 ms); ideal is the least of what was asked and what the target could do, added up. "+
+		"Needlessly shed are requests that were answered 429 or 503 although the target's own queue, with nothing in front of it, would have answered them in time, by a replay of the same arrivals. "+
+		"The target counts as protected, and as recovered, when a second begins in which %.0f %% of the ideal was answered in time.\n", situations[0].InTime, 100*good)
+	fmt.Fprintln(l.out, "\n| side | |\n| --- | --- |")
+	for _, s := range Sides() {
+		fmt.Fprintf(l.out, "| %s | %s |\n", s.Name, s.About)
+	}
+	for i := range situations {
+		l.table(&situations[i])
+	}
+	if len(situations) > 0 && situations[0].Name == "half" {
+		return l.draw(&situations[0])
+	}
+	return nil
+}
+
+// of are the runs of a side, by round.
+func (l *lab) of(s *Situation, side string) (list []Run) {
+	for round := 1; round <= s.Rounds; round++ {
+		want := Run{Commit: l.commit, Shorter: l.Shorter, Situation: s.Name, Side: side, Round: round}
+		if i := slices.IndexFunc(l.runs, func(r Run) bool { return r.same(&want) }); i >= 0 {
+			list = append(list, l.runs[i])
+		}
+	}
+	return list
+}
+
+// table prints the rows of a situation.
+func (l *lab) table(s *Situation) {
+	fmt.Fprintf(l.out, "\n### %s: %.0f s\n\n| side | in time ÷ ideal | p99 of the 200s ms | shed %% | needlessly shed %% | protected after s | recovered after s | generator |\n| --- | --- | --- | --- | --- | --- | --- | --- |\n",
+		s.Name, s.Length().Seconds())
+	for _, side := range s.Sides {
+		runs := l.of(s, side)
+		if len(runs) == 0 {
+			continue
+		}
+		share := func(n func(r Run) int) string {
+			return spread(runs, "%.3g", func(r Run) float64 { return 100 * float64(n(r)) / float64(max(1, r.Requests)) })
+		}
+		fmt.Fprintf(l.out, "| %s | %s | %s | %s | %s | %s | %s | %s |\n", side,
+			bold(spread(runs, "%.3f", goodput)), spread(runs, "%.0f", func(r Run) float64 { return 1e3 * r.P99 }),
+			share(func(r Run) int { return r.Shed }), share(func(r Run) int { return r.Needless }),
+			spread(runs, "%.1f", func(r Run) float64 { return after(r.Protected) }), spread(runs, "%.1f", func(r Run) float64 { return after(r.Recovered) }), verdicts(runs))
+	}
+	fmt.Fprintf(l.out, "\n%s\n", s.About)
+}
+
+// goodput is what was answered in time of what could have been.
+func goodput(r Run) float64 { return float64(r.InTime) / math.Max(1, r.Ideal) }
+
+// after is a span that may be none (infinite) or not asked for (NaN).
+func after(span *float64) float64 {
+	switch {
+	case span == nil:
+		return math.NaN()
+	case *span < 0:
+		return math.Inf(1)
+	}
+	return *span
+}
+
+// spread is the median of a figure over runs with the least and the most.
+func spread(runs []Run, format string, figure func(r Run) float64) string {
+	var list []float64
+	for _, r := range runs {
+		list = append(list, figure(r))
+	}
+	slices.Sort(list)
+	word := func(v float64) string {
+		if math.IsInf(v, 1) {
+			return "never"
+		}
+		return fmt.Sprintf(format, v)
+	}
+	if math.IsNaN(list[0]) {
+		return "–"
+	}
+	return fmt.Sprintf("%s (%s … %s)", word(median(list)), word(list[0]), word(list[len(list)-1]))
+}
+
+// median is that of a list in ascending order; of an even number the mean of the
+// two in the middle.
+func median(list []float64) float64 {
+	return (list[(len(list)-1)/2] + list[len(list)/2]) / 2
+}
+
+// bold makes the median of a spread bold, as ratios are written.
+func bold(spread string) string {
+	first, rest, _ := strings.Cut(spread, " ")
+	return "**" + first + "** " + rest
+}
+
+// verdicts sums up what the load generator says of its runs.
+func verdicts(runs []Run) string {
+	counts := make(map[string]int)
+	for _, r := range runs {
+		counts[r.Verdict]++
+	}
+	var parts []string
+	for _, v := range []string{"VALID", "DEGRADED", "INVALID"} {
+		if counts[v] > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", counts[v], v))
+		}
+	}
+	return strings.Join(parts, ", ")
+}
+
+// Picture is the file of the plot.
+const Picture = "protect.svg"
+
+// coarse is how many steps of a course make a point of the plot.
+const coarse = 5
+
+// draw draws the course of the runs with and without the gate that are in the
+// middle by what they answered in time.
+func (l *lab) draw(s *Situation) error {
+	c := chart.Chart{Title: "A target loses half its speed: answers in time per second", Width: 1180, Height: 320, Steps: true,
+		X: chart.Axis{Unit: chart.Elapsed}, Y: chart.Axis{Label: "in time/s"}}
+	if from, to, ok := s.bad(); ok {
+		c.Spans = []chart.Span{{Name: "the target works at half its speed", Tone: chart.Amber, From: from.Seconds(), To: to.Seconds()}}
+	}
+	var x, ideal []float64
+	points := int(s.Length() / (coarse * step))
+	for i := range points {
+		at := coarse * step * time.Duration(i)
+		x, ideal = append(x, at.Seconds()), append(ideal, s.ideal(s.Phases[s.phase(at)]))
+	}
+	c.Lines = []chart.Series{{Name: "what the target can do", Tone: chart.Grey, Dashed: true, X: x, Y: ideal}}
+	for _, side := range []struct {
+		name, label string
+		tone        chart.Tone
+	}{{"none", "without the gate", chart.Red}, {"gate", "with the gate, told nothing", chart.Green}} {
+		runs := l.of(s, side.name)
+		if len(runs) == 0 {
+			return nil
+		}
+		slices.SortFunc(runs, func(a, b Run) int { return cmp.Compare(goodput(a), goodput(b)) })
+		var y []float64
+		for i := range points {
+			sum := 0
+			for _, n := range runs[(len(runs)-1)/2].Course[coarse*i : coarse*(i+1)] {
+				sum += n
+			}
+			y = append(y, float64(sum)/(coarse*step).Seconds())
+		}
+		c.Lines = append(c.Lines, chart.Series{Name: side.label, Tone: side.tone, X: x, Y: y})
+	}
+	svg, err := c.SVG()
+	if err != nil {
+		return err
+	}
+	if err := os.WriteFile(filepath.Join(l.Dir, Picture), svg, 0o644); err != nil {
+		return err
+	}
+	if r, kept := l.out.(*result.Recorder); kept {
+		r.Keep(Picture)
+	}
+	return nil
+}

@@ -1,0 +1,109 @@
+package protect
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+
+	"weir/bench/rig"
+)
+
+// A Side is something that stands in front of the target.
+type Side struct {
+	Name, About string
+	env         []string // of our proxy; nil: it is a peer
+	advisor     bool
+}
+
+// The limit that an operator would set after a load test, and what the advisor is
+// told.
+const (
+	limitRate    = 1400
+	limitBurst   = 280
+	capacityTold = 1500
+)
+
+// Sides are all sides in the order of tables.
+func Sides() []Side {
+	limit := []string{"RATE_LIMIT_ALGORITHM=token", fmt.Sprintf("RATE_LIMIT_FILL_RATE=%d", limitRate), fmt.Sprintf("RATE_LIMIT_CAPACITY=%d", limitBurst)}
+	none, gated := []string{"RATE_LIMIT_ALGORITHM=off"}, []string{"GATE=on"}
+	off := []string{"GATE=off"}
+	return []Side{
+		{Name: "none", About: "Weir without a limit, GATE=off", env: slices.Concat(none, off)},
+		{Name: "limit", About: fmt.Sprintf("Weir, token %d/s, GATE=off", limitRate), env: slices.Concat(limit, off)},
+		{Name: "gate", About: "Weir, GATE=on, told nothing", env: slices.Concat(none, gated)},
+		{Name: "limit-gate", About: fmt.Sprintf("Weir, token %d/s and GATE=on", limitRate), env: slices.Concat(limit, gated)},
+		{Name: "advisor", About: fmt.Sprintf("Weir, token %d/s, GATE=on and the advisor, told %d/s and an SLO of 50 ms, asked every 5 s", limitRate, capacityTold), env: slices.Concat(limit, gated), advisor: true},
+		{Name: "haproxy", About: "HAProxy, maxconn told the workers, timeout queue 50ms"},
+		{Name: "failsafe", About: "failsafe-go 0.9.6 adaptive limiter with its queue, told nothing"},
+	}
+}
+
+// sideNamed is the side of a name that exists.
+func sideNamed(name string) Side {
+	list := Sides()
+	return list[slices.IndexFunc(list, func(s Side) bool { return s.Name == name })]
+}
+
+// missing says why a side cannot be played here; empty when it can. It builds the
+// peer that is a program of this repository, into dir.
+func missing(ctx context.Context, side, dir string) string {
+	switch side {
+	case "haproxy":
+		if _, err := exec.LookPath("haproxy"); err != nil {
+			return "haproxy is not installed (make bench-setup installs it)"
+		}
+	case "failsafe":
+		const source = "bench/protect/failsafe"
+		cmd := exec.CommandContext(ctx, "go", "build", "-C", source, "-o", filepath.Join(dir, "failsafe"), ".")
+		if out, err := cmd.CombinedOutput(); err != nil {
+			return fmt.Sprintf("%s cannot be built in the repository's folder: %v: %.300s", source, err, out)
+		}
+	}
+	return ""
+}
+
+const haproxyConfig = `
+global
+  maxconn 8000
+defaults
+  mode http
+  timeout connect 5s
+  timeout client 1m
+  timeout server 1m
+  timeout queue 50ms
+  option http-keep-alive
+  http-reuse always
+frontend front
+  bind %s
+  default_backend target
+backend target
+  server target %s maxconn %d
+`
+
+// front starts one proxy of a side in front of the target.
+func (st *stage) front(ctx context.Context) (addr string, err error) {
+	var p *rig.Process
+	defer func() { err = st.keep(p, err) }()
+	if st.side.env != nil {
+		p, addr, err = rig.StartProxy(ctx, append([]string{"TARGET_URL=http://" + st.target}, st.env...))
+		return addr, err
+	}
+	if addr, err = rig.FreeAddr(); err != nil {
+		return "", err
+	}
+	if st.side.Name == "failsafe" {
+		p, err = rig.StartPeer(ctx, "failsafe", addr, filepath.Join(st.tools, "failsafe"), addr, st.target)
+		return addr, err
+	}
+	file := filepath.Join(st.dir, addr+".cfg")
+	workers := (st.s.Workers + st.s.Proxies - 1) / st.s.Proxies
+	if err := os.WriteFile(file, []byte(fmt.Sprintf(haproxyConfig, addr, st.target, workers)), 0o600); err != nil {
+		return "", err
+	}
+	p, err = rig.StartPeer(ctx, "haproxy", addr, "haproxy", "-db", "-f", file)
+	return addr, err
+}
