@@ -1,5 +1,5 @@
-// Package adaptive has the limit follow the advisor: at every interval it tells the
-// advisor what the proxy has seen, and puts in force what the advisor recommends,
+// Package adaptive has the limit follow the advisor: at every interval, and every 2 s
+// while gates hold requests back, it tells the advisor what the proxy has seen, and puts in force what the advisor recommends,
 // within the rails of package guard. The limit configuration stays the store's (see
 // admin.Limits), so that the other proxies follow, a person's change goes before, and
 // when the advisor is away, slow or talks nonsense the last limits simply stay.
@@ -24,6 +24,7 @@ import (
 	"weir/proxy/config"
 	"weir/proxy/guard"
 	"weir/proxy/limit"
+	"weir/proxy/store"
 	"weir/proxy/wire"
 )
 
@@ -52,7 +53,10 @@ type Adaptive struct {
 	clock  clock
 	lease  lease
 
-	last      *reading
+	last      *reading        // at the last snapshot
+	beat      *reading        // at the last turn of the clock
+	every     int64           // turns between two snapshots, unless gates are full
+	failing   store.Mode      // in whose place the store's was since the last snapshot; store.Exact: it was not
 	algorithm limit.Algorithm // in force, as it was last seen
 	switched  time.Time       // when it took the place of another, by the snapshots' clock
 	warnedCap float64         // of the recommendation before; 0: none
@@ -101,8 +105,8 @@ func (a *Adaptive) Run(ctx context.Context) {
 		case <-turn.C:
 			now := time.Now()
 			turn.Reset(time.Until(a.clock.due(a.clock.turn(now) + 1)))
-			if asking {
-				continue // the advisor is slow: the next snapshot speaks for both intervals
+			if !a.due(now) || asking { // the advisor is slow: the next snapshot speaks for both intervals
+				continue
 			}
 			u := a.open(now)
 			asking = true
@@ -121,19 +125,61 @@ func (a *Adaptive) Run(ctx context.Context) {
 
 // begin starts the clock.
 func (a *Adaptive) begin(now time.Time) {
-	a.clock = clock{began: now, interval: a.cfg.Settings.Interval, scale: a.cfg.Settings.Scale}
+	interval := a.cfg.Settings.Interval
+	a.every = max(1, int64(interval/pressed))
+	a.clock = clock{began: now, interval: interval / time.Duration(a.every), scale: a.cfg.Settings.Scale}
 	a.last = &reading{at: now, traffic: a.cfg.Traffic()}
+	a.beat = a.last
 	if in := a.cfg.Limits.Active(); in.Source != admin.SourceDefault {
 		a.algorithm, a.switched = in.Config.Algorithm, a.clock.then(now, in.UpdatedAt) // at the latest
 	} else {
 		a.algorithm = in.Config.Algorithm
 	}
-	a.show(func(p *public) { p.next = a.clock.due(1) })
+	a.show(func(p *public) { p.next = a.clock.due(a.every) })
 	a.renew(now)
+}
+
+const (
+	// pressed is how often a snapshot is sent while gates hold requests back, about:
+	// what the target can take is seen then.
+	pressed = 2 * time.Second
+	// fullShare is how much of the places must be behind full gates for that.
+	fullShare = .1
+)
+
+// due takes a look at a turn of the clock, and reports whether a snapshot is to be sent.
+func (a *Adaptive) due(now time.Time) bool {
+	before := a.beat
+	a.beat = &reading{at: now, turn: a.clock.turn(now), traffic: a.cfg.Traffic()}
+	t := a.beat.traffic.Since(before.traffic)
+	return a.regular() || full(&t) >= fullShare
+}
+
+// regular reports whether an interval of the settings has ended since the last snapshot.
+func (a *Adaptive) regular() bool { return a.beat.turn/a.every > a.last.turn/a.every }
+
+// enforced says whether the limit decided since the last snapshot, and who shares the
+// store.
+func (a *Adaptive) enforced() (mode, shared string) {
+	mode, shared = "normal", "shared"
+	switch {
+	case a.failing == store.FailOpen, a.failing == store.Closed:
+		mode = "failopen"
+	case a.shadow():
+		mode = "shadow"
+	}
+	if a.cfg.Shared == nil || a.failing == store.Local {
+		shared = "local"
+	}
+	a.failing = store.Exact
+	return mode, shared
 }
 
 // renew holds the lease, where there is something to be applied.
 func (a *Adaptive) renew(now time.Time) {
+	if mode, away := a.lease.away(); away {
+		a.failing = mode
+	}
 	if a.shadow() {
 		return
 	}
@@ -156,17 +202,21 @@ type update struct {
 	err            error // the advisor's, instead of a recommendation
 }
 
-// open takes a snapshot.
+// open takes the snapshot that is due.
 func (a *Adaptive) open(now time.Time) *update {
-	r := &reading{at: now, turn: a.clock.turn(now), traffic: a.cfg.Traffic()}
+	r, level := a.beat, slog.LevelDebug
+	if a.regular() {
+		level = slog.LevelInfo
+	}
 	in := a.cfg.Limits.Active()
 	u := &update{inForce: in, snapshot: a.clock.snapshot(a.last, r, in, a.cfg.Instance)}
+	u.snapshot.Mode, u.snapshot.Store = a.enforced()
 	a.last = r
 	if in.Config.Algorithm != a.algorithm { // somebody else has changed it
 		a.algorithm, a.switched = in.Config.Algorithm, a.clock.then(now, in.UpdatedAt)
 	}
-	a.show(func(p *public) { p.next = a.clock.due(r.turn + 1) })
-	a.cfg.Log.Info(fmt.Sprintf("AI request sent (interval %s s)", decimal(u.snapshot.Interval)))
+	a.show(func(p *public) { p.next = a.clock.due((r.turn/a.every + 1) * a.every) })
+	a.cfg.Log.Log(context.Background(), level, fmt.Sprintf("AI request sent (interval %s s)", decimal(u.snapshot.Interval)))
 	return u
 }
 

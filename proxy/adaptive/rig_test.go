@@ -189,6 +189,9 @@ func begun(t *testing.T) *rig {
 func (r *rig) ask() *update {
 	r.now = r.now.Add(time.Duration(float64(r.cfg.Settings.Interval) / r.cfg.Settings.Scale))
 	r.renew(r.now)
+	if !r.due(r.now) {
+		r.t.Fatal("after an interval no snapshot is due")
+	}
 	u := r.open(r.now)
 	u.recommendation, u.err = r.client.ask(r.t.Context(), u.snapshot)
 	return u

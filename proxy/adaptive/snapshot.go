@@ -1,6 +1,7 @@
 package adaptive
 
 import (
+	"math"
 	"time"
 
 	"weir/proxy/admin"
@@ -23,10 +24,24 @@ type Snapshot struct {
 	Errors5xx    float64   `json:"errors5xx"`
 	limit.Config           // in force
 	Instance     string    `json:"instance"`
+
+	// Ended are the answers, also those that did not come: their rate × Interval. Mode says whether the limit
+	// decided: it did; or it did not for a while, as the store was unavailable; or
+	// recommendations are not put in force. Store says whether other proxies share it.
+	Ended float64 `json:"ended"`
+	Mode  string  `json:"mode"`  // normal, failopen, shadow
+	Store string  `json:"store"` // shared, local
+	// InFlight is exchanges at the targets at a time, GateLimit what the gates let in, both
+	// means; GateShare is how much of that was let in by gates that were full.
+	InFlight       float64 `json:"inFlight"`
+	GateLimit      float64 `json:"gateLimit"` // 0: there are no gates
+	GateShare      float64 `json:"gateShare"`
+	HealthyTargets int     `json:"healthyTargets"` // at its end
 }
 
 // A clock is the snapshots': it begins with the real one and goes scale times as
-// fast. It follows the wall clock when that is set.
+// fast. It follows the wall clock when that is set. Its turns are when a snapshot may
+// be due.
 //
 // Immutable after New.
 type clock struct {
@@ -82,10 +97,11 @@ func (c clock) snapshot(before, now *reading, a *admin.Active, instance string) 
 	t := now.traffic.Since(before.traffic)
 	seconds := now.at.Sub(before.at).Seconds()
 	arrived := t.Admitted + t.Denied
+	interval := min(math.Round(float64(now.turn-before.turn)*c.interval.Seconds()*1e3)/1e3, intervalMax.Seconds())
 	late := now.at.Sub(c.due(now.turn))
 	return &Snapshot{
 		Timestamp:    c.at(now.at.Add(-late)).Round(time.Millisecond),
-		Interval:     min(float64(now.turn-before.turn)*c.interval.Seconds(), intervalMax.Seconds()),
+		Interval:     interval,
 		ObservedRPS:  share(float64(arrived), seconds),
 		ForwardedRPS: share(float64(t.Admitted), seconds),
 		RejectedRate: share(float64(t.Denied), float64(arrived)),
@@ -93,8 +109,15 @@ func (c clock) snapshot(before, now *reading, a *admin.Active, instance string) 
 		Errors5xx:    min(1, share(float64(t.Failed), float64(t.Ended))),
 		Config:       a.Policy.Limit.Config(),
 		Instance:     instance,
+
+		Ended:    math.Round(share(float64(t.Ended), seconds) * interval),
+		InFlight: share(float64(t.Taken)/1e6, seconds), GateLimit: share(float64(t.Places)/1e6, seconds), GateShare: full(&t),
+		HealthyTargets: t.Targets,
 	}
 }
+
+// full is the share of the places behind gates that were full.
+func full(t *wire.Traffic) float64 { return min(1, share(float64(t.Bound), float64(t.Places))) }
 
 // share is part/whole, 0 of nothing.
 func share(part, whole float64) float64 {

@@ -3,6 +3,7 @@ package adaptive
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"math"
 	"net/http"
 	"runtime"
@@ -13,6 +14,7 @@ import (
 	"weir/proxy/admin"
 	"weir/proxy/limit"
 	"weir/proxy/session"
+	"weir/proxy/store"
 	"weir/proxy/wire"
 )
 
@@ -28,6 +30,10 @@ func active(t *testing.T, c limit.Config) *admin.Active {
 
 func TestSnapshots(t *testing.T) {
 	at := active(t, limit.Config{Algorithm: limit.GCRA, Limit: 10, Window: 1, Burst: 3, Capacity: 7})
+	gates := func(ended int, rest string) string {
+		return fmt.Sprintf(`,"instance":"x","ended":%d,"mode":"","store":"",%s}`, ended, rest)
+	}
+	const none = `"inFlight":0,"gateLimit":0,"gateShare":0,"healthyTargets":0`
 	const limits = `"algorithm":"gcra","limit":10,"window":1,"burst":3`
 	c := clock{began: epoch, interval: 30 * time.Second, scale: 30}
 	seconds := func(s float64) time.Time { return epoch.Add(time.Duration(s * float64(time.Second))) }
@@ -38,18 +44,22 @@ func TestSnapshots(t *testing.T) {
 		want         string
 	}{
 		{"nothing", 0, 1, wire.Traffic{},
-			`{"timestamp":"2026-01-19T16:30:30Z","interval":30,"observedRps":0,"forwardedRps":0,"rejectedRate":0,"latencyP95":0,"errors5xx":0,` + limits + `,"instance":"x"}`},
+			`{"timestamp":"2026-01-19T16:30:30Z","interval":30,"observedRps":0,"forwardedRps":0,"rejectedRate":0,"latencyP95":0,"errors5xx":0,` + limits + gates(0, none)},
 		{"real rates", 1, 2, wire.Traffic{Admitted: 75, Denied: 25, Ended: 50, Failed: 5},
-			`{"timestamp":"2026-01-19T16:31:00Z","interval":30,"observedRps":100,"forwardedRps":75,"rejectedRate":0.25,"latencyP95":0,"errors5xx":0.1,` + limits + `,"instance":"x"}`},
+			`{"timestamp":"2026-01-19T16:31:00Z","interval":30,"observedRps":100,"forwardedRps":75,"rejectedRate":0.25,"latencyP95":0,"errors5xx":0.1,` + limits + gates(1500, none)},
 		{"read late", 1, 2.25, wire.Traffic{Admitted: 125},
-			`{"timestamp":"2026-01-19T16:31:00Z","interval":30,"observedRps":100,"forwardedRps":100,"rejectedRate":0,"latencyP95":0,"errors5xx":0,` + limits + `,"instance":"x"}`},
+			`{"timestamp":"2026-01-19T16:31:00Z","interval":30,"observedRps":100,"forwardedRps":100,"rejectedRate":0,"latencyP95":0,"errors5xx":0,` + limits + gates(0, none)},
 		{"for several intervals", 1, 4, wire.Traffic{Admitted: 300, Denied: 0, Ended: 1, Failed: 2},
-			`{"timestamp":"2026-01-19T16:32:00Z","interval":90,"observedRps":100,"forwardedRps":100,"rejectedRate":0,"latencyP95":0,"errors5xx":1,` + limits + `,"instance":"x"}`},
+			`{"timestamp":"2026-01-19T16:32:00Z","interval":90,"observedRps":100,"forwardedRps":100,"rejectedRate":0,"latencyP95":0,"errors5xx":1,` + limits + gates(30, none)},
 		{"for longer than there are intervals", 0, 121, wire.Traffic{Admitted: 121},
-			`{"timestamp":"2026-01-19T17:30:30Z","interval":3600,"observedRps":1,"forwardedRps":1,"rejectedRate":0,"latencyP95":0,"errors5xx":0,` + limits + `,"instance":"x"}`},
+			`{"timestamp":"2026-01-19T17:30:30Z","interval":3600,"observedRps":1,"forwardedRps":1,"rejectedRate":0,"latencyP95":0,"errors5xx":0,` + limits + gates(0, none)},
+		{"gates", 1, 3, wire.Traffic{Admitted: 200, Ended: 100, Taken: 30_000_000, Places: 40_000_000, Bound: 10_000_000, Targets: 3},
+			`{"timestamp":"2026-01-19T16:31:30Z","interval":60,"observedRps":100,"forwardedRps":100,"rejectedRate":0,"latencyP95":0,"errors5xx":0,` + limits +
+				gates(3000, `"inFlight":15,"gateLimit":20,"gateShare":0.25,"healthyTargets":3`)},
 	} {
 		before := &reading{at: seconds(test.before), turn: c.turn(seconds(test.before)), traffic: &wire.Traffic{Admitted: 1000, Denied: 1000, Ended: 500, Failed: 7}}
-		sum := wire.Traffic{Admitted: 1000 + test.traffic.Admitted, Denied: 1000 + test.traffic.Denied, Ended: 500 + test.traffic.Ended, Failed: 7 + test.traffic.Failed}
+		sum := wire.Traffic{Admitted: 1000 + test.traffic.Admitted, Denied: 1000 + test.traffic.Denied, Ended: 500 + test.traffic.Ended, Failed: 7 + test.traffic.Failed,
+			Taken: test.traffic.Taken, Places: test.traffic.Places, Bound: test.traffic.Bound, Targets: test.traffic.Targets}
 		s := c.snapshot(before, &reading{at: seconds(test.then), turn: c.turn(seconds(test.then)), traffic: &sum}, at, "x")
 		if got, err := json.Marshal(s); err != nil || string(got) != test.want {
 			t.Errorf("%s: %s %v\nwant %s", test.name, got, err, test.want)
@@ -82,6 +92,67 @@ func TestClock(t *testing.T) {
 		}
 		if got := c.then(epoch, time.Time{}); got.After(epoch.Add(-time.Hour)) {
 			t.Errorf("%+v: long ago was at %v", c, got)
+		}
+	}
+}
+
+// While gates hold requests back a snapshot is due about every 2 s, and the last one
+// ends with the interval.
+func TestDue(t *testing.T) {
+	r := begun(t)
+	var sent []string
+	for at := time.Duration(0); at < time.Minute; at += time.Second {
+		now := epoch.Add(at)
+		r.traffic.Places += 10_000_000
+		if at > 6*time.Second && at <= 12*time.Second {
+			r.traffic.Bound += 5_000_000
+		}
+		if at%(2*time.Second) == 0 && at > 0 && r.due(now) {
+			s := r.open(now).snapshot
+			sent = append(sent, fmt.Sprintf("%v: %v, %.2f", at, s.Interval, s.GateShare))
+		}
+	}
+	if got := strings.Join(sent, "; "); got != "8s: 8, 0.11; 10s: 2, 0.50; 12s: 2, 0.50; 30s: 18, 0.00" {
+		t.Errorf("sent %s", got)
+	}
+	if text := strings.Join(r.log.taken(), "; "); text != "DEBUG Adaptive - AI request sent (interval 8 s); DEBUG Adaptive - AI request sent (interval 2 s); "+
+		"DEBUG Adaptive - AI request sent (interval 2 s); INFO Adaptive - AI request sent (interval 18 s)" {
+		t.Errorf("logged %s", text)
+	}
+	if next := r.Adaptive.read().next; !next.Equal(epoch.Add(time.Minute)) {
+		t.Errorf("the next is due at %v", next)
+	}
+}
+
+// A snapshot tells who shares the store, and whether the limit decided all the time.
+func TestEnforced(t *testing.T) {
+	for _, c := range []struct {
+		mode   string
+		shared *shared
+		away   store.Mode
+		want   string
+	}{
+		{"true", nil, store.Exact, "normal local"}, {"true", new(shared), store.Exact, "normal shared"}, {"shadow", new(shared), store.Exact, "shadow shared"},
+		{"true", new(shared), store.FailOpen, "failopen shared"}, {"true", new(shared), store.Closed, "failopen shared"},
+		{"shadow", new(shared), store.FailOpen, "failopen shared"}, {"true", new(shared), store.Local, "normal local"},
+	} {
+		r := start(t, func(cfg *Config) {
+			cfg.Settings.Mode = c.mode
+			if c.shared != nil {
+				cfg.Shared = c.shared
+			}
+		})
+		if c.shared != nil {
+			c.shared.mode = c.away
+			r.renew(r.now)
+			c.shared.mode = store.Exact // it is back before the snapshot
+		}
+		s := r.ask().snapshot
+		if got := s.Mode + " " + s.Store; got != c.want {
+			t.Errorf("%+v: %s, want %s", c, got, c.want)
+		}
+		if s = r.ask().snapshot; s.Mode == "failopen" {
+			t.Errorf("%+v: it is told again", c)
 		}
 	}
 }

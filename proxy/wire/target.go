@@ -31,6 +31,7 @@ type target struct {
 
 	gate    *gated // nil: there is none
 	view    gateView
+	since   atomic.Int64 // when its numbers changed last, in microseconds since 1970; see usage
 	waiting atomic.Int64
 	shed    atomic.Uint64 // exchanges that waited for a place in vain
 }
@@ -110,6 +111,7 @@ func dialFault(err error) session.Fault {
 
 // note publishes the pool's numbers.
 func (t *target) note(now time.Time) {
+	t.spend(now)
 	t.idle.Store(int64(t.pool.Idle()))
 	t.busy.Store(int64(t.pool.Busy()))
 	t.connecting.Store(int64(t.pool.Connecting()))

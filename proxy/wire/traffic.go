@@ -17,17 +17,26 @@ type Traffic struct {
 	Ended            uint64 // of the admitted: what became of them is known
 	Failed           uint64 // of the ended: answered 5xx, or not at all
 	Times            Times  // of the ended, see [answerTime]
+
+	// Of the targets, in microseconds: exchanges in flight, what the gates let in at a
+	// time, and the same while all of a gate's places were taken.
+	Taken, Places, Bound uint64
+	Targets              int // in use now
 }
 
 // Since returns what was counted after before.
 func (t *Traffic) Since(before *Traffic) Traffic {
 	d := Traffic{Admitted: t.Admitted - before.Admitted, Denied: t.Denied - before.Denied,
-		Ended: t.Ended - before.Ended, Failed: t.Failed - before.Failed}
+		Ended: t.Ended - before.Ended, Failed: t.Failed - before.Failed, Targets: t.Targets,
+		Taken: after(t.Taken, before.Taken), Places: after(t.Places, before.Places), Bound: after(t.Bound, before.Bound)}
 	for i := range t.Times {
 		d.Times[i] = t.Times[i] - before.Times[i]
 	}
 	return d
 }
+
+// after is what a sum that is read while it is added to has grown by.
+func after(now, before uint64) uint64 { return max(now, before) - before }
 
 const (
 	// timesPerDouble is how many buckets there are between a time and twice as much:
@@ -94,6 +103,7 @@ func (t *Times) Quantile(q float64) time.Duration {
 type traffic struct {
 	admitted, denied, ended, failed metric.Counter
 	times                           [timesLen]atomic.Uint64
+	usage                           usage
 }
 
 // decided counts a decision of the limiter.
@@ -155,5 +165,6 @@ func (f *Front) Traffic() *Traffic {
 		}
 	}
 	sum.Failed = min(sum.Failed, sum.Ended)
+	f.addUsage(sum)
 	return sum
 }

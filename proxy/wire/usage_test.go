@@ -1,0 +1,68 @@
+package wire
+
+import (
+	"testing"
+	"time"
+
+	"weir/proxy/gate"
+)
+
+// What is in flight and what the gates let in is added up over time, whatever happens
+// within a turn of the loop and when the clock is set back.
+func TestUsage(t *testing.T) {
+	f := crowd(1)
+	var at *target
+	for at = range f.each(f.specs[0]) {
+		break
+	}
+	at.side.counts = new(counts)
+	now := time.Unix(1_000_000, 0)
+	at.spend(now)
+	for _, step := range []struct {
+		after                time.Duration
+		busy, streams        int64
+		limit                int
+		taken, places, bound uint64 // in milliseconds, in all
+	}{
+		{0, 1, 0, 4, 0, 0, 0},
+		{100 * time.Millisecond, 4, 0, 4, 100, 400, 0},
+		{0, 5, 0, 4, 100, 400, 0},
+		{0, 5, 1, 4, 100, 400, 0},
+		{50 * time.Millisecond, 9, 1, 16, 300, 600, 200},
+		{-time.Hour, 9, 1, 16, 300, 600, 200},
+		{10 * time.Millisecond, 0, 0, 16, 380, 760, 200},
+		{time.Second, 0, 0, 16, 380, 16_760, 200},
+	} {
+		now = now.Add(step.after)
+		at.spend(now)
+		at.busy.Store(step.busy)
+		at.streams.Store(step.streams)
+		at.view.show(gate.Look{Limit: step.limit})
+		u := &at.side.counts.traffic.usage
+		if taken, places, bound := u.taken.Load()/1000, u.places.Load()/1000, u.bound.Load()/1000; taken != step.taken || places != step.places || bound != step.bound {
+			t.Errorf("at %v: %d taken of %d, %d bound; want %+v", now.Unix(), taken, places, bound, step)
+		}
+	}
+	if n := testing.AllocsPerRun(100, func() { now = now.Add(time.Millisecond); at.spend(now) }); n != 0 {
+		t.Errorf("%v allocations", n)
+	}
+}
+
+// A running proxy adds up also while nothing changes.
+func TestUsageOfARunningProxy(t *testing.T) {
+	for mode, binds := range map[gate.Mode]bool{gate.On: true, gate.Shadow: false, gate.Off: false} {
+		r, b, held := withGate(t, mode, time.Minute)
+		before := r.Traffic()
+		var d Traffic
+		for deadline := time.Now().Add(patience); d.Taken < 20_000; time.Sleep(time.Millisecond) {
+			if d = r.Traffic().Since(before); time.Now().After(deadline) {
+				t.Fatal("nothing is added up")
+			}
+		}
+		if (d.Bound > 0) != binds || (d.Places > 0) != (mode != gate.Off) || d.Targets != 1 {
+			t.Errorf("%v: %d taken of %d, %d bound, %d targets", mode, d.Taken, d.Places, d.Bound, d.Targets)
+		}
+		b.open <- true
+		held.status(200)
+	}
+}
