@@ -11,7 +11,6 @@ import (
 const (
 	gateWait     = 0.05    // seconds
 	gatePatience = 20      // times as long while the gate learns
-	pressure     = 0.1     // seconds with somebody in line, after which the last is served first
 	connections  = 1024    // to the target
 	lineMax      = 1 << 20 // who may wait
 )
@@ -19,21 +18,18 @@ const (
 // A pass is what a request has at the door.
 type pass struct {
 	upstream.Waiter[*visit]
-	conn   int
 	answer gate.Answer
 }
 
-// A door is the gate with the line in front of it: the proxy's, with the proxy's pool.
+// A door is the proxy's gate with the proxy's line in front of it.
 //
 // Owned by its run.
 type door struct {
-	start     time.Time
-	gate      *gate.Gate
-	pool      *upstream.Pool[int, *visit]
-	opened    int     // connections
-	crowdedAt float64 // since when somebody has been waiting; negative: nobody is
-	served    *visit  // who has the place of the last answer
-	tally     doorTally
+	start    time.Time
+	gate     *gate.Gate
+	line     *upstream.Line[*visit]
+	inFlight int
+	tally    doorTally
 }
 
 // A doorTally sums up over time.
@@ -43,7 +39,7 @@ type doorTally struct {
 }
 
 func newDoor(start time.Time) *door {
-	return &door{start: start, gate: gate.New(gate.Config{Max: connections}), pool: upstream.NewPool[int, *visit](connections, 0, lineMax), crowdedAt: -1}
+	return &door{start: start, gate: gate.New(gate.Config{Max: connections}), line: upstream.NewLine[*visit](lineMax)}
 }
 
 func (d *door) time(now float64) time.Time {
@@ -53,92 +49,59 @@ func (d *door) time(now float64) time.Time {
 // spend lets time pass until now.
 func (d *door) spend(now float64) {
 	t, span := &d.tally, now-d.tally.at
-	t.inFlight += span * float64(d.pool.Busy())
+	t.inFlight += span * float64(d.inFlight)
 	t.limit += span * float64(d.gate.Limit())
-	if d.pool.Waiting() > 0 {
+	if d.line.Len() > 0 {
 		t.held += span
 	}
 	t.at = now
 }
 
-// enter asks for a place for v. first is who is to be sent: v, one who has waited
-// before it, or nobody. v may wait so long.
-func (d *door) enter(now float64, v *visit) (first *visit, wait float64) {
+func (d *door) room() bool { return d.inFlight < d.gate.Limit() }
+
+// enter asks for a place for v, and reports whether it has one. Else it may wait so long.
+func (d *door) enter(now float64, v *visit) (sent bool, wait float64) {
 	d.spend(now)
-	d.bound(now)
-	c, grant := d.pool.Acquire(&v.Waiter, false)
-	switch grant {
-	case upstream.Ready:
-		return d.sent(now, c, v, false), 0
-	case upstream.WaitAndDial:
-		d.opened++
-		if w := d.pool.Dialled(d.opened); w != nil {
-			return d.sent(now, d.opened, w.Value, w.Value != v), 0
-		}
+	if d.room() {
+		d.send(now, v, false)
+		return true, 0
 	}
-	d.bound(now)
+	d.line.Join(d.time(now), &v.Waiter)
 	wait = gateWait
 	if d.gate.Learning() {
 		wait *= gatePatience
 	}
-	return nil, wait
+	return false, wait
 }
 
-// bound has the pool keep the gate's limit.
-func (d *door) bound(now float64) {
-	switch {
-	case d.pool.Waiting() == 0:
-		d.crowdedAt = -1
-	case d.crowdedAt < 0:
-		d.crowdedAt = now
-	}
-	d.pool.SetLimit(d.gate.Limit(), d.crowdedAt >= 0 && now-d.crowdedAt > pressure)
-}
-
-// sent tells that v goes to the target.
-func (d *door) sent(now float64, conn int, v *visit, waited bool) *visit {
-	v.conn = conn
-	v.answer = gate.Answer{Sent: d.time(now), InFlight: d.pool.Busy(), Full: waited || d.pool.Full()}
-	return v
+// send tells that v goes to the target.
+func (d *door) send(now float64, v *visit, waited bool) {
+	d.inFlight++
+	v.answer = gate.Answer{Sent: d.time(now), InFlight: d.inFlight, Full: waited || !d.room()}
 }
 
 // leave tells that v has waited in vain.
 func (d *door) leave(now float64, v *visit) {
 	d.spend(now)
-	d.pool.Cancel(&v.Waiter)
+	d.line.Leave(&v.Waiter)
 }
 
 // answered tells that v was answered.
 func (d *door) answered(now float64, v *visit) {
 	d.spend(now)
+	d.inFlight--
 	v.answer.Refused = v.outcome != fine
-	if d.gate.Answered(d.time(now), &v.answer) {
-		d.bound(now)
-	}
-	if w := d.pool.Release(v.conn); w != nil {
-		d.served = d.sent(now, v.conn, w.Value, true)
-	}
+	d.gate.Answered(d.time(now), &v.answer)
 }
 
-// next is somebody whose turn it is, and who is to be sent; nil: nobody.
+// next is who is to be sent now that there is a place; nil: nobody.
 func (d *door) next(now float64) *visit {
-	if v := d.served; v != nil {
-		d.served = nil
-		return v
-	}
-	if d.pool.Waiting() == 0 {
+	if d.line.Len() == 0 || !d.room() {
 		return nil
 	}
-	if c, w := d.pool.Next(); w != nil {
-		return d.sent(now, c, w.Value, true)
-	}
-	if d.pool.DialMore() {
-		d.opened++
-		if w := d.pool.Dialled(d.opened); w != nil {
-			return d.sent(now, d.opened, w.Value, true)
-		}
-	}
-	return nil
+	v := d.line.Next(d.time(now)).Value
+	d.send(now, v, true)
+	return v
 }
 
 // take returns the means of the span that ends at now, and begins the next one.

@@ -186,11 +186,9 @@ func (r *run) request(a arrival) {
 		r.send(now, v)
 		return
 	}
-	first, wait := r.door.enter(now, v)
-	if first != nil {
-		r.send(now, first)
-	}
-	if v.pass.Waiting() {
+	if sent, wait := r.door.enter(now, v); sent {
+		r.send(now, v)
+	} else {
 		r.future.push(happening{now + wait, v, v.life, true})
 	}
 }

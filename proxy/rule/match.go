@@ -145,26 +145,58 @@ func (s *Set) lookUp(x *Scratch, slot int) *client {
 // the client's entry, by whichever rule it was found, goes before the field in
 // every rule that has such a class.
 func (s *Set) share(x *Scratch) {
-	class := none
-	for i := range x.hits {
-		if own := x.hits[i].own; own != nil && own.class != 0 {
-			class = int(own.class) - 1
-			break
-		}
-	}
+	class := x.class()
 	for i := range x.hits {
 		hit := &x.hits[i]
 		c := &s.rules[hit.Index]
-		share := int64(0)
-		switch {
-		case c.shares == nil:
+		if c.shares == nil {
 			continue
-		case class != none && c.clients[class] >= 0:
-			share = c.clients[class]
-		default:
-			share = c.share(x.field(c.priority))
 		}
+		share := c.shareOf(class, x.field(c.priority))
 		// A limit of one permit has no share to keep back: the class would never pass.
 		hit.Reserve = min(hit.Limit.Reserve(share), max(0, hit.Limit.Burst()-1))
 	}
+}
+
+// Rank returns the rank of the priority class of the request that was matched last: the
+// more is kept back from a class, the lower it ranks; 0 is the highest rank, and that of
+// requests without a class. Of several classes the lowest counts. Unless the request
+// came by a trusted proxy its fields do not say its class.
+func (s *Set) Rank(x *Scratch, trusted bool) (rank int) {
+	if len(s.shares) == 0 {
+		return 0
+	}
+	class := x.class()
+	for i := range x.hits {
+		c := &s.rules[x.hits[i].Index]
+		if c.shares == nil {
+			continue
+		}
+		var field []byte
+		if trusted {
+			field = x.field(c.priority)
+		}
+		at, _ := slices.BinarySearch(s.shares, c.shareOf(class, field))
+		rank = max(rank, at)
+	}
+	return rank
+}
+
+// class is the index of the class that the client file has for the request, or none.
+func (x *Scratch) class() int {
+	for i := range x.hits {
+		if own := x.hits[i].own; own != nil && own.class != 0 {
+			return int(own.class) - 1
+		}
+	}
+	return none
+}
+
+// shareOf returns what is kept back from a class of the client file, or else from the
+// class that a field names, in thousandths.
+func (c *compiled) shareOf(class int, field []byte) int64 {
+	if class != none && c.clients[class] >= 0 {
+		return c.clients[class]
+	}
+	return c.share(field)
 }

@@ -407,3 +407,39 @@ func TestPriority(t *testing.T) {
 		}
 	}
 }
+
+// The rank of a class follows what is kept back from it; its fields are believed of
+// requests by trusted proxies alone, the client file always.
+func TestRank(t *testing.T) {
+	text := rules(
+		"id: all, priority: {header: X-Priority, classes: {high: 0, normal: 0.1, low: 0.35}, default: normal}",
+		"id: paid, match: {path: /paid}, priority: {classes: {low: 0.5, none: 0.05}, default: none}",
+		"id: ids, key: [header:X-Id], clients: true",
+		"id: plain, match: {path: /plain}")
+	s := read(t, text, rule.Options{Clients: clients(t, `{
+		"boss":{"algorithm":"off","priority":"high"},
+		"cheap":{"algorithm":"off","priority":"low"}}`)})
+	var x rule.Scratch
+	for request, want := range map[string]struct{ trusted, other int }{
+		"GET /":                                  {2, 2},
+		"GET /plain":                             {2, 2},
+		"GET / | X-Priority: high":               {0, 2},
+		"GET / | X-Priority: low":                {3, 2},
+		"GET / | X-Priority: best":               {2, 2},
+		"GET /paid | X-Priority: high":           {1, 2},
+		"GET / | X-Id: boss":                     {0, 0},
+		"GET / | X-Id: boss | X-Priority: low":   {0, 0},
+		"GET / | X-Id: cheap | X-Priority: high": {3, 3},
+		"GET /paid | X-Id: cheap":                {4, 4},
+	} {
+		h := head(t, request)
+		s.Match(h, address(""), &x)
+		if trusted, other := s.Rank(&x, true), s.Rank(&x, false); trusted != want.trusted || other != want.other {
+			t.Errorf("%s: ranks %d by a trusted proxy, %d otherwise; want %d, %d", request, trusted, other, want.trusted, want.other)
+		}
+	}
+	unranked := read(t, rules("id: r"), rule.Options{})
+	if unranked.Match(head(t, "GET /"), address(""), &x); unranked.Rank(&x, true) != 0 {
+		t.Error("without classes not all are of the highest rank")
+	}
+}

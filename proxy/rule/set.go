@@ -3,6 +3,7 @@ package rule
 import (
 	"bytes"
 	"encoding/json"
+	"maps"
 	"slices"
 
 	"weir/proxy/limit"
@@ -42,6 +43,7 @@ type Set struct {
 	index   index
 	file    *descriptorFile // nil: rules
 	own     int             // how many of rules are the file's
+	shares  []int64         // kept back from any class of any rule, ascending
 }
 
 // Read returns the rules of a file, which is YAML or JSON and has rules at its
@@ -80,6 +82,11 @@ func Read(data []byte, o Options) (*Set, error) {
 		return nil, err
 	}
 	s.index = newIndex(s.rules)
+	for i := range s.rules {
+		s.shares = slices.AppendSeq(s.shares, maps.Values(s.rules[i].shares))
+	}
+	slices.Sort(s.shares)
+	s.shares = slices.Compact(s.shares)
 	return s, nil
 }
 

@@ -32,9 +32,17 @@ func (s *Session) ask(now time.Time) (ok bool) {
 	e.ask.N = 1
 	e.asked = append(e.asked[:0], Counted{Rule: &p.global, Index: -1, Limit: &p.Limit, Cost: 1})
 	e.ask.Counters = append(e.ask.Counters[:0], store.Counter{Rule: p.Rule, Limit: &p.Limit, Cost: 1})
-	if p.Rules != nil && !s.match(now, p) {
-		s.fail(now, 400, "the path can be read in several ways, and too many rules apply to them")
-		return false
+	var hits []rule.Hit
+	if p.Rules != nil {
+		hits = p.Rules.Match(&e.head, s.client(&e.head), &e.scratch)
+		if len(hits) > rule.HitsMax {
+			s.fail(now, 400, "the path can be read in several ways, and too many rules apply to them")
+			return false
+		}
+		s.count(now, p, hits)
+	}
+	if e.Matched != nil {
+		s.matched(p, hits)
 	}
 	s.state = stateDeciding
 	if e.Ask(now, s, &e.ask, &e.answer) {
@@ -47,15 +55,19 @@ func (s *Session) ask(now time.Time) (ok bool) {
 	return true
 }
 
-// match adds the counters of the rules that apply, unless they are too many. Those
-// in shadow are asked by themselves: whatever comes of it, the request does not
-// notice.
-func (s *Session) match(now time.Time, p *Policy) (ok bool) {
-	e := s.env
-	hits := p.Rules.Match(&e.head, s.client(&e.head), &e.scratch)
-	if len(hits) > rule.HitsMax {
-		return false
+// matched tells whose request it is and which rules apply.
+func (s *Session) matched(p *Policy, hits []rule.Hit) {
+	rank := 0
+	if p.Rules != nil {
+		rank = p.Rules.Rank(&s.env.scratch, s.trusted())
 	}
+	s.env.Matched(s, s.client(&s.env.head), rank, hits)
+}
+
+// count adds the counters of the rules that apply. Those in shadow are asked by
+// themselves: whatever comes of it, the request does not notice.
+func (s *Session) count(now time.Time, p *Policy, hits []rule.Hit) {
+	e := s.env
 	for i := range hits {
 		h := &hits[i]
 		counted := Counted{Rule: h.Rule, Index: h.Index, Limit: h.Limit, Cost: h.Cost, Key: h.Key}
@@ -68,7 +80,6 @@ func (s *Session) match(now time.Time, p *Policy) (ok bool) {
 		e.asked = append(e.asked, counted)
 		e.ask.Counters = append(e.ask.Counters, counter)
 	}
-	return true
 }
 
 // keepAsked keeps what was asked beyond the head's life.

@@ -25,6 +25,9 @@ func (tr *Tried) add(id uint32) {
 	tr.n++
 }
 
+// Undo forgets the one chosen last: the request waits for a place anywhere.
+func (tr *Tried) Undo() { tr.n-- }
+
 // A Target is one target of a Group, with its health.
 //
 // Owned by its loop.
@@ -50,6 +53,7 @@ type Group[T any] struct {
 	balance  Balance
 	settings Ejection
 	inFlight func(T) int
+	room     func(T) bool // for one more request; nil: always
 	chance   *rand.Rand
 
 	targets []*Target[T]
@@ -63,6 +67,10 @@ type Group[T any] struct {
 func NewGroup[T any](b Balance, e Ejection, inFlight func(T) int, chance *rand.Rand) *Group[T] {
 	return &Group[T]{balance: b, settings: e.orDefaults(), inFlight: inFlight, chance: chance, turn: -1}
 }
+
+// Bound has requests go to targets for which room says that there is a place for one
+// more, as long as there are any.
+func (g *Group[T]) Bound(room func(T) bool) { g.room = room }
 
 // Add puts a target at the end of the list.
 func (g *Group[T]) Add(v T) *Target[T] {
@@ -108,18 +116,44 @@ func (g *Group[T]) Choose(now time.Time, tried *Tried) *Target[T] {
 	if tried.n == triesMax {
 		return nil
 	}
-	a := ask{now: now, tried: tried}
-	t := g.pick(&a)
-	if t == nil && !g.anyReady(now) {
-		a.ejectedToo = true
-		t = g.pick(&a)
-	}
+	t := g.choose(&ask[T]{now: now, tried: tried, room: g.room})
 	if t == nil {
 		return nil
 	}
 	tried.add(t.id)
 	t.chosen(now)
 	return t
+}
+
+// choose returns one with room, else one without, else one that is ejected, or nil.
+func (g *Group[T]) choose(a *ask[T]) *Target[T] {
+	t := g.pick(a)
+	if t == nil && a.room != nil {
+		a.room = nil
+		t = g.pick(a)
+	}
+	if t == nil && !g.anyReady(a.now) {
+		a.ejectedToo, a.room = true, g.room
+		if t = g.pick(a); t == nil {
+			a.room = nil
+			t = g.pick(a)
+		}
+	}
+	return t
+}
+
+// Takes reports whether a request may go to t, for one that waits for a place at any
+// target: see Assign.
+func (g *Group[T]) Takes(now time.Time, t *Target[T]) bool {
+	return !t.retired && (t.ready(now) || t.usable() && !g.anyReady(now))
+}
+
+// Assign notes that a request, which was to go elsewhere or has failed to, tries t.
+func (g *Group[T]) Assign(now time.Time, t *Target[T], tried *Tried) {
+	if !tried.has(t.id) && tried.n < triesMax {
+		tried.add(t.id)
+	}
+	t.chosen(now)
 }
 
 // RetryAfter is how long it takes at the least until a request may be sent
@@ -147,21 +181,20 @@ func (g *Group[T]) anyReady(now time.Time) bool {
 }
 
 // An ask is what one request wants of a target.
-type ask struct {
+type ask[T any] struct {
 	now        time.Time
 	tried      *Tried
 	ejectedToo bool
+	room       func(T) bool // nil: without room will do
 }
 
-func (a *ask) fits(h *Health, id uint32) bool {
-	if a.ejectedToo {
-		return h.usable() && !a.tried.has(id)
-	}
-	return h.ready(a.now) && !a.tried.has(id)
+func (a *ask[T]) fits(t *Target[T]) bool {
+	up := t.ready(a.now) || a.ejectedToo && t.usable()
+	return up && !a.tried.has(t.id) && (a.room == nil || a.room(t.Value))
 }
 
 // pick returns one that fits, by the way to balance, or nil.
-func (g *Group[T]) pick(a *ask) *Target[T] {
+func (g *Group[T]) pick(a *ask[T]) *Target[T] {
 	switch g.balance {
 	case RoundRobin:
 		return g.next(a)
@@ -179,11 +212,11 @@ func (g *Group[T]) pick(a *ask) *Target[T] {
 }
 
 // next is the first that fits after the one chosen last.
-func (g *Group[T]) next(a *ask) *Target[T] {
+func (g *Group[T]) next(a *ask[T]) *Target[T] {
 	n := len(g.targets)
 	for k := 1; k <= n; k++ {
 		i := (g.turn + k) % n
-		if t := g.targets[i]; a.fits(&t.Health, t.id) {
+		if t := g.targets[i]; a.fits(t) {
 			g.turn = i
 			return t
 		}
@@ -193,13 +226,13 @@ func (g *Group[T]) next(a *ask) *Target[T] {
 
 // least is the one with the fewest in flight; among equals the first after the
 // one chosen last, so that each has its turn.
-func (g *Group[T]) least(a *ask) *Target[T] {
+func (g *Group[T]) least(a *ask[T]) *Target[T] {
 	n := len(g.targets)
 	best, fewest := -1, 0
 	for k := 1; k <= n; k++ {
 		i := (g.turn + k) % n
 		t := g.targets[i]
-		if !a.fits(&t.Health, t.id) {
+		if !a.fits(t) {
 			continue
 		}
 		if f := g.inFlight(t.Value); best < 0 || f < fewest {
@@ -218,14 +251,14 @@ const draws = 4
 
 // draw returns any that fits but not; all are equally likely. It looks at all of
 // them only when most do not fit.
-func (g *Group[T]) draw(a *ask, not *Target[T]) *Target[T] {
+func (g *Group[T]) draw(a *ask[T], not *Target[T]) *Target[T] {
 	n := len(g.targets)
 	if n == 0 {
 		return nil
 	}
 	if n > 2 { // of two at most one is left: looking is cheaper
 		for range draws {
-			if t := g.targets[g.chance.IntN(n)]; t != not && a.fits(&t.Health, t.id) {
+			if t := g.targets[g.chance.IntN(n)]; t != not && a.fits(t) {
 				return t
 			}
 		}
@@ -233,7 +266,7 @@ func (g *Group[T]) draw(a *ask, not *Target[T]) *Target[T] {
 	count := 0
 	var drawn *Target[T]
 	for _, t := range g.targets {
-		if t == not || !a.fits(&t.Health, t.id) {
+		if t == not || !a.fits(t) {
 			continue
 		}
 		if count++; count == 1 || g.chance.IntN(count) == 0 { // each stays with 1 in count

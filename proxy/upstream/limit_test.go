@@ -6,54 +6,45 @@ import (
 	"weir/proxy/upstream"
 )
 
-// A limit keeps short exchanges waiting though connections are idle; what it allows
-// later is told by Next, and streams do not count.
+// Every request takes a place, while it waits for a connection and while it has one.
+// Streams take no more than a quarter of the places.
 func TestLimit(t *testing.T) {
-	p := upstream.NewPool[int, string](10, 5, 10)
-	p.SetLimit(2, false)
-	waiters := make([]upstream.Waiter[string], 5)
-	take := func(i int) upstream.Grant { _, g := p.Acquire(&waiters[i], false); return g }
-	for i := range waiters {
-		waiters[i].Value = string(rune('a' + i))
+	p := upstream.NewPool[int, string](100, 100, 100)
+	if !p.Room() {
+		t.Error("there is no room though nothing is bounded")
 	}
-	for i, want := range []upstream.Grant{upstream.WaitAndDial, upstream.WaitAndDial, upstream.Wait, upstream.Wait} {
-		if got := take(i); got != want {
-			t.Fatalf("waiter %d got %d, want %d", i, got, want)
-		}
-		if i < 2 {
+	p.SetLimit(8)
+	waiters := make([]upstream.Waiter[string], 20)
+	for i, taken := range []int{1, 2, 2, 2, 2} { // streams
+		p.Stream(&waiters[i])
+		p.Acquire(&waiters[i], false)
+		if i%2 == 0 {
 			p.Dialled(i)
 		}
+		if p.Taken() != taken {
+			t.Errorf("%d streams take %d places, want %d", i+1, p.Taken(), taken)
+		}
 	}
-	if !p.Bound() || !p.Full() || p.Waiting() != 2 {
-		t.Errorf("bound %t, full %t, %d wait; want true, true, 2", p.Bound(), p.Full(), p.Waiting())
+	for i := range 6 {
+		if !p.Room() {
+			t.Errorf("there is no room for request %d beside the streams", i+1)
+		}
+		p.Acquire(&waiters[5+i], false)
 	}
-
-	p.SetLimit(1, false)
-	if w := p.Release(0); w != nil {
-		t.Errorf("with a limit of 1 and one busy %s is served", w.Value)
+	if p.Room() || p.Taken() != 8 {
+		t.Errorf("%d of 8 places are taken, and there is room: %t", p.Taken(), p.Room())
 	}
-	if _, w := p.Next(); w != nil {
-		t.Errorf("with a limit of 1 and one busy %s is next", w.Value)
+	for i := range 5 {
+		p.EndStream(&waiters[i]) // they are like the others now
 	}
-	p.SetLimit(2, true)
-	if c, w := p.Next(); w == nil || w.Value != "d" || c != 0 {
-		t.Errorf("the last to come is not the first to be served")
+	if p.Taken() != 11 {
+		t.Errorf("11 requests take %d places", p.Taken())
 	}
-	if p.DialMore() {
-		t.Errorf("a connection is dialled beyond the limit")
+	for conn := range 8 {
+		p.Dialled(10 + conn)
+		p.Lost(10 + conn)
 	}
-
-	waiters[3].Value = "stream"
-	if !p.Stream(&waiters[3]) {
-		t.Fatal("there is no place for a stream")
-	}
-	if p.Bound() {
-		t.Error("a stream takes a place of the short exchanges")
-	}
-	if !p.DialMore() {
-		t.Error("the one who waits gets no connection")
-	}
-	if w := p.Dialled(2); w == nil || w.Value != "c" {
-		t.Error("the one who waits is not served")
+	if p.SetLimit(0); p.Room() || p.Taken() != 3 {
+		t.Errorf("with the least limit and %d places taken there is room", p.Taken())
 	}
 }

@@ -11,7 +11,8 @@ import (
 	"slices"
 )
 
-// A Waiter stands in the line for a connection.
+// A Waiter stands in a line: for a connection in that of a Pool, or for a place at
+// any target in a Line.
 //
 // Owned by its loop.
 type Waiter[W any] struct {
@@ -19,9 +20,23 @@ type Waiter[W any] struct {
 	Value W
 
 	next, prev *Waiter[W]
-	line       *line[W]
+	line       *fifo[W]
 	streams    bool // has one of the places for streams
+
+	key, rank uint8  // see For
+	placed    bool   // has a place that its Line knows of,
+	placedBy  uint8  // for this key
+	ticket    uint64 // in the Line: the order of joining
 }
+
+// For says whose request waits: the hash of the key that it is counted under, and its
+// priority class, 0 for the highest; those from Ranks on are one.
+func (w *Waiter[W]) For(key uint64, rank int) {
+	w.key, w.rank = uint8(key), uint8(min(rank, Ranks-1))
+}
+
+// Rank is the priority class that For was told of.
+func (w *Waiter[W]) Rank() int { return int(w.rank) }
 
 // Waiting reports whether the waiter stands in a line.
 func (w *Waiter[W]) Waiting() bool { return w.line != nil }
@@ -41,8 +56,7 @@ type Pool[C comparable, W any] struct {
 	most       int // connections, open or being dialled
 	streamsMax int // of them, that carry streams
 	waitMax    int // waiters
-	limit      int // short exchanges under way; see SetLimit. At first there is no bound
-	lastFirst  bool
+	limit      int // places; see SetLimit. At first there is no bound
 
 	idle    []C
 	busy    int
@@ -50,17 +64,14 @@ type Pool[C comparable, W any] struct {
 	leaving []C // to be closed, not lost yet
 	retired bool
 	dialing int
-	line    line[W] // waits for any connection
-	fresh   line[W] // waits for a new one
+	line    fifo[W] // waits for any connection
+	fresh   fifo[W] // waits for a new one
 }
 
 // NewPool returns a Pool of at most most connections, of which streamsMax may
 // carry streams, and waitMax waiters.
 func NewPool[C comparable, W any](most, streamsMax, waitMax int) *Pool[C, W] {
-	p := &Pool[C, W]{most: most, streamsMax: streamsMax, waitMax: waitMax, limit: math.MaxInt32}
-	p.line.init()
-	p.fresh.init()
-	return p
+	return &Pool[C, W]{most: most, streamsMax: streamsMax, waitMax: waitMax, limit: math.MaxInt32}
 }
 
 // A Grant is the answer to Acquire.
@@ -80,7 +91,7 @@ const (
 // Acquire asks for a connection for w. fresh refuses one that has served
 // before: such a one has just failed.
 func (p *Pool[C, W]) Acquire(w *Waiter[W], fresh bool) (c C, g Grant) {
-	if n := len(p.idle); n > 0 && !fresh && p.room() > 0 {
+	if n := len(p.idle); n > 0 && !fresh {
 		c = p.idle[n-1]
 		p.idle = p.idle[:n-1]
 		p.busy++
@@ -101,56 +112,25 @@ func (p *Pool[C, W]) Acquire(w *Waiter[W], fresh bool) (c C, g Grant) {
 	return c, Wait
 }
 
-// SetLimit bounds how many connections are busy with short exchanges, at least 1;
-// who finds no place waits in line. lastFirst says that of those who wait the one
-// that came last is next: under lasting pressure the others have waited in vain
-// already. What has become possible is told by Next.
-func (p *Pool[C, W]) SetLimit(limit int, lastFirst bool) {
-	p.limit, p.lastFirst = max(limit, 1), lastFirst
+// streamsPart is the part of the places that streams may take.
+const streamsPart = 4
+
+// SetLimit sets how many places there are at the target, at least 1. Every request
+// that has been given to the pool takes one, but streams, whose pace is their client's,
+// take no more than a quarter of them all together.
+func (p *Pool[C, W]) SetLimit(limit int) { p.limit = max(limit, 1) }
+
+// Taken is how many places are taken.
+func (p *Pool[C, W]) Taken() int {
+	return p.InFlight() - p.streams + min(p.streams, p.limit/streamsPart)
 }
 
-// room is how many more short exchanges may begin.
-func (p *Pool[C, W]) room() int { return p.limit - max(0, p.busy-p.streams) }
-
-// Full reports whether the next short exchange must wait, or the last had to.
-func (p *Pool[C, W]) Full() bool { return p.room() <= 0 || p.line.count > 0 }
-
-// Next returns the waiter whose turn it is and the idle connection that is busy
-// with it now, or nil. It is asked until there is none after SetLimit and Lost.
-func (p *Pool[C, W]) Next() (c C, w *Waiter[W]) {
-	n := len(p.idle)
-	if n == 0 || p.room() <= 0 {
-		return c, nil
-	}
-	if w = p.takeNext(); w != nil {
-		c = p.idle[n-1]
-		p.idle = p.idle[:n-1]
-		p.busy++
-	}
-	return c, w
-}
-
-// takeNext takes the next out of the line for any connection.
-func (p *Pool[C, W]) takeNext() *Waiter[W] {
-	w := p.line.first()
-	if w == nil {
-		return nil
-	}
-	if p.lastFirst {
-		w = p.line.head.prev
-	}
-	w.leave()
-	return w
-}
-
-// Bound reports whether it is the limit that keeps short exchanges waiting.
-func (p *Pool[C, W]) Bound() bool { return p.room() <= 0 }
+// Room reports whether there is a place for one more. It is asked before Acquire, which
+// asks no more.
+func (p *Pool[C, W]) Room() bool { return p.Taken() < p.limit }
 
 // Waiting is how many wait for a connection.
 func (p *Pool[C, W]) Waiting() int { return p.line.count + p.fresh.count }
-
-// DialMore reports whether one more connection is to be dialled, after SetLimit.
-func (p *Pool[C, W]) DialMore() bool { return p.dialMore() }
 
 // Stream takes a place for w among the connections that are held for long, as
 // tunnels and streams do, so that the others stay for short exchanges. It
@@ -178,8 +158,7 @@ func (p *Pool[C, W]) wantsDial() bool {
 	if p.dialing < p.fresh.count {
 		return true
 	}
-	wanted := min(p.line.count, p.room()) + p.fresh.count
-	return p.dialing < wanted && p.Open()+p.dialing < p.most
+	return p.dialing < p.line.count+p.fresh.count && p.Open()+p.dialing < p.most
 }
 
 // Release takes a busy connection back that can serve again. When somebody
@@ -193,13 +172,10 @@ func (p *Pool[C, W]) Release(c C) *Waiter[W] {
 		p.leaving = append(p.leaving, c)
 		return nil
 	}
-	p.busy--
-	if p.room() > 0 {
-		if w := p.takeNext(); w != nil {
-			p.busy++
-			return w
-		}
+	if w := p.line.take(); w != nil {
+		return w
 	}
+	p.busy--
 	p.rest(c)
 	return nil
 }
@@ -239,13 +215,7 @@ func (p *Pool[C, W]) Empty() bool { return p.Open()+p.dialing+p.line.count+p.fre
 // nobody waits any more it is idle, or leaving.
 func (p *Pool[C, W]) Dialled(c C) *Waiter[W] {
 	p.dialing--
-	w := p.fresh.first()
-	switch {
-	case w != nil:
-		w.leave()
-	case p.room() > 0:
-		w = p.takeNext()
-	}
+	w := p.next()
 	if w == nil {
 		p.rest(c)
 		return nil
@@ -259,13 +229,15 @@ func (p *Pool[C, W]) Dialled(c C) *Waiter[W] {
 // them now: dial says that one more is to be started.
 func (p *Pool[C, W]) DialFailed() (w *Waiter[W], dial bool) {
 	p.dialing--
-	if w = p.fresh.first(); w == nil {
-		w = p.line.first()
+	return p.next(), p.dialMore()
+}
+
+// next takes the next out of the lines, those who wait for a new connection first.
+func (p *Pool[C, W]) next() *Waiter[W] {
+	if w := p.fresh.take(); w != nil {
+		return w
 	}
-	if w != nil {
-		w.leave()
-	}
-	return w, p.dialMore()
+	return p.line.take()
 }
 
 // Lost is told that a connection is gone: a busy one, or one that is idle or
@@ -320,34 +292,47 @@ func (p *Pool[C, W]) Streams() int { return p.streams }
 // InFlight is how many requests are at the target or wait for it.
 func (p *Pool[C, W]) InFlight() int { return p.busy + p.line.count + p.fresh.count }
 
-// line is a first in, first out list of waiters.
-type line[W any] struct {
-	head  Waiter[W]
-	count int
+// A fifo is a list of waiters, first in, first out.
+type fifo[W any] struct {
+	first, last *Waiter[W]
+	count       int
 }
 
-func (l *line[W]) init() { l.head.next, l.head.prev = &l.head, &l.head }
-
-func (l *line[W]) add(w *Waiter[W]) {
+func (f *fifo[W]) add(w *Waiter[W]) {
 	if w.line != nil {
 		panic("bug: a waiter stands in two lines")
 	}
-	w.prev, w.next = l.head.prev, &l.head
-	w.prev.next, l.head.prev = w, w
-	w.line = l
-	l.count++
+	w.prev, w.line = f.last, f
+	if f.last == nil {
+		f.first = w
+	} else {
+		f.last.next = w
+	}
+	f.last = w
+	f.count++
 }
 
-func (l *line[W]) first() *Waiter[W] {
-	if l.count == 0 {
-		return nil
+// take takes the first out; nil: there is none.
+func (f *fifo[W]) take() *Waiter[W] {
+	w := f.first
+	if w != nil {
+		w.leave()
 	}
-	return l.head.next
+	return w
 }
 
 func (w *Waiter[W]) leave() {
-	w.prev.next, w.next.prev = w.next, w.prev
-	w.next, w.prev = nil, nil
-	w.line.count--
-	w.line = nil
+	f := w.line
+	if w.prev == nil {
+		f.first = w.next
+	} else {
+		w.prev.next = w.next
+	}
+	if w.next == nil {
+		f.last = w.prev
+	} else {
+		w.next.prev = w.prev
+	}
+	w.next, w.prev, w.line = nil, nil, nil
+	f.count--
 }

@@ -29,10 +29,10 @@ type client struct {
 	closed bool                      // the connection is gone
 	duplex bool                      // the connection is read and written at the same time
 
-	with   int       // in flight at the target when the exchange was sent
+	with   int       // places taken at the target when the exchange was sent
 	full   bool      // the gate bound then
 	lineAt time.Time // since when it waits for a place
-	gateBy bool      // waits for a place at the target until the alarm rings
+	gateBy bool      // waits for a place at any target until the alarm rings
 
 	alarm    *loop.Alarm // of a slot in a queue; made when it is first needed
 	asked    time.Time   // when Redis was asked
@@ -191,12 +191,11 @@ func (c *client) acquire(now time.Time, how session.Acquire) {
 		return
 	case session.AcquireCancel:
 		if c.at != nil {
-			c.at.Value.pool.Cancel(&c.wait)
-			c.leave()
+			c.cancel(now)
 		}
 		return
 	case session.AcquireAny:
-		c.tried = upstream.Tried{}
+		c.tried, c.full = upstream.Tried{}, false
 		if c.serveOwn(now) {
 			return
 		}
@@ -204,22 +203,35 @@ func (c *client) acquire(now time.Time, how session.Acquire) {
 	if how != session.AcquireFresh && !c.choose(now) {
 		return
 	}
-	t := c.at.Value
-	if c.s.Streams() && !t.pool.Stream(&c.wait) {
-		c.unavailable(now, session.FaultStreams)
+	switch t := c.at.Value; {
+	case c.s.Streams():
+		if !t.pool.Stream(&c.wait) {
+			c.unavailable(now, session.FaultStreams)
+			return
+		}
+	case how != session.AcquireFresh && !t.room():
+		c.await(now)
 		return
 	}
-	sv, grant := t.pool.Acquire(&c.wait, how == session.AcquireFresh)
+	c.enter(now, how == session.AcquireFresh)
+}
+
+// enter asks the target chosen for a connection, fresh or not. From then on the
+// exchange has a place there.
+func (c *client) enter(now time.Time, fresh bool) {
+	t := c.at.Value
+	if t.gate != nil && !c.wait.Streams() {
+		c.side.line.Take(&c.wait)
+	}
+	sv, grant := t.pool.Acquire(&c.wait, fresh)
 	switch grant {
 	case upstream.Ready:
 		c.serve(now, sv, true)
 	case upstream.Wait:
 		c.s.HandleWaits(now)
-		c.awaitGate(now)
 	case upstream.WaitAndDial:
 		t.dial()
 		t.note(now)
-		c.awaitGate(now)
 	case upstream.Full:
 		c.unavailable(now, session.FaultBusy)
 	}
@@ -238,6 +250,7 @@ func (c *client) stream(now time.Time) bool {
 	if !t.pool.Stream(&c.wait) {
 		return false
 	}
+	c.side.line.Give(&c.wait)
 	t.note(now)
 	return true
 }
@@ -257,10 +270,9 @@ func (c *client) choose(now time.Time) bool {
 
 // leave gives the target up without having learnt anything of it.
 func (c *client) leave() {
-	c.gateBy = false
 	if c.at != nil {
 		if c.server == nil {
-			c.at.Value.pool.EndStream(&c.wait)
+			c.at.Value.over(c)
 		}
 		c.at.Abandoned(c.mark)
 		c.at.Value.forget()
@@ -274,8 +286,7 @@ func (c *client) learn(now time.Time, o *session.Outcome) {
 		return
 	}
 	if c.wait.Waiting() {
-		c.at.Value.pool.Cancel(&c.wait)
-		c.leave()
+		c.cancel(now)
 		return
 	}
 	c.at.Value.learnt(now, c, o)
@@ -319,11 +330,13 @@ func (c *client) release(now time.Time, how session.Release) {
 		c.keep(now, sv)
 		return
 	}
+	if how == session.ReleaseEnd {
+		sv.conn.CloseDrained() // until then it keeps its place
+		return
+	}
 	sv.owner = nil
-	sv.target.pool.EndStream(&c.wait)
+	sv.target.over(c)
 	switch {
-	case how == session.ReleaseEnd:
-		sv.conn.CloseDrained()
 	// A target that has answered without reading the whole request would take
 	// the rest for the beginning of the next.
 	case how == session.ReleaseDiscard || sv.conn.Unsent() > 0:

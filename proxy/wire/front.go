@@ -270,6 +270,7 @@ type side struct {
 	loop     *loop.Loop
 	env      session.Env
 	targets  *upstream.Group[*target]
+	line     *upstream.Line[*client]             // for a place at any of them
 	seen     atomic.Pointer[map[*Target]*target] // those of targets, for others
 	draining bool
 	rules    ruleBook
@@ -296,10 +297,15 @@ func newSide(f *Front, l *loop.Loop, connsPerTarget int) *side {
 		s.sheds = newRecall[shed](f.cfg.DecisionsPerLoop)
 	}
 	s.targets = upstream.NewGroup(f.cfg.Balance, ejection, inFlightOf, rand.New(rand.NewPCG(uint64(l.Index()), rand.Uint64())))
+	s.targets.Bound((*target).room)
+	s.line = upstream.NewLine[*client](s.waitersMax)
 	s.publish()
 	s.env = session.Env{Settings: &f.cfg.Session, Policy: f.cfg.Policy, Ask: s.decider(), Overloaded: f.memory.short,
 		Stream:  func(sess *session.Session) bool { return sess.Owner.(*client).stream(l.Now()) },
 		Decided: s.judged, Shadow: s.shadow, Leave: s.leave, Report: s.report, Disbelieved: s.disbelieved, Refused: s.refused}
+	if f.cfg.Gate.Mode != gate.Off {
+		s.env.Matched = s.matched
+	}
 	return s
 }
 

@@ -75,7 +75,7 @@ func TestGateWaits(t *testing.T) {
 // A client that leaves before the answer says nothing about the target: however long it
 // has waited, its patience is no answer time.
 func TestGateLearnsNothingFromClientsThatLeave(t *testing.T) {
-	tg := &target{side: &side{front: &Front{}}, gate: &gated{Gate: gate.New(gate.Config{})}}
+	tg := &target{side: &side{front: &Front{}}, gate: gate.New(gate.Config{})}
 	for i := range 1000 {
 		now := time.Unix(1, 0).Add(time.Duration(i) * 10 * time.Millisecond)
 		sent := now.Add(-time.Second)

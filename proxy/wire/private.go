@@ -16,10 +16,11 @@ func (c *client) keep(now time.Time, sv *server) {
 	t := sv.target
 	if sv.conn.Unsent() > 0 || !t.pool.Stream(&c.wait) {
 		sv.owner = nil
-		t.pool.EndStream(&c.wait)
+		t.over(c)
 		sv.conn.Close()
 		return
 	}
+	c.side.line.Give(&c.wait)
 	c.own = sv
 	sv.rest(now)
 	t.note(now)
@@ -49,6 +50,6 @@ func (c *client) disown() {
 		return
 	}
 	c.own, sv.owner = nil, nil
-	sv.target.pool.EndStream(&c.wait)
+	sv.target.over(c)
 	sv.conn.Close()
 }

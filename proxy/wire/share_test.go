@@ -37,6 +37,7 @@ func holder(c *targetConn) {
 			c.say("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n800\r\n" + strings.Repeat("a", 0x800) + "\r\n")
 		case "/large":
 			c.say("HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n" + strings.Repeat("a", 2000))
+		case "/late":
 		default:
 			c.echo(s)
 			continue

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"weir/internal/loop"
+	"weir/proxy/gate"
 	"weir/proxy/session"
 	"weir/proxy/upstream"
 )
@@ -29,21 +30,15 @@ type target struct {
 	ejections atomic.Uint64
 	failed    atomic.Bool // the last connect did
 
-	gate    *gated // nil: there is none
+	gate    *gate.Gate // nil: there is none
 	view    gateView
-	since   atomic.Int64 // when its numbers changed last, in microseconds since 1970; see usage
-	waiting atomic.Int64
+	since   atomic.Int64  // when its numbers changed last, in microseconds since 1970; see usage
+	waiting atomic.Int64  // exchanges that were to go there, and wait for a place at any target
 	shed    atomic.Uint64 // exchanges that waited for a place in vain
 }
 
-// inFlightOf is what targets are balanced by: those with room come first.
-func inFlightOf(t *target) int {
-	n := t.pool.InFlight()
-	if t.pool.Bound() {
-		n += 1 << 20
-	}
-	return n
-}
+// inFlightOf is what targets are balanced by.
+func inFlightOf(t *target) int { return t.pool.InFlight() }
 
 // dial starts one connect. The pool has counted it.
 func (t *target) dial() {
@@ -115,9 +110,8 @@ func (t *target) note(now time.Time) {
 	t.idle.Store(int64(t.pool.Idle()))
 	t.busy.Store(int64(t.pool.Busy()))
 	t.connecting.Store(int64(t.pool.Connecting()))
-	t.inFlight.Store(int64(t.pool.InFlight()))
+	t.inFlight.Store(int64(t.pool.InFlight()) + t.waiting.Load())
 	t.streams.Store(int64(t.pool.Streams()))
-	t.waiting.Store(int64(t.pool.Waiting()))
 	t.status.Store(uint32(t.at.Status(now)))
 	t.ejections.Store(t.at.Ejections())
 }
@@ -230,7 +224,7 @@ func (sv *server) Closed(now time.Time, err error) {
 		err = io.EOF
 	}
 	if c := sv.owner; c != nil {
-		t.pool.EndStream(&c.wait)
+		t.over(c)
 		held := c.server == sv
 		sv.owner, c.server, c.own = nil, nil, nil
 		if held {
@@ -250,7 +244,6 @@ func (sv *server) free(now time.Time) {
 		sv.conn.Close() // who waits gets a new one
 		return
 	}
-	t.bound(now)
 	defer t.serveNext(now)
 	w := t.pool.Release(sv)
 	if w != nil {

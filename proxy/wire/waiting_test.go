@@ -50,13 +50,19 @@ func (b *barrier) next(t *testing.T) string {
 
 func request(path string) string { return "GET " + path + " HTTP/1.1\r\nHost: x\r\n\r\n" }
 
-// waiting waits until so many requests are busy at the target or wait for it.
+// waiting waits until so many requests are busy at the targets or wait for them.
 func (r *rig) waiting(n int) {
 	r.t.Helper()
-	r.until(fmt.Sprintf("%d requests are at the target or wait for it", n), func() bool {
+	r.until(fmt.Sprintf("%d requests are at the targets or wait for them", n), func() bool {
 		counts := make(chan int, len(r.sides))
 		for _, s := range r.sides {
-			s.loop.Post(func(time.Time) { counts <- s.targets.Targets()[0].Value.pool.InFlight() })
+			s.loop.Post(func(time.Time) {
+				n := s.line.Len()
+				for _, at := range s.targets.Targets() {
+					n += at.Value.pool.InFlight()
+				}
+				counts <- n
+			})
 		}
 		sum := 0
 		for range r.sides {

@@ -1,0 +1,169 @@
+package upstream_test
+
+import (
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"weir/proxy/upstream"
+)
+
+// A standing is what a plain model knows of somebody in line.
+type standing struct {
+	w    *upstream.Waiter[int]
+	key  uint8
+	rank int
+}
+
+// a model is a Line as one would write it without haste: who waits, in the order of
+// joining, and how many places each key has.
+type model struct {
+	waits []standing
+	held  map[uint8]int
+}
+
+// next is whose turn it is.
+func (m *model) next(lastFirst bool) int {
+	best := 0
+	for i, s := range m.waits {
+		b := m.waits[best]
+		switch {
+		case s.rank != b.rank:
+			if s.rank < b.rank {
+				best = i
+			}
+		case m.held[s.key] != m.held[b.key]:
+			if m.held[s.key] < m.held[b.key] {
+				best = i
+			}
+		case lastFirst:
+			best = i
+		}
+	}
+	return best
+}
+
+// Whatever happens in a line, the next is the one that the plain model says.
+func TestLineHistories(t *testing.T) {
+	for seed := range uint64(50) {
+		r := rand.New(rand.NewPCG(seed, 1))
+		const most = 12
+		l, m, now := upstream.NewLine[int](most), model{held: map[uint8]int{}}, time.Unix(1, 0)
+		var placed []standing
+		crowded := now
+		for i := range 2000 {
+			now = now.Add(time.Duration(r.IntN(20)) * time.Millisecond)
+			switch n := r.IntN(10); {
+			case n < 4 && len(m.waits) < most:
+				s := standing{w: &upstream.Waiter[int]{Value: i}, key: uint8(r.IntN(5) * 60), rank: r.IntN(3)}
+				s.w.For(uint64(s.key), s.rank)
+				if len(m.waits) == 0 {
+					crowded = now
+				}
+				if out := l.Join(now, s.w); out != nil {
+					t.Fatalf("seed %d: %d of %d wait, and one is turned away", seed, len(m.waits), most)
+				}
+				m.waits = append(m.waits, s)
+			case n < 5 && len(m.waits) > 0:
+				at := r.IntN(len(m.waits))
+				l.Leave(m.waits[at].w)
+				m.waits = slices.Delete(m.waits, at, at+1)
+			case n < 8 && len(m.waits) > 0:
+				at := m.next(now.Sub(crowded) > 100*time.Millisecond)
+				s := m.waits[at]
+				if w := l.Next(now); w != s.w {
+					t.Fatalf("seed %d, step %d: next is %d, want %d", seed, i, w.Value, s.w.Value)
+				}
+				l.Take(s.w)
+				m.held[s.key]++
+				m.waits, placed = slices.Delete(m.waits, at, at+1), append(placed, s)
+			case len(placed) > 0:
+				at := r.IntN(len(placed))
+				l.Give(placed[at].w)
+				l.Give(placed[at].w) // once is enough
+				m.held[placed[at].key]--
+				placed = slices.Delete(placed, at, at+1)
+			}
+			if l.Len() != len(m.waits) {
+				t.Fatalf("seed %d: %d wait, want %d", seed, l.Len(), len(m.waits))
+			}
+		}
+		for range m.waits {
+			l.Next(now)
+		}
+		if l.Len() != 0 || l.Next(now) != nil {
+			t.Errorf("seed %d: %d wait at the end", seed, l.Len())
+		}
+	}
+}
+
+// When a line is full the one of the lowest priority, of the key of which the most wait,
+// leaves it, unless whoever comes is no better.
+func TestLineFull(t *testing.T) {
+	l, now := upstream.NewLine[int](4), time.Unix(1, 0)
+	for i, step := range []struct {
+		key  uint64
+		rank int
+		out  int // Value of who leaves; -1: nobody
+	}{
+		{1, 1, -1}, {1, 1, -1}, {2, 2, -1}, {1, 1, -1},
+		{2, 2, 4}, // no better than the other of its rank and key
+		{2, 7, 5}, // of a lower rank than all
+		{3, 1, 2}, // the lowest rank goes first
+		{4, 1, 0}, // then the key of which the most wait
+		{1, 1, 8}, // as many of its key wait as of any
+		{9, 0, 1}, // and they give way to a higher rank
+	} {
+		w := &upstream.Waiter[int]{Value: i}
+		w.For(step.key, step.rank)
+		got := -1
+		if out := l.Join(now, w); out != nil {
+			got = out.Value
+		}
+		if got != step.out {
+			t.Errorf("step %d: %d leaves, want %d", i, got, step.out)
+		}
+	}
+	if l.Len() != 4 {
+		t.Errorf("%d wait, want 4", l.Len())
+	}
+}
+
+func TestLineAllocatesNothing(t *testing.T) {
+	l, now := upstream.NewLine[int](100), time.Unix(1, 0)
+	var w [10]upstream.Waiter[int]
+	steps := func() {
+		for i := range w {
+			w[i].For(uint64(i), i)
+			l.Join(now, &w[i])
+		}
+		for next := l.Next(now); next != nil; next = l.Next(now) {
+			l.Take(next)
+		}
+		for i := range w {
+			l.Give(&w[i])
+		}
+	}
+	steps() // the memory of a rank is made when it is first needed
+	if n := testing.AllocsPerRun(100, steps); n != 0 {
+		t.Errorf("%v allocations", n)
+	}
+}
+
+func BenchmarkLine(b *testing.B) {
+	for name, keys := range map[string]uint64{"one key": 1, "4096 keys": 4096} {
+		b.Run(name, func(b *testing.B) {
+			l, now := upstream.NewLine[int](4096), time.Unix(1, 0)
+			w := make([]upstream.Waiter[int], 1000)
+			for i := range w {
+				w[i].For(uint64(i)%keys, 0)
+				l.Join(now, &w[i])
+			}
+			b.ReportAllocs()
+			for b.Loop() {
+				l.Join(now, l.Next(now))
+			}
+		})
+	}
+}

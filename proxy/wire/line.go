@@ -1,0 +1,113 @@
+package wire
+
+import (
+	"hash/maphash"
+	"net/netip"
+	"time"
+
+	"weir/proxy/rule"
+	"weir/proxy/session"
+)
+
+// matched notes whose request it is, for the line: the key of the first rule that tells
+// requests apart, else the client's address.
+func (s *side) matched(sess *session.Session, addr netip.Addr, rank int, hits []rule.Hit) {
+	c := sess.Owner.(*client)
+	for i := range hits {
+		if key := hits[i].Key; len(key) > 0 {
+			c.wait.For(maphash.Bytes(s.front.seed, key), rank)
+			return
+		}
+	}
+	b := addr.As16()
+	c.wait.For(maphash.Bytes(s.front.seed, b[:]), rank)
+}
+
+// room reports whether one more exchange may go to the target now.
+func (t *target) room() bool { return !t.enforced() || t.pool.Room() }
+
+// over notes that an exchange of c has no place at the target any more.
+func (t *target) over(c *client) {
+	t.pool.EndStream(&c.wait)
+	t.side.line.Give(&c.wait)
+}
+
+// await has c wait for a place at any target, for a while. The one chosen has none, so
+// there is none.
+func (c *client) await(now time.Time) {
+	t := c.at.Value
+	c.lineAt = now
+	wait := t.side.front.cfg.Gate.Wait
+	if t.gate.Learning() {
+		wait *= gatePatience
+	}
+	if wait <= 0 {
+		c.shed(now)
+		return
+	}
+	out := c.side.line.Join(now, &c.wait)
+	if out == &c.wait {
+		c.shed(now)
+		return
+	}
+	c.at.Abandoned(c.mark) // it is no probe as long as it waits
+	c.tried.Undo()
+	c.gateBy = true
+	t.waiting.Add(1)
+	t.note(now)
+	c.s.HandleWaits(now)
+	c.wake(now.Add(wait))
+	if out != nil {
+		out.Value.shedFrom(now)
+	}
+}
+
+// shedFrom sheds an exchange that was in line.
+func (c *client) shedFrom(now time.Time) {
+	c.left(now)
+	c.shed(now)
+	c.apply(now)
+}
+
+// left notes that c waits for a place no more.
+func (c *client) left(now time.Time) {
+	t := c.at.Value
+	c.gateBy = false
+	t.waiting.Add(-1)
+	t.note(now)
+	c.alarm.Stop()
+}
+
+// cancel takes c out of the line that it waits in and gives its target up.
+func (c *client) cancel(now time.Time) {
+	if c.gateBy {
+		c.side.line.Leave(&c.wait)
+		c.left(now)
+	} else {
+		c.at.Value.pool.Cancel(&c.wait)
+	}
+	c.leave()
+}
+
+// gateLate sheds the exchange if it still waits for a place.
+func (c *client) gateLate(now time.Time) bool {
+	if !c.gateBy {
+		return false
+	}
+	c.side.line.Leave(&c.wait)
+	c.shedFrom(now)
+	return true
+}
+
+// serveNext gives the places that there are at the target to those who wait for one.
+func (t *target) serveNext(now time.Time) {
+	s := t.side
+	for s.line.Len() > 0 && t.room() && s.targets.Takes(now, t.at) {
+		c := s.line.Next(now).Value
+		c.left(now)
+		s.targets.Assign(now, t.at, &c.tried)
+		c.at, c.mark, c.full = t.at, t.at.Mark(), true
+		c.enter(now, false)
+		c.apply(now)
+	}
+}

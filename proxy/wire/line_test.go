@@ -1,0 +1,139 @@
+package wire
+
+import (
+	"testing"
+
+	"weir/proxy/gate"
+)
+
+// gated has one place at each target, for which requests wait for long.
+func gated(c *Config) { c.Gate = Gating{Mode: gate.On, Wait: patience, Min: 1, Max: 1} }
+
+// lineUp has a request wait behind n others that are busy or wait already.
+func (r *rig) lineUp(n int, text string) *caller {
+	r.t.Helper()
+	c := r.dial()
+	c.send(text)
+	r.waiting(n + 1)
+	return c
+}
+
+// Who waits is served by any target that has a place again.
+func TestLineIsForAnyTarget(t *testing.T) {
+	a, b := newMember(t, "a"), newMember(t, "b")
+	r := startWith(t, gated, a.url()+","+b.url(), "EVENT_LOOPS", "1")
+	for n := range 2 {
+		r.lineUp(n, request("/held"))
+	}
+	a.gate.next(t)
+	b.gate.next(t)
+	for _, m := range []*member{a, b, b, a} {
+		c := r.lineUp(2, get)
+		m.gate.open <- true
+		if _, body := c.status(200); body != m.name {
+			t.Errorf("answered by %s, %s has the place", body, m.name)
+		}
+		c.send(request("/held"))
+		m.gate.next(t)
+	}
+}
+
+// A target that dies, or leaves the list, has others serve who waits.
+func TestLineOutlivesTargets(t *testing.T) {
+	for name, end := range map[string]func(r *rig, dead, other *member){
+		"dies":   func(_ *rig, dead, _ *member) { dead.crash() },
+		"leaves": func(r *rig, _, other *member) { r.SetTargets([]*Target{other.spec()}) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			a, b := newMember(t, "a"), newMember(t, "b")
+			r := startWith(t, gated, a.url()+","+b.url(), "EVENT_LOOPS", "1")
+			for n := range 2 {
+				r.lineUp(n, request("/held"))
+			}
+			a.gate.next(t)
+			b.gate.next(t)
+			waits := []*caller{r.lineUp(2, get), r.lineUp(3, get)}
+			end(r, a, b)
+			b.gate.open <- true
+			for _, c := range waits {
+				if _, body := c.status(200); body != "b" {
+					t.Errorf("answered by %s", body)
+				}
+			}
+		})
+	}
+}
+
+// Those of the highest priority are next. The client file says who they are, and fields
+// of requests by trusted proxies, but not those of others.
+func TestLineRanks(t *testing.T) {
+	rules := ruleFile(t, `rules:
+  - {id: ids, key: ["header:X-Id"], clients: true, limit: {algorithm: "off"}, priority: {header: X-Priority, classes: {high: 0, low: 0.5}, default: low}}
+`)
+	clients := ruleFile(t, `{"boss": {"algorithm": "off", "priority": "high"}}`)
+	for _, test := range []struct{ trusted, field, first string }{
+		{"", "X-Id: boss", "/special"},
+		{"", "X-Priority: high", "/usual"},
+		{"127.0.0.0/8", "X-Priority: high", "/special"},
+	} {
+		b := newBarrier()
+		r := startWith(t, gated, newTarget(t, b.script).url(), "EVENT_LOOPS", "1", "RULES_FILE", rules, "CLIENTS_FILE", clients, "TRUSTED_PROXIES", test.trusted)
+		r.lineUp(0, request("/held"))
+		b.next(t)
+		r.lineUp(1, request("/usual"))
+		r.lineUp(2, "GET /special HTTP/1.1\r\nHost: x\r\n"+test.field+"\r\n\r\n")
+		b.open <- true
+		if first := b.next(t); first != test.first {
+			t.Errorf("%s, trusted: %q: %s is first", test.field, test.trusted, first)
+		}
+	}
+}
+
+// Who has fewer places is next, however long the other has been waiting.
+func TestLineKeys(t *testing.T) {
+	b := newBarrier()
+	three := func(c *Config) { c.Gate = Gating{Mode: gate.On, Wait: patience, Min: 3, Max: 3} }
+	r := startWith(t, three, newTarget(t, b.script).url(), "EVENT_LOOPS", "1")
+	for n, ask := range [][2]string{
+		{"127.0.0.2", "/held/greedy"}, {"127.0.0.2", "/held/greedy"}, {"127.0.0.3", "/held/modest"},
+		{"127.0.0.2", "/greedy"}, {"127.0.0.4", "/new"}, {"127.0.0.3", "/modest"},
+	} {
+		r.dialFrom(ask[0]).send(request(ask[1]))
+		r.waiting(n + 1)
+	}
+	for range 3 {
+		b.next(t)
+	}
+	b.open <- true // whichever of the three is answered, the new one has no place
+	if next := b.next(t); next != "/new" {
+		t.Errorf("%s is next", next)
+	}
+}
+
+// However many tunnels, streams and uploads there are that go at the pace of their
+// clients, and however many clients leave before they are answered: others have places.
+func TestPlacesStayForOthers(t *testing.T) {
+	const each = 250
+	four := func(c *Config) { c.Gate = Gating{Mode: gate.On, Wait: patience, Min: 4, Max: 4} }
+	r := startWith(t, four, newTarget(t, holder).url(), "EVENT_LOOPS", "1", "TARGET_MAX_CONNECTIONS", "2000", "BODY_BUFFER_BYTES", "1KiB")
+	for _, h := range holders {
+		for range each {
+			c := r.dial()
+			c.send(h.asked)
+			h.begin(c)
+		}
+	}
+	r.until("all are paced by their clients", func() bool { return r.samples()["ratelimiter_upstream_streams"] == float64(each*len(holders)) })
+	others := r.dial()
+	for range each {
+		others.ask(get, 200)
+		leaves := r.dial()
+		leaves.send(request("/late"))
+		leaves.reset()
+	}
+	r.waiting(each * len(holders))
+	for range 10 {
+		others.ask(get, 200)
+	}
+	r.samplesAre("ratelimiter_upstream_streams", each*len(holders))
+}
