@@ -31,6 +31,9 @@ type Score struct {
 	Ideal    float64 `json:"ideal"` // that could have been answered in time
 	OK       int     `json:"ok"`    // answered 200
 	Shed     int     `json:"shed"`  // answered 429 or 503
+	// Needless are those shed that the target's own queue would have answered in
+	// time. In no second are they more than it would have answered more in time,
+	// as which ones it refuses is chance.
 	Needless int     `json:"needless"`
 	P99      float64 `json:"p99"` // of those answered 200
 	// Protected and Recovered are after the begin and the end of the bad phase;
@@ -48,6 +51,9 @@ func (s *Situation) judge(all []request, chance *rand.Rand) (score Score) {
 	score.Course = make([]int, (s.Length()+step-1)/step)
 	without := s.fifo(all, chance)
 	counted, every := make([]float64, len(s.Phases)), make([]float64, len(s.Phases))
+	// Of each second: how many more the queue would have answered in time, and
+	// which of these were shed.
+	more, shed := make([]int, s.Length()/time.Second+1), make([]int, s.Length()/time.Second+1)
 	var oks []time.Duration
 	for i, r := range all {
 		phase := s.phase(r.Due)
@@ -57,20 +63,29 @@ func (s *Situation) judge(all []request, chance *rand.Rand) (score Score) {
 		}
 		counted[phase]++
 		score.Requests++
+		second := min(int(r.Due/time.Second), len(more)-1)
+		queued := without[i] >= 0 && without[i]-r.Due <= s.InTime
+		if queued {
+			more[second]++
+		}
 		latency := r.Done - r.Due
 		switch {
 		case r.Status == 200:
 			oks = append(oks, latency)
 			if latency <= s.InTime {
 				score.InTime++
+				more[second]--
 				score.Course[min(int(r.Due/step), len(score.Course)-1)]++
 			}
 		case r.Status == 429 || r.Status == 503:
 			score.Shed++
-			if without[i] >= 0 && without[i]-r.Due <= s.InTime {
-				score.Needless++
+			if queued {
+				shed[second]++
 			}
 		}
+	}
+	for i, n := range shed {
+		score.Needless += max(0, min(n, more[i]))
 	}
 	for i, p := range s.Phases {
 		if every[i] > 0 {

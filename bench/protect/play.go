@@ -42,12 +42,18 @@ func (st *stage) keep(p *rig.Process, err error) error {
 	return err
 }
 
-// play runs a situation with a side; the score has no name yet.
-func play(ctx context.Context, s *Situation, side Side, round int, tools string) (score Score, verdict string, err error) {
+// A verdict is the load generator's on itself.
+type verdict struct {
+	word    string
+	reasons []string
+}
+
+// play runs a situation with a side.
+func play(ctx context.Context, s *Situation, side Side, round int, tools string) (score Score, v verdict, err error) {
 	st := &stage{s: s, side: side, tools: tools, env: side.env, stop: func() {}}
 	defer func() { err = errors.Join(err, st.end()) }()
 	if err := st.setUp(ctx, round); err != nil {
-		return score, "", err
+		return score, v, err
 	}
 	start := time.Now().Add(ahead)
 	ctx, cancel := context.WithCancel(ctx)
@@ -55,13 +61,13 @@ func play(ctx context.Context, s *Situation, side Side, round int, tools string)
 	var troubled error
 	var wg sync.WaitGroup
 	wg.Go(func() { troubled = st.trouble(ctx, start) })
-	all, verdict, err := st.drive(ctx, start, round)
+	all, v, err := st.drive(ctx, start, round)
 	cancel()
 	wg.Wait()
 	if err = errors.Join(err, troubled); err != nil {
-		return score, "", err
+		return score, v, err
 	}
-	return s.judge(all, rand.New(rand.NewPCG(uint64(round), 1))), verdict, nil
+	return s.judge(all, rand.New(rand.NewPCG(uint64(round), 1))), v, nil
 }
 
 // setUp starts the programs. What it has started is in the stage, also when
@@ -141,7 +147,7 @@ func (st *stage) startAdvisor(ctx context.Context) error {
 
 // drive sends the load and returns what became of each request, and the worst
 // verdict of the generators.
-func (st *stage) drive(ctx context.Context, start time.Time, round int) (all []request, verdict string, err error) {
+func (st *stage) drive(ctx context.Context, start time.Time, round int) (all []request, v verdict, err error) {
 	var loads []rig.Load
 	add := func(addr, path string, share float64) {
 		loads = append(loads, rig.Load{URL: "http://" + addr + path, For: st.s.Length(), Profile: st.s.profile(share),
@@ -160,7 +166,7 @@ func (st *stage) drive(ctx context.Context, start time.Time, round int) (all []r
 	}
 	wg.Wait()
 	if err := errors.Join(errs...); err != nil {
-		return nil, "", err
+		return nil, v, err
 	}
 	for i, l := range loaded {
 		late := l.StartedAt.Sub(start)
@@ -168,11 +174,11 @@ func (st *stage) drive(ctx context.Context, start time.Time, round int) (all []r
 			all = append(all, request{rig.Outcome{Due: o.Due + late, Done: o.Done + late, Status: o.Status}, i >= st.s.Proxies})
 		}
 		if uint64(len(l.Outcomes)) != l.Due {
-			return nil, "", fmt.Errorf("of %d requests that were due there are %d outcomes", l.Due, len(l.Outcomes))
+			return nil, v, fmt.Errorf("of %d requests that were due there are %d outcomes", l.Due, len(l.Outcomes))
 		}
-		verdict = worse(verdict, l.Verdict)
+		v.word, v.reasons = worse(v.word, l.Verdict), append(v.reasons, l.Reasons...)
 	}
-	return all, verdict, nil
+	return all, v, nil
 }
 
 // worse is the worse of two verdicts, of which the first may be empty.

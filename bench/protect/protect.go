@@ -57,7 +57,7 @@ func (r *Run) same(other *Run) bool {
 const RunsFile = "protect.runs"
 
 // tries is how often a run is made when the load generator could not keep its
-// schedule.
+// schedule, or a program failed.
 const tries = 2
 
 // setUpTime is what a run takes beside its length, for the time that remains.
@@ -89,13 +89,11 @@ func (o *Order) Run(ctx context.Context, args []string, out io.Writer) error {
 	if err := l.playAll(ctx, situations); err != nil {
 		return err
 	}
-	if err := l.report(situations); err != nil {
-		return err
-	}
+	err = l.report(situations)
 	if !o.whole() {
-		return fmt.Errorf("a part of the experiment: %w", result.ErrNotKept)
+		err = errors.Join(err, fmt.Errorf("a part of the experiment: %w", result.ErrNotKept))
 	}
-	return nil
+	return err
 }
 
 // chosen are the situations with the sides and rounds that the order wants.
@@ -265,12 +263,25 @@ func (l *lab) playAll(ctx context.Context, situations []Situation) error {
 func (l *lab) playOne(ctx context.Context, t turn, side Side) error {
 	for try := 1; ; try++ {
 		score, verdict, err := play(ctx, t.s, side, t.round, l.tools)
+		why := strings.Join(verdict.reasons, "; ")
 		if err != nil {
+			why = err.Error()
+		}
+		again := try < tries && ctx.Err() == nil && (err != nil || verdict.word == "INVALID")
+		switch {
+		case again:
+			l.say("  %s is played again: %s\n", side.Name, strings.ReplaceAll(why, "\n", " "))
+		case err != nil:
 			return fmt.Errorf("%s: %w", side.Name, err)
+		default:
+			return l.keep(Run{l.commit, l.Shorter, t.s.Name, side.Name, t.round, verdict.word, time.Now().UTC().Truncate(time.Second), score})
 		}
-		if verdict == "INVALID" && try < tries {
-			continue
-		}
-		return l.keep(Run{l.commit, l.Shorter, t.s.Name, side.Name, t.round, verdict, time.Now().UTC().Truncate(time.Second), score})
 	}
+}
+
+// say prints progress; several sides may.
+func (l *lab) say(format string, values ...any) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	fmt.Fprintf(l.out, format, values...)
 }

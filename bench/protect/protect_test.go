@@ -50,6 +50,31 @@ func TestSpread(t *testing.T) {
 	}
 }
 
+func TestMissedGoals(t *testing.T) {
+	sit := one()
+	sit.Goal = Goal{InTime: .98, P99: 120 * ms, Shed: .0001, Behind: .01}
+	run := func(side string, inTime, needless int, p99 float64) Run {
+		return Run{Situation: "one", Side: side, Round: 1, Score: Score{Requests: 10_000, InTime: inTime, Ideal: 10_000, Needless: needless, P99: p99}}
+	}
+	good := run("gate", 9850, 0, 0.12)
+	for want, runs := range map[string][]Run{
+		"": {good, run("haproxy", 9950, 5000, 3), run("none", 0, 0, 3)},
+		"one: behind the gate 0.979 of the ideal, the goal is 0.98":          {run("gate", 9790, 0, 0.1)},
+		"one: p99 behind the gate 121 ms, the goal is 120ms":                 {run("gate", 9900, 0, 0.121)},
+		"one: the gate shed 0.01 % needlessly, the goal is less than 0.01 %": {run("gate", 9900, 1, 0.1)},
+		"one: behind the gate 0.985 of the ideal, behind failsafe 0.996":     {good, run("failsafe", 9960, 0, 0.1)},
+		"one: behind the gate 0.985 of the ideal, behind haproxy 1.000":      {good, run("haproxy", 10_000, 0, 0.1)},
+	} {
+		l := &lab{Order: new(Order), runs: runs}
+		if got := strings.Join(l.missed(sit), "; "); got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+	if got := (&lab{Order: new(Order)}).missed(sit); got != nil {
+		t.Errorf("without a run of the gate: %q", got)
+	}
+}
+
 // The whole takes no longer than it may, and begins with what the goals name.
 func TestSituations(t *testing.T) {
 	l := &lab{Order: &Order{Shorter: 1}}
@@ -142,7 +167,7 @@ func TestGoesOn(t *testing.T) {
 func TestPlays(t *testing.T) {
 	rigtest.Build(t, "proxy", "target", "loadgen")
 	dir := t.TempDir()
-	o := &Order{Dir: dir, Only: "half,slow,none,gate", Rounds: 1, Shorter: 20}
+	o := &Order{Dir: dir, Only: "varied,restart,none,gate", Rounds: 1, Shorter: 20}
 	rec := result.NewRecorder(time.Now(), io.Discard, "protect", nil)
 	if err := o.Run(t.Context(), nil, rec); !errors.Is(err, result.ErrNotKept) {
 		t.Fatal(err)

@@ -24,14 +24,50 @@ func (l *lab) report(situations []Situation) error {
 	for _, s := range Sides() {
 		fmt.Fprintf(l.out, "| %s | %s |\n", s.Name, s.About)
 	}
+	var missed []string
 	for i := range situations {
 		l.table(&situations[i])
+		missed = append(missed, l.missed(&situations[i])...)
+		if situations[i].Name == pictured {
+			if err := l.draw(&situations[i]); err != nil {
+				return err
+			}
+		}
 	}
-	if len(situations) > 0 && situations[0].Name == "half" {
-		return l.draw(&situations[0])
+	if len(missed) > 0 {
+		return fmt.Errorf("goals were missed: %s", strings.Join(missed, "; "))
 	}
 	return nil
 }
+
+// missed says in words which goals of a situation the gate missed.
+func (l *lab) missed(s *Situation) (list []string) {
+	runs := l.of(s, "gate")
+	if len(runs) == 0 {
+		return nil
+	}
+	miss := func(held bool, format string, values ...any) {
+		if !held {
+			list = append(list, s.Name+": "+fmt.Sprintf(format, values...))
+		}
+	}
+	inTime := middle(runs, goodput)
+	miss(inTime >= s.Goal.InTime, "behind the gate %.3f of the ideal, the goal is %.2f", inTime, s.Goal.InTime)
+	p99 := middle(runs, func(r Run) float64 { return r.P99 })
+	miss(s.Goal.P99 == 0 || p99 <= s.Goal.P99.Seconds(), "p99 behind the gate %.0f ms, the goal is %v", 1e3*p99, s.Goal.P99)
+	shed := middle(runs, func(r Run) float64 { return share(r.Needless, r) })
+	miss(s.Goal.Shed == 0 || shed < s.Goal.Shed, "the gate shed %.3g %% needlessly, the goal is less than %.3g %%", 100*shed, 100*s.Goal.Shed)
+	for _, peer := range []string{"haproxy", "failsafe"} {
+		if theirs := l.of(s, peer); len(theirs) > 0 && s.Goal.Behind > 0 {
+			other := middle(theirs, goodput)
+			miss(inTime >= other-s.Goal.Behind, "behind the gate %.3f of the ideal, behind %s %.3f", inTime, peer, other)
+		}
+	}
+	return list
+}
+
+// share is n as a share of a run's requests.
+func share(n int, r Run) float64 { return float64(n) / math.Max(1, float64(r.Requests)) }
 
 // of are the runs of a side, by round.
 func (l *lab) of(s *Situation, side string) (list []Run) {
@@ -53,12 +89,9 @@ func (l *lab) table(s *Situation) {
 		if len(runs) == 0 {
 			continue
 		}
-		share := func(n func(r Run) int) string {
-			return spread(runs, "%.3g", func(r Run) float64 { return 100 * float64(n(r)) / float64(max(1, r.Requests)) })
-		}
 		fmt.Fprintf(l.out, "| %s | %s | %s | %s | %s | %s | %s | %s |\n", side,
 			bold(spread(runs, "%.3f", goodput)), spread(runs, "%.0f", func(r Run) float64 { return 1e3 * r.P99 }),
-			share(func(r Run) int { return r.Shed }), share(func(r Run) int { return r.Needless }),
+			spread(runs, "%.3g", func(r Run) float64 { return 100 * share(r.Shed, r) }), spread(runs, "%.3g", func(r Run) float64 { return 100 * share(r.Needless, r) }),
 			spread(runs, "%.1f", func(r Run) float64 { return after(r.Protected) }), spread(runs, "%.1f", func(r Run) float64 { return after(r.Recovered) }), verdicts(runs))
 	}
 	fmt.Fprintf(l.out, "\n%s\n", s.About)
@@ -80,11 +113,7 @@ func after(span *float64) float64 {
 
 // spread is the median of a figure over runs with the least and the most.
 func spread(runs []Run, format string, figure func(r Run) float64) string {
-	var list []float64
-	for _, r := range runs {
-		list = append(list, figure(r))
-	}
-	slices.Sort(list)
+	list := figures(runs, figure)
 	word := func(v float64) string {
 		if math.IsInf(v, 1) {
 			return "never"
@@ -96,6 +125,18 @@ func spread(runs []Run, format string, figure func(r Run) float64) string {
 	}
 	return fmt.Sprintf("%s (%s … %s)", word(median(list)), word(list[0]), word(list[len(list)-1]))
 }
+
+// figures are those of runs, in ascending order.
+func figures(runs []Run, figure func(r Run) float64) (list []float64) {
+	for _, r := range runs {
+		list = append(list, figure(r))
+	}
+	slices.Sort(list)
+	return list
+}
+
+// middle is the median of a figure over runs.
+func middle(runs []Run, figure func(r Run) float64) float64 { return median(figures(runs, figure)) }
 
 // median is that of a list in ascending order; of an even number the mean of the
 // two in the middle.
@@ -124,8 +165,12 @@ func verdicts(runs []Run) string {
 	return strings.Join(parts, ", ")
 }
 
-// Picture is the file of the plot.
-const Picture = "protect.svg"
+// Picture is the file of the plot, which shows the situation pictured: in it the
+// target copes until it becomes slower.
+const (
+	Picture  = "protect.svg"
+	pictured = "varied"
+)
 
 // coarse is how many steps of a course make a point of the plot.
 const coarse = 5
@@ -133,7 +178,7 @@ const coarse = 5
 // draw draws the course of the runs with and without the gate that are in the
 // middle by what they answered in time.
 func (l *lab) draw(s *Situation) error {
-	c := chart.Chart{Title: "A target loses half its speed: answers in time per second", Width: 1180, Height: 320, Steps: true,
+	c := chart.Chart{Title: fmt.Sprintf("A target loses half its speed under %.0f requests per second: answers in time per second", s.Phases[0].Rate), Width: 1180, Height: 320, Steps: true,
 		X: chart.Axis{Unit: chart.Elapsed}, Y: chart.Axis{Label: "in time/s"}}
 	if from, to, ok := s.bad(); ok {
 		c.Spans = []chart.Span{{Name: "the target works at half its speed", Tone: chart.Amber, From: from.Seconds(), To: to.Seconds()}}
@@ -144,7 +189,7 @@ func (l *lab) draw(s *Situation) error {
 		at := coarse * step * time.Duration(i)
 		x, ideal = append(x, at.Seconds()), append(ideal, s.ideal(s.Phases[s.phase(at)]))
 	}
-	c.Lines = []chart.Series{{Name: "what the target can do", Tone: chart.Grey, Dashed: true, X: x, Y: ideal}}
+	c.Lines = []chart.Series{{Name: "what can be answered in time", Tone: chart.Grey, Dashed: true, X: x, Y: ideal}}
 	for _, side := range []struct {
 		name, label string
 		tone        chart.Tone

@@ -38,7 +38,17 @@ type Situation struct {
 	InTime    time.Duration // how long after its due time an answer is in time
 	Sides     []string
 	Rounds    int
+	Goal      Goal
 	Together  bool // the sides of a round run at the same time
+}
+
+// A Goal is what is expected of the gate.
+type Goal struct {
+	InTime float64       // share of the ideal
+	P99    time.Duration // of what is answered 200; 0: none
+	Shed   float64       // share of the requests that may be shed needlessly; 0: none
+	// Behind is how much less of the ideal it may be than behind a peer; 0: any.
+	Behind float64
 }
 
 const (
@@ -56,21 +66,26 @@ func Situations() []Situation {
 	const ms, s = time.Millisecond, time.Second
 	// usual is a target that can do 1,500/s, trouble for 14 of 25 seconds.
 	usual := func(name, about string, rate float64) Situation {
-		return Situation{Name: name, About: about, Workers: 15, Queue: 1000, Proxies: 1, InTime: 100 * ms, Sides: everywhere, Rounds: 3,
+		return Situation{Name: name, About: about, Workers: 15, Queue: 1000, Proxies: 1, InTime: 100 * ms, Sides: everywhere, Rounds: 3, Goal: Goal{InTime: .95, Behind: .01},
 			Phases: []Phase{{5 * s, rate, 10 * ms, false}, {14 * s, rate, 20 * ms, true}, {6 * s, rate, 10 * ms, false}}}
 	}
 	half := usual("half", "A target of 15 workers × 10 ms loses half its speed for 20 s, under 2,000/s.", 2000)
 	half.Phases[1].For, half.Sides, half.Rounds = 20*s, []string{"none", "limit", "gate", "limit-gate", "advisor", "haproxy", "failsafe"}, 5
+	half.Goal = Goal{InTime: .98, P99: 120 * ms}
 	most := usual("most", "A target of 8 workers × 8 ms loses 70 % of its speed, under 800/s.", 800)
 	most.Workers, most.Rounds = 8, 5
+	most.Goal = Goal{InTime: .97}
 	most.Phases[0].Delay, most.Phases[1].Delay, most.Phases[2].Delay = 8*ms, time.Duration(math.Round(8e6/.3)), 8*ms
 	wide := usual("wide", "A target of 64 workers × 40 ms loses 40 % of its speed, under 1,400/s.", 1400)
 	wide.Workers, wide.InTime, wide.Rounds = 64, 200*ms, 5
+	wide.Goal = Goal{InTime: .95}
 	wide.Phases[0].Delay, wide.Phases[1].Delay, wide.Phases[2].Delay = 40*ms, time.Duration(math.Round(40e6/.6)), 40*ms
 	sheds := usual("sheds", "A target without a queue, which answers 503 at once when its 15 workers are busy, loses half its speed, under 2,000/s.", 2000)
 	sheds.Queue, sheds.Rounds = 0, 5
+	sheds.Goal = Goal{InTime: .96}
 	crowd := usual("crowd", "The load rises from 1,000/s to 4,000/s at once, on a target that can do 1,500/s.", 1000)
 	crowd.Phases[1].Rate, crowd.Phases[1].Delay, crowd.Rounds = 4000, 10*ms, 5
+	crowd.Goal = Goal{InTime: .98}
 	proxies := usual("proxies", "Two proxies that know nothing of each other share the load and the target, which loses half its speed, under 2,000/s.", 2000)
 	proxies.Proxies = 2
 	varied := usual("varied", "Service times are lognormal with a coefficient of variation of 2; the target loses half its speed, under 1,200/s.", 1200)
@@ -79,10 +94,11 @@ func Situations() []Situation {
 	slow.Phases, slow.SlowShare = []Phase{{25 * s, 800, 10 * ms, false}}, 0.01
 	restart := usual("restart", "The target is killed under 1,000/s and is back after 2 s.", 1000)
 	restart.Phases[0].For, restart.Phases[1] = 8*s, Phase{2 * s, 1000, 0, true}
-	restart.Phases[2].For = 15 * s
+	restart.Phases[2].For, restart.Goal.Shed = 15*s, .0001
 	redis := usual("redis", "The limits (10,000/s, which never binds) are in a Redis that is killed while the target works at half its speed, under 1,200/s.", 1200)
 	redis.Redis = true
 	steady := usual("steady", "90 % of what the target can take for five minutes; nothing goes wrong. The sides run at the same time, each with a target of its own.", 1350)
+	steady.Goal.Shed = .0001
 	steady.Phases, steady.Sides, steady.Together = []Phase{{300 * s, 1350, 10 * ms, false}}, []string{"none", "gate"}, true
 	return []Situation{half, most, wide, sheds, crowd, proxies, varied, slow, restart, redis, steady}
 }
