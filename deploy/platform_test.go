@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"weir/bench/rig"
+	"weir/internal/freeport"
 )
 
 // A platform is the programs of a real run, and a Prometheus that is fed by
@@ -74,7 +75,7 @@ func (p *platform) startPrometheus(t *testing.T) {
 	for _, name := range glob(t, "prometheus/rules/*.yml") {
 		write(t, filepath.Join(dir, "rules", filepath.Base(name)), read(t, name))
 	}
-	addr, err := rig.FreeAddr()
+	addr, err := freeport.Addr()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"weir/bench/rig"
+	"weir/internal/freeport"
 )
 
 // patience bounds every wait for something that a program does by itself; a
@@ -84,7 +85,7 @@ func settings(t *testing.T, program string) map[string]bool {
 // launch starts a program on a free address until the test ends.
 func launch(t *testing.T, name string, env ...string) (*rig.Process, string) {
 	t.Helper()
-	addr, err := rig.FreeAddr()
+	addr, err := freeport.Addr()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -36,16 +36,8 @@ func startRedis(t *testing.T) string {
 		}
 		t.Skip("redis-server is missing (Debian: apt-get install redis-server)")
 	}
-	free, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	addr := free.Addr().String()
-	_, port, err := net.SplitHostPort(addr)
-	if err != nil {
-		t.Fatal(err)
-	}
-	free.Close()
+	port := freePort(t)
+	addr := net.JoinHostPort("127.0.0.1", port)
 	cmd := exec.Command(path, "--bind", "127.0.0.1", "--port", port, "--dir", t.TempDir(), "--save", "", "--appendonly", "no")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	if err := cmd.Start(); err != nil {

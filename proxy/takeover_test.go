@@ -10,20 +10,18 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"weir/internal/freeport"
 )
 
 // freePort is a port that nobody listens on.
 func freePort(t *testing.T) string {
 	t.Helper()
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	addr, err := freeport.Addr()
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer ln.Close()
-	_, port, err := net.SplitHostPort(ln.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	_, port, _ := net.SplitHostPort(addr)
 	return port
 }
 

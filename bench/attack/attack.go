@@ -21,6 +21,7 @@ import (
 	"time"
 
 	"weir/bench/rig"
+	"weir/internal/freeport"
 	"weir/internal/service"
 )
 
@@ -125,7 +126,7 @@ func startTarget(ctx context.Context) (addr string, stop func(), err error) {
 	if err != nil {
 		return "", nil, err
 	}
-	if addr, err = rig.FreeAddr(); err != nil {
+	if addr, err = freeport.Addr(); err != nil {
 		return "", nil, err
 	}
 	p, err := rig.Start("target", nil, self, TargetName, addr)
@@ -211,10 +212,10 @@ type victim struct {
 func startVictim(ctx context.Context, files int, target string) (*victim, error) {
 	v := new(victim)
 	var err error
-	if v.addr, err = rig.FreeAddr(); err != nil {
+	if v.addr, err = freeport.Addr(); err != nil {
 		return nil, err
 	}
-	if v.admin, err = rig.FreeAddr(); err != nil {
+	if v.admin, err = freeport.Addr(); err != nil {
 		return nil, err
 	}
 	_, port, _ := net.SplitHostPort(v.admin)

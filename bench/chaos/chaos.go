@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"weir/bench/rig"
+	"weir/internal/freeport"
 	"weir/internal/service"
 )
 
@@ -128,10 +129,10 @@ func (r *run) start() (err error) {
 	if err := r.target.listen(); err != nil {
 		return err
 	}
-	if r.addr, err = rig.FreeAddr(); err != nil {
+	if r.addr, err = freeport.Addr(); err != nil {
 		return err
 	}
-	if r.admin, err = rig.FreeAddr(); err != nil {
+	if r.admin, err = freeport.Addr(); err != nil {
 		return err
 	}
 	_, port, _ := net.SplitHostPort(r.admin)

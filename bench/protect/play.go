@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"weir/bench/rig"
+	"weir/internal/freeport"
 )
 
 // ahead is how long before the first request programs are told when it is due.
@@ -76,7 +77,7 @@ func (st *stage) setUp(ctx context.Context, round int) (err error) {
 	if st.dir, err = os.MkdirTemp("", "weir-protect-"); err != nil {
 		return err
 	}
-	if st.target, err = rig.FreeAddr(); err != nil {
+	if st.target, err = freeport.Addr(); err != nil {
 		return err
 	}
 	if st.s.Varied || st.s.SlowShare > 0 {
@@ -132,7 +133,7 @@ func (st *stage) serve(round int) {
 
 // startAdvisor starts an advisor and tells the proxies of it.
 func (st *stage) startAdvisor(ctx context.Context) error {
-	addr, err := rig.FreeAddr()
+	addr, err := freeport.Addr()
 	if err != nil {
 		return err
 	}

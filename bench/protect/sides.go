@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"weir/bench/rig"
+	"weir/internal/freeport"
 )
 
 // A Side is something that stands in front of the target.
@@ -92,7 +93,7 @@ func (st *stage) front(ctx context.Context) (addr string, err error) {
 		p, addr, err = rig.StartProxy(ctx, append([]string{"TARGET_URL=http://" + st.target}, st.env...))
 		return addr, err
 	}
-	if addr, err = rig.FreeAddr(); err != nil {
+	if addr, err = freeport.Addr(); err != nil {
 		return "", err
 	}
 	if st.side.Name == "failsafe" {

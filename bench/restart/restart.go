@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"weir/bench/rig"
+	"weir/internal/freeport"
 	"weir/internal/service"
 )
 
@@ -59,10 +60,10 @@ func Run(ctx context.Context, args []string, out io.Writer) (err error) {
 	for _, k := range list {
 		r.tallies[k.name] = new(tally)
 	}
-	if r.target, err = rig.FreeAddr(); err != nil {
+	if r.target, err = freeport.Addr(); err != nil {
 		return err
 	}
-	if r.addr, err = rig.FreeAddr(); err != nil {
+	if r.addr, err = freeport.Addr(); err != nil {
 		return err
 	}
 	var target sync.WaitGroup

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"weir/bench/rig"
+	"weir/internal/freeport"
 )
 
 func well() *result {
@@ -145,7 +146,7 @@ func TestFaults(t *testing.T) {
 }
 
 func TestRefused(t *testing.T) {
-	addr, err := rig.FreeAddr()
+	addr, err := freeport.Addr()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -167,7 +168,7 @@ func TestClosedWhileIdle(t *testing.T) {
 		t.Fatal("an open connection looks closed, or not silent")
 	}
 	srv.CloseClientConnections()
-	for end := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
 		if closed, _ := look(w.conn); closed {
 			break
 		}
@@ -199,7 +200,7 @@ func TestUnasked(t *testing.T) {
 	if _, err := io.WriteString(conn, "HTTP/1.1 200 OK\r\n"); err != nil {
 		t.Fatal(err)
 	}
-	for end := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
 		if _, unasked := look(w.conn); unasked {
 			break
 		}

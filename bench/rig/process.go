@@ -20,10 +20,10 @@ import (
 )
 
 // stopMax is how long a program may take to end before it is killed.
-const stopMax = 10 * time.Second
+const stopMax = 30 * time.Second
 
 // startMax is how long a program may take until it answers.
-const startMax = 10 * time.Second
+const startMax = 30 * time.Second
 
 // A Process is a running program.
 //
@@ -124,16 +124,6 @@ func (p *Process) AwaitPort(ctx context.Context, addr string) error {
 		case <-time.After(time.Millisecond):
 		}
 	}
-}
-
-// FreeAddr is an address on loopback that nobody listens on.
-func FreeAddr() (string, error) {
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", err
-	}
-	defer ln.Close()
-	return ln.Addr().String(), nil
 }
 
 // Binary is the path of one of our programs: beside the one that runs.

@@ -6,6 +6,8 @@ import (
 	"net"
 	"os"
 	"os/exec"
+
+	"weir/internal/freeport"
 )
 
 // A Redis is a redis-server of an experiment, on loopback, with nothing on
@@ -21,7 +23,7 @@ func StartRedis(ctx context.Context) (*Redis, error) {
 	if _, err := exec.LookPath("redis-server"); err != nil {
 		return nil, fmt.Errorf("redis-server is not installed (Debian: apt-get install redis-server): %w", err)
 	}
-	addr, err := FreeAddr()
+	addr, err := freeport.Addr()
 	if err != nil {
 		return nil, err
 	}

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"weir/internal/freeport"
 )
 
 func TestMisbehaviour(t *testing.T) {
@@ -50,7 +52,7 @@ func TestMisbehaviour(t *testing.T) {
 }
 
 func TestServeEnds(t *testing.T) {
-	addr, err := FreeAddr()
+	addr, err := freeport.Addr()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -88,7 +90,7 @@ func TestProcessEndsByItself(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := p.AwaitEnd(t.Context(), 10*time.Second); err == nil || !strings.Contains(err.Error(), "exit status 4") {
+	if err := p.AwaitEnd(t.Context(), time.Minute); err == nil || !strings.Contains(err.Error(), "exit status 4") {
 		t.Errorf("its end is told as %v", err)
 	}
 	if ended, how := p.Ended(); !ended || how == nil {

@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"weir/internal/freeport"
 )
 
 // A Rig is a target and a proxy in front of it.
@@ -25,7 +27,7 @@ type Rig struct {
 func New(ctx context.Context, targetEnv, proxyEnv []string) (*Rig, error) {
 	r := &Rig{targetEnv: targetEnv}
 	var err error
-	if r.TargetAddr, err = FreeAddr(); err != nil {
+	if r.TargetAddr, err = freeport.Addr(); err != nil {
 		return nil, err
 	}
 	if err := r.StartTarget(ctx); err != nil {
@@ -47,7 +49,7 @@ func (r *Rig) StartTarget(ctx context.Context) (err error) {
 
 // StartProxy starts a proxy with the settings given and waits until it answers.
 func StartProxy(ctx context.Context, env []string) (*Process, string, error) {
-	addr, err := FreeAddr()
+	addr, err := freeport.Addr()
 	if err != nil {
 		return nil, "", err
 	}
@@ -57,7 +59,7 @@ func StartProxy(ctx context.Context, env []string) (*Process, string, error) {
 
 // StartTargetAt starts a target on a free address.
 func StartTargetAt(ctx context.Context, env []string) (*Process, string, error) {
-	addr, err := FreeAddr()
+	addr, err := freeport.Addr()
 	if err != nil {
 		return nil, "", err
 	}

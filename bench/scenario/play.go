@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"weir/bench/rig"
+	"weir/internal/freeport"
 )
 
 // adviceStep is how often the proxy asks the advisor, in the scenario's time.
@@ -102,7 +103,7 @@ func setUp(ctx context.Context, c Case, s *Scenario, compress float64) (st *stag
 // startAdvisor starts an advisor that knows the target's capacity, as its
 // operator does after a load test, and has seen the scenario for a day.
 func (st *stage) startAdvisor(ctx context.Context, s *Scenario) (addr string, err error) {
-	if addr, err = rig.FreeAddr(); err != nil {
+	if addr, err = freeport.Addr(); err != nil {
 		return "", err
 	}
 	st.advisor, err = rig.Launch("advisor", addr, 0, []string{fmt.Sprintf("CAPACITY_RPS=%d", capacity), "SLO_P95=" + slo.String(),

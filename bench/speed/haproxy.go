@@ -8,6 +8,7 @@ import (
 	"strconv"
 
 	"weir/bench/rig"
+	"weir/internal/freeport"
 )
 
 // haproxyLimiting is HAProxy with a limit by a stick table: one entry that all
@@ -38,7 +39,7 @@ backend target
 
 // haproxy runs HAProxy in front of target.
 func haproxy(ctx context.Context, dir string, threads int, target string) (*rig.Process, string, error) {
-	addr, err := rig.FreeAddr()
+	addr, err := freeport.Addr()
 	if err != nil {
 		return nil, "", err
 	}

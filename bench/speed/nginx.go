@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 
 	"weir/bench/rig"
+	"weir/internal/freeport"
 )
 
 // nginxHead is what all our nginx configurations share: one worker, as our
@@ -41,7 +42,7 @@ const nginxLimiting = nginxHead + `
 
 // nginx runs a configuration in a folder of its own below dir.
 func nginx(ctx context.Context, dir, config string, workers int, args ...any) (*rig.Process, string, error) {
-	addr, err := rig.FreeAddr()
+	addr, err := freeport.Addr()
 	if err != nil {
 		return nil, "", err
 	}

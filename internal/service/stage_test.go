@@ -3,7 +3,6 @@ package service_test
 import (
 	"bytes"
 	"fmt"
-	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
@@ -16,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"weir/internal/freeport"
 	"weir/internal/service"
 )
 
@@ -199,19 +199,14 @@ func run(t *testing.T, c *exec.Cmd) (stop func()) {
 	}
 }
 
-// freeAddr is an address on loopback that nobody listens on. Its port is below
-// those that the system gives to clients, one of which could take it meanwhile.
+// freeAddr is an address on loopback that nobody listens on.
 func freeAddr(t *testing.T) string {
 	t.Helper()
-	for range 1000 {
-		l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", 15_000+rand.IntN(15_000)))
-		if err == nil {
-			defer l.Close()
-			return l.Addr().String()
-		}
+	addr, err := freeport.Addr()
+	if err != nil {
+		t.Fatal(err)
 	}
-	t.Fatal("no port is free")
-	return ""
+	return addr
 }
 
 // waitFor waits until what is true.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"io"
 	"log/slog"
-	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -12,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"weir/internal/freeport"
 	"weir/internal/metric"
 	"weir/internal/service"
 	"weir/loadgen/plan"
@@ -26,7 +26,11 @@ func TestServe(t *testing.T) {
 	if err := os.WriteFile(file, []byte(r.config(100, 60)), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	e := &service.Env{Addr: freeAddr(t), Health: new(service.Health), Metrics: metric.New()}
+	addr, err := freeport.Addr()
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := &service.Env{Addr: addr, Health: new(service.Health), Metrics: metric.New()}
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- r.runs.Serve(ctx, e, file) }()
@@ -141,15 +145,4 @@ waiting for 0 answers  ok 0  limited 0  errors 0
 	if text, _ := plan.ReadFile(file.Name()); string(text) != want {
 		t.Errorf("it wrote %q", text)
 	}
-}
-
-// freeAddr is an address that nobody listens on.
-func freeAddr(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().String()
 }

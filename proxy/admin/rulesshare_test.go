@@ -2,24 +2,23 @@ package admin
 
 import (
 	"fmt"
-	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
-	"strconv"
 	"strings"
 	"sync"
 	"syscall"
 	"testing"
 	"time"
 
+	"weir/internal/freeport"
 	"weir/proxy/store"
 	"weir/proxy/store/redis"
 	"weir/proxy/store/simredis"
 )
 
 // patience is how long a test waits for what must happen in the end.
-const patience = 20 * time.Second
+const patience = 2 * time.Minute
 
 // eventually waits until a condition holds.
 func eventually(t *testing.T, what string, holds func() bool) {
@@ -99,17 +98,11 @@ func startRedis(t *testing.T) *redisServer {
 		}
 		t.Skip("redis-server is missing (Debian: apt-get install redis-server)")
 	}
-	s := &redisServer{t: t}
-	// Below the ports that the system gives to clients: one that knocks while the
-	// server is away could be given its port.
-	for range 1000 {
-		ln, err := net.Listen("tcp", "127.0.0.1:"+strconv.Itoa(15_000+rand.IntN(15_000)))
-		if err == nil {
-			s.addr = ln.Addr().String()
-			ln.Close()
-			break
-		}
+	addr, err := freeport.Addr()
+	if err != nil {
+		t.Fatal(err)
 	}
+	s := &redisServer{t: t, addr: addr}
 	s.start()
 	t.Cleanup(s.kill)
 	return s

@@ -11,6 +11,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"weir/internal/freeport"
 )
 
 // nginx starts an nginx with these directives, of all servers and of the one
@@ -25,12 +27,10 @@ func nginx(t *testing.T, http, server string) string {
 		t.Skip("nginx is missing (Debian: apt-get install nginx-light)")
 	}
 	dir := t.TempDir()
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	address, err := freeport.Addr()
 	if err != nil {
 		t.Fatal(err)
 	}
-	address := ln.Addr().String()
-	ln.Close()
 	replaceFile(t, filepath.Join(dir, "nginx.conf"), fmt.Sprintf(`daemon off;
 master_process off;
 pid %[1]s/pid;

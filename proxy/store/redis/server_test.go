@@ -5,22 +5,23 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"net"
+	"net/netip"
 	"os"
 	"os/exec"
 	"strconv"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
 
 	"github.com/redis/rueidis"
+
+	"weir/internal/freeport"
 )
 
 // patience is how long a test waits for what must happen in the end.
-const patience = 20 * time.Second
+const patience = 2 * time.Minute
 
 // eventually waits until a condition holds.
 func eventually(t testing.TB, what string, holds func() bool) {
@@ -56,29 +57,14 @@ func program(t testing.TB, name string) string {
 	return ""
 }
 
-// Ports of servers are below those that the system gives to clients: a client that
-// knocks at such a port while its server is away could be given it.
-const portMin, portMax = 15_000, 30_000
-
-// ports are those that were given away.
-var ports sync.Map
-
 // freePort returns a port that nobody listens on, each time another.
 func freePort(t testing.TB) int {
 	t.Helper()
-	for range 1000 {
-		port := portMin + rand.IntN(portMax-portMin)
-		ln, err := net.Listen("tcp", "127.0.0.1:"+strconv.Itoa(port))
-		if err != nil {
-			continue
-		}
-		ln.Close()
-		if _, taken := ports.LoadOrStore(port, true); !taken {
-			return port
-		}
+	addr, err := freeport.Addr()
+	if err != nil {
+		t.Fatal(err)
 	}
-	t.Fatal("no port is free")
-	return 0
+	return int(netip.MustParseAddrPort(addr).Port())
 }
 
 // startServer starts a redis-server that keeps nothing on disk, unless args say
