@@ -29,10 +29,11 @@ func (g *Group) admit(addr netip.Addr) bool {
 
 // leave gives back what admit counted for c. It is called when the socket to
 // the client is closed: for a TLS connection that is after the Conn is gone.
+// The Group's count comes last, as whoever sees it fall finds the place free.
 func (g *Group) leave(c *Conn) {
+	g.addresses.leave(c.remote.Addr())
 	c.loop.open.Add(-1)
 	g.open.Add(-1)
-	g.addresses.leave(c.remote.Addr())
 }
 
 // addresses counts the connections of each client address. It holds those that

@@ -10,7 +10,7 @@ import (
 
 // patience bounds every wait of these tests; it is never waited for in full
 // unless something is broken.
-const patience = 10 * time.Second
+const patience = 2 * time.Minute
 
 // script is a Handler made of functions; those left out do nothing.
 type script struct {

