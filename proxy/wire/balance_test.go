@@ -155,7 +155,8 @@ func TestLeastInFlight(t *testing.T) {
 // Active checks take targets out although they would answer: no request goes
 // there. With all out the answer is 503 at once, and says when to come again.
 func TestActiveChecks(t *testing.T) {
-	r, all := members(t, "a b", "TARGET_HEALTH_PATH", "/health", "TARGET_HEALTH_INTERVAL", "100ms")
+	t.Parallel() // several checks in a row, each of which may take as long as the interval
+	r, all := members(t, "a b", "TARGET_HEALTH_PATH", "/health", "TARGET_HEALTH_INTERVAL", "500ms")
 	a, b := all["a"], all["b"]
 	is := func(m *member, status, check string) {
 		t.Helper()

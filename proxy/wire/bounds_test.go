@@ -262,7 +262,7 @@ func TestClientTimeouts(t *testing.T) {
 	}
 	t.Run("between requests", func(t *testing.T) {
 		t.Parallel()
-		r := start(t, newTarget(t, echoes).url(), "IDLE_TIMEOUT", "300ms")
+		r := start(t, newTarget(t, echoes).url(), "IDLE_TIMEOUT", "3s") // from the connect on, too
 		conn := r.dial()
 		conn.ask(get, 200)
 		conn.closed()

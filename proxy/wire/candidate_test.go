@@ -115,16 +115,16 @@ func TestShadowAllocates(t *testing.T) {
 	ans := store.Answer{Granted: 1, Decisions: []limit.Decision{{Allowed: true}}}
 	s.front.SetCandidate(limitOf(t, 4))
 	asked := []session.Counted{{Index: -1}}
-	if n := testing.AllocsPerRun(100, func() { s.shadow(now, p, &counted, &counter) }); n != 0 {
+	if n := testing.AllocsPerRun(1000, func() { s.shadow(now, p, &counted, &counter) }); n != 0 {
 		t.Errorf("a rule in shadow: %v allocations", n)
 	}
-	if n := testing.AllocsPerRun(100, func() { s.judged(now, p, asked, &ans) }); n != 0 {
+	if n := testing.AllocsPerRun(1000, func() { s.judged(now, p, asked, &ans) }); n != 0 {
 		t.Errorf("a candidate: %v allocations", n)
 	}
-	if c := s.front.Candidate(); c.Admitted != 4 || c.Refused != 97 || c.Enforced.Admitted != 101 {
+	if c := s.front.Candidate(); c.Admitted != 4 || c.Refused != 997 || c.Enforced.Admitted != 1001 {
 		t.Errorf("of the candidate: %+v", c)
 	}
-	if c := s.rules.byID["trial"]; c.shadowPass.Load() != 3 || c.shadowRefused.Load() != 98 {
+	if c := s.rules.byID["trial"]; c.shadowPass.Load() != 3 || c.shadowRefused.Load() != 998 {
 		t.Errorf("of the rule in shadow: %d and %d", c.shadowPass.Load(), c.shadowRefused.Load())
 	}
 	if busiest, _ := s.rules.board.View(now, "trial"); len(busiest.Entries) != 1 || string(busiest.Entries[0].Key) != "somebody" {

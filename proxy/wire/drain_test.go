@@ -25,6 +25,7 @@ func TestDrain(t *testing.T) {
 	uploading.send("POST /up HTTP/1.1\r\nHost: x\r\nContent-Length: 6\r\n\r\nabc")
 	r.until("the upload has begun", func() bool { return r.samples()["ratelimiter_store_decisions_total"] == 9 })
 	own.send(request("/config/adaptive"))
+	r.until("the own endpoint is asked", func() bool { return r.holding.Load() == 1 })
 
 	cut := make(chan int)
 	go func() { cut <- r.drain(context.Background()) }()

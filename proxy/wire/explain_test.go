@@ -18,8 +18,8 @@ func TestExplain(t *testing.T) {
 	r := startRules(t, `rules:
 - {id: partner, match: {path: /p}, key: ["header:X-Partner", method], limit: {algorithm: sliding_log, limit: 1, window: 86400}}
 - {id: soon, match: {path: /t}, limit: {algorithm: token, capacity: 2, fillRate: 0.001}, cost: 2}
-- {id: never, match: {path: /n}, key: [ip], limit: {algorithm: fixed, limit: 2, window: 3600}, cost: 3}
-- {id: login, match: {path: /s}, key: ["secret:header:X-Partner"], limit: {algorithm: fixed, limit: 1, window: 3600}}`)
+- {id: never, match: {path: /n}, key: [ip], limit: {algorithm: fixed, limit: 2, window: C}, cost: 3}
+- {id: login, match: {path: /s}, key: ["secret:header:X-Partner"], limit: {algorithm: fixed, limit: 1, window: C}}`)
 	for _, test := range []struct {
 		path string
 		asks int    // the last of which is refused
@@ -27,8 +27,8 @@ func TestExplain(t *testing.T) {
 	}{
 		{"/p", 2, `{"rule":"partner","mode":"enforce","key":["header:X-Partner","method"],"counter":"\"4:acme3:GET\"","algorithm":"sliding_log","window":86400,"cost":1,"client":"127.0.0.1","limit":1,"remaining":0,"configuration":"limits 0 of default, rules 1 of file"}`},
 		{"/t", 2, `{"rule":"soon","mode":"enforce","key":["global"],"counter":"\"\"","algorithm":"token","cost":2,"client":"127.0.0.1","limit":2,"remaining":0,"configuration":"limits 0 of default, rules 1 of file"}`},
-		{"/n", 1, `{"rule":"never","mode":"enforce","key":["ip"],"counter":"\"9:127.0.0.1\"","algorithm":"fixed","window":3600,"cost":3,"client":"127.0.0.1","limit":2,"remaining":2,"configuration":"limits 0 of default, rules 1 of file"}`},
-		{"/s", 2, `{"rule":"login","mode":"enforce","key":["secret:header:X-Partner"],"counter":"\"19:sha256:822b33ad87c1\"","algorithm":"fixed","window":3600,"cost":1,"client":"127.0.0.1","limit":1,"remaining":0,"configuration":"limits 0 of default, rules 1 of file"}`},
+		{"/n", 1, `{"rule":"never","mode":"enforce","key":["ip"],"counter":"\"9:127.0.0.1\"","algorithm":"fixed","window":3153600000,"cost":3,"client":"127.0.0.1","limit":2,"remaining":2,"configuration":"limits 0 of default, rules 1 of file"}`},
+		{"/s", 2, `{"rule":"login","mode":"enforce","key":["secret:header:X-Partner"],"counter":"\"19:sha256:822b33ad87c1\"","algorithm":"fixed","window":3153600000,"cost":1,"client":"127.0.0.1","limit":1,"remaining":0,"configuration":"limits 0 of default, rules 1 of file"}`},
 	} {
 		t.Run(test.path, func(t *testing.T) {
 			conn := r.dial()

@@ -263,6 +263,7 @@ func TestClientLeavesOwnEndpoint(t *testing.T) {
 	r := start(t, newTarget(t, echoes).url())
 	conn := r.dial()
 	conn.send(request("/config/adaptive"))
+	r.until("it works", func() bool { return r.holding.Load() == 1 })
 	conn.reset()
 	r.until("the client is gone", func() bool { return r.samples()["ratelimiter_client_connections"] == 0 })
 	close(r.held)

@@ -53,13 +53,14 @@ func (r *recorder) script(c *targetConn) {
 // get the answer to its own question.
 //
 // Cases that wait for more meet a proxy with short timeouts, all others one
-// that is patient, so that a slow machine fails nothing.
+// that is patient, so that a slow machine fails nothing. Canaries meet it, too: the
+// time between their connect and their request is bounded by IDLE_TIMEOUT.
 func TestRequestCorpus(t *testing.T) {
 	rec := &recorder{seen: make(map[string][]*seen)}
 	target := newTarget(t, rec.script)
 	const soon = "100ms"
 	patient := start(t, target.url())
-	hasty := start(t, target.url(), "HEAD_TIMEOUT", soon, "BODY_TIMEOUT", soon, "IDLE_TIMEOUT", soon)
+	hasty := start(t, target.url(), "HEAD_TIMEOUT", soon, "BODY_TIMEOUT", soon, "IDLE_TIMEOUT", "3s")
 	trials := requestTrials(t, patient, hasty)
 	t.Logf("%d trials", len(trials))
 

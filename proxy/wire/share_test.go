@@ -89,15 +89,16 @@ func TestShareStaysForShortExchanges(t *testing.T) {
 
 // An answer that flows is delivered however long it takes in all.
 func TestSlowAnswerThatFlows(t *testing.T) {
-	const pieces = 20
+	t.Parallel() // takes longer than the timeout
+	const pieces = 40
 	r := start(t, newTarget(t, func(c *targetConn) {
 		c.next()
-		c.say("HTTP/1.1 200 OK\r\nContent-Length: 20\r\n\r\n")
+		c.say("HTTP/1.1 200 OK\r\nContent-Length: 40\r\n\r\n")
 		for range pieces {
 			time.Sleep(100 * time.Millisecond)
 			c.say("a")
 		}
-	}).url(), "TARGET_TIMEOUT", "1s")
+	}).url(), "TARGET_TIMEOUT", "3s")
 	if body := r.dial().ask(get, 200); body != strings.Repeat("a", pieces) {
 		t.Errorf("answered %q", body)
 	}

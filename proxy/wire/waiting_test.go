@@ -111,7 +111,7 @@ func TestTargetConnectionsMax(t *testing.T) {
 // the proxy is overloaded, and waits no more.
 func TestWaitingTimesOut(t *testing.T) {
 	g := newBarrier()
-	r := start(t, newTarget(t, g.script).url(), "EVENT_LOOPS", "1", "TARGET_MAX_CONNECTIONS", "1", "TARGET_WAIT_TIMEOUT", "50ms")
+	r := start(t, newTarget(t, g.script).url(), "EVENT_LOOPS", "1", "TARGET_MAX_CONNECTIONS", "1", "TARGET_WAIT_TIMEOUT", "2s") // which a connect may take
 	first, second := r.dial(), r.dial()
 	first.send(request("/held"))
 	g.next(t)
