@@ -139,9 +139,10 @@ func (c *Client) failed(now, sent time.Time, name string, err error) {
 	}
 }
 
-// late counts what was sent at sent and has no answer by now.
+// late counts what was sent at sent and has no answer by now; not while the client
+// closes, which ends what is under way.
 func (c *Client) late(now, sent time.Time, name string) {
-	if c.breaker.late(now, sent) {
+	if c.stopping.Err() == nil && c.breaker.late(now, sent) {
 		c.enter(name, fmt.Errorf("%d batches in a row had no answer within %v", missedMax, c.cfg.Timeout))
 	}
 }

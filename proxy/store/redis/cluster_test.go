@@ -26,7 +26,7 @@ func startCluster(t *testing.T) *cluster {
 	t.Helper()
 	node := func() *server {
 		return startServer(t, "--cluster-enabled", "yes", "--cluster-port", strconv.Itoa(freePort(t)),
-			"--cluster-node-timeout", "1000", "--cluster-replica-validity-factor", "0", "--repl-diskless-sync-delay", "0")
+			"--cluster-node-timeout", "3000", "--cluster-replica-validity-factor", "0", "--repl-diskless-sync-delay", "0")
 	}
 	c := &cluster{masters: []*server{node(), node(), node()}, replica: node()}
 	for i, m := range c.masters {
@@ -236,7 +236,7 @@ func startSentinel(t *testing.T, master *server) *server {
 	t.Helper()
 	sentinel := &server{t: t, port: freePort(t), dir: t.TempDir()}
 	file := filepath.Join(sentinel.dir, "sentinel.conf")
-	text := fmt.Sprintf("port %d\nsentinel monitor weir 127.0.0.1 %d 1\nsentinel down-after-milliseconds weir 300\nsentinel failover-timeout weir 2000\n", sentinel.port, master.port)
+	text := fmt.Sprintf("port %d\nsentinel monitor weir 127.0.0.1 %d 1\nsentinel down-after-milliseconds weir 3000\nsentinel failover-timeout weir 2000\n", sentinel.port, master.port)
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}

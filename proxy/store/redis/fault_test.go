@@ -22,12 +22,12 @@ type outage struct {
 	log *journal
 }
 
-// newOutage starts a server and a client that gives asks 100 ms.
+// newOutage starts a server and a client that gives asks half a second.
 func newOutage(t *testing.T, change func(*Config)) *outage {
 	s := startServer(t)
 	log := new(journal)
 	cfg := config(s)
-	cfg.Timeout, cfg.Log = 100*time.Millisecond, log.logger()
+	cfg.Timeout, cfg.Log = 500*time.Millisecond, log.logger()
 	if change != nil {
 		change(&cfg)
 	}

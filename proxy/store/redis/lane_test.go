@@ -278,7 +278,7 @@ func TestOwnDeadline(t *testing.T) {
 	t.Parallel()
 	s := startServer(t)
 	cfg := config(s)
-	cfg.Timeout, cfg.InFlight = 300*time.Millisecond, 1
+	cfg.Timeout, cfg.InFlight = 500*time.Millisecond, 1
 	c := newClient(t, cfg)
 	l := newLoop(t, c)
 	lim := fixed(1000)

@@ -180,7 +180,7 @@ func TestSlowWire(t *testing.T) {
 		{spoil{delay: time.Millisecond}, 100, 50},
 		{spoil{delay: 10 * time.Millisecond}, 100, 50},
 		{spoil{delay: 100 * time.Millisecond}, 100, 50},
-		{spoil{delay: time.Second}, 1, 1}, // a second one would wait for it, and longer than it may
+		{spoil{delay: 500 * time.Millisecond}, 1, 1}, // more would wait for each other, and longer than they may
 		{spoil{oneByte: true}, 100, 50},
 	} {
 		t.Run(fmt.Sprintf("%+v", test.how), func(t *testing.T) {

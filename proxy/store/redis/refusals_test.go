@@ -54,7 +54,7 @@ func TestRefusalsEnd(t *testing.T) {
 	bucket := limittest.Must(limit.Config{Algorithm: limit.Token, Capacity: 1, FillRate: 50})
 	admitted, remembered := 0, 0
 	began := time.Now()
-	for admitted < 5 {
+	for admitted < 5 || remembered == 0 {
 		switch ans := l.ask(1, counter("k", bucket)); {
 		case ans.Granted == 1:
 			admitted++
@@ -62,11 +62,8 @@ func TestRefusalsEnd(t *testing.T) {
 			remembered++
 		}
 		if time.Since(began) > patience {
-			t.Fatalf("%d admitted", admitted)
+			t.Fatalf("%d admitted, %d refused from memory", admitted, remembered)
 		}
-	}
-	if remembered == 0 {
-		t.Error("no refusal came from memory")
 	}
 }
 
