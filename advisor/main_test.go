@@ -20,7 +20,7 @@ import (
 )
 
 // patience is how long a test waits for what must happen before it calls it lost.
-const patience = 30 * time.Second
+const patience = 2 * time.Minute
 
 // asProgram has the test binary be the program itself.
 const asProgram = "WEIR_TEST_AS_PROGRAM"

@@ -12,7 +12,7 @@ import (
 )
 
 // waitMax is how long a test waits for what must happen in the end.
-const waitMax = 20 * time.Second
+const waitMax = 2 * time.Minute
 
 // A folder is a place for files, and one of its files that is watched.
 type folder struct {

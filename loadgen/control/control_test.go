@@ -21,7 +21,7 @@ import (
 	"weir/loadgen/drive"
 )
 
-const patience = 20 * time.Second
+const patience = 2 * time.Minute
 
 // A rig is the REST interface and a target to send to.
 type rig struct {

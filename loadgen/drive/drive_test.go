@@ -18,7 +18,7 @@ import (
 	"weir/loadgen/record"
 )
 
-const patience = 20 * time.Second
+const patience = 2 * time.Minute
 
 // A bench runs plans and keeps what they log and measure.
 type bench struct {

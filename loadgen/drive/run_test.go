@@ -66,7 +66,7 @@ func TestOutcomes(t *testing.T) {
 		"silence": {each: func(c *served) {
 			for c.request() {
 			}
-		}, options: map[string]any{"timeout": 0.1}, reason: "timeout"},
+		}, options: map[string]any{"timeout": 2}, reason: "timeout"},
 		"close after each": {each: func(c *served) {
 			if c.request() {
 				c.say("HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 2\r\n\r\nOK")
@@ -246,7 +246,7 @@ func TestQueueFull(t *testing.T) {
 	})
 	config := load(s.addr, 100, 0.5)
 	config.Concurrency = 1
-	config.Options = map[string]any{"timeout": 1}
+	config.Options = map[string]any{"timeout": 5}
 	r := b.run(config)
 	if r.Sent != 1 || r.ErrorsByReason["queue_full"] != 49 || r.Dropped != 49 || r.ErrorsByReason["timeout"] != 1 {
 		t.Errorf("sent %d, errors %v, dropped %d", r.Sent, r.ErrorsByReason, r.Dropped)
@@ -314,7 +314,7 @@ func TestOpenLoop(t *testing.T) {
 		}
 	})
 	config := load(s.addr, 400, 0.25)
-	config.Options = map[string]any{"timeout": 0.5}
+	config.Options = map[string]any{"timeout": 3}
 	r := b.run(config)
 	if s.requests.Load() != 100 || r.ErrorsByReason["timeout"] != 100 {
 		t.Errorf("the server saw %d, errors %v", s.requests.Load(), r.ErrorsByReason)

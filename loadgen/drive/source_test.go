@@ -126,7 +126,7 @@ func TestConnectionsFromSources(t *testing.T) {
 		mu.Unlock()
 		answerAll(ok)(c)
 	})
-	config := load(s.addr, 500, 0.2)
+	config := load(s.addr, 50, 2) // long enough for all of them
 	config.Concurrency = 300
 	run, err := Start("t1", planOf(t, config), Settings{
 		Loops: 2, Meters: b.meters, Logger: func(string) *slog.Logger { return slog.New(slog.DiscardHandler) },

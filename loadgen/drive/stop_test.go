@@ -67,7 +67,7 @@ func TestStartAt(t *testing.T) {
 	b := newBench(t)
 	s := serve(t, answerAll(ok))
 	config := load(s.addr, 100, 0.1)
-	at := time.Now().Add(400 * time.Millisecond)
+	at := time.Now().Add(2 * time.Second)
 	config.StartAt = at.Format(time.RFC3339Nano)
 	r := b.run(config)
 	if r.StartedAt.Before(at.Add(-time.Millisecond)) || r.Success != 10 {

@@ -169,6 +169,9 @@ func TestRun(t *testing.T) {
 	ended := make(chan bool)
 	go func() { r.Run(ctx); close(ended) }()
 	until(t, "ten updates", func() bool { return len(r.read().lines) >= 10 })
+	if first := r.read().lines[:2]; len(r.read().lines) < linesMax && (first[0].Result != Applied || first[1].Result != Unchanged) {
+		t.Errorf("remembered %v, %v", first[0].Result, first[1].Result)
+	}
 	hangs := make(chan bool)
 	r.oracle.does(func(_ http.ResponseWriter, q *http.Request) {
 		select {
@@ -181,8 +184,8 @@ func TestRun(t *testing.T) {
 	cancel() // in the middle of a turn
 	<-ended
 	lines := r.read().lines
-	if lines[0].Result != Applied || lines[1].Result != Unchanged || r.told()["leader"] != false || s.holder != "" {
-		t.Errorf("remembered %v, %v; leader %v, holder %q", lines[0].Result, lines[1].Result, r.told()["leader"], s.holder)
+	if r.told()["leader"] != false || s.holder != "" {
+		t.Errorf("leader %v, holder %q", r.told()["leader"], s.holder)
 	}
 	for i := 1; i < len(lines); i++ {
 		a, b := lines[i-1].Snapshot, lines[i].Snapshot
@@ -203,7 +206,7 @@ func TestRun(t *testing.T) {
 
 func until(t *testing.T, what string, is func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(20 * time.Second); !is(); time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(2 * time.Minute); !is(); time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatalf("never came true: %s", what)
 		}

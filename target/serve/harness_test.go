@@ -21,7 +21,7 @@ import (
 
 // patience is how long a test waits for what must happen before it calls it
 // lost.
-const patience = 20 * time.Second
+const patience = 2 * time.Minute
 
 // A rig is a target that runs for one test, and a client.
 type rig struct {
