@@ -9,7 +9,7 @@ import (
 	"time"
 	_ "time/tzdata" // an image without a file system knows all time zones
 
-	"weir/advisor/season"
+	"weir/advisor/forecast"
 	"weir/internal/service"
 )
 
@@ -33,7 +33,7 @@ type Config struct {
 	Zone *time.Location
 	// EventsFile lists announced events; Events is what it said at the start.
 	EventsFile string
-	Events     []season.Event
+	Events     []forecast.Event
 }
 
 const (

@@ -13,14 +13,14 @@ import (
 	"github.com/goccy/go-yaml/parser"
 	"github.com/goccy/go-yaml/token"
 
-	"weir/advisor/season"
+	"weir/advisor/forecast"
 )
 
 // Bounds on a file of events.
 const (
 	eventsBytesMax = 1 << 20
 	eventsMax      = 1000
-	eventNamesMax  = 16 // as many as the seasonal model learns
+	eventNamesMax  = forecast.EventNamesMax
 	nameBytesMax   = 100
 	rampMax        = 7 * 24 * time.Hour
 	bracketsMax    = 4 // open in one line: a list in brackets has two
@@ -51,7 +51,7 @@ func (f Faults) Error() string {
 
 // ReadEvents reads a file of events. Times without a zone are those of zone. What
 // is wrong with the content is an error of type Faults.
-func ReadEvents(name string, zone *time.Location) ([]season.Event, error) {
+func ReadEvents(name string, zone *time.Location) ([]forecast.Event, error) {
 	f, err := os.Open(name)
 	if err != nil {
 		return nil, err
@@ -72,7 +72,7 @@ func ReadEvents(name string, zone *time.Location) ([]season.Event, error) {
 //     ramp: 30m                          # how long it comes and goes; 0 if absent
 //
 // The error is of type Faults and tells all that is wrong.
-func ParseEvents(data []byte, zone *time.Location) ([]season.Event, error) {
+func ParseEvents(data []byte, zone *time.Location) ([]forecast.Event, error) {
 	r := reader{zone: zone}
 	events := r.file(data)
 	if len(r.faults) > 0 {
@@ -93,7 +93,7 @@ func (r *reader) fault(line int, path, format string, args ...any) {
 	r.faults = append(r.faults, Fault{line, path, fmt.Sprintf(format, args...)})
 }
 
-func (r *reader) file(data []byte) []season.Event {
+func (r *reader) file(data []byte) []forecast.Event {
 	if len(data) > eventsBytesMax {
 		r.fault(1, "", "the file is larger than %d bytes", eventsBytesMax)
 		return nil
@@ -152,8 +152,8 @@ func tooDeep(text string) int {
 	return 0
 }
 
-func (r *reader) events(nodes []ast.Node) []season.Event {
-	events := make([]season.Event, 0, len(nodes))
+func (r *reader) events(nodes []ast.Node) []forecast.Event {
+	events := make([]forecast.Event, 0, len(nodes))
 	var names []string
 	for i, n := range nodes {
 		e := r.event(n, fmt.Sprintf("[%d]", i))
@@ -169,7 +169,7 @@ func (r *reader) events(nodes []ast.Node) []season.Event {
 }
 
 // event reads one event.
-func (r *reader) event(n ast.Node, path string) season.Event {
+func (r *reader) event(n ast.Node, path string) forecast.Event {
 	line := lineOf(n.GetToken())
 	var members []*ast.MappingValueNode
 	switch n := n.(type) {
@@ -179,7 +179,7 @@ func (r *reader) event(n ast.Node, path string) season.Event {
 		members = []*ast.MappingValueNode{n}
 	default:
 		r.fault(line, path, "must be {name, start, end, ramp}")
-		return season.Event{}
+		return forecast.Event{}
 	}
 	if len(members) > 0 {
 		line = lineOf(members[0].Key.GetToken())
@@ -208,7 +208,7 @@ type field struct {
 }
 
 // build makes an event of its fields.
-func (r *reader) build(line int, path string, values map[string]field) season.Event {
+func (r *reader) build(line int, path string, values map[string]field) forecast.Event {
 	before := len(r.faults)
 	need := func(name string) field {
 		f, ok := values[name]
@@ -217,7 +217,7 @@ func (r *reader) build(line int, path string, values map[string]field) season.Ev
 		}
 		return f
 	}
-	e := season.Event{Name: need("name").text}
+	e := forecast.Event{Name: need("name").text}
 	if len(e.Name) > nameBytesMax {
 		r.fault(values["name"].line, path+".name", "is longer than %d bytes", nameBytesMax)
 	}

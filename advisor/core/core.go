@@ -5,21 +5,12 @@ import (
 	"fmt"
 	"time"
 
-	"weir/advisor/forecast"
 	"weir/advisor/policy"
-	"weir/advisor/season"
 )
 
-const (
-	// A refit of steps so coarse that one is due with each is renewed after some.
-	refitMin   = 10 * time.Minute
-	refitSpans = 4
-	// refitLate is how many refits may be missed without waiting for the one that runs.
-	refitLate = 3
-	// IntervalMax is the longest interval of a snapshot: a proxy that could not report
-	// for long tells all of it.
-	IntervalMax = 24 * time.Hour
-)
+// IntervalMax is the longest interval of a snapshot: a proxy that could not report
+// for long tells all of it.
+const IntervalMax = 24 * time.Hour
 
 // A Snapshot is what one proxy saw in one interval.
 type Snapshot struct {
@@ -90,7 +81,6 @@ type Core struct {
 	clock  clock
 	doubt  doubt
 	now    *memory
-	refit  *Refit // that is under way; nil: none
 	jumps  uint64
 }
 
@@ -188,52 +178,3 @@ func known(l policy.Limit) bool {
 	}
 	return false
 }
-
-// A Refit is a renewal of the seasonal model. [Refit.Run] takes a while and may be
-// called beside everything else; what it found is given to [Core.Adopt].
-//
-// Immutable, but for its Core.
-type Refit struct {
-	*forecast.Job
-	of *memory
-	at time.Time // newest of its data
-}
-
-// Refit hands out a refit when one is due, worth its while, and none is under way;
-// else nil.
-func (c *Core) Refit() *Refit {
-	if c.refit != nil {
-		return nil
-	}
-	m := c.now
-	at := m.forecastAt()
-	alarm := len(m.Shifts) > 0 && m.Shifts[len(m.Shifts)-1].At.Sub(m.Fitted) > time.Second
-	if !alarm && !m.Fitted.IsZero() && at.Sub(m.Fitted) < pace(m.Every) {
-		return nil
-	}
-	job, due := m.future.Refit()
-	if !due {
-		return nil
-	}
-	m.Fitted = at
-	c.refit = &Refit{job, m, at}
-	return c.refit
-}
-
-// Adopt ends a refit. A model of nil changes nothing, nor does one of a time that is
-// over.
-func (c *Core) Adopt(r *Refit, model *season.Model) {
-	c.refit = nil
-	if model != nil && c.now == r.of {
-		r.of.future.Adopt(model)
-	}
-}
-
-// Overtaken reports whether the refit that is under way should have ended long before
-// s, which only happens when time is replayed.
-func (c *Core) Overtaken(s *Snapshot) bool {
-	return c.refit != nil && s.At.Sub(c.refit.at) > refitLate*pace(s.Interval)
-}
-
-// pace is how often a refit is worth its while.
-func pace(interval time.Duration) time.Duration { return max(refitMin, refitSpans*interval) }

@@ -35,13 +35,12 @@ type memory struct {
 
 // kept is the part of a memory that has no form of its own.
 type kept struct {
-	Fleet   fleet     `json:"fleet"`
-	Advice  Advice    `json:"advice"`
-	Changes []Change  `json:"changes"` // the oldest first
-	Shifts  []Shift   `json:"shifts"`  // the oldest first
-	Rounds  uint64    `json:"rounds"`  // that were learned from
-	Most    float64   `json:"most"`    // the largest rate of about the last week
-	Fitted  time.Time `json:"fitted"`  // newest of the data of the last refit
+	Fleet   fleet    `json:"fleet"`
+	Advice  Advice   `json:"advice"`
+	Changes []Change `json:"changes"` // the oldest first
+	Shifts  []Shift  `json:"shifts"`  // the oldest first
+	Rounds  uint64   `json:"rounds"`  // that were learned from
+	Most    float64  `json:"most"`    // the largest rate of about the last week
 	// Every is how long rounds are while no gate holds requests back.
 	Every time.Duration `json:"every"`
 	Zone  string        `json:"zone"` // that the forecast was learned in

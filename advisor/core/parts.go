@@ -155,12 +155,6 @@ func (c *Core) relearn(rows []series.Row) {
 	m := c.now
 	m.future = forecast.New(c.tuning.Forecast)
 	m.future.Load(rows)
-	m.Fitted = time.Time{}
-	if job, due := m.future.Refit(); due {
-		if model, err := job.Run(); err == nil {
-			m.future.Adopt(model)
-		}
-	}
 	m.recall()
 }
 

@@ -30,8 +30,8 @@ func answered(s *Snapshot) *Snapshot {
 }
 
 // feed lets a core take in snapshots from one moment to another, and fails when
-// one of them is not learned from. Refits are carried out when they are due.
-func feed(t testing.TB, c *Core, from, to time.Time, every time.Duration) (refits int) {
+// one of them is not learned from.
+func feed(t testing.TB, c *Core, from, to time.Time, every time.Duration) {
 	t.Helper()
 	for at := from.Add(every); !at.After(to); at = at.Add(every) {
 		s := snapAt(at)
@@ -39,24 +39,7 @@ func feed(t testing.TB, c *Core, from, to time.Time, every time.Duration) (refit
 		if r := c.Take(answered(s)); r.Result != Learned {
 			t.Fatalf("the snapshot of %s is %s", at, r.Result)
 		}
-		refits += refit(t, c)
 	}
-	return refits
-}
-
-// refit carries a refit out that is due.
-func refit(t testing.TB, c *Core) int {
-	t.Helper()
-	r := c.Refit()
-	if r == nil {
-		return 0
-	}
-	model, err := r.Run()
-	if err != nil {
-		t.Fatal(err)
-	}
-	c.Adopt(r, model)
-	return 1
 }
 
 // again is a core that knows what c knows.

@@ -17,7 +17,6 @@ type View struct {
 	Jumps    uint64 // of time
 	Living   int    // proxies that count
 	Unshared int    // … and have a store of their own
-	Fitting  bool
 	Advice   Advice
 	Believed policy.State
 	Mixtures []forecast.Mixture
@@ -42,7 +41,7 @@ const proxiesShown = 200
 func (c *Core) View() View {
 	m := c.now
 	v := View{
-		Newest: m.newest().UTC(), Age: m.future.History().Age(), Rounds: m.Rounds, Jumps: c.jumps, Fitting: c.refit != nil,
+		Newest: m.newest().UTC(), Age: m.future.History().Age(), Rounds: m.Rounds, Jumps: c.jumps,
 		Advice: m.Advice, Believed: m.policy.State(), Mixtures: m.future.Weights(), Shifts: slices.Clone(m.Shifts), Changes: slices.Clone(m.Changes),
 	}
 	slices.Reverse(v.Changes)

@@ -5,16 +5,16 @@ import "time"
 // shapeMax is by how much the calendar may lift or lower what lies between horizons.
 const shapeMax = 10.0
 
-// An outline is what an outlook needs of the moment, worked out once: the view, and
-// of every horizon whom its mixture believes.
+// An outline is what an outlook needs of the moment, worked out once: what is
+// known now, and of every horizon whom its mixture believes.
 type outline struct {
-	view   view
+	moment moment
 	shares [][expertsN]float64
 }
 
 func (f *Forecaster) outline() *outline {
 	e := f.eng
-	o := &outline{view: newView(&e.levels, &e.bars, f.offset(), f.mean), shares: make([][expertsN]float64, len(e.classes))}
+	o := &outline{moment: newMoment(&e.levels, &e.seasons, f.offset()), shares: make([][expertsN]float64, len(e.classes))}
 	for i, k := range e.classes {
 		o.shares[i] = k.mixer.shares(k.now.experts[:], &k.now.ways)
 	}
@@ -43,11 +43,11 @@ func (f *Forecaster) between(o *outline, ahead float64) [quantilesN]float64 {
 		return b.now.quantiles
 	}
 	w := (ahead - a.ahead) / (b.ahead - a.ahead)
-	c := o.view.c
-	var s [seasonsN]float64
-	f.cal.fill(&s, f.now+ahead, e.dt, c)
-	most := mostFactor * f.most
-	there := (1-w)*a.guess(&o.view, &s, ahead/e.dt, most, &o.shares[i-1]) + w*b.guess(&o.view, &s, ahead/e.dt, most, &o.shares[i])
+	m, most := &o.moment, mostFactor*f.most
+	c := m.c
+	m.steps = ahead / e.dt
+	f.cal.fill(&m.then, f.now+ahead, e.dt, c)
+	there := (1-w)*a.guess(m, most, &o.shares[i-1]) + w*b.guess(m, most, &o.shares[i])
 	line := (1-w)*mean(&o.shares[i-1], &a.now.experts) + w*mean(&o.shares[i], &b.now.experts)
 	by := min(max((there+c)/(line+c), 1/shapeMax), shapeMax)
 	q := b.now.quantiles
@@ -57,11 +57,10 @@ func (f *Forecaster) between(o *outline, ahead float64) [quantilesN]float64 {
 	return q
 }
 
-// guess is the mean of what the experts say of a slot, by the shares of a horizon.
-func (k *class) guess(v *view, s *[seasonsN]float64, steps, most float64, shares *[expertsN]float64) float64 {
+// guess is the mean of what the experts say of a moment, by the shares of a horizon.
+func (k *class) guess(m *moment, most float64, shares *[expertsN]float64) float64 {
 	var p promise
-	p.c, p.base, p.unit = v.c, v.base(), v.unit
-	k.ask(&p, v, s, steps, most)
+	k.ask(&p, m, most)
 	return mean(shares, &p.experts)
 }
 

@@ -7,13 +7,50 @@ import (
 	"weir/advisor/series"
 )
 
-// How much history a season needs before it is asked, in seconds.
+// The seasons that a calendar knows.
 const (
-	fineAfter = 30 * hour
-	hourAfter = 3 * hour
-	dayAfter  = 30 * hour
-	weekAfter = 8 * day
+	seasonYesterday = iota
+	seasonLastWeek
+	seasonDay
+	seasonWeek
+	seasonCourse
+	seasonMinuteOfDay
+	seasonMinuteOfHour
+	seasonsN
 )
+
+// agoWidth is over how many seconds the rate of a day and of a week ago is taken.
+const agoWidth = 900.0
+
+// seasons are z of each season at the instants seen: of the newest, and smoothed as
+// the base level and the slow one are.
+type seasons struct{ now, bar, slow [seasonsN]float64 }
+
+func newSeasons() (s seasons) {
+	for j := range s.now {
+		s.now[j], s.bar[j], s.slow[j] = math.NaN(), math.NaN(), math.NaN()
+	}
+	return s
+}
+
+// learn takes in z of the seasons now, k slots' time after the one before.
+func (s *seasons) learn(now *[seasonsN]float64, k float64) {
+	s.now = *now
+	for j, z := range now {
+		if s.bar[j] != s.bar[j] || z != z {
+			s.bar[j], s.slow[j] = z, z
+			continue
+		}
+		s.bar[j] += share(alphas[levelBase], k) * (z - s.bar[j])
+		s.slow[j] += share(alphas[levelSlow], k) * (z - s.slow[j])
+	}
+}
+
+func (s *seasons) walk(c *codec) {
+	c.all(s.now[:])
+	c.all(s.bar[:])
+	c.all(s.slow[:])
+}
 
 // A calendar is what the clock on the wall tells of a rate: the courses of the day
 // and of the week, in several ways, and what was there a day and a week ago.
@@ -25,10 +62,11 @@ type calendar struct {
 	fine     *profile // the day by the minute, for spikes that a schedule makes
 	hour     *profile // the hour by the minute
 	course   *course
-	core     curve
+	events   events
 }
 
-func newCalendar(location *time.Location, hist *series.History) calendar {
+func newCalendar(set Settings, hist *series.History) calendar {
+	location := set.Location
 	if location == nil {
 		location = time.UTC
 	}
@@ -36,16 +74,17 @@ func newCalendar(location *time.Location, hist *series.History) calendar {
 		location: location, hist: hist,
 		day: newProfile(day, binWidth, 7*day), week: newProfile(week, binWidth, 4*week),
 		fine: newProfile(day, 60, 4*day), hour: newProfile(hour, 60, day/2),
-		course: newCourse(14 * day),
+		course: newCourse(14 * day), events: newEvents(set.Events),
 	}
 }
 
 // learn takes in z of the slot of width dt that ended at t.
 func (k *calendar) learn(t, dt, z float64) {
-	local := k.local(t)
+	local, mid := k.local(t), t-dt/2
+	k.events.learn(mid, dt, z-k.course.value(local-dt/2))
 	k.day.learn(local-dt, local, z)
 	k.week.learn(local-dt, local, z)
-	k.course.learn(local-dt, local, z)
+	k.course.learn(local-dt, local, z-k.events.effect(mid))
 	if dt < binWidth {
 		k.fine.learn(local-dt, local, z)
 		k.hour.learn(local-dt, local, z)
@@ -61,32 +100,21 @@ func (k *calendar) local(t float64) float64 {
 	return t + float64(offset)
 }
 
-// fill writes z of each season for the slot of width dt that ends at t.
+// fill writes z of each season for the slot of width dt that ends at t; NaN where it
+// is not known.
 func (k *calendar) fill(s *[seasonsN]float64, t, dt, c float64) {
-	for j := range s {
-		s[j] = math.NaN()
-	}
 	mid := t - dt/2
 	local := k.local(mid)
-	age := k.hist.Age().Seconds()
-	s[seasonYesterday] = k.ago(mid, local, day, max(dt, 900), c)
-	if age > week {
-		s[seasonLastWeek] = k.ago(mid, local, week, max(dt, 900), c)
+	width := max(dt, agoWidth)
+	*s = [seasonsN]float64{
+		seasonYesterday: k.ago(mid, local, day, width, c), seasonLastWeek: k.ago(mid, local, week, width, c),
+		seasonDay: k.day.value(local), seasonWeek: k.week.value(local),
+		seasonCourse:      k.course.value(local) + k.events.effect(mid),
+		seasonMinuteOfDay: math.NaN(), seasonMinuteOfHour: math.NaN(),
 	}
-	if age > dayAfter {
-		s[seasonDay] = k.day.value(local)
+	if dt < binWidth {
+		s[seasonMinuteOfDay], s[seasonMinuteOfHour] = k.fine.exact(local), k.hour.exact(local)
 	}
-	if age > weekAfter {
-		s[seasonWeek] = k.week.value(local)
-	}
-	if age > fineAfter && dt < binWidth {
-		s[seasonFine] = k.fine.exact(local)
-	}
-	if age > hourAfter && dt < binWidth {
-		s[seasonHour] = k.hour.exact(local)
-	}
-	s[seasonCourse] = k.course.value(local)
-	s[seasonCore] = k.core.value(t, c)
 }
 
 // ago is z around the same local time a whole period before, over a width.
@@ -107,5 +135,5 @@ func (k *calendar) walk(c *codec) {
 		p.walk(c)
 	}
 	k.course.walk(c)
-	k.core.walk(c)
+	k.events.walk(c)
 }

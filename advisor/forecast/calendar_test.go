@@ -8,6 +8,8 @@ import (
 	"weir/advisor/series"
 )
 
+var seasonNames = [seasonsN]string{"yesterday", "last_week", "day", "week", "course", "minute_of_day", "minute_of_hour"}
+
 // A day begins when the clock on the wall says so: after the clocks have changed
 // "yesterday" and the profile mean the same local time.
 func TestCalendarFollowsTheWallClock(t *testing.T) {
@@ -16,7 +18,7 @@ func TestCalendarFollowsTheWallClock(t *testing.T) {
 		place = l
 	}
 	h := series.New()
-	k := newCalendar(place, h)
+	k := newCalendar(Settings{Location: place}, h)
 	rate := func(at time.Time) float64 { // by the local hour at the middle of the slot
 		return 10 + float64(at.Add(-5*time.Minute).In(place).Hour())
 	}
@@ -36,8 +38,8 @@ func TestCalendarFollowsTheWallClock(t *testing.T) {
 			t.Errorf("%s at noon after the change: %g, want %g", seasonNames[j], s[j], want)
 		}
 	}
-	if s[seasonLastWeek] == s[seasonLastWeek] || s[seasonCore] == s[seasonCore] {
-		t.Errorf("last week and the core are known after four days: %v", s)
+	if s[seasonLastWeek] == s[seasonLastWeek] {
+		t.Errorf("last week is known after four days: %v", s)
 	}
 }
 
@@ -45,7 +47,7 @@ func TestCalendarFollowsTheWallClock(t *testing.T) {
 // slots are short.
 func TestSeasonsBegin(t *testing.T) {
 	h := series.New()
-	k := newCalendar(nil, h)
+	k := newCalendar(Settings{}, h)
 	at := epoch
 	known := func() (list string) {
 		var s [seasonsN]float64
@@ -61,11 +63,10 @@ func TestSeasonsBegin(t *testing.T) {
 		until time.Duration
 		want  string
 	}{
-		{2 * time.Hour, ""},
-		{4 * time.Hour, "minute_of_hour "},
-		{25 * time.Hour, "yesterday minute_of_hour "},
-		{40 * time.Hour, "yesterday day_profile course minute_of_day minute_of_hour "},
-		{9 * 24 * time.Hour, "yesterday last_week day_profile week_profile course minute_of_day minute_of_hour "},
+		{2 * time.Hour, "minute_of_hour "},
+		{25 * time.Hour, "yesterday day minute_of_day minute_of_hour "},
+		{40 * time.Hour, "yesterday day course minute_of_day minute_of_hour "},
+		{8 * 24 * time.Hour, "yesterday last_week day week course minute_of_day minute_of_hour "},
 	} {
 		for at.Before(epoch.Add(c.until)) {
 			at = at.Add(time.Minute)

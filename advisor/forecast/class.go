@@ -29,7 +29,6 @@ const (
 type promise struct {
 	due       float64 // seconds since the epoch
 	c, base   float64
-	unit      float64
 	heft      float64 // how much errors matter now: the level in parts of its mean
 	experts   [expertsN]float64
 	ways      [waysN]float64
@@ -37,7 +36,7 @@ type promise struct {
 	point     float64
 	sigma     float64
 	quantiles [quantilesN]float64
-	x, plain  [featuresLong]float64
+	x         [featuresN]float64
 }
 
 // A class is everything about one horizon: its regressions, the mixture, the band.
@@ -51,7 +50,7 @@ type class struct {
 	learnt  int
 	mixer   *mixer
 	band    band
-	ridges  [ridgesN]*ridge
+	ridges  [len(regressions)]*ridge
 	errs    measure
 	now     promise
 }
@@ -71,14 +70,17 @@ func newClass(ahead, dt float64) *class {
 	k.mixer = newMixer(expertsN, max(mixerLeast, min(perDay/4, mixerMost))+overlap)
 	long := math.Exp2(-1 / (ridgeLong + min(14*perDay, ridgeWeeks) + 30*overlap))
 	short := math.Exp2(-1 / (ridgeShort + 10*overlap))
-	tau := make([]float64, featuresLong)
+	tau := make([]float64, featuresN)
 	for i := range tau {
 		tau[i] = tauFeature
 	}
-	tau[0] = tauConstant
-	k.ridges = [...]*ridge{
-		newRidge(tau, long, overlap), newRidge(tau, short, overlap),
-		newRidge(tau[:featuresShort], short, overlap), newRidge(tau, long, overlap),
+	tau[featureConstant] = tauConstant
+	for i, g := range regressions {
+		decay := short
+		if g.long {
+			decay = long
+		}
+		k.ridges[i] = newRidge(tau[:g.features], decay, overlap)
 	}
 	k.band = newBand()
 	return k
@@ -87,34 +89,30 @@ func newClass(ahead, dt float64) *class {
 // overlap is how many forecasts in a row have targets that overlap.
 func (k *class) overlap() float64 { return max(1, k.steps/float64(k.stride)) }
 
-// forecast makes the forecast of the slot that is ahead of at; no rate above most is
-// believed.
-func (k *class) forecast(v *view, s *[seasonsN]float64, at, dt, most float64) {
+// forecast makes the forecast of the slot that is ahead of at, of which m knows the
+// seasons; no rate above most is believed.
+func (k *class) forecast(m *moment, at, dt, heft, most float64) {
 	p := &k.now
-	p.due, p.c, p.base = at+k.ahead, v.c, v.base()
-	p.unit, p.heft = v.unit, v.heft
-	k.ask(p, v, s, k.steps, most)
+	p.due, p.c, p.base, p.heft = at+k.ahead, m.c, m.levels.ses[levelBase], heft
+	m.steps = k.steps
+	k.ask(p, m, most)
 	p.mix = k.mixer.blend(p.experts[:], &p.ways)
 	p.point = max(0, min(p.mix, most))
-	p.sigma = k.band.sigma(p.point, v.c, dt)
+	p.sigma = k.band.sigma(p.point, m.c, dt)
 	k.band.fill(&p.quantiles, p.point, p.sigma)
 }
 
-// ask lets all experts speak of the slot that is steps ahead.
-func (k *class) ask(p *promise, v *view, s *[seasonsN]float64, steps, most float64) {
-	v.simple(p.experts[:], s, steps)
-	v.features(&p.x, &p.plain, s)
+// ask lets all experts speak of a moment.
+func (k *class) ask(p *promise, m *moment, most float64) {
+	for i, e := range experts {
+		p.experts[i] = e.ask(m)
+	}
+	m.features(&p.x)
 	low, high := reach(p.experts[:expertRidge])
 	for i, r := range k.ridges {
 		f := math.NaN()
-		switch {
-		case r.rows < r.p+10+int(2*r.overlap):
-		case i == ridgePlain:
-			f = p.base + p.unit*r.predict(p.plain[:])
-		default:
-			f = (p.base+p.c)*math.Exp(min(max(r.predict(p.x[:]), -logMax), logMax)) - p.c
-		}
-		if f == f {
+		if r.rows >= r.p+10+int(2*r.overlap) {
+			f = math.Exp(m.z[levelBase]+min(max(r.predict(p.x[:]), -logMax), logMax)) - m.c
 			f = min(max(f, low/reachBy), high*reachBy, most)
 		}
 		p.experts[expertRidge+i] = f
@@ -168,18 +166,15 @@ func (k *class) learn(p *promise, y, dt float64) {
 	k.mixer.learn(y, p)
 	k.band.learn(y, p, p.c, max(bandLeast, min(bandSpan/dt, bandMost))+k.overlap(), k.overlap())
 	target := min(max(math.Log((y+p.c)/(p.base+p.c)), -logMax), logMax)
-	for i, r := range k.ridges {
-		x, t := p.x[:r.p], target
-		if i == ridgePlain {
-			x, t = p.plain[:r.p], min(max((y-p.base)/p.unit, -plainMax), plainMax)
-		}
-		e := math.Abs(t - r.predict(x))
+	for _, r := range k.ridges {
+		x := p.x[:r.p]
+		e := math.Abs(target - r.predict(x))
 		size := math.Sqrt(r.err/max(r.n, 1)) + 1e-9
 		w := 1.0
 		if r.n > 20 {
 			w = min(1, robustAt*size/max(e, 1e-12))
 		}
-		r.learn(x, t, w*p.heft)
+		r.learn(x, target, w*p.heft)
 	}
 	e := math.Abs(y - p.point)
 	k.errs.abs = k.errs.abs*measureKeep + e
@@ -187,14 +182,12 @@ func (k *class) learn(p *promise, y, dt float64) {
 	k.errs.n++
 }
 
-// solve works out what the rows learnt so far say; full is scratch.
-func (k *class) solve(full []float64) {
+// solve works out what the rows learnt so far say.
+func (k *class) solve() {
 	for _, r := range k.ridges {
 		r.solve()
 	}
-	for i := range k.mixer.stacks {
-		k.mixer.stacks[i].solve(20, full)
-	}
+	k.mixer.stack.solve(stackSteps)
 }
 
 // alarm is told that the level has shifted.
@@ -203,12 +196,11 @@ func (k *class) alarm() {
 }
 
 func (p *promise) walk(c *codec) {
-	c.f64(&p.due, &p.c, &p.base, &p.unit, &p.heft, &p.mix, &p.point, &p.sigma)
+	c.f64(&p.due, &p.c, &p.base, &p.heft, &p.mix, &p.point, &p.sigma)
 	c.all(p.experts[:])
 	c.all(p.ways[:])
 	c.all(p.quantiles[:])
 	c.all(p.x[:])
-	c.all(p.plain[:])
 }
 
 // walkLearnt walks over what does not depend on the width of slots.

@@ -68,15 +68,6 @@ func (c *codec) count(n, most int) int {
 	return n
 }
 
-// slice walks over a slice of any length up to most.
-func (c *codec) slice(s *[]float64, most int) {
-	n := c.count(len(*s), most)
-	if c.reading {
-		*s = make([]float64, n)
-	}
-	c.all(*s)
-}
-
 // bytes walks over a string of bytes.
 func (c *codec) bytes(s *[]byte, most int) {
 	n := c.count(len(*s), most)

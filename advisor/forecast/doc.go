@@ -5,15 +5,15 @@
 // a [Forecaster] asks many simple experts and learns, for every horizon by itself,
 // whom to believe.
 //
-//	levels    smoothings of the last slots, damped trends, the median of five
-//	calendar  the same time yesterday and last week; profiles of day, week and hour;
-//	          a few waves fitted by regression; the fitted core of package season
-//	ridges    regressions on all of these, one step ahead up to an hour, each horizon
-//	          by itself, on logarithms and on plain rates, with long and short memory
-//	mixer     makes one forecast of all: by losses, by regret, by constrained least
-//	          squares, each with short and long memory; and a mixture of these again
-//	band      quantiles around it that track their own coverage
-//	shift     notices that the level has changed for good
+//	levels       the newest slot, smoothings, a damped trend, a level that tracks
+//	calendar     the same time yesterday and last week; profiles of day, week and hour;
+//	             a few waves fitted by regression; announced events
+//	experts      forecasts made of these, each with its formula in one table
+//	regressions  on all of these, each horizon by itself, with long and short memory
+//	mixer        makes one forecast of all: by losses, by constrained least squares,
+//	             and by how well these two did
+//	band         quantiles around it that track their own coverage
+//	shift        notices that the level has changed for good
 //
 // Every forecast is kept until its truth comes, and only then learnt from. A missing
 // slot is a gap: forecasts for it are dropped unscored. With little history the

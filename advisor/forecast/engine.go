@@ -21,24 +21,18 @@ type engine struct {
 	dt      float64
 	classes []*class
 	levels  levels
-	bars    bars
-	full    []float64 // scratch of solve
-	turn    int       // the class whose regressions are solved next
-	odd     int       // intervals unlike dt in a row
+	seasons seasons
+	turn    int // the class whose regressions are solved next
+	odd     int // intervals unlike dt in a row
 	oddDt   float64
 }
 
 func newEngine(dt float64) *engine {
-	e := &engine{dt: dt, full: make([]float64, expertsN*expertsN)}
+	e := &engine{dt: dt, seasons: newSeasons()}
 	e.classes = append(e.classes, newClass(dt, dt), newClass(2*dt, dt))
 	for _, h := range horizonsAhead {
 		if steps := math.Round(h / dt); steps >= 2.5 {
 			e.classes = append(e.classes, newClass(steps*dt, dt))
-		}
-	}
-	for j := range e.bars {
-		for i := range e.bars[j] {
-			e.bars[j][i] = math.NaN()
 		}
 	}
 	return e
@@ -52,7 +46,7 @@ func (e *engine) solve() {
 	}
 	for range n {
 		e.turn %= len(e.classes)
-		e.classes[e.turn].solve(e.full)
+		e.classes[e.turn].solve()
 		e.turn++
 	}
 }
@@ -77,7 +71,7 @@ func (e *engine) settled(interval float64) (dt float64, changed bool) {
 // nearest to its own have learnt.
 func (e *engine) retimed(dt float64) *engine {
 	n := newEngine(dt)
-	n.levels, n.bars = e.levels, e.bars
+	n.levels, n.seasons = e.levels, e.seasons
 	for _, k := range n.classes {
 		best := e.classes[0]
 		for _, o := range e.classes {
@@ -95,9 +89,7 @@ func (e *engine) retimed(dt float64) *engine {
 // walk walks over an engine whose width is that of newEngine.
 func (e *engine) walk(c *codec) {
 	e.levels.walk(c)
-	for j := range e.bars {
-		c.all(e.bars[j][:])
-	}
+	e.seasons.walk(c)
 	c.int(&e.turn, &e.odd)
 	c.f64(&e.oddDt)
 	for _, k := range e.classes {

@@ -4,7 +4,6 @@ import (
 	"math"
 	"time"
 
-	"weir/advisor/season"
 	"weir/advisor/series"
 )
 
@@ -24,7 +23,7 @@ const (
 // Settings are what the rates do not tell. The zero value is UTC without events.
 type Settings struct {
 	Location *time.Location
-	Events   []season.Event
+	Events   []Event
 }
 
 // A Point is the forecast for the slot that ends At after the newest observation:
@@ -44,7 +43,6 @@ type Forecaster struct {
 	cal     calendar
 	eng     *engine // nil before the first observation
 	shifts  detector
-	refits  refits
 	mean    float64 // of the rate over about a day
 	meanN   float64 // seconds behind mean
 	most    float64 // the largest rate of about the last week
@@ -55,7 +53,7 @@ type Forecaster struct {
 // New returns a forecaster that knows nothing.
 func New(s Settings) *Forecaster {
 	h := series.New()
-	return &Forecaster{set: s, hist: h, cal: newCalendar(s.Location, h)}
+	return &Forecaster{set: s, hist: h, cal: newCalendar(s, h)}
 }
 
 // Observe takes in a snapshot: the mean rate over the interval that ended at at. What
@@ -100,7 +98,6 @@ func (f *Forecaster) settle(t, rate float64) {
 			continue
 		}
 		if f.shifts.learn(t, (rate-p.point)/deviation(p.sigma)) {
-			f.refits.alarm = true
 			for _, k := range e.classes {
 				k.alarm()
 			}
@@ -127,7 +124,7 @@ func (f *Forecaster) bridge(t, dt float64) {
 	f.cal.fill(&after, t, f.eng.dt, c)
 	for _, j := range [...]int{seasonWeek, seasonDay, seasonCourse} {
 		if d := after[j] - before[j]; d == d {
-			f.eng.levels.scale(math.Exp(min(max(d, -ratioOf), ratioOf)))
+			f.eng.levels.scale(math.Exp(limited(d)))
 			return
 		}
 	}
@@ -143,24 +140,27 @@ func (f *Forecaster) learn(t, dt, rate, steps float64) {
 	f.cal.learn(t, dt, math.Log(rate+c))
 	var s [seasonsN]float64
 	f.cal.fill(&s, t, f.eng.dt, c)
-	f.eng.bars.learn(&s, steps)
+	f.eng.seasons.learn(&s, steps)
 	f.eng.levels.learn(rate, c, steps)
 }
 
 // predict makes the forecast of every horizon.
 func (f *Forecaster) predict(t float64) {
-	e := f.eng
-	c := f.offset()
-	v := newView(&e.levels, &e.bars, c, f.mean)
-	var s [seasonsN]float64
+	e, c := f.eng, f.offset()
+	m := newMoment(&e.levels, &e.seasons, c)
+	heft := min(max((e.levels.ses[levelBase]+c)/(f.mean+c), heftLeast), heftMost)
 	for _, k := range e.classes {
-		f.cal.fill(&s, t+k.ahead, e.dt, c)
-		k.forecast(&v, &s, t, e.dt, mostFactor*f.most)
+		f.cal.fill(&m.then, t+k.ahead, e.dt, c)
+		k.forecast(&m, t, e.dt, heft, mostFactor*f.most)
 		if f.hist.Seen()%int64(k.stride) == 0 {
 			k.keep()
 		}
 	}
 }
+
+// heftLeast and heftMost bound how much the errors of a moment matter: the level in
+// parts of its mean.
+const heftLeast, heftMost = .1, 5
 
 // offset is c of z = log(rate + c): it keeps small rates from mattering too much.
 func (f *Forecaster) offset() float64 { return max(1/f.eng.dt, .05*f.mean, 1e-9) }

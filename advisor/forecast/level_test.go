@@ -53,38 +53,41 @@ func TestSmoothingOverTime(t *testing.T) {
 	}
 }
 
-func TestTrends(t *testing.T) {
-	var l levels
-	const c = .001
+func TestTrend(t *testing.T) {
+	var r trend
 	for i := range 300 {
-		l.learn(math.Exp(float64(i)*.001)-c, c, 1) // z grows by .001
+		r.learn(float64(i) * .001)
 	}
 	now := 299 * .001
-	for i, s := range holtSettings {
-		ahead := math.Log(l.holtAhead(i, 10, c)+c) - now
-		if ahead < 0 || ahead > .012 {
-			t.Errorf("trend %v: ten slots ahead z grows by %g, want at most .01", s, ahead)
-		}
+	if grown := r.ahead(10) - now; grown < .002 || grown > .012 {
+		t.Errorf("ten slots ahead z grows by %g, want a part of .01", grown)
 	}
-	if l.holtAhead(2, 1, c) <= l.ses[0] {
-		t.Error("a trend upwards lies below the slowest level")
+	if far := r.ahead(1e6) - now; far > .001*trendPhi/(1-trendPhi)+.01 {
+		t.Errorf("z grows by %g without end, want a damped trend", far)
 	}
 	for i := range 20 {
-		l.learn(1e9*float64(i%2), c, 1)
+		r.learn(20 * float64(i%2))
 	}
-	for i := range holtsN {
-		if f := l.holtAhead(i, 60, c); math.IsInf(f, 0) || math.IsNaN(f) || f < 0 || f > math.Exp(growthOf+l.holts[i].level) {
-			t.Errorf("trend %d after nonsense: %g", i, f)
-		}
+	if f := r.ahead(60); !(math.Abs(f-r.level) <= trendMost) {
+		t.Errorf("after nonsense the trend adds %g, at most %g is allowed", f-r.level, trendMost)
 	}
 }
 
-func TestMiddle(t *testing.T) {
-	var l levels
-	for _, y := range []float64{3, 3, 900, 4, 5} {
-		l.learn(y, 1, 1)
+// Errors on one side make the tracker follow at once; errors that cancel hardly move it.
+func TestTracker(t *testing.T) {
+	var r tracker
+	for i := range 300 {
+		r.learn(100 + 10*float64(i%2))
 	}
-	if got := l.middle(); got != 4 {
-		t.Errorf("the median of 3 3 900 4 5 is %g", got)
+	calm := r.level
+	r.learn(110)
+	if moved := math.Abs(r.level - calm); moved > 2 {
+		t.Errorf("noise of ±5 moves the level by %g", moved)
+	}
+	for range 12 {
+		r.learn(200)
+	}
+	if r.level < 190 {
+		t.Errorf("twelve slots after a jump to 200 the level is %g", r.level)
 	}
 }

@@ -12,15 +12,14 @@ func TestStack(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 3))
 	s := newStack(4, 1e6)
 	s.shrink = 0
-	full := make([]float64, 16)
 	sd := []float64{1, 2, 4, 1}
 	for range 20000 {
 		e := []float64{sd[0] * r.NormFloat64(), sd[1] * r.NormFloat64(), sd[2] * r.NormFloat64(), 0}
 		e[3] = e[0] + r.NormFloat64() // worse than the first, and nothing new
 		s.learn(e, 1)
-		s.solve(5, full)
+		s.solve(5)
 	}
-	s.solve(200, full)
+	s.solve(200)
 	total := 1/1. + 1/4. + 1/16.
 	for i, want := range []float64{1 / total, .25 / total, .0625 / total, 0} {
 		if math.Abs(s.w[i]-want) > .02 {
@@ -33,14 +32,13 @@ func TestStack(t *testing.T) {
 func TestStackStaysAMixture(t *testing.T) {
 	r := rand.New(rand.NewPCG(4, 4))
 	s := newStack(9, 30)
-	full := make([]float64, 81)
 	for i := range 3000 {
 		e := make([]float64, 9)
 		for j := range e {
 			e[j] = math.Exp(5*r.NormFloat64()) * float64(r.IntN(3)-1)
 		}
 		s.learn(e, r.Float64())
-		s.solve(20, full)
+		s.solve(20)
 		sum := 0.0
 		for _, w := range s.w {
 			if w < 0 || w != w {
@@ -58,20 +56,17 @@ func TestStackStaysAMixture(t *testing.T) {
 // have none. It returns the mean errors of the mixture, and of the two.
 func play(n int, known func(i int) (a, b, y float64)) (mix, one, two float64) {
 	m := newMixer(expertsN, 50)
-	full := make([]float64, expertsN*expertsN)
 	for i := range n {
 		a, b, y := known(i)
 		p := promise{c: .01}
 		for k := range p.experts {
 			p.experts[k] = math.NaN()
 		}
-		p.experts[expertLast], p.experts[expertSes] = a, b
+		p.experts[expertLast], p.experts[1] = a, b
 		p.mix = m.blend(p.experts[:], &p.ways)
 		m.learn(y, &p)
-		for k := range m.stacks {
-			if i%4 == 0 {
-				m.stacks[k].solve(20, full)
-			}
+		if i%4 == 0 {
+			m.stack.solve(20)
 		}
 		mix += math.Abs(p.mix-y) / float64(n)
 		one += math.Abs(a-y) / float64(n)
@@ -109,28 +104,5 @@ func TestMixture(t *testing.T) {
 		return y + e + noise(1), y - e + noise(1), y
 	}); mix > .35*min(one, two) {
 		t.Errorf("errors that cancel: error %.3f, of either %.3f and %.3f", mix, one, two)
-	}
-}
-
-func TestMiddleOf(t *testing.T) {
-	nan := math.NaN()
-	for _, c := range []struct {
-		w, f []float64
-		want float64
-	}{
-		{[]float64{.2, .3, .5}, []float64{1, 2, 3}, 2},
-		{[]float64{.2, .2, .6}, []float64{9, 1, 3}, 3},
-		{[]float64{1, 0, 0}, []float64{7, 1, nan}, 7},
-		{[]float64{.4, .6, 0}, []float64{5, 5, nan}, 5},
-	} {
-		w, f := make([]float64, expertsN), make([]float64, expertsN)
-		for i := range f {
-			f[i] = nan
-		}
-		copy(w, c.w)
-		copy(f, c.f)
-		if got := middleOf(w, f); got != c.want {
-			t.Errorf("%v with weights %v: %g, want %g", c.f, c.w, got, c.want)
-		}
 	}
 }

@@ -1,7 +1,6 @@
 package forecast
 
 import (
-	"fmt"
 	"sort"
 	"time"
 
@@ -55,28 +54,4 @@ func (f *Forecaster) Load(rows []series.Row) {
 			f.Observe(r.At, r.Interval, r.Rate)
 		}
 	}
-}
-
-// expertName is the name of the expert at place i.
-func expertName(i int) string {
-	switch {
-	case i == expertLast:
-		return "last"
-	case i < expertHolt:
-		return fmt.Sprintf("ses_%g", alphas[i-expertSes])
-	case i < expertMiddle:
-		return fmt.Sprintf("holt_%d", i-expertHolt+1)
-	case i == expertMiddle:
-		return "median"
-	case i < expertSeason:
-		return fmt.Sprintf("tracking_%g", trackings[i-expertTrack])
-	case i < expertRidge:
-		i -= expertSeason
-		name := seasonNames[i/seasonWays]
-		if way := i % seasonWays; way > 0 {
-			return fmt.Sprintf("%s_level_%g", name, barAlphas[way-1])
-		}
-		return name
-	}
-	return fmt.Sprintf("regression_%d", i-expertRidge+1)
 }

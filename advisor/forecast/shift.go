@@ -5,8 +5,7 @@ import "math"
 const (
 	shiftDrift = .5 // standard deviations that are no sign of a shift
 	shiftAlarm = 5.0
-	shiftClip  = 3.0 // one slot alone is no shift
-	shiftsKept = 5
+	shiftClip  = 3.0   // one slot alone is no shift
 	shiftPause = 600.0 // seconds between alarms
 	widenBy    = 1.5   // errors after an alarm are expected to be so much larger
 )
@@ -17,7 +16,6 @@ type detector struct {
 	above, below float64
 	last         float64 // when it last gave alarm, seconds; 0: never
 	up           bool
-	times        []float64 // of the newest alarms, ascending
 }
 
 // learn takes in an error in standard deviations and says whether it gives alarm.
@@ -34,17 +32,12 @@ func (d *detector) learn(at, x float64) bool {
 		return false
 	}
 	d.last, d.up = at, up
-	d.times = append(d.times, at)
-	if len(d.times) > shiftsKept {
-		d.times = append(d.times[:0], d.times[len(d.times)-shiftsKept:]...)
-	}
 	return true
 }
 
 func (d *detector) walk(c *codec) {
 	c.f64(&d.above, &d.below, &d.last)
 	c.bool(&d.up)
-	c.slice(&d.times, shiftsKept)
 }
 
 // deviation is the standard deviation that goes with a mean absolute error, as for

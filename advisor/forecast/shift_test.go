@@ -33,9 +33,6 @@ func TestDetector(t *testing.T) {
 		if alarms < c.alarms || alarms > c.most || c.alarms > 0 && d.up != c.up {
 			t.Errorf("%s: %d alarms, the last upwards: %v; want %d to %d", c.name, alarms, d.up, c.alarms, c.most)
 		}
-		if len(d.times) > shiftsKept {
-			t.Errorf("%s: %d times are kept", c.name, len(d.times))
-		}
 	}
 }
 
@@ -44,26 +41,4 @@ func b2i(b bool) int {
 		return 1
 	}
 	return 0
-}
-
-// A refit is due every ten minutes, after an alarm, and when a season begins.
-func TestRefitDue(t *testing.T) {
-	for _, c := range []struct {
-		name     string
-		last     refits
-		now, age float64
-		due      bool
-	}{
-		{"too little history", refits{}, 1e9, 6*hour - 1, false},
-		{"the first", refits{}, 1e9, 6 * hour, true},
-		{"just done", refits{at: 1e9, age: 7 * hour}, 1e9 + 599, 7*hour + 599, false},
-		{"ten minutes ago", refits{at: 1e9, age: 7 * hour}, 1e9 + 600, 7*hour + 600, true},
-		{"an alarm", refits{at: 1e9, age: 7 * hour, alarm: true}, 1e9 + 120, 7*hour + 120, true},
-		{"an alarm at once", refits{at: 1e9, age: 7 * hour, alarm: true}, 1e9 + 30, 7*hour + 30, false},
-		{"the second day ends", refits{at: 1e9, age: 2*day - 60}, 1e9 + 60, 2 * day, true},
-	} {
-		if got := c.last.due(c.now, c.age); got != c.due {
-			t.Errorf("%s: %v", c.name, got)
-		}
-	}
 }

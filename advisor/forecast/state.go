@@ -14,7 +14,7 @@ import (
 // version changes with everything that a walk passes.
 const (
 	stateMagic   = "weir forecast"
-	stateVersion = 1
+	stateVersion = 2
 	historyMax   = 8 << 20 // bytes
 )
 
@@ -54,7 +54,7 @@ func (f *Forecaster) UnmarshalBinary(b []byte) error {
 	if err := h.UnmarshalBinary(hist); err != nil {
 		return fmt.Errorf("read forecaster: %w", err)
 	}
-	n := &Forecaster{set: f.set, hist: h, cal: newCalendar(f.set.Location, h)}
+	n := &Forecaster{set: f.set, hist: h, cal: newCalendar(f.set, h)}
 	n.walk(c)
 	if c.bad || len(c.b) > 0 {
 		return fmt.Errorf("read forecaster: its length is wrong: %w", ErrState)
@@ -66,8 +66,7 @@ func (f *Forecaster) UnmarshalBinary(b []byte) error {
 func (f *Forecaster) walk(c *codec) {
 	f.cal.walk(c)
 	f.shifts.walk(c)
-	c.f64(&f.refits.at, &f.refits.age, &f.mean, &f.meanN, &f.most, &f.now)
-	c.bool(&f.refits.alarm)
+	c.f64(&f.mean, &f.meanN, &f.most, &f.now)
 	c.int(&f.refused)
 	dt := 0.0
 	if f.eng != nil {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"math"
 	"math/rand/v2"
+	"strings"
 	"testing"
 	"time"
 )
@@ -28,23 +29,14 @@ func noisy(r *rand.Rand) func(i int) float64 {
 	}
 }
 
-// A forecaster read back says the same from then on, to the last bit, also with a
-// core and through changes of cadence; so does one that was told the same.
+// A forecaster read back says the same from then on, to the last bit, also
+// through changes of cadence; so does one that was told the same.
 func TestRestoredSaysTheSame(t *testing.T) {
 	rate := func() func(i int) float64 { return noisy(rand.New(rand.NewPCG(10, 10))) }
 	for _, n := range []int{0, 1, 5, 400} {
 		f, twin := New(Settings{}), New(Settings{})
 		at := feed(f, epoch, 5*time.Minute, n, rate())
 		feed(twin, epoch, 5*time.Minute, n, rate())
-		if job, due := f.Refit(); due {
-			m, err := job.Run()
-			if err != nil {
-				t.Fatal(err)
-			}
-			f.Adopt(m)
-			twin.Refit()
-			twin.Adopt(m)
-		}
 		g := New(Settings{})
 		if err := g.UnmarshalBinary(bytesOf(t, f)); err != nil {
 			t.Fatalf("after %d slots: %v", n, err)
@@ -89,6 +81,11 @@ func TestStateRefusals(t *testing.T) {
 			t.Errorf("byte %d is wrong: %v", at, err)
 		}
 	}
+	old := append([]byte(nil), good...)
+	old[len(stateMagic)] = 1
+	if err := g.UnmarshalBinary(old); !errors.Is(err, ErrState) || !strings.Contains(err.Error(), "version 1, must be 2") {
+		t.Errorf("the state of the version before: %v", err)
+	}
 	for _, n := range []int{0, 5, len(good) / 2, len(good) - 1} {
 		if err := g.UnmarshalBinary(good[:n]); !errors.Is(err, ErrState) {
 			t.Errorf("%d bytes of %d: %v", n, len(good), err)
@@ -113,47 +110,4 @@ func TestStateSize(t *testing.T) {
 			t.Errorf("step %s: %d bytes besides the history", step, learnt)
 		}
 	}
-}
-
-// Jobs hold their own copy of the data, and a core that speaks nonsense or of another
-// time is not believed.
-func TestCore(t *testing.T) {
-	f := New(Settings{})
-	at := feed(f, epoch, 5*time.Minute, 24*12*3, noisy(rand.New(rand.NewPCG(11, 11))))
-	job, due := f.Refit()
-	if !due {
-		t.Fatal("no refit is due after three days")
-	}
-	if _, again := f.Refit(); again {
-		t.Error("a refit is due twice at once")
-	}
-	rows := len(job.rows)
-	at = feed(f, at, 5*time.Minute, 3, func(int) float64 { return 60 })
-	if _, due := f.Refit(); !due || len(job.rows) != rows {
-		t.Error("no refit after a quarter of an hour, or the first job has changed")
-	}
-	m, err := job.Run()
-	if err != nil {
-		t.Fatal(err)
-	}
-	f.Adopt(nil)
-	f.Adopt(m)
-	for _, c := range []struct {
-		name  string
-		at    time.Time
-		known bool
-	}{
-		{"now", at, true}, {"in an hour", at.Add(time.Hour), true},
-		{"in two days", at.Add(48 * time.Hour), false}, {"yesterday", at.Add(-24 * time.Hour), false},
-	} {
-		z := f.cal.core.value(seconds(c.at), m.Offset())
-		if (z == z) != c.known {
-			t.Errorf("%s the core has %g", c.name, z)
-		}
-		if c.known && math.Abs(z-m.At(c.at)) > .2 {
-			t.Errorf("%s the curve has %g, the model %g", c.name, z, m.At(c.at))
-		}
-	}
-	f.Observe(at.Add(5*time.Minute), 5*time.Minute, 60)
-	sound(t, f, "with a core")
 }

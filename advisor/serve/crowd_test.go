@@ -8,12 +8,10 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
 	"weir/advisor/core"
-	"weir/advisor/season"
 	"weir/advisor/state"
 )
 
@@ -86,54 +84,6 @@ func TestShed(t *testing.T) {
 	}
 	<-r.places
 	r.want(200, "POST", "/v1/limit-config", contract)
-}
-
-// Refits go on in the background, and one that fails costs nothing but its model.
-func TestRefitInTheBackground(t *testing.T) {
-	m := newMind(core.Tuning{})
-	var fits, failures atomic.Int64
-	m.fitted = func(_ time.Duration, err error) {
-		fits.Add(1)
-		if err != nil {
-			failures.Add(1)
-		}
-	}
-	feed(t, m, monday, monday.Add(8*time.Hour), 2*time.Minute)
-	m.refits.Wait()
-	if fits.Load() == 0 || failures.Load() > 0 {
-		t.Errorf("%d refits in eight hours, %d failed", fits.Load(), failures.Load())
-	}
-	// One that never ends keeps nobody from being answered, and no second one starts.
-	release := make(chan struct{})
-	m.fits = make(chan struct{})
-	var stuck *core.Refit
-	at := monday.Add(8 * time.Hour)
-	for ; stuck == nil; at = at.Add(2 * time.Minute) {
-		m.with(func(c *core.Core) {
-			s := snapAt(at)
-			s.Interval = 2 * time.Minute
-			c.Take(s)
-			stuck = c.Refit()
-		})
-	}
-	m.refits.Go(func() {
-		m.fit(stuck, func() (*season.Model, error) {
-			<-release
-			panic("a fault")
-		})
-	})
-	before := fits.Load()
-	feed(t, m, at, at.Add(2*time.Hour), 2*time.Minute)
-	close(release)
-	m.refits.Wait()
-	if fits.Load() != before+1 || failures.Load() != 1 {
-		t.Errorf("%d refits ended, %d failed", fits.Load()-before, failures.Load())
-	}
-	feed(t, m, at.Add(2*time.Hour), at.Add(3*time.Hour), 2*time.Minute)
-	m.refits.Wait()
-	if fits.Load() == before+1 {
-		t.Error("no refit came after the one that failed")
-	}
 }
 
 // A fault of the thinking part costs an answer.

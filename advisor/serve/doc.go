@@ -5,7 +5,6 @@
 //	   │ snapshot: read and checked, no lock
 //	   ▼
 //	 mind: the core behind a mutex, about 100 µs a snapshot
-//	   │ refits: one goroutine at a time, beside it
 //	   │ record, image
 //	   ▼
 //	 keeper: journal and state file

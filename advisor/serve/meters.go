@@ -16,8 +16,7 @@ func (s *Server) registerMetrics(set *metric.Set) {
 	}
 	set.Counter("advisor_snapshots_shed_total", "Snapshots that were answered 503 as too many were dealt with at a time.", s.shed.Load)
 	set.Histogram("advisor_post_duration_seconds", "How long answering a snapshot took.", s.posts)
-	set.Histogram("advisor_fit_duration_seconds", "How long renewing the seasonal model took, in the background.", s.fits)
-	set.Counter("advisor_fit_errors_total", "Seasonal models that could not be renewed.", s.fitFails.Load)
+	set.Histogram("advisor_fit_duration_seconds", "How long fitting the forecast to a snapshot, and the recommendation, took.", s.fits)
 	set.Counter("advisor_clock_jumps_total", "How often snapshots led to another time.", func() uint64 { return s.mind.view().Jumps })
 	s.registerBeliefs(set)
 	if k := s.keeper; k != nil {

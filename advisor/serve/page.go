@@ -121,7 +121,6 @@ type sheet struct {
 	Mixtures []mixtureRow
 	Proxies  []proxyRow
 	More     int // proxies that are not shown
-	Fitting  bool
 }
 
 // A figure is a number for the eye.
@@ -155,7 +154,7 @@ func drawPage(l *look, zone *time.Location, slo time.Duration) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("draw page: %w", err)
 	}
-	sh := sheet{Known: !l.Newest.IsZero(), Zone: zone.String(), Fitting: l.Fitting}
+	sh := sheet{Known: !l.Newest.IsZero(), Zone: zone.String()}
 	if sh.Known {
 		sh.fill(l, zone)
 		for _, c := range newPainter(l, zone, slo).plots() {

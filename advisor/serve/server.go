@@ -36,7 +36,6 @@ type Server struct {
 	shed     metric.Counter
 	posts    *metric.Histogram
 	fits     *metric.Histogram
-	fitFails metric.Counter
 	listener net.Listener
 	others   sync.WaitGroup // goroutines beside the HTTP server
 }
@@ -64,7 +63,7 @@ func New(ctx context.Context, e *service.Env, cfg config.Config) (*Server, error
 		env: e, cfg: cfg, log: log, mind: newMind(tuningOf(&cfg)), voice: newVoice(log), listener: l,
 		places: make(chan struct{}, postsMax), posts: metric.NewHistogram(metric.Decision()), fits: metric.NewHistogram(metric.Latency()),
 	}
-	s.mind.fitted = s.fitted
+	s.mind.fitted = s.fits.Observe
 	if cfg.StateFile != "" {
 		if s.keeper, err = openKeeper(time.Now(), &cfg, s.mind, e.Logger("State")); err != nil {
 			l.Close()
@@ -111,20 +110,10 @@ func (s *Server) Serve(ctx context.Context) error {
 	s.env.Health.SetReady(false)
 	stop()
 	s.others.Wait()
-	s.mind.refits.Wait()
 	if s.keeper != nil {
 		s.keeper.close(time.Now())
 	}
 	return err
-}
-
-// fitted is told of every refit.
-func (s *Server) fitted(took time.Duration, err error) {
-	s.fits.Observe(took)
-	if err != nil {
-		s.fitFails.Inc()
-		s.log.Warn("The seasonal model was not renewed, going on with the last one", "error", err, "took", took.Round(time.Millisecond))
-	}
 }
 
 // reload reads the events again. A file that is wrong changes nothing.

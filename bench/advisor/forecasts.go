@@ -19,12 +19,9 @@ import (
 
 const (
 	referenceDir = "../shared/reference/forecast-baselines"
-	levelBound   = 1.02 // of the best simple method's error, on every row
-	// refitCycle is how often the season is fitted anew in a back-test; the service
-	// does it every ten minutes, which months of minutes would take hours for.
-	refitCycle  = 24 * time.Hour
-	warmUp      = 6 * time.Hour // of a trace, before forecasts are scored
-	prophetName = "prophet"     // in the reference forecasts
+	levelBound   = 1.02          // of the best simple method's error, on every row
+	warmUp       = 6 * time.Hour // of a trace, before forecasts are scored
+	prophetName  = "prophet"     // in the reference forecasts
 )
 
 // A replayed trace is what the forecaster said about it.
@@ -80,7 +77,7 @@ func replay(d backtest.Dataset, slotsMax int) (*replayed, error) {
 		return nil, err
 	}
 	r := &replayed{}
-	if r.run, err = backtest.Replay(t, backtest.Advisor(forecast.Settings{}, refitCycle), d.Horizons...); err != nil {
+	if r.run, err = backtest.Replay(t, backtest.Advisor(forecast.Settings{}), d.Horizons...); err != nil {
 		return nil, err
 	}
 	span := t.After(warmUp)

@@ -27,13 +27,6 @@ func learn(s *closedloop.Scenario) error {
 		rows = append(rows, series.Row{At: p.At, Interval: step, Rate: p.Rate, Coverage: 1})
 	}
 	f.Load(rows)
-	if job, due := f.Refit(); due {
-		m, err := job.Run()
-		if err != nil {
-			return fmt.Errorf("%s: fit: %w", s.Name, err)
-		}
-		f.Adopt(m)
-	}
 	memory, err := f.MarshalBinary()
 	if err != nil {
 		return fmt.Errorf("%s: %w", s.Name, err)

@@ -70,7 +70,7 @@ func TestAdvisorOnAWeek(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err := Replay(tr, Advisor(forecast.Settings{}, 24*time.Hour), 15*time.Minute, time.Hour)
+	r, err := Replay(tr, Advisor(forecast.Settings{}), 15*time.Minute, time.Hour)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -58,39 +58,17 @@ func Replay(t *Trace, m Method, horizons ...time.Duration) (*Run, error) {
 // slots is how many slots ahead horizon h is.
 func (r *Run) slots(h int) int { return int(r.Horizons[h] / r.Trace.Step) }
 
-// A forecaster is the advisor's, with its refits done at once.
-type forecaster struct {
-	f     *forecast.Forecaster
-	every time.Duration
-	next  time.Time
-	err   error
-}
+// A forecaster is the advisor's.
+type forecaster struct{ f *forecast.Forecaster }
 
-// Advisor is the advisor's own forecaster as a method. Its core is fitted when it
-// asks for it, but at most once in every; 0: as often as it asks, as the service does.
-func Advisor(s forecast.Settings, every time.Duration) Method {
-	return &forecaster{f: forecast.New(s), every: every}
-}
+// Advisor is the advisor's own forecaster as a method.
+func Advisor(s forecast.Settings) Method { return forecaster{forecast.New(s)} }
 
-func (m *forecaster) Observe(at time.Time, step time.Duration, rate float64) {
+func (m forecaster) Observe(at time.Time, step time.Duration, rate float64) {
 	m.f.Observe(at, step, rate)
-	if at.Before(m.next) {
-		return
-	}
-	job, due := m.f.Refit()
-	if !due {
-		return
-	}
-	m.next = at.Add(m.every)
-	model, err := job.Run()
-	if err != nil {
-		m.err = err // the service goes on with the core it has, and so do we
-		return
-	}
-	m.f.Adopt(model)
 }
 
-func (m *forecaster) Ahead(ahead time.Duration) Said {
+func (m forecaster) Ahead(ahead time.Duration) Said {
 	points := m.f.Outlook(ahead, ahead)
 	if len(points) == 0 {
 		return silent

@@ -16,7 +16,7 @@ const outlookMax = 15 * time.Minute
 const trailAhead = 5 * time.Minute
 
 // An adviser is the forecaster with the history and the policy, joined as the service
-// joins them, refits in between.
+// joins them.
 //
 // Owned by its run.
 type adviser struct {
@@ -37,7 +37,6 @@ func advised(name string, gate bool) Contestant {
 
 func (a *adviser) advise(n Snapshot) (limit.Config, bool) {
 	a.forecast.Observe(n.At, n.Interval, n.Observed)
-	a.refit()
 	o := policy.Outlook{Step: a.s.Cycle}
 	for _, p := range a.forecast.Outlook(outlookMax, a.s.Cycle) {
 		o.Points = append(o.Points, policy.Point{Q05: p.Q05, Q50: p.Q50, Q80: p.Q80, Q95: p.Q95, Q99: p.Q99})
@@ -51,17 +50,6 @@ func (a *adviser) advise(n Snapshot) (limit.Config, bool) {
 		a.s.Listen(n, r)
 	}
 	return understood(r.Limit)
-}
-
-// refit does at once what the service does beside.
-func (a *adviser) refit() {
-	job, due := a.forecast.Refit()
-	if !due {
-		return
-	}
-	if m, err := job.Run(); err == nil {
-		a.forecast.Adopt(m)
-	}
 }
 
 // remembered is a forecaster with the scenario's memory. It is learned once per

@@ -18,7 +18,7 @@ import (
 // packages are those whose benchmarks are steps of the data path, or are the
 // arithmetic behind it.
 var packages = []string{"./internal/http1", "./internal/deadline", "./proxy/limit", "./proxy/rule", "./proxy/sketch", "./proxy/store/simredis", "./proxy/session",
-	"./loadgen/pace", "./target/model", "./advisor/forecast", "./advisor/policy", "./advisor/season", "./advisor/core"}
+	"./loadgen/pace", "./target/model", "./advisor/forecast", "./advisor/policy", "./advisor/core"}
 
 // A measured benchmark is one line of its output.
 type measured struct {

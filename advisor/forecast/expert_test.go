@@ -1,0 +1,82 @@
+package forecast
+
+import (
+	"math"
+	"testing"
+)
+
+// Every expert has a name of its own and a formula, and says what the formula says.
+func TestExperts(t *testing.T) {
+	names := map[string]bool{}
+	for i := range expertsN {
+		if name := expertName(i); name == "" || names[name] {
+			t.Errorf("expert %d: name %q is empty or taken", i, name)
+		} else {
+			names[name] = true
+		}
+	}
+	l := levels{recent: [...]float64{40, 30, 20}, trend: trend{math.Log(41), 0}, track: tracker{level: 35}}
+	for i := range l.ses {
+		l.ses[i] = 25
+	}
+	s := newSeasons()
+	for j := range s.now {
+		s.now[j], s.bar[j], s.slow[j] = math.Log(21), math.Log(11), math.Log(31.5)
+	}
+	m := newMoment(&l, &s, 1)
+	m.steps = 7
+	for j := range m.then {
+		m.then[j] = math.Log(63) // three times as much as now
+	}
+	want := map[string]float64{
+		"last": 40, "smooth": 25, "trend": 40, "tracking": 35,
+		"yesterday_moved": 122, "last_week": 62, "last_week_moved": 122, "day_moved": 122, "week": 62, "week_moved": 122,
+		"course_moved": 51, "minute_of_day": 62, "minute_of_hour_moved": 122,
+	}
+	for _, e := range experts {
+		if got := e.ask(&m); e.formula == "" || math.Abs(got-want[e.name]) > 1e-9 {
+			t.Errorf("%s (%s): %g, want %g", e.name, e.formula, got, want[e.name])
+		}
+	}
+	m.then[seasonDay] = math.Log(1e6)
+	if got, most := m.moved(seasonDay), 41*math.Exp(growthMost)-1; math.Abs(got-most) > 1e-9 {
+		t.Errorf("a season that grows without bound: %g, want %g", got, most)
+	}
+	for j := range m.then {
+		m.then[j] = math.NaN()
+	}
+	for i, e := range experts {
+		if got := e.ask(&m); i >= 4 && got == got {
+			t.Errorf("%s: %g, but its season is not known", e.name, got)
+		}
+	}
+}
+
+// Regressions see differences of z, and nothing of a season that is not known.
+func TestFeatures(t *testing.T) {
+	l := levels{recent: [...]float64{7, 3, 1}, jump: .1, swing: 9}
+	for i := range l.ses {
+		l.ses[i] = 3
+	}
+	s := newSeasons()
+	s.now[seasonDay], s.bar[seasonDay] = 2, 1
+	m := newMoment(&l, &s, 1)
+	m.then = newSeasons().now
+	m.then[seasonDay] = 4
+	var x [featuresN]float64
+	m.features(&x)
+	want := map[string]float64{
+		"constant": 1, "step": math.Ln2, "step_before": math.Ln2, "above_fast": math.Ln2, "jump": math.Ln2 - .2,
+	}
+	for i, f := range levelFeatures {
+		if math.Abs(x[i]-want[f.name]) > 1e-12 {
+			t.Errorf("%s: %g, want %g", f.name, x[i], want[f.name])
+		}
+	}
+	for j := range seasonsN {
+		move, gap := x[featuresLevel+2*j], x[featuresLevel+2*j+1]
+		if j != seasonDay && (move != 0 || gap != 0) || j == seasonDay && (move != 3 || math.Abs(gap-(1-math.Log(4))) > 1e-12) {
+			t.Errorf("%s moves by %g and lies %g off", seasonNames[j], move, gap)
+		}
+	}
+}
