@@ -3,7 +3,7 @@ package prophetref
 import (
 	"math"
 
-	"weir/advisor/fit"
+	"weir/bench/fit"
 )
 
 // Widths of the priors of the trend and the noise.

@@ -39,7 +39,7 @@ var layers = []struct {
 	{rim, "target/config target/serve"},
 	{rim, "advisor/config advisor/history advisor/serve advisor/state"},
 	{machines, "bench/closedloop"},
-	{pure, "bench/backtest bench/prophetref"},
+	{pure, "bench/backtest bench/fit bench/prophetref"},
 	{rim, "bench/* bench/protect/failsafe"},
 	{rim, "deploy deploy/*"},
 	{machines, "advisor/core proxy/gate proxy/session proxy/upstream loadgen/session loadgen/record target/session"},
@@ -47,7 +47,7 @@ var layers = []struct {
 	{pure, "proxy/limit proxy/rule proxy/sketch proxy/store"},
 	{pure, "loadgen/pace loadgen/profile"},
 	{pure, "target/model"},
-	{pure, "advisor/fit advisor/forecast advisor/policy advisor/season advisor/series"},
+	{pure, "advisor/forecast advisor/policy advisor/series"},
 	{pure, "proxy/guard"},
 }
 
@@ -57,10 +57,9 @@ var sideways = map[string][]string{
 	"proxy/store":      {"proxy/limit"},
 	"loadgen/pace":     {"loadgen/profile"},
 	"proxy/guard":      {"proxy/limit"},
-	"advisor/season":   {"advisor/fit", "advisor/series"},
-	"advisor/forecast": {"advisor/season", "advisor/series"},
-	"bench/backtest":   {"advisor/forecast", "bench/prophetref", "advisor/season", "advisor/series"},
-	"bench/prophetref": {"advisor/fit"},
+	"advisor/forecast": {"advisor/series"},
+	"bench/backtest":   {"advisor/forecast", "bench/prophetref"},
+	"bench/prophetref": {"bench/fit"},
 }
 
 // onlyIn says which packages may import something that only they should know.

@@ -1,5 +1,5 @@
 // Package fit solves penalised weighted least squares of at most a few dozen
-// columns: the regression under the seasonal core, and under its yardstick.
+// columns: the regression under package prophetref.
 //
 // The rows are read once, into a Gram; everything after that costs by columns
 // only. Over the coefficients θ and the noise σ, Solve minimises
