@@ -104,7 +104,7 @@ func TestSnapshotsOfTheGate(t *testing.T) {
 			switch good := n.Ended * (1 - n.Errors) / n.Interval.Seconds(); {
 			case n.Elapsed < 85:
 				calm++
-				if n.GateShare > 0.05 || math.Abs(good-80) > 10 || n.Interval < 20*time.Second {
+				if n.GateShare > 0.08 || math.Abs(good-80) > 10 || n.Interval < 20*time.Second {
 					t.Errorf("at %.0f s: %+v", n.Elapsed, n)
 				}
 			case n.Elapsed > 125:

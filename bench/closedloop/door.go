@@ -66,7 +66,7 @@ func (d *door) enter(now float64, v *visit) (sent bool, wait float64) {
 		d.send(now, v, false)
 		return true, 0
 	}
-	d.line.Join(d.time(now), &v.Waiter)
+	d.line.Join(&v.Waiter)
 	wait = gateWait
 	if d.gate.Learning() {
 		wait *= gatePatience
@@ -83,7 +83,7 @@ func (d *door) send(now float64, v *visit, waited bool) {
 // leave tells that v has waited in vain.
 func (d *door) leave(now float64, v *visit) {
 	d.spend(now)
-	d.line.Leave(&v.Waiter)
+	d.line.GiveUp(d.time(now), &v.Waiter)
 }
 
 // answered tells that v was answered.

@@ -11,9 +11,9 @@ const (
 	// lineKeys is how many keys it tells apart, by their hashes. Keys whose hashes
 	// are the same share their luck.
 	lineKeys = 256
-	// linePressure is how long somebody must have been waiting without a break until
-	// those who came last are served first. Short crowds are served in order; in a
-	// lasting one the first would all be served just before they give up.
+	// linePressure is how long requests must have waited in vain until those who came
+	// last are served first. Short crowds are served in order; in a lasting one the
+	// first would all be served just before they give up.
 	linePressure = 100 * time.Millisecond
 )
 
@@ -24,16 +24,18 @@ const (
 //   - of these, those of the key that has the fewest places at the time, so that no
 //     key gets more than the others, however much it asks for and however long its
 //     requests take;
-//   - of these, those who came first, and under lasting pressure those who came last.
+//   - of these, those who came first, and when some have waited in vain for a while,
+//     those who came last.
 //
 // Owned by its loop.
 type Line[W any] struct {
-	most      int // waiters
-	count     int
-	joined    uint64           // ever
-	crowdedAt time.Time        // since when there has been somebody
-	held      [lineKeys]uint32 // places
-	ranks     [Ranks]*rank[W]  // nil: nobody of that rank has ever waited
+	most   int // waiters
+	count  int
+	joined uint64           // ever
+	late   bool             // since nobody waited last somebody has waited in vain,
+	lateAt time.Time        // then for the first time
+	held   [lineKeys]uint32 // places
+	ranks  [Ranks]*rank[W]  // nil: nobody of that rank has ever waited
 }
 
 // A rank is those of one priority class who wait.
@@ -50,7 +52,7 @@ func (l *Line[W]) Len() int { return l.count }
 
 // Join has w wait. When the line is full one leaves it who would be served last,
 // which may be w: it is returned, to be refused.
-func (l *Line[W]) Join(now time.Time, w *Waiter[W]) (out *Waiter[W]) {
+func (l *Line[W]) Join(w *Waiter[W]) (out *Waiter[W]) {
 	if l.count >= l.most {
 		if out = l.worst(w); out == w {
 			return w
@@ -58,7 +60,7 @@ func (l *Line[W]) Join(now time.Time, w *Waiter[W]) (out *Waiter[W]) {
 		l.Leave(out)
 	}
 	if l.count == 0 {
-		l.crowdedAt = now
+		l.late = false
 	}
 	r := l.ranks[w.rank]
 	if r == nil {
@@ -81,12 +83,20 @@ func (l *Line[W]) Leave(w *Waiter[W]) {
 	}
 }
 
+// GiveUp takes w out of the line, who has waited in vain.
+func (l *Line[W]) GiveUp(now time.Time, w *Waiter[W]) {
+	l.Leave(w)
+	if !l.late {
+		l.late, l.lateAt = true, now
+	}
+}
+
 // Next takes out of the line whose turn it is; nil: nobody waits.
 func (l *Line[W]) Next(now time.Time) *Waiter[W] {
 	if l.count == 0 {
 		return nil
 	}
-	lastFirst := now.Sub(l.crowdedAt) > linePressure
+	lastFirst := l.late && now.Sub(l.lateAt) > linePressure
 	for _, r := range l.ranks {
 		if r == nil {
 			continue

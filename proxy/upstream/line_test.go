@@ -51,7 +51,8 @@ func TestLineHistories(t *testing.T) {
 		const most = 12
 		l, m, now := upstream.NewLine[int](most), model{held: map[uint8]int{}}, time.Unix(1, 0)
 		var placed []standing
-		crowded := now
+		late := false
+		var lateAt time.Time
 		for i := range 2000 {
 			now = now.Add(time.Duration(r.IntN(20)) * time.Millisecond)
 			switch n := r.IntN(10); {
@@ -59,18 +60,22 @@ func TestLineHistories(t *testing.T) {
 				s := standing{w: &upstream.Waiter[int]{Value: i}, key: uint8(r.IntN(5) * 60), rank: r.IntN(3)}
 				s.w.For(uint64(s.key), s.rank)
 				if len(m.waits) == 0 {
-					crowded = now
+					late = false
 				}
-				if out := l.Join(now, s.w); out != nil {
+				if out := l.Join(s.w); out != nil {
 					t.Fatalf("seed %d: %d of %d wait, and one is turned away", seed, len(m.waits), most)
 				}
 				m.waits = append(m.waits, s)
 			case n < 5 && len(m.waits) > 0:
 				at := r.IntN(len(m.waits))
-				l.Leave(m.waits[at].w)
+				if w := m.waits[at].w; r.IntN(2) == 0 {
+					l.Leave(w)
+				} else if l.GiveUp(now, w); !late {
+					late, lateAt = true, now
+				}
 				m.waits = slices.Delete(m.waits, at, at+1)
 			case n < 8 && len(m.waits) > 0:
-				at := m.next(now.Sub(crowded) > 100*time.Millisecond)
+				at := m.next(late && now.Sub(lateAt) > 100*time.Millisecond)
 				s := m.waits[at]
 				if w := l.Next(now); w != s.w {
 					t.Fatalf("seed %d, step %d: next is %d, want %d", seed, i, w.Value, s.w.Value)
@@ -101,7 +106,7 @@ func TestLineHistories(t *testing.T) {
 // When a line is full the one of the lowest priority, of the key of which the most wait,
 // leaves it, unless whoever comes is no better.
 func TestLineFull(t *testing.T) {
-	l, now := upstream.NewLine[int](4), time.Unix(1, 0)
+	l := upstream.NewLine[int](4)
 	for i, step := range []struct {
 		key  uint64
 		rank int
@@ -118,7 +123,7 @@ func TestLineFull(t *testing.T) {
 		w := &upstream.Waiter[int]{Value: i}
 		w.For(step.key, step.rank)
 		got := -1
-		if out := l.Join(now, w); out != nil {
+		if out := l.Join(w); out != nil {
 			got = out.Value
 		}
 		if got != step.out {
@@ -136,7 +141,7 @@ func TestLineAllocatesNothing(t *testing.T) {
 	steps := func() {
 		for i := range w {
 			w[i].For(uint64(i), i)
-			l.Join(now, &w[i])
+			l.Join(&w[i])
 		}
 		for next := l.Next(now); next != nil; next = l.Next(now) {
 			l.Take(next)
@@ -158,11 +163,11 @@ func BenchmarkLine(b *testing.B) {
 			w := make([]upstream.Waiter[int], 1000)
 			for i := range w {
 				w[i].For(uint64(i)%keys, 0)
-				l.Join(now, &w[i])
+				l.Join(&w[i])
 			}
 			b.ReportAllocs()
 			for b.Loop() {
-				l.Join(now, l.Next(now))
+				l.Join(l.Next(now))
 			}
 		})
 	}

@@ -45,7 +45,7 @@ func (c *client) await(now time.Time) {
 		c.shed(now)
 		return
 	}
-	out := c.side.line.Join(now, &c.wait)
+	out := c.side.line.Join(&c.wait)
 	if out == &c.wait {
 		c.shed(now)
 		return
@@ -94,7 +94,7 @@ func (c *client) gateLate(now time.Time) bool {
 	if !c.gateBy {
 		return false
 	}
-	c.side.line.Leave(&c.wait)
+	c.side.line.GiveUp(now, &c.wait)
 	c.shedFrom(now)
 	return true
 }
