@@ -9,7 +9,7 @@ LDFLAGS  := -X weir/internal/service.version=$(VERSION)
 FUZZTIME ?= 30s
 
 .DEFAULT_GOAL := help
-.PHONY: help build test race vet fmt fuzz bench bench-quick bench-all bench-setup bench-attack bench-restart chaos demo demo-redis images dashboards deploy-test cover clean tools
+.PHONY: help build test race vet fmt fuzz bench bench-quick bench-all bench-setup bench-attack bench-restart bench-protect chaos demo demo-redis images dashboards deploy-test cover clean tools
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -51,6 +51,9 @@ bench-attack: build ## what good traffic notices of attacks on the proxy
 
 bench-restart: build ## twenty restarts of the proxy under load, by hand-over
 	bin/bench restart
+
+bench-protect: build ## what a target answers in time when it is overrun, behind us and peers: 95 minutes, goes on where it was stopped
+	bin/bench suite protect
 
 chaos: build ## a million exchanges through resets, half closes, tunnels, slow peers and target restarts
 	bin/bench chaos

@@ -171,6 +171,9 @@ func (st *stage) drive(ctx context.Context, start time.Time, round int) (all []r
 	}
 	for i, l := range loaded {
 		late := l.StartedAt.Sub(start)
+		if late > step {
+			v = verdict{"INVALID", append(v.reasons, fmt.Sprintf("the load began %v late, the trouble did not", late))}
+		}
 		for _, o := range l.Outcomes {
 			all = append(all, request{rig.Outcome{Due: o.Due + late, Done: o.Done + late, Status: o.Status}, i >= st.s.Proxies})
 		}

@@ -39,9 +39,6 @@ func TestSpread(t *testing.T) {
 			t.Errorf("got %q, want %q", got, want)
 		}
 	}
-	if got := bold("1.00 (0.90 … 1.10)"); got != "**1.00** (0.90 … 1.10)" {
-		t.Errorf("a ratio is written %q", got)
-	}
 	if got := verdicts([]Run{{Verdict: "VALID"}, {Verdict: "INVALID"}, {Verdict: "VALID"}}); got != "2 VALID, 1 INVALID" {
 		t.Errorf("verdicts %q", got)
 	}

@@ -90,7 +90,7 @@ func (l *lab) table(s *Situation) {
 			continue
 		}
 		fmt.Fprintf(l.out, "| %s | %s | %s | %s | %s | %s | %s | %s |\n", side,
-			bold(spread(runs, "%.3f", goodput)), spread(runs, "%.0f", func(r Run) float64 { return 1e3 * r.P99 }),
+			result.SpreadOf(runs, goodput).Ratio(3), spread(runs, "%.0f", func(r Run) float64 { return 1e3 * r.P99 }),
 			spread(runs, "%.3g", func(r Run) float64 { return 100 * share(r.Shed, r) }), spread(runs, "%.3g", func(r Run) float64 { return 100 * share(r.Needless, r) }),
 			spread(runs, "%.1f", func(r Run) float64 { return after(r.Protected) }), spread(runs, "%.1f", func(r Run) float64 { return after(r.Recovered) }), verdicts(runs))
 	}
@@ -111,43 +111,24 @@ func after(span *float64) float64 {
 	return *span
 }
 
-// spread is the median of a figure over runs with the least and the most.
+// spread shows the median of a figure over runs with its ends.
 func spread(runs []Run, format string, figure func(r Run) float64) string {
-	list := figures(runs, figure)
+	s := result.SpreadOf(runs, figure)
 	word := func(v float64) string {
 		if math.IsInf(v, 1) {
 			return "never"
 		}
 		return fmt.Sprintf(format, v)
 	}
-	if math.IsNaN(list[0]) {
+	if math.IsNaN(s.Least) {
 		return "–"
 	}
-	return fmt.Sprintf("%s (%s … %s)", word(median(list)), word(list[0]), word(list[len(list)-1]))
-}
-
-// figures are those of runs, in ascending order.
-func figures(runs []Run, figure func(r Run) float64) (list []float64) {
-	for _, r := range runs {
-		list = append(list, figure(r))
-	}
-	slices.Sort(list)
-	return list
+	return fmt.Sprintf("%s (%s … %s)", word(s.Median), word(s.Least), word(s.Most))
 }
 
 // middle is the median of a figure over runs.
-func middle(runs []Run, figure func(r Run) float64) float64 { return median(figures(runs, figure)) }
-
-// median is that of a list in ascending order; of an even number the mean of the
-// two in the middle.
-func median(list []float64) float64 {
-	return (list[(len(list)-1)/2] + list[len(list)/2]) / 2
-}
-
-// bold makes the median of a spread bold, as ratios are written.
-func bold(spread string) string {
-	first, rest, _ := strings.Cut(spread, " ")
-	return "**" + first + "** " + rest
+func middle(runs []Run, figure func(r Run) float64) float64 {
+	return result.SpreadOf(runs, figure).Median
 }
 
 // verdicts sums up what the load generator says of its runs.

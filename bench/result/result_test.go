@@ -136,3 +136,15 @@ func TestRecorderAndFiles(t *testing.T) {
 		t.Fatalf("a torn record: %v", err)
 	}
 }
+
+func TestSpreadOf(t *testing.T) {
+	same := func(v float64) float64 { return v }
+	for want, vs := range map[string][]float64{
+		"**2.00** (1.00 … 4.00)": {4, 1, 2}, "**1.50** (1.00 … 2.00)": {2, 1}, "**3.00** (3.00 … 3.00)": {3},
+	} {
+		got := SpreadOf(vs, same).Ratio(2)
+		if got != want || !ratioCell.MatchString(got) {
+			t.Errorf("%v: %q, want %q, which Ratios must read", vs, got, want)
+		}
+	}
+}

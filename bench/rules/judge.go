@@ -4,8 +4,9 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"slices"
 	"time"
+
+	"weir/bench/result"
 )
 
 // ratioMax is the most that ten rules of which two match may cost, as a multiple
@@ -51,32 +52,20 @@ func (r run) micros() float64 { return 1e6 * r.cpu.Seconds() / r.requests }
 
 func (r run) perSecond() float64 { return r.requests / r.span.Seconds() }
 
-// A spread is the median of figures and their ends.
-type spread struct{ median, least, most float64 }
-
-func spreadOf(pairs []pair, of func(pair) float64) spread {
-	var vs []float64
-	for _, p := range pairs {
-		vs = append(vs, of(p))
-	}
-	slices.Sort(vs)
-	return spread{vs[len(vs)/2], vs[0], vs[len(vs)-1]}
-}
-
 // judge prints the table. The error says that the rules cost too much.
 func judge(out io.Writer, one, all string, pairs []pair) error {
 	fmt.Fprintf(out, "| | %s | %s | ratio |\n| --- | --- | --- | --- |\n", one, all)
-	row := func(what string, digits int, of func(run) float64) spread {
-		mine := spreadOf(pairs, func(p pair) float64 { return of(p.one) })
-		theirs := spreadOf(pairs, func(p pair) float64 { return of(p.all) })
-		ratio := spreadOf(pairs, func(p pair) float64 { return of(p.all) / of(p.one) })
-		fmt.Fprintf(out, "| %s | %.*f | %.*f | **%.2f** (%.2f … %.2f) |\n", what, digits, mine.median, digits, theirs.median, ratio.median, ratio.least, ratio.most)
+	row := func(what string, digits int, of func(run) float64) result.Spread {
+		mine := result.SpreadOf(pairs, func(p pair) float64 { return of(p.one) })
+		theirs := result.SpreadOf(pairs, func(p pair) float64 { return of(p.all) })
+		ratio := result.SpreadOf(pairs, func(p pair) float64 { return of(p.all) / of(p.one) })
+		fmt.Fprintf(out, "| %s | %.*f | %.*f | %s |\n", what, digits, mine.Median, digits, theirs.Median, ratio.Ratio(2))
 		return ratio
 	}
 	ratio := row("CPU µs per request", 2, run.micros)
 	row("requests/s", 0, run.perSecond)
-	if ratio.median > ratioMax {
-		return fmt.Errorf("not as promised: ten rules cost %.3f times the CPU of the global limit alone, at most %.2f is allowed", ratio.median, ratioMax)
+	if ratio.Median > ratioMax {
+		return fmt.Errorf("not as promised: ten rules cost %.3f times the CPU of the global limit alone, at most %.2f is allowed", ratio.Median, ratioMax)
 	}
 	fmt.Fprintf(out, "\nAs promised: at most %.2f times the CPU of the global limit alone.\n", ratioMax)
 	return nil

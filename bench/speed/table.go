@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"weir/bench/result"
 )
 
 func (l *lab) heading(text string) {
@@ -19,12 +21,7 @@ func (l *lab) row(cells ...string) { fmt.Fprintf(l.out, "| %s |\n", strings.Join
 
 // median is the middle of a figure over samples.
 func median(samples []sample, of func(sample) float64) float64 {
-	var vs []float64
-	for _, s := range samples {
-		vs = append(vs, of(s))
-	}
-	slices.Sort(vs)
-	return vs[len(vs)/2]
+	return result.SpreadOf(samples, of).Median
 }
 
 // ratios is the median of the pairs' ratios, ours to the peer's, with its ends.
@@ -33,6 +30,5 @@ func ratios(ours, peers []sample, of func(sample) float64) string {
 	for i := range ours {
 		vs = append(vs, of(ours[i])/of(peers[i]))
 	}
-	slices.Sort(vs)
-	return fmt.Sprintf("**%.2f** (%.2f … %.2f)", vs[len(vs)/2], vs[0], vs[len(vs)-1])
+	return result.SpreadOf(vs, func(v float64) float64 { return v }).Ratio(2)
 }
