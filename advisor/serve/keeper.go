@@ -97,14 +97,13 @@ func (k *keeper) save(now time.Time) error {
 	anew := k.mind.anew
 	image, err := k.mind.image()
 	if err == nil {
-		k.store.Rotate(image.Sequence)
 		k.mind.anew = false
 	}
 	k.mind.mu.Unlock()
 	if anew && err == nil {
 		k.setAside(now)
 	}
-	written, _ := k.store.Figures()
+	written := k.store.Figures()
 	if err == nil {
 		err = k.store.Save(image)
 	}
@@ -141,11 +140,11 @@ func (k *keeper) run(ctx context.Context) {
 	}
 }
 
-// look saves when it is due, and tells when the disk takes nothing, once, and when
+// look writes the journal, saves when it is due, and tells when the disk takes nothing, once, and when
 // it does again.
 func (k *keeper) look(now time.Time) {
-	figures, fault := k.store.Figures()
-	if k.due(now, figures) {
+	fault := k.store.Flush()
+	if k.due(now, k.store.Figures()) {
 		fault = errors.Join(k.save(now), fault)
 	} else if k.tried.After(k.savedAt) {
 		return // the last attempt failed

@@ -22,11 +22,10 @@ func (s *Server) registerMetrics(set *metric.Set) {
 	if k := s.keeper; k != nil {
 		set.Counter("advisor_state_writes_total", "How often STATE_FILE was written.", k.writes.Load)
 		set.Counter("advisor_state_errors_total", "How often STATE_FILE or its journal could not be written.", func() uint64 {
-			f, _ := k.store.Figures()
-			return k.failures.Load() + f.JournalErrors
+			return k.failures.Load() + k.store.Figures().JournalErrors
 		})
-		set.Counter("advisor_state_journal_bytes_total", "Bytes written to the journal.", func() uint64 { f, _ := k.store.Figures(); return f.JournalBytes })
-		set.Counter("advisor_state_journal_lost_total", "Records that found no room while the disk took none.", func() uint64 { f, _ := k.store.Figures(); return f.Lost })
+		set.Counter("advisor_state_journal_bytes_total", "Bytes written to the journal.", func() uint64 { return k.store.Figures().JournalBytes })
+		set.Counter("advisor_state_journal_lost_total", "Records that found no room while the disk took none.", func() uint64 { return k.store.Figures().Lost })
 		set.Gauge("advisor_history_bytes", "Size of STATE_FILE when it was written last.", k.size.Load)
 	}
 }

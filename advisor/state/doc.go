@@ -4,8 +4,8 @@
 // set, is everything known at one moment; it is replaced whole (written under
 // another name, synced, renamed), so that there is always one that is complete.
 // The journal, under that name with ".journal-" and a number behind it, holds
-// what was learned since, one line per record; lines are handed to the system as
-// they come and synced once a second. Who starts reads the image, and then what
+// what was learned since, one line per record; lines are written and synced when
+// their owner flushes, which it does once a second. Who starts reads the image, and then what
 // the journal says beyond it.
 //
 //	sequence   1 … 40 │ 41 … 90 │ 91 …

@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -21,14 +20,19 @@ var ErrInUse = errors.New("is in use by another advisor")
 
 // A Store is the files under one name, of which this process is the only owner.
 //
-// Safe for concurrent use: the journal has a lock of its own, saving another.
+// Safe for concurrent use: writing guards the files, mu what waits for them.
 type Store struct {
-	path    string
-	lock    *os.File
-	journal *journal
-	ended   chan struct{} // when the journal's goroutine has
+	path string
+	lock *os.File
 
-	saving sync.Mutex
+	writing sync.Mutex
+	journal journal
+	after   uint64 // record of the image on the disk
+
+	mu      sync.Mutex
+	waiting []byte // lines for the journal
+	newest  uint64 // of them
+	figures Figures
 }
 
 // What Open found.
@@ -43,8 +47,8 @@ type Found struct {
 
 // Open takes possession of the files at path and reads them. now names what is
 // put aside. The error is one of the folder or of the file, or ErrInUse. The
-// caller is expected to restore what was found, and then to Save: that starts
-// the journal, and shows whether the path can be written.
+// caller is expected to restore what was found, and then to Save: that shows
+// whether the path can be written.
 func Open(now time.Time, path string) (*Store, *Found, error) {
 	lock, err := os.OpenFile(path+".lock", os.O_WRONLY|os.O_CREATE, 0o600)
 	if err != nil {
@@ -57,17 +61,12 @@ func Open(now time.Time, path string) (*Store, *Found, error) {
 		}
 		return nil, nil, fmt.Errorf("open state %s: %w", path, err)
 	}
-	s := &Store{path: path, lock: lock, ended: make(chan struct{})}
+	s := &Store{path: path, lock: lock}
 	found, err := s.read(now)
 	if err != nil {
 		lock.Close()
 		return nil, nil, fmt.Errorf("open state: %w", err)
 	}
-	s.journal = &journal{name: s.journalName, ring: make(chan struct{}, 1)}
-	go func() {
-		defer close(s.ended)
-		s.journal.run()
-	}()
 	return s, found, nil
 }
 
@@ -105,14 +104,14 @@ func (s *Store) readJournals(f *Found) error {
 	if err != nil {
 		return err
 	}
-	for _, j := range names {
-		data, err := readFile(j.name, journalMax)
+	for _, name := range names {
+		data, err := readFile(name, journalMax)
 		if err != nil {
 			return err
 		}
 		records, wrong := readJournal(data)
 		if wrong != "" {
-			f.Remarks = append(f.Remarks, fmt.Sprintf("%s is believed up to record %d: %s", j.name, len(records), wrong))
+			f.Remarks = append(f.Remarks, fmt.Sprintf("%s is believed up to record %d: %s", name, len(records), wrong))
 		}
 		for _, r := range records {
 			if r.Sequence > have {
@@ -131,19 +130,46 @@ func (s *Store) SetAside(now time.Time, word string) (name string, err error) {
 	return name, os.Rename(s.path, name)
 }
 
-// Append puts a record into the journal, behind the caller's back. Numbers
-// ascend. It never waits for the disk.
-func (s *Store) Append(r Record) { s.journal.add(r) }
+// Append takes in a record for the journal; Flush writes it. Numbers ascend. It never
+// waits for the disk.
+func (s *Store) Append(r Record) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.waiting)+len(r.Data) > pendingMax {
+		s.figures.Lost++
+		return
+	}
+	s.waiting, s.newest = appendRecord(s.waiting, r), r.Sequence
+}
 
-// Rotate says that an image with all records up to sequence is about to be
-// saved: those to come go to a new journal. It never waits for the disk.
-func (s *Store) Rotate(sequence uint64) { s.journal.rotate(sequence) }
+// Flush writes what was appended. What cannot be written waits on.
+func (s *Store) Flush() error {
+	s.writing.Lock()
+	defer s.writing.Unlock()
+	s.mu.Lock()
+	lines, newest := s.waiting, s.newest
+	s.waiting = nil
+	s.mu.Unlock()
+	if len(lines) == 0 {
+		return nil
+	}
+	err := s.journal.write(s.journalName(s.after), lines, newest)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err != nil {
+		s.figures.JournalErrors++
+		s.waiting = append(lines, s.waiting...)
+		return fmt.Errorf("write journal: %w", err)
+	}
+	s.figures.JournalBytes += uint64(len(lines))
+	return nil
+}
 
 // Save replaces the image and removes the journals that it makes superfluous.
 // On error the old image is still there.
 func (s *Store) Save(m Image) error {
-	s.saving.Lock()
-	defer s.saving.Unlock()
+	s.writing.Lock()
+	defer s.writing.Unlock()
 	data, err := m.encode()
 	if err == nil {
 		err = replace(s.path, data)
@@ -151,31 +177,39 @@ func (s *Store) Save(m Image) error {
 	if err != nil {
 		return fmt.Errorf("save state %s: %w", s.path, err)
 	}
-	s.journal.saved(m.Sequence)
+	s.mu.Lock()
+	if s.newest <= m.Sequence { // the image has all that waits
+		s.waiting = nil
+	}
+	s.mu.Unlock()
+	if s.journal.last > m.Sequence { // some of the journal's records are newer
+		return nil
+	}
+	s.journal.close()
+	s.after = m.Sequence
 	names, err := s.journals()
 	if err != nil {
 		return fmt.Errorf("look for old journals: %w", err)
 	}
-	for _, j := range names {
-		if j.after < m.Sequence {
-			_ = os.Remove(j.name) // what stays is skipped when it is read
-		}
+	for _, name := range names {
+		_ = os.Remove(name) // what stays is skipped when it is read
 	}
 	return nil
 }
 
-// Figures says what became of records, and what keeps the journal from being
-// written just now; nil when nothing does.
-func (s *Store) Figures() (Figures, error) {
-	s.journal.mu.Lock()
-	defer s.journal.mu.Unlock()
-	return s.journal.figures, s.journal.fault
+// Figures says what became of records.
+func (s *Store) Figures() Figures {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.figures
 }
 
 // Close writes what waits, and gives the files up.
 func (s *Store) Close() {
+	_ = s.Flush() // there is nobody left to try again
+	s.writing.Lock()
+	defer s.writing.Unlock()
 	s.journal.close()
-	<-s.ended
 	_ = s.lock.Close()
 }
 
@@ -184,29 +218,20 @@ func (s *Store) journalName(after uint64) string {
 	return fmt.Sprintf("%s.journal-%020d", s.path, after)
 }
 
-// A journalFile is a journal in the folder.
-type journalFile struct {
-	name  string
-	after uint64
-}
-
-// journals are the journals in the folder, the oldest first.
-func (s *Store) journals() ([]journalFile, error) {
+// journals are the names of the journals in the folder, the oldest first: their
+// numbers have as many digits.
+func (s *Store) journals() ([]string, error) {
 	entries, err := os.ReadDir(filepath.Dir(s.path))
 	if err != nil {
 		return nil, err
 	}
-	var all []journalFile
+	var all []string
 	for _, e := range entries {
-		number, ok := strings.CutPrefix(e.Name(), filepath.Base(s.path)+".journal-")
-		if !ok {
-			continue
-		}
-		if after, err := strconv.ParseUint(number, 10, 64); err == nil {
-			all = append(all, journalFile{filepath.Join(filepath.Dir(s.path), e.Name()), after})
+		if strings.HasPrefix(e.Name(), filepath.Base(s.path)+".journal-") {
+			all = append(all, filepath.Join(filepath.Dir(s.path), e.Name()))
 		}
 	}
-	slices.SortFunc(all, func(a, b journalFile) int { return strings.Compare(a.name, b.name) })
+	slices.Sort(all)
 	return all, nil
 }
 

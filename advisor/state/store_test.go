@@ -11,19 +11,7 @@ import (
 	"time"
 )
 
-// patience is how long a test waits for what must happen.
-const patience = 2 * time.Minute
-
 var day = time.Date(2026, 1, 19, 16, 30, 0, 0, time.UTC)
-
-func until(t *testing.T, what string, is func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(patience); !is(); time.Sleep(time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("never came true: %s", what)
-		}
-	}
-}
 
 // open opens a store and fails unless it finds an image of that sequence (-1:
 // none) and those records.
@@ -56,10 +44,9 @@ func image(sequence uint64) Image {
 	return Image{Sequence: sequence, Parts: []Part{{"forecast", bytes.Repeat([]byte{byte(sequence)}, 1000)}, {"policy", nil}}}
 }
 
-// begin starts a journal and saves.
+// begin saves.
 func begin(t *testing.T, s *Store, sequence uint64) {
 	t.Helper()
-	s.Rotate(sequence)
 	if err := s.Save(image(sequence)); err != nil {
 		t.Fatal(err)
 	}
@@ -71,16 +58,12 @@ func add(s *Store, from, to uint64) {
 	}
 }
 
-// written waits until records are in the files, as kill -9 would leave them, and
-// gives the lock up as a process that is gone does.
-func crash(t *testing.T, s *Store) {
+// flush fails unless the journal is written.
+func flush(t *testing.T, s *Store) {
 	t.Helper()
-	until(t, "the journal is written", func() bool {
-		s.journal.mu.Lock()
-		defer s.journal.mu.Unlock()
-		return len(s.journal.waiting) == 0 && s.journal.figures.JournalBytes > 0
-	})
-	s.lock.Close()
+	if err := s.Flush(); err != nil {
+		t.Fatal(err)
+	}
 }
 
 func TestRestart(t *testing.T) {
@@ -90,7 +73,7 @@ func TestRestart(t *testing.T) {
 	add(s, 1, 40)
 	begin(t, s, 40)
 	add(s, 41, 45)
-	s.Rotate(45) // and then it crashes before it saves
+	flush(t, s)
 	add(s, 46, 50)
 	s.Close()
 
@@ -114,8 +97,27 @@ func TestCrash(t *testing.T) {
 	s, _ := open(t, path, -1)
 	begin(t, s, 7)
 	add(s, 8, 9)
-	crash(t, s)
+	flush(t, s)
+	add(s, 10, 10)
+	s.lock.Close() // as a process that is gone does
 	open(t, path, 7, 8, 9)
+}
+
+// Records that are newer than an image stay, wherever they are when it is saved.
+func TestNewerThanTheImage(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "s")
+	s, _ := open(t, path, -1)
+	begin(t, s, 0)
+	add(s, 1, 3)
+	flush(t, s)
+	add(s, 4, 5)
+	begin(t, s, 2)
+	flush(t, s)
+	begin(t, s, 5)
+	add(s, 6, 7)
+	begin(t, s, 6)
+	s.Close()
+	open(t, path, 6, 7)
 }
 
 func TestInUse(t *testing.T) {
@@ -218,66 +220,64 @@ func TestDiskAway(t *testing.T) {
 	if err := os.Rename(folder, away); err != nil {
 		t.Fatal(err)
 	}
-	s.Rotate(3)
 	if err := s.Save(image(3)); err == nil || !strings.Contains(err.Error(), "save state "+path) {
 		t.Errorf("saved without a folder: %v", err)
 	}
-	add(s, 4, 5)
-	until(t, "the journal tells its fault", func() bool {
-		figures, fault := s.Figures()
-		return fault != nil && figures.JournalErrors > 0
-	})
+	add(s, 1, 2)
+	for range 2 {
+		if err := s.Flush(); err == nil {
+			t.Error("the journal was written without a folder")
+		}
+	}
+	if f := s.Figures(); f.JournalErrors != 2 || f.JournalBytes != 0 {
+		t.Errorf("counted %+v", f)
+	}
 	if err := os.Rename(away, folder); err != nil {
 		t.Fatal(err)
 	}
-	until(t, "the journal is well", func() bool { _, fault := s.Figures(); return fault == nil })
-	add(s, 6, 6)
+	add(s, 3, 3)
 	s.Close()
-	open(t, path, 0, 4, 5, 6)
+	open(t, path, 0, 1, 2, 3)
 }
 
 // What does not fit on the disk is taken back, so that the next line begins one.
 func TestDiskFull(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "journal")
-	var w writer
-	if err := w.begin(name); err != nil {
+	var j journal
+	write := func(n uint64) error { return j.write(name, appendRecord(nil, Record{n, []byte("x")}), n) }
+	if err := write(1); err != nil {
 		t.Fatal(err)
 	}
-	good := w.file
+	good := j.file
 	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.file = full
-	if err := w.write([]byte("lost\n")); err == nil {
+	j.file = full
+	if write(2) == nil || j.last != 1 {
 		t.Error("the full disk took something")
 	}
 	full.Close()
-	w.file = good
-	if err := w.write(appendRecord(nil, Record{1, []byte("x")})); err != nil {
+	j.file = good
+	if err := write(3); err != nil {
 		t.Fatal(err)
 	}
-	w.close()
+	j.close()
 	data, err := os.ReadFile(name)
-	if records, wrong := readJournal(data); err != nil || wrong != "" || len(records) != 1 {
+	if records, wrong := readJournal(data); err != nil || wrong != "" || len(records) != 2 {
 		t.Errorf("journal %q: %q, %v", data, wrong, err)
 	}
 }
 
 // What waits for the disk is bounded, and what finds no room is counted.
 func TestPendingBound(t *testing.T) {
-	j := &journal{ring: make(chan struct{}, 1)}
+	s, _ := open(t, filepath.Join(t.TempDir(), "s"), -1)
 	data := bytes.Repeat([]byte{'x'}, pendingMax/4)
 	for n := range uint64(4) {
-		j.add(Record{n, data})
+		s.Append(Record{n, data})
 	}
-	if j.figures.Lost != 1 || j.bytes > pendingMax {
-		t.Errorf("%d lost with %d bytes waiting", j.figures.Lost, j.bytes)
-	}
-	j.rotate(4)
-	j.rotate(5)
-	if len(j.waiting) > 2 {
-		t.Errorf("%d files wait", len(j.waiting))
+	if s.Figures().Lost != 1 || len(s.waiting) > pendingMax {
+		t.Errorf("%d lost with %d bytes waiting", s.Figures().Lost, len(s.waiting))
 	}
 }
 
@@ -329,40 +329,4 @@ func FuzzJournal(f *testing.F) {
 			t.Errorf("%d records became %d (%s)", len(records), len(again), wrong)
 		}
 	})
-}
-
-// What waits for the disk is kept until an image that has it is on the disk.
-func TestWaitingUntilSaved(t *testing.T) {
-	lines := func(j *journal) (n int) {
-		for _, s := range j.waiting {
-			n += bytes.Count(s.lines, []byte{'\n'})
-		}
-		return n
-	}
-	j := &journal{ring: make(chan struct{}, 1), name: func(uint64) string { return "/proc/nowhere/j" }}
-	var w writer
-	j.rotate(0)
-	for n := range uint64(6) {
-		j.add(Record{n + 1, []byte("x")})
-		j.flush(&w) // fails
-		if n%2 == 1 {
-			j.rotate(n + 1) // an image is about to be saved, and is not
-		}
-	}
-	if lines(j) != 6 || len(j.waiting) != 2 || j.fault == nil {
-		t.Fatalf("%d records wait for %d files, %v", lines(j), len(j.waiting), j.fault)
-	}
-	j.add(Record{7, []byte("x")})
-	j.saved(6)
-	if lines(j) != 1 || len(j.waiting) != 1 || j.waiting[0].after != 6 || j.bytes != len(j.waiting[0].lines) {
-		t.Errorf("%d records wait for %d files: %+v", lines(j), len(j.waiting), j.waiting)
-	}
-	// One that is saved while the disk is tried.
-	work := []segment{{lines: []byte("a\n")}, {begin: true, after: 9, lines: []byte("b\n")}}
-	j.waiting = []segment{{lines: []byte("c\n")}}
-	j.saved(9)
-	j.putBack(work)
-	if len(j.waiting) != 1 || string(j.waiting[0].lines) != "b\nc\n" {
-		t.Errorf("what waits is %+v", j.waiting)
-	}
 }
