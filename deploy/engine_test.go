@@ -42,7 +42,7 @@ func engineThere(t *testing.T) bool {
 	if !there(t, "docker", "the images") {
 		return false
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	if _, err := try(ctx, nil, "docker", "version", "--format", "{{.Server.Version}}"); err != nil {
 		t.Logf("NOT TRIED: the Docker engine does not answer: the images: %v", err)

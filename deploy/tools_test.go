@@ -20,7 +20,7 @@ import (
 
 // patience bounds every wait for something that a program does by itself; a
 // busy machine may need a good part of it.
-const patience = time.Minute
+const patience = 5 * time.Minute
 
 // scratch is a folder for the whole run.
 var scratch string
@@ -145,7 +145,7 @@ func there(t *testing.T, command, otherwise string) bool {
 
 // fetch reads a URL; any status but 200 is an error.
 func fetch(ctx context.Context, url string) ([]byte, error) {
-	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {

@@ -13,6 +13,8 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+
+	"weir/internal/freeport"
 )
 
 // A secureTarget is a target with TLS; its certificate is for 127.0.0.1 and
@@ -130,15 +132,14 @@ func runAll(t *testing.T, cases map[string]faulty) {
 // never a slower schedule.
 func TestUnreachableTargets(t *testing.T) {
 	t.Parallel()
-	nobody, err := net.Listen("tcp", "127.0.0.1:0")
+	nobody, err := freeport.Addr()
 	if err != nil {
 		t.Fatal(err)
 	}
-	nobody.Close()
 	runAll(t, map[string]faulty{
-		"refused":            {url: "http://" + nobody.Addr().String(), reason: "connect_refused", says: "Request errors: connection refused"},
-		"refused by TLS":     {url: "https://" + nobody.Addr().String(), reason: "connect_refused", says: "Request errors: connection refused"},
-		"refused one each":   {url: "http://" + nobody.Addr().String(), reason: "connect_refused", more: `,"requestOptions":{"keepAlive":false}`},
+		"refused":            {url: "http://" + nobody, reason: "connect_refused", says: "Request errors: connection refused"},
+		"refused by TLS":     {url: "https://" + nobody, reason: "connect_refused", says: "Request errors: connection refused"},
+		"refused one each":   {url: "http://" + nobody, reason: "connect_refused", more: `,"requestOptions":{"keepAlive":false}`},
 		"from other sources": {url: newTarget(t).URL, args: []string{"-source-addresses", "127.0.0.2,127.0.0.3"}},
 	})
 }

@@ -14,13 +14,15 @@ import (
 // listens, or while it is started again.
 const portMin, portMax = 15_000, 30_000
 
+const triesMax = 1000
+
 // given are the addresses that this process was given before.
 var given sync.Map
 
-// Addr returns an address on 127.0.0.1 that nobody listens on, each time another.
-// Safe for concurrent use.
+// Addr returns an address on 127.0.0.1 that nobody listens on, each time another until
+// nearly all were given. Safe for concurrent use.
 func Addr() (string, error) {
-	for range 1000 {
+	for try := range triesMax {
 		addr := fmt.Sprintf("127.0.0.1:%d", portMin+rand.IntN(portMax-portMin))
 		ln, err := net.Listen("tcp", addr)
 		if err != nil {
@@ -30,6 +32,9 @@ func Addr() (string, error) {
 		if _, twice := given.LoadOrStore(addr, true); !twice {
 			return addr, nil
 		}
+		if try == triesMax/2 {
+			given.Clear()
+		}
 	}
-	return "", errors.New("find a free port: none was free in a thousand tries")
+	return "", errors.New("find a free port: too many are taken")
 }

@@ -6,6 +6,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"weir/internal/freeport"
 )
 
 // patience bounds every wait of these tests; it is never waited for in full
@@ -48,9 +50,19 @@ func start(t *testing.T, cfg Config) *Group {
 	return g
 }
 
+// silentAddr is an address at which nobody listens.
+func silentAddr(t *testing.T) string {
+	t.Helper()
+	addr, err := freeport.Addr()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return addr
+}
+
 func listen(t *testing.T, g *Group, accept AcceptFunc) *Listener {
 	t.Helper()
-	ln, err := g.Listen("127.0.0.1:0", accept)
+	ln, err := g.Listen(silentAddr(t), accept)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"weir/internal/freeport"
 	"weir/loadgen/record"
 )
 
@@ -132,12 +133,11 @@ func TestRefused(t *testing.T) {
 		t.Run(fmt.Sprintf("keepAlive %v", keep), func(t *testing.T) {
 			t.Parallel()
 			b := newBench(t)
-			l, err := net.Listen("tcp", "127.0.0.1:0")
+			addr, err := freeport.Addr()
 			if err != nil {
 				t.Fatal(err)
 			}
-			l.Close()
-			config := load(l.Addr().String(), 400, 0.25)
+			config := load(addr, 400, 0.25)
 			config.Options = map[string]any{"keepAlive": keep}
 			r := b.run(config)
 			if r.Sent != 100 || r.ErrorsByReason["connect_refused"] != 100 {

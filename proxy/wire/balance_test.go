@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"weir/internal/freeport"
 	"weir/internal/http1"
 )
 
@@ -23,7 +24,13 @@ type member struct {
 	checked atomic.Int64 // checks that came
 }
 
-func newMember(t *testing.T, name string) *member { return newMemberAt(t, name, "127.0.0.1:0") }
+func newMember(t *testing.T, name string) *member {
+	addr, err := freeport.Addr()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return newMemberAt(t, name, addr)
+}
 
 func newMemberAt(t *testing.T, name, addr string) *member {
 	m := &member{name: name}

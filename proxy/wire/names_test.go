@@ -14,16 +14,22 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+
+	"weir/internal/freeport"
 )
 
 // instances starts targets on addresses of the loopback network, all on one port.
 // Each answers with its address.
 func instances(t *testing.T, ips ...string) (all map[string]*member, port string) {
 	t.Helper()
-	all, port = make(map[string]*member), "0"
+	addr, err := freeport.Addr()
+	if err != nil {
+		t.Fatal(err)
+	}
+	all = make(map[string]*member)
+	_, port, _ = net.SplitHostPort(addr)
 	for _, ip := range ips {
 		all[ip] = newMemberAt(t, ip, net.JoinHostPort(ip, port))
-		_, port, _ = net.SplitHostPort(all[ip].addr)
 	}
 	return all, port
 }

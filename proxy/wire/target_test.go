@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"weir/internal/freeport"
 	"weir/internal/http1"
 	"weir/internal/http1/http1test"
 )
@@ -33,7 +34,11 @@ type fakeTarget struct {
 // newTarget starts a target. It ends with the test.
 func newTarget(t *testing.T, script func(c *targetConn)) *fakeTarget {
 	t.Helper()
-	return newTargetAt(t, "127.0.0.1:0", script)
+	addr, err := freeport.Addr() // so that it can come back
+	if err != nil {
+		t.Fatal(err)
+	}
+	return newTargetAt(t, addr, script)
 }
 
 func newTargetAt(t *testing.T, addr string, script func(c *targetConn)) *fakeTarget {
