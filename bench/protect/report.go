@@ -20,6 +20,9 @@ func (l *lab) report(situations []Situation) error {
 		"In time is a 200 within %v of when the request was due (wide: 200 ms); ideal is the least of what was asked and what the target could do, added up. "+
 		"Needlessly shed are requests that were answered 429 or 503 although the target's own queue, with nothing in front of it, would have answered them in time, by a replay of the same arrivals. "+
 		"The target counts as protected, and as recovered, when a second begins in which %.0f %% of the ideal was answered in time.\n", situations[0].InTime, 100*good)
+	if first, last := l.made(situations); !first.IsZero() {
+		fmt.Fprintf(l.out, "\nThe runs ended from %s to %s.\n", first.Format(time.RFC3339), last.Format(time.RFC3339))
+	}
 	fmt.Fprintln(l.out, "\n| side | |\n| --- | --- |")
 	for _, s := range Sides() {
 		fmt.Fprintf(l.out, "| %s | %s |\n", s.Name, s.About)
@@ -38,6 +41,23 @@ func (l *lab) report(situations []Situation) error {
 		return fmt.Errorf("goals were missed: %s", strings.Join(missed, "; "))
 	}
 	return nil
+}
+
+// made is when the first and the last of the runs that are shown ended.
+func (l *lab) made(situations []Situation) (first, last time.Time) {
+	for i := range situations {
+		for _, side := range situations[i].Sides {
+			for _, r := range l.of(&situations[i], side) {
+				if first.IsZero() || r.Ended.Before(first) {
+					first = r.Ended
+				}
+				if r.Ended.After(last) {
+					last = r.Ended
+				}
+			}
+		}
+	}
+	return first, last
 }
 
 // missed says in words which goals of a situation the gate missed.
