@@ -10,8 +10,10 @@ const (
 )
 
 const (
-	lossMax  = 4.0  // in mean errors of the last value: one slot decides nothing
-	errorMax = 20.0 // the same for squares, which are weighed down besides
+	// errorMax bounds an error, in mean ones of the last value. It is large: who is
+	// right about a crowd that comes once a week is worth more than who is a little
+	// better all the other time.
+	errorMax = 20.0
 	// sharpness is how much weight is lost by being worse than the best: at 2 % a
 	// factor of two.
 	sharpness = 40.0
@@ -197,14 +199,14 @@ func (m *mixer) learn(y float64, p *promise) {
 			f = p.mix
 		}
 		err[i] = min(max((f-y)/s, -errorMax), errorMax)
-		loss[i] = min(lossMax, math.Abs(err[i]))
+		loss[i] = math.Abs(err[i])
 	}
 	m.ranking.learn(loss[:])
 	own := math.Abs(p.mix-y) / s
 	m.stack.learn(err[:], 1/max(own, ownLeast))
 	var way [waysN]float64
 	for i, f := range p.ways {
-		way[i] = min(lossMax, math.Abs(f-y)/s)
+		way[i] = min(errorMax, math.Abs(f-y)/s)
 	}
 	m.ways.learn(way[:])
 }

@@ -106,3 +106,21 @@ func TestMixture(t *testing.T) {
 		t.Errorf("errors that cancel: error %.3f, of either %.3f and %.3f", mix, one, two)
 	}
 }
+
+// A crowd now and then: the expert that follows it is believed, though another is a little
+// better all the other time.
+func TestMixtureFollowsRareCrowds(t *testing.T) {
+	r := rand.New(rand.NewPCG(23, 23))
+	mix, quick, calm := play(3000, func(i int) (a, b, y float64) {
+		y = 100 + 5*r.NormFloat64()
+		a, b = y+5*r.NormFloat64(), y+4*r.NormFloat64()
+		if i%300 >= 290 {
+			y *= 8
+			a, b = 8*a, b
+		}
+		return a, b, y
+	})
+	if mix > 2*quick {
+		t.Errorf("error %.2f, of the one that follows crowds %.2f, of the other %.2f", mix, quick, calm)
+	}
+}
