@@ -15,9 +15,10 @@ const (
 	// better all the other time.
 	errorMax = 20.0
 	// sharpness is how much weight is lost by being worse than the best: at 2 % a
-	// factor of two.
-	sharpness = 40.0
-	scaleMin  = .1 // the unit of losses is at least this share of c
+	// factor of two, where losses are remembered by half in sharpFrom. A mean of fewer
+	// is less sure, as its root.
+	sharpness, sharpFrom = 40.0, 150.0
+	scaleMin             = .1 // the unit of losses is at least this share of c
 	// ownLeast is the smallest error of the mixture that a row of the stack is weighed by.
 	ownLeast = .25
 	// stackSteps is how often a stack moves weight each time it is solved, stackShrink
@@ -42,12 +43,13 @@ func newMixer(k int, halfLife float64) *mixer {
 // A ranking is the mean loss of each of several, forgetting by half in halfLife.
 type ranking struct {
 	decay float64
+	sharp float64
 	n     float64
 	loss  []float64
 }
 
 func newRanking(n int, halfLife float64) ranking {
-	return ranking{decay: math.Exp2(-1 / halfLife), loss: make([]float64, n)}
+	return ranking{sharp: sharpness * min(1, math.Sqrt(halfLife/sharpFrom)), decay: math.Exp2(-1 / halfLife), loss: make([]float64, n)}
 }
 
 func (r *ranking) learn(loss []float64) {
@@ -58,7 +60,7 @@ func (r *ranking) learn(loss []float64) {
 }
 
 // weigh fills w with weights that sum to 1 over those with a forecast: e to the
-// minus sharpness times how much worse than the best.
+// minus sharp times how much worse than the best.
 func (r *ranking) weigh(w, forecasts []float64) {
 	best := math.Inf(1)
 	for i, f := range forecasts {
@@ -76,7 +78,7 @@ func (r *ranking) weigh(w, forecasts []float64) {
 		if best > 0 {
 			d = (r.loss[i] - best) / best
 		}
-		if d *= sharpness; d < 16 {
+		if d *= r.sharp; d < 16 {
 			w[i] = math.Exp(-d)
 			sum += w[i]
 		}
