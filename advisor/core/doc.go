@@ -3,7 +3,7 @@
 //
 //	snapshot ─▶ clock    is this the time we are in?
 //	            doubt    can its rate be believed?
-//	            fleet    adds up the proxies; a round ends when all have reported
+//	            fleet    adds up the proxies, a round at a time
 //	            forecast ◀── the sum ──▶ policy ──▶ recommendation, track
 //
 // The only clock is the snapshots', so a recording can be replayed at any speed.

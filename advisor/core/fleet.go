@@ -16,10 +16,8 @@ const (
 	// silentMin is the least time: while its gate holds requests back a proxy reports
 	// more often than afterwards.
 	silentMin = 90 * time.Second
-	// unprovenMin and unprovenSpans bound how long an interval is taken to be that a
-	// proxy only claims: in units of the shortest of all.
-	unprovenMin   = 5 * time.Minute
-	unprovenSpans = 4
+	// unprovenMax bounds an interval that a proxy only claims.
+	unprovenMax = 5 * time.Minute
 	// membersMax bounds the proxies that are known; one that is silent makes
 	// room for a new one.
 	membersMax = 1000
@@ -93,25 +91,24 @@ func (s *Snapshot) rates() sums {
 }
 
 // A fleet adds up what several proxies report. Their snapshots come at different
-// times, so the sum is taken in rounds: one ends when all that count have reported,
-// or half an interval later. Who has not reported in a round is taken to go on as
-// before, and one that has been silent for three of its intervals does not count.
-// One that is late when another has appeared since is taken to have been started
-// anew under another name, and gives way to it. A single proxy ends a round with
-// each snapshot, which is then passed on as it is.
+// times and may be of different length, so the sum is taken in rounds: one ends when
+// the proxy that ended the last one reports again, or when any other reports twice.
+// Who has not reported in a round is taken to go on as before, and one that has been
+// silent for three of its intervals does not count. One that is late when another has
+// appeared since is taken to have been started anew under another name, and gives way
+// to it. A single proxy ends a round with each snapshot.
 //
-// Owned by the core.
+// Owned by its Core.
 type fleet struct {
 	Members []*member `json:"members"` // by name
-	// Ended is when the last round did.
+	// Ended is when the last round did, Ender who ended it.
 	Ended time.Time `json:"ended"`
+	Ender string    `json:"ender"`
 	// Newest is the newest snapshot of all.
 	Newest time.Time `json:"newest"`
 	// Passed is how long the proxies have reported. It does not jump when the clock of
 	// one does: a snapshot moves it on by no more than its interval.
 	Passed time.Duration `json:"passed"`
-	// Bound is how long an interval can be that is not proven.
-	Bound time.Duration `json:"bound"`
 }
 
 func (f *fleet) find(name string) (at int, ok bool) {
@@ -133,7 +130,7 @@ func (f *fleet) first(name string) bool {
 }
 
 // span is the interval of a proxy as far as it is believed.
-func (f *fleet) span(m *member) time.Duration { return min(m.Interval, max(m.Proven, f.Bound)) }
+func (f *fleet) span(m *member) time.Duration { return min(m.Interval, max(m.Proven, unprovenMax)) }
 
 // live says whether a proxy counts at the newest time.
 func (f *fleet) live(m *member) bool {
@@ -191,18 +188,16 @@ func (f *fleet) add(s *Snapshot) (sum policy.Snapshot, ok bool, err error) {
 	if rate := s.Limit.Rate(); !math.IsInf(rate, 0) {
 		m.Limit = rate
 	}
-	f.bound()
 	if !f.Newest.After(f.Ended) {
 		return sum, false, nil // a straggler of the round that is over
 	}
+	ends := m.Seconds > 0 || m.Name == f.Ender || f.Ended.IsZero()
 	m.Seconds += s.Interval.Seconds()
 	m.Round.add(m.Last, s.Interval.Seconds())
-	r := f.round()
-	late := f.Newest.Sub(f.Ended) >= r.longest*3/2
-	if r.heard < r.counted && !late {
+	if !ends {
 		return sum, false, nil
 	}
-	return f.end(s, m, &r), true, nil
+	return f.end(s, m), true, nil
 }
 
 // member is the one that a snapshot comes from, with Newest moved on.
@@ -230,41 +225,6 @@ func (f *fleet) member(s *Snapshot) (*member, error) {
 	return m, nil
 }
 
-// bound works out how long an interval can be that is not proven, so that one
-// strange snapshot does not keep all rounds from ending.
-func (f *fleet) bound() {
-	shortest := time.Duration(math.MaxInt64 / unprovenSpans)
-	for _, m := range f.Members {
-		if f.Passed-m.Passed <= silentAfter*m.Interval {
-			shortest = min(shortest, m.Interval)
-		}
-	}
-	f.Bound = max(unprovenMin, unprovenSpans*shortest)
-}
-
-// A round is who takes part in one.
-type round struct {
-	longest        time.Duration
-	counted, heard int
-	replaced       map[*member]bool
-}
-
-// round counts the proxies that count, and those that were heard in this round.
-func (f *fleet) round() round {
-	r := round{replaced: f.replaced()}
-	for _, m := range f.Members {
-		if !f.live(m) || r.replaced[m] {
-			continue
-		}
-		r.counted++
-		r.longest = max(r.longest, f.span(m))
-		if m.Seconds > 0 {
-			r.heard++
-		}
-	}
-	return r
-}
-
 // replaced are the proxies that are late, one for each that appeared after they were
 // heard last.
 func (f *fleet) replaced() map[*member]bool {
@@ -272,7 +232,7 @@ func (f *fleet) replaced() map[*member]bool {
 	for _, m := range f.Members {
 		switch {
 		case !f.live(m):
-		case m.Seconds == 0 && f.Passed-m.Passed > f.span(m)*6/5:
+		case f.Passed-m.Passed > f.span(m)*6/5:
 			late = append(late, m)
 		default:
 			there = append(there, m)
@@ -293,18 +253,13 @@ func (f *fleet) replaced() map[*member]bool {
 }
 
 // end ends the round with s, of m, and adds up.
-func (f *fleet) end(s *Snapshot, m *member, r *round) policy.Snapshot {
-	sum := policy.Snapshot{At: f.Newest, Interval: f.Newest.Sub(f.Ended), Limit: s.Limit}
-	if sum.Interval > 2*r.longest { // there was a gap, of which nobody told
-		sum.Interval = r.longest
-	}
-	if r.counted == 1 {
-		sum.Interval = min(seconds(m.Seconds), IntervalMax)
-	}
+func (f *fleet) end(s *Snapshot, m *member) policy.Snapshot {
+	sum := policy.Snapshot{At: f.Newest, Interval: min(time.Duration(m.Seconds*float64(time.Second)), IntervalMax), Limit: s.Limit}
+	replaced := f.replaced()
 	var all sums
 	unshared := 0.0
 	for _, o := range f.Members {
-		if f.live(o) && !r.replaced[o] {
+		if f.live(o) && !replaced[o] {
 			if o.Seconds > 0 {
 				all.add(o.Round, 1/o.Seconds)
 			} else {
@@ -320,7 +275,7 @@ func (f *fleet) end(s *Snapshot, m *member, r *round) policy.Snapshot {
 		}
 		o.Seconds, o.Round = 0, sums{}
 	}
-	f.Ended = f.Newest
+	f.Ended, f.Ender = f.Newest, m.Name
 	if m.Unshared && m.Limit > 0 && unshared > m.Limit { // theirs are added up, too
 		sum.Limit = times(s.Limit, unshared/m.Limit)
 	}
