@@ -102,6 +102,16 @@ func openDescriptors(t *testing.T) int {
 	return len(entries)
 }
 
+// forgotten waits until there is no successor of an offer.
+func forgotten(t *testing.T, o *Offered) {
+	t.Helper()
+	eventually(t, "all successors are forgotten", func() bool {
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		return len(o.successors) == 0
+	})
+}
+
 func TestTakeMovesTheSockets(t *testing.T) {
 	name := anyName()
 	first, f1 := socket(t)
@@ -221,9 +231,10 @@ func TestSuccessorThatDiesChangesNothing(t *testing.T) {
 	name := anyName()
 	_, f := socket(t)
 	told := make(chan bool, 1)
-	mustOffer(t, name, usual(), func() { told <- true }, f)
+	o := mustOffer(t, name, usual(), func() { told <- true }, f)
 	before := openDescriptors(t)
 	for range 30 {
+		forgotten(t, o)                                     // or there are too many at a time
 		c, err := net.DialUnix(network, nil, address(name)) // dies at once
 		if err != nil {
 			t.Fatal(err)
@@ -328,11 +339,7 @@ func TestSuccessorThatTakesTooLongIsForgotten(t *testing.T) {
 	_, f := socket(t)
 	o := mustOffer(t, name, brief(), func() { t.Error("taken was called") }, f)
 	taken := mustTake(t, name)
-	eventually(t, "it is forgotten", func() bool {
-		o.mu.Lock()
-		defer o.mu.Unlock()
-		return len(o.successors) == 0
-	})
+	forgotten(t, o)
 	if err := taken.Ready(); err == nil {
 		t.Error("a successor that took too long was told that the sockets are its own")
 	}

@@ -68,7 +68,7 @@ func TestGateViewDoesNotAllocate(t *testing.T) {
 	var v gateView
 	l := gate.Look{Limit: 4, Cuts: [gate.Reasons]uint64{1, 0}, Last: make([]gate.Cut, 1)}
 	v.show(l)
-	if n := testing.AllocsPerRun(100, func() { v.show(l) }); n != 0 {
+	if n := testing.AllocsPerRun(1000, func() { v.show(l) }); n != 0 {
 		t.Errorf("%v allocations", n)
 	}
 }

@@ -142,7 +142,7 @@ func TestTrafficOfUploads(t *testing.T) {
 func TestTrafficAllocates(t *testing.T) {
 	var tr traffic
 	o := session.Outcome{Status: 200, Relayed: true, Complete: time.Unix(1000, 0), Answered: time.Unix(1001, 0)}
-	if n := testing.AllocsPerRun(100, func() { tr.decided(true); tr.over(time.Unix(1001, 0), &o) }); n != 0 {
+	if n := testing.AllocsPerRun(1000, func() { tr.decided(true); tr.over(time.Unix(1001, 0), &o) }); n != 0 {
 		t.Errorf("%v allocations", n)
 	}
 }
