@@ -12,12 +12,13 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 )
 
 // patience is how long a browser may take for a page on a busy machine.
-const patience = time.Minute
+const patience = 5 * time.Minute
 
 // DOM opens a page, lets budget of the page's own time pass (timers run fast,
 // requests are waited for) and returns what is in it then. The test fails when
@@ -28,10 +29,18 @@ func DOM(t *testing.T, address string, budget time.Duration) string {
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, find(t), "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage",
-		"--user-data-dir="+t.TempDir(), "--enable-logging=stderr", "--virtual-time-budget="+strconv.FormatInt(budget.Milliseconds(), 10), "--dump-dom", address)
+		"--user-data-dir="+profile(t), "--enable-logging=stderr", "--virtual-time-budget="+strconv.FormatInt(budget.Milliseconds(), 10), "--dump-dom", address)
+	// Its helpers may outlive it for a moment: they end with their group.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	end := func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
+	cmd.Cancel, cmd.WaitDelay = end, 10*time.Second
 	var out, words bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &words
-	if err := cmd.Run(); err != nil {
+	err := cmd.Run()
+	if cmd.Process != nil {
+		_ = end()
+	}
+	if err != nil {
 		t.Fatalf("chromium shows %s: %v\n%s", address, err, &words)
 	}
 	for line := range strings.Lines(words.String()) {
@@ -40,6 +49,24 @@ func DOM(t *testing.T, address string, budget time.Duration) string {
 		}
 	}
 	return out.String()
+}
+
+// profile returns a folder for the browser. It is no t.TempDir, which fails a test
+// when a helper of the browser still writes there while it is removed.
+func profile(t *testing.T) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "weir-browser-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		for range 100 {
+			if os.RemoveAll(dir) == nil {
+				return
+			}
+		}
+	})
+	return dir
 }
 
 // File returns the address of a page that is written to a file for the test.
