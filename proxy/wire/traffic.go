@@ -122,6 +122,9 @@ const waitedLong = time.Second
 
 // over counts what became of an admitted request.
 func (t *traffic) over(now time.Time, o *session.Outcome) {
+	if o.Fault == session.FaultGate {
+		return // the target was not asked, and is not to blame
+	}
 	left := o.Status == 0 && o.Fault == session.FaultNone
 	if left && (o.Relayed || o.Complete.IsZero() || now.Sub(o.Complete) < waitedLong) {
 		return

@@ -88,6 +88,7 @@ func TestTrafficOver(t *testing.T) {
 		{"broken off", session.Outcome{Status: 502, Fault: session.FaultClosed, Sent: ago(1), Complete: ago(1)}, "1 1 -"},
 		{"too late", session.Outcome{Status: 504, Fault: session.FaultTimeout, Sent: ago(10), Complete: ago(10)}, "1 1 10"},
 		{"too large", session.Outcome{Status: 413, Sent: ago(1)}, "1 0 -"},
+		{"shed by the gate", session.Outcome{Status: 503, Fault: session.FaultGate}, "0 0 -"},
 		{"left at once", session.Outcome{Sent: ago(999), Complete: ago(999)}, "0 0 -"},
 		{"left after a while", session.Outcome{Sent: ago(1000), Complete: ago(1000)}, "1 1 1000"},
 		{"left while it sent", session.Outcome{Sent: ago(60_000)}, "0 0 -"},
