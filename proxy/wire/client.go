@@ -205,6 +205,7 @@ func (c *client) acquire(now time.Time, how session.Acquire) {
 	}
 	switch t := c.at.Value; {
 	case c.s.Streams():
+	c.at.Value.begin()
 		if !t.pool.Stream(&c.wait) {
 			c.unavailable(now, session.FaultStreams)
 			return

@@ -21,17 +21,20 @@ type Gating struct {
 // known, as that takes a moment to learn.
 const gatePatience = 20
 
-// newGate returns the gate of a new target; nil: there is none.
-func (s *side) newGate() *gate.Gate {
-	g := &s.front.cfg.Gate
-	if g.Mode == gate.Off {
-		return nil
+// begin gives the target its gate. One that is never asked needs none: a name may have
+// more addresses than a loop ever asks.
+func (t *target) begin() {
+	g := &t.side.front.cfg.Gate
+	if t.gate != nil || g.Mode == gate.Off {
+		return
 	}
-	most := s.connsPerTarget
+	most := t.side.connsPerTarget
 	if g.Max > 0 {
 		most = min(most, g.Max)
 	}
-	return gate.New(gate.Config{Min: g.Min, Max: most, SLO: g.SLO})
+	t.gate = gate.New(gate.Config{Min: g.Min, Max: most, SLO: g.SLO})
+	t.view.show(t.gate.Look())
+	t.pool.SetLimit(t.gate.Limit())
 }
 
 // enforced reports whether the gate bounds what is in flight.

@@ -94,3 +94,29 @@ func TestGateInShadow(t *testing.T) {
 	held.status(200)
 	r.samplesAre("ratelimiter_gate_would_wait_total", 1)
 }
+
+// A target that was never asked has no gate: that would be two kilobytes a loop for
+// each address of a name.
+func TestGateBeginsWithTheFirstRequest(t *testing.T) {
+	idle, busy := newTarget(t, echoes), newTarget(t, echoes)
+	tweak := func(c *Config) { c.Gate = Gating{Mode: gate.On, Wait: time.Second, Min: 2} }
+	r := startWith(t, tweak, busy.url(), "EVENT_LOOPS", "1")
+	r.SetTargets([]*Target{r.targetList()[0], {URL: idle.url(), Addr: idle.addr, Host: idle.addr}})
+	gates := func() (n int) {
+		r.onLoops(func(s *side, _ time.Time) {
+			for _, at := range s.targets.Targets() {
+				if at.Value.gate != nil {
+					n++
+				}
+			}
+		})
+		return n
+	}
+	if n := gates(); n != 0 {
+		t.Errorf("%d gates before the first request", n)
+	}
+	r.dial().ask(get, 200)
+	if n := gates(); n != 1 {
+		t.Errorf("%d gates after the first request", n)
+	}
+}

@@ -103,6 +103,9 @@ func (c *client) gateLate(now time.Time) bool {
 func (t *target) serveNext(now time.Time) {
 	s := t.side
 	for s.line.Len() > 0 && t.room() && s.targets.Takes(now, t.at) {
+	if s.line.Len() > 0 {
+		t.begin()
+	}
 		c := s.line.Next(now).Value
 		c.left(now)
 		s.targets.Assign(now, t.at, &c.tried)

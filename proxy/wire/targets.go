@@ -115,10 +115,6 @@ func (s *side) setTargets(now time.Time, list []*Target) {
 
 func (s *side) addTarget(now time.Time, spec *Target) {
 	t := &target{side: s, spec: spec, pool: upstream.NewPool[*server, *client](s.connsPerTarget, s.streamsPerTarget(), s.waitersMax)}
-	if t.gate = s.newGate(); t.gate != nil {
-		t.view.show(t.gate.Look())
-		t.pool.SetLimit(t.gate.Limit())
-	}
 	t.at = s.targets.Add(t)
 	t.note(now)
 	t.serveNext(now)
