@@ -44,6 +44,7 @@ type Set struct {
 	file    *descriptorFile // nil: rules
 	own     int             // how many of rules are the file's
 	shares  []int64         // kept back from any class of any rule, ascending
+	classes []string        // the name of a class from which so much is kept back
 }
 
 // Read returns the rules of a file, which is YAML or JSON and has rules at its
@@ -87,7 +88,29 @@ func Read(data []byte, o Options) (*Set, error) {
 	}
 	slices.Sort(s.shares)
 	s.shares = slices.Compact(s.shares)
+	s.nameClasses()
 	return s, nil
+}
+
+// nameClasses names the ranks: of several classes the first rule's first in alphabetical
+// order.
+func (s *Set) nameClasses() {
+	s.classes = make([]string, len(s.shares))
+	for i := range s.rules {
+		for _, name := range slices.Sorted(maps.Keys(s.rules[i].shares)) {
+			if at, _ := slices.BinarySearch(s.shares, s.rules[i].shares[name]); s.classes[at] == "" {
+				s.classes[at] = name
+			}
+		}
+	}
+}
+
+// Class returns the name of a priority class of that rank; empty: no rule has classes.
+func (s *Set) Class(rank int) string {
+	if rank >= len(s.classes) {
+		return ""
+	}
+	return s.classes[rank]
 }
 
 // addClients adds the built-in rule for clients when it is needed.

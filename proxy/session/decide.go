@@ -61,7 +61,7 @@ func (s *Session) matched(p *Policy, hits []rule.Hit) {
 	if p.Rules != nil {
 		rank = p.Rules.Rank(&s.env.scratch, s.trusted())
 	}
-	s.env.Matched(s, s.client(&s.env.head), rank, hits)
+	s.env.Matched(p, s, s.client(&s.env.head), rank, hits)
 }
 
 // count adds the counters of the rules that apply. Those in shadow are asked by

@@ -76,7 +76,7 @@ type Env struct {
 	// Matched is told of every request that the limiter is about to be asked about: the
 	// client's address, behind trusted proxies, the rank of its priority class (see
 	// [rule.Set.Rank]) and the rules that apply, which are borrowed. It may be nil.
-	Matched func(s *Session, client netip.Addr, rank int, hits []rule.Hit)
+	Matched func(p *Policy, s *Session, client netip.Addr, rank int, hits []rule.Hit)
 	// Decided is told of every decision: what was asked, with keys that are
 	// borrowed, and the answer. It may be nil.
 	Decided func(now time.Time, p *Policy, asked []Counted, ans *store.Answer)

@@ -29,6 +29,8 @@ type client struct {
 	closed bool                      // the connection is gone
 	duplex bool                      // the connection is read and written at the same time
 
+	route  uint16    // of the exchange; see routes
+	class  uint8     // its priority class; see classNames
 	with   int       // places taken at the target when the exchange was sent
 	full   bool      // the gate bound then
 	lineAt time.Time // since when it waits for a place
@@ -203,9 +205,9 @@ func (c *client) acquire(now time.Time, how session.Acquire) {
 	if how != session.AcquireFresh && !c.choose(now) {
 		return
 	}
+	c.at.Value.begin()
 	switch t := c.at.Value; {
 	case c.s.Streams():
-	c.at.Value.begin()
 		if !t.pool.Stream(&c.wait) {
 			c.unavailable(now, session.FaultStreams)
 			return

@@ -88,6 +88,7 @@ type Front struct {
 	disbelief  disbelief
 	seed       maphash.Seed // of the sketches of keys
 	candidate  atomic.Pointer[limit.Limit]
+	classes    classNames
 
 	mu       sync.Mutex      // guards what follows, and has changes to it one at a time
 	declared []*Target       // as the settings or POST /config/targets have them
@@ -275,6 +276,8 @@ type side struct {
 	draining bool
 	rules    ruleBook
 	counts   *counts
+	routes   routes      // of requests, as gates tell them apart
+	classes  sideClasses // of requests, as metrics tell them apart
 	refusals *recall[refused]
 	sheds    *recall[shed] // nil: no gate sheds
 
@@ -290,7 +293,7 @@ type side struct {
 }
 
 func newSide(f *Front, l *loop.Loop, connsPerTarget int) *side {
-	s := &side{front: f, loop: l, counts: newCounts(), rules: newRuleBook(f.seed), refusals: newRecall[refused](f.cfg.DecisionsPerLoop),
+	s := &side{front: f, classes: sideClasses{names: &f.classes}, loop: l, counts: newCounts(), rules: newRuleBook(f.seed), refusals: newRecall[refused](f.cfg.DecisionsPerLoop),
 		connsPerTarget: connsPerTarget, waitersMax: cmp.Or(f.cfg.WaitersPerLoop, waitersMax)}
 	ejection := upstream.Ejection{ProbeMax: f.cfg.Session.TargetTimeout + f.cfg.Session.ConnectTimeout}
 	if f.cfg.Gate.Mode == gate.On {

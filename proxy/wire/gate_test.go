@@ -34,7 +34,7 @@ func TestGateSheds(t *testing.T) {
 		t.Fatalf("explained as %s", text)
 	}
 	if !strings.Contains(body, `"decision":"`+d.ID+`"`) || d.Reason != "gate" || d.URL != r.Gates("", 1).Targets[0].URL || d.Client.String() != "127.0.0.1" ||
-		d.Limit != 1 || d.InFlight != 1 || d.Waiting != 0 || d.Waited < .005 || d.At.IsZero() {
+		d.Class != "default" || d.Limit != 1 || d.InFlight != 1 || d.Waiting != 0 || d.Waited < .005 || d.At.IsZero() {
 		t.Errorf("%s is explained as %+v", body, d)
 	}
 	b.open <- true
@@ -43,6 +43,9 @@ func TestGateSheds(t *testing.T) {
 	if st := r.Gates("", 9).Targets; len(st) != 1 || st[0].Shed != 1 {
 		t.Errorf("the gates are %+v", st)
 	}
+	spec := r.targetList()[0]
+	r.samplesAre("ratelimiter_gate_shed_total"+r.targetLabels(spec, "class", "default"), 1, "ratelimiter_gate_limit"+r.targetLabels(spec), 1,
+		"ratelimiter_gate_limit_min"+r.targetLabels(spec), 1, "ratelimiter_gate_cuts_total"+r.targetLabels(spec, "reason", "latency"), 0)
 	held.Close()
 	r.client.CloseIdleConnections()
 	checkBaseLine(r)

@@ -26,10 +26,17 @@ func (f *Front) registerGates(set *metric.Set) {
 	gauge("ratelimiter_gate_baseline_seconds", "median answer time of a target without a queue; 0: not known yet", func(g *gateSum) float64 { return g.baseline.Seconds() })
 	gauge("ratelimiter_gate_median_seconds", "median answer time of a target; 0: not known yet", func(g *gateSum) float64 { return g.median.Seconds() })
 	set.Counter("ratelimiter_gate_would_wait_total", "requests that GATE=shadow would have had wait", func() uint64 { return f.sum(func(c *counts) uint64 { return c.gateWould.Load() }) })
-	set.Counters("ratelimiter_gate_shed_total", "requests that waited for a place at a target in vain", func(yield func(string, uint64) bool) {
+	set.Counters("ratelimiter_gate_shed_total", "requests that waited for a place at a target in vain, by priority class", func(yield func(string, uint64) bool) {
+		classes := f.classes.list()
 		for _, spec := range f.targetList() {
-			if g := f.gateSum(spec); !yield(f.targetLabels(spec, "class", "default"), g.shed) {
-				return
+			for class, name := range classes {
+				n := uint64(0)
+				for t := range f.each(spec) {
+					n += t.shed[class].Load()
+				}
+				if (n > 0 || class == classDefault) && !yield(f.targetLabels(spec, "class", name), n) {
+					return
+				}
 			}
 		}
 	})

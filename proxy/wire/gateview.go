@@ -56,7 +56,9 @@ func (f *Front) gateSum(spec *Target) (g gateSum) {
 	for t := range f.each(spec) {
 		g.inFlight += t.busy.Load() - t.streams.Load()
 		g.waiting += t.waiting.Load()
-		g.shed += t.shed.Load()
+		for class := range t.shed {
+			g.shed += t.shed[class].Load()
+		}
 		v := &t.view
 		if !v.shown.Load() {
 			continue

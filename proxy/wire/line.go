@@ -9,10 +9,11 @@ import (
 	"weir/proxy/session"
 )
 
-// matched notes whose request it is, for the line: the key of the first rule that tells
-// requests apart, else the client's address.
-func (s *side) matched(sess *session.Session, addr netip.Addr, rank int, hits []rule.Hit) {
+// matched notes where a request goes and whose it is, for gate and line: the key of the
+// first rule that tells requests apart, else the client's address.
+func (s *side) matched(p *session.Policy, sess *session.Session, addr netip.Addr, rank int, hits []rule.Hit) {
 	c := sess.Owner.(*client)
+	c.route, c.class = s.routes.of(p.Rules, hits), s.classes.of(p.Rules, rank, hits)
 	for i := range hits {
 		if key := hits[i].Key; len(key) > 0 {
 			c.wait.For(maphash.Bytes(s.front.seed, key), rank)
@@ -102,10 +103,10 @@ func (c *client) gateLate(now time.Time) bool {
 // serveNext gives the places that there are at the target to those who wait for one.
 func (t *target) serveNext(now time.Time) {
 	s := t.side
-	for s.line.Len() > 0 && t.room() && s.targets.Takes(now, t.at) {
 	if s.line.Len() > 0 {
 		t.begin()
 	}
+	for s.line.Len() > 0 && t.room() && s.targets.Takes(now, t.at) {
 		c := s.line.Next(now).Value
 		c.left(now)
 		s.targets.Assign(now, t.at, &c.tried)

@@ -156,7 +156,7 @@ func (f *Front) Recall(id string) (any, bool) {
 			continue
 		}
 		if d, ok := s.sheds.find(id); ok {
-			return d.explain(id), true
+			return d.explain(id, &f.classes), true
 		}
 	}
 	return nil, false

@@ -12,6 +12,7 @@ type shed struct {
 	at                       time.Time
 	target                   *Target
 	client                   netip.Addr
+	class                    uint8
 	limit, inFlight, waiting int // of the loop
 	waited, baseline, median time.Duration
 	last                     gate.Cut // the zero Cut: there was none
@@ -26,6 +27,7 @@ type Shed struct {
 	URL      string     `json:"target"`
 	Address  string     `json:"address"`
 	Client   netip.Addr `json:"client"`
+	Class    string     `json:"class"` // the request's priority class
 	Limit    int        `json:"limit"`
 	InFlight int        `json:"inFlight"`
 	Waiting  int        `json:"waiting"` // for a place, besides this one
@@ -36,8 +38,8 @@ type Shed struct {
 }
 
 // explain turns what was noted into what is told.
-func (d *shed) explain(id string) Shed {
-	e := Shed{ID: id, At: d.at.UTC(), Reason: "gate", URL: d.target.URL, Address: d.target.Addr, Client: d.client,
+func (d *shed) explain(id string, classes *classNames) Shed {
+	e := Shed{ID: id, At: d.at.UTC(), Reason: "gate", URL: d.target.URL, Address: d.target.Addr, Client: d.client, Class: classes.list()[d.class],
 		Limit: d.limit, InFlight: d.inFlight, Waiting: d.waiting,
 		Waited: d.waited.Seconds(), Baseline: d.baseline.Seconds(), Median: d.median.Seconds()}
 	if !d.last.At.IsZero() {
@@ -50,10 +52,10 @@ func (d *shed) explain(id string) Shed {
 // shed gives the exchange up, which waits in no line any more: its target is overloaded.
 func (c *client) shed(now time.Time) {
 	t := c.at.Value
-	t.shed.Add(1)
+	t.shed[c.class].Add(1)
 	id := c.side.sheds.note(func(d *shed) {
 		look := t.gate.Look()
-		*d = shed{at: now, target: t.spec, client: c.conn.Remote().Addr().Unmap(),
+		*d = shed{at: now, target: t.spec, client: c.conn.Remote().Addr().Unmap(), class: c.class,
 			limit: look.Limit, inFlight: t.pool.Busy() - t.pool.Streams(), waiting: int(t.waiting.Load()),
 			waited: now.Sub(c.lineAt), baseline: look.Baseline, median: look.Median}
 		if n := len(look.Last); n > 0 {

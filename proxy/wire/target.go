@@ -32,9 +32,9 @@ type target struct {
 
 	gate    *gate.Gate // nil: there is none
 	view    gateView
-	since   atomic.Int64  // when its numbers changed last, in microseconds since 1970; see usage
-	waiting atomic.Int64  // exchanges that were to go there, and wait for a place at any target
-	shed    atomic.Uint64 // exchanges that waited for a place in vain
+	since   atomic.Int64              // when its numbers changed last, in microseconds since 1970; see usage
+	waiting atomic.Int64              // exchanges that were to go there, and wait for a place at any target
+	shed    [classesMax]atomic.Uint64 // by class: exchanges that waited for a place in vain
 }
 
 // inFlightOf is what targets are balanced by.

@@ -1,0 +1,77 @@
+package wire
+
+import (
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"weir/internal/http1"
+	"weir/proxy/gate"
+	"weir/proxy/session"
+	"weir/proxy/upstream"
+)
+
+// newGated is a target with a gate, which never ran.
+func newGated(least, most int, slo time.Duration) (*Front, *target) {
+	f := crowd(1)
+	f.cfg.Gate = Gating{Mode: gate.Shadow, Min: least, Max: most, SLO: slo}
+	s := f.sides[0]
+	s.connsPerTarget = most
+	t := (*s.seen.Load())[f.specs[0]]
+	t.pool = upstream.NewPool[*server, *client](most, most, most)
+	t.begin()
+	return f, t
+}
+
+// Answers that become longer because other things are asked say nothing about the
+// target: HEAD and 304 are short, and so are most routes beside a report's.
+func TestGateKnowsKindsOfRequests(t *testing.T) {
+	type kind struct {
+		route  uint16
+		method http1.Method
+		status int
+		took   time.Duration
+	}
+	page, none, head := kind{0, http1.GET, 200, 20 * time.Millisecond}, kind{0, http1.GET, 304, time.Millisecond}, kind{0, http1.HEAD, 200, time.Millisecond}
+	short, report := kind{1, http1.GET, 200, 4 * time.Millisecond}, kind{2, http1.GET, 200, 200 * time.Millisecond}
+	for _, test := range []struct {
+		name         string
+		often, rare  kind
+		first, later int // of hundred the rare ones
+	}{
+		{"no more 304", page, none, 30, 0},
+		{"no more HEAD", page, head, 30, 0},
+		{"only reports", report, short, 30, 0},
+		{"many 304", page, none, 0, 90},
+		{"more reports", short, report, 2, 60},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			for seed := range uint64(5) {
+				rng := rand.New(rand.NewPCG(seed, 3))
+				f, tg := newGated(2, 64, 0)
+				now := time.Unix(1_700_000_000, 0)
+				var cuts uint64
+				for i := range 60_000 { // a minute
+					now = now.Add(time.Millisecond)
+					share := test.first
+					if i >= 30_000 {
+						share = test.later
+					}
+					k := test.often
+					if rng.IntN(100) < share {
+						k = test.rare
+					}
+					took := time.Duration(float64(k.took) * (.5 + rng.ExpFloat64()/2))
+					if i == 30_000 {
+						cuts = tg.view.cuts[gate.Latency].Load()
+					}
+					tg.learnt(now, &client{route: k.route, with: tg.gate.Limit(), full: true}, &session.Outcome{Method: k.method, Status: k.status,
+						Sent: now.Add(-took), Complete: now.Add(-took), Answered: now})
+				}
+				if n := tg.view.cuts[gate.Latency].Load() - cuts; n > 0 {
+					t.Errorf("seed %d: %d cuts, %+v", seed, n, f.Gates("", 1).Targets[0])
+				}
+			}
+		})
+	}
+}
