@@ -99,9 +99,9 @@ func (d *door) next(now float64) *visit {
 	if d.line.Len() == 0 || !d.room() {
 		return nil
 	}
-	v := d.line.Next(d.time(now)).Value
-	d.send(now, v, true)
-	return v
+	w := d.line.Next(d.time(now), d.gate.Limit()-d.inFlight)
+	d.send(now, w.Value, true)
+	return w.Value
 }
 
 // take returns the means of the span that ends at now, and begins the next one.

@@ -10,7 +10,7 @@ import (
 // Streams take no more than a quarter of the places.
 func TestLimit(t *testing.T) {
 	p := upstream.NewPool[int, string](100, 100, 100)
-	if !p.Room() {
+	if p.Free() <= 0 {
 		t.Error("there is no room though nothing is bounded")
 	}
 	p.SetLimit(8)
@@ -26,13 +26,13 @@ func TestLimit(t *testing.T) {
 		}
 	}
 	for i := range 6 {
-		if !p.Room() {
+		if p.Free() <= 0 {
 			t.Errorf("there is no room for request %d beside the streams", i+1)
 		}
 		p.Acquire(&waiters[5+i], false)
 	}
-	if p.Room() || p.Taken() != 8 {
-		t.Errorf("%d of 8 places are taken, and there is room: %t", p.Taken(), p.Room())
+	if p.Free() > 0 || p.Taken() != 8 {
+		t.Errorf("%d of 8 places are taken, and %d are free", p.Taken(), p.Free())
 	}
 	for i := range 5 {
 		p.EndStream(&waiters[i]) // they are like the others now
@@ -44,7 +44,7 @@ func TestLimit(t *testing.T) {
 		p.Dialled(10 + conn)
 		p.Lost(10 + conn)
 	}
-	if p.SetLimit(0); p.Room() || p.Taken() != 3 {
+	if p.SetLimit(0); p.Free() > 0 || p.Taken() != 3 {
 		t.Errorf("with the least limit and %d places taken there is room", p.Taken())
 	}
 }

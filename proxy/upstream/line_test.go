@@ -44,49 +44,49 @@ func (m *model) next(lastFirst bool) int {
 	return best
 }
 
-// Whatever happens in a line, the next is the one that the plain model says.
+// Whatever happens in a line, the next is the one that the plain model says. All happens
+// at one time, so that what was before does not count.
 func TestLineHistories(t *testing.T) {
 	for seed := range uint64(50) {
 		r := rand.New(rand.NewPCG(seed, 1))
-		const most = 12
+		const most, free = 12, 1000
 		l, m, now := upstream.NewLine[int](most), model{held: map[uint8]int{}}, time.Unix(1, 0)
+		last := standing{w: new(upstream.Waiter[int]), key: 1, rank: upstream.Ranks - 1}
+		last.w.For(1, last.rank)
+		l.Join(last.w)
+		m.waits = append(m.waits, last)
+		lastFirst := seed%2 == 1
+		if lastFirst {
+			l.GiveUp(now, new(upstream.Waiter[int]))
+			now = now.Add(time.Second)
+		}
 		var placed []standing
-		late := false
-		var lateAt time.Time
 		for i := range 2000 {
-			now = now.Add(time.Duration(r.IntN(20)) * time.Millisecond)
 			switch n := r.IntN(10); {
 			case n < 4 && len(m.waits) < most:
 				s := standing{w: &upstream.Waiter[int]{Value: i}, key: uint8(r.IntN(5) * 60), rank: r.IntN(3)}
 				s.w.For(uint64(s.key), s.rank)
-				if len(m.waits) == 0 {
-					late = false
-				}
 				if out := l.Join(s.w); out != nil {
 					t.Fatalf("seed %d: %d of %d wait, and one is turned away", seed, len(m.waits), most)
 				}
 				m.waits = append(m.waits, s)
-			case n < 5 && len(m.waits) > 0:
-				at := r.IntN(len(m.waits))
-				if w := m.waits[at].w; r.IntN(2) == 0 {
-					l.Leave(w)
-				} else if l.GiveUp(now, w); !late {
-					late, lateAt = true, now
-				}
+			case n < 5 && len(m.waits) > 1:
+				at := 1 + r.IntN(len(m.waits)-1)
+				l.Leave(m.waits[at].w)
 				m.waits = slices.Delete(m.waits, at, at+1)
-			case n < 8 && len(m.waits) > 0:
-				at := m.next(late && now.Sub(lateAt) > 100*time.Millisecond)
+			case n < 8 && len(m.waits) > 1:
+				at := m.next(lastFirst)
 				s := m.waits[at]
-				if w := l.Next(now); w != s.w {
+				if w := l.Next(now, free); w != s.w {
 					t.Fatalf("seed %d, step %d: next is %d, want %d", seed, i, w.Value, s.w.Value)
 				}
-				l.Take(s.w)
+				l.Take(now, s.w)
 				m.held[s.key]++
 				m.waits, placed = slices.Delete(m.waits, at, at+1), append(placed, s)
 			case len(placed) > 0:
 				at := r.IntN(len(placed))
-				l.Give(placed[at].w)
-				l.Give(placed[at].w) // once is enough
+				l.Give(now, placed[at].w)
+				l.Give(now, placed[at].w) // once is enough
 				m.held[placed[at].key]--
 				placed = slices.Delete(placed, at, at+1)
 			}
@@ -95,9 +95,9 @@ func TestLineHistories(t *testing.T) {
 			}
 		}
 		for range m.waits {
-			l.Next(now)
+			l.Next(now, free)
 		}
-		if l.Len() != 0 || l.Next(now) != nil {
+		if l.Len() != 0 || l.Next(now, free) != nil {
 			t.Errorf("seed %d: %d wait at the end", seed, l.Len())
 		}
 	}
@@ -143,11 +143,11 @@ func TestLineAllocatesNothing(t *testing.T) {
 			w[i].For(uint64(i), i)
 			l.Join(&w[i])
 		}
-		for next := l.Next(now); next != nil; next = l.Next(now) {
-			l.Take(next)
+		for next := l.Next(now, 100); next != nil; next = l.Next(now, 100) {
+			l.Take(now, next)
 		}
 		for i := range w {
-			l.Give(&w[i])
+			l.Give(now, &w[i])
 		}
 	}
 	steps() // the memory of a rank is made when it is first needed
@@ -167,7 +167,7 @@ func BenchmarkLine(b *testing.B) {
 			}
 			b.ReportAllocs()
 			for b.Loop() {
-				l.Join(l.Next(now))
+				l.Join(l.Next(now, 100))
 			}
 		})
 	}

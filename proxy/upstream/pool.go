@@ -125,9 +125,9 @@ func (p *Pool[C, W]) Taken() int {
 	return p.InFlight() - p.streams + min(p.streams, p.limit/streamsPart)
 }
 
-// Room reports whether there is a place for one more. It is asked before Acquire, which
-// asks no more.
-func (p *Pool[C, W]) Room() bool { return p.Taken() < p.limit }
+// Free is how many places are not taken, below 0 when the limit has fallen. It is asked
+// before Acquire, which asks no more.
+func (p *Pool[C, W]) Free() int { return p.limit - p.Taken() }
 
 // Waiting is how many wait for a connection.
 func (p *Pool[C, W]) Waiting() int { return p.line.count + p.fresh.count }

@@ -212,7 +212,7 @@ func (c *client) acquire(now time.Time, how session.Acquire) {
 			c.unavailable(now, session.FaultStreams)
 			return
 		}
-	case how != session.AcquireFresh && !t.room():
+	case how != session.AcquireFresh && !t.admits(now, c):
 		c.await(now)
 		return
 	}
@@ -224,7 +224,7 @@ func (c *client) acquire(now time.Time, how session.Acquire) {
 func (c *client) enter(now time.Time, fresh bool) {
 	t := c.at.Value
 	if t.gate != nil && !c.wait.Streams() {
-		c.side.line.Take(&c.wait)
+		c.side.line.Take(now, &c.wait)
 	}
 	sv, grant := t.pool.Acquire(&c.wait, fresh)
 	switch grant {
@@ -253,7 +253,7 @@ func (c *client) stream(now time.Time) bool {
 	if !t.pool.Stream(&c.wait) {
 		return false
 	}
-	c.side.line.Give(&c.wait)
+	c.side.line.Give(now, &c.wait)
 	t.note(now)
 	return true
 }
@@ -275,7 +275,7 @@ func (c *client) choose(now time.Time) bool {
 func (c *client) leave() {
 	if c.at != nil {
 		if c.server == nil {
-			c.at.Value.over(c)
+			c.at.Value.over(c.side.loop.Now(), c)
 		}
 		c.at.Abandoned(c.mark)
 		c.at.Value.forget()
@@ -338,7 +338,7 @@ func (c *client) release(now time.Time, how session.Release) {
 		return
 	}
 	sv.owner = nil
-	sv.target.over(c)
+	sv.target.over(now, c)
 	switch {
 	// A target that has answered without reading the whole request would take
 	// the rest for the beginning of the next.

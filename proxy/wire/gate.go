@@ -49,7 +49,7 @@ func (t *target) admitted(c *client) {
 	if !t.enforced() && c.with > t.gate.Limit() {
 		t.side.counts.gateWould.Inc()
 	}
-	c.full = c.full || !t.pool.Room()
+	c.full = c.full || t.pool.Free() <= 0
 }
 
 // learnt tells the gate what became of an exchange of c. How long streams and tunnels

@@ -25,16 +25,21 @@ func (s *side) matched(p *session.Policy, sess *session.Session, addr netip.Addr
 }
 
 // room reports whether one more exchange may go to the target now.
-func (t *target) room() bool { return !t.enforced() || t.pool.Room() }
+func (t *target) room() bool { return !t.enforced() || t.pool.Free() > 0 }
 
-// over notes that an exchange of c has no place at the target any more.
-func (t *target) over(c *client) {
-	t.pool.EndStream(&c.wait)
-	t.side.line.Give(&c.wait)
+// admits reports whether the exchange of c may take a place at the target now.
+func (t *target) admits(now time.Time, c *client) bool {
+	return !t.enforced() || t.side.line.Admits(now, &c.wait, t.pool.Free())
 }
 
-// await has c wait for a place at any target, for a while. The one chosen has none, so
-// there is none.
+// over notes that an exchange of c has no place at the target any more.
+func (t *target) over(now time.Time, c *client) {
+	t.pool.EndStream(&c.wait)
+	t.side.line.Give(now, &c.wait)
+}
+
+// await has c wait for a place at any target, for a while. The one chosen has none for
+// it, so there is none.
 func (c *client) await(now time.Time) {
 	t := c.at.Value
 	c.lineAt = now
@@ -43,6 +48,7 @@ func (c *client) await(now time.Time) {
 		wait *= gatePatience
 	}
 	if wait <= 0 {
+		c.side.line.GiveUp(now, &c.wait)
 		c.shed(now)
 		return
 	}
@@ -107,7 +113,11 @@ func (t *target) serveNext(now time.Time) {
 		t.begin()
 	}
 	for s.line.Len() > 0 && t.room() && s.targets.Takes(now, t.at) {
-		c := s.line.Next(now).Value
+		w := s.line.Next(now, t.pool.Free())
+		if w == nil {
+			return
+		}
+		c := w.Value
 		c.left(now)
 		s.targets.Assign(now, t.at, &c.tried)
 		c.at, c.mark, c.full = t.at, t.at.Mark(), true

@@ -16,11 +16,11 @@ func (c *client) keep(now time.Time, sv *server) {
 	t := sv.target
 	if sv.conn.Unsent() > 0 || !t.pool.Stream(&c.wait) {
 		sv.owner = nil
-		t.over(c)
+		t.over(now, c)
 		sv.conn.Close()
 		return
 	}
-	c.side.line.Give(&c.wait)
+	c.side.line.Give(now, &c.wait)
 	c.own = sv
 	sv.rest(now)
 	t.note(now)
@@ -50,6 +50,6 @@ func (c *client) disown() {
 		return
 	}
 	c.own, sv.owner = nil, nil
-	sv.target.over(c)
+	sv.target.over(c.side.loop.Now(), c)
 	sv.conn.Close()
 }

@@ -224,7 +224,7 @@ func (sv *server) Closed(now time.Time, err error) {
 		err = io.EOF
 	}
 	if c := sv.owner; c != nil {
-		t.over(c)
+		t.over(now, c)
 		held := c.server == sv
 		sv.owner, c.server, c.own = nil, nil, nil
 		if held {
