@@ -9,10 +9,9 @@ import (
 
 // How the proxy has requests wait for a place.
 const (
-	gateWait     = 0.05    // seconds
-	gatePatience = 20      // times as long while the gate learns
-	connections  = 1024    // to the target
-	lineMax      = 1 << 20 // who may wait
+	gateWait    = 0.05    // seconds
+	connections = 1024    // to the target
+	lineMax     = 1 << 20 // who may wait
 )
 
 // A pass is what a request has at the door.
@@ -67,11 +66,7 @@ func (d *door) enter(now float64, v *visit) (sent bool, wait float64) {
 		return true, 0
 	}
 	d.line.Join(&v.Waiter)
-	wait = gateWait
-	if d.gate.Learning() {
-		wait *= gatePatience
-	}
-	return false, wait
+	return false, gateWait
 }
 
 // send tells that v goes to the target.

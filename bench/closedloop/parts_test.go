@@ -146,6 +146,6 @@ func ExampleRun() {
 	}
 	// Output:
 	// perfect gate: 63355 requests, 33619 answers in time, the target overloaded for 0 s
-	// gate: 63593 requests, 33447 answers in time, the target overloaded for 0 s
+	// gate: 63569 requests, 33471 answers in time, the target overloaded for 0 s
 	// no limit: 83942 requests, 5373 answers in time, the target overloaded for 193 s
 }

@@ -23,9 +23,23 @@ func (g *Gate) learn(r *reading) {
 		return
 	}
 	n := float64(g.window.goods)
+	if r.mean < .7*c.few {
+		c.known = 0
+	}
 	share := n / (c.known + n)
 	c.known = min(c.known+min(n, knownStep), knownMax)
 	c.few += (r.mean - c.few) * share
 	c.toward(&r.shape, share)
 	g.slower += (1 - g.slower) * share
+	g.slower = min(g.slower, r.mid/c.mid)
+}
+
+// narrow corrects what was learned while some waited: waiting adds to answer times, and
+// cannot bring them closer together.
+func (c *calm) narrow(now *shape) bool {
+	if now.high-now.low > .3*(c.high-c.low) || now.low < .9*c.low {
+		return false
+	}
+	c.mid, c.high, c.mean = c.low+now.mid-now.low, c.low+now.high-now.low, c.low+now.mean-now.low
+	return true
 }

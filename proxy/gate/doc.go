@@ -18,10 +18,11 @@
 // target delay, holds for any number of uncoordinated gates, and leaves a target alone
 // that is slow but not overrun.
 //
-// What answer times are like when calm is learned at the start, with two requests in
-// flight, and corrected by short looks at the target with clearly fewer in flight than
-// it can work on. The looks begin at full seconds of the wall clock, so that gates which
-// share a target look together.
+// What answer times are like when calm is learned from the first requests, sent while few
+// others were in flight, and corrected by short looks at the target with clearly fewer in
+// flight than it can work on. The first look follows at once; until then there is no
+// limit. The others begin at full seconds of the wall clock, so that gates which share a
+// target look together.
 //
 // Where answer times hardly vary the two cannot be told apart. Then the gate looks at
 // what a cut did: when far fewer are in flight and none is answered sooner, it was no

@@ -15,13 +15,13 @@ type Config struct {
 	SLO time.Duration // the 95th percentile of answer times to keep; 0: learned
 }
 
-// limitFirst is the limit of a target of which nothing is known. It is as small as can
-// be: what a target is like when calm is learned under it, and other proxies may start
-// at the same time.
-const limitFirst = 2
-
-// settleMax bounds how long answers are ignored after the limit has moved.
-const settleMax = 10 * time.Second
+const (
+	// settleMax bounds how long answers are ignored after the limit has risen.
+	settleMax = 10 * time.Second
+	// settleTimes is how many medians long answers to requests are ignored that were
+	// sent before as few were in flight as the fallen limit allows.
+	settleTimes = 4
+)
 
 // A Gate bounds what is in flight to one target.
 //
@@ -31,7 +31,7 @@ type Gate struct {
 	limit  float64
 	places int     // limit as a whole number; on average it is the limit
 	rest   float64 // what rounding has left over
-	first  bool    // since the start the limit has only grown
+	first  bool    // nothing is known yet: there is no limit
 
 	scale [Classes]float64 // the usual class's answer time ÷ the class's; 0: unknown
 	seen  [Classes]int
@@ -105,17 +105,13 @@ func New(cfg Config) *Gate {
 	}
 	cfg.Max = max(cfg.Max, cfg.Min)
 	g := &Gate{cfg: cfg, first: true, slower: 1, refused: refusals{ceiling: float64(cfg.Max)}}
-	g.window.next = windowMin / 2 // the first answers may be slow to come
-	g.set(limitFirst)
+	g.window = window{next: firstMin, few: firstFew, least: buckets - 1}
+	g.set(float64(cfg.Max))
 	return g
 }
 
 // Limit is how many requests may be at the target.
 func (g *Gate) Limit() int { return g.places }
-
-// Learning reports whether the limit still grows quickly because little is known of
-// the target. Whoever waits for a place then should be given more time.
-func (g *Gate) Learning() bool { return g.first }
 
 // Look returns what the gate knows.
 func (g *Gate) Look() Look {
@@ -143,7 +139,7 @@ func (g *Gate) Answered(now time.Time, a *Answer) bool {
 		return false
 	}
 	if w.since.IsZero() {
-		w.since = a.Sent
+		w.since, w.until = a.Sent, a.Sent.Add(firstMax)
 	}
 	if now.Before(w.since) {
 		if w.since.Sub(now) > settleMax { // the clock was set back
@@ -152,9 +148,15 @@ func (g *Gate) Answered(now time.Time, a *Answer) bool {
 		}
 		return false
 	}
+	if g.first {
+		w.peak = max(w.peak, a.InFlight)
+	}
+	if w.passes(now, a) {
+		return false
+	}
+	w.peak = max(w.peak, a.InFlight)
 	w.n++
 	w.inFlight += a.InFlight
-	w.peak = max(w.peak, a.InFlight)
 	if a.Full {
 		w.full++
 	}
@@ -169,10 +171,17 @@ func (g *Gate) Answered(now time.Time, a *Answer) bool {
 		return false
 	}
 	w.next = w.n * 5 / 4
+	before := g.places
 	if !g.judge(now, span) {
 		return false
 	}
-	w.reset(now.Add(min(time.Duration(g.last), settleMax)))
+	settle := min(time.Duration(g.last), settleMax)
+	if g.places < before {
+		w.reset(now)
+		w.few, w.until = int(math.Ceil(g.limit)), now.Add(settleTimes*settle)
+	} else {
+		w.reset(now.Add(settle))
+	}
 	return true
 }
 
@@ -180,14 +189,14 @@ func (g *Gate) Answered(now time.Time, a *Answer) bool {
 func (g *Gate) early(span time.Duration) bool {
 	w := &g.window
 	switch {
+	case g.first:
+		return w.goods < firstMin && w.n-w.goods < windowMin
 	case span < spanShort:
 		return true
-	case g.calm.known == 0:
-		return w.goods < firstMin && span < firstMax
 	case g.probe.limit > 0:
 		return w.goods < probeAnswers && w.goods > w.n/2
 	}
-	return !g.first && span < spanMin
+	return span < spanMin
 }
 
 // scaled returns an answer time as if it were one of the usual class, and learns how
@@ -239,6 +248,6 @@ func (g *Gate) change(class int) {
 // closer to each other.
 func (g *Gate) set(n float64) {
 	g.limit = max(float64(g.cfg.Min), min(n, float64(g.cfg.Max), g.refused.ceiling))
-	g.places = int(g.limit + g.rest)
+	g.places = min(int(g.limit+g.rest), g.cfg.Max)
 	g.rest += g.limit - float64(g.places)
 }

@@ -12,9 +12,6 @@ const (
 	queueMost = .35
 	// queueLeast is the share below which the limit grows by growth at once.
 	queueLeast, growth = .05, 1.5
-	// growthFirst is by what the limit grows until the first queue is seen, which is a
-	// share of queueFirst.
-	growthFirst, queueFirst = 3, .2
 	// part is how much of the way to where it should be the limit goes in a window: an
 	// estimate that is wrong by chance shall not move it all the way.
 	part = .7
@@ -42,7 +39,7 @@ type reading struct {
 // judge moves the limit if the window says enough, and reports whether it did.
 func (g *Gate) judge(now time.Time, span time.Duration) bool {
 	w := &g.window
-	if w.goods < windowMin/2 {
+	if w.goods < min(windowMin/2, firstMin) {
 		return g.judgeRefusals(now, span)
 	}
 	r := g.read(span)
@@ -55,11 +52,11 @@ func (g *Gate) judge(now time.Time, span time.Duration) bool {
 	if g.judgeRefusals(now, span) || g.judgeCut(&r) {
 		return true
 	}
-	if g.first {
-		g.room.most = crowdFirst * g.limit
-	}
 	done := false
 	switch {
+	case g.first:
+		g.judgeFirst(now, &r)
+		done = true
 	case g.judgeProbe(now, &r):
 		done = true
 	case r.full:
@@ -78,18 +75,23 @@ func (g *Gate) read(span time.Duration) reading {
 	w := &g.window
 	r := reading{
 		shape: w.shape(), full: 2*w.full >= w.n, span: span,
-		long: w.goods >= longMin || span >= spanMax || g.first && span >= spanMax/2,
+		long: w.goods >= longMin || span >= spanMax,
 		mean: float64(w.inFlight) / float64(w.n), rate: float64(w.goods) / span.Seconds(),
 	}
 	if g.calm.known == 0 {
 		g.calm.shape, g.calm.few = r.shape, r.mean
 	}
+	if g.calm.narrow(&r.shape) {
+		g.slower = 1
+	}
 	wait := 0.0
-	if g.calm.wide() {
+	if g.calm.wide() && r.wide() {
 		times := (r.high - r.low) / (g.calm.high - g.calm.low)
-		g.slower += min(.6, float64(w.goods)/300) * (times - g.slower)
+		work := 1 - max(0, r.low-g.slower*g.calm.low)/r.shape.mean // a long queue varies, too
+		g.slower += min(.6, float64(w.goods)/300) * work * work * (times - g.slower)
 		wait = r.low - g.slower*g.calm.low
 	} else {
+		g.slower = min(g.slower, r.mid/g.calm.mid)
 		wait = r.mid - g.slower*g.calm.mid
 	}
 	wait = max(0, wait)
@@ -102,13 +104,27 @@ func (g *Gate) read(span time.Duration) reading {
 	return r
 }
 
+// judgeFirst ends the time in which nothing is known with a look at the target, for
+// what has been seen so far may have been a queue.
+func (g *Gate) judgeFirst(now time.Time, r *reading) {
+	g.first = false
+	g.learn(r)
+	g.room.most = max(float64(g.window.peak), r.mean)
+	g.set(crowd*g.room.most + crowdMin)
+	g.probe.last, g.probe.period = now, probeMin
+	if to := float64(g.window.peak) / 2; to >= float64(g.cfg.Min) {
+		g.probe.limit, g.probe.all = g.limit, true
+		g.set(to)
+	}
+}
+
 // judgeFull moves a limit that binds to what is at work and its square root. The root
 // is the queue that keeps the workers busy although arrivals and answers vary by chance,
 // and forgives an estimate that is too low. As it is a larger part of a small limit than
 // of a large one, gates that see the same queue come to the same limit.
 func (g *Gate) judgeFull(now time.Time, r *reading) bool {
 	sure := r.waiting-2*r.noise > queueMost
-	if sure && now.Sub(g.bound) < burst || !sure && !r.long && r.waiting+2*r.noise >= .1 {
+	if sure && now.Sub(g.bound) < burst && now.Sub(g.room.relief) < burst || !sure && !r.long && r.waiting+2*r.noise >= .1 {
 		return false
 	}
 	if g.limit >= g.before.limit {
@@ -119,15 +135,11 @@ func (g *Gate) judgeFull(now time.Time, r *reading) bool {
 	to := max(r.atWork+math.Sqrt(r.atWork), g.proven())
 	switch {
 	case sure:
-		g.first = false
 		g.fall(now, min(g.limit, max(to, g.limit/2)), Latency)
 		return true
-	case g.first && r.waiting-r.noise < queueFirst:
-		g.set(growthFirst * g.limit)
 	case r.waiting < queueLeast:
 		g.set(g.limit + part*(max(to, growth*g.limit)-g.limit))
 	default:
-		g.first = false
 		g.set(g.limit + part*(to-g.limit))
 	}
 	g.learn(r)
@@ -142,7 +154,7 @@ func (g *Gate) judgeCut(r *reading) bool {
 		return false
 	}
 	g.before = cut{}
-	if (r.mid/b.mid-1)/(g.limit/b.limit-1) >= queueMost {
+	if (r.mid*(1+r.noise)/b.mid-1)/(g.limit/b.limit-1) >= queueMost {
 		return false
 	}
 	g.slower = r.mid / g.calm.mid
@@ -151,7 +163,7 @@ func (g *Gate) judgeCut(r *reading) bool {
 }
 
 func (g *Gate) note(rate float64) {
-	g.rates[g.turn] = rate
+	g.rates[g.turn] = rate * g.slower * g.calm.mean / float64(time.Second)
 	g.turn = (g.turn + 1) % len(g.rates)
 }
 
@@ -162,7 +174,7 @@ func (g *Gate) proven() float64 {
 	for _, rate := range g.rates {
 		most = max(most, rate)
 	}
-	return provenPart * most * g.slower * g.calm.mean / float64(time.Second)
+	return provenPart * most
 }
 
 // fall lowers the limit for a reason.

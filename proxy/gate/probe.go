@@ -41,7 +41,7 @@ func (g *Gate) judgeProbe(now time.Time, r *reading) bool {
 		g.set(p.limit)
 		p.limit = 0
 		return true
-	case g.first || now.Sub(g.bound) < probeMin && now.Sub(g.room.relief) < queueStands:
+	case g.calm.known >= knownStep && now.Sub(g.bound) < probeMin && now.Sub(g.room.relief) < queueStands:
 		p.last, p.period = now, probeMin
 		return false
 	case now.Truncate(p.period).Equal(p.last.Truncate(p.period)):
@@ -49,7 +49,7 @@ func (g *Gate) judgeProbe(now time.Time, r *reading) bool {
 	}
 	p.all = !now.Truncate(probeMax).Equal(p.last.Truncate(probeMax))
 	p.last = now
-	to := max(float64(g.cfg.Min), min(g.limit/2, .6*g.atWork))
+	to := max(float64(g.cfg.Min), min(g.limit/2, .6*max(r.atWork, g.atWork)))
 	if probeAnswers*g.slower*g.calm.mean/to > probePart*float64(p.period) {
 		p.period = min(2*p.period, probeMax)
 		return false

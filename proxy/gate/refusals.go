@@ -14,6 +14,7 @@ type refusals struct {
 	ceiling   float64 // of the limit; rises slowly
 	from      float64 // the limit under which the share was measured; 0: there were none
 	share     float64
+	rate      float64 // of good answers then
 	deafUntil time.Time
 	deaf      time.Duration
 	clean     int // windows in a row without one
@@ -30,7 +31,8 @@ func (g *Gate) judgeRefusals(now time.Time, span time.Duration) bool {
 	}
 	f.clean = 0
 	g.first = false
-	if f.from > 0 && g.limit <= .8*f.from && share > .6*f.share {
+	rate := float64(w.goods) / span.Seconds()
+	if f.from > 0 && g.limit <= .8*f.from && share > .6*f.share && rate < .9*f.rate {
 		// As many fail with fewer in flight: a fault.
 		f.deaf = min(max(2*f.deaf, deafMin), deafMax)
 		f.deafUntil = now.Add(f.deaf)
@@ -41,9 +43,9 @@ func (g *Gate) judgeRefusals(now time.Time, span time.Duration) bool {
 	}
 	from := min(g.limit, float64(w.peak))
 	if f.from == 0 || from > f.from || g.limit <= .8*f.from {
-		f.from, f.share = from, share
+		f.from, f.share, f.rate = from, share, rate
 	}
-	atWork := float64(w.goods) / span.Seconds() * g.slower * g.calm.mean / float64(time.Second)
+	atWork := rate * g.slower * g.calm.mean / float64(time.Second)
 	f.ceiling = max(float64(g.cfg.Min), min(from-1, max(.6*from, 1.3*atWork)))
 	g.fall(now, f.ceiling, Errors)
 	return true

@@ -1,14 +1,14 @@
 package gate
 
-import "time"
+import (
+	"math"
+	"time"
+)
 
 const (
 	// crowd is how many times what is in flight a limit is that does not bind, and
 	// crowdMin what it adds to that: so a sudden crowd passes.
 	crowd, crowdMin = 1.5, 4
-	// crowdFirst is how many times the limit is taken for the size of the crowds that
-	// come, before any has been seen.
-	crowdFirst = 1
 	// crowdForget is how long it takes to forget that there was a crowd. It is several
 	// times as long as what lies between the crowds of usual traffic.
 	crowdForget = time.Minute
@@ -17,6 +17,10 @@ const (
 	// well used has queues too, but they pass. A queue that stands means that another
 	// proxy's gate binds, which would have to give way alone.
 	queueSome, queueStands = .12, 3 * time.Second
+	// queueMuch is the share of waiting with which a limit falls to what is at work that
+	// does not bind, once the queue has lasted for that long: then every proxy's limit is
+	// too high.
+	queueMuch, queueLasts = .5, time.Second
 	// queueOver is the time over which waiting is smoothed for this: a few windows.
 	queueOver = 500 * time.Millisecond
 )
@@ -33,14 +37,17 @@ func (g *Gate) judgeRoom(now time.Time, r *reading) bool {
 	if !r.long && r.waiting > .25 {
 		return false
 	}
-	g.first = false
 	g.note(r.rate)
 	m := &g.room
 	m.most += (r.mean - m.most) * min(1, float64(r.span)/float64(crowdForget))
 	m.most = max(float64(g.window.peak), m.most)
 	stands := now.Sub(m.relief) > queueStands
 	switch to := crowd*m.most + crowdMin; {
-	case m.waiting <= queueSome || g.limit > to:
+	case m.waiting > queueMuch && r.waiting-2*r.noise > queueMuch && now.Sub(m.relief) > queueLasts:
+		g.atWork += .2 * (r.atWork - g.atWork)
+		m.most = r.mean
+		g.fall(now, r.atWork+math.Sqrt(r.atWork), Latency)
+	case m.waiting <= queueSome && r.waiting-2*r.noise <= queueSome || g.limit > to:
 		g.set(to)
 	case stands || m.waiting > queueMost:
 		g.set(g.limit + (1.1*r.mean+1-g.limit)/2)

@@ -13,9 +13,10 @@ const (
 	spanMin   = 100 * time.Millisecond
 	// spanShort is the same while little is known, and during a look at the target.
 	spanShort = 20 * time.Millisecond
-	// firstMin is how many answers say for the first time what calm is, and firstMax
-	// how long they are waited for.
-	firstMin, firstMax = 30, time.Second
+	// firstMin is how many answers say for the first time what calm is. Only requests
+	// count that were sent with firstFew or fewer in flight, as others may have waited;
+	// after firstMax all do.
+	firstFew, firstMin, firstMax = 10, 8, time.Second
 	// A window with longMin answers, or of spanMax, is judged also when what it says
 	// lies within the noise.
 	longMin = 200
@@ -34,6 +35,8 @@ const (
 // A window is what the answers say that came since the limit was moved last.
 type window struct {
 	since    time.Time // before, answers tell of the limit that was; they do not count
+	few      int       // answers to requests sent with more in flight do not count, 0: all do,
+	until    time.Time // until then
 	n, goods int       // answers, and those that were no refusals
 	full     int       // sent while the gate bound
 	peak     int       // most in flight
@@ -45,6 +48,12 @@ type window struct {
 }
 
 func (w *window) reset(now time.Time) { *w = window{since: now, next: windowMin, least: buckets - 1} }
+
+// passes reports whether an answer says nothing of the limit, because the request was
+// sent with more in flight.
+func (w *window) passes(now time.Time, a *Answer) bool {
+	return w.few > 0 && a.InFlight > w.few && !a.Refused && now.Before(w.until)
+}
 
 // add counts an answer time in ns.
 func (w *window) add(ns float64) {

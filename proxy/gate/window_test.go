@@ -75,7 +75,7 @@ func TestRead(t *testing.T) {
 		g.read(time.Second)
 		g.calm.known = knownMax
 		var r reading
-		for range 20 { // slowness is smoothed
+		for range 40 { // slowness is smoothed
 			now, _ := fill(2000, func() float64 { return c.wait + c.slower*service() })
 			g.window = *now
 			r = g.read(time.Second)

@@ -17,10 +17,6 @@ type Gating struct {
 	Min, Max int           // bounds of the limit of a loop for a target; 0: those of package gate
 }
 
-// gatePatience is how many times as long a request waits for a target of which little is
-// known, as that takes a moment to learn.
-const gatePatience = 20
-
 // begin gives the target its gate. One that is never asked needs none: a name may have
 // more addresses than a loop ever asks.
 func (t *target) begin() {

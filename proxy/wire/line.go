@@ -44,9 +44,6 @@ func (c *client) await(now time.Time) {
 	t := c.at.Value
 	c.lineAt = now
 	wait := t.side.front.cfg.Gate.Wait
-	if t.gate.Learning() {
-		wait *= gatePatience
-	}
 	if wait <= 0 {
 		c.side.line.GiveUp(now, &c.wait)
 		c.shed(now)

@@ -27,10 +27,11 @@ type request struct {
 
 // A side is a proxy.
 type side struct {
-	gate      *gate.Gate
-	inFlight  int
-	line      []*request
-	crowdedAt time.Duration // since when the line has not been empty
+	gate     *gate.Gate
+	inFlight int
+	line     []*request
+	late     bool          // since the line was empty last somebody has waited in vain,
+	lateAt   time.Duration // for the first time
 }
 
 func (s *side) full() bool { return s.gate != nil && s.inFlight >= s.gate.Limit() }
@@ -151,14 +152,10 @@ func (r *run) arrive() {
 		return
 	}
 	if len(s.line) == 0 {
-		s.crowdedAt = r.now
+		s.late = false
 	}
 	s.line = append(s.line, q)
-	wait := r.w.Wait
-	if s.gate.Learning() {
-		wait *= 20
-	}
-	r.push(r.now+wait, func() { r.giveUp(s, q) })
+	r.push(r.now+r.w.Wait, func() { r.giveUp(s, q) })
 	r.admit(s)
 }
 
@@ -266,7 +263,7 @@ func (r *run) answered(q *request) {
 func (r *run) admit(s *side) {
 	for len(s.line) > 0 && !s.full() {
 		i := 0
-		if r.now-s.crowdedAt > r.w.Pressure {
+		if s.late && r.now-s.lateAt > r.w.Pressure {
 			i = len(s.line) - 1
 		}
 		q := s.line[i]
@@ -282,6 +279,9 @@ func (r *run) giveUp(s *side, q *request) {
 		return
 	}
 	s.line = slices.Delete(s.line, i, i+1)
+	if !s.late {
+		s.late, s.lateAt = true, r.now
+	}
 	if q.arrived < r.w.Warm {
 		return
 	}

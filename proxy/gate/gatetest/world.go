@@ -38,7 +38,7 @@ type World struct {
 
 	Gates    int           // proxies, each with a gate of its own; 0: one without a gate
 	Wait     time.Duration // longest wait for a place
-	Pressure time.Duration // after which the last to come is the first to be served
+	Pressure time.Duration // how long some wait in vain until the last to come is the first to be served
 }
 
 // slice is the span in which things are counted together.
