@@ -116,7 +116,7 @@ func TestMixtureFollowsRareCrowds(t *testing.T) {
 		a, b = y+5*r.NormFloat64(), y+4*r.NormFloat64()
 		if i%300 >= 290 {
 			y *= 8
-			a, b = 8*a, b
+			a *= 8
 		}
 		return a, b, y
 	})
