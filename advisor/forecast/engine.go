@@ -22,8 +22,9 @@ type engine struct {
 	classes []*class
 	levels  levels
 	seasons seasons
-	turn    int // the class whose regressions are solved next
-	odd     int // intervals unlike dt in a row
+	moment  moment // scratch of predict
+	turn    int    // the class whose regressions are solved next
+	odd     int    // intervals unlike dt in a row
 	oddDt   float64
 }
 

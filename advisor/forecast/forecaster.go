@@ -147,11 +147,12 @@ func (f *Forecaster) learn(t, dt, rate, steps float64) {
 // predict makes the forecast of every horizon.
 func (f *Forecaster) predict(t float64) {
 	e, c := f.eng, f.offset()
-	m := newMoment(&e.levels, &e.seasons, c)
+	m := &e.moment
+	*m = newMoment(&e.levels, &e.seasons, c)
 	heft := min(max((e.levels.ses[levelBase]+c)/(f.mean+c), heftLeast), heftMost)
 	for _, k := range e.classes {
 		f.cal.fill(&m.then, t+k.ahead, e.dt, c)
-		k.forecast(&m, t, e.dt, heft, mostFactor*f.most)
+		k.forecast(m, t, e.dt, heft, mostFactor*f.most)
 		if f.hist.Seen()%int64(k.stride) == 0 {
 			k.keep()
 		}
