@@ -14,8 +14,8 @@ const (
 	// shiftsMax bounds the changes of level that are remembered.
 	shiftsMax = 50
 	// horizon is how far ahead the policy looks, at least.
-	horizon = 15 * time.Minute
-	// stepMin keeps an outlook to 60 points.
+	horizon = 20 * time.Minute
+	// stepMin keeps an outlook to 80 points.
 	stepMin = 15 * time.Second
 	// stepMax is the coarsest outlook.
 	stepMax = time.Hour

@@ -25,8 +25,8 @@ func Example() {
 		limit = r.Limit
 	}
 	// Output:
-	// token 50/s: forecast=45 req/s, still watching, the limit stays
-	// token 50/s: forecast=45 req/s, still watching, the limit stays
+	// token 50/s: forecast=45 req/s, the limit fits
+	// token 50/s: forecast=45 req/s, the limit fits
 	// token 50/s: forecast=45 req/s, the limit fits
 	// token 60.5/s: forecast=50 req/s, raised ahead of it
 	// token 60.5/s: forecast=45 req/s, the limit fits

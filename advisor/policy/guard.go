@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// The guard's view of the target.
+// How the target is.
 const (
 	stateOK   = "ok"
 	stateWarn = "warn" // slower than the SLO, or errors above 1 %
@@ -13,44 +13,46 @@ const (
 )
 
 const (
-	firstSnapshots = 3    // are watched before anything rises
-	badSlow        = 1.5  // × SLO
-	badErrors      = 0.05 // share
-	warnErrors     = 0.01
-	warnsToBad     = 3   // so many warnings in a row are bad
-	badCut         = 0.7 // of what the target finished
-	warnCut        = 0.95
-	drainMin       = 0.6 // of the capacity, to work off a queue of any length …
-	drainMax       = 0.97
-	clearing       = 0.75 // × the errors before: a queue is being worked off
-	restSnapshots  = 1    // without a raise after a bad one, while little is known
-	raiseSpan      = 2    // snapshots in which an overload is blamed on a raise
-	goodAfter      = 3    // good snapshots that make a limit the last good one
-	easy           = 0.6  // × SLO: no queue worth mentioning
-	blockShy       = 0.95 // of a rate that failed
-	blockSpan      = 5 * time.Minute
-	blocksMax      = 4 // doublings of blockSpan
+	easy       = 0.6  // × SLO: no queue worth mentioning
+	badSlow    = 1.5  // × SLO
+	badErrors  = 0.05 // share of answers
+	warnErrors = 0.01 // share of answers
 )
 
-// A Guard is what the reactive part remembers.
-type Guard struct {
-	State      string    `json:"state"`
-	OKs        int       `json:"oks"`                // in a row
-	Warns      int       `json:"warns,omitempty"`    // in a row
-	Rest       int       `json:"rest,omitempty"`     // snapshots left without a raise
-	Raised     int       `json:"raised,omitempty"`   // snapshots since the limit rose; 0: long ago
-	LastRate   float64   `json:"lastRate,omitempty"` // in force at the last snapshot
-	Calm       int       `json:"calm,omitempty"`     // snapshots in a row that refused although there was no queue
-	Knee       float64   `json:"knee,omitempty"`     // load at which a queue was seen; 0: none lately
-	KneeAt     time.Time `json:"kneeAt"`
-	Reductions int       `json:"reductions,omitempty"` // in the present episode
-	Start      Trouble   `json:"start"`                // at its first
-	Last       Trouble   `json:"last"`                 // at its newest
-	Fault      Fault     `json:"fault"`
+// What is done without a gate.
+const (
+	stepBold   = 0.25             // up, below what the target is thought to take
+	stepShy    = 0.02             // up, beyond it
+	stepCalm   = 0.04             // up, beyond it while there is no queue at all
+	roomAlone  = 1.1              // × proven rate, as far as a limit rises that alone protects the target
+	shy        = 1.0              // deviations below the median that are thought to be safe
+	stepDown   = 0.3              // to what the target is known to take
+	stepBad    = 0.5              // while it suffers
+	warnCut    = 0.95             // × the limit of a target that gets slow
+	badCut     = 0.7              // of what was let in, while little is known
+	drain      = 0.8              // of what the target takes, while a queue is worked off
+	sure       = 0.5              // confidence from which the belief decides
+	trialCut   = 0.85             // of what was let in before, from which errors of a calm target tell
+	trialDeep  = 0.4              // the same for slowness
+	restore    = 4                // × the limit in force, up, at most, when it is given back
+	unmoved    = 0.7              // of the trouble is left: lowering the limit did not help
+	faultLeft  = 0.25             // of the errors is left: the fault is over
+	faultSpan  = time.Hour        // after which slowness is how the target is now
+	gapMax     = 10 * time.Minute // without snapshots, after which what was going on is over
+	sloFactor  = 3                // how much slower than at low load is still good, when nobody says
+	baseClimb  = 0.01             // per hour: a base that rises faster would call an overload normal
+	baseFall   = 0.3              // of the way to a lower p95, per snapshot
+	baseErrors = 0.01             // snapshots with more of them say nothing about the base
+)
 
-	Ceiling      float64   `json:"ceiling,omitempty"` // no raise above it …
-	CeilingUntil time.Time `json:"ceilingUntil"`      // … until then
-	Blocks       int       `json:"blocks,omitempty"`  // doublings of the next block
+// A Guard is what is remembered of a target in trouble.
+type Guard struct {
+	State string  `json:"state"`
+	Cuts  int     `json:"cuts,omitempty"` // in the present episode
+	Rest  bool    `json:"rest,omitempty"` // the last snapshot had a cut: this one shows the queue of before
+	Trial Trouble `json:"trial"`          // before the first cut
+	Last  Trouble `json:"last"`           // before the last
+	Fault Fault   `json:"fault"`
 }
 
 // Trouble is what a bad snapshot showed.
@@ -59,112 +61,59 @@ type Trouble struct {
 	Admitted float64 `json:"admitted,omitempty"` // requests/s
 	P95      float64 `json:"p95,omitempty"`      // s
 	Errors   float64 `json:"errors,omitempty"`   // share
-	Proven   float64 `json:"proven,omitempty"`   // rate that was fine before
 }
 
-// resume forgets what only makes sense from one snapshot to the next.
-func (g *Guard) resume() {
-	g.OKs, g.Warns, g.Rest, g.Raised, g.Calm, g.Reductions, g.LastRate = 0, 0, 0, 0, 0, 0, 0
+// A Fault is trouble that limits do not cure: as many requests fail, or take as long,
+// when fewer are let through. While it is active its kind of trouble is overlooked,
+// and nothing is learned about the capacity.
+type Fault struct {
+	Active bool      `json:"active"`
+	Since  time.Time `json:"since"`
+	Errors float64   `json:"errors,omitempty"` // share
+	P95    float64   `json:"p95,omitempty"`    // s; 0: only errors
 }
 
-// A verdict is what the guard demands.
-type verdict struct {
-	state   string
-	atMost  float64 // limit; +Inf: nothing
-	restore float64 // limit to go back up to; 0: none
-	code    string  // of a demand
-	raise   bool    // raises are allowed
-	clears  bool    // only the queue of before is seen
-}
-
-// judge looks at r and may demand that the limit falls.
-func (p *Policy) judge(r reading) verdict {
-	g := &p.st.Guard
-	p.raised(r)
-	v := verdict{state: p.severity(r), atMost: math.Inf(1)}
-	v.clears = v.state != stateOK && p.clears(r)
-	g.State = v.state
-	p.faultEnds(r)
-	p.calm(r, v.state)
-	if v.state != stateOK && !v.clears {
-		p.st.Belief.Alert = alertSpan
+// lowest is a share's lower bound that chance undercuts one time in six: with few
+// requests behind it a share says little.
+func lowest(share, n float64) float64 {
+	if n < 1 {
+		return 0
 	}
-	switch v.state {
-	case stateBad:
-		p.bad(r, &v)
-	case stateWarn:
-		p.warn(r, &v)
-	default:
-		p.fine(r)
-	}
-	v.raise = v.state == stateOK && (g.Rest == 0 || p.sure()) && p.st.Count >= firstSnapshots
-	if g.Rest > 0 && v.state == stateOK {
-		g.Rest--
-	}
-	return v
+	return max(0, share-math.Sqrt(share*(1-share)/n)-1/n)
 }
 
-// raised keeps how long ago the limit rose, whoever raised it.
-func (p *Policy) raised(r reading) {
-	g := &p.st.Guard
+// slo is the p95 in seconds that is still good; +Inf while nothing is known.
+func (p *Policy) slo() float64 {
 	switch {
-	case g.LastRate > 0 && r.rate > g.LastRate*(1+deadBand):
-		g.Raised = 1
-	case g.Raised >= raiseSpan:
-		g.Raised = 0
-	case g.Raised > 0:
-		g.Raised++
+	case p.set.SLO > 0:
+		return p.set.SLO.Seconds()
+	case p.st.Base > 0:
+		return sloFactor * p.st.Base
 	}
-	g.LastRate = r.rate
+	return math.Inf(1)
 }
 
-// calm counts the snapshots in which the limit refused and yet the target showed no
-// queue, and keeps the load at which one was seen lately, until none is seen there.
-func (p *Policy) calm(r reading, state string) {
-	g := &p.st.Guard
-	if p.st.Base == 0 || r.n < thin {
-		return
-	}
-	if g.Knee > 0 && r.at.Sub(g.KneeAt) > kneeSpan {
-		g.Knee, g.Calm = 0, 0
-	}
-	slow := r.p95 / p.st.Base
+// baseline follows the p95 at low load: down at once, up slowly.
+func (p *Policy) baseline(r reading, elapsed float64) {
+	base := &p.st.Base
 	switch {
-	case state != stateOK || slow > queueSeen:
-		g.Calm = 0
-		if slow > queueSeen && g.Reductions == 0 {
-			g.Knee, g.KneeAt = min(r.load, p.st.Capacity.Q50), r.at
-		}
-	case slow < queueNone:
-		if g.Knee > 0 && r.load > g.Knee {
-			g.Knee, g.Calm = 0, 0
-		}
-		g.Calm++
-		if !r.binds {
-			g.Calm = 0
-		}
-		if g.Calm >= 2 && r.rate >= blockShy*g.Ceiling {
-			g.Ceiling, g.CeilingUntil = 0, r.at // what failed there has passed
-		}
+	case r.p95 <= 0 || r.answers < few || r.errors > baseErrors:
+	case *base == 0:
+		*base = r.p95
+	case r.p95 < *base:
+		*base += baseFall * (r.p95 - *base)
 	default:
-		g.Calm = 0
+		*base = min(r.p95, *base*(1+baseClimb*min(elapsed/3600, 24)))
 	}
 }
-
-const (
-	queueNone = 1.12 // × base: no queue
-	queueSeen = 1.3  // × base: a queue
-	kneeSpan  = 10 * time.Minute
-)
 
 // severity names the state that r shows, with the doubt that few requests leave. A
 // fault that is known counts only where it got worse.
 func (p *Policy) severity(r reading) string {
-	slow := 0.0
-	if slo := p.slo(); slo > 0 && r.n >= 1 {
-		slow = r.p95 * math.Exp(-1.5/math.Sqrt(r.n)) / slo
+	slow, errors := 0.0, lowest(r.errors, r.answers)
+	if r.answers >= 1 {
+		slow = r.p95 * math.Exp(-1.5/math.Sqrt(r.answers)) / p.slo()
 	}
-	errors := lowest(r.errors, r.n)
 	if f := &p.st.Guard.Fault; f.Active {
 		if errors <= 1.5*f.Errors+0.02 {
 			errors = 0
@@ -177,129 +126,122 @@ func (p *Policy) severity(r reading) string {
 	case slow > badSlow || errors > badErrors:
 		return stateBad
 	case slow > 1 || errors > warnErrors:
-		if p.st.Guard.Warns+1 >= warnsToBad {
-			return stateBad
-		}
 		return stateWarn
 	}
 	return stateOK
 }
 
-// fine notes a snapshot in which the target was at ease.
-func (p *Policy) fine(r reading) {
-	g := &p.st.Guard
-	g.Warns, g.Reductions = 0, 0
-	g.OKs++
-	if r.n >= thin {
-		slot := p.slot(r.at)
-		slot.Proven = max(slot.Proven, r.admitted)
-	}
-	if g.OKs >= goodAfter && (r.admitted >= 0.6*r.rate || !r.binds) {
-		good := r.limit
-		p.st.LastGood = &good
-	}
-	if g.Blocks > 0 && r.at.Sub(g.CeilingUntil) > blockSpan {
-		g.Blocks = 0
-	}
-}
-
-// warn lowers the limit a little.
-func (p *Policy) warn(r reading, v *verdict) {
-	g := &p.st.Guard
-	g.Warns++
-	g.OKs = 0
-	v.atMost, v.code = warnCut*r.rate, Slow
-	if v.clears {
-		v.atMost = r.rate
-		return
-	}
-	if g.Reductions == 0 {
-		g.Start, g.Reductions = p.trouble(r), 1
-	}
-	g.Last = p.trouble(r)
-}
-
-func (p *Policy) trouble(r reading) Trouble {
-	return Trouble{r.rate, r.admitted, r.p95, r.errors, p.proven()}
-}
-
-// bad lowers the limit, unless that does not help.
-func (p *Policy) bad(r reading, v *verdict) {
-	g := &p.st.Guard
-	g.OKs, g.Warns = 0, 0
-	if g.Reductions == 0 {
-		g.Start = p.trouble(r)
-	}
-	if p.isFault(r) {
-		p.fault(r, v)
-		return
-	}
-	g.Rest = restSnapshots
-	v.code = Overload
-	v.atMost = r.rate
-	if !v.clears {
-		v.atMost = p.reduced(r)
-	}
-	p.disprove(0.95 * r.admitted)
-	if g.Raised > 0 && g.Reductions == 0 {
-		p.rollBack(r, v)
-	}
-	g.Reductions++
-	g.Last = p.trouble(r)
-}
-
-// rollBack blames the last raise: it is taken back, and for a while nothing rises
-// that far again; longer each time while little is known.
-func (p *Policy) rollBack(r reading, v *verdict) {
-	g := &p.st.Guard
-	v.code = Rollback
-	if good := p.st.LastGood; good != nil && good.Rate() < r.rate {
-		v.atMost = min(v.atMost, good.Rate())
-	}
-	g.Ceiling = blockShy * r.rate
-	g.CeilingUntil = r.at.Add(blockSpan << g.Blocks)
-	if !p.sure() {
-		g.Blocks = min(g.Blocks+1, blocksMax)
-	}
-	g.Raised = 0
-}
-
-// reduced is the limit at which an overloaded target works its queue off within a
-// third of the interval, as far as its capacity is known, or else badCut of what
-// it was given.
-func (p *Policy) reduced(r reading) float64 {
-	served := r.admitted
-	if r.p95 <= p.slo() {
-		served *= 1 - r.errors // it sheds what is too much, and nothing waits
-	}
-	if !p.sure() {
-		return badCut * min(r.rate, served)
-	}
-	backlog := r.p95 - p.st.Base
-	if r.errors > badErrors {
-		backlog = max(2*r.p95, p.backlog())
-	}
-	drain := min(max(1-backlog/(r.dt/3), drainMin), drainMax)
-	return drain * min(r.rate, served, p.capFor(p.best(r), r.demand))
-}
-
-// clears says whether the target suffers from the queue only that it had before the
-// limit fell: the newest p95 shows that even when it is worked off by now.
-func (p *Policy) clears(r reading) bool {
+// protect finds the limit of a target that nothing else protects.
+func (p *Policy) protect(r reading, o Outlook, t *target) {
 	g := &p.st.Guard
 	switch {
-	case g.Reductions == 0:
-		return false
-	case r.errors > badErrors && r.errors < clearing*g.Last.Errors:
-		return true
+	case g.Rest && g.State != stateOK && r.p95 <= 1.2*g.Last.P95 && r.errors <= 1.2*g.Last.Errors+0.05:
+		g.Rest = false
+		t.because(Recovering)
+	case g.State == stateBad:
+		p.cut(r, t)
+	case g.State == stateWarn:
+		t.rate = warnCut * r.rate
+		t.because(Slow)
+	default:
+		g.Cuts, g.Rest = 0, false
+		p.lift(r, o, t)
 	}
-	return g.Reductions == 1 && p.sure() && p.backlog() < p.st.Base/2 &&
-		r.p95 <= 1.2*g.Last.P95 && r.errors <= g.Last.Errors
 }
 
-// backlog is how many seconds of work wait at the median capacity.
-func (p *Policy) backlog() float64 {
-	b := &p.st.Belief
-	i := int(math.Round((math.Log(p.st.Capacity.Q50) - b.First) / cellWidth))
-	return b.Backlog[min(max(i, 0), cells-1)]
+// lift raises the limit of a target that is well: boldly to what it is thought to take,
+// then in small steps while it shows no queue. A limit beyond what it is known to take
+// falls to that.
+func (p *Policy) lift(r reading, o Outlook, t *target) {
+	c := &p.st.Capacity
+	safe := p.st.Belief.quantile(-shy)
+	most := max(p.set.CapacityHint, roomAlone*p.proven())
+	shyly := r.rate * (1 + stepShy)
+	if r.p95 < noQueue*p.slo() {
+		shyly = r.rate * (1 + stepCalm)
+	}
+	switch {
+	case p.st.Guard.Fault.Active:
+		t.because(BackendFault)
+		return
+	case p.sure() && r.rate > c.Q80 && r.p95 >= noQueue*p.slo():
+		t.rate = max(c.Q80, r.rate*(1-stepDown))
+		t.because(AtCapacity)
+		return
+	case r.rate >= safe && r.p95 > easy*p.slo():
+		t.because(AtCapacity)
+		return
+	case r.rate >= safe:
+		most = min(most, shyly)
+	default:
+		most = min(most, max(safe, shyly))
+	}
+	t.raise(r, o, most, stepBold)
+}
+
+func (p *Policy) sure() bool { return p.st.Capacity.Confidence >= sure }
+
+// cut lowers the limit of a target in trouble, unless that does not help.
+func (p *Policy) cut(r reading, t *target) {
+	g := &p.st.Guard
+	now := Trouble{r.rate, r.admitted, r.p95, r.errors}
+	if g.Cuts == 0 {
+		g.Trial = now
+	} else if p.isFault(r) {
+		g.Fault = Fault{Active: true, Since: r.at, Errors: r.errors}
+		if r.p95 > p.slo() {
+			g.Fault.P95 = r.p95
+		}
+		t.rate = min(max(r.rate, g.Trial.Rate), r.rate*restore)
+		t.because(BackendFault)
+		g.Cuts = 0
+		// What the cuts taught was wrong.
+		p.st.Belief = Belief{math.Log(max(roomAlone*p.proven(), g.Trial.Admitted)), hintSpread * hintSpread}
+		return
+	}
+	g.Cuts++
+	g.Rest, g.Last = true, now
+	t.because(Overload)
+	least := r.rate * (1 - stepBad)
+	switch {
+	case r.calm && r.errors > badErrors: // it refuses what is too much: what it answers is what it takes
+		if r.good > 0 && r.answers >= few {
+			p.st.Belief.measured(r.good, kneeNoise)
+		}
+		t.rate = max(min(r.rate, r.good), least)
+	case p.sure():
+		t.rate = max(drain*min(r.rate, p.st.Capacity.Q50), least)
+	default:
+		t.rate = max(badCut*min(r.rate, r.admitted), least)
+	}
+	t.rate = min(t.rate, trialCut*r.rate)
+}
+
+// isFault reports whether the trouble is the same although less is let through. Of a
+// target that refuses what is too much the good answers stay as many and the share of
+// errors falls; of one that is at fault the share stays.
+func (p *Policy) isFault(r reading) bool {
+	b := &p.st.Guard.Trial
+	if b.Errors > badErrors && r.errors > badErrors {
+		overload := max(0, 1-b.Admitted*(1-b.Errors)/max(r.admitted, 1e-9))
+		return r.calm && r.admitted <= trialCut*b.Admitted && r.errors > (b.Errors+overload)/2
+	}
+	return r.admitted <= trialDeep*b.Admitted && b.P95 > p.slo() && r.p95 >= unmoved*b.P95
+}
+
+// faultEnds clears the flag when the trouble is gone, or when slowness has lasted so
+// long that it is how the target is now.
+func (p *Policy) faultEnds(r reading) {
+	f := &p.st.Guard.Fault
+	if !f.Active || r.answers < few {
+		return
+	}
+	gone := r.errors <= max(warnErrors, faultLeft*f.Errors) && (f.P95 == 0 || r.p95 <= p.slo())
+	usual := f.P95 > 0 && r.at.Sub(f.Since) >= faultSpan
+	if gone || usual {
+		*f = Fault{}
+	}
+	if usual {
+		p.st.Base, p.st.Belief = 0, Belief{}
+	}
 }

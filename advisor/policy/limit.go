@@ -59,67 +59,28 @@ func (l Limit) valid() bool {
 	return l.Algorithm == Off || usable(l.Rate())
 }
 
-// windows are the lengths, in seconds, that a recommendation chooses from. A
-// changed window makes a limiter count afresh, so there are few of them.
-var windows = [...]float64{1, 2, 5, 10, 20, 30, 60}
-
-// cut returns the limit of algorithm with the sustained rate and the burst. What
-// is in force keeps its window or capacity where that is about as good.
-func (s Settings) cut(algorithm string, rate, burst float64, inForce Limit) Limit {
-	l := inForce
-	l.Algorithm = algorithm
-	switch algorithm {
+// scaled returns the limit l with another sustained rate. What may come at once grows
+// and falls with it, and windows stay as long as they are.
+func (s Settings) scaled(l Limit, rate float64) Limit {
+	before := l.Rate()
+	switch l.Algorithm {
 	case Token:
-		l.FillRate = s.fine(rate, inForce.Rate())
-		l.Capacity = about(math.Max(1, math.Round(burst)), inForce.Capacity)
+		l.Capacity = math.Max(1, math.Round(l.Capacity*rate/before))
+		fallthrough
 	case Leaky:
-		l.FillRate = s.fine(rate, inForce.Rate())
-	case GCRA:
-		l.Limit, l.Window = s.whole(rate, gcraWindow(rate), inForce.Rate())
-	case SlidingLog:
-		l.Limit, l.Window = s.whole(rate, window(rate, inForce.Window, inForce.Window), inForce.Rate())
-	case Sliding:
-		l.Limit, l.Window = s.whole(rate, window(rate, burst/rate, inForce.Window), inForce.Rate())
+		l.FillRate = s.fine(rate, before)
 	default:
-		l.Limit, l.Window = s.whole(rate, window(rate, burst/(2*rate), inForce.Window), inForce.Rate())
+		if l.Algorithm == GCRA {
+			l.Burst = math.Round(l.Burst * rate / before)
+		}
+		l.Limit, l.Window = s.whole(rate, l.Window, before)
 	}
 	return l
 }
 
-// permitsMin is how many permits a window holds at least, so that rounding to
-// whole ones moves the rate by little.
+// permitsMin is how many permits a window holds at least when it must change, so that
+// rounding to whole ones moves the rate by little.
 const permitsMin = 10
-
-// window returns the longest of windows that lets no more through at once than
-// the wanted seconds' worth, or the shortest in which permitsMin fit. The one in
-// force stays when it is no worse.
-func window(rate, wanted, inForce float64) float64 {
-	low := max(windows[0], permitsMin/rate)
-	best := 0.0
-	for _, w := range windows {
-		if w >= low && (best == 0 || w <= wanted) {
-			best = w
-		}
-	}
-	if best == 0 {
-		best = windows[len(windows)-1]
-	}
-	if inForce >= low && inForce <= max(best, wanted) {
-		return inForce
-	}
-	return best
-}
-
-// gcraWindow is the window in which whole permits express the rate to 1 %; only
-// their ratio means anything.
-func gcraWindow(rate float64) float64 {
-	for _, w := range windows {
-		if rate*w >= 100 {
-			return w
-		}
-	}
-	return windows[len(windows)-1]
-}
 
 // whole returns the whole number of permits in window for rate, rounded towards
 // the rate from, so that a step stays in its bounds. Where no whole number lies
@@ -148,12 +109,4 @@ func (s Settings) fine(rate, from float64) float64 {
 		round = math.Floor
 	}
 	return min(max(round(rate*scale)/scale, s.LimitMin), s.LimitMax)
-}
-
-// about returns what is in force when it is within a fifth of what is wanted.
-func about(wanted, inForce float64) float64 {
-	if inForce >= 1 && inForce == math.Round(inForce) && math.Abs(inForce-wanted) <= wanted/5 {
-		return inForce
-	}
-	return wanted
 }

@@ -11,7 +11,6 @@ type Settings struct {
 	LimitMax     float64       // permits/s; 100,000
 	CapacityHint float64       // requests/s that the target is thought to take; 0: unknown
 	SLO          time.Duration // the p95 that is still good; 0: three times the p95 at low load
-	RejectCost   float64       // work that a refusal makes for the target, in requests; 0: 0.02, negative: none
 }
 
 // A Snapshot is what the proxies saw in one interval, summed over them.
@@ -60,6 +59,9 @@ type Recommendation struct {
 	Codes        []string      // why, most important first; see the constants
 	Reason       string        // why, in one sentence
 	Confidence   float64       // 0 to 1: how well the target's capacity is known
+	// Shortage is how long it takes until the 95 % quantile of the demand passes what
+	// the target is known to take; 0: it does not within 20 minutes, or is not known.
+	Shortage time.Duration
 }
 
 // A Policy learns a target's capacity from snapshots and recommends limits. The
@@ -67,24 +69,19 @@ type Recommendation struct {
 //
 // Owned by one goroutine.
 type Policy struct {
-	set  Settings
-	laws laws
-	st   State
-	odds *odds // of st.Belief; nil: nothing is known
+	set Settings
+	st  State
 }
 
 // New returns a policy that knows nothing yet. Settings that make no sense
 // (negative, not a number, bounds the wrong way round) count as absent.
 func New(s Settings) *Policy {
-	p := &Policy{set: s.completed(), laws: newLaws()}
-	p.st = State{Version: stateVersion}
-	return p
+	return &Policy{set: s.completed(), st: State{Version: stateVersion}}
 }
 
 const (
-	limitMinDefault   = 5
-	limitMaxDefault   = 100_000
-	rejectCostDefault = 0.02
+	limitMinDefault = 5
+	limitMaxDefault = 100_000
 )
 
 func (s Settings) completed() Settings {
@@ -101,12 +98,6 @@ func (s Settings) completed() Settings {
 	if s.SLO < 0 || s.SLO > delayMax {
 		s.SLO = 0
 	}
-	switch {
-	case s.RejectCost == 0 || !(s.RejectCost < 0.5):
-		s.RejectCost = rejectCostDefault
-	case s.RejectCost < 0:
-		s.RejectCost = 0
-	}
 	return s
 }
 
@@ -121,7 +112,8 @@ func (s Snapshot) valid() bool {
 		s.Interval > 0 && s.Interval <= intervalMax &&
 		within(s.Observed, numberMax) && within(s.Forwarded, numberMax) &&
 		within(s.RejectedShare, 1) && within(s.Errors, 1) &&
-		s.P95 >= 0 && s.P95 <= delayMax && s.Limit.valid()
+		s.P95 >= 0 && s.P95 <= delayMax && s.Limit.valid() &&
+		within(s.Ended, numberMax) && within(s.InFlight, numberMax) && within(s.GateLimit, numberMax) && within(s.GateShare, 1)
 }
 
 // within says whether 0 ≤ v ≤ bound; it is false for NaN.
@@ -159,10 +151,19 @@ func (p *Policy) Advise(s Snapshot, o Outlook) Recommendation {
 	if s.Limit.Algorithm == Off {
 		return p.hold(s, LimiterOff)
 	}
-	v := p.judge(r)
-	t := p.bounded(r, p.aim(r, v, o))
-	limit := p.choose(r, v, o, &t)
-	return p.recommend(r, o, t, limit)
+	t := target{rate: r.rate}
+	switch {
+	case !r.enforced:
+		t.because(NotEnforced)
+	case r.answers == 0:
+		t.because(LittleTraffic)
+	case r.gated:
+		p.ceiling(r, o, &t)
+	default:
+		p.protect(r, o, &t)
+	}
+	p.bounded(r, &t)
+	return p.recommend(r, o, t)
 }
 
 // hold recommends what is in force, for the reason of code.
@@ -185,8 +186,7 @@ func (p *Policy) fallback() Limit {
 	if p.st.Advised.valid() {
 		return p.st.Advised
 	}
-	rate := min(max(100, p.set.LimitMin), p.set.LimitMax)
-	return p.set.cut(Fixed, rate, rate, Limit{})
+	return p.set.scaled(Limit{Algorithm: Token, Capacity: 100, FillRate: 100}, min(max(100, p.set.LimitMin), p.set.LimitMax))
 }
 
 // A reading is a snapshot in the words of the policy.
@@ -196,18 +196,18 @@ type reading struct {
 	demand   float64 // requests/s
 	admitted float64 // requests/s
 	refused  float64 // share
+	answers  float64 // behind p95 and errors
+	good     float64 // of them without an error, per second
 	p95      float64 // s; 0: none
 	errors   float64 // share
-	load     float64 // requests/s that the target worked for: the refused cost it something too
-	n        float64 // requests behind p95 and errors
+	calm     bool    // what was answered was answered in time
 	limit    Limit
 	rate     float64 // of limit
 	binds    bool    // the limit refused some
+	enforced bool    // the limit decided
+	gated    bool    // a gate protects the target
+	share    float64 // of the interval, in which it held back requests
 }
-
-// bindsShare is the share of refused requests from which a limit counts as used
-// to the full.
-const bindsShare = 0.002
 
 func (p *Policy) reading(s Snapshot) reading {
 	r := reading{
@@ -216,58 +216,47 @@ func (p *Policy) reading(s Snapshot) reading {
 		demand:   max(s.Observed, s.Forwarded),
 		admitted: s.Forwarded,
 		refused:  s.RejectedShare,
+		answers:  s.Ended,
 		p95:      s.P95.Seconds(),
 		errors:   s.Errors,
 		limit:    s.Limit,
 		rate:     s.Limit.Rate(),
+		enforced: s.Mode == Normal,
+		gated:    s.GateLimit > 0,
+		share:    s.GateShare,
 	}
-	r.n = r.admitted * r.dt
-	r.load = r.admitted + p.set.RejectCost*(r.demand-r.admitted)
-	r.binds = r.refused > bindsShare
+	if r.answers == 0 && (r.p95 > 0 || r.errors > 0) { // the proxy does not tell how many there were
+		r.answers = r.admitted * r.dt
+	}
+	r.good = r.answers / r.dt * (1 - r.errors)
+	r.binds = r.refused > bindsFrom && r.enforced
+	r.calm = r.p95 <= p.slo() && !math.IsInf(p.slo(), 1)
 	return r
 }
 
-// learn takes r into the history and the belief.
+// idleMax bounds State.Idle.
+const idleMax = 3600
+
+// learn takes r into what is known.
 func (p *Policy) learn(r reading) {
 	elapsed := r.dt
 	if p.st.Count > 0 {
 		elapsed = r.at.Sub(p.st.At).Seconds()
 	}
-	if elapsed > gapMax {
-		p.st.Guard.resume()
+	g := &p.st.Guard
+	if elapsed > gapMax.Seconds() {
+		g.Cuts, g.Rest = 0, false // what was going on is over
 	}
 	p.st.Count++
 	p.st.At = r.at
-	p.st.Traffic.note(r)
+	p.st.Idle = min(p.st.Idle+r.dt, idleMax)
+	if r.share > gateIdle {
+		p.st.Idle = 0
+	}
+	p.faultEnds(r)
+	g.State = p.severity(r)
 	p.baseline(r, elapsed)
+	p.prove(r)
 	p.believe(r, elapsed)
-	p.odds = p.sum()
-	p.st.Capacity = p.odds.capacity()
-}
-
-// gapMax is the time without snapshots, in seconds, after which what was going on
-// before is over.
-const gapMax = 600
-
-// slo is the p95 in seconds that is still good; 0 while nothing is known.
-func (p *Policy) slo() float64 {
-	if p.set.SLO > 0 {
-		return p.set.SLO.Seconds()
-	}
-	return sloFactor * p.st.Base
-}
-
-// sloFactor is how much slower than at low load is still good, when nobody says.
-const sloFactor = 3
-
-// ratioMin is the least that the SLO is above the p95 at low load, for the
-// arithmetic's sake.
-const ratioMin = 1.3
-
-// ratio is slo over the p95 at low load.
-func (p *Policy) ratio() float64 {
-	if p.st.Base <= 0 {
-		return sloFactor
-	}
-	return math.Min(math.Max(p.slo()/p.st.Base, ratioMin), clip-1)
+	p.st.Capacity = p.st.Belief.capacity()
 }

@@ -2,43 +2,47 @@ package policy
 
 import (
 	"fmt"
-	"math"
-	"slices"
 	"time"
 )
 
 // The reason codes.
 const (
-	Hold             = "hold"              // nothing asks for a change
-	ForecastRise     = "forecast_rise"     // raised ahead of a predicted rise
-	ForecastOverload = "forecast_overload" // lowered ahead of a predicted overload
-	AtCapacity       = "capacity"          // held down by what the target can take
-	Refusing         = "refusing"          // raised because the limit refuses while the target is at ease
-	Overload         = "overload"          // lowered because the target suffers
-	Slow             = "slow"              // lowered a little because the target gets slow
-	Rollback         = "rollback"          // a raise was too much
-	BackendFault     = "backend_fault"     // the target fails for another reason than load
-	Recovering       = "recovering"        // no raise yet after an overload
-	Starting         = "starting"          // the first snapshots are watched
-	Unproven         = "unproven"          // only a little beyond what the target has shown to take
-	Blocked          = "blocked"           // raises stay below a rate that failed lately
-	StepLimited      = "step_limited"      // more follows with the next update
-	BoundMin         = "bound_min"
-	BoundMax         = "bound_max"
-	AlgorithmSwitch  = "algorithm_switch"
-	NoForecast       = "no_forecast"
-	LittleTraffic    = "little_traffic"
-	LimiterOff       = "limiter_off"
-	Stale            = "stale"         // the snapshot is not newer than the last
-	InvalidInput     = "invalid_input" // the snapshot cannot have happened
+	Hold          = "hold"          // nothing asks for a change
+	ForecastRise  = "forecast_rise" // raised ahead of a predicted rise
+	Refusing      = "refusing"      // raised because the limit refuses while the target is well
+	AtCapacity    = "capacity"      // not raised, or lowered: it is what the target can take
+	Unproven      = "unproven"      // only so far beyond what the target has shown to take
+	Overload      = "overload"      // lowered because the target suffers
+	Slow          = "slow"          // lowered a little because the target gets slow, or not raised
+	Recovering    = "recovering"    // the queue of before is worked off
+	BackendFault  = "backend_fault" // the target fails for another reason than load
+	StepLimited   = "step_limited"  // more follows with the next update
+	BoundMin      = "bound_min"
+	BoundMax      = "bound_max"
+	NotEnforced   = "not_enforced" // the limit did not decide
+	NoForecast    = "no_forecast"
+	LittleTraffic = "little_traffic"
+	LimiterOff    = "limiter_off"
+	Stale         = "stale"         // the snapshot is not newer than the last
+	InvalidInput  = "invalid_input" // the snapshot cannot have happened
 )
 
-const validForMax = 10 * time.Minute
+const (
+	validForMax = 10 * time.Minute
+	// shortageSpan is how far ahead a shortage is looked for: the time that it takes to
+	// start more of a target.
+	shortageSpan = 20 * time.Minute
+)
 
 // recommend puts the answer together.
-func (p *Policy) recommend(r reading, o Outlook, t target, limit Limit) Recommendation {
-	out := Recommendation{Limit: limit, Codes: t.codes, Confidence: p.st.Capacity.Confidence}
-	out.ValidFor = p.validFor(r, o, t)
+func (p *Policy) recommend(r reading, o Outlook, t target) Recommendation {
+	out := Recommendation{Limit: r.limit, Codes: t.codes, Confidence: p.st.Capacity.Confidence}
+	if t.rate == r.rate {
+		out.Codes = append([]string{Hold}, out.Codes...)
+	} else {
+		out.Limit = p.set.scaled(r.limit, t.rate)
+	}
+	out.ValidFor = max(min(2*time.Duration(r.dt*float64(time.Second)), validForMax), p.enough(o, t.rate))
 	out.PredictedRPS, out.Predicted95 = r.demand, r.demand
 	for i, q := range o.within(max(out.ValidFor, o.Step)) {
 		if i == 0 {
@@ -47,95 +51,79 @@ func (p *Policy) recommend(r reading, o Outlook, t target, limit Limit) Recommen
 		out.PredictedRPS = max(out.PredictedRPS, q.Q50)
 		out.Predicted95 = max(out.Predicted95, q.Q95)
 	}
-	if t.rate == r.rate && !slices.Contains(out.Codes, BackendFault) && !slices.Contains(out.Codes, Overload) {
-		out.Codes = append([]string{Hold}, out.Codes...)
-	}
+	out.Shortage = p.shortage(o)
 	if len(o.Points) == 0 {
 		out.Codes = append(out.Codes, NoForecast)
 	}
-	if r.n < thin/10 {
-		out.Codes = append(out.Codes, LittleTraffic)
-	}
-	out.Reason = p.explain(r, t, out)
-	p.st.Advised = limit
+	out.Reason = p.explain(r, out)
+	p.st.Advised = out.Limit
 	return out
 }
 
-// validFor is how long the plan stays within 10 % of t.
-func (p *Policy) validFor(r reading, o Outlook, t target) time.Duration {
-	dt := time.Duration(r.dt * float64(time.Second))
-	least := min(2*dt, validForMax)
-	span := time.Duration(0)
+// enough is how long a limit is above the demand that is expected.
+func (p *Policy) enough(o Outlook, rate float64) (span time.Duration) {
 	for _, q := range o.within(validForMax) {
-		plan := min(max(t.rate, headroom*q.Q95), p.capFor(p.st.Capacity.Q20, q.Q50))
-		if p.st.Capacity.Confidence < sure {
-			plan = max(t.rate, headroom*q.Q95)
-		}
-		if math.Abs(plan/t.rate-1) > 0.1 {
+		if headroom*q.Q95 > rate {
 			break
 		}
 		span += o.Step
 	}
-	if p.st.Belief.Alert > 0 {
-		span /= 2
+	return span
+}
+
+// shortage is Recommendation.Shortage.
+func (p *Policy) shortage(o Outlook) time.Duration {
+	if p.st.Capacity.Confidence < sure {
+		return 0
 	}
-	return min(max(span, least), validForMax)
+	for i, q := range o.within(shortageSpan) {
+		if q.Q95 > p.st.Capacity.Q50 {
+			return time.Duration(i+1) * o.Step
+		}
+	}
+	return 0
 }
 
 // explain says why in one sentence.
-func (p *Policy) explain(r reading, t target, out Recommendation) string {
+func (p *Policy) explain(r reading, out Recommendation) string {
 	code := out.Codes[0]
-	forecast := fmt.Sprintf("forecast=%s req/s", digits(out.PredictedRPS))
-	has := func(code string) bool { return slices.Contains(out.Codes, code) }
-	switch {
-	case code == Overload, code == Rollback, code == Slow, code == BackendFault:
-		return fmt.Sprintf("%s (p95=%.3g s of %.3g s, errors=%.1f %%)", sentence(code), r.p95, p.slo(), 100*r.errors)
-	case code == ForecastOverload:
-		return fmt.Sprintf("%s, the target can take %s req/s, lowered ahead of it", forecast, digits(t.cap))
-	case code == AtCapacity:
-		return fmt.Sprintf("%s, the target can take %s req/s", forecast, digits(t.cap))
-	case code == ForecastRise && has(AtCapacity):
-		return fmt.Sprintf("%s, raised as far as the target can take, %s req/s", forecast, digits(t.cap))
-	case code == ForecastRise:
-		return forecast + ", raised ahead of it"
-	case code == Refusing:
-		return fmt.Sprintf("%s, %.1f %% refused while the target is at ease", forecast, 100*r.refused)
-	case has(LittleTraffic):
-		return sentence(LittleTraffic)
-	case has(Starting), has(Recovering), has(Blocked):
-		return forecast + ", " + sentence(out.Codes[1])
-	case code == Hold && has(AtCapacity):
-		return fmt.Sprintf("%s, the target can take %s req/s, the limit stays", forecast, digits(t.cap))
-	case has(NoForecast):
-		return sentence(NoForecast)
+	if code == Hold && len(out.Codes) > 1 {
+		code = out.Codes[1]
 	}
-	return forecast + ", the limit fits"
+	forecast := fmt.Sprintf("forecast=%s req/s", digits(out.PredictedRPS))
+	switch code {
+	case Overload, Slow, BackendFault:
+		return fmt.Sprintf("%s (p95=%.3g s of %.3g s, errors=%.1f %%)", sentence(code), r.p95, p.slo(), 100*r.errors)
+	case AtCapacity:
+		return fmt.Sprintf("%s, the target can take %s req/s", forecast, digits(p.st.Capacity.Q50))
+	case Refusing:
+		return fmt.Sprintf("%s, %.1f %% refused while the target is well", forecast, 100*r.refused)
+	case ForecastRise:
+		return forecast + ", raised ahead of it"
+	case Hold:
+		return forecast + ", the limit fits"
+	case Unproven, Recovering:
+		return forecast + ", " + sentence(code)
+	}
+	return sentence(code)
 }
 
 func sentence(code string) string {
 	switch code {
 	case Overload:
 		return "the target is overloaded"
-	case Rollback:
-		return "the last raise was too much"
 	case Slow:
 		return "the target gets slow"
 	case BackendFault:
 		return "the target fails for another reason than load, limits do not cure that"
-	case Starting:
-		return "still watching, the limit stays"
 	case Recovering:
-		return "the target was overloaded until just now, the limit stays"
-	case Blocked:
-		return "this much was too much lately, the limit stays"
+		return "the target works off a queue, the limit stays"
 	case Unproven:
 		return "the target has not shown yet that it takes more"
-	case AtCapacity:
-		return "it is what the target can take"
 	case BoundMin, BoundMax:
 		return "the bounds allow no other"
-	case AlgorithmSwitch:
-		return "another algorithm suits the traffic better"
+	case NotEnforced:
+		return "the limit did not decide what was let through, it stays"
 	case NoForecast:
 		return "no forecast yet, the limit stays"
 	case LittleTraffic:

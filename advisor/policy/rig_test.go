@@ -21,6 +21,8 @@ type world struct {
 	noise    float64                 // deviation of ln p95
 	foresee  bool                    // an exact forecast
 	lost     int                     // every so many snapshots one is lost; 0: none
+	gated    bool                    // a gate holds back what is too much
+	sheds    bool                    // the target answers at once that it is too much
 
 	limit   Limit
 	now     float64
@@ -64,14 +66,28 @@ func (w *world) interval() Snapshot {
 		late = min(1, (waits-worldPatience)*capacity/max(math.Abs(excess)*w.dt, 1))
 		p95 = worldPatience
 	}
+	bound := 0.0
+	sent := admitted
+	if w.gated && admitted > 0.98*capacity { // and answers what it can
+		sent, waits, late, w.backlog, bound = 0.98*capacity, worldBase, 0, 0, 1
+		p95 = 2 * worldBase
+	}
+	if w.sheds {
+		w.backlog, late, p95 = 0, max(0, 1-capacity/sent), 2*worldBase
+	}
 	errors := late + (1-late)*w.faults(w.now)
 	slow := 0.05 // of the answers at a p95 of the SLO; few below, all far above
 	slow = min(1, slow*math.Pow(p95/(3*worldBase), 3))
-	w.good += admitted * w.dt * (1 - errors) * (1 - slow)
+	w.good += sent * w.dt * (1 - errors) * (1 - slow)
 	w.offered += demand * w.dt
 	w.refused += (demand - admitted) * w.dt
 	w.now += w.dt
+	gate := 0.0
+	if w.gated {
+		gate = 20
+	}
 	return Snapshot{
+		Ended: sent * w.dt, GateLimit: gate, GateShare: bound,
 		At:            start.Add(time.Duration(w.now * float64(time.Second))),
 		Interval:      time.Duration(w.dt * float64(time.Second)),
 		Observed:      demand,

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-const stateVersion = 1
+const stateVersion = 2
 
 // State is everything a [Policy] has learned, for the state file and for looking
 // at. It can be written as JSON and read back without loss.
@@ -16,12 +16,12 @@ type State struct {
 	At       time.Time `json:"at"`    // newest snapshot
 	Count    int       `json:"count"` // of snapshots
 	Capacity Capacity  `json:"capacity"`
-	Base     float64   `json:"base"` // p95 at low load in seconds (the reference's L0); 0: unknown
+	Base     float64   `json:"base"` // p95 at low load in seconds; 0: unknown
+	Good     float64   `json:"good"` // good answers per second, of the last half minute
+	Idle     float64   `json:"idle"` // seconds since a gate held back much
 	Guard    Guard     `json:"guard"`
-	LastGood *Limit    `json:"lastGood,omitempty"`
 	Advised  Limit     `json:"advised"` // the newest recommendation
-	Traffic  Traffic   `json:"traffic"`
-	Slots    []Slot    `json:"slots"` // the last 24 h
+	Slots    []Slot    `json:"slots"`   // the last 24 h
 	Belief   Belief    `json:"belief"`
 }
 
@@ -29,19 +29,7 @@ type State struct {
 func (p *Policy) State() State { return p.st.clone() }
 
 func (s State) clone() State {
-	if s.LastGood != nil {
-		good := *s.LastGood
-		s.LastGood = &good
-	}
-	s.Traffic.Rates = slices.Clone(s.Traffic.Rates)
-	s.Traffic.Noise = slices.Clone(s.Traffic.Noise)
-	s.Traffic.Spikes = slices.Clone(s.Traffic.Spikes)
 	s.Slots = slices.Clone(s.Slots)
-	s.Belief.Backlog = slices.Clone(s.Belief.Backlog)
-	s.Belief.Weights = slices.Clone(s.Belief.Weights)
-	for k, w := range s.Belief.Weights {
-		s.Belief.Weights[k] = slices.Clone(w)
-	}
 	return s
 }
 
@@ -51,7 +39,6 @@ func (p *Policy) Restore(s State) error {
 		return fmt.Errorf("restore policy: %w", err)
 	}
 	p.st = s.clone()
-	p.odds = p.sum()
 	return nil
 }
 
@@ -63,41 +50,17 @@ func (s *State) validate() error {
 		return fmt.Errorf("%d snapshots until %v", s.Count, s.At)
 	case !within(s.Base, delayMax.Seconds()):
 		return fmt.Errorf("base %v, want seconds", s.Base)
-	case s.LastGood != nil && !s.LastGood.valid():
-		return fmt.Errorf("lastGood %+v is no limit", *s.LastGood)
-	case len(s.Slots) > slotsMax:
-		return fmt.Errorf("%d slots, at most %d are allowed", len(s.Slots), slotsMax)
-	case len(s.Traffic.Rates) > recent || len(s.Traffic.Noise) > recent || len(s.Traffic.Spikes) > spikesMax:
-		return fmt.Errorf("traffic: too long")
-	case b.Weights != nil:
-		return b.validate()
+	case !within(s.Good, numberMax) || !within(s.Idle, idleMax):
+		return fmt.Errorf("good %v, want a rate; idle %v, want up to %v seconds", s.Good, s.Idle, idleMax)
+	case len(s.Slots) > slotsMax+1:
+		return fmt.Errorf("%d slots, at most %d are allowed", len(s.Slots), slotsMax+1)
+	case !within(b.Variance, 100) || !within(math.Abs(b.Mean), 100):
+		return fmt.Errorf("belief %+v, want the logarithm of a rate and its variance", *b)
 	}
-	return nil
-}
-
-func (b *Belief) validate() error {
-	if len(b.Weights) != len(widths) || len(b.Backlog) != cells || !(math.Abs(b.First) < 100) {
-		return fmt.Errorf("belief: want %d × %d weights", len(widths), cells)
-	}
-	sum := 0.0
-	for k, w := range b.Weights {
-		if len(w) != cells {
-			return fmt.Errorf("belief: %d weights in row %d, want %d", len(w), k, cells)
+	for _, slot := range s.Slots {
+		if !within(slot.Proven, numberMax) {
+			return fmt.Errorf("slot of %v: proven %v, want a rate", slot.At, slot.Proven)
 		}
-		for _, v := range w {
-			if !within(v, 1) {
-				return fmt.Errorf("belief: weight %v, want 0 to 1", v)
-			}
-			sum += v
-		}
-	}
-	for _, v := range b.Backlog {
-		if !within(v, backlogMax) {
-			return fmt.Errorf("belief: backlog %v, want 0 to %v", v, backlogMax)
-		}
-	}
-	if math.Abs(sum-1) > 1e-6 {
-		return fmt.Errorf("belief: the weights sum to %v, want 1", sum)
 	}
 	return nil
 }

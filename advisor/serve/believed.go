@@ -18,7 +18,6 @@ type believed struct {
 	InForce        *policy.Limit `json:"inForce"`
 	Capacity       capacityJSON  `json:"capacity"`
 	Guard          policy.Guard  `json:"guard"`
-	LastGood       *policy.Limit `json:"lastGood"`
 	Base           float64       `json:"baseLatency"` // p95 at low load
 	Forecast       []mixtureJSON `json:"forecast"`
 	Shifts         []core.Shift  `json:"shifts"`
@@ -52,7 +51,7 @@ func newBelieved(v *core.View) *believed {
 	known := &v.Believed
 	b := &believed{
 		Newest: instant(v.Newest), Rounds: v.Rounds, HistorySpan: v.Age.Seconds(), Jumps: v.Jumps, Unshared: several(v.Unshared),
-		Capacity: capacityJSON{known.Capacity.Q50 > 0, known.Capacity}, Guard: known.Guard, LastGood: known.LastGood, Base: known.Base,
+		Capacity: capacityJSON{known.Capacity.Q50 > 0, known.Capacity}, Guard: known.Guard, Base: known.Base,
 		Forecast: make([]mixtureJSON, len(v.Mixtures)),
 		Shifts:   append([]core.Shift{}, v.Shifts...), Instances: append([]core.Proxy{}, v.Proxies...), Changes: append([]core.Change{}, v.Changes...),
 	}

@@ -53,6 +53,9 @@ func (s *Server) registerBeliefs(set *metric.Set) {
 	one("advisor_confidence", "How well the target's capacity is known, from 0 to 1.", func(f *core.View) float64 { return f.Believed.Capacity.Confidence })
 	one("advisor_capacity_estimate", "Median of what the target is believed to take, in requests per second.", func(f *core.View) float64 { return positive(f.Believed.Capacity.Q50) })
 	set.Gauges("advisor_capacity_estimate_quantile", "Quantiles of what the target is believed to take.", s.capacities())
+	one("advisor_shortage_seconds", "Time until the demand, by its 95 % quantile, passes what the target is known to take; no sample: not within 20 minutes.", func(f *core.View) float64 {
+		return given(f, positive(f.Advice.Rec.Shortage.Seconds()))
+	})
 	one("advisor_target_fault", "1 while the target fails for another reason than load.", func(f *core.View) float64 {
 		if f.Believed.Guard.Fault.Active {
 			return 1
