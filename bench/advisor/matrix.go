@@ -115,7 +115,8 @@ func (z size) scenario(all []*trace, t, e, seed int) *closedloop.Scenario {
 	factor := peak * capacity / s.Demand.Peak()
 	s.Demand = s.Demand.Scaled(factor)
 	for _, p := range tr.history(s.Demand.Start, z.past) {
-		s.History = append(s.History, closedloop.Past{At: p.At, Rate: p.Rate * factor})
+		p.Rate *= factor
+		s.History = append(s.History, p)
 	}
 	s.Name = fmt.Sprintf("%s, %s, peak %.1f C, %d workers, retry %.1f, %v, seed %d", tr.name, ev.name, peak, workers, s.Retry, s.Cycle, s.Seed)
 	return s

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"weir/advisor/series"
 	"weir/bench/backtest"
 	"weir/bench/closedloop"
 )
@@ -193,7 +194,7 @@ func (t *trace) demand(most time.Duration) closedloop.Demand {
 
 // history is what was recorded in a span before an instant, by slots of at least a
 // minute.
-func (t *trace) history(before time.Time, span time.Duration) (past []closedloop.Past) {
+func (t *trace) history(before time.Time, span time.Duration) (past []series.Row) {
 	if t.past != nil {
 		return t.past.history(before, span)
 	}
@@ -206,7 +207,7 @@ func (t *trace) history(before time.Time, span time.Duration) (past []closedloop
 			break
 		}
 		if !math.IsNaN(r) && before.Sub(end) < span {
-			past = append(past, closedloop.Past{At: end, Rate: r})
+			past = append(past, series.Row{At: end, Interval: t.step, Rate: r, Coverage: 1})
 		}
 	}
 	return past

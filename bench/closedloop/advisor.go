@@ -4,65 +4,68 @@ import (
 	"math"
 	"time"
 
+	"weir/advisor/core"
 	"weir/advisor/forecast"
 	"weir/advisor/policy"
 	"weir/proxy/limit"
 )
 
-// outlookMax is how far the advisor looks ahead when it recommends.
-const outlookMax = 15 * time.Minute
-
 // trailAhead is the horizon that is kept for a plot.
 const trailAhead = 5 * time.Minute
 
-// An adviser is the forecaster with the history and the policy, joined as the service
-// joins them.
+// An adviser is the advisor's core with the history.
 //
 // Owned by its run.
 type adviser struct {
-	s        *Scenario
-	forecast *forecast.Forecaster
-	policy   *policy.Policy
-	trail    []Foreseen
+	s     *Scenario
+	core  *core.Core
+	trail []Foreseen
+}
+
+// Tuning is what a core of the scenario is made with.
+func (s *Scenario) Tuning() core.Tuning {
+	least, most := s.Bounds()
+	return core.Tuning{Forecast: forecast.Settings{Location: time.UTC}, Policy: policy.Settings{LimitMin: least, LimitMax: most, CapacityHint: s.Hint}}
 }
 
 // advised is the advisor, beside the gate or alone.
 func advised(name string, gate bool) Contestant {
 	return Contestant{name, func(s *Scenario) Control {
-		least, most := s.Bounds()
-		a := &adviser{s: s, forecast: remembered(s), policy: policy.New(policy.Settings{LimitMin: least, LimitMax: most, CapacityHint: s.Hint})}
+		a := &adviser{s: s, core: core.New(s.Tuning())}
+		if len(s.Memory) > 0 {
+			c, damages := core.Restore(s.Tuning(), s.remembered)
+			if len(damages) > 0 {
+				panic("bug: a scenario's memory cannot be read: " + damages[0].Error())
+			}
+			a.core = c
+		}
 		return Control{Initial: s.Initial(), Gate: gate, Advise: a.advise, Trail: &a.trail}
 	}}
 }
 
-func (a *adviser) advise(n Snapshot) (limit.Config, bool) {
-	a.forecast.Observe(n.At, n.Interval, n.Observed)
-	o := policy.Outlook{Step: a.s.Cycle}
-	for _, p := range a.forecast.Outlook(outlookMax, a.s.Cycle) {
-		o.Points = append(o.Points, policy.Point{Q05: p.Q05, Q50: p.Q50, Q80: p.Q80, Q95: p.Q95, Q99: p.Q99})
+// remembered is a part of the memory.
+func (s *Scenario) remembered(name string) []byte {
+	for _, p := range s.Memory {
+		if p.Name == name {
+			return p.Data
+		}
 	}
-	if i := int(trailAhead/a.s.Cycle) - 1; a.s.Record && i < len(o.Points) {
-		p := o.Points[i]
-		a.trail = append(a.trail, Foreseen{n.Elapsed + trailAhead.Seconds(), p.Q05, p.Q50, p.Q95})
-	}
-	r := a.policy.Advise(n.Snapshot, o)
-	if a.s.Listen != nil {
-		a.s.Listen(n, r)
-	}
-	return understood(r.Limit)
+	return nil
 }
 
-// remembered is a forecaster with the scenario's memory. It is learned once per
-// scenario and copied for each contestant.
-func remembered(s *Scenario) *forecast.Forecaster {
-	f := forecast.New(forecast.Settings{Location: time.UTC})
-	if len(s.Memory) == 0 {
-		return f
+func (a *adviser) advise(n Snapshot) (limit.Config, bool) {
+	reply := a.core.Take(&n.Snapshot)
+	if reply.Err != nil {
+		return limit.Config{}, false
 	}
-	if err := f.UnmarshalBinary(s.Memory); err != nil {
-		panic("bug: a scenario's memory cannot be read: " + err.Error())
+	if i := int(trailAhead/core.AnswerStep) - 1; a.s.Record && i < len(reply.Points) {
+		p := reply.Points[i]
+		a.trail = append(a.trail, Foreseen{n.Elapsed + trailAhead.Seconds(), p.Q05, p.Q50, p.Q95})
 	}
-	return f
+	if a.s.Listen != nil {
+		a.s.Listen(n, reply)
+	}
+	return understood(reply.Limit)
 }
 
 // understood is a recommendation as the limiter takes it; false when it is none,

@@ -28,13 +28,21 @@ type door struct {
 	gate     *gate.Gate
 	line     *upstream.Line[*visit]
 	inFlight int
-	tally    doorTally
+	used     usage
+	at       float64 // until when
 }
 
-// A doorTally sums up over time.
-type doorTally struct {
-	at                    float64
-	inFlight, limit, held float64 // requests × s, requests × s, s
+// A usage is how much of the target's places was used, added up over time in seconds.
+type usage struct {
+	taken  float64 // in flight
+	places float64 // that the gate gives
+	bound  float64 // … while all are taken
+}
+
+func (u *usage) add(o usage) {
+	u.taken += o.taken
+	u.places += o.places
+	u.bound += o.bound
 }
 
 func newDoor(start time.Time) *door {
@@ -47,13 +55,13 @@ func (d *door) time(now float64) time.Time {
 
 // spend lets time pass until now.
 func (d *door) spend(now float64) {
-	t, span := &d.tally, now-d.tally.at
-	t.inFlight += span * float64(d.inFlight)
-	t.limit += span * float64(d.gate.Limit())
-	if d.line.Len() > 0 {
-		t.held += span
+	span, places := now-d.at, float64(d.gate.Limit())
+	d.at = now
+	d.used.taken += span * float64(d.inFlight)
+	d.used.places += span * places
+	if !d.room() {
+		d.used.bound += span * places
 	}
-	t.at = now
 }
 
 func (d *door) room() bool { return d.inFlight < d.gate.Limit() }
@@ -99,10 +107,10 @@ func (d *door) next(now float64) *visit {
 	return w.Value
 }
 
-// take returns the means of the span that ends at now, and begins the next one.
-func (d *door) take(now, span float64) (inFlight, limit, held float64) {
+// take returns what was used since the last time.
+func (d *door) take(now float64) usage {
 	d.spend(now)
-	t := d.tally
-	d.tally = doorTally{at: now}
-	return t.inFlight / span, t.limit / span, min(1, t.held/span)
+	u := d.used
+	d.used = usage{}
+	return u
 }

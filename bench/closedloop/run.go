@@ -13,7 +13,6 @@ const (
 	applyAfter  = 1.0 // seconds from a snapshot until its answer is in force
 	microsecond = 1e6
 	refusalTime = 0.001 // seconds that the target takes to refuse a request
-	perfectPart = 0.25  // of the promise, that the perfect gate lets a request wait
 )
 
 // A visit is a request that the limiter has let through.
@@ -196,8 +195,8 @@ func (r *run) request(a arrival) {
 // admits asks whoever admits.
 func (r *run) admits(now float64) bool {
 	switch {
-	case r.c.Perfect:
-		return r.queue.next(now)-now <= perfectPart*r.promise
+	case r.c.Perfect > 0:
+		return r.queue.next(now)-now <= r.c.Perfect*r.promise
 	case now >= r.s.Away[0] && now < r.s.Away[1]:
 		return true
 	}

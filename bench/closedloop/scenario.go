@@ -4,7 +4,8 @@ import (
 	"math"
 	"time"
 
-	"weir/advisor/policy"
+	"weir/advisor/core"
+	"weir/advisor/series"
 	"weir/proxy/limit"
 )
 
@@ -22,21 +23,14 @@ type Scenario struct {
 	Hint   float64       // what the operator believes the capacity to be; 0: nothing
 	Away   [2]float64    // from and until when the store is unavailable and all is let through; seconds since the start
 	Seed   uint64
-	// History is what was seen before, for who forecasts.
-	History []Past
-	// Memory is the state of a forecaster that has seen the history; empty: it has
-	// seen nothing.
-	Memory []byte
+	// History is what was seen before, and Memory what an advisor's core has made of
+	// it; empty: nothing.
+	History []series.Row
+	Memory  []core.Part
 	// Record keeps a timeline in the result.
 	Record bool
 	// Listen, when set, is told what an advisor recommends.
-	Listen func(n Snapshot, r policy.Recommendation)
-}
-
-// A Past is the mean rate of a slot of history that ends at At.
-type Past struct {
-	At   time.Time
-	Rate float64
+	Listen func(n Snapshot, r core.Reply)
 }
 
 // Promise returns the latency that the 95th percentile is to stay below, in
@@ -75,7 +69,7 @@ func tokens(rate float64) limit.Config {
 
 // A Snapshot is what the limiter tells about the span that ends at At.
 type Snapshot struct {
-	policy.Snapshot
+	core.Snapshot
 	Elapsed float64 // seconds since the start
 }
 
@@ -88,9 +82,9 @@ type Control struct {
 	Advise func(Snapshot) (limit.Config, bool)
 	// Gate puts the proxy's gate in front of the target.
 	Gate bool
-	// Perfect is a gate that sees the target's queue and lets a request in when its
-	// turn comes within a quarter of the promise.
-	Perfect bool
+	// Perfect, if not 0, is a gate that sees the target's queue and lets a request in
+	// when its turn comes within that share of the promise.
+	Perfect float64
 	// Trail is what was forecast, when the scenario records; nil: nothing.
 	Trail *[]Foreseen
 }

@@ -4,6 +4,7 @@ import (
 	"math/rand/v2"
 	"time"
 
+	"weir/advisor/core"
 	"weir/advisor/policy"
 	"weir/proxy/limit"
 )
@@ -11,30 +12,43 @@ import (
 const (
 	jitter    = 0.1  // of the cycle, each way
 	lostShare = 0.01 // of snapshots
-	// boundCycle is the time between snapshots in seconds while the gate binds, which it
-	// does when it has held requests back for a share of boundShare.
+	// boundCycle is how often the proxy looks at its gate, in seconds. It sends a snapshot
+	// at once when a share of boundShare of the places was behind a full gate.
 	boundCycle = 2.0
 	boundShare = 0.1
 )
 
-// snapshots counts what the limiter tells.
+// snapshots counts what the proxy tells.
 type snapshots struct {
-	at, last float64
-	draw     *rand.Rand
-	cycle    float64
-	start    time.Time
+	at, last, due float64 // the next look, the last snapshot, and when the next is due
+	draw          *rand.Rand
+	cycle         float64
+	start         time.Time
 
 	offered, denied, answers, failed int
 	latencies                        histogram
+	used                             usage
 }
 
 func newSnapshots(s *Scenario) snapshots {
 	n := snapshots{draw: newRand(s.Seed, streamSnapshots), cycle: s.Cycle.Seconds(), start: s.Demand.Start}
-	n.at = n.span(n.cycle)
+	n.begin(0, false)
 	return n
 }
 
-func (n *snapshots) span(cycle float64) float64 { return cycle * (1 + jitter*(2*n.draw.Float64()-1)) }
+// begin begins a span.
+func (n *snapshots) begin(now float64, gate bool) {
+	n.offered, n.denied, n.answers, n.failed, n.latencies, n.used = 0, 0, 0, 0, histogram{}, usage{}
+	n.last, n.due = now, now+n.cycle*(1+jitter*(2*n.draw.Float64()-1))
+	n.look(now, gate)
+}
+
+// look sets when to look next.
+func (n *snapshots) look(now float64, gate bool) {
+	if n.at = n.due; gate {
+		n.at = min(n.at, now+boundCycle)
+	}
+}
 
 func (n *snapshots) rejected() {
 	n.offered++
@@ -51,27 +65,33 @@ func (n *snapshots) answered(latency float64, fails bool) {
 	n.latencies.add(latency)
 }
 
-// take ends a span and tells about it, and whether the news arrives.
+// take looks, and tells about the span since the last snapshot if one is to be sent and
+// arrives.
 func (n *snapshots) take(r *run) (s Snapshot, arrives bool) {
+	full := false
+	if d := r.door; d != nil {
+		u := d.take(n.at)
+		full = u.bound > boundShare*u.places
+		n.used.add(u)
+	}
+	if !full && n.at < n.due {
+		n.look(n.at, true)
+		return s, false
+	}
 	span := n.at - n.last
-	s = Snapshot{Elapsed: n.at, Snapshot: policy.Snapshot{
+	s = Snapshot{Elapsed: n.at, Snapshot: core.Snapshot{
 		At:       n.start.Add(time.Duration(n.at * float64(time.Second))).Truncate(time.Millisecond),
 		Interval: time.Duration(span * float64(time.Second)).Round(time.Millisecond),
 		Observed: float64(n.offered) / span, Forwarded: float64(n.offered-n.denied) / span,
-		RejectedShare: float64(n.denied) / float64(max(1, n.offered)), Errors: float64(n.failed) / float64(max(1, n.answers)),
-		P95: time.Duration(n.latencies.quantile(.95) * float64(time.Second)), Ended: float64(n.answers), HealthyTargets: 1, Limit: told(r.config)}}
+		Rejected: float64(n.denied) / float64(max(1, n.offered)), Errors: float64(n.failed) / float64(max(1, n.answers)),
+		P95: n.latencies.quantile(.95), Ended: float64(n.answers), Targets: 1, Limit: told(r.config)}}
 	if n.last < r.s.Away[1] && n.at > r.s.Away[0] {
 		s.Mode = policy.FailOpen
 	}
-	cycle := n.cycle
-	if r.door != nil {
-		s.InFlight, s.GateLimit, s.GateShare = r.door.take(n.at, span)
-		if s.GateShare >= boundShare {
-			cycle = min(cycle, boundCycle)
-		}
+	if u := &n.used; u.places > 0 {
+		s.InFlight, s.GateLimit, s.GateShare = u.taken/span, u.places/span, u.bound/u.places
 	}
-	n.offered, n.denied, n.answers, n.failed, n.latencies = 0, 0, 0, 0, histogram{}
-	n.last, n.at = n.at, n.at+n.span(cycle)
+	n.begin(n.at, r.door != nil)
 	return s, n.draw.Float64() >= lostShare
 }
 
