@@ -35,7 +35,7 @@ func (g *Gate) judgeProbe(now time.Time, r *reading) bool {
 			p.period = probeMin
 			g.calm.known = min(g.calm.known, 3*float64(g.window.goods))
 		}
-		if p.all || r.mid < g.calm.mid { // else it may be the queue of the others
+		if p.all || r.mid < g.calm.mid || g.calm.known < knownStep { // else it may be the queue of the others
 			g.learn(r)
 		}
 		g.set(p.limit)
