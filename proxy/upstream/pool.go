@@ -122,8 +122,11 @@ func (p *Pool[C, W]) SetLimit(limit int) { p.limit = max(limit, 1) }
 
 // Taken is how many places are taken.
 func (p *Pool[C, W]) Taken() int {
-	return p.InFlight() - p.streams + min(p.streams, p.limit/streamsPart)
+	return p.InFlight() - p.streams + StreamPlaces(p.streams, p.limit)
 }
+
+// StreamPlaces is how many places so many streams take, of so many that there are.
+func StreamPlaces[N int | int64](streams, limit N) N { return min(streams, limit/streamsPart) }
 
 // Free is how many places are not taken, below 0 when the limit has fallen. It is asked
 // before Acquire, which asks no more.

@@ -5,6 +5,7 @@ import (
 
 	"weir/internal/metric"
 	"weir/proxy/gate"
+	"weir/proxy/upstream"
 )
 
 // A usage is how much of the targets was used, added up over time in microseconds, so
@@ -12,7 +13,7 @@ import (
 //
 // Safe for concurrent use: its loop alone adds to it.
 type usage struct {
-	taken  metric.Counter // places: exchanges in flight, without streams and tunnels
+	taken  metric.Counter // places: exchanges in flight, and a part of the streams and tunnels
 	places metric.Counter // that the gates give
 	bound  metric.Counter // … while all of a gate's are taken
 }
@@ -44,7 +45,8 @@ func (t *target) spend(now time.Time) {
 
 // used are the numbers of a usage as they were published last.
 func (t *target) used() (taken, places, bound uint64) {
-	taken, places = uint64(max(0, t.busy.Load()-t.streams.Load())), uint64(t.view.limit.Load())
+	streams, limit := t.streams.Load(), int64(t.view.limit.Load())
+	taken, places = uint64(max(0, t.busy.Load()-streams+upstream.StreamPlaces(streams, limit))), uint64(limit)
 	if taken >= places && t.side.front.cfg.Gate.Mode == gate.On {
 		bound = places
 	}
