@@ -113,9 +113,10 @@ func TestLineKeys(t *testing.T) {
 // However many tunnels, streams and uploads there are that go at the pace of their
 // clients, and however many clients leave before they are answered: others have places.
 func TestPlacesStayForOthers(t *testing.T) {
-	const each = 250
+	const each = 100
 	four := func(c *Config) { c.Gate = Gating{Mode: gate.On, Wait: patience, Min: 4, Max: 4} }
-	r := startWith(t, four, newTarget(t, holder).url(), "EVENT_LOOPS", "1", "TARGET_MAX_CONNECTIONS", "2000", "BODY_BUFFER_BYTES", "1KiB")
+	r := startWith(t, four, newTarget(t, holder).url(), "EVENT_LOOPS", "1", "TARGET_MAX_CONNECTIONS", "2000", "BODY_BUFFER_BYTES", "1KiB",
+		"BODY_MIN_RATE", "0", "BODY_TIMEOUT", "10m", "STREAM_TIMEOUT", "10m", "TARGET_TIMEOUT", "10m")
 	for _, h := range holders {
 		for range each {
 			c := r.dial()
