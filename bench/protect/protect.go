@@ -48,11 +48,6 @@ type Run struct {
 	Score
 }
 
-// same says whether two runs are of one situation, side and round.
-func (r *Run) same(other *Run) bool {
-	return r.Commit == other.Commit && r.Shorter == other.Shorter && r.Situation == other.Situation && r.Side == other.Side && r.Round == other.Round
-}
-
 // RunsFile is where runs are kept, one in a line, until the next commit.
 const RunsFile = "protect.runs"
 
@@ -83,7 +78,7 @@ func (o *Order) Run(ctx context.Context, args []string, out io.Writer) error {
 		return err
 	}
 	l.leaveOut(ctx, situations)
-	if l.runs, err = load(l.file); err != nil {
+	if err := l.takeUp(); err != nil {
 		return err
 	}
 	if err := l.playAll(ctx, situations); err != nil {
@@ -181,6 +176,25 @@ func load(file string) (runs []Run, err error) {
 	return runs, lines.Err()
 }
 
+// takeUp reads the runs of this commit that the file has. Those made with changes
+// that were not committed are left: the changes may be others now.
+func (l *lab) takeUp() (err error) {
+	l.runs, err = load(l.file)
+	l.runs = slices.DeleteFunc(l.runs, func(r Run) bool { return r.Commit != l.commit || strings.HasSuffix(r.Commit, "+") })
+	return err
+}
+
+// played is the run of a situation, side and round, if there is one.
+func (l *lab) played(s *Situation, side string, round int) (run Run, ok bool) {
+	i := slices.IndexFunc(l.runs, func(r Run) bool {
+		return r.Shorter == l.Shorter && r.Situation == s.Name && r.Side == side && r.Round == round
+	})
+	if i < 0 {
+		return run, false
+	}
+	return l.runs[i], true
+}
+
 // keep adds a run to the file.
 func (l *lab) keep(r Run) error {
 	line, err := json.Marshal(r)
@@ -222,8 +236,8 @@ func (l *lab) turns(situations []Situation) (list []turn, left time.Duration) {
 				continue
 			}
 			todo := slices.DeleteFunc(slices.Clone(s.Sides), func(side string) bool {
-				want := Run{Commit: l.commit, Shorter: l.Shorter, Situation: s.Name, Side: side, Round: round}
-				return slices.ContainsFunc(l.runs, func(r Run) bool { return r.same(&want) })
+				_, ok := l.played(s, side, round)
+				return ok
 			})
 			if s.Together && len(todo) > 0 {
 				list = append(list, turn{s, todo, round})

@@ -144,7 +144,7 @@ func TestGoesOn(t *testing.T) {
 		t.Fatal(err)
 	}
 	again := &lab{Order: o, out: io.Discard, commit: "c", file: file}
-	if again.runs, err = load(file); err != nil {
+	if err := again.takeUp(); err != nil {
 		t.Fatal(err)
 	}
 	turns, _ := again.turns(list)
@@ -153,6 +153,10 @@ func TestGoesOn(t *testing.T) {
 	}
 	if r := again.runs[0]; r.InTime != 7 || *r.Protected != 0.5 {
 		t.Errorf("a run came back as %+v", r)
+	}
+	changed := &lab{Order: o, commit: "c+", file: file}
+	if err := errors.Join(changed.keep(Run{Commit: "c+", Shorter: 1, Situation: "half", Side: "gate", Round: 1}), changed.takeUp()); err != nil || len(changed.runs) != 0 {
+		t.Errorf("with changes that are not committed %d runs are taken up, %v", len(changed.runs), err)
 	}
 	if none, err := load(file + ".absent"); none != nil || err != nil {
 		t.Errorf("no file is read as %v, %v", none, err)

@@ -16,10 +16,12 @@ import (
 
 // report prints a table for each situation, and draws the picture.
 func (l *lab) report(situations []Situation) error {
-	fmt.Fprintf(l.out, "\nReal programs in real time on loopback, Poisson arrivals, the same in each round for all sides, which take turns. Medians of the rounds, and in brackets the least and the most. "+
-		"In time is a 200 within %v of when the request was due (wide: 200 ms); ideal is the least of what was asked and what the target could do, added up. "+
-		"Needlessly shed are requests that were answered 429 or 503 although the target's own queue, with nothing in front of it, would have answered them in time, by a replay of the same arrivals. "+
-		"The target counts as protected, and as recovered, when a second begins in which %.0f %% of the ideal was answered in time.\n", situations[0].InTime, 100*good)
+	fmt.Fprintf(l.out, "\nReal programs in real time on loopback. Arrivals are Poisson and the same in a round for all sides, which take turns. "+
+		"Figures are medians of the rounds, with the least and the most in brackets. "+
+		"In time is a 200 within %v of when the request was due (wide: 200 ms). The ideal is the lesser of what was asked and what the target could do, added up. "+
+		"Needlessly shed are requests answered 429 or 503 that the target's own queue, with nothing in front of it, would have answered in time: a replay of the same arrivals tells, with service times drawn anew. "+
+		"The target counts as protected, and as recovered, when a second begins in which %.0f %% of the ideal was answered in time. "+
+		"The last column is what the load generator says of itself; a run that is INVALID is made once more, and the second one counts, whatever it is.\n", situations[0].InTime, 100*good)
 	if first, last := l.made(situations); !first.IsZero() {
 		fmt.Fprintf(l.out, "\nThe runs ended from %s to %s.\n", first.Format(time.RFC3339), last.Format(time.RFC3339))
 	}
@@ -92,9 +94,8 @@ func share(n int, r Run) float64 { return float64(n) / math.Max(1, float64(r.Req
 // of are the runs of a side, by round.
 func (l *lab) of(s *Situation, side string) (list []Run) {
 	for round := 1; round <= s.Rounds; round++ {
-		want := Run{Commit: l.commit, Shorter: l.Shorter, Situation: s.Name, Side: side, Round: round}
-		if i := slices.IndexFunc(l.runs, func(r Run) bool { return r.same(&want) }); i >= 0 {
-			list = append(list, l.runs[i])
+		if r, ok := l.played(s, side, round); ok {
+			list = append(list, r)
 		}
 	}
 	return list
@@ -167,7 +168,9 @@ func verdicts(runs []Run) string {
 }
 
 // Picture is the file of the plot, which shows the situation pictured: in it the
-// target copes until it becomes slower.
+// target copes until it becomes slower, so that it has something to lose. In the
+// first situation it is overrun from the start, so that without the gate nothing is
+// answered in time even before.
 const (
 	Picture  = "protect.svg"
 	pictured = "varied"
@@ -179,7 +182,7 @@ const coarse = 5
 // draw draws the course of the runs with and without the gate that are in the
 // middle by what they answered in time.
 func (l *lab) draw(s *Situation) error {
-	c := chart.Chart{Title: fmt.Sprintf("A target loses half its speed under %.0f requests per second: answers in time per second", s.Phases[0].Rate), Width: 1180, Height: 320, Steps: true,
+	c := chart.Chart{Title: fmt.Sprintf("A target that can do %.0f/s loses half its speed under %.0f/s: answers within %v, per second", s.capacity(s.Phases[0]), s.Phases[0].Rate, s.InTime), Width: 1180, Height: 320, Steps: true,
 		X: chart.Axis{Unit: chart.Elapsed}, Y: chart.Axis{Label: "in time/s"}}
 	if from, to, ok := s.bad(); ok {
 		c.Spans = []chart.Span{{Name: "the target works at half its speed", Tone: chart.Amber, From: from.Seconds(), To: to.Seconds()}}
@@ -210,6 +213,7 @@ func (l *lab) draw(s *Situation) error {
 		}
 		c.Lines = append(c.Lines, chart.Series{Name: side.label, Tone: side.tone, X: x, Y: y})
 	}
+	fmt.Fprintf(l.out, "\n%s shows %s with and without the gate, of each the run with the median in time ÷ ideal.\n", Picture, s.Name)
 	svg, err := c.SVG()
 	if err != nil {
 		return err

@@ -94,7 +94,7 @@ func Situations() []Situation {
 	slow.Phases, slow.SlowShare = []Phase{{25 * s, 800, 10 * ms, false}}, 0.01
 	restart := usual("restart", "The target is killed under 1,000/s and is back after 2 s.", 1000)
 	restart.Phases[0].For, restart.Phases[1] = 8*s, Phase{2 * s, 1000, 0, true}
-	restart.Phases[2].For, restart.Goal.Shed = 15*s, .0001
+	restart.Phases[2].For = 15 * s
 	redis := usual("redis", "The limits (10,000/s, which never binds) are in a Redis that is killed while the target works at half its speed, under 1,200/s.", 1200)
 	redis.Redis = true
 	steady := usual("steady", "90 % of what the target can take for five minutes; nothing goes wrong. The sides run at the same time, each with a target of its own.", 1350)
