@@ -7,9 +7,7 @@ import (
 	"weir/proxy/upstream"
 )
 
-// How the proxy has requests wait for a place.
 const (
-	gateWait    = 0.05    // seconds
 	connections = 1024    // to the target
 	lineMax     = 1 << 20 // who may wait
 )
@@ -74,7 +72,7 @@ func (d *door) enter(now float64, v *visit) (sent bool, wait float64) {
 		return true, 0
 	}
 	d.line.Join(&v.Waiter)
-	return false, gateWait
+	return false, gate.Wait.Seconds()
 }
 
 // send tells that v goes to the target.

@@ -17,15 +17,12 @@ type Gate struct {
 	Min, Max int           // of an event loop; Max 0: no bound of its own
 }
 
-// gateWait is GATE_WAIT unless it is set.
-const gateWait = 50 * time.Millisecond
-
 func (g *Gate) register(s *service.Settings) {
 	s.Func("GATE", "off", "bound what is in flight to each target by how fast it answers; shadow only counts the requests that would have to wait", "off, shadow, on",
 		func(word string) (err error) { g.Mode, err = gate.ParseMode(word); return err })
 	s.OptionalDuration(&g.SLO, "SLO_P95", time.Millisecond, time.Hour, "the 95th percentile of answer times that the gate is to keep; without it what is usual is learned")
 	g.Wait = -1
-	s.OptionalDuration(&g.Wait, "GATE_WAIT", 0, time.Minute, "longest wait for a place at a target; then 503; 0: none; default: 50ms, or half of SLO_P95 if that is less")
+	s.OptionalDuration(&g.Wait, "GATE_WAIT", 0, time.Minute, fmt.Sprintf("longest wait for a place at a target; then 503; 0: none; default: %v, or half of SLO_P95 if that is less", gate.Wait))
 	s.Int(&g.Min, "GATE_MIN", 2, 1, 1<<20, "requests in flight to a target that each event loop always lets through")
 	s.Int(&g.Max, "GATE_MAX", 0, 0, 1<<20, "requests in flight to a target beyond which an event loop never goes; 0: its share of TARGET_MAX_CONNECTIONS")
 }
@@ -34,7 +31,7 @@ func (g *Gate) register(s *service.Settings) {
 // *service.SettingError.
 func (g *Gate) complete() error {
 	if g.Wait < 0 {
-		g.Wait = gateWait
+		g.Wait = gate.Wait
 		if g.SLO > 0 {
 			g.Wait = min(g.Wait, g.SLO/2)
 		}

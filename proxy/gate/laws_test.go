@@ -24,7 +24,7 @@ var seeds = uint64(3)
 func usual() gatetest.World {
 	return gatetest.World{
 		Length: 30 * sec, InTime: 100 * ms, Workers: 15, Service: 10 * ms, CV: 1, Queue: 1000,
-		Gates: 1, Wait: 50 * ms, Pressure: 100 * ms,
+		Gates: 1, Wait: gate.Wait, Pressure: 100 * ms,
 		Stages: []gatetest.Stage{{Load: 2000}, {From: 10 * sec, Speed: .5}, {From: 20 * sec, Speed: 1}},
 	}
 }

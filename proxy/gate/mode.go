@@ -1,6 +1,12 @@
 package gate
 
-import "fmt"
+import (
+	"fmt"
+	"time"
+)
+
+// Wait is how long a request waits for a place unless something else is configured.
+const Wait = 50 * time.Millisecond
 
 // A Mode says what becomes of a limit.
 type Mode uint8
