@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"golang.org/x/sys/unix"
+	"weir/internal/loop/looptest"
 )
 
 // gnet: no timers on the loop.
@@ -140,39 +140,10 @@ func TestDialRefused(t *testing.T) {
 func TestDialTimeout(t *testing.T) {
 	g := start(t, Config{Loops: 1})
 	var timeout net.Error
-	err := dialError(t, g, fullListener(t), 50*time.Millisecond)
+	err := dialError(t, g, looptest.FullListener(t), 50*time.Millisecond)
 	if !errors.As(err, &timeout) || !timeout.Timeout() {
 		t.Fatalf("got %v, want a timeout", err)
 	}
-}
-
-// fullListener is an address whose accept queue is full: a further connect
-// gets no answer.
-func fullListener(t *testing.T) string {
-	t.Helper()
-	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = unix.Close(fd) })
-	if err := errors.Join(unix.Bind(fd, &unix.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}), unix.Listen(fd, 0)); err != nil {
-		t.Fatal(err)
-	}
-	sa, err := unix.Getsockname(fd)
-	if err != nil {
-		t.Fatal(err)
-	}
-	addr := (&net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: sa.(*unix.SockaddrInet4).Port}).String()
-	c, err := net.DialTimeout("tcp", addr, patience)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { c.Close() })
-	eventually(t, "the queue is full", func() bool {
-		info, err := unix.GetsockoptTCPInfo(fd, unix.IPPROTO_TCP, unix.TCP_INFO)
-		return err == nil && info.Unacked > info.Sacked // of a listener: who waits, and the backlog
-	})
-	return addr
 }
 
 // Exactly the cap is held, the next is refused, and a place given back is free.

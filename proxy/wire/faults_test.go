@@ -2,16 +2,14 @@ package wire
 
 import (
 	"errors"
-	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"strings"
 	"sync/atomic"
 	"syscall"
 	"testing"
 
-	"golang.org/x/sys/unix"
+	"weir/internal/loop/looptest"
 )
 
 // A target that is down is told of at once, for every request anew, and the
@@ -34,45 +32,13 @@ func TestTargetDown(t *testing.T) {
 
 // A target that does not accept is given up after TARGET_CONNECT_TIMEOUT.
 func TestTargetDoesNotAccept(t *testing.T) {
-	addr := deafListener(t)
+	addr := looptest.FullListener(t)
 	r := start(t, "http://"+addr, "TARGET_CONNECT_TIMEOUT", "50ms")
 	conn := r.dial()
 	if body := conn.ask(get, 504); !strings.Contains(body, "did not accept a connection in time") {
 		t.Errorf("answered %q", body)
 	}
 	r.samplesAre(`ratelimiter_upstream_errors_total{kind="connect_timeout"}`, 1)
-}
-
-// deafListener listens with a backlog that is full: further connects are left
-// without an answer.
-func deafListener(t *testing.T) (addr string) {
-	t.Helper()
-	fd, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { syscall.Close(fd) })
-	if err := syscall.Bind(fd, &syscall.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}); err != nil {
-		t.Fatal(err)
-	}
-	if err := syscall.Listen(fd, 0); err != nil {
-		t.Fatal(err)
-	}
-	name, err := syscall.Getsockname(fd)
-	if err != nil {
-		t.Fatal(err)
-	}
-	addr = fmt.Sprintf("127.0.0.1:%d", name.(*syscall.SockaddrInet4).Port)
-	c, err := net.DialTimeout("tcp", addr, patience)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { c.Close() })
-	until(t, "the backlog is full", func() bool {
-		info, err := unix.GetsockoptTCPInfo(fd, unix.IPPROTO_TCP, unix.TCP_INFO)
-		return err == nil && info.Unacked > info.Sacked // of a listener: who waits, and the backlog
-	})
-	return addr
 }
 
 // A target that does not answer is given up after TARGET_TIMEOUT, with its
