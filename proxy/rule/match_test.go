@@ -1,6 +1,7 @@
 package rule_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -438,10 +439,8 @@ func TestRank(t *testing.T) {
 			t.Errorf("%s: ranks %d by a trusted proxy, %d otherwise; want %d, %d", request, trusted, other, want.trusted, want.other)
 		}
 	}
-	for rank, want := range []string{"high", "none", "normal", "low", "low", ""} {
-		if got := s.Class(rank); got != want {
-			t.Errorf("rank %d is class %q, want %q", rank, got, want)
-		}
+	if got, want := s.Classes(), []string{"high", "none", "normal", "low", "low"}; !slices.Equal(got, want) {
+		t.Errorf("the classes are %q, want %q", got, want)
 	}
 	unranked := read(t, rules("id: r"), rule.Options{})
 	if unranked.Match(head(t, "GET /"), address(""), &x); unranked.Rank(&x, true) != 0 {

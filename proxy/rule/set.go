@@ -105,13 +105,9 @@ func (s *Set) nameClasses() {
 	}
 }
 
-// Class returns the name of a priority class of that rank; empty: no rule has classes.
-func (s *Set) Class(rank int) string {
-	if rank >= len(s.classes) {
-		return ""
-	}
-	return s.classes[rank]
-}
+// Classes returns for each rank the name of a priority class of that rank; none: no rule
+// has classes. A name may be empty. Not to be changed.
+func (s *Set) Classes() []string { return s.classes }
 
 // addClients adds the built-in rule for clients when it is needed.
 func (j *judge) addClients(s *Set, o Options) {

@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"cmp"
 	"slices"
 	"sync"
 
@@ -24,14 +25,14 @@ const (
 	classesMax                 = 16
 )
 
-// number returns the number of a class.
+// number returns the number of a class. One without a name is the default.
 func (c *classNames) number(name string) uint8 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if len(c.names) == 0 {
 		c.names = append(c.names, defaultClass)
 	}
-	i := slices.Index(c.names, name)
+	i := slices.Index(c.names, cmp.Or(name, defaultClass))
 	if i < 0 && len(c.names) < classOthers {
 		i = len(c.names)
 		c.names = append(c.names, name)
@@ -68,8 +69,8 @@ func (c *sideClasses) of(set *rule.Set, rank int, hits []rule.Hit) uint8 {
 	}
 	if c.set != set {
 		c.set, c.byRank = set, c.byRank[:0]
-		for rank := 0; set.Class(rank) != ""; rank++ {
-			c.byRank = append(c.byRank, c.names.number(set.Class(rank)))
+		for _, name := range set.Classes() {
+			c.byRank = append(c.byRank, c.names.number(name))
 		}
 	}
 	return c.byRank[rank]

@@ -29,6 +29,10 @@ func TestPriorityClasses(t *testing.T) {
 			t.Errorf("rank %d of %v is %q, want %q", test.rank, test.ids, got, test.want)
 		}
 	}
+	nameless := ruleSet(t, `id: tiers, priority: {classes: {"": 0, silver: 0.2}, default: silver}`)
+	if got := []string{name(nameless, 0, "tiers"), name(nameless, 1, "tiers")}; !slices.Equal(got, []string{"default", "silver"}) {
+		t.Errorf("with one without a name they are %q", got)
+	}
 	before := names.list()
 	later := ruleSet(t, "id: tiers, priority: {classes: {platinum: 0, silver: 0.5}, default: silver}")
 	if got := []string{name(later, 0, "tiers"), name(later, 1, "tiers")}; !slices.Equal(got, []string{"platinum", "silver"}) {
