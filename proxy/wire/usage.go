@@ -21,13 +21,13 @@ type usage struct {
 // spend adds the time since the last change of the target's numbers, before they
 // change. Within a turn of the loop it is no time.
 func (t *target) spend(now time.Time) {
-	us := now.UnixMicro()
+	us := t.side.front.Steady(now).UnixMicro()
 	since := t.since.Load()
 	if us == since {
 		return
 	}
 	t.since.Store(us)
-	if since == 0 || us < since { // it is new, or the clock was set back
+	if since == 0 || us < since { // it is new, or no time has passed
 		return
 	}
 	taken, places, bound := t.used()
@@ -61,7 +61,7 @@ func (f *Front) addUsage(sum *Traffic) {
 		sum.Places += u.places.Load()
 		sum.Bound += u.bound.Load()
 	}
-	now := time.Now().UnixMicro()
+	now := f.Steady(time.Now()).UnixMicro()
 	for _, spec := range f.targetList() {
 		if f.up(spec) {
 			sum.Targets++

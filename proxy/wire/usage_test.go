@@ -17,6 +17,7 @@ func TestUsage(t *testing.T) {
 	}
 	at.side.counts = new(counts)
 	now := time.Unix(1_000_000, 0)
+	f.began = now
 	at.spend(now)
 	for _, step := range []struct {
 		after                time.Duration
