@@ -255,6 +255,7 @@ func (c *client) stream(now time.Time) bool {
 	}
 	c.side.line.Give(now, &c.wait)
 	t.note(now)
+	t.freed()
 	return true
 }
 

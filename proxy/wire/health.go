@@ -256,6 +256,9 @@ func (f *Front) checked(spec *Target, check *upstream.Check, passed bool) {
 	}
 	recheck := time.Duration(check.Missing()) * f.checks.interval
 	for t := range f.each(spec) {
-		t.side.loop.Post(func(now time.Time) { t.at.Checked(now, verdict, now.Add(recheck)) })
+		t.side.loop.Post(func(now time.Time) {
+			t.at.Checked(now, verdict, now.Add(recheck))
+			t.serveNext(now)
+		})
 	}
 }

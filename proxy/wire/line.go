@@ -82,6 +82,14 @@ func (c *client) left(now time.Time) {
 	c.alarm.Stop()
 }
 
+// freed has those who wait served at the target, where a place may be free, after the
+// call that is under way: the session may be in the middle of something.
+func (t *target) freed() {
+	if t.side.line.Len() > 0 {
+		t.side.loop.Post(t.serveNext)
+	}
+}
+
 // cancel takes c out of the line that it waits in and gives its target up.
 func (c *client) cancel(now time.Time) {
 	if c.gateBy {
@@ -89,6 +97,7 @@ func (c *client) cancel(now time.Time) {
 		c.left(now)
 	} else {
 		c.at.Value.pool.Cancel(&c.wait)
+		defer c.at.Value.freed()
 	}
 	c.leave()
 }

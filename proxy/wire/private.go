@@ -24,6 +24,7 @@ func (c *client) keep(now time.Time, sv *server) {
 	c.own = sv
 	sv.rest(now)
 	t.note(now)
+	t.freed()
 }
 
 // serveOwn has the next exchange go over the client's own connection; false:

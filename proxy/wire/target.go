@@ -32,7 +32,7 @@ type target struct {
 
 	gate    *gate.Gate // nil: there is none
 	view    gateView
-	since   atomic.Int64              // when its numbers changed last, in microseconds since 1970; see usage
+	since   atomic.Int64              // when its numbers changed last, in microseconds, of Steady; see usage
 	waiting atomic.Int64              // exchanges that were to go there, and wait for a place at any target
 	shed    [classesMax]atomic.Uint64 // by class: exchanges that waited for a place in vain
 }
@@ -70,6 +70,7 @@ func (t *target) dialled(now time.Time, mark upstream.Mark, conn *loop.Conn, err
 		sv.rest(now)
 	}
 	t.note(now)
+	t.serveNext(now) // the target may have been away
 	return sv
 }
 
@@ -87,6 +88,7 @@ func (t *target) dialFailed(now time.Time, mark upstream.Mark, why session.Fault
 		w.Value.unavailable(now, why)
 		w.Value.apply(now)
 	}
+	t.serveNext(now)
 	t.note(now)
 	t.forget()
 }
