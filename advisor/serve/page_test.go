@@ -143,6 +143,17 @@ func TestPageIsKept(t *testing.T) {
 	}
 }
 
+// Events that were written between the start's reading and its watching are known.
+func TestEventsOfTheStart(t *testing.T) {
+	cfg := defaults()
+	cfg.EventsFile = t.TempDir() + "/events.yaml"
+	write(t, cfg.EventsFile, "- {name: sale, start: 2026-01-20, end: 2026-01-21}") // cfg.Events are those before
+	r := start(t, cfg)
+	if log := r.log.String(); !strings.Contains(log, "Read the events again") || !strings.Contains(log, "events=1") {
+		t.Errorf("the log is\n%s", log)
+	}
+}
+
 // A change of the events takes effect, and a file that is wrong does not.
 func TestReload(t *testing.T) {
 	cfg := defaults()

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"slices"
 	"sync"
 	"time"
 
@@ -37,6 +38,7 @@ type Server struct {
 	posts    *metric.Histogram
 	fits     *metric.Histogram
 	listener net.Listener
+	events   *watch.Watcher // nil: there is no file of them
 	others   sync.WaitGroup // goroutines beside the HTTP server
 }
 
@@ -76,6 +78,13 @@ func New(ctx context.Context, e *service.Env, cfg config.Config) (*Server, error
 	if cfg.HistoryURL != nil {
 		loadPast(ctx, time.Now(), s.mind.core, history.Source{URL: cfg.HistoryURL, Query: cfg.HistoryQuery}, e.Logger("History"))
 	}
+	if cfg.EventsFile != "" {
+		s.events = watch.New(cfg.EventsFile)
+		// Of what was written since the start has read it nothing else tells.
+		if now, err := config.ReadEvents(cfg.EventsFile, cfg.Zone); err != nil || !slices.EqualFunc(now, cfg.Events, sameEvent) {
+			s.reload()
+		}
+	}
 	s.registerMetrics(e.Metrics)
 	return s, nil
 }
@@ -98,8 +107,8 @@ func (s *Server) Serve(ctx context.Context) error {
 	if s.keeper != nil {
 		s.others.Go(func() { s.keeper.run(beside) })
 	}
-	if s.cfg.EventsFile != "" {
-		s.others.Go(func() { watch.New(s.cfg.EventsFile).Run(beside, s.reload) })
+	if s.events != nil {
+		s.others.Go(func() { s.events.Run(beside, s.reload) })
 	}
 	own := service.NewEndpoints(s.env)
 	s.register(own)
@@ -114,6 +123,10 @@ func (s *Server) Serve(ctx context.Context) error {
 		s.keeper.close(time.Now())
 	}
 	return err
+}
+
+func sameEvent(a, b forecast.Event) bool {
+	return a.Name == b.Name && a.Start.Equal(b.Start) && a.End.Equal(b.End) && a.Ramp == b.Ramp
 }
 
 // reload reads the events again. A file that is wrong changes nothing.
