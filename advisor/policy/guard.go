@@ -196,7 +196,10 @@ func (p *Policy) cut(r reading, t *target) {
 		t.because(BackendFault)
 		g.Cuts = 0
 		// What the cuts taught was wrong.
-		p.st.Belief = Belief{math.Log(max(roomAlone*p.proven(), g.Trial.Admitted)), hintSpread * hintSpread}
+		p.st.Belief = Belief{}
+		if takes := max(roomAlone*p.proven(), g.Trial.Admitted); takes > 0 {
+			p.st.Belief = Belief{math.Log(takes), hintSpread * hintSpread}
+		}
 		return
 	}
 	g.Cuts++

@@ -213,3 +213,14 @@ func TestPredicted(t *testing.T) {
 		t.Errorf("predicted %v and %v, want 70 and 73.5", r.PredictedRPS, r.Predicted95)
 	}
 }
+
+// Nothing that is answered makes the belief one about no rate at all.
+func TestNothingLetThroughAndErrors(t *testing.T) {
+	p := New(Settings{SLO: 300 * time.Millisecond})
+	for i := range 6 {
+		r := p.Advise(seen(i, func(s *Snapshot) { s.Observed, s.Forwarded, s.Ended, s.Errors = 0, 0, 100, min(1, .5+float64(i)/2) }), Outlook{})
+		if b := p.State().Belief; !(b.Mean > -100) || !(r.Confidence >= 0) {
+			t.Fatalf("it believes %+v, confidence %v: %v", b, r.Confidence, r.Codes)
+		}
+	}
+}
