@@ -138,12 +138,12 @@ func (c *Core) answer(s *Snapshot, what Result, changed *Change) Reply {
 		r = Hold(s, what, "unknown_algorithm", "the algorithm is not known here, the limit stays")
 	case !a.Given:
 		return Hold(s, what, policy.Hold, "nothing is known yet, the limit stays")
-	case s.Limit.Algorithm == policy.Off && a.Sum.Limit.Algorithm != policy.Off: // of several proxies one has its limiter off
-		r = Reply{Result: what, Limit: s.Limit, Advice: a.Rec}
+	case !a.meets(s):
+		r = Hold(s, what, Changed, "the limit is not the one that the newest recommendation goes on from, it stays until the next")
 	case n > 1 && c.now.Fleet.first(s.Instance): // the one in whose place it may have come still counts
 		r = Hold(s, what, Unshared, "the proxy is new and has a store of its own, the limit stays until it has reported again")
 	case n > 1:
-		r = divided(what, a, n)
+		r = divided(s, what, a, n)
 	default:
 		r = Reply{Result: what, Limit: a.Rec.Limit, Advice: a.Rec}
 	}
@@ -153,6 +153,29 @@ func (c *Core) answer(s *Snapshot, what Result, changed *Change) Reply {
 	r.Changed = changed
 	r.At, r.Points = c.now.forecastAt(), c.now.points(AnswerHorizon, AnswerStep)
 	return r
+}
+
+// Changed is the reason code of a limit that a recommendation was not made for.
+const Changed = "changed"
+
+// rounded is by what share a limit may differ as numbers were made whole.
+const rounded = 0.01
+
+// meets reports whether the recommendation was made for what s has in force: somebody
+// may have changed that since the round, or the store that a sum of limits was made
+// without is there again. What lies on the way to the recommendation was clipped by the
+// proxy.
+func (a *Advice) meets(s *Snapshot) bool {
+	before, after, now := a.Sum.Limit.Rate(), a.Rec.Rate(), s.Limit.Rate()
+	switch {
+	case s.Limit == a.Sum.Limit:
+		return true
+	case s.Limit.Algorithm == policy.Off || a.Rec.Limit.Algorithm == policy.Off || now == 0:
+		return false
+	case s.Unshared: // its limit is one of those that were added up
+		return true
+	}
+	return s.Limit.Algorithm == a.Rec.Limit.Algorithm && now >= min(before, after)*(1-rounded) && now <= max(before, after)*(1+rounded)
 }
 
 // Hold answers with the limit in force.

@@ -26,9 +26,12 @@ func (f *fleet) sharers(s *Snapshot) int {
 	return max(n, 1)
 }
 
-// divided answers with a proxy's part of the recommendation.
-func divided(what Result, a *Advice, n int) Reply {
+// divided answers with a proxy's part of the recommendation, in its own algorithm.
+func divided(s *Snapshot, what Result, a *Advice, n int) Reply {
 	r := Reply{Result: what, Limit: times(a.Rec.Limit, 1/float64(n)), Advice: a.Rec}
+	if s.Limit.Algorithm != a.Rec.Limit.Algorithm {
+		r.Limit = times(s.Limit, a.Rec.Rate()/float64(n)/s.Limit.Rate())
+	}
 	r.Advice.Codes = append(append([]string{}, a.Rec.Codes...), Unshared)
 	r.Advice.Reason = fmt.Sprintf("%s; %d proxies without a shared store get a part each", a.Rec.Reason, n)
 	return r
