@@ -13,9 +13,9 @@ import (
 const (
 	// silentAfter is after how many of its intervals a proxy stops counting.
 	silentAfter = 3
-	// silentMin is the least time: while its gate holds requests back a proxy reports
-	// more often than afterwards.
-	silentMin = 90 * time.Second
+	// spanMin is the least interval that a proxy is expected to keep: while its gate
+	// holds requests back it reports more often than afterwards.
+	spanMin = 30 * time.Second
 	// unprovenMax bounds an interval that a proxy only claims.
 	unprovenMax = 5 * time.Minute
 	// membersMax bounds the proxies that are known; one that is silent makes
@@ -129,13 +129,15 @@ func (f *fleet) first(name string) bool {
 	return ok && f.Members[i].Proven == 0
 }
 
-// span is the interval of a proxy as far as it is believed.
-func (f *fleet) span(m *member) time.Duration { return min(m.Interval, max(m.Proven, unprovenMax)) }
+// span is the interval of a proxy that is expected, as far as it is believed.
+func (f *fleet) span(m *member) time.Duration {
+	return max(spanMin, min(m.Interval, max(m.Proven, unprovenMax)))
+}
 
 // live says whether a proxy counts at the newest time.
 func (f *fleet) live(m *member) bool {
 	span := f.span(m)
-	return f.Passed-m.Passed <= max(silentMin, silentAfter*span) && f.Newest.Sub(m.Heard) <= max(jumpMin, jumpSpans*span)
+	return f.Passed-m.Passed <= silentAfter*span && f.Newest.Sub(m.Heard) <= max(jumpMin, jumpSpans*span)
 }
 
 // others counts the proxies that count but for some, and says how often they report.
