@@ -120,7 +120,7 @@ func law(set Settings, s Snapshot, r Recommendation) string {
 		return "the step down is too long"
 	case rate != old && (r.Limit.Limit != math.Round(r.Limit.Limit) && r.Algorithm != Token && r.Algorithm != Leaky):
 		return "the permits are not whole"
-	case s.Mode != Normal && old >= set.LimitMin && old <= set.LimitMax && r.Limit != s.Limit:
+	case s.Mode == FailOpen && old >= set.LimitMin && old <= set.LimitMax && r.Limit != s.Limit:
 		return "it changes although the limit did not decide"
 	}
 	return ""

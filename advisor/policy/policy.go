@@ -32,13 +32,14 @@ type Snapshot struct {
 	HealthyTargets int     // targets in use; 0: none, or not told
 }
 
-// A Mode says whether the limit decided what was forwarded.
+// A Mode says whether the limit decided what was forwarded. Of several proxies the
+// largest counts.
 type Mode uint8
 
 const (
 	Normal   Mode = iota // it did
+	Shadow               // it did; recommendations are told and tried, but not put in force
 	FailOpen             // for a while the store was unavailable: all was let through, or nothing
-	Shadow               // recommendations are not put in force; the limit is somebody else's
 )
 
 // A Point is quantiles of the demand at one time ahead, in requests/s.
@@ -221,7 +222,7 @@ func (p *Policy) reading(s Snapshot) reading {
 		errors:   s.Errors,
 		limit:    s.Limit,
 		rate:     s.Limit.Rate(),
-		enforced: s.Mode == Normal,
+		enforced: s.Mode != FailOpen,
 		gated:    s.GateLimit > 0,
 		share:    s.GateShare,
 	}

@@ -79,6 +79,7 @@ func TestRules(t *testing.T) {
 		{"a few errors among a few requests", func(s *Snapshot) { s.Observed, s.Forwarded, s.Errors = 0.2, 0.2, 0.1 }, Outlook{}, 100, 100, Hold, ""},
 		{"nothing is answered", func(s *Snapshot) { refusing(100)(s); s.P95 = 0 }, expect(300), 100, 100, LittleTraffic, "too little traffic"},
 		{"the store is away, and all is let through", func(s *Snapshot) { s.Mode, s.Forwarded, s.P95, s.Errors = FailOpen, 400, 2*time.Second, 0.6 }, Outlook{}, 100, 100, NotEnforced, "did not decide"},
+		{"recommendations are not put in force", func(s *Snapshot) { refusing(100)(s); s.Mode = Shadow }, Outlook{}, 101, 125, Refusing, "50.0 % refused"},
 		{"the limiter is off", func(s *Snapshot) { s.Limit = Limit{Algorithm: Off} }, Outlook{}, math.Inf(1), math.Inf(1), LimiterOff, "stays off"},
 		{"an unknown algorithm", func(s *Snapshot) { s.Limit.Algorithm = "best" }, Outlook{}, 100, 100, InvalidInput, "impossible numbers"},
 		{"not a number", func(s *Snapshot) { s.Errors = math.NaN() }, Outlook{}, 100, 100, InvalidInput, "impossible numbers"},

@@ -266,7 +266,7 @@ func TestGated(t *testing.T) {
 		t.Errorf("without it read as %+v, %v", s, err)
 	}
 	for _, c := range []struct{ with, want string }{
-		{`"mode":"open",`, `mode: must be one of normal, failopen, shadow, is "open"`}, {`"store":"redis",`, `store: must be one of shared, local, is "redis"`},
+		{`"mode":"open",`, `mode: must be one of normal, shadow, failopen, is "open"`}, {`"store":"redis",`, `store: must be one of shared, local, is "redis"`},
 		{`"gateShare":1.5,`, "gateShare: must be from 0 to 1, is 1.5"}, {`"ended":-1,`, "ended: must be from 0"}, {`"healthyTargets":1e7,`, "healthyTargets: must be from 0 to 1e+06"},
 	} {
 		if _, err := readSnapshot([]byte(strings.Replace(contract, `"algorithm"`, c.with+`"algorithm"`, 1))); err == nil || !strings.Contains(err.Error(), c.want) {

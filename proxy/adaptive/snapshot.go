@@ -26,8 +26,8 @@ type Snapshot struct {
 	Instance     string    `json:"instance"`
 
 	// Ended are the answers, also those that did not come: their rate × Interval. Mode says whether the limit
-	// decided: it did; or it did not for a while, as the store was unavailable; or
-	// recommendations are not put in force. Store says whether other proxies share it.
+	// decided: it did; or it did not for a while, as the store was unavailable; or it
+	// did and recommendations are not put in force. Store says whether other proxies share it.
 	Ended float64 `json:"ended"`
 	Mode  string  `json:"mode"`  // normal, failopen, shadow
 	Store string  `json:"store"` // shared, local
