@@ -50,7 +50,7 @@ func (c *Config) Register(s *service.Settings) {
 	s.Float(&c.LimitMax, "LIMIT_MAX_RPS", 100_000, 0.001, rateMax, "highest limit that is recommended, in requests per second")
 	s.String(&c.StateFile, "STATE_FILE", "", "file that keeps what was learned across restarts; its journal and lock stand beside it; empty: nothing is kept")
 	s.Duration(&c.StateEvery, "STATE_INTERVAL", 5*time.Minute, time.Second, 24*time.Hour,
-		"how often STATE_FILE is written whole; what comes between is in its journal at once")
+		"how often STATE_FILE is written whole; what comes between is in its journal within a second")
 	s.Func("HISTORY_URL", "", "Prometheus-compatible server to load history from at the start", "an http or https URL", c.setURL)
 	s.String(&c.HistoryQuery, "HISTORY_QUERY", queryDef, "what to ask it: one series, requests per second")
 	s.Func("TIMEZONE", "UTC", "whose clock days and weeks follow", "a name of the IANA database such as Europe/Berlin", c.setZone)

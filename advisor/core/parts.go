@@ -80,9 +80,13 @@ func Restore(t Tuning, read func(name string) []byte) (*Core, []*Damage) {
 		err = fmt.Errorf("it was learned in the time zone %s, now it is %s", m.Zone, t.zone())
 	}
 	if err != nil {
-		past := series.New()
+		past, unread := forecast.Rates(read(partForecast)) // of another version, or another zone
+		if unread != nil {
+			past = series.New()
+			unread = past.UnmarshalBinary(read(partHistory))
+		}
 		instead := afresh
-		if past.UnmarshalBinary(read(partHistory)) == nil {
+		if unread == nil {
 			rows := rowsOf(past)
 			c.relearn(rows)
 			instead = fmt.Sprintf("it is learned again from %d rates", len(rows))

@@ -1,6 +1,8 @@
 package core
 
 import (
+	"encoding/binary"
+	"hash/crc32"
 	"strings"
 	"testing"
 	"time"
@@ -48,6 +50,29 @@ func TestPartsAreReadOneByOne(t *testing.T) {
 			}
 			feed(t, b, monday.Add(2*time.Hour), monday.Add(123*time.Minute), time.Minute)
 		})
+	}
+}
+
+// Of what another version of the forecast wrote the rates are known, though that one kept
+// them in another form beside it.
+func TestForecastOfAnotherVersion(t *testing.T) {
+	a := New(Tuning{})
+	feed(t, a, monday, monday.Add(2*time.Hour), time.Minute)
+	parts, err := a.Parts()
+	if err != nil {
+		t.Fatal(err)
+	}
+	other := parts[0].Data
+	other[len("weir forecast")]--
+	body := other[:len(other)-4]
+	binary.LittleEndian.PutUint32(other[len(body):], crc32.ChecksumIEEE(body))
+	parts[1].Data = []byte("other")
+	b, damages := Restore(Tuning{}, partOf(parts))
+	if len(damages) != 1 || !strings.Contains(damages[0].Error(), "it is learned again from 120 rates: read forecaster: version 1, must be 2") {
+		t.Errorf("told %v", damages)
+	}
+	if age, _ := b.Known(); age < 2*time.Hour-time.Minute {
+		t.Errorf("%s of history are left", age)
 	}
 }
 

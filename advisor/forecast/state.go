@@ -33,25 +33,39 @@ func (f *Forecaster) MarshalBinary() ([]byte, error) {
 	return binary.LittleEndian.AppendUint32(c.b, crc32.ChecksumIEEE(c.b)), nil
 }
 
+// read checks the frame of what MarshalBinary wrote, in whatever version, and reads the
+// history, with which all begin.
+func read(b []byte) (version byte, h *series.History, rest *codec, err error) {
+	head := len(stateMagic) + 1
+	if len(b) < head+4 || string(b[:head-1]) != stateMagic {
+		return stateVersion, nil, nil, fmt.Errorf("%d bytes: %w", len(b), ErrState)
+	}
+	version = b[head-1]
+	body := b[:len(b)-4]
+	if crc32.ChecksumIEEE(body) != binary.LittleEndian.Uint32(b[len(b)-4:]) {
+		return version, nil, nil, fmt.Errorf("the checksum is wrong: %w", ErrState)
+	}
+	rest = &codec{reading: true, b: body[head:]}
+	var hist []byte
+	rest.bytes(&hist, historyMax)
+	h = series.New()
+	return version, h, rest, h.UnmarshalBinary(hist)
+}
+
+// Rates returns the history in what this version or another wrote.
+func Rates(b []byte) (*series.History, error) {
+	_, h, _, err := read(b)
+	return h, err
+}
+
 // UnmarshalBinary makes f what was written, with the settings that f has. On an error
 // ([ErrState]) f is as before.
 func (f *Forecaster) UnmarshalBinary(b []byte) error {
-	head := len(stateMagic) + 1
-	if len(b) < head+4 || string(b[:head-1]) != stateMagic {
-		return fmt.Errorf("read forecaster: %d bytes: %w", len(b), ErrState)
+	version, h, c, err := read(b)
+	if version != stateVersion {
+		err = fmt.Errorf("version %d, must be %d: %w", version, stateVersion, ErrState)
 	}
-	if v := b[head-1]; v != stateVersion {
-		return fmt.Errorf("read forecaster: version %d, must be %d: %w", v, stateVersion, ErrState)
-	}
-	body := b[:len(b)-4]
-	if crc32.ChecksumIEEE(body) != binary.LittleEndian.Uint32(b[len(b)-4:]) {
-		return fmt.Errorf("read forecaster: the checksum is wrong: %w", ErrState)
-	}
-	c := &codec{reading: true, b: body[head:]}
-	var hist []byte
-	c.bytes(&hist, historyMax)
-	h := series.New()
-	if err := h.UnmarshalBinary(hist); err != nil {
+	if err != nil {
 		return fmt.Errorf("read forecaster: %w", err)
 	}
 	n := &Forecaster{set: f.set, hist: h, cal: newCalendar(f.set, h)}
