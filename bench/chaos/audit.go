@@ -41,7 +41,8 @@ func (b *books) audit() (problems []string) {
 	for status, n := range b.clients.byStatus {
 		say(n > 0 && b.answered()[status] == 0, "clients read %d answers with status %d, the proxy counts none", n, status)
 	}
-	say(decided != answered+abandoned, "%d decided, but %d answered and %d abandoned", decided, answered, abandoned)
+	shed := count("ratelimiter_upstream_errors_total", `kind="gate"`)
+	say(decided+shed != answered+abandoned, "%d decided and %d shed, but %d answered and %d abandoned", decided, shed, answered, abandoned)
 	say(b.malformed > 0, "the target was sent %d messages that are no requests", b.malformed)
 	say(b.seen > forwarded+retries, "the target saw %d requests, forwarded were %d and repeated %d", b.seen, forwarded, retries)
 	say(b.seen < forwarded+retries-abandoned-faults, "the target saw %d requests of %d forwarded and %d repeated; %d were abandoned, %d failed", b.seen, forwarded, retries, abandoned, faults)

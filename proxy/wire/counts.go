@@ -53,6 +53,9 @@ func (s *side) report(now time.Time, sess *session.Session, o *session.Outcome) 
 	c := s.counts
 	switch o.Decision {
 	case session.Forwarded:
+		if o.Fault == session.FaultGate {
+			break // it went to no target
+		}
 		c.forwarded.Inc()
 		c.byAlgorithm[o.Algorithm].Inc()
 		c.forwardedTime.Observe(now.Sub(o.Began))
@@ -97,7 +100,7 @@ func (f *Front) Register(set *metric.Set) {
 	counter := func(name, help string, of func(c *counts) uint64) {
 		set.Counter(name, help, func() uint64 { return f.sum(of) })
 	}
-	const requests = "requests that reached a decision"
+	const requests = "requests that reached a decision, but for those that a gate shed"
 	counter(`ratelimiter_requests_total{decision="forwarded"}`, requests, func(c *counts) uint64 { return c.forwarded.Load() })
 	counter(`ratelimiter_requests_total{decision="rejected"}`, requests, func(c *counts) uint64 { return c.rejected.Load() })
 	for _, a := range limit.Algorithms() {

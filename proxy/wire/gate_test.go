@@ -45,7 +45,8 @@ func TestGateSheds(t *testing.T) {
 	}
 	spec := r.targetList()[0]
 	r.samplesAre("ratelimiter_gate_shed_total"+r.targetLabels(spec, "class", "default"), 1, "ratelimiter_gate_limit"+r.targetLabels(spec), 1,
-		"ratelimiter_gate_limit_min"+r.targetLabels(spec), 1, "ratelimiter_gate_cuts_total"+r.targetLabels(spec, "reason", "latency"), 0)
+		"ratelimiter_gate_limit_min"+r.targetLabels(spec), 1, "ratelimiter_gate_cuts_total"+r.targetLabels(spec, "reason", "latency"), 0,
+		`ratelimiter_requests_total{decision="forwarded"}`, 2, `ratelimiter_upstream_errors_total{kind="gate"}`, 1)
 	held.Close()
 	r.client.CloseIdleConnections()
 	checkBaseLine(r)
