@@ -248,6 +248,9 @@ func (p *Policy) learn(r reading) {
 	if elapsed > gapMax.Seconds() {
 		g.Cuts, g.Rest = 0, false // what was going on is over
 	}
+	if g.Cuts > 0 && r.rate < p.st.Advised.Rate()*(1-deadBand) {
+		g.Cuts, g.Rest = 0, false // somebody has lowered the limit: what it was before is not to come back
+	}
 	p.st.Count++
 	p.st.At = r.at
 	p.st.Idle = min(p.st.Idle+r.dt, idleMax)

@@ -225,3 +225,23 @@ func TestNothingLetThroughAndErrors(t *testing.T) {
 		}
 	}
 }
+
+// What somebody has lowered while the target suffers is not given back when that turns
+// out to be a fault.
+func TestLoweredByHandDuringAFault(t *testing.T) {
+	p, i := watched(with(0))
+	limit := Limit{Algorithm: Token, Capacity: 20, FillRate: 60}
+	for k := range 16 {
+		if k == 1 {
+			limit.FillRate = 10
+		}
+		r := p.Advise(seen(i+k, func(s *Snapshot) {
+			s.Limit, s.P95 = limit, 1500*time.Millisecond
+			s.Forwarded = min(60, limit.FillRate)
+			s.RejectedShare = 1 - s.Forwarded/60
+		}), Outlook{})
+		if limit = r.Limit; k > 0 && limit.FillRate > 10 {
+			t.Fatalf("snapshot %d: from 10/s, set by hand, to %v/s: %v", k, limit.FillRate, r.Codes)
+		}
+	}
+}
