@@ -13,14 +13,14 @@ import (
 type Gate struct {
 	Mode     gate.Mode
 	Wait     time.Duration
-	SLO      time.Duration // 95th percentile of answer times to keep; 0: learned
+	SLO      time.Duration // 95th percentile of answer times that clients expect; 0: unknown
 	Min, Max int           // of an event loop; Max 0: no bound of its own
 }
 
 func (g *Gate) register(s *service.Settings) {
 	s.Func("GATE", "off", "bound what is in flight to each target by how fast it answers; shadow only counts the requests that would have to wait", "off, shadow, on",
 		func(word string) (err error) { g.Mode, err = gate.ParseMode(word); return err })
-	s.OptionalDuration(&g.SLO, "SLO_P95", time.Millisecond, time.Hour, "the 95th percentile of answer times that the gate is to keep; without it what is usual is learned")
+	s.OptionalDuration(&g.SLO, "SLO_P95", time.Millisecond, time.Hour, "the 95th percentile of answer times that clients expect: half of it is the longest that a request waits for the gate")
 	g.Wait = -1
 	s.OptionalDuration(&g.Wait, "GATE_WAIT", 0, time.Minute, fmt.Sprintf("longest wait for a place at a target; then 503; 0: none; default: %v, or half of SLO_P95 if that is less", gate.Wait))
 	s.Int(&g.Min, "GATE_MIN", 2, 1, 1<<20, "requests in flight to a target that each event loop always lets through")

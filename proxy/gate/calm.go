@@ -37,9 +37,10 @@ func (g *Gate) learn(r *reading) {
 // narrow corrects what was learned while some waited: waiting adds to answer times, and
 // cannot bring them closer together.
 func (c *calm) narrow(now *shape) bool {
-	if now.high-now.low > .3*(c.high-c.low) || now.low < .9*c.low {
+	if now.wide() || now.high-now.low > .3*(c.high-c.low) || now.low < .9*c.low {
 		return false
 	}
-	c.mid, c.high, c.mean = c.low+now.mid-now.low, c.low+now.high-now.low, c.low+now.mean-now.low
+	by := c.low - now.low
+	c.mid, c.high, c.mean = now.mid+by, now.high+by, now.mean+by
 	return true
 }

@@ -10,9 +10,8 @@ const Classes = 16
 
 // A Config says within which bounds the limit moves.
 type Config struct {
-	Min int           // ≥ 1; 0: 2
-	Max int           // ≥ Min; 0: no bound
-	SLO time.Duration // the 95th percentile of answer times to keep; 0: learned
+	Min int // ≥ 1; 0: 2
+	Max int // ≥ Min; 0: no bound
 }
 
 const (
@@ -154,6 +153,13 @@ func (g *Gate) Answered(now time.Time, a *Answer) bool {
 	if w.passes(now, a) {
 		return false
 	}
+	if w.settle > 0 { // the first to be answered are the fast ones
+		w.since = a.Sent.Add(w.settle)
+		w.settle = 0
+		if now.Before(w.since) {
+			return false
+		}
+	}
 	w.peak = max(w.peak, a.InFlight)
 	w.n++
 	w.inFlight += a.InFlight
@@ -179,6 +185,7 @@ func (g *Gate) Answered(now time.Time, a *Answer) bool {
 	if g.places < before {
 		w.reset(now)
 		w.few, w.until = int(math.Ceil(g.limit)), now.Add(settleTimes*settle)
+		w.settle = min(settle, time.Duration(2*g.slower*g.calm.mid))
 	} else {
 		w.reset(now.Add(settle))
 	}
@@ -194,7 +201,7 @@ func (g *Gate) early(span time.Duration) bool {
 	case span < spanShort:
 		return true
 	case g.probe.limit > 0:
-		return w.goods < probeAnswers && w.goods > w.n/2
+		return w.goods < probeAnswers && w.goods > w.n/2 || span < time.Duration(g.slower*g.calm.mid)
 	}
 	return span < spanMin
 }

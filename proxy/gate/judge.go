@@ -130,7 +130,7 @@ func (g *Gate) judgeFull(now time.Time, r *reading) bool {
 	if g.limit >= g.before.limit {
 		g.before = cut{g.limit, r.mid}
 	}
-	g.note(r.rate)
+	g.note(r)
 	g.atWork += .2 * (r.atWork - g.atWork)
 	to := max(r.atWork+math.Sqrt(r.atWork), g.proven())
 	switch {
@@ -162,8 +162,9 @@ func (g *Gate) judgeCut(r *reading) bool {
 	return true
 }
 
-func (g *Gate) note(rate float64) {
-	g.rates[g.turn] = rate * g.slower * g.calm.mean / float64(time.Second)
+func (g *Gate) note(r *reading) {
+	most := r.mean * (1 - max(0, r.waiting-2*r.noise))
+	g.rates[g.turn] = min(most, r.rate*g.slower*g.calm.mean/float64(time.Second))
 	g.turn = (g.turn + 1) % len(g.rates)
 }
 

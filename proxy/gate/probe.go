@@ -8,8 +8,8 @@ const (
 	// wall clock, so that gates which share a target look at the same time: one that
 	// looks alone sees the queue of the others.
 	probeMin, probeMax = time.Second, 16 * time.Second
-	// probeAnswers is how many answers a look takes, probePart the most it may take of
-	// the time.
+	// probeAnswers is how many answers a look takes, after three answer times in which the
+	// limit comes into effect, and probePart the most it may take of the time.
 	probeAnswers, probePart = 40, 1. / 8
 	// probeNews is how many standard deviations faster answers must be than known for
 	// the next look to be soon: then what is known was learned while the target was
@@ -50,7 +50,7 @@ func (g *Gate) judgeProbe(now time.Time, r *reading) bool {
 	p.all = !now.Truncate(probeMax).Equal(p.last.Truncate(probeMax))
 	p.last = now
 	to := max(float64(g.cfg.Min), min(g.limit/2, .6*max(r.atWork, g.atWork)))
-	if probeAnswers*g.slower*g.calm.mean/to > probePart*float64(p.period) {
+	if (probeAnswers/to+3)*g.slower*g.calm.mean > probePart*float64(p.period) {
 		p.period = min(2*p.period, probeMax)
 		return false
 	}

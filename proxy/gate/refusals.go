@@ -29,6 +29,9 @@ func (g *Gate) judgeRefusals(now time.Time, span time.Duration) bool {
 		f.settle(share)
 		return false
 	}
+	if span < spanMin {
+		return false
+	}
 	f.clean = 0
 	g.first = false
 	rate := float64(w.goods) / span.Seconds()

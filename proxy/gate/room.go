@@ -37,7 +37,7 @@ func (g *Gate) judgeRoom(now time.Time, r *reading) bool {
 	if !r.long && r.waiting > .25 {
 		return false
 	}
-	g.note(r.rate)
+	g.note(r)
 	m := &g.room
 	m.most += (r.mean - m.most) * min(1, float64(r.span)/float64(crowdForget))
 	m.most = max(float64(g.window.peak), m.most)

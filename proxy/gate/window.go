@@ -34,14 +34,15 @@ const (
 
 // A window is what the answers say that came since the limit was moved last.
 type window struct {
-	since    time.Time // before, answers tell of the limit that was; they do not count
-	few      int       // answers to requests sent with more in flight do not count, 0: all do,
-	until    time.Time // until then
-	n, goods int       // answers, and those that were no refusals
-	full     int       // sent while the gate bound
-	peak     int       // most in flight
-	inFlight int       // summed over the answers
-	sum      float64   // of the answer times, ns
+	since    time.Time     // before, answers tell of the limit that was; they do not count
+	few      int           // answers to requests sent with more in flight do not count, 0: all do,
+	until    time.Time     // until then
+	settle   time.Duration // to be ignored after the first that counts
+	n, goods int           // answers, and those that were no refusals
+	full     int           // sent while the gate bound
+	peak     int           // most in flight
+	inFlight int           // summed over the answers
+	sum      float64       // of the answer times, ns
 	counts   [buckets]uint32
 	least    int // bucket that is not empty
 	next     int // answers at which to judge

@@ -13,7 +13,7 @@ import (
 type Gating struct {
 	Mode     gate.Mode
 	Wait     time.Duration // longest wait for a place at a target; 0: none
-	SLO      time.Duration // 95th percentile of answer times to keep; 0: learned
+	SLO      time.Duration // 95th percentile of answer times that clients expect, for people; 0: unknown
 	Min, Max int           // bounds of the limit of a loop for a target; 0: those of package gate
 }
 
@@ -28,7 +28,7 @@ func (t *target) begin() {
 	if g.Max > 0 {
 		most = min(most, g.Max)
 	}
-	t.gate = gate.New(gate.Config{Min: g.Min, Max: most, SLO: g.SLO})
+	t.gate = gate.New(gate.Config{Min: g.Min, Max: most})
 	t.view.show(t.gate.Look())
 	t.pool.SetLimit(t.gate.Limit())
 }

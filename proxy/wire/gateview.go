@@ -79,7 +79,7 @@ func (f *Front) gateSum(spec *Target) (g gateSum) {
 type GateReport struct {
 	Mode    string       `json:"mode"`
 	Wait    float64      `json:"wait"`          // seconds: the longest for a place
-	SLO     float64      `json:"slo,omitempty"` // seconds: the 95th percentile to keep
+	SLO     float64      `json:"slo,omitempty"` // seconds: the 95th percentile that clients expect
 	Count   int          `json:"count"`         // of the targets asked for
 	Targets []GateStatus `json:"targets"`       // the first of them: those that shed most, then in the order of the list
 }
