@@ -50,7 +50,9 @@ func (a *authority) sign(t *testing.T, template, parent *x509.Certificate, key *
 	t.Helper()
 	serial++
 	template.SerialNumber = big.NewInt(serial)
-	template.NotBefore, template.NotAfter = time.Now().Add(-time.Hour), time.Now().Add(time.Hour)
+	if template.NotAfter.IsZero() {
+		template.NotBefore, template.NotAfter = time.Now().Add(-time.Hour), time.Now().Add(time.Hour)
+	}
 	der, err := x509.CreateCertificate(rand.Reader, template, parent, key, a.key)
 	if err != nil {
 		t.Fatal(err)
@@ -159,6 +161,50 @@ func TestLoadSaysWhatIsWrong(t *testing.T) {
 			t.Errorf("told %v, want that there is no %s", err, missing)
 		}
 		_ = os.Rename(missing+".away", missing)
+	}
+}
+
+// A certificate that clients refuse is served all the same, and told with the date; so
+// is one whose chain has a link that they refuse.
+func TestInvalid(t *testing.T) {
+	a := newAuthority(t)
+	day := func(n int) time.Time { return time.Date(2026, 1, n, 0, 0, 0, 0, time.UTC) }
+	k := newKey(t)
+	secret, err := x509.MarshalPKCS8PrivateKey(k)
+	if err != nil {
+		t.Fatal(err)
+	}
+	valid := func(from, until int) []byte {
+		_, cert := a.sign(t, &x509.Certificate{Subject: pkix.Name{CommonName: "one"}, NotBefore: day(from), NotAfter: day(until)}, a.cert, &k.PublicKey)
+		return cert
+	}
+	for _, test := range []struct {
+		name    string
+		chain   []byte
+		now     int
+		expires int
+		want    string
+	}{
+		{"valid", valid(1, 9), 5, 9, ""},
+		{"its last day", valid(1, 9), 9, 9, ""},
+		{"expired", valid(1, 9), 10, 9, "expired on 2026-01-09T00:00:00Z"},
+		{"not yet valid", valid(3, 9), 2, 9, "is not valid before 2026-01-03T00:00:00Z"},
+		{"a link expires first", append(valid(1, 9), valid(1, 5)...), 6, 5, "expired on 2026-01-05T00:00:00Z"},
+		{"a link begins last", append(valid(1, 9), valid(4, 9)...), 3, 9, "is not valid before 2026-01-04T00:00:00Z"},
+	} {
+		certFile, keyFile := files(t, test.chain, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: secret}))
+		p := mustLoad(t, certFile, keyFile)
+		want := test.want
+		if want != "" {
+			want = certFile + " " + want
+		}
+		told := ""
+		if err := p.Invalid(day(test.now)); err != nil {
+			told = err.Error()
+		}
+		if told != want || !p.Expires().Equal(day(test.expires)) || serves(t, p) != "one" {
+			t.Errorf("%s: told %q, expires %v; want %q, day %d", test.name, told, p.Expires(), want, test.expires)
+		}
 	}
 }
 

@@ -3,6 +3,7 @@ package certs
 import (
 	"bytes"
 	"crypto/tls"
+	"crypto/x509"
 	"encoding/pem"
 	"errors"
 	"fmt"
@@ -28,10 +29,19 @@ const fileBytesMax = 4 << 20
 type Pair struct {
 	certFile, keyFile string
 	config            *tls.Config
-	current           atomic.Pointer[tls.Certificate]
+	current           atomic.Pointer[served]
 
-	mu   sync.Mutex
-	seen contents // what Check looked at last, good or bad
+	mu    sync.Mutex
+	seen  contents // what Check looked at last, good or bad
+	fault error    // why that is not served; nil: it is
+}
+
+// served is a certificate with its chain, and when all of it is valid.
+//
+// Immutable after New.
+type served struct {
+	tls.Certificate
+	from, until time.Time
 }
 
 // contents are what two files hold, or why they cannot be read.
@@ -51,7 +61,7 @@ func Load(certFile, keyFile string) (*Pair, error) {
 		MinVersion: tls.VersionTLS12,
 		NextProtos: []string{"http/1.1"},
 		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
-			return p.current.Load(), nil
+			return &p.current.Load().Certificate, nil
 		},
 	}
 	if _, err := p.Check(); err != nil {
@@ -65,8 +75,20 @@ func Load(certFile, keyFile string) (*Pair, error) {
 // of session tickets.
 func (p *Pair) Config() *tls.Config { return p.config }
 
-// Expires is when the certificate does.
-func (p *Pair) Expires() time.Time { return p.current.Load().Leaf.NotAfter }
+// Expires is when the certificate does, or the first of its chain.
+func (p *Pair) Expires() time.Time { return p.current.Load().until }
+
+// Invalid says why clients refuse the certificate at now: it, or one of its chain, has
+// expired or is not valid yet; nil when they do not. It is served all the same.
+func (p *Pair) Invalid(now time.Time) error {
+	switch c := p.current.Load(); {
+	case now.After(c.until):
+		return fmt.Errorf("%s expired on %s", p.certFile, c.until.UTC().Format(time.RFC3339))
+	case now.Before(c.from):
+		return fmt.Errorf("%s is not valid before %s", p.certFile, c.from.UTC().Format(time.RFC3339))
+	}
+	return nil
+}
 
 // Check reads the files and, if they hold something else than the last time,
 // takes it. An error, told once for each change, leaves the pair as it was:
@@ -79,16 +101,25 @@ func (p *Pair) Check() (changed bool, err error) {
 	if now.equal(p.seen) {
 		return false, nil
 	}
-	p.seen = now
+	p.seen, p.fault = now, err
 	if err != nil {
 		return false, err
 	}
 	pair, err := parsePair(now.cert, now.key)
 	if err != nil {
-		return false, fmt.Errorf("read certificate %s with key %s: %w", p.certFile, p.keyFile, err)
+		p.fault = fmt.Errorf("read certificate %s with key %s: %w", p.certFile, p.keyFile, err)
+		return false, p.fault
 	}
 	p.current.Store(pair)
 	return true, nil
+}
+
+// Fault is why the files, as Check has looked at them last, are not what is served;
+// nil: they are.
+func (p *Pair) Fault() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.fault
 }
 
 func (p *Pair) read() (c contents, err error) {
@@ -119,7 +150,7 @@ func readFile(name string) ([]byte, error) {
 
 // parsePair makes a certificate of two PEM texts. The faults that crypto/tls
 // would tell in its own words are looked for first.
-func parsePair(cert, key []byte) (*tls.Certificate, error) {
+func parsePair(cert, key []byte) (*served, error) {
 	switch {
 	case len(blocks(cert, "CERTIFICATE")) == 0:
 		return nil, errors.New("the first holds no certificate in PEM form")
@@ -132,7 +163,20 @@ func parsePair(cert, key []byte) (*tls.Certificate, error) {
 	if err != nil {
 		return nil, errors.New(strings.TrimPrefix(err.Error(), "tls: "))
 	}
-	return &pair, nil
+	c := &served{Certificate: pair, from: pair.Leaf.NotBefore, until: pair.Leaf.NotAfter}
+	for _, der := range pair.Certificate[1:] {
+		link, err := x509.ParseCertificate(der)
+		if err != nil {
+			return nil, fmt.Errorf("a certificate of the chain: %w", err)
+		}
+		if link.NotBefore.After(c.from) {
+			c.from = link.NotBefore
+		}
+		if link.NotAfter.Before(c.until) {
+			c.until = link.NotAfter
+		}
+	}
+	return c, nil
 }
 
 // blocks are the PEM blocks whose type ends as given: keys have several.
