@@ -19,8 +19,15 @@ const (
 	seasonsN
 )
 
-// agoWidth is over how many seconds the rate of a day and of a week ago is taken.
+// agoWidth is over how many seconds the rate of a day and of a week ago is taken, at
+// most. Slots that are shorter have courses by the minute as well.
 const agoWidth = 900.0
+
+// ownWidth is that width for slots of width dt: an odd number of them, with their own in
+// the middle, so that a step between two slots stays one.
+func ownWidth(dt float64) float64 {
+	return dt * max(1, 2*math.Floor((agoWidth/dt+1)/2)-1)
+}
 
 // seasons are z of each season at the instants seen: of the newest, and smoothed as
 // the base level and the slow one are.
@@ -85,7 +92,7 @@ func (k *calendar) learn(t, dt, z float64) {
 	k.day.learn(local-dt, local, z)
 	k.week.learn(local-dt, local, z)
 	k.course.learn(local-dt, local, z-k.events.effect(mid))
-	if dt < binWidth {
+	if dt < agoWidth {
 		k.fine.learn(local-dt, local, z)
 		k.hour.learn(local-dt, local, z)
 	}
@@ -105,14 +112,14 @@ func (k *calendar) local(t float64) float64 {
 func (k *calendar) fill(s *[seasonsN]float64, t, dt, c float64) {
 	mid := t - dt/2
 	local := k.local(mid)
-	width := max(dt, agoWidth)
+	width := ownWidth(dt)
 	*s = [seasonsN]float64{
 		seasonYesterday: k.ago(mid, local, day, width, c), seasonLastWeek: k.ago(mid, local, week, width, c),
 		seasonDay: k.day.value(local), seasonWeek: k.week.value(local),
 		seasonCourse:      k.course.value(local) + k.events.effect(mid),
 		seasonMinuteOfDay: math.NaN(), seasonMinuteOfHour: math.NaN(),
 	}
-	if dt < binWidth {
+	if dt < agoWidth {
 		s[seasonMinuteOfDay], s[seasonMinuteOfHour] = k.fine.exact(local), k.hour.exact(local)
 	}
 }

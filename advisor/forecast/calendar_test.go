@@ -96,3 +96,38 @@ func TestSpikeBetweenHorizons(t *testing.T) {
 		t.Errorf("in 46 minutes, after the spike, %g is forecast, it will be 50", q)
 	}
 }
+
+// What a schedule does within the hour is seen in slots of five minutes as well.
+func TestSpikeInFiveMinutes(t *testing.T) {
+	f := New(Settings{})
+	feed(f, epoch, 5*minute, 4*288, func(i int) float64 {
+		if i%6 == 0 {
+			return 200 + float64(i%7)
+		}
+		return 50 + float64(i%5)
+	})
+	if q := median(f, 5*minute); math.Abs(q-200) > 20 { // of slot 6·192
+		t.Errorf("the spike in five minutes is forecast as %g, it will be 200", q)
+	}
+}
+
+// The rate of a day ago is that of the same slot and of as many before it as after it.
+func TestOwnWidth(t *testing.T) {
+	for _, c := range []struct{ dt, want float64 }{{1, 899}, {60, 900}, {300, 900}, {400, 400}, {600, 600}, {900, 900}, {3600, 3600}} {
+		if got := ownWidth(c.dt); got != c.want {
+			t.Errorf("slots of %gs: %gs, want %gs", c.dt, got, c.want)
+		}
+	}
+}
+
+// Steps between slots of ten minutes are seen after a day.
+func TestStepsInTenMinutes(t *testing.T) {
+	f := New(Settings{})
+	rate := func(i int) float64 { return 20 + 30*float64(i%144*7%5) + float64(i%3) }
+	feed(f, epoch, 10*minute, 3*144+50, rate)
+	for i := range 3 {
+		if got, want := median(f, time.Duration(i+1)*10*minute), rate(3*144+50+i); math.Abs(got-want) > 10 {
+			t.Errorf("%d slots ahead %g is forecast, it will be %g", i+1, got, want)
+		}
+	}
+}

@@ -10,8 +10,8 @@
 //	             a few waves fitted by regression; announced events
 //	experts      forecasts made of these, each with its formula in one table
 //	regressions  on all of these, each horizon by itself, with long and short memory
-//	mixer        makes one forecast of all: by losses, by constrained least squares,
-//	             and by how well these two did
+//	mixer        makes one forecast of all: by losses lately, by losses for long, by
+//	             constrained least squares, and by how well these three did
 //	band         quantiles around it that track their own coverage
 //	shift        notices that the level has changed for good
 //

@@ -19,5 +19,5 @@ func Example() {
 	p := f.Outlook(time.Hour, time.Hour)[0]
 	fmt.Printf("within an hour after midnight: about %.0f/s, surely below %.0f/s\n", p.Q50, 5*math.Ceil(p.Q99/5))
 	// Output:
-	// within an hour after midnight: about 21/s, surely below 25/s
+	// within an hour after midnight: about 22/s, surely below 25/s
 }

@@ -29,15 +29,21 @@ func newMoment(l *levels, s *seasons, c float64) moment {
 // rate is the rate whose z this is.
 func (m *moment) rate(z float64) float64 { return max(0, math.Exp(z)-m.c) }
 
-// moved is the newest rate times how much the season grows until then.
+// moved is the newest rate times how much the season grows until then. A steep season
+// may grow by any factor, and a rate may lie off the season by any; not both.
 func (m *moment) moved(season int) float64 {
-	return m.rate(m.past[0] + limited(m.then[season]-m.now[season]))
+	growth, off := m.then[season]-m.now[season], m.past[0]-m.now[season]
+	over, overOff := beyond(growth, growthMost), beyond(off, growthMost)
+	if math.Abs(overOff) < math.Abs(over) {
+		over = overOff
+	}
+	return m.rate(m.past[0] + growth - over)
 }
 
 // limited is a growth within bounds.
 func limited(growth float64) float64 { return min(max(growth, -growthMost), growthMost) }
 
-// growthMost is ln 5: the most that a season may multiply by.
+// growthMost is ln 5: by how much a season, or the rate beside it, may be larger.
 const growthMost = 1.6094
 
 // An expert makes a forecast of the moment alone; NaN when it knows nothing yet.

@@ -38,9 +38,20 @@ func TestExperts(t *testing.T) {
 			t.Errorf("%s (%s): %g, want %g", e.name, e.formula, got, want[e.name])
 		}
 	}
-	m.then[seasonDay] = math.Log(1e6)
-	if got, most := m.moved(seasonDay), 41*math.Exp(growthMost)-1; math.Abs(got-most) > 1e-9 {
-		t.Errorf("a season that grows without bound: %g, want %g", got, most)
+	for _, c := range []struct {
+		name      string
+		now, then float64 // of the season; the rate is 40
+		want      float64
+	}{
+		{"a season may grow by any factor", 21, 1e6, 41/21.*1e6 - 1},
+		{"a rate may lie off its season by any", .41, .82, 81},
+		{"not both: the season grows by at most five", .41, .41 * 7, 41*5 - 1},
+		{"not both: the rate lies off by at most five", 41 / 7., 41 / 7. * 20, 41*20*5/7. - 1},
+	} {
+		m.now[seasonDay], m.then[seasonDay] = math.Log(c.now), math.Log(c.then)
+		if got := m.moved(seasonDay); math.Abs(got/c.want-1) > 1e-4 {
+			t.Errorf("%s: %g, want %g", c.name, got, c.want)
+		}
 	}
 	for j := range m.then {
 		m.then[j] = math.NaN()

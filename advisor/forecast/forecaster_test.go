@@ -148,7 +148,7 @@ func TestCadenceChanges(t *testing.T) {
 	if q := median(f, 10*minute); math.Abs(q-51) > 2 {
 		t.Errorf("after the change the forecast is %g, want about 51", q)
 	}
-	if n := f.eng.classes[len(f.eng.classes)-1].mixer.ranking.n; n < 100 {
+	if n := f.eng.classes[len(f.eng.classes)-1].mixer.lately.n; n < 100 {
 		t.Errorf("an hour ahead only %g losses are known: what was learnt is lost", n)
 	}
 	feed(f, at, 5*minute, 40, rate)

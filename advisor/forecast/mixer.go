@@ -2,12 +2,16 @@ package forecast
 
 import "math"
 
-// The two ways in which forecasts of experts are made one.
+// The ways in which forecasts of experts are made one.
 const (
-	byLoss  = iota // weights by how large each one's errors were
-	byStack        // weights by least squares, for errors that cancel
+	byLately = iota // weights by how large each one's errors were lately
+	byLong          // weights by how large they were for a long time
+	byStack         // weights by least squares, for errors that cancel
 	waysN
 )
+
+// How long what a mixer learns is remembered, in its half-lives.
+const longBy, stackBy, waysBy = 12, 4, 2
 
 const (
 	// errorMax bounds an error, in mean ones of the last value. It is large: who is
@@ -23,21 +27,25 @@ const (
 	ownLeast = .25
 	// stackSteps is how often a stack moves weight each time it is solved, stackShrink
 	// how much it is held to even weights, in parts of the mean squared error.
-	stackSteps, stackShrink = 20, .02
+	stackSteps, stackShrink = 20, .005
 )
 
 // A mixer makes one forecast of those of all experts, for one horizon, and learns
 // from what came.
 type mixer struct {
-	scale   float64 // mean |error| of the last value
-	scaled  float64 // weight behind scale
-	ranking ranking
-	stack   stack
-	ways    ranking // of the two
+	scale  float64 // mean |error| of the last value
+	scaled float64 // weight behind scale
+	lately ranking
+	long   ranking
+	stack  stack
+	ways   ranking
 }
 
 func newMixer(k int, halfLife float64) *mixer {
-	return &mixer{ranking: newRanking(k, halfLife), stack: newStack(k, 2*halfLife), ways: newRanking(waysN, halfLife)}
+	return &mixer{
+		lately: newRanking(k, halfLife), long: newRanking(k, longBy*halfLife),
+		stack: newStack(k, stackBy*halfLife), ways: newRanking(waysN, waysBy*halfLife),
+	}
 }
 
 // A ranking is the mean loss of each of several, forgetting by half in halfLife.
@@ -157,12 +165,14 @@ func (s *stack) solve(n int) {
 	}
 }
 
-// blend makes one forecast; ways gets the two it is made of.
+// blend makes one forecast; ways gets those it is made of.
 func (m *mixer) blend(forecasts []float64, ways *[waysN]float64) float64 {
 	var w [expertsN]float64
-	m.ranking.weigh(w[:], forecasts)
-	ways[byLoss] = dot(w[:], forecasts)
-	ways[byStack] = dotOr(m.stack.w, forecasts, ways[byLoss])
+	m.lately.weigh(w[:], forecasts)
+	ways[byLately] = dot(w[:], forecasts)
+	m.long.weigh(w[:], forecasts)
+	ways[byLong] = dot(w[:], forecasts)
+	ways[byStack] = dotOr(m.stack.w, forecasts, ways[byLately])
 	var v [waysN]float64
 	m.ways.weigh(v[:], ways[:])
 	return dot(v[:], ways[:])
@@ -172,8 +182,10 @@ func (m *mixer) blend(forecasts []float64, ways *[waysN]float64) float64 {
 func (m *mixer) shares(forecasts []float64, ways *[waysN]float64) (out [expertsN]float64) {
 	var v [waysN]float64
 	m.ways.weigh(v[:], ways[:])
-	m.ranking.weigh(out[:], forecasts)
-	known, stacked := 0.0, [expertsN]float64{}
+	var lately, long, stacked [expertsN]float64
+	m.lately.weigh(lately[:], forecasts)
+	m.long.weigh(long[:], forecasts)
+	known := 0.0
 	for i, f := range forecasts {
 		if f == f {
 			stacked[i] = m.stack.w[i]
@@ -181,10 +193,10 @@ func (m *mixer) shares(forecasts []float64, ways *[waysN]float64) (out [expertsN
 		}
 	}
 	if known < knownLeast {
-		return out
+		stacked, known = lately, 1
 	}
 	for i := range out {
-		out[i] = v[byLoss]*out[i] + v[byStack]*stacked[i]/known
+		out[i] = v[byLately]*lately[i] + v[byLong]*long[i] + v[byStack]*stacked[i]/known
 	}
 	return out
 }
@@ -203,7 +215,8 @@ func (m *mixer) learn(y float64, p *promise) {
 		err[i] = min(max((f-y)/s, -errorMax), errorMax)
 		loss[i] = math.Abs(err[i])
 	}
-	m.ranking.learn(loss[:])
+	m.lately.learn(loss[:])
+	m.long.learn(loss[:])
 	own := math.Abs(p.mix-y) / s
 	m.stack.learn(err[:], 1/max(own, ownLeast))
 	var way [waysN]float64
@@ -220,7 +233,8 @@ func (r *ranking) walk(c *codec) {
 
 func (m *mixer) walk(c *codec) {
 	c.f64(&m.scale, &m.scaled, &m.stack.n)
-	m.ranking.walk(c)
+	m.lately.walk(c)
+	m.long.walk(c)
 	c.all(m.stack.c)
 	c.all(m.stack.w)
 	m.ways.walk(c)

@@ -52,10 +52,10 @@ func TestStackStaysAMixture(t *testing.T) {
 	}
 }
 
-// play lets a mixer forecast truth with two experts that know something; the others
-// have none. It returns the mean errors of the mixture, and of the two.
-func play(n int, known func(i int) (a, b, y float64)) (mix, one, two float64) {
-	m := newMixer(expertsN, 50)
+// play lets a mixer with a memory of halfLife forecast truth with two experts that know
+// something; the others have none. It returns the mean errors of the mixture, and of the two.
+func play(n int, halfLife float64, known func(i int) (a, b, y float64)) (mix, one, two float64) {
+	m := newMixer(expertsN, halfLife)
 	for i := range n {
 		a, b, y := known(i)
 		p := promise{c: .01}
@@ -81,13 +81,13 @@ func TestMixture(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 5))
 	noise := func(sd float64) float64 { return sd * r.NormFloat64() }
 	const n = 1600
-	if mix, good, bad := play(n, func(int) (a, b, y float64) {
+	if mix, good, bad := play(n, 50, func(int) (a, b, y float64) {
 		y = 100 + noise(10)
 		return y + noise(1), y + noise(8), y
 	}); mix > 1.05*good {
 		t.Errorf("one good, one bad: error %.3f, of the good one %.3f, of the bad one %.3f", mix, good, bad)
 	}
-	mix, one, two := play(n, func(i int) (a, b, y float64) {
+	mix, one, two := play(n, 50, func(i int) (a, b, y float64) {
 		y = 100 + noise(10)
 		a, b = y+noise(1), y+noise(8)
 		if i >= n/2 {
@@ -98,7 +98,7 @@ func TestMixture(t *testing.T) {
 	if mix > .5*min(one, two) {
 		t.Errorf("the better one changes: error %.3f, of either %.3f and %.3f", mix, one, two)
 	}
-	if mix, one, two := play(n, func(int) (a, b, y float64) {
+	if mix, one, two := play(n, 50, func(int) (a, b, y float64) {
 		y = 100
 		e := noise(5)
 		return y + e + noise(1), y - e + noise(1), y
@@ -111,7 +111,7 @@ func TestMixture(t *testing.T) {
 // better all the other time.
 func TestMixtureFollowsRareCrowds(t *testing.T) {
 	r := rand.New(rand.NewPCG(23, 23))
-	mix, quick, calm := play(3000, func(i int) (a, b, y float64) {
+	mix, quick, calm := play(3000, 50, func(i int) (a, b, y float64) {
 		y = 100 + 5*r.NormFloat64()
 		a, b = y+5*r.NormFloat64(), y+4*r.NormFloat64()
 		if i%300 >= 290 {
@@ -135,5 +135,18 @@ func TestRankingWeighs(t *testing.T) {
 		if math.Abs(w[1]/w[0]-c.ratio) > 1e-9 || w[2] != 0 || math.Abs(w[0]+w[1]-1) > 1e-9 {
 			t.Errorf("half-life %g: weights %v, want the second %.3f of the first and none for who knows nothing", c.halfLife, w, c.ratio)
 		}
+	}
+}
+
+// With the short memory of hourly slots the mixture still learns who is the better one,
+// where both err to the same side.
+func TestMixtureRemembersLong(t *testing.T) {
+	r := rand.New(rand.NewPCG(29, 29))
+	mix, good, bad := play(1500, 11, func(int) (a, b, y float64) {
+		e := r.NormFloat64()
+		return 100 + e*math.Exp(.8*r.NormFloat64()), 100 + 1.4*e*math.Exp(.8*r.NormFloat64()), 100
+	})
+	if mix > 1.03*good {
+		t.Errorf("error %.3f, of the better one %.3f, of the other %.3f", mix, good, bad)
 	}
 }

@@ -14,7 +14,7 @@ import (
 // version changes with everything that a walk passes.
 const (
 	stateMagic   = "weir forecast"
-	stateVersion = 2
+	stateVersion = 3
 	historyMax   = 8 << 20 // bytes
 )
 
