@@ -16,8 +16,6 @@ const (
 	gateIdle  = 0.1              // share of the interval up to which the gate holds back passing crowds only
 	gateFull  = 0.25             // share from which it holds back more than those
 	idleSpan  = 20.0             // seconds for which the gate must have been idle before a limit rises
-	noQueue   = 0.45             // × SLO: no queue at all
-	stepSure  = 0.25             // of the limit in force, up, while some wait
 	bindsFrom = 0.002            // share of requests that a limit refuses when it binds
 )
 
@@ -72,12 +70,10 @@ func (t *target) raise(r reading, o Outlook, most, step float64) {
 
 // ceiling finds the limit of a target that a gate protects: a little above what it can
 // take. The gate lowers what is let through within some answers; the limit holds back
-// crowds before they are at the gate, and falls only to what was measured there.
+// crowds before they are at the gate, and falls only to what was measured there. An idle gate
+// says that there is no queue.
 func (p *Policy) ceiling(r reading, o Outlook, t *target) {
-	top, step := above*p.st.Capacity.Q50, stepUp
-	if r.p95 > noQueue*p.slo() {
-		step = stepSure
-	}
+	top := above * max(p.st.Capacity.Q50, r.good) // what is answered well now is possible
 	switch {
 	case r.errors > badErrors:
 		if f := &p.st.Guard.Fault; r.share <= gateIdle && !f.Active { // too much would have closed the gate
@@ -87,12 +83,12 @@ func (p *Policy) ceiling(r reading, o Outlook, t *target) {
 	case r.share > gateFull && p.sure() && r.rate > top:
 		t.rate = max(top, r.rate*(1-stepDown))
 		t.because(AtCapacity)
-	case p.st.Idle < idleSpan || r.p95 > easy*p.slo():
+	case p.st.Idle < idleSpan:
 		t.because(AtCapacity)
 	case r.binds && r.admitted >= used*r.rate:
-		t.raise(r, o, max(p.set.CapacityHint, room*p.proven()), step)
+		t.raise(r, o, max(p.set.CapacityHint, room*p.proven()), stepUp)
 	default: // crowds may be refused, but not for long
-		t.raise(r, o, max(p.set.CapacityHint, min(top, room*p.proven())), step)
+		t.raise(r, o, max(p.set.CapacityHint, min(top, room*p.proven())), stepUp)
 	}
 }
 

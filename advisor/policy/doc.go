@@ -10,7 +10,9 @@
 //   - The proof (proof.go) is the highest rate of the last 24 hours that the target has
 //     answered well.
 //   - The ceiling (ceiling.go) is the limit of a target behind a gate: a little above
-//     what it can take. The gate does the rest within some answers.
+//     what it can take. The gate does the rest within some answers, and says by being
+//     idle that there is no queue: answer times are those of all routes together, and
+//     say less.
 //   - The guard (guard.go) finds the limit of a target that nothing else protects, from
 //     answer times and errors that are an interval old.
 //
@@ -21,7 +23,9 @@
 //   - lies in [Settings.LimitMin, Settings.LimitMax], which win over all else;
 //   - rises to no more than the larger of the hint and twice the proven rate, by no more
 //     than a factor of two, and only after answers that say that the target is well: never
-//     because of a fault. What a fault has cost comes back, up to the limit before it;
+//     because of a fault. What a fault has cost comes back, up to the limit before it.
+//     Twice, since no more can be proven than is let in: with once, a limit that was too
+//     low at first would stay;
 //   - falls by half at most, and only because the target suffers or is known to take less:
 //     a limit that was never binding stays;
 //   - is the limit in force when that did not decide ([Snapshot.Mode]), when it is off, and

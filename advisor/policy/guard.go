@@ -13,7 +13,7 @@ const (
 )
 
 const (
-	easy       = 0.6  // × SLO: no queue worth mentioning
+	easy       = 0.62 // × SLO: no queue worth mentioning
 	badSlow    = 1.5  // × SLO
 	badErrors  = 0.05 // share of answers
 	warnErrors = 0.01 // share of answers
@@ -22,15 +22,16 @@ const (
 // What is done without a gate.
 const (
 	stepBold   = 0.25             // up, below what the target is thought to take
-	stepShy    = 0.02             // up, beyond it
-	stepCalm   = 0.04             // up, beyond it while there is no queue at all
+	stepShy    = 0.12             // up, beyond it, × (easy − p95 ÷ SLO)
 	roomAlone  = 1.1              // × proven rate, as far as a limit rises that alone protects the target
 	shy        = 1.0              // deviations below the median that are thought to be safe
 	stepDown   = 0.3              // to what the target is known to take
 	stepBad    = 0.5              // while it suffers
 	warnCut    = 0.95             // × the limit of a target that gets slow
 	badCut     = 0.7              // of what was let in, while little is known
-	drain      = 0.8              // of what the target takes, while a queue is worked off
+	drain      = 0.8              // of what the target takes, at least, while a queue is worked off
+	drainSpan  = 0.5              // of an interval, in which that shall be done
+	hopeless   = 0.5              // share of errors, from which nothing is worked off
 	sure       = 0.5              // confidence from which the belief decides
 	trialCut   = 0.85             // of what was let in before, from which errors of a calm target tell
 	trialDeep  = 0.4              // the same for slowness
@@ -39,9 +40,12 @@ const (
 	faultLeft  = 0.25             // of the errors is left: the fault is over
 	faultSpan  = time.Hour        // after which slowness is how the target is now
 	gapMax     = 10 * time.Minute // without snapshots, after which what was going on is over
+	baseBusy   = 0.7              // of the capacity, from which a p95 is not one at low load
 	sloFactor  = 3                // how much slower than at low load is still good, when nobody says
+	sloBusy    = 2.2              // the same, while low load has not been seen
 	baseClimb  = 0.01             // per hour: a base that rises faster would call an overload normal
-	baseFall   = 0.3              // of the way to a lower p95, per snapshot
+	baseNear   = 1.1              // × the base, up to which a p95 is the same
+	baseDoubt  = 100              // answers with which a lower p95 is believed by half
 	baseErrors = 0.01             // snapshots with more of them say nothing about the base
 )
 
@@ -87,23 +91,41 @@ func (p *Policy) slo() float64 {
 	switch {
 	case p.set.SLO > 0:
 		return p.set.SLO.Seconds()
-	case p.st.Base > 0:
-		return sloFactor * p.st.Base
+	case p.st.Base == 0:
+		return math.Inf(1)
 	}
-	return math.Inf(1)
+	return p.st.LearnedSLO()
+}
+
+// LearnedSLO is the p95 in seconds that counts as good when nobody says one; 0 while
+// nothing is known. The less load the base was learned under, the surer it is.
+func (s *State) LearnedSLO() float64 {
+	if s.BaseLoad > baseBusy {
+		return sloBusy * s.Base
+	}
+	return sloFactor * s.Base
 }
 
 // baseline follows the p95 at low load: down at once, up slowly.
 func (p *Policy) baseline(r reading, elapsed float64) {
-	base := &p.st.Base
+	base, load := &p.st.Base, &p.st.BaseLoad
+	takes := p.st.Capacity.Q50
+	if takes == 0 { // nothing is known yet
+		takes = p.set.CapacityHint
+	}
+	now := min(1, r.admitted/max(takes, 1e-9))
 	switch {
 	case r.p95 <= 0 || r.answers < few || r.errors > baseErrors:
+		return
 	case *base == 0:
-		*base = r.p95
+		*base, *load = r.p95, now
 	case r.p95 < *base:
-		*base += baseFall * (r.p95 - *base)
+		*base += (r.p95 - *base) * r.answers / (r.answers + baseDoubt)
 	default:
 		*base = min(r.p95, *base*(1+baseClimb*min(elapsed/3600, 24)))
+	}
+	if r.p95 < baseNear**base {
+		*load = min(*load, now)
 	}
 }
 
@@ -135,7 +157,7 @@ func (p *Policy) severity(r reading) string {
 func (p *Policy) protect(r reading, o Outlook, t *target) {
 	g := &p.st.Guard
 	switch {
-	case g.Rest && g.State != stateOK && r.p95 <= 1.2*g.Last.P95 && r.errors <= 1.2*g.Last.Errors+0.05:
+	case g.Rest && g.State != stateOK && r.errors < hopeless && r.p95 <= 1.2*g.Last.P95 && r.errors <= 1.2*g.Last.Errors+0.05:
 		g.Rest = false
 		t.because(Recovering)
 	case g.State == stateBad:
@@ -150,25 +172,21 @@ func (p *Policy) protect(r reading, o Outlook, t *target) {
 }
 
 // lift raises the limit of a target that is well: boldly to what it is thought to take,
-// then in small steps while it shows no queue. A limit beyond what it is known to take
-// falls to that.
+// then in steps that get smaller as its queue grows. When there is a queue, a limit beyond
+// what it is known to take falls to that.
 func (p *Policy) lift(r reading, o Outlook, t *target) {
 	c := &p.st.Capacity
 	safe := p.st.Belief.quantile(-shy)
 	most := max(p.set.CapacityHint, roomAlone*p.proven())
-	shyly := r.rate * (1 + stepShy)
-	if r.p95 < noQueue*p.slo() {
-		shyly = r.rate * (1 + stepCalm)
-	}
+	shyly := r.rate * (1 + stepShy*(easy-r.p95/p.slo()))
 	switch {
 	case p.st.Guard.Fault.Active:
 		t.because(BackendFault)
 		return
-	case p.sure() && r.rate > c.Q80 && r.p95 >= noQueue*p.slo():
-		t.rate = max(c.Q80, r.rate*(1-stepDown))
-		t.because(AtCapacity)
-		return
 	case r.rate >= safe && r.p95 > easy*p.slo():
+		if p.sure() {
+			t.rate = min(r.rate, max(c.Q80, r.rate*(1-stepDown)))
+		}
 		t.because(AtCapacity)
 		return
 	case r.rate >= safe:
@@ -203,7 +221,7 @@ func (p *Policy) cut(r reading, t *target) {
 		return
 	}
 	g.Cuts++
-	g.Rest, g.Last = true, now
+	g.Rest, g.Last = !r.calm, now
 	t.because(Overload)
 	least := r.rate * (1 - stepBad)
 	switch {
@@ -213,11 +231,24 @@ func (p *Policy) cut(r reading, t *target) {
 		}
 		t.rate = max(min(r.rate, r.good), least)
 	case p.sure():
-		t.rate = max(drain*min(r.rate, p.st.Capacity.Q50), least)
+		t.rate = max(g.draining(r)*min(r.rate, p.st.Capacity.Q50), least)
 	default:
 		t.rate = max(badCut*min(r.rate, r.admitted), least)
 	}
-	t.rate = min(t.rate, trialCut*r.rate)
+	if r.errors > warnErrors {
+		t.rate = min(t.rate, trialCut*r.rate)
+	}
+	t.rate = min(t.rate, warnCut*r.rate)
+}
+
+// draining is the share of what the target takes with which it works off the queue that r
+// shows. When some gave up it is longer than answer times show, and when it is still there
+// after a cut the target takes less.
+func (g *Guard) draining(r reading) float64 {
+	if g.Cuts > 1 || r.errors > warnErrors {
+		return drain
+	}
+	return max(drain, 1-r.p95/(drainSpan*r.dt))
 }
 
 // isFault reports whether the trouble is the same although less is let through. Of a
@@ -229,7 +260,7 @@ func (p *Policy) isFault(r reading) bool {
 		overload := max(0, 1-b.Admitted*(1-b.Errors)/max(r.admitted, 1e-9))
 		return r.calm && r.admitted <= trialCut*b.Admitted && r.errors > (b.Errors+overload)/2
 	}
-	return r.admitted <= trialDeep*b.Admitted && b.P95 > p.slo() && r.p95 >= unmoved*b.P95
+	return max(r.admitted, p.st.Guard.Last.Admitted) <= trialDeep*b.Admitted && b.P95 > p.slo() && r.p95 >= unmoved*b.P95
 }
 
 // faultEnds clears the flag when the trouble is gone, or when slowness has lasted so

@@ -16,9 +16,10 @@ type State struct {
 	At       time.Time `json:"at"`    // newest snapshot
 	Count    int       `json:"count"` // of snapshots
 	Capacity Capacity  `json:"capacity"`
-	Base     float64   `json:"base"` // p95 at low load in seconds; 0: unknown
-	Good     float64   `json:"good"` // good answers per second, of the last half minute
-	Idle     float64   `json:"idle"` // seconds since a gate held back much
+	Base     float64   `json:"base"`     // p95 at low load in seconds; 0: unknown
+	BaseLoad float64   `json:"baseLoad"` // 0 to 1, share of the capacity that was used when Base was learned
+	Good     float64   `json:"good"`     // good answers per second, of the last half minute
+	Idle     float64   `json:"idle"`     // seconds since a gate held back much
 	Guard    Guard     `json:"guard"`
 	Advised  Limit     `json:"advised"` // the newest recommendation
 	Slots    []Slot    `json:"slots"`   // the last 24 h
@@ -50,6 +51,8 @@ func (s *State) validate() error {
 		return fmt.Errorf("%d snapshots until %v", s.Count, s.At)
 	case !within(s.Base, delayMax.Seconds()):
 		return fmt.Errorf("base %v, want seconds", s.Base)
+	case !within(s.BaseLoad, 1):
+		return fmt.Errorf("base load %v, want a share", s.BaseLoad)
 	case !within(s.Good, numberMax) || !within(s.Idle, idleMax):
 		return fmt.Errorf("good %v, want a rate; idle %v, want up to %v seconds", s.Good, s.Idle, idleMax)
 	case len(s.Slots) > slotsMax+1:
