@@ -6,10 +6,11 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 )
 
-// A Threshold is a demand on the result: "latency.p95 <0.05". Spans are in
-// seconds, shares from 0 to 1 of all outcomes, throughput in answers per
+// A Threshold is a demand on the result: "latency.p95 <50ms". Spans without a unit
+// are in seconds, shares from 0 to 1 of all outcomes, throughput in answers per
 // second.
 //
 // Immutable after ParseThreshold.
@@ -33,7 +34,7 @@ func ThresholdNames() []string {
 var ErrThresholdName = errors.New("is no threshold; there are " + strings.Join(ThresholdNames(), ", "))
 
 // ErrThresholdDemand says that a demand cannot be read.
-var ErrThresholdDemand = errors.New(`must be <, <=, > or >= and a number, like "<0.05"`)
+var ErrThresholdDemand = errors.New(`must be <, <=, > or >= and a number, like "<0.05", or for a time "<50ms"`)
 
 // ParseThreshold reads a demand on the named value.
 func ParseThreshold(name, demand string) (Threshold, error) {
@@ -49,12 +50,21 @@ func ParseThreshold(name, demand string) (Threshold, error) {
 		}
 	}
 	rest, t.equal = strings.CutPrefix(rest, "=")
-	bound, err := strconv.ParseFloat(strings.TrimSpace(rest), 64)
+	rest = strings.TrimSpace(rest)
+	bound, err := strconv.ParseFloat(rest, 64)
+	if span, is := time.ParseDuration(rest); err != nil && is == nil && isSpan(name) {
+		bound, err = span.Seconds(), nil
+	}
 	if err != nil || bound != bound || bound-bound != 0 { // neither NaN nor infinite
 		return Threshold{}, ErrThresholdDemand
 	}
 	t.below, t.bound = below, bound
 	return t, nil
+}
+
+// isSpan reports whether a threshold is about a time.
+func isSpan(name string) bool {
+	return strings.HasPrefix(name, "latency.") || strings.HasPrefix(name, "lag.")
 }
 
 // holds says whether v meets the demand.

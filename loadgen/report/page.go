@@ -7,7 +7,6 @@ import (
 	"html/template"
 	"slices"
 	"strconv"
-	"strings"
 
 	"github.com/goccy/go-json"
 
@@ -67,7 +66,7 @@ type checkRow struct {
 // other file, no network.
 func HTML(r *record.Result) ([]byte, error) {
 	t, err := template.New("report").Funcs(template.FuncMap{
-		"span": record.Span, "thousands": Thousands, "decimal": decimal, "lower": func(v record.Verdict) string { return strings.ToLower(string(v)) },
+		"span": record.Span, "thousands": Thousands, "decimal": decimal, "word": word,
 	}).Parse(pageText)
 	if err != nil {
 		return nil, fmt.Errorf("write report: %w", err)

@@ -25,8 +25,8 @@ func outcomes(s *record.Status) string {
 	if s.Latency.P99 == 0 { // the first second is not over
 		return counts
 	}
-	return fmt.Sprintf("%s  p50 %s  p99 %s  lag p99 %s  %s",
-		counts, record.Span(s.Latency.P50), record.Span(s.Latency.P99), record.Span(s.Lag.P99), s.Verdict)
+	return fmt.Sprintf("%s  p50 %s  p99 %s  lag p99 %s  generator %s",
+		counts, record.Span(s.Latency.P50), record.Span(s.Latency.P99), record.Span(s.Lag.P99), word(s.Verdict))
 }
 
 // whole writes seconds without a fraction, unless all of it is one.

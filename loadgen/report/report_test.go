@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"weir/internal/strictjson"
 	"weir/loadgen/record"
 )
 
@@ -36,6 +37,14 @@ func steady() *record.Result {
 	}
 }
 
+// refused is the result of a run in which every request was rate limited.
+func refused() *record.Result {
+	r := steady()
+	r.Success, r.RateLimited, r.StatusCodes = 0, r.Success, map[string]uint64{"429": r.Success}
+	r.LatencySuccess, r.LatencyRateLimited = record.Spread{}, r.LatencySuccess
+	return r
+}
+
 // troubled is the result of a run in which everything went wrong.
 func troubled() *record.Result {
 	r := steady()
@@ -60,11 +69,12 @@ func troubled() *record.Result {
 // spread is a made-up distribution around milliseconds.
 func spread(n uint64, ms float64) record.Spread {
 	s := ms / 1000
-	return record.Spread{Count: n, Mean: s * 1.1, Min: s / 2, P50: s, P90: s * 1.5, P95: s * 2, P99: s * 4, P999: s * 9, Max: s * 20}
+	plain := strictjson.PlainFloat
+	return record.Spread{Count: n, Mean: plain(s * 1.1), Min: s / 2, P50: s, P90: plain(s * 1.5), P95: s * 2, P99: plain(s * 4), P999: plain(s * 9), Max: s * 20}
 }
 
 func TestSummary(t *testing.T) {
-	for name, r := range map[string]*record.Result{"steady": steady(), "troubled": troubled()} {
+	for name, r := range map[string]*record.Result{"steady": steady(), "refused": refused(), "troubled": troubled()} {
 		t.Run(name, func(t *testing.T) {
 			golden(t, name+".txt", Summary(r))
 		})
@@ -112,8 +122,8 @@ func TestProgress(t *testing.T) {
 	}{
 		{record.Status{Phase: record.PhaseWaiting}, "waiting for the start"},
 		{first, "0.5 s of 60 s  1,000/s of 1,000/s  ok 12,000  limited 340  errors 5"},
-		{running, "12 s of 60 s  1,000/s of 1,000/s  ok 12,000  limited 340  errors 5  p50 400 µs  p99 1.20 ms  lag p99 85.0 µs  VALID"},
-		{finishing, "waiting for 1 answer  ok 12,000  limited 340  errors 5  p50 400 µs  p99 1.20 ms  lag p99 85.0 µs  VALID"},
+		{running, "12 s of 60 s  1,000/s of 1,000/s  ok 12,000  limited 340  errors 5  p50 400 µs  p99 1.20 ms  lag p99 85.0 µs  generator valid"},
+		{finishing, "waiting for 1 answer  ok 12,000  limited 340  errors 5  p50 400 µs  p99 1.20 ms  lag p99 85.0 µs  generator valid"},
 	} {
 		if got := Progress(&c.status); got != c.want {
 			t.Errorf("%s:\n got %q\nwant %q", c.status.Phase, got, c.want)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/goccy/go-json"
 
+	"weir/internal/strictjson"
 	"weir/loadgen/record"
 )
 
@@ -21,11 +22,11 @@ func JSON(r *record.Result) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("write result as JSON: %w", err)
 	}
-	return append(b, '\n'), nil
+	return append(strictjson.Plain(b), '\n'), nil
 }
 
-// Summary is the result for people: first whether it can be believed, then what
-// was sent, what came back, and how long it took.
+// Summary is the result for people: first how the target did, then whether that can be
+// believed, what was sent, what came back, and how long it took.
 func Summary(r *record.Result) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "\nLoad test %s: %s for %s on %s\n", r.TestID, r.Profile, record.Span(r.Duration), r.URL)
@@ -64,12 +65,16 @@ func row(b *strings.Builder, word, format string, args ...any) {
 func verdict(b *strings.Builder, r *record.Result) {
 	kept := fmt.Sprintf("lag p50 %s, p99 %s; %s/s sent of %s/s planned",
 		record.Span(r.Lag.P50), record.Span(r.Lag.P99), decimal(r.SentRps), decimal(r.TargetRps))
-	row(b, "Verdict", "%s  %s", r.Verdict, kept)
+	row(b, "Target", "%s", r.HealthText())
+	row(b, "Generator", "%s: %s", word(r.Verdict), kept)
 	for _, reason := range r.Reasons {
 		row(b, "", "- %s", reason)
 	}
 	b.WriteString("\n")
 }
+
+// word is a verdict in a sentence.
+func word(v record.Verdict) string { return strings.ToLower(string(v)) }
 
 func requests(b *strings.Builder, r *record.Result) {
 	row(b, "Requests", "%s due, %s sent, %s answered per second", Thousands(r.Due), Thousands(r.Sent), decimal(r.Throughput))
