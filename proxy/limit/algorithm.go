@@ -46,6 +46,20 @@ func (a Algorithm) String() string {
 	return "none"
 }
 
+// Fields returns the fields of a [Config] that the algorithm uses, by their names in
+// JSON.
+func (a Algorithm) Fields() []string {
+	switch a {
+	case Fixed, Sliding, SlidingLog:
+		return []string{"limit", "window"}
+	case GCRA:
+		return []string{"limit", "window", "burst"}
+	case Token, Leaky:
+		return []string{"capacity", "fillRate"}
+	}
+	return nil
+}
+
 // LongName returns the word used in log lines.
 func (a Algorithm) LongName() string {
 	switch a {

@@ -22,6 +22,7 @@ type Clients struct {
 	seed    maphash.Seed
 	limits  []limit.Limit
 	classes []string
+	notes   Faults
 }
 
 // A client is an entry of the file.
@@ -81,6 +82,7 @@ func ReadClients(data []byte, keys ...Part) (*Clients, error) {
 	}
 	b.c.names, b.c.entries = slices.Clone(b.c.names), slices.Clone(b.c.entries) // without room to grow
 	b.c.limits = slices.Clone(b.c.limits)
+	b.c.notes = j.notes
 	return b.c, nil
 }
 
@@ -172,6 +174,10 @@ func (b *clientsBuilder) class(word string, o object) uint32 {
 
 // Len returns the number of clients.
 func (c *Clients) Len() int { return len(c.entries) }
+
+// Notes returns what of the file has no effect, such as a burst with algorithm fixed:
+// of equal limits the first, and at most 100.
+func (c *Clients) Notes() Faults { return c.notes }
 
 // find returns the entry of a client, nil when there is none.
 func (c *Clients) find(name []byte) *client {

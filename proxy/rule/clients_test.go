@@ -12,7 +12,7 @@ import (
 )
 
 const threeClients = `{
-	"acme": {"algorithm":"token","capacity":50,"fillRate":5,"cost":2,"priority":"high"},
+	"acme": {"algorithm":"token","capacity":50,"fillRate":5,"cost":2},
 	"": {"algorithm":"fixed","limit":3,"window":1},
 	"2001:db8:1:2::/64": {"algorithm":"fixed","limit":4,"window":1}
 }`
@@ -102,8 +102,11 @@ func TestClientsAndRulesTogether(t *testing.T) {
 		}
 	}
 	f(threeClients, "key: [ip], clients: true", "")
-	f(threeClients, "key: [ip], clients: true, priority: {classes: {high: 0}, default: high}", "")
-	f(threeClients, "key: [ip], clients: true, priority: {classes: {low: 0}, default: low}", `must have the priority "high" of client "acme" in the client file as a class of a rule`)
+	const classy = `{"acme": {"algorithm":"off","priority":"high"}}`
+	f(classy, "key: [ip], clients: true, priority: {classes: {high: 0}, default: high}", "")
+	f(classy, "key: [ip], clients: true, priority: {classes: {low: 0, middle: 0}, default: low}",
+		`must have the priority "high" of client "acme" in the client file as a class of a rule; the classes are low, middle`)
+	f(classy, "key: [ip], clients: true", `must have the priority "high" of client "acme" in the client file as a class of a rule; no rule has priority classes`)
 	f(`{"a":{"algorithm":"fixed","limit":1,"window":1}}`, "key: [ip], clients: true, soft: {overshoot: 0.1, for: 1}", "rules[0].soft: must go with the limits of the client file too")
 }
 
@@ -127,7 +130,7 @@ func manyClients(n int, own bool) []byte {
 		if own {
 			number = i + 1
 		}
-		fmt.Fprintf(&b, "%c\"client-%08d\":{\"algorithm\":\"token\",\"capacity\":%d,\"fillRate\":5,\"priority\":\"high\"}\n", ",{"[b2i(i == 0)], i, number)
+		fmt.Fprintf(&b, "%c\"client-%08d\":{\"algorithm\":\"token\",\"capacity\":%d,\"fillRate\":5}\n", ",{"[b2i(i == 0)], i, number)
 	}
 	b.WriteString("}")
 	return []byte(b.String())

@@ -18,7 +18,8 @@
 //
 // A key is a list of parts, each with its length before it, so that no two lists
 // give the same key. What a request lacks is a part of its own, shared by all
-// requests that lack it: leaving a field out is no way around a limit. The value
+// requests that lack it: leaving a field out is no way around a limit. A rule may skip
+// or refuse such requests instead: see [Missing]. The value
 // of a field is that of its first line, also when the Connection field names it
 // or the proxy does not forward it; that of a cookie or parameter is its first.
 //
@@ -28,6 +29,12 @@
 // around a limit. Where targets differ in what they make of a path, which is with
 // escaped slashes and parameters, a rule applies when it applies to one of the
 // readings: see [AppendPath].
+//
+// # Exemptions
+//
+// No limit applies to what a rule with exempt: true matches, by path, method and
+// address: see [Set.Exempt]. A path is exempt only when it is written in its normal
+// form and has one reading.
 //
 // # Bounds
 //

@@ -64,7 +64,7 @@ rules:
 		fmt.Println(fault)
 	}
 	// Output:
-	// line 4: rules[0].match.paths: unknown field; allowed: methods, path, host, headers
+	// line 4: rules[0].match.paths: unknown field; allowed: methods, path, host, headers, addresses
 	// line 5: rules[0].key[0]: must be one of global, ip, ip/24, ip/64, header:N, cookie:N, query:N, path, method, host, secret:header:N, is "X-Partner"
 	// line 6: rules[0].limit.window: is missing or 0; algorithm fixed needs it, greater than 0
 }

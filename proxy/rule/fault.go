@@ -51,6 +51,7 @@ type judge struct {
 	faults  Faults
 	further int         // beyond faultsMax
 	unknown func(Fault) // as in Options
+	notes   Faults      // of what is allowed and has no effect; at most faultsMax
 }
 
 // fault notes what is wrong with what stands at a line and path.
@@ -60,6 +61,13 @@ func (j *judge) fault(line int, path, format string, args ...any) {
 		return
 	}
 	j.faults = append(j.faults, Fault{line, path, fmt.Sprintf(format, args...)})
+}
+
+// note notes what has no effect.
+func (j *judge) note(line int, path, format string, args ...any) {
+	if len(j.notes) < faultsMax {
+		j.notes = append(j.notes, Fault{line, path, fmt.Sprintf(format, args...)})
+	}
 }
 
 // verdict returns the faults as an error, nil when there are none.

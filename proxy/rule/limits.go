@@ -1,9 +1,11 @@
 package rule
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"slices"
+	"strings"
 
 	"weir/proxy/limit"
 )
@@ -32,7 +34,21 @@ func (j *judge) limit(o object) (c limit.Config, l limit.Limit) {
 	}
 	l, err := limit.New(c)
 	j.limitFaults(o, err)
+	if err == nil {
+		j.unusedFields(o, c.Algorithm)
+	}
 	return c, l
+}
+
+// unusedFields notes what belongs to other algorithms: nothing switches the limit of a
+// rule or a client.
+func (j *judge) unusedFields(o object, a limit.Algorithm) {
+	uses := append(a.Fields(), "algorithm")
+	for i, member := range o.names {
+		if slices.Contains(limitFields, member.word) && !slices.Contains(uses, member.word) {
+			j.note(o.kids[i].line, join(o.path, member.word), "has no effect with algorithm %v, which uses %s", a, cmp.Or(strings.Join(a.Fields(), ", "), "no numbers"))
+		}
+	}
 }
 
 // limitFaults notes the faults that package limit finds in what o describes.

@@ -21,7 +21,9 @@ type Hit struct {
 	Reserve int64
 	// MaxDelay is how long leaky may hold the request; 0: as long as its queue is.
 	MaxDelay time.Duration
-	own      *client // the entry of the client file, when the rule looks there
+	// Lacks is the first part of the key that the request does not have; nil: it has all.
+	Lacks *Part
+	own   *client // the entry of the client file, when the rule looks there
 }
 
 // Match returns the rules that apply to a request, in the order of the file, the
@@ -92,7 +94,7 @@ func (x *Scratch) has(i int) bool {
 // try adds a hit when a rule applies.
 func (s *Set) try(x *Scratch, i int) {
 	c := &s.rules[i]
-	if !c.takesMethod(x.head.MethodText) {
+	if !c.takesMethod(x.head.MethodText) || !has(c.Match.Addresses, x.client) {
 		return
 	}
 	for k := range c.conditions {
@@ -107,6 +109,10 @@ func (s *Set) try(x *Scratch, i int) {
 		return
 	}
 	hit := Hit{Rule: &c.Rule, Index: i, Limit: &c.limit, MaxDelay: c.delay}
+	var skipped bool
+	if hit.Lacks, skipped = c.lack(x); skipped {
+		return
+	}
 	if c.Clients && s.clients != nil {
 		hit.own = s.lookUp(x, c.key[0])
 	}

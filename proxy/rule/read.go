@@ -3,6 +3,7 @@ package rule
 import (
 	"maps"
 	"math"
+	"net/netip"
 	"slices"
 	"strings"
 	"time"
@@ -50,9 +51,13 @@ func (j *judge) rules(root object) []compiled {
 
 // rule reads one rule.
 func (j *judge) rule(n *node, path string) compiled {
-	o := j.object(n, path, "id", "match", "key", "limit", "clients", "cost", "mode", "soft", "priority", "maxDelay")
+	o := j.object(n, path, "id", "exempt", "match", "key", "limit", "clients", "cost", "mode", "soft", "priority", "maxDelay", "missing")
 	c := compiled{line: n.line, path: path, limited: true}
 	c.ID = o.id()
+	if c.Exempt = o.flag("exempt"); c.Exempt {
+		j.exempt(o, &c)
+		return c
+	}
 	c.Clients = o.flag("clients")
 	if o.oneOf("mode", "enforce", "shadow") == "shadow" {
 		c.Mode = Shadow
@@ -68,6 +73,7 @@ func (j *judge) rule(n *node, path string) compiled {
 	j.soft(o, &c)
 	j.priorities(o, &c)
 	j.maxDelay(o, &c)
+	j.missing(o, &c)
 	return c
 }
 
@@ -94,7 +100,7 @@ func (o object) id() string {
 	switch {
 	case n == nil:
 		o.j.fault(o.line, path, "is missing; must be a name that stays")
-	case id == Global || id == ClientsRule || id == Candidate:
+	case id == Global || id == ClientsRule || id == ExemptRule || id == PreflightRule || id == Candidate:
 		o.j.fault(n.line, path, "must not be %q, which is a built-in rule", id)
 	case len(id) > idBytesMax || strings.ContainsFunc(id, func(r rune) bool { return r <= ' ' || r > '~' || strings.ContainsRune(`"\{}`, r) }):
 		o.j.fault(n.line, path, "must be at most %d visible ASCII characters without quotes, backslashes and braces, is %v", idBytesMax, n)
@@ -155,7 +161,7 @@ func (j *judge) match(o object, c *compiled) {
 	if n == nil {
 		return
 	}
-	m := j.object(n, path, "methods", "path", "host", "headers")
+	m := j.object(n, path, "methods", "path", "host", "headers", "addresses")
 	c.Match.Methods = m.methods()
 	var err error
 	if c.Match.Path = m.text("path"); c.Match.Path != "" {
@@ -168,7 +174,30 @@ func (j *judge) match(o object, c *compiled) {
 			j.fault(m.member("host").line, m.path+".host", "%s", err)
 		}
 	}
+	c.Match.Addresses = m.addresses()
 	m.headers(c)
+}
+
+// addresses reads a list of networks.
+func (o object) addresses() (list []netip.Prefix) {
+	n, path := o.at("addresses")
+	if n == nil || !o.j.atMost(n, path, listMax) {
+		return nil
+	}
+	nodes := o.j.list(n, path)
+	if n.kind == kindList && len(nodes) == 0 {
+		o.j.fault(n.line, path, "must not be empty: without addresses a rule matches all")
+	}
+	for i := range nodes {
+		network, err := parseNetwork(nodes[i].word)
+		if nodes[i].kind != kindText {
+			o.j.wrong(&nodes[i], element(path, i), kindText)
+		} else if err != nil {
+			o.j.fault(nodes[i].line, element(path, i), "%s", err)
+		}
+		list = append(list, network)
+	}
+	return list
 }
 
 // methods reads a list of methods.
@@ -303,6 +332,10 @@ func (j *judge) soft(o object, c *compiled) {
 func (j *judge) priorities(o object, c *compiled) {
 	n, path := o.at("priority")
 	if n == nil {
+		return
+	}
+	if n.kind == kindText {
+		j.fault(n.line, path, "must be an object such as {header: X-Priority, classes: {high: 0, low: 0.3}, default: low}, of which requests name a class; is %v", n)
 		return
 	}
 	faults := len(j.faults)

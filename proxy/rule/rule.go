@@ -2,6 +2,7 @@ package rule
 
 import (
 	"encoding/json"
+	"net/netip"
 	"time"
 
 	"weir/proxy/limit"
@@ -12,21 +13,28 @@ import (
 // Immutable after New.
 type Rule struct {
 	ID       string       `json:"id"`
+	Exempt   bool         `json:"exempt,omitempty"` // no limit applies to what it matches; nothing else is set
 	Match    Match        `json:"match,omitzero"`
-	Key      []Part       `json:"key"` // global alone, or up to 8 others
-	Limit    limit.Config `json:"limit"`
+	Key      []Part       `json:"key,omitempty"` // global alone, or up to 8 others
+	Missing  Missing      `json:"missing,omitzero"`
+	Limit    limit.Config `json:"limit,omitzero"`
 	Clients  bool         `json:"clients,omitempty"` // limits of CLIENTS_FILE go before Limit
 	Cost     Cost         `json:"cost,omitzero"`
 	Mode     Mode         `json:"mode"`
 	Soft     limit.Soft   `json:"soft,omitzero"` // none: a hard limit
 	Priority Priority     `json:"priority,omitzero"`
 	MaxDelay float64      `json:"maxDelay,omitempty"` // seconds that leaky may hold a request; 0, absent: as long as its queue is
+
+	preflights string
 }
 
 // The ids of the rules that are not in the file.
 const (
 	Global      = "global"  // the limit of /config/limits; not a part of a Set
 	ClientsRule = "clients" // CLIENTS_FILE, when no rule has clients: true
+	ExemptRule  = "EXEMPT"  // the setting of that name; exempts
+	// PreflightRule is the setting PREFLIGHT; with exempt it exempts.
+	PreflightRule = "PREFLIGHT"
 	// Candidate is the limit that the advisor would have in place of the global one:
 	// with ADAPTIVE_MODE=shadow it is counted and not enforced; not a part of a Set.
 	Candidate = "candidate"
@@ -34,10 +42,11 @@ const (
 
 // A Match is the predicate on a request; what is left out matches everything.
 type Match struct {
-	Methods []string          `json:"methods,omitempty"`
-	Path    string            `json:"path,omitempty"`    // * one segment, ** any number
-	Host    string            `json:"host,omitempty"`    // without port; * one label, ** any number
-	Headers map[string]string `json:"headers,omitempty"` // each there, and its first line equal to that
+	Methods   []string          `json:"methods,omitempty"`
+	Path      string            `json:"path,omitempty"`      // * one segment, ** any number
+	Host      string            `json:"host,omitempty"`      // without port; * one label, ** any number
+	Headers   map[string]string `json:"headers,omitempty"`   // each there, and its first line equal to that
+	Addresses []netip.Prefix    `json:"addresses,omitempty"` // networks; one has the client, behind trusted proxies
 }
 
 // A Mode says what comes of a rule's refusal.

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"maps"
 	"slices"
+	"strings"
 
 	"weir/proxy/limit"
 )
@@ -28,6 +29,10 @@ type Options struct {
 	ClientKey Part
 	// DescriptorKeys is the setting DESCRIPTOR_KEYS.
 	DescriptorKeys DescriptorKeys
+	// Exempt is the setting EXEMPT.
+	Exempt Exemptions
+	// ExemptPreflights is PREFLIGHT=exempt.
+	ExemptPreflights bool
 	// Unknown, unless nil, is told of fields that are not known, which then are no
 	// faults but passed over. It is for what a newer proxy may have written.
 	Unknown func(Fault)
@@ -45,6 +50,11 @@ type Set struct {
 	own     int             // how many of rules are the file's
 	shares  []int64         // kept back from any class of any rule, ascending
 	classes []string        // the name of a class from which so much is kept back
+	notes   Faults
+
+	exempt    []exemption
+	exempting []Rule // the file's, then that of EXEMPT
+	order     []bool // of the file's rules: which exempt
 }
 
 // Read returns the rules of a file, which is YAML or JSON and has rules at its
@@ -67,6 +77,7 @@ func Read(data []byte, o Options) (*Set, error) {
 	default:
 		s.rules = j.rules(j.object(&root, "", "rules"))
 	}
+	j.splitExempt(s, o)
 	s.own = len(s.rules)
 	j.addClients(s, o)
 	if len(j.faults) > 0 {
@@ -82,6 +93,7 @@ func Read(data []byte, o Options) (*Set, error) {
 	if err := j.verdict(); err != nil {
 		return nil, err
 	}
+	s.notes = j.notes
 	s.index = newIndex(s.rules)
 	for i := range s.rules {
 		s.shares = slices.AppendSeq(s.shares, maps.Values(s.rules[i].shares))
@@ -108,6 +120,10 @@ func (s *Set) nameClasses() {
 // Classes returns for each rank the name of a priority class of that rank; none: no rule
 // has classes. A name may be empty. Not to be changed.
 func (s *Set) Classes() []string { return s.classes }
+
+// Notes returns what of the file, or of the client file with it, is allowed and has no
+// effect; at most 100.
+func (s *Set) Notes() Faults { return s.notes }
 
 // addClients adds the built-in rule for clients when it is needed.
 func (j *judge) addClients(s *Set, o Options) {
@@ -145,6 +161,7 @@ func (s *Set) assign() {
 	}
 	for i := range s.rules {
 		c := &s.rules[i]
+		c.preflights = PreflightsOf(c.ID)
 		for k := range c.conditions {
 			c.conditions[k].slot = slot(c.conditions[k].part)
 		}
@@ -159,19 +176,21 @@ func (s *Set) assign() {
 
 // clientRules prepares the rules for what the client file says: its limits as
 // each rule has them, and what is kept back from its classes. A class that no
-// rule knows although there are rules with classes is a fault.
+// rule knows is a fault. But while there are no rules, or they come from the store,
+// which other proxies write, clients may have classes before the rules do.
 func (j *judge) clientRules(s *Set) {
 	if s.clients == nil {
 		return
 	}
-	classes := false
+	classes := make(map[string]bool)
 	softened := make(map[limit.Soft][]limit.Limit) // the clients' limits
 	for i := range s.rules {
 		j.clientLimits(&s.rules[i], s.clients, softened)
-		classes = classes || s.rules[i].shares != nil
+		for class := range s.rules[i].shares {
+			classes[class] = true
+		}
 	}
 	for i, class := range s.clients.classes {
-		known := !classes
 		for i := range s.rules {
 			c := &s.rules[i]
 			share, ok := c.shares[class]
@@ -179,10 +198,17 @@ func (j *judge) clientRules(s *Set) {
 				share = -1
 			}
 			c.clients = append(c.clients, share)
-			known = known || ok
 		}
-		if !known {
-			j.fault(0, "", "must have the priority %q of client %q in the client file as a class of a rule", class, s.nameOf(s.clients.firstOf(i)))
+		name := s.nameOf(s.clients.firstOf(i))
+		switch {
+		case classes[class]:
+		case len(classes) > 0:
+			j.fault(0, "", "must have the priority %q of client %q in the client file as a class of a rule; the classes are %s",
+				class, name, strings.Join(slices.Sorted(maps.Keys(classes)), ", "))
+		case s.own == 0 || j.unknown != nil:
+			j.note(0, "", "the priority %q of client %q in the client file has no effect: no rule has priority classes", class, name)
+		default:
+			j.fault(0, "", "must have the priority %q of client %q in the client file as a class of a rule; no rule has priority classes", class, name)
 		}
 	}
 }
@@ -237,11 +263,17 @@ func (j *judge) clientLimits(c *compiled, clients *Clients, softened map[limit.S
 	}
 }
 
-// Len returns the number of rules, the built-in one for clients included.
+// Len returns the number of rules, the built-in one for clients included, but not those
+// that exempt.
 func (s *Set) Len() int { return len(s.rules) }
 
-// Rule returns a rule by its index: see [Hit.Index].
-func (s *Set) Rule(i int) *Rule { return &s.rules[i].Rule }
+// Rule returns a rule by its index: see [Hit.Index] and [Set.Exempting].
+func (s *Set) Rule(i int) *Rule {
+	if i >= len(s.rules) {
+		return &s.exempting[i-len(s.rules)]
+	}
+	return &s.rules[i].Rule
+}
 
 // Limit returns the limit of a rule by its index, as it is for those who have
 // none of their own; nil for the built-in rule for clients.
@@ -258,9 +290,15 @@ func (s *Set) MarshalJSON() ([]byte, error) {
 	if s.file != nil {
 		return plainJSON(s.file)
 	}
-	rules := make([]*Rule, s.own)
-	for i := range rules {
-		rules[i] = s.Rule(i)
+	rules := make([]*Rule, 0, len(s.order))
+	limiting, exempting := 0, len(s.rules)
+	for _, exempt := range s.order {
+		at := &limiting
+		if exempt {
+			at = &exempting
+		}
+		rules = append(rules, s.Rule(*at))
+		*at++
 	}
 	return plainJSON(struct {
 		Rules []*Rule `json:"rules"`

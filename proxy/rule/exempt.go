@@ -1,0 +1,159 @@
+package rule
+
+import (
+	"bytes"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"weir/internal/http1"
+)
+
+// exemptMax bounds the exemptions of a file, and of the setting EXEMPT: they are tried
+// one after the other.
+const exemptMax = 64
+
+// An exemption is what no limit applies to: a rule with exempt: true, or an element of
+// the setting EXEMPT. Requests are exempt by what they cannot make up: the path that the
+// target answers, the method, and the address.
+//
+// Immutable after New.
+type exemption struct {
+	methods   []string
+	path      *pattern
+	addresses []netip.Prefix
+	preflight bool // of preflights only
+	of        int  // which of the exempting rules
+}
+
+// Exemptions are the setting EXEMPT.
+//
+// Immutable after New.
+type Exemptions struct{ list []exemption }
+
+// ParseExemptions reads paths as a match has them, networks and addresses.
+func ParseExemptions(words []string) (e Exemptions, err error) {
+	if len(words) > exemptMax {
+		return e, fmt.Errorf("must be at most %d, is %d", exemptMax, len(words))
+	}
+	for _, word := range words {
+		var one exemption
+		if strings.HasPrefix(word, "/") {
+			one.path, err = parsePath(word)
+		} else {
+			var network netip.Prefix
+			network, err = parseNetwork(word)
+			one.addresses = []netip.Prefix{network}
+		}
+		if err != nil {
+			return e, err
+		}
+		e.list = append(e.list, one)
+	}
+	return e, nil
+}
+
+// parseNetwork reads a network or an address.
+func parseNetwork(text string) (netip.Prefix, error) {
+	network, err := netip.ParsePrefix(text)
+	if address, alone := netip.ParseAddr(text); alone == nil && address.Zone() == "" {
+		network, err = netip.PrefixFrom(address, address.BitLen()), nil
+	}
+	switch {
+	case err != nil:
+		return network, fmt.Errorf("must be a network or an address such as 10.0.0.0/8 or 2001:db8::1, is %q", text)
+	case network.Addr().Is4In6():
+		return network, fmt.Errorf("must be written as IPv4, which is what addresses are compared as, is %q", text)
+	}
+	return network.Masked(), nil
+}
+
+// has says whether one of the networks, if there are any, has the address.
+func has(networks []netip.Prefix, a netip.Addr) bool {
+	a = a.Unmap().WithZone("")
+	return networks == nil || slices.ContainsFunc(networks, func(n netip.Prefix) bool { return n.Contains(a) })
+}
+
+// exempt reads a rule that exempts.
+func (j *judge) exempt(o object, c *compiled) {
+	j.match(o, c)
+	for i, name := range o.names {
+		switch name.word {
+		case "id", "exempt", "match":
+		case "mode":
+			if o.oneOf("mode", "enforce", "shadow") == "shadow" {
+				j.fault(o.kids[i].line, join(o.path, "mode"), "must not be shadow with exempt: nothing is refused")
+			}
+		default:
+			j.fault(name.line, join(o.path, name.word), "must not be there with exempt: no limit applies; allowed: id, match")
+		}
+	}
+	m := &c.Match
+	if m.Host != "" || m.Headers != nil {
+		j.fault(o.line, join(o.path, "match"), "must not have host or headers with exempt: anybody may send those; allowed: methods, path, addresses")
+	}
+	if m.Path == "" && m.Addresses == nil {
+		j.fault(o.line, join(o.path, "match"), "must have a path or addresses with exempt: else too much is")
+	}
+}
+
+// splitExempt takes the rules that exempt out of the others, which keep their order.
+func (j *judge) splitExempt(s *Set, o Options) {
+	all := s.rules
+	s.rules = nil
+	for _, c := range all {
+		s.order = append(s.order, c.Exempt)
+		if c.Exempt {
+			s.exempt = append(s.exempt, exemption{methods: c.Match.Methods, path: c.pathOf, addresses: c.Match.Addresses, of: len(s.exempting)})
+			s.exempting = append(s.exempting, c.Rule)
+		} else {
+			s.rules = append(s.rules, c)
+		}
+	}
+	if len(s.exempt) > exemptMax {
+		j.fault(0, "rules", "must have at most %d rules with exempt, has %d", exemptMax, len(s.exempt))
+	}
+	for _, one := range o.Exempt.list {
+		one.of = len(s.exempting)
+		s.exempt = append(s.exempt, one)
+	}
+	if len(o.Exempt.list) > 0 {
+		s.exempting = append(s.exempting, Rule{ID: ExemptRule, Exempt: true})
+	}
+	if o.ExemptPreflights {
+		s.exempt = append(s.exempt, exemption{preflight: true, of: len(s.exempting)})
+		s.exempting = append(s.exempting, Rule{ID: PreflightRule, Exempt: true})
+	}
+}
+
+// Exempting returns how many rules exempt requests: [Set.Rule] has them behind the
+// others, from the index Len on.
+func (s *Set) Exempting() int { return len(s.exempting) }
+
+// Exempt reports whether no limit applies to a request, and the index of the rule that
+// says so. It is asked before Match. A path is exempt only as it is written in its normal
+// form: what a target reads otherwise is none of it.
+func (s *Set) Exempt(h *http1.Head, client netip.Addr, x *Scratch) (index int, exempt bool) {
+	if len(s.exempt) == 0 {
+		return none, false
+	}
+	x.begin(s.parts, h, client)
+	for i := range s.exempt {
+		if e := &s.exempt[i]; e.takes(x) {
+			return len(s.rules) + e.of, true
+		}
+	}
+	return none, false
+}
+
+func (e *exemption) takes(x *Scratch) bool {
+	if e.methods != nil && !slices.Contains(e.methods, string(x.head.MethodText)) || !has(e.addresses, x.client) || e.preflight && !Preflight(x.head) {
+		return false
+	}
+	if e.path == nil {
+		return true
+	}
+	readings := x.readings()
+	return len(readings) == 1 && bytes.Equal(readings[0], x.head.Path) && e.path.matches(readings[0][1:])
+}

@@ -1,0 +1,78 @@
+package rule
+
+import "strconv"
+
+// A Missing says what a rule does with requests that lack a part of its key.
+//
+// Skip is for parts that only some requests have, such as the cookie of who is logged
+// in: whoever leaves the part out is not limited by the rule. It does not skip requests
+// whose path can be read in several ways, as any path can be written so: these share.
+type Missing uint8
+
+const (
+	Share  Missing = iota // one counter for all that lack the same parts
+	Skip                  // the rule does not apply
+	Refuse                // 400: nothing that the client could wait for
+)
+
+// String returns the word of the file.
+func (m Missing) String() string { return [...]string{"share", "skip", "refuse"}[m] }
+
+// MarshalText returns [Missing.String].
+func (m Missing) MarshalText() ([]byte, error) { return []byte(m.String()), nil }
+
+// missing reads what becomes of requests without the key.
+func (j *judge) missing(o object, c *compiled) {
+	switch o.oneOf("missing", "share", "skip", "refuse") {
+	case "skip":
+		c.Missing = Skip
+	case "refuse":
+		c.Missing = Refuse
+	}
+	if n, at := o.at("missing"); n != nil && len(c.Key) == 1 && c.Key[0].source == sourceGlobal {
+		j.fault(n.line, at, "must be there with a key that requests may lack, such as [header:X-Partner], only")
+	}
+}
+
+// lack returns the first part of the key that the request lacks, if any, and whether the
+// rule is skipped because of a missing part.
+func (c *compiled) lack(x *Scratch) (part *Part, skipped bool) {
+	for k, slot := range c.key {
+		if x.value(slot).present {
+			continue
+		}
+		if part == nil {
+			part = &c.Key[k]
+		}
+		skipped = skipped || c.Missing == Skip && x.parts[slot].source != sourcePath
+	}
+	return part, skipped
+}
+
+// Refusing returns the first hit of a rule that refuses the request because it lacks a
+// part of the key; nil: none does. Rules in shadow refuse nothing.
+func Refusing(hits []Hit) *Hit {
+	for i := range hits {
+		if h := &hits[i]; h.Lacks != nil && h.Rule.Missing == Refuse && h.Rule.Mode == Enforce {
+			return h
+		}
+	}
+	return nil
+}
+
+// AppendLack appends the JSON that tells a client which part of the key its request
+// lacks.
+func (h *Hit) AppendLack(dst []byte) []byte {
+	part := h.Lacks.String()
+	message := "the request lacks " + part + ", which the rule needs"
+	if h.Lacks.source == sourcePath {
+		message = "the path can be read in several ways, and the rule needs one"
+	}
+	dst = append(dst, `{"error":`...)
+	dst = strconv.AppendQuote(dst, message)
+	dst = append(dst, `,"rule":`...)
+	dst = strconv.AppendQuote(dst, h.Rule.ID)
+	dst = append(dst, `,"missing":`...)
+	dst = strconv.AppendQuote(dst, part)
+	return append(dst, "}\n"...)
+}

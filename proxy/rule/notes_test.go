@@ -1,0 +1,41 @@
+package rule_test
+
+import (
+	"testing"
+
+	"weir/proxy/rule"
+)
+
+// What is allowed and has no effect is told, with its place.
+func TestNotes(t *testing.T) {
+	f := func(have rule.Faults, want string) {
+		t.Helper()
+		if have.Error() != want {
+			t.Errorf("have %s\nwant %s", have, want)
+		}
+	}
+	const stray = `rules:
+  - id: a
+    limit:
+      algorithm: fixed
+      limit: 1
+      window: 1
+      burst: 5
+  - id: b
+    limit: {algorithm: token, capacity: 5, fillRate: 1,
+      limit: 1}
+  - {id: c, limit: {algorithm: off, limit: 1}}
+  - {id: d, limit: {algorithm: gcra, limit: 1, window: 1, burst: 5}}`
+	f(read(t, stray, rule.Options{}).Notes(), "line 7: rules[0].limit.burst: has no effect with algorithm fixed, which uses limit, window; "+
+		"line 10: rules[1].limit.limit: has no effect with algorithm token, which uses capacity, fillRate; "+
+		"line 11: rules[2].limit.limit: has no effect with algorithm off, which uses no numbers")
+	c := clients(t, `{"a":{"algorithm":"fixed","limit":1,"window":1},
+		"b":{"algorithm":"fixed","limit":1,"window":1,"burst":5,"priority":"urgent"}}`)
+	f(c.Notes(), "line 2: b.burst: has no effect with algorithm fixed, which uses limit, window")
+
+	// Without rules, and with those of the store, clients may be ahead of the rules.
+	const early = `the priority "urgent" of client "b" in the client file has no effect: no rule has priority classes`
+	f(read(t, rule.NoRules, rule.Options{Clients: c, ClientKey: part(t, "ip")}).Notes(), early)
+	f(read(t, rules("clients: true, key: [ip]"), rule.Options{Clients: c, Unknown: func(rule.Fault) {}}).Notes(), early)
+	f(read(t, rules("clients: true, key: [ip], priority: {classes: {urgent: 0}, default: urgent}"), rule.Options{Clients: c}).Notes(), "")
+}

@@ -1,0 +1,22 @@
+package rule
+
+import "weir/internal/http1"
+
+// Preflight reports whether a request has the form of those that browsers make before
+// others, to ask whether these may be made (Fetch standard, section 3.3). Any client can
+// make such a request.
+func Preflight(h *http1.Head) bool {
+	if h.Method != http1.OPTIONS {
+		return false
+	}
+	_, origin := h.Value(http1.FieldOrigin)
+	_, method := h.Field("Access-Control-Request-Method")
+	return origin && method
+}
+
+// Preflights returns the name of the rule's counters of preflights, where they are
+// counted apart. No rule has it as its id.
+func (r *Rule) Preflights() string { return r.preflights }
+
+// PreflightsOf returns the name of the counters of preflights of a rule with that id.
+func PreflightsOf(id string) string { return id + " preflights" }
