@@ -36,6 +36,9 @@ type Client struct {
 	epoch   atomic.Uint64 // of what lanes remember of refusals
 	conn    atomic.Pointer[rueidis.Client]
 	grumble grumble
+	atStart error // see Misconfigured
+
+	complaint grumble // about the configuration
 
 	mu       sync.Mutex
 	lanes    []*Lane
@@ -68,6 +71,7 @@ func open(cfg Config, s scripts) *Client {
 	c.stopping, c.stop = context.WithCancel(context.Background())
 	now := time.Now()
 	if err := c.tryNow(); err != nil {
+		c.atStart = misconfigured(err)
 		c.failed(now, now, "", err)
 	}
 	c.running.Go(c.keepProbing)
@@ -169,6 +173,7 @@ func modeText(m store.Mode) string {
 
 // leave is called once when Redis is back.
 func (c *Client) leave() {
+	c.complaint.forget()
 	c.cfg.Log.Info("Redis reconnected, resuming normal operation")
 	c.tellLanes()
 	c.look()
@@ -209,6 +214,10 @@ func (c *Client) keepProbing() {
 // tellRefusal says why Redis does not decide when it answers again, unless that has
 // been said.
 func (c *Client) tellRefusal(err error) {
+	if fault := misconfigured(err); fault != nil {
+		c.complain(time.Now(), fault)
+		return
+	}
 	refusal := refusalOf(err)
 	c.mu.Lock()
 	news := refusal != "" && refusal != c.refusal
@@ -350,6 +359,13 @@ func (g *grumble) due(now time.Time) (kept int, due bool) {
 	}
 	kept, g.kept, g.last = g.kept, 0, now
 	return kept, true
+}
+
+// forget has the next complaint be told at once.
+func (g *grumble) forget() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.last, g.kept = time.Time{}, 0
 }
 
 // undecidable notes that one call cannot be decided.

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/redis/rueidis"
+
+	"weir/proxy/store"
 )
 
 // A Topology is how the servers of a store are arranged.
@@ -59,7 +61,7 @@ func (cfg Config) connect(unanswered time.Duration) (rueidis.Client, error) {
 	conn, err := cfg.dial(unanswered)
 	if err == nil && cfg.Topology == Cluster && conn.Mode() != rueidis.ClientModeCluster {
 		conn.Close() // the library goes on with a single server
-		return nil, fmt.Errorf("%s does not answer as a node of a Cluster does, and may not be one, or forbid CLUSTER", cfg.Addrs[0])
+		return nil, wrong(store.WrongProtocol, "%s does not answer as a node of a Cluster does, and may not be one, or forbid CLUSTER", cfg.Addrs[0])
 	}
 	return conn, err
 }
@@ -110,13 +112,18 @@ func (cfg Config) ask() (Topology, error) {
 	case err != nil:
 		return 0, fmt.Errorf("ask what %s is: %w", cfg.Addrs[0], err)
 	case mode == "cluster" && db != 0:
-		return 0, fmt.Errorf("%s is a node of a Cluster, which has only database 0, not %d", cfg.Addrs[0], db)
+		return 0, wrong(store.NoDatabase, "%s is a node of a Cluster, which has only database 0, not %d", cfg.Addrs[0], db)
 	case mode == "cluster":
 		return Cluster, nil
 	case mode == "sentinel":
-		return 0, fmt.Errorf("%s is a Sentinel, and REDIS_SENTINEL_MASTER does not say of what", cfg.Addrs[0])
+		return 0, wrong(store.WrongProtocol, "%s is a Sentinel, and REDIS_SENTINEL_MASTER does not say of what", cfg.Addrs[0])
 	}
 	return Single, nil
+}
+
+// wrong makes a *store.MisconfiguredError.
+func wrong(cause store.Cause, format string, args ...any) error {
+	return &store.MisconfiguredError{Cause: cause, Err: fmt.Errorf(format, args...)}
 }
 
 // moved reports whether an error says that a key is on another node.

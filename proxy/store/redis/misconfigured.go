@@ -1,0 +1,63 @@
+package redis
+
+import (
+	"errors"
+	"strings"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"weir/proxy/store"
+)
+
+// permanent are beginnings of answers that stay the same until a person changes
+// something. The library leaves "ERR " out.
+var permanent = []struct {
+	begins string
+	cause  store.Cause
+}{
+	{"WRONGPASS", store.Unauthenticated},
+	{"NOAUTH", store.Unauthenticated},
+	{"invalid password", store.Unauthenticated}, // before Redis 6
+	{"NOPERM", store.Unauthorized},
+	{"The user executing the script can't run", store.Unauthorized}, // Redis 6 and 7.0
+	{"ACL failure in script", store.Unauthorized},
+	{"DB index is out of range", store.NoDatabase},
+	{"No such master", store.NoDatabase}, // of a Sentinel
+	{"unknown command", store.WrongProtocol},
+}
+
+// notRESP is how the library's error begins when an answer is not of the protocol.
+const notRESP = "received unknown message type"
+
+// misconfigured returns the *store.MisconfiguredError that err is or means, or nil.
+func misconfigured(err error) error {
+	if known, ok := errors.AsType[*store.MisconfiguredError](err); ok {
+		return known
+	}
+	answer, ok := errors.AsType[*rueidis.RedisError](err)
+	if !ok {
+		if err != nil && strings.Contains(err.Error(), notRESP) {
+			return &store.MisconfiguredError{Cause: store.WrongProtocol, Err: err}
+		}
+		return nil
+	}
+	for _, p := range permanent {
+		if strings.HasPrefix(answer.Error(), p.begins) {
+			return &store.MisconfiguredError{Cause: p.cause, Err: err}
+		}
+	}
+	return nil
+}
+
+// Misconfigured returns the *store.MisconfiguredError that New met: unless somebody
+// changes something, the client will stay in the failure mode. Nil says nothing: Redis
+// may not have answered.
+func (c *Client) Misconfigured() error { return c.atStart }
+
+// complain tells once a minute that Redis is misconfigured.
+func (c *Client) complain(now time.Time, fault error) {
+	if kept, due := c.complaint.due(now); due {
+		c.cfg.Log.Error("Redis is misconfigured, staying in "+modeText(c.cfg.Failure)+" mode", "reason", fault, "more", kept)
+	}
+}

@@ -1,0 +1,108 @@
+package redis
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"weir/proxy/store"
+)
+
+// A Redis that cannot be used until somebody changes something is told from one that is
+// away for the time being.
+func TestMisconfigured(t *testing.T) {
+	t.Parallel()
+	closed, open := startServer(t, "--requirepass", "secret"), startServer(t)
+	open.do("acl", "setuser", "without", "on", ">secret", "~*", "+hello", "+auth")
+	open.do("acl", "setuser", "half", "on", ">secret", "~*", "+@all", "-set")
+	replica := startServer(t)
+	replica.do("replicaof", "127.0.0.1", "1")
+	for name, test := range map[string]struct {
+		cfg   Config
+		cause store.Cause // 0: none
+	}{
+		"without a password": {Config{Addrs: []string{closed.addr()}}, store.Unauthenticated},
+		"a wrong password":   {Config{Addrs: []string{closed.addr()}, Password: "wrong"}, store.Unauthenticated},
+		"an unknown user":    {Config{Addrs: []string{open.addr()}, Username: "nobody", Password: "x"}, store.Unauthenticated},
+		"no right":           {Config{Addrs: []string{open.addr()}, Username: "without", Password: "secret"}, store.Unauthorized},
+		"no right in Lua":    {Config{Addrs: []string{open.addr()}, Username: "half", Password: "secret"}, store.Unauthorized},
+		"no database":        {Config{Addrs: []string{open.addr()}, DB: 99}, store.NoDatabase},
+		"no Cluster":         {Config{Addrs: []string{open.addr()}, Topology: Cluster}, store.WrongProtocol},
+		"no Sentinel":        {Config{Addrs: []string{open.addr()}, SentinelMaster: "m"}, store.WrongProtocol},
+		"a web server":       {saying(t, "HTTP/1.1 400 Bad Request"), store.WrongProtocol},
+		"an old server":      {saying(t, "-ERR invalid password"), store.Unauthenticated},
+		"no master":          {saying(t, "-ERR No such master with that name"), store.NoDatabase},
+		"starting":           {saying(t, "-LOADING Redis is loading the dataset in memory"), 0},
+		"no connection left": {saying(t, "-ERR max number of clients reached"), 0},
+		"a lost master":      {saying(t, "-MASTERDOWN Link with MASTER is down"), 0},
+		"a lost Cluster":     {saying(t, "-CLUSTERDOWN The cluster is down"), 0},
+		"a busy server":      {saying(t, "-BUSY Redis is busy running a script"), 0},
+		"nobody":             {Config{Addrs: []string{fmt.Sprint("127.0.0.1:", freePort(t))}}, 0},
+		"read only":          {Config{Addrs: []string{replica.addr()}}, 0},
+		"one that works":     {Config{Addrs: []string{open.addr()}}, 0},
+	} {
+		test.cfg.Timeout, test.cfg.dialTimeout = timeoutMax, patience
+		c, err := New(test.cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var cause store.Cause
+		if fault, ok := errors.AsType[*store.MisconfiguredError](c.Misconfigured()); ok {
+			cause = fault.Cause
+		}
+		if cause != test.cause {
+			t.Errorf("%s: %d (%v), want %d", name, cause, c.Misconfigured(), test.cause)
+		}
+		c.Close()
+	}
+}
+
+// saying is the configuration of a client whose server answers every connection with a
+// line.
+func saying(t *testing.T, line string) Config {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { ln.Close() })
+	go func() {
+		for {
+			c, err := ln.Accept()
+			if err != nil {
+				return
+			}
+			_, _ = c.Read(make([]byte, 4096))
+			fmt.Fprint(c, line+"\r\n")
+			_, _ = c.Read(make([]byte, 1)) // until the client has gone
+			c.Close()
+		}
+	}()
+	return Config{Addrs: []string{ln.Addr().String()}}
+}
+
+// A misconfiguration that comes later is an ERROR, once a minute.
+func TestMisconfiguredLater(t *testing.T) {
+	t.Parallel()
+	o := newOutage(t, nil)
+	o.l.ask(1, counter("k", fixed(1000)))
+	o.s.do("acl", "setuser", "default", "-eval", "-evalsha")
+	o.away()
+	const line = "Redis is misconfigured, staying in fail-open mode"
+	eventually(t, line, func() bool { return o.log.count(line) > 0 })
+	before := o.c.Stats().Commands
+	eventually(t, "three more attempts", func() bool { return o.c.Stats().Commands > before+3 })
+	if text := o.log.text(); strings.Count(text, line) != 1 || !strings.Contains(text, "level=ERROR") || !strings.Contains(text, store.Unauthorized.String()) {
+		t.Errorf("told\n%s", text)
+	}
+	fault := &store.MisconfiguredError{Cause: store.Unauthorized, Err: errors.New("NOPERM")}
+	o.c.complain(time.Now().Add(time.Minute), fault)
+	o.c.complain(time.Now().Add(time.Minute), fault)
+	if n := o.log.count(line); n != 2 {
+		t.Errorf("told %d times in two minutes", n)
+	}
+	o.s.do("acl", "setuser", "default", "+@all")
+	o.back()
+}
