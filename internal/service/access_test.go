@@ -65,10 +65,15 @@ var rowsOf = map[string][]row{
 	},
 }
 
-// Who may use which endpoint, of all programs, as real processes behind real
-// proxies, each of them as a user of its own.
-func TestWhoMayAsk(t *testing.T) {
+// What all programs do, as real processes: who may use which endpoint, behind real
+// proxies, each of them as a user of its own; and what they do with SIGHUP.
+func TestPrograms(t *testing.T) {
 	s := startStage(t)
+	t.Run("who may ask", s.testAccess)
+	t.Run("hangup", s.testHangups)
+}
+
+func (s *stage) testAccess(t *testing.T) {
 	for setting, rows := range rowsOf {
 		for _, p := range s.programs {
 			if p.setting != setting {

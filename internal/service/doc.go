@@ -1,6 +1,7 @@
 // Package service is what every program of Weir does the same way: it reads its
 // settings from the environment and from flags, writes its log, tells its
-// health and metrics over HTTP, says its version, and stops when it is asked to.
+// health and metrics over HTTP, says its version, reads its files again with
+// SIGHUP, and stops when it is asked to.
 //
 // A program describes itself as a Program and calls Main, which does the rest
 // and calls back once, with an Env and a context that ends with SIGTERM or

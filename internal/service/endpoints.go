@@ -10,16 +10,16 @@ import (
 )
 
 // Endpoints serves a program's own endpoints as OwnEndpoints lists them:
-// requests to guarded ones pass the Guard first, and what the mux refuses by
-// itself, 404 for an unknown path and 405 (with Allow) for the wrong method, is
-// answered as JSON.
+// requests to guarded ones pass the Guard first, unknown parameters are a 400, and
+// what the mux refuses by itself, 404 for an unknown path and 405 (with Allow) for
+// the wrong method, is answered as JSON.
 //
 // Immutable once it serves.
 type Endpoints struct {
-	mux     *http.ServeMux
-	guard   *Guard
-	health  *Health
-	guarded map[string]bool // by pattern
+	mux    *http.ServeMux
+	guard  *Guard
+	health *Health
+	known  map[string]Endpoint // by pattern
 }
 
 // NewEndpoints returns Endpoints with what every program answers:
@@ -30,12 +30,12 @@ type Endpoints struct {
 //
 // A program adds its own.
 func NewEndpoints(e *Env) *Endpoints {
-	o := &Endpoints{mux: http.NewServeMux(), guard: e.Guard, health: e.Health, guarded: make(map[string]bool)}
+	o := &Endpoints{mux: http.NewServeMux(), guard: e.Guard, health: e.Health, known: make(map[string]Endpoint)}
 	if o.guard == nil {
 		o.guard = new(Guard)
 	}
 	for _, one := range OwnEndpoints() {
-		o.guarded[one.Pattern] = one.Guarded
+		o.known[one.Pattern] = one
 	}
 	scrape := compressed(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", metric.ContentType)
@@ -51,11 +51,12 @@ func NewEndpoints(e *Env) *Endpoints {
 // HandleFunc registers the handler of a pattern. It panics if OwnEndpoints does
 // not say who may use it.
 func (o *Endpoints) HandleFunc(pattern string, h http.HandlerFunc) {
-	guarded, known := o.guarded[pattern]
+	one, known := o.known[pattern]
 	if !known {
 		panic("bug: OwnEndpoints does not say who may use " + pattern)
 	}
-	if guarded {
+	h = one.checkQuery(h)
+	if one.Guarded {
 		h = o.guard.protect(pattern, h)
 	}
 	o.mux.HandleFunc(pattern, h)

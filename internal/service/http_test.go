@@ -234,3 +234,16 @@ func TestServeOnClosedListener(t *testing.T) {
 		t.Errorf("have %v", err)
 	}
 }
+
+// What programs answer is written for people: no digits of the arithmetic, no time that
+// never was.
+func TestWriteJSONPlainly(t *testing.T) {
+	w := httptest.NewRecorder()
+	WriteJSON(w, http.StatusOK, struct {
+		Seconds float64   `json:"seconds"`
+		At      time.Time `json:"at"`
+	}{Seconds: (2989333 * time.Microsecond).Seconds()})
+	if have := w.Body.String(); have != `{"seconds":2.989333,"at":null}`+"\n" {
+		t.Errorf("have %s", have)
+	}
+}

@@ -13,7 +13,8 @@ import (
 // BodyBytesMax is how many bytes ReadBody reads at most; a larger body is a 413.
 const BodyBytesMax = 4 << 20
 
-// WriteJSON answers with v as JSON. A v that has no JSON form is a 500.
+// WriteJSON answers with v as JSON, see strictjson.Plain. A v that has no JSON form is a
+// 500.
 func WriteJSON(w http.ResponseWriter, status int, v any) {
 	body, err := json.MarshalWithOption(v, json.DisableHTMLEscape())
 	if err != nil {
@@ -22,7 +23,7 @@ func WriteJSON(w http.ResponseWriter, status int, v any) {
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
-	_, _ = w.Write(append(body, '\n')) // the client may be gone
+	_, _ = w.Write(append(strictjson.Plain(body), '\n')) // the client may be gone
 }
 
 // errorAnswer is the JSON of every refusal.

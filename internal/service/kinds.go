@@ -181,6 +181,16 @@ func (s *Settings) Func(name, def, meaning, allowed string, set func(string) err
 		}})
 }
 
+// Word is Func for a choice of words, which set turns into what they mean.
+func (s *Settings) Word(name, def string, allowed []string, meaning string, set func(string) error) {
+	s.Func(name, def, meaning, strings.Join(allowed, ", "), func(word string) error {
+		if !slices.Contains(allowed, word) {
+			return errors.New("is unknown")
+		}
+		return set(word)
+	})
+}
+
 var errOutOfRange = errors.New("is out of range")
 
 // numberProblem tells a number that does not fit from what is none.

@@ -12,6 +12,8 @@ import (
 	"time"
 	"unicode"
 	"unicode/utf8"
+
+	"weir/internal/strictjson"
 )
 
 // componentKey is the attribute that says which part of a program speaks.
@@ -143,13 +145,16 @@ func newHandler(format string, level slog.Level, out io.Writer) slog.Handler {
 	return &textHandler{out: out, level: level}
 }
 
-// jsonAttr gives times in UTC and spans of time in seconds, as all our JSON does.
+// jsonAttr gives times in UTC and spans of time in seconds, and numbers as
+// strictjson.Plain does, as all our JSON does.
 func jsonAttr(_ []string, a slog.Attr) slog.Attr {
 	switch a.Value.Kind() {
 	case slog.KindTime:
 		a.Value = slog.TimeValue(a.Value.Time().UTC())
 	case slog.KindDuration:
-		a.Value = slog.Float64Value(a.Value.Duration().Seconds())
+		a.Value = slog.Float64Value(strictjson.PlainFloat(a.Value.Duration().Seconds()))
+	case slog.KindFloat64:
+		a.Value = slog.Float64Value(strictjson.PlainFloat(a.Value.Float64()))
 	}
 	return a
 }
@@ -169,7 +174,14 @@ func parseLevel(text string) slog.Level {
 // Safe for concurrent use: a mutex lets one line through at a time.
 type tee struct {
 	mu      sync.Mutex
-	writers []io.Writer
+	writers []io.Writer // the second, if any, is the file
+}
+
+// setFile has the lines go to that file from now on.
+func (t *tee) setFile(file io.Writer) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.writers = []io.Writer{t.writers[0], file}
 }
 
 // Write is part of io.Writer; it never fails: a log has nobody to complain to.

@@ -116,3 +116,14 @@ func TestTee(t *testing.T) {
 		}
 	}
 }
+
+func TestJSONNumbersArePlain(t *testing.T) {
+	var b strings.Builder
+	slog.New(newHandler("json", slog.LevelInfo, &b)).Info("x", "span", 2989333*time.Microsecond, "share", sum(0.1, 0.2))
+	if !strings.Contains(b.String(), `"span":2.989333,"share":0.3`) {
+		t.Errorf("have %s", b.String())
+	}
+}
+
+// sum adds as the program does: constants are added exactly.
+func sum(a, b float64) float64 { return a + b }

@@ -3,6 +3,7 @@ package service
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -16,32 +17,41 @@ const childVariable = "WEIR_SERVICE_TEST_CHILD"
 
 func TestMain(m *testing.M) {
 	if os.Getenv(childVariable) != "" {
-		Main(Program{Name: "child", LogName: "Child", Run: stubborn})
+		Main(Program{Name: "child", LogName: "Child", Port: 8082, Commands: []string{"run"}, Run: stubborn})
 	}
 	os.Exit(m.Run())
 }
 
-// stubborn says when it runs and when it is asked to stop; with the argument
-// "hang" it then goes on regardless.
+// stubborn says when it runs and when it is asked to stop; with BIND=hang it then
+// goes on regardless.
 func stubborn(ctx context.Context, e *Env) error {
+	e.OnReload(func() error { return errors.New("rules.yaml: line 3: no such key") }, "rules", "clients")
+	e.OnReload(func() error { return nil }, "certificates")
+	e.OnReload(func() error { return nil }, "events")
 	fmt.Fprintln(e.Stdout, "running")
 	<-ctx.Done()
 	fmt.Fprintln(e.Stdout, "asked")
-	if len(e.Args) > 0 && e.Args[0] == "hang" {
+	if strings.HasPrefix(e.Addr, "hang:") {
 		select {}
 	}
 	return nil
 }
 
-// A real process, real signals.
-func TestMainEndsBySignals(t *testing.T) {
-	f := func(status int, argument string, signals ...syscall.Signal) {
+// A real process, real signals: the next one is sent with each line that says
+// "running", "asked" or "Reloaded".
+func TestMainSignals(t *testing.T) {
+	const (
+		failed   = "ERROR Child - Reload failed, everything stays as it was part=\"rules, clients\" reason=\"rules.yaml: line 3: no such key\"\n"
+		reloaded = "INFO Child - Reloaded rules=failed clients=failed certificates=read log=none events=read\n"
+		atOnce   = "WARN Child - Ending at once: this is the second signal signal="
+	)
+	f := func(status int, want, args string, signals ...syscall.Signal) {
 		t.Helper()
 		executable, err := os.Executable()
 		if err != nil {
 			t.Fatal(err)
 		}
-		child := exec.CommandContext(t.Context(), executable, argument)
+		child := exec.CommandContext(t.Context(), executable, strings.Fields(args)...)
 		child.Env = append(os.Environ(), childVariable+"=1")
 		stdout, err := child.StdoutPipe()
 		if err != nil {
@@ -50,22 +60,29 @@ func TestMainEndsBySignals(t *testing.T) {
 		if err := child.Start(); err != nil {
 			t.Fatal(err)
 		}
+		var said strings.Builder
 		lines := bufio.NewScanner(stdout)
 		for lines.Scan() { // until the child closes its end
-			if text := lines.Text(); (text == "running" || text == "asked") && len(signals) > 0 {
+			text := lines.Text()
+			if (text == "running" || text == "asked" || strings.Contains(text, " - Reloaded ")) && len(signals) > 0 {
 				_ = child.Process.Signal(signals[0])
 				signals = signals[1:]
 			}
+			_, text, _ = strings.Cut(text, "] ") // the time
+			fmt.Fprintln(&said, text)
 		}
 		err = child.Wait()
-		if have := child.ProcessState.ExitCode(); have != status {
-			t.Errorf("%s: exit status %d, %v; want %d", argument, have, err, status)
+		if have := child.ProcessState.ExitCode(); have != status || !strings.Contains(said.String(), want) {
+			t.Errorf("%s: exit status %d, %v; want %d and %q in\n%s", args, have, err, status, want, &said)
 		}
 	}
-	f(0, "willing", syscall.SIGTERM)
-	f(0, "willing", syscall.SIGINT)
-	f(130, "hang", syscall.SIGTERM, syscall.SIGINT)
-	f(130, "hang", syscall.SIGINT, syscall.SIGTERM)
+	f(0, "Stopping signal=terminated", "", syscall.SIGTERM)
+	f(0, "Stopping signal=interrupt", "", syscall.SIGINT)
+	f(130, atOnce+"interrupt", "-bind hang", syscall.SIGTERM, syscall.SIGINT)
+	f(130, atOnce+"terminated", "-bind hang", syscall.SIGINT, syscall.SIGTERM)
+	f(0, failed+reloaded+failed+reloaded, "", syscall.SIGHUP, syscall.SIGHUP, syscall.SIGTERM)
+	f(130, reloaded+atOnce, "-bind hang", syscall.SIGTERM, syscall.SIGHUP, syscall.SIGTERM)
+	f(0, "Stopping signal=hangup", "run file", syscall.SIGHUP) // a command ends with its terminal
 }
 
 func TestMainHelp(t *testing.T) {

@@ -12,7 +12,6 @@ import (
 	"os/signal"
 	"runtime"
 	"strconv"
-	"strings"
 	"syscall"
 
 	"weir/internal/metric"
@@ -37,12 +36,23 @@ type Program struct {
 	// Port is the default of PORT. With 0 the program serves nothing: it has
 	// none of the settings of one that serves.
 	Port int
+	// Commands are the words that the first argument may be. A program without
+	// commands takes no arguments.
+	Commands []string
+	// File is the setting that a file named as an argument is meant for:
+	// RULES_FILE. It is for the message that refuses the argument.
+	File string
 	// Settings registers the program's own settings; may be nil.
 	Settings func(*Settings)
-	// Run is the program. ctx ends with the first SIGTERM or SIGINT: Run then
-	// drains and returns nil. A *SettingError ends the program with status 2,
-	// an *ExitError with its own, any other error with 1, each told in one
-	// line on stderr.
+	// Check says what is wrong with the settings together and with the files that
+	// they name: a *SettingError, or several joined. It is also called when single
+	// settings are wrong, which then have their defaults, so that one start names
+	// all faults. May be nil.
+	Check func() error
+	// Run is the program. ctx ends with the first SIGTERM or SIGINT, and with
+	// SIGHUP unless the program serves: Run then drains and returns nil. A
+	// *SettingError ends the program with status 2, an *ExitError with its own, any
+	// other error with 1, each reported in one line on stderr and in LOG_FILE.
 	Run func(ctx context.Context, e *Env) error
 }
 
@@ -64,6 +74,8 @@ type Env struct {
 	Args []string
 	// Stdout is for what the program prints besides its log.
 	Stdout io.Writer
+
+	reloads reloads
 }
 
 // Logger returns the logger of one part of the program: its name stands before
@@ -94,13 +106,16 @@ func (e *ExitError) Error() string {
 func (e *ExitError) Unwrap() error { return e.Err }
 
 // Main runs p with the process's arguments and environment, and ends the
-// process. The first signal lets Run drain, a second one ends at once.
+// process. The first SIGTERM or SIGINT lets Run drain, a second one ends at once.
+// SIGHUP has a program that serves read its files again (Env.OnReload) and reopen
+// LOG_FILE.
 func Main(p Program) {
-	signals := make(chan os.Signal, 2)
+	signals, hangups := make(chan os.Signal, 2), make(chan os.Signal, 1)
 	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT)
+	signal.Notify(hangups, syscall.SIGHUP)
 	os.Exit(run(p, process{
-		args: os.Args[1:], env: os.Getenv, stdout: os.Stdout, stderr: os.Stderr,
-		signals: signals, exit: os.Exit,
+		args: os.Args[1:], env: os.Getenv, environ: os.Environ(), stdout: os.Stdout, stderr: os.Stderr,
+		signals: signals, hangups: hangups, exit: os.Exit,
 	}))
 }
 
@@ -108,8 +123,10 @@ func Main(p Program) {
 type process struct {
 	args           []string
 	env            func(string) string
+	environ        []string // NAME=value
 	stdout, stderr io.Writer
 	signals        <-chan os.Signal
+	hangups        <-chan os.Signal
 	exit           func(status int) // at once, while Run still runs
 }
 
@@ -123,6 +140,7 @@ func run(p Program, proc process) int {
 		p.Settings(settings)
 	}
 	args, err := settings.Parse(proc.args, proc.env)
+	end := &ending{program: p, settings: settings, stderr: proc.stderr}
 	switch {
 	case errors.Is(err, flag.ErrHelp):
 		settings.writeHelp(proc.stdout, p.About)
@@ -130,16 +148,15 @@ func run(p Program, proc process) int {
 	case errors.Is(err, errVersion):
 		fmt.Fprintf(proc.stdout, "%s %s (%s %s/%s)\n", p.Name, Version(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
 		return exitDone
-	case err != nil:
-		return proc.ended(p.Name, err)
-	case settings.question != "":
-		return proc.ended(p.Name, checkHealth(settings, &c, proc.stdout))
+	case err == nil && settings.question != "":
+		return end.status(checkHealth(settings, &c, proc.stdout))
 	}
-	logs, err := openLogs(&c, proc.stdout)
-	if err != nil {
-		return proc.ended(p.Name, err)
-	}
+	logs, logErr := openLogs(&c, proc.stdout)
 	defer logs.close()
+	end.logs = logs
+	if err = p.refusal(settings, args, errors.Join(err, logErr)); err != nil {
+		return end.status(err)
+	}
 	e := &Env{
 		Addr: c.addr(), Log: slog.New(logs.handler), Health: new(Health), Metrics: metric.New(),
 		Version: Version(), Args: args, Stdout: proc.stdout,
@@ -149,12 +166,21 @@ func run(p Program, proc process) int {
 		"always 1; the labels say what the program was built from", func() float64 { return 1 })
 	log := e.Logger(p.LogName)
 	slog.SetDefault(log) // for libraries that log on their own
+	slog.SetLogLoggerLevel(slog.LevelDebug)
 	log.Info("Started", append([]any{"version", e.Version}, settings.changed()...)...)
+	settings.warnMisspelt(log, proc.environ)
 	e.Guard = &Guard{Token: c.token, Open: c.open, Log: e.Logger("Admin")}
 	if c.open {
 		e.Guard.Log.Warn("ADMIN_OPEN: everybody who reaches the own endpoints may use all of them")
 	}
 
+	if c.logFile != "" {
+		e.OnReload(logs.reopen, logPart)
+	}
+	if p.Port != 0 && len(args) == 0 {
+		defer e.followHangups(proc.hangups, log)()
+		proc.hangups = nil
+	}
 	ctx, stop := proc.watchSignals(e.Health, log)
 	defer stop()
 	stopHealth := e.Health.follow()
@@ -163,27 +189,49 @@ func run(p Program, proc process) int {
 	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
 		err = nil // Run says that it was asked to stop
 	}
-	return proc.ended(p.Name, err)
+	return end.status(err)
+}
+
+// refusal is everything that is wrong with how the program was started; err is
+// what is known of that.
+func (p *Program) refusal(s *Settings, args []string, err error) error {
+	if _, unread := errors.AsType[*UsageError](err); unread {
+		return err
+	}
+	err = errors.Join(p.wrongArgument(s, args), err)
+	if p.Check != nil {
+		err = errors.Join(err, notAbout(namesIn(err), p.Check()))
+	}
+	return err
 }
 
 // watchSignals returns a context that ends with the first signal; a second one
-// exits. stop ends the watch.
+// exits. A command ends with its terminal, so to it a hangup is such a signal, too.
+// stop ends the watch.
 func (proc process) watchSignals(h *Health, log *slog.Logger) (ctx context.Context, stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	over := make(chan struct{})
-	watch := func() {
+	next := func() os.Signal { // nil: it is over
 		select {
 		case s := <-proc.signals:
-			log.Info("Stopping", "signal", s.String())
-			h.Drain()
-			cancel()
+			return s
+		case s := <-proc.hangups:
+			return s
 		case <-over:
+			return nil
+		}
+	}
+	watch := func() {
+		s := next()
+		if s == nil {
 			return
 		}
-		select {
-		case <-proc.signals:
+		log.Info("Stopping", "signal", s.String())
+		h.Drain()
+		cancel()
+		if s = next(); s != nil {
+			log.Warn("Ending at once: this is the second signal", "signal", s.String())
 			proc.exit(exitInterrupted)
-		case <-over:
 		}
 	}
 	done := make(chan struct{})
@@ -196,31 +244,6 @@ func (proc process) watchSignals(h *Health, log *slog.Logger) (ctx context.Conte
 		close(over)
 		<-done
 	}
-}
-
-// ended tells err on stderr, in one line, and returns the exit status.
-func (proc process) ended(program string, err error) int {
-	if err == nil {
-		return exitDone
-	}
-	status := exitFailed
-	tell := true
-	if exit, ok := errors.AsType[*ExitError](err); ok {
-		status, tell = exit.Status, exit.Err != nil
-	} else if wrongUsage(err) {
-		status = exitUsage
-	}
-	if tell {
-		fmt.Fprintf(proc.stderr, "%s: %s\n", program, strings.ReplaceAll(err.Error(), "\n", "; "))
-	}
-	return status
-}
-
-// wrongUsage says whether the user must change settings or arguments.
-func wrongUsage(err error) bool {
-	_, setting := errors.AsType[*SettingError](err)
-	_, usage := errors.AsType[*UsageError](err)
-	return setting || usage
 }
 
 // common is the settings that all programs have.

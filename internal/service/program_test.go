@@ -33,14 +33,14 @@ func start(t *testing.T, p Program, signals <-chan os.Signal, args []string, env
 	var stdout, stderr bytes.Buffer
 	status := run(p, process{
 		args: args, env: environment(env...), stdout: &stdout, stderr: &stderr, signals: signals,
-		exit: func(status int) { t.Errorf("exit at once with %d", status) },
+		environ: env, exit: func(status int) { t.Errorf("exit at once with %d", status) },
 	})
 	return outcome{status, stdout.String(), stderr.String()}
 }
 
 // doing returns a program that does only this.
 func doing(do func(ctx context.Context, e *Env) error) Program {
-	return Program{Name: "proxy", LogName: "Proxy", Port: 8082, Run: do}
+	return Program{Name: "proxy", LogName: "Proxy", Port: 8082, Commands: []string{"run"}, Run: do}
 }
 
 func nothing(context.Context, *Env) error { return nil }
@@ -254,7 +254,7 @@ func TestPortInUse(t *testing.T) {
 		_, err := net.Listen("tcp", e.Addr)
 		return err
 	}), nil, nil, "BIND=127.0.0.1", "PORT="+port)
-	if o.status != 1 || o.stderr != "proxy: listen tcp 127.0.0.1:"+port+": bind: address already in use\n" {
+	if o.status != 1 || o.stderr != "proxy: port "+port+" is taken: set PORT\n" {
 		t.Errorf("%+v", o)
 	}
 }

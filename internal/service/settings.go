@@ -3,8 +3,8 @@ package service
 import (
 	"errors"
 	"flag"
-	"fmt"
 	"io"
+	"strconv"
 	"strings"
 )
 
@@ -50,9 +50,14 @@ type SettingError struct {
 	Allowed string // what would do
 }
 
-// Error names the setting, the value and what is allowed.
+// Error names the setting, the value and what is allowed. A Problem that was found
+// elsewhere may contain the value, as "open FILE: …" does: it is left out there.
 func (e *SettingError) Error() string {
-	s := fmt.Sprintf("%s: %q %s", e.Name, maskURL(e.Value), e.Problem)
+	quoted := strconv.Quote(e.Value)
+	problem := strings.TrimPrefix(e.Problem, quoted+" ")
+	problem = strings.TrimSuffix(strings.TrimSuffix(problem, ", is "+quoted), ", is "+e.Value)
+	problem = strings.ReplaceAll(problem, " "+e.Value+": ", ": ")
+	s := maskURL(e.Name + ": " + quoted + " " + problem)
 	if e.Allowed != "" {
 		s += "; allowed: " + e.Allowed
 	}
@@ -78,19 +83,22 @@ func NewSettings(program string) *Settings { return &Settings{program: program} 
 // what was registered and returns the arguments that are not flags. Flags and
 // other arguments may come in any order; after "--" nothing is a flag.
 //
-// The error is flag.ErrHelp for -help, a *UsageError, or the *SettingError of
-// the first wrong setting in the order of registration.
+// The error is flag.ErrHelp for -help, a *UsageError, or joins a *SettingError
+// for each wrong setting, in the order of registration. A setting that is wrong
+// keeps its default; those that are right are set in any case.
 func (s *Settings) Parse(args []string, env func(string) string) ([]string, error) {
 	rest, err := s.parseFlags(args)
-	if err != nil {
+	if errors.Is(err, flag.ErrHelp) || errors.Is(err, errVersion) {
 		return nil, err
 	}
+	var wrong []error
 	for _, g := range s.list {
-		if err := g.resolve(env); err != nil {
-			return nil, err
-		}
+		wrong = append(wrong, g.resolve(env))
 	}
-	return rest, nil
+	if err != nil {
+		return nil, err // what the flags are is not known: their values may be wrong for that reason
+	}
+	return rest, errors.Join(wrong...)
 }
 
 // parseFlags keeps the texts of the flags given.
@@ -148,6 +156,10 @@ func (g *setting) resolve(env func(string) string) error {
 	if err != nil {
 		if g.secret {
 			text = "***"
+		}
+		g.text = g.def
+		if g.always {
+			_, _ = g.set(g.def)
 		}
 		return &SettingError{Name: g.name, Value: text, Problem: err.Error(), Allowed: g.allowed}
 	}

@@ -134,8 +134,9 @@ func TestParseRefuses(t *testing.T) {
 	f("", "TARGETS=a,,b", `TARGETS: "a,,b" has an empty part; allowed: comma separated names`)
 	f("-nope", "", "flag provided but not defined: -nope; -help lists the settings")
 	f("-target-url", "", "flag needs an argument: -target-url; -help lists the settings")
-	// The first fault in the order of registration, wherever it is given.
-	f("-targets=,", "TARGET_WORKERS=x TAKEOVER=x", `TARGET_WORKERS: "x" is not a whole number; allowed: 0 … 1000000`)
+	// All faults in the order of registration, wherever they are given.
+	f("-targets=,", "TARGET_WORKERS=x TAKEOVER=x", `TARGET_WORKERS: "x" is not a whole number; allowed: 0 … 1000000`+"\n"+
+		`TAKEOVER: "x" is neither true nor false; allowed: true, false`+"\n"+`TARGETS: "," has an empty part; allowed: comma separated names`)
 	f("-help -nope", "TARGET_WORKERS=x", flag.ErrHelp.Error())
 	f("-version", "TARGET_WORKERS=x", errVersion.Error())
 }

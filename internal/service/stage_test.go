@@ -36,6 +36,7 @@ type process struct {
 // A stage is all programs, in all the ways in which rowsOf wants them, and the
 // proxies in front of them.
 type stage struct {
+	files    []string // of the programs
 	programs []*process
 	users    bool            // processes may run as other users
 	relays   map[string]bool // that there are
@@ -67,6 +68,7 @@ func startStage(t *testing.T) *stage {
 		if out, err := exec.Command("go", "build", "-o", filepath.Join(bin, name), "weir/"+name).CombinedOutput(); err != nil {
 			t.Fatalf("build %s: %v\n%s", name, err, out)
 		}
+		s.files = append(s.files, filepath.Join(bin, name))
 		for setting := range rowsOf {
 			if name == "proxy" || !strings.HasPrefix(setting, "TRUSTED_PROXIES") {
 				s.start(t, filepath.Join(bin, name), setting)

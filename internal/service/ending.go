@@ -1,0 +1,174 @@
+package service
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+)
+
+// An ending reports why a program ends.
+type ending struct {
+	program  Program
+	settings *Settings
+	stderr   io.Writer
+	logs     *logs // nil: there are none yet
+}
+
+// status reports err and returns the exit status. Each wrong setting is a line;
+// any other error is one.
+func (e *ending) status(err error) int {
+	if err == nil {
+		return exitDone
+	}
+	status := exitFailed
+	if exit, ok := errors.AsType[*ExitError](err); ok {
+		status = exit.Status
+		if exit.Err == nil {
+			return status
+		}
+	} else if wrongUsage(err) {
+		status = exitUsage
+	}
+	for _, line := range e.lines(err) {
+		e.tell(line, status)
+	}
+	return status
+}
+
+// tell reports one line: as a record of the log where lines are JSON, else as text
+// and, with LOG_FILE, as a record there.
+func (e *ending) tell(line string, status int) {
+	line = strings.ReplaceAll(line, "\n", "; ")
+	format := e.settings.text("LOG_FORMAT")
+	if e.logs == nil || format != "json" {
+		fmt.Fprintf(e.stderr, "%s: %s\n", e.program.Name, line)
+	}
+	if e.logs != nil {
+		slog.New(e.logs.last(format, e.stderr)).With(componentKey, e.program.LogName).Error(line, "status", status)
+	}
+}
+
+// lines are what is reported about err.
+func (e *ending) lines(err error) (lines []string) {
+	if faults := split(err); !slices.ContainsFunc(faults, func(f error) bool { return !wrongUsage(f) }) {
+		for _, f := range faults {
+			lines = append(lines, f.Error())
+		}
+		return lines
+	}
+	if listen, ok := errors.AsType[*net.OpError](err); ok && listen.Op == "listen" {
+		if said := e.aboutAddress(listen); said != "" {
+			return []string{said}
+		}
+	}
+	return []string{err.Error()}
+}
+
+// aboutAddress says which setting to change when an address cannot be listened
+// on; empty: the error has to do.
+func (e *ending) aboutAddress(err *net.OpError) string {
+	if err.Addr == nil {
+		return ""
+	}
+	host, port, _ := net.SplitHostPort(err.Addr.String())
+	prefix := ""
+	if port == e.settings.text("ADMIN_PORT") {
+		prefix = "ADMIN_"
+	}
+	switch {
+	case errors.Is(err, syscall.EADDRINUSE):
+		said := "port " + port + " is taken: set " + prefix + "PORT"
+		if prefix == "" && e.settings.find("TAKEOVER") != nil {
+			said += ", or TAKEOVER=true to replace a " + e.program.Name + " that is running there"
+		}
+		return said
+	case errors.Is(err, syscall.EACCES):
+		return "port " + port + " is not this user's to open: set " + prefix + "PORT to 1024 or more"
+	case errors.Is(err, syscall.EADDRNOTAVAIL):
+		return host + " is no address of this machine: set " + prefix + "BIND"
+	}
+	return ""
+}
+
+// split returns the errors that errors.Join has put together.
+func split(err error) (all []error) {
+	joined, ok := err.(interface{ Unwrap() []error })
+	if !ok {
+		return []error{err}
+	}
+	for _, one := range joined.Unwrap() {
+		all = append(all, split(one)...)
+	}
+	return all
+}
+
+// wrongUsage says whether the user must change settings or arguments.
+func wrongUsage(err error) bool {
+	_, setting := errors.AsType[*SettingError](err)
+	_, usage := errors.AsType[*UsageError](err)
+	return setting || usage
+}
+
+// namesIn are the settings that err is about.
+func namesIn(err error) (names []string) {
+	if err == nil {
+		return nil
+	}
+	for _, one := range split(err) {
+		if setting, ok := errors.AsType[*SettingError](one); ok {
+			names = append(names, setting.Name)
+		}
+	}
+	return names
+}
+
+// notAbout is err without what it says about settings of these names.
+func notAbout(names []string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return errors.Join(slices.DeleteFunc(split(err), func(one error) bool {
+		setting, ok := errors.AsType[*SettingError](one)
+		return ok && slices.Contains(names, setting.Name)
+	})...)
+}
+
+// wrongArgument refuses arguments of a program that has no use for them.
+func (p *Program) wrongArgument(s *Settings, args []string) error {
+	if len(args) == 0 || slices.Contains(p.Commands, args[0]) {
+		return nil
+	}
+	name, _, assigns := strings.Cut(args[0], "=") // the value may be a secret
+	problem := "unexpected argument " + strconv.Quote(name)
+	if len(p.Commands) > 0 {
+		problem = "unknown command " + strconv.Quote(name) + ", there are " + strings.Join(p.Commands, ", ")
+	}
+	if hint := p.hint(s, name, assigns); hint != "" {
+		problem += ": " + hint
+	}
+	return &UsageError{problem}
+}
+
+// hint guesses what was meant by an argument; empty: there is no telling.
+func (p *Program) hint(s *Settings, name string, assigns bool) string {
+	flag := "-" + flagName(name)
+	alone := slices.IndexFunc(s.list, func(g *setting) bool { return g.boolean && g.given })
+	known := s.find(strings.ToUpper(strings.ReplaceAll(name, "-", "_"))) != nil
+	switch {
+	case known && assigns:
+		return "write it before " + p.Name + " as a variable, or " + flag + "=… as a flag"
+	case known, slices.Contains([]string{"version", "help", "healthcheck"}, name):
+		return "the flag is " + flag
+	case alone >= 0 && (name == "true" || name == "false"):
+		return "the value of a switch is given with =, as in -" + flagName(s.list[alone].name) + "=" + name
+	case strings.ContainsAny(name, "./") && p.File != "":
+		return "a file is named by -" + flagName(p.File) + " or " + p.File
+	}
+	return ""
+}

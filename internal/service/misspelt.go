@@ -1,0 +1,67 @@
+package service
+
+import (
+	"log/slog"
+	"slices"
+	"strings"
+)
+
+// misspeltFrom is the length from which on a setting's name is unlikely to
+// resemble a variable that means something else.
+const misspeltFrom = 8
+
+// warnMisspelt warns of environment variables that are no settings, and differ
+// from one by a letter or an underscore.
+func (s *Settings) warnMisspelt(log *slog.Logger, environ []string) {
+	for _, pair := range environ {
+		name, value, _ := strings.Cut(pair, "=")
+		if value == "" || s.knows(name) {
+			continue
+		}
+		if meant := s.nearest(name); meant != "" {
+			log.Warn("A variable of the environment is no setting, and resembles one", "variable", name, "setting", meant)
+		}
+	}
+}
+
+// names returns those of a setting.
+func (g *setting) names() []string { return []string{g.name, g.alias}[:1+min(len(g.alias), 1)] }
+
+// knows reports whether name is that of a setting.
+func (s *Settings) knows(name string) bool {
+	return slices.ContainsFunc(s.list, func(g *setting) bool { return slices.Contains(g.names(), name) })
+}
+
+// nearest returns the name of the setting that name is misspelt from, or
+// nothing.
+func (s *Settings) nearest(name string) string {
+	for _, g := range s.list {
+		for _, known := range g.names() {
+			if len(known) >= misspeltFrom && oneOff(name, known) {
+				return known
+			}
+		}
+	}
+	return ""
+}
+
+// oneOff reports whether two names differ by one letter or underscore that one
+// of them lacks, or that is another in it.
+func oneOff(a, b string) bool {
+	if len(a) < len(b) {
+		a, b = b, a
+	}
+	i := 0
+	for i < len(b) && a[i] == b[i] {
+		i++
+	}
+	if i == len(a) || !wordy(a[i]) {
+		return false
+	}
+	if len(a) == len(b) {
+		return wordy(b[i]) && a[i+1:] == b[i+1:]
+	}
+	return a[i+1:] == b[i:]
+}
+
+func wordy(c byte) bool { return c == '_' || 'A' <= c && c <= 'Z' || 'a' <= c && c <= 'z' }

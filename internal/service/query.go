@@ -1,0 +1,50 @@
+package service
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+
+	"weir/internal/strictjson"
+)
+
+// checkQuery returns h for requests whose parameters the endpoint has; others get 400.
+func (e Endpoint) checkQuery(h http.HandlerFunc) http.HandlerFunc {
+	if e.Query == "*" {
+		return h
+	}
+	return func(w http.ResponseWriter, r *http.Request) {
+		if err := e.queryFault(r.URL.RawQuery); err != nil {
+			WriteError(w, http.StatusBadRequest, err)
+			return
+		}
+		h(w, r)
+	}
+}
+
+// queryFault says what is wrong with the parameters; nil: nothing.
+func (e Endpoint) queryFault(raw string) error {
+	if raw == "" {
+		return nil
+	}
+	given, err := url.ParseQuery(raw)
+	if err != nil {
+		return errors.New("the query cannot be read: " + err.Error())
+	}
+	allowed := strings.Fields(e.Query)
+	for _, name := range slices.Sorted(maps.Keys(given)) {
+		if slices.Contains(allowed, name) {
+			continue
+		}
+		message := fmt.Sprintf("%q is no parameter of %s, which has none", name, e.Pattern)
+		if len(allowed) > 0 {
+			message = fmt.Sprintf("%q is no parameter of %s; allowed: %s", name, e.Pattern, strings.Join(allowed, ", "))
+		}
+		return &strictjson.Error{Path: name, Message: message}
+	}
+	return nil
+}

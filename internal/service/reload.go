@@ -1,0 +1,93 @@
+package service
+
+import (
+	"log/slog"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+)
+
+// logPart is what the line about a reload calls LOG_FILE.
+const logPart = "log"
+
+// reloads are what a program reads again when it is sent SIGHUP.
+//
+// Safe for concurrent use: a mutex guards the list.
+type reloads struct {
+	mu   sync.Mutex
+	list []reloadable
+}
+
+// A reloadable is some parts of what a program was told by files.
+type reloadable struct {
+	parts []string
+	read  func() error
+}
+
+// OnReload has read called with each SIGHUP, on a goroutine of its own, one call
+// at a time. It reads the parts again, such as "rules" or "certificates". With an
+// error everything stays as it was, and the error is logged.
+func (e *Env) OnReload(read func() error, parts ...string) {
+	e.reloads.mu.Lock()
+	defer e.reloads.mu.Unlock()
+	e.reloads.list = append(e.reloads.list, reloadable{parts, read})
+}
+
+// reload reads everything again and tells what became of each part. Of what all
+// programs could have the line says so when this one has none of it.
+func (e *Env) reload(log *slog.Logger) {
+	e.reloads.mu.Lock()
+	list := slices.Clone(e.reloads.list)
+	e.reloads.mu.Unlock()
+	parts := []string{"rules", "clients", "certificates", logPart}
+	became := make(map[string]string)
+	for _, r := range list {
+		word := "read"
+		if err := r.read(); err != nil {
+			word = "failed"
+			log.Error("Reload failed, everything stays as it was", "part", strings.Join(r.parts, ", "), "reason", err)
+		}
+		for _, part := range r.parts {
+			if !slices.Contains(parts, part) {
+				parts = append(parts, part)
+			}
+			if became[part] != "failed" {
+				became[part] = word
+			}
+		}
+	}
+	var attrs []any
+	for _, part := range parts {
+		word := became[part]
+		switch {
+		case word == "":
+			word = "none"
+		case part == logPart && word == "read":
+			word = "reopened"
+		}
+		attrs = append(attrs, part, word)
+	}
+	log.Info("Reloaded", attrs...)
+}
+
+// followHangups reloads with each signal until stop is called, which waits for the
+// end of a reload. Signals that come during one are one signal.
+func (e *Env) followHangups(hangups <-chan os.Signal, log *slog.Logger) (stop func()) {
+	over, done := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(done)
+		for {
+			select {
+			case <-over:
+				return
+			case <-hangups:
+				e.reload(log)
+			}
+		}
+	}()
+	return func() {
+		close(over)
+		<-done
+	}
+}
