@@ -14,12 +14,7 @@ func main() {
 	var c config.Config
 	service.Main(service.Program{
 		Name: "advisor", LogName: "Advisor", About: "forecasts rates and recommends limits", Port: 8084,
-		Settings: c.Register,
-		Run: func(ctx context.Context, e *service.Env) error {
-			if err := c.Complete(); err != nil {
-				return err
-			}
-			return serve.Run(ctx, e, c)
-		},
+		File: "EVENTS_FILE", Settings: c.Register, Check: c.Complete,
+		Run: func(ctx context.Context, e *service.Env) error { return serve.Run(ctx, e, c) },
 	})
 }

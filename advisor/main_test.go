@@ -160,7 +160,7 @@ func TestKill(t *testing.T) {
 	for i := range 100 {
 		a.post(i)
 	}
-	for deadline := time.Now().Add(patience); a.metric("advisor_state_journal_bytes_total") < 100*200; time.Sleep(10 * time.Millisecond) {
+	for deadline := time.Now().Add(patience); journaled(t, path) < 100; time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatal("the journal is not written")
 		}
@@ -189,6 +189,85 @@ func TestKill(t *testing.T) {
 	}
 }
 
+// journaled is how many records the journals of a state file have: a line each, below a
+// line that says what it is.
+func journaled(t *testing.T, path string) (records int) {
+	t.Helper()
+	names, err := filepath.Glob(path + ".journal-*")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range names {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		records += max(0, bytes.Count(text, []byte("\n"))-1)
+	}
+	return records
+}
+
+// A full disk does not keep the advisor from starting, and it writes when there is room
+// again.
+func TestFullDisk(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "advisor.state")
+	if err := os.Symlink("/dev/full", path+".tmp"); err != nil { // until the first attempt removes it
+		t.Fatal(err)
+	}
+	a := run(t, "-state-file", path)
+	health := a.ask("GET", "/actuator/health", "")
+	if text := a.text(); !strings.Contains(text, "WARN State - State cannot be written, going on without") || !strings.Contains(fmt.Sprint(health), "state:map[status:DOWN]") {
+		t.Errorf("the health is %v, the log\n%s", health, text)
+	}
+	a.post(0)
+	if status := a.stop(syscall.SIGTERM); status != 0 {
+		t.Errorf("exit status %d\n%s", status, a.text())
+	}
+	if state := run(t, "-state-file", path).ask("GET", "/v1/state", ""); state["rounds"] != 1.0 {
+		t.Errorf("%v rounds are known", state["rounds"])
+	}
+}
+
+// A folder cannot be a state file, and nothing is left beside it.
+func TestStateFileIsFolder(t *testing.T) {
+	folder := filepath.Join(t.TempDir(), "state")
+	if err := os.Mkdir(folder, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if text := ends(t, 2, "-state-file", folder); !strings.Contains(text, `advisor: STATE_FILE: "`+folder+`" cannot be used: open state: is a directory; allowed: `) {
+		t.Errorf("told %s", text)
+	}
+	if _, err := os.Stat(folder + ".lock"); err == nil {
+		t.Error("a lock is left behind")
+	}
+}
+
+// SIGHUP reads the events again; a faulty file changes nothing and is an ERROR.
+func TestHangup(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "events.yaml")
+	write := func(text string) {
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("[]")
+	a := run(t, "-events-file", file)
+	for n, step := range []struct{ text, want string }{
+		{"- {name: sale, start: 2026-01-20, end: 2026-01-21}", "INFO Advisor - Reloaded rules=none clients=none certificates=none log=none events=read"},
+		{"- {name: sale}", "ERROR Advisor - Reload failed, everything stays as it was part=events reason=\"EVENTS_FILE: " + file + ": line 1: [0].start: is missing"},
+	} {
+		write(step.text)
+		if err := a.cmd.Process.Signal(syscall.SIGHUP); err != nil {
+			t.Fatal(err)
+		}
+		for deadline := time.Now().Add(patience); strings.Count(a.text(), " - Reloaded ") <= n && time.Now().Before(deadline); time.Sleep(time.Millisecond) {
+		}
+		if !strings.Contains(a.text(), step.want) {
+			t.Errorf("%s: the log lacks %s\n%s", step.text, step.want, a.text())
+		}
+	}
+}
+
 // ends runs the program to its end and returns what it wrote to stderr.
 func ends(t *testing.T, status int, args ...string) string {
 	t.Helper()
@@ -214,11 +293,11 @@ func TestStart(t *testing.T) {
 		want   string
 		args   []string
 	}{
-		{2, `advisor: STATE_FILE: "/proc/x/s" cannot be used: open state /proc/x/s: open /proc/x/s.lock: no such file or directory; allowed: a file in a folder`, []string{"-state-file", "/proc/x/s"}},
+		{2, `advisor: STATE_FILE: "/proc/x/s" cannot be used: open state: open /proc/x/s.lock: no such file or directory; allowed: a file in a folder`, []string{"-state-file", "/proc/x/s"}},
 		{2, `advisor: TIMEZONE: "Nowhere" is not the name of a time zone; allowed: a name of the IANA database`, []string{"-timezone", "Nowhere"}},
 		{2, `advisor: LIMIT_MIN_RPS: "50" is more than LIMIT_MAX_RPS; allowed: at most 10`, []string{"-limit-min-rps", "50", "-limit-max-rps", "10"}},
-		{2, `advisor: EVENTS_FILE: "/nowhere" cannot be used: open /nowhere: no such file or directory`, []string{"-events-file", "/nowhere"}},
-		{1, "advisor: listen on 127.0.0.1:" + port + ": listen tcp 127.0.0.1:" + port + ": bind: address already in use", []string{"-port", port}},
+		{2, `advisor: EVENTS_FILE: "/nowhere" cannot be used: open: no such file or directory`, []string{"-events-file", "/nowhere"}},
+		{1, "advisor: port " + port + " is taken: set PORT", []string{"-port", port}},
 		{0, "advisor ", []string{"-version"}},
 	} {
 		if text := ends(t, c.status, c.args...); !strings.Contains(text, c.want) {

@@ -26,6 +26,7 @@ func main() {
 		Name: "loadgen", LogName: "LoadGenerator", Port: 8080,
 		About:    "sends requests when they are due: loadgen [run FILE | merge FILE FILE…]",
 		Settings: c.register,
+		Commands: []string{"run", "merge"},
 		Run:      c.run,
 	})
 }
@@ -62,8 +63,10 @@ func (c *config) setSources(text string) (err error) {
 
 func (c *config) setAuthorities(file string) error {
 	c.caFile = file
-	_, err := certs.Pool(file)
-	return err
+	if _, err := certs.Pool(file); err != nil {
+		return fmt.Errorf("cannot be used: %w", err)
+	}
+	return nil
 }
 
 // run serves REST, or does what the arguments say.
@@ -74,17 +77,14 @@ func (c *config) run(ctx context.Context, e *service.Env) error {
 	if len(e.Args) == 0 {
 		return c.serve(ctx, e)
 	}
-	switch command, files := e.Args[0], e.Args[1:]; command {
-	case "run":
+	files := e.Args[1:]
+	if e.Args[0] == "run" {
 		return c.runFile(ctx, e, files)
-	case "merge":
-		if len(files) < 2 {
-			return &service.UsageError{Problem: "merge takes two files or more"}
-		}
-		return control.Merging{Files: files, Out: c.out, Report: c.report, Summary: e.Stdout}.Run()
-	default:
-		return &service.UsageError{Problem: fmt.Sprintf("unknown command %q: there are run and merge", command)}
 	}
+	if len(files) < 2 {
+		return &service.UsageError{Problem: "merge takes two files or more"}
+	}
+	return control.Merging{Files: files, Out: c.out, Report: c.report, Summary: e.Stdout}.Run()
 }
 
 // serve serves REST.
@@ -95,6 +95,9 @@ func (c *config) serve(ctx context.Context, e *service.Env) error {
 		return &service.SettingError{Name: "OUT", Value: c.out, Problem: problem}
 	case c.report != "":
 		return &service.SettingError{Name: "REPORT", Value: c.report, Problem: problem}
+	}
+	if c.caFile != "" { // which each test reads
+		e.OnReload(func() error { _, err := certs.Pool(c.caFile); return err }, "certificates")
 	}
 	return control.New(c.settings(e), c.folder).Serve(ctx, e, c.file)
 }

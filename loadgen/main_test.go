@@ -120,7 +120,7 @@ func TestRun(t *testing.T) {
 	for _, line := range []string{
 		"INFO LoadGenerator - Starting load test profile=constant (rps=40) for 3 seconds targeting limiterUrl=" + s.URL,
 		"INFO LoadGenerator - Test completed: 120 requests sent, 0 errors, avg latency ",
-		"Verdict ", "120 due, 120 sent", "Latency ", "Service time ", "Lag ", "Connections ",
+		"Target         healthy: 100.0 % answered\nGenerator ", "120 due, 120 sent", "Latency ", "Service time ", "Lag ", "Connections ",
 	} {
 		if !strings.Contains(stdout.String(), line) {
 			t.Errorf("stdout lacks %q:\n%s", line, stdout)
@@ -197,7 +197,7 @@ func TestRunInvalid(t *testing.T) {
 	if status := exit(t, cmd); status != 3 {
 		t.Errorf("exit status %d, want 3\n%s", status, stdout)
 	}
-	if !strings.Contains(stdout.String(), "INVALID") {
+	if !strings.Contains(stdout.String(), "Generator      invalid: ") {
 		t.Errorf("stdout does not say so:\n%s", stdout)
 	}
 }
@@ -215,7 +215,7 @@ func TestRunInterrupted(t *testing.T) {
 	if status := wait(t, cmd); status != 130 {
 		t.Errorf("exit status %d, want 130\n%s", status, stdout)
 	}
-	for _, text := range []string{"INFO LoadGenerator - Load test stopped by user after ", "stopped after ", "Verdict "} {
+	for _, text := range []string{"INFO LoadGenerator - Load test stopped by user after ", "stopped after ", "Generator "} {
 		if !strings.Contains(stdout.String(), text) {
 			t.Errorf("stdout lacks %q:\n%s", text, stdout)
 		}

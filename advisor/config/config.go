@@ -79,19 +79,19 @@ func (c *Config) setZone(text string) error {
 }
 
 // Complete checks what only the settings together show, and reads the events. The
-// error is a *service.SettingError.
-func (c *Config) Complete() error {
+// error joins a *service.SettingError for each fault.
+func (c *Config) Complete() (err error) {
 	if c.LimitMin > c.LimitMax {
-		return &service.SettingError{Name: "LIMIT_MIN_RPS", Value: fmt.Sprint(c.LimitMin), Problem: "is more than LIMIT_MAX_RPS",
+		err = &service.SettingError{Name: "LIMIT_MIN_RPS", Value: fmt.Sprint(c.LimitMin), Problem: "is more than LIMIT_MAX_RPS",
 			Allowed: fmt.Sprintf("at most %v", c.LimitMax)}
 	}
 	if c.EventsFile == "" {
-		return nil
+		return err
 	}
-	events, err := ReadEvents(c.EventsFile, c.Zone)
-	if err != nil {
-		return &service.SettingError{Name: "EVENTS_FILE", Value: c.EventsFile, Problem: "cannot be used: " + err.Error()}
+	events, fault := ReadEvents(c.EventsFile, c.Zone)
+	if fault != nil {
+		return errors.Join(err, &service.SettingError{Name: "EVENTS_FILE", Value: c.EventsFile, Problem: "cannot be used: " + fault.Error()})
 	}
 	c.Events = events
-	return nil
+	return err
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"sync/atomic"
 	"time"
 
 	"weir/advisor/config"
@@ -32,12 +33,12 @@ type keeper struct {
 	every time.Duration
 	log   *slog.Logger
 
-	saved    uint64    // sequence of the last image
-	savedAt  time.Time // by the machine's clock
-	tried    time.Time
-	written  state.Figures // of the journal, when the image was taken
-	troubled bool          // somebody was told
+	saved   uint64    // sequence of the last image
+	savedAt time.Time // by the machine's clock
+	tried   time.Time
+	written state.Figures // of the journal, when the image was taken
 
+	troubled         atomic.Bool // the disk takes nothing, and somebody was told
 	writes, failures metric.Counter
 	size             metric.Gauge // of the last image, in bytes
 }
@@ -64,8 +65,11 @@ func openKeeper(now time.Time, cfg *config.Config, m *mind, log *slog.Logger) (*
 	}
 	replayed, refused := m.replay(found.Records)
 	if err := k.save(now); err != nil {
-		store.Close()
-		return nil, err
+		if !state.NoRoom(err) {
+			store.Close()
+			return nil, err
+		}
+		k.trouble(err)
 	}
 	m.keep = store.Append
 	if v := m.core.View(); !v.Newest.IsZero() {
@@ -149,13 +153,29 @@ func (k *keeper) look(now time.Time) {
 	} else if k.tried.After(k.savedAt) {
 		return // the last attempt failed
 	}
-	switch {
-	case fault != nil && !k.troubled:
-		k.log.Warn("State cannot be written, going on without and trying again", "error", fault)
-	case fault == nil && k.troubled:
+	if fault != nil {
+		k.trouble(fault)
+	} else if k.troubled.Swap(false) {
 		k.log.Info("State is written again")
 	}
-	k.troubled = fault != nil
+}
+
+// trouble tells that the disk takes nothing, once.
+func (k *keeper) trouble(fault error) {
+	if !k.troubled.Swap(true) {
+		k.log.Warn("State cannot be written, going on without and trying again", "error", fault)
+	}
+}
+
+// health is DOWN while what is learned would not survive a restart.
+func (k *keeper) health() any {
+	status := "UP"
+	if k.troubled.Load() {
+		status = "DOWN"
+	}
+	return struct {
+		Status string `json:"status"`
+	}{status}
 }
 
 // due says whether an image is to be taken.

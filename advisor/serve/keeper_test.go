@@ -117,7 +117,7 @@ func TestStateFileOfNoUse(t *testing.T) {
 	taken := filepath.Join(t.TempDir(), "s")
 	start(t, kept(taken))
 	for _, c := range []struct{ path, want string }{
-		{"/proc/nowhere/s", `STATE_FILE: "/proc/nowhere/s" cannot be used: open state /proc/nowhere/s: `},
+		{"/proc/nowhere/s", `STATE_FILE: "/proc/nowhere/s" cannot be used: open state: open /proc/nowhere/s.lock: `},
 		{taken, "is in use by another advisor"},
 		{t.TempDir(), "is a directory"},
 	} {
@@ -164,5 +164,39 @@ func TestDiskAway(t *testing.T) {
 	r.stop()
 	if again := start(t, kept(path)); again.mind.view().Rounds != 3 {
 		t.Errorf("%d rounds are known", again.mind.view().Rounds)
+	}
+}
+
+// An advisor starts on a full disk, says so, and saves when there is room again.
+func TestStartOnFullDisk(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "s")
+	if err := os.Symlink("/dev/full", path+".tmp"); err != nil { // until the first attempt removes it
+		t.Fatal(err)
+	}
+	m := newMind(tuningOf(&config.Config{LimitMin: 5, LimitMax: 100, Zone: time.UTC}))
+	log := new(logBuffer)
+	now := time.Now()
+	cfg := kept(path)
+	k, err := openKeeper(now, &cfg, m, newTestLog(log))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer k.store.Close()
+	if text := log.String(); !strings.Contains(text, "level=WARN msg=\"State cannot be written") || !strings.Contains(text, "no space left on device") || !k.troubled.Load() {
+		t.Errorf("the log is\n%s", text)
+	}
+	if text := sprint(k.health()); !strings.Contains(text, "DOWN") {
+		t.Errorf("the health is %s", text)
+	}
+	k.look(now.Add(retryPause - time.Second))
+	if strings.Contains(log.String(), "State is written again") || !k.troubled.Load() {
+		t.Errorf("too early the log is\n%s", log)
+	}
+	k.look(now.Add(retryPause))
+	if !strings.Contains(log.String(), "State is written again") || k.troubled.Load() || read(t, path) == "" {
+		t.Errorf("with room again the log is\n%s", log)
+	}
+	if text := sprint(k.health()); !strings.Contains(text, "UP") {
+		t.Errorf("the health is %s", text)
 	}
 }

@@ -225,5 +225,5 @@ func (p *painter) good() float64 {
 	if p.slo > 0 {
 		return p.slo.Seconds()
 	}
-	return 3 * p.Believed.Base
+	return p.Believed.LearnedSLO()
 }

@@ -82,7 +82,7 @@ func New(ctx context.Context, e *service.Env, cfg config.Config) (*Server, error
 		s.events = watch.New(cfg.EventsFile)
 		// Of what was written since the start has read it nothing else tells.
 		if now, err := config.ReadEvents(cfg.EventsFile, cfg.Zone); err != nil || !slices.EqualFunc(now, cfg.Events, sameEvent) {
-			s.reload()
+			s.follow()
 		}
 	}
 	s.registerMetrics(e.Metrics)
@@ -108,11 +108,15 @@ func (s *Server) Serve(ctx context.Context) error {
 		s.others.Go(func() { s.keeper.run(beside) })
 	}
 	if s.events != nil {
-		s.others.Go(func() { s.events.Run(beside, s.reload) })
+		s.others.Go(func() { s.events.Run(beside, s.follow) })
+		s.env.OnReload(s.reload, "events")
 	}
 	own := service.NewEndpoints(s.env)
 	s.register(own)
 	s.env.Health.Component("forecast", s.health)
+	if s.keeper != nil {
+		s.env.Health.Component("state", s.keeper.health)
+	}
 	s.env.Health.SetReady(true)
 	s.log.Info("Listening", "address", s.Addr().String())
 	err := service.Serve(ctx, s.listener, own, s.env.Logger("HttpServer"))
@@ -129,8 +133,15 @@ func sameEvent(a, b forecast.Event) bool {
 	return a.Name == b.Name && a.Start.Equal(b.Start) && a.End.Equal(b.End) && a.Ramp == b.Ramp
 }
 
+// follow reads the events again, as their file has changed.
+func (s *Server) follow() {
+	if err := s.reload(); err != nil {
+		s.log.Error("The events cannot be read again, going on with those known", "reason", err)
+	}
+}
+
 // reload reads the events again. A file that is wrong changes nothing.
-func (s *Server) reload() {
+func (s *Server) reload() error {
 	events, err := config.ReadEvents(s.cfg.EventsFile, s.cfg.Zone)
 	if err == nil {
 		t := tuningOf(&s.cfg)
@@ -138,10 +149,10 @@ func (s *Server) reload() {
 		s.mind.with(func(c *core.Core) { err = c.Retune(t) })
 	}
 	if err != nil {
-		s.log.Warn("The events cannot be read again, going on with those known", "file", s.cfg.EventsFile, "error", err)
-		return
+		return fmt.Errorf("EVENTS_FILE: %s: %w", s.cfg.EventsFile, err)
 	}
 	s.log.Info("Read the events again", "file", s.cfg.EventsFile, "events", len(events))
+	return nil
 }
 
 // health is the state for /actuator/health.

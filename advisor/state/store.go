@@ -27,7 +27,7 @@ type Store struct {
 
 	writing sync.Mutex
 	journal journal
-	after   uint64 // record of the image on the disk
+	after   uint64 // the next journal has the records after that
 
 	mu      sync.Mutex
 	waiting []byte // lines for the journal
@@ -45,11 +45,20 @@ type Found struct {
 	Remarks []string
 }
 
+// NoRoom reports whether an error of Save says that the disk is full, or the owner's
+// share of it: later there may be room.
+func NoRoom(err error) bool { return errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) }
+
 // Open takes possession of the files at path and reads them. now names what is
-// put aside. The error is one of the folder or of the file, or ErrInUse. The
-// caller is expected to restore what was found, and then to Save: that shows
-// whether the path can be written.
+// put aside. The error is one of the folder or of the file, or ErrInUse; nothing is
+// left behind when path is no file. The caller is expected to restore what was found,
+// and then to Save: that shows whether the path can be written.
 func Open(now time.Time, path string) (*Store, *Found, error) {
+	if stat, err := os.Stat(path); err == nil && stat.IsDir() {
+		return nil, nil, fmt.Errorf("open state %s: is a directory", path)
+	} else if err == nil && !stat.Mode().IsRegular() {
+		return nil, nil, fmt.Errorf("open state %s: is no regular file", path)
+	}
 	lock, err := os.OpenFile(path+".lock", os.O_WRONLY|os.O_CREATE, 0o600)
 	if err != nil {
 		return nil, nil, fmt.Errorf("open state %s: %w", path, err)
@@ -120,6 +129,7 @@ func (s *Store) readJournals(f *Found) error {
 			}
 		}
 	}
+	s.after = have // until an image can be saved, a journal of its own follows those that are there
 	return nil
 }
 

@@ -240,6 +240,56 @@ func TestDiskAway(t *testing.T) {
 	open(t, path, 0, 1, 2, 3)
 }
 
+// Who starts on a full disk keeps the journals that are there, and goes on in one of
+// its own.
+func TestStartOnFullDisk(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "s")
+	s, _ := open(t, path, -1)
+	add(s, 1, 3)
+	s.Close()
+	for n := uint64(4); n < 10; n += 3 {
+		s, _ = open(t, path, -1, upTo(n-1)...)
+		if err := os.Symlink("/dev/full", path+".tmp"); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Save(image(n - 1)); !NoRoom(err) {
+			t.Errorf("saved on a full disk: %v", err)
+		}
+		add(s, n, n+2)
+		s.Close()
+	}
+	s, _ = open(t, path, -1, upTo(9)...)
+	begin(t, s, 9)
+	s.Close()
+	open(t, path, 9)
+}
+
+func upTo(n uint64) (numbers []uint64) {
+	for i := range n {
+		numbers = append(numbers, i+1)
+	}
+	return numbers
+}
+
+// What is no file is refused, and nothing is left beside it.
+func TestNoFile(t *testing.T) {
+	folder := t.TempDir()
+	if err := os.Mkdir(filepath.Join(folder, "s"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink("/dev/null", filepath.Join(folder, "n")); err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]string{"s": "is a directory", "n": "is no regular file"} {
+		if _, _, err := Open(day, filepath.Join(folder, name)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", name, err, want)
+		}
+	}
+	if left, err := os.ReadDir(folder); err != nil || len(left) != 2 {
+		t.Errorf("left behind: %v, %v", left, err)
+	}
+}
+
 // What does not fit on the disk is taken back, so that the next line begins one.
 func TestDiskFull(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "journal")

@@ -87,7 +87,7 @@ func TestLivePagePlots(t *testing.T) {
 	defer server.Close()
 	dom := charttest.DOM(t, server.URL+"/", browsing)
 	for _, want := range []string{
-		">DEGRADED<", ">500/s<", ">75.0 %<", ">20.0 %<", ">5.0 %<", ">2.14 ms<", ">98.8 ms<", ">85.0 µs<", ">12,345 sent<", "t&lt;1&gt;",
+		">Target: failing<", ">Generator: degraded<", ">500/s<", ">75.0 %<", ">20.0 %<", ">5.0 %<", ">2.14 ms<", ">98.8 ms<", ">85.0 µs<", ">12,345 sent<", "t&lt;1&gt;",
 		"burst on http://target/", "<li>&lt;b&gt;late&lt;/b&gt;</li><li>stalled</li>",
 		`aria-label="Rate"`, `aria-label="Outcomes"`, `aria-label="Latency"`, `aria-label="Lag"`, ">1 ms</text>", ">400</text>", ">90 s</text>",
 	} {

@@ -82,7 +82,7 @@ func (c *conductor) tell() {
 			r.Sent, r.Errors, brief(r.Latency.Mean), brief(r.Latency.P95)))
 	}
 	if r.Verdict != record.Valid {
-		c.log.Warn(fmt.Sprintf("Verdict %s: %s", r.Verdict, strings.Join(r.Reasons, "; ")))
+		c.log.Warn(fmt.Sprintf("Generator %s: %s", strings.ToLower(string(r.Verdict)), strings.Join(r.Reasons, "; ")))
 	}
 }
 

@@ -32,7 +32,7 @@ func ParseSources(text string) ([]netip.Addr, error) {
 		if err != nil {
 			addr, err := netip.ParseAddr(part)
 			if err != nil {
-				return nil, fmt.Errorf("has %q, which is no address", part)
+				return nil, fmt.Errorf("%q is no address", part)
 			}
 			network = netip.PrefixFrom(addr, addr.BitLen())
 		}

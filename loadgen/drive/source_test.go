@@ -38,10 +38,10 @@ func TestParseSources(t *testing.T) {
 		t.Errorf("at the bound: %d addresses, %v", len(got), err)
 	}
 	for text, want := range map[string]string{
-		"":                       `has "", which is no address`,
-		"localhost":              `has "localhost", which is no address`,
-		"127.0.0.1,":             `has "", which is no address`,
-		"127.0.0.1/33":           `has "127.0.0.1/33", which is no address`,
+		"":                       `"" is no address`,
+		"localhost":              `"localhost" is no address`,
+		"127.0.0.1,":             `"" is no address`,
+		"127.0.0.1/33":           `"127.0.0.1/33" is no address`,
 		"127.0.0.0/22,127.0.9.1": "has more than 1024 addresses",
 		"127.0.0.1,192.0.2.1":    "has 192.0.2.1, from which this machine cannot connect: ",
 	} {

@@ -1,9 +1,7 @@
 package serve
 
 import (
-	"errors"
 	"runtime"
-	"strings"
 	"time"
 
 	"weir/internal/service"
@@ -38,13 +36,8 @@ func (c *Config) Register(s *service.Settings) {
 	*c = Default()
 	m := &c.Model
 	s.Duration(&m.Delay, "TARGET_DELAY", m.Delay, 0, model.DelayMax, "mean service time of /api/test")
-	s.Func("TARGET_DELAY_DIST", m.Dist.String(), "distribution of the service time", strings.Join(model.DistNames(), ", "),
-		func(word string) (err error) {
-			if m.Dist, err = model.ParseDist(word); err != nil {
-				return errors.New("is unknown")
-			}
-			return nil
-		})
+	s.Word("TARGET_DELAY_DIST", m.Dist.String(), model.DistNames(), "distribution of the service time",
+		func(word string) (err error) { m.Dist, err = model.ParseDist(word); return err })
 	s.Int(&m.Workers, "TARGET_WORKERS", m.Workers, 0, model.WorkersMax,
 		"requests served at a time, 0 for any number; capacity is workers / delay")
 	s.Int(&m.Queue, "TARGET_QUEUE", m.Queue, 0, model.QueueMax, "requests that may wait for a worker; one more is answered 503")
