@@ -70,13 +70,23 @@ func closeCause(c *Conn, err error) error {
 	case c.secure != nil && c.secure.reason() != nil:
 		return c.secure.reason()
 	case errors.Is(err, io.EOF):
-		return io.EOF
+		return c.loop.endCause(c.sock.Fd())
 	}
 	var sys *os.SyscallError
 	if errors.As(err, &sys) && errors.Is(sys.Err, unix.EAGAIN) {
 		return io.EOF
 	}
 	return err
+}
+
+// endCause is how the peer of a socket ended, of which gnet says EOF. It says so also of
+// a reset when epoll reports the error before it reports that there is something to read.
+// EPIPE is no reset: the peer had sent all and closed, and refused what we sent since.
+func (l *Loop) endCause(fd int) error {
+	if err := l.kernel.socketError(fd); err != nil && !errors.Is(err, unix.EPIPE) {
+		return err
+	}
+	return io.EOF
 }
 
 // enter begins a turn and reads the clock, once.

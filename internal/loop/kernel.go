@@ -9,6 +9,8 @@ type kernel interface {
 	read(fd int, b []byte) (int, error)
 	// shutdown ends what is sent: a half close.
 	shutdown(fd int)
+	// socketError is the error that a socket ended with, once; nil: there is none.
+	socketError(fd int) error
 	// reset has the close that follows reset the connection.
 	reset(fd int)
 	close(fd int)
@@ -25,6 +27,13 @@ func (system) write(fd int, b []byte) (int, error) { return unix.Write(fd, b) }
 func (system) read(fd int, b []byte) (int, error)  { return unix.Read(fd, b) }
 func (system) shutdown(fd int)                     { _ = unix.Shutdown(fd, unix.SHUT_WR) }
 func (system) close(fd int)                        { _ = unix.Close(fd) }
+
+func (system) socketError(fd int) error {
+	if n, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_ERROR); err == nil && n != 0 {
+		return unix.Errno(n)
+	}
+	return nil
+}
 
 func (system) reset(fd int) {
 	_ = unix.SetsockoptLinger(fd, unix.SOL_SOCKET, unix.SO_LINGER, &unix.Linger{Onoff: 1})

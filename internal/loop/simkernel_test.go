@@ -105,6 +105,13 @@ func (w *simWorld) read(fd int, b []byte) (int, error) {
 	return 0, unix.EAGAIN
 }
 
+func (w *simWorld) socketError(fd int) error {
+	if s := w.socket(fd); s.rst {
+		return unix.ECONNRESET
+	}
+	return nil
+}
+
 func (w *simWorld) shutdown(fd int) { w.socket(fd).finOut = true }
 func (w *simWorld) reset(fd int)    { w.socket(fd).abort = true }
 
@@ -236,6 +243,8 @@ func (w *simWorld) poll(gc *simConn) {
 	switch {
 	case !gc.opened:
 	case s.fin:
+		w.hangUp(gc, io.EOF)
+	case s.rst && w.odds(.2): // gnet has seen the reset, before epoll says that there is something to read
 		w.hangUp(gc, io.EOF)
 	case s.rst:
 		w.hangUp(gc, os.NewSyscallError("read", unix.ECONNRESET))

@@ -140,7 +140,8 @@ func TestDialRefused(t *testing.T) {
 func TestDialTimeout(t *testing.T) {
 	g := start(t, Config{Loops: 1})
 	var timeout net.Error
-	err := dialError(t, g, looptest.FullListener(t), 50*time.Millisecond)
+	addr, _ := looptest.FullListener(t)
+	err := dialError(t, g, addr, 50*time.Millisecond)
 	if !errors.As(err, &timeout) || !timeout.Timeout() {
 		t.Fatalf("got %v, want a timeout", err)
 	}

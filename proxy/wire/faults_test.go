@@ -32,7 +32,7 @@ func TestTargetDown(t *testing.T) {
 
 // A target that does not accept is given up after TARGET_CONNECT_TIMEOUT.
 func TestTargetDoesNotAccept(t *testing.T) {
-	addr := looptest.FullListener(t)
+	addr, _ := looptest.FullListener(t)
 	r := start(t, "http://"+addr, "TARGET_CONNECT_TIMEOUT", "50ms")
 	conn := r.dial()
 	if body := conn.ask(get, 504); !strings.Contains(body, "did not accept a connection in time") {

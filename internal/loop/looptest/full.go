@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"sync"
 	"testing"
 	"time"
 
@@ -14,15 +15,16 @@ import (
 // patience is how long what must happen may take.
 const patience = 2 * time.Minute
 
-// FullListener is an address on 127.0.0.1 whose accept queue is full until t ends: a
-// further connect gets no answer.
-func FullListener(t *testing.T) string {
+// FullListener is an address on 127.0.0.1 whose accept queue is full: a further connect
+// gets no answer. It ends with t, or before by end.
+func FullListener(t *testing.T) (addr string, end func()) {
 	t.Helper()
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = unix.Close(fd) })
+	end = sync.OnceFunc(func() { _ = unix.Close(fd) })
+	t.Cleanup(end)
 	if err := errors.Join(unix.Bind(fd, &unix.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}), unix.Listen(fd, 0)); err != nil {
 		t.Fatal(err)
 	}
@@ -30,18 +32,18 @@ func FullListener(t *testing.T) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	addr := fmt.Sprintf("127.0.0.1:%d", name.(*unix.SockaddrInet4).Port)
+	addr = fmt.Sprintf("127.0.0.1:%d", name.(*unix.SockaddrInet4).Port)
 	c, err := net.DialTimeout("tcp", addr, patience)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = c.Close() })
-	for end := time.Now().Add(patience); ; time.Sleep(time.Millisecond) {
+	for late := time.Now().Add(patience); ; time.Sleep(time.Millisecond) {
 		info, err := unix.GetsockoptTCPInfo(fd, unix.IPPROTO_TCP, unix.TCP_INFO)
 		if err == nil && info.Unacked > info.Sacked { // of a listener: who waits, and the backlog
-			return addr
+			return addr, end
 		}
-		if time.Now().After(end) {
+		if time.Now().After(late) {
 			t.Fatalf("the accept queue does not fill: %+v, %v", info, err)
 		}
 	}
