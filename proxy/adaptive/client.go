@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/goccy/go-json"
+
+	"weir/internal/strictjson"
 )
 
 const (
@@ -49,7 +51,7 @@ func (c *client) ask(ctx context.Context, s *Snapshot) (*Recommendation, error) 
 	if err != nil {
 		return nil, fmt.Errorf("write the snapshot: %w", err)
 	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.url, bytes.NewReader(text))
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.url, bytes.NewReader(strictjson.Plain(text)))
 	if err != nil {
 		return nil, err
 	}

@@ -72,6 +72,7 @@ func TestEndpointsThatRefuse(t *testing.T) {
 		{"too fine", "POST", limits, `{"algorithm":"fixed","limit":7,"window":0.0000015}`, "", 400, "window", "whole microseconds"},
 		{"too large", "POST", limits, `{"algorithm":"sliding","limit":9007199254740992,"window":60}`, "", 400, "limit", "must be at most"},
 		{"pin", "POST", limits + "?pin=perhaps", good, "", 400, "pin", "must be true or false"},
+		{"a misspelt pin", "POST", limits + "?pinn=true", good, "", 400, "pinn", "is no parameter of POST /config/limits; allowed: pin"},
 		{"If-Match", "POST", limits, good, `"new"`, 400, "If-Match", "must be a version"},
 		{"negative If-Match", "POST", limits, good, `"-1"`, 400, "If-Match", "must be a version"},
 		{"another version", "POST", limits, good, `"41"`, 409, "", "changed meanwhile"},

@@ -99,11 +99,14 @@ type ledger struct {
 	ignored *store.Document // what was seen last, if it was not understood
 	unknown string          // the field not known that was warned about last
 
-	unstored atomic.Bool // the store holds something else than what is in force; for metrics, which do not wait for the lock
+	// For metrics and health, which do not wait for the lock:
+	unstored atomic.Bool // the store holds something else than what is in force
+	misread  atomic.Bool // because it cannot be understood
 }
 
-// tell notes for metrics whether the store holds what is in force.
+// tell notes for metrics and health whether the store holds what is in force.
 func (l *ledger) tell() {
+	l.misread.Store(l.ignored != nil)
 	l.unstored.Store(l.ignored != nil || l.place == placeHere || l.place == placeLost || l.place == placeCovered)
 }
 

@@ -12,7 +12,7 @@ import (
 // the files, and of the store.
 func (r *Rules) RegisterMetrics(set *metric.Set) {
 	set.Gauge("ratelimiter_rules_file_ignored", "1 while RULES_FILE or CLIENTS_FILE cannot be used as it is, and what was read before stays in force", func() float64 {
-		if r.fileIgnored.Load() {
+		if r.fileIgnored.Load() != nil {
 			return 1
 		}
 		return 0

@@ -2,6 +2,8 @@ package admin
 
 import (
 	"bytes"
+	"encoding/json"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -96,7 +98,7 @@ func TestUnstoredGauge(t *testing.T) {
 	}
 }
 
-// The gauge says that a file as it is now is not in force.
+// Gauge and health say that a file as it is now is not in force.
 func TestFileIgnoredGauge(t *testing.T) {
 	prep := &ruleRig{t: t, dir: t.TempDir()}
 	prep.write("rules.yaml", oneRule("a", 1))
@@ -104,18 +106,25 @@ func TestFileIgnoredGauge(t *testing.T) {
 	r := mustStartRules(t, prep.dir, RuleFiles{"rules.yaml", "clients.json"}, new(simredis.Documents))
 	set := metric.New()
 	r.Rules.RegisterMetrics(set)
-	for _, step := range []struct{ file, text, want string }{
-		{"rules.yaml", oneRule("a", 2), "0"},
-		{"rules.yaml", "rules: 1", "1"},
-		{"rules.yaml", oneRule("a", 2), "0"},
-		{"clients.json", "?", "1"},
-		{"rules.yaml", oneRule("a", 3), "1"},
-		{"clients.json", acmeOnly, "0"},
+	for _, step := range []struct{ file, text, want, setting string }{
+		{"rules.yaml", oneRule("a", 2), "0", ""},
+		{"rules.yaml", "rules: 1", "1", "RULES_FILE"},
+		{"rules.yaml", oneRule("a", 2), "0", ""},
+		{"clients.json", "?", "1", "CLIENTS_FILE"},
+		{"rules.yaml", oneRule("a", 3), "1", "CLIENTS_FILE"},
+		{"clients.json", acmeOnly, "0", ""},
 	} {
 		r.write(step.file, step.text)
 		r.refresh(epoch)
 		if got, want := samples(set), "ratelimiter_rules_file_ignored "+step.want+"\n"; got != want {
 			t.Errorf("with %s of %q: %s, want %s", step.file, step.text, got, want)
+		}
+		want := `{"status":"UP"}`
+		if step.want == "1" {
+			want = fmt.Sprintf(`{"status":"DOWN","setting":%q}`, step.setting)
+		}
+		if got, err := json.Marshal(r.Rules.Health()); err != nil || string(got) != want {
+			t.Errorf("with %s of %q the health is %s, %v, want %s", step.file, step.text, got, err, want)
 		}
 	}
 }

@@ -72,7 +72,7 @@ type Rules struct {
 	ledger  *ledger // nil when RULES_FILE has the rules
 
 	active      atomic.Pointer[ActiveRules]
-	fileIgnored atomic.Bool
+	fileIgnored atomic.Pointer[fileError] // nil: the files are in force as they are
 }
 
 // NewRules starts with what the files hold, and without RULES_FILE with what docs
@@ -187,8 +187,16 @@ func (r *Rules) enforce(text []byte, next ActiveRules) {
 	}
 	r.active.Store(&next)
 	r.log.Info(fmt.Sprintf("Applied new rules: rules=%d, clients=%d, source=%s", next.Set.Len(), next.Clients, next.Source))
+	r.warnOf(next.Set.Notes(), "Some of the rules has no effect")
 	if r.OnChange != nil {
 		r.OnChange()
+	}
+}
+
+// warnOf tells what is allowed and has no effect.
+func (r *Rules) warnOf(notes rule.Faults, message string, args ...any) {
+	if len(notes) > 0 {
+		r.log.Warn(message, append(args, "what", notes)...)
 	}
 }
 

@@ -120,6 +120,8 @@ func TestRulesEndpoints(t *testing.T) {
 		{"PUT", "/config/rules", "domain: auth\ndescriptors:\n  - key: auth_type\n    value: login\n    rate_limit: {unit: minute, requests_per_unit: 5}\n", "", 200,
 			`{"domain":"auth","descriptors":[{"key":"auth_type","value":"login","rate_limit":{"unit":"minute","requests_per_unit":5}}],"version":4,`, "auth/auth_type=login=5 v4 api stored"},
 		{"PUT", "/config/rules", "rules: []", "", 200, `{"rules":[],"version":5,`, "v5 api stored"},
+		{"PUT", "/config/rules", `{"rules":[{"id":"c","limit":{"algorithm":"fixed","limit":1,"window":60,"burst":9}}],"notes":[]}`, "", 200,
+			`"notes":[{"line":1,"path":"rules[0].limit.burst","message":"has no effect with algorithm fixed, which uses limit, window"}]`, "c=1 v6 api stored"},
 	} {
 		var fields []string
 		if test.ifMatch != "" {
@@ -137,8 +139,8 @@ func TestRulesEndpoints(t *testing.T) {
 		}
 		r.inForce(test.then)
 	}
-	if r.changes != 5 || r.Version() != 5 || r.Set().Len() != 0 {
-		t.Errorf("%d changes told, epoch %d, %d rules; want 5, 5, 0", r.changes, r.Version(), r.Set().Len())
+	if r.changes != 6 || r.Version() != 6 || r.Set().Len() != 1 {
+		t.Errorf("%d changes told, epoch %d, %d rules; want 6, 6, 1", r.changes, r.Version(), r.Set().Len())
 	}
 }
 
@@ -250,13 +252,13 @@ func TestRulesReload(t *testing.T) {
 			"INFO ConfigController - Applied new rules: rules=2, clients=1, source=file"},
 		{"broken rules", "rules.yaml", "rules:\n  - id: a\n    key: [ip]\n    limit: {algorithm: fixed, limit: 0, window: 1}\n", 500,
 			`"faults":[{"line":4,"path":"rules[0].limit.limit","message":"is missing or 0`, "a=8 clients v2 file clients=1",
-			"WARN ConfigController - File ignored, the rules in force stay setting=RULES_FILE file=rules.yaml reason=line 4: rules[0].limit.limit: is missing or 0"},
+			"ERROR ConfigController - File ignored, the rules in force stay setting=RULES_FILE file=rules.yaml reason=line 4: rules[0].limit.limit: is missing or 0"},
 		{"no rules file", "rules.yaml", "", 500, `"error":"RULES_FILE: ` + r.path("rules.yaml") + `: no such file or directory"`, "a=8 clients v2 file clients=1",
-			"WARN ConfigController - File ignored, the rules in force stay setting=RULES_FILE file=rules.yaml reason=no such file"},
+			"ERROR ConfigController - File ignored, the rules in force stay setting=RULES_FILE file=rules.yaml reason=no such file"},
 		{"back", "rules.yaml", oneRule("b", 8), 200, `"limit":100`, "b=8 clients v3 file clients=1",
 			"INFO ConfigController - Applied new rules: rules=2, clients=1, source=file"},
 		{"broken clients", "clients.json", "{\n\n\"acme\":5}", 500, `"faults":[{"line":3,"path":"acme","message":"must be`, "b=8 clients v3 file clients=1",
-			"WARN ConfigController - File ignored, the rules in force stay setting=CLIENTS_FILE file=clients.json reason=line 3: acme: must be"},
+			"ERROR ConfigController - File ignored, the rules in force stay setting=CLIENTS_FILE file=clients.json reason=line 3: acme: must be"},
 		{"clients", "clients.json", acmeOnly[:len(acmeOnly)-1] + `,"b":{"algorithm":"fixed","limit":5,"window":1}}`, 200, `"limit":100`, "b=8 clients v4 file clients=2",
 			"INFO ConfigController - Applied new rules: rules=2, clients=2, source=file"},
 	} {

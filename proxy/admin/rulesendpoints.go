@@ -47,6 +47,7 @@ func RegisterReload(own *service.Endpoints, l *Limits, r *Rules) {
 	own.HandleFunc("POST /reload", r.exclusively(func(w http.ResponseWriter, _ *http.Request) {
 		now := time.Now()
 		fault := r.Reload(now)
+		r.tell(fault)
 		a, err := l.Reload(now)
 		if err == nil && fault != nil {
 			r.answer(w, nil, fault)
@@ -79,12 +80,14 @@ type rulesAnswer struct {
 	File      string `json:"file,omitempty"`        // RULES_FILE
 	Clients   int    `json:"clients,omitempty"`     // named by CLIENTS_FILE
 	ClientsOf string `json:"clientsFile,omitempty"` // CLIENTS_FILE
+	// Notes are what is allowed and has no effect.
+	Notes []ruleFault `json:"notes,omitempty"`
 }
 
 // isAnswer reports whether a member is one of rulesAnswer; no document has such.
 func isAnswer(name string) bool {
 	switch name {
-	case "version", "epoch", "source", "updatedAt", "stored", "file", "clients", "clientsFile":
+	case "version", "epoch", "source", "updatedAt", "stored", "file", "clients", "clientsFile", "notes":
 		return true
 	}
 	return false
@@ -139,11 +142,15 @@ func (r *Rules) answer(w http.ResponseWriter, a *ActiveRules, err error) {
 		service.WriteError(w, status, err)
 		return
 	}
-	answer := faultyRules{Error: err.Error(), Path: faults[0].Path}
+	service.WriteJSON(w, status, faultyRules{Error: err.Error(), Path: faults[0].Path, Faults: toldOf(faults)})
+}
+
+// toldOf are faults as answers tell them.
+func toldOf(faults rule.Faults) (told []ruleFault) {
 	for _, f := range faults {
-		answer.Faults = append(answer.Faults, ruleFault{f.Line, f.Path, f.Message})
+		told = append(told, ruleFault{f.Line, f.Path, f.Message})
 	}
-	service.WriteJSON(w, status, answer)
+	return told
 }
 
 // appendAnswer puts what there is to say about the rules into their document,
@@ -155,7 +162,7 @@ func (r *Rules) appendAnswer(a *ActiveRules) ([]byte, error) {
 	}
 	beside, err := json.Marshal(rulesAnswer{Version: a.Version, Epoch: a.Epoch, Source: a.Source,
 		UpdatedAt: a.UpdatedAt.UTC().Format(time.RFC3339Nano), Stored: storedWord(a.Stored, r.InMemory), File: r.files.Rules,
-		Clients: a.Clients, ClientsOf: r.files.Clients})
+		Clients: a.Clients, ClientsOf: r.files.Clients, Notes: toldOf(a.Set.Notes())})
 	if err != nil {
 		return nil, err
 	}

@@ -53,22 +53,28 @@ func (r *Rules) Reload(now time.Time) error {
 func (r *Rules) refresh(now time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	changed, _ := r.rereadFiles(now) // has warned
+	changed, err := r.rereadFiles(now)
+	r.tell(err)
 	if changed && r.ledger != nil && r.ledger.ignored != nil {
 		_ = r.ledger.reload(now) // has warned: with other clients the document may be understood
 	}
 }
 
-// rereadFiles is readFiles while rules are in force. The error is a *fileError, and
-// has been logged.
+// rereadFiles is readFiles while rules are in force. The error is a *fileError.
 func (r *Rules) rereadFiles(now time.Time) (changed bool, err error) {
 	changed, e := r.readFiles(now)
-	r.fileIgnored.Store(e != nil)
+	r.fileIgnored.Store(e)
 	if e == nil {
 		return changed, nil
 	}
-	r.log.Warn("File ignored, the rules in force stay", "setting", e.name, "file", e.file, "reason", e.cause)
 	return changed, e
+}
+
+// tell logs what is wrong with a file, if err is about that.
+func (r *Rules) tell(err error) {
+	if e, ok := errors.AsType[*fileError](err); ok {
+		r.log.Error("File ignored, the rules in force stay", "setting", e.name, "file", e.file, "reason", e.cause)
+	}
 }
 
 // readFiles reads both files, and puts in force what they hold when it is whole and
@@ -102,6 +108,9 @@ func (r *Rules) readFiles(now time.Time) (changed bool, fault *fileError) {
 	set, err := r.composeWith(text, clients, unknown)
 	if err != nil {
 		return false, r.blame(text, err)
+	}
+	if clients != r.clients {
+		r.warnOf(clients.Notes(), "Some of the client file has no effect", "file", r.files.Clients)
 	}
 	r.clients, r.sum = clients, sum
 	next := *r.Active()

@@ -294,8 +294,8 @@ func TestRulesWaitForClients(t *testing.T) {
 	r.write("clients.json", `{"acme":{"algorithm":"fixed","limit":5,"window":1,"priority":"middle"}}`)
 	r.refresh(epoch)
 	r.inForce("a=5 clients v1 api stored clients=1")
-	if lines := r.log.taken(); len(lines) != 1 || !strings.HasPrefix(lines[0], "WARN") || !strings.Contains(lines[0], "setting=CLIENTS_FILE") {
-		t.Errorf("logged %q, want one warning about the clients' file", lines)
+	if lines := r.log.taken(); len(lines) != 1 || !strings.HasPrefix(lines[0], "ERROR") || !strings.Contains(lines[0], "setting=CLIENTS_FILE") {
+		t.Errorf("logged %q, want one line about the clients' file", lines)
 	}
 }
 

@@ -64,7 +64,7 @@ func TestRulesFollowFiles(t *testing.T) {
 	}
 	var lines []string
 	eventually(t, "the fault is told", func() bool { lines = append(lines, r.log.taken()...); return len(lines) > 0 })
-	if !strings.HasPrefix(lines[0], "WARN ConfigController - File ignored, the rules in force stay setting=RULES_FILE file="+r.path("rules.yaml")+" reason=line 3: rules[0].key[0]: must be one of") {
+	if !strings.HasPrefix(lines[0], "ERROR ConfigController - File ignored, the rules in force stay setting=RULES_FILE file="+r.path("rules.yaml")+" reason=line 3: rules[0].key[0]: must be one of") {
 		t.Errorf("logged %s", lines[0])
 	}
 	r.write("tmp", `{}`)

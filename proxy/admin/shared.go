@@ -47,6 +47,25 @@ func StoreHealth(shared *redis.Client) any {
 	return storeHealth{"DOWN", shared.Mode().String()}
 }
 
+// rulesHealth is the rules' part of /actuator/health, which everybody may read: what is
+// wrong is in the log.
+type rulesHealth struct {
+	Status   string `json:"status"`
+	Setting  string `json:"setting,omitempty"`  // whose file is ignored
+	Document string `json:"document,omitempty"` // of the store, if that is ignored
+}
+
+// Health is DOWN while the last reload has failed and older rules stay in force.
+func (r *Rules) Health() any {
+	if e := r.fileIgnored.Load(); e != nil {
+		return rulesHealth{Status: "DOWN", Setting: e.name}
+	}
+	if r.ledger != nil && r.ledger.misread.Load() {
+		return rulesHealth{Status: "DOWN", Document: r.ledger.name}
+	}
+	return rulesHealth{Status: "UP"}
+}
+
 // targetsHealth is the targets' part of /actuator/health.
 type targetsHealth struct {
 	Status  string            `json:"status"`
