@@ -21,6 +21,12 @@ func pairFiles(t *testing.T) (cert, key string) {
 	server := httptest.NewTLSServer(nil)
 	defer server.Close()
 	pair := server.TLS.Certificates[0]
+	return writePair(t, pair)
+}
+
+// writePair writes a certificate and its key into files.
+func writePair(t *testing.T, pair tls.Certificate) (cert, key string) {
+	t.Helper()
 	secret, err := x509.MarshalPKCS8PrivateKey(pair.PrivateKey)
 	if err != nil {
 		t.Fatal(err)

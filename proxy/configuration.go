@@ -11,10 +11,12 @@ import (
 	"weir/proxy/rule"
 	"weir/proxy/store/redis"
 	"weir/proxy/store/simredis"
+	"weir/proxy/wire"
 )
 
 // connect returns the client of Redis, or nil when the settings name none.
-// Redis may be away: it is waited for in the failure mode.
+// Redis may be away: it is waited for in the failure mode. But a Redis that cannot be
+// used as it is configured is an error, unless STORE_START says otherwise.
 func connect(e *service.Env, c *config.Config, table *simredis.Table) (*redis.Client, error) {
 	if !c.UsesRedis() {
 		return nil, nil
@@ -24,7 +26,20 @@ func connect(e *service.Env, c *config.Config, table *simredis.Table) (*redis.Cl
 		return nil, err
 	}
 	cfg.Local, cfg.Log = table, e.Logger("RedisClient")
-	return redis.New(cfg)
+	client, err := redis.New(cfg)
+	if err != nil {
+		return nil, err
+	}
+	if err := c.StoreStart(client.Misconfigured()); err != nil {
+		client.Close()
+		return nil, err
+	}
+	return client, nil
+}
+
+// ruleSources are the files of rules and clients, and what they are read with.
+func ruleSources(c *config.Config) (admin.RuleFiles, rule.Options) {
+	return admin.RuleFiles{Rules: c.Rules.File, Clients: c.Rules.ClientsFile}, c.RuleOptions()
 }
 
 // syncPause is how often the limit configuration is held against the store.
@@ -40,12 +55,33 @@ type configuration struct {
 	memory   *simredis.Documents // of the simulated Redis; nil with a shared one
 }
 
+// onReload has SIGHUP read rules, clients and limits again, where they come from files
+// or from a store that others write to, and the authorities of targets.
+func (cfg *configuration) onReload(e *service.Env, c *config.Config, front *wire.Front) {
+	shared := cfg.memory == nil
+	var parts []string
+	if c.Rules.File != "" || shared {
+		parts = append(parts, "rules")
+	}
+	if c.Rules.ClientsFile != "" {
+		parts = append(parts, "clients")
+	}
+	if parts != nil {
+		e.OnReload(func() error { return cfg.rules.Reload(time.Now()) }, parts...)
+	}
+	if shared {
+		e.OnReload(func() error { _, err := cfg.limits.Reload(time.Now()); return err }, "limits")
+	}
+	if c.Edge.CAFile != "" {
+		e.OnReload(func() error { return cfg.targets.reload(front) }, "certificates")
+	}
+}
+
 // keepConfiguration holds the global limit and the rules, and holds them
 // against the store and the files until ctx ends. The simulated Redis begins with
 // what the proxy before knew.
 func keepConfiguration(ctx context.Context, e *service.Env, c *config.Config, shared *redis.Client, before *admin.State) (*configuration, error) {
-	files := admin.RuleFiles{Rules: c.Rules.File, Clients: c.Rules.ClientsFile}
-	options := rule.Options{ClientKey: c.Rules.ClientKey, DescriptorKeys: c.Rules.DescriptorKeys}
+	files, options := ruleSources(c)
 	var docs admin.Documents = shared
 	var memory *simredis.Documents
 	if shared == nil {

@@ -16,15 +16,16 @@ func main() {
 	var c config.Config
 	service.Main(service.Program{
 		Name: "proxy", LogName: "Proxy", About: "a rate-limiting HTTP proxy", Port: 8082,
-		Settings: c.Register,
-		Run:      func(ctx context.Context, e *service.Env) error { return run(ctx, e, &c) },
+		File: "RULES_FILE", Settings: c.Register,
+		Check: func() error { return check(&c) },
+		Run:   func(ctx context.Context, e *service.Env) error { return run(ctx, e, &c) },
 	})
 }
 
-// run serves until ctx ends, then drains.
+// run serves until ctx ends, then drains. check has passed.
 func run(ctx context.Context, e *service.Env, c *config.Config) error {
-	if err := c.Complete(); err != nil {
-		return err
+	for _, note := range c.Notes {
+		e.Logger("Proxy").Warn(note)
 	}
 	e.Guard.Fronted = c.TrustsLoopback()
 	c.Adaptive.Token = cmp.Or(c.Adaptive.Token, e.Guard.Token)
@@ -50,7 +51,7 @@ func run(ctx context.Context, e *service.Env, c *config.Config) error {
 	if taken != nil {
 		defer taken.Close() // without effect once its proxy has let go
 	}
-	cfg, err := keepConfiguration(ctx, e, c, shared, targets.inherit(e, c, taken))
+	cfg, err := keepConfiguration(ctx, e, c, shared, targets.inherit(e, taken))
 	if err != nil {
 		return err
 	}

@@ -25,9 +25,9 @@ func windows(rules string) string {
 	return strings.ReplaceAll(rules, "window: C", fmt.Sprint("window: ", century))
 }
 
-// startRedis starts a redis-server that keeps nothing on disk, and returns its
-// address. On a machine for continuous integration there must be one.
-func startRedis(t *testing.T) string {
+// startRedis starts a redis-server that keeps nothing on disk, with further
+// arguments, and returns its address. On a machine for continuous integration there must be one.
+func startRedis(t *testing.T, args ...string) string {
 	t.Helper()
 	path, err := exec.LookPath("redis-server")
 	if err != nil {
@@ -38,7 +38,7 @@ func startRedis(t *testing.T) string {
 	}
 	port := freePort(t)
 	addr := net.JoinHostPort("127.0.0.1", port)
-	cmd := exec.Command(path, "--bind", "127.0.0.1", "--port", port, "--dir", t.TempDir(), "--save", "", "--appendonly", "no")
+	cmd := exec.Command(path, append([]string{"--bind", "127.0.0.1", "--port", port, "--dir", t.TempDir(), "--save", "", "--appendonly", "no"}, args...)...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)

@@ -19,7 +19,7 @@ import (
 func serve(ctx context.Context, e *service.Env, c *config.Config, socks *sockets, w wire.Config, cfg *configuration) (*wire.Front, error) {
 	log := e.Logger("Proxy")
 	var err error
-	if w.Targets, err = cfg.targets.make(c.Targets); err != nil {
+	if w.Targets, err = cfg.targets.start(); err != nil {
 		return nil, err
 	}
 	pair, err := serverPair(c)
@@ -28,7 +28,10 @@ func serve(ctx context.Context, e *service.Env, c *config.Config, socks *sockets
 	}
 	if pair != nil {
 		w.Secure = pair.Config()
-		go followPair(ctx, e, pair)
+		e.OnReload(func() error { return checkPair(e, pair) }, "certificates")
+		e.Metrics.Gauge("ratelimiter_certificate_expiry_timestamp_seconds", "when the certificate of TLS_CERT expires, or the first of its chain",
+			func() float64 { return float64(pair.Expires().Unix()) })
+		go followPair(ctx, e, pair, warnInvalid(e, pair, ""))
 	}
 	w.Sockets, w.Session, w.Loop, w.Log = socks.data, c.Session(), c.Loop(), e.Logger("RateLimiter")
 	w.GateLog = e.Logger("Gate")
@@ -66,6 +69,8 @@ func serve(ctx context.Context, e *service.Env, c *config.Config, socks *sockets
 	cfg.rules.RegisterMetrics(e.Metrics)
 	cfg.adaptive.RegisterMetrics(e.Metrics)
 	front.Register(e.Metrics)
+	cfg.onReload(e, c, front)
+	e.Health.Component("rules", func() any { return cfg.rules.Health() })
 	e.Health.Component("store", func() any { return admin.StoreHealth(w.Redis) })
 	e.Health.Component("targets", func() any { return admin.TargetsHealth(front.TargetsUp()) })
 	e.Health.SetReady(true)
@@ -99,19 +104,32 @@ func serveAdmin(ctx context.Context, e *service.Env, l net.Listener, own http.Ha
 
 // serverPair reads the certificate of TLS_CERT and TLS_KEY, if there is one.
 func serverPair(c *config.Config) (*certs.Pair, error) {
-	if c.Edge.CertFile == "" {
+	if c.Edge.CertFile == "" || c.Edge.KeyFile == "" {
 		return nil, nil
 	}
 	pair, err := certs.Load(c.Edge.CertFile, c.Edge.KeyFile)
 	if err != nil {
-		return nil, &service.SettingError{Name: "TLS_CERT", Value: c.Edge.CertFile, Problem: err.Error(), Allowed: "a PEM certificate and, in TLS_KEY, its key"}
+		return nil, &service.SettingError{Name: "TLS_CERT", Value: c.Edge.CertFile, Problem: "cannot be used: " + err.Error(), Allowed: "a PEM certificate and, in TLS_KEY, its key"}
 	}
 	return pair, nil
 }
 
-// followPair reads the certificate again when its files change, until ctx ends.
-func followPair(ctx context.Context, e *service.Env, pair *certs.Pair) {
-	log := e.Logger("TLS")
+// warnInvalid warns of a certificate that clients refuse, unless that has been told, and
+// returns what has been.
+func warnInvalid(e *service.Env, pair *certs.Pair, told string) string {
+	err := pair.Invalid(time.Now())
+	if err == nil {
+		return ""
+	}
+	if err.Error() != told {
+		e.Logger("TLS").Warn("Clients refuse the certificate", "reason", err)
+	}
+	return err.Error()
+}
+
+// followPair reads the certificate again when its files change, until ctx ends. told is
+// what has been told of it.
+func followPair(ctx context.Context, e *service.Env, pair *certs.Pair, told string) {
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
 	for {
@@ -120,11 +138,19 @@ func followPair(ctx context.Context, e *service.Env, pair *certs.Pair) {
 			return
 		case <-tick.C:
 		}
-		switch changed, err := pair.Check(); {
-		case err != nil:
-			log.Warn("The certificate on disk is not usable, going on with the one before", "error", err)
-		case changed:
-			log.Info("Took the new certificate", "expires", pair.Expires())
-		}
+		_ = checkPair(e, pair) // has logged
+		told = warnInvalid(e, pair, told)
 	}
+}
+
+// checkPair reads the certificate again if its files have changed, and logs what came
+// of it. The error says why what they hold is not in use.
+func checkPair(e *service.Env, pair *certs.Pair) error {
+	switch changed, err := pair.Check(); {
+	case err != nil:
+		e.Logger("TLS").Warn("The certificate on disk is not usable, going on with the one before", "error", err)
+	case changed:
+		e.Logger("TLS").Info("Took the new certificate", "expires", pair.Expires())
+	}
+	return pair.Fault()
 }

@@ -2,6 +2,8 @@ package main
 
 import (
 	"cmp"
+	"crypto/tls"
+	"crypto/x509"
 	"fmt"
 	"sync"
 
@@ -16,36 +18,73 @@ import (
 
 // targets makes targets of URLs, and knows which were posted.
 //
-// Safe for concurrent use: mu guards posted, and has one list replaced at a time;
-// the rest does not change.
+// Safe for concurrent use: mu guards what changes, and has one list replaced at a
+// time; the rest does not change.
 type targets struct {
-	caFile, name string   // of https targets; see certs.Client
-	settings     []string // URLs of TARGET_URL
+	caFile, name string          // of https targets; see certs.Client
+	settings     []config.Target // of TARGET_URL
 
 	mu     sync.Mutex
-	posted []string // URLs of the last POST /config/targets; none: the settings' hold
+	posted []config.Target        // the last POST /config/targets; none: the settings' hold
+	trust  *x509.CertPool         // of CAFile; nil: the system's
+	secure map[string]*tls.Config // that trust, by the name in the certificate
 }
 
 // newTargets reads what https targets are trusted by.
 func newTargets(c *config.Config) (*targets, error) {
-	t := &targets{caFile: c.Edge.CAFile, name: c.Edge.ServerName, settings: urls(c.Targets)}
-	if _, err := certs.Client(t.caFile, ""); err != nil {
-		return nil, &service.SettingError{Name: "TARGET_CA_FILE", Value: t.caFile, Problem: err.Error(), Allowed: "a PEM file of certificates"}
+	t := &targets{caFile: c.Edge.CAFile, name: c.Edge.ServerName, settings: c.Targets}
+	if err := t.readTrust(); err != nil {
+		return nil, fileFault("TARGET_CA_FILE", t.caFile, err)
 	}
 	return t, nil
 }
 
+// readTrust reads the authorities again. mu is held, or nobody else knows of t yet.
+func (t *targets) readTrust() error {
+	if t.caFile == "" {
+		t.secure = make(map[string]*tls.Config)
+		return nil
+	}
+	trust, err := certs.Pool(t.caFile)
+	if err == nil && !trust.Equal(t.trust) {
+		t.trust, t.secure = trust, make(map[string]*tls.Config)
+	}
+	return err
+}
+
+// make makes targets. Those of one name have one configuration of TLS, until the
+// authorities change. mu is held.
 func (t *targets) make(list []config.Target) (made []*wire.Target, err error) {
 	for _, one := range list {
 		w := &wire.Target{URL: one.URL, Addr: one.Addr, Host: one.Host}
 		if one.Secure {
-			if w.Secure, err = certs.Client(t.caFile, cmp.Or(t.name, one.Name)); err != nil {
-				return nil, err
+			name := cmp.Or(t.name, one.Name)
+			if t.secure[name] == nil {
+				if t.secure[name], err = certs.Client("", name); err != nil {
+					return nil, err
+				}
+				t.secure[name].RootCAs = t.trust
 			}
+			w.Secure = t.secure[name]
 		}
 		made = append(made, w)
 	}
 	return made, nil
+}
+
+// reload reads the authorities again. When they are others, what has been connected by
+// those before finishes and is closed.
+func (t *targets) reload(front *wire.Front) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if err := t.readTrust(); err != nil {
+		return fmt.Errorf("TARGET_CA_FILE: %w", err)
+	}
+	made, err := t.make(t.list())
+	if err == nil {
+		front.SetTargets(made)
+	}
+	return err
 }
 
 // replace makes the front's targets those of the URLs.
@@ -63,13 +102,13 @@ func (t *targets) replace(front *wire.Front, asked []string) (int, error) {
 		}
 		list = append(list, one)
 	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
 	made, err := t.make(list)
 	if err != nil {
 		return 0, err
 	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.posted = urls(list)
+	t.posted = list
 	front.SetTargets(made)
 	return 0, nil
 }
@@ -85,10 +124,22 @@ func urls(list []config.Target) (urls []string) {
 func (t *targets) inForce() []string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	return urls(t.list())
+}
+
+// list is the targets in force. mu is held.
+func (t *targets) list() []config.Target {
 	if len(t.posted) > 0 {
 		return t.posted
 	}
 	return t.settings
+}
+
+// start makes the first targets.
+func (t *targets) start() ([]*wire.Target, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.make(t.list())
 }
 
 // state is what a successor is to know: the targets that were posted, and docs,
@@ -97,16 +148,16 @@ func (t *targets) state(e *service.Env, docs *simredis.Documents) []byte {
 	t.mu.Lock()
 	posted := t.posted
 	t.mu.Unlock()
-	text, err := admin.AppendState(nil, t.settings, posted, docs)
+	text, err := admin.AppendState(nil, urls(t.settings), urls(posted), docs)
 	if err != nil {
 		e.Logger("Proxy").Warn("A successor is told nothing of what was posted here", "error", err)
 	}
 	return text
 }
 
-// inherit has the targets of c be those that were posted to the proxy before, and
+// inherit has the targets be those that were posted to the proxy before, and
 // returns what else is known of it.
-func (t *targets) inherit(e *service.Env, c *config.Config, taken *handover.Taken) *admin.State {
+func (t *targets) inherit(e *service.Env, taken *handover.Taken) *admin.State {
 	if taken == nil {
 		return new(admin.State)
 	}
@@ -114,9 +165,9 @@ func (t *targets) inherit(e *service.Env, c *config.Config, taken *handover.Take
 	before, err := admin.ReadState(taken.State)
 	if err == nil {
 		var list []config.Target
-		if list, err = before.TargetsFor(t.settings); len(list) > 0 {
-			c.Targets, t.posted = list, urls(list)
-			log.Warn("Targets that were posted to the proxy before override TARGET_URL", "targets", t.posted)
+		if list, err = before.TargetsFor(urls(t.settings)); len(list) > 0 {
+			t.posted = list
+			log.Warn("Targets that were posted to the proxy before override TARGET_URL", "targets", urls(list))
 		} else if err == nil && len(before.Targets) > 0 {
 			log.Warn("TARGET_URL has changed; targets that were posted to the proxy before are dropped", "targets", before.Targets)
 		}

@@ -91,6 +91,14 @@ func TestGuardRailsHold(t *testing.T) {
 	}
 }
 
+// A request that takes too long by itself is no overload: the target was not too busy.
+func TestLongRequestsAreNoOverload(t *testing.T) {
+	r := mustRun(t, steady(20, 600, func(s *Scenario) { s.Target.Workers, s.Target.ServiceCV = 64, 8 }), Unlimited())
+	if r.TimedOut == 0 || r.Overload > 0 {
+		t.Errorf("%d requests took too long, and the target is overloaded for %d s", r.TimedOut, r.Overload)
+	}
+}
+
 // While the gate binds snapshots come every other second and say so.
 func TestSnapshotsOfTheGate(t *testing.T) {
 	var calm, bound int

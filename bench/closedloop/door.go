@@ -44,7 +44,9 @@ func (u *usage) add(o usage) {
 }
 
 func newDoor(start time.Time) *door {
-	return &door{start: start, gate: gate.New(gate.Config{Max: connections}), line: upstream.NewLine[*visit](lineMax)}
+	d := &door{start: start, gate: gate.New(gate.Config{Max: connections})}
+	d.line = upstream.NewLine[*visit](lineMax, func(time.Time) int { return d.gate.Limit() - d.inFlight })
+	return d
 }
 
 func (d *door) time(now float64) time.Time {
@@ -81,10 +83,15 @@ func (d *door) send(now float64, v *visit, waited bool) {
 	v.answer = gate.Answer{Sent: d.time(now), InFlight: d.inFlight, Full: waited || !d.room()}
 }
 
-// leave tells that v has waited in vain.
-func (d *door) leave(now float64, v *visit) {
+// late tells that v has waited for long, and returns for how long it may wait on; 0: it
+// has left.
+func (d *door) late(now float64, v *visit) (wait float64) {
 	d.spend(now)
-	d.line.GiveUp(d.time(now), &v.Waiter)
+	at := d.time(now)
+	if until, ok := d.line.Late(at, &v.Waiter, gate.Wait); ok {
+		wait = until.Sub(at).Seconds()
+	}
+	return wait
 }
 
 // answered tells that v was answered.
@@ -100,7 +107,7 @@ func (d *door) next(now float64) *visit {
 	if d.line.Len() == 0 || !d.room() {
 		return nil
 	}
-	w := d.line.Next(d.time(now), d.gate.Limit()-d.inFlight)
+	w := d.line.Next(d.time(now))
 	d.send(now, w.Value, true)
 	return w.Value
 }

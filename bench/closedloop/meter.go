@@ -139,7 +139,7 @@ func (m *meter) over(v *visit, latency float64, good bool) {
 		m.all.add(latency)
 		m.longest = max(m.longest, v.wait)
 	}
-	if v.outcome == timedOut || v.wait > m.promise {
+	if v.wait > m.promise {
 		m.isOver = true
 	}
 	if good {

@@ -13,9 +13,9 @@ type Result struct {
 	Good                    int // of Answered: no 5xx, within the promise
 
 	P95, P99 float64 // seconds, of all who were let in; a timeout counts as what it took
-	// Overload is how many seconds had a request that waited longer than the
-	// promise or timed out; QueueArea the sum over seconds of the longest wait
-	// beyond the promise.
+	// Overload is how many seconds had a request that waited at the target for longer
+	// than the promise; QueueArea the sum over seconds of the longest wait beyond the
+	// promise. A request that times out without such a wait takes long by itself.
 	Overload  int
 	QueueArea float64
 

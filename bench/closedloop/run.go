@@ -239,7 +239,10 @@ func (r *run) happen(h happening) {
 		return
 	}
 	if h.late {
-		r.door.leave(h.at, v)
+		if wait := r.door.late(h.at, v); wait > 0 {
+			r.future.push(happening{h.at + wait, v, v.life, true})
+			return
+		}
 		v.outcome = gated
 		r.over(h.at, v)
 		return

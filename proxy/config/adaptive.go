@@ -61,16 +61,16 @@ func (a *Adaptive) setURL(text string) error {
 }
 
 // complete checks what the settings mean together.
-func (a *Adaptive) complete() error {
+func (a *Adaptive) complete() (err error) {
 	if a.Min > a.Max {
-		return &service.SettingError{Name: "LIMIT_MIN_RPS", Value: number(a.Min), Problem: "is more than LIMIT_MAX_RPS, " + number(a.Max),
+		err = &service.SettingError{Name: "LIMIT_MIN_RPS", Value: number(a.Min), Problem: "is more than LIMIT_MAX_RPS, " + number(a.Max),
 			Allowed: "at most that"}
 	}
 	if pause := a.Pause(); pause < adaptivePauseMin {
-		return &service.SettingError{Name: "ADAPTIVE_TIME_SCALE", Value: number(a.Scale), Problem: fmt.Sprintf("makes an interval of %v as short as %v", a.Interval, pause),
-			Allowed: fmt.Sprintf("what leaves at least %v", adaptivePauseMin)}
+		err = errors.Join(err, &service.SettingError{Name: "ADAPTIVE_TIME_SCALE", Value: number(a.Scale), Problem: fmt.Sprintf("makes an interval of %v as short as %v", a.Interval, pause),
+			Allowed: fmt.Sprintf("what leaves at least %v", adaptivePauseMin)})
 	}
-	return nil
+	return err
 }
 
 // Pause is the real time between two snapshots.

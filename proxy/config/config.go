@@ -12,6 +12,7 @@ import (
 	"weir/internal/loop"
 	"weir/internal/service"
 	"weir/proxy/limit"
+	"weir/proxy/rule"
 	"weir/proxy/session"
 	"weir/proxy/upstream"
 )
@@ -21,6 +22,9 @@ type Config struct {
 	Targets []Target
 	Balance upstream.Balance
 	Limit   limit.Config
+
+	// Notes say which settings have no effect.
+	Notes []string
 
 	EventLoops     int
 	ConnectionsMax int
@@ -36,6 +40,8 @@ type Config struct {
 	underscored  string
 	hostHeader   string
 	rateFields   string
+	cors         string
+	preflight    string
 	algorithm    string
 	limit        int
 	capacity     int
@@ -71,7 +77,7 @@ const (
 func (c *Config) Register(s *service.Settings) {
 	s.Func("TARGET_URL", "http://127.0.0.1:8081", "base URLs of the targets, comma separated, without path",
 		"http://host:port or https://host:port, comma separated", func(text string) (err error) { c.Targets, err = ParseTargets(text); return err })
-	s.Func("TARGET_BALANCE", "p2c", "how requests are dealt out to several targets", "p2c, round_robin, least_inflight",
+	s.Word("TARGET_BALANCE", "p2c", []string{"p2c", "round_robin", "least_inflight"}, "how requests are dealt out to several targets",
 		func(word string) (err error) { c.Balance, err = upstream.ParseBalance(word); return err })
 	s.Enum(&c.hostHeader, "HOST_HEADER", "preserve", []string{"preserve", "target"}, "the Host that the target sees: the client's or its own")
 	s.Enum(&c.underscored, "UNDERSCORED_FIELDS", "drop", []string{"drop", "keep"},
@@ -79,12 +85,17 @@ func (c *Config) Register(s *service.Settings) {
 	c.origin.register(s)
 
 	s.Enum(&c.algorithm, "RATE_LIMIT_ALGORITHM", "fixed", algorithms(), "how the global limit counts")
-	s.Int(&c.limit, "RATE_LIMIT_LIMIT", 100, 1, 1<<53, "requests per window (fixed, sliding, sliding_log, gcra)")
-	s.Float(&c.Limit.Window, "RATE_LIMIT_WINDOW", 1, 0.000001, 100*365*24*3600, "the window in seconds (fixed, sliding, sliding_log, gcra)")
-	s.Int(&c.capacity, "RATE_LIMIT_CAPACITY", 100, 1, 1<<53, "tokens that the bucket holds (token), places in the queue (leaky)")
-	s.Float(&c.Limit.FillRate, "RATE_LIMIT_FILL_RATE", 100, 0.000001, 1e9, "tokens (token), requests that leave the queue (leaky) per second")
+	s.Int(&c.limit, "RATE_LIMIT_LIMIT", limitDefault, 1, 1<<53, "requests per window (fixed, sliding, sliding_log, gcra)")
+	s.Float(&c.Limit.Window, "RATE_LIMIT_WINDOW", windowDefault, 0.000001, 100*365*24*3600, "the window in seconds (fixed, sliding, sliding_log, gcra)")
+	s.Int(&c.capacity, "RATE_LIMIT_CAPACITY", limitDefault, 1, 1<<53, "tokens that the bucket holds (token), places in the queue (leaky)")
+	s.Float(&c.Limit.FillRate, "RATE_LIMIT_FILL_RATE", limitDefault, 0.000001, 1e9, "tokens (token), requests that leave the queue (leaky) per second")
 	s.Enum(&c.rateFields, "RATE_LIMIT_HEADERS", "both", []string{"off", "legacy", "standard", "both"},
 		"rate limit fields of answers: X-RateLimit-* (legacy), RateLimit and RateLimit-Policy (standard)")
+	s.Enum(&c.cors, "CORS", "auto", []string{"auto", "off"},
+		"auto: a refusal (429, 503) of a request with Origin has Access-Control-Allow-Origin and exposes the rate limit fields, so that the page can read it")
+	s.Enum(&c.preflight, "PREFLIGHT", "apart", []string{"shared", "apart", "exempt"},
+		"what browsers' preflights (OPTIONS with Origin and Access-Control-Request-Method) count against: the limits of other requests, others of equal size, or none; "+
+			"any client can send such requests, so exempt is a way round the limits")
 	c.redis.register(s)
 	s.Int(&c.KeysMax, "KEYS_MAX", 10_000_000, 1, 1<<31-1, "keys that the simulated Redis holds")
 
@@ -131,70 +142,76 @@ func algorithms() (words []string) {
 	return words
 }
 
-// Complete checks what settings mean together. The error is a
-// *service.SettingError.
+// Complete checks what settings mean together. The error joins a
+// *service.SettingError for each fault.
 func (c *Config) Complete() error {
+	err := errors.Join(c.completeLimit(), c.Edge.complete(), c.Gate.complete(), c.Rules.complete(), c.Adaptive.complete())
+	if c.UsesRedis() {
+		_, redisErr := c.Redis()
+		err = errors.Join(err, redisErr)
+	}
+	return err
+}
+
+// completeLimit makes the global limit of its settings.
+func (c *Config) completeLimit() error {
 	algorithm, err := limit.ParseAlgorithm(c.algorithm)
 	if err != nil {
 		return &service.SettingError{Name: "RATE_LIMIT_ALGORITHM", Value: c.algorithm, Problem: err.Error()}
 	}
-	if err := c.Edge.complete(); err != nil {
-		return err
-	}
-	if err := c.Gate.complete(); err != nil {
-		return err
-	}
-	if err := c.Rules.complete(); err != nil {
-		return err
-	}
-	if err := c.Adaptive.complete(); err != nil {
-		return err
-	}
 	c.Limit.Algorithm = algorithm
 	c.Limit.Limit, c.Limit.Capacity = int64(c.limit), int64(c.capacity)
-	faults, ok := errors.AsType[limit.Faults](c.Limit.Validate())
-	if !ok {
-		return nil
+	faults, _ := errors.AsType[limit.Faults](c.Limit.Validate())
+	all := []error{c.stray(algorithm)}
+	for _, f := range faults {
+		for _, one := range c.limitSettings() {
+			if one.field == f.Path {
+				all = append(all, &service.SettingError{Name: one.name, Value: one.value, Problem: f.Message})
+			}
+		}
 	}
-	f := faults[0]
-	name := map[string]string{"limit": "RATE_LIMIT_LIMIT", "window": "RATE_LIMIT_WINDOW",
-		"capacity": "RATE_LIMIT_CAPACITY", "fillRate": "RATE_LIMIT_FILL_RATE"}[f.Path]
-	value := map[string]float64{"limit": float64(c.limit), "window": c.Limit.Window,
-		"capacity": float64(c.capacity), "fillRate": c.Limit.FillRate}[f.Path]
-	return &service.SettingError{Name: name, Value: strconv.FormatFloat(value, 'f', -1, 64), Problem: f.Message}
+	return errors.Join(all...)
+}
+
+// RuleOptions are the settings that rules are read with.
+func (c *Config) RuleOptions() rule.Options {
+	return rule.Options{ClientKey: c.Rules.ClientKey, DescriptorKeys: c.Rules.DescriptorKeys,
+		Exempt: c.Rules.Exempt, ExemptPreflights: c.preflight == "exempt"}
 }
 
 // Session is the settings of the data path.
 func (c *Config) Session() session.Settings {
 	return session.Settings{
-		Head:           http1.Limits{HeadBytes: int(c.headBytes), Fields: c.fields},
-		ResponseHead:   http1.Limits{HeadBytes: int(c.answerBytes), Fields: c.answerFields},
-		BodyBytesMax:   c.bodyMax,
-		OwnBytesMax:    service.BodyBytesMax,
-		BufferBytesMax: c.bodyBuffer,
-		HeadTimeout:    c.headTime,
-		BodyTimeout:    c.bodyTime,
-		IdleTimeout:    c.idleTime,
-		ConnectTimeout: c.connectTime,
-		WaitTimeout:    c.waitTime,
-		TargetTimeout:  c.targetTime,
-		BodyRateMin:    c.Edge.bodyRate,
-		StreamTimeout:  c.Edge.streamTime,
-		TunnelTimeout:  c.Edge.tunnelTime,
-		DrainGrace:     c.Edge.drainGrace,
-		RequestsMax:    c.requestsMax,
-		AgeMax:         c.ageMax,
-		PreserveHost:   c.hostHeader == "preserve",
-		Upgrades:       c.Edge.upgrades,
-		Pseudonym:      c.Edge.pseudonym,
-		Via:            c.Edge.via,
-		Underscores:    c.underscored == "keep",
-		OwnElsewhere:   c.Edge.AdminPort != 0,
-		HealthHere:     c.Edge.healthOnDataPort,
-		TrustedProxies: c.origin.trusted,
-		Claims:         c.origin.claims,
-		LegacyFields:   c.rateFields == "both" || c.rateFields == "legacy",
-		StandardFields: c.rateFields == "both" || c.rateFields == "standard",
+		Head:            http1.Limits{HeadBytes: int(c.headBytes), Fields: c.fields},
+		ResponseHead:    http1.Limits{HeadBytes: int(c.answerBytes), Fields: c.answerFields},
+		BodyBytesMax:    c.bodyMax,
+		OwnBytesMax:     service.BodyBytesMax,
+		BufferBytesMax:  c.bodyBuffer,
+		HeadTimeout:     c.headTime,
+		BodyTimeout:     c.bodyTime,
+		IdleTimeout:     c.idleTime,
+		ConnectTimeout:  c.connectTime,
+		WaitTimeout:     c.waitTime,
+		TargetTimeout:   c.targetTime,
+		BodyRateMin:     c.Edge.bodyRate,
+		StreamTimeout:   c.Edge.streamTime,
+		TunnelTimeout:   c.Edge.tunnelTime,
+		DrainGrace:      c.Edge.drainGrace,
+		RequestsMax:     c.requestsMax,
+		AgeMax:          c.ageMax,
+		PreserveHost:    c.hostHeader == "preserve",
+		Upgrades:        c.Edge.upgrades,
+		Pseudonym:       c.Edge.pseudonym,
+		Via:             c.Edge.via,
+		Underscores:     c.underscored == "keep",
+		OwnElsewhere:    c.Edge.AdminPort != 0,
+		HealthHere:      c.Edge.healthOnDataPort,
+		TrustedProxies:  c.origin.trusted,
+		Claims:          c.origin.claims,
+		LegacyFields:    c.rateFields == "both" || c.rateFields == "legacy",
+		CORS:            c.cors == "auto",
+		PreflightsApart: c.preflight == "apart",
+		StandardFields:  c.rateFields == "both" || c.rateFields == "standard",
 	}
 }
 

@@ -205,6 +205,8 @@ func TestWrongCombinations(t *testing.T) {
 		{[]string{"RATE_LIMIT_ALGORITHM", "token", "RATE_LIMIT_FILL_RATE", "0.0000015"}, "RATE_LIMIT_FILL_RATE", "at most 6 decimals"},
 		{[]string{"RATE_LIMIT_ALGORITHM", "token", "RATE_LIMIT_FILL_RATE", "33.333333", "RATE_LIMIT_CAPACITY", "1000000"}, "RATE_LIMIT_CAPACITY", "must be at most"},
 		{[]string{"RATE_LIMIT_ALGORITHM", "token", "RATE_LIMIT_FILL_RATE", "0.000001", "RATE_LIMIT_CAPACITY", "9000"}, "RATE_LIMIT_FILL_RATE", "within 100 years"},
+		{[]string{"RATE_LIMIT_ALGORITHM", "token", "RATE_LIMIT_LIMIT", "5"}, "RATE_LIMIT_LIMIT", "has no effect with RATE_LIMIT_ALGORITHM=token"},
+		{[]string{"RATE_LIMIT_CAPACITY", "5"}, "RATE_LIMIT_CAPACITY", "has no effect with RATE_LIMIT_ALGORITHM=fixed"},
 	} {
 		_, err := parse(test.env...)
 		e, ok := errors.AsType[*service.SettingError](err)
@@ -213,7 +215,13 @@ func TestWrongCombinations(t *testing.T) {
 		}
 	}
 	// What another algorithm could not hold is not this one's fault.
-	must(t, "RATE_LIMIT_ALGORITHM", "token", "RATE_LIMIT_WINDOW", "0.0000015")
+	c := must(t, "RATE_LIMIT_ALGORITHM", "token", "RATE_LIMIT_WINDOW", "0.0000015", "RATE_LIMIT_CAPACITY", "5")
+	if want := "RATE_LIMIT_WINDOW=0.0000015 has no effect with RATE_LIMIT_ALGORITHM=token until the algorithm is switched"; !slices.Equal(c.Notes, []string{want}) {
+		t.Errorf("noted %q, want %q", c.Notes, want)
+	}
+	if c := must(t, "RATE_LIMIT_ALGORITHM", "off", "RATE_LIMIT_LIMIT", "5"); len(c.Notes) != 1 {
+		t.Errorf("noted %q, want that the limit has no effect", c.Notes)
+	}
 }
 
 func TestValuesArrive(t *testing.T) {

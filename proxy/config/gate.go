@@ -7,6 +7,7 @@ import (
 
 	"weir/internal/service"
 	"weir/proxy/gate"
+	"weir/proxy/upstream"
 )
 
 // Gate is the settings of the gates, which bound what is in flight to each target.
@@ -18,11 +19,11 @@ type Gate struct {
 }
 
 func (g *Gate) register(s *service.Settings) {
-	s.Func("GATE", "off", "bound what is in flight to each target by how fast it answers; shadow only counts the requests that would have to wait", "off, shadow, on",
+	s.Word("GATE", "off", []string{"off", "shadow", "on"}, "bound what is in flight to each target by how fast it answers; shadow only counts the requests that would have to wait",
 		func(word string) (err error) { g.Mode, err = gate.ParseMode(word); return err })
-	s.OptionalDuration(&g.SLO, "SLO_P95", time.Millisecond, time.Hour, "the 95th percentile of answer times that clients expect: half of it is the longest that a request waits for the gate")
+	s.OptionalDuration(&g.SLO, "SLO_P95", time.Millisecond, time.Hour, "the 95th percentile of answer times that clients expect: half of it is the longest GATE_WAIT unless that is set")
 	g.Wait = -1
-	s.OptionalDuration(&g.Wait, "GATE_WAIT", 0, time.Minute, fmt.Sprintf("longest wait for a place at a target; then 503; 0: none; default: %v, or half of SLO_P95 if that is less", gate.Wait))
+	s.OptionalDuration(&g.Wait, "GATE_WAIT", 0, time.Minute, fmt.Sprintf("longest wait for a place at a target under lasting overload; then 503; a burst may wait up to %d times as long; 0: none; default: %v, or half of SLO_P95 if that is less", upstream.Patience, gate.Wait))
 	s.Int(&g.Min, "GATE_MIN", 2, 1, 1<<20, "requests in flight to a target that each event loop always lets through")
 	s.Int(&g.Max, "GATE_MAX", 0, 0, 1<<20, "requests in flight to a target beyond which an event loop never goes; 0: its share of TARGET_MAX_CONNECTIONS")
 }

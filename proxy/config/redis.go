@@ -23,6 +23,7 @@ type redisSettings struct {
 	caFile, serverName                           string
 	timeout                                      time.Duration
 	mode                                         store.Mode
+	start                                        string
 }
 
 // register adds the settings to s.
@@ -32,7 +33,7 @@ func (r *redisSettings) register(s *service.Settings) {
 	s.String(&r.username, "REDIS_USERNAME", "", "ACL user of Redis")
 	s.Secret(&r.password, "REDIS_PASSWORD", "password of Redis")
 	s.Int(&r.db, "REDIS_DB", 0, 0, 1<<20, "database of Redis; 0 in a Cluster")
-	s.Func("REDIS_MODE", "auto", "what REDIS_HOST is; auto: Sentinels with REDIS_SENTINEL_MASTER, a Cluster with several hosts, else what the server says", "auto, single, cluster, sentinel",
+	s.Word("REDIS_MODE", "auto", []string{"auto", "single", "cluster", "sentinel"}, "what REDIS_HOST is; auto: Sentinels with REDIS_SENTINEL_MASTER, a Cluster with several hosts, else what the server says",
 		func(word string) (err error) { r.topology, err = redis.ParseTopology(word); return err })
 	s.String(&r.sentinel, "REDIS_SENTINEL_MASTER", "", "name of the master that the Sentinels of REDIS_HOST watch")
 	s.String(&r.sentinelUsername, "REDIS_SENTINEL_USERNAME", "", "ACL user of the Sentinels")
@@ -42,15 +43,34 @@ func (r *redisSettings) register(s *service.Settings) {
 	s.String(&r.serverName, "REDIS_TLS_SERVER_NAME", "", "name in Redis' certificate; empty: the host's")
 	s.String(&r.prefix, "REDIS_KEY_PREFIX", "", "prefix of every name in Redis, for several installations that share one")
 	s.Duration(&r.timeout, "REDIS_TIMEOUT", 100*time.Millisecond, time.Millisecond, 2*time.Second, "longest that a request waits for a decision")
-	s.Func("STORE_FAILURE_MODE", "open", "what happens while Redis is unavailable: open admits all, local limits by this proxy alone, closed refuses with 503", "open, local, closed",
+	s.Word("STORE_FAILURE_MODE", "open", []string{"open", "local", "closed"}, "what happens while Redis is unavailable: open admits all, local limits by this proxy alone, closed refuses with 503",
 		func(word string) (err error) { r.mode, err = redis.ParseFailureMode(word); return err })
+	s.Enum(&r.start, "STORE_START", "checked", []string{"checked", "anyway"},
+		"checked: a store that refuses the user, the password or the database, or is another program, ends the start; anyway: the proxy starts in STORE_FAILURE_MODE")
+}
+
+// StoreStart returns the error that ends the start for one that the store met, with the
+// settings to look at; nil: the proxy starts.
+func (c *Config) StoreStart(err error) error {
+	fault, ok := errors.AsType[*store.MisconfiguredError](err)
+	if !ok || c.redis.start == "anyway" {
+		return nil
+	}
+	see := "REDIS_HOST, REDIS_PORT, REDIS_MODE, REDIS_TLS"
+	switch fault.Cause {
+	case store.Unauthenticated, store.Unauthorized:
+		see = "REDIS_USERNAME, REDIS_PASSWORD"
+	case store.NoDatabase:
+		see = "REDIS_DB, REDIS_SENTINEL_MASTER"
+	}
+	return &service.ExitError{Status: 2, Err: fmt.Errorf("REDIS_HOST: %q cannot be used: %w; see %s, or start with STORE_START=anyway", c.redis.hosts, fault, see)}
 }
 
 // UsesRedis reports whether limits are kept in Redis.
 func (c *Config) UsesRedis() bool { return c.redis.hosts != "" }
 
 // Redis is the settings of the store in Redis; Local and Log are for the caller
-// to fill in. The error is a *service.SettingError.
+// to fill in. The error joins a *service.SettingError for each fault.
 func (c *Config) Redis() (redis.Config, error) {
 	r := &c.redis
 	cfg := redis.Config{
@@ -63,16 +83,16 @@ func (c *Config) Redis() (redis.Config, error) {
 		if _, _, err := net.SplitHostPort(addr); err != nil {
 			addr = net.JoinHostPort(strings.Trim(addr, "[]"), strconv.Itoa(r.port))
 		}
-		if h, p, err := net.SplitHostPort(addr); err != nil || h == "" || !validPort(p) {
-			return cfg, &service.SettingError{Name: "REDIS_HOST", Value: r.hosts, Problem: fmt.Sprintf("names no host and port in %q", host),
-				Allowed: "host, or host:port, comma separated"}
+		if h, p, err := net.SplitHostPort(addr); err != nil || h == "" || !validPort(p) || strings.ContainsAny(h, "/@?#") {
+			return cfg, &service.SettingError{Name: "REDIS_HOST", Value: r.hosts, Problem: fmt.Sprintf("%q names no host and port", host),
+				Allowed: "host, or host:port, comma separated; what else a redis:// URL says has settings of its own: REDIS_USERNAME, REDIS_PASSWORD, REDIS_DB, REDIS_TLS"}
 		}
 		cfg.Addrs = append(cfg.Addrs, addr)
 	}
 	return cfg, r.fault(cfg)
 }
 
-// fault is the first thing that is wrong with the settings together, or nil.
+// fault is what is wrong with the settings together, or nil.
 func (r *redisSettings) fault(cfg redis.Config) error {
 	faults, _ := errors.AsType[redis.Faults](cfg.Validate())
 	settings := map[string]struct{ name, value string }{
@@ -81,10 +101,11 @@ func (r *redisSettings) fault(cfg redis.Config) error {
 		"SentinelUsername": {"REDIS_SENTINEL_USERNAME", r.sentinelUsername}, "SentinelPassword": {"REDIS_SENTINEL_PASSWORD", ""},
 		"TLSCAFile": {"REDIS_TLS_CA_FILE", r.caFile}, "TLSServerName": {"REDIS_TLS_SERVER_NAME", r.serverName},
 	}
+	var all []error
 	for _, f := range faults {
 		if s, ok := settings[f.Field]; ok { // the others are not settings, or checked by themselves
-			return &service.SettingError{Name: s.name, Value: s.value, Problem: f.Problem, Allowed: f.Allowed}
+			all = append(all, &service.SettingError{Name: s.name, Value: s.value, Problem: f.Problem, Allowed: f.Allowed})
 		}
 	}
-	return nil
+	return errors.Join(all...)
 }

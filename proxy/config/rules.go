@@ -14,6 +14,7 @@ type Rules struct {
 	// ClientKey and DescriptorKeys are what rules are read with.
 	ClientKey      rule.Part
 	DescriptorKeys rule.DescriptorKeys
+	Exempt         rule.Exemptions
 
 	clientKey string // as given
 }
@@ -29,6 +30,8 @@ func (r *Rules) register(s *service.Settings) {
 		"ip, ip/24, ip/64, header:N, cookie:N, query:N, path, method, host, secret:header:N", r.setClientKey)
 	s.Func("DESCRIPTOR_KEYS", "", "where the keys of descriptor files come from; the others: remote_address from ip, path, method, any other from the header of that name, except those that Envoy makes up",
 		"message_type=header:X-Type,auth_type=query:auth with parts of keys", r.setDescriptorKeys)
+	s.Func("EXEMPT", "", "paths and clients' networks to which no limit applies, such as those of health checks; a path is exempt only as it is written here, the gate bounds these requests too",
+		"paths as in rules and networks, comma separated: /health,/static/**,10.0.0.0/8", r.setExempt)
 }
 
 func (r *Rules) setClientKey(text string) error {
@@ -40,6 +43,13 @@ func (r *Rules) setClientKey(text string) error {
 		return errors.New("is the same for all clients")
 	}
 	r.ClientKey, r.clientKey = part, text
+	return nil
+}
+
+func (r *Rules) setExempt(text string) (err error) {
+	if r.Exempt, err = rule.ParseExemptions(elements(text)); err != nil {
+		return errors.New("is not understood: " + err.Error())
+	}
 	return nil
 }
 

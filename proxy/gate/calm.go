@@ -34,9 +34,10 @@ func (g *Gate) learn(r *reading) {
 	g.slower = min(g.slower, r.mid/c.mid)
 }
 
-// narrow corrects what was learned while some waited: waiting adds to answer times, and
-// cannot bring them closer together.
-func (c *calm) narrow(now *shape) bool {
+// correct replaces what was learned while some waited, and reports whether it did: waiting
+// adds to answer times, and cannot bring them closer together. A few answers may be close
+// together by chance, so now must be of a long window.
+func (c *calm) correct(now *shape) bool {
 	if now.wide() || now.high-now.low > .3*(c.high-c.low) || now.low < .9*c.low {
 		return false
 	}

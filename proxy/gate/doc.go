@@ -1,43 +1,52 @@
-// Package gate bounds how many requests are at a target at a time, and moves the
-// bound with every few answers, so that a target which becomes slower is not
-// overrun. It needs to be told nothing about the target.
+// Package gate limits how many requests are in flight to a target, and adjusts the limit
+// every few answers, so that a target that becomes slower is not overrun. It needs no
+// information about the target.
 //
-// # What it looks for
+// # Latency
 //
-// A request that finds all workers of its target busy waits there, and so does
-// every request with it: waiting adds the same time w to all answers. A target that
-// has become slower multiplies all answers by the same factor f. So the quantiles of
-// the answer times tell the two apart, compared with what they are when few
-// requests are in flight:
+// A request that finds all workers of its target busy waits, and so do all others: waiting
+// adds about the same time w to every answer time. A target that has become slower
+// multiplies every answer time by the same factor f. The quantiles of the answer times tell
+// the two apart, compared with the quantiles when few requests are in flight (calm):
 //
 //	quantile now = w + f × quantile when calm
 //
-// Two quantiles give w and f. The share of the answer time that is waiting,
-// u = w ÷ mean, says by Little's law how many requests in flight are at work and not
-// in line: in flight × (1 − u). That, and its square root, is the limit. It needs no
-// target delay, holds for any number of uncoordinated gates, and leaves a target alone
-// that is slow but not overrun.
+// Two quantiles give w and f. By Little's law the share of the answer time that is waiting,
+// u = w ÷ mean, says how many of the requests in flight are being worked on:
+// in flight × (1 − u). The limit is that number plus its square root. This needs no
+// configured delay, works with any number of gates that do not know of each other, and does
+// not limit a target that is slow but not overloaded.
 //
-// What answer times are like when calm is learned from the first requests, sent while few
-// others were in flight, and corrected by short looks at the target with clearly fewer in
-// flight than it can work on. The first look follows at once; until then there is no
-// limit. The others begin at full seconds of the wall clock, so that gates which share a
-// target look together.
+// The gate learns the calm answer times from the first requests, which are sent while few
+// others are in flight, and corrects them by looks: short spans with clearly fewer requests
+// in flight than the target can work on. The first look follows immediately; until then
+// there is no limit. Later looks begin at full seconds of the wall clock, so that gates that
+// share a target look at the same time.
 //
-// Where answer times hardly vary the two cannot be told apart. Then the gate looks at
-// what a cut did: when far fewer are in flight and none is answered sooner, it was no
-// queue, and the limit is restored.
+// Where answer times hardly vary, the quantiles do not tell the two apart. Then the gate
+// checks the effect of a cut: if far fewer requests are in flight and answers are no faster,
+// there was no queue, and the gate restores the limit.
 //
-// # What else it heeds
+// # Refusals
 //
-// Targets that refuse what they cannot take (429, 502, 503, 504) show no queue. When
-// more than a few answers in a hundred are of that kind, the limit falls below where
-// that began, and rises again slowly. When fewer in flight fail as often, it is a
-// fault, which no gate cures: the limit is restored and errors are ignored for a while.
+// A target that refuses what it cannot take (429, 502, 503, 504) shows no queue. When more
+// than a few percent of the answers are refusals, the limit falls below where they began.
+// Then it rises while requests always wait for a place and clearly fewer are refused than
+// before, as those would be shed otherwise, and falls by half a place when none waits. When
+// as many fail with fewer requests in flight and fewer are answered, it is a fault, which no
+// limit cures: the gate restores the limit and ignores refusals for a while.
 //
-// While the limit does not bind it stays at half as much again as was in flight at most
-// in the last minute, so that a sudden crowd passes. When a queue stands nevertheless,
-// another proxy's gate holds back its requests alone, and the limit falls.
+// # Bursts
 //
-// Nothing here reads a clock. Every loop has a gate of its own for every target.
+// While the limit does not bind, it is one and a half times the most that was in flight
+// in the last minute, so that a burst passes. If a queue lasts nevertheless, another proxy's
+// gate is the only one that holds requests back, and the limit falls.
+//
+// What the gate sheds of steady traffic at 90 % of a target's capacity that would have been
+// answered in time is below one request in 10,000 where answer times are about exponential,
+// or workers many. It is up to six in 1,000 where answer times deviate by two or three
+// times their mean, workers are few or requests come in bursts: there queues last as
+// long as those of an overload.
+//
+// Nothing here reads a clock. Every loop has one gate for every target.
 package gate

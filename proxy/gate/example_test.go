@@ -15,7 +15,7 @@ func Example() {
 		w := gatetest.World{
 			Length: 20 * time.Second, InTime: 100 * time.Millisecond, Gates: gates,
 			Workers: 15, Service: 10 * time.Millisecond, CV: 1, Queue: 1000,
-			Wait: 50 * time.Millisecond, Pressure: 100 * time.Millisecond,
+			Wait:   50 * time.Millisecond,
 			Stages: []gatetest.Stage{{Load: 2000}, {From: 10 * time.Second, Speed: .5}},
 		}
 		share := gatetest.Play(w).Ratio(10*time.Second, 20*time.Second)

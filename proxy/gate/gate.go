@@ -150,7 +150,7 @@ func (g *Gate) Answered(now time.Time, a *Answer) bool {
 	if g.first {
 		w.peak = max(w.peak, a.InFlight)
 	}
-	if w.passes(now, a) {
+	if w.stale(now, a) {
 		return false
 	}
 	if w.settle > 0 { // the first to be answered are the fast ones

@@ -81,7 +81,7 @@ func (g *Gate) read(span time.Duration) reading {
 	if g.calm.known == 0 {
 		g.calm.shape, g.calm.few = r.shape, r.mean
 	}
-	if g.calm.narrow(&r.shape) {
+	if r.long && g.calm.correct(&r.shape) {
 		g.slower = 1
 	}
 	wait := 0.0

@@ -11,7 +11,7 @@ const (
 	// the target's runtime would look like a trend.
 	windowMin = 20
 	spanMin   = 100 * time.Millisecond
-	// spanShort is the same while little is known, and during a look at the target.
+	// spanShort is the same during a look at the target.
 	spanShort = 20 * time.Millisecond
 	// firstMin is how many answers say for the first time what calm is. Only requests
 	// count that were sent with firstFew or fewer in flight, as others may have waited;
@@ -50,9 +50,9 @@ type window struct {
 
 func (w *window) reset(now time.Time) { *w = window{since: now, next: windowMin, least: buckets - 1} }
 
-// passes reports whether an answer says nothing of the limit, because the request was
-// sent with more in flight.
-func (w *window) passes(now time.Time, a *Answer) bool {
+// stale reports whether an answer says nothing of the limit in force, because its request
+// was sent with more in flight.
+func (w *window) stale(now time.Time, a *Answer) bool {
 	return w.few > 0 && a.InFlight > w.few && !a.Refused && now.Before(w.until)
 }
 

@@ -90,3 +90,21 @@ func TestRead(t *testing.T) {
 		}
 	}
 }
+
+// A few answers that are close together by chance do not change what calm is.
+func TestReadFew(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 3))
+	calm, _ := fill(20_000, func() float64 { return 1e7 * rng.ExpFloat64() })
+	for n, changed := range map[int]bool{windowMin: false, longMin: true} {
+		g := New(Config{})
+		g.window = *calm
+		g.read(time.Second)
+		g.calm.known = knownMax
+		before := g.calm.shape
+		now, _ := fill(n, func() float64 { return 1e7 * (1 + .1*rng.Float64()) })
+		g.window = *now
+		if g.read(spanMin); (g.calm.shape != before) != changed {
+			t.Errorf("after %d answers that hardly vary: calm changed: %t, want %t", n, !changed, changed)
+		}
+	}
+}

@@ -53,6 +53,7 @@ func (s *Session) answerError(now time.Time, status int, reason string) {
 	extra := s.env.appendDate(s.env.extra[:0], now)
 	if status == 503 {
 		extra = http1.AppendFieldInt(extra, "Retry-After", wholeSeconds(s.x.retryAfter))
+		extra = s.appendCORS(extra)
 	}
 	if id := s.env.shed; id != nil {
 		extra = http1.AppendField(extra, decisionField, id)

@@ -1,6 +1,7 @@
 package session
 
 import (
+	"net/netip"
 	"strconv"
 	"time"
 
@@ -13,11 +14,13 @@ import (
 // A Counted is one of the counters that a request was asked about.
 type Counted struct {
 	Rule  *rule.Rule
+	Name  string       // of the counter in the store
 	Index int          // of the rule in its set; -1: the global one
 	Limit *limit.Limit // the rule's, or the client's
 	Cost  int64
 	Key   []byte // borrowed
 	Slot  int64  // booked in a queue, see limit.Decision.Slot
+	Lacks bool   // the request does not have all parts of the key
 }
 
 // ask has the limiter decide about the request in env.head. Afterwards the
@@ -30,19 +33,32 @@ func (s *Session) ask(now time.Time) (ok bool) {
 	p := e.Policy()
 	s.x.limits = verdict{policy: p}
 	e.ask.N = 1
-	e.asked = append(e.asked[:0], Counted{Rule: &p.global, Index: -1, Limit: &p.Limit, Cost: 1})
-	e.ask.Counters = append(e.ask.Counters[:0], store.Counter{Rule: p.Rule, Limit: &p.Limit, Cost: 1})
+	s.x.preflight = e.Settings.PreflightsApart && rule.Preflight(&e.head)
+	e.asked = append(e.asked[:0], p.counted(s.x.preflight))
+	e.ask.Counters = append(e.ask.Counters[:0], store.Counter{Rule: e.asked[0].Name, Limit: &p.Limit, Cost: 1})
 	var hits []rule.Hit
+	var client netip.Addr
+	if p.Rules != nil || e.Matched != nil {
+		client = s.client(&e.head)
+	}
 	if p.Rules != nil {
-		hits = p.Rules.Match(&e.head, s.client(&e.head), &e.scratch)
+		if rule, exempt := p.Rules.Exempt(&e.head, client, &e.scratch); exempt {
+			s.exempt(p, client, rule)
+			return true
+		}
+		hits = p.Rules.Match(&e.head, client, &e.scratch)
 		if len(hits) > rule.HitsMax {
 			s.fail(now, 400, "the path can be read in several ways, and too many rules apply to them")
 			return false
 		}
+		if h := rule.Refusing(hits); h != nil {
+			s.lacking(p, h)
+			return true
+		}
 		s.count(now, p, hits)
 	}
 	if e.Matched != nil {
-		s.matched(p, hits)
+		s.matched(p, client, hits)
 	}
 	s.state = stateDeciding
 	if e.Ask(now, s, &e.ask, &e.answer) {
@@ -56,12 +72,25 @@ func (s *Session) ask(now time.Time) (ok bool) {
 }
 
 // matched tells whose request it is and which rules apply.
-func (s *Session) matched(p *Policy, hits []rule.Hit) {
+func (s *Session) matched(p *Policy, client netip.Addr, hits []rule.Hit) {
 	rank := 0
 	if p.Rules != nil {
 		rank = p.Rules.Rank(&s.env.scratch, s.trusted())
 	}
-	s.env.Matched(p, s, s.client(&s.env.head), rank, hits)
+	s.env.Matched(p, s, client, rank, hits)
+}
+
+// exempt lets a request pass to which no limit applies.
+func (s *Session) exempt(p *Policy, client netip.Addr, rule int) {
+	e := s.env
+	s.x.outcome.Decision = Exempt
+	if e.Exempted != nil {
+		e.Exempted(p, rule)
+	}
+	if e.Matched != nil { // the gate is for these too
+		s.matched(p, client, nil)
+	}
+	s.state = stateBody
 }
 
 // count adds the counters of the rules that apply. Those in shadow are asked by
@@ -70,8 +99,11 @@ func (s *Session) count(now time.Time, p *Policy, hits []rule.Hit) {
 	e := s.env
 	for i := range hits {
 		h := &hits[i]
-		counted := Counted{Rule: h.Rule, Index: h.Index, Limit: h.Limit, Cost: h.Cost, Key: h.Key}
-		counter := store.Counter{Rule: h.Rule.ID, Key: h.Key, Limit: h.Limit, Cost: h.Cost, Reserve: h.Reserve, MaxDelay: h.MaxDelay}
+		counted := Counted{Rule: h.Rule, Name: h.Rule.ID, Index: h.Index, Limit: h.Limit, Cost: h.Cost, Key: h.Key, Lacks: h.Lacks != nil}
+		if s.x.preflight {
+			counted.Name = h.Rule.Preflights()
+		}
+		counter := store.Counter{Rule: counted.Name, Key: h.Key, Limit: h.Limit, Cost: h.Cost, Reserve: h.Reserve, MaxDelay: h.MaxDelay}
 		if h.Rule.Mode == rule.Shadow {
 			e.shadowed, e.shadow = counted, counter // so that these two do not escape to the heap
 			e.Shadow(now, p, &e.shadowed, &e.shadow)
@@ -155,7 +187,7 @@ func leaveQueues(now time.Time, e *Env, asked []Counted, mode store.Mode) {
 	for i := range asked {
 		c := &asked[i]
 		if c.Slot != 0 {
-			counter := store.Counter{Rule: c.Rule.ID, Key: c.Key, Limit: c.Limit, Cost: c.Cost}
+			counter := store.Counter{Rule: c.Name, Key: c.Key, Limit: c.Limit, Cost: c.Cost}
 			e.Leave(now, &counter, c.Slot, mode)
 		}
 	}
@@ -184,8 +216,7 @@ func (s *Session) HandleAnswer(now time.Time, ans *store.Answer) {
 	s.begin()
 	asked := s.x.asked
 	if asked == nil {
-		p := s.x.limits.policy
-		s.env.asked = append(s.env.asked[:0], Counted{Rule: &p.global, Index: -1, Limit: &p.Limit, Cost: 1})
+		s.env.asked = append(s.env.asked[:0], s.x.limits.policy.counted(s.x.preflight))
 		asked = s.env.asked
 	}
 	s.decided(now, ans, asked)
@@ -210,7 +241,9 @@ func (s *Session) proceed(now time.Time) {
 // body's.
 func (s *Session) refuse(now time.Time, rest []byte) int {
 	return s.answerUnread(rest, func() {
-		if s.x.limits.closed {
+		if s.env.lacking != nil {
+			s.answerLacking(now)
+		} else if s.x.limits.closed {
 			s.answerError(now, 503, "the rate limiter's store is unavailable")
 		} else {
 			s.answerRefused(now)
@@ -263,6 +296,7 @@ func (s *Session) answerRefused(now time.Time) {
 	}
 	extra = s.appendLimits(extra)
 	extra = http1.AppendField(extra, decisionField, id)
+	extra = s.appendCORS(extra)
 	e.extra = extra
 
 	body := append(e.body[:0], `{"error":"rate limit exceeded","rule":`...)
@@ -271,13 +305,19 @@ func (s *Session) answerRefused(now time.Time) {
 		body = append(body, `,"reason":"the limit can never hold this request's cost"`...)
 	} else {
 		body = append(body, `,"retryAfter":`...)
-		body = strconv.AppendFloat(body, after.Seconds(), 'f', -1, 64)
+		body = appendSeconds(body, after)
 	}
 	body = append(body, `,"decision":"`...)
 	body = append(body, id...)
 	body = append(body, "\"}\n"...)
 	e.body = body
 	s.finish(now, http1.Answer{Status: 429, ContentType: "application/json", Body: body, Extra: extra})
+}
+
+// appendSeconds appends a span in seconds, with its own digits: Duration.Seconds rounds
+// twice, and 2.989333 becomes 2.9893330000000002.
+func appendSeconds(b []byte, span time.Duration) []byte {
+	return strconv.AppendFloat(b, float64(span)/float64(time.Second), 'f', -1, 64)
 }
 
 // decisionField carries the decision id.

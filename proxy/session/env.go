@@ -60,6 +60,11 @@ type Settings struct {
 	// LegacyFields and StandardFields say which rate limit fields answers
 	// carry: X-RateLimit-*, and RateLimit and RateLimit-Policy.
 	LegacyFields, StandardFields bool
+	// CORS: refusals are told to pages of other origins.
+	CORS bool
+	// PreflightsApart: preflights have counters of their own, as large as those of other
+	// requests.
+	PreflightsApart bool
 }
 
 // An Env is what the sessions of one loop share: settings, ways to ask and to
@@ -80,6 +85,12 @@ type Env struct {
 	// Decided is told of every decision: what was asked, with keys that are
 	// borrowed, and the answer. It may be nil.
 	Decided func(now time.Time, p *Policy, asked []Counted, ans *store.Answer)
+	// Lacking is told of every request that a rule refuses because it lacks a part of the
+	// rule's key; the hit is borrowed. It may be nil.
+	Lacking func(p *Policy, h *rule.Hit)
+	// Exempted is told of every request that passes because no limit applies to it: by the
+	// index of a rule that exempts. It may be nil.
+	Exempted func(p *Policy, rule int)
 	// Shadow has the store count a rule that is not enforced; nobody waits.
 	Shadow func(now time.Time, p *Policy, counted *Counted, counter *store.Counter)
 	// Leave gives a place in the queue of a leaky counter back.
@@ -103,7 +114,8 @@ type Env struct {
 	ask      store.Ask
 	answer   store.Answer
 	refusal  Refusal
-	shed     []byte // names the decision while it is answered
+	lacking  *rule.Hit // refuses the request in head
+	shed     []byte    // names the decision while it is answered
 	asked    []Counted
 	shadowed Counted
 	shadow   store.Counter
@@ -156,6 +168,7 @@ const (
 	Undecided Decision = iota // own endpoints, malformed requests
 	Forwarded
 	Rejected
+	Exempt // no limit applies
 )
 
 // A Fault is why a target gave no usable answer.

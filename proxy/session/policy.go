@@ -22,6 +22,8 @@ type Policy struct {
 	// Version says which limits and rules these are, when decisions are explained.
 	Version string
 
+	preflights string // the name of the global counter of preflights
+
 	global rule.Rule // the global rule as one like the others
 	fields []byte    // its RateLimit-Policy, and RateLimit up to the remaining permits
 }
@@ -29,14 +31,23 @@ type Policy struct {
 // NewPolicy returns the policy of the global rule alone.
 func NewPolicy(id string, l limit.Limit) *Policy {
 	p := &Policy{Rule: id, Limit: l, global: rule.Rule{ID: id, Limit: l.Config()}}
-	p.fields = appendPolicy(nil, id, &p.Limit)
+	p.fields, p.preflights = appendPolicy(nil, id, &p.Limit), rule.PreflightsOf(id)
 	return p
+}
+
+// counted is the global counter for a request of cost 1.
+func (p *Policy) counted(preflight bool) Counted {
+	c := Counted{Rule: &p.global, Name: p.Rule, Index: -1, Limit: &p.Limit, Cost: 1}
+	if preflight {
+		c.Name = p.preflights
+	}
+	return c
 }
 
 // With returns the policy with these rules, if any, beside the global one.
 func (p *Policy) With(rules *rule.Set, version string) *Policy {
 	both := *p
-	if rules != nil && rules.Len() == 0 {
+	if rules != nil && rules.Len()+rules.Exempting() == 0 {
 		rules = nil
 	}
 	both.Rules, both.Version = rules, version

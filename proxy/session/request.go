@@ -25,6 +25,7 @@ func (s *Session) handleHead(now time.Time, rest []byte) int {
 		s.beginOwn(now)
 		return 0
 	}
+	s.keepOrigin(h)
 	if s.answeredHere(now) {
 		return 0
 	}

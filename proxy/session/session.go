@@ -73,6 +73,8 @@ type exchange struct {
 	limits    verdict
 	asked     []Counted                       // of an answer that comes later, or of a wait
 	keys      []byte                          // their memory
+	preflight bool                            // a preflight that is counted apart
+	origin    []byte                          // of the page that makes the request; nil: none, or refusals do not tell
 	mode      store.Mode                      // of the answer, while waiting
 	theirs    struct{ legacy, standard bool } // the target's own limits are tighter
 	upgrade   string                          // the protocols asked for
@@ -333,8 +335,7 @@ func (s *Session) HandleClosed(now time.Time) {
 	switch s.state {
 	case stateDeciding:
 		if s.gone = s.x.asked; s.gone == nil {
-			p := s.x.limits.policy
-			s.gone = []Counted{{Rule: &p.global, Index: -1, Limit: &p.Limit, Cost: 1}}
+			s.gone = []Counted{s.x.limits.policy.counted(s.x.preflight)}
 		}
 		s.x.asked, s.x.keys = nil, nil
 	case stateQueued:
@@ -381,6 +382,7 @@ func (s *Session) letGo() {
 func (s *Session) over() {
 	s.env.give(s.x.request)
 	s.env.give(s.x.response)
+	s.env.give(s.x.origin)
 	if s.x.asked != nil {
 		s.env.give(s.x.keys)
 		s.env.giveAsked(s.x.asked)

@@ -40,6 +40,8 @@ func (s *Session) switched(now time.Time, h *http1.Head) bool {
 	s.x.outcome.Status, s.x.outcome.Relayed, s.x.outcome.Answered = 101, true, now
 	s.env.Report(now, s, &s.x.outcome)
 	s.sentRequest()
+	s.env.give(s.x.origin) // nothing can be refused any more
+	s.x.origin = nil
 	s.state = stateTunnel
 	s.fx.EndUpstream = s.x.clientEnded
 	s.awaitTunnel(now)

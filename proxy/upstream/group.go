@@ -148,6 +148,17 @@ func (g *Group[T]) Takes(now time.Time, t *Target[T]) bool {
 	return !t.retired && (t.ready(now) || t.usable() && !g.anyReady(now))
 }
 
+// Free adds up what free says of the targets that requests may go to.
+func (g *Group[T]) Free(now time.Time, free func(T) int) (n int) {
+	anyReady := g.anyReady(now)
+	for _, t := range g.targets {
+		if t.ready(now) || !anyReady && t.usable() {
+			n += max(0, free(t.Value))
+		}
+	}
+	return n
+}
+
 // Assign notes that a request, which was to go elsewhere or has failed to, tries t.
 func (g *Group[T]) Assign(now time.Time, t *Target[T], tried *Tried) {
 	if !tried.has(t.id) && tried.n < triesMax {

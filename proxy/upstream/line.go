@@ -12,18 +12,22 @@ const (
 	// lineKeys is how many keys it tells apart, by their hashes. Keys whose hashes
 	// are the same share their luck.
 	lineKeys = 256
-	// linePressure is how long requests must have waited in vain until those who came
-	// last are served first. Short crowds are served in order; in a lasting one the
-	// first would all be served just before they give up.
-	linePressure = 100 * time.Millisecond
+	// Patience is for how many times a long wait a queue with such waits is taken for a
+	// crowd, which passes. CoDel has 20: of crowds that a target would answer within a
+	// second that refuses many.
+	Patience = 30
 	// lineMemory is over what time the places of a key are averaged, and how long the
 	// reserve is remembered.
 	lineMemory = 3 * time.Second
-	// lineLoss is the share of those with few places that may wait in vain.
-	lineLoss = .005
+	// lineLoss is the share of requests of keys that are not greedy that may wait for long.
+	lineLoss = .001
 	// lineScore is how finely keys are told apart by the places that they have had lately:
-	// those with less than a quarter of a place are alike, and served in order.
-	lineScore = 4
+	// those with less than a sixteenth of a place are alike, and served in order.
+	lineScore = 16
+	// lineGreed is how many times the places of an average key make a key greedy.
+	lineGreed = 1.25
+	// lineShares is how often it is counted how many places an average key has had.
+	lineShares = 100 * time.Millisecond
 )
 
 // A Line is where requests wait for a place at any of several targets, and knows
@@ -33,27 +37,35 @@ const (
 //   - of these, those of the key that has the fewest places, now and lately, so that no
 //     key gets more than the others, however much it asks for and however long its
 //     requests take;
-//   - of these, those who came first, and when some have waited in vain for a while,
-//     those who came last.
+//   - of these, those who came first, and when some have waited for long, those who came
+//     last: under too much load the first would all be served too late.
+//
+// What is long, its user says. Whoever has waited for long may wait on, for when a crowd has
+// passed there are places again. If the line has not been empty for thirty times as long,
+// it is no crowd but too much load, and nobody waits for longer than that.
 //
 // A key whose requests take long would still collect one place after the other in the
-// moments in which nobody else waits. So whenever a request of a key with few places waits
-// in vain, one more place is kept from the keys with many for a while.
+// moments in which nobody else waits. So whenever a request of a key that has no more
+// places than others waits for long, one more place is kept from greedy keys for a while:
+// those that have, now or lately, clearly more places than an average key.
 //
 // Owned by its loop.
 type Line[W any] struct {
 	most   int // waiters
 	count  int
 	joined uint64          // ever
-	late   bool            // since nobody waited last somebody has waited in vain,
+	late   bool            // since nobody waited last somebody has waited for long,
 	lateAt time.Time       // then for the first time
 	ranks  [Ranks]*rank[W] // nil: nobody of that rank has ever waited
 
-	places  [lineKeys]places // by key
-	taken   int              // places of all keys
-	holders int              // keys that have any
+	places [lineKeys]places // by key
+	taken  int              // places of all keys
+	free   func(now time.Time) int
 
+	reserved bool // there is a reserve
 	reserves [Ranks]reserve
+	share    float32   // places of a key that has had any lately, on average
+	shareAt  time.Time // as of then
 }
 
 // A reserve is how many places are kept free of greedy keys of the same rank or a lower
@@ -62,6 +74,9 @@ type reserve struct {
 	n  float64
 	at time.Time // as of then
 }
+
+// reserveLeast is the least reserve that is remembered.
+const reserveLeast = .01
 
 // now is how many there are now.
 func (r *reserve) now(now time.Time) float64 {
@@ -87,8 +102,14 @@ func (p *places) add(now time.Time, n int32) {
 
 // lately is how many places the key has had on average of late.
 func (p *places) lately(now time.Time) float32 {
-	part := float32(now.Sub(p.at)) / float32(lineMemory)
-	return p.mean + (float32(p.n)-p.mean)*max(0, min(1, part))
+	switch since := now.Sub(p.at); {
+	case since <= 0: // or the clock was set back
+		return p.mean
+	case since >= lineMemory:
+		return float32(p.n)
+	default:
+		return p.mean + (float32(p.n)-p.mean)*float32(since)*(1/float32(lineMemory))
+	}
 }
 
 // A rank is those of one priority class who wait.
@@ -97,8 +118,11 @@ type rank[W any] struct {
 	keys [lineKeys]fifo[W]
 }
 
-// NewLine returns a Line of at most most waiters.
-func NewLine[W any](most int) *Line[W] { return &Line[W]{most: most} }
+// NewLine returns a Line of at most most waiters. free tells how many places are free at
+// all targets together; it is asked only while a reserve is kept.
+func NewLine[W any](most int, free func(now time.Time) int) *Line[W] {
+	return &Line[W]{most: most, free: free}
+}
 
 // Len is how many wait.
 func (l *Line[W]) Len() int { return l.count }
@@ -121,7 +145,7 @@ func (l *Line[W]) Join(w *Waiter[W]) (out *Waiter[W]) {
 		l.ranks[w.rank] = r
 	}
 	l.joined++
-	w.ticket = l.joined
+	w.ticket, w.late = l.joined, false
 	r.keys[w.key].add(w)
 	r.some[w.key/64] |= 1 << (w.key % 64)
 	l.count++
@@ -136,62 +160,92 @@ func (l *Line[W]) Leave(w *Waiter[W]) {
 	}
 }
 
-// GiveUp notes that w has waited in vain, and takes it out of the line if it is there.
-func (l *Line[W]) GiveUp(now time.Time, w *Waiter[W]) {
+// Late notes that w, which waits, has waited for long: for wait. It returns until when w
+// may wait on; false: it may not, and has left the line.
+func (l *Line[W]) Late(now time.Time, w *Waiter[W], wait time.Duration) (until time.Time, ok bool) {
+	if !w.late {
+		w.late = true
+		if !l.greedy(now, w.key) {
+			r := &l.reserves[w.rank]
+			*r = reserve{min(r.now(now)+1, float64(l.taken)), now}
+			l.reserved = true
+		}
+		if !l.late {
+			l.late, l.lateAt = true, now
+		}
+	}
+	patience := Patience * wait
+	if since := now.Sub(l.lateAt); since < patience {
+		return now.Add(patience - max(0, since)), true // below 0: the clock was set back
+	}
 	l.Leave(w)
-	if l.poor(w.key) {
-		r := &l.reserves[w.rank]
-		*r = reserve{min(r.now(now)+1, float64(l.taken)), now}
-	}
-	if !l.late {
-		l.late, l.lateAt = true, now
-	}
+	return now, false
 }
 
-// greedy reports whether a key would have more than twice as many places as keys have on
-// average if it had one more.
-func (l *Line[W]) greedy(key uint8) bool { return (int(l.places[key].n)+1)*l.holders > 2*l.taken }
+// greedy reports whether a key has clearly more places than an average key, now or lately.
+func (l *Line[W]) greedy(now time.Time, key uint8) bool {
+	p := &l.places[key]
+	return max(float32(p.n), p.lately(now)) > lineGreed*l.average(now)
+}
 
-// poor reports whether a key has less than half as many places as keys have on average.
-func (l *Line[W]) poor(key uint8) bool { return 2*int(l.places[key].n)*l.holders < l.taken }
-
-// kept is how many places are left free of greedy keys of a rank.
-func (l *Line[W]) kept(now time.Time, rank int) (n float64) {
-	for i := range l.reserves[:rank+1] {
-		n = max(n, l.reserves[i].now(now))
+// average is how many places a key has had lately, of those that have had any.
+func (l *Line[W]) average(now time.Time) float32 {
+	if since := now.Sub(l.shareAt); since >= 0 && since < lineShares {
+		return l.share
 	}
-	return n
+	sum, keys := float32(0), float32(0)
+	for i := range l.places {
+		if n := l.places[i].lately(now); n > 0 {
+			sum += n
+			keys++
+		}
+	}
+	l.share, l.shareAt = sum/max(1, keys), now
+	return l.share
 }
 
-// Admits reports whether w may have one of so many places that are free at a target.
-func (l *Line[W]) Admits(now time.Time, w *Waiter[W], free int) bool {
-	return free > 0 && (!l.greedy(w.key) || float64(free) > l.kept(now, int(w.rank)))
+// spares reports whether greedy keys of a rank may have a place: more are free than the
+// reserve.
+func (l *Line[W]) spares(now time.Time, rank int) bool {
+	if !l.reserved {
+		return true
+	}
+	kept, any := 0.0, false
+	for i := range l.reserves {
+		n := l.reserves[i].now(now)
+		any = any || n >= reserveLeast
+		if i <= rank {
+			kept = max(kept, n)
+		}
+	}
+	l.reserved = any
+	return kept < 1 || float64(l.free(now)) > kept
 }
 
-// Next takes out of the line who is to have one of so many places that are free at a
-// target; nil: nobody.
-func (l *Line[W]) Next(now time.Time, free int) *Waiter[W] {
+// Admits reports whether w may have a place that is free.
+func (l *Line[W]) Admits(now time.Time, w *Waiter[W]) bool {
+	return l.spares(now, int(w.rank)) || !l.greedy(now, w.key)
+}
+
+// Next takes out of the line who is to have a place that is free; nil: nobody.
+func (l *Line[W]) Next(now time.Time) *Waiter[W] {
 	if l.count == 0 {
 		return nil
 	}
-	lastFirst := l.late && now.Sub(l.lateAt) > linePressure
 	for i, r := range l.ranks {
 		if r == nil {
 			continue
 		}
-		w, any := l.best(now, r, lastFirst, float64(free) > l.kept(now, i))
-		if w != nil {
+		if w := l.best(now, r, l.late, l.spares(now, i)); w != nil {
 			l.Leave(w)
-		}
-		if any { // lower ranks have to wait in any case
 			return w
 		}
 	}
 	return nil
 }
 
-// best is who is next of a rank, if any wait; all says that greedy keys may have a place.
-func (l *Line[W]) best(now time.Time, r *rank[W], lastFirst, all bool) (best *Waiter[W], any bool) {
+// best is who is next of a rank; nil: nobody. all says that greedy keys may have a place.
+func (l *Line[W]) best(now time.Time, r *rank[W], lastFirst, all bool) (best *Waiter[W]) {
 	least := 0
 	for i := range r.some {
 		for left := r.some[i]; left != 0; left &= left - 1 {
@@ -203,8 +257,7 @@ func (l *Line[W]) best(now time.Time, r *rank[W], lastFirst, all bool) (best *Wa
 				r.some[i] &^= 1 << bit
 				continue
 			}
-			any = true
-			if !all && l.greedy(key) {
+			if !all && l.greedy(now, key) {
 				continue
 			}
 			if lastFirst {
@@ -217,7 +270,7 @@ func (l *Line[W]) best(now time.Time, r *rank[W], lastFirst, all bool) (best *Wa
 			}
 		}
 	}
-	return best, any
+	return best
 }
 
 // worst is who is last of the line with w: of the lowest priority, of the key of which
@@ -252,28 +305,19 @@ func (l *Line[W]) crowd(rank int) (most *fifo[W]) {
 // Take notes that w has a place at a target now, until Give.
 func (l *Line[W]) Take(now time.Time, w *Waiter[W]) {
 	l.Give(now, w)
-	if r := &l.reserves[w.rank]; r.n > 0 && l.poor(w.key) {
+	if r := &l.reserves[w.rank]; l.reserved && r.n > 0 && !l.greedy(now, w.key) {
 		*r = reserve{max(0, r.now(now)-lineLoss), now}
 	}
 	w.placed, w.placedBy = true, w.key
-	l.note(now, w.key, 1)
+	l.places[w.key].add(now, 1)
+	l.taken++
 }
 
 // Give notes that w has no place any more.
 func (l *Line[W]) Give(now time.Time, w *Waiter[W]) {
 	if w.placed {
 		w.placed = false
-		l.note(now, w.placedBy, -1)
-	}
-}
-
-// note adds n places to those of a key.
-func (l *Line[W]) note(now time.Time, key uint8, n int) {
-	p := &l.places[key]
-	had := p.n > 0
-	p.add(now, int32(n))
-	l.taken += n
-	if has := p.n > 0; has != had {
-		l.holders += n
+		l.places[w.placedBy].add(now, -1)
+		l.taken--
 	}
 }

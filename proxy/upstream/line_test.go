@@ -9,6 +9,9 @@ import (
 	"weir/proxy/upstream"
 )
 
+// plenty is how many places are free, if it does not matter.
+func plenty(time.Time) int { return 1000 }
+
 // A standing is what a plain model knows of somebody in line.
 type standing struct {
 	w    *upstream.Waiter[int]
@@ -49,16 +52,15 @@ func (m *model) next(lastFirst bool) int {
 func TestLineHistories(t *testing.T) {
 	for seed := range uint64(50) {
 		r := rand.New(rand.NewPCG(seed, 1))
-		const most, free = 12, 1000
-		l, m, now := upstream.NewLine[int](most), model{held: map[uint8]int{}}, time.Unix(1, 0)
+		const most = 12
+		l, m, now := upstream.NewLine[int](most, plenty), model{held: map[uint8]int{}}, time.Unix(1, 0)
 		last := standing{w: new(upstream.Waiter[int]), key: 1, rank: upstream.Ranks - 1}
 		last.w.For(1, last.rank)
 		l.Join(last.w)
 		m.waits = append(m.waits, last)
 		lastFirst := seed%2 == 1
 		if lastFirst {
-			l.GiveUp(now, new(upstream.Waiter[int]))
-			now = now.Add(time.Second)
+			l.Late(now, new(upstream.Waiter[int]), time.Second)
 		}
 		var placed []standing
 		for i := range 2000 {
@@ -77,7 +79,7 @@ func TestLineHistories(t *testing.T) {
 			case n < 8 && len(m.waits) > 1:
 				at := m.next(lastFirst)
 				s := m.waits[at]
-				if w := l.Next(now, free); w != s.w {
+				if w := l.Next(now); w != s.w {
 					t.Fatalf("seed %d, step %d: next is %d, want %d", seed, i, w.Value, s.w.Value)
 				}
 				l.Take(now, s.w)
@@ -95,9 +97,9 @@ func TestLineHistories(t *testing.T) {
 			}
 		}
 		for range m.waits {
-			l.Next(now, free)
+			l.Next(now)
 		}
-		if l.Len() != 0 || l.Next(now, free) != nil {
+		if l.Len() != 0 || l.Next(now) != nil {
 			t.Errorf("seed %d: %d wait at the end", seed, l.Len())
 		}
 	}
@@ -106,7 +108,7 @@ func TestLineHistories(t *testing.T) {
 // When a line is full the one of the lowest priority, of the key of which the most wait,
 // leaves it, unless whoever comes is no better.
 func TestLineFull(t *testing.T) {
-	l := upstream.NewLine[int](4)
+	l := upstream.NewLine[int](4, plenty)
 	for i, step := range []struct {
 		key  uint64
 		rank int
@@ -135,15 +137,93 @@ func TestLineFull(t *testing.T) {
 	}
 }
 
+// unfair is a line in which key 1 has four places, others have one each, and a request of
+// the highest rank has waited in vain, so that one place is kept.
+func unfair(free int) (l *upstream.Line[int], now time.Time) {
+	l, now = upstream.NewLine[int](10, func(time.Time) int { return free }), time.Unix(1, 0)
+	for _, key := range []uint64{1, 1, 1, 1, 2, 3, 4, 5} {
+		l.Take(now, waiterFor(key, 0))
+	}
+	now = now.Add(time.Minute)
+	l.Late(now, waiterFor(6, 0), time.Second)
+	return l, now
+}
+
+func waiterFor(key uint64, rank int) *upstream.Waiter[int] {
+	w := new(upstream.Waiter[int])
+	w.For(key, rank)
+	return w
+}
+
+// What is kept free of greedy keys is kept at all targets together: with a place at each
+// of two, one of them is theirs.
+func TestReserveIsOfAllTargets(t *testing.T) {
+	for free, admits := range map[int]bool{1: false, 2: true} {
+		l, now := unfair(free)
+		if got := l.Admits(now, waiterFor(1, 0)); got != admits {
+			t.Errorf("%d places are free: a greedy key may have one: %t", free, got)
+		}
+		if !l.Admits(now, waiterFor(2, 0)) {
+			t.Errorf("%d places are free, and a key that is not greedy may have none", free)
+		}
+	}
+}
+
+// Whoever is kept from a place holds up nobody of a lower rank who may have it.
+func TestGreedyKeyHoldsUpNobody(t *testing.T) {
+	l, now := unfair(1)
+	greedy, low := waiterFor(1, 0), waiterFor(6, 3)
+	l.Join(greedy)
+	l.Join(low)
+	if w := l.Next(now); w != low {
+		t.Errorf("next is %p, want the one of the lower rank", w)
+	}
+	if w := l.Next(now); w != nil || !greedy.Waiting() {
+		t.Error("the greedy key has the place that is kept")
+	}
+}
+
+// Whoever has waited for long in a crowd waits on; in a line that has been long for thirty
+// times as long nobody does, until it has been empty.
+func TestLineLate(t *testing.T) {
+	const wait = 50 * time.Millisecond
+	l, start := upstream.NewLine[int](10, plenty), time.Unix(1, 0)
+	for i, step := range []struct {
+		at, until time.Duration // 0: may not wait on
+		empty     bool          // just before
+	}{
+		{at: 0, until: 30 * wait},
+		{at: 29 * wait, until: 30 * wait},
+		{at: -wait, until: 29 * wait}, // the clock was set back
+		{at: 30 * wait},
+		{at: 40 * wait},
+		{at: 41 * wait, until: 71 * wait, empty: true},
+		{at: 70 * wait, until: 71 * wait},
+		{at: 71 * wait},
+	} {
+		if step.empty {
+			for l.Len() > 0 {
+				l.Next(start)
+			}
+		}
+		w, now := waiterFor(uint64(i), 0), start.Add(step.at)
+		l.Join(w)
+		until, ok := l.Late(now, w, wait)
+		if ok != (step.until > 0) || ok && until != start.Add(step.until) || w.Waiting() != ok {
+			t.Errorf("step %d: may wait until %v (%t), waits: %t", i, until.Sub(start), ok, w.Waiting())
+		}
+	}
+}
+
 func TestLineAllocatesNothing(t *testing.T) {
-	l, now := upstream.NewLine[int](100), time.Unix(1, 0)
+	l, now := upstream.NewLine[int](100, plenty), time.Unix(1, 0)
 	var w [10]upstream.Waiter[int]
 	steps := func() {
 		for i := range w {
 			w[i].For(uint64(i), i)
 			l.Join(&w[i])
 		}
-		for next := l.Next(now, 100); next != nil; next = l.Next(now, 100) {
+		for next := l.Next(now); next != nil; next = l.Next(now) {
 			l.Take(now, next)
 		}
 		for i := range w {
@@ -159,7 +239,7 @@ func TestLineAllocatesNothing(t *testing.T) {
 func BenchmarkLine(b *testing.B) {
 	for name, keys := range map[string]uint64{"one key": 1, "4096 keys": 4096} {
 		b.Run(name, func(b *testing.B) {
-			l, now := upstream.NewLine[int](4096), time.Unix(1, 0)
+			l, now := upstream.NewLine[int](4096, plenty), time.Unix(1, 0)
 			w := make([]upstream.Waiter[int], 1000)
 			for i := range w {
 				w[i].For(uint64(i)%keys, 0)
@@ -167,7 +247,7 @@ func BenchmarkLine(b *testing.B) {
 			}
 			b.ReportAllocs()
 			for b.Loop() {
-				l.Join(l.Next(now, 100))
+				l.Join(l.Next(now))
 			}
 		})
 	}

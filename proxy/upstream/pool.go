@@ -27,6 +27,7 @@ type Waiter[W any] struct {
 	placed    bool   // has a place that its Line knows of,
 	placedBy  uint8  // for this key
 	ticket    uint64 // in the Line: the order of joining
+	late      bool   // has waited there for long
 }
 
 // For says whose request waits: the hash of the key that it is counted under, and its
@@ -121,9 +122,10 @@ const streamsPart = 4
 func (p *Pool[C, W]) SetLimit(limit int) { p.limit = max(limit, 1) }
 
 // Taken is how many places are taken.
-func (p *Pool[C, W]) Taken() int {
-	return p.InFlight() - p.streams + StreamPlaces(p.streams, p.limit)
-}
+func (p *Pool[C, W]) Taken() int { return p.Short() + StreamPlaces(p.streams, p.limit) }
+
+// Short is how many requests in flight are no streams.
+func (p *Pool[C, W]) Short() int { return p.InFlight() - p.streams }
 
 // StreamPlaces is how many places so many streams take, of so many that there are.
 func StreamPlaces[N int | int64](streams, limit N) N { return min(streams, limit/streamsPart) }

@@ -41,22 +41,26 @@ func (h *moments) Pop() any {
 	return last
 }
 
-// share plays sources that share so many places, for which they wait for 50 ms at most,
-// and returns how many requests of each are served per second.
+// share plays sources that share so many places, for which 50 ms is a long wait, and
+// returns how many requests of each are served per second. The first two seconds are not
+// counted: at the start all places are free, and nobody has waited for long yet.
 func share(seed uint64, places int, sources []source) []float64 {
-	const length, wait = 20 * time.Second, 50 * time.Millisecond
+	const warm, length, wait = 2 * time.Second, 20 * time.Second, 50 * time.Millisecond
 	r := rand.New(rand.NewPCG(seed, 1))
-	l := upstream.NewLine[*asker](4096)
 	var future moments
 	now, taken := time.Duration(0), 0
+	l := upstream.NewLine[*asker](4096, func(time.Time) int { return places - taken })
 	served := make([]float64, len(sources))
 	clock := func() time.Time { return time.Unix(1, 0).Add(now) }
 	in := func(d float64, do func()) { heap.Push(&future, moment{now + time.Duration(d), do}) }
 	var next func()
+	var late func(a *asker)
 	serve := func(a *asker) {
 		taken++
 		l.Take(clock(), &a.Waiter)
-		served[a.from]++
+		if now >= warm {
+			served[a.from]++
+		}
 		in(r.ExpFloat64()*float64(sources[a.from].mean), func() {
 			taken--
 			l.Give(clock(), &a.Waiter)
@@ -65,11 +69,19 @@ func share(seed uint64, places int, sources []source) []float64 {
 	}
 	next = func() {
 		for taken < places && l.Len() > 0 {
-			w := l.Next(clock(), places-taken)
+			w := l.Next(clock())
 			if w == nil {
 				return
 			}
 			serve(w.Value)
+		}
+	}
+	late = func(a *asker) {
+		if !a.Waiting() {
+			return
+		}
+		if until, ok := l.Late(clock(), &a.Waiter, wait); ok {
+			in(float64(until.Sub(clock())), func() { late(a) })
 		}
 	}
 	var arrive func(from int)
@@ -78,14 +90,10 @@ func share(seed uint64, places int, sources []source) []float64 {
 		a := &asker{from: from, at: now}
 		a.Value = a
 		a.For(uint64(from)<<6+r.Uint64N(s.keys), s.rank)
-		if taken < places && l.Admits(clock(), &a.Waiter, places-taken) {
+		if taken < places && l.Admits(clock(), &a.Waiter) {
 			serve(a)
 		} else if l.Join(&a.Waiter) == nil {
-			in(float64(wait), func() {
-				if a.Waiting() {
-					l.GiveUp(clock(), &a.Waiter)
-				}
-			})
+			in(float64(wait), func() { late(a) })
 		}
 		in(r.ExpFloat64()/s.rate*float64(time.Second), func() { arrive(from) })
 	}
@@ -100,22 +108,34 @@ func share(seed uint64, places int, sources []source) []float64 {
 		m.do()
 	}
 	for i := range served {
-		served[i] /= length.Seconds()
+		served[i] /= (length - warm).Seconds()
 	}
 	return served
 }
 
 const ms = time.Millisecond
 
+// shares is share, on average over some seeds.
+func shares(sources ...source) []float64 {
+	const seeds = 3
+	mean := make([]float64, len(sources))
+	for seed := range uint64(seeds) {
+		for i, n := range share(seed, 15, sources) {
+			mean[i] += n / seeds
+		}
+	}
+	return mean
+}
+
 // One key whose requests take fifty times as long, and are a tenth to four fifths of all,
-// leaves the others most of what they would have without it, however busy they are. The goal is .95; with fifteen places, of which
-// the others need fourteen, two places that are taken are a tenth.
+// leaves the others nearly all that they would have without it, however busy they are.
 func TestSlowKey(t *testing.T) {
 	for _, rate := range []float64{900, 1350, 2000} {
-		alone := share(1, 15, []source{{rate, 50, 0, 10 * ms}})[0]
+		others := source{rate, 50, 0, 10 * ms}
+		alone := shares(others)[0]
 		for _, part := range []float64{.1, .8} {
-			got := share(1, 15, []source{{rate, 50, 0, 10 * ms}, {rate * part / (1 - part), 1, 0, 500 * ms}})
-			if got[0] < .86*alone {
+			got := shares(others, source{rate * part / (1 - part), 1, 0, 500 * ms})
+			if got[0] < .95*alone {
 				t.Errorf("%.0f a second, and %.1f of all are slow: %.0f are served, %.0f would be", rate, part, got[0], alone)
 			}
 		}
@@ -126,8 +146,8 @@ func TestSlowKey(t *testing.T) {
 // asks for as much as it could get.
 func TestInsistentKey(t *testing.T) {
 	crowd := source{2000, 20, 0, 10 * ms}
-	modest := share(1, 15, []source{crowd, {100, 1, 0, 10 * ms}})
-	greedy := share(1, 15, []source{crowd, {10_000, 1, 0, 10 * ms}})
+	modest := shares(crowd, source{100, 1, 0, 10 * ms})
+	greedy := shares(crowd, source{10_000, 1, 0, 10 * ms})
 	if greedy[1] > 1.1*modest[1] || greedy[0] < .98*modest[0] {
 		t.Errorf("asking for 10000 a second a key gets %.0f and the others %.0f, asking for 100 it gets %.0f and they %.0f", greedy[1], greedy[0], modest[1], modest[0])
 	}

@@ -123,7 +123,7 @@ func TestTargetComesBack(t *testing.T) {
 	for range 10 {
 		conn.ask(get, 200)
 	}
-	if st := r.statusOf(all["a"]); st.Status != "ejected" {
+	if st := r.statusOf(all["a"]); st.Status != "down" || st.Cause != "connection refused" {
 		t.Errorf("the target that is gone is %+v", st)
 	}
 	all["a"].start()
@@ -204,8 +204,11 @@ func TestActiveChecks(t *testing.T) {
 			t.Errorf("%s was never checked", m.name)
 		}
 	}
-	if n := strings.Count(r.log.String(), `msg="Target is down"`); n != 2 {
-		t.Errorf("two targets went down, the log says so %d times:\n%s", n, r.log)
+	for _, m := range []*member{a, b} {
+		cause := fmt.Sprintf(`cause="check of /health: answered %d"`, map[*member]int{a: 500, b: 404}[m])
+		r.until("it is logged that "+m.name+" was down", func() bool {
+			return strings.Count(r.log.String(), fmt.Sprintf(`msg="Target is down" component=RateLimiter target=%s address=%s %s`, m.url(), m.addr, cause)) == 1
+		})
 	}
 }
 

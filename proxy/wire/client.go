@@ -2,6 +2,7 @@ package wire
 
 import (
 	"net/http"
+	"net/netip"
 	"time"
 
 	"weir/internal/loop"
@@ -29,12 +30,15 @@ type client struct {
 	closed bool                      // the connection is gone
 	duplex bool                      // the connection is read and written at the same time
 
-	route  uint16    // of the exchange; see routes
-	class  uint8     // its priority class; see classNames
-	with   int       // places taken at the target when the exchange was sent
-	full   bool      // the gate bound then
-	lineAt time.Time // since when it waits for a place
-	gateBy bool      // waits for a place at any target until the alarm rings
+	route    uint16        // of the exchange; see routes
+	class    uint8         // its priority class; see classNames
+	with     int           // exchanges with a connection to the target when this one got its own
+	full     bool          // the gate bound then
+	from     netip.Addr    // whose request was last counted under its address
+	fromHash uint64        // of that
+	gateBy   bool          // waits for a place at any target until the alarm rings
+	lineAt   time.Time     // since when it does
+	waited   time.Duration // for a place, before that
 
 	alarm    *loop.Alarm // of a slot in a queue; made when it is first needed
 	asked    time.Time   // when Redis was asked
@@ -197,7 +201,7 @@ func (c *client) acquire(now time.Time, how session.Acquire) {
 		}
 		return
 	case session.AcquireAny:
-		c.tried, c.full = upstream.Tried{}, false
+		c.tried, c.full, c.waited = upstream.Tried{}, false, 0
 		if c.serveOwn(now) {
 			return
 		}
@@ -232,6 +236,7 @@ func (c *client) enter(now time.Time, fresh bool) {
 		c.serve(now, sv, true)
 	case upstream.Wait:
 		c.s.HandleWaits(now)
+		t.note(now)
 	case upstream.WaitAndDial:
 		t.dial()
 		t.note(now)
@@ -276,7 +281,9 @@ func (c *client) choose(now time.Time) bool {
 func (c *client) leave() {
 	if c.at != nil {
 		if c.server == nil {
-			c.at.Value.over(c.side.loop.Now(), c)
+			now := c.side.loop.Now()
+			c.at.Value.over(now, c)
+			c.at.Value.note(now)
 		}
 		c.at.Abandoned(c.mark)
 		c.at.Value.forget()
@@ -299,11 +306,11 @@ func (c *client) learn(now time.Time, o *session.Outcome) {
 		c.leave()
 		return
 	case o.Fault == session.FaultTimeout:
-		c.at.Answered(now, c.mark, http.StatusGatewayTimeout)
+		c.at.Value.answered(now, c.mark, http.StatusGatewayTimeout, o.Fault)
 	case o.Fault != session.FaultNone:
-		c.at.Answered(now, c.mark, http.StatusBadGateway)
+		c.at.Value.answered(now, c.mark, http.StatusBadGateway, o.Fault)
 	case o.Relayed && o.Status > 0:
-		c.at.Answered(now, c.mark, o.Status)
+		c.at.Value.answered(now, c.mark, o.Status, o.Fault)
 	default:
 		c.leave()
 		return

@@ -118,6 +118,8 @@ func (f *Front) Register(set *metric.Set) {
 		func(c *counts) uint64 { return c.trailers.Load() })
 	set.Counters("ratelimiter_requests_by_method_total", "answers to clients by method and status code", f.byMethod())
 	set.Counters("ratelimiter_rule_decisions_total", "decisions by rule; of more than 1000 rules those behind count as other", f.byRule())
+	set.Counters("ratelimiter_rule_key_missing_total", "requests that lacked a part of a rule's key, by what the rule did with them", f.byMissing())
+	set.Counters("ratelimiter_exempt_requests_total", "requests to which no limit applied, by the rule that says so; no other count of decisions has them", f.byExempting())
 	f.registerStore(set)
 	f.registerUpstream(set)
 	f.names.register(set)
@@ -290,7 +292,7 @@ func (f *Front) byRule() iter.Seq2[string, uint64] {
 				n        uint64
 				always   bool
 			}{
-				{"forwarded", t.forwarded, true}, {"rejected", t.rejected, true},
+				{"forwarded", t.forwarded, true}, {"rejected", t.rejected + t.unavailable + t.lacking, true},
 				{"shadow_forwarded", t.shadowPass, false}, {"shadow_rejected", t.shadowRefused, false},
 			} {
 				if (one.always || one.n > 0) && !yield(metric.Labels("rule", id, "decision", one.decision), one.n) {

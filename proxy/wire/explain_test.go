@@ -150,7 +150,7 @@ func TestFilesAreFollowed(t *testing.T) {
 		t.Helper()
 		r.until(fmt.Sprintf("a line of the log has %q", parts), func() bool {
 			for line := range strings.Lines(r.log.String()) {
-				all := strings.Contains(line, "level=WARN")
+				all := strings.Contains(line, "level=ERROR")
 				for _, part := range parts {
 					all = all && strings.Contains(line, part)
 				}

@@ -196,9 +196,11 @@ func (f *Front) Leave(ln net.Listener) {
 func (f *Front) housekeeping() {
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
-	reported := make(map[string]uint64)
+	reported := make(map[string]ruleTotal)
+	var missing missingReport
 	var gone departures
 	var gates gateWatch
+	var targets targetWatch
 	for {
 		select {
 		case <-f.stop:
@@ -207,8 +209,10 @@ func (f *Front) housekeeping() {
 		case now := <-tick.C:
 			f.cfg.Table.Expire(f.Steady(now), expireBudget)
 			f.reportRefusals(reported)
+			missing.report(f)
 			gone.drop(now, f, f.cfg.Policy())
 			f.disbelief.warn(now, f.cfg.Log)
+			targets.watch(now, f)
 			gates.watch(now, f)
 		}
 	}
@@ -218,15 +222,21 @@ func (f *Front) housekeeping() {
 const expireBudget = 200_000
 
 // reportRefusals logs how many requests each rule has refused since the last
-// time.
-func (f *Front) reportRefusals(reported map[string]uint64) {
+// time, and how many were refused because the store is unavailable.
+func (f *Front) reportRefusals(reported map[string]ruleTotal) {
 	totals := f.ruleTotals()
-	maps.DeleteFunc(reported, func(id string, _ uint64) bool { _, counted := totals[id]; return !counted })
+	maps.DeleteFunc(reported, func(id string, _ ruleTotal) bool { _, counted := totals[id]; return !counted })
+	unavailable := uint64(0)
 	for _, id := range slices.Sorted(maps.Keys(totals)) {
-		if n := totals[id].rejected; n > reported[id] {
-			f.cfg.Log.Warn("Requests rejected: limit exceeded", "rule", id, "count", n-reported[id])
-			reported[id] = n
+		t, was := totals[id], reported[id]
+		reported[id] = t
+		unavailable += t.unavailable - was.unavailable
+		if n := t.rejected - was.rejected; n > 0 {
+			f.cfg.Log.Warn("Requests rejected: limit exceeded", "rule", id, "count", n)
 		}
+	}
+	if unavailable > 0 {
+		f.cfg.Log.Warn("Requests rejected: the store is unavailable and STORE_FAILURE_MODE is closed", "count", unavailable)
 	}
 }
 
@@ -301,11 +311,11 @@ func newSide(f *Front, l *loop.Loop, connsPerTarget int) *side {
 	}
 	s.targets = upstream.NewGroup(f.cfg.Balance, ejection, inFlightOf, rand.New(rand.NewPCG(uint64(l.Index()), rand.Uint64())))
 	s.targets.Bound((*target).room)
-	s.line = upstream.NewLine[*client](s.waitersMax)
+	s.line = upstream.NewLine[*client](s.waitersMax, s.free)
 	s.publish()
 	s.env = session.Env{Settings: &f.cfg.Session, Policy: f.cfg.Policy, Ask: s.decider(), Overloaded: f.memory.short,
 		Stream:  func(sess *session.Session) bool { return sess.Owner.(*client).stream(l.Now()) },
-		Decided: s.judged, Shadow: s.shadow, Leave: s.leave, Report: s.report, Disbelieved: s.disbelieved, Refused: s.refused}
+		Decided: s.judged, Shadow: s.shadow, Leave: s.leave, Report: s.report, Disbelieved: s.disbelieved, Refused: s.refused, Lacking: s.lacking, Exempted: s.exempted}
 	if f.cfg.Gate.Mode != gate.Off {
 		s.env.Matched = s.matched
 	}

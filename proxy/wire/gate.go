@@ -12,7 +12,7 @@ import (
 // take.
 type Gating struct {
 	Mode     gate.Mode
-	Wait     time.Duration // longest wait for a place at a target; 0: none
+	Wait     time.Duration // for a place at a target that is long, see upstream.Line; 0: none
 	SLO      time.Duration // 95th percentile of answer times that clients expect, for people; 0: unknown
 	Min, Max int           // bounds of the limit of a loop for a target; 0: those of package gate
 }
@@ -36,13 +36,15 @@ func (t *target) begin() {
 // enforced reports whether the gate bounds what is in flight.
 func (t *target) enforced() bool { return t.gate != nil && t.side.front.cfg.Gate.Mode == gate.On }
 
-// admitted is told that an exchange of c goes to the target.
+// admitted is told that an exchange of c goes to the target, over the connection that it
+// has now. Those that still wait for one are not at the target.
 func (t *target) admitted(c *client) {
 	if t.gate == nil {
 		return
 	}
-	c.with = t.pool.Taken()
-	if !t.enforced() && c.with > t.gate.Limit() {
+	taken := t.pool.Taken()
+	c.with = max(taken-t.pool.Waiting(), 1)
+	if !t.enforced() && taken > t.gate.Limit() {
 		t.side.counts.gateWould.Inc()
 	}
 	c.full = c.full || t.pool.Free() <= 0

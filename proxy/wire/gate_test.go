@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"weir/internal/loop"
 	"weir/proxy/gate"
 	"weir/proxy/session"
 )
@@ -123,4 +124,27 @@ func TestGateBeginsWithTheFirstRequest(t *testing.T) {
 	if n := gates(); n != 1 {
 		t.Errorf("%d gates after the first request", n)
 	}
+}
+
+// TARGET_WAIT_TIMEOUT is for connections: who waits for a place waits as long as the gate
+// says, and is shed by it.
+func TestGateWaitsWithoutConnectionTimeout(t *testing.T) {
+	one := func(c *Config) { c.Gate = Gating{Mode: gate.On, Wait: patience, Min: 1, Max: 1} }
+	b := newBarrier()
+	r := startWith(t, one, newTarget(t, b.script).url(), "EVENT_LOOPS", "1", "TARGET_WAIT_TIMEOUT", "1m", "TARGET_TIMEOUT", "1h")
+	held := r.dial()
+	held.send(request("/held"))
+	b.next(t)
+	waits := r.lineUp(1, get)
+	r.onLoops(func(s *side, now time.Time) {
+		s.loop.Each(func(_ *loop.Conn, h loop.Handler) {
+			if c, ok := h.(*client); ok && c.gateBy && c.s.Deadline().Before(now.Add(30*time.Minute)) {
+				t.Errorf("who waits for a place has only %v", c.s.Deadline().Sub(now))
+			}
+		})
+	})
+	b.open <- true
+	held.status(200)
+	b.open <- true
+	waits.status(200)
 }

@@ -75,3 +75,30 @@ func TestGateKnowsKindsOfRequests(t *testing.T) {
 		})
 	}
 }
+
+// When many requests come before there is a connection, the first to get one are at the
+// target with few others, and the gate learns from their answers.
+func TestGateLearnsWhileOthersWaitForConnections(t *testing.T) {
+	const requests = 60
+	_, tg := newGated(2, requests, 0)
+	waits := make([]client, requests)
+	for i := range waits {
+		tg.pool.Acquire(&waits[i].wait, false)
+	}
+	now := time.Unix(1_700_000_000, 0)
+	for i := range waits {
+		tg.pool.Dialled(new(server))
+		c := &waits[i]
+		tg.admitted(c)
+		if c.with != i+1 {
+			t.Fatalf("the request on connection %d is said to be at the target with %d", i+1, c.with)
+		}
+	}
+	for i := range 10 {
+		o := session.Outcome{Method: http1.GET, Status: 200, Complete: now, Answered: now.Add(time.Duration(i) * 5 * time.Millisecond), Relayed: true}
+		tg.learnt(o.Answered, &waits[i], &o)
+	}
+	if tg.gate.Look().Median == 0 {
+		t.Error("ten answers to the first requests taught the gate nothing")
+	}
+}

@@ -54,7 +54,7 @@ type gateSum struct {
 // gateSum adds up what the loops' gates of one target know.
 func (f *Front) gateSum(spec *Target) (g gateSum) {
 	for t := range f.each(spec) {
-		g.inFlight += t.busy.Load() - t.streams.Load()
+		g.inFlight += t.short.Load()
 		g.waiting += t.waiting.Load()
 		for class := range t.shed {
 			g.shed += t.shed[class].Load()

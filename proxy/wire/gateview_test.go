@@ -36,7 +36,7 @@ func TestGatesOfManyTargets(t *testing.T) {
 	last := f.specs[9_999]
 	for at := range f.each(last) {
 		at.shed[classDefault].Add(3)
-		at.busy.Add(5)
+		at.short.Add(5)
 		at.waiting.Add(1)
 		at.view.show(gate.Look{Limit: 4, Baseline: 9 * time.Millisecond, Median: 48 * time.Millisecond, Cuts: [gate.Reasons]uint64{1, 0},
 			Last: []gate.Cut{{At: time.Unix(7, 0), From: 8, To: 4}}})

@@ -19,7 +19,6 @@ import (
 	"weir/internal/service"
 	"weir/proxy/admin"
 	"weir/proxy/config"
-	"weir/proxy/rule"
 	"weir/proxy/store/simredis"
 )
 
@@ -73,7 +72,7 @@ func startWith(t *testing.T, tweak func(c *Config), targets string, env ...strin
 		t.Fatal(err)
 	}
 	files := admin.RuleFiles{Rules: c.Rules.File, Clients: c.Rules.ClientsFile}
-	options := rule.Options{ClientKey: c.Rules.ClientKey, DescriptorKeys: c.Rules.DescriptorKeys}
+	options := c.RuleOptions()
 	if r.rules, err = admin.NewRules(time.Now(), files, options, docs, r.env.Logger); err != nil {
 		t.Fatal(err)
 	}

@@ -3,6 +3,7 @@ package wire
 import (
 	"context"
 	"crypto/tls"
+	"errors"
 	"io"
 	"maps"
 	"net"
@@ -18,22 +19,6 @@ import (
 
 // probeTimeout bounds the attempt to reach a target that is down.
 const probeTimeout = 500 * time.Millisecond
-
-// up reports whether a target is thought to be reachable: active checks do not
-// deny it, and a loop has a connection to it, or none has failed to get one.
-func (f *Front) up(spec *Target) bool {
-	if f.checks.verdict(spec) == upstream.CheckedDown {
-		return false
-	}
-	failed := false
-	for t := range f.each(spec) {
-		if t.idle.Load()+t.busy.Load() > 0 {
-			return true
-		}
-		failed = failed || t.failed.Load()
-	}
-	return !failed
-}
 
 // TargetsUp returns whether each target can be reached, by its address, or by its
 // number unless Config.NameTargets. It is for health and readiness: requests try
@@ -80,7 +65,7 @@ func (f *Front) probe() {
 		switch {
 		case f.up(spec):
 			anyUp.Store(true)
-		case f.checks.verdict(spec) == upstream.Unchecked:
+		case !f.checks.down(spec):
 			down = append(down, spec)
 		}
 	}
@@ -128,7 +113,10 @@ func (f *Front) connects(spec *Target) bool {
 	_ = c.Close()
 	for t := range f.each(spec) {
 		t.failed.Store(false)
-		t.side.loop.Post(func(now time.Time) { t.at.Connected(now) })
+		t.side.loop.Post(func(now time.Time) {
+			t.at.Connected(now)
+			t.serveNext(now)
+		})
 	}
 	return true
 }
@@ -144,30 +132,38 @@ type checks struct {
 
 	mu       sync.Mutex
 	verdicts map[*Target]upstream.Verdict
+	causes   map[*Target]string // why the last check failed
 	running  map[*Target]*upstream.Check
 }
 
 // checkTimeoutMax bounds one check, as does the interval.
 const checkTimeoutMax = 5 * time.Second
 
-func (ch *checks) verdict(spec *Target) upstream.Verdict {
+// down reports whether checks deny that a target can be reached.
+func (ch *checks) down(spec *Target) bool {
+	v, _ := ch.verdict(spec)
+	return v == upstream.CheckedDown
+}
+
+// verdict is the present one of a target, and why its last check failed.
+func (ch *checks) verdict(spec *Target) (v upstream.Verdict, cause string) {
 	ch.mu.Lock()
 	defer ch.mu.Unlock()
-	return ch.verdicts[spec]
+	return ch.verdicts[spec], ch.causes[spec]
 }
 
 // follow makes the targets checked those of the list.
 func (ch *checks) follow(list []*Target) {
 	ch.mu.Lock()
 	defer ch.mu.Unlock()
-	verdicts, running := make(map[*Target]upstream.Verdict), make(map[*Target]*upstream.Check)
+	verdicts, causes, running := make(map[*Target]upstream.Verdict), make(map[*Target]string), make(map[*Target]*upstream.Check)
 	for _, spec := range list {
-		verdicts[spec], running[spec] = ch.verdicts[spec], ch.running[spec]
+		verdicts[spec], causes[spec], running[spec] = ch.verdicts[spec], ch.causes[spec], ch.running[spec]
 		if running[spec] == nil {
 			running[spec] = new(upstream.Check)
 		}
 	}
-	ch.verdicts, ch.running = verdicts, running
+	ch.verdicts, ch.causes, ch.running = verdicts, causes, running
 }
 
 // checking checks all targets, once per interval, until the front drains.
@@ -192,11 +188,11 @@ func (f *Front) checkAll() {
 	ctx, cancel := f.untilStop()
 	defer cancel()
 	eachAtOnce(slices.Collect(maps.Keys(running)), func(spec *Target) {
-		passed := f.passes(ctx, spec)
+		err := f.check(ctx, spec)
 		select {
 		case <-f.stop: // the drain cancelled the check
 		default:
-			f.checked(spec, running[spec], passed)
+			f.checked(spec, running[spec], err)
 		}
 	})
 }
@@ -214,8 +210,8 @@ func (f *Front) untilStop() (context.Context, context.CancelFunc) {
 	return ctx, cancel
 }
 
-// passes makes one check.
-func (f *Front) passes(ctx context.Context, spec *Target) bool {
+// check makes one check; the error says why it failed.
+func (f *Front) check(ctx context.Context, spec *Target) error {
 	ctx, cancel := context.WithTimeout(ctx, min(f.checks.interval, checkTimeoutMax))
 	defer cancel()
 	url := "http://" + spec.Addr + f.checks.path
@@ -224,36 +220,38 @@ func (f *Front) passes(ctx context.Context, spec *Target) bool {
 	}
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
-		return false
+		return err
 	}
 	req.Host = spec.Host
 	req.Header.Set("User-Agent", "weir-check")
 	tr := &http.Transport{TLSClientConfig: spec.Secure, DisableKeepAlives: true}
 	res, err := tr.RoundTrip(req)
 	if err != nil {
-		return false
+		return err
 	}
 	defer res.Body.Close()
 	_, _ = io.CopyN(io.Discard, res.Body, 64<<10)
-	return res.StatusCode < 400
+	if res.StatusCode >= 400 {
+		return errors.New(answeredWith(res.StatusCode))
+	}
+	return nil
 }
 
 // checked tells a check's result to every loop.
-func (f *Front) checked(spec *Target, check *upstream.Check, passed bool) {
-	before := check.Verdict()
-	v := check.Failed
-	if passed {
-		v = check.Passed
+func (f *Front) checked(spec *Target, check *upstream.Check, fault error) {
+	v, cause := check.Passed, ""
+	if fault != nil {
+		v, cause = check.Failed, "check of "+f.checks.path+": "+causeOf(fault)
 	}
 	verdict := v()
 	f.checks.mu.Lock()
 	if _, still := f.checks.verdicts[spec]; still {
 		f.checks.verdicts[spec] = verdict
+		if fault != nil {
+			f.checks.causes[spec] = cause
+		}
 	}
 	f.checks.mu.Unlock()
-	if verdict != before && verdict != upstream.Unchecked && before != upstream.Unchecked || verdict == upstream.CheckedDown && before != verdict {
-		f.cfg.Log.Warn("Target is "+verdict.String(), "target", spec.URL, "check", f.checks.path)
-	}
 	recheck := time.Duration(check.Missing()) * f.checks.interval
 	for t := range f.each(spec) {
 		t.side.loop.Post(func(now time.Time) {

@@ -20,16 +20,29 @@ func (s *side) matched(p *session.Policy, sess *session.Session, addr netip.Addr
 			return
 		}
 	}
-	b := addr.As16()
-	c.wait.For(maphash.Bytes(s.front.seed, b[:]), rank)
+	if addr != c.from {
+		b := addr.As16()
+		c.from, c.fromHash = addr, maphash.Bytes(s.front.seed, b[:])
+	}
+	c.wait.For(c.fromHash, rank)
 }
 
+// bounds reports whether the gate bounds what is at the target. A limit that has not
+// fallen below the number of connections bounds nothing: whoever finds them all taken
+// waits for one.
+func (t *target) bounds() bool { return t.enforced() && t.gate.Limit() < t.side.connsPerTarget }
+
 // room reports whether one more exchange may go to the target now.
-func (t *target) room() bool { return !t.enforced() || t.pool.Free() > 0 }
+func (t *target) room() bool { return !t.bounds() || t.pool.Free() > 0 }
+
+// free is how many places are free at all targets that requests may go to.
+func (s *side) free(now time.Time) int {
+	return s.targets.Free(now, func(t *target) int { return t.pool.Free() })
+}
 
 // admits reports whether the exchange of c may take a place at the target now.
 func (t *target) admits(now time.Time, c *client) bool {
-	return !t.enforced() || t.side.line.Admits(now, &c.wait, t.pool.Free())
+	return !t.bounds() || t.pool.Free() > 0 && t.side.line.Admits(now, &c.wait)
 }
 
 // over notes that an exchange of c has no place at the target any more.
@@ -42,13 +55,6 @@ func (t *target) over(now time.Time, c *client) {
 // it, so there is none.
 func (c *client) await(now time.Time) {
 	t := c.at.Value
-	c.lineAt = now
-	wait := t.side.front.cfg.Gate.Wait
-	if wait <= 0 {
-		c.side.line.GiveUp(now, &c.wait)
-		c.shed(now)
-		return
-	}
 	out := c.side.line.Join(&c.wait)
 	if out == &c.wait {
 		c.shed(now)
@@ -56,11 +62,10 @@ func (c *client) await(now time.Time) {
 	}
 	c.at.Abandoned(c.mark) // it is no probe as long as it waits
 	c.tried.Undo()
-	c.gateBy = true
+	c.gateBy, c.lineAt = true, now
 	t.waiting.Add(1)
 	t.note(now)
-	c.s.HandleWaits(now)
-	c.wake(now.Add(wait))
+	c.wake(now.Add(t.side.front.cfg.Gate.Wait - c.waited))
 	if out != nil {
 		out.Value.shedFrom(now)
 	}
@@ -77,6 +82,7 @@ func (c *client) shedFrom(now time.Time) {
 func (c *client) left(now time.Time) {
 	t := c.at.Value
 	c.gateBy = false
+	c.waited += now.Sub(c.lineAt)
 	t.waiting.Add(-1)
 	t.note(now)
 	c.alarm.Stop()
@@ -102,12 +108,19 @@ func (c *client) cancel(now time.Time) {
 	c.leave()
 }
 
-// gateLate sheds the exchange if it still waits for a place.
+// gateLate has the exchange, if it still waits for a place, wait on while there is only a
+// crowd, and sheds it otherwise.
 func (c *client) gateLate(now time.Time) bool {
 	if !c.gateBy {
 		return false
 	}
-	c.side.line.GiveUp(now, &c.wait)
+	line := c.side.line
+	until, ok := line.Late(now, &c.wait, c.side.front.cfg.Gate.Wait)
+	if until = until.Add(-c.waited); ok && until.After(now) {
+		c.wake(until)
+		return true
+	}
+	line.Leave(&c.wait)
 	c.shedFrom(now)
 	return true
 }
@@ -119,7 +132,7 @@ func (t *target) serveNext(now time.Time) {
 		t.begin()
 	}
 	for s.line.Len() > 0 && t.room() && s.targets.Takes(now, t.at) {
-		w := s.line.Next(now, t.pool.Free())
+		w := s.line.Next(now)
 		if w == nil {
 			return
 		}

@@ -6,7 +6,10 @@ import (
 	"net/netip"
 	"slices"
 	"testing"
+	"time"
 
+	"weir/internal/loop"
+	"weir/internal/loop/looptest"
 	"weir/proxy/gate"
 )
 
@@ -93,6 +96,34 @@ func TestLineRanks(t *testing.T) {
 	}
 }
 
+// What an exchange has waited counts when it has to wait once more: GATE_WAIT is for all
+// its tries together.
+func TestGateWaitIsForAllTries(t *testing.T) {
+	r, _, _ := withGate(t, gate.On, time.Hour)
+	waits := r.lineUp(1, get)
+	r.onLoops(func(s *side, now time.Time) {
+		later := now.Add(31 * time.Hour) // longer than a crowd makes anybody wait
+		s.loop.Each(func(_ *loop.Conn, h loop.Handler) {
+			if c, ok := h.(*client); ok && c.gateBy {
+				s.line.Leave(&c.wait)
+				c.left(later) // for a place, which comes to nothing
+				c.await(now)
+				c.apply(now)
+			}
+		})
+	})
+	waits.status(503)
+}
+
+// Streams are no part of what is in flight, not even while a connection is made for them.
+func TestGateInFlightWithoutStreams(t *testing.T) {
+	addr, end := looptest.FullListener(t)
+	r := startWith(t, gated, "http://"+addr, "EVENT_LOOPS", "1", "TARGET_CONNECT_TIMEOUT", "10m", "TARGET_TIMEOUT", "10m", "TARGET_WAIT_TIMEOUT", "10m")
+	r.lineUp(0, "GET / HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n")
+	r.samplesAre("ratelimiter_upstream_streams", 1, "ratelimiter_gate_in_flight"+r.targetLabels(r.targetList()[0]), 0)
+	end()
+}
+
 // hashOf is the part of an address's hash that the line looks at.
 func (r *rig) hashOf(addr string) uint8 {
 	b := netip.MustParseAddr(addr).As16()
@@ -151,4 +182,21 @@ func TestPlacesStayForOthers(t *testing.T) {
 		leaves.reset()
 	}
 	r.samplesAre("ratelimiter_upstream_streams", each*len(holders))
+}
+
+// With all connections to a target taken a request waits for one as long as
+// TARGET_WAIT_TIMEOUT says, behind a gate too: the gate holds nothing back then.
+func TestGateLeavesTheWaitForConnectionsAlone(t *testing.T) {
+	b := newBarrier()
+	atOnce := func(c *Config) { c.Gate = Gating{Mode: gate.On, Wait: 0, Min: 1} }
+	r := startWith(t, atOnce, newTarget(t, b.script).url(), "EVENT_LOOPS", "1", "TARGET_MAX_CONNECTIONS", "1")
+	held, waits := r.dial(), r.dial()
+	held.send(request("/held"))
+	b.next(t)
+	waits.send(request("/waits"))
+	r.waiting(2)
+	b.open <- true
+	held.status(200)
+	waits.status(200)
+	r.samplesAre(`ratelimiter_upstream_errors_total{kind="gate"}`, 0)
 }

@@ -1,16 +1,11 @@
 package wire
 
 import (
-	"errors"
 	"fmt"
-	"net"
-	"net/netip"
-	"sync"
-	"syscall"
 	"testing"
 	"time"
 
-	"weir/internal/freeport"
+	"weir/internal/loop/looptest"
 )
 
 // An exchange whose answer becomes a stream leaves its place to who waits.
@@ -40,7 +35,7 @@ func TestLineIsServedWhenAStreamBegins(t *testing.T) {
 func TestLineIsServedWhenAConnectComesToNothing(t *testing.T) {
 	for name, leaves := range map[string]bool{"its client leaves": true, "it fails": false} {
 		t.Run(name, func(t *testing.T) {
-			addr, end := unaccepting(t)
+			addr, end := looptest.FullListener(t)
 			r := startWith(t, gated, "http://"+addr, "EVENT_LOOPS", "1", "TARGET_CONNECT_TIMEOUT", "10m", "TARGET_TIMEOUT", "10m", "TARGET_WAIT_TIMEOUT", "10m")
 			first := r.lineUp(0, request("/first"))
 			second := r.lineUp(1, request("/second"))
@@ -55,31 +50,6 @@ func TestLineIsServedWhenAConnectComesToNothing(t *testing.T) {
 			second.status(502)
 		})
 	}
-}
-
-// unaccepting returns an address to which connects are under way until end.
-func unaccepting(t *testing.T) (addr string, end func()) {
-	t.Helper()
-	fd, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	end = sync.OnceFunc(func() { _ = syscall.Close(fd) })
-	t.Cleanup(end)
-	addr, err = freeport.Addr()
-	if err != nil {
-		t.Fatal(err)
-	}
-	at := netip.MustParseAddrPort(addr)
-	if err := errors.Join(syscall.Bind(fd, &syscall.SockaddrInet4{Port: int(at.Port()), Addr: at.Addr().As4()}), syscall.Listen(fd, 0)); err != nil {
-		t.Fatal(err)
-	}
-	fills, err := net.Dial("tcp", addr) // the only one that is not accepted
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = fills.Close() })
-	return addr, end
 }
 
 // A target that checks find well again serves who waits for another.

@@ -86,7 +86,7 @@ func TestEachAddressIsATarget(t *testing.T) {
 		conn.ask(get, 200)
 	}
 	for _, st := range r.Targets() {
-		if want := map[bool]string{true: "ejected", false: "up"}[strings.HasPrefix(st.Address, "127.0.0.3:")]; st.Status != want {
+		if want := map[bool]string{true: "down", false: "up"}[strings.HasPrefix(st.Address, "127.0.0.3:")]; st.Status != want {
 			t.Errorf("%s is %s, want %s", st.Address, st.Status, want)
 		}
 	}

@@ -17,7 +17,10 @@ import (
 // as its id is in use, whatever else of it changes, and an hour longer.
 type ruleCount struct {
 	forwarded, rejected       metric.Counter
+	unavailable               metric.Counter // rejected by nobody, as the store is unavailable
 	shadowPass, shadowRefused metric.Counter
+	shared, lacking           metric.Counter // requests without a part of the key, by what the rule does with them
+	exempt                    metric.Counter // requests that the rule exempts
 }
 
 const (
@@ -115,11 +118,12 @@ func (b *ruleBook) makeRoom(ids []string) {
 // alwaysCounted are the names that are no rules of a policy.
 var alwaysCounted = []string{rule.Candidate, otherRules}
 
-// idsOf returns the ids of a policy's rules, the global one's first.
+// idsOf returns the ids of a policy's rules: the global one's first, those that exempt
+// last.
 func idsOf(p *session.Policy) []string {
 	ids := []string{p.Rule}
 	if p.Rules != nil {
-		for i := range p.Rules.Len() {
+		for i := range p.Rules.Len() + p.Rules.Exempting() {
 			ids = append(ids, p.Rules.Rule(i).ID)
 		}
 	}
@@ -169,7 +173,9 @@ func (f *Front) dropCounts(id string) {
 }
 
 // A ruleTotal is a rule's counts over all loops.
-type ruleTotal struct{ forwarded, rejected, shadowPass, shadowRefused uint64 }
+type ruleTotal struct {
+	forwarded, rejected, unavailable, shadowPass, shadowRefused, shared, lacking, exempt uint64
+}
 
 // ruleTotals adds the loops' counts of each rule.
 func (f *Front) ruleTotals() map[string]ruleTotal {
@@ -180,8 +186,12 @@ func (f *Front) ruleTotals() map[string]ruleTotal {
 			t := totals[id]
 			t.forwarded += c.forwarded.Load()
 			t.rejected += c.rejected.Load()
+			t.unavailable += c.unavailable.Load()
 			t.shadowPass += c.shadowPass.Load()
 			t.shadowRefused += c.shadowRefused.Load()
+			t.shared += c.shared.Load()
+			t.lacking += c.lacking.Load()
+			t.exempt += c.exempt.Load()
 			totals[id] = t
 		}
 		s.rules.mu.Unlock()

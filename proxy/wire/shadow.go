@@ -12,6 +12,13 @@ import (
 // shadow has the store count a rule that is not enforced.
 func (s *side) shadow(now time.Time, p *session.Policy, counted *session.Counted, counter *store.Counter) {
 	count := s.rules.of(p, counted.Index)
+	if counted.Lacks {
+		if counted.Rule.Missing == rule.Refuse {
+			count.shadowRefused.Inc()
+			return
+		}
+		count.shared.Inc()
+	}
 	if s.lane == nil {
 		ans := s.tryTable(now, counter)
 		count.shadowed(ans)

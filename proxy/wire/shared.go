@@ -100,7 +100,7 @@ func (s *side) judged(now time.Time, p *session.Policy, asked []session.Counted,
 		if ans.Granted > 0 {
 			count.forwarded.Inc()
 		} else {
-			count.rejected.Inc()
+			count.unavailable.Inc()
 		}
 		return
 	}
@@ -115,6 +115,9 @@ func (s *side) judged(now time.Time, p *session.Policy, asked []session.Counted,
 		count := s.rules.of(p, asked[i].Index)
 		if asked[i].Index >= 0 { // the global rule has one key
 			s.rules.touch(now, asked[i].Index, asked[i].Key, refused)
+		}
+		if asked[i].Lacks {
+			count.shared.Inc()
 		}
 		if refused {
 			count.rejected.Inc()

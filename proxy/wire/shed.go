@@ -56,8 +56,8 @@ func (c *client) shed(now time.Time) {
 	id := c.side.sheds.note(func(d *shed) {
 		look := t.gate.Look()
 		*d = shed{at: now, target: t.spec, client: c.conn.Remote().Addr().Unmap(), class: c.class,
-			limit: look.Limit, inFlight: t.pool.Busy() - t.pool.Streams(), waiting: int(t.waiting.Load()),
-			waited: now.Sub(c.lineAt), baseline: look.Baseline, median: look.Median}
+			limit: look.Limit, inFlight: t.pool.Short(), waiting: int(t.waiting.Load()),
+			waited: c.waited, baseline: look.Baseline, median: look.Median}
 		if n := len(look.Last); n > 0 {
 			d.last = look.Last[n-1]
 		}

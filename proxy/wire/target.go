@@ -24,11 +24,13 @@ type target struct {
 	at   *upstream.Target[*target] // in the loop's group
 	pool *upstream.Pool[*server, *client]
 
-	idle, busy, connecting, inFlight, streams atomic.Int64
+	idle, busy, connecting, inFlight, streams, short atomic.Int64
 
-	status    atomic.Uint32 // an upstream.Status
-	ejections atomic.Uint64
+	status    atomic.Int64 // an upstream.Status
+	ejections atomic.Int64
 	failed    atomic.Bool // the last connect did
+	failures  atomic.Int64
+	cause     atomic.Pointer[failure] // the last, or one like it of this second; nil: there was none
 
 	gate    *gate.Gate // nil: there is none
 	view    gateView
@@ -55,7 +57,7 @@ func (t *target) dial() {
 // dialled is told how a connect ended.
 func (t *target) dialled(now time.Time, mark upstream.Mark, conn *loop.Conn, err error) loop.Handler {
 	if err != nil {
-		t.dialFailed(now, mark, dialFault(err))
+		t.dialFailed(now, mark, err)
 		return nil
 	}
 	t.failed.Store(false)
@@ -75,9 +77,11 @@ func (t *target) dialled(now time.Time, mark upstream.Mark, conn *loop.Conn, err
 }
 
 // dialFailed tells who waited for the connection.
-func (t *target) dialFailed(now time.Time, mark upstream.Mark, why session.Fault) {
+func (t *target) dialFailed(now time.Time, mark upstream.Mark, err error) {
+	why := dialFault(err)
 	if why != session.FaultBusy {
 		t.failed.Store(true)
+		t.fail(now, causeOf(err))
 		t.at.ConnectFailed(now, mark)
 	}
 	w, again := t.pool.DialFailed()
@@ -106,16 +110,36 @@ func dialFault(err error) session.Fault {
 	return session.FaultConnect
 }
 
+// answered tells how an exchange that was begun at mark has ended: with the target's
+// status, or with the proxy's own because of a fault.
+func (t *target) answered(now time.Time, mark upstream.Mark, status int, fault session.Fault) {
+	before := t.at.Ejections()
+	t.at.Answered(now, mark, status)
+	if t.at.Ejections() != before {
+		t.fail(now, answerCause(status, fault))
+	}
+	publish(&t.status, int64(t.at.Status(now)))
+}
+
 // note publishes the pool's numbers.
 func (t *target) note(now time.Time) {
 	t.spend(now)
-	t.idle.Store(int64(t.pool.Idle()))
-	t.busy.Store(int64(t.pool.Busy()))
-	t.connecting.Store(int64(t.pool.Connecting()))
-	t.inFlight.Store(int64(t.pool.InFlight()) + t.waiting.Load())
-	t.streams.Store(int64(t.pool.Streams()))
-	t.status.Store(uint32(t.at.Status(now)))
-	t.ejections.Store(t.at.Ejections())
+	publish(&t.idle, int64(t.pool.Idle()))
+	publish(&t.busy, int64(t.pool.Busy()))
+	publish(&t.connecting, int64(t.pool.Connecting()))
+	publish(&t.inFlight, int64(t.pool.InFlight())+t.waiting.Load())
+	publish(&t.streams, int64(t.pool.Streams()))
+	publish(&t.short, int64(t.pool.Short()))
+	publish(&t.status, int64(t.at.Status(now)))
+	publish(&t.ejections, int64(t.at.Ejections()))
+}
+
+// publish stores n if it is news: most numbers stay as they are, and a load costs next to
+// nothing.
+func publish(v *atomic.Int64, n int64) {
+	if v.Load() != n {
+		v.Store(n)
+	}
 }
 
 // retire takes the target out of use: what is under way on it goes on.
@@ -221,12 +245,15 @@ func (sv *server) Closed(now time.Time, err error) {
 		t.dial()
 	}
 	defer t.serveNext(now)
+	c := sv.owner
+	if c != nil {
+		t.over(now, c)
+	}
 	t.note(now)
 	if sv.ended {
 		err = io.EOF
 	}
-	if c := sv.owner; c != nil {
-		t.over(now, c)
+	if c != nil {
 		held := c.server == sv
 		sv.owner, c.server, c.own = nil, nil, nil
 		if held {

@@ -19,12 +19,14 @@ type Target struct {
 	Secure *tls.Config // for https, with the name that the certificate must be for; nil: plain
 }
 
-func (t *Target) same(as *Target) bool { return t.URL == as.URL && t.Addr == as.Addr }
+func (t *Target) same(as *Target) bool {
+	return t.URL == as.URL && t.Addr == as.Addr && t.Secure == as.Secure
+}
 
 // targetsWait is how long an own endpoint waits for the loops to tell.
 const targetsWait = 2 * time.Second
 
-// SetTargets replaces the targets. Those that stay keep their connections and
+// SetTargets replaces the targets. Those that stay, with the same Secure, keep their connections and
 // their health; those that go finish what is under way on them. It returns when
 // every loop has the new list.
 func (f *Front) SetTargets(list []*Target) {
@@ -139,8 +141,9 @@ func (s *side) publish() {
 type TargetStatus struct {
 	Number      int    `json:"number"` // by which metrics and health tell it when everybody may read them
 	URL         string `json:"url"`
-	Address     string `json:"address"` // connected to; of a name that was not found yet the name
-	Status      string `json:"status"`  // up, probing, ejected, down; draining when the list has changed
+	Address     string `json:"address"`         // connected to; of a name that was not found yet the name
+	Status      string `json:"status"`          // up, probing, ejected, down; draining when the list has changed
+	Cause       string `json:"cause,omitempty"` // why it is not up
 	InFlight    int64  `json:"inFlight"`
 	Connections struct {
 		Idle       int64 `json:"idle"`
@@ -151,8 +154,8 @@ type TargetStatus struct {
 	Check     string `json:"check"` // of active checks: unknown, up, down
 }
 
-// Targets tells how the targets are. A target is as well as the best loop finds
-// it.
+// Targets tells how the targets are. Readiness and health call those down that are
+// down here.
 func (f *Front) Targets() []TargetStatus {
 	f.onLoops(func(s *side, now time.Time) {
 		for _, at := range s.targets.Targets() {
@@ -164,17 +167,16 @@ func (f *Front) Targets() []TargetStatus {
 	f.mu.Unlock()
 	list := make([]TargetStatus, 0, len(specs))
 	for _, spec := range specs {
-		st := TargetStatus{Number: f.number(spec), URL: spec.URL, Address: spec.Addr, Check: f.checks.verdict(spec).String()}
-		best := upstream.Draining
+		state := f.state(spec)
+		verdict, _ := f.checks.verdict(spec)
+		st := TargetStatus{Number: f.number(spec), URL: spec.URL, Address: spec.Addr, Check: verdict.String(), Status: state.status.String(), Cause: state.cause}
 		for t := range f.each(spec) {
-			best = min(best, upstream.Status(t.status.Load()))
 			st.InFlight += t.inFlight.Load()
 			st.Connections.Idle += t.idle.Load()
 			st.Connections.Busy += t.busy.Load()
 			st.Connections.Connecting += t.connecting.Load()
-			st.Ejections += t.ejections.Load()
+			st.Ejections += uint64(t.ejections.Load())
 		}
-		st.Status = best.String()
 		list = append(list, st)
 	}
 	return list

@@ -46,7 +46,7 @@ func (t *target) spend(now time.Time) {
 // used are the numbers of a usage as they were published last.
 func (t *target) used() (taken, places, bound uint64) {
 	streams, limit := t.streams.Load(), int64(t.view.limit.Load())
-	taken, places = uint64(max(0, t.busy.Load()-streams+upstream.StreamPlaces(streams, limit))), uint64(limit)
+	taken, places = uint64(t.short.Load()+upstream.StreamPlaces(streams, limit)), uint64(limit)
 	if taken >= places && t.side.front.cfg.Gate.Mode == gate.On {
 		bound = places
 	}

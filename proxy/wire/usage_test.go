@@ -36,7 +36,7 @@ func TestUsage(t *testing.T) {
 	} {
 		now = now.Add(step.after)
 		at.spend(now)
-		at.busy.Store(step.busy)
+		at.short.Store(step.busy - step.streams)
 		at.streams.Store(step.streams)
 		at.view.show(gate.Look{Limit: step.limit})
 		u := &at.side.counts.traffic.usage

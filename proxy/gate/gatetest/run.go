@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"weir/proxy/gate"
+	"weir/proxy/upstream"
 )
 
 // refusalTime is how long the target takes to refuse a request.
@@ -23,15 +24,14 @@ type request struct {
 	class, side   int
 	answer        gate.Answer
 	could         bool // a queue without a gate would have answered it in time
+	wait          upstream.Waiter[*request]
 }
 
 // A side is a proxy.
 type side struct {
 	gate     *gate.Gate
 	inFlight int
-	line     []*request
-	late     bool          // since the line was empty last somebody has waited in vain,
-	lateAt   time.Duration // for the first time
+	line     *upstream.Line[*request]
 }
 
 func (s *side) full() bool { return s.gate != nil && s.inFlight >= s.gate.Limit() }
@@ -70,6 +70,9 @@ type run struct {
 	res    Result
 }
 
+// clock is now as a time of day.
+func (r *run) clock() time.Time { return start.Add(r.now) }
+
 func (r *run) push(at time.Duration, do func()) { heap.Push(&r.events, event{at, do}) }
 
 // step lets the next thing happen.
@@ -85,10 +88,10 @@ func (r *run) step() {
 }
 
 // spend lets time pass, in which the target could have answered as many as it can or
-// as come.
+// as come, but for those that fail.
 func (r *run) spend(to time.Duration) {
 	c := r.slice(to)
-	c.ideal += (to - r.now).Seconds() * min(r.stage.Load, r.capacity())
+	c.ideal += (to - r.now).Seconds() * min(r.stage.Load, r.capacity()) * (1 - r.stage.Errors)
 	r.now = to
 }
 
@@ -102,7 +105,7 @@ func (r *run) capacity() float64 {
 			break
 		}
 	}
-	return most * (1 - r.stage.Errors)
+	return most
 }
 
 func (r *run) slice(at time.Duration) *count {
@@ -137,6 +140,20 @@ func (r *run) enter() {
 // arrive brings a request and says when the next one comes.
 func (r *run) arrive() {
 	r.push(r.now+seconds(r.rng.ExpFloat64()/r.rate()), r.arrive)
+	r.come()
+}
+
+// burst begins a burst and says when the next one begins.
+func (r *run) burst() {
+	b := &r.w.Burst
+	r.push(r.now+b.Every, r.burst)
+	for i := range b.Size {
+		r.push(r.now+b.Over*time.Duration(i)/time.Duration(b.Size), r.come)
+	}
+}
+
+// come brings a request.
+func (r *run) come() {
 	q := &request{arrived: r.now, side: r.rng.IntN(len(r.sides))}
 	if r.w.Slow > 0 && r.rng.Float64() < r.w.Slow {
 		q.class = 1
@@ -147,14 +164,14 @@ func (r *run) arrive() {
 		r.res.Offered++
 	}
 	s := r.sides[q.side]
-	if !s.full() && len(s.line) == 0 {
+	if !s.full() && s.line.Len() == 0 {
 		r.send(s, q, false)
 		return
 	}
-	if len(s.line) == 0 {
-		s.late = false
+	q.wait.Value = q
+	if out := s.line.Join(&q.wait); out != nil {
+		r.shed(out.Value)
 	}
-	s.line = append(s.line, q)
 	r.push(r.now+r.w.Wait, func() { r.giveUp(s, q) })
 	r.admit(s)
 }
@@ -213,10 +230,24 @@ func (r *run) could(q *request) bool {
 func (r *run) send(s *side, q *request, waited bool) {
 	q.sent = r.now
 	s.inFlight++
-	q.answer = gate.Answer{Sent: start.Add(r.now), Class: q.class, InFlight: s.inFlight, Full: waited || s.full()}
+	q.answer = gate.Answer{Sent: r.clock(), Class: q.class, InFlight: s.inFlight, Full: waited || s.full()}
+	r.travel(func() { r.reach(q) })
+}
+
+// travel calls do when a message between proxy and target has arrived.
+func (r *run) travel(do func()) {
+	if r.w.Trip == 0 {
+		do()
+		return
+	}
+	r.push(r.now+seconds(r.w.Trip.Seconds()*r.rng.ExpFloat64()), do)
+}
+
+// reach is told that a request has arrived at the target.
+func (r *run) reach(q *request) {
 	if r.busy >= r.stage.Workers && len(r.queue) >= r.w.Queue {
 		q.answer.Refused = true
-		r.push(r.now+refusalTime, func() { r.answered(q) })
+		r.push(r.now+refusalTime, func() { r.travel(func() { r.answered(q) }) })
 		return
 	}
 	r.queue = append(r.queue, q)
@@ -234,7 +265,7 @@ func (r *run) work() {
 			r.busy--
 			r.work()
 			q.answer.Refused = r.rng.Float64() < r.stage.Errors
-			r.answered(q)
+			r.travel(func() { r.answered(q) })
 		})
 	}
 }
@@ -244,7 +275,7 @@ func (r *run) answered(q *request) {
 	s := r.sides[q.side]
 	s.inFlight--
 	if s.gate != nil {
-		s.gate.Answered(start.Add(r.now), &q.answer)
+		s.gate.Answered(r.clock(), &q.answer)
 	}
 	switch {
 	case q.answer.Refused:
@@ -261,27 +292,25 @@ func (r *run) answered(q *request) {
 
 // admit sends those who wait as far as there is room.
 func (r *run) admit(s *side) {
-	for len(s.line) > 0 && !s.full() {
-		i := 0
-		if s.late && r.now-s.lateAt > r.w.Pressure {
-			i = len(s.line) - 1
-		}
-		q := s.line[i]
-		s.line = slices.Delete(s.line, i, i+1)
-		r.send(s, q, true)
+	for s.line.Len() > 0 && !s.full() {
+		r.send(s, s.line.Next(r.clock()).Value, true)
 	}
 }
 
 // giveUp sheds a request that still waits.
 func (r *run) giveUp(s *side, q *request) {
-	i := slices.Index(s.line, q)
-	if i < 0 {
+	if !q.wait.Waiting() {
 		return
 	}
-	s.line = slices.Delete(s.line, i, i+1)
-	if !s.late {
-		s.late, s.lateAt = true, r.now
+	if until, ok := s.line.Late(r.clock(), &q.wait, r.w.Wait); ok {
+		r.push(until.Sub(start), func() { r.giveUp(s, q) })
+		return
 	}
+	r.shed(q)
+}
+
+// shed counts a request that is not sent.
+func (r *run) shed(q *request) {
 	if q.arrived < r.w.Warm {
 		return
 	}

@@ -3,10 +3,12 @@
 package gatetest
 
 import (
+	"cmp"
 	"math/rand/v2"
 	"time"
 
 	"weir/proxy/gate"
+	"weir/proxy/upstream"
 )
 
 // A Stage is how target and traffic are from some time on. What is 0 stays as it was.
@@ -16,6 +18,13 @@ type Stage struct {
 	Workers int
 	Speed   float64 // of a worker; 1: as in World.Service
 	Errors  float64 // share of requests answered 503, whatever the load
+}
+
+// A Burst is what comes besides the load: every so often Size requests, evenly in a span
+// of time. So does what a limit's fixed window admits, or a job that is run by the clock.
+type Burst struct {
+	Every, Over time.Duration // Every 0: there are none
+	Size        int
 }
 
 // A World is a target with workers that take requests from one queue, first come first
@@ -31,15 +40,20 @@ type World struct {
 	CV      float64       // deviation ÷ mean
 	Queue   int           // places; beyond, the target answers 503 after a millisecond
 	Crowd   float64       // 0: Poisson arrivals; else a twentieth of the time they come so many times as often
-	Slow    float64       // share of requests of another class, which take SlowBy as long
+	Burst   Burst
+	Slow    float64 // share of requests of another class, which take SlowBy as long
 	SlowBy  float64
-	Share   float64 // a request takes so much longer for each other one at work (processor sharing, contention)
+	Trip    time.Duration // mean time of a message between proxy and target, exponential
+	Share   float64       // a request takes so much longer for each other one at work (processor sharing, contention)
 	Stages  []Stage
 
-	Gates    int           // proxies, each with a gate of its own; 0: one without a gate
-	Wait     time.Duration // longest wait for a place
-	Pressure time.Duration // how long some wait in vain until the last to come is the first to be served
+	Gates int           // proxies, each with a gate of its own; 0: one without a gate
+	Limit int           // fixed; 0: what the gate says
+	Wait  time.Duration // longest wait for a place while a queue stands
 }
+
+// lineMost is how many wait for a place at most: more than come while one waits.
+const lineMost = 4096
 
 // slice is the span in which things are counted together.
 const slice = 100 * time.Millisecond
@@ -74,8 +88,9 @@ func Play(w World) *Result {
 	r := &run{w: &w, rng: rand.New(rand.NewPCG(w.Seed, 7)), stage: Stage{Workers: w.Workers, Speed: 1}, stages: w.Stages}
 	for range max(1, w.Gates) {
 		s := &side{}
+		s.line = upstream.NewLine[*request](lineMost, func(time.Time) int { return s.gate.Limit() - s.inFlight })
 		if w.Gates > 0 {
-			s.gate = gate.New(gate.Config{Max: 1024})
+			s.gate = gate.New(gate.Config{Min: w.Limit, Max: cmp.Or(w.Limit, 1024)})
 		}
 		r.sides = append(r.sides, s)
 	}
@@ -83,6 +98,9 @@ func Play(w World) *Result {
 	r.free = make([]time.Duration, w.Workers)
 	r.enter()
 	r.push(0, r.arrive)
+	if w.Burst.Every > 0 {
+		r.push(w.Burst.Every, r.burst)
+	}
 	for len(r.events) > 0 && r.now < w.Length {
 		r.step()
 	}

@@ -1,0 +1,64 @@
+package config
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"weir/internal/service"
+	"weir/proxy/limit"
+)
+
+// Defaults of the global limit's numbers.
+const (
+	limitDefault  = 100
+	windowDefault = 1
+)
+
+// A limitSetting is one of the settings of the global limit's numbers.
+type limitSetting struct {
+	name  string
+	field string // of the configuration
+	value string
+	given bool // it is not the default
+}
+
+func (c *Config) limitSettings() []limitSetting {
+	of := func(name, field string, value, otherwise float64) limitSetting {
+		return limitSetting{name, field, strconv.FormatFloat(value, 'f', -1, 64), value != otherwise}
+	}
+	return []limitSetting{
+		of("RATE_LIMIT_LIMIT", "limit", float64(c.limit), limitDefault),
+		of("RATE_LIMIT_WINDOW", "window", c.Limit.Window, windowDefault),
+		of("RATE_LIMIT_CAPACITY", "capacity", float64(c.capacity), limitDefault),
+		of("RATE_LIMIT_FILL_RATE", "fillRate", c.Limit.FillRate, limitDefault),
+	}
+}
+
+// stray judges the numbers that are given and that the algorithm does not use. They are
+// for a later switch, and told in Notes; but who gives none of the numbers that it uses
+// takes them for the limit.
+func (c *Config) stray(a limit.Algorithm) error {
+	var used, stray []limitSetting
+	var names []string // of those that the algorithm uses
+	for _, s := range c.limitSettings() {
+		switch uses := slices.Contains(a.Fields(), s.field); {
+		case uses:
+			names = append(names, s.name)
+			if s.given {
+				used = append(used, s)
+			}
+		case s.given:
+			stray = append(stray, s)
+		}
+	}
+	if len(stray) > 0 && len(used) == 0 && a != limit.Off {
+		return &service.SettingError{Name: stray[0].name, Value: stray[0].value,
+			Problem: fmt.Sprintf("has no effect with RATE_LIMIT_ALGORITHM=%v", a), Allowed: strings.Join(names, ", ")}
+	}
+	for _, s := range stray {
+		c.Notes = append(c.Notes, fmt.Sprintf("%s=%s has no effect with RATE_LIMIT_ALGORITHM=%v until the algorithm is switched", s.name, s.value, a))
+	}
+	return nil
+}

@@ -1,0 +1,119 @@
+package main
+
+import (
+	"crypto/x509"
+	"encoding/pem"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"weir/internal/freeport"
+)
+
+// SIGHUP reads rules, clients and certificates again. What is faulty is an ERROR with
+// the reason, and changes nothing.
+func TestHangup(t *testing.T) {
+	target := httptest.NewTLSServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	defer target.Close()
+	dir := t.TempDir()
+	write := func(name, text string) string {
+		t.Helper()
+		name = filepath.Join(dir, name)
+		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return name
+	}
+	block := func(kind string, der []byte) string {
+		return string(pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}))
+	}
+	key, err := x509.MarshalPKCS8PrivateKey(target.TLS.Certificates[0].PrivateKey)
+	if err != nil {
+		t.Fatal(err)
+	}
+	own := block("CERTIFICATE", target.Certificate().Raw)
+	rules := func(limit int) string {
+		return fmt.Sprintf("rules:\n  - {id: a, limit: {algorithm: fixed, limit: %d, window: 60}}\n", limit)
+	}
+	rulesFile, caFile := write("rules.yaml", rules(7)), write("ca.pem", foreign)
+	p := launch(t, []string{"TARGET_URL", target.URL, "TARGET_CA_FILE", caFile, "ADMIN_PORT", freePort(t), "ADMIN_TLS", "false",
+		"RULES_FILE", rulesFile, "CLIENTS_FILE", write("clients.json", `{"acme":{"algorithm":"fixed","limit":5,"window":1}}`),
+		"TLS_CERT", write("tls.crt", own), "TLS_KEY", write("tls.key", block("PRIVATE KEY", key))})
+	client := target.Client() // trusts the certificate, which the proxy serves, too
+	asks := func(want int) {
+		t.Helper()
+		res, err := client.Get("https://" + p.addr + "/x")
+		if err != nil {
+			t.Fatal(err)
+		}
+		res.Body.Close()
+		if res.StatusCode != want {
+			t.Errorf("answered %d, want %d", res.StatusCode, want)
+		}
+	}
+	reloads := 0
+	hangup := func(want string) {
+		t.Helper()
+		if err := p.Process.Signal(syscall.SIGHUP); err != nil {
+			t.Fatal(err)
+		}
+		reloads++
+		if line := p.loggedTimes("INFO Proxy - Reloaded ", reloads); !strings.Contains(line, " Reloaded "+want) {
+			t.Errorf("reload %d: %s, want %s", reloads, line, want)
+		}
+	}
+	asks(502) // the target is signed by somebody else
+	hangup("rules=read clients=read certificates=read log=none")
+	asks(502)
+	write("ca.pem", own)
+	hangup("rules=read clients=read certificates=read log=none")
+	asks(200)
+	write("ca.pem", "nothing")
+	write("tls.key", "nothing")
+	write("rules.yaml", "rules:\n  - {id: a, limit: {algorithm: fixed}}\n")
+	hangup("rules=failed clients=failed certificates=failed log=none")
+	for _, want := range []string{
+		`part="rules, clients" reason="RULES_FILE: ` + rulesFile + `: line 2: rules[0].limit`,
+		`part=certificates reason="TARGET_CA_FILE: read authorities ` + caFile + `: it holds no certificate`,
+		`part=certificates reason="read certificate ` + filepath.Join(dir, "tls.crt") + ` with key `,
+	} {
+		p.logged("ERROR Proxy - Reload failed, everything stays as it was " + want)
+	}
+	asks(200)
+}
+
+// While the store is unavailable the log does not speak of a limit.
+func TestClosedModeIsLogged(t *testing.T) {
+	addr, err := freeport.Addr()
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := launch(t, []string{"REDIS_HOST", addr, "STORE_FAILURE_MODE", "closed"})
+	for range 3 {
+		if status, body := ask(t, p.addr, "/x"); status != 503 {
+			t.Errorf("answered %d %s", status, body)
+		}
+	}
+	p.logged("WARN RateLimiter - Requests rejected: the store is unavailable and STORE_FAILURE_MODE is closed count=")
+	if lines := p.linesWith("limit exceeded"); len(lines) > 0 {
+		t.Errorf("logged %q", lines)
+	}
+}
+
+// foreign is the certificate of an authority that has signed nothing.
+const foreign = `-----BEGIN CERTIFICATE-----
+MIIBeTCCAR+gAwIBAgIUWq6Skcv4X0eFSL3CT9vzKhx7aQwwCgYIKoZIzj0EAwIw
+EjEQMA4GA1UEAwwHZm9yZWlnbjAeFw0yNjExMjIxOTE3NDVaFw0zNjExMTkxOTE3
+NDVaMBIxEDAOBgNVBAMMB2ZvcmVpZ24wWTATBgcqhkjOPQIBBggqhkjOPQMBBwNC
+AAS9IFtdDlQ3a0M6prDlzaCY9cvQGGAE9opZx+pWcdeufd409b+IU1UrAKyMBJKF
+2dYpNciySS/AtPKu5uf6DeHEo1MwUTAdBgNVHQ4EFgQU9twuNjgJA85RD0tfDfY8
+PWFqUmQwHwYDVR0jBBgwFoAU9twuNjgJA85RD0tfDfY8PWFqUmQwDwYDVR0TAQH/
+BAUwAwEB/zAKBggqhkjOPQQDAgNIADBFAiAsO/E+mb9qItlN0QtrmF12Ju90xtct
+S4v/w3mbwgHKdwIhAIHVls61ErmUHFw7I2pX96OeVOuqMn2PvwXsivJfsL8Y
+-----END CERTIFICATE-----
+`

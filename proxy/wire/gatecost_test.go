@@ -1,0 +1,59 @@
+package wire
+
+import (
+	"hash/maphash"
+	"net/netip"
+	"testing"
+	"time"
+
+	"weir/internal/http1"
+	"weir/internal/loop"
+	"weir/proxy/gate"
+	"weir/proxy/session"
+)
+
+// gateRequest returns what a request costs that passes a gate and takes 10 ms: everything
+// that the proxy does for it only if there is a gate.
+func gateRequest() (next func(), g *gate.Gate) {
+	f := &Front{cfg: Config{Gate: Gating{Mode: gate.On, Wait: gate.Wait, Min: 2}}, seed: maphash.MakeSeed()}
+	s := newSide(f, new(loop.Loop), 512)
+	now := time.Now()
+	s.addTarget(now, new(Target))
+	at := s.targets.Targets()[0]
+	c, t := &client{side: s, at: at}, at.Value
+	sess := &session.Session{Owner: c}
+	p, addr := new(session.Policy), netip.MustParseAddr("192.0.2.7")
+	o := session.Outcome{Method: http1.GET, Status: 200, Relayed: true}
+	t.begin()
+	return func() {
+		now = now.Add(20 * time.Microsecond)
+		s.matched(p, sess, addr, 0, nil)
+		t.begin()
+		if t.room() && t.admits(now, c) {
+			s.line.Take(now, &c.wait)
+		}
+		t.admitted(c)
+		o.Complete, o.Answered = now, now.Add(10*time.Millisecond)
+		t.learnt(o.Answered, c, &o)
+		t.over(o.Answered, c)
+	}, t.gate
+}
+
+// A gate costs a request no memory, however often its answers are judged.
+func TestGateAllocs(t *testing.T) {
+	next, g := gateRequest()
+	if n := testing.AllocsPerRun(100_000, next); n != 0 {
+		t.Errorf("%v allocations for a request", n)
+	}
+	if g.Look().Median == 0 {
+		t.Error("the gate has judged no answers")
+	}
+}
+
+func BenchmarkGate(b *testing.B) {
+	next, _ := gateRequest()
+	b.ReportAllocs()
+	for b.Loop() { // a sixth of the time goes into the two additions
+		next()
+	}
+}
