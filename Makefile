@@ -58,11 +58,12 @@ bench-protect: build ## what a target answers in time when it is overrun, behind
 chaos: build ## a million exchanges through resets, half closes, tunnels, slow peers and target restarts
 	bin/bench chaos
 
+# Status 3: this machine was too busy for the load, which is no failure.
 demo: build ## starts everything, plays the scenarios briefly and shows what happened
-	bin/bench demo
+	bin/bench demo || test $$? -eq 3
 
 demo-redis: build ## two proxies, one Redis, killed and restarted under load
-	bin/bench demo-redis
+	bin/bench demo-redis || test $$? -eq 3
 
 images: ## container images of all programs, from scratch (needs the Docker engine)
 	@deploy/docker/build $(VERSION) latest

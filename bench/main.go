@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 
 	"weir/bench/accuracy"
@@ -84,17 +85,19 @@ func protectRun(ctx context.Context, args []string, out io.Writer) error {
 }
 
 func main() {
-	service.Main(service.Program{Name: "bench", LogName: "Bench", About: "experiments: " + names(), Settings: register, Run: run})
+	service.Main(service.Program{Name: "bench", LogName: "Bench", About: "experiments: " + names() + "; exit status 1: not as it should be, 3: inconclusive, as this machine was too busy for the load", Commands: commands(), Settings: register, Run: run})
+}
+
+// commands are the names of all experiments.
+func commands() (list []string) {
+	for _, e := range experiments() {
+		list = append(list, e.name)
+	}
+	return list
 }
 
 func names() string {
-	var list []string
-	for _, e := range experiments() {
-		if e.about != "" {
-			list = append(list, e.name)
-		}
-	}
-	return strings.Join(list, ", ")
+	return strings.Join(slices.DeleteFunc(commands(), func(name string) bool { return name == attack.TargetName }), ", ")
 }
 
 func run(ctx context.Context, e *service.Env) error {
@@ -110,7 +113,7 @@ func run(ctx context.Context, e *service.Env) error {
 			return err
 		}
 	}
-	return usage(fmt.Sprintf("there is no experiment %q", e.Args[0]))
+	panic("bug: service knows more commands than there are")
 }
 
 func usage(problem string) error {

@@ -25,7 +25,7 @@ const (
 // second the target served. The error says that one was off by more than half
 // a percent, or that requests were lost.
 func Run(ctx context.Context, out io.Writer) error {
-	fmt.Fprintf(out, "%d/s through a limit of %d/s, %d s each; counted at the target over whole seconds after %d s\n\n", rate, limit, seconds, warmUp)
+	fmt.Fprintf(out, "%d/s through a limit of %d/s, %d s each, GATE=off; counted at the target over whole seconds after %d s\n\n", rate, limit, seconds, warmUp)
 	fmt.Fprintln(out, "| algorithm | sent | admitted | refused | failed | target: per second | off by | generator |")
 	fmt.Fprintln(out, "| --- | --- | --- | --- | --- | --- | --- | --- |")
 	var bad []string
@@ -61,7 +61,7 @@ func (m measured) good() bool {
 }
 
 func measure(ctx context.Context, algorithm string) (measured, error) {
-	r, err := rig.New(ctx, nil, []string{"RATE_LIMIT_ALGORITHM=" + algorithm, fmt.Sprintf("RATE_LIMIT_LIMIT=%d", limit),
+	r, err := rig.New(ctx, nil, []string{"GATE=off", "RATE_LIMIT_ALGORITHM=" + algorithm, fmt.Sprintf("RATE_LIMIT_LIMIT=%d", limit),
 		fmt.Sprintf("RATE_LIMIT_CAPACITY=%d", limit), fmt.Sprintf("RATE_LIMIT_FILL_RATE=%d", limit)})
 	if err != nil {
 		return measured{}, err

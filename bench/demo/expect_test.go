@@ -1,12 +1,14 @@
 package demo
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"strings"
 	"testing"
 
 	"weir/bench/rig"
+	"weir/internal/service"
 )
 
 func TestAdmitted(t *testing.T) {
@@ -79,6 +81,15 @@ func TestCheckFindsEachFault(t *testing.T) {
 		}
 		if err := report(io.Discard, []row{*r}); err != ErrNotAsExpected {
 			t.Errorf("%s: the report ends with %v", name, err)
+		}
+		doubtful := *r
+		load := *r.load
+		load.Verdict, doubtful.load = "INVALID", &load
+		if exit, ok := errors.AsType[*service.ExitError](report(io.Discard, []row{*good(), doubtful})); !ok || exit.Status != 3 {
+			t.Errorf("%s with another load than planned: it proves something", name)
+		}
+		if err := report(io.Discard, []row{doubtful, *r}); err != ErrNotAsExpected {
+			t.Errorf("%s with and without the planned load: the report ends with %v", name, err)
 		}
 	}
 	if err := report(io.Discard, []row{*good()}); err != nil {

@@ -1,10 +1,13 @@
 package demo
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"strings"
 	"text/tabwriter"
+
+	"weir/bench/rig"
 )
 
 // report prints what happened, as a table and in words.
@@ -36,11 +39,19 @@ a whole second's worth through at once, the other two spread it out after their 
 
 func verdict(out io.Writer, rows []row) error {
 	var problems []string
+	var doubtful error // of the rows with a problem
+	conclusive := false
 	for i := range rows {
 		r := &rows[i]
 		if r.problem != "" {
+			err := rig.Inconclusive(r.load)
+			doubtful, conclusive = cmp.Or(doubtful, err), conclusive || err == nil
 			problems = append(problems, fmt.Sprintf("%s at %d/s: %s (the generator's verdict on itself: %s)", r.algorithm, r.rate, r.problem, r.load.Verdict))
 		}
+	}
+	if len(problems) > 0 && !conclusive {
+		fmt.Fprintf(out, "\nNot as expected, which proves nothing, as the load was not as planned:\n  %s\n", strings.Join(problems, "\n  "))
+		return doubtful
 	}
 	if len(problems) > 0 {
 		fmt.Fprintf(out, "\nNOT AS EXPECTED:\n  %s\n", strings.Join(problems, "\n  "))

@@ -36,6 +36,7 @@ type Score struct {
 	// as which ones it refuses is chance.
 	Needless int     `json:"needless"`
 	P99      float64 `json:"p99"` // of those answered 200
+	Lag      float64 `json:"lag"` // p99 of how late the load generator was while connections were idle
 	// Protected and Recovered are after the begin and the end of the bad phase;
 	// negative: not within it, not within the run; nil: there is no such phase,
 	// or nothing can be answered in it.

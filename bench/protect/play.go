@@ -47,6 +47,7 @@ func (st *stage) keep(p *rig.Process, err error) error {
 type verdict struct {
 	word    string
 	reasons []string
+	lag     float64 // p99 of how late it was while connections were idle, in seconds
 }
 
 // play runs a situation with a side.
@@ -68,7 +69,9 @@ func play(ctx context.Context, s *Situation, side Side, round int, tools string)
 	if err = errors.Join(err, troubled); err != nil {
 		return score, v, err
 	}
-	return s.judge(all, rand.New(rand.NewPCG(uint64(round), 1))), v, nil
+	score = s.judge(all, rand.New(rand.NewPCG(uint64(round), 1)))
+	score.Lag = v.lag
+	return score, v, nil
 }
 
 // setUp starts the programs. What it has started is in the stage, also when
@@ -172,7 +175,7 @@ func (st *stage) drive(ctx context.Context, start time.Time, round int) (all []r
 	for i, l := range loaded {
 		late := l.StartedAt.Sub(start)
 		if late > step {
-			v = verdict{"INVALID", append(v.reasons, fmt.Sprintf("the load began %v late, the trouble did not", late))}
+			v.word, v.reasons = "INVALID", append(v.reasons, fmt.Sprintf("the load began %v late, the trouble did not", late))
 		}
 		for _, o := range l.Outcomes {
 			all = append(all, request{rig.Outcome{Due: o.Due + late, Done: o.Done + late, Status: o.Status}, i >= st.s.Proxies})
@@ -180,7 +183,7 @@ func (st *stage) drive(ctx context.Context, start time.Time, round int) (all []r
 		if uint64(len(l.Outcomes)) != l.Due {
 			return nil, v, fmt.Errorf("of %d requests that were due there are %d outcomes", l.Due, len(l.Outcomes))
 		}
-		v.word, v.reasons = worse(v.word, l.Verdict), append(v.reasons, l.Reasons...)
+		v.word, v.reasons, v.lag = worse(v.word, l.Verdict), append(v.reasons, l.Reasons...), max(v.lag, l.PacerLag.P99)
 	}
 	return all, v, nil
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
@@ -223,7 +224,9 @@ type turn struct {
 	round int
 }
 
-// turns are the turns that have not been played, round by round.
+// turns are the turns that have not been played, round by round. The order of the
+// sides is drawn anew for each round, so that none always runs after the same
+// other one; it is the same after a stop.
 func (l *lab) turns(situations []Situation) (list []turn, left time.Duration) {
 	most := 0
 	for _, s := range situations {
@@ -243,8 +246,10 @@ func (l *lab) turns(situations []Situation) (list []turn, left time.Duration) {
 				list = append(list, turn{s, todo, round})
 				continue
 			}
-			for _, side := range todo {
-				list = append(list, turn{s, []string{side}, round})
+			for _, n := range rand.New(rand.NewPCG(uint64(round), uint64(i))).Perm(len(s.Sides)) {
+				if side := s.Sides[n]; slices.Contains(todo, side) {
+					list = append(list, turn{s, []string{side}, round})
+				}
 			}
 		}
 	}

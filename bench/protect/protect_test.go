@@ -94,8 +94,40 @@ func TestSituations(t *testing.T) {
 			sideNamed(side) // panics when there is none
 		}
 	}
-	if first, again := turns[0], turns[7+4*4+5*4+1]; first.round != 1 || again.round != 2 || again.s != first.s || again.sides[0] != "none" {
+	if first, again := turns[0], turns[7+4*4+5*4+1]; first.round != 1 || again.round != 2 || again.s != first.s {
 		t.Errorf("rounds do not alternate: %v, %v", first, again)
+	}
+}
+
+// Who runs before whom changes from round to round, and is the same after a stop.
+func TestOrderOfSides(t *testing.T) {
+	o := &Order{Only: "half", Rounds: 5, Shorter: 1}
+	list, err := o.chosen()
+	if err != nil {
+		t.Fatal(err)
+	}
+	all, _ := (&lab{Order: o}).turns(list)
+	before := make(map[string]map[string]bool) // by side, those that ran just before it
+	for i, turn := range all[1:] {
+		side := turn.sides[0]
+		if before[side] == nil {
+			before[side] = make(map[string]bool)
+		}
+		before[side][all[i].sides[0]] = true
+	}
+	for side, others := range before {
+		if len(others) < 3 {
+			t.Errorf("in five rounds %s runs only after %v", side, others)
+		}
+	}
+	stopped := &lab{Order: o}
+	for _, turn := range all[:10] {
+		stopped.runs = append(stopped.runs, Run{Shorter: 1, Situation: "half", Side: turn.sides[0], Round: turn.round})
+	}
+	rest, _ := stopped.turns(list)
+	same := func(a, b turn) bool { return a.round == b.round && slices.Equal(a.sides, b.sides) }
+	if !slices.EqualFunc(rest, all[10:], same) {
+		t.Errorf("after a stop the order is %v, was %v", rest, all[10:])
 	}
 }
 

@@ -18,10 +18,13 @@ import (
 func (l *lab) report(situations []Situation) error {
 	fmt.Fprintf(l.out, "\nReal programs in real time on loopback. Arrivals are Poisson and the same in a round for all sides, which take turns. "+
 		"Figures are medians of the rounds, with the least and the most in brackets. "+
-		"In time is a 200 within %v of when the request was due (wide: 200 ms). The ideal is the lesser of what was asked and what the target could do, added up. "+
+		"In time is a 200 within %d ms of when the request was due (wide: 200 ms). The ideal is the lesser of what was asked and what the target could do, added up. "+
 		"Needlessly shed are requests answered 429 or 503 that the target's own queue, with nothing in front of it, would have answered in time: a replay of the same arrivals tells, with service times drawn anew. "+
 		"The target counts as protected, and as recovered, when a second begins in which %.0f %% of the ideal was answered in time. "+
-		"The last column is what the load generator says of itself; a run that is INVALID is made once more, and the second one counts, whatever it is.\n", situations[0].InTime, 100*good)
+		"The last columns are how late the load generator was while connections were idle, and what it says of itself: a p99 above 1 ms makes a run DEGRADED, one above 10 ms INVALID; some stalls, or waiting for connections, make it DEGRADED too. "+
+		"It shares the processors with the target and the side, so that it is late when they are all busy. Requests count from when they were due, so its lateness counts against every side alike, out of the time that is allowed. "+
+		"A run that is INVALID is made once more, and the second one counts, whatever it is. "+
+		"HAProxy is told how many workers the target has, failsafe-go and the gate are not. Each of HAProxy's settings was chosen by what did better in the situation half; failsafe-go has its defaults, which do better there than its queue (2 and 3 times the limit).\n", situations[0].InTime.Milliseconds(), 100*good)
 	if first, last := l.made(situations); !first.IsZero() {
 		fmt.Fprintf(l.out, "\nThe runs ended from %s to %s.\n", first.Format(time.RFC3339), last.Format(time.RFC3339))
 	}
@@ -103,17 +106,18 @@ func (l *lab) of(s *Situation, side string) (list []Run) {
 
 // table prints the rows of a situation.
 func (l *lab) table(s *Situation) {
-	fmt.Fprintf(l.out, "\n### %s: %.0f s\n\n| side | in time ÷ ideal | p99 of the 200s ms | shed %% | needlessly shed %% | protected after s | recovered after s | generator |\n| --- | --- | --- | --- | --- | --- | --- | --- |\n",
+	fmt.Fprintf(l.out, "\n### %s: %.0f s\n\n| side | in time ÷ ideal | p99 of the 200s ms | shed %% | needlessly shed %% | protected after s | recovered after s | generator late p99 ms | generator |\n| --- | --- | --- | --- | --- | --- | --- | --- | --- |\n",
 		s.Name, s.Length().Seconds())
 	for _, side := range s.Sides {
 		runs := l.of(s, side)
 		if len(runs) == 0 {
 			continue
 		}
-		fmt.Fprintf(l.out, "| %s | %s | %s | %s | %s | %s | %s | %s |\n", side,
+		fmt.Fprintf(l.out, "| %s | %s | %s | %s | %s | %s | %s | %s | %s |\n", side,
 			result.SpreadOf(runs, goodput).Ratio(3), spread(runs, "%.0f", func(r Run) float64 { return 1e3 * r.P99 }),
 			spread(runs, "%.3g", func(r Run) float64 { return 100 * share(r.Shed, r) }), spread(runs, "%.3g", func(r Run) float64 { return 100 * share(r.Needless, r) }),
-			spread(runs, "%.1f", func(r Run) float64 { return after(r.Protected) }), spread(runs, "%.1f", func(r Run) float64 { return after(r.Recovered) }), verdicts(runs))
+			spread(runs, "%.1f", func(r Run) float64 { return after(r.Protected) }), spread(runs, "%.1f", func(r Run) float64 { return after(r.Recovered) }),
+			spread(runs, "%.1f", func(r Run) float64 { return 1e3 * r.Lag }), verdicts(runs))
 	}
 	fmt.Fprintf(l.out, "\n%s\n", s.About)
 }
@@ -182,8 +186,8 @@ const coarse = 5
 // draw draws the course of the runs with and without the gate that are in the
 // middle by what they answered in time.
 func (l *lab) draw(s *Situation) error {
-	c := chart.Chart{Title: fmt.Sprintf("A target that can do %.0f/s loses half its speed under %.0f/s: answers within %v, per second", s.capacity(s.Phases[0]), s.Phases[0].Rate, s.InTime), Width: 1180, Height: 320, Steps: true,
-		X: chart.Axis{Unit: chart.Elapsed}, Y: chart.Axis{Label: "in time/s"}}
+	c := chart.Chart{Title: fmt.Sprintf("A target for %.0f requests a second loses half its speed under %.0f a second", s.capacity(s.Phases[0]), s.Phases[0].Rate), Width: 1180, Height: 320, Steps: true,
+		X: chart.Axis{Unit: chart.Elapsed}, Y: chart.Axis{Label: fmt.Sprintf("answers a second within %d ms, over time", s.InTime.Milliseconds())}}
 	if from, to, ok := s.bad(); ok {
 		c.Spans = []chart.Span{{Name: "the target works at half its speed", Tone: chart.Amber, From: from.Seconds(), To: to.Seconds()}}
 	}

@@ -38,8 +38,8 @@ func Sides() []Side {
 		{Name: "gate", About: "Weir, GATE=on, told nothing", env: slices.Concat(none, gated)},
 		{Name: "limit-gate", About: fmt.Sprintf("Weir, token %d/s and GATE=on", limitRate), env: slices.Concat(limit, gated)},
 		{Name: "advisor", About: fmt.Sprintf("Weir, token %d/s, GATE=on and the advisor, told %d/s and an SLO of 50 ms, asked every 5 s", limitRate, capacityTold), env: slices.Concat(limit, gated), advisor: true},
-		{Name: "haproxy", About: "HAProxy, maxconn told the workers, timeout queue 50ms"},
-		{Name: "failsafe", About: "failsafe-go 0.9.6 adaptive limiter with its queue, told nothing"},
+		{Name: "haproxy", About: "HAProxy, nbthread 1, timeout queue a fifth of what is in time, maxconn told the workers and two thirds more"},
+		{Name: "failsafe", About: "failsafe-go 0.9.6, adaptive limiter with its defaults (no queue) in a reverse proxy of net/http, told nothing"},
 	}
 }
 
@@ -67,15 +67,18 @@ func missing(ctx context.Context, side, dir string) string {
 	return ""
 }
 
+// haproxyConfig has what did better for HAProxy, one thing at a time, in the
+// situation half. With two threads it takes twice the processor time here.
 const haproxyConfig = `
 global
+  nbthread 1
   maxconn 8000
 defaults
   mode http
   timeout connect 5s
   timeout client 1m
   timeout server 1m
-  timeout queue 50ms
+  timeout queue %dms
   option http-keep-alive
   http-reuse always
 frontend front
@@ -84,6 +87,14 @@ frontend front
 backend target
   server target %s maxconn %d
 `
+
+// maxconn is how many requests HAProxy is to have at the target: more than there
+// are workers, as a worker that is done would otherwise wait until its answer has
+// been read and the next request has come. That is better without a queue too,
+// although the target refuses some then.
+func (s *Situation) maxconn() int {
+	return (s.Workers*5/3 + s.Proxies - 1) / s.Proxies
+}
 
 // front starts one proxy of a side in front of the target.
 func (st *stage) front(ctx context.Context) (addr string, err error) {
@@ -101,8 +112,7 @@ func (st *stage) front(ctx context.Context) (addr string, err error) {
 		return addr, err
 	}
 	file := filepath.Join(st.dir, addr+".cfg")
-	workers := (st.s.Workers + st.s.Proxies - 1) / st.s.Proxies
-	if err := os.WriteFile(file, []byte(fmt.Sprintf(haproxyConfig, addr, st.target, workers)), 0o600); err != nil {
+	if err := os.WriteFile(file, []byte(fmt.Sprintf(haproxyConfig, (st.s.InTime/5).Milliseconds(), addr, st.target, st.s.maxconn())), 0o600); err != nil {
 		return "", err
 	}
 	p, err = rig.StartPeer(ctx, "haproxy", addr, "haproxy", "-db", "-f", file)

@@ -64,6 +64,7 @@ type Loaded struct {
 	LatencySuccess Spread `json:"latencySuccess"`
 	LatencyLimited Spread `json:"latencyRateLimited"`
 	Lag            Spread `json:"lag"`
+	PacerLag       Spread `json:"pacerLag"` // the part that is the generator's own
 	Series         Series `json:"series"`
 
 	// Outcomes are those of all requests, in the order of their ends, when the

@@ -86,7 +86,7 @@ func Run(ctx context.Context, args []string, out io.Writer) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, all.process.Stop()) }()
-	fmt.Fprintf(out, "%d pairs of runs of %v, one loop, %d connections kept alive, all is admitted; median and ends\n\n", rounds, span, connections)
+	fmt.Fprintf(out, "%d pairs of runs of %v, one loop, %d connections kept alive, GATE=off, all is admitted; median and ends\n\n", rounds, span, connections)
 	pairs, err := play(ctx, one, all, span)
 	if err != nil {
 		return err
@@ -109,7 +109,7 @@ func spanOf(args []string) (time.Duration, error) {
 
 func startProxy(ctx context.Context, c contestant, target string, env ...string) (contestant, error) {
 	var err error
-	c.process, c.addr, err = rig.StartProxy(ctx, append(env, "TARGET_URL=http://"+target, "EVENT_LOOPS=1",
+	c.process, c.addr, err = rig.StartProxy(ctx, append(env, "TARGET_URL=http://"+target, "GATE=off", "EVENT_LOOPS=1",
 		"RATE_LIMIT_LIMIT=1000000000", "RATE_LIMIT_WINDOW=3600"))
 	return c, err
 }

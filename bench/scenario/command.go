@@ -79,7 +79,7 @@ func (o *Order) Play(ctx context.Context, args []string, out io.Writer) error {
 	if len(cases) == 0 {
 		return &service.ExitError{Status: 2, Err: errors.New("nothing to play: the scenario failure wants -store redis, and the algorithm off has no advisor")}
 	}
-	fmt.Fprintf(out, "Limit %d/s, a target that can do %d/s (%d workers, %v each, exponential), SLO %v at p95; %.3g s in one\n", limit, capacity, workers, delay, slo, o.Compress)
+	fmt.Fprintf(out, "Limit %d/s, a target that can do %d/s (%d workers, %v each, exponential), SLO %v at p95, GATE=off; %.3g s in one\n", limit, capacity, workers, delay, slo, o.Compress)
 	began := result.NewRecorder(time.Now(), io.Discard, "scenario", args)
 	var chapters []chapter
 	for _, s := range Scenarios() {

@@ -78,7 +78,7 @@ func setUp(ctx context.Context, c Case, s *Scenario, compress float64) (st *stag
 	if st.dir, err = os.MkdirTemp("", "weir-scenario-"); err != nil {
 		return st, err
 	}
-	env := []string{"RATE_LIMIT_ALGORITHM=" + c.Algorithm, fmt.Sprintf("RATE_LIMIT_LIMIT=%d", limit), "RATE_LIMIT_WINDOW=1",
+	env := []string{"GATE=off", "RATE_LIMIT_ALGORITHM=" + c.Algorithm, fmt.Sprintf("RATE_LIMIT_LIMIT=%d", limit), "RATE_LIMIT_WINDOW=1",
 		fmt.Sprintf("RATE_LIMIT_CAPACITY=%d", limit/5), fmt.Sprintf("RATE_LIMIT_FILL_RATE=%d", limit)}
 	if c.Store == "redis" {
 		if st.redis, err = rig.StartRedis(ctx); err != nil {

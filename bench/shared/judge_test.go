@@ -1,12 +1,15 @@
 package shared
 
 import (
+	"errors"
 	"io"
 	"slices"
 	"strings"
 	"testing"
 
+	"weir/bench/result"
 	"weir/bench/rig"
+	"weir/internal/service"
 )
 
 func good() ([]second, []*rig.Loaded) {
@@ -33,6 +36,29 @@ func TestJudge(t *testing.T) {
 		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: got %v, want %q", c.name, err, c.want)
 		}
+	}
+}
+
+// What is off under a load that was not as planned proves nothing: status 3, no record.
+func TestInconclusive(t *testing.T) {
+	seconds, loads := good()
+	loads[1].Verdict, loads[1].Reasons = "INVALID", []string{"pacer lag p99 20 ms"}
+	var out strings.Builder
+	if err := judge(&out, seconds, loads); err != nil {
+		t.Errorf("as promised, though the load was not as planned: %v", err)
+	}
+	seconds[1].admitted, loads[0].Errors = 900, 3
+	err := judge(&out, seconds, loads)
+	exit, ok := errors.AsType[*service.ExitError](err)
+	if !ok || exit.Status != 3 || !errors.Is(err, result.ErrNotKept) || !strings.Contains(err.Error(), "pacer lag p99 20 ms") {
+		t.Errorf("ends with %v", err)
+	}
+	if !strings.Contains(out.String(), "Not as promised, which proves nothing") || !strings.Contains(out.String(), "3 requests failed") {
+		t.Errorf("said %s", out.String())
+	}
+	loads[1].Verdict = "DEGRADED"
+	if _, ok := errors.AsType[*service.ExitError](judge(&out, seconds, loads)); ok {
+		t.Error("a load that can be judged is called inconclusive")
 	}
 }
 

@@ -65,7 +65,7 @@ func newStage(ctx context.Context) (*stage, error) {
 	}
 	for i := range st.proxies {
 		st.proxies[i], st.proxyAddrs[i], err = rig.StartProxy(ctx, []string{"TARGET_URL=http://" + st.targetAddr, "REDIS_HOST=" + st.redis.Addr,
-			fmt.Sprintf("RATE_LIMIT_LIMIT=%d", limit), "EVENT_LOOPS=1"})
+			fmt.Sprintf("RATE_LIMIT_LIMIT=%d", limit), "GATE=off", "EVENT_LOOPS=1"})
 		if err != nil {
 			return st, err
 		}
@@ -74,7 +74,7 @@ func newStage(ctx context.Context) (*stage, error) {
 }
 
 func play(ctx context.Context, out io.Writer, s script) (err error) {
-	fmt.Fprintf(out, "Two proxies share a limit of %d/s in one Redis; each is offered %d/s for %d s. Redis is killed after %d s and starts again, empty, after %d s.\n\n",
+	fmt.Fprintf(out, "Two proxies share a limit of %d/s in one Redis, GATE=off; each is offered %d/s for %d s. Redis is killed after %d s and starts again, empty, after %d s.\n\n",
 		limit, rate, s.total, s.kill, s.restart)
 	st, err := newStage(ctx)
 	defer func() { err = errors.Join(err, st.stop()) }()

@@ -97,7 +97,7 @@ func (l *lab) sharedOurs(target string) (*shared, error) {
 
 // sharedEnv are the settings of a proxy whose limit is in a Redis.
 func sharedEnv(target, redis string) []string {
-	return []string{"TARGET_URL=http://" + target, "REDIS_HOST=" + redis, fmt.Sprintf("RATE_LIMIT_LIMIT=%d", plenty), "RATE_LIMIT_WINDOW=3600", "EVENT_LOOPS=1"}
+	return []string{"GATE=off", "TARGET_URL=http://" + target, "REDIS_HOST=" + redis, fmt.Sprintf("RATE_LIMIT_LIMIT=%d", plenty), "RATE_LIMIT_WINDOW=3600", "EVENT_LOOPS=1"}
 }
 
 func (l *lab) sharedNginx(target string) (*shared, error) {

@@ -60,7 +60,7 @@ func (l *lab) rival(what string, variants []variant) error {
 	runs := make([][]sample, len(variants))
 	all := make([]contestant, len(variants))
 	for i, v := range variants {
-		p, addr, err := l.keep(rig.StartProxy(l.ctx, append([]string{"TARGET_URL=http://" + target, fmt.Sprintf("RATE_LIMIT_LIMIT=%d", plenty),
+		p, addr, err := l.keep(rig.StartProxy(l.ctx, append([]string{"GATE=off", "TARGET_URL=http://" + target, fmt.Sprintf("RATE_LIMIT_LIMIT=%d", plenty),
 			"RATE_LIMIT_WINDOW=3600", "EVENT_LOOPS=1"}, v.env...)))
 		if err != nil {
 			return err
@@ -88,6 +88,16 @@ func (l *lab) rival(what string, variants []variant) error {
 		l.row(c.name, fmt.Sprintf("%.0f", median(runs[i], perSec)), fmt.Sprintf("%.1f", median(runs[i], cpuEach)), ratios(runs[i], runs[0], cpuEach), fmt.Sprintf("%.1f", float64(rss)/1e6))
 	}
 	return nil
+}
+
+// byGate: what the gate costs.
+func (l *lab) byGate() error {
+	l.heading("By the mode of the gate, forwarding with a local limit")
+	var variants []variant
+	for _, mode := range []string{"off", "shadow", "on"} {
+		variants = append(variants, variant{name: mode, env: []string{"GATE=" + mode}})
+	}
+	return l.rival("gate", variants)
 }
 
 // byRules: how many rules there are, of which two match.

@@ -32,7 +32,7 @@ type effort struct {
 // efforts are the efforts by name, the usual one under the empty name too.
 func efforts() map[string]effort {
 	usual := []func(l *lab) error{(*lab).throughput, (*lab).redis, (*lab).refusals, (*lab).latency, (*lab).target, (*lab).loadgen, (*lab).loadgenMost,
-		(*lab).byConnections, (*lab).byRules, (*lab).byKeys, (*lab).byProxies, (*lab).memory, (*lab).start}
+		(*lab).byConnections, (*lab).byGate, (*lab).byRules, (*lab).byKeys, (*lab).byProxies, (*lab).memory, (*lab).start}
 	return map[string]effort{
 		"quick": {3, time.Second, []func(l *lab) error{(*lab).throughput, (*lab).refusals, (*lab).start}},
 		"usual": {5, time.Second, usual},
@@ -74,7 +74,7 @@ func Run(ctx context.Context, args []string, out io.Writer) (err error) {
 	defer os.RemoveAll(dir)
 	l := &lab{ctx: ctx, out: out, dir: dir, effort: e}
 	defer l.stop()
-	fmt.Fprintf(out, "%d runs of %v of each side, in turns; medians, and in brackets the least and the most of the rounds' ratios; one loop against one worker or thread unless said\n", e.rounds, e.span)
+	fmt.Fprintf(out, "%d runs of %v of each side, in turns; medians, and in brackets the least and the most of the rounds' ratios; one loop against one worker or thread, and GATE=off, unless said\n", e.rounds, e.span)
 	l.missing()
 	for _, part := range e.parts {
 		if err := part(l); err != nil {
@@ -115,7 +115,7 @@ func (l *lab) keep(p *rig.Process, addr string, err error) (*rig.Process, string
 // proxy starts our proxy in front of target with a limit that lets everything
 // or nearly nothing through.
 func (l *lab) proxy(target string, permits, loops int) (contestant, error) {
-	p, addr, err := l.keep(rig.StartProxy(l.ctx, []string{"TARGET_URL=http://" + target, fmt.Sprintf("RATE_LIMIT_LIMIT=%d", permits),
+	p, addr, err := l.keep(rig.StartProxy(l.ctx, []string{"GATE=off", "TARGET_URL=http://" + target, fmt.Sprintf("RATE_LIMIT_LIMIT=%d", permits),
 		"RATE_LIMIT_WINDOW=3600", fmt.Sprintf("EVENT_LOOPS=%d", loops)}))
 	return contestant{"weir proxy", "http://" + addr + "/api/test", p}, err
 }

@@ -19,13 +19,6 @@ import (
 	"github.com/failsafe-go/failsafe-go/failsafehttp"
 )
 
-// The queue is what its BuildPrioritized uses when it is told nothing: all may
-// wait up to twice the limit, none beyond three times.
-const (
-	queueAll  = 2
-	queueNone = 3
-)
-
 func main() {
 	if len(os.Args) != 3 {
 		fmt.Fprintln(os.Stderr, "usage: failsafe LISTEN TARGET, each host:port")
@@ -34,7 +27,9 @@ func main() {
 	proxy := httputil.NewSingleHostReverseProxy(&url.URL{Scheme: "http", Host: os.Args[2]})
 	proxy.Transport = &http.Transport{MaxIdleConnsPerHost: 1024, IdleConnTimeout: time.Minute}
 	proxy.ErrorLog = log.New(io.Discard, "", 0) // a line for each request while the target is away
-	limiter := adaptivelimiter.NewBuilder[*http.Response]().WithQueueing(queueAll, queueNone).Build()
+	// The defaults. They do not queue: a queue of twice the limit alone makes the
+	// target's answers later than 100 ms when it works at half its speed.
+	limiter := adaptivelimiter.NewWithDefaults[*http.Response]()
 	server := &http.Server{Addr: os.Args[1], Handler: failsafehttp.NewHandler(proxy, limiter), ReadHeaderTimeout: time.Minute}
 	log.Fatal(server.ListenAndServe())
 }
