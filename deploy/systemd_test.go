@@ -1,78 +1,127 @@
 package deploy
 
 import (
+	"fmt"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
+
+	"weir/bench/rig"
 )
 
-const unitFile = "systemd/weir-proxy.service"
+// commonUnit is what the units of all programs have in common.
+const commonUnit = "weir-.service.d/weir.conf"
 
-// unit is the unit's assignments; what is said several times is a list.
-func unit(t *testing.T) map[string][]string {
+// unitOf is the file name of a program's unit.
+func unitOf(program string) string {
+	if program == "proxy" {
+		return "weir-proxy@.service"
+	}
+	return "weir-" + program + ".service"
+}
+
+// unit is the assignments in files of units; what is said several times is a list.
+func unit(t *testing.T, files ...string) map[string][]string {
 	t.Helper()
 	keys := make(map[string][]string)
-	for line := range strings.Lines(read(t, unitFile)) {
-		line = strings.TrimSpace(line)
-		if key, value, ok := strings.Cut(line, "="); ok && !strings.HasPrefix(line, "#") {
-			keys[key] = append(keys[key], value)
+	for _, file := range files {
+		for line := range strings.Lines(read(t, "systemd/"+file)) {
+			line = strings.TrimSpace(line)
+			if key, value, ok := strings.Cut(line, "="); ok && !strings.HasPrefix(line, "#") {
+				keys[key] = append(keys[key], value)
+			}
 		}
 	}
 	return keys
 }
 
-// What matters of the unit, whoever reads it.
-func TestUnit(t *testing.T) {
-	keys := unit(t)
-	for key, want := range map[string]string{
-		"DynamicUser": "yes", "NoNewPrivileges": "yes", "ProtectSystem": "strict", "ProtectHome": "yes", "PrivateTmp": "yes",
-		"PrivateDevices": "yes", "CapabilityBoundingSet": "", "KillSignal": "SIGTERM", "LimitNOFILE": "1048576", "Restart": "always",
-		"TimeoutStopSec": "40", "RestrictAddressFamilies": "AF_INET AF_INET6 AF_UNIX AF_NETLINK", "EnvironmentFile": "/etc/weir/proxy.env",
-		"ExecStart": "/usr/local/bin/weir-proxy",
-	} {
-		if have := keys[key]; len(have) != 1 || have[0] != want {
-			t.Errorf("%s is %q, want %q", key, have, want)
+// What matters of the units, whoever reads them.
+func TestUnits(t *testing.T) {
+	for _, program := range programs() {
+		keys := unit(t, unitOf(program), commonUnit)
+		want := map[string]string{
+			"DynamicUser": "yes", "NoNewPrivileges": "yes", "ProtectSystem": "strict", "ProtectHome": "yes", "PrivateTmp": "yes",
+			"PrivateDevices": "yes", "CapabilityBoundingSet": "", "KillSignal": "SIGTERM", "LimitNOFILE": "1048576", "Restart": "on-failure",
+			"RestartPreventExitStatus": "2", "TimeoutStopSec": "40", "RestrictAddressFamilies": "AF_INET AF_INET6 AF_UNIX AF_NETLINK",
+			"EnvironmentFile": "-/etc/weir/%p.env", "ExecStart": "/usr/local/bin/weir-" + program, "ExecReload": "/bin/kill -HUP $MAINPID",
+		}
+		switch program {
+		case "proxy":
+			want["Environment"], want["User"] = "TAKEOVER=true", "weir-proxy"
+		case "advisor":
+			want["Environment"], want["StateDirectory"] = "STATE_FILE=/var/lib/weir-advisor/state", "weir-advisor"
+		}
+		for key, value := range want {
+			if have := keys[key]; len(have) != 1 || have[0] != value {
+				t.Errorf("%s: %s is %q, want %q", program, key, have, value)
+			}
 		}
 	}
 }
 
-// systemd itself reads the unit, with the program where it is here.
-func TestUnitVerifies(t *testing.T) {
-	if !there(t, "systemd-analyze", "whether systemd takes the unit") {
+// systemd itself reads the units, with the programs where they are here.
+func TestUnitsVerify(t *testing.T) {
+	if !there(t, "systemd-analyze", "whether systemd takes the units") {
 		return
 	}
-	text := strings.Replace(read(t, unitFile), "ExecStart=/usr/local/bin/weir-proxy", "ExecStart="+binary(t, "proxy"), 1)
-	file := filepath.Join(t.TempDir(), "weir-proxy.service")
-	write(t, file, text)
-	said, err := exec.CommandContext(t.Context(), "systemd-analyze", "verify", "--man=no", file).CombinedOutput()
-	if err != nil || len(said) > 0 { // what it does not understand it passes over, and says so
-		t.Errorf("%v: %s", err, said)
+	dir := t.TempDir()
+	if err := os.Mkdir(filepath.Join(dir, filepath.Dir(commonUnit)), 0o700); err != nil {
+		t.Fatal(err)
 	}
-	// Exposure in tenths, of a hundred: little is left that it could do.
-	output(t, "systemd-analyze", "security", "--offline=true", "--no-pager", "--threshold=20", file)
+	write(t, filepath.Join(dir, commonUnit), read(t, "systemd/"+commonUnit))
+	t.Setenv("SYSTEMD_UNIT_PATH", dir+":") // and the usual ones
+	for _, program := range programs() {
+		file := filepath.Join(dir, strings.Replace(unitOf(program), "@", "@a", 1))
+		write(t, file, strings.Replace(read(t, "systemd/"+unitOf(program)), "ExecStart=/usr/local/bin/weir-"+program, "ExecStart="+binary(t, program), 1))
+		said, err := exec.CommandContext(t.Context(), "systemd-analyze", "verify", "--man=no", file).CombinedOutput()
+		if err != nil || len(said) > 0 { // what it does not understand it passes over, and says so
+			t.Errorf("%s: %v: %s", program, err, said)
+		}
+		// Exposure in tenths, of a hundred: little is left that it could do.
+		output(t, "systemd-analyze", "security", "--offline=true", "--no-pager", "--threshold=20", file)
+	}
 }
 
-// The proxy starts with the unit's settings, and is healthy by its own check.
+// The programs start with the units' settings, are healthy by their own checks, and
+// reload as the units say.
 func TestUnitSettings(t *testing.T) {
-	known := settings(t, "proxy")
-	var env []string
-	for line := range strings.Lines(read(t, "systemd/proxy.env")) {
-		line = strings.TrimSpace(line)
-		name, value, ok := strings.Cut(strings.TrimPrefix(line, "#"), "=")
-		if !ok {
-			continue // a sentence
+	for _, program := range programs() {
+		known := settings(t, program)
+		var env []string
+		for line := range strings.Lines(read(t, "systemd/weir-"+program+".env")) {
+			line = strings.TrimSpace(line)
+			name, value, ok := strings.Cut(strings.TrimPrefix(line, "#"), "=")
+			if !ok {
+				continue // a sentence
+			}
+			if !known[name] {
+				t.Errorf("%s is no setting of %s", name, program)
+			}
+			if !strings.HasPrefix(line, "#") && name != "ADMIN_PORT" && name != "BIND" {
+				env = append(env, name+"="+value)
+			}
 		}
-		if !known[name] {
-			t.Errorf("%s is no setting of the proxy", name)
-		}
-		if !strings.HasPrefix(line, "#") && name != "ADMIN_PORT" {
-			env = append(env, name+"="+value)
-		}
+		p, addr := launch(t, program, env...)
+		host, port, _ := strings.Cut(addr, ":")
+		eventually(t, program+" is healthy", p, func() bool {
+			_, err := try(t.Context(), []string{"BIND=" + host, "PORT=" + port}, binary(t, program), "-healthcheck")
+			return err == nil
+		})
+		reload := unit(t, commonUnit)["ExecReload"][0]
+		output(t, strings.Fields(strings.Replace(reload, "$MAINPID", fmt.Sprint(p.Pid()), 1))...)
+		eventually(t, program+" reloads", p, func() bool { return strings.Contains(p.Output(), " - Reloaded ") })
 	}
-	p, addr := launch(t, "proxy", env...)
-	host, port, _ := strings.Cut(addr, ":")
-	if said, err := try(t.Context(), []string{"BIND=" + host, "PORT=" + port}, binary(t, "proxy"), "-healthcheck"); err != nil {
-		t.Errorf("%s%v\n%s", said, err, p.Output())
+}
+
+// eventually waits until something is true of a program.
+func eventually(t *testing.T, what string, p *rig.Process, is func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(patience); !is(); time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("never came true: %s\n%s", what, p.Output())
+		}
 	}
 }
