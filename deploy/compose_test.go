@@ -151,8 +151,10 @@ func TestComposeSettings(t *testing.T) {
 			env = append(env, name+"="+inside.Replace(value))
 		}
 		p, _ := launch(t, program, env...)
-		if program == "proxy" && !strings.Contains(p.Output(), "rules=3, clients=2, source=file") {
-			t.Errorf("the proxy has not taken config/rules.yaml and config/clients.json:\n%s", p.Output())
+		if program == "proxy" {
+			eventually(t, "the proxy takes config/rules.yaml and config/clients.json", p, func() bool {
+				return strings.Contains(p.Output(), "rules=3, clients=2, source=file")
+			})
 		}
 	}
 }
