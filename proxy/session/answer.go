@@ -1,102 +1,37 @@
 package session
 
-import (
-	"strconv"
-	"time"
+// An answer is how far the answer of an exchange has come.
+type answer uint8
 
-	"weir/internal/http1"
+const (
+	answerWaiting    answer = iota // nothing of it has come
+	answerHead                     // some of it has come, its head is not complete
+	answerCollecting               // its head has come, its body is collected
+	answerRelaying                 // it is passed on as it comes: its head is gone
+	answerDone                     // it is written, or broken off
 )
 
-// malformed answers what cannot be read as a request, or must not be passed
-// on. Where the next request begins is unknown, so the connection closes.
-func (s *Session) malformed(now time.Time, err error) {
-	reason := "the request is malformed"
-	if e, ok := err.(*http1.Error); ok {
-		reason = e.Reason
-	}
-	s.fail(now, http1.StatusOf(err), reason)
+var answerSteps = []step[answer]{
+	{answerWaiting, "the proxy answers by itself", answerDone},
+	{answerWaiting, "its first byte has come", answerHead},
+	{answerHead, "its head has come", answerCollecting},
+	{answerHead, "it is no answer, or its protocol is switched", answerDone},
+	{answerCollecting, "it is large, of unknown length, or slow", answerRelaying},
+	{answerCollecting, "it is complete, or broken off", answerDone},
+	{answerRelaying, "it is complete, or broken off", answerDone},
 }
 
-// fail answers with an error of the proxy's own and closes: something of the
-// request may be unread.
-func (s *Session) fail(now time.Time, status int, reason string) {
-	s.letGo()
-	if s.x.relaying {
-		s.abort(now)
-		return
+var answerNext = follow(answerSteps)
+
+// become goes on to the next state.
+func (a *answer) become(to answer) {
+	if answerNext[*a]>>to&1 == 0 {
+		panic("bug: an answer goes from " + a.String() + " to " + to.String())
 	}
-	s.x.keepAlive = false
-	s.x.outcome.Began, s.x.outcome.Relayed = s.began, false
-	s.answerError(now, status, reason)
-	s.fx.Close = CloseLinger
+	*a = to
 }
 
-// abort ends an exchange whose answer has begun and cannot be completed: the
-// client must notice (RFC 9112 section 8). A body that the close would end as
-// if it were whole is reset.
-func (s *Session) abort(now time.Time) {
-	how := CloseDrained
-	if s.x.mustClose {
-		how = CloseAbort
-	}
-	s.x.outcome.Status = s.x.status
-	s.env.Report(now, s, &s.x.outcome)
-	s.over()
-	s.close(how)
-}
-
-// answerError answers with a small JSON body. It never repeats bytes of client
-// or target.
-func (s *Session) answerError(now time.Time, status int, reason string) {
-	body := append(s.env.body[:0], `{"error":"`...)
-	body = append(body, reason...)
-	extra := s.env.appendDate(s.env.extra[:0], now)
-	if status == 503 {
-		extra = http1.AppendFieldInt(extra, "Retry-After", wholeSeconds(s.x.retryAfter))
-		extra = s.appendCORS(extra)
-	}
-	if id := s.env.shed; id != nil {
-		extra = http1.AppendField(extra, decisionField, id)
-		body = append(body, `","reason":"gate","retryAfter":`...)
-		body = strconv.AppendInt(body, wholeSeconds(s.x.retryAfter), 10)
-		body = append(body, `,"decision":"`...)
-		body = append(body, id...)
-	}
-	body = append(body, "\"}\n"...)
-	s.env.body = body
-	if status == 405 {
-		extra = append(extra, allow...)
-	}
-	if s.x.outcome.Decision == Forwarded {
-		extra = s.appendLimits(extra)
-	}
-	s.env.extra = extra
-	s.finish(now, http1.Answer{Status: status, ContentType: "application/json", Body: body, Extra: extra})
-}
-
-// finish sends an answer of our own and ends the exchange.
-func (s *Session) finish(now time.Time, a http1.Answer) {
-	a.Head = s.x.outcome.Method == http1.HEAD
-	a.Close = !s.x.keepAlive
-	if s.x.keepAlive && s.x.minor == 0 {
-		a.Extra = append(a.Extra, "Connection: keep-alive\r\n"...)
-		s.env.extra = a.Extra
-	}
-	s.env.out = http1.AppendAnswer(s.env.out, a)
-	s.ended(now, a.Status)
-}
-
-// ended closes the books on the exchange; the connection goes on or closes.
-func (s *Session) ended(now time.Time, status int) {
-	s.x.outcome.Status = status
-	s.env.Report(now, s, &s.x.outcome)
-	keepAlive := s.x.keepAlive && !s.x.mustClose
-	s.over()
-	if !keepAlive {
-		// Bytes that the client has sent meanwhile must not reset the
-		// connection under the answer (RFC 9112 section 9.6).
-		s.close(CloseLinger)
-		return
-	}
-	s.rest(now)
+// String names the state.
+func (a answer) String() string {
+	return [...]string{"waiting", "head", "collecting", "relaying", "done"}[a]
 }

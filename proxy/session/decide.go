@@ -23,18 +23,17 @@ type Counted struct {
 	Lacks bool   // the request does not have all parts of the key
 }
 
-// ask has the limiter decide about the request in env.head. Afterwards the
-// state is stateBody when it may pass, stateReading when it was refused and is
-// to be answered, stateQueued when it may pass later, stateDeciding when the
-// answer comes later. ok is false when the request is answered: so many rules
-// could apply to it that they cannot be decided together.
+// ask has the limiter decide about the request in env.head, and the request be
+// refused, collecting, queued, or asked when the answer comes later. ok is false
+// when the request is answered: so many rules could apply to it that they cannot
+// be decided together.
 func (s *Session) ask(now time.Time) (ok bool) {
 	e := s.env
 	p := e.Policy()
 	s.x.limits = verdict{policy: p}
 	e.ask.N = 1
-	s.x.preflight = e.Settings.PreflightsApart && rule.Preflight(&e.head)
-	e.asked = append(e.asked[:0], p.counted(s.x.preflight))
+	preflight := e.Settings.PreflightsApart && rule.Preflight(&e.head)
+	e.asked = append(e.asked[:0], p.counted(preflight))
 	e.ask.Counters = append(e.ask.Counters[:0], store.Counter{Rule: e.asked[0].Name, Limit: &p.Limit, Cost: 1})
 	var hits []rule.Hit
 	var client netip.Addr
@@ -55,19 +54,17 @@ func (s *Session) ask(now time.Time) (ok bool) {
 			s.lacking(p, h)
 			return true
 		}
-		s.count(now, p, hits)
+		s.count(now, p, hits, preflight)
 	}
 	if e.Matched != nil {
 		s.matched(p, client, hits)
 	}
-	s.state = stateDeciding
+	s.x.request.become(requestAsked)
 	if e.Ask(now, s, &e.ask, &e.answer) {
 		s.decided(now, &e.answer, e.asked)
 		return true
 	}
-	if p.Rules != nil {
-		s.keepAsked(e.asked)
-	}
+	s.keepAsked(e.asked)
 	return true
 }
 
@@ -90,17 +87,17 @@ func (s *Session) exempt(p *Policy, client netip.Addr, rule int) {
 	if e.Matched != nil { // the gate is for these too
 		s.matched(p, client, nil)
 	}
-	s.state = stateBody
+	s.x.request.become(requestCollecting)
 }
 
 // count adds the counters of the rules that apply. Those in shadow are asked by
 // themselves: whatever comes of it, the request does not notice.
-func (s *Session) count(now time.Time, p *Policy, hits []rule.Hit) {
+func (s *Session) count(now time.Time, p *Policy, hits []rule.Hit, preflight bool) {
 	e := s.env
 	for i := range hits {
 		h := &hits[i]
 		counted := Counted{Rule: h.Rule, Name: h.Rule.ID, Index: h.Index, Limit: h.Limit, Cost: h.Cost, Key: h.Key, Lacks: h.Lacks != nil}
-		if s.x.preflight {
+		if preflight {
 			counted.Name = h.Rule.Preflights()
 		}
 		counter := store.Counter{Rule: counted.Name, Key: h.Key, Limit: h.Limit, Cost: h.Cost, Reserve: h.Reserve, MaxDelay: h.MaxDelay}
@@ -117,6 +114,9 @@ func (s *Session) count(now time.Time, p *Policy, hits []rule.Hit) {
 // keepAsked keeps what was asked beyond the head's life.
 func (s *Session) keepAsked(asked []Counted) {
 	s.x.asked = append(s.env.takeAsked(), asked...)
+	if len(asked) == 1 {
+		return // the global rule has no key
+	}
 	keys := s.env.take()
 	for i := range s.x.asked {
 		c := &s.x.asked[i]
@@ -130,10 +130,7 @@ func (s *Session) keepAsked(asked []Counted) {
 // decided notes the store's answer about what was asked.
 func (s *Session) decided(now time.Time, ans *store.Answer, asked []Counted) {
 	v := &s.x.limits
-	v.known = ans.Mode == store.Exact || ans.Mode == store.Cached || ans.Mode == store.Local
-	v.closed = ans.Mode == store.Closed
-	v.allowed = ans.Granted > 0
-	v.by = &asked[0]
+	v.mode, v.by = ans.Mode, &asked[0]
 	if len(ans.Decisions) > 0 {
 		v.state = ans.Decisions[ans.Tightest]
 		v.by = &asked[ans.Tightest]
@@ -145,21 +142,21 @@ func (s *Session) decided(now time.Time, ans *store.Answer, asked []Counted) {
 		s.env.Decided(now, v.policy, asked, ans)
 	}
 	switch {
-	case !v.allowed:
+	case ans.Granted == 0:
 		o.Decision = Rejected
-		s.state = stateReading
+		s.x.request.become(requestRefused)
 	case ans.Delay() > 0:
 		o.Decision = Forwarded
 		s.queue(now, ans, asked)
 	default:
 		o.Decision = Forwarded
-		s.state = stateBody
+		s.x.request.become(requestCollecting)
 	}
 }
 
 // queue has the request wait for its slot.
 func (s *Session) queue(now time.Time, ans *store.Answer, asked []Counted) {
-	s.state = stateQueued
+	s.x.request.become(requestQueued)
 	s.deadline = time.Time{}
 	if s.x.asked == nil {
 		s.keepAsked(asked)
@@ -167,17 +164,17 @@ func (s *Session) queue(now time.Time, ans *store.Answer, asked []Counted) {
 	for i := range s.x.asked {
 		s.x.asked[i].Slot = ans.Decisions[i].Slot
 	}
-	s.x.mode = ans.Mode
 	s.fx.Wake = now.Add(ans.Delay())
 }
 
 // HandleWake is told that the time of Effects.Wake has come: the request's slot
 // in the queue. The owner shows the unread bytes again afterwards.
 func (s *Session) HandleWake(now time.Time) {
-	if s.state != stateQueued {
+	if s.x.request != requestQueued {
 		return
 	}
 	s.begin()
+	s.x.request.become(requestCollecting)
 	s.proceed(now)
 }
 
@@ -209,28 +206,22 @@ func (s *Session) late(now time.Time, ans *store.Answer) {
 // It is called also when the client has gone. The owner shows the unread bytes
 // again afterwards.
 func (s *Session) HandleAnswer(now time.Time, ans *store.Answer) {
-	if s.state != stateDeciding {
+	if s.x.request != requestAsked {
 		s.late(now, ans)
 		return
 	}
 	s.begin()
-	asked := s.x.asked
-	if asked == nil {
-		s.env.asked = append(s.env.asked[:0], s.x.limits.policy.counted(s.x.preflight))
-		asked = s.env.asked
-	}
-	s.decided(now, ans, asked)
-	switch s.state {
-	case stateReading:
+	s.decided(now, ans, s.x.asked)
+	switch s.x.request {
+	case requestRefused:
 		s.refuse(now, nil)
-	case stateBody:
+	case requestCollecting:
 		s.proceed(now)
 	}
 }
 
 // proceed goes on with an admitted request whose head is gone.
 func (s *Session) proceed(now time.Time) {
-	s.state = stateBody
 	s.awaitBody(now)
 	s.admitted(now)
 	s.read(now, nil) // a request without a body is complete
@@ -243,7 +234,7 @@ func (s *Session) refuse(now time.Time, rest []byte) int {
 	return s.answerUnread(rest, func() {
 		if s.env.lacking != nil {
 			s.answerLacking(now)
-		} else if s.x.limits.closed {
+		} else if s.x.limits.mode == store.Closed {
 			s.answerError(now, 503, "the rate limiter's store is unavailable")
 		} else {
 			s.answerRefused(now)
@@ -336,7 +327,8 @@ func ceilSeconds(d time.Duration) int64 {
 // tellsLimits reports whether there is a limit, and a count, to be told.
 func (s *Session) tellsLimits() bool {
 	v := &s.x.limits
-	return v.known && v.limit != nil && v.limit.Algorithm() != limit.Off
+	known := v.mode == store.Exact || v.mode == store.Cached || v.mode == store.Local
+	return known && v.limit != nil && v.limit.Algorithm() != limit.Off
 }
 
 // appendLimits appends the fields that tell a client where it stands:
@@ -347,11 +339,11 @@ func (s *Session) appendLimits(dst []byte) []byte {
 	if !s.tellsLimits() {
 		return dst
 	}
-	if set.LegacyFields && !s.x.theirs.legacy {
+	if set.LegacyFields && s.x.theirs&legacy == 0 {
 		dst = http1.AppendFieldInt(dst, "X-RateLimit-Limit", v.state.Limit)
 		dst = http1.AppendFieldInt(dst, "X-RateLimit-Remaining", v.state.Remaining)
 	}
-	if !set.StandardFields || s.x.theirs.standard {
+	if !set.StandardFields || s.x.theirs&standard != 0 {
 		return dst
 	}
 	if v.rule == &v.policy.global {

@@ -16,7 +16,7 @@ func (s *Session) lacking(p *Policy, h *rule.Hit) {
 		s.env.Lacking(p, h)
 	}
 	s.env.lacking = h
-	s.state = stateReading
+	s.x.request.become(requestRefused)
 }
 
 // answerLacking answers 400: the request will not do later either.

@@ -18,7 +18,8 @@ type Reply struct {
 // the length to follow when the body is known.
 func (s *Session) beginOwn(now time.Time) {
 	h := &s.env.head
-	s.state = stateOwnBody
+	s.x.own = true
+	s.x.request.become(requestCollecting)
 	if h.Length > s.bodyMax() {
 		s.fail(now, 413, bodyTooLarge)
 		return
@@ -30,7 +31,7 @@ func (s *Session) beginOwn(now time.Time) {
 			dst = http1.AppendFieldLine(dst, *f)
 		}
 	}
-	s.x.request = dst
+	s.x.forward = dst
 	s.awaitBody(now)
 	s.x.response = s.env.take()
 	s.continueBody()
@@ -43,23 +44,22 @@ func forOwn(id http1.FieldID) bool { return !id.Hop() && id != http1.FieldExpect
 
 // endOwn passes the request on. The body has been collected behind the head;
 // its length goes between the two.
-func (s *Session) endOwn(time.Time) {
-	head := len(s.x.request) - int(s.x.collected)
-	body := append(s.x.response[:0], s.x.request[head:]...)
-	s.x.request = append(s.x.request[:head], "Content-Length: "...)
-	s.x.request = strconv.AppendInt(s.x.request, s.x.collected, 10)
-	s.x.request = append(s.x.request, "\r\n\r\n"...)
-	s.x.request = append(s.x.request, body...)
+func (s *Session) endOwn() {
+	head := len(s.x.forward) - int(s.x.collected)
+	body := append(s.x.response[:0], s.x.forward[head:]...)
+	s.x.forward = append(s.x.forward[:head], "Content-Length: "...)
+	s.x.forward = strconv.AppendInt(s.x.forward, s.x.collected, 10)
+	s.x.forward = append(s.x.forward, "\r\n\r\n"...)
+	s.x.forward = append(s.x.forward, body...)
 	s.x.response = body
-	s.state = stateOwn
 	s.deadline = time.Time{}
-	s.fx.Own = s.x.request
+	s.fx.Own = s.x.forward
 }
 
 // HandleOwn is told an own endpoint's answer. It does nothing when the client
 // has gone.
 func (s *Session) HandleOwn(now time.Time, r *Reply) {
-	if s.state != stateOwn {
+	if !s.x.own || s.x.request != requestWhole {
 		return
 	}
 	s.begin()

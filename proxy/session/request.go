@@ -1,207 +1,42 @@
 package session
 
-import (
-	"bytes"
-	"math"
-	"strconv"
-	"time"
+// A request is how far the request of an exchange has come.
+type request uint8
 
-	"weir/internal/http1"
+const (
+	requestNone       request = iota // its head has not come
+	requestAsked                     // the limiter is asked about it
+	requestQueued                    // it may pass when its slot has come
+	requestRefused                   // it is answered unread
+	requestCollecting                // it may pass, and its body is collected
+	requestStreaming                 // its body is passed on as it comes
+	requestWhole                     // all of it has come
 )
 
-// handleHead is told that env.head holds a request; rest are the bytes behind
-// it. It returns how many of those it has used up.
-func (s *Session) handleHead(now time.Time, rest []byte) int {
-	h := &s.env.head
-	s.x.outcome = Outcome{Method: h.Method, Began: s.began, Spent: s.spend(now)}
-	s.x.minor = h.Minor
-	s.x.keepAlive = h.KeepAlive && !s.drain && !s.x.outcome.Spent
-	s.x.expects = h.Expect == http1.ExpectContinue && h.Framing != http1.BodyNone
-	if err := h.Check(); err != nil {
-		s.malformed(now, err)
-		return 0
-	}
-	if s.env.Settings.isOwn(h.Path) {
-		s.beginOwn(now)
-		return 0
-	}
-	s.keepOrigin(h)
-	if s.answeredHere(now) {
-		return 0
-	}
-	if h.Method == http1.OPTIONS && forwardsLeft(h) == 0 {
-		return s.answerUnread(rest, func() { s.answerOptions(now) })
-	}
-	s.disbelieve(h)
-	if !s.ask(now) {
-		return 0
-	}
-	switch s.state {
-	case stateDeciding, stateQueued:
-		s.beginForward(now) // the head is gone when it goes on
-		// Nothing is due of the body meanwhile, and the store has its own deadline.
-		s.x.bodyBy, s.x.rateBy, s.deadline = time.Time{}, time.Time{}, time.Time{}
-	case stateBody:
-		s.beginForward(now)
-		s.admitted(now)
-	case stateReading:
-		return s.refuse(now, rest)
-	}
-	return 0
+var requestSteps = []step[request]{
+	{requestNone, "the limiter is asked", requestAsked},
+	{requestNone, "no limit applies to it", requestCollecting},
+	{requestNone, "it lacks a part of a rule's key", requestRefused},
+	{requestAsked, "it may pass", requestCollecting},
+	{requestAsked, "it may pass later", requestQueued},
+	{requestAsked, "it may not pass", requestRefused},
+	{requestQueued, "its slot has come", requestCollecting},
+	{requestCollecting, "all of it has come", requestWhole},
+	{requestCollecting, "it is larger than what is collected", requestStreaming},
+	{requestStreaming, "all of it has come", requestWhole},
 }
 
-// answeredHere answers a request that goes no further, whatever the limiter
-// says, and closes.
-func (s *Session) answeredHere(now time.Time) bool {
-	h := &s.env.head
-	switch {
-	case h.Length > s.bodyMax():
-		s.fail(now, 413, bodyTooLarge)
-	case s.cameInCircle(h):
-		s.fail(now, 508, "the request has passed this proxy before")
-	case s.overloaded():
-		s.fail(now, 503, shortOfMemory)
-	default:
-		return false
+var requestNext = follow(requestSteps)
+
+// become goes on to the next state.
+func (r *request) become(to request) {
+	if requestNext[*r]>>to&1 == 0 {
+		panic("bug: a request goes from " + r.String() + " to " + to.String())
 	}
-	return true
+	*r = to
 }
 
-// answerOptions answers OPTIONS as its last recipient.
-func (s *Session) answerOptions(now time.Time) {
-	extra := append(s.env.appendDate(s.env.extra[:0], now), allow...)
-	s.finish(now, http1.Answer{Status: 200, Extra: extra})
-}
-
-// allow is the field of a 405 and of the answer to OPTIONS.
-const allow = "Allow: GET, HEAD, POST, PUT, DELETE, PATCH, OPTIONS\r\n"
-
-// forwardsLeft is the Max-Forwards of h, -1 without a proper one (RFC 9110
-// section 7.6.2).
-func forwardsLeft(h *http1.Head) int {
-	v, ok := h.Value(http1.FieldMaxForwards)
-	if !ok || len(v) > 9 {
-		return -1
-	}
-	n, err := strconv.ParseUint(string(v), 10, 31)
-	if err != nil {
-		return -1
-	}
-	return int(n)
-}
-
-// admitted goes on with a request that may pass: a body that is known to be
-// larger than what is collected is streamed from the start.
-func (s *Session) admitted(now time.Time) {
-	s.continueBody()
-	if s.x.large {
-		s.stream(now)
-	}
-}
-
-// isOwn reports whether the proxy answers this path itself.
-func (set *Settings) isOwn(path []byte) bool {
-	if len(path) < 2 {
-		return false
-	}
-	if set.OwnElsewhere {
-		return set.HealthHere && (string(path) == "/actuator/health" || string(path) == "/actuator/health/readiness")
-	}
-	switch path[1] {
-	case 'm':
-		return string(path) == "/metrics"
-	case 'r':
-		return string(path) == "/reload"
-	case 'c':
-		return bytes.HasPrefix(path, []byte("/config/"))
-	case 'a':
-		return bytes.HasPrefix(path, []byte("/actuator/"))
-	}
-	return false
-}
-
-// beginForward appends the head for the target. The body, if there is one, is
-// appended behind it as it arrives.
-func (s *Session) beginForward(now time.Time) {
-	h := &s.env.head
-	bodyless := h.Framing == http1.BodyNone || h.Framing == http1.BodyLength && h.Length == 0
-	s.x.replay = bodyless && h.Method.Idempotent()
-	s.x.chunked = h.Framing == http1.BodyChunked
-	s.x.large = h.Length > s.env.Settings.BufferBytesMax
-	asked := s.asksUpgrade(h)
-	s.x.upgrade = string(asked)
-	s.x.request = s.appendForward(s.env.take(), h)
-	if s.x.upgrade != "" {
-		s.x.replay = false
-	}
-	s.awaitBody(now)
-}
-
-// continueBody says 100 when the client waits for it (RFC 9110 section
-// 10.1.1): the request was admitted.
-func (s *Session) continueBody() {
-	if s.x.expects {
-		s.env.out = append(s.env.out, "HTTP/1.1 100 Continue\r\n\r\n"...)
-	}
-}
-
-// appendForward appends h as it goes to the target: what belongs to the
-// client's connection is left out, what the proxy knows is put in (RFC 9110
-// section 7.6; X-Forwarded-* as every proxy has them).
-func (s *Session) appendForward(dst []byte, h *http1.Head) []byte {
-	dst = http1.AppendForwardLine(dst, h)
-	set := s.env.Settings
-	if set.PreserveHost && len(h.Host) > 0 {
-		dst = http1.AppendField(dst, "Host", h.Host)
-	} else {
-		s.x.hostAt = len(dst) // who the target is will be known then
-	}
-	trusted, left := s.trusted(), -1
-	if h.Method == http1.OPTIONS {
-		left = forwardsLeft(h)
-	}
-	for i := range h.Fields {
-		f := &h.Fields[i]
-		if s.withheld(f, trusted) || f.ID == http1.FieldExpect || f.ID == http1.FieldMaxForwards && left > 0 {
-			continue
-		}
-		s.noticeLogin(f)
-		dst = http1.AppendFieldLine(dst, *f)
-	}
-	if left > 0 {
-		dst = http1.AppendFieldInt(dst, "Max-Forwards", int64(left-1))
-	}
-	dst = s.appendOrigin(dst, h, trusted)
-	dst = s.appendPassage(dst, h.Minor)
-	if s.x.upgrade != "" {
-		dst = append(dst, "Connection: upgrade\r\n"...)
-		dst = http1.AppendFieldString(dst, "Upgrade", s.x.upgrade)
-	}
-	switch {
-	case s.x.chunked:
-		dst = http1.AppendFieldString(dst, "Transfer-Encoding", "chunked")
-	case h.Length >= 0:
-		dst = http1.AppendFieldInt(dst, "Content-Length", h.Length)
-	}
-	return http1.AppendHeadEnd(dst)
-}
-
-// shortOfMemory is what the 503 of an overloaded proxy says.
-const shortOfMemory = "the proxy is short of memory"
-
-// overloaded reports that requests are to be shed.
-func (s *Session) overloaded() bool { return s.env.Overloaded != nil && s.env.Overloaded() }
-
-// bodyTooLarge is what a 413 says.
-const bodyTooLarge = "the request body is larger than this proxy takes"
-
-// bodyMax is the largest body that the request may have.
-func (s *Session) bodyMax() int64 {
-	if s.state == stateOwnBody {
-		return s.env.Settings.OwnBytesMax
-	}
-	if most := s.env.Settings.BodyBytesMax; most > 0 {
-		return most
-	}
-	return math.MaxInt64
+// String names the state.
+func (r request) String() string {
+	return [...]string{"none", "asked", "queued", "refused", "collecting", "streaming", "whole"}[r]
 }

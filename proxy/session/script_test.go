@@ -376,6 +376,24 @@ func (p *player) after() {
 	}
 }
 
+// where says what the session waits for.
+func (p *player) where() string {
+	switch s := p.s; {
+	case s.state != stateExchanges:
+		return s.state.String()
+	case s.x.link == linkWanted:
+		return "acquiring"
+	case s.x.link.held():
+		return "awaiting"
+	case s.x.request == requestNone:
+		return "reading"
+	case s.x.request == requestCollecting:
+		return "body"
+	default:
+		return s.x.request.String()
+	}
+}
+
 func (p *player) effects() {
 	fx := p.s.Effects()
 	for line := range bytes.Lines(fx.Client) {
@@ -397,7 +415,7 @@ func (p *player) effects() {
 		p.log.WriteString("acquire " + [...]string{"", "any", "fresh", "other", "cancel"}[fx.Acquire] + "\n")
 	}
 	if !fx.Wake.IsZero() {
-		fmt.Fprintf(&p.log, "%v until %v\n", p.s.state, fx.Wake.Sub(p.start))
+		fmt.Fprintf(&p.log, "%v until %v\n", p.where(), fx.Wake.Sub(p.start))
 	}
 	if len(fx.Own) > 0 {
 		fmt.Fprintf(&p.log, "own %q\n", fx.Own)
@@ -407,7 +425,7 @@ func (p *player) effects() {
 		p.log.WriteString("close " + [...]string{"", "drained", "linger", "abort"}[fx.Close] + "\n")
 	}
 	if d := p.s.Deadline(); fx.Acquire != AcquireNone || len(fx.Client)+len(fx.Upstream) > 0 {
-		p.log.WriteString("now " + p.s.state.String())
+		p.log.WriteString("now " + p.where())
 		if !d.IsZero() {
 			fmt.Fprintf(&p.log, ", until %v", d.Sub(p.start))
 		}

@@ -10,26 +10,17 @@ import (
 	"weir/proxy/store"
 )
 
-// A state is where the exchange under way is; doc.go draws them.
+// A state is what the bytes of a client's connection are.
 type state uint8
 
 const (
-	stateReading   state = iota // a head, or nothing yet
-	stateDeciding               // the limiter was asked
-	stateQueued                 // it may pass, when its slot has come
-	stateBody                   // the request's body is collected
-	stateAcquiring              // waits for a connection to a target
-	stateAwaiting               // the request is sent or streams, the answer comes
-	stateTunnel                 // the bytes are another protocol's
-	stateOwnBody                // the body for an own endpoint is collected
-	stateOwn                    // an own endpoint works
+	stateExchanges state = iota // requests, one at a time
+	stateTunnel                 // another protocol's
 	stateClosing                // nothing more is read
 )
 
-// String names the state in failures of tests.
-func (s state) String() string {
-	return [...]string{"reading", "deciding", "queued", "body", "acquiring", "awaiting", "tunnel", "own body", "own", "closing"}[s]
-}
+// String names the state.
+func (s state) String() string { return [...]string{"exchanges", "tunnel", "closing"}[s] }
 
 // A Session is one client connection.
 //
@@ -51,76 +42,86 @@ type Session struct {
 	clientFull, targetFull bool
 	fx                     Effects
 
-	gone     []Counted // asked for a client that left before the answer came
+	gone     []Counted // asked for a client that left before the store answered
 	began    time.Time // the first byte of the request was read
 	deadline time.Time
 	idleBy   time.Time // when a client that asks nothing is closed
 	endBy    time.Time // the first request from then on is the last; zero: never
 	requests int       // so far
 	x        exchange
-}
-
-// An exchange is one request with its answer, while it lasts.
-type exchange struct {
-	outcome   Outcome
-	minor     int  // the client's version
-	keepAlive bool // the client connection outlives the exchange
-	replay    bool // may be sent again: idempotent and without a body
-	chunked   bool // the request's body is sent on in chunks
-	expects   bool // the client waits for 100 before it sends the body
-	collected int64
-	framing   int64 // bytes of chunk lines behind it: tiny chunks take more room than what they hold
-	limits    verdict
-	asked     []Counted                       // of an answer that comes later, or of a wait
-	keys      []byte                          // their memory
-	preflight bool                            // a preflight that is counted apart
-	origin    []byte                          // of the page that makes the request; nil: none, or refusals do not tell
-	mode      store.Mode                      // of the answer, while waiting
-	theirs    struct{ legacy, standard bool } // the target's own limits are tighter
-	upgrade   string                          // the protocols asked for
-
-	large     bool      // the body is announced to be larger than what is collected
-	streaming bool      // the request is sent before its body is complete
-	uploading bool      // and the rest of the body is on its way
-	bodyBy    time.Time // when the next piece of the body is due
-	rateBy    time.Time // when rateBytes must have become enough
-	rateBytes int64
-
-	request  []byte // as sent to the target, or to an own endpoint
-	hostAt   int    // where the target's Host goes into it; 0: it has one
-	reused   bool   // the target's connection has served before
-	held     bool   // a target's connection is ours
-	failed   Fault  // why the target tried before could not be reached
-	replayed bool   // the request was sent once more
-	answerBy time.Time
-	// retryAfter is when a 503 may be tried again; zero: soon.
-	retryAfter time.Duration
-
-	answer    http1.Reader
-	begun     bool // a byte of the answer has come
-	headDone  bool // its head has
-	status    int
-	unbounded bool   // its length is not known, or beyond what is collected
-	relaying  bool   // it is passed on as it comes: its head is gone
-	rechunk   bool   // its body is sent in chunks of our own
-	canReuse  bool   // the target's connection may serve again
-	mustClose bool   // an HTTP/1.0 client learns the body's end by the close
-	response  []byte // what of it has been collected in earlier calls
 
 	clientEnded bool // sends no more
 	targetEnded bool // of a tunnel: likewise
 }
 
+// An exchange is one request with its answer, while it lasts.
+type exchange struct {
+	request request
+	link    link
+	answer  answer
+
+	outcome   Outcome
+	minor     int  // the client's version
+	keepAlive bool // the client connection outlives the exchange
+	own       bool // the request is for an own endpoint
+	expects   bool // the client waits for 100 before it sends the body
+	limits    verdict
+	asked     []Counted // of an answer that comes later, or of a wait
+	keys      []byte    // their memory
+	origin    []byte    // of the page that makes the request; nil: none, or refusals do not tell
+	theirs    families  // in which the target's own limits are tighter
+	upgrade   string    // the protocols asked for
+
+	length    int64 // of the body as announced; -1: unknown
+	collected int64
+	framing   int64     // bytes of chunk lines behind it: tiny chunks take more room than what they hold
+	chunked   coding    // of the body as it is sent on
+	bodyBy    time.Time // when the next piece of the body is due
+	rateBy    time.Time // when rateBytes must have become enough
+	rateBytes int64
+
+	forward  []byte // the request as sent to the target, or to an own endpoint
+	hostAt   int    // where the target's Host goes into it; 0: it has one
+	replay   replay
+	failed   Fault // why the target tried before could not be reached
+	answerBy time.Time
+	// retryAfter is when a 503 may be tried again; zero: soon.
+	retryAfter time.Duration
+
+	reader   http1.Reader // of the answer
+	status   int
+	size     int64  // of its body; more than any bound: unknown
+	coding   coding // of its body as the client gets it
+	canReuse bool   // the target's connection may serve again
+	response []byte // what of it has been collected in earlier calls
+}
+
+// A coding is how a body is sent on.
+type coding uint8
+
+const (
+	codingPlain  coding = iota // as it comes, its length is announced
+	codingChunks               // in chunks of our own
+	codingClose                // as it comes, and the close is its end
+)
+
+// A replay says whether a request may be sent once more.
+type replay uint8
+
+const (
+	replayNever replay = iota
+	replayOnce         // it is idempotent and has no body
+	replayDone         // it was
+)
+
 // verdict is what the answer says about the limit.
 type verdict struct {
-	policy  *Policy
-	by      *Counted // the tightest, while it is decided
-	rule    *rule.Rule
-	limit   *limit.Limit
-	state   limit.Decision
-	known   bool
-	closed  bool // refused because the store is away
-	allowed bool
+	policy *Policy
+	by     *Counted // the tightest, while it is decided
+	rule   *rule.Rule
+	limit  *limit.Limit
+	state  limit.Decision
+	mode   store.Mode
 }
 
 // Effects is what the owner has to do after a Handle call, in the order of the
@@ -208,7 +209,9 @@ func (s *Session) Effects() Effects {
 func (s *Session) Deadline() time.Time { return s.deadline }
 
 // Idle reports whether the session is between exchanges.
-func (s *Session) Idle() bool { return s.state == stateReading && s.began.IsZero() }
+func (s *Session) Idle() bool {
+	return s.state == stateExchanges && s.x.request == requestNone && s.began.IsZero()
+}
 
 // HandleClient is told of unread bytes from the client and returns how many of
 // them it is done with. When the session Reads again the rest is to be shown
@@ -244,7 +247,7 @@ func (s *Session) read(now time.Time, b []byte) int {
 		n += ev.N
 		switch ev.Kind {
 		case http1.NeedMore:
-			if s.reader.Idle() && s.state == stateReading {
+			if s.reader.Idle() && s.x.request == requestNone {
 				s.began, s.deadline = time.Time{}, s.idleBy // nothing but empty lines
 			}
 			return n
@@ -267,22 +270,28 @@ func (s *Session) read(now time.Time, b []byte) int {
 // are to be shown to it.
 func (s *Session) Reads() bool {
 	switch s.state {
-	case stateReading, stateBody, stateOwnBody:
-		return true
-	case stateAwaiting:
-		return s.x.uploading && !s.targetFull
 	case stateTunnel:
-		return !s.targetFull && !s.x.clientEnded
+		return !s.targetFull && !s.clientEnded
+	case stateClosing:
+		return false
+	}
+	switch s.x.request {
+	case requestNone, requestCollecting:
+		return true
+	case requestStreaming:
+		return s.x.link.held() && !s.targetFull
 	}
 	return false
 }
 
 // Duplex reports whether both directions go on at the same time: the client is
 // to be read however much of its answer is unsent.
-func (s *Session) Duplex() bool { return s.state == stateTunnel || s.x.uploading }
+func (s *Session) Duplex() bool { return s.state == stateTunnel || s.x.uploads() }
 
 // Holds reports whether the target's bytes wait until the client takes more.
-func (s *Session) Holds() bool { return s.clientFull && (s.x.relaying || s.state == stateTunnel) }
+func (s *Session) Holds() bool {
+	return s.clientFull && (s.x.answer == answerRelaying || s.state == stateTunnel)
+}
 
 // Tunnels reports whether the end of what the target sends leaves the other
 // direction open: HandleUpstreamEnd is to be called.
@@ -290,7 +299,6 @@ func (s *Session) Tunnels() bool { return s.state == stateTunnel }
 
 // rest puts the session between two exchanges.
 func (s *Session) rest(now time.Time) {
-	s.state = stateReading
 	s.began = time.Time{}
 	s.deadline = now.Add(s.env.Settings.IdleTimeout)
 	if s.drain {
@@ -302,29 +310,20 @@ func (s *Session) rest(now time.Time) {
 // HandleExpired is told that the Deadline has passed.
 func (s *Session) HandleExpired(now time.Time) {
 	s.begin()
-	switch s.state {
-	case stateReading:
-		if s.began.IsZero() {
-			s.close(CloseDrained) // the last answer may still be on its way
-			return
-		}
-		s.fail(now, 408, "the request head did not arrive in time")
-	case stateBody, stateOwnBody:
-		s.bodyLate(now)
-	case stateAcquiring:
-		s.acquireLate(now)
-	case stateAwaiting:
-		if by := s.x.answerBy; !by.IsZero() && !now.Before(by) {
-			why := FaultTimeout
-			if s.x.unbounded && !s.x.relaying { // it is collected for want of a place
-				why = FaultStreams
-			}
-			s.fault(now, why)
-		} else if s.x.uploading {
-			s.bodyLate(now)
-		}
-	case stateTunnel:
+	switch {
+	case s.state == stateTunnel:
 		s.endTunnel(CloseDrained)
+	case s.state == stateClosing:
+	case s.Idle():
+		s.close(CloseDrained) // the last answer may still be on its way
+	case s.x.request == requestNone:
+		s.fail(now, 408, "the request head did not arrive in time")
+	case s.x.link == linkWanted:
+		s.acquireLate(now)
+	case s.x.link.held() && !s.x.answerBy.IsZero() && !now.Before(s.x.answerBy):
+		s.answerLate(now)
+	case s.x.request == requestCollecting || s.x.request == requestStreaming:
+		s.bodyLate(now)
 	}
 }
 
@@ -332,24 +331,21 @@ func (s *Session) HandleExpired(now time.Time) {
 // given up.
 func (s *Session) HandleClosed(now time.Time) {
 	s.begin()
-	switch s.state {
-	case stateDeciding:
-		if s.gone = s.x.asked; s.gone == nil {
-			s.gone = []Counted{s.x.limits.policy.counted(s.x.preflight)}
-		}
-		s.x.asked, s.x.keys = nil, nil
-	case stateQueued:
-		leaveQueues(now, s.env, s.x.asked, s.x.mode)
-	case stateAcquiring:
-		s.fx.Acquire = AcquireCancel
-	case stateAwaiting, stateTunnel:
-		ended := s.state == stateTunnel && s.x.clientEnded && s.x.held
-		s.letGo()
-		if ended {
-			s.fx.Release = ReleaseEnd // what it had sent before it ended still goes
-		}
+	switch s.x.request {
+	case requestAsked:
+		s.gone, s.x.asked, s.x.keys = s.x.asked, nil, nil
+	case requestQueued:
+		leaveQueues(now, s.env, s.x.asked, s.x.limits.mode)
 	}
-	if s.state > stateReading && s.state < stateClosing && s.state != stateTunnel && s.x.outcome.Decision != Undecided {
+	switch {
+	case s.x.link == linkWanted:
+		s.fx.Acquire = AcquireCancel
+	case s.state == stateTunnel && s.clientEnded:
+		s.letGo(ReleaseEnd) // what it had sent before it ended still goes
+	default:
+		s.letGo(ReleaseDiscard)
+	}
+	if s.state == stateExchanges && s.x.outcome.Decision != Undecided {
 		s.env.Report(now, s, &s.x.outcome)
 	}
 	s.state = stateClosing
@@ -361,7 +357,7 @@ func (s *Session) HandleClosed(now time.Time) {
 // that a request on its way is still answered, else with the answer under way.
 func (s *Session) Drain(now time.Time) {
 	s.drain = true
-	if !s.x.headDone { // else the answer has announced what it has announced
+	if s.x.answer < answerCollecting { // else the answer has announced what it has announced
 		s.x.keepAlive = false
 	}
 	if s.Idle() {
@@ -370,17 +366,17 @@ func (s *Session) Drain(now time.Time) {
 	}
 }
 
-// letGo discards the target's connection, if one is held.
-func (s *Session) letGo() {
-	if s.x.held {
-		s.fx.Release = ReleaseDiscard
-		s.x.held = false
+// letGo lets go of the target's connection, if one is held.
+func (s *Session) letGo(how Release) {
+	if s.x.link.held() {
+		s.fx.Release = how
+		s.x.link.become(linkNone)
 	}
 }
 
 // over gives the exchange's memory back.
 func (s *Session) over() {
-	s.env.give(s.x.request)
+	s.env.give(s.x.forward)
 	s.env.give(s.x.response)
 	s.env.give(s.x.origin)
 	if s.x.asked != nil {

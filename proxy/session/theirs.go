@@ -7,28 +7,36 @@ import (
 	"weir/internal/http1"
 )
 
+// families are kinds of fields that tell of limits.
+type families uint8
+
+const (
+	legacy   families = 1 << iota // X-RateLimit-*
+	standard                      // RateLimit, RateLimit-Policy
+)
+
 // replaces reports whether a target's field has the name of one that the proxy
 // sets: two of them would contradict each other. What is tighter stands.
 func (s *Session) replaces(name []byte) bool {
-	set, theirs := s.env.Settings, &s.x.theirs
+	set, theirs := s.env.Settings, s.x.theirs
 	if !s.tellsLimits() {
 		return false
 	}
 	switch len(name) {
 	case len("RateLimit"), len("RateLimit-Policy"):
-		return set.StandardFields && !theirs.standard && (equalFold(name, "ratelimit") || equalFold(name, "ratelimit-policy"))
+		return set.StandardFields && theirs&standard == 0 && (equalFold(name, "ratelimit") || equalFold(name, "ratelimit-policy"))
 	case len("X-RateLimit-Limit"), len("X-RateLimit-Remaining"):
-		return set.LegacyFields && !theirs.legacy && (equalFold(name, "x-ratelimit-limit") || equalFold(name, "x-ratelimit-remaining"))
+		return set.LegacyFields && theirs&legacy == 0 && (equalFold(name, "x-ratelimit-limit") || equalFold(name, "x-ratelimit-remaining"))
 	}
 	return false
 }
 
-// tighter reports whether the target leaves the client less than the proxy
-// does, in each of the two families of fields. What cannot be read counts as
-// less: it is told as the target has it.
-func (s *Session) tighter(h *http1.Head) (legacy, standard bool) {
+// tighter returns the families of fields in which the target leaves the client
+// less than the proxy does. What cannot be read counts as less: it is told as
+// the target has it.
+func (s *Session) tighter(h *http1.Head) (theirs families) {
 	if !s.tellsLimits() {
-		return false, false
+		return 0
 	}
 	ours := s.x.limits.state.Remaining
 	for i := range h.Fields {
@@ -38,13 +46,16 @@ func (s *Session) tighter(h *http1.Head) (legacy, standard bool) {
 		}
 		switch {
 		case len(f.Name) == len("X-RateLimit-Remaining") && equalFold(f.Name, "x-ratelimit-remaining"):
-			n, ok := leadingInt(f.Value)
-			legacy = legacy || !ok || n < ours
+			if n, ok := leadingInt(f.Value); !ok || n < ours {
+				theirs |= legacy
+			}
 		case len(f.Name) == len("RateLimit") && equalFold(f.Name, "ratelimit"):
-			standard = standard || leastRemaining(f.Value) < ours
+			if leastRemaining(f.Value) < ours {
+				theirs |= standard
+			}
 		}
 	}
-	return legacy, standard
+	return theirs
 }
 
 // leastRemaining is the smallest r of a RateLimit field's items; 0 when there is

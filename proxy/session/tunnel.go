@@ -42,8 +42,9 @@ func (s *Session) switched(now time.Time, h *http1.Head) bool {
 	s.sentRequest()
 	s.env.give(s.x.origin) // nothing can be refused any more
 	s.x.origin = nil
+	s.x.answer.become(answerDone)
 	s.state = stateTunnel
-	s.fx.EndUpstream = s.x.clientEnded
+	s.fx.EndUpstream = s.clientEnded
 	s.awaitTunnel(now)
 	return true
 }
@@ -53,7 +54,7 @@ func (s *Session) switched(now time.Time, h *http1.Head) bool {
 // While one side takes nothing, the loop bounds how long.
 func (s *Session) awaitTunnel(now time.Time) {
 	wait := s.env.Settings.TunnelTimeout
-	if (s.x.clientEnded || s.x.targetEnded) && !s.clientFull && !s.targetFull {
+	if (s.clientEnded || s.targetEnded) && !s.clientFull && !s.targetFull {
 		wait = min(wait, s.env.Settings.StreamTimeout)
 	}
 	s.deadline = now.Add(wait)
@@ -83,33 +84,33 @@ func (s *Session) tunnelDown(now time.Time, b []byte) int {
 func (s *Session) HandleClientEnd(now time.Time) {
 	s.begin()
 	switch {
-	case s.state == stateClosing || s.x.clientEnded:
+	case s.state == stateClosing || s.clientEnded:
 	case s.state == stateTunnel:
-		s.x.clientEnded = true
+		s.clientEnded = true
 		s.fx.EndUpstream = true
 		s.awaitTunnel(now)
-		if s.x.targetEnded {
+		if s.targetEnded {
 			s.endTunnel(CloseDrained)
 		}
-	case s.state == stateReading || s.reader.InBody():
+	case s.x.request == requestNone || s.reader.InBody():
 		s.HandleClosed(now)
 		s.fx.Close = CloseDrained // the last answer may still be on its way
 	default:
-		s.x.clientEnded, s.x.keepAlive = true, false
+		s.clientEnded, s.x.keepAlive = true, false
 	}
 }
 
 // HandleUpstreamEnd is told that the target's connection held sends no more.
 // Outside of a tunnel that is its end: HandleUpstreamClosed.
 func (s *Session) HandleUpstreamEnd(now time.Time) {
-	if s.state != stateTunnel || s.x.targetEnded {
+	if s.state != stateTunnel || s.targetEnded {
 		return
 	}
 	s.begin()
-	s.x.targetEnded = true
+	s.targetEnded = true
 	s.fx.EndClient = true
 	s.awaitTunnel(now)
-	if s.x.clientEnded {
+	if s.clientEnded {
 		s.endTunnel(CloseDrained)
 	}
 }
@@ -117,10 +118,7 @@ func (s *Session) HandleUpstreamEnd(now time.Time) {
 // endTunnel ends both sides; what has been written to the target is still
 // sent.
 func (s *Session) endTunnel(how Close) {
-	if s.x.held {
-		s.fx.Release = ReleaseEnd
-		s.x.held = false
-	}
+	s.letGo(ReleaseEnd)
 	s.over()
 	s.close(how)
 }

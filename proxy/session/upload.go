@@ -65,17 +65,17 @@ func (s *Session) handleBody(now time.Time, p []byte) {
 		s.fail(now, 413, bodyTooLarge)
 		return
 	}
-	if s.state == stateOwnBody && s.x.collected > s.env.Settings.BufferBytesMax && s.overloaded() {
+	if s.x.own && s.x.collected > s.env.Settings.BufferBytesMax && s.overloaded() {
 		s.fail(now, 503, shortOfMemory) // the only bodies that are collected whole however large they are
 		return
 	}
 	s.awaitBody(now)
-	to := &s.x.request
-	if s.x.uploading {
+	to := &s.x.forward
+	if s.x.uploads() {
 		s.sentRequest()
 		to = &s.env.up
 	}
-	if s.x.chunked {
+	if s.x.chunked == codingChunks {
 		before := len(*to)
 		*to = http1.AppendChunk(*to, p)
 		s.x.framing += int64(len(*to) - before - len(p))
@@ -83,43 +83,49 @@ func (s *Session) handleBody(now time.Time, p []byte) {
 		*to = append(*to, p...)
 	}
 	most := s.env.Settings.BufferBytesMax
-	if s.state == stateBody && (s.x.collected > most || s.x.framing > most) {
+	if s.x.request == requestCollecting && !s.x.own && (s.x.collected > most || s.x.framing > most) {
 		s.stream(now)
 	}
 }
 
 // stream goes on without waiting for the rest of the body.
 func (s *Session) stream(now time.Time) {
-	s.x.streaming = true
+	s.x.request.become(requestStreaming)
 	s.bodyPaused()
 	s.acquire(now, AcquireAny)
 }
 
 // sentRequest forgets the part of a streamed request that is gone.
 func (s *Session) sentRequest() {
-	if s.x.request != nil {
-		s.env.give(s.x.request)
-		s.x.request = nil
+	if s.x.forward != nil {
+		s.env.give(s.x.forward)
+		s.x.forward = nil
 	}
 }
 
+// uploads reports whether the request's body is passed on to the target's
+// connection held as it comes.
+func (x *exchange) uploads() bool { return x.request == requestStreaming && x.link.held() }
+
 // handleBodyEnd is told that the request is complete.
 func (s *Session) handleBodyEnd(now time.Time) {
+	streamed := s.x.request == requestStreaming
+	s.x.request.become(requestWhole)
 	switch {
-	case s.state == stateOwnBody:
-		s.endOwn(now)
-	case s.x.uploading:
-		if s.x.chunked {
+	case s.x.own:
+		s.endOwn()
+	case streamed:
+		if s.x.chunked == codingChunks {
 			s.env.up = http1.AppendLastChunk(s.env.up)
 		}
-		s.x.uploading, s.x.outcome.Complete = false, now
+		s.x.outcome.Complete = now
 		s.bodyPaused()
-		if !s.x.relaying { // its head may have come early: the rest is due all the same
+		if s.x.answer != answerRelaying { // its head may have come early: the rest is due all the same
 			s.awaitAnswer(now)
 		}
 	default:
-		if s.x.chunked {
-			s.x.request = http1.AppendLastChunk(s.x.request)
+		if s.x.chunked == codingChunks {
+			s.x.forward = http1.AppendLastChunk(s.x.forward)
 		}
 		s.x.bodyBy, s.x.rateBy = time.Time{}, time.Time{}
 		s.acquire(now, AcquireAny)
@@ -141,7 +147,7 @@ func (s *Session) HandleTargetFull(now time.Time, full bool) {
 	if s.state == stateTunnel {
 		s.awaitTunnel(now)
 	}
-	if !s.x.uploading {
+	if !s.x.uploads() {
 		return
 	}
 	if full {
@@ -158,7 +164,7 @@ func (s *Session) HandleClientFull(now time.Time, full bool) {
 	if s.state == stateTunnel {
 		s.awaitTunnel(now)
 	}
-	if !s.x.relaying {
+	if s.x.answer != answerRelaying {
 		return
 	}
 	s.x.answerBy = time.Time{} // it is not the target that is slow

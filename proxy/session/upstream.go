@@ -3,6 +3,7 @@ package session
 import (
 	"errors"
 	"io"
+	"math"
 	"time"
 
 	"weir/internal/http1"
@@ -11,7 +12,7 @@ import (
 // acquire wants a connection to a target for the request as far as it has
 // come. All attempts to connect together have TargetTimeout.
 func (s *Session) acquire(now time.Time, how Acquire) {
-	s.state = stateAcquiring
+	s.x.link.become(linkWanted)
 	s.fx.Acquire = how
 	if s.x.answerBy.IsZero() {
 		s.x.answerBy = now.Add(s.env.Settings.TargetTimeout)
@@ -22,7 +23,9 @@ func (s *Session) acquire(now time.Time, how Acquire) {
 // Streams reports whether the exchange is known to hold its connection to a
 // target for long before its answer is there: as a tunnel, a stream, or because
 // the connection is private.
-func (s *Session) Streams() bool { return s.private || s.x.streaming || s.x.upgrade != "" }
+func (s *Session) Streams() bool {
+	return s.private || s.x.request == requestStreaming || s.x.upgrade != ""
+}
 
 // HandleWaits is told that all connections to the target chosen are taken and
 // that the session waits for one of them to become free.
@@ -43,34 +46,46 @@ func (s *Session) acquireLate(now time.Time) {
 	s.fault(now, FaultConnectTime)
 }
 
+// answerLate gives up a target whose answer, or whose next piece of it, is
+// overdue.
+func (s *Session) answerLate(now time.Time) {
+	if s.x.answer == answerCollecting && s.x.size > s.env.Settings.BufferBytesMax {
+		s.fault(now, FaultStreams) // it is collected for want of a place
+		return
+	}
+	s.fault(now, FaultTimeout)
+}
+
 // HandleAcquired is told that a connection to a target is the session's: host
 // is the target's host and port, reused says that the connection has served
 // before and is not the session's private one: another would do as well. It
 // reports whether the session still wants it; otherwise the owner keeps it.
 func (s *Session) HandleAcquired(now time.Time, host string, reused bool) bool {
-	if s.state != stateAcquiring {
+	if s.x.link != linkWanted {
 		return false
 	}
-	s.state = stateAwaiting
-	s.x.held, s.x.reused = true, reused
-	s.x.outcome.Sent = now
-	s.x.outcome.Retried = s.x.replayed || s.x.failed != FaultNone
-	s.x.answer = http1.NewResponseReader(&s.env.Settings.ResponseHead)
-	s.x.answer.ResponseTo(s.x.outcome.Method)
-	s.x.begun, s.x.headDone = false, false
-	s.fx.Upstream = s.x.request
-	if at := s.x.hostAt; at > 0 {
-		up := append(s.env.up[:0], s.x.request[:at]...)
-		up = http1.AppendFieldString(up, "Host", host)
-		s.env.up = append(up, s.x.request[at:]...)
+	if reused {
+		s.x.link.become(linkReused)
+	} else {
+		s.x.link.become(linkHeld)
 	}
-	if !s.x.streaming {
-		s.x.outcome.Complete = now
-		s.awaitAnswer(now)
+	s.x.outcome.Sent = now
+	s.x.outcome.Retried = s.x.replay == replayDone || s.x.failed != FaultNone
+	s.x.reader = http1.NewResponseReader(&s.env.Settings.ResponseHead)
+	s.x.reader.ResponseTo(s.x.outcome.Method)
+	s.fx.Upstream = s.x.forward
+	if at := s.x.hostAt; at > 0 {
+		up := append(s.env.up[:0], s.x.forward[:at]...)
+		up = http1.AppendFieldString(up, "Host", host)
+		s.env.up = append(up, s.x.forward[at:]...)
+	}
+	if s.x.request == requestStreaming {
+		s.x.answerBy = time.Time{}
+		s.awaitBody(now)
 		return true
 	}
-	s.x.uploading, s.x.answerBy = true, time.Time{}
-	s.awaitBody(now)
+	s.x.outcome.Complete = now
+	s.awaitAnswer(now)
 	return true
 }
 
@@ -84,7 +99,7 @@ func (s *Session) awaitAnswer(now time.Time) {
 // When it cannot be reached another one is wanted: nothing was sent, so any
 // request may go elsewhere.
 func (s *Session) HandleUnavailable(now time.Time, why Fault) {
-	if s.state != stateAcquiring {
+	if s.x.link != linkWanted {
 		return
 	}
 	s.begin()
@@ -99,7 +114,7 @@ func (s *Session) HandleUnavailable(now time.Time, why Fault) {
 // HandleShed is told that the target chosen is overloaded and the request is given
 // up. id, which is borrowed, names that decision.
 func (s *Session) HandleShed(now time.Time, id []byte) {
-	if s.state != stateAcquiring {
+	if s.x.link != linkWanted {
 		return
 	}
 	s.begin()
@@ -112,7 +127,7 @@ func (s *Session) HandleShed(now time.Time, id []byte) {
 // says that there is more than one, and after when one may be tried again. What
 // the only one suffers from is told to the client as it is.
 func (s *Session) HandleExhausted(now time.Time, several bool, after time.Duration) {
-	if s.state != stateAcquiring {
+	if s.x.link != linkWanted {
 		return
 	}
 	s.begin()
@@ -129,18 +144,20 @@ func (s *Session) HandleExhausted(now time.Time, several bool, after time.Durati
 // be trusted: the connection is discarded. While the client is full nothing of
 // a streamed answer is wanted; the bytes are to be shown again afterwards.
 func (s *Session) HandleUpstream(now time.Time, b []byte) int {
-	if s.state != stateAwaiting && s.state != stateTunnel || s.Holds() {
+	if !s.x.link.held() || s.Holds() {
 		return 0
 	}
 	s.begin()
-	s.x.begun = true
 	if s.state == stateTunnel {
 		return s.tunnelDown(now, b)
+	}
+	if s.x.answer == answerWaiting {
+		s.x.answer.become(answerHead)
 	}
 	mark := len(s.env.out)
 	n := 0
 	for {
-		ev, err := s.x.answer.Next(b[n:], &s.env.response)
+		ev, err := s.x.reader.Next(b[n:], &s.env.response)
 		if err != nil {
 			s.garbled(now, mark)
 			return n
@@ -167,7 +184,7 @@ func (s *Session) HandleUpstream(now time.Time, b []byte) int {
 // garbled answers for a target that does not speak HTTP as it should. What was
 // collected of it since mark is dropped.
 func (s *Session) garbled(now time.Time, mark int) {
-	if !s.x.relaying {
+	if s.x.answer != answerRelaying {
 		s.env.out = s.env.out[:mark]
 	}
 	s.fault(now, FaultGarbled)
@@ -187,18 +204,18 @@ func (s *Session) upgraded(now time.Time, mark int, b []byte) int {
 // length is known, and small, is collected: it may still break off. Others, and
 // one that takes longer than TargetTimeout, are passed on as they come.
 func (s *Session) keep(now time.Time, mark int) {
-	if s.x.headDone && !s.x.relaying {
+	if s.x.answer == answerCollecting {
 		late := now.Sub(s.x.outcome.Answered) >= s.env.Settings.TargetTimeout
-		if (s.x.unbounded || late) && !s.relay(mark, late) {
+		if (s.x.size > s.env.Settings.BufferBytesMax || late) && !s.relay(mark, late) {
 			s.env.out = s.env.out[:mark]
 			s.fault(now, FaultStreams)
 			return
 		}
-		if !s.x.uploading {
+		if s.x.request != requestStreaming {
 			s.awaitAnswer(now)
 		}
 	}
-	if s.x.relaying {
+	if s.x.answer == answerRelaying {
 		s.HandleClientFull(now, s.clientFull)
 		return
 	}
@@ -216,7 +233,7 @@ func (s *Session) relay(mark int, late bool) bool {
 		size := int64(max(len(s.env.out)-mark, len(s.x.response)))
 		return !late && size <= s.env.Settings.BufferBytesMax
 	}
-	s.x.relaying = true
+	s.x.answer.become(answerRelaying)
 	s.env.out = append(s.env.out, s.x.response...)
 	s.env.give(s.x.response)
 	s.x.response = nil
@@ -245,29 +262,30 @@ func (s *Session) handleAnswerHead(now time.Time, mark int) int {
 		s.env.out = http1.AppendHeadEnd(s.env.out)
 		return len(s.env.out)
 	}
-	s.x.headDone = true
+	s.x.answer.become(answerCollecting)
 	s.x.status, s.x.outcome.Relayed, s.x.outcome.Answered = h.Status, true, now
 	s.x.canReuse = h.KeepAlive
-	s.x.theirs.legacy, s.x.theirs.standard = s.tighter(h)
-	if s.x.uploading {
+	s.x.theirs = s.tighter(h)
+	if s.x.request == requestStreaming {
 		s.x.keepAlive = false // the rest of the request may never be read
 	}
 	out := s.appendAnswerHead(now, s.env.out, h)
 	out = s.appendLimits(out)
 	switch {
 	case h.Framing == http1.BodyChunked || h.Framing == http1.BodyUntilClose:
-		s.x.unbounded = true
-		s.x.rechunk = s.x.minor > 0
-		s.x.mustClose = s.x.minor == 0
-		if s.x.rechunk {
+		s.x.size, s.x.coding = math.MaxInt64, codingClose
+		if s.x.minor > 0 {
+			s.x.coding = codingChunks
 			out = http1.AppendFieldString(out, "Transfer-Encoding", "chunked")
 		}
 	case h.Length >= 0:
 		out = http1.AppendFieldInt(out, "Content-Length", h.Length)
-		s.x.unbounded = h.Framing == http1.BodyLength && h.Length > s.env.Settings.BufferBytesMax
+		if h.Framing == http1.BodyLength {
+			s.x.size = h.Length
+		}
 	}
 	switch {
-	case !s.x.keepAlive || s.x.mustClose:
+	case !s.x.keepAlive || s.x.coding == codingClose:
 		out = http1.AppendFieldString(out, "Connection", "close")
 	case s.x.minor == 0:
 		out = http1.AppendFieldString(out, "Connection", "keep-alive")
@@ -297,7 +315,7 @@ func (s *Session) appendAnswerHead(now time.Time, dst []byte, h *http1.Head) []b
 
 func (s *Session) handleAnswerBody(p []byte) {
 	to := s.collected()
-	if s.x.rechunk {
+	if s.x.coding == codingChunks {
 		*to = http1.AppendChunk(*to, p)
 		return
 	}
@@ -308,17 +326,17 @@ func (s *Session) handleAnswerBody(p []byte) {
 // behind it.
 func (s *Session) answered(now time.Time, clean bool) {
 	s.env.out = append(s.env.out, s.x.response...)
-	if s.x.rechunk {
+	if s.x.coding == codingChunks {
 		s.env.out = http1.AppendLastChunk(s.env.out)
 	}
-	s.fx.Release = ReleaseDiscard
-	if s.x.canReuse && clean && !s.x.uploading {
-		s.fx.Release = ReleaseKeep
+	how := ReleaseDiscard
+	if s.x.canReuse && clean && s.x.request == requestWhole {
+		how = ReleaseKeep
 		if s.private {
-			s.fx.Release = ReleasePrivate
+			how = ReleasePrivate
 		}
 	}
-	s.x.held = false
+	s.letGo(how)
 	s.ended(now, s.x.status)
 }
 
@@ -328,69 +346,30 @@ func (s *Session) answered(now time.Time, clean bool) {
 // closed the idle connection when the request arrived: that is tried once more
 // (RFC 9112 section 9.3.1).
 func (s *Session) HandleUpstreamClosed(now time.Time, err error) {
-	if s.state != stateAwaiting && s.state != stateTunnel {
+	if !s.x.link.held() {
 		return
 	}
 	s.begin()
-	s.x.held = false
+	again := s.x.link == linkReused && s.x.answer == answerWaiting && s.x.replay == replayOnce
+	s.x.link.become(linkNone)
 	if s.state == stateTunnel {
 		how := CloseDrained
-		if err != nil && !errors.Is(err, io.EOF) && !s.x.targetEnded {
+		if err != nil && !errors.Is(err, io.EOF) && !s.targetEnded {
 			how = CloseAbort // else what it had said before it ended is still sent
 		}
 		s.endTunnel(how)
 		return
 	}
-	if s.x.reused && !s.x.begun && s.x.replay && !s.x.replayed {
-		s.x.replayed = true
+	if again {
+		s.x.replay = replayDone
 		s.acquire(now, AcquireFresh)
 		return
 	}
-	if s.x.headDone && errors.Is(err, io.EOF) {
-		if ev, err := s.x.answer.EOF(); err == nil && ev.Kind == http1.End {
+	if s.x.answer >= answerCollecting && errors.Is(err, io.EOF) {
+		if ev, err := s.x.reader.EOF(); err == nil && ev.Kind == http1.End {
 			s.answered(now, false)
-			s.fx.Release = ReleaseNone
 			return
 		}
 	}
 	s.fault(now, FaultClosed)
-}
-
-// fault answers for a target that did not. Where its answer has begun to be
-// passed on the client must notice instead.
-func (s *Session) fault(now time.Time, why Fault) {
-	s.x.outcome.Fault = why
-	status, reason := why.answer()
-	if s.x.relaying || s.x.uploading || s.x.streaming && s.state == stateAcquiring {
-		s.fail(now, status, reason) // some of the request is unread
-		return
-	}
-	s.letGo()
-	s.x.outcome.Relayed = false
-	s.answerError(now, status, reason)
-}
-
-// answer is what the client is told about a fault.
-func (f Fault) answer() (status int, reason string) {
-	switch f {
-	case FaultRefused:
-		return 502, "the target refuses connections"
-	case FaultConnect:
-		return 502, "the target cannot be reached"
-	case FaultConnectTime:
-		return 504, "the target did not accept a connection in time"
-	case FaultBusy:
-		return 503, "all connections to the target are taken"
-	case FaultGate:
-		return 503, "the target is overloaded"
-	case FaultStreams:
-		return 503, "all connections to the target that may carry tunnels and streams are taken"
-	case FaultTimeout:
-		return 504, "the target did not answer in time"
-	case FaultGarbled:
-		return 502, "the target's answer is not proper HTTP"
-	case FaultNoTarget:
-		return 503, "no target can be reached"
-	}
-	return 502, "the target closed the connection before its answer was complete"
 }
