@@ -24,6 +24,8 @@ const (
 	// every forecast scored.
 	extraMax  = 2.0
 	extraFade = .8
+	// idleShare of c is the forecast from which an idle slot teaches half of what others do.
+	idleShare = .2
 )
 
 // A band turns a point forecast into quantiles. It follows scores
@@ -34,7 +36,7 @@ const (
 // down when too few do: in the long run the share below is right for any sequence
 // (Angelopoulos, Candès, Tibshirani: Conformal PID Control, 2023).
 type band struct {
-	n     float64
+	n     float64 // forecasts learnt from
 	fast  float64 // mean |error|, short memory
 	slow  float64 // mean |error|/(forecast+c), long memory
 	width float64 // range of scores
@@ -58,20 +60,32 @@ func (b *band) sigma(forecast, c, dt float64) float64 {
 }
 
 // learn takes in what came for a forecast, its scale and its quantiles of before.
-// Where targets overlap the same error is seen again and again, so steps are smaller.
-func (b *band) learn(y float64, p *promise, c, halfLife, overlap float64) {
-	e := math.Abs(y - p.point)
-	b.n++
+// Where targets overlap the same error is seen again and again, so steps are smaller. That
+// nothing came in an idle slot says the less about errors the less was expected there.
+func (b *band) learn(y float64, p *promise, c, halfLife, overlap float64, idle bool) {
+	w := 1.0
 	b.extra *= extraFade
-	b.fast += (e - b.fast) * max(1-math.Exp2(-1/halfLife), 1/b.n)
-	b.slow += (e/(p.point+c) - b.slow) * max(1-math.Exp2(-1/(bandSlow*halfLife)), min(1, 2/b.n))
+	if idle {
+		w = p.point / (p.point + idleShare*c)
+	}
+	if w == 0 {
+		return
+	}
+	e := math.Abs(y - p.point)
+	b.n += w
+	b.fast += w * (e - b.fast) * max(1-math.Exp2(-1/halfLife), 1/b.n)
+	b.slow += w * (e/(p.point+c) - b.slow) * max(1-math.Exp2(-1/(bandSlow*halfLife)), min(1, 2/b.n))
 	u := min(e/p.sigma, scoreMax)
-	b.width += (2*u - b.width) * max(.002, 1/(b.n+10))
-	gain := max(gainLeast, gainFirst/math.Sqrt(b.n+10)) * b.width / math.Sqrt(overlap)
+	b.width += w * (2*u - b.width) * max(.002, 1/(b.n+10))
+	gain := w * max(gainLeast, gainFirst/math.Sqrt(b.n+10)) * b.width / math.Sqrt(overlap)
+	tied := p.upTo(y)
 	for i, tau := range quantiles {
 		step := gain * tau
-		if y <= p.quantiles[i] {
-			step = -gain * (1 - tau)
+		switch {
+		case y < p.quantiles[i]:
+			step -= gain
+		case y == p.quantiles[i]:
+			step -= gain * tau / tied
 		}
 		if tau == .5 {
 			step *= gainMedian
@@ -81,6 +95,18 @@ func (b *band) learn(y float64, p *promise, c, halfLife, overlap float64) {
 	for i := 1; i < quantilesN; i++ {
 		b.q[i] = max(b.q[i], b.q[i-1])
 	}
+}
+
+// upTo is the probability of what is no more than y, as the quantiles have it: that of the
+// first above y. Of the truths that tie with several quantiles, all cut at 0, a share of
+// τ/upTo lies below the quantile τ.
+func (p *promise) upTo(y float64) float64 {
+	for i, q := range p.quantiles {
+		if q > y {
+			return quantiles[i]
+		}
+	}
+	return 1
 }
 
 // fill writes the quantiles of a forecast: ascending, none negative.

@@ -16,7 +16,7 @@ func follow(n int, next func(i int) float64) (below [quantilesN]float64, b band)
 		p.sigma = b.sigma(p.point, 1, 60)
 		b.fill(&p.quantiles, p.point, p.sigma)
 		y = math.Abs(next(i + 1))
-		b.learn(y, &p, 1, 60, 1)
+		b.learn(y, &p, 1, 60, 1, false)
 		if i < 100 {
 			continue
 		}
@@ -84,5 +84,20 @@ func TestBandWidens(t *testing.T) {
 	b.extra *= math.Pow(extraFade, 50)
 	if got := b.sigma(100, 1, 60); got > 1.001*before {
 		t.Errorf("fifty slots later it is %g, was %g", got, before)
+	}
+}
+
+// Of a rate that is mostly nothing the quantiles that are cut at 0 stay there, and the
+// others cover what they should: a truth of 0 that ties with them is not below them all.
+func TestBandTies(t *testing.T) {
+	r := rand.New(rand.NewPCG(33, 33))
+	below, b := follow(20000, func(int) float64 { return 10 * float64(r.IntN(5)/4) * r.ExpFloat64() })
+	for j, tau := range quantiles {
+		if want := max(tau, .8); math.Abs(below[j]-want) > .04 {
+			t.Errorf("%.3f lie at or below the quantile %g, want %.2f", below[j], tau, want)
+		}
+	}
+	if b.q[0] < -scoreMax {
+		t.Errorf("the quantile %g went to %.1f, far below what any truth says", quantiles[0], b.q[0])
 	}
 }

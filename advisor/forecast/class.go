@@ -145,7 +145,7 @@ func (k *class) keep() {
 }
 
 // settle scores what was forecast for the slot of width dt that ended at at.
-func (k *class) settle(at, dt, y float64) (p *promise) {
+func (k *class) settle(at, dt, y float64, idle bool) (p *promise) {
 	for k.waiting > 0 {
 		p = &k.pending[k.first]
 		if p.due > at+dt/2 {
@@ -154,17 +154,17 @@ func (k *class) settle(at, dt, y float64) (p *promise) {
 		k.first = (k.first + 1) % len(k.pending)
 		k.waiting--
 		if p.due > at-dt/2 {
-			k.learn(p, y, dt)
+			k.learn(p, y, dt, idle)
 			return p
 		}
 	}
 	return nil
 }
 
-func (k *class) learn(p *promise, y, dt float64) {
+func (k *class) learn(p *promise, y, dt float64, idle bool) {
 	k.learnt++
 	k.mixer.learn(y, p)
-	k.band.learn(y, p, p.c, max(bandLeast, min(bandSpan/dt, bandMost))+k.overlap(), k.overlap())
+	k.band.learn(y, p, p.c, max(bandLeast, min(bandSpan/dt, bandMost))+k.overlap(), k.overlap(), idle)
 	target := min(max(math.Log((y+p.c)/(p.base+p.c)), -logMax), logMax)
 	for _, r := range k.ridges {
 		x := p.x[:r.p]

@@ -48,7 +48,12 @@ type Forecaster struct {
 	most    float64 // the largest rate of about the last week
 	now     float64 // end of the newest slot, seconds since the epoch
 	refused int
+	quiet   float64 // requests that the mean would have brought since the last one
 }
+
+// idleFrom is how many requests the mean rate must have promised since the last one came
+// before a slot counts as idle: that none of ten comes by chance happens once in 22,000.
+const idleFrom = 10
 
 // New returns a forecaster that knows nothing.
 func New(s Settings) *Forecaster {
@@ -77,6 +82,10 @@ func (f *Forecaster) Observe(at time.Time, interval time.Duration, rate float64)
 	if width, changed := f.eng.settled(dt); changed {
 		f.eng = f.eng.retimed(width)
 	}
+	f.quiet += dt * f.mean
+	if rate > 0 {
+		f.quiet = 0
+	}
 	f.settle(t, rate)
 	f.bridge(t, dt)
 	f.learn(t, dt, rate, steps)
@@ -92,8 +101,9 @@ func (f *Forecaster) Refused() int { return f.refused }
 // settle scores the forecasts whose truth this is.
 func (f *Forecaster) settle(t, rate float64) {
 	e := f.eng
+	idle := f.quiet >= idleFrom || rate == 0 && f.mean == 0
 	for i, k := range e.classes {
-		p := k.settle(t, e.dt, rate)
+		p := k.settle(t, e.dt, rate, idle)
 		if i > 0 || p == nil || k.band.n < 30 {
 			continue
 		}

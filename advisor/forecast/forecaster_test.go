@@ -233,3 +233,33 @@ func TestWeights(t *testing.T) {
 		}
 	}
 }
+
+// After nights without a request the bands of the day hold, from the first hour on: that
+// nothing comes where nothing is expected says nothing about errors by day.
+func TestIdleNights(t *testing.T) {
+	const perHour, days = 12, 28
+	within, all := 0.0, 0.0
+	for seed := range uint64(2) {
+		r := rand.New(rand.NewPCG(seed, 31))
+		f, at := New(Settings{}), epoch
+		for i := range days * 24 * perHour {
+			hour := float64(i) / perHour
+			of := math.Mod(hour, 24)
+			y, said := 0.0, f.Outlook(5*minute, 5*minute)
+			if of >= 7 && of < 21 {
+				y = max(0, 100*math.Sin(math.Pi*(of-5)/18)*(1+.1*r.NormFloat64()))
+			}
+			if of >= 7 && of < 8 && hour > 7*24 {
+				all++
+				if y >= said[0].Q05 && y <= said[0].Q95 {
+					within++
+				}
+			}
+			at = at.Add(5 * minute)
+			f.Observe(at, 5*minute, y)
+		}
+	}
+	if share := within / all; share < .85 || share > .95 {
+		t.Errorf("of %.0f rates in the first busy hour a share of %.3f lies from q05 to q95, want .85 to .95", all, share)
+	}
+}

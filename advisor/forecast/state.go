@@ -14,7 +14,7 @@ import (
 // version changes with everything that a walk passes.
 const (
 	stateMagic   = "weir forecast"
-	stateVersion = 3
+	stateVersion = 4
 	historyMax   = 8 << 20 // bytes
 )
 
@@ -80,7 +80,7 @@ func (f *Forecaster) UnmarshalBinary(b []byte) error {
 func (f *Forecaster) walk(c *codec) {
 	f.cal.walk(c)
 	f.shifts.walk(c)
-	c.f64(&f.mean, &f.meanN, &f.most, &f.now)
+	c.f64(&f.mean, &f.meanN, &f.most, &f.now, &f.quiet)
 	c.int(&f.refused)
 	dt := 0.0
 	if f.eng != nil {
