@@ -187,7 +187,7 @@ func (k *class) solve() {
 	for _, r := range k.ridges {
 		r.solve()
 	}
-	k.mixer.stack.solve(stackSteps)
+	k.mixer.stack.solve(stackSteps, k.now.experts[:])
 }
 
 // alarm is told that the level has shifted.

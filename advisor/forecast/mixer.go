@@ -39,6 +39,7 @@ type mixer struct {
 	long   ranking
 	stack  stack
 	ways   ranking
+	heard  [expertsN]float64 // 1: the expert has made a forecast that was scored
 }
 
 func newMixer(k int, halfLife float64) *mixer {
@@ -60,10 +61,13 @@ func newRanking(n int, halfLife float64) ranking {
 	return ranking{sharp: sharpness * min(1, math.Sqrt(halfLife/sharpFrom)), decay: math.Exp2(-1 / halfLife), loss: make([]float64, n)}
 }
 
+// learn takes in losses. Who has none, NaN, keeps the one it has.
 func (r *ranking) learn(loss []float64) {
 	r.n = r.n*r.decay + 1
 	for i, l := range loss {
-		r.loss[i] += (l - r.loss[i]) / r.n
+		if l == l {
+			r.loss[i] += (l - r.loss[i]) / r.n
+		}
 	}
 }
 
@@ -116,20 +120,24 @@ func newStack(k int, halfLife float64) stack {
 	return s
 }
 
+// learn takes in errors. Of who has none, NaN, what is known stays.
 func (s *stack) learn(e []float64, weight float64) {
 	s.n = s.n*s.decay + 1
 	by := 1 / s.n
 	for i, ei := range e {
-		a := ei * weight * by
 		row := s.c[i*s.k : (i+1)*s.k]
-		for j := range row {
-			row[j] = row[j]*(1-by) + a*e[j]
+		for j, ej := range e {
+			if p := ei * ej; p == p {
+				row[j] += (p*weight - row[j]) * by
+			}
 		}
 	}
 }
 
-// solve improves the weights by moving some from the worst to the best, n times.
-func (s *stack) solve(n int) {
+// solve improves the weights of those with a forecast by moving some from the worst to
+// the best, n times. The others have none.
+func (s *stack) solve(n int, forecasts []float64) {
+	s.wake(forecasts)
 	mean := 0.0
 	for i := range s.k {
 		mean += s.c[i*s.k+i]
@@ -140,7 +148,10 @@ func (s *stack) solve(n int) {
 	}
 	for range n {
 		up, down := 0, -1
-		for i := range s.g {
+		for i, f := range forecasts {
+			if f != f {
+				continue
+			}
 			if s.g[i] < s.g[up] {
 				up = i
 			}
@@ -162,6 +173,27 @@ func (s *stack) solve(n int) {
 		}
 		s.g[up] += d * ridge
 		s.g[down] -= d * ridge
+	}
+}
+
+// wake shares the weight of those without a forecast among the others.
+func (s *stack) wake(forecasts []float64) {
+	awake, n := 0.0, 0.0
+	for i, f := range forecasts {
+		if f == f {
+			awake += s.w[i]
+			n++
+		}
+	}
+	for i, f := range forecasts {
+		switch {
+		case f != f:
+			s.w[i] = 0
+		case awake < knownLeast:
+			s.w[i] = 1 / n
+		default:
+			s.w[i] /= awake
+		}
 	}
 }
 
@@ -209,8 +241,10 @@ func (m *mixer) learn(y float64, p *promise) {
 	s := max(m.scale, scaleMin*p.c)
 	var loss, err [expertsN]float64
 	for i, f := range p.experts {
-		if f != f {
-			f = p.mix
+		if f == f {
+			m.heard[i] = 1
+		} else if m.heard[i] == 0 {
+			f = p.experts[expertLast]
 		}
 		err[i] = min(max((f-y)/s, -errorMax), errorMax)
 		loss[i] = math.Abs(err[i])
@@ -238,6 +272,7 @@ func (m *mixer) walk(c *codec) {
 	c.all(m.stack.c)
 	c.all(m.stack.w)
 	m.ways.walk(c)
+	c.all(m.heard[:])
 }
 
 func dot(w, f []float64) float64 {

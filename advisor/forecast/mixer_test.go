@@ -12,14 +12,15 @@ func TestStack(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 3))
 	s := newStack(4, 1e6)
 	s.shrink = 0
+	awake := make([]float64, 4)
 	sd := []float64{1, 2, 4, 1}
 	for range 20000 {
 		e := []float64{sd[0] * r.NormFloat64(), sd[1] * r.NormFloat64(), sd[2] * r.NormFloat64(), 0}
 		e[3] = e[0] + r.NormFloat64() // worse than the first, and nothing new
 		s.learn(e, 1)
-		s.solve(5)
+		s.solve(5, awake)
 	}
-	s.solve(200)
+	s.solve(200, awake)
 	total := 1/1. + 1/4. + 1/16.
 	for i, want := range []float64{1 / total, .25 / total, .0625 / total, 0} {
 		if math.Abs(s.w[i]-want) > .02 {
@@ -31,14 +32,18 @@ func TestStack(t *testing.T) {
 // Whatever is learnt, the weights are a mixture.
 func TestStackStaysAMixture(t *testing.T) {
 	r := rand.New(rand.NewPCG(4, 4))
-	s := newStack(9, 30)
+	s, awake := newStack(9, 30), make([]float64, 9)
 	for i := range 3000 {
 		e := make([]float64, 9)
 		for j := range e {
 			e[j] = math.Exp(5*r.NormFloat64()) * float64(r.IntN(3)-1)
 		}
 		s.learn(e, r.Float64())
-		s.solve(20)
+		awake[1+i%8] += math.NaN() // one more falls silent
+		if i%8 == 7 {
+			clear(awake)
+		}
+		s.solve(20, awake)
 		sum := 0.0
 		for _, w := range s.w {
 			if w < 0 || w != w {
@@ -66,7 +71,7 @@ func play(n int, halfLife float64, known func(i int) (a, b, y float64)) (mix, on
 		p.mix = m.blend(p.experts[:], &p.ways)
 		m.learn(y, &p)
 		if i%4 == 0 {
-			m.stack.solve(20)
+			m.stack.solve(20, p.experts[:])
 		}
 		mix += math.Abs(p.mix-y) / float64(n)
 		one += math.Abs(a-y) / float64(n)
@@ -122,6 +127,53 @@ func TestMixtureFollowsRareCrowds(t *testing.T) {
 	})
 	if mix > 2*quick {
 		t.Errorf("error %.2f, of the one that follows crowds %.2f, of the other %.2f", mix, quick, calm)
+	}
+}
+
+// Who says nothing has no weight, and gains none by the good forecasts of others: a bad
+// expert that was silent for long is a bad one when it speaks again, and one that never
+// spoke is no better than the last value.
+func TestSilentGainNothing(t *testing.T) {
+	r := rand.New(rand.NewPCG(37, 37))
+	const bad, late = 2, 3
+	m := newMixer(expertsN, 50)
+	say := func(i int) (p promise) {
+		for k := range p.experts {
+			p.experts[k] = math.NaN()
+		}
+		p.c = .01
+		p.experts[expertLast], p.experts[1] = 100+20*r.NormFloat64(), 100+3*r.NormFloat64()
+		if i < 300 || i > 1500 {
+			p.experts[bad] = 100 + 12*r.NormFloat64()
+		}
+		if i > 1500 {
+			p.experts[late] = 100
+		}
+		p.mix = m.blend(p.experts[:], &p.ways)
+		return p
+	}
+	shares := func(p *promise) (of [expertsN]float64) { return m.shares(p.experts[:], &p.ways) }
+	var before [expertsN]float64
+	for i := range 1501 {
+		p := say(i)
+		m.stack.solve(stackSteps, p.experts[:])
+		if i == 299 {
+			before = shares(&p)
+		}
+		silent := 0.0
+		for k, w := range m.stack.w {
+			if f := p.experts[k]; f != f {
+				silent += w
+			}
+		}
+		if silent > 0 {
+			t.Fatalf("after %d: %.2f of the stack's weight sits on those who say nothing", i, silent)
+		}
+		m.learn(100, &p)
+	}
+	p := say(1501)
+	if w := shares(&p); w[bad] > before[bad]+.01 || w[late] > w[1] {
+		t.Errorf("woken, the bad one has %.3f, had %.3f; the new one has %.3f, the good one %.3f", w[bad], before[bad], w[late], w[1])
 	}
 }
 
