@@ -73,7 +73,7 @@ func (d *door) enter(now float64, v *visit) (sent bool, wait float64) {
 		d.send(now, v, false)
 		return true, 0
 	}
-	d.line.Join(&v.Waiter)
+	d.line.Join(d.time(now), &v.Waiter)
 	return false, gate.Wait.Seconds()
 }
 

@@ -1,6 +1,7 @@
 package upstream
 
 import (
+	"iter"
 	"math/rand/v2"
 	"slices"
 	"time"
@@ -148,15 +149,16 @@ func (g *Group[T]) Takes(now time.Time, t *Target[T]) bool {
 	return !t.retired && (t.ready(now) || t.usable() && !g.anyReady(now))
 }
 
-// Free adds up what free says of the targets that requests may go to.
-func (g *Group[T]) Free(now time.Time, free func(T) int) (n int) {
-	anyReady := g.anyReady(now)
-	for _, t := range g.targets {
-		if t.ready(now) || !anyReady && t.usable() {
-			n += max(0, free(t.Value))
+// Open yields the targets that requests may go to.
+func (g *Group[T]) Open(now time.Time) iter.Seq[*Target[T]] {
+	return func(yield func(*Target[T]) bool) {
+		anyReady := g.anyReady(now)
+		for _, t := range g.targets {
+			if (t.ready(now) || !anyReady && t.usable()) && !yield(t) {
+				return
+			}
 		}
 	}
-	return n
 }
 
 // Assign notes that a request, which was to go elsewhere or has failed to, tries t.

@@ -16,17 +16,18 @@ const (
 	// crowd, which passes. CoDel has 20: of crowds that a target would answer within a
 	// second that refuses many.
 	Patience = 30
-	// lineMemory is over what time the places of a key are averaged, and how long the
-	// reserve is remembered.
+	// lineMemory is over what time the places of a key are averaged, and how long places
+	// are kept from greedy keys.
 	lineMemory = 3 * time.Second
-	// lineLoss is the share of requests of keys that are not greedy that may wait for long.
-	lineLoss = .001
+	// lineSpare times the square root of all places are kept.
+	lineSpare = 2
 	// lineScore is how finely keys are told apart by the places that they have had lately:
 	// those with less than a sixteenth of a place are alike, and served in order.
 	lineScore = 16
 	// lineGreed is how many times the places of an average key make a key greedy.
 	lineGreed = 1.25
-	// lineShares is how often it is counted how many places an average key has had.
+	// lineShares is how often it is counted how many places there are, and how many an
+	// average key has had.
 	lineShares = 100 * time.Millisecond
 )
 
@@ -41,50 +42,33 @@ const (
 //     last: under too much load the first would all be served too late.
 //
 // What is long, its user says. Whoever has waited for long may wait on, for when a crowd has
-// passed there are places again. If the line has not been empty for thirty times as long,
-// it is no crowd but too much load, and nobody waits for longer than that.
+// passed there are places again. If the line has not been empty for thirty times as long after
+// that, it is no crowd but too much load, and nobody waits for long. Priorities are
+// told apart in this, and greedy keys from the others: those that have, now or lately,
+// clearly more places than an average key. So neither ends the patience with the others.
 //
 // A key whose requests take long would still collect one place after the other in the
-// moments in which nobody else waits. So whenever a request of a key that has no more
-// places than others waits for long, one more place is kept from greedy keys for a while:
-// those that have, now or lately, clearly more places than an average key.
+// moments in which nobody else waits. So when a request of a key that is not greedy has waited
+// for long, some places are kept for a while from lower priorities and from greedy keys of
+// its own: twice the square root of all that there are, as how many are at work varies by
+// chance by about the root, and no more than half of them.
 //
 // Owned by its loop.
 type Line[W any] struct {
 	most   int // waiters
 	count  int
 	joined uint64          // ever
-	late   bool            // since nobody waited last somebody has waited for long,
-	lateAt time.Time       // then for the first time
 	ranks  [Ranks]*rank[W] // nil: nobody of that rank has ever waited
 
 	places [lineKeys]places // by key
 	taken  int              // places of all keys
 	free   func(now time.Time) int
 
-	reserved bool // there is a reserve
-	reserves [Ranks]reserve
-	share    float32   // places of a key that has had any lately, on average
-	shareAt  time.Time // as of then
-}
-
-// A reserve is how many places are kept free of greedy keys of the same rank or a lower
-// one.
-type reserve struct {
-	n  float64
-	at time.Time // as of then
-}
-
-// reserveLeast is the least reserve that is remembered.
-const reserveLeast = .01
-
-// now is how many there are now.
-func (r *reserve) now(now time.Time) float64 {
-	since := now.Sub(r.at)
-	if r.n == 0 || since < 0 { // the clock was set back
-		return 0
-	}
-	return r.n * math.Exp(-since.Seconds()/lineMemory.Seconds())
+	keeps   bool             // some places may be kept
+	keepsAt [Ranks]time.Time // somebody of the rank has waited for long then; zero: nobody has
+	all     int              // places, taken or free,
+	share   float32          // and those of a key that has had any lately, on average
+	shareAt time.Time        // as of then
 }
 
 // places are those of a key.
@@ -114,12 +98,28 @@ func (p *places) lately(now time.Time) float32 {
 
 // A rank is those of one priority class who wait.
 type rank[W any] struct {
-	some [lineKeys / 64]uint64 // a bit for each key of which somebody may wait
-	keys [lineKeys]fifo[W]
+	queues [2]queue              // of keys that are not greedy, and of those that are
+	some   [lineKeys / 64]uint64 // a bit for each key of which somebody may wait
+	keys   [lineKeys]fifo[W]
+}
+
+// A queue is how long some have waited together.
+type queue struct {
+	count  int
+	late   bool      // since nobody waited last somebody has waited for long,
+	lateAt time.Time // then for the first time
+}
+
+// queueOf is the one that w waits in.
+func (r *rank[W]) queueOf(w *Waiter[W]) *queue {
+	if w.greedy {
+		return &r.queues[1]
+	}
+	return &r.queues[0]
 }
 
 // NewLine returns a Line of at most most waiters. free tells how many places are free at
-// all targets together; it is asked only while a reserve is kept.
+// all targets together; it is asked ten times a second at most.
 func NewLine[W any](most int, free func(now time.Time) int) *Line[W] {
 	return &Line[W]{most: most, free: free}
 }
@@ -129,15 +129,12 @@ func (l *Line[W]) Len() int { return l.count }
 
 // Join has w wait. When the line is full one leaves it who would be served last,
 // which may be w: it is returned, to be refused.
-func (l *Line[W]) Join(w *Waiter[W]) (out *Waiter[W]) {
+func (l *Line[W]) Join(now time.Time, w *Waiter[W]) (out *Waiter[W]) {
 	if l.count >= l.most {
 		if out = l.worst(w); out == w {
 			return w
 		}
 		l.Leave(out)
-	}
-	if l.count == 0 {
-		l.late = false
 	}
 	r := l.ranks[w.rank]
 	if r == nil {
@@ -145,7 +142,12 @@ func (l *Line[W]) Join(w *Waiter[W]) (out *Waiter[W]) {
 		l.ranks[w.rank] = r
 	}
 	l.joined++
-	w.ticket, w.late = l.joined, false
+	w.ticket, w.late, w.greedy = l.joined, false, l.greedy(now, w.key)
+	q := r.queueOf(w)
+	if q.count == 0 {
+		q.late = false
+	}
+	q.count++
 	r.keys[w.key].add(w)
 	r.some[w.key/64] |= 1 << (w.key % 64)
 	l.count++
@@ -156,6 +158,7 @@ func (l *Line[W]) Join(w *Waiter[W]) (out *Waiter[W]) {
 func (l *Line[W]) Leave(w *Waiter[W]) {
 	if w.line != nil {
 		w.leave()
+		l.ranks[w.rank].queueOf(w).count--
 		l.count--
 	}
 }
@@ -163,19 +166,18 @@ func (l *Line[W]) Leave(w *Waiter[W]) {
 // Late notes that w, which waits, has waited for long: for wait. It returns until when w
 // may wait on; false: it may not, and has left the line.
 func (l *Line[W]) Late(now time.Time, w *Waiter[W], wait time.Duration) (until time.Time, ok bool) {
+	q := l.ranks[w.rank].queueOf(w)
 	if !w.late {
 		w.late = true
 		if !l.greedy(now, w.key) {
-			r := &l.reserves[w.rank]
-			*r = reserve{min(r.now(now)+1, float64(l.taken)), now}
-			l.reserved = true
+			l.keeps, l.keepsAt[w.rank] = true, now
 		}
-		if !l.late {
-			l.late, l.lateAt = true, now
+		if !q.late {
+			q.late, q.lateAt = true, now
 		}
 	}
 	patience := Patience * wait
-	if since := now.Sub(l.lateAt); since < patience {
+	if since := now.Sub(q.lateAt); since < patience {
 		return now.Add(patience - max(0, since)), true // below 0: the clock was set back
 	}
 	l.Leave(w)
@@ -190,8 +192,14 @@ func (l *Line[W]) greedy(now time.Time, key uint8) bool {
 
 // average is how many places a key has had lately, of those that have had any.
 func (l *Line[W]) average(now time.Time) float32 {
+	l.weigh(now)
+	return l.share
+}
+
+// weigh counts places and keys, if that is some time ago.
+func (l *Line[W]) weigh(now time.Time) {
 	if since := now.Sub(l.shareAt); since >= 0 && since < lineShares {
-		return l.share
+		return
 	}
 	sum, keys := float32(0), float32(0)
 	for i := range l.places {
@@ -200,31 +208,33 @@ func (l *Line[W]) average(now time.Time) float32 {
 			keys++
 		}
 	}
-	l.share, l.shareAt = sum/max(1, keys), now
-	return l.share
+	l.all, l.share, l.shareAt = l.taken+max(0, l.free(now)), sum/max(1, keys), now
 }
 
-// spares reports whether greedy keys of a rank may have a place: more are free than the
-// reserve.
-func (l *Line[W]) spares(now time.Time, rank int) bool {
-	if !l.reserved {
-		return true
+// kept is the highest rank for which places are kept, now that none but those are free;
+// Ranks: there is none.
+func (l *Line[W]) kept(now time.Time) int {
+	if !l.keeps {
+		return Ranks
 	}
-	kept, any := 0.0, false
-	for i := range l.reserves {
-		n := l.reserves[i].now(now)
-		any = any || n >= reserveLeast
-		if i <= rank {
-			kept = max(kept, n)
+	for rank, at := range l.keepsAt {
+		if since := now.Sub(at); since < 0 || since >= lineMemory { // the clock was set back
+			continue
 		}
+		l.weigh(now)
+		if keep := min(int(lineSpare*math.Sqrt(float64(l.all))), l.all/2); l.all-l.taken > keep {
+			return Ranks
+		}
+		return rank
 	}
-	l.reserved = any
-	return kept < 1 || float64(l.free(now)) > kept
+	l.keeps = false
+	return Ranks
 }
 
 // Admits reports whether w may have a place that is free.
 func (l *Line[W]) Admits(now time.Time, w *Waiter[W]) bool {
-	return l.spares(now, int(w.rank)) || !l.greedy(now, w.key)
+	kept := l.kept(now)
+	return int(w.rank) < kept || int(w.rank) == kept && !l.greedy(now, w.key)
 }
 
 // Next takes out of the line who is to have a place that is free; nil: nobody.
@@ -232,11 +242,12 @@ func (l *Line[W]) Next(now time.Time) *Waiter[W] {
 	if l.count == 0 {
 		return nil
 	}
-	for i, r := range l.ranks {
+	kept := l.kept(now)
+	for i, r := range l.ranks[:min(kept+1, Ranks)] {
 		if r == nil {
 			continue
 		}
-		if w := l.best(now, r, l.late, l.spares(now, i)); w != nil {
+		if w := l.best(now, r, i < kept); w != nil {
 			l.Leave(w)
 			return w
 		}
@@ -245,7 +256,7 @@ func (l *Line[W]) Next(now time.Time) *Waiter[W] {
 }
 
 // best is who is next of a rank; nil: nobody. all says that greedy keys may have a place.
-func (l *Line[W]) best(now time.Time, r *rank[W], lastFirst, all bool) (best *Waiter[W]) {
+func (l *Line[W]) best(now time.Time, r *rank[W], all bool) (best *Waiter[W]) {
 	least := 0
 	for i := range r.some {
 		for left := r.some[i]; left != 0; left &= left - 1 {
@@ -260,6 +271,7 @@ func (l *Line[W]) best(now time.Time, r *rank[W], lastFirst, all bool) (best *Wa
 			if !all && l.greedy(now, key) {
 				continue
 			}
+			lastFirst := r.queueOf(w).late
 			if lastFirst {
 				w = f.last
 			}
@@ -305,9 +317,6 @@ func (l *Line[W]) crowd(rank int) (most *fifo[W]) {
 // Take notes that w has a place at a target now, until Give.
 func (l *Line[W]) Take(now time.Time, w *Waiter[W]) {
 	l.Give(now, w)
-	if r := &l.reserves[w.rank]; l.reserved && r.n > 0 && !l.greedy(now, w.key) {
-		*r = reserve{max(0, r.now(now)-lineLoss), now}
-	}
 	w.placed, w.placedBy = true, w.key
 	l.places[w.key].add(now, 1)
 	l.taken++

@@ -56,22 +56,22 @@ func TestLineHistories(t *testing.T) {
 		l, m, now := upstream.NewLine[int](most, plenty), model{held: map[uint8]int{}}, time.Unix(1, 0)
 		last := standing{w: new(upstream.Waiter[int]), key: 1, rank: upstream.Ranks - 1}
 		last.w.For(1, last.rank)
-		l.Join(last.w)
+		l.Join(now, last.w)
 		m.waits = append(m.waits, last)
 		lastFirst := seed%2 == 1
-		if lastFirst {
-			l.Late(now, new(upstream.Waiter[int]), time.Second)
-		}
 		var placed []standing
 		for i := range 2000 {
 			switch n := r.IntN(10); {
 			case n < 4 && len(m.waits) < most:
 				s := standing{w: &upstream.Waiter[int]{Value: i}, key: uint8(r.IntN(5) * 60), rank: r.IntN(3)}
 				s.w.For(uint64(s.key), s.rank)
-				if out := l.Join(s.w); out != nil {
+				if out := l.Join(now, s.w); out != nil {
 					t.Fatalf("seed %d: %d of %d wait, and one is turned away", seed, len(m.waits), most)
 				}
 				m.waits = append(m.waits, s)
+				if lastFirst {
+					l.Late(now, s.w, time.Second)
+				}
 			case n < 5 && len(m.waits) > 1:
 				at := 1 + r.IntN(len(m.waits)-1)
 				l.Leave(m.waits[at].w)
@@ -108,7 +108,7 @@ func TestLineHistories(t *testing.T) {
 // When a line is full the one of the lowest priority, of the key of which the most wait,
 // leaves it, unless whoever comes is no better.
 func TestLineFull(t *testing.T) {
-	l := upstream.NewLine[int](4, plenty)
+	l, now := upstream.NewLine[int](4, plenty), time.Unix(1, 0)
 	for i, step := range []struct {
 		key  uint64
 		rank int
@@ -125,7 +125,7 @@ func TestLineFull(t *testing.T) {
 		w := &upstream.Waiter[int]{Value: i}
 		w.For(step.key, step.rank)
 		got := -1
-		if out := l.Join(w); out != nil {
+		if out := l.Join(now, w); out != nil {
 			got = out.Value
 		}
 		if got != step.out {
@@ -137,15 +137,18 @@ func TestLineFull(t *testing.T) {
 	}
 }
 
-// unfair is a line in which key 1 has four places, others have one each, and a request of
-// the highest rank has waited in vain, so that one place is kept.
+// unfair is a line in which key 1 has four of so many places, others have one each, and a
+// request of the second rank has waited in vain, so that some places are kept.
 func unfair(free int) (l *upstream.Line[int], now time.Time) {
 	l, now = upstream.NewLine[int](10, func(time.Time) int { return free }), time.Unix(1, 0)
 	for _, key := range []uint64{1, 1, 1, 1, 2, 3, 4, 5} {
-		l.Take(now, waiterFor(key, 0))
+		l.Take(now, waiterFor(key, 1))
 	}
 	now = now.Add(time.Minute)
-	l.Late(now, waiterFor(6, 0), time.Second)
+	late := waiterFor(6, 1)
+	l.Join(now, late)
+	l.Late(now, late, time.Second)
+	l.Leave(late)
 	return l, now
 }
 
@@ -155,31 +158,89 @@ func waiterFor(key uint64, rank int) *upstream.Waiter[int] {
 	return w
 }
 
-// What is kept free of greedy keys is kept at all targets together: with a place at each
-// of two, one of them is theirs.
-func TestReserveIsOfAllTargets(t *testing.T) {
-	for free, admits := range map[int]bool{1: false, 2: true} {
-		l, now := unfair(free)
-		if got := l.Admits(now, waiterFor(1, 0)); got != admits {
-			t.Errorf("%d places are free: a greedy key may have one: %t", free, got)
-		}
-		if !l.Admits(now, waiterFor(2, 0)) {
-			t.Errorf("%d places are free, and a key that is not greedy may have none", free)
+// When somebody has waited for long, places are kept from lower ranks and from greedy keys of
+// the same rank, but not from others, and not for ever.
+func TestPlacesAreKept(t *testing.T) {
+	for _, test := range []struct {
+		key        uint64
+		rank, free int
+		later      time.Duration
+		admits     bool
+	}{
+		{key: 1, rank: 1, free: 8, admits: false}, // 8 of 16 are kept
+		{key: 1, rank: 1, free: 9, admits: true},  // 8 of 17
+		{key: 2, rank: 1, free: 1, admits: true},
+		{key: 6, rank: 2, free: 8, admits: false},
+		{key: 1, rank: 0, free: 1, admits: true},
+		{key: 1, rank: 1, free: 1, later: 3 * time.Second, admits: true},
+		{key: 1, rank: 1, free: 1, later: -time.Second, admits: true}, // the clock was set back
+	} {
+		l, now := unfair(test.free)
+		if got := l.Admits(now.Add(test.later), waiterFor(test.key, test.rank)); got != test.admits {
+			t.Errorf("%+v: admits: %t", test, got)
 		}
 	}
 }
 
-// Whoever is kept from a place holds up nobody of a lower rank who may have it.
-func TestGreedyKeyHoldsUpNobody(t *testing.T) {
+// Whoever is kept from a place is not overtaken by those of a lower rank.
+func TestGreedyKeyIsBeforeLowerRanks(t *testing.T) {
 	l, now := unfair(1)
-	greedy, low := waiterFor(1, 0), waiterFor(6, 3)
-	l.Join(greedy)
-	l.Join(low)
-	if w := l.Next(now); w != low {
-		t.Errorf("next is %p, want the one of the lower rank", w)
+	greedy, low, modest := waiterFor(1, 1), waiterFor(6, 3), waiterFor(5, 1)
+	for _, w := range []*upstream.Waiter[int]{greedy, low} {
+		l.Join(now, w)
 	}
-	if w := l.Next(now); w != nil || !greedy.Waiting() {
-		t.Error("the greedy key has the place that is kept")
+	if w := l.Next(now); w != nil {
+		t.Errorf("%p has the place that is kept, greedy is %p, low %p", w, greedy, low)
+	}
+	l.Join(now, modest)
+	if w := l.Next(now); w != modest {
+		t.Errorf("next is %p, want the one of the same rank that is not greedy", w)
+	}
+	later := now.Add(time.Minute)
+	if w := l.Next(later); w != greedy {
+		t.Errorf("next is %p, want the one of the higher rank", w)
+	}
+}
+
+// However long somebody has waited for: with nothing at the targets, everybody has a place.
+func TestPlacesAreNotKeptIdle(t *testing.T) {
+	for places := 1; places < 100; places++ {
+		taken := 0
+		l, now := upstream.NewLine[int](10, func(time.Time) int { return places - taken }), time.Unix(1, 0)
+		hog := waiterFor(1, 0)
+		l.Take(now, hog)
+		for key := range uint64(5) {
+			w := waiterFor(2+key, 0)
+			l.Join(now, w)
+			l.Late(now, w, time.Second)
+			l.Leave(w)
+		}
+		l.Give(now, hog)
+		now = now.Add(time.Second)
+		for ; taken < (places+1)/2; taken++ {
+			if !l.Admits(now, waiterFor(1, 7)) {
+				t.Errorf("%d of %d places are taken, and there is none", taken, places)
+				break
+			}
+			l.Take(now, waiterFor(1, 7))
+		}
+	}
+}
+
+// Nobody's patience ends because those of another rank, or of a key that has more than
+// its share of the places, have waited for long.
+func TestLatenessIsNotShared(t *testing.T) {
+	const wait = 50 * time.Millisecond
+	for name, other := range map[string]*upstream.Waiter[int]{"another rank": waiterFor(6, 2), "a greedy key": waiterFor(1, 1)} {
+		l, now := unfair(0)
+		l.Join(now, other)
+		l.Late(now, other, wait)
+		now = now.Add(29 * wait)
+		late := waiterFor(5, 1)
+		l.Join(now, late)
+		if until, ok := l.Late(now, late, wait); !ok || until != now.Add(30*wait) {
+			t.Errorf("%s: may wait until %v later (%t)", name, until.Sub(now), ok)
+		}
 	}
 }
 
@@ -207,7 +268,7 @@ func TestLineLate(t *testing.T) {
 			}
 		}
 		w, now := waiterFor(uint64(i), 0), start.Add(step.at)
-		l.Join(w)
+		l.Join(now, w)
 		until, ok := l.Late(now, w, wait)
 		if ok != (step.until > 0) || ok && until != start.Add(step.until) || w.Waiting() != ok {
 			t.Errorf("step %d: may wait until %v (%t), waits: %t", i, until.Sub(start), ok, w.Waiting())
@@ -221,7 +282,7 @@ func TestLineAllocatesNothing(t *testing.T) {
 	steps := func() {
 		for i := range w {
 			w[i].For(uint64(i), i)
-			l.Join(&w[i])
+			l.Join(now, &w[i])
 		}
 		for next := l.Next(now); next != nil; next = l.Next(now) {
 			l.Take(now, next)
@@ -243,11 +304,11 @@ func BenchmarkLine(b *testing.B) {
 			w := make([]upstream.Waiter[int], 1000)
 			for i := range w {
 				w[i].For(uint64(i)%keys, 0)
-				l.Join(&w[i])
+				l.Join(now, &w[i])
 			}
 			b.ReportAllocs()
 			for b.Loop() {
-				l.Join(l.Next(now))
+				l.Join(now, l.Next(now))
 			}
 		})
 	}

@@ -28,6 +28,7 @@ type Waiter[W any] struct {
 	placedBy  uint8  // for this key
 	ticket    uint64 // in the Line: the order of joining
 	late      bool   // has waited there for long
+	greedy    bool   // its key was greedy when it joined
 }
 
 // For says whose request waits: the hash of the key that it is counted under, and its

@@ -92,7 +92,7 @@ func share(seed uint64, places int, sources []source) []float64 {
 		a.For(uint64(from)<<6+r.Uint64N(s.keys), s.rank)
 		if taken < places && l.Admits(clock(), &a.Waiter) {
 			serve(a)
-		} else if l.Join(&a.Waiter) == nil {
+		} else if l.Join(clock(), &a.Waiter) == nil {
 			in(float64(wait), func() { late(a) })
 		}
 		in(r.ExpFloat64()/s.rate*float64(time.Second), func() { arrive(from) })

@@ -277,19 +277,21 @@ func (f *Front) Drain(ctx context.Context) (cut int) {
 //
 // Owned by its loop; counts are atomic and read by whoever scrapes.
 type side struct {
-	front    *Front
-	loop     *loop.Loop
-	env      session.Env
-	targets  *upstream.Group[*target]
-	line     *upstream.Line[*client]             // for a place at any of them
-	seen     atomic.Pointer[map[*Target]*target] // those of targets, for others
-	draining bool
-	rules    ruleBook
-	counts   *counts
-	routes   routes      // of requests, as gates tell them apart
-	classes  sideClasses // of requests, as metrics tell them apart
-	refusals *recall[refused]
-	sheds    *recall[shed] // nil: no gate sheds
+	front     *Front
+	loop      *loop.Loop
+	env       session.Env
+	targets   *upstream.Group[*target]
+	line      *upstream.Line[*client]             // for a place at any of them
+	lineLooks bool                                // lineAlarm is set
+	lineAlarm *loop.Alarm                         // made when somebody waits
+	seen      atomic.Pointer[map[*Target]*target] // those of targets, for others
+	draining  bool
+	rules     ruleBook
+	counts    *counts
+	routes    routes      // of requests, as gates tell them apart
+	classes   sideClasses // of requests, as metrics tell them apart
+	refusals  *recall[refused]
+	sheds     *recall[shed] // nil: no gate sheds
 
 	connsPerTarget, waitersMax int
 

@@ -44,7 +44,7 @@ func (t *target) admitted(c *client) {
 	}
 	taken := t.pool.Taken()
 	c.with = max(taken-t.pool.Waiting(), 1)
-	if !t.enforced() && taken > t.gate.Limit() {
+	if !t.enforced() && t.binds() && taken > t.gate.Limit() {
 		t.side.counts.gateWould.Inc()
 	}
 	c.full = c.full || t.pool.Free() <= 0

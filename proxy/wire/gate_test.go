@@ -100,6 +100,23 @@ func TestGateInShadow(t *testing.T) {
 	r.samplesAre("ratelimiter_gate_would_wait_total", 1)
 }
 
+// What waits for a connection only, the gate would not have had wait.
+func TestGateInShadowLeavesConnectionsAlone(t *testing.T) {
+	b := newBarrier()
+	tweak := func(c *Config) { c.Gate = Gating{Mode: gate.Shadow, Min: 1} }
+	r := startWith(t, tweak, newTarget(t, b.script).url(), "EVENT_LOOPS", "1", "TARGET_MAX_CONNECTIONS", "1")
+	held := r.dial()
+	held.send(request("/held"))
+	b.next(t)
+	waits := []*caller{r.lineUp(1, get), r.lineUp(2, get)}
+	b.open <- true
+	held.status(200)
+	for _, c := range waits {
+		c.status(200)
+	}
+	r.samplesAre("ratelimiter_gate_would_wait_total", 0)
+}
+
 // A target that was never asked has no gate: that would be two kilobytes a loop for
 // each address of a name.
 func TestGateBeginsWithTheFirstRequest(t *testing.T) {

@@ -78,7 +78,7 @@ func (f *Front) gateSum(spec *Target) (g gateSum) {
 // A GateReport is GET /config/gate.
 type GateReport struct {
 	Mode    string       `json:"mode"`
-	Wait    float64      `json:"wait"`          // seconds: the longest for a place
+	Wait    float64      `json:"wait"`          // seconds: for a place, from which it is long, see upstream.Line; 0: nobody waits
 	SLO     float64      `json:"slo,omitempty"` // seconds: the 95th percentile that clients expect
 	Count   int          `json:"count"`         // of the targets asked for
 	Targets []GateStatus `json:"targets"`       // the first of them: those that shed most, then in the order of the list

@@ -18,7 +18,7 @@ func crowd(n int) *Front {
 		f.numbers[spec] = i + 1
 	}
 	for range 2 {
-		s := &side{front: f}
+		s := &side{front: f, connsPerTarget: 100}
 		seen := make(map[*Target]*target)
 		for _, spec := range f.specs {
 			seen[spec] = &target{side: s, spec: spec}

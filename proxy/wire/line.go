@@ -27,22 +27,36 @@ func (s *side) matched(p *session.Policy, sess *session.Session, addr netip.Addr
 	c.wait.For(c.fromHash, rank)
 }
 
-// bounds reports whether the gate bounds what is at the target. A limit that has not
-// fallen below the number of connections bounds nothing: whoever finds them all taken
-// waits for one.
-func (t *target) bounds() bool { return t.enforced() && t.gate.Limit() < t.side.connsPerTarget }
+// binds reports whether the gate's limit is below the number of connections. Otherwise it
+// bounds nothing: whoever finds them all taken waits for one.
+func (t *target) binds() bool { return t.gate != nil && t.gate.Limit() < t.side.connsPerTarget }
 
-// room reports whether one more exchange may go to the target now.
-func (t *target) room() bool { return !t.bounds() || t.pool.Free() > 0 }
-
-// free is how many places are free at all targets that requests may go to.
-func (s *side) free(now time.Time) int {
-	return s.targets.Free(now, func(t *target) int { return t.pool.Free() })
+// free is how many places are free at the target, below 0 when its limit has fallen.
+func (t *target) free() int {
+	if t.gate == nil { // it was not asked yet
+		return t.side.connsPerTarget - t.pool.Taken()
+	}
+	return t.pool.Free()
 }
 
-// admits reports whether the exchange of c may take a place at the target now.
+// room reports whether one more exchange may go to the target now.
+func (t *target) room() bool { return !t.enforced() || !t.binds() || t.free() > 0 }
+
+// free is how many places are free at all targets that requests may go to.
+func (s *side) free(now time.Time) (n int) {
+	for at := range s.targets.Open(now) {
+		n += max(0, at.Value.free())
+	}
+	return n
+}
+
+// admits reports whether the exchange of c may go to the target now. Nobody waits for a
+// connection there before those in the line.
 func (t *target) admits(now time.Time, c *client) bool {
-	return !t.bounds() || t.pool.Free() > 0 && t.side.line.Admits(now, &c.wait)
+	if line := t.side.line; line.Len() > 0 || t.enforced() && t.binds() {
+		return t.free() > 0 && line.Admits(now, &c.wait)
+	}
+	return true
 }
 
 // over notes that an exchange of c has no place at the target any more.
@@ -55,7 +69,7 @@ func (t *target) over(now time.Time, c *client) {
 // it, so there is none.
 func (c *client) await(now time.Time) {
 	t := c.at.Value
-	out := c.side.line.Join(&c.wait)
+	out := c.side.line.Join(now, &c.wait)
 	if out == &c.wait {
 		c.shed(now)
 		return
@@ -65,6 +79,7 @@ func (c *client) await(now time.Time) {
 	c.gateBy, c.lineAt = true, now
 	t.waiting.Add(1)
 	t.note(now)
+	c.side.lookAfterLine(now)
 	c.wake(now.Add(t.side.front.cfg.Gate.Wait - c.waited))
 	if out != nil {
 		out.Value.shedFrom(now)
@@ -128,19 +143,39 @@ func (c *client) gateLate(now time.Time) bool {
 // serveNext gives the places that there are at the target to those who wait for one.
 func (t *target) serveNext(now time.Time) {
 	s := t.side
-	if s.line.Len() > 0 {
-		t.begin()
-	}
-	for s.line.Len() > 0 && t.room() && s.targets.Takes(now, t.at) {
+	for s.line.Len() > 0 && t.free() > 0 && s.targets.Takes(now, t.at) {
 		w := s.line.Next(now)
 		if w == nil {
 			return
 		}
 		c := w.Value
 		c.left(now)
+		t.begin()
 		s.targets.Assign(now, t.at, &c.tried)
 		c.at, c.mark, c.full = t.at, t.at.Mark(), true
 		c.enter(now, false)
 		c.apply(now)
 	}
+}
+
+// lineLook is how often it is looked whether somebody in the line may have a place because
+// of nothing but time: an ejection has ended, or places are kept no more.
+const lineLook = 100 * time.Millisecond
+
+// lookAfterLine has that done as long as somebody waits.
+func (s *side) lookAfterLine(now time.Time) {
+	if s.lineLooks || s.line.Len() == 0 {
+		return
+	}
+	if s.lineAlarm == nil {
+		s.lineAlarm = s.loop.NewAlarm(func(now time.Time) {
+			s.lineLooks = false
+			for at := range s.targets.Open(now) {
+				at.Value.serveNext(now)
+			}
+			s.lookAfterLine(now)
+		})
+	}
+	s.lineLooks = true
+	s.lineAlarm.Set(now.Add(lineLook))
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"weir/internal/loop/looptest"
+	"weir/proxy/gate"
 )
 
 // An exchange whose answer becomes a stream leaves its place to who waits.
@@ -75,4 +76,68 @@ func (r *rig) inLine(n int) {
 		r.onLoops(func(s *side, _ time.Time) { sum += s.line.Len() }) // there is one loop
 		return sum == n
 	})
+}
+
+// An ejection ends with time alone. Then the target serves who waits for another.
+func TestLineIsServedByATargetThatIsTriedAgain(t *testing.T) {
+	a, b := newMember(t, "a"), newMember(t, "b")
+	r := startWith(t, gated, a.url()+","+b.url(), "EVENT_LOOPS", "1", "TARGET_IDLE_TIMEOUT", "1h")
+	for n := range 2 {
+		r.lineUp(n, request("/held"))
+	}
+	a.gate.next(t)
+	b.gate.next(t)
+	b.status.Store(503)
+	b.gate.open <- true
+	bad := r.dial()
+	for r.statusOf(b).Ejections == 0 { // b has the only place
+		bad.ask(get, 503)
+	}
+	b.status.Store(200)
+	waits := r.dial()
+	waits.send(get)
+	if _, body := waits.status(200); body != "b" {
+		t.Errorf("answered by %s", body)
+	}
+}
+
+// When the limit reaches the number of connections as many are served as there are
+// places. The others wait on where priorities and keys are told apart, and nobody who
+// comes later waits for a connection before them.
+func TestLineIsKeptWhenTheLimitIsReached(t *testing.T) {
+	b := newBarrier()
+	r := startWith(t, gated, newTarget(t, b.script).url(), "EVENT_LOOPS", "1", "TARGET_MAX_CONNECTIONS", "2")
+	r.lineUp(0, request("/held"))
+	b.next(t)
+	var waits []*caller
+	for n := 1; n < 5; n++ {
+		waits = append(waits, r.lineUp(n, request("/held")))
+	}
+	r.onLoops(func(s *side, now time.Time) {
+		at := s.targets.Targets()[0].Value
+		at.gate = gate.New(gate.Config{Min: 2, Max: 2})
+		at.pool.SetLimit(2)
+		at.view.show(at.gate.Look())
+		at.serveNext(now)
+	})
+	b.next(t)
+	r.inLine(3)
+	waits = append(waits, r.lineUp(5, request("/held")))
+	r.inLine(4)
+	before := r.Traffic()
+	time.Sleep(time.Millisecond)
+	if d := r.Traffic().Since(before); d.Bound > 0 || d.Taken == 0 {
+		t.Errorf("of %d the gate bounds %d, but it is the connections", d.Taken, d.Bound)
+	}
+	go func() {
+		for range 6 {
+			b.open <- true
+		}
+	}()
+	for range 4 {
+		b.next(t)
+	}
+	for _, c := range waits {
+		c.status(200)
+	}
 }

@@ -47,7 +47,7 @@ func (t *target) spend(now time.Time) {
 func (t *target) used() (taken, places, bound uint64) {
 	streams, limit := t.streams.Load(), int64(t.view.limit.Load())
 	taken, places = uint64(t.short.Load()+upstream.StreamPlaces(streams, limit)), uint64(limit)
-	if taken >= places && t.side.front.cfg.Gate.Mode == gate.On {
+	if taken >= places && limit < int64(t.side.connsPerTarget) && t.side.front.cfg.Gate.Mode == gate.On { // see binds
 		bound = places
 	}
 	return taken, places, bound

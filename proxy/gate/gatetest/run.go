@@ -169,7 +169,7 @@ func (r *run) come() {
 		return
 	}
 	q.wait.Value = q
-	if out := s.line.Join(&q.wait); out != nil {
+	if out := s.line.Join(r.clock(), &q.wait); out != nil {
 		r.shed(out.Value)
 	}
 	r.push(r.now+r.w.Wait, func() { r.giveUp(s, q) })
