@@ -37,12 +37,13 @@ func TestEventAt(t *testing.T) {
 // An event that was seen before is forecast before it begins; one of another name is
 // not. What was learnt is kept by name.
 func TestEvents(t *testing.T) {
+	const noise = .03 // standard deviation of the rate's logarithm
 	r := rand.New(rand.NewPCG(21, 21))
 	set := Settings{Events: append(matches("match", 3, 5, 8, 12), matches("parade", 13)...)}
 	f := New(set)
 	const slots = 96
 	at := feed(f, epoch, 15*minute, 12*slots+78, func(i int) float64 { // until 19:30 on day 12
-		y := 100 * math.Exp(.5*math.Sin(2*math.Pi*float64(i)/slots)+.03*r.NormFloat64())
+		y := 100 * math.Exp(.5*math.Sin(2*math.Pi*float64(i)/slots)+noise*r.NormFloat64())
 		if hour := float64(i%slots) / 4; hour >= 20 && hour < 22 {
 			switch i / slots {
 			case 3, 5, 8, 12:
@@ -66,7 +67,7 @@ func TestEvents(t *testing.T) {
 	for _, one := range []*Forecaster{f, quiet} {
 		one.Observe(at.Add(15*minute), 15*minute, 100*math.Exp(.5*math.Sin(2*math.Pi*79/slots)))
 	}
-	if with, without := median(f, time.Hour), median(quiet, time.Hour); with < 1.3*without {
+	if with, without := median(f, time.Hour), median(quiet, time.Hour); with < math.Exp(5*noise)*without { // more than chance does
 		t.Errorf("for an hour into the match %g is forecast, without being told of it %g", with, without)
 	}
 	other := New(Settings{Events: append(matches("fair", 12), matches("match", 14)...)})

@@ -3,7 +3,6 @@
 package charttest
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"net/url"
@@ -30,25 +29,48 @@ func DOM(t *testing.T, address string, budget time.Duration) string {
 	defer cancel()
 	cmd := exec.CommandContext(ctx, find(t), "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage",
 		"--user-data-dir="+profile(t), "--enable-logging=stderr", "--virtual-time-budget="+strconv.FormatInt(budget.Milliseconds(), 10), "--dump-dom", address)
-	// Its helpers may outlive it for a moment: they end with their group.
+	// Its helpers may outlive it for a while: they end with their group. What they
+	// write goes to files, so that nobody waits for them to close a pipe.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	end := func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
-	cmd.Cancel, cmd.WaitDelay = end, 10*time.Second
-	var out, words bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &out, &words
+	cmd.Cancel = end
+	out, words := output(t), output(t)
+	cmd.Stdout, cmd.Stderr = out, words
 	err := cmd.Run()
 	if cmd.Process != nil {
 		_ = end()
 	}
+	dom, said := content(t, out), content(t, words)
 	if err != nil {
-		t.Fatalf("chromium shows %s: %v\n%s", address, err, &words)
+		t.Fatalf("chromium shows %s: %v\n%s", address, err, said)
 	}
-	for line := range strings.Lines(words.String()) {
+	for line := range strings.Lines(said) {
 		if strings.Contains(line, ":CONSOLE") {
 			t.Errorf("%s writes to the console: %s", address, line)
 		}
 	}
-	return out.String()
+	return dom
+}
+
+// output returns a file for what a process writes.
+func output(t *testing.T) *os.File {
+	t.Helper()
+	f, err := os.CreateTemp(t.TempDir(), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { f.Close() })
+	return f
+}
+
+// content is what a process has written to a file.
+func content(t *testing.T, f *os.File) string {
+	t.Helper()
+	b, err := os.ReadFile(f.Name())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
 }
 
 // profile returns a folder for the browser. It is no t.TempDir, which fails a test
