@@ -1,7 +1,6 @@
 package session
 
 import (
-	"net/netip"
 	"strconv"
 	"time"
 
@@ -35,30 +34,31 @@ func (s *Session) ask(now time.Time) (ok bool) {
 	preflight := e.Settings.PreflightsApart && rule.Preflight(&e.head)
 	e.asked = append(e.asked[:0], p.counted(preflight))
 	e.ask.Counters = append(e.ask.Counters[:0], store.Counter{Rule: e.asked[0].Name, Limit: &p.Limit, Cost: 1})
-	var hits []rule.Hit
-	var client netip.Addr
-	if p.Rules != nil || e.Matched != nil {
-		client = s.client(&e.head)
-	}
+	m := &e.matched
+	*m = Matched{Policy: p, Client: s.client(&e.head), Shadows: m.Shadows[:0], Exempt: -1}
 	if p.Rules != nil {
-		if rule, exempt := p.Rules.Exempt(&e.head, client, &e.scratch); exempt {
-			s.exempt(p, client, rule)
-			return true
+		if rule, exempt := p.Rules.Exempt(&e.head, m.Client, &e.scratch); exempt {
+			m.Exempt = rule
+		} else {
+			m.Hits = p.Rules.Match(&e.head, m.Client, &e.scratch)
 		}
-		hits = p.Rules.Match(&e.head, client, &e.scratch)
-		if len(hits) > rule.HitsMax {
+		if len(m.Hits) > rule.HitsMax {
 			s.fail(now, 400, "the path can be read in several ways, and too many rules apply to them")
 			return false
 		}
-		if h := rule.Refusing(hits); h != nil {
-			s.lacking(p, h)
-			return true
-		}
-		s.count(now, p, hits, preflight)
+		m.Rank = p.Rules.Rank(&e.scratch, s.trusted())
 	}
-	if e.Matched != nil {
-		s.matched(p, client, hits)
+	s.fx.Matched = m
+	if m.Exempt >= 0 {
+		s.x.outcome.Decision = Exempt
+		s.x.request.become(requestCollecting)
+		return true
 	}
+	if h := rule.Refusing(m.Hits); h != nil {
+		s.lacking(h)
+		return true
+	}
+	e.count(m.Hits, preflight)
 	s.x.request.become(requestAsked)
 	if e.Ask(now, s, &e.ask, &e.answer) {
 		s.decided(now, &e.answer, e.asked)
@@ -68,32 +68,9 @@ func (s *Session) ask(now time.Time) (ok bool) {
 	return true
 }
 
-// matched tells whose request it is and which rules apply.
-func (s *Session) matched(p *Policy, client netip.Addr, hits []rule.Hit) {
-	rank := 0
-	if p.Rules != nil {
-		rank = p.Rules.Rank(&s.env.scratch, s.trusted())
-	}
-	s.env.Matched(p, s, client, rank, hits)
-}
-
-// exempt lets a request pass to which no limit applies.
-func (s *Session) exempt(p *Policy, client netip.Addr, rule int) {
-	e := s.env
-	s.x.outcome.Decision = Exempt
-	if e.Exempted != nil {
-		e.Exempted(p, rule)
-	}
-	if e.Matched != nil { // the gate is for these too
-		s.matched(p, client, nil)
-	}
-	s.x.request.become(requestCollecting)
-}
-
 // count adds the counters of the rules that apply. Those in shadow are asked by
 // themselves: whatever comes of it, the request does not notice.
-func (s *Session) count(now time.Time, p *Policy, hits []rule.Hit, preflight bool) {
-	e := s.env
+func (e *Env) count(hits []rule.Hit, preflight bool) {
 	for i := range hits {
 		h := &hits[i]
 		counted := Counted{Rule: h.Rule, Name: h.Rule.ID, Index: h.Index, Limit: h.Limit, Cost: h.Cost, Key: h.Key, Lacks: h.Lacks != nil}
@@ -102,8 +79,7 @@ func (s *Session) count(now time.Time, p *Policy, hits []rule.Hit, preflight boo
 		}
 		counter := store.Counter{Rule: counted.Name, Key: h.Key, Limit: h.Limit, Cost: h.Cost, Reserve: h.Reserve, MaxDelay: h.MaxDelay}
 		if h.Rule.Mode == rule.Shadow {
-			e.shadowed, e.shadow = counted, counter // so that these two do not escape to the heap
-			e.Shadow(now, p, &e.shadowed, &e.shadow)
+			e.matched.Shadows = append(e.matched.Shadows, Shadow{counted, counter})
 			continue
 		}
 		e.asked = append(e.asked, counted)
@@ -138,9 +114,8 @@ func (s *Session) decided(now time.Time, ans *store.Answer, asked []Counted) {
 	v.rule, v.limit = v.by.Rule, v.by.Limit
 	o := &s.x.outcome
 	o.Rule, o.Algorithm = v.rule.ID, v.limit.Algorithm()
-	if s.env.Decided != nil {
-		s.env.Decided(now, v.policy, asked, ans)
-	}
+	s.env.decided = Decided{v.policy, asked, ans}
+	s.fx.Decided = &s.env.decided
 	switch {
 	case ans.Granted == 0:
 		o.Decision = Rejected
@@ -170,34 +145,28 @@ func (s *Session) queue(now time.Time, ans *store.Answer, asked []Counted) {
 // HandleWake is told that the time of Effects.Wake has come: the request's slot
 // in the queue. The owner shows the unread bytes again afterwards.
 func (s *Session) HandleWake(now time.Time) {
+	s.begin()
 	if s.x.request != requestQueued {
 		return
 	}
-	s.begin()
 	s.x.request.become(requestCollecting)
 	s.proceed(now)
 }
 
-// leaveQueues gives the places back that a request had booked whose client is
-// gone.
-func leaveQueues(now time.Time, e *Env, asked []Counted, mode store.Mode) {
-	for i := range asked {
-		c := &asked[i]
-		if c.Slot != 0 {
-			counter := store.Counter{Rule: c.Name, Key: c.Key, Limit: c.Limit, Cost: c.Cost}
-			e.Leave(now, &counter, c.Slot, mode)
-		}
-	}
+// leave gives the places back that a request had booked whose client is gone.
+func (s *Session) leave(asked []Counted, mode store.Mode) {
+	s.env.leave = Leave{append(s.env.leave.Places[:0], asked...), mode}
+	s.fx.Leave = &s.env.leave
 }
 
 // late gives back what was booked for a client that had left before the answer
 // came.
-func (s *Session) late(now time.Time, ans *store.Answer) {
+func (s *Session) late(ans *store.Answer) {
 	if len(s.gone) == len(ans.Decisions) {
 		for i := range s.gone {
 			s.gone[i].Slot = ans.Decisions[i].Slot
 		}
-		leaveQueues(now, s.env, s.gone, ans.Mode)
+		s.leave(s.gone, ans.Mode)
 	}
 	s.gone = nil
 }
@@ -206,12 +175,13 @@ func (s *Session) late(now time.Time, ans *store.Answer) {
 // It is called also when the client has gone. The owner shows the unread bytes
 // again afterwards.
 func (s *Session) HandleAnswer(now time.Time, ans *store.Answer) {
+	s.begin()
 	if s.x.request != requestAsked {
-		s.late(now, ans)
+		s.late(ans)
 		return
 	}
-	s.begin()
-	s.decided(now, ans, s.x.asked)
+	s.env.asked = append(s.env.asked[:0], s.x.asked...) // what is reported outlives the exchange
+	s.decided(now, ans, s.env.asked)
 	switch s.x.request {
 	case requestRefused:
 		s.refuse(now, nil)
@@ -232,7 +202,7 @@ func (s *Session) proceed(now time.Time) {
 // body's.
 func (s *Session) refuse(now time.Time, rest []byte) int {
 	return s.answerUnread(rest, func() {
-		if s.env.lacking != nil {
+		if s.fx.Matched != nil && s.fx.Matched.Lacks != nil {
 			s.answerLacking(now)
 		} else if s.x.limits.mode == store.Closed {
 			s.answerError(now, 503, "the rate limiter's store is unavailable")

@@ -2,6 +2,7 @@ package session
 
 import (
 	"net/netip"
+	"sync/atomic"
 	"time"
 
 	"weir/internal/http1"
@@ -78,33 +79,8 @@ type Env struct {
 	// Ask has the store decide. It returns true when ans holds the answer
 	// already; otherwise HandleAnswer follows.
 	Ask func(now time.Time, s *Session, ask *store.Ask, ans *store.Answer) bool
-	// Matched is told of every request that the limiter is about to be asked about: the
-	// client's address, behind trusted proxies, the rank of its priority class (see
-	// [rule.Set.Rank]) and the rules that apply, which are borrowed. It may be nil.
-	Matched func(p *Policy, s *Session, client netip.Addr, rank int, hits []rule.Hit)
-	// Decided is told of every decision: what was asked, with keys that are
-	// borrowed, and the answer. It may be nil.
-	Decided func(now time.Time, p *Policy, asked []Counted, ans *store.Answer)
-	// Lacking is told of every request that a rule refuses because it lacks a part of the
-	// rule's key; the hit is borrowed. It may be nil.
-	Lacking func(p *Policy, h *rule.Hit)
-	// Exempted is told of every request that passes because no limit applies to it: by the
-	// index of a rule that exempts. It may be nil.
-	Exempted func(p *Policy, rule int)
-	// Shadow has the store count a rule that is not enforced; nobody waits.
-	Shadow func(now time.Time, p *Policy, counted *Counted, counter *store.Counter)
-	// Leave gives a place in the queue of a leaky counter back.
-	Leave func(now time.Time, counter *store.Counter, slot int64, mode store.Mode)
-	// Disbelieved is told of a request with claims about its origin that were
-	// dropped: from which address, and how many. It may be nil.
-	Disbelieved func(from netip.Addr, claims int)
-	// Overloaded reports that requests are to be shed; nil: never.
-	Overloaded func() bool
-	// Stream asks whether the answer under way may be streamed: only a share of
-	// a target's connections may carry streams. nil: always.
-	Stream func(s *Session) bool
-	// Report is told once of every request answered, or given up.
-	Report func(now time.Time, s *Session, o *Outcome)
+	// Overloaded says that requests are to be shed; nil: never.
+	Overloaded *atomic.Bool
 	// Refused is told of every refusal, which it copies, and names it: the
 	// decision id.
 	Refused func(now time.Time, r *Refusal) (id []byte)
@@ -114,11 +90,12 @@ type Env struct {
 	ask      store.Ask
 	answer   store.Answer
 	refusal  Refusal
-	lacking  *rule.Hit // refuses the request in head
-	shed     []byte    // names the decision while it is answered
+	shed     []byte // names the decision while it is answered
 	asked    []Counted
-	shadowed Counted
-	shadow   store.Counter
+	matched  Matched
+	decided  Decided
+	leave    Leave
+	outcome  Outcome
 	spares   [][]Counted
 	scratch  rule.Scratch
 	out      []byte   // for the client, until the effects are done

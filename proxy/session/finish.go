@@ -22,7 +22,7 @@ func (s *Session) malformed(now time.Time, err error) {
 func (s *Session) fail(now time.Time, status int, reason string) {
 	s.letGo(ReleaseDiscard)
 	if s.x.answer == answerRelaying {
-		s.abort(now)
+		s.abort()
 		return
 	}
 	s.x.keepAlive = false
@@ -34,14 +34,14 @@ func (s *Session) fail(now time.Time, status int, reason string) {
 // abort ends an exchange whose answer has begun and cannot be completed: the
 // client must notice (RFC 9112 section 8). A body that the close would end as
 // if it were whole is reset.
-func (s *Session) abort(now time.Time) {
+func (s *Session) abort() {
 	how := CloseDrained
 	if s.x.coding == codingClose {
 		how = CloseAbort
 	}
 	s.x.answer.become(answerDone)
 	s.x.outcome.Status = s.x.status
-	s.env.Report(now, s, &s.x.outcome)
+	s.report()
 	s.over()
 	s.close(how)
 }
@@ -91,7 +91,7 @@ func (s *Session) finish(now time.Time, a http1.Answer) {
 func (s *Session) ended(now time.Time, status int) {
 	s.x.answer.become(answerDone)
 	s.x.outcome.Status = status
-	s.env.Report(now, s, &s.x.outcome)
+	s.report()
 	keepAlive := s.x.keepAlive && s.x.coding != codingClose
 	s.over()
 	if !keepAlive {

@@ -189,7 +189,7 @@ func (s *Session) appendForward(dst []byte, h *http1.Head) []byte {
 const shortOfMemory = "the proxy is short of memory"
 
 // overloaded reports that requests are to be shed.
-func (s *Session) overloaded() bool { return s.env.Overloaded != nil && s.env.Overloaded() }
+func (s *Session) overloaded() bool { return s.env.Overloaded != nil && s.env.Overloaded.Load() }
 
 // bodyTooLarge is what a 413 says.
 const bodyTooLarge = "the request body is larger than this proxy takes"

@@ -83,7 +83,7 @@ type gauntlet struct {
 	limit          string
 
 	asked, waits, held, closed, gone bool
-	own                              bool
+	own, read                        bool
 	outcomes                         int
 	tunnel                           bool
 	forwarded                        [][]byte // what went to targets, by request
@@ -105,7 +105,6 @@ func newGauntlet(t *testing.T, client, target []byte) *gauntlet {
 			*ans = answerFor(p.limit, 1)
 			return true
 		},
-		Report:  func(_ time.Time, _ *Session, o *Outcome) { p.outcomes++ },
 		Refused: func(time.Time, *Refusal) []byte { return []byte("d-1") },
 	}
 	p.s = New(p.now, &p.env, netip.MustParseAddr("192.0.2.7"), false)
@@ -194,10 +193,10 @@ func (p *gauntlet) end(n int) {
 	case n&7 < 4 && !p.s.Deadline().IsZero():
 		p.now = p.s.Deadline()
 		p.s.HandleExpired(p.now)
-	case n&7 == 4 && p.s.Tunnels():
-		p.s.HandleClientEnd(p.now)
-	case n&7 == 5 && p.s.Tunnels():
-		p.s.HandleUpstreamEnd(p.now)
+	case n&7 == 4 && p.s.state == stateTunnel:
+		p.s.HandleClientEnd(p.now, 0)
+	case n&7 == 5 && p.s.state == stateTunnel:
+		p.s.HandleUpstreamEnd(p.now, 0)
 	case p.held:
 		p.held = false
 		p.s.HandleUpstreamClosed(p.now, []error{io.EOF, errors.New("reset")}[n&1])
@@ -220,8 +219,8 @@ func (p *gauntlet) lend(b []byte, f func(time.Time, []byte) int) int {
 
 // feed shows the session its unread bytes, as long as it takes some.
 func (p *gauntlet) feed() {
-	for before := -1; before != p.done && !p.closed && !p.gone; {
-		before = p.done
+	for before := -1; (p.read || before != p.done) && !p.closed && !p.gone; {
+		before, p.read = p.done, false
 		p.done += p.lend(p.client[p.done:p.arrived], p.s.HandleClient)
 		p.effects()
 	}
@@ -238,7 +237,7 @@ func (p *gauntlet) feedUpstream() {
 // on.
 func (p *gauntlet) after() {
 	p.effects()
-	if p.s.Reads() {
+	if p.read {
 		p.feed()
 	}
 }
@@ -246,6 +245,10 @@ func (p *gauntlet) after() {
 // effects does what the session wants and sees that it may.
 func (p *gauntlet) effects() {
 	fx := p.s.Effects()
+	p.read = p.read || fx.Read
+	if fx.Report != nil {
+		p.outcomes++
+	}
 	speaks := len(fx.Client)+len(fx.Own) > 0 || fx.EndClient
 	waits := fx.Acquire != AcquireNone && fx.Acquire != AcquireCancel
 	switch {
@@ -262,7 +265,7 @@ func (p *gauntlet) effects() {
 	if n := len(p.forwarded); len(fx.Upstream) > 0 {
 		p.forwarded[n-1] = append(p.forwarded[n-1], fx.Upstream...)
 	}
-	p.tunnel = p.tunnel || p.s.Tunnels()
+	p.tunnel = p.tunnel || p.s.state == stateTunnel
 	p.held = p.held && fx.Release == ReleaseNone
 	if fx.Close != CloseNone {
 		p.closed = true
@@ -278,6 +281,10 @@ func (p *gauntlet) effects() {
 		p.waits = false
 	case waits:
 		p.waits = true
+	}
+	if fx.Stream {
+		p.s.HandleStream(p.now, true)
+		p.effects()
 	}
 	if len(fx.Own) > 0 {
 		p.s.HandleOwn(p.now, &Reply{Status: 200, Body: []byte("own\n")})

@@ -229,9 +229,7 @@ func (s *Session) disbelieve(h *http1.Head) {
 		}
 		kept++
 	}
-	if dropped := len(h.Fields) - kept; dropped > 0 && s.env.Disbelieved != nil {
-		s.env.Disbelieved(s.remote, dropped)
-	}
+	s.fx.Claims = len(h.Fields) - kept
 	h.Fields = h.Fields[:kept]
 }
 

@@ -20,20 +20,15 @@ func seenBy(t *testing.T, from netip.Addr, fields string) (seen string, disbelie
 	t.Helper()
 	b := newBench(t, 1<<32)
 	b.env.Settings.Underscores = true
-	b.env.Disbelieved = func(at netip.Addr, claims int) {
-		if at != from {
-			t.Errorf("claims of %v were dropped, want %v", at, from)
-		}
-		disbelieved += claims
-	}
 	b.s = New(b.now, &b.env, from, false)
 	b.s.HandleClient(b.now, []byte("GET / HTTP/1.1\r\nHost: x\r\n"+fields+"\r\n"))
 	b.s.HandleAcquired(b.now, "target:8081", true)
-	sent, ok := strings.CutPrefix(string(b.s.Effects().Upstream), "GET / HTTP/1.1\r\nHost: x\r\n")
+	fx := b.s.Effects()
+	sent, ok := strings.CutPrefix(string(fx.Upstream), "GET / HTTP/1.1\r\nHost: x\r\n")
 	if !ok || !strings.HasSuffix(sent, "Via: 1.1 weir\r\n\r\n") {
 		t.Fatalf("the target is sent %q", sent)
 	}
-	return strings.TrimSuffix(sent, "Via: 1.1 weir\r\n\r\n"), disbelieved
+	return strings.TrimSuffix(sent, "Via: 1.1 weir\r\n\r\n"), fx.Claims
 }
 
 // TestOrigin is what the target is told about the origin of a request, whatever

@@ -59,10 +59,10 @@ func (s *Session) endOwn() {
 // HandleOwn is told an own endpoint's answer. It does nothing when the client
 // has gone.
 func (s *Session) HandleOwn(now time.Time, r *Reply) {
+	s.begin()
 	if !s.x.own || s.x.request != requestWhole {
 		return
 	}
-	s.begin()
 	extra := s.env.appendDate(s.env.extra[:0], now)
 	for _, f := range r.Fields {
 		if f[0] != "Content-Length" && f[0] != "Date" {

@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -113,6 +114,9 @@ type player struct {
 	waiting []byte // of the target
 	log     strings.Builder
 	closed  bool
+	streams bool // the answer may be streamed
+	read    bool // what is unread is to be shown again
+	last    Outcome
 
 	policy   *Policy
 	counters int // of the last ask
@@ -120,7 +124,7 @@ type player struct {
 
 func newPlayer() *player {
 	start := time.Date(2026, 1, 19, 16, 30, 0, 0, time.UTC)
-	p := &player{now: start, start: start, limit: "allow"}
+	p := &player{now: start, start: start, limit: "allow", streams: true}
 	l, err := limit.NewFixed(10, time.Second)
 	if err != nil {
 		panic(err)
@@ -141,22 +145,6 @@ func newPlayer() *player {
 			}
 			*ans = answerFor(p.limit, p.counters)
 			return true
-		},
-		Shadow: func(_ time.Time, _ *Policy, _ *Counted, c *store.Counter) {
-			fmt.Fprintf(&p.log, "shadow %s key %q\n", c.Rule, c.Key)
-		},
-		Leave: func(_ time.Time, c *store.Counter, slot int64, _ store.Mode) {
-			fmt.Fprintf(&p.log, "leave the queue of %s key %q slot %d\n", c.Rule, c.Key, slot)
-		},
-		Report: func(_ time.Time, _ *Session, o *Outcome) {
-			fmt.Fprintf(&p.log, "report %v %v status=%d", o.Method, [...]string{"undecided", "forwarded", "rejected"}[o.Decision], o.Status)
-			if o.Fault != FaultNone {
-				fmt.Fprintf(&p.log, " fault=%v", o.Fault)
-			}
-			if o.Retried {
-				p.log.WriteString(" retried")
-			}
-			p.log.WriteString("\n")
 		},
 		Refused: func(time.Time, *Refusal) []byte { return []byte("d-1") },
 	}
@@ -252,7 +240,8 @@ func (p *player) play(t *testing.T, line string) {
 		p.env.Settings.AgeMax = d
 		p.s.endBy = p.env.endOf(p.now)
 	case "shed":
-		p.env.Overloaded = func() bool { return true }
+		p.env.Overloaded = new(atomic.Bool)
+		p.env.Overloaded.Store(true)
 	case "client":
 		p.unread = append(p.unread, p.bytes(t, line, arg)...)
 		p.feed()
@@ -278,7 +267,7 @@ func (p *player) play(t *testing.T, line string) {
 		p.must(t, line, err)
 		p.env.Settings.BufferBytesMax = int64(n)
 	case "streams":
-		p.env.Stream = func(*Session) bool { return arg != "refuse" }
+		p.streams = arg != "refuse"
 	case "exhausted":
 		p.s.HandleExhausted(p.now, arg == "several", 4*time.Second)
 		p.after()
@@ -294,10 +283,10 @@ func (p *player) play(t *testing.T, line string) {
 		p.waiting = append(p.waiting, p.bytes(t, line, arg)...)
 		p.feedUpstream()
 	case "client-end":
-		p.s.HandleClientEnd(p.now)
+		p.s.HandleClientEnd(p.now, len(p.unread))
 		p.after()
 	case "upstream-end":
-		p.s.HandleUpstreamEnd(p.now)
+		p.s.HandleUpstreamEnd(p.now, len(p.waiting))
 		p.after()
 	case "upstream-closed":
 		p.s.HandleUpstreamClosed(p.now, map[string]error{"eof": io.EOF, "reset": errors.New("reset")}[arg])
@@ -347,8 +336,8 @@ func faultNamed(t *testing.T, name string) Fault {
 
 // feed shows the session its unread bytes.
 func (p *player) feed() {
-	for before := -1; before != len(p.unread) && !p.closed; {
-		before = len(p.unread)
+	for before := -1; (p.read || before != len(p.unread)) && !p.closed; {
+		before, p.read = len(p.unread), false
 		n := p.s.HandleClient(p.now, p.unread)
 		p.unread = bytes.Clone(p.unread[n:])
 		p.effects()
@@ -371,7 +360,7 @@ func (p *player) feedUpstream() {
 // on.
 func (p *player) after() {
 	p.effects()
-	if p.s.Reads() {
+	if p.read {
 		p.feed()
 	}
 }
@@ -396,6 +385,8 @@ func (p *player) where() string {
 
 func (p *player) effects() {
 	fx := p.s.Effects()
+	p.read = p.read || fx.Read
+	p.told(&fx)
 	for line := range bytes.Lines(fx.Client) {
 		fmt.Fprintf(&p.log, "to client %q\n", line)
 	}
@@ -431,4 +422,36 @@ func (p *player) effects() {
 		}
 		p.log.WriteString("\n")
 	}
+	if fx.Stream {
+		p.s.HandleStream(p.now, p.streams)
+		p.effects()
+	}
+}
+
+// told logs what the session tells of decisions and outcomes.
+func (p *player) told(fx *Effects) {
+	if fx.Matched != nil {
+		for _, sh := range fx.Matched.Shadows {
+			fmt.Fprintf(&p.log, "shadow %s key %q\n", sh.Counter.Rule, sh.Counter.Key)
+		}
+	}
+	if fx.Leave != nil {
+		for _, c := range fx.Leave.Places {
+			if c.Slot != 0 {
+				fmt.Fprintf(&p.log, "leave the queue of %s key %q slot %d\n", c.Name, c.Key, c.Slot)
+			}
+		}
+	}
+	if fx.Report == nil {
+		return
+	}
+	p.last = *fx.Report
+	fmt.Fprintf(&p.log, "report %v %v status=%d", p.last.Method, [...]string{"undecided", "forwarded", "rejected"}[p.last.Decision], p.last.Status)
+	if p.last.Fault != FaultNone {
+		fmt.Fprintf(&p.log, " fault=%v", p.last.Fault)
+	}
+	if p.last.Retried {
+		p.log.WriteString(" retried")
+	}
+	p.log.WriteString("\n")
 }

@@ -40,6 +40,7 @@ type Session struct {
 	private bool
 	// The client, or the target, takes nothing for the moment.
 	clientFull, targetFull bool
+	left                   bool // bytes of the client may be unread that it would read later
 	fx                     Effects
 
 	gone     []Counted // asked for a client that left before the store answered
@@ -124,62 +125,6 @@ type verdict struct {
 	mode   store.Mode
 }
 
-// Effects is what the owner has to do after a Handle call, in the order of the
-// fields. The slices are borrowed until the next Handle call on any session of
-// the same Env.
-type Effects struct {
-	// Client goes to the client.
-	Client []byte
-	// Upstream goes to the target's connection held.
-	Upstream []byte
-	// Release says what becomes of the target's connection held.
-	Release Release
-	// EndUpstream and EndClient pass on that a tunnel's other side sends no
-	// more: a half close behind the last byte.
-	EndUpstream, EndClient bool
-	// Acquire asks for a connection to a target: HandleAcquired,
-	// HandleUnavailable or HandleExhausted follows.
-	Acquire Acquire
-	// Wake asks for HandleWake at that time, precisely; zero: no.
-	Wake time.Time
-	// Own is a request to an own endpoint: HandleOwn follows.
-	Own []byte
-	// Close ends the client's connection.
-	Close Close
-}
-
-// A Release says what becomes of a target's connection.
-type Release uint8
-
-const (
-	ReleaseNone    Release = iota
-	ReleaseKeep            // back to the pool
-	ReleasePrivate         // it waits for the client's next request, and ends with the client
-	ReleaseDiscard         // it cannot be used again
-	ReleaseEnd             // likewise, but what was written to it is still sent
-)
-
-// An Acquire says which connection to a target is wanted.
-type Acquire uint8
-
-const (
-	AcquireNone   Acquire = iota
-	AcquireAny            // the private one, else an idle one, or a new one
-	AcquireFresh          // a new one: an idle one has just failed
-	AcquireOther          // one to a target that was not tried: those cannot be reached
-	AcquireCancel         // none any more
-)
-
-// A Close says how the client's connection ends.
-type Close uint8
-
-const (
-	CloseNone    Close = iota
-	CloseDrained       // after the last byte
-	CloseLinger        // likewise, and what the client still sends is discarded
-	CloseAbort         // at once and visibly: what was announced will not come
-)
-
 // New returns the session of a new connection from remote; secure says that it
 // came by TLS.
 func New(now time.Time, env *Env, remote netip.Addr, secure bool) *Session {
@@ -190,38 +135,26 @@ func New(now time.Time, env *Env, remote netip.Addr, secure bool) *Session {
 	return s
 }
 
-// Effects returns what to do and forgets it.
-func (s *Session) Effects() Effects {
-	fx := s.fx
-	if len(s.env.out) > 0 {
-		fx.Client = s.env.out
-		s.env.out = s.env.out[:0]
-	}
-	if len(s.env.up) > 0 {
-		fx.Upstream = s.env.up
-		s.env.up = s.env.up[:0]
-	}
-	s.fx = Effects{}
-	return fx
-}
-
 // Deadline is when HandleExpired is to be called; the zero time: never.
 func (s *Session) Deadline() time.Time { return s.deadline }
 
-// Idle reports whether the session is between exchanges.
-func (s *Session) Idle() bool {
+// idle reports whether the session is between exchanges.
+func (s *Session) idle() bool {
 	return s.state == stateExchanges && s.x.request == requestNone && s.began.IsZero()
 }
 
 // HandleClient is told of unread bytes from the client and returns how many of
-// them it is done with. When the session Reads again the rest is to be shown
-// once more.
-func (s *Session) HandleClient(now time.Time, b []byte) int {
+// them it is done with. It goes no further than the end of one exchange;
+// Effects.Read says when the rest is to be shown once more.
+func (s *Session) HandleClient(now time.Time, b []byte) (n int) {
 	s.begin()
 	if s.state == stateTunnel {
-		return s.tunnelUp(now, b)
+		n = s.tunnelUp(now, b)
+	} else {
+		n = s.read(now, b)
 	}
-	return s.read(now, b)
+	s.left = !s.reads() || s.fx.Report != nil && n < len(b)
+	return n
 }
 
 // begin begins a Handle call: what another session may have left behind in the
@@ -234,7 +167,7 @@ func (s *Session) begin() {
 // read reads on in the request.
 func (s *Session) read(now time.Time, b []byte) int {
 	n := 0
-	for s.Reads() {
+	for s.reads() && s.fx.Report == nil {
 		if s.began.IsZero() && n < len(b) {
 			s.began = now
 			s.deadline = now.Add(s.env.Settings.HeadTimeout)
@@ -266,9 +199,8 @@ func (s *Session) read(now time.Time, b []byte) int {
 	return n
 }
 
-// Reads reports whether the session wants bytes from the client: unread ones
-// are to be shown to it.
-func (s *Session) Reads() bool {
+// reads reports whether the session wants bytes from the client.
+func (s *Session) reads() bool {
 	switch s.state {
 	case stateTunnel:
 		return !s.targetFull && !s.clientEnded
@@ -284,18 +216,10 @@ func (s *Session) Reads() bool {
 	return false
 }
 
-// Duplex reports whether both directions go on at the same time: the client is
-// to be read however much of its answer is unsent.
-func (s *Session) Duplex() bool { return s.state == stateTunnel || s.x.uploads() }
-
-// Holds reports whether the target's bytes wait until the client takes more.
-func (s *Session) Holds() bool {
+// holds reports whether the target's bytes wait until the client takes more.
+func (s *Session) holds() bool {
 	return s.clientFull && (s.x.answer == answerRelaying || s.state == stateTunnel)
 }
-
-// Tunnels reports whether the end of what the target sends leaves the other
-// direction open: HandleUpstreamEnd is to be called.
-func (s *Session) Tunnels() bool { return s.state == stateTunnel }
 
 // rest puts the session between two exchanges.
 func (s *Session) rest(now time.Time) {
@@ -314,7 +238,7 @@ func (s *Session) HandleExpired(now time.Time) {
 	case s.state == stateTunnel:
 		s.endTunnel(CloseDrained)
 	case s.state == stateClosing:
-	case s.Idle():
+	case s.idle():
 		s.close(CloseDrained) // the last answer may still be on its way
 	case s.x.request == requestNone:
 		s.fail(now, 408, "the request head did not arrive in time")
@@ -335,7 +259,7 @@ func (s *Session) HandleClosed(now time.Time) {
 	case requestAsked:
 		s.gone, s.x.asked, s.x.keys = s.x.asked, nil, nil
 	case requestQueued:
-		leaveQueues(now, s.env, s.x.asked, s.x.limits.mode)
+		s.leave(s.x.asked, s.x.limits.mode)
 	}
 	switch {
 	case s.x.link == linkWanted:
@@ -346,7 +270,7 @@ func (s *Session) HandleClosed(now time.Time) {
 		s.letGo(ReleaseDiscard)
 	}
 	if s.state == stateExchanges && s.x.outcome.Decision != Undecided {
-		s.env.Report(now, s, &s.x.outcome)
+		s.report()
 	}
 	s.state = stateClosing
 	s.deadline = time.Time{}
@@ -360,10 +284,16 @@ func (s *Session) Drain(now time.Time) {
 	if s.x.answer < answerCollecting { // else the answer has announced what it has announced
 		s.x.keepAlive = false
 	}
-	if s.Idle() {
+	if s.idle() {
 		s.deadline = now.Add(s.env.Settings.DrainGrace)
 		s.idleBy = s.deadline
 	}
+}
+
+// report has it told what became of the request.
+func (s *Session) report() {
+	s.env.outcome = s.x.outcome
+	s.fx.Report = &s.env.outcome
 }
 
 // letGo lets go of the target's connection, if one is held.

@@ -38,7 +38,7 @@ func (s *Session) switched(now time.Time, h *http1.Head) bool {
 	out = http1.AppendField(out, "Upgrade", protocol)
 	s.env.out = http1.AppendHeadEnd(out)
 	s.x.outcome.Status, s.x.outcome.Relayed, s.x.outcome.Answered = 101, true, now
-	s.env.Report(now, s, &s.x.outcome)
+	s.report()
 	s.sentRequest()
 	s.env.give(s.x.origin) // nothing can be refused any more
 	s.x.origin = nil
@@ -80,10 +80,13 @@ func (s *Session) tunnelDown(now time.Time, b []byte) int {
 
 // HandleClientEnd is told that the client sends no more; it may still read. A
 // request that is whole is answered before the connection closes. A request
-// that is not never will be: it is given up.
-func (s *Session) HandleClientEnd(now time.Time) {
+// that is not never will be: it is given up. unread is how many bytes were left
+// unread: while the session wants none they wait their turn, and the end is to be
+// told again when they are shown.
+func (s *Session) HandleClientEnd(now time.Time, unread int) {
 	s.begin()
 	switch {
+	case unread > 0 && !s.reads():
 	case s.state == stateClosing || s.clientEnded:
 	case s.state == stateTunnel:
 		s.clientEnded = true
@@ -100,19 +103,25 @@ func (s *Session) HandleClientEnd(now time.Time) {
 	}
 }
 
-// HandleUpstreamEnd is told that the target's connection held sends no more.
-// Outside of a tunnel that is its end: HandleUpstreamClosed.
-func (s *Session) HandleUpstreamEnd(now time.Time) {
-	if s.state != stateTunnel || s.targetEnded {
-		return
-	}
+// HandleUpstreamEnd is told that the target's connection held sends no more;
+// unread is how many of its bytes wait until the client takes more. It reports
+// whether the connection stays open: for these bytes, or for the other direction
+// of a tunnel. Else the owner closes it: HandleUpstreamClosed.
+func (s *Session) HandleUpstreamEnd(now time.Time, unread int) (open bool) {
 	s.begin()
+	if unread > 0 && s.holds() {
+		return true
+	}
+	if s.state != stateTunnel || s.targetEnded {
+		return s.state == stateTunnel
+	}
 	s.targetEnded = true
 	s.fx.EndClient = true
 	s.awaitTunnel(now)
 	if s.clientEnded {
 		s.endTunnel(CloseDrained)
 	}
+	return true
 }
 
 // endTunnel ends both sides; what has been written to the target is still

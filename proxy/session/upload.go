@@ -141,8 +141,9 @@ func (s *Session) endMessage(end *http1.Event) {
 }
 
 // HandleTargetFull is told whether the target's connection held takes nothing
-// for the moment. When it does again the session may Read.
+// for the moment.
 func (s *Session) HandleTargetFull(now time.Time, full bool) {
+	s.begin()
 	s.targetFull = full
 	if s.state == stateTunnel {
 		s.awaitTunnel(now)
@@ -160,15 +161,20 @@ func (s *Session) HandleTargetFull(now time.Time, full bool) {
 // HandleClientFull is told whether the client takes nothing for the moment:
 // meanwhile no more of a streamed answer is wanted.
 func (s *Session) HandleClientFull(now time.Time, full bool) {
+	s.begin()
 	s.clientFull = full
 	if s.state == stateTunnel {
 		s.awaitTunnel(now)
 	}
-	if s.x.answer != answerRelaying {
-		return
+	if s.x.answer == answerRelaying {
+		s.awaitRelayed(now)
 	}
+}
+
+// awaitRelayed expects the next piece of an answer that is streamed.
+func (s *Session) awaitRelayed(now time.Time) {
 	s.x.answerBy = time.Time{} // it is not the target that is slow
-	if !full {
+	if !s.clientFull {
 		s.x.answerBy = now.Add(s.env.Settings.StreamTimeout)
 	}
 	s.rearm()

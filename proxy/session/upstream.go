@@ -13,23 +13,17 @@ import (
 // come. All attempts to connect together have TargetTimeout.
 func (s *Session) acquire(now time.Time, how Acquire) {
 	s.x.link.become(linkWanted)
-	s.fx.Acquire = how
+	s.fx.Acquire, s.fx.Long = how, s.private || s.x.request == requestStreaming || s.x.upgrade != ""
 	if s.x.answerBy.IsZero() {
 		s.x.answerBy = now.Add(s.env.Settings.TargetTimeout)
 	}
 	s.deadline = s.x.answerBy
 }
 
-// Streams reports whether the exchange is known to hold its connection to a
-// target for long before its answer is there: as a tunnel, a stream, or because
-// the connection is private.
-func (s *Session) Streams() bool {
-	return s.private || s.x.request == requestStreaming || s.x.upgrade != ""
-}
-
 // HandleWaits is told that all connections to the target chosen are taken and
 // that the session waits for one of them to become free.
 func (s *Session) HandleWaits(now time.Time) {
+	s.begin()
 	if by := now.Add(s.env.Settings.WaitTimeout); by.Before(s.deadline) {
 		s.deadline = by
 	}
@@ -61,6 +55,7 @@ func (s *Session) answerLate(now time.Time) {
 // before and is not the session's private one: another would do as well. It
 // reports whether the session still wants it; otherwise the owner keeps it.
 func (s *Session) HandleAcquired(now time.Time, host string, reused bool) bool {
+	s.begin()
 	if s.x.link != linkWanted {
 		return false
 	}
@@ -99,10 +94,10 @@ func (s *Session) awaitAnswer(now time.Time) {
 // When it cannot be reached another one is wanted: nothing was sent, so any
 // request may go elsewhere.
 func (s *Session) HandleUnavailable(now time.Time, why Fault) {
+	s.begin()
 	if s.x.link != linkWanted {
 		return
 	}
-	s.begin()
 	if why == FaultRefused || why == FaultConnect || why == FaultConnectTime {
 		s.x.failed = why
 		s.acquire(now, AcquireOther)
@@ -114,10 +109,10 @@ func (s *Session) HandleUnavailable(now time.Time, why Fault) {
 // HandleShed is told that the target chosen is overloaded and the request is given
 // up. id, which is borrowed, names that decision.
 func (s *Session) HandleShed(now time.Time, id []byte) {
+	s.begin()
 	if s.x.link != linkWanted {
 		return
 	}
-	s.begin()
 	s.env.shed = id
 	s.fault(now, FaultGate)
 	s.env.shed = nil
@@ -127,10 +122,10 @@ func (s *Session) HandleShed(now time.Time, id []byte) {
 // says that there is more than one, and after when one may be tried again. What
 // the only one suffers from is told to the client as it is.
 func (s *Session) HandleExhausted(now time.Time, several bool, after time.Duration) {
+	s.begin()
 	if s.x.link != linkWanted {
 		return
 	}
-	s.begin()
 	if s.x.failed != FaultNone && !several {
 		s.fault(now, s.x.failed)
 		return
@@ -144,10 +139,10 @@ func (s *Session) HandleExhausted(now time.Time, several bool, after time.Durati
 // be trusted: the connection is discarded. While the client is full nothing of
 // a streamed answer is wanted; the bytes are to be shown again afterwards.
 func (s *Session) HandleUpstream(now time.Time, b []byte) int {
-	if !s.x.link.held() || s.Holds() {
+	s.begin()
+	if !s.x.link.held() || s.holds() {
 		return 0
 	}
-	s.begin()
 	if s.state == stateTunnel {
 		return s.tunnelDown(now, b)
 	}
@@ -204,20 +199,15 @@ func (s *Session) upgraded(now time.Time, mark int, b []byte) int {
 // length is known, and small, is collected: it may still break off. Others, and
 // one that takes longer than TargetTimeout, are passed on as they come.
 func (s *Session) keep(now time.Time, mark int) {
-	if s.x.answer == answerCollecting {
-		late := now.Sub(s.x.outcome.Answered) >= s.env.Settings.TargetTimeout
-		if (s.x.size > s.env.Settings.BufferBytesMax || late) && !s.relay(mark, late) {
-			s.env.out = s.env.out[:mark]
-			s.fault(now, FaultStreams)
-			return
-		}
+	switch s.x.answer {
+	case answerRelaying:
+		s.awaitRelayed(now)
+		return
+	case answerCollecting:
+		s.fx.Stream = s.x.size > s.env.Settings.BufferBytesMax || s.answersLong(now)
 		if s.x.request != requestStreaming {
 			s.awaitAnswer(now)
 		}
-	}
-	if s.x.answer == answerRelaying {
-		s.HandleClientFull(now, s.clientFull)
-		return
 	}
 	if s.x.response != nil || len(s.env.out) == mark {
 		return
@@ -226,18 +216,30 @@ func (s *Session) keep(now time.Time, mark int) {
 	s.env.out = s.env.out[:mark]
 }
 
-// relay begins to stream the answer, or collects on while there is no place for
-// one more stream. It returns false when there is no time or room for that.
-func (s *Session) relay(mark int, late bool) bool {
-	if s.env.Stream != nil && !s.env.Stream(s) {
-		size := int64(max(len(s.env.out)-mark, len(s.x.response)))
-		return !late && size <= s.env.Settings.BufferBytesMax
+// answersLong reports whether an answer takes so long that it is streamed.
+func (s *Session) answersLong(now time.Time) bool {
+	return now.Sub(s.x.outcome.Answered) >= s.env.Settings.TargetTimeout
+}
+
+// HandleStream is told whether the answer under way may be streamed. While there
+// is no place for one more stream it is collected on, as long as there is time and
+// room for that.
+func (s *Session) HandleStream(now time.Time, ok bool) {
+	s.begin()
+	if s.x.answer != answerCollecting {
+		return
+	}
+	if !ok {
+		if s.answersLong(now) || int64(len(s.x.response)) > s.env.Settings.BufferBytesMax {
+			s.fault(now, FaultStreams)
+		}
+		return
 	}
 	s.x.answer.become(answerRelaying)
 	s.env.out = append(s.env.out, s.x.response...)
 	s.env.give(s.x.response)
 	s.x.response = nil
-	return true
+	s.awaitRelayed(now)
 }
 
 // collected is where the answer is collected: in the loop's buffer as long as
@@ -346,10 +348,10 @@ func (s *Session) answered(now time.Time, clean bool) {
 // closed the idle connection when the request arrived: that is tried once more
 // (RFC 9112 section 9.3.1).
 func (s *Session) HandleUpstreamClosed(now time.Time, err error) {
+	s.begin()
 	if !s.x.link.held() {
 		return
 	}
-	s.begin()
 	again := s.x.link == linkReused && s.x.answer == answerWaiting && s.x.replay == replayOnce
 	s.x.link.become(linkNone)
 	if s.state == stateTunnel {

@@ -111,14 +111,14 @@ func TestShadowAllocates(t *testing.T) {
 	p := session.NewPolicy("global", *limitOf(t, 5)).With(set, "1")
 	trial := set.Rule(0)
 	counted := session.Counted{Rule: trial, Limit: limitOf(t, 3), Cost: 1, Key: []byte("somebody")}
-	counter := store.Counter{Rule: trial.ID, Key: counted.Key, Limit: counted.Limit, Cost: 1}
+	shadow := session.Shadow{Counted: counted, Counter: store.Counter{Rule: trial.ID, Key: counted.Key, Limit: counted.Limit, Cost: 1}}
 	ans := store.Answer{Granted: 1, Decisions: []limit.Decision{{Allowed: true}}}
 	s.front.SetCandidate(limitOf(t, 4))
-	asked := []session.Counted{{Index: -1}}
-	if n := testing.AllocsPerRun(1000, func() { s.shadow(now, p, &counted, &counter) }); n != 0 {
+	decided := session.Decided{Policy: p, Asked: []session.Counted{{Index: -1}}, Answer: &ans}
+	if n := testing.AllocsPerRun(1000, func() { s.shadow(now, p, &shadow) }); n != 0 {
 		t.Errorf("a rule in shadow: %v allocations", n)
 	}
-	if n := testing.AllocsPerRun(1000, func() { s.judged(now, p, asked, &ans) }); n != 0 {
+	if n := testing.AllocsPerRun(1000, func() { s.judged(now, &decided) }); n != 0 {
 		t.Errorf("a candidate: %v allocations", n)
 	}
 	if c := s.front.Candidate(); c.Admitted != 4 || c.Refused != 997 || c.Enforced.Admitted != 1001 {

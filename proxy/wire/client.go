@@ -61,23 +61,18 @@ func (c *client) Expired(now time.Time) {
 	}
 	c.s.HandleExpired(now)
 	c.apply(now)
-	c.more()
 }
 
-// End passes on that the client sends no more. What is unread waits its turn,
-// unless the session wants bytes: then it is a part of what never comes whole.
+// End passes on that the client sends no more.
 func (c *client) End(now time.Time, unread int) {
-	if unread > 0 && !c.s.Reads() {
-		return
-	}
-	c.s.HandleClientEnd(now)
+	c.s.HandleClientEnd(now, unread)
 	c.apply(now)
 }
 
 // Writable has more of a streamed answer read.
 func (c *client) Writable(now time.Time) {
 	c.s.HandleClientFull(now, false)
-	c.arm()
+	c.apply(now)
 	if c.server != nil {
 		c.server.conn.Pump()
 	}
@@ -94,17 +89,11 @@ func (c *client) Closed(now time.Time, _ error) {
 	c.disown()
 }
 
-// more shows the session the bytes that it left unread while it was busy.
-func (c *client) more() {
-	if !c.closed && c.s.Reads() {
-		c.conn.Pump()
-	}
-}
-
 // apply does what the session wants until it wants nothing more.
 func (c *client) apply(now time.Time) {
-	for {
+	for again := true; again; {
 		fx := c.s.Effects()
+		c.note(now, &fx)
 		if len(fx.Client) > 0 {
 			c.write(now, fx.Client)
 		}
@@ -122,12 +111,49 @@ func (c *client) apply(now time.Time) {
 			c.wake(fx.Wake)
 		}
 		closeConn(c.conn, fx.Close)
-		if fx.Acquire == session.AcquireNone && len(fx.Own) == 0 {
-			break
+		if fx.Stream {
+			c.s.HandleStream(now, c.stream(now))
 		}
-		c.acquire(now, fx.Acquire)
+		c.acquire(now, fx.Acquire, fx.Long)
+		c.read(&fx)
+		again = fx.Stream || fx.Acquire != session.AcquireNone || len(fx.Own) > 0
 	}
 	c.arm()
+}
+
+// note counts what the session tells of decisions and outcomes.
+func (c *client) note(now time.Time, fx *session.Effects) {
+	s := c.side
+	if fx.Claims > 0 {
+		s.disbelieved(c.conn.Remote().Addr().Unmap(), fx.Claims)
+	}
+	if fx.Matched != nil {
+		s.matched(now, c, fx.Matched)
+	}
+	if fx.Decided != nil {
+		s.judged(now, fx.Decided)
+	}
+	if fx.Leave != nil {
+		s.leave(now, fx.Leave)
+	}
+	if fx.Report != nil {
+		c.learn(now, fx.Report)
+		s.counts.report(now, fx.Report)
+	}
+}
+
+// read has the client read as the session wants it.
+func (c *client) read(fx *session.Effects) {
+	if c.closed {
+		return
+	}
+	if fx.Duplex != c.duplex {
+		c.duplex = fx.Duplex
+		c.conn.SetDuplex(fx.Duplex)
+	}
+	if fx.Read {
+		c.conn.Pump()
+	}
 }
 
 // wake has the session told when its slot in a queue has come.
@@ -142,7 +168,6 @@ func (c *client) wake(at time.Time) {
 			}
 			c.s.HandleWake(now)
 			c.apply(now)
-			c.more()
 		})
 	}
 	c.alarm.Set(at)
@@ -185,13 +210,11 @@ func (c *client) arm() {
 		c.deadline = d
 		c.conn.SetDeadline(d)
 	}
-	if d := c.s.Duplex(); d != c.duplex && !c.closed {
-		c.duplex = d
-		c.conn.SetDuplex(d)
-	}
 }
 
-func (c *client) acquire(now time.Time, how session.Acquire) {
+// acquire gets a connection to a target, maybe for long, or gives the wait for one
+// up.
+func (c *client) acquire(now time.Time, how session.Acquire, long bool) {
 	switch how {
 	case session.AcquireNone:
 		return
@@ -211,7 +234,7 @@ func (c *client) acquire(now time.Time, how session.Acquire) {
 	}
 	c.at.Value.begin()
 	switch t := c.at.Value; {
-	case c.s.Streams():
+	case long:
 		if !t.pool.Stream(&c.wait) {
 			c.unavailable(now, session.FaultStreams)
 			return
@@ -249,7 +272,6 @@ func (c *client) enter(now time.Time, fresh bool) {
 func (c *client) unavailable(now time.Time, why session.Fault) {
 	c.leave()
 	c.s.HandleUnavailable(now, why)
-	c.more()
 }
 
 // stream is asked whether the answer on the connection held may be streamed.
@@ -270,7 +292,6 @@ func (c *client) choose(now time.Time) bool {
 	g := c.side.targets
 	if c.at = g.Choose(now, &c.tried); c.at == nil {
 		c.s.HandleExhausted(now, len(g.Targets()) > 1, g.RetryAfter(now))
-		c.more()
 		return false
 	}
 	c.mark = c.at.Mark()
@@ -326,7 +347,6 @@ func (c *client) serve(now time.Time, sv *server, reused bool) {
 	if !c.s.HandleAcquired(now, sv.target.spec.Host, reused) {
 		panic("bug: a connection was granted to a session that does not wait for one")
 	}
-	c.more()
 }
 
 // release lets go of the target's connection. Closing one is told to the pool
@@ -376,5 +396,4 @@ func (c *client) answerOwn(now time.Time, r service.Reply) {
 	}
 	c.s.HandleOwn(now, &session.Reply{Status: r.Status, Fields: r.Fields, Body: r.Body})
 	c.apply(now)
-	c.more()
 }

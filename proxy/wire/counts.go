@@ -48,9 +48,7 @@ func newCounts() *counts {
 }
 
 // report counts a request that is over, and learns from it how its target is.
-func (s *side) report(now time.Time, sess *session.Session, o *session.Outcome) {
-	sess.Owner.(*client).learn(now, o)
-	c := s.counts
+func (c *counts) report(now time.Time, o *session.Outcome) {
 	switch o.Decision {
 	case session.Forwarded:
 		if o.Fault == session.FaultGate {

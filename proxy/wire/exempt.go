@@ -6,11 +6,7 @@ import (
 	"slices"
 
 	"weir/internal/metric"
-	"weir/proxy/session"
 )
-
-// exempted counts a request to which no limit applies.
-func (s *side) exempted(p *session.Policy, rule int) { s.rules.of(p, rule).exempt.Inc() }
 
 // byExempting are the samples of requests that rules exempt.
 func (f *Front) byExempting() iter.Seq2[string, uint64] {

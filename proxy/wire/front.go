@@ -315,12 +315,7 @@ func newSide(f *Front, l *loop.Loop, connsPerTarget int) *side {
 	s.targets.Bound((*target).room)
 	s.line = upstream.NewLine[*client](s.waitersMax, s.free)
 	s.publish()
-	s.env = session.Env{Settings: &f.cfg.Session, Policy: f.cfg.Policy, Ask: s.decider(), Overloaded: f.memory.short,
-		Stream:  func(sess *session.Session) bool { return sess.Owner.(*client).stream(l.Now()) },
-		Decided: s.judged, Shadow: s.shadow, Leave: s.leave, Report: s.report, Disbelieved: s.disbelieved, Refused: s.refused, Lacking: s.lacking, Exempted: s.exempted}
-	if f.cfg.Gate.Mode != gate.Off {
-		s.env.Matched = s.matched
-	}
+	s.env = session.Env{Settings: &f.cfg.Session, Policy: f.cfg.Policy, Ask: s.decider(), Overloaded: &f.memory.shedding, Refused: s.refused}
 	return s
 }
 

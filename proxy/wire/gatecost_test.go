@@ -21,13 +21,12 @@ func gateRequest() (next func(), g *gate.Gate) {
 	s.addTarget(now, new(Target))
 	at := s.targets.Targets()[0]
 	c, t := &client{side: s, at: at}, at.Value
-	sess := &session.Session{Owner: c}
-	p, addr := new(session.Policy), netip.MustParseAddr("192.0.2.7")
+	m := &session.Matched{Policy: new(session.Policy), Client: netip.MustParseAddr("192.0.2.7")}
 	o := session.Outcome{Method: http1.GET, Status: 200, Relayed: true}
 	t.begin()
 	return func() {
 		now = now.Add(20 * time.Microsecond)
-		s.matched(p, sess, addr, 0, nil)
+		s.goes(c, m)
 		t.begin()
 		if t.room() && t.admits(now, c) {
 			s.line.Take(now, &c.wait)

@@ -2,29 +2,26 @@ package wire
 
 import (
 	"hash/maphash"
-	"net/netip"
 	"time"
 
-	"weir/proxy/rule"
 	"weir/proxy/session"
 )
 
-// matched notes where a request goes and whose it is, for gate and line: the key of the
+// goes notes where a request goes and whose it is, for gate and line: the key of the
 // first rule that tells requests apart, else the client's address.
-func (s *side) matched(p *session.Policy, sess *session.Session, addr netip.Addr, rank int, hits []rule.Hit) {
-	c := sess.Owner.(*client)
-	c.route, c.class = s.routes.of(p.Rules, hits), s.classes.of(p.Rules, rank, hits)
-	for i := range hits {
-		if key := hits[i].Key; len(key) > 0 {
-			c.wait.For(maphash.Bytes(s.front.seed, key), rank)
+func (s *side) goes(c *client, m *session.Matched) {
+	c.route, c.class = s.routes.of(m.Policy.Rules, m.Hits), s.classes.of(m.Policy.Rules, m.Rank, m.Hits)
+	for i := range m.Hits {
+		if key := m.Hits[i].Key; len(key) > 0 {
+			c.wait.For(maphash.Bytes(s.front.seed, key), m.Rank)
 			return
 		}
 	}
-	if addr != c.from {
-		b := addr.As16()
-		c.from, c.fromHash = addr, maphash.Bytes(s.front.seed, b[:])
+	if m.Client != c.from {
+		b := m.Client.As16()
+		c.from, c.fromHash = m.Client, maphash.Bytes(s.front.seed, b[:])
 	}
-	c.wait.For(c.fromHash, rank)
+	c.wait.For(c.fromHash, m.Rank)
 }
 
 // binds reports whether the gate's limit is below the number of connections. Otherwise it

@@ -11,9 +11,9 @@ import (
 )
 
 // lacking counts a request that a rule refused because it lacks a part of the key.
-func (s *side) lacking(p *session.Policy, h *rule.Hit) {
+func (s *side) lacking(m *session.Matched) {
 	s.counts.traffic.decided(false)
-	s.rules.of(p, h.Index).lacking.Inc()
+	s.rules.of(m.Policy, m.Lacks.Index).lacking.Inc()
 }
 
 // byMissing are the samples of requests that lacked a part of a rule's key.

@@ -3,14 +3,34 @@ package wire
 import (
 	"time"
 
+	"weir/proxy/gate"
 	"weir/proxy/rule"
 	"weir/proxy/session"
 	"weir/proxy/store"
 	"weir/proxy/store/redis"
 )
 
+// matched counts what the rules say about a request before the store is asked, and
+// notes where the request goes.
+func (s *side) matched(now time.Time, c *client, m *session.Matched) {
+	switch {
+	case m.Lacks != nil:
+		s.lacking(m)
+		return
+	case m.Exempt >= 0:
+		s.rules.of(m.Policy, m.Exempt).exempt.Inc()
+	}
+	for i := range m.Shadows {
+		s.shadow(now, m.Policy, &m.Shadows[i])
+	}
+	if s.front.cfg.Gate.Mode != gate.Off {
+		s.goes(c, m)
+	}
+}
+
 // shadow has the store count a rule that is not enforced.
-func (s *side) shadow(now time.Time, p *session.Policy, counted *session.Counted, counter *store.Counter) {
+func (s *side) shadow(now time.Time, p *session.Policy, shadow *session.Shadow) {
+	counted, counter := &shadow.Counted, &shadow.Counter
 	count := s.rules.of(p, counted.Index)
 	if counted.Lacks {
 		if counted.Rule.Missing == rule.Refuse {

@@ -62,13 +62,7 @@ func (s *side) armLane() {
 func (c *client) decided(now time.Time, ans *store.Answer) {
 	c.side.counts.decided(now, time.Since(c.asked), ans.Granted > 0)
 	c.s.HandleAnswer(now, ans)
-	if c.closed {
-		return
-	}
 	c.apply(now)
-	if !c.closed {
-		c.conn.Pump()
-	}
 }
 
 // decided measures how long passing the limiter took.
@@ -82,18 +76,26 @@ func (c *counts) decided(now time.Time, took time.Duration, admitted bool) {
 	c.rejectedMax.Observe(now, took)
 }
 
-// leave gives a place in a queue back.
-func (s *side) leave(now time.Time, counter *store.Counter, slot int64, mode store.Mode) {
-	if s.lane == nil {
-		s.front.cfg.Table.Release(s.front.Steady(now), counter, slot)
-		return
+// leave gives places in queues back.
+func (s *side) leave(now time.Time, l *session.Leave) {
+	for i := range l.Places {
+		c := &l.Places[i]
+		if c.Slot == 0 {
+			continue
+		}
+		counter := store.Counter{Rule: c.Name, Key: c.Key, Limit: c.Limit, Cost: c.Cost}
+		if s.lane == nil {
+			s.front.cfg.Table.Release(s.front.Steady(now), &counter, c.Slot)
+			continue
+		}
+		s.lane.Release(now, &counter, c.Slot, l.Mode)
+		s.armLane()
 	}
-	s.lane.Release(now, counter, slot, mode)
-	s.armLane()
 }
 
 // judged counts a decision for each rule that had a part in it.
-func (s *side) judged(now time.Time, p *session.Policy, asked []session.Counted, ans *store.Answer) {
+func (s *side) judged(now time.Time, d *session.Decided) {
+	p, asked, ans := d.Policy, d.Asked, d.Answer
 	s.counts.traffic.decided(ans.Granted > 0)
 	if len(ans.Decisions) == 0 { // the store is away, and no rule has judged
 		count := s.rules.of(p, -1)

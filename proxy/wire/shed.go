@@ -64,5 +64,4 @@ func (c *client) shed(now time.Time) {
 	})
 	c.leave()
 	c.s.HandleShed(now, id)
-	c.more()
 }

@@ -188,19 +188,13 @@ func (sv *server) Data(now time.Time, b []byte) int {
 	}
 	n := c.s.HandleUpstream(now, b)
 	c.apply(now)
-	c.more()
 	return n
 }
 
 // End: the target sends no more. That is the connection's end, but in a tunnel,
 // and but for what waits until the client takes it.
 func (sv *server) End(now time.Time, unread int) {
-	c := sv.holder()
-	if unread > 0 && c != nil && c.s.Holds() {
-		return
-	}
-	if c != nil && c.s.Tunnels() {
-		c.s.HandleUpstreamEnd(now)
+	if c := sv.holder(); c != nil && c.s.HandleUpstreamEnd(now, unread) {
 		c.apply(now)
 		return
 	}
@@ -225,8 +219,7 @@ func (sv *server) Writable(now time.Time) {
 		return
 	}
 	c.s.HandleTargetFull(now, false)
-	c.arm()
-	c.more()
+	c.apply(now)
 }
 
 // Expired closes a connection that has been idle for long.
@@ -259,7 +252,6 @@ func (sv *server) Closed(now time.Time, err error) {
 		if held {
 			c.s.HandleUpstreamClosed(now, err)
 			c.apply(now)
-			c.more()
 		}
 	}
 	t.forget()

@@ -49,7 +49,7 @@ func (f *front) checkWaits() {
 	if f.s.Deadline().IsZero() && !f.deciding && !f.owning && !stalls {
 		f.wrong("nothing would ever wake the session")
 	}
-	if f.server == nil && f.s.Tunnels() {
+	if f.server == nil && f.tunnels {
 		f.wrong("a tunnel without a target")
 	}
 }

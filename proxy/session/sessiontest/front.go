@@ -26,8 +26,7 @@ type front struct {
 	mark   upstream.Mark
 	tried  upstream.Tried
 	wait   upstream.Waiter[*front]
-	away   bool // the connection is gone
-	duplex bool
+	away   bool      // the connection is gone
 	due    time.Time // the deadline as armed
 
 	log      history
@@ -35,6 +34,7 @@ type front struct {
 	deciding bool     // its answer has not come
 	owning   bool     // an own endpoint works
 	ended    bool     // the session has closed the connection
+	tunnels  bool     // it has become a tunnel
 	replays  int      // of the exchange
 	last     *server  // whose end the exchange has seen
 	collects int      // bytes taken in from the client and the target, and not given out
@@ -75,25 +75,21 @@ func (f *front) expired() {
 	}
 	f.log.note(f.w.now, "deadline", 0, "")
 	f.w.tally.Expired++
-	if f.w.profile.calm && f.s.Tunnels() {
+	if f.w.profile.calm && f.tunnels {
 		f.wrong("in a calm world a tunnel ends by its deadline")
 	}
 	f.s.HandleExpired(f.w.now)
 	f.apply()
-	f.more()
 }
 
 func (f *front) end(unread int) {
-	if unread > 0 && !f.s.Reads() {
-		return
-	}
-	f.s.HandleClientEnd(f.w.now)
+	f.s.HandleClientEnd(f.w.now, unread)
 	f.apply()
 }
 
 func (f *front) writable() {
 	f.s.HandleClientFull(f.w.now, false)
-	f.arm()
+	f.apply()
 	if f.server != nil {
 		f.server.conn.pump()
 	}
@@ -108,17 +104,14 @@ func (f *front) closed(error) {
 	f.checkClosed()
 }
 
-func (f *front) more() {
-	if !f.away && f.s.Reads() {
-		f.conn.pump()
-	}
-}
-
 // apply does what the session wants until it wants nothing more.
 func (f *front) apply() {
-	for {
+	for again := true; again; {
 		fx := f.s.Effects()
 		f.checkEffects(&fx)
+		if fx.Report != nil {
+			f.report(fx.Report)
+		}
 		if len(fx.Client) > 0 {
 			f.write(fx.Client)
 			poison(fx.Client)
@@ -134,10 +127,12 @@ func (f *front) apply() {
 			f.askOwn(fx.Own)
 		}
 		f.close(fx.Close)
-		if fx.Acquire == session.AcquireNone && len(fx.Own) == 0 {
-			break
+		if fx.Stream {
+			f.s.HandleStream(f.w.now, f.server.target.pool.Stream(&f.wait))
 		}
-		f.acquire(fx.Acquire)
+		f.acquire(fx.Acquire, fx.Long)
+		f.read(&fx)
+		again = fx.Stream || fx.Acquire != session.AcquireNone || len(fx.Own) > 0
 	}
 	f.arm()
 	f.checkWaits()
@@ -185,16 +180,20 @@ func (f *front) arm() {
 		f.due = d
 		f.conn.setDeadline(d)
 	}
-	if d := f.s.Duplex(); d != f.duplex && !f.away {
-		f.duplex = d
-		f.conn.duplex = d
-		if d && f.conn.hungry {
-			f.conn.pump()
-		}
-	}
 }
 
-func (f *front) acquire(how session.Acquire) {
+// read has the client read as the session wants it.
+func (f *front) read(fx *session.Effects) {
+	if f.away {
+		return
+	}
+	if fx.Read || fx.Duplex && !f.conn.duplex && f.conn.hungry {
+		f.conn.pump()
+	}
+	f.conn.duplex = fx.Duplex
+}
+
+func (f *front) acquire(how session.Acquire, long bool) {
 	f.log.note(f.w.now, "acquire", int64(how), "")
 	switch how {
 	case session.AcquireNone:
@@ -218,7 +217,7 @@ func (f *front) acquire(how session.Acquire) {
 		return
 	}
 	t := f.at.Value
-	if f.s.Streams() && !t.pool.Stream(&f.wait) {
+	if long && !t.pool.Stream(&f.wait) {
 		f.unavailable(session.FaultStreams)
 		return
 	}
@@ -238,14 +237,12 @@ func (f *front) acquire(how session.Acquire) {
 func (f *front) unavailable(why session.Fault) {
 	f.leave()
 	f.s.HandleUnavailable(f.w.now, why)
-	f.more()
 }
 
 func (f *front) choose() bool {
 	g := f.w.targets
 	if f.at = g.Choose(f.w.now, &f.tried); f.at == nil {
 		f.s.HandleExhausted(f.w.now, len(g.Targets()) > 1, g.RetryAfter(f.w.now))
-		f.more()
 		return false
 	}
 	f.mark = f.at.Mark()
@@ -299,7 +296,6 @@ func (f *front) serve(sv *server, reused bool) {
 		f.w.failed(&f.log, "a connection was granted to a session that does not wait for one")
 	}
 	sv.reused = reused
-	f.more()
 }
 
 func (f *front) release(how session.Release) {
@@ -364,7 +360,6 @@ func (f *front) askOwn(raw []byte) {
 		f.owning = false
 		f.s.HandleOwn(f.w.now, r)
 		f.apply()
-		f.more()
 	})
 }
 

@@ -61,12 +61,9 @@ func (w *world) ask(now time.Time, s *session.Session, ask *store.Ask, ans *stor
 		var late store.Answer
 		w.answer(w.now, f, r, &copied, &late)
 		f.s.HandleAnswer(w.now, &late)
+		f.apply()
 		for i := range late.Decisions {
 			late.Decisions[i] = limit.Decision{Limit: -1, Remaining: -1}
-		}
-		f.apply()
-		if !f.away {
-			f.conn.pump()
 		}
 	})
 	return false
@@ -94,11 +91,12 @@ func (w *world) answer(now time.Time, f *front, r *request, ask *store.Ask, ans 
 }
 
 // report is told of each outcome.
-func (w *world) report(now time.Time, s *session.Session, o *session.Outcome) {
-	f := s.Owner.(*front)
-	f.log.note(now, "report of status", int64(o.Status), o.Fault.String())
+func (f *front) report(o *session.Outcome) {
+	w := f.w
+	f.log.note(w.now, "report of status", int64(o.Status), o.Fault.String())
 	f.learn(o)
 	f.collects, f.returns = 0, 0
+	f.tunnels = o.Status == 101
 	if o.Status > 0 {
 		w.tally.Statuses[o.Status]++
 	}

@@ -66,8 +66,7 @@ func newWorld(seed uint64) *world {
 		RequestsMax: r.IntN(4), AgeMax: time.Duration(r.IntN(2)) * 500 * time.Millisecond,
 	}
 	w.env = session.Env{Settings: &w.settings, Policy: func() *session.Policy { return w.policy }, Ask: w.ask,
-		Stream:     func(s *session.Session) bool { f := s.Owner.(*front); return f.server.target.pool.Stream(&f.wait) },
-		Overloaded: func() bool { return w.short }, Report: w.report, Refused: w.refused}
+		Overloaded: &w.short, Refused: w.refused}
 	table, err := simredis.New(simredis.Config{Stripes: 1})
 	if err != nil {
 		panic(err)
@@ -134,8 +133,8 @@ func (w *world) change() {
 		some.Value.refuses = true
 		w.soon(func() { some.Value.refuses = false })
 	case n == 6:
-		w.short = w.odds(0.3)
-		w.soon(func() { w.short = false })
+		w.short.Store(w.odds(0.3))
+		w.soon(func() { w.short.Store(false) })
 	default:
 		w.drain()
 	}

@@ -134,27 +134,20 @@ func (sv *server) data(b []byte) int {
 		sv.conn.close()
 		return len(b)
 	}
-	held := f.s.Holds()
 	n := f.s.HandleUpstream(sv.target.w.now, b)
 	if n < len(b) {
 		f.log.note(sv.target.w.now, "of target's bytes taken", int64(n), "of "+itoa(len(b)))
 	}
-	if !held {
+	if n > 0 || !f.conn.full {
 		sv.shown += len(b)
 	}
 	f.returns += n
 	f.apply()
-	f.more()
 	return n
 }
 
 func (sv *server) end(unread int) {
-	f := sv.holder()
-	if unread > 0 && f != nil && f.s.Holds() {
-		return
-	}
-	if f != nil && f.s.Tunnels() {
-		f.s.HandleUpstreamEnd(sv.target.w.now)
+	if f := sv.holder(); f != nil && f.s.HandleUpstreamEnd(sv.target.w.now, unread) {
 		f.apply()
 		return
 	}
@@ -185,8 +178,7 @@ func (sv *server) writable() {
 		return
 	}
 	f.s.HandleTargetFull(sv.target.w.now, false)
-	f.arm()
-	f.more()
+	f.apply()
 }
 
 func (sv *server) expired() {
@@ -213,7 +205,6 @@ func (sv *server) closed(err error) {
 		if held {
 			f.s.HandleUpstreamClosed(t.w.now, err)
 			f.apply()
-			f.more()
 		}
 	}
 	t.forget()

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"runtime/debug"
+	"sync/atomic"
 	"time"
 
 	"weir/proxy/session"
@@ -80,9 +81,9 @@ type world struct {
 	fronts   []*front // alive
 	requests map[uint64]*request
 	draining bool
-	short    bool // of memory
-	quiet    bool // no new faults, no new callers
-	serial   int  // of connections
+	short    atomic.Bool // of memory
+	quiet    bool        // no new faults, no new callers
+	serial   int         // of connections
 	refusal  []byte
 	pattern  []byte
 	turns    []func()  // Pump and Closed, after the current call
@@ -140,7 +141,8 @@ func (w *world) play(events int) {
 	for w.tally.Events < events && w.err == nil {
 		w.step()
 	}
-	w.quiet, w.short = true, false
+	w.quiet = true
+	w.short.Store(false)
 	rest := w.now.Add(quietMax)
 	for len(w.queue) > 0 && w.err == nil && w.now.Before(rest) {
 		w.step()
