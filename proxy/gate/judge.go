@@ -112,7 +112,9 @@ func (g *Gate) judgeFirst(now time.Time, r *reading) {
 	g.room.most = max(float64(g.window.peak), r.mean)
 	g.set(crowd*g.room.most + crowdMin)
 	g.probe.last, g.probe.period = now, probeMin
-	if to := float64(g.window.peak) / 2; to >= float64(g.cfg.Min) {
+	// The first to be answered are the fast ones: Little's law tells what others take.
+	takes := r.mean / r.rate * float64(time.Second)
+	if to := float64(g.window.peak) / 2; to >= float64(g.cfg.Min) && (probeAnswers/to+3)*takes <= float64(probeMin) {
 		g.probe.limit, g.probe.all = g.limit, true
 		g.set(to)
 	}

@@ -121,6 +121,10 @@ var calms = map[string]struct {
 	"60 %, crowds":                    {1e-3, func(w *gatetest.World) { w.Crowd, w.Stages = 3, []gatetest.Stage{{Load: 900}} }},
 	"90 %, crowds":                    {4e-3, func(w *gatetest.World) { w.Crowd = 3 }},
 	"one request a second":            {0, func(w *gatetest.World) { w.Length, w.Stages = 1000*sec, []gatetest.Stage{{Load: 1}} }},
+	"80 %, 16 slow workers, from the start": {1e-3, func(w *gatetest.World) {
+		w.Warm, w.Length, w.InTime, w.Workers, w.Service = 0, 100*sec, 5*sec, 16, 500*ms
+		w.Stages = []gatetest.Stage{{Load: 25.6}}
+	}},
 	"three and a half times slower, as much capacity": {3e-3, func(w *gatetest.World) {
 		w.Workers, w.Stages = 20, []gatetest.Stage{{Load: 1800}, {From: 10 * sec, Speed: 1 / 3.5, Workers: 70}}
 	}},
