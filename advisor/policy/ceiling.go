@@ -15,6 +15,7 @@ const (
 	stepUp    = 1.0              // of the limit in force, per update
 	gateIdle  = 0.1              // share of the interval up to which the gate holds back passing crowds only
 	gateFull  = 0.25             // share from which it holds back more than those
+	fullSpan  = 60.0             // seconds for which it must have been full before a limit falls
 	idleSpan  = 20.0             // seconds for which the gate must have been idle before a limit rises
 	bindsFrom = 0.002            // share of requests that a limit refuses when it binds
 )
@@ -70,7 +71,8 @@ func (t *target) raise(r reading, o Outlook, most, step float64) {
 
 // ceiling finds the limit of a target that a gate protects: a little above what it can
 // take. The gate lowers what is let through within some answers; the limit holds back
-// crowds before they are at the gate, and falls only to what was measured there. An idle gate
+// crowds before they are at the gate, and falls only to what was measured there, when the gate
+// stays full: a limit that falls with every passing slowness comes back too late. An idle gate
 // says that there is no queue.
 func (p *Policy) ceiling(r reading, o Outlook, t *target) {
 	top := above * max(p.st.Capacity.Q50, r.good) // what is answered well now is possible
@@ -80,7 +82,7 @@ func (p *Policy) ceiling(r reading, o Outlook, t *target) {
 			*f = Fault{Active: true, Since: r.at, Errors: r.errors}
 		}
 		t.because(BackendFault)
-	case r.share > gateFull && p.sure() && r.rate > top:
+	case r.share > gateFull && p.st.Full >= fullSpan && p.sure() && r.rate > top:
 		t.rate = max(top, r.rate*(1-stepDown))
 		t.because(AtCapacity)
 	case p.st.Idle < idleSpan:

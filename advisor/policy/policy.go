@@ -235,7 +235,7 @@ func (p *Policy) reading(s Snapshot) reading {
 	return r
 }
 
-// idleMax bounds State.Idle.
+// idleMax bounds State.Idle and State.Full.
 const idleMax = 3600
 
 // learn takes r into what is known.
@@ -253,9 +253,12 @@ func (p *Policy) learn(r reading) {
 	}
 	p.st.Count++
 	p.st.At = r.at
-	p.st.Idle = min(p.st.Idle+r.dt, idleMax)
+	p.st.Idle, p.st.Full = min(p.st.Idle+r.dt, idleMax), min(p.st.Full+r.dt, idleMax)
 	if r.share > gateIdle {
 		p.st.Idle = 0
+	}
+	if r.share <= gateFull {
+		p.st.Full = 0
 	}
 	p.faultEnds(r)
 	g.State = p.severity(r)

@@ -130,6 +130,27 @@ func TestRisesNoFurtherThanProven(t *testing.T) {
 	}
 }
 
+// Behind a gate a passing slowness costs no limit: it would come back long after the
+// target has.
+func TestFallsOnlyWhenTheGateStaysFull(t *testing.T) {
+	p, i := watched(with(160))
+	begin := seen(i, nil).At
+	fell := time.Duration(0)
+	for since := 5 * time.Second; since <= 3*time.Minute && fell == 0; since += 5 * time.Second {
+		r := p.Advise(seen(i, func(s *Snapshot) {
+			behind(1, nil)(s)
+			s.At, s.Interval = begin.Add(since), 5*time.Second
+			s.Limit.FillRate, s.Observed, s.Forwarded, s.Ended = 200, 150, 75, 75*5
+		}), Outlook{})
+		if r.Rate() < 200 {
+			fell = since
+		}
+	}
+	if fell < time.Minute || fell > 2*time.Minute {
+		t.Errorf("the limit of a target that takes less fell after %v, want one or two minutes", fell)
+	}
+}
+
 // A shortage is told as far ahead as the demand's 95 % quantile passes what is known to
 // be possible.
 func TestShortage(t *testing.T) {

@@ -20,6 +20,7 @@ type State struct {
 	BaseLoad float64   `json:"baseLoad"` // 0 to 1, share of the capacity that was used when Base was learned
 	Good     float64   `json:"good"`     // good answers per second, of the last half minute
 	Idle     float64   `json:"idle"`     // seconds since a gate held back much
+	Full     float64   `json:"full"`     // seconds for which a gate has held back more than passing crowds
 	Guard    Guard     `json:"guard"`
 	Advised  Limit     `json:"advised"` // the newest recommendation
 	Slots    []Slot    `json:"slots"`   // the last 24 h
@@ -53,8 +54,8 @@ func (s *State) validate() error {
 		return fmt.Errorf("base %v, want seconds", s.Base)
 	case !within(s.BaseLoad, 1):
 		return fmt.Errorf("base load %v, want a share", s.BaseLoad)
-	case !within(s.Good, numberMax) || !within(s.Idle, idleMax):
-		return fmt.Errorf("good %v, want a rate; idle %v, want up to %v seconds", s.Good, s.Idle, idleMax)
+	case !within(s.Good, numberMax) || !within(s.Idle, idleMax) || !within(s.Full, idleMax):
+		return fmt.Errorf("good %v, want a rate; idle %v and full %v, want up to %v seconds", s.Good, s.Idle, s.Full, idleMax)
 	case len(s.Slots) > slotsMax+1:
 		return fmt.Errorf("%d slots, at most %d are allowed", len(s.Slots), slotsMax+1)
 	case !within(b.Variance, 100) || !within(math.Abs(b.Mean), 100):
