@@ -42,6 +42,7 @@ const (
 var settings = []string{
 	"RATE_LIMIT_LIMIT=1000000000", "RATE_LIMIT_WINDOW=3153600000", "TARGET_IDLE_TIMEOUT=2s", "DRAIN_GRACE=100ms",
 	"WRITE_TIMEOUT=3s", "TUNNEL_TIMEOUT=10s",
+	"GATE_WAIT=1m", // targets that dawdle are what is played: nobody is to be shed for that
 }
 
 // A run is one chaos.

@@ -47,7 +47,7 @@ func proxyTargets() []panel {
 
 func proxyGate() []panel {
 	return []panel{
-		{title: "Limit, in flight and waiting", kind: lines, unit: count, width: 12, description: "How many requests may be at each target, how many are, and how many wait for a place. Without GATE there is nothing to show.",
+		{title: "Limit, in flight and waiting", kind: lines, unit: count, width: 12, description: "How many requests may be at each target, how many are, and how many wait for a place. With GATE=off there is nothing to show.",
 			queries: []query{
 				{`sum by (target) (ratelimiter_gate_limit{@})`, "limit {{target}}"}, {`sum by (target) (ratelimiter_gate_in_flight{@})`, "in flight {{target}}"},
 				{`sum by (target) (ratelimiter_gate_waiting{@})`, "waiting {{target}}"},

@@ -19,7 +19,7 @@ type Gate struct {
 }
 
 func (g *Gate) register(s *service.Settings) {
-	s.Word("GATE", "off", []string{"off", "shadow", "on"}, "bound what is in flight to each target by how fast it answers; shadow only counts the requests that would have to wait",
+	s.Word("GATE", "on", []string{"off", "shadow", "on"}, "bound what is in flight to each target by how fast it answers; shadow only counts the requests that would have to wait",
 		func(word string) (err error) { g.Mode, err = gate.ParseMode(word); return err })
 	s.OptionalDuration(&g.SLO, "SLO_P95", time.Millisecond, time.Hour, "the 95th percentile of answer times that clients expect: half of it is the longest GATE_WAIT unless that is set")
 	g.Wait = -1

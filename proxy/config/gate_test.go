@@ -23,7 +23,7 @@ func TestGateWait(t *testing.T) {
 		{[]string{"SLO_P95", "30ms", "GATE_WAIT", "50ms"}, 50 * time.Millisecond, 30 * time.Millisecond},
 		{[]string{"SLO_P95", "1h", "GATE_WAIT", "0"}, 0, time.Hour},
 	} {
-		if g := must(t, test.env...).Gate; g.Wait != test.wait || g.SLO != test.slo || g.Mode != gate.Off || g.Min != 2 || g.Max != 0 {
+		if g := must(t, test.env...).Gate; g.Wait != test.wait || g.SLO != test.slo || g.Mode != gate.On || g.Min != 2 || g.Max != 0 {
 			t.Errorf("%v: %+v, want wait %v, SLO %v", test.env, g, test.wait, test.slo)
 		}
 	}

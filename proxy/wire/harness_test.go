@@ -60,7 +60,8 @@ func startWith(t *testing.T, tweak func(c *Config), targets string, env ...strin
 	c := configure(t, append(env, "TARGET_URL", targets, "EVENT_LOOPS", "2", "MAX_CONNECTIONS", "4000",
 		"RATE_LIMIT_LIMIT", "1000000000", "RATE_LIMIT_WINDOW", strconv.Itoa(int(century.Seconds())),
 		"TARGET_TIMEOUT", patience.String(), "TARGET_CONNECT_TIMEOUT", patience.String(), "TARGET_WAIT_TIMEOUT", patience.String(), "HEAD_TIMEOUT", patience.String(),
-		"BODY_TIMEOUT", patience.String(), "DRAIN_TIMEOUT", patience.String(), "DRAIN_GRACE", "200ms", "VIA_NAME", "weir"))
+		"BODY_TIMEOUT", patience.String(), "DRAIN_TIMEOUT", patience.String(), "DRAIN_GRACE", "200ms", "VIA_NAME", "weir",
+		"GATE_WAIT", "1m")) // tests hold targets: nobody is shed for that
 	r := &rig{t: t, log: new(logBuffer), held: make(chan struct{}), client: &http.Client{Transport: &http.Transport{DisableCompression: true}, Timeout: patience}}
 	r.env = &service.Env{Guard: &service.Guard{Open: true}, Health: new(service.Health), Metrics: metric.New(), Log: slog.New(slog.NewTextHandler(r.log, nil))}
 	table, err := simredis.New(simredis.Config{KeysMax: c.KeysMax})
@@ -86,7 +87,8 @@ func startWith(t *testing.T, tweak func(c *Config), targets string, env ...strin
 		CheckPath: c.Edge.HealthPath, CheckInterval: c.Edge.HealthInterval,
 		LookupInterval: c.Edge.LookupInterval,
 		DrainTimeout:   c.DrainTimeout, Policy: admin.NewPolicies(r.limits, r.rules).Policy, Table: table,
-		Own: r.own, Log: r.env.Logger("RateLimiter"), GateLog: r.env.Logger("Gate"), DecisionsPerLoop: 64, NameTargets: true,
+		Gate: Gating(c.Gate),
+		Own:  r.own, Log: r.env.Logger("RateLimiter"), GateLog: r.env.Logger("Gate"), DecisionsPerLoop: 64, NameTargets: true,
 	}
 	tweak(&cfg)
 	if r.Front, err = Start(cfg); err != nil {
