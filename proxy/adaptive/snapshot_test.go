@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"weir/proxy/admin"
+	limiter "weir/proxy/decide"
 	"weir/proxy/limit"
-	"weir/proxy/session"
 	"weir/proxy/store"
 	"weir/proxy/wire"
 )
@@ -25,7 +25,7 @@ func active(t *testing.T, c limit.Config) *admin.Active {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &admin.Active{Config: c, Policy: session.NewPolicy("global", l)}
+	return &admin.Active{Config: c, Policy: limiter.NewPolicy("global", l)}
 }
 
 func TestSnapshots(t *testing.T) {

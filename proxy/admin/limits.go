@@ -13,8 +13,8 @@ import (
 	"time"
 
 	"weir/internal/strictjson"
+	"weir/proxy/decide"
 	"weir/proxy/limit"
-	"weir/proxy/session"
 )
 
 // ruleID is the id of the one global rule.
@@ -40,7 +40,7 @@ type Active struct {
 	// Config is what is in force, with the last known values of the other
 	// algorithms.
 	Config limit.Config
-	Policy *session.Policy
+	Policy *decide.Policy
 	// Version is that of the document, 0 for the settings. While a change has not
 	// reached the store it is the next one: the store may give it another.
 	Version int64
@@ -104,14 +104,14 @@ func (l *Limits) fromDefaults(now time.Time) (*Active, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Active{Config: l.defaults, Policy: session.NewPolicy(ruleID, lim), Source: SourceDefault, UpdatedAt: now}, nil
+	return &Active{Config: l.defaults, Policy: decide.NewPolicy(ruleID, lim), Source: SourceDefault, UpdatedAt: now}, nil
 }
 
 // Active is what is in force now.
 func (l *Limits) Active() *Active { return l.active.Load() }
 
 // Policy is the part of it that the data path needs.
-func (l *Limits) Policy() *session.Policy { return l.active.Load().Policy }
+func (l *Limits) Policy() *decide.Policy { return l.active.Load().Policy }
 
 // A Change is a limit configuration to be put in force.
 type Change struct {
@@ -149,7 +149,7 @@ func (l *Limits) Apply(now time.Time, ch Change) (*Active, error) {
 		if old.Pinned && ch.Source == SourceAdvisor {
 			return nil, ErrPinned
 		}
-		return &Active{Config: ch.Config.Merge(old.Config), Policy: session.NewPolicy(ruleID, lim), Source: ch.Source,
+		return &Active{Config: ch.Config.Merge(old.Config), Policy: decide.NewPolicy(ruleID, lim), Source: ch.Source,
 			Pinned: ch.Pin}, nil
 	})
 }
@@ -164,7 +164,7 @@ func (l *Limits) Switch(now time.Time, a limit.Algorithm, ifMatch int64) (*Activ
 		if err != nil {
 			return nil, faulty(err)
 		}
-		return &Active{Config: cfg, Policy: session.NewPolicy(ruleID, lim), Source: SourceAPI, Pinned: old.Pinned}, nil
+		return &Active{Config: cfg, Policy: decide.NewPolicy(ruleID, lim), Source: SourceAPI, Pinned: old.Pinned}, nil
 	})
 }
 

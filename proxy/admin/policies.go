@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"sync/atomic"
 
-	"weir/proxy/session"
+	"weir/proxy/decide"
 )
 
 // Policies joins the global limit and the rules to what sessions enforce.
@@ -23,7 +23,7 @@ type Policies struct {
 type joined struct {
 	limits *Active
 	rules  *ActiveRules
-	policy *session.Policy
+	policy *decide.Policy
 }
 
 // NewPolicies joins the two.
@@ -32,7 +32,7 @@ func NewPolicies(limits *Limits, rules *Rules) *Policies {
 }
 
 // Policy is the policy in force now. It is called for every request.
-func (p *Policies) Policy() *session.Policy {
+func (p *Policies) Policy() *decide.Policy {
 	limits, rules := p.limits.Active(), p.rules.Active()
 	if last := p.last.Load(); last != nil && last.limits == limits && last.rules == rules {
 		return last.policy

@@ -9,8 +9,8 @@ import (
 	"github.com/goccy/go-json"
 
 	"weir/internal/strictjson"
+	"weir/proxy/decide"
 	"weir/proxy/limit"
-	"weir/proxy/session"
 	"weir/proxy/store"
 )
 
@@ -97,5 +97,5 @@ func (l *Limits) activate(s *stored) (*Active, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Active{Config: s.Config.Merge(l.defaults), Policy: session.NewPolicy(ruleID, lim), Source: s.Source, UpdatedAt: s.UpdatedAt, Pinned: s.Pinned}, nil
+	return &Active{Config: s.Config.Merge(l.defaults), Policy: decide.NewPolicy(ruleID, lim), Source: s.Source, UpdatedAt: s.UpdatedAt, Pinned: s.Pinned}, nil
 }

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"weir/proxy/decide"
 	"weir/proxy/limit"
 	"weir/proxy/rule"
 	"weir/proxy/store"
@@ -27,12 +28,12 @@ func newBench(tb testing.TB, permits int64) *bench {
 		tb.Fatal(err)
 	}
 	b := &bench{now: time.Date(2026, 1, 19, 16, 30, 0, 0, time.UTC)}
-	policy, settings := NewPolicy("global", l), testSettings()
+	policy, settings := decide.NewPolicy("global", l), testSettings()
 	settings.BufferBytesMax = 1 << 20
 	id := []byte("abc-0-1")
 	b.env = Env{
 		Settings: settings,
-		Policy:   func() *Policy { return policy },
+		Policy:   func() *decide.Policy { return policy },
 		Ask: func(now time.Time, _ *Session, ask *store.Ask, ans *store.Answer) bool {
 			granted, d := ask.Counters[0].Limit.Take(now.UnixMicro(), &b.state, 1, 1)
 			ans.Granted, ans.Decisions, ans.Tightest = int(granted), append(ans.Decisions[:0], d), 0
@@ -106,7 +107,7 @@ func TestNoAllocationWithRules(t *testing.T) {
 	}
 	b := newBench(t, 1<<32)
 	policy := b.env.Policy().With(set, "1")
-	b.env.Policy = func() *Policy { return policy }
+	b.env.Policy = func() *decide.Policy { return policy }
 	request, answer := []byte(exchanges[0].request), []byte(exchanges[0].answer)
 	if n := testing.AllocsPerRun(200, func() { b.exchange(t, request, answer, exchanges[0].want) }); n != 0 || b.shadows == 0 {
 		t.Errorf("%v allocations, %d rules in shadow", n, b.shadows)

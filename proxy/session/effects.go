@@ -1,10 +1,9 @@
 package session
 
 import (
-	"net/netip"
 	"time"
 
-	"weir/proxy/rule"
+	"weir/proxy/decide"
 	"weir/proxy/store"
 )
 
@@ -16,9 +15,9 @@ type Effects struct {
 	// claims about its origin by them.
 	Claims int
 	// Matched is a request as the rules see it; nil: there is none.
-	Matched *Matched
+	Matched *decide.Case
 	// Decided is the store's decision; nil: there is none.
-	Decided *Decided
+	Decided *decide.Decided
 	// Leave are places to be given back in the queues of leaky counters.
 	Leave *Leave
 	// Report is what became of a request that is answered, or given up, and decided
@@ -54,35 +53,9 @@ type Effects struct {
 	Read bool
 }
 
-// A Matched is a request that a decision is about to be made of. Everything in it
-// is borrowed.
-type Matched struct {
-	Policy  *Policy
-	Client  netip.Addr // who made it: behind trusted proxies not the connection's other end
-	Rank    int        // of its priority class, see [rule.Set.Rank]
-	Hits    []rule.Hit // the rules that apply
-	Shadows []Shadow   // of those that are not enforced: the store is to count, and nobody waits
-	Lacks   *rule.Hit  // the request is refused as it lacks a part of this rule's key; nil: it is not
-	Exempt  int        // the index of the rule that says that no limit applies; -1: none
-}
-
-// A Shadow is a counter that nobody waits for.
-type Shadow struct {
-	Counted Counted
-	Counter store.Counter
-}
-
-// A Decided is what the store was asked and has answered. Everything in it is
-// borrowed.
-type Decided struct {
-	Policy *Policy
-	Asked  []Counted
-	Answer *store.Answer
-}
-
 // A Leave gives places back that the store had given in a mode.
 type Leave struct {
-	Places []Counted // those of them with a Slot; borrowed
+	Places []decide.Counted // those of them with a Slot; borrowed
 	Mode   store.Mode
 }
 

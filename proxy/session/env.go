@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"weir/internal/http1"
+	"weir/proxy/decide"
 	"weir/proxy/limit"
 	"weir/proxy/rule"
 	"weir/proxy/store"
@@ -75,7 +76,7 @@ type Settings struct {
 type Env struct {
 	Settings *Settings
 	// Policy is the policy in force now.
-	Policy func() *Policy
+	Policy func() *decide.Policy
 	// Ask has the store decide. It returns true when ans holds the answer
 	// already; otherwise HandleAnswer follows.
 	Ask func(now time.Time, s *Session, ask *store.Ask, ans *store.Answer) bool
@@ -87,17 +88,15 @@ type Env struct {
 
 	head     http1.Head
 	response http1.Head
-	ask      store.Ask
 	answer   store.Answer
 	refusal  Refusal
 	shed     []byte // names the decision while it is answered
-	asked    []Counted
-	matched  Matched
-	decided  Decided
+	asked    []decide.Counted
+	matched  decide.Case
+	decided  decide.Decided
 	leave    Leave
 	outcome  Outcome
-	spares   [][]Counted
-	scratch  rule.Scratch
+	spares   [][]decide.Counted
 	out      []byte   // for the client, until the effects are done
 	up       []byte   // for the target, likewise
 	free     [][]byte // buffers of exchanges that are over
@@ -202,17 +201,17 @@ func (e *Env) give(b []byte) {
 }
 
 // takeAsked and giveAsked keep lists of what was asked to be used again.
-func (e *Env) takeAsked() []Counted {
+func (e *Env) takeAsked() []decide.Counted {
 	n := len(e.spares)
 	if n == 0 {
-		return make([]Counted, 0, store.CountersMax)
+		return make([]decide.Counted, 0, store.CountersMax)
 	}
 	a := e.spares[n-1]
 	e.spares = e.spares[:n-1]
 	return a
 }
 
-func (e *Env) giveAsked(a []Counted) {
+func (e *Env) giveAsked(a []decide.Counted) {
 	if len(e.spares) < buffersKept {
 		clear(a)
 		e.spares = append(e.spares, a[:0])

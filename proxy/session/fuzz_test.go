@@ -12,6 +12,7 @@ import (
 
 	"weir/internal/http1"
 	"weir/internal/http1/http1test"
+	"weir/proxy/decide"
 	"weir/proxy/limit"
 	"weir/proxy/store"
 )
@@ -95,8 +96,8 @@ func newGauntlet(t *testing.T, client, target []byte) *gauntlet {
 	if err != nil {
 		t.Fatal(err)
 	}
-	policy := NewPolicy("global", l)
-	p.env = Env{Settings: testSettings(), Policy: func() *Policy { return policy },
+	policy := decide.NewPolicy("global", l)
+	p.env = Env{Settings: testSettings(), Policy: func() *decide.Policy { return policy },
 		Ask: func(_ time.Time, _ *Session, _ *store.Ask, ans *store.Answer) bool {
 			if p.later {
 				p.asked = true

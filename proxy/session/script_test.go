@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"weir/proxy/decide"
 	"weir/proxy/limit"
 	"weir/proxy/rule"
 	"weir/proxy/store"
@@ -118,7 +119,7 @@ type player struct {
 	read    bool // what is unread is to be shown again
 	last    Outcome
 
-	policy   *Policy
+	policy   *decide.Policy
 	counters int // of the last ask
 }
 
@@ -129,10 +130,10 @@ func newPlayer() *player {
 	if err != nil {
 		panic(err)
 	}
-	p.policy = NewPolicy("global", l)
+	p.policy = decide.NewPolicy("global", l)
 	p.env = Env{
 		Settings: testSettings(),
-		Policy:   func() *Policy { return p.policy },
+		Policy:   func() *decide.Policy { return p.policy },
 		Ask: func(_ time.Time, _ *Session, ask *store.Ask, ans *store.Answer) bool {
 			p.counters = len(ask.Counters)
 			if p.counters > 1 {

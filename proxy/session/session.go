@@ -5,9 +5,7 @@ import (
 	"time"
 
 	"weir/internal/http1"
-	"weir/proxy/limit"
-	"weir/proxy/rule"
-	"weir/proxy/store"
+	"weir/proxy/decide"
 )
 
 // A state is what the bytes of a client's connection are.
@@ -43,8 +41,8 @@ type Session struct {
 	left                   bool // bytes of the client may be unread that it would read later
 	fx                     Effects
 
-	gone     []Counted // asked for a client that left before the store answered
-	began    time.Time // the first byte of the request was read
+	gone     []decide.Counted // asked for a client that left before the store answered
+	began    time.Time        // the first byte of the request was read
 	deadline time.Time
 	idleBy   time.Time // when a client that asks nothing is closed
 	endBy    time.Time // the first request from then on is the last; zero: never
@@ -66,12 +64,12 @@ type exchange struct {
 	keepAlive bool // the client connection outlives the exchange
 	own       bool // the request is for an own endpoint
 	expects   bool // the client waits for 100 before it sends the body
-	limits    verdict
-	asked     []Counted // of an answer that comes later, or of a wait
-	keys      []byte    // their memory
-	origin    []byte    // of the page that makes the request; nil: none, or refusals do not tell
-	theirs    families  // in which the target's own limits are tighter
-	upgrade   string    // the protocols asked for
+	verdict   decide.Verdict
+	asked     []decide.Counted // of an answer that comes later, or of a wait
+	keys      []byte           // their memory
+	origin    []byte           // of the page that makes the request; nil: none, or refusals do not tell
+	theirs    decide.Families  // in which the target's own limits are tighter
+	upgrade   string           // the protocols asked for
 
 	length    int64 // of the body as announced; -1: unknown
 	collected int64
@@ -114,16 +112,6 @@ const (
 	replayOnce         // it is idempotent and has no body
 	replayDone         // it was
 )
-
-// verdict is what the answer says about the limit.
-type verdict struct {
-	policy *Policy
-	by     *Counted // the tightest, while it is decided
-	rule   *rule.Rule
-	limit  *limit.Limit
-	state  limit.Decision
-	mode   store.Mode
-}
 
 // New returns the session of a new connection from remote; secure says that it
 // came by TLS.
@@ -259,7 +247,7 @@ func (s *Session) HandleClosed(now time.Time) {
 	case requestAsked:
 		s.gone, s.x.asked, s.x.keys = s.x.asked, nil, nil
 	case requestQueued:
-		s.leave(s.x.asked, s.x.limits.mode)
+		s.leave(s.x.asked, s.x.verdict.Mode)
 	}
 	switch {
 	case s.x.link == linkWanted:

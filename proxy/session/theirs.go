@@ -5,28 +5,32 @@ import (
 	"math"
 
 	"weir/internal/http1"
+	"weir/proxy/decide"
 )
 
-// families are kinds of fields that tell of limits.
-type families uint8
-
-const (
-	legacy   families = 1 << iota // X-RateLimit-*
-	standard                      // RateLimit, RateLimit-Policy
-)
+// families are those that answers carry.
+func (set *Settings) families() (f decide.Families) {
+	if set.LegacyFields {
+		f |= decide.Legacy
+	}
+	if set.StandardFields {
+		f |= decide.Standard
+	}
+	return f
+}
 
 // replaces reports whether a target's field has the name of one that the proxy
 // sets: two of them would contradict each other. What is tighter stands.
 func (s *Session) replaces(name []byte) bool {
-	set, theirs := s.env.Settings, s.x.theirs
-	if !s.tellsLimits() {
+	if !s.x.verdict.Tells() {
 		return false
 	}
+	ours := s.env.Settings.families() &^ s.x.theirs
 	switch len(name) {
 	case len("RateLimit"), len("RateLimit-Policy"):
-		return set.StandardFields && theirs&standard == 0 && (equalFold(name, "ratelimit") || equalFold(name, "ratelimit-policy"))
+		return ours&decide.Standard != 0 && (equalFold(name, "ratelimit") || equalFold(name, "ratelimit-policy"))
 	case len("X-RateLimit-Limit"), len("X-RateLimit-Remaining"):
-		return set.LegacyFields && theirs&legacy == 0 && (equalFold(name, "x-ratelimit-limit") || equalFold(name, "x-ratelimit-remaining"))
+		return ours&decide.Legacy != 0 && (equalFold(name, "x-ratelimit-limit") || equalFold(name, "x-ratelimit-remaining"))
 	}
 	return false
 }
@@ -34,11 +38,11 @@ func (s *Session) replaces(name []byte) bool {
 // tighter returns the families of fields in which the target leaves the client
 // less than the proxy does. What cannot be read counts as less: it is told as
 // the target has it.
-func (s *Session) tighter(h *http1.Head) (theirs families) {
-	if !s.tellsLimits() {
+func (s *Session) tighter(h *http1.Head) (theirs decide.Families) {
+	if !s.x.verdict.Tells() {
 		return 0
 	}
-	ours := s.x.limits.state.Remaining
+	ours := s.x.verdict.State.Remaining
 	for i := range h.Fields {
 		f := &h.Fields[i]
 		if f.ID != http1.FieldOther {
@@ -47,11 +51,11 @@ func (s *Session) tighter(h *http1.Head) (theirs families) {
 		switch {
 		case len(f.Name) == len("X-RateLimit-Remaining") && equalFold(f.Name, "x-ratelimit-remaining"):
 			if n, ok := leadingInt(f.Value); !ok || n < ours {
-				theirs |= legacy
+				theirs |= decide.Legacy
 			}
 		case len(f.Name) == len("RateLimit") && equalFold(f.Name, "ratelimit"):
 			if leastRemaining(f.Value) < ours {
-				theirs |= standard
+				theirs |= decide.Standard
 			}
 		}
 	}

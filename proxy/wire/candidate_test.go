@@ -6,9 +6,9 @@ import (
 	"testing"
 	"time"
 
+	"weir/proxy/decide"
 	"weir/proxy/limit"
 	"weir/proxy/rule"
-	"weir/proxy/session"
 	"weir/proxy/store"
 	"weir/proxy/store/redis"
 	"weir/proxy/store/simredis"
@@ -108,13 +108,13 @@ func TestShadowAllocates(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := session.NewPolicy("global", *limitOf(t, 5)).With(set, "1")
+	p := decide.NewPolicy("global", *limitOf(t, 5)).With(set, "1")
 	trial := set.Rule(0)
-	counted := session.Counted{Rule: trial, Limit: limitOf(t, 3), Cost: 1, Key: []byte("somebody")}
-	shadow := session.Shadow{Counted: counted, Counter: store.Counter{Rule: trial.ID, Key: counted.Key, Limit: counted.Limit, Cost: 1}}
+	counted := decide.Counted{Rule: trial, Limit: limitOf(t, 3), Cost: 1, Key: []byte("somebody")}
+	shadow := decide.Shadow{Counted: counted, Counter: store.Counter{Rule: trial.ID, Key: counted.Key, Limit: counted.Limit, Cost: 1}}
 	ans := store.Answer{Granted: 1, Decisions: []limit.Decision{{Allowed: true}}}
 	s.front.SetCandidate(limitOf(t, 4))
-	decided := session.Decided{Policy: p, Asked: []session.Counted{{Index: -1}}, Answer: &ans}
+	decided := decide.Decided{Policy: p, Asked: []decide.Counted{{Index: -1}}, Answer: &ans}
 	if n := testing.AllocsPerRun(1000, func() { s.shadow(now, p, &shadow) }); n != 0 {
 		t.Errorf("a rule in shadow: %v allocations", n)
 	}

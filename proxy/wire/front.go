@@ -21,6 +21,7 @@ import (
 
 	"weir/internal/loop"
 	"weir/internal/service"
+	"weir/proxy/decide"
 	"weir/proxy/gate"
 	"weir/proxy/limit"
 	"weir/proxy/session"
@@ -58,7 +59,7 @@ type Config struct {
 	Lookup           LookupFunc    // nil: the system's
 	MemoryBudget     int64         // bytes from which on requests are shed; 0: never
 	DrainTimeout     time.Duration
-	Policy           func() *session.Policy
+	Policy           func() *decide.Policy
 	Table            *simredis.Table                   // decides when there is no Redis, and in its mode local
 	Redis            *redis.Client                     // decides when it is there; nil: the Table
 	Own              func(f *Front) *service.Endpoints // makes what answers the proxy's own endpoints

@@ -8,6 +8,7 @@ import (
 
 	"weir/internal/http1"
 	"weir/internal/loop"
+	"weir/proxy/decide"
 	"weir/proxy/gate"
 	"weir/proxy/session"
 )
@@ -21,7 +22,7 @@ func gateRequest() (next func(), g *gate.Gate) {
 	s.addTarget(now, new(Target))
 	at := s.targets.Targets()[0]
 	c, t := &client{side: s, at: at}, at.Value
-	m := &session.Matched{Policy: new(session.Policy), Client: netip.MustParseAddr("192.0.2.7")}
+	m := &decide.Case{Policy: new(decide.Policy), Client: netip.MustParseAddr("192.0.2.7")}
 	o := session.Outcome{Method: http1.GET, Status: 200, Relayed: true}
 	t.begin()
 	return func() {

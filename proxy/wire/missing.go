@@ -6,12 +6,12 @@ import (
 	"slices"
 
 	"weir/internal/metric"
+	"weir/proxy/decide"
 	"weir/proxy/rule"
-	"weir/proxy/session"
 )
 
 // lacking counts a request that a rule refused because it lacks a part of the key.
-func (s *side) lacking(m *session.Matched) {
+func (s *side) lacking(m *decide.Case) {
 	s.counts.traffic.decided(false)
 	s.rules.of(m.Policy, m.Lacks.Index).lacking.Inc()
 }

@@ -7,14 +7,14 @@ import (
 	"testing"
 	"time"
 
+	"weir/proxy/decide"
 	"weir/proxy/limit"
 	"weir/proxy/rule"
-	"weir/proxy/session"
 )
 
 // policyOf returns a policy with n rules beside the global one, called prefix0 and
 // so on.
-func policyOf(t *testing.T, prefix string, n int) *session.Policy {
+func policyOf(t *testing.T, prefix string, n int) *decide.Policy {
 	t.Helper()
 	var list []string
 	for i := range n {
@@ -28,14 +28,14 @@ func policyOf(t *testing.T, prefix string, n int) *session.Policy {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return session.NewPolicy(rule.Global, l).With(set, prefix)
+	return decide.NewPolicy(rule.Global, l).With(set, prefix)
 }
 
 // So many rules are counted by themselves, and the others together. Those that are
 // gone make room.
 func TestRuleCountsAreBounded(t *testing.T) {
 	b := newRuleBook(maphash.MakeSeed())
-	counts := func(p *session.Policy, rules, want int, wantOther uint64) {
+	counts := func(p *decide.Policy, rules, want int, wantOther uint64) {
 		t.Helper()
 		for i := range rules {
 			b.of(p, i).forwarded.Inc()
@@ -68,7 +68,7 @@ func TestCountsOfGoneRules(t *testing.T) {
 	with, without := r.cfg.Policy(), policyOf(t, "new", 1)
 	var gone departures
 	now := time.Now()
-	told := func(at time.Duration, p *session.Policy, want bool) {
+	told := func(at time.Duration, p *decide.Policy, want bool) {
 		t.Helper()
 		gone.drop(now.Add(at), r.Front, p)
 		totals := r.ruleTotals()

@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"weir/internal/metric"
+	"weir/proxy/decide"
 	"weir/proxy/rule"
-	"weir/proxy/session"
 	"weir/proxy/sketch"
 	"weir/proxy/store"
 )
@@ -72,7 +72,7 @@ func (b *ruleBook) touch(now time.Time, index int, key []byte, refused bool) {
 }
 
 // of returns the count of the rule with that index in p, -1 for the global one.
-func (b *ruleBook) of(p *session.Policy, index int) *ruleCount {
+func (b *ruleBook) of(p *decide.Policy, index int) *ruleCount {
 	if b.byIndex == nil || b.set != p.Rules {
 		b.follow(p)
 	}
@@ -80,7 +80,7 @@ func (b *ruleBook) of(p *session.Policy, index int) *ruleCount {
 }
 
 // follow takes up the rules of a policy.
-func (b *ruleBook) follow(p *session.Policy) {
+func (b *ruleBook) follow(p *decide.Policy) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	ids := idsOf(p)
@@ -120,7 +120,7 @@ var alwaysCounted = []string{rule.Candidate, otherRules}
 
 // idsOf returns the ids of a policy's rules: the global one's first, those that exempt
 // last.
-func idsOf(p *session.Policy) []string {
+func idsOf(p *decide.Policy) []string {
 	ids := []string{p.Rule}
 	if p.Rules != nil {
 		for i := range p.Rules.Len() + p.Rules.Exempting() {
@@ -140,7 +140,7 @@ type departures struct {
 }
 
 // drop drops the counts of rules that p, which is in force, has not had for long.
-func (d *departures) drop(now time.Time, f *Front, p *session.Policy) {
+func (d *departures) drop(now time.Time, f *Front, p *decide.Policy) {
 	if d.inForce == nil || d.set != p.Rules {
 		d.set, d.inForce = p.Rules, make(map[string]bool)
 		for _, id := range slices.Concat(idsOf(p), alwaysCounted) {

@@ -3,16 +3,16 @@ package wire
 import (
 	"time"
 
+	"weir/proxy/decide"
 	"weir/proxy/gate"
 	"weir/proxy/rule"
-	"weir/proxy/session"
 	"weir/proxy/store"
 	"weir/proxy/store/redis"
 )
 
 // matched counts what the rules say about a request before the store is asked, and
 // notes where the request goes.
-func (s *side) matched(now time.Time, c *client, m *session.Matched) {
+func (s *side) matched(now time.Time, c *client, m *decide.Case) {
 	switch {
 	case m.Lacks != nil:
 		s.lacking(m)
@@ -29,7 +29,7 @@ func (s *side) matched(now time.Time, c *client, m *session.Matched) {
 }
 
 // shadow has the store count a rule that is not enforced.
-func (s *side) shadow(now time.Time, p *session.Policy, shadow *session.Shadow) {
+func (s *side) shadow(now time.Time, p *decide.Policy, shadow *decide.Shadow) {
 	counted, counter := &shadow.Counted, &shadow.Counter
 	count := s.rules.of(p, counted.Index)
 	if counted.Lacks {

@@ -3,6 +3,7 @@ package wire
 import (
 	"time"
 
+	"weir/proxy/decide"
 	"weir/proxy/session"
 	"weir/proxy/store"
 )
@@ -94,7 +95,7 @@ func (s *side) leave(now time.Time, l *session.Leave) {
 }
 
 // judged counts a decision for each rule that had a part in it.
-func (s *side) judged(now time.Time, d *session.Decided) {
+func (s *side) judged(now time.Time, d *decide.Decided) {
 	p, asked, ans := d.Policy, d.Asked, d.Answer
 	s.counts.traffic.decided(ans.Granted > 0)
 	if len(ans.Decisions) == 0 { // the store is away, and no rule has judged

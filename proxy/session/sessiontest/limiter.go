@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"time"
 
+	"weir/proxy/decide"
 	"weir/proxy/limit"
 	"weir/proxy/session"
 	"weir/proxy/store"
@@ -25,7 +26,7 @@ func (w *world) swap() {
 	if err != nil {
 		panic(err)
 	}
-	w.policy = session.NewPolicy("global", l)
+	w.policy = decide.NewPolicy("global", l)
 }
 
 // ask is the session's way to the limiter.

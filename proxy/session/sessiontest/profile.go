@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"weir/internal/http1"
+	"weir/proxy/decide"
 	"weir/proxy/session"
 	"weir/proxy/store/simredis"
 	"weir/proxy/upstream"
@@ -65,7 +66,7 @@ func newWorld(seed uint64) *world {
 		LegacyFields: r.IntN(2) == 0, StandardFields: r.IntN(2) == 0,
 		RequestsMax: r.IntN(4), AgeMax: time.Duration(r.IntN(2)) * 500 * time.Millisecond,
 	}
-	w.env = session.Env{Settings: &w.settings, Policy: func() *session.Policy { return w.policy }, Ask: w.ask,
+	w.env = session.Env{Settings: &w.settings, Policy: func() *decide.Policy { return w.policy }, Ask: w.ask,
 		Overloaded: &w.short, Refused: w.refused}
 	table, err := simredis.New(simredis.Config{Stripes: 1})
 	if err != nil {

@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"weir/proxy/decide"
 	"weir/proxy/session"
 	"weir/proxy/store/simredis"
 	"weir/proxy/upstream"
@@ -75,7 +76,7 @@ type world struct {
 	seq      uint64
 	settings session.Settings
 	env      session.Env
-	policy   *session.Policy
+	policy   *decide.Policy
 	table    *simredis.Table
 	targets  *upstream.Group[*target]
 	fronts   []*front // alive

@@ -1,0 +1,83 @@
+package decide
+
+import (
+	"strconv"
+	"time"
+
+	"weir/internal/http1"
+	"weir/proxy/limit"
+	"weir/proxy/rule"
+	"weir/proxy/store"
+)
+
+// A Decided is what the store was asked about a request, and its answer. All of it
+// is borrowed.
+type Decided struct {
+	Policy *Policy
+	Asked  []Counted
+	Answer *store.Answer
+}
+
+// A Verdict is what the store's answer means for a request, and what its client is
+// told about the limits.
+type Verdict struct {
+	Policy *Policy
+	By     *Counted     // the tightest; borrowed
+	Rule   *rule.Rule   // its rule; nil: there is no answer
+	Limit  *limit.Limit // likewise
+	State  limit.Decision
+	Mode   store.Mode
+}
+
+// Verdict returns what the answer means.
+func (d *Decided) Verdict() Verdict {
+	v := Verdict{Policy: d.Policy, By: &d.Asked[0], Mode: d.Answer.Mode}
+	if tightest := d.Answer.Tightest; len(d.Answer.Decisions) > 0 {
+		v.State, v.By = d.Answer.Decisions[tightest], &d.Asked[tightest]
+	}
+	v.Rule, v.Limit = v.By.Rule, v.By.Limit
+	return v
+}
+
+// Tells reports whether there is a limit, and a count, to be told.
+func (v *Verdict) Tells() bool {
+	known := v.Mode == store.Exact || v.Mode == store.Cached || v.Mode == store.Local
+	return known && v.Limit != nil && v.Limit.Algorithm() != limit.Off
+}
+
+// Families are kinds of fields that tell of limits.
+type Families uint8
+
+// The kinds there are: those in common use, and those of
+// draft-ietf-httpapi-ratelimit-headers-10.
+const (
+	Legacy   Families = 1 << iota // X-RateLimit-*
+	Standard                      // RateLimit, RateLimit-Policy
+)
+
+// AppendFields appends the fields of some families that tell a client where it
+// stands.
+func (v *Verdict) AppendFields(dst []byte, f Families) []byte {
+	if !v.Tells() {
+		return dst
+	}
+	if f&Legacy != 0 {
+		dst = http1.AppendFieldInt(dst, "X-RateLimit-Limit", v.State.Limit)
+		dst = http1.AppendFieldInt(dst, "X-RateLimit-Remaining", v.State.Remaining)
+	}
+	if f&Standard == 0 {
+		return dst
+	}
+	if v.Rule == &v.Policy.global {
+		dst = append(dst, v.Policy.fields...)
+	} else {
+		dst = appendPolicy(dst, v.Rule.ID, v.Limit)
+	}
+	dst = strconv.AppendInt(dst, v.State.Remaining, 10)
+	dst = append(dst, ";t="...)
+	dst = strconv.AppendInt(dst, Seconds(v.State.ResetAfter), 10)
+	return append(dst, "\r\n"...)
+}
+
+// Seconds is a span in whole seconds, rounded up.
+func Seconds(span time.Duration) int64 { return int64((span-1)/time.Second) + 1 }
