@@ -149,13 +149,18 @@ func (st *stage) startAdvisor(ctx context.Context) error {
 	return p.AwaitPort(ctx, addr)
 }
 
+// connections are those of all clients, open before the first request is due. A generator
+// that opens them as it needs them has requests wait for one of its own: clients who wait
+// in a line keep theirs.
+const connections = 6000
+
 // drive sends the load and returns what became of each request, and the worst
 // verdict of the generators.
 func (st *stage) drive(ctx context.Context, start time.Time, round int) (all []request, v verdict, err error) {
 	var loads []rig.Load
 	add := func(addr, path string, share float64) {
 		loads = append(loads, rig.Load{URL: "http://" + addr + path, For: st.s.Length(), Profile: st.s.profile(share),
-			StartAt: start, Seed: int64(1000*round + len(loads)), Outcomes: true})
+			StartAt: start, Seed: int64(1000*round + len(loads)), Outcomes: true, Connections: connections / st.s.Proxies})
 	}
 	for _, addr := range st.fronts {
 		add(addr, "/api/test", 1/float64(st.s.Proxies))
