@@ -155,5 +155,27 @@ func (e *exemption) takes(x *Scratch) bool {
 		return true
 	}
 	readings := x.readings()
-	return len(readings) == 1 && bytes.Equal(readings[0], x.head.Path) && e.path.matches(readings[0][1:])
+	return len(readings) == 1 && bytes.Equal(readings[0], x.head.Path) && !doubtful(readings[0]) && e.path.matches(readings[0][1:])
+}
+
+// doubtful says whether a path in its normal form has escapes that could lead some
+// target elsewhere: a backslash that Windows takes for a slash, an end of the text, an
+// escape to be decoded twice, a slash or dot in the long form that UTF-8 forbids, and any
+// at all beside dots that would lead upwards.
+func doubtful(path []byte) bool {
+	up := bytes.Contains(path, []byte(".."))
+	for {
+		i := bytes.IndexByte(path, '%')
+		if i < 0 {
+			return false
+		}
+		switch string(path[i+1 : i+3]) {
+		case "5C", "00", "25", "C0", "C1":
+			return true
+		}
+		if up {
+			return true
+		}
+		path = path[i+3:]
+	}
 }
