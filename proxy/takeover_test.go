@@ -116,7 +116,8 @@ func TestTakeoverWithAnotherBind(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			port := freePort(t)
-			env := []string{"TARGET_URL", target.URL, "TAKEOVER", "true", "PORT", port, "RATE_LIMIT_LIMIT", "1000000000", "DRAIN_GRACE", "10ms"}
+			env := []string{"TARGET_URL", target.URL, "TAKEOVER", "true", "PORT", port, "RATE_LIMIT_LIMIT", "1000000000",
+				"DRAIN_GRACE", patience.String(), "DRAIN_TIMEOUT", patience.String()} // who has dialled may be slow to ask
 			var before *running
 			var load *callers
 			for _, bind := range binds {
