@@ -84,7 +84,9 @@ func (e *ending) aboutAddress(err *net.OpError) string {
 	switch {
 	case errors.Is(err, syscall.EADDRINUSE):
 		said := "port " + port + " is taken: set " + prefix + "PORT"
-		if prefix == "" && e.settings.find("TAKEOVER") != nil {
+		if g := e.settings.find("TAKEOVER"); prefix == "" && g != nil && g.text == "true" {
+			said = "port " + port + " is taken by something else than a " + e.program.Name + " of this user and machine: set PORT"
+		} else if prefix == "" && g != nil {
 			said += ", or TAKEOVER=true to replace a " + e.program.Name + " that is running there"
 		}
 		return said

@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -115,6 +116,7 @@ func TestTakenPorts(t *testing.T) {
 		}
 	}
 	f("127.0.0.1:"+port, "port "+port+" is taken: set PORT, or TAKEOVER=true to replace a proxy that is running there", "PORT="+port)
+	f("127.0.0.1:"+port, "port "+port+" is taken by something else than a proxy of this user and machine: set PORT", "PORT="+port, "TAKEOVER=true")
 	f("127.0.0.1:"+port, "port "+port+" is taken: set ADMIN_PORT", "ADMIN_PORT="+port)
 	f("192.0.2.1:"+port, "192.0.2.1 is no address of this machine: set BIND", "PORT="+port)
 }
@@ -145,6 +147,8 @@ func TestMisspeltVariables(t *testing.T) {
 	warning := "A variable of the environment is no setting, and resembles one variable=%s setting=%s\n"
 	f(fmt.Sprintf(warning, "RULESFILE", "RULES_FILE"), "RULESFILE=x")
 	f(fmt.Sprintf(warning, "RULE_FILE", "RULES_FILE"), "RULE_FILE=x")
+	f(fmt.Sprintf(warning, "RULES_FIEL", "RULES_FILE"), "RULES_FIEL=x")
+	f(fmt.Sprintf(warning, "rules_file", "RULES_FILE"), "rules_file=x")
 	f(fmt.Sprintf(warning, "RULES_FILES", "RULES_FILE"), "RULES_FILES=x")
 	f(fmt.Sprintf(warning, "RULEZ_FILE", "RULES_FILE"), "RULEZ_FILE=x")
 	f(fmt.Sprintf(warning, "ADVISOR_TOKE", "ADVISOR_TOKEN"), "ADVISOR_TOKE=s3cr3t")
@@ -159,4 +163,35 @@ func TestMisspeltVariables(t *testing.T) {
 	f("", "RULEFILE=x") // two off
 	f("", "RULESFILE=")
 	f("", "SERVER_PORT=1")
+}
+
+// What is set without effect is told, without secrets.
+func TestSettingsWithoutEffect(t *testing.T) {
+	p := withFiles(nil)
+	own := p.Settings
+	p.Settings = func(s *Settings) {
+		own(s)
+		s.String(new(string), "STORE", "", "")
+		s.Secret(new(string), "STORE_PASSWORD", "")
+		s.Int(new(int), "STORE_PORT", 6379, 1, 65535, "")
+		s.Bool(new(bool), "GATE", false, "")
+		s.Int(new(int), "GATE_MIN", 1, 0, 9, "")
+		s.NoEffect("STORE", "", "STORE_PASSWORD", "STORE_PORT")
+		s.NoEffect("GATE", "false", "GATE_MIN")
+	}
+	f := func(want []string, env ...string) {
+		t.Helper()
+		var have []string
+		for line := range strings.Lines(start(t, p, nil, nil, env...).stdout) {
+			if _, said, ok := strings.Cut(line, " WARN Proxy - "); ok {
+				have = append(have, strings.TrimSpace(said))
+			}
+		}
+		if !slices.Equal(have, want) {
+			t.Errorf("%q: warned of %q, want %q", env, have, want)
+		}
+	}
+	f([]string{"STORE_PASSWORD has no effect while STORE is not set", "GATE_MIN has no effect with GATE=false"}, "STORE_PASSWORD=s3cr3t", "GATE_MIN=2", "STORE_PORT=6379")
+	f(nil, "STORE_PASSWORD=s3cr3t", "STORE_PORT=2", "STORE=x", "GATE=true", "GATE_MIN=2")
+	f(nil)
 }

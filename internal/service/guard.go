@@ -44,8 +44,13 @@ type Guard struct {
 // refusalPause is between two lines about refused requests.
 const refusalPause = time.Second
 
-// howToOpen is what an operator can do about a refusal.
-const howToOpen = "set ADMIN_TOKEN, or ADMIN_OPEN=true"
+// remedy is what an operator can do about a refusal.
+func (g *Guard) remedy() string {
+	if g.Token != "" {
+		return "send the ADMIN_TOKEN that is set, or set ADMIN_OPEN=true"
+	}
+	return "set ADMIN_TOKEN, or ADMIN_OPEN=true"
+}
 
 // protect returns h for those who may use the endpoint; others get 403.
 func (g *Guard) protect(pattern string, h http.HandlerFunc) http.HandlerFunc {
@@ -56,7 +61,7 @@ func (g *Guard) protect(pattern string, h http.HandlerFunc) http.HandlerFunc {
 			return
 		}
 		g.tell(pattern, r.RemoteAddr, why)
-		WriteError(w, http.StatusForbidden, errors.New(pattern+" is refused: the request "+why+"; operators: "+howToOpen))
+		WriteError(w, http.StatusForbidden, errors.New(pattern+" is refused: the request "+why+"; operators: "+g.remedy()))
 	}
 }
 
@@ -164,7 +169,7 @@ func (g *Guard) report() {
 		return
 	}
 	if g.Log != nil {
-		g.Log.Warn("Requests refused: "+howToOpen, append([]any{"count", g.refused}, g.latest...)...)
+		g.Log.Warn("Requests refused: "+g.remedy(), append([]any{"count", g.refused}, g.latest...)...)
 	}
 	g.refused = 0
 	time.AfterFunc(refusalPause, func() {

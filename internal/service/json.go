@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"strings"
 
 	"github.com/goccy/go-json"
 
@@ -36,7 +37,7 @@ type errorAnswer struct {
 // *strictjson.Error. Errors of several faults, as of errors.Join, are told
 // whole, with the path of the first.
 func WriteError(w http.ResponseWriter, status int, err error) {
-	answer := errorAnswer{Error: err.Error()}
+	answer := errorAnswer{Error: strings.ReplaceAll(err.Error(), "\n", "; ")}
 	if e, ok := errors.AsType[*strictjson.Error](err); ok {
 		answer.Path = e.Path
 		if err == error(e) {

@@ -11,7 +11,7 @@ import (
 const misspeltFrom = 8
 
 // warnMisspelt warns of environment variables that are no settings, and differ
-// from one by a letter or an underscore.
+// from one by a letter or an underscore, by the case, or by two letters swapped.
 func (s *Settings) warnMisspelt(log *slog.Logger, environ []string) {
 	for _, pair := range environ {
 		name, value, _ := strings.Cut(pair, "=")
@@ -37,7 +37,7 @@ func (s *Settings) knows(name string) bool {
 func (s *Settings) nearest(name string) string {
 	for _, g := range s.list {
 		for _, known := range g.names() {
-			if len(known) >= misspeltFrom && oneOff(name, known) {
+			if len(known) >= misspeltFrom && (oneOff(name, known) || strings.EqualFold(name, known)) {
 				return known
 			}
 		}
@@ -46,7 +46,8 @@ func (s *Settings) nearest(name string) string {
 }
 
 // oneOff reports whether two names differ by one letter or underscore that one
-// of them lacks, or that is another in it.
+// of them lacks, or that is another in it, or by two neighbours that have changed
+// places.
 func oneOff(a, b string) bool {
 	if len(a) < len(b) {
 		a, b = b, a
@@ -59,7 +60,8 @@ func oneOff(a, b string) bool {
 		return false
 	}
 	if len(a) == len(b) {
-		return wordy(b[i]) && a[i+1:] == b[i+1:]
+		swapped := i+1 < len(a) && a[i] == b[i+1] && a[i+1] == b[i] && a[i+2:] == b[i+2:]
+		return wordy(b[i]) && (swapped || a[i+1:] == b[i+1:])
 	}
 	return a[i+1:] == b[i:]
 }

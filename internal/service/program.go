@@ -169,6 +169,7 @@ func run(p Program, proc process) int {
 	slog.SetLogLoggerLevel(slog.LevelDebug)
 	log.Info("Started", append([]any{"version", e.Version}, settings.changed()...)...)
 	settings.warnMisspelt(log, proc.environ)
+	settings.warnIdle(log)
 	e.Guard = &Guard{Token: c.token, Open: c.open, Log: e.Logger("Admin")}
 	if c.open {
 		e.Guard.Log.Warn("ADMIN_OPEN: everybody who reaches the own endpoints may use all of them")

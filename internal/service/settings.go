@@ -4,6 +4,7 @@ import (
 	"errors"
 	"flag"
 	"io"
+	"log/slog"
 	"strconv"
 	"strings"
 )
@@ -19,8 +20,12 @@ import (
 type Settings struct {
 	program  string
 	list     []*setting
+	idle     []idle
 	question string // what -healthcheck asks; empty: it is not given
 }
+
+// An idle setting has no effect while another has a value.
+type idle struct{ name, with, value string }
 
 // A setting is one line of -help.
 type setting struct {
@@ -118,7 +123,7 @@ func (s *Settings) parseFlags(args []string) (rest []string, err error) {
 		if err := set.Parse(args); errors.Is(err, flag.ErrHelp) {
 			return nil, err
 		} else if err != nil {
-			return nil, &UsageError{err.Error()}
+			return nil, &UsageError{err.Error() + s.meantFlag(err.Error())}
 		}
 		read := len(args) - set.NArg()
 		if *version {
@@ -133,6 +138,20 @@ func (s *Settings) parseFlags(args []string) (rest []string, err error) {
 		rest = append(rest, set.Arg(0))
 		args = set.Args()[1:]
 	}
+}
+
+// meantFlag names the flag that one of the command line resembles, from the flag
+// package's words about it; empty: none.
+func (s *Settings) meantFlag(problem string) string {
+	_, given, ok := strings.Cut(problem, "not defined: -")
+	name := strings.ToUpper(strings.ReplaceAll(given, "-", "_"))
+	if !ok || name == "" {
+		return ""
+	}
+	if meant := s.nearest(name); meant != "" {
+		return ": there is -" + flagName(meant)
+	}
+	return ""
 }
 
 // resolve takes over the value of the flag, else of the environment.
@@ -165,6 +184,27 @@ func (g *setting) resolve(env func(string) string) error {
 	}
 	g.text = canonical
 	return nil
+}
+
+// NoEffect says that settings have no effect while another has the value; empty: while
+// that is not set. Whoever sets one of them all the same is warned at the start.
+func (s *Settings) NoEffect(with, value string, names ...string) {
+	for _, name := range names {
+		s.idle = append(s.idle, idle{name, with, value})
+	}
+}
+
+// warnIdle warns of the settings in force that differ from their defaults without effect.
+func (s *Settings) warnIdle(log *slog.Logger) {
+	for _, one := range s.idle {
+		if g := s.find(one.name); g.text != g.def && s.text(one.with) == one.value {
+			why := "while " + one.with + " is not set"
+			if one.value != "" {
+				why = "with " + one.with + "=" + one.value
+			}
+			log.Warn(one.name + " has no effect " + why)
+		}
+	}
 }
 
 // changed returns the names and values of the settings in force that differ

@@ -133,6 +133,8 @@ func TestParseRefuses(t *testing.T) {
 	f("", "BODY_MAX=1EiB", `BODY_MAX: "1EiB" is not a number of bytes such as 65536, 64KiB or 1MB; allowed: 1 … 1GiB`)
 	f("", "TARGETS=a,,b", `TARGETS: "a,,b" has an empty part; allowed: comma separated names`)
 	f("-nope", "", "flag provided but not defined: -nope; -help lists the settings")
+	f("-target_url=x", "", "flag provided but not defined: -target_url: there is -target-url; -help lists the settings")
+	f("-target-ulr=x", "", "flag provided but not defined: -target-ulr: there is -target-url; -help lists the settings")
 	f("-target-url", "", "flag needs an argument: -target-url; -help lists the settings")
 	// All faults in the order of registration, wherever they are given.
 	f("-targets=,", "TARGET_WORKERS=x TAKEOVER=x", `TARGET_WORKERS: "x" is not a whole number; allowed: 0 … 1000000`+"\n"+

@@ -80,7 +80,7 @@ func (c *Config) Redis() (redis.Config, error) {
 	}
 	for host := range strings.SplitSeq(r.hosts, ",") {
 		addr := strings.TrimSpace(host)
-		if _, _, err := net.SplitHostPort(addr); err != nil {
+		if _, _, err := net.SplitHostPort(addr); err != nil && (!strings.Contains(addr, ":") || net.ParseIP(strings.Trim(addr, "[]")) != nil) {
 			addr = net.JoinHostPort(strings.Trim(addr, "[]"), strconv.Itoa(r.port))
 		}
 		if h, p, err := net.SplitHostPort(addr); err != nil || h == "" || !validPort(p) || strings.ContainsAny(h, "/@?#") {

@@ -70,6 +70,7 @@ func TestWrongRedisSettings(t *testing.T) {
 		{[]string{"REDIS_HOST", "a,,b"}, "REDIS_HOST", "names no host and port"},
 		{[]string{"REDIS_HOST", ":6379"}, "REDIS_HOST", "allowed: host, or host:port"},
 		{[]string{"REDIS_HOST", "a:"}, "REDIS_HOST", "names no host and port"},
+		{[]string{"REDIS_HOST", "a:6379:0"}, "REDIS_HOST", "names no host and port"},
 		{[]string{"REDIS_HOST", "a:65536"}, "REDIS_HOST", "names no host and port"},
 		{[]string{"REDIS_HOST", "a,b", "REDIS_DB", "1"}, "REDIS_DB", `"1" cannot be with a Cluster; allowed: 0`},
 		{[]string{"REDIS_HOST", "a", "REDIS_DB", "1", "REDIS_MODE", "cluster"}, "REDIS_DB", "Cluster"},
