@@ -157,6 +157,9 @@ func (n *names) look(ctx context.Context, host string) (a upstream.Answer, err e
 	if len(a.Addrs) > 0 {
 		return a, nil
 	}
+	if err != nil && err6 != nil && err.Error() == err6.Error() {
+		return a, err // once
+	}
 	return a, errors.Join(err, err6)
 }
 

@@ -297,3 +297,13 @@ func TestHostOf(t *testing.T) {
 		}
 	}
 }
+
+// What both lookups of a name fail with is told once.
+func TestLookupFailureIsToldOnce(t *testing.T) {
+	n := &names{lookup: func(context.Context, string, string) ([]netip.Addr, error) {
+		return nil, &net.DNSError{Err: "no such host", Name: "svc.test"}
+	}}
+	if _, err := n.look(t.Context(), "svc.test"); err == nil || err.Error() != "lookup svc.test: no such host" {
+		t.Errorf("told %q", err)
+	}
+}
