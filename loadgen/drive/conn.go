@@ -39,7 +39,7 @@ type conn struct {
 func (c *conn) send(now time.Time, a arrival, request []byte) {
 	last := a.sent+1 >= sentMax || !c.used && now.Sub(c.since) < idleLong
 	c.index, c.sent, c.used = a.index, a.sent+1, true
-	c.session.Send(now, a.due, last)
+	c.session.HandleSent(now, a.due, last)
 	c.conn.SetDeadline(c.session.Deadline())
 	c.conn.Write(request)
 }

@@ -7,7 +7,7 @@
 // outcome, the request should be sent again elsewhere, the connection should
 // be closed.
 //
-//	        Send            first byte            last byte
+//	      HandleSent        first byte            last byte
 //	idle ──────────▶ waiting ──────────▶ reading ──────────▶ idle, or over
 //	                    │                   │
 //	                    └─── too late, garbage, closed ────▶ over
@@ -81,11 +81,11 @@ func New(t *Terms) Session {
 	return s
 }
 
-// Send is told that the request due at due is sent now; last says that it is
+// HandleSent is told that the request due at due is sent now; last says that it is
 // not to come back with Again: it has often enough, or the connection was just
 // opened, so that its end has another cause than idleness. The session must be
 // Idle.
-func (s *Session) Send(now, due time.Time, last bool) {
+func (s *Session) HandleSent(now, due time.Time, last bool) {
 	if s.state != stateIdle {
 		panic("bug: request sent on a connection that is " + s.state.String())
 	}
@@ -106,7 +106,7 @@ func (s *Session) Due() time.Time { return s.out.Due }
 // Deadline is when the exchange under way is given up.
 func (s *Session) Deadline() time.Time { return s.out.Start.Add(s.terms.Timeout) }
 
-// Outcome is how the last exchange ended. It is borrowed until the next Send.
+// Outcome is how the last exchange ended. It is borrowed until the next HandleSent.
 func (s *Session) Outcome() *record.Outcome { return &s.out }
 
 // HandleData is told of bytes that came, beginning with those not consumed

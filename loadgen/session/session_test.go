@@ -104,7 +104,7 @@ func (p *player) do(line string) (string, error) {
 	case "send":
 		due, last := strings.CutSuffix(rest, " last")
 		dueMs, err := strconv.Atoi(strings.TrimPrefix(due, "due="))
-		p.session.Send(now, at(dueMs), last)
+		p.session.HandleSent(now, at(dueMs), last)
 		return fmt.Sprintf("deadline %d", p.session.Deadline().UnixMilli()), err
 	case "data":
 		b, err := strconv.Unquote(rest)
@@ -169,7 +169,7 @@ func TestSplitsChangeNothing(t *testing.T) {
 func outcome(pieces [][]byte) string {
 	terms := Terms{Method: http1.GET, KeepAlive: true, Timeout: time.Second}
 	s := New(&terms)
-	s.Send(at(1), at(0), false)
+	s.HandleSent(at(1), at(0), false)
 	var unread []byte
 	seen, closed := "nothing", false
 	for _, p := range pieces {
@@ -189,7 +189,7 @@ func TestExchangeAllocatesNothing(t *testing.T) {
 	s := New(&terms)
 	answer := []byte("HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: 2\r\n\r\nOK")
 	n := testing.AllocsPerRun(1000, func() {
-		s.Send(at(1), at(0), false)
+		s.HandleSent(at(1), at(0), false)
 		if _, e := s.HandleData(at(2), answer); !e.Done || e.Close {
 			t.Fatal("the answer does not end the exchange")
 		}
@@ -203,7 +203,7 @@ func ExampleSession() {
 	terms := Terms{Method: http1.GET, KeepAlive: true, Timeout: time.Second}
 	s := New(&terms)
 	due := time.Unix(0, 0)
-	s.Send(due.Add(time.Millisecond), due, false) // a millisecond late
+	s.HandleSent(due.Add(time.Millisecond), due, false) // a millisecond late
 	_, e := s.HandleData(due.Add(3*time.Millisecond), []byte("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"))
 	o := s.Outcome()
 	fmt.Println(e.Done, o.Status, "latency", o.Done.Sub(o.Due), "service", o.Done.Sub(o.Start))
@@ -218,7 +218,7 @@ func FuzzSession(f *testing.F) {
 	f.Fuzz(func(t *testing.T, answer []byte, orderly bool) {
 		terms := Terms{Method: http1.GET, KeepAlive: true, Timeout: time.Second}
 		s := New(&terms)
-		s.Send(at(0), at(0), false)
+		s.HandleSent(at(0), at(0), false)
 		n, e := s.HandleData(at(1), answer)
 		if n < 0 || n > len(answer) {
 			t.Fatalf("done with %d of %d bytes", n, len(answer))
@@ -235,7 +235,7 @@ func BenchmarkExchange(b *testing.B) {
 	s := New(&terms)
 	answer := []byte("HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: 2\r\n\r\nOK")
 	for b.Loop() {
-		s.Send(at(1), at(0), false)
+		s.HandleSent(at(1), at(0), false)
 		s.HandleData(at(2), answer)
 	}
 }

@@ -190,7 +190,7 @@ func (p *gauntlet) end(n int) {
 		p.gone = true
 		p.s.HandleClosed(p.now)
 	case n&7 == 1:
-		p.s.Drain(p.now)
+		p.s.HandleDrain(p.now)
 	case n&7 < 4 && !p.s.Deadline().IsZero():
 		p.now = p.s.Deadline()
 		p.s.HandleExpired(p.now)

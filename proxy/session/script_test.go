@@ -302,7 +302,7 @@ func (p *player) play(t *testing.T, line string) {
 		p.s.HandleExpired(p.now)
 		p.after()
 	case "drain":
-		p.s.Drain(p.now)
+		p.s.HandleDrain(p.now)
 		p.effects()
 	case "gone":
 		p.s.HandleClosed(p.now)

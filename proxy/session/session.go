@@ -265,9 +265,9 @@ func (s *Session) HandleClosed(now time.Time) {
 	s.over()
 }
 
-// Drain has the session end: at once after a short grace when it is idle, so
+// HandleDrain has the session end: at once after a short grace when it is idle, so
 // that a request on its way is still answered, else with the answer under way.
-func (s *Session) Drain(now time.Time) {
+func (s *Session) HandleDrain(now time.Time) {
 	s.drain = true
 	if s.x.answer < answerCollecting { // else the answer has announced what it has announced
 		s.x.keepAlive = false

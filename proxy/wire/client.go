@@ -21,14 +21,14 @@ type client struct {
 	s        *session.Session
 	deadline time.Time // as armed
 
-	server *server                   // held
-	own    *server                   // a connection that waits for the client's next request and serves no other
-	at     *upstream.Target[*target] // chosen for the exchange
-	mark   upstream.Mark             // its health then
-	tried  upstream.Tried            // the targets that the exchange has tried
-	wait   upstream.Waiter[*client]  // the place in the line of at
-	closed bool                      // the connection is gone
-	duplex bool                      // the connection is read and written at the same time
+	upstream *upstreamConn             // held
+	own      *upstreamConn             // a connection that waits for the client's next request and serves no other
+	at       *upstream.Target[*target] // chosen for the exchange
+	mark     upstream.Mark             // its health then
+	tried    upstream.Tried            // the targets that the exchange has tried
+	wait     upstream.Waiter[*client]  // the place in the line of at
+	closed   bool                      // the connection is gone
+	duplex   bool                      // the connection is read and written at the same time
 
 	route    uint16        // of the exchange; see routes
 	class    uint8         // its priority class; see classNames
@@ -73,8 +73,8 @@ func (c *client) End(now time.Time, unread int) {
 func (c *client) Writable(now time.Time) {
 	c.s.HandleClientFull(now, false)
 	c.apply(now)
-	if c.server != nil {
-		c.server.conn.Pump()
+	if c.upstream != nil {
+		c.upstream.conn.Pump()
 	}
 }
 
@@ -98,7 +98,7 @@ func (c *client) apply(now time.Time) {
 			c.write(now, fx.Client)
 		}
 		if len(fx.Upstream) > 0 {
-			c.server.write(now, fx.Upstream)
+			c.upstream.write(now, fx.Upstream)
 		}
 		c.end(&fx)
 		if fx.Release != session.ReleaseNone {
@@ -185,8 +185,8 @@ func (c *client) write(now time.Time, b []byte) {
 
 // end passes on the end of what one side of a tunnel sends.
 func (c *client) end(fx *session.Effects) {
-	if fx.EndUpstream && c.server != nil {
-		c.server.conn.CloseWrite()
+	if fx.EndUpstream && c.upstream != nil {
+		c.upstream.conn.CloseWrite()
 	}
 	if fx.EndClient {
 		c.conn.CloseWrite()
@@ -253,10 +253,10 @@ func (c *client) enter(now time.Time, fresh bool) {
 	if t.gate != nil && !c.wait.Streams() {
 		c.side.line.Take(now, &c.wait)
 	}
-	sv, grant := t.pool.Acquire(&c.wait, fresh)
+	u, grant := t.pool.Acquire(&c.wait, fresh)
 	switch grant {
 	case upstream.Ready:
-		c.serve(now, sv, true)
+		c.serve(now, u, true)
 	case upstream.Wait:
 		c.s.HandleWaits(now)
 		t.note(now)
@@ -276,7 +276,7 @@ func (c *client) unavailable(now time.Time, why session.Fault) {
 
 // stream is asked whether the answer on the connection held may be streamed.
 func (c *client) stream(now time.Time) bool {
-	t := c.server.target
+	t := c.upstream.target
 	if !t.pool.Stream(&c.wait) {
 		return false
 	}
@@ -301,7 +301,7 @@ func (c *client) choose(now time.Time) bool {
 // leave gives the target up without having learnt anything of it.
 func (c *client) leave() {
 	if c.at != nil {
-		if c.server == nil {
+		if c.upstream == nil {
 			now := c.side.loop.Now()
 			c.at.Value.over(now, c)
 			c.at.Value.note(now)
@@ -340,11 +340,11 @@ func (c *client) learn(now time.Time, o *session.Outcome) {
 }
 
 // serve gives the session a target's connection.
-func (c *client) serve(now time.Time, sv *server, reused bool) {
-	c.server, sv.owner = sv, c
-	sv.target.admitted(c)
-	sv.target.note(now)
-	if !c.s.HandleAcquired(now, sv.target.spec.Host, reused) {
+func (c *client) serve(now time.Time, u *upstreamConn, reused bool) {
+	c.upstream, u.owner = u, c
+	u.target.admitted(c)
+	u.target.note(now)
+	if !c.s.HandleAcquired(now, u.target.spec.Host, reused) {
 		panic("bug: a connection was granted to a session that does not wait for one")
 	}
 }
@@ -352,28 +352,28 @@ func (c *client) serve(now time.Time, sv *server, reused bool) {
 // release lets go of the target's connection. Closing one is told to the pool
 // when it is closed.
 func (c *client) release(now time.Time, how session.Release) {
-	sv := c.server
-	if sv == nil {
+	u := c.upstream
+	if u == nil {
 		return
 	}
-	c.server = nil
+	c.upstream = nil
 	if how == session.ReleasePrivate {
-		c.keep(now, sv)
+		c.keep(now, u)
 		return
 	}
 	if how == session.ReleaseEnd {
-		sv.conn.CloseDrained() // until then it keeps its place
+		u.conn.CloseDrained() // until then it keeps its place
 		return
 	}
-	sv.owner = nil
-	sv.target.over(now, c)
+	u.owner = nil
+	u.target.over(now, c)
 	switch {
 	// A target that has answered without reading the whole request would take
 	// the rest for the beginning of the next.
-	case how == session.ReleaseDiscard || sv.conn.Unsent() > 0:
-		sv.conn.Close()
+	case how == session.ReleaseDiscard || u.conn.Unsent() > 0:
+		u.conn.Close()
 	default:
-		sv.free(now)
+		u.free(now)
 	}
 }
 

@@ -325,7 +325,7 @@ func (s *side) accept(now time.Time, c *loop.Conn) loop.Handler {
 	cl.s.Owner = cl
 	cl.wait.Value = cl
 	if s.draining {
-		cl.s.Drain(now)
+		cl.s.HandleDrain(now)
 	}
 	cl.arm()
 	return cl
@@ -335,7 +335,7 @@ func (s *side) drain(now time.Time) {
 	s.draining = true
 	s.loop.Each(func(_ *loop.Conn, h loop.Handler) {
 		if cl, ok := h.(*client); ok {
-			cl.s.Drain(now)
+			cl.s.HandleDrain(now)
 			cl.arm()
 		}
 	})

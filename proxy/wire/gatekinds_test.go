@@ -18,7 +18,7 @@ func newGated(least, most int, slo time.Duration) (*Front, *target) {
 	s := f.sides[0]
 	s.connsPerTarget = most
 	t := (*s.seen.Load())[f.specs[0]]
-	t.pool = upstream.NewPool[*server, *client](most, most, most)
+	t.pool = upstream.NewPool[*upstreamConn, *client](most, most, most)
 	t.begin()
 	return f, t
 }
@@ -87,7 +87,7 @@ func TestGateLearnsWhileOthersWaitForConnections(t *testing.T) {
 	}
 	now := time.Unix(1_700_000_000, 0)
 	for i := range waits {
-		tg.pool.Dialled(new(server))
+		tg.pool.Dialled(new(upstreamConn))
 		c := &waits[i]
 		tg.admitted(c)
 		if c.with != i+1 {

@@ -10,19 +10,19 @@ import (
 // client asks for nothing it waits beside the pool, where it counts as busy and
 // takes one of the places for streams.
 
-// keep has sv wait for the client's next request. Without a place for it, it
+// keep has u wait for the client's next request. Without a place for it, it
 // is closed, and the client has to log in anew.
-func (c *client) keep(now time.Time, sv *server) {
-	t := sv.target
-	if sv.conn.Unsent() > 0 || !t.pool.Stream(&c.wait) {
-		sv.owner = nil
+func (c *client) keep(now time.Time, u *upstreamConn) {
+	t := u.target
+	if u.conn.Unsent() > 0 || !t.pool.Stream(&c.wait) {
+		u.owner = nil
 		t.over(now, c)
-		sv.conn.Close()
+		u.conn.Close()
 		return
 	}
 	c.side.line.Give(now, &c.wait)
-	c.own = sv
-	sv.rest(now)
+	c.own = u
+	u.rest(now)
 	t.note(now)
 	t.freed()
 }
@@ -30,27 +30,27 @@ func (c *client) keep(now time.Time, sv *server) {
 // serveOwn has the next exchange go over the client's own connection; false:
 // there is none, or its target has left the list.
 func (c *client) serveOwn(now time.Time) bool {
-	sv := c.own
-	if sv == nil {
+	u := c.own
+	if u == nil {
 		return false
 	}
-	if sv.target.at.Status(now) == upstream.Draining {
+	if u.target.at.Status(now) == upstream.Draining {
 		c.disown()
 		return false
 	}
 	c.own = nil
-	c.at, c.mark = sv.target.at, sv.target.at.Mark()
-	c.serve(now, sv, false)
+	c.at, c.mark = u.target.at, u.target.at.Mark()
+	c.serve(now, u, false)
 	return true
 }
 
 // disown closes the client's own connection, if there is one.
 func (c *client) disown() {
-	sv := c.own
-	if sv == nil {
+	u := c.own
+	if u == nil {
 		return
 	}
-	c.own, sv.owner = nil, nil
-	sv.target.over(c.side.loop.Now(), c)
-	sv.conn.Close()
+	c.own, u.owner = nil, nil
+	u.target.over(c.side.loop.Now(), c)
+	u.conn.Close()
 }

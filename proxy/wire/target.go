@@ -22,7 +22,7 @@ type target struct {
 	side *side
 	spec *Target
 	at   *upstream.Target[*target] // in the loop's group
-	pool *upstream.Pool[*server, *client]
+	pool *upstream.Pool[*upstreamConn, *client]
 
 	idle, busy, connecting, inFlight, streams, short atomic.Int64
 
@@ -62,18 +62,18 @@ func (t *target) dialled(now time.Time, mark upstream.Mark, conn *loop.Conn, err
 	}
 	t.failed.Store(false)
 	t.at.Connected(now)
-	sv := &server{target: t, conn: conn, endBy: t.side.endOf(now)}
-	if w := t.pool.Dialled(sv); w != nil {
-		w.Value.serve(now, sv, false)
+	u := &upstreamConn{target: t, conn: conn, endBy: t.side.endOf(now)}
+	if w := t.pool.Dialled(u); w != nil {
+		w.Value.serve(now, u, false)
 		w.Value.apply(now)
-	} else if t.pool.Leaving(sv) {
+	} else if t.pool.Leaving(u) {
 		conn.Close()
 	} else {
-		sv.rest(now)
+		u.rest(now)
 	}
 	t.note(now)
 	t.serveNext(now) // the target may have been away
-	return sv
+	return u
 }
 
 // dialFailed tells who waited for the connection.
@@ -145,8 +145,8 @@ func publish(v *atomic.Int64, n int64) {
 // retire takes the target out of use: what is under way on it goes on.
 func (t *target) retire(now time.Time) {
 	t.side.targets.Retire(t.at)
-	for _, sv := range t.pool.Retire() {
-		sv.conn.Close()
+	for _, u := range t.pool.Retire() {
+		u.conn.Close()
 	}
 	t.note(now)
 	t.forget()
@@ -159,10 +159,10 @@ func (t *target) forget() {
 	}
 }
 
-// A server is one connection to a target.
+// An upstreamConn is one connection to a target.
 //
 // Owned by its loop.
-type server struct {
+type upstreamConn struct {
 	target *target
 	conn   *loop.Conn
 	owner  *client   // whose exchange is on it, or whose own it is; nil: idle
@@ -171,8 +171,8 @@ type server struct {
 }
 
 // holder is the client whose exchange is on the connection, or nil.
-func (sv *server) holder() *client {
-	if c := sv.owner; c != nil && c.server == sv {
+func (u *upstreamConn) holder() *client {
+	if c := u.owner; c != nil && c.upstream == u {
 		return c
 	}
 	return nil
@@ -180,10 +180,10 @@ func (sv *server) holder() *client {
 
 // Data passes an answer's bytes on. Bytes on an idle connection belong to no
 // exchange: it cannot be trusted any more.
-func (sv *server) Data(now time.Time, b []byte) int {
-	c := sv.holder()
+func (u *upstreamConn) Data(now time.Time, b []byte) int {
+	c := u.holder()
 	if c == nil {
-		sv.conn.Close()
+		u.conn.Close()
 		return len(b)
 	}
 	n := c.s.HandleUpstream(now, b)
@@ -193,28 +193,28 @@ func (sv *server) Data(now time.Time, b []byte) int {
 
 // End: the target sends no more. That is the connection's end, but in a tunnel,
 // and but for what waits until the client takes it.
-func (sv *server) End(now time.Time, unread int) {
-	if c := sv.holder(); c != nil && c.s.HandleUpstreamEnd(now, unread) {
+func (u *upstreamConn) End(now time.Time, unread int) {
+	if c := u.holder(); c != nil && c.s.HandleUpstreamEnd(now, unread) {
 		c.apply(now)
 		return
 	}
-	sv.ended = true
-	sv.conn.Close()
+	u.ended = true
+	u.conn.Close()
 }
 
 // write sends to the target, and holds the client back when it does not take
 // what comes.
-func (sv *server) write(now time.Time, b []byte) {
-	full := sv.conn.Full()
-	sv.conn.Write(b)
-	if !full && sv.conn.Full() {
-		sv.owner.s.HandleTargetFull(now, true)
+func (u *upstreamConn) write(now time.Time, b []byte) {
+	full := u.conn.Full()
+	u.conn.Write(b)
+	if !full && u.conn.Full() {
+		u.owner.s.HandleTargetFull(now, true)
 	}
 }
 
 // Writable has the client read on.
-func (sv *server) Writable(now time.Time) {
-	c := sv.holder()
+func (u *upstreamConn) Writable(now time.Time) {
+	c := u.holder()
 	if c == nil {
 		return
 	}
@@ -223,32 +223,32 @@ func (sv *server) Writable(now time.Time) {
 }
 
 // Expired closes a connection that has been idle for long.
-func (sv *server) Expired(now time.Time) {
-	if sv.holder() == nil {
-		sv.conn.Close()
+func (u *upstreamConn) Expired(now time.Time) {
+	if u.holder() == nil {
+		u.conn.Close()
 		return
 	}
-	sv.rest(now)
+	u.rest(now)
 }
 
 // Closed tells the session that waits for an answer, and the pool.
-func (sv *server) Closed(now time.Time, err error) {
-	t := sv.target
-	if t.pool.Lost(sv) {
+func (u *upstreamConn) Closed(now time.Time, err error) {
+	t := u.target
+	if t.pool.Lost(u) {
 		t.dial()
 	}
 	defer t.serveNext(now)
-	c := sv.owner
+	c := u.owner
 	if c != nil {
 		t.over(now, c)
 	}
 	t.note(now)
-	if sv.ended {
+	if u.ended {
 		err = io.EOF
 	}
 	if c != nil {
-		held := c.server == sv
-		sv.owner, c.server, c.own = nil, nil, nil
+		held := c.upstream == u
+		u.owner, c.upstream, c.own = nil, nil, nil
 		if held {
 			c.s.HandleUpstreamClosed(now, err)
 			c.apply(now)
@@ -258,40 +258,40 @@ func (sv *server) Closed(now time.Time, err error) {
 }
 
 // free gives the connection to who waits for it, or back to the pool.
-func (sv *server) free(now time.Time) {
-	t := sv.target
-	if sv.old(now) {
+func (u *upstreamConn) free(now time.Time) {
+	t := u.target
+	if u.old(now) {
 		t.side.counts.aged.Inc()
-		sv.conn.Close() // who waits gets a new one
+		u.conn.Close() // who waits gets a new one
 		return
 	}
 	defer t.serveNext(now)
-	w := t.pool.Release(sv)
+	w := t.pool.Release(u)
 	if w != nil {
-		w.Value.serve(now, sv, true)
+		w.Value.serve(now, u, true)
 		w.Value.apply(now)
 		return
 	}
-	if t.pool.Leaving(sv) {
-		sv.conn.Close()
+	if t.pool.Leaving(u) {
+		u.conn.Close()
 		return
 	}
-	sv.rest(now)
+	u.rest(now)
 	t.note(now)
 }
 
 // rest has the connection closed when it stays idle or is old. The deadline is
 // moved, not cleared, while it is busy: that costs next to nothing.
-func (sv *server) rest(now time.Time) {
-	by := now.Add(sv.target.side.front.cfg.TargetIdle)
-	if !sv.endBy.IsZero() && sv.endBy.Before(by) && !sv.old(now) {
-		by = sv.endBy
+func (u *upstreamConn) rest(now time.Time) {
+	by := now.Add(u.target.side.front.cfg.TargetIdle)
+	if !u.endBy.IsZero() && u.endBy.Before(by) && !u.old(now) {
+		by = u.endBy
 	}
-	sv.conn.SetDeadline(by)
+	u.conn.SetDeadline(by)
 }
 
 // old reports whether the connection is not to be used again.
-func (sv *server) old(now time.Time) bool { return !sv.endBy.IsZero() && !now.Before(sv.endBy) }
+func (u *upstreamConn) old(now time.Time) bool { return !u.endBy.IsZero() && !now.Before(u.endBy) }
 
 // endOf is when a connection made now is old. Up to a quarter of chance is taken
 // off, so that connections that were made together do not end together.

@@ -116,7 +116,7 @@ func (s *side) setTargets(now time.Time, list []*Target) {
 }
 
 func (s *side) addTarget(now time.Time, spec *Target) {
-	t := &target{side: s, spec: spec, pool: upstream.NewPool[*server, *client](s.connsPerTarget, s.streamsPerTarget(), s.waitersMax)}
+	t := &target{side: s, spec: spec, pool: upstream.NewPool[*upstreamConn, *client](s.connsPerTarget, s.streamsPerTarget(), s.waitersMax)}
 	t.at = s.targets.Add(t)
 	t.note(now)
 	t.serveNext(now)

@@ -34,9 +34,9 @@ func newConn(now time.Time, r *room, lc *loop.Conn) *conn {
 
 // Data is loop.Handler's.
 func (c *conn) Data(now time.Time, b []byte) int {
-	n := c.session.HandleBytes(now, b)
+	n := c.session.HandleData(now, b)
 	for c.serve(now) {
-		n += c.session.HandleBytes(now, b[n:])
+		n += c.session.HandleData(now, b[n:])
 	}
 	c.flush(now)
 	return n
@@ -45,7 +45,7 @@ func (c *conn) Data(now time.Time, b []byte) int {
 // Expired is loop.Handler's.
 func (c *conn) Expired(now time.Time) {
 	c.armed = time.Time{}
-	c.session.HandleDeadline(now)
+	c.session.HandleExpired(now)
 	c.flush(now)
 }
 

@@ -4,17 +4,17 @@
 // A Session is told what happens and puts what it wants done into the Shared
 // of its loop:
 //
-//	   HandleBytes ─▶ ┌─────────┐ ─▶ Out       bytes to send
-//	  HandleAnswer ─▶ │         │ ─▶ Ask       who must answer this request
-//	   HandleReply ─▶ │ Session │ ─▶ Raw       the request, for own endpoints
-//	HandleDeadline ─▶ │         │ ─▶ Close     how to close, if at all
-//	   HandleDrain ─▶ └─────────┘ ─▶ Answered  what was answered, to be counted
-//	                       │
-//	                       └─────▶ Deadline()  when to be told the time again
+//	   HandleData ─▶ ┌─────────┐ ─▶ Out       bytes to send
+//	 HandleAnswer ─▶ │         │ ─▶ Ask       who must answer this request
+//	  HandleReply ─▶ │ Session │ ─▶ Raw       the request, for own endpoints
+//	HandleExpired ─▶ │         │ ─▶ Close     how to close, if at all
+//	  HandleDrain ─▶ └─────────┘ ─▶ Answered  what was answered, to be counted
+//	                      │
+//	                      └─────▶ Deadline()  when to be told the time again
 //
 // Answers leave in the order of the requests (RFC 9112 section 9.3.2): while one
 // waits for its answer no further byte is read. Whoever can answer on the spot
-// does so between two calls of HandleBytes, so that any number of pipelined
+// does so between two calls of HandleData, so that any number of pipelined
 // requests becomes one write.
 //
 // The states of a Session, and what may end them by itself:

@@ -15,10 +15,10 @@ func Example() {
 	s := session.New(now, &shared)
 
 	b := []byte("GET /api/test HTTP/1.1\r\nHost: x\r\n\r\nHEAD /api/test HTTP/1.1\r\nHost: x\r\n\r\n")
-	n := s.HandleBytes(now, b)
+	n := s.HandleData(now, b)
 	for shared.Ask == session.AskService {
 		s.HandleAnswer(now, 200)
-		n += s.HandleBytes(now, b[n:])
+		n += s.HandleData(now, b[n:])
 	}
 	fmt.Println(n == len(b), len(shared.Out), "bytes to send")
 	for _, e := range shared.Answered {

@@ -77,7 +77,7 @@ func (p *player) do(command string) error {
 			return err
 		}
 		p.now = p.now.Add(d)
-		p.s.HandleDeadline(p.now)
+		p.s.HandleExpired(p.now)
 		p.tell()
 	case "drain":
 		p.s.HandleDrain(p.now)
@@ -90,7 +90,7 @@ func (p *player) do(command string) error {
 
 func (p *player) feed(b []byte) {
 	p.unread = append(p.unread, b...)
-	n := p.s.HandleBytes(p.now, p.unread)
+	n := p.s.HandleData(p.now, p.unread)
 	p.unread = p.unread[n:]
 	p.tell()
 }

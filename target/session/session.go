@@ -69,20 +69,20 @@ func New(now time.Time, sh *Shared) *Session {
 	return &Session{sh: sh, reader: http1.NewRequestReader(nil), until: now.Add(idleTimeout)}
 }
 
-// Deadline returns when HandleDeadline is to be called; zero means never.
+// Deadline returns when HandleExpired is to be called; zero means never.
 func (s *Session) Deadline() time.Time { return s.until }
 
-// Unread reports whether bytes are left that HandleBytes would read now. They
+// Unread reports whether bytes are left that HandleData would read now. They
 // are to be shown again after an answer.
 func (s *Session) Unread() bool { return s.unread && s.state != closing }
 
 // Asked reports whether an answer is waited for.
 func (s *Session) Asked() bool { return s.state == asked }
 
-// HandleBytes is told the bytes that have come and were not read, and returns how
+// HandleData is told the bytes that have come and were not read, and returns how
 // many of them are read. It stops at the end of a request that somebody is asked
 // to answer.
-func (s *Session) HandleBytes(now time.Time, b []byte) int {
+func (s *Session) HandleData(now time.Time, b []byte) int {
 	n := 0
 	for s.state < asked {
 		event, err := s.reader.Next(b[n:], &s.sh.head)
@@ -210,8 +210,8 @@ func (s *Session) mustBeAsked() {
 	s.sh.Ask, s.sh.Raw = AskNone, nil
 }
 
-// HandleDeadline is told that the time is now. Before the Deadline it does nothing.
-func (s *Session) HandleDeadline(now time.Time) {
+// HandleExpired is told that the time is now. Before the Deadline it does nothing.
+func (s *Session) HandleExpired(now time.Time) {
 	if s.until.IsZero() || now.Before(s.until) {
 		return
 	}

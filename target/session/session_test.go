@@ -20,14 +20,14 @@ func converse(stream []byte, lengths ...int) (sent string, exchanges []Exchange,
 		n := min(lengths[turn%len(lengths)], len(stream))
 		unread = append(unread, stream[:n]...)
 		stream = stream[n:]
-		n = s.HandleBytes(epoch, unread)
+		n = s.HandleData(epoch, unread)
 		for sh.Ask != AskNone {
 			if sh.Ask == AskService {
 				s.HandleAnswer(epoch, 200)
 			} else {
 				s.HandleReply(epoch, Reply{Status: 200, Body: bytes.Clone(sh.Raw)})
 			}
-			n += s.HandleBytes(epoch, unread[n:])
+			n += s.HandleData(epoch, unread[n:])
 		}
 		unread = unread[n:]
 		how = sh.Close
@@ -139,10 +139,10 @@ func exchange(text string, n int) func() {
 	s := New(epoch, &sh)
 	stream := []byte(strings.Repeat(text, n))
 	return func() {
-		read := s.HandleBytes(epoch, stream)
+		read := s.HandleData(epoch, stream)
 		for sh.Ask == AskService {
 			s.HandleAnswer(epoch, 200)
-			read += s.HandleBytes(epoch, stream[read:])
+			read += s.HandleData(epoch, stream[read:])
 		}
 		if read != len(stream) || len(sh.Answered) != n || sh.Close != CloseNone {
 			panic("bug: not every request was answered")
@@ -192,10 +192,10 @@ func BenchmarkUpload(b *testing.B) {
 	var sh Shared
 	s := New(epoch, &sh)
 	piece := make([]byte, 64<<10)
-	s.HandleBytes(epoch, http1.AppendHeadEnd([]byte("PUT /api/test HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000000000000\r\n")))
+	s.HandleData(epoch, http1.AppendHeadEnd([]byte("PUT /api/test HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000000000000\r\n")))
 	b.SetBytes(int64(len(piece)))
 	b.ReportAllocs()
 	for b.Loop() {
-		s.HandleBytes(epoch, piece)
+		s.HandleData(epoch, piece)
 	}
 }

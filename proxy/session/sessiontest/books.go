@@ -21,15 +21,15 @@ func (f *front) checkEffects(fx *session.Effects) {
 		f.wrong("something is wanted after the session has closed the connection: %+v", *fx)
 	case f.away && (speaks || fx.Close != session.CloseNone || fx.Acquire != session.AcquireNone && fx.Acquire != session.AcquireCancel):
 		f.wrong("something is wanted for a client that is gone: %+v", *fx)
-	case len(fx.Upstream) > 0 && f.server == nil:
+	case len(fx.Upstream) > 0 && f.upstream == nil:
 		f.wrong("%d bytes for a target without a connection to one", len(fx.Upstream))
-	case fx.Release != nothing && f.server == nil:
+	case fx.Release != nothing && f.upstream == nil:
 		f.wrong("a release without a connection to a target")
-	case fx.EndUpstream && f.server == nil:
+	case fx.EndUpstream && f.upstream == nil:
 		f.wrong("an end for a target without a connection to one")
 	case fx.Acquire == session.AcquireCancel && f.at != nil && !f.wait.Waiting():
 		f.wrong("a wait is given up that there is not")
-	case fx.Acquire != session.AcquireNone && fx.Acquire != session.AcquireCancel && f.server != nil && fx.Release == nothing:
+	case fx.Acquire != session.AcquireNone && fx.Acquire != session.AcquireCancel && f.upstream != nil && fx.Release == nothing:
 		f.wrong("a second connection is wanted")
 	}
 }
@@ -45,11 +45,11 @@ func (f *front) checkWaits() {
 	if f.collects > 2*pieceMax || f.returns > 2*pieceMax {
 		f.wrong("%d bytes of the client and %d of the target are kept and not passed on", f.collects, f.returns)
 	}
-	stalls := f.conn.stalls() || f.server != nil && f.server.conn.stalls()
+	stalls := f.conn.stalls() || f.upstream != nil && f.upstream.conn.stalls()
 	if f.s.Deadline().IsZero() && !f.deciding && !f.owning && !stalls {
 		f.wrong("nothing would ever wake the session")
 	}
-	if f.server == nil && f.tunnels {
+	if f.upstream == nil && f.tunnels {
 		f.wrong("a tunnel without a target")
 	}
 }
@@ -64,16 +64,16 @@ func (f *front) checkUnsent(c *conn, last int) {
 
 // checkReplay sees that only what may be sent again is.
 func (f *front) checkReplay() {
-	r, sv := f.asked, f.last
+	r, u := f.asked, f.last
 	f.replays++
 	f.w.tally.Retried++
 	switch {
-	case r == nil || sv == nil:
+	case r == nil || u == nil:
 		f.wrong("sent again without having been sent")
 	case f.replays > 1:
 		f.wrong("request %d is sent again a second time", r.id)
-	case !sv.reused || sv.shown > 0:
-		f.wrong("request %d is sent again: connection reused %t, %d bytes of answer", r.id, sv.reused, sv.shown)
+	case !u.reused || u.shown > 0:
+		f.wrong("request %d is sent again: connection reused %t, %d bytes of answer", r.id, u.reused, u.shown)
 	case r.body > 0 || !http1.MethodOf([]byte(r.method)).Idempotent():
 		f.wrong("request %d is sent again: %s with %d bytes of body", r.id, r.method, r.body)
 	}
@@ -84,8 +84,8 @@ func (f *front) checkReplay() {
 
 // checkKept sees that a connection is not kept whose target has said that it
 // closes.
-func (f *front) checkKept(sv *server) {
-	if p, ok := sv.conn.peer.(*service); ok && p.announced {
+func (f *front) checkKept(u *upstreamConn) {
+	if p, ok := u.conn.peer.(*service); ok && p.announced {
 		f.wrong("a connection to a target is kept that closes, as the target said")
 	}
 }
@@ -94,7 +94,7 @@ func (f *front) checkKept(sv *server) {
 func (f *front) checkClosed() {
 	f.w.fronts = slices.DeleteFunc(f.w.fronts, func(other *front) bool { return other == f })
 	switch {
-	case f.server != nil:
+	case f.upstream != nil:
 		f.wrong("the client is gone, and the connection to a target is still held")
 	case f.own != nil:
 		f.wrong("the client is gone, and its own connection to a target is still there")
@@ -115,7 +115,7 @@ func (w *world) checkBooks() {
 		}
 	}
 	for _, f := range w.fronts {
-		if f.server != nil && f.server.owner != f {
+		if f.upstream != nil && f.upstream.owner != f {
 			f.wrong("two sessions share a connection to a target")
 		}
 	}
@@ -128,15 +128,15 @@ func (w *world) checkPool(t *target) {
 			waiting++
 		}
 	}
-	for _, sv := range t.servers {
-		if sv.owner == nil && sv.conn.state == connOpen {
+	for _, u := range t.conns {
+		if u.owner == nil && u.conn.state == connOpen {
 			idle++
 		}
 	}
 	p := t.pool
-	if p.Open() != len(t.servers) || p.Connecting() != t.dialing || p.InFlight()-p.Busy() != waiting || p.Idle() != idle || p.Streams() > w.profile.streams {
+	if p.Open() != len(t.conns) || p.Connecting() != t.dialing || p.InFlight()-p.Busy() != waiting || p.Idle() != idle || p.Streams() > w.profile.streams {
 		w.failed(nil, "%s: the pool says %d open, %d idle, %d connecting, %d waiting; there are %d, %d, %d, %d; %d streams",
-			t.name, p.Open(), p.Idle(), p.Connecting(), p.InFlight()-p.Busy(), len(t.servers), idle, t.dialing, waiting, p.Streams())
+			t.name, p.Open(), p.Idle(), p.Connecting(), p.InFlight()-p.Busy(), len(t.conns), idle, t.dialing, waiting, p.Streams())
 	}
 	if waiting > 0 && p.Connecting() == 0 && p.Open() == 0 {
 		w.failed(nil, "%s: %d wait, and nothing is under way for them", t.name, waiting)

@@ -6,10 +6,10 @@
 //	  caller ──▶ conn ──▶ front ──▶ session.Session
 //	(a client)             │  ▲        limiter (simredis, at once or later)
 //	                       ▼  │
-//	  service ◀─ conn ◀─ server ◀── upstream.Group, Pool
+//	  service ◀─ conn ◀─ upstreamConn ◀── upstream.Group, Pool
 //	(at a target)
 //
-// front and server are the rim: they do in a few lines what package wire does
+// front and upstreamConn are the rim: they do in a few lines what package wire does
 // with sockets. A conn keeps the contract of a loop's connection, with its
 // bounds, half closes and lingering. Callers and services misbehave by chance:
 // they split, stall, break off, reset, lie about lengths and send garbage.

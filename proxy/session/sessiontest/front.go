@@ -20,24 +20,24 @@ type front struct {
 	s      *session.Session
 	caller *caller
 
-	server *server
-	own    *server // waits for the client's next request
-	at     *upstream.Target[*target]
-	mark   upstream.Mark
-	tried  upstream.Tried
-	wait   upstream.Waiter[*front]
-	away   bool      // the connection is gone
-	due    time.Time // the deadline as armed
+	upstream *upstreamConn
+	own      *upstreamConn // waits for the client's next request
+	at       *upstream.Target[*target]
+	mark     upstream.Mark
+	tried    upstream.Tried
+	wait     upstream.Waiter[*front]
+	away     bool      // the connection is gone
+	due      time.Time // the deadline as armed
 
 	log      history
-	asked    *request // the limiter was asked for it, no outcome was reported yet
-	deciding bool     // its answer has not come
-	owning   bool     // an own endpoint works
-	ended    bool     // the session has closed the connection
-	tunnels  bool     // it has become a tunnel
-	replays  int      // of the exchange
-	last     *server  // whose end the exchange has seen
-	collects int      // bytes taken in from the client and the target, and not given out
+	asked    *request      // the limiter was asked for it, no outcome was reported yet
+	deciding bool          // its answer has not come
+	owning   bool          // an own endpoint works
+	ended    bool          // the session has closed the connection
+	tunnels  bool          // it has become a tunnel
+	replays  int           // of the exchange
+	last     *upstreamConn // whose end the exchange has seen
+	collects int           // bytes taken in from the client and the target, and not given out
 	returns  int
 }
 
@@ -53,7 +53,7 @@ func (w *world) accept(c *caller) *front {
 	f.s.Owner = f
 	f.wait.Value = f
 	if w.draining {
-		f.s.Drain(w.now)
+		f.s.HandleDrain(w.now)
 	}
 	f.arm()
 	w.fronts = append(w.fronts, f)
@@ -90,8 +90,8 @@ func (f *front) end(unread int) {
 func (f *front) writable() {
 	f.s.HandleClientFull(f.w.now, false)
 	f.apply()
-	if f.server != nil {
-		f.server.conn.pump()
+	if f.upstream != nil {
+		f.upstream.conn.pump()
 	}
 }
 
@@ -116,8 +116,8 @@ func (f *front) apply() {
 			f.write(fx.Client)
 			poison(fx.Client)
 		}
-		if len(fx.Upstream) > 0 && f.server != nil {
-			f.server.write(fx.Upstream)
+		if len(fx.Upstream) > 0 && f.upstream != nil {
+			f.upstream.write(fx.Upstream)
 		}
 		f.endHalf(&fx)
 		if fx.Release != session.ReleaseNone {
@@ -128,7 +128,7 @@ func (f *front) apply() {
 		}
 		f.close(fx.Close)
 		if fx.Stream {
-			f.s.HandleStream(f.w.now, f.server.target.pool.Stream(&f.wait))
+			f.s.HandleStream(f.w.now, f.upstream.target.pool.Stream(&f.wait))
 		}
 		f.acquire(fx.Acquire, fx.Long)
 		f.read(&fx)
@@ -151,8 +151,8 @@ func (f *front) write(b []byte) {
 }
 
 func (f *front) endHalf(fx *session.Effects) {
-	if fx.EndUpstream && f.server != nil {
-		f.server.conn.closeWrite()
+	if fx.EndUpstream && f.upstream != nil {
+		f.upstream.conn.closeWrite()
 	}
 	if fx.EndClient {
 		f.conn.closeWrite()
@@ -221,10 +221,10 @@ func (f *front) acquire(how session.Acquire, long bool) {
 		f.unavailable(session.FaultStreams)
 		return
 	}
-	sv, grant := t.pool.Acquire(&f.wait, how == session.AcquireFresh)
+	u, grant := t.pool.Acquire(&f.wait, how == session.AcquireFresh)
 	switch grant {
 	case upstream.Ready:
-		f.serve(sv, true)
+		f.serve(u, true)
 	case upstream.Wait:
 		f.s.HandleWaits(f.w.now)
 	case upstream.WaitAndDial:
@@ -251,7 +251,7 @@ func (f *front) choose() bool {
 
 func (f *front) leave() {
 	if f.at != nil {
-		if f.server == nil {
+		if f.upstream == nil {
 			f.at.Value.pool.EndStream(&f.wait)
 		}
 		f.at.Abandoned(f.mark)
@@ -287,65 +287,65 @@ func (f *front) learn(o *session.Outcome) {
 	f.at = nil
 }
 
-func (f *front) serve(sv *server, reused bool) {
-	f.server, sv.owner = sv, f
-	sv.shown, sv.fresh = 0, true
-	sv.conn.log = &f.log
-	f.log.note(f.w.now, "served by connection", int64(sv.conn.id), "of "+sv.target.name)
-	if !f.s.HandleAcquired(f.w.now, sv.target.name, reused) {
+func (f *front) serve(u *upstreamConn, reused bool) {
+	f.upstream, u.owner = u, f
+	u.shown, u.fresh = 0, true
+	u.conn.log = &f.log
+	f.log.note(f.w.now, "served by connection", int64(u.conn.id), "of "+u.target.name)
+	if !f.s.HandleAcquired(f.w.now, u.target.name, reused) {
 		f.w.failed(&f.log, "a connection was granted to a session that does not wait for one")
 	}
-	sv.reused = reused
+	u.reused = reused
 }
 
 func (f *front) release(how session.Release) {
 	f.log.note(f.w.now, "release", int64(how), "")
-	sv := f.server
-	if sv == nil {
+	u := f.upstream
+	if u == nil {
 		return
 	}
-	f.server = nil
-	if how == session.ReleasePrivate && len(sv.conn.out) == 0 && sv.target.pool.Stream(&f.wait) {
-		f.checkKept(sv)
-		f.own = sv
-		sv.rest()
+	f.upstream = nil
+	if how == session.ReleasePrivate && len(u.conn.out) == 0 && u.target.pool.Stream(&f.wait) {
+		f.checkKept(u)
+		f.own = u
+		u.rest()
 		return
 	}
-	sv.owner = nil
-	sv.target.pool.EndStream(&f.wait)
+	u.owner = nil
+	u.target.pool.EndStream(&f.wait)
 	switch {
 	case how == session.ReleaseEnd:
 		f.w.tally.Tunnels++
-		sv.conn.closeDrained(false)
-	case how == session.ReleaseDiscard || how == session.ReleasePrivate || len(sv.conn.out) > 0:
+		u.conn.closeDrained(false)
+	case how == session.ReleaseDiscard || how == session.ReleasePrivate || len(u.conn.out) > 0:
 		f.w.tally.Discarded++
-		sv.conn.close()
+		u.conn.close()
 	default:
-		f.checkKept(sv)
-		sv.free()
+		f.checkKept(u)
+		u.free()
 	}
 }
 
 // serveOwn has the next exchange go over the client's own connection, if its
 // target is still there.
 func (f *front) serveOwn() bool {
-	sv := f.own
-	if sv == nil || sv.target.at.Status(f.w.now) == upstream.Draining {
+	u := f.own
+	if u == nil || u.target.at.Status(f.w.now) == upstream.Draining {
 		f.disown()
 		return false
 	}
 	f.w.tally.Private++
 	f.own = nil
-	f.at, f.mark = sv.target.at, sv.target.at.Mark()
-	f.serve(sv, false)
+	f.at, f.mark = u.target.at, u.target.at.Mark()
+	f.serve(u, false)
 	return true
 }
 
 func (f *front) disown() {
-	if sv := f.own; sv != nil {
-		f.own, sv.owner = nil, nil
-		sv.target.pool.EndStream(&f.wait)
-		sv.conn.close()
+	if u := f.own; u != nil {
+		f.own, u.owner = nil, nil
+		u.target.pool.EndStream(&f.wait)
+		u.conn.close()
 	}
 }
 

@@ -146,7 +146,7 @@ func (w *world) drain() {
 	w.draining = true
 	for _, f := range w.fronts {
 		f.log.note(w.now, "drain", 0, "")
-		f.s.Drain(w.now)
+		f.s.HandleDrain(w.now)
 		f.arm()
 	}
 	w.soon(func() { w.draining = false })

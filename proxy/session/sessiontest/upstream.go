@@ -22,24 +22,24 @@ type target struct {
 	w    *world
 	name string
 	at   *upstream.Target[*target]
-	pool *upstream.Pool[*server, *front]
+	pool *upstream.Pool[*upstreamConn, *front]
 
-	servers []*server // every connection alive
+	conns   []*upstreamConn // every connection alive
 	dialing int
 	refuses bool // connections
 }
 
 func (w *world) addTarget() {
 	w.serial++
-	t := &target{w: w, name: "target-" + itoa(w.serial) + ":80", pool: upstream.NewPool[*server, *front](w.profile.conns, w.profile.streams, w.profile.waiters)}
+	t := &target{w: w, name: "target-" + itoa(w.serial) + ":80", pool: upstream.NewPool[*upstreamConn, *front](w.profile.conns, w.profile.streams, w.profile.waiters)}
 	t.at = w.targets.Add(t)
 }
 
 // retire takes the target out of use.
 func (t *target) retire() {
 	t.w.targets.Retire(t.at)
-	for _, sv := range slices.Clone(t.pool.Retire()) {
-		sv.conn.close()
+	for _, u := range slices.Clone(t.pool.Retire()) {
+		u.conn.close()
 	}
 	t.forget()
 }
@@ -77,16 +77,16 @@ func (t *target) dial() {
 
 func (t *target) dialled() {
 	t.at.Connected(t.w.now)
-	sv := &server{target: t, conn: t.w.newConn(false, nil)}
-	sv.conn.handler = sv
-	sv.conn.peer = newService(t.w, sv.conn)
-	t.servers = append(t.servers, sv)
-	if w := t.pool.Dialled(sv); w != nil {
-		w.Value.serve(sv, false)
+	u := &upstreamConn{target: t, conn: t.w.newConn(false, nil)}
+	u.conn.handler = u
+	u.conn.peer = newService(t.w, u.conn)
+	t.conns = append(t.conns, u)
+	if w := t.pool.Dialled(u); w != nil {
+		w.Value.serve(u, false)
 		w.Value.apply()
 		return
 	}
-	sv.restOrLeave()
+	u.restOrLeave()
 }
 
 func (t *target) dialFailed(mark upstream.Mark, why session.Fault) {
@@ -106,10 +106,10 @@ func (t *target) dialFailed(mark upstream.Mark, why session.Fault) {
 	t.forget()
 }
 
-// A server is one connection to a target.
+// An upstreamConn is one connection to a target.
 //
 // Owned by its world.
-type server struct {
+type upstreamConn struct {
 	target *target
 	conn   *conn
 	owner  *front
@@ -121,86 +121,86 @@ type server struct {
 }
 
 // holder is whose exchange is on the connection.
-func (sv *server) holder() *front {
-	if f := sv.owner; f != nil && f.server == sv {
+func (u *upstreamConn) holder() *front {
+	if f := u.owner; f != nil && f.upstream == u {
 		return f
 	}
 	return nil
 }
 
-func (sv *server) data(b []byte) int {
-	f := sv.holder()
+func (u *upstreamConn) data(b []byte) int {
+	f := u.holder()
 	if f == nil {
-		sv.conn.close()
+		u.conn.close()
 		return len(b)
 	}
-	n := f.s.HandleUpstream(sv.target.w.now, b)
+	n := f.s.HandleUpstream(u.target.w.now, b)
 	if n < len(b) {
-		f.log.note(sv.target.w.now, "of target's bytes taken", int64(n), "of "+itoa(len(b)))
+		f.log.note(u.target.w.now, "of target's bytes taken", int64(n), "of "+itoa(len(b)))
 	}
 	if n > 0 || !f.conn.full {
-		sv.shown += len(b)
+		u.shown += len(b)
 	}
 	f.returns += n
 	f.apply()
 	return n
 }
 
-func (sv *server) end(unread int) {
-	if f := sv.holder(); f != nil && f.s.HandleUpstreamEnd(sv.target.w.now, unread) {
+func (u *upstreamConn) end(unread int) {
+	if f := u.holder(); f != nil && f.s.HandleUpstreamEnd(u.target.w.now, unread) {
 		f.apply()
 		return
 	}
-	sv.ended = true
-	sv.conn.close()
+	u.ended = true
+	u.conn.close()
 }
 
-func (sv *server) write(b []byte) {
-	f := sv.owner
-	f.log.note(sv.target.w.now, "to target", int64(len(b)), start(b))
+func (u *upstreamConn) write(b []byte) {
+	f := u.owner
+	f.log.note(u.target.w.now, "to target", int64(len(b)), start(b))
 	f.collects = 0
-	full := sv.conn.full
-	sv.conn.write(b)
-	f.checkUnsent(sv.conn, len(b))
-	if !sv.fresh {
+	full := u.conn.full
+	u.conn.write(b)
+	f.checkUnsent(u.conn, len(b))
+	if !u.fresh {
 		poison(b) // the first piece may be the request itself, kept to be sent again
 	}
-	sv.fresh = false
-	if !full && sv.conn.full {
-		sv.target.w.tally.Full++
-		f.s.HandleTargetFull(sv.target.w.now, true)
+	u.fresh = false
+	if !full && u.conn.full {
+		u.target.w.tally.Full++
+		f.s.HandleTargetFull(u.target.w.now, true)
 	}
 }
 
-func (sv *server) writable() {
-	f := sv.holder()
+func (u *upstreamConn) writable() {
+	f := u.holder()
 	if f == nil {
 		return
 	}
-	f.s.HandleTargetFull(sv.target.w.now, false)
+	f.s.HandleTargetFull(u.target.w.now, false)
 	f.apply()
 }
 
-func (sv *server) expired() {
-	if sv.holder() == nil {
-		sv.conn.close()
+func (u *upstreamConn) expired() {
+	if u.holder() == nil {
+		u.conn.close()
 		return
 	}
-	sv.rest()
+	u.rest()
 }
 
-func (sv *server) closed(err error) {
-	t := sv.target
-	t.servers = slices.DeleteFunc(t.servers, func(other *server) bool { return other == sv })
-	if t.pool.Lost(sv) {
+func (u *upstreamConn) closed(err error) {
+	t := u.target
+	t.conns = slices.DeleteFunc(t.conns, func(other *upstreamConn) bool { return other == u })
+	if t.pool.Lost(u) {
 		t.dial()
 	}
-	if sv.ended {
+	if u.ended {
 		err = io.EOF
 	}
-	if f := sv.owner; f != nil {
-		held := f.server == sv
-		sv.owner, f.server, f.own, f.last = nil, nil, nil, sv
+	if f := u.owner; f != nil {
+		held := f.upstream == u
+		u.owner, f.upstream, f.own, f.last = nil, nil, nil, u
 		t.pool.EndStream(&f.wait)
 		if held {
 			f.s.HandleUpstreamClosed(t.w.now, err)
@@ -210,25 +210,25 @@ func (sv *server) closed(err error) {
 	t.forget()
 }
 
-func (sv *server) free() {
-	t := sv.target
-	if w := t.pool.Release(sv); w != nil {
-		w.Value.serve(sv, true)
+func (u *upstreamConn) free() {
+	t := u.target
+	if w := t.pool.Release(u); w != nil {
+		w.Value.serve(u, true)
 		w.Value.apply()
 		return
 	}
-	sv.restOrLeave()
+	u.restOrLeave()
 }
 
 // restOrLeave closes a connection that has no place in the pool any more.
-func (sv *server) restOrLeave() {
-	if sv.target.pool.Leaving(sv) {
-		sv.conn.close()
+func (u *upstreamConn) restOrLeave() {
+	if u.target.pool.Leaving(u) {
+		u.conn.close()
 		return
 	}
-	sv.rest()
+	u.rest()
 }
 
-func (sv *server) rest() { sv.conn.setDeadline(sv.target.w.now.Add(targetIdle)) }
+func (u *upstreamConn) rest() { u.conn.setDeadline(u.target.w.now.Add(targetIdle)) }
 
 func itoa(n int) string { return strconv.Itoa(n) }
