@@ -29,14 +29,14 @@ type Verdict struct {
 	Mode   store.Mode
 }
 
-// Verdict returns what the answer means.
-func (d *Decided) Verdict() Verdict {
-	v := Verdict{Policy: d.Policy, By: &d.Asked[0], Mode: d.Answer.Mode}
+// Judge makes it what an answer means.
+func (v *Verdict) Judge(d *Decided) {
+	v.Policy, v.By, v.Mode = d.Policy, &d.Asked[0], d.Answer.Mode
+	v.State = limit.Decision{}
 	if tightest := d.Answer.Tightest; len(d.Answer.Decisions) > 0 {
 		v.State, v.By = d.Answer.Decisions[tightest], &d.Asked[tightest]
 	}
 	v.Rule, v.Limit = v.By.Rule, v.By.Limit
-	return v
 }
 
 // Tells reports whether there is a limit, and a count, to be told.

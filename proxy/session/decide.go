@@ -17,7 +17,7 @@ import (
 // be decided together.
 func (s *Session) ask(now time.Time) (ok bool) {
 	e, c := s.env, &s.env.matched
-	s.x.verdict = decide.Verdict{Policy: e.Policy()}
+	s.x.verdict.Policy = e.Policy()
 	r := decide.Request{Head: &e.head, Client: s.client(&e.head), Trusted: s.trusted(), Preflight: e.Settings.PreflightsApart && rule.Preflight(&e.head)}
 	if !c.Open(s.x.verdict.Policy, &r) {
 		s.fail(now, 400, "the path can be read in several ways, and too many rules apply to them")
@@ -61,8 +61,9 @@ func (s *Session) keepAsked(asked []decide.Counted) {
 // decided notes the store's answer about what was asked.
 func (s *Session) decided(now time.Time, ans *store.Answer, asked []decide.Counted) {
 	d := &s.env.decided
-	*d = decide.Decided{Policy: s.x.verdict.Policy, Asked: asked, Answer: ans}
-	s.fx.Decided, s.x.verdict = d, d.Verdict()
+	d.Policy, d.Asked, d.Answer = s.x.verdict.Policy, asked, ans
+	s.fx.Decided = d
+	s.x.verdict.Judge(d)
 	o := &s.x.outcome
 	o.Rule, o.Algorithm = s.x.verdict.Rule.ID, s.x.verdict.Limit.Algorithm()
 	switch {

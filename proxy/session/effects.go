@@ -92,8 +92,8 @@ const (
 )
 
 // Effects returns what to do and forgets it.
-func (s *Session) Effects() Effects {
-	fx := s.fx
+func (s *Session) Effects() (fx Effects) {
+	fx = s.fx
 	if len(s.env.out) > 0 {
 		fx.Client = s.env.out
 		s.env.out = s.env.out[:0]

@@ -145,10 +145,12 @@ func foldTable() (t [256]byte) {
 	return t
 }
 
-func (s *Session) trusted() bool { return s.trusts(s.remote) }
+// trusted reports whether the client's claims are believed.
+func (s *Session) trusted() bool { return s.believed }
 
-func (s *Session) trusts(a netip.Addr) bool {
-	for _, p := range s.env.Settings.TrustedProxies {
+// trusts reports whether claims from an address are believed.
+func (set *Settings) trusts(a netip.Addr) bool {
+	for _, p := range set.TrustedProxies {
 		if p.Contains(a) {
 			return true
 		}
@@ -179,7 +181,7 @@ func (s *Session) client(h *http1.Head) netip.Addr {
 			if !ok {
 				return at
 			}
-			if at = a; !s.trusts(at) {
+			if at = a; !s.env.Settings.trusts(at) {
 				return at
 			}
 		}

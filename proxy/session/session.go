@@ -30,9 +30,11 @@ type Session struct {
 	env    *Env
 	remote netip.Addr
 	secure bool // the client came by TLS
-	state  state
-	reader http1.Reader
-	drain  bool
+	// believed: the client is a trusted proxy.
+	believed bool
+	state    state
+	reader   http1.Reader
+	drain    bool
 	// private: the target's connection that an exchange uses stays this
 	// client's, see noticeLogin.
 	private bool
@@ -117,6 +119,7 @@ const (
 // came by TLS.
 func New(now time.Time, env *Env, remote netip.Addr, secure bool) *Session {
 	s := &Session{env: env, remote: plain(remote), secure: secure, reader: http1.NewRequestReader(&env.Settings.Head)}
+	s.believed = env.Settings.trusts(s.remote)
 	s.deadline = now.Add(env.Settings.IdleTimeout)
 	s.idleBy = s.deadline
 	s.endBy = env.endOf(now)
