@@ -81,14 +81,17 @@ func (g *Gate) read(span time.Duration) reading {
 	if g.calm.known == 0 {
 		g.calm.shape, g.calm.few = r.shape, r.mean
 	}
-	if r.long && g.calm.correct(&r.shape) {
+	if g.calm.correct(&r.shape, w.goods-w.read, r.long) {
 		g.slower = 1
 	}
 	wait := 0.0
 	if g.calm.wide() && r.wide() {
 		times := (r.high - r.low) / (g.calm.high - g.calm.low)
+		// Every answer counts when it is new, the more the better the window is known: one
+		// pause, read again and again, would look like slowness.
+		step := min(.6, float64((w.goods-w.read)*w.goods)/6000)
 		work := 1 - max(0, r.low-g.slower*g.calm.low)/r.shape.mean // a long queue varies, too
-		g.slower += min(.6, float64(w.goods)/300) * work * work * (times - g.slower)
+		g.slower += step * work * work * (times - g.slower)
 		wait = r.low - g.slower*g.calm.low
 	} else {
 		g.slower = min(g.slower, r.mid/g.calm.mid)
@@ -96,6 +99,7 @@ func (g *Gate) read(span time.Duration) reading {
 	}
 	wait = max(0, wait)
 	r.waiting = wait / max(r.shape.mean, wait)
+	w.read = w.goods
 	r.noise = min(1, (r.high-r.low)/r.shape.mean) / math.Sqrt(float64(w.goods))
 	r.atWork = r.mean * (1 - r.waiting)
 	if r.full { // as if the limit had been kept to the fraction

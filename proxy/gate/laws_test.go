@@ -71,7 +71,7 @@ var protects = map[string]struct {
 		w.Workers, w.Share, w.CV, w.Stages = 60, .05, .5, []gatetest.Stage{{Load: 6000}}
 	}},
 	"a slow route beside fast ones": {.90, .85, func(w *gatetest.World) { w.Slow, w.SlowBy = .01, 50; w.Stages = []gatetest.Stage{{Load: 900}} }},
-	"two proxies":                   {.98, .95, func(w *gatetest.World) { w.Gates = 2 }},
+	"two proxies":                   {.97, .95, func(w *gatetest.World) { w.Gates = 2 }},
 	"eight proxies":                 {.92, .78, func(w *gatetest.World) { w.Gates = 8 }},
 }
 
@@ -87,6 +87,29 @@ func TestProtects(t *testing.T) {
 				r := gatetest.Play(w)
 				if all, worse := r.Ratio(2*sec, w.Length), r.Ratio(10*sec, 20*sec); all < c.all || worse < c.worse {
 					t.Errorf("seed %d: answered in time ÷ possible: %.3f over all, want %.2f; %.3f in the bad time, want %.2f", seed, all, c.all, worse, c.worse)
+				}
+			}
+		})
+	}
+}
+
+// A start under too much load while the machine pauses again and again: soon afterwards
+// the target is protected. What the pauses add to answer times is not taken for slowness
+// for long.
+func TestStarts(t *testing.T) {
+	for name, change := range map[string]func(w *gatetest.World){
+		"15 workers": func(*gatetest.World) {},
+		"64 workers": func(w *gatetest.World) { w.Workers, w.Service, w.InTime = 64, 40*ms, 200*ms },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			for seed := range 4 * seeds {
+				w := usual()
+				w.Seed, w.Length, w.Stages = seed, 12*sec, []gatetest.Stage{{Load: 2000}}
+				w.Stall = gatetest.Stall{Every: 60 * ms, Least: 10 * ms, Most: 100 * ms, Until: 4500 * ms}
+				change(&w)
+				if r := gatetest.Play(w).Ratio(5*sec, w.Length); r < .93 {
+					t.Errorf("seed %d: answered in time ÷ possible: %.3f, want .93", seed, r)
 				}
 			}
 		})

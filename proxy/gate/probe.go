@@ -15,6 +15,10 @@ const (
 	// the next look to be soon: then what is known was learned while the target was
 	// overrun. A wrong alarm costs little.
 	probeNews = 1.5
+	// Likewise when the look shows the target to be slower by less than this part of what was
+	// assumed: a queue, or pauses of the machine, were taken for slowness. slowerMost
+	// bounds what is believed of it when a look might take too long.
+	lessSlow, slowerMost = .7, 1.5
 )
 
 // A probe is a look at the target with few in flight.
@@ -22,6 +26,7 @@ type probe struct {
 	period time.Duration
 	last   time.Time // when the gate last looked, or did not bind
 	limit  float64   // to be restored; 0: there is no look under way
+	slower float64   // times as long as when calm answers took then
 	all    bool      // every gate that binds looks now
 }
 
@@ -31,6 +36,9 @@ func (g *Gate) judgeProbe(now time.Time, r *reading) bool {
 	switch {
 	case p.limit > 0:
 		p.period = min(2*p.period, probeMax)
+		if g.slower < lessSlow*p.slower {
+			p.period = probeMin
+		}
 		if r.mid < (1-probeNews*r.noise)*g.calm.mid {
 			p.period = probeMin
 			g.calm.known = min(g.calm.known, 3*float64(g.window.goods))
@@ -50,11 +58,11 @@ func (g *Gate) judgeProbe(now time.Time, r *reading) bool {
 	p.all = !now.Truncate(probeMax).Equal(p.last.Truncate(probeMax))
 	p.last = now
 	to := max(float64(g.cfg.Min), min(g.limit/2, .6*max(r.atWork, g.atWork)))
-	if (probeAnswers/to+3)*g.slower*g.calm.mean > probePart*float64(p.period) {
+	if (probeAnswers/to+3)*min(g.slower, slowerMost)*g.calm.mean > probePart*float64(p.period) {
 		p.period = min(2*p.period, probeMax)
 		return false
 	}
-	p.limit = g.limit
+	p.limit, p.slower = g.limit, g.slower
 	g.set(to)
 	return true
 }

@@ -38,6 +38,7 @@ type window struct {
 	few      int           // answers to requests sent with more in flight do not count, 0: all do,
 	until    time.Time     // until then
 	settle   time.Duration // to be ignored after the first that counts
+	read     int           // goods that have been read
 	n, goods int           // answers, and those that were no refusals
 	full     int           // sent while the gate bound
 	peak     int           // most in flight

@@ -64,9 +64,10 @@ type run struct {
 	sides  []*side
 	busy   int
 	queue  []*request
-	free   []time.Duration // when each worker of a queue without a gate would be free
-	hot    bool            // a crowd comes
-	hotBy  time.Duration   // until then it does, or does not
+	free   []time.Duration  // when each worker of a queue without a gate would be free
+	stall  [2]time.Duration // the next pause of the machine begins and ends
+	hot    bool             // a crowd comes
+	hotBy  time.Duration    // until then it does, or does not
 	res    Result
 }
 
@@ -77,7 +78,7 @@ func (r *run) push(at time.Duration, do func()) { heap.Push(&r.events, event{at,
 
 // step lets the next thing happen.
 func (r *run) step() {
-	at := r.events[0].at
+	at := r.awake(r.events[0].at)
 	if len(r.stages) > 0 && r.stages[0].From <= at {
 		r.spend(r.stages[0].From)
 		r.enter()
@@ -85,6 +86,20 @@ func (r *run) step() {
 	}
 	r.spend(at)
 	heap.Pop(&r.events).(event).do()
+}
+
+// awake is when something happens that is due at some time: at the end of a pause into which
+// that falls, but not before what has happened.
+func (r *run) awake(at time.Duration) time.Duration {
+	s := &r.w.Stall
+	for at = max(at, r.now); at >= r.stall[1] && r.stall[1] < s.Until; {
+		begin := r.stall[1] + seconds(s.Every.Seconds()*r.rng.ExpFloat64())
+		r.stall = [2]time.Duration{begin, begin + s.Least + time.Duration(r.rng.Float64()*float64(s.Most-s.Least))}
+	}
+	if at >= r.stall[0] && at < r.stall[1] {
+		return r.stall[1]
+	}
+	return at
 }
 
 // spend lets time pass, in which the target could have answered as many as it can or

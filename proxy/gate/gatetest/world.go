@@ -27,6 +27,14 @@ type Burst struct {
 	Size        int
 }
 
+// A Stall is how the machine pauses, on which target and proxies are: with exponential times
+// in between, for times that are evenly spread. What falls into a pause happens at its end.
+type Stall struct {
+	Every       time.Duration // mean time between pauses; 0: there are none
+	Least, Most time.Duration
+	Until       time.Duration // the last begins before
+}
+
 // A World is a target with workers that take requests from one queue, first come first
 // served, its traffic, and the proxies in front of it. Times to answer are exponential
 // (CV 1), constant (CV 0) or log-normal.
@@ -41,6 +49,7 @@ type World struct {
 	Queue   int           // places; beyond, the target answers 503 after a millisecond
 	Crowd   float64       // 0: Poisson arrivals; else a twentieth of the time they come so many times as often
 	Burst   Burst
+	Stall   Stall
 	Slow    float64 // share of requests of another class, which take SlowBy as long
 	SlowBy  float64
 	Trip    time.Duration // mean time of a message between proxy and target, exponential
