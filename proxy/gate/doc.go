@@ -44,7 +44,7 @@
 //
 // What the gate sheds of steady traffic at 90 % of a target's capacity that would have been
 // answered in time is below one request in 10,000 where answer times are about exponential,
-// or workers many. It is up to six in 1,000 where answer times deviate by two or three
+// or workers many. It is up to three in 1,000 where answer times deviate by two or three
 // times their mean, workers are few or requests come in bursts: there queues last as
 // long as those of an overload.
 //

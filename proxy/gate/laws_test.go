@@ -33,7 +33,7 @@ func usual() gatetest.World {
 // numbers are what the worst of the seeds must reach over all, and in the tenth to the
 // twentieth second. What is missing is above all the answers that take too long even of
 // a worker that begins at once: in the bad time one in twenty of "-40 % of 64 workers",
-// one in twelve of "512 workers".
+// one in twelve of "512 workers". Of the latter the worst of 24 seeds has .81 and .75.
 var protects = map[string]struct {
 	all, worse float64
 	change     func(w *gatetest.World)
@@ -127,31 +127,31 @@ func TestWithout(t *testing.T) {
 }
 
 // A target that can do what is asked of it is left alone. Nearly nothing is shed, as the
-// bounds say, which are those of a line that sheds whoever waits for 50 ms.
+// bounds say.
 var calms = map[string]struct {
 	most   float64 // shed, of what was offered
 	change func(w *gatetest.World)
 }{
 	"90 %":                            {1e-4, func(*gatetest.World) {}},
 	"90 %, constant times":            {1e-4, func(w *gatetest.World) { w.CV = 0 }},
-	"90 %, 64 workers, deviation":     {2e-4, func(w *gatetest.World) { w.Workers, w.CV, w.Stages = 64, 3, []gatetest.Stage{{Load: 5760}} }},
+	"90 %, 64 workers, deviation":     {1e-4, func(w *gatetest.World) { w.Workers, w.CV, w.Stages = 64, 3, []gatetest.Stage{{Load: 5760}} }},
 	"60 %, deviation":                 {1e-4, func(w *gatetest.World) { w.CV, w.Stages = 3, []gatetest.Stage{{Load: 900}} }},
 	"60 %, four workers":              {1e-4, func(w *gatetest.World) { w.Workers, w.Stages = 4, []gatetest.Stage{{Load: 240}} }},
-	"90 %, deviation twice the mean":  {3e-3, func(w *gatetest.World) { w.CV = 2 }},
-	"90 %, deviation thrice the mean": {4e-3, func(w *gatetest.World) { w.CV = 3 }},
-	"90 %, four workers":              {6e-3, func(w *gatetest.World) { w.Workers, w.Stages = 4, []gatetest.Stage{{Load: 360}} }},
-	"90 %, a slow route":              {4e-3, func(w *gatetest.World) { w.Slow, w.SlowBy, w.Stages = .01, 50, []gatetest.Stage{{Load: 900}} }},
-	"60 %, crowds":                    {1e-3, func(w *gatetest.World) { w.Crowd, w.Stages = 3, []gatetest.Stage{{Load: 900}} }},
-	"90 %, crowds":                    {4e-3, func(w *gatetest.World) { w.Crowd = 3 }},
+	"90 %, deviation twice the mean":  {1e-3, func(w *gatetest.World) { w.CV = 2 }},
+	"90 %, deviation thrice the mean": {2e-3, func(w *gatetest.World) { w.CV = 3 }},
+	"90 %, four workers":              {4e-3, func(w *gatetest.World) { w.Workers, w.Stages = 4, []gatetest.Stage{{Load: 360}} }},
+	"90 %, a slow route":              {3.5e-3, func(w *gatetest.World) { w.Slow, w.SlowBy, w.Stages = .01, 50, []gatetest.Stage{{Load: 900}} }},
+	"60 %, crowds":                    {2e-4, func(w *gatetest.World) { w.Crowd, w.Stages = 3, []gatetest.Stage{{Load: 900}} }},
+	"90 %, crowds":                    {3e-3, func(w *gatetest.World) { w.Crowd = 3 }},
 	"one request a second":            {0, func(w *gatetest.World) { w.Length, w.Stages = 1000*sec, []gatetest.Stage{{Load: 1}} }},
 	"80 %, 16 slow workers, from the start": {1e-3, func(w *gatetest.World) {
 		w.Warm, w.Length, w.InTime, w.Workers, w.Service = 0, 100*sec, 5*sec, 16, 500*ms
 		w.Stages = []gatetest.Stage{{Load: 25.6}}
 	}},
-	"three and a half times slower, as much capacity": {3e-3, func(w *gatetest.World) {
+	"three and a half times slower, as much capacity": {5e-4, func(w *gatetest.World) {
 		w.Workers, w.Stages = 20, []gatetest.Stage{{Load: 1800}, {From: 10 * sec, Speed: 1 / 3.5, Workers: 70}}
 	}},
-	"a third of the answers are errors": {3e-3, func(w *gatetest.World) { w.Stages = []gatetest.Stage{{Load: 1200}, {From: 5 * sec, Errors: .3}} }},
+	"a third of the answers are errors": {2e-3, func(w *gatetest.World) { w.Stages = []gatetest.Stage{{Load: 1200}, {From: 5 * sec, Errors: .3}} }},
 }
 
 func TestCalm(t *testing.T) {
