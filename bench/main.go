@@ -48,7 +48,7 @@ func experiments() []experiment {
 		{"restart", "[TIMES] replaces the proxy twenty times under load: what clients notice (a minute)", restart.Run},
 		{"rules", "[SECONDS] what ten rules cost of which two match: CPU per request against the global limit alone (a minute)", rules.Run},
 		{"scenario", "[NAME…] [-compress N] the four situations under each algorithm, with and without the advisor: tables, plots, a page (a minute each)", order.Play},
-		{"advisor", "[quick|all] [WORD…] how well the advisor forecasts, and what it is worth beside other ways to choose a limit; only scenarios with all words in their name (one minute, all ten)", advisor.Run},
+		{"advisor", "[quick|all] [WORD…] how well the advisor forecasts, and what it is worth beside other ways to choose a limit; only scenarios with all words in their name (with five seeds of each: ten minutes, all fifty)", advisor.Run},
 		{"protect", "[-rounds N] [-only NAMES] a target is overrun behind nothing, a limit, the gate, HAProxy and failsafe-go: what was answered in time of what could have been; goes on where it was stopped (95 minutes)", protectRun},
 		{"pacing", "[FILE] when requests of load generators arrive, against when they were due; the results as JSON in FILE (five minutes)", pacing.Run},
 		{"micro", "[TIME] the benchmarks beside the code, in one table (a minute)", micro.Run},

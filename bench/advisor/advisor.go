@@ -43,7 +43,7 @@ func Run(ctx context.Context, args []string, out io.Writer) error {
 		fmt.Fprintf(recorder, "There are no traces in %s: the traffic is made up.\n\n", traceDir)
 	}
 	if len(words) == 0 {
-		if err := forecasts(ctx, recorder, progressTo(out), z.slots); err != nil {
+		if err := forecasts(ctx, recorder, progressTo(out)); err != nil {
 			return err
 		}
 	}

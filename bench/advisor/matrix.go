@@ -71,24 +71,23 @@ type size struct {
 	span  time.Duration // of a scenario, at most
 	past  time.Duration // of history that the forecaster has seen
 	large time.Duration // of one with 64 workers
-	seeds int
-	every int // of the scenarios: 1 is all
-	slots int // of a trace that the forecaster is tried on, at most
+	seeds int           // of each scenario
+	every int           // of the scenarios: 1 is all
 }
 
 var sizes = []size{
-	{"quick", time.Hour, 3 * 24 * time.Hour, 15 * time.Minute, 1, 5, 11_000},
-	{"all", time.Hour, 9 * 24 * time.Hour, 15 * time.Minute, 5, 1, 1_000_000},
+	{"quick", time.Hour, 3 * 24 * time.Hour, 15 * time.Minute, seedsLeast, 5},
+	{"all", time.Hour, 9 * 24 * time.Hour, 15 * time.Minute, seedsLeast, 1},
 }
 
 // matrix lists the scenarios: each trace with each event, and with them in turn
-// the peaks, the clients that come again, the workers and the cycles. Of a seed's
-// scenarios it takes every so many.
+// the peaks, the clients that come again, the workers and the cycles. It takes every
+// so many, each with all seeds.
 func (z size) matrix(all []*trace) (scenarios []*closedloop.Scenario) {
 	for seed := range z.seeds {
 		for e := range events {
 			for t := range all {
-				if (e+t+seed)%z.every == 0 {
+				if (e+t)%z.every == 0 {
 					scenarios = append(scenarios, z.scenario(all, t, e, seed))
 				}
 			}

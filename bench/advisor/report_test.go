@@ -18,7 +18,7 @@ import (
 func sample(t *testing.T) ([]*played, []closedloop.Contestant) {
 	t.Helper()
 	all := synthetic()[:1]
-	z := size{"test", 2 * time.Minute, 2 * time.Hour, 2 * time.Minute, 1, 1, 0}
+	z := size{"test", 2 * time.Minute, 2 * time.Hour, 2 * time.Minute, 1, 1}
 	var scenarios []*closedloop.Scenario
 	for i := range events {
 		if name := events[i].name; name == "known" || name == "no hint" || name == "fault" {
@@ -38,7 +38,7 @@ func TestReport(t *testing.T) {
 	var out strings.Builder
 	verdicts := report(&out, plays, namesOf(contestants))
 	text := out.String()
-	for _, part := range []string{"### Closed loop: 3 scenarios", "| perfect gate | 0.0 (0.0) |", "| limit and gate |", "by event", "no hint (1)", "by trace", "day and night (3)", "loses most", "### Acceptance"} {
+	for _, part := range []string{"### Closed loop: 3 runs", "| perfect gate | 0.0 (0.0) |", "| limit and gate |", "by event", "no hint (1)", "by trace", "day and night (3)", "loses most", "### Acceptance"} {
 		if !strings.Contains(text, part) {
 			t.Errorf("no %q in\n%s", part, text)
 		}
@@ -46,8 +46,17 @@ func TestReport(t *testing.T) {
 	if strings.Contains(text, "NaN") {
 		t.Errorf("not a number in\n%s", text)
 	}
-	if len(verdicts) != 5 {
+	if len(verdicts) != 5 || verdicts[0].Word != "none: seeds of each scenario: 1" {
 		t.Errorf("%d verdicts: %+v", len(verdicts), verdicts)
+	}
+	for _, s := range result.Parse(text) {
+		for _, table := range s.Tables {
+			for _, cells := range table.Rows {
+				if len(cells) != len(table.Columns) {
+					t.Errorf("%s: %d columns %q, a row of %d: %q", s.Heading, len(table.Columns), table.Columns, len(cells), cells)
+				}
+			}
+		}
 	}
 	dir := t.TempDir()
 	drawings, files, err := draw(plays, closedloop.Advisor(), dir)
@@ -83,34 +92,51 @@ func TestReport(t *testing.T) {
 	}
 }
 
-// A line is met up to its bound, and by the typical value.
+// A line is met up to its bound, and by the worst of the seeds, each of which counts
+// by its typical scenario. With few seeds there is no verdict, and none while the
+// bound lies between them.
 func TestJudge(t *testing.T) {
 	perfect := &closedloop.Result{Seconds: 3600, Good: 1000}
-	world := func(good, overload int) *played {
-		return &played{&closedloop.Scenario{}, map[string]*closedloop.Result{perfectName: perfect, advisorName: {Seconds: 3600, Good: good, Overload: overload}}}
+	world := func(event string, good, overload int) *played {
+		return &played{&closedloop.Scenario{Event: event}, map[string]*closedloop.Result{perfectName: perfect, advisorName: {Seconds: 3600, Good: good, Overload: overload}}}
 	}
-	find := func(plays []*played, part string) verdict {
-		for _, v := range judge(plays, advisorName) {
-			if strings.Contains(v.Line, part) {
-				return v
-			}
+	good := func(list ...int) (plays []*played) {
+		for _, n := range list {
+			plays = append(plays, world("known", n, 1000-n))
 		}
-		return verdict{Value: math.NaN()}
+		return plays
+	}
+	both := good(980, 980, 980, 980, 980)
+	for range 5 {
+		both = append(both, world("fault", 1000, 0))
 	}
 	for _, test := range []struct {
-		plays []*played
-		part  string
-		value float64
-		met   bool
+		plays              []*played
+		part               string
+		value, least, most float64
+		word               string
 	}{
-		{[]*played{world(990, 0)}, "loss", 1, true},
-		{[]*played{world(989, 0)}, "loss", 1.1, false},
-		{[]*played{world(980, 0), world(1000, 0)}, "loss", 1, true},
-		{[]*played{world(1000, 5)}, "overload", 5, true},
-		{[]*played{world(1000, 5), world(1000, 7)}, "overload", 6, false},
+		{good(990), "loss", 1, 1, 1, "none: seeds of each scenario: 1"},
+		{good(990, 990, 990, 990), "loss", 1, 1, 1, "none: seeds of each scenario: 4"},
+		{good(1000, 999, 998, 997, 990), "loss", .2, 0, 1, "met"},
+		{good(1000, 1000, 1000, 1000, 989), "loss", 0, 0, 1.1, "open"},
+		{good(989, 980, 980, 980, 980), "loss", 2, 1.1, 2, "**not met**"},
+		{good(995, 995, 995, 995, 995), "overload", 5, 5, 5, "met"},
+		{both, "loss", 1, 1, 1, "met"},
+		{append(both, world("drift", 1000, 0)), "loss", 2. / 3, 2. / 3, 2. / 3, "none: seeds of each scenario: 1"},
 	} {
-		if v := find(test.plays, test.part); math.Abs(v.Value-test.value) > 1e-9 || v.Met != test.met {
-			t.Errorf("%s: %.3f, met %v; want %.3f, %v", test.part, v.Value, v.Met, test.value, test.met)
+		found := false
+		for _, v := range judge(test.plays, advisorName) {
+			if !strings.Contains(v.Line, test.part) {
+				continue
+			}
+			found = true
+			if math.Abs(v.Value-test.value) > 1e-9 || math.Abs(v.Least-test.least) > 1e-9 || math.Abs(v.Most-test.most) > 1e-9 || v.Word != test.word {
+				t.Errorf("%d plays, %s: %+v, want %.3f of %.3f to %.3f, %s", len(test.plays), test.part, v, test.value, test.least, test.most, test.word)
+			}
+		}
+		if !found {
+			t.Errorf("no line about %s", test.part)
 		}
 	}
 }

@@ -54,7 +54,7 @@ var moved = []measure{
 	{"above capacity %", 1, func(_ *played, r *closedloop.Result) float64 { return 100 * r.AboveCapacity }, false, false},
 	{"of the time", 0, func(_ *played, r *closedloop.Result) float64 { return 100 * r.AboveCapacityTime }, false, false},
 	{"updates/h", 0, func(_ *played, r *closedloop.Result) float64 { return perHour(float64(r.Updates), r) }, false, false},
-	{"Σ|Δ ln limit|/h", 1, func(_ *played, r *closedloop.Result) float64 { return perHour(r.Variation, r) }, false, false},
+	{"Σ abs(Δ ln limit)/h", 1, func(_ *played, r *closedloop.Result) float64 { return perHour(r.Variation, r) }, false, false},
 	{"switches/h at most", 0, func(_ *played, r *closedloop.Result) float64 { return float64(r.SwitchesPH) }, false, true},
 	{"violations", 0, func(_ *played, r *closedloop.Result) float64 { return float64(len(r.Violations)) }, false, true},
 	{"recovery s", 0, func(_ *played, r *closedloop.Result) float64 { return r.Recovery }, false, true},
@@ -67,6 +67,30 @@ func over(plays []*played, name string, of func(p *played, r *closedloop.Result)
 			if v := of(p, r); !math.IsNaN(v) {
 				vs = append(vs, v)
 			}
+		}
+	}
+	slices.Sort(vs)
+	return vs
+}
+
+// bySeed returns what is typical of a measure over the scenarios, for each seed that
+// all of them were played with, sorted.
+func bySeed(plays []*played, name string, of func(p *played, r *closedloop.Result) float64, typical func([]float64) float64) (vs []float64) {
+	worlds := make(map[string][]*played)
+	seeds := len(plays)
+	for _, p := range plays {
+		worlds[p.Trace+"/"+p.Event] = append(worlds[p.Trace+"/"+p.Event], p)
+	}
+	for _, w := range worlds {
+		seeds = min(seeds, len(w))
+	}
+	for i := range seeds {
+		var same []*played
+		for _, w := range worlds {
+			same = append(same, w[i])
+		}
+		if list := over(same, name, of); len(list) > 0 {
+			vs = append(vs, typical(list))
 		}
 	}
 	slices.Sort(vs)
@@ -99,7 +123,7 @@ func head(out io.Writer, columns ...string) {
 
 // printAll prints measures of every contestant: the mean, and the worst.
 func printAll(out io.Writer, title string, measures []measure, plays []*played, names []string) {
-	fmt.Fprintf(out, "\n### %s: %d scenarios, mean (worst)\n\n", title, len(plays))
+	fmt.Fprintf(out, "\n### %s: %d runs, mean (worst)\n\n", title, len(plays))
 	columns := []string{"who chooses the limit"}
 	for _, m := range measures {
 		columns = append(columns, m.name)
@@ -128,9 +152,10 @@ func printAll(out io.Writer, title string, measures []measure, plays []*played, 
 }
 
 // printBy prints the loss against the perfect gate in the parts that a scenario
-// belongs to: the median, and the mean after it.
+// belongs to: the median and the mean, and with enough seeds the least and the most
+// of the seeds' means.
 func printBy(out io.Writer, title string, plays []*played, names []string, part func(*played) string) {
-	fmt.Fprintf(out, "\n### Loss %% against the perfect gate by %s: median / mean\n\n", title)
+	fmt.Fprintf(out, "\n### Loss %% against the perfect gate by %s: median / mean (least … most of the seeds' means)\n\n", title)
 	parts := make(map[string][]*played)
 	var order []string
 	for _, p := range plays {
@@ -150,7 +175,11 @@ func printBy(out io.Writer, title string, plays []*played, names []string, part 
 		cells := []string{name}
 		for _, key := range order {
 			vs := over(parts[key], name, loss)
-			cells = append(cells, fmt.Sprintf("%.1f / %.1f", median(vs), mean(vs)))
+			cell := fmt.Sprintf("%.1f / %.1f", median(vs), mean(vs))
+			if by := bySeed(parts[key], name, loss, mean); len(by) >= seedsLeast {
+				cell += fmt.Sprintf(" (%.1f … %.1f)", by[0], by[len(by)-1])
+			}
+			cells = append(cells, cell)
 		}
 		row(out, cells...)
 	}

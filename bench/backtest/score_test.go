@@ -127,18 +127,32 @@ func TestSpikes(t *testing.T) {
 			rates[i] = 200
 		}
 	}
-	for _, sees := range []bool{true, false} {
-		r, err := Replay(trace(rates...), &clairvoyant{rates: rates, sees: sees}, 10*time.Minute)
+	for name, test := range map[string]struct {
+		says Method
+		want Spikes
+	}{
+		"who sees them":          {&clairvoyant{rates: rates, sees: true}, Spikes{4, 4, 10 * time.Minute, 4, 4, .03}},
+		"who says them too late": {&clairvoyant{rates: rates}, Spikes{Rises: 4, Alarms: 4, InAlarm: .03}},
+		"who is always in alarm": {always(1000), Spikes{Rises: 4, Alarms: 1, InAlarm: 1}},
+	} {
+		r, err := Replay(trace(rates...), test.says, 10*time.Minute)
 		if err != nil {
 			t.Fatal(err)
 		}
-		s := r.Spikes(0, Span{0, 400}, true)
-		want := Spikes{Rises: 4}
-		if sees {
-			want.Announced = 4
+		s := r.Spikes(0, Span{0, 400})
+		if math.Abs(s.InAlarm-test.want.InAlarm) > .01 {
+			t.Errorf("%s: in alarm %.3f of the time, want %.3f", name, s.InAlarm, test.want.InAlarm)
 		}
-		if s.Rises != want.Rises || s.Announced != want.Announced || (s.FalseAlarms == 0) != sees {
-			t.Errorf("sees %v: %+v, want %+v", sees, s, want)
+		if s.InAlarm = test.want.InAlarm; s != test.want {
+			t.Errorf("%s: %+v, want %+v", name, s, test.want)
 		}
 	}
+}
+
+// always says the same rate.
+type always float64
+
+func (a always) Observe(time.Time, time.Duration, float64) {}
+func (a always) Ahead(time.Duration) Said {
+	return Said{float64(a), float64(a), float64(a), float64(a), float64(a)}
 }

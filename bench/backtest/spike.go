@@ -6,11 +6,18 @@ import (
 	"time"
 )
 
-// Spikes says how many sudden rises were announced.
+// Spikes says what alarms about sudden rises are worth. A rise is when the rate reaches
+// 1.5 times its median of the last quarter of an hour; a forecast is in alarm when it
+// says so much, and an alarm is raised when the forecast before was in none. It is right
+// when a rise begins after it, no later than a quarter of a quarter of an hour after the
+// horizon.
 type Spikes struct {
-	Rises       int     // times at which the rate reached 1.5 times its median of a quarter of an hour
-	Announced   int     // of these, with at least half of the height
-	FalseAlarms float64 // announcements of a rise that did not come, per day
+	Rises     int
+	Announced int           // rises for which an alarm was raised in time
+	Lead      time.Duration // median over these: from the first such alarm to the rise
+	Alarms    int           // raised
+	Right     int           // of these; Right/Alarms is the precision
+	InAlarm   float64       // share of all forecasts
 }
 
 const (
@@ -18,53 +25,49 @@ const (
 	medianSpan = 15 * time.Minute
 )
 
-// Spikes judges horizon h, which should be two minutes or more, over a span of
-// targets: a rise is announced when the 95 % quantile, or the median, that was said
-// h ahead reaches half of its height over the level of when that was said.
-func (r *Run) Spikes(h int, span Span, byMedian bool) Spikes {
-	k, y := r.slots(h), r.Trace.Rates
-	width := max(3, int(medianSpan/r.Trace.Step))
+// Spikes judges the 95 % quantile of horizon h over a span of origins.
+func (r *Run) Spikes(h int, span Span) Spikes {
+	y, width := r.Trace.Rates, max(3, int(medianSpan/r.Trace.Step))
+	window := r.slots(h) + width/4
 	var out Spikes
-	rising, alarmed := false, false
-	days := 0.0
-	for j := max(span.From, width+k); j < min(span.To, len(y)); j++ {
-		level := median(y[j-width : j])
-		then := median(y[j-k-width : j-k])
-		if y[j] != y[j] || level != level || then != then {
+	var rises, alarms []int // slots at which a rise begins, origins at which an alarm is raised
+	rising, alarmed, said, in := false, false, 0, 0
+	for i := max(span.From, width); i < min(span.To, len(y)); i++ {
+		before, now := median(y[i-width:i]), median(y[i-width+1:i+1])
+		if y[i] != y[i] || before != before {
 			continue
 		}
-		days += r.Trace.Step.Hours() / 24
-		said := r.Said[h][j-k].Q95
-		if byMedian {
-			said = r.Said[h][j-k].Q50
-		}
-		rise := y[j] >= riseBy*level && level > 0
-		alarm := said >= riseBy*then && then > 0
+		rise := before > 0 && y[i] >= riseBy*before
 		if rise && !rising {
-			out.Rises++
-			if said-then >= (y[j]-level)/2 {
-				out.Announced++
-			}
+			rises = append(rises, i)
 		}
-		if alarm && !alarmed && !near(y, j, width, riseBy*then) {
-			out.FalseAlarms++
+		alarm := now > 0 && r.Said[h][i].Q95 >= riseBy*now
+		if alarm && !alarmed {
+			alarms = append(alarms, i)
+		}
+		said++
+		if alarm {
+			in++
 		}
 		rising, alarmed = rise, alarm
 	}
-	if days > 0 {
-		out.FalseAlarms /= days
-	}
-	return out
-}
-
-// near says whether a rate of at least least lies within a quarter of width of slot j.
-func near(y []float64, j, width int, least float64) bool {
-	for i := max(0, j-width/4); i <= min(len(y)-1, j+width/4); i++ {
-		if y[i] >= least {
-			return true
+	out.Rises, out.Alarms, out.InAlarm = len(rises), len(alarms), float64(in)/float64(max(1, said))
+	var leads []time.Duration
+	for _, j := range rises {
+		if at, _ := slices.BinarySearch(alarms, j-window); at < len(alarms) && alarms[at] < j {
+			leads = append(leads, time.Duration(j-alarms[at])*r.Trace.Step)
 		}
 	}
-	return false
+	for _, i := range alarms {
+		if at, _ := slices.BinarySearch(rises, i+1); at < len(rises) && rises[at] <= i+window {
+			out.Right++
+		}
+	}
+	if out.Announced = len(leads); out.Announced > 0 {
+		slices.Sort(leads)
+		out.Lead = leads[len(leads)/2]
+	}
+	return out
 }
 
 // median leaves out what was not recorded; NaN when that is everything.
