@@ -3,6 +3,7 @@ package result
 import (
 	"bytes"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -70,6 +71,61 @@ func TestReadmeShowsARecord(t *testing.T) {
 		}
 	}
 	t.Errorf("the README's first picture, %q, belongs to no record", picture)
+}
+
+// TestReadmeComparesLikeWithLike: the README's table of the overload has, in each row,
+// what the record has of that run.
+func TestReadmeComparesLikeWithLike(t *testing.T) {
+	text, err := os.ReadFile(readme)
+	if err != nil {
+		t.Fatal(err)
+	}
+	record, err := Load(results, "scenario")
+	if err != nil || record == nil {
+		t.Fatalf("the record of the scenarios: %v, %v", record, err)
+	}
+	at := slices.IndexFunc(record.Sections, func(s Section) bool { return s.Heading == "Scenario overload" })
+	if at < 0 || len(record.Sections[at].Tables) == 0 {
+		t.Fatal("the record has no overload")
+	}
+	measured := record.Sections[at].Tables[0]
+	column := func(name string) int { return slices.Index(measured.Columns, name) }
+	var want []string
+	for _, row := range measured.Rows {
+		if row[column("store")] == "simulated" {
+			want = append(want, "| "+strings.Join([]string{row[0], row[column("advisor")], row[column("answered 200 /s")], row[column("in time /s")], row[column("p99 ms")], row[column("generator")]}, " | ")+" |")
+		}
+	}
+	_, rest, found := strings.Cut(string(text), "| limit | advisor | answered /s | in time /s | p99 ms | generator |\n")
+	if !found {
+		t.Fatal("the README has no table of the overload")
+	}
+	rows := 0
+	for line := range strings.Lines(rest) {
+		if !strings.HasPrefix(line, "| ") {
+			break
+		}
+		if rows++; !strings.HasPrefix(line, "| --- ") && !slices.Contains(want, strings.TrimSpace(line)) {
+			t.Errorf("the README shows %q, the record has\n%s", strings.TrimSpace(line), strings.Join(want, "\n"))
+		}
+	}
+	if rows < 4 {
+		t.Errorf("the README's table has %d rows, must have those without a limit, with one and with the advisor", rows)
+	}
+}
+
+// TestNoWrittenPages: what experiments write as a page is not kept in the repository;
+// the records and the pictures are.
+func TestNoWrittenPages(t *testing.T) {
+	list, err := exec.Command("git", "ls-files", results).Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name := range strings.Lines(string(list)) {
+		if strings.HasSuffix(strings.TrimSpace(name), ".html") {
+			t.Errorf("%s is in the repository", strings.TrimSpace(name))
+		}
+	}
 }
 
 // TestReadmeShowsTheDemo: what the README shows of the demo is what it printed.
