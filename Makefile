@@ -34,7 +34,7 @@ fmt: ## formats all Go files
 fuzz: ## every fuzz target for FUZZTIME (30s)
 	@.ci/fuzz $(FUZZTIME)
 
-bench: build ## a quarter of an hour: speed beside peers, scenarios, the advisor; refreshes BENCHMARKS.md
+bench: build ## twenty minutes: speed beside peers, scenarios, the advisor; refreshes BENCHMARKS.md
 	bin/bench suite usual
 
 bench-quick: build ## the same in three minutes, for a look at one's own machine

@@ -52,7 +52,7 @@ func experiments() []experiment {
 		{"protect", "[-rounds N] [-only NAMES] a target is overrun behind nothing, a limit, the gate, HAProxy and failsafe-go: what was answered in time of what could have been; goes on where it was stopped (95 minutes)", protectRun},
 		{"pacing", "[FILE] when requests of load generators arrive, against when they were due; the results as JSON in FILE (five minutes)", pacing.Run},
 		{"micro", "[TIME] the benchmarks beside the code, in one table (a minute)", micro.Run},
-		{"suite", "[quick|usual|all|page|NAME…] several experiments, kept as records; but for quick BENCHMARKS.md is refreshed, page does nothing else (3 minutes, 16, three and a half hours)", runSuite},
+		{"suite", "[quick|usual|all|page|NAME…] several experiments, kept as records; but for quick BENCHMARKS.md is refreshed, page does nothing else (3 minutes, 20, three and a half hours)", runSuite},
 		{attack.TargetName, "", attack.Target},
 	}
 }

@@ -69,7 +69,7 @@ func quick(dir string) []suite.Part {
 	}
 }
 
-// usual takes a quarter of an hour.
+// usual takes twenty minutes.
 func usual(dir string) []suite.Part {
 	off, both, simulated := []bool{false}, []bool{false, true}, []string{"simulated"}
 	var cases []scenario.Case
