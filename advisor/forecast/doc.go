@@ -10,9 +10,9 @@
 //	             a few waves fitted by regression; announced events
 //	experts      forecasts made of these, each with its formula in one table
 //	regressions  on all of these, each horizon by itself, with long and short memory
-//	mixer        makes one forecast of all: by losses lately, by losses for long, by
+//	mixer        makes one forecast of all that speak: by losses lately, for long, by
 //	             constrained least squares, and by how well these three did
-//	band         quantiles around it that track their own coverage
+//	band         quantiles around it that track their own coverage, but while idle
 //	shift        notices that the level has changed for good
 //
 // Every forecast is kept until its truth comes, and only then learnt from. A missing

@@ -165,7 +165,7 @@ func printSpikes(out io.Writer, list []*replayed) {
 			row(out, r.run.Trace.Name, r.run.Horizons[h].String(), fmt.Sprint(s.Rises), fmt.Sprint(s.Announced), lead, fmt.Sprint(s.Alarms), right, fmt.Sprintf("%.0f", 100*s.InAlarm))
 		}
 	}
-	fmt.Fprint(out, "\nA rise is announced when an alarm is raised before it, at most the horizon and four minutes; who is always in alarm raises none.\n")
+	fmt.Fprint(out, "\nA rise is announced when an alarm is raised before it, within the horizon and three minutes more. Who is always in alarm raises none.\n")
 }
 
 // printCold prints how forecasts get better with history.

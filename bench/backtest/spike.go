@@ -9,8 +9,7 @@ import (
 // Spikes says what alarms about sudden rises are worth. A rise is when the rate reaches
 // 1.5 times its median of the last quarter of an hour; a forecast is in alarm when it
 // says so much, and an alarm is raised when the forecast before was in none. It is right
-// when a rise begins after it, no later than a quarter of a quarter of an hour after the
-// horizon.
+// when a rise begins after it, within the horizon and three minutes more, in whole slots.
 type Spikes struct {
 	Rises     int
 	Announced int           // rises for which an alarm was raised in time
@@ -23,12 +22,13 @@ type Spikes struct {
 const (
 	riseBy     = 1.5
 	medianSpan = 15 * time.Minute
+	lateBy     = 3 * time.Minute
 )
 
 // Spikes judges the 95 % quantile of horizon h over a span of origins.
 func (r *Run) Spikes(h int, span Span) Spikes {
 	y, width := r.Trace.Rates, max(3, int(medianSpan/r.Trace.Step))
-	window := r.slots(h) + width/4
+	window := r.slots(h) + int(lateBy/r.Trace.Step)
 	var out Spikes
 	var rises, alarms []int // slots at which a rise begins, origins at which an alarm is raised
 	rising, alarmed, said, in := false, false, 0, 0
