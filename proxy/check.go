@@ -18,7 +18,8 @@ func check(c *config.Config) error {
 	err := c.Complete()
 	_, targets := newTargets(c)
 	_, pair := serverPair(c)
-	return errors.Join(err, targets, pair, checkRedisFiles(c), checkRules(c))
+	templates, folder := admin.NewTemplates(c.Refusal.Templates)
+	return errors.Join(err, targets, pair, checkRedisFiles(c), folder, checkRules(c, templates))
 }
 
 // checkRedisFiles reads the authorities that Redis is trusted by.
@@ -37,9 +38,9 @@ func checkRedisFiles(c *config.Config) error {
 }
 
 // checkRules reads the files of rules and clients, each for itself when they do not
-// go together.
-func checkRules(c *config.Config) error {
-	files, options := ruleSources(c)
+// go together. templates are nil when they cannot be used.
+func checkRules(c *config.Config, templates *admin.Templates) error {
+	files, options := ruleSources(c, templates)
 	read := func(files admin.RuleFiles) error {
 		_, err := admin.NewRules(time.Now(), files, options, new(simredis.Documents), func(string) *slog.Logger { return slog.New(slog.DiscardHandler) })
 		return err

@@ -38,8 +38,12 @@ func connect(e *service.Env, c *config.Config, table *simredis.Table) (*redis.Cl
 }
 
 // ruleSources are the files of rules and clients, and what they are read with.
-func ruleSources(c *config.Config) (admin.RuleFiles, rule.Options) {
-	return admin.RuleFiles{Rules: c.Rules.File, Clients: c.Rules.ClientsFile}, c.RuleOptions()
+func ruleSources(c *config.Config, templates *admin.Templates) (admin.RuleFiles, rule.Options) {
+	options := c.RuleOptions()
+	if templates != nil {
+		options.HasTemplate = templates.Has
+	}
+	return admin.RuleFiles{Rules: c.Rules.File, Clients: c.Rules.ClientsFile}, options
 }
 
 // syncPause is how often the limit configuration is held against the store.
@@ -47,18 +51,22 @@ const syncPause = 500 * time.Millisecond
 
 // A configuration is what is enforced.
 type configuration struct {
-	limits   *admin.Limits
-	rules    *admin.Rules
-	policies *admin.Policies
-	adaptive *adaptive.Adaptive // follows the advisor; nil until there is a front
-	targets  *targets
-	memory   *simredis.Documents // of the simulated Redis; nil with a shared one
+	limits    *admin.Limits
+	rules     *admin.Rules
+	policies  *admin.Policies
+	adaptive  *adaptive.Adaptive // follows the advisor; nil until there is a front
+	targets   *targets
+	templates *admin.Templates
+	memory    *simredis.Documents // of the simulated Redis; nil with a shared one
 }
 
 // onReload has SIGHUP read rules, clients and limits again, where they come from files
-// or from a store that others write to, and the authorities of targets.
+// or from a store that others write to, and the authorities of targets, and the templates of refusals.
 func (cfg *configuration) onReload(e *service.Env, c *config.Config, front *wire.Front) {
 	shared := cfg.memory == nil
+	if c.Refusal.Templates != "" { // before the rules, which name some
+		e.OnReload(cfg.templates.Reload, "templates")
+	}
 	var parts []string
 	if c.Rules.File != "" || shared {
 		parts = append(parts, "rules")
@@ -80,8 +88,8 @@ func (cfg *configuration) onReload(e *service.Env, c *config.Config, front *wire
 // keepConfiguration holds the global limit and the rules, and holds them
 // against the store and the files until ctx ends. The simulated Redis begins with
 // what the proxy before knew.
-func keepConfiguration(ctx context.Context, e *service.Env, c *config.Config, shared *redis.Client, before *admin.State) (*configuration, error) {
-	files, options := ruleSources(c)
+func keepConfiguration(ctx context.Context, e *service.Env, c *config.Config, shared *redis.Client, before *admin.State, templates *admin.Templates) (*configuration, error) {
+	files, options := ruleSources(c, templates)
 	var docs admin.Documents = shared
 	var memory *simredis.Documents
 	if shared == nil {
@@ -103,5 +111,5 @@ func keepConfiguration(ctx context.Context, e *service.Env, c *config.Config, sh
 		limits.Share(ctx, shared, syncPause)
 	}
 	rules.Share(ctx, shared, syncPause)
-	return &configuration{limits: limits, rules: rules, policies: admin.NewPolicies(limits, rules), memory: memory}, nil
+	return &configuration{limits: limits, rules: rules, policies: admin.NewPolicies(limits, rules), memory: memory, templates: templates}, nil
 }

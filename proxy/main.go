@@ -7,6 +7,7 @@ import (
 	"context"
 
 	"weir/internal/service"
+	"weir/proxy/admin"
 	"weir/proxy/config"
 	"weir/proxy/store/simredis"
 	"weir/proxy/wire"
@@ -51,7 +52,11 @@ func run(ctx context.Context, e *service.Env, c *config.Config) error {
 	if taken != nil {
 		defer taken.Close() // without effect once its proxy has let go
 	}
-	cfg, err := keepConfiguration(ctx, e, c, shared, targets.inherit(e, taken))
+	templates, err := admin.NewTemplates(c.Refusal.Templates)
+	if err != nil {
+		return err
+	}
+	cfg, err := keepConfiguration(ctx, e, c, shared, targets.inherit(e, taken), templates)
 	if err != nil {
 		return err
 	}

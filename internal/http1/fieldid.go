@@ -23,6 +23,7 @@ const (
 	FieldHost
 
 	FieldExpect
+	FieldAccept
 	FieldAuthorization
 	FieldCDNLoop
 	FieldContentEncoding
@@ -63,6 +64,7 @@ var fieldNames = [fieldCount]string{
 	FieldContentLength:      "content-length",
 	FieldHost:               "host",
 	FieldExpect:             "expect",
+	FieldAccept:             "accept",
 	FieldAuthorization:      "authorization",
 	FieldCDNLoop:            "cdn-loop",
 	FieldContentEncoding:    "content-encoding",

@@ -48,10 +48,11 @@ func (f Faults) Error() string {
 //
 // Owned by one call of a reading function.
 type judge struct {
-	faults  Faults
-	further int         // beyond faultsMax
-	unknown func(Fault) // as in Options
-	notes   Faults      // of what is allowed and has no effect; at most faultsMax
+	faults      Faults
+	further     int               // beyond faultsMax
+	unknown     func(Fault)       // as in Options
+	hasTemplate func(string) bool // likewise
+	notes       Faults            // of what is allowed and has no effect; at most faultsMax
 }
 
 // fault notes what is wrong with what stands at a line and path.

@@ -51,7 +51,7 @@ func (j *judge) rules(root object) []compiled {
 
 // rule reads one rule.
 func (j *judge) rule(n *node, path string) compiled {
-	o := j.object(n, path, "id", "exempt", "match", "key", "limit", "clients", "cost", "mode", "soft", "priority", "maxDelay", "missing")
+	o := j.object(n, path, "id", "exempt", "match", "key", "limit", "clients", "cost", "mode", "soft", "priority", "maxDelay", "missing", "refusal")
 	c := compiled{line: n.line, path: path, limited: true}
 	c.ID = o.id()
 	if c.Exempt = o.flag("exempt"); c.Exempt {
@@ -74,6 +74,7 @@ func (j *judge) rule(n *node, path string) compiled {
 	j.priorities(o, &c)
 	j.maxDelay(o, &c)
 	j.missing(o, &c)
+	c.Refusal = o.refusal()
 	return c
 }
 

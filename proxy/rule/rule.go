@@ -25,6 +25,9 @@ type Rule struct {
 	Priority Priority     `json:"priority,omitzero"`
 	MaxDelay float64      `json:"maxDelay,omitempty"` // seconds that leaky may hold a request; 0, absent: as long as its queue is
 
+	// Refusal is what refusals of the rule look like.
+	Refusal Refusal `json:"refusal,omitzero"`
+
 	preflights string
 }
 

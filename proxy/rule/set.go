@@ -33,6 +33,8 @@ type Options struct {
 	Exempt Exemptions
 	// ExemptPreflights is PREFLIGHT=exempt.
 	ExemptPreflights bool
+	// HasTemplate, unless nil, says whether there are templates of that name for refusals.
+	HasTemplate func(name string) bool
 	// Unknown, unless nil, is told of fields that are not known, which then are no
 	// faults but passed over. It is for what a newer proxy may have written.
 	Unknown func(Fault)
@@ -61,7 +63,7 @@ type Set struct {
 // top, or domain and descriptors. The error is a [Faults], which names all that
 // is wrong.
 func Read(data []byte, o Options) (*Set, error) {
-	j := judge{unknown: o.Unknown}
+	j := judge{unknown: o.Unknown, hasTemplate: o.HasTemplate}
 	s := &Set{clients: o.Clients}
 	root, ok := j.readText(data)
 	switch {

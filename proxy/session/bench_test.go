@@ -7,6 +7,7 @@ import (
 
 	"weir/proxy/decide"
 	"weir/proxy/limit"
+	"weir/proxy/refusal"
 	"weir/proxy/rule"
 	"weir/proxy/store"
 )
@@ -31,9 +32,14 @@ func newBench(tb testing.TB, permits int64) *bench {
 	policy, settings := decide.NewPolicy("global", l), testSettings()
 	settings.BufferBytesMax = 1 << 20
 	id := []byte("abc-0-1")
+	pages, err := refusal.New(nil)
+	if err != nil {
+		tb.Fatal(err)
+	}
 	b.env = Env{
 		Settings: settings,
 		Policy:   func() *decide.Policy { return policy },
+		Pages:    func() *refusal.Pages { return pages },
 		Ask: func(now time.Time, _ *Session, ask *store.Ask, ans *store.Answer) bool {
 			granted, d := ask.Counters[0].Limit.Take(now.UnixMicro(), &b.state, 1, 1)
 			ans.Granted, ans.Decisions, ans.Tightest = int(granted), append(ans.Decisions[:0], d), 0
@@ -80,7 +86,10 @@ var exchanges = []struct {
 		"HTTP/1.1 201 Created\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nOK\r\n0\r\n\r\n", "HTTP/1.1 201 Created\r\n"},
 	{"refused", 1,
 		"GET /api/test?id=17 HTTP/1.1\r\nHost: example.com\r\nUser-Agent: bench/1.0\r\nAccept: application/json\r\nX-Client-Id: c-17\r\n\r\n",
-		"", "HTTP/1.1 429 Too Many Requests\r\n"},
+		"", "HTTP/1.1 429 Too Many Requests\r\nContent-Type: application/json\r\n"},
+	{"refused to a browser", 1,
+		"GET /api/test?id=17 HTTP/1.1\r\nHost: example.com\r\nUser-Agent: bench/1.0\r\nAccept: text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8\r\nX-Client-Id: c-17\r\n\r\n",
+		"", "HTTP/1.1 429 Too Many Requests\r\nContent-Type: text/html; charset=utf-8\r\n"},
 }
 
 func TestNoAllocation(t *testing.T) {

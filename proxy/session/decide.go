@@ -221,7 +221,9 @@ func (s *Session) answerRefused(now time.Time) {
 	body = append(body, id...)
 	body = append(body, "\"}\n"...)
 	e.body = body
-	s.finish(now, http1.Answer{Status: 429, ContentType: "application/json", Body: body, Extra: extra})
+	a := http1.Answer{Status: 429, ContentType: "application/json", Body: body, Extra: extra}
+	s.dressRefused(&a, id)
+	s.finish(now, a)
 }
 
 // appendSeconds appends a span in seconds, with its own digits: Duration.Seconds rounds

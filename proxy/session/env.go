@@ -8,6 +8,7 @@ import (
 	"weir/internal/http1"
 	"weir/proxy/decide"
 	"weir/proxy/limit"
+	"weir/proxy/refusal"
 	"weir/proxy/rule"
 	"weir/proxy/store"
 )
@@ -64,6 +65,10 @@ type Settings struct {
 	LegacyFields, StandardFields bool
 	// CORS: refusals are told to pages of other origins.
 	CORS bool
+	// RefusalStatus is the status of a refusal whose rule names none, 429 or 503; 0: 429.
+	RefusalStatus int
+	// RefusalFields are field lines of refusals whose rule has none, and of every 503.
+	RefusalFields []byte
 	// PreflightsApart: preflights have counters of their own, as large as those of other
 	// requests.
 	PreflightsApart bool
@@ -77,6 +82,8 @@ type Env struct {
 	Settings *Settings
 	// Policy is the policy in force now.
 	Policy func() *decide.Policy
+	// Pages are the templates of refusals in force now; nil: refusals are JSON.
+	Pages func() *refusal.Pages
 	// Ask has the store decide. It returns true when ans holds the answer
 	// already; otherwise HandleAnswer follows.
 	Ask func(now time.Time, s *Session, ask *store.Ask, ans *store.Answer) bool

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"weir/internal/http1"
+	"weir/proxy/refusal"
 )
 
 // malformed answers what cannot be read as a request, or must not be passed
@@ -72,7 +73,11 @@ func (s *Session) answerError(now time.Time, status int, reason string) {
 		extra = s.appendLimits(extra)
 	}
 	s.env.extra = extra
-	s.finish(now, http1.Answer{Status: status, ContentType: "application/json", Body: body, Extra: extra})
+	a := http1.Answer{Status: status, ContentType: "application/json", Body: body, Extra: extra}
+	if status == 503 {
+		s.dress(&a, nil, &refusal.Values{Error: reason, RetryAfter: wholeSeconds(s.x.retryAfter), Decision: s.env.shed})
+	}
+	s.finish(now, a)
 }
 
 // finish sends an answer of our own and ends the exchange.

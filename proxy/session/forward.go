@@ -26,6 +26,7 @@ func (s *Session) handleHead(now time.Time, rest []byte) int {
 		return 0
 	}
 	s.keepOrigin(h)
+	s.keepAccept(h)
 	if s.answeredHere(now) {
 		return 0
 	}

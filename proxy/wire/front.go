@@ -24,6 +24,7 @@ import (
 	"weir/proxy/decide"
 	"weir/proxy/gate"
 	"weir/proxy/limit"
+	"weir/proxy/refusal"
 	"weir/proxy/session"
 	"weir/proxy/store"
 	"weir/proxy/store/redis"
@@ -60,6 +61,7 @@ type Config struct {
 	MemoryBudget     int64         // bytes from which on requests are shed; 0: never
 	DrainTimeout     time.Duration
 	Policy           func() *decide.Policy
+	Pages            func() *refusal.Pages             // templates of refusals in force; nil: refusals are JSON
 	Table            *simredis.Table                   // decides when there is no Redis, and in its mode local
 	Redis            *redis.Client                     // decides when it is there; nil: the Table
 	Own              func(f *Front) *service.Endpoints // makes what answers the proxy's own endpoints
@@ -316,7 +318,7 @@ func newSide(f *Front, l *loop.Loop, connsPerTarget int) *side {
 	s.targets.Bound((*target).room)
 	s.line = upstream.NewLine[*client](s.waitersMax, s.free)
 	s.publish()
-	s.env = session.Env{Settings: &f.cfg.Session, Policy: f.cfg.Policy, Ask: s.decider(), Overloaded: &f.memory.shedding, Refused: s.refused}
+	s.env = session.Env{Settings: &f.cfg.Session, Policy: f.cfg.Policy, Pages: f.cfg.Pages, Ask: s.decider(), Overloaded: &f.memory.shedding, Refused: s.refused}
 	return s
 }
 

@@ -1,0 +1,96 @@
+package admin
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+
+	"weir/internal/service"
+	"weir/proxy/refusal"
+)
+
+const (
+	// templateFileMax bounds how much of a template's file is read, in bytes; package
+	// refusal refuses what is larger than its own bound.
+	templateFileMax = 1 << 20
+	// templateFilesMax bounds the files of the folder.
+	templateFilesMax = 3000
+)
+
+// Templates holds the templates of refusals in force: those of the folder
+// REFUSAL_TEMPLATES, as far as there are any.
+//
+// Safe for concurrent use: what is in force is behind an atomic pointer.
+type Templates struct {
+	folder string
+	pages  atomic.Pointer[refusal.Pages]
+}
+
+// NewTemplates reads a folder; empty: there is none. The error is a
+// *service.SettingError.
+func NewTemplates(folder string) (*Templates, error) {
+	t := &Templates{folder: folder}
+	if err := t.Reload(); err != nil {
+		return nil, &service.SettingError{Name: "REFUSAL_TEMPLATES", Value: folder, Problem: "cannot be used: " + err.Error(),
+			Allowed: "a folder with files NAME.html, NAME.json and NAME.txt"}
+	}
+	return t, nil
+}
+
+// Pages are the templates in force.
+func (t *Templates) Pages() *refusal.Pages { return t.pages.Load() }
+
+// Has reports whether there are templates of a name now.
+func (t *Templates) Has(name string) bool { return t.Pages().Has(name) }
+
+// Reload reads the folder again. With an error, which names file and line, the templates
+// in force stay.
+func (t *Templates) Reload() error {
+	files, err := readFolder(t.folder)
+	if err != nil {
+		return err
+	}
+	pages, err := refusal.New(files)
+	if err != nil {
+		return err
+	}
+	t.pages.Store(pages)
+	return nil
+}
+
+// readFolder reads the files of a folder but for hidden ones, such as those that editors
+// and Kubernetes keep beside the others.
+func readFolder(folder string) (map[string][]byte, error) {
+	if folder == "" {
+		return nil, nil
+	}
+	entries, err := os.ReadDir(folder)
+	if err != nil {
+		return nil, plainly(err)
+	}
+	if len(entries) > templateFilesMax {
+		return nil, fmt.Errorf("it has more than %d files", templateFilesMax)
+	}
+	files := make(map[string][]byte)
+	for _, e := range entries {
+		if strings.HasPrefix(e.Name(), ".") || strings.HasSuffix(e.Name(), "~") {
+			continue
+		}
+		name := filepath.Join(folder, e.Name())
+		if stat, err := os.Stat(name); err == nil && stat.Size() > templateFileMax {
+			return nil, fmt.Errorf("%s: is larger than %d bytes", e.Name(), templateFileMax)
+		}
+		text, err := readFile(name)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", e.Name(), err)
+		}
+		files[e.Name()] = text
+	}
+	if len(files) == 0 {
+		return nil, errors.New("it holds no templates")
+	}
+	return files, nil
+}

@@ -1,0 +1,97 @@
+package refusal
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// reserved are the fields that a refusal's configuration may not set, with * for any
+// rest: those of the framing and the connection, and those in which the proxy says
+// what is so.
+var reserved = [...]string{
+	"Connection", "Keep-Alive", "Proxy-*", "TE", "Trailer", "Transfer-Encoding", "Upgrade", "Content-Length", "Content-Encoding", "HTTP2-Settings",
+	"Content-Type", "Content-Range", "Date", "Host", "Expect", "Via",
+	"Retry-After", "X-RateLimit-*", "RateLimit", "RateLimit-*", "X-Weir-*", "X-Request-Id",
+	"Access-Control-Allow-Origin", "Access-Control-Allow-Credentials", "Access-Control-Expose-Headers",
+}
+
+const (
+	// fieldsMax bounds the fields of a refusal.
+	fieldsMax = 32
+	// fieldBytesMax bounds one.
+	fieldBytesMax = 2048
+)
+
+// CheckField says why a refusal cannot have that field; nil: it can.
+func CheckField(name, value string) error {
+	switch {
+	case !isToken(name):
+		return fmt.Errorf("%.40q is not the name of a field", name)
+	case slices.ContainsFunc(reserved[:], func(r string) bool { return covers(r, name) }):
+		return fmt.Errorf("%s is set by the proxy itself", name)
+	case len(name)+len(value) > fieldBytesMax:
+		return fmt.Errorf("%.40s must be at most %d bytes, is %d", name, fieldBytesMax, len(name)+len(value))
+	case strings.Trim(value, " \t") != value || strings.ContainsFunc(value, func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }):
+		return fmt.Errorf("the value of %s has control characters, or spaces around it", name)
+	}
+	return nil
+}
+
+// CheckCount says why a refusal cannot have so many fields; nil: it can.
+func CheckCount(n int) error {
+	if n > fieldsMax {
+		return fmt.Errorf("must be at most %d, is %d", fieldsMax, n)
+	}
+	return nil
+}
+
+// Lines are field lines in the order of names, as an answer has them.
+func Lines(fields map[string]string) (lines []byte) {
+	names := make([]string, 0, len(fields))
+	for name := range fields {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	for _, name := range names {
+		lines = append(lines, name+": "+fields[name]+"\r\n"...)
+	}
+	return lines
+}
+
+// ParseFields reads the setting REFUSAL_FIELDS: "Name: value", more of them behind |.
+// It returns them as [Lines] does.
+func ParseFields(text string) ([]byte, error) {
+	fields := make(map[string]string)
+	seen := make(map[string]bool)
+	for i, one := range strings.Split(text, "|") {
+		name, value, ok := strings.Cut(one, ":")
+		name, value = strings.TrimSpace(name), strings.TrimSpace(value)
+		if !ok {
+			return nil, fmt.Errorf("field %d has no colon", i+1)
+		}
+		if err := CheckField(name, value); err != nil {
+			return nil, err
+		}
+		if lower := strings.ToLower(name); seen[lower] {
+			return nil, fmt.Errorf("%s is given twice", name)
+		} else {
+			seen[lower] = true
+		}
+		fields[name] = value
+	}
+	return Lines(fields), CheckCount(len(fields))
+}
+
+// covers reports whether a reserved name stands for name.
+func covers(reserved, name string) bool {
+	prefix, open := strings.CutSuffix(reserved, "*")
+	return strings.EqualFold(prefix, name) || open && len(name) >= len(prefix) && strings.EqualFold(prefix, name[:len(prefix)])
+}
+
+// isToken reports whether name is a token (RFC 9110 section 5.6.2).
+func isToken(name string) bool {
+	return name != "" && !strings.ContainsFunc(name, func(r rune) bool {
+		return (r < '0' || r > '9') && (r < 'A' || r > 'Z') && (r < 'a' || r > 'z') && !strings.ContainsRune("!#$%&'*+-.^_`|~", r)
+	})
+}

@@ -1,0 +1,141 @@
+// Package refusal is what refusals look like: in which form a client wants them, the
+// templates of their bodies, and fields that the operator adds.
+package refusal
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// Default is the name of the templates of all refusals that have no others.
+const Default = "default"
+
+const (
+	// namesMax bounds the names of templates.
+	namesMax = 1000
+	// nameBytesMax bounds one.
+	nameBytesMax = 64
+)
+
+// A Style is what the refusals of one rule, or all that have none of their own, look like.
+//
+// Immutable after New.
+type Style struct {
+	// Status is 429 or 503; 0: 429.
+	Status int
+	// Template names the templates; empty: Default.
+	Template string
+	// Fields are field lines that are added, as [Lines] makes them.
+	Fields []byte
+}
+
+// Pages are all templates, by name.
+//
+// Immutable after New.
+type Pages struct {
+	sets  map[string]*set
+	usual *set
+}
+
+// A set is the templates of one name. Forms without a template of that name have the
+// default one.
+type set struct {
+	templates [forms]*Template // of JSON nil: the body that the session makes
+	offered   [forms]bool
+	varies    bool // an API client's answer depends on Accept in more than that of a browser
+}
+
+// New makes pages of files: by their names, such as default.html or partner.json, what
+// they hold. The error names the file and the line. Without files there is a page for
+// browsers, and JSON for all others.
+func New(files map[string][]byte) (*Pages, error) {
+	page, err := ParseTemplate(HTML, []byte(builtIn))
+	if err != nil {
+		return nil, err
+	}
+	p := &Pages{sets: map[string]*set{}, usual: &set{}}
+	p.usual.templates[HTML] = page
+	p.sets[Default] = p.usual
+	var faults []string
+	for _, file := range slices.Sorted(maps.Keys(files)) {
+		if err := p.add(file, files[file]); err != nil {
+			faults = append(faults, fmt.Sprintf("%s: %v", file, err))
+		}
+	}
+	if len(faults) > 0 {
+		return nil, fmt.Errorf("%s", strings.Join(faults, "; "))
+	}
+	for _, s := range p.sets {
+		for f := range forms {
+			if s.templates[f] == nil {
+				s.templates[f] = p.usual.templates[f]
+			}
+			s.offered[f] = f == JSON || s.templates[f] != nil
+		}
+		s.varies = len(files) > 0
+	}
+	return p, nil
+}
+
+// add takes a file up.
+func (p *Pages) add(file string, text []byte) error {
+	name, form, ok := fileName(file)
+	if !ok {
+		return fmt.Errorf("must be named NAME.html, NAME.json or NAME.txt with a name of at most %d letters, digits, - and _", nameBytesMax)
+	}
+	t, err := ParseTemplate(form, text)
+	if err != nil {
+		return err
+	}
+	s := p.sets[name]
+	if s == nil {
+		if len(p.sets) == namesMax {
+			return fmt.Errorf("there are more than %d names", namesMax)
+		}
+		s = &set{}
+		p.sets[name] = s
+	}
+	s.templates[form] = t
+	return nil
+}
+
+// fileName takes the name of a file apart.
+func fileName(file string) (name string, f Form, ok bool) {
+	name, end, _ := strings.Cut(file, ".")
+	for f := range forms {
+		if end == f.String() {
+			return name, f, ValidName(name)
+		}
+	}
+	return "", 0, false
+}
+
+// ValidName reports whether templates may have that name.
+func ValidName(name string) bool {
+	return name != "" && len(name) <= nameBytesMax && !strings.ContainsFunc(name, func(r rune) bool {
+		return r != '-' && r != '_' && (r < '0' || r > '9') && (r < 'A' || r > 'Z') && (r < 'a' || r > 'z')
+	})
+}
+
+// Has reports whether there are templates of that name.
+func (p *Pages) Has(name string) bool { return p.sets[name] != nil }
+
+// Pick returns which templates of that name a client gets: its own form, the default's
+// where that name has none, and which form that is.
+func (p *Pages) Pick(name string, a Accept) Page {
+	s := p.sets[name]
+	if s == nil {
+		s = p.usual
+	}
+	f := a.pick(&s.offered)
+	return Page{Template: s.templates[f], ContentType: f.contentType(), Varies: f != JSON || s.varies}
+}
+
+// A Page is the template of one refusal.
+type Page struct {
+	Template    *Template // nil: the JSON that refusals have by default
+	ContentType string
+	Varies      bool // by Accept, and says so
+}

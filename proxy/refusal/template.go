@@ -1,0 +1,238 @@
+package refusal
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"unicode/utf8"
+
+	"weir/internal/http1"
+)
+
+// Values are what a refusal tells. The texts are borrowed.
+type Values struct {
+	Status     int    // of the answer
+	Error      string // what is the matter, in JSON's letters
+	Rule       string // that refuses; empty: none does
+	Limit      int64  // of that rule
+	Remaining  int64
+	RetryAfter int64  // whole seconds; negative: the request will never do
+	Decision   []byte // the decision id; empty: there is none
+	RequestID  []byte // empty: there is none
+}
+
+// A placeholder is what a template has in place of a value.
+type placeholder uint8
+
+const (
+	literal placeholder = iota
+	phStatus
+	phTitle
+	phError
+	phAdvice
+	phRule
+	phLimit
+	phRemaining
+	phRetryAfter
+	phDecision
+	phRequestID
+	placeholders
+)
+
+// placeholderNames are the words between the braces.
+var placeholderNames = [placeholders]string{phStatus: "status", phTitle: "title", phError: "error", phAdvice: "advice", phRule: "rule", phLimit: "limit",
+	phRemaining: "remaining", phRetryAfter: "retryAfter", phDecision: "decision", phRequestID: "requestId"}
+
+const (
+	// templateBytesMax bounds a template.
+	templateBytesMax = 64 << 10
+	// placesMax bounds the placeholders of one.
+	placesMax = 1000
+)
+
+// A Template is the body of a refusal with places for its values. In HTML and JSON what
+// is put there is escaped.
+//
+// Immutable after ParseTemplate.
+type Template struct {
+	form  Form
+	parts []part
+}
+
+// A part is text as it is, or a place for a value.
+type part struct {
+	text  []byte
+	place placeholder
+}
+
+// ParseTemplate reads a template of a form: text in UTF-8 with placeholders such as
+// {{retryAfter}}. The error is "line 3: …". What is to be JSON is, with any values.
+func ParseTemplate(f Form, text []byte) (*Template, error) {
+	if len(text) > templateBytesMax {
+		return nil, fmt.Errorf("must be at most %d bytes, is %d", templateBytesMax, len(text))
+	}
+	t := &Template{form: f}
+	for at := 0; at < len(text); {
+		rest := text[at:]
+		line := 1 + bytes.Count(text[:at], []byte{'\n'})
+		open := bytes.Index(rest, []byte("{{"))
+		if open < 0 {
+			open = len(rest)
+		}
+		if bad := invalid(rest[:open]); bad >= 0 {
+			return nil, fmt.Errorf("line %d: must be UTF-8", line+bytes.Count(rest[:bad], []byte{'\n'}))
+		}
+		if open > 0 {
+			t.parts = append(t.parts, part{text: bytes.Clone(rest[:open])})
+		}
+		if at += open; open == len(rest) {
+			break
+		}
+		line += bytes.Count(rest[:open], []byte{'\n'})
+		word, _, closed := bytes.Cut(rest[open+2:], []byte("}}"))
+		if !closed {
+			return nil, fmt.Errorf("line %d: {{ without }}", line)
+		}
+		place := find(string(bytes.TrimSpace(word)))
+		if place == literal {
+			return nil, fmt.Errorf("line %d: {{%.40q}} is unknown; there are %s", line, word, knownPlaceholders())
+		}
+		if t.parts = append(t.parts, part{place: place}); len(t.parts) > placesMax {
+			return nil, fmt.Errorf("line %d: more than %d parts", line, placesMax)
+		}
+		at += 2 + len(word) + 2
+	}
+	return t, t.check()
+}
+
+// check reports a template of JSON that does not become JSON.
+func (t *Template) check() error {
+	if t.form != JSON {
+		return nil
+	}
+	for _, v := range []Values{
+		{Status: 429, Error: `a"b\`, Rule: `a"b\`, Decision: []byte("a"), RequestID: []byte(`a"\`), RetryAfter: 1},
+		{Status: 503, RetryAfter: -1},
+	} {
+		body := t.Append(nil, &v)
+		var whole json.RawMessage
+		if err := json.Unmarshal(body, &whole); err != nil {
+			offset := int64(len(body))
+			if syntax, ok := err.(*json.SyntaxError); ok {
+				offset = min(offset, syntax.Offset)
+			}
+			return fmt.Errorf("line %d: does not become valid JSON: %w", 1+bytes.Count(body[:offset], []byte{'\n'}), err)
+		}
+	}
+	return nil
+}
+
+// invalid returns where b is not UTF-8, -1 when it is.
+func invalid(b []byte) int {
+	for i := 0; i < len(b); {
+		r, n := utf8.DecodeRune(b[i:])
+		if r == utf8.RuneError && n == 1 {
+			return i
+		}
+		i += n
+	}
+	return -1
+}
+
+// find returns the placeholder of a name, literal when there is none.
+func find(name string) placeholder {
+	for p := literal + 1; p < placeholders; p++ {
+		if placeholderNames[p] == name {
+			return p
+		}
+	}
+	return literal
+}
+
+// knownPlaceholders lists them.
+func knownPlaceholders() (list string) {
+	for p := literal + 1; p < placeholders; p++ {
+		if p > literal+1 {
+			list += ", "
+		}
+		list += "{{" + placeholderNames[p] + "}}"
+	}
+	return list
+}
+
+// Append appends the template with these values.
+func (t *Template) Append(dst []byte, v *Values) []byte {
+	for i := range t.parts {
+		if p := &t.parts[i]; p.place == literal {
+			dst = append(dst, p.text...)
+		} else {
+			dst = t.appendValue(dst, p.place, v)
+		}
+	}
+	return dst
+}
+
+// appendValue appends what goes into a place.
+func (t *Template) appendValue(dst []byte, p placeholder, v *Values) []byte {
+	switch p {
+	case phStatus:
+		return strconv.AppendInt(dst, int64(v.Status), 10)
+	case phLimit:
+		return strconv.AppendInt(dst, v.Limit, 10)
+	case phRemaining:
+		return strconv.AppendInt(dst, v.Remaining, 10)
+	case phRetryAfter:
+		if v.RetryAfter < 0 {
+			return append(dst, "null"...)
+		}
+		return strconv.AppendInt(dst, v.RetryAfter, 10)
+	case phTitle:
+		return append(dst, http1.ReasonPhrase(v.Status)...)
+	case phAdvice:
+		return appendAdvice(dst, v)
+	case phError:
+		return escape(t.form, dst, v.Error)
+	case phRule:
+		return escape(t.form, dst, v.Rule)
+	case phDecision:
+		return escape(t.form, dst, v.Decision)
+	}
+	return escape(t.form, dst, v.RequestID)
+}
+
+// appendAdvice appends a sentence that says what a person may do.
+func appendAdvice(dst []byte, v *Values) []byte {
+	switch {
+	case v.RetryAfter < 0:
+		return append(dst, "It needs more than the limit can ever give, so trying again does not help."...)
+	case v.RetryAfter <= 1:
+		return append(dst, "Please try again in a second."...)
+	}
+	dst = append(dst, "Please try again in "...)
+	dst = strconv.AppendInt(dst, v.RetryAfter, 10)
+	return append(dst, " seconds."...)
+}
+
+// escape appends text so that it stands for nothing but itself: as HTML's text or
+// attribute, within a JSON string, or as one line of text.
+func escape[T ~string | ~[]byte](f Form, dst []byte, text T) []byte {
+	const hex = "0123456789abcdef"
+	for i := range len(text) {
+		switch c := text[i]; {
+		case f == HTML && (c == '<' || c == '>' || c == '&' || c == '"' || c == '\'' || c == '`'):
+			dst = append(dst, "&#"...)
+			dst = strconv.AppendInt(dst, int64(c), 10)
+			dst = append(dst, ';')
+		case f == JSON && (c == '"' || c == '\\'):
+			dst = append(dst, '\\', c)
+		case f == JSON && (c < ' ' || c == 0x7f):
+			dst = append(dst, '\\', 'u', '0', '0', hex[c>>4], hex[c&15])
+		case c < ' ' || c == 0x7f:
+			dst = append(dst, ' ')
+		default:
+			dst = append(dst, c)
+		}
+	}
+	return dst
+}
