@@ -34,7 +34,7 @@ var layers = []struct {
 }{
 	{mains, "proxy loadgen target advisor bench"},
 	{rim, "internal/archtest internal/certs internal/freeport internal/loop internal/metric internal/service internal/strictjson internal/watch"},
-	{rim, "proxy/admin proxy/adaptive proxy/config proxy/handover proxy/store/* proxy/wire"},
+	{rim, "proxy/accesslog proxy/admin proxy/adaptive proxy/config proxy/handover proxy/store/* proxy/wire"},
 	{rim, "loadgen/config loadgen/control loadgen/drive loadgen/plan loadgen/report"},
 	{rim, "target/config target/serve"},
 	{rim, "advisor/config advisor/history advisor/serve advisor/state"},
