@@ -19,7 +19,7 @@ func check(c *config.Config) error {
 	_, targets := newTargets(c)
 	_, pair := serverPair(c)
 	templates, folder := admin.NewTemplates(c.Refusal.Templates)
-	return errors.Join(err, targets, pair, checkRedisFiles(c), folder, checkRules(c, templates))
+	return errors.Join(err, targets, pair, checkRedisFiles(c), folder, checkAccess(c), checkRules(c, templates))
 }
 
 // checkRedisFiles reads the authorities that Redis is trusted by.

@@ -65,9 +65,14 @@ func run(ctx context.Context, e *service.Env, c *config.Config) error {
 	if err != nil {
 		return err
 	}
+	access, err := openAccess(e, c)
+	if err != nil {
+		socks.close()
+		return err
+	}
 	beside, stop := context.WithCancel(context.WithoutCancel(ctx)) // what goes on until nothing is left
 	defer stop()
-	front, err := serve(beside, e, c, socks, wire.Config{Table: table, Redis: shared}, cfg)
+	front, err := serve(beside, e, c, socks, wire.Config{Table: table, Redis: shared, Access: access}, cfg)
 	if err != nil {
 		socks.close()
 		return err

@@ -47,7 +47,7 @@ func (r *Reader) checkSize(h *Head, n int) fault {
 // Transfer-Encoding among them where the next connection needs them.
 func isAdded(f *Field) bool {
 	switch f.ID {
-	case FieldVia, FieldXForwardedFor, FieldXForwardedHost, FieldXForwardedProto, FieldDate, FieldConnection, FieldTransferEncoding:
+	case FieldVia, FieldXForwardedFor, FieldXForwardedHost, FieldXForwardedProto, FieldXRequestID, FieldDate, FieldConnection, FieldTransferEncoding:
 		return true
 	}
 	for _, name := range addedNames {

@@ -65,6 +65,7 @@ type Config struct {
 	Edge         Edge
 	Rules        Rules
 	Refusal      Refusal
+	Access       Access
 	Adaptive     Adaptive
 }
 
@@ -124,6 +125,7 @@ func (c *Config) Register(s *service.Settings) {
 	s.Duration(&c.TargetAge, "TARGET_CONNECTION_MAX_AGE", 5*time.Minute, 0, 30*timeMax, "of a connection to a target, up to a quarter less: then it is not used again, so that new instances behind one address get their share; 0: any")
 	s.Duration(&c.DrainTimeout, "DRAIN_TIMEOUT", 30*time.Second, 0, timeMax, "for what is under way when the proxy ends")
 	c.Refusal.register(s)
+	c.Access.register(s)
 	c.Gate.register(s)
 	c.Edge.register(s)
 	c.Rules.register(s)
@@ -219,6 +221,7 @@ func (c *Config) Session() session.Settings {
 		Claims:          c.origin.claims,
 		LegacyFields:    c.rateFields == "both" || c.rateFields == "legacy",
 		CORS:            c.cors == "auto",
+		RequestID:       c.Access.requestID == "on",
 		RefusalStatus:   c.Refusal.status,
 		RefusalFields:   c.Refusal.fields,
 		PreflightsApart: c.preflight == "apart",

@@ -45,7 +45,8 @@ func newBench(tb testing.TB, permits int64) *bench {
 			ans.Granted, ans.Decisions, ans.Tightest = int(granted), append(ans.Decisions[:0], d), 0
 			return true
 		},
-		Refused: func(time.Time, *Refusal) []byte { return id },
+		NewRequestID: func(dst []byte) []byte { return append(dst, "0123456789abcdef0123456789abcdef"...) },
+		Refused:      func(time.Time, *Refusal) []byte { return id },
 	}
 	b.s = New(b.now, &b.env, netip.MustParseAddr("192.0.2.7"), false)
 	return b
@@ -77,24 +78,29 @@ var exchanges = []struct {
 	permits         int64
 	request, answer string
 	want            string
+	ids             bool
 }{
 	{"forwarded", 1 << 32,
 		"GET /api/test?id=17 HTTP/1.1\r\nHost: example.com\r\nUser-Agent: bench/1.0\r\nAccept: application/json\r\nX-Client-Id: c-17\r\n\r\n",
-		"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: 2\r\nDate: Mon, 19 Jan 2026 16:30:00 GMT\r\n\r\nOK", "HTTP/1.1 200 OK\r\n"},
+		"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: 2\r\nDate: Mon, 19 Jan 2026 16:30:00 GMT\r\n\r\nOK", "HTTP/1.1 200 OK\r\n", false},
+	{"forwarded with an id", 1 << 32,
+		"GET /api/test?id=17 HTTP/1.1\r\nHost: example.com\r\nUser-Agent: bench/1.0\r\nAccept: application/json\r\nX-Client-Id: c-17\r\n\r\n",
+		"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: 2\r\nDate: Mon, 19 Jan 2026 16:30:00 GMT\r\n\r\nOK", "HTTP/1.1 200 OK\r\n", true},
 	{"forwarded with a body", 1 << 32,
 		"POST /api/test HTTP/1.1\r\nHost: example.com\r\nContent-Type: application/json\r\nContent-Length: 16\r\n\r\n{\"hello\":\"world\"",
-		"HTTP/1.1 201 Created\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nOK\r\n0\r\n\r\n", "HTTP/1.1 201 Created\r\n"},
+		"HTTP/1.1 201 Created\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nOK\r\n0\r\n\r\n", "HTTP/1.1 201 Created\r\n", false},
 	{"refused", 1,
 		"GET /api/test?id=17 HTTP/1.1\r\nHost: example.com\r\nUser-Agent: bench/1.0\r\nAccept: application/json\r\nX-Client-Id: c-17\r\n\r\n",
-		"", "HTTP/1.1 429 Too Many Requests\r\nContent-Type: application/json\r\n"},
+		"", "HTTP/1.1 429 Too Many Requests\r\nContent-Type: application/json\r\n", false},
 	{"refused to a browser", 1,
 		"GET /api/test?id=17 HTTP/1.1\r\nHost: example.com\r\nUser-Agent: bench/1.0\r\nAccept: text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8\r\nX-Client-Id: c-17\r\n\r\n",
-		"", "HTTP/1.1 429 Too Many Requests\r\nContent-Type: text/html; charset=utf-8\r\n"},
+		"", "HTTP/1.1 429 Too Many Requests\r\nContent-Type: text/html; charset=utf-8\r\n", false},
 }
 
 func TestNoAllocation(t *testing.T) {
 	for _, x := range exchanges {
 		b := newBench(t, x.permits)
+		b.env.Settings.RequestID = x.ids
 		request, answer := []byte(x.request), []byte(x.answer)
 		if x.permits == 1 { // the one permit is for somebody else
 			b.env.Policy().Limit.Take(b.now.UnixMicro(), &b.state, 1, 1)
@@ -127,6 +133,7 @@ func BenchmarkExchange(b *testing.B) {
 	for _, x := range exchanges {
 		b.Run(x.name, func(b *testing.B) {
 			bench := newBench(b, x.permits)
+			bench.env.Settings.RequestID = x.ids
 			request, answer := []byte(x.request), []byte(x.answer)
 			if x.permits == 1 {
 				bench.env.Policy().Limit.Take(bench.now.UnixMicro(), &bench.state, 1, 1)

@@ -195,8 +195,9 @@ func (s *Session) skipBody(b []byte) (n int, whole bool) {
 // needs to know in order to come back at the right time.
 func (s *Session) answerRefused(now time.Time) {
 	e, v := s.env, &s.x.verdict
-	e.refusal = Refusal{Rule: v.Rule, Limit: v.Limit, Cost: v.By.Cost, Key: v.By.Key, Client: s.remote, Version: v.Policy.Version, Decision: v.State}
+	e.refusal = Refusal{Rule: v.Rule, Limit: v.Limit, Cost: v.By.Cost, Key: v.By.Key, Client: s.remote, Version: v.Policy.Version, Request: s.x.outcome.RequestID, Decision: v.State}
 	id := e.Refused(now, &e.refusal)
+	s.x.outcome.ID, s.x.outcome.Key = id, v.By.Key
 	extra := e.appendDate(e.extra[:0], now)
 	if after := v.State.RetryAfter; after != limit.Never {
 		extra = http1.AppendFieldInt(extra, "Retry-After", wholeSeconds(after))

@@ -34,7 +34,7 @@ func (s *Session) dress(a *http1.Answer, own *rule.Refusal, v *refusal.Values) {
 		e.extra = a.Extra
 		return
 	}
-	v.Status = a.Status
+	v.Status, v.RequestID = a.Status, s.x.outcome.RequestID
 	page := e.Pages().Pick(template, s.x.accept)
 	if page.Varies || fields != nil {
 		a.Extra = append(a.Extra, "Vary: Accept\r\n"...)

@@ -69,6 +69,8 @@ type Settings struct {
 	RefusalStatus int
 	// RefusalFields are field lines of refusals whose rule has none, and of every 503.
 	RefusalFields []byte
+	// RequestID: every request has an id, which target and client are told.
+	RequestID bool
 	// PreflightsApart: preflights have counters of their own, as large as those of other
 	// requests.
 	PreflightsApart bool
@@ -89,6 +91,13 @@ type Env struct {
 	Ask func(now time.Time, s *Session, ask *store.Ask, ans *store.Answer) bool
 	// Overloaded says that requests are to be shed; nil: never.
 	Overloaded *atomic.Bool
+	// NewRequestID appends an id that no other request has. It is there with
+	// Settings.RequestID.
+	NewRequestID func(dst []byte) []byte
+	// Noticed is told of every request whose head was read, but for those to own
+	// endpoints: the head is borrowed, client is the address behind trusted proxies. It
+	// may be nil.
+	Noticed func(s *Session, h *http1.Head, client netip.Addr)
 	// Refused is told of every refusal, which it copies, and names it: the
 	// decision id.
 	Refused func(now time.Time, r *Refusal) (id []byte)
@@ -128,9 +137,14 @@ type Outcome struct {
 	Answered  time.Time // the head of the target's answer was there; zero when it was not
 	Fault     Fault     // why the target did not answer
 	Retried   bool
-	OddFields int  // of the request, that were dropped for their names
-	Trailers  int  // trailer sections of request and answer, that were dropped
-	Spent     bool // the connection ends: it has had its requests or its time
+	OddFields int    // of the request, that were dropped for their names
+	Trailers  int    // trailer sections of request and answer, that were dropped
+	Own       bool   // for an own endpoint
+	Bytes     int64  // of the answer's body, as far as it came
+	RequestID []byte // nil: it has none; borrowed, like the next two
+	ID        []byte // of the decision, when the client was told one
+	Key       []byte // that refused it; nil: all share one, or it was not refused
+	Spent     bool   // the connection ends: it has had its requests or its time
 }
 
 // A Refusal is what the client was told by a 429, and why. Key is borrowed.
@@ -141,6 +155,7 @@ type Refusal struct {
 	Key     []byte
 	Client  netip.Addr
 	Version string // of the configuration
+	Request []byte // its id, nil without
 	limit.Decision
 }
 

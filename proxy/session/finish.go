@@ -58,6 +58,7 @@ func (s *Session) answerError(now time.Time, status int, reason string) {
 		extra = s.appendCORS(extra)
 	}
 	if id := s.env.shed; id != nil {
+		s.x.outcome.ID = id
 		extra = http1.AppendField(extra, decisionField, id)
 		body = append(body, `","reason":"gate","retryAfter":`...)
 		body = strconv.AppendInt(body, wholeSeconds(s.x.retryAfter), 10)
@@ -84,6 +85,17 @@ func (s *Session) answerError(now time.Time, status int, reason string) {
 func (s *Session) finish(now time.Time, a http1.Answer) {
 	a.Head = s.x.outcome.Method == http1.HEAD
 	a.Close = !s.x.keepAlive
+	if s.env.Settings.RequestID {
+		if s.x.outcome.RequestID == nil { // no head was read
+			s.x.outcome.RequestID = s.env.NewRequestID(s.env.take())
+		}
+		a.Extra = s.appendRequestID(a.Extra)
+		s.env.extra = a.Extra
+	}
+	s.x.outcome.Bytes = int64(len(a.Body))
+	if a.Head {
+		s.x.outcome.Bytes = 0
+	}
 	if s.x.keepAlive && s.x.minor == 0 {
 		a.Extra = append(a.Extra, "Connection: keep-alive\r\n"...)
 		s.env.extra = a.Extra

@@ -14,14 +14,20 @@ import (
 func (s *Session) handleHead(now time.Time, rest []byte) int {
 	h := &s.env.head
 	s.x.outcome = Outcome{Method: h.Method, Began: s.began, Spent: s.spend(now)}
+	s.keepRequestID(h)
 	s.x.minor = h.Minor
 	s.x.keepAlive = h.KeepAlive && !s.drain && !s.x.outcome.Spent
 	s.x.expects = h.Expect == http1.ExpectContinue && h.Framing != http1.BodyNone
+	if own := s.env.Settings.isOwn(h.Path); own {
+		s.x.outcome.Own = true
+	} else if s.env.Noticed != nil {
+		s.env.Noticed(s, h, s.client(h))
+	}
 	if err := h.Check(); err != nil {
 		s.malformed(now, err)
 		return 0
 	}
-	if s.env.Settings.isOwn(h.Path) {
+	if s.x.outcome.Own {
 		s.beginOwn(now)
 		return 0
 	}
@@ -162,7 +168,7 @@ func (s *Session) appendForward(dst []byte, h *http1.Head) []byte {
 	}
 	for i := range h.Fields {
 		f := &h.Fields[i]
-		if s.withheld(f, trusted) || f.ID == http1.FieldExpect || f.ID == http1.FieldMaxForwards && left > 0 {
+		if s.withheld(f, trusted) || s.replacesID(f) || f.ID == http1.FieldExpect || f.ID == http1.FieldMaxForwards && left > 0 {
 			continue
 		}
 		s.noticeLogin(f)
@@ -172,7 +178,7 @@ func (s *Session) appendForward(dst []byte, h *http1.Head) []byte {
 		dst = http1.AppendFieldInt(dst, "Max-Forwards", int64(left-1))
 	}
 	dst = s.appendOrigin(dst, h, trusted)
-	dst = s.appendPassage(dst, h.Minor)
+	dst = s.appendPassage(s.appendRequestID(dst), h.Minor)
 	if s.x.upgrade != "" {
 		dst = append(dst, "Connection: upgrade\r\n"...)
 		dst = http1.AppendFieldString(dst, "Upgrade", s.x.upgrade)

@@ -302,6 +302,7 @@ func (s *Session) over() {
 	s.env.give(s.x.forward)
 	s.env.give(s.x.response)
 	s.env.give(s.x.origin)
+	s.env.give(s.x.outcome.RequestID)
 	if s.x.asked != nil {
 		s.env.give(s.x.keys)
 		s.env.giveAsked(s.x.asked)

@@ -303,7 +303,7 @@ func (s *Session) appendAnswerHead(now time.Time, dst []byte, h *http1.Head) []b
 	for i := range h.Fields {
 		f := &h.Fields[i]
 		s.noticeLogin(f)
-		if f.Hop || f.ID == http1.FieldOther && s.replaces(f.Name) {
+		if f.Hop || s.replacesID(f) || f.ID == http1.FieldOther && s.replaces(f.Name) {
 			continue
 		}
 		dated = dated || f.ID == http1.FieldDate
@@ -312,10 +312,11 @@ func (s *Session) appendAnswerHead(now time.Time, dst []byte, h *http1.Head) []b
 	if !dated { // RFC 9110 section 6.6.1
 		dst = s.env.appendDate(dst, now)
 	}
-	return s.appendVia(dst, h.Minor)
+	return s.appendVia(s.appendRequestID(dst), h.Minor)
 }
 
 func (s *Session) handleAnswerBody(p []byte) {
+	s.x.outcome.Bytes += int64(len(p))
 	to := s.collected()
 	if s.x.coding == codingChunks {
 		*to = http1.AppendChunk(*to, p)

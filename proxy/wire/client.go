@@ -39,10 +39,10 @@ type client struct {
 	gateBy   bool          // waits for a place at any target until the alarm rings
 	lineAt   time.Time     // since when it does
 	waited   time.Duration // for a place, before that
-
-	alarm    *loop.Alarm // of a slot in a queue; made when it is first needed
-	asked    time.Time   // when Redis was asked
-	answered redis.Done  // its answer comes here; made once
+	notice   notice        // of the request under way, with an access log
+	alarm    *loop.Alarm   // of a slot in a queue; made when it is first needed
+	asked    time.Time     // when Redis was asked
+	answered redis.Done    // its answer comes here; made once
 }
 
 // Data passes bytes on to the session.
@@ -137,6 +137,7 @@ func (c *client) note(now time.Time, fx *session.Effects) {
 		s.leave(now, fx.Leave)
 	}
 	if fx.Report != nil {
+		c.wrote(now, fx.Report)
 		c.learn(now, fx.Report)
 		s.counts.report(now, fx.Report)
 	}

@@ -121,6 +121,7 @@ func (f *Front) Register(set *metric.Set) {
 	f.registerStore(set)
 	f.registerUpstream(set)
 	f.names.register(set)
+	f.cfg.Access.register(set)
 	set.Gauge("ratelimiter_client_connections", "open connections of clients", func() float64 { return float64(f.group.Stats().Open) })
 	set.Counter("ratelimiter_client_connections_refused_total", "connections closed at once: too many are open",
 		func() uint64 { return f.group.Stats().Refused })

@@ -62,6 +62,7 @@ type Config struct {
 	DrainTimeout     time.Duration
 	Policy           func() *decide.Policy
 	Pages            func() *refusal.Pages             // templates of refusals in force; nil: refusals are JSON
+	Access           Access                            // the access log
 	Table            *simredis.Table                   // decides when there is no Redis, and in its mode local
 	Redis            *redis.Client                     // decides when it is there; nil: the Table
 	Own              func(f *Front) *service.Endpoints // makes what answers the proxy's own endpoints
@@ -268,6 +269,9 @@ func (f *Front) Drain(ctx context.Context) (cut int) {
 	f.background.Wait()
 	f.desk.Close()
 	f.group.Stop()
+	if w := f.cfg.Access.Writer; w != nil {
+		w.Close()
+	}
 	for _, s := range f.sides {
 		if s.lane != nil {
 			s.lane.Close()
@@ -295,6 +299,7 @@ type side struct {
 	classes   sideClasses // of requests, as metrics tell them apart
 	refusals  *recall[refused]
 	sheds     *recall[shed] // nil: no gate sheds
+	access    *accessSide   // nil: there is no access log
 
 	connsPerTarget, waitersMax int
 
@@ -318,7 +323,12 @@ func newSide(f *Front, l *loop.Loop, connsPerTarget int) *side {
 	s.targets.Bound((*target).room)
 	s.line = upstream.NewLine[*client](s.waitersMax, s.free)
 	s.publish()
-	s.env = session.Env{Settings: &f.cfg.Session, Policy: f.cfg.Policy, Pages: f.cfg.Pages, Ask: s.decider(), Overloaded: &f.memory.shedding, Refused: s.refused}
+	s.env = session.Env{Settings: &f.cfg.Session, Policy: f.cfg.Policy, Pages: f.cfg.Pages, Ask: s.decider(), Overloaded: &f.memory.shedding, Refused: s.refused,
+		NewRequestID: func(dst []byte) []byte { return appendRequestID(s.refusals.random, dst) }}
+	if w := f.cfg.Access.Writer; w != nil {
+		s.access = &accessSide{Access: &f.cfg.Access, ring: w.Ring(l.Index())}
+		s.env.Noticed = s.noticed
+	}
 	return s
 }
 

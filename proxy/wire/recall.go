@@ -53,6 +53,8 @@ type refused struct {
 	version   string
 	keyBytes  int
 	key       [store.PartBytesMax]byte
+	idBytes   int
+	id        [session.RequestIDMax]byte // of the request
 	limit.Decision
 }
 
@@ -74,13 +76,14 @@ type Recalled struct {
 	RetryAfter *float64        `json:"retryAfter,omitempty"` // none: the limit can never hold the cost
 	ResetAfter float64         `json:"resetAfter"`
 	Version    string          `json:"configuration"` // which limits and rules were in force
+	RequestID  string          `json:"requestId,omitempty"`
 }
 
 // explain turns what was noted into what is told.
 func (r *refused) explain(id string) Recalled {
 	e := Recalled{ID: id, At: r.at.UTC(), Rule: r.rule, Mode: r.mode, Key: r.parts, Counter: strconv.QuoteToASCII(string(rule.AppendShown(nil, r.key[:r.keyBytes]))),
 		Algorithm: r.algorithm, Window: r.window.Seconds(), Cost: r.cost, Client: r.client,
-		Limit: r.Limit, Remaining: r.Remaining, ResetAfter: r.ResetAfter.Seconds(), Version: r.version}
+		Limit: r.Limit, Remaining: r.Remaining, ResetAfter: r.ResetAfter.Seconds(), Version: r.version, RequestID: string(r.id[:r.idBytes])}
 	if r.RetryAfter != limit.Never {
 		after := r.RetryAfter.Seconds()
 		e.RetryAfter = &after
@@ -142,6 +145,7 @@ func (s *side) refused(now time.Time, refusal *session.Refusal) []byte {
 		r.algorithm, r.window = refusal.Limit.Algorithm(), refusal.Limit.Window()
 		r.cost, r.client, r.version = refusal.Cost, refusal.Client, refusal.Version
 		r.keyBytes = copy(r.key[:], refusal.Key)
+		r.idBytes = copy(r.id[:], refusal.Request)
 	})
 }
 

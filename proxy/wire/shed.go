@@ -16,6 +16,7 @@ type shed struct {
 	limit, inFlight, waiting int // of the loop
 	waited, baseline, median time.Duration
 	last                     gate.Cut // the zero Cut: there was none
+	id                       string   // of the request
 }
 
 // Shed is a request given up by a gate as GET /config/decisions/<id> tells it: the
@@ -35,13 +36,15 @@ type Shed struct {
 	Baseline float64    `json:"baseline"` // median answer time without a queue; 0: not known yet
 	Median   float64    `json:"median"`
 	Last     *GateCut   `json:"lastCut,omitempty"`
+	// RequestID is empty when requests have none.
+	RequestID string `json:"requestId,omitempty"`
 }
 
 // explain turns what was noted into what is told.
 func (d *shed) explain(id string, classes *classNames) Shed {
 	e := Shed{ID: id, At: d.at.UTC(), Reason: "gate", URL: d.target.URL, Address: d.target.Addr, Client: d.client, Class: classes.list()[d.class],
 		Limit: d.limit, InFlight: d.inFlight, Waiting: d.waiting,
-		Waited: d.waited.Seconds(), Baseline: d.baseline.Seconds(), Median: d.median.Seconds()}
+		Waited: d.waited.Seconds(), Baseline: d.baseline.Seconds(), Median: d.median.Seconds(), RequestID: d.id}
 	if !d.last.At.IsZero() {
 		last := cutOf(&d.last)
 		e.Last = &last
@@ -57,7 +60,7 @@ func (c *client) shed(now time.Time) {
 		look := t.gate.Look()
 		*d = shed{at: now, target: t.spec, client: c.conn.Remote().Addr().Unmap(), class: c.class,
 			limit: look.Limit, inFlight: t.pool.Short(), waiting: int(t.waiting.Load()),
-			waited: c.waited, baseline: look.Baseline, median: look.Median}
+			waited: c.waited, baseline: look.Baseline, median: look.Median, id: string(c.s.RequestID())}
 		if n := len(look.Last); n > 0 {
 			d.last = look.Last[n-1]
 		}

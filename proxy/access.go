@@ -1,0 +1,40 @@
+package main
+
+import (
+	"weir/internal/service"
+	"weir/proxy/accesslog"
+	"weir/proxy/config"
+	"weir/proxy/wire"
+)
+
+// openAccess opens the access log, if there is one. SIGHUP opens a file again.
+func openAccess(e *service.Env, c *config.Config) (a wire.Access, err error) {
+	a = wire.Access{Format: c.Access.Format, Refused: c.Access.Refused, Sample: c.Access.Sample}
+	name := c.Access.File
+	if name == "" {
+		return a, nil
+	}
+	if a.Writer, err = accesslog.Open(name, c.EventLoops, e.Logger("AccessLog")); err != nil {
+		return a, accessFault(name, err)
+	}
+	if name != accesslog.Stdout {
+		e.OnReload(a.Writer.Reopen, "access log")
+	}
+	return a, nil
+}
+
+// checkAccess reports why the access log cannot be opened.
+func checkAccess(c *config.Config) error {
+	if c.Access.File == "" {
+		return nil
+	}
+	if err := accesslog.Check(c.Access.File); err != nil {
+		return accessFault(c.Access.File, err)
+	}
+	return nil
+}
+
+// accessFault says that the access log cannot be written.
+func accessFault(name string, err error) error {
+	return &service.SettingError{Name: "ACCESS_LOG", Value: name, Problem: "cannot be written: " + err.Error(), Allowed: "stdout, or a file in a folder that exists"}
+}

@@ -1,0 +1,184 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// accessLine is a line of the access log.
+type accessLine struct {
+	Client, Method, Path, Target, Rule, Decision, RequestID, Reason, UserAgent string
+	Status                                                                     int
+	Bytes                                                                      int
+	Duration, TargetTime                                                       float64
+}
+
+// accessLines are the lines of a file, when there are n of them.
+func (p *running) accessLines(file string, n int) (lines []accessLine) {
+	p.t.Helper()
+	inTheEnd(p.t, fmt.Sprintf("%d lines in %s", n, file), func() bool {
+		text, _ := os.ReadFile(file)
+		lines = nil
+		for line := range strings.Lines(string(text)) {
+			var one accessLine
+			if !strings.HasSuffix(line, "\n") {
+				return false
+			}
+			if err := json.Unmarshal([]byte(line), &one); err != nil {
+				p.t.Fatalf("%s: %v", line, err)
+			}
+			lines = append(lines, one)
+		}
+		return len(lines) >= n
+	})
+	if len(lines) != n {
+		p.t.Fatalf("%s has %d lines, want %d: %+v", file, len(lines), n, lines)
+	}
+	return lines
+}
+
+// An access log tells of each request who made it and what became of it; request ids of
+// trusted proxies go all the way, others are replaced.
+func TestAccessLog(t *testing.T) {
+	var sawID string
+	target := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
+		sawID = q.Header.Get("X-Request-Id")
+		w.Header().Set("X-Request-Id", "the target's")
+		fmt.Fprint(w, "hello")
+	}))
+	defer target.Close()
+	file := filepath.Join(t.TempDir(), "access.log")
+	p := launch(t, []string{"TARGET_URL", target.URL, "TRUSTED_PROXIES", "127.0.0.2/32", "ADMIN_OPEN", "true", "RATE_LIMIT_LIMIT", "2", "RATE_LIMIT_WINDOW", "31536000", "ACCESS_LOG", file, "REQUEST_ID", "on"})
+	send := func(from, request string) (status int, id string) {
+		t.Helper()
+		d := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}}
+		client := &http.Client{Transport: &http.Transport{DialContext: d.DialContext, DisableKeepAlives: true}}
+		method, path, _ := strings.Cut(request, " ")
+		q, err := http.NewRequest(method, "http://"+p.addr+path, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		q.Header.Set("X-Forwarded-For", "192.0.2.9")
+		q.Header.Set("X-Request-Id", "from-outside-1")
+		q.Header.Set("User-Agent", `evil","status":200,"x":"`)
+		res, err := client.Do(q)
+		if err != nil {
+			t.Fatal(err)
+		}
+		res.Body.Close()
+		if ids := res.Header.Values("X-Request-Id"); len(ids) == 1 {
+			id = ids[0]
+		} else {
+			t.Errorf("%s: the answer's ids are %q", request, ids)
+		}
+		return res.StatusCode, id
+	}
+	made := regexp.MustCompile(`^[0-9a-f]{32}$`)
+	if status, id := send("127.0.0.2", "GET /a?b=c"); status != 200 || id != "from-outside-1" || sawID != id {
+		t.Errorf("of a trusted proxy: %d, %q, the target saw %q", status, id, sawID)
+	}
+	if status, id := send("127.0.0.1", "GET /a"); status != 200 || !made.MatchString(id) || sawID != id {
+		t.Errorf("of a client: %d, %q, the target saw %q", status, id, sawID)
+	}
+	_, refusedID := send("127.0.0.1", "GET /r")
+	ask(t, p.addr, "/config/limits") // own endpoints are not in the log
+	conn, err := net.Dial("tcp", p.addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	fmt.Fprint(conn, "nonsense\r\n\r\n")
+	lines := p.accessLines(file, 4) // in order by loop only
+	order := []string{"/a?b=c", "/a", "/r", ""}
+	slices.SortFunc(lines, func(a, b accessLine) int { return slices.Index(order, a.Path) - slices.Index(order, b.Path) })
+	if l := lines[0]; l.Client != "192.0.2.9" || l.Method != "GET" || l.Path != "/a?b=c" || l.Status != 200 || l.Bytes != 5 || l.RequestID != "from-outside-1" ||
+		l.Target == "" || l.Duration <= 0 || l.TargetTime <= 0 || l.Rule != "global" || l.Reason != "" || l.UserAgent != `evil","status":200,"x":"` {
+		t.Errorf("first %+v", l)
+	}
+	if l := lines[1]; l.Client != "127.0.0.1" || l.Path != "/a" {
+		t.Errorf("second %+v", l)
+	}
+	if l := lines[2]; l.Status != 429 || l.Reason != "limit" || l.RequestID != refusedID || len(l.Decision) != 24 || l.Target != "" {
+		t.Errorf("refused %+v", l)
+	}
+	if l := lines[3]; l.Status != 400 || l.Reason != "bad_request" || l.Client != "127.0.0.1" || !made.MatchString(l.RequestID) || l.Path != "" {
+		t.Errorf("nonsense %+v", l)
+	}
+	if _, text := ask(t, p.addr, "/config/decisions/"+lines[2].Decision); !strings.Contains(text, `"requestId":"`+refusedID+`"`) {
+		t.Errorf("the decision is %s", text)
+	}
+
+	if err := os.Rename(file, file+".1"); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.Process.Signal(syscall.SIGHUP); err != nil {
+		t.Fatal(err)
+	}
+	p.logged("INFO Proxy - Reloaded ")
+	send("127.0.0.1", "GET /after")
+	if l := p.accessLines(file, 1)[0]; l.Path != "/after" {
+		t.Errorf("after the rotation %+v", l)
+	}
+	p.accessLines(file+".1", 4)
+}
+
+// Of what was answered well a share is written, or none; of what was refused everything.
+func TestAccessLogOfRefused(t *testing.T) {
+	target := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	defer target.Close()
+	for _, which := range [][]string{{"ACCESS_LOG_WHICH", "refused"}, {"ACCESS_LOG_SAMPLE", "0"}} {
+		file := filepath.Join(t.TempDir(), "access.log")
+		p := launch(t, append([]string{"TARGET_URL", target.URL, "RATE_LIMIT_LIMIT", "3", "RATE_LIMIT_WINDOW", "31536000", "ACCESS_LOG", file}, which...))
+		for range 5 {
+			ask(t, p.addr, "/")
+		}
+		for _, l := range p.accessLines(file, 2) {
+			if l.Status != 429 || l.RequestID != "" {
+				t.Errorf("%v: %+v", which, l)
+			}
+		}
+	}
+}
+
+// A disk that is full stops nothing: lines are lost, counted and warned of.
+func TestAccessLogOnFullDisk(t *testing.T) {
+	target := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	defer target.Close()
+	p := launch(t, []string{"TARGET_URL", target.URL, "ACCESS_LOG", "/dev/full", "ACCESS_LOG_FORMAT", "combined"})
+	for range 7 {
+		if status, body := ask(t, p.addr, "/"); status != 200 {
+			t.Errorf("answered %d %s", status, body)
+		}
+	}
+	inTheEnd(t, "the lines count as dropped", func() bool {
+		_, text := ask(t, p.addr, "/metrics")
+		return strings.Contains(text, "\nratelimiter_access_log_dropped_total 7\n")
+	})
+	p.logged(`WARN AccessLog - Lines of the access log were lost count=`)
+
+	_, stderr := ends(t, program(t, []string{"ACCESS_LOG", "/dev/null/x"}), 2)
+	if want := `proxy: ACCESS_LOG: "/dev/null/x" cannot be written: `; !strings.HasPrefix(stderr, want) {
+		t.Errorf("told %s", stderr)
+	}
+}
+
+// On the standard output its lines stand between those of the log.
+func TestAccessLogOnStdout(t *testing.T) {
+	target := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	defer target.Close()
+	p := launch(t, []string{"TARGET_URL", target.URL, "ACCESS_LOG", "stdout", "ACCESS_LOG_FORMAT", "combined"})
+	ask(t, p.addr, "/x?y=z")
+	if line := p.logged(`"GET /x?y=z HTTP/1.1" 200 0 "-" "Go-http-client/1.1"`); !strings.HasPrefix(line, "127.0.0.1 - - [") {
+		t.Errorf("wrote %s", line)
+	}
+}

@@ -1,0 +1,52 @@
+package session
+
+import "weir/internal/http1"
+
+// RequestIDMax bounds the request ids that are believed, in bytes.
+const RequestIDMax = 64
+
+// requestIDField carries a request's id to the target and back to the client.
+const requestIDField = "X-Request-Id"
+
+// keepRequestID gives the request in h its id: that of a trusted proxy, if it is a
+// sane one, else a new one.
+func (s *Session) keepRequestID(h *http1.Head) {
+	if !s.env.Settings.RequestID {
+		return
+	}
+	id := s.env.take()
+	if s.trusted() {
+		if theirs, ok := h.Value(http1.FieldXRequestID); ok && saneRequestID(theirs) {
+			s.x.outcome.RequestID = append(id, theirs...)
+			return
+		}
+	}
+	s.x.outcome.RequestID = s.env.NewRequestID(id)
+}
+
+// RequestID is the id of the request under way; nil: it has none. Borrowed.
+func (s *Session) RequestID() []byte { return s.x.outcome.RequestID }
+
+// saneRequestID reports whether an id has characters that ids have, so that it means
+// nothing but itself wherever it is written.
+func saneRequestID(id []byte) bool {
+	for _, c := range id {
+		if (c < '0' || c > '9') && (c < 'A' || c > 'Z') && (c < 'a' || c > 'z') && c != '-' && c != '_' && c != '.' && c != '=' && c != ':' && c != '@' {
+			return false
+		}
+	}
+	return len(id) > 0 && len(id) <= RequestIDMax
+}
+
+// replacesID reports whether the proxy writes that field itself.
+func (s *Session) replacesID(f *http1.Field) bool {
+	return f.ID == http1.FieldXRequestID && s.x.outcome.RequestID != nil
+}
+
+// appendRequestID appends the request's id, if it has one.
+func (s *Session) appendRequestID(dst []byte) []byte {
+	if id := s.x.outcome.RequestID; id != nil {
+		return http1.AppendField(dst, requestIDField, id)
+	}
+	return dst
+}
