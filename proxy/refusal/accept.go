@@ -35,6 +35,9 @@ var types = [forms][2]string{{"application", "json"}, {"text", "html"}, {"text",
 // the default or something that is not there: it is not read, and the result is zero.
 // Elements that are malformed are passed over.
 func ParseAccept(value []byte) (a Accept) {
+	if string(value) == "*/*" || string(value) == "application/json" { // nearly all programs
+		return a
+	}
 	if len(value) > acceptBytesMax || !bytes.Contains(value, []byte("ext/")) && !bytes.Contains(value, []byte("EXT/")) {
 		return a
 	}

@@ -125,9 +125,11 @@ func (p *Pages) Has(name string) bool { return p.sets[name] != nil }
 // Pick returns which templates of that name a client gets: its own form, the default's
 // where that name has none, and which form that is.
 func (p *Pages) Pick(name string, a Accept) Page {
-	s := p.sets[name]
-	if s == nil {
-		s = p.usual
+	s := p.usual
+	if name != "" {
+		if own := p.sets[name]; own != nil {
+			s = own
+		}
 	}
 	f := a.pick(&s.offered)
 	return Page{Template: s.templates[f], ContentType: f.contentType(), Varies: f != JSON || s.varies}

@@ -1,6 +1,7 @@
 package session
 
 import (
+	"bytes"
 	"cmp"
 
 	"weir/internal/http1"
@@ -9,10 +10,24 @@ import (
 	"weir/proxy/rule"
 )
 
-// keepAccept keeps in which form the client wants a refusal.
-func (s *Session) keepAccept(h *http1.Head) {
-	if accept, ok := h.Value(http1.FieldAccept); ok {
-		s.x.accept = refusal.ParseAccept(accept)
+// accept is in which form the client wants a refusal: of the request in env.head, or of
+// that which goes to a target, when its head is gone.
+func (s *Session) accept() refusal.Accept {
+	if s.x.forward == nil {
+		value, _ := s.env.head.Value(http1.FieldAccept)
+		return refusal.ParseAccept(value)
+	}
+	const name = "accept:"
+	for rest := s.x.forward; ; {
+		_, after, _ := bytes.Cut(rest, []byte("\r\n"))
+		line, _, _ := bytes.Cut(after, []byte("\r\n"))
+		if len(line) == 0 {
+			return refusal.Accept{}
+		}
+		if len(line) > len(name) && equalFold(line[:len(name)], name) {
+			return refusal.ParseAccept(line[len(name):])
+		}
+		rest = after
 	}
 }
 
@@ -35,7 +50,7 @@ func (s *Session) dress(a *http1.Answer, own *rule.Refusal, v *refusal.Values) {
 		return
 	}
 	v.Status, v.RequestID = a.Status, s.x.outcome.RequestID
-	page := e.Pages().Pick(template, s.x.accept)
+	page := e.Pages().Pick(template, s.accept())
 	if page.Varies || fields != nil {
 		a.Extra = append(a.Extra, "Vary: Accept\r\n"...)
 	}

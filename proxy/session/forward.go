@@ -32,7 +32,6 @@ func (s *Session) handleHead(now time.Time, rest []byte) int {
 		return 0
 	}
 	s.keepOrigin(h)
-	s.keepAccept(h)
 	if s.answeredHere(now) {
 		return 0
 	}

@@ -6,7 +6,6 @@ import (
 
 	"weir/internal/http1"
 	"weir/proxy/decide"
-	"weir/proxy/refusal"
 )
 
 // A state is what the bytes of a client's connection are.
@@ -70,7 +69,6 @@ type exchange struct {
 	verdict   decide.Verdict
 	asked     []decide.Counted // of an answer that comes later, or of a wait
 	keys      []byte           // their memory
-	accept    refusal.Accept   // in which form a refusal is wanted
 	origin    []byte           // of the page that makes the request; nil: none, or refusals do not tell
 	theirs    decide.Families  // in which the target's own limits are tighter
 	upgrade   string           // the protocols asked for
