@@ -1,8 +1,11 @@
 package admin
 
 import (
+	"cmp"
 	"errors"
+	"fmt"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -25,6 +28,7 @@ type limitsAnswer struct {
 	UpdatedAt string          `json:"updatedAt"`
 	Stored    any             `json:"stored"` // see storedWord
 	Pinned    bool            `json:"pinned,omitempty"`
+	Note      string          `json:"note,omitempty"` // of POST: what has no effect
 }
 
 // storedWord is what answers say about where a configuration is: true when the store
@@ -45,20 +49,22 @@ func (l *Limits) answerOf(a *Active) limitsAnswer {
 
 // Register adds the endpoints of the limit configuration to own.
 func (l *Limits) Register(own *service.Endpoints) {
-	own.HandleFunc("GET /config/limits", func(w http.ResponseWriter, _ *http.Request) { l.answer(w, l.Active(), nil) })
+	own.HandleFunc("GET /config/limits", func(w http.ResponseWriter, _ *http.Request) { l.answer(w, l.Active(), nil, "") })
 	own.HandleFunc("POST /config/limits", l.post)
 	own.HandleFunc("DELETE /config/limits", l.delete)
 	own.HandleFunc("POST /config/algorithm", l.postAlgorithm)
 }
 
-// answer writes the configuration in force, or what was wrong. An error that
+// answer writes the configuration in force with a note, or what was wrong. An error that
 // only wraps one of JSON is about the stored document, not about the request.
-func (l *Limits) answer(w http.ResponseWriter, a *Active, err error) {
+func (l *Limits) answer(w http.ResponseWriter, a *Active, err error, note string) {
 	_, bad := err.(*strictjson.Error)
 	switch {
 	case err == nil:
 		w.Header().Set("ETag", strconv.Quote(strconv.FormatInt(a.Version, 10)))
-		service.WriteJSON(w, http.StatusOK, l.answerOf(a))
+		body := l.answerOf(a)
+		body.Note = note
+		service.WriteJSON(w, http.StatusOK, body)
 	case errors.Is(err, ErrConflict):
 		service.WriteError(w, http.StatusConflict, err)
 	case bad:
@@ -84,11 +90,29 @@ func (l *Limits) post(w http.ResponseWriter, r *http.Request) {
 		ch.IfMatch, err = ifMatch(r)
 	}
 	if err != nil {
-		l.answer(w, nil, err)
+		l.answer(w, nil, err, "")
 		return
 	}
 	a, err := l.Apply(time.Now(), ch)
-	l.answer(w, a, err)
+	l.answer(w, a, err, unused(ch.Config))
+}
+
+// unused says which numbers of a configuration its algorithm does not use; empty: none.
+func unused(c limit.Config) string {
+	var stray []string
+	for _, number := range []struct {
+		field string
+		given bool
+	}{{"limit", c.Limit != 0}, {"window", c.Window != 0}, {"capacity", c.Capacity != 0}, {"fillRate", c.FillRate != 0}, {"burst", c.Burst != 0}} {
+		if number.given && !slices.Contains(c.Algorithm.Fields(), number.field) {
+			stray = append(stray, number.field)
+		}
+	}
+	if stray == nil {
+		return ""
+	}
+	return fmt.Sprintf("without effect until the algorithm is switched: %s; algorithm %v uses %s", strings.Join(stray, ", "), c.Algorithm,
+		cmp.Or(strings.Join(c.Algorithm.Fields(), ", "), "no numbers"))
 }
 
 // ifMatch is the version of If-Match, -1 without one.
@@ -110,7 +134,7 @@ func (l *Limits) delete(w http.ResponseWriter, r *http.Request) {
 	if err == nil {
 		a, err = l.Delete(time.Now(), version)
 	}
-	l.answer(w, a, err)
+	l.answer(w, a, err, "")
 }
 
 func boolQuery(r *http.Request, name string) (bool, error) {
@@ -136,7 +160,7 @@ func (l *Limits) postAlgorithm(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 		if err := strictjson.Decode(body, &asked); err != nil {
-			l.answer(w, nil, err)
+			l.answer(w, nil, err, "")
 			return
 		}
 		word = asked.Algorithm
@@ -151,7 +175,7 @@ func (l *Limits) postAlgorithm(w http.ResponseWriter, r *http.Request) {
 	if err == nil {
 		a, err = l.Switch(time.Now(), algorithm, version)
 	}
-	l.answer(w, a, err)
+	l.answer(w, a, err, "")
 }
 
 // RegisterDecisions adds GET /config/decisions/<id>. recall finds a refusal by

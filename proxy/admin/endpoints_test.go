@@ -15,20 +15,22 @@ import (
 func TestEndpointsThatAccept(t *testing.T) {
 	for _, test := range []struct {
 		name, method, path, body string
-		inForce                  string
+		inForce, note            string
 	}{
-		{"fixed", "POST", "/config/limits", `{"algorithm":"fixed","limit":7,"window":60}`, "algorithm=fixed, limit=7, window=60 source=api version=1"},
-		{"sliding", "POST", "/config/limits", `{"algorithm":"sliding","limit":500,"window":60}`, "algorithm=sliding, limit=500, window=60 source=api version=1"},
-		{"token", "POST", "/config/limits", `{"algorithm":"token","capacity":50,"fillRate":5}`, "algorithm=token, capacity=50, fillRate=5 source=api version=1"},
-		{"fractions", "POST", "/config/limits", `{"algorithm":"token","capacity":50,"fillRate":0.25}`, "algorithm=token, capacity=50, fillRate=0.25 source=api version=1"},
-		{"what the advisor adds is ignored", "POST", "/config/limits", `{"algorithm":"fixed","limit":7,"window":60,"predictedRps":5,"validFor":30,"x":[{"y":1}]}`, "algorithm=fixed, limit=7, window=60 source=api version=1"},
-		{"fields of other algorithms", "POST", "/config/limits", `{"algorithm":"fixed","limit":7,"window":60,"capacity":1,"fillRate":2}`, "algorithm=fixed, limit=7, window=60 source=api version=1"},
-		{"pinned", "POST", "/config/limits?pin=true", `{"algorithm":"fixed","limit":7,"window":60}`, "algorithm=fixed, limit=7, window=60 source=api version=1"},
-		{"algorithm in the body", "POST", "/config/algorithm", `{"algorithm":"token"}`, "algorithm=token, capacity=50, fillRate=5 source=api version=1"},
-		{"algorithm in the query", "POST", "/config/algorithm?algorithm=sliding", ``, "algorithm=sliding, limit=100, window=1 source=api version=1"},
-		{"delete", "DELETE", "/config/limits", ``, "algorithm=fixed, limit=100, window=1 source=default version=1"},
-		{"reload", "POST", "/reload", ``, "algorithm=fixed, limit=100, window=1 source=default version=0"},
-		{"read", "GET", "/config/limits", ``, "algorithm=fixed, limit=100, window=1 source=default version=0"},
+		{"fixed", "POST", "/config/limits", `{"algorithm":"fixed","limit":7,"window":60}`, "algorithm=fixed, limit=7, window=60 source=api version=1", ""},
+		{"sliding", "POST", "/config/limits", `{"algorithm":"sliding","limit":500,"window":60}`, "algorithm=sliding, limit=500, window=60 source=api version=1", ""},
+		{"token", "POST", "/config/limits", `{"algorithm":"token","capacity":50,"fillRate":5}`, "algorithm=token, capacity=50, fillRate=5 source=api version=1", ""},
+		{"fractions", "POST", "/config/limits", `{"algorithm":"token","capacity":50,"fillRate":0.25}`, "algorithm=token, capacity=50, fillRate=0.25 source=api version=1", ""},
+		{"what the advisor adds is ignored", "POST", "/config/limits", `{"algorithm":"fixed","limit":7,"window":60,"predictedRps":5,"validFor":30,"x":[{"y":1}]}`, "algorithm=fixed, limit=7, window=60 source=api version=1", ""},
+		{"fields of other algorithms", "POST", "/config/limits", `{"algorithm":"fixed","limit":7,"window":60,"capacity":1,"fillRate":2}`, "algorithm=fixed, limit=7, window=60 source=api version=1", "without effect until the algorithm is switched: capacity, fillRate; algorithm fixed uses limit, window"},
+		{"a burst of fixed", "POST", "/config/limits", `{"algorithm":"fixed","limit":7,"window":60,"burst":3}`, "algorithm=fixed, limit=7, window=60 source=api version=1", "without effect until the algorithm is switched: burst; algorithm fixed uses limit, window"},
+		{"numbers of off", "POST", "/config/limits", `{"algorithm":"off","limit":7}`, "algorithm=off source=api version=1", "without effect until the algorithm is switched: limit; algorithm off uses no numbers"},
+		{"pinned", "POST", "/config/limits?pin=true", `{"algorithm":"fixed","limit":7,"window":60}`, "algorithm=fixed, limit=7, window=60 source=api version=1", ""},
+		{"algorithm in the body", "POST", "/config/algorithm", `{"algorithm":"token"}`, "algorithm=token, capacity=50, fillRate=5 source=api version=1", ""},
+		{"algorithm in the query", "POST", "/config/algorithm?algorithm=sliding", ``, "algorithm=sliding, limit=100, window=1 source=api version=1", ""},
+		{"delete", "DELETE", "/config/limits", ``, "algorithm=fixed, limit=100, window=1 source=default version=1", ""},
+		{"reload", "POST", "/reload", ``, "algorithm=fixed, limit=100, window=1 source=default version=0", ""},
+		{"read", "GET", "/config/limits", ``, "algorithm=fixed, limit=100, window=1 source=default version=0", ""},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			r := start(t, new(simredis.Documents))
@@ -41,7 +43,9 @@ func TestEndpointsThatAccept(t *testing.T) {
 			if err := json.Unmarshal(w.Body.Bytes(), &got); err != nil {
 				t.Fatal(err)
 			}
-			if want := r.answerOf(r.Active()); got != want {
+			want := r.answerOf(r.Active())
+			want.Note = test.note
+			if got != want {
 				t.Errorf("answered %+v, in force is %+v", got, want)
 			}
 		})

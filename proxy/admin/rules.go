@@ -69,6 +69,7 @@ type Rules struct {
 	text    []byte        // of the rules in force, as a file has them
 	clients *rule.Clients // in force
 	sum     [sha256.Size]byte
+	told    string  // what Reload has returned of a file; the next look at the files does not log it again
 	ledger  *ledger // nil when RULES_FILE has the rules
 
 	active      atomic.Pointer[ActiveRules]
@@ -187,7 +188,7 @@ func (r *Rules) enforce(text []byte, next ActiveRules) {
 	}
 	r.active.Store(&next)
 	r.log.Info(fmt.Sprintf("Applied new rules: rules=%d, clients=%d, source=%s", next.Set.Len(), next.Clients, next.Source))
-	r.warnOf(next.Set.Notes(), "Some of the rules has no effect")
+	r.warnOf(next.Set.Notes(), "Parts of the rules have no effect")
 	if r.OnChange != nil {
 		r.OnChange()
 	}

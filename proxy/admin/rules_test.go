@@ -327,3 +327,29 @@ func TestRulesSwapWhole(t *testing.T) {
 	close(stop)
 	readers.Wait()
 }
+
+// A fault that a reload has returned is not logged by the watcher of the files, too; it
+// is when somebody saves it once more.
+func TestFaultOfReloadIsToldOnce(t *testing.T) {
+	prep := &ruleRig{t: t, dir: t.TempDir()}
+	prep.write("rules.yaml", oneRule("a", 1))
+	r := mustStartRules(t, prep.dir, RuleFiles{Rules: "rules.yaml"}, new(simredis.Documents))
+	r.log.taken()
+	r.write("rules.yaml", "rules: 1")
+	for _, step := range []struct {
+		name string
+		do   func()
+		want int
+	}{
+		{"reload", func() { _ = r.Reload(epoch) }, 0},
+		{"the watcher", func() { r.refresh(epoch) }, 0},
+		{"the watcher, after another save", func() { r.refresh(epoch) }, 1},
+		{"POST /reload", func() { r.do("POST", "/reload", "") }, 1},
+		{"the watcher, after it", func() { r.refresh(epoch) }, 0},
+	} {
+		step.do()
+		if lines := r.log.taken(); len(lines) != step.want {
+			t.Errorf("%s logged %q, want %d lines", step.name, lines, step.want)
+		}
+	}
+}

@@ -53,7 +53,7 @@ func RegisterReload(own *service.Endpoints, l *Limits, r *Rules) {
 			r.answer(w, nil, fault)
 			return
 		}
-		l.answer(w, a, err)
+		l.answer(w, a, err, "")
 	}))
 }
 

@@ -38,23 +38,31 @@ func (e *fileError) setting() error {
 
 // Reload reads files and store again. The error says what is wrong with a file, or
 // is ErrAway, or says why the document cannot be understood; what that is about
-// stays as it was.
+// stays as it was. The caller tells people of it: whoever watches the files does not.
 func (r *Rules) Reload(now time.Time) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	r.told = ""
 	_, err := r.rereadFiles(now)
+	if err != nil {
+		r.told = err.Error()
+	}
 	if r.ledger != nil {
 		err = errors.Join(err, r.ledger.reload(now))
 	}
 	return err
 }
 
-// refresh reads the files again, and tells what is wrong with them in the log.
+// refresh reads the files again, and tells what is wrong with them in the log, unless
+// Reload has just returned it.
 func (r *Rules) refresh(now time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	changed, err := r.rereadFiles(now)
-	r.tell(err)
+	if err != nil && err.Error() != r.told {
+		r.tell(err)
+	}
+	r.told = ""
 	if changed && r.ledger != nil && r.ledger.ignored != nil {
 		_ = r.ledger.reload(now) // has warned: with other clients the document may be understood
 	}
@@ -110,7 +118,7 @@ func (r *Rules) readFiles(now time.Time) (changed bool, fault *fileError) {
 		return false, r.blame(text, err)
 	}
 	if clients != r.clients {
-		r.warnOf(clients.Notes(), "Some of the client file has no effect", "file", r.files.Clients)
+		r.warnOf(clients.Notes(), "Parts of the client file have no effect", "file", r.files.Clients)
 	}
 	r.clients, r.sum = clients, sum
 	next := *r.Active()
