@@ -14,7 +14,7 @@ func main() {
 	var c config.Config
 	service.Main(service.Program{
 		Name: "advisor", LogName: "Advisor", About: "forecasts rates and recommends limits", Port: 8084,
-		File: "EVENTS_FILE", Settings: c.Register, Check: c.Complete,
+		File: "EVENTS_FILE", Reloads: []string{"events"}, Settings: c.Register, Check: c.Complete,
 		Run: func(ctx context.Context, e *service.Env) error { return serve.Run(ctx, e, c) },
 	})
 }

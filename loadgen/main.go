@@ -26,8 +26,8 @@ func main() {
 		Name: "loadgen", LogName: "LoadGenerator", Port: 8080,
 		About:    "sends requests when they are due: loadgen [run FILE | merge FILE FILE…]",
 		Settings: c.register,
-		Commands: []string{"run", "merge"},
-		Run:      c.run,
+		Commands: []string{"run", "merge"}, Reloads: []string{"certificates"},
+		Run: c.run,
 	})
 }
 

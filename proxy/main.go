@@ -17,7 +17,7 @@ func main() {
 	var c config.Config
 	service.Main(service.Program{
 		Name: "proxy", LogName: "Proxy", About: "a rate-limiting HTTP proxy", Port: 8082,
-		File: "RULES_FILE", Settings: c.Register,
+		File: "RULES_FILE", Reloads: []string{"rules", "clients", "certificates"}, Settings: c.Register,
 		Check: func() error { return check(&c) },
 		Run:   func(ctx context.Context, e *service.Env) error { return run(ctx, e, &c) },
 	})

@@ -42,7 +42,7 @@ func stubborn(ctx context.Context, e *Env) error {
 func TestMainSignals(t *testing.T) {
 	const (
 		failed   = "ERROR Child - Reload failed, everything stays as it was part=\"rules, clients\" reason=\"rules.yaml: line 3: no such key\"\n"
-		reloaded = "INFO Child - Reloaded rules=failed clients=failed certificates=read log=none events=read\n"
+		reloaded = "INFO Child - Reloaded rules=failed clients=failed certificates=read events=read log=none\n"
 		atOnce   = "WARN Child - Ending at once: this is the second signal signal="
 	)
 	f := func(status int, want, args string, signals ...syscall.Signal) {

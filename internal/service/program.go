@@ -42,6 +42,9 @@ type Program struct {
 	// File is the setting that a file named as an argument is meant for:
 	// RULES_FILE. It is for the message that refuses the argument.
 	File string
+	// Reloads are the parts that Env.OnReload may be given. Those that a run does not
+	// have are "none" in the line about a reload.
+	Reloads []string
 	// Settings registers the program's own settings; may be nil.
 	Settings func(*Settings)
 	// Check says what is wrong with the settings together and with the files that
@@ -159,7 +162,7 @@ func run(p Program, proc process) int {
 	}
 	e := &Env{
 		Addr: c.addr(), Log: slog.New(logs.handler), Health: new(Health), Metrics: metric.New(),
-		Version: Version(), Args: args, Stdout: proc.stdout,
+		Version: Version(), Args: args, Stdout: proc.stdout, reloads: reloads{possible: p.Reloads},
 	}
 	e.Metrics.Runtime()
 	e.Metrics.Gauge("weir_build_info"+metric.Labels("version", e.Version, "goversion", runtime.Version()),

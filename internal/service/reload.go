@@ -15,8 +15,9 @@ const logPart = "log"
 //
 // Safe for concurrent use: a mutex guards the list.
 type reloads struct {
-	mu   sync.Mutex
-	list []reloadable
+	possible []string // Program.Reloads
+	mu       sync.Mutex
+	list     []reloadable
 }
 
 // A reloadable is some parts of what a program was told by files.
@@ -34,13 +35,13 @@ func (e *Env) OnReload(read func() error, parts ...string) {
 	e.reloads.list = append(e.reloads.list, reloadable{parts, read})
 }
 
-// reload reads everything again and tells what became of each part. Of what all
-// programs could have the line says so when this one has none of it.
+// reload reads everything again and tells what became of each part. Of what the
+// program could have the line says so when it has none of it.
 func (e *Env) reload(log *slog.Logger) {
 	e.reloads.mu.Lock()
 	list := slices.Clone(e.reloads.list)
 	e.reloads.mu.Unlock()
-	parts := []string{"rules", "clients", "certificates", logPart}
+	parts := slices.Clone(e.reloads.possible)
 	became := make(map[string]string)
 	for _, r := range list {
 		word := "read"
@@ -49,7 +50,7 @@ func (e *Env) reload(log *slog.Logger) {
 			log.Error("Reload failed, everything stays as it was", "part", strings.Join(r.parts, ", "), "reason", err)
 		}
 		for _, part := range r.parts {
-			if !slices.Contains(parts, part) {
+			if part != logPart && !slices.Contains(parts, part) {
 				parts = append(parts, part)
 			}
 			if became[part] != "failed" {
@@ -58,7 +59,7 @@ func (e *Env) reload(log *slog.Logger) {
 		}
 	}
 	var attrs []any
-	for _, part := range parts {
+	for _, part := range append(parts, logPart) {
 		word := became[part]
 		switch {
 		case word == "":
