@@ -1,5 +1,7 @@
 // Package store is the contract between the proxy and whatever keeps the states
-// of its keys: the embedded table of store/simredis, a Redis, or others.
+// of its keys: the embedded table of store/simredis, a Redis, or others. A [Store] is
+// what the proxy uses, and a [Backend] what a database has to do so that store/lane can
+// make a Store of it.
 //
 // One [Ask] in, one [Answer] out. An ask is a group of counters that are decided
 // together, and the number of requests which wait for exactly that group. A

@@ -1,0 +1,156 @@
+package simredis
+
+import (
+	"sync"
+	"time"
+
+	"weir/internal/metric"
+	"weir/proxy/store"
+)
+
+// expireBudget is how many keys a store looks at each second to see whether they have
+// expired.
+const expireBudget = 200_000
+
+// A Store is a [store.Store] that only one process has: a Table and Documents. It is never
+// unavailable, its lanes answer at once, and it holds every lease. It takes any time of
+// this machine for now and makes it steady: a wall clock that is set back would lock
+// exhausted keys for so long.
+//
+// Safe for concurrent use: table and documents are; mu guards the rest.
+type Store struct {
+	Documents
+	table *Table
+	began time.Time
+	stop  chan struct{}
+	ended sync.WaitGroup
+
+	mu    sync.Mutex
+	lanes []*lane
+}
+
+// NewStore returns an empty store, which lets keys expire until it is closed.
+func NewStore(cfg Config) (*Store, error) {
+	table, err := New(cfg)
+	if err != nil {
+		return nil, err
+	}
+	s := &Store{table: table, began: time.Now(), stop: make(chan struct{})}
+	s.ended.Go(s.keepExpiring)
+	return s, nil
+}
+
+// keepExpiring removes keys that have expired.
+func (s *Store) keepExpiring() {
+	tick := time.NewTicker(time.Second)
+	defer tick.Stop()
+	for {
+		select {
+		case <-s.stop:
+			return
+		case now := <-tick.C:
+			s.table.Expire(s.steady(now), expireBudget)
+		}
+	}
+}
+
+// steady is now on a clock that is never set: it began with the wall clock's time and
+// goes with the monotonic one.
+func (s *Store) steady(now time.Time) time.Time { return s.began.Add(now.Sub(s.began)) }
+
+// Close ends the removal of keys.
+func (s *Store) Close() {
+	close(s.stop)
+	s.ended.Wait()
+}
+
+// Name returns the word for health.
+func (s *Store) Name() string { return "simulated" }
+
+// Mode is Exact.
+func (s *Store) Mode() store.Mode { return store.Exact }
+
+// Forgetful does nothing: nobody remembers refusals.
+func (s *Store) Forgetful() {}
+
+// Forget is [Table.Forget]; the error is nil.
+func (s *Store) Forget(rule string, key []byte) (bool, error) { return s.table.Forget(rule, key), nil }
+
+// Add is [Table.Add] now; the error is nil.
+func (s *Store) Add(rule string, key []byte, n int64) (bool, error) {
+	return s.table.Add(s.steady(time.Now()), rule, key, n), nil
+}
+
+// Watch does nothing: nobody else writes.
+func (s *Store) Watch(string, func(store.Document)) {}
+
+// Lease reports that owner holds the lease: there is nobody else.
+func (s *Store) Lease(string, string, time.Duration) (bool, error) { return true, nil }
+
+// Release does nothing.
+func (s *Store) Release(string, string) error { return nil }
+
+// Keys returns how many keys there are now; see [Stats].
+func (s *Store) Keys() int { return s.table.Stats().Keys }
+
+// Register adds the metrics of a store that decides to set.
+func (s *Store) Register(set *metric.Set) {
+	set.Counter("ratelimiter_store_commands_total", "commands that the store was given", s.decisions)
+	set.Counter("ratelimiter_store_decisions_total", "decisions that the store made", s.decisions)
+	for _, m := range []string{"normal", "failopen", "local", "closed"} {
+		inForce := 0.0
+		if m == "normal" {
+			inForce = 1 // the store in the process is never away
+		}
+		set.Gauge("ratelimiter_mode"+metric.Labels("type", m), "1 for the mode in force", func() float64 { return inForce })
+	}
+}
+
+// decisions is how many asks were decided.
+func (s *Store) decisions() (sum uint64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, l := range s.lanes {
+		sum += l.decisions.Load()
+	}
+	return sum
+}
+
+// NewLane returns a lane that decides on the spot; post is not used.
+func (s *Store) NewLane(func(func(now time.Time))) store.Lane {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	l := &lane{store: s}
+	s.lanes = append(s.lanes, l)
+	return l
+}
+
+// A lane is one loop's way to the table. It stays counted when it is closed.
+//
+// Owned by its loop, but for decisions, which others read.
+type lane struct {
+	store     *Store
+	decisions metric.Counter
+	_         [112]byte // a cache line behind it is not another loop's
+}
+
+// Ask decides.
+func (l *lane) Ask(now time.Time, ask *store.Ask, ans *store.Answer, _ store.Done) bool {
+	l.store.table.Take(l.store.steady(now), ask, ans)
+	l.decisions.Inc()
+	return true
+}
+
+// Release is [Table.Release].
+func (l *lane) Release(now time.Time, c *store.Counter, slot int64, _ store.Mode) {
+	l.store.table.Release(l.store.steady(now), c, slot)
+}
+
+// Next is never: nothing waits.
+func (l *lane) Next() time.Time { return time.Time{} }
+
+// Expire does nothing.
+func (l *lane) Expire(time.Time) {}
+
+// Close does nothing.
+func (l *lane) Close() {}
