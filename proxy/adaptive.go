@@ -10,17 +10,16 @@ import (
 	"weir/internal/service"
 	"weir/proxy/adaptive"
 	"weir/proxy/config"
-	"weir/proxy/store/redis"
 	"weir/proxy/wire"
 )
 
-// newAdaptive joins what follows the advisor to the front and the store; shared is
-// nil with the simulated Redis.
-func newAdaptive(e *service.Env, c *config.Config, cfg *configuration, front *wire.Front, shared *redis.Client) *adaptive.Adaptive {
+// newAdaptive joins what follows the advisor to the front and the store, unless nobody
+// shares that.
+func newAdaptive(e *service.Env, c *config.Config, cfg *configuration, front *wire.Front) *adaptive.Adaptive {
 	a := adaptive.Config{Settings: c.Adaptive, Instance: instance(), Limits: cfg.limits, Log: e.Logger("Adaptive"),
 		Traffic: front.Traffic, SetCandidate: front.SetCandidate, Candidate: front.Candidate}
-	if shared != nil {
-		a.Shared = shared
+	if cfg.memory() == nil {
+		a.Shared = cfg.store
 	}
 	return adaptive.New(a)
 }

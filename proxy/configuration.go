@@ -9,32 +9,37 @@ import (
 	"weir/proxy/admin"
 	"weir/proxy/config"
 	"weir/proxy/rule"
+	"weir/proxy/store"
 	"weir/proxy/store/redis"
 	"weir/proxy/store/simredis"
 	"weir/proxy/wire"
 )
 
-// connect returns the client of Redis, or nil when the settings name none.
-// Redis may be away: it is waited for in the failure mode. But a Redis that cannot be
-// used as it is configured is an error, unless STORE_START says otherwise.
-func connect(e *service.Env, c *config.Config, table *simredis.Table) (*redis.Client, error) {
+// connect returns the store that decides: the one in Redis when the settings name one,
+// else the local one, which is also there for STORE_FAILURE_MODE=local. Redis may be
+// away: it is waited for in the failure mode. But a Redis that cannot be used as it is
+// configured is an error, unless STORE_START says otherwise.
+func connect(e *service.Env, c *config.Config, local *simredis.Store) (store.Store, error) {
+	e.Metrics.Gauge("ratelimiter_store_keys", "keys in the simulated Redis", func() float64 { return float64(local.Keys()) })
 	if !c.UsesRedis() {
-		return nil, nil
+		local.Register(e.Metrics)
+		return local, nil
 	}
 	cfg, err := c.Redis()
 	if err != nil {
 		return nil, err
 	}
-	cfg.Local, cfg.Log = table, e.Logger("RedisClient")
-	client, err := redis.New(cfg)
+	cfg.Local, cfg.Log = local, e.Logger("RedisClient")
+	shared, err := redis.New(cfg)
 	if err != nil {
 		return nil, err
 	}
-	if err := c.StoreStart(client.Misconfigured()); err != nil {
-		client.Close()
+	if err := c.StoreStart(shared.Misconfigured()); err != nil {
+		shared.Close()
 		return nil, err
 	}
-	return client, nil
+	shared.Register(e.Metrics)
+	return shared, nil
 }
 
 // ruleSources are the files of rules and clients, and what they are read with.
@@ -57,13 +62,22 @@ type configuration struct {
 	adaptive  *adaptive.Adaptive // follows the advisor; nil until there is a front
 	targets   *targets
 	templates *admin.Templates
-	memory    *simredis.Documents // of the simulated Redis; nil with a shared one
+	store     store.Store
+}
+
+// memory is the documents of the simulated Redis, which end with this process; nil with a
+// shared store.
+func (cfg *configuration) memory() *simredis.Documents {
+	if local, ok := cfg.store.(*simredis.Store); ok {
+		return &local.Documents
+	}
+	return nil
 }
 
 // onReload has SIGHUP read rules, clients and limits again, where they come from files
 // or from a store that others write to, and the authorities of targets, and the templates of refusals.
 func (cfg *configuration) onReload(e *service.Env, c *config.Config, front *wire.Front) {
-	shared := cfg.memory == nil
+	shared := cfg.memory() == nil
 	if c.Refusal.Templates != "" { // before the rules, which name some
 		e.OnReload(cfg.templates.Reload, "templates")
 	}
@@ -85,31 +99,22 @@ func (cfg *configuration) onReload(e *service.Env, c *config.Config, front *wire
 	}
 }
 
-// keepConfiguration holds the global limit and the rules, and holds them
-// against the store and the files until ctx ends. The simulated Redis begins with
-// what the proxy before knew.
-func keepConfiguration(ctx context.Context, e *service.Env, c *config.Config, shared *redis.Client, before *admin.State, templates *admin.Templates) (*configuration, error) {
+// keepConfiguration holds the global limit and the rules, and holds them against the store
+// and the files until ctx ends.
+func keepConfiguration(ctx context.Context, e *service.Env, c *config.Config, s store.Store, templates *admin.Templates) (*configuration, error) {
 	files, options := ruleSources(c, templates)
-	var docs admin.Documents = shared
-	var memory *simredis.Documents
-	if shared == nil {
-		memory = new(simredis.Documents)
-		before.Restore(memory)
-		docs = memory
-	}
-	limits, err := admin.NewLimits(time.Now(), c.Limit, docs, e.Logger)
+	limits, err := admin.NewLimits(time.Now(), c.Limit, s, e.Logger)
 	if err != nil {
 		return nil, err
 	}
-	rules, err := admin.NewRules(time.Now(), files, options, docs, e.Logger)
+	rules, err := admin.NewRules(time.Now(), files, options, s, e.Logger)
 	if err != nil {
 		return nil, err
 	}
-	limits.InMemory, rules.InMemory = shared == nil, shared == nil
-	if shared != nil {
-		limits.OnChange, rules.OnChange = shared.Forgetful, shared.Forgetful
-		limits.Share(ctx, shared, syncPause)
-	}
-	rules.Share(ctx, shared, syncPause)
-	return &configuration{limits: limits, rules: rules, policies: admin.NewPolicies(limits, rules), memory: memory, templates: templates}, nil
+	cfg := &configuration{limits: limits, rules: rules, policies: admin.NewPolicies(limits, rules), store: s, templates: templates}
+	limits.InMemory, rules.InMemory = cfg.memory() != nil, cfg.memory() != nil
+	limits.OnChange, rules.OnChange = s.Forgetful, s.Forgetful
+	limits.Share(ctx, s, syncPause)
+	rules.Share(ctx, s, syncPause)
+	return cfg, nil
 }

@@ -30,16 +30,17 @@ func run(ctx context.Context, e *service.Env, c *config.Config) error {
 	}
 	e.Guard.Fronted = c.TrustsLoopback()
 	c.Adaptive.Token = cmp.Or(c.Adaptive.Token, e.Guard.Token)
-	table, err := simredis.New(simredis.Config{KeysMax: c.KeysMax})
+	local, err := simredis.NewStore(simredis.Config{KeysMax: c.KeysMax})
 	if err != nil {
 		return err
 	}
-	shared, err := connect(e, c, table)
+	defer local.Close()
+	decides, err := connect(e, c, local)
 	if err != nil {
 		return err
 	}
-	if shared != nil {
-		defer shared.Close()
+	if decides != local {
+		defer decides.Close()
 	}
 	targets, err := newTargets(c)
 	if err != nil {
@@ -56,7 +57,8 @@ func run(ctx context.Context, e *service.Env, c *config.Config) error {
 	if err != nil {
 		return err
 	}
-	cfg, err := keepConfiguration(ctx, e, c, shared, targets.inherit(e, taken), templates)
+	targets.inherit(e, taken).Restore(&local.Documents)
+	cfg, err := keepConfiguration(ctx, e, c, decides, templates)
 	if err != nil {
 		return err
 	}
@@ -72,7 +74,7 @@ func run(ctx context.Context, e *service.Env, c *config.Config) error {
 	}
 	beside, stop := context.WithCancel(context.WithoutCancel(ctx)) // what goes on until nothing is left
 	defer stop()
-	front, err := serve(beside, e, c, socks, wire.Config{Table: table, Redis: shared, Access: access}, cfg)
+	front, err := serve(beside, e, c, socks, wire.Config{Store: decides, Access: access}, cfg)
 	if err != nil {
 		socks.close()
 		return err
@@ -87,7 +89,7 @@ func live(ctx context.Context, e *service.Env, front *wire.Front, socks *sockets
 		front.Drain(ctx)
 		return err
 	}
-	taken, withdraw, err := socks.offer(e, front, func() []byte { return cfg.targets.state(e, cfg.memory) })
+	taken, withdraw, err := socks.offer(e, front, func() []byte { return cfg.targets.state(e, cfg.memory()) })
 	if err != nil {
 		front.Drain(ctx)
 		return err

@@ -12,6 +12,7 @@ import (
 	"weir/internal/service"
 	"weir/proxy/admin"
 	"weir/proxy/config"
+	"weir/proxy/store"
 	"weir/proxy/wire"
 )
 
@@ -46,8 +47,8 @@ func serve(ctx context.Context, e *service.Env, c *config.Config, socks *sockets
 	}
 	var own *service.Endpoints
 	w.Own = func(front *wire.Front) *service.Endpoints {
-		cfg.adaptive = newAdaptive(e, c, cfg, front, w.Redis)
-		own = endpoints(e, cfg, front, &w)
+		cfg.adaptive = newAdaptive(e, c, cfg, front)
+		own = endpoints(e, cfg, front)
 		return own
 	}
 	w.NameTargets = c.Edge.AdminPort != 0
@@ -71,20 +72,20 @@ func serve(ctx context.Context, e *service.Env, c *config.Config, socks *sockets
 	front.Register(e.Metrics)
 	cfg.onReload(e, c, front)
 	e.Health.Component("rules", func() any { return cfg.rules.Health() })
-	e.Health.Component("store", func() any { return admin.StoreHealth(w.Redis) })
+	e.Health.Component("store", func() any { return admin.StoreHealth(cfg.store) })
 	e.Health.Component("targets", func() any { return admin.TargetsHealth(front.TargetsUp()) })
 	e.Health.SetReady(true)
 	return front, nil
 }
 
 // endpoints are the proxy's own.
-func endpoints(e *service.Env, cfg *configuration, front *wire.Front, w *wire.Config) *service.Endpoints {
+func endpoints(e *service.Env, cfg *configuration, front *wire.Front) *service.Endpoints {
 	own := service.NewEndpoints(e)
 	cfg.limits.Register(own)
 	cfg.rules.Register(own)
 	cfg.adaptive.Register(own)
 	admin.RegisterReload(own, cfg.limits, cfg.rules)
-	(&admin.Keys{Set: cfg.rules.Set, HalfLife: front.KeysHalfLife(), Store: &keyStore{front, w.Table, w.Redis}}).Register(own)
+	(&admin.Keys{Set: cfg.rules.Set, HalfLife: front.KeysHalfLife(), Store: keyStore{front, cfg.store}}).Register(own)
 	admin.RegisterDecisions(own, func(id string) (any, bool) { return front.Recall(id) })
 	(&admin.Targets{
 		Status:  func() any { return front.Targets() },
@@ -92,6 +93,12 @@ func endpoints(e *service.Env, cfg *configuration, front *wire.Front, w *wire.Co
 		Replace: func(urls []string) (int, error) { return cfg.targets.replace(front, urls) },
 	}).Register(own)
 	return own
+}
+
+// A keyStore tells of single keys and edits them where they are counted.
+type keyStore struct {
+	*wire.Front
+	store.Store
 }
 
 // serveAdmin serves the own endpoints on a port of their own until ctx ends.

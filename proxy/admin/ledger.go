@@ -83,7 +83,7 @@ type ledger struct {
 	title string // in log lines: Stored <title> ignored
 	lost  string // in log lines: <lost> lost from the store
 	noun  string // in log lines: <noun> stored
-	docs  Documents
+	docs  store.Documents
 	log   *slog.Logger
 	// read understands a document of the store.
 	read func(doc store.Document) (*entry, error)

@@ -15,6 +15,7 @@ import (
 	"weir/internal/strictjson"
 	"weir/proxy/decide"
 	"weir/proxy/limit"
+	"weir/proxy/store"
 )
 
 // ruleID is the id of the one global rule.
@@ -87,7 +88,7 @@ type Limits struct {
 // NewLimits starts with what docs holds, else with the settings' defaults,
 // which must be valid. When docs is away that is no error: the defaults are in
 // force until Observe or Sync finds out what it holds.
-func NewLimits(now time.Time, defaults limit.Config, docs Documents, logger func(component string) *slog.Logger) (*Limits, error) {
+func NewLimits(now time.Time, defaults limit.Config, docs store.Documents, logger func(component string) *slog.Logger) (*Limits, error) {
 	l := &Limits{defaults: defaults, config: logger("ConfigController"), limiter: logger("RateLimiter")}
 	l.ledger = &ledger{name: ConfigName, title: "config", noun: "Config", lost: "Config was", docs: docs, log: l.config, read: l.readEntry, show: l.show}
 	a, err := l.fromDefaults(now)

@@ -86,7 +86,7 @@ func start(t *testing.T, docs *simredis.Documents) *rig {
 }
 
 // startOver makes a rig over a store of another kind.
-func startOver(t *testing.T, docs Documents) *rig {
+func startOver(t *testing.T, docs store.Documents) *rig {
 	t.Helper()
 	r := &rig{t: t, log: new(journal)}
 	var err error

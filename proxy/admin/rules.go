@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"weir/proxy/rule"
+	"weir/proxy/store"
 )
 
 // RulesName is the document that holds the rules of /config/rules.
@@ -80,7 +81,7 @@ type Rules struct {
 // holds. When docs is away that is no error: there are no rules until Observe or
 // Sync finds out. A file that cannot be read or understood is a
 // *service.SettingError.
-func NewRules(now time.Time, files RuleFiles, o rule.Options, docs Documents, logger func(component string) *slog.Logger) (*Rules, error) {
+func NewRules(now time.Time, files RuleFiles, o rule.Options, docs store.Documents, logger func(component string) *slog.Logger) (*Rules, error) {
 	r := &Rules{files: files, options: o, log: logger("ConfigController"), text: []byte(rule.NoRules)}
 	r.active.Store(&ActiveRules{Source: SourceDefault, UpdatedAt: now})
 	if files.Rules == "" {

@@ -11,6 +11,7 @@ import (
 
 	"weir/internal/service"
 	"weir/proxy/rule"
+	"weir/proxy/store"
 )
 
 // oneRule is a file with one rule that admits n in a minute.
@@ -35,7 +36,7 @@ type ruleRig struct {
 	*Rules
 	t       *testing.T
 	dir     string
-	docs    Documents
+	docs    store.Documents
 	log     *journal
 	handler http.Handler
 	changes int // calls of OnChange
@@ -58,7 +59,7 @@ func (r *ruleRig) write(name, text string) {
 
 // startRules makes a rig over files with these names in its folder, which may hold
 // something already.
-func startRules(t *testing.T, dir string, files RuleFiles, docs Documents) (*ruleRig, error) {
+func startRules(t *testing.T, dir string, files RuleFiles, docs store.Documents) (*ruleRig, error) {
 	t.Helper()
 	r := &ruleRig{t: t, dir: dir, docs: docs, log: new(journal)}
 	var err error
@@ -78,7 +79,7 @@ func startRules(t *testing.T, dir string, files RuleFiles, docs Documents) (*rul
 	return r, nil
 }
 
-func mustStartRules(t *testing.T, dir string, files RuleFiles, docs Documents) *ruleRig {
+func mustStartRules(t *testing.T, dir string, files RuleFiles, docs store.Documents) *ruleRig {
 	t.Helper()
 	r, err := startRules(t, dir, files, docs)
 	if err != nil {

@@ -6,7 +6,6 @@ import (
 
 	"weir/internal/watch"
 	"weir/proxy/store"
-	"weir/proxy/store/redis"
 )
 
 // Observe tells what the store holds now; version 0: nothing. It is as
@@ -31,11 +30,11 @@ func (r *Rules) Sync(now time.Time) {
 }
 
 // Share keeps the rules as the files and the store have them until ctx ends. Files
-// are read again when they change; shared, unless nil, tells what other proxies
-// write, and what could not be written there is tried again every pause.
-func (r *Rules) Share(ctx context.Context, shared *redis.Client, pause time.Duration) {
+// are read again when they change; the store tells what other proxies write, and what
+// could not be written there is tried again every pause.
+func (r *Rules) Share(ctx context.Context, shared store.Store, pause time.Duration) {
 	r.watchFiles(ctx)
-	if r.ledger == nil || shared == nil {
+	if r.ledger == nil {
 		return
 	}
 	latest := make(chan store.Document, 1)

@@ -13,6 +13,7 @@ import (
 
 	"weir/internal/freeport"
 	"weir/proxy/store"
+	"weir/proxy/store/lane"
 	"weir/proxy/store/redis"
 	"weir/proxy/store/simredis"
 )
@@ -131,14 +132,14 @@ func (s *redisServer) kill() {
 }
 
 // connect makes a client of it.
-func (s *redisServer) connect() *redis.Client {
+func (s *redisServer) connect() *lane.Store {
 	s.t.Helper()
-	c, err := redis.New(redis.Config{Addrs: []string{s.addr}, Timeout: 2 * time.Second, Log: new(journal).logger("RedisClient")})
+	c, err := redis.New(redis.Config{Addrs: []string{s.addr}, Config: lane.Config{Timeout: 2 * time.Second, Log: new(journal).logger("RedisClient")}})
 	if err != nil {
 		s.t.Fatal(err)
 	}
 	s.t.Cleanup(c.Close)
-	eventually(s.t, "the client is connected", c.Connected)
+	eventually(s.t, "the client is connected", func() bool { return c.Mode() == store.Exact })
 	return c
 }
 
@@ -147,7 +148,7 @@ func (s *redisServer) connect() *redis.Client {
 func TestRulesFollowRedis(t *testing.T) {
 	server := startRedis(t)
 	var rigs []*ruleRig
-	var clients []*redis.Client
+	var clients []*lane.Store
 	for range 2 {
 		c := server.connect()
 		r := mustStartRules(t, t.TempDir(), RuleFiles{}, c)
@@ -174,7 +175,7 @@ func TestRulesFollowRedis(t *testing.T) {
 	all("b<=7 v2 api stored")
 
 	server.kill()
-	eventually(t, "the clients notice", func() bool { return !clients[0].Connected() && !clients[1].Connected() })
+	eventually(t, "the clients notice", func() bool { return clients[0].Mode() != store.Exact && clients[1].Mode() != store.Exact })
 	put(rigs[0], "d", "2", 200)
 	rigs[0].inForce("d=7 v3 api")
 	if w := rigs[0].do("POST", "/reload", ""); w.Code != 503 {

@@ -5,13 +5,12 @@ import (
 	"time"
 
 	"weir/proxy/store"
-	"weir/proxy/store/redis"
 )
 
-// Share has the configuration and the store in Redis follow each other until
-// ctx ends: what others write is told by the store, what could not be written
-// is tried again every pause.
-func (l *Limits) Share(ctx context.Context, shared *redis.Client, pause time.Duration) {
+// Share has the configuration and the store follow each other until ctx ends: what
+// others write is told by the store, what could not be written is tried again every
+// pause.
+func (l *Limits) Share(ctx context.Context, shared store.Store, pause time.Duration) {
 	shared.Watch(ConfigName, func(doc store.Document) { l.Observe(time.Now(), doc) })
 	go keepSyncing(ctx, pause, l.syncPending)
 }
@@ -36,15 +35,12 @@ type storeHealth struct {
 	Mode   string `json:"mode"`
 }
 
-// StoreHealth is how the store is: shared is nil with the simulated Redis.
-func StoreHealth(shared *redis.Client) any {
-	switch {
-	case shared == nil:
-		return storeHealth{"UP", "simulated"}
-	case shared.Connected():
-		return storeHealth{"UP", "redis"}
+// StoreHealth is how the store is.
+func StoreHealth(s store.Store) any {
+	if mode := s.Mode(); mode != store.Exact {
+		return storeHealth{"DOWN", mode.String()}
 	}
-	return storeHealth{"DOWN", shared.Mode().String()}
+	return storeHealth{"UP", s.Name()}
 }
 
 // rulesHealth is the rules' part of /actuator/health, which everybody may read: what is

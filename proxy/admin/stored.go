@@ -17,14 +17,6 @@ import (
 // ConfigName is the document that holds the limit configuration.
 const ConfigName = "ratelimiter:config"
 
-// Documents is where the configuration is kept for all proxies of a store. Its
-// methods are those of simredis.Documents and of redis.Client; an error means
-// that the store is away, and then a write may have happened or not.
-type Documents interface {
-	Read(name string) (store.Document, error)
-	CompareAndSet(name string, version int64, body []byte) (store.Document, bool, error)
-}
-
 // stored is the document's JSON. It begins with what is different in every change: by
 // that a store may notice one.
 type stored struct {

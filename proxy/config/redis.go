@@ -10,6 +10,7 @@ import (
 
 	"weir/internal/service"
 	"weir/proxy/store"
+	"weir/proxy/store/lane"
 	"weir/proxy/store/redis"
 )
 
@@ -44,7 +45,7 @@ func (r *redisSettings) register(s *service.Settings) {
 	s.String(&r.prefix, "REDIS_KEY_PREFIX", "", "prefix of every name in Redis, for several installations that share one")
 	s.Duration(&r.timeout, "REDIS_TIMEOUT", 100*time.Millisecond, time.Millisecond, 2*time.Second, "longest that a request waits for a decision")
 	s.Word("STORE_FAILURE_MODE", "open", []string{"open", "local", "closed"}, "what happens while Redis is unavailable: open admits all, local limits by this proxy alone, closed refuses with 503",
-		func(word string) (err error) { r.mode, err = redis.ParseFailureMode(word); return err })
+		func(word string) (err error) { r.mode, err = store.ParseFailureMode(word); return err })
 	s.Enum(&r.start, "STORE_START", "checked", []string{"checked", "anyway"},
 		"checked: a store that refuses the user, the password or the database, or is another program, ends the start; anyway: the proxy starts in STORE_FAILURE_MODE")
 }
@@ -76,7 +77,7 @@ func (c *Config) Redis() (redis.Config, error) {
 	cfg := redis.Config{
 		Topology: r.topology, SentinelMaster: r.sentinel, SentinelUsername: r.sentinelUsername, SentinelPassword: r.sentinelPassword,
 		Username: r.username, Password: r.password, DB: r.db,
-		TLS: r.secure, TLSCAFile: r.caFile, TLSServerName: r.serverName, KeyPrefix: r.prefix, Timeout: r.timeout, Failure: r.mode,
+		TLS: r.secure, TLSCAFile: r.caFile, TLSServerName: r.serverName, KeyPrefix: r.prefix, Config: lane.Config{Timeout: r.timeout, Failure: r.mode},
 	}
 	for host := range strings.SplitSeq(r.hosts, ",") {
 		addr := strings.TrimSpace(host)
@@ -94,7 +95,7 @@ func (c *Config) Redis() (redis.Config, error) {
 
 // fault is what is wrong with the settings together, or nil.
 func (r *redisSettings) fault(cfg redis.Config) error {
-	faults, _ := errors.AsType[redis.Faults](cfg.Validate())
+	faults, _ := errors.AsType[lane.Faults](cfg.Validate())
 	settings := map[string]struct{ name, value string }{
 		"Addrs": {"REDIS_HOST", r.hosts}, "DB": {"REDIS_DB", strconv.Itoa(r.db)}, "KeyPrefix": {"REDIS_KEY_PREFIX", r.prefix},
 		"Password": {"REDIS_PASSWORD", ""}, "SentinelMaster": {"REDIS_SENTINEL_MASTER", r.sentinel},

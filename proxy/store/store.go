@@ -53,6 +53,9 @@ type Answer struct {
 	Tightest int
 	// Mode is how the answer came about.
 	Mode Mode
+	// At is when the store decided, by its clock, in µs since the epoch; of several
+	// instants the first. 0: it has not, or all counters are off.
+	At int64
 }
 
 // Delay returns how long a request must wait that was granted alone: until its slot
@@ -129,6 +132,9 @@ type Document struct {
 	Body    []byte
 	Version int64 // 1 when first written, one more with each change
 }
+
+// Foreign is the version of a document that something else than a proxy has written.
+const Foreign = -1
 
 // DocumentBytesMax is the size of the largest body that a store keeps.
 const DocumentBytesMax = 4 << 20

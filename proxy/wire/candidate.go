@@ -6,7 +6,6 @@ import (
 	"weir/proxy/limit"
 	"weir/proxy/rule"
 	"weir/proxy/store"
-	"weir/proxy/store/redis"
 )
 
 // A Trial is what became of the requests that a candidate was asked about.
@@ -14,7 +13,7 @@ type Trial struct {
 	Config            limit.Config // the candidate; zero: there is none
 	Admitted, Refused uint64       // by it
 	// Enforced is what the limit in force did with the same requests, and with those
-	// that Redis has not answered the candidate's ask about yet.
+	// that the store has not answered the candidate's ask about yet.
 	Enforced struct{ Admitted, Refused uint64 }
 }
 
@@ -44,7 +43,7 @@ func (f *Front) Candidate() (sum Trial) {
 	return sum
 }
 
-// A candidacy is what one loop counts of one candidate. What Redis answers late counts
+// A candidacy is what one loop counts of one candidate. What the store answers late counts
 // for the candidate that was asked about.
 //
 // Owned by its loop; the counts are read by whoever asks.
@@ -52,7 +51,7 @@ type candidacy struct {
 	limit   *limit.Limit
 	all     *ruleCount // of all candidates
 	counted ruleCount  // shadow: of this one; else: of the limit in force
-	done    redis.Done // made once
+	done    store.Done // made once
 }
 
 // candidacyOf returns that of a candidate on this loop.
@@ -87,11 +86,7 @@ func (s *side) tryCandidate(now time.Time, l *limit.Limit, ans *store.Answer) {
 		c.counted.rejected.Inc()
 	}
 	counter := store.Counter{Rule: rule.Candidate, Limit: l, Cost: 1}
-	if s.lane == nil {
-		c.judged(now, s.tryTable(now, &counter))
-		return
-	}
-	s.tryLane(now, &counter, c.done)
+	s.try(now, &counter, c.done)
 }
 
 // forCandidate returns the count of the candidates.

@@ -10,6 +10,7 @@ import (
 	"weir/proxy/limit"
 	"weir/proxy/rule"
 	"weir/proxy/store"
+	"weir/proxy/store/lane"
 	"weir/proxy/store/redis"
 	"weir/proxy/store/simredis"
 )
@@ -85,18 +86,18 @@ func TestCandidateBesideRules(t *testing.T) {
 // away, and was never there.
 func lonelySide(t *testing.T) *side {
 	t.Helper()
-	table, err := simredis.New(simredis.Config{KeysMax: 1000})
+	local, err := simredis.NewStore(simredis.Config{KeysMax: 1000})
 	if err != nil {
 		t.Fatal(err)
 	}
-	client, err := redis.New(redis.Config{Addrs: []string{"127.0.0.1:1"}, Failure: store.Local, Local: table})
+	client, err := redis.New(redis.Config{Addrs: []string{"127.0.0.1:1"}, Config: lane.Config{Failure: store.Local, Local: local}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	lane := client.NewLane(func(func(time.Time)) {})
-	t.Cleanup(func() { lane.Close(); client.Close() })
+	alone := client.NewLane(func(func(time.Time)) {})
+	t.Cleanup(func() { alone.Close(); client.Close(); local.Close() })
 	f := &Front{seed: maphash.MakeSeed()}
-	s := &side{front: f, lane: lane, counts: newCounts(), rules: newRuleBook(f.seed)}
+	s := &side{front: f, lane: alone, counts: newCounts(), rules: newRuleBook(f.seed)}
 	f.sides = []*side{s}
 	return s
 }

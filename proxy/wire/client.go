@@ -8,7 +8,7 @@ import (
 	"weir/internal/loop"
 	"weir/internal/service"
 	"weir/proxy/session"
-	"weir/proxy/store/redis"
+	"weir/proxy/store"
 	"weir/proxy/upstream"
 )
 
@@ -41,8 +41,8 @@ type client struct {
 	waited   time.Duration // for a place, before that
 	notice   notice        // of the request under way, with an access log
 	alarm    *loop.Alarm   // of a slot in a queue; made when it is first needed
-	asked    time.Time     // when Redis was asked
-	answered redis.Done    // its answer comes here; made once
+	asked    time.Time     // when the store was asked
+	answered store.Done    // its answer comes here; made once
 }
 
 // Data passes bytes on to the session.

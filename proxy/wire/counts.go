@@ -28,7 +28,6 @@ type counts struct {
 	gateWould           metric.Counter // exchanges that would have waited for a place in shadow mode
 	spent               metric.Counter // clients' connections that have had their requests or their time
 	aged                metric.Counter // targets' connections that have had their time
-	decisions           metric.Counter
 	disbelieved         metric.Counter
 	oddFields, trailers metric.Counter
 	traffic             traffic
@@ -118,7 +117,6 @@ func (f *Front) Register(set *metric.Set) {
 	set.Counters("ratelimiter_rule_decisions_total", "decisions by rule; of more than 1000 rules those behind count as other", f.byRule())
 	set.Counters("ratelimiter_rule_key_missing_total", "requests that lacked a part of a rule's key, by what the rule did with them", f.byMissing())
 	set.Counters("ratelimiter_exempt_requests_total", "requests to which no limit applied, by the rule that says so; no other count of decisions has them", f.byExempting())
-	f.registerStore(set)
 	f.registerUpstream(set)
 	f.names.register(set)
 	f.cfg.Access.register(set)
@@ -134,25 +132,6 @@ func (f *Front) Register(set *metric.Set) {
 	set.Counter("ratelimiter_memory_sheds_total", "times that the memory budget was spent and requests were turned away",
 		f.memory.sheds.Load)
 	set.Counter("ratelimiter_panics_total", "faults of the proxy itself that closed a connection", func() uint64 { return f.group.Stats().Panics })
-}
-
-// registerStore adds what is known of the store: Redis tells its own.
-func (f *Front) registerStore(set *metric.Set) {
-	set.Gauge("ratelimiter_store_keys", "keys in the simulated Redis", func() float64 { return float64(f.cfg.Table.Stats().Keys) })
-	if f.cfg.Redis != nil {
-		f.cfg.Redis.Register(set)
-		return
-	}
-	decisions := func() uint64 { return f.sum(func(c *counts) uint64 { return c.decisions.Load() }) }
-	set.Counter("ratelimiter_store_commands_total", "commands that the store was given", decisions)
-	set.Counter("ratelimiter_store_decisions_total", "decisions that the store made", decisions)
-	for _, m := range []string{"normal", "failopen", "local", "closed"} {
-		inForce := 0.0
-		if m == "normal" {
-			inForce = 1 // the store in the process is never away
-		}
-		set.Gauge("ratelimiter_mode"+metric.Labels("type", m), "1 for the mode in force", func() float64 { return inForce })
-	}
 }
 
 // registerTimes adds the histograms and maxima.

@@ -27,8 +27,6 @@ import (
 	"weir/proxy/refusal"
 	"weir/proxy/session"
 	"weir/proxy/store"
-	"weir/proxy/store/redis"
-	"weir/proxy/store/simredis"
 	"weir/proxy/upstream"
 )
 
@@ -63,8 +61,7 @@ type Config struct {
 	Policy           func() *decide.Policy
 	Pages            func() *refusal.Pages             // templates of refusals in force; nil: refusals are JSON
 	Access           Access                            // the access log
-	Table            *simredis.Table                   // decides when there is no Redis, and in its mode local
-	Redis            *redis.Client                     // decides when it is there; nil: the Table
+	Store            store.Store                       // decides
 	Own              func(f *Front) *service.Endpoints // makes what answers the proxy's own endpoints
 	Log              *slog.Logger                      // of the limiter's refusals
 	GateLog          *slog.Logger                      // of targets that become slow; not nil with a gate
@@ -101,11 +98,9 @@ type Front struct {
 	names    *names
 }
 
-// Steady is now on a clock that is never set: it began with the wall clock's
-// time and goes with the monotonic one. The simulated Redis takes the later of
-// now and what a key has seen, so a wall clock set back by an hour would lock
-// exhausted keys for that hour.
-func (f *Front) Steady(now time.Time) time.Time { return f.began.Add(now.Sub(f.began)) }
+// steady is now on a clock that is never set: it began with the wall clock's time and
+// goes with the monotonic one.
+func (f *Front) steady(now time.Time) time.Time { return f.began.Add(now.Sub(f.began)) }
 
 // Start listens and serves until Drain.
 func Start(cfg Config) (*Front, error) {
@@ -196,7 +191,7 @@ func (f *Front) Leave(ln net.Listener) {
 	})
 }
 
-// housekeeping lets keys expire and reports refusals, once a second.
+// housekeeping reports refusals and drops what has gone, once a second.
 func (f *Front) housekeeping() {
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
@@ -211,7 +206,6 @@ func (f *Front) housekeeping() {
 			f.reportRefusals(reported)
 			return
 		case now := <-tick.C:
-			f.cfg.Table.Expire(f.Steady(now), expireBudget)
 			f.reportRefusals(reported)
 			missing.report(f)
 			gone.drop(now, f, f.cfg.Policy())
@@ -221,9 +215,6 @@ func (f *Front) housekeeping() {
 		}
 	}
 }
-
-// expireBudget is how many keys of the simulated Redis one second looks at.
-const expireBudget = 200_000
 
 // reportRefusals logs how many requests each rule has refused since the last
 // time, and how many were refused because the store is unavailable.
@@ -273,9 +264,7 @@ func (f *Front) Drain(ctx context.Context) (cut int) {
 		w.Close()
 	}
 	for _, s := range f.sides {
-		if s.lane != nil {
-			s.lane.Close()
-		}
+		s.lane.Close()
 	}
 	return cut
 }
@@ -308,7 +297,7 @@ type side struct {
 	shadowings   []*shadowing
 	candidacy    atomic.Pointer[candidacy] // the last; nil: there was none yet
 
-	lane      *redis.Lane // to Redis; nil without
+	lane      store.Lane
 	laneAlarm *loop.Alarm
 }
 
@@ -323,7 +312,8 @@ func newSide(f *Front, l *loop.Loop, connsPerTarget int) *side {
 	s.targets.Bound((*target).room)
 	s.line = upstream.NewLine[*client](s.waitersMax, s.free)
 	s.publish()
-	s.env = session.Env{Settings: &f.cfg.Session, Policy: f.cfg.Policy, Pages: f.cfg.Pages, Ask: s.decider(), Overloaded: &f.memory.shedding, Refused: s.refused,
+	s.lane = f.cfg.Store.NewLane(l.Post)
+	s.env = session.Env{Settings: &f.cfg.Session, Policy: f.cfg.Policy, Pages: f.cfg.Pages, Ask: s.ask, Overloaded: &f.memory.shedding, Refused: s.refused,
 		NewRequestID: func(dst []byte) []byte { return appendRequestID(s.refusals.random, dst) }}
 	if w := f.cfg.Access.Writer; w != nil {
 		s.access = &accessSide{Access: &f.cfg.Access, ring: w.Ring(l.Index())}

@@ -11,12 +11,13 @@ import (
 	"weir/proxy/decide"
 	"weir/proxy/gate"
 	"weir/proxy/session"
+	"weir/proxy/store/simredis"
 )
 
 // gateRequest returns what a request costs that passes a gate and takes 10 ms: everything
 // that the proxy does for it only if there is a gate.
 func gateRequest() (next func(), g *gate.Gate) {
-	f := &Front{cfg: Config{Gate: Gating{Mode: gate.On, Wait: gate.Wait, Min: 2}}, seed: maphash.MakeSeed()}
+	f := &Front{cfg: Config{Gate: Gating{Mode: gate.On, Wait: gate.Wait, Min: 2}, Store: new(simredis.Store)}, seed: maphash.MakeSeed()}
 	s := newSide(f, new(loop.Loop), 512)
 	now := time.Now()
 	s.addTarget(now, new(Target))

@@ -64,20 +64,22 @@ func startWith(t *testing.T, tweak func(c *Config), targets string, env ...strin
 		"GATE_WAIT", "1m")) // tests hold targets: nobody is shed for that
 	r := &rig{t: t, log: new(logBuffer), held: make(chan struct{}), client: &http.Client{Transport: &http.Transport{DisableCompression: true}, Timeout: patience}}
 	r.env = &service.Env{Guard: &service.Guard{Open: true}, Health: new(service.Health), Metrics: metric.New(), Log: slog.New(slog.NewTextHandler(r.log, nil))}
-	table, err := simredis.New(simredis.Config{KeysMax: c.KeysMax})
+	local, err := simredis.NewStore(simredis.Config{KeysMax: c.KeysMax})
 	if err != nil {
 		t.Fatal(err)
 	}
-	docs := new(simredis.Documents)
-	if r.limits, err = admin.NewLimits(time.Now(), c.Limit, docs, r.env.Logger); err != nil {
+	t.Cleanup(local.Close)
+	local.Register(r.env.Metrics)
+	r.env.Metrics.Gauge("ratelimiter_store_keys", "keys in the simulated Redis", func() float64 { return float64(local.Keys()) })
+	if r.limits, err = admin.NewLimits(time.Now(), c.Limit, local, r.env.Logger); err != nil {
 		t.Fatal(err)
 	}
 	files := admin.RuleFiles{Rules: c.Rules.File, Clients: c.Rules.ClientsFile}
 	options := c.RuleOptions()
-	if r.rules, err = admin.NewRules(time.Now(), files, options, docs, r.env.Logger); err != nil {
+	if r.rules, err = admin.NewRules(time.Now(), files, options, local, r.env.Logger); err != nil {
 		t.Fatal(err)
 	}
-	r.rules.Share(t.Context(), nil, time.Second)
+	r.rules.Share(t.Context(), local, time.Second)
 	loops := c.Loop()
 	loops.Panicked = func(v any, stack []byte) { t.Errorf("the proxy panicked: %v\n%s", v, stack) }
 	cfg := Config{
@@ -86,7 +88,7 @@ func startWith(t *testing.T, tweak func(c *Config), targets string, env ...strin
 		TargetIdle: c.TargetIdle, TargetAge: c.TargetAge,
 		CheckPath: c.Edge.HealthPath, CheckInterval: c.Edge.HealthInterval,
 		LookupInterval: c.Edge.LookupInterval,
-		DrainTimeout:   c.DrainTimeout, Policy: admin.NewPolicies(r.limits, r.rules).Policy, Table: table,
+		DrainTimeout:   c.DrainTimeout, Policy: admin.NewPolicies(r.limits, r.rules).Policy, Store: local,
 		Gate: Gating(c.Gate),
 		Own:  r.own, Log: r.env.Logger("RateLimiter"), GateLog: r.env.Logger("Gate"), DecisionsPerLoop: 64, NameTargets: true,
 	}

@@ -7,7 +7,6 @@ import (
 	"weir/proxy/gate"
 	"weir/proxy/rule"
 	"weir/proxy/store"
-	"weir/proxy/store/redis"
 )
 
 // matched counts what the rules say about a request before the store is asked, and
@@ -39,15 +38,9 @@ func (s *side) shadow(now time.Time, p *decide.Policy, shadow *decide.Shadow) {
 		}
 		count.shared.Inc()
 	}
-	if s.lane == nil {
-		ans := s.tryTable(now, counter)
-		count.shadowed(ans)
-		s.shadowed(now, counted.Index, counter.Key, ans)
-		return
-	}
 	w := s.shadowing()
 	w.set, w.count, w.index, w.key = p.Rules, count, counted.Index, append(w.key[:0], counter.Key...)
-	s.tryLane(now, counter, w.done)
+	s.try(now, counter, w.done)
 }
 
 // shadowed notes the key that a rule in shadow has judged.
@@ -57,7 +50,7 @@ func (s *side) shadowed(now time.Time, index int, key []byte, ans *store.Answer)
 	}
 }
 
-// A shadowing is a rule in shadow that waits for the answer of Redis. It is used
+// A shadowing is a rule in shadow that waits for the answer of the store. It is used
 // again, so that requests cost no memory.
 //
 // Owned by its loop.
@@ -67,7 +60,7 @@ type shadowing struct {
 	count *ruleCount
 	index int
 	key   []byte
-	done  redis.Done // made once
+	done  store.Done // made once
 }
 
 // Bounds of those that are kept to be used again.
@@ -101,17 +94,9 @@ func (w *shadowing) judged(now time.Time, ans *store.Answer) {
 	}
 }
 
-// tryTable has the simulated Redis decide about a counter that nobody waits for.
-func (s *side) tryTable(now time.Time, counter *store.Counter) *store.Answer {
-	s.shadowAsk.N = 1
-	s.shadowAsk.Counters = append(s.shadowAsk.Counters[:0], *counter)
-	s.front.cfg.Table.Take(s.front.Steady(now), &s.shadowAsk, &s.shadowAnswer)
-	s.counts.decisions.Inc()
-	return &s.shadowAnswer
-}
-
-// tryLane has Redis decide about one, and done called with the answer.
-func (s *side) tryLane(now time.Time, counter *store.Counter, done func(now time.Time, ans *store.Answer)) {
+// try has the store decide about a counter that nobody waits for, and done called with the
+// answer.
+func (s *side) try(now time.Time, counter *store.Counter, done store.Done) {
 	s.shadowAsk.N = 1
 	s.shadowAsk.Counters = append(s.shadowAsk.Counters[:0], *counter)
 	if s.lane.Ask(now, &s.shadowAsk, &s.shadowAnswer, done) {

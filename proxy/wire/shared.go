@@ -8,31 +8,9 @@ import (
 	"weir/proxy/store"
 )
 
-// decider has the store decide for the sessions of one side.
-type decider func(now time.Time, s *session.Session, ask *store.Ask, ans *store.Answer) bool
-
-// decider returns how this side's asks are decided: by Redis when there is one,
-// else on the spot.
-func (s *side) decider() decider {
-	if s.front.cfg.Redis == nil {
-		return s.askTable
-	}
-	s.lane = s.front.cfg.Redis.NewLane(s.loop.Post)
-	return s.askRedis
-}
-
-// askTable has the simulated Redis decide, on the spot.
-func (s *side) askTable(now time.Time, _ *session.Session, ask *store.Ask, ans *store.Answer) bool {
-	began := time.Now()
-	s.front.cfg.Table.Take(s.front.Steady(now), ask, ans)
-	s.counts.decisions.Inc()
-	s.counts.decided(now, time.Since(began), ans.Granted > 0)
-	return true
-}
-
-// askRedis has Redis decide. Asks gather while a batch is under way; what comes
-// back wakes the loop once.
-func (s *side) askRedis(now time.Time, sess *session.Session, ask *store.Ask, ans *store.Answer) bool {
+// ask has the store decide for a session of this side. Asks may gather; what comes back
+// later wakes the loop once.
+func (s *side) ask(now time.Time, sess *session.Session, ask *store.Ask, ans *store.Answer) bool {
 	c := sess.Owner.(*client)
 	c.asked = time.Now()
 	if c.answered == nil {
@@ -85,10 +63,6 @@ func (s *side) leave(now time.Time, l *session.Leave) {
 			continue
 		}
 		counter := store.Counter{Rule: c.Name, Key: c.Key, Limit: c.Limit, Cost: c.Cost}
-		if s.lane == nil {
-			s.front.cfg.Table.Release(s.front.Steady(now), &counter, c.Slot)
-			continue
-		}
 		s.lane.Release(now, &counter, c.Slot, l.Mode)
 		s.armLane()
 	}

@@ -21,7 +21,7 @@ type usage struct {
 // spend adds the time since the last change of the target's numbers, before they
 // change. Within a turn of the loop it is no time.
 func (t *target) spend(now time.Time) {
-	us := t.side.front.Steady(now).UnixMicro()
+	us := t.side.front.steady(now).UnixMicro()
 	since := t.since.Load()
 	if us == since {
 		return
@@ -61,7 +61,7 @@ func (f *Front) addUsage(sum *Traffic) {
 		sum.Places += u.places.Load()
 		sum.Bound += u.bound.Load()
 	}
-	now := f.Steady(time.Now()).UnixMicro()
+	now := f.steady(time.Now()).UnixMicro()
 	for _, spec := range f.targetList() {
 		if f.up(spec) {
 			sum.Targets++

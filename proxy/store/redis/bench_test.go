@@ -32,7 +32,7 @@ func BenchmarkLane(b *testing.B) {
 	for _, keys := range []int{1, 10_000} {
 		for _, inFlight := range []int{1, 2, 4} {
 			for _, cfg := range limits {
-				if inFlight != inFlightDefault && cfg.Algorithm != limit.Fixed {
+				if inFlight != inFlight && cfg.Algorithm != limit.Fixed {
 					continue
 				}
 				b.Run(fmt.Sprintf("keys=%d/flight=%d/%v", keys, inFlight, cfg.Algorithm), func(b *testing.B) {
@@ -100,36 +100,4 @@ func (s *server) cpu() (used time.Duration) {
 		}
 	}
 	return used
-}
-
-// BenchmarkAsk is what an ask costs its loop when it joins a group.
-func BenchmarkAsk(b *testing.B) {
-	c := newClient(b, config(startServer(b)))
-	lane := c.NewLane(func(func(now time.Time)) {})
-	defer lane.Close()
-	lane.client.cfg.WaitingMax = 1 << 40
-	ask := store.Ask{N: 1, Counters: []store.Counter{counter("client-1", fixed(5))}}
-	var ans store.Answer
-	done := func(time.Time, *store.Answer) {}
-	now := time.Now()
-	b.ReportAllocs()
-	for b.Loop() {
-		lane.Ask(now, &ask, &ans, done)
-	}
-}
-
-// BenchmarkRemembered is what a refusal from memory costs its loop.
-func BenchmarkRemembered(b *testing.B) {
-	c := newClient(b, config(startServer(b)))
-	l := newLoop(b, c)
-	l.ask(6, counter("client-1", fixed(5)))
-	ask := store.Ask{N: 1, Counters: []store.Counter{counter("client-1", fixed(5))}}
-	var ans store.Answer
-	now := time.Now()
-	b.ReportAllocs()
-	for b.Loop() {
-		if !l.lane.refusals.answer(now, c.epoch.Load(), l.lane.encoder.encode(ask.Counters), &ans) {
-			b.Fatal("not remembered")
-		}
-	}
 }

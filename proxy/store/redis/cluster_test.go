@@ -14,6 +14,7 @@ import (
 	"weir/proxy/limit"
 	"weir/proxy/limit/limittest"
 	"weir/proxy/store"
+	"weir/proxy/store/lane"
 )
 
 // A cluster is nodes that share the slots evenly; the first has a replica.
@@ -59,7 +60,7 @@ func startCluster(t *testing.T) *cluster {
 
 // client returns a client that knows two of the nodes.
 func (c *cluster) client(t *testing.T, log *journal) *Client {
-	return newClient(t, Config{Addrs: []string{c.masters[0].addr(), c.masters[1].addr()}, Timeout: timeoutMax, dialTimeout: timeoutMax, Log: log.logger()})
+	return newClient(t, Config{Config: lane.Config{Timeout: timeoutMax, Log: log.logger()}, Addrs: []string{c.masters[0].addr(), c.masters[1].addr()}, dialTimeout: timeoutMax})
 }
 
 // keyAt returns a key whose slot is on the master with that number.
@@ -109,7 +110,7 @@ func clusterGroups(t *testing.T, l *loop) {
 		for _, rule := range r.Perm(7)[:1+r.IntN(4)] {
 			ask.Counters = append(ask.Counters, store.Counter{Rule: fmt.Sprint("rule-", rule), Key: fmt.Append(nil, i/20, r.IntN(3)), Limit: limits[rule], Cost: 1 + r.Int64N(2)})
 		}
-		got := l.askAs("", &ask)
+		got := l.askAll(&ask)
 		var want store.Answer
 		table.Take(time.Now(), &ask, &want)
 		if got.Granted != want.Granted || got.Mode == store.FailOpen {
@@ -264,7 +265,7 @@ func TestSentinel(t *testing.T) {
 	})
 
 	log := new(journal)
-	c := newClient(t, Config{Addrs: []string{sentinel.addr()}, SentinelMaster: "weir", Timeout: timeoutMax, dialTimeout: timeoutMax, Log: log.logger()})
+	c := newClient(t, Config{Config: lane.Config{Timeout: timeoutMax, Log: log.logger()}, Addrs: []string{sentinel.addr()}, SentinelMaster: "weir", dialTimeout: timeoutMax})
 	l := newLoop(t, c)
 	for range 5 {
 		l.ask(1, counter("k", fixed(1000)))

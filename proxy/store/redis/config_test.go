@@ -21,6 +21,7 @@ import (
 	"weir/proxy/limit"
 	"weir/proxy/limit/limittest"
 	"weir/proxy/store"
+	"weir/proxy/store/lane"
 )
 
 func TestValidate(t *testing.T) {
@@ -57,10 +58,10 @@ func TestValidate(t *testing.T) {
 		{func(c *Config) { c.Timeout = timeoutMax + 1 }, "Timeout: must be 1ms to 2s"},
 		{func(c *Config) { c.Timeout = time.Microsecond }, "Timeout: must be 1ms to 2s"},
 		{func(c *Config) { c.Failure = store.Cached }, "Failure: must be FailOpen, Local or Closed"},
-		{func(c *Config) { c.Failure = store.Local }, "Local: mode local needs a table"},
-		{func(c *Config) { c.Failure, c.Local = store.Local, newTable(t) }, ""},
-		{func(c *Config) { c.InFlight = inFlightMax }, ""},
-		{func(c *Config) { c.InFlight = inFlightMax + 1 }, "InFlight: must be 1 to 64, is 65"},
+		{func(c *Config) { c.Failure = store.Local }, "Local: mode local needs a store"},
+		{func(c *Config) { c.Failure, c.Local = store.Local, newLocal(t) }, ""},
+		{func(c *Config) { c.InFlight = 64 }, ""},
+		{func(c *Config) { c.InFlight = 65 }, "InFlight: must be 1 to 64, is 65"},
 		{func(c *Config) { c.WaitingMax = -1 }, "WaitingMax: must be at least 1"},
 	} {
 		cfg := good
@@ -75,7 +76,7 @@ func TestValidate(t *testing.T) {
 			c.Close()
 		}
 	}
-	bad := Config{DB: -1, InFlight: -1}
+	bad := Config{DB: -1, Config: lane.Config{InFlight: -1}}
 	if n := strings.Count(bad.Validate().Error(), "\n"); n != 2 {
 		t.Errorf("not all faults: %v", bad.Validate())
 	}
@@ -84,7 +85,7 @@ func TestValidate(t *testing.T) {
 func TestParseFailureMode(t *testing.T) {
 	t.Parallel()
 	for word, want := range map[string]store.Mode{"open": store.FailOpen, "local": store.Local, "closed": store.Closed, "Open": 0, "": 0} {
-		got, err := ParseFailureMode(word)
+		got, err := store.ParseFailureMode(word)
 		if got != want || (err == nil) != (want != 0) {
 			t.Errorf("%q: %v, %v", word, got, err)
 		}
@@ -131,7 +132,7 @@ func TestTLSAndUser(t *testing.T) {
 		"--tls-ca-cert-file", certFile, "--tls-auth-clients", "no", "--databases", "4")
 	s.allow("w:")
 	addr := fmt.Sprintf("127.0.0.1:%d", secure)
-	cfg := Config{Addrs: []string{addr}, Timeout: timeoutMax, dialTimeout: timeoutMax, TLS: true, TLSCAFile: certFile, Username: "weir", Password: "secret", DB: 3, KeyPrefix: "w:"}
+	cfg := Config{Config: lane.Config{Timeout: timeoutMax}, Addrs: []string{addr}, dialTimeout: timeoutMax, TLS: true, TLSCAFile: certFile, Username: "weir", Password: "secret", DB: 3, KeyPrefix: "w:"}
 	c := newClient(t, cfg)
 	l := newLoop(t, c)
 	if ans := l.ask(1, counter("k", fixed(10))); ans.Mode != store.Exact || ans.Granted != 1 {
@@ -195,7 +196,7 @@ func TestNames(t *testing.T) {
 // The prober writes into the slot that failed.
 func TestProbeNames(t *testing.T) {
 	t.Parallel()
-	c := &Client{cfg: Config{KeyPrefix: "w:"}}
+	c := &client{cfg: Config{KeyPrefix: "w:"}}
 	for suspect, want := range map[string]string{
 		"":                            "w:ratelimiter:probe",
 		"w:" + docName:                "w:ratelimiter:probe", // which is looked at, too
@@ -203,7 +204,7 @@ func TestProbeNames(t *testing.T) {
 		"w:ratelimiter:6:global{1:}}": "w:ratelimiter:6:global{1:}}ratelimiter:probe",
 		"w:ratelimiter:3:a{b{4:acme}": "w:ratelimiter:3:a{b{4:acme}ratelimiter:probe",
 	} {
-		got := c.probe(suspect)
+		got := c.probeName(suspect)
 		if got != want || strings.Contains(suspect, "{") && slotOf(got) != slotOf(suspect) {
 			t.Errorf("after %q: %q, want %q", suspect, got, want)
 		}

@@ -1,26 +1,13 @@
 // Package redis is the store that any number of proxies share: a Redis, a Redis
 // watched by Sentinels, or a Redis Cluster. It decides exactly as package limit
-// does, with the server's clock, in scripts that run inside Redis.
+// does, with the server's clock, in scripts that run inside Redis. What is not about
+// Redis is in package store/lane, for which this is a [store.Backend].
 //
 // # Asking
 //
-// An event loop never waits for Redis. It owns a [Lane]; what it asks while a
-// batch of its lane is under way gathers: asks for the same group of counters are
-// one group with the number of requests that wait, and all groups of a batch are
-// one call of the script (in a Cluster one for each slot), or a few when they have
-// more than 128 counters. So the work of Redis
-// grows with batches and keys, not with requests. A few helper goroutines per lane
-// send the batches. An answer comes back to the loop with
-// one wake-up for the whole batch, and there package limit repeats what the
-// script has decided, request by request: the script returns the states from
-// which it started, and each request gets the decision that it would have got
-// alone.
-//
-// A refusal is remembered on the loop until the time to retry, so that a client
-// which keeps knocking costs Redis nothing.
-//
-// Counters that are off are not asked about. Places in queues are given back with the
-// next batch.
+// A batch is one call of the script (in a Cluster one for each slot), or a few when its
+// groups have more than 128 counters, in one pipeline with the places in queues that are
+// given back.
 //
 // # Keys
 //
@@ -46,18 +33,14 @@
 //
 // The configuration that all proxies share is kept in documents of up to 4 MiB. They are
 // read and written over a connection of their own, so that neither a slow transfer nor
-// a failure there delays a decision or opens the breaker. A client looks at what it
-// watches four times a second, but only at the length and the first bytes, which differ
-// in every version. It reads the rest when these have changed.
+// a failure there delays a decision. The mark of a document is its length and first
+// bytes, which differ in every version.
 //
 // # When Redis is away
 //
-// A connection error, or five batches one after the other without an answer in
-// time, or an error by which the server says that it cannot decide, open the
-// breaker: from then on every ask is answered at once by the failure mode, until
-// a prober in the background finds that scripts may write again. An ask whose own
-// deadline passes follows the failure mode by itself. Nothing is ever sent twice:
-// a call without an answer may have run.
+// A connection error is an outage, as is an error by which the server says that it cannot
+// decide. It is over when a script may write again, and the key about which the last error
+// was can be looked at.
 //
 // # Cluster
 //

@@ -49,19 +49,19 @@ func TestDocuments(t *testing.T) {
 		{set(1, `{}`), "false 2 {\"a\":\n\"\\u0000\x00}}\"}", "2 {\"a\":\n\"\\u0000\x00}}\"}"},
 		{do("set", docName, "garbage"), "", "-1 garbage"},
 		{set(2, `{}`), "false -1 garbage", "-1 garbage"},
-		{set(Foreign, `{}`), "true 1 {}", "1 {}"},
+		{set(store.Foreign, `{}`), "true 1 {}", "1 {}"},
 		{do("set", docName, `{"version":0,"document":{}}`), "", `-1 {"version":0,"document":{}}`},
 		{do("del", docName), "", "0 "},
 		{do("lpush", docName, "x"), "", "-1 "},
 		{set(0, `{}`), "false -1 ", "-1 "},
-		{set(Foreign, `{"b":1}`), `true 1 {"b":1}`, `1 {"b":1}`},
+		{set(store.Foreign, `{"b":1}`), `true 1 {"b":1}`, `1 {"b":1}`},
 		{do("set", docName, `{"version":7,"document":"`), "", `-1 {"version":7,"document":"`},
 		{do("setrange", docName, strconv.Itoa(store.DocumentBytesMax+100), `"}`), "", "-1 "}, // too large
-		{set(Foreign, `{}`), "true 1 {}", "1 {}"},
+		{set(store.Foreign, `{}`), "true 1 {}", "1 {}"},
 		{do("set", docName, `{"version":+7,"document":{}}`), "", `-1 {"version":+7,"document":{}}`},
-		{set(Foreign, `{}`), "true 1 {}", "1 {}"},
+		{set(store.Foreign, `{}`), "true 1 {}", "1 {}"},
 		{do("set", docName, `{"version":10000000000000000000,"document":{}}`), "", `-1 {"version":10000000000000000000,"document":{}}`},
-		{set(Foreign, `{}`), "true 1 {}", "1 {}"},
+		{set(store.Foreign, `{}`), "true 1 {}", "1 {}"},
 		{do("flushall"), "", "0 "},
 	} {
 		if got := step.do(); got != step.want {
@@ -90,8 +90,8 @@ func TestDocumentsAfterClose(t *testing.T) {
 	t.Parallel()
 	c := newClient(t, config(startServer(t)))
 	c.Close()
-	if _, err := c.Read(docName); err == nil || c.docConn != nil {
-		t.Errorf("read after Close: %v, connected %v", err, c.docConn != nil)
+	if _, err := c.Read(docName); err == nil || c.back.docConn != nil {
+		t.Errorf("read after Close: %v, connected %v", err, c.back.docConn != nil)
 	}
 }
 

@@ -112,21 +112,19 @@ func TestEditsOfAllKinds(t *testing.T) {
 func TestKindsAreBounded(t *testing.T) {
 	t.Parallel()
 	s, c, _ := newWorld(t)
-	sender := sender{c: c}
-	for _, kinds := range [][]string{{"a", "b"}, {"b", "c", "a"}} {
-		call := sender.kinds(kinds)
-		if _, err := c.do(&call); err != nil {
+	note := func(kinds ...string) {
+		all := append([]string{fmt.Sprint(kindsMax)}, kinds...)
+		if _, err := c.back.do(&call{script: c.back.scripts.kinds, keys: []string{kindsName}, args: all}); err != nil {
 			t.Fatal(err)
 		}
 	}
+	note("a", "b")
+	note("b", "c", "a")
 	if got := s.do("get", kindsName); got != "a b c" {
 		t.Errorf("known: %q", got)
 	}
 	for i := range kindsMax - 2 {
-		call := sender.kinds([]string{fmt.Sprint("k", i)})
-		if _, err := c.do(&call); err != nil {
-			t.Fatal(err)
-		}
+		note(fmt.Sprint("k", i))
 	}
 	known := strings.Fields(s.do("get", kindsName))
 	if len(known) != kindsMax || known[0] != "b" || known[1] != "c" {
@@ -157,25 +155,30 @@ func TestKindsAreNoted(t *testing.T) {
 	o.back()
 	eventually(t, "the kind is noted after an outage", knows(kind))
 
-	l, g := Lane{client: o.c}, newGroup("", &store.Ask{N: 1, Counters: []store.Counter{counter("k", fixed(5))}})
-	now, b := time.Now(), new(batch)
+	now, noted, groups := time.Now(), new(noted), []*store.Group{{Counters: []store.Counter{counter("k", fixed(5)), counter("l", fixed(6))}}}
 	for _, step := range []struct {
 		after time.Duration
 		want  int
-	}{{0, 1}, {kindsPause - 1, 1}, {1, 2}, {kindsPause, 3}} {
+		note  bool // it has reached Redis
+	}{{0, 1, false}, {0, 1, true}, {kindsPause - 1, 0, true}, {1, 1, true}, {kindsPause, 1, true}} {
 		now = now.Add(step.after)
-		if l.note(now, b, g); len(b.kinds) != step.want {
-			t.Errorf("%v later: noted %d times, want %d", step.after, len(b.kinds), step.want)
+		kinds := noted.due(now, groups)
+		if len(kinds) != step.want {
+			t.Errorf("%v later: %d kinds are due, want %d", step.after, len(kinds), step.want)
+		}
+		if step.note {
+			noted.note(now, kinds)
 		}
 	}
-	if l.recycle(b); l.noted != nil {
-		t.Error("a batch that was not sent has noted something")
+	if noted.forget(); len(noted.due(now, groups)) != 1 {
+		t.Error("what may be lost is not noted again")
 	}
 	for i := range kindsMax + 1 {
-		l.note(now, b, newGroup("", &store.Ask{N: 1, Counters: []store.Counter{counter("k", limittest.Must(limit.Config{Algorithm: limit.Fixed, Limit: 1, Window: float64(i + 1)}))}}))
+		kind := limittest.Must(limit.Config{Algorithm: limit.Fixed, Limit: 1, Window: float64(i + 1)}).Kind()
+		noted.note(now, []limit.Kind{kind})
 	}
-	if len(b.kinds) != kindsMax+1 || len(l.noted) != 1 {
-		t.Errorf("%d were noted, %d are remembered, want %d and 1", len(b.kinds), len(l.noted), kindsMax+1)
+	if len(noted.last) != 1 {
+		t.Errorf("%d are remembered, want 1", len(noted.last))
 	}
 }
 

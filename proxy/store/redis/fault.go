@@ -7,17 +7,8 @@ import (
 	"strings"
 
 	"github.com/redis/rueidis"
-)
 
-// A fault is what an error of a call says about Redis.
-type fault uint8
-
-const (
-	faultNone     fault = iota
-	faultScript         // NOSCRIPT: the server does not know the script; it has not run
-	faultItem           // this call cannot be decided, others may
-	faultDeadline       // no answer in time; the call may have run
-	faultAway           // the connection broke, or the server says that it cannot decide
+	"weir/proxy/store"
 )
 
 // Errors of one group.
@@ -37,27 +28,41 @@ var cannotDecide = []string{
 	"CLUSTERDOWN", "NOAUTH", "WRONGPASS", "NOPERM",
 }
 
-// faultOf says what an error means. A nil of Redis is no error here: scripts do
-// not return it where one is looked for.
-func faultOf(err error) fault {
-	if err == nil {
-		return faultNone
+// Classify says what an error means. See [store.Backend].
+func (c *client) Classify(err error) store.Fault {
+	f := store.Fault{Class: c.classOf(err), Code: refusalOf(err)}
+	if err != nil {
+		f.Permanent = misconfigured(err)
 	}
-	_, ok := rueidis.IsRedisErr(err)
+	return f
+}
+
+// classOf is how far an error on this connection reaches: one who talks to a node of a
+// Cluster as to a single server can decide about some keys only, which is an outage. A nil
+// of Redis is no error here: scripts do not return it where one is looked for.
+func (c *client) classOf(err error) store.Class {
+	if err == nil {
+		return store.NoFault
+	}
+	_, answered := rueidis.IsRedisErr(err)
 	switch {
 	case errors.Is(err, errReply), errors.Is(err, errForeign):
-		return faultItem
-	case !ok && errors.Is(err, context.DeadlineExceeded):
-		return faultDeadline
-	case !ok:
-		return faultAway
-	case refusalOf(err) == "NOSCRIPT":
-		return faultScript
-	case slices.Contains(cannotDecide, refusalOf(err)):
-		return faultAway
+		return store.ItemFault
+	case !answered && errors.Is(err, context.DeadlineExceeded):
+		return store.LateFault
+	case !answered, slices.Contains(cannotDecide, refusalOf(err)):
+		return store.OutageFault
+	case moved(err):
+		if conn := c.conn.Load(); conn != nil && (*conn).Mode() != rueidis.ClientModeCluster {
+			return store.OutageFault
+		}
 	}
-	return faultItem
+	return store.ItemFault
 }
+
+// unknownScript reports whether a call has not run because the server does not know the
+// script.
+func unknownScript(err error) bool { return refusalOf(err) == "NOSCRIPT" }
 
 // refusalOf is the first word of a server's answer that is an error, or that an error
 // wraps; empty when it is none.

@@ -159,7 +159,7 @@ func TestFailureModes(t *testing.T) {
 		t.Run(test.mode.String(), func(t *testing.T) {
 			t.Parallel()
 			o := newOutage(t, func(cfg *Config) {
-				cfg.Failure, cfg.Local, cfg.Timeout = test.mode, newTable(t), timeoutMax
+				cfg.Failure, cfg.Local, cfg.Timeout = test.mode, newLocal(t), timeoutMax
 			})
 			three := fixed(3)
 			if ans := o.l.ask(5, counter("k", three)); ans.Granted != 3 || ans.Mode != store.Exact {

@@ -103,24 +103,24 @@ func TestAsksGather(t *testing.T) {
 func TestScriptsAreBounded(t *testing.T) {
 	t.Parallel()
 	s, c, _ := newWorld(t)
-	const groups, counters = callsMax, 8
-	batch := func(shared int64) *batch {
-		b := new(batch)
+	const groups, counters = batchMax, 8
+	batch := func(shared int64) *store.Batch {
+		b := new(store.Batch)
 		for i := range groups {
 			ask := store.Ask{N: 1, Counters: []store.Counter{{Rule: "shared", Key: fmt.Append(nil, shared), Limit: fixed(shared), Cost: 1}}}
 			for k := range counters - 1 {
 				ask.Counters = append(ask.Counters, store.Counter{Rule: fmt.Sprint("rule", k), Key: fmt.Append(nil, i), Limit: fixed(100), Cost: 1})
 			}
-			b.groups = append(b.groups, newGroup("", &ask))
+			b.Groups = append(b.Groups, &store.Group{Counters: ask.Counters, N: 1})
 		}
-		b.send(c)
+		c.back.Decide(background, b)
 		return b
 	}
 	batch(1) // the script is known from now on
 	s.do("config", "resetstat")
-	for i, g := range batch(100).groups {
-		if g.err != nil || (g.granted == 1) != (i < 100) {
-			t.Fatalf("group %d: %d granted, %v; want the first 100", i, g.granted, g.err)
+	for i, g := range batch(100).Groups {
+		if g.Err != nil || (g.Granted == 1) != (i < 100) {
+			t.Fatalf("group %d: %d granted, %v; want the first 100", i, g.Granted, g.Err)
 		}
 	}
 	const want = groups * counters / scriptCountersMax
@@ -129,26 +129,32 @@ func TestScriptsAreBounded(t *testing.T) {
 	}
 }
 
-// At most callsMax calls go in one batch, the others in the next.
+// As lane has them.
+const (
+	batchMax = 256
+	inFlight = 2
+)
+
+// At most batchMax calls go in one batch, the others in the next.
 func TestBatchBound(t *testing.T) {
 	t.Parallel()
 	_, c, l := newWorld(t)
 	l.ask(1, counter("first", fixed(60))) // the server knows the script from here on
 	for _, test := range []struct{ groups, batches int }{
-		{inFlightDefault + callsMax, inFlightDefault + 1},
-		{inFlightDefault + callsMax + 1, inFlightDefault + 2},
+		{inFlight + batchMax, inFlight + 1},
+		{inFlight + batchMax + 1, inFlight + 2},
 	} {
 		var asks []store.Ask
 		for i := range test.groups {
 			asks = append(asks, repeated(1, counter(fmt.Sprint(i), fixed(1000)))...)
 		}
-		before := c.counts.exchanges.Count()
+		before := c.back.counts.exchanges.Count()
 		for i, ans := range asksInOneTurn(t, l, asks).answers {
 			if ans.Granted != 1 || ans.Mode != store.Exact {
 				t.Fatalf("ask %d: %+v", i, ans)
 			}
 		}
-		if n := c.counts.exchanges.Count() - before; n != uint64(test.batches) {
+		if n := c.back.counts.exchanges.Count() - before; n != uint64(test.batches) {
 			t.Errorf("%d groups went in %d batches, want %d", test.groups, n, test.batches)
 		}
 	}
@@ -182,7 +188,7 @@ func TestWaitingBound(t *testing.T) {
 type stage struct {
 	t      *testing.T
 	s      *server
-	lane   *Lane
+	lane   store.Lane
 	posted chan func(now time.Time)
 	start  time.Time
 	got    map[string]store.Answer

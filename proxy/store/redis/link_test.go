@@ -126,7 +126,7 @@ func TestDocumentsFailAlone(t *testing.T) {
 		if _, _, err := l.c.CompareAndSet(docName, 0, []byte("1")); err == nil {
 			t.Error("written without an answer")
 		}
-		l.until("two looks are given up", func() bool { return l.c.counts.documentErrors.Load() > 2 })
+		l.until("two looks are given up", func() bool { return l.c.Stats().DocumentErrors > 2 })
 		l.quiet()
 		l.wire.set(spoil{})
 		l.until("documents are read again", func() bool { return l.holds(1, []byte("1")) })
@@ -165,9 +165,9 @@ func TestWatchTellsValuesApart(t *testing.T) {
 		want        store.Document
 	}{
 		{"the same version", stored(again), store.Document{Version: 1, Body: again}},
-		{"a stranger's value", strings.Repeat("x", 1_000_000), store.Document{Version: Foreign, Body: bytes.Repeat([]byte("x"), 1_000_000)}},
-		{"a longer one", strings.Repeat("x", 1_000_001), store.Document{Version: Foreign, Body: bytes.Repeat([]byte("x"), 1_000_001)}},
-		{"one that is not read, as it is too large", strings.Repeat("x", store.DocumentBytesMax+100), store.Document{Version: Foreign}},
+		{"a stranger's value", strings.Repeat("x", 1_000_000), store.Document{Version: store.Foreign, Body: bytes.Repeat([]byte("x"), 1_000_000)}},
+		{"a longer one", strings.Repeat("x", 1_000_001), store.Document{Version: store.Foreign, Body: bytes.Repeat([]byte("x"), 1_000_001)}},
+		{"one that is not read, as it is too large", strings.Repeat("x", store.DocumentBytesMax+100), store.Document{Version: store.Foreign}},
 		{"nothing", "", store.Document{}},
 	} {
 		must(t, conn.Do(background, conn.B().Set().Key(docName).Value(test.value).Build()))

@@ -3,7 +3,6 @@ package redis
 import (
 	"errors"
 	"strings"
-	"time"
 
 	"github.com/redis/rueidis"
 
@@ -31,7 +30,7 @@ var permanent = []struct {
 const notRESP = "received unknown message type"
 
 // misconfigured returns the *store.MisconfiguredError that err is or means, or nil.
-func misconfigured(err error) error {
+func misconfigured(err error) *store.MisconfiguredError {
 	if known, ok := errors.AsType[*store.MisconfiguredError](err); ok {
 		return known
 	}
@@ -48,16 +47,4 @@ func misconfigured(err error) error {
 		}
 	}
 	return nil
-}
-
-// Misconfigured returns the *store.MisconfiguredError that New met: unless somebody
-// changes something, the client will stay in the failure mode. Nil says nothing: Redis
-// may not have answered.
-func (c *Client) Misconfigured() error { return c.atStart }
-
-// complain tells once a minute that Redis is misconfigured.
-func (c *Client) complain(now time.Time, fault error) {
-	if kept, due := c.complaint.due(now); due {
-		c.cfg.Log.Error("Redis is misconfigured, staying in "+modeText(c.cfg.Failure)+" mode", "reason", fault, "more", kept)
-	}
 }

@@ -6,7 +6,6 @@ import (
 	"net"
 	"strings"
 	"testing"
-	"time"
 
 	"weir/proxy/store"
 )
@@ -96,12 +95,6 @@ func TestMisconfiguredLater(t *testing.T) {
 	eventually(t, "three more attempts", func() bool { return o.c.Stats().Commands > before+3 })
 	if text := o.log.text(); strings.Count(text, line) != 1 || !strings.Contains(text, "level=ERROR") || !strings.Contains(text, store.Unauthorized.String()) {
 		t.Errorf("told\n%s", text)
-	}
-	fault := &store.MisconfiguredError{Cause: store.Unauthorized, Err: errors.New("NOPERM")}
-	o.c.complain(time.Now().Add(time.Minute), fault)
-	o.c.complain(time.Now().Add(time.Minute), fault)
-	if n := o.log.count(line); n != 2 {
-		t.Errorf("told %d times in two minutes", n)
 	}
 	o.s.do("acl", "setuser", "default", "+@all")
 	o.back()

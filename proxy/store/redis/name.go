@@ -145,37 +145,6 @@ func appendGive(args []string, l *limit.Limit, permits, slot int64) []string {
 	return args
 }
 
-// An encoder writes down which group of counters an ask is for.
-//
-// Owned by its lane.
-type encoder struct {
-	prefix string
-	text   []byte
-	ends   [store.CountersMax]int // of each counter's name
-}
-
-// encode returns the group as text: which of its counters are off, as bits of one
-// byte, then names and arguments of the others in turn. Different groups have
-// different texts, as each name says how long it is; a limit, a cost or a condition
-// that changes makes it another group. The text is valid until the next call.
-func (e *encoder) encode(counters []store.Counter) []byte {
-	if len(counters) == 0 || len(counters) > store.CountersMax {
-		panic("bug: redis: an ask with " + strconv.Itoa(len(counters)) + " counters")
-	}
-	e.text = append(e.text[:0], 0)
-	for i := range counters {
-		c := &counters[i]
-		if c.Limit.Algorithm() == limit.Off {
-			e.text[0] |= 1 << i
-			continue
-		}
-		e.text = appendName(e.text, e.prefix, c.Rule, c.Key, c.Limit.Kind())
-		e.ends[i] = len(e.text)
-		e.text = appendArgs(e.text, c)
-	}
-	return e.text
-}
-
 // stateOf reads a state as the scripts write it.
 func stateOf(raw string, s *limit.State) bool {
 	if raw == "" {

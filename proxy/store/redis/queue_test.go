@@ -40,11 +40,11 @@ func TestLongLog(t *testing.T) {
 			}
 			setClock(t, conn, prefix, now)
 			g := decideNow(c, prefix, &ask)
-			if g.err != nil {
-				t.Fatal(g.err)
+			if g.Err != nil {
+				t.Fatal(g.Err)
 			}
 			var got store.Answer
-			g.answer(ask.N, &got)
+			g.answer(&got)
 			granted, _ := l.Decide(now, &state, ask.Counters[0].Ask(int64(ask.N)))
 			want := l.Preview(now, &state, ask.Counters[0].Ask(1))
 			if r.IntN(10) == 0 {
@@ -109,11 +109,6 @@ func TestConditionsKeepApart(t *testing.T) {
 		if ans := l.ask(1, test.c); ans.Granted != test.granted {
 			t.Errorf("ask %d, %v at most: %+v", i, test.c.MaxDelay, ans)
 		}
-	}
-	plain := counter("k", ten)
-	plain.MaxDelay = time.Hour // means nothing without a queue
-	if same := string(l.lane.encoder.encode([]store.Counter{plain})); same != string(l.lane.encoder.encode([]store.Counter{of(0)})) {
-		t.Error("a longest delay parts asks that have no queue")
 	}
 	if c.Stats().Errors != 0 {
 		t.Errorf("%+v", c.Stats())
@@ -212,7 +207,7 @@ func TestLaneReleases(t *testing.T) {
 // takes it.
 func TestReleaseWhileRedisIsAway(t *testing.T) {
 	t.Parallel()
-	table := newTable(t)
+	table := newLocal(t)
 	o := newOutage(t, func(cfg *Config) { cfg.Failure, cfg.Local = store.Local, table })
 	o.s.kill()
 	eventually(t, "the table decides", func() bool { return o.l.ask(1, counter("k", fixed(1000))).Mode == store.Local })
@@ -225,45 +220,5 @@ func TestReleaseWhileRedisIsAway(t *testing.T) {
 	}
 	if n := o.c.Stats(); n.Unreleased != 1 {
 		t.Errorf("%+v, want one place that stayed booked", n)
-	}
-}
-
-// A batch that nobody waits for any longer is sent for the places that it gives back,
-// and those behind it do not wait for that.
-func TestReleasesOutliveAsks(t *testing.T) {
-	t.Parallel()
-	_, c, _ := newWorld(t)
-	lane := c.NewLane(func(func(now time.Time)) {})
-	now := time.Now()
-	lane.aloft = c.cfg.InFlight // nothing is sent
-	q, answers := hourly("k"), 0
-	ask, ans := store.Ask{N: 1, Counters: []store.Counter{counter("k", fixed(5))}}, store.Answer{}
-	late := func(at time.Time) {
-		if lane.Ask(at, &ask, &ans, func(time.Time, *store.Answer) { answers++ }) {
-			t.Errorf("answered at once: %+v", ans)
-		}
-	}
-	late(now)
-	lane.Release(now, &q, 5, store.Exact)
-	for range callsMax { // fills this batch, so that the next one gathers
-		lane.Release(now, &q, 5, store.Exact)
-	}
-	late(now)
-	lane.Expire(now.Add(timeoutMax))
-	if answers != 2 || len(lane.queue) != 2 || !lane.Next().IsZero() {
-		t.Errorf("%d of 2 late asks answered, %d batches left, want the 2 that give back", answers, len(lane.queue))
-	}
-	for range givesMax * callsMax {
-		lane.Release(now, &q, 5, store.Exact)
-	}
-	if n := c.Stats().Unreleased; len(lane.queue) != givesMax || n == 0 {
-		t.Errorf("%d batches wait, %d places stayed booked, want at most %d batches", len(lane.queue), n, givesMax)
-	}
-	lane.aloft = 0
-	lane.queue = lane.queue[:1]
-	lane.start()
-	lane.Close()
-	if n := c.Stats(); n.Errors != 0 {
-		t.Errorf("%+v", n)
 	}
 }

@@ -1,6 +1,7 @@
 package redis
 
 import (
+	"context"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -11,6 +12,7 @@ import (
 
 	"weir/proxy/limit"
 	"weir/proxy/store"
+	"weir/proxy/store/lane"
 	"weir/proxy/store/storetest"
 )
 
@@ -30,7 +32,7 @@ func direct(t testing.TB) remote {
 	tell := func(_ string, now time.Time) []string { return []string{strconv.FormatInt(now.UnixMicro(), 10)} }
 	release := func(prefix string, now time.Time, counter *store.Counter, slot int64) bool {
 		args := append(appendGive([]string{"-1"}, counter.Limit, counter.Cost, slot), tell(prefix, now)...)
-		reply, err := c.do(&call{script: c.scripts.give, keys: []string{string(appendName(nil, prefix, counter.Rule, counter.Key, counter.Limit.Kind()))}, args: args})
+		reply, err := c.back.do(&call{script: c.back.scripts.give, keys: []string{string(appendName(nil, prefix, counter.Rule, counter.Key, counter.Limit.Kind()))}, args: args})
 		if err != nil {
 			panic(err)
 		}
@@ -41,21 +43,21 @@ func direct(t testing.TB) remote {
 		return n == 1
 	}
 	ask := func(prefix string, now time.Time, ask *store.Ask) (ans store.Answer) {
-		if unlimited(ask, &ans) {
-			return ans
+		d := newDecided(prefix, ask)
+		s := sender{c: c.back.as(prefix), conn: *c.back.conn.Load(), ctx: background, bySlot: make(map[uint16]int)}
+		s.describe([]*store.Group{&d.Group})
+		if len(s.asked[0].parts) > 0 { // else all are off
+			s.ask(&s.asked[0], &s.asked[0].parts[0])
+			s.calls[0].args = append(s.calls[0].args, tell(prefix, now)...)
+			s.bundles[0].read(s.run()[0])
 		}
-		g := newGroup(prefix, ask)
-		g.split(false)
-		g.granted = g.n
-		s := sender{c: c, conn: *c.conn.Load(), ctx: background, bySlot: make(map[uint16]int)}
-		s.ask(g, &g.parts[0])
-		s.calls[0].args = append(s.calls[0].args, tell(prefix, now)...)
-		s.bundles[0].read(s.run()[0])
-		if g.err != nil {
-			panic(g.err)
+		if d.Err != nil {
+			panic(d.Err)
 		}
-		g.replay()
-		g.answer(ask.N, &ans)
+		d.answer(&ans)
+		if ans.At = now.UnixMicro(); len(s.asked[0].parts) == 0 {
+			ans.At = 0
+		}
 		return ans
 	}
 	return remote{c: c, ask: ask, release: release, tell: tell}
@@ -65,17 +67,31 @@ func direct(t testing.TB) remote {
 func throughLane(t testing.TB) remote {
 	s := startServer(t)
 	c := newClocked(t, s, clockInKey)
-	l, conn := newLoop(t, c), s.dial()
+	back := &prefixed{client: c.back}
+	behind, err := lane.New(back, c.back.cfg.Config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, conn := newLoop(t, &Client{Store: behind}), s.dial()
 	tell := func(prefix string, now time.Time) []string {
 		setClock(t, conn, prefix, now.UnixMicro())
 		return nil
 	}
 	ask := func(prefix string, now time.Time, ask *store.Ask) store.Answer {
 		tell(prefix, now)
-		return l.askAs(prefix, ask)
+		back.as.Store(c.back.as(prefix))
+		return l.askAll(ask)
 	}
 	return remote{c: c, ask: ask, tell: tell}
 }
+
+// prefixed is a backend that decides about names with another prefix from time to time.
+type prefixed struct {
+	*client
+	as atomic.Pointer[client]
+}
+
+func (p *prefixed) Decide(ctx context.Context, b *store.Batch) { p.as.Load().Decide(ctx, b) }
 
 func setClock(t testing.TB, conn rueidis.Client, prefix string, now int64) {
 	t.Helper()
@@ -88,9 +104,9 @@ func addNow(t testing.TB, c *Client, names []string, n int64, clock ...string) b
 	if n == 0 {
 		return false // as Client.Add
 	}
-	add := c.addCall(names, n)
+	add := c.back.addCall(names, n)
 	add.args = append(add.args, clock...)
-	changed, err := c.runAdd(background, add)
+	changed, err := c.back.runAdd(background, *c.back.conn.Load(), add)
 	if err != nil {
 		t.Fatalf("give %d: %v", n, err)
 	}
@@ -126,7 +142,7 @@ func opener(t testing.TB, how func(testing.TB) remote) storetest.Open {
 				return len(names) > 0 && addNow(t, r.c, names, n, r.tell(prefix, clock.Now())...)
 			},
 			Forget: func(rule string, key []byte) {
-				conn := *r.c.conn.Load()
+				conn := *r.c.back.conn.Load()
 				must(t, conn.Do(background, conn.B().Del().Key(namesOf(rule, key)...).Build()))
 			},
 			Now:     clock.Now,

@@ -13,6 +13,7 @@ import (
 
 	"weir/proxy/limit/limittest"
 	"weir/proxy/store"
+	"weir/proxy/store/lane"
 )
 
 // documentedRights returns the words of an ACL user in the README, from "on" on: the
@@ -53,7 +54,7 @@ func (s *server) used() map[string]bool {
 
 // restricted is the configuration of a client that is the documented user.
 func restricted(addrs ...string) Config {
-	return Config{Addrs: addrs, Username: "weir", Password: "secret", KeyPrefix: "w:", Timeout: timeoutMax, dialTimeout: timeoutMax}
+	return Config{Config: lane.Config{Timeout: timeoutMax}, Addrs: addrs, Username: "weir", Password: "secret", KeyPrefix: "w:", dialTimeout: timeoutMax}
 }
 
 // exercise has a client do all that a proxy does; edit runs a command on the server
@@ -82,7 +83,7 @@ func exercise(t *testing.T, c *Client, l *loop, edit func(key string, words ...s
 		}
 		return t.Failed() || told.Load() > 0 && enough()
 	})
-	if n := c.Stats(); n.Errors != 0 || n.Undecided != 0 || c.counts.documentErrors.Load() != 0 || !c.Connected() {
+	if n := c.Stats(); n.Errors != 0 || n.Undecided != 0 || n.DocumentErrors != 0 || !c.Connected() {
 		t.Errorf("%+v", n)
 	}
 }

@@ -2,91 +2,185 @@ package redis
 
 import (
 	"context"
-	"fmt"
 	"strconv"
 	"time"
 
 	"github.com/redis/rueidis"
 
 	"weir/proxy/limit"
+	"weir/proxy/store"
 )
 
-// A sender sends one batch: what is on its way, and how it went.
+// A sender sends one batch: what is on its way, and how it went. It is used again.
 //
-// Owned by the helper that sends.
+// Owned by the goroutine that sends.
 type sender struct {
-	c       *Client
+	c       *client
 	conn    rueidis.Client
 	ctx     context.Context
+	text    []byte // names and arguments of all counters
+	ends    []int  // of the names in it
+	asked   []asked
 	calls   []call
 	gives   int            // the first of calls, of which nobody wants to know what came
 	bundles []bundle       // what each of the others is about
 	bySlot  map[uint16]int // the bundle of a slot that is filled
 }
 
+// An asked is a group as the scripts are asked about it.
+type asked struct {
+	*store.Group
+	names [store.CountersMax]string // empty where the counter is off
+	args  [store.CountersMax]counterText
+	took  [store.CountersMax]int // requests charged; in a Cluster more than granted may be
+	parts []part
+}
+
+// A part is the counters of a group that are in one slot, by their index.
+type part struct {
+	slot     uint16
+	count    int
+	counters [store.CountersMax]uint8
+}
+
+// all returns the indexes.
+func (p *part) all() []uint8 { return p.counters[:p.count] }
+
 // A bundle is the parts of groups that one call is about.
 type bundle struct {
-	groups []*group
+	groups []*asked
 	parts  []*part
 }
 
-// send asks Redis for the batch's groups, and writes what comes back into them.
-func (b *batch) send(c *Client) {
-	b.sent = time.Now()
-	if loaded := c.conn.Load(); loaded == nil {
-		b.fail(errAway)
-	} else {
-		ctx, cancel := c.within()
-		s := sender{c: c, conn: *loaded, ctx: ctx, bySlot: make(map[uint16]int)}
-		s.take(b)
-		cancel()
+// Decide gives places back and asks for the groups.
+func (c *client) Decide(ctx context.Context, b *store.Batch) {
+	conn, err := c.connected()
+	if err != nil {
+		for _, g := range b.Groups {
+			g.Err = c.failed("", err)
+		}
+		return
 	}
-	b.landed = time.Now()
-	b.judge(c)
+	s, _ := c.senders.Get().(*sender)
+	if s == nil {
+		s = &sender{c: c, bySlot: make(map[uint16]int)}
+	}
+	s.conn, s.ctx = conn, ctx
+	s.take(b)
+	for i := range s.asked {
+		a := &s.asked[i]
+		a.Err = c.failed(a.first(), a.Err)
+		a.Group = nil
+	}
+	c.senders.Put(s)
 }
 
-func (b *batch) fail(err error) {
-	for _, g := range b.groups {
-		g.err = err
+// describe writes down names and arguments of the groups' counters, and in which slots
+// they are; outside of a Cluster all are in one.
+func (s *sender) describe(groups []*store.Group) {
+	cluster := s.conn.Mode() == rueidis.ClientModeCluster
+	s.text, s.ends, s.asked = s.text[:0], s.ends[:0], s.asked[:0]
+	for _, g := range groups {
+		for i := range g.Counters {
+			if c := &g.Counters[i]; c.Limit.Algorithm() != limit.Off {
+				s.text = appendName(s.text, s.c.cfg.KeyPrefix, c.Rule, c.Key, c.Limit.Kind())
+				s.ends = append(s.ends, len(s.text))
+				s.text = appendArgs(s.text, c)
+			}
+		}
 	}
+	text, ends, from := string(s.text), s.ends, 0
+	for _, g := range groups {
+		a := s.next(g)
+		for i := range g.Counters {
+			if g.Counters[i].Limit.Algorithm() == limit.Off {
+				a.names[i] = ""
+				continue
+			}
+			a.names[i] = text[from:ends[0]]
+			from = len(text) - len(a.args[i].cut(text[ends[0]:]))
+			ends = ends[1:]
+			var slot uint16
+			if cluster {
+				slot = slotOf(a.names[i])
+			}
+			a.place(i, slot)
+		}
+	}
+}
+
+// next returns an asked for a group, with its memory.
+func (s *sender) next(g *store.Group) *asked {
+	if n := len(s.asked); n < cap(s.asked) {
+		s.asked = s.asked[:n+1]
+	} else {
+		s.asked = append(s.asked, asked{})
+	}
+	a := &s.asked[len(s.asked)-1]
+	a.Group, a.parts = g, a.parts[:0]
+	g.Err, g.Granted = nil, g.N
+	return a
+}
+
+// place puts a counter into the part of its slot.
+func (a *asked) place(i int, slot uint16) {
+	p := 0
+	for p < len(a.parts) && a.parts[p].slot != slot {
+		p++
+	}
+	if p == len(a.parts) {
+		a.parts = append(a.parts, part{slot: slot})
+	}
+	at := &a.parts[p]
+	at.counters[at.count] = uint8(i)
+	at.count++
+}
+
+// first is the name of the first key of the group.
+func (a *asked) first() string {
+	for _, name := range a.names[:len(a.Counters)] {
+		if name != "" {
+			return name
+		}
+	}
+	return ""
 }
 
 // take asks for all groups, slot by slot: each round asks the next part of every
 // group for as many requests as the parts before have granted. What is in one slot
 // is asked by few calls. Outside of a Cluster that is everything, in one round.
-func (s *sender) take(b *batch) {
-	cluster := s.conn.Mode() == rueidis.ClientModeCluster
-	rounds := 0
-	for _, g := range b.groups {
-		g.split(cluster)
-		g.granted = g.n
-		rounds = max(rounds, len(g.parts))
+func (s *sender) take(b *store.Batch) {
+	s.describe(b.Groups)
+	rounds := min(1, len(b.Releases))
+	for i := range s.asked {
+		rounds = max(rounds, len(s.asked[i].parts))
 	}
-	if len(b.gives) > 0 {
-		rounds = max(rounds, 1)
-	}
+	now := time.Now()
 	for round := range rounds {
 		s.start()
+		var kinds []limit.Kind
 		if round == 0 { // before what is asked, which may go in their place
-			s.calls = append(s.calls, b.gives...)
-			if len(b.kinds) > 0 {
-				s.calls = append(s.calls, s.kinds(b.kinds))
+			for i := range b.Releases {
+				s.release(&b.Releases[i])
+			}
+			if kinds = s.c.noted.due(now, b.Groups); len(kinds) > 0 {
+				s.calls = append(s.calls, s.c.noteKinds(kinds))
 			}
 			s.gives = len(s.calls)
 		}
-		for _, g := range b.groups {
-			if g.err == nil && round < len(g.parts) {
-				s.ask(g, &g.parts[round])
+		for i := range s.asked {
+			if a := &s.asked[i]; a.Err == nil && round < len(a.parts) {
+				s.ask(a, &a.parts[round])
 			}
 		}
 		replies := s.run()
 		s.read(replies)
-		if round == 0 && len(b.kinds) > 0 && replies[s.gives-1].Error() == nil {
-			b.kinds = b.kinds[:0]
+		if len(kinds) > 0 && replies[s.gives-1].Error() == nil {
+			s.c.noted.note(now, kinds)
 		}
 	}
 	if rounds > 1 {
-		s.giveBack(b)
+		s.giveBack()
 	}
 }
 
@@ -107,9 +201,19 @@ func (s *sender) start() {
 	clear(s.bySlot)
 }
 
+// release adds the call which gives a place in a queue back.
+func (s *sender) release(r *store.Release) {
+	c := &r.Counter
+	s.calls = append(s.calls, call{
+		script: s.c.scripts.give,
+		keys:   []string{string(appendName(nil, s.c.cfg.KeyPrefix, c.Rule, c.Key, c.Limit.Kind()))},
+		args:   appendGive([]string{"-1"}, c.Limit, c.Cost, r.Slot),
+	})
+}
+
 // ask adds a part of a group to the call for its slot, or begins another when that is
 // full. Calls are made in order, so that who came first is served first.
-func (s *sender) ask(g *group, p *part) {
+func (s *sender) ask(a *asked, p *part) {
 	at, known := s.bySlot[p.slot]
 	if !known || len(s.calls[s.gives+at].keys)+p.count > scriptCountersMax {
 		at = len(s.bundles)
@@ -118,23 +222,24 @@ func (s *sender) ask(g *group, p *part) {
 		s.bundles = append(s.bundles, bundle{})
 	}
 	b, c := &s.bundles[at], &s.calls[s.gives+at]
-	b.groups, b.parts = append(b.groups, g), append(b.parts, p)
-	c.args = append(c.args, strconv.Itoa(p.count), strconv.Itoa(g.granted))
+	b.groups, b.parts = append(b.groups, a), append(b.parts, p)
+	c.args = append(c.args, strconv.Itoa(p.count), strconv.Itoa(a.Granted))
 	for _, i := range p.all() {
-		c.keys = append(c.keys, g.names[i])
-		c.args = append(c.args, g.args[i].all()...)
+		c.keys = append(c.keys, a.names[i])
+		c.args = append(c.args, a.args[i].all()...)
 	}
 }
 
 // giveBack returns what parts charged beyond what the whole group was granted. It
 // is asked once, whatever comes of it: without, fewer are admitted, never more.
-func (s *sender) giveBack(b *batch) {
+func (s *sender) giveBack() {
 	s.start()
-	for _, g := range b.groups {
-		for p := range g.parts {
-			first := g.parts[p].counters[0]
-			if surplus := g.took[first] - g.granted; g.err == nil && surplus > 0 {
-				s.calls = append(s.calls, s.give(g, &g.parts[p], int64(surplus)))
+	for i := range s.asked {
+		a := &s.asked[i]
+		for p := range a.parts {
+			first := a.parts[p].counters[0]
+			if surplus := a.took[first] - a.Granted; a.Err == nil && surplus > 0 {
+				s.calls = append(s.calls, s.give(a, &a.parts[p], int64(surplus)))
 			}
 		}
 	}
@@ -144,27 +249,27 @@ func (s *sender) giveBack(b *batch) {
 
 // give is the call which gives back what so many requests, the last ones, have
 // charged to a part.
-func (s *sender) give(g *group, p *part, requests int64) call {
-	c := call{script: s.c.scripts.give, args: []string{strconv.FormatInt(g.at[p.counters[0]], 10)}}
+func (s *sender) give(a *asked, p *part, requests int64) call {
+	c := call{script: s.c.scripts.give, args: []string{strconv.FormatInt(a.At[p.counters[0]], 10)}}
 	for _, i := range p.all() {
-		counter := &g.counters[i]
-		c.keys = append(c.keys, g.names[i])
-		c.args = appendGive(c.args, counter.Limit, requests*counter.Cost, g.slot(int(i)))
+		counter := &a.Counters[i]
+		c.keys = append(c.keys, a.names[i])
+		c.args = appendGive(c.args, counter.Limit, requests*counter.Cost, a.slot(int(i)))
 	}
 	return c
 }
 
 // slot is when the first request was to leave that a part had granted and the group
 // has not, as the script knows it; 0 where nothing is queued.
-func (g *group) slot(i int) int64 {
-	c := &g.counters[i]
+func (a *asked) slot(i int) int64 {
+	c := &a.Counters[i]
 	if c.Limit.Algorithm() != limit.Leaky {
 		return 0
 	}
-	state := g.states[i]
-	c.Limit.Decide(g.at[i], &state, c.Ask(int64(g.granted)))
-	_, d := c.Limit.Decide(g.at[i], &state, c.Ask(1))
-	return g.at[i] + d.Delay.Microseconds()
+	state := a.Before[i]
+	c.Limit.Decide(a.At[i], &state, c.Ask(int64(a.Granted)))
+	_, d := c.Limit.Decide(a.At[i], &state, c.Ask(1))
+	return a.At[i] + d.Delay.Microseconds()
 }
 
 // run makes the calls, those for which the server does not know the script once
@@ -181,7 +286,7 @@ func (s *sender) run() []rueidis.RedisResult {
 	var again []rueidis.Completed
 	var at []int
 	for i, reply := range replies {
-		if faultOf(reply.Error()) == faultScript {
+		if unknownScript(reply.Error()) {
 			at = append(at, i)
 			again = append(again, s.calls[i].command(s.conn.B(), true))
 		}
@@ -220,60 +325,32 @@ func (b *bundle) read(reply rueidis.RedisResult) {
 		now, err = values[0].AsInt64()
 		values = values[1:]
 	}
-	for i, g := range b.groups {
-		if g.err = err; err != nil {
+	for i, a := range b.groups {
+		if a.Err = err; err != nil {
 			continue
 		}
 		p := b.parts[i]
-		g.err = g.read(p, now, values[:1+p.count])
+		a.Err = a.read(p, now, values[:1+p.count])
 		values = values[1+p.count:]
 	}
 }
 
 // read takes in what was decided about one part of a group.
-func (g *group) read(p *part, now int64, values []rueidis.RedisMessage) error {
+func (a *asked) read(p *part, now int64, values []rueidis.RedisMessage) error {
 	granted, err := values[0].AsInt64()
 	switch {
 	case err == nil && granted == -1:
 		return errForeign
-	case err != nil || granted < 0 || granted > int64(g.granted):
+	case err != nil || granted < 0 || granted > int64(a.Granted):
 		return errReply
 	}
 	for k, i := range p.all() {
 		raw, err := values[1+k].ToString()
-		if err != nil || !stateOf(raw, &g.states[i]) {
+		if err != nil || !stateOf(raw, &a.Before[i]) {
 			return errReply
 		}
-		g.at[i], g.took[i] = now, int(granted)
+		a.At[i], a.took[i] = now, int(granted)
 	}
-	g.granted = int(granted)
+	a.Granted = int(granted)
 	return nil
-}
-
-// judge tells the breaker how the batch went, counts and logs.
-func (b *batch) judge(c *Client) {
-	worst, about := faultNone, (*group)(nil)
-	for _, g := range b.groups {
-		if g.err == nil {
-			continue
-		}
-		c.counts.errors.Inc()
-		f := c.faultOf(g.err)
-		if f == faultItem || f == faultScript {
-			c.undecidable(b.landed, g.about(), g.err)
-		}
-		if f > worst {
-			worst, about = f, g
-		}
-	}
-	switch worst {
-	case faultDeadline:
-		c.late(b.landed, b.sent, about.first())
-	case faultAway:
-		c.failed(b.landed, b.sent, about.first(), fmt.Errorf("decide: %w", about.err))
-	default:
-		if len(b.groups) > 0 {
-			c.breaker.answered()
-		}
-	}
 }

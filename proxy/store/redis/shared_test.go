@@ -82,10 +82,10 @@ func TestAudit(t *testing.T) {
 					}
 					asked.Add(int64(ask.N))
 					g := decideNow(c, "", &ask)
-					if g.err != nil {
-						t.Error(g.err)
+					if g.Err != nil {
+						t.Error(g.Err)
 					}
-					h = append(h, admission{g.at[0], g.granted})
+					h = append(h, admission{g.At[0], g.Granted})
 				}
 				histories <- h
 			}()

@@ -44,9 +44,7 @@ func clocked(t testing.TB, clock string) scripts {
 func newClocked(t testing.TB, s *server, clock string) *Client {
 	cfg := config(s)
 	cfg.RefusalsMax = -1 // they are remembered by this machine's clock
-	c := open(cfg.withDefaults(), clocked(t, clock))
-	t.Cleanup(c.Close)
-	return c
+	return openClient(t, cfg, clocked(t, clock))
 }
 
 func TestStore(t *testing.T) {
@@ -100,14 +98,14 @@ func TestServerClock(t *testing.T) {
 				Limit: l, Cost: one.Cost, Reserve: one.Reserve, MaxDelay: one.MaxDelay})
 		}
 		g := decideNow(c, "", &ask)
-		if g.err != nil {
-			t.Fatal(g.err)
+		if g.Err != nil {
+			t.Fatal(g.Err)
 		}
 		var got, want store.Answer
-		g.answer(ask.N, &got)
-		table.Take(time.UnixMicro(g.at[0]), &ask, &want)
+		g.answer(&got)
+		table.Take(time.UnixMicro(g.At[0]), &ask, &want)
 		if !reflect.DeepEqual(got, want) {
-			t.Fatalf("step %d, %d × %v:\n  redis %+v\nsimulated %+v", i, ask.N, g.id, got, want)
+			t.Fatalf("step %d, %d × %v:\n  redis %+v\nsimulated %+v", i, ask.N, g.names, got, want)
 		}
 	}
 }
@@ -121,17 +119,17 @@ func TestTimeToLive(t *testing.T) {
 	conn := s.dial()
 	lives := func(counter store.Counter) (limit.Decision, time.Duration) {
 		g := decideNow(c, "", &store.Ask{N: 1, Counters: []store.Counter{counter}})
-		if g.err != nil {
-			t.Fatal(g.err)
+		if g.Err != nil {
+			t.Fatal(g.Err)
 		}
 		var ans store.Answer
-		g.answer(1, &ans)
+		g.answer(&ans)
 		m := must(t, conn.Do(background, conn.B().Pexpiretime().Key(g.names[0]).Build()))
 		expires, err := m.AsInt64()
 		if err != nil {
 			t.Fatal(err)
 		}
-		return ans.Decision(), time.UnixMilli(expires).Sub(time.UnixMicro(g.at[0]))
+		return ans.Decision(), time.UnixMilli(expires).Sub(time.UnixMicro(g.At[0]))
 	}
 	for i, l := range append(limittest.Limits(), fixed(1<<53), limittest.Must(limit.Config{Algorithm: limit.Token, Capacity: 3000, FillRate: 0.000001})) {
 		overshoot, _ := l.Overshoot()
@@ -152,38 +150,21 @@ func TestTimeToLive(t *testing.T) {
 // A batch of asks from one loop is answered as if each had been alone.
 func TestBatchIsSingles(t *testing.T) {
 	t.Parallel()
-	_, c, _ := newWorld(t)
-	lane := c.NewLane(func(func(time.Time)) {})
-	defer lane.Close()
+	cfg := config(startServer(t))
+	cfg.InFlight = 1 // of several batches under way, the later may be the first
+	l := newLoop(t, newClient(t, cfg))
 	table := newTable(t)
 	r := rand.New(rand.NewPCG(5, 6))
-	for i, l := range limittest.Limits() {
-		c := store.Counter{Rule: fmt.Sprint("batch-", i), Limit: l, Cost: 1}
+	for i, lim := range limittest.Limits() {
 		asks := make([]store.Ask, 20)
-		var got []store.Answer
-		e := encoder{}
-		e.encode([]store.Counter{c})
-		b := lane.newBatch()
-		g := lane.newGroup()
-		g.fill(&e, []store.Counter{c})
-		b.groups = append(b.groups, g)
-		for i := range asks {
-			asks[i] = store.Ask{N: 1 + r.IntN(2), Counters: []store.Counter{c}}
-			b.add(g, waiter{n: asks[i].N, done: func(_ time.Time, ans *store.Answer) {
-				kept := *ans
-				kept.Decisions = append([]limit.Decision(nil), ans.Decisions...)
-				got = append(got, kept)
-			}})
-			lane.waiting++
+		for k := range asks {
+			asks[k] = store.Ask{N: 1 + r.IntN(2), Counters: []store.Counter{{Rule: fmt.Sprint("batch-", i), Limit: lim, Cost: 1}}}
 		}
-		b.send(lane.client)
-		b.done.Store(true)
-		lane.land(time.Now(), b)
-		for i := range asks {
+		for k, got := range asksInOneTurn(t, l, asks).answers {
 			var want store.Answer
-			table.Take(time.UnixMicro(g.at[0]), &asks[i], &want)
-			if !reflect.DeepEqual(got[i], want) {
-				t.Fatalf("%v, ask %d:\n   got %+v\nsingly %+v", l.Config(), i, got[i], want)
+			table.Take(time.UnixMicro(got.At), &asks[k], &want)
+			if got.Mode != store.Cached && !reflect.DeepEqual(got, want) {
+				t.Fatalf("%v, ask %d:\n   got %+v\nsingly %+v", lim.Config(), k, got, want)
 			}
 		}
 	}
@@ -230,8 +211,8 @@ func TestStates(t *testing.T) {
 			ask := store.Ask{N: 1 + r.IntN(3), Counters: []store.Counter{c0}}
 			setClock(t, conn, prefix, now)
 			g := decideNow(c, prefix, &ask)
-			if g.err != nil {
-				t.Fatal(g.err)
+			if g.Err != nil {
+				t.Fatal(g.Err)
 			}
 			if states[l.Kind()] == nil {
 				states[l.Kind()] = new(limit.State)
@@ -241,7 +222,7 @@ func TestStates(t *testing.T) {
 			if r.IntN(3) == 0 {
 				n := limittest.RandomAdd(r, l)
 				if got, want := addNow(t, c, g.names, n), state.Add(now, n); got != want {
-					t.Fatalf("seed %d, step %d at %d: %d given to %v: %v, want %v", seed, i, now, n, g.id, got, want)
+					t.Fatalf("seed %d, step %d at %d: %d given to %v: %v, want %v", seed, i, now, n, g.names, got, want)
 				}
 			}
 			raw := state.Append(nil)
@@ -250,8 +231,8 @@ func TestStates(t *testing.T) {
 			if *state == (limit.State{}) {
 				got = raw // nothing was written yet
 			}
-			if got = living(got); int64(g.granted) != granted || string(got) != string(raw) {
-				t.Fatalf("seed %d, step %d at %d: %d × %v\n   got %d, %x\nwant %d, %x", seed, i, now, ask.N, g.id, g.granted, got, granted, raw)
+			if got = living(got); int64(g.Granted) != granted || string(got) != string(raw) {
+				t.Fatalf("seed %d, step %d at %d: %d × %v\n   got %d, %x\nwant %d, %x", seed, i, now, ask.N, g.names, g.Granted, got, granted, raw)
 			}
 		}
 	}
@@ -304,24 +285,24 @@ func TestGiveBack(t *testing.T) {
 	} {
 		prefix := strconv.Itoa(i) + "_"
 		l := limittest.Must(test.cfg)
-		take := func(at time.Duration, cost int64) *group {
+		take := func(at time.Duration, cost int64) *decided {
 			setClock(t, conn, prefix, limittest.Epoch+at.Microseconds())
 			g := decideNow(c, prefix, &store.Ask{N: 1, Counters: []store.Counter{{Rule: "r", Limit: l, Cost: cost}}})
-			if g.err != nil || g.granted != 1 {
-				t.Fatalf("%v: %v, %d granted", test.cfg, g.err, g.granted)
+			if g.Err != nil || g.Granted != 1 {
+				t.Fatalf("%v: %v, %d granted", test.cfg, g.Err, g.Granted)
 			}
 			return g
 		}
 		g := take(0, 4)
-		taken := strconv.FormatInt(g.at[0], 10)
+		taken := strconv.FormatInt(g.At[0], 10)
 		take(test.between, 2)
 		take(test.after, 0)
 		args := appendGive([]string{taken}, l, 3, 0)
-		if _, err := c.do(&call{script: c.scripts.give, keys: g.names, args: args}); err != nil {
+		if _, err := c.back.do(&call{script: c.back.scripts.give, keys: g.names, args: args}); err != nil {
 			t.Fatal(err)
 		}
 		var ans store.Answer
-		take(test.after, 0).answer(1, &ans)
+		take(test.after, 0).answer(&ans)
 		if got := ans.Decision().Remaining; got != test.remaining {
 			t.Errorf("%v, after %v: %d remain, want %d", test.cfg, test.after, got, test.remaining)
 		}
@@ -338,17 +319,17 @@ func TestGiveBackAtOnce(t *testing.T) {
 	take := func(at time.Duration, cost int64) limit.Decision {
 		setClock(t, conn, "1_", limittest.Epoch+at.Microseconds())
 		g := decideNow(c, "1_", &store.Ask{N: 1, Counters: []store.Counter{{Rule: "r", Limit: l, Cost: cost}}})
-		if g.err != nil || g.granted != 1 {
-			t.Fatalf("%v, %d granted", g.err, g.granted)
+		if g.Err != nil || g.Granted != 1 {
+			t.Fatalf("%v, %d granted", g.Err, g.Granted)
 		}
 		var ans store.Answer
-		g.answer(1, &ans)
+		g.answer(&ans)
 		return ans.Decision()
 	}
 	take(0, 2)
 	take(4*time.Second, 3)
 	args := appendGive([]string{strconv.FormatInt(limittest.Epoch+4_000_000, 10)}, l, 3, 0)
-	if _, err := c.do(&call{script: c.scripts.give, keys: []string{string(appendName(nil, "1_", "r", nil, l.Kind()))}, args: args}); err != nil {
+	if _, err := c.back.do(&call{script: c.back.scripts.give, keys: []string{string(appendName(nil, "1_", "r", nil, l.Kind()))}, args: args}); err != nil {
 		t.Fatal(err)
 	}
 	if d := take(4*time.Second, 1); d.Remaining != 7 {

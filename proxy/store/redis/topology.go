@@ -136,13 +136,3 @@ func explain(err error) error {
 	}
 	return err
 }
-
-// faultOf is what an error means on this connection: one who talks to a node of a
-// Cluster as to a single server can decide about some keys only, which is an outage.
-func (c *Client) faultOf(err error) fault {
-	f := faultOf(err)
-	if conn := c.conn.Load(); f == faultItem && moved(err) && conn != nil && (*conn).Mode() != rueidis.ClientModeCluster {
-		return faultAway
-	}
-	return f
-}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"weir/proxy/store"
+	"weir/proxy/store/lane"
 )
 
 // clusterBehindOneAddress: a Cluster behind one address is found to be one, and counts
@@ -14,7 +15,7 @@ import (
 func clusterBehindOneAddress(t *testing.T, cl *cluster) {
 	front, log := newWire(t, cl.masters[1].addr()), new(journal)
 	for _, topology := range []Topology{Auto, Cluster} {
-		c := newClient(t, Config{Addrs: []string{front.addr()}, Topology: topology, Timeout: timeoutMax, dialTimeout: timeoutMax, Log: log.logger()})
+		c := newClient(t, Config{Config: lane.Config{Timeout: timeoutMax, Log: log.logger()}, Addrs: []string{front.addr()}, Topology: topology, dialTimeout: timeoutMax})
 		l, r := newLoop(t, c), rand.New(rand.NewPCG(13, uint64(topology)))
 		granted := 0
 		for master := range cl.masters {
@@ -39,7 +40,7 @@ func clusterBehindOneAddress(t *testing.T, cl *cluster) {
 func clusterInsteadOfSingle(t *testing.T, cl *cluster) {
 	for _, topology := range []Topology{Auto, Single} {
 		front, log := newWire(t, startServer(t).addr()), new(journal)
-		c := newClient(t, Config{Addrs: []string{front.addr()}, Topology: topology, Timeout: timeoutMax, dialTimeout: timeoutMax, Log: log.logger()})
+		c := newClient(t, Config{Config: lane.Config{Timeout: timeoutMax, Log: log.logger()}, Addrs: []string{front.addr()}, Topology: topology, dialTimeout: timeoutMax})
 		l, r := newLoop(t, c), rand.New(rand.NewPCG(15, uint64(topology)))
 		here, elsewhere := counter(cl.keyAt(0, r), fixed(40)), counter(cl.keyAt(1, r), fixed(40))
 		if ans := l.ask(1, elsewhere); ans.Mode != store.Exact {
@@ -76,7 +77,7 @@ func TestWrongTopology(t *testing.T) {
 		{sentinel.addr(), func(cfg *Config) { cfg.SentinelMaster = "other" }, "master"},
 	} {
 		log := new(journal)
-		cfg := Config{Addrs: []string{test.addr}, Timeout: time.Second, dialTimeout: timeoutMax, Log: log.logger()}
+		cfg := Config{Config: lane.Config{Timeout: time.Second, Log: log.logger()}, Addrs: []string{test.addr}, dialTimeout: timeoutMax}
 		test.change(&cfg)
 		if c := newClient(t, cfg); c.Connected() || log.count("Redis connection lost, entering fail-open mode") != 1 || log.count(test.reason) != 1 {
 			t.Errorf("want %q: connected %v, logged %s", test.reason, c.Connected(), log.text())

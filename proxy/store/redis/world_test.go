@@ -2,6 +2,7 @@ package redis
 
 import (
 	"bytes"
+	"fmt"
 	"io"
 	"log/slog"
 	"strings"
@@ -10,16 +11,20 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis/rueidis"
+
+	"weir/internal/metric"
 	"weir/proxy/limit"
 	"weir/proxy/limit/limittest"
 	"weir/proxy/store"
+	"weir/proxy/store/lane"
 	"weir/proxy/store/simredis"
 )
 
 // A loop stands for an event loop: it runs what is posted, and lets asks expire.
 type loop struct {
 	t    testing.TB
-	lane *Lane
+	lane store.Lane
 	skew atomic.Int64 // of this loop's clock, in ns
 
 	mu     sync.Mutex
@@ -80,11 +85,10 @@ func (l *loop) now() time.Time { return time.Now().Add(time.Duration(l.skew.Load
 
 // ask asks on the loop and waits for the answer.
 func (l *loop) ask(n int, counters ...store.Counter) store.Answer {
-	return l.askAs(l.lane.client.cfg.KeyPrefix, &store.Ask{N: n, Counters: counters})
+	return l.askAll(&store.Ask{N: n, Counters: counters})
 }
 
-// askAs is ask with a key prefix of its own.
-func (l *loop) askAs(prefix string, ask *store.Ask) store.Answer {
+func (l *loop) askAll(ask *store.Ask) store.Answer {
 	answers := make(chan store.Answer, 1)
 	keep := func(_ time.Time, ans *store.Answer) {
 		kept := *ans
@@ -92,7 +96,6 @@ func (l *loop) askAs(prefix string, ask *store.Ask) store.Answer {
 		answers <- kept
 	}
 	l.post(func(now time.Time) {
-		l.lane.encoder.prefix = prefix
 		var ans store.Answer
 		if l.lane.Ask(now, ask, &ans, keep) {
 			keep(now, &ans)
@@ -139,21 +142,82 @@ func (j *journal) logger() *slog.Logger {
 	return slog.New(slog.NewTextHandler(io.Writer(j), nil))
 }
 
+// timeoutMax is the longest that a client may be given.
+const timeoutMax = 2 * time.Second
+
 // config is that of a client of s which waits patiently: a machine that is busy
 // must not fail a test.
 func config(s *server) Config {
-	return Config{Addrs: []string{s.addr()}, Timeout: timeoutMax, dialTimeout: timeoutMax}
+	return Config{Config: lane.Config{Timeout: timeoutMax}, Addrs: []string{s.addr()}, dialTimeout: timeoutMax}
+}
+
+// A Client is a store in Redis and its backend.
+type Client struct {
+	*lane.Store
+	back    *client
+	metrics *metric.Set
 }
 
 // newClient returns a client that the test closes.
 func newClient(t testing.TB, cfg Config) *Client {
 	t.Helper()
-	c, err := New(cfg)
+	return openClient(t, cfg, newScripts())
+}
+
+func openClient(t testing.TB, cfg Config, s scripts) *Client {
+	t.Helper()
+	store, back, err := open(cfg, s)
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(c.Close)
+	t.Cleanup(store.Close)
+	c := &Client{store, back, metric.New()}
+	c.Register(c.metrics)
 	return c
+}
+
+// Connected reports whether Redis decides.
+func (c *Client) Connected() bool { return c.Mode() == store.Exact }
+
+// stats are counts of a client, as its metrics have them.
+type stats struct {
+	Commands, Decisions, Remembered, Unreleased uint64
+	Undecided, Late, Crowded                    uint64
+	Errors, Reloads, DocumentErrors             uint64
+}
+
+func (c *Client) Stats() (n stats) {
+	var text bytes.Buffer
+	c.metrics.Write(&text)
+	var away uint64
+	for name, to := range map[string]*uint64{
+		"ratelimiter_store_commands_total": &n.Commands, "ratelimiter_store_decisions_total": &n.Decisions,
+		"ratelimiter_store_remembered_total": &n.Remembered, "ratelimiter_store_unreleased_total": &n.Unreleased,
+		`ratelimiter_store_undecided_total{reason="away"}`: &away, `ratelimiter_store_undecided_total{reason="late"}`: &n.Late,
+		`ratelimiter_store_undecided_total{reason="crowded"}`: &n.Crowded, "ratelimiter_redis_errors_total": &n.Errors,
+		"ratelimiter_redis_script_reloads_total": &n.Reloads, "ratelimiter_redis_document_errors_total": &n.DocumentErrors,
+	} {
+		_, rest, found := strings.Cut("\n"+text.String(), "\n"+name+" ")
+		if _, err := fmt.Sscan(rest, to); !found || err != nil {
+			panic("no metric " + name)
+		}
+	}
+	n.Undecided = away + n.Late + n.Crowded
+	return n
+}
+
+// as returns a backend with the connection of c whose names have a prefix.
+func (c *client) as(prefix string) *client {
+	cfg := c.cfg
+	cfg.KeyPrefix = prefix
+	other := &client{cfg: cfg, scripts: c.scripts, counts: counts{exchanges: metric.NewHistogram(metric.Latency())}}
+	other.conn.Store(c.conn.Load())
+	return other
+}
+
+// do runs a script.
+func (c *client) do(call *call) (rueidis.RedisMessage, error) {
+	return c.run(background, *c.conn.Load(), call)
 }
 
 // newWorld starts a server, a client and a loop.
@@ -172,6 +236,17 @@ func newTable(t testing.TB) *simredis.Table {
 	return table
 }
 
+// newLocal returns a store that decides in mode local.
+func newLocal(t testing.TB) *simredis.Store {
+	t.Helper()
+	local, err := simredis.NewStore(simredis.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(local.Close)
+	return local
+}
+
 // counter is one of rule "r" with a cost of 1.
 func counter(key string, l *limit.Limit) store.Counter {
 	return store.Counter{Rule: "r", Key: []byte(key), Limit: l, Cost: 1}
@@ -185,21 +260,37 @@ func fixed(permits int64) *limit.Limit {
 	return limittest.Must(limit.Config{Algorithm: limit.Fixed, Limit: permits, Window: century})
 }
 
-// newGroup is the group that an ask is for.
-func newGroup(prefix string, ask *store.Ask) *group {
-	e, g := encoder{prefix: prefix}, new(group)
-	e.encode(ask.Counters)
-	g.fill(&e, ask.Counters)
-	g.n = ask.N
-	return g
+// A decided is a group with what the script said of it.
+type decided struct {
+	store.Group
+	names []string
 }
 
-// decideNow sends an ask as a batch of its own on the calling goroutine, and
-// returns its group with what the script said.
-func decideNow(c *Client, prefix string, ask *store.Ask) *group {
-	g := newGroup(prefix, ask)
-	b := &batch{groups: []*group{g}}
-	b.send(c)
-	g.replay()
-	return g
+// decideNow sends an ask as a batch of its own on the calling goroutine.
+func decideNow(c *Client, prefix string, ask *store.Ask) *decided {
+	d := newDecided(prefix, ask)
+	c.back.as(prefix).Decide(background, &store.Batch{Groups: []*store.Group{&d.Group}})
+	return d
+}
+
+func newDecided(prefix string, ask *store.Ask) *decided {
+	d := &decided{Group: store.Group{Counters: ask.Counters, N: ask.N}}
+	for _, c := range ask.Counters {
+		d.names = append(d.names, string(appendName(nil, prefix, c.Rule, c.Key, c.Limit.Kind())))
+	}
+	return d
+}
+
+// answer is what all of the group's requests are told together.
+func (d *decided) answer(ans *store.Answer) {
+	*ans = store.Answer{Granted: d.Granted, Decisions: ans.Decisions[:0], At: d.At[0]}
+	for i := range d.Counters {
+		c, state := &d.Counters[i], d.Before[i].Clone()
+		_, one := c.Limit.Decide(d.At[i], &state, c.Ask(int64(d.Granted)))
+		if d.Granted < d.N {
+			one = c.Limit.Preview(d.At[i], &state, c.Ask(1))
+		}
+		ans.Decisions = append(ans.Decisions, one)
+	}
+	ans.Tightest = store.Tightest(d.Counters, ans.Decisions)
 }

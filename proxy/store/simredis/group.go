@@ -40,6 +40,9 @@ func (t *Table) takeGroup(now int64, ask *store.Ask, ans *store.Answer) {
 	for i := range ask.Counters {
 		g.add(ask.Counters[:i+1])
 	}
+	if g.locked == 0 {
+		ans.At = 0
+	}
 	g.lock()
 	for i := range ask.Counters {
 		if g.claims[i].stripe != nil {

@@ -71,8 +71,7 @@ func New(cfg Config) (*Table, error) {
 // Take decides ask at now and writes what came of it into ans. It fulfils the
 // contract of package store; the answer's mode is Exact.
 func (t *Table) Take(now time.Time, ask *store.Ask, ans *store.Answer) {
-	ans.Decisions = ans.Decisions[:0]
-	ans.Mode = store.Exact
+	*ans = store.Answer{Decisions: ans.Decisions[:0], At: now.UnixMicro()}
 	if len(ask.Counters) == 1 && ask.Counters[0].Limit.Algorithm() != limit.Off && t.takeKnown(now.UnixMicro(), ask, ans) {
 		return
 	}
@@ -101,7 +100,6 @@ func (t *Table) takeKnown(now int64, ask *store.Ask, ans *store.Answer) bool {
 	s.mu.Unlock()
 	ans.Granted = int(granted)
 	ans.Decisions = append(ans.Decisions, d)
-	ans.Tightest = 0
 	return true
 }
 

@@ -53,7 +53,7 @@ func recorded(t *testing.T, open Open) {
 						d.Slot = limittest.Epoch + (r.at + d.Delay).Microseconds()
 					}
 				}
-				want := store.Answer{Granted: r.granted, Decisions: r.want, Tightest: r.tightest}
+				want := store.Answer{Granted: r.granted, Decisions: r.want, Tightest: r.tightest, At: limittest.Epoch + r.at.Microseconds()}
 				if got := s.ask(r.n, counters...); !reflect.DeepEqual(got, want) {
 					t.Errorf("step %d at %v:\n got %+v\nwant %+v", i, r.at, got, want)
 				}

@@ -98,6 +98,11 @@ func (s *naive) take(now int64, ask *store.Ask, ans *store.Answer) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	*ans = store.Answer{}
+	for _, c := range ask.Counters {
+		if c.Limit.Algorithm() != limit.Off {
+			ans.At = now
+		}
+	}
 	for range ask.N {
 		if s.one(now, ask.Counters, ans) {
 			ans.Granted++

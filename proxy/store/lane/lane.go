@@ -1,4 +1,4 @@
-package redis
+package lane
 
 import (
 	"slices"
@@ -8,25 +8,21 @@ import (
 	"weir/proxy/store"
 )
 
-// Done is told the answer of an ask, on the loop. The answer is valid during the
-// call.
-type Done func(now time.Time, ans *store.Answer)
-
 // sparesMax bounds the batches and groups that a lane keeps to use again.
 const sparesMax = 1024
 
-// A Lane is one event loop's way to Redis: it gathers asks while batches are under
+// A Lane is one event loop's way to a store: it gathers asks while batches are under
 // way, and answers each exactly once. Whenever something waits to be sent, as many
 // batches as may be are under way; start sees to that, so that nothing is sent in
 // the middle of what else a lane does.
 //
 // Owned by its loop.
 type Lane struct {
-	client *Client
-	post   func(func(now time.Time))
+	store *Store
+	post  func(func(now time.Time))
+	local store.Lane // decides in mode store.Local; nil without
 
-	encoder  encoder
-	noted    noted
+	id       []byte // of the group that is asked for
 	refusals refusals
 	answer   store.Answer
 
@@ -43,74 +39,77 @@ type Lane struct {
 
 // NewLane returns a lane for a loop; post has a function called on that loop, by
 // one wake-up. It starts the helpers which send the lane's batches.
-func (c *Client) NewLane(post func(func(now time.Time))) *Lane {
-	l := &Lane{client: c, post: post, work: make(chan *batch, c.cfg.InFlight)}
-	l.encoder.prefix = c.cfg.KeyPrefix
-	l.refusals.max = c.cfg.RefusalsMax
-	for range c.cfg.InFlight {
+func (s *Store) NewLane(post func(func(now time.Time))) store.Lane {
+	l := &Lane{store: s, post: post, work: make(chan *batch, s.cfg.InFlight)}
+	l.refusals.max = s.cfg.RefusalsMax
+	if s.cfg.Local != nil {
+		l.local = s.cfg.Local.NewLane(post)
+	}
+	for range s.cfg.InFlight {
 		l.helpers.Go(l.help)
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.lanes = append(c.lanes, l)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.lanes = append(s.lanes, l)
 	return l
 }
 
-// Close waits until what is under way has come back, at most the client's
-// timeout. Asks that still wait get no answer. It is called after the loop has
-// ended, or on it.
+// Close waits until what is under way has come back, at most the store's timeout. See
+// [store.Lane].
 func (l *Lane) Close() {
-	c := l.client
-	c.mu.Lock()
-	c.lanes = slices.DeleteFunc(c.lanes, func(other *Lane) bool { return other == l })
-	c.mu.Unlock()
+	s := l.store
+	s.mu.Lock()
+	s.lanes = slices.DeleteFunc(s.lanes, func(other *Lane) bool { return other == l })
+	s.mu.Unlock()
 	close(l.work)
 	l.helpers.Wait()
+	if l.local != nil {
+		l.local.Close()
+	}
 }
 
 // help sends batches.
 func (l *Lane) help() {
 	for b := range l.work {
-		b.send(l.client)
+		b.send(l.store)
 		b.done.Store(true)
 		l.post(b.land)
 	}
 }
 
-// Ask has Redis decide. It returns true when ans holds the answer already: from
-// memory, or from the failure mode. Otherwise done is called later, once, within
-// the client's timeout; see Next.
+// Ask has the backend decide. It returns true when ans holds the answer already: from
+// memory, or from the failure mode. Otherwise done is called later, once, within the
+// store's timeout; see Next.
 //
-// Counters that are off are admitted here; an ask of which all are needs no Redis.
-func (l *Lane) Ask(now time.Time, ask *store.Ask, ans *store.Answer, done Done) bool {
-	c := l.client
+// Counters that are off are admitted here; an ask of which all are needs no backend.
+func (l *Lane) Ask(now time.Time, ask *store.Ask, ans *store.Answer, done store.Done) bool {
+	s := l.store
 	if unlimited(ask, ans) {
 		return true
 	}
-	if c.breaker.away.Load() {
-		c.without(now, ask, ans)
+	if s.breaker.away.Load() {
+		l.without(now, ask, ans)
 		return true
 	}
-	id := l.encoder.encode(ask.Counters)
-	if l.refusals.answer(now, c.epoch.Load(), id, ans) {
-		c.counts.remembered.Add(uint64(ask.N))
+	l.id = appendID(l.id[:0], ask.Counters)
+	if l.refusals.answer(now, s.epoch.Load(), l.id, ans) {
+		s.counts.remembered.Add(uint64(ask.N))
 		return true
 	}
-	if l.waiting >= c.cfg.WaitingMax {
-		c.counts.crowded.Add(uint64(ask.N))
-		c.without(now, ask, ans)
+	if l.waiting >= s.cfg.WaitingMax {
+		s.counts.crowded.Add(uint64(ask.N))
+		l.without(now, ask, ans)
 		return true
 	}
 	b := l.gathering()
-	g := b.byID[string(id)]
+	g := b.byID[string(l.id)]
 	if g == nil {
 		g = l.newGroup()
-		g.fill(&l.encoder, ask.Counters)
+		g.fill(l.id, ask.Counters)
 		b.groups = append(b.groups, g)
 		b.byID[g.id] = g
-		l.note(now, b, g)
 	}
-	b.add(g, waiter{n: ask.N, deadline: now.Add(c.cfg.Timeout), done: done})
+	b.add(g, waiter{n: ask.N, deadline: now.Add(s.cfg.Timeout), done: done})
 	l.waiting++
 	l.start()
 	return false
@@ -161,7 +160,7 @@ func (l *Lane) expireQueue(now time.Time) {
 		switch {
 		case b.pending() > 0:
 			return
-		case len(b.gives) > 0:
+		case len(b.Releases) > 0:
 			i++ // is sent for these
 		default:
 			l.queue = slices.Delete(l.queue, i, i+1)
@@ -173,7 +172,7 @@ func (l *Lane) expireQueue(now time.Time) {
 // expire answers the asks of one batch whose deadline has passed.
 func (l *Lane) expire(now time.Time, b *batch) {
 	for b.pending() > 0 && !b.due().After(now) {
-		l.client.counts.late.Add(uint64(b.waiters[b.next].n))
+		l.store.counts.late.Add(uint64(b.waiters[b.next].n))
 		l.giveUp(now, b)
 	}
 }
@@ -185,18 +184,17 @@ func (l *Lane) giveUp(now time.Time, b *batch) {
 	l.waiting--
 	if !b.sentOff {
 		w.unsent = true
-		w.group.n -= w.n
+		w.group.N -= w.n
 	}
 	ask := w.group.ask(w.n)
-	l.client.without(now, &ask, &l.answer)
+	l.without(now, &ask, &l.answer)
 	w.done(now, &l.answer)
 }
 
-// modeChanged is called on the loop when Redis has gone or come back. What is
+// modeChanged is called on the loop when the store has gone or come back. What is
 // under way may still be answered; what is not sent yet follows the mode.
 func (l *Lane) modeChanged(now time.Time) {
-	l.noted = nil // it may have lost them
-	for len(l.queue) > 0 && l.client.breaker.away.Load() {
+	for len(l.queue) > 0 && l.store.breaker.away.Load() {
 		b := l.queue[0]
 		for b.pending() > 0 {
 			l.giveUp(now, b)
@@ -208,7 +206,7 @@ func (l *Lane) modeChanged(now time.Time) {
 
 // gathering returns the batch that asks join.
 func (l *Lane) gathering() *batch {
-	if n := len(l.queue); n > 0 && len(l.queue[n-1].groups) < callsMax && len(l.queue[n-1].gives) < callsMax {
+	if n := len(l.queue); n > 0 && len(l.queue[n-1].groups) < batchMax && len(l.queue[n-1].Releases) < batchMax {
 		return l.queue[n-1]
 	}
 	b := l.newBatch()
@@ -218,10 +216,10 @@ func (l *Lane) gathering() *batch {
 
 // start sends batches while there is one and a helper for it.
 func (l *Lane) start() {
-	for len(l.queue) > 0 && l.aloft < l.client.cfg.InFlight {
+	for len(l.queue) > 0 && l.aloft < l.store.cfg.InFlight {
 		b := l.queue[0]
 		l.queue = slices.Delete(l.queue, 0, 1)
-		b.sentOff, b.aloft, b.epoch = true, true, l.client.epoch.Load()
+		b.sentOff, b.aloft, b.epoch = true, true, l.store.epoch.Load()
 		l.flying = append(l.flying, b)
 		l.aloft++
 		l.work <- b
@@ -247,7 +245,7 @@ func (l *Lane) land(now time.Time, b *batch) {
 	for i := range b.waiters {
 		l.settle(now, b, i)
 	}
-	l.refusals.remember(now, l.client.epoch.Load(), b)
+	l.refusals.remember(now, l.store.epoch.Load(), b)
 	l.flying = slices.DeleteFunc(l.flying, func(other *batch) bool { return other == b })
 	l.recycle(b)
 }
@@ -256,18 +254,18 @@ func (l *Lane) land(now time.Time, b *batch) {
 func (l *Lane) settle(now time.Time, b *batch, i int) {
 	w := &b.waiters[i]
 	switch g := w.group; {
-	case i < b.next && (w.unsent || g.err != nil):
+	case i < b.next && (w.unsent || g.Err != nil):
 	case i < b.next:
 		g.skip(w.n)
-	case g.err != nil:
-		if faultOf(g.err) == faultDeadline {
-			l.client.counts.late.Add(uint64(w.n))
+	case g.Err != nil:
+		if l.store.backend.Classify(g.Err).Class == store.LateFault {
+			l.store.counts.late.Add(uint64(w.n))
 		}
 		l.giveUp(now, b)
 	default:
 		b.next++
 		l.waiting--
-		l.client.counts.decisions.Add(uint64(w.n))
+		l.store.counts.decisions.Add(uint64(w.n))
 		g.answer(w.n, &l.answer)
 		w.done(now, &l.answer)
 	}
@@ -295,16 +293,13 @@ func (l *Lane) newGroup() *group {
 
 // recycle keeps a batch and its groups to be used again.
 func (l *Lane) recycle(b *batch) {
-	if len(b.kinds) > 0 {
-		l.noted = nil // to be noted again
-	}
 	for _, g := range b.groups {
 		if len(l.groups) < sparesMax {
 			l.groups = append(l.groups, g)
 		}
 	}
 	b.clear()
-	if len(l.batches) < l.client.cfg.InFlight+1 {
+	if len(l.batches) < l.store.cfg.InFlight+1 {
 		l.batches = append(l.batches, b)
 	}
 }

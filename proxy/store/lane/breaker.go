@@ -1,4 +1,4 @@
-package redis
+package lane
 
 import (
 	"sync"
@@ -6,13 +6,13 @@ import (
 	"time"
 )
 
-// missedMax is how many batches in a row must miss their deadline until Redis
-// counts as away. A processor that is busy for a moment must not open the gate.
+// missedMax is how many batches in a row must miss their deadline until the
+// store counts as away. A processor that is busy for a moment must not open the gate.
 const missedMax = 5
 
-// A breaker knows whether Redis is away. What is told about a batch counts only
-// if the batch was sent after the last change: one that was under way when Redis
-// went says nothing about the time since it came back.
+// A breaker knows whether the store is away. What is told about a batch counts only
+// if the batch was sent after the last change: one that was under way when the
+// store went says nothing about the time since it came back.
 //
 // Safe for concurrent use: mu guards what decides, away is read without.
 type breaker struct {
@@ -24,8 +24,8 @@ type breaker struct {
 	miss   time.Time // when the last of them was given up
 }
 
-// failed says that a batch sent at sent met an error which means that Redis is
-// away. It reports whether that is news.
+// failed says that a batch sent at sent met an error which means that the store
+// is away. It reports whether that is news.
 func (b *breaker) failed(now, sent time.Time) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -33,7 +33,7 @@ func (b *breaker) failed(now, sent time.Time) bool {
 }
 
 // late says that a batch sent at sent had no answer by now. It reports whether
-// Redis is away from now on. Batches that were under way together count as one,
+// the store is away from now on. Batches that were under way together count as one,
 // or a few lanes could open the breaker in one moment.
 func (b *breaker) late(now, sent time.Time) bool {
 	b.mu.Lock()
@@ -53,7 +53,7 @@ func (b *breaker) answered() {
 	b.missed = 0
 }
 
-// back says that Redis decides again. It reports whether that is news.
+// back says that the store decides again. It reports whether that is news.
 func (b *breaker) back(now time.Time) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()

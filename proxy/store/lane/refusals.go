@@ -1,4 +1,4 @@
-package redis
+package lane
 
 import (
 	"time"
@@ -9,7 +9,7 @@ import (
 
 // A refusal is what a group was told when it was refused.
 type refusal struct {
-	until     time.Time // from when Redis was asked: not refused any longer
+	until     time.Time // from when the store was asked: not refused any longer
 	told      time.Time // when the answer came: the times in decisions count from here
 	decisions []limit.Decision
 	tightest  int
@@ -47,7 +47,7 @@ func (r *refusals) answer(now time.Time, epoch uint64, id []byte, ans *store.Ans
 		delete(r.byID, string(id))
 		return false
 	}
-	ans.Granted, ans.Decisions, ans.Tightest, ans.Mode = 0, ans.Decisions[:0], known.tightest, store.Cached
+	*ans = store.Answer{Decisions: ans.Decisions[:0], Tightest: known.tightest, Mode: store.Cached}
 	past := max(0, now.Sub(known.told))
 	for _, d := range known.decisions {
 		if d.RetryAfter != limit.Never {
@@ -80,7 +80,7 @@ func (r *refusals) remember(now time.Time, epoch uint64, b *batch) {
 		r.byID = make(map[string]refusal)
 	}
 	for _, g := range b.groups {
-		if g.err == nil && g.granted < g.n {
+		if g.Err == nil && g.Granted < g.N {
 			r.note(now, b, g)
 		}
 	}

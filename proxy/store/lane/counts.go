@@ -1,0 +1,52 @@
+package lane
+
+import (
+	"weir/internal/metric"
+	"weir/proxy/store"
+)
+
+// counts is what a store counts.
+//
+// Safe for concurrent use: atomic words.
+type counts struct {
+	decisions  metric.Counter // made by the backend
+	remembered metric.Counter // refusals from memory
+	undecided  metric.Counter // answered by the failure mode: all of them,
+	late       metric.Counter // of these because their own deadline passed,
+	crowded    metric.Counter // of these because too many waited
+	unreleased metric.Counter // places in queues that were not given back, as the store was away or too much waited
+
+	documentErrors metric.Counter // exchanges about documents without a usable answer
+}
+
+// Register adds the store's metrics to set, and the backend's own.
+func (s *Store) Register(set *metric.Set) {
+	n, own := &s.counts, "ratelimiter_"+s.cfg.Name
+	s.backend.Register(set)
+	set.Counter(own+"_document_errors_total", "reads and writes of the stored configuration without a usable answer", n.documentErrors.Load)
+	set.Gauge(own+"_connected", "1 while "+s.cfg.Title+" decides", func() float64 { return truth(s.connected()) })
+	for _, m := range []struct {
+		name string
+		mode store.Mode
+	}{{"normal", store.Exact}, {"failopen", store.FailOpen}, {"local", store.Local}, {"closed", store.Closed}} {
+		set.Gauge("ratelimiter_mode"+metric.Labels("type", m.name), "1 for the mode in force",
+			func() float64 { return truth(s.Mode() == m.mode) })
+	}
+	set.Counter("ratelimiter_store_decisions_total", "decisions that the store made", n.decisions.Load)
+	set.Counter("ratelimiter_store_remembered_total", "refusals answered from memory until their time to retry", n.remembered.Load)
+	set.Counter("ratelimiter_store_unreleased_total", "places in queues that were not given back when their client left", n.unreleased.Load)
+	const undecided = "requests answered by the failure mode, by reason"
+	set.Counter(`ratelimiter_store_undecided_total{reason="late"}`, undecided, n.late.Load)
+	set.Counter(`ratelimiter_store_undecided_total{reason="crowded"}`, undecided, n.crowded.Load)
+	set.Counter(`ratelimiter_store_undecided_total{reason="away"}`, undecided, func() uint64 {
+		rest, all := n.late.Load()+n.crowded.Load(), n.undecided.Load()
+		return all - min(all, rest)
+	})
+}
+
+func truth(b bool) float64 {
+	if b {
+		return 1
+	}
+	return 0
+}

@@ -1,0 +1,422 @@
+package lane
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"reflect"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"weir/proxy/limit"
+	"weir/proxy/limit/limittest"
+	"weir/proxy/store"
+	"weir/proxy/store/simredis"
+)
+
+// told is what became of each ask, in the order of the answers.
+func (st *stage) told() string {
+	var text []string
+	for i, ans := range st.got {
+		text = append(text, fmt.Sprintf("%s: %d %v", st.names[i], ans.Granted, ans.Mode))
+	}
+	st.got, st.names = nil, nil
+	return strings.Join(text, ", ")
+}
+
+func TestScripts(t *testing.T) {
+	t.Parallel()
+	const s = time.Second
+	ten, one := counter("ten", fixed(10)), counter("one", fixed(1))
+	type step struct {
+		what  string
+		after time.Duration
+		n     int
+		c     store.Counter
+		want  string // what was answered until then
+	}
+	for name, test := range map[string]struct {
+		fault error
+		mode  store.Mode
+		steps []step
+	}{
+		"asks gather while a batch is under way": {steps: []step{
+			{"ask a", 0, 1, ten, ""}, {"ask b", 0, 4, ten, ""}, {"ask c", 0, 8, ten, ""}, {"ask d", 0, 1, one, ""},
+			{"let", 0, 0, ten, ""}, {"land", 0, 0, ten, "a: 1 exact"},
+			{"let", 0, 0, ten, ""}, {"land", 0, 0, ten, "b: 4 exact, c: 5 exact, d: 1 exact"},
+			{"ask e", 0, 1, ten, "e: 0 cached"}, {"ask f", 0, 1, one, ""}}},
+		"who is late keeps what was charged, who was not sent is not charged": {steps: []step{
+			{"ask sent", 0, 1, ten, ""}, {"ask unsent", 0, 2, ten, ""}, {"ask later", s, 3, ten, ""},
+			{"expire", 2 * s, 0, ten, "sent: 1 failopen, unsent: 2 failopen"},
+			{"let", 0, 0, ten, ""}, {"land", 2 * s, 0, ten, ""}, {"let", 0, 0, ten, ""}, {"land", 2 * s, 0, ten, "later: 3 exact"},
+			{"ask rest", 2 * s, 9, ten, ""}, {"let", 0, 0, ten, ""}, {"land", 2 * s, 0, ten, "rest: 6 exact"}}},
+		"an answer that is there goes before the deadline": {steps: []step{
+			{"ask a", 0, 1, ten, ""}, {"let", 0, 0, ten, ""}, {"done", 0, 0, ten, ""}, {"expire", time.Hour, 0, ten, "a: 1 exact"}, {"land", 0, 0, ten, ""}}},
+		"one key that cannot be decided is no outage": {fault: errItem, mode: store.Closed, steps: []step{
+			{"ask a", 0, 1, ten, ""}, {"let", 0, 0, ten, ""}, {"land", 0, 0, ten, "a: 0 closed"}, {"ask b", 0, 1, ten, ""}}},
+		"an outage answers all that waits": {fault: errOutage, steps: []step{
+			{"ask a", 0, 1, ten, ""}, {"ask b", 0, 2, ten, ""}, {"let", 0, 0, ten, ""}, {"land", 0, 0, ten, "b: 2 failopen"}, {"land", 0, 0, ten, "a: 1 failopen"},
+			{"ask c", 0, 3, ten, "c: 3 failopen"}}},
+		"the local store takes over": {fault: errOutage, mode: store.Local, steps: []step{
+			{"ask a", 0, 20, ten, ""}, {"let", 0, 0, ten, ""}, {"land", 0, 0, ten, ""}, {"land", 0, 0, ten, "a: 10 local"}, {"ask b", 0, 1, ten, "b: 0 local"}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := newFake()
+			f.hold = make(chan struct{}, 10)
+			local, err := simredis.NewStore(simredis.Config{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer local.Close()
+			st := newStage(t, f, func(cfg *Config) { cfg.Failure, cfg.Local = test.mode, local })
+			f.set(func(f *fake) { f.fault, f.spared = test.fault, "edits" }) // the watcher notices nothing by itself
+			for i, step := range test.steps {
+				verb, who, _ := strings.Cut(step.what, " ")
+				switch verb {
+				case "ask":
+					st.ask(who, step.after, step.n, step.c)
+				case "let":
+					f.hold <- struct{}{}
+				case "done":
+					eventually(t, "the batch is back", func() bool { return st.lane.flying[0].done.Load() })
+				case "land":
+					st.land(step.after)
+				case "expire":
+					st.lane.Expire(st.start.Add(step.after))
+				}
+				if got := st.told(); got != step.want {
+					t.Fatalf("step %d, %s: %q, want %q", i, step.what, got, step.want)
+				}
+			}
+			close(f.hold)
+		})
+	}
+}
+
+// Whatever gathers, fails and comes late: each ask has one answer, those that were decided
+// are those that single asks would get in their order, and what was answered otherwise was
+// charged as if it had been asked, or not at all.
+func TestSeeds(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(60) {
+		r := rand.New(rand.NewPCG(seed, 1))
+		f, now := newFake(), limittest.Epoch
+		f.clock = func() int64 { return now }
+		st := newStage(t, f, func(cfg *Config) { cfg.RefusalsMax = -1 })
+		model := newFake()
+		model.clock = f.clock
+		limits := limittest.Limits()
+		asked := 0
+		for step := range 40 {
+			f.set(func(*fake) { now += r.Int64N(1_000_000) })
+			fails := r.IntN(8) == 0
+			f.set(func(f *fake) {
+				if f.hold, f.fault = make(chan struct{}), nil; fails {
+					f.fault = errItem
+				}
+			})
+			var asks []store.Ask
+			for range 1 + r.IntN(6) {
+				ask := store.Ask{N: 1 + r.IntN(3)}
+				for _, rule := range r.Perm(4)[:1+r.IntN(2)] {
+					l := limits[(rule+int(seed))%len(limits)]
+					ask.Counters = append(ask.Counters, store.Counter{Rule: fmt.Sprint(rule), Key: []byte{byte(r.IntN(2))}, Limit: l, Cost: 1})
+				}
+				asks = append(asks, ask)
+				st.ask(fmt.Sprint(asked), 0, ask.N, ask.Counters...)
+				asked++
+			}
+			sent := len(st.lane.flying)
+			close(f.hold)
+			f.set(func(f *fake) { f.hold = nil })
+			for len(st.lane.flying) > 0 {
+				st.land(0)
+			}
+			if len(st.got) != asked || sent != 1 {
+				t.Fatalf("seed %d, step %d: %d of %d asks have an answer, %d batches were sent", seed, step, len(st.got), asked, sent)
+			}
+			if fails {
+				continue
+			}
+			for _, i := range sequence(asks) {
+				got := st.got[len(st.got)-len(asks)+i]
+				g := group{Group: store.Group{Counters: asks[i].Counters, N: asks[i].N}}
+				model.decide(&g.Group)
+				g.replay()
+				var want store.Answer
+				if g.answer(g.N, &want); !reflect.DeepEqual(got, want) {
+					t.Fatalf("seed %d, step %d, ask %d:\n got %+v\nwant %+v", seed, step, i, got, want)
+				}
+			}
+		}
+	}
+}
+
+// sequence is the order in which asks are decided: the first goes alone, and of those that
+// gather behind it each with the first for the same counters.
+func sequence(asks []store.Ask) []int {
+	order := []int{0}
+	for i := 1; i < len(asks); i++ {
+		if slices.Contains(order, i) {
+			continue
+		}
+		id := string(appendID(nil, asks[i].Counters))
+		for k := i; k < len(asks); k++ {
+			if string(appendID(nil, asks[k].Counters)) == id {
+				order = append(order, k)
+			}
+		}
+	}
+	return order
+}
+
+// At most batchMax groups go in one batch, and at most WaitingMax asks wait.
+func TestBounds(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		asks    int
+		batches []int
+		crowded uint64
+	}{
+		{1 + batchMax, []int{1, batchMax}, 0},
+		{2 + batchMax, []int{1, batchMax, 1}, 0},
+		{3 + batchMax, []int{1, batchMax, 1}, 1},
+	} {
+		f := newFake()
+		f.hold = make(chan struct{})
+		st := newStage(t, f, func(cfg *Config) { cfg.WaitingMax = 2 + batchMax })
+		for i := range test.asks {
+			st.ask("", 0, 1, counter(fmt.Sprint(i), fixed(5)))
+		}
+		close(f.hold)
+		for range test.batches {
+			st.land(0)
+		}
+		if n := st.s.counts.crowded.Load(); len(st.got) != test.asks || n != test.crowded || !slices.Equal(f.groups, test.batches) {
+			t.Errorf("%d asks: %d answers, %d too many, batches of %v, want %v", test.asks, len(st.got), n, f.groups, test.batches)
+		}
+	}
+}
+
+// hourly is a queue of four in which one leaves each hour.
+func hourly(key string) store.Counter {
+	return counter(key, limittest.Must(limit.Config{Algorithm: limit.Leaky, Capacity: 4, FillRate: 0.000278}))
+}
+
+// A batch that nobody waits for any longer is sent for the places that it gives back,
+// and those behind it do not wait for that.
+func TestReleasesOutliveAsks(t *testing.T) {
+	t.Parallel()
+	f := newFake()
+	f.hold = make(chan struct{})
+	st := newStage(t, f, nil)
+	q := hourly("k")
+	st.ask("under way", 0, 1, counter("k", fixed(5)))
+	st.ask("a", 0, 1, counter("k", fixed(5)))
+	for range 1 + batchMax { // the last begins another batch
+		st.lane.Release(st.start, &q, 5, store.Exact)
+	}
+	st.ask("b", 0, 1, counter("k", fixed(5)))
+	st.lane.Expire(st.start.Add(timeoutMax))
+	if len(st.got) != 3 || len(st.lane.queue) != 2 || !st.lane.Next().IsZero() {
+		t.Errorf("%d of 3 late asks answered, %d batches left, want the 2 that give back", len(st.got), len(st.lane.queue))
+	}
+	for range releasesMax * batchMax {
+		st.lane.Release(st.start, &q, 5, store.Exact)
+	}
+	if n := st.s.counts.unreleased.Load(); len(st.lane.queue) != releasesMax || n == 0 {
+		t.Errorf("%d batches wait, %d places stayed booked, want at most %d batches", len(st.lane.queue), n, releasesMax)
+	}
+	close(f.hold)
+	for len(st.lane.flying) > 0 {
+		st.land(0)
+	}
+	if n := f.count("release"); n <= (releasesMax-1)*batchMax {
+		t.Errorf("%d places were given back", n)
+	}
+}
+
+// Conditions part groups, and are told apart from each other.
+func TestGroupsAreApart(t *testing.T) {
+	t.Parallel()
+	ten, queue := fixed(10), hourly("k").Limit
+	seen := map[string]string{}
+	for name, counters := range map[string][]store.Counter{
+		"plain":     {{Rule: "r", Key: []byte("k"), Limit: ten, Cost: 1}},
+		"cost":      {{Rule: "r", Key: []byte("k"), Limit: ten, Cost: 2}},
+		"reserve":   {{Rule: "r", Key: []byte("k"), Limit: ten, Cost: 1, Reserve: 1}},
+		"limit":     {{Rule: "r", Key: []byte("k"), Limit: fixed(11), Cost: 1}},
+		"soft":      {{Rule: "r", Key: []byte("k"), Limit: limittest.Soft(ten.Config(), 0.5, 10), Cost: 1}},
+		"key":       {{Rule: "r", Key: []byte("k1"), Limit: ten, Cost: 1}},
+		"rule":      {{Rule: "r1", Key: []byte("k"), Limit: ten, Cost: 1}},
+		"queue":     {{Rule: "r", Key: []byte("k"), Limit: queue, Cost: 1}},
+		"patient":   {{Rule: "r", Key: []byte("k"), Limit: queue, Cost: 1, MaxDelay: time.Second}},
+		"two":       {{Rule: "r", Key: []byte("k"), Limit: ten, Cost: 1}, {Rule: "s", Limit: ten, Cost: 1}},
+		"turned":    {{Rule: "s", Limit: ten, Cost: 1}, {Rule: "r", Key: []byte("k"), Limit: ten, Cost: 1}},
+		"off after": {{Rule: "r", Key: []byte("k"), Limit: ten, Cost: 1}, {Rule: "o", Limit: limittest.Must(limit.Config{Algorithm: limit.Off}), Cost: 1}},
+	} {
+		id := string(appendID(nil, counters))
+		if other, known := seen[id]; known {
+			t.Errorf("%s is the same group as %s", name, other)
+		}
+		seen[id] = name
+	}
+	impatient := counter("k", ten)
+	impatient.MaxDelay = time.Hour // means nothing without a queue
+	if seen[string(appendID(nil, []store.Counter{impatient}))] != "plain" {
+		t.Error("a longest delay parts asks that have no queue")
+	}
+}
+
+// A store that goes and comes says so once, asks nothing meanwhile but whether it is
+// back, and forgets its refusals.
+func TestOutage(t *testing.T) {
+	t.Parallel()
+	f, log := newFake(), new(journal)
+	st := newStage(t, f, func(cfg *Config) { cfg.Log = log.logger() })
+	st.ask("refused", 0, 6, counter("k", fixed(5)))
+	st.land(0)
+	f.set(func(f *fake) { f.fault = errOutage })
+	eventually(t, "an idle store notices", func() bool { return st.s.Mode() == store.FailOpen })
+	st.land(0)
+	decided := f.count("decide")
+	for _, err := range []error{
+		second(st.s.Forget("r", nil)), second(st.s.Add("r", nil, 1)), second(st.s.Lease("l", "a", time.Second)), st.s.Release("l", "a"),
+		second(st.s.Read("d")), third(st.s.CompareAndSet("d", 0, nil)),
+	} {
+		if err == nil || !strings.Contains(err.Error(), "fake is unavailable") {
+			t.Errorf("while it is away: %v", err)
+		}
+	}
+	st.got = nil
+	if !st.ask("away", 0, 9, counter("k", fixed(5))) || st.got[0].Granted != 9 || f.count("decide") != decided {
+		t.Errorf("while it is away: %+v", st.got)
+	}
+	f.set(func(f *fake) { f.fault = errRights })
+	eventually(t, "it is told what to change", func() bool { return log.count("Fake is misconfigured, staying in fail-open mode") == 1 })
+	f.set(func(f *fake) { f.fault = nil })
+	eventually(t, "it is back", func() bool { return st.s.Mode() == store.Exact })
+	st.land(0)
+	if st.ask("back", 0, 1, counter("k", fixed(5))) {
+		t.Error("a refusal is remembered")
+	}
+	st.land(0)
+	for _, line := range []string{"Fake connection lost, entering fail-open mode", "Fake reconnected, resuming normal operation"} {
+		eventually(t, line, func() bool { return log.count(line) > 0 })
+		if n := log.count(line); n != 1 {
+			t.Errorf("%q is told %d times", line, n)
+		}
+	}
+}
+
+func second[T any](_ T, err error) error        { return err }
+func third[T, U any](_ T, _ U, err error) error { return err }
+
+// What is permanent is told at the start, and once a minute later.
+func TestMisconfigured(t *testing.T) {
+	t.Parallel()
+	f, log := newFake(), new(journal)
+	f.fault = errRights
+	st := newStage(t, f, func(cfg *Config) { cfg.Log = log.logger() })
+	if st.s.Misconfigured() != error(errRights) || st.s.Mode() != store.FailOpen {
+		t.Errorf("%v, mode %v", st.s.Misconfigured(), st.s.Mode())
+	}
+	const line = "Fake is misconfigured, staying in fail-open mode"
+	eventually(t, line, func() bool { return log.count(line) > 0 })
+	from := f.count("probe")
+	eventually(t, "three more attempts", func() bool { return f.count("probe") > from+3 })
+	st.s.complain(time.Now().Add(time.Minute), errRights)
+	st.s.complain(time.Now().Add(time.Minute), errRights)
+	if n := log.count(line); n != 2 || !strings.Contains(log.text(), "level=ERROR") {
+		t.Errorf("told %d times in two minutes:\n%s", n, log.text())
+	}
+}
+
+// Changes of documents are told, of edits and rules refusals forgotten.
+func TestWatch(t *testing.T) {
+	t.Parallel()
+	f := newFake()
+	st := newStage(t, f, nil)
+	var mu sync.Mutex
+	var seen []string
+	st.s.Watch("d", func(doc store.Document) {
+		mu.Lock()
+		defer mu.Unlock()
+		seen = append(seen, fmt.Sprintf("%d %s", doc.Version, doc.Body))
+	})
+	sees := func(want string) {
+		t.Helper()
+		eventually(t, "it is told of "+want, func() bool {
+			mu.Lock()
+			defer mu.Unlock()
+			return len(seen) > 0 && seen[len(seen)-1] == want
+		})
+	}
+	sees("0 ")
+	if doc, written, err := st.s.CompareAndSet("d", 0, []byte("1")); err != nil || !written || doc.Version != 1 {
+		t.Errorf("%+v, %v, %v", doc, written, err)
+	}
+	sees("1 1")
+	if doc, written, err := st.s.CompareAndSet("d", 0, []byte("2")); err != nil || written || doc.Version != 1 {
+		t.Errorf("of an old version: %+v, %v, %v", doc, written, err)
+	}
+	read := f.count("read")
+	from := f.count("marks")
+	eventually(t, "it looks again", func() bool { return f.count("marks") > from+2 })
+	if n := f.count("read"); n != read {
+		t.Errorf("read %d times without a change", n-read)
+	}
+	refuse := func() {
+		st.ask("refused", 0, 9, counter("k", fixed(5)))
+		st.land(0)
+		if !st.ask("again", 0, 1, counter("k", fixed(5))) {
+			t.Error("a refusal is not remembered")
+		}
+	}
+	refuse()
+	f.set(func(f *fake) { f.edits++ })
+	epoch := st.s.epoch.Load()
+	eventually(t, "the edit is noticed", func() bool { return st.s.epoch.Load() > epoch })
+	refuse()
+	if _, err := st.s.Forget("r", []byte("k")); err != nil {
+		t.Error(err)
+	}
+	if st.ask("forgotten", 0, 1, counter("k", fixed(5))) {
+		t.Error("a refusal is remembered after an edit")
+	}
+	st.land(0)
+}
+
+// An ask in memory or by the failure mode, and joining a group that gathers, takes
+// no memory.
+func TestAskAllocates(t *testing.T) {
+	f := newFake()
+	f.hold = make(chan struct{})
+	st := newStage(t, f, nil)
+	ask, ans := store.Ask{N: 1, Counters: []store.Counter{counter("k", fixed(5))}}, store.Answer{}
+	done := func(time.Time, *store.Answer) {}
+	for range 5000 { // the first are sent, these gather
+		st.lane.Ask(st.start, &ask, &ans, done)
+	}
+	if n := testing.AllocsPerRun(1000, func() { st.lane.Ask(st.start, &ask, &ans, done) }); n != 0 {
+		t.Errorf("joining a group: %v allocations", n)
+	}
+	close(f.hold)
+}
+
+// BenchmarkAsk is what an ask costs its loop when it joins a group.
+func BenchmarkAsk(b *testing.B) {
+	f := newFake()
+	f.hold = make(chan struct{})
+	st := newStage(b, f, func(cfg *Config) { cfg.WaitingMax = 1 << 40 })
+	ask, ans := store.Ask{N: 1, Counters: []store.Counter{counter("client-1", fixed(5))}}, store.Answer{}
+	done := func(time.Time, *store.Answer) {}
+	b.ReportAllocs()
+	for b.Loop() {
+		st.lane.Ask(st.start, &ask, &ans, done)
+	}
+	close(f.hold)
+}

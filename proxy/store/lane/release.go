@@ -1,0 +1,47 @@
+package lane
+
+import (
+	"bytes"
+	"time"
+
+	"weir/proxy/limit"
+	"weir/proxy/store"
+)
+
+// unlimited answers an ask of counters that are all off.
+func unlimited(ask *store.Ask, ans *store.Answer) bool {
+	for i := range ask.Counters {
+		if ask.Counters[i].Limit.Algorithm() != limit.Off {
+			return false
+		}
+	}
+	*ans = store.Answer{Granted: ask.N, Decisions: ans.Decisions[:0]}
+	for i := range ask.Counters {
+		ans.Decisions = append(ans.Decisions, ask.Counters[i].Limit.Preview(0, new(limit.State), limit.Ask{}))
+	}
+	return true
+}
+
+// Release gives a place in a queue back with the next batch, once; see [store.Lane].
+// When too many wait to be sent the place stays booked. A refusal that is remembered is
+// not forgotten for it.
+func (l *Lane) Release(now time.Time, c *store.Counter, slot int64, mode store.Mode) {
+	s := l.store
+	switch {
+	case c.Limit.Algorithm() != limit.Leaky || slot == 0:
+		return
+	case mode == store.Local:
+		l.local.Release(now, c, slot, store.Exact)
+		return
+	case mode != store.Exact:
+		return
+	case s.breaker.away.Load() || len(l.queue) >= releasesMax:
+		s.counts.unreleased.Inc()
+		return
+	}
+	b, kept := l.gathering(), *c.Limit
+	r := store.Release{Counter: *c, Slot: slot}
+	r.Counter.Key, r.Counter.Limit = bytes.Clone(c.Key), &kept
+	b.Releases = append(b.Releases, r)
+	l.start()
+}

@@ -1,0 +1,108 @@
+package lane
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"weir/proxy/store"
+)
+
+// Forget is as in [store.Store]: other proxies forget their refusals within pollPause.
+// After an error the key may be forgotten, and refusals may be remembered elsewhere: it
+// can be tried again.
+func (s *Store) Forget(rule string, key []byte) (known bool, err error) {
+	err = s.exchange(func(ctx context.Context) (err error) {
+		known, err = s.backend.Forget(ctx, rule, key)
+		return err
+	})
+	s.Forgetful()
+	if err != nil {
+		return known, fmt.Errorf("forget a key of rule %s: %w", rule, err)
+	}
+	return known, nil
+}
+
+// Add is as in [store.Store]. The error is that of Forget, or that the key holds something
+// else. After one that came in the middle the key may have been given them, and is given
+// them again when it is tried again. A negative n is a mistake of the caller, and panics.
+func (s *Store) Add(rule string, key []byte, n int64) (changed bool, err error) {
+	if n < 0 {
+		panic("bug: lane: a negative number of permits to add")
+	}
+	if n == 0 {
+		return false, nil
+	}
+	err = s.exchange(func(ctx context.Context) (err error) {
+		changed, err = s.backend.Add(ctx, rule, key, n)
+		return err
+	})
+	s.Forgetful()
+	if err != nil {
+		return changed, fmt.Errorf("give to a key of rule %s: %w", rule, err)
+	}
+	return changed, nil
+}
+
+// Lease is as in [store.Store]: the holder counts from before the call.
+func (s *Store) Lease(name, owner string, ttl time.Duration) (held bool, err error) {
+	if ttl < time.Millisecond {
+		panic("bug: lane: a lease of less than a millisecond")
+	}
+	return s.lease(name, owner, ttl)
+}
+
+// Release gives the lease back, if owner holds it.
+func (s *Store) Release(name, owner string) error {
+	_, err := s.lease(name, owner, 0)
+	return err
+}
+
+func (s *Store) lease(name, owner string, ttl time.Duration) (held bool, err error) {
+	err = s.exchange(func(ctx context.Context) (err error) {
+		held, err = s.backend.Lease(ctx, name, owner, ttl)
+		return err
+	})
+	if err != nil {
+		return false, fmt.Errorf("hold lease %s: %w", name, err)
+	}
+	return held, nil
+}
+
+// Read is as in [store.Documents]. It may wait as long as the backend does for a large
+// document over a slow link.
+func (s *Store) Read(name string) (store.Document, error) {
+	if s.breaker.away.Load() {
+		return store.Document{}, fmt.Errorf("read document %s: %w", name, s.errAway)
+	}
+	doc, err := s.backend.Read(s.stopping, name)
+	if err != nil {
+		s.counts.documentErrors.Inc()
+		return store.Document{}, fmt.Errorf("read document %s: %w", name, err)
+	}
+	return doc, nil
+}
+
+// CompareAndSet is as in [store.Documents]. After an error that is no store.SizeError the
+// document may or may not have been written.
+func (s *Store) CompareAndSet(name string, version int64, body []byte) (doc store.Document, written bool, err error) {
+	err = store.CheckSize(body)
+	if err == nil && s.breaker.away.Load() {
+		err = s.errAway
+	}
+	if err == nil {
+		if doc.Version, err = s.backend.CompareAndSet(s.stopping, name, version, body); err != nil {
+			s.counts.documentErrors.Inc()
+		}
+	}
+	switch {
+	case err != nil:
+		return store.Document{}, false, fmt.Errorf("write document %s: %w", name, err)
+	case doc.Version == 0:
+		doc, err = s.Read(name)
+		return doc, false, err
+	case len(body) > 0:
+		doc.Body = body
+	}
+	return doc, true, nil
+}
