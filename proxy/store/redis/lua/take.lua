@@ -13,6 +13,12 @@
 
 local MORE = 16
 
+-- Where what was found out of a counter is held until its group is decided: of all, of
+-- those that are not a log's, and of a log. (Names as keys would cost a twentieth more.)
+local ALGORITHM, PERMITS, NUMBER, COST, AT, BEGAN, UNDER, GRACE, OVERSHOOT = 1, 2, 3, 4, 5, 6, 7, 8, 9
+local A, B, ADOPTED, X, Y, FREE = 10, 11, 12, 13, 14, 15
+local LOG_TOTAL, LOG_USED, LOG_HEAD, LOG_M, LOG_RAW, LOG_BASE, LOG_LAST, LOG_RESERVE = 10, 11, 12, 13, 14, 15, 16, 17
+
 local reply, size = { now }, 1
 
 -- How many of n requests go by one counter, of which so many parts are free.
@@ -60,27 +66,41 @@ local function held_log(key, permits, number, cost, n, reserve, overshoot, grace
   if not at then return end
   local began, under, may = 0, 0, false
   if overshoot > 0 then began, under, may = soften(raw, at, grace) end
-  return { LOG, permits, number, cost, at, total, used, head, m, began, under, grace, overshoot, raw, base, last, reserve }, may, permits - used
+  return { LOG, permits, number, cost, at, began, under, grace, overshoot, total, used, head, m, raw, base, last, reserve }, may, permits - used
 end
 
-local function finish_log(key, at_reply, n, granted, held)
-  local _, permits, number, cost, at, total, used, head, m, began, under, grace, overshoot, raw, base, last, reserve = unpack(held, 1, 17)
-  local told = raw
-  if raw ~= '' then
-    local old_began, old_under = struct.unpack(SOFT_LAYOUT, raw, LENGTH + 1)
-    told = abridged(key, number, total, used, head, m, base, last, old_began, old_under,
-      wanted_of(n, granted, permits, cost, reserve, overshoot, used))
+-- Tells what a log had, and writes down what of it goes.
+local function finish_log(key, at_reply, n, granted, log)
+  local told, began, under = log[LOG_RAW], log[BEGAN], log[UNDER]
+  if told ~= '' then
+    local old_began, old_under = struct.unpack(SOFT_LAYOUT, told, LENGTH + 1)
+    told = abridged(key, log[NUMBER], log[LOG_TOTAL], log[LOG_USED], log[LOG_HEAD], log[LOG_M], log[LOG_BASE], log[LOG_LAST], old_began, old_under,
+      wanted_of(n, granted, log[PERMITS], log[COST], log[LOG_RESERVE], log[OVERSHOOT], log[LOG_USED]))
   end
   reply[at_reply] = told
-  local charge = granted * cost
+  local charge = granted * log[COST]
   if charge == 0 then return end
-  local over = used + charge - permits
-  if charge > 0 and overshoot > 0 and over > 0 then
-    if began == 0 then began = at end
-    under = at + number
-    if over <= used then under = entry(key, find(key, head, m, 2, base + over) - 1) + number end
+  local over = log[LOG_USED] + charge - log[PERMITS]
+  if charge > 0 and log[OVERSHOOT] > 0 and over > 0 then
+    if began == 0 then began = log[AT] end
+    under = log[AT] + log[NUMBER]
+    if over <= log[LOG_USED] then under = entry(key, find(key, log[LOG_HEAD], log[LOG_M], 2, log[LOG_BASE] + over) - 1) + log[NUMBER] end
   end
-  save_log(key, number, at, total, charge, head, m, last, began, under, grace)
+  save_log(key, log[NUMBER], log[AT], log[LOG_TOTAL], charge, log[LOG_HEAD], log[LOG_M], log[LOG_LAST], began, under, log[GRACE])
+end
+
+-- Writes down what of a counter goes that is not a log's.
+local function finish(key, n, granted, c)
+  local charge, a, b, began, under = granted * c[COST], c[A], c[B], c[BEGAN], c[UNDER]
+  if charge == 0 and not (c[ADOPTED] and n > 0) then return end
+  if c[ALGORITHM] >= TOKEN then charge = charge * c[X] end
+  a = a + charge
+  if c[ALGORITHM] == TOKEN and charge > 0 then b = 0 end
+  if charge > 0 and c[OVERSHOOT] > 0 and c[FREE] < charge then
+    if began == 0 then began = c[AT] end
+    under = within(c[ALGORITHM], c[PERMITS], c[NUMBER], c[AT], a, b, c[X], c[Y], c[FREE] - charge)
+  end
+  save(key, c[ALGORITHM], c[NUMBER], c[AT], a, b, c[X], c[Y], began, under, c[GRACE])
 end
 
 -- Decides the group whose keys and arguments begin there, and returns how many go,
@@ -120,7 +140,7 @@ local function decide(n, count, key, arg)
         reply[size + i] = raw or ''
         granted = room(granted, algorithm, most, cost, parts, free, reserve)
         if algorithm == LEAKY then granted = patient(granted, delay, cost, x, y, a) end
-        held[i] = { algorithm, permits, number, cost, at, a, b, adopted, x, y, began, under, grace, overshoot, hard }
+        held[i] = { algorithm, permits, number, cost, at, began, under, grace, overshoot, a, b, adopted, x, y, hard }
       else
         granted = -1
       end
@@ -129,21 +149,10 @@ local function decide(n, count, key, arg)
   if granted < 0 then return granted, arg end
   -- Nothing was written of this group so far, and nothing fails from here on.
   for i = 1, count do
-    if held[i][1] == LOG then
+    if held[i][ALGORITHM] == LOG then
       finish_log(KEYS[key + i], size + i, n, granted, held[i])
     else
-      local algorithm, permits, number, cost, at, a, b, adopted, x, y, began, under, grace, overshoot, free = unpack(held[i], 1, 15)
-      local charge = granted * cost
-      if charge > 0 or adopted and n > 0 then
-        if algorithm >= TOKEN then charge = charge * x end
-        a = a + charge
-        if algorithm == TOKEN and charge > 0 then b = 0 end
-        if charge > 0 and overshoot > 0 and free < charge then
-          if began == 0 then began = at end
-          under = within(algorithm, permits, number, at, a, b, x, y, free - charge)
-        end
-        save(KEYS[key + i], algorithm, number, at, a, b, x, y, began, under, grace)
-      end
+      finish(KEYS[key + i], n, granted, held[i])
     end
   end
   return granted, arg
