@@ -176,8 +176,9 @@ func (d *dashboard) program() string {
 func (p *platform) checkNames(t *testing.T, boards []dashboard) {
 	t.Helper()
 	known := names(t, p.prometheus)
-	known["ALERTS"] = true                   // is there when one is pending
-	known["advisor_shortage_seconds"] = true // is there when a shortage is foreseen
+	known["ALERTS"] = true                                           // is there when one is pending
+	known["advisor_shortage_seconds"] = true                         // is there when a shortage is foreseen
+	known["ratelimiter_certificate_expiry_timestamp_seconds"] = true // is there with TLS_CERT
 	check := func(where, expr string) {
 		for _, name := range metrics(expr) {
 			if !known[name] && !strings.HasPrefix(name, "weir:") {
