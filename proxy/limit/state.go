@@ -92,10 +92,16 @@ func (s *State) Append(dst []byte) []byte {
 	if log := s.rest.log; log != nil {
 		for i := range log.n {
 			e := log.entry(i)
-			dst = appendNumber(appendNumber(dst, e.at), e.before)
+			dst = AppendEntry(dst, e.at, e.before)
 		}
 	}
 	return dst
+}
+
+// AppendEntry appends an entry of the log of a State as [State.Append] does, for a store
+// that keeps them apart: the instant, and how many permits were admitted before it.
+func AppendEntry(dst []byte, at, before int64) []byte {
+	return appendNumber(appendNumber(dst, at), before)
 }
 
 // Parse makes s what [State.Append] appended, and reports whether b can be that;

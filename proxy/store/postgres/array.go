@@ -1,0 +1,112 @@
+package postgres
+
+import (
+	"encoding/binary"
+	"errors"
+)
+
+// Object identifiers of types, which are the same in every database.
+const (
+	oidBytea      = 17
+	oidInt8       = 20
+	oidInt4       = 23
+	oidText       = 25
+	oidInt4Array  = 1007
+	oidTextArray  = 1009
+	oidByteaArray = 1001
+	oidInt8Array  = 1016
+)
+
+const arrayHead = 20 // bytes: dimensions, whether there are nulls, type; length, lower bound
+
+// errForm is the error of an answer that is not what its function returns.
+var errForm = errors.New("the answer has another form")
+
+// appendArray appends the head of an array of n elements in PostgreSQL's binary format.
+func appendArray(dst []byte, oid, n int) []byte {
+	dimensions := 1
+	if n == 0 {
+		dimensions = 0
+	}
+	dst = binary.BigEndian.AppendUint32(dst, uint32(dimensions))
+	dst = binary.BigEndian.AppendUint32(dst, 0)
+	dst = binary.BigEndian.AppendUint32(dst, uint32(oid))
+	if n > 0 {
+		dst = binary.BigEndian.AppendUint32(dst, uint32(n))
+		dst = binary.BigEndian.AppendUint32(dst, 1)
+	}
+	return dst
+}
+
+// int8Array is numbers as PostgreSQL takes them.
+func int8Array(values []int64) []byte {
+	dst := appendArray(make([]byte, 0, arrayHead+12*len(values)), oidInt8, len(values))
+	for _, v := range values {
+		dst = binary.BigEndian.AppendUint32(dst, 8)
+		dst = binary.BigEndian.AppendUint64(dst, uint64(v))
+	}
+	return dst
+}
+
+// int4Array is likewise.
+func int4Array(values []int32) []byte {
+	dst := appendArray(make([]byte, 0, arrayHead+8*len(values)), oidInt4, len(values))
+	for _, v := range values {
+		dst = binary.BigEndian.AppendUint32(dst, 4)
+		dst = binary.BigEndian.AppendUint32(dst, uint32(v))
+	}
+	return dst
+}
+
+// stringArray is an array of texts or of bytes.
+func stringArray(oid int, values []string) []byte {
+	dst := appendArray(nil, oid, len(values))
+	for _, v := range values {
+		dst = binary.BigEndian.AppendUint32(dst, uint32(len(v)))
+		dst = append(dst, v...)
+	}
+	return dst
+}
+
+func int8Value(v int64) []byte { return binary.BigEndian.AppendUint64(nil, uint64(v)) }
+
+func int4Value(v int32) []byte { return binary.BigEndian.AppendUint32(nil, uint32(v)) }
+
+// parseInt8 reads an int8.
+func parseInt8(b []byte) (int64, error) {
+	if len(b) != 8 {
+		return 0, errForm
+	}
+	return int64(binary.BigEndian.Uint64(b)), nil
+}
+
+// parseInt4 reads an int4.
+func parseInt4(b []byte) (int32, error) {
+	if len(b) != 4 {
+		return 0, errForm
+	}
+	return int32(binary.BigEndian.Uint32(b)), nil
+}
+
+// parseInt8Array reads an int8[] without nulls of at most one dimension.
+func parseInt8Array(b []byte) ([]int64, error) {
+	if len(b) == 12 && binary.BigEndian.Uint32(b) == 0 {
+		return nil, nil
+	}
+	if len(b) < arrayHead || binary.BigEndian.Uint32(b) != 1 || (len(b)-arrayHead)%12 != 0 {
+		return nil, errForm
+	}
+	n := int(binary.BigEndian.Uint32(b[12:]))
+	b = b[arrayHead:]
+	if len(b) != 12*n {
+		return nil, errForm
+	}
+	values := make([]int64, n)
+	for i := range values {
+		if binary.BigEndian.Uint32(b[12*i:]) != 8 {
+			return nil, errForm
+		}
+		values[i] = int64(binary.BigEndian.Uint64(b[12*i+4:]))
+	}
+	return values, nil
+}

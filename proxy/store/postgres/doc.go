@@ -1,0 +1,33 @@
+// Package postgres keeps the state of limits in PostgreSQL 13 or later, for proxies that
+// share a database and no Redis. It decides exactly as package limit does, with the server's
+// clock, in a function inside the database.
+//
+// # Deciding
+//
+// A batch of a lane is one statement, one transaction and one round trip: the function
+// take_1 decides all of its groups and returns the states from which it started, from which
+// package limit works out the same decisions. It takes an advisory lock for each key, in
+// ascending order, so that no two calls can wait for each other, and reads the clock when it
+// holds them. A refusal writes nothing.
+//
+// The statement has no name and nothing is kept in a session, so that a pooler may lend a
+// connection to each transaction (PgBouncer with pool_mode=transaction). The function needs
+// the isolation level READ COMMITTED: where the default is another, a batch is a transaction
+// with that level.
+//
+// # Tables
+//
+// Table keys has a row for each key and kind of limits, table log the entries of
+// sliding_log. They are unlogged unless the configuration says otherwise: their changes are
+// not written ahead, which makes them several times cheaper, and they are empty after a
+// crash or the promotion of a standby, so that at most one limit more is admitted once.
+// Documents and leases are logged. A transaction that is left open in the same database
+// keeps PostgreSQL from removing old versions of a busy row, so that decisions become slower
+// by the second; one in another database does not.
+//
+// # Connections
+//
+// A connection belongs to one goroutine, which sends one statement at a time. An ask whose
+// deadline passes leaves it alone until the answer comes, or for a second: then it is closed.
+// Nothing is sent twice but what has certainly been rolled back.
+package postgres

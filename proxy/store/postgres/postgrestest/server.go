@@ -1,0 +1,249 @@
+// Package postgrestest starts PostgreSQL servers, and PgBouncer, for tests.
+package postgrestest
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"os"
+	"os/exec"
+	"os/user"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"weir/internal/freeport"
+)
+
+// Patience is how long a test waits for what must happen in the end.
+const Patience = 4 * time.Minute
+
+var background = context.Background()
+
+// Eventually waits until a condition holds.
+func Eventually(t testing.TB, what string, holds func() bool) {
+	t.Helper()
+	for end := time.Now().Add(Patience); !holds(); time.Sleep(2 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("waited %v in vain: %s", Patience, what)
+		}
+	}
+}
+
+// program returns the path of a program that one of the patterns finds, the latest. Without
+// it the test is skipped, on a machine for continuous integration it fails.
+func program(t testing.TB, name string, patterns ...string) string {
+	t.Helper()
+	if path, err := exec.LookPath(name); err == nil {
+		return path
+	}
+	for _, pattern := range patterns {
+		if found, _ := filepath.Glob(filepath.Join(pattern, name)); len(found) > 0 {
+			return found[len(found)-1]
+		}
+	}
+	if os.Getenv("CI") == "true" {
+		t.Fatalf("%s is missing (Debian: apt-get install postgresql pgbouncer)", name)
+	}
+	t.Skipf("%s is missing (Debian: apt-get install postgresql pgbouncer)", name)
+	return ""
+}
+
+const serverPrograms = "/usr/lib/postgresql/*/bin"
+
+// A Server is a PostgreSQL, or a PgBouncer, of the test's own. It does not run as root,
+// which it would refuse to.
+type Server struct {
+	t    testing.TB
+	dir  string // owned by the user as which it runs
+	port int
+	args []string
+	cmd  *exec.Cmd // nil: not running
+}
+
+// plain is the user as which servers run: nil for that of the test, unless it is root.
+func plain(t testing.TB) *syscall.Credential {
+	t.Helper()
+	if os.Getuid() != 0 {
+		return nil
+	}
+	u, err := user.Lookup("nobody")
+	if err != nil {
+		t.Fatal(err)
+	}
+	uid, err1 := strconv.ParseUint(u.Uid, 10, 32)
+	gid, err2 := strconv.ParseUint(u.Gid, 10, 32)
+	if err1 != nil || err2 != nil {
+		t.Fatal(err1, err2)
+	}
+	return &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}
+}
+
+// newServer makes a folder for a server. (That of t is below one which is closed to others.)
+func newServer(t testing.TB, args ...string) *Server {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "weir-postgres-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	if c := plain(t); c != nil {
+		if err := os.Chown(dir, int(c.Uid), int(c.Gid)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	addr, err := freeport.Addr()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &Server{t: t, dir: dir, port: int(netip.MustParseAddrPort(addr).Port()), args: args}
+	t.Cleanup(s.Kill)
+	return s
+}
+
+// command is a program that runs as the server's user.
+func (s *Server) command(path string, args ...string) *exec.Cmd {
+	cmd := exec.Command(path, args...)
+	cmd.Dir = s.dir
+	cmd.Env = append(os.Environ(), "LC_ALL=C")
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: plain(s.t), Pdeathsig: syscall.SIGKILL}
+	return cmd
+}
+
+// Start starts a PostgreSQL with the role of superuser "weir" and database "weir".
+func Start(t testing.TB, args ...string) *Server {
+	t.Helper()
+	s := newServer(t, args...)
+	out, err := s.command(program(t, "initdb", serverPrograms), "-D", s.Data(), "-U", "weir", "-A", "trust", "-E", "UTF8", "--no-sync", "--no-instructions").CombinedOutput()
+	if err != nil {
+		t.Fatalf("initdb: %v\n%s", err, out)
+	}
+	s.Restart()
+	s.Do("postgres", "CREATE DATABASE weir")
+	return s
+}
+
+// Data is the folder of the server's files.
+func (s *Server) Data() string { return filepath.Join(s.dir, "data") }
+
+// Restart starts a server that was killed, and waits until it answers.
+func (s *Server) Restart() {
+	s.t.Helper()
+	s.launch()
+	Eventually(s.t, "the server answers", func() bool {
+		_, err := s.Try("postgres", "SELECT 1")
+		return err == nil
+	})
+}
+
+func (s *Server) launch() {
+	s.t.Helper()
+	args := []string{"-D", s.Data(), "-p", strconv.Itoa(s.port), "-h", "127.0.0.1", "-k", s.dir,
+		"-c", "fsync=off", "-c", "full_page_writes=off", "-c", "shared_buffers=32MB", "-c", "max_wal_size=64MB", "-c", "log_min_messages=warning"}
+	s.cmd = s.command(program(s.t, "postgres", serverPrograms), append(args, s.args...)...)
+	log, err := os.OpenFile(s.log(), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer log.Close()
+	s.cmd.Stdout, s.cmd.Stderr = log, log
+	if err := s.cmd.Start(); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+func (s *Server) log() string { return filepath.Join(s.dir, "log") }
+
+// Kill ends the server as kill -9 does.
+func (s *Server) Kill() {
+	if s.cmd == nil {
+		return
+	}
+	_ = s.cmd.Process.Signal(syscall.SIGCONT)
+	_ = s.cmd.Process.Kill() // it may have ended
+	_ = s.cmd.Wait()         // says that it was killed
+	s.cmd = nil
+}
+
+// URL is how the server's database is reached by a role.
+func (s *Server) URL(role, database string) string {
+	return fmt.Sprintf("postgres://%s@127.0.0.1:%d/%s?sslmode=disable", role, s.port, database)
+}
+
+// Do runs SQL as superuser in a database, and fails the test on an error.
+func (s *Server) Do(database, sql string) string {
+	s.t.Helper()
+	out, err := s.Try(database, sql)
+	if err != nil {
+		s.t.Fatalf("%s: %v", sql, err)
+	}
+	return out
+}
+
+// Try runs SQL on a connection of its own, and returns the last value.
+func (s *Server) Try(database, sql string) (string, error) {
+	ctx, cancel := context.WithTimeout(background, Patience)
+	defer cancel()
+	conn, err := pgconn.Connect(ctx, s.URL("weir", database))
+	if err != nil {
+		return "", err
+	}
+	defer conn.Close(ctx)
+	results, err := conn.Exec(ctx, sql).ReadAll()
+	if err != nil || len(results) == 0 || len(results[len(results)-1].Rows) == 0 {
+		return "", err
+	}
+	return string(results[len(results)-1].Rows[0][0]), nil
+}
+
+// Signal sends a signal to all processes of the server, and waits until those are gone that
+// it has killed.
+func (s *Server) Signal(sig syscall.Signal) {
+	s.t.Helper()
+	pid := s.cmd.Process.Pid
+	raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", pid, pid))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	for _, field := range append(strings.Fields(string(raw)), strconv.Itoa(pid)) {
+		child, err := strconv.Atoi(field)
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		_ = syscall.Kill(child, sig) // it may have ended
+		if sig == syscall.SIGKILL && child != pid {
+			Eventually(s.t, "a process of the server ends", func() bool {
+				stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", child))
+				return err != nil || strings.Contains(string(stat), ") Z ")
+			})
+		}
+	}
+	if sig == syscall.SIGKILL {
+		_ = s.cmd.Wait() // says that it was killed
+		s.cmd = nil
+	}
+}
+
+// Pooler starts a PgBouncer in transaction mode in front of the server's database weir, whose
+// URL it returns. It has that many connections to the server.
+func (s *Server) Pooler(connections int) (url string) {
+	s.t.Helper()
+	p := newServer(s.t)
+	config := fmt.Sprintf("[databases]\nweir = host=127.0.0.1 port=%d dbname=weir user=weir\n[pgbouncer]\nlisten_addr = 127.0.0.1\n"+
+		"listen_port = %d\nunix_socket_dir =\nauth_type = any\npool_mode = transaction\ndefault_pool_size = %d\nlogfile = %s\n",
+		s.port, p.port, connections, p.log())
+	path := filepath.Join(p.dir, "pgbouncer.ini")
+	if err := os.WriteFile(path, []byte(config), 0o644); err != nil {
+		s.t.Fatal(err)
+	}
+	p.cmd = p.command(program(s.t, "pgbouncer", "/usr/sbin"), "-q", path)
+	if err := p.cmd.Start(); err != nil {
+		s.t.Fatal(err)
+	}
+	return p.URL("weir", "weir")
+}

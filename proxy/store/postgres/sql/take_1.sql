@@ -1,0 +1,291 @@
+-- How many of n requests go by one counter, of which so many parts are free.
+CREATE OR REPLACE FUNCTION @schema@.room_1(n int8, most int8, cost int8, parts int8, free int8, reserve int8) RETURNS int8 LANGUAGE sql IMMUTABLE AS $$
+  SELECT CASE
+    WHEN cost = 0 THEN n
+    WHEN cost > most - reserve OR free - reserve * parts < cost * parts THEN 0
+    ELSE least(n, (free - reserve * parts) / (cost * parts)) END
+$$;
+
+-- How many of n requests find a slot soon enough; ahead are the parts before them.
+CREATE OR REPLACE FUNCTION @schema@.patient_1(n int8, delay int8, cost int8, parts int8, gain int8, ahead int8) RETURNS int8
+LANGUAGE plpgsql IMMUTABLE AS $$
+DECLARE
+  most int8 := 9007199254740992;
+BEGIN
+  IF delay = 0 OR cost = 0 THEN RETURN n; END IF;
+  IF delay <= most / gain THEN most := delay * gain; END IF;
+  IF ahead > most THEN RETURN 0; END IF;
+  RETURN least(n, (most - ahead) / (cost * parts) + 1);
+END $$;
+
+-- The entries of a log, as pairs of an instant and the permits before it, that a caller
+-- needs in order to know when each of some numbers of permits, those wanted, has left
+-- the window: used are in it, admitted after cut, and base before them.
+CREATE OR REPLACE FUNCTION @schema@.told_1(key bytea, cut int8, base int8, used int8, wanted int8[]) RETURNS int8[]
+LANGUAGE plpgsql AS $$
+DECLARE
+  pairs int8[] := '{}';
+  told int8 := 0;
+  through int8;
+  permits int8;
+  since int8 := cut;
+  next int8;
+  this int8;
+BEGIN
+  FOR permits IN SELECT v FROM unnest(wanted) v WHERE v > 0 AND v <= used ORDER BY v LOOP
+    CONTINUE WHEN permits <= told;
+    SELECT e.at, e.before - base INTO next, through FROM log e
+      WHERE e.name = key AND e.at > since AND e.before >= base + permits ORDER BY e.at LIMIT 1;
+    IF NOT FOUND THEN
+      next := 9223372036854775807;
+      through := used;
+    END IF;
+    SELECT e.at INTO this FROM log e WHERE e.name = key AND e.at > cut AND e.at < next ORDER BY e.at DESC LIMIT 1;
+    pairs := pairs || ARRAY[this, told];
+    told := through;
+    since := this;
+  END LOOP;
+  IF told < used THEN
+    SELECT e.at INTO this FROM log e WHERE e.name = key AND e.at > cut ORDER BY e.at DESC LIMIT 1;
+    pairs := pairs || ARRAY[this, told];
+  END IF;
+  RETURN pairs;
+END $$;
+
+-- Decides groups of counters, each group together. n requests wait for a group: as many
+-- go as every counter of it has room for, the first ones, and are charged to every
+-- counter. It answers as limit.Take does about each request alone.
+--
+--   clock     the instant; 0: the server's clock, read when all locks are held
+--   patience  how many ms to wait for each lock
+--   locks     the numbers of the locks of all keys, ascending
+--   names     the keys, each once
+--   gives     places in queues that are given back before anything is decided, if their
+--             slots are still to come and nobody has booked after them: for each the
+--             index of the key in names, then permits, number, cost, slot and grace
+--   groups    for each group the number of its counters and n, where 0 only reads; then
+--             for each counter the index of the key in names, and algorithm, permits (the
+--             capacity, the burst of gcra), number (the window, or the rate), cost, gain
+--             (the limit of gcra), reserve, longest delay, overshoot and grace
+--
+-- Returns the instant, for how many locks it had to wait, how many places were given
+-- back, and for each group how many go, or -1 when a key of it holds something else.
+-- states has, for each counter in turn, tag, at, a, b, began and under that its key had
+-- before, all 0 for a new one. entries has the part of logs that the caller needs: the
+-- number of the counter in states, an instant, and the permits before it.
+--
+-- A refusal writes nothing.
+CREATE OR REPLACE FUNCTION @schema@.take_1(
+  clock int8, patience int4, locks int4[], names bytea[], gives int8[], groups int8[],
+  OUT instant int8, OUT waits int4, OUT given int4, OUT granted int8[], OUT states int8[], OUT entries int8[])
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = @schema@, pg_temp AS $$
+DECLARE
+  pos int4 := 1;      -- in groups
+  told int4 := 0;     -- counters in states
+  first int4;         -- of the group's counters in groups
+  size int4;          -- of the group
+  decided int4 := 0;  -- groups
+  n int8;
+  going int8;
+  charge int8;
+  free int8;
+  most int8;
+  pair int4;
+  pairs int8[];
+  wanted int8[];
+  i int4;
+  c int4;
+  index int4;
+  kept keys[];        -- the keys, as they are after what was decided
+  changed bool[];
+  k keys;
+  held settled_1[];   -- the counters of a group
+  s settled_1;
+  -- a counter
+  algorithm int8;
+  permits int8;
+  number int8;
+  cost int8;
+  reserve int8;
+  overshoot int8;
+  grace int8;
+BEGIN
+  given := 0;
+  granted := '{}';
+  states := '{}';
+  entries := '{}';
+  waits := lock_1(patience, locks);
+  instant := now_1(clock);
+  FOR index IN 1..cardinality(names) LOOP
+    SELECT * INTO k FROM keys t WHERE t.name = names[index] AND t.expires > instant;
+    k.name := names[index];
+    kept[index] := k;
+    changed[index] := false;
+  END LOOP;
+
+  FOR i IN 0..cardinality(gives) / 6 - 1 LOOP
+    index := gives[6 * i + 1];
+    k := kept[index];
+    CONTINUE WHEN k.tag IS NULL OR k.tag >> 56 <> 6;
+    number := gives[6 * i + 3];
+    s := settle_1(6, gives[6 * i + 2], number, 0, instant, k);
+    charge := gives[6 * i + 4] * s.x;
+    CONTINUE WHEN s.adopted OR charge >= s.a OR s.at + micros_1(s.a - charge, s.y) <> gives[6 * i + 5];
+    k.at := s.at;
+    k.a := s.a - charge;
+    k.expires := greatest(new_at_1(6, number, s.at, k.a, 0, s.x, s.y), CASE WHEN k.began > 0 THEN k.under + gives[6 * i + 6] END, instant) + margin_1();
+    kept[index] := k;
+    changed[index] := true;
+    given := given + 1;
+  END LOOP;
+
+  WHILE pos < cardinality(groups) LOOP
+    size := groups[pos];
+    n := groups[pos + 1];
+    going := n;
+    first := pos + 2;
+    FOR i IN 1..size LOOP
+      c := first + 10 * (i - 1);
+      index := groups[c];
+      algorithm := groups[c + 1];
+      permits := groups[c + 2];
+      number := groups[c + 3];
+      cost := groups[c + 4];
+      reserve := groups[c + 6];
+      overshoot := groups[c + 8];
+      k := kept[index];
+      IF k.tag IS NOT NULL AND (k.tag >> 56 <> algorithm OR algorithm NOT IN (3, 6) AND k.tag & 72057594037927935 <> number) THEN
+        going := -1;
+        EXIT;
+      END IF;
+      IF algorithm = 4 THEN
+        s := NULL;
+        s.at := greatest(instant, k.at);
+        s.adopted := false;
+        s.base := 0;
+        s.a := 0;
+        s.b := 0; -- permits in the window
+        s.began := 0;
+        s.under := 0;
+        s.x := 1;
+        IF k.tag IS NOT NULL THEN
+          SELECT e.before INTO s.base FROM log e WHERE e.name = k.name AND e.at > s.at - number ORDER BY e.at LIMIT 1;
+          IF FOUND THEN
+            s.a := k.a;
+            s.b := k.a - s.base;
+          ELSE
+            s.base := 0;
+          END IF;
+        END IF;
+        s.free := permits - s.b;
+      ELSE
+        s := settle_1(algorithm, permits, number, groups[c + 5], instant, k);
+      END IF;
+      free := s.free;
+      charge := 1; -- parts of a permit
+      IF algorithm = 3 OR algorithm > 4 THEN charge := s.x; END IF;
+      most := permits;
+      IF overshoot > 0 THEN
+        grace := groups[c + 9];
+        IF k.began > 0 AND s.at < k.under + grace THEN
+          s.began := k.began;
+          s.under := k.under;
+        END IF;
+        IF s.began = 0 OR s.at < s.began + grace THEN
+          most := most + overshoot;
+          free := free + overshoot * charge;
+        END IF;
+      END IF;
+      going := room_1(going, most, cost, charge, free, reserve);
+      IF algorithm = 6 AND going > 0 THEN going := patient_1(going, groups[c + 7], cost, s.x, s.y, s.a); END IF;
+      held[i] := s;
+    END LOOP;
+
+    -- Nothing was written of this group so far, and nothing fails from here on.
+    FOR i IN 1..size LOOP
+      c := first + 10 * (i - 1);
+      index := groups[c];
+      k := kept[index];
+      states[told + 1] := coalesce(k.tag, 0);
+      states[told + 2] := coalesce(k.at, 0);
+      states[told + 3] := coalesce(k.a, 0);
+      states[told + 4] := coalesce(k.b, 0);
+      states[told + 5] := coalesce(k.began, 0);
+      states[told + 6] := coalesce(k.under, 0);
+      told := told + 6;
+      CONTINUE WHEN going < 0;
+      s := held[i];
+      algorithm := groups[c + 1];
+      permits := groups[c + 2];
+      number := groups[c + 3];
+      cost := groups[c + 4];
+      overshoot := groups[c + 8];
+      grace := groups[c + 9];
+      charge := going * cost;
+      IF algorithm = 4 THEN
+        IF k.tag IS NOT NULL THEN
+          states[told - 3] := s.b; -- the entries are told as of a log with no others
+          wanted := '{}';
+          free := s.b + charge - permits + cost + groups[c + 6];
+          IF going < n THEN wanted := wanted || free; END IF;
+          IF overshoot > 0 THEN
+            wanted := wanted || (free - overshoot) || ARRAY(SELECT s.b + j * cost - permits FROM generate_series(1, going) j);
+          END IF;
+          pairs := told_1(k.name, s.at - number, s.base, s.b, wanted);
+          FOR pair IN 1..cardinality(pairs) / 2 LOOP
+            entries := entries || ARRAY[told / 6, pairs[2 * pair - 1], pairs[2 * pair]];
+          END LOOP;
+        END IF;
+        CONTINUE WHEN charge = 0;
+        free := s.b + charge - permits; -- exceeded by
+        IF overshoot > 0 AND free > 0 THEN
+          IF s.began = 0 THEN s.began := s.at; END IF;
+          s.under := s.at + number;
+          IF free <= s.b THEN
+            pairs := told_1(k.name, s.at - number, s.base, s.b, ARRAY[free]);
+            s.under := pairs[1] + number;
+          END IF;
+        END IF;
+        DELETE FROM log e WHERE e.name = k.name AND e.at <= s.at - number;
+        INSERT INTO log VALUES (k.name, s.at, s.a, s.at + number) ON CONFLICT DO NOTHING;
+        k.a := s.a + charge;
+        k.b := 0;
+        k.expires := s.at + number;
+      ELSE
+        CONTINUE WHEN charge = 0 AND (n = 0 OR NOT s.adopted);
+        k.a := s.a;
+        k.b := s.b;
+        IF charge > 0 THEN
+          IF algorithm >= 3 THEN charge := charge * s.x; END IF;
+          k.a := k.a + charge;
+          IF algorithm = 3 THEN k.b := 0; END IF;
+          IF overshoot > 0 AND s.free < charge THEN
+            IF s.began = 0 THEN s.began := s.at; END IF;
+            s.a := k.a;
+            s.free := s.free - charge;
+            s.under := within_1(algorithm, permits, number, s);
+          END IF;
+        END IF;
+        k.expires := new_at_1(algorithm, number, s.at, k.a, k.b, s.x, s.y);
+      END IF;
+      k.tag := algorithm << 56 | number;
+      k.at := s.at;
+      k.began := s.began;
+      k.under := s.under;
+      k.expires := greatest(k.expires, CASE WHEN s.began > 0 THEN s.under + grace END, instant) + margin_1();
+      kept[index] := k;
+      changed[index] := true;
+    END LOOP;
+    decided := decided + 1;
+    granted[decided] := going;
+    pos := first + 10 * size;
+  END LOOP;
+
+  FOR index IN 1..cardinality(names) LOOP
+    CONTINUE WHEN NOT changed[index];
+    k := kept[index];
+    INSERT INTO keys AS t VALUES (k.name, k.tag, k.at, k.a, k.b, k.began, k.under, k.expires)
+      ON CONFLICT ON CONSTRAINT keys_pkey DO UPDATE SET tag = excluded.tag, at = excluded.at, a = excluded.a, b = excluded.b,
+        began = excluded.began, under = excluded.under, expires = excluded.expires;
+  END LOOP;
+END $$;

@@ -1,0 +1,228 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"reflect"
+	"testing"
+
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"weir/proxy/limit"
+	"weir/proxy/limit/limittest"
+	"weir/proxy/store"
+	"weir/proxy/store/postgres/postgrestest"
+)
+
+var background = context.Background()
+
+// run calls take_1 of a schema for a batch, at an instant.
+func run(t testing.TB, conn *pgconn.PgConn, schema string, clock int64, b *store.Batch) (total taken) {
+	t.Helper()
+	for _, call := range takes("", b) {
+		result := conn.ExecParams(background, "SELECT * FROM "+quoted(schema)+".take_1($1,$2,$3,$4,$5,$6)", call.params(clock, 0), takeTypes, binaryFormat, binaryFormat).Read()
+		if result.Err != nil {
+			t.Fatal(result.Err)
+		}
+		r, err := parseTaken(result)
+		if err == nil {
+			total.given += r.given
+			total.instant = r.instant
+			err = call.deliver(&r)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	return total
+}
+
+// Random batches over a few keys: what take_1 grants, and the states from which it starts,
+// are those of package limit, whose states are kept beside.
+func TestTakeIsLimit(t *testing.T) {
+	t.Parallel()
+	s := postgrestest.Start(t)
+	for seed := range uint64(12) {
+		h := &history{r: rand.New(rand.NewPCG(seed, 7)), states: map[string]*limit.State{}}
+		for range 11 {
+			h.limits = append(h.limits, h.family())
+		}
+		h.play(t, s, fmt.Sprint("mixed_", seed))
+	}
+}
+
+// Buckets of very different sizes and rates take turns at the same keys, for as long as each
+// needs to be full again.
+func TestBucketsTakeTurns(t *testing.T) {
+	t.Parallel()
+	s := postgrestest.Start(t)
+	for seed := range uint64(6) {
+		h := &history{r: rand.New(rand.NewPCG(seed, 8)), states: map[string]*limit.State{}, slow: true}
+		h.limits = append(h.limits, func() *limit.Limit {
+			n := h.r.IntN(3)
+			return limittest.Must(limit.Config{Algorithm: limit.Token, Capacity: []int64{300, 50, 5}[n], FillRate: []float64{6, 0.5, 0.1}[h.r.IntN(3)]})
+		})
+		h.play(t, s, fmt.Sprint("buckets_", seed))
+	}
+}
+
+// play compares a history in a schema of its own.
+func (h *history) play(t *testing.T, s *postgrestest.Server, schema string) {
+	t.Helper()
+	s.Do("weir", Schema(schema, false))
+	conn, err := pgconn.Connect(background, s.URL("weir", "weir"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close(background)
+	for _, pick := range h.limits {
+		h.rules = append(h.rules, pick())
+	}
+	now := limittest.Epoch + h.r.Int64N(1e12)
+	for step := range 300 {
+		now += h.pause()
+		if h.r.IntN(4) == 0 {
+			rule := h.r.IntN(len(h.rules))
+			h.rules[rule] = h.limits[rule]()
+		}
+		b := h.batch()
+		r := run(t, conn, schema, now, b)
+		if r.instant != now {
+			t.Fatalf("the instant is %d, want %d", r.instant, now)
+		}
+		h.check(t, fmt.Sprintf("%s, step %d", schema, step), now, b, r.given)
+	}
+}
+
+// A history is random batches and what package limit makes of them.
+type history struct {
+	r      *rand.Rand
+	limits []func() *limit.Limit // of each rule: some limit of its kind
+	rules  []*limit.Limit
+	states map[string]*limit.State
+	queued []store.Release // places in queues
+	slow   bool            // pauses are of minutes
+}
+
+// pause is how long until the next batch: often nothing, at times long.
+func (h *history) pause() int64 {
+	if h.slow {
+		return [...]int64{0, h.r.Int64N(1e7), h.r.Int64N(1e8), h.r.Int64N(6e8)}[h.r.IntN(4)]
+	}
+	return [...]int64{0, 0, h.r.Int64N(10), h.r.Int64N(1e6), 500_000 * h.r.Int64N(6), h.r.Int64N(2e7), h.r.Int64N(3e11)}[h.r.IntN(7)]
+}
+
+// family returns limits of one kind, of which keys keep what they have consumed when one
+// takes the place of another.
+func (h *history) family() func() *limit.Limit {
+	r := h.r
+	c := limit.Config{Algorithm: limit.Algorithms()[r.IntN(7)], Window: [...]float64{0.5, 2.5, 60, 100_000}[r.IntN(4)]}
+	soft, grace := r.IntN(2) == 0, [...]float64{0.5, 2, 30}[r.IntN(3)] // for which a key lives longer
+	return func() *limit.Limit {
+		c.Limit, c.Capacity, c.Burst = 1+r.Int64N(20), 1+r.Int64N(20), 1+r.Int64N(10)
+		c.FillRate = [...]float64{0.3, 1, 2.5, 7, 1000}[r.IntN(5)]
+		if soft {
+			return limittest.Soft(c, [...]float64{1, 1.5, 2}[r.IntN(3)], grace)
+		}
+		return limittest.Must(c)
+	}
+}
+
+func (h *history) batch() *store.Batch {
+	b := new(store.Batch)
+	for range 1 + h.r.IntN(4) {
+		g := &store.Group{N: 1 + h.r.IntN(6)}
+		for _, rule := range h.r.Perm(len(h.rules))[:min(len(h.rules), 1+h.r.IntN(1+h.r.IntN(store.CountersMax)))] {
+			l := h.rules[rule]
+			one := limittest.RandomAsk(h.r, l)
+			g.Counters = append(g.Counters, store.Counter{Rule: fmt.Sprint("rule-", rule), Key: []byte{byte('0' + h.r.IntN(2))}, Limit: l,
+				Cost: one.Cost, Reserve: one.Reserve, MaxDelay: one.MaxDelay})
+		}
+		b.Groups = append(b.Groups, g)
+	}
+	for i := 0; i < len(h.queued) && i < 3; i++ {
+		b.Releases = append(b.Releases, h.queued[len(h.queued)-1-i])
+	}
+	h.queued = nil
+	return b
+}
+
+func (h *history) state(c *store.Counter) *limit.State {
+	name := string(c.Limit.Kind().Append(appendBase(nil, "", c.Rule, c.Key)))
+	if h.states[name] == nil {
+		h.states[name] = new(limit.State)
+	}
+	return h.states[name]
+}
+
+// check decides the batch with package limit, and compares.
+func (h *history) check(t *testing.T, about string, now int64, b *store.Batch, given int64) {
+	t.Helper()
+	want := int64(0)
+	for _, r := range b.Releases {
+		if r.Counter.Limit.Release(now, h.state(&r.Counter), r.Counter.Cost, r.Slot) {
+			want++
+		}
+	}
+	if given != want {
+		t.Fatalf("%s: %d places given back, want %d", about, given, want)
+	}
+	for _, g := range b.Groups {
+		granted := int64(g.N)
+		for i := range g.Counters {
+			c := &g.Counters[i]
+			granted = c.Limit.RoomFor(now, h.state(c), c.Ask(granted))
+		}
+		if g.Err != nil || int64(g.Granted) != granted {
+			t.Fatalf("%s: %d of %d granted (%v), want %d: %s", about, g.Granted, g.N, g.Err, granted, describe(g))
+		}
+		for i := range g.Counters {
+			h.compare(t, about, now, g, i)
+		}
+	}
+}
+
+// compare has package limit decide about one counter, from the state that it keeps and from
+// that which was told.
+func (h *history) compare(t *testing.T, about string, now int64, g *store.Group, i int) {
+	t.Helper()
+	c, kept, told := &g.Counters[i], h.state(&g.Counters[i]), g.Before[i].Clone()
+	_, want := c.Limit.Decide(now, kept, c.Ask(int64(g.Granted)))
+	_, got := c.Limit.Decide(g.At[i], &told, c.Ask(int64(g.Granted)))
+	if g.Granted < g.N {
+		wantNext, gotNext := c.Limit.Preview(now, kept, c.Ask(1)), c.Limit.Preview(g.At[i], &told, c.Ask(1))
+		if wantNext != gotNext {
+			t.Fatalf("%s, counter %d: the next one gets %+v, want %+v: %s", about, i, gotNext, wantNext, describe(g))
+		}
+		// A group that was refused in part is decided once more, as a whole: that adopts a limit.
+		if g.Granted == 0 {
+			one := *c
+			one.Cost = 0
+			c.Limit.Decide(now, kept, one.Ask(1))
+		}
+	}
+	if !reflect.DeepEqual(got, want) {
+		t.Fatalf("%s, counter %d: %+v, want %+v: %s", about, i, got, want, describe(g))
+	}
+	if want.Slot > 0 && g.Granted > 0 {
+		h.queued = append(h.queued, store.Release{Counter: *c, Slot: want.Slot})
+	}
+}
+
+func describe(g *store.Group) string {
+	text := fmt.Sprint(g.N, " ×")
+	for _, c := range g.Counters {
+		overshoot, grace := c.Limit.Overshoot()
+		text += fmt.Sprintf(" [%s %q %+v soft %d %v of %+v]", c.Rule, c.Key, c.Ask(1), overshoot, grace, c.Limit.Config())
+	}
+	return text
+}
+
+// century is a window that does not end while a test runs, in seconds.
+const century = 100 * 365 * 24 * 3600
+
+// fixed is a limit of that many in all.
+func fixed(permits int64) *limit.Limit {
+	return limittest.Must(limit.Config{Algorithm: limit.Fixed, Limit: permits, Window: century})
+}
