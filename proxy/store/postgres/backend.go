@@ -1,0 +1,327 @@
+package postgres
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"weir/proxy/store"
+	"weir/proxy/store/lane"
+)
+
+const (
+	// documentTimeout is how long an exchange about documents may take, and documentRate, in
+	// bytes per second, the slowest link over which a large one passes.
+	documentTimeout = 2 * time.Second
+	documentRate    = 128 << 10
+	// documentTimeoutMax is how long the largest document may take.
+	documentTimeoutMax = documentTimeout + store.DocumentBytesMax/documentRate*time.Second
+	// migrationTimeout is how long making the tables may take, and waiting for another
+	// proxy that makes them.
+	migrationTimeout = 30 * time.Second
+	editsName        = namespace + "edits"
+	probeName        = namespace + "probe"
+)
+
+// New connects to PostgreSQL and returns a store, also when PostgreSQL is unavailable: then
+// it starts in the failure mode and goes on trying. The error is about the configuration,
+// see Config.Validate.
+func New(cfg Config) (*lane.Store, error) {
+	b, err := newBackend(cfg)
+	if err != nil {
+		return nil, err
+	}
+	s, err := lane.New(b, b.cfg.Config)
+	if err != nil {
+		b.Close()
+	}
+	return s, err
+}
+
+// A backend is the backend of a store in PostgreSQL.
+//
+// Safe for concurrent use: the pools are, what else changes is atomic.
+type backend struct {
+	cfg       Config
+	schema    string // quoted
+	pool      *pool
+	documents *pool
+	ready     atomic.Bool // the schema has the version that this program needs
+	counts    *counts
+	sweeping  sync.WaitGroup
+	stop      context.CancelFunc
+}
+
+// newBackend returns access to PostgreSQL, which connects when it is used. The error is
+// about the configuration.
+func newBackend(cfg Config) (*backend, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, fmt.Errorf("use PostgreSQL: %w", err)
+	}
+	cfg = cfg.withDefaults()
+	parsed, err := cfg.parse()
+	if err != nil {
+		return nil, fmt.Errorf("use PostgreSQL: %w", err)
+	}
+	b := &backend{cfg: cfg, schema: quoted(cfg.Schema) + ".", pool: newPool(parsed, cfg.Connections, cfg.silence), documents: newPool(parsed, 1, cfg.silence),
+		counts: newCounts()}
+	var stopping context.Context
+	stopping, b.stop = context.WithCancel(context.Background())
+	if cfg.clock == nil {
+		b.sweeping.Go(func() { b.keepSweeping(stopping, rand.Text()) })
+	}
+	return b, nil
+}
+
+// Close ends all connections, and whatever runs.
+func (b *backend) Close() {
+	b.stop()
+	b.pool.close()
+	b.documents.close()
+	b.sweeping.Wait()
+}
+
+// Decide gives places in queues back and decides groups; see [store.Backend].
+func (b *backend) Decide(ctx context.Context, batch *store.Batch) {
+	var clock int64
+	if b.cfg.clock != nil {
+		clock = b.cfg.clock()
+	}
+	patience := max(1, int32(b.cfg.Timeout.Milliseconds()/2))
+	for _, call := range takes(b.cfg.KeyPrefix, batch) {
+		began := time.Now()
+		result, err := b.pool.query(ctx, b.takeSQL(), takeTypes, call.params(clock, patience)...)
+		b.counts.commands.Inc()
+		b.counts.exchanges.Observe(time.Since(began))
+		var r taken
+		if err == nil {
+			r, err = parseTaken(result)
+		}
+		if err == nil {
+			b.counts.waits.Add(uint64(r.waits))
+			err = call.deliver(&r)
+		}
+		if err != nil {
+			b.counts.failed(err)
+			err = told(err)
+			for _, g := range call.groups {
+				g.Err = err
+			}
+		}
+	}
+}
+
+// takeSQL calls take_1.
+func (b *backend) takeSQL() string {
+	return "SELECT * FROM " + b.schema + "take_1($1,$2,$3,$4,$5,$6)"
+}
+
+// call runs a function, sql being its name and arguments, and returns the first value of
+// its first row; nil when there is none.
+func (b *backend) call(ctx context.Context, p *pool, sql string, types []uint32, params ...[]byte) ([]byte, error) {
+	b.counts.commands.Inc()
+	result, err := p.query(ctx, "SELECT "+b.schema+sql, types, params...)
+	if err != nil {
+		b.counts.failed(err)
+		return nil, told(err)
+	}
+	if len(result.Rows) == 0 {
+		return nil, nil
+	}
+	return result.Rows[0][0], nil
+}
+
+// Forget makes a key as one never seen; see [store.Backend].
+func (b *backend) Forget(ctx context.Context, rule string, key []byte) (bool, error) {
+	base := appendBase(nil, b.cfg.KeyPrefix, rule, key)
+	n, err := b.edit(ctx, "forget_1($1,$2,$3,$4,$5)", []uint32{oidInt8, oidInt4, oidInt4, oidBytea, oidText}, base, b.edits())
+	if err != nil {
+		return false, fmt.Errorf("forget a key of rule %s: %w", rule, err)
+	}
+	return n > 0, nil
+}
+
+// Add gives a key n permits more; see [store.Backend].
+func (b *backend) Add(ctx context.Context, rule string, key []byte, n int64) (bool, error) {
+	base := appendBase(nil, b.cfg.KeyPrefix, rule, key)
+	changed, err := b.edit(ctx, "add_1($1,$2,$3,$4,$5,$6)", []uint32{oidInt8, oidInt4, oidInt4, oidBytea, oidInt8, oidText},
+		base, int8Value(min(n, exactMax)), b.edits())
+	if err == nil && changed < 0 {
+		err = errForeign
+	}
+	if err != nil {
+		return false, fmt.Errorf("give to a key of rule %s: %w", rule, err)
+	}
+	return changed > 0, nil
+}
+
+// edits is the name of the document whose version counts edits.
+func (b *backend) edits() []byte { return []byte(b.cfg.KeyPrefix + editsName) }
+
+// edit runs a function that changes a key.
+func (b *backend) edit(ctx context.Context, sql string, types []uint32, base []byte, rest ...[]byte) (int32, error) {
+	var clock int64
+	if b.cfg.clock != nil {
+		clock = b.cfg.clock()
+	}
+	params := append([][]byte{int8Value(clock), int4Value(max(1, int32(b.cfg.Timeout.Milliseconds()/2))), int4Value(lockOf(base)), base}, rest...)
+	value, err := b.call(ctx, b.pool, sql, types, params...)
+	if err != nil {
+		return 0, err
+	}
+	return parseInt4(value)
+}
+
+// Edits returns a text that is another after every edit.
+func (b *backend) Edits(ctx context.Context) (string, error) {
+	marks, err := b.marks(ctx, b.pool, []string{editsName})
+	if err != nil {
+		return "", fmt.Errorf("read the count of edits: %w", err)
+	}
+	return marks[0], nil
+}
+
+// Lease takes, keeps or gives back a lease; see [store.Backend].
+func (b *backend) Lease(ctx context.Context, name, owner string, ttl time.Duration) (bool, error) {
+	return b.lease(ctx, b.pool, name, owner, ttl)
+}
+
+func (b *backend) lease(ctx context.Context, p *pool, name, owner string, ttl time.Duration) (bool, error) {
+	value, err := b.call(ctx, p, "lease_1($1,$2,$3)", []uint32{oidText, oidText, oidInt8},
+		[]byte(b.cfg.KeyPrefix+name), []byte(owner), int8Value(ttl.Milliseconds()))
+	if err == nil && len(value) != 1 {
+		err = errForm
+	}
+	if err != nil {
+		return false, fmt.Errorf("hold lease %s: %w", name, err)
+	}
+	return value[0] == 1, nil
+}
+
+// Marks returns for each document a text that is another when the document is.
+func (b *backend) Marks(ctx context.Context, names []string) ([]string, error) {
+	ctx, cancel := context.WithTimeout(ctx, max(documentTimeout, b.cfg.silence))
+	defer cancel()
+	marks, err := b.marks(ctx, b.documents, names)
+	if err != nil {
+		return nil, fmt.Errorf("look at documents: %w", err)
+	}
+	return marks, nil
+}
+
+func (b *backend) marks(ctx context.Context, p *pool, names []string) ([]string, error) {
+	full := make([]string, len(names))
+	for i, name := range names {
+		full[i] = b.cfg.KeyPrefix + name
+	}
+	result, err := p.query(ctx, "SELECT "+b.schema+"marks_1($1)", []uint32{oidTextArray}, stringArray(oidText, full))
+	if err != nil {
+		return nil, told(err)
+	}
+	if len(result.Rows) != len(names) {
+		return nil, errForm
+	}
+	marks := make([]string, len(names))
+	for i, row := range result.Rows {
+		marks[i] = string(row[0])
+	}
+	return marks, nil
+}
+
+// Read returns a document; see [store.Documents].
+func (b *backend) Read(ctx context.Context, name string) (store.Document, error) {
+	ctx, cancel := context.WithTimeout(ctx, documentTimeoutMax)
+	defer cancel()
+	result, err := b.documents.run(&job{ctx: ctx, silent: documentTimeoutMax, sql: "SELECT * FROM " + b.schema + "document_1($1)",
+		types: []uint32{oidText}, params: [][]byte{[]byte(b.cfg.KeyPrefix + name)}})
+	if err != nil {
+		return store.Document{}, fmt.Errorf("read document %s: %w", name, told(err))
+	}
+	if len(result.Rows) == 0 {
+		return store.Document{}, nil
+	}
+	version, err := parseInt8(result.Rows[0][0])
+	return store.Document{Version: version, Body: result.Rows[0][1]}, err
+}
+
+// CompareAndSet writes a document if its version still is that; see [store.Backend].
+func (b *backend) CompareAndSet(ctx context.Context, name string, version int64, body []byte) (int64, error) {
+	limit := max(documentTimeout, b.cfg.silence) + time.Duration(len(body))*time.Second/documentRate
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	result, err := b.documents.run(&job{ctx: ctx, silent: limit, sql: "SELECT " + b.schema + "write_1($1,$2,$3)",
+		types: []uint32{oidText, oidInt8, oidBytea}, params: [][]byte{[]byte(b.cfg.KeyPrefix + name), int8Value(version), append([]byte{}, body...)}})
+	if err != nil {
+		return 0, fmt.Errorf("write document %s: %w", name, told(err))
+	}
+	if len(result.Rows) != 1 {
+		return 0, errForm
+	}
+	return parseInt8(result.Rows[0][0])
+}
+
+// Probe finds out whether limits can be decided; the first time it makes sure of the
+// schema.
+func (b *backend) Probe(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, migrationTimeout)
+	defer cancel()
+	if !b.ready.Load() {
+		if err := b.migrate(ctx); err != nil {
+			return err
+		}
+		b.ready.Store(true)
+	}
+	ctx, cancel = context.WithTimeout(ctx, max(b.cfg.silence, b.cfg.Timeout))
+	defer cancel()
+	if _, err := b.call(ctx, b.pool, "probe_1($1)", []uint32{oidBytea}, []byte(b.cfg.KeyPrefix+probeName)); err != nil {
+		if code := codeOf(err); code == codeNoFunction || code == codeNoSchema {
+			b.ready.Store(false) // somebody has removed it
+		}
+		return fmt.Errorf("probe PostgreSQL: %w", err)
+	}
+	return nil
+}
+
+// migrate brings the schema to the version that this program needs, or finds out that it
+// has a later one.
+func (b *backend) migrate(ctx context.Context) error {
+	version, err := b.version(ctx)
+	switch {
+	case err != nil:
+		return fmt.Errorf("look at schema %s: %w", b.cfg.Schema, told(err))
+	case version == schemaVersion:
+		return nil
+	case version > schemaVersion:
+		return &store.MisconfiguredError{Cause: store.WrongProtocol, Err: fmt.Errorf(
+			"schema %s has version %d, and this program knows %d: use a newer program, or another POSTGRES_SCHEMA", b.cfg.Schema, version, schemaVersion)}
+	case b.cfg.Manual:
+		return &store.MisconfiguredError{Cause: store.NoDatabase, Err: fmt.Errorf(
+			"schema %s has version %d, and this program needs %d: run what proxy -postgres-schema prints, or set POSTGRES_MIGRATE=true", b.cfg.Schema, version, schemaVersion)}
+	}
+	script := "BEGIN; SELECT pg_advisory_xact_lock(1464158546, -1);\n" + Schema(b.cfg.Schema, b.cfg.Durable) + "\nCOMMIT"
+	if _, err := b.pool.run(&job{ctx: ctx, silent: migrationTimeout, script: true, sql: script}); err != nil {
+		return fmt.Errorf("make schema %s: %w", b.cfg.Schema, told(err))
+	}
+	b.cfg.Log.Info("Schema migrated", "from", version, "to", schemaVersion)
+	return nil
+}
+
+// version returns the version of the schema, 0 when there is none.
+func (b *backend) version(ctx context.Context) (int32, error) {
+	ctx, cancel := context.WithTimeout(ctx, max(b.cfg.silence, b.cfg.Timeout))
+	defer cancel()
+	result, err := b.pool.query(ctx, "SELECT "+b.schema+"version()", nil)
+	if code := codeOf(err); code == codeNoFunction || code == codeNoSchema {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, err
+	}
+	if len(result.Rows) != 1 {
+		return 0, errForm
+	}
+	return parseInt4(result.Rows[0][0])
+}

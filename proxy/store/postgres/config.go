@@ -1,0 +1,122 @@
+package postgres
+
+import (
+	"cmp"
+	"errors"
+	"regexp"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"weir/proxy/store/lane"
+)
+
+const (
+	connectionsDefault = 2
+	connectionsMax     = 64
+	schemaDefault      = "weir"
+	// silenceMax is how long a connection may be silent until it is closed, and how long
+	// one is waited for that is being made.
+	silenceMax = time.Second
+)
+
+// Config says where PostgreSQL is and what to do when it is not. Zero fields mean the
+// defaults.
+type Config struct {
+	// Config is the lane's, but for Name and Title. Half of its Timeout is how long a batch
+	// waits for a lock.
+	lane.Config
+
+	// URL is postgres://user:password@host:port/database?sslmode=…, with several hosts
+	// separated by commas if there are standbys.
+	URL string
+	// Connections is how many there are for decisions; 2. There is one more for documents.
+	Connections int
+	// Schema is that of the tables and functions; weir.
+	Schema string
+	// KeyPrefix is the prefix of all names, for installations that share a schema.
+	KeyPrefix string
+	// Durable has the states of keys logged, so that they survive a crash of the server. It
+	// matters when the tables are made.
+	Durable bool
+	// Manual leaves making tables and functions to somebody else: see [Schema].
+	Manual bool
+
+	clock   func() int64  // of tests, in µs; nil: the server's
+	silence time.Duration // silenceMax, but in tests
+}
+
+func (cfg Config) withDefaults() Config {
+	cfg.Config = cfg.Config.WithDefaults()
+	cfg.Name, cfg.Title = "postgres", "PostgreSQL"
+	cfg.Connections = cmp.Or(cfg.Connections, connectionsDefault)
+	cfg.Schema = cmp.Or(cfg.Schema, schemaDefault)
+	cfg.silence = cmp.Or(cfg.silence, silenceMax)
+	return cfg
+}
+
+// CheckSchema says what is wrong with the name of a schema.
+func CheckSchema(name string) error {
+	if !schemaForm.MatchString(name) || strings.HasPrefix(name, "pg_") {
+		return errors.New("must be at most 63 lower-case letters, digits and _, beginning with neither a digit nor pg_")
+	}
+	return nil
+}
+
+var schemaForm = regexp.MustCompile(`^[a-z_][a-z0-9_]{0,62}$`)
+
+// Validate returns lane.Faults, or nil. It never tells the password.
+func (cfg Config) Validate() error {
+	cfg = cfg.withDefaults()
+	var f lane.Faults
+	if _, err := cfg.parse(); err != nil {
+		f.Check(true, "URL", urlForm, "%v", err)
+	}
+	f.Check(cfg.Connections < 1 || cfg.Connections > connectionsMax, "Connections", "", "must be 1 to %d, is %d", connectionsMax, cfg.Connections)
+	if err := CheckSchema(cfg.Schema); err != nil {
+		f.Check(true, "Schema", "", "%v", err)
+	}
+	f.Check(strings.ContainsRune(cfg.KeyPrefix, 0), "KeyPrefix", "", "must not contain a zero byte")
+	rest, _ := errors.AsType[lane.Faults](cfg.Config.Validate())
+	return append(f, rest...).Err()
+}
+
+// urlForm is what a URL looks like.
+const urlForm = "postgres://user:password@host:port/database"
+
+// parse reads the URL. Its error says nothing of what is in it, as there may be a password.
+func (cfg *Config) parse() (*pgconn.Config, error) {
+	if !strings.HasPrefix(cfg.URL, "postgres://") && !strings.HasPrefix(cfg.URL, "postgresql://") {
+		return nil, errors.New("does not begin with postgres://")
+	}
+	parsed, err := pgconn.ParseConfig(cfg.URL)
+	if err != nil {
+		_, cause, _ := strings.Cut(err.Error(), "`: ") // before it is the URL
+		if strings.Contains(cause, "://") {
+			cause = "characters of user and password other than letters, digits and -._~ are written as %XX"
+		}
+		return nil, errors.New("cannot be parsed: " + cause)
+	}
+	switch {
+	case parsed.Database == "":
+		return nil, errors.New("names no database")
+	case parsed.User == "":
+		return nil, errors.New("names no user")
+	}
+	if strings.Contains(authority(cfg.URL), ",") && !strings.Contains(cfg.URL, "target_session_attrs=") {
+		parsed.ValidateConnect = pgconn.ValidateConnectTargetSessionAttrsReadWrite
+	}
+	if parsed.RuntimeParams["application_name"] == "" {
+		parsed.RuntimeParams["application_name"] = "weir"
+	}
+	parsed.ConnectTimeout = cfg.silence
+	return parsed, nil
+}
+
+// authority is the part of a URL that names hosts.
+func authority(url string) string {
+	_, rest, _ := strings.Cut(url, "://")
+	rest, _, _ = strings.Cut(rest, "/")
+	return rest[strings.LastIndexByte(rest, '@')+1:]
+}

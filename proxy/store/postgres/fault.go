@@ -1,0 +1,126 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"weir/proxy/store"
+)
+
+// SQLSTATEs that are more than a line in the log.
+const (
+	codeIsolation     = "WR001" // of lock_1: the isolation level is not READ COMMITTED
+	codeSerialization = "40001"
+	codeDeadlock      = "40P01"
+	codeNoFunction    = "42883"
+	codeNoSchema      = "3F000"
+)
+
+// codeOf is the SQLSTATE of an error that the server has told; else empty.
+func codeOf(err error) string {
+	if answer, ok := errors.AsType[*pgconn.PgError](err); ok {
+		return answer.Code
+	}
+	return ""
+}
+
+// refusedTLS is what the library says of a server without TLS.
+const refusedTLS = "server refused TLS connection"
+
+// A connectError says why no connection was made, in one line.
+type connectError struct{ err error }
+
+func (e *connectError) Error() string {
+	return "connect to PostgreSQL: " + strings.Join(strings.Fields(e.err.Error()), " ")
+}
+
+func (e *connectError) Unwrap() error { return e.err }
+
+// A meaning is what an error with a SQLSTATE that begins so says about the server.
+type meaning struct {
+	begins string
+	class  store.Class
+	cause  store.Cause // only a person can end it, unless 0
+	remedy string
+}
+
+// meanings are looked through from the first on.
+var meanings = []meaning{
+	{"28P01", store.OutageFault, store.Unauthenticated, "correct user and password in POSTGRES_URL"},
+	{"28", store.OutageFault, store.Unauthenticated, "let the user of POSTGRES_URL in in pg_hba.conf, or set sslmode as it demands"},
+	{"3D000", store.OutageFault, store.NoDatabase, "create the database that POSTGRES_URL names"},
+	{"42501", store.OutageFault, store.Unauthorized, "grant the user of POSTGRES_URL what proxy -postgres-schema lists"},
+	{codeNoFunction, store.OutageFault, store.NoDatabase, "run what proxy -postgres-schema prints, or set POSTGRES_MIGRATE=true"},
+	{codeNoSchema, store.OutageFault, store.NoDatabase, "run what proxy -postgres-schema prints, or set POSTGRES_MIGRATE=true"},
+	{"42P01", store.OutageFault, store.NoDatabase, "run what proxy -postgres-schema prints, or set POSTGRES_MIGRATE=true"},
+	{"53100", store.OutageFault, 0, "make room on the server's disk"},
+	{"53300", store.OutageFault, 0, "raise max_connections, lower POSTGRES_CONNECTIONS, or put a pooler between"},
+	{"53", store.OutageFault, 0, "give the server more of what it lacks"},
+	{"25006", store.OutageFault, 0, "name the primary in POSTGRES_URL, or all servers separated by commas"},
+	{"0A000", store.OutageFault, 0, "name the primary in POSTGRES_URL: a standby has no unlogged tables"},
+	{"57P", store.OutageFault, 0, "wait until the server has started again"},
+	{"08", store.OutageFault, 0, "look after the server, and the pooler in front of it"},
+	{"XX", store.OutageFault, 0, "look into the server's log"},
+	{"58", store.OutageFault, 0, "look into the server's log"},
+	{"57014", store.LateFault, 0, "raise statement_timeout of the role, or POSTGRES_TIMEOUT"},
+	{"55P03", store.LateFault, 0, "raise POSTGRES_TIMEOUT, or look for who holds advisory locks in this database"},
+	{"40", store.LateFault, 0, "set default_transaction_isolation of the role to read committed"},
+}
+
+// meaningOf returns what an error of the server means; ok is false for one that says
+// nothing about other calls.
+func meaningOf(code string) (m meaning, ok bool) {
+	for _, m := range meanings {
+		if strings.HasPrefix(code, m.begins) {
+			return m, true
+		}
+	}
+	return meaning{}, false
+}
+
+// told is an error with what to do about it.
+func told(err error) error {
+	if code := codeOf(err); code != "" {
+		if m, ok := meaningOf(code); ok {
+			return fmt.Errorf("%w; %s", err, m.remedy)
+		}
+	}
+	return err
+}
+
+// Classify says what an error that another method returned means. It is nil for nil.
+func (b *backend) Classify(err error) store.Fault {
+	if err == nil {
+		return store.Fault{}
+	}
+	if permanent, ok := errors.AsType[*store.MisconfiguredError](err); ok {
+		return store.Fault{Class: store.OutageFault, Code: codeOf(err), Permanent: permanent}
+	}
+	if errors.Is(err, errForeign) || errors.Is(err, errForm) {
+		return store.Fault{Class: store.ItemFault}
+	}
+	if code := codeOf(err); code != "" {
+		m, ok := meaningOf(code)
+		if !ok {
+			return store.Fault{Class: store.ItemFault, Code: code}
+		}
+		f := store.Fault{Class: m.class, Code: code}
+		if m.cause != 0 {
+			f.Permanent = &store.MisconfiguredError{Cause: m.cause, Err: err}
+		}
+		return f
+	}
+	_, unconnected := errors.AsType[*connectError](err)
+	switch {
+	case unconnected && strings.Contains(err.Error(), refusedTLS):
+		return store.Fault{Class: store.OutageFault, Permanent: &store.MisconfiguredError{Cause: store.WrongProtocol,
+			Err: fmt.Errorf("%w; set ssl=on at the server, or sslmode=prefer in POSTGRES_URL", err)}}
+	case !unconnected && errors.Is(err, context.DeadlineExceeded):
+		return store.Fault{Class: store.LateFault}
+	}
+	return store.Fault{Class: store.OutageFault}
+}

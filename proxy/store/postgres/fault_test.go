@@ -1,0 +1,243 @@
+package postgres
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"weir/proxy/store"
+	"weir/proxy/store/postgres/postgrestest"
+)
+
+// admit takes one permit and fails the test unless it is granted.
+func admit(t testing.TB, b *backend) {
+	t.Helper()
+	if g := decide(b, 1, fixed(1000)); g.Err != nil || g.Granted != 1 {
+		t.Fatalf("%d granted, %v", g.Granted, g.Err)
+	}
+}
+
+// A server that does not answer for a while: asks are late, and afterwards the same
+// connections decide.
+func TestStopped(t *testing.T) {
+	t.Parallel()
+	s, _ := newWorld(t)
+	b := openBackend(t, Config{URL: s.URL("weir", "weir")})
+	if err := b.Probe(background); err != nil {
+		t.Fatal(err)
+	}
+	admit(t, b)
+	s.Signal(syscall.SIGSTOP)
+	hurried := &backend{cfg: b.cfg, schema: b.schema, pool: b.pool, documents: b.documents, counts: b.counts}
+	hurried.cfg.Timeout = 20 * time.Millisecond
+	for range 8 {
+		if g := decide(hurried, 1, fixed(1000)); b.Classify(g.Err).Class != store.LateFault {
+			t.Errorf("while it is stopped: %v", g.Err)
+		}
+	}
+	s.Signal(syscall.SIGCONT)
+	postgrestest.Eventually(t, "it decides again", func() bool { return b.Probe(background) == nil })
+	postgrestest.Eventually(t, "and in time", func() bool { g := decide(b, 1, fixed(1000)); return g.Err == nil && g.Granted == 1 })
+}
+
+// A server that is killed and starts again: asks fail at once, then all is as before.
+func TestKilled(t *testing.T) {
+	t.Parallel()
+	s, b := newWorld(t)
+	admit(t, b)
+	if must[int64](t)(b.CompareAndSet(background, "doc", 0, []byte("{}"))) != 1 {
+		t.Error("the document was not written")
+	}
+	s.Signal(syscall.SIGKILL)
+	for range 2 * b.cfg.Connections {
+		if g := decide(b, 1, fixed(1000)); b.Classify(g.Err).Class != store.OutageFault {
+			t.Errorf("while it is away: %v", g.Err)
+		}
+	}
+	if err := b.Probe(background); b.Classify(err).Class != store.OutageFault {
+		t.Errorf("while it is away the probe says %v", err)
+	}
+	s.Restart()
+	postgrestest.Eventually(t, "it decides again", func() bool { return b.Probe(background) == nil })
+	postgrestest.Eventually(t, "over all connections", func() bool { return decide(b, 1, fixed(1000)).Err == nil })
+	postgrestest.Eventually(t, "the document survives", func() bool { doc, err := b.Read(background, "doc"); return err == nil && doc.Version == 1 })
+}
+
+// With tables that are logged a crash forgets nothing that has reached the disk.
+func TestDurable(t *testing.T) {
+	t.Parallel()
+	s := postgrestest.Start(t)
+	b := openBackend(t, Config{URL: s.URL("weir", "weir"), Durable: true})
+	if err := b.Probe(background); err != nil {
+		t.Fatal(err)
+	}
+	if g := decide(b, 1, fixed(1)); g.Err != nil || g.Granted != 1 {
+		t.Fatalf("%d granted, %v", g.Granted, g.Err)
+	}
+	s.Do("weir", "CHECKPOINT")
+	s.Signal(syscall.SIGKILL)
+	s.Restart()
+	postgrestest.Eventually(t, "it decides again", func() bool { return b.Probe(background) == nil && decide(b, 1, fixed(1)).Err == nil })
+	if g := decide(b, 1, fixed(1)); g.Err == nil && g.Granted != 0 {
+		t.Error("the crash has refilled a key")
+	}
+}
+
+// Under a stricter default isolation level decisions are exact and none fails.
+func TestSerializableDefault(t *testing.T) {
+	t.Parallel()
+	s, _ := newWorld(t)
+	for _, level := range []string{"serializable", "repeatable read"} {
+		s.Do("weir", fmt.Sprintf("ALTER DATABASE weir SET default_transaction_isolation = '%s'", level))
+		b := openBackend(t, Config{URL: s.URL("weir", "weir"), Connections: 4, KeyPrefix: level})
+		if err := b.Probe(background); err != nil {
+			t.Fatal(err)
+		}
+		exactly(t, b)
+	}
+}
+
+// exactly asks from several goroutines for more than there is. An ask that was late on a
+// busy machine is as good as one refused.
+func exactly(t *testing.T, b *backend) {
+	t.Helper()
+	const most = 100
+	var mu sync.Mutex
+	var all sync.WaitGroup
+	granted, late := 0, 0
+	for range 4 {
+		all.Go(func() {
+			for range 20 {
+				g := decide(b, 2, fixed(most))
+				mu.Lock()
+				if b.Classify(g.Err).Class == store.LateFault {
+					late++
+				} else if g.Err != nil {
+					t.Error(g.Err)
+				}
+				if g.Err == nil {
+					granted += g.Granted
+				}
+				mu.Unlock()
+			}
+		})
+	}
+	all.Wait()
+	if granted > most || late == 0 && granted != most {
+		t.Errorf("%d admitted of %d, %d late", granted, most, late)
+	}
+}
+
+// Through PgBouncer in transaction mode everything works, also when the server's
+// connections are ended behind it.
+func TestPgBouncer(t *testing.T) {
+	t.Parallel()
+	s, _ := newWorld(t)
+	b := openBackend(t, Config{URL: s.Pooler(2), Connections: 4, Schema: "pooled"})
+	postgrestest.Eventually(t, "it decides", func() bool { return b.Probe(background) == nil })
+	exactly(t, b)
+	large := make([]byte, 1<<20)
+	if must[int64](t)(b.CompareAndSet(background, "doc", 0, large)) != 1 || len(must[store.Document](t)(b.Read(background, "doc")).Body) != len(large) {
+		t.Error("the document was not kept")
+	}
+	s.Do("postgres", "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = 'weir'")
+	postgrestest.Eventually(t, "it decides again", func() bool { return b.Probe(background) == nil })
+	s.Do("weir", "ALTER DATABASE weir SET default_transaction_isolation = 'serializable'")
+	s.Do("postgres", "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = 'weir'")
+	postgrestest.Eventually(t, "it decides under another isolation level", func() bool { return b.Probe(background) == nil })
+	b.cfg.KeyPrefix = "strict"
+	exactly(t, b)
+}
+
+// What only a person can end is told as that, in one line that says what to do.
+func TestMisconfigured(t *testing.T) {
+	t.Parallel()
+	s, _ := newWorld(t)
+	s.Do("weir", "CREATE ROLE secret LOGIN PASSWORD 'hidden'; CREATE ROLE nobody LOGIN; CREATE SCHEMA later; CREATE FUNCTION later.version() RETURNS int4 LANGUAGE sql AS 'SELECT 99'; GRANT USAGE ON SCHEMA later TO nobody")
+	hba := filepath.Join(s.Data(), "pg_hba.conf")
+	if err := os.WriteFile(hba, []byte("host all secret all scram-sha-256\nhost all outsider all reject\nhost all all all trust\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	s.Do("weir", "SELECT pg_reload_conf()")
+	url := s.URL("secret:s3cret", "weir")
+	postgrestest.Eventually(t, "passwords are asked for", func() bool { _, err := pgconn.Connect(background, url); return err != nil })
+	for _, test := range []struct {
+		cfg    Config
+		cause  store.Cause
+		remedy string
+	}{
+		{Config{URL: url}, store.Unauthenticated, "correct user and password"},
+		{Config{URL: s.URL("outsider", "weir")}, store.Unauthenticated, "pg_hba.conf"},
+		{Config{URL: s.URL("weir", "missing")}, store.NoDatabase, "create the database"},
+		{Config{URL: s.URL("nobody", "weir")}, store.Unauthorized, "grant"},
+		{Config{URL: s.URL("nobody", "weir"), Schema: "own"}, store.Unauthorized, "grant"},
+		{Config{URL: s.URL("weir", "weir"), Schema: "own", Manual: true}, store.NoDatabase, "-postgres-schema"},
+		{Config{URL: s.URL("nobody", "weir"), Schema: "later"}, store.WrongProtocol, "has version 99, and this program knows 1"},
+		{Config{URL: strings.Replace(s.URL("weir", "weir"), "disable", "require", 1)}, store.WrongProtocol, "sslmode"},
+	} {
+		b := openBackend(t, test.cfg)
+		err := b.Probe(background)
+		permanent, ok := errors.AsType[*store.MisconfiguredError](error(b.Classify(err).Permanent))
+		switch {
+		case err == nil || !ok || permanent == nil:
+			t.Errorf("%s: %v", test.remedy, err)
+		case permanent.Cause != test.cause || !strings.Contains(permanent.Error(), test.remedy):
+			t.Errorf("%v, want %v with %q", permanent, test.cause, test.remedy)
+		case strings.Contains(permanent.Error(), "s3cret"), strings.ContainsAny(permanent.Error(), "\n\t"):
+			t.Errorf("not one line: %q", permanent)
+		}
+	}
+}
+
+// With no connection left the store counts as away until there is one.
+func TestConnectionsExhausted(t *testing.T) {
+	t.Parallel()
+	s := postgrestest.Start(t, "-c", "max_connections=12", "-c", "superuser_reserved_connections=3", "-c", "max_wal_senders=0")
+	s.Do("weir", "CREATE ROLE plain LOGIN; GRANT CREATE ON DATABASE weir TO plain")
+	var held []*pgconn.PgConn
+	for {
+		conn, err := pgconn.Connect(background, s.URL("plain", "weir"))
+		if err != nil {
+			break
+		}
+		held = append(held, conn)
+	}
+	b := openBackend(t, Config{URL: s.URL("plain", "weir")})
+	err := b.Probe(background)
+	if f := b.Classify(err); f.Class != store.OutageFault || f.Code != "53300" || f.Permanent != nil || !strings.Contains(fmt.Sprint(err), "max_connections") {
+		t.Errorf("%+v: %v", f, err)
+	}
+	for _, conn := range held {
+		_ = conn.Close(background)
+	}
+	postgrestest.Eventually(t, "it decides", func() bool { return b.Probe(background) == nil })
+}
+
+// A row that holds something else concerns its own group only.
+func TestForeignRow(t *testing.T) {
+	t.Parallel()
+	s, b := newWorld(t)
+	admit(t, b)
+	s.Do("weir", "UPDATE weir.keys SET tag = 99::int8 << 56")
+	mine := &store.Group{N: 1, Counters: []store.Counter{{Rule: "r", Key: []byte("key"), Limit: fixed(1000), Cost: 1}}}
+	other := &store.Group{N: 1, Counters: []store.Counter{{Rule: "r", Key: []byte("other"), Limit: fixed(1000), Cost: 1}}}
+	b.Decide(background, &store.Batch{Groups: []*store.Group{mine, other}})
+	if b.Classify(mine.Err).Class != store.ItemFault || other.Err != nil || other.Granted != 1 {
+		t.Errorf("%v, %v, %d granted", mine.Err, other.Err, other.Granted)
+	}
+	if _, err := b.Add(background, "r", []byte("key"), 1); b.Classify(err).Class != store.ItemFault {
+		t.Errorf("giving: %v", err)
+	}
+	if forgotten, err := b.Forget(background, "r", []byte("key")); !forgotten || err != nil {
+		t.Errorf("forgetting: %v, %v", forgotten, err)
+	}
+	admit(t, b)
+}

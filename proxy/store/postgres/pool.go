@@ -1,0 +1,188 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"weir/proxy/store"
+)
+
+// versionMin is the oldest PostgreSQL that has what the functions use.
+const versionMin = 13
+
+// A job is a statement that waits for a connection, and what came of it.
+//
+// Owned by who asks until it is sent, by the connection's goroutine until done is closed;
+// who gives up leaves it alone.
+type job struct {
+	ctx    context.Context
+	silent time.Duration // how long the answer may take until the connection is closed
+	script bool          // sql is several statements without params
+
+	sql    string
+	types  []uint32
+	params [][]byte
+
+	done   chan struct{}
+	result *pgconn.Result
+	err    error
+}
+
+// A pool is a few connections, each used by a goroutine of its own.
+//
+// Safe for concurrent use: jobs are handed over by a channel, explicit is atomic.
+type pool struct {
+	cfg      *pgconn.Config
+	stop     context.CancelFunc
+	stopping context.Context
+	jobs     chan *job
+	running  sync.WaitGroup
+	silent   time.Duration
+	explicit atomic.Bool // the server's default isolation level is not READ COMMITTED
+}
+
+func newPool(cfg *pgconn.Config, connections int, silent time.Duration) *pool {
+	p := &pool{cfg: cfg, silent: silent, jobs: make(chan *job)}
+	p.stopping, p.stop = context.WithCancel(context.Background())
+	for range connections {
+		p.running.Go(p.keep)
+	}
+	return p
+}
+
+func (p *pool) close() {
+	p.stop()
+	p.running.Wait()
+}
+
+// query runs a statement and returns its result.
+func (p *pool) query(ctx context.Context, sql string, types []uint32, params ...[]byte) (*pgconn.Result, error) {
+	return p.run(&job{ctx: ctx, silent: p.silent, sql: sql, types: types, params: params})
+}
+
+// run has a job done, and waits for it as long as its context lasts.
+func (p *pool) run(j *job) (*pgconn.Result, error) {
+	j.done = make(chan struct{})
+	select {
+	case p.jobs <- j:
+	case <-j.ctx.Done():
+		return nil, j.ctx.Err()
+	case <-p.stopping.Done():
+		return nil, p.stopping.Err()
+	}
+	select {
+	case <-j.done:
+		return j.result, j.err
+	case <-j.ctx.Done():
+		return nil, j.ctx.Err()
+	}
+}
+
+// keep does jobs over one connection, which it makes when there is none.
+func (p *pool) keep() {
+	var conn *pgconn.PgConn
+	defer func() { closeNow(conn) }()
+	for {
+		select {
+		case <-p.stopping.Done():
+			return
+		case j := <-p.jobs:
+			if conn == nil || conn.IsClosed() {
+				conn, j.err = p.connect()
+			}
+			if j.err == nil {
+				p.do(conn, j)
+			}
+			close(j.done)
+		}
+	}
+}
+
+// closeNow closes a connection without waiting for the server.
+func closeNow(conn *pgconn.PgConn) {
+	if conn == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 100*time.Millisecond)
+	defer cancel()
+	_ = conn.Close(ctx) // it may be broken
+}
+
+func (p *pool) connect() (*pgconn.PgConn, error) {
+	conn, err := pgconn.ConnectConfig(p.stopping, p.cfg)
+	if err != nil {
+		return nil, &connectError{told(err)}
+	}
+	text := conn.ParameterStatus("server_version")
+	major, err := strconv.Atoi(text[:len(text)-len(strings.TrimLeft(text, "0123456789"))])
+	if err == nil && major < versionMin {
+		closeNow(conn)
+		return nil, &store.MisconfiguredError{Cause: store.WrongProtocol, Err: fmt.Errorf("PostgreSQL %s is too old, %d or later is needed", text, versionMin)}
+	}
+	return conn, nil
+}
+
+// do runs a job. What has certainly been rolled back, and may go well the next time, is run
+// once more.
+func (p *pool) do(conn *pgconn.PgConn, j *job) {
+	ctx, cancel := context.WithTimeout(p.stopping, j.silent)
+	defer cancel()
+	for range 2 {
+		switch {
+		case j.script:
+			_, j.err = conn.Exec(ctx, j.sql).ReadAll()
+		case p.explicit.Load():
+			j.result, j.err = explicitly(ctx, conn, j)
+		default:
+			j.result = conn.ExecParams(ctx, j.sql, j.params, j.types, binaryFormat, binaryFormat).Read()
+			j.err = j.result.Err
+		}
+		switch code := codeOf(j.err); {
+		case code == codeIsolation:
+			p.explicit.Store(true)
+		case code != codeSerialization && code != codeDeadlock || j.ctx.Err() != nil:
+			if j.err != nil && j.script && !conn.IsClosed() {
+				_, _ = conn.Exec(ctx, "ROLLBACK").ReadAll() // the error is told already
+			}
+			return
+		}
+	}
+}
+
+// explicitly runs a job in a transaction at READ COMMITTED, in one round trip.
+func explicitly(ctx context.Context, conn *pgconn.PgConn, j *job) (result *pgconn.Result, err error) {
+	pipe := conn.StartPipeline(ctx)
+	pipe.SendQueryParams("BEGIN ISOLATION LEVEL READ COMMITTED", nil, nil, nil, nil)
+	pipe.SendQueryParams(j.sql, j.params, j.types, binaryFormat, binaryFormat)
+	pipe.SendQueryParams("COMMIT", nil, nil, nil, nil)
+	err = pipe.Sync()
+	for i := 0; err == nil && i < 3; i++ {
+		var next any
+		if next, err = pipe.GetResults(); err != nil {
+			break
+		}
+		reader, ok := next.(*pgconn.ResultReader)
+		if !ok {
+			err = errForm
+			break
+		}
+		r := reader.Read()
+		if err = r.Err; i == 1 {
+			result = r
+		}
+	}
+	if closeErr := pipe.Close(); err == nil {
+		err = closeErr
+	}
+	if err != nil && !conn.IsClosed() {
+		_, _ = conn.Exec(ctx, "ROLLBACK").ReadAll() // the error is told already
+	}
+	return result, err
+}

@@ -1,0 +1,159 @@
+package postgres
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"time"
+
+	"weir/proxy/limit"
+	"weir/proxy/limit/limittest"
+	"weir/proxy/store"
+	"weir/proxy/store/postgres/postgrestest"
+)
+
+func must[T any](t testing.TB) func(value T, err error) T {
+	return func(value T, err error) T {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return value
+	}
+}
+
+// Proxies that start at the same moment make the tables once.
+func TestMigrateTogether(t *testing.T) {
+	t.Parallel()
+	s := postgrestest.Start(t)
+	var all sync.WaitGroup
+	for range 6 {
+		b := openBackend(t, Config{URL: s.URL("weir", "weir")})
+		all.Go(func() {
+			if err := b.Probe(background); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+}
+
+// A role with the rights that the schema lists, and no others, does everything.
+func TestRights(t *testing.T) {
+	t.Parallel()
+	s, owner := newWorld(t)
+	s.Do("weir", `CREATE ROLE proxies LOGIN; GRANT USAGE ON SCHEMA weir TO proxies; GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA weir TO proxies`)
+	b := openBackend(t, Config{URL: s.URL("proxies", "weir"), Manual: true})
+	if err := b.Probe(background); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := b.pool.query(background, "SELECT count(*) FROM weir.keys", nil); b.Classify(err).Code != "42501" {
+		t.Errorf("the role reads tables: %v", err)
+	}
+	queue := limittest.Must(limit.Config{Algorithm: limit.Leaky, Capacity: 3, FillRate: 0.001})
+	log := limittest.Must(limit.Config{Algorithm: limit.SlidingLog, Limit: 3, Window: 1000})
+	for _, l := range []*limit.Limit{queue, log} {
+		if g := decide(b, 2, l); g.Err != nil || g.Granted != 2 {
+			t.Errorf("%+v", g)
+		}
+	}
+	if !must[bool](t)(b.Add(background, "r", []byte("key"), 1)) || !must[bool](t)(b.Forget(background, "r", []byte("key"))) {
+		t.Error("nothing was edited")
+	}
+	if !must[bool](t)(b.Lease(background, "lease", "me", time.Minute)) || must[bool](t)(owner.Lease(background, "lease", "you", time.Minute)) {
+		t.Error("the lease is another's")
+	}
+	if must[int64](t)(b.CompareAndSet(background, "doc", 0, []byte("{}"))) != 1 {
+		t.Error("the document was not written")
+	}
+	if _, err := b.sweep(background, "keys", 0); err != nil {
+		t.Error(err)
+	}
+}
+
+// decide asks b for n requests of one key, each with a cost of 1.
+func decide(b *backend, n int, l *limit.Limit) *store.Group {
+	ctx, cancel := context.WithTimeout(background, b.cfg.Timeout)
+	defer cancel()
+	g := &store.Group{N: n, Counters: []store.Counter{{Rule: "r", Key: []byte("key"), Limit: l, Cost: 1}}}
+	b.Decide(ctx, &store.Batch{Groups: []*store.Group{g}})
+	return g
+}
+
+func TestDocuments(t *testing.T) {
+	t.Parallel()
+	_, b := newWorld(t)
+	names := []string{"a", "b"}
+	before := must[[]string](t)(b.Marks(background, names))
+	if doc := must[store.Document](t)(b.Read(background, "a")); doc.Version != 0 || doc.Body != nil {
+		t.Errorf("never written: %+v", doc)
+	}
+	large := make([]byte, store.DocumentBytesMax)
+	for i, step := range []struct {
+		version int64
+		body    []byte
+		written int64
+	}{{1, []byte("x"), 0}, {0, []byte("first"), 1}, {0, []byte("again"), 0}, {1, large, 2}, {1, []byte("old"), 0}, {2, nil, 3}} {
+		if got := must[int64](t)(b.CompareAndSet(background, "a", step.version, step.body)); got != step.written {
+			t.Fatalf("step %d: version %d, want %d", i, got, step.written)
+		}
+		if doc := must[store.Document](t)(b.Read(background, "a")); step.written > 0 && (doc.Version != step.written || string(doc.Body) != string(step.body)) {
+			t.Errorf("step %d: %d bytes of version %d are read", i, len(doc.Body), doc.Version)
+		}
+		after := must[[]string](t)(b.Marks(background, names))
+		if (after[0] != before[0]) != (step.written > 0) || after[1] != before[1] {
+			t.Errorf("step %d: marks were %q, are %q", i, before, after)
+		}
+		before = after
+	}
+}
+
+func TestEdits(t *testing.T) {
+	t.Parallel()
+	_, b := newWorld(t)
+	before := must[string](t)(b.Edits(background))
+	for range 2 {
+		must[bool](t)(b.Forget(background, "r", nil))
+		after := must[string](t)(b.Edits(background))
+		if after == before {
+			t.Error("the edit was not counted")
+		}
+		before = after
+	}
+}
+
+func TestLease(t *testing.T) {
+	t.Parallel()
+	_, b := newWorld(t)
+	lease := func(owner string, ttl time.Duration) bool {
+		return must[bool](t)(b.Lease(background, "lease", owner, ttl))
+	}
+	if !lease("a", time.Hour) || lease("b", time.Hour) || !lease("a", time.Hour) {
+		t.Error("two hold it")
+	}
+	if lease("b", 0) || lease("b", time.Hour) {
+		t.Error("b gave back what is a's")
+	}
+	if lease("a", 0) || !lease("b", time.Millisecond) {
+		t.Error("a did not give it back")
+	}
+	postgrestest.Eventually(t, "it has ended", func() bool { return lease("c", time.Hour) })
+}
+
+// What has expired is removed, and nothing else.
+func TestSweep(t *testing.T) {
+	t.Parallel()
+	s := postgrestest.Start(t)
+	b := openBackend(t, Config{URL: s.URL("weir", "weir")})
+	if err := b.Probe(background); err != nil {
+		t.Fatal(err)
+	}
+	s.Do("weir", `INSERT INTO weir.keys SELECT i::text::bytea, 1, 0, 0, 0, 0, 0, CASE WHEN i % 2 = 0 THEN 1 ELSE 9000000000000000 END FROM generate_series(1, 20000) i`)
+	s.Do("weir", `INSERT INTO weir.log SELECT 'x', i, i, CASE WHEN i % 2 = 0 THEN 1 ELSE 9000000000000000 END FROM generate_series(1, 20000) i`)
+	postgrestest.Eventually(t, "both tables are swept", func() bool {
+		return s.Do("weir", "SELECT (SELECT count(*) FROM weir.keys WHERE expires = 1) + (SELECT count(*) FROM weir.log WHERE expires = 1)") == "0"
+	})
+	if left := s.Do("weir", "SELECT (SELECT count(*) FROM weir.keys WHERE expires > 1) + (SELECT count(*) FROM weir.log)"); left != "20000" {
+		t.Errorf("%s rows are left, want 20000", left)
+	}
+}

@@ -1,0 +1,52 @@
+package postgres
+
+import (
+	"context"
+	"time"
+)
+
+const (
+	sweepPause  = time.Second
+	sweepBlocks = 512             // of one table at a time: at most some 30,000 rows
+	sweepLease  = 5 * time.Second // of who sweeps
+	sweepName   = namespace + "sweep"
+)
+
+// keepSweeping removes what has expired from the tables, a slice each second, while no other
+// proxy does. It uses the connection for documents, so that decisions do not wait for it.
+func (b *backend) keepSweeping(stopping context.Context, owner string) {
+	tick := time.NewTicker(sweepPause)
+	defer tick.Stop()
+	tables, next := [...]string{"keys", "log"}, [2]int64{}
+	for {
+		select {
+		case <-stopping.Done():
+			return
+		case <-tick.C:
+		}
+		if !b.ready.Load() {
+			continue
+		}
+		ctx, cancel := context.WithTimeout(stopping, sweepLease)
+		held, err := b.lease(ctx, b.documents, sweepName, owner, sweepLease)
+		for i, table := range tables {
+			if err == nil && held {
+				next[i], err = b.sweep(ctx, table, next[i])
+			}
+		}
+		cancel() // an error is told by what else uses the server; the next slice is tried again
+	}
+}
+
+// sweep removes what has expired in a slice of a table, and returns where the next begins.
+func (b *backend) sweep(ctx context.Context, table string, start int64) (next int64, err error) {
+	result, err := b.documents.query(ctx, "SELECT next FROM "+b.schema+"sweep_1($1,$2,$3)", []uint32{oidText, oidInt8, oidInt8},
+		[]byte(table), int8Value(start), int8Value(sweepBlocks))
+	if err != nil {
+		return start, err
+	}
+	if len(result.Rows) != 1 {
+		return start, errForm
+	}
+	return parseInt8(result.Rows[0][0])
+}
