@@ -10,27 +10,28 @@ import (
 	"weir/proxy/config"
 	"weir/proxy/rule"
 	"weir/proxy/store"
+	"weir/proxy/store/lane"
+	"weir/proxy/store/postgres"
 	"weir/proxy/store/redis"
 	"weir/proxy/store/simredis"
 	"weir/proxy/wire"
 )
 
-// connect returns the store that decides: the one in Redis when the settings name one,
-// else the local one, which is also there for STORE_FAILURE_MODE=local. Redis may be
-// away: it is waited for in the failure mode. But a Redis that cannot be used as it is
-// configured is an error, unless STORE_START says otherwise.
+// connect returns the store that decides: the one in Redis or PostgreSQL when the settings
+// name one, else the local one, which is also there for STORE_FAILURE_MODE=local. A shared
+// store may be unavailable: it is waited for in the failure mode. But one that cannot be used
+// as it is configured is an error, unless STORE_START says otherwise.
 func connect(e *service.Env, c *config.Config, local *simredis.Store) (store.Store, error) {
 	e.Metrics.Gauge("ratelimiter_store_keys", "keys in the simulated Redis", func() float64 { return float64(local.Keys()) })
-	if !c.UsesRedis() {
+	open := openRedis
+	switch {
+	case c.UsesPostgres():
+		open = openPostgres
+	case !c.UsesRedis():
 		local.Register(e.Metrics)
 		return local, nil
 	}
-	cfg, err := c.Redis()
-	if err != nil {
-		return nil, err
-	}
-	cfg.Local, cfg.Log = local, e.Logger("RedisClient")
-	shared, err := redis.New(cfg)
+	shared, err := open(e, c, local)
 	if err != nil {
 		return nil, err
 	}
@@ -40,6 +41,24 @@ func connect(e *service.Env, c *config.Config, local *simredis.Store) (store.Sto
 	}
 	shared.Register(e.Metrics)
 	return shared, nil
+}
+
+func openRedis(e *service.Env, c *config.Config, local *simredis.Store) (*lane.Store, error) {
+	cfg, err := c.Redis()
+	if err != nil {
+		return nil, err
+	}
+	cfg.Local, cfg.Log = local, e.Logger("RedisClient")
+	return redis.New(cfg)
+}
+
+func openPostgres(e *service.Env, c *config.Config, local *simredis.Store) (*lane.Store, error) {
+	cfg, err := c.Postgres()
+	if err != nil {
+		return nil, err
+	}
+	cfg.Local, cfg.Log = local, e.Logger("PostgresClient")
+	return postgres.New(cfg)
 }
 
 // ruleSources are the files of rules and clients, and what they are read with.

@@ -15,6 +15,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"weir/proxy/store/postgres/postgrestest"
 )
 
 // century is a window in which all tests fall, in seconds.
@@ -176,17 +178,23 @@ func TestLargeRulesAreShared(t *testing.T) {
 	a.gets("PUT /config/rules", 413, "larger than", strings.Repeat(" ", 5<<20))
 }
 
-// pair starts two proxies that share a redis-server. Each has one loop: what one
-// remembers all of it does.
+// pair starts two proxies that share a redis-server.
 func pair(t *testing.T, target string) (a, b *running) {
 	t.Helper()
-	env := []string{"TARGET_URL", target, "REDIS_HOST", startRedis(t), "REDIS_TIMEOUT", "2s", "STORE_FAILURE_MODE", "closed", "EVENT_LOOPS", "1",
-		"RATE_LIMIT_LIMIT", "1000000000", "RATE_LIMIT_WINDOW", fmt.Sprint(century)}
+	return pairOn(t, target, "redis", "REDIS_HOST", startRedis(t), "REDIS_TIMEOUT", "2s")
+}
+
+// pairOn starts two proxies that share the store which the settings name. Each has one
+// loop: what one remembers all of it does.
+func pairOn(t *testing.T, target, name string, settings ...string) (a, b *running) {
+	t.Helper()
+	env := append(settings, "TARGET_URL", target, "STORE_FAILURE_MODE", "closed", "EVENT_LOOPS", "1",
+		"RATE_LIMIT_LIMIT", "1000000000", "RATE_LIMIT_WINDOW", fmt.Sprint(century))
 	a, b = launch(t, env), launch(t, env)
 	for _, p := range []*running{a, b} {
-		inTheEnd(t, "the proxy has found Redis", func() bool {
+		inTheEnd(t, "the proxy has found the store", func() bool {
 			_, text := p.call("GET /actuator/health")
-			return strings.Contains(text, `"mode":"redis"`)
+			return strings.Contains(text, `"mode":"`+name+`"`)
 		})
 	}
 	return a, b
@@ -225,7 +233,18 @@ func TestKeysInShadow(t *testing.T) {
 
 // Two proxies share rules, what was consumed under them, and what is forgotten.
 func TestRulesOfTwoProxies(t *testing.T) {
-	a, b := pair(t, named(t))
+	t.Run("Redis", func(t *testing.T) {
+		a, b := pair(t, named(t))
+		rulesOfTwo(t, a, b)
+	})
+	t.Run("PostgreSQL", func(t *testing.T) {
+		a, b := pairOn(t, named(t), "postgres", "POSTGRES_URL", postgrestest.Start(t).URL("weir", "weir"), "POSTGRES_TIMEOUT", "2s")
+		rulesOfTwo(t, a, b)
+	})
+}
+
+func rulesOfTwo(t *testing.T, a, b *running) {
+	t.Helper()
 	share(t, a, b, `rules:
 - {id: x, key: ["header:X-A"], limit: {algorithm: fixed, limit: 2, window: C}}
 - {id: y, key: ["header:X-B"], limit: {algorithm: gcra, limit: 3, window: 8640000, burst: 3}}

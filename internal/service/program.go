@@ -52,6 +52,9 @@ type Program struct {
 	// settings are wrong, which then have their defaults, so that one start names
 	// all faults. May be nil.
 	Check func() error
+	// Print returns what the program prints instead of running, when no single setting is
+	// wrong; empty: it runs. May be nil.
+	Print func() string
 	// Run is the program. ctx ends with the first SIGTERM or SIGINT, and with
 	// SIGHUP unless the program serves: Run then drains and returns nil. A
 	// *SettingError ends the program with status 2, an *ExitError with its own, any
@@ -133,11 +136,21 @@ type process struct {
 	exit           func(status int) // at once, while Run still runs
 }
 
+// printed prints what there is to be printed instead of running, and reports whether
+// there was something.
+func (p *Program) printed(w io.Writer) bool {
+	if p.Print == nil {
+		return false
+	}
+	text := p.Print()
+	fmt.Fprint(w, text)
+	return text != ""
+}
+
 // run is Main with everything from outside as an argument; it returns the exit
 // status.
 func run(p Program, proc process) int {
-	settings := NewSettings(p.Name)
-	var c common
+	settings, c := NewSettings(p.Name), common{}
 	c.register(settings, p.Port)
 	if p.Settings != nil {
 		p.Settings(settings)
@@ -150,6 +163,8 @@ func run(p Program, proc process) int {
 		return exitDone
 	case errors.Is(err, errVersion):
 		fmt.Fprintf(proc.stdout, "%s %s (%s %s/%s)\n", p.Name, Version(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
+		return exitDone
+	case err == nil && p.printed(proc.stdout):
 		return exitDone
 	case err == nil && settings.question != "":
 		return end.status(checkHealth(settings, &c, proc.stdout))

@@ -62,6 +62,7 @@ type Config struct {
 	writeStall   time.Duration
 	origin       origin
 	redis        redisSettings
+	postgres     postgresSettings
 	Edge         Edge
 	Rules        Rules
 	Refusal      Refusal
@@ -99,6 +100,7 @@ func (c *Config) Register(s *service.Settings) {
 		"what browsers' preflights (OPTIONS with Origin and Access-Control-Request-Method) count against: the limits of other requests, others of equal size, or none; "+
 			"any client can send such requests, so exempt is a way round the limits")
 	c.redis.register(s)
+	c.postgres.register(s)
 	s.Int(&c.KeysMax, "KEYS_MAX", 10_000_000, 1, 1<<31-1, "keys that the simulated Redis holds")
 
 	s.Int(&c.EventLoops, "EVENT_LOOPS", runtime.GOMAXPROCS(0), 1, 1024, "event loops; default: Go's GOMAXPROCS, which is the machine's processors or the container's CPU limit (rounded up, at least 2)")
@@ -160,6 +162,10 @@ func (c *Config) Complete() error {
 	if c.UsesRedis() {
 		_, redisErr := c.Redis()
 		err = errors.Join(err, redisErr)
+	}
+	if c.UsesPostgres() {
+		_, postgresErr := c.Postgres()
+		err = errors.Join(err, postgresErr)
 	}
 	return err
 }

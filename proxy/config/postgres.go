@@ -1,0 +1,77 @@
+package config
+
+import (
+	"errors"
+	"strconv"
+	"time"
+
+	"weir/internal/service"
+	"weir/proxy/store"
+	"weir/proxy/store/lane"
+	"weir/proxy/store/postgres"
+)
+
+// postgresSettings are the settings of the store in PostgreSQL, as given.
+type postgresSettings struct {
+	url, schema, prefix, migrate string
+	timeout                      time.Duration
+	connections                  int
+	durable                      bool
+}
+
+// register adds the settings to s.
+func (p *postgresSettings) register(s *service.Settings) {
+	s.Secret(&p.url, "POSTGRES_URL", "PostgreSQL 13 or later, instead of Redis: postgres://user:password@host:port/database?sslmode=verify-full, with standbys several hosts, comma separated")
+	s.Duration(&p.timeout, "POSTGRES_TIMEOUT", 100*time.Millisecond, time.Millisecond, 2*time.Second, "longest that a request waits for a decision")
+	s.Int(&p.connections, "POSTGRES_CONNECTIONS", 2, 1, 64, "connections to PostgreSQL for decisions; there is one more for documents")
+	s.Func("POSTGRES_SCHEMA", "weir", "schema of the tables and functions", "",
+		func(name string) error { p.schema = name; return postgres.CheckSchema(name) })
+	s.String(&p.prefix, "POSTGRES_KEY_PREFIX", "", "prefix of every name in PostgreSQL, for several installations that share a schema")
+	s.Bool(&p.durable, "POSTGRES_DURABLE", false, "make tables of which a crash of PostgreSQL forgets nothing, which costs it several times as much")
+	s.Enum(&p.migrate, "POSTGRES_MIGRATE", "true", []string{"true", "false", "print"},
+		"true: make or extend tables and functions at the start; false: they are there; print: print the SQL that makes them, and end")
+}
+
+// UsesPostgres reports whether limits are kept in PostgreSQL.
+func (c *Config) UsesPostgres() bool { return c.postgres.url != "" }
+
+// PostgresSchema is the SQL that makes tables and functions; empty unless it is asked for.
+func (c *Config) PostgresSchema() string {
+	if c.postgres.migrate != "print" {
+		return ""
+	}
+	return postgres.Schema(c.postgres.schema, c.postgres.durable)
+}
+
+// Postgres is the settings of the store in PostgreSQL; Local and Log are for the caller to
+// fill in. The error joins a *service.SettingError for each fault.
+func (c *Config) Postgres() (postgres.Config, error) {
+	p := &c.postgres
+	cfg := postgres.Config{
+		Config: lane.Config{Timeout: p.timeout, Failure: c.redis.mode},
+		URL:    p.url, Connections: p.connections, Schema: p.schema, KeyPrefix: p.prefix, Durable: p.durable, Manual: p.migrate != "true",
+	}
+	var all []error
+	if c.UsesRedis() {
+		all = append(all, &service.SettingError{Name: "POSTGRES_URL", Value: "", Problem: "cannot be with REDIS_HOST", Allowed: "one of the two"})
+	}
+	settings := map[string]struct{ name, value string }{
+		"URL": {"POSTGRES_URL", ""}, "Connections": {"POSTGRES_CONNECTIONS", strconv.Itoa(p.connections)},
+		"KeyPrefix": {"POSTGRES_KEY_PREFIX", p.prefix},
+	}
+	faults, _ := errors.AsType[lane.Faults](cfg.Validate())
+	for _, f := range faults {
+		if s, ok := settings[f.Field]; ok { // the others are not settings, or checked by themselves
+			all = append(all, &service.SettingError{Name: s.name, Value: s.value, Problem: f.Problem, Allowed: f.Allowed})
+		}
+	}
+	return cfg, errors.Join(all...)
+}
+
+// seePostgres are the settings to look at for what ends the start.
+func seePostgres(cause store.Cause) string {
+	if cause == store.WrongProtocol {
+		return "POSTGRES_URL, POSTGRES_SCHEMA"
+	}
+	return "POSTGRES_URL, POSTGRES_SCHEMA, POSTGRES_MIGRATE"
+}

@@ -1,0 +1,75 @@
+package main
+
+import (
+	"bytes"
+	"strings"
+	"syscall"
+	"testing"
+
+	"weir/proxy/store/postgres/postgrestest"
+)
+
+// A PostgreSQL that is killed while requests come: all are admitted until it is back, and
+// then it decides again.
+func TestPostgresKilled(t *testing.T) {
+	s := postgrestest.Start(t)
+	p := launch(t, []string{"TARGET_URL", named(t), "POSTGRES_URL", s.URL("weir", "weir"), "POSTGRES_TIMEOUT", "2s", "EVENT_LOOPS", "1"})
+	p.logged("INFO PostgresClient - Schema migrated from=0 to=1")
+	p.gets("PUT /config/rules", 200, `"stored":true`, windows(`rules: [{id: x, key: ["header:X-A"], limit: {algorithm: sliding_log, limit: 1, window: C}}]`))
+	p.gets("GET / X-A=1", 200, "")
+	p.gets("GET / X-A=1", 429, `"rule":"x"`)
+	s.Signal(syscall.SIGKILL)
+	p.logged("WARN PostgresClient - PostgreSQL connection lost, entering fail-open mode")
+	for range 3 {
+		p.gets("GET / X-A=1", 200, "")
+	}
+	s.Restart()
+	p.logged("INFO PostgresClient - PostgreSQL reconnected, resuming normal operation")
+	inTheEnd(t, "it decides", func() bool {
+		status, text := p.call("GET / X-A=2")
+		return status == 429 && strings.Contains(text, `"rule":"x"`)
+	})
+	p.gets("GET /config/rules", 200, `"x"`)
+}
+
+// Settings that contradict each other, and a store that refuses us for good, end the start
+// with one line, which never tells the password.
+func TestMisconfiguredPostgres(t *testing.T) {
+	s := postgrestest.Start(t)
+	s.Do("weir", "CREATE ROLE plain LOGIN")
+	for _, test := range []struct {
+		told string
+		env  []string
+	}{
+		{"there is no such database", []string{"POSTGRES_URL", s.URL("weir:s3cret", "missing")}},
+		{"the user lacks a right", []string{"POSTGRES_URL", s.URL("plain:s3cret", "weir")}},
+		{"there is no such database", []string{"POSTGRES_URL", s.URL("weir:s3cret", "weir"), "POSTGRES_MIGRATE", "false"}},
+		{"cannot be with REDIS_HOST", []string{"POSTGRES_URL", s.URL("weir:s3cret", "weir"), "REDIS_HOST", "localhost"}},
+		{"does not begin with postgres://", []string{"POSTGRES_URL", "weir:s3cret@localhost"}},
+		{"POSTGRES_SCHEMA", []string{"POSTGRES_URL", s.URL("weir:s3cret", "weir"), "POSTGRES_SCHEMA", "Weir"}},
+	} {
+		cmd := program(t, test.env)
+		var told bytes.Buffer
+		cmd.Stderr = &told
+		_ = cmd.Run() // the status tells
+		if text := told.String(); cmd.ProcessState.ExitCode() != 2 || !strings.Contains(text, test.told) || strings.Count(text, "\n") != 1 || strings.Contains(text, "s3cret") {
+			t.Errorf("status %d, %q, want one line with %q", cmd.ProcessState.ExitCode(), text, test.told)
+		}
+	}
+}
+
+// The SQL that is printed makes what a proxy needs that makes nothing itself.
+func TestPostgresSchemaPrinted(t *testing.T) {
+	s := postgrestest.Start(t)
+	out, err := program(t, []string{"POSTGRES_SCHEMA", "limits", "POSTGRES_MIGRATE", "print"}).Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Do("weir", string(out))
+	s.Do("weir", "CREATE ROLE plain LOGIN; GRANT USAGE ON SCHEMA limits TO plain; GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA limits TO plain")
+	p := launch(t, []string{"TARGET_URL", named(t), "POSTGRES_URL", s.URL("plain", "weir"), "POSTGRES_SCHEMA", "limits", "POSTGRES_MIGRATE", "false", "POSTGRES_TIMEOUT", "2s"})
+	inTheEnd(t, "the proxy has found the store", func() bool {
+		_, text := p.call("GET /actuator/health")
+		return strings.Contains(text, `"mode":"postgres"`)
+	})
+}
