@@ -192,7 +192,6 @@ func run(p Program, proc process) int {
 	if c.open {
 		e.Guard.Log.Warn("ADMIN_OPEN: everybody who reaches the own endpoints may use all of them")
 	}
-
 	if c.logFile != "" {
 		e.OnReload(logs.reopen, logPart)
 	}

@@ -132,9 +132,14 @@ func (c *Config) Register(s *service.Settings) {
 	c.Edge.register(s)
 	c.Rules.register(s)
 	c.Adaptive.register(s)
+	idle(s)
+}
+
+// idle names the settings that have no effect beside another.
+func idle(s *service.Settings) {
 	s.NoEffect("GATE", "off", "SLO_P95", "GATE_WAIT", "GATE_MIN", "GATE_MAX")
 	s.NoEffect("REDIS_HOST", "", "REDIS_PORT", "REDIS_USERNAME", "REDIS_PASSWORD", "REDIS_DB", "REDIS_MODE", "REDIS_SENTINEL_MASTER", "REDIS_SENTINEL_USERNAME",
-		"REDIS_SENTINEL_PASSWORD", "REDIS_TLS", "REDIS_TLS_CA_FILE", "REDIS_TLS_SERVER_NAME", "REDIS_KEY_PREFIX", "REDIS_TIMEOUT", "STORE_FAILURE_MODE", "STORE_START")
+		"REDIS_SENTINEL_PASSWORD", "REDIS_TLS", "REDIS_TLS_CA_FILE", "REDIS_TLS_SERVER_NAME", "REDIS_KEY_PREFIX", "REDIS_TIMEOUT")
 	s.NoEffect("ADMIN_PORT", "0", "ADMIN_BIND", "ADMIN_TLS", "HEALTH_ON_DATA_PORT")
 	s.NoEffect("TARGET_HEALTH_PATH", "", "TARGET_HEALTH_INTERVAL")
 	s.NoEffect("ADAPTIVE_MODE", "false", "ADVISOR_URL", "ADVISOR_TOKEN", "ADAPTIVE_UPDATE_INTERVAL", "ADAPTIVE_TIMEOUT", "LIMIT_MIN_RPS", "LIMIT_MAX_RPS",

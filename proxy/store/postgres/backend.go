@@ -299,7 +299,7 @@ func (b *backend) migrate(ctx context.Context) error {
 			"schema %s has version %d, and this program knows %d: use a newer program, or another POSTGRES_SCHEMA", b.cfg.Schema, version, schemaVersion)}
 	case b.cfg.Manual:
 		return &store.MisconfiguredError{Cause: store.NoDatabase, Err: fmt.Errorf(
-			"schema %s has version %d, and this program needs %d: run what proxy -postgres-schema prints, or set POSTGRES_MIGRATE=true", b.cfg.Schema, version, schemaVersion)}
+			"schema %s has version %d, and this program needs %d: run the SQL that POSTGRES_MIGRATE=print prints, or set POSTGRES_MIGRATE=true", b.cfg.Schema, version, schemaVersion)}
 	}
 	script := "BEGIN; SELECT pg_advisory_xact_lock(1464158546, -1);\n" + Schema(b.cfg.Schema, b.cfg.Durable) + "\nCOMMIT"
 	if _, err := b.pool.run(&job{ctx: ctx, silent: migrationTimeout, script: true, sql: script}); err != nil {

@@ -179,7 +179,7 @@ func TestMisconfigured(t *testing.T) {
 		{Config{URL: s.URL("weir", "missing")}, store.NoDatabase, "create the database"},
 		{Config{URL: s.URL("nobody", "weir")}, store.Unauthorized, "grant"},
 		{Config{URL: s.URL("nobody", "weir"), Schema: "own"}, store.Unauthorized, "grant"},
-		{Config{URL: s.URL("weir", "weir"), Schema: "own", Manual: true}, store.NoDatabase, "-postgres-schema"},
+		{Config{URL: s.URL("weir", "weir"), Schema: "own", Manual: true}, store.NoDatabase, "POSTGRES_MIGRATE=print"},
 		{Config{URL: s.URL("nobody", "weir"), Schema: "later"}, store.WrongProtocol, "has version 99, and this program knows 1"},
 		{Config{URL: strings.Replace(s.URL("weir", "weir"), "disable", "require", 1)}, store.WrongProtocol, "sslmode"},
 	} {
