@@ -16,8 +16,12 @@ import (
 
 // report prints a table for each situation, and draws the picture.
 func (l *lab) report(situations []Situation) error {
+	figures := "Figures are medians of the rounds, with the least and the most in brackets. "
+	if l.Rounds == 1 {
+		figures = "There was one round: each figure is of a single run. "
+	}
 	fmt.Fprintf(l.out, "\nReal programs in real time on loopback. Arrivals are Poisson and the same in a round for all sides, which take turns. "+
-		"Figures are medians of the rounds, with the least and the most in brackets. "+
+		figures+
 		"In time is a 200 within %d ms of when the request was due (wide: 200 ms). The ideal is the lesser of what was asked and what the target could do, added up. "+
 		"Needlessly shed are requests answered 429 or 503 that the target's own queue, with nothing in front of it, would have answered in time: a replay of the same arrivals tells, with service times drawn anew. "+
 		"The target counts as protected, and as recovered, when a second begins in which %.0f %% of the ideal was answered in time. "+
@@ -114,7 +118,7 @@ func (l *lab) table(s *Situation) {
 			continue
 		}
 		fmt.Fprintf(l.out, "| %s | %s | %s | %s | %s | %s | %s | %s | %s |\n", side,
-			result.SpreadOf(runs, goodput).Ratio(3), spread(runs, "%.0f", func(r Run) float64 { return 1e3 * r.P99 }),
+			ratio(runs), spread(runs, "%.0f", func(r Run) float64 { return 1e3 * r.P99 }),
 			spread(runs, "%.3g", func(r Run) float64 { return 100 * share(r.Shed, r) }), spread(runs, "%.3g", func(r Run) float64 { return 100 * share(r.Needless, r) }),
 			spread(runs, "%.1f", func(r Run) float64 { return after(r.Protected) }), spread(runs, "%.1f", func(r Run) float64 { return after(r.Recovered) }),
 			spread(runs, "%.1f", func(r Run) float64 { return 1e3 * r.Lag }), verdicts(runs))
@@ -136,7 +140,7 @@ func after(span *float64) float64 {
 	return *span
 }
 
-// spread shows the median of a figure over runs with its ends.
+// spread shows the median of a figure over runs with its ends, or what the only run had.
 func spread(runs []Run, format string, figure func(r Run) float64) string {
 	s := result.SpreadOf(runs, figure)
 	word := func(v float64) string {
@@ -148,7 +152,18 @@ func spread(runs []Run, format string, figure func(r Run) float64) string {
 	if math.IsNaN(s.Least) {
 		return "–"
 	}
+	if len(runs) == 1 {
+		return word(s.Median)
+	}
 	return fmt.Sprintf("%s (%s … %s)", word(s.Median), word(s.Least), word(s.Most))
+}
+
+// ratio shows how much was answered in time of what could have been.
+func ratio(runs []Run) string {
+	if len(runs) == 1 {
+		return fmt.Sprintf("**%.3f**", goodput(runs[0]))
+	}
+	return result.SpreadOf(runs, goodput).Ratio(3)
 }
 
 // middle is the median of a figure over runs.
