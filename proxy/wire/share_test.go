@@ -3,7 +3,6 @@ package wire
 import (
 	"strings"
 	"testing"
-	"time"
 )
 
 // holders are the ways to hold a connection to the target for long. A caller
@@ -84,22 +83,5 @@ func TestShareStaysForShortExchanges(t *testing.T) {
 			r.until("all have given their places back", streams(0))
 			hold()
 		})
-	}
-}
-
-// An answer that flows is delivered however long it takes in all.
-func TestSlowAnswerThatFlows(t *testing.T) {
-	t.Parallel() // takes longer than the timeout
-	const pieces = 40
-	r := start(t, newTarget(t, func(c *targetConn) {
-		c.next()
-		c.say("HTTP/1.1 200 OK\r\nContent-Length: 40\r\n\r\n")
-		for range pieces {
-			time.Sleep(100 * time.Millisecond)
-			c.say("a")
-		}
-	}).url(), "TARGET_TIMEOUT", "3s")
-	if body := r.dial().ask(get, 200); body != strings.Repeat("a", pieces) {
-		t.Errorf("answered %q", body)
 	}
 }
