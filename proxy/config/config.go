@@ -163,6 +163,9 @@ func algorithms() (words []string) {
 // Complete checks what settings mean together. The error joins a
 // *service.SettingError for each fault.
 func (c *Config) Complete() error {
+	for _, note := range c.Rules.Exempt.Notes() {
+		c.Notes = append(c.Notes, "EXEMPT: "+note)
+	}
 	err := errors.Join(c.completeLimit(), c.Edge.complete(), c.Gate.complete(), c.Rules.complete(), c.Adaptive.complete())
 	if c.UsesRedis() {
 		_, redisErr := c.Redis()

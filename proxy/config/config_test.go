@@ -222,6 +222,10 @@ func TestWrongCombinations(t *testing.T) {
 	if c := must(t, "RATE_LIMIT_ALGORITHM", "off", "RATE_LIMIT_LIMIT", "5"); len(c.Notes) != 1 {
 		t.Errorf("noted %q, want that the limit has no effect", c.Notes)
 	}
+	want := []string{"EXEMPT: /** exempts every request: nothing is limited any more", "EXEMPT: ::/0 exempts all clients with such addresses: no limit applies to them"}
+	if c := must(t, "EXEMPT", "/health,/**,10.0.0.0/8,/static/**,::/0"); !slices.Equal(c.Notes, want) {
+		t.Errorf("noted %q, want %q", c.Notes, want)
+	}
 }
 
 func TestValuesArrive(t *testing.T) {

@@ -54,6 +54,32 @@ func ParseExemptions(words []string) (e Exemptions, err error) {
 	return e, nil
 }
 
+// Notes are sentences about elements that exempt more than somebody can have meant.
+func (e Exemptions) Notes() (notes []string) {
+	for _, one := range e.list {
+		if note := one.note(); note != "" {
+			notes = append(notes, note)
+		}
+	}
+	return notes
+}
+
+// note says that the exemption leaves no limits, if it does; else it is empty.
+func (e *exemption) note() string {
+	if e.methods != nil || e.path != nil && !e.path.everything() {
+		return ""
+	}
+	if e.addresses == nil {
+		return "/** exempts every request: nothing is limited any more"
+	}
+	for _, network := range e.addresses {
+		if network.Bits() == 0 {
+			return fmt.Sprintf("%v exempts all clients with such addresses: no limit applies to them", network)
+		}
+	}
+	return ""
+}
+
 // parseNetwork reads a network or an address.
 func parseNetwork(text string) (netip.Prefix, error) {
 	network, err := netip.ParsePrefix(text)
@@ -105,7 +131,11 @@ func (j *judge) splitExempt(s *Set, o Options) {
 	for _, c := range all {
 		s.order = append(s.order, c.Exempt)
 		if c.Exempt {
-			s.exempt = append(s.exempt, exemption{methods: c.Match.Methods, path: c.pathOf, addresses: c.Match.Addresses, of: len(s.exempting)})
+			one := exemption{methods: c.Match.Methods, path: c.pathOf, addresses: c.Match.Addresses, of: len(s.exempting)}
+			if note := one.note(); note != "" {
+				j.note(0, "", "rule %q: %s", c.ID, note)
+			}
+			s.exempt = append(s.exempt, one)
 			s.exempting = append(s.exempting, c.Rule)
 		} else {
 			s.rules = append(s.rules, c)

@@ -29,6 +29,13 @@ func TestNotes(t *testing.T) {
 	f(read(t, stray, rule.Options{}).Notes(), "line 7: rules[0].limit.burst: has no effect with algorithm fixed, which uses limit, window; "+
 		"line 10: rules[1].limit.limit: has no effect with algorithm token, which uses capacity, fillRate; "+
 		"line 11: rules[2].limit.limit: has no effect with algorithm off, which uses no numbers")
+	const sweeping = `rules:
+  - {id: a, exempt: true, match: {path: /**}}
+  - {id: b, exempt: true, match: {path: /**, methods: [GET]}}
+  - {id: c, exempt: true, match: {path: /**, addresses: [10.0.0.0/8]}}
+  - {id: d, exempt: true, match: {addresses: [0.0.0.0/0]}}`
+	f(read(t, sweeping, rule.Options{}).Notes(), `rule "a": /** exempts every request: nothing is limited any more; `+
+		`rule "d": 0.0.0.0/0 exempts all clients with such addresses: no limit applies to them`)
 	c := clients(t, `{"a":{"algorithm":"fixed","limit":1,"window":1},
 		"b":{"algorithm":"fixed","limit":1,"window":1,"burst":5,"priority":"urgent"}}`)
 	f(c.Notes(), "line 2: b.burst: has no effect with algorithm fixed, which uses limit, window")

@@ -136,6 +136,9 @@ func (p *pattern) matches(text []byte) bool {
 	return p.walk(text)
 }
 
+// everything says whether the pattern, which is not nil, matches all texts.
+func (p *pattern) everything() bool { return p.prefix && p.literal == "" }
+
 // walk matches segment by segment. What ** takes is tried from the least up, and
 // only for the last ** seen: a later one can make up for whatever an earlier one
 // left (as with * in shells). What follows the last ** of all has to be the end of
