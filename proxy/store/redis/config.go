@@ -133,6 +133,9 @@ func (cfg *Config) option() (rueidis.ClientOption, error) {
 		ClusterOption:     rueidis.ClusterOption{ShardsRefreshInterval: refreshEvery, MaxMovedRedirections: redirectsMax},
 		ForceSingleClient: cfg.Topology == Single,
 	}
+	if secure != nil {
+		option.DialCtxFn = dialTLS
+	}
 	if cfg.Topology == Sentinel {
 		option.Sentinel = rueidis.SentinelOption{
 			Dialer: dialer, TLSConfig: secure, MasterSet: cfg.SentinelMaster,

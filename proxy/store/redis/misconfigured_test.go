@@ -23,25 +23,26 @@ func TestMisconfigured(t *testing.T) {
 		cfg   Config
 		cause store.Cause // 0: none
 	}{
-		"without a password": {Config{Addrs: []string{closed.addr()}}, store.Unauthenticated},
-		"a wrong password":   {Config{Addrs: []string{closed.addr()}, Password: "wrong"}, store.Unauthenticated},
-		"an unknown user":    {Config{Addrs: []string{open.addr()}, Username: "nobody", Password: "x"}, store.Unauthenticated},
-		"no right":           {Config{Addrs: []string{open.addr()}, Username: "without", Password: "secret"}, store.Unauthorized},
-		"no right in Lua":    {Config{Addrs: []string{open.addr()}, Username: "half", Password: "secret"}, store.Unauthorized},
-		"no database":        {Config{Addrs: []string{open.addr()}, DB: 99}, store.NoDatabase},
-		"no Cluster":         {Config{Addrs: []string{open.addr()}, Topology: Cluster}, store.WrongProtocol},
-		"no Sentinel":        {Config{Addrs: []string{open.addr()}, SentinelMaster: "m"}, store.WrongProtocol},
-		"a web server":       {saying(t, "HTTP/1.1 400 Bad Request"), store.WrongProtocol},
-		"an old server":      {saying(t, "-ERR invalid password"), store.Unauthenticated},
-		"no master":          {saying(t, "-ERR No such master with that name"), store.NoDatabase},
-		"starting":           {saying(t, "-LOADING Redis is loading the dataset in memory"), 0},
-		"no connection left": {saying(t, "-ERR max number of clients reached"), 0},
-		"a lost master":      {saying(t, "-MASTERDOWN Link with MASTER is down"), 0},
-		"a lost Cluster":     {saying(t, "-CLUSTERDOWN The cluster is down"), 0},
-		"a busy server":      {saying(t, "-BUSY Redis is busy running a script"), 0},
-		"nobody":             {Config{Addrs: []string{fmt.Sprint("127.0.0.1:", freePort(t))}}, 0},
-		"read only":          {Config{Addrs: []string{replica.addr()}}, 0},
-		"one that works":     {Config{Addrs: []string{open.addr()}}, 0},
+		"without a password":  {Config{Addrs: []string{closed.addr()}}, store.Unauthenticated},
+		"a wrong password":    {Config{Addrs: []string{closed.addr()}, Password: "wrong"}, store.Unauthenticated},
+		"an unknown user":     {Config{Addrs: []string{open.addr()}, Username: "nobody", Password: "x"}, store.Unauthenticated},
+		"no right":            {Config{Addrs: []string{open.addr()}, Username: "without", Password: "secret"}, store.Unauthorized},
+		"no right in Lua":     {Config{Addrs: []string{open.addr()}, Username: "half", Password: "secret"}, store.Unauthorized},
+		"no database":         {Config{Addrs: []string{open.addr()}, DB: 99}, store.NoDatabase},
+		"no Cluster":          {Config{Addrs: []string{open.addr()}, Topology: Cluster}, store.WrongProtocol},
+		"no Sentinel":         {Config{Addrs: []string{open.addr()}, SentinelMaster: "m"}, store.WrongProtocol},
+		"a web server":        {saying(t, "HTTP/1.1 400 Bad Request"), store.WrongProtocol},
+		"TLS to a web server": {securely(saying(t, "HTTP/1.1 400 Bad Request")), store.WrongProtocol},
+		"an old server":       {saying(t, "-ERR invalid password"), store.Unauthenticated},
+		"no master":           {saying(t, "-ERR No such master with that name"), store.NoDatabase},
+		"starting":            {saying(t, "-LOADING Redis is loading the dataset in memory"), 0},
+		"no connection left":  {saying(t, "-ERR max number of clients reached"), 0},
+		"a lost master":       {saying(t, "-MASTERDOWN Link with MASTER is down"), 0},
+		"a lost Cluster":      {saying(t, "-CLUSTERDOWN The cluster is down"), 0},
+		"a busy server":       {saying(t, "-BUSY Redis is busy running a script"), 0},
+		"nobody":              {Config{Addrs: []string{fmt.Sprint("127.0.0.1:", freePort(t))}}, 0},
+		"read only":           {Config{Addrs: []string{replica.addr()}}, 0},
+		"one that works":      {Config{Addrs: []string{open.addr()}}, 0},
 	} {
 		test.cfg.Timeout, test.cfg.dialTimeout = timeoutMax, patience
 		c, err := New(test.cfg)
@@ -57,6 +58,11 @@ func TestMisconfigured(t *testing.T) {
 		}
 		c.Close()
 	}
+}
+
+func securely(cfg Config) Config {
+	cfg.TLS = true
+	return cfg
 }
 
 // saying is the configuration of a client whose server answers every connection with a
