@@ -1,6 +1,8 @@
 package deploy
 
 import (
+	"cmp"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -10,6 +12,7 @@ import (
 	"time"
 
 	"weir/bench/rig"
+	"weir/internal/freeport"
 )
 
 // commonUnit is what the units of all programs have in common.
@@ -45,19 +48,47 @@ func TestUnits(t *testing.T) {
 		want := map[string]string{
 			"DynamicUser": "yes", "NoNewPrivileges": "yes", "ProtectSystem": "strict", "ProtectHome": "yes", "PrivateTmp": "yes",
 			"PrivateDevices": "yes", "CapabilityBoundingSet": "", "KillSignal": "SIGTERM", "LimitNOFILE": "1048576", "Restart": "on-failure",
-			"RestartPreventExitStatus": "2", "TimeoutStopSec": "40", "RestrictAddressFamilies": "AF_INET AF_INET6 AF_UNIX AF_NETLINK",
+			"RestartPreventExitStatus": "2", "LimitCORE": "0", "TimeoutStopSec": "40", "RestrictAddressFamilies": "AF_INET AF_INET6 AF_UNIX AF_NETLINK",
 			"EnvironmentFile": "-/etc/weir/%p.env", "ExecStart": "/usr/local/bin/weir-" + program, "ExecReload": "/bin/kill -HUP $MAINPID",
 		}
 		switch program {
 		case "proxy":
-			want["Environment"], want["User"] = "TAKEOVER=true", "weir-proxy"
+			want["User"] = "weir-proxy"
 		case "advisor":
-			want["Environment"], want["StateDirectory"] = "STATE_FILE=/var/lib/weir-advisor/state", "weir-advisor"
+			want["StateDirectory"] = "weir-advisor"
+		}
+		environment := map[string]string{"proxy": "TAKEOVER=true GOTRACEBACK=crash", "advisor": "STATE_FILE=/var/lib/weir-advisor/state GOTRACEBACK=crash"}
+		if have, want := strings.Join(keys["Environment"], " "), cmp.Or(environment[program], "GOTRACEBACK=crash"); have != want {
+			t.Errorf("%s: Environment is %q, want %q", program, have, want)
 		}
 		for key, value := range want {
 			if have := keys[key]; len(have) != 1 || have[0] != value {
 				t.Errorf("%s: %s is %q, want %q", program, key, have, value)
 			}
+		}
+	}
+}
+
+// A crash is not taken for a wrong setting, after which systemd does not start again.
+// SIGQUIT ends a Go program as a fatal error does.
+func TestUnitsStartAgainAfterACrash(t *testing.T) {
+	keys := unit(t, commonUnit)
+	for _, program := range programs() {
+		addr, err := freeport.Addr()
+		if err != nil {
+			t.Fatal(err)
+		}
+		host, port, _ := strings.Cut(addr, ":")
+		p, err := rig.Start(program, append([]string{"BIND=" + host, "PORT=" + port}, keys["Environment"]...), "sh", "-c", "ulimit -c 0; exec "+binary(t, program))
+		if err != nil {
+			t.Fatal(err)
+		}
+		eventually(t, program+" runs", p, func() bool { return strings.Contains(p.Output(), " - Started ") })
+		output(t, "kill", "-QUIT", fmt.Sprint(p.Pid()))
+		err = p.AwaitEnd(t.Context(), patience)
+		ended, ok := errors.AsType[*exec.ExitError](err)
+		if !ok || fmt.Sprint(ended.ExitCode()) == keys["RestartPreventExitStatus"][0] {
+			t.Errorf("%s: %v", program, err)
 		}
 	}
 }
