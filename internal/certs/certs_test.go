@@ -13,6 +13,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -302,4 +303,18 @@ func TestChangeThatTheFileSystemDoesNotShow(t *testing.T) {
 	write(t, certFile, []byte(strings.Replace(string(cert), "M", "N", 1)))
 	_ = os.Chtimes(certFile, info.ModTime(), info.ModTime())
 	mustCheck(t, p, false, certFile)
+}
+
+// A pipe without a writer is refused, not waited for.
+func TestPipe(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "pipe")
+	if err := syscall.Mkfifo(name, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Load(name, name); err == nil || !strings.Contains(err.Error(), name+": is a pipe") {
+		t.Errorf("loaded: %v", err)
+	}
+	if _, err := Pool(name); err == nil || !strings.Contains(err.Error(), name+": is a pipe") {
+		t.Errorf("read authorities: %v", err)
+	}
 }

@@ -134,8 +134,12 @@ func (p *Pair) read() (c contents, err error) {
 	return c, err
 }
 
-// readFile reads a file of bounded size; its errors name it.
+// readFile reads a file of bounded size; its errors name it. A pipe is not opened: one
+// without a writer would never be read.
 func readFile(name string) ([]byte, error) {
+	if stat, err := os.Stat(name); err == nil && stat.Mode()&os.ModeNamedPipe != 0 {
+		return nil, &os.PathError{Op: "open", Path: name, Err: errors.New("is a pipe")}
+	}
 	f, err := os.Open(name)
 	if err != nil {
 		return nil, err
