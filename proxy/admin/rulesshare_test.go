@@ -294,3 +294,26 @@ func TestRulesChangeOneByOne(t *testing.T) {
 		}
 	}
 }
+
+// Stored rules are in force also where their templates are missing, which the log says;
+// whoever sends rules here is refused.
+func TestStoredRulesWithoutTemplate(t *testing.T) {
+	const rules = `{"rules":[{"id":"a","limit":{"algorithm":"fixed","limit":5,"window":1},"refusal":{"template":"partner"}}]}`
+	docs, log := new(simredis.Documents), new(journal)
+	if _, ok, err := docs.CompareAndSet(RulesName, 0, []byte(`{"updatedAt":"2026-01-19T16:40:00Z","document":`+rules+`}`)); !ok || err != nil {
+		t.Fatal(ok, err)
+	}
+	options := ruleOptions(t)
+	options.HasTemplate = func(string) bool { return false }
+	r, err := NewRules(epoch, RuleFiles{}, options, docs, log.logger)
+	if err != nil {
+		t.Fatal(err)
+	}
+	said := strings.Join(log.taken(), "\n")
+	if got := tellRules(r.Active()); got != "a=5 v1 api stored" || !strings.Contains(said, `rules[0].refusal.template: there is no template "partner"`) {
+		t.Errorf("in force: %s, logged %s", got, said)
+	}
+	if _, err := r.Put(epoch, []byte(rules), -1); err == nil {
+		t.Error("they can be put")
+	}
+}

@@ -43,7 +43,11 @@ func (o object) refusal() (r Refusal) {
 		if !refusal.ValidName(r.Template) {
 			o.j.fault(at, in.path+".template", "must be the name of templates, without .html, .json or .txt, is %q", r.Template)
 		} else if has := o.j.hasTemplate; has != nil && !has(r.Template) {
-			o.j.fault(at, in.path+".template", "there is no template %q in the folder REFUSAL_TEMPLATES", r.Template)
+			tell := o.j.fault
+			if o.j.unknown != nil { // another proxy has it: the limits hold here too
+				tell = o.j.note
+			}
+			tell(at, in.path+".template", "there is no template %q in the folder REFUSAL_TEMPLATES", r.Template)
 		}
 	}
 	fields, at := in.at("fields")
