@@ -11,9 +11,12 @@ import (
 )
 
 // accept is in which form the client wants a refusal: of the request in env.head, or of
-// that which goes to a target, when its head is gone.
+// that which goes to a target, when its head is gone, or has gone there.
 func (s *Session) accept() refusal.Accept {
-	if s.x.forward == nil {
+	switch {
+	case s.x.forward == nil && s.x.request > requestRefused:
+		return s.x.wants
+	case s.x.forward == nil:
 		value, _ := s.env.head.Value(http1.FieldAccept)
 		return refusal.ParseAccept(value)
 	}

@@ -3,6 +3,7 @@ package session
 import (
 	"strings"
 	"testing"
+	"time"
 )
 
 // What a gate sheds has the form that its client wants, though the head has gone.
@@ -23,5 +24,27 @@ func TestShedHasForms(t *testing.T) {
 		if got := string(b.s.Effects().Client); !strings.HasPrefix(got, want) || !strings.Contains(got, "d-1") || strings.Contains(got, "text/html") != strings.Contains(got, "\r\nVary: Accept\r\n") {
 			t.Errorf("%q: %s", accept, got)
 		}
+	}
+}
+
+// The form is that which the client of a streamed upload wanted, not that of another
+// request that the loop has read since.
+func TestUploadKeepsForm(t *testing.T) {
+	b := newBench(t, 10)
+	b.env.Settings.BufferBytesMax = 4
+	b.s.HandleClient(b.now, []byte("POST / HTTP/1.1\r\nHost: x\r\nAccept: */*\r\nContent-Length: 100\r\n\r\n"))
+	b.s.Effects()
+	b.s.HandleAcquired(b.now, "target:8081", true)
+	b.s.Effects()
+	b.s.HandleClient(b.now, []byte("0123456789"))
+	b.s.Effects()
+	other := New(b.now, b.s.env, b.s.remote, false)
+	other.HandleClient(b.now, []byte("GET / HTTP/1.1\r\nHost: x\r\nAccept: text/html\r\n\r\n"))
+	other.Effects()
+	b.s.HandleUpstream(b.now, []byte("HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n0123456789"))
+	b.s.Effects()
+	b.s.HandleStream(b.now.Add(time.Hour), false)
+	if got := string(b.s.Effects().Client); !strings.HasPrefix(got, "HTTP/1.1 503 ") || !strings.Contains(got, "application/json") {
+		t.Errorf("%s", got)
 	}
 }

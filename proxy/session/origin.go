@@ -255,9 +255,10 @@ func (s *Session) withheld(f *http1.Field, trusted bool) bool {
 
 // keepsOdd reports whether a field is forwarded whose name has other characters
 // than letters, digits and hyphens: when these are underscores, they are wanted,
-// and no target takes the field for one of the connection's.
+// and no target takes the field for one of the connection's, or for the request's id.
 func (s *Session) keepsOdd(name []byte) bool {
-	if !s.env.Settings.Underscores {
+	set := s.env.Settings
+	if !set.Underscores || set.RequestID && len(name) == len(requestIDField) && foldsTo(name, "x-request-id") {
 		return false
 	}
 	for _, c := range name {

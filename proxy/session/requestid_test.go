@@ -16,3 +16,15 @@ func TestSaneRequestID(t *testing.T) {
 		}
 	}
 }
+
+// With underscores wanted, a look-alike of the request id does not pass either.
+func TestLookAlikeOfRequestID(t *testing.T) {
+	b := newBench(t, 10)
+	b.env.Settings.RequestID, b.env.Settings.Underscores = true, true
+	b.s.HandleClient(b.now, []byte("GET / HTTP/1.1\r\nHost: x\r\nX_Request_Id: forged\r\nX_Other: 1\r\n\r\n"))
+	b.s.Effects()
+	b.s.HandleAcquired(b.now, "target:8081", true)
+	if up := string(b.s.Effects().Upstream); strings.Contains(up, "forged") || !strings.Contains(up, "X_Other: 1") {
+		t.Errorf("%s", up)
+	}
+}

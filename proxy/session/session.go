@@ -6,6 +6,7 @@ import (
 
 	"weir/internal/http1"
 	"weir/proxy/decide"
+	"weir/proxy/refusal"
 )
 
 // A state is what the bytes of a client's connection are.
@@ -81,8 +82,9 @@ type exchange struct {
 	rateBy    time.Time // when rateBytes must have become enough
 	rateBytes int64
 
-	forward  []byte // the request as sent to the target, or to an own endpoint
-	hostAt   int    // where the target's Host goes into it; 0: it has one
+	forward  []byte         // the request as sent to the target, or to an own endpoint
+	wants    refusal.Accept // the form of a refusal, when forward is gone
+	hostAt   int            // where the target's Host goes into it; 0: it has one
 	replay   replay
 	failed   Fault // why the target tried before could not be reached
 	answerBy time.Time

@@ -98,6 +98,7 @@ func (s *Session) stream(now time.Time) {
 // sentRequest forgets the part of a streamed request that is gone.
 func (s *Session) sentRequest() {
 	if s.x.forward != nil {
+		s.x.wants = s.accept()
 		s.env.give(s.x.forward)
 		s.x.forward = nil
 	}
