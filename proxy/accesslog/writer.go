@@ -24,6 +24,8 @@ const (
 	writeInterval = 100 * time.Millisecond
 	// warnInterval is how often lost lines are told of.
 	warnInterval = time.Minute
+	// closeWait is how long Close waits for a pipe that nobody reads, or a disk that hangs.
+	closeWait = 5 * time.Second
 )
 
 // A Writer writes what the rings hold to a file or the standard output.
@@ -122,10 +124,16 @@ func (w *Writer) Dropped() uint64 {
 	return n
 }
 
-// Close writes what is left and closes the log. Nothing is put any more.
+// Close writes what is left and closes the log. Nothing is put any more. What cannot be
+// written within closeWait is given up: the program is to end.
 func (w *Writer) Close() {
 	close(w.stop)
-	<-w.done
+	select {
+	case <-w.done:
+	case <-time.After(closeWait):
+		w.log.Warn("The last lines of the access log are lost: it takes nothing")
+		return
+	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	_ = w.out.Close()

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -139,5 +140,34 @@ func TestPutDoesNotAllocate(t *testing.T) {
 	line := []byte(strings.Repeat("x", 300))
 	if n := testing.AllocsPerRun(100, func() { r.Put(line); r.head.Store(r.tail.Load()) }); n != 0 {
 		t.Errorf("%v allocations", n)
+	}
+}
+
+// A reader that takes nothing does not keep the program from ending.
+func TestCloseWithStalledReader(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "pipe")
+	if err := syscall.Mkfifo(name, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	reader, err := os.OpenFile(name, os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer reader.Close()
+	w, err := Open(name, 1, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	line := []byte(strings.Repeat("x", 1023) + "\n")
+	for range ringBytes / len(line) { // more than a pipe takes
+		w.Ring(0).Put(line)
+	}
+	until(t, "the pipe is full", func() bool { return w.rings[0].head.Load() > 0 })
+	closed := make(chan bool)
+	go func() { w.Close(); close(closed) }()
+	select {
+	case <-closed:
+	case <-time.After(patience):
+		t.Fatal("it does not close")
 	}
 }
