@@ -13,6 +13,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"weir/internal/freeport"
 )
 
 // accessLine is a line of the access log.
@@ -180,5 +182,19 @@ func TestAccessLogOnStdout(t *testing.T) {
 	ask(t, p.addr, "/x?y=z")
 	if line := p.logged(`"GET /x?y=z HTTP/1.1" 200 0 "-" "Go-http-client/1.1"`); !strings.HasPrefix(line, "127.0.0.1 - - [") {
 		t.Errorf("wrote %s", line)
+	}
+}
+
+// A line about a target that could not be reached says which.
+func TestAccessLogOfDeadTarget(t *testing.T) {
+	dead, err := freeport.Addr()
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "access.log")
+	p := launch(t, []string{"TARGET_URL", "http://" + dead, "ACCESS_LOG", file})
+	ask(t, p.addr, "/")
+	if l := p.accessLines(file, 1)[0]; l.Status != 502 || l.Reason != "connect_refused" || l.Target != dead {
+		t.Errorf("%+v", l)
 	}
 }

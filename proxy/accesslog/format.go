@@ -148,7 +148,8 @@ func appendText[T ~string | ~[]byte](dst []byte, name string, text T) []byte {
 		switch {
 		case r == utf8.RuneError && n <= 1:
 			dst = append(dst, `\ufffd`...)
-		case r == 0x2028 || r == 0x2029 || r == 0x85: // end lines for some readers
+		case r < 0xa0 || r >= 0x2028 && r <= 0x202e || r >= 0x2066 && r <= 0x2069:
+			// control terminals, end lines for some readers, or turn what follows round
 			dst = append(dst, '\\', 'u', hexDigits[r>>12&15], hexDigits[r>>8&15], hexDigits[r>>4&15], hexDigits[r&15])
 		default:
 			dst = utf8.AppendRune(dst, r)

@@ -35,7 +35,7 @@ var combinedLine = regexp.MustCompile(`^[0-9a-f.:]+ - - \[[^]]+\] "(?:[^"\\]|\\x
 
 // Whatever a client sends is one line that says what it says.
 func FuzzLine(f *testing.F) {
-	for _, evil := range []string{"x", "\n127.0.0.1 - - admin", `" 200 1 "`, `\`, `","status":200,"x":"`, "\xff\xfe\x80", "\u2028\u2029\u0085", "\x1b[31m\x7f\x00\r"} {
+	for _, evil := range []string{"x", "\n127.0.0.1 - - admin", `" 200 1 "`, `\`, `","status":200,"x":"`, "\xff\xfe\x80", "\u2028\u2029\u0085", "\x1b[31m\x7f\x00\r", "\u009b31m\u202e\u2066"} {
 		f.Add(evil, evil)
 	}
 	f.Fuzz(func(t *testing.T, target, agent string) {
@@ -50,7 +50,7 @@ func FuzzLine(f *testing.F) {
 			Status    int
 			Path, Key string
 		}
-		if err := json.Unmarshal(line, &read); err != nil || read.Status != 429 || bytes.Count(line, []byte("\n")) != 1 || bytes.ContainsAny(line, "\r\x1b\x7f\u2028\u2029\u0085") {
+		if err := json.Unmarshal(line, &read); err != nil || read.Status != 429 || bytes.Count(line, []byte("\n")) != 1 || bytes.ContainsAny(line, "\r\x1b\x7f\u2028\u2029\u0085\u009b\u202e\u2066") {
 			t.Errorf("JSON: %q, %v", line, err)
 		}
 		if want := string([]rune(target)); read.Path != want || read.Key != want {

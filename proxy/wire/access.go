@@ -35,9 +35,13 @@ func (a *Access) register(set *metric.Set) {
 // noticedMax bounds each text that is kept of a request for the access log, in bytes.
 const noticedMax = 2048
 
+// noticeKeptMax bounds the memory of a notice that is kept for the next, in bytes.
+const noticeKeptMax = 1024
+
 // A notice is what the access log keeps of a request whose head goes.
 type notice struct {
 	client netip.Addr
+	gaveUp string // the address of the target that was given up last
 	text   []byte
 	ends   [noticeParts]int // of its parts, in text
 }
@@ -73,8 +77,14 @@ func (n *notice) part(i int) []byte {
 	return n.text[start:n.ends[i]]
 }
 
-// forget empties the notice.
-func (n *notice) forget() { *n = notice{text: n.text[:0]} }
+// forget empties the notice. Of a large one no memory stays with a client that may ask
+// for nothing more.
+func (n *notice) forget() {
+	if cap(n.text) > noticeKeptMax {
+		n.text = nil
+	}
+	*n = notice{text: n.text[:0]}
+}
 
 // An accessSide is the access log on one loop.
 //
@@ -111,6 +121,7 @@ func (c *client) wrote(now time.Time, o *session.Outcome) {
 		Referer: n.part(noticeReferer), UserAgent: n.part(noticeAgent),
 		Status: o.Status, Bytes: o.Bytes, TargetTime: -1, Rule: o.Rule, Decision: o.ID, RequestID: o.RequestID, Reason: reason}
 	e := &a.entry
+	e.Upstream = n.gaveUp
 	if !o.Began.IsZero() {
 		e.Duration = now.Sub(o.Began)
 	}

@@ -161,10 +161,7 @@ func (c *client) read(fx *session.Effects) {
 func (c *client) wake(at time.Time) {
 	if c.alarm == nil {
 		c.alarm = c.side.loop.NewAlarm(func(now time.Time) {
-			if c.closed {
-				return
-			}
-			if c.gateLate(now) {
+			if c.closed || c.gateLate(now) {
 				return
 			}
 			c.s.HandleWake(now)
@@ -271,6 +268,7 @@ func (c *client) enter(now time.Time, fresh bool) {
 
 // unavailable gives the target up that has no connection for the exchange.
 func (c *client) unavailable(now time.Time, why session.Fault) {
+	c.notice.gaveUp = c.at.Value.spec.Addr
 	c.leave()
 	c.s.HandleUnavailable(now, why)
 }

@@ -65,6 +65,7 @@ func (c *client) shed(now time.Time) {
 			d.last = look.Last[n-1]
 		}
 	})
+	c.notice.gaveUp = t.spec.Addr
 	c.leave()
 	c.s.HandleShed(now, id)
 }
