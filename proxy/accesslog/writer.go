@@ -10,7 +10,6 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
-	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -30,7 +29,8 @@ const (
 
 // A Writer writes what the rings hold to a file or the standard output.
 //
-// Safe for concurrent use: a mutex guards the file; the rest is its goroutine's.
+// Safe for concurrent use: next and failed are atomic; the rest is immutable or its
+// goroutine's.
 type Writer struct {
 	name   string
 	rings  []*Ring
@@ -38,13 +38,12 @@ type Writer struct {
 	wake   chan struct{}
 	stop   chan struct{}
 	done   chan struct{}
-	failed atomic.Uint64 // lines that could not be written
+	failed atomic.Uint64                  // lines that could not be written
+	next   atomic.Pointer[io.WriteCloser] // where the log is to go on, after Reopen
 
-	mu    sync.Mutex
-	out   io.WriteCloser
-	cause error // of the last lines that could not be written; nil: they could
-
-	torn   bool // what was written last ends within a line
+	out    io.WriteCloser
+	cause  error // of the last lines that could not be written; nil: they could
+	torn   bool  // what was written last ends within a line
 	told   uint64
 	toldAt time.Time
 }
@@ -100,18 +99,25 @@ func (standard) Close() error { return nil }
 // Ring is that of a loop.
 func (w *Writer) Ring(loop int) *Ring { return w.rings[loop] }
 
-// Reopen has the log go on in the file that has the name now. With an error it goes on
-// as before.
+// Reopen has the log go on in the file that has the name now, as soon as what is being
+// written is. With an error it goes on as before.
 func (w *Writer) Reopen() error {
 	out, err := open(w.name)
 	if err != nil {
 		return err
 	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	_ = w.out.Close() // nothing is buffered
-	w.out = out
+	if unused := w.next.Swap(&out); unused != nil {
+		_ = (*unused).Close()
+	}
 	return nil
+}
+
+// goOn goes on in the file that Reopen has opened, if there is one.
+func (w *Writer) goOn() {
+	if next := w.next.Swap(nil); next != nil {
+		_ = w.out.Close() // nothing is buffered
+		w.out, w.torn = *next, false
+	}
 }
 
 // Dropped is how many lines were lost: there was no room for them, or they could not be
@@ -134,8 +140,7 @@ func (w *Writer) Close() {
 		w.log.Warn("The last lines of the access log are lost: it takes nothing")
 		return
 	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
+	w.goOn()
 	_ = w.out.Close()
 }
 
@@ -153,6 +158,7 @@ func (w *Writer) run() {
 		case <-tick.C:
 		}
 		for _, r := range w.rings {
+			w.goOn()
 			batch = r.take(batch[:0])
 			w.write(batch)
 		}
@@ -166,8 +172,6 @@ func (w *Writer) write(lines []byte) {
 	if len(lines) == 0 {
 		return
 	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
 	if w.torn {
 		if _, err := w.out.Write([]byte{'\n'}); err != nil {
 			w.lose(lines, err)
@@ -184,7 +188,7 @@ func (w *Writer) write(lines []byte) {
 	w.lose(lines[n:], err)
 }
 
-// lose counts lines that could not be written. mu is held.
+// lose counts lines that could not be written.
 func (w *Writer) lose(lines []byte, why error) {
 	w.failed.Add(uint64(bytes.Count(lines, []byte{'\n'})))
 	w.cause = why
@@ -196,12 +200,10 @@ func (w *Writer) warn(now time.Time) {
 	if n == w.told || !w.toldAt.IsZero() && now.Sub(w.toldAt) < warnInterval {
 		return
 	}
-	w.mu.Lock()
 	reason := "lines come faster than they are written"
 	if w.cause != nil {
 		reason = w.cause.Error()
 	}
-	w.mu.Unlock()
 	w.log.Warn("Lines of the access log were lost", "count", n-w.told, "reason", reason)
 	w.told, w.toldAt = n, now
 }

@@ -143,8 +143,8 @@ func TestPutDoesNotAllocate(t *testing.T) {
 	}
 }
 
-// A reader that takes nothing does not keep the program from ending.
-func TestCloseWithStalledReader(t *testing.T) {
+// A reader that takes nothing keeps the program neither from reloading nor from ending.
+func TestStalledReader(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "pipe")
 	if err := syscall.Mkfifo(name, 0o600); err != nil {
 		t.Fatal(err)
@@ -163,11 +163,13 @@ func TestCloseWithStalledReader(t *testing.T) {
 		w.Ring(0).Put(line)
 	}
 	until(t, "the pipe is full", func() bool { return w.rings[0].head.Load() > 0 })
-	closed := make(chan bool)
-	go func() { w.Close(); close(closed) }()
-	select {
-	case <-closed:
-	case <-time.After(patience):
-		t.Fatal("it does not close")
+	for _, do := range []func(){func() { _ = w.Reopen() }, w.Close} {
+		done := make(chan bool)
+		go func() { do(); close(done) }()
+		select {
+		case <-done:
+		case <-time.After(patience):
+			t.Fatal("it waits for the reader")
+		}
 	}
 }
