@@ -24,6 +24,10 @@ func (s *Session) appendCORS(dst []byte) []byte {
 		return dst
 	}
 	dst = http1.AppendField(dst, "Access-Control-Allow-Origin", s.x.origin)
-	return append(dst, "Vary: Origin\r\nAccess-Control-Expose-Headers: "+
-		"Retry-After, RateLimit, RateLimit-Policy, X-RateLimit-Limit, X-RateLimit-Remaining, X-RateLimit-Retry-After, "+decisionField+"\r\n"...)
+	dst = append(dst, "Vary: Origin\r\nAccess-Control-Expose-Headers: "+
+		"Retry-After, RateLimit, RateLimit-Policy, X-RateLimit-Limit, X-RateLimit-Remaining, X-RateLimit-Retry-After, "+decisionField...)
+	if s.x.outcome.RequestID != nil {
+		dst = append(dst, ", "+requestIDField...)
+	}
+	return append(dst, "\r\n"...)
 }

@@ -28,3 +28,14 @@ func TestLookAlikeOfRequestID(t *testing.T) {
 		t.Errorf("%s", up)
 	}
 }
+
+// A page of another origin may read the id of a refusal.
+func TestRequestIDIsExposed(t *testing.T) {
+	b := newBench(t, 1)
+	b.env.Settings.RequestID, b.env.Settings.CORS = true, true
+	b.env.Policy().Limit.Take(b.now.UnixMicro(), &b.state, 1, 1)
+	b.s.HandleClient(b.now, []byte("GET / HTTP/1.1\r\nHost: x\r\nOrigin: https://a.example\r\n\r\n"))
+	if got := string(b.s.Effects().Client); !strings.HasPrefix(got, "HTTP/1.1 429 ") || !strings.Contains(got, ", X-Request-Id\r\n") {
+		t.Errorf("%s", got)
+	}
+}
