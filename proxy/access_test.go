@@ -198,3 +198,42 @@ func TestAccessLogOfDeadTarget(t *testing.T) {
 		t.Errorf("%+v", l)
 	}
 }
+
+// A client that leaves within an answer has got its status; one that leaves before, none.
+func TestAccessLogOfClientThatLeaves(t *testing.T) {
+	target := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
+		if q.URL.Path == "/stream" {
+			fmt.Fprint(w, "hello")
+			_ = http.NewResponseController(w).Flush()
+		}
+		<-q.Context().Done()
+	}))
+	defer target.Close()
+	file := filepath.Join(t.TempDir(), "access.log")
+	p := launch(t, []string{"TARGET_URL", target.URL, "ACCESS_LOG", file})
+	for path, want := range map[string]int{"/stream": 200, "/never": 499} {
+		conn, err := net.Dial("tcp", p.addr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		fmt.Fprintf(conn, "GET %s HTTP/1.1\r\nHost: x\r\n\r\n", path)
+		if want == 200 {
+			if _, err := conn.Read(make([]byte, 12)); err != nil {
+				t.Fatal(err)
+			}
+		} else {
+			inTheEnd(t, "the request is at the target", func() bool {
+				_, text := ask(t, p.addr, "/metrics")
+				return strings.Contains(text, "\nratelimiter_upstream_in_flight 1\n")
+			})
+		}
+		_ = conn.(*net.TCPConn).SetLinger(0) // it resets the connection, and might not read on
+		conn.Close()
+		if l := p.accessLines(file, 1)[0]; l.Path != path || l.Status != want || l.Reason != "client_left" {
+			t.Errorf("%+v", l)
+		}
+		if err := os.Truncate(file, 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+}

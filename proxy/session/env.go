@@ -130,6 +130,7 @@ type Outcome struct {
 	Algorithm limit.Algorithm // that decided; only with a decision
 	Rule      string
 	Status    int       // answered; 0 when the client left before
+	Begun     int       // of an answer whose head the client had got when it left; 0: none
 	Relayed   bool      // the answer is the target's, as far as it came
 	Began     time.Time // the first byte was read
 	Sent      time.Time // written to the target, or begun to be; zero when it was not

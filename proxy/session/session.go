@@ -262,6 +262,9 @@ func (s *Session) HandleClosed(now time.Time) {
 	default:
 		s.letGo(ReleaseDiscard)
 	}
+	if s.x.answer == answerRelaying {
+		s.x.outcome.Begun = s.x.status
+	}
 	if s.state == stateExchanges && s.x.outcome.Decision != Undecided {
 		s.report()
 	}

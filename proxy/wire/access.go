@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"cmp"
 	"encoding/binary"
 	"encoding/hex"
 	mathrand "math/rand/v2"
@@ -132,7 +133,7 @@ func (c *client) wrote(now time.Time, o *session.Outcome) {
 		e.TargetTime = now.Sub(o.Sent)
 	}
 	if o.Status == 0 {
-		e.Status = 499 // as nginx has it
+		e.Status = cmp.Or(o.Begun, 499) // as nginx has it
 	}
 	if len(o.Key) > 0 {
 		a.key = rule.AppendShown(a.key[:0], o.Key)
