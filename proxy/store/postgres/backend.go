@@ -50,6 +50,7 @@ type backend struct {
 	pool      *pool
 	documents *pool
 	ready     atomic.Bool // the schema has the version that this program needs
+	lacking   bool        // something of the schema is missing; of Probe, which runs alone
 	counts    *counts
 	sweeping  sync.WaitGroup
 	stop      context.CancelFunc
@@ -272,13 +273,16 @@ func (b *backend) Probe(ctx context.Context) error {
 		if err := b.migrate(ctx); err != nil {
 			return err
 		}
+		b.lacking = false
 		b.ready.Store(true)
 	}
 	ctx, cancel = context.WithTimeout(ctx, max(b.cfg.silence, b.cfg.Timeout))
 	defer cancel()
-	if _, err := b.call(ctx, b.pool, "probe_1($1)", []uint32{oidBytea}, []byte(b.cfg.KeyPrefix+probeName)); err != nil {
-		if code := codeOf(err); code == codeNoFunction || code == codeNoSchema {
-			b.ready.Store(false) // somebody has removed it
+	probe := "probe_1($1)," + b.schema + "take_1(0,0,'{}','{}','{}','{}')"
+	if _, err := b.call(ctx, b.pool, probe, []uint32{oidBytea}, []byte(b.cfg.KeyPrefix+probeName)); err != nil {
+		if code := codeOf(err); code == codeNoFunction || code == codeNoSchema || code == codeNoTable {
+			b.lacking = true // somebody has removed it
+			b.ready.Store(false)
 		}
 		return fmt.Errorf("probe PostgreSQL: %w", err)
 	}
@@ -292,7 +296,7 @@ func (b *backend) migrate(ctx context.Context) error {
 	switch {
 	case err != nil:
 		return fmt.Errorf("look at schema %s: %w", b.cfg.Schema, told(err))
-	case version == schemaVersion:
+	case version == schemaVersion && (!b.lacking || b.cfg.Manual):
 		return nil
 	case version > schemaVersion:
 		return &store.MisconfiguredError{Cause: store.WrongProtocol, Err: fmt.Errorf(

@@ -3,6 +3,7 @@ package postgres
 import (
 	"cmp"
 	"errors"
+	"net/url"
 	"regexp"
 	"strings"
 	"time"
@@ -98,11 +99,12 @@ func (cfg *Config) parse() (*pgconn.Config, error) {
 		}
 		return nil, errors.New("cannot be parsed: " + cause)
 	}
-	switch {
+	u, err := url.Parse(cfg.URL)
+	switch { // the user is not that of this process: what is taken for a host may be a part of a password
+	case err != nil || u.User.Username() == "" && !u.Query().Has("user"):
+		return nil, errors.New("names no user")
 	case parsed.Database == "":
 		return nil, errors.New("names no database")
-	case parsed.User == "":
-		return nil, errors.New("names no user")
 	}
 	if strings.Contains(authority(cfg.URL), ",") && !strings.Contains(cfg.URL, "target_session_attrs=") {
 		parsed.ValidateConnect = pgconn.ValidateConnectTargetSessionAttrsReadWrite
@@ -115,8 +117,8 @@ func (cfg *Config) parse() (*pgconn.Config, error) {
 }
 
 // authority is the part of a URL that names hosts.
-func authority(url string) string {
-	_, rest, _ := strings.Cut(url, "://")
+func authority(text string) string {
+	_, rest, _ := strings.Cut(text, "://")
 	rest, _, _ = strings.Cut(rest, "/")
 	return rest[strings.LastIndexByte(rest, '@')+1:]
 }

@@ -22,6 +22,8 @@ func TestConfig(t *testing.T) {
 		{Config{URL: "postgres://weir:s3cret@localhost:port/weir"}, "URL: "},
 		{Config{URL: "postgres://weir:s3cret%zz@localhost/weir"}, "cannot be parsed"},
 		{Config{URL: "postgres://weir:s3cret/@localhost/weir"}, "URL: "},
+		{Config{URL: "postgres://weir:12/s3cret@localhost/weir"}, "names no user"},
+		{Config{URL: "postgres://localhost/weir?user=weir"}, ""},
 		{Config{URL: good + "?sslmode=prefered"}, "sslmode is invalid"},
 		{Config{URL: good + "?target_session_attrs=writable"}, "target_session_attrs"},
 		{Config{URL: "postgres://weir@localhost"}, "names no database"},

@@ -18,6 +18,7 @@ const (
 	codeDeadlock      = "40P01"
 	codeNoFunction    = "42883"
 	codeNoSchema      = "3F000"
+	codeNoTable       = "42P01"
 )
 
 // codeOf is the SQLSTATE of an error that the server has told; else empty.
@@ -56,7 +57,9 @@ var meanings = []meaning{
 	{"42501", store.OutageFault, store.Unauthorized, "grant the user of POSTGRES_URL what POSTGRES_MIGRATE=print lists"},
 	{codeNoFunction, store.OutageFault, store.NoDatabase, "run the SQL that POSTGRES_MIGRATE=print prints, or set POSTGRES_MIGRATE=true"},
 	{codeNoSchema, store.OutageFault, store.NoDatabase, "run the SQL that POSTGRES_MIGRATE=print prints, or set POSTGRES_MIGRATE=true"},
-	{"42P01", store.OutageFault, store.NoDatabase, "run the SQL that POSTGRES_MIGRATE=print prints, or set POSTGRES_MIGRATE=true"},
+	{codeNoTable, store.OutageFault, store.NoDatabase, "run the SQL that POSTGRES_MIGRATE=print prints, or set POSTGRES_MIGRATE=true"},
+	{"42704", store.OutageFault, store.WrongProtocol, "correct the parameters of POSTGRES_URL"},
+	{"22023", store.OutageFault, store.WrongProtocol, "correct the parameters of POSTGRES_URL"},
 	{"53100", store.OutageFault, 0, "make room on the server's disk"},
 	{"53300", store.OutageFault, 0, "raise max_connections, lower POSTGRES_CONNECTIONS, or put a pooler between"},
 	{"53", store.OutageFault, 0, "give the server more of what it lacks"},
@@ -82,8 +85,11 @@ func meaningOf(code string) (m meaning, ok bool) {
 	return meaning{}, false
 }
 
-// told is an error with what to do about it.
+// told is an error with what to do about it, once.
 func told(err error) error {
+	if _, unconnected := errors.AsType[*connectError](err); unconnected {
+		return err
+	}
 	if code := codeOf(err); code != "" {
 		if m, ok := meaningOf(code); ok {
 			return fmt.Errorf("%w; %s", err, m.remedy)
@@ -103,9 +109,13 @@ func (b *backend) Classify(err error) store.Fault {
 	if errors.Is(err, errForeign) || errors.Is(err, errForm) {
 		return store.Fault{Class: store.ItemFault}
 	}
+	_, unconnected := errors.AsType[*connectError](err)
 	if code := codeOf(err); code != "" {
 		m, ok := meaningOf(code)
-		if !ok {
+		switch {
+		case !ok && unconnected:
+			return store.Fault{Class: store.OutageFault, Code: code}
+		case !ok:
 			return store.Fault{Class: store.ItemFault, Code: code}
 		}
 		f := store.Fault{Class: m.class, Code: code}
@@ -114,7 +124,6 @@ func (b *backend) Classify(err error) store.Fault {
 		}
 		return f
 	}
-	_, unconnected := errors.AsType[*connectError](err)
 	switch {
 	case unconnected && strings.Contains(err.Error(), refusedTLS):
 		return store.Fault{Class: store.OutageFault, Permanent: &store.MisconfiguredError{Cause: store.WrongProtocol,

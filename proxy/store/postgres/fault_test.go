@@ -175,12 +175,14 @@ func TestMisconfigured(t *testing.T) {
 		remedy string
 	}{
 		{Config{URL: url}, store.Unauthenticated, "correct user and password"},
-		{Config{URL: s.URL("outsider", "weir")}, store.Unauthenticated, "pg_hba.conf"},
+		{Config{URL: s.URL("outsider", "weir")}, store.Unauthenticated, "let the user of POSTGRES_URL in"},
 		{Config{URL: s.URL("weir", "missing")}, store.NoDatabase, "create the database"},
 		{Config{URL: s.URL("nobody", "weir")}, store.Unauthorized, "grant"},
 		{Config{URL: s.URL("nobody", "weir"), Schema: "own"}, store.Unauthorized, "grant"},
 		{Config{URL: s.URL("weir", "weir"), Schema: "own", Manual: true}, store.NoDatabase, "POSTGRES_MIGRATE=print"},
 		{Config{URL: s.URL("nobody", "weir"), Schema: "later"}, store.WrongProtocol, "has version 99, and this program knows 1"},
+		{Config{URL: s.URL("weir", "weir") + "&ssl_mode=require"}, store.WrongProtocol, "correct the parameters of POSTGRES_URL"},
+		{Config{URL: s.URL("weir", "weir") + "&search_path=%22"}, store.WrongProtocol, "correct the parameters of POSTGRES_URL"},
 		{Config{URL: strings.Replace(s.URL("weir", "weir"), "disable", "require", 1)}, store.WrongProtocol, "sslmode"},
 	} {
 		b := openBackend(t, test.cfg)
@@ -189,7 +191,7 @@ func TestMisconfigured(t *testing.T) {
 		switch {
 		case err == nil || !ok || permanent == nil:
 			t.Errorf("%s: %v", test.remedy, err)
-		case permanent.Cause != test.cause || !strings.Contains(permanent.Error(), test.remedy):
+		case permanent.Cause != test.cause || strings.Count(permanent.Error(), test.remedy) != 1:
 			t.Errorf("%v, want %v with %q", permanent, test.cause, test.remedy)
 		case strings.Contains(permanent.Error(), "s3cret"), strings.ContainsAny(permanent.Error(), "\n\t"):
 			t.Errorf("not one line: %q", permanent)
@@ -240,4 +242,42 @@ func TestForeignRow(t *testing.T) {
 		t.Errorf("forgetting: %v, %v", forgotten, err)
 	}
 	admit(t, b)
+}
+
+// Connections that the server has ended while they were idle fail no statement.
+func TestEndedWhileIdle(t *testing.T) {
+	t.Parallel()
+	s, b := newWorld(t)
+	exactly(t, b)
+	const of = " FROM pg_stat_activity WHERE application_name = 'weir'"
+	s.Do("weir", "SELECT pg_terminate_backend(pid)"+of)
+	postgrestest.Eventually(t, "all have ended", func() bool { return s.Do("weir", "SELECT count(*)"+of) == "0" })
+	b.cfg.KeyPrefix = "again"
+	for range 2 * b.cfg.Connections {
+		admit(t, b)
+	}
+}
+
+// What somebody has removed is noticed by the probe, and made again if that is allowed.
+func TestRemoved(t *testing.T) {
+	t.Parallel()
+	s, b := newWorld(t)
+	manual := openBackend(t, Config{URL: s.URL("weir", "weir"), Manual: true})
+	for _, sql := range []string{
+		"DROP FUNCTION weir.take_1(int8, int4, int4[], bytea[], int8[], int8[])", "DROP TABLE weir.keys CASCADE", "DROP SCHEMA weir CASCADE",
+	} {
+		s.Do("weir", sql)
+		for range 2 {
+			if f := manual.Classify(manual.Probe(background)); f.Permanent == nil || f.Permanent.Cause != store.NoDatabase {
+				t.Errorf("%s: the probe finds %+v", sql, f)
+			}
+		}
+		if err := b.Probe(background); err == nil {
+			t.Errorf("%s: the probe finds nothing", sql)
+		}
+		if err := b.Probe(background); err != nil {
+			t.Errorf("%s: it is not made again: %v", sql, err)
+		}
+		admit(t, b)
+	}
 }

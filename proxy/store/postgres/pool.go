@@ -2,11 +2,14 @@ package postgres
 
 import (
 	"context"
+	"crypto/tls"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgconn"
@@ -94,6 +97,9 @@ func (p *pool) keep() {
 		case <-p.stopping.Done():
 			return
 		case j := <-p.jobs:
+			if conn != nil && !conn.IsClosed() && stale(conn) {
+				closeNow(conn)
+			}
 			if conn == nil || conn.IsClosed() {
 				conn, j.err = p.connect()
 			}
@@ -103,6 +109,30 @@ func (p *pool) keep() {
 			close(j.done)
 		}
 	}
+}
+
+// stale reports whether an idle connection cannot be used again: the other end has closed it,
+// or sent what it sends before it does. Nobody reads an idle connection otherwise, so that
+// the first statement after a restart of the server would fail.
+func stale(conn *pgconn.PgConn) bool {
+	c := conn.Conn()
+	if secured, ok := c.(*tls.Conn); ok {
+		c = secured.NetConn()
+	}
+	socket, ok := c.(syscall.Conn)
+	if !ok {
+		return false
+	}
+	raw, err := socket.SyscallConn()
+	if err != nil {
+		return true
+	}
+	silent := false
+	err = raw.Control(func(fd uintptr) {
+		_, _, err := syscall.Recvfrom(int(fd), make([]byte, 1), syscall.MSG_PEEK|syscall.MSG_DONTWAIT)
+		silent = errors.Is(err, syscall.EAGAIN) || errors.Is(err, syscall.EINTR)
+	})
+	return err != nil || !silent
 }
 
 // closeNow closes a connection without waiting for the server.
