@@ -44,6 +44,8 @@ func TestMisconfiguredPostgres(t *testing.T) {
 		{"there is no such database", []string{"POSTGRES_URL", s.URL("weir:s3cret", "missing")}},
 		{"the user lacks a right", []string{"POSTGRES_URL", s.URL("plain:s3cret", "weir")}},
 		{"there is no such database", []string{"POSTGRES_URL", s.URL("weir:s3cret", "weir"), "POSTGRES_MIGRATE", "false"}},
+		{"names no user", []string{"POSTGRES_URL", "postgres://weir:12/s3cret@localhost/weir"}},
+		{"correct the parameters of POSTGRES_URL", []string{"POSTGRES_URL", s.URL("weir:s3cret", "weir") + "&ssl_mode=require"}},
 		{"cannot be with REDIS_HOST", []string{"POSTGRES_URL", s.URL("weir:s3cret", "weir"), "REDIS_HOST", "localhost"}},
 		{"does not begin with postgres://", []string{"POSTGRES_URL", "weir:s3cret@localhost"}},
 		{"POSTGRES_SCHEMA", []string{"POSTGRES_URL", s.URL("weir:s3cret", "weir"), "POSTGRES_SCHEMA", "Weir"}},
@@ -55,6 +57,14 @@ func TestMisconfiguredPostgres(t *testing.T) {
 		if text := told.String(); cmd.ProcessState.ExitCode() != 2 || !strings.Contains(text, test.told) || strings.Count(text, "\n") != 1 || strings.Contains(text, "s3cret") {
 			t.Errorf("status %d, %q, want one line with %q", cmd.ProcessState.ExitCode(), text, test.told)
 		}
+	}
+}
+
+// Settings of a store that is not used are told.
+func TestPostgresSettingsWithoutURL(t *testing.T) {
+	p := launch(t, []string{"TARGET_URL", named(t), "POSTGRES_TIMEOUT", "2s", "POSTGRES_DURABLE", "true"})
+	for _, name := range []string{"POSTGRES_TIMEOUT", "POSTGRES_DURABLE"} {
+		p.logged("WARN Proxy - " + name + " has no effect while POSTGRES_URL is not set")
 	}
 }
 

@@ -27,7 +27,7 @@ func (p *postgresSettings) register(s *service.Settings) {
 	s.Func("POSTGRES_SCHEMA", "weir", "schema of the tables and functions", "",
 		func(name string) error { p.schema = name; return postgres.CheckSchema(name) })
 	s.String(&p.prefix, "POSTGRES_KEY_PREFIX", "", "prefix of every name in PostgreSQL, for several installations that share a schema")
-	s.Bool(&p.durable, "POSTGRES_DURABLE", false, "make tables of which a crash of PostgreSQL forgets nothing, which costs it several times as much")
+	s.Bool(&p.durable, "POSTGRES_DURABLE", false, "make tables of which a crash of PostgreSQL forgets at most the last second, which costs it several times as much; without it a crash forgets all that was consumed")
 	s.Enum(&p.migrate, "POSTGRES_MIGRATE", "true", []string{"true", "false", "print"},
 		"true: make or extend tables and functions at the start; false: they are there; print: print the SQL that makes them, and end")
 }
