@@ -84,10 +84,39 @@ func plain(t testing.TB) *syscall.Credential {
 	return &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}
 }
 
+// tempDir is a folder for temporary files that the user of the servers can reach.
+func tempDir(t testing.TB) string {
+	t.Helper()
+	if plain(t) == nil {
+		return os.TempDir()
+	}
+	for _, dir := range []string{os.TempDir(), "/tmp", "/var/tmp"} {
+		if open(dir) {
+			return dir
+		}
+	}
+	t.Fatalf("neither %s nor /tmp nor /var/tmp is open to other users than root", os.TempDir())
+	return ""
+}
+
+// open reports whether everybody may go into a folder.
+func open(dir string) bool {
+	for {
+		info, err := os.Stat(dir)
+		if err != nil || info.Mode()&0o001 == 0 {
+			return false
+		}
+		if dir == filepath.Dir(dir) {
+			return true
+		}
+		dir = filepath.Dir(dir)
+	}
+}
+
 // newServer makes a folder for a server. (That of t is below one which is closed to others.)
 func newServer(t testing.TB, args ...string) *Server {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "weir-postgres-")
+	dir, err := os.MkdirTemp(tempDir(t), "weir-postgres-")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -110,7 +139,7 @@ func newServer(t testing.TB, args ...string) *Server {
 func (s *Server) command(path string, args ...string) *exec.Cmd {
 	cmd := exec.Command(path, args...)
 	cmd.Dir = s.dir
-	cmd.Env = append(os.Environ(), "LC_ALL=C")
+	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "LC_ALL=C"} // PGDATA and the like would count
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: plain(s.t), Pdeathsig: syscall.SIGKILL}
 	return cmd
 }
@@ -136,6 +165,10 @@ func (s *Server) Restart() {
 	s.t.Helper()
 	s.launch()
 	Eventually(s.t, "the server answers", func() bool {
+		if state(s.cmd.Process.Pid) == "Z" {
+			told, _ := os.ReadFile(s.log())
+			s.t.Fatalf("the server has ended:\n%s", told)
+		}
 		_, err := s.Try("postgres", "SELECT 1")
 		return err == nil
 	})
@@ -143,7 +176,8 @@ func (s *Server) Restart() {
 
 func (s *Server) launch() {
 	s.t.Helper()
-	args := []string{"-D", s.Data(), "-p", strconv.Itoa(s.port), "-h", "127.0.0.1", "-k", s.dir,
+	args := []string{"-D", s.Data(), "-p", strconv.Itoa(s.port), "-h", "127.0.0.1", "-k", "",
+		"-c", "dynamic_shared_memory_type=mmap", // /dev/shm may be small
 		"-c", "fsync=off", "-c", "full_page_writes=off", "-c", "shared_buffers=32MB", "-c", "max_wal_size=64MB", "-c", "log_min_messages=warning"}
 	s.cmd = s.command(program(s.t, "postgres", serverPrograms), append(args, s.args...)...)
 	log, err := os.OpenFile(s.log(), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
@@ -159,15 +193,11 @@ func (s *Server) launch() {
 
 func (s *Server) log() string { return filepath.Join(s.dir, "log") }
 
-// Kill ends the server as kill -9 does.
+// Kill ends the server and all of its processes as kill -9 does.
 func (s *Server) Kill() {
-	if s.cmd == nil {
-		return
+	if s.cmd != nil && s.cmd.Process != nil {
+		s.Signal(syscall.SIGKILL)
 	}
-	_ = s.cmd.Process.Signal(syscall.SIGCONT)
-	_ = s.cmd.Process.Kill() // it may have ended
-	_ = s.cmd.Wait()         // says that it was killed
-	s.cmd = nil
 }
 
 // URL is how the server's database is reached by a role.
@@ -206,6 +236,10 @@ func (s *Server) Try(database, sql string) (string, error) {
 func (s *Server) Signal(sig syscall.Signal) {
 	s.t.Helper()
 	pid := s.cmd.Process.Pid
+	if sig == syscall.SIGKILL { // it starts no others meanwhile
+		_ = syscall.Kill(pid, syscall.SIGSTOP) // it may have ended
+		Eventually(s.t, "the server stops", func() bool { return strings.Contains("TZ", state(pid)) })
+	}
 	raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", pid, pid))
 	if err != nil {
 		s.t.Fatal(err)
@@ -216,17 +250,21 @@ func (s *Server) Signal(sig syscall.Signal) {
 			s.t.Fatal(err)
 		}
 		_ = syscall.Kill(child, sig) // it may have ended
-		if sig == syscall.SIGKILL && child != pid {
-			Eventually(s.t, "a process of the server ends", func() bool {
-				stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", child))
-				return err != nil || strings.Contains(string(stat), ") Z ")
-			})
+		if sig == syscall.SIGKILL {
+			Eventually(s.t, "a process of the server ends", func() bool { return strings.Contains("Z", state(child)) })
 		}
 	}
 	if sig == syscall.SIGKILL {
 		_ = s.cmd.Wait() // says that it was killed
 		s.cmd = nil
 	}
+}
+
+// state is the letter that /proc has for a process: T stopped, Z ended; empty: gone.
+func state(pid int) string {
+	stat, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	_, rest, _ := strings.Cut(string(stat), ") ")
+	return rest[:min(1, len(rest))]
 }
 
 // Pooler starts a PgBouncer in transaction mode in front of the server's database weir, whose
