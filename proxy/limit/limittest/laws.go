@@ -20,6 +20,11 @@ type Subject struct {
 	// Given returns a key that was never seen and a way to give it permits; nil where
 	// there is none.
 	Given func() (Take, Add)
+	// Forked returns a key that was never seen, and what returns a copy of it as it is then;
+	// nil: instead of a copy another key goes through the same history.
+	Forked func() (take Take, fork func() Take)
+	// Parallel runs the laws at the same time, for an implementation that mostly waits.
+	Parallel bool
 	// Forward says that the implementation reads a clock which never steps back, so
 	// that histories in which it does are left out.
 	Forward bool
@@ -32,24 +37,32 @@ func Run(t *testing.T, s Subject) {
 	if s.Seeds == 0 {
 		s.Seeds = 10
 	}
-	t.Run("never more than the law in any interval", s.intervals)
-	t.Run("as the model says", s.model)
-	t.Run("limits change as the model says", s.changes)
-	t.Run("refusing changes nothing", s.refusals)
-	t.Run("n asks are n single asks", s.singles)
-	t.Run("cost 0 only looks", s.looks)
-	t.Run("RetryAfter is exact", s.retries)
-	t.Run("a cost beyond the limit is never ready", s.never)
-	t.Run("ResetAfter is exact", s.resets)
-	t.Run("what is kept back is left", s.reserves)
-	t.Run("places leave in order at the constant rate", s.queues)
+	law := func(name string, check func(t *testing.T)) {
+		t.Run(name, func(t *testing.T) {
+			if s.Parallel {
+				t.Parallel()
+			}
+			check(t)
+		})
+	}
+	law("never more than the law in any interval", s.intervals)
+	law("as the model says", s.model)
+	law("limits change as the model says", s.changes)
+	law("refusing changes nothing", s.refusals)
+	law("n asks are n single asks", s.singles)
+	law("cost 0 only looks", s.looks)
+	law("RetryAfter is exact", s.retries)
+	law("a cost beyond the limit is never ready", s.never)
+	law("ResetAfter is exact", s.resets)
+	law("what is kept back is left", s.reserves)
+	law("places leave in order at the constant rate", s.queues)
 	if s.Given != nil {
-		t.Run("gives as the model says", s.adds)
-		t.Run("what is given is admitted, and no more", s.gains)
+		law("gives as the model says", s.adds)
+		law("what is given is admitted, and no more", s.gains)
 	}
 	if !s.Forward {
-		t.Run("time stepping back mints nothing", s.mints)
-		t.Run("time stepping back locks for one window at most", s.locks)
+		law("time stepping back mints nothing", s.mints)
+		law("time stepping back locks for one window at most", s.locks)
 	}
 }
 
@@ -260,6 +273,13 @@ func (s Subject) looks(t *testing.T) {
 // a key which has gone through all of it up to there.
 func (s Subject) forks(t *testing.T, check func(step Step, a Answer, fork func() Take)) {
 	s.histories(t, 25, func(t *testing.T, h []Step) {
+		if s.Forked != nil {
+			take, fork := s.Forked()
+			for i := range h {
+				check(h[i], take.replay(h[i : i+1])[0], fork)
+			}
+			return
+		}
 		for i, a := range s.Fresh().replay(h) {
 			check(h[i], a, func() Take {
 				take := s.Fresh()

@@ -29,5 +29,6 @@
 //
 // A connection belongs to one goroutine, which sends one statement at a time. An ask whose
 // deadline passes leaves it alone until the answer comes, or for a second: then it is closed.
+// One that the server has closed while it was idle is replaced before it is used.
 // Nothing is sent twice but what has certainly been rolled back.
 package postgres

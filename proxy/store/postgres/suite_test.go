@@ -1,7 +1,9 @@
 package postgres
 
 import (
+	"fmt"
 	"strconv"
+	"strings"
 	"sync/atomic"
 	"testing"
 
@@ -41,10 +43,10 @@ var opened atomic.Int64
 // opener opens stores which share the connections of b, each with keys and a clock of its
 // own.
 func opener(b *backend) storetest.Open {
-	return func(t testing.TB) storetest.Store {
-		clock := storetest.NewClock()
+	var open func(t testing.TB, clock *storetest.Clock, prefix string) storetest.Store
+	open = func(t testing.TB, clock *storetest.Clock, prefix string) storetest.Store {
 		cfg := b.cfg
-		cfg.KeyPrefix = strconv.FormatInt(opened.Add(1), 10) + "_"
+		cfg.KeyPrefix = prefix
 		cfg.clock = func() int64 { return clock.Now().UnixMicro() }
 		own := &backend{cfg: cfg, schema: b.schema, pool: b.pool, documents: b.documents, counts: b.counts}
 		return storetest.Store{
@@ -83,7 +85,29 @@ func opener(b *backend) storetest.Open {
 			},
 			Now:     clock.Now,
 			Advance: clock.Advance,
+			Copy: func() storetest.Store {
+				then, to := storetest.NewClock(), newPrefix()
+				then.Advance(clock.Now().Sub(then.Now()))
+				copyRows(t, b, prefix, to)
+				return open(t, then, to)
+			},
 		}
+	}
+	return func(t testing.TB) storetest.Store { return open(t, storetest.NewClock(), newPrefix()) }
+}
+
+// newPrefix is one that no other begins with.
+func newPrefix() string { return strconv.FormatInt(opened.Add(1), 10) + "_" }
+
+// copyRows copies what is kept under one prefix to another.
+func copyRows(t testing.TB, b *backend, from, to string) {
+	t.Helper()
+	const sql = `INSERT INTO weir.%[1]s SELECT '%[3]s'::bytea || substr(name, %[4]d), %[5]s FROM weir.%[1]s WHERE name >= '%[2]s_' AND name < '%[2]s\140';`
+	number := strings.TrimSuffix(from, "_")
+	script := fmt.Sprintf(sql, "keys", number, to, len(from)+1, "tag, at, a, b, began, under, expires") +
+		fmt.Sprintf(sql, "log", number, to, len(from)+1, "at, before, expires")
+	if _, err := b.pool.run(&job{ctx: background, silent: postgrestest.Patience, script: true, sql: script}); err != nil {
+		t.Fatal(err)
 	}
 }
 

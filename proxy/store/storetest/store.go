@@ -26,6 +26,10 @@ type Store struct {
 	Now func() time.Time
 	// Advance turns the clock forward.
 	Advance func(d time.Duration)
+	// Copy returns a store with all that this one holds, and a clock of its own that
+	// shows the same. Nil if that is no easier than to repeat what was asked. With it the
+	// laws are checked at the same time.
+	Copy func() Store
 }
 
 // Open returns an empty store with a clock of its own, which shows a time not

@@ -12,42 +12,57 @@ import (
 
 // Run checks all that a store must do.
 func Run(t *testing.T, open Open) {
-	t.Run("laws of the limiter", func(t *testing.T) { laws(t, open) })
-	t.Run("recorded histories", func(t *testing.T) { recorded(t, open) })
-	t.Run("random histories", func(t *testing.T) { Differential(t, open, Naive, 12) })
-	t.Run("n asks are n single asks", func(t *testing.T) { singles(t, open) })
-	t.Run("keys are apart", func(t *testing.T) { apart(t, open(t)) })
-	t.Run("an idle key is not refilled early", func(t *testing.T) { idle(t, open) })
-	t.Run("what is off is admitted among others", func(t *testing.T) { off(t, open(t)) })
-	t.Run("the last place in a queue is given back", func(t *testing.T) { release(t, open) })
-	t.Run("a key is given more or forgotten", func(t *testing.T) { edits(t, open) })
-	t.Run("configurations of a key admit at most their sum", func(t *testing.T) { mixes(t, open) })
-	t.Run("edits are about all kinds of limits", func(t *testing.T) { editKinds(t, open) })
-	t.Run("an answer overwrites the one before", func(t *testing.T) { overwrites(t, open(t)) })
-	t.Run("exact under concurrency, one key", func(t *testing.T) { hotKey(t, open(t)) })
-	t.Run("exact under concurrency, groups that overlap", func(t *testing.T) { overlap(t, open(t)) })
+	parallel := open(t).Copy != nil
+	law := func(name string, check func(t *testing.T)) {
+		t.Run(name, func(t *testing.T) {
+			if parallel {
+				t.Parallel()
+			}
+			check(t)
+		})
+	}
+	law("laws of the limiter", func(t *testing.T) { laws(t, open) })
+	law("recorded histories", func(t *testing.T) { recorded(t, open) })
+	law("random histories", func(t *testing.T) { Differential(t, open, Naive, 12) })
+	law("n asks are n single asks", func(t *testing.T) { singles(t, open) })
+	law("keys are apart", func(t *testing.T) { apart(t, open(t)) })
+	law("an idle key is not refilled early", func(t *testing.T) { idle(t, open) })
+	law("what is off is admitted among others", func(t *testing.T) { off(t, open(t)) })
+	law("the last place in a queue is given back", func(t *testing.T) { release(t, open) })
+	law("a key is given more or forgotten", func(t *testing.T) { edits(t, open) })
+	law("configurations of a key admit at most their sum", func(t *testing.T) { mixes(t, open) })
+	law("edits are about all kinds of limits", func(t *testing.T) { editKinds(t, open) })
+	law("an answer overwrites the one before", func(t *testing.T) { overwrites(t, open(t)) })
+	law("exact under concurrency, one key", func(t *testing.T) { hotKey(t, open(t)) })
+	law("exact under concurrency, groups that overlap", func(t *testing.T) { overlap(t, open(t)) })
 }
 
 // laws runs those of limittest with asks of one counter.
 func laws(t *testing.T, open Open) {
-	given := func() (limittest.Take, limittest.Add) {
-		s := open(t)
-		take := func(now int64, l *limit.Limit, ask limit.Ask) (int64, limit.Decision) {
+	takes := func(s Store) limittest.Take {
+		return func(now int64, l *limit.Limit, ask limit.Ask) (int64, limit.Decision) {
 			s.at(now)
 			c := store.Counter{Rule: "law", Key: []byte("key"), Limit: l, Cost: ask.Cost, Reserve: ask.Reserve, MaxDelay: ask.MaxDelay}
 			ans := s.ask(int(ask.N), c)
 			return int64(ans.Granted), ans.Decisions[0]
 		}
-		return take, func(now, n int64) bool {
+	}
+	given := func() (limittest.Take, limittest.Add) {
+		s := open(t)
+		return takes(s), func(now, n int64) bool {
 			s.at(now)
 			return s.Add("law", []byte("key"), n)
 		}
 	}
-	fresh := func() limittest.Take {
-		take, _ := given()
-		return take
+	fresh := func() limittest.Take { return takes(open(t)) }
+	var forked func() (limittest.Take, func() limittest.Take)
+	if open(t).Copy != nil {
+		forked = func() (limittest.Take, func() limittest.Take) {
+			s := open(t)
+			return takes(s), func() limittest.Take { return takes(s.Copy()) }
+		}
 	}
-	limittest.Run(t, limittest.Subject{Fresh: fresh, Given: given, Forward: true, Seeds: 2})
+	limittest.Run(t, limittest.Subject{Fresh: fresh, Given: given, Forked: forked, Parallel: forked != nil, Forward: true, Seeds: 2})
 }
 
 // singles asks for groups at once in one store and one by one in another.
