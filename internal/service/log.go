@@ -174,7 +174,9 @@ func parseLevel(text string) slog.Level {
 // Safe for concurrent use: a mutex lets one line through at a time.
 type tee struct {
 	mu      sync.Mutex
-	writers []io.Writer // the second, if any, is the file
+	writers []io.Writer  // the second, if any, is the file
+	alone   slog.Handler // writes to the first only, without the mutex; nil: what happens to the file is not told
+	lost    bool         // the last line is not in the file
 }
 
 // setFile has the lines go to that file from now on.
@@ -184,12 +186,22 @@ func (t *tee) setFile(file io.Writer) {
 	t.writers = []io.Writer{t.writers[0], file}
 }
 
-// Write is part of io.Writer; it never fails: a log has nobody to complain to.
+// Write is part of io.Writer; it never fails. When a line cannot be written to the file,
+// as on a full disk, the first writer is told, once until a line can be written again.
 func (t *tee) Write(line []byte) (int, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	for _, w := range t.writers {
-		_, _ = w.Write(line)
+	for i, w := range t.writers {
+		_, err := w.Write(line)
+		if i == 0 || t.alone == nil {
+			continue
+		}
+		if err != nil && !t.lost {
+			r := slog.NewRecord(time.Now(), slog.LevelError, "LOG_FILE cannot be written: lines are lost there until it can", 0)
+			r.AddAttrs(slog.String("reason", cause(err)))
+			_ = t.alone.Handle(context.Background(), r)
+		}
+		t.lost = err != nil
 	}
 	return len(line), nil
 }

@@ -127,3 +127,26 @@ func TestJSONNumbersArePlain(t *testing.T) {
 
 // sum adds as the program does: constants are added exactly.
 func sum(a, b float64) float64 { return a + b }
+
+// A full disk loses lines of LOG_FILE: stdout says so, once until lines are kept again.
+func TestLogFileThatCannotBeWritten(t *testing.T) {
+	var stdout strings.Builder
+	l, err := openLogs(&common{logFile: "/dev/full", logFormat: "text", logLevel: "info"}, &stdout)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.close()
+	tell := slog.New(l.handler)
+	tell.Info("one")
+	tell.Info("two")
+	var kept strings.Builder
+	full := l.out.writers[1]
+	l.out.setFile(&kept)
+	tell.Info("three")
+	l.out.setFile(full)
+	tell.Info("four")
+	const lost = "ERROR Log - LOG_FILE cannot be written: lines are lost there until it can reason=\"no space left on device\"\n"
+	if n := strings.Count(stdout.String(), lost); n != 2 || strings.Count(stdout.String(), "\n") != 6 || strings.Count(kept.String(), "\n") != 1 {
+		t.Errorf("stdout has %d complaints, want 2, and kept is %q:\n%s", n, kept.String(), stdout.String())
+	}
+}

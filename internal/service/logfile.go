@@ -34,6 +34,7 @@ func openLogs(c *common, stdout io.Writer) (*logs, error) {
 	if c.logFile == "" {
 		return l, nil
 	}
+	out.alone = newHandler(c.logFormat, slog.LevelError, stdout).WithAttrs([]slog.Attr{slog.String(componentKey, "Log")})
 	if err := l.reopen(); err != nil {
 		return l, &SettingError{
 			Name: "LOG_FILE", Value: c.logFile, Problem: "cannot be written: " + cause(err), Allowed: "a file in a directory that exists",
