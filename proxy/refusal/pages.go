@@ -19,18 +19,6 @@ const (
 	nameBytesMax = 64
 )
 
-// A Style is what the refusals of one rule, or all that have none of their own, look like.
-//
-// Immutable after New.
-type Style struct {
-	// Status is 429 or 503; 0: 429.
-	Status int
-	// Template names the templates; empty: Default.
-	Template string
-	// Fields are field lines that are added, as [Lines] makes them.
-	Fields []byte
-}
-
 // Pages are all templates, by name.
 //
 // Immutable after New.
