@@ -52,7 +52,8 @@ type backend struct {
 	ready     atomic.Bool // the schema has the version that this program needs
 	lacking   bool        // something of the schema is missing; of Probe, which runs alone
 	counts    *counts
-	sweeping  sync.WaitGroup
+	lookout   lookout
+	chores    sync.WaitGroup
 	stop      context.CancelFunc
 }
 
@@ -72,7 +73,8 @@ func newBackend(cfg Config) (*backend, error) {
 	var stopping context.Context
 	stopping, b.stop = context.WithCancel(context.Background())
 	if cfg.clock == nil {
-		b.sweeping.Go(func() { b.keepSweeping(stopping, rand.Text()) })
+		b.chores.Go(func() { b.keepSweeping(stopping, rand.Text()) })
+		b.chores.Go(func() { b.keepLooking(stopping) })
 	}
 	return b, nil
 }
@@ -82,7 +84,7 @@ func (b *backend) Close() {
 	b.stop()
 	b.pool.close()
 	b.documents.close()
-	b.sweeping.Wait()
+	b.chores.Wait()
 }
 
 // Decide gives places in queues back and decides groups; see [store.Backend].

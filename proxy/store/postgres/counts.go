@@ -49,5 +49,6 @@ func (b *backend) Register(set *metric.Set) {
 		set.Counter("ratelimiter_postgres_errors_total"+metric.Labels("class", class), "statements without a usable answer, by class of SQLSTATE", c.errors[class].Load)
 	}
 	set.Counter("ratelimiter_postgres_lock_waits_total", "locks of keys that another batch held", c.waits.Load)
+	b.lookout.register(set)
 	set.Counter("ratelimiter_store_commands_total", "commands that the store was given", c.commands.Load)
 }

@@ -3,6 +3,7 @@ package postgres
 import (
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -12,6 +13,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgproto3"
 
 	"weir/proxy/store"
 	"weir/proxy/store/postgres/postgrestest"
@@ -161,9 +163,9 @@ func TestPgBouncer(t *testing.T) {
 func TestMisconfigured(t *testing.T) {
 	t.Parallel()
 	s, _ := newWorld(t)
-	s.Do("weir", "CREATE ROLE secret LOGIN PASSWORD 'hidden'; CREATE ROLE nobody LOGIN; CREATE SCHEMA later; CREATE FUNCTION later.version() RETURNS int4 LANGUAGE sql AS 'SELECT 99'; GRANT USAGE ON SCHEMA later TO nobody")
+	s.Do("weir", "CREATE ROLE secret LOGIN PASSWORD 'hidden'; CREATE ROLE nobody LOGIN; CREATE ROLE tls LOGIN; CREATE SCHEMA later; CREATE FUNCTION later.version() RETURNS int4 LANGUAGE sql AS 'SELECT 99'; GRANT USAGE ON SCHEMA later TO nobody")
 	hba := filepath.Join(s.Data(), "pg_hba.conf")
-	if err := os.WriteFile(hba, []byte("host all secret all scram-sha-256\nhost all outsider all reject\nhost all all all trust\n"), 0o644); err != nil {
+	if err := os.WriteFile(hba, []byte("host all secret all scram-sha-256\nhost all outsider all reject\nhostssl all tls all trust\nhostnossl all tls all reject\nhost all all all trust\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	s.Do("weir", "SELECT pg_reload_conf()")
@@ -176,6 +178,8 @@ func TestMisconfigured(t *testing.T) {
 	}{
 		{Config{URL: url}, store.Unauthenticated, "correct user and password"},
 		{Config{URL: s.URL("outsider", "weir")}, store.Unauthenticated, "let the user of POSTGRES_URL in"},
+		{Config{URL: s.URL("tls", "weir")}, store.Unauthenticated, "set sslmode as it demands"},
+		{Config{URL: old(t)}, store.WrongProtocol, "name one of version 13 or later in POSTGRES_URL"},
 		{Config{URL: s.URL("weir", "missing")}, store.NoDatabase, "create the database"},
 		{Config{URL: s.URL("nobody", "weir")}, store.Unauthorized, "grant"},
 		{Config{URL: s.URL("nobody", "weir"), Schema: "own"}, store.Unauthorized, "grant"},
@@ -197,6 +201,32 @@ func TestMisconfigured(t *testing.T) {
 			t.Errorf("not one line: %q", permanent)
 		}
 	}
+}
+
+// old is the URL of a PostgreSQL 12, or of what says that it is one.
+func old(t *testing.T) string {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = listener.Close() })
+	go func() {
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			server := pgproto3.NewBackend(conn, conn)
+			_, _ = server.ReceiveStartupMessage() // what follows it fails too
+			server.Send(&pgproto3.AuthenticationOk{})
+			server.Send(&pgproto3.ParameterStatus{Name: "server_version", Value: "12.22 (Debian 12.22-1)"})
+			server.Send(&pgproto3.ReadyForQuery{TxStatus: 'I'})
+			_ = server.Flush()
+			_, _ = server.Receive()
+			_ = conn.Close()
+		}
+	}()
+	return "postgres://weir@" + listener.Addr().String() + "/weir?sslmode=disable"
 }
 
 // With no connection left the store counts as away until there is one.

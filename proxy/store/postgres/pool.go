@@ -154,7 +154,7 @@ func (p *pool) connect() (*pgconn.PgConn, error) {
 	major, err := strconv.Atoi(text[:len(text)-len(strings.TrimLeft(text, "0123456789"))])
 	if err == nil && major < versionMin {
 		closeNow(conn)
-		return nil, &store.MisconfiguredError{Cause: store.WrongProtocol, Err: fmt.Errorf("PostgreSQL %s is too old, %d or later is needed", text, versionMin)}
+		return nil, &store.MisconfiguredError{Cause: store.WrongProtocol, Err: fmt.Errorf("PostgreSQL %s is too old: name one of version %d or later in POSTGRES_URL", text, versionMin)}
 	}
 	return conn, nil
 }

@@ -1,0 +1,153 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"strconv"
+	"sync/atomic"
+	"time"
+
+	"weir/internal/metric"
+)
+
+const (
+	// lookPause is how often the state of the database is read.
+	lookPause = 5 * time.Second
+	// longTransaction is how long a transaction may be open until it is worth a warning:
+	// within it a row that changes 2,000 times a second has 20,000 dead versions.
+	longTransaction = 10 * time.Second
+	lookWarnings    = time.Minute // between two about the same
+)
+
+// lookSQL reads what a sight has. The oldest transaction is that of this database which
+// keeps dead rows from being removed: one that has a snapshot or has written, or one that
+// is prepared; those of vacuum do not count. Without the right to see the transactions of
+// others it is null. Tables of another Weir, and of extensions, are nobody's work.
+const lookSQL = `SELECT t.bytes, t.dead, CASE WHEN pg_has_role('pg_read_all_stats', 'usage') THEN coalesce(x.age, 0) END, coalesce(x.pid, 0), o.tables, o.example
+FROM (SELECT coalesce(sum(pg_total_relation_size(relid)), 0)::int8 AS bytes, coalesce(sum(n_dead_tup), 0)::int8 AS dead
+    FROM pg_stat_all_tables WHERE schemaname = $1 AND relname IN ('keys', 'log')) t
+  LEFT JOIN (SELECT (extract(epoch FROM clock_timestamp() - since) * 1000000)::int8 AS age, pid FROM (
+      SELECT xact_start AS since, pid FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()
+        AND (backend_xmin IS NOT NULL OR backend_xid IS NOT NULL) AND backend_type <> 'autovacuum worker'
+      UNION ALL SELECT prepared, 0 FROM pg_prepared_xacts WHERE database = current_database()) a
+    WHERE since IS NOT NULL ORDER BY since LIMIT 1) x ON true
+  CROSS JOIN (SELECT count(*) AS tables, coalesce(min(n.nspname || '.' || c.relname), '') AS example FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+    WHERE c.relkind IN ('r', 'p') AND n.nspname !~ '^pg_' AND n.nspname <> 'information_schema'
+      AND NOT EXISTS (SELECT FROM pg_proc p WHERE p.pronamespace = n.oid AND p.proname = 'take_1')
+      AND NOT EXISTS (SELECT FROM pg_depend d WHERE d.classid = 'pg_class'::regclass AND d.objid = c.oid AND d.deptype = 'e')) o`
+
+// A sight is what was seen of the database at one moment.
+type sight struct {
+	bytes, dead int64 // of the tables keys and log, with indexes; dead rows as last counted by the server
+	oldest      int64 // transaction, in µs; of process pid, 0 for a prepared one
+	pid         int32
+	visible     bool // oldest is that of all users
+	others      int64
+	example     string // of the other tables
+}
+
+// A lookout reads the state of the database from time to time.
+//
+// Owned by the goroutine of keepLooking, but for last.
+type lookout struct {
+	last atomic.Pointer[sight] // nil: not seen
+	slow time.Time             // when a long transaction was last told
+	foul bool                  // other tables were told
+}
+
+// keepLooking keeps the gauges true and warns of what makes decisions slow.
+func (b *backend) keepLooking(stopping context.Context) {
+	tick := time.NewTicker(lookPause)
+	defer tick.Stop()
+	for {
+		if b.ready.Load() {
+			ctx, cancel := context.WithTimeout(stopping, lookPause)
+			seen, err := b.look(ctx)
+			cancel()
+			if err != nil { // it is told by what else uses the server
+				seen = nil
+			}
+			b.lookout.last.Store(seen)
+			b.warn(time.Now(), seen)
+		}
+		select {
+		case <-stopping.Done():
+			return
+		case <-tick.C:
+		}
+	}
+}
+
+// look reads the state of the database, over the connection for documents.
+func (b *backend) look(ctx context.Context) (*sight, error) {
+	result, err := b.documents.query(ctx, lookSQL, []uint32{oidText}, []byte(b.cfg.Schema))
+	if err != nil {
+		return nil, told(err)
+	}
+	if len(result.Rows) != 1 {
+		return nil, errForm
+	}
+	return parseSight(result.Rows[0])
+}
+
+// parseSight reads the row that lookSQL returns.
+func parseSight(row [][]byte) (*sight, error) {
+	if len(row) != 6 {
+		return nil, errForm
+	}
+	s := &sight{visible: row[2] != nil, example: string(row[5])}
+	for i, dst := range map[int]*int64{0: &s.bytes, 1: &s.dead, 2: &s.oldest, 4: &s.others} {
+		if i == 2 && !s.visible {
+			continue
+		}
+		n, err := parseInt8(row[i])
+		if err != nil {
+			return nil, err
+		}
+		*dst = n
+	}
+	pid, err := parseInt4(row[3])
+	s.pid = pid
+	return s, err
+}
+
+// warn tells what makes decisions slow: other tables once, a long transaction once a
+// minute.
+func (b *backend) warn(now time.Time, s *sight) {
+	if s == nil {
+		return
+	}
+	l := &b.lookout
+	if s.others > 0 && !l.foul {
+		l.foul = true
+		b.cfg.Log.Warn("The database of POSTGRES_URL has other tables: their long transactions make decisions slow, so give Weir a database of its own",
+			"tables", s.others, "such_as", s.example)
+	}
+	if age := time.Duration(s.oldest) * time.Microsecond; s.visible && age >= longTransaction && (l.slow.IsZero() || now.Sub(l.slow) >= lookWarnings) {
+		l.slow = now
+		who := strconv.Itoa(int(s.pid))
+		if s.pid == 0 {
+			who = "prepared"
+		}
+		b.cfg.Log.Warn(fmt.Sprintf("A transaction of %.0f s in this database keeps dead rows alive", age.Seconds()), "pid", who,
+			"remedy", "end it, or have it run in another database")
+	}
+}
+
+// register adds the gauges, which are absent while nothing was seen.
+func (l *lookout) register(set *metric.Set) {
+	gauge := func(name, help string, read func(s *sight) (float64, bool)) {
+		set.Gauges("ratelimiter_postgres_"+name, help, iter.Seq2[string, float64](func(yield func(string, float64) bool) {
+			if s := l.last.Load(); s != nil {
+				if v, ok := read(s); ok {
+					yield("", v)
+				}
+			}
+		}))
+	}
+	gauge("table_bytes", "size of the tables of keys with their indexes", func(s *sight) (float64, bool) { return float64(s.bytes), true })
+	gauge("dead_rows", "old versions of rows that PostgreSQL has not removed, as it last counted them", func(s *sight) (float64, bool) { return float64(s.dead), true })
+	gauge("oldest_transaction_seconds", "age of the oldest transaction in this database, which keeps dead rows alive; absent without the rights of pg_read_all_stats",
+		func(s *sight) (float64, bool) { return float64(s.oldest) / 1e6, s.visible })
+}

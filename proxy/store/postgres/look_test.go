@@ -1,0 +1,115 @@
+package postgres
+
+import (
+	"bytes"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"weir/internal/metric"
+	"weir/proxy/store/lane"
+	"weir/proxy/store/postgres/postgrestest"
+)
+
+// What is seen of a database: sizes, a transaction that somebody has left open there and no
+// other, tables of others; and without the right to see it no transaction.
+func TestLook(t *testing.T) {
+	t.Parallel()
+	s, b := newWorld(t)
+	admit(t, b)
+	look := func() *sight { t.Helper(); return must[*sight](t)(b.look(background)) }
+	if seen := look(); seen.bytes == 0 || seen.oldest != 0 || !seen.visible || seen.others != 0 {
+		t.Errorf("an empty database: %+v", seen)
+	}
+	s.Do("postgres", "CREATE TABLE theirs (n int)")
+	for database, counts := range map[string]bool{"postgres": false, "weir": true} {
+		conn := must[*pgconn.PgConn](t)(pgconn.Connect(background, s.URL("weir", database)))
+		if _, err := conn.Exec(background, "BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM pg_class").ReadAll(); err != nil {
+			t.Fatal(err)
+		}
+		if seen := look(); (seen.oldest > 0) != counts || (seen.pid == int32(conn.PID())) != counts {
+			t.Errorf("with a transaction in %s: %+v", database, seen)
+		}
+		_ = conn.Close(background)
+	}
+	postgrestest.Eventually(t, "it has ended", func() bool { return look().oldest == 0 })
+	for range 20 {
+		admit(t, b)
+	}
+	postgrestest.Eventually(t, "dead rows are counted", func() bool {
+		admit(t, b)
+		s.Do("weir", "ANALYZE weir.keys")
+		return look().dead > 0
+	})
+	s.Do("weir", "CREATE TABLE public.orders (n int); CREATE ROLE plain LOGIN; GRANT USAGE ON SCHEMA weir TO plain")
+	if seen := look(); seen.others != 1 || seen.example != "public.orders" {
+		t.Errorf("with a table of others: %+v", seen)
+	}
+	plain := openBackend(t, Config{URL: s.URL("plain", "weir"), Manual: true})
+	if seen := must[*sight](t)(plain.look(background)); seen.visible || seen.bytes == 0 || seen.others != 1 {
+		t.Errorf("without the right: %+v", seen)
+	}
+}
+
+// Warnings are told once, or once a minute.
+func TestWarn(t *testing.T) {
+	var log bytes.Buffer
+	b := &backend{cfg: Config{Config: lane.Config{Log: slog.New(slog.NewTextHandler(&log, nil))}}}
+	now := time.Unix(1_000_000, 0)
+	told := func(at time.Duration, s *sight) string {
+		log.Reset()
+		b.warn(now.Add(at), s)
+		return log.String()
+	}
+	long := &sight{visible: true, oldest: 12_300_000, pid: 7}
+	other := &sight{others: 2, example: "public.orders"}
+	for i, test := range []struct {
+		at    time.Duration
+		s     *sight
+		wants string // empty: nothing is told
+	}{
+		{0, nil, ""},
+		{0, &sight{visible: true, oldest: 9_900_000}, ""},
+		{0, &sight{oldest: 99_000_000}, ""},
+		{0, long, "A transaction of 12 s in this database keeps dead rows alive\" pid=7"},
+		{59 * time.Second, long, ""},
+		{60 * time.Second, &sight{visible: true, oldest: 72_000_000}, "alive\" pid=prepared"},
+		{61 * time.Second, other, "tables=2 such_as=public.orders"},
+		{600 * time.Second, other, ""},
+	} {
+		if got := told(test.at, test.s); (got == "") != (test.wants == "") || !strings.Contains(got, test.wants) || strings.Count(got, "\n") > 1 {
+			t.Errorf("step %d: %q, want %q", i, got, test.wants)
+		}
+	}
+}
+
+// Gauges are there when something was seen, that of transactions when all are visible.
+func TestGauges(t *testing.T) {
+	var l lookout
+	set := metric.New()
+	l.register(set)
+	text := func() string {
+		var page strings.Builder
+		set.Write(&page)
+		return page.String()
+	}
+	if strings.Contains(text(), "\nratelimiter_postgres_") {
+		t.Errorf("nothing was seen: %s", text())
+	}
+	l.last.Store(&sight{bytes: 1, dead: 2, oldest: 3_500_000})
+	for _, want := range []string{"ratelimiter_postgres_table_bytes 1\n", "ratelimiter_postgres_dead_rows 2\n"} {
+		if !strings.Contains(text(), want) {
+			t.Errorf("%s lacks %s", text(), want)
+		}
+	}
+	if strings.Contains(text(), "\nratelimiter_postgres_oldest") {
+		t.Error("an age that nobody may see")
+	}
+	l.last.Store(&sight{oldest: 3_500_000, visible: true})
+	if !strings.Contains(text(), "ratelimiter_postgres_oldest_transaction_seconds 3.5\n") {
+		t.Error(text())
+	}
+}
