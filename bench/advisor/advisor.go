@@ -52,7 +52,7 @@ func Run(ctx context.Context, args []string, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	verdicts := report(recorder, plays, namesOf(contestants))
+	verdicts := show(recorder, plays, namesOf(contestants))
 	var fault error
 	b := &book{Size: z.name, Seeds: z.seeds, MadeUp: madeUp, Verdicts: verdicts, Scenarios: entries(plays)}
 	dir := resultDir
@@ -80,8 +80,8 @@ func Run(ctx context.Context, args []string, out io.Writer) error {
 	return fault
 }
 
-// report prints all tables.
-func report(out io.Writer, plays []*played, names []string) []verdict {
+// show prints all tables.
+func show(out io.Writer, plays []*played, names []string) []verdict {
 	printAll(out, "Closed loop", served, plays, names)
 	printAll(out, "How the limit moved", moved, plays, names)
 	printBy(out, "event", plays, names, func(p *played) string { return p.Event })

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"weir/bench/closedloop"
+	"weir/bench/report"
 	"weir/bench/result"
 )
 
@@ -36,7 +37,7 @@ func sample(t *testing.T) ([]*played, []closedloop.Contestant) {
 func TestReport(t *testing.T) {
 	plays, contestants := sample(t)
 	var out strings.Builder
-	verdicts := report(&out, plays, namesOf(contestants))
+	verdicts := show(&out, plays, namesOf(contestants))
 	text := out.String()
 	for _, part := range []string{"### Closed loop: 3 runs", "| perfect gate | 0.0 (0.0) |", "| limit and gate |", "by event", "no hint (1)", "by trace", "day and night (3)", "loses most", "### Acceptance"} {
 		if !strings.Contains(text, part) {
@@ -49,7 +50,7 @@ func TestReport(t *testing.T) {
 	if len(verdicts) != 5 || verdicts[0].Word != "none: seeds of each scenario: 1" {
 		t.Errorf("%d verdicts: %+v", len(verdicts), verdicts)
 	}
-	for _, s := range result.Parse(text) {
+	for _, s := range report.Parse(text) {
 		for _, table := range s.Tables {
 			for _, cells := range table.Rows {
 				if len(cells) != len(table.Columns) {

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"weir/bench/report"
 	"weir/bench/result"
 	"weir/internal/chart"
 )
@@ -142,7 +143,7 @@ func after(span *float64) float64 {
 
 // spread shows the median of a figure over runs with its ends, or what the only run had.
 func spread(runs []Run, format string, figure func(r Run) float64) string {
-	s := result.SpreadOf(runs, figure)
+	s := report.SpreadOf(runs, figure)
 	word := func(v float64) string {
 		if math.IsInf(v, 1) {
 			return "never"
@@ -163,12 +164,12 @@ func ratio(runs []Run) string {
 	if len(runs) == 1 {
 		return fmt.Sprintf("**%.3f**", goodput(runs[0]))
 	}
-	return result.SpreadOf(runs, goodput).Ratio(3)
+	return report.SpreadOf(runs, goodput).Ratio(3)
 }
 
 // middle is the median of a figure over runs.
 func middle(runs []Run, figure func(r Run) float64) float64 {
-	return result.SpreadOf(runs, figure).Median
+	return report.SpreadOf(runs, figure).Median
 }
 
 // verdicts sums up what the load generator says of its runs.

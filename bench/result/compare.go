@@ -5,6 +5,8 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+
+	"weir/bench/report"
 )
 
 // A Ratio is ours to a peer's in the same run: all that can be compared between
@@ -43,7 +45,7 @@ func (r *Record) Ratios() (all []Ratio) {
 
 // about names a cell by its row, its column, and the figure to the left that a
 // column which is only called a ratio is about.
-func about(t Table, row []string, column int) string {
+func about(t report.Table, row []string, column int) string {
 	name := row[0]
 	if column == 0 {
 		return t.Columns[0]

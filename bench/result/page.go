@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"fmt"
 	"strings"
+
+	"weir/bench/report"
 )
 
 // Markers enclose what Refresh writes about an experiment in a page.
@@ -24,7 +26,7 @@ func (r *Record) Refresh(page []byte) ([]byte, error) {
 	var b bytes.Buffer
 	b.Write(page[:from+len(begin)])
 	b.WriteString(r.provenance() + "\n\n")
-	b.Write(Markdown(r.Sections))
+	b.Write(report.Markdown(r.Sections))
 	b.Write(page[to:])
 	return b.Bytes(), nil
 }
@@ -36,4 +38,9 @@ func (r *Record) provenance() string {
 		text += ". **Not as it should be**: " + strings.ReplaceAll(r.Fault, "\n", "; ")
 	}
 	return text
+}
+
+// Lead says the same for a page of HTML.
+func (r *Record) Lead() string {
+	return fmt.Sprintf("%s · commit %s · %s · %s · %.0f s", r.Command, r.Commit, r.Date.UTC().Format("2006-01-02 15:04 UTC"), r.Machine, r.Took)
 }

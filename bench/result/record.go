@@ -14,32 +14,21 @@ import (
 	"time"
 
 	"github.com/goccy/go-json"
+
+	"weir/bench/report"
 )
 
 // A Record is what one experiment found.
 type Record struct {
-	Experiment string    `json:"experiment"`
-	Command    string    `json:"command"` // that repeats it
-	Commit     string    `json:"commit"`  // of the repository; with + when there were changes not committed
-	Date       time.Time `json:"date"`    // of the end
-	Took       float64   `json:"took"`    // seconds
-	Machine    Machine   `json:"machine"`
-	Fault      string    `json:"fault,omitempty"` // what was not as it should be
-	Sections   []Section `json:"sections"`
-	Files      []string  `json:"files,omitempty"` // plots and pages beside the record
-}
-
-// A Section is a heading with what stands below it.
-type Section struct {
-	Heading string   `json:"heading,omitempty"`
-	Notes   []string `json:"notes,omitempty"` // paragraphs
-	Tables  []Table  `json:"tables,omitempty"`
-}
-
-// A Table has a name for each column, and rows of as many cells.
-type Table struct {
-	Columns []string   `json:"columns"`
-	Rows    [][]string `json:"rows"`
+	Experiment string           `json:"experiment"`
+	Command    string           `json:"command"` // that repeats it
+	Commit     string           `json:"commit"`  // of the repository; with + when there were changes not committed
+	Date       time.Time        `json:"date"`    // of the end
+	Took       float64          `json:"took"`    // seconds
+	Machine    Machine          `json:"machine"`
+	Fault      string           `json:"fault,omitempty"` // what was not as it should be
+	Sections   []report.Section `json:"sections"`
+	Files      []string         `json:"files,omitempty"` // plots and pages beside the record
 }
 
 // Path is where the record of an experiment lies in a folder.
@@ -51,14 +40,10 @@ func (r *Record) Save(dir string) error {
 	if err != nil {
 		return fmt.Errorf("write the record of %s: %w", r.Experiment, err)
 	}
-	if err := os.MkdirAll(dir, 0o755); err != nil {
+	if err := report.Create(Path(dir, r.Experiment), append(text, '\n')); err != nil {
 		return fmt.Errorf("write the record of %s: %w", r.Experiment, err)
 	}
-	path := Path(dir, r.Experiment)
-	if err := os.WriteFile(path+".part", append(text, '\n'), 0o644); err != nil {
-		return fmt.Errorf("write the record of %s: %w", r.Experiment, err)
-	}
-	return os.Rename(path+".part", path)
+	return nil
 }
 
 // Load reads the record of an experiment; nil when there is none.

@@ -6,6 +6,8 @@ import (
 	"io"
 	"strings"
 	"time"
+
+	"weir/bench/report"
 )
 
 // A Recorder passes on what an experiment prints, and keeps it.
@@ -40,7 +42,7 @@ var ErrNotKept = errors.New("no record is kept")
 // Record ends the record; fault is what the experiment ended with, or nil.
 func (r *Recorder) Record(now time.Time, fault error) *Record {
 	r.rec.Date, r.rec.Took = now.UTC().Truncate(time.Second), now.Sub(r.began).Round(100*time.Millisecond).Seconds()
-	r.rec.Sections = Parse(r.text.String())
+	r.rec.Sections = report.Parse(r.text.String())
 	if fault != nil {
 		r.rec.Fault = fault.Error()
 	}

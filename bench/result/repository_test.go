@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"weir/bench/report"
 )
 
 // The pages of this repository, and where the records are that they show.
@@ -84,7 +86,7 @@ func TestReadmeComparesLikeWithLike(t *testing.T) {
 	if err != nil || record == nil {
 		t.Fatalf("the record of the scenarios: %v, %v", record, err)
 	}
-	at := slices.IndexFunc(record.Sections, func(s Section) bool { return s.Heading == "Scenario overload" })
+	at := slices.IndexFunc(record.Sections, func(s report.Section) bool { return s.Heading == "Scenario overload" })
 	if at < 0 || len(record.Sections[at].Tables) == 0 {
 		t.Fatal("the record has no overload")
 	}

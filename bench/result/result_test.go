@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"weir/bench/report"
 )
 
 const printed = `seven pairs of runs
@@ -31,28 +33,8 @@ More is better.
 | idle | 2.1 KB |
 `
 
-func TestParse(t *testing.T) {
-	got := Parse(printed)
-	if len(got) != 3 || got[0].Notes[0] != "seven pairs of runs\nof three seconds" || got[1].Heading != "Forwarding" {
-		t.Fatalf("got %+v", got)
-	}
-	forwarding := got[1].Tables[0]
-	if len(forwarding.Columns) != 7 || len(forwarding.Rows) != 1 || forwarding.Rows[0][3] != "**1.10** (1.00 … 1.20)" {
-		t.Fatalf("table %+v", forwarding)
-	}
-	if n := got[1].Notes; len(n) != 1 || n[0] != "More is better." {
-		t.Fatalf("notes %q", n)
-	}
-	if again := Parse(string(Markdown(got))); !reflect.DeepEqual(again, got) {
-		t.Fatalf("written and read again: %+v", again)
-	}
-	if len(Parse("")) != 0 {
-		t.Fatal("nothing printed has sections")
-	}
-}
-
 func TestRatios(t *testing.T) {
-	r := Record{Sections: Parse(printed)}
+	r := Record{Sections: report.Parse(printed)}
 	want := []Ratio{
 		{"Forwarding: one loop, weir /s", 1.10, 1, 1.2, false},
 		{"Forwarding: one loop, weir CPU µs", 0.90, 0.8, 1, true},
@@ -63,7 +45,7 @@ func TestRatios(t *testing.T) {
 }
 
 func TestWorse(t *testing.T) {
-	before := &Record{Commit: "abc", Sections: Parse(printed)}
+	before := &Record{Commit: "abc", Sections: report.Parse(printed)}
 	for _, c := range []struct {
 		rate, cpu string
 		worse     string // of what; empty: of nothing
@@ -75,7 +57,7 @@ func TestWorse(t *testing.T) {
 		{"**9.00** (9.00 … 9.00)", "**0.01** (0.01 … 0.01)", ""},
 	} {
 		text := strings.Replace(strings.Replace(printed, "**1.10** (1.00 … 1.20)", c.rate, 1), "**0.90** (0.80 … 1.00)", c.cpu, 1)
-		got := Worse(before, &Record{Sections: Parse(text)})
+		got := Worse(before, &Record{Sections: report.Parse(text)})
 		if (c.worse == "") != (len(got) == 0) || c.worse != "" && !strings.Contains(got[0], c.worse) {
 			t.Errorf("%s, %s: worse %q, want %q", c.rate, c.cpu, got, c.worse)
 		}
@@ -83,7 +65,7 @@ func TestWorse(t *testing.T) {
 }
 
 func TestRefresh(t *testing.T) {
-	r := Record{Experiment: "speed", Command: "bin/bench speed", Commit: "abc", Sections: Parse(printed), Fault: "one\ntwo"}
+	r := Record{Experiment: "speed", Command: "bin/bench speed", Commit: "abc", Sections: report.Parse(printed), Fault: "one\ntwo"}
 	page := "# Head\n\nwords\n\n<!-- bench speed -->\nold\n<!-- /bench speed -->\n\nmore words\n"
 	got, err := r.Refresh([]byte(page))
 	if err != nil {
@@ -134,17 +116,5 @@ func TestRecorderAndFiles(t *testing.T) {
 	}
 	if _, err := LoadAll(dir); err == nil || !strings.Contains(err.Error(), "torn.json") {
 		t.Fatalf("a torn record: %v", err)
-	}
-}
-
-func TestSpreadOf(t *testing.T) {
-	same := func(v float64) float64 { return v }
-	for want, vs := range map[string][]float64{
-		"**2.00** (1.00 … 4.00)": {4, 1, 2}, "**1.50** (1.00 … 2.00)": {2, 1}, "**3.00** (3.00 … 3.00)": {3},
-	} {
-		got := SpreadOf(vs, same).Ratio(2)
-		if got != want || !ratioCell.MatchString(got) {
-			t.Errorf("%v: %q, want %q, which Ratios must read", vs, got, want)
-		}
 	}
 }

@@ -6,7 +6,7 @@ import (
 	"math"
 	"time"
 
-	"weir/bench/result"
+	"weir/bench/report"
 )
 
 // ratioMax is the most that ten rules of which two match may cost, as a multiple
@@ -55,10 +55,10 @@ func (r run) perSecond() float64 { return r.requests / r.span.Seconds() }
 // judge prints the table. The error says that the rules cost too much.
 func judge(out io.Writer, one, all string, pairs []pair) error {
 	fmt.Fprintf(out, "| | %s | %s | ratio |\n| --- | --- | --- | --- |\n", one, all)
-	row := func(what string, digits int, of func(run) float64) result.Spread {
-		mine := result.SpreadOf(pairs, func(p pair) float64 { return of(p.one) })
-		theirs := result.SpreadOf(pairs, func(p pair) float64 { return of(p.all) })
-		ratio := result.SpreadOf(pairs, func(p pair) float64 { return of(p.all) / of(p.one) })
+	row := func(what string, digits int, of func(run) float64) report.Spread {
+		mine := report.SpreadOf(pairs, func(p pair) float64 { return of(p.one) })
+		theirs := report.SpreadOf(pairs, func(p pair) float64 { return of(p.all) })
+		ratio := report.SpreadOf(pairs, func(p pair) float64 { return of(p.all) / of(p.one) })
 		fmt.Fprintf(out, "| %s | %.*f | %.*f | %s |\n", what, digits, mine.Median, digits, theirs.Median, ratio.Ratio(2))
 		return ratio
 	}

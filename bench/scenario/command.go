@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"weir/bench/report"
 	"weir/bench/result"
 	"weir/internal/service"
 )
@@ -81,7 +82,7 @@ func (o *Order) Play(ctx context.Context, args []string, out io.Writer) error {
 	}
 	fmt.Fprintf(out, "Limit %d/s, a target that can do %d/s (%d workers, %v each, exponential), SLO %v at p95, GATE=off; %.3g s in one\n", limit, capacity, workers, delay, slo, o.Compress)
 	began := result.NewRecorder(time.Now(), io.Discard, "scenario", args)
-	var chapters []chapter
+	page := report.Page{Title: "Weir: the scenarios, measured", About: about}
 	for _, s := range Scenarios() {
 		runs, err := playAll(ctx, &s, cases, o.Compress, out)
 		if err != nil {
@@ -90,7 +91,7 @@ func (o *Order) Play(ctx context.Context, args []string, out io.Writer) error {
 		if len(runs) == 0 {
 			continue
 		}
-		report(out, &s, runs)
+		show(out, &s, runs)
 		c, files, err := newChapter(&s, runs, o.Dir)
 		if err != nil {
 			return err
@@ -100,13 +101,14 @@ func (o *Order) Play(ctx context.Context, args []string, out io.Writer) error {
 				r.Keep(file)
 			}
 		}
-		chapters = append(chapters, c)
+		page.Chapters = append(page.Chapters, c)
 	}
-	page := filepath.Join(o.Dir, "scenarios.html")
-	if err := writePage(page, chapters, began.Record(time.Now(), nil)); err != nil {
+	page.Lead = began.Record(time.Now(), nil).Lead()
+	path := filepath.Join(o.Dir, "scenarios.html")
+	if err := page.Write(path); err != nil {
 		return err
 	}
-	fmt.Fprintf(out, "  the report: %s\n", page)
+	fmt.Fprintf(out, "  the report: %s\n", path)
 	return nil
 }
 

@@ -1,96 +1,35 @@
 package scenario
 
 import (
-	_ "embed"
-	"fmt"
-	"html/template"
-	"io"
-	"os"
 	"path/filepath"
-	"strings"
 
-	"weir/bench/result"
+	"weir/bench/report"
 )
 
-//go:embed page.html
-var pageText string
-
-// A chapter is a scenario on the page.
-type chapter struct {
-	Name, About string
-	Columns     []string
-	Runs        []figures
-	Findings    []string
-}
-
-// figures are a run on the page.
-type figures struct {
-	ID, Label string
-	Cells     []string
-	Plots     []template.HTML
-}
-
-// writePage writes the report that people show to others: one file without
-// anything from the network.
-func writePage(path string, chapters []chapter, r *result.Record) error {
-	t, err := template.New("page").Parse(pageText)
-	if err != nil {
-		return fmt.Errorf("the page: %w", err)
-	}
-	return create(path, func(w io.Writer) error {
-		return t.Execute(w, struct {
-			*result.Record
-			Chapters []chapter
-		}{r, chapters})
-	})
-}
-
-// create writes a file whole or not at all.
-func create(path string, write func(w io.Writer) error) (err error) {
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		return err
-	}
-	f, err := os.Create(path + ".part")
-	if err != nil {
-		return err
-	}
-	if err = write(f); err != nil {
-		_ = f.Close()
-		return err
-	}
-	if err = f.Close(); err != nil {
-		return err
-	}
-	return os.Rename(path+".part", path)
-}
-
-// bold is Markdown's, which findings have, in HTML.
-func bold(text string) string { return strings.ReplaceAll(text, "**", "") }
+// about explains the figures on the page.
+var about = []string{`The limit is 1,000 requests per second, the target can do 1,500 (15 workers, 10 ms each, exponential), and its answers are good up to 50 ms at the 95th percentile.
+“In time” is within 100 ms of when the request was due; “needlessly” is what was refused although the target had room; “overload” the share of the time in which the target was slower than that.
+Each row is a single run.
+With the advisor on, the limit moves: it knows the capacity, and has seen the scenario for a day.`}
 
 // newChapter draws the runs of a scenario. Each run's first plot is written to a
-// file of its own as well.
-func newChapter(s *Scenario, runs []*Run, dir string) (c chapter, files []string, err error) {
-	c = chapter{Name: s.Name, About: s.About, Columns: columns[:]}
-	for _, text := range findings(runs) {
-		c.Findings = append(c.Findings, bold(text))
-	}
+// file of its own as well, whose name is returned.
+func newChapter(s *Scenario, runs []*Run, dir string) (c report.Chapter, files []string, err error) {
+	c = report.Chapter{Name: s.Name, About: s.About, Tables: []report.Table{*table(runs)}, Findings: findings(runs)}
 	for _, r := range runs {
-		f := figures{ID: r.String(), Label: r.label(), Cells: r.cells()}
+		f := report.Figure{ID: r.String(), Label: r.label()}
+		file := "scenario-" + r.String() + ".svg"
+		files = append(files, file)
 		for i, plot := range r.plots(s) {
-			svg, err := plot.SVG()
-			if err != nil {
-				return c, nil, fmt.Errorf("draw %s: %w", r, err)
-			}
-			f.Plots = append(f.Plots, template.HTML(svg))
+			path := ""
 			if i == 0 {
-				name := "scenario-" + r.String() + ".svg"
-				files = append(files, name)
-				if err := create(filepath.Join(dir, name), func(w io.Writer) error { _, err := w.Write(svg); return err }); err != nil {
-					return c, nil, err
-				}
+				path = filepath.Join(dir, file)
+			}
+			if err := f.Draw(plot, path); err != nil {
+				return c, nil, err
 			}
 		}
-		c.Runs = append(c.Runs, f)
+		c.Figures = append(c.Figures, f)
 	}
 	return c, files, nil
 }

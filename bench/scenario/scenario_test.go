@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"weir/bench/result"
+	"weir/bench/report"
 	"weir/bench/rig"
 	"weir/internal/service"
 )
@@ -210,9 +210,9 @@ func TestReportAndPage(t *testing.T) {
 	r.Troubles = []Trouble{{time.Second, killStore}, {3 * time.Second, restartStore}, {4 * time.Second, slowTarget}}
 	r.measure(s, 0)
 	var out bytes.Buffer
-	report(&out, s, []*Run{r})
-	sections := result.Parse(out.String())
-	if len(sections) != 1 || len(sections[0].Tables) != 1 || len(sections[0].Tables[0].Rows[0]) != len(columns) {
+	show(&out, s, []*Run{r})
+	sections := report.Parse(out.String())
+	if len(sections) != 1 || len(sections[0].Tables) != 1 || len(sections[0].Tables[0].Rows[0]) != len(sections[0].Tables[0].Columns) {
 		t.Fatalf("the report is no table:\n%s", out.String())
 	}
 	c, files, err := newChapter(s, []*Run{r}, dir)
@@ -220,7 +220,7 @@ func TestReportAndPage(t *testing.T) {
 		t.Fatalf("chapter: %v, %v", files, err)
 	}
 	page := filepath.Join(dir, "page.html")
-	if err := writePage(page, []chapter{c}, &result.Record{Commit: "abc"}); err != nil {
+	if err := (&report.Page{Chapters: []report.Chapter{c}}).Write(page); err != nil {
 		t.Fatal(err)
 	}
 	text, err := os.ReadFile(page)

@@ -3,29 +3,30 @@ package scenario
 import (
 	"fmt"
 	"io"
-	"strings"
 	"time"
+
+	"weir/bench/report"
 )
 
 // columns are the columns of a scenario's table.
-var columns = [...]string{"algorithm", "store", "advisor", "answered 200 /s", "in time /s", "refused %", "needlessly %", "5xx %", "lost %", "mean ms", "p50 ms", "p95 ms", "p99 ms",
-	"target p95 at worst ms", "queue at most", "overload % of time", "recovery s", "limiting back after s", "generator"}
+const columns = "algorithm | store | advisor | answered 200 /s | in time /s | refused % | needlessly % | 5xx % | lost % | mean ms | p50 ms | p95 ms | p99 ms | " +
+	"target p95 at worst ms | queue at most | overload % of time | recovery s | limiting back after s | generator"
 
-// report prints a scenario's runs as a table, and what they say.
-func report(out io.Writer, s *Scenario, runs []*Run) {
-	fmt.Fprintf(out, "\n### Scenario %s\n\n%s\n\n", s.Name, s.About)
-	line(out, columns[:])
-	line(out, strings.Split(strings.Repeat("---,", len(columns)-1)+"---", ","))
-	for _, r := range runs {
-		line(out, r.cells())
-	}
-	fmt.Fprintln(out)
+// show prints a scenario's runs as a table, and what they say.
+func show(out io.Writer, s *Scenario, runs []*Run) {
+	fmt.Fprintf(out, "\n### Scenario %s\n\n%s\n\n%v\n", s.Name, s.About, table(runs))
 	for _, text := range findings(runs) {
 		fmt.Fprintf(out, "%s\n\n", text)
 	}
 }
 
-func line(out io.Writer, cells []string) { fmt.Fprintf(out, "| %s |\n", strings.Join(cells, " | ")) }
+func table(runs []*Run) *report.Table {
+	t := report.NewTable(columns)
+	for _, r := range runs {
+		t.Rows = append(t.Rows, r.cells())
+	}
+	return t
+}
 
 // cells are a run's row.
 func (r *Run) cells() []string {

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"weir/bench/result"
+	"weir/bench/report"
 )
 
 func (l *lab) heading(text string) {
@@ -21,7 +21,7 @@ func (l *lab) row(cells ...string) { fmt.Fprintf(l.out, "| %s |\n", strings.Join
 
 // median is the middle of a figure over samples.
 func median(samples []sample, of func(sample) float64) float64 {
-	return result.SpreadOf(samples, of).Median
+	return report.SpreadOf(samples, of).Median
 }
 
 // ratios is the median of the pairs' ratios, ours to the peer's, with its ends.
@@ -30,5 +30,5 @@ func ratios(ours, peers []sample, of func(sample) float64) string {
 	for i := range ours {
 		vs = append(vs, of(ours[i])/of(peers[i]))
 	}
-	return result.SpreadOf(vs, func(v float64) float64 { return v }).Ratio(2)
+	return report.SpreadOf(vs, func(v float64) float64 { return v }).Ratio(2)
 }

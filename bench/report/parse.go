@@ -1,9 +1,6 @@
-package result
+package report
 
-import (
-	"bytes"
-	"strings"
-)
+import "strings"
 
 // Parse reads what an experiment printed: Markdown with headings (###), tables
 // and paragraphs. Lines that begin with a blank are progress, and are left out.
@@ -60,12 +57,7 @@ func (p *parser) endNote() {
 
 // cells are the cells of a line of a table.
 func cells(line string) []string {
-	line = strings.TrimSuffix(strings.TrimPrefix(strings.TrimSpace(line), "|"), "|")
-	list := strings.Split(line, "|")
-	for i := range list {
-		list[i] = strings.TrimSpace(list[i])
-	}
-	return list
+	return split(strings.TrimSuffix(strings.TrimPrefix(strings.TrimSpace(line), "|"), "|"))
 }
 
 // ruled says whether a row is the line below a table's head.
@@ -77,27 +69,3 @@ func ruled(row []string) bool {
 	}
 	return true
 }
-
-// Markdown writes sections as Parse reads them.
-func Markdown(sections []Section) []byte {
-	var b bytes.Buffer
-	for _, s := range sections {
-		if s.Heading != "" {
-			b.WriteString("### " + s.Heading + "\n\n")
-		}
-		for _, t := range s.Tables {
-			row(&b, t.Columns)
-			row(&b, strings.Split(strings.Repeat("---,", len(t.Columns)-1)+"---", ","))
-			for _, r := range t.Rows {
-				row(&b, r)
-			}
-			b.WriteByte('\n')
-		}
-		for _, n := range s.Notes {
-			b.WriteString(n + "\n\n")
-		}
-	}
-	return b.Bytes()
-}
-
-func row(b *bytes.Buffer, cells []string) { b.WriteString("| " + strings.Join(cells, " | ") + " |\n") }

@@ -1,0 +1,106 @@
+package report
+
+import (
+	"errors"
+	"io"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"weir/internal/chart"
+)
+
+func TestSpreadOf(t *testing.T) {
+	same := func(v float64) float64 { return v }
+	for want, vs := range map[string][]float64{
+		"**2.00** (1.00 … 4.00)": {4, 1, 2}, "**1.50** (1.00 … 2.00)": {2, 1}, "**3.00** (3.00 … 3.00)": {3}, "**NaN** (NaN … NaN)": nil,
+	} {
+		if got := SpreadOf(vs, same).Ratio(2); got != want {
+			t.Errorf("%v: %q, want %q", vs, got, want)
+		}
+	}
+	if got := RatioOf([]float64{9, 12, 10}, []float64{10, 10, 10}, same).Ratio(2); got != "**1.00** (0.90 … 1.20)" {
+		t.Errorf("ratios %s", got)
+	}
+	if figures := []float64{4, 1, 2, 3}; Median(figures) != 2.5 || figures[0] != 4 || !math.IsNaN(Median(nil)) {
+		t.Errorf("the median of %v is %v", figures, Median(figures))
+	}
+	if Mean([]float64{1, 2}) != 1.5 || Mean(nil) != 0 {
+		t.Error("the mean is off")
+	}
+}
+
+func TestQuantile(t *testing.T) {
+	for _, c := range []struct {
+		q    float64
+		want int
+	}{{0, 1}, {0.25, 1}, {0.26, 2}, {0.5, 2}, {0.99, 4}, {1, 4}} {
+		if got := Quantile([]int{1, 2, 3, 4}, c.q); got != c.want {
+			t.Errorf("%v: %d, want %d", c.q, got, c.want)
+		}
+	}
+	if got := Quantile([]int(nil), 0.5); got != 0 {
+		t.Errorf("of nothing: %d", got)
+	}
+}
+
+func TestExpectations(t *testing.T) {
+	var e Expectations
+	e.AtMost("late", 0.5, 0.5)
+	e.AtLeast("answered", 2, 2)
+	e.Never(false, "%d failed", 0)
+	var out strings.Builder
+	if err := e.Conclude(&out, "all is well.", nil); err != nil || out.String() != "\nAs it should be: all is well.\n" {
+		t.Fatalf("%q, %v", out.String(), err)
+	}
+	e.AtMost("late", math.NaN(), 0.5)
+	e.AtLeast("answered", 1, 2)
+	e.Never(true, "%d failed", 3)
+	want := []string{"late: NaN, expected ≤ 0.5", "answered: 1, expected ≥ 2", "3 failed"}
+	if got := e.Missed(); strings.Join(got, ";") != strings.Join(want, ";") {
+		t.Errorf("missed %q, want %q", got, want)
+	}
+	out.Reset()
+	if err := e.Conclude(&out, "", nil); !errors.Is(err, ErrMissed) || !strings.Contains(err.Error(), "3 failed") || !strings.HasPrefix(out.String(), "\nNOT AS IT SHOULD BE:\n  late") {
+		t.Errorf("%q, %v", out.String(), err)
+	}
+	if text := e.Table().String(); !strings.Contains(text, "| answered | 1 | ≥ 2 | **missed** |") || !strings.Contains(text, "| answered | 2 | ≥ 2 | met |") {
+		t.Errorf("the table:\n%s", text)
+	}
+	doubt := errors.New("busy")
+	if err := e.Conclude(&out, "", doubt); !errors.Is(err, doubt) || !strings.Contains(e.Table().String(), "| ≥ 2 | degraded |") || len(e.Missed()) != 3 {
+		t.Errorf("in doubt: %v\n%s", err, e.Table())
+	}
+}
+
+func TestPage(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "folder", "page.html")
+	f := Figure{ID: "one", Label: "First"}
+	plot := chart.Chart{Title: "Plot", Width: 580, Lines: []chart.Series{{X: []float64{0, 1}, Y: []float64{1, 2}}}}
+	if err := errors.Join(f.Draw(plot, ""), f.Draw(plot, filepath.Join(filepath.Dir(path), "one.svg"))); err != nil {
+		t.Fatal(err)
+	}
+	p := Page{Title: "A <title>", Chapters: []Chapter{{Name: "runs", Tables: []Table{{Columns: []string{"who"}, Rows: [][]string{{"**us**"}}}}, Figures: []Figure{f}}}}
+	if err := p.Write(path); err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(path)
+	for _, want := range []string{"A &lt;title&gt;", `<a href="#one">us</a>`, `id="one"`, "<svg"} {
+		if !strings.Contains(string(text), want) {
+			t.Errorf("the page lacks %s: %v\n%s", want, err, text)
+		}
+	}
+	if svg, err := os.ReadFile(filepath.Join(filepath.Dir(path), "one.svg")); err != nil || strings.Count(string(text), string(svg)) != 2 {
+		t.Errorf("the plot's own file: %v", err)
+	}
+	if left, err := filepath.Glob(filepath.Join(filepath.Dir(path), "*.part")); err != nil || left != nil {
+		t.Errorf("left behind: %v, %v", left, err)
+	}
+	if err := create(path, func(io.Writer) error { return os.ErrInvalid }); !errors.Is(err, os.ErrInvalid) {
+		t.Errorf("a page that cannot be written: %v", err)
+	}
+	if again, err := os.ReadFile(path); err != nil || string(again) != string(text) {
+		t.Error("a page that could not be written took the place of the one before")
+	}
+}

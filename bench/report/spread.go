@@ -1,0 +1,78 @@
+// Package report says what experiments found: statistics of figures, tables,
+// verdicts on what was expected, and one HTML page.
+package report
+
+import (
+	"fmt"
+	"math"
+	"slices"
+)
+
+// A Spread is the median of figures with the least and the most of them.
+type Spread struct{ Median, Least, Most float64 }
+
+// SpreadOf is the spread of a figure over runs; all NaN without runs.
+func SpreadOf[T any](runs []T, figure func(T) float64) Spread {
+	vs := Figures(runs, figure)
+	if len(vs) == 0 {
+		return Spread{math.NaN(), math.NaN(), math.NaN()}
+	}
+	slices.Sort(vs)
+	return Spread{Median(vs), vs[0], vs[len(vs)-1]}
+}
+
+// RatioOf is the spread of a figure's ratio over pairs of runs: ours[i] to peers[i].
+func RatioOf[T any](ours, peers []T, figure func(T) float64) Spread {
+	vs := make([]float64, len(ours))
+	for i := range ours {
+		vs[i] = figure(ours[i]) / figure(peers[i])
+	}
+	return SpreadOf(vs, func(v float64) float64 { return v })
+}
+
+// MedianOf is the median of a figure over runs; NaN without runs.
+func MedianOf[T any](runs []T, figure func(T) float64) float64 { return Median(Figures(runs, figure)) }
+
+// Figures are a figure of each run, in their order.
+func Figures[T any](runs []T, figure func(T) float64) []float64 {
+	vs := make([]float64, len(runs))
+	for i, r := range runs {
+		vs[i] = figure(r)
+	}
+	return vs
+}
+
+// Median is the median of figures in any order, of an even number of them the
+// mean of the two in the middle; NaN of none.
+func Median(figures []float64) float64 {
+	n := len(figures)
+	if n == 0 {
+		return math.NaN()
+	}
+	vs := slices.Sorted(slices.Values(figures))
+	return (vs[(n-1)/2] + vs[n/2]) / 2
+}
+
+// Quantile is the least of sorted values that a share q of them do not exceed;
+// zero of none.
+func Quantile[T any](sorted []T, q float64) (v T) {
+	if len(sorted) == 0 {
+		return v
+	}
+	return sorted[max(0, int(math.Ceil(q*float64(len(sorted))))-1)]
+}
+
+// Mean is the mean of figures; zero of none.
+func Mean(figures []float64) float64 {
+	sum := 0.0
+	for _, v := range figures {
+		sum += v
+	}
+	return sum / float64(max(1, len(figures)))
+}
+
+// Ratio shows the spread of a ratio. Two runs of an experiment are compared by the
+// cells of this form.
+func (s Spread) Ratio(digits int) string {
+	return fmt.Sprintf("**%.*f** (%.*f … %.*f)", digits, s.Median, digits, s.Least, digits, s.Most)
+}
