@@ -3,7 +3,6 @@ package decide
 import (
 	"net/netip"
 
-	"weir/internal/http1"
 	"weir/proxy/limit"
 	"weir/proxy/rule"
 	"weir/proxy/store"
@@ -29,7 +28,7 @@ type Shadow struct {
 
 // A Request is one request as the limiter is told about it.
 type Request struct {
-	Head      *http1.Head
+	Described rule.Request
 	Client    netip.Addr // who made it: behind trusted proxies not the connection's other end
 	Trusted   bool       // its fields may say its priority class
 	Preflight bool       // it is counted apart
@@ -64,9 +63,9 @@ func (c *Case) Open(p *Policy, r *Request) bool {
 	if p.Rules == nil {
 		return true
 	}
-	if index, exempt := p.Rules.Exempt(r.Head, r.Client, &c.scratch); exempt {
+	if index, exempt := p.Rules.Exempt(r.Described, r.Client, &c.scratch); exempt {
 		c.Exempt = index
-	} else if c.Hits = p.Rules.Match(r.Head, r.Client, &c.scratch); len(c.Hits) > rule.HitsMax {
+	} else if c.Hits = p.Rules.Match(r.Described, r.Client, &c.scratch); len(c.Hits) > rule.HitsMax {
 		return false
 	}
 	c.Rank = p.Rules.Rank(&c.scratch, r.Trusted)

@@ -10,13 +10,13 @@ import (
 )
 
 // request reads a head, as a loop does.
-func request(text string) *http1.Head {
+func request(text string) *rule.HTTP {
 	var h http1.Head
 	reader := http1.NewRequestReader(&http1.Limits{})
 	if _, err := reader.Next([]byte(text), &h); err != nil {
 		panic(err)
 	}
-	return &h
+	return (*rule.HTTP)(&h)
 }
 
 func Example() {

@@ -6,8 +6,6 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
-
-	"weir/internal/http1"
 )
 
 // exemptMax bounds the exemptions of a file, and of the setting EXEMPT: they are tried
@@ -164,11 +162,11 @@ func (s *Set) Exempting() int { return len(s.exempting) }
 // Exempt reports whether no limit applies to a request, and the index of the rule that
 // says so. It is asked before Match. A path is exempt only as it is written in its normal
 // form: what a target reads otherwise is none of it.
-func (s *Set) Exempt(h *http1.Head, client netip.Addr, x *Scratch) (index int, exempt bool) {
+func (s *Set) Exempt(r Request, client netip.Addr, x *Scratch) (index int, exempt bool) {
 	if len(s.exempt) == 0 {
 		return none, false
 	}
-	x.begin(s.parts, h, client)
+	x.begin(s.parts, r, client)
 	for i := range s.exempt {
 		if e := &s.exempt[i]; e.takes(x) {
 			return len(s.rules) + e.of, true
@@ -178,14 +176,15 @@ func (s *Set) Exempt(h *http1.Head, client netip.Addr, x *Scratch) (index int, e
 }
 
 func (e *exemption) takes(x *Scratch) bool {
-	if e.methods != nil && !slices.Contains(e.methods, string(x.head.MethodText)) || !has(e.addresses, x.client) || e.preflight && !Preflight(x.head) {
+	if e.methods != nil && !slices.Contains(e.methods, string(x.method)) || !has(e.addresses, x.client) || e.preflight && !Preflight(x.request) {
 		return false
 	}
 	if e.path == nil {
 		return true
 	}
 	readings := x.readings()
-	return len(readings) == 1 && bytes.Equal(readings[0], x.head.Path) && !doubtful(readings[0]) && e.path.matches(readings[0][1:])
+	written, _ := x.request.Part(pathPart)
+	return len(readings) == 1 && bytes.Equal(readings[0], written) && !doubtful(readings[0]) && e.path.matches(readings[0][1:])
 }
 
 // doubtful says whether a path in its normal form has escapes that could lead some

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"time"
 
-	"weir/internal/http1"
 	"weir/proxy/limit"
 )
 
@@ -30,10 +29,10 @@ type Hit struct {
 // built-in one for clients last; at most [HitsMax], unless the path has several
 // readings: then the caller refuses a request with more. client is the address of
 // the client, behind what trusted proxies say; the zero Addr is a missing one. The
-// hits are parts of the scratch and the head: they mean something until either
+// hits are parts of the scratch and the request: they mean something until either
 // is used again.
-func (s *Set) Match(h *http1.Head, client netip.Addr, x *Scratch) []Hit {
-	x.begin(s.parts, h, client)
+func (s *Set) Match(r Request, client netip.Addr, x *Scratch) []Hit {
+	x.begin(s.parts, r, client)
 	for _, i := range s.index.always {
 		s.try(x, i)
 	}
@@ -94,7 +93,7 @@ func (x *Scratch) has(i int) bool {
 // try adds a hit when a rule applies.
 func (s *Set) try(x *Scratch, i int) {
 	c := &s.rules[i]
-	if !c.takesMethod(x.head.MethodText) || !has(c.Match.Addresses, x.client) {
+	if !c.takesMethod(x.method) || !has(c.Match.Addresses, x.client) {
 		return
 	}
 	for k := range c.conditions {
@@ -122,7 +121,7 @@ func (s *Set) try(x *Scratch, i int) {
 		return
 	}
 	if hit.Cost == 0 {
-		hit.Cost = c.Cost.of(x.head.MethodText, x.field(c.cost))
+		hit.Cost = c.Cost.of(x.method, x.field(c.cost))
 	}
 	hit.Key = x.key(c.key)
 	x.hits = append(x.hits, hit)

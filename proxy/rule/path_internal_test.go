@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"testing"
-
-	"weir/internal/http1"
 )
 
 // The reading of RFC 3986 is a normal form.
@@ -101,7 +99,7 @@ func TestSpellingsHaveOneValue(t *testing.T) {
 		for range 1 + chance.IntN(8) {
 			path += pieces[chance.IntN(len(pieces))]
 		}
-		x := Scratch{head: &http1.Head{Path: []byte(path)}}
+		x := Scratch{request: &HTTP{Path: []byte(path)}}
 		value, ok := x.agreed()
 		if !ok {
 			lack++

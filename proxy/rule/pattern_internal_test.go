@@ -7,8 +7,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	"weir/internal/http1"
 )
 
 // matchesByDefinition tries everything that ** may take.
@@ -71,7 +69,7 @@ func TestLongPathAndManyPatterns(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		h := &http1.Head{MethodText: []byte("GET"), Host: []byte("localhost"), Path: []byte("/a%2F;" + strings.Repeat("/a", 7000))}
+		h := &HTTP{MethodText: []byte("GET"), Host: []byte("localhost"), Path: []byte("/a%2F;" + strings.Repeat("/a", 7000))}
 		var x Scratch
 		began := time.Now()
 		if hits := set.Match(h, netip.Addr{}, &x); len(hits) != 0 {

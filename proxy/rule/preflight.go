@@ -1,16 +1,14 @@
 package rule
 
-import "weir/internal/http1"
-
 // Preflight reports whether a request has the form of those that browsers make before
 // others, to ask whether these may be made (Fetch standard, section 3.3). Any client can
 // make such a request.
-func Preflight(h *http1.Head) bool {
-	if h.Method != http1.OPTIONS {
+func Preflight(r Request) bool {
+	if method, _ := r.Part(methodPart); string(method) != "OPTIONS" {
 		return false
 	}
-	_, origin := h.Value(http1.FieldOrigin)
-	_, method := h.Field("Access-Control-Request-Method")
+	_, origin := r.Part(originPart)
+	_, method := r.Part(preflightPart)
 	return origin && method
 }
 

@@ -4,23 +4,23 @@ import (
 	"bytes"
 	"net/netip"
 	"slices"
-
-	"weir/internal/http1"
 )
 
 // A Scratch is the memory in which requests are matched, one after the other.
 //
 // Owned by its loop.
 type Scratch struct {
-	head   *http1.Head
-	client netip.Addr
-	parts  []Part
-	hits   []Hit
-	values []value             // by slot
-	paths  [readingsMax][]byte // the readings of the path
-	pathN  int                 // how many there are; 0: not known
-	host   []byte
-	hostIs bool
+	request Request
+	method  []byte
+	client  netip.Addr
+	parts   []Part
+	hits    []Hit
+	values  []value             // by slot
+	paths   [readingsMax][]byte // the readings of the path
+	pathN   int                 // how many there are; 0: not known
+	host    []byte
+	hostIs  bool // host and hasHost are known
+	hasHost bool
 	// memory is what keys and decoded values are appended to. When it grows what
 	// was cut from the old one stays valid.
 	memory []byte
@@ -35,8 +35,9 @@ type value struct {
 }
 
 // begin forgets the last request.
-func (x *Scratch) begin(parts []Part, h *http1.Head, client netip.Addr) {
-	x.head, x.client, x.parts = h, client, parts
+func (x *Scratch) begin(parts []Part, r Request, client netip.Addr) {
+	x.request, x.client, x.parts = r, client, parts
+	x.method, _ = r.Part(methodPart)
 	x.hits, x.memory = x.hits[:0], x.memory[:0]
 	x.pathN, x.hostIs = 0, false
 	if cap(x.values) < len(parts) {
@@ -74,18 +75,18 @@ func (x *Scratch) find(p Part) (text []byte, present bool) {
 		start := len(x.memory)
 		x.memory = p.appendAddress(x.memory, x.client)
 		return x.memory[start:], true
-	case sourceHeader:
-		return x.head.Field(p.name)
-	case sourceCookie:
-		return x.cookie(p.name)
+	case sourceHeader, sourceCookie:
+		return x.request.Part(p)
 	case sourceQuery:
-		return x.query(p.name)
+		text, present = x.request.Part(p)
+		return x.decoded(text), present
 	case sourcePath:
 		return x.agreed()
 	case sourceMethod:
-		return x.head.MethodText, true
+		return x.method, true
 	case sourceHost:
-		return x.hostOf(), len(x.head.Host) > 0
+		host := x.hostOf()
+		return host, x.hasHost
 	}
 	return nil, false
 }
@@ -111,7 +112,7 @@ func (p Part) appendAddress(dst []byte, a netip.Addr) []byte {
 // readings returns the readings of the path, at least one.
 func (x *Scratch) readings() [][]byte {
 	if x.pathN == 0 {
-		if path := x.head.Path; isNormal(path) {
+		if path, _ := x.request.Part(pathPart); isNormal(path) {
 			x.paths[0], x.pathN = path, 1
 		} else {
 			x.memory, x.pathN = appendReadings(x.memory, path, &x.paths)
@@ -153,7 +154,9 @@ func (x *Scratch) agreed() (path []byte, ok bool) {
 func (x *Scratch) hostOf() []byte {
 	if !x.hostIs {
 		start := len(x.memory)
-		x.memory = AppendHost(x.memory, x.head.Host)
+		var host []byte
+		host, x.hasHost = x.request.Part(hostPart)
+		x.memory = AppendHost(x.memory, host)
 		x.hostIs, x.host = true, x.memory[start:]
 	}
 	return x.host
@@ -181,25 +184,6 @@ func AppendHost(dst, host []byte) []byte {
 	return dst
 }
 
-// cookie returns the first cookie of that name (RFC 6265 section 4.2.1; names
-// have case), without the quotes that servers take off.
-func (x *Scratch) cookie(name string) (text []byte, present bool) {
-	for i := range x.head.Fields {
-		if x.head.Fields[i].ID != http1.FieldCookie {
-			continue
-		}
-		var pair []byte
-		for rest := x.head.Fields[i].Value; len(rest) > 0; {
-			pair, rest = cut(rest, ';')
-			key, text := cut(trim(pair), '=')
-			if string(trim(key)) == name {
-				return unquote(trim(text)), true
-			}
-		}
-	}
-	return nil, false
-}
-
 func unquote(text []byte) []byte {
 	if n := len(text); n >= 2 && text[0] == '"' && text[n-1] == '"' {
 		return text[1 : n-1]
@@ -218,23 +202,9 @@ func trim(text []byte) []byte {
 	return text
 }
 
-// query returns the first parameter of that name, both decoded as forms are
-// (application/x-www-form-urlencoded): escapes, and + for a space. What is no
-// escape stays as it is.
-func (x *Scratch) query(name string) (text []byte, present bool) {
-	var pair []byte
-	for rest := x.head.Query; len(rest) > 0; {
-		pair, rest = cut(rest, '&')
-		key, text := cut(pair, '=')
-		if string(key) != name && string(x.decoded(key)) != name {
-			continue
-		}
-		return x.decoded(text), true
-	}
-	return nil, false
-}
-
-// decoded returns text decoded, in the memory when it changes.
+// decoded returns a part of a query decoded as forms are (application/x-www-form-urlencoded):
+// escapes, and + for a space. What is no escape stays as it is. It is in the memory when it
+// changes.
 func (x *Scratch) decoded(text []byte) []byte {
 	plain := 0
 	for plain < len(text) && text[plain] != '%' && text[plain] != '+' {
@@ -245,16 +215,34 @@ func (x *Scratch) decoded(text []byte) []byte {
 	}
 	start := len(x.memory)
 	x.memory = append(x.memory, text[:plain]...)
-	for i := plain; i < len(text); i++ {
-		c := text[i]
-		switch {
-		case c == '+':
-			c = ' '
-		case c == '%' && i+2 < len(text) && isHex(text[i+1]) && isHex(text[i+2]):
-			c = hexValue(text[i+1])<<4 | hexValue(text[i+2])
-			i += 2
-		}
+	for i := plain; i < len(text); {
+		c, n := decodedByte(text[i:])
 		x.memory = append(x.memory, c)
+		i += n
 	}
 	return x.memory[start:]
+}
+
+// decodedByte returns the byte that text begins with, decoded, and how many bytes of text
+// it is.
+func decodedByte(text []byte) (c byte, n int) {
+	switch c = text[0]; {
+	case c == '+':
+		return ' ', 1
+	case c == '%' && len(text) > 2 && isHex(text[1]) && isHex(text[2]):
+		return hexValue(text[1])<<4 | hexValue(text[2]), 3
+	}
+	return c, 1
+}
+
+// decodesTo reports whether text, decoded, is name.
+func decodesTo(text []byte, name string) bool {
+	for ; len(text) > 0 && len(name) > 0; name = name[1:] {
+		c, n := decodedByte(text)
+		if c != name[0] {
+			return false
+		}
+		text = text[n:]
+	}
+	return len(text)+len(name) == 0
 }

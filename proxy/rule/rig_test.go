@@ -42,7 +42,7 @@ func part(t testing.TB, text string) rule.Part {
 
 // head returns the head of a request such as "GET /a?b" with fields such as
 // "X-Plan: free" separated by |.
-func head(t testing.TB, request string) *http1.Head {
+func head(t testing.TB, request string) *rule.HTTP {
 	t.Helper()
 	line, fields, _ := strings.Cut(request, "|")
 	var b strings.Builder
@@ -61,7 +61,7 @@ func head(t testing.TB, request string) *http1.Head {
 	if err != nil || ev.Kind != http1.HeadDone {
 		t.Fatalf("%s: %v, %v", request, ev.Kind, err)
 	}
-	return &h
+	return (*rule.HTTP)(&h)
 }
 
 // hits tells which rules apply to a request, as "id:key" separated by spaces.

@@ -18,7 +18,8 @@ import (
 func (s *Session) ask(now time.Time) (ok bool) {
 	e, c := s.env, &s.env.matched
 	s.x.verdict.Policy = e.Policy()
-	r := decide.Request{Head: &e.head, Client: s.client(&e.head), Trusted: s.trusted(), Preflight: e.Settings.PreflightsApart && rule.Preflight(&e.head)}
+	d := (*rule.HTTP)(&e.head)
+	r := decide.Request{Described: d, Client: s.client(&e.head), Trusted: s.trusted(), Preflight: e.Settings.PreflightsApart && rule.Preflight(d)}
 	if !c.Open(s.x.verdict.Policy, &r) {
 		s.fail(now, 400, "the path can be read in several ways, and too many rules apply to them")
 		return false

@@ -1,0 +1,82 @@
+package rule
+
+import "weir/internal/http1"
+
+// A Request is what rules know of a request: its parts.
+type Request interface {
+	// Part returns the value of a part as it is written in the request, and whether the
+	// request has it. A query's value is not decoded, path and host are not normalized.
+	// Values stay valid as long as the hits. Parts that are no text of the
+	// request, global and ip, are never asked for.
+	Part(p Part) (value []byte, ok bool)
+}
+
+// The parts that rules look at whatever their keys are.
+var (
+	methodPart    = Part{source: sourceMethod}
+	pathPart      = Part{source: sourcePath}
+	hostPart      = Part{source: sourceHost}
+	originPart    = Part{source: sourceHeader, name: "Origin"}
+	preflightPart = Part{source: sourceHeader, name: "Access-Control-Request-Method"}
+)
+
+// Word returns the part as [ParsePart] reads it, cut at the colon, without secret: and
+// prefixes of addresses: "header" and "x-plan", or "path" and nothing. Implementations of
+// [Request] tell parts apart by it. Names of fields have no case: a set of rules asks for
+// them in lower case.
+func (p Part) Word() (word, name string) { return sourceWords[p.source], p.name }
+
+var sourceWords = [...]string{"", "global", "ip", "header", "cookie", "query", "path", "method", "host"}
+
+// An HTTP is the head of an HTTP request as a [Request].
+type HTTP http1.Head
+
+// Part returns the value of a part.
+func (h *HTTP) Part(p Part) (value []byte, ok bool) {
+	switch p.source {
+	case sourceHeader:
+		return (*http1.Head)(h).Field(p.name)
+	case sourceCookie:
+		return h.cookie(p.name)
+	case sourceQuery:
+		return h.query(p.name)
+	case sourcePath:
+		return h.Path, true
+	case sourceMethod:
+		return h.MethodText, true
+	case sourceHost:
+		return h.Host, len(h.Host) > 0
+	}
+	return nil, false
+}
+
+// cookie returns the first cookie of that name (RFC 6265 section 4.2.1; names
+// have case), without the quotes that servers take off.
+func (h *HTTP) cookie(name string) (text []byte, present bool) {
+	for i := range h.Fields {
+		if h.Fields[i].ID != http1.FieldCookie {
+			continue
+		}
+		var pair []byte
+		for rest := h.Fields[i].Value; len(rest) > 0; {
+			pair, rest = cut(rest, ';')
+			key, text := cut(trim(pair), '=')
+			if string(trim(key)) == name {
+				return unquote(trim(text)), true
+			}
+		}
+	}
+	return nil, false
+}
+
+// query returns the first parameter of that name.
+func (h *HTTP) query(name string) (text []byte, present bool) {
+	var pair []byte
+	for rest := h.Query; len(rest) > 0; {
+		pair, rest = cut(rest, '&')
+		if key, text := cut(pair, '='); decodesTo(key, name) {
+			return text, true
+		}
+	}
+	return nil, false
+}
