@@ -35,6 +35,9 @@ func (c *Counter) Ask(n int64) limit.Ask {
 type Ask struct {
 	Counters []Counter
 	N        int
+	// Traced has the answer tell what it was worked out from. Such an ask is not answered
+	// from memory.
+	Traced bool
 }
 
 // An Answer says how many of an ask's requests may go, and why not more. A store
@@ -56,6 +59,16 @@ type Answer struct {
 	// At is when the store decided, by its clock, in µs since the epoch; of several
 	// instants the first. 0: it has not, or all counters are off.
 	At int64
+	// Traces holds for each counter of an ask that is Traced what its decision was worked
+	// out from. It is empty when no store has decided.
+	Traces []Trace
+}
+
+// A Trace is the state in which a store found the key of a counter. With it the decision
+// about each of several requests can be worked out elsewhere.
+type Trace struct {
+	At     int64       // when, by the store's clock, in µs since the epoch; 0 for a counter that is off
+	Before limit.State // shares nothing with the store
 }
 
 // Delay returns how long a request must wait that was granted alone: until its slot

@@ -85,12 +85,15 @@ func (g *group) replay() {
 
 // answer answers the next n requests of the group, exactly as the backend
 // would have answered them alone.
-func (g *group) answer(n int, ans *store.Answer) {
+func (g *group) answer(n int, traced bool, ans *store.Answer) {
 	granted := min(n, g.left)
 	g.left -= granted
-	ans.Granted, ans.Decisions, ans.Mode, ans.At = granted, ans.Decisions[:0], store.Exact, g.when
+	*ans = store.Answer{Granted: granted, Decisions: ans.Decisions[:0], At: g.when}
 	for i := range g.Counters {
 		c := &g.Counters[i]
+		if traced {
+			ans.Traces = append(ans.Traces, store.Trace{At: g.At[i], Before: g.now[i].Clone()})
+		}
 		_, d := c.Limit.Decide(g.At[i], &g.now[i], c.Ask(int64(granted)))
 		if granted < n {
 			d = c.Limit.Preview(g.At[i], &g.now[i], c.Ask(1))
@@ -110,16 +113,19 @@ func (g *group) skip(n int) {
 	}
 }
 
-// ask is the ask of n requests for the group, for a table in memory.
-func (g *group) ask(n int) store.Ask { return store.Ask{Counters: g.Counters, N: n} }
-
 // A waiter is an ask that waits for its answer.
 type waiter struct {
 	group    *group
 	n        int
 	deadline time.Time
 	done     store.Done
+	traced   bool
 	unsent   bool // answered before its batch was sent
+}
+
+// ask is what waits, for a table in memory.
+func (w *waiter) ask() store.Ask {
+	return store.Ask{Counters: w.group.Counters, N: w.n, Traced: w.traced}
 }
 
 // forget lets go of what the waiter refers to.

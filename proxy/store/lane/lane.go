@@ -92,7 +92,7 @@ func (l *Lane) Ask(now time.Time, ask *store.Ask, ans *store.Answer, done store.
 		return true
 	}
 	l.id = appendID(l.id[:0], ask.Counters)
-	if l.refusals.answer(now, s.epoch.Load(), l.id, ans) {
+	if !ask.Traced && l.refusals.answer(now, s.epoch.Load(), l.id, ans) {
 		s.counts.remembered.Add(uint64(ask.N))
 		return true
 	}
@@ -109,7 +109,7 @@ func (l *Lane) Ask(now time.Time, ask *store.Ask, ans *store.Answer, done store.
 		b.groups = append(b.groups, g)
 		b.byID[g.id] = g
 	}
-	b.add(g, waiter{n: ask.N, deadline: now.Add(s.cfg.Timeout), done: done})
+	b.add(g, waiter{n: ask.N, traced: ask.Traced, deadline: now.Add(s.cfg.Timeout), done: done})
 	l.waiting++
 	l.start()
 	return false
@@ -186,7 +186,7 @@ func (l *Lane) giveUp(now time.Time, b *batch) {
 		w.unsent = true
 		w.group.N -= w.n
 	}
-	ask := w.group.ask(w.n)
+	ask := w.ask()
 	l.without(now, &ask, &l.answer)
 	w.done(now, &l.answer)
 }
@@ -266,7 +266,7 @@ func (l *Lane) settle(now time.Time, b *batch, i int) {
 		b.next++
 		l.waiting--
 		l.store.counts.decisions.Add(uint64(w.n))
-		g.answer(w.n, &l.answer)
+		g.answer(w.n, w.traced, &l.answer)
 		w.done(now, &l.answer)
 	}
 }

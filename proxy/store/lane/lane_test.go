@@ -106,6 +106,7 @@ func TestSeeds(t *testing.T) {
 		f, now := newFake(), limittest.Epoch
 		f.clock = func() int64 { return now }
 		st := newStage(t, f, func(cfg *Config) { cfg.RefusalsMax = -1 })
+		st.traced = seed%2 == 1
 		model := newFake()
 		model.clock = f.clock
 		limits := limittest.Limits()
@@ -147,7 +148,7 @@ func TestSeeds(t *testing.T) {
 				model.decide(&g.Group)
 				g.replay()
 				var want store.Answer
-				if g.answer(g.N, &want); !reflect.DeepEqual(got, want) {
+				if g.answer(g.N, st.traced, &want); !reflect.DeepEqual(got, want) {
 					t.Fatalf("seed %d, step %d, ask %d:\n got %+v\nwant %+v", seed, step, i, got, want)
 				}
 			}

@@ -89,7 +89,7 @@ func (r *refusals) remember(now time.Time, epoch uint64, b *batch) {
 // note keeps the refusal of one group.
 func (r *refusals) note(now time.Time, b *batch, g *group) {
 	var ans store.Answer
-	g.answer(1, &ans)
+	g.answer(1, false, &ans)
 	wait := ans.Decision().RetryAfter
 	if ans.Granted > 0 || wait == limit.Never || !now.Before(b.sent.Add(wait)) || !r.room(now) {
 		return

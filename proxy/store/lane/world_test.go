@@ -248,6 +248,7 @@ type stage struct {
 	start  time.Time
 	got    []store.Answer // in the order in which asks were answered
 	names  []string       // of those asks
+	traced bool           // they are
 }
 
 // newStage starts a store over f with a lane; change may alter its configuration.
@@ -277,10 +278,11 @@ func (st *stage) ask(name string, after time.Duration, n int, counters ...store.
 	keep := func(_ time.Time, ans *store.Answer) {
 		kept := *ans
 		kept.Decisions = append([]limit.Decision(nil), ans.Decisions...)
+		kept.Traces = append([]store.Trace(nil), ans.Traces...)
 		st.got, st.names = append(st.got, kept), append(st.names, name)
 	}
 	at := st.start.Add(after)
-	if st.lane.Ask(at, &store.Ask{N: n, Counters: counters}, &ans, keep) {
+	if st.lane.Ask(at, &store.Ask{N: n, Counters: counters, Traced: st.traced}, &ans, keep) {
 		keep(at, &ans)
 		return true
 	}

@@ -164,6 +164,9 @@ func (g *group) decide(ask *store.Ask, ans *store.Answer) {
 	}
 	for i := range ask.Counters {
 		counter, c := &ask.Counters[i], &g.claims[i]
+		if ask.Traced {
+			ans.Traces = append(ans.Traces, g.trace(c))
+		}
 		_, d := counter.Limit.Decide(g.now, &c.state, counter.Ask(granted))
 		if granted < n {
 			d = counter.Limit.Preview(g.now, &c.state, counter.Ask(1))
@@ -173,6 +176,14 @@ func (g *group) decide(ask *store.Ask, ans *store.Answer) {
 	}
 	ans.Granted = int(granted)
 	ans.Tightest = store.Tightest(ask.Counters, ans.Decisions)
+}
+
+// trace is what a claim's decision is worked out from.
+func (g *group) trace(c *claim) store.Trace {
+	if c.stripe == nil {
+		return store.Trace{}
+	}
+	return store.Trace{At: g.now, Before: c.state.Clone()}
 }
 
 // keep writes a claim's state into the table if it changed.

@@ -71,11 +71,19 @@ func New(cfg Config) (*Table, error) {
 // Take decides ask at now and writes what came of it into ans. It fulfils the
 // contract of package store; the answer's mode is Exact.
 func (t *Table) Take(now time.Time, ask *store.Ask, ans *store.Answer) {
-	*ans = store.Answer{Decisions: ans.Decisions[:0], At: now.UnixMicro()}
+	*ans = store.Answer{Decisions: ans.Decisions[:0], At: now.UnixMicro(), Traces: traces(ask, ans)}
 	if len(ask.Counters) == 1 && ask.Counters[0].Limit.Algorithm() != limit.Off && t.takeKnown(now.UnixMicro(), ask, ans) {
 		return
 	}
 	t.takeGroup(now.UnixMicro(), ask, ans)
+}
+
+// traces is memory for those of an answer; nil unless they are wanted.
+func traces(ask *store.Ask, ans *store.Answer) []store.Trace {
+	if !ask.Traced {
+		return nil
+	}
+	return ans.Traces[:0]
 }
 
 // takeKnown decides an ask of one counter if the table holds its key, which is
@@ -93,6 +101,9 @@ func (t *Table) takeKnown(now int64, ask *store.Ask, ans *store.Answer) bool {
 		return false
 	}
 	state := s.state(r, slot)
+	if ask.Traced {
+		ans.Traces = append(ans.Traces, store.Trace{At: now, Before: state.Clone()})
+	}
 	granted, d := c.Limit.Decide(now, &state, c.Ask(int64(ask.N)))
 	if !state.Is(r.bytes()) {
 		s.set(r, slot, &state, now+d.TTL().Microseconds())

@@ -1,0 +1,70 @@
+package limit
+
+import (
+	"errors"
+	"time"
+)
+
+// Numbers are all that a limit is made of, as integers, for who passes limits on to
+// another program.
+type Numbers struct {
+	Algorithm Algorithm
+	Permits   int64         // see [Limit.Permits]
+	Burst     int64         // see [Limit.Burst]
+	Number    int64         // see [Limit.Number]
+	Overshoot int64         // see [Limit.Overshoot]
+	Grace     time.Duration // likewise; whole microseconds
+}
+
+// Numbers returns those of the limit.
+func (l *Limit) Numbers() Numbers {
+	overshoot, grace := l.Overshoot()
+	return Numbers{Algorithm: l.algorithm, Permits: l.permits, Burst: l.burst, Number: l.Number(), Overshoot: overshoot, Grace: grace}
+}
+
+// errNumbers is the error of numbers that no limit has, where no other says more.
+var errNumbers = errors.New("no limit has these numbers")
+
+// Limit returns the limit that has the numbers. The error says why there is none.
+func (n Numbers) Limit() (Limit, error) {
+	l, err := n.hard()
+	if err != nil {
+		return Limit{}, err
+	}
+	grace := n.Grace.Microseconds()
+	switch {
+	case l.permits != n.Permits || l.burst != n.Burst || l.Number() != n.Number:
+		return Limit{}, errNumbers
+	case n.Overshoot == 0 && n.Grace == 0:
+		return l, nil
+	case n.Algorithm == Off || n.Overshoot < 1 || grace < 1 || grace > spanMax || n.Grace%time.Microsecond != 0:
+		return Limit{}, errNumbers
+	case n.Overshoot > l.burstMax()-l.burst:
+		return Limit{}, errNumbers
+	}
+	l.overshoot, l.grace = n.Overshoot, grace
+	return l, nil
+}
+
+// hard returns the limit without its overshoot. What it has may be other than the numbers.
+func (n Numbers) hard() (Limit, error) {
+	span := time.Duration(n.Number) * time.Microsecond
+	if n.Number < 0 || n.Number > exactMax {
+		return Limit{}, errNumbers
+	}
+	switch n.Algorithm {
+	case Fixed:
+		return NewFixed(n.Permits, span)
+	case Sliding:
+		return NewSliding(n.Permits, span)
+	case SlidingLog:
+		return New(Config{Algorithm: SlidingLog, Limit: n.Permits, Window: span.Seconds()})
+	case GCRA:
+		return New(Config{Algorithm: GCRA, Limit: n.Permits, Window: span.Seconds(), Burst: n.Burst})
+	case Token, Leaky:
+		return New(Config{Algorithm: n.Algorithm, Capacity: n.Permits, FillRate: float64(n.Number) / second})
+	case Off:
+		return New(Config{Algorithm: Off})
+	}
+	return Limit{}, errNumbers
+}
