@@ -44,7 +44,7 @@ var layers = []struct {
 	{rim, "deploy deploy/*"},
 	{machines, "advisor/core proxy/gate proxy/session proxy/upstream loadgen/session loadgen/record target/session"},
 	{pure, "internal/chart internal/deadline internal/http1"},
-	{pure, "proxy/decide proxy/limit proxy/refusal proxy/rule proxy/sketch proxy/store"},
+	{pure, "proxy/asks proxy/decide proxy/limit proxy/refusal proxy/rule proxy/sketch proxy/store"},
 	{pure, "loadgen/pace loadgen/profile"},
 	{pure, "target/model"},
 	{pure, "advisor/forecast advisor/policy advisor/series"},
@@ -53,6 +53,7 @@ var layers = []struct {
 
 // sideways are the imports allowed within layer 0.
 var sideways = map[string][]string{
+	"proxy/asks":       {"proxy/limit", "proxy/store"},
 	"proxy/decide":     {"internal/http1", "proxy/limit", "proxy/rule", "proxy/store"},
 	"proxy/refusal":    {"internal/http1"},
 	"proxy/rule":       {"internal/http1", "proxy/limit", "proxy/refusal"},

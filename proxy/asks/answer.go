@@ -1,0 +1,99 @@
+package asks
+
+import (
+	"encoding/binary"
+	"errors"
+
+	"weir/proxy/limit"
+	"weir/proxy/store"
+)
+
+// ErrUndecided is the error of a group about which the other proxy could not ask its own
+// store, or not in time. Nothing is known of what was charged.
+var ErrUndecided = errors.New("the master could not decide about this key")
+
+// AppendHead appends what an answer begins with: the mode of the store that decides, and of
+// how many asks the answers follow.
+func AppendHead(dst []byte, mode store.Mode, asks int) []byte {
+	return binary.LittleEndian.AppendUint16(append(dst, Version, byte(mode)), uint16(asks))
+}
+
+// AppendAnswer appends the answer to one ask that was Traced.
+func AppendAnswer(dst []byte, ans *store.Answer) []byte {
+	dst = append(dst, byte(ans.Mode))
+	dst = binary.LittleEndian.AppendUint32(dst, uint32(ans.Granted))
+	dst = append(dst, byte(len(ans.Traces)))
+	for i := range ans.Traces {
+		t := &ans.Traces[i]
+		dst = binary.LittleEndian.AppendUint64(dst, uint64(t.At))
+		at := len(dst)
+		dst = t.Before.Append(binary.LittleEndian.AppendUint32(dst, 0))
+		binary.LittleEndian.PutUint32(dst[at:], uint32(len(dst)-at-4))
+	}
+	return dst
+}
+
+// ParseAnswer fills in what was decided about groups, each of which has a counter that is not
+// off, and returns the mode of the store that was asked. The error is a *Fault or a
+// VersionError; then nothing is known of any group.
+func ParseAnswer(b []byte, groups []*store.Group) (mode store.Mode, err error) {
+	r := reader{b: b}
+	if v := r.u8(); r.fault == nil && v != Version {
+		return 0, VersionError(v)
+	}
+	mode = r.mode()
+	at := r.at
+	if n := int(r.u16()); r.fault == nil && n != len(groups) {
+		r.fail(at, "there are not as many answers as asks")
+	}
+	for _, g := range groups {
+		r.group(g)
+	}
+	r.end()
+	if r.fault != nil {
+		return 0, r.fault
+	}
+	return mode, nil
+}
+
+func (r *reader) mode() store.Mode {
+	at := r.at
+	m := store.Mode(r.u8())
+	if m > store.Closed {
+		r.fail(at, "there is no such mode")
+	}
+	return m
+}
+
+// group reads what was decided about one.
+func (r *reader) group(g *store.Group) {
+	mode := r.mode()
+	at := r.at
+	if g.Granted = int(r.u32()); g.Granted > g.N {
+		r.fail(at, "more are granted than were asked for")
+	}
+	at = r.at
+	traces := int(r.u8())
+	if g.Err = nil; mode != store.Exact && mode != store.Local {
+		g.Err = ErrUndecided
+		if traces > 0 {
+			r.fail(at, "what was not decided has no states")
+		}
+		return
+	}
+	for i := range g.Counters {
+		g.At[i], g.Before[i] = 0, limit.State{}
+		if g.Counters[i].Limit.Algorithm() == limit.Off {
+			continue
+		}
+		traces--
+		g.At[i] = r.number()
+		from := r.at
+		if state := r.bytes(int(r.u32())); r.fault == nil && !g.Before[i].Parse(state) {
+			r.fail(from, "this is not the state of a limit")
+		}
+	}
+	if traces != 0 {
+		r.fail(at, "there are not as many states as counters")
+	}
+}

@@ -1,0 +1,195 @@
+package asks
+
+import (
+	"encoding/binary"
+	"fmt"
+	"time"
+
+	"weir/proxy/limit"
+	"weir/proxy/store"
+)
+
+const (
+	// Version is the version of the format. Who is sent another one answers 409.
+	Version = 1
+	// ContentType is that of questions and answers.
+	ContentType = "application/vnd.weir.asks"
+	// QuestionBytesMax bounds a question.
+	QuestionBytesMax = 1 << 20
+	// NMax bounds the requests of one ask.
+	NMax = 1 << 24
+	// asksMax bounds the asks, and the releases, of one question.
+	asksMax = 1<<16 - 1
+	// numberMax bounds costs, reserves and spans, which doubles hold exactly.
+	numberMax = 1 << 53
+)
+
+// A Fault says where a message is not what it should be.
+type Fault struct {
+	Offset  int
+	Problem string
+}
+
+// Error names the offset in bytes.
+func (f *Fault) Error() string { return fmt.Sprintf("byte %d: %s", f.Offset, f.Problem) }
+
+// A VersionError is the version of a message that is not Version.
+type VersionError byte
+
+// Error names both versions.
+func (v VersionError) Error() string {
+	return fmt.Sprintf("the message has version %d, and this program speaks version %d", byte(v), Version)
+}
+
+// AppendQuestion appends a batch.
+func AppendQuestion(dst []byte, releases []store.Release, groups []*store.Group) []byte {
+	dst = append(dst, Version)
+	dst = binary.LittleEndian.AppendUint16(dst, uint16(len(releases)))
+	for i := range releases {
+		dst = appendCounter(dst, &releases[i].Counter)
+		dst = binary.LittleEndian.AppendUint64(dst, uint64(releases[i].Slot))
+	}
+	dst = binary.LittleEndian.AppendUint16(dst, uint16(len(groups)))
+	for _, g := range groups {
+		dst = AppendAsk(dst, g)
+	}
+	return dst
+}
+
+// AppendAsk appends one group of a question.
+func AppendAsk(dst []byte, g *store.Group) []byte {
+	dst = binary.LittleEndian.AppendUint32(dst, uint32(g.N))
+	at := len(dst)
+	dst = append(dst, 0)
+	for i := range g.Counters {
+		if g.Counters[i].Limit.Algorithm() != limit.Off {
+			dst = appendCounter(dst, &g.Counters[i])
+			dst[at]++
+		}
+	}
+	return dst
+}
+
+func appendCounter(dst []byte, c *store.Counter) []byte {
+	dst = binary.LittleEndian.AppendUint16(dst, uint16(len(c.Rule)))
+	dst = append(dst, c.Rule...)
+	dst = binary.LittleEndian.AppendUint32(dst, uint32(len(c.Key)))
+	dst = append(dst, c.Key...)
+	n := c.Limit.Numbers()
+	dst = append(dst, byte(n.Algorithm))
+	for _, number := range [...]int64{n.Permits, n.Burst, n.Number, n.Overshoot, n.Grace.Microseconds(), c.Cost, c.Reserve, c.MaxDelay.Microseconds()} {
+		dst = binary.LittleEndian.AppendUint64(dst, uint64(number))
+	}
+	return dst
+}
+
+// A Question is a batch as it was read. It is used for one after another.
+//
+// Owned by its loop.
+type Question struct {
+	Releases []store.Release
+	Asks     []store.Ask // Traced
+
+	counters []store.Counter
+	limits   []limit.Limit
+	ends     []int // of the counters of each ask
+}
+
+// Parse makes q what AppendQuestion appended. Keys are parts of b. The error is a *Fault or a
+// VersionError.
+func (q *Question) Parse(b []byte) error {
+	q.Releases, q.Asks, q.counters, q.limits, q.ends = q.Releases[:0], q.Asks[:0], q.counters[:0], q.limits[:0], q.ends[:0]
+	r := reader{b: b}
+	if v := r.u8(); r.fault == nil && v != Version {
+		return VersionError(v)
+	}
+	for range r.u16() {
+		q.counter(&r)
+		slot := r.number()
+		if r.fault != nil {
+			return r.fault
+		}
+		q.Releases = append(q.Releases, store.Release{Slot: slot})
+	}
+	for range r.u16() {
+		q.ask(&r)
+		if r.fault != nil {
+			return r.fault
+		}
+	}
+	r.end()
+	if r.fault != nil {
+		return r.fault
+	}
+	q.join()
+	return nil
+}
+
+// ask reads one ask.
+func (q *Question) ask(r *reader) {
+	at := r.at
+	n := int(r.u32())
+	if n < 1 || n > NMax {
+		r.fail(at, fmt.Sprintf("must be 1 to %d requests, is %d", NMax, n))
+	}
+	at = r.at
+	count := int(r.u8())
+	if count < 1 || count > store.CountersMax {
+		r.fail(at, fmt.Sprintf("must be 1 to %d counters, is %d", store.CountersMax, count))
+		return
+	}
+	first := len(q.counters)
+	for range count {
+		at = r.at
+		q.counter(r)
+		if r.fault != nil {
+			return
+		}
+		last := len(q.counters) - 1
+		for i := first; i < last; i++ {
+			if q.counters[i].Rule == q.counters[last].Rule {
+				r.fail(at, "the rule is that of another counter of the same ask")
+			}
+		}
+	}
+	q.Asks = append(q.Asks, store.Ask{N: n, Traced: true})
+	q.ends = append(q.ends, len(q.counters))
+}
+
+// counter reads a counter.
+func (q *Question) counter(r *reader) {
+	c := store.Counter{Rule: string(r.bytes(int(r.u16()))), Key: r.bytes(int(r.u32()))}
+	at := r.at
+	n := limit.Numbers{Algorithm: limit.Algorithm(r.u8())}
+	n.Permits, n.Burst, n.Number, n.Overshoot = r.number(), r.number(), r.number(), r.number()
+	n.Grace = time.Duration(r.number()) * time.Microsecond
+	c.Cost, c.Reserve = r.number(), r.number()
+	c.MaxDelay = time.Duration(r.number()) * time.Microsecond
+	if r.fault != nil {
+		return
+	}
+	l, err := n.Limit()
+	switch {
+	case err != nil:
+		r.fail(at, err.Error())
+	case n.Algorithm == limit.Off:
+		r.fail(at, "a limit that is off is not sent")
+	}
+	q.limits = append(q.limits, l)
+	q.counters = append(q.counters, c)
+}
+
+// join has asks and releases refer to what was read, which moves no more.
+func (q *Question) join() {
+	for i := range q.counters {
+		q.counters[i].Limit = &q.limits[i]
+	}
+	for i := range q.Releases {
+		q.Releases[i].Counter = q.counters[i]
+	}
+	from := len(q.Releases)
+	for i, end := range q.ends {
+		q.Asks[i].Counters = q.counters[from:end:end]
+		from = end
+	}
+}

@@ -1,0 +1,73 @@
+package asks
+
+import "encoding/binary"
+
+// A reader reads numbers and texts one after another. The first fault stays; what is read
+// behind it is zero.
+type reader struct {
+	b     []byte
+	at    int
+	fault *Fault
+}
+
+func (r *reader) fail(at int, problem string) {
+	if r.fault == nil {
+		r.fault = &Fault{at, problem}
+	}
+}
+
+// bytes reads n bytes, which are a part of b.
+func (r *reader) bytes(n int) []byte {
+	if r.fault == nil && n > len(r.b)-r.at {
+		r.fail(r.at, "the message ends here, too early")
+	}
+	if r.fault != nil {
+		return nil
+	}
+	part := r.b[r.at : r.at+n : r.at+n]
+	r.at += n
+	return part
+}
+
+func (r *reader) u8() byte {
+	if b := r.bytes(1); b != nil {
+		return b[0]
+	}
+	return 0
+}
+
+func (r *reader) u16() uint16 {
+	if b := r.bytes(2); b != nil {
+		return binary.LittleEndian.Uint16(b)
+	}
+	return 0
+}
+
+func (r *reader) u32() uint32 {
+	if b := r.bytes(4); b != nil {
+		return binary.LittleEndian.Uint32(b)
+	}
+	return 0
+}
+
+// number reads one from 0 to numberMax.
+func (r *reader) number() int64 {
+	at := r.at
+	b := r.bytes(8)
+	if b == nil {
+		return 0
+	}
+	n := binary.LittleEndian.Uint64(b)
+	if n > numberMax {
+		r.fail(at, "must be 0 to 2^53")
+		return 0
+	}
+	return int64(n)
+}
+
+// end says that nothing may follow.
+func (r *reader) end() {
+	if r.at < len(r.b) {
+		r.fail(r.at, "the message should end here")
+	}
+}
