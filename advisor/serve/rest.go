@@ -14,7 +14,7 @@ import (
 	"weir/advisor/policy"
 	"weir/advisor/series"
 	"weir/internal/service"
-	"weir/internal/strictjson"
+	"weir/internal/strict"
 )
 
 const (
@@ -134,7 +134,7 @@ func (s *Server) servePost(w http.ResponseWriter, r *http.Request) {
 	answer, stack := s.mind.post(&snap)
 	s.results[answer.Result].Inc()
 	if answer.Result == core.Old || answer.Result == core.Ahead {
-		answer.Err = &strictjson.Error{Path: "timestamp", Message: fmt.Sprintf("%v: it is %s, the newest %s",
+		answer.Err = strict.Fault{Path: "timestamp", Message: fmt.Sprintf("%v: it is %s, the newest %s",
 			answer.Err, snap.At.Format(time.RFC3339), answer.Newest.UTC().Format(time.RFC3339))}
 	}
 	s.speak(&snap, &answer, stack)
@@ -230,7 +230,7 @@ func (s *Server) serveHistory(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 		if n := span / step; n > historyRows {
-			err := &strictjson.Error{Path: "resolution", Message: fmt.Sprintf("gives %d rows, at most %d are answered: a longer one or a shorter span", n, historyRows)}
+			err := strict.Fault{Path: "resolution", Message: fmt.Sprintf("gives %d rows, at most %d are answered: a longer one or a shorter span", n, historyRows)}
 			service.WriteError(w, http.StatusBadRequest, err)
 			return
 		}
@@ -272,7 +272,7 @@ func secondsOf(r *http.Request, name string, otherwise, min, max time.Duration) 
 	}
 	v, err := strconv.ParseFloat(text, 64)
 	if err != nil || !(v >= min.Seconds() && v <= max.Seconds()) {
-		return 0, &strictjson.Error{Path: name, Message: fmt.Sprintf("must be from %v to %v seconds, is %q", min.Seconds(), max.Seconds(), text)}
+		return 0, strict.Fault{Path: name, Message: fmt.Sprintf("must be from %v to %v seconds, is %q", min.Seconds(), max.Seconds(), text)}
 	}
 	return seconds(v), nil
 }

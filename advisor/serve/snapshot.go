@@ -11,7 +11,7 @@ import (
 
 	"weir/advisor/core"
 	"weir/advisor/policy"
-	"weir/internal/strictjson"
+	"weir/internal/strict"
 )
 
 // Bounds on what a snapshot can say.
@@ -64,10 +64,10 @@ var (
 )
 
 // readSnapshot reads the body of a request, or a record. The error is a
-// *strictjson.Error, or several joined.
+// strict.Fault, or several joined.
 func readSnapshot(body []byte) (core.Snapshot, error) {
 	var r request
-	if err := strictjson.DecodeIgnoringUnknown(body, &r); err != nil {
+	if err := strict.DecodeIgnoringUnknown(body, &r); err != nil {
 		return core.Snapshot{}, err
 	}
 	return r.snapshot()
@@ -96,7 +96,7 @@ func record(s *core.Snapshot) []byte {
 type check struct{ faults []error }
 
 func (c *check) fault(path, format string, args ...any) {
-	c.faults = append(c.faults, &strictjson.Error{Path: path, Message: fmt.Sprintf(format, args...)})
+	c.faults = append(c.faults, strict.Fault{Path: path, Message: fmt.Sprintf(format, args...)})
 }
 
 // err is what is wrong; a single fault is told by itself, as its path is told beside.

@@ -56,7 +56,7 @@ func TestImports(t *testing.T) {
 	f("proxy/limit", "math/bits", "")
 	f("proxy/rule", "net/netip", "")
 	f("internal/loop", "github.com/panjf2000/gnet/v2", "")
-	f("internal/strictjson", "reflect", "")
+	f("internal/strict", "reflect", "")
 	f("internal/metric", "time", "")
 	f("internal/http1/http1test", "weir/internal/http1", "")
 
@@ -74,7 +74,7 @@ func TestImports(t *testing.T) {
 	f("proxy/wire", "github.com/panjf2000/gnet/v2/pkg/x", "github.com/panjf2000/gnet is imported by internal/loop only")
 	f("proxy/store/simredis", "github.com/redis/rueidis", "rueidis is imported by proxy/store/redis only")
 	f("internal/loop", "unsafe", "unsafe is imported by no package only")
-	f("proxy/limit", "reflect", "reflect is imported by internal/strictjson, proxy/store/storetest only")
+	f("proxy/limit", "reflect", "reflect is imported by internal/strict, proxy/store/storetest only")
 	for _, path := range notBelowRim {
 		f("proxy/limit", path, "layer 0 (pure) does without "+path)
 		f("proxy/session", path, "layer 1 (machines) does without "+path)

@@ -33,7 +33,7 @@ var layers = []struct {
 	dirs  string // separated by spaces
 }{
 	{mains, "proxy loadgen target advisor bench"},
-	{rim, "internal/archtest internal/certs internal/freeport internal/loop internal/metric internal/service internal/strictjson internal/watch"},
+	{rim, "internal/archtest internal/certs internal/freeport internal/loop internal/metric internal/service internal/watch"},
 	{rim, "proxy/accesslog proxy/admin proxy/adaptive proxy/config proxy/handover proxy/store/* proxy/wire"},
 	{rim, "loadgen/config loadgen/control loadgen/drive loadgen/plan loadgen/report"},
 	{rim, "target/config target/serve"},
@@ -43,7 +43,7 @@ var layers = []struct {
 	{rim, "bench/* bench/protect/failsafe"},
 	{rim, "deploy deploy/*"},
 	{machines, "advisor/core proxy/gate proxy/session proxy/upstream loadgen/session loadgen/record target/session"},
-	{pure, "internal/chart internal/deadline internal/http1"},
+	{pure, "internal/chart internal/deadline internal/http1 internal/strict"},
 	{pure, "proxy/asks proxy/decide proxy/limit proxy/refusal proxy/rule proxy/sketch proxy/store"},
 	{pure, "loadgen/pace loadgen/profile"},
 	{pure, "target/model"},
@@ -72,10 +72,10 @@ var onlyIn = map[string][]string{
 	"github.com/redis/rueidis":  {"proxy/store/redis"},
 	"github.com/jackc/pgx":      {"proxy/store/postgres", "proxy/store/postgres/postgrestest"},
 	"gonum.org/v1/plot":         {"internal/chart"},
-	"github.com/goccy/go-yaml":  {"advisor/config", "proxy/rule"},
+	"github.com/goccy/go-yaml":  {"advisor/config", "internal/strict", "proxy/rule"},
 	"github.com/fsnotify":       {"internal/watch"},
 	"unsafe":                    {},
-	"reflect":                   {"internal/strictjson", "proxy/store/storetest"},
+	"reflect":                   {"internal/strict", "proxy/store/storetest"},
 }
 
 // notBelowRim are imports that the layers 0 and 1 do without: sockets, logs,

@@ -19,7 +19,7 @@ import (
 	"github.com/klauspost/compress/gzip"
 
 	"weir/internal/metric"
-	"weir/internal/strictjson"
+	"weir/internal/strict"
 )
 
 // env is what Run would be given.
@@ -153,11 +153,11 @@ func TestWriteError(t *testing.T) {
 			t.Errorf("%v: %d %s, want %s", err, w.Code, w.Body, body)
 		}
 	}
-	fault := &strictjson.Error{Path: "steps[2].rps", Message: "must be > 0 & finite"}
+	fault := strict.Fault{Path: "steps[2].rps", Message: "must be > 0 & finite"}
 	f(errors.New(`say "no"`), `{"error":"say \"no\""}`)
 	f(fault, `{"error":"must be > 0 & finite","path":"steps[2].rps"}`)
 	f(fmt.Errorf("read rules: %w", fault), `{"error":"read rules: steps[2].rps: must be > 0 & finite","path":"steps[2].rps"}`)
-	f(&strictjson.Error{Message: "not JSON"}, `{"error":"not JSON"}`)
+	f(strict.Fault{Message: "not JSON"}, `{"error":"not JSON"}`)
 }
 
 func TestWriteJSONRefused(t *testing.T) {

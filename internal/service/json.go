@@ -8,13 +8,13 @@ import (
 
 	"github.com/goccy/go-json"
 
-	"weir/internal/strictjson"
+	"weir/internal/strict"
 )
 
 // BodyBytesMax is how many bytes ReadBody reads at most; a larger body is a 413.
 const BodyBytesMax = 4 << 20
 
-// WriteJSON answers with v as JSON, see strictjson.Plain. A v that has no JSON form is a
+// WriteJSON answers with v as JSON, see strict.Plain. A v that has no JSON form is a
 // 500.
 func WriteJSON(w http.ResponseWriter, status int, v any) {
 	body, err := json.MarshalWithOption(v, json.DisableHTMLEscape())
@@ -24,7 +24,7 @@ func WriteJSON(w http.ResponseWriter, status int, v any) {
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
-	_, _ = w.Write(append(strictjson.Plain(body), '\n')) // the client may be gone
+	_, _ = w.Write(append(strict.Plain(body), '\n')) // the client may be gone
 }
 
 // errorAnswer is the JSON of every refusal.
@@ -34,11 +34,11 @@ type errorAnswer struct {
 }
 
 // WriteError answers with {"error": sentence}, and with the path when err is a
-// *strictjson.Error. Errors of several faults, as of errors.Join, are told
+// strict.Fault. Errors of several faults, as of errors.Join, are told
 // whole, with the path of the first.
 func WriteError(w http.ResponseWriter, status int, err error) {
 	answer := errorAnswer{Error: strings.ReplaceAll(err.Error(), "\n", "; ")}
-	if e, ok := errors.AsType[*strictjson.Error](err); ok {
+	if e, ok := errors.AsType[strict.Fault](err); ok {
 		answer.Path = e.Path
 		if err == error(e) {
 			answer.Error = e.Message

@@ -13,7 +13,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"weir/internal/strictjson"
+	"weir/internal/strict"
 )
 
 // componentKey is the attribute that says which part of a program speaks.
@@ -146,15 +146,15 @@ func newHandler(format string, level slog.Level, out io.Writer) slog.Handler {
 }
 
 // jsonAttr gives times in UTC and spans of time in seconds, and numbers as
-// strictjson.Plain does, as all our JSON does.
+// strict.Plain does, as all our JSON does.
 func jsonAttr(_ []string, a slog.Attr) slog.Attr {
 	switch a.Value.Kind() {
 	case slog.KindTime:
 		a.Value = slog.TimeValue(a.Value.Time().UTC())
 	case slog.KindDuration:
-		a.Value = slog.Float64Value(strictjson.PlainFloat(a.Value.Duration().Seconds()))
+		a.Value = slog.Float64Value(strict.PlainFloat(a.Value.Duration().Seconds()))
 	case slog.KindFloat64:
-		a.Value = slog.Float64Value(strictjson.PlainFloat(a.Value.Float64()))
+		a.Value = slog.Float64Value(strict.PlainFloat(a.Value.Float64()))
 	}
 	return a
 }

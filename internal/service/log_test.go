@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"weir/internal/strictjson"
+	"weir/internal/strict"
 )
 
 // at is the time of every record in these tests.
@@ -79,7 +79,7 @@ func TestJSONLines(t *testing.T) {
 		Component string    `json:"component"`
 		D         float64   `json:"d"`
 	}
-	if err := strictjson.Decode([]byte(b.String()), &line); err != nil {
+	if err := strict.Decode([]byte(b.String()), &line); err != nil {
 		t.Fatalf("%s: %v", b.String(), err)
 	}
 	if line.Level != "WARN" || line.Msg != "m" || line.Component != "RateLimiter" || line.D != 1.5 {

@@ -9,7 +9,7 @@ import (
 	"slices"
 	"strings"
 
-	"weir/internal/strictjson"
+	"weir/internal/strict"
 )
 
 // checkQuery returns h for requests whose parameters the endpoint has; others get 400.
@@ -44,7 +44,7 @@ func (e Endpoint) queryFault(raw string) error {
 		if len(allowed) > 0 {
 			message = fmt.Sprintf("%q is no parameter of %s; allowed: %s", name, e.Pattern, strings.Join(allowed, ", "))
 		}
-		return &strictjson.Error{Path: name, Message: message}
+		return strict.Fault{Path: name, Message: message}
 	}
 	return nil
 }

@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"weir/internal/service"
-	"weir/internal/strictjson"
+	"weir/internal/strict"
 	"weir/loadgen/plan"
 	"weir/loadgen/record"
 )
@@ -84,7 +84,7 @@ func statusOf(err error) int {
 
 // wrongConfig says whether the configuration must be changed.
 func wrongConfig(err error) bool {
-	_, ok := errors.AsType[*strictjson.Error](err)
+	_, ok := errors.AsType[strict.Fault](err)
 	return ok
 }
 
@@ -111,7 +111,7 @@ func (r *Runs) serveStatus(w http.ResponseWriter, req *http.Request) {
 	if text := req.URL.Query().Get("after"); text != "" {
 		v, err := strconv.ParseFloat(text, 64)
 		if err != nil || v != v {
-			service.WriteError(w, http.StatusBadRequest, &strictjson.Error{Path: "after", Message: fmt.Sprintf("must be a number of seconds, is %q", text)})
+			service.WriteError(w, http.StatusBadRequest, strict.Fault{Path: "after", Message: fmt.Sprintf("must be a number of seconds, is %q", text)})
 			return
 		}
 		after = &v

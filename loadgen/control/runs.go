@@ -44,7 +44,7 @@ func (e *RunningError) Error() string { return "a test is running: " + e.ID }
 var errClosed = errors.New("the load generator is stopping")
 
 // Start begins the test that is configured by data. The error is a
-// *RunningError, a *strictjson.Error (or several joined) when the configuration
+// *RunningError, a strict.Fault (or several joined) when the configuration
 // is wrong, or another when it cannot be carried out.
 func (r *Runs) Start(data []byte) (*drive.Run, error) {
 	r.mu.Lock()

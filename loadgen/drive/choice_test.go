@@ -12,7 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"weir/internal/strictjson"
+	"weir/internal/strict"
 	"weir/loadgen/plan"
 	"weir/loadgen/record"
 )
@@ -95,7 +95,7 @@ func TestAllowedConnections(t *testing.T) {
 			}
 		}
 		_, err := ask(most + 1)
-		if e, ok := errors.AsType[*strictjson.Error](err); !ok || e.Path != "concurrency" ||
+		if e, ok := errors.AsType[strict.Fault](err); !ok || e.Path != "concurrency" ||
 			!strings.Contains(e.Message, fmt.Sprintf("must be at most %d, as this process may open %d files (ulimit -Hn)", most, lim.Cur)) {
 			t.Errorf("secure %v, beyond the bound: %v", secure, err)
 		}

@@ -27,7 +27,7 @@ import (
 
 	"weir/internal/certs"
 	"weir/internal/loop"
-	"weir/internal/strictjson"
+	"weir/internal/strict"
 	"weir/loadgen/plan"
 	"weir/loadgen/record"
 	"weir/loadgen/session"
@@ -104,7 +104,7 @@ type Run struct {
 	result   *record.Result
 }
 
-// Start begins a run of p. The error is a *strictjson.Error when it is the
+// Start begins a run of p. The error is a strict.Fault when it is the
 // configuration that cannot be carried out here.
 func Start(id string, p *plan.Plan, s Settings) (*Run, error) {
 	r := &Run{
@@ -232,7 +232,7 @@ func allowedConnections(p *plan.Plan) (int, error) {
 		return max(1, min(allowed, connectionsMax)), nil
 	}
 	if p.Connections > allowed {
-		return 0, &strictjson.Error{Path: "concurrency", Message: fmt.Sprintf(
+		return 0, strict.Fault{Path: "concurrency", Message: fmt.Sprintf(
 			"must be at most %d, as this process may open %d files (ulimit -Hn)%s, is %d", allowed, lim.Cur, kind, p.Connections)}
 	}
 	return p.Connections, nil
@@ -246,7 +246,7 @@ func findAddress(p *plan.Plan) (string, error) {
 	defer cancel()
 	addrs, err := net.DefaultResolver.LookupNetIP(ctx, "ip", p.Host)
 	if err != nil || len(addrs) == 0 {
-		return "", &strictjson.Error{Path: "limiterUrl", Message: fmt.Sprintf("the host cannot be found: %v", err)}
+		return "", strict.Fault{Path: "limiterUrl", Message: fmt.Sprintf("the host cannot be found: %v", err)}
 	}
 	if len(addrs) > 1 {
 		var d net.Dialer

@@ -7,7 +7,7 @@ import (
 	"os"
 	"strings"
 
-	"weir/internal/strictjson"
+	"weir/internal/strict"
 )
 
 const (
@@ -73,7 +73,7 @@ func chooseSources(given []netip.Addr, target string, connections, shards int) (
 	sources, most := given, ports
 	if len(given) > 0 {
 		if sources = sameFamily(given, to.Addr()); len(sources) == 0 {
-			return nil, &strictjson.Error{Path: "limiterUrl", Message: fmt.Sprintf(
+			return nil, strict.Fault{Path: "limiterUrl", Message: fmt.Sprintf(
 				"has the address %s, to which no connection can start from %s (SOURCE_ADDRESSES)", to.Addr(), given[0])}
 		}
 		most = ports * len(sources)
@@ -81,7 +81,7 @@ func chooseSources(given []netip.Addr, target string, connections, shards int) (
 		return loopbackSources(connections*shards, ports), nil
 	}
 	if connections > most {
-		return nil, &strictjson.Error{Path: "concurrency", Message: fmt.Sprintf(
+		return nil, strict.Fault{Path: "concurrency", Message: fmt.Sprintf(
 			"must be at most %d, as two addresses have ports for %d connections between them, is %d; SOURCE_ADDRESSES can name more addresses",
 			most, ports, connections)}
 	}

@@ -9,7 +9,7 @@ import (
 	"slices"
 	"strings"
 
-	"weir/internal/strictjson"
+	"weir/internal/strict"
 )
 
 // A Config is a test configuration with all defaults filled in, in the form in
@@ -68,9 +68,9 @@ type wire struct {
 }
 
 type profileWire struct {
-	Type     *string        `json:"type"`
-	Params   strictjson.Raw `json:"params"`
-	Arrivals string         `json:"arrivals"`
+	Type     *string    `json:"type"`
+	Params   strict.Raw `json:"params"`
+	Arrivals string     `json:"arrivals"`
 }
 
 type shardWire struct {
@@ -91,7 +91,7 @@ type optionsWire struct {
 func readNamed(w *wire, folder string) ([]byte, error) {
 	name := *w.Config
 	refuse := func(format string, args ...any) error {
-		return &strictjson.Error{Path: "config", Message: fmt.Sprintf(format, args...)}
+		return strict.Fault{Path: "config", Message: fmt.Sprintf(format, args...)}
 	}
 	alone := *w
 	alone.Config = nil

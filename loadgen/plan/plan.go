@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"weir/internal/http1"
-	"weir/internal/strictjson"
+	"weir/internal/strict"
 	"weir/loadgen/pace"
 	"weir/loadgen/profile"
 	"weir/loadgen/record"
@@ -67,10 +67,10 @@ type Plan struct {
 // Parse reads a configuration. A configuration {"config":"name"} is taken from
 // the file name.json in folder, and a trace from there on. now is the wall clock's time, for startAt.
 //
-// Errors are of *strictjson.Error, or several of these joined.
+// Errors are of strict.Fault, or several of these joined.
 func Parse(now time.Time, data []byte, folder string) (*Plan, error) {
 	var w wire
-	if err := strictjson.Decode(data, &w); err != nil {
+	if err := strict.Decode(data, &w); err != nil {
 		return nil, err
 	}
 	if w.Config != nil {
@@ -79,11 +79,11 @@ func Parse(now time.Time, data []byte, folder string) (*Plan, error) {
 			return nil, err
 		}
 		w = wire{}
-		if err := strictjson.Decode(named, &w); err != nil {
+		if err := strict.Decode(named, &w); err != nil {
 			return nil, err
 		}
 		if w.Config != nil {
-			return nil, &strictjson.Error{Path: "config", Message: "must not name another configuration from within one"}
+			return nil, strict.Fault{Path: "config", Message: "must not name another configuration from within one"}
 		}
 	}
 	b := builder{now: now, folder: folder, plan: &Plan{}}
@@ -105,7 +105,7 @@ type builder struct {
 
 // fault notes that the value at path is wrong.
 func (b *builder) fault(path, format string, args ...any) {
-	b.faults = append(b.faults, &strictjson.Error{Path: path, Message: fmt.Sprintf(format, args...)})
+	b.faults = append(b.faults, strict.Fault{Path: path, Message: fmt.Sprintf(format, args...)})
 }
 
 const missing = "is missing"

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"weir/internal/http1"
-	"weir/internal/strictjson"
+	"weir/internal/strict"
 	"weir/loadgen/pace"
 )
 
@@ -61,7 +61,7 @@ func TestRefused(t *testing.T) {
 		config, path, sentence string
 	}{
 		{`{`, "", "have the end"},
-		{`[]`, "", "must be an object, is an array"},
+		{`[]`, "", "must be an object, is a list"},
 		{with("rps", "1"), "rps", "unknown"},
 		{with("Duration", "1"), "Duration", "duration"},
 		{with("limiterUrl", ""), "limiterUrl", "is missing"},
@@ -123,7 +123,7 @@ func TestRefused(t *testing.T) {
 			t.Errorf("%s was accepted: %+v", c.config, p)
 			continue
 		}
-		e, ok := errors.AsType[*strictjson.Error](err)
+		e, ok := errors.AsType[strict.Fault](err)
 		if !ok || e.Path != c.path || !strings.Contains(err.Error(), c.sentence) {
 			t.Errorf("%s:\n got %v\nwant path %q and %q", c.config, err, c.path, c.sentence)
 		}

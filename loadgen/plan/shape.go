@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"weir/internal/strictjson"
+	"weir/internal/strict"
 	"weir/loadgen/pace"
 	"weir/loadgen/profile"
 )
@@ -68,7 +68,7 @@ func (b *builder) process(w *profileWire) pace.Process {
 
 // shape reads the parameters of a profile. The profile means nothing when there
 // was a fault.
-func (b *builder) shape(kind string, raw strictjson.Raw, length time.Duration) (*profile.Profile, error) {
+func (b *builder) shape(kind string, raw strict.Raw, length time.Duration) (*profile.Profile, error) {
 	switch kind {
 	case "constant":
 		v := b.numbers(kind, raw, "rps")
@@ -125,7 +125,7 @@ func renamed(err error, name string) error {
 
 // numbers reads parameters that are numbers, all of which must be there; nil
 // when something is wrong.
-func (b *builder) numbers(kind string, raw strictjson.Raw, names ...string) []float64 {
+func (b *builder) numbers(kind string, raw strict.Raw, names ...string) []float64 {
 	if len(raw) == 0 {
 		b.fault("profile.params", "is missing; %s has %s", kind, strings.Join(names, ", "))
 		return nil
@@ -161,10 +161,10 @@ func (b *builder) numbers(kind string, raw strictjson.Raw, names ...string) []fl
 }
 
 // decode decodes the parameters.
-func (b *builder) decode(raw strictjson.Raw, into any) bool {
-	err := strictjson.Decode(raw, into)
+func (b *builder) decode(raw strict.Raw, into any) bool {
+	err := strict.Decode(raw, into)
 	if err != nil {
-		b.faults = append(b.faults, strictjson.At("profile.params", err))
+		b.faults = append(b.faults, strict.At("profile.params", err))
 	}
 	return err == nil
 }
@@ -181,7 +181,7 @@ func (b *builder) paramFaults(err error) {
 }
 
 // steps reads the parameters of steps.
-func (b *builder) steps(raw strictjson.Raw, length time.Duration) (*profile.Profile, error) {
+func (b *builder) steps(raw strict.Raw, length time.Duration) (*profile.Profile, error) {
 	var w struct {
 		Steps []struct {
 			Rps      *float64 `json:"rps"`

@@ -14,7 +14,7 @@ import (
 	"github.com/klauspost/compress/gzip"
 	"github.com/klauspost/compress/zstd"
 
-	"weir/internal/strictjson"
+	"weir/internal/strict"
 )
 
 // shaped is a configuration with a profile of the given type.
@@ -105,7 +105,7 @@ func TestProfileRefused(t *testing.T) {
 			t.Errorf("%s was accepted: %+v", c.config, p)
 			continue
 		}
-		e, ok := errors.AsType[*strictjson.Error](err)
+		e, ok := errors.AsType[strict.Fault](err)
 		if !ok || e.Path != c.path || !strings.Contains(err.Error(), c.sentence) {
 			t.Errorf("%s:\n got %v\nwant path %q and %q", c.config, err, c.path, c.sentence)
 		}

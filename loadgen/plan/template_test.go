@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"weir/internal/strictjson"
+	"weir/internal/strict"
 )
 
 // render is what a template becomes for the requests of the given numbers.
@@ -99,7 +99,7 @@ func TestTemplatesRefused(t *testing.T) {
 			"requestOptions.query.q":     `"query":{"q":` + strconv.Quote(c.text) + `}`,
 		} {
 			_, err := Parse(now, []byte(options(config)), "")
-			e, ok := errors.AsType[*strictjson.Error](err)
+			e, ok := errors.AsType[strict.Fault](err)
 			if !ok || e.Path != path || !strings.HasPrefix(e.Message, c.want) {
 				t.Errorf("%s:\n got %v\nwant %s: %s", config, err, path, c.want)
 			}
@@ -136,7 +136,7 @@ func TestTemplatesInURL(t *testing.T) {
 		{`ftp://a/{{counter}}`, "must begin with http:// or https://"},
 	} {
 		_, err := Parse(now, []byte(with("limiterUrl", strconv.Quote(c.url))), "")
-		if e, ok := errors.AsType[*strictjson.Error](err); !ok || e.Path != "limiterUrl" || !strings.Contains(e.Message, c.want) {
+		if e, ok := errors.AsType[strict.Fault](err); !ok || e.Path != "limiterUrl" || !strings.Contains(e.Message, c.want) {
 			t.Errorf("%s: %v, want %q", c.url, err, c.want)
 		}
 	}

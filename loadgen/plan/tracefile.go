@@ -13,7 +13,7 @@ import (
 	"github.com/klauspost/compress/gzip"
 	"github.com/klauspost/compress/zstd"
 
-	"weir/internal/strictjson"
+	"weir/internal/strict"
 	"weir/loadgen/profile"
 )
 
@@ -24,7 +24,7 @@ const traceBytesMax = 4 << 30
 const zstdWindowMax = 128 << 20
 
 // trace reads the parameters of a trace, and its file.
-func (b *builder) trace(raw strictjson.Raw, length time.Duration) (*profile.Profile, error) {
+func (b *builder) trace(raw strict.Raw, length time.Duration) (*profile.Profile, error) {
 	var w struct {
 		File     *string  `json:"file"`
 		Speedup  *float64 `json:"speedup"`

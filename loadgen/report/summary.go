@@ -12,7 +12,7 @@ import (
 
 	"github.com/goccy/go-json"
 
-	"weir/internal/strictjson"
+	"weir/internal/strict"
 	"weir/loadgen/record"
 )
 
@@ -22,7 +22,7 @@ func JSON(r *record.Result) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("write result as JSON: %w", err)
 	}
-	return append(strictjson.Plain(b), '\n'), nil
+	return append(strict.Plain(b), '\n'), nil
 }
 
 // Summary is the result for people: first how the target did, then whether that can be

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"weir/internal/strictjson"
+	"weir/internal/strict"
 	"weir/proxy/admin"
 	"weir/proxy/limit"
 	"weir/proxy/store"
@@ -24,7 +24,7 @@ func TestApplied(t *testing.T) {
 	r.logged("INFO ConfigController - Applied new config: algorithm=token, capacity=200, fillRate=50, source=advisor",
 		"INFO RateLimiter - Switched rate-limiting algorithm from FixedWindow to TokenBucket",
 		"INFO Adaptive - AI update applied: algorithm=token, limit from 100/s to 50/s, capacity=200, fillRate=50, reason: forecast=50 req/s")
-	want := map[string]any{"timestamp": "2026-01-19T16:30:30Z", "interval": 30.0, "observedRps": 30.0, "forwardedRps": 20.0, "rejectedRate": strictjson.PlainFloat(1.0 / 3),
+	want := map[string]any{"timestamp": "2026-01-19T16:30:30Z", "interval": 30.0, "observedRps": 30.0, "forwardedRps": 20.0, "rejectedRate": strict.PlainFloat(1.0 / 3),
 		"latencyP95": 0.0, "errors5xx": 0.1, "algorithm": "fixed", "limit": 100.0, "window": 1.0, "instance": "one", "ended": 500.0, "mode": "normal", "store": "local", "inFlight": 0.0, "gateLimit": 0.0, "gateShare": 0.0, "healthyTargets": 0.0}
 	if got := r.oracle.asked(); fmt.Sprint(got) != fmt.Sprint(want) {
 		t.Errorf("asked\n%v\nwant\n%v", got, want)

@@ -9,7 +9,7 @@ import (
 
 	"github.com/goccy/go-json"
 
-	"weir/internal/strictjson"
+	"weir/internal/strict"
 	"weir/proxy/guard"
 	"weir/proxy/limit"
 )
@@ -31,7 +31,7 @@ const textMax = 300
 // out then.
 func readAnswer(body []byte) (*Recommendation, error) {
 	r := new(Recommendation)
-	if err := strictjson.DecodeIgnoringUnknown(body, &r.Config); err != nil {
+	if err := strict.DecodeIgnoringUnknown(body, &r.Config); err != nil {
 		return nil, err
 	}
 	var more struct {

@@ -12,7 +12,7 @@ import (
 
 	"github.com/goccy/go-json"
 
-	"weir/internal/strictjson"
+	"weir/internal/strict"
 )
 
 const (
@@ -51,7 +51,7 @@ func (c *client) ask(ctx context.Context, s *Snapshot) (*Recommendation, error) 
 	if err != nil {
 		return nil, fmt.Errorf("write the snapshot: %w", err)
 	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.url, bytes.NewReader(strictjson.Plain(text)))
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.url, bytes.NewReader(strict.Plain(text)))
 	if err != nil {
 		return nil, err
 	}

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"weir/internal/service"
-	"weir/internal/strictjson"
+	"weir/internal/strict"
 	"weir/proxy/limit"
 )
 
@@ -58,7 +58,7 @@ func (l *Limits) Register(own *service.Endpoints) {
 // answer writes the configuration in force with a note, or what was wrong. An error that
 // only wraps one of JSON is about the stored document, not about the request.
 func (l *Limits) answer(w http.ResponseWriter, a *Active, err error, note string) {
-	_, bad := err.(*strictjson.Error)
+	_, bad := err.(strict.Fault)
 	switch {
 	case err == nil:
 		w.Header().Set("ETag", strconv.Quote(strconv.FormatInt(a.Version, 10)))
@@ -82,7 +82,7 @@ func (l *Limits) post(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	ch := Change{Source: SourceAPI, IfMatch: -1}
-	err := strictjson.DecodeIgnoringUnknown(body, &ch.Config)
+	err := strict.DecodeIgnoringUnknown(body, &ch.Config)
 	if err == nil {
 		ch.Pin, err = boolQuery(r, "pin")
 	}
@@ -123,7 +123,7 @@ func ifMatch(r *http.Request) (int64, error) {
 	}
 	version, err := strconv.ParseInt(strings.Trim(text, `"`), 10, 64)
 	if err != nil || version < 0 {
-		return 0, &strictjson.Error{Path: "If-Match", Message: "must be a version as GET /config/limits gives it, is " + strconv.Quote(text)}
+		return 0, strict.Fault{Path: "If-Match", Message: "must be a version as GET /config/limits gives it, is " + strconv.Quote(text)}
 	}
 	return version, nil
 }
@@ -144,7 +144,7 @@ func boolQuery(r *http.Request, name string) (bool, error) {
 	}
 	v, err := strconv.ParseBool(text)
 	if err != nil {
-		return false, &strictjson.Error{Path: name, Message: "must be true or false, is " + strconv.Quote(text)}
+		return false, strict.Fault{Path: name, Message: "must be true or false, is " + strconv.Quote(text)}
 	}
 	return v, nil
 }
@@ -159,14 +159,14 @@ func (l *Limits) postAlgorithm(w http.ResponseWriter, r *http.Request) {
 		if !ok {
 			return
 		}
-		if err := strictjson.Decode(body, &asked); err != nil {
+		if err := strict.Decode(body, &asked); err != nil {
 			l.answer(w, nil, err, "")
 			return
 		}
 		word = asked.Algorithm
 	}
 	algorithm, err := limit.ParseAlgorithm(word)
-	err = strictjson.At("algorithm", err)
+	err = strict.At("algorithm", err)
 	version := int64(-1)
 	if err == nil {
 		version, err = ifMatch(r)

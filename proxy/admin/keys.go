@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"weir/internal/service"
-	"weir/internal/strictjson"
+	"weir/internal/strict"
 	"weir/proxy/rule"
 	"weir/proxy/sketch"
 )
@@ -107,7 +107,7 @@ func (k *Keys) list(w http.ResponseWriter, r *http.Request) {
 		values, err := queryValues(r)
 		key, err := k.key(id, parts, values, err)
 		if err != nil {
-			service.WriteError(w, http.StatusBadRequest, strictjson.At("key", err))
+			service.WriteError(w, http.StatusBadRequest, strict.At("key", err))
 			return
 		}
 		busiest.Entries, refused.Entries = only(busiest.Entries, key), only(refused.Entries, key)
@@ -142,7 +142,7 @@ func intQuery(r *http.Request, name string, def, most int) (int, error) {
 	}
 	n, err := strconv.Atoi(text)
 	if err != nil || n < 1 || n > most {
-		return 0, &strictjson.Error{Path: name, Message: fmt.Sprintf("must be a whole number from 1 to %d, is %q", most, text)}
+		return 0, strict.Fault{Path: name, Message: fmt.Sprintf("must be a whole number from 1 to %d, is %q", most, text)}
 	}
 	return n, nil
 }
@@ -154,9 +154,9 @@ func (k *Keys) parts(w http.ResponseWriter, id string) (parts []rule.Part, ok bo
 	switch {
 	case ok:
 	case id == "":
-		service.WriteError(w, http.StatusBadRequest, &strictjson.Error{Path: "rule", Message: "is missing; must be the id of a rule, as GET /config/rules has it, or global"})
+		service.WriteError(w, http.StatusBadRequest, strict.Fault{Path: "rule", Message: "is missing; must be the id of a rule, as GET /config/rules has it, or global"})
 	default:
-		service.WriteError(w, http.StatusNotFound, &strictjson.Error{Path: "rule", Message: fmt.Sprintf("must be the id of a rule, as GET /config/rules has it, or global; there is no %q", id)})
+		service.WriteError(w, http.StatusNotFound, strict.Fault{Path: "rule", Message: fmt.Sprintf("must be the id of a rule, as GET /config/rules has it, or global; there is no %q", id)})
 	}
 	return parts, ok
 }
@@ -212,11 +212,11 @@ func (k *Keys) add(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	var asked struct {
-		Rule string         `json:"rule"`
-		Key  strictjson.Raw `json:"key"`
-		Add  int64          `json:"add"`
+		Rule string     `json:"rule"`
+		Key  strict.Raw `json:"key"`
+		Add  int64      `json:"add"`
 	}
-	if err := strictjson.Decode(body, &asked); err != nil {
+	if err := strict.Decode(body, &asked); err != nil {
 		service.WriteError(w, http.StatusBadRequest, err)
 		return
 	}
@@ -225,7 +225,7 @@ func (k *Keys) add(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if asked.Add < 1 || asked.Add > addMax {
-		service.WriteError(w, http.StatusBadRequest, &strictjson.Error{Path: "add", Message: fmt.Sprintf("must be a whole number from 1 to %d, is %d", int64(addMax), asked.Add)})
+		service.WriteError(w, http.StatusBadRequest, strict.Fault{Path: "add", Message: fmt.Sprintf("must be a whole number from 1 to %d, is %d", int64(addMax), asked.Add)})
 		return
 	}
 	values, err := readValue(asked.Key)
@@ -236,7 +236,7 @@ func (k *Keys) add(w http.ResponseWriter, r *http.Request) {
 func (k *Keys) edit(w http.ResponseWriter, id string, parts []rule.Part, values []*string, err error, change func(rule string, key []byte) (bool, error)) {
 	key, err := k.key(id, parts, values, err)
 	if err != nil {
-		service.WriteError(w, http.StatusBadRequest, strictjson.At("key", err))
+		service.WriteError(w, http.StatusBadRequest, strict.At("key", err))
 		return
 	}
 	changed, err := change(id, key)

@@ -16,7 +16,7 @@ import (
 
 	"weir/internal/http1"
 	"weir/internal/service"
-	"weir/internal/strictjson"
+	"weir/internal/strict"
 	"weir/proxy/rule"
 	"weir/proxy/sketch"
 )
@@ -260,7 +260,7 @@ func FuzzKeyForm(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		values, err := readValue(strictjson.Raw(text))
+		values, err := readValue(strict.Raw(text))
 		if err != nil {
 			t.Fatalf("%q is told as %s, which is not read: %v", key, text, err)
 		}

@@ -10,7 +10,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"weir/internal/strictjson"
+	"weir/internal/strict"
 	"weir/proxy/rule"
 )
 
@@ -18,26 +18,26 @@ import (
 // only value.
 func readWord(word string) ([]*string, error) {
 	if strings.HasPrefix(word, "[") {
-		return readValue(strictjson.Raw(word))
+		return readValue(strict.Raw(word))
 	}
 	return []*string{&word}, nil
 }
 
 // readValue reads the values of a key as JSON: a list of texts and null, or one of
 // these; nothing is no values.
-func readValue(raw strictjson.Raw) (values []*string, err error) {
+func readValue(raw strict.Raw) (values []*string, err error) {
 	raw = bytes.TrimSpace(raw)
 	switch {
 	case len(raw) == 0:
 		return nil, nil
 	case raw[0] == '[':
-		if err := strictjson.Decode(raw, &values); err != nil {
+		if err := strict.Decode(raw, &values); err != nil {
 			return nil, fmt.Errorf("must be a list of texts or null, such as [\"acme\",null]; a text that begins with [ must be in one: %w", err)
 		}
 		return values, nil
 	}
 	var only *string
-	if err := strictjson.Decode(raw, &only); err != nil {
+	if err := strict.Decode(raw, &only); err != nil {
 		return nil, errors.New("must be a text, or a list of texts and null")
 	}
 	return []*string{only}, nil
@@ -63,7 +63,7 @@ func keyOf(parts []rule.Part, values []*string) (key []byte, err error) {
 			text, err = normal(parts[i].String(), text)
 		}
 		if err != nil {
-			return nil, strictjson.At("["+strconv.Itoa(i)+"]", err)
+			return nil, strict.At("["+strconv.Itoa(i)+"]", err)
 		}
 		if parts[i].Secret() {
 			key = rule.AppendSecret(key, text)

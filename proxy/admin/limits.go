@@ -12,7 +12,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"weir/internal/strictjson"
+	"weir/internal/strict"
 	"weir/proxy/decide"
 	"weir/proxy/limit"
 	"weir/proxy/store"
@@ -134,7 +134,7 @@ type Change struct {
 const writeTriesMax = 8
 
 // Apply puts a change in force and stores it; when the store is away, Sync stores
-// it later, and until then Stored is false. The error is a *strictjson.Error
+// it later, and until then Stored is false. The error is a strict.Fault
 // when the configuration is faulty, ErrConflict when another writer was first,
 // ErrPinned when the advisor is to leave alone what is in force, ErrAway with
 // StoredOnly; nothing has changed here then.
@@ -224,7 +224,7 @@ func number(v float64) string { return strconv.FormatFloat(v, 'f', -1, 64) }
 // faulty turns the limit package's faults into one error with a path.
 func faulty(err error) error {
 	if faults, ok := errors.AsType[limit.Faults](err); ok && len(faults) > 0 {
-		return &strictjson.Error{Path: faults[0].Path, Message: faults.Error()}
+		return strict.Fault{Path: faults[0].Path, Message: faults.Error()}
 	}
 	return err
 }

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"weir/internal/strictjson"
+	"weir/internal/strict"
 	"weir/proxy/limit"
 	"weir/proxy/store/simredis"
 )
@@ -85,7 +85,7 @@ func TestFaultyChangeChangesNothing(t *testing.T) {
 		{limit.Config{Algorithm: limit.Token, Capacity: 1, FillRate: -1}, "fillRate"},
 	} {
 		_, err := r.Apply(epoch, change(test.config))
-		if e, ok := errors.AsType[*strictjson.Error](err); !ok || e.Path != test.path || e.Message == "" {
+		if e, ok := errors.AsType[strict.Fault](err); !ok || e.Path != test.path || e.Message == "" {
 			t.Errorf("%+v: %v, want an error with the path %s", test.config, err, test.path)
 		}
 	}
@@ -174,7 +174,7 @@ func TestSwitchToFaultyValues(t *testing.T) {
 	known.FillRate = 0.00000001
 	before := r.must(change(known))
 	_, err := r.Switch(epoch, limit.Token, -1)
-	if e, ok := errors.AsType[*strictjson.Error](err); !ok || e.Path != "fillRate" || r.Active() != before {
+	if e, ok := errors.AsType[strict.Fault](err); !ok || e.Path != "fillRate" || r.Active() != before {
 		t.Errorf("switched to what cannot be held exactly: %v", err)
 	}
 }

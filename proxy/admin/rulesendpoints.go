@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"weir/internal/service"
-	"weir/internal/strictjson"
+	"weir/internal/strict"
 	"weir/proxy/rule"
 	"weir/proxy/store"
 )
@@ -124,7 +124,7 @@ func (r *Rules) answer(w http.ResponseWriter, a *ActiveRules, err error) {
 	status := http.StatusInternalServerError
 	_, byFile := errors.AsType[*RulesFileError](err)
 	_, ofFile := errors.AsType[*fileError](err)
-	_, bad := err.(*strictjson.Error)
+	_, bad := err.(strict.Fault)
 	faults := faultsOf(err)
 	_, direct := err.(rule.Faults)
 	_, large := errors.AsType[store.SizeError](err)

@@ -8,7 +8,7 @@ import (
 
 	"github.com/goccy/go-json"
 
-	"weir/internal/strictjson"
+	"weir/internal/strict"
 	"weir/proxy/rule"
 	"weir/proxy/store"
 )
@@ -16,8 +16,8 @@ import (
 // storedRules is the JSON of the document that holds the rules. It begins as stored
 // does.
 type storedRules struct {
-	UpdatedAt time.Time      `json:"updatedAt"`
-	Document  strictjson.Raw `json:"document"`
+	UpdatedAt time.Time  `json:"updatedAt"`
+	Document  strict.Raw `json:"document"`
 }
 
 // newRulesEntry is the entry of a change to document made at.

@@ -8,7 +8,7 @@ import (
 
 	"github.com/goccy/go-json"
 
-	"weir/internal/strictjson"
+	"weir/internal/strict"
 	"weir/proxy/decide"
 	"weir/proxy/limit"
 	"weir/proxy/store"
@@ -73,11 +73,11 @@ func (l *Limits) readEntry(doc store.Document) (*entry, error) {
 // decodeStored decodes a document of the store. A newer proxy may have written it:
 // fields that are not known are passed over, and unknown tells of them.
 func decodeStored(body []byte, into any) (unknown string, err error) {
-	strict := strictjson.Decode(body, into)
-	if strict == nil {
+	err = strict.Decode(body, into)
+	if err == nil {
 		return "", nil
 	}
-	return strict.Error(), strictjson.DecodeIgnoringUnknown(body, into)
+	return err.Error(), strict.DecodeIgnoringUnknown(body, into)
 }
 
 // activate is what a document puts in force.

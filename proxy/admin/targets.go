@@ -5,7 +5,7 @@ import (
 	"net/http"
 
 	"weir/internal/service"
-	"weir/internal/strictjson"
+	"weir/internal/strict"
 )
 
 // Targets is what the endpoints of the targets need of the proxy.
@@ -61,18 +61,18 @@ func (t *Targets) post(w http.ResponseWriter, r *http.Request) {
 	var asked struct {
 		Targets []string `json:"targets"`
 	}
-	if err := strictjson.Decode(body, &asked); err != nil {
+	if err := strict.Decode(body, &asked); err != nil {
 		service.WriteError(w, http.StatusBadRequest, err)
 		return
 	}
 	if n := len(asked.Targets); n == 0 || n > targetsMax {
 		service.WriteError(w, http.StatusBadRequest,
-			&strictjson.Error{Path: "targets", Message: fmt.Sprintf("must have 1 to %d URLs, has %d", targetsMax, n)})
+			strict.Fault{Path: "targets", Message: fmt.Sprintf("must have 1 to %d URLs, has %d", targetsMax, n)})
 		return
 	}
 	if i, err := t.Replace(asked.Targets); err != nil {
 		service.WriteError(w, http.StatusBadRequest,
-			&strictjson.Error{Path: fmt.Sprintf("targets[%d]", i), Message: err.Error() + "; allowed: http://host:port or https://host:port"})
+			strict.Fault{Path: fmt.Sprintf("targets[%d]", i), Message: err.Error() + "; allowed: http://host:port or https://host:port"})
 		return
 	}
 	t.answer(w)

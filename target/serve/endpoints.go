@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"weir/internal/service"
-	"weir/internal/strictjson"
+	"weir/internal/strict"
 	"weir/target/model"
 )
 
@@ -93,7 +93,7 @@ func (s *Server) postModel(log *slog.Logger, w http.ResponseWriter, r *http.Requ
 		return
 	}
 	var change modelChange
-	if err := strictjson.Decode(body, &change); err != nil {
+	if err := strict.Decode(body, &change); err != nil {
 		service.WriteError(w, http.StatusBadRequest, err)
 		return
 	}
@@ -101,7 +101,7 @@ func (s *Server) postModel(log *slog.Logger, w http.ResponseWriter, r *http.Requ
 	if change.DelayDist != nil {
 		var err error
 		if dist, err = model.ParseDist(*change.DelayDist); err != nil {
-			service.WriteError(w, http.StatusBadRequest, strictjson.At("delayDist", err))
+			service.WriteError(w, http.StatusBadRequest, strict.At("delayDist", err))
 			return
 		}
 	}
@@ -126,7 +126,7 @@ func located(err error) error {
 		return err
 	}
 	if len(faults) == 1 {
-		return &strictjson.Error{Path: faults[0].Path, Message: faults[0].Message}
+		return strict.Fault{Path: faults[0].Path, Message: faults[0].Message}
 	}
-	return &strictjson.Error{Path: faults[0].Path, Message: faults.Error()}
+	return strict.Fault{Path: faults[0].Path, Message: faults.Error()}
 }

@@ -1,4 +1,4 @@
-package strictjson
+package strict
 
 import (
 	"bytes"
@@ -14,7 +14,7 @@ func FuzzDecode(f *testing.F) {
 	for _, seed := range []string{
 		`{}`, `{"limit":1,"window":0.5,"algorithm":"fixed"}`, `{"steps":[{"rps":1e3}],"headers":{"a":"b"}}`,
 		`{"name":"\ud83d\ude00\u006e"}`, `{"\u006eame":"x"}`, `{"nested":{"nested":{"small":-0}}}`,
-		`{"extra":{"a":[1,2.5e-3,"x",null,true]},"params":[{}]}`, `{"cost":5,"costs":[{"default":1}]}`,
+		`{"extra":{"a":[1,2.5e-3,"x",null,true]},"params":[{}]}`, `{"tier":"gold"}`,
 		`{"at":"2026-01-19T16:30:00.5+01:00"}`, `{"burst":null,"clients":{"ä":{"rps":0}}}`, `{"Limit":1}`,
 		`{"single":1e38,"port":65535,"small":-128}`, `{"limit":1,"limit":2}`, "{\"name\":\"\xff\"}", `{"limit":12}x`,
 		`{"name":"\u2028<>&\b\f","Untagged":1}`, `[[[[]]]]`, `{"ſhadow":true}`, `{"params": 1.0 }`,

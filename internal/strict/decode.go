@@ -1,0 +1,374 @@
+package strict
+
+import (
+	"bytes"
+	"encoding"
+	"fmt"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Decode decodes data, one JSON value and nothing else, into what into points to. Every
+// error is a Fault without a line, the first of the document, and then *into is as it
+// was before.
+//
+// The value is decoded afresh: nothing that *into held before remains. Defaults are set
+// after decoding, or by pointers that stayed nil.
+func Decode(data []byte, into any) error {
+	return decode(data, into, &Reader{Nulls: true})
+}
+
+// DecodeIgnoringUnknown is Decode for documents of others that may say more than we
+// understand: names that are not known at all are passed over, with what they hold. A
+// known name in the wrong case is still an error, as it is surely meant to be that name.
+func DecodeIgnoringUnknown(data []byte, into any) error {
+	return decode(data, into, &Reader{Nulls: true, Unknown: func(Fault) {}})
+}
+
+func decode(data []byte, into any, r *Reader) error {
+	target := targetOf(into)
+	s := scanner{data: data, line: 1}
+	n, wrong := s.document()
+	if wrong != nil {
+		line, path, message := s.fault(wrong)
+		if !wrong.deep {
+			message = fmt.Sprintf("not valid JSON: line %d, %s", line, message)
+		}
+		return Fault{Path: path, Message: message}
+	}
+	fresh := reflect.New(target.Type()).Elem()
+	d := decoder{Reader: r, data: data}
+	d.value(n, nil, fresh)
+	if len(r.faults) > 0 {
+		return Fault{Path: r.faults[0].Path, Message: r.faults[0].Message}
+	}
+	target.Set(fresh)
+	return nil
+}
+
+// Decode decodes a node of Root, which is at path, into what into points to: fields that
+// the node does not have stay as they are. It reports whether there was no fault.
+func (r *Reader) Decode(n *Node, path string, into any) bool {
+	before := r.Count()
+	d := decoder{Reader: r}
+	var at *place
+	if path = join(r.Base, path); path != "" {
+		at = &place{path: path}
+	}
+	d.value(n, at, targetOf(into))
+	return r.Count() == before
+}
+
+func targetOf(into any) reflect.Value {
+	target := reflect.ValueOf(into)
+	if target.Kind() != reflect.Pointer || target.IsNil() {
+		panic(fmt.Sprintf("bug: strict: decode into %T, want a pointer", into))
+	}
+	return target.Elem()
+}
+
+// A place is where a value is; its path is made when there is a fault only.
+type place struct {
+	up   *place
+	name []byte // of a member; nil: an element
+	i    int    // of a list
+	path string // of the first place
+}
+
+func (p *place) String() string {
+	switch {
+	case p == nil:
+		return ""
+	case p.path != "":
+		return p.path
+	case p.name != nil:
+		return Member(p.up.String(), string(p.name))
+	}
+	return Element(p.up.String(), p.i)
+}
+
+// A decoder decodes nodes into values by their types.
+//
+// Owned by one call of Decode.
+type decoder struct {
+	*Reader
+	data  []byte // that Raw is cut from
+	known map[reflect.Type][]field
+}
+
+var (
+	rawType  = reflect.TypeFor[Raw]()
+	wordType = reflect.TypeFor[Word]()
+	nodeType = reflect.TypeFor[*Node]()
+	timeType = reflect.TypeFor[time.Time]()
+	textType = reflect.TypeFor[encoding.TextUnmarshaler]()
+)
+
+// A Word is a text that a scalar of any kind gives as it is written: what is compared
+// with text may be written without quotes though it looks like a number.
+type Word string
+
+func (d *decoder) fault(line int, at *place, format string, args ...any) {
+	d.add(Fault{line, at.String(), fmt.Sprintf(format, args...)})
+}
+
+// value decodes n into v.
+func (d *decoder) value(n *Node, at *place, v reflect.Value) {
+	t := v.Type()
+	switch {
+	case t == nodeType:
+		v.Set(reflect.ValueOf(n))
+		return
+	case t == rawType:
+		v.SetBytes(bytes.Clone(d.data[n.start:n.end]))
+		return
+	case n.Kind == Null && d.Nulls && nullable(t.Kind()):
+		v.SetZero()
+		return
+	case t.Kind() == reflect.Pointer:
+		fresh := reflect.New(t.Elem())
+		d.value(n, at, fresh.Elem())
+		v.Set(fresh)
+		return
+	case t == wordType && n.Kind > Null && n.Kind < List:
+		v.SetString(string(n.Word))
+		return
+	case reflect.PointerTo(t).Implements(textType):
+		d.text(n, at, v)
+		return
+	case t.Kind() == reflect.Interface && t.NumMethod() == 0:
+		d.any(n, at, v)
+		return
+	}
+	want, noun := wanted(t)
+	if n.Kind != want {
+		d.fault(n.Line, at, "must be %s, is %v", noun, n)
+		return
+	}
+	switch want {
+	case Bool:
+		v.SetBool(n.Word[0]|0x20 == 't')
+	case Number:
+		if problem := setNumber(v, string(n.Word)); problem != "" {
+			d.fault(n.Line, at, "%s", problem)
+		}
+	case Text:
+		v.SetString(string(n.Word))
+	case List:
+		list := reflect.MakeSlice(t, len(n.Kids), len(n.Kids))
+		for i := range n.Kids {
+			d.value(&n.Kids[i], &place{up: at, i: i}, list.Index(i))
+		}
+		v.Set(list)
+	case Object:
+		if t.Kind() == reflect.Map {
+			d.mapOf(n, at, v)
+		} else {
+			d.structOf(n, at, v)
+		}
+	}
+}
+
+func nullable(k reflect.Kind) bool {
+	return k == reflect.Pointer || k == reflect.Slice || k == reflect.Map || k == reflect.Interface
+}
+
+// wanted returns the kind of value that a type takes, and what faults call it. It panics
+// for a type that this package does not decode: that is found by the first test.
+func wanted(t reflect.Type) (k Kind, noun string) {
+	switch t.Kind() {
+	case reflect.Bool:
+		k = Bool
+	case reflect.String:
+		k = Text
+	case reflect.Float32, reflect.Float64:
+		k = Number
+	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64,
+		reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64:
+		return Number, "a whole number"
+	case reflect.Struct:
+		k = Object
+	case reflect.Slice:
+		k = List
+	case reflect.Map:
+		k = Object
+	}
+	if k == Null || k == List && t.Elem().Kind() == reflect.Uint8 || t.Kind() == reflect.Map && t.Key().Kind() != reflect.String {
+		panic(fmt.Sprintf("bug: strict: cannot decode into %s", t))
+	}
+	return k, k.String()
+}
+
+// text decodes a string that the type itself understands.
+func (d *decoder) text(n *Node, at *place, v reflect.Value) {
+	noun := Text.String()
+	if v.Type() == timeType {
+		noun = "a time such as 2026-01-19T16:30:00Z"
+	}
+	if n.Kind != Text {
+		d.fault(n.Line, at, "must be %s, is %v", noun, n)
+		return
+	}
+	err := v.Addr().Interface().(encoding.TextUnmarshaler).UnmarshalText(n.Word)
+	switch {
+	case err != nil && v.Type() == timeType:
+		d.fault(n.Line, at, "must be %s, is %v", noun, n)
+	case err != nil:
+		d.fault(n.Line, at, "%v", err)
+	}
+}
+
+// any decodes a value of no particular type, as encoding/json does.
+func (d *decoder) any(n *Node, at *place, v reflect.Value) {
+	var as reflect.Value
+	switch n.Kind {
+	case Null:
+		return
+	case Object:
+		as = reflect.New(reflect.TypeFor[map[string]any]()).Elem()
+	case List:
+		as = reflect.New(reflect.TypeFor[[]any]()).Elem()
+	case Bool:
+		as = reflect.New(reflect.TypeFor[bool]()).Elem()
+	case Number:
+		as = reflect.New(reflect.TypeFor[float64]()).Elem()
+	default:
+		as = reflect.New(reflect.TypeFor[string]()).Elem()
+	}
+	d.value(n, at, as)
+	v.Set(as)
+}
+
+// mapOf decodes an object that may have any names.
+func (d *decoder) mapOf(n *Node, at *place, v reflect.Value) {
+	t := v.Type()
+	m := reflect.MakeMapWithSize(t, len(n.Kids))
+	twice := n.twice()
+	for i, name := range n.Names {
+		here := &place{up: at, name: name.Word}
+		if twice(i) {
+			d.fault(name.Line, here, "given twice")
+		}
+		elem := reflect.New(t.Elem()).Elem()
+		d.value(&n.Kids[i], here, elem)
+		m.SetMapIndex(reflect.ValueOf(string(name.Word)).Convert(t.Key()), elem)
+	}
+	v.Set(m)
+}
+
+// structOf decodes an object that has the fields of a struct, each at most once.
+func (d *decoder) structOf(n *Node, at *place, v reflect.Value) {
+	fields := d.fields(v.Type())
+	twice := n.twice()
+	for i, name := range n.Names {
+		here := &place{up: at, name: name.Word}
+		f := slices.IndexFunc(fields, func(f field) bool { return f.name == string(name.Word) })
+		switch {
+		case f < 0:
+			d.unknown(name, here, fields, twice(i))
+		case twice(i):
+			d.fault(name.Line, here, "given twice")
+		default:
+			d.value(&n.Kids[i], here, v.FieldByIndex(fields[f].index))
+		}
+	}
+}
+
+// fields is fieldsOf, once for each type.
+func (d *decoder) fields(t reflect.Type) []field {
+	if d.known[t] == nil {
+		if d.known == nil {
+			d.known = make(map[reflect.Type][]field)
+		}
+		d.known[t] = fieldsOf(t, nil, make([]field, 0, t.NumField()))
+	}
+	return d.known[t]
+}
+
+// unknown notes a member that no field has the name of.
+func (d *decoder) unknown(name Name, at *place, fields []field, twice bool) {
+	for _, f := range fields {
+		if strings.EqualFold(f.name, string(name.Word)) {
+			d.fault(name.Line, at, "must be written %s", f.name)
+			return
+		}
+	}
+	names := make([]string, len(fields))
+	for i, f := range fields {
+		names[i] = f.name
+	}
+	why := "unknown field; allowed: " + strings.Join(names, ", ")
+	switch {
+	case d.Unknown != nil:
+		d.Unknown(Fault{name.Line, at.String(), why})
+	case twice:
+		d.fault(name.Line, at, "given twice")
+	default:
+		d.fault(name.Line, at, "%s", why)
+	}
+}
+
+// A field is a field of a struct under its JSON name.
+type field struct {
+	name  string
+	index []int
+}
+
+// fieldsOf appends the fields of t in the order of their declaration, with those of
+// embedded structs among them.
+func fieldsOf(t reflect.Type, within []int, fields []field) []field {
+	for i := range t.NumField() {
+		f := t.Field(i)
+		index := append(slices.Clip(within), i)
+		tag := f.Tag.Get("json")
+		if f.Anonymous && tag == "" && f.Type.Kind() == reflect.Struct {
+			fields = fieldsOf(f.Type, index, fields)
+			continue
+		}
+		if !f.IsExported() || tag == "-" {
+			continue
+		}
+		name, options, _ := strings.Cut(tag, ",")
+		if name == "" {
+			name = f.Name
+		}
+		if options == "string" || slices.ContainsFunc(fields, func(other field) bool { return other.name == name }) {
+			panic(fmt.Sprintf("bug: strict: %s.%s has the option string, or the name of another field", t, f.Name))
+		}
+		fields = append(fields, field{name, index})
+	}
+	return fields
+}
+
+// setNumber sets v to a number, and returns what is wrong with it; empty when nothing.
+func setNumber(v reflect.Value, text string) string {
+	var err error
+	switch {
+	case v.CanFloat():
+		var f float64
+		if f, err = strconv.ParseFloat(text, v.Type().Bits()); err == nil {
+			v.SetFloat(f)
+		}
+	case strings.ContainsAny(text, ".eE"):
+		return "must be a whole number, is " + text
+	case v.CanUint() && strings.HasPrefix(text, "-"):
+		return "must not be negative, is " + text
+	case v.CanUint():
+		var u uint64
+		if u, err = strconv.ParseUint(text, 10, v.Type().Bits()); err == nil {
+			v.SetUint(u)
+		}
+	default:
+		var i int64
+		if i, err = strconv.ParseInt(text, 10, v.Type().Bits()); err == nil {
+			v.SetInt(i)
+		}
+	}
+	if err != nil {
+		return "is out of range: " + text
+	}
+	return ""
+}

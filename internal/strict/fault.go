@@ -1,0 +1,95 @@
+package strict
+
+import (
+	"errors"
+	"strconv"
+	"strings"
+)
+
+// A Fault is one thing wrong with a document or a setting.
+type Fault struct {
+	Line    int    // of the file, from 1; 0 where lines say nothing
+	Path    string // such as rules[2].match.path; empty for the whole
+	Message string // what is allowed and what was found
+}
+
+// Error returns "line 7: path: message" without what is not known.
+func (f Fault) Error() string {
+	text := f.Message
+	if f.Path != "" {
+		text = f.Path + ": " + text
+	}
+	if f.Line > 0 {
+		text = "line " + strconv.Itoa(f.Line) + ": " + text
+	}
+	return text
+}
+
+// Faults is all that is wrong with a document; as an error it is never empty.
+type Faults []Fault
+
+// Error returns all faults, separated by semicolons.
+func (f Faults) Error() string {
+	words := make([]string, len(f))
+	for i, fault := range f {
+		words[i] = fault.Error()
+	}
+	return strings.Join(words, "; ")
+}
+
+// Under returns the faults with their paths put under path, for what is a part of a
+// larger document.
+func (f Faults) Under(path string) Faults {
+	moved := make(Faults, len(f))
+	for i, fault := range f {
+		fault.Path = join(path, fault.Path)
+		moved[i] = fault
+	}
+	return moved
+}
+
+// At returns err as one that happened within the part of a document at path: the path
+// of a Fault in err's tree is put under path, and any other error becomes the message.
+// At of nil is nil.
+func At(path string, err error) error {
+	if err == nil {
+		return nil
+	}
+	if f, ok := errors.AsType[Fault](err); ok {
+		f.Path = join(path, f.Path)
+		return f
+	}
+	return Fault{Path: path, Message: err.Error()}
+}
+
+// join puts the path inner behind the path outer.
+func join(outer, inner string) string {
+	switch {
+	case outer == "":
+		return inner
+	case inner == "", strings.HasPrefix(inner, "["):
+		return outer + inner
+	default:
+		return outer + "." + inner
+	}
+}
+
+// Member is the path of the member called name of the object at path. A name that would
+// blur the path, such as one with a dot, is quoted.
+func Member(path, name string) string { return join(path, nameStep(name)) }
+
+// Element is the path of element i of the list at path.
+func Element(path string, i int) string { return path + "[" + strconv.Itoa(i) + "]" }
+
+// nameStep is the step of a path into the member called name.
+func nameStep(name string) string {
+	plain := name != ""
+	for i := 0; i < len(name) && plain; i++ {
+		c := name[i]
+		plain = c == '_' || c == '-' || '0' <= c && c <= '9' || 'A' <= c && c <= 'Z' || 'a' <= c && c <= 'z'
+	}
+	if plain {
+		return name
+	}
+	return "[" + strconv.Quote(name) + "]"
+}

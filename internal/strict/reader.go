@@ -1,0 +1,170 @@
+package strict
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+	"unicode/utf8"
+)
+
+// faultsMax is how many faults are told of one document; of the others their number is.
+const faultsMax = 100
+
+// A Reader reads one document and collects what is wrong with it: what it finds by
+// itself, and what its user finds. The zero Reader is ready.
+//
+// Owned by whoever reads.
+type Reader struct {
+	// Root is the document, nil before it was read. Faults have the lines of what is at
+	// their paths there, or of what it would be a part of.
+	Root *Node
+	// Base is the path of Root, when that is a part of a larger document.
+	Base string
+	// Unknown, unless nil, is told of members that are not known, which then are no
+	// faults but passed over.
+	Unknown func(Fault)
+	// Nulls lets null stand for a list, a map or what a pointer points to that is absent.
+	Nulls bool
+
+	faults  Faults
+	further int // beyond faultsMax
+	notes   Faults
+}
+
+// Fault notes what is wrong with what is at a path, seen from Root.
+func (r *Reader) Fault(path, format string, args ...any) {
+	r.add(Fault{r.line(path), join(r.Base, path), fmt.Sprintf(format, args...)})
+}
+
+// Note notes what has no effect.
+func (r *Reader) Note(path, format string, args ...any) {
+	if len(r.notes) < faultsMax {
+		r.notes = append(r.notes, Fault{r.line(path), join(r.Base, path), fmt.Sprintf(format, args...)})
+	}
+}
+
+func (r *Reader) line(path string) int {
+	if r.Root == nil {
+		return 0
+	}
+	n, whole := r.Root.at(path)
+	if path == "" || whole || n != r.Root {
+		return n.Line
+	}
+	return 0
+}
+
+func (r *Reader) add(f Fault) {
+	if len(r.faults) == faultsMax {
+		r.further++
+		return
+	}
+	r.faults = append(r.faults, f)
+}
+
+// Count is how many faults there are.
+func (r *Reader) Count() int { return len(r.faults) + r.further }
+
+// Notes are those of Note, at most 100.
+func (r *Reader) Notes() Faults { return r.notes }
+
+// Err returns the faults as Faults in the order of lines, at most 100; nil when there are
+// none.
+func (r *Reader) Err() error {
+	if len(r.faults) == 0 {
+		return nil
+	}
+	slices.SortStableFunc(r.faults, func(a, b Fault) int { return a.Line - b.Line })
+	if r.further > 0 {
+		r.faults = append(r.faults, Fault{Message: fmt.Sprintf("and %d more", r.further)})
+	}
+	return r.faults
+}
+
+// File reads a file, which is JSON or YAML of at most so many bytes, and reports whether
+// there was no fault. The Root of an empty file is null without a word.
+func (r *Reader) File(data []byte, bytesMax int) bool {
+	if !r.text(data, bytesMax) {
+		return false
+	}
+	s := scanner{data: data, line: 1}
+	n, err := s.document()
+	switch {
+	case err == nil:
+		r.Root = n
+	case err.deep:
+		r.add(s.lined(err))
+	default:
+		r.yaml(data)
+	}
+	return len(r.faults) == 0
+}
+
+// Members reads a JSON file that is one object, and calls each with its members, one
+// after the other, so that a large file need not be in memory as nodes. It reports
+// whether there was no fault of the text. What each is given it may keep no longer than
+// the call.
+func (r *Reader) Members(data []byte, bytesMax int, each func(name Name, value *Node)) bool {
+	if !r.text(data, bytesMax) {
+		return false
+	}
+	s := scanner{data: data, line: 1}
+	if s.peek() != '{' {
+		n, err := s.document()
+		if err != nil {
+			r.add(s.lined(err))
+		} else {
+			r.add(Fault{n.Line, "", fmt.Sprintf("must be %v, is %v", Object, n)})
+		}
+		return false
+	}
+	var whole, value Node
+	err := s.nested(&whole, func(int) *syntaxError {
+		name, err := s.name()
+		if err != nil {
+			return err
+		}
+		value = Node{Names: value.Names[:0], Kids: value.Kids[:0]}
+		if err := s.value(&value); err != nil {
+			return err.within(nameStep(string(name.Word)))
+		}
+		each(name, &value)
+		return nil
+	}, '}', "a comma or the end of the object")
+	if err == nil && (s.peek() != 0 || s.pos < len(data)) {
+		err = s.expected("nothing after the value")
+	}
+	if err != nil {
+		r.add(s.lined(err))
+	}
+	return err == nil
+}
+
+// lined is a syntax error with its line.
+func (s *scanner) lined(e *syntaxError) Fault {
+	line, _, message := s.fault(e)
+	if !e.deep {
+		message = "not valid JSON: " + message
+	}
+	return Fault{Line: line, Message: message}
+}
+
+// text judges the bytes of a file.
+func (r *Reader) text(data []byte, bytesMax int) bool {
+	if len(data) > bytesMax {
+		r.add(Fault{Message: fmt.Sprintf("must be at most %d bytes, is %d", bytesMax, len(data))})
+		return false
+	}
+	if utf8.Valid(data) {
+		return true
+	}
+	line := 0
+	for text := range bytes.Lines(data) {
+		line++
+		if !utf8.Valid(text) {
+			break
+		}
+	}
+	r.add(Fault{Line: line, Message: "must be UTF-8"})
+	return false
+}

@@ -1,0 +1,310 @@
+package strict
+
+import (
+	"bytes"
+	"strconv"
+	"unicode/utf16"
+	"unicode/utf8"
+)
+
+// depthMax bounds how deep lists and objects may be nested.
+const depthMax = 32
+
+// A scanner turns JSON (RFC 8259) into nodes.
+//
+// Owned by one call of a reading function.
+type scanner struct {
+	data  []byte
+	pos   int // of the next byte
+	line  int // of pos
+	depth int
+}
+
+// A syntaxError says that the bytes are not JSON.
+type syntaxError struct {
+	want string // "a value", "a comma or the end of the list", …
+	pos  int
+	path string // of the value that is wrong
+	deep bool   // JSON, but nested too deep
+}
+
+// within notes that e happened at a step of the path.
+func (e *syntaxError) within(step string) *syntaxError {
+	if e != nil {
+		e.path = join(step, e.path)
+	}
+	return e
+}
+
+// expected says what should be at the next byte.
+func (s *scanner) expected(want string) *syntaxError { return &syntaxError{want: want, pos: s.pos} }
+
+// fault describes a syntax error for people; columns are counted from 1.
+func (s *scanner) fault(e *syntaxError) (line int, path, message string) {
+	before := s.data[:min(e.pos, len(s.data))]
+	line = 1 + bytes.Count(before, []byte{'\n'})
+	if e.deep {
+		return line, e.path, "nested deeper than " + strconv.Itoa(depthMax) + " levels"
+	}
+	column := 1 + utf8.RuneCount(before[bytes.LastIndexByte(before, '\n')+1:])
+	there := "the end"
+	if e.pos < len(s.data) {
+		r, _ := utf8.DecodeRune(s.data[e.pos:])
+		there = strconv.QuoteRune(r)
+	}
+	return line, e.path, "column " + strconv.Itoa(column) + ": want " + e.want + ", have " + there
+}
+
+// document reads data, which is one value and nothing else.
+func (s *scanner) document() (*Node, *syntaxError) {
+	n := new(Node)
+	if err := s.value(n); err != nil {
+		return nil, err
+	}
+	if s.peek(); s.pos < len(s.data) {
+		return nil, s.expected("nothing after the value")
+	}
+	return n, nil
+}
+
+// peek skips white space and returns the next byte; 0 at the end of the data (a NUL
+// byte is not JSON anywhere outside of a value, so the two do not mix).
+func (s *scanner) peek() byte {
+	for ; s.pos < len(s.data); s.pos++ {
+		switch c := s.data[s.pos]; c {
+		case ' ', '\t', '\r':
+		case '\n':
+			s.line++
+		default:
+			return c
+		}
+	}
+	return 0
+}
+
+// take consumes c if it is next.
+func (s *scanner) take(c byte) bool {
+	if s.peek() != c || s.pos >= len(s.data) {
+		return false
+	}
+	s.pos++
+	return true
+}
+
+// value reads the next value into n.
+func (s *scanner) value(n *Node) (err *syntaxError) {
+	c := s.peek()
+	n.Line, n.start = s.line, s.pos
+	switch {
+	case c == '{':
+		n.Kind = Object
+		n.Names = make([]Name, 0, 4)
+		err = s.nested(n, func(i int) *syntaxError { return s.member(n) }, '}', "a comma or the end of the object")
+	case c == '[':
+		n.Kind = List
+		err = s.nested(n, func(i int) *syntaxError {
+			n.Kids = append(n.Kids, Node{})
+			if err := s.value(&n.Kids[i]); err != nil {
+				return err.within(Element("", i))
+			}
+			return nil
+		}, ']', "a comma or the end of the list")
+	case c == '"':
+		n.Kind = Text
+		n.Word, err = s.string()
+	case c == '-', '0' <= c && c <= '9':
+		n.Kind = Number
+		err = s.number()
+	case c == 't':
+		n.Kind, err = Bool, s.literal("true")
+	case c == 'f':
+		n.Kind, err = Bool, s.literal("false")
+	case c == 'n':
+		err = s.literal("null")
+	default:
+		err = s.expected("a value")
+	}
+	n.end = s.pos
+	if n.Kind < Text {
+		n.Word = s.data[n.start:n.end]
+	}
+	return err
+}
+
+// nested reads the elements of a list or the members of an object.
+func (s *scanner) nested(n *Node, each func(i int) *syntaxError, end byte, want string) *syntaxError {
+	if s.depth == depthMax {
+		return &syntaxError{pos: s.pos, deep: true}
+	}
+	s.pos++
+	s.depth++
+	defer func() { s.depth-- }()
+	n.Kids = make([]Node, 0, 4)
+	if s.take(end) {
+		return nil
+	}
+	for i := 0; ; i++ {
+		if err := each(i); err != nil {
+			return err
+		}
+		if s.take(end) {
+			return nil
+		}
+		if !s.take(',') {
+			return s.expected(want)
+		}
+	}
+}
+
+// member reads a member of an object.
+func (s *scanner) member(n *Node) *syntaxError {
+	name, err := s.name()
+	if err != nil {
+		return err
+	}
+	n.Names = append(n.Names, name)
+	n.Kids = append(n.Kids, Node{})
+	if err := s.value(&n.Kids[len(n.Kids)-1]); err != nil {
+		return err.within(nameStep(string(name.Word)))
+	}
+	return nil
+}
+
+// name reads a member's name and the colon behind it.
+func (s *scanner) name() (name Name, err *syntaxError) {
+	if s.peek() != '"' {
+		return name, s.expected("a name in quotes")
+	}
+	name.Line = s.line
+	if name.Word, err = s.string(); err == nil && !s.take(':') {
+		err = s.expected("a colon")
+	}
+	return name, err
+}
+
+// literal consumes word, one of true, false and null.
+func (s *scanner) literal(word string) *syntaxError {
+	if !bytes.HasPrefix(s.data[s.pos:], []byte(word)) {
+		return s.expected("a value")
+	}
+	s.pos += len(word)
+	return nil
+}
+
+// number consumes a number.
+//
+//	number = [ "-" ] int [ frac ] [ exp ]      RFC 8259 section 6
+func (s *scanner) number() *syntaxError {
+	start := s.pos
+	s.oneOf("-")
+	zero := s.pos < len(s.data) && s.data[s.pos] == '0'
+	if n := s.digits(); n == 0 || zero && n > 1 {
+		return &syntaxError{want: "a number", pos: start}
+	}
+	if s.oneOf(".") && s.digits() == 0 {
+		return s.expected("a digit after the point")
+	}
+	if s.oneOf("eE") {
+		if s.oneOf("+-"); s.digits() == 0 {
+			return s.expected("a digit in the exponent")
+		}
+	}
+	return nil
+}
+
+// oneOf consumes one of some bytes, if it is next.
+func (s *scanner) oneOf(some string) bool {
+	if s.pos == len(s.data) || bytes.IndexByte([]byte(some), s.data[s.pos]) < 0 {
+		return false
+	}
+	s.pos++
+	return true
+}
+
+// digits consumes digits and returns how many there were.
+func (s *scanner) digits() int {
+	start := s.pos
+	for s.pos < len(s.data) && '0' <= s.data[s.pos] && s.data[s.pos] <= '9' {
+		s.pos++
+	}
+	return s.pos - start
+}
+
+// string consumes a string, from quote to quote, and returns what it means. Bytes that
+// are not UTF-8 and halves of surrogate pairs are refused: decoders differ in what they
+// make of them.
+func (s *scanner) string() ([]byte, *syntaxError) {
+	s.pos++ // the opening quote, which the caller saw
+	var out []byte
+	plain := s.pos // begin of what is not in out
+	for s.pos < len(s.data) {
+		switch c := s.data[s.pos]; {
+		case c == '"':
+			word := s.data[plain:s.pos:s.pos]
+			if out != nil {
+				word = append(out, word...)
+			}
+			s.pos++
+			return word, nil
+		case c == '\\':
+			out = append(out, s.data[plain:s.pos]...)
+			r, err := s.escape()
+			if err != nil {
+				return nil, err
+			}
+			out, plain = utf8.AppendRune(out, r), s.pos
+		case c < ' ':
+			return nil, s.expected("an escape for the control character")
+		case c < utf8.RuneSelf:
+			s.pos++
+		default:
+			r, n := utf8.DecodeRune(s.data[s.pos:])
+			if r == utf8.RuneError && n == 1 {
+				return nil, s.expected("valid UTF-8")
+			}
+			s.pos += n
+		}
+	}
+	return nil, s.expected("a closing quote")
+}
+
+// escape consumes one escape sequence, both halves of a surrogate pair together, and
+// returns the character.
+func (s *scanner) escape() (rune, *syntaxError) {
+	wrong := s.expected("an escape sequence")
+	if s.pos+1 >= len(s.data) {
+		return 0, wrong
+	}
+	c := s.data[s.pos+1]
+	if c != 'u' {
+		i := bytes.IndexByte([]byte(`"\/bfnrt`), c)
+		if i < 0 {
+			return 0, wrong
+		}
+		s.pos += 2
+		return rune("\"\\/\b\f\n\r\t"[i]), nil
+	}
+	r, ok := s.hex()
+	if ok && utf16.IsSurrogate(r) {
+		low, lowOK := s.hex()
+		r = utf16.DecodeRune(r, low)
+		ok = lowOK && r != utf8.RuneError
+	}
+	if !ok {
+		return 0, wrong
+	}
+	return r, nil
+}
+
+// hex consumes \uXXXX.
+func (s *scanner) hex() (rune, bool) {
+	if len(s.data)-s.pos < 6 || s.data[s.pos] != '\\' || s.data[s.pos+1] != 'u' {
+		return 0, false
+	}
+	n, err := strconv.ParseUint(string(s.data[s.pos+2:s.pos+6]), 16, 16)
+	if err != nil {
+		return 0, false
+	}
+	s.pos += 6
+	return rune(n), true
+}
