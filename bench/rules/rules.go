@@ -148,16 +148,7 @@ func (c contestant) run(ctx context.Context, span time.Duration) (run, error) {
 	if err != nil {
 		return run{}, err
 	}
-	began, err := rig.CPU(c.process.Pid())
-	if err != nil {
-		return run{}, err
-	}
-	said, err := exec.CommandContext(ctx, "wrk", "-t1", fmt.Sprint("-c", connections), fmt.Sprintf("-d%.0fs", span.Seconds()),
-		"-H", "X-Partner: acme", "http://"+c.addr+"/api/test").CombinedOutput()
-	if err != nil {
-		return run{}, fmt.Errorf("wrk: %w\n%s", err, said)
-	}
-	ended, err := rig.CPU(c.process.Pid())
+	_, used, err := rig.Wrk{URL: "http://" + c.addr + "/api/test", Connections: connections, For: span, Header: "X-Partner: acme"}.Against(ctx, c.process.Pid())
 	if err != nil {
 		return run{}, err
 	}
@@ -165,7 +156,7 @@ func (c contestant) run(ctx context.Context, span time.Duration) (run, error) {
 	if err != nil {
 		return run{}, err
 	}
-	r := run{cpu: ended - began, span: span, rules: make(map[string]float64)}
+	r := run{cpu: used, span: span, rules: make(map[string]float64)}
 	grown := func(family string, labels ...string) float64 {
 		return after.Sum(family, labels...) - before.Sum(family, labels...)
 	}

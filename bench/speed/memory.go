@@ -11,14 +11,14 @@ import (
 // idleConnections is how many clients sit idle while memory is measured.
 const idleConnections = 2000
 
-// memory: goal 7.
+// memory: what connections cost.
 func (l *lab) memory() error {
 	l.heading("Memory of the proxy")
 	_, target, err := l.keep(rig.StartTargetAt(l.ctx, nil))
 	if err != nil {
 		return err
 	}
-	ours, err := l.proxy(target, plenty, 1)
+	ours, err := l.weir("weir proxy", target)
 	if err != nil {
 		return err
 	}
@@ -40,7 +40,7 @@ func (l *lab) memory() error {
 
 // idle is the resident memory before and while many clients sit idle.
 func (l *lab) idle(c contestant, pid int) (before, after int64, err error) {
-	if _, err := c.sample(l.ctx, connections, l.span); err != nil { // warm: buffers are there
+	if _, err := l.sample(c, connections, l.span); err != nil { // warm: buffers are there
 		return 0, 0, err
 	}
 	if before, err = rig.RSS(pid); err != nil {
@@ -65,7 +65,7 @@ func (l *lab) idle(c contestant, pid int) (before, after int64, err error) {
 	return before, after, err
 }
 
-// loadgen: goal 5, how punctual it is and how fast it can be.
+// loadgen: how punctual our load generator is.
 func (l *lab) loadgen() error {
 	l.heading("Load generator: lag (start − due) against the target, constant rate")
 	_, addr, err := l.keep(rig.StartTargetAt(l.ctx, []string{"EVENT_LOOPS=1"}))

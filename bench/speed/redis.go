@@ -49,10 +49,9 @@ load_module ` + luaModule + `;
 type shared struct {
 	contestant
 	redis *rig.Redis
-	cpu   []float64 // µs of Redis per request, one value a run
 }
 
-// redis: goals 2 and 4 with Redis.
+// redis: what a limit in Redis costs.
 func (l *lab) redis() error {
 	l.heading("Forwarding with a limit in Redis (exact, shared), 64 connections, one loop against one worker, a Redis each")
 	_, target, err := l.keep(nginx(l.ctx, l.dir, nginxStatic, 1))
@@ -91,13 +90,8 @@ func (l *lab) sharedOurs(target string) (*shared, error) {
 	if err != nil {
 		return nil, err
 	}
-	p, addr, err := l.keep(rig.StartProxy(l.ctx, sharedEnv(target, r.Addr)))
-	return &shared{contestant: contestant{"weir + Redis", "http://" + addr + "/api/test", p}, redis: r}, err
-}
-
-// sharedEnv are the settings of a proxy whose limit is in a Redis.
-func sharedEnv(target, redis string) []string {
-	return []string{"GATE=off", "TARGET_URL=http://" + target, "REDIS_HOST=" + redis, fmt.Sprintf("RATE_LIMIT_LIMIT=%d", plenty), "RATE_LIMIT_WINDOW=3600", "EVENT_LOOPS=1"}
+	c, err := l.weir("weir + Redis", target, "REDIS_HOST="+r.Addr)
+	return &shared{c, r}, err
 }
 
 func (l *lab) sharedNginx(target string) (*shared, error) {
@@ -106,8 +100,8 @@ func (l *lab) sharedNginx(target string) (*shared, error) {
 		return nil, err
 	}
 	host, port, _ := strings.Cut(r.Addr, ":")
-	p, addr, err := l.keep(nginx(l.ctx, l.dir, nginxLua, 1, target, host, port))
-	return &shared{contestant: contestant{"nginx + Lua + Redis", "http://" + addr + "/api/test", p}, redis: r}, err
+	c, err := l.contestant("nginx + Lua + Redis")(nginx(l.ctx, l.dir, nginxLua, 1, target, host, port))
+	return &shared{c, r}, err
 }
 
 // run is sample with the work of Redis.
@@ -116,41 +110,32 @@ func (s *shared) run(l *lab) (sample, error) {
 	if err != nil {
 		return sample{}, err
 	}
-	got, err := s.sample(l.ctx, connections, l.span)
+	got, err := l.sample(s.contestant, connections, l.span)
+	if err == nil && got.failed > 0 {
+		err = fmt.Errorf("%s: %d of its answers failed", s.name, got.failed)
+	}
 	if err != nil {
 		return got, err
 	}
-	if got.failed > 0 {
-		return got, fmt.Errorf("%s: %d of its answers failed", s.name, got.failed)
-	}
 	after, err := rig.CPU(s.redis.Pid())
-	s.cpu = append(s.cpu, float64((after-before).Microseconds())/got.requests)
+	got.store = micros(after-before) / got.requests
 	return got, err
 }
 
 func (l *lab) compareShared(peer, ours *shared) error {
-	var peers, mine []sample
-	for range l.rounds {
-		p, err := peer.run(l)
-		if err != nil {
-			return err
-		}
-		o, err := ours.run(l)
-		if err != nil {
-			return err
-		}
-		peers, mine = append(peers, p), append(mine, o)
+	sides := []*shared{peer, ours}
+	runs, err := l.each(len(sides), func(i int) (sample, error) { return sides[i].run(l) })
+	if err != nil {
+		return err
 	}
-	rate := func(s sample) float64 { return s.perSec }
-	cpu := func(s sample) float64 { return float64(s.cpu.Nanoseconds()) / 1e3 }
 	l.table("", peer.name, ours.name, "ratio (min … max)")
-	l.row("requests/s", fmt.Sprintf("%.0f", median(peers, rate)), fmt.Sprintf("%.0f", median(mine, rate)), ratios(mine, peers, rate))
-	l.row("proxy's CPU µs per request", fmt.Sprintf("%.1f", median(peers, cpu)), fmt.Sprintf("%.1f", median(mine, cpu)), ratios(mine, peers, cpu))
-	for i := range mine { // Redis' in place of the proxy's
-		mine[i].requests, peers[i].requests = ours.cpu[i], peer.cpu[i]
+	for _, f := range []struct {
+		name   string
+		digits int
+		of     func(sample) float64
+	}{{"requests/s", 0, perSec}, {"proxy's CPU µs per request", 1, cpuEach}, {"Redis' CPU µs per request", 2, storeCPU}} {
+		l.row(f.name, medianOf(runs[0], f.digits, f.of), medianOf(runs[1], f.digits, f.of), ratioOf(runs[1], runs[0], f.of))
 	}
-	work := func(s sample) float64 { return s.requests }
-	l.row("Redis' CPU µs per request", fmt.Sprintf("%.2f", median(peers, work)), fmt.Sprintf("%.2f", median(mine, work)), ratios(mine, peers, work))
 	m, err := rig.Scrape(l.ctx, hostOf(ours.url))
 	if err != nil {
 		return err

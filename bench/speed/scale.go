@@ -18,28 +18,20 @@ func (l *lab) byConnections() error {
 	if err != nil {
 		return err
 	}
-	ours, err := l.proxy(target, plenty, 1)
+	ours, err := l.weir("weir proxy", target)
 	if err != nil {
 		return err
 	}
 	peer := peers[0]
 	l.table("connections", peer.name+" /s", ours.name+" /s", "ratio (min … max)", peer.name+" CPU µs", ours.name+" CPU µs", "ratio (min … max)")
 	for _, n := range []int{1, 16, 256, 1024} {
-		var theirs, mine []sample
-		for range l.rounds {
-			for _, side := range []struct {
-				c  contestant
-				to *[]sample
-			}{{peer, &theirs}, {ours, &mine}} {
-				s, err := side.c.sample(l.ctx, n, l.span)
-				if err != nil {
-					return err
-				}
-				*side.to = append(*side.to, s)
-			}
+		runs, err := l.turns([]contestant{peer, ours}, n)
+		if err != nil {
+			return err
 		}
-		l.row(fmt.Sprint(n), fmt.Sprintf("%.0f", median(theirs, perSec)), fmt.Sprintf("%.0f", median(mine, perSec)), ratios(mine, theirs, perSec),
-			fmt.Sprintf("%.1f", median(theirs, cpuEach)), fmt.Sprintf("%.1f", median(mine, cpuEach)), ratios(mine, theirs, cpuEach))
+		theirs, mine := runs[0], runs[1]
+		l.row(fmt.Sprint(n), medianOf(theirs, 0, perSec), medianOf(mine, 0, perSec), ratioOf(mine, theirs, perSec),
+			medianOf(theirs, 1, cpuEach), medianOf(mine, 1, cpuEach), ratioOf(mine, theirs, cpuEach))
 	}
 	return nil
 }
@@ -57,35 +49,29 @@ func (l *lab) rival(what string, variants []variant) error {
 	if err != nil {
 		return err
 	}
-	runs := make([][]sample, len(variants))
 	all := make([]contestant, len(variants))
 	for i, v := range variants {
-		p, addr, err := l.keep(rig.StartProxy(l.ctx, append([]string{"GATE=off", "TARGET_URL=http://" + target, fmt.Sprintf("RATE_LIMIT_LIMIT=%d", plenty),
-			"RATE_LIMIT_WINDOW=3600", "EVENT_LOOPS=1"}, v.env...)))
-		if err != nil {
+		if all[i], err = l.weir(v.name, target, v.env...); err != nil {
 			return err
 		}
-		all[i] = contestant{v.name, "http://" + addr + "/api/test", p}
+		all[i].script = v.script
 	}
-	for range l.rounds {
-		for i, c := range all {
-			s, err := c.scripted(l.ctx, connections, l.span, variants[i].script)
-			if err != nil {
-				return err
-			}
-			if s.failed > 0 {
-				return fmt.Errorf("%s %s: %d of its answers failed", what, c.name, s.failed)
-			}
-			runs[i] = append(runs[i], s)
-		}
+	runs, err := l.turns(all, connections)
+	if err != nil {
+		return err
 	}
 	l.table(what, "requests/s", "CPU µs per request", "CPU ÷ that of "+variants[0].name, "resident MB")
 	for i, c := range all {
+		for _, s := range runs[i] {
+			if s.failed > 0 {
+				return fmt.Errorf("%s %s: %d of its answers failed", what, c.name, s.failed)
+			}
+		}
 		rss, err := rig.RSS(c.process.Pid())
 		if err != nil {
 			return err
 		}
-		l.row(c.name, fmt.Sprintf("%.0f", median(runs[i], perSec)), fmt.Sprintf("%.1f", median(runs[i], cpuEach)), ratios(runs[i], runs[0], cpuEach), fmt.Sprintf("%.1f", float64(rss)/1e6))
+		l.row(c.name, medianOf(runs[i], 0, perSec), medianOf(runs[i], 1, cpuEach), ratioOf(runs[i], runs[0], cpuEach), fmt.Sprintf("%.1f", float64(rss)/1e6))
 	}
 	return nil
 }
@@ -173,11 +159,11 @@ func (l *lab) sharing(n int) error {
 	}
 	all := []contestant{first.contestant}
 	for len(all) < n {
-		p, addr, err := l.keep(rig.StartProxy(l.ctx, sharedEnv(target, first.redis.Addr)))
+		c, err := l.weir(first.name, target, "REDIS_HOST="+first.redis.Addr)
 		if err != nil {
 			return err
 		}
-		all = append(all, contestant{"weir + Redis", "http://" + addr + "/api/test", p})
+		all = append(all, c)
 	}
 	before, err := rig.CPU(first.redis.Pid())
 	if err != nil {
@@ -190,7 +176,7 @@ func (l *lab) sharing(n int) error {
 	results := make(chan came, n)
 	for _, c := range all {
 		go func() {
-			s, err := c.sample(l.ctx, connections/n, 2*l.span)
+			s, err := l.sample(c, connections/n, 2*l.span)
 			results <- came{s, err}
 		}()
 	}
@@ -218,9 +204,9 @@ func (l *lab) sharing(n int) error {
 	return nil
 }
 
-// loadgenMost: goal 5, how many requests our generator can make beside wrk. It
-// is asked for far more than is possible, so that all its connections are busy
-// all the time, as wrk's are.
+// loadgenMost: how many requests our generator can make beside wrk. It is asked
+// for far more than is possible, so that all its connections are busy all the
+// time, as wrk's are.
 func (l *lab) loadgenMost() error {
 	l.heading("Load generators at their most, 64 connections, one thread or loop against nginx")
 	_, addr, err := l.keep(nginx(l.ctx, l.dir, nginxStatic, 1))
@@ -228,22 +214,22 @@ func (l *lab) loadgenMost() error {
 		return err
 	}
 	url := "http://" + addr + "/api/test"
-	var theirs, mine []sample
-	for range l.rounds {
-		w, err := wrk(l.ctx, url, connections, "", l.span)
-		if err != nil {
-			return err
+	runs, err := l.each(2, func(i int) (sample, error) {
+		if i == 0 {
+			w, err := rig.Wrk{URL: url, Connections: connections, For: l.span}.Run(l.ctx)
+			return sample{perSec: w.PerSecond}, err
 		}
-		theirs = append(theirs, sample{perSec: w.perSec})
-		load := rig.Load{URL: url, Rate: 300_000, For: l.span, Connections: connections, Loops: 1}
-		got, err := load.Run(l.ctx, func(string) {})
+		got, err := rig.Load{URL: url, Rate: 300_000, For: l.span, Connections: connections, Loops: 1}.Run(l.ctx, func(string) {})
 		if err != nil {
-			return err
+			return sample{}, err
 		}
-		mine = append(mine, sample{perSec: got.Throughput})
+		return sample{perSec: got.Throughput}, nil
+	})
+	if err != nil {
+		return err
 	}
 	l.table("", "requests/s", "requests/s: weir loadgen ÷ it")
-	l.row("wrk", fmt.Sprintf("%.0f", median(theirs, perSec)), ratios(mine, theirs, perSec))
-	l.row("weir loadgen", fmt.Sprintf("%.0f", median(mine, perSec)), "")
+	l.row("wrk", medianOf(runs[0], 0, perSec), ratioOf(runs[1], runs[0], perSec))
+	l.row("weir loadgen", medianOf(runs[1], 0, perSec), "")
 	return nil
 }

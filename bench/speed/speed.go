@@ -9,11 +9,11 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"slices"
 	"strings"
 	"time"
 
+	"weir/bench/report"
 	"weir/bench/result"
 	"weir/bench/rig"
 	"weir/internal/service"
@@ -62,10 +62,8 @@ func Run(ctx context.Context, args []string, out io.Writer) (err error) {
 	if !known || len(args) > 1 {
 		return &service.ExitError{Status: 2, Err: fmt.Errorf("speed wants quick, usual, all or nothing; got %q", args)}
 	}
-	for _, tool := range []string{"nginx", "wrk"} {
-		if _, err := exec.LookPath(tool); err != nil {
-			return fmt.Errorf("%s is not installed, so there is nothing to compare with; make bench-setup installs it: %w", tool, result.ErrNotKept)
-		}
+	if err := missingTools("nginx", "wrk"); err != nil {
+		return fmt.Errorf("%w: %w", err, result.ErrNotKept)
 	}
 	dir, err := os.MkdirTemp("", "weir-speed-")
 	if err != nil {
@@ -75,7 +73,9 @@ func Run(ctx context.Context, args []string, out io.Writer) (err error) {
 	l := &lab{ctx: ctx, out: out, dir: dir, effort: e}
 	defer l.stop()
 	fmt.Fprintf(out, "%d runs of %v of each side, in turns; medians, and in brackets the least and the most of the rounds' ratios; one loop against one worker or thread, and GATE=off, unless said\n", e.rounds, e.span)
-	l.missing()
+	if err := missingTools("haproxy"); err != nil {
+		fmt.Fprintf(out, "\nHAProxy is left out: %v\n", err)
+	}
 	for _, part := range e.parts {
 		if err := part(l); err != nil {
 			return err
@@ -83,13 +83,6 @@ func Run(ctx context.Context, args []string, out io.Writer) (err error) {
 		l.stop()
 	}
 	return nil
-}
-
-// missing names the peers that are not there.
-func (l *lab) missing() {
-	if _, err := exec.LookPath("haproxy"); err != nil {
-		fmt.Fprintln(l.out, "\nNot installed, so left out: HAProxy (make bench-setup installs it)")
-	}
 }
 
 // stop ends what a part has started, the last first.
@@ -112,16 +105,23 @@ func (l *lab) keep(p *rig.Process, addr string, err error) (*rig.Process, string
 	return p, addr, err
 }
 
-// proxy starts our proxy in front of target with a limit that lets everything
-// or nearly nothing through.
-func (l *lab) proxy(target string, permits, loops int) (contestant, error) {
-	p, addr, err := l.keep(rig.StartProxy(l.ctx, []string{"GATE=off", "TARGET_URL=http://" + target, fmt.Sprintf("RATE_LIMIT_LIMIT=%d", permits),
-		"RATE_LIMIT_WINDOW=3600", fmt.Sprintf("EVENT_LOOPS=%d", loops)}))
-	return contestant{"weir proxy", "http://" + addr + "/api/test", p}, err
-}
-
 // plenty never runs out within an hour's window.
 const plenty = 1_000_000_000
+
+// weir starts our proxy in front of target with one loop and a limit that lets
+// everything through; env may say otherwise.
+func (l *lab) weir(name, target string, env ...string) (contestant, error) {
+	return l.contestant(name)(rig.StartProxy(l.ctx, append([]string{"GATE=off", "TARGET_URL=http://" + target, fmt.Sprintf("RATE_LIMIT_LIMIT=%d", plenty),
+		"RATE_LIMIT_WINDOW=3600", "EVENT_LOOPS=1"}, env...)))
+}
+
+// contestant keeps what was started as a contestant of that name.
+func (l *lab) contestant(name string) func(p *rig.Process, addr string, err error) (contestant, error) {
+	return func(p *rig.Process, addr string, err error) (contestant, error) {
+		p, addr, err = l.keep(p, addr, err)
+		return contestant{name: name, url: "http://" + addr + "/api/test", process: p}, err
+	}
+}
 
 // field starts nginx as a target, and in front of it nginx and HAProxy as
 // limiting proxies, the latter where it is installed.
@@ -129,19 +129,15 @@ func (l *lab) field(workers int) (target string, peers []contestant, err error) 
 	if _, target, err = l.keep(nginx(l.ctx, l.dir, nginxStatic, 1)); err != nil {
 		return "", nil, err
 	}
-	p, addr, err := l.keep(nginx(l.ctx, l.dir, nginxLimiting, workers, target))
-	if err != nil {
-		return "", nil, err
+	peer, err := l.contestant("nginx limit_req")(nginx(l.ctx, l.dir, nginxLimiting, workers, target))
+	if err != nil || missingTools("haproxy") != nil {
+		return target, []contestant{peer}, err
 	}
-	peers = append(peers, contestant{"nginx limit_req", "http://" + addr + "/api/test", p})
-	if _, missing := exec.LookPath("haproxy"); missing != nil {
-		return target, peers, nil
-	}
-	p, addr, err = l.keep(haproxy(l.ctx, l.dir, workers, target))
-	return target, append(peers, contestant{"HAProxy stick-table", "http://" + addr + "/api/test", p}), err
+	second, err := l.contestant("HAProxy stick-table")(haproxy(l.ctx, l.dir, workers, target))
+	return target, []contestant{peer, second}, err
 }
 
-// throughput: goal 1.
+// throughput: what forwarding costs.
 func (l *lab) throughput() error {
 	for loops := 1; loops <= 2; loops++ {
 		l.heading(fmt.Sprintf("Forwarding with a local limit, %d connections kept alive, nginx as the target, %d loop(s) against %d worker(s)", connections, loops, loops))
@@ -149,7 +145,7 @@ func (l *lab) throughput() error {
 		if err != nil {
 			return err
 		}
-		ours, err := l.proxy(target, plenty, loops)
+		ours, err := l.weir("weir proxy", target, fmt.Sprintf("EVENT_LOOPS=%d", loops))
 		if err != nil {
 			return err
 		}
@@ -161,7 +157,7 @@ func (l *lab) throughput() error {
 	return nil
 }
 
-// refusals: goal 3.
+// refusals: what refusing costs.
 func (l *lab) refusals() error {
 	l.heading("Refusing (429)")
 	target, peers, err := l.field(1)
@@ -171,35 +167,34 @@ func (l *lab) refusals() error {
 	for i := range peers {
 		peers[i].url = "http://" + hostOf(peers[i].url) + "/shut"
 	}
-	ours, err := l.proxy(target, 1, 1)
+	ours, err := l.weir("weir proxy", target, "RATE_LIMIT_LIMIT=1")
 	if err != nil {
 		return err
 	}
 	return l.compare(peers, ours, connections, true)
 }
 
-// target: goal 6.
+// target: how fast our target answers.
 func (l *lab) target() error {
 	l.heading("Plain 200 OK")
-	p, addr, err := l.keep(nginx(l.ctx, l.dir, nginxStatic, 1))
+	peer, err := l.contestant("nginx static")(nginx(l.ctx, l.dir, nginxStatic, 1))
 	if err != nil {
 		return err
 	}
-	peer := contestant{"nginx static", "http://" + addr + "/api/test", p}
-	p, addr, err = l.keep(rig.StartTargetAt(l.ctx, []string{"EVENT_LOOPS=1"}))
+	ours, err := l.contestant("weir target")(rig.StartTargetAt(l.ctx, []string{"EVENT_LOOPS=1"}))
 	if err != nil {
 		return err
 	}
-	return l.compare([]contestant{peer}, contestant{"weir target", "http://" + addr + "/api/test", p}, connections, false)
+	return l.compare([]contestant{peer}, ours, connections, false)
 }
 
-// latency: goal 4.
+// latency: what proxies add.
 func (l *lab) latency() error {
 	target, peers, err := l.field(1)
 	if err != nil {
 		return err
 	}
-	ours, err := l.proxy(target, plenty, 1)
+	ours, err := l.weir("weir proxy", target)
 	if err != nil {
 		return err
 	}
@@ -209,23 +204,15 @@ func (l *lab) latency() error {
 // latencyOf shows what proxies add for one client with one connection.
 func (l *lab) latencyOf(target string, proxies ...contestant) error {
 	l.heading("Latency added by " + proxies[0].name + " and " + proxies[len(proxies)-1].name + ", one connection, p50")
-	all := append([]contestant{{"direct", "http://" + target + "/api/test", proxies[0].process}}, proxies...)
-	p50s := make([][]sample, len(all))
-	for range l.rounds {
-		for i, c := range all {
-			s, err := c.sample(l.ctx, 1, l.span)
-			if err != nil {
-				return err
-			}
-			p50s[i] = append(p50s[i], s)
-		}
+	all := append([]contestant{{name: "direct", url: "http://" + target + "/api/test", process: proxies[0].process}}, proxies...)
+	runs, err := l.turns(all, 1)
+	if err != nil {
+		return err
 	}
-	us := func(s sample) float64 { return float64(s.p50.Nanoseconds()) / 1e3 }
-	base := median(p50s[0], us)
+	base := report.MedianOf(runs[0], p50)
 	l.table("", "p50 µs", "added µs")
 	for i, c := range all {
-		v := median(p50s[i], us)
-		l.row(c.name, fmt.Sprintf("%.0f", v), fmt.Sprintf("%.0f", v-base))
+		l.row(c.name, medianOf(runs[i], 0, p50), fmt.Sprintf("%.0f", report.MedianOf(runs[i], p50)-base))
 	}
 	return nil
 }
@@ -236,7 +223,7 @@ func hostOf(url string) string {
 	return host
 }
 
-// start: goal 8.
+// start: how long our proxy takes until it answers.
 func (l *lab) start() error {
 	l.heading("Start to first answer")
 	_, target, err := l.keep(rig.StartTargetAt(l.ctx, nil))
@@ -256,9 +243,9 @@ func (l *lab) start() error {
 			return err
 		}
 	}
-	slices.Sort(took)
+	shown := func(v float64) time.Duration { return time.Duration(v).Round(100 * time.Microsecond) }
+	spread := report.SpreadOf(took, func(d time.Duration) float64 { return float64(d) })
 	l.table("", "median", "min … max")
-	l.row("proxy", took[len(took)/2].Round(100*time.Microsecond).String(),
-		fmt.Sprintf("%v … %v", took[0].Round(100*time.Microsecond), took[len(took)-1].Round(100*time.Microsecond)))
+	l.row("proxy", shown(spread.Median).String(), fmt.Sprintf("%v … %v", shown(spread.Least), shown(spread.Most)))
 	return nil
 }

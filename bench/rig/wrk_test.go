@@ -1,4 +1,4 @@
-package speed
+package rig
 
 import (
 	"testing"
@@ -24,23 +24,11 @@ Transfer/sec:      4.07MB
 
 func TestParseWrk(t *testing.T) {
 	r, err := parseWrk(wrkSays)
-	want := wrkRun{requests: 75276, perSec: 25086.52, p50: 950500 * time.Nanosecond, failed: 10}
+	want := WrkRun{Requests: 75276, PerSecond: 25086.52, P50: 950500 * time.Nanosecond, Failed: 10}
 	if err != nil || r != want {
 		t.Fatalf("got %+v, %v; want %+v", r, err, want)
 	}
 	if _, err := parseWrk("unable to connect"); err == nil {
 		t.Fatal("nonsense was read as a result")
-	}
-}
-
-func TestRatiosAreOfPairs(t *testing.T) {
-	of := func(s sample) float64 { return s.perSec }
-	ours := []sample{{perSec: 10}, {perSec: 40}, {perSec: 90}}
-	peers := []sample{{perSec: 10}, {perSec: 20}, {perSec: 30}}
-	if got, want := ratios(ours, peers, of), "**2.00** (1.00 … 3.00)"; got != want {
-		t.Fatalf("got %s, want %s", got, want)
-	}
-	if m := median(ours, of); m != 40 {
-		t.Fatalf("median %v", m)
 	}
 }

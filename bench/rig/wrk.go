@@ -1,0 +1,92 @@
+package rig
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os/exec"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// A Wrk is a load as fast as a URL answers it, made by wrk with one thread. wrk is a
+// closed loop: what it is good for is the largest throughput.
+type Wrk struct {
+	URL         string
+	Connections int
+	For         time.Duration
+	Script      string // a file in Lua that makes the requests; empty: GET URL
+	Header      string // a field of each request; empty: none
+}
+
+// A WrkRun is what one run of wrk says.
+type WrkRun struct {
+	Requests  float64
+	PerSecond float64
+	P50       time.Duration
+	Failed    int           // answers beyond 399, or socket errors
+	CPU       time.Duration // of wrk itself
+}
+
+// Run drives the load to its end.
+func (w Wrk) Run(ctx context.Context) (WrkRun, error) {
+	args := []string{"-t1", "-c" + strconv.Itoa(w.Connections), "-d" + strconv.Itoa(int(w.For.Seconds())) + "s", "--latency"}
+	if w.Script != "" {
+		args = append(args, "-s", w.Script)
+	}
+	if w.Header != "" {
+		args = append(args, "-H", w.Header)
+	}
+	cmd := exec.CommandContext(ctx, "wrk", append(args, w.URL)...)
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		return WrkRun{}, fmt.Errorf("wrk %s: %w\n%s", w.URL, err, out)
+	}
+	r, err := parseWrk(string(out))
+	r.CPU = cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()
+	return r, err
+}
+
+// Against is Run, and the processor time that the process pid used meanwhile.
+func (w Wrk) Against(ctx context.Context, pid int) (r WrkRun, used time.Duration, err error) {
+	before, err := CPU(pid)
+	if err != nil {
+		return r, 0, err
+	}
+	if r, err = w.Run(ctx); err != nil {
+		return r, 0, err
+	}
+	after, err := CPU(pid)
+	return r, after - before, err
+}
+
+var (
+	wrkTotal  = regexp.MustCompile(`(\d+) requests in `)
+	wrkRate   = regexp.MustCompile(`Requests/sec:\s+([\d.]+)`)
+	wrkMedian = regexp.MustCompile(`50%\s+([\d.]+)(us|ms|s)`)
+	wrkBad    = regexp.MustCompile(`Non-2xx or 3xx responses: (\d+)`)
+	wrkErrors = regexp.MustCompile(`Socket errors: connect (\d+), read (\d+), write (\d+), timeout (\d+)`)
+)
+
+func parseWrk(text string) (r WrkRun, err error) {
+	total, rate, median := wrkTotal.FindStringSubmatch(text), wrkRate.FindStringSubmatch(text), wrkMedian.FindStringSubmatch(text)
+	if total == nil || rate == nil || median == nil {
+		return r, fmt.Errorf("wrk says something else than expected:\n%s", text)
+	}
+	var errs [3]error
+	r.Requests, errs[0] = strconv.ParseFloat(total[1], 64)
+	r.PerSecond, errs[1] = strconv.ParseFloat(rate[1], 64)
+	r.P50, errs[2] = time.ParseDuration(median[1] + strings.Replace(median[2], "us", "µs", 1))
+	if bad := wrkBad.FindStringSubmatch(text); bad != nil {
+		r.Failed, _ = strconv.Atoi(bad[1])
+	}
+	if bad := wrkErrors.FindStringSubmatch(text); bad != nil {
+		for _, n := range bad[1:] {
+			count, _ := strconv.Atoi(n)
+			r.Failed += count
+		}
+	}
+	return r, errors.Join(errs[:]...)
+}
