@@ -7,17 +7,14 @@ import (
 	"path/filepath"
 	"slices"
 
-	"weir/bench/accuracy"
 	"weir/bench/advisor"
 	"weir/bench/attack"
 	"weir/bench/chaos"
 	"weir/bench/micro"
-	"weir/bench/outage"
 	"weir/bench/pacing"
 	"weir/bench/restart"
 	"weir/bench/rules"
 	"weir/bench/scenario"
-	"weir/bench/shared"
 	"weir/bench/speed"
 	"weir/bench/suite"
 	"weir/internal/service"
@@ -95,9 +92,9 @@ func all(dir string) []suite.Part {
 		{Name: "speed", Args: []string{"all"}, Run: speed.Run},
 		{Name: "micro", Args: []string{"1s"}, Run: micro.Run},
 		{Name: "rules", Run: rules.Run},
-		{Name: "accuracy", Run: alone(accuracy.Run)},
-		{Name: "outage", Run: alone(outage.Run)},
-		{Name: "redis", Run: alone(shared.Run)},
+		{Name: "accuracy", Run: alone(scenario.Accuracy)},
+		{Name: "outage", Run: alone(scenario.Outage)},
+		{Name: "redis", Run: alone(scenario.Redis)},
 		{Name: "restart", Run: restart.Run},
 		{Name: "chaos", Run: chaos.Run},
 		{Name: "attack", Run: attack.Run},

@@ -54,24 +54,25 @@ var ErrNotAsExpected = errors.New("the figures are not as expected")
 func Run(ctx context.Context, out io.Writer) (err error) {
 	fmt.Fprintf(out, "Weir demo: a limit of %d requests per second in front of a target that can do %.0f, GATE=off\n\n", limit,
 		targetWorkers/targetDelay.Seconds())
-	r, err := rig.New(ctx,
-		[]string{fmt.Sprintf("TARGET_WORKERS=%d", targetWorkers), "TARGET_DELAY=" + targetDelay.String()},
+	r, err := rig.Topology{
+		Target: []string{fmt.Sprintf("TARGET_WORKERS=%d", targetWorkers), "TARGET_DELAY=" + targetDelay.String()},
 		// The bursts that windows let through overrun the target, and the gate would shed
 		// a part of them: the figures are to be those of the limit alone.
-		[]string{"GATE=off", "RATE_LIMIT_ALGORITHM=fixed", fmt.Sprintf("RATE_LIMIT_LIMIT=%d", limit), "RATE_LIMIT_WINDOW=1",
-			fmt.Sprintf("RATE_LIMIT_CAPACITY=%d", limit), fmt.Sprintf("RATE_LIMIT_FILL_RATE=%d", limit)})
+		Proxy: []string{"GATE=off", "RATE_LIMIT_ALGORITHM=fixed", fmt.Sprintf("RATE_LIMIT_LIMIT=%d", limit), "RATE_LIMIT_WINDOW=1",
+			fmt.Sprintf("RATE_LIMIT_CAPACITY=%d", limit), fmt.Sprintf("RATE_LIMIT_FILL_RATE=%d", limit)},
+	}.Start(ctx)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, r.Stop()) }()
-	fmt.Fprintf(out, "  loadgen ──▶ proxy %s ──▶ target %s\n\n", r.ProxyAddr, r.TargetAddr)
+	fmt.Fprintf(out, "  loadgen ──▶ proxy %s ──▶ target %s\n\n", r.ProxyAddrs[0], r.TargetAddr)
 
 	var rows []row
 	algorithm := "fixed"
 	for i, p := range phases() {
 		if p.algorithm != algorithm {
 			algorithm = p.algorithm
-			if _, err := rig.Post(ctx, "http://"+r.ProxyAddr+"/config/algorithm", fmt.Sprintf(`{"algorithm":%q}`, algorithm)); err != nil {
+			if _, err := rig.Post(ctx, "http://"+r.ProxyAddrs[0]+"/config/algorithm", fmt.Sprintf(`{"algorithm":%q}`, algorithm)); err != nil {
 				return fmt.Errorf("switch the algorithm: %w", err)
 			}
 			fmt.Fprintf(out, "  POST /config/algorithm {\"algorithm\":%q}: switched\n", algorithm)
@@ -119,7 +120,7 @@ func playOnce(ctx context.Context, r *rig.Rig, p phase, out io.Writer) (row, err
 	if err != nil {
 		return row{}, err
 	}
-	load := rig.Load{URL: r.URL(), Rate: p.rate, For: time.Duration(p.seconds) * time.Second}
+	load := rig.Load{URL: r.URL(0), Rate: p.rate, For: time.Duration(p.seconds) * time.Second}
 	loaded, err := load.Run(ctx, func(line string) { fmt.Fprintln(out, "    "+line) })
 	if err != nil {
 		return row{}, err

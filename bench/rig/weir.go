@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -14,29 +15,54 @@ import (
 	"weir/internal/freeport"
 )
 
-// A Rig is a target and a proxy in front of it.
+// A Topology declares the programs of an experiment: a target, and proxies in front
+// of it.
+type Topology struct {
+	Target, Proxy []string // settings, each NAME=value
+	Proxies       int      // 0: one
+	Redis         bool     // proxies keep their limits in one; otherwise each in its own process
+}
+
+// A Rig is what a topology has started.
+//
+// Owned by one goroutine.
 type Rig struct {
-	Target, Proxy         *Process
-	TargetAddr, ProxyAddr string
+	Target     *Process
+	TargetAddr string
+	Redis      *Redis // nil without one
+	Proxies    []*Process
+	ProxyAddrs []string
 
 	targetEnv []string
 }
 
-// New starts a target and a proxy with the simulated Redis, each with the
-// settings given ("NAME=value"), and waits until they answer.
-func New(ctx context.Context, targetEnv, proxyEnv []string) (*Rig, error) {
-	r := &Rig{targetEnv: targetEnv}
-	var err error
+// Start starts the programs and waits until they answer. With an error nothing runs on.
+func (t Topology) Start(ctx context.Context) (r *Rig, err error) {
+	r = &Rig{targetEnv: t.Target}
+	defer func() {
+		if err != nil {
+			_ = r.Stop()
+		}
+	}()
 	if r.TargetAddr, err = freeport.Addr(); err != nil {
 		return nil, err
 	}
-	if err := r.StartTarget(ctx); err != nil {
+	if err = r.StartTarget(ctx); err != nil {
 		return nil, err
 	}
-	r.Proxy, r.ProxyAddr, err = StartProxy(ctx, append([]string{"TARGET_URL=http://" + r.TargetAddr}, proxyEnv...))
-	if err != nil {
-		_ = r.Stop()
-		return nil, err
+	env := append([]string{"TARGET_URL=http://" + r.TargetAddr}, t.Proxy...)
+	if t.Redis {
+		if r.Redis, err = StartRedis(ctx); err != nil {
+			return nil, err
+		}
+		env = append(env, "REDIS_HOST="+r.Redis.Addr)
+	}
+	for range max(1, t.Proxies) {
+		p, addr, err := StartProxy(ctx, env)
+		if err != nil {
+			return nil, err
+		}
+		r.Proxies, r.ProxyAddrs = append(r.Proxies, p), append(r.ProxyAddrs, addr)
 	}
 	return r, nil
 }
@@ -96,19 +122,19 @@ func Launch(name, addr string, files int, env []string) (*Process, error) {
 
 // Stop ends what runs and returns what went wrong.
 func (r *Rig) Stop() (err error) {
-	for _, p := range []*Process{r.Proxy, r.Target} {
-		if p == nil {
-			continue
+	for _, p := range append(r.Proxies, r.Target) {
+		if p != nil {
+			err = errors.Join(err, p.Stop())
 		}
-		if e := p.Stop(); e != nil {
-			err = e
-		}
+	}
+	if r.Redis != nil {
+		r.Redis.End()
 	}
 	return err
 }
 
-// URL is where the load goes: through the proxy to the target.
-func (r *Rig) URL() string { return "http://" + r.ProxyAddr + "/api/test" }
+// URL is where the load of a proxy goes: through it to the target.
+func (r *Rig) URL(proxy int) string { return "http://" + r.ProxyAddrs[proxy] + "/api/test" }
 
 // client is for the control plane: nobody waits for long.
 func client() *http.Client { return &http.Client{Timeout: 5 * time.Second} }

@@ -23,9 +23,8 @@ const adviceStep = 30 * time.Second
 // A stage is what runs during a case.
 type stage struct {
 	*rig.Rig
-	redis   *rig.Redis
 	advisor *rig.Process
-	dir     string
+	dir     string // of the advisor
 }
 
 // play runs a case and works out its figures.
@@ -39,13 +38,13 @@ func play(ctx context.Context, c Case, compress float64, out io.Writer) (run *Ru
 	run = &Run{Case: c, Compress: compress}
 	length := time.Duration(float64(s.Length()) / s.scale(compress))
 	watched, stop := context.WithCancel(ctx)
-	watch := sampler{proxyAddr: st.ProxyAddr, targetAddr: st.TargetAddr}
+	watch := sampler{proxyAddr: st.ProxyAddrs[0], targetAddr: st.TargetAddr}
 	var wg sync.WaitGroup
 	wg.Go(func() { watch.run(watched) })
 	began := time.Now()
 	var troubled error
 	wg.Go(func() { run.Troubles, troubled = st.trouble(watched, s, began) })
-	run.Load, err = rig.Load{URL: st.URL(), For: length, Profile: s.profile(compress)}.Run(ctx, func(line string) {
+	run.Load, err = rig.Load{URL: st.URL(0), For: length, Profile: s.profile(compress)}.Run(ctx, func(line string) {
 		fmt.Fprintf(out, "  %s\n", line)
 	})
 	stop()
@@ -80,12 +79,6 @@ func setUp(ctx context.Context, c Case, s *Scenario, compress float64) (st *stag
 	}
 	env := []string{"GATE=off", "RATE_LIMIT_ALGORITHM=" + c.Algorithm, fmt.Sprintf("RATE_LIMIT_LIMIT=%d", limit), "RATE_LIMIT_WINDOW=1",
 		fmt.Sprintf("RATE_LIMIT_CAPACITY=%d", limit/5), fmt.Sprintf("RATE_LIMIT_FILL_RATE=%d", limit)}
-	if c.Store == "redis" {
-		if st.redis, err = rig.StartRedis(ctx); err != nil {
-			return st, err
-		}
-		env = append(env, "REDIS_HOST="+st.redis.Addr)
-	}
 	if c.Advisor {
 		addr, err := st.startAdvisor(ctx, s)
 		if err != nil {
@@ -96,7 +89,8 @@ func setUp(ctx context.Context, c Case, s *Scenario, compress float64) (st *stag
 		env = append(env, "ADAPTIVE_MODE=true", "ADVISOR_URL=http://"+addr, fmt.Sprintf("ADAPTIVE_UPDATE_INTERVAL=%v", adviceStep),
 			fmt.Sprintf("ADAPTIVE_TIME_SCALE=%g", compress), fmt.Sprintf("LIMIT_MIN_RPS=%d", limit/10), fmt.Sprintf("LIMIT_MAX_RPS=%d", 5*limit))
 	}
-	st.Rig, err = rig.New(ctx, []string{fmt.Sprintf("TARGET_WORKERS=%d", workers), "TARGET_DELAY=" + delay.String(), "TARGET_DELAY_DIST=exponential"}, env)
+	st.Rig, err = rig.Topology{Redis: c.Store == "redis", Proxy: env,
+		Target: []string{fmt.Sprintf("TARGET_WORKERS=%d", workers), "TARGET_DELAY=" + delay.String(), "TARGET_DELAY_DIST=exponential"}}.Start(ctx)
 	return st, err
 }
 
@@ -165,15 +159,19 @@ func (st *stage) do(ctx context.Context, what string) error {
 	case what == killAdvisor && st.advisor != nil:
 		st.advisor.Kill()
 		st.advisor = nil
-	case st.redis == nil: // the base line has no store
+	case what == killTarget:
+		st.Target.Kill()
+	case what == restartTarget:
+		return st.StartTarget(ctx)
+	case st.Redis == nil: // the base line has no store
 	case what == killStore:
-		st.redis.Kill()
+		st.Redis.Kill()
 	case what == restartStore:
-		return st.redis.Restart(ctx)
+		return st.Redis.Restart(ctx)
 	case what == freezeStore:
-		return syscall.Kill(st.redis.Pid(), syscall.SIGSTOP)
+		return syscall.Kill(st.Redis.Pid(), syscall.SIGSTOP)
 	case what == thawStore:
-		return syscall.Kill(st.redis.Pid(), syscall.SIGCONT)
+		return syscall.Kill(st.Redis.Pid(), syscall.SIGCONT)
 	}
 	return nil
 }
@@ -185,9 +183,6 @@ func (st *stage) end() (err error) {
 	}
 	if st.advisor != nil {
 		err = errors.Join(err, st.advisor.Stop())
-	}
-	if st.redis != nil {
-		st.redis.End()
 	}
 	return errors.Join(err, os.RemoveAll(st.dir))
 }

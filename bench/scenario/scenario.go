@@ -45,6 +45,9 @@ const (
 	slowTarget   = "target slow"
 	healTarget   = "target well"
 	killAdvisor  = "advisor killed"
+
+	killTarget    = "target killed"
+	restartTarget = "target back"
 )
 
 // A Scenario is one situation.

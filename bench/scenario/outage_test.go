@@ -1,4 +1,4 @@
-package outage
+package scenario
 
 import (
 	"io"
@@ -11,11 +11,11 @@ import (
 	"weir/bench/rig"
 )
 
-// result is an outage from second 2 to 4 of a run of 6.
-const result = `{"requestsSent":12000,"success":8000,"errors":4000,"statusCodes":{"200":8000,"502":4000},
+// outageResult is an outage from second 2 to 4 of a run of 6.
+const outageResult = `{"requestsSent":12000,"success":8000,"errors":4000,"statusCodes":{"200":8000,"502":4000},
  "series":{"rows":[{"t":0,"success":2000},{"t":1,"success":2000},{"t":2,"errors":2000},{"t":3,"errors":2000},{"t":4,"success":2000},{"t":5,"success":2000}]}}`
 
-func TestJudge(t *testing.T) {
+func TestShowOutage(t *testing.T) {
 	for _, c := range []struct {
 		name, from, to, problem string
 	}{
@@ -27,10 +27,11 @@ func TestJudge(t *testing.T) {
 		{"too many", `"errors":4000`, `"errors":9000`, "9000 failures"},
 	} {
 		var l rig.Loaded
-		if err := json.Unmarshal([]byte(strings.Replace(result, c.from, c.to, 1)), &l); err != nil {
+		if err := json.Unmarshal([]byte(strings.Replace(outageResult, c.from, c.to, 1)), &l); err != nil {
 			t.Fatal(err)
 		}
-		err := judge(io.Discard, &l, 2*time.Second, 4*time.Second)
+		o := outcome{loads: []*rig.Loaded{&l}, troubles: []Trouble{{2 * time.Second, killTarget}, {4 * time.Second, restartTarget}}}
+		err := o.showOutage(io.Discard)
 		if (err == nil) != (c.problem == "") || err != nil && !strings.Contains(err.Error(), c.problem) {
 			t.Errorf("%s: got %v, want %q", c.name, err, c.problem)
 		}

@@ -1,0 +1,151 @@
+package scenario
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"sync"
+	"time"
+
+	"weir/bench/rig"
+)
+
+// A trial is a limit, or something that breaks, under an even load, looked at second
+// by second.
+type trial struct {
+	rig.Topology
+	rate     int       // requests per second, to each proxy
+	seconds  int       // how long
+	troubles []Trouble // at whole seconds
+	tell     func(s *second)
+	progress func(line string) // of the load; nil: it is not told
+}
+
+// late is when in a second of the clock the counters are read: a fixed window has
+// let through all it will by then.
+const late = 850 * time.Millisecond
+
+// A second is what was counted between two readings.
+type second struct {
+	n                 int       // the first is 1
+	at                time.Time // of the reading at its end
+	admitted, refused uint64
+	modes             string // of the proxies
+	trouble           string // what was done behind it; empty: nothing
+}
+
+// An outcome is what came of a trial.
+type outcome struct {
+	loads   []*rig.Loaded // by proxy
+	seconds []second
+	// troubles are when they were really done, from the start of the load.
+	troubles []Trouble
+}
+
+// run runs the trial to its end.
+func (t trial) run(ctx context.Context) (o *outcome, err error) {
+	st := new(stage)
+	if st.Rig, err = t.Start(ctx); err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, st.end()) }()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	if t.progress == nil {
+		t.progress = func(string) {}
+	}
+	o = &outcome{loads: make([]*rig.Loaded, len(st.Proxies))}
+	failed := make([]error, len(st.Proxies))
+	var loads sync.WaitGroup
+	for i := range st.Proxies {
+		loads.Go(func() {
+			load := rig.Load{URL: st.URL(i), Rate: t.rate, For: time.Duration(t.seconds) * time.Second}
+			if o.loads[i], failed[i] = load.Run(ctx, t.progress); failed[i] != nil {
+				cancel()
+			}
+		})
+	}
+	began := time.Now()
+	if err = st.watch(ctx, &t, o); err != nil {
+		cancel()
+	}
+	loads.Wait()
+	if err = errors.Join(append(failed, err)...); err != nil {
+		return nil, err
+	}
+	for i := range o.troubles {
+		o.troubles[i].At -= o.loads[0].StartedAt.Sub(began)
+	}
+	return o, nil
+}
+
+// watch reads the counters once in each second of the clock, and does what the trial
+// asks for. Windows end with the second: what is done is done between the reading and
+// the next window.
+func (st *stage) watch(ctx context.Context, t *trial, o *outcome) error {
+	began := time.Now()
+	first := began.Truncate(time.Second).Add(late)
+	var before second
+	for n := 1; n < t.seconds; n++ {
+		if err := rig.Wait(ctx, time.Until(first.Add(time.Duration(n)*time.Second))); err != nil {
+			return err
+		}
+		now, err := st.count(ctx)
+		if err != nil {
+			return err
+		}
+		if now.admitted < before.admitted { // another target, which counts from zero
+			before.admitted = 0
+		}
+		s := second{n: n, at: now.at, admitted: now.admitted - before.admitted, refused: now.refused - before.refused, modes: now.modes}
+		before = now
+		for _, trouble := range t.troubles {
+			if trouble.At != time.Duration(n)*time.Second {
+				continue
+			}
+			o.troubles = append(o.troubles, Trouble{time.Since(began), trouble.Name})
+			s.trouble = trouble.Name
+			if err := st.do(ctx, trouble.Name); err != nil {
+				return fmt.Errorf("%s: %w", trouble.Name, err)
+			}
+		}
+		o.seconds = append(o.seconds, s)
+		if t.tell != nil {
+			t.tell(&s)
+		}
+	}
+	return nil
+}
+
+// count is what the programs have counted so far. A target that is away has counted
+// nothing.
+func (st *stage) count(ctx context.Context) (s second, err error) {
+	s.at = time.Now()
+	if ended, _ := st.Target.Ended(); !ended {
+		if s.admitted, err = rig.Served(ctx, st.TargetAddr); err != nil {
+			return s, err
+		}
+	}
+	var modes []string
+	for _, addr := range st.ProxyAddrs {
+		samples, err := rig.Scrape(ctx, addr)
+		if err != nil {
+			return s, err
+		}
+		s.refused += uint64(samples.Sum("ratelimiter_requests_total", `decision="rejected"`))
+		for _, m := range []string{"normal", "failopen", "local", "closed"} {
+			if samples.Sum("ratelimiter_mode", `type="`+m+`"`) == 1 {
+				modes = append(modes, m)
+			}
+		}
+	}
+	s.modes = strings.Join(modes, ", ")
+	return s, nil
+}
+
+// echo passes lines of progress on, so that records leave them out.
+func echo(out io.Writer) func(line string) {
+	return func(line string) { fmt.Fprintln(out, "  "+line) }
+}
