@@ -25,9 +25,9 @@ func (l layer) String() string {
 }
 
 // layers is the table of all packages, by their folder. `*` stands for one
-// folder name. A package whose folder is its parent's name with "test" behind
-// it (http1/http1test) holds test support: it belongs to the rim, and only
-// tests import it.
+// folder name. internal/testkit, and a package whose folder is its parent's name
+// with "test" behind it (http1/http1test), hold test support: they belong to the
+// rim, and only tests import them.
 var layers = []struct {
 	layer layer
 	dirs  string // separated by spaces
@@ -116,7 +116,7 @@ func layerOf(dir string) (layer, bool) {
 // testSupport says whether the package in dir exists for tests only.
 func testSupport(dir string) bool {
 	parent := path.Base(path.Dir(dir))
-	return path.Base(dir) == parent+"test"
+	return dir == "internal/testkit" || path.Base(dir) == parent+"test"
 }
 
 // program returns the program that dir belongs to; empty for none.

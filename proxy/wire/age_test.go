@@ -9,10 +9,10 @@ func TestTargetConnectionMaxAge(t *testing.T) {
 	r := start(t, target.url(), "EVENT_LOOPS", "1", "TARGET_CONNECTION_MAX_AGE", "1us", "TARGET_MAX_CONNECTIONS", "1")
 	one, two := r.dial(), r.dial()
 	for range 20 {
-		one.send(get)
-		two.send(get)
-		one.status(200)
-		two.status(200)
+		one.Send(get)
+		two.Send(get)
+		one.Status(200)
+		two.Status(200)
 	}
 	if opened := target.opened.Load(); opened != 40 {
 		t.Errorf("40 requests were sent over %d connections", opened)
@@ -25,7 +25,7 @@ func TestTargetConnectionMaxAge(t *testing.T) {
 func TestIdleTargetConnectionMaxAge(t *testing.T) {
 	target := newTarget(t, echoes)
 	r := start(t, target.url(), "TARGET_CONNECTION_MAX_AGE", "30ms", "TARGET_IDLE_TIMEOUT", "1h")
-	r.dial().ask(get, 200)
+	r.dial().Ask(get, 200)
 	r.until("the idle connection is closed", func() bool { return target.open() == 0 })
 }
 
@@ -35,9 +35,9 @@ func TestConnectionMaxRequests(t *testing.T) {
 	r := start(t, newTarget(t, echoes).url(), "CONNECTION_MAX_REQUESTS", "3")
 	conn := r.dial()
 	for range 2 {
-		conn.ask(get, 200)
+		conn.Ask(get, 200)
 	}
-	conn.send(get)
+	conn.Send(get)
 	ends(conn, echoOf("GET", "/api", ""))
 	r.samplesAre("ratelimiter_client_connections_spent_total", 1)
 }
@@ -45,6 +45,6 @@ func TestConnectionMaxRequests(t *testing.T) {
 // As does the first answer after the connection's time.
 func TestConnectionMaxAge(t *testing.T) {
 	conn := start(t, newTarget(t, echoes).url(), "CONNECTION_MAX_AGE", "1us").dial()
-	conn.send(get)
+	conn.Send(get)
 	ends(conn, echoOf("GET", "/api", ""))
 }

@@ -7,8 +7,8 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"weir/internal/freeport"
 	"weir/internal/http1"
+	"weir/internal/testkit"
 )
 
 // A member is one of several targets: it answers with its name, as it is told.
@@ -25,10 +25,7 @@ type member struct {
 }
 
 func newMember(t *testing.T, name string) *member {
-	addr, err := freeport.Addr()
-	if err != nil {
-		t.Fatal(err)
-	}
+	addr := testkit.FreeAddr(t)
 	return newMemberAt(t, name, addr)
 }
 
@@ -94,20 +91,20 @@ func TestEjection(t *testing.T) {
 	a.status.Store(502)
 	conn := r.dial()
 	for range 5 {
-		conn.ask(get, 502)
-		conn.ask(get, 200)
+		conn.Ask(get, 502)
+		conn.Ask(get, 200)
 	}
 	if st := r.statusOf(a); st.Status != "ejected" || st.Ejections != 1 {
 		t.Errorf("after five 502 the target is %+v", st)
 	}
 	a.status.Store(200)
 	for served := a.served.Load(); a.served.Load() == served && !t.Failed(); {
-		conn.ask(get, 200) // the one that finds out among them
+		conn.Ask(get, 200) // the one that finds out among them
 	}
 	r.until("the target is up", func() bool { return r.statusOf(a).Status == "up" })
 	before := b.served.Load()
 	for range 10 {
-		conn.ask(get, 200)
+		conn.Ask(get, 200)
 	}
 	if n := b.served.Load() - before; n != 5 {
 		t.Errorf("the other target served %d of 10 requests afterwards", n)
@@ -121,7 +118,7 @@ func TestTargetComesBack(t *testing.T) {
 	all["a"].kill()
 	conn := r.dial()
 	for range 10 {
-		conn.ask(get, 200)
+		conn.Ask(get, 200)
 	}
 	if st := r.statusOf(all["a"]); st.Status != "down" || st.Cause != "connection refused" {
 		t.Errorf("the target that is gone is %+v", st)
@@ -129,7 +126,7 @@ func TestTargetComesBack(t *testing.T) {
 	all["a"].start()
 	r.until("it is up", func() bool { return r.statusOf(all["a"]).Status == "up" })
 	for range 10 {
-		conn.ask(get, 200)
+		conn.Ask(get, 200)
 	}
 	if n := all["a"].served.Load(); n != 5 {
 		t.Errorf("it served %d of 10 requests", n)
@@ -141,7 +138,7 @@ func TestLeastInFlight(t *testing.T) {
 	a, b := newMember(t, "a"), newMember(t, "b")
 	r := start(t, a.url()+","+b.url(), "EVENT_LOOPS", "1", "TARGET_BALANCE", "least_inflight")
 	held := r.dial()
-	held.send(request("/held"))
+	held.Send(request("/held"))
 	busy, free := a, b
 	select {
 	case <-a.gate.asked:
@@ -150,13 +147,13 @@ func TestLeastInFlight(t *testing.T) {
 	}
 	conn := r.dial()
 	for range 10 {
-		conn.ask(get, 200)
+		conn.Ask(get, 200)
 	}
 	if n := free.served.Load(); n != 10 {
 		t.Errorf("the free target served %d of 10 requests", n)
 	}
 	busy.gate.open <- true
-	held.status(200)
+	held.Status(200)
 }
 
 // Active checks take targets out although they would answer: no request goes
@@ -175,7 +172,7 @@ func TestActiveChecks(t *testing.T) {
 	is(a, "down", "down")
 	conn := r.dial()
 	for range 10 {
-		if body := conn.ask(get, 200); body != "b" {
+		if body := conn.Ask(get, 200); body != "b" {
 			t.Errorf("%s answers, which is down", body)
 		}
 	}
@@ -183,8 +180,8 @@ func TestActiveChecks(t *testing.T) {
 	is(b, "down", "down")
 	served := b.served.Load()
 	for range 3 {
-		conn.send(get)
-		if res, body := conn.status(503); res.Header.Get("Retry-After") != "1" || res.Close || body != `{"error":"no target can be reached"}`+"\n" {
+		conn.Send(get)
+		if res, body := conn.Status(503); res.Header.Get("Retry-After") != "1" || res.Close || body != `{"error":"no target can be reached"}`+"\n" {
 			t.Errorf("answered %v %q", res.Header, body)
 		}
 	}
@@ -196,7 +193,7 @@ func TestActiveChecks(t *testing.T) {
 	}
 	a.health.Store(204)
 	is(a, "up", "up")
-	if body := conn.ask(get, 200); body != "a" {
+	if body := conn.Ask(get, 200); body != "a" {
 		t.Errorf("answered %q", body)
 	}
 	for _, m := range []*member{a, b} {
@@ -222,7 +219,7 @@ func TestActiveChecksOfTheGone(t *testing.T) {
 		list := r.Targets()
 		return list[0].Status == "down" && list[1].Status == "down"
 	})
-	r.dial().ask(get, 503)
+	r.dial().Ask(get, 503)
 }
 
 // The targets change again and again while requests come, some with bodies and
@@ -251,7 +248,7 @@ func TestTargetsChangeUnderLoad(t *testing.T) {
 					t.Errorf("ask: %v", err)
 					return
 				}
-				if res, body, err := final(conn.in, "GET"); err != nil || res.StatusCode != 200 || res.Close {
+				if res, body, err := final(conn.In, "GET"); err != nil || res.StatusCode != 200 || res.Close {
 					t.Errorf("answered %v %q, %v", res, body, err)
 					return
 				}
@@ -285,18 +282,18 @@ func TestTargetLeaves(t *testing.T) {
 	r, all := members(t, "a")
 	a, b := all["a"], newMember(t, "b")
 	held := r.dial()
-	held.send(request("/held"))
+	held.Send(request("/held"))
 	a.gate.next(t)
 	r.SetTargets([]*Target{b.spec()})
 	conn := r.dial()
-	if body := conn.ask(get, 200); body != "b" {
+	if body := conn.Ask(get, 200); body != "b" {
 		t.Errorf("%q answers", body)
 	}
 	a.gate.open <- true
-	if _, body := held.status(200); body != "a" {
+	if _, body := held.Status(200); body != "a" {
 		t.Errorf("what was under way is answered by %q", body)
 	}
-	if body := held.ask(get, 200); body != "b" {
+	if body := held.Ask(get, 200); body != "b" {
 		t.Errorf("the next request is answered by %q", body)
 	}
 	r.until("the target that left is disconnected", func() bool { return a.open() == 0 })
@@ -309,8 +306,8 @@ func TestEachTargetsHost(t *testing.T) {
 	conn := r.dial()
 	ask := func() {
 		t.Helper()
-		conn.send(get)
-		res, body := conn.status(200)
+		conn.Send(get)
+		res, body := conn.Status(200)
 		if host := res.Header.Get("X-Host"); host != all[body].addr {
 			t.Errorf("%s, which is %s, is called %s", body, all[body].addr, host)
 		}

@@ -6,28 +6,30 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+
+	"weir/internal/testkit"
 )
 
 // More clients than MAX_CONNECTIONS are turned away at the door; who is in
 // notices nothing, and who leaves makes room.
 func TestConnectionsMax(t *testing.T) {
 	r := start(t, newTarget(t, echoes).url(), "MAX_CONNECTIONS", "3")
-	var in []*caller
+	var in []*testkit.Conn
 	for range 3 {
 		in = append(in, r.dial())
-		in[len(in)-1].ask(get, 200)
+		in[len(in)-1].Ask(get, 200)
 	}
 	turnedAway := r.dial()
-	if b, err := turnedAway.in.ReadByte(); err == nil {
+	if b, err := turnedAway.In.ReadByte(); err == nil {
 		t.Errorf("read %q", b)
 	}
 	r.samplesAre("ratelimiter_client_connections_refused_total", 1, "ratelimiter_client_connections", 3)
 	for _, conn := range in {
-		conn.ask(get, 200)
+		conn.Ask(get, 200)
 	}
 	in[0].Close()
 	r.until("there is room", func() bool { return r.samples()["ratelimiter_client_connections"] == 2 })
-	r.dial().ask(get, 200)
+	r.dial().Ask(get, 200)
 }
 
 // A body may be of any size, whatever is collected of it, unless BODY_MAX_BYTES
@@ -58,7 +60,7 @@ func TestRequestBodyBound(t *testing.T) {
 			r := start(t, newTarget(t, echoes).url(), test.env...)
 			conn := r.dial()
 			passes := func(n int) {
-				if body := conn.ask(test.request(n), 200); body != echoOf("POST", "/p", strings.Repeat("a", n)) {
+				if body := conn.Ask(test.request(n), 200); body != echoOf("POST", "/p", strings.Repeat("a", n)) {
 					t.Errorf("a body of %d bytes is answered %q", n, body)
 				}
 			}
@@ -67,11 +69,11 @@ func TestRequestBodyBound(t *testing.T) {
 				passes(test.most + 1)
 				return
 			}
-			conn.send(test.request(test.most + 1))
-			if res, body := conn.status(413); !res.Close || body != `{"error":"the request body is larger than this proxy takes"}`+"\n" {
+			conn.Send(test.request(test.most + 1))
+			if res, body := conn.Status(413); !res.Close || body != `{"error":"the request body is larger than this proxy takes"}`+"\n" {
 				t.Errorf("answered %q, closes: %t", body, res.Close)
 			}
-			conn.closed()
+			conn.Closed()
 			checkBaseLine(r)
 		})
 	}
@@ -114,13 +116,13 @@ func TestAnswerBodyBound(t *testing.T) {
 			r := start(t, target.url(), "BODY_BUFFER_BYTES", "1KiB")
 			conn := r.dial()
 			for _, n := range []int{1024, 1025, 1 << 20} {
-				if got := conn.ask(request(fmt.Sprintf("/whole/%d", n)), 200); got != body(n) {
+				if got := conn.Ask(request(fmt.Sprintf("/whole/%d", n)), 200); got != body(n) {
 					t.Errorf("%d bytes of a body of %d", len(got), n)
 				}
 				if test.closes {
 					continue // where it ends is not known
 				}
-				conn.send(request(fmt.Sprintf("/cut/%d", n)))
+				conn.Send(request(fmt.Sprintf("/cut/%d", n)))
 				a, err := readAnswer(conn, "GET")
 				switch {
 				case test.collected && n <= 1024:
@@ -142,8 +144,8 @@ func TestAnswerBodyBound(t *testing.T) {
 	r := start(t, newTarget(t, says("HTTP/1.1 200 OK\r\nContent-Length: 99999999\r\n\r\n")).url(), "BODY_BUFFER_BYTES", "1KiB")
 	conn := r.dial()
 	for range 2 {
-		conn.send("HEAD / HTTP/1.1\r\nHost: x\r\n\r\n")
-		if res, _ := conn.answer("HEAD"); res.StatusCode != 200 || res.ContentLength != 99999999 {
+		conn.Send("HEAD / HTTP/1.1\r\nHost: x\r\n\r\n")
+		if res, _ := conn.Answer("HEAD"); res.StatusCode != 200 || res.ContentLength != 99999999 {
 			t.Errorf("answered %d with a length of %d", res.StatusCode, res.ContentLength)
 		}
 	}
@@ -181,12 +183,12 @@ func TestHeadBounds(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel() // a lingering close takes a second
 			conn := start(t, target, "HEAD_MAX_BYTES", test.most, "FIELDS_MAX", "5").dial()
-			conn.ask(test.within, 200)
-			conn.send(test.beyond)
-			if res, _ := conn.status(test.status); !res.Close {
+			conn.Ask(test.within, 200)
+			conn.Send(test.beyond)
+			if res, _ := conn.Status(test.status); !res.Close {
 				t.Error("the answer does not say that the connection closes")
 			}
-			conn.closed()
+			conn.Closed()
 		})
 	}
 }
@@ -216,15 +218,15 @@ func TestAnswerHeadBounds(t *testing.T) {
 				}
 			})
 			conn := start(t, target.url(), test.env...).dial()
-			conn.send(request("/within"))
-			res, _ := conn.answer("GET")
+			conn.Send(request("/within"))
+			res, _ := conn.Answer("GET")
 			if res.StatusCode == 103 {
-				res, _ = conn.answer("GET")
+				res, _ = conn.Answer("GET")
 			}
 			if res.StatusCode/100 != 2 {
 				t.Errorf("a head at the bound is answered %d", res.StatusCode)
 			}
-			if body := conn.ask(request("/beyond"), 502); !strings.Contains(body, "not proper HTTP") {
+			if body := conn.Ask(request("/beyond"), 502); !strings.Contains(body, "not proper HTTP") {
 				t.Errorf("a head beyond the bound is answered %q", body)
 			}
 		})
@@ -250,13 +252,13 @@ func TestClientTimeouts(t *testing.T) {
 			t.Parallel() // a lingering close takes a second
 			r := start(t, newTarget(t, echoes).url(), test.env...)
 			conn := r.dial()
-			conn.send(test.sent)
+			conn.Send(test.sent)
 			if test.status != 0 {
-				if res, _ := conn.status(test.status); !res.Close {
+				if res, _ := conn.Status(test.status); !res.Close {
 					t.Error("the answer does not say that the connection closes")
 				}
 			}
-			conn.closed()
+			conn.Closed()
 			checkBaseLine(r)
 		})
 	}
@@ -264,8 +266,8 @@ func TestClientTimeouts(t *testing.T) {
 		t.Parallel()
 		r := start(t, newTarget(t, echoes).url(), "IDLE_TIMEOUT", "3s") // from the connect on, too
 		conn := r.dial()
-		conn.ask(get, 200)
-		conn.closed()
+		conn.Ask(get, 200)
+		conn.Closed()
 	})
 }
 
@@ -285,10 +287,10 @@ func TestClientDoesNotRead(t *testing.T) {
 	if err := conn.Conn.(*net.TCPConn).SetReadBuffer(4 << 10); err != nil {
 		t.Fatal(err)
 	}
-	conn.send(strings.Repeat(get, 1000))
+	conn.Send(strings.Repeat(get, 1000))
 	neighbour := r.dial()
 	r.until("the client is closed", func() bool {
-		neighbour.ask(request("/actuator/health"), 200)
+		neighbour.Ask(request("/actuator/health"), 200)
 		return r.samples()["ratelimiter_client_connections"] == 1
 	})
 	if n := reached.Load(); n == 0 || n > 200 {

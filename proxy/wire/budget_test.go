@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"runtime"
 	"testing"
+
+	"weir/internal/testkit"
 )
 
 // Above the memory budget requests are turned away with 503, what is under way
@@ -14,9 +16,9 @@ func TestMemoryBudget(t *testing.T) {
 	g := newBarrier()
 	r := startWith(t, func(c *Config) { c.MemoryBudget = budget }, newTarget(t, g.script).url())
 	conn, held := r.dial(), r.dial()
-	conn.ask(get, 200)
+	conn.Ask(get, 200)
 	g.next(t)
-	held.send(request("/held"))
+	held.Send(request("/held"))
 	g.next(t)
 
 	ballast := make([]byte, budget)
@@ -25,26 +27,26 @@ func TestMemoryBudget(t *testing.T) {
 	}
 	r.until("the budget is spent", r.memory.short)
 	shed := r.dial()
-	shed.send("PUT / HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 1\r\n\r\n")
-	res, body := shed.status(503)
+	shed.Send("PUT / HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 1\r\n\r\n")
+	res, body := shed.Status(503)
 	if res.Header.Get("Retry-After") != "1" || !res.Close || body != `{"error":"the proxy is short of memory"}`+"\n" {
 		t.Errorf("answered %v %q, closes: %t", res.Header, body, res.Close)
 	}
-	shed.closed()
+	shed.Closed()
 	shed.Close()
-	conn.ask(get, 503)
-	if own := r.dial().ask(request("/actuator/health"), 200); own == "" {
+	conn.Ask(get, 503)
+	if own := r.dial().Ask(request("/actuator/health"), 200); own == "" {
 		t.Error("health tells nothing")
 	}
 	g.open <- true
-	if _, body := held.status(200); body != echoOf("GET", "/held", "") {
+	if _, body := held.Status(200); body != echoOf("GET", "/held", "") {
 		t.Errorf("what was under way is answered %q", body)
 	}
 	r.samplesAre("ratelimiter_memory_sheds_total", 1, "ratelimiter_store_decisions_total", 2)
 	runtime.KeepAlive(ballast)
 	ballast = nil
 	r.until("there is memory again", func() bool { return !r.memory.short() })
-	r.dial().ask(get, 200)
+	r.dial().Ask(get, 200)
 }
 
 // Between the two marks nothing changes, so that shedding does not flutter.
@@ -65,49 +67,49 @@ func TestMemoryMarks(t *testing.T) {
 // difference to it.
 func TestConnectionsPerAddress(t *testing.T) {
 	r := start(t, newTarget(t, echoes).url(), "MAX_CONNECTIONS_PER_IP", "3")
-	var in []*caller
+	var in []*testkit.Conn
 	for range 3 {
 		in = append(in, r.dialFrom("127.0.0.2"))
-		in[len(in)-1].ask(get, 200)
+		in[len(in)-1].Ask(get, 200)
 	}
 	for range 2 {
-		if b, err := r.dialFrom("127.0.0.2").in.ReadByte(); err == nil {
+		if b, err := r.dialFrom("127.0.0.2").In.ReadByte(); err == nil {
 			t.Errorf("who is one too many reads %q", b)
 		}
 	}
 	for i := range 5 {
-		r.dialFrom(fmt.Sprintf("127.0.0.%d", 3+i)).ask(get, 200)
+		r.dialFrom(fmt.Sprintf("127.0.0.%d", 3+i)).Ask(get, 200)
 	}
 	for _, conn := range in {
-		conn.ask(get, 200)
+		conn.Ask(get, 200)
 	}
 	if n := r.group.Stats().RefusedAddress; n != 2 {
 		t.Errorf("%d connections were refused for their address, want 2", n)
 	}
 	in[0].Close()
 	r.until("there is room", func() bool { return r.samples()["ratelimiter_client_connections"] == 7 })
-	r.dialFrom("127.0.0.2").ask(get, 200)
+	r.dialFrom("127.0.0.2").Ask(get, 200)
 }
 
 // Clients that connect and leave, or are one too many, cost the others nothing.
 func TestConnectFlood(t *testing.T) {
 	r := start(t, newTarget(t, echoes).url(), "MAX_CONNECTIONS", "50")
 	neighbour := r.dial()
-	neighbour.ask(get, 200)
+	neighbour.Ask(get, 200)
 	end := watchHeap(t, 16<<20)
 	for i := range 2000 {
 		conn := r.dial()
 		if i%2 == 0 {
-			conn.reset()
+			conn.Reset()
 		} else {
 			conn.Close()
 		}
 		if i%100 == 0 {
-			neighbour.ask(get, 200)
+			neighbour.Ask(get, 200)
 		}
 	}
 	r.until("they are gone", func() bool { return r.samples()["ratelimiter_client_connections"] == 1 })
 	end()
-	neighbour.ask(get, 200)
-	r.dial().ask(get, 200)
+	neighbour.Ask(get, 200)
+	r.dial().Ask(get, 200)
 }

@@ -40,7 +40,7 @@ func (r *rig) tried(want string) {
 func TestCandidate(t *testing.T) {
 	r := start(t, newTarget(t, echoes).url(), "RATE_LIMIT_LIMIT", "5")
 	conn := r.dial()
-	conn.ask(get, 200)
+	conn.Ask(get, 200)
 	if _, there := r.samples()[ruleMetric("candidate", "forwarded")]; there {
 		t.Error("a candidate is counted that nobody has set")
 	}
@@ -48,16 +48,16 @@ func TestCandidate(t *testing.T) {
 	r.SetCandidate(limitOf(t, 2))
 	r.tried("2 0 0 0 0")
 	for i := range 6 {
-		conn.ask(get, []int{200, 200, 200, 200, 429, 429}[i])
+		conn.Ask(get, []int{200, 200, 200, 200, 429, 429}[i])
 	}
 	r.tried("2 2 4 4 2")
 	r.SetCandidate(limitOf(t, 3)) // takes over what was consumed
 	r.tried("3 0 0 0 0")
-	conn.ask(get, 429)
-	conn.ask(get, 429)
+	conn.Ask(get, 429)
+	conn.Ask(get, 429)
 	r.tried("3 1 1 0 2")
 	r.SetCandidate(nil)
-	conn.ask(get, 429)
+	conn.Ask(get, 429)
 	r.tried("0 0 0 0 0")
 	r.samplesAre(ruleMetric("candidate", "shadow_forwarded"), 3, ruleMetric("candidate", "shadow_rejected"), 5,
 		ruleMetric("candidate", "forwarded"), 0, ruleMetric("candidate", "rejected"), 0,
@@ -71,14 +71,14 @@ func TestCandidateBesideRules(t *testing.T) {
 	r.SetCandidate(limitOf(t, 4))
 	conn := r.dial()
 	for i := range 10 {
-		conn.ask(request("/tight"), []int{200, 200, 429, 429, 429, 429, 429, 429, 429, 429}[i])
+		conn.Ask(request("/tight"), []int{200, 200, 429, 429, 429, 429, 429, 429, 429, 429}[i])
 	}
 	r.tried("4 2 0 2 0")
 	for i := range 4 {
-		conn.ask(request("/other"), []int{200, 200, 200, 429}[i])
+		conn.Ask(request("/other"), []int{200, 200, 200, 429}[i])
 	}
 	r.tried("4 4 2 5 1")
-	conn.ask(request("/tight"), 429) // both refuse
+	conn.Ask(request("/tight"), 429) // both refuse
 	r.tried("4 4 2 5 1")
 }
 

@@ -48,8 +48,8 @@ func TestChain(t *testing.T) {
 			"until the close":     request("/close"),
 		} {
 			conn := first.dial()
-			conn.send(head)
-			if res, body := conn.answer("GET"); res.StatusCode != 200 {
+			conn.Send(head)
+			if res, body := conn.Answer("GET"); res.StatusCode != 200 {
 				t.Errorf("%+v: %s is answered %d %q", test, name, res.StatusCode, body)
 			} else if via := res.Header.Values("Via"); len(via) != test.via {
 				t.Errorf("%s: the answer came by %v", name, via)

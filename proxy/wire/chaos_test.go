@@ -16,6 +16,7 @@ import (
 	"testing"
 
 	"weir/internal/http1"
+	"weir/internal/testkit"
 )
 
 var chaosSeed = flag.Uint64("chaos-seed", 1, "what the chaos tests draw from")
@@ -136,8 +137,8 @@ func newChaos(t *testing.T, leave bool) *chaos {
 	t.Logf("-chaos-seed %d", *chaosSeed)
 	routines, files := goroutines(), descriptors(t)
 	t.Cleanup(func() { // the last one: everything has ended
-		until(t, "all goroutines have ended", func() bool { return goroutines() <= routines })
-		until(t, "all descriptors are closed", func() bool { return descriptors(t) <= files })
+		testkit.Eventually(t, "all goroutines have ended", func() bool { return goroutines() <= routines })
+		testkit.Eventually(t, "all descriptors are closed", func() bool { return descriptors(t) <= files })
 	})
 	c := &chaos{leave: leave, moods: slices.Sorted(maps.Keys(chaosMoods)), told: make(map[int]int), resat: make(map[string]bool)}
 	c.rig = start(t, newTarget(t, c.script).url())
@@ -196,7 +197,7 @@ func (c *chaos) changeLimits() {
 		if c.changes%2 == 0 {
 			limit = 1
 		}
-		conn.ask(post(fmt.Sprintf(`{"algorithm":"fixed","limit":%d,"window":%d}`, limit, int(century.Seconds()))), 200)
+		conn.Ask(post(fmt.Sprintf(`{"algorithm":"fixed","limit":%d,"window":%d}`, limit, int(century.Seconds()))), 200)
 		c.changes++
 	}
 	conn.Close()
@@ -234,7 +235,7 @@ func (c *chaos) treat(conn *targetConn, s *seen, mood string) bool {
 	answer := fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s", len(body), body)
 	switch mood {
 	case "once", "reset":
-		reset(conn.Conn)
+		testkit.Reset(conn.Conn)
 		return false
 	case "eof":
 		return false

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"weir/internal/testkit"
 )
 
 // A chaosClient is one client of a chaos.
@@ -18,7 +20,7 @@ type chaosClient struct {
 	asked  int // questions made up
 	done   int // answered, or left behind by choice
 	r      *rand.Rand
-	conn   *caller
+	conn   *testkit.Conn
 }
 
 // A question is one request and what its answer may be.
@@ -36,8 +38,8 @@ func (cl *chaosClient) talk() error {
 			if err != nil {
 				return err
 			}
-			_ = c.SetDeadline(time.Now().Add(patience))
-			cl.conn = newCaller(cl.t, c)
+			_ = c.SetDeadline(time.Now().Add(testkit.Patience))
+			cl.conn = testkit.NewConn(cl.t, c)
 		}
 		n, ends, err := cl.exchange(cl.batch())
 		if err != nil {
@@ -57,7 +59,7 @@ func (cl *chaosClient) talk() error {
 
 func (cl *chaosClient) hangUp(hard bool) {
 	if hard && cl.r.IntN(2) == 0 {
-		cl.conn.reset()
+		cl.conn.Reset()
 	} else {
 		_ = cl.conn.Close()
 	}
@@ -134,7 +136,7 @@ func (cl *chaosClient) exchange(batch []question) (n int, ends bool, err error) 
 
 // read reads the answer to q. ends says that the connection ends with it.
 func (cl *chaosClient) read(q *question) (ends bool, err error) {
-	res, body, err := final(cl.conn.in, q.method)
+	res, body, err := final(cl.conn.In, q.method)
 	if err != nil {
 		return false, err
 	}

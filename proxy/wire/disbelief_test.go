@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"weir/internal/testkit"
 )
 
 // Claims about the origin of requests that are dropped are counted, and when a
@@ -14,7 +16,7 @@ func TestDisbelief(t *testing.T) {
 	r := start(t, newTarget(t, echoes).url())
 	conn := r.dial()
 	for range 3 {
-		conn.ask("GET / HTTP/1.1\r\nHost: x\r\nX-Forwarded-For: 6.6.6.6\r\nX_Real_IP: 6.6.6.6\r\nAccept: a\r\n\r\n", 200)
+		conn.Ask("GET / HTTP/1.1\r\nHost: x\r\nX-Forwarded-For: 6.6.6.6\r\nX_Real_IP: 6.6.6.6\r\nAccept: a\r\n\r\n", 200)
 	}
 	r.samplesAre(`ratelimiter_dropped_fields_total{reason="untrusted"}`, 6)
 	r.until("the log says so", func() bool {
@@ -22,7 +24,7 @@ func TestDisbelief(t *testing.T) {
 	})
 
 	trusting := start(t, newTarget(t, echoes).url(), "TRUSTED_PROXIES", "127.0.0.0/8")
-	trusting.dial().ask("GET / HTTP/1.1\r\nHost: x\r\nX-Forwarded-For: 6.6.6.6\r\n\r\n", 200)
+	trusting.dial().Ask("GET / HTTP/1.1\r\nHost: x\r\nX-Forwarded-For: 6.6.6.6\r\n\r\n", 200)
 	trusting.samplesAre(`ratelimiter_dropped_fields_total{reason="untrusted"}`, 0)
 }
 
@@ -30,7 +32,7 @@ func TestDisbelief(t *testing.T) {
 // may be.
 func TestDisbeliefWarnings(t *testing.T) {
 	var d disbelief
-	var text logBuffer
+	var text testkit.Log
 	log := slog.New(slog.NewTextHandler(&text, nil))
 	now := time.Date(2026, 1, 19, 16, 30, 0, 0, time.UTC)
 	for _, step := range []struct {

@@ -6,6 +6,8 @@ import (
 	"net"
 	"testing"
 	"time"
+
+	"weir/internal/testkit"
 )
 
 // Draining: what is under way gets its answer, which says that the connection
@@ -13,24 +15,24 @@ import (
 func TestDrain(t *testing.T) {
 	g := newBarrier()
 	r := start(t, newTarget(t, g.script).url())
-	var busy, idle []*caller
+	var busy, idle []*testkit.Conn
 	for i := range 4 {
 		busy, idle = append(busy, r.dial()), append(idle, r.dial())
-		idle[i].ask(get, 200)
+		idle[i].Ask(get, 200)
 		g.next(t)
-		busy[i].send(request(fmt.Sprintf("/held/%d", i)))
+		busy[i].Send(request(fmt.Sprintf("/held/%d", i)))
 		g.next(t)
 	}
 	uploading, own := r.dial(), r.dial()
-	uploading.send("POST /up HTTP/1.1\r\nHost: x\r\nContent-Length: 6\r\n\r\nabc")
+	uploading.Send("POST /up HTTP/1.1\r\nHost: x\r\nContent-Length: 6\r\n\r\nabc")
 	r.until("the upload has begun", func() bool { return r.samples()["ratelimiter_store_decisions_total"] == 9 })
-	own.send(request("/config/adaptive"))
+	own.Send(request("/config/adaptive"))
 	r.until("the own endpoint is asked", func() bool { return r.holding.Load() == 1 })
 
 	cut := make(chan int)
 	go func() { cut <- r.drain(context.Background()) }()
 	for _, conn := range idle {
-		conn.closed()
+		conn.Closed()
 	}
 	if c, err := net.Dial("tcp", r.Addr().String()); err == nil {
 		c.Close()
@@ -38,7 +40,7 @@ func TestDrain(t *testing.T) {
 	}
 	close(r.held)
 	ends(own, "")
-	uploading.send("def")
+	uploading.Send("def")
 	ends(uploading, echoOf("POST", "/up", "abcdef"))
 	close(g.open)
 	for i, conn := range busy {
@@ -50,13 +52,13 @@ func TestDrain(t *testing.T) {
 }
 
 // ends fails unless a good answer comes that says it is the last.
-func ends(conn *caller, want string) {
-	conn.t.Helper()
-	res, body := conn.status(200)
+func ends(conn *testkit.Conn, want string) {
+	conn.T.Helper()
+	res, body := conn.Status(200)
 	if !res.Close || body != want {
-		conn.t.Errorf("answered %q, closes: %t; want %q", body, res.Close, want)
+		conn.T.Errorf("answered %q, closes: %t; want %q", body, res.Close, want)
 	}
-	conn.closed()
+	conn.Closed()
 	conn.Close()
 }
 
@@ -65,21 +67,21 @@ func ends(conn *caller, want string) {
 func TestDrainAnswersWhatIsOnItsWay(t *testing.T) {
 	r := start(t, newTarget(t, echoes).url())
 	conn := r.dial()
-	conn.ask(get, 200)
+	conn.Ask(get, 200)
 	drained := make(chan bool, len(r.sides))
 	for _, s := range r.sides {
 		s.loop.Post(func(now time.Time) {
-			s.drain(now.Add(patience)) // so that the grace lasts
+			s.drain(now.Add(testkit.Patience)) // so that the grace lasts
 			drained <- true
 		})
 	}
 	for range r.sides {
 		<-drained
 	}
-	conn.send(get)
+	conn.Send(get)
 	ends(conn, echoOf("GET", "/api", ""))
 	late := r.dial() // accepted before the listener closed: likewise
-	late.send(get)
+	late.Send(get)
 	ends(late, echoOf("GET", "/api", ""))
 }
 
@@ -88,12 +90,12 @@ func TestDrainTimeout(t *testing.T) {
 	g := newBarrier()
 	r := start(t, newTarget(t, g.script).url(), "DRAIN_TIMEOUT", "50ms")
 	conn := r.dial()
-	conn.send(request("/held"))
+	conn.Send(request("/held"))
 	g.next(t)
 	if n := r.drain(context.Background()); n != 1 {
 		t.Errorf("%d connections were cut, want 1", n)
 	}
-	conn.closed()
+	conn.Closed()
 }
 
 // An impatient caller ends draining by its context.
@@ -101,7 +103,7 @@ func TestDrainIsCancelled(t *testing.T) {
 	g := newBarrier()
 	r := start(t, newTarget(t, g.script).url())
 	conn := r.dial()
-	conn.send(request("/held"))
+	conn.Send(request("/held"))
 	g.next(t)
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()

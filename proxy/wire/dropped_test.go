@@ -24,7 +24,7 @@ func TestUnderscoredFields(t *testing.T) {
 			}
 			c.echo(s)
 		}).url(), "UNDERSCORED_FIELDS", test.word, "VIA_NAME", "off")
-		r.dial().ask("GET / HTTP/1.1\r\nHost: x\r\nX_Plan: 1\r\nX.Plan: 1\r\nTransfer_Encoding: chunked\r\nContent_Length: 5\r\n"+
+		r.dial().Ask("GET / HTTP/1.1\r\nHost: x\r\nX_Plan: 1\r\nX.Plan: 1\r\nTransfer_Encoding: chunked\r\nContent_Length: 5\r\n"+
 			"Connection: X_Hop\r\nX_Hop: 1\r\nX_Forwarded_For: 6.6.6.6\r\nAccept: a\r\n\r\n", 200)
 		const ours = " X-Forwarded-For X-Forwarded-Proto X-Forwarded-Host CDN-Loop"
 		if got := strings.Join(names, " "); got != "Host "+test.forwarded+ours {
@@ -48,8 +48,8 @@ func TestTrailersAreCounted(t *testing.T) {
 	conn := r.dial()
 	const chunked = " HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n1\r\na\r\n0\r\n"
 	for i, sent := range []string{"POST /" + chunked, "POST /" + chunked + "A: b\r\n", "POST /trailer" + chunked, "POST /trailer" + chunked + "A: b\r\nC: d\r\n"} {
-		conn.send(sent + "\r\n")
-		res, body := conn.status(200)
+		conn.Send(sent + "\r\n")
+		res, body := conn.Status(200)
 		if len(res.Trailer) > 0 || body != "ok" {
 			t.Errorf("answered %q with %v", body, res.Trailer)
 		}

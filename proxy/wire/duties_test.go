@@ -100,19 +100,19 @@ func TestDuties(t *testing.T) {
 			if test.trusted {
 				conn = trusting.dial()
 			}
-			conn.t = t
+			conn.T = t
 			defer conn.Close()
-			conn.send(test.sent)
+			conn.Send(test.sent)
 			if !strings.HasSuffix(test.sent, "\r\n\r\na") && !strings.HasSuffix(test.sent, "\r\n\r\nabc") {
-				conn.send("\r\n\r\n")
+				conn.Send("\r\n\r\n")
 			}
 			if test.status == 0 {
-				if _, got := conn.status(200); got != test.seen+"\r\n" {
+				if _, got := conn.Status(200); got != test.seen+"\r\n" {
 					t.Errorf("the target saw\n%s\nwant\n%s", got, test.seen)
 				}
 				return
 			}
-			res, body := conn.status(test.status)
+			res, body := conn.Status(test.status)
 			if !res.Close || !strings.HasPrefix(body, `{"error":"`) || res.Header.Get("Content-Type") != "application/json" || res.Header.Get("Date") == "" {
 				t.Errorf("refused with %v %q", res.Header, body)
 			}
@@ -129,12 +129,12 @@ func TestLoop(t *testing.T) {
 	// A circle in earnest: the proxy is its own target.
 	r := start(t, "http://127.0.0.1:1")
 	r.SetTargets([]*Target{{URL: "http://" + r.Addr().String(), Addr: r.Addr().String(), Host: "x"}})
-	if body := r.dial().ask(get, 508); body != `{"error":"the request has passed this proxy before"}`+"\n" {
+	if body := r.dial().Ask(get, 508); body != `{"error":"the request has passed this proxy before"}`+"\n" {
 		t.Errorf("answered %q", body)
 	}
 	r.samplesAre(`ratelimiter_responses_total{code="508"}`, 2, "ratelimiter_store_decisions_total", 1)
 	for _, via := range []string{"Via: 1.1 weir", "Via: 1.0 a, HTTP/1.1 weir (b), 1.1 c", "Via: 1.0 a\r\nVia: 1.1\tweir", "Connection: Via\r\nVia: 1.1 weir"} {
-		r.dial().ask("GET / HTTP/1.1\r\nHost: x\r\n"+via+"\r\n\r\n", 508)
+		r.dial().Ask("GET / HTTP/1.1\r\nHost: x\r\n"+via+"\r\n\r\n", 508)
 	}
 }
 
@@ -144,8 +144,8 @@ func TestLastRecipient(t *testing.T) {
 	r := start(t, target.url())
 	conn := r.dial()
 	for _, sent := range []string{"OPTIONS * HTTP/1.1\r\nHost: x\r\nMax-Forwards: 0\r\n\r\n", "OPTIONS /a HTTP/1.1\r\nHost: x\r\nMax-Forwards: 0\r\nContent-Length: 2\r\n\r\nab"} {
-		conn.send(sent)
-		if res, body := conn.status(200); !strings.Contains(res.Header.Get("Allow"), "GET, HEAD, POST") || body != "" || res.Close {
+		conn.Send(sent)
+		if res, body := conn.Status(200); !strings.Contains(res.Header.Get("Allow"), "GET, HEAD, POST") || body != "" || res.Close {
 			t.Errorf("answered %v %q", res.Header, body)
 		}
 	}
@@ -173,7 +173,7 @@ func TestInterimToOldClient(t *testing.T) {
 		{"GET / HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\n\r\n", []int{102, 103}},                            // nothing to wait for
 	} {
 		conn := r.dial()
-		conn.send(test.sent)
+		conn.Send(test.sent)
 		a, err := readAnswer(conn, "GET")
 		if err != nil || a.status != 200 || !slices.Equal(a.interim, test.interim) {
 			t.Errorf("%q: answered %+v, %v, want %v and 200", test.sent, a, err, test.interim)
@@ -186,19 +186,19 @@ func TestInterimToOldClient(t *testing.T) {
 func TestExpectRefusedUnread(t *testing.T) {
 	target := newTarget(t, echoes)
 	r := start(t, target.url(), "RATE_LIMIT_LIMIT", "1", "BODY_MAX_BYTES", "1KiB")
-	r.dial().ask(get, 200)
+	r.dial().Ask(get, 200)
 	for _, test := range []struct {
 		expect string
 		length int
 		status int
 	}{{"100-continue", 100, 429}, {"100-continue", 5000, 413}, {"tea", 100, 417}} {
 		conn := r.dial()
-		conn.send(fmt.Sprintf("PUT / HTTP/1.1\r\nHost: x\r\nExpect: %s\r\nContent-Length: %d\r\n\r\n", test.expect, test.length))
-		if res, _ := conn.status(test.status); !res.Close {
+		conn.Send(fmt.Sprintf("PUT / HTTP/1.1\r\nHost: x\r\nExpect: %s\r\nContent-Length: %d\r\n\r\n", test.expect, test.length))
+		if res, _ := conn.Status(test.status); !res.Close {
 			t.Errorf("%d does not say that the connection closes", test.status)
 		}
 		_, _ = io.WriteString(conn, get)
-		conn.closed()
+		conn.Closed()
 	}
 	if s := r.samples(); s["ratelimiter_store_decisions_total"] != 2 {
 		t.Errorf("%v decisions were made", s["ratelimiter_store_decisions_total"])
@@ -225,12 +225,12 @@ func TestBodylessAnswers(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			target := newTarget(t, answersOnce(test.answer, false))
 			conn := start(t, target.url(), "EVENT_LOOPS", "1").dial()
-			conn.send(test.method + " / HTTP/1.1\r\nHost: x\r\n\r\n")
-			res, body := conn.answer(test.method)
+			conn.Send(test.method + " / HTTP/1.1\r\nHost: x\r\n\r\n")
+			res, body := conn.Answer(test.method)
 			if got := res.Header.Get("Content-Length"); body != "" || got != test.length || res.Close {
 				t.Errorf("answered %v %q, want a length of %q", res.Header, body, test.length)
 			}
-			conn.ask(request("/again"), 200)
+			conn.Ask(request("/again"), 200)
 			if reused := target.opened.Load() == 1; reused != test.reused {
 				t.Errorf("the target's connection is used again: %t", reused)
 			}
@@ -243,13 +243,13 @@ func TestBodylessAnswers(t *testing.T) {
 func TestTrailersOfAnswers(t *testing.T) {
 	const answer = "HTTP/1.1 200 OK\r\nTrailer: A, Content-Length\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nab\r\n0\r\nA: b\r\nContent-Length: 9\r\n\r\n"
 	conn := start(t, newTarget(t, answersOnce(answer, false)).url()).dial()
-	conn.send("GET / HTTP/1.1\r\nHost: x\r\nTE: trailers\r\nConnection: TE\r\n\r\n")
-	res, err := http.ReadResponse(conn.in, nil)
+	conn.Send("GET / HTTP/1.1\r\nHost: x\r\nTE: trailers\r\nConnection: TE\r\n\r\n")
+	res, err := http.ReadResponse(conn.In, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if body, err := io.ReadAll(res.Body); err != nil || string(body) != "ab" || res.Header.Get("A") != "" || len(res.Trailer) != 0 {
 		t.Errorf("answered %v %q %v, trailers %v", res.Header, body, err, res.Trailer)
 	}
-	conn.ask(request("/again"), 200)
+	conn.Ask(request("/again"), 200)
 }

@@ -44,7 +44,7 @@ func TestForwardedHead(t *testing.T) {
 			target := newTarget(t, mirrors)
 			conn := start(t, target.url(), test.env...).dial()
 			want := strings.Replace(test.seen, "TARGET", target.addr, 1) + "\r\n"
-			if got := conn.ask(test.sent+"\r\n", 200); got != want {
+			if got := conn.Ask(test.sent+"\r\n", 200); got != want {
 				t.Errorf("the target saw\n%s\nwant\n%s", got, want)
 			}
 		})
@@ -52,7 +52,7 @@ func TestForwardedHead(t *testing.T) {
 	// A request of HTTP/1.0 may have no host: the target's is put in.
 	target := newTarget(t, mirrors)
 	conn := start(t, target.url()).dial()
-	if got := conn.ask("GET / HTTP/1.0\r\n\r\n", 200); !strings.Contains(got, "Host: "+target.addr+"\r\n") || strings.Contains(got, "X-Forwarded-Host") {
+	if got := conn.Ask("GET / HTTP/1.0\r\n\r\n", 200); !strings.Contains(got, "Host: "+target.addr+"\r\n") || strings.Contains(got, "X-Forwarded-Host") {
 		t.Errorf("the target saw %q", got)
 	}
 }
@@ -82,7 +82,7 @@ func TestRelayedAnswer(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			conn := start(t, newTarget(t, answersOnce(test.answer, test.closes)).url()).dial()
-			conn.send(test.request)
+			conn.Send(test.request)
 			method, _, _ := strings.Cut(test.request, " ")
 			a, err := readAnswer(conn, method)
 			if err != nil {
@@ -101,9 +101,9 @@ func TestRelayedAnswer(t *testing.T) {
 				t.Errorf("the client saw the body %q", a.body)
 			}
 			if test.over {
-				conn.closed()
+				conn.Closed()
 			} else {
-				conn.ask(request("/again"), 200)
+				conn.Ask(request("/again"), 200)
 			}
 		})
 	}
@@ -137,17 +137,17 @@ func TestInterimAnswers(t *testing.T) {
 	})
 	r := start(t, target.url())
 	conn := r.dial()
-	conn.send(get)
-	if res, _ := conn.status(103); res.Header.Get("Link") != "</a>" {
+	conn.Send(get)
+	if res, _ := conn.Status(103); res.Header.Get("Link") != "</a>" {
 		t.Errorf("hints: %v", res.Header)
 	}
 	g.open <- true
-	conn.status(200)
+	conn.Status(200)
 	old := r.dial()
-	old.send("GET / HTTP/1.0\r\n\r\n")
+	old.Send("GET / HTTP/1.0\r\n\r\n")
 	g.open <- true
-	old.status(200)
-	old.closed()
+	old.Status(200)
+	old.Closed()
 }
 
 // A client that waits for 100 gets it once the limiter has admitted the
@@ -156,16 +156,16 @@ func TestExpectContinue(t *testing.T) {
 	r := start(t, newTarget(t, echoes).url(), "RATE_LIMIT_LIMIT", "1")
 	conn := r.dial()
 	const head = "PUT /p HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 3\r\n\r\n"
-	conn.send(head)
-	conn.status(100)
-	if body := conn.ask("abc", 200); body != echoOf("PUT", "/p", "abc") {
+	conn.Send(head)
+	conn.Status(100)
+	if body := conn.Ask("abc", 200); body != echoOf("PUT", "/p", "abc") {
 		t.Errorf("answered %q", body)
 	}
-	conn.send(head)
-	if res, _ := conn.status(429); !res.Close {
+	conn.Send(head)
+	if res, _ := conn.Status(429); !res.Close {
 		t.Error("the rest of the connection cannot be read, and goes on")
 	}
-	conn.closed()
+	conn.Closed()
 }
 
 // A refused upload that is still on its way is answered, however large, and the
@@ -180,11 +180,11 @@ func TestRefusedUpload(t *testing.T) {
 				t.Parallel() // a lingering close takes a second
 				r := start(t, newTarget(t, echoes).url(), "RATE_LIMIT_LIMIT", "1")
 				conn := r.dial()
-				conn.ask(get, 200)
-				conn.send("POST /p HTTP/1.1\r\nHost: x\r\n" + head)
+				conn.Ask(get, 200)
+				conn.Send("POST /p HTTP/1.1\r\nHost: x\r\n" + head)
 				// The proxy may close before it has taken everything.
 				_, _ = conn.Write([]byte(strings.Repeat("a", size)))
-				if res, _ := conn.status(429); !res.Close {
+				if res, _ := conn.Status(429); !res.Close {
 					t.Error("the answer does not say that the connection closes")
 				}
 				if err := over(conn); err != nil {

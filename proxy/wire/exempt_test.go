@@ -14,7 +14,7 @@ func TestExemptRequests(t *testing.T) {
 	r := startRules(t, `rules:
 - {id: each, key: [ip], limit: {algorithm: fixed, limit: 2, window: C}}
 - {id: probes, exempt: true, match: {path: /health}}`, "EXEMPT", "/ready", "RATE_LIMIT_LIMIT", "3")
-	r.dial().play(`
+	play(r.dial(), `
 		GET / -> 200 each 1
 		GET /health -> 200 -
 		GET / -> 200 each 0
@@ -31,7 +31,7 @@ func TestExemptRequests(t *testing.T) {
 // EXEMPT holds without any rules.
 func TestExemptWithoutRules(t *testing.T) {
 	r := start(t, newTarget(t, echoes).url(), "EXEMPT", "127.0.0.0/8", "RATE_LIMIT_LIMIT", "1")
-	r.dial().play(`
+	play(r.dial(), `
 		GET / -> 200 -
 		GET / -> 200 -`)
 	r.samplesAre(`ratelimiter_exempt_requests_total{rule="EXEMPT"}`, 2, `ratelimiter_requests_total{decision="forwarded"}`, 0)
@@ -43,12 +43,12 @@ func TestExemptRequestsMeetTheGate(t *testing.T) {
 	tweak := func(c *Config) { c.Gate = Gating{Mode: gate.On, Wait: 5 * time.Millisecond, Min: 1, Max: 1} }
 	r := startWith(t, tweak, newTarget(t, b.script).url(), "EVENT_LOOPS", "1", "EXEMPT", "/**")
 	held := r.dial()
-	held.send(request("/held"))
+	held.Send(request("/held"))
 	b.next(t)
 	if status, _, body := r.do("GET", "/two", ""); status != 503 || !strings.Contains(body, `"reason":"gate"`) {
 		t.Errorf("answered %d %s", status, body)
 	}
 	b.open <- true
-	held.status(200)
+	held.Status(200)
 	r.samplesAre(`ratelimiter_exempt_requests_total{rule="EXEMPT"}`, 2, `ratelimiter_requests_total{decision="forwarded"}`, 0)
 }

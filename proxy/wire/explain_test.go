@@ -32,14 +32,14 @@ func TestExplain(t *testing.T) {
 	} {
 		t.Run(test.path, func(t *testing.T) {
 			conn := r.dial()
-			conn.t = t
+			conn.T = t
 			for range test.asks - 1 {
-				conn.ask(rawRequest("GET "+test.path+" X-Partner=acme"), 200)
+				conn.Ask(rawRequest("GET "+test.path+" X-Partner=acme"), 200)
 			}
-			conn.send(rawRequest("GET " + test.path + " X-Partner=acme"))
-			res, _ := conn.status(429)
+			conn.Send(rawRequest("GET " + test.path + " X-Partner=acme"))
+			res, _ := conn.Status(429)
 			id := res.Header.Get("X-Weir-Decision")
-			text := conn.ask(request("/config/decisions/"+id), 200)
+			text := conn.Ask(request("/config/decisions/"+id), 200)
 			var got map[string]json.RawMessage
 			if err := json.Unmarshal([]byte(text), &got); err != nil {
 				t.Fatalf("%s: %v", text, err)
@@ -99,17 +99,17 @@ func TestPutRules(t *testing.T) {
 		{"rules: [{id: other, key: [\"header:X-K\"], limit: {algorithm: fixed, limit: 5, window: C}}]", 200, "200 other 4"},
 		{"rules: []", 200, "200 global 999999991"},
 	} {
-		conn.send(put(step.rules) + rawRequest("GET / X-K=1"))
-		if _, body := conn.status(step.status); step.status == 400 && !strings.Contains(body, `"path":"rules[0].`) {
+		conn.Send(put(step.rules) + rawRequest("GET / X-K=1"))
+		if _, body := conn.Status(step.status); step.status == 400 && !strings.Contains(body, `"path":"rules[0].`) {
 			t.Errorf("step %d: the fault is told as %s", i, body)
 		}
-		if res, _ := conn.answer("GET"); gist(res) != step.then {
+		if res, _ := conn.Answer("GET"); gist(res) != step.then {
 			t.Errorf("step %d: after it a request is answered %s, want %s", i, gist(res), step.then)
 		}
 	}
-	conn.send(put(rules(`{"algorithm":"fixed","limit":2,` + century + `}`)))
-	_, put := conn.status(200)
-	if got := conn.ask(request("/config/rules"), 200); got != put || !strings.Contains(got, `"source":"api"`) || !strings.Contains(got, `"id":"k"`) {
+	conn.Send(put(rules(`{"algorithm":"fixed","limit":2,` + century + `}`)))
+	_, put := conn.Status(200)
+	if got := conn.Ask(request("/config/rules"), 200); got != put || !strings.Contains(got, `"source":"api"`) || !strings.Contains(got, `"id":"k"`) {
 		t.Errorf("the rules in force are told as %s, and when put as %s", got, put)
 	}
 }
@@ -118,12 +118,12 @@ func TestPutRules(t *testing.T) {
 func TestPutRulesOfFile(t *testing.T) {
 	file := ruleFile(t, "rules: [{id: k, limit: {algorithm: fixed, limit: 5, window: C}}]")
 	conn := start(t, newTarget(t, echoes).url(), "RULES_FILE", file).dial()
-	conn.send(put("rules: []"))
-	if _, body := conn.status(409); !strings.Contains(body, file) {
+	conn.Send(put("rules: []"))
+	if _, body := conn.Status(409); !strings.Contains(body, file) {
 		t.Errorf("told %s, want the file's name", body)
 	}
-	conn.play(`GET / -> 200 k 4`)
-	if got := conn.ask(request("/config/rules"), 200); !strings.Contains(got, `"source":"file"`) || !strings.Contains(got, `"id":"k"`) {
+	play(conn, `GET / -> 200 k 4`)
+	if got := conn.Ask(request("/config/rules"), 200); !strings.Contains(got, `"source":"file"`) || !strings.Contains(got, `"id":"k"`) {
 		t.Errorf("the rules in force are told as %s", got)
 	}
 }
@@ -140,9 +140,9 @@ func TestFilesAreFollowed(t *testing.T) {
 	limits := func(other, acme string) {
 		t.Helper()
 		r.until("the limits are those of the files: "+other+", "+acme, func() bool {
-			conn.send(rawRequest("GET / X-K=1") + rawRequest("GET / X-K=acme"))
-			one, _ := conn.answer("GET")
-			two, _ := conn.answer("GET")
+			conn.Send(rawRequest("GET / X-K=1") + rawRequest("GET / X-K=acme"))
+			one, _ := conn.Answer("GET")
+			two, _ := conn.Answer("GET")
 			return one.Header.Get("X-RateLimit-Limit") == other && two.Header.Get("X-RateLimit-Limit") == acme
 		})
 	}
@@ -205,10 +205,10 @@ func TestConfigMapIsFollowed(t *testing.T) {
 	}
 	r := start(t, newTarget(t, echoes).url(), "RULES_FILE", file)
 	conn := r.dial()
-	conn.play(`GET / -> 200 k 4`)
+	play(conn, `GET / -> 200 k 4`)
 	version("..two", 8)
 	r.until("the new rules are in force", func() bool { return r.rules.Active().Epoch == 2 })
-	conn.play(`GET / -> 200 k 6`)
+	play(conn, `GET / -> 200 k 6`)
 }
 
 // Two rules are always changed together, so that either a is tight or b, and each
@@ -224,7 +224,7 @@ func TestChangeUnderLoad(t *testing.T) {
 	}
 	r := start(t, newTarget(t, echoes).url())
 	ops := r.dial()
-	ops.ask(put(pair(tight, wide, 1)), 200)
+	ops.Ask(put(pair(tight, wide, 1)), 200)
 	allowed := map[string]bool{`"a";q=1000000;w=3153600000`: true, `"b";q=1000000;w=3153600000`: true}
 	var asked atomic.Int64
 	var load sync.WaitGroup
@@ -238,8 +238,8 @@ func TestChangeUnderLoad(t *testing.T) {
 					return
 				default:
 				}
-				conn.send(get)
-				res, _ := conn.answer("GET")
+				conn.Send(get)
+				res, _ := conn.Answer("GET")
 				if policy := res.Header.Get("RateLimit-Policy"); res.StatusCode != http.StatusOK || !allowed[policy] {
 					t.Errorf("answered %d under %s, which was never in force", res.StatusCode, policy)
 					return
@@ -249,7 +249,7 @@ func TestChangeUnderLoad(t *testing.T) {
 		})
 	}
 	for i := range changes {
-		ops.ask(put([]string{pair(wide, tight, 2), pair(tight, wide, 1)}[i%2]), 200)
+		ops.Ask(put([]string{pair(wide, tight, 2), pair(tight, wide, 1)}[i%2]), 200)
 		for since := asked.Load(); asked.Load() < since+clients && !t.Failed(); time.Sleep(100 * time.Microsecond) {
 		}
 	}
@@ -257,9 +257,9 @@ func TestChangeUnderLoad(t *testing.T) {
 	load.Wait()
 	left := func(rules string) (n int) {
 		t.Helper()
-		ops.ask(put(rules), 200)
-		ops.send(get)
-		res, _ := ops.status(200)
+		ops.Ask(put(rules), 200)
+		ops.Send(get)
+		res, _ := ops.Status(200)
 		if _, err := fmt.Sscan(res.Header.Get("X-RateLimit-Remaining"), &n); err != nil {
 			t.Fatal(err)
 		}

@@ -5,6 +5,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"weir/internal/testkit"
 )
 
 // BIND's default listens on IPv4 and IPv6 by one socket, where the kernel shows
@@ -35,21 +37,21 @@ func TestBothAddressFamilies(t *testing.T) {
 		addrs = append(addrs, "::1")
 	}
 	for _, addr := range addrs {
-		dial := func() *caller {
+		dial := func() *testkit.Conn {
 			c, err := net.Dial("tcp", net.JoinHostPort(addr, port))
 			if err != nil {
 				t.Fatal(err)
 			}
 			t.Cleanup(func() { c.Close() })
-			return newCaller(t, c)
+			return testkit.NewConn(t, c)
 		}
 		conn := dial()
-		if from := conn.ask(request("/ip"), 200); from != addr {
+		if from := conn.Ask(request("/ip"), 200); from != addr {
 			t.Errorf("the target is told of %q, want %q", from, addr)
 		}
-		conn.ask(request("/ip"), 429)
-		dial().ask(get, 200)
-		if b, err := dial().in.ReadByte(); err == nil {
+		conn.Ask(request("/ip"), 429)
+		dial().Ask(get, 200)
+		if b, err := dial().In.ReadByte(); err == nil {
 			t.Errorf("a third connection from %s reads %q, want it closed", addr, b)
 		}
 	}

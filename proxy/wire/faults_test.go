@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"weir/internal/loop/looptest"
+	"weir/internal/testkit"
 )
 
 // A target that is down is told of at once, for every request anew, and the
@@ -20,14 +21,14 @@ func TestTargetDown(t *testing.T) {
 	r := start(t, target.url())
 	conn := r.dial()
 	for range 3 {
-		if body := conn.ask(get, 502); body != `{"error":"the target refuses connections"}`+"\n" {
+		if body := conn.Ask(get, 502); body != `{"error":"the target refuses connections"}`+"\n" {
 			t.Errorf("answered %q", body)
 		}
 	}
 	r.samplesAre(`ratelimiter_upstream_errors_total{kind="connect_refused"}`, 3,
 		`ratelimiter_responses_total{code="502"}`, 3, `ratelimiter_requests_total{decision="forwarded"}`, 3)
 	target.start()
-	conn.ask(get, 200)
+	conn.Ask(get, 200)
 }
 
 // A target that does not accept is given up after TARGET_CONNECT_TIMEOUT.
@@ -35,7 +36,7 @@ func TestTargetDoesNotAccept(t *testing.T) {
 	addr, _ := looptest.FullListener(t)
 	r := start(t, "http://"+addr, "TARGET_CONNECT_TIMEOUT", "50ms")
 	conn := r.dial()
-	if body := conn.ask(get, 504); !strings.Contains(body, "did not accept a connection in time") {
+	if body := conn.Ask(get, 504); !strings.Contains(body, "did not accept a connection in time") {
 		t.Errorf("answered %q", body)
 	}
 	r.samplesAre(`ratelimiter_upstream_errors_total{kind="connect_timeout"}`, 1)
@@ -62,14 +63,14 @@ func TestTargetSlow(t *testing.T) {
 	})
 	r := start(t, target.url(), "TARGET_TIMEOUT", "3s")
 	silent, half, neighbour := r.dial(), r.dial(), r.dial()
-	silent.send("GET /silent HTTP/1.1\r\nHost: x\r\n\r\n")
-	half.send("GET /half HTTP/1.1\r\nHost: x\r\n\r\n")
-	neighbour.ask(get, 200)
-	for _, conn := range []*caller{silent, half} {
-		if _, body := conn.status(504); body != `{"error":"the target did not answer in time"}`+"\n" {
+	silent.Send("GET /silent HTTP/1.1\r\nHost: x\r\n\r\n")
+	half.Send("GET /half HTTP/1.1\r\nHost: x\r\n\r\n")
+	neighbour.Ask(get, 200)
+	for _, conn := range []*testkit.Conn{silent, half} {
+		if _, body := conn.Status(504); body != `{"error":"the target did not answer in time"}`+"\n" {
 			t.Errorf("answered %q", body)
 		}
-		conn.ask(get, 200)
+		conn.Ask(get, 200)
 	}
 	r.until("the silent connections are closed", func() bool { return silences.Load() == 2 })
 	r.samplesAre(`ratelimiter_upstream_errors_total{kind="timeout"}`, 2)
@@ -107,12 +108,12 @@ func TestTargetFaulty(t *testing.T) {
 			})
 			r := start(t, target.url())
 			conn := r.dial()
-			conn.send(get)
-			res, body, err := final(conn.in, "GET")
+			conn.Send(get)
+			res, body, err := final(conn.In, "GET")
 			if err != nil || res.StatusCode != 502 || !strings.HasPrefix(body, `{"error":"the target`) {
 				t.Fatalf("answered %v %q %v", res, body, err)
 			}
-			conn.ask("GET /again HTTP/1.1\r\nHost: x\r\n\r\n", 200)
+			conn.Ask("GET /again HTTP/1.1\r\nHost: x\r\n\r\n", 200)
 			r.samplesAre(`ratelimiter_upstream_errors_total{kind="`+test.kind+`"}`, 1, "ratelimiter_upstream_retries_total", 0)
 			if n := target.opened.Load(); n != 2 {
 				t.Errorf("%d connections to the target, want one for the faulty answer and one behind it", n)
@@ -158,8 +159,8 @@ func TestStreamedAnswerFaulty(t *testing.T) {
 				end     error
 			}{{get, io.ErrUnexpectedEOF}, {"GET / HTTP/1.0\r\n\r\n", syscall.ECONNRESET}} {
 				conn := r.dial()
-				conn.send(asked.request)
-				res, err := http.ReadResponse(conn.in, nil)
+				conn.Send(asked.request)
+				res, err := http.ReadResponse(conn.In, nil)
 				if err != nil || res.StatusCode != 200 {
 					t.Fatalf("answered %v, %v", res, err)
 				}
@@ -172,7 +173,7 @@ func TestStreamedAnswerFaulty(t *testing.T) {
 					t.Errorf("the body ends with %q, %v, want %v", rest, err, asked.end)
 				}
 			}
-			r.dial().ask(request("/again"), 200)
+			r.dial().Ask(request("/again"), 200)
 			r.samplesAre(`ratelimiter_upstream_errors_total{kind="`+test.kind+`"}`, 2, "ratelimiter_upstream_retries_total", 0)
 		})
 	}
@@ -210,14 +211,14 @@ func TestRetry(t *testing.T) {
 			})
 			r := start(t, target.url(), "EVENT_LOOPS", "1")
 			conn := r.dial()
-			conn.ask(get, 200) // the connection has served
-			conn.ask(test.request, test.status)
+			conn.Ask(get, 200) // the connection has served
+			conn.Ask(test.request, test.status)
 			if len(attempts) != test.attempts {
 				t.Errorf("the target was asked %d times, want %d", len(attempts), test.attempts)
 			}
 			r.samplesAre("ratelimiter_upstream_retries_total", test.attempts-1,
 				`ratelimiter_requests_total{decision="forwarded"}`, 2, "ratelimiter_store_decisions_total", 2)
-			conn.ask(get, 200)
+			conn.Ask(get, 200)
 		})
 	}
 }
@@ -226,7 +227,7 @@ func TestRetry(t *testing.T) {
 func TestNoRetryOnFreshConnection(t *testing.T) {
 	target := newTarget(t, func(c *targetConn) { c.next() })
 	r := start(t, target.url())
-	r.dial().ask(get, 502)
+	r.dial().Ask(get, 502)
 	if n := target.opened.Load(); n != 1 {
 		t.Errorf("%d connections", n)
 	}
@@ -249,10 +250,10 @@ func TestUnaskedBytes(t *testing.T) {
 	})
 	r := start(t, target.url(), "EVENT_LOOPS", "1")
 	conn := r.dial()
-	conn.ask(get, 200)
+	conn.Ask(get, 200)
 	unasked <- true
 	r.until("the connection is closed", func() bool { return target.open() == 0 })
-	if body := conn.ask("GET /mine HTTP/1.1\r\nHost: x\r\n\r\n", 200); body != echoOf("GET", "/mine", "") {
+	if body := conn.Ask("GET /mine HTTP/1.1\r\nHost: x\r\n\r\n", 200); body != echoOf("GET", "/mine", "") {
 		t.Errorf("answered %q", body)
 	}
 }
@@ -262,9 +263,9 @@ func TestTargetIdleTimeout(t *testing.T) {
 	target := newTarget(t, echoes)
 	r := start(t, target.url(), "TARGET_IDLE_TIMEOUT", "30ms")
 	conn := r.dial()
-	conn.ask(get, 200)
+	conn.Ask(get, 200)
 	r.until("the idle connection is closed", func() bool { return target.open() == 0 })
-	conn.ask(get, 200)
+	conn.Ask(get, 200)
 	if n := target.opened.Load(); n != 2 {
 		t.Errorf("%d connections to the target", n)
 	}

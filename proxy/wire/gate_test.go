@@ -7,17 +7,18 @@ import (
 	"time"
 
 	"weir/internal/loop"
+	"weir/internal/testkit"
 	"weir/proxy/gate"
 	"weir/proxy/session"
 )
 
 // withGate starts a proxy with one loop and gates that let one request in.
-func withGate(t *testing.T, mode gate.Mode, wait time.Duration) (*rig, *barrier, *caller) {
+func withGate(t *testing.T, mode gate.Mode, wait time.Duration) (*rig, *barrier, *testkit.Conn) {
 	b := newBarrier()
 	tweak := func(c *Config) { c.Gate = Gating{Mode: mode, Wait: wait, Min: 1, Max: 1} }
 	r := startWith(t, tweak, newTarget(t, b.script).url(), "EVENT_LOOPS", "1")
 	held := r.dial()
-	held.send(request("/held"))
+	held.Send(request("/held"))
 	b.next(t)
 	return r, b, held
 }
@@ -39,8 +40,8 @@ func TestGateSheds(t *testing.T) {
 		t.Errorf("%s is explained as %+v", body, d)
 	}
 	b.open <- true
-	held.status(200)
-	held.ask(get, 200)
+	held.Status(200)
+	held.Ask(get, 200)
 	if st := r.Gates("", 9).Targets; len(st) != 1 || st[0].Shed != 1 {
 		t.Errorf("the gates are %+v", st)
 	}
@@ -57,22 +58,22 @@ func TestGateSheds(t *testing.T) {
 func TestGateWaits(t *testing.T) {
 	r, b, held := withGate(t, gate.On, time.Minute)
 	waits := r.dial()
-	waits.send(request("/waits"))
+	waits.Send(request("/waits"))
 	r.waiting(2)
 	b.open <- true
-	held.status(200)
-	waits.status(200)
+	held.Status(200)
+	waits.Status(200)
 	b.next(t)
 	// One that leaves while it waits takes nobody's place.
-	held.send(request("/held"))
+	held.Send(request("/held"))
 	b.next(t)
-	waits.send(request("/leaves"))
+	waits.Send(request("/leaves"))
 	r.waiting(2)
-	waits.reset()
+	waits.Reset()
 	r.waiting(1)
 	b.open <- true
-	held.status(200)
-	held.ask(get, 200)
+	held.Status(200)
+	held.Ask(get, 200)
 	held.Close()
 	checkBaseLine(r)
 }
@@ -94,9 +95,9 @@ func TestGateLearnsNothingFromClientsThatLeave(t *testing.T) {
 // In shadow mode nothing waits, and what would have is counted.
 func TestGateInShadow(t *testing.T) {
 	r, b, held := withGate(t, gate.Shadow, 0)
-	r.dial().ask(get, 200)
+	r.dial().Ask(get, 200)
 	b.open <- true
-	held.status(200)
+	held.Status(200)
 	r.samplesAre("ratelimiter_gate_would_wait_total", 1)
 }
 
@@ -106,13 +107,13 @@ func TestGateInShadowLeavesConnectionsAlone(t *testing.T) {
 	tweak := func(c *Config) { c.Gate = Gating{Mode: gate.Shadow, Min: 1} }
 	r := startWith(t, tweak, newTarget(t, b.script).url(), "EVENT_LOOPS", "1", "TARGET_MAX_CONNECTIONS", "1")
 	held := r.dial()
-	held.send(request("/held"))
+	held.Send(request("/held"))
 	b.next(t)
-	waits := []*caller{r.lineUp(1, get), r.lineUp(2, get)}
+	waits := []*testkit.Conn{r.lineUp(1, get), r.lineUp(2, get)}
 	b.open <- true
-	held.status(200)
+	held.Status(200)
 	for _, c := range waits {
-		c.status(200)
+		c.Status(200)
 	}
 	r.samplesAre("ratelimiter_gate_would_wait_total", 0)
 }
@@ -137,7 +138,7 @@ func TestGateBeginsWithTheFirstRequest(t *testing.T) {
 	if n := gates(); n != 0 {
 		t.Errorf("%d gates before the first request", n)
 	}
-	r.dial().ask(get, 200)
+	r.dial().Ask(get, 200)
 	if n := gates(); n != 1 {
 		t.Errorf("%d gates after the first request", n)
 	}
@@ -146,11 +147,11 @@ func TestGateBeginsWithTheFirstRequest(t *testing.T) {
 // TARGET_WAIT_TIMEOUT is for connections: who waits for a place waits as long as the gate
 // says, and is shed by it.
 func TestGateWaitsWithoutConnectionTimeout(t *testing.T) {
-	one := func(c *Config) { c.Gate = Gating{Mode: gate.On, Wait: patience, Min: 1, Max: 1} }
+	one := func(c *Config) { c.Gate = Gating{Mode: gate.On, Wait: testkit.Patience, Min: 1, Max: 1} }
 	b := newBarrier()
 	r := startWith(t, one, newTarget(t, b.script).url(), "EVENT_LOOPS", "1", "TARGET_WAIT_TIMEOUT", "1m", "TARGET_TIMEOUT", "1h")
 	held := r.dial()
-	held.send(request("/held"))
+	held.Send(request("/held"))
 	b.next(t)
 	waits := r.lineUp(1, get)
 	r.onLoops(func(s *side, now time.Time) {
@@ -161,7 +162,7 @@ func TestGateWaitsWithoutConnectionTimeout(t *testing.T) {
 		})
 	})
 	b.open <- true
-	held.status(200)
+	held.Status(200)
 	b.open <- true
-	waits.status(200)
+	waits.Status(200)
 }

@@ -7,13 +7,14 @@ import (
 	"testing"
 	"time"
 
+	"weir/internal/testkit"
 	"weir/proxy/gate"
 )
 
 // watched plays seconds of targets and returns what is logged, without what all lines
 // have in common.
 func watched(shadow bool, seconds func(second int, note func(spec *Target, g gateSum)) bool) []string {
-	text := new(logBuffer)
+	text := new(testkit.Log)
 	plain := &slog.HandlerOptions{ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
 		if a.Key == slog.TimeKey {
 			return slog.Attr{}

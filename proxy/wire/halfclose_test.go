@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"weir/internal/testkit"
 )
 
 // A client that says all it has to say and half closes, as `printf … | nc -N`
@@ -18,12 +20,12 @@ import (
 // close of a client that is gone: what is under way is done for either.
 
 // endSending half closes and waits until the proxy, which has one loop, knows it.
-func (c *caller) endSending(r *rig) {
-	c.t.Helper()
+func endSending(c *testkit.Conn, r *rig) {
+	c.T.Helper()
 	_ = c.Conn.(*net.TCPConn).CloseWrite()
 	other := r.dial()
 	for range 2 { // one may be in the same turn
-		other.ask("GET /actuator/health HTTP/1.1\r\nHost: x\r\n\r\n", 200)
+		other.Ask("GET /actuator/health HTTP/1.1\r\nHost: x\r\n\r\n", 200)
 	}
 	other.Close()
 }
@@ -44,16 +46,16 @@ func TestHalfClosedClientIsAnswered(t *testing.T) {
 			g := newBarrier()
 			r := start(t, newTarget(t, g.script).url(), "EVENT_LOOPS", "1")
 			conn := r.dial()
-			conn.send(test.text)
+			conn.Send(test.text)
 			g.next(t)
-			conn.endSending(r)
+			endSending(conn, r)
 			close(g.open)
 			for _, want := range test.want {
-				if _, body := conn.status(200); body != want {
+				if _, body := conn.Status(200); body != want {
 					t.Errorf("answered %q, want %q", body, want)
 				}
 			}
-			conn.closed()
+			conn.Closed()
 			checkBaseLine(r)
 		})
 	}
@@ -64,41 +66,41 @@ func TestHalfClosedClientIsToldOfTheClose(t *testing.T) {
 	g := newBarrier()
 	r := start(t, newTarget(t, g.script).url(), "EVENT_LOOPS", "1")
 	conn := r.dial()
-	conn.send(request("/held"))
+	conn.Send(request("/held"))
 	g.next(t)
-	conn.endSending(r)
+	endSending(conn, r)
 	g.open <- true
-	if res, _ := conn.status(200); !res.Close {
+	if res, _ := conn.Status(200); !res.Close {
 		t.Error("the answer promises to keep the connection")
 	}
-	conn.closed()
+	conn.Closed()
 }
 
 // In a queue and in line for a connection, too.
 func TestHalfClosedClientKeepsItsPlace(t *testing.T) {
 	t.Run("in a queue", func(t *testing.T) {
 		r, _ := startQueue(t, "limit: {algorithm: leaky, capacity: 10, fillRate: 4}", "EVENT_LOOPS", "1")
-		r.dial().ask(request("/q/first"), 200)
+		r.dial().Ask(request("/q/first"), 200)
 		conn := r.dial()
-		conn.send(request("/q/waits"))
+		conn.Send(request("/q/waits"))
 		r.places(2, 0)
-		conn.endSending(r)
-		conn.status(200)
-		conn.closed()
+		endSending(conn, r)
+		conn.Status(200)
+		conn.Closed()
 	})
 	t.Run("in line", func(t *testing.T) {
 		g := newBarrier()
 		r := start(t, newTarget(t, g.script).url(), "EVENT_LOOPS", "1", "TARGET_MAX_CONNECTIONS", "1")
 		first, conn := r.dial(), r.dial()
-		first.send(request("/held"))
+		first.Send(request("/held"))
 		g.next(t)
-		conn.send(request("/line"))
+		conn.Send(request("/line"))
 		r.waiting(2)
-		conn.endSending(r)
+		endSending(conn, r)
 		g.open <- true
-		first.status(200)
-		conn.status(200)
-		conn.closed()
+		first.Status(200)
+		conn.Status(200)
+		conn.Closed()
 	})
 }
 
@@ -117,22 +119,22 @@ func TestHalfClosedClientGetsAStream(t *testing.T) {
 					}
 				}), "EVENT_LOOPS", "1")
 				conn := r.dial()
-				conn.send(get)
+				conn.Send(get)
 				if early {
-					conn.endSending(r)
+					endSending(conn, r)
 				}
-				res, err := http.ReadResponse(conn.in, nil)
+				res, err := http.ReadResponse(conn.In, nil)
 				if err != nil {
 					t.Fatal(err)
 				}
 				if !early {
-					conn.endSending(r)
+					endSending(conn, r)
 				}
 				got := newStream(0)
 				if _, err := got.take(res.Body); err != nil || got.String() != down.String() {
 					t.Errorf("got %v, %v, of %v", got, err, down)
 				}
-				conn.closed()
+				conn.Closed()
 				checkBaseLine(r)
 			})
 		}
@@ -147,14 +149,14 @@ func TestHalfClosedClientGetsWhatIsUnsent(t *testing.T) {
 		_, _ = io.WriteString(w, strings.Repeat("a", size))
 	}), "EVENT_LOOPS", "1")
 	conn := r.dial()
-	conn.send(strings.Repeat(get, requests))
-	conn.endSending(r)
+	conn.Send(strings.Repeat(get, requests))
+	endSending(conn, r)
 	for range requests {
-		if _, body := conn.status(200); len(body) != size {
+		if _, body := conn.Status(200); len(body) != size {
 			t.Fatalf("a body of %d bytes, want %d", len(body), size)
 		}
 	}
-	conn.closed()
+	conn.Closed()
 	checkBaseLine(r)
 }
 
@@ -170,9 +172,9 @@ func TestHalfClosedClientWithNothingUnderWay(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			r := start(t, newTarget(t, func(c *targetConn) { _, _ = io.Copy(io.Discard, bufio.NewReader(c)) }).url(), "EVENT_LOOPS", "1")
 			conn := r.dial()
-			conn.send(text)
-			conn.endSending(r)
-			conn.closed()
+			conn.Send(text)
+			endSending(conn, r)
+			conn.Closed()
 			checkBaseLine(r)
 		})
 	}
@@ -184,7 +186,7 @@ func TestGoneClientEndsAtTheFirstAnswer(t *testing.T) {
 	target := newTarget(t, g.script)
 	r := start(t, target.url(), "EVENT_LOOPS", "1")
 	conn := r.dial()
-	conn.send(request("/held") + request("/held/again"))
+	conn.Send(request("/held") + request("/held/again"))
 	g.next(t)
 	conn.Close()
 	g.open <- true // answered to nobody, who resets
@@ -199,19 +201,19 @@ func TestHalfClosedTLSClientIsAnswered(t *testing.T) {
 	g := newBarrier()
 	r := startWith(t, func(c *Config) { c.Secure = certified.TLS }, newTarget(t, g.script).url(), "EVENT_LOOPS", "1")
 	secured := tls.Client(r.dial().Conn, &tls.Config{InsecureSkipVerify: true})
-	conn := newCaller(t, secured)
-	conn.send(request("/held") + request("/b"))
+	conn := testkit.NewConn(t, secured)
+	conn.Send(request("/held") + request("/b"))
 	g.next(t)
 	if err := secured.CloseWrite(); err != nil {
 		t.Fatal(err)
 	}
 	g.open <- true
 	for _, want := range []string{"/held", "/b"} {
-		if _, body := conn.status(200); body != echoOf("GET", want, "") {
+		if _, body := conn.Status(200); body != echoOf("GET", want, "") {
 			t.Errorf("answered %q, want that to %s", body, want)
 		}
 	}
-	conn.closed()
+	conn.Closed()
 	checkBaseLine(r)
 }
 
@@ -234,16 +236,16 @@ func TestGoneClientEndsItsStream(t *testing.T) {
 					}
 				}), "EVENT_LOOPS", "1")
 				conn := r.dial()
-				conn.send(get)
-				if _, err := conn.in.ReadByte(); err != nil {
+				conn.Send(get)
+				if _, err := conn.In.ReadByte(); err != nil {
 					t.Fatal(err)
 				}
 				_ = conn.SetWriteDeadline(time.Now().Add(100 * time.Millisecond))
 				_, _ = io.WriteString(conn, beyond) // not all of it is taken
 				if half {
-					conn.endSending(r)
+					endSending(conn, r)
 				}
-				conn.reset()
+				conn.Reset()
 				checkBaseLine(r)
 			})
 		}

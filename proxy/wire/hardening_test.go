@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"weir/internal/loop"
+	"weir/internal/testkit"
 )
 
 // Of an attack: how many clients make it at a time, and the heap that each may
@@ -79,7 +80,7 @@ func TestAttacks(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			r := start(t, newTarget(t, echoes).url(), test.env...)
 			neighbour := r.dial()
-			neighbour.ask(get, 200)
+			neighbour.Ask(get, 200)
 			end := watchHeap(t, 8<<20+attackers*attackerHeap)
 			var all sync.WaitGroup
 			for range attackers {
@@ -96,7 +97,7 @@ func TestAttacks(t *testing.T) {
 				})
 			}
 			for range 20 {
-				r.dial().ask(get, 200)
+				r.dial().Ask(get, 200)
 			}
 			all.Wait()
 			end()
@@ -108,9 +109,9 @@ func TestAttacks(t *testing.T) {
 
 // told reads an answer without keeping it: its status, 0 when there is none, and
 // whether it is whole.
-func told(conn *caller) (status int, whole bool) {
+func told(conn *testkit.Conn) (status int, whole bool) {
 	for status < 200 {
-		res, err := http.ReadResponse(conn.in, nil)
+		res, err := http.ReadResponse(conn.In, nil)
 		if err != nil {
 			return 0, false
 		}
@@ -188,7 +189,7 @@ func TestSabotage(t *testing.T) {
 			var all sync.WaitGroup
 			for range attackers {
 				conn := r.dial()
-				conn.send(request("/bad"))
+				conn.Send(request("/bad"))
 				all.Go(func() {
 					defer conn.Close()
 					status, whole := told(conn)
@@ -203,7 +204,7 @@ func TestSabotage(t *testing.T) {
 			all.Wait()
 			end()
 			r.until("the target's connections are closed", func() bool { return target.open() == 0 })
-			r.dial().ask(get, 200)
+			r.dial().Ask(get, 200)
 			r.samplesAre("ratelimiter_panics_total", 0)
 		})
 	}
@@ -224,7 +225,7 @@ func TestStalledStreamsEnd(t *testing.T) {
 	for range 5 {
 		conn := r.dial()
 		_ = conn.Conn.(*net.TCPConn).SetReadBuffer(4 << 10)
-		conn.send(get)
+		conn.Send(get)
 	}
 	r.until("the target's connections are freed", func() bool { return broken.Load() == 5 && target.open() == 0 })
 	checkBaseLine(r)
@@ -236,9 +237,9 @@ func TestStalledStreamsEnd(t *testing.T) {
 	})
 	r = start(t, deaf.url(), "WRITE_TIMEOUT", "200ms")
 	conn := r.dial()
-	conn.send("PUT / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n")
+	conn.Send("PUT / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n")
 	go floods("", "400\r\n"+strings.Repeat("a", 1024)+"\r\n")(conn)
-	if res, err := http.ReadResponse(conn.in, nil); err != nil || res.StatusCode != 502 || !res.Close {
+	if res, err := http.ReadResponse(conn.In, nil); err != nil || res.StatusCode != 502 || !res.Close {
 		t.Errorf("answered %v, %v", res, err)
 	}
 	conn.Close()

@@ -1,15 +1,10 @@
 package wire
 
 import (
-	"bufio"
 	"bytes"
 	"context"
-	"io"
-	"log/slog"
-	"net"
 	"net/http"
 	"strconv"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -17,19 +12,15 @@ import (
 
 	"weir/internal/metric"
 	"weir/internal/service"
+	"weir/internal/testkit"
 	"weir/proxy/admin"
 	"weir/proxy/config"
 	"weir/proxy/store/simredis"
 )
 
-const (
-	// patience is how long a test waits for what must happen before it calls
-	// it lost.
-	patience = 2 * time.Minute
-	// century is a window in which all tests fall, whenever they run: the one
-	// that began in 1970.
-	century = 100 * 365 * 24 * time.Hour
-)
+// century is a window in which all tests fall, whenever they run: the one that
+// began in 1970.
+const century = 100 * 365 * 24 * time.Hour
 
 // A rig is a proxy that runs for one test.
 type rig struct {
@@ -38,8 +29,8 @@ type rig struct {
 	env     *service.Env
 	limits  *admin.Limits
 	rules   *admin.Rules
-	log     *logBuffer
-	client  *http.Client
+	log     *testkit.Log
+	client  *testkit.Client
 	held    chan struct{} // GET /config/adaptive is answered when it is closed
 	holding atomic.Int64  // requests that wait for that
 	drained sync.Once
@@ -59,11 +50,11 @@ func startWith(t *testing.T, tweak func(c *Config), targets string, env ...strin
 	t.Helper()
 	c := configure(t, append(env, "TARGET_URL", targets, "EVENT_LOOPS", "2", "MAX_CONNECTIONS", "4000",
 		"RATE_LIMIT_LIMIT", "1000000000", "RATE_LIMIT_WINDOW", strconv.Itoa(int(century.Seconds())),
-		"TARGET_TIMEOUT", patience.String(), "TARGET_CONNECT_TIMEOUT", patience.String(), "TARGET_WAIT_TIMEOUT", patience.String(), "HEAD_TIMEOUT", patience.String(),
-		"BODY_TIMEOUT", patience.String(), "DRAIN_TIMEOUT", patience.String(), "DRAIN_GRACE", "200ms", "VIA_NAME", "weir",
+		"TARGET_TIMEOUT", testkit.Patience.String(), "TARGET_CONNECT_TIMEOUT", testkit.Patience.String(), "TARGET_WAIT_TIMEOUT", testkit.Patience.String(), "HEAD_TIMEOUT", testkit.Patience.String(),
+		"BODY_TIMEOUT", testkit.Patience.String(), "DRAIN_TIMEOUT", testkit.Patience.String(), "DRAIN_GRACE", "200ms", "VIA_NAME", "weir",
 		"GATE_WAIT", "1m")) // tests hold targets: nobody is shed for that
-	r := &rig{t: t, log: new(logBuffer), held: make(chan struct{}), client: &http.Client{Transport: &http.Transport{DisableCompression: true}, Timeout: patience}}
-	r.env = &service.Env{Guard: &service.Guard{Open: true}, Health: new(service.Health), Metrics: metric.New(), Log: slog.New(slog.NewTextHandler(r.log, nil))}
+	r := &rig{t: t, log: new(testkit.Log), held: make(chan struct{})}
+	r.env = &service.Env{Guard: &service.Guard{Open: true}, Health: new(service.Health), Metrics: metric.New(), Log: r.log.Logger()}
 	local, err := simredis.NewStore(simredis.Config{KeysMax: c.KeysMax})
 	if err != nil {
 		t.Fatal(err)
@@ -96,6 +87,7 @@ func startWith(t *testing.T, tweak func(c *Config), targets string, env ...strin
 	if r.Front, err = Start(cfg); err != nil {
 		t.Fatal(err)
 	}
+	r.client = testkit.NewClient(t, "http://"+r.Addr().String())
 	r.limits.RegisterMetrics(r.env.Metrics)
 	r.Register(r.env.Metrics)
 	r.env.Health.SetReady(true)
@@ -162,61 +154,16 @@ func (r *rig) drain(ctx context.Context) int {
 	return r.cut
 }
 
-// A logBuffer keeps what is logged.
-//
-// Safe for concurrent use: a mutex guards the text.
-type logBuffer struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (b *logBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.text.Write(p)
-}
-
-func (b *logBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.text.String()
-}
-
 // do sends a request with net/http and returns status, fields and body.
 func (r *rig) do(method, path, body string, fields ...string) (int, http.Header, string) {
 	r.t.Helper()
-	req, err := http.NewRequest(method, "http://"+r.Addr().String()+path, strings.NewReader(body))
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	for i := 0; i < len(fields); i += 2 {
-		req.Header.Set(fields[i], fields[i+1])
-	}
-	res, err := r.client.Do(req)
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	defer res.Body.Close()
-	text, err := io.ReadAll(res.Body)
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	return res.StatusCode, res.Header, string(text)
+	return r.client.Do(method, path, body, fields...)
 }
 
 // until waits until what is true.
 func (r *rig) until(what string, is func() bool) {
 	r.t.Helper()
-	until(r.t, what, is)
-}
-
-func until(t *testing.T, what string, is func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(patience); !is(); time.Sleep(time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("never came true: %s", what)
-		}
-	}
+	testkit.Eventually(r.t, what, is)
 }
 
 // await waits until ch is closed, or the test has failed.
@@ -232,28 +179,7 @@ func (r *rig) samples() map[string]float64 {
 	r.t.Helper()
 	var text bytes.Buffer
 	r.env.Metrics.Write(&text)
-	return parseSamples(r.t, text.String())
-}
-
-func parseSamples(t *testing.T, text string) map[string]float64 {
-	t.Helper()
-	samples := make(map[string]float64)
-	for line := range strings.Lines(text) {
-		line = strings.TrimSpace(line)
-		if line == "" || line[0] == '#' {
-			continue
-		}
-		at := strings.LastIndexByte(line, ' ')
-		value, err := strconv.ParseFloat(line[at+1:], 64)
-		if err != nil {
-			t.Fatalf("metrics line %q: %v", line, err)
-		}
-		if _, twice := samples[line[:at]]; twice {
-			t.Errorf("the sample %s is there twice", line[:at])
-		}
-		samples[line[:at]] = value
-	}
-	return samples
+	return testkit.Samples(r.t, text.String())
 }
 
 // samplesAre fails unless the samples have these values; names and values in
@@ -268,91 +194,12 @@ func (r *rig) samplesAre(want ...any) {
 	}
 }
 
-// A caller is a client with a connection of its own.
-type caller struct {
-	net.Conn
-	t  *testing.T
-	in *bufio.Reader
-}
+func (r *rig) dial() *testkit.Conn { return r.dialFrom("127.0.0.1") }
 
-func (r *rig) dial() *caller {
+// dialFrom connects from an address of the loopback network.
+func (r *rig) dialFrom(ip string) *testkit.Conn {
 	r.t.Helper()
-	return r.dialFrom("127.0.0.1")
-}
-
-// dialFrom connects from an address of the loopback network, by which the
-// target can tell clients apart.
-func (r *rig) dialFrom(ip string) *caller {
-	r.t.Helper()
-	d := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(ip)}}
-	c, err := d.Dial("tcp", r.Addr().String())
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	r.t.Cleanup(func() { c.Close() })
-	if err := c.SetDeadline(time.Now().Add(patience)); err != nil {
-		r.t.Fatal(err)
-	}
-	return newCaller(r.t, c)
-}
-
-func newCaller(t *testing.T, c net.Conn) *caller {
-	return &caller{Conn: c, t: t, in: bufio.NewReader(c)}
+	return testkit.DialFrom(r.t, ip, r.Addr().String())
 }
 
 const get = "GET /api HTTP/1.1\r\nHost: x\r\n\r\n"
-
-func (c *caller) send(text string) {
-	c.t.Helper()
-	if _, err := io.WriteString(c, text); err != nil {
-		c.t.Fatal(err)
-	}
-}
-
-// answer reads one response to a request with the given method.
-func (c *caller) answer(method string) (*http.Response, string) {
-	c.t.Helper()
-	res, err := http.ReadResponse(c.in, &http.Request{Method: method})
-	if err != nil {
-		c.t.Fatalf("read answer: %v", err)
-	}
-	body, err := io.ReadAll(res.Body)
-	if err != nil {
-		c.t.Fatalf("read body of answer: %v", err)
-	}
-	return res, string(body)
-}
-
-// status reads one response to GET and fails unless it has the status.
-func (c *caller) status(want int) (*http.Response, string) {
-	c.t.Helper()
-	res, body := c.answer("GET")
-	if res.StatusCode != want {
-		c.t.Errorf("answered %d %q, want %d", res.StatusCode, body, want)
-	}
-	return res, body
-}
-
-// ask sends a request and reads its answer, which must have the status.
-func (c *caller) ask(request string, want int) string {
-	c.t.Helper()
-	c.send(request)
-	_, body := c.status(want)
-	return body
-}
-
-// closed fails unless the proxy closes the connection without another byte.
-func (c *caller) closed() {
-	c.t.Helper()
-	if b, err := c.in.ReadByte(); err != io.EOF {
-		c.t.Errorf("the connection is not closed: read %q, %v", b, err)
-	}
-}
-
-// reset ends the connection the hard way.
-func (c *caller) reset() { reset(c.Conn) }
-
-func reset(c net.Conn) {
-	_ = c.(*net.TCPConn).SetLinger(0)
-	_ = c.Close()
-}

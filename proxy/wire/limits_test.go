@@ -36,8 +36,8 @@ func TestLimitFields(t *testing.T) {
 	const policy = `"global";q=2;w=3153600000`
 	for left := 1; left >= 0; left-- {
 		began := time.Now()
-		conn.send(get)
-		res, _ := conn.status(200)
+		conn.Send(get)
+		res, _ := conn.Status(200)
 		fieldsAre(t, res.Header, "X-RateLimit-Limit", "2", "X-RateLimit-Remaining", strconv.Itoa(left), "RateLimit-Policy", policy,
 			"Retry-After", "", "X-RateLimit-Retry-After", "", "X-Weir-Decision", "")
 		reset, ok := strings.CutPrefix(res.Header.Get("RateLimit"), fmt.Sprintf(`"global";r=%d;t=`, left))
@@ -47,15 +47,15 @@ func TestLimitFields(t *testing.T) {
 		between(t, "t of RateLimit", reset, began)
 	}
 	began := time.Now()
-	conn.send(get)
-	res, body := conn.status(429)
+	conn.Send(get)
+	res, body := conn.Status(429)
 	fieldsAre(t, res.Header, "X-RateLimit-Limit", "2", "X-RateLimit-Remaining", "0", "RateLimit-Policy", policy,
 		"Content-Type", "application/json", "X-RateLimit-Retry-After", res.Header.Get("Retry-After"))
 	between(t, "Retry-After", res.Header.Get("Retry-After"), began)
 	reset, _ := strings.CutPrefix(res.Header.Get("RateLimit"), `"global";r=0;t=`)
 	between(t, "t of RateLimit", reset, began)
 	refusalIs(t, r, body, res.Header, began)
-	conn.ask(get, 429) // the connection goes on
+	conn.Ask(get, 429) // the connection goes on
 }
 
 // fieldsAre fails unless the fields have the values, each once; "" is for none.
@@ -111,9 +111,9 @@ func TestRateLimitHeaders(t *testing.T) {
 		t.Run(test.word, func(t *testing.T) {
 			r := start(t, target.url(), "RATE_LIMIT_HEADERS", test.word, "RATE_LIMIT_LIMIT", "1")
 			conn := r.dial()
-			conn.send(get + get)
-			admitted, _ := conn.status(200)
-			refused, _ := conn.status(429)
+			conn.Send(get + get)
+			admitted, _ := conn.Status(200)
+			refused, _ := conn.Status(429)
 			for _, group := range []struct {
 				names []string
 				ours  bool
@@ -165,9 +165,9 @@ func TestExactCount(t *testing.T) {
 			for range 16 {
 				conn := r.dial()
 				clients.Go(func() {
-					conn.send(strings.Repeat(get, 50))
+					conn.Send(strings.Repeat(get, 50))
 					for range 50 {
-						switch res, _ := conn.answer("GET"); res.StatusCode {
+						switch res, _ := conn.Answer("GET"); res.StatusCode {
 						case 200:
 							admitted.Add(1)
 						case 429:
@@ -215,9 +215,9 @@ func TestChangeCountsForTheNextRequest(t *testing.T) {
 		{"DELETE /config/limits HTTP/1.1\r\nHost: x\r\n\r\n" + get, []int{200, 429}},
 		{post(`{"algorithm":"token","capacity":3,"fillRate":0.000001}`) + get + get, []int{200, 200, 429}},
 	} {
-		conn.send(step.requests)
+		conn.Send(step.requests)
 		for j, want := range step.statuses {
-			if res, body := conn.answer("GET"); res.StatusCode != want {
+			if res, body := conn.Answer("GET"); res.StatusCode != want {
 				t.Fatalf("step %d, answer %d: %d %s, want %d", i, j, res.StatusCode, body, want)
 			}
 		}
@@ -228,11 +228,11 @@ func TestChangeCountsForTheNextRequest(t *testing.T) {
 func TestDecisionsAreForgotten(t *testing.T) {
 	r := start(t, newTarget(t, echoes).url(), "RATE_LIMIT_LIMIT", "1", "EVENT_LOOPS", "1")
 	conn := r.dial()
-	conn.ask(get, 200)
+	conn.Ask(get, 200)
 	var ids []string
 	for range 65 { // the rig's loops remember 64
-		conn.send(get)
-		res, _ := conn.status(429)
+		conn.Send(get)
+		res, _ := conn.Status(429)
 		ids = append(ids, res.Header.Get("X-Weir-Decision"))
 	}
 	for i, want := range map[int]int{0: 404, 1: 200, 64: 200} {
@@ -252,9 +252,9 @@ func TestRefusalsAreLogged(t *testing.T) {
 	t.Parallel() // waits for a second
 	r := start(t, newTarget(t, echoes).url(), "RATE_LIMIT_LIMIT", "1")
 	conn := r.dial()
-	conn.send(strings.Repeat(get, 31))
+	conn.Send(strings.Repeat(get, 31))
 	for range 31 {
-		conn.answer("GET")
+		conn.Answer("GET")
 	}
 	r.until("all refusals are logged", func() bool {
 		sum := 0

@@ -10,17 +10,18 @@ import (
 
 	"weir/internal/loop"
 	"weir/internal/loop/looptest"
+	"weir/internal/testkit"
 	"weir/proxy/gate"
 )
 
 // gated has one place at each target, for which requests wait for long.
-func gated(c *Config) { c.Gate = Gating{Mode: gate.On, Wait: patience, Min: 1, Max: 1} }
+func gated(c *Config) { c.Gate = Gating{Mode: gate.On, Wait: testkit.Patience, Min: 1, Max: 1} }
 
 // lineUp has a request wait behind n others that are busy or wait already.
-func (r *rig) lineUp(n int, text string) *caller {
+func (r *rig) lineUp(n int, text string) *testkit.Conn {
 	r.t.Helper()
 	c := r.dial()
-	c.send(text)
+	c.Send(text)
 	r.waiting(n + 1)
 	return c
 }
@@ -37,10 +38,10 @@ func TestLineIsForAnyTarget(t *testing.T) {
 	for _, m := range []*member{a, b, b, a} {
 		c := r.lineUp(2, get)
 		m.gate.open <- true
-		if _, body := c.status(200); body != m.name {
+		if _, body := c.Status(200); body != m.name {
 			t.Errorf("answered by %s, %s has the place", body, m.name)
 		}
-		c.send(request("/held"))
+		c.Send(request("/held"))
 		m.gate.next(t)
 	}
 }
@@ -59,11 +60,11 @@ func TestLineOutlivesTargets(t *testing.T) {
 			}
 			a.gate.next(t)
 			b.gate.next(t)
-			waits := []*caller{r.lineUp(2, get), r.lineUp(3, get)}
+			waits := []*testkit.Conn{r.lineUp(2, get), r.lineUp(3, get)}
 			end(r, a, b)
 			b.gate.open <- true
 			for _, c := range waits {
-				if _, body := c.status(200); body != "b" {
+				if _, body := c.Status(200); body != "b" {
 					t.Errorf("answered by %s", body)
 				}
 			}
@@ -112,7 +113,7 @@ func TestGateWaitIsForAllTries(t *testing.T) {
 			}
 		})
 	})
-	waits.status(503)
+	waits.Status(503)
 }
 
 // Streams are no part of what is in flight, not even while a connection is made for them.
@@ -133,7 +134,7 @@ func (r *rig) hashOf(addr string) uint8 {
 // Who has fewer places is next, however long the other has been waiting.
 func TestLineKeys(t *testing.T) {
 	b := newBarrier()
-	three := func(c *Config) { c.Gate = Gating{Mode: gate.On, Wait: patience, Min: 3, Max: 3} }
+	three := func(c *Config) { c.Gate = Gating{Mode: gate.On, Wait: testkit.Patience, Min: 3, Max: 3} }
 	r := startWith(t, three, newTarget(t, b.script).url(), "EVENT_LOOPS", "1")
 	var at [3]string // addresses that the line tells apart
 	for i, n := 0, 2; i < len(at); n++ {
@@ -147,7 +148,7 @@ func TestLineKeys(t *testing.T) {
 		{at[0], "/held/greedy"}, {at[0], "/held/greedy"}, {at[1], "/held/modest"},
 		{at[0], "/greedy"}, {at[2], "/new"}, {at[1], "/modest"},
 	} {
-		r.dialFrom(ask[0]).send(request(ask[1]))
+		r.dialFrom(ask[0]).Send(request(ask[1]))
 		r.waiting(n + 1)
 	}
 	for range 3 {
@@ -163,23 +164,23 @@ func TestLineKeys(t *testing.T) {
 // clients, and however many clients leave before they are answered: others have places.
 func TestPlacesStayForOthers(t *testing.T) {
 	const each = 50
-	four := func(c *Config) { c.Gate = Gating{Mode: gate.On, Wait: patience, Min: 4, Max: 4} }
+	four := func(c *Config) { c.Gate = Gating{Mode: gate.On, Wait: testkit.Patience, Min: 4, Max: 4} }
 	r := startWith(t, four, newTarget(t, holder).url(), "EVENT_LOOPS", "1", "TARGET_MAX_CONNECTIONS", "2000", "BODY_BUFFER_BYTES", "1KiB",
 		"BODY_MIN_RATE", "0", "BODY_TIMEOUT", "10m", "STREAM_TIMEOUT", "10m", "TARGET_TIMEOUT", "10m")
 	for _, h := range holders {
 		for range each {
 			c := r.dial()
-			c.send(h.asked)
+			c.Send(h.asked)
 			h.begin(c)
 		}
 	}
 	r.until("all are paced by their clients", func() bool { return r.samples()["ratelimiter_upstream_streams"] == float64(each*len(holders)) })
 	others := r.dial()
 	for range each {
-		others.ask(get, 200)
+		others.Ask(get, 200)
 		leaves := r.dial()
-		leaves.send(request("/late"))
-		leaves.reset()
+		leaves.Send(request("/late"))
+		leaves.Reset()
 	}
 	r.samplesAre("ratelimiter_upstream_streams", each*len(holders))
 }
@@ -191,12 +192,12 @@ func TestGateLeavesTheWaitForConnectionsAlone(t *testing.T) {
 	atOnce := func(c *Config) { c.Gate = Gating{Mode: gate.On, Wait: 0, Min: 1} }
 	r := startWith(t, atOnce, newTarget(t, b.script).url(), "EVENT_LOOPS", "1", "TARGET_MAX_CONNECTIONS", "1")
 	held, waits := r.dial(), r.dial()
-	held.send(request("/held"))
+	held.Send(request("/held"))
 	b.next(t)
-	waits.send(request("/waits"))
+	waits.Send(request("/waits"))
 	r.waiting(2)
 	b.open <- true
-	held.status(200)
-	waits.status(200)
+	held.Status(200)
+	waits.Status(200)
 	r.samplesAre(`ratelimiter_upstream_errors_total{kind="gate"}`, 0)
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"weir/internal/loop/looptest"
+	"weir/internal/testkit"
 	"weir/proxy/gate"
 )
 
@@ -28,7 +29,7 @@ func TestLineIsServedWhenAStreamBegins(t *testing.T) {
 	await(t, asked)
 	waits := r.lineUp(1, get)
 	open <- true
-	waits.status(200)
+	waits.Status(200)
 }
 
 // An exchange for which a connection is being made has a place; when its client leaves,
@@ -41,14 +42,14 @@ func TestLineIsServedWhenAConnectComesToNothing(t *testing.T) {
 			first := r.lineUp(0, request("/first"))
 			second := r.lineUp(1, request("/second"))
 			if leaves {
-				first.reset()
+				first.Reset()
 				r.inLine(0)
 			}
 			end()
 			if !leaves {
-				first.status(502)
+				first.Status(502)
 			}
-			second.status(502)
+			second.Status(502)
 		})
 	}
 }
@@ -63,7 +64,7 @@ func TestLineIsServedByATargetThatIsBack(t *testing.T) {
 	a.gate.next(t)
 	waits := r.lineUp(1, get)
 	b.health.Store(200)
-	if _, body := waits.status(200); body != "b" {
+	if _, body := waits.Status(200); body != "b" {
 		t.Errorf("answered by %s", body)
 	}
 }
@@ -91,12 +92,12 @@ func TestLineIsServedByATargetThatIsTriedAgain(t *testing.T) {
 	b.gate.open <- true
 	bad := r.dial()
 	for r.statusOf(b).Ejections == 0 { // b has the only place
-		bad.ask(get, 503)
+		bad.Ask(get, 503)
 	}
 	b.status.Store(200)
 	waits := r.dial()
-	waits.send(get)
-	if _, body := waits.status(200); body != "b" {
+	waits.Send(get)
+	if _, body := waits.Status(200); body != "b" {
 		t.Errorf("answered by %s", body)
 	}
 }
@@ -109,7 +110,7 @@ func TestLineIsKeptWhenTheLimitIsReached(t *testing.T) {
 	r := startWith(t, gated, newTarget(t, b.script).url(), "EVENT_LOOPS", "1", "TARGET_MAX_CONNECTIONS", "2")
 	r.lineUp(0, request("/held"))
 	b.next(t)
-	var waits []*caller
+	var waits []*testkit.Conn
 	for n := 1; n < 5; n++ {
 		waits = append(waits, r.lineUp(n, request("/held")))
 	}
@@ -138,6 +139,6 @@ func TestLineIsKeptWhenTheLimitIsReached(t *testing.T) {
 		b.next(t)
 	}
 	for _, c := range waits {
-		c.status(200)
+		c.Status(200)
 	}
 }

@@ -39,8 +39,8 @@ func TestServerSentEvents(t *testing.T) {
 					}
 				})
 				conn := start(t, target.url()).dial()
-				conn.send("GET / HTTP/" + version + "\r\nHost: x\r\n\r\n")
-				res, err := http.ReadResponse(conn.in, nil) // before there is any event
+				conn.Send("GET / HTTP/" + version + "\r\nHost: x\r\n\r\n")
+				res, err := http.ReadResponse(conn.In, nil) // before there is any event
 				if err != nil || res.StatusCode != 200 || (version == "1.0") == slices.Equal(res.TransferEncoding, []string{"chunked"}) {
 					t.Fatalf("answered %v, %v", res, err)
 				}
@@ -82,10 +82,10 @@ func TestFullDuplex(t *testing.T) {
 		}
 	}), "BODY_BUFFER_BYTES", "1KiB")
 	conn := r.dial()
-	conn.send("PUT / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n")
+	conn.Send("PUT / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n")
 	first := strings.Repeat("a", 2000) // it streams from here on
-	conn.send(fmt.Sprintf("%x\r\n%s\r\n", len(first), first))
-	res, err := http.ReadResponse(conn.in, nil)
+	conn.Send(fmt.Sprintf("%x\r\n%s\r\n", len(first), first))
+	res, err := http.ReadResponse(conn.In, nil)
 	if err != nil || res.StatusCode != 200 {
 		t.Fatalf("answered %v, %v", res, err)
 	}
@@ -95,7 +95,7 @@ func TestFullDuplex(t *testing.T) {
 	}
 	for i := range 100 {
 		piece := fmt.Sprintf("piece %d", i)
-		conn.send(fmt.Sprintf("%x\r\n%s\r\n", len(piece), piece))
+		conn.Send(fmt.Sprintf("%x\r\n%s\r\n", len(piece), piece))
 		if _, err := io.ReadFull(res.Body, back[:len(piece)]); err != nil || string(back[:len(piece)]) != piece {
 			t.Fatalf("piece %d came back as %q, %v", i, back[:len(piece)], err)
 		}
@@ -107,7 +107,7 @@ func TestFullDuplex(t *testing.T) {
 		if err := sent.give(w); err != nil {
 			t.Errorf("the client writes: %v", err)
 		}
-		conn.send("0\r\n\r\n")
+		conn.Send("0\r\n\r\n")
 	})
 	got := newStream(0)
 	_, err = got.take(res.Body)
@@ -144,9 +144,9 @@ func TestSteadilySlowReader(t *testing.T) {
 	}), "EVENT_LOOPS", "1", "STREAM_TIMEOUT", stalledPatience, "WRITE_TIMEOUT", stalledPatience)
 	conn := r.dial()
 	_ = conn.Conn.(*net.TCPConn).SetReadBuffer(32 << 10)
-	conn.send(request("/"))
+	conn.Send(request("/"))
 	end := watchHeap(t, 8<<20)
-	res, err := http.ReadResponse(conn.in, nil)
+	res, err := http.ReadResponse(conn.In, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -187,9 +187,9 @@ func TestSlowReaderOfEndedTarget(t *testing.T) {
 				r := start(t, target.url())
 				conn := r.dial()
 				_ = conn.Conn.(*net.TCPConn).SetReadBuffer(64 << 10)
-				conn.send("GET / HTTP/" + version + "\r\nHost: x\r\n\r\n")
+				conn.Send("GET / HTTP/" + version + "\r\nHost: x\r\n\r\n")
 				<-sent
-				res, err := http.ReadResponse(conn.in, nil)
+				res, err := http.ReadResponse(conn.In, nil)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -228,13 +228,13 @@ func TestTargetRefusesUpload(t *testing.T) {
 			var all sync.WaitGroup
 			for range 10 {
 				conn := r.dial()
-				conn.send("PUT / HTTP/1.1\r\nHost: x\r\nContent-Length: 8000000\r\n\r\n")
+				conn.Send("PUT / HTTP/1.1\r\nHost: x\r\nContent-Length: 8000000\r\n\r\n")
 				all.Go(func() {
 					_, _ = io.CopyN(conn, newStream(8_000_000), 8_000_000) // it may be closed before
 				})
 				all.Go(func() {
 					defer conn.Close()
-					if res, body, err := final(conn.in, "PUT"); err != nil || res.StatusCode != 413 || body != "no" || !res.Close {
+					if res, body, err := final(conn.In, "PUT"); err != nil || res.StatusCode != 413 || body != "no" || !res.Close {
 						t.Errorf("answered %v %q, %v", res, body, err)
 					}
 				})

@@ -14,7 +14,7 @@ func TestMissingKeys(t *testing.T) {
 - {id: refuses, match: {path: /refuses}, key: ["header:X-A"], missing: refuse, limit: {algorithm: fixed, limit: 1, window: C}}
 - {id: tries, match: {path: /tries}, key: ["header:X-A"], missing: refuse, mode: shadow, limit: {algorithm: fixed, limit: 1, window: C}}`, "RATE_LIMIT_LIMIT", "6")
 	c := r.dial()
-	c.play(`
+	play(c, `
 		GET /shares -> 200 shares 0
 		GET /shares -> 429 shares 0
 		GET /shares X-A=1 -> 200 shares 0

@@ -15,17 +15,14 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"weir/internal/freeport"
+	"weir/internal/testkit"
 )
 
 // instances starts targets on addresses of the loopback network, all on one port.
 // Each answers with its address.
 func instances(t *testing.T, ips ...string) (all map[string]*member, port string) {
 	t.Helper()
-	addr, err := freeport.Addr()
-	if err != nil {
-		t.Fatal(err)
-	}
+	addr := testkit.FreeAddr(t)
 	all = make(map[string]*member)
 	_, port, _ = net.SplitHostPort(addr)
 	for _, ip := range ips {
@@ -70,8 +67,8 @@ func TestEachAddressIsATarget(t *testing.T) {
 	r.addressed(port, "127.0.0.2", "127.0.0.3", "127.0.0.4")
 	conn := r.dial()
 	for range 30 {
-		conn.send(get)
-		if res, _ := conn.status(200); res.Header.Get("X-Host") != "svc.test:"+port {
+		conn.Send(get)
+		if res, _ := conn.Status(200); res.Header.Get("X-Host") != "svc.test:"+port {
 			t.Fatalf("the target was told Host %s", res.Header.Get("X-Host"))
 		}
 	}
@@ -83,7 +80,7 @@ func TestEachAddressIsATarget(t *testing.T) {
 	// Each has a health of its own.
 	all["127.0.0.3"].kill()
 	for range 6 {
-		conn.ask(get, 200)
+		conn.Ask(get, 200)
 	}
 	for _, st := range r.Targets() {
 		if want := map[bool]string{true: "down", false: "up"}[strings.HasPrefix(st.Address, "127.0.0.3:")]; st.Status != want {
@@ -104,7 +101,7 @@ func TestNameMoves(t *testing.T) {
 		conn := r.dial()
 		load.Go(func() {
 			for !over.Load() && !t.Failed() {
-				conn.ask(get, 200)
+				conn.Ask(get, 200)
 			}
 		})
 	}
@@ -140,7 +137,7 @@ func TestLookupsFail(t *testing.T) {
 			sample := `ratelimiter_upstream_lookups_total{result="` + test.result + `"}`
 			r.until("lookups find nothing", func() bool { return r.samples()[sample] >= 5 })
 			r.addressed(port, "127.0.0.2")
-			r.dial().ask(get, 200)
+			r.dial().Ask(get, 200)
 			dns.say(codeFine, "127.0.0.2")
 			r.until("the name is found again", func() bool { return strings.Contains(r.log.String(), "is found again") })
 			if n := strings.Count(r.log.String(), "A target's name is not found"); n != 1 {
@@ -185,13 +182,13 @@ func TestFirstLookup(t *testing.T) {
 		return dns.lookup(ctx, network, host)
 	}, "TARGET_CONNECT_TIMEOUT", "1s")
 	conn := r.dial()
-	conn.send(get)
-	if res, body := conn.answer("GET"); res.StatusCode < 502 || res.StatusCode > 504 || !strings.Contains(body, `"error":"the target`) {
+	conn.Send(get)
+	if res, body := conn.Answer("GET"); res.StatusCode < 502 || res.StatusCode > 504 || !strings.Contains(body, `"error":"the target`) {
 		t.Errorf("answered %d %s", res.StatusCode, body)
 	}
 	close(answered)
 	r.addressed(port, "127.0.0.2")
-	conn.ask(get, 200)
+	conn.Ask(get, 200)
 }
 
 // Names are looked up at once when the proxy starts and when the list of targets
@@ -217,13 +214,13 @@ func TestListChangesWhileLookupsFail(t *testing.T) {
 	dns := newNameServer(t, "svc.test", "127.0.0.2")
 	r := startNamed(t, port, dns.lookup)
 	r.addressed(port, "127.0.0.2")
-	r.dial().ask(get, 200)
+	r.dial().Ask(get, 200)
 	dns.say(codeServerFail, "")
 	const failed = `ratelimiter_upstream_lookups_total{result="failed"}`
 	r.until("lookups fail", func() bool { return r.samples()[failed] >= 3 })
 	r.SetTargets([]*Target{{URL: "http://svc.test:" + port, Addr: "svc.test:" + port, Host: "svc.test"}})
 	r.addressed(port, "127.0.0.2")
-	r.dial().ask(get, 200)
+	r.dial().Ask(get, 200)
 	if opened := all["127.0.0.2"].opened.Load(); opened != 1 {
 		t.Errorf("two requests were sent over %d connections", opened)
 	}
@@ -278,7 +275,7 @@ func TestAddressProvesItsName(t *testing.T) {
 				c.Targets[0].Secure = &tls.Config{RootCAs: trusted, ServerName: name}
 			}, "https://"+name+":"+port, "EVENT_LOOPS", "1", "TARGET_DNS_INTERVAL", "2ms")
 			r.until("the name is found", func() bool { return r.Targets()[0].Address == "127.0.0.1:"+port })
-			r.dial().ask(get, want)
+			r.dial().Ask(get, want)
 			if asked.Load() != name {
 				t.Errorf("asked for the certificate of %v", asked.Load())
 			}

@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"weir/internal/freeport"
+	"weir/internal/testkit"
 )
 
 // nginx starts an nginx with these directives, of all servers and of the one
@@ -27,10 +27,7 @@ func nginx(t *testing.T, http, server string) string {
 		t.Skip("nginx is missing (Debian: apt-get install nginx-light)")
 	}
 	dir := t.TempDir()
-	address, err := freeport.Addr()
-	if err != nil {
-		t.Fatal(err)
-	}
+	address := testkit.FreeAddr(t)
 	replaceFile(t, filepath.Join(dir, "nginx.conf"), fmt.Sprintf(`daemon off;
 master_process off;
 pid %[1]s/pid;
@@ -51,7 +48,7 @@ http {
 }
 `, dir, address, http, server))
 	cmd := exec.Command("nginx", "-p", dir, "-c", filepath.Join(dir, "nginx.conf"))
-	log := new(logBuffer)
+	log := new(testkit.Log)
 	cmd.Stderr = log
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	if err := cmd.Start(); err != nil {
@@ -60,7 +57,7 @@ http {
 	gone := make(chan struct{})
 	go func() { _ = cmd.Wait(); close(gone) }()
 	t.Cleanup(func() { _ = cmd.Process.Kill(); <-gone })
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), testkit.Patience)
 	defer cancel()
 	for retry := time.NewTicker(5 * time.Millisecond); ; {
 		if c, err := net.Dial("tcp", address); err == nil {

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"weir/internal/testkit"
 	"weir/proxy/store"
 )
 
@@ -17,7 +18,7 @@ func TestOwnEndpointsInOrder(t *testing.T) {
 	r := start(t, newTarget(t, echoes).url())
 	conn := r.dial()
 	const body = `{"algorithm":"fixed","limit":77,"window":3153600000}`
-	conn.send(request("/a") + request("/metrics") + request("/b") +
+	conn.Send(request("/a") + request("/metrics") + request("/b") +
 		"POST /config/limits HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n" + fmt.Sprintf("%x\r\n%s\r\n0\r\n\r\n", len(body), body) +
 		request("http://x/config/limits") + "HEAD /metrics HTTP/1.1\r\nHost: x\r\n\r\n" + request("/config/nothing") + request("/c"))
 	for i, want := range []struct {
@@ -28,7 +29,7 @@ func TestOwnEndpointsInOrder(t *testing.T) {
 		{"GET", 200, "GET /a 0"}, {"GET", 200, "ratelimiter_requests_total"}, {"GET", 200, "GET /b 0"}, {"POST", 200, `"limit":77`},
 		{"GET", 200, `"source":"api"`}, {"HEAD", 200, ""}, {"GET", 404, `{"error":"nothing is at /config/nothing"}`}, {"GET", 200, "GET /c 0"},
 	} {
-		res, body := conn.answer(want.method)
+		res, body := conn.Answer(want.method)
 		if res.StatusCode != want.status || !strings.Contains(body, want.part) {
 			t.Errorf("answer %d: %d %.200q, want %d with %q", i, res.StatusCode, body, want.status, want.part)
 		}
@@ -41,8 +42,8 @@ func TestOwnEndpointsInOrder(t *testing.T) {
 func TestOwnEndpoints(t *testing.T) {
 	r := start(t, newTarget(t, echoes).url(), "RATE_LIMIT_LIMIT", "1")
 	conn := r.dial()
-	conn.ask(get, 200)
-	conn.ask(get, 429) // the limit is not for own endpoints
+	conn.Ask(get, 200)
+	conn.Ask(get, 429) // the limit is not for own endpoints
 	for _, test := range []struct {
 		name, request string
 		status        int
@@ -61,11 +62,11 @@ func TestOwnEndpoints(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			conn := r.dial()
 			defer conn.Close()
-			conn.t = t
-			if body := conn.ask(test.request, test.status); !strings.Contains(body, test.part) {
+			conn.T = t
+			if body := conn.Ask(test.request, test.status); !strings.Contains(body, test.part) {
 				t.Errorf("answered %.300q, want something with %q", body, test.part)
 			}
-			conn.ask(request("/config/limits"), 200) // the connection goes on
+			conn.Ask(request("/config/limits"), 200) // the connection goes on
 		})
 	}
 	r.samplesAre("ratelimiter_store_decisions_total", 2)
@@ -87,18 +88,18 @@ func TestOwnEndpointBody(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			conn := r.dial()
-			conn.t = t
-			conn.send(test.request)
-			res, body := conn.status(test.status)
+			conn.T = t
+			conn.Send(test.request)
+			res, body := conn.Status(test.status)
 			if res.Close != (test.status == 413) {
 				t.Errorf("the connection closes: %t, %s", res.Close, body)
 			}
 		})
 	}
 	conn := r.dial()
-	conn.send("POST /config/limits HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 43\r\n\r\n")
-	conn.status(100)
-	conn.ask(config, 200)
+	conn.Send("POST /config/limits HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 43\r\n\r\n")
+	conn.Status(100)
+	conn.Ask(config, 200)
 }
 
 // chunked is a request whose body comes in one chunk.
@@ -109,8 +110,8 @@ func chunked(line, body string) string {
 func TestMetricsInGzip(t *testing.T) {
 	r := start(t, newTarget(t, echoes).url())
 	conn := r.dial()
-	conn.send("GET /metrics HTTP/1.1\r\nHost: x\r\nAccept-Encoding: gzip\r\n\r\n" + get)
-	res, body := conn.status(200)
+	conn.Send("GET /metrics HTTP/1.1\r\nHost: x\r\nAccept-Encoding: gzip\r\n\r\n" + get)
+	res, body := conn.Status(200)
 	if res.Header.Get("Content-Encoding") != "gzip" {
 		t.Fatalf("encoded as %q", res.Header.Get("Content-Encoding"))
 	}
@@ -118,10 +119,10 @@ func TestMetricsInGzip(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if b, err := io.ReadAll(text); err != nil || parseSamples(t, string(b))["ratelimiter_client_connections"] != 1 {
+	if b, err := io.ReadAll(text); err != nil || testkit.Samples(t, string(b))["ratelimiter_client_connections"] != 1 {
 		t.Errorf("metrics in gzip: %v %.300q", err, b)
 	}
-	conn.status(200)
+	conn.Status(200)
 }
 
 // mixture is what the metrics say after TestMetrics.
@@ -173,7 +174,7 @@ func TestMetrics(t *testing.T) {
 	})
 	r := start(t, target.url(), "RATE_LIMIT_LIMIT", "9", "EVENT_LOOPS", "1")
 	conn := r.dial()
-	ask := func(request string, status int) { conn.ask(request, status) }
+	ask := func(request string, status int) { conn.Ask(request, status) }
 	for range 5 {
 		ask(get, 200)
 	}
@@ -183,9 +184,9 @@ func TestMetrics(t *testing.T) {
 	ask(request("/junk"), 502)
 	ask(get, 429)
 	ask("DELETE /d HTTP/1.1\r\nHost: x\r\n\r\n", 429)
-	text := conn.ask(request("/metrics"), 200)
-	conn.ask("GET / HTTP/1.1\r\n\r\n", 400)
-	s := parseSamples(t, text)
+	text := conn.Ask(request("/metrics"), 200)
+	conn.Ask("GET / HTTP/1.1\r\n\r\n", 400)
+	s := testkit.Samples(t, text)
 	for name, want := range mixture {
 		if got, ok := s[name]; got != want || !ok {
 			t.Errorf("%s: %v, want %v", name, got, want)
@@ -227,9 +228,9 @@ func TestOwnEndpointsOverload(t *testing.T) {
 	answers := make(chan *http.Response, places+more)
 	for range places + more {
 		conn := r.dial()
-		conn.send(request("/config/adaptive"))
+		conn.Send(request("/config/adaptive"))
 		go func() {
-			res, err := http.ReadResponse(conn.in, nil)
+			res, err := http.ReadResponse(conn.In, nil)
 			if err != nil {
 				res = &http.Response{Status: err.Error()}
 			}
@@ -242,9 +243,9 @@ func TestOwnEndpointsOverload(t *testing.T) {
 			t.Errorf("answered %s %v", res.Status, res.Header)
 		}
 	}
-	r.dial().ask(get, 200)
-	r.dial().ask(request("/actuator/health"), 200)
-	r.dial().ask(request("/actuator/health/readiness"), 200)
+	r.dial().Ask(get, 200)
+	r.dial().Ask(request("/actuator/health"), 200)
+	r.dial().Ask(request("/actuator/health/readiness"), 200)
 	close(r.held)
 	served := 0
 	for range places {
@@ -262,12 +263,12 @@ func TestOwnEndpointsOverload(t *testing.T) {
 func TestClientLeavesOwnEndpoint(t *testing.T) {
 	r := start(t, newTarget(t, echoes).url())
 	conn := r.dial()
-	conn.send(request("/config/adaptive"))
+	conn.Send(request("/config/adaptive"))
 	r.until("it works", func() bool { return r.holding.Load() == 1 })
-	conn.reset()
+	conn.Reset()
 	r.until("the client is gone", func() bool { return r.samples()["ratelimiter_client_connections"] == 0 })
 	close(r.held)
 	conn = r.dial()
-	conn.ask(get, 200)
-	conn.ask(request("/config/limits"), 200)
+	conn.Ask(get, 200)
+	conn.Ask(request("/config/limits"), 200)
 }

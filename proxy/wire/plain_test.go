@@ -17,17 +17,17 @@ func TestPlainRequestOnTLSPort(t *testing.T) {
 	for _, text := range []string{get, "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\nhello",
 		fmt.Sprintf("PROPFIND / HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s", len(upload), upload)} {
 		conn := r.dial()
-		conn.send(text)
-		res, body := conn.status(400)
+		conn.Send(text)
+		res, body := conn.Status(400)
 		if !strings.Contains(body, "speaks TLS") || !res.Close || res.Header.Get("Content-Type") != "application/json" {
 			t.Errorf("answered %v %q", res.Header, body)
 		}
-		conn.closed()
+		conn.Closed()
 	}
 	for _, text := range []string{"SSH-2.0-x\r\n", "\x00\x01\x02\x03\x04\x05"} {
 		conn := r.dial()
-		conn.send(text)
-		if b, err := conn.in.ReadByte(); err == nil {
+		conn.Send(text)
+		if b, err := conn.In.ReadByte(); err == nil {
 			t.Errorf("%q is answered with %q", text, b)
 		}
 	}

@@ -28,7 +28,7 @@ func TestPreflights(t *testing.T) {
 			GET / -> 429 a 0`,
 	} {
 		r := startRules(t, rules, "RATE_LIMIT_LIMIT", "2", "PREFLIGHT", setting)
-		r.dial().play(script)
+		play(r.dial(), script)
 		if setting == "exempt" {
 			r.samplesAre(`ratelimiter_exempt_requests_total{rule="PREFLIGHT"}`, 2)
 		}

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"weir/internal/http1"
+	"weir/internal/testkit"
 )
 
 // loginTarget authenticates connections, as servers with NTLM and Negotiate do:
@@ -53,21 +54,21 @@ var logins = []struct {
 	{"Negotiate", []string{"Negotiate %s"}},
 }
 
-func (c *caller) login(steps []string, user string) {
-	c.t.Helper()
+func logIn(c *testkit.Conn, steps []string, user string) {
+	c.T.Helper()
 	for i := range steps {
-		c.loginStep(steps, i, user)
+		logInStep(c, steps, i, user)
 	}
 }
 
-func (c *caller) loginStep(steps []string, i int, user string) {
-	c.t.Helper()
+func logInStep(c *testkit.Conn, steps []string, i int, user string) {
+	c.T.Helper()
 	status, want := 401, ""
 	if i == len(steps)-1 {
 		status, want = 200, "hello "+user
 	}
-	if body := c.ask(login(fmt.Sprintf(steps[i], user)), status); body != want {
-		c.t.Errorf("%s is told %q", user, body)
+	if body := c.Ask(login(fmt.Sprintf(steps[i], user)), status); body != want {
+		c.T.Errorf("%s is told %q", user, body)
 	}
 }
 
@@ -80,20 +81,20 @@ func TestLoginIsNotInherited(t *testing.T) {
 			r := start(t, target.url(), "EVENT_LOOPS", "1")
 			alice, bob, nobody := r.dial(), r.dial(), r.dial()
 			for i := range test.steps { // side by side
-				alice.loginStep(test.steps, i, "alice")
-				bob.loginStep(test.steps, i, "bob")
-				nobody.ask(get, 401)
+				logInStep(alice, test.steps, i, "alice")
+				logInStep(bob, test.steps, i, "bob")
+				nobody.Ask(get, 401)
 			}
 			for range 3 {
-				if a, b := alice.ask(get, 200), bob.ask(get, 200); a != "hello alice" || b != "hello bob" {
+				if a, b := alice.Ask(get, 200), bob.Ask(get, 200); a != "hello alice" || b != "hello bob" {
 					t.Errorf("alice is told %q, bob %q", a, b)
 				}
-				r.dial().ask(get, 401)
+				r.dial().Ask(get, 401)
 			}
 			alice.Close()
-			bob.reset()
+			bob.Reset()
 			r.until("their connections to the target have ended", func() bool { return r.samples()["ratelimiter_client_connections"] == float64(target.open()) })
-			r.dial().ask(get, 401)
+			r.dial().Ask(get, 401)
 		})
 	}
 }
@@ -103,9 +104,9 @@ func TestLoginStaysOnItsConnection(t *testing.T) {
 	target := newTarget(t, loginTarget)
 	r := start(t, target.url(), "EVENT_LOOPS", "1")
 	alice := r.dial()
-	alice.ask(get, 401)
-	r.dial().ask(get, 401) // takes another connection: alice was offered NTLM
-	alice.login(logins[0].steps, "alice")
+	alice.Ask(get, 401)
+	r.dial().Ask(get, 401) // takes another connection: alice was offered NTLM
+	logIn(alice, logins[0].steps, "alice")
 	if n := target.opened.Load(); n != 2 {
 		t.Errorf("%d connections to the target, want 2", n)
 	}
@@ -117,13 +118,13 @@ func TestPrivateConnectionEnds(t *testing.T) {
 	target := newTarget(t, loginTarget)
 	r := start(t, target.url(), "EVENT_LOOPS", "1")
 	alice := r.dial()
-	alice.login(logins[0].steps, "alice")
-	alice.ask(request("/hangup"), 502)
+	logIn(alice, logins[0].steps, "alice")
+	alice.Ask(request("/hangup"), 502)
 	if n := target.opened.Load(); n != 1 {
 		t.Errorf("%d connections to the target, want 1", n)
 	}
-	alice.ask(get, 401)
-	alice.login(logins[0].steps, "alice")
+	alice.Ask(get, 401)
+	logIn(alice, logins[0].steps, "alice")
 	r.samplesAre("ratelimiter_upstream_retries_total", 0)
 }
 
@@ -133,14 +134,14 @@ func TestPrivateConnectionsAreBounded(t *testing.T) {
 	target := newTarget(t, loginTarget)
 	r := start(t, target.url(), "EVENT_LOOPS", "1", "TARGET_MAX_CONNECTIONS", "2", "TARGET_STREAM_SHARE", "0.5")
 	alice, bob := r.dial(), r.dial()
-	alice.login(logins[0].steps, "alice")
+	logIn(alice, logins[0].steps, "alice")
 	r.samplesAre("ratelimiter_upstream_streams", 1)
-	bob.ask(login("NTLM hello bob"), 503)
-	r.dial().ask(get, 401)
-	alice.ask(get, 200)
+	bob.Ask(login("NTLM hello bob"), 503)
+	r.dial().Ask(get, 401)
+	alice.Ask(get, 200)
 	alice.Close()
 	r.until("alice's place is free", func() bool { return r.samples()["ratelimiter_upstream_streams"] == 0 })
-	bob.login(logins[0].steps, "bob")
+	logIn(bob, logins[0].steps, "bob")
 }
 
 // A target that leaves the list keeps no client.
@@ -148,9 +149,9 @@ func TestPrivateConnectionOfFormerTarget(t *testing.T) {
 	old, next := newTarget(t, loginTarget), newTarget(t, loginTarget)
 	r := start(t, old.url(), "EVENT_LOOPS", "1")
 	alice := r.dial()
-	alice.login(logins[2].steps, "alice")
+	logIn(alice, logins[2].steps, "alice")
 	r.SetTargets([]*Target{{URL: next.url(), Addr: next.addr, Host: next.addr}})
-	alice.ask(get, 401)
+	alice.Ask(get, 401)
 	r.until("the old target is forgotten", func() bool { return old.open() == 0 })
 	if n := next.opened.Load(); n != 1 {
 		t.Errorf("%d connections to the new target", n)

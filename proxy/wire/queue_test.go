@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"testing"
 	"time"
+
+	"weir/internal/testkit"
 )
 
 // startQueue runs a proxy with one rule that is a queue, before a target that says
@@ -38,10 +40,10 @@ func TestQueueIsInOrder(t *testing.T) {
 			r, g := startQueue(t, fmt.Sprintf("limit: {algorithm: leaky, capacity: 100, fillRate: %d}", rate),
 				"EVENT_LOOPS", test.loops, "TARGET_MAX_CONNECTIONS", test.connections)
 			began := time.Now()
-			var conns []*caller
+			var conns []*testkit.Conn
 			for i := range requests {
 				conn := r.dial()
-				conn.send(request(fmt.Sprintf("/q/%d", i)))
+				conn.Send(request(fmt.Sprintf("/q/%d", i)))
 				r.places(i+1, 0)
 				conns = append(conns, conn)
 			}
@@ -58,7 +60,7 @@ func TestQueueIsInOrder(t *testing.T) {
 				}
 			}
 			for i, conn := range conns {
-				if _, body := conn.status(200); body != echoOf("GET", fmt.Sprintf("/q/%d", i), "") {
+				if _, body := conn.Status(200); body != echoOf("GET", fmt.Sprintf("/q/%d", i), "") {
 					t.Errorf("request %d got %q", i, body)
 				}
 			}
@@ -71,12 +73,12 @@ func TestQueueIsInOrder(t *testing.T) {
 func TestQueuedRequestsAreWhole(t *testing.T) {
 	r, g := startQueue(t, "limit: {algorithm: leaky, capacity: 10, fillRate: 10}")
 	conn := r.dial()
-	conn.send(request("/q/1") + "POST /q/2 HTTP/1.1\r\nHost: x\r\nContent-Length: 6\r\n\r\nabc")
-	conn.status(200)
+	conn.Send(request("/q/1") + "POST /q/2 HTTP/1.1\r\nHost: x\r\nContent-Length: 6\r\n\r\nabc")
+	conn.Status(200)
 	r.places(2, 0)
-	conn.send("def" + request("/free") + "POST /q/3 HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nxyz\r\n0\r\n\r\n")
+	conn.Send("def" + request("/free") + "POST /q/3 HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nxyz\r\n0\r\n\r\n")
 	for _, want := range []string{echoOf("POST", "/q/2", "abcdef"), echoOf("GET", "/free", ""), echoOf("POST", "/q/3", "xyz")} {
-		if _, body := conn.status(200); body != want {
+		if _, body := conn.Status(200); body != want {
 			t.Errorf("answered %q, want %q", body, want)
 		}
 	}
@@ -95,25 +97,25 @@ const rarely = "limit: {algorithm: leaky, capacity: 2, fillRate: 0.001}"
 func TestQueueIsFull(t *testing.T) {
 	r, g := startQueue(t, rarely)
 	first, waits, leaves := r.dial(), r.dial(), r.dial()
-	first.ask(request("/q/first"), 200)
-	waits.send(request("/q/waits"))
+	first.Ask(request("/q/first"), 200)
+	waits.Send(request("/q/waits"))
 	r.places(2, 0)
-	leaves.send(request("/q/leaves"))
+	leaves.Send(request("/q/leaves"))
 	r.places(3, 0)
-	first.send(request("/q/full"))
-	res, body := first.status(429)
+	first.Send(request("/q/full"))
+	res, body := first.Status(429)
 	fieldsAre(t, res.Header, "X-RateLimit-Limit", "2", "X-RateLimit-Remaining", "0", "RateLimit-Policy", `"q";q=2;w=2000`)
 	var told struct{ RetryAfter float64 }
 	if err := json.Unmarshal([]byte(body), &told); err != nil || told.RetryAfter <= 0 || told.RetryAfter > 1000 {
 		t.Errorf("refused with %s, want to be told of the next slot", body)
 	}
 	for i := range 2 {
-		leaves.reset()
+		leaves.Reset()
 		r.until("it is known that the client is gone", func() bool { return r.samples()["ratelimiter_requests_abandoned_total"] == float64(i+1) })
 		leaves = r.dial()
-		leaves.send(request("/q/again"))
+		leaves.Send(request("/q/again"))
 		r.places(4+i, 1+i)
-		first.ask(request("/q/full"), 429)
+		first.Ask(request("/q/full"), 429)
 	}
 	if got := g.next(t); got != "/q/first" || len(g.asked) > 0 {
 		t.Errorf("%s and %d more are at the target, want the first only", got, len(g.asked))
@@ -124,11 +126,11 @@ func TestQueueIsFull(t *testing.T) {
 func TestQueueOfThePatient(t *testing.T) {
 	r, _ := startQueue(t, "limit: {algorithm: leaky, capacity: 10, fillRate: 0.001}, maxDelay: 1500")
 	conn := r.dial()
-	conn.ask(request("/q"), 200)
-	r.dial().send(request("/q"))
+	conn.Ask(request("/q"), 200)
+	r.dial().Send(request("/q"))
 	r.places(2, 0)
 	var told struct{ RetryAfter float64 }
-	if body := conn.ask(request("/q"), 429); json.Unmarshal([]byte(body), &told) != nil || told.RetryAfter <= 0 || told.RetryAfter > 500 {
+	if body := conn.Ask(request("/q"), 429); json.Unmarshal([]byte(body), &told) != nil || told.RetryAfter <= 0 || told.RetryAfter > 500 {
 		t.Errorf("refused with %s, want to come when the queue is a slot and a half long", body)
 	}
 }
@@ -136,34 +138,34 @@ func TestQueueOfThePatient(t *testing.T) {
 // Draining lets those who wait have their slots.
 func TestDrainOfQueue(t *testing.T) {
 	r, _ := startQueue(t, "limit: {algorithm: leaky, capacity: 10, fillRate: 4}")
-	var conns []*caller
+	var conns []*testkit.Conn
 	for i := range 4 {
 		conn := r.dial()
-		conn.send(request("/q"))
+		conn.Send(request("/q"))
 		r.places(i+1, 0)
 		conns = append(conns, conn)
 	}
-	conns[0].status(200)
+	conns[0].Status(200)
 	if cut := r.drain(context.Background()); cut != 0 {
 		t.Errorf("%d connections were cut", cut)
 	}
 	for _, conn := range conns[1:] {
-		conn.status(200)
-		conn.closed()
+		conn.Status(200)
+		conn.Closed()
 	}
 }
 
 // Who waits beyond DRAIN_TIMEOUT is cut.
 func TestDrainTimeoutOfQueue(t *testing.T) {
 	r, _ := startQueue(t, rarely, "DRAIN_TIMEOUT", "50ms", "DRAIN_GRACE", "10ms")
-	r.dial().ask(request("/q"), 200)
+	r.dial().Ask(request("/q"), 200)
 	conn := r.dial()
-	conn.send(request("/q"))
+	conn.Send(request("/q"))
 	r.places(2, 0)
 	if cut := r.drain(context.Background()); cut != 1 {
 		t.Errorf("%d connections were cut, want 1", cut)
 	}
-	conn.closed()
+	conn.Closed()
 }
 
 // In several queues a request waits for the last of its slots, and a limit that
@@ -175,18 +177,18 @@ func TestQueuesTogether(t *testing.T) {
 - {id: fast, limit: {algorithm: leaky, capacity: 5, fillRate: 1000}}
 - {id: count, key: ["header:X-A"], limit: {algorithm: fixed, limit: 2, window: C}}`))
 	conn := r.dial()
-	conn.play(`GET /first X-A=1 -> 200 count 1`)
+	play(conn, `GET /first X-A=1 -> 200 count 1`)
 	waits := r.dial()
-	waits.send(rawRequest("GET /waits X-A=1"))
+	waits.Send(rawRequest("GET /waits X-A=1"))
 	r.places(2, 0)
-	conn.play(`
+	play(conn, `
 		GET / X-A=1 -> 429 count 0
 		GET / X-A=2 -> 429 q 0`)
-	waits.reset()
+	waits.Reset()
 	r.until("it is known that the client is gone", func() bool { return r.samples()["ratelimiter_requests_abandoned_total"] == 1 })
-	conn.play(`GET / X-A=1 -> 429 count 0`) // what was counted stays counted
+	play(conn, `GET / X-A=1 -> 429 count 0`) // what was counted stays counted
 	last := r.dial()
-	last.send(rawRequest("GET /last X-A=2"))
+	last.Send(rawRequest("GET /last X-A=2"))
 	r.places(3, 2) // the refusal by count booked no place
 	if got := g.next(t); got != "/first" || len(g.asked) > 0 {
 		t.Errorf("%s and %d more are at the target, want the first only", got, len(g.asked))

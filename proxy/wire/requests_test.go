@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"weir/internal/http1/http1test"
+	"weir/internal/testkit"
 )
 
 // lastHere are the requests of the corpus that are to be accepted and whose last
@@ -155,7 +156,7 @@ func (tr *trial) run() error {
 	verdict := tr.verdict()
 	if strings.HasPrefix(verdict, "accept") {
 		for i, want := range tr.c.Requests {
-			res, _, err := final(conn.in, want.Method)
+			res, _, err := final(conn.In, want.Method)
 			if err != nil {
 				return fmt.Errorf("answer %d: %w", i+1, err)
 			}
@@ -191,13 +192,13 @@ func final(in *bufio.Reader, method string) (*http.Response, string, error) {
 
 // accepted checks how the connection goes on: it closes, or answers another
 // request.
-func (tr *trial) accepted(conn *caller) error {
+func (tr *trial) accepted(conn *testkit.Conn) error {
 	if tr.c.Close {
 		return over(conn)
 	}
 	target := "/again/" + tr.from
 	fmt.Fprintf(conn, "GET %s HTTP/1.1\r\nHost: x\r\n\r\n", target)
-	res, body, err := final(conn.in, "GET")
+	res, body, err := final(conn.In, "GET")
 	if err != nil || res.StatusCode != 200 || body != echoOf("GET", target, "") {
 		return fmt.Errorf("the connection does not go on: %v %q", err, body)
 	}
@@ -206,8 +207,8 @@ func (tr *trial) accepted(conn *caller) error {
 
 // refused checks that the connection closes, with one of the statuses or
 // without a word.
-func (tr *trial) refused(conn *caller, statuses []int) error {
-	res, body, err := final(conn.in, "GET")
+func (tr *trial) refused(conn *testkit.Conn, statuses []int) error {
+	res, body, err := final(conn.In, "GET")
 	if err != nil {
 		return closedBy(err)
 	}
@@ -218,8 +219,8 @@ func (tr *trial) refused(conn *caller, statuses []int) error {
 }
 
 // over checks that nothing more comes.
-func over(conn *caller) error {
-	b, err := conn.in.ReadByte()
+func over(conn *testkit.Conn) error {
+	b, err := conn.In.ReadByte()
 	if err == nil {
 		return fmt.Errorf("another byte: %q", b)
 	}
@@ -243,7 +244,7 @@ func canary(r *rig, from string) error {
 	defer conn.Close()
 	target := "/again/fresh/" + from
 	fmt.Fprintf(conn, "GET %s HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n", target)
-	res, body, err := final(conn.in, "GET")
+	res, body, err := final(conn.In, "GET")
 	if err != nil || res.StatusCode != 200 || body != echoOf("GET", target, "") {
 		return fmt.Errorf("canary: %v %q", err, body)
 	}

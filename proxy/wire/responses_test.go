@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"weir/internal/http1/http1test"
+	"weir/internal/testkit"
 )
 
 // TestResponseCorpus has a target answer with every case of the corpora, one
@@ -27,7 +28,7 @@ func TestResponseCorpus(t *testing.T) {
 		c := &cases[i]
 		t.Run(c.ID, func(t *testing.T) {
 			conn := r.dial()
-			conn.t = t
+			conn.T = t
 			defer conn.Close()
 			judgeResponse(conn, c, i)
 		})
@@ -90,10 +91,12 @@ func playResponses(c *targetConn, cases []http1test.ResponseCase) {
 }
 
 // whichConn asks the target for the number of the connection.
-func whichConn(conn *caller) string { return conn.ask("GET /which HTTP/1.1\r\nHost: x\r\n\r\n", 200) }
+func whichConn(conn *testkit.Conn) string {
+	return conn.Ask("GET /which HTTP/1.1\r\nHost: x\r\n\r\n", 200)
+}
 
-func judgeResponse(conn *caller, c *http1test.ResponseCase, i int) {
-	t := conn.t
+func judgeResponse(conn *testkit.Conn, c *http1test.ResponseCase, i int) {
+	t := conn.T
 	before := whichConn(conn)
 	body, upgrade := "", ""
 	if c.RequestMethod == "POST" {
@@ -105,7 +108,7 @@ func judgeResponse(conn *caller, c *http1test.ResponseCase, i int) {
 	} else {
 		upgrade = fmt.Sprintf("Content-Length: %d\r\n", len(body))
 	}
-	conn.send(fmt.Sprintf("%s /case/%d HTTP/1.1\r\nHost: x\r\n%s\r\n%s", c.RequestMethod, i, upgrade, body))
+	conn.Send(fmt.Sprintf("%s /case/%d HTTP/1.1\r\nHost: x\r\n%s\r\n%s", c.RequestMethod, i, upgrade, body))
 	if asked == "websocket" {
 		judgeTunnel(conn, c)
 		return
@@ -140,7 +143,7 @@ func judgeResponse(conn *caller, c *http1test.ResponseCase, i int) {
 
 // protocolOf is the protocol that the request of a case has to ask for: the one
 // that its answer switches to.
-func protocolOf(t *testing.T, c *http1test.ResponseCase) string {
+func protocolOf(t testing.TB, c *http1test.ResponseCase) string {
 	t.Helper()
 	if c.Expect != "tunnel" {
 		return ""
@@ -158,23 +161,23 @@ func protocolOf(t *testing.T, c *http1test.ResponseCase) string {
 
 // judgeTunnel fails unless the client is told of the switch, gets the bytes
 // behind it as they are, and the target those that the client sends then.
-func judgeTunnel(conn *caller, c *http1test.ResponseCase) {
-	t := conn.t
+func judgeTunnel(conn *testkit.Conn, c *http1test.ResponseCase) {
+	t := conn.T
 	octets, err := c.Bytes()
 	if err != nil {
 		t.Fatal(err)
 	}
 	_, behind, _ := bytes.Cut(octets, []byte("\r\n\r\n"))
-	res, err := http.ReadResponse(conn.in, nil)
+	res, err := http.ReadResponse(conn.In, nil)
 	if err != nil || res.StatusCode != 101 || res.Header.Get("Upgrade") != "websocket" || res.Header.Get("Connection") != "upgrade" {
 		t.Fatalf("answered %v, %v, want the switch", res, err)
 	}
 	got := make([]byte, len(behind))
-	if _, err := io.ReadFull(conn.in, got); err != nil || !bytes.Equal(got, behind) {
+	if _, err := io.ReadFull(conn.In, got); err != nil || !bytes.Equal(got, behind) {
 		t.Errorf("behind the switch came %q, %v, want %q", got, err, behind)
 	}
-	conn.send(tunnelled)
-	if _, err := io.ReadFull(conn.in, got[:len("heard")]); err != nil || string(got[:len("heard")]) != "heard" {
+	conn.Send(tunnelled)
+	if _, err := io.ReadFull(conn.In, got[:len("heard")]); err != nil || string(got[:len("heard")]) != "heard" {
 		t.Errorf("the target answered %q, %v", got, err)
 	}
 }
@@ -191,14 +194,14 @@ type clientAnswer struct {
 }
 
 // readAnswer reads up to the final answer, which must be framed in one way only.
-func readAnswer(conn *caller, method string) (*clientAnswer, error) {
+func readAnswer(conn *testkit.Conn, method string) (*clientAnswer, error) {
 	a := new(clientAnswer)
 	for {
 		head, err := peekHead(conn)
 		if err != nil {
 			return nil, err
 		}
-		res, err := http.ReadResponse(conn.in, &http.Request{Method: method})
+		res, err := http.ReadResponse(conn.In, &http.Request{Method: method})
 		if err != nil {
 			return nil, err
 		}
@@ -213,13 +216,13 @@ func readAnswer(conn *caller, method string) (*clientAnswer, error) {
 }
 
 // peekHead returns the bytes of the head that comes next.
-func peekHead(conn *caller) (string, error) {
+func peekHead(conn *testkit.Conn) (string, error) {
 	for {
-		b, _ := conn.in.Peek(conn.in.Buffered())
+		b, _ := conn.In.Peek(conn.In.Buffered())
 		if end := bytes.Index(b, []byte("\r\n\r\n")); end >= 0 {
 			return string(b[:end+4]), nil
 		}
-		if _, err := conn.in.Peek(len(b) + 1); err != nil {
+		if _, err := conn.In.Peek(len(b) + 1); err != nil {
 			return "", err
 		}
 	}

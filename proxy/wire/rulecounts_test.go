@@ -63,8 +63,8 @@ func TestRuleCountsAreBounded(t *testing.T) {
 func TestCountsOfGoneRules(t *testing.T) {
 	r := startRules(t, `rules: [{id: old, match: {path: /old}, limit: {algorithm: off}}, {id: stays, limit: {algorithm: off}}]`)
 	conn := r.dial()
-	conn.send(request("/old"))
-	conn.status(200)
+	conn.Send(request("/old"))
+	conn.Status(200)
 	with, without := r.cfg.Policy(), policyOf(t, "new", 1)
 	var gone departures
 	now := time.Now()

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"weir/internal/testkit"
 )
 
 // In the rules of these tests C stands for a window of a century.
@@ -55,17 +57,17 @@ func startAt(t *testing.T, target, rules string, env ...string) *rig {
 //
 // which is the status, the tightest rule, and how much of it remains. "-" is an
 // answer without such fields. Lines of PUT /config/rules have rules instead.
-func (c *caller) play(script string) {
-	c.t.Helper()
+func play(c *testkit.Conn, script string) {
+	c.T.Helper()
 	for line := range strings.Lines(script) {
 		sent, want, ok := strings.Cut(strings.TrimSpace(line), " -> ")
 		if !ok {
 			continue
 		}
-		c.send(rawRequest(sent))
-		res, body := c.answer(strings.Fields(sent)[0])
+		c.Send(rawRequest(sent))
+		res, body := c.Answer(strings.Fields(sent)[0])
 		if got := gist(res); got != want {
-			c.t.Errorf("%s: answered %s, want %s; %.200s", sent, got, want, body)
+			c.T.Errorf("%s: answered %s, want %s; %.200s", sent, got, want, body)
 		}
 	}
 }
@@ -105,7 +107,7 @@ func TestAllRulesOrNone(t *testing.T) {
 - {id: a, key: ["header:X-A"], limit: {algorithm: fixed, limit: 2, window: C}}
 - {id: b, key: ["header:X-B"], limit: {algorithm: fixed, limit: 3, window: C}}
 - {id: elsewhere, match: {path: /else/**}, limit: {algorithm: fixed, limit: 1, window: C}}`, "RATE_LIMIT_LIMIT", "5")
-	r.dial().play(`
+	play(r.dial(), `
 		GET / X-A=1 X-B=1 -> 200 a 1
 		GET / X-A=1 X-B=1 -> 200 a 0
 		GET / X-A=1 X-B=1 -> 429 a 0
@@ -123,7 +125,7 @@ func TestAllRulesOrNone(t *testing.T) {
 
 // A missing part of a key is a key that all share who lack it.
 func TestMissingPartIsShared(t *testing.T) {
-	startRules(t, `rules: [{id: q, key: ["query:k", method], limit: {algorithm: fixed, limit: 2, window: C}}]`).dial().play(`
+	play(startRules(t, `rules: [{id: q, key: ["query:k", method], limit: {algorithm: fixed, limit: 2, window: C}}]`).dial(), `
 		GET /one -> 200 q 1
 		GET /two -> 200 q 0
 		GET /one?k=1 -> 200 q 1
@@ -155,7 +157,7 @@ func TestClients(t *testing.T) {
   clients: true
   limit: {algorithm: fixed, limit: 4, window: C}
   priority: {header: X-Class, classes: {high: 0, normal: 0.5}, default: normal}`, "CLIENTS_FILE", clients).dial()
-	conn.play(`
+	play(conn, `
 		GET / X-Client=other -> 200 partner 1
 		GET / X-Client=other -> 200 partner 0
 		GET / X-Client=other -> 429 partner 0
@@ -165,8 +167,8 @@ func TestClients(t *testing.T) {
 		GET / X-Client=acme -> 429 partner 0
 		GET / X-Client=tiny -> 200 partner 0
 		GET / X-Client=tiny -> 429 partner 0`)
-	conn.send(rawRequest("GET / X-Client=acme"))
-	res, _ := conn.status(429)
+	conn.Send(rawRequest("GET / X-Client=acme"))
+	res, _ := conn.Status(429)
 	fieldsAre(t, res.Header, "X-RateLimit-Limit", "10", "RateLimit-Policy", `"partner";q=10;w=3153600000`)
 }
 
@@ -175,7 +177,7 @@ func TestClients(t *testing.T) {
 func TestBuiltInRuleForClients(t *testing.T) {
 	clients := clientFile(t, `{"acme":{"algorithm":"fixed","limit":2,"window":C}}`)
 	r := start(t, newTarget(t, echoes).url(), "CLIENTS_FILE", clients, "CLIENT_KEY", "query:client", "RATE_LIMIT_LIMIT", "100")
-	r.dial().play(`
+	play(r.dial(), `
 		GET /?client=acme -> 200 clients 1
 		GET /?client=acme -> 200 clients 0
 		GET /?client=acme -> 429 clients 0
@@ -188,7 +190,7 @@ func TestShadow(t *testing.T) {
 	r := startRules(t, `rules:
 - {id: trial, mode: shadow, key: ["header:X-A"], limit: {algorithm: fixed, limit: 1, window: C}}
 - {id: real, key: ["header:X-A"], limit: {algorithm: fixed, limit: 3, window: C}}`)
-	r.dial().play(`
+	play(r.dial(), `
 		GET / X-A=1 -> 200 real 2
 		GET / X-A=1 -> 200 real 1
 		GET / X-A=1 -> 200 real 0
@@ -201,11 +203,11 @@ func TestShadow(t *testing.T) {
 
 // Under the limit's last share lower classes are refused first.
 func TestPriority(t *testing.T) {
-	startRules(t, `rules:
+	play(startRules(t, `rules:
 - id: p
   key: [ip]
   limit: {algorithm: fixed, limit: 4, window: C}
-  priority: {header: X-Priority, classes: {high: 0, normal: 0.25, low: 0.5}, default: normal}`).dial().play(`
+  priority: {header: X-Priority, classes: {high: 0, normal: 0.25, low: 0.5}, default: normal}`).dial(), `
 		GET / X-Priority=low -> 200 p 1
 		GET / X-Priority=low -> 200 p 0
 		GET / X-Priority=low -> 429 p 0
@@ -221,7 +223,7 @@ func TestSoft(t *testing.T) {
 	conn := startRules(t, `rules:
 - {id: long, match: {path: /long}, limit: {algorithm: fixed, limit: 2, window: C}, soft: {overshoot: 1, for: 1000000000}}
 - {id: short, match: {path: /short}, limit: {algorithm: fixed, limit: 2, window: C}, soft: {overshoot: 1, for: 0.000001}}`).dial()
-	conn.play(`
+	play(conn, `
 		GET /long -> 200 long 1
 		GET /long -> 200 long 0
 		GET /long -> 200 long 0
@@ -240,7 +242,7 @@ func TestCosts(t *testing.T) {
 - {id: f, match: {path: /field}, limit: {algorithm: fixed, limit: 10, window: C}, cost: {header: X-Cost, default: 2, max: 5}}
 - {id: m, match: {path: /method}, limit: {algorithm: fixed, limit: 10, window: C}, cost: {methods: {POST: 4}, default: 1}}
 - {id: never, match: {path: /never}, limit: {algorithm: fixed, limit: 2, window: C}, cost: 3}`).dial()
-	conn.play(`
+	play(conn, `
 		GET /field X-Cost=1 -> 200 f 9
 		GET /field -> 200 f 7
 		GET /field X-Cost=1000 -> 200 f 2
@@ -251,8 +253,8 @@ func TestCosts(t *testing.T) {
 		POST /method -> 200 m 1
 		POST /method -> 429 m 1
 		PUT /method -> 200 m 0`)
-	conn.send(request("/never"))
-	res, body := conn.status(429)
+	conn.Send(request("/never"))
+	res, body := conn.Status(429)
 	fieldsAre(t, res.Header, "Retry-After", "", "X-RateLimit-Retry-After", "")
 	if !strings.Contains(body, "can never hold") {
 		t.Errorf("told %s", body)
@@ -262,15 +264,15 @@ func TestCosts(t *testing.T) {
 // One request in three seconds for each partner, however they come.
 func TestOneInThreeSeconds(t *testing.T) {
 	conn := startRules(t, `rules: [{id: partner, match: {path: /api/**}, key: ["header:X-Partner"], limit: {algorithm: gcra, limit: 1, window: 3}}]`).dial()
-	conn.send(rawRequest("GET /api/a X-Partner=acme") + rawRequest("GET /api/b X-Partner=acme") + rawRequest("GET /api/b X-Partner=other"))
-	conn.status(200)
-	res, _ := conn.status(429)
-	conn.status(200)
+	conn.Send(rawRequest("GET /api/a X-Partner=acme") + rawRequest("GET /api/b X-Partner=acme") + rawRequest("GET /api/b X-Partner=other"))
+	conn.Status(200)
+	res, _ := conn.Status(429)
+	conn.Status(200)
 	if after, err := strconv.Atoi(res.Header.Get("Retry-After")); err != nil || after < 1 || after > 3 {
 		t.Errorf("Retry-After is %q, want 1 to 3", res.Header.Get("Retry-After"))
 	}
 	fieldsAre(t, res.Header, "X-RateLimit-Limit", "1", "RateLimit-Policy", `"partner";q=1;w=3`)
-	conn.play(`GET /else X-Partner=acme -> 200 global 999999997`)
+	play(conn, `GET /else X-Partner=acme -> 200 global 999999997`)
 }
 
 // Envoy descriptor files with nested entries. Their windows are those of the clock: when one
@@ -290,10 +292,10 @@ func TestDescriptorFiles(t *testing.T) {
 			for {
 				conn := startRules(t, test.rules, test.env...).dial()
 				began := time.Now()
-				conn.send(strings.Repeat(rawRequest(test.hit), 6) + rawRequest(test.other))
+				conn.Send(strings.Repeat(rawRequest(test.hit), 6) + rawRequest(test.other))
 				var got []string
 				for range 7 {
-					res, _ := conn.answer("GET")
+					res, _ := conn.Answer("GET")
 					got = append(got, gist(res))
 				}
 				if !time.Now().Truncate(test.window).Equal(began.Truncate(test.window)) {
@@ -313,13 +315,13 @@ func TestDescriptorFiles(t *testing.T) {
 // proxy it is the last address that is not trusted.
 func TestAddressOfClients(t *testing.T) {
 	const rules = `rules: [{id: per-ip, key: [ip], limit: {algorithm: fixed, limit: 3, window: C}}]`
-	startRules(t, rules).dial().play(`
+	play(startRules(t, rules).dial(), `
 		GET / -> 200 per-ip 2
 		GET / X-Forwarded-For=192.0.2.1 -> 200 per-ip 1
 		GET / X-Forwarded-For=192.0.2.2 X-Real-IP=192.0.2.3 Forwarded=for=192.0.2.4 -> 200 per-ip 0
 		GET / X-Forwarded-For=192.0.2.5,127.0.0.1 True-Client-IP=192.0.2.6 -> 429 per-ip 0`)
 	r := startRules(t, rules, "TRUSTED_PROXIES", "127.0.0.1/32,198.51.100.0/24")
-	r.dial().play(`
+	play(r.dial(), `
 		GET / X-Forwarded-For=192.0.2.1 -> 200 per-ip 2
 		GET / X-Forwarded-For=6.6.6.6,_192.0.2.1 -> 200 per-ip 1
 		GET / X-Forwarded-For=7.7.7.7,192.0.2.1,198.51.100.9 -> 200 per-ip 0
@@ -329,7 +331,7 @@ func TestAddressOfClients(t *testing.T) {
 		GET / X-Forwarded-For=2001:db8::2:3 -> 200 per-ip 1
 		GET / X-Forwarded-For=2001:db8:0:1::1 -> 200 per-ip 2
 		GET / -> 200 per-ip 2`)
-	r.dialFrom("127.0.0.2").play(`
+	play(r.dialFrom("127.0.0.2"), `
 		GET / X-Forwarded-For=192.0.2.7 -> 200 per-ip 2
 		GET / X-Forwarded-For=192.0.2.8 -> 200 per-ip 1`)
 }
@@ -340,12 +342,12 @@ func TestClaimsOfClients(t *testing.T) {
 	const rules = `rules:
 - {id: url, match: {headers: {X-Original-URL: /free}}, limit: {algorithm: fixed, limit: 9, window: C}}
 - {id: per-ip, key: ["header:X-Client-IP"], limit: {algorithm: fixed, limit: 3, window: C}}`
-	startRules(t, rules).dial().play(`
+	play(startRules(t, rules).dial(), `
 		GET / X-Client-IP=192.0.2.1 -> 200 per-ip 2
 		GET / X-Client-IP=192.0.2.2 X-Original-URL=/free -> 200 per-ip 1
 		GET / -> 200 per-ip 0
 		GET / X-Client-IP=192.0.2.3 -> 429 per-ip 0`)
-	startRules(t, rules, "TRUSTED_PROXIES", "127.0.0.1/32").dial().play(`
+	play(startRules(t, rules, "TRUSTED_PROXIES", "127.0.0.1/32").dial(), `
 		GET / X-Client-IP=192.0.2.1 -> 200 per-ip 2
 		GET / X-Client-IP=192.0.2.2 -> 200 per-ip 2
 		GET / X-Client-IP=192.0.2.1 -> 200 per-ip 1`)
@@ -357,14 +359,14 @@ func TestFloodOfKeys(t *testing.T) {
 	const places, flood = 16, 2000
 	r := startRules(t, `rules: [{id: k, key: ["header:X-K"], limit: {algorithm: fixed, limit: 2, window: C}}]`, "KEYS_MAX", strconv.Itoa(places))
 	conn := r.dial()
-	conn.play(`
+	play(conn, `
 		GET / X-K=victim -> 200 k 1
 		GET / X-K=victim -> 200 k 0
 		GET / X-K=victim -> 429 k 0`)
 	admitted := 0
 	for i := range flood {
-		conn.send(rawRequest(fmt.Sprintf("GET / X-K=%d", i)))
-		if res, _ := conn.answer("GET"); res.StatusCode == 200 {
+		conn.Send(rawRequest(fmt.Sprintf("GET / X-K=%d", i)))
+		if res, _ := conn.Answer("GET"); res.StatusCode == 200 {
 			admitted++
 		}
 	}
@@ -372,7 +374,7 @@ func TestFloodOfKeys(t *testing.T) {
 	if want := places - 2 + 2; admitted != want {
 		t.Errorf("of the flood %d were admitted, want %d", admitted, want)
 	}
-	conn.play(`GET / X-K=victim -> 429 k 0`)
+	play(conn, `GET / X-K=victim -> 429 k 0`)
 	if keys := r.samples()["ratelimiter_store_keys"]; keys != places {
 		t.Errorf("the table holds %v keys, want %d", keys, places)
 	}
@@ -396,8 +398,8 @@ func TestFieldsOfTarget(t *testing.T) {
 	for _, test := range []struct{ path, id, limit, left string }{
 		{"/", "t", "9", "3"}, {"/narrow", "t", "9", "3"}, {"/narrow", "narrow", "5", "3"}, {"/narrow", "narrow", "5", "2"}, {"/", "t", "9", "3"},
 	} {
-		conn.send(request(test.path))
-		res, _ := conn.status(200)
+		conn.Send(request(test.path))
+		res, _ := conn.Status(200)
 		if got := gist(res); test.id+" "+test.left != strings.TrimPrefix(got, "200 ") {
 			t.Errorf("%s: told %s, want %s %s", test.path, got, test.id, test.left)
 		}

@@ -3,6 +3,8 @@ package wire
 import (
 	"strings"
 	"testing"
+
+	"weir/internal/testkit"
 )
 
 // holders are the ways to hold a connection to the target for long. A caller
@@ -10,19 +12,19 @@ import (
 var holders = []struct {
 	name  string
 	asked string
-	begin func(c *caller)
+	begin func(c *testkit.Conn)
 }{
-	{"tunnels", "GET /tunnel HTTP/1.1\r\nHost: x\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\n", func(c *caller) { c.reads("HTTP/1.1 101 ") }},
-	{"answers without a length", request("/stream"), func(c *caller) { c.reads("HTTP/1.1 200 ") }},
-	{"large answers", request("/large"), func(c *caller) { c.reads("HTTP/1.1 200 ") }},
-	{"uploads", "POST /upload HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 100000\r\n\r\n", func(c *caller) { c.reads("HTTP/1.1 100 ") }},
+	{"tunnels", "GET /tunnel HTTP/1.1\r\nHost: x\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\n", func(c *testkit.Conn) { reads(c, "HTTP/1.1 101 ") }},
+	{"answers without a length", request("/stream"), func(c *testkit.Conn) { reads(c, "HTTP/1.1 200 ") }},
+	{"large answers", request("/large"), func(c *testkit.Conn) { reads(c, "HTTP/1.1 200 ") }},
+	{"uploads", "POST /upload HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 100000\r\n\r\n", func(c *testkit.Conn) { reads(c, "HTTP/1.1 100 ") }},
 }
 
 // reads fails unless what comes next begins with the text.
-func (c *caller) reads(text string) {
-	c.t.Helper()
-	if got, err := c.in.Peek(len(text)); err != nil || string(got) != text {
-		c.t.Errorf("answered %q, %v, want %q", got, err, text)
+func reads(c *testkit.Conn, text string) {
+	c.T.Helper()
+	if got, err := c.In.Peek(len(text)); err != nil || string(got) != text {
+		c.T.Errorf("answered %q, %v, want %q", got, err, text)
 	}
 }
 
@@ -53,32 +55,32 @@ func TestShareStaysForShortExchanges(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			r := start(t, newTarget(t, holder).url(), "EVENT_LOOPS", "1", "TARGET_MAX_CONNECTIONS", "4", "TARGET_STREAM_SHARE", "0.75",
 				"BODY_BUFFER_BYTES", "1KiB")
-			hold := func() *caller {
+			hold := func() *testkit.Conn {
 				conn := r.dial()
-				conn.send(test.asked)
+				conn.Send(test.asked)
 				test.begin(conn)
 				return conn
 			}
 			streams := func(n float64) func() bool {
 				return func() bool { return r.samples()["ratelimiter_upstream_streams"] == n }
 			}
-			held := []*caller{hold(), hold(), hold()}
+			held := []*testkit.Conn{hold(), hold(), hold()}
 			r.until("three hold a connection", streams(3))
 			late := r.dial()
-			late.send(test.asked)
+			late.Send(test.asked)
 			if test.name == "uploads" {
-				late.reads("HTTP/1.1 100 ")
-				late.in.Discard(len("HTTP/1.1 100 Continue\r\n\r\n"))
+				reads(late, "HTTP/1.1 100 ")
+				late.In.Discard(len("HTTP/1.1 100 Continue\r\n\r\n"))
 			}
-			if res, body := late.status(503); res.Header.Get("Retry-After") != "1" || !strings.Contains(body, "that may carry tunnels and streams") {
+			if res, body := late.Status(503); res.Header.Get("Retry-After") != "1" || !strings.Contains(body, "that may carry tunnels and streams") {
 				t.Errorf("the fourth is answered %v %q", res.Header, body)
 			}
 			for range 3 {
-				r.dial().ask(get, 200)
+				r.dial().Ask(get, 200)
 			}
 			r.samplesAre(`ratelimiter_upstream_errors_total{kind="streams"}`, 1, "ratelimiter_upstream_streams", 3)
 			for _, conn := range held {
-				conn.reset()
+				conn.Reset()
 			}
 			r.until("all have given their places back", streams(0))
 			hold()

@@ -40,8 +40,8 @@ func TestSpellingsOfAPath(t *testing.T) {
 		{"/api/login/x", "/api/login/x", ""},
 		{"/api/login/..", "/api/", ""},
 	} {
-		conn.send(request(test.path))
-		res, body := conn.status(200)
+		conn.Send(request(test.path))
+		res, body := conn.Status(200)
 		if body != test.nginx {
 			t.Errorf("nginx takes %s for %s, want %s", test.path, body, test.nginx)
 		}
@@ -68,8 +68,8 @@ func TestNoSpellingGetsPast(t *testing.T) {
 		for range 1 + chance.IntN(9) {
 			path += pieces[chance.IntN(len(pieces))]
 		}
-		conn.send(request(path))
-		res, body := conn.answer("GET")
+		conn.Send(request(path))
+		res, body := conn.Answer("GET")
 		if res.StatusCode != 200 { // above the root, for nginx
 			continue
 		}

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"weir/internal/testkit"
 )
 
 // Every status that the proxy answers by itself, when it does, whether the
@@ -34,7 +36,7 @@ func TestStatuses(t *testing.T) {
 		"431":                     {target: echoes, status: 431, sent: "GET / HTTP/1.1\r\nHost: x\r\nA: " + strings.Repeat("a", 20000) + "\r\n\r\n", closes: true, reason: "too"},
 		"502 refused":             {status: 502, sent: get, reason: "refuses connections"},
 		"502 closed":              {target: func(c *targetConn) { c.next() }, status: 502, sent: get, reason: "closed the connection before"},
-		"502 reset":               {target: func(c *targetConn) { c.next(); reset(c.Conn) }, status: 502, sent: get, reason: "closed the connection before"},
+		"502 reset":               {target: func(c *targetConn) { c.next(); testkit.Reset(c.Conn) }, status: 502, sent: get, reason: "closed the connection before"},
 		"502 garbled":             {target: says("HTTP/1.1 200 " + secret + "\r\n" + secret + "\r\n\r\n"), status: 502, sent: get, reason: "not proper HTTP"},
 		"502 unasked switch":      {target: says("HTTP/1.1 101 " + secret + "\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\n"), status: 502, sent: get, reason: "not proper HTTP"},
 		"502 other switch": {target: says("HTTP/1.1 101 X\r\nConnection: upgrade\r\nUpgrade: " + secret + "\r\n\r\n"), status: 502,
@@ -66,8 +68,8 @@ func TestStatuses(t *testing.T) {
 			}
 			r := start(t, targets, w.env...)
 			conn := r.dial()
-			conn.send(w.sent)
-			res, body := conn.status(w.status)
+			conn.Send(w.sent)
+			res, body := conn.Status(w.status)
 			if !strings.HasPrefix(body, `{"error":"`) || !strings.Contains(body, w.reason) || strings.Contains(body+fmt.Sprint(res), secret) {
 				t.Errorf("answered %v %q, want a reason with %q and nothing of the target's", res, body, w.reason)
 			}
@@ -75,7 +77,7 @@ func TestStatuses(t *testing.T) {
 				t.Errorf("answered %v, closes: %t with a length of %d", res.Header, res.Close, res.ContentLength)
 			}
 			if w.closes {
-				conn.closed()
+				conn.Closed()
 			}
 			conn.Close()
 			checkBaseLine(r)
@@ -103,7 +105,7 @@ func TestPipelining(t *testing.T) {
 			sent.WriteString(request(path))
 		}
 	}
-	conn.send(sent.String())
+	conn.Send(sent.String())
 	for i := range n {
 		method, path, body := "GET", fmt.Sprintf("/%d", i), ""
 		if i%7 == 0 {
@@ -112,7 +114,7 @@ func TestPipelining(t *testing.T) {
 		if i%3 == 0 {
 			method, body = "PUT", path
 		}
-		if _, got := conn.status(200); got != echoOf(method, path, body) {
+		if _, got := conn.Status(200); got != echoOf(method, path, body) {
 			t.Fatalf("answer %d is %q", i, got)
 		}
 	}
@@ -132,8 +134,8 @@ func TestRetryOfUpgrade(t *testing.T) {
 		}
 	})
 	conn := start(t, target.url(), "EVENT_LOOPS", "1").dial()
-	conn.ask(get, 200)
-	conn.ask("GET / HTTP/1.1\r\nHost: x\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\n", 502)
+	conn.Ask(get, 200)
+	conn.Ask("GET / HTTP/1.1\r\nHost: x\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\n", 502)
 	target.kill()
 	if !slices.Equal(asked, []int64{1}) {
 		t.Errorf("the target was asked on connections %v, want only the first", asked)
@@ -165,22 +167,22 @@ func TestPipelinedBehindUpgrade(t *testing.T) {
 	})
 	r := start(t, target.url())
 	refused := r.dial()
-	refused.send(ask + request("/next"))
+	refused.Send(ask + request("/next"))
 	g.next(t)
 	g.open <- false
-	refused.status(426)
-	if _, body := refused.status(200); body != echoOf("GET", "/next", "") {
+	refused.Status(426)
+	if _, body := refused.Status(200); body != echoOf("GET", "/next", "") {
 		t.Errorf("the next request is answered %q", body)
 	}
 	switched := r.dial()
-	switched.send(ask + request("/next"))
+	switched.Send(ask + request("/next"))
 	g.next(t)
 	g.open <- true
-	if res, err := http.ReadResponse(switched.in, nil); err != nil || res.StatusCode != 101 {
+	if res, err := http.ReadResponse(switched.In, nil); err != nil || res.StatusCode != 101 {
 		t.Fatalf("answered %v, %v", res, err)
 	}
 	back := make([]byte, len(request("/next")))
-	if _, err := io.ReadFull(switched.in, back); err != nil || string(back) != request("/next") {
+	if _, err := io.ReadFull(switched.In, back); err != nil || string(back) != request("/next") {
 		t.Errorf("the tunnel gave back %q, %v", back, err)
 	}
 	switched.Close()

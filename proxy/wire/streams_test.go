@@ -17,6 +17,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"weir/internal/testkit"
 )
 
 // raceDetector is set when the tests run with it: everything is slower then.
@@ -103,7 +105,7 @@ func heapAfter() uint64 {
 // What moved last is let go a moment after it has stopped.
 func heapSettles(t *testing.T, before, most uint64) {
 	t.Helper()
-	until(t, fmt.Sprintf("at most %d KiB are held", most>>10), func() bool { return heapAfter() <= before+most })
+	testkit.Eventually(t, fmt.Sprintf("at most %d KiB are held", most>>10), func() bool { return heapAfter() <= before+most })
 }
 
 // watchHeap watches what lives on the heap until the function it returns is
@@ -212,7 +214,7 @@ func TestLargeBodies(t *testing.T) {
 // exchange sends a request and returns the answer with its body.
 func (r *rig) exchange(t *testing.T, req *http.Request) (*http.Response, string) {
 	t.Helper()
-	res, err := r.client.Do(req)
+	res, err := r.client.Client.Do(req)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -230,7 +232,7 @@ func stalls(t *testing.T, streams []*stream, most int64) {
 	t.Helper()
 	const still = 50 // looks at which nothing has moved
 	looks, before := 0, int64(-1)
-	until(t, "the senders are held back", func() bool {
+	testkit.Eventually(t, "the senders are held back", func() bool {
 		sum, begun := int64(0), true
 		for _, s := range streams {
 			n := s.done.Load()
@@ -275,13 +277,13 @@ func TestSlowReaders(t *testing.T) {
 		}
 	}), "WRITE_TIMEOUT", stalledPatience, "STREAM_TIMEOUT", stalledPatience)
 	before := heapAfter()
-	var conns []*caller
+	var conns []*testkit.Conn
 	for i := range bodies {
 		conn := r.dial()
 		if err := conn.Conn.(*net.TCPConn).SetReadBuffer(64 << 10); err != nil {
 			t.Fatal(err)
 		}
-		conn.send(request(fmt.Sprintf("/%d", i)))
+		conn.Send(request(fmt.Sprintf("/%d", i)))
 		conns = append(conns, conn)
 	}
 	stalls(t, bodies[:], stalledSent)
@@ -290,7 +292,7 @@ func TestSlowReaders(t *testing.T) {
 	var reading sync.WaitGroup
 	for i, conn := range conns {
 		reading.Go(func() {
-			res, err := http.ReadResponse(conn.in, nil)
+			res, err := http.ReadResponse(conn.In, nil)
 			if err != nil {
 				t.Errorf("answer %d: %v", i, err)
 				return
@@ -329,7 +331,7 @@ func TestSlowTargets(t *testing.T) {
 			if err := bodies[i].give(conn); err != nil {
 				t.Errorf("client %d writes: %v", i, err)
 			}
-			if res, err := http.ReadResponse(conn.in, nil); err != nil || res.StatusCode != 200 {
+			if res, err := http.ReadResponse(conn.In, nil); err != nil || res.StatusCode != 200 {
 				t.Errorf("client %d is answered %v, %v", i, res, err)
 			} else if got, err := io.ReadAll(res.Body); err != nil || string(got) != bodies[i].String() {
 				t.Errorf("the target got %s of %v, %v", got, bodies[i], err)

@@ -11,9 +11,9 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"weir/internal/freeport"
 	"weir/internal/http1"
 	"weir/internal/http1/http1test"
+	"weir/internal/testkit"
 )
 
 // A fakeTarget plays the protected service: on each connection its script runs.
@@ -34,10 +34,7 @@ type fakeTarget struct {
 // newTarget starts a target. It ends with the test.
 func newTarget(t *testing.T, script func(c *targetConn)) *fakeTarget {
 	t.Helper()
-	addr, err := freeport.Addr() // so that it can come back
-	if err != nil {
-		t.Fatal(err)
-	}
+	addr := testkit.FreeAddr(t) // so that it can come back
 	return newTargetAt(t, addr, script)
 }
 
@@ -100,7 +97,7 @@ func (f *fakeTarget) crash() {
 	_ = f.ln.Close()
 	f.mu.Lock()
 	for c := range f.conns {
-		reset(c)
+		testkit.Reset(c)
 	}
 	f.conns = nil
 	f.mu.Unlock()

@@ -29,7 +29,7 @@ func TestRoundRobin(t *testing.T) {
 	r := start(t, one.url()+","+two.url(), "EVENT_LOOPS", "1", "TARGET_BALANCE", "round_robin")
 	conn := r.dial()
 	for range 10 {
-		conn.ask(get, 200)
+		conn.Ask(get, 200)
 	}
 	if counts[0].Load() != 5 || counts[1].Load() != 5 {
 		t.Errorf("%d and %d of 10 requests", counts[0].Load(), counts[1].Load())
@@ -45,7 +45,7 @@ func TestOneOfTwoTargetsIsDown(t *testing.T) {
 	conn := r.dial()
 	for i := range 6 {
 		path := fmt.Sprintf("/p/%d", i)
-		if body := conn.ask("POST "+path+" HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\nab", 200); body != echoOf("POST", path, "ab") {
+		if body := conn.Ask("POST "+path+" HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\nab", 200); body != echoOf("POST", path, "ab") {
 			t.Errorf("answered %q", body)
 		}
 	}
@@ -61,7 +61,7 @@ func TestOneOfTwoTargetsIsDown(t *testing.T) {
 	one.start()
 	two.kill()
 	for range 4 {
-		conn.ask(get, 200)
+		conn.Ask(get, 200)
 	}
 }
 
@@ -73,8 +73,8 @@ func TestAllTargetsAreDown(t *testing.T) {
 	two.kill()
 	conn := r.dial()
 	for range 4 {
-		conn.send(get)
-		res, body := conn.status(503)
+		conn.Send(get)
+		res, body := conn.Status(503)
 		if res.Header.Get("Retry-After") != "1" || res.Close || body != `{"error":"no target can be reached"}`+"\n" {
 			t.Errorf("answered %v %q, closes: %t", res.Header, body, res.Close)
 		}
@@ -83,7 +83,7 @@ func TestAllTargetsAreDown(t *testing.T) {
 		`ratelimiter_requests_total{decision="forwarded"}`, 4)
 	r.waiting(0)
 	two.start()
-	conn.ask(get, 200) // passive ejection keeps nobody away who is the last
+	conn.Ask(get, 200) // passive ejection keeps nobody away who is the last
 }
 
 // Whether any target can be reached is found out without requests.
@@ -95,14 +95,14 @@ func TestReachable(t *testing.T) {
 	r := startWith(t, func(c *Config) { c.Reachable = reachable.Store }, one.url()+","+two.url(), "EVENT_LOOPS", "1")
 	one.kill()
 	two.kill()
-	r.dial().ask(get, 503)
+	r.dial().Ask(get, 503)
 	r.until("no target can be reached", func() bool { return !reachable.Load() })
 	if up := r.TargetsUp(); up[one.addr] || up[two.addr] {
 		t.Errorf("targets up: %v", up)
 	}
 	two.start()
 	r.until("a target can be reached again", reachable.Load)
-	r.dial().ask(get, 200)
+	r.dial().Ask(get, 200)
 }
 
 // Targets that cannot be reached are probed at the same time: none has to wait
@@ -124,7 +124,7 @@ func TestProbesRunAtTheSameTime(t *testing.T) {
 			c.Targets = append(c.Targets, &Target{URL: "https://" + addr, Addr: addr, Host: addr, Secure: &tls.Config{InsecureSkipVerify: true}})
 		}
 	}, "http://127.0.0.1:1", "EVENT_LOOPS", "1", "TARGET_CONNECT_TIMEOUT", "200ms")
-	r.dial().ask(get, 503) // has tried all of them
+	r.dial().Ask(get, 503) // has tried all of them
 	r.until("no probe is under way", func() bool { return open.Load() == 0 })
 	r.until("all targets are probed at the same time", func() bool { return open.Load() == targets })
 }

@@ -11,18 +11,15 @@ import (
 	"testing"
 	"time"
 
-	"weir/internal/freeport"
 	"weir/internal/loop/looptest"
+	"weir/internal/testkit"
 	"weir/proxy/upstream"
 )
 
 // Why a target cannot be reached is logged once, and readiness and /config/targets
 // say the same.
 func TestTargetDownIsLogged(t *testing.T) {
-	free, err := freeport.Addr()
-	if err != nil {
-		t.Fatal(err)
-	}
+	free := testkit.FreeAddr(t)
 	plain := httptest.NewServer(http.NotFoundHandler())
 	t.Cleanup(plain.Close)
 	secure := httptest.NewTLSServer(http.NotFoundHandler())
@@ -49,8 +46,8 @@ func TestTargetDownIsLogged(t *testing.T) {
 			}, "http://"+free, "TARGET_CONNECT_TIMEOUT", "100ms", "TARGET_DNS_INTERVAL", "0")
 			for range 3 {
 				conn := r.dial()
-				conn.send(get)
-				conn.answer("GET")
+				conn.Send(get)
+				conn.Answer("GET")
 			}
 			if st := r.Targets()[0]; st.Status != "down" || !strings.HasPrefix(st.Cause, c.cause) || r.TargetsUp()[c.addr] {
 				t.Errorf("/config/targets says %q because of %q, health %v", st.Status, st.Cause, r.TargetsUp())

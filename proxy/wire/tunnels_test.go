@@ -15,6 +15,8 @@ import (
 
 	"github.com/coder/websocket"
 	"golang.org/x/sys/unix"
+
+	"weir/internal/testkit"
 )
 
 // websockets runs a proxy before a WebSocket server that does serve with each
@@ -38,7 +40,7 @@ func websockets(t *testing.T, serve func(ctx context.Context, c *websocket.Conn)
 // connect opens a WebSocket through the proxy. It ends with the test.
 func (r *rig) connect() (context.Context, *websocket.Conn) {
 	r.t.Helper()
-	ctx, cancel := context.WithTimeout(r.t.Context(), patience)
+	ctx, cancel := context.WithTimeout(r.t.Context(), testkit.Patience)
 	r.t.Cleanup(cancel)
 	c, res, err := websocket.Dial(ctx, "ws://"+r.Addr().String()+"/ws", &websocket.DialOptions{Subprotocols: []string{"chat"}})
 	if err != nil {
@@ -206,7 +208,7 @@ func TestTunnelEndsDuringADrain(t *testing.T) {
 }
 
 // tunnel opens a tunnel with a target that does serve with its end.
-func tunnel(t *testing.T, serve func(c *net.TCPConn), env ...string) (*rig, *caller) {
+func tunnel(t *testing.T, serve func(c *net.TCPConn), env ...string) (*rig, *testkit.Conn) {
 	t.Helper()
 	target := newTarget(t, func(c *targetConn) {
 		c.next()
@@ -215,8 +217,8 @@ func tunnel(t *testing.T, serve func(c *net.TCPConn), env ...string) (*rig, *cal
 	})
 	r := start(t, target.url(), env...)
 	conn := r.dial()
-	conn.send("GET / HTTP/1.1\r\nHost: x\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\n")
-	if res, err := http.ReadResponse(conn.in, nil); err != nil || res.StatusCode != 101 {
+	conn.Send("GET / HTTP/1.1\r\nHost: x\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\n")
+	if res, err := http.ReadResponse(conn.In, nil); err != nil || res.StatusCode != 101 {
 		t.Fatalf("answered %v, %v", res, err)
 	}
 	return r, conn
@@ -240,7 +242,7 @@ func TestTunnelHalfClose(t *testing.T) {
 		if err := conn.Conn.(*net.TCPConn).CloseWrite(); err != nil {
 			t.Fatal(err)
 		}
-		if got, err := io.ReadAll(conn.in); err != nil || string(got) != sent.String() {
+		if got, err := io.ReadAll(conn.In); err != nil || string(got) != sent.String() {
 			t.Errorf("the target says it got %q, %v, of %v", got, err, sent)
 		}
 		checkBaseLine(r)
@@ -260,10 +262,10 @@ func TestTunnelHalfClose(t *testing.T) {
 			heard <- string(got)
 		})
 		got := newStream(0)
-		if _, err := got.take(conn.in); err != nil || got.String() != sent.String() {
+		if _, err := got.take(conn.In); err != nil || got.String() != sent.String() {
 			t.Errorf("the client got %v, %v, of %v", got, err, sent)
 		}
-		conn.send(got.String())
+		conn.Send(got.String())
 		_ = conn.Conn.(*net.TCPConn).CloseWrite()
 		if text := <-heard; text != sent.String() {
 			t.Errorf("the target heard %q", text)
@@ -280,13 +282,13 @@ func TestTunnelReset(t *testing.T) {
 			_, err := io.ReadAll(c)
 			ended <- err
 		})
-		conn.reset()
+		conn.Reset()
 		<-ended
 		checkBaseLine(r)
 	})
 	t.Run("of the target", func(t *testing.T) {
-		r, conn := tunnel(t, func(c *net.TCPConn) { reset(c) })
-		if got, err := io.ReadAll(conn.in); err == nil {
+		r, conn := tunnel(t, func(c *net.TCPConn) { testkit.Reset(c) })
+		if got, err := io.ReadAll(conn.In); err == nil {
 			t.Errorf("the tunnel ends with %q as if it were whole", got)
 		}
 		conn.Close()
@@ -326,7 +328,7 @@ func TestTunnelBackPressure(t *testing.T) {
 		both(struct {
 			io.Reader
 			io.Writer
-		}{conn.in, conn}, up, clientGot, conn.Conn.(*net.TCPConn).CloseWrite)
+		}{conn.In, conn}, up, clientGot, conn.Conn.(*net.TCPConn).CloseWrite)
 	})
 	stalls(t, []*stream{down, up}, stalledSent)
 	heapSettles(t, before, stalledHeap)
@@ -346,7 +348,7 @@ func TestTunnelTimeout(t *testing.T) {
 		_, err := io.ReadAll(c)
 		ended <- err
 	}, "TUNNEL_TIMEOUT", "50ms")
-	conn.closed()
+	conn.Closed()
 	if err := <-ended; err != nil {
 		t.Errorf("the target's side ends with %v", err)
 	}
@@ -376,11 +378,11 @@ func TestTunnelOfAClientThatIsGone(t *testing.T) {
 	}
 	paused := func() bool { return r.group.Stats().Paused > 0 }
 	for !paused() { // no more at a time than the proxy's kernel takes of a reader that pauses
-		conn.send(strings.Repeat("x", 16<<10))
+		conn.Send(strings.Repeat("x", 16<<10))
 		r.until("the proxy has it, or pauses", func() bool { return unsent() == 0 || paused() })
 	}
 	_ = tcp.CloseWrite()
 	r.until("the proxy's kernel has it all", func() bool { return unsent() <= end && err == nil })
-	conn.reset()
+	conn.Reset()
 	checkBaseLine(r)
 }

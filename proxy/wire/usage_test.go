@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"weir/internal/testkit"
 	"weir/proxy/gate"
 )
 
@@ -55,7 +56,7 @@ func TestUsageOfARunningProxy(t *testing.T) {
 		r, b, held := withGate(t, mode, time.Minute)
 		before := r.Traffic()
 		var d Traffic
-		for deadline := time.Now().Add(patience); d.Taken < 20_000; time.Sleep(time.Millisecond) {
+		for deadline := time.Now().Add(testkit.Patience); d.Taken < 20_000; time.Sleep(time.Millisecond) {
 			if d = r.Traffic().Since(before); time.Now().After(deadline) {
 				t.Fatal("nothing is added up")
 			}
@@ -64,6 +65,6 @@ func TestUsageOfARunningProxy(t *testing.T) {
 			t.Errorf("%v: %d taken of %d, %d bound, %d targets", mode, d.Taken, d.Places, d.Bound, d.Targets)
 		}
 		b.open <- true
-		held.status(200)
+		held.Status(200)
 	}
 }

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"weir/internal/testkit"
 )
 
 // barrier is a target whose answers wait: each request that comes in shows on
@@ -42,7 +44,7 @@ func (b *barrier) next(t *testing.T) string {
 	select {
 	case target := <-b.asked:
 		return target
-	case <-time.After(patience):
+	case <-time.After(testkit.Patience):
 		t.Fatal("no request reaches the target")
 		return ""
 	}
@@ -78,22 +80,22 @@ func TestTargetConnectionsMax(t *testing.T) {
 	g := newBarrier()
 	target := newTarget(t, g.script)
 	r := start(t, target.url(), "EVENT_LOOPS", "1", "TARGET_MAX_CONNECTIONS", "1")
-	var conns []*caller
+	var conns []*testkit.Conn
 	for i := range 4 {
 		conn := r.dial()
-		conn.send(request(fmt.Sprintf("/held/%d", i)))
+		conn.Send(request(fmt.Sprintf("/held/%d", i)))
 		conns = append(conns, conn)
 		r.waiting(i + 1)
 	}
 	if first := g.next(t); first != "/held/0" {
 		t.Errorf("first served: %s", first)
 	}
-	conns[1].reset()
+	conns[1].Reset()
 	r.waiting(3)
 	for i, want := range []string{"/held/0", "/held/2", "/held/3"} {
 		g.open <- true
-		conn := []*caller{conns[0], conns[2], conns[3]}[i]
-		if _, body := conn.status(200); body != echoOf("GET", want, "") {
+		conn := []*testkit.Conn{conns[0], conns[2], conns[3]}[i]
+		if _, body := conn.Status(200); body != echoOf("GET", want, "") {
 			t.Errorf("answered %q, asked for %s", body, want)
 		}
 		if i < 2 {
@@ -113,16 +115,16 @@ func TestWaitingTimesOut(t *testing.T) {
 	g := newBarrier()
 	r := start(t, newTarget(t, g.script).url(), "EVENT_LOOPS", "1", "TARGET_MAX_CONNECTIONS", "1", "TARGET_WAIT_TIMEOUT", "2s") // which a connect may take
 	first, second := r.dial(), r.dial()
-	first.send(request("/held"))
+	first.Send(request("/held"))
 	g.next(t)
-	second.send(request("/held"))
-	if res, body := second.status(503); res.Header.Get("Retry-After") != "1" || !strings.Contains(body, "all connections to the target are taken") {
+	second.Send(request("/held"))
+	if res, body := second.Status(503); res.Header.Get("Retry-After") != "1" || !strings.Contains(body, "all connections to the target are taken") {
 		t.Errorf("answered %v %q", res.Header, body)
 	}
 	r.waiting(1)
 	g.open <- true
-	first.status(200)
-	second.ask(get, 200)
+	first.Status(200)
+	second.Ask(get, 200)
 	r.samplesAre(`ratelimiter_upstream_errors_total{kind="busy"}`, 1, `ratelimiter_upstream_errors_total{kind="timeout"}`, 0)
 }
 
@@ -132,28 +134,28 @@ func TestWaitersMax(t *testing.T) {
 	g := newBarrier()
 	r := startWith(t, func(c *Config) { c.WaitersPerLoop = 2 }, newTarget(t, g.script).url(), "EVENT_LOOPS", "1", "TARGET_MAX_CONNECTIONS", "1")
 	first := r.dial()
-	first.send(request("/held"))
+	first.Send(request("/held"))
 	g.next(t)
-	var inLine []*caller
+	var inLine []*testkit.Conn
 	for i := range 2 {
 		inLine = append(inLine, r.dial())
-		inLine[i].send(request("/line"))
+		inLine[i].Send(request("/line"))
 	}
 	r.waiting(3)
 	late := r.dial()
-	late.send(request("/late") + request("/later"))
+	late.Send(request("/late") + request("/later"))
 	for range 2 {
-		res, body := late.status(503)
+		res, body := late.Status(503)
 		if res.Header.Get("Retry-After") != "1" || res.Close || !strings.Contains(body, "all connections to the target are taken") {
 			t.Errorf("answered %v %q", res.Header, body)
 		}
 	}
 	g.open <- true
-	first.status(200)
+	first.Status(200)
 	for _, conn := range inLine {
-		conn.status(200)
+		conn.Status(200)
 	}
-	late.ask(get, 200)
+	late.Ask(get, 200)
 	r.samplesAre(`ratelimiter_upstream_errors_total{kind="busy"}`, 2)
 }
 
@@ -164,14 +166,14 @@ func TestClientLeaves(t *testing.T) {
 	target := newTarget(t, g.script)
 	r := start(t, target.url())
 	conn := r.dial()
-	conn.send(request("/held"))
+	conn.Send(request("/held"))
 	g.next(t)
-	conn.reset()
+	conn.Reset()
 	r.waiting(0)
 	g.open <- true
 	r.until("the target's connections are gone", func() bool { return target.open() == 0 })
 	conn = r.dial()
-	conn.ask(get, 200)
+	conn.Ask(get, 200)
 	conn.Close()
 	checkBaseLine(r)
 	r.samplesAre("ratelimiter_requests_abandoned_total", 1, `ratelimiter_requests_total{decision="forwarded"}`, 2)
@@ -183,23 +185,23 @@ func TestTargetRestart(t *testing.T) {
 	g := newBarrier()
 	crashing := newTarget(t, g.script)
 	r := start(t, crashing.url())
-	var conns []*caller
+	var conns []*testkit.Conn
 	for i := range 8 {
 		conns = append(conns, r.dial())
-		conns[i].send(request("/held"))
+		conns[i].Send(request("/held"))
 		g.next(t)
 	}
 	crashing.crash()
 	for _, conn := range conns {
-		conn.status(502)
-		conn.ask(get, 502)
+		conn.Status(502)
+		conn.Ask(get, 502)
 	}
 	close(g.open)
 	crashing.ended.Wait()
 	crashing.start()
 	for i, conn := range conns {
 		path := fmt.Sprintf("/back/%d", i)
-		if body := conn.ask(request(path), 200); body != echoOf("GET", path, "") {
+		if body := conn.Ask(request(path), 200); body != echoOf("GET", path, "") {
 			t.Errorf("answered %q", body)
 		}
 	}
@@ -213,7 +215,7 @@ func TestNeighbourOfResetIsServed(t *testing.T) {
 		for s := c.next(); s != nil; s = c.next() {
 			g.asked <- s.target()
 			if s.target() == "/reset" {
-				reset(c.Conn)
+				testkit.Reset(c.Conn)
 				return
 			}
 			g.pass(c)
@@ -222,13 +224,13 @@ func TestNeighbourOfResetIsServed(t *testing.T) {
 	})
 	r := start(t, target.url())
 	neighbour, conn := r.dial(), r.dial()
-	neighbour.send(request("/held"))
+	neighbour.Send(request("/held"))
 	g.next(t)
 	for range 5 {
-		conn.ask(request("/reset"), 502)
+		conn.Ask(request("/reset"), 502)
 	}
 	g.open <- true
-	if _, body := neighbour.status(200); body != echoOf("GET", "/held", "") {
+	if _, body := neighbour.Status(200); body != echoOf("GET", "/held", "") {
 		t.Errorf("answered %q", body)
 	}
 }

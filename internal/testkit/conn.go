@@ -1,0 +1,101 @@
+package testkit
+
+import (
+	"bufio"
+	"io"
+	"net"
+	"net/http"
+	"testing"
+	"time"
+)
+
+// A Conn is a client's connection on which a test writes requests byte by byte.
+type Conn struct {
+	net.Conn
+	In *bufio.Reader // what comes in
+	T  testing.TB    // the test, or the part of it, whose connection this is
+}
+
+// Dial connects to addr. The connection ends with the test, and breaks after Patience.
+func Dial(t testing.TB, addr string) *Conn {
+	t.Helper()
+	return DialFrom(t, "127.0.0.1", addr)
+}
+
+// DialFrom is Dial from an address of the loopback network, by which the other side
+// can tell clients apart.
+func DialFrom(t testing.TB, ip, addr string) *Conn {
+	t.Helper()
+	d := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(ip)}}
+	c, err := d.Dial("tcp", addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close() })
+	if err := c.SetDeadline(time.Now().Add(Patience)); err != nil {
+		t.Fatal(err)
+	}
+	return NewConn(t, c)
+}
+
+// NewConn is a connection that exists already.
+func NewConn(t testing.TB, c net.Conn) *Conn {
+	return &Conn{Conn: c, In: bufio.NewReader(c), T: t}
+}
+
+// Send writes text.
+func (c *Conn) Send(text string) {
+	c.T.Helper()
+	if _, err := io.WriteString(c, text); err != nil {
+		c.T.Fatal(err)
+	}
+}
+
+// Answer reads one response to a request with the given method, and its body.
+func (c *Conn) Answer(method string) (*http.Response, string) {
+	c.T.Helper()
+	res, err := http.ReadResponse(c.In, &http.Request{Method: method})
+	if err != nil {
+		c.T.Fatalf("read answer: %v", err)
+	}
+	body, err := io.ReadAll(res.Body)
+	if err != nil {
+		c.T.Fatalf("read body of answer: %v", err)
+	}
+	return res, string(body)
+}
+
+// Status reads one response to GET and fails unless it has the status.
+func (c *Conn) Status(want int) (*http.Response, string) {
+	c.T.Helper()
+	res, body := c.Answer("GET")
+	if res.StatusCode != want {
+		c.T.Errorf("answered %d %q, want %d", res.StatusCode, body, want)
+	}
+	return res, body
+}
+
+// Ask sends a GET request and reads its answer, which must have the status.
+func (c *Conn) Ask(request string, want int) string {
+	c.T.Helper()
+	c.Send(request)
+	_, body := c.Status(want)
+	return body
+}
+
+// Closed fails unless the other side closes the connection without another byte.
+func (c *Conn) Closed() {
+	c.T.Helper()
+	if b, err := c.In.ReadByte(); err != io.EOF {
+		c.T.Errorf("the connection is not closed: read %q, %v", b, err)
+	}
+}
+
+// Reset ends the connection with a TCP reset.
+func (c *Conn) Reset() { Reset(c.Conn) }
+
+// Reset ends a TCP connection with a reset.
+func Reset(c net.Conn) {
+	_ = c.(*net.TCPConn).SetLinger(0)
+	_ = c.Close()
+}

@@ -1,0 +1,54 @@
+package testkit
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+)
+
+// Records keeps what is logged, a line for each record as LOG_FORMAT=text has it,
+// without the time. The zero Records is empty.
+//
+// Safe for concurrent use: a mutex guards the lines.
+type Records struct {
+	mu    sync.Mutex
+	lines []string
+}
+
+// Logger logs the records of a component.
+func (r *Records) Logger(component string) *slog.Logger {
+	return slog.New(&pen{r: r, component: component})
+}
+
+// Taken returns the lines since the last call.
+func (r *Records) Taken() []string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	lines := r.lines
+	r.lines = nil
+	return lines
+}
+
+// A pen writes the lines of one component.
+type pen struct {
+	slog.Handler // for what no logger here uses
+	r            *Records
+	component    string
+}
+
+func (p *pen) Enabled(context.Context, slog.Level) bool { return true }
+
+func (p *pen) Handle(_ context.Context, record slog.Record) error {
+	var line strings.Builder
+	fmt.Fprintf(&line, "%s %s - %s", record.Level, p.component, record.Message)
+	record.Attrs(func(a slog.Attr) bool {
+		fmt.Fprintf(&line, " %s=%s", a.Key, a.Value)
+		return true
+	})
+	p.r.mu.Lock()
+	defer p.r.mu.Unlock()
+	p.r.lines = append(p.r.lines, line.String())
+	return nil
+}

@@ -1,0 +1,60 @@
+// Package testkit has what the tests of several packages need: waiting for what must
+// happen, collecting logs, connections and requests, programs, certificates.
+//
+// It imports none of the packages that it helps to test.
+package testkit
+
+import (
+	"net"
+	"testing"
+	"time"
+
+	"weir/internal/freeport"
+)
+
+// Patience is how long a test waits for what must happen before it fails. Nothing
+// waits that long unless something is broken.
+const Patience = 2 * time.Minute
+
+// Eventually waits until a condition holds. It fails the test after Patience; what
+// names the condition.
+func Eventually(t testing.TB, what string, holds func() bool) {
+	t.Helper()
+	for end := time.Now().Add(Patience); !holds(); time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("waited %v in vain: %s", Patience, what)
+		}
+	}
+}
+
+// Receive waits for a value, as Eventually does.
+func Receive[T any](t testing.TB, ch <-chan T, what string) T {
+	t.Helper()
+	select {
+	case v := <-ch:
+		return v
+	case <-time.After(Patience):
+		t.Fatalf("waited %v in vain: %s", Patience, what)
+		panic("unreachable")
+	}
+}
+
+// FreeAddr is an address on 127.0.0.1 that nobody listens on, each time another.
+func FreeAddr(t testing.TB) string {
+	t.Helper()
+	addr, err := freeport.Addr()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return addr
+}
+
+// FreePort is the port of a FreeAddr.
+func FreePort(t testing.TB) string {
+	t.Helper()
+	_, port, err := net.SplitHostPort(FreeAddr(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return port
+}
