@@ -1,148 +1,60 @@
 package main
 
 import (
-	"bufio"
 	"bytes"
-	"context"
 	"encoding/json"
 	"fmt"
-	"io"
 	"net"
-	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
+
+	"weir/internal/testkit"
 )
 
-// patience is how long a test waits for what must happen before it calls it lost.
-const patience = 2 * time.Minute
-
-// asProgram has the test binary be the program itself.
-const asProgram = "WEIR_TEST_AS_PROGRAM"
-
-func TestMain(m *testing.M) {
-	if os.Getenv(asProgram) != "" {
-		main() // ends the process
-	}
-	os.Exit(m.Run())
-}
+func TestMain(m *testing.M) { testkit.Main(m, main) }
 
 // program is the advisor as a process of its own.
 func program(t *testing.T, args ...string) *exec.Cmd {
 	t.Helper()
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
-	t.Cleanup(cancel)
-	cmd := exec.CommandContext(ctx, self, args...)
-	cmd.Env = []string{asProgram + "=1", "BIND=127.0.0.1", "PORT=0"}
-	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	return cmd
+	return testkit.Command(t, []string{"BIND", "127.0.0.1", "PORT", "0"}, args...)
 }
 
 // A running is an advisor that serves.
 type running struct {
-	t   *testing.T
-	cmd *exec.Cmd
-	url string
-
-	mu  sync.Mutex
-	log bytes.Buffer
-	end chan struct{} // when its log has ended
+	*testkit.Program
+	t      *testing.T
+	client *testkit.Client
 }
 
 // run starts the advisor and waits until it listens.
 func run(t *testing.T, args ...string) *running {
 	t.Helper()
-	r := &running{t: t, cmd: program(t, args...), end: make(chan struct{})}
-	out, err := r.cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	r.cmd.Stderr = r.cmd.Stdout
-	if err := r.cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	address := make(chan string, 1)
-	go func() {
-		defer close(r.end)
-		for lines := bufio.NewScanner(out); lines.Scan(); {
-			r.mu.Lock()
-			fmt.Fprintln(&r.log, lines.Text())
-			r.mu.Unlock()
-			if _, found, ok := strings.Cut(lines.Text(), "Listening address="); ok {
-				address <- found
-			}
-		}
-	}()
-	select {
-	case found := <-address:
-		r.url = "http://" + found
-	case <-r.end:
-		t.Fatalf("the advisor ended:\n%s", r.text())
-	}
-	t.Cleanup(func() { r.stop(syscall.SIGKILL) })
-	return r
-}
-
-func (r *running) text() string {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.log.String()
-}
-
-// stop ends the process by a signal and returns its exit status.
-func (r *running) stop(signal syscall.Signal) int {
-	_ = r.cmd.Process.Signal(signal)
-	<-r.end
-	_ = r.cmd.Wait()
-	return r.cmd.ProcessState.ExitCode()
+	p := testkit.Start(t, program(t, args...))
+	_, addr, _ := strings.Cut(p.Logged("Listening address="), "Listening address=")
+	return &running{Program: p, t: t, client: testkit.NewClient(t, "http://"+addr)}
 }
 
 // ask asks and returns the JSON of the answer, which must be 200.
 func (r *running) ask(method, path, body string) map[string]any {
 	r.t.Helper()
-	req, err := http.NewRequest(method, r.url+path, strings.NewReader(body))
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	res, err := http.DefaultClient.Do(req)
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	defer res.Body.Close()
-	text, err := io.ReadAll(res.Body)
-	if err != nil || res.StatusCode != 200 {
-		r.t.Fatalf("%s %s: %d %s %v", method, path, res.StatusCode, text, err)
-	}
+	status, _, text := r.client.Do(method, path, body)
 	var answer map[string]any
-	if err := json.Unmarshal(text, &answer); err != nil {
-		r.t.Fatalf("%s %s is answered %s", method, path, text)
+	if err := json.Unmarshal([]byte(text), &answer); err != nil || status != 200 {
+		r.t.Fatalf("%s %s: %d %s %v", method, path, status, text, err)
 	}
 	return answer
 }
 
 // metric reads a metric.
-func (r *running) metric(name string) (value float64) {
+func (r *running) metric(name string) float64 {
 	r.t.Helper()
-	res, err := http.Get(r.url + "/metrics")
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	defer res.Body.Close()
-	for lines := bufio.NewScanner(res.Body); lines.Scan(); {
-		if text, ok := strings.CutPrefix(lines.Text(), name+" "); ok {
-			_, _ = fmt.Sscan(text, &value)
-		}
-	}
-	return value
+	_, _, text := r.client.Do("GET", "/metrics", "")
+	return testkit.Samples(r.t, text)[name]
 }
 
 // post tells of the interval i since a Monday.
@@ -160,13 +72,9 @@ func TestKill(t *testing.T) {
 	for i := range 100 {
 		a.post(i)
 	}
-	for deadline := time.Now().Add(patience); journaled(t, path) < 100; time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatal("the journal is not written")
-		}
-	}
+	testkit.Eventually(t, "the journal is written", func() bool { return journaled(t, path) >= 100 })
 	capacity := fmt.Sprint(a.ask("GET", "/v1/state", "")["capacity"])
-	a.stop(syscall.SIGKILL)
+	a.Stop(syscall.SIGKILL)
 
 	b := run(t, "-state-file", path)
 	state := b.ask("GET", "/v1/state", "")
@@ -177,14 +85,14 @@ func TestKill(t *testing.T) {
 		t.Errorf("after kill -9 the history has %d rows", len(rows))
 	}
 	b.post(100)
-	if status := b.stop(syscall.SIGTERM); status != 0 {
-		t.Errorf("after SIGTERM the exit status is %d\n%s", status, b.text())
+	if status := b.Stop(syscall.SIGTERM); status != 0 {
+		t.Errorf("after SIGTERM the exit status is %d\n%s", status, b.Log.String())
 	}
 	c := run(t, "-state-file", path, "-timezone", "Europe/Berlin")
 	if state := c.ask("GET", "/v1/state", ""); state["rounds"] != 101.0 {
-		t.Errorf("after SIGTERM there are %v rounds\n%s", state["rounds"], c.text())
+		t.Errorf("after SIGTERM there are %v rounds\n%s", state["rounds"], c.Log.String())
 	}
-	if first, _, _ := strings.Cut(c.text(), "\n"); !strings.Contains(first, "INFO Advisor - Started version=") || !strings.Contains(first, "TIMEZONE=Europe/Berlin STATE_FILE=") && !strings.Contains(first, "STATE_FILE="+path+" TIMEZONE=Europe/Berlin") {
+	if first, _, _ := strings.Cut(c.Log.String(), "\n"); !strings.Contains(first, "INFO Advisor - Started version=") || !strings.Contains(first, "TIMEZONE=Europe/Berlin STATE_FILE=") && !strings.Contains(first, "STATE_FILE="+path+" TIMEZONE=Europe/Berlin") {
 		t.Errorf("the first line is %s", first)
 	}
 }
@@ -216,12 +124,12 @@ func TestFullDisk(t *testing.T) {
 	}
 	a := run(t, "-state-file", path)
 	health := a.ask("GET", "/actuator/health", "")
-	if text := a.text(); !strings.Contains(text, "WARN State - State cannot be written, going on without") || !strings.Contains(fmt.Sprint(health), "state:map[status:DOWN]") {
+	if text := a.Log.String(); !strings.Contains(text, "WARN State - State cannot be written, going on without") || !strings.Contains(fmt.Sprint(health), "state:map[status:DOWN]") {
 		t.Errorf("the health is %v, the log\n%s", health, text)
 	}
 	a.post(0)
-	if status := a.stop(syscall.SIGTERM); status != 0 {
-		t.Errorf("exit status %d\n%s", status, a.text())
+	if status := a.Stop(syscall.SIGTERM); status != 0 {
+		t.Errorf("exit status %d\n%s", status, a.Log.String())
 	}
 	if state := run(t, "-state-file", path).ask("GET", "/v1/state", ""); state["rounds"] != 1.0 {
 		t.Errorf("%v rounds are known", state["rounds"])
@@ -234,7 +142,7 @@ func TestStateFileIsFolder(t *testing.T) {
 	if err := os.Mkdir(folder, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	if text := ends(t, 2, "-state-file", folder); !strings.Contains(text, `advisor: STATE_FILE: "`+folder+`" cannot be used: open state: is a directory; allowed: `) {
+	if _, text := testkit.Ends(t, program(t, "-state-file", folder), 2); !strings.Contains(text, `advisor: STATE_FILE: "`+folder+`" cannot be used: open state: is a directory; allowed: `) {
 		t.Errorf("told %s", text)
 	}
 	if _, err := os.Stat(folder + ".lock"); err == nil {
@@ -257,28 +165,14 @@ func TestHangup(t *testing.T) {
 		{"- {name: sale}", "ERROR Advisor - Reload failed, everything stays as it was part=events reason=\"EVENTS_FILE: " + file + ": line 1: [0].start: is missing"},
 	} {
 		write(step.text)
-		if err := a.cmd.Process.Signal(syscall.SIGHUP); err != nil {
+		if err := a.Process.Signal(syscall.SIGHUP); err != nil {
 			t.Fatal(err)
 		}
-		for deadline := time.Now().Add(patience); strings.Count(a.text(), " - Reloaded ") <= n && time.Now().Before(deadline); time.Sleep(time.Millisecond) {
-		}
-		if !strings.Contains(a.text(), step.want) {
-			t.Errorf("%s: the log lacks %s\n%s", step.text, step.want, a.text())
+		a.LoggedTimes(" - Reloaded ", n+1)
+		if !strings.Contains(a.Log.String(), step.want) {
+			t.Errorf("%s: the log lacks %s\n%s", step.text, step.want, a.Log.String())
 		}
 	}
-}
-
-// ends runs the program to its end and returns what it wrote to stderr.
-func ends(t *testing.T, status int, args ...string) string {
-	t.Helper()
-	cmd := program(t, args...)
-	var out, errs bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &out, &errs
-	err := cmd.Run()
-	if got := cmd.ProcessState.ExitCode(); got != status {
-		t.Errorf("%v: exit status %d (%v), want %d\n%s%s", args, got, err, status, &out, &errs)
-	}
-	return errs.String() + out.String()
 }
 
 func TestStart(t *testing.T) {
@@ -300,11 +194,11 @@ func TestStart(t *testing.T) {
 		{1, "advisor: port " + port + " is taken: set PORT", []string{"-port", port}},
 		{0, "advisor ", []string{"-version"}},
 	} {
-		if text := ends(t, c.status, c.args...); !strings.Contains(text, c.want) {
-			t.Errorf("%v: told\n%s, want %s", c.args, text, c.want)
+		if stdout, stderr := testkit.Ends(t, program(t, c.args...), c.status); !strings.Contains(stderr+stdout, c.want) {
+			t.Errorf("%v: told\n%s%s, want %s", c.args, stderr, stdout, c.want)
 		}
 	}
-	help := ends(t, 0, "-help")
+	help, _ := testkit.Ends(t, program(t, "-help"), 0)
 	for name := range strings.FieldsSeq("PORT BIND LOG_LEVEL CAPACITY_RPS SLO_P95 LIMIT_MIN_RPS LIMIT_MAX_RPS STATE_FILE STATE_INTERVAL HISTORY_URL HISTORY_QUERY TIMEZONE EVENTS_FILE") {
 		if !strings.Contains(help, "\n"+name+" ") {
 			t.Errorf("-help does not know %s", name)

@@ -14,7 +14,7 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"weir/internal/freeport"
+	"weir/internal/testkit"
 )
 
 // A secureTarget is a target with TLS; its certificate is for 127.0.0.1 and
@@ -66,7 +66,7 @@ func (f faulty) run(t *testing.T) {
 	if err := os.WriteFile(plan, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	cmd, stdout, stderr := program(append([]string{"run", plan, "-out", out}, f.args...)...)
+	cmd, stdout, stderr := program(t, append([]string{"run", plan, "-out", out}, f.args...)...)
 	if status := exit(t, cmd); status != 0 && status != 3 {
 		t.Fatalf("exit status %d\n%s%s", status, stdout, stderr)
 	}
@@ -132,10 +132,7 @@ func runAll(t *testing.T, cases map[string]faulty) {
 // never a slower schedule.
 func TestUnreachableTargets(t *testing.T) {
 	t.Parallel()
-	nobody, err := freeport.Addr()
-	if err != nil {
-		t.Fatal(err)
-	}
+	nobody := testkit.FreeAddr(t)
 	runAll(t, map[string]faulty{
 		"refused":            {url: "http://" + nobody, reason: "connect_refused", says: "Request errors: connection refused"},
 		"refused by TLS":     {url: "https://" + nobody, reason: "connect_refused", says: "Request errors: connection refused"},
@@ -171,7 +168,7 @@ func TestResettingTarget(t *testing.T) {
 	dir := t.TempDir()
 	s := &target{Server: &httptest.Server{URL: "http://" + ln.Addr().String()}}
 	out := filepath.Join(dir, "result.json")
-	cmd, stdout, stderr := program("run", s.file(t, rate, seconds, ""), "-out", out)
+	cmd, stdout, stderr := program(t, "run", s.file(t, rate, seconds, ""), "-out", out)
 	if status := exit(t, cmd); status != 0 && status != 3 {
 		t.Fatalf("exit status %d\n%s%s", status, stdout, stderr)
 	}
@@ -186,7 +183,7 @@ func TestDiskFull(t *testing.T) {
 	t.Parallel()
 	s := newTarget(t)
 	page := filepath.Join(t.TempDir(), "report.html")
-	cmd, stdout, stderr := program("run", s.file(t, rate, seconds, ""), "-out", "/dev/full", "-report", page)
+	cmd, stdout, stderr := program(t, "run", s.file(t, rate, seconds, ""), "-out", "/dev/full", "-report", page)
 	if status := exit(t, cmd); status != 1 {
 		t.Errorf("exit status %d, want 1", status)
 	}

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -16,25 +15,17 @@ import (
 	"testing"
 	"time"
 
+	"weir/internal/testkit"
 	"weir/loadgen/record"
 )
 
-const patience = 2 * time.Minute
+func TestMain(m *testing.M) { testkit.Main(m, main) }
 
-// The tests run the program itself: the test binary, told to be it.
-func TestMain(m *testing.M) {
-	if os.Getenv("LOADGEN_TEST_MAIN") == "1" {
-		main()
-		return
-	}
-	os.Exit(m.Run())
-}
-
-// program is loadgen with the given arguments, not started.
-func program(args ...string) (cmd *exec.Cmd, stdout, stderr *bytes.Buffer) {
-	cmd = exec.Command(os.Args[0], args...)
-	cmd.Env = append(os.Environ(), "LOADGEN_TEST_MAIN=1")
-	stdout, stderr = new(bytes.Buffer), new(bytes.Buffer)
+// program is loadgen as a process of its own, not started.
+func program(t *testing.T, args ...string) (cmd *exec.Cmd, stdout, stderr *testkit.Log) {
+	t.Helper()
+	cmd = testkit.Command(t, nil, args...)
+	stdout, stderr = new(testkit.Log), new(testkit.Log)
 	cmd.Stdout, cmd.Stderr = stdout, stderr
 	return cmd, stdout, stderr
 }
@@ -73,24 +64,12 @@ func exit(t *testing.T, cmd *exec.Cmd) int {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	return wait(t, cmd)
+	return wait(cmd)
 }
 
-func wait(t *testing.T, cmd *exec.Cmd) int {
-	t.Helper()
-	late := time.AfterFunc(patience, func() { cmd.Process.Kill() })
-	defer late.Stop()
+func wait(cmd *exec.Cmd) int {
 	_ = cmd.Wait()
 	return cmd.ProcessState.ExitCode()
-}
-
-func until(t *testing.T, what string, cond func() bool) {
-	t.Helper()
-	for end := time.Now().Add(patience); !cond(); time.Sleep(time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("waited in vain for %s", what)
-		}
-	}
 }
 
 // read decodes the result that a run has written.
@@ -112,7 +91,7 @@ func TestRun(t *testing.T) {
 	s := newTarget(t)
 	dir := t.TempDir()
 	out, outcomes := filepath.Join(dir, "result.json"), filepath.Join(dir, "outcomes.csv")
-	cmd, stdout, stderr := program("run", s.file(t, 40, 3, ""), "-out", out, "-outcomes", outcomes)
+	cmd, stdout, stderr := program(t, "run", s.file(t, 40, 3, ""), "-out", out, "-outcomes", outcomes)
 	// On a busy machine the verdict may be any; it decides between 0 and 3.
 	if status := exit(t, cmd); status != 0 && status != 3 {
 		t.Fatalf("exit status %d\n%s%s", status, stdout, stderr)
@@ -171,7 +150,7 @@ func TestRunExitStatus(t *testing.T) {
 		"server, bad file":     {args: []string{"-port", "0"}, env: "CONFIG_FILE=" + good + ".absent", status: []int{2}, text: "no such file"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			cmd, stdout, stderr := program(c.args...)
+			cmd, stdout, stderr := program(t, c.args...)
 			cmd.Env = append(cmd.Env, c.env)
 			status := exit(t, cmd)
 			if status != c.status[0] && status != c.status[len(c.status)-1] {
@@ -193,7 +172,7 @@ func TestRunInvalid(t *testing.T) {
 	defer s.Close()
 	defer close(held)
 	path := (&target{Server: s}).file(t, 100, 0.5, `,"concurrency":1,"requestOptions":{"timeout":0.2}`)
-	cmd, stdout, _ := program("run", path)
+	cmd, stdout, _ := program(t, "run", path)
 	if status := exit(t, cmd); status != 3 {
 		t.Errorf("exit status %d, want 3\n%s", status, stdout)
 	}
@@ -206,13 +185,13 @@ func TestRunInterrupted(t *testing.T) {
 	t.Parallel()
 	s := newTarget(t)
 	out := filepath.Join(t.TempDir(), "result.json")
-	cmd, stdout, _ := program("run", s.file(t, 100, 60, ""), "-out", out)
+	cmd, stdout, _ := program(t, "run", s.file(t, 100, 60, ""), "-out", out)
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	until(t, "requests", func() bool { return s.requests.Load() > 10 })
+	testkit.Eventually(t, "requests", func() bool { return s.requests.Load() > 10 })
 	cmd.Process.Signal(syscall.SIGINT)
-	if status := wait(t, cmd); status != 130 {
+	if status := wait(cmd); status != 130 {
 		t.Errorf("exit status %d, want 130\n%s", status, stdout)
 	}
 	for _, text := range []string{"INFO LoadGenerator - Load test stopped by user after ", "stopped after ", "Generator "} {
@@ -231,15 +210,15 @@ func TestRunPaused(t *testing.T) {
 	t.Parallel()
 	s := newTarget(t)
 	out := filepath.Join(t.TempDir(), "result.json")
-	cmd, stdout, _ := program("run", s.file(t, 200, 5, ""), "-out", out)
+	cmd, stdout, _ := program(t, "run", s.file(t, 200, 5, ""), "-out", out)
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	until(t, "requests", func() bool { return s.requests.Load() > 10 })
+	testkit.Eventually(t, "requests", func() bool { return s.requests.Load() > 10 })
 	cmd.Process.Signal(syscall.SIGSTOP)
 	time.Sleep(200 * time.Millisecond) // the pause itself
 	cmd.Process.Signal(syscall.SIGCONT)
-	wait(t, cmd)
+	wait(cmd)
 	r := read(t, out)
 	if r["requestsSent"] != 1000.0 || r["success"] != 1000.0 {
 		t.Errorf("sent %v, succeeded %v, want 1000\n%s", r["requestsSent"], r["success"], stdout)
@@ -253,14 +232,14 @@ func TestRunPaused(t *testing.T) {
 func TestServerTerminated(t *testing.T) {
 	t.Parallel()
 	s := newTarget(t)
-	cmd, stdout, stderr := program("-port", "0", "-bind", "127.0.0.1")
+	cmd, stdout, stderr := program(t, "-port", "0", "-bind", "127.0.0.1")
 	cmd.Env = append(cmd.Env, "CONFIG_FILE="+s.file(t, 100, 60, ""))
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	until(t, "requests", func() bool { return s.requests.Load() > 10 })
+	testkit.Eventually(t, "requests", func() bool { return s.requests.Load() > 10 })
 	cmd.Process.Signal(syscall.SIGTERM)
-	if status := wait(t, cmd); status != 0 {
+	if status := wait(cmd); status != 0 {
 		t.Errorf("exit status %d\n%s%s", status, stdout, stderr)
 	}
 	if !strings.Contains(stdout.String(), "Load test stopped by user after ") {

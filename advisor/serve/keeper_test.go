@@ -10,6 +10,7 @@ import (
 
 	"weir/advisor/config"
 	"weir/internal/service"
+	"weir/internal/testkit"
 )
 
 // kept are settings with a state file.
@@ -141,10 +142,10 @@ func TestDiskAway(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.post(snapAt(monday))
-	log := new(logBuffer)
+	log := new(testkit.Log)
 	now := time.Now()
 	// One that is looked at by hand, with times of our own.
-	k := &keeper{mind: r.mind, store: r.keeper.store, every: time.Hour, log: newTestLog(log), savedAt: now, tried: now}
+	k := &keeper{mind: r.mind, store: r.keeper.store, every: time.Hour, log: log.Logger(), savedAt: now, tried: now}
 	for i := range 5 {
 		k.look(now.Add(2*time.Hour + time.Duration(i)*retryPause))
 	}
@@ -155,7 +156,7 @@ func TestDiskAway(t *testing.T) {
 	if err := os.Rename(folder+"-away", folder); err != nil {
 		t.Fatal(err)
 	}
-	until(t, "the state is written again", func() bool {
+	testkit.Eventually(t, "the state is written again", func() bool {
 		now = now.Add(3 * time.Hour)
 		k.look(now)
 		return strings.Contains(log.String(), "State is written again")
@@ -174,10 +175,10 @@ func TestStartOnFullDisk(t *testing.T) {
 		t.Fatal(err)
 	}
 	m := newMind(tuningOf(&config.Config{LimitMin: 5, LimitMax: 100, Zone: time.UTC}))
-	log := new(logBuffer)
+	log := new(testkit.Log)
 	now := time.Now()
 	cfg := kept(path)
-	k, err := openKeeper(now, &cfg, m, newTestLog(log))
+	k, err := openKeeper(now, &cfg, m, log.Logger())
 	if err != nil {
 		t.Fatal(err)
 	}

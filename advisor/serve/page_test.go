@@ -8,6 +8,7 @@ import (
 
 	"weir/advisor/forecast"
 	"weir/internal/chart/charttest"
+	"weir/internal/testkit"
 )
 
 // browsing is how much of its own time a page gets: enough to ask again twice.
@@ -163,12 +164,12 @@ func TestReload(t *testing.T) {
 	feed(t, r.mind, monday, monday.Add(time.Hour), time.Minute)
 	before := sprint(newState(r))
 	write(t, cfg.EventsFile, "- {name: sale, start: 2026-01-20, end: 2026-01-21}")
-	until(t, "the events are known", func() bool { return strings.Contains(r.log.String(), "events=1") })
+	testkit.Eventually(t, "the events are known", func() bool { return strings.Contains(r.log.String(), "events=1") })
 	if after := sprint(newState(r)); after != before {
 		t.Errorf("with other events the state is\n%s, before\n%s", after, before)
 	}
 	write(t, cfg.EventsFile, "- {name: sale}")
-	until(t, "the fault is told", func() bool {
+	testkit.Eventually(t, "the fault is told", func() bool {
 		return strings.Contains(r.log.String(), "The events cannot be read again") && strings.Contains(r.log.String(), "[0].start: is missing")
 	})
 }

@@ -1,14 +1,9 @@
 package serve
 
 import (
-	"bytes"
 	"context"
 	"fmt"
-	"io"
-	"log/slog"
 	"math"
-	"net/http"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -20,45 +15,20 @@ import (
 	"weir/advisor/policy"
 	"weir/internal/metric"
 	"weir/internal/service"
+	"weir/internal/testkit"
 )
-
-// patience is how long a test waits for what must happen.
-const patience = 2 * time.Minute
 
 // monday is when the tests' time begins.
 var monday = time.Date(2026, 1, 19, 0, 0, 0, 0, time.UTC)
-
-// A logBuffer keeps what is logged.
-//
-// Safe for concurrent use: a mutex guards the text.
-type logBuffer struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (b *logBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.text.Write(p)
-}
-
-func (b *logBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.text.String()
-}
 
 // A rig is an advisor that runs for one test, and a client.
 type rig struct {
 	*Server
 	t      *testing.T
-	log    *logBuffer
-	client *http.Client
+	log    *testkit.Log
+	client *testkit.Client
 	stop   func()
 }
-
-// newTestLog logs into b.
-func newTestLog(b *logBuffer) *slog.Logger { return slog.New(slog.NewTextHandler(b, nil)) }
 
 // defaults are the settings of an advisor without any.
 func defaults() config.Config {
@@ -68,8 +38,8 @@ func defaults() config.Config {
 // start starts an advisor. It is stopped when the test ends, or by stop.
 func start(t *testing.T, cfg config.Config) *rig {
 	t.Helper()
-	log := new(logBuffer)
-	env := &service.Env{Addr: "127.0.0.1:0", Health: new(service.Health), Metrics: metric.New(), Log: slog.New(slog.NewTextHandler(log, nil))}
+	log := new(testkit.Log)
+	env := &service.Env{Addr: "127.0.0.1:0", Health: new(service.Health), Metrics: metric.New(), Log: log.Logger()}
 	s, err := New(t.Context(), env, cfg)
 	if err != nil {
 		t.Fatal(err)
@@ -77,7 +47,7 @@ func start(t *testing.T, cfg config.Config) *rig {
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- s.Serve(ctx) }()
-	r := &rig{Server: s, t: t, log: log, client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 64}, Timeout: patience}}
+	r := &rig{Server: s, t: t, log: log, client: testkit.NewClient(t, "http://"+s.Addr().String())}
 	r.stop = sync.OnceFunc(func() {
 		r.client.CloseIdleConnections()
 		cancel()
@@ -92,20 +62,8 @@ func start(t *testing.T, cfg config.Config) *rig {
 // do sends a request and returns status and body.
 func (r *rig) do(method, path, body string) (int, string) {
 	r.t.Helper()
-	req, err := http.NewRequest(method, "http://"+r.Addr().String()+path, strings.NewReader(body))
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	res, err := r.client.Do(req)
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	defer res.Body.Close()
-	text, err := io.ReadAll(res.Body)
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	return res.StatusCode, string(text)
+	status, _, text := r.client.Do(method, path, body)
+	return status, text
 }
 
 // want sends a request, fails unless it is answered with the status, and returns
@@ -159,15 +117,6 @@ func near(t *testing.T, what string, got, want, share float64) {
 	t.Helper()
 	if !(math.Abs(got-want) <= share*math.Abs(want)) {
 		t.Errorf("%s is %g, want about %g", what, got, want)
-	}
-}
-
-func until(t *testing.T, what string, is func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(patience); !is(); time.Sleep(time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("never came true: %s", what)
-		}
 	}
 }
 

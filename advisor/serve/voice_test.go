@@ -6,12 +6,13 @@ import (
 
 	"weir/advisor/core"
 	"weir/advisor/policy"
+	"weir/internal/testkit"
 )
 
 // However many snapshots are refused, there is a line for each reason.
 func TestVoice(t *testing.T) {
-	log := new(logBuffer)
-	v := newVoice(newTestLog(log))
+	log := new(testkit.Log)
+	v := newVoice(log.Logger())
 	v.say()
 	for range 1000 {
 		v.refuse(core.Old, "the last one")
@@ -37,8 +38,8 @@ func TestVoice(t *testing.T) {
 
 // Each change of the recommendation is told, but not thousands in a second.
 func TestVoiceOfChanges(t *testing.T) {
-	log := new(logBuffer)
-	v := newVoice(newTestLog(log))
+	log := new(testkit.Log)
+	v := newVoice(log.Logger())
 	c := &core.Change{
 		At: monday, From: policy.Limit{Algorithm: "sliding", Limit: 1000, Window: 60}, Reason: "forecast=50 req/s",
 		To: policy.Limit{Algorithm: "token", Capacity: 200, FillRate: 50}, Confidence: 0.456,

@@ -18,10 +18,9 @@ import (
 
 	"weir/internal/metric"
 	"weir/internal/service"
+	"weir/internal/testkit"
 	"weir/loadgen/drive"
 )
-
-const patience = 2 * time.Minute
 
 // A rig is the REST interface and a target to send to.
 type rig struct {
@@ -84,15 +83,6 @@ func (r *rig) want(status int, method, path, body string) map[string]any {
 	return answer
 }
 
-func until(t *testing.T, what string, cond func() bool) {
-	t.Helper()
-	for end := time.Now().Add(patience); !cond(); time.Sleep(time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("waited in vain for %s", what)
-		}
-	}
-}
-
 func TestNothingYet(t *testing.T) {
 	r := newRig(t)
 	if a := r.want(200, "GET", "/test/status", ""); a["running"] != false || len(a) != 1 {
@@ -117,7 +107,7 @@ func TestStartStatusStop(t *testing.T) {
 	if a := r.want(409, "POST", "/test/start", r.config(1, 1)); !strings.Contains(a["error"].(string), id) {
 		t.Errorf("second start: %v", a)
 	}
-	until(t, "requests in the status", func() bool {
+	testkit.Eventually(t, "requests in the status", func() bool {
 		return r.want(200, "GET", "/test/status", "")["requestsSent"].(float64) > 0
 	})
 	s := r.want(200, "GET", "/test/status", "")
@@ -266,7 +256,7 @@ func TestNamedTest(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.want(200, "POST", "/test/start", `{"config":"small"}`)
-	until(t, "the result", func() bool {
+	testkit.Eventually(t, "the result", func() bool {
 		status, _ := r.ask("GET", "/test/result", "")
 		return status == 200
 	})

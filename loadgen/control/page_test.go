@@ -16,6 +16,7 @@ import (
 
 	"weir/internal/chart/charttest"
 	"weir/internal/service"
+	"weir/internal/testkit"
 	"weir/loadgen/record"
 	"weir/loadgen/report"
 )
@@ -39,7 +40,7 @@ func TestLivePage(t *testing.T) {
 		t.Errorf("before any test the page is\n%s", dom)
 	}
 	id := r.want(200, "POST", "/test/start", r.config(200, 60))["testId"].(string)
-	until(t, "an answer of the target", func() bool {
+	testkit.Eventually(t, "an answer of the target", func() bool {
 		return r.want(200, "GET", "/test/status", "")["success"].(float64) > 0
 	})
 	r.shows("while a test runs", ">Sending<", "of 200/s asked", "test "+id, "of 60 s", ">running<", `<button id="stop">Stop`, "100.0 %")

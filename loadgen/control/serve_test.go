@@ -11,9 +11,9 @@ import (
 	"testing"
 	"time"
 
-	"weir/internal/freeport"
 	"weir/internal/metric"
 	"weir/internal/service"
+	"weir/internal/testkit"
 	"weir/loadgen/plan"
 	"weir/loadgen/record"
 )
@@ -26,17 +26,14 @@ func TestServe(t *testing.T) {
 	if err := os.WriteFile(file, []byte(r.config(100, 60)), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	addr, err := freeport.Addr()
-	if err != nil {
-		t.Fatal(err)
-	}
+	addr := testkit.FreeAddr(t)
 	e := &service.Env{Addr: addr, Health: new(service.Health), Metrics: metric.New()}
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- r.runs.Serve(ctx, e, file) }()
-	until(t, "requests", func() bool { return r.requests.Load() > 0 })
+	testkit.Eventually(t, "requests", func() bool { return r.requests.Load() > 0 })
 	var health string
-	until(t, "health", func() bool {
+	testkit.Eventually(t, "health", func() bool {
 		resp, err := http.Get("http://" + e.Addr + "/actuator/health")
 		if err != nil {
 			return false

@@ -14,11 +14,10 @@ import (
 	"time"
 
 	"weir/internal/metric"
+	"weir/internal/testkit"
 	"weir/loadgen/plan"
 	"weir/loadgen/record"
 )
-
-const patience = 2 * time.Minute
 
 // A bench runs plans and keeps what they log and measure.
 type bench struct {
@@ -27,7 +26,7 @@ type bench struct {
 	meters  *Meters
 	loops   int
 	age     time.Duration // how long requests may wait
-	log     lockedText
+	log     testkit.Log
 }
 
 func newBench(t *testing.T) *bench {
@@ -84,7 +83,7 @@ func (b *bench) start(c test) *Run {
 }
 
 func (b *bench) logger(component string) *slog.Logger {
-	return slog.New(slog.NewTextHandler(&b.log, nil)).With("component", component)
+	return b.log.Logger().With("component", component)
 }
 
 // run runs a test to its end and checks the books.
@@ -97,7 +96,7 @@ func (b *bench) finish(r *Run) *record.Result {
 	b.t.Helper()
 	select {
 	case <-r.Done():
-	case <-time.After(patience):
+	case <-time.After(testkit.Patience):
 		b.t.Fatalf("the run does not end: %+v", r.Status())
 	}
 	checkBooks(b.t, r.Result())
@@ -210,34 +209,6 @@ func answerAll(text string) func(c *served) {
 	return func(c *served) {
 		for c.request() {
 			c.say(text)
-		}
-	}
-}
-
-// A lockedText is a buffer for several goroutines.
-type lockedText struct {
-	mu sync.Mutex
-	b  strings.Builder
-}
-
-func (l *lockedText) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(p)
-}
-
-func (l *lockedText) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.String()
-}
-
-// until waits for a condition.
-func until(t *testing.T, what string, cond func() bool) {
-	t.Helper()
-	for end := time.Now().Add(patience); !cond(); time.Sleep(time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("waited in vain for %s", what)
 		}
 	}
 }

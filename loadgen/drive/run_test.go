@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"weir/internal/freeport"
+	"weir/internal/testkit"
 	"weir/loadgen/record"
 )
 
@@ -133,10 +133,7 @@ func TestRefused(t *testing.T) {
 		t.Run(fmt.Sprintf("keepAlive %v", keep), func(t *testing.T) {
 			t.Parallel()
 			b := newBench(t)
-			addr, err := freeport.Addr()
-			if err != nil {
-				t.Fatal(err)
-			}
+			addr := testkit.FreeAddr(t)
 			config := load(addr, 400, 0.25)
 			config.Options = map[string]any{"keepAlive": keep}
 			r := b.run(config)
@@ -203,8 +200,8 @@ func TestPoolGrows(t *testing.T) {
 		}
 	})
 	run := b.start(load(s.addr, 400, 0.25))
-	until(t, "all requests at the server", func() bool { return s.requests.Load() == 100 })
-	until(t, "them in the metrics", func() bool { return strings.Contains(b.exposition(), "loadgen_active_requests 100\n") })
+	testkit.Eventually(t, "all requests at the server", func() bool { return s.requests.Load() == 100 })
+	testkit.Eventually(t, "them in the metrics", func() bool { return strings.Contains(b.exposition(), "loadgen_active_requests 100\n") })
 	b.wantMetric("loadgen_test_running 1")
 	close(release)
 	r := b.finish(run)

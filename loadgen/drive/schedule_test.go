@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"weir/internal/testkit"
 	"weir/loadgen/record"
 )
 
@@ -76,7 +77,7 @@ func TestPeaks(t *testing.T) {
 		t.Errorf("the result has the peaks %v, want %v", r.Peaks, want)
 	}
 
-	var told lockedText
+	var told testkit.Log
 	start := time.Unix(1_800_000_000, 0)
 	c := &conductor{Run: &Run{plan: planOf(t, bursts("127.0.0.1:80")), log: slog.New(slog.NewTextHandler(&told, nil))}, start: start}
 	for _, step := range []struct {
@@ -242,7 +243,7 @@ func TestStopOfPoisson(t *testing.T) {
 	b := newBench(t)
 	s := serve(t, answerAll(ok))
 	run := b.start(shaped(s.addr, "poisson", 60, map[string]any{"averageRps": 400}))
-	until(t, "requests", func() bool { return s.requests.Load() > 200 })
+	testkit.Eventually(t, "requests", func() bool { return s.requests.Load() > 200 })
 	run.Stop()
 	r := b.finish(run)
 	if r.Success != r.Sent || r.RateError > 0.01 && r.Lag.Max < 0.1 {
@@ -261,7 +262,7 @@ func TestFarStart(t *testing.T) {
 	if st := run.Status(); !st.Running || st.Phase != record.PhaseWaiting || st.Elapsed != 0 {
 		t.Errorf("status before the start: %+v", st)
 	}
-	until(t, "a word of it in the log", func() bool {
+	testkit.Eventually(t, "a word of it in the log", func() bool {
 		return strings.Contains(b.log.String(), "Waiting for the start at "+config.StartAt)
 	})
 }

@@ -5,6 +5,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"weir/internal/testkit"
 )
 
 // Connections that were opened in advance and closed by the target before their
@@ -92,8 +94,8 @@ func TestIdleConnectionsAreReplaced(t *testing.T) {
 	config := load(s.addr, 20, 20)
 	config.Concurrency = connections
 	run := b.start(config)
-	until(t, "all but the one in use twice", func() bool { return s.accepted.Load() >= 2*connections-1 })
-	until(t, "as many as asked for", func() bool { return run.Status().Connections == connections })
+	testkit.Eventually(t, "all but the one in use twice", func() bool { return s.accepted.Load() >= 2*connections-1 })
+	testkit.Eventually(t, "as many as asked for", func() bool { return run.Status().Connections == connections })
 	run.Stop()
 	if r := b.finish(run); r.Errors != 0 || r.Success != r.Sent || r.Connections.Peak > connections {
 		t.Errorf("%d of %d succeeded over at most %d connections, errors %v", r.Success, r.Sent, r.Connections.Peak, r.ErrorsByReason)

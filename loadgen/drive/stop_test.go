@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"weir/internal/testkit"
 	"weir/loadgen/record"
 )
 
@@ -13,7 +14,7 @@ func TestStop(t *testing.T) {
 	b := newBench(t)
 	s := serve(t, answerAll(ok))
 	run := b.start(load(s.addr, 200, 60))
-	until(t, "requests", func() bool { return s.requests.Load() > 20 })
+	testkit.Eventually(t, "requests", func() bool { return s.requests.Load() > 20 })
 	run.Stop()
 	r := b.finish(run)
 	if r.End != record.EndStopped || r.Elapsed >= 60 || r.Success != r.Sent {
@@ -38,7 +39,7 @@ func TestStopAbandons(t *testing.T) {
 	config := load(s.addr, 100, 60)
 	config.Options = map[string]any{"timeout": 60}
 	run := b.start(config)
-	until(t, "requests", func() bool { return s.requests.Load() > 5 })
+	testkit.Eventually(t, "requests", func() bool { return s.requests.Load() > 5 })
 	run.Stop()
 	r := b.finish(run)
 	if r.Abandoned == 0 || r.Abandoned != r.Sent || r.Completed != 0 {

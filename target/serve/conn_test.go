@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"weir/internal/loop"
+	"weir/internal/testkit"
 	"weir/target/model"
 )
 
@@ -22,7 +23,7 @@ func (r *rig) onLoop(f func(now time.Time, c *conn)) {
 	for range r.rooms {
 		select {
 		case <-done:
-		case <-time.After(patience):
+		case <-time.After(testkit.Patience):
 			r.t.Fatal("a loop does not answer")
 		}
 	}
@@ -42,34 +43,34 @@ func TestIdleConnectionIsClosed(t *testing.T) {
 		t.Errorf("a new connection is looked at in %v", armed)
 	}
 	r.onLoop(func(now time.Time, c *conn) { c.Expired(now.Add(75 * time.Second)) })
-	w.closed()
+	w.Closed()
 	r.until("gone", func() bool { return r.open.Load() == 0 })
 }
 
 func TestSlowHeadIsRefused(t *testing.T) {
 	r := start(t, model.Default())
 	w := r.dial()
-	w.send("GET /api/test HTTP/1.1\r\n")
+	w.Send("GET /api/test HTTP/1.1\r\n")
 	r.until("the head has its own deadline", func() bool {
 		_, armed := r.deadline()
 		return armed > 0 && armed <= 10*time.Second
 	})
 	r.onLoop(func(now time.Time, c *conn) { c.Expired(now.Add(10 * time.Second)) })
-	w.status(408)
-	w.closed()
+	w.Status(408)
+	w.Closed()
 }
 
 // A deadline that has moved is set anew only when the old one comes.
 func TestDeadlineIsSetLazily(t *testing.T) {
 	r := start(t, model.Default())
 	w := r.dial()
-	w.send("GET /nowhere HTTP/1.1\r\n")
+	w.Send("GET /nowhere HTTP/1.1\r\n")
 	r.until("the head has its own deadline", func() bool {
 		_, armed := r.deadline()
 		return armed > 0 && armed <= 10*time.Second
 	})
-	w.send("Host: x\r\n\r\n")
-	w.status(404)
+	w.Send("Host: x\r\n\r\n")
+	w.Status(404)
 	if left, armed := r.deadline(); left <= 60*time.Second || armed > 10*time.Second {
 		t.Errorf("an idle connection has %v left and is looked at in %v", left, armed)
 	}
@@ -77,14 +78,14 @@ func TestDeadlineIsSetLazily(t *testing.T) {
 	if left, armed := r.deadline(); armed != left {
 		t.Errorf("an idle connection has %v left and is looked at in %v", left, armed)
 	}
-	w.send(get)
-	w.status(200)
+	w.Send(get)
+	w.Status(200)
 }
 
 // A client that sends far ahead of its answers is made to wait, and loses nothing.
 func TestReadingPauses(t *testing.T) {
 	r := start(t, model.Config{Delay: forever, Workers: 1, Queue: 1, QueueTimeout: forever})
-	r.dial().send(get)
+	r.dial().Send(get)
 	r.inside(1, 0)
 	const n = 20_000
 	w := r.dial()
@@ -92,6 +93,6 @@ func TestReadingPauses(t *testing.T) {
 	r.inside(1, 1)
 	r.until("reading is paused", func() bool { return r.group.Stats().Paused > 0 })
 	r.do("POST", "/model", `{"workers":0,"delay":0}`)
-	w.status(200)
-	w.pipelined(n)
+	w.Status(200)
+	pipelined(w, n)
 }

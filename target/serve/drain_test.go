@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"weir/internal/testkit"
 	"weir/target/model"
 )
 
@@ -26,7 +27,7 @@ func (r *rig) ended(done <-chan struct{}) {
 	r.t.Helper()
 	select {
 	case <-done:
-	case <-time.After(patience):
+	case <-time.After(testkit.Patience):
 		r.t.Fatal("the drain does not end")
 	}
 }
@@ -35,7 +36,7 @@ func (r *rig) ended(done <-chan struct{}) {
 func startDrainable(t *testing.T, cfg Config) *rig {
 	t.Helper()
 	cfg.Loops, cfg.Seed = 2, 1
-	r := &rig{t: t, log: new(logBuffer)}
+	r := &rig{t: t, log: new(testkit.Log)}
 	r.env = newEnv(r.log)
 	var err error
 	if r.Server, err = Start(r.env, cfg); err != nil {
@@ -50,16 +51,16 @@ func TestDrainAnswersWhatIsUnderWay(t *testing.T) {
 		DrainTimeout: forever,
 	})
 	idle, running, begun := r.dial(), r.dial(), r.dial()
-	idle.send("GET /nowhere HTTP/1.1\r\nHost: x\r\n\r\n")
-	idle.status(404)
-	begun.send("GET /nowhere HTTP/1.1\r\nHost: x\r\n\r\nPOST /nowhere HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\n\r\nab")
-	begun.status(404)
-	running.send(get)
+	idle.Send("GET /nowhere HTTP/1.1\r\nHost: x\r\n\r\n")
+	idle.Status(404)
+	begun.Send("GET /nowhere HTTP/1.1\r\nHost: x\r\n\r\nPOST /nowhere HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\n\r\nab")
+	begun.Status(404)
+	running.Send(get)
 	r.inside(1, 0)
-	var queued []*wire
+	var queued []*testkit.Conn
 	for i := range 4 {
 		w := r.dial()
-		w.send(get)
+		w.Send(get)
 		queued = append(queued, w)
 		r.inside(1, i+1)
 	}
@@ -68,7 +69,7 @@ func TestDrainAnswersWhatIsUnderWay(t *testing.T) {
 	if r.env.Health.Ready() {
 		t.Error("the target still wants traffic")
 	}
-	idle.closed()
+	idle.Closed()
 	if c, err := net.Dial("tcp", r.Addr().String()); err == nil {
 		c.Close()
 		t.Error("a new connection is accepted")
@@ -76,14 +77,14 @@ func TestDrainAnswersWhatIsUnderWay(t *testing.T) {
 	// The rest is let go by hand, as no test waits for the service time.
 	r.change(t, func(c model.Config) model.Config { c.Workers, c.Delay = 0, 0; return c })
 	for _, w := range queued {
-		if res := w.status(200); !res.Close {
+		if res, _ := w.Status(200); !res.Close {
 			t.Error("the last answer does not announce that the connection closes")
 		}
-		w.closed()
+		w.Closed()
 	}
-	begun.send("c")
-	begun.status(404)
-	begun.closed()
+	begun.Send("c")
+	begun.Status(404)
+	begun.Closed()
 	select {
 	case <-done:
 		t.Error("the drain ended before the last answer")
@@ -108,10 +109,10 @@ func TestDrainCutsWhatTakesTooLong(t *testing.T) {
 		DrainTimeout: 10 * time.Millisecond,
 	})
 	w := r.dial()
-	w.send(get)
+	w.Send(get)
 	r.inside(1, 0)
 	r.ended(r.drain())
-	w.closed()
+	w.Closed()
 	if log := r.log.String(); !strings.Contains(log, `level=WARN msg="Requests cut: not answered in time"`) || !strings.Contains(log, "count=1") {
 		t.Errorf("the cut is logged as %q", log)
 	}
@@ -120,10 +121,10 @@ func TestDrainCutsWhatTakesTooLong(t *testing.T) {
 func TestDrainOfAnIdleTarget(t *testing.T) {
 	r := startDrainable(t, Config{Model: model.Default(), DrainTimeout: forever})
 	w := r.dial()
-	w.send(get)
-	w.status(200)
+	w.Send(get)
+	w.Status(200)
 	r.ended(r.drain())
-	w.closed()
+	w.Closed()
 	if log := r.log.String(); log != "" {
 		t.Errorf("an orderly end is logged as %q", log)
 	}
@@ -131,7 +132,7 @@ func TestDrainOfAnIdleTarget(t *testing.T) {
 
 func TestRunEndsWithItsContext(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
-	env := newEnv(new(logBuffer))
+	env := newEnv(new(testkit.Log))
 	ended := make(chan error, 1)
 	go func() { ended <- Run(ctx, env, Default()) }()
 	(&rig{t: t}).until("ready", env.Health.Ready)
@@ -141,14 +142,14 @@ func TestRunEndsWithItsContext(t *testing.T) {
 		if err != nil {
 			t.Errorf("Run ended with %v", err)
 		}
-	case <-time.After(patience):
+	case <-time.After(testkit.Patience):
 		t.Fatal("Run does not end")
 	}
 }
 
 func TestPortIsTaken(t *testing.T) {
 	r := start(t, model.Default())
-	env := newEnv(new(logBuffer))
+	env := newEnv(new(testkit.Log))
 	env.Addr = r.Addr().String()
 	err := Run(context.Background(), env, Default())
 	var op *net.OpError

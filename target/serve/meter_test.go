@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"weir/internal/http1"
+	"weir/internal/testkit"
 	"weir/target/model"
 	"weir/target/session"
 )
@@ -21,8 +22,8 @@ func TestMetricsAgreeWithTheRequests(t *testing.T) {
 	r.do("HEAD", "/nowhere", "")
 	r.do("GET", "/model", "")
 	w := r.dial()
-	w.send("GARBAGE\r\n\r\n")
-	w.status(400)
+	w.Send("GARBAGE\r\n\r\n")
+	w.Status(400)
 
 	samples := r.samples()
 	for labels, want := range map[string]float64{
@@ -87,7 +88,7 @@ func (r *rig) metricsText() string {
 func TestMetricsShowTheQueue(t *testing.T) {
 	r := start(t, model.Config{Delay: forever, Workers: 2, Queue: 9, QueueTimeout: forever})
 	for i := range 5 {
-		r.dial().send(get)
+		r.dial().Send(get)
 		r.inside(min(i+1, 2), max(i-1, 0))
 	}
 	samples := r.samples()
@@ -124,7 +125,7 @@ func TestCountingAllocatesNothing(t *testing.T) {
 }
 
 func BenchmarkCount(b *testing.B) {
-	m := meter{book: newBook(newEnv(new(logBuffer)).Metrics, 1)}
+	m := meter{book: newBook(newEnv(new(testkit.Log)).Metrics, 1)}
 	exchanges := []session.Exchange{{Took: 1, Status: 200, Method: http1.GET, Place: session.Service}}
 	b.ReportAllocs()
 	for b.Loop() {

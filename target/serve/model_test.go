@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"weir/internal/testkit"
 	"weir/target/model"
 )
 
@@ -61,12 +62,12 @@ func TestModelRefusesNonsense(t *testing.T) {
 func TestModelChangeAnswersTheQueue(t *testing.T) {
 	r := start(t, model.Config{Delay: forever, Workers: 1, Queue: 9, QueueTimeout: forever})
 	first := r.dial()
-	first.send(get)
+	first.Send(get)
 	r.inside(1, 0)
-	var wires []*wire
+	var wires []*testkit.Conn
 	for i := range 6 {
 		w := r.dial()
-		w.send(get)
+		w.Send(get)
 		wires = append(wires, w)
 		r.inside(1, i+1)
 	}
@@ -75,7 +76,7 @@ func TestModelChangeAnswersTheQueue(t *testing.T) {
 		t.Fatalf("the change is answered %d", status)
 	}
 	for _, w := range wires {
-		w.status(200)
+		w.Status(200)
 	}
 	r.inside(1, 0) // who has a worker keeps it
 	r.want("GET", "/api/test", "", 200, "OK")
@@ -84,12 +85,12 @@ func TestModelChangeAnswersTheQueue(t *testing.T) {
 func TestModelChangeGivesUpTheQueue(t *testing.T) {
 	r := start(t, model.Config{Delay: forever, Workers: 1, Queue: 9, QueueTimeout: forever})
 	first, second := r.dial(), r.dial()
-	first.send(get)
+	first.Send(get)
 	r.inside(1, 0)
-	second.send(get)
+	second.Send(get)
 	r.inside(1, 1)
 	r.do("POST", "/model", `{"queueTimeout":0.001}`)
-	second.status(503)
+	second.Status(503)
 }
 
 // A service that breaks down and recovers, without a restart.

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"weir/internal/testkit"
 	"weir/target/model"
 )
 
@@ -13,46 +14,46 @@ const forever = time.Hour
 
 func TestQueueFull(t *testing.T) {
 	r := start(t, model.Config{Delay: forever, Workers: 2, Queue: 3, QueueTimeout: forever})
-	var inside []*wire
+	var inside []*testkit.Conn
 	for i := range 5 {
 		w := r.dial()
-		w.send(get)
+		w.Send(get)
 		inside = append(inside, w)
 		r.inside(min(i+1, 2), max(i-1, 0))
 	}
 	for range 4 { // one more, however often
 		w := r.dial()
-		w.send(get)
-		w.status(503)
+		w.Send(get)
+		w.Status(503)
 	}
 	inside[4].Close() // whoever goes away from the queue leaves a place
 	r.inside(2, 2)
 	w := r.dial()
-	w.send(get)
+	w.Send(get)
 	r.inside(2, 3)
 
 	inside[0].Close() // whoever is being served occupies the worker to the end
 	again := r.dial()
-	again.send(get)
-	again.status(503)
+	again.Send(get)
+	again.Status(503)
 	r.inside(2, 3)
 }
 
 func TestWaitedTooLong(t *testing.T) {
 	r := start(t, model.Config{Delay: forever, Workers: 1, Queue: 9, QueueTimeout: 5 * time.Millisecond})
 	first := r.dial()
-	first.send(get)
+	first.Send(get)
 	r.inside(1, 0)
-	var wires []*wire
+	var wires []*testkit.Conn
 	for range 5 {
 		w := r.dial()
-		w.send(get)
+		w.Send(get)
 		wires = append(wires, w)
 	}
 	for _, w := range wires {
-		w.status(503)
-		w.send("GET /model HTTP/1.1\r\nHost: x\r\n\r\n") // the connection lives on
-		w.status(200)
+		w.Status(503)
+		w.Send("GET /model HTTP/1.1\r\nHost: x\r\n\r\n") // the connection lives on
+		w.Status(200)
 	}
 	if got := r.samples()["target_queue_wait_seconds_count"]; got != 5 {
 		t.Errorf("%v waits counted, want 5", got)
@@ -77,8 +78,8 @@ func TestOverloadIsCounted(t *testing.T) {
 		w := r.dial()
 		clients.Go(func() {
 			for enough := false; !enough; { // or the connection's deadline passes
-				w.send(get)
-				res, _ := w.answer("GET")
+				w.Send(get)
+				res, _ := w.Answer("GET")
 				enough = counts(res.StatusCode)
 			}
 		})
@@ -108,7 +109,7 @@ func TestClientGoesAway(t *testing.T) {
 	r := start(t, model.Config{Delay: 5 * time.Millisecond, Workers: 1, Queue: 100, QueueTimeout: time.Minute})
 	for range 20 {
 		w := r.dial()
-		w.send(get + get)
+		w.Send(get + get)
 		w.Close()
 	}
 	r.want("GET", "/api/test", "", 200, "OK")

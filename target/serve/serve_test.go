@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"weir/internal/testkit"
 	"weir/target/model"
 )
 
@@ -65,7 +66,7 @@ func TestConnectionIsUsedAgain(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		res, err := r.client.Do(req.WithContext(httptrace.WithClientTrace(req.Context(), trace)))
+		res, err := r.client.Client.Do(req.WithContext(httptrace.WithClientTrace(req.Context(), trace)))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -84,8 +85,8 @@ func TestManyClients(t *testing.T) {
 		clients.Go(func() {
 			w := r.dial()
 			for range 25 {
-				w.send(get)
-				w.status(200)
+				w.Send(get)
+				w.Status(200)
 			}
 		})
 	}
@@ -109,15 +110,15 @@ func pipeline(n int) string {
 }
 
 // pipelined reads the answers to pipeline(n).
-func (w *wire) pipelined(n int) {
-	w.t.Helper()
+func pipelined(w *testkit.Conn, n int) {
+	w.T.Helper()
 	for i := range n {
 		want := 200
 		if i%7 == 0 {
 			want = 404
 		}
-		if w.status(want); w.t.Failed() {
-			w.t.Fatalf("at answer %d", i)
+		if w.Status(want); w.T.Failed() {
+			w.T.Fatalf("at answer %d", i)
 		}
 	}
 }
@@ -133,7 +134,7 @@ func TestPipelining(t *testing.T) {
 			w := start(t, cfg).dial()
 			const n = 1000
 			go func() { _, _ = io.WriteString(w, pipeline(n)) }()
-			w.pipelined(n)
+			pipelined(w, n)
 		})
 	}
 }
@@ -156,12 +157,12 @@ func TestFaultyRequests(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			w := r.dial()
-			w.t = t
-			w.send(test.request)
-			if res := w.status(test.status); !res.Close {
+			w.T = t
+			w.Send(test.request)
+			if res, _ := w.Status(test.status); !res.Close {
 				t.Error("the answer does not announce that the connection closes")
 			}
-			w.closed()
+			w.Closed()
 		})
 	}
 	r.want("GET", "/api/test", "", 200, "OK") // the others are not bothered
@@ -170,31 +171,31 @@ func TestFaultyRequests(t *testing.T) {
 // The answer to a faulty request arrives although its client is still sending.
 func TestLingeringClose(t *testing.T) {
 	w := start(t, model.Default()).dial()
-	w.send("POST /model HTTP/1.1\r\nHost: x\r\nContent-Length: 9999999\r\n\r\n")
-	w.send(strings.Repeat("x", 1<<20))
-	w.status(413)
-	w.closed()
+	w.Send("POST /model HTTP/1.1\r\nHost: x\r\nContent-Length: 9999999\r\n\r\n")
+	w.Send(strings.Repeat("x", 1<<20))
+	w.Status(413)
+	w.Closed()
 }
 
 func TestExpectContinue(t *testing.T) {
 	w := start(t, model.Default()).dial()
-	w.send("PUT /api/test HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 3\r\n\r\n")
-	if res, _ := w.answer("PUT"); res.StatusCode != 100 {
+	w.Send("PUT /api/test HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 3\r\n\r\n")
+	if res, _ := w.Answer("PUT"); res.StatusCode != 100 {
 		t.Fatalf("answered %d before the body", res.StatusCode)
 	}
-	w.send("abc")
-	w.status(200)
+	w.Send("abc")
+	w.Status(200)
 }
 
 func TestOldVersion(t *testing.T) {
 	w := start(t, model.Default()).dial()
-	w.send("GET /api/test HTTP/1.0\r\nConnection: keep-alive\r\n\r\n")
-	if res := w.status(200); res.Header.Get("Connection") != "keep-alive" {
+	w.Send("GET /api/test HTTP/1.0\r\nConnection: keep-alive\r\n\r\n")
+	if res, _ := w.Status(200); res.Header.Get("Connection") != "keep-alive" {
 		t.Errorf("the answer says Connection: %q", res.Header.Get("Connection"))
 	}
-	w.send("GET /api/test HTTP/1.0\r\n\r\n")
-	w.status(200)
-	w.closed()
+	w.Send("GET /api/test HTTP/1.0\r\n\r\n")
+	w.Status(200)
+	w.Closed()
 }
 
 func TestOwnEndpoints(t *testing.T) {
@@ -221,7 +222,7 @@ func TestOwnEndpoints(t *testing.T) {
 		t.Fatal(err)
 	}
 	req.Header.Set("Accept-Encoding", "gzip")
-	res, err := r.client.Do(req)
+	res, err := r.client.Client.Do(req)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -242,11 +243,11 @@ func TestOwnEndpoints(t *testing.T) {
 func TestOwnEndpointsOverload(t *testing.T) {
 	r := start(t, model.Default())
 	const n = 3 * (deskWorkers + deskWaiting)
-	var wires []*wire
+	var wires []*testkit.Conn
 	r.station.mu.Lock() // GET /model takes as long as this is held
 	for range n {
 		w := r.dial()
-		w.send("GET /model HTTP/1.1\r\nHost: x\r\n\r\n")
+		w.Send("GET /model HTTP/1.1\r\nHost: x\r\n\r\n")
 		wires = append(wires, w)
 	}
 	refused := 0
@@ -257,7 +258,7 @@ func TestOwnEndpointsOverload(t *testing.T) {
 	r.station.mu.Unlock()
 	served := 0
 	for _, w := range wires {
-		if res, _ := w.answer("GET"); res.StatusCode == 200 {
+		if res, _ := w.Answer("GET"); res.StatusCode == 200 {
 			served++
 		}
 	}
