@@ -9,6 +9,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"weir/internal/testkit"
 )
 
 func TestClientOf(t *testing.T) {
@@ -36,7 +38,7 @@ func connectFrom(t *testing.T, ln *Listener, from string) net.Conn {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { c.Close() })
-	_ = c.SetDeadline(time.Now().Add(patience))
+	_ = c.SetDeadline(time.Now().Add(testkit.Patience))
 	return c
 }
 
@@ -55,7 +57,7 @@ func TestPerAddressMax(t *testing.T) {
 		t.Errorf("counted %+v, want 1 refused for its address, 3 accepted", s)
 	}
 	_ = a.Close()
-	eventually(t, "its place is given back", func() bool { return g.Stats().Open == 2 })
+	testkit.Eventually(t, "its place is given back", func() bool { return g.Stats().Open == 2 })
 	mustEcho(t, connectFrom(t, ln, "127.0.0.1"), "in the place of the first")
 }
 
@@ -84,12 +86,12 @@ func TestPerAddressMaxForgetsFailedHandshakes(t *testing.T) {
 		c := connect(t, ln)
 		_, _ = io.WriteString(c, "no TLS at all\r\n\r\n")
 		_, _ = io.Copy(io.Discard, c)
-		eventually(t, "the place is given back", func() bool { return g.Stats().HandshakeErrors == uint64(i+1) && g.Stats().Open == 0 })
+		testkit.Eventually(t, "the place is given back", func() bool { return g.Stats().HandshakeErrors == uint64(i+1) && g.Stats().Open == 0 })
 	}
 	c, _ := connectSecure(t, ln)
 	mustEcho(t, c, "a good one")
 	_ = c.Close()
-	eventually(t, "no address is remembered", func() bool { return remembered(g) == 0 })
+	testkit.Eventually(t, "no address is remembered", func() bool { return remembered(g) == 0 })
 }
 
 // The bound is exact under a storm from many sides at once, on two listeners.
@@ -119,7 +121,7 @@ func TestPerAddressMaxIsExact(t *testing.T) {
 					t.Error(err)
 					return
 				}
-				_ = tcp.SetDeadline(time.Now().Add(patience))
+				_ = tcp.SetDeadline(time.Now().Add(testkit.Patience))
 				c := tcp
 				if ln == secure {
 					c = tls.Client(tcp, trust().client)
@@ -131,7 +133,7 @@ func TestPerAddressMaxIsExact(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	eventually(t, "nothing is open", func() bool { return g.Stats().Open == 0 })
+	testkit.Eventually(t, "nothing is open", func() bool { return g.Stats().Open == 0 })
 	if n := remembered(g); n != 0 {
 		t.Errorf("%d addresses are remembered, want 0", n)
 	}

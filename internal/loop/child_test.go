@@ -5,26 +5,23 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"strconv"
 	"strings"
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"weir/internal/testkit"
 )
 
-// childEnv makes the test binary run as an echo server with few descriptors.
-const childEnv = "WEIR_LOOP_TEST_CHILD"
-
+// TestMain makes the test binary an echo server with few descriptors, as a child.
 func TestMain(m *testing.M) {
-	if os.Getenv(childEnv) != "" {
+	testkit.Main(m, func() {
 		if err := runChild(); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)
 		}
-		os.Exit(0)
-	}
-	os.Exit(m.Run())
+	})
 }
 
 // runChild serves until its standard input ends. Each line on it is answered
@@ -57,8 +54,7 @@ type child struct {
 
 func startChild(t *testing.T) *child {
 	t.Helper()
-	cmd := exec.Command(os.Args[0])
-	cmd.Env = append(os.Environ(), childEnv+"=1")
+	cmd := testkit.Command(t, nil)
 	cmd.Stderr = os.Stderr
 	in, err := cmd.StdinPipe()
 	if err != nil {

@@ -11,6 +11,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"weir/internal/testkit"
 )
 
 // pattern is n bytes that differ from place to place.
@@ -41,7 +43,7 @@ func TestCloseDrainedSendsEverything(t *testing.T) {
 	})
 	c := connect(t, ln)
 	_, _ = io.WriteString(c, "go")
-	eventually(t, "bytes wait unsent", func() bool {
+	testkit.Eventually(t, "bytes wait unsent", func() bool {
 		unsent := make(chan bool, 1)
 		g.Loops()[0].Post(func(time.Time) {
 			some := false
@@ -54,7 +56,7 @@ func TestCloseDrainedSendsEverything(t *testing.T) {
 	if err != nil || sha256.Sum256(got) != sha256.Sum256(body) {
 		t.Fatalf("read %d of %d bytes, %v", len(got), len(body), err)
 	}
-	if err := receive(t, closed, "Closed"); err != nil {
+	if err := testkit.Receive(t, closed, "Closed"); err != nil {
 		t.Fatalf("closed with %v", err)
 	}
 }
@@ -98,7 +100,7 @@ func TestLingerEnds(t *testing.T) {
 	c := connect(t, ln)
 	_, _ = io.WriteString(c, "x")
 	// The client stays silent and never closes.
-	if err := receive(t, closed, "the end of lingering"); err != nil {
+	if err := testkit.Receive(t, closed, "the end of lingering"); err != nil {
 		t.Fatalf("closed with %v", err)
 	}
 }
@@ -114,7 +116,7 @@ func TestWriteStallCloses(t *testing.T) {
 	})
 	c := connect(t, ln)
 	_, _ = io.WriteString(c, "x") // and reads nothing
-	receive(t, closed, "the stalled connection's end")
+	testkit.Receive(t, closed, "the stalled connection's end")
 	if n := g.Stats().Stalled; n != 1 {
 		t.Fatalf("%d stalled, want 1", n)
 	}
@@ -148,8 +150,8 @@ func TestBusyHandlerHoldsTheSenderBack(t *testing.T) {
 	})
 	c := connect(t, ln)
 	go func() { _, _ = io.Copy(c, bytes.NewReader(body)) }()
-	conn := receive(t, conns, "the connection")
-	eventually(t, "reading is paused", func() bool { return g.Stats().Paused > 0 })
+	conn := testkit.Receive(t, conns, "the connection")
+	testkit.Eventually(t, "reading is paused", func() bool { return g.Stats().Paused > 0 })
 	answered := make(chan string, 1)
 	go func() {
 		b := make([]byte, 6)
@@ -157,11 +159,11 @@ func TestBusyHandlerHoldsTheSenderBack(t *testing.T) {
 		answered <- string(b) + " " + errText(err)
 	}()
 	g.Loops()[0].Post(func(time.Time) { conn.Write([]byte("paused")) })
-	if got := receive(t, answered, "an answer while paused"); got != "paused " {
+	if got := testkit.Receive(t, answered, "an answer while paused"); got != "paused " {
 		t.Fatalf("got %q", got)
 	}
 	g.Loops()[0].Post(func(time.Time) { busy = false; conn.Pump() })
-	receive(t, done, "all bytes")
+	testkit.Receive(t, done, "all bytes")
 	if [32]byte(sum.Sum(nil)) != sha256.Sum256(body) {
 		t.Fatal("the bytes differ")
 	}
@@ -200,7 +202,7 @@ func TestUnreadAnswersStopFeeding(t *testing.T) {
 		t.Fatalf("%d bytes, then %v", n, err)
 	}
 	for range requests {
-		if unsent := receive(t, fed, "a request"); unsent > 64<<10+len(answer) {
+		if unsent := testkit.Receive(t, fed, "a request"); unsent > 64<<10+len(answer) {
 			t.Fatalf("fed with %d bytes unsent", unsent)
 		}
 	}
@@ -219,18 +221,18 @@ func TestPeerResetWhilePaused(t *testing.T) {
 	})
 	c := connect(t, ln)
 	_, _ = c.Write(make([]byte, 64<<10))
-	conn := receive(t, conns, "the connection")
-	eventually(t, "reading is paused", func() bool { return g.Stats().Paused > 0 })
+	conn := testkit.Receive(t, conns, "the connection")
+	testkit.Eventually(t, "reading is paused", func() bool { return g.Stats().Paused > 0 })
 	_ = c.SetLinger(0)
 	_ = c.Close()
-	eventually(t, "the write finds the reset", func() bool {
+	testkit.Eventually(t, "the write finds the reset", func() bool {
 		g.Loops()[0].Post(func(time.Time) { conn.Write([]byte("x")) })
 		return len(closed) > 0
 	})
 	if err := <-closed; !errors.Is(err, syscall.ECONNRESET) && !errors.Is(err, syscall.EPIPE) {
 		t.Fatalf("closed with %v", err)
 	}
-	eventually(t, "the count is back at zero", func() bool { return g.Stats().Open == 0 })
+	testkit.Eventually(t, "the count is back at zero", func() bool { return g.Stats().Open == 0 })
 }
 
 // descriptors is how many this process has open.
@@ -265,15 +267,15 @@ func TestResetWhilePausedLeaksNothing(t *testing.T) {
 	for i := range 5 {
 		c := connect(t, ln)
 		_, _ = c.Write(make([]byte, 64<<10))
-		conn := receive(t, conns, "the connection")
-		eventually(t, "reading is paused", func() bool { return g.Stats().Paused > uint64(i) })
+		conn := testkit.Receive(t, conns, "the connection")
+		testkit.Eventually(t, "reading is paused", func() bool { return g.Stats().Paused > uint64(i) })
 		_ = c.SetLinger(0)
 		_ = c.Close()
 		g.Loops()[0].Post(func(time.Time) { busy = false; conn.Pump() }) // resumes a dead socket
-		receive(t, closed, "Closed")
+		testkit.Receive(t, closed, "Closed")
 		g.Loops()[0].Post(func(time.Time) { busy = true })
 	}
-	eventually(t, "the descriptors are back", func() bool { return descriptors(t) <= before })
+	testkit.Eventually(t, "the descriptors are back", func() bool { return descriptors(t) <= before })
 }
 
 // A close that is drained does not reset the connection over bytes that the
@@ -292,8 +294,8 @@ func TestCloseLingerWhilePaused(t *testing.T) {
 		sent <- err
 		_ = c.CloseWrite()
 	}()
-	conn := receive(t, conns, "the connection")
-	eventually(t, "reading is paused", func() bool { return g.Stats().Paused > 0 })
+	conn := testkit.Receive(t, conns, "the connection")
+	testkit.Eventually(t, "reading is paused", func() bool { return g.Stats().Paused > 0 })
 	g.Loops()[0].Post(func(time.Time) {
 		conn.Write([]byte("bye"))
 		conn.CloseLinger()
@@ -302,7 +304,7 @@ func TestCloseLingerWhilePaused(t *testing.T) {
 	if err != nil || string(got) != "bye" {
 		t.Fatalf("got %q, %v", got, err)
 	}
-	if err := receive(t, sent, "the upload"); err != nil {
+	if err := testkit.Receive(t, sent, "the upload"); err != nil {
 		t.Fatalf("the upload was broken off: %v", err)
 	}
 }
@@ -318,7 +320,7 @@ func TestDialledConnectionIsFedWhileItSends(t *testing.T) {
 	got := make(chan string, 1)
 	l := g.Loops()[0]
 	l.Post(func(time.Time) {
-		l.Dial(peer.Addr().String(), patience, func(_ time.Time, c *Conn, err error) Handler {
+		l.Dial(peer.Addr().String(), testkit.Patience, func(_ time.Time, c *Conn, err error) Handler {
 			if err != nil {
 				t.Error(err)
 				return nil
@@ -333,7 +335,7 @@ func TestDialledConnectionIsFedWhileItSends(t *testing.T) {
 	}
 	defer c.Close()
 	_, _ = io.WriteString(c, "early") // without having read a byte
-	if s := receive(t, got, "the early answer"); s != "early" {
+	if s := testkit.Receive(t, got, "the early answer"); s != "early" {
 		t.Fatalf("got %q", s)
 	}
 }

@@ -9,13 +9,15 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"weir/internal/testkit"
 )
 
 func TestDialSecure(t *testing.T) {
 	g := start(t, Config{Loops: 1})
 	addr, accept := securePeer(t)
 	got := make(chan string, 1)
-	dialSecure(g, addr, patience, trust().client, func(_ time.Time, c *Conn, err error) Handler {
+	dialSecure(g, addr, testkit.Patience, trust().client, func(_ time.Time, c *Conn, err error) Handler {
 		if err != nil {
 			t.Error(err)
 			return nil
@@ -32,7 +34,7 @@ func TestDialSecure(t *testing.T) {
 		t.Fatalf("the peer read %q, %v", b, err)
 	}
 	_, _ = io.WriteString(c, "answer")
-	if s := receive(t, got, "the answer"); s != "answer" {
+	if s := testkit.Receive(t, got, "the answer"); s != "answer" {
 		t.Fatalf("got %q", s)
 	}
 }
@@ -79,12 +81,12 @@ func TestDialSecureErrorsAreDistinguishable(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		timeout, addr := patience, ln.Addr().String()
+		timeout, addr := testkit.Patience, ln.Addr().String()
 		switch d.name {
 		case "says nothing":
 			timeout = 2 * time.Second // which the connect must not need
 		case "nobody listens":
-			addr = silentAddr(t)
+			addr = testkit.FreeAddr(t)
 		}
 		cfg := trust().client
 		if d.cfg != nil {
@@ -104,13 +106,13 @@ func TestDialSecureErrorsAreDistinguishable(t *testing.T) {
 			defer c.Close()
 		}
 		defer ln.Close()
-		err = receive(t, told, d.name)
+		err = testkit.Receive(t, told, d.name)
 		var handshake *HandshakeError
 		if shook := errors.As(err, &handshake); err == nil || shook != d.shook || !d.is(err) {
 			t.Errorf("%s: told %v (%T), a handshake error: %v, want %v", d.name, err, err, shook, d.shook)
 		}
 	}
-	eventually(t, "no pump is left", func() bool { return pumping() == 0 })
+	testkit.Eventually(t, "no pump is left", func() bool { return pumping() == 0 })
 }
 
 // A peer that answers and goes away under what is written to it has still
@@ -119,7 +121,7 @@ func TestAnswerSurvivesBrokenSecureWrite(t *testing.T) {
 	g := start(t, Config{Loops: 1})
 	addr, accept := securePeer(t)
 	got, closed, conns := make(chan string, 1), make(chan error, 1), make(chan *Conn, 1)
-	dialSecure(g, addr, patience, trust().client, func(_ time.Time, c *Conn, err error) Handler {
+	dialSecure(g, addr, testkit.Patience, trust().client, func(_ time.Time, c *Conn, err error) Handler {
 		if err != nil {
 			t.Error(err)
 			return nil
@@ -131,7 +133,7 @@ func TestAnswerSurvivesBrokenSecureWrite(t *testing.T) {
 		}
 	})
 	c, tcp := accept()
-	conn := receive(t, conns, "the connection")
+	conn := testkit.Receive(t, conns, "the connection")
 	block := make(chan struct{})
 	g.Loops()[0].Post(func(time.Time) { // the loop sees all of it at once
 		<-block
@@ -143,10 +145,10 @@ func TestAnswerSurvivesBrokenSecureWrite(t *testing.T) {
 	_ = tcp.SetLinger(0)
 	_ = tcp.Close()
 	close(block)
-	if s := receive(t, got, "the answer"); s != "no" {
+	if s := testkit.Receive(t, got, "the answer"); s != "no" {
 		t.Fatalf("got %q", s)
 	}
-	if err := receive(t, closed, "Closed"); err == nil || err == io.EOF {
+	if err := testkit.Receive(t, closed, "Closed"); err == nil || err == io.EOF {
 		t.Errorf("closed with %v, want what went wrong", err)
 	}
 }

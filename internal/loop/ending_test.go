@@ -6,6 +6,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"weir/internal/testkit"
 )
 
 // paused is a connection whose reading is paused: its Handler, an Ender, takes
@@ -27,8 +29,8 @@ func paused(t *testing.T, g *Group) (conn *Conn, closed chan error, peer interfa
 	})
 	c := connect(t, ln)
 	_, _ = c.Write(make([]byte, 64<<10))
-	conn = receive(t, conns, "the connection")
-	eventually(t, "reading is paused", func() bool { return g.Stats().Paused > 0 })
+	conn = testkit.Receive(t, conns, "the connection")
+	testkit.Eventually(t, "reading is paused", func() bool { return g.Stats().Paused > 0 })
 	return conn, closed, c
 }
 
@@ -52,10 +54,10 @@ func TestCloseOfPausedConnectionWhosePeerIsGone(t *testing.T) {
 			_ = peer.SetLinger(0)
 			_ = peer.Close()
 			g.Loops()[0].Post(func(time.Time) { test.end(conn) })
-			if err := receive(t, closed, "Closed"); err != nil {
+			if err := testkit.Receive(t, closed, "Closed"); err != nil {
 				t.Errorf("closed with %v, want nil: it was our wish", err)
 			}
-			eventually(t, "the count is back at zero", func() bool { return g.Stats().Open == 0 })
+			testkit.Eventually(t, "the count is back at zero", func() bool { return g.Stats().Open == 0 })
 		})
 	}
 }
@@ -71,8 +73,8 @@ func TestAbortOnTheWayIntoTheLoop(t *testing.T) {
 	})
 	c := connect(t, ln)
 	_, _ = c.Write(make([]byte, 2<<10))
-	conn := receive(t, conns, "the connection")
-	eventually(t, "reading is paused", func() bool { return g.Stats().Paused > 0 })
+	conn := testkit.Receive(t, conns, "the connection")
+	testkit.Eventually(t, "reading is paused", func() bool { return g.Stats().Paused > 0 })
 	g.Loops()[0].Post(func(time.Time) {
 		taken = len(conn.saved)
 		conn.feed(conn.loop.now) // resumes
@@ -104,7 +106,7 @@ func TestEndOfThePeerLosesNothingUnsent(t *testing.T) {
 	if err != nil || len(got) != len(body)-1 {
 		t.Errorf("read %d of %d bytes, %v", len(got), len(body)-1, err)
 	}
-	if err := receive(t, closed, "Closed"); err != nil {
+	if err := testkit.Receive(t, closed, "Closed"); err != nil {
 		t.Errorf("closed with %v", err)
 	}
 }

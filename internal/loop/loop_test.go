@@ -7,12 +7,8 @@ import (
 	"testing"
 	"time"
 
-	"weir/internal/freeport"
+	"weir/internal/testkit"
 )
-
-// patience bounds every wait of these tests; it is never waited for in full
-// unless something is broken.
-const patience = 2 * time.Minute
 
 // script is a Handler made of functions; those left out do nothing.
 type script struct {
@@ -50,19 +46,9 @@ func start(t *testing.T, cfg Config) *Group {
 	return g
 }
 
-// silentAddr is an address at which nobody listens.
-func silentAddr(t *testing.T) string {
-	t.Helper()
-	addr, err := freeport.Addr()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return addr
-}
-
 func listen(t *testing.T, g *Group, accept AcceptFunc) *Listener {
 	t.Helper()
-	ln, err := g.Listen(silentAddr(t), accept)
+	ln, err := g.Listen(testkit.FreeAddr(t), accept)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -72,13 +58,7 @@ func listen(t *testing.T, g *Group, accept AcceptFunc) *Listener {
 
 func connect(t *testing.T, ln *Listener) *net.TCPConn {
 	t.Helper()
-	c, err := net.Dial("tcp", ln.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { c.Close() })
-	_ = c.SetDeadline(time.Now().Add(patience))
-	return c.(*net.TCPConn)
+	return testkit.Dial(t, ln.Addr().String()).Conn.(*net.TCPConn)
 }
 
 // echo answers every byte with itself.
@@ -97,28 +77,6 @@ func mustEcho(t *testing.T, c net.Conn, msg string) {
 	got := make([]byte, len(msg))
 	if _, err := io.ReadFull(c, got); err != nil || string(got) != msg {
 		t.Fatalf("echo of %q: got %q, %v", msg, got, err)
-	}
-}
-
-// receive waits for a value with patience.
-func receive[T any](t *testing.T, ch <-chan T, what string) T {
-	t.Helper()
-	select {
-	case v := <-ch:
-		return v
-	case <-time.After(patience):
-		t.Fatalf("waited in vain for %s", what)
-		panic("unreachable")
-	}
-}
-
-// eventually waits until ok holds.
-func eventually(t *testing.T, what string, ok func() bool) {
-	t.Helper()
-	for end := time.Now().Add(patience); !ok(); time.Sleep(time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("waited in vain until %s", what)
-		}
 	}
 }
 
@@ -150,12 +108,12 @@ func TestUnreadBytesComeAgain(t *testing.T) {
 	})
 	c := connect(t, ln)
 	_, _ = io.WriteString(c, "ab")
-	if got := receive(t, seen, "the first bytes"); got != "ab" {
+	if got := testkit.Receive(t, seen, "the first bytes"); got != "ab" {
 		t.Fatalf("got %q", got)
 	}
 	_, _ = io.WriteString(c, "cdEFGHij")
 	for _, want := range []string{"abcdEFGHij", "EFGHij", "ij"} {
-		if got := receive(t, seen, want); got != want {
+		if got := testkit.Receive(t, seen, want); got != want {
 			t.Fatalf("got %q, want %q", got, want)
 		}
 	}
@@ -179,7 +137,7 @@ func TestClosedNeverFromInsideWrite(t *testing.T) {
 		}}
 	})
 	peer := connect(t, ln)
-	c := receive(t, conns, "the connection")
+	c := testkit.Receive(t, conns, "the connection")
 	_ = peer.SetLinger(0)
 	g.Loops()[0].Post(func(time.Time) {
 		// The peer's reset arrives while this turn keeps the loop busy, so
@@ -195,7 +153,7 @@ func TestClosedNeverFromInsideWrite(t *testing.T) {
 		inside = false
 		mu.Unlock()
 	})
-	receive(t, done, "Closed")
+	testkit.Receive(t, done, "Closed")
 	mu.Lock()
 	defer mu.Unlock()
 	if calls != 1 || fromInside {
@@ -224,7 +182,7 @@ func TestPanicClosesOneConnection(t *testing.T) {
 	if n, err := bad.Read(make([]byte, 1)); err == nil {
 		t.Fatalf("the connection that panicked lives: read %d bytes", n)
 	}
-	if v := receive(t, said, "the report"); v != "as asked" {
+	if v := testkit.Receive(t, said, "the report"); v != "as asked" {
 		t.Fatalf("reported %v", v)
 	}
 	mustEcho(t, good, "after")
@@ -264,10 +222,10 @@ func TestPeerCloseIsEOF(t *testing.T) {
 		return &script{closed: func(_ time.Time, err error) { cause <- err }}
 	})
 	_ = connect(t, ln).Close()
-	if err := receive(t, cause, "Closed"); err != io.EOF {
+	if err := testkit.Receive(t, cause, "Closed"); err != io.EOF {
 		t.Fatalf("closed with %v, want EOF", err)
 	}
-	eventually(t, "the count is back at zero", func() bool { return g.Stats().Open == 0 })
+	testkit.Eventually(t, "the count is back at zero", func() bool { return g.Stats().Open == 0 })
 }
 
 func TestOwnCloseIsNil(t *testing.T) {
@@ -280,7 +238,7 @@ func TestOwnCloseIsNil(t *testing.T) {
 		}
 	})
 	_, _ = io.WriteString(connect(t, ln), "x")
-	if err := receive(t, cause, "Closed"); err != nil {
+	if err := testkit.Receive(t, cause, "Closed"); err != nil {
 		t.Fatalf("closed with %v, want nil", err)
 	}
 }
@@ -302,7 +260,7 @@ func TestStopTellsEveryHandlerOnce(t *testing.T) {
 		connect(t, ln)
 	}
 	for range 20 {
-		receive(t, opened, "connections")
+		testkit.Receive(t, opened, "connections")
 	}
 	ln.Close()
 	g.Stop()

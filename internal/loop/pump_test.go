@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"weir/internal/testkit"
 )
 
 // pumping is how many goroutines are inside pumps.
@@ -38,7 +40,7 @@ func TestSecureCloseDrainedSendsEverything(t *testing.T) {
 	if err != nil || sha256.Sum256(got) != sha256.Sum256(body) {
 		t.Fatalf("read %d of %d bytes, %v", len(got), len(body), err)
 	}
-	if err := receive(t, closed, "Closed"); err != nil {
+	if err := testkit.Receive(t, closed, "Closed"); err != nil {
 		t.Fatalf("closed with %v", err)
 	}
 }
@@ -59,8 +61,8 @@ func TestSecureConnectionCountsUntilItIsSent(t *testing.T) {
 	})
 	c, _ := connectSecure(t, ln)
 	_, _ = io.WriteString(c, "go")
-	receive(t, asked, "the request")
-	eventually(t, "nothing is open", func() bool { return g.Stats().Open == 0 })
+	testkit.Receive(t, asked, "the request")
+	testkit.Eventually(t, "nothing is open", func() bool { return g.Stats().Open == 0 })
 	ln.Close()
 	g.Stop()
 	if got, err := io.ReadAll(c); err != nil || !bytes.Equal(got, body) {
@@ -122,13 +124,13 @@ func TestSecureBusyHandlerHoldsTheSenderBack(t *testing.T) {
 		_ = c.CloseWrite()
 		sent <- err
 	}()
-	conn := receive(t, conns, "the connection")
-	eventually(t, "reading is paused", func() bool { return g.Stats().Paused > 0 })
+	conn := testkit.Receive(t, conns, "the connection")
+	testkit.Eventually(t, "reading is paused", func() bool { return g.Stats().Paused > 0 })
 	if len(sent) > 0 {
 		t.Fatal("the sender got rid of everything while nobody read it")
 	}
 	g.Loops()[0].Post(func(time.Time) { busy = false; conn.Pump() })
-	if receive(t, done, "the end") != sha256.Sum256(body) {
+	if testkit.Receive(t, done, "the end") != sha256.Sum256(body) {
 		t.Fatal("what came is not what was sent")
 	}
 	if err := <-sent; err != nil {
@@ -151,15 +153,15 @@ func TestStalledSecurePeerIsClosed(t *testing.T) {
 	})
 	c, tcp := connectSecure(t, ln)
 	_, _ = io.WriteString(c, "x") // and reads nothing
-	receive(t, closed, "the stalled connection's end")
+	testkit.Receive(t, closed, "the stalled connection's end")
 	if n := g.Stats().Stalled; n != 1 {
 		t.Fatalf("%d stalled, want 1", n)
 	}
-	eventually(t, "its pump is gone", func() bool { return pumping() == 0 && g.Stats().Open == 0 })
+	testkit.Eventually(t, "its pump is gone", func() bool { return pumping() == 0 && g.Stats().Open == 0 })
 	ln.Close()
 	g.Stop()
 	_ = tcp.Close()
-	eventually(t, "the descriptors are back", func() bool { return descriptors(t) <= before })
+	testkit.Eventually(t, "the descriptors are back", func() bool { return descriptors(t) <= before })
 }
 
 // A Conn that is gone leaves a peer that takes nothing: the pump does not wait
@@ -183,14 +185,14 @@ func pumpOfAGoneConn(t *testing.T, stall time.Duration) uint64 {
 		return &script{}
 	})
 	connectSecure(t, ln) // and reads nothing
-	conn := receive(t, conns, "the connection")
+	conn := testkit.Receive(t, conns, "the connection")
 	unsent := func() int {
 		n := make(chan int, 1)
 		g.Loops()[0].Post(func(time.Time) { n <- conn.Unsent() })
 		return <-n
 	}
 	last, same := 0, 0
-	eventually(t, "the peer's buffers are full", func() bool {
+	testkit.Eventually(t, "the peer's buffers are full", func() bool {
 		time.Sleep(5 * time.Millisecond)
 		n := unsent()
 		if same++; n != last {
@@ -199,7 +201,7 @@ func pumpOfAGoneConn(t *testing.T, stall time.Duration) uint64 {
 		return same > 10
 	})
 	g.Loops()[0].Post(func(time.Time) { conn.Close() })
-	eventually(t, "the pump is gone", func() bool { return g.Stats().Open == 0 && pumping() == 0 })
+	testkit.Eventually(t, "the pump is gone", func() bool { return g.Stats().Open == 0 && pumping() == 0 })
 	return g.Stats().Stalled
 }
 
@@ -226,13 +228,13 @@ func TestMovedIsWhatThePeerTakes(t *testing.T) {
 	}
 	// The deadline may have passed before anything is written, and the kernel may send
 	// a little more into a buffer that is nearly full, now and then.
-	eventually(t, "nothing moves", func() bool {
+	testkit.Eventually(t, "nothing moves", func() bool {
 		_ = ours.SetWriteDeadline(time.Now().Add(100 * time.Millisecond))
 		_, _ = ours.Write(make([]byte, 64<<20)) // until nothing goes any more
 		return !p.moved() && !p.moved()
 	})
-	_ = theirs.SetDeadline(time.Now().Add(patience))
-	eventually(t, "something has moved", func() bool {
+	_ = theirs.SetDeadline(time.Now().Add(testkit.Patience))
+	testkit.Eventually(t, "something has moved", func() bool {
 		_, _ = theirs.Read(make([]byte, 64<<10))
 		return p.moved()
 	})
@@ -276,7 +278,7 @@ func TestStopEndsAllPumps(t *testing.T) {
 		if err := c.Handshake(); err != nil {
 			t.Fatal(err)
 		}
-		receive(t, conns, "the connection")
+		testkit.Receive(t, conns, "the connection")
 		switch i % 4 {
 		case 1:
 			_, _ = io.WriteString(c, "stall")
@@ -287,12 +289,12 @@ func TestStopEndsAllPumps(t *testing.T) {
 	}
 	ln.Close()
 	g.Stop()
-	eventually(t, "no pump runs", func() bool { return pumping() == 0 })
+	testkit.Eventually(t, "no pump runs", func() bool { return pumping() == 0 })
 	for _, tcp := range append(tcps, met) {
 		_ = tcp.Close()
 	}
 	_ = silent.Close()
-	eventually(t, "the descriptors are back", func() bool { return descriptors(t) <= before })
+	testkit.Eventually(t, "the descriptors are back", func() bool { return descriptors(t) <= before })
 }
 
 // Many connections that come and go in all ways leave nothing behind while the
@@ -321,10 +323,10 @@ func TestSecureConnectionsLeakNothing(t *testing.T) {
 			}
 			_ = tcp.Close()
 		}
-		eventually(t, "nothing is open", func() bool { return g.Stats().Open == 0 && hasty.Stats().Open == 0 && pumping() == 0 })
+		testkit.Eventually(t, "nothing is open", func() bool { return g.Stats().Open == 0 && hasty.Stats().Open == 0 && pumping() == 0 })
 	}
 	round()
 	before := descriptors(t)
 	round()
-	eventually(t, "the descriptors are back", func() bool { return descriptors(t) <= before+4 }) // the four silent ones of ours
+	testkit.Eventually(t, "the descriptors are back", func() bool { return descriptors(t) <= before+4 }) // the four silent ones of ours
 }

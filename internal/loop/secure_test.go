@@ -2,45 +2,26 @@ package loop
 
 import (
 	"bytes"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/sha256"
 	"crypto/tls"
-	"crypto/x509"
-	"crypto/x509/pkix"
 	"errors"
 	"io"
-	"math/big"
 	"net"
 	"os"
 	"sync"
 	"syscall"
 	"testing"
 	"time"
+
+	"weir/internal/testkit"
 )
 
 // trust is a server's certificate for "localhost", signed by itself, and a
 // client that trusts it. Made once, as keys cost time.
 var trust = sync.OnceValue(func() (t struct{ server, client *tls.Config }) {
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		panic(err)
-	}
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "test"}, DNSNames: []string{"localhost"},
-		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
-		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign,
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
-	if err != nil {
-		panic(err)
-	}
-	leaf, _ := x509.ParseCertificate(der)
-	pool := x509.NewCertPool()
-	pool.AddCert(leaf)
-	t.server = &tls.Config{Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}}}
-	t.client = &tls.Config{RootCAs: pool, ServerName: "localhost"}
+	pair := testkit.SelfSigned(time.Now().Add(time.Hour), "localhost")
+	t.server = &tls.Config{Certificates: []tls.Certificate{pair}}
+	t.client = testkit.Trust(pair, "localhost")
 	return t
 })
 
@@ -80,7 +61,7 @@ func securePeer(t *testing.T) (addr string, accept func() (*tls.Conn, *net.TCPCo
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { tcp.Close() })
-		_ = tcp.SetDeadline(time.Now().Add(patience))
+		_ = tcp.SetDeadline(time.Now().Add(testkit.Patience))
 		c := tls.Server(tcp, trust().server)
 		if err := c.Handshake(); err != nil {
 			t.Fatalf("the peer's handshake: %v", err)
@@ -106,7 +87,7 @@ func TestSecureConnectionIsOneOfTheLoop(t *testing.T) {
 		mustEcho(t, c, "hello")
 		mustEcho(t, c, string(pattern(300<<10)))
 		mustEcho(t, c, "again")
-		conn := receive(t, conns, "the connection")
+		conn := testkit.Receive(t, conns, "the connection")
 		if got, want := conn.Remote().String(), tcp.LocalAddr().String(); got != want {
 			t.Errorf("the peer is said to be %s, is %s", got, want)
 		}
@@ -121,7 +102,7 @@ func TestPlainConnectionIsNotSecure(t *testing.T) {
 	conns := make(chan *Conn, 1)
 	ln := listen(t, g, func(now time.Time, c *Conn) Handler { conns <- c; return echo(now, c) })
 	connect(t, ln)
-	if receive(t, conns, "the connection").Secure() {
+	if testkit.Receive(t, conns, "the connection").Secure() {
 		t.Error("a plain connection is said to be secure")
 	}
 }
@@ -130,13 +111,13 @@ func TestSilentHandshakeHasAPlace(t *testing.T) {
 	g := start(t, Config{Loops: 1, ConnectionsMax: 1})
 	ln := serveSecure(t, g, echo)
 	silent := connect(t, ln)
-	eventually(t, "the silent one counts", func() bool { return g.Stats().Open == 1 })
+	testkit.Eventually(t, "the silent one counts", func() bool { return g.Stats().Open == 1 })
 	second := connect(t, ln)
 	if _, err := second.Read(make([]byte, 1)); err == nil {
 		t.Fatal("a second connection was let in while the first shook hands")
 	}
 	_ = silent.Close()
-	eventually(t, "the place is given back", func() bool { return g.Stats().Open == 0 })
+	testkit.Eventually(t, "the place is given back", func() bool { return g.Stats().Open == 0 })
 	s := g.Stats()
 	if s.HandshakeErrors != 1 || s.Refused != 1 || s.Accepted != 1 {
 		t.Errorf("counted %+v, want 1 failed handshake, 1 refused, 1 accepted", s)
@@ -151,7 +132,7 @@ func TestSilentHandshakeEnds(t *testing.T) {
 	if _, err := silent.Read(make([]byte, 1)); err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
 		t.Fatalf("the silent connection read %v, want its end", err)
 	}
-	eventually(t, "the place is given back", func() bool { return g.Stats().Open == 0 })
+	testkit.Eventually(t, "the place is given back", func() bool { return g.Stats().Open == 0 })
 	if n := g.Stats().HandshakeErrors; n != 1 {
 		t.Errorf("%d handshakes failed, want 1", n)
 	}
@@ -163,8 +144,8 @@ func TestGarbledHandshakeIsCounted(t *testing.T) {
 	c := connect(t, ln)
 	_, _ = io.WriteString(c, "GET / HTTP/1.1\r\nHost: x\r\n\r\n")
 	_, _ = io.Copy(io.Discard, c)
-	eventually(t, "it is counted", func() bool { return g.Stats().HandshakeErrors == 1 })
-	eventually(t, "the place is given back", func() bool { return g.Stats().Open == 0 })
+	testkit.Eventually(t, "it is counted", func() bool { return g.Stats().HandshakeErrors == 1 })
+	testkit.Eventually(t, "the place is given back", func() bool { return g.Stats().Open == 0 })
 }
 
 // The peer's close_notify ends its direction only.
@@ -194,7 +175,7 @@ func TestCloseNotifyIsAHalfClose(t *testing.T) {
 	if err != nil || !bytes.HasPrefix(got, []byte("question")) || sha256.Sum256(got[8:]) != sha256.Sum256(body) {
 		t.Fatalf("read %d bytes, %v; want the question and %d more", len(got), err, len(body))
 	}
-	if err := receive(t, closed, "Closed"); err != nil {
+	if err := testkit.Receive(t, closed, "Closed"); err != nil {
 		t.Fatalf("closed with %v", err)
 	}
 }
@@ -207,10 +188,10 @@ func TestCloseNotifyIsEOF(t *testing.T) {
 	})
 	c, _ := connectSecure(t, ln)
 	_ = c.Close()
-	if err := receive(t, closed, "Closed"); err != io.EOF {
+	if err := testkit.Receive(t, closed, "Closed"); err != io.EOF {
 		t.Fatalf("closed with %v, want EOF", err)
 	}
-	eventually(t, "the count is back at zero", func() bool { return g.Stats().Open == 0 })
+	testkit.Eventually(t, "the count is back at zero", func() bool { return g.Stats().Open == 0 })
 }
 
 // CloseWrite of ours is a close_notify; the peer may go on.
@@ -229,7 +210,7 @@ func TestCloseWriteIsACloseNotify(t *testing.T) {
 	if _, err := io.WriteString(c, "and yet"); err != nil {
 		t.Fatal(err)
 	}
-	if s := receive(t, got, "the peer's word"); s != "and yet" {
+	if s := testkit.Receive(t, got, "the peer's word"); s != "and yet" {
 		t.Fatalf("got %q", s)
 	}
 	_ = tcp.Close()
@@ -254,7 +235,7 @@ func TestOwnCloseOfSecureIsProper(t *testing.T) {
 	if n, err := tcp.Read(make([]byte, 1)); err != io.EOF {
 		t.Fatalf("after the close_notify %d bytes, %v; want the end", n, err)
 	}
-	if err := receive(t, closed, "Closed"); err != nil {
+	if err := testkit.Receive(t, closed, "Closed"); err != nil {
 		t.Fatalf("closed with %v, want nil", err)
 	}
 }
@@ -265,7 +246,7 @@ func TestTruncationIsNoEnd(t *testing.T) {
 		g := start(t, Config{Loops: 1})
 		addr, accept := securePeer(t)
 		got, closed, ends := make(chan string, 4), make(chan error, 1), make(chan bool, 1)
-		dialSecure(g, addr, patience, trust().client, func(_ time.Time, c *Conn, err error) Handler {
+		dialSecure(g, addr, testkit.Patience, trust().client, func(_ time.Time, c *Conn, err error) Handler {
 			if err != nil {
 				t.Error(err)
 				return nil
@@ -282,10 +263,10 @@ func TestTruncationIsNoEnd(t *testing.T) {
 		c, tcp := accept()
 		_, _ = io.WriteString(c, "half of it") // a whole record
 		_ = tcp.Close()
-		if s := receive(t, got, "what was sent"); s != "half of it" {
+		if s := testkit.Receive(t, got, "what was sent"); s != "half of it" {
 			t.Errorf("got %q", s)
 		}
-		if err := receive(t, closed, "Closed"); err != io.ErrUnexpectedEOF {
+		if err := testkit.Receive(t, closed, "Closed"); err != io.ErrUnexpectedEOF {
 			t.Errorf("an Ender %v: closed with %v, want an unexpected EOF", ender, err)
 		}
 		if len(ends) > 0 {
@@ -303,7 +284,7 @@ func TestTruncatedRequestIsNoEnd(t *testing.T) {
 	c, tcp := connectSecure(t, ln)
 	_, _ = io.WriteString(c, "half of it")
 	_ = tcp.CloseWrite()
-	if err := receive(t, closed, "Closed"); err != io.ErrUnexpectedEOF {
+	if err := testkit.Receive(t, closed, "Closed"); err != io.ErrUnexpectedEOF {
 		t.Errorf("closed with %v, want an unexpected EOF", err)
 	}
 }
@@ -317,10 +298,10 @@ func TestSecureResetIsTold(t *testing.T) {
 	_, tcp := connectSecure(t, ln)
 	_ = tcp.SetLinger(0)
 	_ = tcp.Close()
-	if err := receive(t, closed, "Closed"); !errors.Is(err, syscall.ECONNRESET) {
+	if err := testkit.Receive(t, closed, "Closed"); !errors.Is(err, syscall.ECONNRESET) {
 		t.Fatalf("closed with %v, want a reset", err)
 	}
-	eventually(t, "the count is back at zero", func() bool { return g.Stats().Open == 0 })
+	testkit.Eventually(t, "the count is back at zero", func() bool { return g.Stats().Open == 0 })
 }
 
 // A dead peer is found by writing even while reading is paused.
@@ -336,18 +317,18 @@ func TestWriteToDeadSecurePeerCloses(t *testing.T) {
 	})
 	c, tcp := connectSecure(t, ln)
 	_, _ = c.Write(make([]byte, 16<<10))
-	conn := receive(t, conns, "the connection")
-	eventually(t, "reading is paused", func() bool { return g.Stats().Paused > 0 })
+	conn := testkit.Receive(t, conns, "the connection")
+	testkit.Eventually(t, "reading is paused", func() bool { return g.Stats().Paused > 0 })
 	_ = tcp.SetLinger(0)
 	_ = tcp.Close()
-	eventually(t, "the write finds the peer dead", func() bool {
+	testkit.Eventually(t, "the write finds the peer dead", func() bool {
 		g.Loops()[0].Post(func(time.Time) { conn.Write([]byte("x")) })
 		return len(closed) > 0
 	})
 	if err := <-closed; err == nil || err == io.EOF {
 		t.Fatalf("closed with %v, want what went wrong", err)
 	}
-	eventually(t, "the count is back at zero", func() bool { return g.Stats().Open == 0 })
+	testkit.Eventually(t, "the count is back at zero", func() bool { return g.Stats().Open == 0 })
 }
 
 func TestAbortOfSecureIsAReset(t *testing.T) {
@@ -365,5 +346,5 @@ func TestAbortOfSecureIsAReset(t *testing.T) {
 	} else if !errors.Is(err, syscall.ECONNRESET) {
 		t.Fatalf("read %v, want a reset", err)
 	}
-	eventually(t, "the count is back at zero", func() bool { return g.Stats().Open == 0 })
+	testkit.Eventually(t, "the count is back at zero", func() bool { return g.Stats().Open == 0 })
 }

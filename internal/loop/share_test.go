@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"weir/internal/testkit"
 )
 
 // successor is another Listener over the socket of ln, as another process
@@ -50,7 +52,7 @@ func TestClosedListenerLeavesTheSharedQueue(t *testing.T) {
 	}
 	for i := range 20 {
 		more := answered.Load() + 20
-		eventually(t, "clients are answered", func() bool { return answered.Load() >= more || t.Failed() })
+		testkit.Eventually(t, "clients are answered", func() bool { return answered.Load() >= more || t.Failed() })
 		next := successor(t, groups[(i+1)%2], ln)
 		ln.Close()
 		ln = next
@@ -67,7 +69,7 @@ func once(addr string) error {
 		return err
 	}
 	defer c.Close()
-	_ = c.SetDeadline(time.Now().Add(patience))
+	_ = c.SetDeadline(time.Now().Add(testkit.Patience))
 	if _, err := c.Write([]byte("x")); err != nil {
 		return err
 	}

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"weir/internal/testkit"
 )
 
 // Dials start from the sources in turn.
@@ -28,7 +30,7 @@ func TestSources(t *testing.T) {
 	for i := range dials {
 		l := g.Loops()[i%2]
 		l.Post(func(time.Time) {
-			l.Dial(ln.Addr().String(), patience, func(_ time.Time, _ *Conn, err error) Handler {
+			l.Dial(ln.Addr().String(), testkit.Patience, func(_ time.Time, _ *Conn, err error) Handler {
 				told <- err
 				return &script{}
 			})
@@ -41,7 +43,7 @@ func TestSources(t *testing.T) {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { c.Close() })
-		if err := receive(t, told, "the end of a dial"); err != nil {
+		if err := testkit.Receive(t, told, "the end of a dial"); err != nil {
 			t.Fatal(err)
 		}
 		seen[c.RemoteAddr().(*net.TCPAddr).AddrPort().Addr().Unmap()]++
@@ -119,12 +121,12 @@ func TestSourcesPassedOver(t *testing.T) {
 		told := make(chan error, 1)
 		l := g.Loops()[0]
 		l.Post(func(time.Time) {
-			l.Dial(ln.Addr().String(), patience, func(_ time.Time, _ *Conn, err error) Handler {
+			l.Dial(ln.Addr().String(), testkit.Patience, func(_ time.Time, _ *Conn, err error) Handler {
 				told <- err
 				return &script{}
 			})
 		})
-		if err := receive(t, told, "the end of the dial"); !errors.Is(err, c.want) {
+		if err := testkit.Receive(t, told, "the end of the dial"); !errors.Is(err, c.want) {
 			t.Errorf("from %v: %v, want %v", c.sources, err, c.want)
 		}
 	}

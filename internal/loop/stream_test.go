@@ -7,6 +7,8 @@ import (
 	"net"
 	"testing"
 	"time"
+
+	"weir/internal/testkit"
 )
 
 // streamer is a script that hears of ends and of relief.
@@ -53,7 +55,7 @@ func TestHalfCloseKeepsTheOtherDirection(t *testing.T) {
 	if err != nil || !bytes.HasPrefix(got, []byte("question")) || sha256.Sum256(got[8:]) != sha256.Sum256(body) {
 		t.Fatalf("read %d bytes, %v; want the question and %d more", len(got), err, len(body))
 	}
-	if err := receive(t, closed, "Closed"); err != nil {
+	if err := testkit.Receive(t, closed, "Closed"); err != nil {
 		t.Fatalf("closed with %v", err)
 	}
 }
@@ -83,13 +85,13 @@ func TestEndComesAfterUnreadBytes(t *testing.T) {
 		_, _ = c.Write(body)
 		_ = c.Close()
 	}()
-	conn := receive(t, conns, "the connection")
-	eventually(t, "reading is paused", func() bool { return g.Stats().Paused > 0 })
+	conn := testkit.Receive(t, conns, "the connection")
+	testkit.Eventually(t, "reading is paused", func() bool { return g.Stats().Paused > 0 })
 	g.Loops()[0].Post(func(time.Time) { open = true; conn.Pump() })
-	if receive(t, ended, "the end") != sha256.Sum256(body) {
+	if testkit.Receive(t, ended, "the end") != sha256.Sum256(body) {
 		t.Fatal("bytes were lost before the end")
 	}
-	eventually(t, "the connection is gone", func() bool { return g.Stats().Open == 0 })
+	testkit.Eventually(t, "the connection is gone", func() bool { return g.Stats().Open == 0 })
 	if len(ended) > 0 {
 		t.Fatal("the end was told twice")
 	}
@@ -127,7 +129,7 @@ func TestStreamsHoldBothSidesBack(t *testing.T) {
 		join(a, &near, &other)
 		join(b, &other, &near)
 		near.SetDuplex(true)
-		near.Loop().Dial(far.Addr().String(), patience, func(_ time.Time, c *Conn, err error) Handler {
+		near.Loop().Dial(far.Addr().String(), testkit.Patience, func(_ time.Time, c *Conn, err error) Handler {
 			if err != nil {
 				t.Error(err)
 				return nil
@@ -147,14 +149,14 @@ func TestStreamsHoldBothSidesBack(t *testing.T) {
 	there, back := pattern(24<<20), pattern(20<<20)
 	go send(c, there)
 	go send(fc.(*net.TCPConn), back)
-	eventually(t, "both directions are held back", func() bool { return g.Stats().Paused >= 2 })
+	testkit.Eventually(t, "both directions are held back", func() bool { return g.Stats().Paused >= 2 })
 	got := make(chan []byte, 1)
 	go func() { b, _ := io.ReadAll(fc); got <- b }()
 	here, err := io.ReadAll(c)
 	if err != nil || !bytes.Equal(here, back) {
 		t.Errorf("read %d bytes, %v; want %d", len(here), err, len(back))
 	}
-	if b := receive(t, got, "the other direction"); !bytes.Equal(b, there) {
+	if b := testkit.Receive(t, got, "the other direction"); !bytes.Equal(b, there) {
 		t.Errorf("the far side read %d bytes, want %d", len(b), len(there))
 	}
 	// What is written at once is what was read at once, at most twice the bound.
@@ -180,7 +182,7 @@ func TestAnswerSurvivesBrokenWrite(t *testing.T) {
 	got, closed, conns := make(chan string, 1), make(chan error, 1), make(chan *Conn, 1)
 	l := g.Loops()[0]
 	l.Post(func(time.Time) {
-		l.Dial(peer.Addr().String(), patience, func(_ time.Time, c *Conn, err error) Handler {
+		l.Dial(peer.Addr().String(), testkit.Patience, func(_ time.Time, c *Conn, err error) Handler {
 			if err != nil {
 				t.Error(err)
 				return nil
@@ -196,7 +198,7 @@ func TestAnswerSurvivesBrokenWrite(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	conn := receive(t, conns, "the connection")
+	conn := testkit.Receive(t, conns, "the connection")
 	block := make(chan struct{})
 	l.Post(func(time.Time) { // the loop sees all of it at once
 		<-block
@@ -208,8 +210,8 @@ func TestAnswerSurvivesBrokenWrite(t *testing.T) {
 	_ = c.(*net.TCPConn).SetLinger(0)
 	_ = c.Close()
 	close(block)
-	if s := receive(t, got, "the answer"); s != "no" {
+	if s := testkit.Receive(t, got, "the answer"); s != "no" {
 		t.Fatalf("got %q", s)
 	}
-	receive(t, closed, "Closed")
+	testkit.Receive(t, closed, "Closed")
 }

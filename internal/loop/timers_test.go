@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"weir/internal/loop/looptest"
+	"weir/internal/testkit"
 )
 
 // gnet: no timers on the loop.
@@ -23,7 +24,7 @@ func TestDeadline(t *testing.T) {
 		return &script{expired: func(now time.Time) { got <- fired{set, now} }}
 	})
 	connect(t, ln)
-	f := receive(t, got, "the deadline")
+	f := testkit.Receive(t, got, "the deadline")
 	if f.at.Before(f.set) {
 		t.Fatalf("expired %v early", f.set.Sub(f.at))
 	}
@@ -48,7 +49,7 @@ func TestClearedDeadlineIsSilent(t *testing.T) {
 		return &script{expired: func(time.Time) { got <- "set" }}
 	})
 	connect(t, second)
-	if who := receive(t, got, "a deadline"); who != "set" {
+	if who := testkit.Receive(t, got, "a deadline"); who != "set" {
 		t.Fatalf("the %s deadline expired", who)
 	}
 }
@@ -72,7 +73,7 @@ func TestAlarmsRingInOrderAndNeverEarly(t *testing.T) {
 		stopped.Stop()
 	})
 	for want := range 3 {
-		if i := receive(t, got, "an alarm"); i != want {
+		if i := testkit.Receive(t, got, "an alarm"); i != want {
 			t.Fatalf("alarm %d rang when %d was due", i, want)
 		}
 	}
@@ -98,7 +99,7 @@ func TestDialOnTheAskingLoop(t *testing.T) {
 	for _, l := range g.Loops() {
 		got := make(chan string, 1)
 		l.Post(func(time.Time) {
-			l.Dial(ln.Addr().String(), patience, func(_ time.Time, c *Conn, err error) Handler {
+			l.Dial(ln.Addr().String(), testkit.Patience, func(_ time.Time, c *Conn, err error) Handler {
 				if err != nil || c.Loop() != l {
 					t.Errorf("dialled with error %v", err)
 					return nil
@@ -107,7 +108,7 @@ func TestDialOnTheAskingLoop(t *testing.T) {
 				return &script{data: func(_ time.Time, b []byte) int { got <- string(b); return len(b) }}
 			})
 		})
-		if s := receive(t, got, "the echo"); s != "ping" {
+		if s := testkit.Receive(t, got, "the echo"); s != "ping" {
 			t.Fatalf("got %q", s)
 		}
 	}
@@ -126,12 +127,12 @@ func dialError(t *testing.T, g *Group, addr string, timeout time.Duration) error
 			return nil
 		})
 	})
-	return receive(t, got, "the end of the dial")
+	return testkit.Receive(t, got, "the end of the dial")
 }
 
 func TestDialRefused(t *testing.T) {
 	g := start(t, Config{Loops: 1})
-	if err := dialError(t, g, silentAddr(t), patience); !errors.Is(err, syscall.ECONNREFUSED) {
+	if err := dialError(t, g, testkit.FreeAddr(t), testkit.Patience); !errors.Is(err, syscall.ECONNREFUSED) {
 		t.Fatalf("got %v, want connection refused", err)
 	}
 }
@@ -165,7 +166,7 @@ func TestConnectionsMax(t *testing.T) {
 		t.Fatalf("%d refused, want 1", n)
 	}
 	_ = held[0].Close()
-	eventually(t, "the place is free", func() bool { return g.Stats().Open == 2 })
+	testkit.Eventually(t, "the place is free", func() bool { return g.Stats().Open == 2 })
 	mustEcho(t, connect(t, ln), "in again")
 	mustEcho(t, held[1], "noticed nothing")
 }
@@ -179,11 +180,11 @@ func TestDescriptorExhaustion(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer first.Close()
-	_ = first.SetDeadline(time.Now().Add(patience))
+	_ = first.SetDeadline(time.Now().Add(testkit.Patience))
 	mustEcho(t, first, "before")
 	var flood []net.Conn
 	for child.acceptErrors(t) == 0 {
-		c, err := net.DialTimeout("tcp", child.addr, patience)
+		c, err := net.DialTimeout("tcp", child.addr, testkit.Patience)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -193,13 +194,13 @@ func TestDescriptorExhaustion(t *testing.T) {
 	for _, c := range flood {
 		_ = c.Close()
 	}
-	eventually(t, "a new connection is served", func() bool {
-		c, err := net.DialTimeout("tcp", child.addr, patience)
+	testkit.Eventually(t, "a new connection is served", func() bool {
+		c, err := net.DialTimeout("tcp", child.addr, testkit.Patience)
 		if err != nil {
 			return false
 		}
 		defer c.Close()
-		_ = c.SetDeadline(time.Now().Add(patience))
+		_ = c.SetDeadline(time.Now().Add(testkit.Patience))
 		_, err = io.WriteString(c, "new")
 		b := make([]byte, 3)
 		if err == nil {

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"weir/internal/service"
+	"weir/internal/testkit"
 )
 
 // A row is a kind of request, and whom it gets past.
@@ -137,7 +138,7 @@ func check(t *testing.T, p *process, r row, e service.Endpoint) {
 // ask makes a request and returns the answer.
 func (p *process) ask(t *testing.T, r row, request string) (status int, body string) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), testkit.Patience)
 	defer cancel()
 	addr := p.addr
 	if r.by != "" {
@@ -150,7 +151,7 @@ func (p *process) ask(t *testing.T, r row, request string) (status int, body str
 			t.Fatal(err)
 		}
 		defer c.Close()
-		_ = c.SetDeadline(time.Now().Add(patience))
+		_ = c.SetDeadline(time.Now().Add(testkit.Patience))
 		there = c
 	} else {
 		c := asUser(t, r.user, "socat", "-", "TCP:"+addr)

@@ -5,21 +5,17 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"os/exec"
 	"strings"
 	"syscall"
 	"testing"
+
+	"weir/internal/testkit"
 )
 
-// childVariable tells the test binary to be a program instead.
-const childVariable = "WEIR_SERVICE_TEST_CHILD"
-
 func TestMain(m *testing.M) {
-	if os.Getenv(childVariable) != "" {
+	testkit.Main(m, func() {
 		Main(Program{Name: "child", LogName: "Child", Port: 8082, Commands: []string{"run"}, Run: stubborn})
-	}
-	os.Exit(m.Run())
+	})
 }
 
 // stubborn says when it runs and when it is asked to stop; with BIND=hang it then
@@ -47,12 +43,7 @@ func TestMainSignals(t *testing.T) {
 	)
 	f := func(status int, want, args string, signals ...syscall.Signal) {
 		t.Helper()
-		executable, err := os.Executable()
-		if err != nil {
-			t.Fatal(err)
-		}
-		child := exec.CommandContext(t.Context(), executable, strings.Fields(args)...)
-		child.Env = append(os.Environ(), childVariable+"=1")
+		child := testkit.Command(t, nil, strings.Fields(args)...)
 		stdout, err := child.StdoutPipe()
 		if err != nil {
 			t.Fatal(err)
@@ -86,14 +77,7 @@ func TestMainSignals(t *testing.T) {
 }
 
 func TestMainHelp(t *testing.T) {
-	executable, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	child := exec.CommandContext(t.Context(), executable, "-help")
-	child.Env = append(os.Environ(), childVariable+"=1")
-	text, err := child.Output()
-	if err != nil || !strings.HasPrefix(string(text), "child\n\nEvery setting") {
-		t.Errorf("%s, %v", text, err)
+	if text, _ := testkit.Ends(t, testkit.Command(t, nil, "-help"), 0); !strings.HasPrefix(text, "child\n\nEvery setting") {
+		t.Errorf("told %s", text)
 	}
 }

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"weir/internal/testkit"
 )
 
 // What all programs do with SIGHUP: logrotate renames the log and sends it, and the
@@ -23,12 +25,12 @@ func (s *stage) testHangups(t *testing.T) {
 				t.Fatal(err)
 			}
 			file := filepath.Join(folder, "program.log")
-			addr, out := freeAddr(t), new(journal)
+			addr, out := testkit.FreeAddr(t), new(testkit.Log)
 			c := exec.Command(program)
 			c.Env = []string{"BIND=127.0.0.1", "PORT=" + addr[strings.LastIndexByte(addr, ':')+1:], "LOG_FILE=" + file}
 			c.Stdout, c.Stderr = out, out
 			defer run(t, c)()
-			waitFor(t, name+" answers", func() bool {
+			testkit.Eventually(t, name+" answers", func() bool {
 				res, err := http.Get("http://" + addr + "/actuator/health/readiness")
 				if err == nil {
 					res.Body.Close()
@@ -40,7 +42,7 @@ func (s *stage) testHangups(t *testing.T) {
 				if err := c.Process.Signal(syscall.SIGHUP); err != nil {
 					t.Fatal(err)
 				}
-				waitFor(t, "Reloaded", func() bool { return strings.Count(out.String(), " - Reloaded ") == n })
+				testkit.Eventually(t, "Reloaded", func() bool { return strings.Count(out.String(), " - Reloaded ") == n })
 				if want := " - Reloaded " + none[name] + "log=" + log; !strings.Contains(out.String(), want) {
 					t.Errorf("no %q in\n%s", want, out)
 				}

@@ -1,7 +1,6 @@
 package service_test
 
 import (
-	"bytes"
 	"fmt"
 	"net"
 	"os"
@@ -10,26 +9,21 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
-	"time"
 
-	"weir/internal/freeport"
 	"weir/internal/service"
+	"weir/internal/testkit"
 )
 
-const (
-	// programUser runs the programs when the test may choose that.
-	programUser = "daemon"
-	patience    = time.Minute
-)
+// programUser runs the programs when the test may choose that.
+const programUser = "daemon"
 
 // A process is one of our programs that runs for a test.
 type process struct {
 	name, setting string // setting: NAME=value, or empty
 	addr          string
-	log           *journal
+	log           *testkit.Log
 	relays        map[string]string // addresses of what passes requests on to it
 }
 
@@ -80,7 +74,7 @@ func startStage(t *testing.T) *stage {
 	}
 	for _, p := range s.programs {
 		for _, addr := range append([]string{p.addr}, values(p.relays)...) {
-			waitFor(t, p.name+" at "+addr, func() bool {
+			testkit.Eventually(t, p.name+" at "+addr, func() bool {
 				c, err := net.Dial("tcp", addr)
 				if err == nil {
 					c.Close()
@@ -94,7 +88,7 @@ func startStage(t *testing.T) *stage {
 
 // start starts a program.
 func (s *stage) start(t *testing.T, file, setting string) {
-	p := &process{name: filepath.Base(file), setting: setting, addr: freeAddr(t), log: new(journal), relays: make(map[string]string)}
+	p := &process{name: filepath.Base(file), setting: setting, addr: testkit.FreeAddr(t), log: new(testkit.Log), relays: make(map[string]string)}
 	_, port, _ := net.SplitHostPort(p.addr)
 	c := exec.Command(file)
 	if s.users {
@@ -116,7 +110,7 @@ func (s *stage) startRelays(t *testing.T) {
 	haproxy := "global\n user haproxy\n group haproxy\ndefaults\n timeout connect 5s\n timeout client 30s\n timeout server 30s\n"
 	for i, p := range s.programs {
 		for _, relay := range []string{"nginx", "haproxy http", "haproxy tcp", "socat"} {
-			p.relays[relay] = freeAddr(t)
+			p.relays[relay] = testkit.FreeAddr(t)
 		}
 		nginx += fmt.Sprintf("server { listen %s; location / { proxy_pass http://%s; } }\n", p.relays["nginx"], p.addr)
 		for _, mode := range []string{"http", "tcp"} {
@@ -201,49 +195,9 @@ func run(t *testing.T, c *exec.Cmd) (stop func()) {
 	}
 }
 
-// freeAddr is an address on loopback that nobody listens on.
-func freeAddr(t *testing.T) string {
-	t.Helper()
-	addr, err := freeport.Addr()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return addr
-}
-
-// waitFor waits until what is true.
-func waitFor(t *testing.T, what string, is func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(patience); !is(); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("never came true: %s", what)
-		}
-	}
-}
-
 func values(m map[string]string) (list []string) {
 	for _, v := range m {
 		list = append(list, v)
 	}
 	return list
-}
-
-// A journal keeps what a process writes.
-//
-// Safe for concurrent use: a mutex guards the text.
-type journal struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (j *journal) Write(p []byte) (int, error) {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	return j.text.Write(p)
-}
-
-func (j *journal) String() string {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	return j.text.String()
 }
