@@ -14,7 +14,7 @@ import (
 	"syscall"
 	"testing"
 
-	"weir/internal/freeport"
+	"weir/internal/testkit"
 )
 
 // accessLine is a line of the access log.
@@ -28,7 +28,7 @@ type accessLine struct {
 // accessLines are the lines of a file, when there are n of them.
 func (p *running) accessLines(file string, n int) (lines []accessLine) {
 	p.t.Helper()
-	inTheEnd(p.t, fmt.Sprintf("%d lines in %s", n, file), func() bool {
+	testkit.Eventually(p.t, fmt.Sprintf("%d lines in %s", n, file), func() bool {
 		text, _ := os.ReadFile(file)
 		lines = nil
 		for line := range strings.Lines(string(text)) {
@@ -126,7 +126,7 @@ func TestAccessLog(t *testing.T) {
 	if err := p.Process.Signal(syscall.SIGHUP); err != nil {
 		t.Fatal(err)
 	}
-	p.logged("INFO Proxy - Reloaded ")
+	p.Logged("INFO Proxy - Reloaded ")
 	send("127.0.0.1", "GET /after")
 	if l := p.accessLines(file, 1)[0]; l.Path != "/after" {
 		t.Errorf("after the rotation %+v", l)
@@ -162,13 +162,13 @@ func TestAccessLogOnFullDisk(t *testing.T) {
 			t.Errorf("answered %d %s", status, body)
 		}
 	}
-	inTheEnd(t, "the lines count as dropped", func() bool {
+	testkit.Eventually(t, "the lines count as dropped", func() bool {
 		_, text := ask(t, p.addr, "/metrics")
 		return strings.Contains(text, "\nratelimiter_access_log_dropped_total 7\n")
 	})
-	p.logged(`WARN AccessLog - Lines of the access log were lost count=`)
+	p.Logged(`WARN AccessLog - Lines of the access log were lost count=`)
 
-	_, stderr := ends(t, program(t, []string{"ACCESS_LOG", "/dev/null/x"}), 2)
+	_, stderr := testkit.Ends(t, program(t, []string{"ACCESS_LOG", "/dev/null/x"}), 2)
 	if want := `proxy: ACCESS_LOG: "/dev/null/x" cannot be written: `; !strings.HasPrefix(stderr, want) {
 		t.Errorf("told %s", stderr)
 	}
@@ -180,17 +180,14 @@ func TestAccessLogOnStdout(t *testing.T) {
 	defer target.Close()
 	p := launch(t, []string{"TARGET_URL", target.URL, "ACCESS_LOG", "stdout", "ACCESS_LOG_FORMAT", "combined"})
 	ask(t, p.addr, "/x?y=z")
-	if line := p.logged(`"GET /x?y=z HTTP/1.1" 200 0 "-" "Go-http-client/1.1"`); !strings.HasPrefix(line, "127.0.0.1 - - [") {
+	if line := p.Logged(`"GET /x?y=z HTTP/1.1" 200 0 "-" "Go-http-client/1.1"`); !strings.HasPrefix(line, "127.0.0.1 - - [") {
 		t.Errorf("wrote %s", line)
 	}
 }
 
 // A line about a target that could not be reached says which.
 func TestAccessLogOfDeadTarget(t *testing.T) {
-	dead, err := freeport.Addr()
-	if err != nil {
-		t.Fatal(err)
-	}
+	dead := testkit.FreeAddr(t)
 	file := filepath.Join(t.TempDir(), "access.log")
 	p := launch(t, []string{"TARGET_URL", "http://" + dead, "ACCESS_LOG", file})
 	ask(t, p.addr, "/")
@@ -222,7 +219,7 @@ func TestAccessLogOfClientThatLeaves(t *testing.T) {
 				t.Fatal(err)
 			}
 		} else {
-			inTheEnd(t, "the request is at the target", func() bool {
+			testkit.Eventually(t, "the request is at the target", func() bool {
 				_, text := ask(t, p.addr, "/metrics")
 				return strings.Contains(text, "\nratelimiter_upstream_in_flight 1\n")
 			})

@@ -10,6 +10,8 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+
+	"weir/internal/testkit"
 )
 
 // An oracle is an advisor that recommends one permit more than there is, for ever.
@@ -92,7 +94,7 @@ func (p *running) decode(path string, into any) {
 // risesTo waits until the advisor has brought the limit so far.
 func (p *running) risesTo(least int) {
 	p.t.Helper()
-	inTheEnd(p.t, fmt.Sprintf("a limit of %d by the advisor", least), func() bool {
+	testkit.Eventually(p.t, fmt.Sprintf("a limit of %d by the advisor", least), func() bool {
 		limit, source := p.inForce()
 		return source == "advisor" && limit >= least
 	})
@@ -103,14 +105,14 @@ func (p *running) risesTo(least int) {
 func TestAdaptive(t *testing.T) {
 	p := newOracle(t).advised(t, "TARGET_URL", named(t), "ADAPTIVE_MODE", "true")
 	p.risesTo(110)
-	p.logged("INFO Adaptive - AI request sent (interval 1 s)")
-	p.logged("INFO Adaptive - AI update applied: algorithm=fixed, limit from 104/s to 105/s, limit=105, window=1, reason: more")
-	p.logged("INFO ConfigController - Applied new config: algorithm=fixed, limit=105, window=1, source=advisor")
+	p.Logged("INFO Adaptive - AI request sent (interval 1 s)")
+	p.Logged("INFO Adaptive - AI update applied: algorithm=fixed, limit from 104/s to 105/s, limit=105, window=1, reason: more")
+	p.Logged("INFO ConfigController - Applied new config: algorithm=fixed, limit=105, window=1, source=advisor")
 	if s := p.adaptive(); s.Mode != "true" || !s.Leader || s.Stale || len(s.Updates) < 10 {
 		t.Errorf("told %+v", s)
 	}
 	p.gets("POST /config/limits?pin=true", 200, `"pinned":true`, `{"algorithm":"fixed","limit":70,"window":1}`)
-	inTheEnd(t, "the pin is noticed", func() bool { return p.adaptive().Result == "pinned" })
+	testkit.Eventually(t, "the pin is noticed", func() bool { return p.adaptive().Result == "pinned" })
 	p.gets("GET /config/limits", 200, `"limit":70,"window":1`)
 	text := p.gets("GET /metrics", 200, "\nrate_limit_current_limit 70\n")
 	for _, line := range []string{"ratelimiter_adaptive_predicted_rps 77", "ratelimiter_adaptive_stale 0", "ratelimiter_adaptive_leader 1"} {
@@ -131,7 +133,7 @@ func TestAdaptive(t *testing.T) {
 func TestAdaptiveShadow(t *testing.T) {
 	p := newOracle(t).advised(t, "TARGET_URL", named(t), "ADAPTIVE_MODE", "shadow", "RATE_LIMIT_LIMIT", "1", "RATE_LIMIT_WINDOW", fmt.Sprint(century),
 		"LIMIT_MIN_RPS", "1", "ADAPTIVE_TIMEOUT", "20s")
-	p.logged("INFO Adaptive - AI update not applied (shadow): algorithm=fixed, ")
+	p.Logged("INFO Adaptive - AI update not applied (shadow): algorithm=fixed, ")
 	p.gets("GET /", 200, "")
 	for range 3 {
 		p.gets("GET /", 429, "")
@@ -168,14 +170,14 @@ func TestAdaptiveLeader(t *testing.T) {
 	if b.Leader {
 		leader, other, b = other, leader, a
 	}
-	inTheEnd(t, "who follows asks, too", func() bool { return o.by(b.Instance) > 5 && other.adaptive().Result == "following" })
+	testkit.Eventually(t, "who follows asks, too", func() bool { return o.by(b.Instance) > 5 && other.adaptive().Result == "following" })
 	_ = leader.Process.Kill() // as kill -9 of its pid does
-	<-leader.ended
+	leader.Status()
 	limit, _ := other.inForce()
-	inTheEnd(t, "the other takes over", func() bool { return other.adaptive().Leader })
+	testkit.Eventually(t, "the other takes over", func() bool { return other.adaptive().Leader })
 	other.risesTo(limit + 20)
 	again := o.advised(t, env...)
-	again.logged("WARN ConfigController - Stored config overrides the settings source=advisor")
+	again.Logged("WARN ConfigController - Stored config overrides the settings source=advisor")
 	again.risesTo(limit + 40)
 	if again.adaptive().Leader {
 		t.Error("who comes back takes the lease away")
@@ -184,14 +186,14 @@ func TestAdaptiveLeader(t *testing.T) {
 		t.Fatal(err)
 	}
 	other.stops(0)
-	inTheEnd(t, "the last one takes over", func() bool { return again.adaptive().Leader })
+	testkit.Eventually(t, "the last one takes over", func() bool { return again.adaptive().Leader })
 }
 
 // While the store is unavailable nobody applies anything, whatever the failure mode.
 func TestAdaptiveWithoutItsStore(t *testing.T) {
 	for mode, word := range map[string]string{"open": "failopen", "local": "local", "closed": "closed"} {
 		p := newOracle(t).advised(t, "TARGET_URL", named(t), "ADAPTIVE_MODE", "true", "REDIS_HOST", "127.0.0.1", "REDIS_PORT", "1", "STORE_FAILURE_MODE", mode)
-		inTheEnd(t, "five updates", func() bool { return len(p.adaptive().Updates) >= 5 })
+		testkit.Eventually(t, "five updates", func() bool { return len(p.adaptive().Updates) >= 5 })
 		s := p.adaptive()
 		if limit, source := p.inForce(); limit != 100 || source != "default" || s.Leader || s.Updates[0].Result != "away" ||
 			s.Updates[0].Reason != "the store is unavailable, mode "+word+" is in force" {
@@ -209,14 +211,14 @@ func TestAdaptiveHandOver(t *testing.T) {
 	}))
 	defer target.Close()
 	o := newOracle(t)
-	env := []string{"TARGET_URL", target.URL, "ADAPTIVE_MODE", "true", "PORT", freePort(t), "TAKEOVER", "true"}
+	env := []string{"TARGET_URL", target.URL, "ADAPTIVE_MODE", "true", "PORT", testkit.FreePort(t), "TAKEOVER", "true"}
 	old := o.advised(t, env...)
 	old.risesTo(105)
 	before := old.adaptive().Instance
 	held := old.open("/held")
 	<-arrived
 	next := o.advised(t, env...)
-	old.logged("INFO Proxy - Draining")
+	old.Logged("INFO Proxy - Draining")
 	asked := o.by(before)
 	next.risesTo(110)
 	// What was under way when its end came may be counted late.

@@ -2,54 +2,27 @@ package main
 
 import (
 	"crypto/tls"
-	"crypto/x509"
-	"encoding/pem"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
+	"time"
+
+	"weir/internal/testkit"
 )
-
-// pairFiles are a certificate and its key, for 127.0.0.1 among others.
-func pairFiles(t *testing.T) (cert, key string) {
-	t.Helper()
-	server := httptest.NewTLSServer(nil)
-	defer server.Close()
-	pair := server.TLS.Certificates[0]
-	return writePair(t, pair)
-}
-
-// writePair writes a certificate and its key into files.
-func writePair(t *testing.T, pair tls.Certificate) (cert, key string) {
-	t.Helper()
-	secret, err := x509.MarshalPKCS8PrivateKey(pair.PrivateKey)
-	if err != nil {
-		t.Fatal(err)
-	}
-	dir := t.TempDir()
-	cert, key = filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
-	for name, block := range map[string]*pem.Block{cert: {Type: "CERTIFICATE", Bytes: pair.Certificate[0]}, key: {Type: "PRIVATE KEY", Bytes: secret}} {
-		if err := os.WriteFile(name, pem.EncodeToMemory(block), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	return cert, key
-}
 
 // With TLS_CERT the admin port has TLS too, unless ADMIN_TLS denies it.
 func TestAdminPortTLS(t *testing.T) {
 	target := httptest.NewServer(http.NotFoundHandler())
 	defer target.Close()
-	cert, key := pairFiles(t)
+	cert, key := testkit.WritePair(t, testkit.SelfSigned(time.Now().Add(time.Hour), "127.0.0.1"))
 	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}
 	defer client.CloseIdleConnections()
 	for setting, scheme := range map[string]string{"true": "https", "false": "http"} {
-		port := freePort(t)
+		port := testkit.FreePort(t)
 		p := launch(t, []string{"TARGET_URL", target.URL, "TLS_CERT", cert, "TLS_KEY", key, "ADMIN_PORT", port, "ADMIN_TLS", setting})
 		res, err := client.Get(scheme + "://127.0.0.1:" + port + "/config/limits")
 		if err != nil {
@@ -75,7 +48,7 @@ func TestAdminBind(t *testing.T) {
 	target := httptest.NewServer(http.NotFoundHandler())
 	defer target.Close()
 	for bind, elsewhere := range map[string]bool{"": false, "127.0.0.3": true} {
-		port := freePort(t)
+		port := testkit.FreePort(t)
 		launch(t, []string{"TARGET_URL", target.URL, "BIND", "127.0.0.2", "ADMIN_PORT", port, "ADMIN_BIND", bind})
 		for host, want := range map[string]bool{"127.0.0.1": !elsewhere, "127.0.0.2": false, "127.0.0.3": elsewhere} {
 			c, err := net.Dial("tcp", net.JoinHostPort(host, port))
@@ -93,7 +66,7 @@ func TestAdminBind(t *testing.T) {
 func TestHealthOnDataPort(t *testing.T) {
 	target := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, "target", r.URL.Path) }))
 	defer target.Close()
-	p := launch(t, []string{"TARGET_URL", target.URL, "ADMIN_PORT", freePort(t), "HEALTH_ON_DATA_PORT", "true"})
+	p := launch(t, []string{"TARGET_URL", target.URL, "ADMIN_PORT", testkit.FreePort(t), "HEALTH_ON_DATA_PORT", "true"})
 	for path, want := range map[string]string{
 		"/actuator/health": `"status":"UP"`, "/actuator/health/readiness": `"status":"UP"`,
 		"/actuator/healthy": "target/actuator/healthy", "/actuator/health/": "target/actuator/health/",

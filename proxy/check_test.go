@@ -8,12 +8,13 @@ import (
 	"testing"
 
 	"weir/internal/service"
+	"weir/internal/testkit"
 	"weir/proxy/config"
 )
 
 // A message about a setting has the value once, and what is allowed once.
 func TestMessagesSayNothingTwice(t *testing.T) {
-	help, _ := ends(t, program(t, nil, "-help"), 0)
+	help, _ := testkit.Ends(t, program(t, nil, "-help"), 0)
 	told := 0
 	for line := range strings.Lines(help) {
 		name, _, _ := strings.Cut(line, " ")
@@ -50,7 +51,7 @@ func TestMisconfiguredRedis(t *testing.T) {
 	f := func(message string, env ...string) {
 		t.Helper()
 		var stderr string
-		inTheEnd(t, "Redis answers the first attempt in time", func() bool {
+		testkit.Eventually(t, "Redis answers the first attempt in time", func() bool {
 			cmd := program(t, append(env, "REDIS_HOST", addr, "REDIS_TIMEOUT", "2s"))
 			var told bytes.Buffer
 			cmd.Stderr = &told
@@ -77,5 +78,5 @@ func TestMisconfiguredRedis(t *testing.T) {
 	f(`proxy: REDIS_HOST: "` + addr + `" cannot be used: the store does not accept the user or the password: `)
 	f(`proxy: REDIS_HOST: "`+addr+`" cannot be used: the store does not accept the user or the password: `, "REDIS_PASSWORD", "wrong")
 	f(`proxy: REDIS_HOST: "`+addr+`" cannot be used: there is no such database: `, "REDIS_PASSWORD", "secret", "REDIS_DB", "99")
-	launch(t, []string{"REDIS_HOST", addr, "STORE_START", "anyway"}).logged("ERROR RedisClient - Redis is misconfigured")
+	launch(t, []string{"REDIS_HOST", addr, "STORE_START", "anyway"}).Logged("ERROR RedisClient - Redis is misconfigured")
 }

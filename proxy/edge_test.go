@@ -1,10 +1,7 @@
 package main
 
 import (
-	"bufio"
 	"fmt"
-	"io"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -12,6 +9,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"weir/internal/testkit"
 )
 
 // The targets are changed by POST while requests come: none is lost. Their
@@ -25,7 +24,7 @@ func TestTargetsAreReplaced(t *testing.T) {
 	defer one.Close()
 	defer two.Close()
 	p := launch(t, []string{"TARGET_URL", one.URL, "RATE_LIMIT_LIMIT", "1000000", "RATE_LIMIT_WINDOW", "3600", "ADMIN_TOKEN", token})
-	if first := p.logged("INFO Proxy - Started version="); strings.Contains(first, token) {
+	if first := p.Logged("INFO Proxy - Started version="); strings.Contains(first, token) {
 		t.Errorf("the log tells the token: %s", first)
 	}
 	change := func(body, fields string, want int) string {
@@ -84,7 +83,7 @@ func TestTargetsAreReplaced(t *testing.T) {
 func TestAdminPort(t *testing.T) {
 	target := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, "target", r.URL.Path) }))
 	defer target.Close()
-	port := freePort(t)
+	port := testkit.FreePort(t)
 	p := launch(t, []string{"TARGET_URL", target.URL, "ADMIN_PORT", port})
 	for _, path := range []string{"/metrics", "/config/limits", "/config/targets", "/actuator/health", "/reload"} {
 		if _, body := ask(t, p.addr, path); body != "target"+path {
@@ -105,28 +104,15 @@ func TestAdminPort(t *testing.T) {
 // exchange sends a request that closes its connection.
 func exchange(t *testing.T, addr, request string) (int, string) {
 	t.Helper()
-	c, err := net.Dial("tcp", addr)
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := testkit.Dial(t, addr)
 	defer c.Close()
-	return exchangeOn(t, c, request)
+	return exchangeOn(c, request)
 }
 
 // exchangeOn sends a request over c, which has served before or not.
-func exchangeOn(t *testing.T, c net.Conn, request string) (int, string) {
-	t.Helper()
-	_ = c.SetDeadline(time.Now().Add(patience))
-	if _, err := io.WriteString(c, request); err != nil {
-		t.Fatal(err)
-	}
-	res, err := http.ReadResponse(bufio.NewReader(c), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	body, err := io.ReadAll(res.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return res.StatusCode, string(body)
+func exchangeOn(c *testkit.Conn, request string) (int, string) {
+	c.T.Helper()
+	c.Send(request)
+	res, body := c.Answer("GET")
+	return res.StatusCode, body
 }

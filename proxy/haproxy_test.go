@@ -12,6 +12,8 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+
+	"weir/internal/testkit"
 )
 
 // balancing is HAProxy with one server, the proxy, that it asks for its health.
@@ -63,14 +65,14 @@ func TestBehindHAProxy(t *testing.T) {
 			}))
 			defer target.Close()
 			p := launch(t, append([]string{"TARGET_URL", target.URL, "RATE_LIMIT_LIMIT", "1", "RATE_LIMIT_WINDOW", "3153600000"}, test.env...))
-			inTheEnd(t, "the limit is used up", func() bool { status, _ := ask(t, p.addr, "/"); return status == 429 })
+			testkit.Eventually(t, "the limit is used up", func() bool { status, _ := ask(t, p.addr, "/"); return status == 429 })
 			state := balance(t, p.addr)
 			if test.down {
-				inTheEnd(t, "HAProxy marks the proxy down", func() bool { return strings.HasPrefix(state(), "DOWN") })
+				testkit.Eventually(t, "HAProxy marks the proxy down", func() bool { return strings.HasPrefix(state(), "DOWN") })
 				return
 			}
 			asked.Store(0)
-			inTheEnd(t, "HAProxy has asked thirty times", func() bool { return asked.Load() >= 30 })
+			testkit.Eventually(t, "HAProxy has asked thirty times", func() bool { return asked.Load() >= 30 })
 			if now := state(); now != "UP" {
 				t.Errorf("HAProxy says that the proxy is %s", now)
 			}
@@ -91,7 +93,7 @@ func balance(t *testing.T, proxy string) (state func() string) {
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	socket, file := filepath.Join(dir, "stats"), filepath.Join(dir, "haproxy.cfg")
-	if err := os.WriteFile(file, fmt.Appendf(nil, balancing, socket, "127.0.0.1:"+freePort(t), proxy), 0o600); err != nil {
+	if err := os.WriteFile(file, fmt.Appendf(nil, balancing, socket, "127.0.0.1:"+testkit.FreePort(t), proxy), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	cmd := exec.CommandContext(t.Context(), "haproxy", "-db", "-f", file)
@@ -121,6 +123,6 @@ func balance(t *testing.T, proxy string) (state func() string) {
 		}
 		return ""
 	}
-	inTheEnd(t, "HAProxy serves", func() bool { return state() != "" })
+	testkit.Eventually(t, "HAProxy serves", func() bool { return state() != "" })
 	return state
 }

@@ -2,11 +2,8 @@ package main
 
 import (
 	"bufio"
-	"bytes"
-	"context"
 	"encoding/json"
 	"fmt"
-	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -18,50 +15,43 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"weir/internal/testkit"
 )
 
-// patience is how long a test waits for what must happen before it calls it
-// lost.
-const patience = 2 * time.Minute
-
-// asProgram has the test binary be the program itself.
-const asProgram = "WEIR_TEST_AS_PROGRAM"
-
-func TestMain(m *testing.M) {
-	if os.Getenv(asProgram) != "" {
-		main() // ends the process
-	}
-	os.Exit(m.Run())
-}
+func TestMain(m *testing.M) { testkit.Main(m, main) }
 
 // program is the proxy as a process of its own. Of the environment it sees
 // env alone, names and values in turn.
 func program(t *testing.T, env []string, args ...string) *exec.Cmd {
 	t.Helper()
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
-	t.Cleanup(cancel)
-	cmd := exec.CommandContext(ctx, self, args...)
-	cmd.Env = []string{asProgram + "=1", "BIND=127.0.0.1", "PORT=0"}
-	for i := 0; i < len(env); i += 2 {
-		cmd.Env = append(cmd.Env, env[i]+"="+env[i+1])
-	}
-	return cmd
+	return testkit.Command(t, append([]string{"BIND", "127.0.0.1", "PORT", "0"}, env...), args...)
 }
 
-// ends runs the program to its end and returns what it wrote.
-func ends(t *testing.T, cmd *exec.Cmd, status int) (stdout, stderr string) {
+// A running is a proxy that serves.
+type running struct {
+	*testkit.Program
+	t    *testing.T
+	addr string
+}
+
+// launch starts the proxy and waits until it is ready.
+func launch(t *testing.T, env []string, args ...string) *running {
 	t.Helper()
-	var out, errs bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &out, &errs
-	err := cmd.Run()
-	if got := cmd.ProcessState.ExitCode(); got != status {
-		t.Errorf("%v: exit status %d (%v), want %d\n%s%s", cmd.Args[1:], got, err, status, &out, &errs)
+	cmd := program(t, env, args...)
+	cmd.Stderr = os.Stderr
+	p := &running{Program: testkit.Start(t, cmd), t: t}
+	_, rest, _ := strings.Cut(p.Logged("INFO Proxy - Ready"), " addr=")
+	p.addr, _, _ = strings.Cut(rest, " ")
+	return p
+}
+
+// stops waits for the end of the program after a signal.
+func (p *running) stops(status int) {
+	p.t.Helper()
+	if got := p.Status(); got != status {
+		p.t.Errorf("exit status %d, want %d", got, status)
 	}
-	return out.String(), errs.String()
 }
 
 func TestWrongSettings(t *testing.T) {
@@ -84,7 +74,7 @@ proxy: REDIS_HOST: "redis://h" names no host and port; allowed: host, or host:po
 proxy: RULES_FILE: "/dev/null/r" cannot be read: not a directory
 proxy: CLIENTS_FILE: "/dev/null/c" cannot be read: not a directory`},
 	} {
-		if _, stderr := ends(t, program(t, test.env, test.args...), 2); stderr != test.line+"\n" {
+		if _, stderr := testkit.Ends(t, program(t, test.env, test.args...), 2); stderr != test.line+"\n" {
 			t.Errorf("%v %v: told\n%swant\n%s", test.env, test.args, stderr, test.line)
 		}
 	}
@@ -100,7 +90,7 @@ func TestTakenPort(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, stderr := ends(t, program(t, []string{"PORT", port}), 1)
+	_, stderr := testkit.Ends(t, program(t, []string{"PORT", port}), 1)
 	if stderr != "proxy: port "+port+" is taken: set PORT, or TAKEOVER=true to replace a proxy that is running there\n" {
 		t.Errorf("told %q", stderr)
 	}
@@ -108,7 +98,7 @@ func TestTakenPort(t *testing.T) {
 
 // -help knows every setting that there is.
 func TestHelp(t *testing.T) {
-	help, stderr := ends(t, program(t, nil, "-help"), 0)
+	help, stderr := testkit.Ends(t, program(t, nil, "-help"), 0)
 	if stderr != "" {
 		t.Errorf("on stderr: %q", stderr)
 	}
@@ -140,88 +130,8 @@ func TestHelp(t *testing.T) {
 }
 
 func TestVersion(t *testing.T) {
-	if out, _ := ends(t, program(t, nil, "-version"), 0); !strings.HasPrefix(out, "proxy ") || strings.Count(out, "\n") != 1 {
+	if out, _ := testkit.Ends(t, program(t, nil, "-version"), 0); !strings.HasPrefix(out, "proxy ") || strings.Count(out, "\n") != 1 {
 		t.Errorf("told %q", out)
-	}
-}
-
-// A running is a program that serves.
-type running struct {
-	*exec.Cmd
-	t    *testing.T
-	addr string
-
-	mu    sync.Mutex
-	lines []string
-	ended chan struct{} // the log is read to its end
-}
-
-// launch starts the program and waits until it is ready.
-func launch(t *testing.T, env []string, args ...string) *running {
-	t.Helper()
-	p := &running{Cmd: program(t, env, args...), t: t, ended: make(chan struct{})}
-	out, err := p.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	p.Stderr = os.Stderr
-	if err := p.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		_ = p.Process.Kill()
-		<-p.ended
-		_ = p.Wait()
-	})
-	go func() {
-		defer close(p.ended)
-		for scanner := bufio.NewScanner(out); scanner.Scan(); {
-			p.mu.Lock()
-			p.lines = append(p.lines, scanner.Text())
-			p.mu.Unlock()
-		}
-	}()
-	_, rest, _ := strings.Cut(p.logged("INFO Proxy - Ready"), " addr=")
-	p.addr, _, _ = strings.Cut(rest, " ")
-	return p
-}
-
-// logged waits for a line of the log.
-func (p *running) logged(part string) string {
-	p.t.Helper()
-	return p.loggedTimes(part, 1)
-}
-
-// loggedTimes waits for the n-th line with part.
-func (p *running) loggedTimes(part string, n int) string {
-	p.t.Helper()
-	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
-		if lines := p.linesWith(part); len(lines) >= n {
-			return lines[n-1]
-		}
-	}
-	p.t.Fatalf("not logged %d times: %s", n, part)
-	return ""
-}
-
-// linesWith are the lines so far that have part.
-func (p *running) linesWith(part string) (lines []string) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for _, line := range p.lines {
-		if strings.Contains(line, part) {
-			lines = append(lines, line)
-		}
-	}
-	return lines
-}
-
-// stops waits for the end of the program after a signal.
-func (p *running) stops(status int) {
-	p.t.Helper()
-	<-p.ended
-	if _ = p.Wait(); p.ProcessState.ExitCode() != status {
-		p.t.Errorf("exit status %d, want %d", p.ProcessState.ExitCode(), status)
 	}
 }
 
@@ -229,7 +139,7 @@ func TestServes(t *testing.T) {
 	target := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, r.URL.Path) }))
 	defer target.Close()
 	p := launch(t, []string{"TARGET_URL", target.URL, "RATE_LIMIT_LIMIT", "7"}, "-rate-limit-limit", "1", "-rate-limit-window", "3153600000")
-	if first := p.logged("INFO Proxy - Started version="); !strings.Contains(first, " TARGET_URL="+target.URL) || !strings.Contains(first, " RATE_LIMIT_LIMIT=1 ") {
+	if first := p.Logged("INFO Proxy - Started version="); !strings.Contains(first, " TARGET_URL="+target.URL) || !strings.Contains(first, " RATE_LIMIT_LIMIT=1 ") {
 		t.Errorf("the first line is %q", first)
 	}
 	for _, want := range []struct {
@@ -263,16 +173,8 @@ func TestServes(t *testing.T) {
 
 func ask(t *testing.T, addr, path string) (int, string) {
 	t.Helper()
-	res, err := http.Get("http://" + addr + path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer res.Body.Close()
-	body, err := io.ReadAll(res.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return res.StatusCode, string(body)
+	status, _, body := testkit.NewClient(t, "http://"+addr).Do("GET", path, "")
+	return status, body
 }
 
 // SIGTERM under load: what is under way is finished, what the target has
@@ -289,7 +191,7 @@ func TestSignalUnderLoad(t *testing.T) {
 		served.Add(1)
 	}))
 	defer target.Close()
-	p := launch(t, []string{"TARGET_URL", target.URL, "RATE_LIMIT_LIMIT", "1000000", "RATE_LIMIT_WINDOW", "3600", "GATE", "off", "TARGET_TIMEOUT", patience.String()}) // nothing but the signal ends what is held
+	p := launch(t, []string{"TARGET_URL", target.URL, "RATE_LIMIT_LIMIT", "1000000", "RATE_LIMIT_WINDOW", "3600", "GATE", "off", "TARGET_TIMEOUT", testkit.Patience.String()}) // nothing but the signal ends what is held
 	var got atomic.Int64
 	var done [clients]atomic.Int64
 	var held, busy sync.WaitGroup
@@ -313,7 +215,7 @@ func TestSignalUnderLoad(t *testing.T) {
 	if err := p.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
-	p.logged("INFO Proxy - Draining")
+	p.Logged("INFO Proxy - Draining")
 	busy.Wait()                                        // their connections have ended while others are held
 	if c, err := net.Dial("tcp", p.addr); err == nil { // later the port may be somebody else's
 		c.Close()
@@ -322,7 +224,7 @@ func TestSignalUnderLoad(t *testing.T) {
 	close(open)
 	held.Wait()
 	p.stops(0)
-	p.logged("INFO Proxy - Stopped")
+	p.Logged("INFO Proxy - Stopped")
 	if served.Load() != got.Load() {
 		t.Errorf("the target answered %d requests, clients got %d answers", served.Load(), got.Load())
 	}
@@ -338,7 +240,7 @@ func drive(t *testing.T, addr, path string, done *atomic.Int64) (n int) {
 		return 0
 	}
 	defer c.Close()
-	_ = c.SetDeadline(time.Now().Add(patience))
+	_ = c.SetDeadline(time.Now().Add(testkit.Patience))
 	in := bufio.NewReader(c)
 	for {
 		fmt.Fprintf(c, "GET %s HTTP/1.1\r\nHost: x\r\n\r\n", path)

@@ -6,6 +6,7 @@ import (
 	"syscall"
 	"testing"
 
+	"weir/internal/testkit"
 	"weir/proxy/store/postgres/postgrestest"
 )
 
@@ -14,18 +15,18 @@ import (
 func TestPostgresKilled(t *testing.T) {
 	s := postgrestest.Start(t)
 	p := launch(t, []string{"TARGET_URL", named(t), "POSTGRES_URL", s.URL("weir", "weir"), "POSTGRES_TIMEOUT", "2s", "EVENT_LOOPS", "1"})
-	p.logged("INFO PostgresClient - Schema migrated from=0 to=1")
+	p.Logged("INFO PostgresClient - Schema migrated from=0 to=1")
 	p.gets("PUT /config/rules", 200, `"stored":true`, windows(`rules: [{id: x, key: ["header:X-A"], limit: {algorithm: sliding_log, limit: 1, window: C}}]`))
 	p.gets("GET / X-A=1", 200, "")
 	p.gets("GET / X-A=1", 429, `"rule":"x"`)
 	s.Signal(syscall.SIGKILL)
-	p.logged("WARN PostgresClient - PostgreSQL connection lost, entering fail-open mode")
+	p.Logged("WARN PostgresClient - PostgreSQL connection lost, entering fail-open mode")
 	for range 3 {
 		p.gets("GET / X-A=1", 200, "")
 	}
 	s.Restart()
-	p.logged("INFO PostgresClient - PostgreSQL reconnected, resuming normal operation")
-	inTheEnd(t, "it decides", func() bool {
+	p.Logged("INFO PostgresClient - PostgreSQL reconnected, resuming normal operation")
+	testkit.Eventually(t, "it decides", func() bool {
 		status, text := p.call("GET / X-A=2")
 		return status == 429 && strings.Contains(text, `"rule":"x"`)
 	})
@@ -64,7 +65,7 @@ func TestMisconfiguredPostgres(t *testing.T) {
 func TestPostgresSettingsWithoutURL(t *testing.T) {
 	p := launch(t, []string{"TARGET_URL", named(t), "POSTGRES_TIMEOUT", "2s", "POSTGRES_DURABLE", "true"})
 	for _, name := range []string{"POSTGRES_TIMEOUT", "POSTGRES_DURABLE"} {
-		p.logged("WARN Proxy - " + name + " has no effect while POSTGRES_URL is not set")
+		p.Logged("WARN Proxy - " + name + " has no effect while POSTGRES_URL is not set")
 	}
 }
 
@@ -78,7 +79,7 @@ func TestPostgresSchemaPrinted(t *testing.T) {
 	s.Do("weir", string(out))
 	s.Do("weir", "CREATE ROLE plain LOGIN; GRANT USAGE ON SCHEMA limits TO plain; GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA limits TO plain")
 	p := launch(t, []string{"TARGET_URL", named(t), "POSTGRES_URL", s.URL("plain", "weir"), "POSTGRES_SCHEMA", "limits", "POSTGRES_MIGRATE", "false", "POSTGRES_TIMEOUT", "2s"})
-	inTheEnd(t, "the proxy has found the store", func() bool {
+	testkit.Eventually(t, "the proxy has found the store", func() bool {
 		_, text := p.call("GET /actuator/health")
 		return strings.Contains(text, `"mode":"postgres"`)
 	})

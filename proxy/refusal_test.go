@@ -9,6 +9,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"weir/internal/testkit"
 )
 
 const asBrowser = "text/html,application/xhtml+xml,application/xml;q=0.9,image/avif,image/webp,*/*;q=0.8"
@@ -97,17 +99,17 @@ func TestRefusalsHaveForms(t *testing.T) {
 	}
 	write("t/default.html", "a\n{{nonsense}}")
 	hangup()
-	p.logged(`ERROR Proxy - Reload failed, everything stays as it was part=templates reason="default.html: line 2: {{\"nonsense\"}} is unknown`)
-	p.loggedTimes("INFO Proxy - Reloaded ", 1)
+	p.Logged(`ERROR Proxy - Reload failed, everything stays as it was part=templates reason="default.html: line 2: {{\"nonsense\"}} is unknown`)
+	p.LoggedTimes("INFO Proxy - Reloaded ", 1)
 	refused(p, "/", asBrowser, 429, "text/html; charset=utf-8", "<p>global: Please try again in ")
 	write("t/default.html", "new {{status}}")
 	hangup()
-	p.loggedTimes("INFO Proxy - Reloaded ", 2)
+	p.LoggedTimes("INFO Proxy - Reloaded ", 2)
 	refused(p, "/", asBrowser, 429, "text/html; charset=utf-8", "new 429")
 
 	write("t/default.html", "{{")
 	rules = write("bad.yaml", "rules:\n- {id: a, limit: {algorithm: off},\n   refusal: {status: 500, fields: {Retry-After: 1}}}\n- {id: b, limit: {algorithm: off}, refusal: {template: none}}\n")
-	_, stderr := ends(t, program(t, []string{"REFUSAL_TEMPLATES", folder, "REFUSAL_FIELDS", "Content-Length: 1", "RULES_FILE", rules}), 2)
+	_, stderr := testkit.Ends(t, program(t, []string{"REFUSAL_TEMPLATES", folder, "REFUSAL_FIELDS", "Content-Length: 1", "RULES_FILE", rules}), 2)
 	for _, want := range []string{`REFUSAL_TEMPLATES: "` + folder + `" cannot be used: default.html: line 1: {{ without }}`, "REFUSAL_FIELDS: ", "Content-Length is set by the proxy itself",
 		"line 3: rules[0].refusal.status: must be 429 or 503, is 500", "line 3: rules[0].refusal.fields.Retry-After: Retry-After is set by the proxy itself"} {
 		if !strings.Contains(stderr, want) {
@@ -115,7 +117,7 @@ func TestRefusalsHaveForms(t *testing.T) {
 		}
 	}
 	write("t/default.html", "ok")
-	_, stderr = ends(t, program(t, []string{"REFUSAL_TEMPLATES", folder, "RULES_FILE", rules}), 2)
+	_, stderr = testkit.Ends(t, program(t, []string{"REFUSAL_TEMPLATES", folder, "RULES_FILE", rules}), 2)
 	if want := `line 4: rules[1].refusal.template: there is no template "none" in the folder REFUSAL_TEMPLATES`; !strings.Contains(stderr, want) {
 		t.Errorf("told\n%swant %s", stderr, want)
 	}

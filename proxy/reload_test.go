@@ -12,7 +12,7 @@ import (
 	"syscall"
 	"testing"
 
-	"weir/internal/freeport"
+	"weir/internal/testkit"
 )
 
 // SIGHUP reads rules, clients and certificates again. What is faulty is an ERROR with
@@ -41,7 +41,7 @@ func TestHangup(t *testing.T) {
 		return fmt.Sprintf("rules:\n  - {id: a, limit: {algorithm: fixed, limit: %d, window: 60}}\n", limit)
 	}
 	rulesFile, caFile := write("rules.yaml", rules(7)), write("ca.pem", foreign)
-	p := launch(t, []string{"TARGET_URL", target.URL, "TARGET_CA_FILE", caFile, "ADMIN_PORT", freePort(t), "ADMIN_TLS", "false",
+	p := launch(t, []string{"TARGET_URL", target.URL, "TARGET_CA_FILE", caFile, "ADMIN_PORT", testkit.FreePort(t), "ADMIN_TLS", "false",
 		"RULES_FILE", rulesFile, "CLIENTS_FILE", write("clients.json", `{"acme":{"algorithm":"fixed","limit":5,"window":1}}`),
 		"TLS_CERT", write("tls.crt", own), "TLS_KEY", write("tls.key", block("PRIVATE KEY", key))})
 	client := target.Client() // trusts the certificate, which the proxy serves, too
@@ -63,7 +63,7 @@ func TestHangup(t *testing.T) {
 			t.Fatal(err)
 		}
 		reloads++
-		if line := p.loggedTimes("INFO Proxy - Reloaded ", reloads); !strings.Contains(line, " Reloaded "+want) {
+		if line := p.LoggedTimes("INFO Proxy - Reloaded ", reloads); !strings.Contains(line, " Reloaded "+want) {
 			t.Errorf("reload %d: %s, want %s", reloads, line, want)
 		}
 	}
@@ -82,25 +82,22 @@ func TestHangup(t *testing.T) {
 		`part=certificates reason="TARGET_CA_FILE: read authorities ` + caFile + `: it holds no certificate`,
 		`part=certificates reason="read certificate ` + filepath.Join(dir, "tls.crt") + ` with key `,
 	} {
-		p.logged("ERROR Proxy - Reload failed, everything stays as it was " + want)
+		p.Logged("ERROR Proxy - Reload failed, everything stays as it was " + want)
 	}
 	asks(200)
 }
 
 // While the store is unavailable the log does not speak of a limit.
 func TestClosedModeIsLogged(t *testing.T) {
-	addr, err := freeport.Addr()
-	if err != nil {
-		t.Fatal(err)
-	}
+	addr := testkit.FreeAddr(t)
 	p := launch(t, []string{"REDIS_HOST", addr, "STORE_FAILURE_MODE", "closed"})
 	for range 3 {
 		if status, body := ask(t, p.addr, "/x"); status != 503 {
 			t.Errorf("answered %d %s", status, body)
 		}
 	}
-	p.logged("WARN RateLimiter - Requests rejected: the store is unavailable and STORE_FAILURE_MODE is closed count=")
-	if lines := p.linesWith("limit exceeded"); len(lines) > 0 {
+	p.Logged("WARN RateLimiter - Requests rejected: the store is unavailable and STORE_FAILURE_MODE is closed count=")
+	if lines := p.Log.Lines("limit exceeded"); len(lines) > 0 {
 		t.Errorf("logged %q", lines)
 	}
 }

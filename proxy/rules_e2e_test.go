@@ -1,10 +1,8 @@
 package main
 
 import (
-	"bufio"
 	"encoding/json"
 	"fmt"
-	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -16,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"weir/internal/testkit"
 	"weir/proxy/store/postgres/postgrestest"
 )
 
@@ -38,7 +37,7 @@ func startRedis(t *testing.T, args ...string) string {
 		}
 		t.Skip("redis-server is missing (Debian: apt-get install redis-server)")
 	}
-	port := freePort(t)
+	port := testkit.FreePort(t)
 	addr := net.JoinHostPort("127.0.0.1", port)
 	cmd := exec.Command(path, append([]string{"--bind", "127.0.0.1", "--port", port, "--dir", t.TempDir(), "--save", "", "--appendonly", "no"}, args...)...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
@@ -49,7 +48,7 @@ func startRedis(t *testing.T, args ...string) string {
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()
 	})
-	inTheEnd(t, "redis-server listens", func() bool {
+	testkit.Eventually(t, "redis-server listens", func() bool {
 		conn, err := net.Dial("tcp", addr)
 		if err == nil {
 			conn.Close()
@@ -57,16 +56,6 @@ func startRedis(t *testing.T, args ...string) string {
 		return err == nil
 	})
 	return addr
-}
-
-// inTheEnd waits until what is true.
-func inTheEnd(t *testing.T, what string, is func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(patience); !is(); time.Sleep(time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("never came true: %s", what)
-		}
-	}
 }
 
 // call sends a request such as "GET /a X-A=1" and returns status and body.
@@ -192,7 +181,7 @@ func pairOn(t *testing.T, target, name string, settings ...string) (a, b *runnin
 		"RATE_LIMIT_LIMIT", "1000000000", "RATE_LIMIT_WINDOW", fmt.Sprint(century))
 	a, b = launch(t, env), launch(t, env)
 	for _, p := range []*running{a, b} {
-		inTheEnd(t, "the proxy has found the store", func() bool {
+		testkit.Eventually(t, "the proxy has found the store", func() bool {
 			_, text := p.call("GET /actuator/health")
 			return strings.Contains(text, `"mode":"`+name+`"`)
 		})
@@ -209,7 +198,7 @@ func share(t *testing.T, at, other *running, rules string) {
 		return document
 	}
 	want := document(at)
-	inTheEnd(t, "the other proxy has the rules", func() bool { return document(other) == want })
+	testkit.Eventually(t, "the other proxy has the rules", func() bool { return document(other) == want })
 }
 
 // The keys of a rule in shadow are seen, with the store in the process and with
@@ -223,7 +212,7 @@ func TestKeysInShadow(t *testing.T) {
 			p.gets("GET / X-A=acme", 200, "")
 		}
 		p.gets("GET / X-A=other", 200, "")
-		inTheEnd(t, "the keys are seen", func() bool {
+		testkit.Eventually(t, "the keys are seen", func() bool {
 			_, text := p.call("GET /config/keys?rule=trial")
 			return strings.Contains(text, `"busiest":{"total":4,"keys":[{"key":["acme"],"count":3,`) &&
 				strings.Contains(text, `"refused":{"total":1,"keys":[{"key":["acme"],"count":1,`)
@@ -268,19 +257,19 @@ func rulesOfTwo(t *testing.T, a, b *running) {
 		t.Errorf("x has admitted %s at a and %s at b, want 2 at each", atA, atB)
 	}
 	for p, want := range map[*running]string{a: "3", b: "6"} {
-		inTheEnd(t, "what is in shadow is counted", func() bool { return p.counted("trial", "shadow_rejected") == want })
+		testkit.Eventually(t, "what is in shadow is counted", func() bool { return p.counted("trial", "shadow_rejected") == want })
 	}
 
 	// Both proxies remember that this is refused.
 	a.gets("GET / X-A=1 X-B=3", 429, `"rule":"x"`)
 	b.gets("GET / X-A=1 X-B=3", 429, `"rule":"x"`)
 	a.gets("DELETE /config/keys?rule=x&key=1", 200, `"changed":true`)
-	inTheEnd(t, "b knows that the key was forgotten", func() bool { status, _ := b.call("GET / X-A=1 X-B=3"); return status == 200 })
+	testkit.Eventually(t, "b knows that the key was forgotten", func() bool { status, _ := b.call("GET / X-A=1 X-B=3"); return status == 200 })
 	a.gets("GET / X-A=1 X-B=3", 200, "")
 	a.gets("GET / X-A=1 X-B=3", 429, `"rule":"x"`)
 	b.gets("GET / X-A=1 X-B=3", 429, `"rule":"x"`)
 	b.gets("POST /config/keys", 200, `"changed":true`, `{"rule":"x","key":"1","add":1}`)
-	inTheEnd(t, "a knows that the key was given more", func() bool { status, _ := a.call("GET / X-A=1 X-B=3"); return status == 200 })
+	testkit.Eventually(t, "a knows that the key was given more", func() bool { status, _ := a.call("GET / X-A=1 X-B=3"); return status == 200 })
 	b.gets("GET / X-A=1 X-B=3", 429, `"rule":`)
 
 	// Only a number changes: what was consumed stays so, and what was remembered is gone.
@@ -306,14 +295,15 @@ func TestQueueOfTwoProxies(t *testing.T) {
 - {id: apart, key: ["query:n"], limit: {algorithm: fixed, limit: 1000, window: C}}`, rate))
 	both := []*running{a, b}
 	began = time.Now()
-	var conns []*bufio.Reader
+	var conns []*testkit.Conn
 	for i := range requests {
-		conns = append(conns, bufio.NewReader(both[i%2].open("/flow")))
-		inTheEnd(t, "the request has a place", func() bool { return both[i%2].counted("flow", "forwarded") == fmt.Sprint(i/2+1) })
+		conns = append(conns, both[i%2].open("/flow"))
+		testkit.Eventually(t, "the request has a place", func() bool { return both[i%2].counted("flow", "forwarded") == fmt.Sprint(i/2+1) })
 	}
 	for i, conn := range conns {
 		var at int64
-		if _, err := fmt.Sscan(bodyOf(t, conn), &at); err != nil {
+		_, body := conn.Status(200)
+		if _, err := fmt.Sscan(body, &at); err != nil {
 			t.Fatal(err)
 		}
 		if slot := time.Duration(i) * time.Second / rate; time.Duration(at)*time.Microsecond < slot {
@@ -323,18 +313,17 @@ func TestQueueOfTwoProxies(t *testing.T) {
 
 	a.gets("GET /rare", 200, "")
 	b.open("/rare")
-	inTheEnd(t, "the first waits", func() bool { return b.counted("rare", "forwarded") == "1" })
+	testkit.Eventually(t, "the first waits", func() bool { return b.counted("rare", "forwarded") == "1" })
 	leaves := a.open("/rare")
-	inTheEnd(t, "the second waits", func() bool { return a.counted("rare", "forwarded") == "2" })
+	testkit.Eventually(t, "the second waits", func() bool { return a.counted("rare", "forwarded") == "2" })
 	b.gets("GET /rare", 429, `"rule":"rare"`)
-	_ = leaves.(*net.TCPConn).SetLinger(0) // a reset: after a FIN alone it could still read
-	leaves.Close()
-	tries := 0 // each under a key of its own: a refusal is remembered until a slot is due
-	inTheEnd(t, "the place of who left is free", func() bool {
+	leaves.Reset() // after a FIN alone it could still read
+	tries := 0     // each under a key of its own: a refusal is remembered until a slot is due
+	testkit.Eventually(t, "the place of who left is free", func() bool {
 		before := b.counted("rare", "rejected")
 		tries++
 		b.open(fmt.Sprint("/rare?n=", tries))
-		inTheEnd(t, "the request is decided", func() bool {
+		testkit.Eventually(t, "the request is decided", func() bool {
 			return b.counted("rare", "forwarded") == "2" || b.counted("rare", "rejected") != before
 		})
 		return b.counted("rare", "forwarded") == "2"
@@ -343,29 +332,9 @@ func TestQueueOfTwoProxies(t *testing.T) {
 }
 
 // open asks for a path on a connection of its own, which ends with the test.
-func (p *running) open(path string) net.Conn {
+func (p *running) open(path string) *testkit.Conn {
 	p.t.Helper()
-	conn, err := net.Dial("tcp", p.addr)
-	if err != nil {
-		p.t.Fatal(err)
-	}
-	p.t.Cleanup(func() { conn.Close() })
-	_ = conn.SetDeadline(time.Now().Add(patience))
-	if _, err := fmt.Fprintf(conn, "GET %s HTTP/1.1\r\nHost: x\r\n\r\n", path); err != nil {
-		p.t.Fatal(err)
-	}
+	conn := testkit.Dial(p.t, p.addr)
+	conn.Send("GET " + path + " HTTP/1.1\r\nHost: x\r\n\r\n")
 	return conn
-}
-
-func bodyOf(t *testing.T, in *bufio.Reader) string {
-	t.Helper()
-	res, err := http.ReadResponse(in, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	body, err := io.ReadAll(res.Body)
-	if err != nil || res.StatusCode != 200 {
-		t.Errorf("answered %d %s, %v", res.StatusCode, body, err)
-	}
-	return string(body)
 }

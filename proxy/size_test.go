@@ -9,6 +9,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"weir/internal/testkit"
 )
 
 // The README's way to size a limit: a rule in shadow shows the busiest clients and what it
@@ -60,11 +62,11 @@ func TestSizing(t *testing.T) {
 	if n := visit(); n > 0 {
 		t.Errorf("a rule in shadow refused %d requests", n)
 	}
-	inTheEnd(t, "the client is seen", func() bool {
+	testkit.Eventually(t, "the client is seen", func() bool {
 		_, text := p.call("GET /config/keys?rule=per-client")
 		return strings.Contains(text, `"busiest":{"total":121,"keys":[{"key":["127.0.0.1"],"count":121,`)
 	})
-	inTheEnd(t, "what the rule would refuse is seen", func() bool { // at once, but on a machine where 121 requests take a second
+	testkit.Eventually(t, "what the rule would refuse is seen", func() bool { // at once, but on a machine where 121 requests take a second
 		if _, text := p.call("GET /config/keys?rule=per-client"); strings.Contains(text, `"refused":{"total":0`) {
 			visit()
 			return false
@@ -76,7 +78,7 @@ func TestSizing(t *testing.T) {
 	}
 	for _, capacity := range []int{50, 250} {
 		write(strings.NewReplacer("    mode: shadow\n", "", "capacity: 100,", fmt.Sprintf("capacity: %d,", capacity), "fillRate: 20", "fillRate: 0.000001").Replace(rules))
-		inTheEnd(t, "the file is read again", func() bool {
+		testkit.Eventually(t, "the file is read again", func() bool {
 			_, text := p.call("GET /config/rules")
 			return strings.Contains(text, fmt.Sprintf(`"capacity":%d`, capacity))
 		})

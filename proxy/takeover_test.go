@@ -11,52 +11,37 @@ import (
 	"testing"
 	"time"
 
-	"weir/internal/freeport"
+	"weir/internal/testkit"
 )
-
-// freePort is a port that nobody listens on.
-func freePort(t *testing.T) string {
-	t.Helper()
-	addr, err := freeport.Addr()
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, port, _ := net.SplitHostPort(addr)
-	return port
-}
 
 // A proxy that drains is out of service until it ends, though its target can be
 // reached all the time.
 func TestReadinessWhileDraining(t *testing.T) {
 	target := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	defer target.Close()
-	env := []string{"TARGET_URL", target.URL, "TAKEOVER", "true", "PORT", freePort(t), "DRAIN_GRACE", patience.String(),
+	env := []string{"TARGET_URL", target.URL, "TAKEOVER", "true", "PORT", testkit.FreePort(t), "DRAIN_GRACE", testkit.Patience.String(),
 		"RATE_LIMIT_LIMIT", "1", "RATE_LIMIT_WINDOW", "3153600000"}
 	old := launch(t, env)
-	var kept []net.Conn
+	var kept []*testkit.Conn
 	for range 8 {
-		c, err := net.Dial("tcp", old.addr)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer c.Close()
+		c := testkit.Dial(t, old.addr)
 		kept = append(kept, c)
-		if status, body := exchangeOn(t, c, "GET /actuator/health HTTP/1.1\r\nHost: x\r\n\r\n"); status != 200 {
+		if status, body := exchangeOn(c, "GET /actuator/health HTTP/1.1\r\nHost: x\r\n\r\n"); status != 200 {
 			t.Fatalf("answered %d %s", status, body)
 		}
 	}
-	exchangeOn(t, kept[0], "GET /x HTTP/1.1\r\nHost: x\r\n\r\n") // spends the limit
+	exchangeOn(kept[0], "GET /x HTTP/1.1\r\nHost: x\r\n\r\n") // spends the limit
 	launch(t, env)
-	old.logged("INFO Proxy - Draining")
+	old.Logged("INFO Proxy - Draining")
 	const refused = "Requests rejected: limit exceeded"
 	for i, c := range kept[1:] {
 		request := "/actuator/health/readiness"
 		if i%2 == 0 { // the line about it is written once a second, as targets are probed
 			request = "/x"
 		}
-		status, body := exchangeOn(t, c, "GET "+request+" HTTP/1.1\r\nHost: x\r\n\r\n")
+		status, body := exchangeOn(c, "GET "+request+" HTTP/1.1\r\nHost: x\r\n\r\n")
 		if request == "/x" {
-			old.loggedTimes(refused, i/2+1)
+			old.LoggedTimes(refused, i/2+1)
 		} else if status != 503 || !strings.Contains(body, `"OUT_OF_SERVICE"`) {
 			t.Errorf("answered %d %s while draining", status, body)
 		}
@@ -77,7 +62,7 @@ func callAt(t *testing.T, addr string) *callers {
 	t.Cleanup(c.stop)
 	for range 4 {
 		c.ended.Go(func() {
-			client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: patience}
+			client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: testkit.Patience}
 			for !c.over.Load() {
 				res, err := client.Get("http://" + addr + "/x")
 				if err != nil || res.StatusCode != 200 {
@@ -96,7 +81,7 @@ func callAt(t *testing.T, addr string) *callers {
 func (c *callers) more() {
 	c.t.Helper()
 	since := c.answered.Load()
-	inTheEnd(c.t, "callers are answered", func() bool { return c.t.Failed() || c.answered.Load() >= since+200 })
+	testkit.Eventually(c.t, "callers are answered", func() bool { return c.t.Failed() || c.answered.Load() >= since+200 })
 }
 
 func (c *callers) stop() {
@@ -115,9 +100,9 @@ func TestTakeoverWithAnotherBind(t *testing.T) {
 		"there and back": {"127.0.0.1", "0.0.0.0", "127.0.0.1", "0.0.0.0"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			port := freePort(t)
+			port := testkit.FreePort(t)
 			env := []string{"TARGET_URL", target.URL, "TAKEOVER", "true", "PORT", port, "RATE_LIMIT_LIMIT", "1000000000",
-				"DRAIN_GRACE", patience.String(), "DRAIN_TIMEOUT", patience.String()} // who has dialled may be slow to ask
+				"DRAIN_GRACE", testkit.Patience.String(), "DRAIN_TIMEOUT", testkit.Patience.String()} // who has dialled may be slow to ask
 			var before *running
 			var load *callers
 			for _, bind := range binds {
@@ -126,7 +111,7 @@ func TestTakeoverWithAnotherBind(t *testing.T) {
 					load = callAt(t, "127.0.0.1:"+port)
 				}
 				load.more()
-				inTheEnd(t, "BIND="+bind+" is in force", func() bool {
+				testkit.Eventually(t, "BIND="+bind+" is in force", func() bool {
 					c, err := net.DialTimeout("tcp", "127.0.0.2:"+port, time.Second)
 					if err == nil {
 						c.Close()
@@ -149,13 +134,13 @@ func TestTakeoverWithAnotherBind(t *testing.T) {
 func TestTakeoverOfTheAdminPort(t *testing.T) {
 	target := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	defer target.Close()
-	admin := freePort(t)
-	env := []string{"TARGET_URL", target.URL, "TAKEOVER", "true", "PORT", freePort(t), "ADMIN_PORT", admin, "DRAIN_GRACE", "10ms"}
+	admin := testkit.FreePort(t)
+	env := []string{"TARGET_URL", target.URL, "TAKEOVER", "true", "PORT", testkit.FreePort(t), "ADMIN_PORT", admin, "DRAIN_GRACE", "10ms"}
 	before := launch(t, env)
 	for range 3 {
 		p := launch(t, env)
 		before.stops(0)
-		if lines := before.linesWith(" ERROR "); len(lines) > 0 {
+		if lines := before.Log.Lines(" ERROR "); len(lines) > 0 {
 			t.Errorf("logged %q", lines)
 		}
 		if status, body := ask(t, "127.0.0.1:"+admin, "/actuator/health/readiness"); status != 200 {
@@ -175,7 +160,7 @@ func TestTakeoverKeepsWhatWasPosted(t *testing.T) {
 		return s.URL
 	}
 	set, posted, later := answers("set"), answers("posted"), answers("later")
-	port := freePort(t)
+	port := testkit.FreePort(t)
 	env := []string{"TAKEOVER", "true", "PORT", port, "DRAIN_GRACE", "10ms", "RATE_LIMIT_LIMIT", "1000"}
 	with := func(target string) []string { return append(env, "TARGET_URL", target) }
 	p := launch(t, with(set))

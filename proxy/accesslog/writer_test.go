@@ -11,19 +11,9 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"weir/internal/testkit"
 )
-
-// patience is how long a test waits for what must happen.
-const patience = 2 * time.Minute
-
-func until(t *testing.T, what string, is func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(patience); !is(); time.Sleep(time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("not in the end: %s", what)
-		}
-	}
-}
 
 // A ring gives back what was put, in order, round its end, and drops what has no room.
 func TestRing(t *testing.T) {
@@ -131,7 +121,7 @@ func TestDevFull(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.Ring(0).Put([]byte("a\nb\n"))
-	until(t, "the lines count as dropped", func() bool { return w.Dropped() == 2 })
+	testkit.Eventually(t, "the lines count as dropped", func() bool { return w.Dropped() == 2 })
 	w.Close()
 }
 
@@ -162,13 +152,13 @@ func TestStalledReader(t *testing.T) {
 	for range ringBytes / len(line) { // more than a pipe takes
 		w.Ring(0).Put(line)
 	}
-	until(t, "the pipe is full", func() bool { return w.rings[0].head.Load() > 0 })
+	testkit.Eventually(t, "the pipe is full", func() bool { return w.rings[0].head.Load() > 0 })
 	for _, do := range []func(){func() { _ = w.Reopen() }, w.Close} {
 		done := make(chan bool)
 		go func() { do(); close(done) }()
 		select {
 		case <-done:
-		case <-time.After(patience):
+		case <-time.After(testkit.Patience):
 			t.Fatal("it waits for the reader")
 		}
 	}

@@ -16,24 +16,20 @@ import (
 	"time"
 
 	"weir/internal/loop"
+	"weir/internal/testkit"
 )
 
-const (
-	chainLength = 20
-	// childEnv is the name under which the test binary, run as a child, takes
-	// the sockets over.
-	childEnv = "WEIR_HANDOVER_TEST_CHILD"
-)
+const chainLength = 20
 
+// TestMain makes the test binary take the sockets over, as a child: its argument is
+// the name under which they are offered.
 func TestMain(m *testing.M) {
-	if name := os.Getenv(childEnv); name != "" {
-		if err := runChild(name); err != nil {
+	testkit.Main(m, func() {
+		if err := runChild(os.Args[1]); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)
 		}
-		os.Exit(0)
-	}
-	os.Exit(m.Run())
+	})
 }
 
 // A server answers bytes with themselves until its socket is taken; then it
@@ -58,7 +54,7 @@ func serve(name string) (*server, error) {
 	}
 	s := &server{group: g, drained: make(chan struct{})}
 	accept := func(_ time.Time, c *loop.Conn) loop.Handler { return echo{c} }
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), testkit.Patience)
 	defer cancel()
 	taken, err := Take(ctx, name)
 	if err == nil {
@@ -82,7 +78,7 @@ func serve(name string) (*server, error) {
 // drain stops accepting and ends when the last client has gone.
 func (s *server) drain() {
 	s.ln.Close()
-	for end := time.Now().Add(patience); s.group.Stats().Open > 0 && time.Now().Before(end); {
+	for end := time.Now().Add(testkit.Patience); s.group.Stats().Open > 0 && time.Now().Before(end); {
 		time.Sleep(time.Millisecond)
 	}
 	s.group.Stop()
@@ -135,7 +131,7 @@ func visit(addr string) error {
 		return err
 	}
 	defer c.Close()
-	_ = c.SetDeadline(time.Now().Add(patience))
+	_ = c.SetDeadline(time.Now().Add(testkit.Patience))
 	for range 3 {
 		if _, err := io.WriteString(c, "x"); err != nil {
 			return err
@@ -150,7 +146,7 @@ func visit(addr string) error {
 // blow waits until some more clients have been answered.
 func (s *storm) blow(t *testing.T) {
 	more := s.answered.Load() + 50
-	eventually(t, "clients are answered", func() bool { return s.answered.Load() >= more || t.Failed() })
+	testkit.Eventually(t, "clients are answered", func() bool { return s.answered.Load() >= more || t.Failed() })
 }
 
 func (s *storm) end() {
@@ -171,7 +167,7 @@ func TestChainOfHandovers(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		receive(t, s.drained, "the old server to end")
+		testkit.Receive(t, s.drained, "the old server to end")
 		s = next
 	}
 	wind.end()
@@ -179,15 +175,13 @@ func TestChainOfHandovers(t *testing.T) {
 	if err := last.Ready(); err != nil {
 		t.Fatal(err)
 	}
-	receive(t, s.drained, "the last server to end")
+	testkit.Receive(t, s.drained, "the last server to end")
 }
 
 // startChild starts a process and returns when it serves.
 func startChild(t *testing.T, name string) (*exec.Cmd, string) {
 	t.Helper()
-	cmd := exec.Command(os.Args[0])
-	// The race detector would have every child sleep a second at its end.
-	cmd.Env = append(os.Environ(), childEnv+"="+name, "GORACE=atexit_sleep_ms=0")
+	cmd := testkit.Command(t, nil, name)
 	cmd.Stderr = os.Stderr
 	in, err := cmd.StdinPipe()
 	if err != nil {

@@ -12,11 +12,9 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
-)
 
-// patience bounds every wait of these tests; it is never waited for in full
-// unless something is broken.
-const patience = 2 * time.Minute
+	"weir/internal/testkit"
+)
 
 var unique atomic.Int64
 
@@ -58,7 +56,7 @@ func mustOffer(t *testing.T, name string, tm terms, taken func(), sockets ...*os
 
 func mustTake(t *testing.T, name string) *Taken {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), testkit.Patience)
 	defer cancel()
 	taken, err := Take(ctx, name)
 	if err != nil {
@@ -73,26 +71,6 @@ func mustTake(t *testing.T, name string) *Taken {
 	return taken
 }
 
-func receive[T any](t *testing.T, ch <-chan T, what string) T {
-	t.Helper()
-	select {
-	case v := <-ch:
-		return v
-	case <-time.After(patience):
-		t.Fatalf("waited in vain for %s", what)
-		panic("unreachable")
-	}
-}
-
-func eventually(t *testing.T, what string, ok func() bool) {
-	t.Helper()
-	for end := time.Now().Add(patience); !ok(); time.Sleep(time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("waited in vain until %s", what)
-		}
-	}
-}
-
 func openDescriptors(t *testing.T) int {
 	t.Helper()
 	entries, err := os.ReadDir("/proc/self/fd")
@@ -105,7 +83,7 @@ func openDescriptors(t *testing.T) int {
 // forgotten waits until there is no successor of an offer.
 func forgotten(t *testing.T, o *Offered) {
 	t.Helper()
-	eventually(t, "all successors are forgotten", func() bool {
+	testkit.Eventually(t, "all successors are forgotten", func() bool {
 		o.mu.Lock()
 		defer o.mu.Unlock()
 		return len(o.successors) == 0
@@ -128,7 +106,7 @@ func TestTakeMovesTheSockets(t *testing.T) {
 	if err := taken.Ready(); err != nil {
 		t.Fatal(err)
 	}
-	receive(t, told, "the old process to be told")
+	testkit.Receive(t, told, "the old process to be told")
 	// The old one closes, the new one goes on with the same queue.
 	c, err := net.Dial("tcp", first.Addr().String())
 	if err != nil {
@@ -173,7 +151,7 @@ func TestTakenMayCloseTheOffer(t *testing.T) {
 	if err := mustTake(t, name).Ready(); err != nil {
 		t.Fatal(err)
 	}
-	receive(t, closed, "Close to return")
+	testkit.Receive(t, closed, "Close to return")
 }
 
 func TestNobodyOffers(t *testing.T) {
@@ -243,7 +221,7 @@ func TestSuccessorThatDiesChangesNothing(t *testing.T) {
 		taken := mustTake(t, name) // dies before it is ready
 		taken.Close()
 	}
-	eventually(t, "the descriptors are back", func() bool { return openDescriptors(t) <= before })
+	testkit.Eventually(t, "the descriptors are back", func() bool { return openDescriptors(t) <= before })
 	if len(told) > 0 {
 		t.Fatal("the old process was told to stop")
 	}
@@ -251,7 +229,7 @@ func TestSuccessorThatDiesChangesNothing(t *testing.T) {
 	if err := taken.Ready(); err != nil {
 		t.Fatal(err)
 	}
-	receive(t, told, "the old process to be told")
+	testkit.Receive(t, told, "the old process to be told")
 }
 
 // It has said that it is ready, but does not hear the answer any more.
@@ -263,7 +241,7 @@ func TestSuccessorThatDiesAtTheLastMomentChangesNothing(t *testing.T) {
 	before := openDescriptors(t)
 	for range 10 {
 		var c *net.UnixConn
-		eventually(t, "the sockets are offered", func() bool {
+		testkit.Eventually(t, "the sockets are offered", func() bool {
 			var err error
 			c, err = net.DialUnix(network, nil, address(name))
 			return err == nil
@@ -275,17 +253,17 @@ func TestSuccessorThatDiesAtTheLastMomentChangesNothing(t *testing.T) {
 		closeAll(fds)
 		_ = c.CloseRead()
 		_, _ = io.WriteString(c, saidReady)
-		eventually(t, "it is forgotten", func() bool {
+		testkit.Eventually(t, "it is forgotten", func() bool {
 			_, err := c.Write([]byte("?")) // fails when the other side is closed
 			return err != nil
 		})
 		_ = c.Close()
 	}
-	eventually(t, "the descriptors are back", func() bool { return openDescriptors(t) <= before })
+	testkit.Eventually(t, "the descriptors are back", func() bool { return openDescriptors(t) <= before })
 	if len(told) > 0 {
 		t.Fatal("the old process was told to stop")
 	}
-	eventually(t, "the sockets are offered", func() bool {
+	testkit.Eventually(t, "the sockets are offered", func() bool {
 		taken, err := Take(t.Context(), name)
 		if err != nil {
 			return false
@@ -296,7 +274,7 @@ func TestSuccessorThatDiesAtTheLastMomentChangesNothing(t *testing.T) {
 	if err := mustTake(t, name).Ready(); err != nil {
 		t.Fatal(err)
 	}
-	receive(t, told, "the old process to be told")
+	testkit.Receive(t, told, "the old process to be told")
 }
 
 func TestStuckSuccessorKeepsNobodyOut(t *testing.T) {
@@ -309,7 +287,7 @@ func TestStuckSuccessorKeepsNobodyOut(t *testing.T) {
 	if err := other.Ready(); err != nil {
 		t.Fatal(err)
 	}
-	receive(t, told, "the old process to be told")
+	testkit.Receive(t, told, "the old process to be told")
 	if err := stuck.Ready(); err == nil {
 		t.Error("a second successor was told that the sockets are its own")
 	}
@@ -397,7 +375,7 @@ func TestStuckOldProcessBlocksNobody(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, err := Take(ctx, name); !errors.Is(err, context.Canceled) {
-		t.Errorf("after the caller has lost patience: %v", err)
+		t.Errorf("after the caller has lost testkit.Patience: %v", err)
 	}
 	name = impostor(t, func(c *net.UnixConn) { // gives, but does not let go
 		_ = raw.Control(func(fd uintptr) { _, _, _ = c.WriteMsgUnix([]byte(saidSockets), rightsOf(int(fd)), nil) })

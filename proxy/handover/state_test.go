@@ -5,6 +5,8 @@ import (
 	"net"
 	"os"
 	"testing"
+
+	"weir/internal/testkit"
 )
 
 // The state arrives whole, up to its bound; beyond there is none, and the sockets
@@ -56,7 +58,7 @@ func TestOlderProcessTellsNoState(t *testing.T) {
 	if err := taken.Ready(); err != nil {
 		t.Error(err)
 	}
-	receive(t, told, "the old process to be told")
+	testkit.Receive(t, told, "the old process to be told")
 	_ = taken.Sockets[0].Close()
-	eventually(t, "no descriptor is left", func() bool { return openDescriptors(t) <= before })
+	testkit.Eventually(t, "no descriptor is left", func() bool { return openDescriptors(t) <= before })
 }

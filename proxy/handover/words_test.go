@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"weir/internal/testkit"
 )
 
 func rightsOf(fds ...int) []byte { return unix.UnixRights(fds...) }
@@ -67,6 +69,6 @@ func TestGarbledOffersAreRefused(t *testing.T) {
 		} else if !strings.Contains(err.Error(), g.want) || !strings.Contains(err.Error(), name) {
 			t.Errorf("%s: told %q, want it to name %q and say %q", g.name, err, name, g.want)
 		}
-		eventually(t, "what came is closed", func() bool { return openDescriptors(t) <= before })
+		testkit.Eventually(t, "what came is closed", func() bool { return openDescriptors(t) <= before })
 	}
 }
