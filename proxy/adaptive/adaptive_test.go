@@ -57,7 +57,7 @@ func TestGuarded(t *testing.T) {
 	r.turns(Unchanged, "fixed 1600/1 advisor", "")
 	r.oracle.says(`{"algorithm":"fixed","limit":1,"window":1}`)
 	r.turns(Applied, "fixed 400/1 advisor", "out of range")
-	if lines := r.log.taken(); !strings.Contains(strings.Join(lines, "\n"), "using cap 5/s") {
+	if lines := r.log.Taken(); !strings.Contains(strings.Join(lines, "\n"), "using cap 5/s") {
 		t.Errorf("logged %v", lines)
 	}
 	r.oracle.says(`{"algorithm":"off"}`)
@@ -154,7 +154,7 @@ func TestLeaders(t *testing.T) {
 	r.logged()
 	s.holder = ""
 	r.turns(Applied, "token 200/50 advisor", "")
-	if lines := r.log.taken(); !strings.Contains(strings.Join(lines, "\n"), "INFO Adaptive - This proxy applies AI updates") {
+	if lines := r.log.Taken(); !strings.Contains(strings.Join(lines, "\n"), "INFO Adaptive - This proxy applies AI updates") {
 		t.Errorf("logged %v", lines)
 	}
 	r.oracle.says(`{"algorithm":"token","capacity":200,"fillRate":60}`)
@@ -190,7 +190,7 @@ func TestLeaseOutlastsAFailedRenewal(t *testing.T) {
 	r.conclude(r.now.Add(leasePause), u)
 	r.inForce("token 200/50 advisor")
 	r.sampled("ratelimiter_adaptive_leader 1")
-	r.log.taken()
+	r.log.Taken()
 	r.renew(r.now.Add(leaseTime))
 	r.sampled("ratelimiter_adaptive_leader 0")
 	r.logged("INFO Adaptive - This proxy no longer applies AI updates")

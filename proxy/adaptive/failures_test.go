@@ -71,7 +71,7 @@ func TestNonsense(t *testing.T) {
 			r := begun(t)
 			r.oracle.does(test.reply)
 			r.turns(Failed, "fixed 100/1 default", test.why)
-			if lines := r.log.taken(); len(lines) != 2 || !strings.HasPrefix(lines[1], "WARN Adaptive - AI module unreachable, continuing with last known limits reason=") {
+			if lines := r.log.Taken(); len(lines) != 2 || !strings.HasPrefix(lines[1], "WARN Adaptive - AI module unreachable, continuing with last known limits reason=") {
 				t.Errorf("logged %q", lines)
 			}
 			r.oracle.says(good)
@@ -117,7 +117,7 @@ func TestOutage(t *testing.T) {
 	r := begun(t)
 	r.oracle.says(`{"algorithm":"fixed","limit":120,"window":1,"predictedRps":90}`)
 	r.turn()
-	r.log.taken()
+	r.log.Taken()
 	r.oracle.Close()
 	const why = "connection refused"
 	r.turns(Failed, "fixed 120/1 advisor", why)

@@ -1,11 +1,9 @@
 package adaptive
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"io"
-	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -15,6 +13,7 @@ import (
 
 	"weir/internal/metric"
 	"weir/internal/service"
+	"weir/internal/testkit"
 	"weir/proxy/admin"
 	"weir/proxy/config"
 	"weir/proxy/limit"
@@ -25,44 +24,6 @@ import (
 
 // epoch is when every test begins.
 var epoch = time.Date(2026, 1, 19, 16, 30, 0, 0, time.UTC)
-
-// A journal keeps what is logged, without the time.
-//
-// Safe for concurrent use: a mutex guards the lines.
-type journal struct {
-	mu    sync.Mutex
-	lines []string
-}
-
-func (j *journal) taken() []string {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	lines := j.lines
-	j.lines = nil
-	return lines
-}
-
-// A pen writes the lines of one component.
-type pen struct {
-	slog.Handler // for what no logger here uses
-	j            *journal
-	component    string
-}
-
-func (p *pen) Enabled(context.Context, slog.Level) bool { return true }
-
-func (p *pen) Handle(_ context.Context, r slog.Record) error {
-	var line strings.Builder
-	fmt.Fprintf(&line, "%s %s - %s", r.Level, p.component, r.Message)
-	r.Attrs(func(a slog.Attr) bool {
-		fmt.Fprintf(&line, " %s=%s", a.Key, a.Value)
-		return true
-	})
-	p.j.mu.Lock()
-	defer p.j.mu.Unlock()
-	p.j.lines = append(p.j.lines, line.String())
-	return nil
-}
 
 // An oracle is an advisor that answers what it is told to.
 //
@@ -149,7 +110,7 @@ type rig struct {
 	t       *testing.T
 	oracle  *oracle
 	limits  *admin.Limits
-	log     *journal
+	log     *testkit.Records
 	now     time.Time
 	traffic wire.Traffic
 	tried   wire.Trial
@@ -159,16 +120,15 @@ type rig struct {
 // start begins at epoch with 100 per second in force; tweak changes the settings.
 func start(t *testing.T, tweak func(c *Config)) *rig {
 	t.Helper()
-	r := &rig{t: t, oracle: newOracle(t), log: new(journal), now: epoch}
-	logger := func(component string) *slog.Logger { return slog.New(&pen{j: r.log, component: component}) }
+	r := &rig{t: t, oracle: newOracle(t), log: new(testkit.Records), now: epoch}
 	var err error
-	if r.limits, err = admin.NewLimits(epoch, limit.Config{Algorithm: limit.Fixed, Limit: 100, Window: 1}, new(simredis.Documents), logger); err != nil {
+	if r.limits, err = admin.NewLimits(epoch, limit.Config{Algorithm: limit.Fixed, Limit: 100, Window: 1}, new(simredis.Documents), r.log.Logger); err != nil {
 		t.Fatal(err)
 	}
 	c := Config{
 		Settings: config.Adaptive{Mode: "true", URL: r.oracle.URL, Interval: 30 * time.Second, Timeout: 20 * time.Second, Min: 5, Max: 100_000, Step: 4,
 			Dwell: 3 * time.Minute, Stale: 3, Scale: 1},
-		Instance: "one", Limits: r.limits, Log: logger("Adaptive"),
+		Instance: "one", Limits: r.limits, Log: r.log.Logger("Adaptive"),
 		Traffic:      func() *wire.Traffic { now := r.traffic; return &now },
 		SetCandidate: func(l *limit.Limit) { r.trial, r.tried = l, wire.Trial{Config: l.Config()} },
 		Candidate:    func() wire.Trial { return r.tried },
@@ -231,7 +191,7 @@ func (r *rig) inForce(want string) {
 func (r *rig) logged(want ...string) {
 	r.t.Helper()
 	var got []string
-	for _, line := range r.log.taken() {
+	for _, line := range r.log.Taken() {
 		if line != "INFO Adaptive - AI request sent (interval 30 s)" {
 			got = append(got, line)
 		}

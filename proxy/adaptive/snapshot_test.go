@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"weir/internal/testkit"
 	"weir/proxy/admin"
 	limiter "weir/proxy/decide"
 	"weir/proxy/limit"
@@ -115,7 +116,7 @@ func TestDue(t *testing.T) {
 	if got := strings.Join(sent, "; "); got != "8s: 8, 0.11; 10s: 2, 0.50; 12s: 2, 0.50; 30s: 18, 0.00" {
 		t.Errorf("sent %s", got)
 	}
-	if text := strings.Join(r.log.taken(), "; "); text != "DEBUG Adaptive - AI request sent (interval 8 s); DEBUG Adaptive - AI request sent (interval 2 s); "+
+	if text := strings.Join(r.log.Taken(), "; "); text != "DEBUG Adaptive - AI request sent (interval 8 s); DEBUG Adaptive - AI request sent (interval 2 s); "+
 		"DEBUG Adaptive - AI request sent (interval 2 s); INFO Adaptive - AI request sent (interval 18 s)" {
 		t.Errorf("logged %s", text)
 	}
@@ -168,7 +169,7 @@ func TestRun(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan bool)
 	go func() { r.Run(ctx); close(ended) }()
-	until(t, "ten updates", func() bool { return len(r.read().lines) >= 10 })
+	testkit.Eventually(t, "ten updates", func() bool { return len(r.read().lines) >= 10 })
 	if first := r.read().lines[:2]; len(r.read().lines) < linesMax && (first[0].Result != Applied || first[1].Result != Unchanged) {
 		t.Errorf("remembered %v, %v", first[0].Result, first[1].Result)
 	}
@@ -198,17 +199,8 @@ func TestRun(t *testing.T) {
 	}
 	r.inForce("token 200/50 advisor")
 	r.oracle.Close()
-	until(t, "no goroutine is left", func() bool { return runtime.NumGoroutine() <= before })
-	if text := strings.Join(r.log.taken(), "\n"); strings.Contains(text, "WARN") {
+	testkit.Eventually(t, "no goroutine is left", func() bool { return runtime.NumGoroutine() <= before })
+	if text := strings.Join(r.log.Taken(), "\n"); strings.Contains(text, "WARN") {
 		t.Errorf("logged %s", text)
-	}
-}
-
-func until(t *testing.T, what string, is func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(2 * time.Minute); !is(); time.Sleep(time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("never came true: %s", what)
-		}
 	}
 }

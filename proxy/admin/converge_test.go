@@ -148,12 +148,12 @@ func (c *chaos) converged(at time.Time) {
 		if !a.UpdatedAt.Equal(at) || string(m.ledger.known.body) != string(doc.Body) {
 			c.t.Errorf("%s: in force is the change of %v, want that of %v; the store holds %s", name, a.UpdatedAt, at, doc.Body)
 		}
-		m.log.taken()
+		m.log.Taken()
 	}
 	writes := c.store.writes
 	c.round()
 	for _, name := range c.names {
-		if lines := c.of[name].log.taken(); len(lines) > 0 {
+		if lines := c.of[name].log.Taken(); len(lines) > 0 {
 			c.t.Errorf("%s is not at rest: %q", name, lines)
 		}
 	}
@@ -237,7 +237,7 @@ func TestConcurrentProxies(t *testing.T) {
 		if at := m.ledger.known.UpdatedAt; at.After(latest) {
 			latest = at
 		}
-		lines := strings.Join(m.log.taken(), "\n")
+		lines := strings.Join(m.log.Taken(), "\n")
 		if applied := strings.Count(lines, "Applied new config"); m.changes != applied {
 			t.Errorf("%d calls of OnChange for %d changes", m.changes, applied)
 		}

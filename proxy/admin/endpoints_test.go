@@ -105,7 +105,7 @@ func TestEndpointsThatRefuse(t *testing.T) {
 			if w.Code != test.status || got.Path != test.at || !strings.Contains(got.Error, test.sentence) {
 				t.Errorf("answered %d %s, want %d with the path %q and %q", w.Code, w.Body, test.status, test.at, test.sentence)
 			}
-			if r.Active() != before || held(t, r.docs).Version != 0 || len(r.log.taken()) > 0 {
+			if r.Active() != before || held(t, r.docs).Version != 0 || len(r.log.Taken()) > 0 {
 				t.Error("something changed")
 			}
 		})

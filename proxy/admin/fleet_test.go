@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"weir/internal/testkit"
 	"weir/proxy/limit"
 	"weir/proxy/store"
 	"weir/proxy/store/simredis"
@@ -141,7 +142,7 @@ func (k *link) CompareAndSet(_ string, version int64, body []byte) (store.Docume
 type member struct {
 	*Limits
 	link    *link
-	log     *journal
+	log     *testkit.Records
 	skew    time.Duration // of its clock
 	watched *store.Document
 	changes int // calls of OnChange
@@ -150,9 +151,9 @@ type member struct {
 // start makes it a proxy that knows nothing yet.
 func (m *member) start(t *testing.T, now time.Time) {
 	t.Helper()
-	m.log, m.watched, m.changes = new(journal), nil, 0
+	m.log, m.watched, m.changes = new(testkit.Records), nil, 0
 	var err error
-	if m.Limits, err = NewLimits(now, settings, m.link, m.log.logger); err != nil {
+	if m.Limits, err = NewLimits(now, settings, m.link, m.log.Logger); err != nil {
 		t.Fatal(err)
 	}
 	m.OnChange = func() { m.changes++ }
@@ -299,7 +300,7 @@ func (f *fleet) step(m *member, step string, words []string) {
 			f.t.Errorf("%s: is %s", step, got)
 		}
 	case "logged": // number of lines that contain a word
-		if got := strings.Count(strings.Join(m.log.taken(), "\n"), words[2]); int64(got) != number(1) {
+		if got := strings.Count(strings.Join(m.log.Taken(), "\n"), words[2]); int64(got) != number(1) {
 			f.t.Errorf("%s: %d times", step, got)
 		}
 	case "changes":

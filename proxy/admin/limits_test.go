@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"weir/internal/strict"
+	"weir/internal/testkit"
 	"weir/proxy/limit"
 	"weir/proxy/store/simredis"
 )
@@ -43,7 +44,7 @@ func TestStartsWithTheSettings(t *testing.T) {
 }
 
 func TestFaultySettingsDoNotStart(t *testing.T) {
-	_, err := NewLimits(epoch, limit.Config{Algorithm: limit.Fixed}, new(simredis.Documents), new(journal).logger)
+	_, err := NewLimits(epoch, limit.Config{Algorithm: limit.Fixed}, new(simredis.Documents), new(testkit.Records).Logger)
 	if err == nil {
 		t.Error("a limit without numbers was taken")
 	}
@@ -72,7 +73,7 @@ func TestApply(t *testing.T) {
 func TestFaultyChangeChangesNothing(t *testing.T) {
 	r := start(t, new(simredis.Documents))
 	before := r.must(change(sliding500))
-	r.log.taken()
+	r.log.Taken()
 	for _, test := range []struct {
 		config limit.Config
 		path   string
@@ -182,7 +183,7 @@ func TestSwitchToFaultyValues(t *testing.T) {
 func TestDelete(t *testing.T) {
 	r := start(t, new(simredis.Documents))
 	r.must(change(token200))
-	r.log.taken()
+	r.log.Taken()
 	a, err := r.Delete(epoch.Add(time.Minute), -1)
 	if err != nil || a.Stored {
 		t.Errorf("stored %t, %v", a.Stored, err)
@@ -225,7 +226,7 @@ func TestReloadFollowsOthers(t *testing.T) {
 		t.Fatal(err)
 	}
 	one.inForce("algorithm=sliding, limit=500, window=60 source=api version=1")
-	one.log.taken()
+	one.log.Taken()
 	if _, err := one.Reload(epoch); err != nil {
 		t.Fatal(err)
 	}
@@ -268,7 +269,7 @@ func TestUnreadableDocumentIsIgnoredAndKept(t *testing.T) {
 		}
 		for _, look := range []func(){func() {}, func() { _, _ = r.Reload(epoch) }} {
 			look()
-			lines := r.log.taken()
+			lines := r.log.Taken()
 			if len(lines) != 1 || !strings.HasPrefix(lines[0], "WARN ConfigController - Stored config ignored") ||
 				!strings.Contains(lines[0], "read ratelimiter:config: ") {
 				t.Errorf("%s: logged %q", test.body, lines)

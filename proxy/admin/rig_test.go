@@ -1,17 +1,15 @@
 package admin
 
 import (
-	"context"
 	"fmt"
-	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"weir/internal/service"
+	"weir/internal/testkit"
 	"weir/proxy/limit"
 	"weir/proxy/rule"
 	"weir/proxy/store"
@@ -24,56 +22,12 @@ var epoch = time.Date(2026, 1, 19, 16, 30, 0, 0, time.UTC)
 // settings are the limit of the tests' settings.
 var settings = limit.Config{Algorithm: limit.Fixed, Limit: 100, Window: 1, Capacity: 50, FillRate: 5}
 
-// A journal keeps what is logged, a line for each record as LOG_FORMAT=text
-// has it, without the time.
-//
-// Safe for concurrent use: a mutex guards the lines.
-type journal struct {
-	mu    sync.Mutex
-	lines []string
-}
-
-func (j *journal) logger(component string) *slog.Logger {
-	return slog.New(&pen{j: j, component: component})
-}
-
-// taken returns the lines since the last call.
-func (j *journal) taken() []string {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	lines := j.lines
-	j.lines = nil
-	return lines
-}
-
-// A pen writes the lines of one component.
-type pen struct {
-	slog.Handler // for what no logger here uses
-	j            *journal
-	component    string
-}
-
-func (p *pen) Enabled(context.Context, slog.Level) bool { return true }
-
-func (p *pen) Handle(_ context.Context, r slog.Record) error {
-	var line strings.Builder
-	fmt.Fprintf(&line, "%s %s - %s", r.Level, p.component, r.Message)
-	r.Attrs(func(a slog.Attr) bool {
-		fmt.Fprintf(&line, " %s=%s", a.Key, a.Value)
-		return true
-	})
-	p.j.mu.Lock()
-	defer p.j.mu.Unlock()
-	p.j.lines = append(p.j.lines, line.String())
-	return nil
-}
-
 // A rig is a Limits with its store, log and endpoints.
 type rig struct {
 	*Limits
 	t       *testing.T
 	docs    *simredis.Documents
-	log     *journal
+	log     *testkit.Records
 	handler http.Handler
 }
 
@@ -88,14 +42,14 @@ func start(t *testing.T, docs *simredis.Documents) *rig {
 // startOver makes a rig over a store of another kind.
 func startOver(t *testing.T, docs store.Documents) *rig {
 	t.Helper()
-	r := &rig{t: t, log: new(journal)}
+	r := &rig{t: t, log: new(testkit.Records)}
 	var err error
-	if r.Limits, err = NewLimits(epoch, settings, docs, r.log.logger); err != nil {
+	if r.Limits, err = NewLimits(epoch, settings, docs, r.log.Logger); err != nil {
 		t.Fatal(err)
 	}
 	own := service.NewEndpoints(&service.Env{Guard: &service.Guard{Open: true}})
 	r.Register(own)
-	rules, err := NewRules(epoch, RuleFiles{}, rule.Options{}, new(simredis.Documents), r.log.logger)
+	rules, err := NewRules(epoch, RuleFiles{}, rule.Options{}, new(simredis.Documents), r.log.Logger)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -140,7 +94,7 @@ func (r *rig) do(method, path, body string, fields ...string) *httptest.Response
 // logged fails unless exactly these lines were written since the last look.
 func (r *rig) logged(want ...string) {
 	r.t.Helper()
-	got := r.log.taken()
+	got := r.log.Taken()
 	if strings.Join(got, "\n") != strings.Join(want, "\n") {
 		r.t.Errorf("logged:\n%s\nwant:\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}

@@ -238,7 +238,7 @@ func TestRulesReload(t *testing.T) {
 	prep.write("rules.yaml", oneRule("a", 7))
 	prep.write("clients.json", acmeOnly)
 	r := mustStartRules(t, dir, RuleFiles{"rules.yaml", "clients.json"}, new(simredis.Documents))
-	r.log.taken()
+	r.log.Taken()
 	for _, test := range []struct {
 		name       string
 		file, text string // written before; empty: removed
@@ -274,7 +274,7 @@ func TestRulesReload(t *testing.T) {
 			t.Errorf("%s: %d %s, want %d with %s", test.name, w.Code, w.Body, test.status, test.answer)
 		}
 		r.inForce(test.then)
-		lines := strings.ReplaceAll(strings.Join(r.log.taken(), "\n"), dir+"/", "")
+		lines := strings.ReplaceAll(strings.Join(r.log.Taken(), "\n"), dir+"/", "")
 		if (lines == "") != (test.logged == "") || !strings.HasPrefix(lines, test.logged) || strings.Contains(lines, "\n") {
 			t.Errorf("%s: logged\n%s\nwant\n%s", test.name, lines, test.logged)
 		}
@@ -334,7 +334,7 @@ func TestFaultOfReloadIsToldOnce(t *testing.T) {
 	prep := &ruleRig{t: t, dir: t.TempDir()}
 	prep.write("rules.yaml", oneRule("a", 1))
 	r := mustStartRules(t, prep.dir, RuleFiles{Rules: "rules.yaml"}, new(simredis.Documents))
-	r.log.taken()
+	r.log.Taken()
 	r.write("rules.yaml", "rules: 1")
 	for _, step := range []struct {
 		name string
@@ -348,7 +348,7 @@ func TestFaultOfReloadIsToldOnce(t *testing.T) {
 		{"the watcher, after it", func() { r.refresh(epoch) }, 0},
 	} {
 		step.do()
-		if lines := r.log.taken(); len(lines) != step.want {
+		if lines := r.log.Taken(); len(lines) != step.want {
 			t.Errorf("%s logged %q, want %d lines", step.name, lines, step.want)
 		}
 	}

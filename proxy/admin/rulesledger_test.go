@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"weir/internal/testkit"
 	"weir/proxy/store"
 )
 
@@ -17,7 +18,7 @@ import (
 type ruleMember struct {
 	*Rules
 	link    *link
-	log     *journal
+	log     *testkit.Records
 	skew    time.Duration // of its clock
 	watched *store.Document
 	changes int // calls of OnChange
@@ -26,9 +27,9 @@ type ruleMember struct {
 
 func (m *ruleMember) start(t *testing.T, now time.Time) {
 	t.Helper()
-	m.log, m.watched, m.changes = new(journal), nil, 0
+	m.log, m.watched, m.changes = new(testkit.Records), nil, 0
 	var err error
-	if m.Rules, err = NewRules(now, RuleFiles{}, ruleOptions(t), m.link, m.log.logger); err != nil {
+	if m.Rules, err = NewRules(now, RuleFiles{}, ruleOptions(t), m.link, m.log.Logger); err != nil {
 		t.Fatal(err)
 	}
 	m.OnChange = func() { m.changes++ }
@@ -159,7 +160,7 @@ func (f *ruleFleet) step(m *ruleMember, step string, words []string) {
 			f.t.Errorf("%s: is %s", step, got)
 		}
 	case "logged": // number of lines that contain a word
-		if got := strings.Count(strings.Join(m.log.taken(), "\n"), words[2]); int64(got) != numberAt(words, 1) {
+		if got := strings.Count(strings.Join(m.log.Taken(), "\n"), words[2]); int64(got) != numberAt(words, 1) {
 			f.t.Errorf("%s: %d times", step, got)
 		}
 	case "changes":
@@ -273,7 +274,7 @@ func TestRulesWaitForClients(t *testing.T) {
 	prep := &ruleRig{t: t, dir: t.TempDir()}
 	prep.write("clients.json", `{"acme":{"algorithm":"fixed","limit":5,"window":1,"priority":"middle"}}`)
 	r := mustStartRules(t, prep.dir, RuleFiles{Clients: "clients.json"}, f.of["a"].link)
-	r.log.taken()
+	r.log.Taken()
 	const classes = "rules:\n  - {id: a, priority: {header: P, classes: {low: 0.5, high: 0}, default: high}, limit: {algorithm: fixed, limit: 5, window: 1}}\n"
 	if _, err := f.of["a"].Put(epoch, []byte(classes), -1); err != nil {
 		t.Fatal(err)
@@ -284,17 +285,17 @@ func TestRulesWaitForClients(t *testing.T) {
 	r.Sync(epoch)
 	r.Sync(epoch)
 	r.inForce("clients v0 default clients=1")
-	if lines := r.log.taken(); len(lines) != 1 || !strings.Contains(lines[0], `must have the priority "middle"`) {
+	if lines := r.log.Taken(); len(lines) != 1 || !strings.Contains(lines[0], `must have the priority "middle"`) {
 		t.Errorf("logged %q, want one line with the priority", lines)
 	}
 	r.write("clients.json", strings.Replace(`{"acme":{"algorithm":"fixed","limit":5,"window":1,"priority":"middle"}}`, "middle", "low", 1))
 	r.refresh(epoch)
 	r.inForce("a=5 clients v1 api stored clients=1")
-	r.log.taken()
+	r.log.Taken()
 	r.write("clients.json", `{"acme":{"algorithm":"fixed","limit":5,"window":1,"priority":"middle"}}`)
 	r.refresh(epoch)
 	r.inForce("a=5 clients v1 api stored clients=1")
-	if lines := r.log.taken(); len(lines) != 1 || !strings.HasPrefix(lines[0], "ERROR") || !strings.Contains(lines[0], "setting=CLIENTS_FILE") {
+	if lines := r.log.Taken(); len(lines) != 1 || !strings.HasPrefix(lines[0], "ERROR") || !strings.Contains(lines[0], "setting=CLIENTS_FILE") {
 		t.Errorf("logged %q, want one line about the clients' file", lines)
 	}
 }

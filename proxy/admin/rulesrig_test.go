@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"weir/internal/service"
+	"weir/internal/testkit"
 	"weir/proxy/rule"
 	"weir/proxy/store"
 )
@@ -37,7 +38,7 @@ type ruleRig struct {
 	t       *testing.T
 	dir     string
 	docs    store.Documents
-	log     *journal
+	log     *testkit.Records
 	handler http.Handler
 	changes int // calls of OnChange
 }
@@ -61,16 +62,16 @@ func (r *ruleRig) write(name, text string) {
 // something already.
 func startRules(t *testing.T, dir string, files RuleFiles, docs store.Documents) (*ruleRig, error) {
 	t.Helper()
-	r := &ruleRig{t: t, dir: dir, docs: docs, log: new(journal)}
+	r := &ruleRig{t: t, dir: dir, docs: docs, log: new(testkit.Records)}
 	var err error
-	r.Rules, err = NewRules(epoch, RuleFiles{r.path(files.Rules), r.path(files.Clients)}, ruleOptions(t), docs, r.log.logger)
+	r.Rules, err = NewRules(epoch, RuleFiles{r.path(files.Rules), r.path(files.Clients)}, ruleOptions(t), docs, r.log.Logger)
 	if err != nil {
 		return r, err
 	}
 	r.OnChange = func() { r.changes++ }
 	own := service.NewEndpoints(&service.Env{Guard: &service.Guard{Open: true}})
 	r.Register(own)
-	limits, err := NewLimits(epoch, settings, docs, r.log.logger)
+	limits, err := NewLimits(epoch, settings, docs, r.log.Logger)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -131,7 +132,7 @@ func (r *ruleRig) inForce(want string) {
 // rig's folder is left out of them.
 func (r *ruleRig) logged(want ...string) {
 	r.t.Helper()
-	got := strings.ReplaceAll(strings.Join(r.log.taken(), "\n"), r.dir+"/", "")
+	got := strings.ReplaceAll(strings.Join(r.log.Taken(), "\n"), r.dir+"/", "")
 	if got != strings.Join(want, "\n") {
 		r.t.Errorf("logged:\n%s\nwant:\n%s", got, strings.Join(want, "\n"))
 	}

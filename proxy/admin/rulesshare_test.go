@@ -11,32 +11,19 @@ import (
 	"testing"
 	"time"
 
-	"weir/internal/freeport"
+	"weir/internal/testkit"
 	"weir/proxy/store"
 	"weir/proxy/store/lane"
 	"weir/proxy/store/redis"
 	"weir/proxy/store/simredis"
 )
 
-// patience is how long a test waits for what must happen in the end.
-const patience = 2 * time.Minute
-
-// eventually waits until a condition holds.
-func eventually(t *testing.T, what string, holds func() bool) {
-	t.Helper()
-	for end := time.Now().Add(patience); !holds(); time.Sleep(time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("waited %v in vain: %s", patience, what)
-		}
-	}
-}
-
 // becomes waits until that is in force.
 func (r *ruleRig) becomes(want string) {
 	r.t.Helper()
-	for end := time.Now().Add(patience); tellRules(r.Active()) != want; time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(testkit.Patience); tellRules(r.Active()) != want; time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
-			r.t.Fatalf("waited %v: in force is %s, want %s", patience, tellRules(r.Active()), want)
+			r.t.Fatalf("waited %v: in force is %s, want %s", testkit.Patience, tellRules(r.Active()), want)
 		}
 	}
 }
@@ -58,13 +45,13 @@ func TestRulesFollowFiles(t *testing.T) {
 	}
 	r.becomes("b=9 clients v3 file clients=1")
 
-	r.log.taken()
+	r.log.Taken()
 	r.write("tmp", "rules:\n  - id: b\n    key: [nonsense]\n    limit: {algorithm: off}\n")
 	if err := os.Rename(r.path("tmp"), r.path("rules.yaml")); err != nil {
 		t.Fatal(err)
 	}
 	var lines []string
-	eventually(t, "the fault is told", func() bool { lines = append(lines, r.log.taken()...); return len(lines) > 0 })
+	testkit.Eventually(t, "the fault is told", func() bool { lines = append(lines, r.log.Taken()...); return len(lines) > 0 })
 	if !strings.HasPrefix(lines[0], "ERROR ConfigController - File ignored, the rules in force stay setting=RULES_FILE file="+r.path("rules.yaml")+" reason=line 3: rules[0].key[0]: must be one of") {
 		t.Errorf("logged %s", lines[0])
 	}
@@ -76,7 +63,7 @@ func TestRulesFollowFiles(t *testing.T) {
 	if err := os.Rename(r.path("tmp"), r.path("rules.yaml")); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "both files are in force", func() bool {
+	testkit.Eventually(t, "both files are in force", func() bool {
 		a := r.Active()
 		return a.Set.Rule(0).ID == "c" && a.Clients == 0
 	})
@@ -99,10 +86,7 @@ func startRedis(t *testing.T) *redisServer {
 		}
 		t.Skip("redis-server is missing (Debian: apt-get install redis-server)")
 	}
-	addr, err := freeport.Addr()
-	if err != nil {
-		t.Fatal(err)
-	}
+	addr := testkit.FreeAddr(t)
 	s := &redisServer{t: t, addr: addr}
 	s.start()
 	t.Cleanup(s.kill)
@@ -117,7 +101,7 @@ func (s *redisServer) start() {
 	if err := s.cmd.Start(); err != nil {
 		s.t.Fatal(err)
 	}
-	eventually(s.t, "redis-server listens", func() bool {
+	testkit.Eventually(s.t, "redis-server listens", func() bool {
 		conn, err := net.Dial("tcp", s.addr)
 		if err == nil {
 			conn.Close()
@@ -134,12 +118,12 @@ func (s *redisServer) kill() {
 // connect makes a client of it.
 func (s *redisServer) connect() *lane.Store {
 	s.t.Helper()
-	c, err := redis.New(redis.Config{Addrs: []string{s.addr}, Config: lane.Config{Timeout: 2 * time.Second, Log: new(journal).logger("RedisClient")}})
+	c, err := redis.New(redis.Config{Addrs: []string{s.addr}, Config: lane.Config{Timeout: 2 * time.Second, Log: new(testkit.Records).Logger("RedisClient")}})
 	if err != nil {
 		s.t.Fatal(err)
 	}
 	s.t.Cleanup(c.Close)
-	eventually(s.t, "the client is connected", func() bool { return c.Mode() == store.Exact })
+	testkit.Eventually(s.t, "the client is connected", func() bool { return c.Mode() == store.Exact })
 	return c
 }
 
@@ -175,14 +159,14 @@ func TestRulesFollowRedis(t *testing.T) {
 	all("b<=7 v2 api stored")
 
 	server.kill()
-	eventually(t, "the clients notice", func() bool { return clients[0].Mode() != store.Exact && clients[1].Mode() != store.Exact })
+	testkit.Eventually(t, "the clients notice", func() bool { return clients[0].Mode() != store.Exact && clients[1].Mode() != store.Exact })
 	put(rigs[0], "d", "2", 200)
 	rigs[0].inForce("d=7 v3 api")
 	if w := rigs[0].do("POST", "/reload", ""); w.Code != 503 {
 		t.Errorf("reload without Redis: %d %s, want 503", w.Code, w.Body)
 	}
 	server.start()
-	eventually(t, "all have what was put while Redis was away", func() bool {
+	testkit.Eventually(t, "all have what was put while Redis was away", func() bool {
 		for _, r := range rigs {
 			if a := r.Active(); !a.Stored || a.Set.Rule(0).ID != "d" {
 				return false
@@ -230,7 +214,7 @@ func TestRulesWritersOfRedis(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	eventually(t, "both know the last", func() bool {
+	testkit.Eventually(t, "both know the last", func() bool {
 		a, b := rigs[0].Active(), rigs[1].Active()
 		return a.Version == 2*each && b.Version == 2*each && a.Set.Rule(0).ID == b.Set.Rule(0).ID
 	})
@@ -256,7 +240,7 @@ func TestRulesHoldUpNoWatcher(t *testing.T) {
 		if _, _, err := other.CompareAndSet("other", version, []byte(`{}`)); err != nil {
 			t.Fatal(err)
 		}
-		for end := time.After(patience); ; {
+		for end := time.After(testkit.Patience); ; {
 			select {
 			case doc := <-seen:
 				if doc.Version <= version {
@@ -299,17 +283,17 @@ func TestRulesChangeOneByOne(t *testing.T) {
 // whoever sends rules here is refused.
 func TestStoredRulesWithoutTemplate(t *testing.T) {
 	const rules = `{"rules":[{"id":"a","limit":{"algorithm":"fixed","limit":5,"window":1},"refusal":{"template":"partner"}}]}`
-	docs, log := new(simredis.Documents), new(journal)
+	docs, log := new(simredis.Documents), new(testkit.Records)
 	if _, ok, err := docs.CompareAndSet(RulesName, 0, []byte(`{"updatedAt":"2026-01-19T16:40:00Z","document":`+rules+`}`)); !ok || err != nil {
 		t.Fatal(ok, err)
 	}
 	options := ruleOptions(t)
 	options.HasTemplate = func(string) bool { return false }
-	r, err := NewRules(epoch, RuleFiles{}, options, docs, log.logger)
+	r, err := NewRules(epoch, RuleFiles{}, options, docs, log.Logger)
 	if err != nil {
 		t.Fatal(err)
 	}
-	said := strings.Join(log.taken(), "\n")
+	said := strings.Join(log.Taken(), "\n")
 	if got := tellRules(r.Active()); got != "a=5 v1 api stored" || !strings.Contains(said, `rules[0].refusal.template: there is no template "partner"`) {
 		t.Errorf("in force: %s, logged %s", got, said)
 	}

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"weir/internal/testkit"
 	"weir/proxy/store"
 )
 
@@ -51,16 +52,16 @@ func TestChangesWhileAway(t *testing.T) {
 	}
 	everywhere := func(n int64) {
 		t.Helper()
-		eventually(t, fmt.Sprintf("%d is in force everywhere, and stored", n), func() bool {
+		testkit.Eventually(t, fmt.Sprintf("%d is in force everywhere, and stored", n), func() bool {
 			a, b, r := limits.Active(), follower.Active(), rules.Active()
 			return a.Stored && b.Stored && r.Stored && a.Config.Limit == n && b.Config.Limit == n && r.Set.Limit(0).Permits() == n
 		})
 	}
 	change(7)
 	everywhere(7)
-	eventually(t, "the watcher has seen it", func() bool { return told.Load() == 1 })
+	testkit.Eventually(t, "the watcher has seen it", func() bool { return told.Load() == 1 })
 	server.command("ACL SETUSER default -eval -evalsha -getrange")
-	eventually(t, "the clients notice", func() bool { return c.Mode() != store.Exact && other.Mode() != store.Exact })
+	testkit.Eventually(t, "the clients notice", func() bool { return c.Mode() != store.Exact && other.Mode() != store.Exact })
 	change(8)
 	if a, r := limits.Active(), rules.Active(); a.Stored || r.Stored || a.Config.Limit != 8 {
 		t.Errorf("while Redis is away: %+v, rules %s", a, tellRules(r))

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"weir/internal/testkit"
 	"weir/proxy/limit"
 	"weir/proxy/limit/limittest"
 	"weir/proxy/store"
@@ -81,7 +82,7 @@ func TestScripts(t *testing.T) {
 				case "let":
 					f.hold <- struct{}{}
 				case "done":
-					eventually(t, "the batch is back", func() bool { return st.lane.flying[0].done.Load() })
+					testkit.Eventually(t, "the batch is back", func() bool { return st.lane.flying[0].done.Load() })
 				case "land":
 					st.land(step.after)
 				case "expire":
@@ -276,12 +277,12 @@ func TestGroupsAreApart(t *testing.T) {
 // back, and forgets its refusals.
 func TestOutage(t *testing.T) {
 	t.Parallel()
-	f, log := newFake(), new(journal)
-	st := newStage(t, f, func(cfg *Config) { cfg.Log = log.logger() })
+	f, log := newFake(), new(testkit.Log)
+	st := newStage(t, f, func(cfg *Config) { cfg.Log = log.Logger() })
 	st.ask("refused", 0, 6, counter("k", fixed(5)))
 	st.land(0)
 	f.set(func(f *fake) { f.fault = errOutage })
-	eventually(t, "an idle store notices", func() bool { return st.s.Mode() == store.FailOpen })
+	testkit.Eventually(t, "an idle store notices", func() bool { return st.s.Mode() == store.FailOpen })
 	st.land(0)
 	decided := f.count("decide")
 	for _, err := range []error{
@@ -297,17 +298,17 @@ func TestOutage(t *testing.T) {
 		t.Errorf("while it is away: %+v", st.got)
 	}
 	f.set(func(f *fake) { f.fault = errRights })
-	eventually(t, "it is told what to change", func() bool { return log.count("Fake is misconfigured, staying in fail-open mode") == 1 })
+	testkit.Eventually(t, "it is told what to change", func() bool { return log.Count("Fake is misconfigured, staying in fail-open mode") == 1 })
 	f.set(func(f *fake) { f.fault = nil })
-	eventually(t, "it is back", func() bool { return st.s.Mode() == store.Exact })
+	testkit.Eventually(t, "it is back", func() bool { return st.s.Mode() == store.Exact })
 	st.land(0)
 	if st.ask("back", 0, 1, counter("k", fixed(5))) {
 		t.Error("a refusal is remembered")
 	}
 	st.land(0)
 	for _, line := range []string{"Fake connection lost, entering fail-open mode", "Fake reconnected, resuming normal operation"} {
-		eventually(t, line, func() bool { return log.count(line) > 0 })
-		if n := log.count(line); n != 1 {
+		testkit.Eventually(t, line, func() bool { return log.Count(line) > 0 })
+		if n := log.Count(line); n != 1 {
 			t.Errorf("%q is told %d times", line, n)
 		}
 	}
@@ -319,20 +320,20 @@ func third[T, U any](_ T, _ U, err error) error { return err }
 // What is permanent is told at the start, and once a minute later.
 func TestMisconfigured(t *testing.T) {
 	t.Parallel()
-	f, log := newFake(), new(journal)
+	f, log := newFake(), new(testkit.Log)
 	f.fault = errRights
-	st := newStage(t, f, func(cfg *Config) { cfg.Log = log.logger() })
+	st := newStage(t, f, func(cfg *Config) { cfg.Log = log.Logger() })
 	if st.s.Misconfigured() != error(errRights) || st.s.Mode() != store.FailOpen {
 		t.Errorf("%v, mode %v", st.s.Misconfigured(), st.s.Mode())
 	}
 	const line = "Fake is misconfigured, staying in fail-open mode"
-	eventually(t, line, func() bool { return log.count(line) > 0 })
+	testkit.Eventually(t, line, func() bool { return log.Count(line) > 0 })
 	from := f.count("probe")
-	eventually(t, "three more attempts", func() bool { return f.count("probe") > from+3 })
+	testkit.Eventually(t, "three more attempts", func() bool { return f.count("probe") > from+3 })
 	st.s.complain(time.Now().Add(time.Minute), errRights)
 	st.s.complain(time.Now().Add(time.Minute), errRights)
-	if n := log.count(line); n != 2 || !strings.Contains(log.text(), "level=ERROR") {
-		t.Errorf("told %d times in two minutes:\n%s", n, log.text())
+	if n := log.Count(line); n != 2 || !strings.Contains(log.String(), "level=ERROR") {
+		t.Errorf("told %d times in two minutes:\n%s", n, log.String())
 	}
 }
 
@@ -350,7 +351,7 @@ func TestWatch(t *testing.T) {
 	})
 	sees := func(want string) {
 		t.Helper()
-		eventually(t, "it is told of "+want, func() bool {
+		testkit.Eventually(t, "it is told of "+want, func() bool {
 			mu.Lock()
 			defer mu.Unlock()
 			return len(seen) > 0 && seen[len(seen)-1] == want
@@ -366,7 +367,7 @@ func TestWatch(t *testing.T) {
 	}
 	read := f.count("read")
 	from := f.count("marks")
-	eventually(t, "it looks again", func() bool { return f.count("marks") > from+2 })
+	testkit.Eventually(t, "it looks again", func() bool { return f.count("marks") > from+2 })
 	if n := f.count("read"); n != read {
 		t.Errorf("read %d times without a change", n-read)
 	}
@@ -380,7 +381,7 @@ func TestWatch(t *testing.T) {
 	refuse()
 	f.set(func(f *fake) { f.edits++ })
 	epoch := st.s.epoch.Load()
-	eventually(t, "the edit is noticed", func() bool { return st.s.epoch.Load() > epoch })
+	testkit.Eventually(t, "the edit is noticed", func() bool { return st.s.epoch.Load() > epoch })
 	refuse()
 	if _, err := st.s.Forget("r", []byte("k")); err != nil {
 		t.Error(err)

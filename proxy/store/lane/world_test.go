@@ -1,7 +1,6 @@
 package lane
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"io"
@@ -192,51 +191,6 @@ func (f *fake) CompareAndSet(_ context.Context, name string, version int64, body
 
 func (f *fake) Register(*metric.Set) {}
 func (f *fake) Close()               {}
-
-// A journal keeps what a store logs.
-type journal struct {
-	mu  sync.Mutex
-	out bytes.Buffer
-}
-
-func (j *journal) Write(b []byte) (int, error) {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	return j.out.Write(b)
-}
-
-func (j *journal) text() string {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	return j.out.String()
-}
-
-// count says how many lines have the text.
-func (j *journal) count(text string) int { return strings.Count(j.text(), text) }
-
-// reset forgets what was logged.
-func (j *journal) reset() {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	j.out.Reset()
-}
-
-func (j *journal) logger() *slog.Logger {
-	return slog.New(slog.NewTextHandler(io.Writer(j), nil))
-}
-
-// patience is how long a test waits for what must happen in the end.
-const patience = 2 * time.Minute
-
-// eventually waits until a condition holds.
-func eventually(t testing.TB, what string, holds func() bool) {
-	t.Helper()
-	for end := time.Now().Add(patience); !holds(); time.Sleep(time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("waited %v in vain: %s", patience, what)
-		}
-	}
-}
 
 // A stage is a lane over a fake whose loop is the test.
 type stage struct {

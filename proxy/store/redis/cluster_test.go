@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"weir/internal/testkit"
 	"weir/proxy/limit"
 	"weir/proxy/limit/limittest"
 	"weir/proxy/store"
@@ -38,7 +39,7 @@ func startCluster(t *testing.T) *cluster {
 	for _, n := range nodes[1:] {
 		n.do("cluster", "meet", "127.0.0.1", strconv.Itoa(nodes[0].port), nodes[0].args[3])
 	}
-	eventually(t, "all nodes know each other", func() bool {
+	testkit.Eventually(t, "all nodes know each other", func() bool {
 		for _, n := range nodes {
 			if !strings.Contains(n.do("cluster", "info"), "cluster_known_nodes:4") {
 				return false
@@ -47,7 +48,7 @@ func startCluster(t *testing.T) *cluster {
 		return true
 	})
 	c.replica.do("cluster", "replicate", c.masters[0].do("cluster", "myid"))
-	eventually(t, "the cluster is well", func() bool {
+	testkit.Eventually(t, "the cluster is well", func() bool {
 		for _, n := range nodes {
 			if !strings.Contains(n.do("cluster", "info"), "cluster_state:ok") {
 				return false
@@ -59,8 +60,8 @@ func startCluster(t *testing.T) *cluster {
 }
 
 // client returns a client that knows two of the nodes.
-func (c *cluster) client(t *testing.T, log *journal) *Client {
-	return newClient(t, Config{Config: lane.Config{Timeout: timeoutMax, Log: log.logger()}, Addrs: []string{c.masters[0].addr(), c.masters[1].addr()}, dialTimeout: timeoutMax})
+func (c *cluster) client(t *testing.T, log *testkit.Log) *Client {
+	return newClient(t, Config{Config: lane.Config{Timeout: timeoutMax, Log: log.Logger()}, Addrs: []string{c.masters[0].addr(), c.masters[1].addr()}, dialTimeout: timeoutMax})
 }
 
 // keyAt returns a key whose slot is on the master with that number.
@@ -75,7 +76,7 @@ func (c *cluster) keyAt(master int, r *rand.Rand) string {
 
 func TestCluster(t *testing.T) {
 	t.Parallel()
-	cl, log := startCluster(t), new(journal)
+	cl, log := startCluster(t), new(testkit.Log)
 	c := cl.client(t, log)
 	l := newLoop(t, c)
 	t.Run("groups over several slots", func(t *testing.T) { clusterGroups(t, l) })
@@ -85,8 +86,8 @@ func TestCluster(t *testing.T) {
 	t.Run("instead of a single server", func(t *testing.T) { clusterInsteadOfSingle(t, cl) })
 	t.Run("with the documented rights", func(t *testing.T) { clusterRights(t, cl) })
 	t.Run("a slot moves", func(t *testing.T) { clusterMoves(t, cl, l) })
-	if !c.Connected() || log.text() != "" {
-		t.Errorf("connected %v, logged:\n%s", c.Connected(), log.text())
+	if !c.Connected() || log.String() != "" {
+		t.Errorf("connected %v, logged:\n%s", c.Connected(), log.String())
 	}
 	t.Run("a node is killed", func(t *testing.T) { clusterFails(t, cl, c, l, log) })
 }
@@ -215,20 +216,20 @@ func clusterMoves(t *testing.T, cl *cluster, l *loop) {
 }
 
 // A node that is killed takes the store with it until its replica has taken over.
-func clusterFails(t *testing.T, cl *cluster, c *Client, l *loop, log *journal) {
+func clusterFails(t *testing.T, cl *cluster, c *Client, l *loop, log *testkit.Log) {
 	key := cl.keyAt(0, rand.New(rand.NewPCG(11, 12)))
 	l.ask(1, counter(key, fixed(1000)))
 	cl.masters[0].kill()
-	eventually(t, "redis counts as away", func() bool {
+	testkit.Eventually(t, "redis counts as away", func() bool {
 		if ans := l.ask(1, counter(key, fixed(1000))); ans.Granted != 1 {
 			t.Errorf("refused: %+v", ans)
 		}
 		return !c.Connected()
 	})
-	eventually(t, "it decides again", func() bool { return l.ask(1, counter(key, fixed(1000))).Mode == store.Exact })
-	eventually(t, "the log says so", func() bool { return log.count(backLine) == log.count(lostLine) })
-	if n := log.count(lostLine); n != 1 {
-		t.Errorf("lost %d times:\n%s", n, log.text())
+	testkit.Eventually(t, "it decides again", func() bool { return l.ask(1, counter(key, fixed(1000))).Mode == store.Exact })
+	testkit.Eventually(t, "the log says so", func() bool { return log.Count(backLine) == log.Count(lostLine) })
+	if n := log.Count(lostLine); n != 1 {
+		t.Errorf("lost %d times:\n%s", n, log.String())
 	}
 }
 
@@ -243,7 +244,7 @@ func startSentinel(t *testing.T, master *server) *server {
 	}
 	sentinel.launch(file, "--sentinel")
 	t.Cleanup(sentinel.kill)
-	eventually(t, "the sentinel knows its master", func() bool {
+	testkit.Eventually(t, "the sentinel knows its master", func() bool {
 		out, err := sentinel.try("sentinel", "get-master-addr-by-name", "weir")
 		return err == nil && strings.Contains(out, strconv.Itoa(master.port))
 	})
@@ -255,40 +256,40 @@ func TestSentinel(t *testing.T) {
 	t.Parallel()
 	master := startServer(t)
 	replica := startServer(t, "--replicaof", "127.0.0.1", strconv.Itoa(master.port), "--repl-diskless-sync-delay", "0")
-	eventually(t, "the replica follows", func() bool {
+	testkit.Eventually(t, "the replica follows", func() bool {
 		return strings.Contains(replica.do("info", "replication"), "master_link_status:up")
 	})
 	sentinel := startSentinel(t, master)
-	eventually(t, "the sentinel knows the replica", func() bool {
+	testkit.Eventually(t, "the sentinel knows the replica", func() bool {
 		out, err := sentinel.try("sentinel", "replicas", "weir")
 		return err == nil && strings.Contains(out, strconv.Itoa(replica.port))
 	})
 
-	log := new(journal)
-	c := newClient(t, Config{Config: lane.Config{Timeout: timeoutMax, Log: log.logger()}, Addrs: []string{sentinel.addr()}, SentinelMaster: "weir", dialTimeout: timeoutMax})
+	log := new(testkit.Log)
+	c := newClient(t, Config{Config: lane.Config{Timeout: timeoutMax, Log: log.Logger()}, Addrs: []string{sentinel.addr()}, SentinelMaster: "weir", dialTimeout: timeoutMax})
 	l := newLoop(t, c)
 	for range 5 {
 		l.ask(1, counter("k", fixed(1000)))
 	}
 	name := string(appendName(nil, "", "r", []byte("k"), fixed(1).Kind()))
-	eventually(t, "the replica has what was charged", func() bool { return replica.do("get", name) == master.do("get", name) })
+	testkit.Eventually(t, "the replica has what was charged", func() bool { return replica.do("get", name) == master.do("get", name) })
 	master.kill()
-	eventually(t, "redis counts as away", func() bool {
+	testkit.Eventually(t, "redis counts as away", func() bool {
 		if ans := l.ask(1, counter("x", fixed(1000))); ans.Granted != 1 {
 			t.Errorf("refused: %+v", ans)
 		}
 		return !c.Connected()
 	})
 	var ans store.Answer
-	eventually(t, "the replica decides", func() bool {
+	testkit.Eventually(t, "the replica decides", func() bool {
 		ans = l.ask(1, counter("k", fixed(1000)))
 		return ans.Mode == store.Exact
 	})
 	if left := ans.Decision().Remaining; left != 994 {
 		t.Errorf("%d left, want 994: what was replicated is known", left)
 	}
-	eventually(t, "the log says so", func() bool { return log.count(backLine) == log.count(lostLine) })
-	if n := log.count(lostLine); n != 1 {
-		t.Errorf("lost %d times:\n%s", n, log.text())
+	testkit.Eventually(t, "the log says so", func() bool { return log.Count(backLine) == log.Count(lostLine) })
+	if n := log.Count(lostLine); n != 1 {
+		t.Errorf("lost %d times:\n%s", n, log.String())
 	}
 }

@@ -2,22 +2,13 @@ package redis
 
 import (
 	"bytes"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
-	"crypto/x509"
-	"crypto/x509/pkix"
-	"encoding/pem"
 	"fmt"
-	"math/big"
-	"net"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"weir/internal/metric"
+	"weir/internal/testkit"
 	"weir/proxy/limit"
 	"weir/proxy/limit/limittest"
 	"weir/proxy/store"
@@ -92,41 +83,10 @@ func TestParseFailureMode(t *testing.T) {
 	}
 }
 
-// certificate makes an authority for 127.0.0.1 that vouches for itself, and writes
-// certificate and key into dir.
-func certificate(t *testing.T, dir string) (certFile, keyFile string) {
-	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "test"},
-		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
-		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageDigitalSignature,
-		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
-	}
-	cert, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	secret, err := x509.MarshalPKCS8PrivateKey(key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	certFile, keyFile = filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
-	for file, block := range map[string]*pem.Block{certFile: {Type: "CERTIFICATE", Bytes: cert}, keyFile: {Type: "PRIVATE KEY", Bytes: secret}} {
-		if err := os.WriteFile(file, pem.EncodeToMemory(block), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	return certFile, keyFile
-}
-
 // TLS with an authority of one's own, and an ACL user who may no more than needed.
 func TestTLSAndUser(t *testing.T) {
 	t.Parallel()
-	certFile, keyFile := certificate(t, t.TempDir())
+	certFile, keyFile := testkit.WritePair(t, testkit.SelfSigned(time.Now().Add(time.Hour), "127.0.0.1"))
 	secure := freePort(t)
 	s := startServer(t, "--tls-port", fmt.Sprint(secure), "--tls-cert-file", certFile, "--tls-key-file", keyFile,
 		"--tls-ca-cert-file", certFile, "--tls-auth-clients", "no", "--databases", "4")
@@ -157,11 +117,11 @@ func TestTLSAndUser(t *testing.T) {
 		"TLS on a port": func(cfg *Config) { cfg.Addrs = []string{s.addr()} },
 		"none on TLS's": func(cfg *Config) { cfg.TLS, cfg.TLSCAFile = false, "" },
 	} {
-		wrong, log := cfg, new(journal)
+		wrong, log := cfg, new(testkit.Log)
 		change(&wrong)
-		wrong.Log = log.logger()
-		if c := newClient(t, wrong); c.Connected() || log.count("Redis connection lost, entering fail-open mode") != 1 {
-			t.Errorf("%s: connected %v, logged %s", name, c.Connected(), log.text())
+		wrong.Log = log.Logger()
+		if c := newClient(t, wrong); c.Connected() || log.Count("Redis connection lost, entering fail-open mode") != 1 {
+			t.Errorf("%s: connected %v, logged %s", name, c.Connected(), log.String())
 		}
 	}
 }
@@ -245,7 +205,7 @@ func TestMetrics(t *testing.T) {
 		"ratelimiter_redis_request_duration_seconds_count 2", // the script was not known at first
 		`ratelimiter_store_undecided_total{reason="away"} 0`)
 	s.kill()
-	eventually(t, "redis counts as away", func() bool { return !c.Connected() })
+	testkit.Eventually(t, "redis counts as away", func() bool { return !c.Connected() })
 	l.ask(5, counter("k", fixed(2)))
 	has("ratelimiter_redis_connected 0", `ratelimiter_mode{type="normal"} 0`, `ratelimiter_mode{type="failopen"} 1`,
 		`ratelimiter_mode{type="local"} 0`, `ratelimiter_mode{type="closed"} 0`,

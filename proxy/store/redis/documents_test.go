@@ -8,6 +8,7 @@ import (
 	"sync"
 	"testing"
 
+	"weir/internal/testkit"
 	"weir/proxy/store"
 )
 
@@ -146,7 +147,7 @@ func TestWatch(t *testing.T) {
 	}
 	all := func(want string) {
 		t.Helper()
-		eventually(t, fmt.Sprintf("all have seen %q", want), func() bool {
+		testkit.Eventually(t, fmt.Sprintf("all have seen %q", want), func() bool {
 			mu.Lock()
 			defer mu.Unlock()
 			return len(seen) == 2 && seen[0] == want && seen[1] == want
@@ -164,7 +165,7 @@ func TestWatch(t *testing.T) {
 	}
 	all("1 2") // the version that the first had, but another body
 	s.kill()
-	eventually(t, "an idle client notices", func() bool { return !clients[0].Connected() && !clients[1].Connected() })
+	testkit.Eventually(t, "an idle client notices", func() bool { return !clients[0].Connected() && !clients[1].Connected() })
 	if _, err := clients[0].Read(docName); err == nil || !strings.Contains(err.Error(), "redis is unavailable") {
 		t.Errorf("read: %v", err)
 	}

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"weir/internal/testkit"
 	"weir/proxy/limit"
 	"weir/proxy/limit/limittest"
 	"weir/proxy/store"
@@ -56,7 +57,7 @@ func TestEdits(t *testing.T) {
 			if ans := here.ask(1, c); ans.Granted != 1 || ans.Mode != store.Exact {
 				t.Errorf("%s, after %q on the proxy that edits: %+v, want it admitted at once", c.Key, edit.what, ans)
 			}
-			eventually(t, fmt.Sprintf("%s, after %q: %d more go elsewhere", c.Key, edit.what, edit.want-1), func() bool {
+			testkit.Eventually(t, fmt.Sprintf("%s, after %q: %d more go elsewhere", c.Key, edit.what, edit.want-1), func() bool {
 				return there.ask(10, c).Granted == edit.want-1
 			})
 			here.ask(1, c)
@@ -88,7 +89,7 @@ func TestEditsOfAllKinds(t *testing.T) {
 		t.Helper()
 		for i, l := range proxies {
 			got := 0
-			eventually(t, fmt.Sprintf("%s: proxy %d admits %d", when, i, want), func() bool {
+			testkit.Eventually(t, fmt.Sprintf("%s: proxy %d admits %d", when, i, want), func() bool {
 				got += l.ask(6, counter("k", limits[i])).Granted
 				return got >= want
 			})
@@ -143,7 +144,7 @@ func TestKindsAreNoted(t *testing.T) {
 		}
 	}
 	kind := string(fixed(1).Kind().Append(nil))
-	eventually(t, "the kind is noted", knows(kind))
+	testkit.Eventually(t, "the kind is noted", knows(kind))
 	o.s.do("del", kindsName)
 	o.l.ask(1, counter("other", fixed(1000)))
 	if got := o.s.do("get", kindsName); got != "" {
@@ -153,7 +154,7 @@ func TestKindsAreNoted(t *testing.T) {
 	o.away()
 	o.s.start()
 	o.back()
-	eventually(t, "the kind is noted after an outage", knows(kind))
+	testkit.Eventually(t, "the kind is noted after an outage", knows(kind))
 
 	now, noted, groups := time.Now(), new(noted), []*store.Group{{Counters: []store.Counter{counter("k", fixed(5)), counter("l", fixed(6))}}}
 	for _, step := range []struct {
@@ -225,7 +226,7 @@ func TestEditsWhileRedisIsAway(t *testing.T) {
 	t.Parallel()
 	o := newOutage(t, func(*Config) {})
 	o.s.kill()
-	eventually(t, "redis counts as away", func() bool { return !o.c.Connected() })
+	testkit.Eventually(t, "redis counts as away", func() bool { return !o.c.Connected() })
 	if changed, err := o.c.Forget("r", []byte("k")); changed || err == nil || !strings.Contains(err.Error(), "redis is unavailable") {
 		t.Errorf("forget: %v, %v", changed, err)
 	}
@@ -258,7 +259,7 @@ func TestTimeToLiveAfterAdd(t *testing.T) {
 		var before, after int64
 		fmt.Sscan(expires, &before)
 		fmt.Sscan(s.do("pexpiretime", name), &after)
-		if d := ans.Decision(); d.Remaining < 6 || after < before || after > before+patience.Milliseconds() {
+		if d := ans.Decision(); d.Remaining < 6 || after < before || after > before+testkit.Patience.Milliseconds() {
 			t.Errorf("%s: %d left, expires at %d ms, before at %d", one.Key, d.Remaining, after, before)
 		}
 	}

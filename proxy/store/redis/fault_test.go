@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"weir/internal/testkit"
 	"weir/proxy/limit"
 	"weir/proxy/limit/limittest"
 	"weir/proxy/rule"
@@ -19,22 +20,22 @@ type outage struct {
 	s   *server
 	c   *Client
 	l   *loop
-	log *journal
+	log *testkit.Log
 }
 
 // newOutage starts a server and a client that gives asks half a second.
 func newOutage(t *testing.T, change func(*Config)) *outage {
 	s := startServer(t)
-	log := new(journal)
+	log := new(testkit.Log)
 	cfg := config(s)
-	cfg.Timeout, cfg.Log = 500*time.Millisecond, log.logger()
+	cfg.Timeout, cfg.Log = 500*time.Millisecond, log.Logger()
 	if change != nil {
 		change(&cfg)
 	}
 	c := newClient(t, cfg)
 	// on a machine that is busy the first probe may have been too slow
-	eventually(t, "redis is there", func() bool { return c.Connected() && log.count(lostLine) == log.count(backLine) })
-	log.reset()
+	testkit.Eventually(t, "redis is there", func() bool { return c.Connected() && log.Count(lostLine) == log.Count(backLine) })
+	log.Reset()
 	return &outage{t, s, c, newLoop(t, c), log}
 }
 
@@ -46,7 +47,7 @@ const (
 // away asks until Redis counts as away, and checks every answer on the way.
 func (o *outage) away() {
 	o.t.Helper()
-	eventually(o.t, "redis counts as away", func() bool {
+	testkit.Eventually(o.t, "redis counts as away", func() bool {
 		if ans := o.l.ask(1, counter("k", fixed(1000))); ans.Granted != 1 {
 			o.t.Errorf("refused while redis goes: %+v", ans)
 		}
@@ -67,17 +68,17 @@ func (o *outage) away() {
 // back waits until Redis decides again.
 func (o *outage) back() {
 	o.t.Helper()
-	eventually(o.t, "redis is back", o.c.Connected)
-	eventually(o.t, "it decides", func() bool { return o.l.ask(1, counter("back", fixed(1000))).Mode == store.Exact })
+	testkit.Eventually(o.t, "redis is back", o.c.Connected)
+	testkit.Eventually(o.t, "it decides", func() bool { return o.l.ask(1, counter("back", fixed(1000))).Mode == store.Exact })
 	o.saysOnce(backLine)
 }
 
 // saysOnce waits for a line, and checks that there is one only.
 func (o *outage) saysOnce(line string) {
 	o.t.Helper()
-	eventually(o.t, line, func() bool { return o.log.count(line) > 0 })
-	if n := o.log.count(line); n != 1 {
-		o.t.Errorf("%d lines say %q:\n%s", n, line, o.log.text())
+	testkit.Eventually(o.t, line, func() bool { return o.log.Count(line) > 0 })
+	if n := o.log.Count(line); n != 1 {
+		o.t.Errorf("%d lines say %q:\n%s", n, line, o.log.String())
 	}
 }
 
@@ -113,8 +114,8 @@ func TestOutages(t *testing.T) {
 			o.l.ask(1, counter("k", fixed(1000)))
 			test.breakIt(o.s)
 			o.away()
-			if !strings.Contains(o.log.text(), test.reason) {
-				t.Errorf("the reason is not %q:\n%s", test.reason, o.log.text())
+			if !strings.Contains(o.log.String(), test.reason) {
+				t.Errorf("the reason is not %q:\n%s", test.reason, o.log.String())
 			}
 			test.healIt(o.s)
 			o.back()
@@ -141,7 +142,7 @@ func TestWaitingWhenRedisGoes(t *testing.T) {
 		}
 	}
 	if n := o.c.Stats(); n.Late != 0 {
-		t.Errorf("%d waited for their deadline: %s", n.Late, o.log.text())
+		t.Errorf("%d waited for their deadline: %s", n.Late, o.log.String())
 	}
 }
 
@@ -169,7 +170,7 @@ func TestFailureModes(t *testing.T) {
 				t.Errorf("from memory: %+v", ans)
 			}
 			o.s.kill()
-			eventually(t, "redis counts as away", func() bool {
+			testkit.Eventually(t, "redis counts as away", func() bool {
 				o.l.ask(1, counter("x", three))
 				return !o.c.Connected()
 			})
@@ -209,7 +210,7 @@ func TestRedisForgets(t *testing.T) {
 	if ans := o.l.ask(1, counter("k", ten)); ans.Mode != store.Exact || ans.Decision().Remaining != 9 {
 		t.Errorf("after FLUSHALL: %+v", ans)
 	}
-	if text := o.log.text(); text != "" {
+	if text := o.log.String(); text != "" {
 		t.Errorf("logged:\n%s", text)
 	}
 }
@@ -242,8 +243,8 @@ func TestForeignKey(t *testing.T) {
 	if ans := o.l.ask(1, other); ans.Mode != store.Exact || ans.Decision().Remaining != 9 {
 		t.Errorf("the other counter of the group: %+v, want nothing charged before", ans)
 	}
-	if o.log.count("\n") != 1 || o.log.count("WRONGTYPE") != 1 || o.log.count("sha256:") != 1 || !o.c.Connected() {
-		t.Errorf("logged:\n%s", o.log.text())
+	if o.log.Count("\n") != 1 || o.log.Count("WRONGTYPE") != 1 || o.log.Count("sha256:") != 1 || !o.c.Connected() {
+		t.Errorf("logged:\n%s", o.log.String())
 	}
 }
 
@@ -271,17 +272,17 @@ func TestWrongAtFirst(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			s, log := startServer(t, test.args...), new(journal)
+			s, log := startServer(t, test.args...), new(testkit.Log)
 			cfg := config(s)
-			cfg.Log = log.logger()
+			cfg.Log = log.Logger()
 			test.change(&cfg)
 			c := newClient(t, cfg)
 			l := newLoop(t, c)
 			if ans := l.ask(1, counter("k", fixed(1))); c.Connected() || ans.Mode != store.FailOpen {
 				t.Fatalf("at first: connected %v, %+v", c.Connected(), ans)
 			}
-			if log.count("Redis connection lost, entering fail-open mode") != 1 || log.count(test.reason) != 1 {
-				t.Errorf("logged:\n%s", log.text())
+			if log.Count("Redis connection lost, entering fail-open mode") != 1 || log.Count(test.reason) != 1 {
+				t.Errorf("logged:\n%s", log.String())
 			}
 			if test.heal == nil {
 				return
@@ -298,9 +299,9 @@ func TestServerComesLater(t *testing.T) {
 	t.Parallel()
 	s := startServer(t)
 	s.kill()
-	log := new(journal)
+	log := new(testkit.Log)
 	cfg := config(s)
-	cfg.Log, cfg.Failure = log.logger(), store.Closed
+	cfg.Log, cfg.Failure = log.Logger(), store.Closed
 	c := newClient(t, cfg)
 	l := newLoop(t, c)
 	if ans := l.ask(1, counter("k", fixed(1))); ans.Mode != store.Closed || ans.Granted != 0 {

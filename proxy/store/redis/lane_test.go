@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"weir/internal/testkit"
 	"weir/proxy/limit"
 	"weir/proxy/store"
 )
@@ -48,7 +49,7 @@ func startTurn(l *loop, asks []store.Ask) *turn {
 // wait waits until each ask has its answer, and says so if one has two.
 func (r *turn) wait(t *testing.T, l *loop) {
 	t.Helper()
-	eventually(t, "all asks are answered", func() bool { return onLoop(l, func() bool { return r.left <= 0 }) })
+	testkit.Eventually(t, "all asks are answered", func() bool { return onLoop(l, func() bool { return r.left <= 0 }) })
 	for i, n := range r.done {
 		if n != 1 {
 			t.Errorf("ask %d was answered %d times", i, n)
@@ -302,7 +303,7 @@ func TestOwnDeadline(t *testing.T) {
 		t.Errorf("counted %+v, connected %v", n, c.Connected())
 	}
 	var ans store.Answer
-	eventually(t, "it decides again", func() bool {
+	testkit.Eventually(t, "it decides again", func() bool {
 		look := counter("k", lim)
 		look.Cost = 0
 		ans = l.ask(1, look)

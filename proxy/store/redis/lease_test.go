@@ -7,6 +7,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"weir/internal/testkit"
 )
 
 const leaseName = "ratelimiter:adaptive-leader"
@@ -24,7 +26,7 @@ func TestLease(t *testing.T) {
 	lasts := func() string { // all of the time, or a little less
 		var left int64
 		fmt.Sscan(s.do("pttl", leaseName), &left)
-		if left > (long-patience).Milliseconds() && left <= long.Milliseconds() {
+		if left > (long-testkit.Patience).Milliseconds() && left <= long.Milliseconds() {
 			return " for long"
 		}
 		return fmt.Sprintf(" for %d ms", left)
@@ -66,7 +68,7 @@ func TestLeaseEnds(t *testing.T) {
 	if held, err := c.Lease(leaseName, "a", 20*time.Millisecond); !held || err != nil {
 		t.Fatal(held, err)
 	}
-	eventually(t, "another has the lease", func() bool {
+	testkit.Eventually(t, "another has the lease", func() bool {
 		held, err := c.Lease(leaseName, "b", long)
 		return held && err == nil
 	})
@@ -97,7 +99,7 @@ func TestLeaseWhileRedisIsAway(t *testing.T) {
 	t.Parallel()
 	s, c, _ := newWorld(t)
 	s.kill()
-	eventually(t, "the client notices", func() bool { return !c.Connected() })
+	testkit.Eventually(t, "the client notices", func() bool { return !c.Connected() })
 	if held, err := c.Lease(leaseName, "a", long); held || err == nil || !strings.Contains(err.Error(), "redis is unavailable") {
 		t.Errorf("held %t, %v", held, err)
 	}

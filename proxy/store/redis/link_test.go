@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"weir/internal/testkit"
 	"weir/proxy/store"
 )
 
@@ -25,16 +26,16 @@ type linked struct {
 	c      *Client
 	direct *Client // of the same server, not behind the wire
 	loop   *loop
-	log    *journal
+	log    *testkit.Log
 	seen   atomic.Pointer[store.Document]
 	asked  int
 }
 
 func newLinked(t *testing.T) *linked {
 	s := startServer(t)
-	l := &linked{t: t, s: s, wire: newWire(t, s.addr()), direct: newClient(t, config(s)), log: new(journal)}
+	l := &linked{t: t, s: s, wire: newWire(t, s.addr()), direct: newClient(t, config(s)), log: new(testkit.Log)}
 	cfg := config(s)
-	cfg.Addrs, cfg.Log = []string{l.wire.addr()}, l.log.logger()
+	cfg.Addrs, cfg.Log = []string{l.wire.addr()}, l.log.Logger()
 	l.c = newClient(t, cfg)
 	l.loop = newLoop(t, l.c)
 	l.c.Watch(docName, func(doc store.Document) { l.seen.Store(&doc) })
@@ -45,7 +46,7 @@ func newLinked(t *testing.T) *linked {
 // until asks for decisions until a condition holds: every one is exact.
 func (l *linked) until(what string, holds func() bool) {
 	l.t.Helper()
-	eventually(l.t, what, func() bool {
+	testkit.Eventually(l.t, what, func() bool {
 		l.asked++
 		ans := l.loop.ask(1, counter("k", fixed(1_000_000)))
 		if ans.Mode != store.Exact || ans.Decision().Remaining != int64(1_000_000-l.asked) {
@@ -64,8 +65,8 @@ func (l *linked) holds(version int64, body []byte) bool {
 // quiet fails if there was an outage, or something to be said about one.
 func (l *linked) quiet() {
 	l.t.Helper()
-	if n := l.c.Stats(); n.Undecided != 0 || !l.c.Connected() || l.log.text() != "" {
-		l.t.Errorf("connected %v, %+v, logged:\n%s", l.c.Connected(), n, l.log.text())
+	if n := l.c.Stats(); n.Undecided != 0 || !l.c.Connected() || l.log.String() != "" {
+		l.t.Errorf("connected %v, %+v, logged:\n%s", l.c.Connected(), n, l.log.String())
 	}
 }
 
@@ -108,7 +109,7 @@ func TestIdleTraffic(t *testing.T) {
 		return n
 	}
 	before, from := looked(), l.wire.sum()
-	eventually(t, "it was looked at again", func() bool { return looked() >= before+looks })
+	testkit.Eventually(t, "it was looked at again", func() bool { return looked() >= before+looks })
 	carried := l.wire.sum() - from
 	if now := looked(); carried > (now-before+1)*bytesPerLookMax {
 		t.Errorf("%d bytes for %d looks", carried, now-before)
@@ -136,14 +137,14 @@ func TestDocumentsFailAlone(t *testing.T) {
 		l := newLinked(t)
 		l.s.do("acl", "setuser", "default", "-strlen")
 		const line = "Documents cannot be read, decisions are not affected"
-		l.until("it is told", func() bool { return l.log.count(line) > 0 })
+		l.until("it is told", func() bool { return l.log.Count(line) > 0 })
 		l.s.do("acl", "setuser", "default", "+strlen")
 		if _, written, err := l.direct.CompareAndSet(docName, 0, []byte("1")); !written || err != nil {
 			t.Fatal(written, err)
 		}
 		l.until("documents are read again", func() bool { return l.holds(1, []byte("1")) })
-		if n := l.c.Stats(); l.log.count(line) != 1 || l.log.count("Redis connection lost") != 0 || n.Undecided != 0 {
-			t.Errorf("%+v, logged:\n%s", n, l.log.text())
+		if n := l.c.Stats(); l.log.Count(line) != 1 || l.log.Count("Redis connection lost") != 0 || n.Undecided != 0 {
+			t.Errorf("%+v, logged:\n%s", n, l.log.String())
 		}
 	})
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"weir/internal/testkit"
 	"weir/proxy/store"
 )
 
@@ -44,7 +45,7 @@ func TestMisconfigured(t *testing.T) {
 		"read only":           {Config{Addrs: []string{replica.addr()}}, 0},
 		"one that works":      {Config{Addrs: []string{open.addr()}}, 0},
 	} {
-		test.cfg.Timeout, test.cfg.dialTimeout = timeoutMax, patience
+		test.cfg.Timeout, test.cfg.dialTimeout = timeoutMax, testkit.Patience
 		c, err := New(test.cfg)
 		if err != nil {
 			t.Fatal(err)
@@ -96,10 +97,10 @@ func TestMisconfiguredLater(t *testing.T) {
 	o.s.do("acl", "setuser", "default", "-eval", "-evalsha")
 	o.away()
 	const line = "Redis is misconfigured, staying in fail-open mode"
-	eventually(t, line, func() bool { return o.log.count(line) > 0 })
+	testkit.Eventually(t, line, func() bool { return o.log.Count(line) > 0 })
 	before := o.c.Stats().Commands
-	eventually(t, "three more attempts", func() bool { return o.c.Stats().Commands > before+3 })
-	if text := o.log.text(); strings.Count(text, line) != 1 || !strings.Contains(text, "level=ERROR") || !strings.Contains(text, store.Unauthorized.String()) {
+	testkit.Eventually(t, "three more attempts", func() bool { return o.c.Stats().Commands > before+3 })
+	if text := o.log.String(); strings.Count(text, line) != 1 || !strings.Contains(text, "level=ERROR") || !strings.Contains(text, store.Unauthorized.String()) {
 		t.Errorf("told\n%s", text)
 	}
 	o.s.do("acl", "setuser", "default", "+@all")

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"weir/internal/testkit"
 	"weir/proxy/store"
 )
 
@@ -231,7 +232,7 @@ func TestBrokenWire(t *testing.T) {
 			if test.cut {
 				w.cut()
 			}
-			eventually(t, "redis counts as away", func() bool {
+			testkit.Eventually(t, "redis counts as away", func() bool {
 				asks++
 				if ans := o.l.ask(1, counter("k", fixed(1000))); ans.Granted != 1 {
 					t.Errorf("refused: %+v", ans)
@@ -243,7 +244,7 @@ func TestBrokenWire(t *testing.T) {
 			look := counter("k", fixed(1000))
 			look.Cost = 0
 			var ans store.Answer
-			eventually(t, "a decision is exact again", func() bool { ans = o.l.ask(1, look); return ans.Mode == store.Exact })
+			testkit.Eventually(t, "a decision is exact again", func() bool { ans = o.l.ask(1, look); return ans.Mode == store.Exact })
 			if charged := 1000 - int(ans.Decision().Remaining); charged > asks {
 				t.Errorf("%d were charged for %d asks: %+v", charged, asks, ans)
 			}
@@ -272,13 +273,13 @@ func TestLostReplyIsNotRepeated(t *testing.T) {
 		ans := direct.ask(1, look)
 		return ans.Decision().Remaining
 	}
-	eventually(t, "the call has run", func() bool { return left() != 999 })
+	testkit.Eventually(t, "the call has run", func() bool { return left() != 999 })
 	w.cut()
 	w.set(spoil{})
 	if ans := <-answered; ans.Granted != 7 || ans.Mode != store.FailOpen {
 		t.Errorf("got %+v", ans)
 	}
-	eventually(t, "it decides again", func() bool { return l.ask(1, look).Mode == store.Exact })
+	testkit.Eventually(t, "it decides again", func() bool { return l.ask(1, look).Mode == store.Exact })
 	if n := left(); n != 992 {
 		t.Errorf("%d left, want 992", n)
 	}

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"weir/internal/testkit"
 	"weir/proxy/limit"
 	"weir/proxy/limit/limittest"
 	"weir/proxy/store"
@@ -137,7 +138,7 @@ func TestOffIsNotAsked(t *testing.T) {
 		t.Errorf("redis holds %q", keys)
 	}
 	o.s.kill()
-	eventually(t, "redis counts as away", func() bool { o.l.ask(1, counter("k", two)); return !o.c.Connected() })
+	testkit.Eventually(t, "redis counts as away", func() bool { o.l.ask(1, counter("k", two)); return !o.c.Connected() })
 	if ans := o.l.ask(1000, none); ans.Granted != 1000 || ans.Mode != store.Exact {
 		t.Errorf("while redis is away: %+v", ans)
 	}
@@ -178,10 +179,10 @@ func TestLaneReleases(t *testing.T) {
 		t.Errorf("%d places left, though others than the last were given back", n)
 	}
 	l.release(hourly("k"), slots[4], store.Exact)
-	eventually(t, "the last is given back", func() bool { return left() == 1 })
+	testkit.Eventually(t, "the last is given back", func() bool { return left() == 1 })
 	l.release(hourly("k"), slots[4], store.Exact)
 	l.release(hourly("k"), slots[3], store.Exact)
-	eventually(t, "the one before is given back", func() bool { return left() == 2 })
+	testkit.Eventually(t, "the one before is given back", func() bool { return left() == 2 })
 	if again := l.ask(1, hourly("k")).Decisions[0].Slot; again != slots[3] {
 		t.Errorf("the next leaves at %d, want %d", again, slots[3])
 	}
@@ -210,7 +211,7 @@ func TestReleaseWhileRedisIsAway(t *testing.T) {
 	table := newLocal(t)
 	o := newOutage(t, func(cfg *Config) { cfg.Failure, cfg.Local = store.Local, table })
 	o.s.kill()
-	eventually(t, "the table decides", func() bool { return o.l.ask(1, counter("k", fixed(1000))).Mode == store.Local })
+	testkit.Eventually(t, "the table decides", func() bool { return o.l.ask(1, counter("k", fixed(1000))).Mode == store.Local })
 	o.l.release(hourly("k"), limittest.Epoch, store.Exact)
 	o.l.ask(1, hourly("k"))
 	booked := o.l.ask(1, hourly("k"))

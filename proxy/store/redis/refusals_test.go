@@ -3,6 +3,8 @@ package redis
 import (
 	"testing"
 	"time"
+
+	"weir/internal/testkit"
 	"weir/proxy/limit"
 	"weir/proxy/limit/limittest"
 	"weir/proxy/store"
@@ -21,7 +23,7 @@ func TestRefusalsAreRemembered(t *testing.T) {
 	again := l.ask(3, counter("k", ten))
 	d := again.Decision()
 	if again.Mode != store.Cached || again.Granted != 0 || d.Allowed || d.RetryAfter <= 0 || d.RetryAfter > first.RetryAfter ||
-		first.RetryAfter-d.RetryAfter > patience || d.Remaining != 0 || d.Limit != 10 {
+		first.RetryAfter-d.RetryAfter > testkit.Patience || d.Remaining != 0 || d.Limit != 10 {
 		t.Errorf("from memory: %+v, first %+v", again, first)
 	}
 	if n := c.Stats(); n.Decisions != decided || n.Remembered != 3 {
@@ -61,7 +63,7 @@ func TestRefusalsEnd(t *testing.T) {
 		case ans.Mode == store.Cached:
 			remembered++
 		}
-		if time.Since(began) > patience {
+		if time.Since(began) > testkit.Patience {
 			t.Fatalf("%d admitted, %d refused from memory", admitted, remembered)
 		}
 	}

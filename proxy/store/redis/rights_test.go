@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"weir/internal/testkit"
 	"weir/proxy/limit/limittest"
 	"weir/proxy/store"
 	"weir/proxy/store/lane"
@@ -66,7 +67,7 @@ func exercise(t *testing.T, c *Client, l *loop, edit func(key string, words ...s
 	limits := limittest.Limits()
 	r := rand.New(rand.NewPCG(17, 18))
 	version := int64(0)
-	eventually(t, "everything was used", func() bool {
+	testkit.Eventually(t, "everything was used", func() bool {
 		exerciseKeys(t, c, l, store.Counter{Rule: fmt.Sprint("r", r.IntN(99)), Key: fmt.Append(nil, r.IntN(3)), Limit: limits[r.IntN(len(limits))], Cost: 1})
 		doc, written, err := c.CompareAndSet(docName, version, fmt.Appendf(nil, "%d%s", version, strings.Repeat(" ", headBytes)))
 		if version++; !written || err != nil || doc.Version != version {
@@ -135,9 +136,9 @@ func TestRights(t *testing.T) {
 		return everythingBut(t, 0, s.used(), "exists", "asking", "role", "cluster|slots", "cluster|shards")
 	})
 	s.kill()
-	eventually(t, "the server is missed", func() bool { l.ask(1, counter("k", fixed(1000))); return !c.Connected() })
+	testkit.Eventually(t, "the server is missed", func() bool { l.ask(1, counter("k", fixed(1000))); return !c.Connected() })
 	s.start()
-	eventually(t, "it decides again", func() bool { return l.ask(1, counter("k", fixed(1000))).Mode == store.Exact })
+	testkit.Eventually(t, "it decides again", func() bool { return l.ask(1, counter("k", fixed(1000))).Mode == store.Exact })
 	if used := s.used(); !used["exists"] {
 		t.Errorf("the right to exists is not used: %v", used)
 	}
@@ -199,6 +200,6 @@ func TestSentinelRights(t *testing.T) {
 	exercise(t, c, l, edit, func() bool {
 		return everythingBut(t, 0, master.used(), "exists", "select", "asking", "cluster|slots", "cluster|shards")
 	})
-	eventually(t, "the Sentinel has been pinged", func() bool { return strings.Contains(sentinel.do("client", "list"), "cmd=ping user=weir") })
+	testkit.Eventually(t, "the Sentinel has been pinged", func() bool { return strings.Contains(sentinel.do("client", "list"), "cmd=ping user=weir") })
 	sentinel.used() // Sentinels tell only what they refused
 }

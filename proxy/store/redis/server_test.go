@@ -13,25 +13,11 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/redis/rueidis"
 
-	"weir/internal/freeport"
+	"weir/internal/testkit"
 )
-
-// patience is how long a test waits for what must happen in the end.
-const patience = 2 * time.Minute
-
-// eventually waits until a condition holds.
-func eventually(t testing.TB, what string, holds func() bool) {
-	t.Helper()
-	for end := time.Now().Add(patience); !holds(); time.Sleep(time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("waited %v in vain: %s", patience, what)
-		}
-	}
-}
 
 // A server is a redis-server of the test's own.
 type server struct {
@@ -60,10 +46,7 @@ func program(t testing.TB, name string) string {
 // freePort returns a port that nobody listens on, each time another.
 func freePort(t testing.TB) int {
 	t.Helper()
-	addr, err := freeport.Addr()
-	if err != nil {
-		t.Fatal(err)
-	}
+	addr := testkit.FreeAddr(t)
 	return int(netip.MustParseAddrPort(addr).Port())
 }
 
@@ -82,7 +65,7 @@ func (s *server) addr() string { return "127.0.0.1:" + strconv.Itoa(s.port) }
 func (s *server) start() {
 	s.t.Helper()
 	s.launch(append([]string{"--save", "", "--port", strconv.Itoa(s.port)}, s.args...)...)
-	eventually(s.t, "the server listens", func() bool {
+	testkit.Eventually(s.t, "the server listens", func() bool {
 		conn, err := net.Dial("tcp", s.addr())
 		if err == nil {
 			conn.Close()

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"weir/internal/testkit"
 	"weir/proxy/limit"
 	"weir/proxy/limit/limittest"
 	"weir/proxy/store"
@@ -135,7 +136,7 @@ func TestTimeToLive(t *testing.T) {
 		overshoot, _ := l.Overshoot()
 		for _, cost := range []int64{1, l.Burst() + overshoot} {
 			tries := 0
-			eventually(t, fmt.Sprintf("%v, cost %d: it lives no longer than it must", l.Config(), cost), func() bool {
+			testkit.Eventually(t, fmt.Sprintf("%v, cost %d: it lives no longer than it must", l.Config(), cost), func() bool {
 				tries++
 				d, alive := lives(store.Counter{Rule: fmt.Sprint(i, cost), Key: []byte{byte(tries)}, Limit: l, Cost: cost})
 				if alive < d.ResetAfter {

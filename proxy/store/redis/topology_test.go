@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"weir/internal/testkit"
 	"weir/proxy/store"
 	"weir/proxy/store/lane"
 )
@@ -13,9 +14,9 @@ import (
 // clusterBehindOneAddress: a Cluster behind one address is found to be one, and counts
 // exactly wherever its keys are.
 func clusterBehindOneAddress(t *testing.T, cl *cluster) {
-	front, log := newWire(t, cl.masters[1].addr()), new(journal)
+	front, log := newWire(t, cl.masters[1].addr()), new(testkit.Log)
 	for _, topology := range []Topology{Auto, Cluster} {
-		c := newClient(t, Config{Config: lane.Config{Timeout: timeoutMax, Log: log.logger()}, Addrs: []string{front.addr()}, Topology: topology, dialTimeout: timeoutMax})
+		c := newClient(t, Config{Config: lane.Config{Timeout: timeoutMax, Log: log.Logger()}, Addrs: []string{front.addr()}, Topology: topology, dialTimeout: timeoutMax})
 		l, r := newLoop(t, c), rand.New(rand.NewPCG(13, uint64(topology)))
 		granted := 0
 		for master := range cl.masters {
@@ -25,8 +26,8 @@ func clusterBehindOneAddress(t *testing.T, cl *cluster) {
 				granted += ans.Granted
 			}
 		}
-		if granted != 3*40 || !c.Connected() || log.text() != "" {
-			t.Errorf("%v: %d of 360 admitted, want 120, logged:\n%s", topology, granted, log.text())
+		if granted != 3*40 || !c.Connected() || log.String() != "" {
+			t.Errorf("%v: %d of 360 admitted, want 120, logged:\n%s", topology, granted, log.String())
 		}
 		if _, written, err := c.CompareAndSet(docName+topology.String(), 0, []byte("1")); !written || err != nil {
 			t.Errorf("%v: document: %v, %v", topology, written, err)
@@ -39,8 +40,8 @@ func clusterBehindOneAddress(t *testing.T, cl *cluster) {
 // one says why it cannot decide.
 func clusterInsteadOfSingle(t *testing.T, cl *cluster) {
 	for _, topology := range []Topology{Auto, Single} {
-		front, log := newWire(t, startServer(t).addr()), new(journal)
-		c := newClient(t, Config{Config: lane.Config{Timeout: timeoutMax, Log: log.logger()}, Addrs: []string{front.addr()}, Topology: topology, dialTimeout: timeoutMax})
+		front, log := newWire(t, startServer(t).addr()), new(testkit.Log)
+		c := newClient(t, Config{Config: lane.Config{Timeout: timeoutMax, Log: log.Logger()}, Addrs: []string{front.addr()}, Topology: topology, dialTimeout: timeoutMax})
 		l, r := newLoop(t, c), rand.New(rand.NewPCG(15, uint64(topology)))
 		here, elsewhere := counter(cl.keyAt(0, r), fixed(40)), counter(cl.keyAt(1, r), fixed(40))
 		if ans := l.ask(1, elsewhere); ans.Mode != store.Exact {
@@ -49,11 +50,11 @@ func clusterInsteadOfSingle(t *testing.T, cl *cluster) {
 		front.lead(cl.masters[0].addr())
 		exact := func(c store.Counter) bool { return l.ask(1, c).Mode == store.Exact }
 		if topology == Auto {
-			eventually(t, "it decides about all keys", func() bool { return exact(here) && exact(elsewhere) })
+			testkit.Eventually(t, "it decides about all keys", func() bool { return exact(here) && exact(elsewhere) })
 			continue
 		}
-		eventually(t, "it notices and says so", func() bool {
-			return !exact(elsewhere) && log.count("it is a node of a Cluster, and was taken for a single server") > 0
+		testkit.Eventually(t, "it notices and says so", func() bool {
+			return !exact(elsewhere) && log.Count("it is a node of a Cluster, and was taken for a single server") > 0
 		})
 	}
 }
@@ -76,11 +77,11 @@ func TestWrongTopology(t *testing.T) {
 		{sentinel.addr(), func(cfg *Config) {}, "is a Sentinel, and REDIS_SENTINEL_MASTER does not say of what"},
 		{sentinel.addr(), func(cfg *Config) { cfg.SentinelMaster = "other" }, "master"},
 	} {
-		log := new(journal)
-		cfg := Config{Config: lane.Config{Timeout: time.Second, Log: log.logger()}, Addrs: []string{test.addr}, dialTimeout: timeoutMax}
+		log := new(testkit.Log)
+		cfg := Config{Config: lane.Config{Timeout: time.Second, Log: log.Logger()}, Addrs: []string{test.addr}, dialTimeout: timeoutMax}
 		test.change(&cfg)
-		if c := newClient(t, cfg); c.Connected() || log.count("Redis connection lost, entering fail-open mode") != 1 || log.count(test.reason) != 1 {
-			t.Errorf("want %q: connected %v, logged %s", test.reason, c.Connected(), log.text())
+		if c := newClient(t, cfg); c.Connected() || log.Count("Redis connection lost, entering fail-open mode") != 1 || log.Count(test.reason) != 1 {
+			t.Errorf("want %q: connected %v, logged %s", test.reason, c.Connected(), log.String())
 		}
 	}
 }

@@ -3,8 +3,6 @@ package redis
 import (
 	"bytes"
 	"fmt"
-	"io"
-	"log/slog"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -14,6 +12,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"weir/internal/metric"
+	"weir/internal/testkit"
 	"weir/proxy/limit"
 	"weir/proxy/limit/limittest"
 	"weir/proxy/store"
@@ -104,42 +103,10 @@ func (l *loop) askAll(ask *store.Ask) store.Answer {
 	select {
 	case ans := <-answers:
 		return ans
-	case <-time.After(patience):
+	case <-time.After(testkit.Patience):
 		l.t.Error("an ask got no answer")
 		panic("no answer")
 	}
-}
-
-// A journal keeps what a client logs.
-type journal struct {
-	mu  sync.Mutex
-	out bytes.Buffer
-}
-
-func (j *journal) Write(b []byte) (int, error) {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	return j.out.Write(b)
-}
-
-func (j *journal) text() string {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	return j.out.String()
-}
-
-// count says how many lines have the text.
-func (j *journal) count(text string) int { return strings.Count(j.text(), text) }
-
-// reset forgets what was logged.
-func (j *journal) reset() {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	j.out.Reset()
-}
-
-func (j *journal) logger() *slog.Logger {
-	return slog.New(slog.NewTextHandler(io.Writer(j), nil))
 }
 
 // timeoutMax is the longest that a client may be given.
