@@ -12,6 +12,8 @@ import (
 	"runtime/debug"
 	"slices"
 	"sync"
+
+	"weir/internal/journal"
 )
 
 // A Desk answers requests to a program's own endpoints off its event loops: a
@@ -116,7 +118,7 @@ func (d *Desk) work() {
 func (d *Desk) answer(a ask) (reply Reply) {
 	defer func() {
 		if v := recover(); v != nil {
-			log := slog.Default().With(componentKey, "Desk")
+			log := slog.Default().With(journal.ComponentKey, "Desk")
 			log.Error("Panic while answering", "value", v, "stack", string(debug.Stack()))
 			reply = refuse(http.StatusInternalServerError, errors.New("internal error"))
 		}

@@ -10,6 +10,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+
+	"weir/internal/journal"
 )
 
 // serving returns Endpoints that have one handler for everything.
@@ -63,7 +65,7 @@ func TestDeskReplies(t *testing.T) {
 	before := slog.Default()
 	defer slog.SetDefault(before)
 	var logged strings.Builder
-	slog.SetDefault(slog.New(newHandler("text", slog.LevelInfo, &logged)))
+	slog.SetDefault(slog.New(journal.NewHandler("text", slog.LevelInfo, &logged)))
 
 	d := NewDesk(own, 1, 1)
 	defer d.Close()

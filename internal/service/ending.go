@@ -4,12 +4,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"net"
 	"slices"
 	"strconv"
 	"strings"
 	"syscall"
+
+	"weir/internal/journal"
 )
 
 // An ending reports why a program ends.
@@ -17,7 +18,7 @@ type ending struct {
 	program  Program
 	settings *Settings
 	stderr   io.Writer
-	logs     *logs // nil: there are none yet
+	journal  *journal.Journal // nil: there are none yet
 }
 
 // status reports err and returns the exit status. Each wrong setting is a line;
@@ -46,11 +47,11 @@ func (e *ending) status(err error) int {
 func (e *ending) tell(line string, status int) {
 	line = strings.ReplaceAll(line, "\n", "; ")
 	format := e.settings.text("LOG_FORMAT")
-	if e.logs == nil || format != "json" {
+	if e.journal == nil || format != "json" {
 		fmt.Fprintf(e.stderr, "%s: %s\n", e.program.Name, line)
 	}
-	if e.logs != nil {
-		slog.New(e.logs.last(format, e.stderr)).With(componentKey, e.program.LogName).Error(line, "status", status)
+	if e.journal != nil {
+		e.journal.Last(format, e.stderr).With(journal.ComponentKey, e.program.LogName).Error(line, "status", status)
 	}
 }
 

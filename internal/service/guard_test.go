@@ -13,6 +13,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"weir/internal/journal"
 )
 
 // guarded returns Endpoints whose guarded endpoint POST /reload counts whom it
@@ -169,7 +171,7 @@ func TestGuardModes(t *testing.T) {
 func TestGuardTellsOnceASecond(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log strings.Builder
-		own, _ := guarded(&Guard{Log: slog.New(newHandler("text", slog.LevelInfo, &log)).With(componentKey, "Admin")})
+		own, _ := guarded(&Guard{Log: slog.New(journal.NewHandler("text", slog.LevelInfo, &log)).With(journal.ComponentKey, "Admin")})
 		for range 1000 {
 			request(own, "POST", "http://localhost/reload")
 			time.Sleep(3 * time.Millisecond)

@@ -14,6 +14,7 @@ import (
 	"strconv"
 	"syscall"
 
+	"weir/internal/journal"
 	"weir/internal/metric"
 )
 
@@ -90,7 +91,7 @@ func (e *Env) Logger(component string) *slog.Logger {
 	if e.Log == nil {
 		return slog.New(slog.DiscardHandler)
 	}
-	return e.Log.With(componentKey, component)
+	return e.Log.With(journal.ComponentKey, component)
 }
 
 // An ExitError ends the program with a status of its own choice. Err, when
@@ -169,14 +170,14 @@ func run(p Program, proc process) int {
 	case err == nil && settings.question != "":
 		return end.status(checkHealth(settings, &c, proc.stdout))
 	}
-	logs, logErr := openLogs(&c, proc.stdout)
-	defer logs.close()
-	end.logs = logs
+	j, logErr := c.openLog(proc.stdout)
+	defer j.Close()
+	end.journal = j
 	if err = p.refusal(settings, args, errors.Join(err, logErr)); err != nil {
 		return end.status(err)
 	}
 	e := &Env{
-		Addr: c.addr(), Log: slog.New(logs.handler), Health: new(Health), Metrics: metric.New(),
+		Addr: c.addr(), Log: j.Logger(), Health: new(Health), Metrics: metric.New(),
 		Version: Version(), Args: args, Stdout: proc.stdout, reloads: reloads{possible: p.Reloads},
 	}
 	e.Metrics.Runtime()
@@ -192,8 +193,8 @@ func run(p Program, proc process) int {
 	if c.open {
 		e.Guard.Log.Warn("ADMIN_OPEN: everybody who reaches the own endpoints may use all of them")
 	}
-	if c.logFile != "" {
-		e.OnReload(logs.reopen, logPart)
+	if c.log.File != "" {
+		e.OnReload(j.Reopen, logPart)
 	}
 	if p.Port != 0 && len(args) == 0 {
 		defer e.followHangups(proc.hangups, log)()
@@ -266,12 +267,12 @@ func (proc process) watchSignals(h *Health, log *slog.Logger) (ctx context.Conte
 
 // common is the settings that all programs have.
 type common struct {
-	serves                       bool
-	port                         int
-	bind                         string
-	token                        string
-	open                         bool
-	logLevel, logFormat, logFile string
+	serves bool
+	port   int
+	bind   string
+	token  string
+	open   bool
+	log    journal.Config
 }
 
 // register registers the common settings; PORT and BIND only for a program
@@ -286,9 +287,18 @@ func (c *common) register(s *Settings, port int) {
 			"is made on this machine by root or by the program's user, and not passed on by a proxy")
 		s.Bool(&c.open, "ADMIN_OPEN", false, "let everybody use all own endpoints")
 	}
-	s.Enum(&c.logLevel, "LOG_LEVEL", "info", []string{"debug", "info", "warn", "error"}, "least level of what is logged")
-	s.Enum(&c.logFormat, "LOG_FORMAT", "text", []string{"text", "json"}, "form of log lines")
-	s.String(&c.logFile, "LOG_FILE", "", "file that gets the log besides stdout, rotated at 10 MB")
+	s.Enum(&c.log.Level, "LOG_LEVEL", "info", []string{"debug", "info", "warn", "error"}, "least level of what is logged")
+	s.Enum(&c.log.Format, "LOG_FORMAT", "text", []string{"text", "json"}, "form of log lines")
+	s.String(&c.log.File, "LOG_FILE", "", "file that gets the log besides stdout, rotated at 10 MB")
+}
+
+// openLog sets up the log, without LOG_FILE when that cannot be written.
+func (c *common) openLog(stdout io.Writer) (*journal.Journal, error) {
+	log, err := journal.Open(c.log, stdout)
+	if err != nil {
+		err = &SettingError{Name: "LOG_FILE", Value: c.log.File, Problem: "cannot be written: " + err.Error(), Allowed: "a file in a directory that exists"}
+	}
+	return log, err
 }
 
 // addr is where the program listens; empty without a port.

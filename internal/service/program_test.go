@@ -17,6 +17,8 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+
+	"weir/internal/journal"
 )
 
 // outcome is what a run left behind.
@@ -226,7 +228,7 @@ func TestLogFileRotates(t *testing.T) {
 	var total int64
 	for _, f := range files {
 		info, err := f.Info()
-		if err != nil || info.Size() > logFileMegabytes<<20 {
+		if err != nil || info.Size() > journal.FileMegabytes<<20 {
 			t.Errorf("%s has %d bytes, %v", f.Name(), info.Size(), err)
 		}
 		total += info.Size()

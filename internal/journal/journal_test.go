@@ -1,4 +1,4 @@
-package service
+package journal
 
 import (
 	"errors"
@@ -30,7 +30,7 @@ func TestTextLines(t *testing.T) {
 	f := func(want, message string, attrs ...slog.Attr) {
 		t.Helper()
 		var b strings.Builder
-		h := newHandler("text", slog.LevelInfo, &b).WithAttrs([]slog.Attr{slog.String("component", "RateLimiter")})
+		h := NewHandler("text", slog.LevelInfo, &b).WithAttrs([]slog.Attr{slog.String("component", "RateLimiter")})
 		record(h, slog.LevelInfo, message, attrs...)
 		if want := "[2026-01-19T16:30:00Z] INFO RateLimiter - " + want + "\n"; b.String() != want {
 			t.Errorf("have %s\nwant %s", b.String(), want)
@@ -52,7 +52,7 @@ func TestTextLines(t *testing.T) {
 
 func TestTextHandlerWith(t *testing.T) {
 	var b strings.Builder
-	base := newHandler("text", slog.LevelWarn, &b)
+	base := NewHandler("text", slog.LevelWarn, &b)
 	one := base.WithAttrs([]slog.Attr{slog.Int("a", 1)})
 	two := one.WithGroup("g").WithGroup("").WithAttrs([]slog.Attr{slog.Int("b", 2), slog.String("component", "inner")})
 	three := one.WithAttrs([]slog.Attr{slog.Int("c", 3)}) // must not share with two
@@ -70,7 +70,7 @@ func TestTextHandlerWith(t *testing.T) {
 
 func TestJSONLines(t *testing.T) {
 	var b strings.Builder
-	h := newHandler("json", slog.LevelInfo, &b).WithAttrs([]slog.Attr{slog.String("component", "RateLimiter")})
+	h := NewHandler("json", slog.LevelInfo, &b).WithAttrs([]slog.Attr{slog.String("component", "RateLimiter")})
 	record(h, slog.LevelWarn, "m", slog.Duration("d", 1500*time.Millisecond))
 	var line struct {
 		Time      time.Time `json:"time"`
@@ -96,7 +96,7 @@ func TestTee(t *testing.T) {
 	var b strings.Builder
 	broken, other := io.Pipe()
 	_ = broken.CloseWithError(errors.New("disk full"))
-	log := slog.New(newHandler("text", slog.LevelInfo, &tee{writers: []io.Writer{other, &b}}))
+	log := slog.New(NewHandler("text", slog.LevelInfo, &tee{writers: []io.Writer{other, &b}}))
 	var all sync.WaitGroup
 	for range 4 {
 		all.Go(func() {
@@ -119,7 +119,7 @@ func TestTee(t *testing.T) {
 
 func TestJSONNumbersArePlain(t *testing.T) {
 	var b strings.Builder
-	slog.New(newHandler("json", slog.LevelInfo, &b)).Info("x", "span", 2989333*time.Microsecond, "share", sum(0.1, 0.2))
+	slog.New(NewHandler("json", slog.LevelInfo, &b)).Info("x", "span", 2989333*time.Microsecond, "share", sum(0.1, 0.2))
 	if !strings.Contains(b.String(), `"span":2.989333,"share":0.3`) {
 		t.Errorf("have %s", b.String())
 	}
@@ -131,12 +131,12 @@ func sum(a, b float64) float64 { return a + b }
 // A full disk loses lines of LOG_FILE: stdout says so, once until lines are kept again.
 func TestLogFileThatCannotBeWritten(t *testing.T) {
 	var stdout strings.Builder
-	l, err := openLogs(&common{logFile: "/dev/full", logFormat: "text", logLevel: "info"}, &stdout)
+	l, err := Open(Config{File: "/dev/full", Format: "text", Level: "info"}, &stdout)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer l.close()
-	tell := slog.New(l.handler)
+	defer l.Close()
+	tell := l.Logger()
 	tell.Info("one")
 	tell.Info("two")
 	var kept strings.Builder

@@ -1,4 +1,4 @@
-package service
+package journal
 
 import (
 	"context"
@@ -16,8 +16,8 @@ import (
 	"weir/internal/strict"
 )
 
-// componentKey is the attribute that says which part of a program speaks.
-const componentKey = "component"
+// ComponentKey is the attribute that says which part of a program speaks.
+const ComponentKey = "component"
 
 // A textHandler writes log lines for people:
 //
@@ -66,7 +66,7 @@ func (h *textHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
 	with := *h
 	with.attrs = slices.Clone(h.attrs)
 	for _, a := range attrs {
-		if a.Key == componentKey && h.group == "" {
+		if a.Key == ComponentKey && h.group == "" {
 			with.component = a.Value.String()
 			continue
 		}
@@ -137,8 +137,8 @@ func oneLine(s string) string {
 	}, s)
 }
 
-// newHandler returns the handler for LOG_FORMAT.
-func newHandler(format string, level slog.Level, out io.Writer) slog.Handler {
+// NewHandler writes lines for LOG_FORMAT: "json", or else text.
+func NewHandler(format string, level slog.Level, out io.Writer) slog.Handler {
 	if format == "json" {
 		return slog.NewJSONHandler(out, &slog.HandlerOptions{Level: level, ReplaceAttr: jsonAttr})
 	}
@@ -198,7 +198,7 @@ func (t *tee) Write(line []byte) (int, error) {
 		}
 		if err != nil && !t.lost {
 			r := slog.NewRecord(time.Now(), slog.LevelError, "LOG_FILE cannot be written: lines are lost there until it can", 0)
-			r.AddAttrs(slog.String("reason", cause(err)))
+			r.AddAttrs(slog.String("reason", cause(err).Error()))
 			_ = t.alone.Handle(context.Background(), r)
 		}
 		t.lost = err != nil

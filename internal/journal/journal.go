@@ -1,0 +1,101 @@
+// Package journal is where a program's log goes: lines for people or JSON, on standard
+// output and, with LOG_FILE, in a file that is rotated.
+package journal
+
+import (
+	"io"
+	"log/slog"
+	"os"
+
+	"github.com/DeRuina/timberjack"
+)
+
+const (
+	// FileMegabytes is the size at which the file is rotated.
+	FileMegabytes = 10
+	// filesKept bounds the rotated files: the oldest beyond it goes.
+	filesKept = 10
+)
+
+// Config is the settings of a log.
+type Config struct {
+	Level  string // LOG_LEVEL: debug, info, warn or error
+	Format string // LOG_FORMAT: text or json
+	File   string // LOG_FILE; empty for none
+}
+
+// A Journal is the log of a program.
+//
+// Safe for concurrent use: out has a mutex; Reopen is called by one goroutine at a
+// time, and Close after it.
+type Journal struct {
+	handler slog.Handler
+	out     *tee
+	name    string         // of the file
+	file    io.WriteCloser // nil without one
+}
+
+// Open sets up the log. Standard output always gets every line. When the file cannot be
+// written there is a Journal all the same, without it, and the error says why.
+func Open(c Config, stdout io.Writer) (*Journal, error) {
+	out := &tee{writers: []io.Writer{stdout}}
+	j := &Journal{handler: NewHandler(c.Format, parseLevel(c.Level), out), out: out, name: c.File}
+	if c.File == "" {
+		return j, nil
+	}
+	out.alone = NewHandler(c.Format, slog.LevelError, stdout).WithAttrs([]slog.Attr{slog.String(ComponentKey, "Log")})
+	if err := j.Reopen(); err != nil {
+		return j, cause(err)
+	}
+	return j, nil
+}
+
+// Logger logs into j.
+func (j *Journal) Logger() *slog.Logger { return slog.New(j.handler) }
+
+// Reopen has the log go on in the file that has the name now: after logrotate has
+// renamed the one before, that is a new one. With an error the log goes on as before.
+func (j *Journal) Reopen() error {
+	// The rotating writer opens the file with its first line and would then
+	// fail line after line: find out now.
+	f, err := os.OpenFile(j.name, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o640)
+	if err == nil {
+		err = f.Close()
+	}
+	if err != nil {
+		return err
+	}
+	file := &timberjack.Logger{Filename: j.name, MaxSize: FileMegabytes, MaxBackups: filesKept}
+	j.out.setFile(file)
+	j.Close()
+	j.file = file
+	return nil
+}
+
+// Last returns the logger for what ends the program: it goes to the file, and to stderr
+// when lines are JSON.
+func (j *Journal) Last(format string, stderr io.Writer) *slog.Logger {
+	out := new(tee)
+	if format == "json" {
+		out.writers = append(out.writers, stderr)
+	}
+	if j.file != nil {
+		out.writers = append(out.writers, j.file)
+	}
+	return slog.New(NewHandler(format, slog.LevelError, out))
+}
+
+// Close closes the file.
+func (j *Journal) Close() {
+	if j.file != nil {
+		_ = j.file.Close() // nothing is buffered
+	}
+}
+
+// cause is what the system said, without the operation and the path.
+func cause(err error) error {
+	if p, ok := err.(*os.PathError); ok {
+		return p.Err
+	}
+	return err
+}
