@@ -34,13 +34,16 @@ func (f *findings) of(place, format string, args ...any) {
 }
 
 // check runs all checks. places are paths on this machine that no file may
-// name. The findings are sorted by place.
-func check(r *repository, places []string) []finding {
+// name; shrinking is what may exceed a bound. The findings are sorted by place.
+func check(r *repository, places []string, shrinking map[string]int) []finding {
 	f := &findings{repository: r}
 	for _, p := range r.packages {
 		f.checkPackage(p)
 	}
 	f.checkExceptions(tooLarge)
+	f.checkShape(shrinking)
+	f.checkReferences()
+	f.checkDocument()
 	f.checkTexts(places)
 	slices.SortStableFunc(f.list, func(a, b finding) int { return cmp.Compare(a.place, b.place) })
 	return f.list

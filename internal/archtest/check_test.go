@@ -20,7 +20,7 @@ func find(t *testing.T, sources ...string) []string {
 		t.Fatal(err)
 	}
 	var found []string
-	for _, f := range check(r, []string{"/here/weir"}) {
+	for _, f := range check(r, []string{"/here/weir"}, nil) {
 		found = append(found, f.String())
 	}
 	return found
@@ -241,4 +241,51 @@ func TestTable(t *testing.T) {
 			}
 		}
 	}
+}
+
+func TestShape(t *testing.T) {
+	f := func(want, source string, allowed map[string]int) {
+		t.Helper()
+		r, err := read(fstest.MapFS{"proxy/limit/x.go": {Data: []byte("package limit\n" + source + "\n")}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		found := &findings{repository: r}
+		found.checkShape(allowed)
+		if have := fmt.Sprint(found.list); have != "["+want+"]" {
+			t.Errorf("%s: have %s, want %s", source, have, want)
+		}
+	}
+	f("", "func (t *T) f(a, b int, c, d string) {}", nil)
+	f("proxy/limit.T.f: 5 parameters, at most 4 are allowed", "func (t *T) f(a, b int, c, d string, _ bool) {}", nil)
+	f("", "func f(int, int, int, int, int) {}", map[string]int{"parameters proxy/limit.f": 5})
+	f(`internal/archtest/shrinking.go: "parameters proxy/limit.f" has shrunk to 5: lower its number or take it off the list`,
+		"func f(int, int, int, int, int) {}", map[string]int{"parameters proxy/limit.f": 6})
+	f(`internal/archtest/shrinking.go: "parameters proxy/limit.f" has shrunk to 4: lower its number or take it off the list`,
+		"func f(int, int, int, int) {}", map[string]int{"parameters proxy/limit.f": 4})
+	f(`internal/archtest/shrinking.go: "nesting proxy/limit.g" has shrunk to 0: lower its number or take it off the list`,
+		"func f() {}", map[string]int{"nesting proxy/limit.g": 4})
+	three := "func f() { for { switch { case true: if true { %s } else if false { %[1]s } else { g() } } } }"
+	f("", fmt.Sprintf(three, "g()"), nil)
+	f("proxy/limit.f: 4 levels of nesting, at most 3 are allowed", fmt.Sprintf(three, "for range 3 {}"), nil)
+	f("", fmt.Sprintf(three, "h := func() { for { if true { select {} } } }; h()"), nil)
+	f("", strings.Repeat("\n", 2498), nil)
+	f("proxy/limit: 2501 lines of Go, at most 2500 are allowed", strings.Repeat("\n", 2499), nil)
+}
+
+func TestReferences(t *testing.T) {
+	expect(t, `proxy/limit/x.go:3: the comment refers to "goal 4"`, code("proxy/limit", "// latency: goal 4.\nvar n = 5"))
+	expect(t, `proxy/limit/x.go:3: the comment refers to "The issue"`, code("proxy/limit", "// The issue asks for it.\nvar n = 5"))
+	expect(t, "", code("proxy/limit", "// The contract of a Reader: its goal.\nvar n = \"goal 4\""))
+}
+
+func TestDocument(t *testing.T) {
+	f := func(want, cell string) {
+		t.Helper()
+		expect(t, want, "ARCHITECTURE.md: # A\n\n## Folders\n\n| folder | idea |\n| --- | --- |\n| "+cell+" | x `proxy/none` |\n\n## B\n",
+			code("proxy/limit", ""), code("proxy/rule", ""))
+	}
+	f("", "`proxy/limit`, `rule`")
+	f("ARCHITECTURE.md: the table of folders has proxy/gone, which does not exist", "`proxy/limit`, `gone`")
+	f("ARCHITECTURE.md: the table of folders has loadgen, which does not exist", "`loadgen`")
 }

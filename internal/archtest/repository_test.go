@@ -17,7 +17,7 @@ func TestRepository(t *testing.T) {
 	if len(r.packages) < 5 {
 		t.Fatalf("only %d packages found below %s", len(r.packages), root)
 	}
-	for _, finding := range check(r, ownPlaces(root)) {
+	for _, finding := range check(r, ownPlaces(root), shrinking) {
 		t.Error(finding)
 	}
 }

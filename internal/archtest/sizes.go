@@ -36,15 +36,11 @@ func (f *findings) checkSizes(p *pkg) {
 		if tooLarge[name] == "" && source.lines > limit {
 			f.of(name, "the file has %d lines, at most %d are allowed", source.lines, limit)
 		}
-		for _, declared := range source.syntax.Decls {
-			function, ok := declared.(*ast.FuncDecl)
-			if !ok {
-				continue
-			}
+		p.functions(source, func(p *pkg, function *ast.FuncDecl) {
 			if n := f.lines(function); n > functionLinesMax && tooLarge[functionName(p.dir, function)] == "" {
 				f.at(function.Pos(), "the function %s has %d lines, at most %d are allowed", function.Name.Name, n, functionLinesMax)
 			}
-		}
+		})
 	}
 }
 
@@ -73,13 +69,11 @@ func (f *findings) checkExceptions(exceptions map[string]string) {
 	for _, p := range f.repository.packages {
 		for _, source := range p.code() {
 			large[p.dir+"/"+source.name] = source.lines > fileLinesMax
-			for _, declared := range source.syntax.Decls {
-				if function, ok := declared.(*ast.FuncDecl); ok {
-					large[functionName(p.dir, function)] = f.lines(function) > functionLinesMax
-				}
-			}
 		}
 	}
+	f.repository.functions(func(p *pkg, function *ast.FuncDecl) {
+		large[functionName(p.dir, function)] = f.lines(function) > functionLinesMax
+	})
 	for _, name := range slices.Sorted(maps.Keys(exceptions)) {
 		if !large[name] {
 			f.of("internal/archtest/layers.go", "%s is not too large: take it off the list of exceptions", name)
@@ -93,20 +87,23 @@ func (f *findings) checkExceptions(exceptions map[string]string) {
 // checkTexts checks that nothing is left unfinished and that no file names a
 // place on this machine.
 func (f *findings) checkTexts(places []string) {
-	unfinished := []string{"TO" + "DO", "FIX" + "ME", "X" + "XX", "HA" + "CK"} // parted, as this file is read too
 	for _, t := range f.repository.texts {
 		for i, line := range strings.Split(t.content, "\n") {
-			place := fmt.Sprintf("%s:%d", t.name, i+1)
-			for _, word := range unfinished {
-				if slices.Contains(strings.FieldsFunc(line, notLetter), word) {
-					f.of(place, "%s: finish it or leave it out", word)
-				}
-			}
-			for _, path := range places {
-				if strings.Contains(line, path) {
-					f.of(place, "%s is a place on one machine", path)
-				}
-			}
+			f.checkLine(fmt.Sprintf("%s:%d", t.name, i+1), line, places)
+		}
+	}
+}
+
+// checkLine is checkTexts for one line.
+func (f *findings) checkLine(at, line string, places []string) {
+	for _, word := range []string{"TO" + "DO", "FIX" + "ME", "X" + "XX", "HA" + "CK"} { // parted, as this file is read too
+		if slices.Contains(strings.FieldsFunc(line, notLetter), word) {
+			f.of(at, "%s: finish it or leave it out", word)
+		}
+	}
+	for _, path := range places {
+		if strings.Contains(line, path) {
+			f.of(at, "%s is a place on one machine", path)
 		}
 	}
 }

@@ -127,3 +127,21 @@ func (f *file) imports() map[string]token.Pos {
 	}
 	return paths
 }
+
+// functions calls do for each function that is not a test's.
+func (r *repository) functions(do func(p *pkg, function *ast.FuncDecl)) {
+	for _, p := range r.packages {
+		for _, source := range p.code() {
+			p.functions(source, do)
+		}
+	}
+}
+
+// functions calls do for each function of a file.
+func (p *pkg) functions(source *file, do func(p *pkg, function *ast.FuncDecl)) {
+	for _, declared := range source.syntax.Decls {
+		if function, ok := declared.(*ast.FuncDecl); ok {
+			do(p, function)
+		}
+	}
+}

@@ -18,7 +18,7 @@ import (
 	"weir/internal/metric"
 )
 
-// Exit statuses, as contracts say.
+// Exit statuses of all programs.
 const (
 	exitDone        = 0
 	exitFailed      = 1
