@@ -143,7 +143,7 @@ func exactly(t *testing.T, b *backend) {
 func TestPgBouncer(t *testing.T) {
 	t.Parallel()
 	s, _ := newWorld(t)
-	b := openBackend(t, Config{URL: s.Pooler(2), Connections: 4, Schema: "pooled"})
+	b := openBackend(t, Config{URL: s.Pooler(2).URL("weir", "weir"), Connections: 4, Schema: "pooled"})
 	postgrestest.Eventually(t, "it decides", func() bool { return b.Probe(background) == nil })
 	exactly(t, b)
 	large := make([]byte, 1<<20)

@@ -148,7 +148,7 @@ func (s *Server) command(path string, args ...string) *exec.Cmd {
 func Start(t testing.TB, args ...string) *Server {
 	t.Helper()
 	s := newServer(t, args...)
-	out, err := s.command(program(t, "initdb", serverPrograms), "-D", s.Data(), "-U", "weir", "-A", "trust", "-E", "UTF8", "--no-sync", "--no-instructions").CombinedOutput()
+	out, err := s.command(program(t, "initdb", serverPrograms), "-D", s.Data(), "-U", "weir", "-A", "trust", "-E", "UTF8", "--no-sync", "--no-instructions", "--wal-segsize=1").CombinedOutput()
 	if err != nil {
 		t.Fatalf("initdb: %v\n%s", err, out)
 	}
@@ -178,7 +178,7 @@ func (s *Server) launch() {
 	s.t.Helper()
 	args := []string{"-D", s.Data(), "-p", strconv.Itoa(s.port), "-h", "127.0.0.1", "-k", "",
 		"-c", "dynamic_shared_memory_type=mmap", // /dev/shm may be small
-		"-c", "fsync=off", "-c", "full_page_writes=off", "-c", "shared_buffers=32MB", "-c", "max_wal_size=64MB", "-c", "log_min_messages=warning"}
+		"-c", "fsync=off", "-c", "full_page_writes=off", "-c", "shared_buffers=32MB", "-c", "max_wal_size=64MB", "-c", "min_wal_size=2MB", "-c", "log_min_messages=warning"}
 	s.cmd = s.command(program(s.t, "postgres", serverPrograms), append(args, s.args...)...)
 	log, err := os.OpenFile(s.log(), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
 	if err != nil {
@@ -240,15 +240,7 @@ func (s *Server) Signal(sig syscall.Signal) {
 		_ = syscall.Kill(pid, syscall.SIGSTOP) // it may have ended
 		Eventually(s.t, "the server stops", func() bool { return strings.Contains("TZ", state(pid)) })
 	}
-	raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", pid, pid))
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	for _, field := range append(strings.Fields(string(raw)), strconv.Itoa(pid)) {
-		child, err := strconv.Atoi(field)
-		if err != nil {
-			s.t.Fatal(err)
-		}
+	for _, child := range s.processes() {
 		_ = syscall.Kill(child, sig) // it may have ended
 		if sig == syscall.SIGKILL {
 			Eventually(s.t, "a process of the server ends", func() bool { return strings.Contains("Z", state(child)) })
@@ -260,28 +252,27 @@ func (s *Server) Signal(sig syscall.Signal) {
 	}
 }
 
+// processes are the children of the server and, last, itself.
+func (s *Server) processes() (all []int) {
+	s.t.Helper()
+	pid := s.cmd.Process.Pid
+	raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", pid, pid))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	for _, field := range append(strings.Fields(string(raw)), strconv.Itoa(pid)) {
+		child, err := strconv.Atoi(field)
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		all = append(all, child)
+	}
+	return all
+}
+
 // state is the letter that /proc has for a process: T stopped, Z ended; empty: gone.
 func state(pid int) string {
 	stat, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	_, rest, _ := strings.Cut(string(stat), ") ")
 	return rest[:min(1, len(rest))]
-}
-
-// Pooler starts a PgBouncer in transaction mode in front of the server's database weir, whose
-// URL it returns. It has that many connections to the server.
-func (s *Server) Pooler(connections int) (url string) {
-	s.t.Helper()
-	p := newServer(s.t)
-	config := fmt.Sprintf("[databases]\nweir = host=127.0.0.1 port=%d dbname=weir user=weir\n[pgbouncer]\nlisten_addr = 127.0.0.1\n"+
-		"listen_port = %d\nunix_socket_dir =\nauth_type = any\npool_mode = transaction\ndefault_pool_size = %d\nlogfile = %s\n",
-		s.port, p.port, connections, p.log())
-	path := filepath.Join(p.dir, "pgbouncer.ini")
-	if err := os.WriteFile(path, []byte(config), 0o644); err != nil {
-		s.t.Fatal(err)
-	}
-	p.cmd = p.command(program(s.t, "pgbouncer", "/usr/sbin"), "-q", path)
-	if err := p.cmd.Start(); err != nil {
-		s.t.Fatal(err)
-	}
-	return p.URL("weir", "weir")
 }

@@ -130,9 +130,11 @@ BEGIN
   RETURN FOUND;
 END $$;
 
--- Fails unless limits can be decided and kept here.
+-- Fails unless limits can be decided and kept here, also for new keys: there must be room
+-- for more rows than fit on a page.
 CREATE OR REPLACE FUNCTION @schema@.probe_1(which bytea) RETURNS void LANGUAGE sql SECURITY DEFINER SET search_path = @schema@, pg_temp AS $$
-  INSERT INTO keys VALUES (which, 0, 0, 0, 0, 0, 0, 0) ON CONFLICT ON CONSTRAINT keys_pkey DO UPDATE SET at = 0
+  INSERT INTO keys SELECT which || n::text::bytea, 0, 0, 0, 0, 0, 0, 0 FROM generate_series(1, 80) n ON CONFLICT DO NOTHING;
+  DELETE FROM keys WHERE name > which AND name <= which || '9999'::bytea;
 $$;
 
 -- Removes what has expired in so many blocks of keys or log, from one on; what is locked

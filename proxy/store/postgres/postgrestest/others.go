@@ -1,0 +1,78 @@
+package postgrestest
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+)
+
+// Pooler starts a PgBouncer in transaction mode in front of the server's database weir, with
+// that many connections to the server. Of its methods URL, Signal and RestartPooler can be
+// used.
+func (s *Server) Pooler(connections int) *Server {
+	s.t.Helper()
+	p := newServer(s.t)
+	config := fmt.Sprintf("[databases]\nweir = host=127.0.0.1 port=%d dbname=weir user=weir\n[pgbouncer]\nlisten_addr = 127.0.0.1\n"+
+		"listen_port = %d\nunix_socket_dir =\nauth_type = any\npool_mode = transaction\ndefault_pool_size = %d\nlogfile = %s\n",
+		s.port, p.port, connections, p.log())
+	if err := os.WriteFile(p.poolerConfig(), []byte(config), 0o644); err != nil {
+		s.t.Fatal(err)
+	}
+	p.RestartPooler()
+	return p
+}
+
+func (s *Server) poolerConfig() string { return filepath.Join(s.dir, "pgbouncer.ini") }
+
+// RestartPooler starts a PgBouncer that was killed.
+func (s *Server) RestartPooler() {
+	s.t.Helper()
+	s.cmd = s.command(program(s.t, "pgbouncer", "/usr/sbin"), "-q", s.poolerConfig())
+	if err := s.cmd.Start(); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// Standby starts a standby of the server, which has what the server has so far.
+func (s *Server) Standby() *Server {
+	s.t.Helper()
+	standby := newServer(s.t)
+	out, err := standby.command(program(s.t, "pg_basebackup", serverPrograms), "-h", "127.0.0.1", "-p", strconv.Itoa(s.port), "-U", "weir",
+		"-D", standby.Data(), "--checkpoint=fast", "--no-sync", "--write-recovery-conf").CombinedOutput()
+	if err != nil {
+		s.t.Fatalf("pg_basebackup: %v\n%s", err, out)
+	}
+	standby.Restart()
+	Eventually(s.t, "the standby follows", func() bool {
+		return s.Do("postgres", "SELECT count(*) FROM pg_stat_replication WHERE state = 'streaming'") == "1"
+	})
+	return standby
+}
+
+// URLs is how a database is reached on several servers, by one of them that takes writes.
+func URLs(role, database string, servers ...*Server) string {
+	var hosts []string
+	for _, s := range servers {
+		hosts = append(hosts, fmt.Sprintf("127.0.0.1:%d", s.port))
+	}
+	return fmt.Sprintf("postgres://%s@%s/%s?sslmode=disable", role, strings.Join(hosts, ","), database)
+}
+
+// FilesMax has no file of the server grow beyond that many bytes, as when its disk is full;
+// a negative number ends that. A number that ends within a block makes the server say that
+// the disk is full. It must be larger than a segment of the log, which is 1 MB.
+func (s *Server) FilesMax(bytes int64) {
+	s.t.Helper()
+	limit := "unlimited"
+	if bytes >= 0 {
+		limit = strconv.FormatInt(bytes, 10)
+	}
+	for _, pid := range s.processes() { // as the server's user, which root need not be allowed to
+		out, err := s.command(program(s.t, "prlimit"), "--pid", strconv.Itoa(pid), "--fsize="+limit+":").CombinedOutput()
+		if err != nil && state(pid) != "" {
+			s.t.Fatalf("prlimit: %v\n%s", err, out)
+		}
+	}
+}
