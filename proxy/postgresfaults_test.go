@@ -10,6 +10,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgconn"
 
+	"weir/internal/testkit"
 	"weir/proxy/store/postgres/postgrestest"
 )
 
@@ -28,16 +29,16 @@ func newPostgresWorld(t *testing.T, url string, env ...string) *postgresWorld {
 	w := &postgresWorld{running: p, t: t}
 	t.Cleanup(func() {
 		if t.Failed() {
-			t.Log(strings.Join(p.linesWith("PostgresClient"), "\n"))
+			t.Log(strings.Join(p.Log.Lines("PostgresClient"), "\n"))
 		}
 	})
 	rules := windows(`rules: [{id: x, key: ["header:X-A"], limit: {algorithm: fixed, limit: 1, window: C}}]`)
-	inTheEnd(t, "rules are stored", func() bool {
+	testkit.Eventually(t, "rules are stored", func() bool {
 		status, text := p.call("PUT /config/rules", rules)
 		return status == 200 && strings.Contains(text, `"stored":true`)
 	})
 	w.decides()
-	w.ends = len(p.linesWith(postgresBack)) // a slow start may be an outage
+	w.ends = len(p.Log.Lines(postgresBack)) // a slow start may be an outage
 	return w
 }
 
@@ -54,7 +55,7 @@ func (w *postgresWorld) ask(key int) (admitted bool) {
 // decides waits until a fresh key is admitted once only.
 func (w *postgresWorld) decides() {
 	w.t.Helper()
-	inTheEnd(w.t, "limits are decided", func() bool { w.keys++; return w.ask(w.keys) && !w.ask(w.keys) })
+	testkit.Eventually(w.t, "limits are decided", func() bool { w.keys++; return w.ask(w.keys) && !w.ask(w.keys) })
 }
 
 // outage has something spoil the store, waits until it is told, has no request refused until
@@ -62,7 +63,7 @@ func (w *postgresWorld) decides() {
 func (w *postgresWorld) outage(spoil func(), told string, mend func()) {
 	w.t.Helper()
 	spoil()
-	inTheEnd(w.t, "it is told: "+told, func() bool { w.keys++; w.ask(w.keys); return len(w.linesWith(told)) > 0 })
+	testkit.Eventually(w.t, "it is told: "+told, func() bool { w.keys++; w.ask(w.keys); return len(w.Log.Lines(told)) > 0 })
 	w.keys++
 	for range 5 {
 		if !w.ask(w.keys) {
@@ -71,7 +72,7 @@ func (w *postgresWorld) outage(spoil func(), told string, mend func()) {
 	}
 	mend()
 	w.ends++
-	w.loggedTimes(postgresBack, w.ends)
+	w.LoggedTimes(postgresBack, w.ends)
 	w.decides()
 }
 
@@ -109,7 +110,7 @@ func exhaust(t *testing.T, s *postgrestest.Server) (held []*pgconn.PgConn) {
 	t.Helper()
 	s.Do("weir", "ALTER ROLE plain CONNECTION LIMIT 0; SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'plain'")
 	s.Do("weir", "CREATE ROLE greedy LOGIN")
-	inTheEnd(t, "all connections are taken", func() bool {
+	testkit.Eventually(t, "all connections are taken", func() bool {
 		conn, err := pgconn.Connect(context.Background(), s.URL("greedy", "weir"))
 		if err == nil {
 			held = append(held, conn)
@@ -132,14 +133,14 @@ func TestPostgresPromotion(t *testing.T) {
 	primary := postgrestest.Start(t)
 	standby := primary.Standby()
 	w := newPostgresWorld(t, postgrestest.URLs("weir", "weir", primary, standby))
-	inTheEnd(t, "the standby has the rules", func() bool {
+	testkit.Eventually(t, "the standby has the rules", func() bool {
 		return standby.Do("weir", "SELECT count(*) FROM weir.documents WHERE name LIKE '%rules'") == "1"
 	})
 	lone := launch(t, []string{"TARGET_URL", named(t), "POSTGRES_URL", standby.URL("weir", "weir"), "POSTGRES_TIMEOUT", "2s"})
-	lone.logged("name the primary in POSTGRES_URL")
+	lone.Logged("name the primary in POSTGRES_URL")
 	w.outage(func() { primary.Signal(syscall.SIGKILL) }, "PostgreSQL connection lost, entering fail-open mode", func() { standby.Do("postgres", "SELECT pg_promote()") })
 	w.gets("GET /config/rules", 200, `"x"`)
-	lone.logged(postgresBack)
+	lone.Logged(postgresBack)
 }
 
 // A pooler that is killed and starts again.
