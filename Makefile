@@ -9,7 +9,7 @@ LDFLAGS  := -X weir/internal/service.version=$(VERSION)
 FUZZTIME ?= 30s
 
 .DEFAULT_GOAL := help
-.PHONY: help build test race vet fmt fuzz bench bench-quick bench-all bench-setup bench-attack bench-restart bench-protect chaos demo demo-redis images dashboards deploy-test cover clean tools
+.PHONY: help build test race vet fmt fuzz bench bench-quick bench-all bench-setup bench-attack bench-restart bench-protect chaos demo demo-redis demo-postgres images dashboards deploy-test cover clean tools
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -64,6 +64,9 @@ demo: build ## starts everything, plays the scenarios briefly and shows what hap
 
 demo-redis: build ## two proxies, one Redis, killed and restarted under load
 	bin/bench demo-redis || test $$? -eq 3
+
+demo-postgres: build ## the same with PostgreSQL
+	bin/bench demo-postgres || test $$? -eq 3
 
 images: ## container images of all programs, from scratch (needs the Docker engine)
 	@deploy/docker/build $(VERSION) latest

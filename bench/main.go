@@ -19,6 +19,7 @@ import (
 	"weir/bench/pacing"
 	"weir/bench/protect"
 	"weir/bench/restart"
+	"weir/bench/rig"
 	"weir/bench/rules"
 	"weir/bench/scenario"
 	"weir/bench/speed"
@@ -37,8 +38,9 @@ func experiments() []experiment {
 		{"demo", "plays a load below and above a limit under each algorithm (half a minute)", alone(demo.Run)},
 		{"accuracy", "2,000/s through a limit of 1,000/s for a minute under each algorithm, counted at the target", alone(scenario.Accuracy)},
 		{"outage", "kills the target under load and starts it again: what clients see, second by second", alone(scenario.Outage)},
-		{"demo-redis", "two proxies share a limit, Redis is killed and started again: what each second saw (20 s)", alone(scenario.RedisDemo)},
-		{"redis", "the same for a minute", alone(scenario.Redis)},
+		{"demo-redis", "two proxies share a limit, Redis is killed and started again: what each second saw (20 s)", alone(scenario.LostDemo(rig.RedisStore))},
+		{"redis", "the same for a minute", alone(scenario.Lost(rig.RedisStore))},
+		{"demo-postgres", "demo-redis with PostgreSQL (20 s)", alone(scenario.LostDemo(rig.PostgresStore))},
 		{"speed", "[quick|usual|all] proxy, target and load generator beside nginx, HAProxy and wrk: ratios within one run (up to ten minutes)", speed.Run},
 		{"attack", "[NAME…] attackers beside good traffic: what it notices, what they cost, when they are gone (six minutes)", attack.Run},
 		{"chaos", "[EXCHANGES] a million of them through resets, half closes, tunnels, splits, slow peers and restarts of the target (three minutes)", chaos.Run},

@@ -13,6 +13,7 @@ import (
 	"weir/bench/micro"
 	"weir/bench/pacing"
 	"weir/bench/restart"
+	"weir/bench/rig"
 	"weir/bench/rules"
 	"weir/bench/scenario"
 	"weir/bench/speed"
@@ -21,7 +22,7 @@ import (
 )
 
 // unkept are the experiments that are for the eye, or are others.
-var unkept = []string{"suite", "demo", "demo-redis"}
+var unkept = []string{"suite", "demo", "demo-redis", "demo-postgres"}
 
 // runSuite runs several experiments and keeps what they find: quick, usual, all,
 // of these only those that are named after, or those that are named alone.
@@ -94,7 +95,7 @@ func all(dir string) []suite.Part {
 		{Name: "rules", Run: rules.Run},
 		{Name: "accuracy", Run: alone(scenario.Accuracy)},
 		{Name: "outage", Run: alone(scenario.Outage)},
-		{Name: "redis", Run: alone(scenario.Redis)},
+		{Name: "redis", Run: alone(scenario.Lost(rig.RedisStore))},
 		{Name: "restart", Run: restart.Run},
 		{Name: "chaos", Run: chaos.Run},
 		{Name: "attack", Run: attack.Run},

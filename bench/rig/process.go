@@ -45,8 +45,14 @@ type Process struct {
 func Start(name string, env []string, command ...string) (*Process, error) {
 	cmd := exec.Command(command[0], command[1:]...)
 	cmd.Env = append(os.Environ(), env...)
+	cmd.SysProcAttr = new(syscall.SysProcAttr)
+	return startCommand(name, cmd)
+}
+
+// startCommand starts what somebody has put together.
+func startCommand(name string, cmd *exec.Cmd) (*Process, error) {
 	// Ctrl-C reaches us, and we end our programs in order.
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+	cmd.SysProcAttr.Setpgid, cmd.SysProcAttr.Pdeathsig = true, syscall.SIGKILL
 	p := &Process{Name: name, cmd: cmd, log: new(tail), done: make(chan struct{})}
 	cmd.Stdout, cmd.Stderr = p.log, p.log
 	if err := cmd.Start(); err != nil {
@@ -148,17 +154,24 @@ func CPU(pid int) (time.Duration, error) {
 	if err != nil {
 		return 0, err
 	}
-	children, _ := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", pid, pid))
-	for child := range strings.FieldsSeq(string(children)) {
-		id, err := strconv.Atoi(child)
-		if err != nil {
-			continue
-		}
-		if used, err := cpuOf(id); err == nil {
+	for _, child := range children(pid) {
+		if used, err := cpuOf(child); err == nil {
 			total += used
 		}
 	}
 	return total, nil
+}
+
+// children are the processes that a process has started with its first thread and that
+// live.
+func children(pid int) (all []int) {
+	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", pid, pid))
+	for field := range strings.FieldsSeq(string(text)) {
+		if id, err := strconv.Atoi(field); err == nil {
+			all = append(all, id)
+		}
+	}
+	return all
 }
 
 func cpuOf(pid int) (time.Duration, error) {

@@ -20,7 +20,44 @@ import (
 type Topology struct {
 	Target, Proxy []string // settings, each NAME=value
 	Proxies       int      // 0: one
-	Redis         bool     // proxies keep their limits in one; otherwise each in its own process
+	Store         Kind     // where proxies keep their limits
+}
+
+// A Kind is one of stores.
+type Kind string
+
+// Kinds of stores.
+const (
+	OwnStore      Kind = "" // each proxy in its own process
+	RedisStore    Kind = "Redis"
+	PostgresStore Kind = "PostgreSQL"
+)
+
+// A Store is a server in which proxies share limits.
+type Store interface {
+	Kill()
+	Restart(ctx context.Context) error
+	Pid() int
+	End() // ends it and removes its files
+}
+
+// start starts a store, and says how proxies find it. None is no error.
+func (k Kind) start(ctx context.Context) (s Store, setting string, err error) {
+	switch k {
+	case RedisStore:
+		r, err := StartRedis(ctx)
+		if err != nil {
+			return nil, "", err
+		}
+		return r, "REDIS_HOST=" + r.Addr, nil
+	case PostgresStore:
+		p, err := StartPostgres(ctx)
+		if err != nil {
+			return nil, "", err
+		}
+		return p, "POSTGRES_URL=" + p.URL(), nil
+	}
+	return nil, "", nil
 }
 
 // A Rig is what a topology has started.
@@ -29,7 +66,7 @@ type Topology struct {
 type Rig struct {
 	Target     *Process
 	TargetAddr string
-	Redis      *Redis // nil without one
+	Store      Store // nil without one
 	Proxies    []*Process
 	ProxyAddrs []string
 
@@ -51,11 +88,12 @@ func (t Topology) Start(ctx context.Context) (r *Rig, err error) {
 		return nil, err
 	}
 	env := append([]string{"TARGET_URL=http://" + r.TargetAddr}, t.Proxy...)
-	if t.Redis {
-		if r.Redis, err = StartRedis(ctx); err != nil {
-			return nil, err
-		}
-		env = append(env, "REDIS_HOST="+r.Redis.Addr)
+	var setting string
+	if r.Store, setting, err = t.Store.start(ctx); err != nil {
+		return nil, err
+	}
+	if setting != "" {
+		env = append(env, setting)
 	}
 	for range max(1, t.Proxies) {
 		p, addr, err := StartProxy(ctx, env)
@@ -127,8 +165,8 @@ func (r *Rig) Stop() (err error) {
 			err = errors.Join(err, p.Stop())
 		}
 	}
-	if r.Redis != nil {
-		r.Redis.End()
+	if r.Store != nil {
+		r.Store.End()
 	}
 	return err
 }

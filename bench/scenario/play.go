@@ -89,7 +89,11 @@ func setUp(ctx context.Context, c Case, s *Scenario, compress float64) (st *stag
 		env = append(env, "ADAPTIVE_MODE=true", "ADVISOR_URL=http://"+addr, fmt.Sprintf("ADAPTIVE_UPDATE_INTERVAL=%v", adviceStep),
 			fmt.Sprintf("ADAPTIVE_TIME_SCALE=%g", compress), fmt.Sprintf("LIMIT_MIN_RPS=%d", limit/10), fmt.Sprintf("LIMIT_MAX_RPS=%d", 5*limit))
 	}
-	st.Rig, err = rig.Topology{Redis: c.Store == "redis", Proxy: env,
+	kind := rig.OwnStore
+	if c.Store == "redis" {
+		kind = rig.RedisStore
+	}
+	st.Rig, err = rig.Topology{Store: kind, Proxy: env,
 		Target: []string{fmt.Sprintf("TARGET_WORKERS=%d", workers), "TARGET_DELAY=" + delay.String(), "TARGET_DELAY_DIST=exponential"}}.Start(ctx)
 	return st, err
 }
@@ -163,15 +167,15 @@ func (st *stage) do(ctx context.Context, what string) error {
 		st.Target.Kill()
 	case what == restartTarget:
 		return st.StartTarget(ctx)
-	case st.Redis == nil: // the base line has no store
+	case st.Store == nil: // the base line has no store
 	case what == killStore:
-		st.Redis.Kill()
+		st.Store.Kill()
 	case what == restartStore:
-		return st.Redis.Restart(ctx)
+		return st.Store.Restart(ctx)
 	case what == freezeStore:
-		return syscall.Kill(st.Redis.Pid(), syscall.SIGSTOP)
+		return syscall.Kill(st.Store.Pid(), syscall.SIGSTOP)
 	case what == thawStore:
-		return syscall.Kill(st.Redis.Pid(), syscall.SIGCONT)
+		return syscall.Kill(st.Store.Pid(), syscall.SIGCONT)
 	}
 	return nil
 }

@@ -13,40 +13,47 @@ import (
 
 const (
 	sharedRate = 1500 // per second, for each of two proxies
-	// latestMax is how late the latest answer may be in seconds: REDIS_TIMEOUT, and
+	// latestMax is how late the latest answer may be in seconds: the store's timeout, and
 	// what a busy machine takes.
 	latestMax = 0.5
 )
 
-// A script says when Redis goes and comes, in seconds.
-type script struct{ total, kill, restart int }
+// A script says when a store goes and comes, in seconds.
+type script struct {
+	store                rig.Kind
+	total, kill, restart int
+}
 
-// RedisDemo is a short version of Redis.
-func RedisDemo(ctx context.Context, out io.Writer) error { return script{20, 7, 13}.play(ctx, out) }
+// LostDemo is a short version of Lost.
+func LostDemo(store rig.Kind) func(ctx context.Context, out io.Writer) error {
+	return script{store, 20, 7, 13}.play
+}
 
-// Redis plays for a minute what happens when Redis dies: two proxies share one limit,
-// Redis is killed and started again under load, and every second is written down. The
+// Lost plays for a minute what happens when a store dies: two proxies share one limit, the
+// store is killed and started again under load, and every second is written down. The
 // error says what was not as promised.
-func Redis(ctx context.Context, out io.Writer) error { return script{60, 20, 40}.play(ctx, out) }
+func Lost(store rig.Kind) func(ctx context.Context, out io.Writer) error {
+	return script{store, 60, 20, 40}.play
+}
 
 func (s script) play(ctx context.Context, out io.Writer) error {
 	t := trial{rate: sharedRate, seconds: s.total,
-		Topology: rig.Topology{Proxies: 2, Redis: true, Proxy: []string{fmt.Sprintf("RATE_LIMIT_LIMIT=%d", limit), "GATE=off", "EVENT_LOOPS=1"}},
+		Topology: rig.Topology{Proxies: 2, Store: s.store, Proxy: []string{fmt.Sprintf("RATE_LIMIT_LIMIT=%d", limit), "GATE=off", "EVENT_LOOPS=1"}},
 		troubles: []Trouble{{time.Duration(s.kill) * time.Second, killStore}, {time.Duration(s.restart) * time.Second, restartStore}},
 		tell: func(sec *second) {
 			report.Row(out, fmt.Sprint(sec.n), s.at(sec.n).String(), fmt.Sprint(sec.admitted), fmt.Sprint(sec.refused), sec.modes, sec.trouble)
 		}}
-	fmt.Fprintf(out, "Two proxies share a limit of %d/s in one Redis, GATE=off; each is offered %d/s for %d s. Redis is killed after %d s and starts again, empty, after %d s.\n\n",
-		limit, t.rate, s.total, s.kill, s.restart)
-	report.Head(out, "second", "Redis", "admitted", "refused", "modes", "and then")
+	fmt.Fprintf(out, "Two proxies share a limit of %d/s in one %s, GATE=off; each is offered %d/s for %d s. It is killed after %d s and starts again, with empty counters, after %d s.\n\n",
+		limit, s.store, t.rate, s.total, s.kill, s.restart)
+	report.Head(out, "second", string(s.store), "admitted", "refused", "modes", "and then")
 	o, err := t.run(ctx)
 	if err != nil {
 		return err
 	}
-	return o.showRedis(out, s)
+	return o.showLost(out, s)
 }
 
-// A state is how Redis was in a second.
+// A state is how the store was in a second.
 type state uint8
 
 const (
@@ -59,7 +66,7 @@ const (
 // String is the state in the table.
 func (s state) String() string { return [...]string{"up (load begins)", "up", "down", "changing"}[s] }
 
-// at is how Redis was in second n.
+// at is how the store was in second n.
 func (s script) at(n int) state {
 	switch {
 	case n <= 2:
@@ -72,8 +79,8 @@ func (s script) at(n int) state {
 	return up
 }
 
-// showRedis prints the sums and says what was not as promised.
-func (o *outcome) showRedis(out io.Writer, s script) error {
+// showLost prints the sums and says what was not as promised.
+func (o *outcome) showLost(out io.Writer, s script) error {
 	var e report.Expectations
 	var admitted, whole, failed uint64
 	latest := 0.0
@@ -82,19 +89,19 @@ func (o *outcome) showRedis(out io.Writer, s script) error {
 		case up:
 			admitted, whole = admitted+sec.admitted, whole+1
 		case down:
-			e.Never(sec.refused > 0, "second %d: %d refused while Redis was away", sec.n, sec.refused)
+			e.Never(sec.refused > 0, "second %d: %d refused while %s was away", sec.n, sec.refused, s.store)
 		}
 	}
 	mean := float64(admitted) / float64(max(whole, 1))
-	fmt.Fprintf(out, "\nRedis up, %d whole seconds: %.2f admitted per second by both together (limit %d, %+.2f %%)\n", whole, mean, limit, 100*(mean/limit-1))
+	fmt.Fprintf(out, "\n%s up, %d whole seconds: %.2f admitted per second by both together (limit %d, %+.2f %%)\n", s.store, whole, mean, limit, 100*(mean/limit-1))
 	for i, l := range o.loads {
 		failed += l.Errors
 		latest = max(latest, l.LatencySuccess.Max, l.LatencyLimited.Max)
 		fmt.Fprintf(out, "proxy %d: %d sent, statuses %v, %d failed; admitted p50 %.2f p99 %.2f max %.1f ms; generator %s\n", i+1, l.Sent, l.StatusCodes, l.Errors,
 			1e3*l.LatencySuccess.P50, 1e3*l.LatencySuccess.P99, 1e3*l.LatencySuccess.Max, l.Verdict)
 	}
-	e.Never(math.Abs(mean/limit-1) > offMax, "%.1f admitted per second while Redis was up, the limit is %d", mean, limit)
+	e.Never(math.Abs(mean/limit-1) > offMax, "%.1f admitted per second while %s was up, the limit is %d", mean, s.store, limit)
 	e.Never(failed > 0, "%d requests failed", failed)
 	e.Never(latest > latestMax, "the latest answer came after %.0f ms", 1e3*latest)
-	return e.Conclude(out, "exact while Redis is up, nothing refused or failed while it is away, limiting again within a second of its return.", rig.Inconclusive(o.loads...))
+	return e.Conclude(out, "exact while "+string(s.store)+" is up, nothing refused or failed while it is away, limiting again within a second of its return.", rig.Inconclusive(o.loads...))
 }

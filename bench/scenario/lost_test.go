@@ -13,7 +13,7 @@ import (
 )
 
 // short has the load begin in seconds 1 and 2; Redis is away in second 6.
-var short = script{10, 4, 6}
+var short = script{rig.RedisStore, 10, 4, 6}
 
 func good() ([]second, []*rig.Loaded) {
 	seconds := []second{{n: 1, admitted: 1400}, {n: 3, admitted: 1000, refused: 2000}, {n: 4, admitted: 1000, refused: 2000},
@@ -21,7 +21,7 @@ func good() ([]second, []*rig.Loaded) {
 	return seconds, []*rig.Loaded{{Sent: 10}, {Sent: 10}}
 }
 
-func TestShowRedis(t *testing.T) {
+func TestShowLost(t *testing.T) {
 	for _, c := range []struct {
 		name, want string
 		spoil      func(s []second, l []*rig.Loaded)
@@ -35,7 +35,7 @@ func TestShowRedis(t *testing.T) {
 	} {
 		seconds, loads := good()
 		c.spoil(seconds, loads)
-		err := (&outcome{loads: loads, seconds: seconds}).showRedis(io.Discard, short)
+		err := (&outcome{loads: loads, seconds: seconds}).showLost(io.Discard, short)
 		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: got %v, want %q", c.name, err, c.want)
 		}
@@ -47,11 +47,11 @@ func TestInconclusive(t *testing.T) {
 	seconds, loads := good()
 	loads[1].Verdict, loads[1].Reasons = "INVALID", []string{"pacer lag p99 20 ms"}
 	var out strings.Builder
-	if err := (&outcome{loads: loads, seconds: seconds}).showRedis(&out, short); err != nil {
+	if err := (&outcome{loads: loads, seconds: seconds}).showLost(&out, short); err != nil {
 		t.Errorf("as promised, though the load was not as planned: %v", err)
 	}
 	seconds[1].admitted, loads[0].Errors = 900, 3
-	err := (&outcome{loads: loads, seconds: seconds}).showRedis(&out, short)
+	err := (&outcome{loads: loads, seconds: seconds}).showLost(&out, short)
 	exit, ok := errors.AsType[*service.ExitError](err)
 	if !ok || exit.Status != 3 || !errors.Is(err, result.ErrNotKept) || !strings.Contains(err.Error(), "pacer lag p99 20 ms") {
 		t.Errorf("ends with %v", err)
@@ -60,7 +60,7 @@ func TestInconclusive(t *testing.T) {
 		t.Errorf("said %s", out.String())
 	}
 	loads[1].Verdict = "DEGRADED"
-	if _, ok := errors.AsType[*service.ExitError]((&outcome{loads: loads, seconds: seconds}).showRedis(&out, short)); ok {
+	if _, ok := errors.AsType[*service.ExitError]((&outcome{loads: loads, seconds: seconds}).showLost(&out, short)); ok {
 		t.Error("a load that can be judged is called inconclusive")
 	}
 }
