@@ -13,7 +13,6 @@ var kindNames = map[string]string{"lines": "lines of Go", "parameters": "paramet
 // shrinking names what exceeds a bound today, and by how much. Its numbers fall: a check
 // fails when one is higher than it needs to be. Nothing is added here.
 var shrinking = map[string]int{
-	"lines internal/loop":                                   3031,
 	"lines proxy/admin":                                     2600,
 	"lines proxy/rule":                                      4700,
 	"lines proxy/session":                                   3100,

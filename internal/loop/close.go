@@ -139,9 +139,9 @@ func (c *Conn) gone(cause error) {
 	switch {
 	case c.secure != nil:
 		if c.ending == endingReset {
-			c.secure.reset()
+			c.secure.Reset()
 		}
-		c.secure.letGo()
+		c.secure.LetGo()
 	case c.accepted:
 		c.loop.g.leave(c)
 	}

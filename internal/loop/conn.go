@@ -8,6 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"weir/internal/deadline"
+	"weir/internal/pump"
 )
 
 // A connState says who has the socket.
@@ -32,7 +33,7 @@ type Conn struct {
 	local   netip.AddrPort // of an accepted connection
 	accept  AcceptFunc     // makes the Handler of an accepted connection
 	dialled DialFunc       // or of a dialled one; nil once it has
-	secure  *pump          // to the peer, of a TLS connection
+	secure  *pump.Pump     // to the peer, of a TLS connection
 
 	state   connState
 	ending  ending    // how it is to end

@@ -173,12 +173,12 @@ func (job *dial) bring(nc net.Conn, by time.Time) error {
 		}
 		return err
 	}
-	p := c.loop.g.newPump(c, nc, func(w net.Conn) *tls.Conn { return tls.Client(w, job.secure) })
+	p := c.newPump(nc, func(w net.Conn) *tls.Conn { return tls.Client(w, job.secure) })
 	if p == nil {
 		_ = nc.Close()
 		return net.ErrClosed
 	}
-	return p.greet(job.addr, by)
+	return c.greet(p, job.addr, by)
 }
 
 // stop cancels the dials under way and waits for them.

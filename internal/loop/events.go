@@ -67,8 +67,8 @@ func closeCause(c *Conn, err error) error {
 	switch {
 	case err == nil:
 		return nil
-	case c.secure != nil && c.secure.reason() != nil:
-		return c.secure.reason()
+	case c.secure != nil && c.secure.Reason() != nil:
+		return c.secure.Reason()
 	case errors.Is(err, io.EOF):
 		return c.loop.endCause(c.sock.Fd())
 	}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"os"
 	"runtime"
 	"sync"
 	"sync/atomic"
@@ -14,6 +13,9 @@ import (
 	"github.com/panjf2000/gnet/v2"
 	"github.com/panjf2000/gnet/v2/pkg/logging"
 	"golang.org/x/sys/unix"
+
+	"weir/internal/admit"
+	"weir/internal/pump"
 )
 
 // Defaults of Config.
@@ -25,9 +27,6 @@ const (
 	// handshakeTimeoutDefault is generous: a slow client on a bad line needs
 	// four round trips, one of them for the connect.
 	handshakeTimeoutDefault = 10 * time.Second
-	// descriptorReserve is kept free of client connections: upstream
-	// connections, the store, logs, files.
-	descriptorReserve = 128
 )
 
 // sparesForOthers is how many processors of Go there are for what works beside
@@ -46,9 +45,9 @@ type Group struct {
 	dialer *dialer
 
 	open      atomic.Int64 // accepted connections
-	places    places
-	addresses addresses
-	pumps     pumps
+	places    admit.Places
+	addresses admit.Addresses
+	pumps     pump.Set
 	stats     counters
 	stopped   atomic.Bool
 }
@@ -75,9 +74,9 @@ type Stats struct {
 func Start(cfg Config) (*Group, error) {
 	cfg = withDefaults(cfg)
 	g := &Group{cfg: cfg}
-	g.places.begin(cfg.ConnectionsMax)
-	g.addresses.most = cfg.PerAddressMax
-	g.pumps.writeStall, g.pumps.stats = cfg.WriteStall, &g.stats
+	g.places.Begin(cfg.ConnectionsMax)
+	g.addresses.Most = cfg.PerAddressMax
+	g.pumps.WriteStall = cfg.WriteStall
 	g.dialer = newDialer(cfg.DialsMax, cfg.Sources)
 	for i := range cfg.Loops {
 		g.loops = append(g.loops, newLoop(g, i))
@@ -144,17 +143,17 @@ func withDefaults(cfg Config) Config {
 // as many socket pairs as loops reach them all. They stay open as anchors.
 func (g *Group) findLoops() error {
 	for i := range g.loops {
-		anchor, err := socketPair()
+		ours, theirs, err := pump.Pair()
 		if err != nil {
 			return fmt.Errorf("open socket pair: %w", err)
 		}
 		found := make(chan gnet.EventLoop, 1)
-		if _, err := g.client.EnrollContext(anchor.ours, found); err != nil {
-			_ = anchor.theirs.Close()
+		if _, err := g.client.EnrollContext(ours, found); err != nil {
+			_ = theirs.Close()
 			return fmt.Errorf("enroll socket pair: %w", err)
 		}
 		l := g.loops[i]
-		l.el, l.anchor = <-found, anchor.theirs
+		l.el, l.anchor = <-found, theirs
 		for _, other := range g.loops[:i] {
 			if other.el == l.el {
 				return errors.New("find event loops: one was found twice")
@@ -162,33 +161,6 @@ func (g *Group) findLoops() error {
 		}
 	}
 	return nil
-}
-
-type pair struct{ ours, theirs net.Conn }
-
-func socketPair() (pair, error) {
-	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
-	if err != nil {
-		return pair{}, err
-	}
-	ours, err := fileConn(fds[0])
-	if err != nil {
-		_ = unix.Close(fds[1])
-		return pair{}, err
-	}
-	theirs, err := fileConn(fds[1])
-	if err != nil {
-		_ = ours.Close()
-		return pair{}, err
-	}
-	return pair{ours, theirs}, nil
-}
-
-// fileConn makes a net.Conn of a descriptor, which it takes over.
-func fileConn(fd int) (net.Conn, error) {
-	f := os.NewFile(uintptr(fd), "socket")
-	defer f.Close()
-	return net.FileConn(f)
 }
 
 // Loops returns the loops, by index. The slice is not to be changed.
@@ -218,7 +190,7 @@ func (g *Group) Stop() {
 		return
 	}
 	g.dialer.cancel()
-	g.pumps.refuse()
+	g.pumps.Refuse()
 	g.dialer.stop()
 	g.clock.stop()
 	var closed sync.WaitGroup
@@ -232,8 +204,8 @@ func (g *Group) Stop() {
 			closed.Done()
 		})
 	}
-	await(&closed, stopMax)
-	g.pumps.stop()
+	pump.Await(&closed, stopMax)
+	g.pumps.Stop()
 	_ = g.client.Stop()
 	for _, l := range g.loops {
 		if l.anchor != nil {
@@ -245,18 +217,6 @@ func (g *Group) Stop() {
 // stopMax is how long Stop waits for a loop to close its connections. A loop
 // that has died of a fault of its poller never does.
 const stopMax = 5 * time.Second
-
-func await(wg *sync.WaitGroup, most time.Duration) {
-	done := make(chan struct{})
-	go func() {
-		wg.Wait()
-		close(done)
-	}()
-	select {
-	case <-done:
-	case <-time.After(most):
-	}
-}
 
 // quiet swallows gnet's log: what matters of it reaches a Handler or Stats.
 type quiet struct{}

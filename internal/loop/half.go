@@ -105,8 +105,8 @@ func (c *Conn) readRest() {
 	switch {
 	case err != nil:
 		c.gone(err)
-	case n == 0 && c.secure != nil && c.secure.reason() != nil:
-		c.gone(c.secure.reason())
+	case n == 0 && c.secure != nil && c.secure.Reason() != nil:
+		c.gone(c.secure.Reason())
 	case n == 0:
 		c.peer = peerEnded
 	}

@@ -1,6 +1,10 @@
 package loop
 
-import "golang.org/x/sys/unix"
+import (
+	"golang.org/x/sys/unix"
+
+	"weir/internal/pump"
+)
 
 // A kernel is what a Conn asks of the operating system beside gnet; tests have
 // one of their own, in which anything may fail.
@@ -43,7 +47,7 @@ func (system) enroll(c *Conn, fd int) error {
 	if _, err := unix.Getpeername(fd); err != nil {
 		return unix.ENOTCONN
 	}
-	nc, err := fileConn(fd)
+	nc, err := pump.FileConn(fd)
 	if err != nil {
 		return err
 	}

@@ -58,7 +58,7 @@ func (g *Group) Listen(addr string, accept AcceptFunc) (*Listener, error) {
 func (g *Group) Serve(ln net.Listener, secure *tls.Config, accept AcceptFunc) *Listener {
 	l := &Listener{g: g, ln: ln, accept: accept, secure: secure, enrolling: make(chan *enrolment, enrollingMax)}
 	if secure != nil {
-		g.places.expect(&g.places.secureIn)
+		g.places.ExpectIn()
 	}
 	l.reserve, _ = os.Open(os.DevNull)
 	l.ended.Add(2)
@@ -183,13 +183,13 @@ func (l *Listener) take(nc net.Conn) {
 // takeSecure has a goroutine of its own shake hands, as a client may take its
 // time for that.
 func (l *Listener) takeSecure(c *Conn, nc net.Conn) {
-	p := l.g.newPump(c, nc, func(w net.Conn) *tls.Conn { return tls.Server(w, l.secure) })
+	p := c.newPump(nc, func(w net.Conn) *tls.Conn { return tls.Server(w, l.secure) })
 	if p == nil {
 		_ = nc.Close()
 		l.g.leave(c)
 		return
 	}
-	go p.welcome(time.Now().Add(l.g.cfg.HandshakeTimeout))
+	go c.welcome(p, time.Now().Add(l.g.cfg.HandshakeTimeout))
 }
 
 // settle sees to connections that did not get into their loop.

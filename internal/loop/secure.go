@@ -2,11 +2,11 @@ package loop
 
 import (
 	"crypto/tls"
-	"errors"
 	"fmt"
-	"io"
 	"net"
 	"time"
+
+	"weir/internal/pump"
 )
 
 // A TLS connection is one of the loop like any other, because what the loop
@@ -39,7 +39,7 @@ func (e *HandshakeError) Unwrap() error { return e.Err }
 // changed; without a ServerName the host of addr is what the certificate must
 // be for. The error told is that of the connect or a *HandshakeError.
 func (l *Loop) DialSecure(addr string, timeout time.Duration, cfg *tls.Config, dialled DialFunc) {
-	l.g.places.expect(&l.g.places.secureOut)
+	l.g.places.ExpectOut()
 	c := newConn(l)
 	c.dialled = dialled
 	l.dial(&dial{c: c, addr: addr, timeout: timeout, secure: named(cfg, addr)})
@@ -59,108 +59,63 @@ func named(cfg *tls.Config, addr string) *tls.Config {
 	return cfg
 }
 
-// A truncated connection ended without a close_notify: what it sent last may
-// have been cut off by somebody else.
-type truncated struct{}
-
-func (truncated) Error() string { return "the connection ended without a close_notify" }
-
-// Unwrap makes it an unexpected end.
-func (truncated) Unwrap() error { return io.ErrUnexpectedEOF }
-
-// A wire is the TCP connection below a tls.Conn. crypto/tls takes an end at the
-// border of a record for a proper one; here it is an error (RFC 8446 section
-// 6.1: the truncation attack).
-type wire struct{ net.Conn }
-
-// Read is net.Conn's, with an end told as truncated.
-func (w wire) Read(b []byte) (int, error) {
-	n, err := w.Conn.Read(b)
-	if err == io.EOF {
-		err = truncated{}
-	}
-	return n, err
+// newPump returns the pump of c, or nil after Stop. The caller has it welcome or greet
+// the peer.
+func (c *Conn) newPump(nc net.Conn, session func(net.Conn) *tls.Conn) *pump.Pump {
+	retry := c.retry
+	return c.loop.g.pumps.New(nc, session, func() { c.loop.Post(retry) }, func() {
+		if c.accepted {
+			c.loop.g.leave(c)
+		}
+	})
 }
 
 // welcome shakes hands with an accepted connection and brings it to its loop.
 // It is the pump's goroutine from then on.
-func (p *pump) welcome(by time.Time) {
-	if err := p.handshake(by); err != nil {
-		p.set.stats.handshakeErrors.Add(1)
-		p.answerPlain(err)
-		p.end()
+func (c *Conn) welcome(p *pump.Pump, by time.Time) {
+	g := c.loop.g
+	if err := p.Shake(by); err != nil {
+		g.stats.handshakeErrors.Add(1)
+		p.AnswerPlain(err, g.cfg.Plain, lingerBytesMax, lingerIdleMax)
+		p.End()
 		return
 	}
-	if err := p.join(); err != nil {
-		p.set.stats.refused.Add(1)
-		p.end()
+	if err := c.join(p); err != nil {
+		g.stats.refused.Add(1)
+		p.End()
 		return
 	}
-	go p.outward()
-	p.inward()
-}
-
-// answerPlain answers a client whose handshake failed because it does not speak
-// TLS. As after CloseLinger, what it still sends is discarded for a while.
-func (p *pump) answerPlain(err error) {
-	var not tls.RecordHeaderError
-	if !errors.As(err, &not) || not.Conn == nil { // nil: TLS has been spoken
-		return
-	}
-	answer := p.c.loop.g.cfg.Plain(not.RecordHeader)
-	tcp, ok := p.wire.(*net.TCPConn)
-	if len(answer) == 0 || !ok {
-		return
-	}
-	_ = tcp.SetDeadline(time.Now().Add(lingerIdleMax))
-	_, _ = tcp.Write(answer)
-	_ = tcp.CloseWrite()
-	_, _ = io.CopyN(io.Discard, tcp, lingerBytesMax)
+	p.Run()
 }
 
 // greet shakes hands on a dialled connection and brings it to its loop.
-func (p *pump) greet(addr string, by time.Time) error {
-	err := p.handshake(by)
+func (c *Conn) greet(p *pump.Pump, addr string, by time.Time) error {
+	err := p.Shake(by)
 	if err != nil {
 		err = &HandshakeError{Addr: addr, Err: err}
 	} else {
-		err = p.join()
+		err = c.join(p)
 	}
 	if err != nil {
-		p.end()
+		p.End()
 		return err
 	}
-	go p.outward()
-	go p.inward()
+	go p.Run()
 	return nil
 }
 
-// handshake has to be done by the given time; the zero time is never.
-func (p *pump) handshake(by time.Time) error {
-	_ = p.wire.SetDeadline(by)
-	if err := p.tls.Handshake(); err != nil {
-		return err
-	}
-	return p.wire.SetDeadline(time.Time{})
-}
-
-// join makes the pair and brings one end of it to the loop.
-func (p *pump) join() error {
-	pair, err := socketPair()
+// join brings the connection to its loop, with the pump between it and its peer.
+func (c *Conn) join(p *pump.Pump) error {
+	ours, err := p.Join()
 	if err != nil {
-		return fmt.Errorf("open socket pair: %w", err)
-	}
-	if err := p.attach(pair.theirs.(*net.UnixConn)); err != nil {
-		_ = pair.ours.Close()
 		return err
 	}
-	_ = pair.ours.(*net.UnixConn).SetWriteBuffer(pairBytes)
-	p.c.secure = p
-	e, err := p.c.enroll(pair.ours)
+	c.secure = p
+	e, err := c.enroll(ours)
 	if err != nil {
 		return err
 	}
 	e.await() // a failure is told to the Conn, which then lets go of the pump
-	p.set.settle(p)
+	p.Settle()
 	return nil
 }

@@ -108,7 +108,7 @@ func (c *Conn) send(b []byte) int {
 // between it and us is small, so trying again every watchStep would be slow.
 func (c *Conn) awaitRoom(short bool) {
 	if short && c.secure != nil {
-		c.secure.wanting.Store(true)
+		c.secure.Want()
 	}
 }
 
@@ -237,7 +237,7 @@ func (c *Conn) look(now time.Time) bool {
 	if c.state == stateClosed {
 		return false
 	}
-	if c.state != stateAway && c.flush() || c.secure != nil && c.secure.moved() {
+	if c.state != stateAway && c.flush() || c.secure != nil && c.secure.Moved() {
 		c.progressed, c.lookPause = now, watchStep
 	} else {
 		c.lookPause = min(2*c.lookPause, watchStepMax)
@@ -248,7 +248,7 @@ func (c *Conn) look(now time.Time) bool {
 		c.loop.g.stats.stalled.Add(1)
 		c.Close()
 		if c.secure != nil {
-			c.secure.abort()
+			c.secure.Abort()
 		}
 		return false
 	}

@@ -1,0 +1,44 @@
+package pump
+
+import (
+	"net"
+	"testing"
+	"time"
+
+	"weir/internal/testkit"
+)
+
+// Progress is what the peer's kernel acknowledges.
+func TestMovedIsWhatThePeerTakes(t *testing.T) {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ln.Close()
+	ours, err := net.Dial("tcp", ln.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ours.Close()
+	theirs, err := ln.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer theirs.Close()
+	p := &Pump{wire: ours}
+	if !p.Moved() {
+		t.Error("a peer that owes nothing is said to hold us up")
+	}
+	// The deadline may have passed before anything is written, and the kernel may send
+	// a little more into a buffer that is nearly full, now and then.
+	testkit.Eventually(t, "nothing moves", func() bool {
+		_ = ours.SetWriteDeadline(time.Now().Add(100 * time.Millisecond))
+		_, _ = ours.Write(make([]byte, 64<<20)) // until nothing goes any more
+		return !p.Moved() && !p.Moved()
+	})
+	_ = theirs.SetDeadline(time.Now().Add(testkit.Patience))
+	testkit.Eventually(t, "something has moved", func() bool {
+		_, _ = theirs.Read(make([]byte, 64<<10))
+		return p.Moved()
+	})
+}

@@ -1,0 +1,144 @@
+package pump
+
+import (
+	"net"
+	"os"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+const (
+	// stopGrace is how long Stop lets pumps send what was written before.
+	stopGrace = time.Second
+	// stopMax is how long Refuse and Stop wait for pumps to end.
+	stopMax = 5 * time.Second
+)
+
+// A Set is pumps that are stopped together.
+//
+// Safe for concurrent use: mu guards all, stopped and what the groups wait for.
+type Set struct {
+	// WriteStall is how long the peer of an owner that is gone may take nothing. It does
+	// not change.
+	WriteStall time.Duration
+
+	buffers sync.Pool
+
+	mu       sync.Mutex
+	all      map[*Pump]bool // false until its owner has it
+	stopped  bool
+	settling sync.WaitGroup // those that shake hands or join
+	running  sync.WaitGroup // all
+}
+
+func (s *Set) add(p *Pump) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.stopped {
+		return false
+	}
+	if s.all == nil {
+		s.all = make(map[*Pump]bool)
+	}
+	s.all[p] = false
+	s.settling.Add(1)
+	s.running.Add(1)
+	return true
+}
+
+// Settle notes that the pump's owner has its end of the pair, or has let go.
+func (p *Pump) Settle() {
+	s := p.set
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.all[p] = true
+	s.settling.Done()
+}
+
+func (s *Set) remove(p *Pump) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.all[p] {
+		s.settling.Done()
+	}
+	delete(s.all, p)
+	s.running.Done()
+}
+
+// Refuse ends the handshakes and begins no more. It is called while the owners
+// still take their ends of pairs, as those that are on their way wait for it.
+func (s *Set) Refuse() {
+	s.mu.Lock()
+	s.stopped = true
+	for p, settled := range s.all {
+		if !settled {
+			_ = p.wire.Close()
+		}
+	}
+	s.mu.Unlock()
+	Await(&s.settling, stopMax)
+}
+
+// Stop ends all pumps, after a grace for what their owners had written.
+func (s *Set) Stop() {
+	Await(&s.running, stopGrace)
+	s.mu.Lock()
+	for p := range s.all {
+		p.Abort()
+	}
+	s.mu.Unlock()
+	Await(&s.running, stopMax)
+}
+
+func (s *Set) take() *[pumpBytes]byte {
+	if b, ok := s.buffers.Get().(*[pumpBytes]byte); ok {
+		return b
+	}
+	return new([pumpBytes]byte)
+}
+
+// put gives a buffer back; nil is nothing.
+func (s *Set) put(b *[pumpBytes]byte) {
+	if b != nil {
+		s.buffers.Put(b)
+	}
+}
+
+// Await waits for the group, but no longer than most.
+func Await(wg *sync.WaitGroup, most time.Duration) {
+	done := make(chan struct{})
+	go func() {
+		wg.Wait()
+		close(done)
+	}()
+	select {
+	case <-done:
+	case <-time.After(most):
+	}
+}
+
+// Pair makes a pair of Unix sockets.
+func Pair() (ours, theirs net.Conn, err error) {
+	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return nil, nil, err
+	}
+	if ours, err = FileConn(fds[0]); err != nil {
+		_ = unix.Close(fds[1])
+		return nil, nil, err
+	}
+	if theirs, err = FileConn(fds[1]); err != nil {
+		_ = ours.Close()
+		return nil, nil, err
+	}
+	return ours, theirs, nil
+}
+
+// FileConn makes a net.Conn of a descriptor, which it takes over.
+func FileConn(fd int) (net.Conn, error) {
+	f := os.NewFile(uintptr(fd), "socket")
+	defer f.Close()
+	return net.FileConn(f)
+}
