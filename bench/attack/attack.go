@@ -13,7 +13,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"os"
 	"strings"
@@ -71,7 +70,7 @@ func Run(ctx context.Context, names []string, out io.Writer) error {
 		rows = append(rows, r)
 		fmt.Fprintf(out, "  %s\n", r.line(base))
 	}
-	return report(out, rows)
+	return show(out, rows)
 }
 
 // attackers is how many there can be: the proxy keeps a descriptor for the
@@ -129,12 +128,8 @@ func startTarget(ctx context.Context) (addr string, stop func(), err error) {
 	if addr, err = freeport.Addr(); err != nil {
 		return "", nil, err
 	}
-	p, err := rig.Start("target", nil, self, TargetName, addr)
+	p, err := rig.StartServing(ctx, "target", addr, self, TargetName, addr)
 	if err != nil {
-		return "", nil, err
-	}
-	if err := p.AwaitPort(ctx, addr); err != nil {
-		p.Kill()
 		return "", nil, err
 	}
 	return addr, p.Kill, nil
@@ -142,10 +137,11 @@ func startTarget(ctx context.Context) (addr string, stop func(), err error) {
 
 // play is one attack: a fresh proxy, good traffic, attackers.
 func play(ctx context.Context, a *attack, target string) (_ *row, err error) {
-	v, err := startVictim(ctx, a.files, target)
+	started, err := rig.StartApart(ctx, a.files, append([]string{"TARGET_URL=http://" + target}, settings...))
 	if err != nil {
 		return nil, err
 	}
+	v := victim{started}
 	defer v.Kill()
 	r := &row{attack: a}
 	watched, err := rig.Watch(v.Pid())
@@ -157,13 +153,13 @@ func play(ctx context.Context, a *attack, target string) (_ *row, err error) {
 	defer over()
 	opening, enough := context.WithCancel(attacking)
 	defer enough()
-	c := newCrowd(a, v.addr)
+	c := newCrowd(a, v.Addr)
 	c.done.Go(func() {
 		if a.play != nil && rig.Wait(opening, calm) == nil {
 			c.open(opening, attacking)
 		}
 	})
-	r.load, err = rig.Load{URL: "http://" + v.addr + "/api/test", Rate: rate, For: span, Connections: connections}.Run(ctx, func(string) {})
+	r.load, err = rig.Load{URL: "http://" + v.Addr + "/api/test", Rate: rate, For: span, Connections: connections}.Run(ctx, func(string) {})
 	enough()
 	if err == nil {
 		r.usage, err = watched()
@@ -173,7 +169,7 @@ func play(ctx context.Context, a *attack, target string) (_ *row, err error) {
 		if a.life == 0 { // it may stay, so it leaves
 			over()
 		}
-		v.await(ctx, r, c)
+		v.awaitCalm(ctx, r, c)
 	}
 	over()
 	c.done.Wait()
@@ -204,42 +200,18 @@ func ownCPU() time.Duration {
 }
 
 // A victim is a proxy under attack.
-type victim struct {
-	*rig.Process
-	addr, admin string
-}
+type victim struct{ *rig.Proxy }
 
-func startVictim(ctx context.Context, files int, target string) (*victim, error) {
-	v := new(victim)
-	var err error
-	if v.addr, err = freeport.Addr(); err != nil {
-		return nil, err
-	}
-	if v.admin, err = freeport.Addr(); err != nil {
-		return nil, err
-	}
-	_, port, _ := net.SplitHostPort(v.admin)
-	v.Process, err = rig.Launch("proxy", v.addr, files, append([]string{"TARGET_URL=http://" + target, "ADMIN_PORT=" + port}, settings...))
-	if err != nil {
-		return nil, err
-	}
-	if err := v.AwaitPort(ctx, v.addr); err != nil {
-		v.Kill()
-		return nil, err
-	}
-	return v, nil
-}
-
-// await waits until the attackers are gone, or should be, and asks the proxy
+// awaitCalm waits until the attackers are gone, or should be, and asks the proxy
 // how it is.
-func (v *victim) await(ctx context.Context, r *row, c *crowd) {
+func (v victim) awaitCalm(ctx context.Context, r *row, c *crowd) {
 	t := c.snapshot()
 	since := t.last
 	if since.IsZero() || c.life == 0 {
 		since = time.Now()
 	}
 	for {
-		m, err := rig.Scrape(ctx, v.admin)
+		m, err := rig.Scrape(ctx, v.Admin)
 		if err != nil {
 			r.silent = err.Error()
 		} else {
@@ -254,7 +226,7 @@ func (v *victim) await(ctx context.Context, r *row, c *crowd) {
 		}
 		_ = rig.Wait(ctx, 20*time.Millisecond)
 	}
-	if err := ask(ctx, "http://"+v.addr+"/api/test"); err != nil {
+	if err := ask(ctx, "http://"+v.Addr+"/api/test"); err != nil {
 		r.canary = err.Error()
 	}
 }

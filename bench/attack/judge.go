@@ -1,12 +1,12 @@
 package attack
 
 import (
-	"errors"
 	"fmt"
 	"io"
 	"strings"
 	"time"
 
+	"weir/bench/report"
 	"weir/bench/rig"
 )
 
@@ -14,8 +14,6 @@ import (
 // the good requests may be. It is told and not enforced: the attackers use the
 // same processors.
 const ratioMax = 2
-
-var errNotAsItShouldBe = errors.New("not as it should be")
 
 // A row is what came of one attack.
 type row struct {
@@ -57,12 +55,10 @@ func (r *row) perConnection() int64 {
 	return max(0, r.usage.RSSPeak-r.usage.RSSBefore) / int64(r.most)
 }
 
-// problems are what must not be.
-func (r *row) problems() (list []string) {
+// expect says what must not be.
+func (r *row) expect(e *report.Expectations) {
 	say := func(wrong bool, format string, args ...any) {
-		if wrong {
-			list = append(list, r.attack.name+": "+fmt.Sprintf(format, args...))
-		}
+		e.Never(wrong, "%s: "+format, append([]any{r.attack.name}, args...)...)
 	}
 	say(r.crash != "", "%s", r.crash)
 	if r.load != nil {
@@ -74,7 +70,6 @@ func (r *row) problems() (list []string) {
 	say(r.silent != "", "no metrics afterwards: %s", r.silent)
 	say(r.canary != "", "a request after the attack was not answered: %s", r.canary)
 	say(r.attack.play != nil && r.opened == 0, "nobody attacked")
-	return list
 }
 
 // remarks are what should not be and proves nothing by itself.
@@ -97,23 +92,23 @@ func (r *row) line(base *row) string {
 		r.attack.name, 1e3*r.load.LatencySuccess.P99, r.ratio(base), r.failed(), r.opened, r.left, r.gone.Seconds(), r.told())
 }
 
-// report prints the table and the verdict. The first row is the base line.
-func report(out io.Writer, rows []*row) error {
+// show prints the table and the verdict. The first row is the base line.
+func show(out io.Writer, rows []*row) error {
 	base := rows[0]
-	fmt.Fprint(out, "\n| attack | opened | refused | at once | good p50 ms | p99 ms | × base | failed | proxy MB | kB each | kernel MB | cores: proxy | attackers | still there | gone after s | answered |\n"+
-		"| --- "+strings.Repeat("| --- ", 15)+"|\n")
-	var problems, remarks []string
+	table := report.NewTable("attack | opened | refused | at once | good p50 ms | p99 ms | × base | failed | proxy MB | kB each | kernel MB | cores: proxy | attackers | still there | gone after s | answered")
+	var e report.Expectations
+	var remarks []string
 	for _, r := range rows {
 		if r.load != nil {
 			l := r.load.LatencySuccess
-			fmt.Fprintf(out, "| %s | %d | %d | %d | %.2f | %.2f | %.1f | %d | %.0f | %.1f | %.0f | %.2f | %.2f | %d | %.1f | %s |\n", r.attack.name, r.opened, r.refused+r.capped, r.most,
+			table.Add("%s | %d | %d | %d | %.2f | %.2f | %.1f | %d | %.0f | %.1f | %.0f | %.2f | %.2f | %d | %.1f | %s", r.attack.name, r.opened, r.refused+r.capped, r.most,
 				1e3*l.P50, 1e3*l.P99, r.ratio(base), r.failed(), float64(r.usage.RSSPeak)/1e6, float64(r.perConnection())/1e3,
 				float64(r.usage.KernelPeak)/1e6, r.usage.Cores(), r.attackersCPU.Seconds()/max(r.usage.Over.Seconds(), 1), r.left, r.gone.Seconds(), r.told())
 		}
-		problems = append(problems, r.problems()...)
+		r.expect(&e)
 		remarks = append(remarks, r.remarks(base)...)
 	}
-	fmt.Fprintln(out)
+	fmt.Fprintf(out, "\n%v\n", table)
 	for _, r := range rows[1:] {
 		fmt.Fprintf(out, "%s: %s\n", r.attack.name, r.attack.about)
 	}
@@ -121,12 +116,7 @@ func report(out io.Writer, rows []*row) error {
 	for _, text := range remarks {
 		fmt.Fprintf(out, "Remark: %s\n", text)
 	}
-	if len(problems) > 0 {
-		fmt.Fprintf(out, "\nNOT AS IT SHOULD BE:\n  %s\n", strings.Join(problems, "\n  "))
-		return errNotAsItShouldBe
-	}
-	fmt.Fprintln(out, "As it should be: no good request failed, every attacker was gone in time, and the proxy was well afterwards.")
-	return nil
+	return e.Conclude(out, "no good request failed, every attacker was gone in time, and the proxy was well afterwards.", nil)
 }
 
 const explanation = `

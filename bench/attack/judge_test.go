@@ -41,7 +41,7 @@ func TestReport(t *testing.T) {
 		base.attack = &attack{name: "none"}
 		c.change(r)
 		var out strings.Builder
-		err := report(&out, []*row{base, r})
+		err := show(&out, []*row{base, r})
 		if (err == nil) != (c.problem == "") || err != nil && !strings.Contains(out.String(), c.problem) {
 			t.Errorf("%s: got %v, want %q in\n%s", c.name, err, c.problem, &out)
 		}
@@ -72,7 +72,7 @@ func TestFigures(t *testing.T) {
 	if got := r.told(); got != "closed×3 200×1 431×2 no HTTP×1" {
 		t.Errorf("answers are told as %q", got)
 	}
-	_ = report(io.Discard, []*row{base})
+	_ = show(io.Discard, []*row{base})
 }
 
 func TestChoose(t *testing.T) {

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	"weir/bench/report"
 	"weir/bench/rig"
 )
 
@@ -20,13 +21,8 @@ type books struct {
 // statuses are those that the run may bring about.
 var statuses = []int{101, 200, 429, 502, 503}
 
-// audit returns what does not agree.
-func (b *books) audit() (problems []string) {
-	say := func(wrong bool, format string, args ...any) {
-		if wrong {
-			problems = append(problems, fmt.Sprintf(format, args...))
-		}
-	}
+// audit expects that they agree, and that there was enough chaos.
+func (b *books) audit(e *report.Expectations) {
 	count := func(family string, labels ...string) int64 { return int64(b.proxy.Sum(family, labels...)) }
 	forwarded := count("ratelimiter_requests_total", `decision="forwarded"`)
 	decided := forwarded + count("ratelimiter_requests_total", `decision="rejected"`)
@@ -34,26 +30,25 @@ func (b *books) audit() (problems []string) {
 	answered := int64(0)
 	for status, n := range b.answered() {
 		answered += n
-		say(!slices.Contains(statuses, status), "%d answers with status %d", n, status)
+		e.Never(!slices.Contains(statuses, status), "%d answers with status %d", n, status)
 		told := int64(b.clients.byStatus[status])
-		say(told > n || n > told+int64(b.clients.lost), "status %d: the proxy counts %d, clients %d and %d not waited for", status, n, told, b.clients.lost)
+		e.Never(told > n || n > told+int64(b.clients.lost), "status %d: the proxy counts %d, clients %d and %d not waited for", status, n, told, b.clients.lost)
 	}
 	for status, n := range b.clients.byStatus {
-		say(n > 0 && b.answered()[status] == 0, "clients read %d answers with status %d, the proxy counts none", n, status)
+		e.Never(n > 0 && b.answered()[status] == 0, "clients read %d answers with status %d, the proxy counts none", n, status)
 	}
 	shed := count("ratelimiter_upstream_errors_total", `kind="gate"`)
-	say(decided+shed != answered+abandoned, "%d decided and %d shed, but %d answered and %d abandoned", decided, shed, answered, abandoned)
-	say(b.malformed > 0, "the target was sent %d messages that are no requests", b.malformed)
-	say(b.seen > forwarded+retries, "the target saw %d requests, forwarded were %d and repeated %d", b.seen, forwarded, retries)
-	say(b.seen < forwarded+retries-abandoned-faults, "the target saw %d requests of %d forwarded and %d repeated; %d were abandoned, %d failed", b.seen, forwarded, retries, abandoned, faults)
+	e.Never(decided+shed != answered+abandoned, "%d decided and %d shed, but %d answered and %d abandoned", decided, shed, answered, abandoned)
+	e.Never(b.malformed > 0, "the target was sent %d messages that are no requests", b.malformed)
+	e.Never(b.seen > forwarded+retries, "the target saw %d requests, forwarded were %d and repeated %d", b.seen, forwarded, retries)
+	e.Never(b.seen < forwarded+retries-abandoned-faults, "the target saw %d requests of %d forwarded and %d repeated; %d were abandoned, %d failed", b.seen, forwarded, retries, abandoned, faults)
 	whole := int64(b.clients.byStatus[200] - b.clients.cut)
-	say(whole > b.served, "clients read %d whole answers, the target gave %d", whole, b.served)
-	say(count("ratelimiter_panics_total") > 0, "%d faults of the proxy", count("ratelimiter_panics_total"))
+	e.Never(whole > b.served, "clients read %d whole answers, the target gave %d", whole, b.served)
+	e.Never(count("ratelimiter_panics_total") > 0, "%d faults of the proxy", count("ratelimiter_panics_total"))
 	for _, status := range []int{101, 200, 429, 502} {
-		say(b.clients.byStatus[status] == 0, "too little chaos: no answer with %d", status)
+		e.Never(b.clients.byStatus[status] == 0, "too little chaos: no answer with %d", status)
 	}
-	say(retries == 0 || b.clients.cut == 0 || b.clients.lost == 0, "too little chaos: %d repeated, %d cut, %d not waited for", retries, b.clients.cut, b.clients.lost)
-	return problems
+	e.Never(retries == 0 || b.clients.cut == 0 || b.clients.lost == 0, "too little chaos: %d repeated, %d cut, %d not waited for", retries, b.clients.cut, b.clients.lost)
 }
 
 // answered is the proxy's answers by status.

@@ -10,18 +10,16 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"math/rand/v2"
 	"net"
 	"slices"
-	"strconv"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"weir/bench/report"
 	"weir/bench/rig"
-	"weir/internal/freeport"
-	"weir/internal/service"
 )
 
 const (
@@ -53,9 +51,7 @@ type run struct {
 	ctx       context.Context
 	giveUp    func() // ends ctx
 	target    *target
-	proxy     *rig.Process
-	addr      string // of the proxy
-	admin     string
+	proxy     *rig.Proxy
 	restarts  int // of the target
 	exchanges atomic.Int64
 	clients   []*client
@@ -67,7 +63,7 @@ type run struct {
 // Run plays 10^6 exchanges, or as many as args say. The error says what was
 // not as it should be.
 func Run(ctx context.Context, args []string, out io.Writer) (err error) {
-	n, err := exchanges(args)
+	n, err := rig.Number{What: "exchanges", Usual: exchangesUsual, Least: exchangesLeast, Most: math.MaxInt32}.Read(args)
 	if err != nil {
 		return err
 	}
@@ -93,7 +89,7 @@ func Run(ctx context.Context, args []string, out io.Writer) (err error) {
 	}
 	stop()
 	if len(r.troubles()) >= problemsMax {
-		return judge(out, r.troubles())
+		return judge(out, r.troubles(), nil)
 	}
 	if err != nil {
 		return err
@@ -105,8 +101,6 @@ func Run(ctx context.Context, args []string, out io.Writer) (err error) {
 	return errors.Join(r.report(out, b, [2]holdings{base, end}, time.Since(began)), err)
 }
 
-var errNotAsItShouldBe = errors.New("not as it should be")
-
 // cancelOn ends what else goes on when something went wrong.
 func cancelOn(err error, cancel func()) {
 	if err != nil {
@@ -114,35 +108,11 @@ func cancelOn(err error, cancel func()) {
 	}
 }
 
-func exchanges(args []string) (n int, err error) {
-	switch len(args) {
-	case 0:
-		return exchangesUsual, nil
-	case 1:
-		if n, err = strconv.Atoi(args[0]); err == nil && n >= exchangesLeast {
-			return n, nil
-		}
-	}
-	return 0, &service.ExitError{Status: 2, Err: fmt.Errorf("exchanges %q: allowed: a whole number from %d", strings.Join(args, " "), exchangesLeast)}
-}
-
 func (r *run) start() (err error) {
 	if err := r.target.listen(); err != nil {
 		return err
 	}
-	if r.addr, err = freeport.Addr(); err != nil {
-		return err
-	}
-	if r.admin, err = freeport.Addr(); err != nil {
-		return err
-	}
-	_, port, _ := net.SplitHostPort(r.admin)
-	r.proxy, err = rig.Launch("proxy", r.addr, 0, append([]string{"TARGET_URL=http://" + r.target.addr, "ADMIN_PORT=" + port}, settings...))
-	if err != nil {
-		return err
-	}
-	if err := r.proxy.AwaitPort(r.ctx, r.addr); err != nil {
-		r.proxy.Kill()
+	if r.proxy, err = rig.StartApart(r.ctx, 0, append([]string{"TARGET_URL=http://" + r.target.addr}, settings...)); err != nil {
 		return err
 	}
 	for i := range clients {
@@ -215,7 +185,7 @@ func (r *run) holds() (h holdings, err error) {
 	if ended, how := r.proxy.Ended(); ended {
 		return h, fmt.Errorf("the proxy ended (%w):\n%s", how, r.proxy.Output())
 	}
-	m, err := rig.Scrape(r.ctx, r.admin)
+	m, err := rig.Scrape(r.ctx, r.proxy.Admin)
 	if err != nil {
 		return h, err
 	}
@@ -254,7 +224,7 @@ func (r *run) meddle(from, to int) {
 
 // limit changes the amount, so what was consumed stays.
 func (r *run) limit(n int) {
-	_, err := rig.Post(r.ctx, "http://"+r.admin+"/config/limits", fmt.Sprintf(`{"algorithm":"fixed","limit":%d,"window":3153600000}`, n))
+	_, err := rig.Post(r.ctx, "http://"+r.proxy.Admin+"/config/limits", fmt.Sprintf(`{"algorithm":"fixed","limit":%d,"window":3153600000}`, n))
 	if err != nil {
 		r.complain(fmt.Errorf("change the limit: %w", err))
 	}
@@ -277,7 +247,7 @@ func (r *run) tellProgress(out io.Writer, n int, began time.Time) (stop func()) 
 
 // closeBooks ends the proxy and returns what everybody has counted.
 func (r *run) closeBooks() (*books, error) {
-	m, err := rig.Scrape(r.ctx, r.admin)
+	m, err := rig.Scrape(r.ctx, r.proxy.Admin)
 	if err != nil {
 		return nil, err
 	}
@@ -295,24 +265,29 @@ func (r *run) closeBooks() (*books, error) {
 // report prints the books and what the proxy holds, and judges.
 func (r *run) report(out io.Writer, b *books, h [2]holdings, took time.Duration) error {
 	t := &b.clients
-	fmt.Fprintf(out, "\n%d exchanges in %.0f s\n\n| clients read | 200 | of them cut | tunnels | 429 | 502 | 503 | not waited for |\n| --- | --- | --- | --- | --- | --- | --- | --- |\n| | %d | %d | %d | %d | %d | %d | %d |\n",
-		r.exchanges.Load(), took.Seconds(), t.byStatus[200], t.cut, t.byStatus[101], t.byStatus[429], t.byStatus[502], t.byStatus[503], t.lost)
-	fmt.Fprintf(out, "\n| proxy | forwarded | rejected | abandoned | repeated | failed at the target | answered | target saw | served | clients paused | stalled |\n| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |\n| | %.0f | %.0f | %.0f | %.0f | %.0f | %v | %d | %d | %.0f | %.0f |\n",
+	read := report.NewTable("clients read | 200 | of them cut | tunnels | 429 | 502 | 503 | not waited for")
+	read.Add("| %d | %d | %d | %d | %d | %d | %d", t.byStatus[200], t.cut, t.byStatus[101], t.byStatus[429], t.byStatus[502], t.byStatus[503], t.lost)
+	did := report.NewTable("proxy | forwarded | rejected | abandoned | repeated | failed at the target | answered | target saw | served | clients paused | stalled")
+	did.Add("| %.0f | %.0f | %.0f | %.0f | %.0f | %v | %d | %d | %.0f | %.0f",
 		b.proxy.Sum("ratelimiter_requests_total", `decision="forwarded"`), b.proxy.Sum("ratelimiter_requests_total", `decision="rejected"`),
 		b.proxy.Sum("ratelimiter_requests_abandoned_total"), b.proxy.Sum("ratelimiter_upstream_retries_total"), b.proxy.Sum("ratelimiter_upstream_errors_total"),
 		b.answered(), b.seen, b.served, b.proxy.Sum("ratelimiter_client_pauses_total"), b.proxy.Sum("ratelimiter_client_stalls_total"))
-	fmt.Fprint(out, "\n| the proxy holds | descriptors | goroutines | clients' connections | to the target | RSS MB |\n| --- | --- | --- | --- | --- | --- |\n")
+	holds := report.NewTable("the proxy holds | descriptors | goroutines | clients' connections | to the target | RSS MB")
 	for i, when := range []string{"in the base line", "at the end"} {
-		fmt.Fprintf(out, "| %s | %d | %d | %d | %d | %.0f |\n", when, h[i].Descriptors, h[i].Goroutines, h[i].Clients, h[i].Targets, float64(h[i].RSS)/1e6)
+		holds.Add("%s | %d | %d | %d | %d | %.0f", when, h[i].Descriptors, h[i].Goroutines, h[i].Clients, h[i].Targets, float64(h[i].RSS)/1e6)
 	}
-	return judge(out, slices.Concat(r.troubles(), b.audit(), h[0].grown(h[0]), h[1].grown(h[0])))
+	fmt.Fprintf(out, "\n%d exchanges in %.0f s\n\n%v\n%v\n%v", r.exchanges.Load(), took.Seconds(), read, did, holds)
+	return judge(out, slices.Concat(r.troubles(), h[0].grown(h[0]), h[1].grown(h[0])), b)
 }
 
-func judge(out io.Writer, problems []string) error {
-	if len(problems) > 0 {
-		fmt.Fprintf(out, "\nNOT AS IT SHOULD BE:\n  %s\n", strings.Join(problems, "\n  "))
-		return errNotAsItShouldBe
+// judge concludes from what was found and, unless they are nil, the books.
+func judge(out io.Writer, found []string, b *books) error {
+	var e report.Expectations
+	for _, text := range found {
+		e.Never(true, "%s", text)
 	}
-	fmt.Fprintln(out, "\nAs it should be: every answer went to who had asked, the books agree, and nothing was left behind.")
-	return nil
+	if b != nil {
+		b.audit(&e)
+	}
+	return e.Conclude(out, "every answer went to who had asked, the books agree, and nothing was left behind.", nil)
 }

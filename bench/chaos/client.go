@@ -83,7 +83,7 @@ func (c *client) talk(n int) error {
 
 func (c *client) connect() (err error) {
 	d := net.Dialer{Timeout: patience, LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 2, 0, byte(1+c.number))}}
-	if c.conn, err = d.DialContext(c.ctx, "tcp", c.addr); err != nil {
+	if c.conn, err = d.DialContext(c.ctx, "tcp", c.proxy.Addr); err != nil {
 		return err
 	}
 	c.in = bufio.NewReader(c.conn)

@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 
+	"weir/bench/report"
 	"weir/internal/service"
 )
 
@@ -49,11 +50,11 @@ func Run(ctx context.Context, args []string, out io.Writer) error {
 	if len(list) == 0 {
 		return fmt.Errorf("go test -bench shows no benchmark:\n%s", text)
 	}
-	fmt.Fprintf(out, "%d benchmarks, %s each\n\n| package | benchmark | ns | bytes allocated | objects | |\n| --- | --- | --- | --- | --- | --- |\n", len(list), span)
+	table := report.NewTable("package | benchmark | ns | bytes allocated | objects |")
 	for _, m := range list {
-		fmt.Fprintf(out, "| %s | %s | %s | %.0f | %.0f | %s |\n", m.pkg, m.name, strconv.FormatFloat(m.nanos, 'g', 4, 64), m.bytes, m.objs, m.more)
+		table.Add("%s | %s | %s | %.0f | %.0f | %s", m.pkg, m.name, strconv.FormatFloat(m.nanos, 'g', 4, 64), m.bytes, m.objs, m.more)
 	}
-	fmt.Fprintln(out)
+	fmt.Fprintf(out, "%d benchmarks, %s each\n\n%v\n", len(list), span, table)
 	return nil
 }
 

@@ -7,7 +7,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -15,7 +14,6 @@ import (
 
 	"weir/bench/rig"
 	"weir/internal/freeport"
-	"weir/internal/service"
 )
 
 const (
@@ -49,7 +47,7 @@ type run struct {
 // Run restarts the proxy 20 times, or as often as args say. The error says
 // that a client has noticed.
 func Run(ctx context.Context, args []string, out io.Writer) (err error) {
-	n, err := restarts(args)
+	n, err := rig.Number{What: "restarts", Usual: restartsUsual, Least: 1, Most: restartsMax}.Read(args)
 	if err != nil {
 		return err
 	}
@@ -97,19 +95,7 @@ func Run(ctx context.Context, args []string, out io.Writer) (err error) {
 	if err := last.Stop(); err != nil {
 		return err
 	}
-	return (&result{kinds: list, tallies: r.tallies, changes: changes, idleClosed: r.idleClosed.Load(), details: r.details}).report(out)
-}
-
-func restarts(args []string) (n int, err error) {
-	switch len(args) {
-	case 0:
-		return restartsUsual, nil
-	case 1:
-		if n, err = strconv.Atoi(args[0]); err == nil && n >= 1 && n <= restartsMax {
-			return n, nil
-		}
-	}
-	return 0, &service.ExitError{Status: 2, Err: fmt.Errorf("restarts %q: allowed: a whole number from 1 to %d", strings.Join(args, " "), restartsMax)}
+	return (&result{kinds: list, tallies: r.tallies, changes: changes, idleClosed: r.idleClosed.Load(), details: r.details}).show(out)
 }
 
 // launch starts the proxy of a generation; all but the first take over.

@@ -43,34 +43,9 @@ func TestReport(t *testing.T) {
 		r := well()
 		c.change(r)
 		var out strings.Builder
-		err := r.report(&out)
+		err := r.show(&out)
 		if (err == nil) != (c.problem == "") || !strings.Contains(out.String(), c.problem) {
 			t.Errorf("%s: got %v, want %q in\n%s", c.name, err, c.problem, &out)
-		}
-	}
-}
-
-func TestSpread(t *testing.T) {
-	var changes []change
-	for _, ms := range []time.Duration{30, 10, 50} {
-		changes = append(changes, change{handed: ms * time.Millisecond})
-	}
-	of := func(c change) time.Duration { return c.handed }
-	if got := spread(changes, of); got != "10 | 30 | 50" {
-		t.Errorf("got %q", got)
-	}
-	if got := spread(nil, of); got != "– | – | –" {
-		t.Errorf("of nothing: %q", got)
-	}
-}
-
-func TestRestarts(t *testing.T) {
-	for _, c := range []struct {
-		args []string
-		want int
-	}{{nil, restartsUsual}, {[]string{"1"}, 1}, {[]string{"0"}, 0}, {[]string{"1001"}, 0}, {[]string{"x"}, 0}, {[]string{"1", "2"}, 0}} {
-		if n, err := restarts(c.args); n != c.want || (err == nil) != (c.want > 0) {
-			t.Errorf("%v: %d, %v, want %d", c.args, n, err, c.want)
 		}
 	}
 }

@@ -68,16 +68,30 @@ func startCommand(name string, cmd *exec.Cmd) (*Process, error) {
 // StartPeer starts a program of others that listens on addr, and waits until it
 // does.
 func StartPeer(ctx context.Context, name, addr string, command ...string) (*Process, error) {
+	p, err := StartServing(ctx, name, addr, command...)
+	if err == nil {
+		p.Foreign = true
+	}
+	return p, err
+}
+
+// await is AwaitPort for a process that is no use when it does not come: it is ended
+// then.
+func (p *Process) await(ctx context.Context, addr string) error {
+	err := p.AwaitPort(ctx, addr)
+	if err != nil {
+		p.Kill()
+	}
+	return err
+}
+
+// StartServing starts a command that listens on addr, and waits until it does.
+func StartServing(ctx context.Context, name, addr string, command ...string) (*Process, error) {
 	p, err := Start(name, nil, command...)
 	if err != nil {
 		return nil, err
 	}
-	p.Foreign = true
-	if err := p.AwaitPort(ctx, addr); err != nil {
-		p.Kill()
-		return nil, err
-	}
-	return p, nil
+	return p, p.await(ctx, addr)
 }
 
 // Pid is the process's id.

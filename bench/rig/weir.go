@@ -131,16 +131,36 @@ func StartTargetAt(ctx context.Context, env []string) (*Process, string, error) 
 	return p, addr, err
 }
 
+// A Proxy is one whose own endpoints are on a port of their own.
+type Proxy struct {
+	*Process
+	Addr, Admin string
+}
+
+// StartApart starts such a proxy and waits until it answers. files is how many
+// descriptors it may have; 0: as many as we.
+func StartApart(ctx context.Context, files int, env []string) (p *Proxy, err error) {
+	p = new(Proxy)
+	if p.Addr, err = freeport.Addr(); err != nil {
+		return nil, err
+	}
+	if p.Admin, err = freeport.Addr(); err != nil {
+		return nil, err
+	}
+	_, port, _ := strings.Cut(p.Admin, ":")
+	p.Process, err = Launch("proxy", p.Addr, files, append([]string{"ADMIN_PORT=" + port}, env...))
+	if err != nil {
+		return nil, err
+	}
+	return p, p.await(ctx, p.Addr)
+}
+
 func startProgram(ctx context.Context, name, addr string, env []string) (*Process, error) {
 	p, err := Launch(name, addr, 0, env)
 	if err != nil {
 		return nil, err
 	}
-	if err := p.AwaitPort(ctx, addr); err != nil {
-		p.Kill()
-		return nil, err
-	}
-	return p, nil
+	return p, p.await(ctx, addr)
 }
 
 // Launch starts one of our programs at addr and does not wait for it. files is

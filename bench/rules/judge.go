@@ -54,19 +54,16 @@ func (r run) perSecond() float64 { return r.requests / r.span.Seconds() }
 
 // judge prints the table. The error says that the rules cost too much.
 func judge(out io.Writer, one, all string, pairs []pair) error {
-	fmt.Fprintf(out, "| | %s | %s | ratio |\n| --- | --- | --- | --- |\n", one, all)
+	report.Head(out, "", one, all, "ratio")
 	row := func(what string, digits int, of func(run) float64) report.Spread {
-		mine := report.SpreadOf(pairs, func(p pair) float64 { return of(p.one) })
-		theirs := report.SpreadOf(pairs, func(p pair) float64 { return of(p.all) })
+		mine, theirs := func(p pair) float64 { return of(p.one) }, func(p pair) float64 { return of(p.all) }
 		ratio := report.SpreadOf(pairs, func(p pair) float64 { return of(p.all) / of(p.one) })
-		fmt.Fprintf(out, "| %s | %.*f | %.*f | %s |\n", what, digits, mine.Median, digits, theirs.Median, ratio.Ratio(2))
+		report.Row(out, what, fmt.Sprintf("%.*f", digits, report.MedianOf(pairs, mine)), fmt.Sprintf("%.*f", digits, report.MedianOf(pairs, theirs)), ratio.Ratio(2))
 		return ratio
 	}
 	ratio := row("CPU µs per request", 2, run.micros)
 	row("requests/s", 0, run.perSecond)
-	if ratio.Median > ratioMax {
-		return fmt.Errorf("not as promised: ten rules cost %.3f times the CPU of the global limit alone, at most %.2f is allowed", ratio.Median, ratioMax)
-	}
-	fmt.Fprintf(out, "\nAs promised: at most %.2f times the CPU of the global limit alone.\n", ratioMax)
-	return nil
+	var e report.Expectations
+	e.AtMost("CPU of ten rules by that of the global limit alone", ratio.Median, ratioMax)
+	return e.Conclude(out, fmt.Sprintf("at most %.2f times the CPU of the global limit alone.", ratioMax), nil)
 }

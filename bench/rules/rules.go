@@ -10,19 +10,15 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
 	"time"
 
 	"weir/bench/result"
 	"weir/bench/rig"
-	"weir/internal/service"
 )
 
 const (
 	rounds      = 7 // pairs of runs
 	connections = 64
-	spanUsual   = 3 * time.Second // of a run
-	spanMax     = 60 * time.Second
 	warmUp      = time.Second
 )
 
@@ -55,10 +51,11 @@ type contestant struct {
 // Run lets the two take turns, for 3 seconds each or as many as args say, and
 // prints a table. The error says that rules cost more than they may.
 func Run(ctx context.Context, args []string, out io.Writer) (err error) {
-	span, err := spanOf(args)
+	seconds, err := rig.Number{What: "seconds of a run", Usual: 3, Least: 1, Most: 60}.Read(args)
 	if err != nil {
 		return err
 	}
+	span := time.Duration(seconds) * time.Second
 	if _, err := exec.LookPath("wrk"); err != nil {
 		return fmt.Errorf("wrk is not installed, so there is nothing to make load with; make bench-setup installs it: %w", result.ErrNotKept)
 	}
@@ -92,19 +89,6 @@ func Run(ctx context.Context, args []string, out io.Writer) (err error) {
 		return err
 	}
 	return judge(out, one.name, all.name, pairs)
-}
-
-// spanOf reads how long a run is.
-func spanOf(args []string) (time.Duration, error) {
-	if len(args) == 0 {
-		return spanUsual, nil
-	}
-	n, err := strconv.Atoi(args[0])
-	span := time.Duration(n) * time.Second
-	if len(args) > 1 || err != nil || n < 1 || span > spanMax {
-		return 0, &service.ExitError{Status: 2, Err: fmt.Errorf("rules wants the seconds of a run, 1 to %.0f, or nothing; got %q", spanMax.Seconds(), args)}
-	}
-	return span, nil
 }
 
 func startProxy(ctx context.Context, c contestant, target string, env ...string) (contestant, error) {
