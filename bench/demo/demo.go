@@ -46,10 +46,7 @@ type row struct {
 	problem  string
 }
 
-// ErrNotAsExpected: a figure of the demo is not what it should be.
-var ErrNotAsExpected = errors.New("the figures are not as expected")
-
-// Run plays the demo and prints to out. The error is ErrNotAsExpected when a
+// Run plays the demo and prints to out. The error is report.ErrMissed when a
 // figure is wrong, ctx's when that ended first. Nothing runs on when it returns.
 func Run(ctx context.Context, out io.Writer) (err error) {
 	fmt.Fprintf(out, "Weir demo: a limit of %d requests per second in front of a target that can do %.0f, GATE=off\n\n", limit,
@@ -84,7 +81,7 @@ func Run(ctx context.Context, out io.Writer) (err error) {
 		}
 		rows = append(rows, done)
 	}
-	return report(out, rows)
+	return show(out, rows)
 }
 
 // play plays a phase until the generator has kept its schedule.
@@ -95,7 +92,7 @@ func play(ctx context.Context, r *rig.Rig, p phase, out io.Writer) (row, error) 
 			return done, err
 		}
 		fmt.Fprintf(out, "  this machine was too busy for the schedule (%s); once more\n", strings.Join(done.load.Reasons, "; "))
-		if err := rest(ctx); err != nil {
+		if err := rig.Wait(ctx, refill); err != nil {
 			return done, err
 		}
 	}
@@ -104,16 +101,6 @@ func play(ctx context.Context, r *rig.Rig, p phase, out io.Writer) (row, error) 
 // refill is how long an empty token bucket takes to be full again, and a bit:
 // every phase begins with a full one.
 const refill = 1500 * time.Millisecond
-
-// rest lets the limit forget what it was asked.
-func rest(ctx context.Context) error {
-	select {
-	case <-time.After(refill):
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}
 
 func playOnce(ctx context.Context, r *rig.Rig, p phase, out io.Writer) (row, error) {
 	before, err := rig.Scrape(ctx, r.TargetAddr)

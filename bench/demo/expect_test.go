@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"weir/bench/report"
 	"weir/bench/rig"
 	"weir/internal/service"
 )
@@ -79,20 +80,20 @@ func TestCheckFindsEachFault(t *testing.T) {
 		if !strings.Contains(r.problem, name) {
 			t.Errorf("want a problem with %q, got %q", name, r.problem)
 		}
-		if err := report(io.Discard, []row{*r}); err != ErrNotAsExpected {
+		if err := show(io.Discard, []row{*r}); !errors.Is(err, report.ErrMissed) {
 			t.Errorf("%s: the report ends with %v", name, err)
 		}
 		doubtful := *r
 		load := *r.load
 		load.Verdict, doubtful.load = "INVALID", &load
-		if exit, ok := errors.AsType[*service.ExitError](report(io.Discard, []row{*good(), doubtful})); !ok || exit.Status != 3 {
+		if exit, ok := errors.AsType[*service.ExitError](show(io.Discard, []row{*good(), doubtful})); !ok || exit.Status != 3 {
 			t.Errorf("%s with another load than planned: it proves something", name)
 		}
-		if err := report(io.Discard, []row{doubtful, *r}); err != ErrNotAsExpected {
+		if err := show(io.Discard, []row{doubtful, *r}); !errors.Is(err, report.ErrMissed) {
 			t.Errorf("%s with and without the planned load: the report ends with %v", name, err)
 		}
 	}
-	if err := report(io.Discard, []row{*good()}); err != nil {
+	if err := show(io.Discard, []row{*good()}); err != nil {
 		t.Errorf("a good report ends with %v", err)
 	}
 }

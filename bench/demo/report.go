@@ -1,32 +1,27 @@
 package demo
 
 import (
-	"cmp"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
-	"text/tabwriter"
 
+	"weir/bench/report"
 	"weir/bench/rig"
 )
 
-// report prints what happened, as a table and in words.
-func report(out io.Writer, rows []row) error {
-	fmt.Fprintf(out, "\nWhat the load generator sent, what the proxy let through, and what the target saw of it\n\n")
-	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(w, "algorithm\tload/s\tsent\tadmitted\trefused\trefused %\texpected %\tp50 ms\tp95 ms\tp99 ms\t429 p99\ttarget saw\tits ms\t\t \t")
+// show prints what happened, as a table and in words.
+func show(out io.Writer, rows []row) error {
+	table := report.NewTable("algorithm|load/s|sent|admitted|refused|refused %|expected %|p50 ms|p95 ms|p99 ms|429 p99|target saw|its ms||")
 	for i := range rows {
 		r := &rows[i]
 		l := r.load
 		lat := l.LatencySuccess
-		fmt.Fprintf(w, "%s\t%d\t%d\t%d\t%d\t%.1f\t%s\t%.1f\t%.1f\t%.1f\t%s\t%d\t%.1f\t%s\t%s\t\n", r.algorithm, r.rate, l.Sent, l.Success, l.RateLimited,
+		table.Add("%s|%d|%d|%d|%d|%.1f|%s|%.1f|%.1f|%.1f|%s|%d|%.1f|%s|%s", r.algorithm, r.rate, l.Sent, l.Success, l.RateLimited,
 			share(l.RateLimited, l.Sent), r.expectedShare(), 1e3*lat.P50, 1e3*lat.P95, 1e3*lat.P99, r.refusalP99(), r.served, 1e3*r.busyTime, r.bar(), r.mark())
 	}
-	if err := w.Flush(); err != nil {
-		return err
-	}
-	fmt.Fprint(out, explanation)
-	return verdict(out, rows)
+	fmt.Fprintf(out, "\nWhat the load generator sent, what the proxy let through, and what the target saw of it\n\n%s%s", table.Text(), explanation)
+	return judge(out, rows)
 }
 
 const explanation = `
@@ -37,28 +32,23 @@ where they should be. The target's own milliseconds show the shape of what reach
 a whole second's worth through at once, the other two spread it out after their first burst.
 `
 
-func verdict(out io.Writer, rows []row) error {
-	var problems []string
-	var doubtful error // of the rows with a problem
-	conclusive := false
+// judge concludes. What is wrong proves nothing when it is wrong only of loads that
+// were not as planned.
+func judge(out io.Writer, rows []row) error {
+	var e report.Expectations
+	var wrong []*rig.Loaded
 	for i := range rows {
 		r := &rows[i]
+		e.Never(r.problem != "", "%s at %d/s: %s (the generator's verdict on itself: %s)", r.algorithm, r.rate, r.problem, r.load.Verdict)
 		if r.problem != "" {
-			err := rig.Inconclusive(r.load)
-			doubtful, conclusive = cmp.Or(doubtful, err), conclusive || err == nil
-			problems = append(problems, fmt.Sprintf("%s at %d/s: %s (the generator's verdict on itself: %s)", r.algorithm, r.rate, r.problem, r.load.Verdict))
+			wrong = append(wrong, r.load)
 		}
 	}
-	if len(problems) > 0 && !conclusive {
-		fmt.Fprintf(out, "\nNot as expected, which proves nothing, as the load was not as planned:\n  %s\n", strings.Join(problems, "\n  "))
-		return doubtful
+	conclusive := slices.ContainsFunc(wrong, func(l *rig.Loaded) bool { return rig.Inconclusive(l) == nil })
+	if conclusive {
+		wrong = nil
 	}
-	if len(problems) > 0 {
-		fmt.Fprintf(out, "\nNOT AS EXPECTED:\n  %s\n", strings.Join(problems, "\n  "))
-		return ErrNotAsExpected
-	}
-	fmt.Fprintf(out, "\nAll as expected: nothing was refused below the limit, nothing beyond it got through, no request was lost.\n")
-	return nil
+	return e.Conclude(out, "nothing was refused below the limit, nothing beyond it got through, no request was lost.", rig.Inconclusive(wrong...))
 }
 
 // bar draws what was admitted of what was sent.

@@ -6,15 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"os"
 	"os/exec"
-	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
-
-	"github.com/goccy/go-json"
 
 	"weir/bench/rig"
 	"weir/loadgen/pace"
@@ -90,7 +87,7 @@ func peer(command func(addr string, rate int, span time.Duration) []string) func
 		limited, cancel := context.WithTimeout(ctx, span+stopMax)
 		defer cancel()
 		words := command(addr, rate, span)
-		_, err := execute(limited, words...)
+		err := execute(limited, words...)
 		if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
 			err = nil
 		}
@@ -98,116 +95,55 @@ func peer(command func(addr string, rate int, span time.Duration) []string) func
 	}
 }
 
-// execute runs a program to its end, and returns the processor time it used, also
-// when it ended with an exit status that is an error.
-func execute(ctx context.Context, words ...string) (time.Duration, error) {
+// execute runs a program to its end.
+func execute(ctx context.Context, words ...string) error {
 	cmd := exec.CommandContext(ctx, words[0], words[1:]...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM) }
 	cmd.WaitDelay = stopMax
 	out, err := cmd.CombinedOutput()
 	if ctx.Err() != nil {
-		return 0, ctx.Err()
-	}
-	if cmd.ProcessState == nil {
-		return 0, err
+		return ctx.Err()
 	}
 	if err != nil {
 		err = fmt.Errorf("%s: %w\n%s", strings.Join(words, " "), err, bytes.TrimSpace(out))
 	}
-	return cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime(), err
-}
-
-// A told is the part of loadgen's result that is looked at.
-type told struct {
-	StartedAt  time.Time  `json:"startedAt"`
-	Verdict    string     `json:"verdict"`
-	Completed  uint64     `json:"completed"`
-	Errors     uint64     `json:"errors"`
-	Throughput float64    `json:"throughput"`
-	Lag        rig.Spread `json:"lag"`
-
-	cpu time.Duration
-}
-
-// loadgen runs our generator with a configuration in a folder of its own.
-func loadgen(ctx context.Context, config map[string]any, args ...string) (*told, error) {
-	bin, err := rig.Binary("loadgen")
-	if err != nil {
-		return nil, err
-	}
-	dir, err := os.MkdirTemp("", "weir-pacing-")
-	if err != nil {
-		return nil, err
-	}
-	defer os.RemoveAll(dir)
-	plan, out := filepath.Join(dir, "plan.json"), filepath.Join(dir, "result.json")
-	text, err := json.Marshal(config)
-	if err != nil {
-		return nil, err
-	}
-	if err := os.WriteFile(plan, text, 0o600); err != nil {
-		return nil, err
-	}
-	cpu, err := execute(ctx, append([]string{bin, "run", plan, "-out", out}, args...)...)
-	// 3 and 4 are verdicts: the result is there, and tells.
-	if exit, ok := errors.AsType[*exec.ExitError](err); err != nil && (!ok || exit.ExitCode() < 3 || exit.ExitCode() > 4) {
-		return nil, err
-	}
-	r := &told{cpu: cpu}
-	if text, err = os.ReadFile(out); err == nil {
-		err = json.Unmarshal(text, r)
-	}
-	return r, err
+	return err
 }
 
 // ours runs several of our generators on one schedule, which we can work out
 // ourselves: it is a function of the configuration.
 func ours(shards int, process pace.Process) func(context.Context, string, int, time.Duration) (own, error) {
 	return func(ctx context.Context, addr string, rate int, span time.Duration) (own, error) {
-		start := time.Now().Add(startAhead).Truncate(time.Millisecond)
-		results := make(chan *told, shards)
-		errs := make(chan error, shards)
+		o := own{start: time.Now().Add(startAhead).Truncate(time.Millisecond)}
+		results, errs := make([]*rig.Loaded, shards), make([]error, shards)
+		var all sync.WaitGroup
 		for i := range shards {
-			config := map[string]any{
-				"limiterUrl": url(addr), "duration": span.Seconds(), "seed": seed, "startAt": start.UTC().Format(time.RFC3339Nano),
-				"shard":   map[string]int{"index": i, "of": shards},
-				"profile": map[string]any{"type": "constant", "params": map[string]int{"rps": rate}, "arrivals": process.String()},
-			}
-			go func() {
-				r, err := loadgen(ctx, config)
-				results <- r
-				errs <- err
-			}()
+			load := rig.Load{URL: url(addr), Rate: rate, For: span, Seed: seed, StartAt: o.start, Shard: i, Shards: shards, Arrivals: process.String()}
+			all.Go(func() { results[i], errs[i] = load.Run(ctx, func(string) {}) })
 		}
-		o := own{start: start}
-		var err error
-		for range shards {
-			r := <-results
-			if err = errors.Join(err, <-errs); r != nil {
-				o.worse(r)
-			}
-		}
-		if err != nil {
+		all.Wait()
+		if err := errors.Join(errs...); err != nil {
 			return o, err
 		}
+		for _, r := range results {
+			o.worse(r)
+		}
+		var err error
 		o.due, err = schedule(rate, span, process)
 		return o, err
 	}
 }
 
 // worse keeps the greater lag and the worse verdict of several generators.
-func (o *own) worse(r *told) {
+func (o *own) worse(r *rig.Loaded) {
 	if o.lag == nil || r.Lag.P99 > o.lag.P99 {
 		o.lag = &r.Lag
 	}
-	if o.says == "" || strings.Index(verdicts, r.Verdict) > strings.Index(verdicts, o.says) {
+	if o.says == "" || rig.WorseVerdict(r.Verdict, o.says) {
 		o.says = r.Verdict
 	}
 }
-
-// verdicts are loadgen's, from good to bad.
-const verdicts = "VALID DEGRADED INVALID"
 
 // schedule is when our generators' requests are due.
 func schedule(rate int, span time.Duration, process pace.Process) ([]time.Duration, error) {

@@ -4,6 +4,8 @@ import (
 	"math"
 	"slices"
 	"time"
+
+	"weir/bench/report"
 )
 
 // settled is how much of a run is left out at its beginning: connections are
@@ -18,14 +20,8 @@ type spread struct {
 }
 
 func spreadOf(spans []time.Duration) spread {
-	if len(spans) == 0 {
-		return spread{}
-	}
 	slices.Sort(spans)
-	us := func(q float64) float64 {
-		i := int(math.Ceil(q*float64(len(spans)))) - 1
-		return float64(spans[max(i, 0)]) / 1e3
-	}
+	us := func(q float64) float64 { return float64(report.Quantile(spans, q)) / 1e3 }
 	return spread{P50: us(0.5), P99: us(0.99), Max: us(1)}
 }
 
@@ -84,10 +80,4 @@ func even(n, rate int) []time.Duration {
 		due[i] = time.Duration(2*i+1) * time.Second / time.Duration(2*rate)
 	}
 	return due
-}
-
-// middle is the median of figures, of an even number of them the lower one.
-func middle(figures []float64) float64 {
-	slices.Sort(figures)
-	return figures[(len(figures)-1)/2]
 }

@@ -5,10 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"os/exec"
-	"regexp"
-	"strconv"
 	"time"
 
+	"weir/bench/report"
 	"weir/bench/rig"
 )
 
@@ -44,7 +43,7 @@ func (l *lab) most() error {
 	defer func() { _ = target.Stop() }()
 	var theirs, mine []most
 	for range mostRounds {
-		w, err := wrk(l.ctx, addr)
+		w, err := rig.Wrk{URL: url(addr), Connections: mostConnections, For: mostSpan}.Run(l.ctx)
 		if err != nil {
 			return err
 		}
@@ -52,43 +51,28 @@ func (l *lab) most() error {
 		if err != nil {
 			return err
 		}
-		theirs, mine = append(theirs, w), append(mine, o)
+		theirs, mine = append(theirs, most{"wrk", w.PerSecond, w.CPU.Seconds() * 1e6 / w.Requests}), append(mine, o)
 	}
 	l.found.Most = append(theirs, mine...)
 	rate := func(m most) float64 { return m.PerSecond }
 	core := func(m most) float64 { return 1e6 / m.Each }
-	row(l.out, "", "requests/s", "CPU µs per request", "requests per second of CPU", "requests/s: weir loadgen ÷ it", "per second of CPU: weir loadgen ÷ it")
-	row(l.out, "---", "---", "---", "---", "---", "---")
+	table := report.NewTable("| requests/s | CPU µs per request | requests per second of CPU | requests/s: weir loadgen ÷ it | per second of CPU: weir loadgen ÷ it")
 	for _, side := range [][]most{theirs, mine} {
-		cells := []string{side[0].Generator, fmt.Sprintf("%.0f", middle(figures(side, rate))),
-			fmt.Sprintf("%.2f", middle(figures(side, func(m most) float64 { return m.Each }))), fmt.Sprintf("%.0f", middle(figures(side, core))), "", ""}
+		faster, cheaper := "", ""
 		if side[0].Generator == "wrk" {
-			cells[4], cells[5] = ratios(mine, theirs, rate), ratios(mine, theirs, core)
+			faster, cheaper = report.RatioOf(mine, theirs, rate).Ratio(2), report.RatioOf(mine, theirs, core).Ratio(2)
 		}
-		row(l.out, cells...)
+		table.Add("%s | %.0f | %.2f | %.0f | %s | %s", side[0].Generator, report.MedianOf(side, rate), report.MedianOf(side, func(m most) float64 { return m.Each }), report.MedianOf(side, core), faster, cheaper)
 	}
+	fmt.Fprint(l.out, table)
 	return nil
-}
-
-// ratios is the median of the pairs' ratios with its ends.
-func ratios(ours, theirs []most, of func(most) float64) string {
-	var all []float64
-	for i := range ours {
-		all = append(all, of(ours[i])/of(theirs[i]))
-	}
-	mid := middle(all) // and now they are in order
-	return fmt.Sprintf("**%.2f** (%.2f … %.2f)", mid, all[0], all[len(all)-1])
 }
 
 // oursAtMost asks our generator for more than is possible. What it cannot send
 // in time it gives up when the schedule is over, and only what was answered
 // until then counts for the rate.
 func oursAtMost(ctx context.Context, addr string, rate float64) (most, error) {
-	r, err := loadgen(ctx, map[string]any{
-		"limiterUrl": url(addr), "duration": mostSpan.Seconds(), "concurrency": mostConnections,
-		"profile":        map[string]any{"type": "constant", "params": map[string]float64{"rps": rate}},
-		"requestOptions": map[string]any{"timeout": 0.5},
-	}, "-event-loops", "1")
+	r, err := rig.Load{URL: url(addr), Rate: int(rate), For: mostSpan, Connections: mostConnections, Loops: 1, Timeout: 500 * time.Millisecond}.Run(ctx, func(string) {})
 	if err != nil {
 		return most{}, err
 	}
@@ -96,26 +80,5 @@ func oursAtMost(ctx context.Context, addr string, rate float64) (most, error) {
 	if answered == 0 {
 		return most{}, errors.New("loadgen had no answer")
 	}
-	return most{"weir loadgen", r.Throughput, r.cpu.Seconds() * 1e6 / answered}, nil
-}
-
-var (
-	wrkTotal = regexp.MustCompile(`(\d+) requests in `)
-	wrkRate  = regexp.MustCompile(`Requests/sec:\s+([\d.]+)`)
-)
-
-func wrk(ctx context.Context, addr string) (most, error) {
-	cmd := exec.CommandContext(ctx, "wrk", "-t1", "-c"+strconv.Itoa(mostConnections), fmt.Sprintf("-d%ds", int(mostSpan.Seconds())), url(addr))
-	out, err := cmd.CombinedOutput()
-	if err != nil {
-		return most{}, fmt.Errorf("wrk: %w\n%s", err, out)
-	}
-	total, rate := wrkTotal.FindSubmatch(out), wrkRate.FindSubmatch(out)
-	if total == nil || rate == nil {
-		return most{}, fmt.Errorf("wrk says something else than expected:\n%s", out)
-	}
-	n, err1 := strconv.ParseFloat(string(total[1]), 64)
-	perSecond, err2 := strconv.ParseFloat(string(rate[1]), 64)
-	cpu := cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()
-	return most{"wrk", perSecond, cpu.Seconds() * 1e6 / n}, errors.Join(err1, err2)
+	return most{"weir loadgen", r.Throughput, r.CPU.Seconds() * 1e6 / answered}, nil
 }

@@ -14,7 +14,9 @@ import (
 
 	"github.com/goccy/go-json"
 
+	"weir/bench/report"
 	"weir/bench/result"
+	"weir/bench/rig"
 	"weir/internal/service"
 )
 
@@ -87,7 +89,7 @@ func Run(ctx context.Context, args []string, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	return os.WriteFile(args[0], append(text, '\n'), 0o644)
+	return report.Create(args[0], append(text, '\n'))
 }
 
 // calibrate says how precise the recorder is.
@@ -155,10 +157,8 @@ func (l *lab) installed() (there []generator) {
 // once is one run of a generator.
 func (l *lab) once(g generator, rate int) (run, error) {
 	r := run{Generator: g.name, Rate: rate}
-	select {
-	case <-time.After(quiet):
-	case <-l.ctx.Done():
-		return r, l.ctx.Err()
+	if err := rig.Wait(l.ctx, quiet); err != nil {
+		return r, err
 	}
 	l.recorder.take()
 	o, err := g.run(l.ctx, l.recorder.addr, rate, span)
@@ -191,15 +191,13 @@ func (l *lab) once(g generator, rate int) (run, error) {
 
 // table prints the runs at a rate: medians, and the greatest of all maxima.
 func (l *lab) table(rate int, runs [][]run) {
-	fmt.Fprintf(l.out, "\n### %d requests/s, %d runs of %v each in turns, the first second left out\n\n", rate, rounds, span)
-	row(l.out, "", "requests", "missing", "rate error", "gap error p50 µs", "p99", "max", "late p50 µs", "p99", "max", "own lag p50 µs", "p99", "max", "verdict")
-	row(l.out, strings.Split(strings.Repeat("--- ", 14), " ")[:14]...)
+	table := report.NewTable("| requests | missing | rate error | gap error p50 µs | p99 | max | late p50 µs | p99 | max | own lag p50 µs | p99 | max | verdict")
 	for _, rs := range runs {
-		mid := func(of func(r run) float64) string { return fmt.Sprintf("%.0f", middle(figures(rs, of))) }
-		top := func(of func(r run) float64) string { return fmt.Sprintf("%.0f", greatest(figures(rs, of))) }
+		mid := func(of func(r run) float64) string { return fmt.Sprintf("%.0f", report.MedianOf(rs, of)) }
+		top := func(of func(r run) float64) string { return fmt.Sprintf("%.0f", report.SpreadOf(rs, of).Most) }
 		cells := []string{
 			rs[0].Generator, mid(func(r run) float64 { return float64(r.Requests) }), top(func(r run) float64 { return float64(r.Missing) }),
-			fmt.Sprintf("%+.4f %%", 100*middle(figures(rs, func(r run) float64 { return r.RateError }))),
+			fmt.Sprintf("%+.4f %%", 100*report.MedianOf(rs, func(r run) float64 { return r.RateError })),
 			mid(func(r run) float64 { return r.Gap.P50 }), mid(func(r run) float64 { return r.Gap.P99 }), top(func(r run) float64 { return r.Gap.Max }),
 			mid(func(r run) float64 { return r.Late.P50 }), mid(func(r run) float64 { return r.Late.P99 }), top(func(r run) float64 { return r.Late.Max }),
 			"", "", "", "",
@@ -207,46 +205,9 @@ func (l *lab) table(rate int, runs [][]run) {
 		if rs[0].Lag != nil {
 			cells[10], cells[11] = mid(func(r run) float64 { return r.Lag.P50 }), mid(func(r run) float64 { return r.Lag.P99 })
 			cells[12] = top(func(r run) float64 { return r.Lag.Max })
-			cells[13] = verdictsOf(rs)
+			cells[13] = rig.Verdicts(rs, func(r run) string { return r.Verdict })
 		}
-		row(l.out, cells...)
+		table.Rows = append(table.Rows, cells)
 	}
-	fmt.Fprintln(l.out)
-}
-
-// verdictsOf are the verdicts of some runs, each with how often.
-func verdictsOf(rs []run) string {
-	var said []string
-	for v := range strings.FieldsSeq(verdicts) {
-		n := 0
-		for _, r := range rs {
-			if r.Verdict == v {
-				n++
-			}
-		}
-		if n > 0 {
-			said = append(said, fmt.Sprintf("%d %s", n, v))
-		}
-	}
-	return strings.Join(said, ", ")
-}
-
-func figures[T any](list []T, of func(T) float64) []float64 {
-	var all []float64
-	for _, v := range list {
-		all = append(all, of(v))
-	}
-	return all
-}
-
-func greatest(figures []float64) float64 {
-	most := figures[0]
-	for _, v := range figures {
-		most = max(most, v)
-	}
-	return most
-}
-
-func row(out io.Writer, cells ...string) {
-	fmt.Fprintf(out, "| %s |\n", strings.Join(cells, " | "))
+	fmt.Fprintf(l.out, "\n### %d requests/s, %d runs of %v each in turns, the first second left out\n\n%v\n", rate, rounds, span, table)
 }

@@ -49,17 +49,6 @@ func TestJudge(t *testing.T) {
 	}
 }
 
-func TestMiddle(t *testing.T) {
-	for _, c := range []struct {
-		figures []float64
-		want    float64
-	}{{[]float64{3}, 3}, {[]float64{3, 1, 2}, 2}, {[]float64{4, 1, 2, 3}, 2}} {
-		if got := middle(c.figures); got != c.want {
-			t.Errorf("the median of %v is %v, want %v", c.figures, got, c.want)
-		}
-	}
-}
-
 // However requests are cut into pieces, each is counted once, when it ends.
 func TestCount(t *testing.T) {
 	const request = "GET / HTTP/1.1\r\nHost: x\r\n\r\n"
@@ -179,7 +168,7 @@ func TestTable(t *testing.T) {
 		{{Generator: "theirs", judgement: judgement{Requests: 9, Missing: 1}}},
 	})
 	for _, line := range []string{
-		"| ours | 10 | 0 | +0.0000 % | 1 | 2 | 6 | 0 | 0 | 0 | 1 | 2 | 3 | 1 VALID, 1 INVALID |\n",
+		"| ours | 10 | 0 | +25.0000 % | 2 | 4 | 6 | 0 | 0 | 0 | 1 | 2 | 3 | 1 VALID, 1 INVALID |\n",
 		"| theirs | 9 | 1 | +0.0000 % | 0 | 0 | 0 | 0 | 0 | 0 |  |  |  |  |\n",
 	} {
 		if !strings.Contains(out.String(), line) {
@@ -188,28 +177,13 @@ func TestTable(t *testing.T) {
 	}
 }
 
-func TestRatios(t *testing.T) {
-	runs := func(rates ...float64) (all []most) {
-		for _, r := range rates {
-			all = append(all, most{PerSecond: r})
-		}
-		return all
-	}
-	got := ratios(runs(9, 12, 10), runs(10, 10, 10), func(m most) float64 { return m.PerSecond })
-	if want := fmt.Sprintf("**%.2f** (%.2f … %.2f)", 1.0, 0.9, 1.2); got != want {
-		t.Errorf("ratios %s, want %s", got, want)
-	}
-}
-
-// What a program used is known whatever it ended with.
 func TestExecute(t *testing.T) {
 	for _, status := range []int{0, 3} {
-		cpu, err := execute(t.Context(), "sh", "-c", fmt.Sprintf("i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done; exit %d", status))
-		if cpu == 0 || (err == nil) != (status == 0) {
-			t.Errorf("exit status %d: %v used, error %v", status, cpu, err)
+		if err := execute(t.Context(), "sh", "-c", fmt.Sprintf("exit %d", status)); (err == nil) != (status == 0) {
+			t.Errorf("exit status %d: error %v", status, err)
 		}
 	}
-	if _, err := execute(t.Context(), "no-such-program"); err == nil {
+	if err := execute(t.Context(), "no-such-program"); err == nil {
 		t.Error("a program that is not there ran")
 	}
 }

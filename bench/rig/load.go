@@ -34,6 +34,12 @@ type Load struct {
 	StartAt time.Time
 	// Seed is what arrivals are drawn from.
 	Seed int64
+	// Arrivals is how requests come; empty: evenly. Seed draws those that are not.
+	Arrivals string
+	// Shard is which of how many generators of one schedule this is; zero: the only one.
+	Shard, Shards int
+	// Timeout is that of a request; zero: the generator's own.
+	Timeout time.Duration
 	// Outcomes says that Loaded.Outcomes are wanted.
 	Outcomes bool
 }
@@ -53,6 +59,7 @@ type Loaded struct {
 	Reasons     []string  `json:"reasons"`
 	Due         uint64    `json:"requestsDue"`
 	Sent        uint64    `json:"requestsSent"`
+	Completed   uint64    `json:"completed"`
 	Success     uint64    `json:"success"`
 	RateLimited uint64    `json:"rateLimited"`
 	Errors      uint64    `json:"errors"`
@@ -66,6 +73,9 @@ type Loaded struct {
 	Lag            Spread `json:"lag"`
 	PacerLag       Spread `json:"pacerLag"` // the part that is the generator's own
 	Series         Series `json:"series"`
+
+	// CPU is the processor time that the generator used.
+	CPU time.Duration `json:"-"`
 
 	// Outcomes are those of all requests, in the order of their ends, when the
 	// Load asked for them.
@@ -129,7 +139,11 @@ func (l Load) Run(ctx context.Context, progress func(line string)) (*Loaded, err
 	}
 	defer os.RemoveAll(dir)
 	plan, out, lines := filepath.Join(dir, "plan.json"), filepath.Join(dir, "result.json"), filepath.Join(dir, "outcomes.csv")
-	if err := os.WriteFile(plan, []byte(l.plan()), 0o600); err != nil {
+	text, err := json.Marshal(l.plan())
+	if err != nil {
+		return nil, err
+	}
+	if err := os.WriteFile(plan, text, 0o600); err != nil {
 		return nil, err
 	}
 	args := []string{"run", plan, "-out", out, "-event-loops", fmt.Sprint(l.Loops)}
@@ -169,6 +183,7 @@ func (l Load) Run(ctx context.Context, progress func(line string)) (*Loaded, err
 	if err := json.Unmarshal(result, &loaded); err != nil {
 		return nil, fmt.Errorf("read loadgen's result: %w", err)
 	}
+	loaded.CPU = cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()
 	if l.Outcomes {
 		loaded.Outcomes, err = readOutcomes(lines)
 	}
@@ -176,16 +191,23 @@ func (l Load) Run(ctx context.Context, progress func(line string)) (*Loaded, err
 }
 
 // plan is the test configuration.
-func (l Load) plan() string {
-	profile, startAt := l.Profile, ""
-	if profile == "" {
-		profile = fmt.Sprintf(`{"type":"constant","params":{"rps":%d}}`, l.Rate)
+func (l Load) plan() map[string]any {
+	p := map[string]any{"limiterUrl": l.URL, "duration": l.For.Seconds(), "concurrency": l.Connections, "seed": l.Seed}
+	if l.Profile != "" {
+		p["profile"] = json.RawMessage(l.Profile)
+	} else {
+		p["profile"] = map[string]any{"type": "constant", "params": map[string]int{"rps": l.Rate}, "arrivals": l.Arrivals}
 	}
 	if !l.StartAt.IsZero() {
-		startAt = l.StartAt.UTC().Format(time.RFC3339Nano)
+		p["startAt"] = l.StartAt.UTC().Format(time.RFC3339Nano)
 	}
-	return fmt.Sprintf(`{"limiterUrl":%q,"duration":%g,"concurrency":%d,"seed":%d,"startAt":%q,"profile":%s}`,
-		l.URL, l.For.Seconds(), l.Connections, l.Seed, startAt, profile)
+	if l.Shards > 0 {
+		p["shard"] = map[string]int{"index": l.Shard, "of": l.Shards}
+	}
+	if l.Timeout > 0 {
+		p["requestOptions"] = map[string]float64{"timeout": l.Timeout.Seconds()}
+	}
+	return p
 }
 
 // readOutcomes reads what loadgen's -outcomes wrote.
