@@ -138,11 +138,11 @@ func (l Load) Run(ctx context.Context, progress func(line string)) (*Loaded, err
 		return nil, err
 	}
 	defer os.RemoveAll(dir)
-	plan, out, lines := filepath.Join(dir, "plan.json"), filepath.Join(dir, "result.json"), filepath.Join(dir, "outcomes.csv")
 	text, err := json.Marshal(l.plan())
 	if err != nil {
 		return nil, err
 	}
+	plan, out, lines := filepath.Join(dir, "plan.json"), filepath.Join(dir, "result.json"), filepath.Join(dir, "outcomes.csv")
 	if err := os.WriteFile(plan, text, 0o600); err != nil {
 		return nil, err
 	}
@@ -154,20 +154,7 @@ func (l Load) Run(ctx context.Context, progress func(line string)) (*Loaded, err
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
 	cmd.WaitDelay = stopMax
-	words := new(tail)
-	pr, pw := io.Pipe()
-	cmd.Stdout, cmd.Stderr = words, io.MultiWriter(pw, words)
-	read := make(chan struct{})
-	go func() {
-		defer close(read)
-		for lines := bufio.NewScanner(pr); lines.Scan(); {
-			progress(lines.Text())
-		}
-		_, _ = io.Copy(io.Discard, pr)
-	}()
-	err = cmd.Run()
-	_ = pw.Close()
-	<-read
+	words, err := watched(cmd, progress)
 	if ctx.Err() != nil {
 		return nil, ctx.Err()
 	}
@@ -188,6 +175,26 @@ func (l Load) Run(ctx context.Context, progress func(line string)) (*Loaded, err
 		loaded.Outcomes, err = readOutcomes(lines)
 	}
 	return &loaded, err
+}
+
+// watched runs a command to its end. Its lines of stderr go to progress; the last of
+// all it said is returned.
+func watched(cmd *exec.Cmd, progress func(line string)) (*tail, error) {
+	words := new(tail)
+	pr, pw := io.Pipe()
+	cmd.Stdout, cmd.Stderr = words, io.MultiWriter(pw, words)
+	read := make(chan struct{})
+	go func() {
+		defer close(read)
+		for lines := bufio.NewScanner(pr); lines.Scan(); {
+			progress(lines.Text())
+		}
+		_, _ = io.Copy(io.Discard, pr)
+	}()
+	err := cmd.Run()
+	_ = pw.Close()
+	<-read
+	return words, err
 }
 
 // plan is the test configuration.
