@@ -34,7 +34,7 @@ var layers = []struct {
 }{
 	{mains, "proxy loadgen target advisor bench"},
 	{rim, "internal/admit internal/archtest internal/certs internal/freeport internal/journal internal/loop internal/metric internal/pump internal/service internal/watch"},
-	{rim, "proxy/accesslog proxy/admin proxy/adaptive proxy/config proxy/handover proxy/store/* proxy/wire"},
+	{rim, "proxy/accesslog proxy/admin proxy/adaptive proxy/config proxy/decision proxy/handover proxy/store/* proxy/wire"},
 	{rim, "loadgen/config loadgen/control loadgen/drive loadgen/plan loadgen/report"},
 	{rim, "target/config target/serve"},
 	{rim, "advisor/config advisor/history advisor/serve advisor/state"},
@@ -42,7 +42,7 @@ var layers = []struct {
 	{pure, "bench/backtest bench/fit bench/prophetref"},
 	{rim, "bench/* bench/protect/failsafe"},
 	{rim, "deploy deploy/*"},
-	{machines, "advisor/core proxy/gate proxy/session proxy/upstream loadgen/session loadgen/record target/session"},
+	{machines, "advisor/core proxy/check proxy/gate proxy/session proxy/upstream loadgen/session loadgen/record target/session"},
 	{pure, "internal/chart internal/deadline internal/http1 internal/strict"},
 	{pure, "proxy/asks proxy/decide proxy/limit proxy/refusal proxy/rule proxy/sketch proxy/store"},
 	{pure, "loadgen/pace loadgen/profile"},

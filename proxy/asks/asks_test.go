@@ -171,7 +171,7 @@ func TestFaults(t *testing.T) {
 		"a key without end":   {with(13, 255, 255, 255, 255), 17, "too early"},
 		"no algorithm":        {with(18, 0), 18, "no limit"},
 		"off":                 {with(18, byte(limit.Off)), 18, ""},
-		"negative permits":    {with(26, 255), 19, "2^53"},
+		"negative permits":    {with(26, 255), 19, "must be 0 to"},
 		"permits and burst":   {with(19, 6), 18, "no limit"},
 		"the same rule twice": {two, 10 + len(whole) - 10, "another counter"},
 		"more releases":       {with(1, 1), 14, ""},

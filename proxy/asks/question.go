@@ -3,6 +3,7 @@ package asks
 import (
 	"encoding/binary"
 	"fmt"
+	"math"
 	"time"
 
 	"weir/proxy/limit"
@@ -20,8 +21,8 @@ const (
 	NMax = 1 << 24
 	// asksMax bounds the asks, and the releases, of one question.
 	asksMax = 1<<16 - 1
-	// numberMax bounds costs, reserves and spans, which doubles hold exactly.
-	numberMax = 1 << 53
+	// spanMax bounds spans in microseconds, so that a time.Duration holds them.
+	spanMax = math.MaxInt64 / int64(time.Microsecond)
 )
 
 // A Fault says where a message is not what it should be.
@@ -162,9 +163,9 @@ func (q *Question) counter(r *reader) {
 	at := r.at
 	n := limit.Numbers{Algorithm: limit.Algorithm(r.u8())}
 	n.Permits, n.Burst, n.Number, n.Overshoot = r.number(), r.number(), r.number(), r.number()
-	n.Grace = time.Duration(r.number()) * time.Microsecond
+	n.Grace = r.span()
 	c.Cost, c.Reserve = r.number(), r.number()
-	c.MaxDelay = time.Duration(r.number()) * time.Microsecond
+	c.MaxDelay = r.span()
 	if r.fault != nil {
 		return
 	}

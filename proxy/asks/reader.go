@@ -1,6 +1,11 @@
 package asks
 
-import "encoding/binary"
+import (
+	"encoding/binary"
+	"fmt"
+	"math"
+	"time"
+)
 
 // A reader reads numbers and texts one after another. The first fault stays; what is read
 // behind it is zero.
@@ -50,16 +55,21 @@ func (r *reader) u32() uint32 {
 	return 0
 }
 
-// number reads one from 0 to numberMax.
-func (r *reader) number() int64 {
+// number reads one that is not negative.
+func (r *reader) number() int64 { return r.upTo(math.MaxInt64) }
+
+// span reads one in microseconds.
+func (r *reader) span() time.Duration { return time.Duration(r.upTo(spanMax)) * time.Microsecond }
+
+func (r *reader) upTo(most int64) int64 {
 	at := r.at
 	b := r.bytes(8)
 	if b == nil {
 		return 0
 	}
 	n := binary.LittleEndian.Uint64(b)
-	if n > numberMax {
-		r.fail(at, "must be 0 to 2^53")
+	if n > uint64(most) {
+		r.fail(at, fmt.Sprintf("must be 0 to %d", most))
 		return 0
 	}
 	return int64(n)

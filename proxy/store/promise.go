@@ -20,6 +20,8 @@ type Store interface {
 	// Forgetful makes all lanes forget the refusals that they remember. It is called after
 	// every change of rules or limits.
 	Forgetful()
+	// Epoch is another number after refusals were forgotten, for whatever reason.
+	Epoch() uint64
 
 	// Forget removes a key under all kinds of limits, so that it is as one never seen, and
 	// has all proxies forget their refusals, this one at once. It reports whether there

@@ -110,6 +110,9 @@ func (s *Store) connected() bool { return !s.breaker.away.Load() }
 // after every change of rules or limits.
 func (s *Store) Forgetful() { s.epoch.Add(1) }
 
+// Epoch is another number after each Forgetful, and after edits and outages.
+func (s *Store) Epoch() uint64 { return s.epoch.Load() }
+
 // without answers an ask by the failure mode. Decisions are known in mode Local only.
 func (l *Lane) without(now time.Time, ask *store.Ask, ans *store.Answer) {
 	mode := l.store.cfg.Failure

@@ -2,6 +2,7 @@ package simredis
 
 import (
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"weir/internal/metric"
@@ -17,10 +18,11 @@ const expireBudget = 200_000
 // this machine for now and makes it steady: a wall clock that is set back would lock
 // exhausted keys for so long.
 //
-// Safe for concurrent use: table and documents are; mu guards the rest.
+// Safe for concurrent use: table and documents are, epoch is atomic; mu guards the rest.
 type Store struct {
 	Documents
 	table *Table
+	epoch atomic.Uint64
 	began time.Time
 	stop  chan struct{}
 	ended sync.WaitGroup
@@ -70,15 +72,24 @@ func (s *Store) Name() string { return "simulated" }
 // Mode is Exact.
 func (s *Store) Mode() store.Mode { return store.Exact }
 
-// Forgetful does nothing: nobody remembers refusals.
-func (s *Store) Forgetful() {}
+// Forgetful tells those who look at Epoch; in this process nobody remembers refusals.
+func (s *Store) Forgetful() { s.epoch.Add(1) }
+
+// Epoch is another number after each Forgetful and each edit.
+func (s *Store) Epoch() uint64 { return s.epoch.Load() }
 
 // Forget is [Table.Forget]; the error is nil.
-func (s *Store) Forget(rule string, key []byte) (bool, error) { return s.table.Forget(rule, key), nil }
+func (s *Store) Forget(rule string, key []byte) (bool, error) {
+	known := s.table.Forget(rule, key)
+	s.Forgetful()
+	return known, nil
+}
 
 // Add is [Table.Add] now; the error is nil.
 func (s *Store) Add(rule string, key []byte, n int64) (bool, error) {
-	return s.table.Add(s.steady(time.Now()), rule, key, n), nil
+	changed := s.table.Add(s.steady(time.Now()), rule, key, n)
+	s.Forgetful()
+	return changed, nil
 }
 
 // Watch does nothing: nobody else writes.

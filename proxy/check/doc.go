@@ -1,0 +1,18 @@
+// Package check is one connection of the decision port: requests come in as bytes, asks
+// and answers go out.
+//
+// A Session is told what happens and puts what it wants done into the Env of its loop:
+//
+//	   HandleData ─▶ ┌─────────┐ ─▶ Env.Ask   has the store decide
+//	HandleExpired ─▶ │ Session │ ─▶ Env.Edit  has a key edited, off the loop
+//	 HandleEdited ─▶ │         │ ─▶ Env.Out   bytes to send
+//	  HandleDrain ─▶ └─────────┘ ─▶ Env.Close how to close, if at all
+//
+// Answers leave in the order of the requests: while one waits no further byte is read.
+//
+//	idle ──▶ head ──▶ body ──▶ asked ──▶ idle    or, after the last answer, closing
+//	75 s     10 s     10 s      –
+//
+// An ask that the store answers later calls its Done on the loop, which ends the exchange
+// and then Env.Answered; the store bounds how long that takes.
+package check

@@ -1,0 +1,65 @@
+package check
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"strconv"
+	"time"
+
+	"weir/internal/http1"
+)
+
+// edit has a key edited.
+func (s *Session) edit(now time.Time) {
+	e := new(Edit)
+	d := json.NewDecoder(bytes.NewReader(s.body))
+	d.DisallowUnknownFields()
+	if err := d.Decode(e); err != nil {
+		path := ""
+		if syntax, ok := errors.AsType[*json.SyntaxError](err); ok {
+			path = "byte " + strconv.FormatInt(syntax.Offset, 10)
+		}
+		s.failAt(now, 400, err.Error(), path)
+		return
+	}
+	if e.Rule == "" || e.Add < 0 {
+		s.failAt(now, 400, "a rule is missing, or the number to add is negative", "rule")
+		return
+	}
+	if !s.env.Edit(s, e) {
+		s.fail(now, 503, "too many edits wait")
+		return
+	}
+	s.wait()
+}
+
+// HandleEdited is told what came of an edit: whether the key has changed, or why that is
+// not known. It reports whether there is an answer to send.
+func (s *Session) HandleEdited(now time.Time, changed bool, err error) bool {
+	if s.gone {
+		return false
+	}
+	if err != nil {
+		s.fail(now, 503, err.Error())
+		return true
+	}
+	s.env.extra = s.env.extra[:0]
+	s.writeJSON(now, `{"changed":`+strconv.FormatBool(changed)+"}\n")
+	return true
+}
+
+// appendError appends the body of an error.
+func appendError(dst []byte, problem, path string) []byte {
+	text, _ := json.Marshal(problem) // a string always can be
+	dst = append(append(dst, `{"error":`...), text...)
+	if path != "" {
+		dst = strconv.AppendQuote(append(dst, `,"path":`...), path)
+	}
+	return append(dst, "}\n"...)
+}
+
+func (s *Session) writeJSON(now time.Time, text string) {
+	s.env.body = append(s.env.body[:0], text...)
+	s.write(now, http1.Answer{Status: 200, ContentType: "application/json", Body: s.env.body})
+}

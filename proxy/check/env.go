@@ -1,0 +1,193 @@
+package check
+
+import (
+	"crypto/sha256"
+	"crypto/subtle"
+	"strings"
+	"time"
+
+	"weir/internal/http1"
+	"weir/proxy/asks"
+	"weir/proxy/store"
+)
+
+// A Close says how a connection is to be closed.
+type Close uint8
+
+const (
+	CloseNone    Close = iota // not at all
+	CloseDrained              // after the last byte was sent
+	CloseLinger               // the same, then discarding what still arrives (RFC 9112 section 9.6)
+)
+
+// Access says who may do what.
+//
+// Immutable after New.
+type Access struct {
+	Token    string // who has it may ask; empty: everybody whom the port is open to
+	Edit     string // who has it may do everything
+	EditOpen bool   // everybody who may ask may edit, too
+}
+
+// rights is what a request may do.
+type rights uint8
+
+const (
+	nothing rights = iota
+	asking
+	editing
+)
+
+// of returns what the bearer of an Authorization field may do.
+func (a *Access) of(authorization []byte) rights {
+	scheme, brought, _ := strings.Cut(string(authorization), " ")
+	bears := func(token string) bool { // sums of equal length, so that the time tells nothing
+		want, sum := sha256.Sum256([]byte(token)), sha256.Sum256([]byte(strings.TrimSpace(brought)))
+		return token != "" && strings.EqualFold(scheme, "Bearer") && subtle.ConstantTimeCompare(want[:], sum[:]) == 1
+	}
+	switch {
+	case a.Edit != "" && bears(a.Edit):
+		return editing
+	case a.Token != "" && !bears(a.Token):
+		return nothing
+	case a.EditOpen:
+		return editing
+	}
+	return asking
+}
+
+// Documents are what a master shows its sidecars.
+//
+// Immutable after New.
+type Documents struct {
+	Marks []byte                    // the answer to GET /v1/marks
+	Named map[string]store.Document // by name; others are not shown
+}
+
+// Marks are texts that are others when something has changed: keys by edits, and documents
+// by their names.
+type Marks struct {
+	Edits     string            `json:"edits"`
+	Documents map[string]string `json:"documents"`
+}
+
+// An Edit is a change of one key.
+type Edit struct {
+	Rule string `json:"rule"`
+	Key  []byte `json:"key"` // in base64
+	Add  int64  `json:"add"` // 0: it is forgotten
+}
+
+// An API is a part of the decision port, as it is counted.
+type API uint8
+
+const (
+	Other  API = iota // health, and what is not there
+	Remote            // for sidecars
+	APIs
+)
+
+// String is the value of the label api.
+func (a API) String() string { return [...]string{"other", "remote"}[a] }
+
+// An Env is what the sessions of one loop have in common: what they need of the rim, the
+// effects of the one that was told something last, and memory that only one needs at a
+// time.
+//
+// Owned by its loop.
+type Env struct {
+	Access *Access
+	// Ask has the store decide; done is called later unless it returns true.
+	Ask func(now time.Time, ask *store.Ask, ans *store.Answer, done store.Done) bool
+	// Release gives a place in a queue back.
+	Release func(now time.Time, r *store.Release)
+	// Mode is how the store answers now.
+	Mode func() store.Mode
+	// Documents are as they were read last; nil: they have not been.
+	Documents func() *Documents
+	// Edit has a key edited and HandleEdited called; false: too many wait.
+	Edit func(s *Session, e *Edit) bool
+	// Healthy reports whether the port wants requests.
+	Healthy func() bool
+	// Answered is told after an exchange has ended that waited.
+	Answered func(now time.Time, s *Session)
+	// Count counts an answer.
+	Count func(api API, status int)
+
+	// Out is to be sent, and then the connection to be closed as Close says.
+	Out   []byte
+	Close Close
+
+	head     http1.Head
+	question asks.Question
+	answer   store.Answer
+	pending  []*pending // to use again
+	body     []byte     // of the answer under construction
+	extra    []byte     // its fields
+	dateAt   int64      // second of date
+	date     []byte
+}
+
+// outBytesKept and pendingKept bound the memory that is kept for later.
+const (
+	outBytesKept = 512 << 10
+	pendingKept  = 1024
+)
+
+// Reset forgets the effects and keeps the memory. The rim calls it when it has done what
+// they say.
+func (e *Env) Reset() {
+	e.Out, e.Close = e.Out[:0], CloseNone
+	if cap(e.Out) > outBytesKept {
+		e.Out = nil
+	}
+}
+
+// appendDate appends the Date field line (RFC 9110 section 6.6.1).
+func (e *Env) appendDate(dst []byte, now time.Time) []byte {
+	if second := now.Unix(); second != e.dateAt || e.date == nil {
+		e.dateAt = second
+		e.date = now.UTC().AppendFormat(append(e.date[:0], "Date: "...), "Mon, 02 Jan 2006 15:04:05 GMT")
+		e.date = append(e.date, "\r\n"...)
+	}
+	return append(dst, e.date...)
+}
+
+// A pending is an ask that waits for the store. It is used again.
+//
+// Owned by its loop.
+type pending struct {
+	env     *Env
+	session *Session
+	index   int
+	done    store.Done // made once
+}
+
+// take returns one for an ask of s.
+func (e *Env) take(s *Session, index int) *pending {
+	var p *pending
+	if n := len(e.pending); n > 0 {
+		p, e.pending = e.pending[n-1], e.pending[:n-1]
+	} else {
+		p = &pending{env: e}
+		p.done = p.answered
+	}
+	p.session, p.index = s, index
+	return p
+}
+
+func (e *Env) give(p *pending) {
+	p.session = nil
+	if len(e.pending) < pendingKept {
+		e.pending = append(e.pending, p)
+	}
+}
+
+// answered is told the store's answer later.
+func (p *pending) answered(now time.Time, ans *store.Answer) {
+	s, index := p.session, p.index
+	p.env.give(p)
+	if s.handleAnswer(now, index, ans) {
+		p.env.Answered(now, s)
+	}
+}

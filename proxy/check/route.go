@@ -1,0 +1,181 @@
+package check
+
+import (
+	"errors"
+	"strconv"
+	"strings"
+	"time"
+
+	"weir/internal/http1"
+	"weir/proxy/asks"
+	"weir/proxy/store"
+)
+
+// A route is what a path stands for.
+type route uint8
+
+const (
+	routeNone     route = iota // nothing: 404
+	routeHealth                // GET /healthcheck
+	routeDecide                // POST /v1/decide
+	routeMarks                 // GET /v1/marks
+	routeDocument              // GET /v1/documents/NAME
+	routeEdit                  // POST /v1/edit
+)
+
+// wants is the method of a route.
+func (r route) wants() http1.Method {
+	if r == routeDecide || r == routeEdit {
+		return http1.POST
+	}
+	return http1.GET
+}
+
+func (r route) api() API {
+	if r >= routeDecide {
+		return Remote
+	}
+	return Other
+}
+
+const documentsPath = "/v1/documents/"
+
+// find finds the route of a request.
+func (s *Session) find(h *http1.Head) {
+	switch path := string(h.Path); {
+	case path == "/healthcheck":
+		s.route = routeHealth
+	case path == "/v1/decide":
+		s.route = routeDecide
+	case path == "/v1/marks":
+		s.route = routeMarks
+	case path == "/v1/edit":
+		s.route = routeEdit
+	case strings.HasPrefix(path, documentsPath):
+		s.route, s.name = routeDocument, path[len(documentsPath):]
+	default:
+		s.route = routeNone
+	}
+}
+
+// handleEnd is told that the request is complete.
+func (s *Session) handleEnd(now time.Time) {
+	s.unread = false
+	switch {
+	case s.route == routeNone:
+		s.fail(now, 404, "there is nothing here")
+	case s.route == routeHealth:
+		s.health(now)
+	case s.route == routeDecide:
+		s.decide(now)
+	case s.route == routeEdit:
+		s.edit(now)
+	default:
+		s.show(now)
+	}
+}
+
+// health answers as envoyproxy/ratelimit does.
+func (s *Session) health(now time.Time) {
+	s.env.extra = s.env.extra[:0]
+	a := http1.Answer{Status: 200, ContentType: "text/plain", Body: []byte("OK")}
+	if s.draining || !s.env.Healthy() {
+		a.Status, a.Body = 500, nil
+	}
+	s.write(now, a)
+}
+
+// decide asks the store what a sidecar asks.
+func (s *Session) decide(now time.Time) {
+	e, q := s.env, &s.env.question
+	if err := q.Parse(s.body); err != nil {
+		status, path := 409, ""
+		if fault, ok := errors.AsType[*asks.Fault](err); ok {
+			status, path = 400, "byte "+strconv.Itoa(fault.Offset)
+		}
+		s.failAt(now, status, err.Error(), path)
+		return
+	}
+	for i := range q.Releases {
+		e.Release(now, &q.Releases[i])
+	}
+	s.waits, s.parts = 0, s.room(len(q.Asks))
+	for i := range q.Asks {
+		p := e.take(s, i)
+		if e.Ask(now, &q.Asks[i], &e.answer, p.done) {
+			s.parts[i] = asks.AppendAnswer(s.parts[i][:0], &e.answer)
+			e.give(p)
+		} else {
+			s.waits++
+		}
+	}
+	if s.waits > 0 {
+		s.wait()
+		return
+	}
+	s.decided(now)
+}
+
+// room is memory for the answers to n asks.
+func (s *Session) room(n int) [][]byte {
+	for cap(s.parts) < n {
+		s.parts = append(s.parts[:cap(s.parts)], nil)
+	}
+	return s.parts[:n]
+}
+
+// handleAnswer is told the store's answer to one of several asks, and reports whether the
+// exchange has ended.
+func (s *Session) handleAnswer(now time.Time, index int, ans *store.Answer) bool {
+	s.waits--
+	if s.gone {
+		return false
+	}
+	s.parts[index] = asks.AppendAnswer(s.parts[index][:0], ans)
+	if s.waits == 0 {
+		s.decided(now)
+	}
+	return s.waits == 0
+}
+
+// decided answers a sidecar.
+func (s *Session) decided(now time.Time) {
+	e := s.env
+	e.body = asks.AppendHead(e.body[:0], e.Mode(), len(s.parts))
+	for i, part := range s.parts {
+		e.body = append(e.body, part...)
+		if cap(part) > bodyBytesKept {
+			s.parts[i] = nil
+		}
+	}
+	e.extra = e.extra[:0]
+	s.write(now, http1.Answer{Status: 200, ContentType: asks.ContentType, Body: e.body})
+	if cap(e.body) > outBytesKept {
+		e.body = nil
+	}
+}
+
+// show answers with a document, or with the marks of all.
+func (s *Session) show(now time.Time) {
+	e := s.env
+	docs := e.Documents()
+	if docs == nil {
+		s.fail(now, 503, "the store has not shown its documents yet")
+		return
+	}
+	e.extra = e.extra[:0]
+	if s.route == routeMarks {
+		s.write(now, http1.Answer{Status: 200, ContentType: "application/json", Body: docs.Marks})
+		return
+	}
+	doc, ok := docs.Named[s.name]
+	switch {
+	case !ok:
+		s.fail(now, 404, "there is no document of this name")
+	case doc.Version == 0:
+		s.write(now, http1.Answer{Status: 204})
+	default:
+		e.extra = http1.AppendFieldString(e.extra, "ETag", strconv.Quote(strconv.FormatInt(doc.Version, 10)))
+		s.write(now, http1.Answer{Status: 200, ContentType: "application/json", Body: doc.Body})
+	}
+}

@@ -1,0 +1,255 @@
+package check
+
+import (
+	"fmt"
+	"time"
+
+	"weir/internal/http1"
+	"weir/proxy/asks"
+)
+
+// The times after which a Session ends by itself.
+const (
+	idleTimeout = 75 * time.Second // between two exchanges; longer than sensible clients keep connections
+	headTimeout = 10 * time.Second // from the first byte of a head to its last
+	bodyTimeout = 10 * time.Second // for a body
+)
+
+// editBytesMax bounds the body of an edit; beyond: 413.
+const editBytesMax = 64 << 10
+
+// A state says what a Session waits for.
+type state uint8
+
+const (
+	idle    state = iota // the first byte of a request
+	head                 // the rest of a head
+	body                 // the rest of a body, perhaps of none
+	asked                // an answer; no byte is read
+	closing              // nothing more: the last answer is given
+)
+
+// String names the state.
+func (s state) String() string { return [...]string{"idle", "head", "body", "asked", "closing"}[s] }
+
+// A Session is the conversation on one connection; see the package comment. After every
+// call the effects in its Env are to be done before another Session of the loop is told
+// anything.
+//
+// Owned by its loop.
+type Session struct {
+	Owner any // the rim's
+
+	env    *Env
+	reader http1.Reader
+	until  time.Time // Deadline
+
+	state  state
+	route  route
+	rights rights
+	method http1.Method
+	name   string // of the document wanted
+	body   []byte
+	// keepAlive says that another request may follow the one under way, sayKeepAlive that
+	// its answer must say so: HTTP/1.0 clients do not assume it.
+	keepAlive, sayKeepAlive bool
+	draining, unread        bool
+	gone                    bool // the connection is closed
+
+	waits int      // asks without an answer
+	parts [][]byte // the answers of all asks, as bytes
+}
+
+// New returns the Session of a connection that was opened at now.
+func New(now time.Time, env *Env) *Session {
+	return &Session{env: env, reader: http1.NewRequestReader(nil), until: now.Add(idleTimeout)}
+}
+
+// Deadline returns when HandleExpired is to be called; zero means never.
+func (s *Session) Deadline() time.Time { return s.until }
+
+// Unread reports whether bytes are left that HandleData would read now. They are to be
+// shown again after an answer.
+func (s *Session) Unread() bool { return s.unread && s.state != closing }
+
+// HandleData is told the bytes that have come and were not read, and returns how many of
+// them are read. It stops at the end of a request whose answer comes later.
+func (s *Session) HandleData(now time.Time, b []byte) int {
+	n := 0
+	for s.state < asked {
+		event, err := s.reader.Next(b[n:], &s.env.head)
+		if err != nil {
+			s.route, s.method = routeNone, http1.MethodOther
+			s.refuse(now, http1.StatusOf(err), "the request is malformed")
+			break
+		}
+		n += event.N
+		s.unread = n < len(b)
+		switch event.Kind {
+		case http1.NeedMore:
+			s.handlePause(now)
+			s.unread = false // what is left is a part of a head or of a chunk line
+			return n
+		case http1.HeadDone:
+			s.handleHead(now)
+		case http1.Data:
+			s.handleBody(now, event.Data)
+		case http1.End:
+			s.handleEnd(now)
+		default:
+			panic(fmt.Sprintf("bug: request reader tells event %d", event.Kind))
+		}
+	}
+	if s.state == closing {
+		return len(b) // closing discards it
+	}
+	s.unread = n < len(b)
+	return n
+}
+
+// handlePause is told that all there is has been read.
+func (s *Session) handlePause(now time.Time) {
+	if s.state == idle && !s.reader.Idle() {
+		s.state, s.until = head, now.Add(headTimeout)
+	}
+}
+
+// handleHead is told that the Env has a head.
+func (s *Session) handleHead(now time.Time) {
+	h := &s.env.head
+	s.state, s.until = body, now.Add(bodyTimeout)
+	s.method, s.keepAlive, s.sayKeepAlive = h.Method, h.KeepAlive, h.KeepAlive && h.Minor == 0
+	s.body = s.body[:0]
+	s.find(h)
+	authorization, _ := h.Value(http1.FieldAuthorization)
+	s.rights = s.env.Access.of(authorization)
+	if status, problem := s.admit(h); status != 0 {
+		s.refuse(now, status, problem)
+		return
+	}
+	if h.Expect == http1.ExpectContinue && h.Framing != http1.BodyNone && !s.unread {
+		s.env.Out = append(s.env.Out, "HTTP/1.1 100 Continue\r\n\r\n"...)
+	}
+}
+
+// admit says how a request is refused whose body is not read; 0: it is not.
+func (s *Session) admit(h *http1.Head) (status int, problem string) {
+	switch {
+	case s.route != routeNone && s.route != routeHealth && s.rights == nothing:
+		return 401, "needs Authorization: Bearer with the DECISION_TOKEN of this proxy"
+	case s.route == routeEdit && s.rights != editing:
+		return 403, "needs Authorization: Bearer with the ADMIN_TOKEN of this proxy"
+	case s.route != routeNone && h.Method != s.route.wants() && (h.Method != http1.HEAD || s.route.wants() != http1.GET):
+		return 405, "the method must be " + s.route.wants().String()
+	case h.Expect == http1.ExpectOther:
+		return 417, "the expectation is unknown"
+	case s.route.wants() != http1.GET && h.Framing == http1.BodyNone:
+		return 411, "there is no body"
+	case h.Framing == http1.BodyLength && h.Length > int64(s.bodyMax()):
+		return 413, fmt.Sprintf("the body must be at most %d bytes", s.bodyMax())
+	}
+	return 0, ""
+}
+
+// bodyMax bounds the body.
+func (s *Session) bodyMax() int {
+	switch s.route {
+	case routeDecide:
+		return asks.QuestionBytesMax
+	case routeEdit:
+		return editBytesMax
+	}
+	return 0
+}
+
+// handleBody is told a piece of the body.
+func (s *Session) handleBody(now time.Time, piece []byte) {
+	if len(s.body)+len(piece) > s.bodyMax() {
+		s.refuse(now, 413, fmt.Sprintf("the body must be at most %d bytes", s.bodyMax()))
+		return
+	}
+	s.body = append(s.body, piece...)
+}
+
+// HandleExpired is told that the time is now. Before the Deadline it does nothing.
+func (s *Session) HandleExpired(now time.Time) {
+	if s.until.IsZero() || now.Before(s.until) {
+		return
+	}
+	if s.state == idle {
+		s.close(CloseDrained)
+		return
+	}
+	s.refuse(now, 408, "the request did not come in time")
+}
+
+// HandleDrain is told that the program is about to end: the request under way, or that
+// which has come and was not read, is the last one, and an idle connection closes at once.
+func (s *Session) HandleDrain(time.Time) {
+	s.draining = true
+	if s.state == idle && !s.unread {
+		s.close(CloseDrained)
+	}
+}
+
+// HandleClosed is told that the connection is gone. What was asked is answered to nobody.
+func (s *Session) HandleClosed() { s.gone = true }
+
+// wait has the exchange wait for an answer.
+func (s *Session) wait() { s.state, s.until = asked, time.Time{} }
+
+// refuse answers a request that is not read to its end: the connection ends here.
+func (s *Session) refuse(now time.Time, status int, problem string) {
+	s.keepAlive, s.sayKeepAlive, s.unread = false, false, true
+	s.fail(now, status, problem)
+}
+
+// fail answers an error.
+func (s *Session) fail(now time.Time, status int, problem string) {
+	s.failAt(now, status, problem, "")
+}
+
+// failAt answers an error at a place of the request.
+func (s *Session) failAt(now time.Time, status int, problem, path string) {
+	e := s.env
+	e.extra = e.extra[:0]
+	if status == 503 {
+		e.extra = append(e.extra, "Retry-After: 1\r\n"...)
+	}
+	if status == 405 {
+		e.extra = append(append(append(e.extra, "Allow: "...), s.route.wants().String()...), "\r\n"...)
+	}
+	e.body = appendError(e.body[:0], problem, path)
+	s.write(now, http1.Answer{Status: status, ContentType: "application/json", Body: e.body})
+}
+
+// write answers; the Env's extra has the fields so far.
+func (s *Session) write(now time.Time, a http1.Answer) {
+	e := s.env
+	s.keepAlive = s.keepAlive && !s.draining
+	e.extra = e.appendDate(e.extra, now)
+	if s.keepAlive && s.sayKeepAlive {
+		e.extra = append(e.extra, "Connection: keep-alive\r\n"...)
+	}
+	a.Extra, a.Close, a.Head = e.extra, !s.keepAlive, s.method == http1.HEAD
+	e.Out = http1.AppendAnswer(e.Out, a)
+	e.Count(s.route.api(), a.Status)
+	if cap(s.body) > bodyBytesKept {
+		s.body = nil
+	}
+	switch {
+	case s.keepAlive:
+		s.state, s.until = idle, now.Add(idleTimeout)
+	case s.unread:
+		s.close(CloseLinger) // closing with unread bytes resets, and the answer is lost
+	default:
+		s.close(CloseDrained)
+	}
+}
+
+// bodyBytesKept is how much memory for bodies an idle connection keeps.
+const bodyBytesKept = 4 << 10
+
+func (s *Session) close(how Close) {
+	s.state, s.until, s.env.Close = closing, time.Time{}, how
+}

@@ -1,0 +1,145 @@
+package decision
+
+import (
+	"time"
+
+	"weir/internal/loop"
+	"weir/proxy/check"
+	"weir/proxy/store"
+)
+
+// A room is the port on one loop.
+//
+// Owned by its loop.
+type room struct {
+	port     *Port
+	loop     *loop.Loop
+	env      check.Env
+	lane     store.Lane
+	alarm    *loop.Alarm // of the lane
+	draining bool
+}
+
+func newRoom(p *Port, l *loop.Loop) *room {
+	r := &room{port: p, loop: l, lane: p.cfg.Store.NewLane(l.Post)}
+	r.alarm = l.NewAlarm(func(now time.Time) {
+		r.lane.Expire(now)
+		r.arm()
+	})
+	r.env = check.Env{
+		Access: &p.cfg.Access, Mode: p.cfg.Store.Mode, Documents: p.documents.current.Load,
+		Ask: r.ask, Release: r.release, Edit: r.edit, Count: p.counts.count,
+		Healthy:  func() bool { return !p.draining.Load() && p.cfg.Healthy() },
+		Answered: func(now time.Time, s *check.Session) { s.Owner.(*conn).answered(now) },
+	}
+	return r
+}
+
+// ask has the store decide. Asks gather; what comes back later wakes the loop once.
+func (r *room) ask(now time.Time, ask *store.Ask, ans *store.Answer, done store.Done) bool {
+	if r.lane.Ask(now, ask, ans, done) {
+		return true
+	}
+	r.arm()
+	return false
+}
+
+func (r *room) release(now time.Time, rel *store.Release) {
+	r.lane.Release(now, &rel.Counter, rel.Slot, store.Exact)
+	r.arm()
+}
+
+// arm has the lane looked after when an ask's time is over.
+func (r *room) arm() {
+	if at := r.lane.Next(); !at.IsZero() {
+		r.alarm.Set(at)
+	}
+}
+
+func (r *room) edit(s *check.Session, e *check.Edit) bool {
+	select {
+	case r.port.edits <- edit{r, s, e}:
+		return true
+	default:
+		return false
+	}
+}
+
+func (r *room) accept(now time.Time, lc *loop.Conn) loop.Handler {
+	c := &conn{room: r, net: lc, session: check.New(now, &r.env)}
+	c.session.Owner = c
+	if r.draining {
+		c.session.HandleDrain(now)
+	}
+	c.flush()
+	return c
+}
+
+func (r *room) drain(now time.Time) {
+	r.draining = true
+	r.loop.Each(func(_ *loop.Conn, h loop.Handler) {
+		if c, ok := h.(*conn); ok {
+			c.session.HandleDrain(now)
+			c.flush()
+		}
+	})
+}
+
+// A conn is the rim of one session: it does what the effects say. It implements
+// loop.Handler.
+//
+// Owned by its loop.
+type conn struct {
+	room    *room
+	net     *loop.Conn
+	session *check.Session
+	// armed is the deadline set at the loop, zero when none is. It may be earlier than the
+	// session's, so that a request costs no change of it.
+	armed time.Time
+}
+
+// Data is loop.Handler's.
+func (c *conn) Data(now time.Time, b []byte) int {
+	n := c.session.HandleData(now, b)
+	c.flush()
+	return n
+}
+
+// Expired is loop.Handler's.
+func (c *conn) Expired(now time.Time) {
+	c.armed = time.Time{}
+	c.session.HandleExpired(now)
+	c.flush()
+}
+
+// Closed is loop.Handler's.
+func (c *conn) Closed(time.Time, error) { c.session.HandleClosed() }
+
+// answered does the effects of an answer that came later, and reads on.
+func (c *conn) answered(time.Time) {
+	c.flush()
+	if c.session.Unread() {
+		c.net.Pump()
+	}
+}
+
+// flush does what the effects say.
+func (c *conn) flush() {
+	e := &c.room.env
+	if len(e.Out) > 0 {
+		c.net.Write(e.Out)
+	}
+	how := e.Close
+	e.Reset()
+	switch how {
+	case check.CloseDrained:
+		c.net.CloseDrained()
+	case check.CloseLinger:
+		c.net.CloseLinger()
+	default:
+		if until := c.session.Deadline(); !until.IsZero() && (c.armed.IsZero() || until.Before(c.armed)) {
+			c.armed = until
+			c.net.SetDeadline(until)
+		}
+	}
+}

@@ -1,0 +1,42 @@
+package decision
+
+import (
+	"strconv"
+
+	"weir/internal/metric"
+	"weir/proxy/check"
+)
+
+// statuses are the answers that are counted apart.
+var statuses = [...]int{200, 204, 400, 401, 403, 404, 405, 409, 413, 429, 500, 503}
+
+// counts is what a port counts.
+//
+// Safe for concurrent use: atomic words.
+type counts struct {
+	answers [check.APIs][len(statuses) + 1]metric.Counter // the last: any other status
+}
+
+func (c *counts) count(api check.API, status int) {
+	for i, s := range statuses {
+		if s == status {
+			c.answers[api][i].Inc()
+			return
+		}
+	}
+	c.answers[api][len(statuses)].Inc()
+}
+
+// register adds the metrics to set.
+func (c *counts) register(set *metric.Set) {
+	for api := range check.APIs {
+		for i := range c.answers[api] {
+			code := "other"
+			if i < len(statuses) {
+				code = strconv.Itoa(statuses[i])
+			}
+			set.Counter("ratelimiter_check_requests_total"+metric.Labels("api", api.String(), "code", code),
+				"answers of the decision port, by part and status", c.answers[api][i].Load)
+		}
+	}
+}

@@ -1,0 +1,142 @@
+// Package decision is the decision port: it gives every connection of its event loops a
+// session of package check, and those a lane to the store.
+//
+//	loop ─▶ conn ─▶ check.Session ─▶ lane of the loop ─▶ store
+//	                     │
+//	                     ├─▶ documents, as one goroutine reads them
+//	                     └─▶ editor, one goroutine that waits for the store
+package decision
+
+import (
+	"context"
+	"crypto/tls"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"weir/internal/loop"
+	"weir/internal/metric"
+	"weir/proxy/check"
+	"weir/proxy/store"
+)
+
+// editsMax bounds the edits that wait; beyond: 503.
+const editsMax = 256
+
+// Config is what a Port is made of.
+type Config struct {
+	Socket       net.Listener // to accept on
+	Secure       *tls.Config  // nil: plain
+	Loop         loop.Config
+	Store        store.Store
+	Documents    []string // names of those that are shown
+	Quiet        bool     // the store does not tell of changes: documents are in this process
+	Access       check.Access
+	Healthy      func() bool
+	DrainTimeout time.Duration
+}
+
+// A Port is the running decision port.
+//
+// Safe for concurrent use: what it holds is immutable, atomic or owned by loops.
+type Port struct {
+	cfg       Config
+	group     *loop.Group
+	listener  *loop.Listener
+	rooms     []*room
+	counts    counts
+	documents documents
+
+	edits      chan edit
+	background sync.WaitGroup
+	stop       chan struct{}
+	draining   atomic.Bool
+}
+
+// Start accepts until Drain.
+func Start(cfg Config) (*Port, error) {
+	g, err := loop.Start(cfg.Loop)
+	if err != nil {
+		return nil, err
+	}
+	p := &Port{cfg: cfg, group: g, edits: make(chan edit, editsMax), stop: make(chan struct{})}
+	p.documents.begin(&cfg)
+	for _, l := range g.Loops() {
+		p.rooms = append(p.rooms, newRoom(p, l))
+	}
+	p.background.Go(func() { p.documents.keep(p.stop) })
+	p.background.Go(p.keepEditing)
+	p.listener = g.Serve(cfg.Socket, cfg.Secure, func(now time.Time, c *loop.Conn) loop.Handler {
+		return p.rooms[c.Loop().Index()].accept(now, c)
+	})
+	return p, nil
+}
+
+// Addr is the address listened on.
+func (p *Port) Addr() net.Addr { return p.listener.Addr() }
+
+// Drain stops accepting, lets what is under way finish, at most for the drain timeout or
+// until ctx ends, and stops the loops. It reports how many connections it had to cut.
+func (p *Port) Drain(ctx context.Context) (cut int) {
+	p.draining.Store(true)
+	p.listener.Close()
+	for _, r := range p.rooms {
+		r.loop.Post(r.drain)
+	}
+	ctx, cancel := context.WithTimeout(ctx, p.cfg.DrainTimeout)
+	defer cancel()
+	poll := time.NewTicker(5 * time.Millisecond)
+	defer poll.Stop()
+	for p.group.Stats().Open > 0 && ctx.Err() == nil {
+		select {
+		case <-poll.C:
+		case <-ctx.Done():
+		}
+	}
+	cut = int(p.group.Stats().Open)
+	close(p.stop)
+	p.background.Wait()
+	p.group.Stop()
+	for _, r := range p.rooms {
+		r.lane.Close()
+	}
+	return cut
+}
+
+// Register adds the port's metrics to set.
+func (p *Port) Register(set *metric.Set) {
+	p.counts.register(set)
+	set.Gauge("ratelimiter_check_connections", "connections to the decision port", func() float64 { return float64(p.group.Stats().Open) })
+}
+
+// An edit is one that waits.
+type edit struct {
+	room    *room
+	session *check.Session
+	edit    *check.Edit
+}
+
+// keepEditing does one edit after another.
+func (p *Port) keepEditing() {
+	for {
+		select {
+		case <-p.stop:
+			return
+		case e := <-p.edits:
+			changed, err := p.edit(e.edit)
+			e.room.loop.Post(func(now time.Time) {
+				if e.session.HandleEdited(now, changed, err) {
+					e.session.Owner.(*conn).answered(now)
+				}
+			})
+		}
+	}
+}
+
+func (p *Port) edit(e *check.Edit) (bool, error) {
+	if e.Add == 0 {
+		return p.cfg.Store.Forget(e.Rule, e.Key)
+	}
+	return p.cfg.Store.Add(e.Rule, e.Key, e.Add)
+}

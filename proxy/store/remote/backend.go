@@ -1,0 +1,338 @@
+// Package remote is a store in another proxy, the master: it makes this one a sidecar.
+// Rules and keys are here; decisions, the clock and the documents are there. A batch is one
+// call of POST /v1/decide over a kept-alive HTTP/1.1 connection, see package asks. What a
+// master has been sent is never sent again, to it or to another.
+//
+// Documents are read only: they are changed at the master.
+package remote
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"weir/internal/certs"
+	"weir/internal/metric"
+	"weir/proxy/asks"
+	"weir/proxy/limit"
+	"weir/proxy/store"
+	"weir/proxy/store/lane"
+)
+
+const (
+	// documentTimeout is how long reading documents may take.
+	documentTimeout = 2 * time.Second
+	// answerBytesMax bounds what is read of an answer.
+	answerBytesMax = 64 << 20
+	// idleMax bounds the idle connections to one master, idleTimeout how long one is kept: less
+	// than the master keeps them.
+	idleMax     = 256
+	idleTimeout = 60 * time.Second
+)
+
+// New returns a store in the masters, also when none answers: then it starts in the failure
+// mode and goes on trying. The error is about the configuration, see Config.Validate.
+func New(cfg Config) (*lane.Store, error) {
+	b, err := newBackend(cfg)
+	if err != nil {
+		return nil, err
+	}
+	s, err := lane.New(b, b.cfg.Config)
+	if err != nil {
+		b.Close()
+	}
+	return s, err
+}
+
+// newBackend returns access to masters, which connects when it is used. The error is about
+// the configuration.
+func newBackend(cfg Config) (*backend, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, fmt.Errorf("use a master: %w", err)
+	}
+	cfg = cfg.withDefaults()
+	secure, err := certs.Client(cfg.CAFile, "")
+	if err != nil {
+		return nil, fmt.Errorf("use a master: %w", err)
+	}
+	transport := &http.Transport{TLSClientConfig: secure, DisableCompression: true, MaxIdleConnsPerHost: idleMax, IdleConnTimeout: idleTimeout,
+		DialContext: (&net.Dialer{Timeout: cfg.Timeout}).DialContext}
+	b := &backend{cfg: cfg, transport: transport, exchanges: metric.NewHistogram(metric.Latency())}
+	b.client = &http.Client{Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	return b, nil
+}
+
+// A backend is the backend of a store in masters.
+//
+// Safe for concurrent use: the client is, current and the counters are atomic.
+type backend struct {
+	cfg       Config
+	transport *http.Transport
+	client    *http.Client
+	current   atomic.Int32 // the master that is asked first
+
+	commands  metric.Counter
+	errors    metric.Counter
+	exchanges *metric.Histogram
+}
+
+// Close ends the idle connections; what is under way ends with its context.
+func (b *backend) Close() { b.transport.CloseIdleConnections() }
+
+// Register adds the backend's metrics to set.
+func (b *backend) Register(set *metric.Set) {
+	set.Histogram("ratelimiter_remote_request_duration_seconds", "how long a master took to answer a batch", b.exchanges)
+	set.Counter("ratelimiter_remote_errors_total", "calls of a master without a usable answer", b.errors.Load)
+	set.Gauge("ratelimiter_remote_master", "the master that is asked, by its place in REMOTE_URL from 0", func() float64 { return float64(b.current.Load()) })
+	set.Counter("ratelimiter_store_commands_total", "commands that the store was given", b.commands.Load)
+}
+
+// Decide has a master give places in queues back and decide groups; see [store.Backend].
+func (b *backend) Decide(ctx context.Context, batch *store.Batch) {
+	releases := batch.Releases
+	var call []*store.Group
+	size := 0
+	for _, g := range batch.Groups {
+		n := sizeOf(g)
+		switch {
+		case n == 0:
+			g.Err, g.Granted = nil, g.N
+			continue
+		case n > asks.QuestionBytesMax/2 || g.N > asks.NMax:
+			g.Err = errTooLarge
+			continue
+		case size+n > asks.QuestionBytesMax/2:
+			b.decide(ctx, releases, call)
+			releases, call, size = nil, nil, 0
+		}
+		call, size = append(call, g), size+n
+	}
+	if len(call)+len(releases) > 0 {
+		b.decide(ctx, releases, call)
+	}
+}
+
+// counterBytes is more than a counter takes without its rule and key.
+const counterBytes = 80
+
+// sizeOf is how much of a question a group takes, or a little less; 0: nothing need be asked.
+func sizeOf(g *store.Group) (n int) {
+	for i := range g.Counters {
+		if c := &g.Counters[i]; c.Limit.Algorithm() != limit.Off {
+			n += counterBytes + len(c.Rule) + len(c.Key)
+		}
+	}
+	return n
+}
+
+// decide is one call.
+func (b *backend) decide(ctx context.Context, releases []store.Release, groups []*store.Group) {
+	if err := b.ask(ctx, releases, groups); err != nil {
+		for _, g := range groups {
+			g.Err = err
+		}
+	}
+}
+
+// ask has the current master decide, or the next one that can be connected to.
+func (b *backend) ask(ctx context.Context, releases []store.Release, groups []*store.Group) error {
+	question := asks.AppendQuestion(nil, releases, groups)
+	began := time.Now()
+	first := int(b.current.Load())
+	var err error
+	for i := range b.cfg.URLs {
+		master := (first + i) % len(b.cfg.URLs)
+		if err = b.askOne(ctx, master, question, groups); !unconnected(err) || ctx.Err() != nil {
+			b.current.CompareAndSwap(int32(first), int32(master))
+			break
+		}
+	}
+	b.exchanges.Observe(time.Since(began))
+	return err
+}
+
+// askOne has one master decide.
+func (b *backend) askOne(ctx context.Context, master int, question []byte, groups []*store.Group) error {
+	_, answer, err := b.do(ctx, master, &call{"/v1/decide", asks.ContentType, question})
+	if err != nil {
+		return err
+	}
+	mode, err := asks.ParseAnswer(answer, groups)
+	switch {
+	case err != nil:
+		b.errors.Inc()
+		return wrongProgram(fmt.Errorf("read the answer of %s: %w", b.cfg.URLs[master], err))
+	case mode == store.FailOpen || mode == store.Closed:
+		return &awayError{master: b.cfg.URLs[master], mode: mode}
+	}
+	return nil
+}
+
+// A call is one request to a master.
+type call struct {
+	path string
+	kind string // of the body; empty: there is none, and the method is GET
+	body []byte
+}
+
+// do is one exchange with a master. An answer that is not 200 or 204 is an error.
+func (b *backend) do(ctx context.Context, master int, c *call) (*http.Response, []byte, error) {
+	base, method := b.cfg.URLs[master], http.MethodGet
+	var content io.Reader
+	if c.kind != "" {
+		method, content = http.MethodPost, bytes.NewReader(c.body)
+	}
+	req, err := http.NewRequestWithContext(ctx, method, base+c.path, content)
+	if err != nil {
+		return nil, nil, err
+	}
+	req.GetBody = nil // nothing is sent twice
+	req.Header.Set("User-Agent", "weir-sidecar")
+	if c.kind != "" {
+		req.Header.Set("Content-Type", c.kind)
+	}
+	if b.cfg.Token != "" {
+		req.Header.Set("Authorization", "Bearer "+b.cfg.Token)
+	}
+	b.commands.Inc()
+	res, err := b.client.Do(req)
+	var body []byte
+	if err == nil {
+		body, err = readAll(res)
+	}
+	if err == nil && res.StatusCode != http.StatusOK && res.StatusCode != http.StatusNoContent {
+		err = refused(base, c.path, res.StatusCode, body)
+	}
+	if err != nil {
+		b.errors.Inc()
+		return nil, nil, fmt.Errorf("ask master: %w", err)
+	}
+	return res, body, nil
+}
+
+// readAll reads the body of an answer, up to a bound.
+func readAll(res *http.Response) ([]byte, error) {
+	defer res.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(res.Body, answerBytesMax+1))
+	if err == nil && len(body) > answerBytesMax {
+		err = errors.New("the answer is too large")
+	}
+	return body, err
+}
+
+// Probe finds the first master that decides.
+func (b *backend) Probe(ctx context.Context) (err error) {
+	for i := range b.cfg.URLs {
+		if err = b.probe(ctx, i); err == nil {
+			b.current.Store(int32(i))
+			return nil
+		}
+	}
+	return err
+}
+
+func (b *backend) probe(ctx context.Context, master int) error {
+	ctx, cancel := context.WithTimeout(ctx, b.cfg.Timeout)
+	defer cancel()
+	return b.askOne(ctx, master, asks.AppendQuestion(nil, nil, nil), nil)
+}
+
+// Forget makes a key as one never seen; see [store.Backend].
+func (b *backend) Forget(ctx context.Context, rule string, key []byte) (bool, error) {
+	return b.edit(ctx, rule, key, 0)
+}
+
+// Add gives a key n permits more; see [store.Backend].
+func (b *backend) Add(ctx context.Context, rule string, key []byte, n int64) (bool, error) {
+	return b.edit(ctx, rule, key, n)
+}
+
+func (b *backend) edit(ctx context.Context, rule string, key []byte, n int64) (bool, error) {
+	question, err := json.Marshal(struct {
+		Rule string `json:"rule"`
+		Key  []byte `json:"key"`
+		Add  int64  `json:"add"`
+	}{rule, key, n})
+	if err != nil {
+		return false, err
+	}
+	var answer struct {
+		Changed bool `json:"changed"`
+	}
+	_, body, err := b.do(ctx, int(b.current.Load()), &call{"/v1/edit", "application/json", question})
+	if err == nil {
+		err = json.Unmarshal(body, &answer)
+	}
+	return answer.Changed, err
+}
+
+// Lease has no use in a sidecar, which applies no recommendations.
+func (b *backend) Lease(context.Context, string, string, time.Duration) (bool, error) {
+	return false, errReadOnly
+}
+
+// CompareAndSet writes nothing: documents are changed at the master.
+func (b *backend) CompareAndSet(context.Context, string, int64, []byte) (int64, error) {
+	return 0, errReadOnly
+}
+
+// marks is the answer to GET /v1/marks.
+type marks struct {
+	Edits     string            `json:"edits"`
+	Documents map[string]string `json:"documents"`
+}
+
+func (b *backend) marks(ctx context.Context) (m marks, err error) {
+	_, body, err := b.do(ctx, int(b.current.Load()), &call{path: "/v1/marks"})
+	if err == nil {
+		if err = json.Unmarshal(body, &m); err != nil || m.Edits == "" {
+			err = wrongProgram(errors.New("read marks: the answer is not that of a decision port"))
+		}
+	}
+	return m, err
+}
+
+// Edits returns a text that is another after every edit.
+func (b *backend) Edits(ctx context.Context) (string, error) {
+	m, err := b.marks(ctx)
+	return m.Edits, err
+}
+
+// Marks returns for each document a text that is another when the document is.
+func (b *backend) Marks(ctx context.Context, names []string) ([]string, error) {
+	ctx, cancel := context.WithTimeout(ctx, documentTimeout)
+	defer cancel()
+	m, err := b.marks(ctx)
+	if err != nil {
+		return nil, err
+	}
+	all := make([]string, len(names))
+	for i, name := range names {
+		all[i] = m.Documents[name]
+	}
+	return all, nil
+}
+
+// Read returns a document.
+func (b *backend) Read(ctx context.Context, name string) (store.Document, error) {
+	ctx, cancel := context.WithTimeout(ctx, documentTimeout)
+	defer cancel()
+	res, body, err := b.do(ctx, int(b.current.Load()), &call{path: "/v1/documents/" + name})
+	if err != nil || res.StatusCode == http.StatusNoContent {
+		return store.Document{}, err
+	}
+	version, err := strconv.ParseInt(strings.Trim(res.Header.Get("ETag"), `"`), 10, 64)
+	if err != nil {
+		return store.Document{}, wrongProgram(fmt.Errorf("read document %s: the version is missing", name))
+	}
+	return store.Document{Version: version, Body: body}, nil
+}

@@ -1,0 +1,75 @@
+package remote
+
+import (
+	"errors"
+	"fmt"
+	"net/url"
+	"strings"
+
+	"weir/proxy/store/lane"
+)
+
+// mastersMax bounds the masters of one sidecar.
+const mastersMax = 16
+
+// Config says where the masters are and what to do when none answers. Zero fields mean the
+// defaults.
+type Config struct {
+	// Config is the lane's, but for Name and Title.
+	lane.Config
+
+	// URLs are the decision ports of the masters, http or https, in the order in which they
+	// are tried.
+	URLs []string
+	// Token is the masters' DECISION_TOKEN, or their ADMIN_TOKEN for edits of keys, too.
+	Token string
+	// CAFile is a PEM file of the authorities that signed the masters' certificates; empty:
+	// the system's.
+	CAFile string
+}
+
+func (cfg Config) withDefaults() Config {
+	cfg.Config = cfg.Config.WithDefaults()
+	cfg.Name, cfg.Title = "remote", "Master"
+	return cfg
+}
+
+// ParseURLs reads URLs, comma separated.
+func ParseURLs(text string) (urls []string, err error) {
+	for part := range strings.SplitSeq(text, ",") {
+		u := strings.TrimSuffix(strings.TrimSpace(part), "/")
+		if err := checkURL(u); err != nil {
+			return nil, err
+		}
+		urls = append(urls, u)
+	}
+	if len(urls) > mastersMax {
+		return nil, fmt.Errorf("must be at most %d masters, is %d", mastersMax, len(urls))
+	}
+	return urls, nil
+}
+
+func checkURL(text string) error {
+	u, err := url.Parse(text)
+	switch {
+	case err != nil || u.Hostname() == "":
+		return fmt.Errorf("%q is not a URL", text)
+	case u.Scheme != "http" && u.Scheme != "https":
+		return fmt.Errorf("%q does not begin with http:// or https://", text)
+	case u.Path != "" || u.RawQuery != "" || u.Fragment != "" || u.User != nil:
+		return errors.New("a URL has more than host and port")
+	}
+	return nil
+}
+
+// Validate returns lane.Faults, or nil.
+func (cfg Config) Validate() error {
+	cfg = cfg.withDefaults()
+	var f lane.Faults
+	if _, err := ParseURLs(strings.Join(cfg.URLs, ",")); err != nil {
+		f.Check(true, "URLs", "http://host:port, comma separated", "%v", err)
+	}
+	f.Check(strings.ContainsAny(cfg.Token, "\r\n"), "Token", "", "must be one line")
+	rest, _ := errors.AsType[lane.Faults](cfg.Config.Validate())
+	return append(f, rest...).Err()
+}

@@ -1,0 +1,95 @@
+package remote
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"strconv"
+
+	"weir/proxy/asks"
+	"weir/proxy/store"
+)
+
+var (
+	errReadOnly = errors.New("a sidecar reads its configuration from its master: change it there")
+	errTooLarge = errors.New("the keys are too large to ask a master about")
+)
+
+// A statusError is an answer of a master that is no decision.
+type statusError struct {
+	status int
+	what   string
+}
+
+func (e *statusError) Error() string { return e.what }
+
+// An awayError says that a master's own store does not decide.
+type awayError struct {
+	master string
+	mode   store.Mode
+}
+
+func (e *awayError) Error() string {
+	return fmt.Sprintf("the store of %s is unavailable, it is in %v mode", e.master, e.mode)
+}
+
+// wrongProgram is what answers that is no master of this version.
+func wrongProgram(err error) error {
+	return &store.MisconfiguredError{Cause: store.WrongProtocol, Err: err}
+}
+
+// refused makes an error of an answer.
+func refused(master, path string, status int, body []byte) error {
+	var told struct {
+		Error string `json:"error"`
+	}
+	_ = json.Unmarshal(body, &told) // without it there is the status
+	what := fmt.Sprintf("%s answers %d to %s", master, status, path)
+	if told.Error != "" {
+		what += fmt.Sprintf(": %.200s", told.Error)
+	}
+	err := &statusError{status, what}
+	switch {
+	case status == http.StatusUnauthorized:
+		return &store.MisconfiguredError{Cause: store.Unauthenticated, Err: fmt.Errorf("%w; set REMOTE_TOKEN", err)}
+	case status == http.StatusConflict || status == http.StatusNotFound || status == http.StatusMethodNotAllowed || status/100 == 3:
+		return wrongProgram(err)
+	}
+	return err
+}
+
+// unconnected reports whether no connection was made, so that nothing was sent.
+func unconnected(err error) bool {
+	op, ok := errors.AsType[*net.OpError](err)
+	return ok && op.Op == "dial"
+}
+
+// Classify says what an error that another method returned means. It is nil for nil.
+func (b *backend) Classify(err error) store.Fault {
+	if err == nil {
+		return store.Fault{}
+	}
+	if permanent, ok := errors.AsType[*store.MisconfiguredError](err); ok {
+		return store.Fault{Class: store.OutageFault, Code: permanent.Cause.String(), Permanent: permanent}
+	}
+	if away, ok := errors.AsType[*awayError](err); ok {
+		return store.Fault{Class: store.OutageFault, Code: away.mode.String()}
+	}
+	if refusal, ok := errors.AsType[*statusError](err); ok {
+		f := store.Fault{Class: store.OutageFault, Code: strconv.Itoa(refusal.status)}
+		if s := refusal.status; s == http.StatusBadRequest || s == http.StatusForbidden || s == http.StatusRequestEntityTooLarge {
+			f.Class = store.ItemFault
+		}
+		return f
+	}
+	switch {
+	case errors.Is(err, asks.ErrUndecided), errors.Is(err, errReadOnly), errors.Is(err, errTooLarge):
+		return store.Fault{Class: store.ItemFault}
+	case !unconnected(err) && errors.Is(err, context.DeadlineExceeded):
+		return store.Fault{Class: store.LateFault}
+	}
+	return store.Fault{Class: store.OutageFault}
+}

@@ -1,0 +1,331 @@
+package remote
+
+import (
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"weir/internal/testkit"
+	"weir/proxy/asks"
+	"weir/proxy/limit"
+	"weir/proxy/store"
+	"weir/proxy/store/lane"
+	"weir/proxy/store/storetest"
+)
+
+func TestStore(t *testing.T) {
+	t.Parallel()
+	storetest.Run(t, opener(t))
+}
+
+// decide asks for one group.
+func decide(b *backend, g *store.Group) *store.Group {
+	b.Decide(background, &store.Batch{Groups: []*store.Group{g}})
+	return g
+}
+
+// A batch that does not fit into one question becomes several, and a key that fits into
+// none is a fault of its own.
+func TestLargeBatch(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	prefix, _ := w.open(t)
+	b := openBackend(t, config(startMaster(t, w, "127.0.0.1:0")))
+	batch := new(store.Batch)
+	for i := range 40 {
+		g := one(2, prefix+"r", fixed(30))
+		g.Counters[0].Key = make([]byte, 60_000)
+		g.Counters[0].Key[0] = byte(i % 2)
+		batch.Groups = append(batch.Groups, g)
+	}
+	batch.Groups[7].Counters[0].Key = make([]byte, asks.QuestionBytesMax)
+	b.Decide(background, batch)
+	granted := 0
+	for i, g := range batch.Groups {
+		if (g.Err != nil) != (i == 7) {
+			t.Errorf("group %d: %v", i, g.Err)
+		}
+		granted += g.Granted
+	}
+	if calls := b.commands.Load(); granted != 60 || calls < 5 {
+		t.Errorf("%d are granted in %d calls, want 60 in some", granted, calls)
+	}
+	if f := b.Classify(batch.Groups[7].Err); f.Class != store.ItemFault {
+		t.Errorf("a key that is too large: %+v", f)
+	}
+}
+
+// The place of a request that has left goes to the next one.
+func TestRelease(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	prefix, _ := w.open(t)
+	b := openBackend(t, config(startMaster(t, w, "127.0.0.1:0")))
+	l, err := limit.New(limit.Config{Algorithm: limit.Leaky, Capacity: 1, FillRate: 0.001})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ask := func(releases ...store.Release) (int, int64) {
+		g := one(2, prefix+"queue", &l)
+		b.Decide(background, &store.Batch{Groups: []*store.Group{g}, Releases: releases})
+		if g.Err != nil {
+			t.Fatal(g.Err)
+		}
+		var ans store.Answer
+		answer(g, &ans)
+		return g.Granted, g.At[0] + 1e9 // the slot of the second
+	}
+	granted, slot := ask()
+	if granted != 2 {
+		t.Fatalf("%d are granted", granted)
+	}
+	if granted, _ = ask(); granted != 0 {
+		t.Fatalf("%d are granted beyond the queue", granted)
+	}
+	if granted, _ = ask(store.Release{Counter: one(1, prefix+"queue", &l).Counters[0], Slot: slot}); granted != 1 {
+		t.Errorf("%d are granted of the place that was given back", granted)
+	}
+}
+
+// Documents are read and followed, not written.
+func TestDocuments(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	b := openBackend(t, config(startMaster(t, w, "127.0.0.1:0")))
+	names := []string{"ratelimiter:config", "ratelimiter:rules"}
+	var before []string
+	testkit.Eventually(t, "documents are shown", func() (ok bool) {
+		var err error
+		before, err = b.Marks(background, names)
+		return err == nil
+	})
+	if doc, err := b.Read(background, names[0]); err != nil || doc.Version != 0 || len(doc.Body) > 0 {
+		t.Errorf("never written: %+v, %v", doc, err)
+	}
+	if _, _, err := w.CompareAndSet(names[0], 0, []byte(`{"a":1}`)); err != nil {
+		t.Fatal(err)
+	}
+	testkit.Eventually(t, "the document is another", func() bool {
+		after, err := b.Marks(background, names)
+		if err != nil || after[1] != before[1] {
+			t.Fatalf("%q becomes %q, %v", before, after, err)
+		}
+		return after[0] != before[0]
+	})
+	if doc, err := b.Read(background, names[0]); err != nil || doc.Version != 1 || string(doc.Body) != `{"a":1}` {
+		t.Errorf("%+v, %v", doc, err)
+	}
+	if _, err := b.CompareAndSet(background, names[0], 1, []byte("{}")); !errors.Is(err, errReadOnly) {
+		t.Errorf("written: %v", err)
+	}
+	edits, _ := b.Edits(background)
+	prefix, _ := w.open(t)
+	if _, err := b.Forget(background, prefix+"r", []byte("k")); err != nil {
+		t.Fatal(err)
+	}
+	testkit.Eventually(t, "the edit is counted", func() bool {
+		after, err := b.Edits(background)
+		return err == nil && after != edits
+	})
+}
+
+// Who has no right, or another version, is told so.
+func TestRights(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	prefix, _ := w.open(t)
+	m := startMaster(t, w, "127.0.0.1:0")
+	for token, want := range map[string]struct {
+		decide, edit store.Class
+	}{
+		"admin":  {store.NoFault, store.NoFault},
+		"secret": {store.NoFault, store.ItemFault},
+		"wrong":  {store.OutageFault, store.OutageFault},
+		"":       {store.OutageFault, store.OutageFault},
+	} {
+		cfg := config(m)
+		cfg.Token = token
+		b := openBackend(t, cfg)
+		if f := b.Classify(decide(b, one(1, prefix+"r", fixed(5))).Err); f.Class != want.decide {
+			t.Errorf("token %q decides: %+v", token, f)
+		} else if want.decide == store.OutageFault && f.Permanent.Cause != store.Unauthenticated {
+			t.Errorf("token %q: %v", token, f.Permanent)
+		}
+		_, err := b.Forget(background, prefix+"r", nil)
+		if f := b.Classify(err); f.Class != want.edit {
+			t.Errorf("token %q edits: %+v", token, f)
+		}
+	}
+}
+
+// answers is a program that is no master, or none of this version.
+func answers(t testing.TB, status int, body string) *httptest.Server {
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		w.WriteHeader(status)
+		_, _ = io.WriteString(w, body)
+	}))
+	t.Cleanup(s.Close)
+	return s
+}
+
+func TestWrongMasters(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		status int
+		body   string
+		class  store.Class
+		cause  store.Cause
+	}{
+		"garbage":            {200, "<html>", store.OutageFault, store.WrongProtocol},
+		"nothing":            {200, "", store.OutageFault, store.WrongProtocol},
+		"another version":    {409, `{"error":"version 2"}`, store.OutageFault, store.WrongProtocol},
+		"a newer answer":     {200, "\x02", store.OutageFault, store.WrongProtocol},
+		"another program":    {404, "", store.OutageFault, store.WrongProtocol},
+		"a redirect":         {302, "", store.OutageFault, store.WrongProtocol},
+		"a wrong token":      {401, "", store.OutageFault, store.Unauthenticated},
+		"a master that ends": {503, "", store.OutageFault, 0},
+		"a proxy's fault":    {502, "", store.OutageFault, 0},
+		"a fault of ours":    {400, "", store.ItemFault, 0},
+		"too large":          {413, "", store.ItemFault, 0},
+	} {
+		b := openBackend(t, Config{URLs: []string{answers(t, test.status, test.body).URL}})
+		g := decide(b, one(1, "r", fixed(5)))
+		f := b.Classify(g.Err)
+		if f.Class != test.class || (f.Permanent != nil) != (test.cause != 0) || test.cause != 0 && f.Permanent.Cause != test.cause {
+			t.Errorf("%s: %v is %+v", name, g.Err, f)
+		}
+		if f = b.Classify(b.Probe(background)); f.Class != test.class {
+			t.Errorf("%s, probed: %+v", name, f)
+		}
+	}
+}
+
+// A master whose own store is unavailable is none.
+func TestMasterWithoutStore(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	prefix, _ := w.open(t)
+	b := openBackend(t, config(startMaster(t, w, "127.0.0.1:0")))
+	w.mode.Store(uint32(store.FailOpen))
+	g := decide(b, one(1, prefix+"r", fixed(5)))
+	if f := b.Classify(g.Err); f.Class != store.OutageFault || f.Code != "failopen" || f.Permanent != nil {
+		t.Errorf("%v is %+v", g.Err, f)
+	}
+	if b.Probe(background) == nil {
+		t.Error("it is taken for one that decides")
+	}
+	w.mode.Store(uint32(store.Exact))
+	if err := b.Probe(background); err != nil {
+		t.Error(err)
+	}
+}
+
+// Masters are tried in order; what one of them has been sent goes to no other.
+func TestOrder(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	prefix, _ := w.open(t)
+	var reached atomic.Int64
+	breaks := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+		reached.Add(1)
+		panic(http.ErrAbortHandler)
+	}))
+	defer breaks.Close()
+	gone, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	gone.Close()
+	m := startMaster(t, w, "127.0.0.1:0")
+	cfg := config(m)
+	cfg.URLs = append([]string{"http://" + gone.Addr().String()}, cfg.URLs...)
+	b := openBackend(t, cfg)
+	if g := decide(b, one(3, prefix+"r", fixed(5))); g.Err != nil || g.Granted != 3 || b.current.Load() != 1 {
+		t.Errorf("the first is gone: %+v, master %d", g.Err, b.current.Load())
+	}
+	cfg.URLs[0] = breaks.URL
+	b = openBackend(t, cfg)
+	if g := decide(b, one(1, prefix+"r", fixed(5))); g.Err == nil || reached.Load() != 1 {
+		t.Errorf("the first breaks off: %v, reached %d times", g.Err, reached.Load())
+	}
+	if err := b.Probe(background); err != nil || b.current.Load() != 1 {
+		t.Errorf("nobody was found: %v", err)
+	}
+	if g := decide(b, one(5, prefix+"r", fixed(5))); g.Err != nil || g.Granted != 2 {
+		t.Errorf("%d are granted, %v, want the 2 that are left", g.Granted, g.Err)
+	}
+}
+
+// A sidecar's requests are admitted while its master is away, at once, and limited again
+// when there is one, with an empty store, too.
+func TestMasterRestarts(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	prefix, _ := w.open(t)
+	m := startMaster(t, w, "127.0.0.1:0")
+	addr := m.Addr().String()
+	s, err := New(config(m))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	posted := make(chan func(time.Time), 100)
+	l := s.NewLane(func(f func(time.Time)) { posted <- f })
+	defer l.Close()
+	ask := func() (ans store.Answer) {
+		var got bool
+		done := func(_ time.Time, a *store.Answer) { ans, got = *a, true }
+		if l.Ask(time.Now(), &store.Ask{N: 1, Counters: one(1, prefix+"r", fixed(1)).Counters}, &ans, done) {
+			return ans
+		}
+		for !got {
+			(<-posted)(time.Now())
+		}
+		return ans
+	}
+	if ans := ask(); ans.Mode != store.Exact || ans.Granted != 1 {
+		t.Fatalf("%+v", ans)
+	}
+	if ans := ask(); ans.Granted != 0 {
+		t.Fatalf("beyond the limit: %+v", ans)
+	}
+	m.stop()
+	testkit.Eventually(t, "the store is away", func() bool { return s.Mode() == store.FailOpen })
+	if ans := ask(); ans.Mode != store.FailOpen || ans.Granted != 1 {
+		t.Errorf("without a master: %+v", ans)
+	}
+	other := newWorld(t)
+	other.open(t)
+	startMaster(t, other, addr)
+	testkit.Eventually(t, "the store is back", func() bool { return s.Mode() == store.Exact })
+	if ans := ask(); ans.Mode != store.Exact || ans.Granted != 1 {
+		t.Errorf("an empty store: %+v", ans)
+	}
+	if ans := ask(); ans.Granted != 0 {
+		t.Errorf("beyond the limit: %+v", ans)
+	}
+}
+
+func TestValidate(t *testing.T) {
+	for name, cfg := range map[string]Config{
+		"no URL":     {},
+		"a path":     {URLs: []string{"http://a/b"}},
+		"ftp":        {URLs: []string{"ftp://a"}},
+		"a password": {URLs: []string{"http://u:p@a"}},
+		"two lines":  {URLs: []string{"http://a"}, Token: "a\nb"},
+		"3 seconds":  {URLs: []string{"http://a"}, Config: lane.Config{Timeout: 3 * time.Second}},
+		"a crowd":    {URLs: strings.Split(strings.Repeat(",http://a", 17)[1:], ",")},
+	} {
+		if s, err := New(cfg); err == nil {
+			s.Close()
+			t.Errorf("%s: is taken", name)
+		}
+	}
+}

@@ -1,0 +1,238 @@
+package remote
+
+import (
+	"context"
+	"net"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"weir/internal/loop"
+	"weir/internal/testkit"
+	"weir/proxy/check"
+	"weir/proxy/decision"
+	"weir/proxy/limit"
+	"weir/proxy/store"
+	"weir/proxy/store/lane"
+	"weir/proxy/store/simredis"
+	"weir/proxy/store/storetest"
+)
+
+var background = context.Background()
+
+// patience is longer than a busy machine needs.
+const patience = 20 * time.Second
+
+// A world is a store whose keys have tables and clocks of their own, told apart by what
+// their rules begin with: 17/rule.
+//
+// Safe for concurrent use: mu guards tables.
+type world struct {
+	*simredis.Store // documents, leases, epoch
+	mode            atomic.Uint32
+
+	mu     sync.Mutex
+	tables map[string]*table
+}
+
+// A table is the keys of one prefix.
+type table struct {
+	*simredis.Table
+	clock    *storetest.Clock
+	released atomic.Bool // the last place was given back
+}
+
+func newWorld(t testing.TB) *world {
+	t.Helper()
+	s, err := simredis.NewStore(simredis.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Close)
+	return &world{Store: s, tables: make(map[string]*table)}
+}
+
+// open adds a table.
+func (w *world) open(t testing.TB) (prefix string, tab *table) {
+	keys, err := simredis.New(simredis.Config{Stripes: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	prefix = strconv.Itoa(len(w.tables)) + "/"
+	tab = &table{Table: keys, clock: storetest.NewClock()}
+	w.tables[prefix] = tab
+	return prefix, tab
+}
+
+func (w *world) of(rule string) *table {
+	prefix, _, _ := strings.Cut(rule, "/")
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.tables[prefix+"/"]
+}
+
+func (w *world) Mode() store.Mode { return store.Mode(w.mode.Load()) }
+
+func (w *world) NewLane(func(func(now time.Time))) store.Lane { return &onTheSpot{w} }
+
+func (w *world) Forget(rule string, key []byte) (bool, error) {
+	w.Forgetful()
+	return w.of(rule).Forget(rule, key), nil
+}
+
+func (w *world) Add(rule string, key []byte, n int64) (bool, error) {
+	w.Forgetful()
+	tab := w.of(rule)
+	return tab.Add(tab.clock.Now(), rule, key, n), nil
+}
+
+// onTheSpot is a lane of a world.
+type onTheSpot struct{ w *world }
+
+func (l *onTheSpot) Ask(_ time.Time, ask *store.Ask, ans *store.Answer, _ store.Done) bool {
+	if mode := l.w.Mode(); mode != store.Exact {
+		*ans = store.Answer{Mode: mode}
+		return true
+	}
+	tab := l.w.of(ask.Counters[0].Rule)
+	tab.Take(tab.clock.Now(), ask, ans)
+	return true
+}
+
+func (l *onTheSpot) Release(_ time.Time, c *store.Counter, slot int64, _ store.Mode) {
+	tab := l.w.of(c.Rule)
+	tab.released.Store(tab.Table.Release(tab.clock.Now(), c, slot))
+}
+
+func (l *onTheSpot) Next() time.Time  { return time.Time{} }
+func (l *onTheSpot) Expire(time.Time) {}
+func (l *onTheSpot) Close()           {}
+
+// A master is a decision port that the test ends, or its end.
+type master struct {
+	*decision.Port
+	stop func()
+}
+
+// startMaster starts a decision port over s.
+func startMaster(t testing.TB, s store.Store, addr string) master {
+	t.Helper()
+	var socket net.Listener
+	testkit.Eventually(t, "the address is free", func() bool {
+		var err error
+		socket, err = net.Listen("tcp", addr)
+		return err == nil
+	})
+	p, err := decision.Start(decision.Config{
+		Socket: socket, Loop: loop.Config{Loops: 2}, Store: s, Quiet: true, Documents: []string{"ratelimiter:config", "ratelimiter:rules"},
+		Access: check.Access{Token: "secret", Edit: "admin"}, Healthy: func() bool { return true },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := master{p, sync.OnceFunc(func() { p.Drain(background) })}
+	t.Cleanup(m.stop)
+	return m
+}
+
+// config is that of a sidecar of masters.
+func config(masters ...master) Config {
+	cfg := Config{Config: lane.Config{Timeout: time.Second}, Token: "admin"}
+	for _, m := range masters {
+		cfg.URLs = append(cfg.URLs, "http://"+m.Addr().String())
+	}
+	return cfg
+}
+
+// openBackend returns one that the test closes, and waits patiently.
+func openBackend(t testing.TB, cfg Config) *backend {
+	t.Helper()
+	b, err := newBackend(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.cfg.Timeout = patience
+	t.Cleanup(b.Close)
+	return b
+}
+
+// opener opens stores in one master, each with keys and a clock of its own.
+func opener(t testing.TB) storetest.Open {
+	w := newWorld(t)
+	b := openBackend(t, config(startMaster(t, w, "127.0.0.1:0")))
+	var open func(prefix string, tab *table) storetest.Store
+	open = func(prefix string, tab *table) storetest.Store {
+		return storetest.Store{
+			Take: func(ask *store.Ask, ans *store.Answer) {
+				g := &store.Group{N: ask.N}
+				for _, c := range ask.Counters {
+					c.Rule = prefix + c.Rule
+					g.Counters = append(g.Counters, c)
+				}
+				b.Decide(background, &store.Batch{Groups: []*store.Group{g}})
+				if g.Err != nil {
+					t.Error(g.Err)
+				}
+				answer(g, ans)
+			},
+			Release: func(c *store.Counter, slot int64) bool {
+				r := store.Release{Counter: *c, Slot: slot}
+				r.Counter.Rule = prefix + c.Rule
+				b.Decide(background, &store.Batch{Releases: []store.Release{r}})
+				return tab.released.Load()
+			},
+			Add: func(rule string, key []byte, n int64) bool {
+				if n == 0 {
+					return false // as lane.Store.Add
+				}
+				changed, err := b.Add(background, prefix+rule, key, n)
+				if err != nil {
+					t.Error(err)
+				}
+				return changed
+			},
+			Forget: func(rule string, key []byte) {
+				if _, err := b.Forget(background, prefix+rule, key); err != nil {
+					t.Error(err)
+				}
+			},
+			Now:     tab.clock.Now,
+			Advance: tab.clock.Advance,
+		}
+	}
+	return func(t testing.TB) storetest.Store { return open(w.open(t)) }
+}
+
+// answer works out what a group's requests are told, as a lane does.
+func answer(g *store.Group, ans *store.Answer) {
+	*ans = store.Answer{Granted: g.Granted}
+	for i := range g.Counters {
+		ans.At = max(ans.At, g.At[i])
+		c, s := &g.Counters[i], g.Before[i].Clone()
+		_, d := c.Limit.Decide(g.At[i], &s, c.Ask(int64(g.Granted)))
+		if g.Granted < g.N {
+			d = c.Limit.Preview(g.At[i], &s, c.Ask(1))
+		}
+		ans.Decisions = append(ans.Decisions, d)
+	}
+	ans.Tightest = store.Tightest(g.Counters, ans.Decisions)
+}
+
+// fixed is a limit of that many in all, as long as a test runs.
+func fixed(permits int64) *limit.Limit {
+	l, err := limit.NewFixed(permits, 100*365*24*time.Hour)
+	if err != nil {
+		panic(err)
+	}
+	return &l
+}
+
+// one asks for n requests of a key.
+func one(n int, rule string, l *limit.Limit) *store.Group {
+	return &store.Group{N: n, Counters: []store.Counter{{Rule: rule, Key: []byte("key"), Limit: l, Cost: 1}}}
+}
