@@ -55,7 +55,7 @@ func (r *Reader) Decode(n *Node, path string, into any) bool {
 	before := r.Count()
 	d := decoder{Reader: r}
 	var at *place
-	if path = join(r.Base, path); path != "" {
+	if path != "" {
 		at = &place{path: path}
 	}
 	d.value(n, at, targetOf(into))
@@ -95,8 +95,7 @@ func (p *place) String() string {
 // Owned by one call of Decode.
 type decoder struct {
 	*Reader
-	data  []byte // that Raw is cut from
-	known map[reflect.Type][]field
+	data []byte // that Raw is cut from
 }
 
 var (
@@ -105,14 +104,21 @@ var (
 	nodeType = reflect.TypeFor[*Node]()
 	timeType = reflect.TypeFor[time.Time]()
 	textType = reflect.TypeFor[encoding.TextUnmarshaler]()
+	selfType = reflect.TypeFor[nodeReader]()
 )
+
+// A nodeReader decodes a node, which is at path, into itself: for values that can have
+// several forms. What is wrong it tells r.
+type nodeReader interface {
+	ReadNode(r *Reader, n *Node, path string)
+}
 
 // A Word is a text that a scalar of any kind gives as it is written: what is compared
 // with text may be written without quotes though it looks like a number.
 type Word string
 
 func (d *decoder) fault(line int, at *place, format string, args ...any) {
-	d.add(Fault{line, at.String(), fmt.Sprintf(format, args...)})
+	d.add(Fault{line, join(d.Base, at.String()), fmt.Sprintf(format, args...)})
 }
 
 // value decodes n into v.
@@ -135,6 +141,9 @@ func (d *decoder) value(n *Node, at *place, v reflect.Value) {
 		return
 	case t == wordType && n.Kind > Null && n.Kind < List:
 		v.SetString(string(n.Word))
+		return
+	case reflect.PointerTo(t).Implements(selfType):
+		v.Addr().Interface().(nodeReader).ReadNode(d.Reader, n, at.String())
 		return
 	case reflect.PointerTo(t).Implements(textType):
 		d.text(n, at, v)

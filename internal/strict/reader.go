@@ -2,7 +2,9 @@ package strict
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"unicode/utf8"
 )
@@ -27,13 +29,45 @@ type Reader struct {
 	Nulls bool
 
 	faults  Faults
-	further int // beyond faultsMax
+	further int                      // beyond faultsMax
+	known   map[reflect.Type][]field // of structs
 	notes   Faults
 }
 
-// Fault notes what is wrong with what is at a path, seen from Root.
+// Fault notes what is wrong with what is at a path, seen from Root. Of one place the
+// first fault is told: what is of the wrong type is not missing as well.
 func (r *Reader) Fault(path, format string, args ...any) {
-	r.add(Fault{r.line(path), join(r.Base, path), fmt.Sprintf(format, args...)})
+	at := join(r.Base, path)
+	if path == "" || !slices.ContainsFunc(r.faults, func(f Fault) bool { return f.Path == at }) {
+		r.add(Fault{r.line(path), at, fmt.Sprintf(format, args...)})
+	}
+}
+
+// Under notes faults of what is at a path that others have found.
+func (r *Reader) Under(path string, err error) {
+	faults, ok := errors.AsType[Faults](err)
+	for _, f := range faults {
+		r.Fault(join(path, f.Path), "%s", f.Message)
+	}
+	if err != nil && !ok {
+		r.Fault(path, "%v", err)
+	}
+}
+
+// Range notes a number that is not from least to most.
+func (r *Reader) Range(path string, v, least, most int64) {
+	if v < least || v > most {
+		r.Fault(path, "must be a whole number from %d to %d, is %d", least, most, v)
+	}
+}
+
+// Filled notes the texts among some members of n, which is at path, that are empty.
+func (r *Reader) Filled(n *Node, path string, names ...string) {
+	for _, name := range names {
+		if member := n.Member(name); member != nil && member.Kind == Text && len(member.Word) == 0 {
+			r.Fault(Member(path, name), "must not be empty")
+		}
+	}
 }
 
 // Note notes what has no effect.
@@ -48,10 +82,10 @@ func (r *Reader) line(path string) int {
 		return 0
 	}
 	n, whole := r.Root.at(path)
-	if path == "" || whole || n != r.Root {
-		return n.Line
+	if n == r.Root && (path == "" || !whole) && r.Base == "" {
+		return 0 // of the file as a whole, or of nothing in it, such as a setting
 	}
-	return 0
+	return n.Line
 }
 
 func (r *Reader) add(f Fault) {

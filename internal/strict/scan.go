@@ -98,7 +98,6 @@ func (s *scanner) value(n *Node) (err *syntaxError) {
 	switch {
 	case c == '{':
 		n.Kind = Object
-		n.Names = make([]Name, 0, 4)
 		err = s.nested(n, func(i int) *syntaxError { return s.member(n) }, '}', "a comma or the end of the object")
 	case c == '[':
 		n.Kind = List
@@ -139,7 +138,9 @@ func (s *scanner) nested(n *Node, each func(i int) *syntaxError, end byte, want 
 	s.pos++
 	s.depth++
 	defer func() { s.depth-- }()
-	n.Kids = make([]Node, 0, 4)
+	if n.Kids == nil {
+		n.Names, n.Kids = make([]Name, 0, 4), make([]Node, 0, 4)
+	}
 	if s.take(end) {
 		return nil
 	}

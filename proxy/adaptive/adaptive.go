@@ -18,6 +18,7 @@ import (
 	"strconv"
 	"sync"
 	"time"
+	"weir/internal/strict"
 
 	"weir/internal/metric"
 	"weir/proxy/admin"
@@ -228,7 +229,7 @@ func (a *Adaptive) conclude(now time.Time, u *update) {
 	if err == nil {
 		v, err = a.rails.Judge(u.snapshot.Timestamp, guard.Position{Config: u.inForce.Policy.Limit.Config(), Switched: a.switched}, u.recommendation.Config)
 	}
-	_, invalid := errors.AsType[limit.Faults](err)
+	_, invalid := errors.AsType[strict.Faults](err)
 	switch {
 	case u.err != nil || invalid:
 		line.Result, line.Reason = Failed, clean(err.Error())

@@ -223,7 +223,7 @@ func number(v float64) string { return strconv.FormatFloat(v, 'f', -1, 64) }
 
 // faulty turns the limit package's faults into one error with a path.
 func faulty(err error) error {
-	if faults, ok := errors.AsType[limit.Faults](err); ok && len(faults) > 0 {
+	if faults, ok := errors.AsType[strict.Faults](err); ok && len(faults) > 0 {
 		return strict.Fault{Path: faults[0].Path, Message: faults.Error()}
 	}
 	return err

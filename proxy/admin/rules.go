@@ -8,6 +8,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+	"weir/internal/strict"
 
 	"weir/proxy/rule"
 	"weir/proxy/store"
@@ -125,7 +126,7 @@ func (e *RulesFileError) Error() string {
 // Put replaces the rules by those of a text as RULES_FILE has it, and stores them;
 // when the store is away, Sync stores them later, and until then Stored is false.
 // ifMatch is the version in force here that the change is based on; -1: any. The
-// error is a rule.Faults when the text is faulty, a store.SizeError when it is too
+// error is a strict.Faults when the text is faulty, a store.SizeError when it is too
 // large, ErrConflict when another writer was first, a *RulesFileError with RULES_FILE;
 // nothing has changed then.
 func (r *Rules) Put(now time.Time, text []byte, ifMatch int64) (*ActiveRules, error) {
@@ -161,7 +162,7 @@ func (r *Rules) Put(now time.Time, text []byte, ifMatch int64) (*ActiveRules, er
 // compose makes a set of rules and of the clients in force. mu is held.
 func (r *Rules) compose(text []byte) (*rule.Set, error) { return r.composeWith(text, r.clients, nil) }
 
-func (r *Rules) composeWith(text []byte, clients *rule.Clients, unknown func(rule.Fault)) (*rule.Set, error) {
+func (r *Rules) composeWith(text []byte, clients *rule.Clients, unknown func(strict.Fault)) (*rule.Set, error) {
 	o := r.options
 	o.Clients, o.Unknown = clients, unknown
 	return rule.Read(text, o)
@@ -196,14 +197,14 @@ func (r *Rules) enforce(text []byte, next ActiveRules) {
 }
 
 // warnOf tells what is allowed and has no effect.
-func (r *Rules) warnOf(notes rule.Faults, message string, args ...any) {
+func (r *Rules) warnOf(notes strict.Faults, message string, args ...any) {
 	if len(notes) > 0 {
 		r.log.Warn(message, append(args, "what", notes)...)
 	}
 }
 
 // faultsOf are the faults within an error, nil when it has none.
-func faultsOf(err error) rule.Faults {
-	faults, _ := errors.AsType[rule.Faults](err)
+func faultsOf(err error) strict.Faults {
+	faults, _ := errors.AsType[strict.Faults](err)
 	return faults
 }

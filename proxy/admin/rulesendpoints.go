@@ -10,7 +10,6 @@ import (
 
 	"weir/internal/service"
 	"weir/internal/strict"
-	"weir/proxy/rule"
 	"weir/proxy/store"
 )
 
@@ -126,7 +125,7 @@ func (r *Rules) answer(w http.ResponseWriter, a *ActiveRules, err error) {
 	_, ofFile := errors.AsType[*fileError](err)
 	_, bad := err.(strict.Fault)
 	faults := faultsOf(err)
-	_, direct := err.(rule.Faults)
+	_, direct := err.(strict.Faults)
 	_, large := errors.AsType[store.SizeError](err)
 	switch {
 	case large:
@@ -146,7 +145,7 @@ func (r *Rules) answer(w http.ResponseWriter, a *ActiveRules, err error) {
 }
 
 // toldOf are faults as answers tell them.
-func toldOf(faults rule.Faults) (told []ruleFault) {
+func toldOf(faults strict.Faults) (told []ruleFault) {
 	for _, f := range faults {
 		told = append(told, ruleFault{f.Line, f.Path, f.Message})
 	}

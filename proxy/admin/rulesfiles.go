@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"time"
+	"weir/internal/strict"
 
 	"weir/internal/service"
 	"weir/proxy/rule"
@@ -24,7 +25,7 @@ type fileError struct {
 // Error names the setting, the file, and where in it the fault is.
 func (e *fileError) Error() string { return fmt.Sprintf("%s: %s: %v", e.name, e.file, e.cause) }
 
-// Unwrap returns the cause, a rule.Faults when the file could be read.
+// Unwrap returns the cause, a strict.Faults when the file could be read.
 func (e *fileError) Unwrap() error { return e.cause }
 
 // setting is the error that keeps the program from starting.
@@ -109,9 +110,9 @@ func (r *Rules) readFiles(now time.Time) (changed bool, fault *fileError) {
 	if r.Active().Set != nil && sum == r.sum && bytes.Equal(text, r.text) || r.files == (RuleFiles{}) {
 		return false, nil
 	}
-	var unknown func(rule.Fault)
+	var unknown func(strict.Fault)
 	if r.files.Rules == "" {
-		unknown = func(rule.Fault) {} // of the store's rules: told when they were read
+		unknown = func(strict.Fault) {} // of the store's rules: told when they were read
 	}
 	set, err := r.composeWith(text, clients, unknown)
 	if err != nil {
@@ -133,7 +134,7 @@ func (r *Rules) readFiles(now time.Time) (changed bool, fault *fileError) {
 // clientKeys are the parts that may name clients with the rules that text says.
 func (r *Rules) clientKeys(text []byte) []rule.Part {
 	keys := []rule.Part{r.options.ClientKey}
-	if set, err := r.composeWith(text, nil, func(rule.Fault) {}); err == nil {
+	if set, err := r.composeWith(text, nil, func(strict.Fault) {}); err == nil {
 		keys = append(keys, set.ClientKeys()...)
 	}
 	return keys

@@ -9,7 +9,6 @@ import (
 	"github.com/goccy/go-json"
 
 	"weir/internal/strict"
-	"weir/proxy/rule"
 	"weir/proxy/store"
 )
 
@@ -43,7 +42,7 @@ func (r *Rules) readEntry(doc store.Document) (*entry, error) {
 	}
 	c := &entry{UpdatedAt: s.UpdatedAt, body: body, unknown: unknown}
 	c.force = func(version int64, stored bool) error {
-		set, err := r.composeWith(s.Document, r.clients, func(f rule.Fault) { c.unknown = cmp.Or(c.unknown, f.Error()) })
+		set, err := r.composeWith(s.Document, r.clients, func(f strict.Fault) { c.unknown = cmp.Or(c.unknown, f.Error()) })
 		if err != nil {
 			return err
 		}

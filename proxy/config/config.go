@@ -7,6 +7,7 @@ import (
 	"runtime"
 	"strconv"
 	"time"
+	"weir/internal/strict"
 
 	"weir/internal/http1"
 	"weir/internal/loop"
@@ -187,7 +188,7 @@ func (c *Config) completeLimit() error {
 	}
 	c.Limit.Algorithm = algorithm
 	c.Limit.Limit, c.Limit.Capacity = int64(c.limit), int64(c.capacity)
-	faults, _ := errors.AsType[limit.Faults](c.Limit.Validate())
+	faults, _ := errors.AsType[strict.Faults](c.Limit.Validate())
 	all := []error{c.stray(algorithm)}
 	for _, f := range faults {
 		for _, one := range c.limitSettings() {

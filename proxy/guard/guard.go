@@ -98,7 +98,7 @@ var (
 
 // Judge says what to do about a recommendation at now, which is on the clock of
 // at.Switched. Numbers that were computed are rounded to what can be held exactly.
-// The error is a [limit.Faults] when the recommendation is no valid limit; nothing
+// The error is a [strict.Faults] when the recommendation is no valid limit; nothing
 // is to be put in force with any error.
 func (r Rails) Judge(now time.Time, at Position, wanted limit.Config) (Verdict, error) {
 	lim, err := limit.New(wanted.Rounded())

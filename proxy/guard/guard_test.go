@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"weir/internal/strict"
 
 	"weir/proxy/guard"
 	"weir/proxy/limit"
@@ -97,7 +98,7 @@ func TestRefused(t *testing.T) {
 	}
 	for _, rate := range []float64{math.NaN(), math.Inf(1), math.Inf(-1), -5} {
 		_, err := rails.Judge(epoch, guard.Position{Config: read(t, "algorithm=off")}, limit.Config{Algorithm: limit.Token, Capacity: 5, FillRate: rate})
-		if _, ok := errors.AsType[limit.Faults](err); !ok {
+		if _, ok := errors.AsType[strict.Faults](err); !ok {
 			t.Errorf("a rate of %v: %v", rate, err)
 		}
 	}

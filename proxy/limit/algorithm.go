@@ -60,6 +60,10 @@ func (a Algorithm) Fields() []string {
 	return nil
 }
 
+// Fields returns the names that the fields of a [Config] have in JSON, but for the
+// algorithm.
+func Fields() []string { return []string{"limit", "window", "capacity", "fillRate", "burst"} }
+
 // LongName returns the word used in log lines.
 func (a Algorithm) LongName() string {
 	switch a {

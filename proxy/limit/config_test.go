@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"weir/internal/strict"
 
 	"weir/proxy/limit"
 	"weir/proxy/limit/limittest"
@@ -106,7 +107,7 @@ func TestValidate(t *testing.T) {
 			continue
 		}
 		paths, words, _ := strings.Cut(test.want, ": ")
-		faults, ok := errors.AsType[limit.Faults](err)
+		faults, ok := errors.AsType[strict.Faults](err)
 		if !ok {
 			t.Errorf("%+v: %v, want faults of %s", test.config, err, paths)
 			continue
@@ -125,7 +126,7 @@ func TestValidate(t *testing.T) {
 }
 
 func TestFaultsUnder(t *testing.T) {
-	faults := limit.Faults{{"window", "must be there"}, {"", "must be an object"}}
+	faults := strict.Faults{{Path: "window", Message: "must be there"}, {Message: "must be an object"}}
 	if got, want := faults.Under("rules[2].limit").Error(), "rules[2].limit.window: must be there; rules[2].limit: must be an object"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}

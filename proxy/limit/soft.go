@@ -1,9 +1,10 @@
 package limit
 
 import (
-	"fmt"
 	"math"
 	"math/bits"
+
+	"weir/internal/strict"
 )
 
 // A Soft says that a limit may be exceeded for a while:
@@ -26,19 +27,19 @@ type Soft struct {
 // overshootMax bounds the overshoot, as a share of the limit.
 const overshootMax = 10
 
-// WithSoft returns l with an overshoot. The error is [Faults]; off needs none and
+// WithSoft returns l with an overshoot. The error is [strict.Faults]; off needs none and
 // is returned as it is.
 func (l Limit) WithSoft(s Soft) (Limit, error) {
 	thousandths := math.Round(s.Overshoot * 1000)
 	grace, exact := micro(s.For)
-	var faults Faults
+	var faults strict.Faults
 	if !(thousandths >= 1 && thousandths <= overshootMax*1000) || thousandths/1000 != s.Overshoot {
-		faults = append(faults, Fault{"overshoot", fmt.Sprintf(
-			"must be a share of the limit from 0.001 to %d with at most 3 decimals, is %s", overshootMax, decimal(s.Overshoot))})
+		faults = append(faults, fault("overshoot",
+			"must be a share of the limit from 0.001 to %d with at most 3 decimals, is %s", overshootMax, decimal(s.Overshoot))...)
 	}
 	if !exact || grace < 1 || grace > spanMax {
-		faults = append(faults, Fault{"for", fmt.Sprintf(
-			"must be greater than 0, at most %d seconds (100 years) and whole microseconds (6 decimals), is %s", spanMax/second, decimal(s.For))})
+		faults = append(faults, fault("for",
+			"must be greater than 0, at most %d seconds (100 years) and whole microseconds (6 decimals), is %s", spanMax/second, decimal(s.For))...)
 	}
 	if len(faults) > 0 {
 		return Limit{}, faults
@@ -51,9 +52,9 @@ func (l Limit) WithSoft(s Soft) (Limit, error) {
 	room := l.burstMax() - l.burst
 	switch {
 	case permits == 0:
-		return Limit{}, Faults{{"overshoot", fmt.Sprintf("must be at least one permit of the %d at once, is %s", l.burst, decimal(s.Overshoot))}}
+		return Limit{}, fault("overshoot", "must be at least one permit of the %d at once, is %s", l.burst, decimal(s.Overshoot))
 	case int64(permits) > room:
-		return Limit{}, Faults{{"overshoot", fmt.Sprintf("must be at most %d permits beyond the %d at once to be counted exactly, is %d", room, l.burst, permits)}}
+		return Limit{}, fault("overshoot", "must be at most %d permits beyond the %d at once to be counted exactly, is %d", room, l.burst, permits)
 	}
 	l.overshoot, l.grace = int64(permits), grace
 	return l, nil

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"weir/internal/strict"
 
 	"weir/proxy/limit"
 	"weir/proxy/limit/limittest"
@@ -159,7 +160,7 @@ func TestWithSoft(t *testing.T) {
 			continue
 		}
 		path, words, _ := strings.Cut(test.want, ": ")
-		if faults, ok := errors.AsType[limit.Faults](err); !ok || faults[0].Path != path || !strings.Contains(faults[0].Message, words) {
+		if faults, ok := errors.AsType[strict.Faults](err); !ok || faults[0].Path != path || !strings.Contains(faults[0].Message, words) {
 			t.Errorf("%v with %v for %v: %v, want %s", test.config, test.overshoot, test.grace, err, test.want)
 		}
 	}

@@ -4,9 +4,11 @@ import (
 	"fmt"
 	"math"
 	"time"
+
+	"weir/internal/strict"
 )
 
-// Validate returns all [Faults] of the configuration, or nil. Besides what is
+// Validate returns all [strict.Faults] of the configuration, or nil. Besides what is
 // missing or negative it refuses what cannot be held exactly; [Config.Rounded]
 // makes that the nearest which can. It refuses the logs that no key should have, too:
 // see [LogMax].
@@ -25,12 +27,17 @@ func (c Config) Validate() error {
 		}
 	case Off:
 	default:
-		faults = append(faults, Fault{"algorithm", "is missing; must be one of " + words()})
+		faults = append(faults, fault("algorithm", "is missing; must be one of %s", words())...)
 	}
 	if len(faults) == 0 {
 		return nil
 	}
 	return faults
+}
+
+// fault is one thing wrong with a configuration.
+func fault(path, format string, args ...any) strict.Faults {
+	return strict.Faults{{Path: path, Message: fmt.Sprintf(format, args...)}}
 }
 
 // A field is one of the configuration's numbers.
@@ -40,44 +47,42 @@ type field struct {
 }
 
 // signs finds the fields that are negative or no numbers, needed or not.
-func (c Config) signs() (faults Faults) {
+func (c Config) signs() (faults strict.Faults) {
 	for _, f := range []field{{"limit", float64(c.Limit)}, {"window", c.Window},
 		{"capacity", float64(c.Capacity)}, {"fillRate", c.FillRate},
 		{"burst", float64(c.Burst)}} {
 		if !(f.value >= 0) || math.IsInf(f.value, 0) {
-			faults = append(faults, Fault{f.path, "must be greater than 0, is " + decimal(f.value)})
+			faults = append(faults, fault(f.path, "must be greater than 0, is %s", decimal(f.value))...)
 		}
 	}
 	return faults
 }
 
 // missing finds the fields that the algorithm needs and that are absent.
-func (c Config) missing(fields ...field) (faults Faults) {
+func (c Config) missing(fields ...field) (faults strict.Faults) {
 	for _, f := range fields {
 		if f.value == 0 {
-			faults = append(faults, Fault{f.path, fmt.Sprintf("is missing or 0; algorithm %v needs it, greater than 0", c.Algorithm)})
+			faults = append(faults, fault(f.path, "is missing or 0; algorithm %v needs it, greater than 0", c.Algorithm)...)
 		}
 	}
 	return faults
 }
 
 // windowFaults finds what cannot be held exactly, of numbers greater than 0.
-func (c Config) windowFaults() Faults {
+func (c Config) windowFaults() strict.Faults {
 	window, exact := micro(c.Window)
 	switch {
 	case c.Window > spanMax/second:
-		return Faults{{"window", fmt.Sprintf("must be at most %d seconds (100 years), is %s",
-			spanMax/second, decimal(c.Window))}}
+		return fault("window", "must be at most %d seconds (100 years), is %s", spanMax/second, decimal(c.Window))
 	case !exact:
-		return Faults{{"window", "must be whole microseconds (6 decimals), is " + decimal(c.Window)}}
+		return fault("window", "must be whole microseconds (6 decimals), is %s", decimal(c.Window))
 	}
 	unit := int64(1)
 	if c.Algorithm == Sliding {
 		unit = resolution(window)
 	}
 	if window%unit != 0 {
-		return Faults{{"window", fmt.Sprintf("must be a multiple of %v when it is that long, is %s seconds",
-			time.Duration(unit)*time.Microsecond, decimal(c.Window))}}
+		return fault("window", "must be a multiple of %v when it is that long, is %s seconds", time.Duration(unit)*time.Microsecond, decimal(c.Window))
 	}
 	if c.Algorithm == GCRA {
 		return c.burstFaults(window)
@@ -87,43 +92,39 @@ func (c Config) windowFaults() Faults {
 	case c.Limit <= limitMax:
 		return nil
 	case c.Algorithm == SlidingLog:
-		return Faults{{"limit", fmt.Sprintf("must be at most %d with sliding_log in a window of %s seconds, as each request is remembered so long; sliding needs no memory; is %d",
-			limitMax, decimal(c.Window), c.Limit)}}
+		return fault("limit", "must be at most %d with sliding_log in a window of %s seconds, as each request is remembered so long; sliding needs no memory; is %d", limitMax, decimal(c.Window), c.Limit)
 	}
-	return Faults{{"limit", fmt.Sprintf("must be at most %d to be counted exactly in a window of %s seconds, is %d",
-		limitMax, decimal(c.Window), c.Limit)}}
+	return fault("limit", "must be at most %d to be counted exactly in a window of %s seconds, is %d", limitMax, decimal(c.Window), c.Limit)
 }
 
 // burstFaults finds what of a burst cannot be held exactly.
-func (c Config) burstFaults(window int64) Faults {
+func (c Config) burstFaults(window int64) strict.Faults {
 	if c.Limit > exactMax {
-		return Faults{{"limit", fmt.Sprintf("must be at most %d to be counted exactly, is %d", int64(exactMax), c.Limit)}}
+		return fault("limit", "must be at most %d to be counted exactly, is %d", int64(exactMax), c.Limit)
 	}
 	if burstMax := exactMax / window; c.burst() > burstMax {
-		return Faults{{"burst", fmt.Sprintf("must be at most %d to be counted exactly in a window of %s seconds, is %d",
-			burstMax, decimal(c.Window), c.Burst)}}
+		return fault("burst", "must be at most %d to be counted exactly in a window of %s seconds, is %d", burstMax, decimal(c.Window), c.Burst)
 	}
 	if float64(c.burst())*float64(window)/float64(c.Limit) > spanMax {
-		return Faults{{"burst", fmt.Sprintf("must be over within 100 years, is %d", c.Burst)}}
+		return fault("burst", "must be over within 100 years, is %d", c.Burst)
 	}
 	return nil
 }
 
 // rateFaults finds what cannot be held exactly, of numbers greater than 0.
-func (c Config) rateFaults() Faults {
+func (c Config) rateFaults() strict.Faults {
 	rate, exact := micro(c.FillRate)
 	switch {
 	case c.FillRate > exactMax/second:
-		return Faults{{"fillRate", fmt.Sprintf("must be at most %d per second, is %s", exactMax/second, decimal(c.FillRate))}}
+		return fault("fillRate", "must be at most %d per second, is %s", exactMax/second, decimal(c.FillRate))
 	case !exact:
-		return Faults{{"fillRate", "must have at most 6 decimals to be held exactly, is " + decimal(c.FillRate) + c.near()}}
+		return fault("fillRate", "must have at most 6 decimals to be held exactly, is %s%s", decimal(c.FillRate), c.near())
 	}
 	if capacityMax := c.capacityMax(rate); c.Capacity > capacityMax {
-		return Faults{{"capacity", fmt.Sprintf("must be at most %d to be counted exactly with a fillRate of %s, is %d%s",
-			capacityMax, decimal(c.FillRate), c.Capacity, c.near())}}
+		return fault("capacity", "must be at most %d to be counted exactly with a fillRate of %s, is %d%s", capacityMax, decimal(c.FillRate), c.Capacity, c.near())
 	}
 	if float64(c.Capacity)/float64(rate) > spanMax/second/second {
-		return Faults{{"fillRate", fmt.Sprintf("must fill a capacity of %d within 100 years, is %s", c.Capacity, decimal(c.FillRate))}}
+		return fault("fillRate", "must fill a capacity of %d within 100 years, is %s", c.Capacity, decimal(c.FillRate))
 	}
 	return nil
 }

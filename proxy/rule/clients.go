@@ -3,8 +3,8 @@ package rule
 import (
 	"hash/maphash"
 	"slices"
-	"strings"
 
+	"weir/internal/strict"
 	"weir/proxy/limit"
 )
 
@@ -22,7 +22,7 @@ type Clients struct {
 	seed    maphash.Seed
 	limits  []limit.Limit
 	classes []string
-	notes   Faults
+	notes   strict.Faults
 }
 
 // A client is an entry of the file.
@@ -47,42 +47,22 @@ const (
 // Each name is compared with the value of a rule's key, byte by byte; with the
 // key ip that is an address or network such as 192.0.2.7 or 2001:db8:1:2::/64.
 // keys are the parts whose values name clients; when one of them is secret, faults show
-// names as digests. The error is a [Faults].
+// names as digests. The error is a [strict.Faults].
 func ReadClients(data []byte, keys ...Part) (*Clients, error) {
-	var j judge
-	if len(data) > clientsBytesMax {
-		j.fault(0, "", "must be at most %d bytes, is %d", clientsBytesMax, len(data))
-		return nil, j.verdict()
-	}
-	if !j.validUTF8(data) {
-		return nil, j.verdict()
-	}
-	r, ok := j.newJSONReader(data)
-	if !ok {
-		return nil, j.verdict()
-	}
-	if r.peek() != '{' {
-		n := r.value("", 0)
-		j.wrong(&n, "", kindObject)
-		return nil, j.verdict()
-	}
+	j := judge{Reader: new(strict.Reader)}
 	b := clientsBuilder{
-		jsonReader: r,
-		c:          &Clients{seed: maphash.MakeSeed()},
-		texts:      make(map[string]uint32),
-		limits:     make(map[limit.Config]uint32),
-		secret:     slices.ContainsFunc(keys, Part.Secret),
+		judge:  j,
+		c:      &Clients{seed: maphash.MakeSeed()},
+		limits: make(map[limit.Config]uint32),
+		secret: slices.ContainsFunc(keys, Part.Secret),
 	}
-	b.pos++
-	for b.peek() != '}' {
-		b.client()
-	}
-	if err := j.verdict(); err != nil {
+	j.Members(data, clientsBytesMax, b.client)
+	if err := j.Err(); err != nil {
 		return nil, err
 	}
 	b.c.names, b.c.entries = slices.Clone(b.c.names), slices.Clone(b.c.entries) // without room to grow
 	b.c.limits = slices.Clone(b.c.limits)
-	b.c.notes = j.notes
+	b.c.notes = j.Notes()
 	return b.c, nil
 }
 
@@ -90,61 +70,63 @@ func ReadClients(data []byte, keys ...Part) (*Clients, error) {
 //
 // Owned by one call of ReadClients.
 type clientsBuilder struct {
-	*jsonReader
+	judge
 	c      *Clients
-	texts  map[string]uint32       // limits by how they are written
-	limits map[limit.Config]uint32 // limits by what they mean
+	limits map[limit.Config]uint32 // by what was written, without what has no effect
 	secret bool                    // names are not told
 }
 
+// clientText is a client as the file has it.
+type clientText struct {
+	limit.Config
+	Cost     int64  `json:"cost"`
+	Priority string `json:"priority"`
+}
+
 // client reads one member of the file.
-func (b *clientsBuilder) client() {
-	word, line := b.text(), b.line
-	name := word
+func (b *clientsBuilder) client(name strict.Name, n *strict.Node) {
+	word := string(name.Word)
+	told := word
 	if b.secret {
-		name = shown([]byte(word))
+		told = shown(name.Word)
 	}
-	path := join("", name)
-	n := b.value(path, 1)
+	b.Root, b.Base = n, strict.Member("", told)
 	switch {
 	case len(word) > clientBytesMax:
-		b.j.fault(line, join("", name[:min(20, len(name))]+"…"), "must be at most %d bytes long, is %d", clientBytesMax, len(word))
+		b.Base = strict.Member("", told[:min(20, len(told))]+"…")
+		b.Fault("", "must be at most %d bytes long, is %d", clientBytesMax, len(word))
 		return
 	case len(b.c.entries) == clientsMax:
-		b.j.fault(line, path, "must be at most %d clients", clientsMax)
+		b.Fault("", "must be at most %d clients", clientsMax)
 		return
-	case b.c.find([]byte(word)) != nil:
-		b.j.fault(line, path, "given twice")
+	case b.c.find(name.Word) != nil:
+		b.Fault("", "given twice")
 		return
 	}
-	o := b.j.object(&n, path, clientFields...)
-	entry := client{limit: b.limit(o)}
-	if cost, at := o.at("cost"); cost != nil {
-		entry.cost = uint32(b.j.whole(cost, at, 1, costMax))
+	text := clientText{Cost: 1}
+	if !b.Decode(n, "", &text) {
+		return
 	}
-	if class := o.text("priority"); class != "" {
-		entry.class = b.class(class, o)
+	b.Filled(n, "", "priority")
+	b.Range("cost", text.Cost, 1, costMax)
+	entry := client{limit: b.limit(n, text.Config)}
+	if given(n, "cost") {
+		entry.cost = uint32(text.Cost)
+	}
+	if text.Priority != "" {
+		entry.class = b.class(text.Priority)
 	}
 	b.c.add(word, entry)
 }
 
-// clientFields are the fields of a client.
-var clientFields = append(slices.Clone(limitFields), "cost", "priority")
-
 // limit returns the index of a client's limit.
-func (b *clientsBuilder) limit(o object) uint32 {
-	var text strings.Builder
-	for i, member := range o.names {
-		if member.word != "cost" && member.word != "priority" {
-			text.WriteString(member.word + "\x00" + o.kids[i].kind.String() + "\x00" + o.kids[i].word + "\x00")
-		}
-	}
-	if i, ok := b.texts[text.String()]; ok {
+func (b *clientsBuilder) limit(n *strict.Node, c limit.Config) uint32 {
+	if i, ok := b.limits[c]; ok {
 		return i
 	}
-	faults := len(b.j.faults) + b.j.further
-	_, l := b.j.limit(o)
-	if len(b.j.faults)+b.j.further > faults {
+	faults := b.Count()
+	l := b.judge.limit(n, "", c)
+	if b.Count() > faults {
 		return 0
 	}
 	i, ok := b.limits[l.Config()]
@@ -153,18 +135,17 @@ func (b *clientsBuilder) limit(o object) uint32 {
 		b.c.limits = append(b.c.limits, l)
 		b.limits[l.Config()] = i
 	}
-	b.texts[text.String()] = i
+	b.limits[c] = i
 	return i
 }
 
 // class returns the index of a class and 1.
-func (b *clientsBuilder) class(word string, o object) uint32 {
+func (b *clientsBuilder) class(word string) uint32 {
 	i := slices.Index(b.c.classes, word)
 	if i < 0 {
 		i = len(b.c.classes)
 		if i == clientClassesMax {
-			n, at := o.at("priority")
-			b.j.fault(n.line, at, "must be one of at most %d different ones in a file, is %v", clientClassesMax, n)
+			b.Fault("priority", "must be one of at most %d different ones in a file, is %q", clientClassesMax, word)
 			return 0
 		}
 		b.c.classes = append(b.c.classes, word)
@@ -177,7 +158,7 @@ func (c *Clients) Len() int { return len(c.entries) }
 
 // Notes returns what of the file has no effect, such as a burst with algorithm fixed:
 // of equal limits the first, and at most 100.
-func (c *Clients) Notes() Faults { return c.notes }
+func (c *Clients) Notes() strict.Faults { return c.notes }
 
 // find returns the entry of a client, nil when there is none.
 func (c *Clients) find(name []byte) *client {

@@ -75,7 +75,7 @@ func TestClientsFaults(t *testing.T) {
 			t.Errorf("%s: have %v, want %s", text, err, want)
 		}
 	}
-	f(``, "line 1: not valid JSON: unexpected end of JSON input")
+	f(``, "line 1: not valid JSON: column 1: want a value, have the end")
 	f(`[]`, "line 1: must be an object, is a list")
 	f("{\n\"a\": {\n\"algorithm\": }}", "line 3: not valid JSON")
 	f(`{"a":{"algorithm":"fixed","limit":1,"window":1},}`, "not valid JSON")

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"net/netip"
 	"strings"
+
+	"weir/internal/strict"
 )
 
 // DescriptorKeys says where the values of a descriptor file's keys come from.
@@ -13,7 +15,7 @@ type DescriptorKeys map[string]Part
 // message_type=header:X-Type,auth_type=query:auth. The error names all that is
 // wrong.
 func ParseDescriptorKeys(text string) (DescriptorKeys, error) {
-	var j judge
+	var j strict.Reader
 	keys := make(DescriptorKeys)
 	for item := range strings.SplitSeq(text, ",") {
 		item = strings.TrimSpace(item)
@@ -22,18 +24,18 @@ func ParseDescriptorKeys(text string) (DescriptorKeys, error) {
 		switch {
 		case item == "":
 		case key == "" || word == "":
-			j.fault(0, "", "must be pairs such as message_type=header:X-Type, is %q", item)
+			j.Fault("", "must be pairs such as message_type=header:X-Type, is %q", item)
 		case err != nil:
-			j.fault(0, key, "%s", err)
+			j.Fault(key, "%s", err)
 		case part.source == sourceGlobal:
-			j.fault(0, key, "must not be global, which has no value")
+			j.Fault(key, "must not be global, which has no value")
 		case keys[key] != Part{}:
-			j.fault(0, key, "given twice")
+			j.Fault(key, "given twice")
 		default:
 			keys[key] = part
 		}
 	}
-	return keys, j.verdict()
+	return keys, j.Err()
 }
 
 // envoyOnly are the keys whose values come from Envoy's configuration. Read from

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"weir/internal/strict"
 	"weir/proxy/limit"
 )
 
@@ -18,33 +19,57 @@ type descriptorFile struct {
 
 type descriptor struct {
 	Key         string       `json:"key"`
-	Value       string       `json:"value,omitempty"`
+	Value       strict.Word  `json:"value,omitempty"`
+	ValueToo    strict.Word  `json:"Value,omitempty"` // another spelling
 	RateLimit   *rateLimit   `json:"rate_limit,omitempty"`
-	ShadowMode  bool         `json:"shadow_mode,omitempty"`
 	Descriptors []descriptor `json:"descriptors,omitempty"`
+	ShadowMode  bool         `json:"shadow_mode,omitempty"`
+	Unlimited   bool         `json:"unlimited,omitempty"`
+	besideKey
 
-	line int
 	path string
 	part Part
 }
 
 type rateLimit struct {
-	Unit            string `json:"unit,omitempty"`
+	Unit            unit   `json:"unit,omitempty"`
 	RequestsPerUnit *int64 `json:"requests_per_unit,omitempty"`
 	Unlimited       bool   `json:"unlimited,omitempty"`
+	besideUnit
 }
 
 // Fields of real files that mean nothing here are passed over: they name and
 // shape metrics only. Those that would change what is limited are refused.
-var (
-	descriptorFields = []string{
-		"key", "value", "Value", "rate_limit", "descriptors", "shadow_mode", "unlimited",
-		"detailed_metric", "value_to_metric", "metadata", // passed over
-		"quota_mode", "share_threshold", // refused
+type (
+	besideKey struct {
+		DetailedMetric any  `json:"detailed_metric,omitempty"`
+		ValueToMetric  any  `json:"value_to_metric,omitempty"`
+		Metadata       any  `json:"metadata,omitempty"`
+		QuotaMode      bool `json:"quota_mode,omitempty"`      // refused
+		ShareThreshold bool `json:"share_threshold,omitempty"` // refused
 	}
-	rateLimitFields = []string{"unit", "requests_per_unit", "unlimited", "name" /* passed over */, "replaces" /* refused */}
-	units           = []string{"second", "minute", "hour", "day", "week", "month", "year"}
-	unitLengths     = []time.Duration{time.Second, time.Minute, time.Hour, day, 7 * day, 30 * day, 365 * day}
+	besideUnit struct {
+		Name     any          `json:"name,omitempty"`
+		Replaces *strict.Node `json:"replaces,omitempty"` // refused
+	}
+)
+
+// A unit is one of units.
+type unit string
+
+// UnmarshalText reads a unit, in any case.
+func (u *unit) UnmarshalText(text []byte) error {
+	lower := strings.ToLower(string(text))
+	if !slices.Contains(units, lower) {
+		return fmt.Errorf("must be one of %s, is %q", strings.Join(units, ", "), text)
+	}
+	*u = unit(lower)
+	return nil
+}
+
+var (
+	units       = []string{"second", "minute", "hour", "day", "week", "month", "year"}
+	unitLengths = []time.Duration{time.Second, time.Minute, time.Hour, day, 7 * day, 30 * day, 365 * day}
 )
 
 // All windows begin at multiples of their length since 1970, as those of
@@ -80,59 +105,58 @@ type trail struct {
 }
 
 // descriptors reads a whole file.
-func (j *judge) descriptors(root *node, keys DescriptorKeys) (descriptorFile, []compiled) {
+func (j *judge) descriptors(keys DescriptorKeys) (*descriptorFile, []compiled) {
 	e := envoy{judge: j, keys: keys}
-	o := j.object(root, "", "domain", "descriptors")
-	file := descriptorFile{Domain: o.text("domain"), Descriptors: []descriptor{}}
-	if n, path := o.at("domain"); n == nil {
-		j.fault(root.line, path, "is missing; must be the name of the domain")
+	file := &descriptorFile{Descriptors: []descriptor{}}
+	j.Decode(j.Root, "", file)
+	j.Filled(j.Root, "", "domain")
+	if !given(j.Root, "domain") {
+		j.Fault("domain", "is missing; must be the name of the domain")
 	}
-	if n, path := o.at("descriptors"); n != nil {
-		file.Descriptors = e.list(n, path, trail{id: idWord(file.Domain)})
+	if n := j.Root.Member("descriptors"); n != nil {
+		e.list(n, "descriptors", file.Descriptors, trail{id: idWord(file.Domain)})
 	}
 	if len(e.rules) > rulesMax {
-		j.fault(root.line, "descriptors", "must be at most %d limits, is %d", rulesMax, len(e.rules))
+		j.Fault("descriptors", "must be at most %d limits, is %d", rulesMax, len(e.rules))
 	}
 	return file, e.rules
 }
 
-// list reads one list of descriptors, which are below the trail.
-func (e *envoy) list(n *node, path string, above trail) []descriptor {
-	nodes := e.judge.list(n, path)
-	entries := make([]descriptor, len(nodes))
-	objects := make([]object, len(nodes))
+// list judges one list of descriptors, which are below the trail.
+func (e *envoy) list(n *strict.Node, path string, entries []descriptor, above trail) {
 	values := make(map[string]*listed) // by key
 	seen := make(map[[2]string]bool)   // key and value
-	for i := range nodes {
-		at := element(path, i)
-		objects[i] = e.object(&nodes[i], at, descriptorFields...)
-		entries[i] = e.entry(objects[i])
+	for i := range entries {
 		d := &entries[i]
-		if seen[[2]string{d.Key, d.Value}] {
-			e.fault(d.line, at, "given twice: the same key and value in one list")
+		d.path = strict.Element(path, i)
+		if n.Kids[i].Kind != strict.Object {
+			continue
 		}
-		seen[[2]string{d.Key, d.Value}] = true
+		e.entry(&n.Kids[i], d)
+		if seen[[2]string{d.Key, string(d.Value)}] {
+			e.Fault(d.path, "given twice: the same key and value in one list")
+		}
+		seen[[2]string{d.Key, string(d.Value)}] = true
 		if values[d.Key] == nil {
 			values[d.Key] = &listed{make(map[string]bool)}
 		}
 		if d.Value != "" {
-			values[d.Key].values[d.Value] = true
+			values[d.Key].values[string(d.Value)] = true
 		}
 	}
 	for i := range entries {
 		d := &entries[i]
 		below := above.down(d, values[d.Key])
 		e.limited(d, below)
-		if nested, at := objects[i].at("descriptors"); nested != nil {
-			d.Descriptors = e.list(nested, at, below)
+		if nested := n.Kids[i].Member("descriptors"); nested != nil {
+			e.list(nested, d.path+".descriptors", d.Descriptors, below)
 		}
 	}
-	return entries
 }
 
 // down returns the trail below d; values are those of its key in its list.
 func (t trail) down(d *descriptor, values *listed) trail {
-	c := condition{part: d.part, word: d.Value}
+	c := condition{part: d.part, word: string(d.Value)}
 	below := trail{id: t.id + "/" + idWord(d.Key), key: slices.Clip(t.key)}
 	if d.Value == "" {
 		c.none = values
@@ -140,7 +164,7 @@ func (t trail) down(d *descriptor, values *listed) trail {
 			below.key = append(below.key, d.part)
 		}
 	} else {
-		below.id += "=" + idWord(d.part.shown(d.Value))
+		below.id += "=" + idWord(d.part.shown(string(d.Value)))
 	}
 	below.conditions = append(slices.Clip(t.conditions), c)
 	return below
@@ -152,102 +176,87 @@ func (e *envoy) limited(d *descriptor, t trail) {
 	if r == nil || r.Unlimited || r.RequestsPerUnit == nil || r.Unit == "" {
 		return
 	}
-	c := compiled{line: d.line, path: d.path, limited: true, conditions: t.conditions}
+	c := compiled{path: d.path, limited: true, conditions: t.conditions}
 	c.ID, c.Key = shortID(t.id), t.key
 	switch {
 	case len(c.Key) == 0:
 		c.Key = []Part{{source: sourceGlobal}}
 	case len(c.Key) > keyPartsMax:
-		e.fault(d.line, d.path, "must have at most %d keys without value on the way down, has %d", keyPartsMax, len(c.Key))
+		e.Fault(d.path, "must have at most %d keys without value on the way down, has %d", keyPartsMax, len(c.Key))
 	}
 	if d.ShadowMode {
 		c.Mode = Shadow
 	}
 	var err error
-	c.limit, err = limit.NewFixed(*r.RequestsPerUnit, unitLengths[slices.Index(units, r.Unit)])
+	c.limit, err = limit.NewFixed(*r.RequestsPerUnit, unitLengths[slices.Index(units, string(r.Unit))])
 	if err != nil {
-		e.fault(d.line, d.path+".rate_limit", "%s", err)
+		e.Fault(d.path+".rate_limit", "%v", err)
 	}
 	c.Rule.Limit = c.limit.Config()
 	e.rules = append(e.rules, c)
 }
 
-// entry reads one descriptor without those nested in it.
-func (e *envoy) entry(o object) descriptor {
-	d := descriptor{line: o.line, path: o.path, Key: o.text("key"), ShadowMode: o.flag("shadow_mode")}
-	n, path := o.at("key")
-	if n == nil {
-		e.fault(o.line, path, "is missing")
+// entry judges one descriptor without those nested in it, and leaves of it what means
+// something here.
+func (e *envoy) entry(n *strict.Node, d *descriptor) {
+	e.Filled(n, d.path, "key")
+	var err error
+	if !given(n, "key") {
+		e.Fault(d.path+".key", "is missing")
 	} else if d.Key != "" {
-		var err error
-		if d.part, err = e.keys.part(d.Key); err != nil {
-			e.fault(n.line, path, "%s", err)
-		}
+		d.part, err = e.keys.part(d.Key)
+		e.Under(d.path+".key", err)
 	}
 	spelled := "value"
-	if o.member("Value") != nil {
+	if given(n, "Value") {
 		spelled = "Value"
-	}
-	if v, at := o.at(spelled); v != nil {
-		d.Value = e.scalar(v, at)
-		if spelled == "Value" && o.member("value") != nil {
-			e.fault(v.line, at, "given twice, as value too")
+		if given(n, "value") {
+			e.Fault(d.path+".Value", "given twice, as value too")
 		}
-		if d.Value != "" && d.part != (Part{}) {
-			var err error
-			if d.Value, err = d.part.value(d.Key, d.Value); err != nil {
-				e.fault(v.line, at, "%s", err)
-			}
-		}
+		d.Value, d.ValueToo = d.ValueToo, ""
 	}
-	for _, name := range []string{"quota_mode", "share_threshold"} {
-		if o.flag(name) {
-			n, at := o.at(name)
-			e.fault(n.line, at, "must be false: it is not supported")
-		}
+	if d.Value != "" && d.part != (Part{}) {
+		value, err := d.part.value(d.Key, string(d.Value))
+		d.Value = strict.Word(value)
+		e.Under(d.path+"."+spelled, err)
 	}
-	d.RateLimit = e.rate(o)
-	return d
+	if d.QuotaMode {
+		e.Fault(d.path+".quota_mode", "must be false: it is not supported")
+	}
+	if d.ShareThreshold {
+		e.Fault(d.path+".share_threshold", "must be false: it is not supported")
+	}
+	d.besideKey = besideKey{}
+	if in := n.Member("rate_limit"); in != nil && d.RateLimit != nil {
+		e.rate(in, d.path+".rate_limit", d.RateLimit)
+	} else if d.Unlimited {
+		d.RateLimit = &rateLimit{}
+	}
+	if d.Unlimited {
+		d.RateLimit.Unlimited, d.Unlimited = true, false
+	}
 }
 
-// rate reads the limit of a descriptor; nil when it has none.
-func (e *envoy) rate(o object) *rateLimit {
-	r := &rateLimit{Unlimited: o.flag("unlimited")}
-	n, path := o.at("rate_limit")
-	if n == nil && !r.Unlimited {
-		return nil
+// rate judges the limit of a descriptor.
+func (e *envoy) rate(n *strict.Node, path string, r *rateLimit) {
+	if r.Replaces != nil {
+		e.Fault(path+".replaces", "must not be there: it is not supported, all limits that match apply")
 	}
-	if n == nil {
-		return r
-	}
-	in := e.object(n, path, rateLimitFields...)
-	r.Unlimited = in.flag("unlimited") || r.Unlimited
-	if replaces, at := in.at("replaces"); replaces != nil {
-		e.fault(replaces.line, at, "must not be there: it is not supported, all limits that match apply")
-	}
-	unit, unitPath := in.at("unit")
-	requests, requestsPath := in.at("requests_per_unit")
-	if r.Unlimited {
-		if unit != nil || requests != nil {
-			e.fault(n.line, path, "must not have unit and requests_per_unit when it is unlimited")
-		}
-		return r
-	}
+	r.besideUnit = besideUnit{}
 	switch {
-	case unit == nil:
-		e.fault(n.line, unitPath, "is missing; must be one of %s", strings.Join(units, ", "))
-	case unit.kind != kindText || !slices.Contains(units, strings.ToLower(unit.word)):
-		e.fault(unit.line, unitPath, "must be one of %s, is %v", strings.Join(units, ", "), unit)
-	default:
-		r.Unit = strings.ToLower(unit.word)
+	case r.Unlimited:
+		if given(n, "unit") || given(n, "requests_per_unit") {
+			e.Fault(path, "must not have unit and requests_per_unit when it is unlimited")
+		}
+		return
+	case !given(n, "unit"):
+		e.Fault(path+".unit", "is missing; must be one of %s", strings.Join(units, ", "))
 	}
-	if requests == nil {
-		e.fault(n.line, requestsPath, "is missing; must be a whole number, 0 refuses all")
-		return r
+	if r.RequestsPerUnit == nil {
+		e.Fault(path+".requests_per_unit", "is missing; must be a whole number, 0 refuses all")
+	} else {
+		e.Range(path+".requests_per_unit", *r.RequestsPerUnit, 0, 1<<32-1)
 	}
-	count := e.whole(requests, requestsPath, 0, 1<<32-1)
-	r.RequestsPerUnit = &count
-	return r
 }
 
 // idWord writes a word as a part of an id: what has a meaning there, or may not

@@ -6,6 +6,7 @@ import (
 	"net/netip"
 
 	"weir/internal/http1"
+	"weir/internal/strict"
 	"weir/proxy/rule"
 )
 
@@ -60,7 +61,7 @@ rules:
     key: [X-Partner]
     limit: {algorithm: fixed, limit: 1}
 `), rule.Options{})
-	for _, fault := range err.(rule.Faults) {
+	for _, fault := range err.(strict.Faults) {
 		fmt.Println(fault)
 	}
 	// Output:

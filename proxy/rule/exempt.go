@@ -6,6 +6,8 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+
+	"weir/internal/strict"
 )
 
 // exemptMax bounds the exemptions of a file, and of the setting EXEMPT: they are tried
@@ -20,7 +22,7 @@ const exemptMax = 64
 type exemption struct {
 	methods   []string
 	path      *pattern
-	addresses []netip.Prefix
+	addresses []Network
 	preflight bool // of preflights only
 	of        int  // which of the exempting rules
 }
@@ -40,9 +42,8 @@ func ParseExemptions(words []string) (e Exemptions, err error) {
 		if strings.HasPrefix(word, "/") {
 			one.path, err = parsePath(word)
 		} else {
-			var network netip.Prefix
-			network, err = parseNetwork(word)
-			one.addresses = []netip.Prefix{network}
+			one.addresses = make([]Network, 1)
+			err = one.addresses[0].UnmarshalText([]byte(word))
 		}
 		if err != nil {
 			return e, err
@@ -94,31 +95,31 @@ func parseNetwork(text string) (netip.Prefix, error) {
 }
 
 // has says whether one of the networks, if there are any, has the address.
-func has(networks []netip.Prefix, a netip.Addr) bool {
+func has(networks []Network, a netip.Addr) bool {
 	a = a.Unmap().WithZone("")
-	return networks == nil || slices.ContainsFunc(networks, func(n netip.Prefix) bool { return n.Contains(a) })
+	return networks == nil || slices.ContainsFunc(networks, func(n Network) bool { return n.Contains(a) })
 }
 
-// exempt reads a rule that exempts.
-func (j *judge) exempt(o object, c *compiled) {
-	j.match(o, c)
-	for i, name := range o.names {
-		switch name.word {
+// exempt judges a rule that exempts.
+func (j *judge) exempt(n *strict.Node, c *compiled) {
+	j.match(n, c)
+	for _, name := range n.Names {
+		switch word := string(name.Word); word {
 		case "id", "exempt", "match":
 		case "mode":
-			if o.oneOf("mode", "enforce", "shadow") == "shadow" {
-				j.fault(o.kids[i].line, join(o.path, "mode"), "must not be shadow with exempt: nothing is refused")
+			if c.Mode == Shadow {
+				j.Fault(c.path+".mode", "must not be shadow with exempt: nothing is refused")
 			}
 		default:
-			j.fault(name.line, join(o.path, name.word), "must not be there with exempt: no limit applies; allowed: id, match")
+			j.Fault(strict.Member(c.path, word), "must not be there with exempt: no limit applies; allowed: id, match")
 		}
 	}
 	m := &c.Match
 	if m.Host != "" || m.Headers != nil {
-		j.fault(o.line, join(o.path, "match"), "must not have host or headers with exempt: anybody may send those; allowed: methods, path, addresses")
+		j.Fault(c.path+".match", "must not have host or headers with exempt: anybody may send those; allowed: methods, path, addresses")
 	}
 	if m.Path == "" && m.Addresses == nil {
-		j.fault(o.line, join(o.path, "match"), "must have a path or addresses with exempt: else too much is")
+		j.Fault(c.path+".match", "must have a path or addresses with exempt: else too much is")
 	}
 }
 
@@ -131,7 +132,7 @@ func (j *judge) splitExempt(s *Set, o Options) {
 		if c.Exempt {
 			one := exemption{methods: c.Match.Methods, path: c.pathOf, addresses: c.Match.Addresses, of: len(s.exempting)}
 			if note := one.note(); note != "" {
-				j.note(0, "", "rule %q: %s", c.ID, note)
+				j.Note("", "rule %q: %s", c.ID, note)
 			}
 			s.exempt = append(s.exempt, one)
 			s.exempting = append(s.exempting, c.Rule)
@@ -140,7 +141,7 @@ func (j *judge) splitExempt(s *Set, o Options) {
 		}
 	}
 	if len(s.exempt) > exemptMax {
-		j.fault(0, "rules", "must have at most %d rules with exempt, has %d", exemptMax, len(s.exempt))
+		j.Fault("rules", "must have at most %d rules with exempt, has %d", exemptMax, len(s.exempt))
 	}
 	for _, one := range o.Exempt.list {
 		one.of = len(s.exempting)

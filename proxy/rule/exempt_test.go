@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"weir/internal/strict"
 	"weir/proxy/rule"
 )
 
@@ -88,7 +89,7 @@ func TestExemptFaults(t *testing.T) {
 	f := func(line, want string) {
 		t.Helper()
 		_, err := rule.Read([]byte("rules:\n  - {id: a, exempt: true, "+line+"}\n"), rule.Options{})
-		if faults, ok := errors.AsType[rule.Faults](err); !ok || !strings.HasPrefix(faults[0].Error(), "line 2: rules[0]."+want) {
+		if faults, ok := errors.AsType[strict.Faults](err); !ok || !strings.HasPrefix(faults[0].Error(), "line 2: rules[0]."+want) {
 			t.Errorf("%s: have %v, want %s", line, err, want)
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"weir/internal/strict"
 	"weir/proxy/limit"
 	"weir/proxy/rule"
 )
@@ -20,7 +21,7 @@ func TestFaults(t *testing.T) {
 		t.Helper()
 		text := "rules:\n  - {" + line + "}\n"
 		_, err := rule.Read([]byte(text), rule.Options{})
-		faults, ok := errors.AsType[rule.Faults](err)
+		faults, ok := errors.AsType[strict.Faults](err)
 		if !ok || len(faults) != 1 {
 			t.Errorf("%s:\nhave %v\nwant %s: %s", line, err, path, message)
 			return
@@ -87,7 +88,7 @@ func TestFaults(t *testing.T) {
 	f("id: a, limit: {algorithm: fixed, limit: 0x10, window: 1}", "limit.limit", `must be a whole number, is "0x10"`)
 	f("id: a, limit: {algorithm: fixed, limit: 1, window: 1, windows: 1}", "limit.windows", "unknown field; allowed: algorithm, limit, window")
 	f(id+"cost: 0", "cost", "must be a whole number from 1 to 1000000000, is 0")
-	f(id+"cost: 1.5", "cost", "must be a whole number from 1")
+	f(id+"cost: 1.5", "cost", "must be a whole number, is 1.5")
 	f(id+"cost: a", "cost", `must be a whole number, is "a"`)
 	f(id+"cost: {default: 1}", "cost", "must be a number, or have one of header and methods")
 	f(id+"cost: {header: X-Cost, methods: {GET: 1}}", "cost", "must be a number, or have one of header and methods")
@@ -150,7 +151,7 @@ func TestFilesThatAreNoRules(t *testing.T) {
 			t.Errorf("%.40q: have %v, want %s", text, err, want)
 		}
 	}
-	f("", "line 1: is empty; must be an object with rules")
+	f("", "is empty; must be an object with rules")
 	f("# nothing\n", "is empty")
 	f("[]", "must be an object, is a list")
 	f("{}", "rules: is missing; must be a list, [] for no rules")
@@ -164,7 +165,8 @@ func TestFilesThatAreNoRules(t *testing.T) {
 	f("rules: !!seq []\n", "anchors, tags and merge keys are not supported")
 	f("rules: []\n<<: {a: 1}\n", "anchors, tags and merge keys are not supported")
 	f("rules: \"\xff\"", "line 1: must be UTF-8")
-	f(strings.Repeat("[", 100_000), "nested too deep")
+	f(strings.Repeat("[", 100_000), "nested deeper than 32 levels")
+	f("- "+strings.Repeat("[", 100_000), "nested too deep")
 	f(strings.Repeat("- ", 100_000)+"a", "nested too deep")
 	f(strings.Repeat(" ", 5_000)+"a: b", "nested too deep, or indented too far")
 	f(strings.Repeat("[", 60)+strings.Repeat("]", 60), "nested deeper than 32 levels")
@@ -178,7 +180,7 @@ func TestFilesThatAreNoRules(t *testing.T) {
 // Of a hopeless file a hundred faults are told, and how many more there are.
 func TestManyFaults(t *testing.T) {
 	_, err := rule.Read([]byte("rules:\n"+strings.Repeat("  - 1\n", 150)), rule.Options{})
-	faults, _ := errors.AsType[rule.Faults](err)
+	faults, _ := errors.AsType[strict.Faults](err)
 	if n := len(faults); n != 101 || !strings.HasPrefix(faults[100].Message, "and ") {
 		t.Errorf("%d faults, the last is %v", n, faults[n-1])
 	}
@@ -249,9 +251,9 @@ func TestHitsMaxLeavesRoomForGlobal(t *testing.T) {
 func TestUnknownFieldsPassedOver(t *testing.T) {
 	const text = `{"rules":[{"id":"a","match":{"path":"/a","color":"red"},"limit":{"algorithm":"fixed","limit":1,"window":1,"shape":1},"note":{"x":[1]}}],"more":1}`
 	var told []string
-	o := rule.Options{Unknown: func(f rule.Fault) { told = append(told, f.Path) }}
+	o := rule.Options{Unknown: func(f strict.Fault) { told = append(told, f.Path) }}
 	s, err := rule.Read([]byte(text), o)
-	if got := strings.Join(told, " "); err != nil || got != "more rules[0].note rules[0].limit.shape rules[0].match.color" {
+	if got := strings.Join(told, " "); err != nil || got != "rules[0].match.color rules[0].limit.shape rules[0].note more" {
 		t.Errorf("%v, told %s", err, got)
 	} else if document, _ := s.MarshalJSON(); string(document) != `{"rules":[{"id":"a","match":{"path":"/a"},"key":["global"],"limit":{"algorithm":"fixed","limit":1,"window":1},"mode":"enforce"}]}` {
 		t.Errorf("read as %s", document)

@@ -21,17 +21,10 @@ func (m Missing) String() string { return [...]string{"share", "skip", "refuse"}
 // MarshalText returns [Missing.String].
 func (m Missing) MarshalText() ([]byte, error) { return []byte(m.String()), nil }
 
-// missing reads what becomes of requests without the key.
-func (j *judge) missing(o object, c *compiled) {
-	switch o.oneOf("missing", "share", "skip", "refuse") {
-	case "skip":
-		c.Missing = Skip
-	case "refuse":
-		c.Missing = Refuse
-	}
-	if n, at := o.at("missing"); n != nil && len(c.Key) == 1 && c.Key[0].source == sourceGlobal {
-		j.fault(n.line, at, "must be there with a key that requests may lack, such as [header:X-Partner], only")
-	}
+// UnmarshalText reads that.
+func (m *Missing) UnmarshalText(text []byte) (err error) {
+	*m, err = word[Missing](text, "share", "skip", "refuse")
+	return err
 }
 
 // lack returns the first part of the key that the request lacks, if any, and whether the

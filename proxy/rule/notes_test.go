@@ -3,12 +3,13 @@ package rule_test
 import (
 	"testing"
 
+	"weir/internal/strict"
 	"weir/proxy/rule"
 )
 
 // What is allowed and has no effect is told, with its place.
 func TestNotes(t *testing.T) {
-	f := func(have rule.Faults, want string) {
+	f := func(have strict.Faults, want string) {
 		t.Helper()
 		if have.Error() != want {
 			t.Errorf("have %s\nwant %s", have, want)
@@ -43,6 +44,6 @@ func TestNotes(t *testing.T) {
 	// Without rules, and with those of the store, clients may be ahead of the rules.
 	const early = `the priority "urgent" of client "b" in the client file has no effect: no rule has priority classes`
 	f(read(t, rule.NoRules, rule.Options{Clients: c, ClientKey: part(t, "ip")}).Notes(), early)
-	f(read(t, rules("clients: true, key: [ip]"), rule.Options{Clients: c, Unknown: func(rule.Fault) {}}).Notes(), early)
+	f(read(t, rules("clients: true, key: [ip]"), rule.Options{Clients: c, Unknown: func(strict.Fault) {}}).Notes(), early)
 	f(read(t, rules("clients: true, key: [ip], priority: {classes: {urgent: 0}, default: urgent}"), rule.Options{Clients: c}).Notes(), "")
 }

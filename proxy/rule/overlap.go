@@ -24,7 +24,7 @@ func (j *judge) overlaps(s *Set) {
 		ids[i] = s.rules[r].ID
 	}
 	last := &s.rules[group[len(group)-1]]
-	j.fault(last.line, last.path, "must not be: the rules %s could all apply to one request, where at most %d may%s",
+	j.Fault(last.path, "must not be: the rules %s could all apply to one request, where at most %d may%s",
 		strings.Join(ids, ", "), most, q.doubt())
 }
 

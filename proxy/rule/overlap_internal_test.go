@@ -6,20 +6,21 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"weir/internal/strict"
 )
 
 // searchOf returns a search among the rules of a file, whatever overlaps in it.
 func searchOf(t testing.TB, text string, work int) *overlap {
 	t.Helper()
-	var j judge
+	j := judge{Reader: new(strict.Reader)}
 	s := &Set{}
-	root, _ := j.readText([]byte(text))
-	if root.member("domain") != nil {
-		_, s.rules = j.descriptors(&root, nil)
-	} else {
-		s.rules = j.rules(j.object(&root, "", "rules"))
+	if j.File([]byte(text), fileBytesMax) && given(j.Root, "domain") {
+		_, s.rules = j.descriptors(nil)
+	} else if j.Root != nil {
+		s.rules = j.rules()
 	}
-	if err := j.verdict(); err != nil {
+	if err := j.Err(); err != nil {
 		t.Fatalf("%v in\n%.2000s", err, text)
 	}
 	s.assign()

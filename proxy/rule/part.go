@@ -177,6 +177,12 @@ func (p Part) prefix() string {
 // MarshalText returns [Part.String].
 func (p Part) MarshalText() ([]byte, error) { return []byte(p.String()), nil }
 
+// UnmarshalText is [ParsePart].
+func (p *Part) UnmarshalText(text []byte) (err error) {
+	*p, err = ParsePart(string(text))
+	return err
+}
+
 // canonical returns the one Part of all that mean the same: names of fields have
 // no case, and some parts are secret without being written so.
 func (p Part) canonical() Part {

@@ -1,6 +1,8 @@
 package rule
 
 import (
+	"cmp"
+	"fmt"
 	"maps"
 	"math"
 	"net/netip"
@@ -8,10 +10,13 @@ import (
 	"strings"
 	"time"
 
+	"weir/internal/strict"
 	"weir/proxy/limit"
 )
 
 const (
+	// fileBytesMax bounds a file of rules.
+	fileBytesMax = 8 << 20
 	// rulesMax bounds the rules of a file.
 	rulesMax = 10_000
 	// keyPartsMax bounds the parts of a key.
@@ -24,355 +29,342 @@ const (
 	delayMax = 24 * 3600
 )
 
+// A judge reads a file and says what is wrong with it.
+//
+// Owned by one call of a reading function.
+type judge struct {
+	*strict.Reader
+	hasTemplate func(string) bool // as in Options
+}
+
 // rules reads the list under rules.
-func (j *judge) rules(root object) []compiled {
-	n, path := root.at("rules")
-	if n == nil {
-		j.fault(root.line, path, "is missing; must be a list, [] for no rules")
+func (j *judge) rules() []compiled {
+	list := j.Root.Member("rules")
+	switch {
+	case list == nil:
+		j.Fault("rules", "is missing; must be a list, [] for no rules")
+	case len(list.Kids) > rulesMax:
+		j.Fault("rules", "must be at most %d rules, is %d", rulesMax, len(list.Kids))
 		return nil
 	}
-	list := j.list(n, path)
-	if len(list) > rulesMax {
-		j.fault(n.line, path, "must be at most %d rules, is %d", rulesMax, len(list))
-		return nil
+	var file struct {
+		Rules []Rule `json:"rules"`
 	}
-	rules := make([]compiled, len(list))
-	seen := make(map[string]int, len(list))
-	for i := range list {
-		rules[i] = j.rule(&list[i], element(path, i))
-		id := rules[i].ID
-		if first, twice := seen[id]; twice && id != "" {
-			j.fault(rules[i].line, rules[i].path+".id", "must be unique, %q is that of %s too", id, rules[first].path)
+	j.Decode(j.Root, "", &file)
+	rules := make([]compiled, len(file.Rules))
+	seen := make(map[string]string, len(rules))
+	for i := range rules {
+		c := compiled{Rule: file.Rules[i], path: strict.Element("rules", i), limited: true}
+		if n := &list.Kids[i]; n.Kind == strict.Object {
+			j.rule(n, &c)
 		}
-		seen[id] = i
+		if first, twice := seen[c.ID]; twice && c.ID != "" {
+			j.Fault(c.path+".id", "must be unique, %q is that of %s too", c.ID, first)
+		}
+		seen[c.ID], rules[i] = c.path, c
 	}
 	return rules
 }
 
-// rule reads one rule.
-func (j *judge) rule(n *node, path string) compiled {
-	o := j.object(n, path, "id", "exempt", "match", "key", "limit", "clients", "cost", "mode", "soft", "priority", "maxDelay", "missing", "refusal")
-	c := compiled{line: n.line, path: path, limited: true}
-	c.ID = o.id()
-	if c.Exempt = o.flag("exempt"); c.Exempt {
-		j.exempt(o, &c)
-		return c
+// given says whether n has a member.
+func given(n *strict.Node, name string) bool { return n.Member(name) != nil }
+
+// rule judges a rule as it was decoded from n, and completes it.
+func (j *judge) rule(n *strict.Node, c *compiled) {
+	j.id(n, c)
+	if c.Exempt {
+		j.exempt(n, c)
+		return
 	}
-	c.Clients = o.flag("clients")
-	if o.oneOf("mode", "enforce", "shadow") == "shadow" {
-		c.Mode = Shadow
-	}
-	c.Key = o.key(c.Clients)
-	if limits, at := o.at("limit"); limits != nil {
-		c.Rule.Limit, c.limit = j.limit(j.object(limits, at, limitFields...))
+	j.key(n, c)
+	if n := n.Member("limit"); n == nil {
+		j.Fault(c.path+".limit", "is missing; must be a limit such as {algorithm: fixed, limit: 100, window: 60}")
 	} else {
-		j.fault(n.line, at, "is missing; must be a limit such as {algorithm: fixed, limit: 100, window: 60}")
+		c.limit = j.limit(n, c.path+".limit", c.Rule.Limit)
 	}
-	j.match(o, &c)
-	c.Cost = o.costs()
-	j.soft(o, &c)
-	j.priorities(o, &c)
-	j.maxDelay(o, &c)
-	j.missing(o, &c)
-	c.Refusal = o.refusal()
-	return c
-}
-
-// maxDelay reads how long leaky may hold a request. 0 would mean for ever; who wants
-// that leaves it out.
-func (j *judge) maxDelay(o object, c *compiled) {
-	seconds := o.number("maxDelay", 0, delayMax, -1)
-	c.MaxDelay = max(0, seconds)
-	c.delay = time.Duration(math.Round(c.MaxDelay*1e6)) * time.Microsecond
-	n, at := o.at("maxDelay")
-	switch {
-	case n == nil:
-	case seconds >= 0 && c.delay == 0:
-		j.fault(n.line, at, "must be at least 0.000001 seconds, is %s; without it a request may wait as long as the queue is", n.word)
-	case !c.Clients && c.limit.Algorithm() != 0 && c.limit.Algorithm() != limit.Leaky:
-		j.fault(n.line, at, "must be there with algorithm leaky only, which makes requests wait")
+	j.match(n, c)
+	if given(n, "soft") {
+		j.soft(n.Member("soft"), c)
+	}
+	if given(n, "priority") {
+		j.priorities(n.Member("priority"), c)
+	}
+	if given(n, "maxDelay") {
+		j.maxDelay(n.Member("maxDelay"), c)
+	}
+	if given(n, "missing") && len(c.Key) == 1 && c.Key[0].source == sourceGlobal {
+		j.Fault(c.path+".missing", "must be there with a key that requests may lack, such as [header:X-Partner], only")
+	}
+	if given(n, "refusal") {
+		j.refusal(n.Member("refusal"), c)
 	}
 }
 
-// id reads a rule's id.
-func (o object) id() string {
-	n, path := o.at("id")
-	id := o.text("id")
-	switch {
-	case n == nil:
-		o.j.fault(o.line, path, "is missing; must be a name that stays")
+// id judges a rule's id.
+func (j *judge) id(n *strict.Node, c *compiled) {
+	j.Filled(n, c.path, "id")
+	switch id, path := c.ID, c.path+".id"; {
+	case !given(n, "id"):
+		j.Fault(path, "is missing; must be a name that stays")
 	case id == Global || id == ClientsRule || id == ExemptRule || id == PreflightRule || id == Candidate:
-		o.j.fault(n.line, path, "must not be %q, which is a built-in rule", id)
+		j.Fault(path, "must not be %q, which is a built-in rule", id)
 	case len(id) > idBytesMax || strings.ContainsFunc(id, func(r rune) bool { return r <= ' ' || r > '~' || strings.ContainsRune(`"\{}`, r) }):
-		o.j.fault(n.line, path, "must be at most %d visible ASCII characters without quotes, backslashes and braces, is %v", idBytesMax, n)
+		j.Fault(path, "must be at most %d visible ASCII characters without quotes, backslashes and braces, is %v", idBytesMax, n.Member("id"))
 	}
-	return id
 }
 
-// key reads the parts of a key; global when there are none.
-func (o object) key(clients bool) []Part {
-	global := []Part{{source: sourceGlobal}}
-	n, path := o.at("key")
-	if n == nil {
-		if clients {
-			o.j.fault(o.line, path, "is missing; clients: true needs one part that tells clients apart")
-		}
-		return global
-	}
-	var parts []Part
-	list := o.j.list(n, path)
-	if n.kind == kindList && (len(list) == 0 || len(list) > keyPartsMax) {
-		o.j.fault(n.line, path, "must have 1 to %d parts, has %d", keyPartsMax, len(list))
-		return global
-	}
-	for i := range list {
-		part, ok := o.j.part(&list[i], element(path, i))
-		if ok && slices.ContainsFunc(parts, func(p Part) bool { return p.canonical() == part.canonical() }) {
-			o.j.fault(list[i].line, element(path, i), "given twice")
-		}
-		parts = append(parts, part)
-	}
-	alone := slices.Contains(parts, global[0])
-	switch {
-	case n.kind != kindList:
-	case alone && len(parts) > 1:
-		o.j.fault(n.line, path, "must not join global, the same for all, with other parts")
-	case clients && (alone || len(parts) > 1):
-		o.j.fault(n.line, path, "must be one part that tells clients apart when clients is true")
-	}
-	return parts
-}
-
-// part reads one part.
-func (j *judge) part(n *node, path string) (Part, bool) {
-	if n.kind != kindText {
-		j.fault(n.line, path, "must be one of %s, is %v", partWords, n)
-		return Part{}, false
-	}
-	part, err := ParsePart(n.word)
+// limit judges the limit that was decoded from n. Its meaning and its faults are package
+// limit's. What belongs to other algorithms is noted: nothing switches the limit of a rule
+// or a client.
+func (j *judge) limit(n *strict.Node, path string, c limit.Config) limit.Limit {
+	l, err := limit.New(c)
+	j.Under(path, err)
 	if err != nil {
-		j.fault(n.line, path, "%s", err)
+		return l
 	}
-	return part, err == nil
+	uses := c.Algorithm.Fields()
+	for _, name := range limit.Fields() {
+		if given(n, name) && !slices.Contains(uses, name) {
+			j.Note(strict.Member(path, name), "has no effect with algorithm %v, which uses %s", c.Algorithm, cmp.Or(strings.Join(uses, ", "), "no numbers"))
+		}
+	}
+	return l
 }
 
-// match reads the match of a rule.
-func (j *judge) match(o object, c *compiled) {
-	n, path := o.at("match")
+// maxDelay judges how long leaky may hold a request. 0 would mean for ever; who wants
+// that leaves it out.
+func (j *judge) maxDelay(n *strict.Node, c *compiled) {
+	path := c.path + ".maxDelay"
+	c.delay = time.Duration(math.Round(c.MaxDelay*1e6)) * time.Microsecond
+	switch {
+	case c.MaxDelay < 0 || c.MaxDelay > delayMax:
+		j.Fault(path, "must be from 0 to %v, is %v", delayMax, n)
+	case c.delay == 0:
+		j.Fault(path, "must be at least 0.000001 seconds, is %v; without it a request may wait as long as the queue is", n)
+	case !c.Clients && c.limit.Algorithm() != 0 && c.limit.Algorithm() != limit.Leaky:
+		j.Fault(path, "must be there with algorithm leaky only, which makes requests wait")
+	}
+}
+
+// key judges the parts of a key; it is global when there are none.
+func (j *judge) key(n *strict.Node, c *compiled) {
+	path := c.path + ".key"
+	count := len(c.Key)
+	alone := slices.ContainsFunc(c.Key, func(p Part) bool { return p.source == sourceGlobal })
+	for i, part := range c.Key[:min(count, keyPartsMax)] {
+		if slices.ContainsFunc(c.Key[:i], func(p Part) bool { return p.canonical() == part.canonical() }) {
+			j.Fault(strict.Element(path, i), "given twice")
+		}
+	}
+	switch {
+	case !given(n, "key") && c.Clients:
+		j.Fault(path, "is missing; clients: true needs one part that tells clients apart")
+	case !given(n, "key"):
+	case count == 0 || count > keyPartsMax:
+		j.Fault(path, "must have 1 to %d parts, has %d", keyPartsMax, count)
+		c.Key = nil
+	case alone && count > 1:
+		j.Fault(path, "must not join global, which is the same for all requests, with other parts")
+	case c.Clients && (alone || count > 1):
+		j.Fault(path, "must be one part that tells clients apart when clients is true")
+	}
+	if len(c.Key) == 0 {
+		c.Key = []Part{{source: sourceGlobal}}
+	}
+}
+
+// match judges the match of a rule.
+func (j *judge) match(of *strict.Node, c *compiled) {
+	n, path, m := of.Member("match"), c.path+".match", &c.Match
 	if n == nil {
 		return
 	}
-	m := j.object(n, path, "methods", "path", "host", "headers", "addresses")
-	c.Match.Methods = m.methods()
+	j.Filled(n, path, "path", "host")
 	var err error
-	if c.Match.Path = m.text("path"); c.Match.Path != "" {
-		if c.pathOf, err = parsePath(c.Match.Path); err != nil {
-			j.fault(m.member("path").line, m.path+".path", "%s", err)
+	if m.Path != "" {
+		c.pathOf, err = parsePath(m.Path)
+		j.Under(path+".path", err)
+	}
+	if m.Host != "" {
+		c.hostOf, err = parseHost(m.Host)
+		j.Under(path+".host", err)
+	}
+	for _, list := range []struct {
+		name  string
+		count int
+	}{{"methods", len(m.Methods)}, {"addresses", len(m.Addresses)}} {
+		if given(n, list.name) && list.count == 0 {
+			j.Fault(path+"."+list.name, "must not be empty: without %s a rule matches all", list.name)
+		}
+		j.atMost(path+"."+list.name, list.count)
+	}
+	for i, word := range m.Methods {
+		at := strict.Element(path+".methods", i)
+		if j.method(word, at); slices.Contains(m.Methods[:i], word) {
+			j.Fault(at, "given twice")
 		}
 	}
-	if c.Match.Host = m.text("host"); c.Match.Host != "" {
-		if c.hostOf, err = parseHost(c.Match.Host); err != nil {
-			j.fault(m.member("host").line, m.path+".host", "%s", err)
-		}
+	if n := n.Member("headers"); n != nil && j.atMost(path+".headers", len(n.Kids)) {
+		j.headers(n, path+".headers", c)
 	}
-	c.Match.Addresses = m.addresses()
-	m.headers(c)
 }
 
-// addresses reads a list of networks.
-func (o object) addresses() (list []netip.Prefix) {
-	n, path := o.at("addresses")
-	if n == nil || !o.j.atMost(n, path, listMax) {
-		return nil
+// atMost says whether a list or object of n is short enough, and notes it when not.
+func (j *judge) atMost(path string, n int) bool {
+	if n > listMax {
+		j.Fault(path, "must be at most %d, is %d", listMax, n)
 	}
-	nodes := o.j.list(n, path)
-	if n.kind == kindList && len(nodes) == 0 {
-		o.j.fault(n.line, path, "must not be empty: without addresses a rule matches all")
-	}
-	for i := range nodes {
-		network, err := parseNetwork(nodes[i].word)
-		if nodes[i].kind != kindText {
-			o.j.wrong(&nodes[i], element(path, i), kindText)
-		} else if err != nil {
-			o.j.fault(nodes[i].line, element(path, i), "%s", err)
-		}
-		list = append(list, network)
-	}
-	return list
-}
-
-// methods reads a list of methods.
-func (o object) methods() []string {
-	n, path := o.at("methods")
-	if n == nil {
-		return nil
-	}
-	var methods []string
-	list := o.j.list(n, path)
-	if n.kind == kindList && len(list) == 0 {
-		o.j.fault(n.line, path, "must not be empty: without methods a rule matches all")
-	}
-	if !o.j.atMost(n, path, listMax) {
-		return nil
-	}
-	for i := range list {
-		at := element(path, i)
-		switch word := list[i].word; {
-		case list[i].kind != kindText:
-			o.j.wrong(&list[i], at, kindText)
-		case slices.Contains(methods, word):
-			o.j.fault(list[i].line, at, "given twice")
-		default:
-			o.j.method(word, list[i].line, at)
-			methods = append(methods, word)
-		}
-	}
-	return methods
+	return n <= listMax
 }
 
 // method checks a method's name. Methods are case-sensitive (RFC 9110 section
 // 9.1), and get would never match.
-func (j *judge) method(word string, line int, path string) {
+func (j *judge) method(word, path string) {
 	if !isToken(word) || word != strings.ToUpper(word) {
-		j.fault(line, path, "must be a method in upper case, such as GET, is %q", word)
+		j.Fault(path, "must be a method in upper case, such as GET, is %q", word)
 	}
 }
 
-// headers reads the fields that a match demands.
-func (o object) headers(c *compiled) {
-	n, path := o.at("headers")
-	if n == nil {
-		return
-	}
-	if !o.j.atMost(n, path, listMax) {
-		return
-	}
-	fields := o.j.object(n, path)
-	c.Match.Headers = make(map[string]string, len(fields.names))
-	for i, field := range fields.names {
-		at := join(path, field.word)
-		part := Part{source: sourceHeader, name: field.word}
-		if !isToken(field.word) {
-			o.j.fault(field.line, at, "must be the name of a field, is %q", field.word)
-		}
+// headers makes conditions of the fields that a match demands, in the order of the file.
+func (j *judge) headers(n *strict.Node, path string, c *compiled) {
+	for i := range n.Names {
+		name := string(n.Names[i].Word)
+		part := Part{source: sourceHeader, name: name}
+		j.fieldName(strict.Member(path, name), name)
 		if slices.ContainsFunc(c.conditions, func(d condition) bool { return d.part.canonical() == part.canonical() }) {
-			o.j.fault(field.line, at, "given twice, as names of fields have no case")
+			j.Fault(strict.Member(path, name), "given twice, as names of fields have no case")
 		}
-		text := o.j.scalar(&fields.kids[i], at)
-		c.Match.Headers[field.word] = text
-		c.conditions = append(c.conditions, condition{part: part, word: text})
+		c.conditions = append(c.conditions, condition{part: part, word: string(c.Match.Headers[name])})
 	}
 }
 
-// costs reads the cost of a rule.
-func (o object) costs() Cost {
-	n, path := o.at("cost")
-	if n == nil {
-		return Cost{}
+// fieldName judges the name of a field.
+func (j *judge) fieldName(path, name string) {
+	if !isToken(name) {
+		j.Fault(path, "must be the name of a field, is %q", name)
 	}
-	if n.kind != kindObject {
-		return Cost{Default: o.j.whole(n, path, 1, costMax)}
+}
+
+// ReadNode reads a cost, which is a number or an object.
+func (c *Cost) ReadNode(r *strict.Reader, n *strict.Node, path string) {
+	j := judge{Reader: r}
+	if n.Kind != strict.Object {
+		if j.Decode(n, path, &c.Default) {
+			j.Range(path, c.Default, 1, costMax)
+		}
+		return
 	}
-	in := o.j.object(n, path, "header", "methods", "default", "max")
-	c := Cost{Header: in.text("header"), Default: 1}
-	if usual, at := in.at("default"); usual != nil {
-		c.Default = o.j.whole(usual, at, 1, costMax)
-	}
-	if most, at := in.at("max"); most != nil {
-		c.Max = o.j.whole(most, at, max(1, c.Default), costMax)
+	text := costText{Default: 1}
+	j.Decode(n, path, &text)
+	*c = Cost(text)
+	j.Filled(n, path, "header")
+	j.Range(path+".default", c.Default, 1, costMax)
+	if given(n, "max") {
+		j.Range(path+".max", c.Max, max(1, c.Default), costMax)
 		if c.Header == "" {
-			o.j.fault(most.line, at, "must be there with header only")
+			j.Fault(path+".max", "must be there with header only")
 		}
 	}
-	methods, at := in.at("methods")
-	if (methods == nil) == (in.member("header") == nil) {
-		o.j.fault(n.line, path, "must be a number, or have one of header and methods")
+	if given(n, "methods") == given(n, "header") {
+		j.Fault(path, "must be a number, or have one of header and methods")
 	}
-	if c.Header != "" && !isToken(c.Header) {
-		o.j.fault(in.member("header").line, path+".header", "must be the name of a field, is %q", c.Header)
+	if c.Header != "" {
+		j.fieldName(path+".header", c.Header)
 	}
-	if methods == nil {
-		return c
+	if given(n, "methods") && len(c.Methods) == 0 {
+		j.Fault(path+".methods", "must not be empty")
 	}
-	c.Methods = make(map[string]int64)
-	by := o.j.object(methods, at)
-	if methods.kind == kindObject && len(methods.names) == 0 {
-		o.j.fault(methods.line, at, "must not be empty")
+	for _, method := range slices.Sorted(maps.Keys(c.Methods)) {
+		at := strict.Member(path+".methods", method)
+		j.method(method, at)
+		j.Range(at, c.Methods[method], 1, costMax)
 	}
-	for i, method := range by.names {
-		o.j.method(method.word, method.line, join(at, method.word))
-		c.Methods[method.word] = o.j.whole(&by.kids[i], join(at, method.word), 1, costMax)
-	}
-	return c
 }
 
-// soft reads how far a limit may be exceeded. Its meaning and bounds are package
+// soft judges how far a limit may be exceeded. Its meaning and bounds are package
 // limit's.
-func (j *judge) soft(o object, c *compiled) {
-	n, path := o.at("soft")
-	if n == nil {
-		return
-	}
-	in := j.object(n, path, "overshoot", "for")
-	c.Soft = limit.Soft{Overshoot: in.number("overshoot", 0, 1e9, 1), For: in.number("for", 0, 1e9, 1)}
-	complete := true
+func (j *judge) soft(n *strict.Node, c *compiled) {
 	for _, name := range []string{"overshoot", "for"} {
-		if m, at := in.at(name); m == nil {
-			j.fault(n.line, at, "is missing; must be greater than 0")
-			complete = false
+		if !given(n, name) {
+			j.Fault(c.path+".soft."+name, "is missing; must be greater than 0")
+			return
 		}
 	}
-	if complete && c.limit.Algorithm() != 0 {
-		soft, err := c.limit.WithSoft(c.Soft)
-		j.limitFaults(in, err)
-		c.limit = soft
+	if c.limit.Algorithm() != 0 {
+		var err error
+		c.limit, err = c.limit.WithSoft(c.Soft)
+		j.Under(c.path+".soft", err)
 	}
 }
 
-// priorities reads the classes of a rule.
-func (j *judge) priorities(o object, c *compiled) {
-	n, path := o.at("priority")
-	if n == nil {
+// ReadNode reads the classes of a rule.
+func (p *Priority) ReadNode(r *strict.Reader, n *strict.Node, path string) {
+	if n.Kind == strict.Text {
+		r.Fault(path, "must be an object such as {header: X-Priority, classes: {high: 0, low: 0.3}, default: low}, of which requests name a class; is %v", n)
 		return
 	}
-	if n.kind == kindText {
-		j.fault(n.line, path, "must be an object such as {header: X-Priority, classes: {high: 0, low: 0.3}, default: low}, of which requests name a class; is %v", n)
+	type plain Priority
+	r.Decode(n, path, (*plain)(p))
+}
+
+// priorities judges the classes of a rule.
+func (j *judge) priorities(n *strict.Node, c *compiled) {
+	path, p := c.path+".priority", &c.Priority
+	if n.Kind != strict.Object {
 		return
 	}
-	faults := len(j.faults)
-	in := j.object(n, path, "header", "classes", "default")
-	p := Priority{Header: in.text("header"), Default: in.text("default"), Classes: map[string]float64{}}
-	if p.Header != "" && !isToken(p.Header) {
-		j.fault(in.member("header").line, path+".header", "must be the name of a field, is %q", p.Header)
+	faults := j.Count()
+	j.Filled(n, path, "header", "default")
+	if p.Header != "" {
+		j.fieldName(path+".header", p.Header)
 	}
-	c.Priority, c.shares = p, make(map[string]int64)
-	classes, at := in.at("classes")
-	if classes == nil {
-		j.fault(n.line, at, "is missing; must say for each class which share of the limit is kept back from it")
+	c.shares = make(map[string]int64)
+	if !given(n, "classes") {
+		j.Fault(path+".classes", "is missing; must say for each class which share of the limit is kept back from it")
 		return
 	}
-	if !j.atMost(classes, at, listMax) {
+	if !j.atMost(path+".classes", len(p.Classes)) {
 		return
 	}
-	by := j.object(classes, at)
-	for i, class := range by.names {
-		share := by.number(class.word, 0, 0.999, 0)
-		c.shares[class.word] = int64(math.Round(share * 1000))
-		p.Classes[class.word] = float64(c.shares[class.word]) / 1000
-		if p.Classes[class.word] != share {
-			j.fault(by.kids[i].line, join(at, class.word), "must have at most 3 decimals, is %s", by.kids[i].word)
+	keeps := false
+	for _, class := range slices.Sorted(maps.Keys(p.Classes)) {
+		share, at := p.Classes[class], strict.Member(path+".classes", class)
+		c.shares[class] = int64(math.Round(share * 1000))
+		p.Classes[class] = float64(c.shares[class]) / 1000
+		keeps = keeps || share > 0
+		switch {
+		case share < 0 || share > 0.999:
+			j.Fault(at, "must be from 0 to 0.999, is %v", share)
+		case p.Classes[class] != share:
+			j.Fault(at, "must have at most 3 decimals, is %v", share)
 		}
 	}
 	var known bool
 	c.usual, known = c.shares[p.Default]
-	switch given, at := in.at("default"); {
-	case given == nil:
-		j.fault(n.line, at, "is missing; must be one of the classes")
+	switch {
+	case !given(n, "default"):
+		j.Fault(path+".default", "is missing; must be one of the classes")
 	case !known && p.Default != "":
-		j.fault(given.line, at, "must be one of the classes, is %q", p.Default)
+		j.Fault(path+".default", "must be one of the classes, is %q", p.Default)
 	}
-	keeps := slices.ContainsFunc(slices.Collect(maps.Values(p.Classes)), func(share float64) bool { return share > 0 })
-	if l := &c.limit; len(j.faults) == faults && keeps && !c.Clients && l.Algorithm() != 0 && l.Burst() == 1 {
-		j.fault(n.line, path, "does nothing here: of a limit of one permit at once nothing can be kept back (with gcra, burst says how many)")
+	if l := &c.limit; j.Count() == faults && keeps && !c.Clients && l.Algorithm() != 0 && l.Burst() == 1 {
+		j.Fault(path, "does nothing here: of a limit of one permit at once nothing can be kept back (with gcra, burst says how many)")
 	}
+}
+
+// A Network is a network, or an address as the network of that address alone.
+type Network struct{ netip.Prefix }
+
+// UnmarshalText reads either.
+func (n *Network) UnmarshalText(text []byte) (err error) {
+	n.Prefix, err = parseNetwork(string(text))
+	return err
+}
+
+// word reads one of some words, in the order of their values.
+func word[T ~uint8](text []byte, words ...string) (T, error) {
+	if i := slices.Index(words, string(text)); i >= 0 {
+		return T(i), nil
+	}
+	return 0, fmt.Errorf("must be one of %s, is %q", strings.Join(words, ", "), text)
 }

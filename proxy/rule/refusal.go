@@ -3,6 +3,7 @@ package rule
 import (
 	"strings"
 
+	"weir/internal/strict"
 	"weir/proxy/refusal"
 )
 
@@ -11,9 +12,9 @@ import (
 //
 // Immutable after New.
 type Refusal struct {
-	Status   int               `json:"status,omitempty"`   // 429 or 503
-	Template string            `json:"template,omitempty"` // name of the files, without what follows the dot
-	Fields   map[string]string `json:"fields,omitempty"`   // in place of those of all
+	Status   int                    `json:"status,omitempty"`   // 429 or 503
+	Template string                 `json:"template,omitempty"` // name of the files, without what follows the dot
+	Fields   map[string]strict.Word `json:"fields,omitempty"`   // in place of those of all
 
 	lines []byte // Fields, as an answer has them
 }
@@ -24,54 +25,41 @@ func (r Refusal) IsZero() bool { return r.Status == 0 && r.Template == "" && r.F
 // Lines are the fields as an answer has them, nil when there are none.
 func (r *Refusal) Lines() []byte { return r.lines }
 
-// refusal reads what refusals of the rule look like.
-func (o object) refusal() (r Refusal) {
-	n, path := o.at("refusal")
-	if n == nil {
-		return r
+// refusal judges what refusals of the rule look like.
+func (j *judge) refusal(n *strict.Node, c *compiled) {
+	path, r := c.path+".refusal", &c.Refusal
+	j.Filled(n, path, "template")
+	if status := n.Member("status"); status != nil && r.Status != 429 && r.Status != 503 {
+		j.Fault(path+".status", "must be 429 or 503, is %v", status)
 	}
-	in := o.j.object(n, path, "status", "template", "fields")
-	if status, at := in.at("status"); status != nil {
-		if status.word != "429" && status.word != "503" || status.kind != kindNumber {
-			o.j.fault(status.line, at, "must be 429 or 503, is %v", status)
-		} else if r.Status = 429; status.word == "503" {
-			r.Status = 503
+	if r.Template != "" && !refusal.ValidName(r.Template) {
+		j.Fault(path+".template", "must be the name of templates, without .html, .json or .txt, is %q", r.Template)
+	} else if r.Template != "" && j.hasTemplate != nil && !j.hasTemplate(r.Template) {
+		tell := j.Fault
+		if j.Unknown != nil { // another proxy has it: the limits hold here too
+			tell = j.Note
 		}
+		tell(path+".template", "there is no template %q in the folder REFUSAL_TEMPLATES", r.Template)
 	}
-	if r.Template = in.text("template"); r.Template != "" {
-		at := in.member("template").line
-		if !refusal.ValidName(r.Template) {
-			o.j.fault(at, in.path+".template", "must be the name of templates, without .html, .json or .txt, is %q", r.Template)
-		} else if has := o.j.hasTemplate; has != nil && !has(r.Template) {
-			tell := o.j.fault
-			if o.j.unknown != nil { // another proxy has it: the limits hold here too
-				tell = o.j.note
-			}
-			tell(at, in.path+".template", "there is no template %q in the folder REFUSAL_TEMPLATES", r.Template)
-		}
-	}
-	fields, at := in.at("fields")
+	fields, path := n.Member("fields"), path+".fields"
 	if fields == nil {
-		return r
+		return
 	}
-	if err := refusal.CheckCount(len(fields.kids)); err != nil {
-		o.j.fault(fields.line, at, "%s", err)
-		return r
+	if err := refusal.CheckCount(len(fields.Kids)); err != nil {
+		j.Under(path, err)
+		return
 	}
-	by := o.j.object(fields, at)
-	r.Fields = make(map[string]string, len(by.names))
-	seen := make(map[string]bool, len(by.names))
-	for i, field := range by.names {
-		value := o.j.scalar(&by.kids[i], join(at, field.word))
-		lower := strings.ToLower(field.word)
-		if err := refusal.CheckField(field.word, value); err != nil {
-			o.j.fault(field.line, join(at, field.word), "%s", err)
-		} else if seen[lower] {
-			o.j.fault(field.line, join(at, field.word), "given twice, as names of fields have no case")
+	seen := make(map[string]bool, len(fields.Kids))
+	values := make(map[string]string, len(fields.Kids))
+	for _, field := range fields.Names {
+		name := string(field.Word)
+		values[name] = string(r.Fields[name])
+		lower := strings.ToLower(name)
+		j.Under(strict.Member(path, name), refusal.CheckField(name, values[name]))
+		if seen[lower] {
+			j.Fault(strict.Member(path, name), "given twice, as names of fields have no case")
 		}
 		seen[lower] = true
-		r.Fields[field.word] = value
 	}
-	r.lines = refusal.Lines(r.Fields)
-	return r
+	r.lines = refusal.Lines(values)
 }

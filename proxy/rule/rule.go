@@ -2,9 +2,9 @@ package rule
 
 import (
 	"encoding/json"
-	"net/netip"
 	"time"
 
+	"weir/internal/strict"
 	"weir/proxy/limit"
 )
 
@@ -16,7 +16,6 @@ type Rule struct {
 	Exempt   bool         `json:"exempt,omitempty"` // no limit applies to what it matches; nothing else is set
 	Match    Match        `json:"match,omitzero"`
 	Key      []Part       `json:"key,omitempty"` // global alone, or up to 8 others
-	Missing  Missing      `json:"missing,omitzero"`
 	Limit    limit.Config `json:"limit,omitzero"`
 	Clients  bool         `json:"clients,omitempty"` // limits of CLIENTS_FILE go before Limit
 	Cost     Cost         `json:"cost,omitzero"`
@@ -24,6 +23,7 @@ type Rule struct {
 	Soft     limit.Soft   `json:"soft,omitzero"` // none: a hard limit
 	Priority Priority     `json:"priority,omitzero"`
 	MaxDelay float64      `json:"maxDelay,omitempty"` // seconds that leaky may hold a request; 0, absent: as long as its queue is
+	Missing  Missing      `json:"missing,omitzero"`
 
 	// Refusal is what refusals of the rule look like.
 	Refusal Refusal `json:"refusal,omitzero"`
@@ -45,11 +45,11 @@ const (
 
 // A Match is the predicate on a request; what is left out matches everything.
 type Match struct {
-	Methods   []string          `json:"methods,omitempty"`
-	Path      string            `json:"path,omitempty"`      // * one segment, ** any number
-	Host      string            `json:"host,omitempty"`      // without port; * one label, ** any number
-	Headers   map[string]string `json:"headers,omitempty"`   // each there, and its first line equal to that
-	Addresses []netip.Prefix    `json:"addresses,omitempty"` // networks; one has the client, behind trusted proxies
+	Methods   []string               `json:"methods,omitempty"`
+	Path      string                 `json:"path,omitempty"`      // * one segment, ** any number
+	Host      string                 `json:"host,omitempty"`      // without port; * one label, ** any number
+	Headers   map[string]strict.Word `json:"headers,omitempty"`   // each there, and its first line equal to that
+	Addresses []Network              `json:"addresses,omitempty"` // networks; one has the client, behind trusted proxies
 }
 
 // A Mode says what comes of a rule's refusal.
@@ -71,13 +71,22 @@ func (m Mode) String() string {
 // MarshalText returns [Mode.String].
 func (m Mode) MarshalText() ([]byte, error) { return []byte(m.String()), nil }
 
+// UnmarshalText reads that.
+func (m *Mode) UnmarshalText(text []byte) (err error) {
+	*m, err = word[Mode](text, "enforce", "shadow")
+	return err
+}
+
 // A Cost is what a request takes of the limit. The zero Cost is 1.
 type Cost struct {
-	Default int64            // of a request that the rest says nothing about; 0 is 1
-	Header  string           // the request says it, up to Max
-	Max     int64            // 0: costMax
-	Methods map[string]int64 // by method
+	Header  string           `json:"header,omitempty"`  // the request says it, up to Max
+	Methods map[string]int64 `json:"methods,omitempty"` // by method
+	Default int64            `json:"default"`           // of a request that the rest says nothing about; 0 is 1
+	Max     int64            `json:"max,omitempty"`     // 0: costMax
 }
+
+// costText is a Cost that is written as an object.
+type costText Cost
 
 // costMax is the largest cost; of one request, and exactly a billion so that no
 // sum comes near 2^53.
@@ -88,12 +97,8 @@ func (c Cost) MarshalJSON() ([]byte, error) {
 	if c.Header == "" && c.Methods == nil {
 		return json.Marshal(max(1, c.Default))
 	}
-	return json.Marshal(struct {
-		Header  string           `json:"header,omitempty"`
-		Methods map[string]int64 `json:"methods,omitempty"`
-		Default int64            `json:"default"`
-		Max     int64            `json:"max,omitempty"`
-	}{c.Header, c.Methods, max(1, c.Default), c.Max})
+	c.Default = max(1, c.Default)
+	return json.Marshal(costText(c))
 }
 
 // of returns what a request with that method and cost field costs.
@@ -139,7 +144,6 @@ type Priority struct {
 // Immutable after New.
 type compiled struct {
 	Rule
-	line       int    // in the file
 	path       string // in the file, as in rules[2]
 	limit      limit.Limit
 	limited    bool          // Limit is there; not so in the built-in rule for clients

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"weir/internal/strict"
 	"weir/proxy/limit"
 )
 
@@ -37,7 +38,7 @@ type Options struct {
 	HasTemplate func(name string) bool
 	// Unknown, unless nil, is told of fields that are not known, which then are no
 	// faults but passed over. It is for what a newer proxy may have written.
-	Unknown func(Fault)
+	Unknown func(strict.Fault)
 }
 
 // A Set is the rules in force. It is made whole and replaced whole.
@@ -52,7 +53,7 @@ type Set struct {
 	own     int             // how many of rules are the file's
 	shares  []int64         // kept back from any class of any rule, ascending
 	classes []string        // the name of a class from which so much is kept back
-	notes   Faults
+	notes   strict.Faults
 
 	exempt    []exemption
 	exempting []Rule // the file's, then that of EXEMPT
@@ -60,42 +61,38 @@ type Set struct {
 }
 
 // Read returns the rules of a file, which is YAML or JSON and has rules at its
-// top, or domain and descriptors. The error is a [Faults], which names all that
+// top, or domain and descriptors. The error is a [strict.Faults], which names all that
 // is wrong.
 func Read(data []byte, o Options) (*Set, error) {
-	j := judge{unknown: o.Unknown, hasTemplate: o.HasTemplate}
+	j := judge{Reader: &strict.Reader{Unknown: o.Unknown}, hasTemplate: o.HasTemplate}
 	s := &Set{clients: o.Clients}
-	root, ok := j.readText(data)
 	switch {
-	case !ok:
-		return nil, j.verdict()
-	case root.kind != kindObject:
-		j.wrong(&root, "", kindObject)
-		return nil, j.verdict()
-	case root.member("domain") != nil || root.member("descriptors") != nil:
-		var file descriptorFile
-		file, s.rules = j.descriptors(&root, o.DescriptorKeys)
-		s.file = &file
+	case !j.File(data, fileBytesMax):
+		return nil, j.Err()
+	case j.Root.Kind == strict.Null && j.Root.Word == nil:
+		j.Fault("", "is empty; must be an object with rules, or with domain and descriptors; rules: [] is no rules")
+	case given(j.Root, "domain") || given(j.Root, "descriptors"):
+		s.file, s.rules = j.descriptors(o.DescriptorKeys)
 	default:
-		s.rules = j.rules(j.object(&root, "", "rules"))
+		s.rules = j.rules()
 	}
 	j.splitExempt(s, o)
 	s.own = len(s.rules)
 	j.addClients(s, o)
-	if len(j.faults) > 0 {
-		return nil, j.verdict()
+	if err := j.Err(); err != nil {
+		return nil, err
 	}
 	s.assign()
 	j.clientRules(s)
 	if len(s.parts) > partsMax {
-		j.fault(0, "", "must not look at more than %d different fields, cookies and parameters, looks at %d", partsMax, len(s.parts))
+		j.Fault("", "must not look at more than %d different fields, cookies and parameters, looks at %d", partsMax, len(s.parts))
 	} else {
 		j.overlaps(s)
 	}
-	if err := j.verdict(); err != nil {
+	if err := j.Err(); err != nil {
 		return nil, err
 	}
-	s.notes = j.notes
+	s.notes = j.Notes()
 	s.index = newIndex(s.rules)
 	for i := range s.rules {
 		s.shares = slices.AppendSeq(s.shares, maps.Values(s.rules[i].shares))
@@ -125,7 +122,7 @@ func (s *Set) Classes() []string { return s.classes }
 
 // Notes returns what of the file, or of the client file with it, is allowed and has no
 // effect; at most 100.
-func (s *Set) Notes() Faults { return s.notes }
+func (s *Set) Notes() strict.Faults { return s.notes }
 
 // addClients adds the built-in rule for clients when it is needed.
 func (j *judge) addClients(s *Set, o Options) {
@@ -134,7 +131,7 @@ func (j *judge) addClients(s *Set, o Options) {
 		return
 	}
 	if o.ClientKey.source == sourceNone || o.ClientKey.source == sourceGlobal {
-		j.fault(0, "CLIENT_KEY", "must be a part that tells clients apart, such as header:X-Client-Id, is %q", o.ClientKey)
+		j.Fault("CLIENT_KEY", "must be a part that tells clients apart, such as header:X-Client-Id, is %q", o.ClientKey)
 	}
 	s.rules = append(s.rules, compiled{Rule: Rule{ID: ClientsRule, Key: []Part{o.ClientKey}, Clients: true}})
 }
@@ -205,12 +202,12 @@ func (j *judge) clientRules(s *Set) {
 		switch {
 		case classes[class]:
 		case len(classes) > 0:
-			j.fault(0, "", "must have the priority %q of client %q in the client file as a class of a rule; the classes are %s",
+			j.Fault("", "must have the priority %q of client %q in the client file as a class of a rule; the classes are %s",
 				class, name, strings.Join(slices.Sorted(maps.Keys(classes)), ", "))
-		case s.own == 0 || j.unknown != nil:
-			j.note(0, "", "the priority %q of client %q in the client file has no effect: no rule has priority classes", class, name)
+		case s.own == 0 || j.Unknown != nil:
+			j.Note("", "the priority %q of client %q in the client file has no effect: no rule has priority classes", class, name)
 		default:
-			j.fault(0, "", "must have the priority %q of client %q in the client file as a class of a rule; no rule has priority classes", class, name)
+			j.Fault("", "must have the priority %q of client %q in the client file as a class of a rule; no rule has priority classes", class, name)
 		}
 	}
 }
@@ -251,7 +248,7 @@ func (j *judge) clientLimits(c *compiled, clients *Clients, softened map[limit.S
 		return
 	}
 	if (len(softened)+1)*len(clients.limits) > softenedMax {
-		j.fault(c.line, c.path+".soft", "must be the same in more rules: different ones times the %d limits of the client file must be at most %d",
+		j.Fault(c.path+".soft", "must be the same in more rules: different ones times the %d limits of the client file must be at most %d",
 			len(clients.limits), softenedMax)
 		return
 	}
@@ -260,7 +257,7 @@ func (j *judge) clientLimits(c *compiled, clients *Clients, softened map[limit.S
 	for i, hard := range clients.limits {
 		var err error
 		if c.limits[i], err = hard.WithSoft(c.Soft); err != nil {
-			j.fault(c.line, c.path+".soft", "must go with the limits of the client file too: %s with %+v", err, hard.Config())
+			j.Fault(c.path+".soft", "must go with the limits of the client file too: %s with %+v", err, hard.Config())
 		}
 	}
 }
