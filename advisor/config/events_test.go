@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"weir/internal/strict"
 )
 
 func berlin(t *testing.T) *time.Location {
@@ -51,29 +53,29 @@ func TestWrongEvents(t *testing.T) {
 		names += fmt.Sprintf("- {name: n%d, %s}\n", i, times)
 	}
 	for _, c := range []struct{ text, want string }{
-		{"name: sale", "line 1: must be one list of {name, start, end, ramp}"},
-		{"- sale\n- sale2", "line 1: [0]: must be {name, start, end, ramp}; line 2: [1]: must be"},
+		{"name: sale", "line 1: must be a list, is an object"},
+		{"- sale\n- sale2", `line 1: [0]: must be an object, is "sale"; line 2: [1]: must be`},
 		{"- name: sale\n  start: 2026-07-01\n", "line 1: [0].end: is missing"},
 		{"- {" + times + "}", "line 1: [0].name: is missing"},
-		{"- {name: , " + times + "}", "line 1: [0].name: is missing"},
-		{"- name: sale\n  begin: 1\n  start: 2026-07-01\n  end: 2026-07-02", "line 2: [0].begin: is unknown; there are name, start, end, ramp"},
+		{"- {name: , " + times + "}", "line 1: [0].name: must be a string, is null"},
+		{"- name: sale\n  begin: 1\n  start: 2026-07-01\n  end: 2026-07-02", "line 2: [0].begin: unknown field; allowed: name, start, end, ramp"},
 		{"- {name: a, " + times + "}\n- name: b\n  start: 2026-07-02\n  end: 2026-07-01\n", "line 4: [1].end: must be after start"},
-		{"- name: b\n  name: c\n  start: 2026-07-02\n  end: 2026-07-03\n", "line 2: [0].name: is there twice"},
+		{"- name: b\n  name: c\n  start: 2026-07-02\n  end: 2026-07-03\n", "line 2: [0].name: given twice"},
 		{"- {name: a, ramp: -3m, " + times + "}", `[0].ramp: must be a duration such as 30m, at most 168h, is "-3m"`},
 		{"- {name: a, ramp: 30, " + times + "}", `[0].ramp: must be a duration such as 30m, at most 168h, is "30"`},
 		{"- {name: a, start: 27.11.2026, end: 2026-07-01}", `[0].start: must be a time such as 2026-11-27T08:00:00+01:00 or 2026-11-27 08:00, is "27.11.2026"`},
-		{"- {name: a, start: [1], end: 2026-07-01}", `[0].start: must be a time`},
+		{"- {name: a, start: [1], end: 2026-07-01}", `[0].start: must be a string, is a list`},
 		{"- name: [\n", "line 1: not valid YAML"},
 		{"- {name: " + strings.Repeat("x", nameBytesMax+1) + ", " + times + "}", "[0].name: is longer than 100 bytes"},
-		{strings.Repeat("[", 1000), "line 1: nested deeper than a list of events"},
-		{strings.Repeat("- ", 1000) + "x", "line 1: nested deeper than a list of events"},
-		{strings.Repeat("- x\n", eventsMax+1), "line 1001: there are 1001 events, at most 1000 are allowed"},
+		{strings.Repeat("[", 1000), "line 1: nested deeper than 32 levels"},
+		{strings.Repeat("- ", 1000) + "x", "line 1: nested too deep"},
+		{strings.Repeat("- x\n", eventsMax+1), "there are 1001 events, at most 1000 are allowed"},
 		{names, `line 17: [16].name: "n16" is one name too many: at most 16 are told apart`},
-		{strings.Repeat("#", eventsBytesMax+1), "the file is larger than"},
-		{"- {name: a}\n---\n- {name: b}", "must be one list"},
+		{strings.Repeat("#", eventsBytesMax+1), "must be at most 1048576 bytes"},
+		{"- {name: a}\n---\n- {name: b}", "must be one YAML document"},
 	} {
 		_, err := ParseEvents([]byte(c.text), time.UTC)
-		if _, ok := errors.AsType[Faults](err); !ok || !strings.Contains(err.Error(), c.want) {
+		if _, ok := errors.AsType[strict.Faults](err); !ok || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%.80q: %v, want %q", c.text, err, c.want)
 		}
 	}

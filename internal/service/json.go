@@ -34,13 +34,13 @@ type errorAnswer struct {
 }
 
 // WriteError answers with {"error": sentence}, and with the path when err is a
-// strict.Fault. Errors of several faults, as of errors.Join, are told
+// strict.Fault. Errors of several faults are told
 // whole, with the path of the first.
 func WriteError(w http.ResponseWriter, status int, err error) {
 	answer := errorAnswer{Error: strings.ReplaceAll(err.Error(), "\n", "; ")}
 	if e, ok := errors.AsType[strict.Fault](err); ok {
 		answer.Path = e.Path
-		if err == error(e) {
+		if err.Error() == e.Error() {
 			answer.Error = e.Message
 		}
 	}

@@ -37,6 +37,15 @@ func (f Faults) Error() string {
 	return strings.Join(words, "; ")
 }
 
+// Unwrap returns the faults one by one.
+func (f Faults) Unwrap() []error {
+	all := make([]error, len(f))
+	for i, fault := range f {
+		all[i] = fault
+	}
+	return all
+}
+
 // Under returns the faults with their paths put under path, for what is a part of a
 // larger document.
 func (f Faults) Under(path string) Faults {

@@ -58,7 +58,6 @@ func (l *Limits) Register(own *service.Endpoints) {
 // answer writes the configuration in force with a note, or what was wrong. An error that
 // only wraps one of JSON is about the stored document, not about the request.
 func (l *Limits) answer(w http.ResponseWriter, a *Active, err error, note string) {
-	_, bad := err.(strict.Fault)
 	switch {
 	case err == nil:
 		w.Header().Set("ETag", strconv.Quote(strconv.FormatInt(a.Version, 10)))
@@ -67,13 +66,22 @@ func (l *Limits) answer(w http.ResponseWriter, a *Active, err error, note string
 		service.WriteJSON(w, http.StatusOK, body)
 	case errors.Is(err, ErrConflict):
 		service.WriteError(w, http.StatusConflict, err)
-	case bad:
+	case ofRequest(err):
 		service.WriteError(w, http.StatusBadRequest, err)
 	case errors.Is(err, ErrAway):
 		service.WriteError(w, http.StatusServiceUnavailable, err)
 	default:
 		service.WriteError(w, http.StatusInternalServerError, err)
 	}
+}
+
+// ofRequest reports whether an error is about what the request says.
+func ofRequest(err error) bool {
+	switch err.(type) {
+	case strict.Fault, strict.Faults:
+		return true
+	}
+	return false
 }
 
 func (l *Limits) post(w http.ResponseWriter, r *http.Request) {

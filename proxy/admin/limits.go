@@ -12,7 +12,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"weir/internal/strict"
 	"weir/proxy/decide"
 	"weir/proxy/limit"
 	"weir/proxy/store"
@@ -141,7 +140,7 @@ const writeTriesMax = 8
 func (l *Limits) Apply(now time.Time, ch Change) (*Active, error) {
 	lim, err := limit.New(ch.Config)
 	if err != nil {
-		return nil, faulty(err)
+		return nil, err
 	}
 	return l.change(now, basis{ifMatch: ch.IfMatch, storedOnly: ch.StoredOnly}, func(old *Active) (*Active, error) {
 		if ch.Basis != nil && !old.sameChange(ch.Basis) {
@@ -163,7 +162,7 @@ func (l *Limits) Switch(now time.Time, a limit.Algorithm, ifMatch int64) (*Activ
 		cfg.Algorithm = a
 		lim, err := limit.New(cfg)
 		if err != nil {
-			return nil, faulty(err)
+			return nil, err
 		}
 		return &Active{Config: cfg, Policy: decide.NewPolicy(ruleID, lim), Source: SourceAPI, Pinned: old.Pinned}, nil
 	})
@@ -220,11 +219,3 @@ func describe(c limit.Config) string {
 }
 
 func number(v float64) string { return strconv.FormatFloat(v, 'f', -1, 64) }
-
-// faulty turns the limit package's faults into one error with a path.
-func faulty(err error) error {
-	if faults, ok := errors.AsType[strict.Faults](err); ok && len(faults) > 0 {
-		return strict.Fault{Path: faults[0].Path, Message: faults.Error()}
-	}
-	return err
-}

@@ -123,16 +123,14 @@ func (r *Rules) answer(w http.ResponseWriter, a *ActiveRules, err error) {
 	status := http.StatusInternalServerError
 	_, byFile := errors.AsType[*RulesFileError](err)
 	_, ofFile := errors.AsType[*fileError](err)
-	_, bad := err.(strict.Fault)
 	faults := faultsOf(err)
-	_, direct := err.(strict.Faults)
 	_, large := errors.AsType[store.SizeError](err)
 	switch {
 	case large:
 		status = http.StatusRequestEntityTooLarge
 	case errors.Is(err, ErrConflict), byFile:
 		status = http.StatusConflict
-	case bad, direct:
+	case ofRequest(err):
 		status = http.StatusBadRequest
 	case errors.Is(err, ErrAway) && !ofFile:
 		status = http.StatusServiceUnavailable

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"weir/internal/strict"
 )
 
 // Bounds of a Config. They keep every sum of times far from overflow and the
@@ -86,31 +88,12 @@ func (c Config) Plain() bool {
 	return c.Delay == 0 && c.Workers == 0 && c.ErrorRate == 0
 }
 
-// A Fault is one thing wrong with a Config: the JSON name of the field, and what
-// is allowed there.
-type Fault struct{ Path, Message string }
-
-// Faults lists all that is wrong with a Config. It is never empty.
-type Faults []Fault
-
-// Error joins the faults in one line, each with its path.
-func (f Faults) Error() string {
-	var b strings.Builder
-	for i, fault := range f {
-		if i > 0 {
-			b.WriteString("; ")
-		}
-		b.WriteString(fault.Path + ": " + fault.Message)
-	}
-	return b.String()
-}
-
-// Validate reports all faults of c as Faults, or nil.
+// Validate reports all faults of c as strict.Faults, with the JSON names of the fields, or nil.
 func (c Config) Validate() error {
-	var faults Faults
+	var faults strict.Faults
 	check := func(ok bool, path, format string, values ...any) {
 		if !ok {
-			faults = append(faults, Fault{path, fmt.Sprintf(format, values...)})
+			faults = append(faults, strict.Fault{Path: path, Message: fmt.Sprintf(format, values...)})
 		}
 	}
 	check(c.Delay >= 0 && c.Delay <= DelayMax, "delay",

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"weir/internal/strict"
 )
 
 func TestValidate(t *testing.T) {
@@ -43,7 +44,7 @@ func TestValidate(t *testing.T) {
 		var paths []string
 		err := test.cfg.Validate()
 		if err != nil {
-			for _, f := range err.(Faults) {
+			for _, f := range err.(strict.Faults) {
 				paths = append(paths, f.Path)
 			}
 		}

@@ -92,7 +92,7 @@ type Model[T any] struct {
 }
 
 // New makes an idle service at now. chance is where its randomness comes from;
-// the Model keeps it. A wrong cfg is an error of type Faults.
+// the Model keeps it. A wrong cfg is a strict.Faults.
 func New[T any](now time.Time, cfg Config, chance *rand.Rand) (*Model[T], error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
@@ -154,7 +154,7 @@ func (m *Model[T]) Next() (at time.Time, ok bool) {
 }
 
 // Change replaces the behaviour from now on; a wrong cfg is an error of type
-// Faults and changes nothing. Who has a worker keeps it and the end it was
+// strict.Faults and changes nothing. Who has a worker keeps it and the end it was
 // given, also when there are fewer workers now. Who waits keeps the place, also
 // when there are fewer places now, and waits as long as the new QueueTimeout
 // allows, counted from the arrival. What ends by the change is told by the

@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"testing"
 	"time"
+	"weir/internal/strict"
 )
 
 const ms = time.Millisecond
@@ -253,7 +254,7 @@ func TestChange(t *testing.T) {
 func TestChangeRefusesNonsense(t *testing.T) {
 	m := newModel(t, Default(), 1)
 	err := m.Change(epoch, Config{Delay: -1, QueueTimeout: 1 * ms})
-	var faults Faults
+	var faults strict.Faults
 	if !errors.As(err, &faults) || len(faults) != 1 || faults[0].Path != "delay" {
 		t.Errorf("change said %v", err)
 	}

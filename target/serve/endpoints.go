@@ -1,7 +1,6 @@
 package serve
 
 import (
-	"errors"
 	"log/slog"
 	"math"
 	"net/http"
@@ -107,7 +106,7 @@ func (s *Server) postModel(log *slog.Logger, w http.ResponseWriter, r *http.Requ
 	}
 	before, after, err := s.station.change(time.Now(), func(c model.Config) model.Config { return change.over(c, dist) })
 	if err != nil {
-		service.WriteError(w, http.StatusBadRequest, located(err))
+		service.WriteError(w, http.StatusBadRequest, err)
 		return
 	}
 	// The change may have ended requests; some loop has to answer them.
@@ -117,16 +116,4 @@ func (s *Server) postModel(log *slog.Logger, w http.ResponseWriter, r *http.Requ
 			"queue", after.Queue, "queueTimeout", after.QueueTimeout, "errorRate", after.ErrorRate)
 	}
 	service.WriteJSON(w, http.StatusOK, answerOf(after))
-}
-
-// located returns the model's Faults as an error with a path, that of the first.
-func located(err error) error {
-	faults, ok := errors.AsType[model.Faults](err)
-	if !ok {
-		return err
-	}
-	if len(faults) == 1 {
-		return strict.Fault{Path: faults[0].Path, Message: faults[0].Message}
-	}
-	return strict.Fault{Path: faults[0].Path, Message: faults.Error()}
 }

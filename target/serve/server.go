@@ -71,7 +71,7 @@ func Run(ctx context.Context, e *service.Env, cfg Config) error {
 }
 
 // Start starts to serve on e.Addr. A wrong cfg.Model is an error of type
-// model.Faults.
+// strict.Faults.
 func Start(e *service.Env, cfg Config) (*Server, error) {
 	seed := cfg.Seed
 	if seed == 0 {
