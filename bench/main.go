@@ -20,7 +20,6 @@ import (
 	"weir/bench/protect"
 	"weir/bench/restart"
 	"weir/bench/rig"
-	"weir/bench/rules"
 	"weir/bench/scenario"
 	"weir/bench/speed"
 	"weir/internal/service"
@@ -45,7 +44,7 @@ func experiments() []experiment {
 		{"attack", "[NAME…] attackers beside good traffic: what it notices, what they cost, when they are gone (six minutes)", attack.Run},
 		{"chaos", "[EXCHANGES] a million of them through resets, half closes, tunnels, splits, slow peers and restarts of the target (three minutes)", chaos.Run},
 		{"restart", "[TIMES] replaces the proxy twenty times under load: what clients notice (a minute)", restart.Run},
-		{"rules", "[SECONDS] what ten rules cost of which two match: CPU per request against the global limit alone (a minute)", rules.Run},
+		{"rules", "[SECONDS] what ten rules cost of which two match: CPU per request against the global limit alone (a minute)", speed.Rules},
 		{"scenario", "[NAME…] [-compress N] the four situations under each algorithm, with and without the advisor: tables, plots, a page (a minute each)", order.Play},
 		{"advisor", "[quick|all] [WORD…] how well the advisor forecasts, and what it is worth beside other ways to choose a limit; only scenarios with all words in their name (with five seeds of each: ten minutes, all fifty)", advisor.Run},
 		{"protect", "[-rounds N] [-only NAMES] a target is overrun behind nothing, a limit, the gate, HAProxy and failsafe-go: what was answered in time of what could have been; goes on where it was stopped (95 minutes)", protectRun},

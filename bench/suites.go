@@ -14,7 +14,6 @@ import (
 	"weir/bench/pacing"
 	"weir/bench/restart"
 	"weir/bench/rig"
-	"weir/bench/rules"
 	"weir/bench/scenario"
 	"weir/bench/speed"
 	"weir/bench/suite"
@@ -80,7 +79,7 @@ func usual(dir string) []suite.Part {
 	return []suite.Part{
 		{Name: "speed", Args: []string{"usual"}, Run: speed.Run},
 		{Name: "micro", Run: micro.Run},
-		{Name: "rules", Args: []string{"1"}, Run: rules.Run},
+		{Name: "rules", Args: []string{"1"}, Run: speed.Rules},
 		{Name: "scenario", Run: (&scenario.Order{Cases: cases, Compress: 120, Dir: dir}).Play},
 		{Name: "advisor", Args: []string{"quick"}, Run: advisor.Run},
 	}
@@ -92,7 +91,7 @@ func all(dir string) []suite.Part {
 	return []suite.Part{
 		{Name: "speed", Args: []string{"all"}, Run: speed.Run},
 		{Name: "micro", Args: []string{"1s"}, Run: micro.Run},
-		{Name: "rules", Run: rules.Run},
+		{Name: "rules", Run: speed.Rules},
 		{Name: "accuracy", Run: alone(scenario.Accuracy)},
 		{Name: "outage", Run: alone(scenario.Outage)},
 		{Name: "redis", Run: alone(scenario.Lost(rig.RedisStore))},

@@ -16,6 +16,7 @@ type contestant struct {
 	url     string
 	process *rig.Process
 	script  string // of wrk; empty: plain requests
+	header  string // a field of each request; empty: none
 }
 
 // A sample is one run against a contestant.
@@ -38,7 +39,7 @@ func micros(d time.Duration) float64 { return float64(d.Nanoseconds()) / 1e3 }
 
 // sample drives the contestant for a time.
 func (l *lab) sample(c contestant, connections int, span time.Duration) (sample, error) {
-	r, used, err := rig.Wrk{URL: c.url, Connections: connections, For: span, Script: c.script}.Against(l.ctx, c.process.Pid())
+	r, used, err := rig.Wrk{URL: c.url, Connections: connections, For: span, Script: c.script, Header: c.header}.Against(l.ctx, c.process.Pid())
 	return sample{requests: r.Requests, perSec: r.PerSecond, cpu: time.Duration(float64(used) / max(r.Requests, 1)), p50: r.P50, failed: r.Failed}, err
 }
 

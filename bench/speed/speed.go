@@ -51,6 +51,17 @@ type lab struct {
 	ending  []func() // for what ends otherwise
 }
 
+func newLab(ctx context.Context, out io.Writer, e effort) (*lab, error) {
+	dir, err := os.MkdirTemp("", "weir-speed-")
+	return &lab{ctx: ctx, out: out, dir: dir, effort: e}, err
+}
+
+// end ends everything.
+func (l *lab) end() {
+	l.stop()
+	_ = os.RemoveAll(l.dir)
+}
+
 // Run compares and prints Markdown. args may name an effort: quick, usual, all.
 // What is not installed is said and left out.
 func Run(ctx context.Context, args []string, out io.Writer) (err error) {
@@ -65,13 +76,11 @@ func Run(ctx context.Context, args []string, out io.Writer) (err error) {
 	if err := missingTools("nginx", "wrk"); err != nil {
 		return fmt.Errorf("%w: %w", err, result.ErrNotKept)
 	}
-	dir, err := os.MkdirTemp("", "weir-speed-")
+	l, err := newLab(ctx, out, e)
 	if err != nil {
 		return err
 	}
-	defer os.RemoveAll(dir)
-	l := &lab{ctx: ctx, out: out, dir: dir, effort: e}
-	defer l.stop()
+	defer l.end()
 	fmt.Fprintf(out, "%d runs of %v of each side, in turns; medians, and in brackets the least and the most of the rounds' ratios; one loop against one worker or thread, and GATE=off, unless said\n", e.rounds, e.span)
 	if err := missingTools("haproxy"); err != nil {
 		fmt.Fprintf(out, "\nHAProxy is left out: %v\n", err)
