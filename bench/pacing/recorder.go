@@ -1,21 +1,22 @@
 package pacing
 
 import (
+	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"runtime"
+	"io"
+	"net"
 	"slices"
 	"sync"
+	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
 )
 
 const (
-	backlog    = 4096
 	readBytes  = 16 << 10
-	eventsMax  = 512
 	answerText = "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: 2\r\n\r\nOK"
 )
 
@@ -24,133 +25,98 @@ const (
 // process got round to it. Requests have no bodies, and each is answered at
 // once.
 //
-// Safe for concurrent use: mu guards stamps; the sockets belong to its thread.
+// Safe for concurrent use: mu guards what follows it.
 type recorder struct {
-	addr   string
-	listen int
-	poll   int
-	wake   int // an eventfd that ends the thread
-	ended  chan struct{}
-	conns  map[int]int // bytes of the empty line seen so far, by descriptor
+	addr    string
+	listen  net.Listener
+	serving sync.WaitGroup
 
 	mu     sync.Mutex
-	stamps []int64 // nanoseconds of the wall clock
-	blind  int     // requests whose time the kernel did not tell
+	conns  map[net.Conn]bool // nil: it was stopped
+	stamps []int64           // nanoseconds of the wall clock
+	blind  int               // requests whose time the kernel did not tell
 }
 
 // startRecorder listens on a free port of loopback.
 func startRecorder() (*recorder, error) {
-	r := &recorder{listen: -1, poll: -1, wake: -1, ended: make(chan struct{}), conns: make(map[int]int)}
-	if err := r.open(); err != nil {
-		r.closeAll()
+	// Connections inherit the option, so that no request is earlier than it.
+	config := net.ListenConfig{Control: func(_, _ string, raw syscall.RawConn) error {
+		var set error
+		err := raw.Control(func(fd uintptr) { set = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_TIMESTAMPNS, 1) })
+		return errors.Join(err, set)
+	}}
+	listen, err := config.Listen(context.Background(), "tcp4", "127.0.0.1:0")
+	if err != nil {
 		return nil, fmt.Errorf("start the recorder: %w", err)
 	}
-	go r.serve()
+	r := &recorder{addr: listen.Addr().String(), listen: listen, conns: make(map[net.Conn]bool)}
+	r.serving.Go(r.accept)
 	return r, nil
-}
-
-func (r *recorder) open() (err error) {
-	if r.listen, err = unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, 0); err != nil {
-		return err
-	}
-	// Connections inherit it, so that no request is earlier than the option.
-	if err := unix.SetsockoptInt(r.listen, unix.SOL_SOCKET, unix.SO_TIMESTAMPNS, 1); err != nil {
-		return err
-	}
-	if err := unix.Bind(r.listen, &unix.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}); err != nil {
-		return err
-	}
-	if err := unix.Listen(r.listen, backlog); err != nil {
-		return err
-	}
-	name, err := unix.Getsockname(r.listen)
-	if err != nil {
-		return err
-	}
-	r.addr = fmt.Sprintf("127.0.0.1:%d", name.(*unix.SockaddrInet4).Port)
-	if r.poll, err = unix.EpollCreate1(unix.EPOLL_CLOEXEC); err != nil {
-		return err
-	}
-	if r.wake, err = unix.Eventfd(0, unix.EFD_CLOEXEC); err != nil {
-		return err
-	}
-	return errors.Join(r.watch(r.listen), r.watch(r.wake))
-}
-
-func (r *recorder) watch(fd int) error {
-	return unix.EpollCtl(r.poll, unix.EPOLL_CTL_ADD, fd, &unix.EpollEvent{Events: unix.EPOLLIN, Fd: int32(fd)})
-}
-
-// serve is the recorder's thread.
-func (r *recorder) serve() {
-	runtime.LockOSThread()
-	defer close(r.ended)
-	events := make([]unix.EpollEvent, eventsMax)
-	for {
-		n, err := unix.EpollWait(r.poll, events, -1)
-		if err != nil && !errors.Is(err, unix.EINTR) {
-			return
-		}
-		for _, e := range events[:max(n, 0)] {
-			switch fd := int(e.Fd); fd {
-			case r.wake:
-				return
-			case r.listen:
-				r.accept()
-			default:
-				r.read(fd)
-			}
-		}
-	}
 }
 
 func (r *recorder) accept() {
 	for {
-		fd, _, err := unix.Accept4(r.listen, unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC)
+		c, err := r.listen.Accept()
 		if err != nil {
 			return
 		}
-		_ = unix.SetsockoptInt(fd, unix.IPPROTO_TCP, unix.TCP_NODELAY, 1)
-		if r.watch(fd) != nil {
-			_ = unix.Close(fd)
-			continue
+		r.mu.Lock()
+		open := r.conns != nil
+		if open {
+			r.conns[c] = true
+			r.serving.Go(func() { r.serve(c) })
 		}
-		r.conns[fd] = 0
+		r.mu.Unlock()
+		if !open {
+			_ = c.Close()
+		}
 	}
 }
 
-// read takes what has come on a connection, and answers.
-func (r *recorder) read(fd int) {
+// serve records and answers what comes on a connection until it ends.
+func (r *recorder) serve(c net.Conn) {
+	defer func() {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		delete(r.conns, c)
+		_ = c.Close()
+	}()
+	raw, err := c.(*net.TCPConn).SyscallConn()
+	if err != nil {
+		return
+	}
 	var buf [readBytes]byte
 	var control [64]byte
-	n, nc, _, _, err := unix.Recvmsg(fd, buf[:], control[:], 0)
-	if errors.Is(err, unix.EAGAIN) {
-		return
+	for state := 0; ; { // bytes of the empty line seen so far
+		var n, nc, ends int
+		var failed error
+		err := raw.Read(func(fd uintptr) bool {
+			n, nc, _, _, failed = unix.Recvmsg(int(fd), buf[:], control[:], 0)
+			return !errors.Is(failed, unix.EAGAIN)
+		})
+		if err != nil || failed != nil || n <= 0 {
+			return
+		}
+		if ends, state = count(buf[:n], state); ends > 0 {
+			r.note(ends, control[:nc])
+		}
+		for range ends {
+			_, _ = io.WriteString(c, answerText) // a client that is gone is noticed when reading
+		}
 	}
-	if n <= 0 || err != nil {
-		delete(r.conns, fd)
-		_ = unix.Close(fd)
-		return
-	}
-	ends, state := count(buf[:n], r.conns[fd])
-	r.conns[fd] = state
-	if ends == 0 {
-		return
-	}
-	stamp, told := stampOf(control[:nc])
+}
+
+// note records requests with the time in a control message.
+func (r *recorder) note(requests int, control []byte) {
+	stamp, told := stampOf(control)
 	if !told {
 		stamp = time.Now().UnixNano()
 	}
 	r.mu.Lock()
-	for range ends {
-		r.stamps = append(r.stamps, stamp)
-	}
+	defer r.mu.Unlock()
+	r.stamps = append(r.stamps, slices.Repeat([]int64{stamp}, requests)...)
 	if !told {
-		r.blind += ends
-	}
-	r.mu.Unlock()
-	for range ends {
-		_, _ = unix.Write(fd, []byte(answerText)) // a client that is gone is noticed when reading
+		r.blind += requests
 	}
 }
 
@@ -196,61 +162,39 @@ func (r *recorder) take() (stamps []int64, blind int) {
 	return stamps, blind
 }
 
-// stop ends the thread and closes all sockets.
+// stop closes all sockets and waits until nothing is served any more.
 func (r *recorder) stop() {
-	_, _ = unix.Write(r.wake, []byte{1, 0, 0, 0, 0, 0, 0, 0})
-	<-r.ended
-	r.closeAll()
-}
-
-func (r *recorder) closeAll() {
-	for fd := range r.conns {
-		_ = unix.Close(fd)
+	_ = r.listen.Close()
+	r.mu.Lock()
+	for c := range r.conns {
+		_ = c.Close()
 	}
-	for _, fd := range []int{r.listen, r.poll, r.wake} {
-		if fd >= 0 {
-			_ = unix.Close(fd)
-		}
-	}
+	r.conns = nil
+	r.mu.Unlock()
+	r.serving.Wait()
 }
 
 // precision measures the recorder: it sends n requests itself, and returns how
-// long after the beginning of each write(2) its recorded time is. That is all
-// the recorder may add to what it measures of others, and the way through the
-// kernel besides.
+// long after the beginning of each write its recorded time is. That is all the
+// recorder may add to what it measures of others, and the way through the kernel
+// besides.
 func (r *recorder) precision(n int, every time.Duration) ([]time.Duration, error) {
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
 	r.take()
-	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	c, err := net.Dial("tcp", r.addr)
 	if err != nil {
 		return nil, err
 	}
-	defer unix.Close(fd)
-	to, err := unix.Getsockname(r.listen)
-	if err != nil {
-		return nil, err
-	}
-	if err := unix.Connect(fd, to); err != nil {
-		return nil, err
-	}
-	_ = unix.SetsockoptInt(fd, unix.IPPROTO_TCP, unix.TCP_NODELAY, 1)
+	defer c.Close()
 	sent := make([]int64, n)
 	answer := make([]byte, len(answerText))
-	request := []byte("GET / HTTP/1.1\r\nHost: recorder\r\n\r\n")
 	for i := range sent {
-		pause := unix.NsecToTimespec(int64(every))
-		_ = unix.ClockNanosleep(unix.CLOCK_MONOTONIC, 0, &pause, nil)
+		time.Sleep(every)
 		sent[i] = time.Now().UnixNano()
-		if _, err := unix.Write(fd, request); err != nil {
+		if _, err := io.WriteString(c, "GET / HTTP/1.1\r\nHost: recorder\r\n\r\n"); err != nil {
 			return nil, err
 		}
-		for have := 0; have < len(answer); {
-			k, err := unix.Read(fd, answer[have:])
-			if err != nil || k <= 0 {
-				return nil, fmt.Errorf("the recorder does not answer: %w", errors.Join(err, unix.EPIPE))
-			}
-			have += k
+		if _, err := io.ReadFull(c, answer); err != nil {
+			return nil, fmt.Errorf("the recorder does not answer: %w", err)
 		}
 	}
 	stamps, blind := r.take()
