@@ -1,19 +1,15 @@
 package core
 
 import (
-	"flag"
 	"fmt"
-	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"weir/advisor/policy"
+	"weir/internal/testkit"
 )
-
-var update = flag.Bool("update", false, "rewrite what is told in testdata/*.txt")
 
 // monday is when the tests' time begins.
 var monday = time.Date(2026, 1, 19, 0, 0, 0, 0, time.UTC)
@@ -150,51 +146,25 @@ func partOf(parts []Part) func(string) []byte {
 	}
 }
 
-// TestScripts plays testdata/*.txt: blocks with an empty line in between, each
-// commands, a line ----, and what is told. A block begins with an empty core, unless
-// its first line is "then". Lines with # explain.
+// A block of a script begins with an empty core, unless its first line is "then".
 func TestScripts(t *testing.T) {
-	paths, err := filepath.Glob("testdata/*.txt")
-	if err != nil || len(paths) == 0 {
-		t.Fatalf("no scripts: %v", err)
-	}
-	for _, path := range paths {
-		t.Run(strings.TrimSuffix(filepath.Base(path), ".txt"), func(t *testing.T) { playScript(t, path) })
-	}
-}
-
-func playScript(t *testing.T, path string) {
-	script, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var p *player
-	var snap map[string]*Snapshot
-	var out []string
-	for block := range strings.SplitSeq(strings.TrimSpace(string(script)), "\n\n") {
-		commands, want, _ := strings.Cut(block, "\n----")
-		if p == nil || !strings.Contains("\n"+commands, "\nthen") {
-			p, snap = &player{c: New(Tuning{})}, map[string]*Snapshot{}
-		}
-		p.tell, p.last = nil, ""
-		for line := range strings.SplitSeq(commands, "\n") {
-			if line == "then" || strings.HasPrefix(line, "#") {
-				continue
+	testkit.Scripts(t, func() func([]string) (string, error) {
+		var p *player
+		var snap map[string]*Snapshot
+		return func(commands []string) (string, error) {
+			if commands[0] == "then" {
+				commands = commands[1:]
+			} else {
+				p, snap = &player{c: New(Tuning{})}, map[string]*Snapshot{}
 			}
-			if err := p.do(snap, line); err != nil {
-				t.Fatalf("%s: %s: %v", path, line, err)
+			p.tell, p.last = nil, ""
+			for _, line := range commands {
+				if err := p.do(snap, line); err != nil {
+					return "", fmt.Errorf("%s: %w", line, err)
+				}
 			}
+			p.tell = append(p.tell, fmt.Sprintf("newest %v, %d rounds", p.c.now.newest().Sub(monday), p.c.now.Rounds))
+			return strings.Join(p.tell, "\n"), nil
 		}
-		p.tell = append(p.tell, fmt.Sprintf("newest %v, %d rounds", p.c.now.newest().Sub(monday), p.c.now.Rounds))
-		got := strings.Join(p.tell, "\n")
-		if want = strings.TrimSpace(want); got != want && !*update {
-			t.Errorf("%s: after\n%s\nit is told\n%s\nwant\n%s", path, commands, got, want)
-		}
-		out = append(out, commands+"\n----\n"+got)
-	}
-	if *update {
-		if err := os.WriteFile(path, []byte(strings.Join(out, "\n\n")+"\n"), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
+	})
 }

@@ -4,21 +4,18 @@ import (
 	"bytes"
 	"encoding/xml"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"maps"
 	"math"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
-)
 
-var update = flag.Bool("update", false, "rewrite the expected outlines in testdata")
+	"weir/internal/testkit"
+)
 
 func ExampleChart_SVG() {
 	c := Chart{
@@ -114,7 +111,7 @@ func TestOutlines(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 			continue
 		}
-		golden(t, strings.ReplaceAll(name, " ", "-")+".txt", outline(t, name, svg))
+		testkit.Golden(t, strings.ReplaceAll(name, " ", "-")+".txt", outline(t, name, svg))
 	}
 }
 
@@ -295,23 +292,6 @@ func TestRulerLaws(t *testing.T) {
 				}
 			}
 		}
-	}
-}
-
-func golden(t *testing.T, name, got string) {
-	t.Helper()
-	file := filepath.Join("testdata", name)
-	if *update {
-		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got != string(want) {
-		t.Errorf("%s should be\n%s\nbut is\n%s", name, want, got)
 	}
 }
 

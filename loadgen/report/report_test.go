@@ -2,19 +2,15 @@ package report
 
 import (
 	"encoding/json"
-	"flag"
 	"fmt"
-	"os"
-	"path/filepath"
 	"reflect"
 	"testing"
 	"time"
 
 	"weir/internal/strict"
+	"weir/internal/testkit"
 	"weir/loadgen/record"
 )
-
-var update = flag.Bool("update", false, "rewrite the expected texts in testdata")
 
 func ExampleThousands() {
 	fmt.Println(Thousands(999), Thousands(1000), Thousands(1234567))
@@ -76,7 +72,7 @@ func spread(n uint64, ms float64) record.Spread {
 func TestSummary(t *testing.T) {
 	for name, r := range map[string]*record.Result{"steady": steady(), "refused": refused(), "troubled": troubled()} {
 		t.Run(name, func(t *testing.T) {
-			golden(t, name+".txt", Summary(r))
+			testkit.Golden(t, name+".txt", Summary(r))
 		})
 	}
 }
@@ -103,7 +99,7 @@ func TestJSONGolden(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	golden(t, "troubled.json", string(text))
+	testkit.Golden(t, "troubled.json", string(text))
 }
 
 func TestProgress(t *testing.T) {
@@ -155,22 +151,5 @@ func TestFit(t *testing.T) {
 		if got := Fit(c.line, c.width); got != c.want {
 			t.Errorf("%q in %d places is %q, want %q", c.line, c.width, got, c.want)
 		}
-	}
-}
-
-func golden(t *testing.T, name, got string) {
-	t.Helper()
-	file := filepath.Join("testdata", name)
-	if *update {
-		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got != string(want) {
-		t.Errorf("%s should be\n%s\nbut is\n%s", name, want, got)
 	}
 }

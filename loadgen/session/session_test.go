@@ -1,12 +1,8 @@
 package session
 
 import (
-	"bufio"
 	"errors"
-	"flag"
 	"fmt"
-	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
@@ -14,63 +10,27 @@ import (
 
 	"weir/internal/http1"
 	"weir/internal/http1/http1test"
+	"weir/internal/testkit"
 	"weir/loadgen/record"
 )
 
-var update = flag.Bool("update", false, "rewrite the expected effects in testdata")
-
-// The scripts in testdata are read as: a command per line, "----", then what
-// followed from each. Times are milliseconds since the start.
+// The commands of a script are told what followed from each. Times are milliseconds
+// since the start; each block begins anew.
 func TestScripts(t *testing.T) {
-	files, err := filepath.Glob("testdata/*.txt")
-	if err != nil || len(files) == 0 {
-		t.Fatalf("no scripts: %v", err)
-	}
-	for _, file := range files {
-		t.Run(strings.TrimSuffix(filepath.Base(file), ".txt"), func(t *testing.T) {
-			text, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
-			got := play(t, string(text))
-			if *update {
-				if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
-					t.Fatal(err)
-				}
-				return
-			}
-			if got != string(text) {
-				t.Errorf("the script says\n%s\nbut this happened\n%s", text, got)
-			}
-		})
-	}
-}
-
-// play runs the commands of all blocks of a script and returns the script with
-// what happened.
-func play(t *testing.T, script string) string {
-	var out strings.Builder
-	for i, block := range strings.Split(strings.TrimRight(script, "\n"), "\n\n") {
-		if i > 0 {
-			out.WriteString("\n")
-		}
-		p := &player{terms: Terms{Method: http1.GET, KeepAlive: true, Timeout: 100 * time.Millisecond}}
-		commands, _, _ := strings.Cut(block, "----")
-		var effects strings.Builder
-		lines := bufio.NewScanner(strings.NewReader(commands))
-		for lines.Scan() {
-			out.WriteString(lines.Text() + "\n")
-			if line := lines.Text(); !strings.HasPrefix(line, "#") {
+	testkit.Scripts(t, func() func([]string) (string, error) {
+		return func(commands []string) (string, error) {
+			p := &player{terms: Terms{Method: http1.GET, KeepAlive: true, Timeout: 100 * time.Millisecond}}
+			var effects strings.Builder
+			for _, line := range commands {
 				effect, err := p.do(line)
 				if err != nil {
-					t.Fatalf("%s: %v", line, err)
+					return "", fmt.Errorf("%s: %w", line, err)
 				}
 				effects.WriteString(effect + "\n")
 			}
+			return effects.String(), nil
 		}
-		out.WriteString("----\n" + effects.String())
-	}
-	return out.String()
+	})
 }
 
 // A player plays one block of a script.

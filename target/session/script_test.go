@@ -2,17 +2,14 @@ package session
 
 import (
 	"bytes"
-	"flag"
 	"fmt"
-	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
-)
 
-var update = flag.Bool("update", false, "rewrite the effects in testdata/*.txt")
+	"weir/internal/testkit"
+)
 
 // epoch is when every test begins.
 var epoch = time.Date(2026, 1, 19, 16, 30, 0, 0, time.UTC)
@@ -139,54 +136,20 @@ func (p *player) tell() {
 	}
 }
 
-// TestScripts plays testdata/*.txt: blocks with an empty line in between, each
-// commands, a line ----, and the effects of the commands. The command new
-// begins a new connection. Lines with # are comments.
+// The command new begins a new connection.
 func TestScripts(t *testing.T) {
-	paths, err := filepath.Glob("testdata/*.txt")
-	if err != nil || len(paths) == 0 {
-		t.Fatalf("no scripts: %v", err)
-	}
-	for _, path := range paths {
-		t.Run(strings.TrimSuffix(filepath.Base(path), ".txt"), func(t *testing.T) { playScript(t, path) })
-	}
-}
-
-func playScript(t *testing.T, path string) {
-	script, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	p := newPlayer()
-	var out []string
-	for block := range strings.SplitSeq(strings.TrimSpace(string(script)), "\n\n") {
-		commands, want, found := strings.Cut(block, "\n----")
-		for line := range strings.SplitSeq(commands, "\n") {
-			switch {
-			case strings.HasPrefix(line, "#"):
-			case !found:
-				t.Fatalf("%s: no ---- after %q", path, line)
-			case line == "new":
-				p = newPlayer()
-			default:
-				if err := p.do(line); err != nil {
-					t.Fatalf("%s: %s: %v", path, line, err)
+	testkit.Scripts(t, func() func([]string) (string, error) {
+		p := newPlayer()
+		return func(commands []string) (string, error) {
+			p.said.Reset()
+			for _, line := range commands {
+				if line == "new" {
+					p = newPlayer()
+				} else if err := p.do(line); err != nil {
+					return "", fmt.Errorf("%s: %w", line, err)
 				}
 			}
+			return p.said.String(), nil
 		}
-		got := strings.TrimSpace(p.said.String())
-		p.said.Reset()
-		if want = strings.TrimSpace(want); got != want && !*update {
-			t.Errorf("%s: after\n%s\nthe effects are\n%s\nwant\n%s", path, commands, got, want)
-		}
-		if found {
-			commands += "\n----\n" + got
-		}
-		out = append(out, strings.TrimSpace(commands))
-	}
-	if *update {
-		if err := os.WriteFile(path, []byte(strings.Join(out, "\n\n")+"\n"), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
+	})
 }

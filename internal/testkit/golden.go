@@ -1,0 +1,79 @@
+package testkit
+
+import (
+	"flag"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+var update = flag.Bool("update", false, "rewrite what is expected, in testdata")
+
+// Golden fails unless got is what the file in testdata has; -update writes it there.
+func Golden(t testing.TB, name, got string) {
+	t.Helper()
+	file := filepath.Join("testdata", name)
+	if *update {
+		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got != string(want) {
+		t.Errorf("%s should be\n%s\nbut is\n%s", name, want, got)
+	}
+}
+
+// Scripts plays testdata/*.txt: blocks with an empty line in between, each commands, a
+// line ----, and their effects; -update writes the effects. Lines with # are comments.
+// player begins a script: what it returns plays the commands of one block after another
+// and returns their effects.
+func Scripts(t *testing.T, player func() (play func(commands []string) (effects string, err error))) {
+	t.Helper()
+	paths, err := filepath.Glob("testdata/*.txt")
+	if err != nil || len(paths) == 0 {
+		t.Fatalf("no scripts: %v", err)
+	}
+	for _, path := range paths {
+		t.Run(strings.TrimSuffix(filepath.Base(path), ".txt"), func(t *testing.T) { playScript(t, path, player()) })
+	}
+}
+
+func playScript(t *testing.T, path string, play func(commands []string) (string, error)) {
+	script, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out []string
+	for block := range strings.SplitSeq(strings.TrimSpace(string(script)), "\n\n") {
+		text, want, _ := strings.Cut(block, "\n----")
+		var commands []string
+		for line := range strings.SplitSeq(text, "\n") {
+			if !strings.HasPrefix(line, "#") {
+				commands = append(commands, line)
+			}
+		}
+		if len(commands) == 0 { // a comment on what follows
+			out = append(out, text)
+			continue
+		}
+		got, err := play(commands)
+		if err != nil {
+			t.Fatalf("%s: %v in\n%s", path, err, text)
+		}
+		if got, want = strings.TrimSpace(got), strings.TrimSpace(want); got != want && !*update {
+			t.Errorf("%s: after\n%s\nthe effects are\n%s\nwant\n%s", path, text, got, want)
+		}
+		out = append(out, strings.TrimRight(text+"\n----\n"+got, "\n"))
+	}
+	if !*update {
+		return
+	}
+	if err := os.WriteFile(path, []byte(strings.Join(out, "\n\n")+"\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
