@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"weir/internal/certs"
+	"weir/internal/every"
 	"weir/internal/service"
 	"weir/proxy/admin"
 	"weir/proxy/config"
@@ -137,17 +138,10 @@ func warnInvalid(e *service.Env, pair *certs.Pair, told string) string {
 // followPair reads the certificate again when its files change, until ctx ends. told is
 // what has been told of it.
 func followPair(ctx context.Context, e *service.Env, pair *certs.Pair, told string) {
-	tick := time.NewTicker(time.Second)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
+	every.Pause(ctx.Done(), time.Second, func(time.Time) {
 		_ = checkPair(e, pair) // has logged
 		told = warnInvalid(e, pair, told)
-	}
+	})
 }
 
 // checkPair reads the certificate again if its files have changed, and logs what came

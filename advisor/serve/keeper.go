@@ -11,6 +11,7 @@ import (
 	"weir/advisor/config"
 	"weir/advisor/core"
 	"weir/advisor/state"
+	"weir/internal/every"
 	"weir/internal/metric"
 )
 
@@ -132,16 +133,7 @@ func (k *keeper) setAside(now time.Time) {
 
 // run saves when it is due, until ctx ends.
 func (k *keeper) run(ctx context.Context) {
-	tick := time.NewTicker(keeperPause)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case now := <-tick.C:
-			k.look(now)
-		}
-	}
+	every.Pause(ctx.Done(), keeperPause, k.look)
 }
 
 // look writes the journal, saves when it is due, and tells when the disk takes nothing, once, and when

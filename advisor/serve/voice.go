@@ -10,6 +10,7 @@ import (
 
 	"weir/advisor/core"
 	"weir/advisor/policy"
+	"weir/internal/every"
 )
 
 // voicePause is between two lines about snapshots that were refused.
@@ -88,17 +89,8 @@ func (v *voice) stores(sharers int) {
 
 // run says once a second what was refused, until ctx ends.
 func (v *voice) run(ctx context.Context) {
-	tick := time.NewTicker(voicePause)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			v.say()
-			return
-		case <-tick.C:
-			v.say()
-		}
-	}
+	every.Pause(ctx.Done(), voicePause, func(time.Time) { v.say() })
+	v.say()
 }
 
 // say says what has happened since it was called last.

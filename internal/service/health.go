@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/goccy/go-json"
+
+	"weir/internal/every"
 )
 
 const (
@@ -74,16 +76,7 @@ func (h *Health) follow() (stop func()) {
 	over, done := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(done)
-		tick := time.NewTicker(healthPause)
-		defer tick.Stop()
-		for {
-			select {
-			case <-over:
-				return
-			case <-tick.C:
-				h.ask()
-			}
-		}
+		every.Pause(over, healthPause, func(time.Time) { h.ask() })
 	}()
 	return func() {
 		close(over)

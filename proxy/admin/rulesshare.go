@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"weir/internal/every"
 	"weir/internal/watch"
 	"weir/proxy/store"
 )
@@ -46,7 +47,7 @@ func (r *Rules) Share(ctx context.Context, shared store.Store, pause time.Durati
 		latest <- doc
 	})
 	go r.observeAll(ctx, latest)
-	go keepSyncing(ctx, pause, r.syncPending)
+	go every.Pause(ctx.Done(), pause, r.syncPending)
 }
 
 // observeAll observes what the store's watcher tells. To make a set of rules may

@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"weir/internal/every"
 	"weir/proxy/store"
 )
 
@@ -12,21 +13,7 @@ import (
 // pause.
 func (l *Limits) Share(ctx context.Context, shared store.Store, pause time.Duration) {
 	shared.Watch(ConfigName, func(doc store.Document) { l.Observe(time.Now(), doc) })
-	go keepSyncing(ctx, pause, l.syncPending)
-}
-
-// keepSyncing calls sync every pause until ctx ends.
-func keepSyncing(ctx context.Context, pause time.Duration, sync func(now time.Time)) {
-	tick := time.NewTicker(pause)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case now := <-tick.C:
-			sync(now)
-		}
-	}
+	go every.Pause(ctx.Done(), pause, l.syncPending)
 }
 
 // storeHealth is the store's part of /actuator/health.

@@ -14,6 +14,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"weir/internal/every"
 	"weir/proxy/upstream"
 )
 
@@ -44,16 +45,7 @@ func (f *Front) targetList() []*Target {
 
 // probing probes once a second until the front drains.
 func (f *Front) probing() {
-	tick := time.NewTicker(time.Second)
-	defer tick.Stop()
-	for {
-		select {
-		case <-f.stop:
-			return
-		case <-tick.C:
-			f.probe()
-		}
-	}
+	every.Pause(f.stop, time.Second, func(time.Time) { f.probe() })
 }
 
 // probe connects to the targets that are down, all at the same time: readiness
@@ -168,16 +160,8 @@ func (ch *checks) follow(list []*Target) {
 
 // checking checks all targets, once per interval, until the front drains.
 func (f *Front) checking() {
-	tick := time.NewTicker(f.checks.interval)
-	defer tick.Stop()
-	for {
-		f.checkAll()
-		select {
-		case <-f.stop:
-			return
-		case <-tick.C:
-		}
-	}
+	f.checkAll()
+	every.Pause(f.stop, f.checks.interval, func(time.Time) { f.checkAll() })
 }
 
 // checkAll checks every target.

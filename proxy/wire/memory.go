@@ -6,6 +6,8 @@ import (
 	"runtime/metrics"
 	"sync/atomic"
 	"time"
+
+	"weir/internal/every"
 )
 
 const (
@@ -40,19 +42,12 @@ func (m *memory) watch(stop <-chan struct{}) {
 	before := debug.SetMemoryLimit(-1) // GOMEMLIMIT, perhaps
 	debug.SetMemoryLimit(min(before, int64(memoryTight*float64(m.budget))))
 	defer debug.SetMemoryLimit(before)
-	tick := time.NewTicker(memoryStep)
-	defer tick.Stop()
-	for {
-		select {
-		case <-stop:
-			return
-		case <-tick.C:
-			m.judge(memoryInUse())
-			if m.short() {
-				runtime.GC() // what was shed is garbage, and nothing else may ask for a collection
-			}
+	every.Pause(stop, memoryStep, func(time.Time) {
+		m.judge(memoryInUse())
+		if m.short() {
+			runtime.GC() // what was shed is garbage, and nothing else may ask for a collection
 		}
-	}
+	})
 }
 
 // judge holds the bytes in use against the budget.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"weir/internal/every"
 	"weir/proxy/store"
 )
 
@@ -108,15 +109,8 @@ func (s *Store) lookNow() error {
 // keepCounting looks at the count of edits again and again, the way that decisions go: so
 // an idle proxy notices, too, that the store is away.
 func (s *Store) keepCounting() {
-	tick := time.NewTicker(pollPause)
-	defer tick.Stop()
 	var edits string
-	for {
-		select {
-		case <-s.stopping.Done():
-			return
-		case <-tick.C:
-		}
+	every.Pause(s.stopping.Done(), pollPause, func(time.Time) {
 		var count string
 		err := s.exchange(func(ctx context.Context) (err error) {
 			count, err = s.backend.Edits(ctx)
@@ -126,5 +120,5 @@ func (s *Store) keepCounting() {
 			edits = count
 			s.Forgetful()
 		}
-	}
+	})
 }

@@ -5,6 +5,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"weir/internal/every"
 	"weir/internal/metric"
 	"weir/proxy/store"
 )
@@ -44,16 +45,7 @@ func NewStore(cfg Config) (*Store, error) {
 
 // keepExpiring removes keys that have expired.
 func (s *Store) keepExpiring() {
-	tick := time.NewTicker(time.Second)
-	defer tick.Stop()
-	for {
-		select {
-		case <-s.stop:
-			return
-		case now := <-tick.C:
-			s.table.Expire(s.steady(now), expireBudget)
-		}
-	}
+	every.Pause(s.stop, time.Second, func(now time.Time) { s.table.Expire(s.steady(now), expireBudget) })
 }
 
 // steady is now on a clock that is never set: it began with the wall clock's time and
