@@ -51,7 +51,7 @@ func (m *prophet) Observe(at time.Time, step time.Duration, rate float64) {
 	if len(m.rows) < prophetMin || at.Sub(m.fitted) < m.every {
 		return
 	}
-	if model, err := prophetref.Fit(m.rows, prophetref.Settings{}); err == nil {
+	if model, err := prophetref.Fit(m.rows); err == nil {
 		m.model, m.fitted = model, at
 	}
 }

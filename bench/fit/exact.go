@@ -7,7 +7,7 @@ const activeMin = 1e-6
 
 // exact alternates the exact θ for σ and σ for θ until σ rests.
 func (s *solver) exact() {
-	a := &active{solver: s, in: make([]bool, s.g.N), sign: make([]float64, s.g.N)}
+	a := &active{solver: s, in: make([]bool, s.g.n), sign: make([]float64, s.g.n)}
 	for j, t := range s.theta {
 		switch {
 		case s.p.l1(j) == 0:
@@ -41,7 +41,7 @@ type active struct {
 // descend finds the minimum for the present σ. Every turn lowers the objective
 // or changes the set; the bound is only a guard against rounding.
 func (a *active) descend() {
-	for range 8 * a.g.N {
+	for range 8 * a.g.n {
 		a.minimum()
 		if a.step() {
 			continue // one left the set
@@ -62,20 +62,19 @@ func (a *active) minimum() {
 	}
 	m, v := len(a.cols), a.noise*a.noise
 	if cap(a.next) < m {
-		a.next = make([]float64, a.g.N)
+		a.next = make([]float64, a.g.n)
 	}
 	a.next = a.next[:m]
 	for i, c := range a.cols {
 		row := a.system[i*m : i*m+i+1]
 		for j := range row {
-			row[j] = a.g.XX[c*a.g.N+a.cols[j]]
+			row[j] = a.g.xx[c*a.g.n+a.cols[j]]
 		}
 		row[i] += v * a.p.l2(c)
-		a.next[i] = a.g.XY[c] - v*a.p.l1(c)*a.sign[c]
+		a.next[i] = a.g.xy[c] - v*a.p.l1(c)*a.sign[c]
 	}
 	cholesky(a.system, m)
 	solve(a.system, m, a.next)
-	a.steps++
 }
 
 // step goes towards the minimum as far as no sign changes. It says whether a
@@ -113,7 +112,7 @@ func (a *active) enter() bool {
 		if in {
 			continue
 		}
-		slope := a.g.XY[j]
+		slope := a.g.xy[j]
 		for _, c := range a.cols {
 			slope -= a.g.at(j, c) * a.theta[c]
 		}

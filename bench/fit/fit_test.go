@@ -7,17 +7,15 @@ import (
 	"testing"
 )
 
-// twin solves min |√W(Xθ − y)|² + Σ λθ² by Householder reflections of the rows
+// twin solves min |Xθ − y|² + Σ λθ² by Householder reflections of the rows
 // themselves, without ever forming X'WX: slow, and another way.
-func twin(x [][]float64, y, w, lambda []float64) []float64 {
+func twin(x [][]float64, y, lambda []float64) []float64 {
 	n := len(lambda)
 	var a [][]float64
 	for i, row := range x {
 		r := make([]float64, n+1)
-		for j, v := range row {
-			r[j] = v * math.Sqrt(w[i])
-		}
-		r[n] = y[i] * math.Sqrt(w[i])
+		copy(r, row)
+		r[n] = y[i]
 		a = append(a, r)
 	}
 	for j, l := range lambda {
@@ -65,8 +63,8 @@ func twin(x [][]float64, y, w, lambda []float64) []float64 {
 
 // problem draws rows with some true coefficients of zero.
 type problem struct {
-	x    [][]float64
-	y, w []float64
+	x [][]float64
+	y []float64
 }
 
 func draw(r *rand.Rand, rows, cols int, noise float64) problem {
@@ -84,22 +82,20 @@ func draw(r *rand.Rand, rows, cols int, noise float64) problem {
 			x[j] = r.NormFloat64() + common // correlated, as trends are
 			y += x[j] * truth[j]
 		}
-		p.x, p.y, p.w = append(p.x, x), append(p.y, y), append(p.w, .1+r.Float64())
+		p.x, p.y = append(p.x, x), append(p.y, y)
 	}
 	return p
 }
 
 func (p problem) gram() *Gram {
 	g := NewGram(len(p.x[0]))
-	var flat []float64
-	for _, row := range p.x {
-		flat = append(flat, row...)
+	for i, row := range p.x {
+		g.Add(row, p.y[i])
 	}
-	g.Add(flat, p.y, p.w)
 	return g
 }
 
-func TestSolveIsWeightedRidgeRegression(t *testing.T) {
+func TestSolveIsRidgeRegression(t *testing.T) {
 	for seed := range uint64(20) {
 		r := rand.New(rand.NewPCG(seed, 1))
 		cols := 1 + r.IntN(40)
@@ -108,7 +104,7 @@ func TestSolveIsWeightedRidgeRegression(t *testing.T) {
 		for j := range l2 {
 			l2[j] = r.Float64() * 3
 		}
-		s, err := p.gram().Solve(Prior{L2: l2}, Options{})
+		s, err := p.gram().Solve(Prior{L2: l2})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -116,7 +112,7 @@ func TestSolveIsWeightedRidgeRegression(t *testing.T) {
 		for j := range lambda {
 			lambda[j] = l2[j] * s.Noise * s.Noise
 		}
-		for j, want := range twin(p.x, p.y, p.w, lambda) {
+		for j, want := range twin(p.x, p.y, lambda) {
 			if math.Abs(s.Theta[j]-want) > 1e-8*(1+math.Abs(want)) {
 				t.Errorf("seed %d: coefficient %d is %.12g, the rows themselves say %.12g", seed, j, s.Theta[j], want)
 			}
@@ -141,7 +137,7 @@ func TestSolveIsOptimal(t *testing.T) {
 			}
 		}
 		g := p.gram()
-		s, err := g.Solve(prior, Options{})
+		s, err := g.Solve(prior)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -157,13 +153,13 @@ func checkOptimal(t *testing.T, g *Gram, p Prior, s Solution) (zeros int) {
 	t.Helper()
 	v := s.Noise * s.Noise
 	for j, theta := range s.Theta {
-		slope := -g.XY[j]
+		slope := -g.xy[j]
 		for i, other := range s.Theta {
 			slope += g.at(j, i) * other
 		}
 		slope = slope/v + p.l2(j)*theta
 		mu := p.l1(j)
-		tolerance := 1e-7 * (1 + mu + math.Abs(g.XY[j])/v)
+		tolerance := 1e-7 * (1 + mu + math.Abs(g.xy[j])/v)
 		if theta == 0 {
 			zeros++
 			if math.Abs(slope) > mu+tolerance {
@@ -175,8 +171,8 @@ func checkOptimal(t *testing.T, g *Gram, p Prior, s Solution) (zeros int) {
 			t.Errorf("coefficient %d = %g: slope %g left", j, theta, left)
 		}
 	}
-	if left := g.W - g.RSS(s.Theta)/v + 4*v; math.Abs(left) > 1e-6*g.W {
-		t.Errorf("σ = %g leaves %g of %g", s.Noise, left, g.W)
+	if left := g.rows - g.RSS(s.Theta)/v + 4*v; math.Abs(left) > 1e-6*g.rows {
+		t.Errorf("σ = %g leaves %g of %g", s.Noise, left, g.rows)
 	}
 	return zeros
 }
@@ -187,76 +183,17 @@ func TestNothingNearIsBetter(t *testing.T) {
 	p := draw(r, 100, 12, 1)
 	prior := Prior{L1: []float64{9, 9, 9, 9, 9, 9, 9, 9, 9, 9, 9, 9}}
 	g := p.gram()
-	s, err := g.Solve(prior, Options{})
+	s, err := g.Solve(prior)
 	if err != nil {
 		t.Fatal(err)
 	}
-	at := &solver{g: g, p: prior, o: Options{NoiseScale: .5}}
+	at := &solver{g: g, p: prior}
 	for range 2000 {
 		at.theta, at.noise = append([]float64(nil), s.Theta...), s.Noise*math.Exp(.01*r.NormFloat64())
 		at.theta[r.IntN(12)] += .01 * r.NormFloat64()
 		if o := at.objective(); o < s.Objective-1e-9*math.Abs(s.Objective) {
 			t.Fatalf("objective %.12g at %v, below the minimum's %.12g", o, at.theta, s.Objective)
 		}
-	}
-}
-
-func TestStartAndRoughLeadToTheSameMinimum(t *testing.T) {
-	r := rand.New(rand.NewPCG(9, 9))
-	g := draw(r, 300, 30, 1).gram()
-	l1 := make([]float64, 30)
-	for j := range l1 {
-		l1[j] = 30
-	}
-	best, err := g.Solve(Prior{L1: l1}, Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	far := make([]float64, 30)
-	for j := range far {
-		far[j] = 3 * r.NormFloat64()
-	}
-	for name, o := range map[string]Options{"far start": {Start: far}, "own start": {Start: best.Theta}, "rough": {Rough: true}} {
-		s, err := g.Solve(Prior{L1: l1}, o)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if d := math.Abs(s.Objective-best.Objective) / math.Abs(best.Objective); d > 1e-4 || !o.Rough && d > 1e-10 {
-			t.Errorf("%s: objective %.12g, must be %.12g", name, s.Objective, best.Objective)
-		}
-		if o.Start != nil && &s.Theta[0] == &o.Start[0] {
-			t.Errorf("%s: the caller's start was written to", name)
-		}
-	}
-}
-
-func TestAddDoesNotCareHowRowsAreSplit(t *testing.T) {
-	r := rand.New(rand.NewPCG(3, 3))
-	p := draw(r, 23, 9, 1)
-	whole, single := p.gram(), NewGram(9)
-	for i, row := range p.x {
-		single.Add(row, p.y[i:i+1], p.w[i:i+1])
-	}
-	for i := range whole.XX {
-		if math.Abs(whole.XX[i]-single.XX[i]) > 1e-11 {
-			t.Fatalf("XX[%d] is %g in one go, %g row by row", i, whole.XX[i], single.XX[i])
-		}
-	}
-	if math.Abs(whole.YY-single.YY) > 1e-10 || math.Abs(whole.W-single.W) > 1e-12 {
-		t.Errorf("YY, W are %g, %g in one go, %g, %g row by row", whole.YY, whole.W, single.YY, single.W)
-	}
-	ones := make([]float64, 23)
-	for i := range ones {
-		ones[i] = 1
-	}
-	same := problem{p.x, p.y, ones}.gram()
-	p.w = nil
-	if plain := p.gram(); plain.W != 23 || plain.YY != same.YY {
-		t.Errorf("without weights W, YY are %g, %g, must be 23, %g", plain.W, plain.YY, same.YY)
-	}
-	whole.Reset()
-	if whole.W != 0 || whole.YY != 0 || whole.XX[0] != 0 || whole.XY[0] != 0 {
-		t.Error("Reset left something")
 	}
 }
 
@@ -277,8 +214,10 @@ func TestDegenerate(t *testing.T) {
 	}
 	for _, c := range cases {
 		g := NewGram(2)
-		g.Add(c.x, c.y, nil)
-		s, err := g.Solve(c.prior, Options{NoiseMin: 1e-4})
+		for i, y := range c.y {
+			g.Add(c.x[2*i:2*i+2], y)
+		}
+		s, err := g.Solve(c.prior)
 		if err != nil {
 			t.Errorf("%s: %v", c.name, err)
 			continue
@@ -293,24 +232,25 @@ func TestRefused(t *testing.T) {
 	cases := []struct {
 		name  string
 		x, y  float64
-		w     float64
 		prior Prior
 		want  string
 	}{
-		{"no weight", 1, 1, 0, Prior{}, "no row with a weight"},
-		{"not a number", math.NaN(), 1, 1, Prior{}, "not finite"},
-		{"infinite", 1, math.Inf(1), 1, Prior{}, "not finite"},
-		{"too large to be squared", 1, 1e200, 1, Prior{}, "too large"},
-		{"negative precision", 1, 1, 1, Prior{L2: []float64{-1}}, "column 0: prior precisions must be"},
-		{"infinite precision", 1, 1, 1, Prior{L1: []float64{math.Inf(1)}}, "column 0: prior precisions must be"},
-		{"too many priors", 1, 1, 1, Prior{L1: []float64{1, 1}}, "priors of 0 and 2 columns for 1"},
+		{"not a number", math.NaN(), 1, Prior{}, "not finite"},
+		{"infinite", 1, math.Inf(1), Prior{}, "not finite"},
+		{"too large to be squared", 1, 1e200, Prior{}, "too large"},
+		{"negative precision", 1, 1, Prior{L2: []float64{-1}}, "column 0: prior precisions must be"},
+		{"infinite precision", 1, 1, Prior{L1: []float64{math.Inf(1)}}, "column 0: prior precisions must be"},
+		{"too many priors", 1, 1, Prior{L1: []float64{1, 1}}, "priors of 0 and 2 columns for 1"},
 	}
 	for _, c := range cases {
 		g := NewGram(1)
-		g.Add([]float64{c.x}, []float64{c.y}, []float64{c.w})
-		if _, err := g.Solve(c.prior, Options{}); err == nil || !strings.Contains(err.Error(), c.want) {
+		g.Add([]float64{c.x}, c.y)
+		if _, err := g.Solve(c.prior); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: error %v, must say %q", c.name, err, c.want)
 		}
+	}
+	if _, err := NewGram(1).Solve(Prior{}); err == nil || !strings.Contains(err.Error(), "no row") {
+		t.Errorf("without a row: error %v", err)
 	}
 	for _, n := range []int{0, ColumnsMax + 1} {
 		func() {

@@ -80,7 +80,7 @@ func fitUpTo(t *testing.T, rows []Row, origin time.Time, means bool) *Model {
 	if means {
 		known = tenMinutes(rows, origin)
 	}
-	m, err := Fit(known, Settings{})
+	m, err := Fit(known)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -127,7 +127,7 @@ func TestSaysWhatProphetSays(t *testing.T) {
 			differences = append(differences, math.Abs(got-r.said)/r.said)
 		}
 		slices.Sort(differences)
-		median, tenth := quantile(differences, .5), quantile(differences, .9)
+		median, tenth := differences[len(differences)/2], differences[len(differences)*9/10]
 		t.Logf("%s: %d forecasts, relative difference %.4f in the middle, %.4f for all but a tenth", c.name, len(differences), median, tenth)
 		if median > c.median || tenth > c.tenth {
 			t.Errorf("%s: relative difference %.4f in the middle and %.4f for all but a tenth, must be at most %g and %g",

@@ -24,7 +24,6 @@ var shrinking = map[string]int{
 	"nesting bench/advisor.size.matrix":                     4,
 	"nesting bench/backtest.Run.Compare":                    4,
 	"nesting bench/pacing.lab.pace":                         4,
-	"nesting bench/prophetref.terms.addHolidays":            4,
 	"nesting bench/protect.lab.made":                        4,
 	"nesting bench/protect.lab.turns":                       4,
 	"nesting bench/result.Record.Ratios":                    5,
