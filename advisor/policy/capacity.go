@@ -88,7 +88,7 @@ func (p *Policy) believe(r reading, elapsed float64) {
 	if b.Variance == 0 {
 		centre, spread := p.set.CapacityHint, hintSpread
 		if centre == 0 {
-			centre, spread = max(r.admitted, min(r.rate, 20*r.admitted)), blindSpread
+			centre, spread = max(r.Forwarded, min(r.rate, 20*r.Forwarded)), blindSpread
 		}
 		if centre <= 0 {
 			return
@@ -96,24 +96,24 @@ func (p *Policy) believe(r reading, elapsed float64) {
 		*b = Belief{math.Log(centre), spread * spread}
 	}
 	b.blur(elapsed)
-	if r.answers < few || p.st.Guard.Fault.Active {
+	if r.Ended < few || p.st.Guard.Fault.Active {
 		return
 	}
-	noise := 1 / math.Sqrt(r.answers)
+	noise := 1 / math.Sqrt(r.Ended)
 	switch slow := r.p95 / p.slo(); {
-	case r.good <= 0 || r.admitted <= 0:
-	case r.gated && r.errors > badErrors: // by how much it fails is not what it can take
-	case r.gated && r.share >= gateBinds:
+	case r.good <= 0 || r.Forwarded <= 0:
+	case r.gated && r.Errors > badErrors: // by how much it fails is not what it can take
+	case r.gated && r.GateShare >= gateBinds:
 		b.measured(r.good, gateNoise+noise)
-	case r.errors > badErrors && !r.calm:
-		b.bounded(r.admitted, -1)
-	case r.errors > badErrors: // it refuses what is too much, or is at fault
+	case r.Errors > badErrors && !r.calm:
+		b.bounded(r.Forwarded, -1)
+	case r.Errors > badErrors: // it refuses what is too much, or is at fault
 	case r.gated || slow < easy:
 		b.bounded(min(r.good, p.st.Good), 1)
 	case slow < badSlow:
-		b.measured(r.admitted, kneeNoise+noise)
+		b.measured(r.Forwarded, kneeNoise+noise)
 	default:
-		b.bounded(r.admitted, -1)
+		b.bounded(r.Forwarded, -1)
 	}
 }
 

@@ -7,17 +7,17 @@ import (
 )
 
 const (
-	headroom  = 1.1              // above the demand
-	planSpan  = 15 * time.Minute // that a limit rises ahead of a forecast
-	room      = 2.0              // × proven rate, where a gate protects the target
-	above     = 1.2              // × what the target can take, as the gate has measured it
-	used      = 0.85             // share of a limit that is used when more is wanted than crowds bring
-	stepUp    = 1.0              // of the limit in force, per update
-	gateIdle  = 0.1              // share of the interval up to which the gate holds back passing crowds only
-	gateFull  = 0.25             // share from which it holds back more than those
-	fullSpan  = 60.0             // seconds for which it must have been full before a limit falls
-	idleSpan  = 20.0             // seconds for which the gate must have been idle before a limit rises
-	bindsFrom = 0.002            // share of requests that a limit refuses when it binds
+	headroom  = 1.1             // above the demand
+	planSpan  = 5 * time.Minute // that a limit rises ahead of a forecast
+	room      = 2.0             // × proven rate, where a gate protects the target
+	above     = 1.2             // × what the target can take, as the gate has measured it
+	used      = 0.85            // share of a limit that is used when more is wanted than crowds bring
+	stepUp    = 1.0             // of the limit in force, per update
+	gateIdle  = 0.1             // share of the interval up to which the gate holds back passing crowds only
+	stepDown  = 0.3             // of the limit in force, per update, to what the target is known to take
+	gateFull  = 0.25            // share from which it holds back more than those
+	fullSpan  = 25.0            // seconds for which it must have been full before a limit falls
+	bindsFrom = 0.002           // share of requests that a limit refuses when it binds
 )
 
 // A target is the sustained rate to recommend, with why.
@@ -34,16 +34,14 @@ func (t *target) because(code string) {
 
 // wanted is the rate that the demand asks for, now or soon, if it is more than the
 // limit in force; else that, and no code.
-func wanted(r reading, o Outlook, step float64) (rate float64, code string) {
+func wanted(r reading, o Outlook) (rate float64, code string) {
 	rate = r.rate
-	reach := 1.0
 	for _, q := range o.within(planSpan) {
-		if need := headroom * q.Q95 * reach; need > rate {
+		if need := headroom * q.Q95; need > rate {
 			rate, code = need, ForecastRise
 		}
-		reach /= 1 + step
 	}
-	if need := headroom * r.demand; r.binds && r.admitted >= used*r.rate && need > rate {
+	if need := headroom * r.demand; r.binds && r.Forwarded >= used*r.rate && need > rate {
 		rate, code = need, Refusing
 	}
 	return rate, code
@@ -51,7 +49,7 @@ func wanted(r reading, o Outlook, step float64) (rate float64, code string) {
 
 // raise lifts t as far as the demand needs, but no further than most and a step.
 func (t *target) raise(r reading, o Outlook, most, step float64) {
-	rate, code := wanted(r, o, step)
+	rate, code := wanted(r, o)
 	if code == "" {
 		return
 	}
@@ -77,20 +75,20 @@ func (t *target) raise(r reading, o Outlook, most, step float64) {
 func (p *Policy) ceiling(r reading, o Outlook, t *target) {
 	top := above * max(p.st.Capacity.Q50, r.good) // what is answered well now is possible
 	switch {
-	case r.errors > badErrors:
-		if f := &p.st.Guard.Fault; r.share <= gateIdle && !f.Active { // too much would have closed the gate
-			*f = Fault{Active: true, Since: r.at, Errors: r.errors}
+	case r.Errors > badErrors:
+		if f := &p.st.Guard.Fault; r.GateShare <= gateIdle && !f.Active { // too much would have closed the gate
+			*f = Fault{Active: true, Since: r.At, Errors: r.Errors}
 		}
 		t.because(BackendFault)
-	case r.share > gateFull && p.st.Full >= fullSpan && p.sure() && r.rate > top:
+	case r.GateShare > gateFull && p.st.Full >= fullSpan && r.rate > top:
 		t.rate = max(top, r.rate*(1-stepDown))
 		t.because(AtCapacity)
-	case p.st.Idle < idleSpan:
+	case r.GateShare > gateIdle:
 		t.because(AtCapacity)
-	case r.binds && r.admitted >= used*r.rate:
-		t.raise(r, o, max(p.set.CapacityHint, room*p.proven()), stepUp)
+	case r.binds && r.Forwarded >= used*r.rate:
+		t.raise(r, o, max(p.set.CapacityHint, room*p.st.Proven), stepUp)
 	default: // crowds may be refused, but not for long
-		t.raise(r, o, max(p.set.CapacityHint, min(top, room*p.proven())), stepUp)
+		t.raise(r, o, max(p.set.CapacityHint, min(top, room*p.st.Proven)), stepUp)
 	}
 }
 

@@ -7,14 +7,13 @@
 //
 //   - The belief (capacity.go) is a distribution over what the target can take. While
 //     the gate binds that is measured; else answers only bound it.
-//   - The proof (proof.go) is the highest rate of the last 24 hours that the target has
-//     answered well.
+//   - The proof (proof.go) is the highest rate that the target has answered well; a day
+//     halves it.
 //   - The ceiling (ceiling.go) is the limit of a target behind a gate: a little above
-//     what it can take. The gate does the rest within some answers, and says by being
-//     idle that there is no queue: answer times are those of all routes together, and
-//     say less.
-//   - The guard (guard.go) finds the limit of a target that nothing else protects, from
-//     answer times and errors that are an interval old.
+//     what the target can take. The gate reacts within a few answers; while it is idle
+//     there is no queue. Answer times are not used, as they mix all routes.
+//   - The guard (guard.go) finds the limit of a target without a gate, from the answer
+//     times and errors of the last interval.
 //
 // # Laws
 //

@@ -138,7 +138,7 @@ func raised(p *Policy, s Snapshot, r Recommendation, since float64) string {
 	switch {
 	case failing && rate > since*(1+1e-6):
 		return "a fault raises it"
-	case !failing && rate > max(p.set.CapacityHint, room*p.proven(), p.set.LimitMin)*(1+1e-6):
+	case !failing && rate > max(p.set.CapacityHint, room*p.st.Proven, p.set.LimitMin)*(1+1e-6):
 		return "it rises beyond hint and proof"
 	case s.P95 == 0 && s.Errors == 0 && s.Ended == 0:
 		return "it rises without an answer"

@@ -156,7 +156,7 @@ func (p *Policy) Advise(s Snapshot, o Outlook) Recommendation {
 	switch {
 	case !r.enforced:
 		t.because(NotEnforced)
-	case r.answers == 0:
+	case r.Ended == 0:
 		t.because(LittleTraffic)
 	case r.gated:
 		p.ceiling(r, o, &t)
@@ -173,7 +173,7 @@ func (p *Policy) hold(s Snapshot, code string) Recommendation {
 	if !limit.valid() {
 		limit = p.fallback()
 	}
-	r := Recommendation{Limit: limit, Codes: []string{code}, Reason: sentence(code)}
+	r := Recommendation{Limit: limit, Codes: []string{code}, Reason: sentences[code]}
 	if within(s.Observed, numberMax) {
 		r.PredictedRPS, r.Predicted95 = s.Observed, s.Observed
 	}
@@ -190,80 +190,59 @@ func (p *Policy) fallback() Limit {
 	return p.set.scaled(Limit{Algorithm: Token, Capacity: 100, FillRate: 100}, min(max(100, p.set.LimitMin), p.set.LimitMax))
 }
 
-// A reading is a snapshot in the words of the policy.
+// A reading is a snapshot with what follows from it.
 type reading struct {
-	at       time.Time
+	Snapshot
 	dt       float64 // s
 	demand   float64 // requests/s
-	admitted float64 // requests/s
-	refused  float64 // share
-	answers  float64 // behind p95 and errors
-	good     float64 // of them without an error, per second
+	good     float64 // answers without an error, per second
 	p95      float64 // s; 0: none
-	errors   float64 // share
+	rate     float64 // of the limit
 	calm     bool    // what was answered was answered in time
-	limit    Limit
-	rate     float64 // of limit
 	binds    bool    // the limit refused some
 	enforced bool    // the limit decided
 	gated    bool    // a gate protects the target
-	share    float64 // of the interval, in which it held back requests
 }
 
 func (p *Policy) reading(s Snapshot) reading {
-	r := reading{
-		at:       s.At.UTC().Round(0),
-		dt:       s.Interval.Seconds(),
-		demand:   max(s.Observed, s.Forwarded),
-		admitted: s.Forwarded,
-		refused:  s.RejectedShare,
-		answers:  s.Ended,
-		p95:      s.P95.Seconds(),
-		errors:   s.Errors,
-		limit:    s.Limit,
-		rate:     s.Limit.Rate(),
-		enforced: s.Mode != FailOpen,
-		gated:    s.GateLimit > 0,
-		share:    s.GateShare,
+	s.At = s.At.UTC().Round(0)
+	r := reading{Snapshot: s, dt: s.Interval.Seconds(), demand: max(s.Observed, s.Forwarded), p95: s.P95.Seconds(),
+		rate: s.Limit.Rate(), enforced: s.Mode != FailOpen, gated: s.GateLimit > 0}
+	if r.Ended == 0 && (r.p95 > 0 || r.Errors > 0) { // the proxy does not tell how many there were
+		r.Ended = r.Forwarded * r.dt
 	}
-	if r.answers == 0 && (r.p95 > 0 || r.errors > 0) { // the proxy does not tell how many there were
-		r.answers = r.admitted * r.dt
-	}
-	r.good = r.answers / r.dt * (1 - r.errors)
-	r.binds = r.refused > bindsFrom && r.enforced
+	r.good = r.Ended / r.dt * (1 - r.Errors)
+	r.binds = r.RejectedShare > bindsFrom && r.enforced
 	r.calm = r.p95 <= p.slo() && !math.IsInf(p.slo(), 1)
 	return r
 }
 
-// idleMax bounds State.Idle and State.Full.
-const idleMax = 3600
+// fullMax bounds State.Full.
+const fullMax = 3600
 
 // learn takes r into what is known.
 func (p *Policy) learn(r reading) {
 	elapsed := r.dt
 	if p.st.Count > 0 {
-		elapsed = r.at.Sub(p.st.At).Seconds()
+		elapsed = r.At.Sub(p.st.At).Seconds()
 	}
 	g := &p.st.Guard
 	if elapsed > gapMax.Seconds() {
-		g.Cuts, g.Rest = 0, false // what was going on is over
+		g.over()
 	}
-	if g.Cuts > 0 && r.rate < p.st.Advised.Rate()*(1-deadBand) {
-		g.Cuts, g.Rest = 0, false // somebody has lowered the limit: what it was before is not to come back
+	if r.rate < p.st.Advised.Rate()*(1-deadBand) {
+		g.over() // somebody has lowered the limit: what it was before is not to come back
 	}
 	p.st.Count++
-	p.st.At = r.at
-	p.st.Idle, p.st.Full = min(p.st.Idle+r.dt, idleMax), min(p.st.Full+r.dt, idleMax)
-	if r.share > gateIdle {
-		p.st.Idle = 0
-	}
-	if r.share <= gateFull {
+	p.st.At = r.At
+	p.st.Full = min(p.st.Full+r.dt, fullMax)
+	if r.GateShare <= gateFull {
 		p.st.Full = 0
 	}
 	p.faultEnds(r)
 	g.State = p.severity(r)
 	p.baseline(r, elapsed)
-	p.prove(r)
+	p.prove(r, elapsed)
 	p.believe(r, elapsed)
 	p.st.Capacity = p.st.Belief.capacity()
 }

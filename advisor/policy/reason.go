@@ -36,11 +36,11 @@ const (
 
 // recommend puts the answer together.
 func (p *Policy) recommend(r reading, o Outlook, t target) Recommendation {
-	out := Recommendation{Limit: r.limit, Codes: t.codes, Confidence: p.st.Capacity.Confidence}
+	out := Recommendation{Limit: r.Limit, Codes: t.codes, Confidence: p.st.Capacity.Confidence}
 	if t.rate == r.rate {
 		out.Codes = append([]string{Hold}, out.Codes...)
 	} else {
-		out.Limit = p.set.scaled(r.limit, t.rate)
+		out.Limit = p.set.scaled(r.Limit, t.rate)
 	}
 	out.ValidFor = max(min(2*time.Duration(r.dt*float64(time.Second)), validForMax), p.enough(o, t.rate))
 	out.PredictedRPS, out.Predicted95 = r.demand, r.demand
@@ -93,49 +93,36 @@ func (p *Policy) explain(r reading, out Recommendation) string {
 	forecast := fmt.Sprintf("forecast=%s req/s", digits(out.PredictedRPS))
 	switch code {
 	case Overload, Slow, BackendFault:
-		return fmt.Sprintf("%s (p95=%.3g s of %.3g s, errors=%.1f %%)", sentence(code), r.p95, p.slo(), 100*r.errors)
+		return fmt.Sprintf("%s (p95=%.3g s of %.3g s, errors=%.1f %%)", sentences[code], r.p95, p.slo(), 100*r.Errors)
 	case AtCapacity:
 		return fmt.Sprintf("%s, the target can take %s req/s", forecast, digits(p.st.Capacity.Q50))
 	case Refusing:
-		return fmt.Sprintf("%s, %.1f %% refused while the target is well", forecast, 100*r.refused)
+		return fmt.Sprintf("%s, %.1f %% refused while the target is well", forecast, 100*r.RejectedShare)
 	case ForecastRise:
 		return forecast + ", raised ahead of it"
 	case Hold:
 		return forecast + ", the limit fits"
 	case Unproven, Recovering:
-		return forecast + ", " + sentence(code)
+		return forecast + ", " + sentences[code]
 	}
-	return sentence(code)
+	return sentences[code]
 }
 
-func sentence(code string) string {
-	switch code {
-	case Overload:
-		return "the target is overloaded"
-	case Slow:
-		return "the target gets slow"
-	case BackendFault:
-		return "the target fails for another reason than load, limits do not cure that"
-	case Recovering:
-		return "the target works off a queue, the limit stays"
-	case Unproven:
-		return "the target has not shown yet that it takes more"
-	case BoundMin, BoundMax:
-		return "the bounds allow no other"
-	case NotEnforced:
-		return "the limit did not decide what was let through, it stays"
-	case NoForecast:
-		return "no forecast yet, the limit stays"
-	case LittleTraffic:
-		return "too little traffic to learn from, the limit stays"
-	case LimiterOff:
-		return "the limiter is off and stays off"
-	case Stale:
-		return "the snapshot is not newer than the last, the limit stays"
-	case InvalidInput:
-		return "the snapshot has impossible numbers, the limit stays"
-	}
-	return code
+// sentences say what a code means, for those that need no figures.
+var sentences = map[string]string{
+	Overload:      "the target is overloaded",
+	Slow:          "the target gets slow",
+	BackendFault:  "the target fails for another reason than load, limits do not cure that",
+	Recovering:    "the target works off a queue, the limit stays",
+	Unproven:      "the target has not shown yet that it takes more",
+	BoundMin:      "the bounds allow no other",
+	BoundMax:      "the bounds allow no other",
+	NotEnforced:   "the limit did not decide what was let through, it stays",
+	NoForecast:    "no forecast yet, the limit stays",
+	LittleTraffic: "too little traffic to learn from, the limit stays",
+	LimiterOff:    "the limiter is off and stays off",
+	Stale:         "the snapshot is not newer than the last, the limit stays",
+	InvalidInput:  "the snapshot has impossible numbers, the limit stays",
 }
 
 // digits prints a rate with three digits, without an exponent.

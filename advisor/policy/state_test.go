@@ -17,8 +17,7 @@ func TestRestoreRefuses(t *testing.T) {
 		{"a negative count", func(s *State) { s.Count = -1 }, "-1 snapshots"},
 		{"a base that is no number", func(s *State) { s.Base = math.NaN() }, "base NaN"},
 		{"good answers without end", func(s *State) { s.Good = math.Inf(1) }, "good +Inf"},
-		{"too many slots", func(s *State) { s.Slots = make([]Slot, slotsMax+2) }, "290 slots, at most 289 are allowed"},
-		{"a slot of nonsense", func(s *State) { s.Slots[0].Proven = -1 }, "proven -1"},
+		{"a proof of nonsense", func(s *State) { s.Proven = -1 }, "proven -1"},
 		{"a belief of nonsense", func(s *State) { s.Belief.Variance = -1 }, "belief"},
 	} {
 		p, i := watched(with(160))
@@ -42,24 +41,14 @@ func TestRestoreRefuses(t *testing.T) {
 	}
 }
 
-func TestStateIsACopy(t *testing.T) {
-	p, i := watched(with(160))
-	s := p.State()
-	clear(s.Slots)
-	p.Advise(seen(i, nil), Outlook{})
-	if p.proven() == 0 {
-		t.Error("changing what State returned changed the policy")
-	}
-}
-
 func TestAGapEndsWhatWasGoingOn(t *testing.T) {
 	p, i := watched(with(160))
 	p.Advise(seen(i, func(s *Snapshot) { s.P95 = 2 * time.Second; s.Errors = 0.5 }), Outlook{})
-	if p.State().Guard.Cuts == 0 {
+	if p.State().Guard.Trial.At.IsZero() {
 		t.Fatal("an overload is no episode")
 	}
 	p.Advise(seen(i+60, func(s *Snapshot) { s.P95 = 500 * time.Millisecond }), Outlook{})
-	if g := p.State().Guard; g.Cuts > 1 {
+	if g := p.State().Guard; g.Trial.At.Equal(seen(i, nil).At) {
 		t.Errorf("an hour later the episode goes on: %+v", g)
 	}
 }
