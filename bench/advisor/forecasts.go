@@ -15,6 +15,7 @@ import (
 
 	"weir/advisor/forecast"
 	"weir/bench/backtest"
+	"weir/bench/report"
 )
 
 const (
@@ -149,7 +150,7 @@ func printForecasts(out io.Writer, list []*replayed) {
 // printSpikes prints what alarms about sudden rises are worth.
 func printSpikes(out io.Writer, list []*replayed) {
 	fmt.Fprint(out, "\n### Sudden rises: alarms of the 95 % quantile\n\n")
-	head(out, "series", "horizon", "rises", "announced", "lead, median", "alarms", "of these right %", "in alarm % of the time")
+	report.Head(out, "series", "horizon", "rises", "announced", "lead, median", "alarms", "of these right %", "in alarm % of the time")
 	for _, r := range list {
 		if r == nil {
 			continue
@@ -162,7 +163,7 @@ func printSpikes(out io.Writer, list []*replayed) {
 			if s.Alarms > 0 {
 				right = fmt.Sprintf("%.0f", 100*float64(s.Right)/float64(s.Alarms))
 			}
-			row(out, r.run.Trace.Name, r.run.Horizons[h].String(), fmt.Sprint(s.Rises), fmt.Sprint(s.Announced), lead, fmt.Sprint(s.Alarms), right, fmt.Sprintf("%.0f", 100*s.InAlarm))
+			report.Row(out, r.run.Trace.Name, r.run.Horizons[h].String(), fmt.Sprint(s.Rises), fmt.Sprint(s.Announced), lead, fmt.Sprint(s.Alarms), right, fmt.Sprintf("%.0f", 100*s.InAlarm))
 		}
 	}
 	fmt.Fprint(out, "\nA rise is announced when an alarm is raised before it, within the horizon and three minutes more. Who is always in alarm raises none.\n")
@@ -171,7 +172,7 @@ func printSpikes(out io.Writer, list []*replayed) {
 // printCold prints how forecasts get better with history.
 func printCold(out io.Writer, list []*replayed) {
 	fmt.Fprint(out, "\n### Forecasts by age of the history: error in parts of the last value's (share inside of q05 to q95)\n\n")
-	head(out, "series", "horizon", "to 5 min", "30 min", "6 h", "2 d", "8 d", "more")
+	report.Head(out, "series", "horizon", "to 5 min", "30 min", "6 h", "2 d", "8 d", "more")
 	ages := [...]time.Duration{5 * time.Minute, 30 * time.Minute, 6 * time.Hour, 48 * time.Hour, 192 * time.Hour}
 	for _, r := range list {
 		if r == nil {
@@ -191,15 +192,15 @@ func printCold(out io.Writer, list []*replayed) {
 				}
 				cells[at] = fmt.Sprintf("%.2f (%.2f)", s.Score.MASE, s.Score.Within)
 			}
-			row(out, append([]string{r.run.Trace.Name, r.run.Horizons[h].String()}, cells...)...)
+			report.Row(out, append([]string{r.run.Trace.Name, r.run.Horizons[h].String()}, cells...)...)
 		}
 	}
 }
 
 func printTable(out io.Writer, title string, t backtest.Table) {
 	fmt.Fprintf(out, "\n### %s\n\n", title)
-	head(out, t.Head...)
+	report.Head(out, t.Head...)
 	for _, cells := range t.Rows {
-		row(out, cells...)
+		report.Row(out, cells...)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"io"
 
 	"weir/bench/closedloop"
+	"weir/bench/report"
 )
 
 // The acceptance lines.
@@ -56,14 +57,14 @@ func judge(plays []*played, name string) (list []verdict) {
 		if len(by) == 0 {
 			return
 		}
-		v := verdict{Line: line, Value: median(by), Least: by[0], Most: by[len(by)-1], Bound: bound, Worst: all[len(all)-1], Counts: len(all), Seeds: len(by)}
+		v := verdict{Line: line, Value: report.Median(by), Least: by[0], Most: by[len(by)-1], Bound: bound, Worst: all[len(all)-1], Counts: len(all), Seeds: len(by)}
 		v.Word = v.word()
 		list = append(list, v)
 	}
 	worst := func(vs []float64) float64 { return vs[len(vs)-1] }
-	add("mean loss % against the perfect gate", lossMax, loss, mean)
-	add("mean overload, seconds of an hour", overloadMax, func(_ *played, r *closedloop.Result) float64 { return perHour(float64(r.Overload), r) }, mean)
-	add("mean share % rejected while demand is below 85 % of the capacity", lowMax, func(_ *played, r *closedloop.Result) float64 { return 100 * r.LowShare() }, mean)
+	add("mean loss % against the perfect gate", lossMax, loss, report.Mean)
+	add("mean overload, seconds of an hour", overloadMax, func(_ *played, r *closedloop.Result) float64 { return perHour(float64(r.Overload), r) }, report.Mean)
+	add("mean share % rejected while demand is below 85 % of the capacity", lowMax, func(_ *played, r *closedloop.Result) float64 { return 100 * r.LowShare() }, report.Mean)
 	add("most switches of the algorithm within an hour", switchesMax, func(_ *played, r *closedloop.Result) float64 { return float64(r.SwitchesPH) }, worst)
 	add("recommendations beyond the proxy's guard rails in any run", 0, func(_ *played, r *closedloop.Result) float64 { return float64(len(r.Violations)) }, worst)
 	return list
@@ -71,13 +72,13 @@ func judge(plays []*played, name string) (list []verdict) {
 
 func printVerdicts(out io.Writer, list []verdict) {
 	fmt.Fprint(out, "\n### Acceptance\n\n")
-	head(out, "line", "found", "least … most of the seeds", "allowed", "worst run", "runs", "verdict")
+	report.Head(out, "line", "found", "least … most of the seeds", "allowed", "worst run", "runs", "verdict")
 	for _, v := range list {
 		interval := "–"
 		if v.Seeds >= seedsLeast {
 			interval = fmt.Sprintf("%.2f … %.2f", v.Least, v.Most)
 		}
-		row(out, v.Line, fmt.Sprintf("%.2f", v.Value), interval, fmt.Sprintf("%.2f", v.Bound), fmt.Sprintf("%.2f", v.Worst), fmt.Sprint(v.Counts), v.Word)
+		report.Row(out, v.Line, fmt.Sprintf("%.2f", v.Value), interval, fmt.Sprintf("%.2f", v.Bound), fmt.Sprintf("%.2f", v.Worst), fmt.Sprint(v.Counts), v.Word)
 	}
 	fmt.Fprintf(out, "\nFound is the median of the seeds, each over all scenarios. A verdict takes %d seeds of each scenario, whose least and most enclose the median of all seeds with 94 %%; it is open while the bound lies between them.\n", seedsLeast)
 }

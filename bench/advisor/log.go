@@ -6,17 +6,18 @@ import (
 
 	"weir/advisor/core"
 	"weir/bench/closedloop"
+	"weir/bench/report"
 )
 
 // printLog plays one scenario once more with the advisor and prints what it saw and
 // said, snapshot by snapshot.
 func printLog(out io.Writer, s *closedloop.Scenario, c closedloop.Contestant) error {
 	fmt.Fprintf(out, "\n### %s: %s\n\n", c.Name, s.Name)
-	head(out, "at s", "capacity", "demand", "observed", "let through", "answered", "p95 ms", "errors %", "gate %", "in flight", "limit", "said", "why")
+	report.Head(out, "at s", "capacity", "demand", "observed", "let through", "answered", "p95 ms", "errors %", "gate %", "in flight", "limit", "said", "why")
 	told := *s
 	told.Listen = func(n closedloop.Snapshot, r core.Reply) {
 		span := n.Interval.Seconds()
-		row(out, fmt.Sprintf("%.0f", n.Elapsed), fmt.Sprintf("%.0f", s.Target.Capacity(n.Elapsed)), fmt.Sprintf("%.0f", s.Demand.Mean(n.Elapsed-span, n.Elapsed)),
+		report.Row(out, fmt.Sprintf("%.0f", n.Elapsed), fmt.Sprintf("%.0f", s.Target.Capacity(n.Elapsed)), fmt.Sprintf("%.0f", s.Demand.Mean(n.Elapsed-span, n.Elapsed)),
 			fmt.Sprintf("%.0f", n.Observed), fmt.Sprintf("%.0f", n.Forwarded), fmt.Sprintf("%.0f", n.Ended/span), fmt.Sprintf("%.0f", 1000*n.P95), fmt.Sprintf("%.1f", 100*n.Errors),
 			fmt.Sprintf("%.0f", 100*n.GateShare), fmt.Sprintf("%.1f of %.1f", n.InFlight, n.GateLimit), fmt.Sprintf("%.1f", n.Limit.Rate()), fmt.Sprintf("%.1f", r.Limit.Rate()), fmt.Sprint(r.Advice.Codes, " ", r.Advice.Reason))
 	}

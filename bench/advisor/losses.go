@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"io"
 	"slices"
+
+	"weir/bench/report"
 )
 
 // lossesShown bounds the table of losses.
@@ -14,14 +16,14 @@ const lossesShown = 12
 // gate most, and who did best there of those who know no more than it does.
 func printLosses(out io.Writer, plays []*played, names []string) {
 	fmt.Fprint(out, "\n### Where the advisor loses most\n\n")
-	head(out, "scenario", "loss %", "overload s/h", "below need %", "above capacity %", "rejected needlessly %", "who did best", "its loss %")
+	report.Head(out, "scenario", "loss %", "overload s/h", "below need %", "above capacity %", "rejected needlessly %", "who did best", "its loss %")
 	sorted := slices.Clone(plays)
 	worst := func(p *played) float64 { return loss(p, p.results[advisorName]) }
 	slices.SortStableFunc(sorted, func(a, b *played) int { return cmp.Compare(worst(b), worst(a)) })
 	for _, p := range sorted[:min(lossesShown, len(sorted))] {
 		r := p.results[advisorName]
 		best := p.best(names)
-		row(out, p.Name, fmt.Sprintf("%.1f", worst(p)), fmt.Sprintf("%.0f", perHour(float64(r.Overload), r)), fmt.Sprintf("%.1f", 100*r.BelowNeed),
+		report.Row(out, p.Name, fmt.Sprintf("%.1f", worst(p)), fmt.Sprintf("%.0f", perHour(float64(r.Overload), r)), fmt.Sprintf("%.1f", 100*r.BelowNeed),
 			fmt.Sprintf("%.1f", 100*r.AboveCapacity), fmt.Sprintf("%.2f", 100*r.NeedlessShare()), best, fmt.Sprintf("%.1f", loss(p, p.results[best])))
 	}
 }

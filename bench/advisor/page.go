@@ -1,38 +1,29 @@
 package advisor
 
 import (
-	_ "embed"
 	"fmt"
-	"html/template"
-	"io"
-	"os"
 	"path/filepath"
-	"strings"
 
 	"github.com/goccy/go-json"
 
 	"weir/bench/closedloop"
+	"weir/bench/report"
 	"weir/bench/result"
 )
 
-//go:embed page.html
-var pageText string
-
-// A drawing is a run on the page.
-type drawing struct {
-	Label, Note string
-	Plots       []template.HTML
-}
+// about explains the figures on the page.
+var about = []string{`Virtual time: recorded traffic scaled to a target with 8 or 64 workers (log-normal, 50 ms on average), clients that come again, snapshots every 30 or 60 seconds of which some are lost.
+An answer is good within three times the 95th percentile without a queue. “Loss” is the share of them that is missing beside a perfect gate, which sees the target's queue and lets a request in when its turn comes within a quarter of that time.`}
 
 // A book is what is left of a run of the experiment.
 type book struct {
 	*result.Record
-	Size      string    `json:"size"`
-	Seeds     int       `json:"seeds"`
-	MadeUp    bool      `json:"tracesMadeUp"`
-	Verdicts  []verdict `json:"verdicts"`
-	Scenarios []entry   `json:"scenarios"`
-	Runs      []drawing `json:"-"`
+	Size      string          `json:"size"`
+	Seeds     int             `json:"seeds"`
+	MadeUp    bool            `json:"tracesMadeUp"`
+	Verdicts  []verdict       `json:"verdicts"`
+	Scenarios []entry         `json:"scenarios"`
+	Runs      []report.Figure `json:"-"`
 }
 
 // An entry is a scenario in the record.
@@ -55,7 +46,7 @@ func entries(plays []*played) (list []entry) {
 
 // draw plays the first scenario of each event once more with c, and writes what
 // it looked like.
-func draw(plays []*played, c closedloop.Contestant, dir string) (list []drawing, files []string, err error) {
+func draw(plays []*played, c closedloop.Contestant, dir string) (list []report.Figure, files []string, err error) {
 	seen := make(map[string]bool)
 	for _, p := range plays {
 		if seen[p.Event] {
@@ -68,16 +59,11 @@ func draw(plays []*played, c closedloop.Contestant, dir string) (list []drawing,
 		if err != nil {
 			return nil, nil, fmt.Errorf("%s: %w", s.Name, err)
 		}
-		d := drawing{Label: s.Name, Note: fmt.Sprintf("%.1f %% of what a perfect gate answers in time; overload %d s of %d", 100-loss(p, r), r.Overload, r.Seconds)}
+		d := report.Figure{Label: s.Name, Note: fmt.Sprintf("%.1f %% of what a perfect gate answers in time; overload %d s of %d", 100-loss(p, r), r.Overload, r.Seconds)}
 		for i, plot := range plots(&s, r) {
-			svg, err := plot.SVG()
-			if err != nil {
-				return nil, nil, fmt.Errorf("draw %s: %w", s.Name, err)
-			}
-			d.Plots = append(d.Plots, template.HTML(svg))
 			name := fmt.Sprintf("%d-%s.svg", len(list)+1, [...]string{"limit", "forecast", "wait"}[i])
 			files = append(files, name)
-			if err := create(filepath.Join(dir, name), func(w io.Writer) error { _, err := w.Write(svg); return err }); err != nil {
+			if err := d.Draw(plot, filepath.Join(dir, name)); err != nil {
 				return nil, nil, err
 			}
 		}
@@ -88,36 +74,19 @@ func draw(plays []*played, c closedloop.Contestant, dir string) (list []drawing,
 
 // write puts the page and the record into dir.
 func (b *book) write(dir string) error {
-	plain := func(cell string) string { return strings.ReplaceAll(cell, "**", "") }
-	t, err := template.New("page").Funcs(template.FuncMap{"plain": plain}).Parse(pageText)
-	if err != nil {
-		return fmt.Errorf("the page: %w", err)
+	page := report.Page{Title: "Weir: what the advisor is worth", Lead: b.Lead(), About: about}
+	for _, s := range b.Sections {
+		page.Chapters = append(page.Chapters, report.Chapter{Name: s.Heading, Notes: s.Notes, Tables: s.Tables, Bold: advisorName})
 	}
-	if err := create(filepath.Join(dir, "index.html"), func(w io.Writer) error { return t.Execute(w, b) }); err != nil {
+	if len(b.Runs) > 0 {
+		page.Chapters = append(page.Chapters, report.Chapter{Name: "What the advisor did", Figures: b.Runs})
+	}
+	if err := page.Write(filepath.Join(dir, "index.html")); err != nil {
 		return err
 	}
 	text, err := json.MarshalIndent(b, "", " ")
 	if err != nil {
 		return fmt.Errorf("write the record: %w", err)
 	}
-	return create(filepath.Join(dir, "result.json"), func(w io.Writer) error { _, err := w.Write(append(text, '\n')); return err })
-}
-
-// create writes a file whole or not at all.
-func create(path string, write func(w io.Writer) error) (err error) {
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		return err
-	}
-	f, err := os.Create(path + ".part")
-	if err != nil {
-		return err
-	}
-	if err = write(f); err != nil {
-		_ = f.Close()
-		return err
-	}
-	if err = f.Close(); err != nil {
-		return err
-	}
-	return os.Rename(path+".part", path)
+	return report.Create(filepath.Join(dir, "result.json"), append(text, '\n'))
 }

@@ -6,9 +6,9 @@ import (
 	"io"
 	"math"
 	"slices"
-	"strings"
 
 	"weir/bench/closedloop"
+	"weir/bench/report"
 )
 
 const (
@@ -97,30 +97,6 @@ func bySeed(plays []*played, name string, of func(p *played, r *closedloop.Resul
 	return vs
 }
 
-// median of sorted values; NaN of none.
-func median(vs []float64) float64 {
-	n := len(vs)
-	if n == 0 {
-		return math.NaN()
-	}
-	return (vs[(n-1)/2] + vs[n/2]) / 2
-}
-
-func mean(vs []float64) float64 {
-	sum := 0.0
-	for _, v := range vs {
-		sum += v
-	}
-	return sum / float64(max(1, len(vs)))
-}
-
-func row(out io.Writer, cells ...string) { fmt.Fprintf(out, "| %s |\n", strings.Join(cells, " | ")) }
-
-func head(out io.Writer, columns ...string) {
-	row(out, columns...)
-	row(out, slices.Repeat([]string{"---"}, len(columns))...)
-}
-
 // printAll prints measures of every contestant: the mean, and the worst.
 func printAll(out io.Writer, title string, measures []measure, plays []*played, names []string) {
 	fmt.Fprintf(out, "\n### %s: %d runs, mean (worst)\n\n", title, len(plays))
@@ -128,7 +104,7 @@ func printAll(out io.Writer, title string, measures []measure, plays []*played, 
 	for _, m := range measures {
 		columns = append(columns, m.name)
 	}
-	head(out, columns...)
+	report.Head(out, columns...)
 	for _, name := range names {
 		cells := []string{name}
 		for _, m := range measures {
@@ -141,13 +117,13 @@ func printAll(out io.Writer, title string, measures []measure, plays []*played, 
 			if m.least {
 				worst = vs[0]
 			}
-			cell := fmt.Sprintf("%.*f", m.digits, mean(vs))
+			cell := fmt.Sprintf("%.*f", m.digits, report.Mean(vs))
 			if m.worst {
 				cell += fmt.Sprintf(" (%.*f)", m.digits, worst)
 			}
 			cells = append(cells, cell)
 		}
-		row(out, cells...)
+		report.Row(out, cells...)
 	}
 }
 
@@ -170,18 +146,18 @@ func printBy(out io.Writer, title string, plays []*played, names []string, part 
 	for _, key := range order {
 		columns = append(columns, fmt.Sprintf("%s (%d)", key, len(parts[key])))
 	}
-	head(out, columns...)
+	report.Head(out, columns...)
 	for _, name := range names {
 		cells := []string{name}
 		for _, key := range order {
 			vs := over(parts[key], name, loss)
-			cell := fmt.Sprintf("%.1f / %.1f", median(vs), mean(vs))
-			if by := bySeed(parts[key], name, loss, mean); len(by) >= seedsLeast {
+			cell := fmt.Sprintf("%.1f / %.1f", report.Median(vs), report.Mean(vs))
+			if by := bySeed(parts[key], name, loss, report.Mean); len(by) >= seedsLeast {
 				cell += fmt.Sprintf(" (%.1f … %.1f)", by[0], by[len(by)-1])
 			}
 			cells = append(cells, cell)
 		}
-		row(out, cells...)
+		report.Row(out, cells...)
 	}
 }
 
