@@ -19,7 +19,7 @@ func check(c *config.Config) error {
 	_, targets := newTargets(c)
 	_, pair := serverPair(c)
 	templates, folder := admin.NewTemplates(c.Refusal.Templates)
-	return errors.Join(err, targets, pair, checkRedisFiles(c), folder, checkAccess(c), checkRules(c, templates))
+	return errors.Join(err, targets, pair, checkRedisFiles(c), checkRemoteFiles(c), folder, checkAccess(c), checkRules(c, templates))
 }
 
 // checkRedisFiles reads the authorities that Redis is trusted by.
@@ -33,6 +33,18 @@ func checkRedisFiles(c *config.Config) error {
 	}
 	if _, err := certs.Pool(cfg.TLSCAFile); err != nil {
 		return fileFault("REDIS_TLS_CA_FILE", cfg.TLSCAFile, err)
+	}
+	return nil
+}
+
+// checkRemoteFiles reads the authorities that masters are trusted by.
+func checkRemoteFiles(c *config.Config) error {
+	cfg, err := c.Remote()
+	if err != nil || !c.UsesRemote() || cfg.CAFile == "" {
+		return nil // Complete has said what is wrong
+	}
+	if _, err := certs.Pool(cfg.CAFile); err != nil {
+		return fileFault("REMOTE_CA_FILE", cfg.CAFile, err)
 	}
 	return nil
 }

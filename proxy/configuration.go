@@ -4,20 +4,28 @@ import (
 	"context"
 	"time"
 
+	"weir/internal/metric"
 	"weir/internal/service"
 	"weir/proxy/adaptive"
 	"weir/proxy/admin"
 	"weir/proxy/config"
 	"weir/proxy/rule"
 	"weir/proxy/store"
-	"weir/proxy/store/lane"
 	"weir/proxy/store/postgres"
 	"weir/proxy/store/redis"
+	"weir/proxy/store/remote"
 	"weir/proxy/store/simredis"
 	"weir/proxy/wire"
 )
 
-// connect returns the store that decides: the one in Redis or PostgreSQL when the settings
+// A sharedStore is one that other proxies use, too.
+type sharedStore interface {
+	store.Store
+	Misconfigured() error
+	Register(set *metric.Set)
+}
+
+// connect returns the store that decides: the one in Redis, PostgreSQL or a master when the settings
 // name one, else the local one, which is also there for STORE_FAILURE_MODE=local. A shared
 // store may be unavailable: it is waited for in the failure mode. But one that cannot be used
 // as it is configured is an error, unless STORE_START says otherwise.
@@ -25,6 +33,8 @@ func connect(e *service.Env, c *config.Config, local *simredis.Store) (store.Sto
 	e.Metrics.Gauge("ratelimiter_store_keys", "keys in the simulated Redis", func() float64 { return float64(local.Keys()) })
 	open := openRedis
 	switch {
+	case c.UsesRemote():
+		open = openRemote
 	case c.UsesPostgres():
 		open = openPostgres
 	case !c.UsesRedis():
@@ -43,7 +53,7 @@ func connect(e *service.Env, c *config.Config, local *simredis.Store) (store.Sto
 	return shared, nil
 }
 
-func openRedis(e *service.Env, c *config.Config, local *simredis.Store) (*lane.Store, error) {
+func openRedis(e *service.Env, c *config.Config, local *simredis.Store) (sharedStore, error) {
 	cfg, err := c.Redis()
 	if err != nil {
 		return nil, err
@@ -52,13 +62,22 @@ func openRedis(e *service.Env, c *config.Config, local *simredis.Store) (*lane.S
 	return redis.New(cfg)
 }
 
-func openPostgres(e *service.Env, c *config.Config, local *simredis.Store) (*lane.Store, error) {
+func openPostgres(e *service.Env, c *config.Config, local *simredis.Store) (sharedStore, error) {
 	cfg, err := c.Postgres()
 	if err != nil {
 		return nil, err
 	}
 	cfg.Local, cfg.Log = local, e.Logger("PostgresClient")
 	return postgres.New(cfg)
+}
+
+func openRemote(e *service.Env, c *config.Config, local *simredis.Store) (sharedStore, error) {
+	cfg, err := c.Remote()
+	if err != nil {
+		return nil, err
+	}
+	cfg.Local, cfg.Log = local, e.Logger("RemoteStore")
+	return remote.New(cfg)
 }
 
 // ruleSources are the files of rules and clients, and what they are read with.

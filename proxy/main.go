@@ -69,6 +69,9 @@ func run(ctx context.Context, e *service.Env, c *config.Config) error {
 		return err
 	}
 	access, err := openAccess(e, c)
+	if err == nil {
+		err = startDecisions(e, c, socks, cfg)
+	}
 	if err != nil {
 		socks.close()
 		return err
@@ -87,12 +90,12 @@ func run(ctx context.Context, e *service.Env, c *config.Config) error {
 func live(ctx context.Context, e *service.Env, front *wire.Front, socks *sockets, cfg *configuration) error {
 	log := e.Logger("Proxy")
 	if err := socks.succeed(e, front); err != nil {
-		front.Drain(ctx)
+		socks.drain(ctx, front)
 		return err
 	}
 	taken, withdraw, err := socks.offer(e, front, func() []byte { return cfg.targets.state(e, cfg.memory()) })
 	if err != nil {
-		front.Drain(ctx)
+		socks.drain(ctx, front)
 		return err
 	}
 	log.Info("Ready", "addr", front.Addr(), "targets", cfg.targets.inForce())
@@ -107,7 +110,7 @@ func live(ctx context.Context, e *service.Env, front *wire.Front, socks *sockets
 	leave() // whoever drains applies nothing
 	e.Health.Drain()
 	log.Info("Draining")
-	if cut := front.Drain(context.WithoutCancel(ctx)); cut > 0 {
+	if cut := socks.drain(context.WithoutCancel(ctx), front); cut > 0 {
 		log.Warn("Connections were cut at the end of the drain timeout", "count", cut)
 	}
 	log.Info("Stopped")

@@ -53,7 +53,7 @@ func serve(ctx context.Context, e *service.Env, c *config.Config, socks *sockets
 		return own
 	}
 	w.NameTargets = c.Edge.AdminPort != 0
-	w.Reachable = e.Health.SetReady
+	w.Reachable = readiness(e, c)
 	front, err := wire.Start(w)
 	if err != nil {
 		return nil, err
@@ -74,9 +74,24 @@ func serve(ctx context.Context, e *service.Env, c *config.Config, socks *sockets
 	cfg.onReload(e, c, front)
 	e.Health.Component("rules", func() any { return cfg.rules.Health() })
 	e.Health.Component("store", func() any { return admin.StoreHealth(cfg.store) })
-	e.Health.Component("targets", func() any { return admin.TargetsHealth(front.TargetsUp()) })
+	tellTargets(e, c, front)
 	e.Health.SetReady(true)
 	return front, nil
+}
+
+// readiness is told whether any target can be reached; nil: there are none to be.
+func readiness(e *service.Env, c *config.Config) func(bool) {
+	if len(c.Targets) == 0 {
+		return nil
+	}
+	return e.Health.SetReady
+}
+
+// tellTargets has health tell how the targets are, if there are any.
+func tellTargets(e *service.Env, c *config.Config, front *wire.Front) {
+	if len(c.Targets) > 0 {
+		e.Health.Component("targets", func() any { return admin.TargetsHealth(front.TargetsUp()) })
+	}
 }
 
 // endpoints are the proxy's own.

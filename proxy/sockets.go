@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"os"
 	"slices"
 	"strconv"
 	"syscall"
@@ -14,6 +13,7 @@ import (
 
 	"weir/internal/service"
 	"weir/proxy/config"
+	"weir/proxy/decision"
 	"weir/proxy/handover"
 	"weir/proxy/wire"
 )
@@ -25,6 +25,8 @@ type sockets struct {
 	leaving   []net.Listener // have PORT and an address that is not of BIND any more
 	admin     net.Listener   // nil without ADMIN_PORT
 	stopAdmin func()         // ends what answers there
+	decision  net.Listener   // nil without DECISION_PORT
+	port      *decision.Port // what answers there
 
 	taken *handover.Taken
 }
@@ -53,6 +55,9 @@ func openSockets(e *service.Env, c *config.Config, taken *handover.Taken) (*sock
 	if err != nil {
 		return nil, err
 	}
+	if d := c.Decision.Port; d != 0 && (strconv.Itoa(d) == port || d == c.Edge.AdminPort) {
+		return nil, &service.SettingError{Name: "DECISION_PORT", Value: strconv.Itoa(d), Problem: "is PORT or ADMIN_PORT", Allowed: "another port, or 0: there is none"}
+	}
 	if admin := c.Edge.AdminPort; admin != 0 && strconv.Itoa(admin) == port {
 		return nil, &service.SettingError{Name: "ADMIN_PORT", Value: port, Problem: "is PORT", Allowed: "another port, or 0: the own endpoints stay on PORT"}
 	}
@@ -74,6 +79,12 @@ func openSockets(e *service.Env, c *config.Config, taken *handover.Taken) (*sock
 		if s.admin, _, err = s.open(c.Edge.AdminBind, strconv.Itoa(c.Edge.AdminPort)); err != nil {
 			s.close()
 			return nil, fmt.Errorf("open ADMIN_PORT: %w", err)
+		}
+	}
+	if c.Decision.Port != 0 {
+		if s.decision, _, err = s.open(c.Decision.Bind, strconv.Itoa(c.Decision.Port)); err != nil {
+			s.close()
+			return nil, fmt.Errorf("open DECISION_PORT: %w", err)
 		}
 	}
 	return s, nil
@@ -164,7 +175,7 @@ func (s *sockets) close() {
 	if s.taken != nil {
 		s.taken.Close()
 	}
-	for _, l := range append(s.data, s.admin) {
+	for _, l := range append(s.data, s.admin, s.decision) {
 		if l != nil {
 			_ = l.Close()
 		}
@@ -185,7 +196,7 @@ func (s *sockets) succeed(e *service.Env, front *wire.Front) error {
 		log.Warn("BIND has changed; the address of the proxy before is given up", "addr", l.Addr(), "now", front.Addr())
 		front.Leave(l)
 	}
-	kept := append(append([]net.Listener{s.admin}, s.data...), s.leaving...)
+	kept := append(append([]net.Listener{s.admin, s.decision}, s.data...), s.leaving...)
 	for _, l := range s.taken.Sockets {
 		if !slices.Contains(kept, l) {
 			_ = l.Close() // it had an admin port that this one has not
@@ -197,18 +208,12 @@ func (s *sockets) succeed(e *service.Env, front *wire.Front) error {
 // offer lets a successor take the sockets and know the state: its coming is told
 // on the channel returned. stop withdraws the offer.
 func (s *sockets) offer(e *service.Env, front *wire.Front, state func() []byte) (taken <-chan struct{}, stop func(), err error) {
-	files, err := front.Sockets()
+	files, err := s.files(front)
 	defer func() {
 		for _, f := range files {
 			_ = f.Close()
 		}
 	}()
-	if l, ok := s.admin.(*net.TCPListener); ok && err == nil {
-		var f *os.File
-		if f, err = l.File(); err == nil {
-			files = append(files, f)
-		}
-	}
 	if err != nil {
 		return nil, nil, err
 	}

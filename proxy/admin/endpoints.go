@@ -13,6 +13,7 @@ import (
 	"weir/internal/service"
 	"weir/internal/strict"
 	"weir/proxy/limit"
+	"weir/proxy/store"
 )
 
 // limitsAnswer is GET /config/limits.
@@ -64,7 +65,7 @@ func (l *Limits) answer(w http.ResponseWriter, a *Active, err error, note string
 		body := l.answerOf(a)
 		body.Note = note
 		service.WriteJSON(w, http.StatusOK, body)
-	case errors.Is(err, ErrConflict):
+	case errors.Is(err, ErrConflict), errors.Is(err, store.ErrReadOnly):
 		service.WriteError(w, http.StatusConflict, err)
 	case ofRequest(err):
 		service.WriteError(w, http.StatusBadRequest, err)

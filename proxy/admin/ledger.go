@@ -129,7 +129,7 @@ type basis struct {
 // write stores the change that propose makes, for the time at which it counts as
 // made, and puts it in force; while the store is unavailable on this proxy only. propose is
 // asked again when another proxy was first. The error is its own, ErrConflict, ErrAway,
-// or a store.SizeError.
+// store.ErrReadOnly, or a store.SizeError.
 func (l *ledger) write(now time.Time, on basis, propose func(at time.Time) (*entry, error)) error {
 	if on.ifMatch >= 0 && on.ifMatch != l.version {
 		return ErrConflict
@@ -145,6 +145,8 @@ func (l *ledger) write(now time.Time, on basis, propose func(at time.Time) (*ent
 		}
 		doc, written, err := l.docs.CompareAndSet(l.name, l.seen, c.body)
 		switch {
+		case errors.Is(err, store.ErrReadOnly):
+			return fmt.Errorf("write %s: %w", l.name, err)
 		case err != nil && on.storedOnly:
 			return fmt.Errorf("%w: %w", ErrAway, err)
 		case err != nil:

@@ -128,7 +128,7 @@ func (r *Rules) answer(w http.ResponseWriter, a *ActiveRules, err error) {
 	switch {
 	case large:
 		status = http.StatusRequestEntityTooLarge
-	case errors.Is(err, ErrConflict), byFile:
+	case errors.Is(err, ErrConflict), errors.Is(err, store.ErrReadOnly), byFile:
 		status = http.StatusConflict
 	case ofRequest(err):
 		status = http.StatusBadRequest

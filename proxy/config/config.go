@@ -64,11 +64,13 @@ type Config struct {
 	origin       origin
 	redis        redisSettings
 	postgres     postgresSettings
+	remote       remoteSettings
 	Edge         Edge
 	Rules        Rules
 	Refusal      Refusal
 	Access       Access
 	Adaptive     Adaptive
+	Decision     Decision
 }
 
 // Bounds that many settings share.
@@ -79,8 +81,8 @@ const (
 // Register adds the settings to s; afterwards, and after s has been parsed, c
 // holds them.
 func (c *Config) Register(s *service.Settings) {
-	s.Func("TARGET_URL", "http://127.0.0.1:8081", "base URLs of the targets, comma separated, without path",
-		"http://host:port or https://host:port, comma separated", func(text string) (err error) { c.Targets, err = ParseTargets(text); return err })
+	s.Func("TARGET_URL", "http://127.0.0.1:8081", "base URLs of the targets, comma separated, without path; none: nothing is forwarded, for a master that only decides",
+		"http://host:port or https://host:port, comma separated; none", func(text string) (err error) { c.Targets, err = ParseTargets(text); return err })
 	s.Word("TARGET_BALANCE", "p2c", []string{"p2c", "round_robin", "least_inflight"}, "how requests are dealt out to several targets",
 		func(word string) (err error) { c.Balance, err = upstream.ParseBalance(word); return err })
 	s.Enum(&c.hostHeader, "HOST_HEADER", "preserve", []string{"preserve", "target"}, "the Host that the target sees: the client's or its own")
@@ -102,6 +104,7 @@ func (c *Config) Register(s *service.Settings) {
 			"any client can send such requests, so exempt is a way round the limits")
 	c.redis.register(s)
 	c.postgres.register(s)
+	c.remote.register(s)
 	s.Int(&c.KeysMax, "KEYS_MAX", 10_000_000, 1, 1<<31-1, "keys that the simulated Redis holds")
 
 	s.Int(&c.EventLoops, "EVENT_LOOPS", runtime.GOMAXPROCS(0), 1, 1024, "event loops; default: Go's GOMAXPROCS, which is the machine's processors or the container's CPU limit (rounded up, at least 2)")
@@ -133,6 +136,7 @@ func (c *Config) Register(s *service.Settings) {
 	c.Edge.register(s)
 	c.Rules.register(s)
 	c.Adaptive.register(s)
+	c.Decision.register(s)
 	idle(s)
 }
 
@@ -168,7 +172,7 @@ func (c *Config) Complete() error {
 	for _, note := range c.Rules.Exempt.Notes() {
 		c.Notes = append(c.Notes, "EXEMPT: "+note)
 	}
-	err := errors.Join(c.completeLimit(), c.Edge.complete(), c.Gate.complete(), c.Rules.complete(), c.Adaptive.complete())
+	err := errors.Join(c.completeLimit(), c.Edge.complete(), c.Gate.complete(), c.Rules.complete(), c.Adaptive.complete(), c.Decision.complete(len(c.Targets)))
 	if c.UsesRedis() {
 		_, redisErr := c.Redis()
 		err = errors.Join(err, redisErr)
@@ -176,6 +180,10 @@ func (c *Config) Complete() error {
 	if c.UsesPostgres() {
 		_, postgresErr := c.Postgres()
 		err = errors.Join(err, postgresErr)
+	}
+	if c.UsesRemote() {
+		_, remoteErr := c.Remote()
+		err = errors.Join(err, remoteErr)
 	}
 	return err
 }
@@ -233,6 +241,7 @@ func (c *Config) Session() session.Settings {
 		Underscores:     c.underscored == "keep",
 		OwnElsewhere:    c.Edge.AdminPort != 0,
 		HealthHere:      c.Edge.healthOnDataPort,
+		NoTargets:       len(c.Targets) == 0,
 		TrustedProxies:  c.origin.trusted,
 		Claims:          c.origin.claims,
 		LegacyFields:    c.rateFields == "both" || c.rateFields == "legacy",

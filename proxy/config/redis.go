@@ -44,7 +44,7 @@ func (r *redisSettings) register(s *service.Settings) {
 	s.String(&r.serverName, "REDIS_TLS_SERVER_NAME", "", "name in Redis' certificate; empty: the host's")
 	s.String(&r.prefix, "REDIS_KEY_PREFIX", "", "prefix of every name in Redis, for several installations that share one")
 	s.Duration(&r.timeout, "REDIS_TIMEOUT", 100*time.Millisecond, time.Millisecond, 2*time.Second, "longest that a request waits for a decision")
-	s.Word("STORE_FAILURE_MODE", "open", []string{"open", "local", "closed"}, "what happens while Redis or PostgreSQL is unavailable: open admits all, local limits by this proxy alone, closed refuses with 503",
+	s.Word("STORE_FAILURE_MODE", "open", []string{"open", "local", "closed"}, "what happens while Redis, PostgreSQL or every master is unavailable: open admits all, local limits by this proxy alone, closed refuses with 503",
 		func(word string) (err error) { r.mode, err = store.ParseFailureMode(word); return err })
 	s.Enum(&r.start, "STORE_START", "checked", []string{"checked", "anyway"},
 		"checked: a store that refuses the user, the password or the database, or is another program, ends the start; anyway: the proxy starts in STORE_FAILURE_MODE")
@@ -56,6 +56,9 @@ func (c *Config) StoreStart(err error) error {
 	fault, ok := errors.AsType[*store.MisconfiguredError](err)
 	if !ok || c.redis.start == "anyway" {
 		return nil
+	}
+	if c.UsesRemote() {
+		return &service.ExitError{Status: 2, Err: fmt.Errorf("REMOTE_URL cannot be used: %w; see REMOTE_URL, REMOTE_TOKEN, or start with STORE_START=anyway", fault)}
 	}
 	if c.UsesPostgres() {
 		return &service.ExitError{Status: 2, Err: fmt.Errorf("POSTGRES_URL cannot be used: %w; see %s, or start with STORE_START=anyway", fault, seePostgres(fault.Cause))}

@@ -17,8 +17,14 @@ type Target struct {
 	Secure bool   // https
 }
 
-// ParseTargets reads base URLs, comma separated.
+// noTargets is the word for no targets.
+const noTargets = "none"
+
+// ParseTargets reads base URLs, comma separated, or none.
 func ParseTargets(text string) (list []Target, err error) {
+	if text == noTargets {
+		return nil, nil
+	}
 	seen := make(map[string]bool)
 	for part := range strings.SplitSeq(text, ",") {
 		t, err := ParseTarget(strings.TrimSpace(part))

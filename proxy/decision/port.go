@@ -11,6 +11,7 @@ import (
 	"context"
 	"crypto/tls"
 	"net"
+	"os"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -24,6 +25,9 @@ import (
 // editsMax bounds the edits that wait; beyond: 503.
 const editsMax = 256
 
+// Access says who may do what.
+type Access = check.Access
+
 // Config is what a Port is made of.
 type Config struct {
 	Socket       net.Listener // to accept on
@@ -32,7 +36,7 @@ type Config struct {
 	Store        store.Store
 	Documents    []string // names of those that are shown
 	Quiet        bool     // the store does not tell of changes: documents are in this process
-	Access       check.Access
+	Access       Access
 	Healthy      func() bool
 	DrainTimeout time.Duration
 }
@@ -75,6 +79,9 @@ func Start(cfg Config) (*Port, error) {
 
 // Addr is the address listened on.
 func (p *Port) Addr() net.Addr { return p.listener.Addr() }
+
+// File is a duplicate of the socket, for a successor.
+func (p *Port) File() (*os.File, error) { return p.listener.File() }
 
 // Drain stops accepting, lets what is under way finish, at most for the drain timeout or
 // until ctx ends, and stops the loops. It reports how many connections it had to cut.

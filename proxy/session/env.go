@@ -56,6 +56,8 @@ type Settings struct {
 	OwnElsewhere bool
 	// HealthHere: those of health are answered here all the same.
 	HealthHere bool
+	// NoTargets: nothing is forwarded, and nothing is asked of the limiter.
+	NoTargets bool
 	// TrustedProxies are the clients whose claims about the origin of requests
 	// are believed, and Claims the names of such fields; nil: the usual ones.
 	TrustedProxies []netip.Prefix

@@ -61,6 +61,8 @@ func (s *Session) handleHead(now time.Time, rest []byte) int {
 func (s *Session) answeredHere(now time.Time) bool {
 	h := &s.env.head
 	switch {
+	case s.env.Settings.NoTargets:
+		s.fail(now, 404, "nothing is forwarded here")
 	case h.Length > s.bodyMax():
 		s.fail(now, 413, bodyTooLarge)
 	case s.cameInCircle(h):

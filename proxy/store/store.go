@@ -1,6 +1,7 @@
 package store
 
 import (
+	"errors"
 	"fmt"
 	"math/bits"
 	"time"
@@ -159,6 +160,9 @@ type SizeError int
 func (e SizeError) Error() string {
 	return fmt.Sprintf("must be at most %d bytes as JSON, is %d", DocumentBytesMax, int(e))
 }
+
+// ErrReadOnly is the error of a write to documents that are changed elsewhere.
+var ErrReadOnly = errors.New("a sidecar reads its configuration from its master: change it there")
 
 // CheckSize returns a SizeError for a body that is too large, or nil.
 func CheckSize(body []byte) error {

@@ -32,6 +32,8 @@ const (
 type Config struct {
 	Name  string // in metrics and health: redis
 	Title string // in the log: Redis
+	Lost  string // in the log when it is away; "Redis connection lost"
+	Back  string // and when it is back; "Redis reconnected, resuming normal operation"
 
 	// Timeout is the longest that an ask waits; 100 ms, at most 2 s.
 	Timeout time.Duration

@@ -1,6 +1,7 @@
 package lane
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -63,6 +64,8 @@ func New(backend Backend, cfg Config) (*Store, error) {
 		return nil, fmt.Errorf("use %s: %w", cfg.Name, err)
 	}
 	cfg = cfg.WithDefaults()
+	cfg.Lost = cmp.Or(cfg.Lost, cfg.Title+" connection lost")
+	cfg.Back = cmp.Or(cfg.Back, cfg.Title+" reconnected, resuming normal operation")
 	s := &Store{cfg: cfg, backend: backend, errAway: errors.New(strings.ToLower(cfg.Title) + " is unavailable"),
 		poll: make(chan struct{}, 1), lost: make(chan struct{}, 1)}
 	s.stopping, s.stop = context.WithCancel(context.Background())
@@ -159,7 +162,7 @@ func (s *Store) late(now, sent time.Time) {
 
 // enter is called once when the store has gone.
 func (s *Store) enter(refusal string, err error) {
-	s.cfg.Log.Warn(s.cfg.Title+" connection lost, entering "+modeText(s.cfg.Failure)+" mode", "reason", err)
+	s.cfg.Log.Warn(s.cfg.Lost+", entering "+modeText(s.cfg.Failure)+" mode", "reason", err)
 	s.mu.Lock()
 	s.refusal = refusal
 	s.mu.Unlock()
@@ -180,7 +183,7 @@ func modeText(m store.Mode) string {
 // leave is called once when the store is back.
 func (s *Store) leave() {
 	s.complaint.forget()
-	s.cfg.Log.Info(s.cfg.Title + " reconnected, resuming normal operation")
+	s.cfg.Log.Info(s.cfg.Back)
 	s.tellLanes()
 	s.look()
 }

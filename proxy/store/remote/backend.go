@@ -41,7 +41,7 @@ const (
 
 // New returns a store in the masters, also when none answers: then it starts in the failure
 // mode and goes on trying. The error is about the configuration, see Config.Validate.
-func New(cfg Config) (*lane.Store, error) {
+func New(cfg Config) (*Store, error) {
 	b, err := newBackend(cfg)
 	if err != nil {
 		return nil, err
@@ -49,8 +49,19 @@ func New(cfg Config) (*lane.Store, error) {
 	s, err := lane.New(b, b.cfg.Config)
 	if err != nil {
 		b.Close()
+		return nil, err
 	}
-	return s, err
+	return &Store{s}, nil
+}
+
+// A Store is one whose documents are read only, also while no master answers.
+//
+// Safe for concurrent use: it changes nothing of what it has.
+type Store struct{ *lane.Store }
+
+// CompareAndSet writes nothing: documents are changed at the master.
+func (s *Store) CompareAndSet(string, int64, []byte) (store.Document, bool, error) {
+	return store.Document{}, false, store.ErrReadOnly
 }
 
 // newBackend returns access to masters, which connects when it is used. The error is about
@@ -277,12 +288,12 @@ func (b *backend) edit(ctx context.Context, rule string, key []byte, n int64) (b
 
 // Lease has no use in a sidecar, which applies no recommendations.
 func (b *backend) Lease(context.Context, string, string, time.Duration) (bool, error) {
-	return false, errReadOnly
+	return false, store.ErrReadOnly
 }
 
 // CompareAndSet writes nothing: documents are changed at the master.
 func (b *backend) CompareAndSet(context.Context, string, int64, []byte) (int64, error) {
-	return 0, errReadOnly
+	return 0, store.ErrReadOnly
 }
 
 // marks is the answer to GET /v1/marks.

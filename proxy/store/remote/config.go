@@ -29,8 +29,8 @@ type Config struct {
 }
 
 func (cfg Config) withDefaults() Config {
+	cfg.Name, cfg.Title, cfg.Lost, cfg.Back = "remote", "Master", "Master lost", "Master is back"
 	cfg.Config = cfg.Config.WithDefaults()
-	cfg.Name, cfg.Title = "remote", "Master"
 	return cfg
 }
 

@@ -13,10 +13,8 @@ import (
 	"weir/proxy/store"
 )
 
-var (
-	errReadOnly = errors.New("a sidecar reads its configuration from its master: change it there")
-	errTooLarge = errors.New("the keys are too large to ask a master about")
-)
+// errTooLarge is the error of a group that no question holds.
+var errTooLarge = errors.New("the keys are too large to ask a master about")
 
 // A statusError is an answer of a master that is no decision.
 type statusError struct {
@@ -86,7 +84,7 @@ func (b *backend) Classify(err error) store.Fault {
 		return f
 	}
 	switch {
-	case errors.Is(err, asks.ErrUndecided), errors.Is(err, errReadOnly), errors.Is(err, errTooLarge):
+	case errors.Is(err, asks.ErrUndecided), errors.Is(err, store.ErrReadOnly), errors.Is(err, errTooLarge):
 		return store.Fault{Class: store.ItemFault}
 	case !unconnected(err) && errors.Is(err, context.DeadlineExceeded):
 		return store.Fault{Class: store.LateFault}

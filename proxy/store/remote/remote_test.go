@@ -121,7 +121,7 @@ func TestDocuments(t *testing.T) {
 	if doc, err := b.Read(background, names[0]); err != nil || doc.Version != 1 || string(doc.Body) != `{"a":1}` {
 		t.Errorf("%+v, %v", doc, err)
 	}
-	if _, err := b.CompareAndSet(background, names[0], 1, []byte("{}")); !errors.Is(err, errReadOnly) {
+	if _, err := b.CompareAndSet(background, names[0], 1, []byte("{}")); !errors.Is(err, store.ErrReadOnly) {
 		t.Errorf("written: %v", err)
 	}
 	edits, _ := b.Edits(background)

@@ -1,0 +1,146 @@
+package decision
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"weir/internal/loop"
+	"weir/internal/testkit"
+	"weir/proxy/asks"
+	"weir/proxy/limit"
+	"weir/proxy/store"
+	"weir/proxy/store/simredis"
+)
+
+// start starts a port over a simulated Redis.
+func start(t *testing.T) *Port {
+	t.Helper()
+	s, err := simredis.NewStore(simredis.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Close)
+	socket, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := Start(Config{Socket: socket, Loop: loop.Config{Loops: 1}, Store: s, Quiet: true, Documents: []string{"d"},
+		Access: Access{Token: "secret", Edit: "admin"}, Healthy: func() bool { return true }, DrainTimeout: time.Minute})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// question is one ask for n of a limit of 5.
+func question(t *testing.T, n int) string {
+	l, err := limit.NewFixed(5, 100*365*24*time.Hour)
+	if err != nil {
+		t.Fatal(err)
+	}
+	g := &store.Group{N: n, Counters: []store.Counter{{Rule: "r", Limit: &l, Cost: 1}}}
+	return string(asks.AppendQuestion(nil, nil, []*store.Group{g}))
+}
+
+// request is one with a token and a body.
+func request(method, path, token, body string) string {
+	return fmt.Sprintf("%s %s HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer %s\r\nContent-Length: %d\r\n\r\n%s", method, path, token, len(body), body)
+}
+
+// What is wrong with a request is told.
+func TestBadInput(t *testing.T) {
+	p := start(t)
+	defer p.Drain(context.Background())
+	good := question(t, 1)
+	testkit.Eventually(t, "documents are shown", func() bool { return p.documents.current.Load() != nil })
+	for _, test := range []struct {
+		request string
+		status  int
+		part    string
+	}{
+		{request("POST", "/v1/decide", "secret", good), 200, ""},
+		{request("POST", "/v1/decide", "admin", good), 200, ""},
+		{request("POST", "/v1/decide", "wrong", good), 401, "DECISION_TOKEN"},
+		{"POST /v1/decide HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n", 401, "DECISION_TOKEN"},
+		{request("POST", "/v1/decide", "secret", good[:20]), 400, `"path":"byte 1`},
+		{request("POST", "/v1/decide", "secret", good+"x"), 400, "should end here"},
+		{request("POST", "/v1/decide", "secret", "\x02"+good[1:]), 409, "version 2"},
+		{"POST /v1/decide HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer secret\r\nContent-Length: 2000000\r\n\r\n", 413, "1048576"},
+		{"POST /v1/decide HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer secret\r\n\r\n", 411, ""},
+		{request("GET", "/v1/decide", "secret", ""), 405, "POST"},
+		{request("POST", "/v1/edit", "secret", `{"rule":"r"}`), 403, "ADMIN_TOKEN"},
+		{request("POST", "/v1/edit", "admin", `{"rule":"r","key":"YQ=="}`), 200, `{"changed":false}`},
+		{request("POST", "/v1/edit", "admin", `{"rule":"r","kee":"YQ=="}`), 400, "kee"},
+		{request("POST", "/v1/edit", "admin", `{"rule":"r"`), 400, ""},
+		{request("POST", "/v1/edit", "admin", `{"add":1}`), 400, `"path":"rule"`},
+		{request("GET", "/v1/marks", "secret", ""), 200, `"documents":{"d":"0-0-00000000"}`},
+		{request("GET", "/v1/documents/d", "secret", ""), 204, ""},
+		{request("GET", "/v1/documents/e", "secret", ""), 404, "no document"},
+		{request("GET", "/v2", "", ""), 404, "nothing here"},
+		{"GET /healthcheck HTTP/1.1\r\nHost: x\r\n\r\n", 200, "OK"},
+		{"GET /healthcheck HTTP/1.0\r\n\r\n", 200, "OK"},
+		{"GET /healthcheck HTTP/1.1\r\n\r\n", 400, "malformed"},
+	} {
+		c := testkit.Dial(t, p.Addr().String())
+		c.Send(test.request)
+		method, _, _ := strings.Cut(test.request, " ")
+		res, body := c.Answer(method)
+		if res.StatusCode != test.status || !strings.Contains(body, test.part) {
+			t.Errorf("%.80q: %d %q, want %d with %q", test.request, res.StatusCode, body, test.status, test.part)
+		}
+		if res.Header.Get("Date") == "" {
+			t.Errorf("%.80q: there is no Date", test.request)
+		}
+	}
+}
+
+// Requests that come together, or a byte at a time, are answered in order; the last one
+// before a drain says that the connection ends.
+func TestPipeline(t *testing.T) {
+	p := start(t)
+	all := request("POST", "/v1/decide", "secret", question(t, 2)) + request("POST", "/v1/edit", "admin", `{"rule":"x"}`) + request("GET", "/healthcheck", "", "")
+	together, single := testkit.Dial(t, p.Addr().String()), testkit.Dial(t, p.Addr().String())
+	together.Send(all)
+	for i := range len(all) {
+		single.Send(all[i : i+1])
+	}
+	for _, c := range []*testkit.Conn{together, single} {
+		for i, method := range []string{"POST", "POST", "GET"} {
+			if res, body := c.Answer(method); res.StatusCode != 200 || res.Close {
+				t.Errorf("answer %d: %d %q", i, res.StatusCode, body)
+			}
+		}
+	}
+	together.Send(all[:30])
+	testkit.Eventually(t, "a head has begun", func() bool { return p.begun() == 1 })
+	drained := make(chan int)
+	go func() { drained <- p.Drain(context.Background()) }()
+	single.Closed()
+	together.Send(all[30:])
+	if res, _ := together.Answer("POST"); res.StatusCode != 200 || !res.Close {
+		t.Errorf("the last answer: %d, closes: %t", res.StatusCode, res.Close)
+	}
+	if cut := <-drained; cut != 0 {
+		t.Errorf("%d connections were cut", cut)
+	}
+}
+
+// begun is how many connections are in a head or a body.
+func (p *Port) begun() (n int) {
+	done := make(chan struct{})
+	r := p.rooms[0]
+	r.loop.Post(func(now time.Time) {
+		r.loop.Each(func(_ *loop.Conn, h loop.Handler) {
+			if h.(*conn).session.Deadline().Before(now.Add(30 * time.Second)) {
+				n++
+			}
+		})
+		close(done)
+	})
+	<-done
+	return n
+}

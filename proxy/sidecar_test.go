@@ -1,0 +1,92 @@
+package main
+
+import (
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+
+	"weir/internal/testkit"
+)
+
+// startMaster starts a proxy that only decides, on a port, with further settings.
+func startMaster(t *testing.T, port string, env ...string) *running {
+	t.Helper()
+	return launch(t, append([]string{"TARGET_URL", "none", "DECISION_PORT", port, "DECISION_TOKEN", "secret", "ADMIN_OPEN", "true", "EVENT_LOOPS", "1"}, env...))
+}
+
+// startSidecar starts a sidecar of masters.
+func startSidecar(t *testing.T, env ...string) *running {
+	t.Helper()
+	return launch(t, append([]string{"TARGET_URL", named(t), "REMOTE_TOKEN", "secret", "REMOTE_TIMEOUT", "2s", "ADMIN_OPEN", "true", "EVENT_LOOPS", "1"}, env...))
+}
+
+// Sidecars share the limits that are kept at their master, whose configuration they follow.
+// When it is killed they let everything pass, and limit again when there is another one.
+func TestSidecars(t *testing.T) {
+	port := testkit.FreePort(t)
+	m := startMaster(t, port)
+	m.gets("GET /", 404, "nothing is forwarded here")
+	url := "http://127.0.0.1:" + port
+	a, b := startSidecar(t, "REMOTE_URL", url), startSidecar(t, "REMOTE_URL", url)
+	m.gets("POST /config/limits", 200, `"limit":3`, `{"algorithm":"fixed","limit":3,"window":`+strconv.Itoa(century)+`}`)
+	for _, s := range []*running{a, b} {
+		testkit.Eventually(t, "the sidecar has the limit", func() bool {
+			_, text := s.call("GET /config/limits")
+			return strings.Contains(text, `"limit":3,`)
+		})
+		s.gets("POST /config/limits", 409, "change it there", `{"algorithm":"fixed","limit":9,"window":1}`)
+		s.gets("PUT /config/rules", 409, "change it there", "rules: []")
+	}
+	a.gets("GET /x", 200, "/x")
+	b.gets("GET /x", 200, "/x")
+	a.gets("GET /x", 200, "/x")
+	for _, s := range []*running{a, b} {
+		s.gets("GET /x", 429, `"rule":"global"`)
+	}
+	m.gets("GET /metrics", 200, `ratelimiter_check_requests_total{api="remote",code="200"}`)
+	m.gets("GET /x", 404, "") // and is not limited
+	if err := m.Process.Signal(syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range []*running{a, b} {
+		s.Logged("WARN RemoteStore - Master lost, entering fail-open mode")
+		s.gets("GET /x", 200, "/x")
+	}
+	startMaster(t, port, "RATE_LIMIT_LIMIT", "7")
+	for _, s := range []*running{a, b} {
+		s.Logged("INFO RemoteStore - Master is back")
+	}
+	for range 3 {
+		a.gets("GET /x", 200, "/x")
+	}
+	b.gets("GET /x", 429, `"rule":"global"`)
+}
+
+// Settings that contradict each other, and a master that refuses us, end the start with one
+// line.
+func TestMisconfiguredSidecars(t *testing.T) {
+	port := testkit.FreePort(t)
+	m := startMaster(t, port)
+	url := "http://127.0.0.1:" + port
+	for _, test := range []struct {
+		told string
+		env  []string
+	}{
+		{"REMOTE_TOKEN", []string{"REMOTE_URL", url, "REMOTE_TOKEN", "s3cret"}},
+		{"REMOTE_TOKEN", []string{"REMOTE_URL", url}},
+		{"not the store that the settings describe", []string{"REMOTE_URL", "http://" + m.addr}},
+		{"cannot be with REDIS_HOST", []string{"REMOTE_URL", url, "REDIS_HOST", "localhost"}},
+		{"the master follows the advisor", []string{"REMOTE_URL", url, "ADAPTIVE_MODE", "true"}},
+		{"has more than host and port", []string{"REMOTE_URL", "http://u:s3cret@localhost"}},
+		{"cannot be used", []string{"REMOTE_URL", url, "REMOTE_CA_FILE", "/nowhere.pem"}},
+		{"leaves nothing to do", []string{"TARGET_URL", "none"}},
+		{"lets other machines ask without a token", []string{"DECISION_PORT", "8083", "DECISION_BIND", "0.0.0.0"}},
+		{"is PORT or ADMIN_PORT", []string{"DECISION_PORT", "8083", "ADMIN_PORT", "8083"}},
+	} {
+		_, told := testkit.Ends(t, program(t, test.env), 2)
+		if !strings.Contains(told, test.told) || strings.Count(told, "\n") != 1 || strings.Contains(told, "s3cret") {
+			t.Errorf("%q: %q, want one line with %q", test.env, told, test.told)
+		}
+	}
+}
