@@ -197,10 +197,11 @@ func TestSignalUnderLoad(t *testing.T) {
 	var held, busy sync.WaitGroup
 	for i := range clients {
 		held.Go(func() {
-			if n := drive(t, p.addr, "/held", nil); n != 1 {
+			n := drive(t, p.addr, "/held", nil) // 2, if its loop learns of the signal after the first
+			if n < 1 || n > 2 {
 				t.Errorf("a request under way got %d answers", n)
 			}
-			got.Add(1)
+			got.Add(int64(n))
 		})
 		busy.Go(func() { got.Add(int64(drive(t, p.addr, "/x", &done[i]))) })
 	}
