@@ -17,6 +17,8 @@ const (
 	stepDown  = 0.3             // of the limit in force, per update, to what the target is known to take
 	gateFull  = 0.25            // share from which it holds back more than those
 	fullSpan  = 25.0            // seconds for which it must have been full before a limit falls
+	fullFade  = 10.0            // times as long as that it takes until they are forgotten: many crowds count like one
+	fullMax   = 60.0            // seconds that are remembered
 	bindsFrom = 0.002           // share of requests that a limit refuses when it binds
 )
 
@@ -68,10 +70,9 @@ func (t *target) raise(r reading, o Outlook, most, step float64) {
 }
 
 // ceiling finds the limit of a target that a gate protects: a little above what it can
-// take. The gate lowers what is let through within some answers; the limit holds back
-// crowds before they are at the gate, and falls only to what was measured there, when the gate
-// stays full: a limit that falls with every passing slowness comes back too late. An idle gate
-// says that there is no queue.
+// take. The gate reacts within a few answers. The limit holds back crowds before they
+// reach it, and falls only when the gate stays full or is full again and again: a limit
+// that falls with every short slowness comes back too late.
 func (p *Policy) ceiling(r reading, o Outlook, t *target) {
 	top := above * max(p.st.Capacity.Q50, r.good) // what is answered well now is possible
 	switch {

@@ -217,9 +217,6 @@ func (p *Policy) reading(s Snapshot) reading {
 	return r
 }
 
-// fullMax bounds State.Full.
-const fullMax = 3600
-
 // learn takes r into what is known.
 func (p *Policy) learn(r reading) {
 	elapsed := r.dt
@@ -235,9 +232,10 @@ func (p *Policy) learn(r reading) {
 	}
 	p.st.Count++
 	p.st.At = r.At
-	p.st.Full = min(p.st.Full+r.dt, fullMax)
-	if r.GateShare <= gateFull {
-		p.st.Full = 0
+	if r.GateShare > gateFull {
+		p.st.Full = min(p.st.Full+r.dt, fullMax)
+	} else {
+		p.st.Full = max(0, p.st.Full-r.dt/fullFade)
 	}
 	p.faultEnds(r)
 	g.State = p.severity(r)

@@ -130,24 +130,39 @@ func TestRisesNoFurtherThanProven(t *testing.T) {
 	}
 }
 
-// Behind a gate a passing slowness costs no limit: it would come back long after the
-// target has.
-func TestFallsOnlyWhenTheGateStaysFull(t *testing.T) {
-	p, i := watched(with(160))
-	begin := seen(i, nil).At
-	fell := time.Duration(0)
-	for since := 5 * time.Second; since <= 3*time.Minute && fell == 0; since += 5 * time.Second {
-		r := p.Advise(seen(i, func(s *Snapshot) {
-			behind(1, nil)(s)
-			s.At, s.Interval = begin.Add(since), 5*time.Second
-			s.Limit.FillRate, s.Observed, s.Forwarded, s.Ended = 200, 150, 75, 75*5
-		}), Outlook{})
-		if r.Rate() < 200 {
-			fell = since
+// Behind a gate a short slowness costs no limit: it would come back long after the target
+// has. When the gate stays full, or is full again and again, the limit falls.
+func TestFallsOnlyWhenTheGateIsOftenFull(t *testing.T) {
+	for _, c := range []struct {
+		name        string
+		full, every int // seconds of so many in which the gate is full
+		from, to    time.Duration
+	}{
+		{"all the time", 5, 5, 25 * time.Second, time.Minute},
+		{"20 s of 4 minutes", 20, 240, 0, 0},
+		{"10 s of 30", 10, 30, 45 * time.Second, 3 * time.Minute},
+		{"5 s of a minute", 5, 60, 0, 0},
+	} {
+		p, i := watched(with(160))
+		begin := seen(i, nil).At
+		fell := time.Duration(0)
+		for since := 5; since <= 900 && fell == 0; since += 5 {
+			share := 0.0
+			if (since-1)%c.every < c.full {
+				share = 1
+			}
+			r := p.Advise(seen(i, func(s *Snapshot) {
+				behind(share, nil)(s)
+				s.At, s.Interval = begin.Add(time.Duration(since)*time.Second), 5*time.Second
+				s.Limit.FillRate, s.Observed, s.Forwarded, s.Ended = 200, 150, 75, 75*5
+			}), Outlook{})
+			if r.Rate() < 200 {
+				fell = time.Duration(since) * time.Second
+			}
 		}
-	}
-	if fell < 25*time.Second || fell > time.Minute {
-		t.Errorf("the limit of a target that takes less fell after %v, want half a minute to one", fell)
+		if fell < c.from || fell > c.to {
+			t.Errorf("%s: the limit fell after %v, want %v to %v (0: never)", c.name, fell, c.from, c.to)
+		}
 	}
 }
 

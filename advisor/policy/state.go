@@ -18,7 +18,7 @@ type State struct {
 	Base     float64   `json:"base"`   // p95 at low load in seconds; 0: unknown
 	Good     float64   `json:"good"`   // good answers per second, of the last half minute
 	Proven   float64   `json:"proven"` // the highest of them while the target was well; a day halves it
-	Full     float64   `json:"full"`   // seconds for which a gate has held back more than passing crowds
+	Full     float64   `json:"full"`   // seconds for which a gate has held back much, of late
 	Guard    Guard     `json:"guard"`
 	Advised  Limit     `json:"advised"` // the newest recommendation
 	Belief   Belief    `json:"belief"`
@@ -44,8 +44,8 @@ func (s *State) validate() error {
 		return fmt.Errorf("%d snapshots until %v", s.Count, s.At)
 	case !within(s.Base, delayMax.Seconds()):
 		return fmt.Errorf("base %v, want seconds", s.Base)
-	case !within(s.Good, numberMax) || !within(s.Proven, numberMax) || !within(s.Full, fullMax):
-		return fmt.Errorf("good %v and proven %v, want rates; full %v, want up to %v seconds", s.Good, s.Proven, s.Full, fullMax)
+	case !within(s.Good, numberMax) || !within(s.Proven, numberMax) || !within(s.Full, numberMax):
+		return fmt.Errorf("good %v and proven %v, want rates; full %v, want seconds", s.Good, s.Proven, s.Full)
 	case !within(b.Variance, 100) || !within(math.Abs(b.Mean), 100):
 		return fmt.Errorf("belief %+v, want the logarithm of a rate and its variance", *b)
 	}
