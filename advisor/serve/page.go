@@ -16,6 +16,7 @@ import (
 	"weir/advisor/forecast"
 	"weir/advisor/policy"
 	"weir/advisor/series"
+	"weir/internal/chart"
 	"weir/internal/service"
 )
 
@@ -23,10 +24,6 @@ import (
 //
 //go:embed page.html
 var pageText string
-
-// pagePolicy is what the page may do: nothing but what it brings along, and asking
-// us again.
-const pagePolicy = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; connect-src 'self'; img-src data:"
 
 const (
 	// pageFresh is how long a page is not drawn again, however many look.
@@ -54,11 +51,7 @@ func (s *Server) servePage(w http.ResponseWriter, _ *http.Request) {
 		service.WriteError(w, http.StatusInternalServerError, err)
 		return
 	}
-	h := w.Header()
-	h.Set("Content-Type", "text/html; charset=utf-8")
-	h.Set("Content-Security-Policy", pagePolicy)
-	h.Set("Cache-Control", "no-store")
-	_, _ = w.Write(body) // the browser may be gone
+	service.WritePage(w, service.LivePage, body)
 }
 
 // draw returns the page.
@@ -150,7 +143,7 @@ type proxyRow struct {
 
 // drawPage draws a look.
 func drawPage(l *look, zone *time.Location, slo time.Duration) ([]byte, error) {
-	t, err := template.New("page").Parse(pageText)
+	t, err := template.New("page").Parse(chart.Page(pageText))
 	if err != nil {
 		return nil, fmt.Errorf("draw page: %w", err)
 	}

@@ -56,7 +56,7 @@ func (f *Figure) Draw(c chart.Chart, file string) error {
 // Write writes the page.
 func (p *Page) Write(path string) error {
 	plain := func(text string) string { return strings.ReplaceAll(text, "**", "") }
-	t, err := template.New("page").Funcs(template.FuncMap{"plain": plain}).Parse(pageText)
+	t, err := template.New("page").Funcs(template.FuncMap{"plain": plain}).Parse(chart.Page(pageText))
 	if err != nil {
 		return fmt.Errorf("the page: %w", err)
 	}

@@ -66,3 +66,20 @@ var (
 	errBodyTooLarge = errors.New("the body is larger than 4 MiB")
 	errBodyCut      = errors.New("the body ended early")
 )
+
+// What pages may do: show what they bring along; a live page also runs its script and
+// asks us.
+const (
+	StillPage = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
+	LivePage  = StillPage + "; script-src 'unsafe-inline'; connect-src 'self'"
+)
+
+// WritePage answers with an HTML page that is not to be kept: it is another one soon.
+// policy is StillPage or LivePage.
+func WritePage(w http.ResponseWriter, policy string, page []byte) {
+	h := w.Header()
+	h.Set("Content-Type", "text/html; charset=utf-8")
+	h.Set("Content-Security-Policy", policy)
+	h.Set("Cache-Control", "no-store")
+	_, _ = w.Write(page) // the browser may be gone
+}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/goccy/go-json"
 
+	"weir/internal/chart"
 	"weir/loadgen/record"
 )
 
@@ -67,7 +68,7 @@ type checkRow struct {
 func HTML(r *record.Result) ([]byte, error) {
 	t, err := template.New("report").Funcs(template.FuncMap{
 		"span": record.Span, "thousands": Thousands, "decimal": decimal, "word": word,
-	}).Parse(pageText)
+	}).Parse(chart.Page(pageText))
 	if err != nil {
 		return nil, fmt.Errorf("write report: %w", err)
 	}

@@ -1,0 +1,45 @@
+package chart
+
+// head is how every page begins: what browsers have to know, the colours that charts
+// use, and the style sheet that all pages share.
+const head = `<!DOCTYPE html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light dark">
+<link rel="icon" href="data:,">
+<style>
+:root{--page:#f4f6f9;--card:#fff;--ink:#1c2733;--muted:#5b6776;--line:#e1e6ec;
+--green:#1f9254;--amber:#b86e00;--red:#cf3341;--blue:#2563c9;--violet:#7c4dbd;--grey:#7d8896}
+@media (prefers-color-scheme:dark){:root{--page:#11161c;--card:#1a2129;--ink:#dfe6ee;--muted:#9aa7b5;--line:#2c3744;
+--green:#56cf8b;--amber:#f0b04a;--red:#ff7d85;--blue:#6ea8fe;--violet:#b996f7;--grey:#8f9aa8}}
+*{box-sizing:border-box}
+body{margin:0;background:var(--page);color:var(--ink);font:15px/1.5 system-ui,"Liberation Sans",Arial,sans-serif}
+main{max-width:1280px;margin:0 auto;padding:28px 20px 48px}
+h1{font-size:26px;margin:0;display:flex;gap:14px;align-items:center;flex-wrap:wrap}
+h2{font-size:15px;margin:0 0 10px}
+.lead{color:var(--muted);margin:4px 0 0}
+.badge{font-size:14px;font-weight:700;letter-spacing:.04em;padding:3px 12px;border-radius:999px;color:#fff;background:#5b6776}
+.reasons{margin:14px 0;padding:12px 18px 12px 34px;background:var(--card);border-left:4px solid var(--amber);border-radius:6px}
+.figures{display:grid;grid-template-columns:repeat(auto-fit,minmax(150px,1fr));gap:12px;margin:18px 0 16px}
+.figure,.card{background:var(--card);border:1px solid var(--line);border-radius:10px;min-width:0}
+.figure{padding:10px 14px}
+.figure dt{color:var(--muted);font-size:13px}
+.figure dd{margin:0;font-size:22px;font-weight:650;white-space:nowrap;font-variant-numeric:tabular-nums}
+.figure dd+dd{font-size:12px;font-weight:400;color:var(--muted);white-space:normal;line-height:1.3}
+.card{padding:14px 18px;overflow-x:auto}
+.grid{display:grid;grid-template-columns:repeat(2,minmax(0,1fr));gap:16px}
+svg.chart{display:block;width:100%;height:auto}
+table{border-collapse:collapse;width:100%;font-variant-numeric:tabular-nums;font-size:14px}
+th,td{padding:4px 0 4px 14px;text-align:right;border-top:1px solid var(--line);white-space:nowrap}
+th{font-weight:600;color:var(--muted);font-size:13px}
+th:first-child,td:first-child{text-align:left;padding-left:0}
+.green{color:var(--green)}.amber{color:var(--amber)}.red{color:var(--red)}.blue{color:var(--blue)}.violet{color:var(--violet)}
+@media (max-width:860px){.grid{grid-template-columns:minmax(0,1fr)}}
+</style>
+`
+
+// Page is an HTML page that looks like all of ours: body begins with its title and what
+// its style sheet has besides, and ends with </html>.
+func Page(body string) string { return head + body }
