@@ -40,7 +40,7 @@ bench: build ## twenty minutes: speed beside peers, scenarios, the advisor; refr
 bench-quick: build ## the same in three minutes, for a look at one's own machine
 	bin/bench suite quick
 
-bench-all: build ## everything, the whole matrix of scenarios too: three and a half hours
+bench-all: build ## everything, the whole matrix of scenarios too: nearly five hours
 	bin/bench suite all
 
 bench-setup: ## installs the peers that bench compares with, where it can

@@ -17,6 +17,7 @@ import (
 	"weir/bench/demo"
 	"weir/bench/micro"
 	"weir/bench/pacing"
+	"weir/bench/postgres"
 	"weir/bench/protect"
 	"weir/bench/restart"
 	"weir/bench/rig"
@@ -48,10 +49,12 @@ func experiments() []experiment {
 		{"scenario", "[NAME…] [-compress N] the four situations under each algorithm, with and without the advisor: tables, plots, a page (a minute each)", order.Play},
 		{"advisor", "[quick|all] [WORD…] how well the advisor forecasts, and what it is worth beside other ways to choose a limit; only scenarios with all words in their name (with five seeds of each: ten minutes, all fifty)", advisor.Run},
 		{"protect", "[-rounds N] [-only NAMES] a target is overrun behind nothing, a limit, the gate, HAProxy and failsafe-go: what was answered in time of what could have been; goes on where it was stopped (95 minutes)", protectRun},
+		{"postgres", "[N] [load|deadlock|goals] a limit in PostgreSQL by three common ways and by Weir: what is admitted, deadlocks, what a decision costs; N times as fast as ten minutes, 10 without (nine minutes)", postgresRun},
 		{"pacing", "[FILE] when requests of load generators arrive, against when they were due; the results as JSON in FILE (five minutes)", pacing.Run},
 		{"micro", "[TIME] the benchmarks beside the code, in one table (a minute)", micro.Run},
-		{"suite", "[quick|usual|all|page|NAME…] several experiments, kept as records; but for quick BENCHMARKS.md is refreshed, page does nothing else (3 minutes, 20, three and a half hours)", runSuite},
+		{"suite", "[quick|usual|all|page|NAME…] several experiments, kept as records; but for quick BENCHMARKS.md is refreshed, page does nothing else (3 minutes, 20, nearly five hours)", runSuite},
 		{attack.TargetName, "", attack.Target},
+		{postgres.ServiceName, "", postgres.Service},
 	}
 }
 
@@ -82,6 +85,10 @@ func protectRun(ctx context.Context, args []string, out io.Writer) error {
 	return protection.Run(ctx, args, out)
 }
 
+func postgresRun(ctx context.Context, args []string, out io.Writer) error {
+	return (&postgres.Order{Dir: order.Dir}).Run(ctx, args, out)
+}
+
 func main() {
 	service.Main(service.Program{Name: "bench", LogName: "Bench", About: "experiments: " + names() + "; exit status 1: not as it should be, 3: inconclusive, as this machine was too busy for the load", Commands: commands(), Settings: register, Run: run})
 }
@@ -95,7 +102,7 @@ func commands() (list []string) {
 }
 
 func names() string {
-	return strings.Join(slices.DeleteFunc(commands(), func(name string) bool { return name == attack.TargetName }), ", ")
+	return strings.Join(slices.DeleteFunc(commands(), func(name string) bool { return name == attack.TargetName || name == postgres.ServiceName }), ", ")
 }
 
 func run(ctx context.Context, e *service.Env) error {

@@ -101,6 +101,7 @@ func all(dir string) []suite.Part {
 		{Name: "pacing", Run: pacing.Run},
 		{Name: "scenario", Run: whole.Play},
 		{Name: "advisor", Args: []string{"all"}, Run: advisor.Run},
+		{Name: "postgres", Args: []string{"1"}, Run: postgresRun},
 		{Name: "protect", Run: protectRun},
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+	"time"
 
 	"weir/internal/freeport"
 )
@@ -94,7 +95,18 @@ func (p *Postgres) Restart(ctx context.Context) (err error) {
 	if p.Process, err = startCommand("postgres", p.command("postgres", args...)); err != nil {
 		return err
 	}
-	return p.AwaitPort(ctx, p.Addr)
+	if err := p.AwaitPort(ctx, p.Addr); err != nil {
+		return err
+	}
+	for !strings.Contains(p.Output(), "ready to accept connections") { // before, it refuses them
+		if ended, _ := p.Ended(); ended {
+			return fmt.Errorf("postgres ended while it was started:\n%s", p.Output())
+		}
+		if err := Wait(ctx, time.Millisecond); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // URL is how a proxy, or a client, reaches its database.

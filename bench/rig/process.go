@@ -162,7 +162,8 @@ func Binary(name string) (string, error) {
 // clockTick is the unit of CPU time in /proc: USER_HZ, 100 on every Linux.
 const clockTick = 10 * time.Millisecond
 
-// CPU is the processor time used by a process and its children that live.
+// CPU is the processor time used by a process and its children, those that have ended and
+// been waited for too.
 func CPU(pid int) (time.Duration, error) {
 	total, err := cpuOf(pid)
 	if err != nil {
@@ -195,13 +196,19 @@ func cpuOf(pid int) (time.Duration, error) {
 	}
 	// The name in parentheses may hold spaces: count from behind it.
 	fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))
-	const user, system = 11, 12
-	if len(fields) <= system {
+	const user, childrenSystem = 11, 14
+	if len(fields) <= childrenSystem {
 		return 0, errors.New("read processor time: /proc has another form")
 	}
-	u, err1 := strconv.ParseInt(fields[user], 10, 64)
-	s, err2 := strconv.ParseInt(fields[system], 10, 64)
-	return time.Duration(u+s) * clockTick, errors.Join(err1, err2)
+	var sum int64
+	for _, field := range fields[user : childrenSystem+1] { // user, system, and both of children
+		n, err := strconv.ParseInt(field, 10, 64)
+		if err != nil {
+			return 0, err
+		}
+		sum += n
+	}
+	return time.Duration(sum) * clockTick, nil
 }
 
 // RSS is the resident memory of a process in bytes.

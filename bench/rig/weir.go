@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net/http"
 	"strconv"
 	"strings"
@@ -277,6 +278,23 @@ next:
 		sum += v
 	}
 	return sum
+}
+
+// Quantile is an upper bound of a quantile of a histogram without other labels, in its
+// unit; 0 when nothing was observed.
+func (s Samples) Quantile(family string, q float64) float64 {
+	all := s[family+"_count"]
+	least := math.Inf(1)
+	for name, n := range s {
+		text, ok := strings.CutPrefix(name, family+`_bucket{le="`)
+		if bound, err := strconv.ParseFloat(strings.TrimSuffix(text, `"}`), 64); ok && err == nil && n >= q*all {
+			least = min(least, bound)
+		}
+	}
+	if all == 0 {
+		return 0
+	}
+	return least
 }
 
 // Served is how many requests to /api/test the target answered 200 so far.

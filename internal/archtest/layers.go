@@ -72,7 +72,7 @@ var sideways = map[string][]string{
 var onlyIn = map[string][]string{
 	"github.com/panjf2000/gnet": {"internal/loop"},
 	"github.com/redis/rueidis":  {"proxy/store/redis"},
-	"github.com/jackc/pgx":      {"proxy/store/postgres", "proxy/store/postgres/postgrestest"},
+	"github.com/jackc/pgx":      {"bench/postgres", "proxy/store/postgres", "proxy/store/postgres/postgrestest"},
 	"gonum.org/v1/plot":         {"internal/chart"},
 	"github.com/goccy/go-yaml":  {"internal/strict"},
 	"github.com/fsnotify":       {"internal/watch"},

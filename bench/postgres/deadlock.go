@@ -1,0 +1,154 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"weir/bench/report"
+)
+
+const (
+	sessions       = 24
+	sessionAsks    = 400
+	deadlockPeriod = 50 * time.Millisecond
+	// stallMin is how long an answer must take to count as stalled: a deadlock is looked for
+	// after deadlock_timeout, 1 s.
+	stallMin = 900 * time.Millisecond
+)
+
+// A crowd is what sessions that ask at once about one user have been told.
+type crowd struct {
+	admitted, refused, failed, deadlocked int
+	stalled                               time.Duration // answers that took longer than stallMin, summed
+	took                                  time.Duration // all of it
+	spans                                 []time.Duration
+}
+
+// gather has many sessions ask one after another.
+func gather(ctx context.Context, asks int, ask func(ctx context.Context, session int) (bool, error)) (c crowd) {
+	var mu sync.Mutex
+	var all sync.WaitGroup
+	began := time.Now()
+	for i := range sessions {
+		all.Go(func() {
+			for range asks {
+				if ctx.Err() != nil {
+					return
+				}
+				sent := time.Now()
+				admitted, err := ask(ctx, i)
+				mu.Lock()
+				c.count(admitted, err, time.Since(sent))
+				mu.Unlock()
+			}
+		})
+	}
+	all.Wait()
+	c.took = time.Since(began)
+	slices.Sort(c.spans)
+	return c
+}
+
+func (c *crowd) count(admitted bool, err error, span time.Duration) {
+	c.spans = append(c.spans, span)
+	if span > stallMin {
+		c.stalled += span
+	}
+	switch {
+	case codeOf(err) == "40P01":
+		c.deadlocked++
+	case err != nil:
+		c.failed++
+	case admitted:
+		c.admitted++
+	default:
+		c.refused++
+	}
+}
+
+// deadlocks has 24 sessions ask about one user, by the range way and through Weir.
+func deadlocks(ctx context.Context, out io.Writer, e *report.Expectations) error {
+	fmt.Fprintf(out, "\n## Deadlocks\n\n%d sessions, each %d requests of one user one after another; one may pass in %v.\n\n", sessions, sessionAsks, deadlockPeriod)
+	t := report.NewTable("way | admitted | refused | failed | deadlocks | in the log | stalled s | took s | p50 ms | p99 ms | max ms")
+	c := &contest{period: deadlockPeriod}
+	for _, name := range []string{"range", weirSide} {
+		fmt.Fprintf(out, "  ▶ %s\n", name)
+		got, s, err := c.crowd(ctx, name)
+		if err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+		t.Add("%s | %d | %d | %d | %d | %d | %.1f | %.1f | %.2f | %.2f | %.0f", name, got.admitted, got.refused, got.failed, s.deadlocks, s.logged,
+			got.stalled.Seconds(), got.took.Seconds(), ms(report.Quantile(got.spans, 0.5)), ms(report.Quantile(got.spans, 0.99)), ms(got.spans[len(got.spans)-1]))
+		if name == weirSide {
+			e.Never(s.deadlocks > 0, "weir: %d deadlocks", s.deadlocks)
+			e.Never(got.failed > 0, "weir: %d of the sessions' requests failed", got.failed)
+		}
+	}
+	fmt.Fprintf(out, "\n%s", t)
+	return nil
+}
+
+func ms(d time.Duration) float64 { return 1e3 * d.Seconds() }
+
+// told is what a server says of its deadlocks.
+type told struct{ deadlocks, logged int64 }
+
+func (c *contest) crowd(ctx context.Context, name string) (got crowd, said told, err error) {
+	s, err := c.begin(ctx, name)
+	defer func() { err = errors.Join(err, s.end()) }()
+	if err != nil {
+		return got, said, err
+	}
+	if way := folkNamed(name); way != nil {
+		got, err = c.asIs(ctx, s, way)
+	} else {
+		got = gather(ctx, sessionAsks, s.request)
+	}
+	if err != nil {
+		return got, said, err
+	}
+	spent, err := s.spent(ctx)
+	return got, told{spent.deadlocks, int64(strings.Count(s.Output(), "detected deadlock while waiting"))}, errors.Join(err, ctx.Err())
+}
+
+// asIs has each session use the table over a connection of its own.
+func (c *contest) asIs(ctx context.Context, s *side, way *folk) (crowd, error) {
+	conns := make([]*pgconn.PgConn, sessions)
+	for i := range conns {
+		var err error
+		if conns[i], err = pgconn.Connect(ctx, s.URL()); err != nil {
+			return crowd{}, err
+		}
+		defer conns[i].Close(ctx)
+	}
+	return gather(ctx, sessionAsks, func(ctx context.Context, session int) (bool, error) {
+		return way.admit(ctx, conns[session], "user", time.Now().UnixMicro(), c.period.Microseconds())
+	}), nil
+}
+
+// request asks an instance.
+func (s *side) request(ctx context.Context, session int) (bool, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+s.addrs[session%len(s.addrs)]+s.path, nil)
+	if err != nil {
+		return false, err
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return false, err
+	}
+	_, err = io.Copy(io.Discard, resp.Body)
+	_ = resp.Body.Close()
+	if resp.StatusCode != http.StatusOK && resp.StatusCode != http.StatusTooManyRequests {
+		err = fmt.Errorf("status %d", resp.StatusCode)
+	}
+	return resp.StatusCode == http.StatusOK, err
+}

@@ -1,0 +1,195 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"path"
+	"strconv"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"weir/internal/service"
+)
+
+const (
+	folkConnections = 12              // of each instance
+	folkWait        = 2 * time.Second // for a connection; then 500
+)
+
+// SQLSTATEs that mean no.
+const (
+	codeLocked   = "55P03" // NOWAIT met a lock
+	codeUnique   = "23505"
+	codeExcluded = "23P01"
+)
+
+// A folk is a common way to admit one request per user and period with a table of
+// PostgreSQL, by the clock of the instance.
+type folk struct {
+	name, about string
+	schema      string
+	// admit decides about a user at now, in µs.
+	admit func(ctx context.Context, c *pgconn.PgConn, user string, now, period int64) (bool, error)
+}
+
+// folks are the ways that are compared.
+var folks = []folk{
+	{"nowait", "SELECT … FOR UPDATE NOWAIT, then UPDATE or INSERT", `CREATE TABLE IF NOT EXISTS limits (name text PRIMARY KEY, last timestamptz NOT NULL)`, nowait},
+	{"upsert", "one INSERT … ON CONFLICT … DO UPDATE … WHERE, which returns a row or not", `CREATE TABLE IF NOT EXISTS limits (name text PRIMARY KEY, last timestamptz NOT NULL)`, upsert},
+	{"range", "INSERT of a tstzrange under a GiST exclusion constraint",
+		`CREATE EXTENSION IF NOT EXISTS btree_gist; CREATE TABLE IF NOT EXISTS limits (name text, span tstzrange, EXCLUDE USING gist (name WITH =, span WITH &&))`, reserve},
+}
+
+func folkNamed(name string) *folk {
+	for i := range folks {
+		if folks[i].name == name {
+			return &folks[i]
+		}
+	}
+	return nil
+}
+
+const instant = `to_timestamp($2::float8 / 1e6)`
+
+// nowait refuses when the row is locked, as somebody is being admitted then.
+func nowait(ctx context.Context, c *pgconn.PgConn, user string, now, period int64) (bool, error) {
+	if _, err := run(ctx, c, "BEGIN"); err != nil {
+		return false, err
+	}
+	rows, err := run(ctx, c, `SELECT last <= to_timestamp($2::float8 / 1e6) FROM limits WHERE name = $1 FOR UPDATE NOWAIT`, user, micros(now-period))
+	admitted := err == nil && (len(rows) == 0 || rows[0] == "t")
+	switch {
+	case admitted && len(rows) == 0:
+		_, err = run(ctx, c, `INSERT INTO limits VALUES ($1, `+instant+`)`, user, micros(now))
+	case admitted:
+		_, err = run(ctx, c, `UPDATE limits SET last = `+instant+` WHERE name = $1`, user, micros(now))
+	}
+	end := "COMMIT"
+	if err != nil {
+		end = "ROLLBACK"
+	}
+	_, ended := run(ctx, c, end)
+	return refused(admitted && err == nil, errors.Join(err, ended))
+}
+
+func upsert(ctx context.Context, c *pgconn.PgConn, user string, now, period int64) (bool, error) {
+	rows, err := run(ctx, c, `INSERT INTO limits AS l VALUES ($1, `+instant+`) ON CONFLICT (name) DO UPDATE SET last = excluded.last
+		WHERE l.last <= to_timestamp($3::float8 / 1e6) RETURNING true`, user, micros(now), micros(now-period))
+	return refused(len(rows) == 1, err)
+}
+
+func reserve(ctx context.Context, c *pgconn.PgConn, user string, now, period int64) (bool, error) {
+	_, err := run(ctx, c, `INSERT INTO limits VALUES ($1, tstzrange(`+instant+`, to_timestamp($3::float8 / 1e6)))`, user, micros(now), micros(now+period))
+	return refused(err == nil, err)
+}
+
+// refused is the answer of a statement, of whose errors some mean no.
+func refused(admitted bool, err error) (bool, error) {
+	switch codeOf(err) {
+	case codeLocked, codeUnique, codeExcluded:
+		return false, nil
+	}
+	return admitted, err
+}
+
+func codeOf(err error) string {
+	if answer, ok := errors.AsType[*pgconn.PgError](err); ok {
+		return answer.Code
+	}
+	return ""
+}
+
+func micros(n int64) string { return strconv.FormatInt(n, 10) }
+
+// run runs a statement, with parameters as text, and returns the first value of each row.
+func run(ctx context.Context, c *pgconn.PgConn, sql string, params ...string) (values []string, err error) {
+	raw := make([][]byte, len(params))
+	for i, p := range params {
+		raw[i] = []byte(p)
+	}
+	r := c.ExecParams(ctx, sql, raw, nil, nil, nil).Read()
+	for _, row := range r.Rows {
+		values = append(values, string(row[0]))
+	}
+	return values, r.Err
+}
+
+// ServiceName is how bench calls itself to be an instance of a folk service.
+const ServiceName = "postgres-folk"
+
+// Service is such an instance until ctx ends: args are the way, the address, the URL of
+// PostgreSQL, the period, and by how much its clock is off.
+func Service(ctx context.Context, args []string, _ io.Writer) error {
+	if len(args) != 5 || folkNamed(args[0]) == nil {
+		return &service.ExitError{Status: 2, Err: errors.New("wants a way, an address, a URL, a period and a skew")}
+	}
+	period, err1 := time.ParseDuration(args[3])
+	skew, err2 := time.ParseDuration(args[4])
+	if err := errors.Join(err1, err2); err != nil {
+		return &service.ExitError{Status: 2, Err: err}
+	}
+	s := &instance{way: folkNamed(args[0]), url: args[2], period: period, skew: skew, idle: make(chan *pgconn.PgConn, folkConnections)}
+	for range folkConnections {
+		c, err := pgconn.Connect(ctx, s.url)
+		if err != nil {
+			return err
+		}
+		s.idle <- c
+	}
+	server := &http.Server{Addr: args[1], Handler: s}
+	go func() {
+		<-ctx.Done()
+		_ = server.Close()
+	}()
+	if err := server.ListenAndServe(); !errors.Is(err, http.ErrServerClosed) {
+		return err
+	}
+	return nil
+}
+
+// An instance is one of a folk service.
+//
+// Safe for concurrent use: connections are handed over by a channel, the rest is immutable.
+type instance struct {
+	way          *folk
+	url          string
+	period, skew time.Duration
+	idle         chan *pgconn.PgConn
+}
+
+// ServeHTTP answers 200 or 429 about the user that the path ends with, and 500 on errors.
+func (s *instance) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	admitted, err := s.decide(r.Context(), path.Base(r.URL.Path))
+	switch {
+	case err != nil:
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+	case !admitted:
+		http.Error(w, "too many requests", http.StatusTooManyRequests)
+	default:
+		fmt.Fprintln(w, "ok")
+	}
+}
+
+func (s *instance) decide(ctx context.Context, user string) (bool, error) {
+	ctx, cancel := context.WithTimeout(ctx, folkWait)
+	defer cancel()
+	var c *pgconn.PgConn
+	select {
+	case c = <-s.idle:
+	case <-ctx.Done():
+		return false, ctx.Err()
+	}
+	defer func() { s.idle <- c }()
+	if c.IsClosed() { // a statement that was interrupted has closed it
+		again, err := pgconn.Connect(ctx, s.url)
+		if err != nil {
+			return false, err
+		}
+		c = again
+	}
+	return s.way.admit(context.WithoutCancel(ctx), c, user, time.Now().Add(s.skew).UnixMicro(), s.period.Microseconds())
+}

@@ -1,0 +1,107 @@
+package postgres
+
+import (
+	"context"
+	"encoding/json"
+	"math"
+	"sync"
+	"testing"
+
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"weir/bench/report"
+	"weir/proxy/store/postgres/postgrestest"
+)
+
+// Each way admits one request of a user in a period, whoever asks.
+func TestFolks(t *testing.T) {
+	server := postgrestest.Start(t)
+	ctx := context.Background()
+	for _, way := range folks {
+		server.Do("weir", "DROP TABLE IF EXISTS limits; "+way.schema)
+		var conns [2]*pgconn.PgConn
+		for i := range conns {
+			var err error
+			if conns[i], err = pgconn.Connect(ctx, server.URL("weir", "weir")); err != nil {
+				t.Fatal(err)
+			}
+		}
+		const start, period = 1_700_000_000_000_000, 2_000_000
+		for i, step := range []struct {
+			user     string
+			at       int64
+			admitted bool
+		}{{"a", 0, true}, {"a", 1, false}, {"b", 1, true}, {"a", period - 1, false}, {"a", period, true}, {"a", period + 5, false}, {"a", 3 * period, true}} {
+			got, err := way.admit(ctx, conns[i%2], step.user, start+step.at, period)
+			if err != nil || got != step.admitted {
+				t.Errorf("%s, step %d: %v, %v", way.name, i, got, err)
+			}
+		}
+		var all sync.WaitGroup
+		admitted := make([]int, len(conns))
+		for i, c := range conns {
+			all.Go(func() {
+				for range 50 {
+					got, err := way.admit(ctx, c, "a", start+10*period, period)
+					if codeOf(err) == "40P01" {
+						continue // what the experiment is about
+					}
+					if err != nil {
+						t.Errorf("%s: %v", way.name, err)
+					}
+					if got {
+						admitted[i]++
+					}
+				}
+			})
+		}
+		all.Wait()
+		if sum := admitted[0] + admitted[1]; sum > 1 || sum == 0 && way.name != "range" {
+			t.Errorf("%s: two at once have %d admitted", way.name, sum)
+		}
+		for _, c := range conns {
+			_ = c.Close(ctx)
+		}
+	}
+}
+
+// The load is 29,850 requests of each instance, at any speed.
+func TestProfile(t *testing.T) {
+	for _, compress := range []float64{1, 10, 60} {
+		var p struct {
+			Params struct {
+				Steps []struct{ Rps, Duration float64 }
+			}
+		}
+		if err := json.Unmarshal([]byte(profile(compress)), &p); err != nil {
+			t.Fatal(err)
+		}
+		sum, span := 0.0, 0.0
+		for _, s := range p.Params.Steps {
+			sum, span = sum+s.Rps*s.Duration, span+s.Duration
+		}
+		if math.Abs(sum-29_850) > 1 || math.Abs(span*compress-600) > 0.1 {
+			t.Errorf("%g times as fast: %g requests in %g s", compress, sum, span)
+		}
+	}
+}
+
+// What a way admits is held against the bound; of range nothing is expected.
+func TestExpect(t *testing.T) {
+	for _, test := range []struct {
+		o      outcome
+		missed int
+	}{
+		{outcome{name: "weir", admitted: 295}, 0},
+		{outcome{name: "weir", admitted: 301}, 1},
+		{outcome{name: "upsert", admitted: 284}, 1},
+		{outcome{name: "nowait", admitted: 300, failed: 2, after: cost{deadlocks: 1}}, 2},
+		{outcome{name: "range", admitted: 1000, failed: 2}, 0},
+	} {
+		var e report.Expectations
+		test.o.expect(&e)
+		if got := len(e.Missed()); got != test.missed {
+			t.Errorf("%+v: %d missed, want %d: %v", test.o, got, test.missed, e.Missed())
+		}
+	}
+}
