@@ -131,7 +131,7 @@ func (c *contest) asIs(ctx context.Context, s *side, way *folk) (crowd, error) {
 		defer conns[i].Close(ctx)
 	}
 	return gather(ctx, sessionAsks, func(ctx context.Context, session int) (bool, error) {
-		return way.admit(ctx, conns[session], "user", time.Now().UnixMicro(), c.period.Microseconds())
+		return way.admit(ctx, conns[session], ask{"user", time.Now().UnixMicro(), c.period.Microseconds()})
 	}), nil
 }
 

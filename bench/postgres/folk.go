@@ -32,8 +32,13 @@ const (
 type folk struct {
 	name, about string
 	schema      string
-	// admit decides about a user at now, in µs.
-	admit func(ctx context.Context, c *pgconn.PgConn, user string, now, period int64) (bool, error)
+	admit       func(ctx context.Context, c *pgconn.PgConn, a ask) (bool, error)
+}
+
+// An ask is whether a user may pass at now, when one may in a period; both are in µs.
+type ask struct {
+	user        string
+	now, period int64
 }
 
 // folks are the ways that are compared.
@@ -56,17 +61,17 @@ func folkNamed(name string) *folk {
 const instant = `to_timestamp($2::float8 / 1e6)`
 
 // nowait refuses when the row is locked, as somebody is being admitted then.
-func nowait(ctx context.Context, c *pgconn.PgConn, user string, now, period int64) (bool, error) {
+func nowait(ctx context.Context, c *pgconn.PgConn, a ask) (bool, error) {
 	if _, err := run(ctx, c, "BEGIN"); err != nil {
 		return false, err
 	}
-	rows, err := run(ctx, c, `SELECT last <= to_timestamp($2::float8 / 1e6) FROM limits WHERE name = $1 FOR UPDATE NOWAIT`, user, micros(now-period))
+	rows, err := run(ctx, c, `SELECT last <= to_timestamp($2::float8 / 1e6) FROM limits WHERE name = $1 FOR UPDATE NOWAIT`, a.user, micros(a.now-a.period))
 	admitted := err == nil && (len(rows) == 0 || rows[0] == "t")
 	switch {
 	case admitted && len(rows) == 0:
-		_, err = run(ctx, c, `INSERT INTO limits VALUES ($1, `+instant+`)`, user, micros(now))
+		_, err = run(ctx, c, `INSERT INTO limits VALUES ($1, `+instant+`)`, a.user, micros(a.now))
 	case admitted:
-		_, err = run(ctx, c, `UPDATE limits SET last = `+instant+` WHERE name = $1`, user, micros(now))
+		_, err = run(ctx, c, `UPDATE limits SET last = `+instant+` WHERE name = $1`, a.user, micros(a.now))
 	}
 	end := "COMMIT"
 	if err != nil {
@@ -76,14 +81,14 @@ func nowait(ctx context.Context, c *pgconn.PgConn, user string, now, period int6
 	return refused(admitted && err == nil, errors.Join(err, ended))
 }
 
-func upsert(ctx context.Context, c *pgconn.PgConn, user string, now, period int64) (bool, error) {
+func upsert(ctx context.Context, c *pgconn.PgConn, a ask) (bool, error) {
 	rows, err := run(ctx, c, `INSERT INTO limits AS l VALUES ($1, `+instant+`) ON CONFLICT (name) DO UPDATE SET last = excluded.last
-		WHERE l.last <= to_timestamp($3::float8 / 1e6) RETURNING true`, user, micros(now), micros(now-period))
+		WHERE l.last <= to_timestamp($3::float8 / 1e6) RETURNING true`, a.user, micros(a.now), micros(a.now-a.period))
 	return refused(len(rows) == 1, err)
 }
 
-func reserve(ctx context.Context, c *pgconn.PgConn, user string, now, period int64) (bool, error) {
-	_, err := run(ctx, c, `INSERT INTO limits VALUES ($1, tstzrange(`+instant+`, to_timestamp($3::float8 / 1e6)))`, user, micros(now), micros(now+period))
+func reserve(ctx context.Context, c *pgconn.PgConn, a ask) (bool, error) {
+	_, err := run(ctx, c, `INSERT INTO limits VALUES ($1, tstzrange(`+instant+`, to_timestamp($3::float8 / 1e6)))`, a.user, micros(a.now), micros(a.now+a.period))
 	return refused(err == nil, err)
 }
 
@@ -191,5 +196,5 @@ func (s *instance) decide(ctx context.Context, user string) (bool, error) {
 		}
 		c = again
 	}
-	return s.way.admit(context.WithoutCancel(ctx), c, user, time.Now().Add(s.skew).UnixMicro(), s.period.Microseconds())
+	return s.way.admit(context.WithoutCancel(ctx), c, ask{user, time.Now().Add(s.skew).UnixMicro(), s.period.Microseconds()})
 }

@@ -162,7 +162,7 @@ func driveNowait(ctx context.Context) (r speed, err error) {
 		all.Go(func() {
 			n := 0
 			for time.Since(began) < goalTime && failed[i] == nil {
-				_, failed[i] = way.admit(ctx, c, "user", time.Now().UnixMicro(), 0)
+				_, failed[i] = way.admit(ctx, c, ask{"user", time.Now().UnixMicro(), 0})
 				n++
 			}
 			mu.Lock()

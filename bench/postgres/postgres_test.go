@@ -32,7 +32,7 @@ func TestFolks(t *testing.T) {
 			at       int64
 			admitted bool
 		}{{"a", 0, true}, {"a", 1, false}, {"b", 1, true}, {"a", period - 1, false}, {"a", period, true}, {"a", period + 5, false}, {"a", 3 * period, true}} {
-			got, err := way.admit(ctx, conns[i%2], step.user, start+step.at, period)
+			got, err := way.admit(ctx, conns[i%2], ask{step.user, start + step.at, period})
 			if err != nil || got != step.admitted {
 				t.Errorf("%s, step %d: %v, %v", way.name, i, got, err)
 			}
@@ -42,7 +42,7 @@ func TestFolks(t *testing.T) {
 		for i, c := range conns {
 			all.Go(func() {
 				for range 50 {
-					got, err := way.admit(ctx, c, "a", start+10*period, period)
+					got, err := way.admit(ctx, c, ask{"a", start + 10*period, period})
 					if codeOf(err) == "40P01" {
 						continue // what the experiment is about
 					}
