@@ -42,7 +42,7 @@ func serve(ctx context.Context, e *service.Env, c *config.Config, socks *sockets
 	w.TargetIdle, w.TargetAge = c.TargetIdle, c.TargetAge
 	w.CheckPath, w.CheckInterval, w.MemoryBudget = c.Edge.HealthPath, c.Edge.HealthInterval, c.Edge.MemoryBudget
 	w.LookupInterval = c.Edge.LookupInterval
-	w.DrainTimeout, w.Policy, w.Pages = c.DrainTimeout, cfg.policies.Policy, cfg.templates.Pages
+	w.DrainTimeout, w.Policy, w.Pages = c.DrainTimeout, cfg.policies.Policy, cfg.templates.Pages()
 	w.Loop.Panicked = func(value any, stack []byte) {
 		log.Error("A fault of the proxy closed a connection", "fault", fmt.Sprint(value), "stack", string(stack))
 	}

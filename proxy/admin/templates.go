@@ -40,11 +40,11 @@ func NewTemplates(folder string) (*Templates, error) {
 	return t, nil
 }
 
-// Pages are the templates in force.
-func (t *Templates) Pages() *refusal.Pages { return t.pages.Load() }
+// Pages are the templates in force. Only Templates replaces them.
+func (t *Templates) Pages() *atomic.Pointer[refusal.Pages] { return &t.pages }
 
 // Has reports whether there are templates of a name now.
-func (t *Templates) Has(name string) bool { return t.Pages().Has(name) }
+func (t *Templates) Has(name string) bool { return t.pages.Load().Has(name) }
 
 // Reload reads the folder again. With an error, which names file and line, the templates
 // in force stay.

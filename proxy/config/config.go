@@ -12,6 +12,7 @@ import (
 	"weir/internal/http1"
 	"weir/internal/loop"
 	"weir/internal/service"
+	"weir/proxy/exchange"
 	"weir/proxy/limit"
 	"weir/proxy/rule"
 	"weir/proxy/session"
@@ -217,23 +218,30 @@ func (c *Config) RuleOptions() rule.Options {
 // Session is the settings of the data path.
 func (c *Config) Session() session.Settings {
 	return session.Settings{
-		Head:            http1.Limits{HeadBytes: int(c.headBytes), Fields: c.fields},
+		Head:          http1.Limits{HeadBytes: int(c.headBytes), Fields: c.fields},
+		HeadTimeout:   c.headTime,
+		IdleTimeout:   c.idleTime,
+		TunnelTimeout: c.Edge.tunnelTime,
+		DrainGrace:    c.Edge.drainGrace,
+		RequestsMax:   c.requestsMax,
+		AgeMax:        c.ageMax,
+		Settings:      c.exchanges(),
+	}
+}
+
+// exchanges are those settings of the data path that are the same whatever carries exchanges.
+func (c *Config) exchanges() exchange.Settings {
+	return exchange.Settings{
 		ResponseHead:    http1.Limits{HeadBytes: int(c.answerBytes), Fields: c.answerFields},
 		BodyBytesMax:    c.bodyMax,
 		OwnBytesMax:     service.BodyBytesMax,
 		BufferBytesMax:  c.bodyBuffer,
-		HeadTimeout:     c.headTime,
 		BodyTimeout:     c.bodyTime,
-		IdleTimeout:     c.idleTime,
 		ConnectTimeout:  c.connectTime,
 		WaitTimeout:     c.waitTime,
 		TargetTimeout:   c.targetTime,
 		BodyRateMin:     c.Edge.bodyRate,
 		StreamTimeout:   c.Edge.streamTime,
-		TunnelTimeout:   c.Edge.tunnelTime,
-		DrainGrace:      c.Edge.drainGrace,
-		RequestsMax:     c.requestsMax,
-		AgeMax:          c.ageMax,
 		PreserveHost:    c.hostHeader == "preserve",
 		Upgrades:        c.Edge.upgrades,
 		Pseudonym:       c.Edge.pseudonym,

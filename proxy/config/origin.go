@@ -7,13 +7,13 @@ import (
 	"strings"
 
 	"weir/internal/service"
-	"weir/proxy/session"
+	"weir/proxy/exchange"
 )
 
 // origin is the settings about where requests come from.
 type origin struct {
 	trusted []netip.Prefix
-	claims  *session.Claims
+	claims  *exchange.Claims
 }
 
 func (o *origin) register(s *service.Settings) {
@@ -39,7 +39,7 @@ func (o *origin) setTrusted(text string) error {
 }
 
 func (o *origin) setClaims(text string) (err error) {
-	o.claims, err = session.NewClaims(elements(text))
+	o.claims, err = exchange.NewClaims(elements(text))
 	return err
 }
 

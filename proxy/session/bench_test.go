@@ -1,11 +1,14 @@
 package session
 
 import (
+	"math/rand/v2"
 	"net/netip"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"weir/proxy/decide"
+	"weir/proxy/exchange"
 	"weir/proxy/limit"
 	"weir/proxy/refusal"
 	"weir/proxy/rule"
@@ -36,18 +39,18 @@ func newBench(tb testing.TB, permits int64) *bench {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	b.env = Env{
-		Settings: settings,
-		Policy:   func() *decide.Policy { return policy },
-		Pages:    func() *refusal.Pages { return pages },
-		Ask: func(now time.Time, _ *Session, ask *store.Ask, ans *store.Answer) bool {
+	b.env = Env{Settings: settings, Env: exchange.Env{
+		Policy: func() *decide.Policy { return policy },
+		Pages:  new(atomic.Pointer[refusal.Pages]),
+		Ask: func(now time.Time, _ *exchange.Exchange, ask *store.Ask, ans *store.Answer) bool {
 			granted, d := ask.Counters[0].Limit.Take(now.UnixMicro(), &b.state, 1, 1)
 			ans.Granted, ans.Decisions, ans.Tightest = int(granted), append(ans.Decisions[:0], d), 0
 			return true
 		},
-		NewRequestID: func(dst []byte) []byte { return append(dst, "0123456789abcdef0123456789abcdef"...) },
-		Refused:      func(time.Time, *Refusal) []byte { return id },
-	}
+		Random:  rand.NewChaCha8([32]byte{}),
+		Refused: func(time.Time, *exchange.Refusal) []byte { return id },
+	}}
+	b.env.Pages.Store(pages)
 	b.s = New(b.now, &b.env, netip.MustParseAddr("192.0.2.7"), false)
 	return b
 }
@@ -58,7 +61,7 @@ func (b *bench) exchange(tb testing.TB, request, answer []byte, want string) {
 	b.s.HandleClient(b.now, request)
 	fx := b.s.Effects()
 	b.shadows += len(fx.Matched.Shadows)
-	if fx.Acquire != AcquireNone {
+	if fx.Acquire != exchange.AcquireNone {
 		b.s.HandleAcquired(b.now, "target:8081", true)
 		if fx = b.s.Effects(); len(fx.Upstream) == 0 {
 			tb.Fatal("nothing goes to the target")

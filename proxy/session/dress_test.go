@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"weir/proxy/exchange"
 )
 
 // What a gate sheds has the form that its client wants, though the head has gone.
@@ -16,7 +18,7 @@ func TestShedHasForms(t *testing.T) {
 	} {
 		b := newBench(t, 10)
 		b.s.HandleClient(b.now, []byte("POST /accept: HTTP/1.1\r\nHost: accept:\r\n"+accept+"Content-Length: 21\r\n\r\na\r\nAccept: text/html\r\n"))
-		if fx := b.s.Effects(); fx.Acquire != AcquireAny {
+		if fx := b.s.Effects(); fx.Acquire != exchange.AcquireAny {
 			t.Fatalf("it wants %+v", fx)
 		}
 		b.env.head.Fields = nil // of another request by now
@@ -38,7 +40,7 @@ func TestUploadKeepsForm(t *testing.T) {
 	b.s.Effects()
 	b.s.HandleClient(b.now, []byte("0123456789"))
 	b.s.Effects()
-	other := New(b.now, b.s.env, b.s.remote, false)
+	other := New(b.now, b.s.env, b.s.Remote, false)
 	other.HandleClient(b.now, []byte("GET / HTTP/1.1\r\nHost: x\r\nAccept: text/html\r\n\r\n"))
 	other.Effects()
 	b.s.HandleUpstream(b.now, []byte("HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n0123456789"))

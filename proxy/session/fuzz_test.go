@@ -13,6 +13,7 @@ import (
 	"weir/internal/http1"
 	"weir/internal/http1/http1test"
 	"weir/proxy/decide"
+	"weir/proxy/exchange"
 	"weir/proxy/limit"
 	"weir/proxy/store"
 )
@@ -97,8 +98,8 @@ func newGauntlet(t *testing.T, client, target []byte) *gauntlet {
 		t.Fatal(err)
 	}
 	policy := decide.NewPolicy("global", l)
-	p.env = Env{Settings: testSettings(), Policy: func() *decide.Policy { return policy },
-		Ask: func(_ time.Time, _ *Session, _ *store.Ask, ans *store.Answer) bool {
+	p.env = Env{Settings: testSettings(), Env: exchange.Env{Policy: func() *decide.Policy { return policy },
+		Ask: func(_ time.Time, _ *exchange.Exchange, _ *store.Ask, ans *store.Answer) bool {
 			if p.later {
 				p.asked = true
 				return false
@@ -106,8 +107,8 @@ func newGauntlet(t *testing.T, client, target []byte) *gauntlet {
 			*ans = answerFor(p.limit, 1)
 			return true
 		},
-		Refused: func(time.Time, *Refusal) []byte { return []byte("d-1") },
-	}
+		Refused: func(time.Time, *exchange.Refusal) []byte { return []byte("d-1") },
+	}}
 	p.s = New(p.now, &p.env, netip.MustParseAddr("192.0.2.7"), false)
 	return p
 }
@@ -167,7 +168,7 @@ func (p *gauntlet) connect(n int) {
 	p.waits = false
 	switch n % 5 {
 	case 3:
-		if why := Fault(1 + n%int(faultCount-1)); why == FaultGate {
+		if why := exchange.Fault(1 + n%(exchange.Faults-1)); why == exchange.FaultGate {
 			p.s.HandleShed(p.now, []byte("d-2"))
 		} else {
 			p.s.HandleUnavailable(p.now, why)
@@ -251,15 +252,15 @@ func (p *gauntlet) effects() {
 		p.outcomes++
 	}
 	speaks := len(fx.Client)+len(fx.Own) > 0 || fx.EndClient
-	waits := fx.Acquire != AcquireNone && fx.Acquire != AcquireCancel
+	waits := fx.Acquire != exchange.AcquireNone && fx.Acquire != exchange.AcquireCancel
 	switch {
 	case (p.closed || p.gone) && (speaks || len(fx.Upstream) > 0 || waits || fx.Close != CloseNone):
 		p.t.Fatalf("behind the end: %+v", fx)
-	case !p.held && (len(fx.Upstream) > 0 || fx.EndUpstream || fx.Release != ReleaseNone):
+	case !p.held && (len(fx.Upstream) > 0 || fx.EndUpstream || fx.Release != exchange.ReleaseNone):
 		p.t.Fatalf("without a connection to a target: %+v", fx)
-	case p.held && waits && fx.Release == ReleaseNone:
+	case p.held && waits && fx.Release == exchange.ReleaseNone:
 		p.t.Fatalf("a second connection is wanted: %+v", fx)
-	case fx.Acquire == AcquireCancel && !p.waits && !p.gone:
+	case fx.Acquire == exchange.AcquireCancel && !p.waits && !p.gone:
 		// The rim has been told that there is none, or nobody was asked.
 		p.t.Fatalf("a wait is given up that there is not: %+v", fx)
 	}
@@ -267,7 +268,7 @@ func (p *gauntlet) effects() {
 		p.forwarded[n-1] = append(p.forwarded[n-1], fx.Upstream...)
 	}
 	p.tunnel = p.tunnel || p.s.state == stateTunnel
-	p.held = p.held && fx.Release == ReleaseNone
+	p.held = p.held && fx.Release == exchange.ReleaseNone
 	if fx.Close != CloseNone {
 		p.closed = true
 	}
@@ -275,10 +276,10 @@ func (p *gauntlet) effects() {
 		p.t.Fatalf("at the end: held %t, deadline %v", p.held, p.s.Deadline())
 	}
 	switch {
-	case fx.Acquire == AcquireFresh: // the last request again
+	case fx.Acquire == exchange.AcquireFresh: // the last request again
 		p.forwarded = p.forwarded[:len(p.forwarded)-1]
 		p.waits = true
-	case fx.Acquire == AcquireCancel:
+	case fx.Acquire == exchange.AcquireCancel:
 		p.waits = false
 	case waits:
 		p.waits = true
@@ -288,7 +289,7 @@ func (p *gauntlet) effects() {
 		p.effects()
 	}
 	if len(fx.Own) > 0 {
-		p.s.HandleOwn(p.now, &Reply{Status: 200, Body: []byte("own\n")})
+		p.s.HandleOwn(p.now, &exchange.Reply{Status: 200, Body: []byte("own\n")})
 		p.after()
 	}
 }
@@ -370,10 +371,11 @@ func (p *gauntlet) oneRequest(raw []byte, tunnel bool) *http.Request {
 		// FuzzRequest of internal/http1.
 		return nil
 	}
+	claims, _ := exchange.NewClaims(nil)
 	for name, values := range req.Header {
 		own := name == "X-Forwarded-For" && values[0] == "192.0.2.7" || name == "X-Forwarded-Proto" && values[0] == "http" ||
 			name == "X-Forwarded-Host" && values[0] == req.Host
-		if claimsByDefault.has([]byte(name)) && (!own || len(values) != 1) {
+		if claims.Has([]byte(name)) && (!own || len(values) != 1) {
 			p.t.Fatalf("the target is told %s: %q", name, values)
 		}
 	}

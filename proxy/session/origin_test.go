@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"weir/internal/http1"
+	"weir/proxy/exchange"
 )
 
 // Addresses of tests: a client, and a proxy of TRUSTED_PROXIES.
@@ -84,7 +84,7 @@ func TestOrigin(t *testing.T) {
 // Every claim is one in any letters and in the spelling of variables, and only
 // trusted proxies may make it.
 func TestClaims(t *testing.T) {
-	for _, name := range usualClaims {
+	for _, name := range exchange.UsualClaims() {
 		name = strings.Replace(name, "*", "Some-Thing", 1)
 		for _, spelling := range []string{name, strings.ToLower(name), strings.ToUpper(name), strings.ReplaceAll(name, "-", "_")} {
 			field := spelling + ": claimed\r\n"
@@ -103,12 +103,12 @@ func TestClaims(t *testing.T) {
 func TestMoreClaims(t *testing.T) {
 	b := newBench(t, 1)
 	var err error
-	if b.env.Settings.Claims, err = NewClaims([]string{"X-Remote-User", "X-Auth-*", "Connection", "Host"}); err != nil {
+	if b.env.Settings.Claims, err = exchange.NewClaims([]string{"X-Remote-User", "X-Auth-*", "Connection", "Host"}); err != nil {
 		t.Fatal(err)
 	}
 	for name, want := range map[string]bool{"x-remote-user": true, "X_Remote_User": true, "X-Remote-Users": false, "X-Auth-Request-Email": true, "X-Auth": false,
 		"X-Forwarded-For": true, strings.Repeat("X-Auth-", 20): true, strings.Repeat("X-Other", 20): false} {
-		if got := b.env.Settings.Claims.has([]byte(name)); got != want {
+		if got := b.env.Settings.Claims.Has([]byte(name)); got != want {
 			t.Errorf("%s is a claim: %t", name, got)
 		}
 	}
@@ -118,63 +118,5 @@ func TestMoreClaims(t *testing.T) {
 	b.s.HandleAcquired(b.now, "target:8081", true)
 	if sent := string(b.s.Effects().Upstream); strings.Contains(sent, "Connection") || strings.Count(sent, "\r\nHost: ") != 1 || !strings.Contains(sent, "X-Remote-User: a") {
 		t.Errorf("the target is sent %q", sent)
-	}
-}
-
-// TestClientAddress finds the client behind trusted proxies.
-func TestClientAddress(t *testing.T) {
-	for _, test := range []struct {
-		fields string // lines of X-Forwarded-For
-		want   string
-	}{
-		{"", "198.51.100.9"},
-		{"192.0.2.1", "192.0.2.1"},
-		{"6.6.6.6, 192.0.2.1", "192.0.2.1"},
-		{"6.6.6.6|192.0.2.1", "192.0.2.1"},
-		{"6.6.6.6,192.0.2.1,198.51.100.1|198.51.100.2 , 198.51.100.3", "192.0.2.1"},
-		{"198.51.100.1, 198.51.100.2", "198.51.100.1"},
-		{"192.0.2.1:5678", "192.0.2.1"},
-		{"192.0.2.1:5678, 198.51.100.2:443", "192.0.2.1"},
-		{"192.0.2.1:_hidden", "192.0.2.1"},
-		{"2001:db8::1", "2001:db8::1"},
-		{"[2001:db8::1]", "2001:db8::1"},
-		{"[2001:db8::1]:5678", "2001:db8::1"},
-		{`"[2001:db8::1]:5678"`, "2001:db8::1"},
-		{`"192.0.2.1"`, "192.0.2.1"},
-		{`"192.0.2.1:80",` + "\t" + `"198.51.100.2"`, "192.0.2.1"},
-		{"::ffff:192.0.2.1", "192.0.2.1"},
-		{"[::ffff:192.0.2.1]:80", "192.0.2.1"},
-		{"fe80::1%eth0", "fe80::1"},
-		{"192.0.2.1,", "192.0.2.1"},
-		{"192.0.2.1,|, ,", "192.0.2.1"},
-		// What is no address hides what stands left of it.
-		{"192.0.2.1, unknown", "198.51.100.9"},
-		{"192.0.2.1, unknown, 198.51.100.2", "198.51.100.2"},
-		{"192.0.2.1, _hidden:80", "198.51.100.9"},
-		{`192.0.2.1, "`, "198.51.100.9"},
-		{`192.0.2.1, ""`, "198.51.100.9"},
-		{"192.0.2.1, [", "198.51.100.9"},
-		{"192.0.2.1, []", "198.51.100.9"},
-		{"192.0.2.1, [192.0.2.2", "198.51.100.9"},
-		{"192.0.2.1, [2001:db8::1]80", "198.51.100.9"},
-		{"192.0.2.1, :80", "198.51.100.9"},
-		{"192.0.2.1, for=192.0.2.2", "198.51.100.9"},
-	} {
-		b := newBench(t, 1)
-		in := "GET / HTTP/1.1\r\nHost: x\r\n"
-		for line := range strings.SplitSeq(test.fields, "|") {
-			in += "X-Forwarded-For: " + line + "\r\n"
-		}
-		var head http1.Head
-		reader := http1.NewRequestReader(nil)
-		if ev, err := reader.Next([]byte(in+"\r\n"), &head); ev.Kind != http1.HeadDone {
-			t.Fatal(err)
-		}
-		if got := New(b.now, &b.env, friend, false).client(&head); got.String() != test.want {
-			t.Errorf("%q: %v, want %s", test.fields, got, test.want)
-		}
-		if got := New(b.now, &b.env, stranger, false).client(&head); got != stranger {
-			t.Errorf("%q of a stranger: %v", test.fields, got)
-		}
 	}
 }

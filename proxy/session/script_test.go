@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"weir/proxy/decide"
+	"weir/proxy/exchange"
 	"weir/proxy/limit"
 	"weir/proxy/rule"
 	"weir/proxy/store"
@@ -117,7 +118,7 @@ type player struct {
 	closed  bool
 	streams bool // the answer may be streamed
 	read    bool // what is unread is to be shown again
-	last    Outcome
+	last    exchange.Outcome
 
 	policy   *decide.Policy
 	counters int // of the last ask
@@ -131,10 +132,9 @@ func newPlayer() *player {
 		panic(err)
 	}
 	p.policy = decide.NewPolicy("global", l)
-	p.env = Env{
-		Settings: testSettings(),
-		Policy:   func() *decide.Policy { return p.policy },
-		Ask: func(_ time.Time, _ *Session, ask *store.Ask, ans *store.Answer) bool {
+	p.env = Env{Settings: testSettings(), Env: exchange.Env{
+		Policy: func() *decide.Policy { return p.policy },
+		Ask: func(_ time.Time, _ *exchange.Exchange, ask *store.Ask, ans *store.Answer) bool {
 			p.counters = len(ask.Counters)
 			if p.counters > 1 {
 				for _, c := range ask.Counters {
@@ -147,19 +147,19 @@ func newPlayer() *player {
 			*ans = answerFor(p.limit, p.counters)
 			return true
 		},
-		Refused: func(time.Time, *Refusal) []byte { return []byte("d-1") },
-	}
+		Refused: func(time.Time, *exchange.Refusal) []byte { return []byte("d-1") },
+	}}
 	p.s = New(p.now, &p.env, netip.MustParseAddr("192.0.2.7"), false)
 	return p
 }
 
 func testSettings() *Settings {
-	return &Settings{
-		OwnBytesMax: 1 << 20, BufferBytesMax: 32, HeadTimeout: 10 * time.Second, BodyTimeout: 15 * time.Second, IdleTimeout: 60 * time.Second,
-		ConnectTimeout: time.Second, WaitTimeout: 2 * time.Second, TargetTimeout: 10 * time.Second, StreamTimeout: 30 * time.Second, TunnelTimeout: time.Hour,
-		DrainGrace: 200 * time.Millisecond, Pseudonym: "weir", Via: true, Upgrades: []string{"websocket"}, PreserveHost: true, LegacyFields: true, StandardFields: true,
+	return &Settings{HeadTimeout: 10 * time.Second, IdleTimeout: 60 * time.Second, TunnelTimeout: time.Hour, DrainGrace: 200 * time.Millisecond, Settings: exchange.Settings{
+		OwnBytesMax: 1 << 20, BufferBytesMax: 32, BodyTimeout: 15 * time.Second,
+		ConnectTimeout: time.Second, WaitTimeout: 2 * time.Second, TargetTimeout: 10 * time.Second, StreamTimeout: 30 * time.Second,
+		Pseudonym: "weir", Via: true, Upgrades: []string{"websocket"}, PreserveHost: true, LegacyFields: true, StandardFields: true,
 		TrustedProxies: []netip.Prefix{netip.MustParsePrefix("198.51.100.0/24")},
-	}
+	}}
 }
 
 // answerFor is what the limiter says to n counters.
@@ -215,7 +215,7 @@ func (p *player) play(t *testing.T, line string) {
 	case "no-via":
 		p.env.Settings.Via = false
 	case "secure":
-		p.s.secure = true
+		p.s.Secure = true
 	case "rules":
 		set, err := rule.Read(p.bytes(t, line, arg), rule.Options{})
 		p.must(t, line, err)
@@ -296,7 +296,7 @@ func (p *player) play(t *testing.T, line string) {
 		status, body, _ := strings.Cut(arg, " ")
 		n, err := strconv.Atoi(status)
 		p.must(t, line, err)
-		p.s.HandleOwn(p.now, &Reply{Status: n, Fields: [][2]string{{"Content-Type", "text/plain"}}, Body: p.bytes(t, line, body)})
+		p.s.HandleOwn(p.now, &exchange.Reply{Status: n, Fields: [][2]string{{"Content-Type", "text/plain"}}, Body: p.bytes(t, line, body)})
 		p.after()
 	case "expire":
 		p.s.HandleExpired(p.now)
@@ -325,8 +325,8 @@ func (p *player) bytes(t *testing.T, line, arg string) []byte {
 	return []byte(s)
 }
 
-func faultNamed(t *testing.T, name string) Fault {
-	for f := range faultCount {
+func faultNamed(t *testing.T, name string) exchange.Fault {
+	for f := range exchange.Fault(exchange.Faults) {
 		if f.String() == name {
 			return f
 		}
@@ -350,7 +350,7 @@ func (p *player) feedUpstream() {
 	n := p.s.HandleUpstream(p.now, p.waiting)
 	if p.waiting = bytes.Clone(p.waiting[n:]); len(p.waiting) > 0 {
 		fmt.Fprintf(&p.log, "of the target unread %q\n", p.waiting)
-		if !p.s.clientFull {
+		if !p.clientFull() {
 			p.waiting = nil // it came unasked: the connection is thrown away
 		}
 	}
@@ -366,21 +366,28 @@ func (p *player) after() {
 	}
 }
 
+// clientFull reports whether the client takes nothing for the moment.
+func (p *player) clientFull() bool {
+	full, _ := p.s.Full()
+	return full
+}
+
 // where says what the session waits for.
 func (p *player) where() string {
-	switch s := p.s; {
-	case s.state != stateExchanges:
-		return s.state.String()
-	case s.x.link == linkWanted:
+	state := p.s.Exchange.String()
+	switch request, _, _ := strings.Cut(strings.TrimPrefix(state, "request "), ","); {
+	case p.s.state != stateExchanges:
+		return p.s.state.String()
+	case strings.Contains(state, "link wanted"):
 		return "acquiring"
-	case s.x.link.held():
+	case p.s.Held():
 		return "awaiting"
-	case s.x.request == requestNone:
+	case p.s.Idle():
 		return "reading"
-	case s.x.request == requestCollecting:
+	case request == "collecting":
 		return "body"
 	default:
-		return s.x.request.String()
+		return request
 	}
 }
 
@@ -400,10 +407,10 @@ func (p *player) effects() {
 	if fx.EndClient {
 		p.log.WriteString("end of the target to client\n")
 	}
-	if fx.Release != ReleaseNone {
+	if fx.Release != exchange.ReleaseNone {
 		p.log.WriteString("release " + [...]string{"", "keep", "private", "discard", "end"}[fx.Release] + "\n")
 	}
-	if fx.Acquire != AcquireNone {
+	if fx.Acquire != exchange.AcquireNone {
 		p.log.WriteString("acquire " + [...]string{"", "any", "fresh", "other", "cancel"}[fx.Acquire] + "\n")
 	}
 	if !fx.Wake.IsZero() {
@@ -416,7 +423,7 @@ func (p *player) effects() {
 		p.closed = true
 		p.log.WriteString("close " + [...]string{"", "drained", "linger", "abort"}[fx.Close] + "\n")
 	}
-	if d := p.s.Deadline(); fx.Acquire != AcquireNone || len(fx.Client)+len(fx.Upstream) > 0 {
+	if d := p.s.Deadline(); fx.Acquire != exchange.AcquireNone || len(fx.Client)+len(fx.Upstream) > 0 {
 		p.log.WriteString("now " + p.where())
 		if !d.IsZero() {
 			fmt.Fprintf(&p.log, ", until %v", d.Sub(p.start))
@@ -448,7 +455,7 @@ func (p *player) told(fx *Effects) {
 	}
 	p.last = *fx.Report
 	fmt.Fprintf(&p.log, "report %v %v status=%d", p.last.Method, [...]string{"undecided", "forwarded", "rejected"}[p.last.Decision], p.last.Status)
-	if p.last.Fault != FaultNone {
+	if p.last.Fault != exchange.FaultNone {
 		fmt.Fprintf(&p.log, " fault=%v", p.last.Fault)
 	}
 	if p.last.Retried {

@@ -14,12 +14,11 @@ import (
 // that clients that came together do not come back together.
 const ageSpread = 1.0 / 8
 
-// spend notes one more request, and reports whether it is the last one of its
-// connection.
-func (s *Session) spend(now time.Time) (last bool) {
+// spend notes one more request, and whether it is the last one of its connection.
+func (s *Session) spend(now time.Time) {
 	s.requests++
 	most := s.env.Settings.RequestsMax
-	return most > 0 && s.requests >= most || !s.endBy.IsZero() && !now.Before(s.endBy)
+	s.spent = most > 0 && s.requests >= most || !s.endBy.IsZero() && !now.Before(s.endBy)
 }
 
 // endOf is when a connection accepted now is old; zero: never. The times of

@@ -1,52 +1,22 @@
 package session
 
 import (
+	"errors"
+	"io"
 	"time"
 
-	"weir/internal/http1"
+	"weir/proxy/exchange"
 )
 
 // After 101 the bytes are another protocol's: they are passed on in both
 // directions as they come, and so is the end of each (RFC 9110 section 7.8).
 
-// asksUpgrade returns the protocols that the request in h may switch to, as
-// asked for. One with a body may not: where it ends and the other protocol
-// begins would be in doubt for whoever does not know the protocol.
-func (s *Session) asksUpgrade(h *http1.Head) []byte {
-	if !h.Upgrade || h.Minor == 0 || h.Framing != http1.BodyNone {
-		return nil
-	}
-	asked, _ := h.Value(http1.FieldUpgrade)
-	for _, name := range s.env.Settings.Upgrades {
-		if len(asked) == len(name) && equalFold(asked, name) {
-			return asked
-		}
-	}
-	return nil
-}
-
-// switched passes a 101 on and turns the exchange into a tunnel; false: the
-// target must not have sent it.
-func (s *Session) switched(now time.Time, h *http1.Head) bool {
-	if s.x.upgrade == "" || h.CheckSwitch([]byte(s.x.upgrade)) != nil {
-		return false
-	}
-	protocol, _ := h.Value(http1.FieldUpgrade)
-	out := s.appendAnswerHead(now, s.env.out, h)
-	out = s.appendLimits(out)
-	out = append(out, "Connection: upgrade\r\n"...)
-	out = http1.AppendField(out, "Upgrade", protocol)
-	s.env.out = http1.AppendHeadEnd(out)
-	s.x.outcome.Status, s.x.outcome.Relayed, s.x.outcome.Answered = 101, true, now
-	s.report()
-	s.sentRequest()
-	s.env.give(s.x.origin) // nothing can be refused any more
-	s.x.origin = nil
-	s.x.answer.become(answerDone)
+// beginTunnel turns the session into a tunnel. The exchange that has switched protocols
+// keeps the upstream connection until EndTunnel.
+func (s *Session) beginTunnel(now time.Time) {
 	s.state = stateTunnel
-	s.fx.EndUpstream = s.clientEnded
+	s.endUpstream = s.clientEnded
 	s.awaitTunnel(now)
-	return true
 }
 
 // awaitTunnel expects the next byte. When one side has ended, what is left is a
@@ -54,80 +24,131 @@ func (s *Session) switched(now time.Time, h *http1.Head) bool {
 // While one side takes nothing, the loop bounds how long.
 func (s *Session) awaitTunnel(now time.Time) {
 	wait := s.env.Settings.TunnelTimeout
-	if (s.clientEnded || s.targetEnded) && !s.clientFull && !s.targetFull {
+	clientFull, targetFull := s.Full()
+	if (s.clientEnded || s.targetEnded) && !clientFull && !targetFull {
 		wait = min(wait, s.env.Settings.StreamTimeout)
 	}
 	s.deadline = now.Add(wait)
 }
 
 func (s *Session) tunnelUp(now time.Time, b []byte) int {
-	if s.targetFull {
+	if _, targetFull := s.Full(); targetFull {
 		return 0
 	}
 	s.awaitTunnel(now)
-	s.env.up = append(s.env.up, b...)
+	s.AppendUpstream(b)
 	return len(b)
 }
 
 func (s *Session) tunnelDown(now time.Time, b []byte) int {
-	if s.clientFull {
+	if clientFull, _ := s.Full(); clientFull || !s.Held() {
 		return 0
 	}
 	s.awaitTunnel(now)
-	s.env.out = append(s.env.out, b...)
+	s.AppendClient(b)
 	return len(b)
 }
 
-// HandleClientEnd is told that the client sends no more; it may still read. A
+// HandleUpstream brings bytes from the upstream connection held, and
+// returns how many of them are done with. What goes beyond the answer cannot
+// be trusted: the connection is discarded. While the client is full nothing of
+// a relayed answer is wanted; the bytes are to be shown again afterwards.
+func (s *Session) HandleUpstream(now time.Time, b []byte) (n int) {
+	if s.state != stateTunnel {
+		n = s.Exchange.HandleUpstream(now, b)
+		if s.Ended() {
+			s.settle()
+		}
+	} else {
+		s.env.Begin()
+	}
+	if s.state == stateTunnel {
+		n += s.tunnelDown(now, b[n:])
+	}
+	return n
+}
+
+// HandleTargetFull says whether the upstream connection held takes nothing for the moment.
+func (s *Session) HandleTargetFull(now time.Time, full bool) {
+	s.Exchange.HandleTargetFull(now, full)
+	if s.state == stateTunnel {
+		s.awaitTunnel(now)
+	}
+}
+
+// HandleClientFull says whether the client takes nothing for the moment:
+// meanwhile no more of a relayed answer is wanted.
+func (s *Session) HandleClientFull(now time.Time, full bool) {
+	s.Exchange.HandleClientFull(now, full)
+	if s.state == stateTunnel {
+		s.awaitTunnel(now)
+	}
+}
+
+// HandleClientEnd says that the client sends no more; it may still read. A
 // request that is whole is answered before the connection closes. A request
 // that is not never will be: it is given up. unread is how many bytes were left
 // unread: while the session wants none they wait their turn, and the end is to be
 // told again when they are shown.
 func (s *Session) HandleClientEnd(now time.Time, unread int) {
-	s.begin()
+	s.env.Begin()
 	switch {
 	case unread > 0 && !s.reads():
 	case s.state == stateClosing || s.clientEnded:
 	case s.state == stateTunnel:
 		s.clientEnded = true
-		s.fx.EndUpstream = true
+		s.endUpstream = true
 		s.awaitTunnel(now)
 		if s.targetEnded {
-			s.endTunnel(CloseDrained)
+			s.endTunnel(exchange.ReleaseEnd, CloseDrained)
 		}
-	case s.x.request == requestNone || s.reader.InBody():
+	case s.Idle() || s.reader.InBody():
 		s.HandleClosed(now)
-		s.fx.Close = CloseDrained // the last answer may still be on its way
+		s.closing = CloseDrained // the last answer may still be on its way
 	default:
-		s.clientEnded, s.x.keepAlive = true, false
+		s.clientEnded = true
+		s.HandleLast()
 	}
 }
 
-// HandleUpstreamEnd is told that the target's connection held sends no more;
+// HandleUpstreamEnd says that the upstream connection held sends no more;
 // unread is how many of its bytes wait until the client takes more. It reports
 // whether the connection stays open: for these bytes, or for the other direction
 // of a tunnel. Else the owner closes it: HandleUpstreamClosed.
 func (s *Session) HandleUpstreamEnd(now time.Time, unread int) (open bool) {
-	s.begin()
-	if unread > 0 && s.holds() {
+	s.env.Begin()
+	if s.state != stateTunnel {
+		return unread > 0 && s.Holds()
+	}
+	if clientFull, _ := s.Full(); unread > 0 && clientFull || s.targetEnded {
 		return true
 	}
-	if s.state != stateTunnel || s.targetEnded {
-		return s.state == stateTunnel
-	}
 	s.targetEnded = true
-	s.fx.EndClient = true
+	s.endClient = true
 	s.awaitTunnel(now)
 	if s.clientEnded {
-		s.endTunnel(CloseDrained)
+		s.endTunnel(exchange.ReleaseEnd, CloseDrained)
 	}
 	return true
 }
 
-// endTunnel ends both sides; what has been written to the target is still
+// HandleUpstreamClosed says that the upstream connection held is closed, and why.
+func (s *Session) HandleUpstreamClosed(now time.Time, err error) {
+	if s.state != stateTunnel {
+		s.Exchange.HandleUpstreamClosed(now, err)
+		return
+	}
+	s.env.Begin()
+	how := CloseDrained
+	if err != nil && !errors.Is(err, io.EOF) && !s.targetEnded {
+		how = CloseAbort // else what it had said before it ended is still sent
+	}
+	s.endTunnel(exchange.ReleaseNone, how)
+}
+
+// endTunnel ends both sides; with ReleaseEnd what has been written to the target is still
 // sent.
-func (s *Session) endTunnel(how Close) {
-	s.letGo(ReleaseEnd)
-	s.over()
-	s.close(how)
+func (s *Session) endTunnel(upstream exchange.Release, client Close) {
+	s.EndTunnel(upstream)
+	s.close(client)
 }

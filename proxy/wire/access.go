@@ -2,8 +2,6 @@ package wire
 
 import (
 	"cmp"
-	"encoding/binary"
-	"encoding/hex"
 	mathrand "math/rand/v2"
 	"net/http"
 	"net/netip"
@@ -12,8 +10,8 @@ import (
 	"weir/internal/http1"
 	"weir/internal/metric"
 	"weir/proxy/accesslog"
+	"weir/proxy/exchange"
 	"weir/proxy/rule"
-	"weir/proxy/session"
 )
 
 // Access is what the access log has.
@@ -98,13 +96,8 @@ type accessSide struct {
 	key   []byte
 }
 
-// noticed keeps what the log will say of a request.
-func (s *side) noticed(sess *session.Session, h *http1.Head, from netip.Addr) {
-	sess.Owner.(*client).notice.keep(h, from)
-}
-
 // wrote puts the line about a request that is over. The target is still known.
-func (c *client) wrote(now time.Time, o *session.Outcome) {
+func (c *client) wrote(now time.Time, o *exchange.Outcome) {
 	a := c.side.access
 	if a == nil || o.Own {
 		return
@@ -145,17 +138,17 @@ func (c *client) wrote(now time.Time, o *session.Outcome) {
 }
 
 // reasonOf is why a request was refused or failed; empty: it was answered well.
-func reasonOf(o *session.Outcome) string {
+func reasonOf(o *exchange.Outcome) string {
 	switch {
-	case o.Fault != session.FaultNone:
+	case o.Fault != exchange.FaultNone:
 		return o.Fault.String()
 	case o.Status == 0:
 		return "client_left"
-	case o.Decision == session.Rejected && len(o.ID) > 0:
+	case o.Decision == exchange.Rejected && len(o.ID) > 0:
 		return "limit"
-	case o.Decision == session.Rejected && o.Status == http.StatusBadRequest:
+	case o.Decision == exchange.Rejected && o.Status == http.StatusBadRequest:
 		return "key_missing"
-	case o.Decision == session.Rejected:
+	case o.Decision == exchange.Rejected:
 		return "store_unavailable"
 	case o.Relayed && o.Status >= 500:
 		return "target_error"
@@ -165,12 +158,4 @@ func reasonOf(o *session.Outcome) string {
 		return "bad_request"
 	}
 	return ""
-}
-
-// appendRequestID appends 128 random bits.
-func appendRequestID(random *mathrand.ChaCha8, dst []byte) []byte {
-	var id [16]byte
-	binary.LittleEndian.PutUint64(id[:8], random.Uint64())
-	binary.LittleEndian.PutUint64(id[8:], random.Uint64())
-	return hex.AppendEncode(dst, id[:])
 }

@@ -7,6 +7,7 @@ import (
 
 	"weir/internal/loop"
 	"weir/internal/service"
+	"weir/proxy/exchange"
 	"weir/proxy/session"
 	"weir/proxy/store"
 	"weir/proxy/upstream"
@@ -101,7 +102,7 @@ func (c *client) apply(now time.Time) {
 			c.upstream.write(now, fx.Upstream)
 		}
 		c.end(&fx)
-		if fx.Release != session.ReleaseNone {
+		if fx.Release != exchange.ReleaseNone {
 			c.release(now, fx.Release)
 		}
 		if len(fx.Own) > 0 {
@@ -116,7 +117,7 @@ func (c *client) apply(now time.Time) {
 		}
 		c.acquire(now, fx.Acquire, fx.Long)
 		c.read(&fx)
-		again = fx.Stream || fx.Acquire != session.AcquireNone || len(fx.Own) > 0
+		again = fx.Stream || fx.Acquire != exchange.AcquireNone || len(fx.Own) > 0
 	}
 	c.arm()
 }
@@ -126,6 +127,9 @@ func (c *client) note(now time.Time, fx *session.Effects) {
 	s := c.side
 	if fx.Claims > 0 {
 		s.disbelieved(c.conn.Remote().Addr().Unmap(), fx.Claims)
+	}
+	if fx.Noticed != nil && s.access != nil {
+		c.notice.keep(fx.Noticed.Head, fx.Noticed.Client)
 	}
 	if fx.Matched != nil {
 		s.matched(now, c, fx.Matched)
@@ -181,27 +185,6 @@ func (c *client) write(now time.Time, b []byte) {
 	}
 }
 
-// end passes on the end of what one side of a tunnel sends.
-func (c *client) end(fx *session.Effects) {
-	if fx.EndUpstream && c.upstream != nil {
-		c.upstream.conn.CloseWrite()
-	}
-	if fx.EndClient {
-		c.conn.CloseWrite()
-	}
-}
-
-func closeConn(c *loop.Conn, how session.Close) {
-	switch how {
-	case session.CloseDrained:
-		c.CloseDrained()
-	case session.CloseLinger:
-		c.CloseLinger()
-	case session.CloseAbort:
-		c.Abort()
-	}
-}
-
 // arm sets the connection's deadline to the session's.
 func (c *client) arm() {
 	if d := c.s.Deadline(); d != c.deadline && !c.closed {
@@ -212,36 +195,36 @@ func (c *client) arm() {
 
 // acquire gets a connection to a target, maybe for long, or gives the wait for one
 // up.
-func (c *client) acquire(now time.Time, how session.Acquire, long bool) {
+func (c *client) acquire(now time.Time, how exchange.Acquire, long bool) {
 	switch how {
-	case session.AcquireNone:
+	case exchange.AcquireNone:
 		return
-	case session.AcquireCancel:
+	case exchange.AcquireCancel:
 		if c.at != nil {
 			c.cancel(now)
 		}
 		return
-	case session.AcquireAny:
+	case exchange.AcquireAny:
 		c.tried, c.full, c.waited = upstream.Tried{}, false, 0
 		if c.serveOwn(now) {
 			return
 		}
 	}
-	if how != session.AcquireFresh && !c.choose(now) {
+	if how != exchange.AcquireFresh && !c.choose(now) {
 		return
 	}
 	c.at.Value.begin()
 	switch t := c.at.Value; {
 	case long:
 		if !t.pool.Stream(&c.wait) {
-			c.unavailable(now, session.FaultStreams)
+			c.unavailable(now, exchange.FaultStreams)
 			return
 		}
-	case how != session.AcquireFresh && !t.admits(now, c):
+	case how != exchange.AcquireFresh && !t.admits(now, c):
 		c.await(now)
 		return
 	}
-	c.enter(now, how == session.AcquireFresh)
+	c.enter(now, how == exchange.AcquireFresh)
 }
 
 // enter asks the target chosen for a connection, fresh or not. From then on the
@@ -262,12 +245,12 @@ func (c *client) enter(now time.Time, fresh bool) {
 		t.dial()
 		t.note(now)
 	case upstream.Full:
-		c.unavailable(now, session.FaultBusy)
+		c.unavailable(now, exchange.FaultBusy)
 	}
 }
 
 // unavailable gives the target up that has no connection for the exchange.
-func (c *client) unavailable(now time.Time, why session.Fault) {
+func (c *client) unavailable(now time.Time, why exchange.Fault) {
 	c.notice.gaveUp = c.at.Value.spec.Addr
 	c.leave()
 	c.s.HandleUnavailable(now, why)
@@ -312,7 +295,7 @@ func (c *client) leave() {
 }
 
 // learn notes what an exchange that is over says about its target.
-func (c *client) learn(now time.Time, o *session.Outcome) {
+func (c *client) learn(now time.Time, o *exchange.Outcome) {
 	if c.at == nil {
 		return
 	}
@@ -322,12 +305,12 @@ func (c *client) learn(now time.Time, o *session.Outcome) {
 	}
 	c.at.Value.learnt(now, c, o)
 	switch {
-	case o.Sent.IsZero() || o.Fault == session.FaultStreams: // the target is not to blame
+	case o.Sent.IsZero() || o.Fault == exchange.FaultStreams: // the target is not to blame
 		c.leave()
 		return
-	case o.Fault == session.FaultTimeout:
+	case o.Fault == exchange.FaultTimeout:
 		c.at.Value.answered(now, c.mark, http.StatusGatewayTimeout, o.Fault)
-	case o.Fault != session.FaultNone:
+	case o.Fault != exchange.FaultNone:
 		c.at.Value.answered(now, c.mark, http.StatusBadGateway, o.Fault)
 	case o.Relayed && o.Status > 0:
 		c.at.Value.answered(now, c.mark, o.Status, o.Fault)
@@ -350,17 +333,17 @@ func (c *client) serve(now time.Time, u *upstreamConn, reused bool) {
 
 // release lets go of the target's connection. Closing one is told to the pool
 // when it is closed.
-func (c *client) release(now time.Time, how session.Release) {
+func (c *client) release(now time.Time, how exchange.Release) {
 	u := c.upstream
 	if u == nil {
 		return
 	}
 	c.upstream = nil
-	if how == session.ReleasePrivate {
+	if how == exchange.ReleasePrivate {
 		c.keep(now, u)
 		return
 	}
-	if how == session.ReleaseEnd {
+	if how == exchange.ReleaseEnd {
 		u.conn.CloseDrained() // until then it keeps its place
 		return
 	}
@@ -369,7 +352,7 @@ func (c *client) release(now time.Time, how session.Release) {
 	switch {
 	// A target that has answered without reading the whole request would take
 	// the rest for the beginning of the next.
-	case how == session.ReleaseDiscard || u.conn.Unsent() > 0:
+	case how == exchange.ReleaseDiscard || u.conn.Unsent() > 0:
 		u.conn.Close()
 	default:
 		u.free(now)
@@ -393,6 +376,6 @@ func (c *client) answerOwn(now time.Time, r service.Reply) {
 	if c.closed {
 		return
 	}
-	c.s.HandleOwn(now, &session.Reply{Status: r.Status, Fields: r.Fields, Body: r.Body})
+	c.s.HandleOwn(now, &exchange.Reply{Status: r.Status, Fields: r.Fields, Body: r.Body})
 	c.apply(now)
 }

@@ -9,8 +9,8 @@ import (
 
 	"weir/internal/http1"
 	"weir/internal/metric"
+	"weir/proxy/exchange"
 	"weir/proxy/limit"
-	"weir/proxy/session"
 )
 
 // statusMax is beyond the largest status that is counted.
@@ -22,7 +22,7 @@ type counts struct {
 	forwarded, rejected metric.Counter
 	byAlgorithm         [8]metric.Counter
 	byMethodStatus      [16][statusMax]metric.Counter
-	faults              [session.Faults]metric.Counter
+	faults              [exchange.Faults]metric.Counter
 	retries             metric.Counter
 	abandoned           metric.Counter
 	gateWould           metric.Counter // exchanges that would have waited for a place in shadow mode
@@ -47,17 +47,17 @@ func newCounts() *counts {
 }
 
 // report counts a request that is over, and learns from it how its target is.
-func (c *counts) report(now time.Time, o *session.Outcome) {
+func (c *counts) report(now time.Time, o *exchange.Outcome) {
 	switch o.Decision {
-	case session.Forwarded:
-		if o.Fault == session.FaultGate {
+	case exchange.Forwarded:
+		if o.Fault == exchange.FaultGate {
 			break // it went to no target
 		}
 		c.forwarded.Inc()
 		c.byAlgorithm[o.Algorithm].Inc()
 		c.forwardedTime.Observe(now.Sub(o.Began))
 		c.traffic.over(now, o)
-	case session.Rejected:
+	case exchange.Rejected:
 		c.rejected.Inc()
 		c.byAlgorithm[o.Algorithm].Inc()
 		c.rejectedTime.Observe(now.Sub(o.Began))
@@ -67,7 +67,7 @@ func (c *counts) report(now time.Time, o *session.Outcome) {
 	} else {
 		c.abandoned.Inc()
 	}
-	if o.Fault != session.FaultNone {
+	if o.Fault != exchange.FaultNone {
 		c.faults[o.Fault].Inc()
 	} else if !o.Sent.IsZero() && o.Status > 0 {
 		c.upstreamTime.Observe(now.Sub(o.Sent))
@@ -191,7 +191,7 @@ func (f *Front) registerUpstream(set *metric.Set) {
 		}
 		return 0
 	}))
-	for k := session.FaultNone + 1; int(k) < session.Faults; k++ {
+	for k := exchange.FaultNone + 1; int(k) < exchange.Faults; k++ {
 		set.Counter("ratelimiter_upstream_errors_total"+metric.Labels("kind", k.String()), "requests that a target did not answer",
 			func() uint64 { return f.sum(func(c *counts) uint64 { return c.faults[k].Load() }) })
 	}

@@ -22,6 +22,7 @@ import (
 	"weir/internal/loop"
 	"weir/internal/service"
 	"weir/proxy/decide"
+	"weir/proxy/exchange"
 	"weir/proxy/gate"
 	"weir/proxy/limit"
 	"weir/proxy/refusal"
@@ -59,7 +60,7 @@ type Config struct {
 	MemoryBudget     int64         // bytes from which on requests are shed; 0: never
 	DrainTimeout     time.Duration
 	Policy           func() *decide.Policy
-	Pages            func() *refusal.Pages             // templates of refusals in force; nil: refusals are JSON
+	Pages            *atomic.Pointer[refusal.Pages]    // templates of refusals in force; nil: refusals are JSON
 	Access           Access                            // the access log
 	Store            store.Store                       // decides
 	Own              func(f *Front) *service.Endpoints // makes what answers the proxy's own endpoints
@@ -313,11 +314,10 @@ func newSide(f *Front, l *loop.Loop, connsPerTarget int) *side {
 	s.line = upstream.NewLine[*client](s.waitersMax, s.free)
 	s.publish()
 	s.lane = f.cfg.Store.NewLane(l.Post)
-	s.env = session.Env{Settings: &f.cfg.Session, Policy: f.cfg.Policy, Pages: f.cfg.Pages, Ask: s.ask, Overloaded: &f.memory.shedding, Refused: s.refused,
-		NewRequestID: func(dst []byte) []byte { return appendRequestID(s.refusals.random, dst) }}
+	s.env = session.Env{Settings: &f.cfg.Session, Env: exchange.Env{Policy: f.cfg.Policy, Pages: f.cfg.Pages, Ask: s.ask,
+		Overloaded: &f.memory.shedding, Refused: s.refused, Random: s.refusals.random}}
 	if w := f.cfg.Access.Writer; w != nil {
 		s.access = &accessSide{Access: &f.cfg.Access, ring: w.Ring(l.Index())}
-		s.env.Noticed = s.noticed
 	}
 	return s
 }

@@ -4,8 +4,8 @@ import (
 	"net/http"
 	"time"
 
+	"weir/proxy/exchange"
 	"weir/proxy/gate"
-	"weir/proxy/session"
 )
 
 // Gating says how targets are protected from more requests at a time than they can
@@ -52,11 +52,11 @@ func (t *target) admitted(c *client) {
 
 // learnt tells the gate what became of an exchange of c. How long streams and tunnels
 // take is their client's choice.
-func (t *target) learnt(now time.Time, c *client, o *session.Outcome) {
+func (t *target) learnt(now time.Time, c *client, o *exchange.Outcome) {
 	if t.gate == nil || c.wait.Streams() || o.Complete.IsZero() {
 		return
 	}
-	if o.Answered.IsZero() && o.Fault == session.FaultNone {
+	if o.Answered.IsZero() && o.Fault == exchange.FaultNone {
 		return // the client left before the answer
 	}
 	at := o.Answered
@@ -71,10 +71,10 @@ func (t *target) learnt(now time.Time, c *client, o *session.Outcome) {
 }
 
 // unable reports whether the target did not do what was asked because it could not.
-func unable(o *session.Outcome) bool {
+func unable(o *exchange.Outcome) bool {
 	switch o.Status {
 	case http.StatusTooManyRequests, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
 		return true
 	}
-	return o.Fault != session.FaultNone
+	return o.Fault != exchange.FaultNone
 }

@@ -8,8 +8,8 @@ import (
 
 	"weir/internal/loop"
 	"weir/internal/testkit"
+	"weir/proxy/exchange"
 	"weir/proxy/gate"
-	"weir/proxy/session"
 )
 
 // withGate starts a proxy with one loop and gates that let one request in.
@@ -85,7 +85,7 @@ func TestGateLearnsNothingFromClientsThatLeave(t *testing.T) {
 	for i := range 1000 {
 		now := time.Unix(1, 0).Add(time.Duration(i) * 10 * time.Millisecond)
 		sent := now.Add(-time.Second)
-		tg.learnt(now, &client{with: 1}, &session.Outcome{Sent: sent, Complete: sent})
+		tg.learnt(now, &client{with: 1}, &exchange.Outcome{Sent: sent, Complete: sent})
 	}
 	if took := tg.gate.Look().Median; took != 0 {
 		t.Errorf("the gate takes %v for the answer time", took)

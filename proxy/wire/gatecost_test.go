@@ -9,8 +9,8 @@ import (
 	"weir/internal/http1"
 	"weir/internal/loop"
 	"weir/proxy/decide"
+	"weir/proxy/exchange"
 	"weir/proxy/gate"
-	"weir/proxy/session"
 	"weir/proxy/store/simredis"
 )
 
@@ -24,7 +24,7 @@ func gateRequest() (next func(), g *gate.Gate) {
 	at := s.targets.Targets()[0]
 	c, t := &client{side: s, at: at}, at.Value
 	m := &decide.Case{Policy: new(decide.Policy), Client: netip.MustParseAddr("192.0.2.7")}
-	o := session.Outcome{Method: http1.GET, Status: 200, Relayed: true}
+	o := exchange.Outcome{Method: http1.GET, Status: 200, Relayed: true}
 	t.begin()
 	return func() {
 		now = now.Add(20 * time.Microsecond)

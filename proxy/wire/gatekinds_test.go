@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"weir/internal/http1"
+	"weir/proxy/exchange"
 	"weir/proxy/gate"
-	"weir/proxy/session"
 	"weir/proxy/upstream"
 )
 
@@ -65,7 +65,7 @@ func TestGateKnowsKindsOfRequests(t *testing.T) {
 					if i == 30_000 {
 						cuts = tg.view.cuts[gate.Latency].Load()
 					}
-					tg.learnt(now, &client{route: k.route, with: tg.gate.Limit(), full: true}, &session.Outcome{Method: k.method, Status: k.status,
+					tg.learnt(now, &client{route: k.route, with: tg.gate.Limit(), full: true}, &exchange.Outcome{Method: k.method, Status: k.status,
 						Sent: now.Add(-took), Complete: now.Add(-took), Answered: now})
 				}
 				if n := tg.view.cuts[gate.Latency].Load() - cuts; n > 0 {
@@ -95,7 +95,7 @@ func TestGateLearnsWhileOthersWaitForConnections(t *testing.T) {
 		}
 	}
 	for i := range 10 {
-		o := session.Outcome{Method: http1.GET, Status: 200, Complete: now, Answered: now.Add(time.Duration(i) * 5 * time.Millisecond), Relayed: true}
+		o := exchange.Outcome{Method: http1.GET, Status: 200, Complete: now, Answered: now.Add(time.Duration(i) * 5 * time.Millisecond), Relayed: true}
 		tg.learnt(o.Answered, &waits[i], &o)
 	}
 	if tg.gate.Look().Median == 0 {

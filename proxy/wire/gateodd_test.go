@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"weir/internal/http1"
-	"weir/proxy/session"
+	"weir/proxy/exchange"
 )
 
 // Whatever a target does, and whatever the clock does, the limit keeps its bounds and
@@ -18,44 +18,44 @@ func TestGateWithstandsOddTargets(t *testing.T) {
 	between := func(rng *rand.Rand, low, high time.Duration) time.Duration {
 		return low + time.Duration(rng.Int64N(int64(high-low)))
 	}
-	for name, step := range map[string]func(rng *rand.Rand, now *time.Time) (took time.Duration, o session.Outcome){
-		"answers nothing": func(_ *rand.Rand, now *time.Time) (time.Duration, session.Outcome) {
+	for name, step := range map[string]func(rng *rand.Rand, now *time.Time) (took time.Duration, o exchange.Outcome){
+		"answers nothing": func(_ *rand.Rand, now *time.Time) (time.Duration, exchange.Outcome) {
 			*now = now.Add(10 * time.Millisecond)
-			return 10 * time.Second, session.Outcome{Status: 504, Fault: session.FaultTimeout}
+			return 10 * time.Second, exchange.Outcome{Status: 504, Fault: exchange.FaultTimeout}
 		},
-		"refuses everything": func(_ *rand.Rand, now *time.Time) (time.Duration, session.Outcome) {
+		"refuses everything": func(_ *rand.Rand, now *time.Time) (time.Duration, exchange.Outcome) {
 			*now = now.Add(time.Millisecond)
-			return 0, session.Outcome{Status: 503}
+			return 0, exchange.Outcome{Status: 503}
 		},
-		"a request a minute": func(rng *rand.Rand, now *time.Time) (time.Duration, session.Outcome) {
+		"a request a minute": func(rng *rand.Rand, now *time.Time) (time.Duration, exchange.Outcome) {
 			*now = now.Add(time.Minute)
-			return between(rng, time.Millisecond, time.Second), session.Outcome{Status: 200}
+			return between(rng, time.Millisecond, time.Second), exchange.Outcome{Status: 200}
 		},
-		"answers in no time": func(_ *rand.Rand, now *time.Time) (time.Duration, session.Outcome) {
+		"answers in no time": func(_ *rand.Rand, now *time.Time) (time.Duration, exchange.Outcome) {
 			*now = now.Add(time.Microsecond)
-			return 0, session.Outcome{Status: 200}
+			return 0, exchange.Outcome{Status: 200}
 		},
-		"answers after a day": func(_ *rand.Rand, now *time.Time) (time.Duration, session.Outcome) {
+		"answers after a day": func(_ *rand.Rand, now *time.Time) (time.Duration, exchange.Outcome) {
 			*now = now.Add(time.Second)
-			return day, session.Outcome{Status: 200}
+			return day, exchange.Outcome{Status: 200}
 		},
-		"answers before it was asked": func(_ *rand.Rand, now *time.Time) (time.Duration, session.Outcome) {
+		"answers before it was asked": func(_ *rand.Rand, now *time.Time) (time.Duration, exchange.Outcome) {
 			*now = now.Add(time.Millisecond)
-			return -time.Second, session.Outcome{Status: 200}
+			return -time.Second, exchange.Outcome{Status: 200}
 		},
-		"the clock stands": func(rng *rand.Rand, _ *time.Time) (time.Duration, session.Outcome) {
-			return between(rng, 0, time.Second), session.Outcome{Status: 200}
+		"the clock stands": func(rng *rand.Rand, _ *time.Time) (time.Duration, exchange.Outcome) {
+			return between(rng, 0, time.Second), exchange.Outcome{Status: 200}
 		},
-		"the clock jumps": func(rng *rand.Rand, now *time.Time) (time.Duration, session.Outcome) {
+		"the clock jumps": func(rng *rand.Rand, now *time.Time) (time.Duration, exchange.Outcome) {
 			*now = now.Add(5 * time.Millisecond)
 			if rng.IntN(500) == 0 {
 				*now = now.Add(between(rng, -3650*day, 3650*day))
 			}
-			return between(rng, time.Millisecond, 20*time.Millisecond), session.Outcome{Status: 200}
+			return between(rng, time.Millisecond, 20*time.Millisecond), exchange.Outcome{Status: 200}
 		},
-		"everything at once": func(rng *rand.Rand, now *time.Time) (time.Duration, session.Outcome) {
+		"everything at once": func(rng *rand.Rand, now *time.Time) (time.Duration, exchange.Outcome) {
 			*now = now.Add(between(rng, -time.Second, 2*time.Second))
-			return between(rng, -time.Second, time.Minute), session.Outcome{Status: 200 + rng.IntN(400), Fault: session.Fault(rng.IntN(session.Faults))}
+			return between(rng, -time.Second, time.Minute), exchange.Outcome{Status: 200 + rng.IntN(400), Fault: exchange.Fault(rng.IntN(exchange.Faults))}
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -67,11 +67,11 @@ func TestGateWithstandsOddTargets(t *testing.T) {
 				}
 				f, tg := newGated(least, most, slo)
 				now := time.Unix(1_700_000_000, 0)
-				answer := func(took time.Duration, o session.Outcome) {
+				answer := func(took time.Duration, o exchange.Outcome) {
 					o.Method = http1.Method(rng.IntN(10))
 					o.Sent = now.Add(-took)
 					o.Complete = o.Sent
-					if o.Fault == session.FaultNone {
+					if o.Fault == exchange.FaultNone {
 						o.Answered = now
 					}
 					c := &client{with: 1 + rng.IntN(2*most), full: rng.IntN(2) == 0}
@@ -95,7 +95,7 @@ func TestGateWithstandsOddTargets(t *testing.T) {
 					now = now.Add(500 * time.Microsecond)
 					n := tg.gate.Limit()
 					took := 10 * time.Millisecond * time.Duration(max(n, 20)) / 20
-					tg.learnt(now, &client{with: n, full: true}, &session.Outcome{Method: http1.GET, Status: 200,
+					tg.learnt(now, &client{with: n, full: true}, &exchange.Outcome{Method: http1.GET, Status: 200,
 						Sent: now.Add(-took), Complete: now.Add(-took), Answered: now})
 				}
 				if n := tg.gate.Limit(); n < 4 {

@@ -11,9 +11,9 @@ import (
 	"sync"
 	"time"
 
+	"weir/proxy/exchange"
 	"weir/proxy/limit"
 	"weir/proxy/rule"
-	"weir/proxy/session"
 	"weir/proxy/store"
 )
 
@@ -54,7 +54,7 @@ type refused struct {
 	keyBytes  int
 	key       [store.PartBytesMax]byte
 	idBytes   int
-	id        [session.RequestIDMax]byte // of the request
+	id        [exchange.RequestIDMax]byte // of the request
 	limit.Decision
 }
 
@@ -138,7 +138,7 @@ func (r *recall[D]) find(text string) (d D, ok bool) {
 }
 
 // refused remembers a refusal and returns its id, which is valid until the next call.
-func (s *side) refused(now time.Time, refusal *session.Refusal) []byte {
+func (s *side) refused(now time.Time, refusal *exchange.Refusal) []byte {
 	return s.refusals.note(func(r *refused) {
 		r.at, r.Decision = now, refusal.Decision
 		r.rule, r.mode, r.parts = refusal.Rule.ID, refusal.Rule.Mode, refusal.Rule.Key

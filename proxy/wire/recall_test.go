@@ -5,22 +5,22 @@ import (
 	"testing"
 	"time"
 
+	"weir/proxy/exchange"
 	"weir/proxy/limit"
 	"weir/proxy/rule"
-	"weir/proxy/session"
 )
 
 // newRefuser is a side that remembers as many refusals.
 func newRefuser(size int) *side { return &side{refusals: newRecall[refused](size)} }
 
 // newRefusal is a refusal that costs n.
-func newRefusal(t *testing.T, n int64) *session.Refusal {
+func newRefusal(t *testing.T, n int64) *exchange.Refusal {
 	t.Helper()
 	l, err := limit.New(limit.Config{Algorithm: limit.Fixed, Limit: 1, Window: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &session.Refusal{Rule: &rule.Rule{ID: "r"}, Limit: &l, Cost: n, Key: []byte("k")}
+	return &exchange.Refusal{Rule: &rule.Rule{ID: "r"}, Limit: &l, Cost: n, Key: []byte("k")}
 }
 
 // Whoever knows their own decision id can derive no other: each of the 96 bits

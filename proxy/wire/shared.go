@@ -4,14 +4,14 @@ import (
 	"time"
 
 	"weir/proxy/decide"
-	"weir/proxy/session"
+	"weir/proxy/exchange"
 	"weir/proxy/store"
 )
 
 // ask has the store decide for a session of this side. Asks may gather; what comes back
 // later wakes the loop once.
-func (s *side) ask(now time.Time, sess *session.Session, ask *store.Ask, ans *store.Answer) bool {
-	c := sess.Owner.(*client)
+func (s *side) ask(now time.Time, x *exchange.Exchange, ask *store.Ask, ans *store.Answer) bool {
+	c := x.Owner.(*client)
 	c.asked = time.Now()
 	if c.answered == nil {
 		c.answered = c.decided
@@ -56,7 +56,7 @@ func (c *counts) decided(now time.Time, took time.Duration, admitted bool) {
 }
 
 // leave gives places in queues back.
-func (s *side) leave(now time.Time, l *session.Leave) {
+func (s *side) leave(now time.Time, l *exchange.Leave) {
 	for i := range l.Places {
 		c := &l.Places[i]
 		if c.Slot == 0 {

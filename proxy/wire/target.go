@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"weir/internal/loop"
+	"weir/proxy/exchange"
 	"weir/proxy/gate"
-	"weir/proxy/session"
 	"weir/proxy/upstream"
 )
 
@@ -79,7 +79,7 @@ func (t *target) dialled(now time.Time, mark upstream.Mark, conn *loop.Conn, err
 // dialFailed tells who waited for the connection.
 func (t *target) dialFailed(now time.Time, mark upstream.Mark, err error) {
 	why := dialFault(err)
-	if why != session.FaultBusy {
+	if why != exchange.FaultBusy {
 		t.failed.Store(true)
 		t.fail(now, causeOf(err))
 		t.at.ConnectFailed(now, mark)
@@ -97,22 +97,22 @@ func (t *target) dialFailed(now time.Time, mark upstream.Mark, err error) {
 	t.forget()
 }
 
-func dialFault(err error) session.Fault {
+func dialFault(err error) exchange.Fault {
 	var timeout net.Error
 	switch {
 	case errors.Is(err, syscall.ECONNREFUSED):
-		return session.FaultRefused
+		return exchange.FaultRefused
 	case errors.Is(err, loop.ErrDialsBusy), errors.Is(err, syscall.EMFILE), errors.Is(err, syscall.ENFILE):
-		return session.FaultBusy // our own overload
+		return exchange.FaultBusy // our own overload
 	case errors.As(err, &timeout) && timeout.Timeout():
-		return session.FaultConnectTime
+		return exchange.FaultConnectTime
 	}
-	return session.FaultConnect
+	return exchange.FaultConnect
 }
 
 // answered tells how an exchange that was begun at mark has ended: with the target's
 // status, or with the proxy's own because of a fault.
-func (t *target) answered(now time.Time, mark upstream.Mark, status int, fault session.Fault) {
+func (t *target) answered(now time.Time, mark upstream.Mark, status int, fault exchange.Fault) {
 	before := t.at.Ejections()
 	t.at.Answered(now, mark, status)
 	if t.at.Ejections() != before {

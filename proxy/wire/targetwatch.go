@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"weir/internal/loop"
-	"weir/proxy/session"
+	"weir/proxy/exchange"
 	"weir/proxy/upstream"
 )
 
@@ -152,15 +152,15 @@ func (w *targetWatch) note(now time.Time, log *slog.Logger, was toldState, is ta
 func answeredWith(status int) string { return fmt.Sprintf("answered %d", status) }
 
 // answerCause says why an answer speaks against the target.
-func answerCause(status int, fault session.Fault) string {
+func answerCause(status int, fault exchange.Fault) string {
 	switch fault {
-	case session.FaultNone:
+	case exchange.FaultNone:
 		return answeredWith(status)
-	case session.FaultTimeout:
+	case exchange.FaultTimeout:
 		return "no answer in time"
-	case session.FaultClosed:
+	case exchange.FaultClosed:
 		return "the connection ended before the answer"
-	case session.FaultGarbled:
+	case exchange.FaultGarbled:
 		return "the answer is not HTTP as it should be"
 	}
 	return fault.String()

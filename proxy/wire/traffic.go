@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"weir/internal/metric"
-	"weir/proxy/session"
+	"weir/proxy/exchange"
 )
 
 // A Traffic is what was counted of requests since the start, or between two
@@ -121,16 +121,16 @@ func (t *traffic) decided(admitted bool) {
 const waitedLong = time.Second
 
 // over counts what became of an admitted request.
-func (t *traffic) over(now time.Time, o *session.Outcome) {
-	if o.Fault == session.FaultGate {
+func (t *traffic) over(now time.Time, o *exchange.Outcome) {
+	if o.Fault == exchange.FaultGate {
 		return // the target was not asked, and is not to blame
 	}
-	left := o.Status == 0 && o.Fault == session.FaultNone
+	left := o.Status == 0 && o.Fault == exchange.FaultNone
 	if left && (o.Relayed || o.Complete.IsZero() || now.Sub(o.Complete) < waitedLong) {
 		return
 	}
 	t.ended.Inc()
-	if left || o.Fault != session.FaultNone || o.Status >= http.StatusInternalServerError {
+	if left || o.Fault != exchange.FaultNone || o.Status >= http.StatusInternalServerError {
 		t.failed.Inc()
 	}
 	if took, known := answerTime(now, o); known {
@@ -143,7 +143,7 @@ func (t *traffic) over(now time.Time, o *session.Outcome) {
 // waiting for that. However slowly a client sends its request, or takes the rest of
 // the answer, that is no time of the target's. Where it answers before it has the
 // whole request, or closes before it answers, there is nothing to be measured.
-func answerTime(now time.Time, o *session.Outcome) (took time.Duration, known bool) {
+func answerTime(now time.Time, o *exchange.Outcome) (took time.Duration, known bool) {
 	switch {
 	case o.Complete.IsZero():
 		return 0, false
@@ -151,7 +151,7 @@ func answerTime(now time.Time, o *session.Outcome) (took time.Duration, known bo
 		took = o.Answered.Sub(o.Complete)
 		return took, took >= 0
 	}
-	return now.Sub(o.Complete), o.Fault == session.FaultTimeout || o.Fault == session.FaultNone && o.Status == 0
+	return now.Sub(o.Complete), o.Fault == exchange.FaultTimeout || o.Fault == exchange.FaultNone && o.Status == 0
 }
 
 // Traffic is what was counted so far.

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"weir/proxy/session"
+	"weir/proxy/exchange"
 )
 
 // A quantile is the exact one but for a sixteenth, whatever the times.
@@ -74,27 +74,27 @@ func TestTrafficOver(t *testing.T) {
 	ago := func(ms int) time.Time { return now.Add(-time.Duration(ms) * time.Millisecond) }
 	for _, test := range []struct {
 		name string
-		o    session.Outcome
+		o    exchange.Outcome
 		want string // ended failed, milliseconds
 	}{
-		{"answered", session.Outcome{Status: 200, Relayed: true, Sent: ago(3), Complete: ago(3), Answered: ago(1)}, "1 0 2"},
-		{"not found", session.Outcome{Status: 404, Relayed: true, Sent: ago(3), Complete: ago(3), Answered: ago(1)}, "1 0 2"},
-		{"a fault of the target", session.Outcome{Status: 500, Relayed: true, Sent: ago(3), Complete: ago(3), Answered: ago(1)}, "1 1 2"},
-		{"sent slowly", session.Outcome{Status: 200, Relayed: true, Sent: ago(9000), Complete: ago(3), Answered: ago(1)}, "1 0 2"},
-		{"taken slowly", session.Outcome{Status: 200, Relayed: true, Sent: ago(9003), Complete: ago(9002), Answered: ago(9000)}, "1 0 2"},
-		{"answered before it was complete", session.Outcome{Status: 503, Relayed: true, Sent: ago(9), Complete: ago(1), Answered: ago(3)}, "1 1 -"},
-		{"answered and never complete", session.Outcome{Status: 400, Relayed: true, Sent: ago(9), Answered: ago(3)}, "1 0 -"},
-		{"nobody there", session.Outcome{Status: 502, Fault: session.FaultRefused}, "1 1 -"},
-		{"broken off", session.Outcome{Status: 502, Fault: session.FaultClosed, Sent: ago(1), Complete: ago(1)}, "1 1 -"},
-		{"too late", session.Outcome{Status: 504, Fault: session.FaultTimeout, Sent: ago(10), Complete: ago(10)}, "1 1 10"},
-		{"too large", session.Outcome{Status: 413, Sent: ago(1)}, "1 0 -"},
-		{"shed by the gate", session.Outcome{Status: 503, Fault: session.FaultGate}, "0 0 -"},
-		{"left at once", session.Outcome{Sent: ago(999), Complete: ago(999)}, "0 0 -"},
-		{"left after a while", session.Outcome{Sent: ago(1000), Complete: ago(1000)}, "1 1 1000"},
-		{"left while it sent", session.Outcome{Sent: ago(60_000)}, "0 0 -"},
-		{"left soon after it had sent", session.Outcome{Sent: ago(60_000), Complete: ago(999)}, "0 0 -"},
-		{"left in the middle of an answer", session.Outcome{Relayed: true, Sent: ago(60_000), Complete: ago(60_000), Answered: ago(50_000)}, "0 0 -"},
-		{"left before it was sent", session.Outcome{}, "0 0 -"},
+		{"answered", exchange.Outcome{Status: 200, Relayed: true, Sent: ago(3), Complete: ago(3), Answered: ago(1)}, "1 0 2"},
+		{"not found", exchange.Outcome{Status: 404, Relayed: true, Sent: ago(3), Complete: ago(3), Answered: ago(1)}, "1 0 2"},
+		{"a fault of the target", exchange.Outcome{Status: 500, Relayed: true, Sent: ago(3), Complete: ago(3), Answered: ago(1)}, "1 1 2"},
+		{"sent slowly", exchange.Outcome{Status: 200, Relayed: true, Sent: ago(9000), Complete: ago(3), Answered: ago(1)}, "1 0 2"},
+		{"taken slowly", exchange.Outcome{Status: 200, Relayed: true, Sent: ago(9003), Complete: ago(9002), Answered: ago(9000)}, "1 0 2"},
+		{"answered before it was complete", exchange.Outcome{Status: 503, Relayed: true, Sent: ago(9), Complete: ago(1), Answered: ago(3)}, "1 1 -"},
+		{"answered and never complete", exchange.Outcome{Status: 400, Relayed: true, Sent: ago(9), Answered: ago(3)}, "1 0 -"},
+		{"nobody there", exchange.Outcome{Status: 502, Fault: exchange.FaultRefused}, "1 1 -"},
+		{"broken off", exchange.Outcome{Status: 502, Fault: exchange.FaultClosed, Sent: ago(1), Complete: ago(1)}, "1 1 -"},
+		{"too late", exchange.Outcome{Status: 504, Fault: exchange.FaultTimeout, Sent: ago(10), Complete: ago(10)}, "1 1 10"},
+		{"too large", exchange.Outcome{Status: 413, Sent: ago(1)}, "1 0 -"},
+		{"shed by the gate", exchange.Outcome{Status: 503, Fault: exchange.FaultGate}, "0 0 -"},
+		{"left at once", exchange.Outcome{Sent: ago(999), Complete: ago(999)}, "0 0 -"},
+		{"left after a while", exchange.Outcome{Sent: ago(1000), Complete: ago(1000)}, "1 1 1000"},
+		{"left while it sent", exchange.Outcome{Sent: ago(60_000)}, "0 0 -"},
+		{"left soon after it had sent", exchange.Outcome{Sent: ago(60_000), Complete: ago(999)}, "0 0 -"},
+		{"left in the middle of an answer", exchange.Outcome{Relayed: true, Sent: ago(60_000), Complete: ago(60_000), Answered: ago(50_000)}, "0 0 -"},
+		{"left before it was sent", exchange.Outcome{}, "0 0 -"},
 	} {
 		var tr traffic
 		tr.over(now, &test.o)
@@ -142,7 +142,7 @@ func TestTrafficOfUploads(t *testing.T) {
 // Counting costs no memory.
 func TestTrafficAllocates(t *testing.T) {
 	var tr traffic
-	o := session.Outcome{Status: 200, Relayed: true, Complete: time.Unix(1000, 0), Answered: time.Unix(1001, 0)}
+	o := exchange.Outcome{Status: 200, Relayed: true, Complete: time.Unix(1000, 0), Answered: time.Unix(1001, 0)}
 	if n := testing.AllocsPerRun(1000, func() { tr.decided(true); tr.over(time.Unix(1001, 0), &o) }); n != 0 {
 		t.Errorf("%v allocations", n)
 	}

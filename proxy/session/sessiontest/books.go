@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"weir/internal/http1"
+	"weir/proxy/exchange"
 	"weir/proxy/session"
 	"weir/proxy/upstream"
 )
@@ -14,12 +15,12 @@ const pieceMax = headMax + bufferMax + inboundMax + 4<<10
 
 // checkEffects sees that a session wants what it may want.
 func (f *front) checkEffects(fx *session.Effects) {
-	const nothing = session.ReleaseNone
+	const nothing = exchange.ReleaseNone
 	speaks := len(fx.Client)+len(fx.Upstream)+len(fx.Own) > 0 || fx.EndClient || fx.EndUpstream
 	switch {
-	case f.ended && (speaks || fx.Acquire != session.AcquireNone || fx.Release != nothing || fx.Close != session.CloseNone):
+	case f.ended && (speaks || fx.Acquire != exchange.AcquireNone || fx.Release != nothing || fx.Close != session.CloseNone):
 		f.wrong("something is wanted after the session has closed the connection: %+v", *fx)
-	case f.away && (speaks || fx.Close != session.CloseNone || fx.Acquire != session.AcquireNone && fx.Acquire != session.AcquireCancel):
+	case f.away && (speaks || fx.Close != session.CloseNone || fx.Acquire != exchange.AcquireNone && fx.Acquire != exchange.AcquireCancel):
 		f.wrong("something is wanted for a client that is gone: %+v", *fx)
 	case len(fx.Upstream) > 0 && f.upstream == nil:
 		f.wrong("%d bytes for a target without a connection to one", len(fx.Upstream))
@@ -27,9 +28,9 @@ func (f *front) checkEffects(fx *session.Effects) {
 		f.wrong("a release without a connection to a target")
 	case fx.EndUpstream && f.upstream == nil:
 		f.wrong("an end for a target without a connection to one")
-	case fx.Acquire == session.AcquireCancel && f.at != nil && !f.wait.Waiting():
+	case fx.Acquire == exchange.AcquireCancel && f.at != nil && !f.wait.Waiting():
 		f.wrong("a wait is given up that there is not")
-	case fx.Acquire != session.AcquireNone && fx.Acquire != session.AcquireCancel && f.upstream != nil && fx.Release == nothing:
+	case fx.Acquire != exchange.AcquireNone && fx.Acquire != exchange.AcquireCancel && f.upstream != nil && fx.Release == nothing:
 		f.wrong("a second connection is wanted")
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"weir/proxy/exchange"
 	"weir/proxy/session"
 	"weir/proxy/upstream"
 )
@@ -120,7 +121,7 @@ func (f *front) apply() {
 			f.upstream.write(fx.Upstream)
 		}
 		f.endHalf(&fx)
-		if fx.Release != session.ReleaseNone {
+		if fx.Release != exchange.ReleaseNone {
 			f.release(fx.Release)
 		}
 		if len(fx.Own) > 0 {
@@ -132,7 +133,7 @@ func (f *front) apply() {
 		}
 		f.acquire(fx.Acquire, fx.Long)
 		f.read(&fx)
-		again = fx.Stream || fx.Acquire != session.AcquireNone || len(fx.Own) > 0
+		again = fx.Stream || fx.Acquire != exchange.AcquireNone || len(fx.Own) > 0
 	}
 	f.arm()
 	f.checkWaits()
@@ -193,35 +194,35 @@ func (f *front) read(fx *session.Effects) {
 	f.conn.duplex = fx.Duplex
 }
 
-func (f *front) acquire(how session.Acquire, long bool) {
+func (f *front) acquire(how exchange.Acquire, long bool) {
 	f.log.note(f.w.now, "acquire", int64(how), "")
 	switch how {
-	case session.AcquireNone:
+	case exchange.AcquireNone:
 		return
-	case session.AcquireCancel:
+	case exchange.AcquireCancel:
 		if f.at != nil {
 			f.at.Value.pool.Cancel(&f.wait)
 			f.leave()
 		}
 		return
-	case session.AcquireAny:
+	case exchange.AcquireAny:
 		f.tried = upstream.Tried{}
 		f.replays, f.last = 0, nil
 		if f.serveOwn() {
 			return
 		}
-	case session.AcquireFresh:
+	case exchange.AcquireFresh:
 		f.checkReplay()
 	}
-	if how != session.AcquireFresh && !f.choose() {
+	if how != exchange.AcquireFresh && !f.choose() {
 		return
 	}
 	t := f.at.Value
 	if long && !t.pool.Stream(&f.wait) {
-		f.unavailable(session.FaultStreams)
+		f.unavailable(exchange.FaultStreams)
 		return
 	}
-	u, grant := t.pool.Acquire(&f.wait, how == session.AcquireFresh)
+	u, grant := t.pool.Acquire(&f.wait, how == exchange.AcquireFresh)
 	switch grant {
 	case upstream.Ready:
 		f.serve(u, true)
@@ -230,11 +231,11 @@ func (f *front) acquire(how session.Acquire, long bool) {
 	case upstream.WaitAndDial:
 		t.dial()
 	case upstream.Full:
-		f.unavailable(session.FaultBusy)
+		f.unavailable(exchange.FaultBusy)
 	}
 }
 
-func (f *front) unavailable(why session.Fault) {
+func (f *front) unavailable(why exchange.Fault) {
 	f.leave()
 	f.s.HandleUnavailable(f.w.now, why)
 }
@@ -261,7 +262,7 @@ func (f *front) leave() {
 }
 
 // learn notes what an exchange that is over says about its target.
-func (f *front) learn(o *session.Outcome) {
+func (f *front) learn(o *exchange.Outcome) {
 	if f.at == nil {
 		return
 	}
@@ -271,12 +272,12 @@ func (f *front) learn(o *session.Outcome) {
 		return
 	}
 	switch {
-	case o.Sent.IsZero() || o.Fault == session.FaultStreams:
+	case o.Sent.IsZero() || o.Fault == exchange.FaultStreams:
 		f.leave()
 		return
-	case o.Fault == session.FaultTimeout:
+	case o.Fault == exchange.FaultTimeout:
 		f.at.Answered(f.w.now, f.mark, http.StatusGatewayTimeout)
-	case o.Fault != session.FaultNone:
+	case o.Fault != exchange.FaultNone:
 		f.at.Answered(f.w.now, f.mark, http.StatusBadGateway)
 	case o.Relayed && o.Status > 0:
 		f.at.Answered(f.w.now, f.mark, o.Status)
@@ -298,14 +299,14 @@ func (f *front) serve(u *upstreamConn, reused bool) {
 	u.reused = reused
 }
 
-func (f *front) release(how session.Release) {
+func (f *front) release(how exchange.Release) {
 	f.log.note(f.w.now, "release", int64(how), "")
 	u := f.upstream
 	if u == nil {
 		return
 	}
 	f.upstream = nil
-	if how == session.ReleasePrivate && len(u.conn.out) == 0 && u.target.pool.Stream(&f.wait) {
+	if how == exchange.ReleasePrivate && len(u.conn.out) == 0 && u.target.pool.Stream(&f.wait) {
 		f.checkKept(u)
 		f.own = u
 		u.rest()
@@ -314,10 +315,10 @@ func (f *front) release(how session.Release) {
 	u.owner = nil
 	u.target.pool.EndStream(&f.wait)
 	switch {
-	case how == session.ReleaseEnd:
+	case how == exchange.ReleaseEnd:
 		f.w.tally.Tunnels++
 		u.conn.closeDrained(false)
-	case how == session.ReleaseDiscard || how == session.ReleasePrivate || len(u.conn.out) > 0:
+	case how == exchange.ReleaseDiscard || how == exchange.ReleasePrivate || len(u.conn.out) > 0:
 		f.w.tally.Discarded++
 		u.conn.close()
 	default:

@@ -11,7 +11,7 @@ import (
 	"strconv"
 	"strings"
 
-	"weir/proxy/session"
+	"weir/proxy/exchange"
 )
 
 // current is the request whose answer comes next.
@@ -157,11 +157,11 @@ func (c *caller) whole() error {
 }
 
 // checkOwn judges a request to an own endpoint and answers it.
-func (f *front) checkOwn(raw []byte) *session.Reply {
+func (f *front) checkOwn(raw []byte) *exchange.Reply {
 	req, err := http.ReadRequest(bufio.NewReader(bytes.NewReader(raw)))
 	if err != nil {
 		f.wrong("an own endpoint cannot read %q: %v", raw, err)
-		return &session.Reply{Status: 500}
+		return &exchange.Reply{Status: 500}
 	}
 	content, err := io.ReadAll(req.Body)
 	poison(raw)
@@ -170,9 +170,9 @@ func (f *front) checkOwn(raw []byte) *session.Reply {
 	switch {
 	case err != nil || r == nil || r.kind != own:
 		f.wrong("an own endpoint gets %s: %v", req.RequestURI, err)
-		return &session.Reply{Status: 500}
+		return &exchange.Reply{Status: 500}
 	case req.Method != r.method || req.RequestURI != r.target || !bytes.Equal(content, f.w.up(id, 0, r.body)):
 		f.wrong("request %d: an own endpoint gets %s %s with %d bytes of %d", id, req.Method, req.RequestURI, len(content), r.body)
 	}
-	return &session.Reply{Status: 200, Fields: [][2]string{{"X-Id", strconv.FormatUint(id, 10)}}, Body: f.w.down(id, 0, r.answer.size)}
+	return &exchange.Reply{Status: 200, Fields: [][2]string{{"X-Id", strconv.FormatUint(id, 10)}}, Body: f.w.down(id, 0, r.answer.size)}
 }

@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"weir/proxy/decide"
+	"weir/proxy/exchange"
 	"weir/proxy/limit"
-	"weir/proxy/session"
 	"weir/proxy/store"
 )
 
@@ -30,8 +30,8 @@ func (w *world) swap() {
 }
 
 // ask is the session's way to the limiter.
-func (w *world) ask(now time.Time, s *session.Session, ask *store.Ask, ans *store.Answer) bool {
-	f := s.Owner.(*front)
+func (w *world) ask(now time.Time, x *exchange.Exchange, ask *store.Ask, ans *store.Answer) bool {
+	f := x.Owner.(*front)
 	r := f.caller.nextAsked()
 	switch {
 	case f.away || f.ended:
@@ -92,7 +92,7 @@ func (w *world) answer(now time.Time, f *front, r *request, ask *store.Ask, ans 
 }
 
 // report is told of each outcome.
-func (f *front) report(o *session.Outcome) {
+func (f *front) report(o *exchange.Outcome) {
 	w := f.w
 	f.log.note(w.now, "report of status", int64(o.Status), o.Fault.String())
 	f.learn(o)
@@ -105,7 +105,7 @@ func (f *front) report(o *session.Outcome) {
 	if o.Status == 408 && f.asked != nil && len(f.conn.in) > 256 && !f.conn.hungry && !f.conn.finIn {
 		f.wrong("408 while %d bytes of the client wait unread", len(f.conn.in))
 	}
-	if o.Decision == session.Undecided {
+	if o.Decision == exchange.Undecided {
 		if f.asked != nil {
 			f.wrong("the outcome of request %d says nothing of its decision", f.asked.id)
 		}
@@ -118,7 +118,7 @@ func (f *front) report(o *session.Outcome) {
 	}
 	f.asked = nil
 	r.outcomes++
-	if allowed := o.Decision == session.Forwarded; allowed != r.allowed {
+	if allowed := o.Decision == exchange.Forwarded; allowed != r.allowed {
 		f.wrong("request %d: allowed %t, reported as %t", r.id, r.allowed, allowed)
 	}
 	if o.Retried && !r.replayed && f.tried.Count() < 2 {
@@ -127,7 +127,7 @@ func (f *front) report(o *session.Outcome) {
 }
 
 // refused names a refusal.
-func (w *world) refused(now time.Time, r *session.Refusal) []byte {
+func (w *world) refused(now time.Time, r *exchange.Refusal) []byte {
 	poison(w.refusal)
 	w.serial++
 	w.refusal = strconv.AppendInt(append(w.refusal[:0], "d-"...), int64(w.serial), 10)

@@ -7,6 +7,7 @@ import (
 
 	"weir/internal/http1"
 	"weir/proxy/decide"
+	"weir/proxy/exchange"
 	"weir/proxy/session"
 	"weir/proxy/store/simredis"
 	"weir/proxy/upstream"
@@ -57,17 +58,21 @@ func newProfile(r *rand.Rand) profile {
 func newWorld(seed uint64) *world {
 	r := rand.New(rand.NewPCG(seed, 1))
 	w := &world{Rand: r, now: epoch, requests: make(map[uint64]*request), profile: newProfile(r)}
-	w.settings = session.Settings{
-		Head: http1.Limits{HeadBytes: headMax}, ResponseHead: http1.Limits{HeadBytes: headMax},
+	exchanges := exchange.Settings{
+		ResponseHead: http1.Limits{HeadBytes: headMax},
 		BodyBytesMax: bodyMax, OwnBytesMax: bodyMax, BufferBytesMax: bufferMax, BodyRateMin: int64(r.IntN(2)),
-		HeadTimeout: 5 * time.Second, BodyTimeout: 5 * time.Second, IdleTimeout: 8 * time.Second, ConnectTimeout: connectTimeout,
-		WaitTimeout: 2 * time.Second, TargetTimeout: 5 * time.Second, StreamTimeout: 6 * time.Second, TunnelTimeout: 20 * time.Second, DrainGrace: 200 * time.Millisecond,
+		BodyTimeout: 5 * time.Second, ConnectTimeout: connectTimeout,
+		WaitTimeout: 2 * time.Second, TargetTimeout: 5 * time.Second, StreamTimeout: 6 * time.Second,
 		PreserveHost: r.IntN(2) == 0, Upgrades: []string{"websocket"}, Pseudonym: "weir", Via: r.IntN(2) == 0,
 		LegacyFields: r.IntN(2) == 0, StandardFields: r.IntN(2) == 0,
+	}
+	w.settings = session.Settings{
+		Settings: exchanges, Head: http1.Limits{HeadBytes: headMax},
+		HeadTimeout: 5 * time.Second, IdleTimeout: 8 * time.Second, TunnelTimeout: 20 * time.Second, DrainGrace: 200 * time.Millisecond,
 		RequestsMax: r.IntN(4), AgeMax: time.Duration(r.IntN(2)) * 500 * time.Millisecond,
 	}
-	w.env = session.Env{Settings: &w.settings, Policy: func() *decide.Policy { return w.policy }, Ask: w.ask,
-		Overloaded: &w.short, Refused: w.refused}
+	w.env = session.Env{Settings: &w.settings, Env: exchange.Env{Policy: func() *decide.Policy { return w.policy }, Ask: w.ask,
+		Overloaded: &w.short, Refused: w.refused}}
 	table, err := simredis.New(simredis.Config{Stripes: 1})
 	if err != nil {
 		panic(err)

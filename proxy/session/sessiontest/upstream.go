@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"time"
 
-	"weir/proxy/session"
+	"weir/proxy/exchange"
 	"weir/proxy/upstream"
 )
 
@@ -54,20 +54,20 @@ func (t *target) forget() {
 func (t *target) dial() {
 	mark := t.at.Mark()
 	t.dialing++
-	took, why := t.w.within(30*time.Millisecond), session.FaultNone
+	took, why := t.w.within(30*time.Millisecond), exchange.FaultNone
 	switch {
 	case t.refuses && !t.w.quiet:
-		why = session.FaultRefused
+		why = exchange.FaultRefused
 	case t.w.fault(t.w.profile.connects):
-		took, why = connectTimeout, session.FaultConnectTime
+		took, why = connectTimeout, exchange.FaultConnectTime
 	case t.w.fault(t.w.profile.connects):
-		why = session.FaultConnect
+		why = exchange.FaultConnect
 	case t.w.fault(t.w.profile.connects / 4):
-		why = session.FaultBusy // for want of descriptors
+		why = exchange.FaultBusy // for want of descriptors
 	}
 	t.w.after(took, func() {
 		t.dialing--
-		if why != session.FaultNone {
+		if why != exchange.FaultNone {
 			t.dialFailed(mark, why)
 			return
 		}
@@ -89,8 +89,8 @@ func (t *target) dialled() {
 	u.restOrLeave()
 }
 
-func (t *target) dialFailed(mark upstream.Mark, why session.Fault) {
-	if why != session.FaultBusy {
+func (t *target) dialFailed(mark upstream.Mark, why exchange.Fault) {
+	if why != exchange.FaultBusy {
 		t.at.ConnectFailed(t.w.now, mark)
 	}
 	w, again := t.pool.DialFailed()

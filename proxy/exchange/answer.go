@@ -1,4 +1,4 @@
-package session
+package exchange
 
 // An answer is how far the answer of an exchange has come.
 type answer uint8

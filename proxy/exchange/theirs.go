@@ -1,4 +1,4 @@
-package session
+package exchange
 
 import (
 	"bytes"
@@ -21,11 +21,11 @@ func (set *Settings) families() (f decide.Families) {
 
 // replaces reports whether a target's field has the name of one that the proxy
 // sets: two of them would contradict each other. What is tighter stands.
-func (s *Session) replaces(name []byte) bool {
-	if !s.x.verdict.Tells() {
+func (x *Exchange) replaces(name []byte) bool {
+	if !x.verdict.Tells() {
 		return false
 	}
-	ours := s.env.Settings.families() &^ s.x.theirs
+	ours := x.env.Settings.families() &^ x.theirs
 	switch len(name) {
 	case len("RateLimit"), len("RateLimit-Policy"):
 		return ours&decide.Standard != 0 && (equalFold(name, "ratelimit") || equalFold(name, "ratelimit-policy"))
@@ -38,11 +38,11 @@ func (s *Session) replaces(name []byte) bool {
 // tighter returns the families of fields in which the target leaves the client
 // less than the proxy does. What cannot be read counts as less: it is told as
 // the target has it.
-func (s *Session) tighter(h *http1.Head) (theirs decide.Families) {
-	if !s.x.verdict.Tells() {
+func (x *Exchange) tighter(h *http1.Head) (theirs decide.Families) {
+	if !x.verdict.Tells() {
 		return 0
 	}
-	ours := s.x.verdict.State.Remaining
+	ours := x.verdict.State.Remaining
 	for i := range h.Fields {
 		f := &h.Fields[i]
 		if f.ID != http1.FieldOther {

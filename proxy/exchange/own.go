@@ -1,4 +1,4 @@
-package session
+package exchange
 
 import (
 	"strconv"
@@ -16,25 +16,23 @@ type Reply struct {
 
 // beginOwn starts a request to an own endpoint: its head is written anew, with
 // the length to follow when the body is known.
-func (s *Session) beginOwn(now time.Time) {
-	h := &s.env.head
-	s.x.own = true
-	s.x.request.become(requestCollecting)
-	if h.Length > s.bodyMax() {
-		s.fail(now, 413, bodyTooLarge)
+func (x *Exchange) beginOwn(now time.Time, h *http1.Head) {
+	x.request.become(requestCollecting)
+	if h.Length > x.bodyMax() {
+		x.fail(now, 413, bodyTooLarge)
 		return
 	}
-	dst := http1.AppendForwardLine(s.env.take(), h)
+	dst := http1.AppendForwardLine(x.env.take(), h)
 	dst = http1.AppendField(dst, "Host", h.Host)
 	for i := range h.Fields {
 		if f := &h.Fields[i]; forOwn(f.ID) {
 			dst = http1.AppendFieldLine(dst, *f)
 		}
 	}
-	s.x.forward = dst
-	s.awaitBody(now)
-	s.x.response = s.env.take()
-	s.continueBody()
+	x.forward = dst
+	x.awaitBody(now)
+	x.response = x.env.take()
+	x.continueBody()
 }
 
 // forOwn reports whether a field is passed on to own endpoints: all but those of
@@ -44,31 +42,31 @@ func forOwn(id http1.FieldID) bool { return !id.Hop() && id != http1.FieldExpect
 
 // endOwn passes the request on. The body has been collected behind the head;
 // its length goes between the two.
-func (s *Session) endOwn() {
-	head := len(s.x.forward) - int(s.x.collected)
-	body := append(s.x.response[:0], s.x.forward[head:]...)
-	s.x.forward = append(s.x.forward[:head], "Content-Length: "...)
-	s.x.forward = strconv.AppendInt(s.x.forward, s.x.collected, 10)
-	s.x.forward = append(s.x.forward, "\r\n\r\n"...)
-	s.x.forward = append(s.x.forward, body...)
-	s.x.response = body
-	s.deadline = time.Time{}
-	s.fx.Own = s.x.forward
+func (x *Exchange) endOwn() {
+	head := len(x.forward) - int(x.collected)
+	body := append(x.response[:0], x.forward[head:]...)
+	x.forward = append(x.forward[:head], "Content-Length: "...)
+	x.forward = strconv.AppendInt(x.forward, x.collected, 10)
+	x.forward = append(x.forward, "\r\n\r\n"...)
+	x.forward = append(x.forward, body...)
+	x.response = body
+	x.deadline = time.Time{}
+	x.fx.Own = x.forward
 }
 
 // HandleOwn is told an own endpoint's answer. It does nothing when the client
 // has gone.
-func (s *Session) HandleOwn(now time.Time, r *Reply) {
-	s.begin()
-	if !s.x.own || s.x.request != requestWhole {
+func (x *Exchange) HandleOwn(now time.Time, r *Reply) {
+	x.env.Begin()
+	if !x.outcome.Own || x.request != requestWhole {
 		return
 	}
-	extra := s.env.appendDate(s.env.extra[:0], now)
+	extra := x.env.appendDate(x.env.extra[:0], now)
 	for _, f := range r.Fields {
 		if f[0] != "Content-Length" && f[0] != "Date" {
 			extra = http1.AppendFieldString(extra, f[0], f[1])
 		}
 	}
-	s.env.extra = extra
-	s.finish(now, http1.Answer{Status: r.Status, Body: r.Body, Extra: extra})
+	x.env.extra = extra
+	x.finish(now, http1.Answer{Status: r.Status, Body: r.Body, Extra: extra})
 }

@@ -1,4 +1,4 @@
-package session
+package exchange
 
 // A request is how far the request of an exchange has come.
 type request uint8
@@ -16,7 +16,7 @@ const (
 var requestSteps = []step[request]{
 	{requestNone, "the limiter is asked", requestAsked},
 	{requestNone, "no limit applies to it", requestCollecting},
-	{requestNone, "it lacks a part of a rule's key", requestRefused},
+	{requestNone, "it goes no further, or lacks a part of a rule's key", requestRefused},
 	{requestAsked, "it may pass", requestCollecting},
 	{requestAsked, "it may pass later", requestQueued},
 	{requestAsked, "it may not pass", requestRefused},

@@ -1,4 +1,4 @@
-package session
+package exchange
 
 // A step is a row of a table of states: when one state gives way to another.
 // doc.go has the tables.

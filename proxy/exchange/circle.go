@@ -1,4 +1,4 @@
-package session
+package exchange
 
 import (
 	"bytes"
@@ -8,10 +8,10 @@ import (
 
 // cameInCircle reports whether a request has passed this proxy before: a Via or
 // CDN-Loop field names it.
-func (s *Session) cameInCircle(h *http1.Head) bool {
+func (x *Exchange) cameInCircle(h *http1.Head) bool {
 	for i := range h.Fields {
 		f := &h.Fields[i]
-		if (f.ID == http1.FieldVia || f.ID == http1.FieldCDNLoop) && names(f.Value, s.env.Settings.Pseudonym) {
+		if (f.ID == http1.FieldVia || f.ID == http1.FieldCDNLoop) && names(f.Value, x.env.Settings.Pseudonym) {
 			return true
 		}
 	}
@@ -36,21 +36,21 @@ func names(value []byte, pseudonym string) bool {
 
 // appendPassage appends what tells this proxy that the request has passed it:
 // Via, or CDN-Loop (RFC 8586).
-func (s *Session) appendPassage(dst []byte, minor int) []byte {
-	if s.env.Settings.Via {
-		return s.appendVia(dst, minor)
+func (x *Exchange) appendPassage(dst []byte, minor int) []byte {
+	if x.env.Settings.Via {
+		return x.appendVia(dst, minor)
 	}
-	return http1.AppendFieldString(dst, "CDN-Loop", s.env.Settings.Pseudonym)
+	return http1.AppendFieldString(dst, "CDN-Loop", x.env.Settings.Pseudonym)
 }
 
 // appendVia appends the proxy's own Via, if it is wanted: it received
 // HTTP/1.minor (RFC 9110 section 7.6.3).
-func (s *Session) appendVia(dst []byte, minor int) []byte {
-	if !s.env.Settings.Via {
+func (x *Exchange) appendVia(dst []byte, minor int) []byte {
+	if !x.env.Settings.Via {
 		return dst
 	}
 	dst = append(dst, "Via: 1."...)
 	dst = append(dst, '0'+byte(minor), ' ')
-	dst = append(dst, s.env.Settings.Pseudonym...)
+	dst = append(dst, x.env.Settings.Pseudonym...)
 	return append(dst, "\r\n"...)
 }

@@ -1,4 +1,4 @@
-package session
+package exchange
 
 // A link is what an exchange has of a connection to a target.
 type link uint8

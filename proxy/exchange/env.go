@@ -1,6 +1,7 @@
-package session
+package exchange
 
 import (
+	"math/rand/v2"
 	"net/netip"
 	"sync/atomic"
 	"time"
@@ -13,11 +14,10 @@ import (
 	"weir/proxy/store"
 )
 
-// Settings are the bounds and times of all sessions.
+// Settings are the bounds and times of all exchanges.
 //
 // Immutable after New.
 type Settings struct {
-	Head         http1.Limits // of requests
 	ResponseHead http1.Limits
 
 	BodyBytesMax   int64 // request bodies, 0: any
@@ -25,17 +25,11 @@ type Settings struct {
 	BufferBytesMax int64 // of a body that is collected, in either direction; larger ones are streamed
 	BodyRateMin    int64 // bytes of a request's body per second, over rateSpan; 0: any
 
-	HeadTimeout    time.Duration // for a whole head
 	BodyTimeout    time.Duration // for the next piece of a request's body
-	IdleTimeout    time.Duration // between exchanges
 	ConnectTimeout time.Duration // until a connection to a target is there
 	WaitTimeout    time.Duration // for a connection to a target while all of them are taken
 	TargetTimeout  time.Duration // from sending a request to the head of its answer, and between two pieces of an answer that is collected
 	StreamTimeout  time.Duration // for the next piece of a streamed answer, or byte of a tunnel of which one side has ended
-	TunnelTimeout  time.Duration // for the next byte in either direction of a tunnel
-	DrainGrace     time.Duration // how long idle connections live when draining
-	RequestsMax    int           // requests of one connection, 0: any
-	AgeMax         time.Duration // of a connection, shortened by up to an eighth; 0: any
 
 	// PreserveHost: the target sees the client's Host, not its own. A request
 	// older than HTTP/1.1 may have none, and the target's is sent.
@@ -78,7 +72,7 @@ type Settings struct {
 	PreflightsApart bool
 }
 
-// An Env is what the sessions of one loop share: settings, ways to ask and to
+// An Env is what the exchanges of one loop share: settings, ways to ask and to
 // report, and memory that is used again and again.
 //
 // Owned by its loop.
@@ -86,26 +80,20 @@ type Env struct {
 	Settings *Settings
 	// Policy is the policy in force now.
 	Policy func() *decide.Policy
-	// Pages are the templates of refusals in force now; nil: refusals are JSON.
-	Pages func() *refusal.Pages
+	// Pages are the templates of refusals in force; nil: refusals are JSON.
+	Pages *atomic.Pointer[refusal.Pages]
 	// Ask has the store decide. It returns true when ans holds the answer
 	// already; otherwise HandleAnswer follows.
-	Ask func(now time.Time, s *Session, ask *store.Ask, ans *store.Answer) bool
+	Ask func(now time.Time, x *Exchange, ask *store.Ask, ans *store.Answer) bool
+	// Refused remembers a refusal, which it copies, and names it: the decision id.
+	Refused func(now time.Time, r *Refusal) (id []byte)
 	// Overloaded says that requests are to be shed; nil: never.
 	Overloaded *atomic.Bool
-	// NewRequestID appends an id that no other request has. It is there with
-	// Settings.RequestID.
-	NewRequestID func(dst []byte) []byte
-	// Noticed is told of every request whose head was read, but for those to own
-	// endpoints: the head is borrowed, client is the address behind trusted proxies. It
-	// may be nil.
-	Noticed func(s *Session, h *http1.Head, client netip.Addr)
-	// Refused is told of every refusal, which it copies, and names it: the
-	// decision id.
-	Refused func(now time.Time, r *Refusal) (id []byte)
+	// Random is what request ids are made of. It is there with Settings.RequestID.
+	Random *rand.ChaCha8
 
-	head     http1.Head
 	response http1.Head
+	noticed  Noticed
 	answer   store.Answer
 	refusal  Refusal
 	shed     []byte // names the decision while it is answered
@@ -122,7 +110,6 @@ type Env struct {
 	extra    []byte   // scratch for their fields
 	date     []byte   // the Date field line of second dateAt
 	dateAt   int64
-	accepted uint64 // connections, for endOf
 }
 
 // An Outcome is what became of one request.
@@ -147,7 +134,7 @@ type Outcome struct {
 	RequestID []byte // nil: it has none; borrowed, like the next two
 	ID        []byte // of the decision, when the client was told one
 	Key       []byte // that refused it; nil: all share one, or it was not refused
-	Spent     bool   // the connection ends: it has had its requests or its time
+	Spent     bool   // the connection ends: it has had its requests or its time; HTTP/1.1 sets it
 }
 
 // A Refusal is what the client was told by a 429, and why. Key is borrowed.
@@ -205,6 +192,13 @@ const (
 	buffersKept   = 256
 	bufferKeptMax = 16 << 10
 )
+
+// Begin begins a call of a carrier: what was left in the loop's buffers by a call that a
+// panic has cut short belongs to another exchange.
+func (e *Env) Begin() {
+	e.out = e.out[:0]
+	e.up = e.up[:0]
+}
 
 // take returns an empty buffer.
 func (e *Env) take() []byte {

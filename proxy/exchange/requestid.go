@@ -1,6 +1,12 @@
-package session
+package exchange
 
-import "weir/internal/http1"
+import (
+	"encoding/binary"
+	"encoding/hex"
+	"math/rand/v2"
+
+	"weir/internal/http1"
+)
 
 // RequestIDMax bounds the request ids that are believed, in bytes.
 const RequestIDMax = 64
@@ -10,22 +16,22 @@ const requestIDField = "X-Request-Id"
 
 // keepRequestID gives the request in h its id: that of a trusted proxy, if it is a
 // sane one, else a new one.
-func (s *Session) keepRequestID(h *http1.Head) {
-	if !s.env.Settings.RequestID {
+func (x *Exchange) keepRequestID(h *http1.Head) {
+	if !x.env.Settings.RequestID {
 		return
 	}
-	id := s.env.take()
-	if s.trusted() {
+	id := x.env.take()
+	if x.Trusted {
 		if theirs, ok := h.Value(http1.FieldXRequestID); ok && saneRequestID(theirs) {
-			s.x.outcome.RequestID = append(id, theirs...)
+			x.outcome.RequestID = append(id, theirs...)
 			return
 		}
 	}
-	s.x.outcome.RequestID = s.env.NewRequestID(id)
+	x.outcome.RequestID = appendRequestID(x.env.Random, id)
 }
 
 // RequestID is the id of the request under way; nil: it has none. Borrowed.
-func (s *Session) RequestID() []byte { return s.x.outcome.RequestID }
+func (x *Exchange) RequestID() []byte { return x.outcome.RequestID }
 
 // saneRequestID reports whether an id has characters that ids have, so that it means
 // nothing but itself wherever it is written.
@@ -39,14 +45,22 @@ func saneRequestID(id []byte) bool {
 }
 
 // replacesID reports whether the proxy writes that field itself.
-func (s *Session) replacesID(f *http1.Field) bool {
-	return f.ID == http1.FieldXRequestID && s.x.outcome.RequestID != nil
+func (x *Exchange) replacesID(f *http1.Field) bool {
+	return f.ID == http1.FieldXRequestID && x.outcome.RequestID != nil
 }
 
 // appendRequestID appends the request's id, if it has one.
-func (s *Session) appendRequestID(dst []byte) []byte {
-	if id := s.x.outcome.RequestID; id != nil {
+func (x *Exchange) appendRequestID(dst []byte) []byte {
+	if id := x.outcome.RequestID; id != nil {
 		return http1.AppendField(dst, requestIDField, id)
 	}
 	return dst
+}
+
+// appendRequestID appends 128 random bits.
+func appendRequestID(random *rand.ChaCha8, dst []byte) []byte {
+	var id [16]byte
+	binary.LittleEndian.PutUint64(id[:8], random.Uint64())
+	binary.LittleEndian.PutUint64(id[8:], random.Uint64())
+	return hex.AppendEncode(dst, id[:])
 }

@@ -1,4 +1,4 @@
-package session
+package exchange
 
 import (
 	"bytes"
@@ -10,18 +10,20 @@ import (
 	"weir/proxy/rule"
 )
 
-// accept is in which form the client wants a refusal: of the request in env.head, or of
-// that which goes to a target, when its head is gone, or has gone there.
-func (s *Session) accept() refusal.Accept {
-	switch {
-	case s.x.forward == nil && s.x.request > requestRefused:
-		return s.x.wants
-	case s.x.forward == nil:
-		value, _ := s.env.head.Value(http1.FieldAccept)
-		return refusal.ParseAccept(value)
+// keepAccept keeps in which form the client wants a refusal. It is not needed of a request
+// that is collected, as that has the field.
+func (x *Exchange) keepAccept(h *http1.Head) {
+	value, _ := h.Value(http1.FieldAccept)
+	x.wants = refusal.ParseAccept(value)
+}
+
+// accept is in which form the client wants a refusal.
+func (x *Exchange) accept() refusal.Accept {
+	if x.forward == nil {
+		return x.wants
 	}
 	const name = "accept:"
-	for rest := s.x.forward; ; {
+	for rest := x.forward; ; {
 		_, after, _ := bytes.Cut(rest, []byte("\r\n"))
 		line, _, _ := bytes.Cut(after, []byte("\r\n"))
 		if len(line) == 0 {
@@ -37,8 +39,8 @@ func (s *Session) accept() refusal.Accept {
 // dress gives a refusal the form that its client wants, and what the operator has added.
 // own is what the rule that refuses says of it; nil: there is none. The answer has the
 // JSON that API clients get already.
-func (s *Session) dress(a *http1.Answer, own *rule.Refusal, v *refusal.Values) {
-	e := s.env
+func (x *Exchange) dress(a *http1.Answer, own *rule.Refusal, v *refusal.Values) {
+	e := x.env
 	fields := e.Settings.RefusalFields
 	var template string
 	if own != nil && own.Template != "" {
@@ -52,8 +54,8 @@ func (s *Session) dress(a *http1.Answer, own *rule.Refusal, v *refusal.Values) {
 		e.extra = a.Extra
 		return
 	}
-	v.Status, v.RequestID = a.Status, s.x.outcome.RequestID
-	page := e.Pages().Pick(template, s.accept())
+	v.Status, v.RequestID = a.Status, x.outcome.RequestID
+	page := e.Pages.Load().Pick(template, x.accept())
 	if page.Varies || fields != nil {
 		a.Extra = append(a.Extra, "Vary: Accept\r\n"...)
 	}
@@ -65,12 +67,12 @@ func (s *Session) dress(a *http1.Answer, own *rule.Refusal, v *refusal.Values) {
 }
 
 // dressRefused is dress for the refusal of a rule, named by id.
-func (s *Session) dressRefused(a *http1.Answer, id []byte) {
-	v := &s.x.verdict
+func (x *Exchange) dressRefused(a *http1.Answer, id []byte) {
+	v := &x.verdict
 	values := refusal.Values{Error: "rate limit exceeded", Rule: v.Rule.ID, Limit: v.State.Limit, Remaining: v.State.Remaining, RetryAfter: -1, Decision: id}
 	if after := v.State.RetryAfter; after != limit.Never {
 		values.RetryAfter = wholeSeconds(after)
 	}
-	a.Status = cmp.Or(v.Rule.Refusal.Status, s.env.Settings.RefusalStatus, a.Status)
-	s.dress(a, &v.Rule.Refusal, &values)
+	a.Status = cmp.Or(v.Rule.Refusal.Status, x.env.Settings.RefusalStatus, a.Status)
+	x.dress(a, &v.Rule.Refusal, &values)
 }

@@ -1,9 +1,10 @@
-package session
+package exchange
 
 import (
 	"bytes"
 	"fmt"
 	"net/netip"
+	"slices"
 
 	"weir/internal/http1"
 )
@@ -61,6 +62,9 @@ func NewClaims(more []string) (*Claims, error) {
 	return c, nil
 }
 
+// UsualClaims are the usual names; * stands for any rest.
+func UsualClaims() []string { return slices.Clone(usualClaims[:]) }
+
 var claimsByDefault, _ = NewClaims(nil)
 
 // claims are those in force.
@@ -97,8 +101,8 @@ func (c *Claims) add(name string) error {
 	return nil
 }
 
-// has reports whether a field of that name makes a claim.
-func (c *Claims) has(name []byte) bool {
+// Has reports whether a field of that name makes a claim.
+func (c *Claims) Has(name []byte) bool {
 	return c.lengths[name[0]]>>min(len(name), claimBytesMax)&1 != 0 && c.finds(name)
 }
 
@@ -119,9 +123,10 @@ func (c *Claims) finds(name []byte) bool {
 	return false
 }
 
-// foldsTo reports whether a name begins with a folded one.
+// foldsTo reports whether a name begins with a folded one. Names that differ mostly differ
+// at the end: many begin with X-.
 func foldsTo(name []byte, known string) bool {
-	for i := range len(known) {
+	for i := len(known) - 1; i >= 0; i-- {
 		if folded[name[i]] != known[i] {
 			return false
 		}
@@ -145,9 +150,6 @@ func foldTable() (t [256]byte) {
 	return t
 }
 
-// trusted reports whether the client's claims are believed.
-func (s *Session) trusted() bool { return s.believed }
-
 // trusts reports whether claims from an address are believed.
 func (set *Settings) trusts(a netip.Addr) bool {
 	for _, p := range set.TrustedProxies {
@@ -158,12 +160,12 @@ func (set *Settings) trusts(a netip.Addr) bool {
 	return false
 }
 
-// client is the address of who made the request: the connection's, or behind
+// clientOf is the address of the client that made the request: the connection's, or behind
 // trusted proxies the last one of X-Forwarded-For that is not theirs. What
 // stands left of that, anybody may have written.
-func (s *Session) client(h *http1.Head) netip.Addr {
-	at := s.remote
-	if !s.trusted() {
+func (x *Exchange) clientOf(h *http1.Head) netip.Addr {
+	at := x.Remote
+	if !x.Trusted {
 		return at
 	}
 	for i := len(h.Fields) - 1; i >= 0; i-- {
@@ -181,7 +183,7 @@ func (s *Session) client(h *http1.Head) netip.Addr {
 			if !ok {
 				return at
 			}
-			if at = a; !s.env.Settings.trusts(at) {
+			if at = a; !x.env.Settings.trusts(at) {
 				return at
 			}
 		}
@@ -216,14 +218,14 @@ func plain(a netip.Addr) netip.Addr { return a.Unmap().WithZone("") }
 
 // disbelieve takes the claims of a client that is no trusted proxy out of h: they
 // count neither for rules nor for the target.
-func (s *Session) disbelieve(h *http1.Head) {
-	if s.trusted() {
+func (x *Exchange) disbelieve(h *http1.Head) {
+	if x.Trusted {
 		return
 	}
-	claims, kept := s.env.Settings.claims(), 0
+	claims, kept := x.env.Settings.claims(), 0
 	for i := range h.Fields {
 		f := &h.Fields[i]
-		if !f.ID.Hop() && claims.has(f.Name) {
+		if !f.ID.Hop() && claims.Has(f.Name) {
 			continue
 		}
 		if kept < i {
@@ -231,19 +233,19 @@ func (s *Session) disbelieve(h *http1.Head) {
 		}
 		kept++
 	}
-	s.fx.Claims = len(h.Fields) - kept
+	x.fx.Claims = len(h.Fields) - kept
 	h.Fields = h.Fields[:kept]
 }
 
 // withheld reports whether the target must not see a field as it came.
-func (s *Session) withheld(f *http1.Field, trusted bool) bool {
+func (x *Exchange) withheld(f *http1.Field) bool {
 	switch {
 	case f.ID.Hop():
 		return true
-	case f.Odd && !s.keepsOdd(f.Name):
-		s.x.outcome.OddFields++
+	case f.Odd && !x.keepsOdd(f.Name):
+		x.outcome.OddFields++
 		return true
-	case !trusted || !s.env.Settings.claims().has(f.Name):
+	case !x.Trusted || !x.env.Settings.claims().Has(f.Name):
 		return f.Hop
 	case f.ID == http1.FieldXForwardedFor:
 		return true // appendOrigin writes it
@@ -256,8 +258,8 @@ func (s *Session) withheld(f *http1.Field, trusted bool) bool {
 // keepsOdd reports whether a field is forwarded whose name has other characters
 // than letters, digits and hyphens: when these are underscores, they are wanted,
 // and no target takes the field for one of the connection's, or for the request's id.
-func (s *Session) keepsOdd(name []byte) bool {
-	set := s.env.Settings
+func (x *Exchange) keepsOdd(name []byte) bool {
+	set := x.env.Settings
 	if !set.Underscores || set.RequestID && len(name) == len(requestIDField) && foldsTo(name, "x-request-id") {
 		return false
 	}
@@ -277,13 +279,13 @@ func (s *Session) keepsOdd(name []byte) bool {
 // appendOrigin appends the X-Forwarded fields. Behind a trusted proxy the list
 // of addresses goes on, in one line, as many programs read only the first or
 // the last; what that proxy said about protocol and host stands.
-func (s *Session) appendOrigin(dst []byte, h *http1.Head, trusted bool) []byte {
+func (x *Exchange) appendOrigin(dst []byte, h *http1.Head) []byte {
 	dst = append(dst, "X-Forwarded-For: "...)
 	said := func(id http1.FieldID) bool {
 		_, there := h.Value(id)
-		return trusted && there
+		return x.Trusted && there
 	}
-	if trusted {
+	if x.Trusted {
 		for i := range h.Fields {
 			if f := &h.Fields[i]; f.ID == http1.FieldXForwardedFor && len(f.Value) > 0 {
 				dst = append(dst, f.Value...)
@@ -291,11 +293,11 @@ func (s *Session) appendOrigin(dst []byte, h *http1.Head, trusted bool) []byte {
 			}
 		}
 	}
-	dst = appendAddr(dst, s.remote)
+	dst = appendAddr(dst, x.Remote)
 	dst = append(dst, "\r\n"...)
 	if !said(http1.FieldXForwardedProto) {
 		proto := "http"
-		if s.secure {
+		if x.Secure {
 			proto = "https"
 		}
 		dst = http1.AppendFieldString(dst, "X-Forwarded-Proto", proto)

@@ -1,12 +1,15 @@
-package session
+package exchange
 
 import (
+	"flag"
 	"fmt"
 	"os"
 	"regexp"
 	"strings"
 	"testing"
 )
+
+var update = flag.Bool("update", false, "write the tables of states into the documentation")
 
 // The documentation shows the tables of states as they are; -update writes them.
 func TestTables(t *testing.T) {

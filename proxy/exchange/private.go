@@ -1,4 +1,4 @@
-package session
+package exchange
 
 import "weir/internal/http1"
 
@@ -11,9 +11,9 @@ import "weir/internal/http1"
 
 // noticeLogin has the session's connections to targets be private when f, a
 // field of a request or an answer, authenticates a connection or offers to.
-func (s *Session) noticeLogin(f *http1.Field) {
+func (x *Exchange) noticeLogin(f *http1.Field) {
 	if (f.ID == http1.FieldAuthorization || f.ID == http1.FieldWWWAuthenticate) && authenticatesConnection(f.Value) {
-		s.private = true
+		x.Private = true
 	}
 }
 

@@ -1,0 +1,233 @@
+package exchange
+
+import (
+	"bytes"
+	"math"
+	"strconv"
+	"time"
+
+	"weir/internal/http1"
+)
+
+// HandleHead says that a request's head has come. It is borrowed until the carrier has
+// seen whether the request is Refused. began is when its first byte came; last says that
+// the carrier takes no further request.
+func (x *Exchange) HandleHead(now time.Time, h *http1.Head, began time.Time, last bool) {
+	x.outcome = Outcome{Method: h.Method, Began: began}
+	x.keepRequestID(h)
+	x.client = x.clientOf(h)
+	x.minor = h.Minor
+	x.keepAlive = h.KeepAlive && !last
+	x.expects = h.Expect == http1.ExpectContinue && h.Framing != http1.BodyNone
+	if h.Framing != http1.BodyNone {
+		x.length = h.Length
+	}
+	if own := x.env.Settings.isOwn(h.Path); own {
+		x.outcome.Own = true
+	} else {
+		x.env.noticed = Noticed{h, x.client}
+		x.fx.Noticed = &x.env.noticed
+	}
+	if err := h.Check(); err != nil {
+		x.unreadable(now, err)
+		return
+	}
+	if x.outcome.Own {
+		x.beginOwn(now, h)
+		return
+	}
+	x.keepOrigin(h)
+	if x.answeredHere(now, h) {
+		return
+	}
+	if h.Method == http1.OPTIONS && forwardsLeft(h) == 0 {
+		x.request.become(requestRefused)
+		return
+	}
+	x.disbelieve(h)
+	if !x.ask(now, h) {
+		return
+	}
+	switch x.request {
+	case requestAsked, requestQueued:
+		x.beginForward(now, h) // the head is not there any more when it goes on
+		// Nothing is due of the body meanwhile, and the store has its own deadline.
+		x.bodyBy, x.rateBy, x.deadline = time.Time{}, time.Time{}, time.Time{}
+	case requestCollecting:
+		x.beginForward(now, h)
+		x.admitted(now)
+	case requestRefused:
+		x.keepAccept(h)
+	}
+}
+
+// answeredHere answers a request that goes no further, whatever the limiter
+// says, and closes.
+func (x *Exchange) answeredHere(now time.Time, h *http1.Head) bool {
+	switch {
+	case x.env.Settings.NoTargets:
+		x.fail(now, 404, "nothing is forwarded here")
+	case h.Length > x.bodyMax():
+		x.fail(now, 413, bodyTooLarge)
+	case x.cameInCircle(h):
+		x.fail(now, 508, "the request has passed this proxy before")
+	case x.overloaded():
+		x.keepAccept(h)
+		x.fail(now, 503, shortOfMemory)
+	default:
+		return false
+	}
+	return true
+}
+
+// answerOptions answers OPTIONS as its last recipient.
+func (x *Exchange) answerOptions(now time.Time) {
+	extra := append(x.env.appendDate(x.env.extra[:0], now), allow...)
+	x.finish(now, http1.Answer{Status: 200, Extra: extra})
+}
+
+// allow is the field of a 405 and of the answer to OPTIONS.
+const allow = "Allow: GET, HEAD, POST, PUT, DELETE, PATCH, OPTIONS\r\n"
+
+// forwardsLeft is the Max-Forwards of h, -1 without a proper one (RFC 9110
+// section 7.6.2).
+func forwardsLeft(h *http1.Head) int {
+	v, ok := h.Value(http1.FieldMaxForwards)
+	if !ok || len(v) > 9 {
+		return -1
+	}
+	n, err := strconv.ParseUint(string(v), 10, 31)
+	if err != nil {
+		return -1
+	}
+	return int(n)
+}
+
+// admitted goes on with a request that may pass: a body that is known to be
+// larger than what is collected is streamed from the start.
+func (x *Exchange) admitted(now time.Time) {
+	x.continueBody()
+	if x.length > x.env.Settings.BufferBytesMax {
+		x.stream(now)
+	}
+}
+
+// isOwn reports whether the proxy answers this path itself.
+func (set *Settings) isOwn(path []byte) bool {
+	if len(path) < 2 {
+		return false
+	}
+	if set.OwnElsewhere {
+		return set.HealthHere && (string(path) == "/actuator/health" || string(path) == "/actuator/health/readiness")
+	}
+	switch path[1] {
+	case 'm':
+		return string(path) == "/metrics"
+	case 'r':
+		return string(path) == "/reload"
+	case 'c':
+		return bytes.HasPrefix(path, []byte("/config/"))
+	case 'a':
+		return bytes.HasPrefix(path, []byte("/actuator/"))
+	}
+	return false
+}
+
+// beginForward appends the head for the target. The body, if there is one, is
+// appended behind it as it arrives.
+func (x *Exchange) beginForward(now time.Time, h *http1.Head) {
+	x.upgrade = string(x.asksUpgrade(h))
+	if x.length == 0 && h.Method.Idempotent() && x.upgrade == "" {
+		x.replay = replayOnce
+	}
+	if h.Framing == http1.BodyChunked {
+		x.chunked = codingChunks
+	}
+	x.forward = x.appendForward(x.env.take(), h)
+	x.awaitBody(now)
+}
+
+// asksUpgrade returns the protocols that the request in h may switch to, as
+// asked for. One with a body may not: where it ends and the other protocol
+// begins would be in doubt for whoever does not know the protocol.
+func (x *Exchange) asksUpgrade(h *http1.Head) []byte {
+	if !h.Upgrade || h.Minor == 0 || h.Framing != http1.BodyNone {
+		return nil
+	}
+	asked, _ := h.Value(http1.FieldUpgrade)
+	for _, name := range x.env.Settings.Upgrades {
+		if len(asked) == len(name) && equalFold(asked, name) {
+			return asked
+		}
+	}
+	return nil
+}
+
+// continueBody says 100 when the client waits for it (RFC 9110 section
+// 10.1.1): the request was admitted.
+func (x *Exchange) continueBody() {
+	if x.expects {
+		x.env.out = append(x.env.out, "HTTP/1.1 100 Continue\r\n\r\n"...)
+	}
+}
+
+// appendForward appends h as it goes to the target: what belongs to the
+// client's connection is left out, what the proxy knows is put in (RFC 9110
+// section 7.6; X-Forwarded-* as every proxy has them).
+func (x *Exchange) appendForward(dst []byte, h *http1.Head) []byte {
+	dst = http1.AppendForwardLine(dst, h)
+	set := x.env.Settings
+	if set.PreserveHost && len(h.Host) > 0 {
+		dst = http1.AppendField(dst, "Host", h.Host)
+	} else {
+		x.hostAt = len(dst) // who the target is will be known then
+	}
+	left := -1
+	if h.Method == http1.OPTIONS {
+		left = forwardsLeft(h)
+	}
+	for i := range h.Fields {
+		f := &h.Fields[i]
+		if x.withheld(f) || x.replacesID(f) || f.ID == http1.FieldExpect || f.ID == http1.FieldMaxForwards && left > 0 {
+			continue
+		}
+		x.noticeLogin(f)
+		dst = http1.AppendFieldLine(dst, *f)
+	}
+	if left > 0 {
+		dst = http1.AppendFieldInt(dst, "Max-Forwards", int64(left-1))
+	}
+	dst = x.appendOrigin(dst, h)
+	dst = x.appendPassage(x.appendRequestID(dst), h.Minor)
+	if x.upgrade != "" {
+		dst = append(dst, "Connection: upgrade\r\n"...)
+		dst = http1.AppendFieldString(dst, "Upgrade", x.upgrade)
+	}
+	switch {
+	case x.chunked == codingChunks:
+		dst = http1.AppendFieldString(dst, "Transfer-Encoding", "chunked")
+	case h.Length >= 0:
+		dst = http1.AppendFieldInt(dst, "Content-Length", h.Length)
+	}
+	return http1.AppendHeadEnd(dst)
+}
+
+// shortOfMemory is what the 503 of an overloaded proxy says.
+const shortOfMemory = "the proxy is short of memory"
+
+// overloaded reports that requests are to be shed.
+func (x *Exchange) overloaded() bool { return x.env.Overloaded != nil && x.env.Overloaded.Load() }
+
+// bodyTooLarge is what a 413 says.
+const bodyTooLarge = "the request body is larger than this proxy takes"
+
+// bodyMax is the largest body that the request may have.
+func (x *Exchange) bodyMax() int64 {
+	if x.outcome.Own {
+		return x.env.Settings.OwnBytesMax
+	}
+	if most := x.env.Settings.BodyBytesMax; most > 0 {
+		return most
+	}
+	return math.MaxInt64
+}

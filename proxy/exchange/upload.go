@@ -1,0 +1,176 @@
+package exchange
+
+import (
+	"time"
+
+	"weir/internal/http1"
+)
+
+// A body that is larger than what is collected is streamed: the request goes
+// out with what has come of it, and each further piece follows. While the
+// target takes nothing the client is not read, and TCP holds it back.
+
+// rateSpan is over which a body must keep BodyRateMin.
+const rateSpan = 10 * time.Second
+
+// awaitBody expects the next piece of a body, if there is to be one.
+func (x *Exchange) awaitBody(now time.Time) {
+	if !x.InBody() {
+		return
+	}
+	set := x.env.Settings
+	x.bodyBy = now.Add(set.BodyTimeout)
+	if set.BodyRateMin > 0 && x.rateBy.IsZero() {
+		x.rateBy, x.rateBytes = now.Add(rateSpan), 0
+	}
+	x.rearm()
+}
+
+// rearm sets the deadline to the first thing that is due.
+func (x *Exchange) rearm() {
+	x.deadline = time.Time{}
+	for _, at := range [...]time.Time{x.bodyBy, x.rateBy, x.answerBy} {
+		if !at.IsZero() && (x.deadline.IsZero() || at.Before(x.deadline)) {
+			x.deadline = at
+		}
+	}
+}
+
+// bodyPaused forgets what is due of the body: the client is not read, or has
+// sent it all.
+func (x *Exchange) bodyPaused() {
+	if !x.bodyBy.IsZero() {
+		x.bodyBy, x.rateBy = time.Time{}, time.Time{}
+	}
+	x.rearm()
+}
+
+// bodyLate is told that the next piece, or enough of the body, is overdue.
+func (x *Exchange) bodyLate(now time.Time) {
+	set := x.env.Settings
+	enough := int64(rateSpan/time.Second) * set.BodyRateMin
+	if now.Before(x.bodyBy) && x.rateBytes >= enough {
+		x.rateBy, x.rateBytes = now.Add(rateSpan), 0
+		x.rearm()
+		return
+	}
+	x.fail(now, 408, "the request body did not arrive in time")
+}
+
+// HandleBody brings a piece of the request's body.
+func (x *Exchange) HandleBody(now time.Time, p []byte) {
+	x.collected += int64(len(p))
+	x.rateBytes += int64(len(p))
+	if x.collected > x.bodyMax() {
+		x.fail(now, 413, bodyTooLarge)
+		return
+	}
+	if x.outcome.Own && x.collected > x.env.Settings.BufferBytesMax && x.overloaded() {
+		x.fail(now, 503, shortOfMemory) // the only bodies that are collected whole however large they are
+		return
+	}
+	x.awaitBody(now)
+	to := &x.forward
+	if x.uploads() {
+		x.sentRequest()
+		to = &x.env.up
+	}
+	if x.chunked == codingChunks {
+		before := len(*to)
+		*to = http1.AppendChunk(*to, p)
+		x.framing += int64(len(*to) - before - len(p))
+	} else {
+		*to = append(*to, p...)
+	}
+	most := x.env.Settings.BufferBytesMax
+	if x.request == requestCollecting && !x.outcome.Own && (x.collected > most || x.framing > most) {
+		x.stream(now)
+	}
+}
+
+// stream goes on without waiting for the rest of the body.
+func (x *Exchange) stream(now time.Time) {
+	x.request.become(requestStreaming)
+	x.bodyPaused()
+	x.acquire(now, AcquireAny)
+}
+
+// sentRequest forgets the part of a streamed request that is gone.
+func (x *Exchange) sentRequest() {
+	if x.forward != nil {
+		x.wants = x.accept()
+		x.env.give(x.forward)
+		x.forward = nil
+	}
+}
+
+// uploads reports whether the request's body is passed on to the target's
+// connection held as it comes.
+func (x *Exchange) uploads() bool { return x.request == requestStreaming && x.link.held() }
+
+// HandleBodyEnd says that all of the request has come, maybe with a trailer section.
+func (x *Exchange) HandleBodyEnd(now time.Time, trailer bool) {
+	x.countTrailer(trailer)
+	streamed := x.request == requestStreaming
+	x.request.become(requestWhole)
+	switch {
+	case x.outcome.Own:
+		x.endOwn()
+	case streamed:
+		if x.chunked == codingChunks {
+			x.env.up = http1.AppendLastChunk(x.env.up)
+		}
+		x.outcome.Complete = now
+		x.bodyPaused()
+		if x.answer != answerRelaying { // its head may have come early: the rest is due all the same
+			x.awaitAnswer(now)
+		}
+	default:
+		if x.chunked == codingChunks {
+			x.forward = http1.AppendLastChunk(x.forward)
+		}
+		x.bodyBy, x.rateBy = time.Time{}, time.Time{}
+		x.acquire(now, AcquireAny)
+	}
+}
+
+// countTrailer counts a trailer section of request or answer: none is passed on.
+func (x *Exchange) countTrailer(there bool) {
+	if there {
+		x.outcome.Trailers++
+	}
+}
+
+// HandleTargetFull is told whether the target's connection held takes nothing
+// for the moment.
+func (x *Exchange) HandleTargetFull(now time.Time, full bool) {
+	x.env.Begin()
+	x.targetFull = full
+	if !x.uploads() {
+		return
+	}
+	if full {
+		x.bodyPaused() // it is not the client that is slow
+		return
+	}
+	x.awaitBody(now)
+}
+
+// HandleClientFull is told whether the client takes nothing for the moment:
+// meanwhile no more of a streamed answer is wanted.
+func (x *Exchange) HandleClientFull(now time.Time, full bool) {
+	x.env.Begin()
+	x.clientFull = full
+	if x.answer == answerRelaying {
+		x.awaitRelayed(now)
+	}
+}
+
+// awaitRelayed expects the next piece of an answer that is streamed.
+func (x *Exchange) awaitRelayed(now time.Time) {
+	x.answerBy = time.Time{} // it is not the target that is slow
+	if !x.clientFull {
+		x.answerBy = now.Add(x.env.Settings.StreamTimeout)
+	}
+	x.rearm()
+}

@@ -1,0 +1,383 @@
+package exchange
+
+import (
+	"errors"
+	"io"
+	"math"
+	"time"
+
+	"weir/internal/http1"
+)
+
+// acquire wants a connection to a target for the request as far as it has
+// come. All attempts to connect together have TargetTimeout.
+func (x *Exchange) acquire(now time.Time, how Acquire) {
+	x.link.become(linkWanted)
+	x.fx.Acquire, x.fx.Long = how, x.Private || x.request == requestStreaming || x.upgrade != ""
+	if x.answerBy.IsZero() {
+		x.answerBy = now.Add(x.env.Settings.TargetTimeout)
+	}
+	x.deadline = x.answerBy
+}
+
+// HandleWaits is told that all connections to the target chosen are taken and
+// that the session waits for one of them to become free.
+func (x *Exchange) HandleWaits(now time.Time) {
+	x.env.Begin()
+	if by := now.Add(x.env.Settings.WaitTimeout); by.Before(x.deadline) {
+		x.deadline = by
+	}
+}
+
+// acquireLate gives the attempt to get a connection up: nothing was sent. Only
+// a wait for a busy connection ends before the time for all attempts.
+func (x *Exchange) acquireLate(now time.Time) {
+	x.fx.Acquire = AcquireCancel
+	if x.deadline.Before(x.answerBy) {
+		x.fault(now, FaultBusy)
+		return
+	}
+	x.fault(now, FaultConnectTime)
+}
+
+// answerLate gives up a target whose answer, or whose next piece of it, is
+// overdue.
+func (x *Exchange) answerLate(now time.Time) {
+	if x.answer == answerCollecting && x.size > x.env.Settings.BufferBytesMax {
+		x.fault(now, FaultStreams) // it is collected for want of a place
+		return
+	}
+	x.fault(now, FaultTimeout)
+}
+
+// HandleAcquired is told that a connection to a target is the session's: host
+// is the target's host and port, reused says that the connection has served
+// before and is not the session's private one: another would do as well. It
+// reports whether the session still wants it; otherwise the owner keeps it.
+func (x *Exchange) HandleAcquired(now time.Time, host string, reused bool) bool {
+	x.env.Begin()
+	if x.link != linkWanted {
+		return false
+	}
+	if reused {
+		x.link.become(linkReused)
+	} else {
+		x.link.become(linkHeld)
+	}
+	x.outcome.Sent = now
+	x.outcome.Retried = x.replay == replayDone || x.failed != FaultNone
+	x.reader = http1.NewResponseReader(&x.env.Settings.ResponseHead)
+	x.reader.ResponseTo(x.outcome.Method)
+	x.fx.Upstream = x.forward
+	if at := x.hostAt; at > 0 {
+		up := append(x.env.up[:0], x.forward[:at]...)
+		up = http1.AppendFieldString(up, "Host", host)
+		x.env.up = append(up, x.forward[at:]...)
+	}
+	if x.request == requestStreaming {
+		x.answerBy = time.Time{}
+		x.awaitBody(now)
+		return true
+	}
+	x.outcome.Complete = now
+	x.awaitAnswer(now)
+	return true
+}
+
+// awaitAnswer expects the head of the answer, or its next piece.
+func (x *Exchange) awaitAnswer(now time.Time) {
+	x.answerBy = now.Add(x.env.Settings.TargetTimeout)
+	x.deadline = x.answerBy
+}
+
+// HandleUnavailable is told that there is no connection to the target chosen.
+// When it cannot be reached another one is wanted: nothing was sent, so any
+// request may go elsewhere.
+func (x *Exchange) HandleUnavailable(now time.Time, why Fault) {
+	x.env.Begin()
+	if x.link != linkWanted {
+		return
+	}
+	if why == FaultRefused || why == FaultConnect || why == FaultConnectTime {
+		x.failed = why
+		x.acquire(now, AcquireOther)
+		return
+	}
+	x.fault(now, why)
+}
+
+// HandleShed is told that the target chosen is overloaded and the request is given
+// up. id, which is borrowed, names that decision.
+func (x *Exchange) HandleShed(now time.Time, id []byte) {
+	x.env.Begin()
+	if x.link != linkWanted {
+		return
+	}
+	x.env.shed = id
+	x.fault(now, FaultGate)
+	x.env.shed = nil
+}
+
+// HandleExhausted is told that there is no (other) target to be tried; several
+// says that there is more than one, and after when one may be tried again. What
+// the only one suffers from is told to the client as it is.
+func (x *Exchange) HandleExhausted(now time.Time, several bool, after time.Duration) {
+	x.env.Begin()
+	if x.link != linkWanted {
+		return
+	}
+	if x.failed != FaultNone && !several {
+		x.fault(now, x.failed)
+		return
+	}
+	x.retryAfter = after
+	x.fault(now, FaultNoTarget)
+}
+
+// HandleUpstream is told of bytes from the target's connection held, and
+// returns how many of them are done with. What goes beyond the answer cannot
+// be trusted: the connection is discarded. While the client is full nothing of
+// a streamed answer is wanted; the bytes are to be shown again afterwards.
+func (x *Exchange) HandleUpstream(now time.Time, b []byte) int {
+	x.env.Begin()
+	if !x.link.held() || x.Holds() {
+		return 0
+	}
+	if x.answer == answerWaiting {
+		x.answer.become(answerHead)
+	}
+	mark := len(x.env.out)
+	n := 0
+	for {
+		ev, err := x.reader.Next(b[n:], &x.env.response)
+		if err != nil {
+			x.garbled(now, mark)
+			return n
+		}
+		n += ev.N
+		switch ev.Kind {
+		case http1.NeedMore:
+			x.keep(now, mark)
+			return n
+		case http1.HeadDone:
+			mark = x.handleAnswerHead(now, mark)
+		case http1.Data:
+			x.handleAnswerBody(ev.Data)
+		case http1.End:
+			x.countTrailer(ev.Trailer)
+			x.answered(now, n == len(b))
+			return n
+		case http1.Upgraded:
+			x.upgraded(now, mark)
+			return n
+		}
+	}
+}
+
+// garbled answers for a target that does not speak HTTP as it should. What was
+// collected of it since mark is dropped.
+func (x *Exchange) garbled(now time.Time, mark int) {
+	if x.answer != answerRelaying {
+		x.env.out = x.env.out[:mark]
+	}
+	x.fault(now, FaultGarbled)
+}
+
+// upgraded says that the target has switched protocols: the exchange becomes a tunnel. What
+// a target must not have switched to is no answer.
+func (x *Exchange) upgraded(now time.Time, mark int) {
+	h := &x.env.response
+	if x.upgrade == "" || h.CheckSwitch([]byte(x.upgrade)) != nil {
+		x.garbled(now, mark)
+		return
+	}
+	protocol, _ := h.Value(http1.FieldUpgrade)
+	out := x.appendAnswerHead(now, x.env.out, h)
+	out = x.appendLimits(out)
+	out = append(out, "Connection: upgrade\r\n"...)
+	out = http1.AppendField(out, "Upgrade", protocol)
+	x.env.out = http1.AppendHeadEnd(out)
+	x.outcome.Status, x.outcome.Relayed, x.outcome.Answered = 101, true, now
+	x.report()
+	x.sentRequest()
+	x.env.give(x.origin) // nothing can be refused any more
+	x.origin = nil
+	x.answer.become(answerDone)
+	x.end, x.endedAt = EndTunnel, now
+}
+
+// keep looks after an answer that is not complete within one call. One whose
+// length is known, and small, is collected: it may still break off. Others, and
+// one that takes longer than TargetTimeout, are passed on as they come.
+func (x *Exchange) keep(now time.Time, mark int) {
+	switch x.answer {
+	case answerRelaying:
+		x.awaitRelayed(now)
+		return
+	case answerCollecting:
+		x.fx.Stream = x.size > x.env.Settings.BufferBytesMax || x.answersLong(now)
+		if x.request != requestStreaming {
+			x.awaitAnswer(now)
+		}
+	}
+	if x.response != nil || len(x.env.out) == mark {
+		return
+	}
+	x.response = append(x.env.take(), x.env.out[mark:]...)
+	x.env.out = x.env.out[:mark]
+}
+
+// answersLong reports whether an answer takes so long that it is streamed.
+func (x *Exchange) answersLong(now time.Time) bool {
+	return now.Sub(x.outcome.Answered) >= x.env.Settings.TargetTimeout
+}
+
+// HandleStream is told whether the answer under way may be streamed. While there
+// is no place for one more stream it is collected on, as long as there is time and
+// room for that.
+func (x *Exchange) HandleStream(now time.Time, ok bool) {
+	x.env.Begin()
+	if x.answer != answerCollecting {
+		return
+	}
+	if !ok {
+		if x.answersLong(now) || int64(len(x.response)) > x.env.Settings.BufferBytesMax {
+			x.fault(now, FaultStreams)
+		}
+		return
+	}
+	x.answer.become(answerRelaying)
+	x.env.out = append(x.env.out, x.response...)
+	x.env.give(x.response)
+	x.response = nil
+	x.awaitRelayed(now)
+}
+
+// buffer is where the answer is collected: in the loop's buffer as long as
+// it may be complete within one call, then in one of its own.
+func (x *Exchange) buffer() *[]byte {
+	if x.response != nil {
+		return &x.response
+	}
+	return &x.env.out
+}
+
+// handleAnswerHead appends the head in env.response as it goes to the client,
+// and returns from where the loop's buffer holds the final answer: an interim
+// one before it goes out at once (RFC 9110 section 15.2).
+func (x *Exchange) handleAnswerHead(now time.Time, mark int) int {
+	h := &x.env.response
+	if h.Status < 200 {
+		if h.Status == 100 || h.Status == 101 || x.minor == 0 {
+			return mark // 100 is the proxy's own business, 101 that of upgraded
+		}
+		x.env.out = x.appendAnswerHead(now, x.env.out, h)
+		x.env.out = http1.AppendHeadEnd(x.env.out)
+		return len(x.env.out)
+	}
+	x.answer.become(answerCollecting)
+	x.status, x.outcome.Relayed, x.outcome.Answered = h.Status, true, now
+	if h.KeepAlive {
+		x.after = ReleaseKeep
+	}
+	x.theirs = x.tighter(h)
+	if x.request == requestStreaming {
+		x.keepAlive = false // the rest of the request may never be read
+	}
+	out := x.appendAnswerHead(now, x.env.out, h)
+	out = x.appendLimits(out)
+	switch {
+	case h.Framing == http1.BodyChunked || h.Framing == http1.BodyUntilClose:
+		x.size, x.coding = math.MaxInt64, codingClose
+		if x.minor > 0 {
+			x.coding = codingChunks
+			out = http1.AppendFieldString(out, "Transfer-Encoding", "chunked")
+		}
+	case h.Length >= 0:
+		out = http1.AppendFieldInt(out, "Content-Length", h.Length)
+		if h.Framing == http1.BodyLength {
+			x.size = h.Length
+		}
+	}
+	switch {
+	case !x.keepAlive || x.coding == codingClose:
+		out = http1.AppendFieldString(out, "Connection", "close")
+	case x.minor == 0:
+		out = http1.AppendFieldString(out, "Connection", "keep-alive")
+	}
+	x.env.out = http1.AppendHeadEnd(out)
+	return mark
+}
+
+// appendAnswerHead appends status line and fields without framing.
+func (x *Exchange) appendAnswerHead(now time.Time, dst []byte, h *http1.Head) []byte {
+	dst = http1.AppendStatusLineReason(dst, h.Status, h.Reason)
+	dated := h.Status < 200
+	for i := range h.Fields {
+		f := &h.Fields[i]
+		x.noticeLogin(f)
+		if f.Hop || x.replacesID(f) || f.ID == http1.FieldOther && x.replaces(f.Name) {
+			continue
+		}
+		dated = dated || f.ID == http1.FieldDate
+		dst = http1.AppendFieldLine(dst, *f)
+	}
+	if !dated { // RFC 9110 section 6.6.1
+		dst = x.env.appendDate(dst, now)
+	}
+	return x.appendVia(x.appendRequestID(dst), h.Minor)
+}
+
+func (x *Exchange) handleAnswerBody(p []byte) {
+	x.outcome.Bytes += int64(len(p))
+	to := x.buffer()
+	if x.coding == codingChunks {
+		*to = http1.AppendChunk(*to, p)
+		return
+	}
+	*to = append(*to, p...)
+}
+
+// answered is told that the answer is complete; clean says that nothing came
+// behind it.
+func (x *Exchange) answered(now time.Time, clean bool) {
+	x.env.out = append(x.env.out, x.response...)
+	if x.coding == codingChunks {
+		x.env.out = http1.AppendLastChunk(x.env.out)
+	}
+	how := ReleaseDiscard
+	if x.after == ReleaseKeep && clean && x.request == requestWhole {
+		how = ReleaseKeep
+		if x.Private {
+			how = ReleasePrivate
+		}
+	}
+	x.letGo(how)
+	x.ended(now, x.status)
+}
+
+// HandleUpstreamClosed is told that the target's connection held is gone. The
+// close is the end of an answer without a length; before the first byte of an
+// answer on a connection that had served before it means that the target had
+// closed the idle connection when the request arrived: that is tried once more
+// (RFC 9112 section 9.3.1).
+func (x *Exchange) HandleUpstreamClosed(now time.Time, err error) {
+	x.env.Begin()
+	if !x.link.held() {
+		return
+	}
+	again := x.link == linkReused && x.answer == answerWaiting && x.replay == replayOnce
+	x.link.become(linkNone)
+	if again {
+		x.replay = replayDone
+		x.acquire(now, AcquireFresh)
+		return
+	}
+	if x.answer >= answerCollecting && errors.Is(err, io.EOF) {
+		if ev, err := x.reader.EOF(); err == nil && ev.Kind == http1.End {
+			x.answered(now, false)
+			return
+		}
+	}
+	x.fault(now, FaultClosed)
+}
