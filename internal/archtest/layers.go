@@ -54,7 +54,7 @@ var layers = []struct {
 // sideways are the imports allowed within layer 0.
 var sideways = map[string][]string{
 	"proxy/asks":       {"proxy/limit", "proxy/store"},
-	"proxy/decide":     {"internal/http1", "proxy/limit", "proxy/rule", "proxy/store"},
+	"proxy/decide":     {"internal/http1", "proxy/limit", "proxy/refusal", "proxy/rule", "proxy/store"},
 	"proxy/limit":      {"internal/strict"},
 	"proxy/refusal":    {"internal/http1"},
 	"proxy/rule":       {"internal/http1", "internal/strict", "proxy/limit", "proxy/refusal"},

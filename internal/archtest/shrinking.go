@@ -15,7 +15,6 @@ var kindNames = map[string]string{"lines": "lines of Go", "parameters": "paramet
 var shrinking = map[string]int{
 	"lines proxy/admin":                                     2600,
 	"lines proxy/rule":                                      3800,
-	"lines proxy/session":                                   3100,
 	"lines proxy/session/sessiontest":                       3100,
 	"lines proxy/wire":                                      4600,
 	"nesting advisor/core.Core.View":                        4,

@@ -12,6 +12,7 @@ import (
 	"weir/internal/http1"
 	"weir/internal/loop"
 	"weir/internal/service"
+	"weir/proxy/decide"
 	"weir/proxy/exchange"
 	"weir/proxy/limit"
 	"weir/proxy/rule"
@@ -229,6 +230,9 @@ func (c *Config) Session() session.Settings {
 	}
 }
 
+// families are the words of RATE_LIMIT_HEADERS.
+var families = map[string]decide.Families{"both": decide.Legacy | decide.Standard, "legacy": decide.Legacy, "standard": decide.Standard}
+
 // exchanges are those settings of the data path that are the same whatever carries exchanges.
 func (c *Config) exchanges() exchange.Settings {
 	return exchange.Settings{
@@ -252,13 +256,10 @@ func (c *Config) exchanges() exchange.Settings {
 		NoTargets:       len(c.Targets) == 0,
 		TrustedProxies:  c.origin.trusted,
 		Claims:          c.origin.claims,
-		LegacyFields:    c.rateFields == "both" || c.rateFields == "legacy",
 		CORS:            c.cors == "auto",
 		RequestID:       c.Access.requestID == "on",
-		RefusalStatus:   c.Refusal.status,
-		RefusalFields:   c.Refusal.fields,
+		Style:           decide.Style{Families: families[c.rateFields], Status: c.Refusal.status, Fields: c.Refusal.fields},
 		PreflightsApart: c.preflight == "apart",
-		StandardFields:  c.rateFields == "both" || c.rateFields == "standard",
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"weir/internal/service"
+	"weir/proxy/decide"
 	"weir/proxy/limit"
 	"weir/proxy/upstream"
 )
@@ -61,7 +62,7 @@ func TestDefaults(t *testing.T) {
 		c.DrainTimeout != 30*time.Second {
 		t.Errorf("times %+v, %v, %v", s, c.TargetIdle, c.DrainTimeout)
 	}
-	if !s.PreserveHost || !s.LegacyFields || !s.StandardFields {
+	if !s.PreserveHost || s.Style.Families != decide.Legacy|decide.Standard {
 		t.Errorf("fields %+v", s)
 	}
 	if l := c.Loop(); l.Loops < 1 || l.ConnectionsMax != 0 || l.WriteStall != 15*time.Second {
@@ -254,7 +255,7 @@ func TestValuesArrive(t *testing.T) {
 		t.Errorf("times %+v", s)
 	}
 	trusted := []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("::1/128")}
-	if s.PreserveHost || !s.Underscores || !s.LegacyFields || s.StandardFields || !slices.Equal(s.TrustedProxies, trusted) {
+	if s.PreserveHost || !s.Underscores || s.Style.Families != decide.Legacy || !slices.Equal(s.TrustedProxies, trusted) {
 		t.Errorf("fields %+v", s)
 	}
 }
@@ -269,9 +270,9 @@ func TestViaOff(t *testing.T) {
 }
 
 func TestRateLimitFields(t *testing.T) {
-	for word, want := range map[string][2]bool{"off": {false, false}, "legacy": {true, false}, "standard": {false, true}, "both": {true, true}} {
-		if s := must(t, "RATE_LIMIT_HEADERS", word).Session(); s.LegacyFields != want[0] || s.StandardFields != want[1] {
-			t.Errorf("%s: legacy %t, standard %t", word, s.LegacyFields, s.StandardFields)
+	for word, want := range map[string]decide.Families{"off": 0, "legacy": decide.Legacy, "standard": decide.Standard, "both": decide.Legacy | decide.Standard} {
+		if s := must(t, "RATE_LIMIT_HEADERS", word).Session(); s.Style.Families != want {
+			t.Errorf("%s: families %b, want %b", word, s.Style.Families, want)
 		}
 	}
 }

@@ -1,12 +1,10 @@
 package exchange
 
 import (
-	"strconv"
 	"time"
 
 	"weir/internal/http1"
 	"weir/proxy/decide"
-	"weir/proxy/limit"
 	"weir/proxy/rule"
 	"weir/proxy/store"
 )
@@ -43,7 +41,16 @@ func (x *Exchange) ask(now time.Time, h *http1.Head) (ok bool) {
 	return true
 }
 
-// keepAsked keeps what was asked beyond the head's life.
+// lacking notes that a rule refuses a request that lacks a part of its key. The store is
+// not asked: nothing is charged.
+func (x *Exchange) lacking(h *rule.Hit) {
+	o := &x.outcome
+	o.Rule, o.Algorithm, o.Decision = h.Rule.ID, h.Limit.Algorithm(), Rejected
+	x.env.matched.Lacks = h
+	x.request.become(requestRefused)
+}
+
+// keepAsked keeps what was asked longer than the head.
 func (x *Exchange) keepAsked(asked []decide.Counted) {
 	x.asked = append(x.env.takeAsked(), asked...)
 	if len(asked) == 1 {
@@ -138,7 +145,7 @@ func (x *Exchange) HandleAnswer(now time.Time, ans *store.Answer) {
 	}
 }
 
-// proceed goes on with an admitted request whose head was read in an earlier call.
+// proceed goes on with an admitted request in a later call.
 func (x *Exchange) proceed(now time.Time) {
 	x.awaitBody(now)
 	x.admitted(now)
@@ -151,10 +158,10 @@ func (x *Exchange) HandleUnread(now time.Time, whole bool) {
 		x.keepAlive = false
 	}
 	switch {
-	case x.outcome.Decision == Undecided:
-		x.answerOptions(now)
+	case x.outcome.Decision == Undecided: // the last recipient of OPTIONS
+		x.finish(now, http1.Answer{Status: 200, Extra: append(x.answers(now).Extra, decide.Allow...)})
 	case x.verdict.Rule == nil:
-		x.answerLacking(now)
+		x.finish(now, x.answers(now).Lack(x.env.matched.Lacks, x.asReader()))
 	case x.verdict.Mode == store.Closed:
 		x.answerError(now, 503, "the rate limiter's store is unavailable")
 	default:
@@ -162,59 +169,35 @@ func (x *Exchange) HandleUnread(now time.Time, whole bool) {
 	}
 }
 
-// answerRefused answers 429 (RFC 6585 section 4) with everything a client
-// needs to know in order to come back at the right time.
+// answerRefused answers a request that the limiter refuses.
 func (x *Exchange) answerRefused(now time.Time) {
 	e, v := x.env, &x.verdict
 	e.refusal = Refusal{Rule: v.Rule, Limit: v.Limit, Cost: v.By.Cost, Key: v.By.Key, Client: x.Remote, Version: v.Policy.Version, Request: x.outcome.RequestID, Decision: v.State}
 	id := e.Refused(now, &e.refusal)
 	x.outcome.ID, x.outcome.Key = id, v.By.Key
-	extra := e.appendDate(e.extra[:0], now)
-	if after := v.State.RetryAfter; after != limit.Never {
-		extra = http1.AppendFieldInt(extra, "Retry-After", wholeSeconds(after))
-		if e.Settings.LegacyFields {
-			extra = http1.AppendFieldInt(extra, "X-RateLimit-Retry-After", wholeSeconds(after))
-		}
-	}
-	extra = x.appendLimits(extra)
-	extra = http1.AppendField(extra, decisionField, id)
-	extra = x.appendCORS(extra)
-	e.extra = extra
-
-	body := append(e.body[:0], `{"error":"rate limit exceeded","rule":`...)
-	body = strconv.AppendQuote(body, v.Rule.ID)
-	if after := v.State.RetryAfter; after == limit.Never {
-		body = append(body, `,"reason":"the limit can never hold this request's cost"`...)
-	} else {
-		body = append(body, `,"retryAfter":`...)
-		body = appendSeconds(body, after)
-	}
-	body = append(body, `,"decision":"`...)
-	body = append(body, id...)
-	body = append(body, "\"}\n"...)
-	e.body = body
-	a := http1.Answer{Status: 429, ContentType: "application/json", Body: body, Extra: extra}
-	x.dressRefused(&a, id)
-	x.finish(now, a)
+	x.finish(now, x.answers(now).Refuse(v, id, x.asReader()))
 }
 
-// appendSeconds appends a span in seconds, with its own digits: Duration.Seconds rounds
-// twice, and 2.989333 becomes 2.9893330000000002.
-func appendSeconds(b []byte, span time.Duration) []byte {
-	return strconv.AppendFloat(b, float64(span)/float64(time.Second), 'f', -1, 64)
+// answers begins an answer of the proxy's own with the fields that come first.
+func (x *Exchange) answers(now time.Time) *decide.Answers {
+	a := &x.env.answers
+	a.Style, a.Pages = &x.env.Settings.Style, x.env.Pages
+	a.Extra = x.env.appendDate(a.Extra[:0], now)
+	return a
 }
 
-// decisionField carries the decision id.
-const decisionField = "X-Weir-Decision"
-
-// wholeSeconds rounds up, so that a client that waits so long is not too early;
-// at least 1, as 0 would ask for an immediate retry.
-func wholeSeconds(d time.Duration) int64 {
-	return max(1, decide.Seconds(d))
+// asReader is the client as the reader of an answer.
+func (x *Exchange) asReader() *decide.Reader {
+	x.env.reader = decide.Reader{Accept: x.accept(), Origin: x.origin, RequestID: x.outcome.RequestID}
+	return &x.env.reader
 }
+
+// families are those of the fields that say where the client stands, but for those that the
+// target's own stand for.
+func (x *Exchange) families() decide.Families { return x.env.Settings.Style.Families &^ x.theirs }
 
 // appendLimits appends the fields that tell a client where it stands, but for
 // those that the target's own stand for.
 func (x *Exchange) appendLimits(dst []byte) []byte {
-	return x.verdict.AppendFields(dst, x.env.Settings.families()&^x.theirs)
+	return x.verdict.AppendFields(dst, x.families())
 }

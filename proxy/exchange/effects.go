@@ -106,13 +106,7 @@ func (x *Exchange) End() (how End, at time.Time) {
 // Ended reports whether the exchange has ended, and End says how.
 func (x *Exchange) Ended() bool { return x.end != EndNone }
 
-// Effects returns what to do and forgets it.
-func (x *Exchange) Effects() (fx Effects) {
-	x.MoveEffects(&fx)
-	return fx
-}
-
-// MoveEffects is Effects without a copy: carriers have effects of their own beside them.
+// MoveEffects writes what to do to fx, and forgets it.
 func (x *Exchange) MoveEffects(fx *Effects) {
 	*fx = x.fx
 	if len(x.env.out) > 0 {

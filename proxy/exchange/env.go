@@ -56,15 +56,10 @@ type Settings struct {
 	// are believed, and Claims the names of such fields; nil: the usual ones.
 	TrustedProxies []netip.Prefix
 	Claims         *Claims
-	// LegacyFields and StandardFields say which rate limit fields answers
-	// carry: X-RateLimit-*, and RateLimit and RateLimit-Policy.
-	LegacyFields, StandardFields bool
-	// CORS: refusals are told to pages of other origins.
+	// Style is how refusals look, and which rate limit fields answers carry.
+	Style decide.Style
+	// CORS: pages of other origins may read refusals.
 	CORS bool
-	// RefusalStatus is the status of a refusal whose rule names none, 429 or 503; 0: 429.
-	RefusalStatus int
-	// RefusalFields are field lines of refusals whose rule has none, and of every 503.
-	RefusalFields []byte
 	// RequestID: every request has an id, which target and client are told.
 	RequestID bool
 	// PreflightsApart: preflights have counters of their own, as large as those of other
@@ -106,9 +101,9 @@ type Env struct {
 	out      []byte   // for the client, until the effects are done
 	up       []byte   // for the target, likewise
 	free     [][]byte // buffers of exchanges that are over
-	body     []byte   // scratch for bodies of small answers
-	extra    []byte   // scratch for their fields
-	date     []byte   // the Date field line of second dateAt
+	reader   decide.Reader
+	answers  decide.Answers
+	date     []byte // the Date field line of second dateAt
 	dateAt   int64
 }
 
@@ -158,33 +153,6 @@ const (
 	Rejected
 	Exempt // no limit applies
 )
-
-// A Fault is why a target gave no usable answer.
-type Fault uint8
-
-const (
-	FaultNone        Fault = iota
-	FaultRefused           // the connection was refused
-	FaultConnect           // connecting failed otherwise
-	FaultConnectTime       // connecting took too long
-	FaultBusy              // no connection became free in time, or no place to wait for one
-	FaultGate              // no place at the target became free in time
-	FaultStreams           // as many connections as may carry tunnels and streams do
-	FaultClosed            // closed or reset before the answer was complete
-	FaultTimeout           // no answer in time, or no further piece of it
-	FaultGarbled           // the answer is not HTTP as it should be
-	FaultNoTarget          // no target can be reached
-	faultCount
-)
-
-// Faults is how many kinds of Fault there are.
-const Faults = int(faultCount)
-
-// String is the fault's name in metrics.
-func (f Fault) String() string {
-	return [...]string{"none", "connect_refused", "connect_failed", "connect_timeout", "busy", "gate", "streams",
-		"closed", "timeout", "bad_response", "no_target"}[f]
-}
 
 // buffersKept bounds the free buffers of a loop, bufferKeptMax the size of one
 // that is kept: one large body must not stay in memory for ever.

@@ -22,14 +22,12 @@ func (x *Exchange) HandleHead(now time.Time, h *http1.Head, began time.Time, las
 	if h.Framing != http1.BodyNone {
 		x.length = h.Length
 	}
-	if own := x.env.Settings.isOwn(h.Path); own {
-		x.outcome.Own = true
-	} else {
+	if x.outcome.Own = x.env.Settings.isOwn(h.Path); !x.outcome.Own {
 		x.env.noticed = Noticed{h, x.client}
 		x.fx.Noticed = &x.env.noticed
 	}
 	if err := h.Check(); err != nil {
-		x.unreadable(now, err)
+		x.HandleUnreadable(now, began, err)
 		return
 	}
 	if x.outcome.Own {
@@ -79,15 +77,6 @@ func (x *Exchange) answeredHere(now time.Time, h *http1.Head) bool {
 	}
 	return true
 }
-
-// answerOptions answers OPTIONS as its last recipient.
-func (x *Exchange) answerOptions(now time.Time) {
-	extra := append(x.env.appendDate(x.env.extra[:0], now), allow...)
-	x.finish(now, http1.Answer{Status: 200, Extra: extra})
-}
-
-// allow is the field of a 405 and of the answer to OPTIONS.
-const allow = "Allow: GET, HEAD, POST, PUT, DELETE, PATCH, OPTIONS\r\n"
 
 // forwardsLeft is the Max-Forwards of h, -1 without a proper one (RFC 9110
 // section 7.6.2).
@@ -215,7 +204,6 @@ func (x *Exchange) appendForward(dst []byte, h *http1.Head) []byte {
 // shortOfMemory is what the 503 of an overloaded proxy says.
 const shortOfMemory = "the proxy is short of memory"
 
-// overloaded reports that requests are to be shed.
 func (x *Exchange) overloaded() bool { return x.env.Overloaded != nil && x.env.Overloaded.Load() }
 
 // bodyTooLarge is what a 413 says.

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"weir/internal/http1"
+	"weir/proxy/decide"
 )
 
 // This file has everything about the origin of requests: which fields make
@@ -260,7 +261,7 @@ func (x *Exchange) withheld(f *http1.Field) bool {
 // and no target takes the field for one of the connection's, or for the request's id.
 func (x *Exchange) keepsOdd(name []byte) bool {
 	set := x.env.Settings
-	if !set.Underscores || set.RequestID && len(name) == len(requestIDField) && foldsTo(name, "x-request-id") {
+	if !set.Underscores || set.RequestID && len(name) == len(decide.RequestIDField) && foldsTo(name, "x-request-id") {
 		return false
 	}
 	for _, c := range name {

@@ -61,12 +61,11 @@ func (x *Exchange) HandleOwn(now time.Time, r *Reply) {
 	if !x.outcome.Own || x.request != requestWhole {
 		return
 	}
-	extra := x.env.appendDate(x.env.extra[:0], now)
+	extra := x.answers(now).Extra
 	for _, f := range r.Fields {
 		if f[0] != "Content-Length" && f[0] != "Date" {
 			extra = http1.AppendFieldString(extra, f[0], f[1])
 		}
 	}
-	x.env.extra = extra
 	x.finish(now, http1.Answer{Status: r.Status, Body: r.Body, Extra: extra})
 }

@@ -38,3 +38,19 @@ func authenticatesConnection(v []byte) bool {
 	}
 	return false
 }
+
+// equalFold compares a word with a lower-case one.
+func equalFold(name []byte, lower string) bool {
+	if len(name) != len(lower) {
+		return false
+	}
+	for i, c := range name {
+		if 'A' <= c && c <= 'Z' {
+			c |= 0x20
+		}
+		if c != lower[i] {
+			return false
+		}
+	}
+	return true
+}

@@ -6,13 +6,11 @@ import (
 	"math/rand/v2"
 
 	"weir/internal/http1"
+	"weir/proxy/decide"
 )
 
 // RequestIDMax bounds the request ids that are believed, in bytes.
 const RequestIDMax = 64
-
-// requestIDField carries a request's id to the target and back to the client.
-const requestIDField = "X-Request-Id"
 
 // keepRequestID gives the request in h its id: that of a trusted proxy, if it is a
 // sane one, else a new one.
@@ -52,7 +50,7 @@ func (x *Exchange) replacesID(f *http1.Field) bool {
 // appendRequestID appends the request's id, if it has one.
 func (x *Exchange) appendRequestID(dst []byte) []byte {
 	if id := x.outcome.RequestID; id != nil {
-		return http1.AppendField(dst, requestIDField, id)
+		return http1.AppendField(dst, decide.RequestIDField, id)
 	}
 	return dst
 }

@@ -110,7 +110,9 @@ func (x *Exchange) uploads() bool { return x.request == requestStreaming && x.li
 
 // HandleBodyEnd says that all of the request has come, maybe with a trailer section.
 func (x *Exchange) HandleBodyEnd(now time.Time, trailer bool) {
-	x.countTrailer(trailer)
+	if trailer { // it is not passed on
+		x.outcome.Trailers++
+	}
 	streamed := x.request == requestStreaming
 	x.request.become(requestWhole)
 	switch {
@@ -131,13 +133,6 @@ func (x *Exchange) HandleBodyEnd(now time.Time, trailer bool) {
 		}
 		x.bodyBy, x.rateBy = time.Time{}, time.Time{}
 		x.acquire(now, AcquireAny)
-	}
-}
-
-// countTrailer counts a trailer section of request or answer: none is passed on.
-func (x *Exchange) countTrailer(there bool) {
-	if there {
-		x.outcome.Trailers++
 	}
 }
 

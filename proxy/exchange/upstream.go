@@ -164,7 +164,9 @@ func (x *Exchange) HandleUpstream(now time.Time, b []byte) int {
 		case http1.Data:
 			x.handleAnswerBody(ev.Data)
 		case http1.End:
-			x.countTrailer(ev.Trailer)
+			if ev.Trailer { // it is not passed on
+				x.outcome.Trailers++
+			}
 			x.answered(now, n == len(b))
 			return n
 		case http1.Upgraded:
@@ -280,7 +282,7 @@ func (x *Exchange) handleAnswerHead(now time.Time, mark int) int {
 	if h.KeepAlive {
 		x.after = ReleaseKeep
 	}
-	x.theirs = x.tighter(h)
+	x.theirs = x.verdict.Tighter(h)
 	if x.request == requestStreaming {
 		x.keepAlive = false // the rest of the request may never be read
 	}
@@ -312,11 +314,11 @@ func (x *Exchange) handleAnswerHead(now time.Time, mark int) int {
 // appendAnswerHead appends status line and fields without framing.
 func (x *Exchange) appendAnswerHead(now time.Time, dst []byte, h *http1.Head) []byte {
 	dst = http1.AppendStatusLineReason(dst, h.Status, h.Reason)
-	dated := h.Status < 200
+	dated, ours := h.Status < 200, x.families()
 	for i := range h.Fields {
 		f := &h.Fields[i]
 		x.noticeLogin(f)
-		if f.Hop || x.replacesID(f) || f.ID == http1.FieldOther && x.replaces(f.Name) {
+		if f.Hop || x.replacesID(f) || f.ID == http1.FieldOther && x.verdict.Replaces(f.Name, ours) {
 			continue
 		}
 		dated = dated || f.ID == http1.FieldDate

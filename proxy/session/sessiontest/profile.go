@@ -64,7 +64,7 @@ func newWorld(seed uint64) *world {
 		BodyTimeout: 5 * time.Second, ConnectTimeout: connectTimeout,
 		WaitTimeout: 2 * time.Second, TargetTimeout: 5 * time.Second, StreamTimeout: 6 * time.Second,
 		PreserveHost: r.IntN(2) == 0, Upgrades: []string{"websocket"}, Pseudonym: "weir", Via: r.IntN(2) == 0,
-		LegacyFields: r.IntN(2) == 0, StandardFields: r.IntN(2) == 0,
+		Style: decide.Style{Families: decide.Families(r.IntN(2)) | decide.Families(r.IntN(2))<<1},
 	}
 	w.settings = session.Settings{
 		Settings: exchanges, Head: http1.Limits{HeadBytes: headMax},

@@ -1,0 +1,77 @@
+package decide
+
+import (
+	"bytes"
+	"math"
+
+	"weir/internal/http1"
+)
+
+// Replaces reports whether a target's field has the name of one that stands in an answer
+// with our families: two of them would contradict each other.
+func (v *Verdict) Replaces(name []byte, ours Families) bool {
+	if !v.Tells() {
+		return false
+	}
+	switch len(name) {
+	case len("RateLimit"), len("RateLimit-Policy"):
+		return ours&Standard != 0 && (bytes.EqualFold(name, []byte("ratelimit")) || bytes.EqualFold(name, []byte("ratelimit-policy")))
+	case len("X-RateLimit-Limit"), len("X-RateLimit-Remaining"):
+		return ours&Legacy != 0 && (bytes.EqualFold(name, []byte("x-ratelimit-limit")) || bytes.EqualFold(name, []byte("x-ratelimit-remaining")))
+	}
+	return false
+}
+
+// Tighter returns the families of fields in which a target's answer leaves the client
+// less than the verdict does. What cannot be read counts as less: it is passed on as the
+// target has it.
+func (v *Verdict) Tighter(h *http1.Head) (theirs Families) {
+	if !v.Tells() {
+		return 0
+	}
+	ours := v.State.Remaining
+	for i := range h.Fields {
+		f := &h.Fields[i]
+		if f.ID != http1.FieldOther {
+			continue
+		}
+		switch {
+		case len(f.Name) == len("X-RateLimit-Remaining") && bytes.EqualFold(f.Name, []byte("x-ratelimit-remaining")):
+			if n, ok := leadingInt(f.Value); !ok || n < ours {
+				theirs |= Legacy
+			}
+		case len(f.Name) == len("RateLimit") && bytes.EqualFold(f.Name, []byte("ratelimit")):
+			if leastRemaining(f.Value) < ours {
+				theirs |= Standard
+			}
+		}
+	}
+	return theirs
+}
+
+// leastRemaining is the smallest r of a RateLimit field's items; 0 when there is
+// one without.
+func leastRemaining(list []byte) int64 {
+	least := int64(math.MaxInt64)
+	for item := range bytes.SplitSeq(list, []byte(",")) {
+		remaining := int64(0)
+		for i, parameter := range bytes.Split(item, []byte(";")) {
+			if value, ok := bytes.CutPrefix(bytes.TrimSpace(parameter), []byte("r=")); ok && i > 0 {
+				remaining, _ = leadingInt(value)
+			}
+		}
+		least = min(least, remaining)
+	}
+	return least
+}
+
+// leadingInt reads the digits that b begins with.
+func leadingInt(b []byte) (n int64, ok bool) {
+	for _, c := range b {
+		if c < '0' || c > '9' || n > 1<<53 {
+			break
+		}
+		n, ok = n*10+int64(c-'0'), true
+	}
+	return n, ok
+}

@@ -1,0 +1,47 @@
+package exchange
+
+import (
+	"bytes"
+
+	"weir/internal/http1"
+	"weir/proxy/refusal"
+)
+
+// keepAccept keeps in which form the client wants a refusal, until forward has the field.
+func (x *Exchange) keepAccept(h *http1.Head) {
+	value, _ := h.Value(http1.FieldAccept)
+	x.wants = refusal.ParseAccept(value)
+}
+
+// accept is in which form the client wants a refusal.
+func (x *Exchange) accept() refusal.Accept {
+	if x.forward == nil {
+		return x.wants
+	}
+	const name = "accept:"
+	for rest := x.forward; ; {
+		_, after, _ := bytes.Cut(rest, []byte("\r\n"))
+		line, _, _ := bytes.Cut(after, []byte("\r\n"))
+		if len(line) == 0 {
+			return refusal.Accept{}
+		}
+		if len(line) > len(name) && equalFold(line[:len(name)], name) {
+			return refusal.ParseAccept(line[len(name):])
+		}
+		rest = after
+	}
+}
+
+// originBytesMax bounds the Origin that refusals repeat; a longer one is none of a
+// browser's.
+const originBytesMax = 512
+
+// keepOrigin keeps the origin of the page that makes the request, for a refusal.
+func (x *Exchange) keepOrigin(h *http1.Head) {
+	if !x.env.Settings.CORS {
+		return
+	}
+	if origin, ok := h.Value(http1.FieldOrigin); ok && len(origin) > 0 && len(origin) <= originBytesMax {
+		x.origin = append(x.env.take(), origin...)
+	}
+}

@@ -1,0 +1,44 @@
+package exchange
+
+// A Fault is why a target gave no usable answer.
+type Fault uint8
+
+const (
+	FaultNone        Fault = iota
+	FaultRefused           // the connection was refused
+	FaultConnect           // connecting failed otherwise
+	FaultConnectTime       // connecting took too long
+	FaultBusy              // no connection became free in time, or no place to wait for one
+	FaultGate              // no place at the target became free in time
+	FaultStreams           // as many connections as may carry tunnels and streams do
+	FaultClosed            // closed or reset before the answer was complete
+	FaultTimeout           // no answer in time, or no further piece of it
+	FaultGarbled           // the answer is not HTTP as it should be
+	FaultNoTarget          // no target can be reached
+	faultCount
+)
+
+// Faults is how many kinds of Fault there are.
+const Faults = int(faultCount)
+
+// faults are the names of faults in metrics, and how a request that meets one is answered.
+var faults = [Faults]struct {
+	name   string
+	status int
+	reason string
+}{
+	FaultNone:        {name: "none"},
+	FaultRefused:     {"connect_refused", 502, "the target refuses connections"},
+	FaultConnect:     {"connect_failed", 502, "the target cannot be reached"},
+	FaultConnectTime: {"connect_timeout", 504, "the target did not accept a connection in time"},
+	FaultBusy:        {"busy", 503, "all connections to the target are taken"},
+	FaultGate:        {"gate", 503, "the target is overloaded"},
+	FaultStreams:     {"streams", 503, "all connections to the target that may carry tunnels and streams are taken"},
+	FaultClosed:      {"closed", 502, "the target closed the connection before its answer was complete"},
+	FaultTimeout:     {"timeout", 504, "the target did not answer in time"},
+	FaultGarbled:     {"bad_response", 502, "the target's answer is not proper HTTP"},
+	FaultNoTarget:    {"no_target", 503, "no target can be reached"},
+}
+
+// String is the fault's name in metrics.
+func (f Fault) String() string { return faults[f].name }
