@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"weir/internal/every"
 )
 
 // Usage is what a process used over some time.
@@ -45,19 +47,12 @@ func Watch(pid int) (stop func() (Usage, error), err error) {
 	began, over, done := time.Now(), make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(done)
-		tick := time.NewTicker(watchStep)
-		defer tick.Stop()
-		for {
-			select {
-			case <-over:
-				return
-			case <-tick.C:
-				if rss, err := RSS(pid); err == nil {
-					u.RSSPeak = max(u.RSSPeak, rss)
-				}
-				u.KernelPeak = max(u.KernelPeak, socketMemory())
+		every.Pause(over, watchStep, func(time.Time) {
+			if rss, err := RSS(pid); err == nil {
+				u.RSSPeak = max(u.RSSPeak, rss)
 			}
-		}
+			u.KernelPeak = max(u.KernelPeak, socketMemory())
+		})
 	}()
 	return func() (Usage, error) {
 		close(over)

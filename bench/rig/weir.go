@@ -112,23 +112,22 @@ func (r *Rig) StartTarget(ctx context.Context) (err error) {
 	return err
 }
 
-// StartProxy starts a proxy with the settings given and waits until it answers.
+// StartProxy starts a proxy on a free address and waits until it answers.
 func StartProxy(ctx context.Context, env []string) (*Process, string, error) {
-	addr, err := freeport.Addr()
-	if err != nil {
-		return nil, "", err
-	}
-	p, err := startProgram(ctx, "proxy", addr, env)
-	return p, addr, err
+	return startFree(ctx, "proxy", env)
 }
 
-// StartTargetAt starts a target on a free address.
+// StartTargetAt starts a target on a free address and waits until it answers.
 func StartTargetAt(ctx context.Context, env []string) (*Process, string, error) {
+	return startFree(ctx, "target", env)
+}
+
+func startFree(ctx context.Context, name string, env []string) (*Process, string, error) {
 	addr, err := freeport.Addr()
 	if err != nil {
 		return nil, "", err
 	}
-	p, err := startProgram(ctx, "target", addr, env)
+	p, err := startProgram(ctx, name, addr, env)
 	return p, addr, err
 }
 

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"weir/bench/rig"
+	"weir/internal/every"
 )
 
 // sampleStep is how often the programs' metrics are read.
@@ -30,21 +31,16 @@ type sampler struct {
 // run reads until ctx ends. A reading that fails is left out: what is killed
 // does not answer.
 func (s *sampler) run(ctx context.Context) {
-	tick := time.NewTicker(sampleStep)
-	defer tick.Stop()
-	for {
-		at := time.Now()
+	read := func(time.Time) {
+		at := time.Now() // a tick may be older
 		p, err1 := rig.Scrape(ctx, s.proxyAddr)
 		t, err2 := rig.Scrape(ctx, s.targetAddr)
 		if err1 == nil && err2 == nil {
 			s.readings = append(s.readings, reading{at, p, t})
 		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
 	}
+	read(time.Now())
+	every.Pause(ctx.Done(), sampleStep, read)
 }
 
 // samples are the differences between the readings, from the start of the load
