@@ -159,7 +159,7 @@ func play(ctx context.Context, a *attack, target string) (_ *row, err error) {
 			c.open(opening, attacking)
 		}
 	})
-	r.load, err = rig.Load{URL: "http://" + v.Addr + "/api/test", Rate: rate, For: span, Connections: connections}.Run(ctx, func(string) {})
+	r.load, err = rig.Load{URL: "http://" + v.Addr + "/api/test", Rate: rate, For: span, Connections: connections}.Run(ctx, nil)
 	enough()
 	if err == nil {
 		r.usage, err = watched()

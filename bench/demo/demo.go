@@ -108,7 +108,7 @@ func playOnce(ctx context.Context, r *rig.Rig, p phase, out io.Writer) (row, err
 		return row{}, err
 	}
 	load := rig.Load{URL: r.URL(0), Rate: p.rate, For: time.Duration(p.seconds) * time.Second}
-	loaded, err := load.Run(ctx, func(line string) { fmt.Fprintln(out, "    "+line) })
+	loaded, err := load.Run(ctx, rig.Echo(out))
 	if err != nil {
 		return row{}, err
 	}
@@ -116,10 +116,7 @@ func playOnce(ctx context.Context, r *rig.Rig, p phase, out io.Writer) (row, err
 	if err != nil {
 		return row{}, err
 	}
-	grown := func(name string) float64 {
-		labels := []string{`uri="/api/test"`, `status="200"`}
-		return after.Sum(name, labels...) - before.Sum(name, labels...)
-	}
+	grown := func(name string) float64 { return after.Since(before, name, `uri="/api/test"`, `status="200"`) }
 	done := row{phase: p, expected: p.admitted(limit), load: loaded, served: uint64(grown("http_server_requests_seconds_count"))}
 	if done.served > 0 {
 		done.busyTime = grown("http_server_requests_seconds_sum") / float64(done.served)

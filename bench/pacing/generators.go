@@ -120,7 +120,7 @@ func ours(shards int, process pace.Process) func(context.Context, string, int, t
 		var all sync.WaitGroup
 		for i := range shards {
 			load := rig.Load{URL: url(addr), Rate: rate, For: span, Seed: seed, StartAt: o.start, Shard: i, Shards: shards, Arrivals: process.String()}
-			all.Go(func() { results[i], errs[i] = load.Run(ctx, func(string) {}) })
+			all.Go(func() { results[i], errs[i] = load.Run(ctx, nil) })
 		}
 		all.Wait()
 		if err := errors.Join(errs...); err != nil {

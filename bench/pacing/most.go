@@ -72,7 +72,7 @@ func (l *lab) most() error {
 // in time it gives up when the schedule is over, and only what was answered
 // until then counts for the rate.
 func oursAtMost(ctx context.Context, addr string, rate float64) (most, error) {
-	r, err := rig.Load{URL: url(addr), Rate: int(rate), For: mostSpan, Connections: mostConnections, Loops: 1, Timeout: 500 * time.Millisecond}.Run(ctx, func(string) {})
+	r, err := rig.Load{URL: url(addr), Rate: int(rate), For: mostSpan, Connections: mostConnections, Loops: 1, Timeout: 500 * time.Millisecond}.Run(ctx, nil)
 	if err != nil {
 		return most{}, err
 	}

@@ -126,8 +126,14 @@ type Spread struct {
 	Max  float64 `json:"max"`
 }
 
+// Echo prints lines of progress, so that records leave them out.
+func Echo(out io.Writer) func(line string) {
+	return func(line string) { fmt.Fprintln(out, "  "+line) }
+}
+
 // Run drives a load with our load generator and passes each line of its
-// progress, one a second, to progress. A run that ctx ends is an error.
+// progress, one a second, to progress unless that is nil. A run that ctx ends is an
+// error.
 func (l Load) Run(ctx context.Context, progress func(line string)) (*Loaded, error) {
 	bin, err := Binary("loadgen")
 	if err != nil {
@@ -187,7 +193,9 @@ func watched(cmd *exec.Cmd, progress func(line string)) (*tail, error) {
 	go func() {
 		defer close(read)
 		for lines := bufio.NewScanner(pr); lines.Scan(); {
-			progress(lines.Text())
+			if progress != nil {
+				progress(lines.Text())
+			}
 		}
 		_, _ = io.Copy(io.Discard, pr)
 	}()

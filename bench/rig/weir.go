@@ -296,6 +296,11 @@ func (s Samples) Quantile(family string, q float64) float64 {
 	return least
 }
 
+// Since is by how much a sum has grown since an earlier moment.
+func (s Samples) Since(before Samples, family string, labels ...string) float64 {
+	return s.Sum(family, labels...) - before.Sum(family, labels...)
+}
+
 // Served is how many requests to /api/test the target answered 200 so far.
 func Served(ctx context.Context, targetAddr string) (uint64, error) {
 	s, err := Scrape(ctx, targetAddr)

@@ -20,7 +20,7 @@ const (
 // saw in each second. The error says what was not as it should be: an answer other
 // than 200 or 502, a failure outside the outage, or a request without an answer.
 func Outage(ctx context.Context, out io.Writer) (err error) {
-	t := trial{rate: outageRate, seconds: 14, progress: echo(out), Topology: rig.Topology{Proxy: []string{"RATE_LIMIT_LIMIT=1000000"}},
+	t := trial{rate: outageRate, seconds: 14, progress: rig.Echo(out), Topology: rig.Topology{Proxy: []string{"RATE_LIMIT_LIMIT=1000000"}},
 		troubles: []Trouble{{4 * time.Second, killTarget}, {8 * time.Second, restartTarget}}}
 	fmt.Fprintf(out, "%d/s for %d s through a proxy without a limit that matters; the target is killed at %v and starts again at %v\n\n", t.rate, t.seconds, t.troubles[0].At, t.troubles[1].At)
 	o, err := t.run(ctx)

@@ -44,9 +44,7 @@ func play(ctx context.Context, c Case, compress float64, out io.Writer) (run *Ru
 	began := time.Now()
 	var troubled error
 	wg.Go(func() { run.Troubles, troubled = st.trouble(watched, s, began) })
-	run.Load, err = rig.Load{URL: st.URL(0), For: length, Profile: s.profile(compress)}.Run(ctx, func(line string) {
-		fmt.Fprintf(out, "  %s\n", line)
-	})
+	run.Load, err = rig.Load{URL: st.URL(0), For: length, Profile: s.profile(compress)}.Run(ctx, rig.Echo(out))
 	stop()
 	wg.Wait()
 	if err = errors.Join(err, troubled); err != nil {

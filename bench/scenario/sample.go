@@ -60,8 +60,7 @@ func samples(readings []reading, start time.Time, length time.Duration) (list []
 func between(before, now *reading, at time.Duration) Sample {
 	seconds := now.at.Sub(before.at).Seconds()
 	rate := func(decision string) float64 {
-		label := `decision="` + decision + `"`
-		return (now.proxy.Sum("ratelimiter_requests_total", label) - before.proxy.Sum("ratelimiter_requests_total", label)) / seconds
+		return now.proxy.Since(before.proxy, "ratelimiter_requests_total", `decision="`+decision+`"`) / seconds
 	}
 	s := Sample{At: at, Forwarded: rate("forwarded"), Rejected: rate("rejected"), Limit: permits(now.proxy), Forecast: math.NaN(),
 		Queue: now.target.Sum("target_queue_length"), FailOpen: now.proxy[`ratelimiter_mode{type="failopen"}`] == 1,

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"strings"
 	"sync"
 	"time"
@@ -53,9 +52,6 @@ func (t trial) run(ctx context.Context) (o *outcome, err error) {
 	defer func() { err = errors.Join(err, st.end()) }()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	if t.progress == nil {
-		t.progress = func(string) {}
-	}
 	o = &outcome{loads: make([]*rig.Loaded, len(st.Proxies))}
 	failed := make([]error, len(st.Proxies))
 	var loads sync.WaitGroup
@@ -143,9 +139,4 @@ func (st *stage) count(ctx context.Context) (s second, err error) {
 	}
 	s.modes = strings.Join(modes, ", ")
 	return s, nil
-}
-
-// echo passes lines of progress on, so that records leave them out.
-func echo(out io.Writer) func(line string) {
-	return func(line string) { fmt.Fprintln(out, "  "+line) }
 }

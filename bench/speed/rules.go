@@ -138,13 +138,10 @@ type decisions struct {
 }
 
 func decisionsOf(before, after rig.Samples, rules []string) decisions {
-	grown := func(family string, labels ...string) float64 {
-		return after.Sum(family, labels...) - before.Sum(family, labels...)
-	}
-	d := decisions{requests: grown("ratelimiter_requests_total"), all: grown("ratelimiter_rule_decisions_total"), rules: make(map[string]float64)}
-	d.failed = d.requests - grown("ratelimiter_requests_total", `decision="forwarded"`) + grown("ratelimiter_upstream_errors_total")
+	d := decisions{requests: after.Since(before, "ratelimiter_requests_total"), all: after.Since(before, "ratelimiter_rule_decisions_total"), rules: make(map[string]float64)}
+	d.failed = d.requests - after.Since(before, "ratelimiter_requests_total", `decision="forwarded"`) + after.Since(before, "ratelimiter_upstream_errors_total")
 	for _, id := range rules {
-		d.rules[id] = grown("ratelimiter_rule_decisions_total", fmt.Sprintf("rule=%q", id))
+		d.rules[id] = after.Since(before, "ratelimiter_rule_decisions_total", fmt.Sprintf("rule=%q", id))
 	}
 	return d
 }

@@ -219,7 +219,7 @@ func (l *lab) loadgenMost() error {
 			w, err := rig.Wrk{URL: url, Connections: connections, For: l.span}.Run(l.ctx)
 			return sample{perSec: w.PerSecond}, err
 		}
-		got, err := rig.Load{URL: url, Rate: 300_000, For: l.span, Connections: connections, Loops: 1}.Run(l.ctx, func(string) {})
+		got, err := rig.Load{URL: url, Rate: 300_000, For: l.span, Connections: connections, Loops: 1}.Run(l.ctx, nil)
 		if err != nil {
 			return sample{}, err
 		}
