@@ -13,7 +13,6 @@ var kindNames = map[string]string{"lines": "lines of Go", "parameters": "paramet
 // shrinking names what exceeds a bound today, and by how much. Its numbers fall: a check
 // fails when one is higher than it needs to be. Nothing is added here.
 var shrinking = map[string]int{
-	"lines proxy/admin":                                     2600,
 	"lines proxy/rule":                                      3800,
 	"lines proxy/session/sessiontest":                       3100,
 	"lines proxy/wire":                                      4600,

@@ -2,6 +2,7 @@ package strict
 
 import (
 	"bytes"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -27,7 +28,7 @@ func (k Kind) String() string {
 // A Node is a value of a document with its place, before anybody knows what it should
 // be. JSON and YAML become the same nodes. Words are borrowed from the document.
 //
-// Immutable after it was read.
+// Owned by its Reader.
 type Node struct {
 	Kind       Kind
 	Line       int
@@ -65,6 +66,19 @@ func (n *Node) Member(word string) *Node {
 		}
 	}
 	return nil
+}
+
+// Drop takes members out of an object that is written as JSON.
+func (n *Node) Drop(names []string) {
+	kept := Node{}
+	for i, name := range n.Names {
+		if !slices.Contains(names, string(name.Word)) {
+			kept.Names, kept.Kids = append(kept.Names, name), append(kept.Kids, n.Kids[i])
+		}
+	}
+	if n.Kind == Object && n.end > 0 {
+		n.Names, n.Kids = kept.Names, kept.Kids
+	}
 }
 
 // at follows a path as far as it leads.

@@ -123,7 +123,7 @@ func (c *chaos) latest() (at time.Time) {
 		return at
 	}
 	for _, name := range c.names {
-		if e := c.of[name].ledger.known; e != nil {
+		if e := c.of[name].known; e != nil {
 			later(e.UpdatedAt)
 		}
 	}
@@ -142,10 +142,10 @@ func (c *chaos) converged(at time.Time) {
 	for _, name := range c.names {
 		m := c.of[name]
 		a := m.Active()
-		if got, want := m.tell(), first.tell(); got != want || m.ledger.place != placeStore || a.Version != doc.Version {
+		if got, want := m.tell(), first.tell(); got != want || m.place != placeStore || a.Version != doc.Version {
 			c.t.Errorf("%s: %s, want %s; the store's version is %d", name, got, want, doc.Version)
 		}
-		if !a.UpdatedAt.Equal(at) || string(m.ledger.known.body) != string(doc.Body) {
+		if !a.UpdatedAt.Equal(at) || string(m.known.body) != string(doc.Body) {
 			c.t.Errorf("%s: in force is the change of %v, want that of %v; the store holds %s", name, a.UpdatedAt, at, doc.Body)
 		}
 		m.log.Taken()
@@ -171,13 +171,13 @@ func TestConvergence(t *testing.T) {
 			for range 60 {
 				before := make(map[*Limits]time.Time)
 				for _, m := range c.of {
-					if m.ledger.known != nil {
-						before[m.Limits] = m.ledger.known.UpdatedAt
+					if m.known != nil {
+						before[m.Limits] = m.known.UpdatedAt
 					}
 				}
 				c.step()
 				for name, m := range c.of {
-					if m.ledger.known != nil && m.ledger.known.UpdatedAt.Before(before[m.Limits]) {
+					if m.known != nil && m.known.UpdatedAt.Before(before[m.Limits]) {
 						t.Fatalf("%s went back to an earlier change", name)
 					}
 				}
@@ -234,7 +234,7 @@ func TestConcurrentProxies(t *testing.T) {
 	c := &chaos{fleet: f}
 	var latest time.Time
 	for _, m := range f.of {
-		if at := m.ledger.known.UpdatedAt; at.After(latest) {
+		if at := m.known.UpdatedAt; at.After(latest) {
 			latest = at
 		}
 		lines := strings.Join(m.log.Taken(), "\n")

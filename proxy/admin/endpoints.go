@@ -1,11 +1,9 @@
 package admin
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"net/http"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -18,18 +16,13 @@ import (
 
 // limitsAnswer is GET /config/limits.
 type limitsAnswer struct {
-	Algorithm limit.Algorithm `json:"algorithm"`
-	Limit     int64           `json:"limit,omitempty"`
-	Window    float64         `json:"window,omitempty"`
-	Capacity  int64           `json:"capacity,omitempty"`
-	FillRate  float64         `json:"fillRate,omitempty"`
-	Burst     int64           `json:"burst,omitempty"`
-	Version   int64           `json:"version"`
-	Source    string          `json:"source"`
-	UpdatedAt string          `json:"updatedAt"`
-	Stored    any             `json:"stored"` // see storedWord
-	Pinned    bool            `json:"pinned,omitempty"`
-	Note      string          `json:"note,omitempty"` // of POST: what has no effect
+	limit.Config
+	Version   int64  `json:"version"`
+	Source    string `json:"source"`
+	UpdatedAt string `json:"updatedAt"`
+	Stored    any    `json:"stored"` // see storedWord
+	Pinned    bool   `json:"pinned,omitempty"`
+	Note      string `json:"note,omitempty"` // of POST: what has no effect
 }
 
 // storedWord is what answers say about where a configuration is: true when the store
@@ -43,9 +36,7 @@ func storedWord(stored, inMemory bool) any {
 }
 
 func (l *Limits) answerOf(a *Active) limitsAnswer {
-	c := a.Policy.Limit.Config()
-	return limitsAnswer{Algorithm: c.Algorithm, Limit: c.Limit, Window: c.Window, Capacity: c.Capacity, FillRate: c.FillRate, Burst: c.Burst,
-		Version: a.Version, Source: a.Source, UpdatedAt: a.UpdatedAt.UTC().Format(time.RFC3339Nano), Stored: storedWord(a.Stored, l.InMemory), Pinned: a.Pinned}
+	return limitsAnswer{Config: a.Policy.Limit.Config(), Version: a.Version, Source: a.Source, UpdatedAt: a.UpdatedAt.UTC().Format(time.RFC3339Nano), Stored: storedWord(a.Stored, l.InMemory), Pinned: a.Pinned}
 }
 
 // Register adds the endpoints of the limit configuration to own.
@@ -108,20 +99,11 @@ func (l *Limits) post(w http.ResponseWriter, r *http.Request) {
 
 // unused says which numbers of a configuration its algorithm does not use; empty: none.
 func unused(c limit.Config) string {
-	var stray []string
-	for _, number := range []struct {
-		field string
-		given bool
-	}{{"limit", c.Limit != 0}, {"window", c.Window != 0}, {"capacity", c.Capacity != 0}, {"fillRate", c.FillRate != 0}, {"burst", c.Burst != 0}} {
-		if number.given && !slices.Contains(c.Algorithm.Fields(), number.field) {
-			stray = append(stray, number.field)
-		}
-	}
+	stray := c.Stray()
 	if stray == nil {
 		return ""
 	}
-	return fmt.Sprintf("without effect until the algorithm is switched: %s; algorithm %v uses %s", strings.Join(stray, ", "), c.Algorithm,
-		cmp.Or(strings.Join(c.Algorithm.Fields(), ", "), "no numbers"))
+	return fmt.Sprintf("without effect until the algorithm is switched: %s; algorithm %v uses %s", strings.Join(stray, ", "), c.Algorithm, c.Algorithm.Uses())
 }
 
 // ifMatch is the version of If-Match, -1 without one.

@@ -177,8 +177,8 @@ func (m *member) tell() string {
 	if a.Source == SourceDefault {
 		what = "settings"
 	}
-	text := fmt.Sprintf("%s v%d %v", what, a.Version, m.ledger.place)
-	if a.Stored != (m.ledger.place == placeStore && a.Source != SourceDefault) {
+	text := fmt.Sprintf("%s v%d %v", what, a.Version, m.place)
+	if a.Stored != (m.place == placeStore && a.Source != SourceDefault) {
 		text += "!"
 	}
 	return text

@@ -4,12 +4,11 @@
 package admin
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
 	"strconv"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"weir/proxy/decide"
@@ -41,15 +40,8 @@ type Active struct {
 	// algorithms.
 	Config limit.Config
 	Policy *decide.Policy
-	// Version is that of the document, 0 for the settings. While a change has not
-	// reached the store it is the next one: the store may give it another.
-	Version int64
-	Source  string
-	// UpdatedAt is when somebody changed it, by his clock, and later than the change
-	// before it; for the settings the start.
-	UpdatedAt time.Time
-	Stored    bool // the store holds it, not only this proxy; false for the settings
-	Pinned    bool
+	Held
+	Pinned bool
 }
 
 // sameChange reports whether both are in force by the same change, whatever is known
@@ -59,37 +51,25 @@ func (a *Active) sameChange(b *Active) bool {
 }
 
 // Limits holds the limit configuration. The store keeps it for all proxies, and
-// may be away: then this proxy goes on alone, and the two are brought together
+// may be unavailable: then this proxy goes on alone, and the two are brought together
 // when the store is back. Of two configurations the one changed later holds; see
-// [Limits.Observe].
+// [Limits.Observe]. While no change is known the settings are in force.
 //
-// Safe for concurrent use: readers load one pointer; mu lets one writer work at
-// a time.
+// Safe for concurrent use: as its document is.
 type Limits struct {
-	// OnChange, unless nil, is called after each change of what is in force, one
-	// call at a time, by whoever brought the change. It is set before any other use
-	// and must not call a method of Limits that changes something.
-	OnChange func()
-	// InMemory: what the store holds ends with this process. It is set before any
-	// other use.
-	InMemory bool
+	document[Active]
 
 	defaults limit.Config
-	config   *slog.Logger // ConfigController
 	limiter  *slog.Logger // RateLimiter
-
-	mu     sync.Mutex
-	ledger *ledger // while it knows no change the settings are in force
-
-	active atomic.Pointer[Active]
 }
 
 // NewLimits starts with what docs holds, else with the settings' defaults,
 // which must be valid. When docs is away that is no error: the defaults are in
 // force until Observe or Sync finds out what it holds.
 func NewLimits(now time.Time, defaults limit.Config, docs store.Documents, logger func(component string) *slog.Logger) (*Limits, error) {
-	l := &Limits{defaults: defaults, config: logger("ConfigController"), limiter: logger("RateLimiter")}
-	l.ledger = &ledger{name: ConfigName, title: "config", noun: "Config", lost: "Config was", docs: docs, log: l.config, read: l.readEntry, show: l.show}
+	l := &Limits{defaults: defaults, limiter: logger("RateLimiter")}
+	l.name, l.title, l.noun, l.lost, l.docs, l.log = ConfigName, "config", "Config", "Config was", docs, logger("ConfigController")
+	l.read, l.held = l.readEntry, func(a *Active) *Held { return &a.Held }
 	a, err := l.fromDefaults(now)
 	if err != nil {
 		return nil, err
@@ -104,11 +84,8 @@ func (l *Limits) fromDefaults(now time.Time) (*Active, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Active{Config: l.defaults, Policy: decide.NewPolicy(ruleID, lim), Source: SourceDefault, UpdatedAt: now}, nil
+	return &Active{Config: l.defaults, Policy: decide.NewPolicy(ruleID, lim), Held: Held{Source: SourceDefault, UpdatedAt: now}}, nil
 }
-
-// Active is what is in force now.
-func (l *Limits) Active() *Active { return l.active.Load() }
 
 // Policy is the part of it that the data path needs.
 func (l *Limits) Policy() *decide.Policy { return l.active.Load().Policy }
@@ -142,44 +119,41 @@ func (l *Limits) Apply(now time.Time, ch Change) (*Active, error) {
 	if err != nil {
 		return nil, err
 	}
-	return l.change(now, basis{ifMatch: ch.IfMatch, storedOnly: ch.StoredOnly}, func(old *Active) (*Active, error) {
+	return l.alter(now, basis{ifMatch: ch.IfMatch, storedOnly: ch.StoredOnly}, func(old *Active) (*Active, error) {
 		if ch.Basis != nil && !old.sameChange(ch.Basis) {
 			return nil, ErrConflict
 		}
 		if old.Pinned && ch.Source == SourceAdvisor {
 			return nil, ErrPinned
 		}
-		return &Active{Config: ch.Config.Merge(old.Config), Policy: decide.NewPolicy(ruleID, lim), Source: ch.Source,
-			Pinned: ch.Pin}, nil
+		return &Active{Config: ch.Config.Merge(old.Config), Policy: decide.NewPolicy(ruleID, lim), Held: Held{Source: ch.Source}, Pinned: ch.Pin}, nil
 	})
 }
 
 // Switch changes the algorithm, with the last values known for it, as Apply does.
 // A pin stays. ifMatch is as in Change.
 func (l *Limits) Switch(now time.Time, a limit.Algorithm, ifMatch int64) (*Active, error) {
-	return l.change(now, basis{ifMatch: ifMatch}, func(old *Active) (*Active, error) {
+	return l.alter(now, basis{ifMatch: ifMatch}, func(old *Active) (*Active, error) {
 		cfg := old.Config
 		cfg.Algorithm = a
 		lim, err := limit.New(cfg)
 		if err != nil {
 			return nil, err
 		}
-		return &Active{Config: cfg, Policy: decide.NewPolicy(ruleID, lim), Source: SourceAPI, Pinned: old.Pinned}, nil
+		return &Active{Config: cfg, Policy: decide.NewPolicy(ruleID, lim), Held: Held{Source: SourceAPI}, Pinned: old.Pinned}, nil
 	})
 }
 
 // Delete goes back to the settings, as Apply does. A mark is stored, so that
 // nobody puts the old configuration back. ifMatch is as in Change.
 func (l *Limits) Delete(now time.Time, ifMatch int64) (*Active, error) {
-	return l.change(now, basis{ifMatch: ifMatch}, func(*Active) (*Active, error) { return l.fromDefaults(now) })
+	return l.alter(now, basis{ifMatch: ifMatch}, func(*Active) (*Active, error) { return l.fromDefaults(now) })
 }
 
-// change stores what next makes of the configuration in force, dates it and puts it
-// in force.
-func (l *Limits) change(now time.Time, on basis, next func(old *Active) (*Active, error)) (*Active, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	err := l.ledger.write(now, on, func(at time.Time) (*entry, error) {
+// alter stores what next makes of the configuration in force, dates it and puts it in
+// force.
+func (l *Limits) alter(now time.Time, on basis, next func(old *Active) (*Active, error)) (*Active, error) {
+	return l.change(now, on, func(at time.Time) (*entry, error) {
 		a, err := next(l.Active())
 		if err != nil {
 			return nil, err
@@ -187,22 +161,33 @@ func (l *Limits) change(now time.Time, on basis, next func(old *Active) (*Active
 		a.UpdatedAt = at
 		return l.newEntry(a)
 	})
-	if err != nil {
-		return nil, err
-	}
-	return l.Active(), nil
 }
 
 // enforce swaps the configuration and says so. mu is held.
 func (l *Limits) enforce(old, next *Active) {
 	l.active.Store(next)
-	l.config.Info(fmt.Sprintf("Applied new config: %s, source=%s", describe(next.Config), next.Source))
+	l.log.Info(fmt.Sprintf("Applied new config: %s, source=%s", describe(next.Config), next.Source))
 	if from, to := old.Config.Algorithm, next.Config.Algorithm; from != to {
 		l.limiter.Info(fmt.Sprintf("Switched rate-limiting algorithm from %s to %s", from.LongName(), to.LongName()))
 	}
-	if l.OnChange != nil {
-		l.OnChange()
+	l.changed()
+}
+
+// Reload reads the store again. The error is ErrAway, or says why the document
+// cannot be understood; then what is in force stays.
+func (l *Limits) Reload(now time.Time) (*Active, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if err := l.reload(now); err != nil {
+		return nil, err
 	}
+	return l.Active(), nil
+}
+
+// Share has the configuration and the store follow each other until ctx ends: what others
+// write is told by the store, what could not be written is tried again every pause.
+func (l *Limits) Share(ctx context.Context, shared store.Store, pause time.Duration) {
+	l.follow(ctx, shared, pause)
 }
 
 // describe is the configuration as the log has it.

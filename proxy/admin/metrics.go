@@ -17,14 +17,14 @@ func (r *Rules) RegisterMetrics(set *metric.Set) {
 		}
 		return 0
 	})
-	if r.ledger != nil {
-		r.ledger.registerMetrics(set)
+	if r.docs != nil {
+		r.registerMetrics(set)
 	}
 }
 
 // RegisterMetrics adds the gauges that show the configuration in force.
 func (l *Limits) RegisterMetrics(set *metric.Set) {
-	l.ledger.registerMetrics(set)
+	l.registerMetrics(set)
 	gauge := func(name, help string, of func(lim *limit.Limit) float64) {
 		set.Gauge(name, help, func() float64 { return of(&l.Active().Policy.Limit) })
 	}

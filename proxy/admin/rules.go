@@ -33,15 +33,8 @@ type ActiveRules struct {
 	Set *rule.Set
 	// Epoch rises with every change of the Set, on this proxy only.
 	Epoch int64
-	// Version is that of the store's document, 0 when there is none. While a change
-	// has not reached the store it is the next one: the store may give it another.
-	// With RULES_FILE it is the Epoch.
-	Version int64
-	Source  string // SourceDefault: there are no rules; SourceAPI; SourceFile
-	// UpdatedAt is when somebody changed the rules; of a file when it was read.
-	UpdatedAt time.Time
-	Stored    bool // the store holds them
-	Clients   int  // how many CLIENTS_FILE names
+	Held
+	Clients int // how many CLIENTS_FILE names
 }
 
 // Rules holds the rules in force. They are those of RULES_FILE; without it the
@@ -54,27 +47,19 @@ type ActiveRules struct {
 // Safe for concurrent use: readers load one pointer; mu lets one writer work at
 // a time.
 type Rules struct {
-	// OnChange, unless nil, is called after each change of what is in force, one
-	// call at a time, by whoever brought the change. It is set before any other use
-	// and must not call a method of Rules that changes something.
-	OnChange func()
-	// InMemory is as in [Limits].
-	InMemory bool
+	document[ActiveRules] // without docs when RULES_FILE has the rules
 
 	files   RuleFiles
 	options rule.Options // but for the clients
-	log     *slog.Logger // ConfigController
 
 	changing sync.Mutex // held by the one request that changes something
 
-	mu      sync.Mutex
+	// Guarded by the document's mu:
 	text    []byte        // of the rules in force, as a file has them
 	clients *rule.Clients // in force
 	sum     [sha256.Size]byte
-	told    string  // what Reload has returned of a file; the next look at the files does not log it again
-	ledger  *ledger // nil when RULES_FILE has the rules
+	told    string // what Reload has returned of a file; the next look at the files does not log it again
 
-	active      atomic.Pointer[ActiveRules]
 	fileIgnored atomic.Pointer[fileError] // nil: the files are in force as they are
 }
 
@@ -83,10 +68,13 @@ type Rules struct {
 // Sync finds out. A file that cannot be read or understood is a
 // *service.SettingError.
 func NewRules(now time.Time, files RuleFiles, o rule.Options, docs store.Documents, logger func(component string) *slog.Logger) (*Rules, error) {
-	r := &Rules{files: files, options: o, log: logger("ConfigController"), text: []byte(rule.NoRules)}
-	r.active.Store(&ActiveRules{Source: SourceDefault, UpdatedAt: now})
+	r := &Rules{files: files, options: o, text: []byte(rule.NoRules)}
+	r.name, r.title, r.noun, r.lost, r.log = RulesName, RulesName, "Rules", "Rules were", logger("ConfigController")
+	r.read, r.held = r.readEntry, func(a *ActiveRules) *Held { return &a.Held }
+	settings := Held{Source: SourceDefault, UpdatedAt: now}
+	r.active.Store(&ActiveRules{Held: settings})
 	if files.Rules == "" {
-		r.ledger = &ledger{name: RulesName, title: RulesName, noun: "Rules", lost: "Rules were", docs: docs, log: r.log, read: r.readEntry, show: r.show}
+		r.docs = docs
 	}
 	if _, err := r.readFiles(now); err != nil {
 		return nil, err.setting()
@@ -96,18 +84,15 @@ func NewRules(now time.Time, files RuleFiles, o rule.Options, docs store.Documen
 		if err != nil {
 			return nil, err
 		}
-		r.active.Store(&ActiveRules{Set: set, Source: SourceDefault, UpdatedAt: now})
+		r.active.Store(&ActiveRules{Set: set, Held: settings})
 	}
-	if r.ledger != nil {
+	if r.docs != nil {
 		r.Sync(now)
 	} else if doc, err := docs.Read(RulesName); err == nil && doc.Version != 0 {
 		r.log.Warn("RULES_FILE overrides the rules in the store", "file", files.Rules)
 	}
 	return r, nil
 }
-
-// Active is what is in force now.
-func (r *Rules) Active() *ActiveRules { return r.active.Load() }
 
 // Set is the rules in force now.
 func (r *Rules) Set() *rule.Set { return r.active.Load().Set }
@@ -130,52 +115,42 @@ func (e *RulesFileError) Error() string {
 // large, ErrConflict when another writer was first, a *RulesFileError with RULES_FILE;
 // nothing has changed then.
 func (r *Rules) Put(now time.Time, text []byte, ifMatch int64) (*ActiveRules, error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.ledger == nil {
+	if r.docs == nil {
 		return nil, &RulesFileError{r.files.Rules}
 	}
-	set, err := r.compose(text)
-	if err != nil {
-		return nil, err
-	}
-	document, err := set.MarshalJSON()
-	if err != nil {
-		return nil, fmt.Errorf("write %s: %w", RulesName, err)
-	}
-	err = r.ledger.write(now, basis{ifMatch: ifMatch}, func(at time.Time) (*entry, error) {
-		c, err := newRulesEntry(at, document)
-		if err == nil {
-			c.force = func(version int64, stored bool) error {
-				r.enforce(document, ActiveRules{Set: set, Version: version, Source: SourceAPI, UpdatedAt: at, Stored: stored})
-				return nil
+	var set *rule.Set
+	var document []byte
+	return r.change(now, basis{ifMatch: ifMatch}, func(at time.Time) (c *entry, err error) {
+		if set == nil {
+			if set, err = r.compose(text); err != nil {
+				return nil, err
+			}
+			if document, err = set.MarshalJSON(); err != nil {
+				return nil, fmt.Errorf("write %s: %w", RulesName, err)
 			}
 		}
-		return c, err
+		if c, err = newRulesEntry(at, document); err != nil {
+			return nil, err
+		}
+		c.force = func(version int64, stored bool) error {
+			r.enforce(document, ActiveRules{Set: set, Held: Held{Version: version, Source: SourceAPI, UpdatedAt: at, Stored: stored}})
+			return nil
+		}
+		return c, nil
 	})
-	if err != nil {
-		return nil, err
-	}
-	return r.Active(), nil
 }
 
 // compose makes a set of rules and of the clients in force. mu is held.
-func (r *Rules) compose(text []byte) (*rule.Set, error) { return r.composeWith(text, r.clients, nil) }
+func (r *Rules) compose(text []byte) (*rule.Set, error) {
+	o := r.options
+	o.Clients, o.Beside = r.clients, answerMembers
+	return rule.Read(text, o)
+}
 
 func (r *Rules) composeWith(text []byte, clients *rule.Clients, unknown func(strict.Fault)) (*rule.Set, error) {
 	o := r.options
 	o.Clients, o.Unknown = clients, unknown
 	return rule.Read(text, o)
-}
-
-// show corrects what Active says about the store. mu is held.
-func (r *Rules) show(version int64, stored bool) {
-	a := *r.Active()
-	if a.Version == version && a.Stored == stored {
-		return
-	}
-	a.Version, a.Stored = version, stored
-	r.active.Store(&a)
 }
 
 // enforce swaps the rules, which text says, and says so. mu is held.
@@ -191,9 +166,7 @@ func (r *Rules) enforce(text []byte, next ActiveRules) {
 	r.active.Store(&next)
 	r.log.Info(fmt.Sprintf("Applied new rules: rules=%d, clients=%d, source=%s", next.Set.Len(), next.Clients, next.Source))
 	r.warnOf(next.Set.Notes(), "Parts of the rules have no effect")
-	if r.OnChange != nil {
-		r.OnChange()
-	}
+	r.changed()
 }
 
 // warnOf tells what is allowed and has no effect.

@@ -64,7 +64,7 @@ func (r *Rules) put(w http.ResponseWriter, q *http.Request) {
 	version, err := ifMatch(q)
 	var a *ActiveRules
 	if err == nil {
-		a, err = r.Put(time.Now(), withoutAnswer(body), version)
+		a, err = r.Put(time.Now(), body, version)
 	}
 	r.answer(w, a, err)
 }
@@ -83,14 +83,9 @@ type rulesAnswer struct {
 	Notes []ruleFault `json:"notes,omitempty"`
 }
 
-// isAnswer reports whether a member is one of rulesAnswer; no document has such.
-func isAnswer(name string) bool {
-	switch name {
-	case "version", "epoch", "source", "updatedAt", "stored", "file", "clients", "clientsFile", "notes":
-		return true
-	}
-	return false
-}
+// answerMembers are the members of rulesAnswer. A document may have them too, so that an
+// answer of GET is one; they mean nothing there.
+var answerMembers = []string{"version", "epoch", "source", "updatedAt", "stored", "file", "clients", "clientsFile", "notes"}
 
 // faultyRules is the answer when rules are faulty: what is wrong with all of it.
 type faultyRules struct {
@@ -166,47 +161,4 @@ func (r *Rules) appendAnswer(a *ActiveRules) ([]byte, error) {
 	body := bytes.TrimSuffix(bytes.TrimSpace(document), []byte("}"))
 	body = append(body, ',')
 	return append(append(body, beside[1:]...), '\n'), nil
-}
-
-// withoutAnswer blanks what GET has beside the document, so that an answer of GET
-// is a document, too. Lines stay where they are. What is no JSON object comes back
-// as it is, for package rule to judge.
-func withoutAnswer(body []byte) []byte {
-	d := json.NewDecoder(bytes.NewReader(body))
-	if start, err := d.Token(); err != nil || start != json.Delim('{') {
-		return body
-	}
-	out := bytes.Clone(body)
-	kept := false // a member before
-	for d.More() {
-		from := d.InputOffset()
-		name, err := d.Token()
-		var value json.RawMessage
-		if err == nil {
-			err = d.Decode(&value)
-		}
-		if err != nil {
-			return body
-		}
-		word, _ := name.(string)
-		member := out[from:d.InputOffset()]
-		comma := bytes.IndexByte(member[:bytes.IndexByte(member, '"')], ',')
-		switch {
-		case isAnswer(word):
-			blank(member)
-		case !kept && comma >= 0: // the members before are gone
-			member[comma] = ' '
-		}
-		kept = kept || !isAnswer(word)
-	}
-	return out
-}
-
-// blank writes spaces over text, and leaves its lines.
-func blank(text []byte) {
-	for i, c := range text {
-		if c != '\n' {
-			text[i] = ' '
-		}
-	}
 }

@@ -48,8 +48,8 @@ func (r *Rules) Reload(now time.Time) error {
 	if err != nil {
 		r.told = err.Error()
 	}
-	if r.ledger != nil {
-		err = errors.Join(err, r.ledger.reload(now))
+	if r.docs != nil {
+		err = errors.Join(err, r.reload(now))
 	}
 	return err
 }
@@ -64,8 +64,8 @@ func (r *Rules) refresh(now time.Time) {
 		r.tell(err)
 	}
 	r.told = ""
-	if changed && r.ledger != nil && r.ledger.ignored != nil {
-		_ = r.ledger.reload(now) // has warned: with other clients the document may be understood
+	if changed && r.ignored != nil {
+		_ = r.reload(now) // has warned: with other clients the document may be understood
 	}
 }
 

@@ -58,8 +58,8 @@ func (m *ruleMember) tell() string {
 	if a.Set.Len() > 0 {
 		what = a.Set.Rule(0).ID
 	}
-	text := fmt.Sprintf("%s v%d %v", what, a.Version, m.ledger.place)
-	if a.Stored != (m.ledger.place == placeStore) || a.Version != m.ledger.version {
+	text := fmt.Sprintf("%s v%d %v", what, a.Version, m.place)
+	if a.Stored != (m.place == placeStore) || a.Version != m.version {
 		text += "!"
 	}
 	return text

@@ -1,7 +1,6 @@
 package admin
 
 import (
-	"bytes"
 	"cmp"
 	"fmt"
 	"time"
@@ -31,23 +30,18 @@ func newRulesEntry(at time.Time, document []byte) (*entry, error) {
 
 // readEntry is the entry that a document of the store holds.
 func (r *Rules) readEntry(doc store.Document) (*entry, error) {
-	if doc.Version < 0 {
-		return nil, errForeign
-	}
-	body := bytes.Clone(doc.Body)
 	var s storedRules
-	unknown, err := decodeStored(body, &s)
+	e, err := decodeStored(doc, &s)
 	if err != nil {
 		return nil, err
 	}
-	c := &entry{UpdatedAt: s.UpdatedAt, body: body, unknown: unknown}
-	c.force = func(version int64, stored bool) error {
-		set, err := r.composeWith(s.Document, r.clients, func(f strict.Fault) { c.unknown = cmp.Or(c.unknown, f.Error()) })
+	e.UpdatedAt, e.force = s.UpdatedAt, func(version int64, stored bool) error {
+		set, err := r.composeWith(s.Document, r.clients, func(f strict.Fault) { e.unknown = cmp.Or(e.unknown, f.Error()) })
 		if err != nil {
 			return err
 		}
-		r.enforce(s.Document, ActiveRules{Set: set, Version: version, Source: SourceAPI, UpdatedAt: s.UpdatedAt, Stored: stored})
+		r.enforce(s.Document, ActiveRules{Set: set, Held: Held{Version: version, Source: SourceAPI, UpdatedAt: s.UpdatedAt, Stored: stored}})
 		return nil
 	}
-	return c, nil
+	return e, nil
 }

@@ -1,20 +1,8 @@
 package admin
 
 import (
-	"context"
-	"time"
-
-	"weir/internal/every"
 	"weir/proxy/store"
 )
-
-// Share has the configuration and the store follow each other until ctx ends: what
-// others write is told by the store, what could not be written is tried again every
-// pause.
-func (l *Limits) Share(ctx context.Context, shared store.Store, pause time.Duration) {
-	shared.Watch(ConfigName, func(doc store.Document) { l.Observe(time.Now(), doc) })
-	go every.Pause(ctx.Done(), pause, l.syncPending)
-}
 
 // storeHealth is the store's part of /actuator/health.
 type storeHealth struct {
@@ -43,8 +31,8 @@ func (r *Rules) Health() any {
 	if e := r.fileIgnored.Load(); e != nil {
 		return rulesHealth{Status: "DOWN", Setting: e.name}
 	}
-	if r.ledger != nil && r.ledger.misread.Load() {
-		return rulesHealth{Status: "DOWN", Document: r.ledger.name}
+	if r.misread.Load() {
+		return rulesHealth{Status: "DOWN", Document: r.name}
 	}
 	return rulesHealth{Status: "UP"}
 }

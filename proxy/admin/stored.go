@@ -41,17 +41,10 @@ func (l *Limits) newEntry(a *Active) (*entry, error) {
 	}}, nil
 }
 
-var errForeign = errors.New("something else than a proxy has written it")
-
-// readEntry is the entry that a document holds. A negative version is one that no
-// proxy has given.
+// readEntry is the entry that a document holds.
 func (l *Limits) readEntry(doc store.Document) (*entry, error) {
-	if doc.Version < 0 {
-		return nil, errForeign
-	}
-	body := bytes.Clone(doc.Body)
 	var s stored
-	unknown, err := decodeStored(body, &s)
+	e, err := decodeStored(doc, &s)
 	if err != nil {
 		return nil, err
 	}
@@ -59,25 +52,34 @@ func (l *Limits) readEntry(doc store.Document) (*entry, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &entry{UpdatedAt: s.UpdatedAt, body: body, unknown: unknown, force: func(version int64, stored bool) error {
-		overSettings := l.ledger.first && l.ledger.known == nil && !s.Deleted
+	e.UpdatedAt, e.force = s.UpdatedAt, func(version int64, stored bool) error {
+		overSettings := l.first && l.known == nil && !s.Deleted
 		next.Version, next.Stored = version, stored && !s.Deleted
 		l.enforce(l.Active(), next)
 		if overSettings {
-			l.config.Warn("Stored config overrides the settings", "source", s.Source)
+			l.log.Warn("Stored config overrides the settings", "source", s.Source)
 		}
 		return nil
-	}}, nil
+	}
+	return e, nil
 }
 
-// decodeStored decodes a document of the store. A newer proxy may have written it:
-// fields that are not known are passed over, and unknown tells of them.
-func decodeStored(body []byte, into any) (unknown string, err error) {
-	err = strict.Decode(body, into)
-	if err == nil {
-		return "", nil
+var errForeign = errors.New("something else than a proxy has written it")
+
+// decodeStored decodes a document of the store. A negative version is one that no proxy
+// has given. A newer proxy may have written it: fields that are not known are passed
+// over, and the entry tells of them.
+func decodeStored(doc store.Document, into any) (*entry, error) {
+	if doc.Version < 0 {
+		return nil, errForeign
 	}
-	return err.Error(), strict.DecodeIgnoringUnknown(body, into)
+	e := &entry{body: bytes.Clone(doc.Body)}
+	err := strict.Decode(e.body, into)
+	if err != nil {
+		e.unknown = err.Error()
+		err = strict.DecodeIgnoringUnknown(e.body, into)
+	}
+	return e, err
 }
 
 // activate is what a document puts in force.
@@ -89,5 +91,5 @@ func (l *Limits) activate(s *stored) (*Active, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Active{Config: s.Config.Merge(l.defaults), Policy: decide.NewPolicy(ruleID, lim), Source: s.Source, UpdatedAt: s.UpdatedAt, Pinned: s.Pinned}, nil
+	return &Active{Config: s.Config.Merge(l.defaults), Policy: decide.NewPolicy(ruleID, lim), Held: Held{Source: s.Source, UpdatedAt: s.UpdatedAt}, Pinned: s.Pinned}, nil
 }

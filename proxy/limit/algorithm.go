@@ -19,70 +19,53 @@ const (
 	Off                             // no limit
 )
 
+// algorithms has what there is to say of each, in the order in which they are listed for
+// people: the word of JSON, settings and metrics, that of log lines, and the fields of a
+// Config that it uses.
+var algorithms = [...]struct {
+	word, long string
+	fields     []string
+}{
+	0:          {"none", "None", nil},
+	Fixed:      {"fixed", "FixedWindow", []string{"limit", "window"}},
+	Sliding:    {"sliding", "SlidingWindow", []string{"limit", "window"}},
+	Token:      {"token", "TokenBucket", []string{"capacity", "fillRate"}},
+	SlidingLog: {"sliding_log", "SlidingLog", []string{"limit", "window"}},
+	GCRA:       {"gcra", "GCRA", []string{"limit", "window", "burst"}},
+	Leaky:      {"leaky", "LeakyBucket", []string{"capacity", "fillRate"}},
+	Off:        {"off", "Off", nil},
+}
+
 // Algorithms returns all algorithms, in the order in which they are listed for
 // people.
 func Algorithms() []Algorithm {
 	return []Algorithm{Fixed, Sliding, Token, SlidingLog, GCRA, Leaky, Off}
 }
 
+// known is a, or none when there is no such algorithm.
+func (a Algorithm) known() Algorithm {
+	if int(a) < len(algorithms) {
+		return a
+	}
+	return 0
+}
+
 // String returns the word used in JSON, settings and metrics.
-func (a Algorithm) String() string {
-	switch a {
-	case Fixed:
-		return "fixed"
-	case Sliding:
-		return "sliding"
-	case Token:
-		return "token"
-	case SlidingLog:
-		return "sliding_log"
-	case GCRA:
-		return "gcra"
-	case Leaky:
-		return "leaky"
-	case Off:
-		return "off"
-	}
-	return "none"
-}
-
-// Fields returns the fields of a [Config] that the algorithm uses, by their names in
-// JSON.
-func (a Algorithm) Fields() []string {
-	switch a {
-	case Fixed, Sliding, SlidingLog:
-		return []string{"limit", "window"}
-	case GCRA:
-		return []string{"limit", "window", "burst"}
-	case Token, Leaky:
-		return []string{"capacity", "fillRate"}
-	}
-	return nil
-}
-
-// Fields returns the names that the fields of a [Config] have in JSON, but for the
-// algorithm.
-func Fields() []string { return []string{"limit", "window", "capacity", "fillRate", "burst"} }
+func (a Algorithm) String() string { return algorithms[a.known()].word }
 
 // LongName returns the word used in log lines.
-func (a Algorithm) LongName() string {
-	switch a {
-	case Fixed:
-		return "FixedWindow"
-	case Sliding:
-		return "SlidingWindow"
-	case Token:
-		return "TokenBucket"
-	case SlidingLog:
-		return "SlidingLog"
-	case GCRA:
-		return "GCRA"
-	case Leaky:
-		return "LeakyBucket"
-	case Off:
-		return "Off"
+func (a Algorithm) LongName() string { return algorithms[a.known()].long }
+
+// Fields returns the fields of a [Config] that the algorithm uses, by their names in
+// JSON. Not to be changed.
+func (a Algorithm) Fields() []string { return algorithms[a.known()].fields }
+
+// Uses lists those fields for people.
+func (a Algorithm) Uses() string {
+	if a.Fields() == nil {
+		return "no numbers"
 	}
-	return "None"
+	return strings.Join(a.Fields(), ", ")
 }
 
 // ParseAlgorithm is the inverse of [Algorithm.String]. Its error says which

@@ -3,6 +3,7 @@ package limit
 import (
 	"fmt"
 	"math"
+	"slices"
 	"time"
 
 	"weir/internal/strict"
@@ -13,15 +14,22 @@ import (
 // makes that the nearest which can. It refuses the logs that no key should have, too:
 // see [LogMax].
 func (c Config) Validate() error {
-	faults := c.signs()
+	var faults strict.Faults
+	for _, f := range c.numbers() {
+		needed := f.name != "burst" && slices.Contains(c.Algorithm.Fields(), f.name)
+		switch {
+		case !(f.value >= 0) || math.IsInf(f.value, 0):
+			faults = append(faults, fault(f.name, "must be greater than 0, is %s", decimal(f.value))...)
+		case needed && f.value == 0:
+			faults = append(faults, fault(f.name, "is missing or 0; algorithm %v needs it, greater than 0", c.Algorithm)...)
+		}
+	}
 	switch c.Algorithm {
 	case Fixed, Sliding, SlidingLog, GCRA:
-		faults = append(faults, c.missing(field{"limit", float64(c.Limit)}, field{"window", c.Window})...)
 		if len(faults) == 0 {
 			faults = c.windowFaults()
 		}
 	case Token, Leaky:
-		faults = append(faults, c.missing(field{"capacity", float64(c.Capacity)}, field{"fillRate", c.FillRate})...)
 		if len(faults) == 0 {
 			faults = c.rateFaults()
 		}
@@ -40,32 +48,34 @@ func fault(path, format string, args ...any) strict.Faults {
 	return strict.Faults{{Path: path, Message: fmt.Sprintf(format, args...)}}
 }
 
-// A field is one of the configuration's numbers.
+// A field is one of a configuration's numbers, under its name in JSON.
 type field struct {
-	path  string
+	name  string
 	value float64
 }
 
-// signs finds the fields that are negative or no numbers, needed or not.
-func (c Config) signs() (faults strict.Faults) {
-	for _, f := range []field{{"limit", float64(c.Limit)}, {"window", c.Window},
-		{"capacity", float64(c.Capacity)}, {"fillRate", c.FillRate},
-		{"burst", float64(c.Burst)}} {
-		if !(f.value >= 0) || math.IsInf(f.value, 0) {
-			faults = append(faults, fault(f.path, "must be greater than 0, is %s", decimal(f.value))...)
-		}
-	}
-	return faults
+// numbers are all of them.
+func (c Config) numbers() []field {
+	return []field{{"limit", float64(c.Limit)}, {"window", c.Window}, {"capacity", float64(c.Capacity)}, {"fillRate", c.FillRate}, {"burst", float64(c.Burst)}}
 }
 
-// missing finds the fields that the algorithm needs and that are absent.
-func (c Config) missing(fields ...field) (faults strict.Faults) {
-	for _, f := range fields {
-		if f.value == 0 {
-			faults = append(faults, fault(f.path, "is missing or 0; algorithm %v needs it, greater than 0", c.Algorithm)...)
+// Fields returns the names that the numbers of a Config have in JSON.
+func Fields() (names []string) {
+	for _, n := range (Config{}).numbers() {
+		names = append(names, n.name)
+	}
+	return names
+}
+
+// Stray returns the names of the numbers that are there and that the algorithm does not
+// use.
+func (c Config) Stray() (names []string) {
+	for _, n := range c.numbers() {
+		if n.value != 0 && !slices.Contains(c.Algorithm.Fields(), n.name) {
+			names = append(names, n.name)
 		}
 	}
-	return faults
+	return names
 }
 
 // windowFaults finds what cannot be held exactly, of numbers greater than 0.

@@ -1,7 +1,6 @@
 package rule
 
 import (
-	"cmp"
 	"fmt"
 	"maps"
 	"math"
@@ -122,10 +121,9 @@ func (j *judge) limit(n *strict.Node, path string, c limit.Config) limit.Limit {
 	if err != nil {
 		return l
 	}
-	uses := c.Algorithm.Fields()
 	for _, name := range limit.Fields() {
-		if given(n, name) && !slices.Contains(uses, name) {
-			j.Note(strict.Member(path, name), "has no effect with algorithm %v, which uses %s", c.Algorithm, cmp.Or(strings.Join(uses, ", "), "no numbers"))
+		if given(n, name) && !slices.Contains(c.Algorithm.Fields(), name) {
+			j.Note(strict.Member(path, name), "has no effect with algorithm %v, which uses %s", c.Algorithm, c.Algorithm.Uses())
 		}
 	}
 	return l

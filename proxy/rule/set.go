@@ -36,6 +36,8 @@ type Options struct {
 	ExemptPreflights bool
 	// HasTemplate, unless nil, says whether there are templates of that name for refusals.
 	HasTemplate func(name string) bool
+	// Beside are members that JSON may have beside those of a file; they mean nothing.
+	Beside []string
 	// Unknown, unless nil, is told of fields that are not known, which then are no
 	// faults but passed over. It is for what a newer proxy may have written.
 	Unknown func(strict.Fault)
@@ -66,9 +68,11 @@ type Set struct {
 func Read(data []byte, o Options) (*Set, error) {
 	j := judge{Reader: &strict.Reader{Unknown: o.Unknown}, hasTemplate: o.HasTemplate}
 	s := &Set{clients: o.Clients}
-	switch {
-	case !j.File(data, fileBytesMax):
+	if !j.File(data, fileBytesMax) {
 		return nil, j.Err()
+	}
+	j.Root.Drop(o.Beside)
+	switch {
 	case j.Root.Kind == strict.Null && j.Root.Word == nil:
 		j.Fault("", "is empty; must be an object with rules, or with domain and descriptors; rules: [] is no rules")
 	case given(j.Root, "domain") || given(j.Root, "descriptors"):
