@@ -76,7 +76,7 @@ func TestDashboards(t *testing.T) {
 			}
 		}
 	}
-	for _, program := range []string{"proxy", "loadgen", "target", "advisor", "experiment"} {
+	for _, program := range []string{"proxy", "loadgen", "target", "advisor", "experiment", "postgres"} {
 		if !uids["weir-"+program] {
 			t.Errorf("there is no dashboard weir-%s", program)
 		}
@@ -98,7 +98,8 @@ func checkPanel(t *testing.T, file string, p panel) {
 // Every panel of every board shows data of a real run, and rules evaluate; no
 // expression names a metric that no program has.
 func TestEveryPanelShowsData(t *testing.T) {
-	if !there(t, "prometheus", "whether the dashboards show data") || !there(t, "redis-server", "whether the dashboards show data") {
+	if !there(t, "prometheus", "whether the dashboards show data") || !there(t, "redis-server", "whether the dashboards show data") ||
+		!there(t, "pg_ctlcluster", "whether the dashboards show data") {
 		return
 	}
 	p := startPlatform(t)
@@ -139,7 +140,7 @@ func (d *dashboard) queries(t *testing.T, p *platform) (exprs []string) {
 	metric, _, _ := strings.Cut(strings.TrimPrefix(d.Templating.List[1].Definition, "label_values("), ",")
 	await(t, "wait for "+metric, func() error {
 		var series []map[string]string
-		err := ask(t, p.prometheus, "series", url.Values{"match[]": {metric}}, &series)
+		err := ask(t, p.prometheus, "series", url.Values{"match[]": {fmt.Sprintf("%s{instance=%q}", metric, p.addrs[d.speaker()])}}, &series)
 		if err == nil && len(series) == 0 {
 			err = fmt.Errorf("no program has it")
 		}
@@ -164,12 +165,20 @@ func (d *dashboard) queries(t *testing.T, p *platform) (exprs []string) {
 	return exprs
 }
 
-// program is whose board it is.
-func (d *dashboard) program() string {
+// speaker is the program of the platform whose figures a board shows.
+func (d *dashboard) speaker() string {
 	if name := strings.TrimSuffix(d.file, ".json"); name != "experiment" {
 		return name
 	}
 	return "proxy"
+}
+
+// program is whose board it is.
+func (d *dashboard) program() string {
+	if d.speaker() == onPostgres {
+		return "proxy"
+	}
+	return d.speaker()
 }
 
 // checkNames checks that everything that boards and rules name is there.

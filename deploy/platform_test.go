@@ -3,6 +3,7 @@ package deploy
 import (
 	"encoding/json"
 	"fmt"
+	"net/http"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -10,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"weir/bench/rig"
 	"weir/internal/freeport"
@@ -51,11 +53,48 @@ func startPlatform(t *testing.T) *platform {
 	}
 	_, p.addrs["proxy"] = launch(t, "proxy", env...)
 	_, p.addrs["loadgen"] = launch(t, "loadgen")
+	p.startOnPostgres(t)
 	p.startPrometheus(t)
 	if _, err := rig.Post(t.Context(), "http://"+p.addrs["loadgen"]+"/test/start", fmt.Sprintf(overload, p.addrs["proxy"])); err != nil {
 		t.Fatal(err)
 	}
 	return p
+}
+
+// onPostgres is the proxy of the platform that keeps its limits in PostgreSQL.
+const onPostgres = "postgres"
+
+// startOnPostgres starts that proxy with a PostgreSQL, and sends it GET and POST requests, of
+// which its limit lets some pass.
+func (p *platform) startOnPostgres(t *testing.T) {
+	t.Helper()
+	server, err := rig.StartPostgres(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(server.End)
+	rules := filepath.Join(t.TempDir(), "rules.yaml")
+	write(t, rules, "rules: [{id: user, key: [method], limit: {algorithm: gcra, limit: 20, window: 1, burst: 1}}]\n")
+	_, p.addrs[onPostgres] = launch(t, "proxy", "TARGET_URL=http://"+p.addrs["target"], "POSTGRES_URL="+server.URL(), "POSTGRES_TIMEOUT=2s",
+		"RULES_FILE="+rules, "RATE_LIMIT_ALGORITHM=off", "GATE=off")
+	for _, method := range []string{http.MethodGet, http.MethodPost} {
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			for t.Context().Err() == nil {
+				req, err := http.NewRequestWithContext(t.Context(), method, "http://"+p.addrs[onPostgres]+"/api/test", nil)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				if resp, err := http.DefaultClient.Do(req); err == nil {
+					_ = resp.Body.Close()
+				}
+				_ = rig.Wait(t.Context(), 10*time.Millisecond) // how often, not until when
+			}
+		}()
+		t.Cleanup(func() { <-done })
+	}
 }
 
 // startPrometheus starts a Prometheus with the configuration of this folder;
@@ -64,12 +103,20 @@ func (p *platform) startPrometheus(t *testing.T) {
 	t.Helper()
 	dir := t.TempDir()
 	config := strings.ReplaceAll(read(t, "prometheus/prometheus.yml"), "interval: 5s", "interval: 1s")
-	for program, addr := range p.addrs {
-		scraped := fmt.Sprintf(`"%s:%d"`, program, ports[program])
+	for program, port := range ports {
+		addr, started := p.addrs[program]
+		if !started {
+			continue
+		}
+		scraped := fmt.Sprintf(`"%s:%d"`, program, port)
 		if !strings.Contains(config, scraped) {
 			t.Fatalf("prometheus.yml does not scrape %s", scraped)
 		}
-		config = strings.ReplaceAll(config, scraped, strconv.Quote(addr))
+		to := strconv.Quote(addr)
+		if program == "proxy" {
+			to += ", " + strconv.Quote(p.addrs[onPostgres])
+		}
+		config = strings.ReplaceAll(config, scraped, to)
 	}
 	write(t, filepath.Join(dir, "prometheus.yml"), config)
 	for _, name := range glob(t, "prometheus/rules/*.yml") {

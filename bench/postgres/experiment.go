@@ -2,7 +2,6 @@ package postgres
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"path/filepath"
@@ -110,7 +109,9 @@ func compare(ctx context.Context, out io.Writer, e *report.Expectations, compres
 			continue // for comparison
 		}
 		o.expect(e)
-		c.doubt = errors.Join(c.doubt, rig.Inconclusive(o.loads...))
+		if c.doubt == nil {
+			c.doubt = rig.Inconclusive(o.loads...)
+		}
 		f, err := o.figure()
 		if err != nil {
 			return c, err

@@ -235,7 +235,7 @@ type tail struct {
 }
 
 // tailMax is how much of a program's output is kept.
-const tailMax = 64 << 10
+const tailMax = 256 << 10
 
 var _ io.Writer = (*tail)(nil)
 

@@ -24,7 +24,7 @@ func main() {
 
 // boards are all dashboards.
 func boards() []board {
-	return []board{experiment(), proxy(), loadgen(), target(), advisor()}
+	return []board{experiment(), proxy(), postgres(), loadgen(), target(), advisor()}
 }
 
 // write writes every dashboard into dir.
