@@ -126,7 +126,7 @@ func (s *side) counted(ctx context.Context) (c count, err error) {
 		}
 		c.decisions += samples.Sum("ratelimiter_store_decisions_total")
 		c.commands += samples.Sum("ratelimiter_store_commands_total")
-		c.p99 = max(c.p99, samples.Quantile("ratelimiter_postgres_request_duration_seconds", 0.99))
+		c.p99 = max(c.p99, samples.Quantile(0.99, nil, "ratelimiter_postgres_request_duration_seconds"))
 	}
 	c.cpu, err = rig.CPU(s.Pid())
 	return c, err

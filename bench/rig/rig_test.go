@@ -2,6 +2,7 @@ package rig
 
 import (
 	"context"
+	"math"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -126,5 +127,36 @@ func TestCPUCountsOurOwnWork(t *testing.T) {
 	}
 	if after <= before {
 		t.Fatalf("a minute of work do not show: %v, then %v", before, after)
+	}
+}
+
+func TestQuantile(t *testing.T) {
+	inf := math.Inf(1)
+	for _, c := range []struct {
+		q       float64
+		buckets map[float64]float64
+		want    float64
+	}{
+		{0.5, nil, 0},
+		{0.5, map[float64]float64{1: 0, inf: 0}, 0},
+		{0.5, map[float64]float64{1: 10, 2: 20, inf: 20}, 1},
+		{0.75, map[float64]float64{1: 10, 2: 20, inf: 20}, 1.5},
+		{0.95, map[float64]float64{1: 10, 2: 20, inf: 40}, 2},
+		{0.05, map[float64]float64{1: 10, 2: 20, inf: 20}, 0.1},
+	} {
+		if got := quantile(c.q, c.buckets); math.Abs(got-c.want) > 1e-9 {
+			t.Errorf("%v of %v: %v, want %v", c.q, c.buckets, got, c.want)
+		}
+	}
+}
+
+func TestSamplesQuantile(t *testing.T) {
+	before := Samples{`took_bucket{uri="/a",le="1"}`: 10, `took_bucket{uri="/a",le="+Inf"}`: 10}
+	now := Samples{`took_bucket{uri="/a",le="1"}`: 20, `took_bucket{uri="/a",le="+Inf"}`: 20, `took_bucket{uri="/b",le="1"}`: 0, `took_bucket{uri="/b",le="+Inf"}`: 30}
+	if got := now.Quantile(0.5, before, "took", `uri="/a"`); got != 0.5 {
+		t.Errorf("of one series: %v, want 0.5", got)
+	}
+	if got := now.Quantile(0.125, before, "took"); got != 0.5 {
+		t.Errorf("of both: %v, want 0.5", got)
 	}
 }

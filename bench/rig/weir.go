@@ -1,15 +1,12 @@
 package rig
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
-	"math"
 	"net/http"
-	"strconv"
 	"strings"
 	"time"
 
@@ -230,79 +227,4 @@ func do(req *http.Request) ([]byte, error) {
 		return nil, fmt.Errorf("%s %s: %s: %s", req.Method, req.URL, resp.Status, bytes.TrimSpace(answer))
 	}
 	return answer, nil
-}
-
-// Samples are the metrics of a program at one moment, by name with labels.
-type Samples map[string]float64
-
-// Scrape reads the metrics of the program at addr.
-func Scrape(ctx context.Context, addr string) (Samples, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+addr+"/metrics", nil)
-	if err != nil {
-		return nil, err
-	}
-	text, err := do(req)
-	if err != nil {
-		return nil, err
-	}
-	samples := make(Samples)
-	for lines := bufio.NewScanner(bytes.NewReader(text)); lines.Scan(); {
-		line := lines.Text()
-		i := strings.LastIndexByte(line, ' ')
-		if i < 0 || strings.HasPrefix(line, "#") {
-			continue
-		}
-		v, err := strconv.ParseFloat(line[i+1:], 64)
-		if err != nil {
-			return nil, fmt.Errorf("scrape %s: %q: %w", addr, line, err)
-		}
-		samples[line[:i]] = v
-	}
-	return samples, nil
-}
-
-// Sum adds all samples of a family that carry every one of the labels, each
-// written as name="value".
-func (s Samples) Sum(family string, labels ...string) (sum float64) {
-next:
-	for name, v := range s {
-		if name != family && !strings.HasPrefix(name, family+"{") {
-			continue
-		}
-		for _, l := range labels {
-			if !strings.Contains(name, l) {
-				continue next
-			}
-		}
-		sum += v
-	}
-	return sum
-}
-
-// Quantile is an upper bound of a quantile of a histogram without other labels, in its
-// unit; 0 when nothing was observed.
-func (s Samples) Quantile(family string, q float64) float64 {
-	all := s[family+"_count"]
-	least := math.Inf(1)
-	for name, n := range s {
-		text, ok := strings.CutPrefix(name, family+`_bucket{le="`)
-		if bound, err := strconv.ParseFloat(strings.TrimSuffix(text, `"}`), 64); ok && err == nil && n >= q*all {
-			least = min(least, bound)
-		}
-	}
-	if all == 0 {
-		return 0
-	}
-	return least
-}
-
-// Since is by how much a sum has grown since an earlier moment.
-func (s Samples) Since(before Samples, family string, labels ...string) float64 {
-	return s.Sum(family, labels...) - before.Sum(family, labels...)
-}
-
-// Served is how many requests to /api/test the target answered 200 so far.
-func Served(ctx context.Context, targetAddr string) (uint64, error) {
-	s, err := Scrape(ctx, targetAddr)
-	return uint64(s.Sum("http_server_requests_seconds_count", `uri="/api/test"`, `status="200"`)), err
 }

@@ -3,8 +3,6 @@ package scenario
 import (
 	"context"
 	"math"
-	"strconv"
-	"strings"
 	"time"
 
 	"weir/bench/rig"
@@ -64,7 +62,7 @@ func between(before, now *reading, at time.Duration) Sample {
 	}
 	s := Sample{At: at, Forwarded: rate("forwarded"), Rejected: rate("rejected"), Limit: permits(now.proxy), Forecast: math.NaN(),
 		Queue: now.target.Sum("target_queue_length"), FailOpen: now.proxy[`ratelimiter_mode{type="failopen"}`] == 1,
-		TargetP95: quantile(0.95, growth(before.target, now.target, "http_server_requests_seconds_bucket"))}
+		TargetP95: now.target.Quantile(0.95, before.target, "http_server_requests_seconds", `uri="/api/test"`)}
 	if v, there := now.proxy["ratelimiter_adaptive_predicted_rps"]; there && v > 0 {
 		s.Forecast = v
 	}
@@ -80,23 +78,4 @@ func permits(proxy rig.Samples) float64 {
 		return proxy["ratelimiter_current_limit"] / proxy["ratelimiter_window_seconds"]
 	}
 	return proxy["ratelimiter_token_fill_rate"]
-}
-
-// growth is by how much the buckets of a histogram have grown, by their upper
-// bounds, over all its series.
-func growth(before, now rig.Samples, family string) map[float64]float64 {
-	grown := make(map[float64]float64)
-	for name, v := range now {
-		rest, ours := strings.CutPrefix(name, family+"{")
-		_, le, bounded := strings.Cut(rest, `le="`)
-		if !ours || !bounded || !strings.Contains(rest, `uri="/api/test"`) {
-			continue
-		}
-		le, _, _ = strings.Cut(le, `"`)
-		bound, err := strconv.ParseFloat(strings.Replace(le, "+Inf", "inf", 1), 64)
-		if err == nil {
-			grown[bound] += v - before[name]
-		}
-	}
-	return grown
 }

@@ -60,26 +60,6 @@ func TestMatrix(t *testing.T) {
 	}
 }
 
-func TestQuantile(t *testing.T) {
-	inf := math.Inf(1)
-	for _, c := range []struct {
-		q       float64
-		buckets map[float64]float64
-		want    float64
-	}{
-		{0.5, nil, 0},
-		{0.5, map[float64]float64{1: 0, inf: 0}, 0},
-		{0.5, map[float64]float64{1: 10, 2: 20, inf: 20}, 1},
-		{0.75, map[float64]float64{1: 10, 2: 20, inf: 20}, 1.5},
-		{0.95, map[float64]float64{1: 10, 2: 20, inf: 40}, 2},
-		{0.05, map[float64]float64{1: 10, 2: 20, inf: 20}, 0.1},
-	} {
-		if got := quantile(c.q, c.buckets); math.Abs(got-c.want) > 1e-9 {
-			t.Errorf("%v of %v: %v, want %v", c.q, c.buckets, got, c.want)
-		}
-	}
-}
-
 func TestPermits(t *testing.T) {
 	for _, c := range []struct {
 		proxy rig.Samples
