@@ -108,7 +108,7 @@ func (x *Exchange) HandleWake(now time.Time) {
 		return
 	}
 	x.request.become(requestCollecting)
-	x.proceed(now)
+	x.admitted(now)
 }
 
 // leave gives the places back that a request had booked whose client is gone.
@@ -141,14 +141,8 @@ func (x *Exchange) HandleAnswer(now time.Time, ans *store.Answer) {
 	x.decided(now, ans, x.env.asked)
 	switch x.request {
 	case requestCollecting:
-		x.proceed(now)
+		x.admitted(now)
 	}
-}
-
-// proceed goes on with an admitted request in a later call.
-func (x *Exchange) proceed(now time.Time) {
-	x.awaitBody(now)
-	x.admitted(now)
 }
 
 // HandleUnread says that a request that is Refused is not read further: whole says that

@@ -48,11 +48,9 @@ func (x *Exchange) HandleHead(now time.Time, h *http1.Head, began time.Time, las
 	}
 	switch x.request {
 	case requestAsked, requestQueued:
-		x.beginForward(now, h) // the head is not there any more when it goes on
-		// Nothing is due of the body meanwhile, and the store has its own deadline.
-		x.bodyBy, x.rateBy, x.deadline = time.Time{}, time.Time{}, time.Time{}
+		x.beginForward(h) // the head is not there any more when it goes on
 	case requestCollecting:
-		x.beginForward(now, h)
+		x.beginForward(h)
 		x.admitted(now)
 	case requestRefused:
 		x.keepAccept(h)
@@ -92,15 +90,6 @@ func forwardsLeft(h *http1.Head) int {
 	return int(n)
 }
 
-// admitted goes on with a request that may pass: a body that is known to be
-// larger than what is collected is streamed from the start.
-func (x *Exchange) admitted(now time.Time) {
-	x.continueBody()
-	if x.length > x.env.Settings.BufferBytesMax {
-		x.stream(now)
-	}
-}
-
 // isOwn reports whether the proxy answers this path itself.
 func (set *Settings) isOwn(path []byte) bool {
 	if len(path) < 2 {
@@ -124,7 +113,7 @@ func (set *Settings) isOwn(path []byte) bool {
 
 // beginForward appends the head for the target. The body, if there is one, is
 // appended behind it as it arrives.
-func (x *Exchange) beginForward(now time.Time, h *http1.Head) {
+func (x *Exchange) beginForward(h *http1.Head) {
 	x.upgrade = string(x.asksUpgrade(h))
 	if x.length == 0 && h.Method.Idempotent() && x.upgrade == "" {
 		x.replay = replayOnce
@@ -133,7 +122,6 @@ func (x *Exchange) beginForward(now time.Time, h *http1.Head) {
 		x.chunked = codingChunks
 	}
 	x.forward = x.appendForward(x.env.take(), h)
-	x.awaitBody(now)
 }
 
 // asksUpgrade returns the protocols that the request in h may switch to, as
@@ -150,14 +138,6 @@ func (x *Exchange) asksUpgrade(h *http1.Head) []byte {
 		}
 	}
 	return nil
-}
-
-// continueBody says 100 when the client waits for it (RFC 9110 section
-// 10.1.1): the request was admitted.
-func (x *Exchange) continueBody() {
-	if x.expects {
-		x.env.out = append(x.env.out, "HTTP/1.1 100 Continue\r\n\r\n"...)
-	}
 }
 
 // appendForward appends h as it goes to the target: what belongs to the

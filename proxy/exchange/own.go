@@ -30,9 +30,8 @@ func (x *Exchange) beginOwn(now time.Time, h *http1.Head) {
 		}
 	}
 	x.forward = dst
-	x.awaitBody(now)
 	x.response = x.env.take()
-	x.continueBody()
+	x.admitted(now)
 }
 
 // forOwn reports whether a field is passed on to own endpoints: all but those of

@@ -13,6 +13,19 @@ import (
 // rateSpan is over which a body must keep BodyRateMin.
 const rateSpan = 10 * time.Second
 
+// admitted goes on with a request that may pass. A client that waits for 100 gets it (RFC
+// 9110 section 10.1.1). A body that is known to be larger than what is collected is
+// streamed from the start.
+func (x *Exchange) admitted(now time.Time) {
+	if x.expects {
+		x.env.out = append(x.env.out, "HTTP/1.1 100 Continue\r\n\r\n"...)
+	}
+	x.awaitBody(now)
+	if x.length > x.env.Settings.BufferBytesMax && !x.outcome.Own {
+		x.stream(now)
+	}
+}
+
 // awaitBody expects the next piece of a body, if there is to be one.
 func (x *Exchange) awaitBody(now time.Time) {
 	if !x.InBody() {
