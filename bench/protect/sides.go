@@ -38,7 +38,7 @@ func Sides() []Side {
 		{Name: "gate", About: "Weir, GATE=on, told nothing", env: slices.Concat(none, gated)},
 		{Name: "limit-gate", About: fmt.Sprintf("Weir, token %d/s and GATE=on", limitRate), env: slices.Concat(limit, gated)},
 		{Name: "advisor", About: fmt.Sprintf("Weir, token %d/s, GATE=on and the advisor, told %d/s and an SLO of 50 ms, asked every 5 s", limitRate, capacityTold), env: slices.Concat(limit, gated), advisor: true},
-		{Name: "haproxy", About: "HAProxy, nbthread 1, timeout queue a fifth of what is in time, maxconn told the workers and two thirds more"},
+		{Name: "haproxy", About: "HAProxy, nbthread 1, timeout queue a fifth of what is in time, maxconn told the workers, and two thirds more where the target has a queue"},
 		{Name: "failsafe", About: "failsafe-go 0.9.6, adaptive limiter with its defaults (no queue) in a reverse proxy of net/http, told nothing"},
 	}
 }
@@ -90,10 +90,14 @@ backend target
 
 // maxconn is how many requests HAProxy is to have at the target: more than there
 // are workers, as a worker that is done would otherwise wait until its answer has
-// been read and the next request has come. That is better without a queue too,
-// although the target refuses some then.
+// been read and the next request has come. Without a queue it is the workers: the target
+// refuses what is more, and these refusals use up the requests that wait in HAProxy.
 func (s *Situation) maxconn() int {
-	return (s.Workers*5/3 + s.Proxies - 1) / s.Proxies
+	most := s.Workers
+	if s.Queue > 0 {
+		most = most * 5 / 3
+	}
+	return (most + s.Proxies - 1) / s.Proxies
 }
 
 // front starts one proxy of a side in front of the target.

@@ -53,7 +53,7 @@ func (g *Gate) judgeRefusals(now time.Time, span time.Duration) bool {
 	switch {
 	case !refuses:
 		f.settle(share)
-	case f.since.IsZero():
+	case f.since.IsZero() || now.Before(f.since): // the clock was set back
 		f.since = now.Add(-span)
 	}
 	if span < spanMin || g.probe.limit > 0 {
