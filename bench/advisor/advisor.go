@@ -82,12 +82,13 @@ func Run(ctx context.Context, args []string, out io.Writer) error {
 
 // show prints all tables.
 func show(out io.Writer, plays []*played, names []string) []verdict {
-	printAll(out, "Closed loop", served, plays, names)
-	printAll(out, "How the limit moved", moved, plays, names)
-	printBy(out, "event", plays, names, func(p *played) string { return p.Event })
-	printBy(out, "trace", plays, names, func(p *played) string { return p.Trace })
-	printLosses(out, plays, names)
-	verdicts := judge(plays, advisorName)
+	f := field{plays, names}
+	f.printAll(out, "Closed loop", served)
+	f.printAll(out, "How the limit moved", moved)
+	f.printBy(out, "event", func(p *played) string { return p.Event })
+	f.printBy(out, "trace", func(p *played) string { return p.Trace })
+	f.printLosses(out)
+	verdicts := f.judge(advisorName)
 	printVerdicts(out, verdicts)
 	return verdicts
 }

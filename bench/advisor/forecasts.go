@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -169,32 +170,34 @@ func printSpikes(out io.Writer, list []*replayed) {
 	fmt.Fprint(out, "\nA rise is announced when an alarm is raised before it, within the horizon and three minutes more. Who is always in alarm raises none.\n")
 }
 
+// coldAges are the ends of the stages of a history's age that have a column.
+var coldAges = []time.Duration{5 * time.Minute, 30 * time.Minute, 6 * time.Hour, 48 * time.Hour, 192 * time.Hour}
+
 // printCold prints how forecasts get better with history.
 func printCold(out io.Writer, list []*replayed) {
 	fmt.Fprint(out, "\n### Forecasts by age of the history: error in parts of the last value's (share inside of q05 to q95)\n\n")
 	report.Head(out, "series", "horizon", "to 5 min", "30 min", "6 h", "2 d", "8 d", "more")
-	ages := [...]time.Duration{5 * time.Minute, 30 * time.Minute, 6 * time.Hour, 48 * time.Hour, 192 * time.Hour}
 	for _, r := range list {
 		if r == nil {
 			continue
 		}
 		for h, stages := range r.cold {
-			cells := make([]string, len(ages)+1)
-			for i := range cells {
-				cells[i] = "–"
-			}
-			for _, s := range stages {
-				at := len(ages)
-				for i, age := range ages {
-					if s.To == age {
-						at = i
-					}
-				}
-				cells[at] = fmt.Sprintf("%.2f (%.2f)", s.Score.MASE, s.Score.Within)
-			}
-			report.Row(out, append([]string{r.run.Trace.Name, r.run.Horizons[h].String()}, cells...)...)
+			report.Row(out, append([]string{r.run.Trace.Name, r.run.Horizons[h].String()}, coldCells(stages)...)...)
 		}
 	}
+}
+
+// coldCells is a cell for each of coldAges, and one for what is older.
+func coldCells(stages []backtest.Stage) []string {
+	cells := slices.Repeat([]string{"–"}, len(coldAges)+1)
+	for _, s := range stages {
+		at := slices.Index(coldAges, s.To)
+		if at < 0 {
+			at = len(coldAges)
+		}
+		cells[at] = fmt.Sprintf("%.2f (%.2f)", s.Score.MASE, s.Score.Within)
+	}
+	return cells
 }
 
 func printTable(out io.Writer, title string, t backtest.Table) {

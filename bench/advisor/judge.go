@@ -12,8 +12,7 @@ import (
 const (
 	lossMax     = 1.0  // % of what a perfect gate answers in time, mean
 	overloadMax = 5.0  // seconds of an hour, mean
-	lowMax      = 1.0  // % rejected below 85 % of the capacity, mean
-	switchesMax = 0    // of the algorithm
+	lowMax      = 1.0  // % rejected below 85 % of the capacity, more than the perfect gate, mean
 	rounding    = 1e-9 // that no line is missed by
 )
 
@@ -51,9 +50,9 @@ func (v *verdict) word() string {
 }
 
 // judge holds the advisor against the acceptance lines.
-func judge(plays []*played, name string) (list []verdict) {
+func (f *field) judge(name string) (list []verdict) {
 	add := func(line string, bound float64, of func(p *played, r *closedloop.Result) float64, typical func([]float64) float64) {
-		all, by := over(plays, name, of), bySeed(plays, name, of, typical)
+		all, by := f.over(name, of), f.bySeed(name, of, typical)
 		if len(by) == 0 {
 			return
 		}
@@ -64,8 +63,10 @@ func judge(plays []*played, name string) (list []verdict) {
 	worst := func(vs []float64) float64 { return vs[len(vs)-1] }
 	add("mean loss % against the perfect gate", lossMax, loss, report.Mean)
 	add("mean overload, seconds of an hour", overloadMax, func(_ *played, r *closedloop.Result) float64 { return perHour(float64(r.Overload), r) }, report.Mean)
-	add("mean share % rejected while demand is below 85 % of the capacity", lowMax, func(_ *played, r *closedloop.Result) float64 { return 100 * r.LowShare() }, report.Mean)
-	add("most switches of the algorithm within an hour", switchesMax, func(_ *played, r *closedloop.Result) float64 { return float64(r.SwitchesPH) }, worst)
+	add("mean share % rejected while demand is below 85 % of the capacity, more than by the perfect gate", lowMax,
+		func(p *played, r *closedloop.Result) float64 {
+			return 100 * (r.LowShare() - p.results[perfectName].LowShare())
+		}, report.Mean)
 	add("recommendations beyond the proxy's guard rails in any run", 0, func(_ *played, r *closedloop.Result) float64 { return float64(len(r.Violations)) }, worst)
 	return list
 }

@@ -14,15 +14,15 @@ const lossesShown = 12
 
 // printLosses prints the scenarios in which the advisor falls behind the perfect
 // gate most, and who did best there of those who know no more than it does.
-func printLosses(out io.Writer, plays []*played, names []string) {
+func (f *field) printLosses(out io.Writer) {
 	fmt.Fprint(out, "\n### Where the advisor loses most\n\n")
 	report.Head(out, "scenario", "loss %", "overload s/h", "below need %", "above capacity %", "rejected needlessly %", "who did best", "its loss %")
-	sorted := slices.Clone(plays)
+	sorted := slices.Clone(f.plays)
 	worst := func(p *played) float64 { return loss(p, p.results[advisorName]) }
 	slices.SortStableFunc(sorted, func(a, b *played) int { return cmp.Compare(worst(b), worst(a)) })
 	for _, p := range sorted[:min(lossesShown, len(sorted))] {
 		r := p.results[advisorName]
-		best := p.best(names)
+		best := p.best(f.names)
 		report.Row(out, p.Name, fmt.Sprintf("%.1f", worst(p)), fmt.Sprintf("%.0f", perHour(float64(r.Overload), r)), fmt.Sprintf("%.1f", 100*r.BelowNeed),
 			fmt.Sprintf("%.1f", 100*r.AboveCapacity), fmt.Sprintf("%.2f", 100*r.NeedlessShare()), best, fmt.Sprintf("%.1f", loss(p, p.results[best])))
 	}

@@ -84,13 +84,10 @@ var sizes = []size{
 // the peaks, the clients that come again, the workers and the cycles. It takes every
 // so many, each with all seeds.
 func (z size) matrix(all []*trace) (scenarios []*closedloop.Scenario) {
-	for seed := range z.seeds {
-		for e := range events {
-			for t := range all {
-				if (e+t)%z.every == 0 {
-					scenarios = append(scenarios, z.scenario(all, t, e, seed))
-				}
-			}
+	for i := range z.seeds * len(events) * len(all) {
+		t, e, seed := i%len(all), i/len(all)%len(events), i/len(all)/len(events)
+		if (e+t)%z.every == 0 {
+			scenarios = append(scenarios, z.scenario(all, t, e, seed))
 		}
 	}
 	return scenarios

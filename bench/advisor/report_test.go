@@ -47,7 +47,7 @@ func TestReport(t *testing.T) {
 	if strings.Contains(text, "NaN") {
 		t.Errorf("not a number in\n%s", text)
 	}
-	if len(verdicts) != 5 || verdicts[0].Word != "none: seeds of each scenario: 1" {
+	if len(verdicts) != 4 || verdicts[0].Word != "none: seeds of each scenario: 1" {
 		t.Errorf("%d verdicts: %+v", len(verdicts), verdicts)
 	}
 	for _, s := range report.Parse(text) {
@@ -127,7 +127,7 @@ func TestJudge(t *testing.T) {
 		{append(both, world("drift", 1000, 0)), "loss", 2. / 3, 2. / 3, 2. / 3, "none: seeds of each scenario: 1"},
 	} {
 		found := false
-		for _, v := range judge(test.plays, advisorName) {
+		for _, v := range (&field{plays: test.plays}).judge(advisorName) {
 			if !strings.Contains(v.Line, test.part) {
 				continue
 			}

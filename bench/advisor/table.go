@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"io"
-	"math"
 	"slices"
 
 	"weir/bench/closedloop"
@@ -21,8 +20,7 @@ type measure struct {
 	name   string
 	digits int
 	of     func(p *played, r *closedloop.Result) float64
-	least  bool // the worst is the least; otherwise the most
-	worst  bool // it is shown
+	worst  bool // the most is shown too
 }
 
 func perHour(v float64, r *closedloop.Result) float64 { return v * 3600 / float64(max(1, r.Seconds)) }
@@ -36,60 +34,76 @@ func loss(p *played, r *closedloop.Result) float64 {
 // served are the columns about what clients and the target felt. Shares are in
 // percent.
 var served = []measure{
-	{"loss %", 1, loss, false, true},
-	{"overload s/h", 0, func(_ *played, r *closedloop.Result) float64 { return perHour(float64(r.Overload), r) }, false, true},
-	{"queue area s²/h", 0, func(_ *played, r *closedloop.Result) float64 { return perHour(r.QueueArea, r) }, false, false},
-	{"p95 ms", 0, func(_ *played, r *closedloop.Result) float64 { return 1000 * r.P95 }, false, true},
-	{"p99 ms", 0, func(_ *played, r *closedloop.Result) float64 { return 1000 * r.P99 }, false, false},
-	{"5xx %", 2, func(_ *played, r *closedloop.Result) float64 { return 100 * r.ErrorShare() }, false, true},
-	{"needless %", 2, func(_ *played, r *closedloop.Result) float64 { return 100 * r.NeedlessShare() }, false, true},
-	{"needless % below 85 %", 2, func(_ *played, r *closedloop.Result) float64 { return 100 * r.LowShare() }, false, true},
-	{"missed %", 2, func(_ *played, r *closedloop.Result) float64 { return 100 * r.MissedShare() }, false, true},
+	{"loss %", 1, loss, true},
+	{"overload s/h", 0, func(_ *played, r *closedloop.Result) float64 { return perHour(float64(r.Overload), r) }, true},
+	{"queue area s²/h", 0, func(_ *played, r *closedloop.Result) float64 { return perHour(r.QueueArea, r) }, false},
+	{"p95 ms", 0, func(_ *played, r *closedloop.Result) float64 { return 1000 * r.P95 }, true},
+	{"p99 ms", 0, func(_ *played, r *closedloop.Result) float64 { return 1000 * r.P99 }, false},
+	{"5xx %", 2, func(_ *played, r *closedloop.Result) float64 { return 100 * r.ErrorShare() }, true},
+	{"needless %", 2, func(_ *played, r *closedloop.Result) float64 { return 100 * r.NeedlessShare() }, true},
+	{"needless % below 85 %", 2, func(_ *played, r *closedloop.Result) float64 { return 100 * r.LowShare() }, true},
+	{"missed %", 2, func(_ *played, r *closedloop.Result) float64 { return 100 * r.MissedShare() }, true},
 }
 
 // moved are the columns about how the limit moved.
 var moved = []measure{
-	{"limit below need %", 1, func(_ *played, r *closedloop.Result) float64 { return 100 * r.BelowNeed }, false, false},
-	{"of the time", 0, func(_ *played, r *closedloop.Result) float64 { return 100 * r.BelowNeedTime }, false, false},
-	{"above capacity %", 1, func(_ *played, r *closedloop.Result) float64 { return 100 * r.AboveCapacity }, false, false},
-	{"of the time", 0, func(_ *played, r *closedloop.Result) float64 { return 100 * r.AboveCapacityTime }, false, false},
-	{"updates/h", 0, func(_ *played, r *closedloop.Result) float64 { return perHour(float64(r.Updates), r) }, false, false},
-	{"Σ abs(Δ ln limit)/h", 1, func(_ *played, r *closedloop.Result) float64 { return perHour(r.Variation, r) }, false, false},
-	{"switches/h at most", 0, func(_ *played, r *closedloop.Result) float64 { return float64(r.SwitchesPH) }, false, true},
-	{"violations", 0, func(_ *played, r *closedloop.Result) float64 { return float64(len(r.Violations)) }, false, true},
-	{"recovery s", 0, func(_ *played, r *closedloop.Result) float64 { return r.Recovery }, false, true},
+	{"limit below need %", 1, func(_ *played, r *closedloop.Result) float64 { return 100 * r.BelowNeed }, false},
+	{"of the time", 0, func(_ *played, r *closedloop.Result) float64 { return 100 * r.BelowNeedTime }, false},
+	{"above capacity %", 1, func(_ *played, r *closedloop.Result) float64 { return 100 * r.AboveCapacity }, false},
+	{"of the time", 0, func(_ *played, r *closedloop.Result) float64 { return 100 * r.AboveCapacityTime }, false},
+	{"updates/h", 0, func(_ *played, r *closedloop.Result) float64 { return perHour(float64(r.Updates), r) }, false},
+	{"Σ abs(Δ ln limit)/h", 1, func(_ *played, r *closedloop.Result) float64 { return perHour(r.Variation, r) }, false},
+	{"violations", 0, func(_ *played, r *closedloop.Result) float64 { return float64(len(r.Violations)) }, true},
+	{"recovery s", 0, func(_ *played, r *closedloop.Result) float64 { return r.Recovery }, true},
 }
 
-// over returns a measure of a contestant over scenarios, sorted.
-func over(plays []*played, name string, of func(p *played, r *closedloop.Result) float64) (vs []float64) {
-	for _, p := range plays {
+// A field is scenarios that were played, by contestants of these names.
+type field struct {
+	plays []*played
+	names []string
+}
+
+// over returns a measure of a contestant over the scenarios, sorted.
+func (f *field) over(name string, of func(p *played, r *closedloop.Result) float64) (vs []float64) {
+	for _, p := range f.plays {
 		if r := p.results[name]; r != nil {
-			if v := of(p, r); !math.IsNaN(v) {
-				vs = append(vs, v)
-			}
+			vs = append(vs, of(p, r))
 		}
 	}
 	slices.Sort(vs)
 	return vs
 }
 
+// parts sorts the scenarios by what they have in common; order has the names of the
+// parts, events as they are listed.
+func (f *field) parts(of func(*played) string) (parts map[string]*field, order []string) {
+	parts = make(map[string]*field)
+	for _, p := range f.plays {
+		key := of(p)
+		if parts[key] == nil {
+			parts[key] = &field{names: f.names}
+			order = append(order, key)
+		}
+		parts[key].plays = append(parts[key].plays, p)
+	}
+	slices.SortStableFunc(order, func(a, b string) int { return cmp.Compare(rank(a), rank(b)) })
+	return parts, order
+}
+
 // bySeed returns what is typical of a measure over the scenarios, for each seed that
 // all of them were played with, sorted.
-func bySeed(plays []*played, name string, of func(p *played, r *closedloop.Result) float64, typical func([]float64) float64) (vs []float64) {
-	worlds := make(map[string][]*played)
-	seeds := len(plays)
-	for _, p := range plays {
-		worlds[p.Trace+"/"+p.Event] = append(worlds[p.Trace+"/"+p.Event], p)
-	}
+func (f *field) bySeed(name string, of func(p *played, r *closedloop.Result) float64, typical func([]float64) float64) (vs []float64) {
+	worlds, _ := f.parts(func(p *played) string { return p.Trace + "/" + p.Event })
+	seeds := len(f.plays)
 	for _, w := range worlds {
-		seeds = min(seeds, len(w))
+		seeds = min(seeds, len(w.plays))
 	}
 	for i := range seeds {
-		var same []*played
+		same := field{}
 		for _, w := range worlds {
-			same = append(same, w[i])
+			same.plays = append(same.plays, w.plays[i])
 		}
-		if list := over(same, name, of); len(list) > 0 {
+		if list := same.over(name, of); len(list) > 0 {
 			vs = append(vs, typical(list))
 		}
 	}
@@ -97,68 +111,55 @@ func bySeed(plays []*played, name string, of func(p *played, r *closedloop.Resul
 	return vs
 }
 
-// printAll prints measures of every contestant: the mean, and the worst.
-func printAll(out io.Writer, title string, measures []measure, plays []*played, names []string) {
-	fmt.Fprintf(out, "\n### %s: %d runs, mean (worst)\n\n", title, len(plays))
-	columns := []string{"who chooses the limit"}
-	for _, m := range measures {
-		columns = append(columns, m.name)
-	}
-	report.Head(out, columns...)
-	for _, name := range names {
+// print prints a row for each contestant, with a cell for each column.
+func (f *field) print(out io.Writer, columns []string, cell func(name string, column int) string) {
+	report.Head(out, append([]string{"who chooses the limit"}, columns...)...)
+	for _, name := range f.names {
 		cells := []string{name}
-		for _, m := range measures {
-			vs := over(plays, name, m.of)
-			if len(vs) == 0 {
-				cells = append(cells, "–")
-				continue
-			}
-			worst := vs[len(vs)-1]
-			if m.least {
-				worst = vs[0]
-			}
-			cell := fmt.Sprintf("%.*f", m.digits, report.Mean(vs))
-			if m.worst {
-				cell += fmt.Sprintf(" (%.*f)", m.digits, worst)
-			}
-			cells = append(cells, cell)
+		for i := range columns {
+			cells = append(cells, cell(name, i))
 		}
 		report.Row(out, cells...)
 	}
 }
 
+// printAll prints measures of every contestant: the mean, and the worst.
+func (f *field) printAll(out io.Writer, title string, measures []measure) {
+	fmt.Fprintf(out, "\n### %s: %d runs, mean (worst)\n\n", title, len(f.plays))
+	var columns []string
+	for _, m := range measures {
+		columns = append(columns, m.name)
+	}
+	f.print(out, columns, func(name string, column int) string {
+		m := &measures[column]
+		vs := f.over(name, m.of)
+		cell := fmt.Sprintf("%.*f", m.digits, report.Mean(vs))
+		if m.worst && len(vs) > 0 {
+			cell += fmt.Sprintf(" (%.*f)", m.digits, vs[len(vs)-1])
+		}
+		return cell
+	})
+}
+
 // printBy prints the loss against the perfect gate in the parts that a scenario
 // belongs to: the median and the mean, and with enough seeds the least and the most
 // of the seeds' means.
-func printBy(out io.Writer, title string, plays []*played, names []string, part func(*played) string) {
+func (f *field) printBy(out io.Writer, title string, part func(*played) string) {
 	fmt.Fprintf(out, "\n### Loss %% against the perfect gate by %s: median / mean (least … most of the seeds' means)\n\n", title)
-	parts := make(map[string][]*played)
-	var order []string
-	for _, p := range plays {
-		key := part(p)
-		if parts[key] == nil {
-			order = append(order, key)
-		}
-		parts[key] = append(parts[key], p)
-	}
-	slices.SortFunc(order, func(a, b string) int { return cmp.Compare(rank(a), rank(b)) })
-	columns := []string{"who chooses the limit"}
+	parts, order := f.parts(part)
+	var columns []string
 	for _, key := range order {
-		columns = append(columns, fmt.Sprintf("%s (%d)", key, len(parts[key])))
+		columns = append(columns, fmt.Sprintf("%s (%d)", key, len(parts[key].plays)))
 	}
-	report.Head(out, columns...)
-	for _, name := range names {
-		cells := []string{name}
-		for _, key := range order {
-			vs := over(parts[key], name, loss)
-			cell := fmt.Sprintf("%.1f / %.1f", report.Median(vs), report.Mean(vs))
-			if by := bySeed(parts[key], name, loss, report.Mean); len(by) >= seedsLeast {
-				cell += fmt.Sprintf(" (%.1f … %.1f)", by[0], by[len(by)-1])
-			}
-			cells = append(cells, cell)
+	f.print(out, columns, func(name string, column int) string {
+		p := parts[order[column]]
+		vs := p.over(name, loss)
+		cell := fmt.Sprintf("%.1f / %.1f", report.Median(vs), report.Mean(vs))
+		if by := p.bySeed(name, loss, report.Mean); len(by) >= seedsLeast {
+			cell += fmt.Sprintf(" (%.1f … %.1f)", by[0], by[len(by)-1])
 		}
-		report.Row(out, cells...)
-	}
+		return cell
+	})
 }
 
 // rank is where an event stands in the list of events; others stay in the order

@@ -31,7 +31,6 @@ type meter struct {
 	k       int
 	before  Result // when the moment began
 	moment  Moment
-	switchs []float64 // when the algorithm changed
 }
 
 func newMeter(s *Scenario) meter {
@@ -148,8 +147,8 @@ func (m *meter) over(v *visit, latency float64, good bool) {
 	}
 }
 
-// changed is told that limit c takes the place of old.
-func (m *meter) changed(now float64, old, c limit.Config, rate float64) {
+// changed is told that a limit of rate takes the place of old.
+func (m *meter) changed(old limit.Config, rate float64) {
 	if !m.running {
 		return
 	}
@@ -159,18 +158,6 @@ func (m *meter) changed(now float64, old, c limit.Config, rate float64) {
 		return
 	}
 	m.r.Variation += math.Abs(math.Log(rate / before.Rate()))
-	if c.Algorithm == old.Algorithm {
-		return
-	}
-	m.r.Switches++
-	m.switchs = append(m.switchs, now)
-	within := 0
-	for _, at := range m.switchs {
-		if now-at < 3600 {
-			within++
-		}
-	}
-	m.r.SwitchesPH = max(m.r.SwitchesPH, within)
 }
 
 // violation is told that a recommendation has crossed a guard rail of the proxy.

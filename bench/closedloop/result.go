@@ -31,8 +31,6 @@ type Result struct {
 
 	Updates    int
 	Variation  float64 // sum of |ln limit − ln limit before|
-	Switches   int     // of the algorithm
-	SwitchesPH int     // most within an hour
 	Violations []string
 	// Recovery is how many seconds the slowest of the events took until 30 seconds
 	// brought 90 % of the goodput possible.

@@ -3,7 +3,6 @@ package closedloop
 import (
 	"fmt"
 	"math"
-	"time"
 
 	"weir/proxy/guard"
 	"weir/proxy/limit"
@@ -51,8 +50,7 @@ type run struct {
 	config  limit.Config // in force
 	rate    float64      // of config
 	rails   guard.Rails
-	switchd time.Time // when the algorithm changed
-	origin  int64     // start in microseconds since the epoch
+	origin  int64 // start in microseconds since the epoch
 	promise float64
 	fits    bool    // whether all demand of this second fits
 	low     bool    // whether the demand of this second is below what always fits
@@ -64,23 +62,20 @@ type run struct {
 	meter   meter
 }
 
-// The proxy's own guard rails have these by default.
-const (
-	railStep  = 4
-	railDwell = 3 * time.Minute
-)
+// railStep is how far a limit goes in one step by default in the proxy's guard rails.
+const railStep = 4
 
 // Run plays the scenario under the control. The error says that the control chose
 // a limit which there cannot be.
 func Run(s *Scenario, c Control) (*Result, error) {
 	least, most := s.Bounds()
 	r := &run{s: s, c: c, crowd: newCrowd(s), queue: newQueue(&s.Target, s.Seed), origin: s.Demand.Start.UnixMicro(),
-		rails:   guard.Rails{Min: least, Max: most, Step: railStep, Dwell: railDwell},
+		rails:   guard.Rails{Min: least, Max: most, Step: railStep},
 		promise: s.Promise(), applyAt: math.Inf(1), snaps: newSnapshots(s), meter: newMeter(s)}
 	if c.Gate {
 		r.door = newDoor(s.Demand.Start)
 	}
-	if err := r.apply(0, c.Initial); err != nil {
+	if err := r.apply(c.Initial); err != nil {
 		return nil, err
 	}
 	r.meter.begin()
@@ -134,7 +129,7 @@ func (r *run) until(now float64) error {
 			return nil
 		case r.applyAt == next:
 			r.applyAt = math.Inf(1)
-			if err := r.apply(next, r.waiting); err != nil {
+			if err := r.apply(r.waiting); err != nil {
 				return err
 			}
 		default:
@@ -155,15 +150,12 @@ func (r *run) advise() error {
 	if !changed {
 		return nil
 	}
-	v, err := r.rails.Judge(n.At, guard.Position{Config: r.config, Switched: r.switchd}, wanted)
+	v, err := r.rails.Judge(n.At, guard.Position{Config: r.config}, wanted)
 	if err != nil {
 		return fmt.Errorf("recommended at %.0f s: %w", n.Elapsed, err)
 	}
 	for _, rail := range v.Crossed {
 		r.meter.violation(n.Elapsed, fmt.Sprintf("%v: %s", rail, v.String()))
-	}
-	if v.Config.Algorithm != r.config.Algorithm {
-		r.switchd = n.At
 	}
 	r.waiting, r.applyAt = v.Config, n.Elapsed+applyAfter
 	return nil
@@ -269,7 +261,7 @@ func (r *run) over(now float64, v *visit) {
 }
 
 // apply puts a limit into force.
-func (r *run) apply(now float64, c limit.Config) error {
+func (r *run) apply(c limit.Config) error {
 	if c == r.config {
 		return nil
 	}
@@ -281,7 +273,7 @@ func (r *run) apply(now float64, c limit.Config) error {
 	if c.Algorithm == limit.Off {
 		rate = 0 // none
 	}
-	r.meter.changed(now, r.config, c, rate)
+	r.meter.changed(r.config, rate)
 	r.config, r.lim, r.rate = c, l, rate
 	return nil
 }
