@@ -18,9 +18,11 @@ func startDecisions(e *service.Env, c *config.Config, socks *sockets, cfg *confi
 	if socks.decision == nil {
 		return nil
 	}
+	set := c.Session()
 	port, err := decision.Start(decision.Config{
 		Socket: socks.decision, Loop: c.Loop(), Store: cfg.store, Documents: []string{admin.ConfigName, admin.RulesName}, Quiet: cfg.memory() != nil,
-		Access:  decision.Access{Token: c.Decision.Token, Edit: e.Guard.Token, EditOpen: e.Guard.Open},
+		Access: decision.Access{Token: c.Decision.Token, Edit: e.Guard.Token, EditOpen: e.Guard.Open, Local: c.Decision.Local(), Open: c.Decision.Open},
+		Policy: cfg.policies.Policy, TrustedProxies: set.TrustedProxies, PreflightsApart: set.PreflightsApart, Style: set.Style, Pages: cfg.templates.Pages(),
 		Healthy: e.Health.Ready, DrainTimeout: c.DrainTimeout,
 	})
 	if err != nil {

@@ -3,11 +3,13 @@ package check
 import (
 	"crypto/sha256"
 	"crypto/subtle"
+	"net/netip"
 	"strings"
 	"time"
 
 	"weir/internal/http1"
 	"weir/proxy/asks"
+	"weir/proxy/decide"
 	"weir/proxy/store"
 )
 
@@ -25,6 +27,8 @@ const (
 // Immutable after New.
 type Access struct {
 	Token    string // who has it may ask; empty: everybody whom the port is open to
+	Local    bool   // the port is open to this machine only: whoever asks may describe requests
+	Open     bool   // everybody may
 	Edit     string // who has it may do everything
 	EditOpen bool   // everybody who may ask may edit, too
 }
@@ -38,8 +42,8 @@ const (
 	editing
 )
 
-// of returns what the bearer of an Authorization field may do.
-func (a *Access) of(authorization []byte) rights {
+// of returns what the bearer of an Authorization field may do, and whether for a token.
+func (a *Access) of(authorization []byte) (r rights, tokened bool) {
 	scheme, brought, _ := strings.Cut(string(authorization), " ")
 	bears := func(token string) bool { // sums of equal length, so that the time tells nothing
 		want, sum := sha256.Sum256([]byte(token)), sha256.Sum256([]byte(strings.TrimSpace(brought)))
@@ -47,13 +51,17 @@ func (a *Access) of(authorization []byte) rights {
 	}
 	switch {
 	case a.Edit != "" && bears(a.Edit):
-		return editing
-	case a.Token != "" && !bears(a.Token):
-		return nothing
-	case a.EditOpen:
-		return editing
+		return editing, true
+	case a.Token != "":
+		if !bears(a.Token) {
+			return nothing, false
+		}
+		tokened = true
 	}
-	return asking
+	if a.EditOpen {
+		return editing, tokened
+	}
+	return asking, tokened
 }
 
 // Documents are what a master shows its sidecars.
@@ -84,11 +92,12 @@ type API uint8
 const (
 	Other  API = iota // health, and what is not there
 	Remote            // for sidecars
+	Check             // for other proxies
 	APIs
 )
 
 // String is the value of the label api.
-func (a API) String() string { return [...]string{"other", "remote"}[a] }
+func (a API) String() string { return [...]string{"other", "remote", "check"}[a] }
 
 // An Env is what the sessions of one loop have in common: what they need of the rim, the
 // effects of the one that was told something last, and memory that only one needs at a
@@ -99,14 +108,22 @@ type Env struct {
 	Access *Access
 	// Ask has the store decide; done is called later unless it returns true.
 	Ask func(now time.Time, ask *store.Ask, ans *store.Answer, done store.Done) bool
-	// Release gives a place in a queue back.
-	Release func(now time.Time, r *store.Release)
+	// Release gives a place in a queue back, booked in that mode.
+	Release func(now time.Time, c *store.Counter, slot int64, mode store.Mode)
 	// Mode is how the store answers now.
 	Mode func() store.Mode
 	// Documents are as they were read last; nil: they have not been.
 	Documents func() *Documents
 	// Edit has a key edited and HandleEdited called; false: too many wait.
 	Edit func(s *Session, e *Edit) bool
+	// Policy is what is enforced for described requests.
+	Policy func() *decide.Policy
+	// Trusted reports whether an address is that of a trusted proxy.
+	Trusted func(netip.Addr) bool
+	// PreflightsApart has preflights be counted apart.
+	PreflightsApart bool
+	// Answers writes refusals.
+	Answers decide.Answers
 	// Healthy reports whether the port wants requests.
 	Healthy func() bool
 	// Answered is told after an exchange has ended that waited.
@@ -122,10 +139,15 @@ type Env struct {
 	question asks.Question
 	answer   store.Answer
 	pending  []*pending // to use again
-	body     []byte     // of the answer under construction
-	extra    []byte     // its fields
-	dateAt   int64      // second of date
-	date     []byte
+
+	described described
+	matched   decide.Case
+	verdict   decide.Verdict
+	shadow    store.Ask
+	body      []byte // of the answer under construction
+	extra     []byte // its fields
+	dateAt    int64  // second of date
+	date      []byte
 }
 
 // outBytesKept and pendingKept bound the memory that is kept for later.

@@ -17,6 +17,7 @@ type route uint8
 const (
 	routeNone     route = iota // nothing: 404
 	routeHealth                // GET /healthcheck
+	routeCheck                 // /check/…
 	routeDecide                // POST /v1/decide
 	routeMarks                 // GET /v1/marks
 	routeDocument              // GET /v1/documents/NAME
@@ -32,8 +33,11 @@ func (r route) wants() http1.Method {
 }
 
 func (r route) api() API {
-	if r >= routeDecide {
+	switch {
+	case r >= routeDecide:
 		return Remote
+	case r == routeCheck:
+		return Check
 	}
 	return Other
 }
@@ -51,6 +55,8 @@ func (s *Session) find(h *http1.Head) {
 		s.route = routeMarks
 	case path == "/v1/edit":
 		s.route = routeEdit
+	case strings.HasPrefix(path, checkPrefix):
+		s.route = routeCheck
 	case strings.HasPrefix(path, documentsPath):
 		s.route, s.name = routeDocument, path[len(documentsPath):]
 	default:
@@ -64,6 +70,7 @@ func (s *Session) handleEnd(now time.Time) {
 	switch {
 	case s.route == routeNone:
 		s.fail(now, 404, "there is nothing here")
+	case s.route == routeCheck: // is answered by its head
 	case s.route == routeHealth:
 		s.health(now)
 	case s.route == routeDecide:
@@ -97,7 +104,8 @@ func (s *Session) decide(now time.Time) {
 		return
 	}
 	for i := range q.Releases {
-		e.Release(now, &q.Releases[i])
+		r := &q.Releases[i]
+		e.Release(now, &r.Counter, r.Slot, store.Exact)
 	}
 	s.waits, s.parts = 0, s.room(len(q.Asks))
 	for i := range q.Asks {
@@ -128,8 +136,15 @@ func (s *Session) room(n int) [][]byte {
 // exchange has ended.
 func (s *Session) handleAnswer(now time.Time, index int, ans *store.Answer) bool {
 	s.waits--
-	if s.gone {
+	switch {
+	case s.gone && s.route == routeCheck:
+		s.late(now, ans)
 		return false
+	case s.gone:
+		return false
+	case s.route == routeCheck:
+		s.judge(now, ans)
+		return true
 	}
 	s.parts[index] = asks.AppendAnswer(s.parts[index][:0], ans)
 	if s.waits == 0 {

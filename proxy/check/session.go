@@ -2,10 +2,12 @@ package check
 
 import (
 	"fmt"
+	"net/netip"
 	"time"
 
 	"weir/internal/http1"
 	"weir/proxy/asks"
+	"weir/proxy/decide"
 )
 
 // The times after which a Session ends by itself.
@@ -26,11 +28,14 @@ const (
 	head                 // the rest of a head
 	body                 // the rest of a body, perhaps of none
 	asked                // an answer; no byte is read
+	queued               // its slot in a queue; no byte is read
 	closing              // nothing more: the last answer is given
 )
 
 // String names the state.
-func (s state) String() string { return [...]string{"idle", "head", "body", "asked", "closing"}[s] }
+func (s state) String() string {
+	return [...]string{"idle", "head", "body", "asked", "queued", "closing"}[s]
+}
 
 // A Session is the conversation on one connection; see the package comment. After every
 // call the effects in its Env are to be done before another Session of the loop is told
@@ -56,13 +61,17 @@ type Session struct {
 	draining, unread        bool
 	gone                    bool // the connection is closed
 
+	remote  netip.Addr
+	tokened bool // the Authorization field is the asker's
+	checked checked
+
 	waits int      // asks without an answer
 	parts [][]byte // the answers of all asks, as bytes
 }
 
-// New returns the Session of a connection that was opened at now.
-func New(now time.Time, env *Env) *Session {
-	return &Session{env: env, reader: http1.NewRequestReader(nil), until: now.Add(idleTimeout)}
+// New returns the Session of a connection from an address that was opened at now.
+func New(now time.Time, env *Env, remote netip.Addr) *Session {
+	return &Session{env: env, remote: decide.PlainAddr(remote), reader: http1.NewRequestReader(nil), until: now.Add(idleTimeout)}
 }
 
 // Deadline returns when HandleExpired is to be called; zero means never.
@@ -122,9 +131,15 @@ func (s *Session) handleHead(now time.Time) {
 	s.body = s.body[:0]
 	s.find(h)
 	authorization, _ := h.Value(http1.FieldAuthorization)
-	s.rights = s.env.Access.of(authorization)
+	s.rights, s.tokened = s.env.Access.of(authorization)
 	if status, problem := s.admit(h); status != 0 {
 		s.refuse(now, status, problem)
+		return
+	}
+	if s.route == routeCheck { // its body is never read
+		s.keepAlive = s.keepAlive && h.Framing == http1.BodyNone
+		s.unread = s.unread || h.Framing != http1.BodyNone
+		s.check(now, h)
 		return
 	}
 	if h.Expect == http1.ExpectContinue && h.Framing != http1.BodyNone && !s.unread {
@@ -135,6 +150,11 @@ func (s *Session) handleHead(now time.Time) {
 // admit says how a request is refused whose body is not read; 0: it is not.
 func (s *Session) admit(h *http1.Head) (status int, problem string) {
 	switch {
+	case s.route == routeCheck:
+		if a := s.env.Access; !s.tokened && !a.Open && !s.env.Trusted(s.remote) && !(a.Local && s.remote.IsLoopback()) {
+			return 403, "asker is not trusted"
+		}
+		return 0, ""
 	case s.route != routeNone && s.route != routeHealth && s.rights == nothing:
 		return 401, "needs Authorization: Bearer with the DECISION_TOKEN of this proxy"
 	case s.route == routeEdit && s.rights != editing:
@@ -176,8 +196,13 @@ func (s *Session) HandleExpired(now time.Time) {
 	if s.until.IsZero() || now.Before(s.until) {
 		return
 	}
-	if s.state == idle {
+	switch s.state {
+	case idle:
 		s.close(CloseDrained)
+		return
+	case queued:
+		s.allow(now, s.checked.fields)
+		s.env.Answered(now, s)
 		return
 	}
 	s.refuse(now, 408, "the request did not come in time")
@@ -193,7 +218,12 @@ func (s *Session) HandleDrain(time.Time) {
 }
 
 // HandleClosed is told that the connection is gone. What was asked is answered to nobody.
-func (s *Session) HandleClosed() { s.gone = true }
+func (s *Session) HandleClosed(now time.Time) {
+	s.gone = true
+	if s.state == queued {
+		s.leave(now)
+	}
+}
 
 // wait has the exchange wait for an answer.
 func (s *Session) wait() { s.state, s.until = asked, time.Time{} }

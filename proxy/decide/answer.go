@@ -56,7 +56,7 @@ type Failure struct {
 
 // Refuse answers a request that a verdict refuses, by default with 429 (RFC 6585 section
 // 4), and says everything that a client needs in order to come back at the right time. id
-// is the decision's.
+// is the decision's; nil: nobody can be asked about it.
 func (a *Answers) Refuse(v *Verdict, id []byte, to *Reader) http1.Answer {
 	values := refusal.Values{Error: "rate limit exceeded", Rule: v.Rule.ID, Limit: v.State.Limit, Remaining: v.State.Remaining, RetryAfter: -1, Decision: id}
 	body := append(a.body[:0], `{"error":"rate limit exceeded","rule":`...)
@@ -73,11 +73,12 @@ func (a *Answers) Refuse(v *Verdict, id []byte, to *Reader) http1.Answer {
 		body = appendSeconds(body, after)
 	}
 	a.Extra = v.AppendFields(a.Extra, a.Style.Families)
-	a.Extra = http1.AppendField(a.Extra, DecisionField, id)
+	if id != nil {
+		a.Extra = http1.AppendField(a.Extra, DecisionField, id)
+		body = append(append(append(body, `,"decision":"`...), id...), '"')
+	}
 	a.appendCORS(to)
-	body = append(body, `,"decision":"`...)
-	body = append(body, id...)
-	a.body = append(body, "\"}\n"...)
+	a.body = append(body, "}\n"...)
 	return a.dress(cmp.Or(v.Rule.Refusal.Status, a.Style.Status, 429), &v.Rule.Refusal, &values, to)
 }
 

@@ -5,6 +5,7 @@ import (
 
 	"weir/internal/loop"
 	"weir/proxy/check"
+	"weir/proxy/decide"
 	"weir/proxy/store"
 )
 
@@ -29,7 +30,8 @@ func newRoom(p *Port, l *loop.Loop) *room {
 	r.env = check.Env{
 		Access: &p.cfg.Access, Mode: p.cfg.Store.Mode, Documents: p.documents.current.Load,
 		Ask: r.ask, Release: r.release, Edit: r.edit, Count: p.counts.count,
-		Healthy:  func() bool { return !p.draining.Load() && p.cfg.Healthy() },
+		Healthy: func() bool { return !p.draining.Load() && p.cfg.Healthy() },
+		Policy:  p.cfg.Policy, Trusted: p.trusts, PreflightsApart: p.cfg.PreflightsApart, Answers: decide.Answers{Style: &p.cfg.Style, Pages: p.cfg.Pages},
 		Answered: func(now time.Time, s *check.Session) { s.Owner.(*conn).answered(now) },
 	}
 	return r
@@ -44,8 +46,8 @@ func (r *room) ask(now time.Time, ask *store.Ask, ans *store.Answer, done store.
 	return false
 }
 
-func (r *room) release(now time.Time, rel *store.Release) {
-	r.lane.Release(now, &rel.Counter, rel.Slot, store.Exact)
+func (r *room) release(now time.Time, c *store.Counter, slot int64, mode store.Mode) {
+	r.lane.Release(now, c, slot, mode)
 	r.arm()
 }
 
@@ -66,7 +68,7 @@ func (r *room) edit(s *check.Session, e *check.Edit) bool {
 }
 
 func (r *room) accept(now time.Time, lc *loop.Conn) loop.Handler {
-	c := &conn{room: r, net: lc, session: check.New(now, &r.env)}
+	c := &conn{room: r, net: lc, session: check.New(now, &r.env, lc.Remote().Addr())}
 	c.session.Owner = c
 	if r.draining {
 		c.session.HandleDrain(now)
@@ -113,7 +115,7 @@ func (c *conn) Expired(now time.Time) {
 }
 
 // Closed is loop.Handler's.
-func (c *conn) Closed(time.Time, error) { c.session.HandleClosed() }
+func (c *conn) Closed(now time.Time, _ error) { c.session.HandleClosed(now) }
 
 // answered does the effects of an answer that came later, and reads on.
 func (c *conn) answered(time.Time) {

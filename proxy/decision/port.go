@@ -11,7 +11,9 @@ import (
 	"context"
 	"crypto/tls"
 	"net"
+	"net/netip"
 	"os"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -19,6 +21,8 @@ import (
 	"weir/internal/loop"
 	"weir/internal/metric"
 	"weir/proxy/check"
+	"weir/proxy/decide"
+	"weir/proxy/refusal"
 	"weir/proxy/store"
 )
 
@@ -30,14 +34,22 @@ type Access = check.Access
 
 // Config is what a Port is made of.
 type Config struct {
-	Socket       net.Listener // to accept on
-	Secure       *tls.Config  // nil: plain
-	Loop         loop.Config
-	Store        store.Store
-	Documents    []string // names of those that are shown
-	Quiet        bool     // the store does not tell of changes: documents are in this process
-	Access       Access
-	Healthy      func() bool
+	Socket    net.Listener // to accept on
+	Secure    *tls.Config  // nil: plain
+	Loop      loop.Config
+	Store     store.Store
+	Documents []string // names of those that are shown
+	Quiet     bool     // the store does not tell of changes: documents are in this process
+	Access    Access
+	Healthy   func() bool
+
+	// Policy is what is enforced for requests that others describe, and TrustedProxies may.
+	Policy          func() *decide.Policy
+	TrustedProxies  []netip.Prefix
+	PreflightsApart bool
+	Style           decide.Style
+	Pages           *atomic.Pointer[refusal.Pages] // nil: refusals are JSON
+
 	DrainTimeout time.Duration
 }
 
@@ -79,6 +91,11 @@ func Start(cfg Config) (*Port, error) {
 
 // Addr is the address listened on.
 func (p *Port) Addr() net.Addr { return p.listener.Addr() }
+
+// trusts reports whether an address is that of a trusted proxy.
+func (p *Port) trusts(a netip.Addr) bool {
+	return slices.ContainsFunc(p.cfg.TrustedProxies, func(one netip.Prefix) bool { return one.Contains(a.Unmap()) })
+}
 
 // File is a duplicate of the socket, for a successor.
 func (p *Port) File() (*os.File, error) { return p.listener.File() }

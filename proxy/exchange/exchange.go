@@ -104,7 +104,7 @@ const (
 // New returns an exchange that waits for a request of a client at remote; secure says
 // that it came by TLS.
 func New(env *Env, remote netip.Addr, secure bool) Exchange {
-	remote = plain(remote)
+	remote = decide.PlainAddr(remote)
 	return Exchange{env: env, Peer: Peer{Remote: remote, Secure: secure, Trusted: env.Settings.trusts(remote)}}
 }
 

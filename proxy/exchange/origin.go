@@ -169,53 +169,8 @@ func (x *Exchange) clientOf(h *http1.Head) netip.Addr {
 	if !x.Trusted {
 		return at
 	}
-	for i := len(h.Fields) - 1; i >= 0; i-- {
-		if h.Fields[i].ID != http1.FieldXForwardedFor {
-			continue
-		}
-		for rest := h.Fields[i].Value; len(rest) > 0; {
-			cut := bytes.LastIndexByte(rest, ',')
-			node := bytes.TrimSpace(rest[cut+1:])
-			rest = rest[:max(cut, 0)]
-			if len(node) == 0 { // RFC 9110 section 5.6.1.2
-				continue
-			}
-			a, ok := addrOf(node)
-			if !ok {
-				return at
-			}
-			if at = a; !x.env.Settings.trusts(at) {
-				return at
-			}
-		}
-	}
-	return at
+	return decide.ClientOf(h.Fields, at, x.env.Settings.trusts)
 }
-
-// addrOf is the address in an element of X-Forwarded-For, which may have a port
-// and be quoted as in a Forwarded field (RFC 7239 section 6): 192.0.2.1,
-// 192.0.2.1:80, 2001:db8::1, [2001:db8::1], "[2001:db8::1]:80". What stands in
-// the place of a port does not matter.
-func addrOf(node []byte) (a netip.Addr, ok bool) {
-	if n := len(node); n >= 2 && node[0] == '"' && node[n-1] == '"' {
-		node = node[1 : n-1]
-	}
-	if len(node) > 0 && node[0] == '[' {
-		end := bytes.IndexByte(node, ']')
-		if end < 0 || end+1 < len(node) && node[end+1] != ':' {
-			return a, false
-		}
-		node = node[1:end]
-	} else if first := bytes.IndexByte(node, ':'); first > 0 && first == bytes.LastIndexByte(node, ':') {
-		node = node[:first]
-	}
-	a, err := netip.ParseAddr(string(node))
-	return plain(a), err == nil
-}
-
-// plain is a without what one address may be written with in addition: IPv4 in
-// IPv6, or the zone of a link.
-func plain(a netip.Addr) netip.Addr { return a.Unmap().WithZone("") }
 
 // disbelieve takes the claims of a client that is no trusted proxy out of h: they
 // count neither for rules nor for the target.

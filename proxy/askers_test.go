@@ -1,0 +1,242 @@
+package main
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"weir/internal/testkit"
+)
+
+// askerRules tell requests apart by all that describes them.
+const askerRules = `rules:
+- {id: posts, match: {methods: [POST], path: /only, host: a.example}, key: [ip, "header:X-Key"], limit: {algorithm: fixed, limit: 1, window: C}}
+- {id: gets, match: {methods: [GET], path: /only/**}, key: ["header:X-Key"], limit: {algorithm: fixed, limit: 2, window: C}}
+`
+
+// An asker is a program in front of an application that asks a proxy, as configured under
+// deploy/decision.
+type asker struct {
+	t     *testing.T
+	addr  string
+	proxy *running
+}
+
+// startAsker starts a proxy, an application and the program, whose configuration is in
+// files of the folder; run is its command line.
+func startAsker(t *testing.T, folder string, change func(text, dir string) string, run func(dir string) *exec.Cmd) *asker {
+	t.Helper()
+	if path := run(".").Path; !filepath.IsAbs(path) {
+		if os.Getenv("CI") == "true" {
+			t.Fatalf("%s is missing", path)
+		}
+		t.Skipf("%s is missing", path)
+	}
+	rules := filepath.Join(t.TempDir(), "rules.yaml")
+	if err := os.WriteFile(rules, []byte(windows(askerRules)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	port, addr := testkit.FreePort(t), testkit.FreeAddr(t)
+	p := launch(t, []string{"TARGET_URL", "none", "DECISION_PORT", port, "RULES_FILE", rules, "ADMIN_OPEN", "true", "EVENT_LOOPS", "1"})
+	app := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, "app", r.URL.Path) }))
+	t.Cleanup(app.Close)
+	dir := t.TempDir()
+	files, err := filepath.Glob(filepath.Join("..", "deploy", "decision", folder, "*"))
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no configuration of %s: %v", folder, err)
+	}
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		addresses := strings.NewReplacer("127.0.0.1:8083", "127.0.0.1:"+port, "127.0.0.1:8081", app.Listener.Addr().String(), "127.0.0.1:8080", addr)
+		if err := os.WriteFile(filepath.Join(dir, filepath.Base(file)), []byte(change(addresses.Replace(string(text)), dir)), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	cmd := run(dir)
+	cmd.Dir = dir
+	log := new(testkit.Log)
+	cmd.Stderr = log
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+		if t.Failed() {
+			t.Log(log)
+		}
+	})
+	a := &asker{t, addr, p}
+	testkit.Eventually(t, folder+" serves", func() bool {
+		status, _, err := a.try("GET /free")
+		return err == nil && status == 200
+	})
+	return a
+}
+
+// try asks for something with fields, as in "GET /path X-A=1".
+func (a *asker) try(line string) (int, http.Header, error) {
+	words := strings.Fields(line)
+	body := ""
+	if words[0] == "POST" {
+		body = "0123456789"
+	}
+	req, err := http.NewRequest(words[0], "http://"+a.addr+words[1], strings.NewReader(body))
+	if err != nil {
+		return 0, nil, err
+	}
+	for _, field := range words[2:] {
+		name, value, _ := strings.Cut(field, "=")
+		if name == "Host" {
+			req.Host = value
+		}
+		req.Header.Add(name, value)
+	}
+	res, err := http.DefaultTransport.RoundTrip(req)
+	if err != nil {
+		return 0, nil, err
+	}
+	defer res.Body.Close()
+	return res.StatusCode, res.Header, nil
+}
+
+func (a *asker) gets(line string, want int) http.Header {
+	a.t.Helper()
+	status, header, err := a.try(line)
+	if err != nil || status != want {
+		a.t.Errorf("%s: %d, %v, want %d", line, status, err, want)
+	}
+	return header
+}
+
+// lies are fields of a client that describe another request, by any form.
+const lies = " X-Original-Method=PUT X-Original-URI=/free X-Original-Host=b.example X-Forwarded-Method=PUT X-Forwarded-Uri=/free" +
+	" X-Forwarded-Host=b.example X-Forwarded-For=192.0.2.7 X-Original-URL=/free X_Original_URI=/free X-HTTP-Method-Override=PUT Forwarded=for=192.0.2.7"
+
+// Requests are limited by what they are, whatever their fields say of it, and pass when
+// nobody answers.
+func (a *asker) limits() {
+	a.gets("POST /only Host=a.example X-Key=1", 200)
+	header := a.gets("POST /only Host=a.example X-Key=1", 429)
+	if after, err := strconv.Atoi(header.Get("Retry-After")); err != nil || after < 1 {
+		a.t.Errorf("Retry-After is %q", header.Get("Retry-After"))
+	}
+	a.gets("POST /only Host=a.example X-Key=1"+lies, 429)
+	a.gets("POST /only?a=b Host=a.example X-Key=1"+lies, 429)
+	for _, other := range []string{"POST /only Host=a.example X-Key=2", "POST /only Host=b.example X-Key=1", "POST /other Host=a.example X-Key=1", "GET /other"} {
+		a.gets(other+lies, 200)
+	}
+	a.gets("GET /only/x%2fy?a=b X-Key=3"+lies, 200)
+	a.gets("GET /only/%C3%A9 X-Key=3"+lies, 200)
+	a.gets("GET /only/z X-Key=3"+lies, 429)
+	_ = a.proxy.Process.Kill()
+	testkit.Eventually(a.t, "requests pass without Weir", func() bool {
+		status, _, err := a.try("POST /only Host=a.example X-Key=1")
+		return err == nil && status == 200
+	})
+}
+
+func TestNginxAsks(t *testing.T) {
+	change := func(text, dir string) string {
+		temps := ""
+		for _, kind := range []string{"client_body", "proxy", "fastcgi", "uwsgi", "scgi"} {
+			temps += fmt.Sprintf("\n\t%s_temp_path %s/%s;", kind, dir, kind)
+		}
+		return strings.Replace(text, "http {", "http {\n\taccess_log off;"+temps, 1)
+	}
+	startAsker(t, "nginx", change, func(dir string) *exec.Cmd {
+		return exec.Command("nginx", "-p", dir, "-c", filepath.Join(dir, "nginx.conf"), "-g", "daemon off; master_process off; error_log stderr; pid "+dir+"/pid;")
+	}).limits()
+}
+
+func TestHAProxyAsks(t *testing.T) {
+	same := func(text, _ string) string { return text }
+	startAsker(t, "haproxy", same, func(string) *exec.Cmd { return exec.Command("haproxy", "-db", "-f", "haproxy.cfg") }).limits()
+}
+
+// Each form describes requests by its own fields only, which must be there once; who is
+// trusted may use them.
+func TestForms(t *testing.T) {
+	rules := filepath.Join(t.TempDir(), "rules.yaml")
+	text := `rules:
+- {id: one, match: {methods: [POST], path: /only, host: a.example}, key: [ip, "query:q"], limit: {algorithm: fixed, limit: 1, window: C}}
+- {id: busy, match: {path: /busy}, refusal: {status: 503, fields: {X-Why: busy}}, limit: {algorithm: fixed, limit: 1, window: C}}
+- {id: named, match: {path: /named}, key: ["header:X-Name"], missing: refuse, limit: {algorithm: fixed, limit: 1, window: C}}
+- {id: queue, match: {path: /queue}, limit: {algorithm: leaky, capacity: 1, fillRate: 20}}
+- {id: free, match: {path: /exempt}, exempt: true}
+`
+	if err := os.WriteFile(rules, []byte(windows(text)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	port := testkit.FreePort(t)
+	p := launch(t, []string{"TARGET_URL", "none", "DECISION_PORT", port, "RULES_FILE", rules, "ADMIN_OPEN", "true", "EVENT_LOOPS", "1"})
+	c := testkit.NewClient(t, "http://127.0.0.1:"+port)
+	forwarded := []string{"X-Forwarded-Method", "POST", "X-Forwarded-Uri", "/only?q=1", "X-Forwarded-Host", "a.example", "X-Forwarded-For", "192.0.2.1"}
+	with := func(fields []string, more ...string) []string { return append(append([]string{}, fields...), more...) }
+	for i, test := range []struct {
+		method, path string
+		fields       []string
+		status       int
+		part         string
+	}{
+		{"GET", "/check/forwarded", forwarded, 200, ""},
+		{"POST", "/check/forwarded", forwarded, 429, `"rule":"one"`},
+		{"GET", "/check/forwarded", with(forwarded, "X-Original-URI", "/free", "X-Original-Method", "GET"), 429, ""},
+		{"GET", "/check/forwarded", forwarded[2:], 400, "X-Forwarded-Method"},
+		{"GET", "/check/forwarded", with(forwarded[:2], "X-Forwarded-Uri", "only", "X-Forwarded-Host", "a"), 400, "malformed"},
+		{"GET", "/check/forwarded", with(forwarded[:4], "X-Forwarded-Host", "a b"), 400, "malformed"},
+		{"GET", "/check/forwarded?deny=403", forwarded, 403, `"rule":"one"`},
+		{"GET", "/check/forwarded?deny=404", forwarded, 400, "deny=403"},
+		{"GET", "/check/forwarded", with(forwarded[:6], "X-Forwarded-For", "192.0.2.1, 192.0.2.2"), 200, ""},
+		{"GET", "/check/forwarded", with(forwarded[:6], "X-Forwarded-For", "192.0.2.9, 192.0.2.2"), 429, ""},
+		{"POST", "/check/path/only?q=2", with(forwarded, "Host", "a.example"), 200, ""}, // another host, by Go's client
+		{"GET", "/check/path/busy", nil, 200, ""},
+		{"GET", "/check/path/busy", nil, 503, `"rule":"busy"`},
+		{"GET", "/check/path/named", nil, 400, `"missing"`},
+		{"GET", "/check/path/named", []string{"X-Name", "n"}, 200, ""},
+		{"GET", "/check/path/queue", nil, 200, ""},
+		{"GET", "/check/path/queue", nil, 200, ""}, // when its slot has come
+		{"GET", "/check/path/exempt", nil, 200, ""},
+		{"GET", "/check/path", nil, 404, "no such form"},
+		{"GET", "/check/other", nil, 404, "no such form"},
+	} {
+		status, header, body := c.Do(test.method, test.path, "", test.fields...)
+		if status != test.status || !strings.Contains(body, test.part) {
+			t.Errorf("%d, %s %q: %d %q, want %d with %q", i, test.path, test.fields, status, body, test.status, test.part)
+		}
+		if status == 503 && header.Get("X-Why") != "busy" || status == 403 && header.Get("X-Weir-Status") != "429" {
+			t.Errorf("%d, %s: %v", i, test.path, header)
+		}
+	}
+	twice := testkit.Dial(t, "127.0.0.1:"+port)
+	twice.Send("GET /check/forwarded HTTP/1.1\r\nHost: x\r\nX-Forwarded-Method: GET\r\nX-Forwarded-Uri: /only\r\nx-forwarded-uri: /free\r\nX-Forwarded-Host: x\r\n\r\n")
+	if res, body := twice.Answer("GET"); res.StatusCode != 400 || !strings.Contains(body, "X-Forwarded-Uri must be there once") {
+		t.Errorf("a field that is there twice: %d %q", res.StatusCode, body)
+	}
+	p.gets("GET /metrics", 200, `ratelimiter_check_requests_total{api="check",code="429"} 3`)
+}
+
+// Who is neither this machine, nor a trusted proxy, nor has the token describes nothing.
+func TestUntrustedAskers(t *testing.T) {
+	port := testkit.FreePort(t)
+	launch(t, []string{"TARGET_URL", "none", "DECISION_PORT", port, "DECISION_BIND", "0.0.0.0", "DECISION_TOKEN", "secret", "TRUSTED_PROXIES", "127.0.0.2/32", "EVENT_LOOPS", "1"})
+	for _, test := range []struct {
+		from, field string
+		status      int
+	}{{"127.0.0.1", "X-A: b", 403}, {"127.0.0.1", "Authorization: Bearer wrong", 403}, {"127.0.0.1", "Authorization: Bearer secret", 200}, {"127.0.0.2", "X-A: b", 200}} {
+		c := testkit.DialFrom(t, test.from, "127.0.0.1:"+port)
+		c.Send("GET /check/path/x HTTP/1.1\r\nHost: x\r\n" + test.field + "\r\n\r\n")
+		if res, body := c.Answer("GET"); res.StatusCode != test.status || test.status == 403 && !strings.Contains(body, "asker is not trusted") {
+			t.Errorf("from %s with %s: %d %q, want %d", test.from, test.field, res.StatusCode, body, test.status)
+		}
+	}
+}

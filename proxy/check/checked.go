@@ -1,0 +1,185 @@
+package check
+
+import (
+	"bytes"
+	"time"
+
+	"weir/internal/http1"
+	"weir/proxy/decide"
+	"weir/proxy/refusal"
+	"weir/proxy/rule"
+	"weir/proxy/store"
+)
+
+// A checked is a described request that waits for the store, or for its slot in a queue.
+//
+// Owned by its loop.
+type checked struct {
+	form   *form
+	deny   int // the status of a refusal; 0: that of the refusal
+	policy *decide.Policy
+	reader decide.Reader
+	asked  []decide.Counted // with keys of their own
+	keys   []byte
+	mode   store.Mode
+	slot   time.Time // when it has come to; zero: it does not wait for one
+	fields []byte    // of the answer then
+}
+
+// check judges the request that h describes.
+func (s *Session) check(now time.Time, h *http1.Head) {
+	e, d := s.env, &s.env.described
+	c := &s.checked
+	*c = checked{asked: c.asked[:0], keys: c.keys[:0], fields: c.fields[:0]}
+	e.extra, e.Answers.Extra = e.extra[:0], e.Answers.Extra[:0]
+	var known bool
+	if c.form, known = formOf(string(h.Path)); !known {
+		s.fail(now, 404, "there is no such form: /check/forwarded, /check/original, /check/path/…")
+		return
+	}
+	if c.form != &formPath && len(h.Query) > 0 {
+		if !bytes.Equal(h.Query, []byte("deny=403")) {
+			s.fail(now, 400, "the parameters may be deny=403")
+			return
+		}
+		c.deny = 403
+	}
+	if s.tokened { // the field is the asker's, not the client's
+		h.Fields = without(h.Fields, http1.FieldAuthorization)
+	}
+	if err := d.read(c.form, h, s.remote, e.Trusted); err != nil {
+		s.deny(now, e.Answers.Fail(&decide.Failure{Status: 400, Reason: err.Error()}, nil, 0, &c.reader))
+		return
+	}
+	accept, _ := h.Value(http1.FieldAccept)
+	c.policy, c.reader = e.Policy(), decide.Reader{Accept: refusal.ParseAccept(accept)}
+	request := (*rule.HTTP)(&d.head)
+	if !e.matched.Open(c.policy, &decide.Request{Described: request, Client: d.client, Preflight: e.PreflightsApart && rule.Preflight(request)}) {
+		s.deny(now, e.Answers.Fail(&decide.Failure{Status: 400, Reason: "the path can be read in several ways, and too many rules apply to them"}, nil, 0, &c.reader))
+		return
+	}
+	m := &e.matched
+	switch {
+	case m.Exempt >= 0:
+		s.allow(now, nil)
+		return
+	case m.Lacks != nil:
+		s.deny(now, e.Answers.Lack(m.Lacks, &c.reader))
+		return
+	}
+	for i := range m.Shadows {
+		e.shadow.Counters = append(e.shadow.Counters[:0], m.Shadows[i].Counter)
+		e.shadow.N = 1
+		e.Ask(now, &e.shadow, &e.answer, func(time.Time, *store.Answer) {})
+	}
+	p := e.take(s, 0)
+	s.waits = 0
+	if e.Ask(now, &m.Ask, &e.answer, p.done) {
+		e.give(p)
+		c.asked = append(c.asked, m.Asked...)
+		s.judge(now, &e.answer)
+		return
+	}
+	s.keep(m.Asked)
+	s.waits = 1
+	s.wait()
+}
+
+// without takes the fields of an ID out.
+func without(fields []http1.Field, id http1.FieldID) []http1.Field {
+	kept := fields[:0]
+	for _, f := range fields {
+		if f.ID != id {
+			kept = append(kept, f)
+		}
+	}
+	return kept
+}
+
+// keep keeps what was asked beyond the head's life.
+func (s *Session) keep(asked []decide.Counted) {
+	c := &s.checked
+	for _, one := range asked {
+		at := len(c.keys)
+		c.keys = append(c.keys, one.Key...)
+		one.Key = c.keys[at:len(c.keys):len(c.keys)]
+		c.asked = append(c.asked, one)
+	}
+}
+
+// judge answers by what the store has said.
+func (s *Session) judge(now time.Time, ans *store.Answer) {
+	e, c := s.env, &s.checked
+	v := &e.verdict
+	v.Judge(&decide.Decided{Policy: c.policy, Asked: c.asked, Answer: ans})
+	e.Answers.Extra = e.Answers.Extra[:0]
+	switch {
+	case ans.Granted > 0:
+		e.extra = v.AppendFields(e.extra[:0], e.Answers.Style.Families)
+		if ans.Delay() > 0 {
+			s.queue(now, ans)
+			return
+		}
+		s.allow(now, e.extra)
+	case v.Mode == store.Closed:
+		s.deny(now, e.Answers.Fail(&decide.Failure{Status: 503, Reason: "the rate limiter's store is unavailable"}, nil, 0, &c.reader))
+	default:
+		s.deny(now, e.Answers.Refuse(v, nil, &c.reader))
+	}
+}
+
+// queue has the request wait for its slot. Its places are given back when the asker leaves.
+func (s *Session) queue(now time.Time, ans *store.Answer) {
+	c := &s.checked
+	if len(c.keys) == 0 { // decided at once: the keys are the head's
+		asked := append([]decide.Counted(nil), c.asked...)
+		c.asked = c.asked[:0]
+		s.keep(asked)
+	}
+	for i := range c.asked {
+		c.asked[i].Slot = ans.Decisions[i].Slot
+	}
+	c.mode, c.slot = ans.Mode, now.Add(ans.Delay())
+	c.fields = append(c.fields, s.env.extra...)
+	s.state, s.until = queued, c.slot
+}
+
+// late gives back what was booked for an asker that had left before the answer came.
+func (s *Session) late(now time.Time, ans *store.Answer) {
+	if len(ans.Decisions) != len(s.checked.asked) {
+		return
+	}
+	for i := range s.checked.asked {
+		s.checked.asked[i].Slot = ans.Decisions[i].Slot
+	}
+	s.checked.mode = ans.Mode
+	s.leave(now)
+}
+
+// leave gives back the places of a request whose asker has left.
+func (s *Session) leave(now time.Time) {
+	for i := range s.checked.asked {
+		if c := &s.checked.asked[i]; c.Slot != 0 {
+			counter := store.Counter{Rule: c.Name, Key: c.Key, Limit: c.Limit, Cost: c.Cost}
+			s.env.Release(now, &counter, c.Slot, s.checked.mode)
+		}
+	}
+}
+
+// allow lets the described request pass.
+func (s *Session) allow(now time.Time, fields []byte) {
+	s.env.extra = append(s.env.extra[:0], fields...)
+	s.write(now, http1.Answer{Status: s.checked.form.allow})
+}
+
+// deny refuses it. The status may be another one for an asker that knows only 403; then a
+// field has it.
+func (s *Session) deny(now time.Time, a http1.Answer) {
+	e := s.env
+	e.extra = append(e.extra[:0], a.Extra...)
+	if s.checked.deny != 0 {
+		e.extra = http1.AppendFieldInt(e.extra, "X-Weir-Status", int64(a.Status))
+		a.Status = s.checked.deny
+	}
+	s.write(now, a)
+}

@@ -1,0 +1,113 @@
+package check
+
+import (
+	"bytes"
+	"fmt"
+	"net/netip"
+	"strings"
+
+	"weir/internal/http1"
+	"weir/proxy/decide"
+)
+
+// A form says which fields of a request to /check describe the request that is to be
+// judged. Only those of the form are read, and the asker overwrites each of them, so that
+// no field that a client supplies changes what is described.
+type form struct {
+	method, target, host string // names of fields; empty: as the request itself has it
+	allow                int    // the status that lets the request pass
+}
+
+// The forms, by path.
+var (
+	formForwarded = form{"X-Forwarded-Method", "X-Forwarded-Uri", "X-Forwarded-Host", 200} // Traefik, Caddy
+	formOriginal  = form{"X-Original-Method", "X-Original-URI", "X-Original-Host", 204}    // nginx, HAProxy
+	formPath      = form{allow: 200}                                                       // Envoy: the path is behind pathPrefix
+)
+
+const (
+	checkPrefix = "/check/"
+	pathPrefix  = "/check/path"
+)
+
+// formOf returns the form that a path below /check/ stands for.
+func formOf(path string) (f *form, ok bool) {
+	switch {
+	case path == "/check/forwarded":
+		return &formForwarded, true
+	case path == "/check/original":
+		return &formOriginal, true
+	case strings.HasPrefix(path, pathPrefix+"/"):
+		return &formPath, true
+	}
+	return nil, false
+}
+
+// A described is the request that another one describes.
+//
+// Owned by its loop.
+type described struct {
+	head   http1.Head
+	client netip.Addr
+	text   []byte // what head was read from
+}
+
+// read describes the request of h, which from has sent. The error is for the asker. trusted
+// are proxies in front of the asker.
+func (d *described) read(f *form, h *http1.Head, from netip.Addr, trusted func(netip.Addr) bool) error {
+	method, target, host := h.MethodText, h.Target, h.Host
+	if f.method == "" {
+		target = bytes.TrimPrefix(target, []byte(pathPrefix))
+	}
+	for _, one := range []struct {
+		name  string
+		value *[]byte
+	}{{f.method, &method}, {f.target, &target}, {f.host, &host}} {
+		if one.name == "" {
+			continue
+		}
+		value, n := only(h, one.name)
+		if n != 1 || len(value) == 0 {
+			return fmt.Errorf("the field %s must be there once, and is there %d times", one.name, n)
+		}
+		*one.value = value
+	}
+	d.text = append(append(append(append(d.text[:0], method...), ' '), target...), " HTTP/1.1\r\nHost: "...)
+	d.text = append(append(d.text, host...), "\r\n\r\n"...)
+	r := http1.NewRequestReader(nil)
+	fields := d.head.Fields
+	event, err := r.Next(d.text, &d.head)
+	if err != nil || event.Kind != http1.HeadDone || event.N != len(d.text) {
+		return fmt.Errorf("the method, the target or the host described is malformed")
+	}
+	d.head.Fields = fields[:0]
+	for i := range h.Fields {
+		if !f.describes(h.Fields[i].Name) && !h.Fields[i].ID.Hop() {
+			d.head.Fields = append(d.head.Fields, h.Fields[i])
+		}
+	}
+	d.client = decide.ClientOf(h.Fields, from, trusted)
+	return nil
+}
+
+// describes reports whether a field of that name is a part of the description.
+func (f *form) describes(name []byte) bool {
+	for _, known := range [...]string{f.method, f.target, f.host} {
+		if known != "" && strings.EqualFold(string(name), known) {
+			return true
+		}
+	}
+	return false
+}
+
+// only returns the value of the first field of a name, and how many there are.
+func only(h *http1.Head, name string) (value []byte, n int) {
+	for i := range h.Fields {
+		if f := &h.Fields[i]; len(f.Name) == len(name) && strings.EqualFold(string(f.Name), name) {
+			if n++; n == 1 {
+				value = f.Value
+			}
+		}
+	}
+	return value, n
+}
