@@ -28,64 +28,68 @@ func pattern(n int) []byte {
 
 // gnet: Close drops what has not been sent.
 func TestCloseDrainedSendsEverything(t *testing.T) {
-	body := pattern(32 << 20)
-	g := start(t, Config{Loops: 1})
-	closed := make(chan error, 1)
-	ln := listen(t, g, func(_ time.Time, c *Conn) Handler {
-		return &script{
-			data: func(_ time.Time, b []byte) int {
-				c.Write(body)
-				c.CloseDrained()
-				return len(b)
-			},
-			closed: func(_ time.Time, err error) { closed <- err },
+	overBoth(t, func(t *testing.T, x transport) {
+		body := pattern(32 << 20)
+		g := start(t, Config{Loops: 1})
+		closed := make(chan error, 1)
+		ln := x.listen(t, g, func(_ time.Time, c *Conn) Handler {
+			return &script{
+				data: func(_ time.Time, b []byte) int {
+					c.Write(body)
+					c.CloseDrained()
+					return len(b)
+				},
+				closed: func(_ time.Time, err error) { closed <- err },
+			}
+		})
+		c, _ := x.connect(t, ln)
+		_, _ = io.WriteString(c, "go")
+		testkit.Eventually(t, "bytes wait unsent", func() bool {
+			unsent := make(chan bool, 1)
+			g.Loops()[0].Post(func(time.Time) {
+				some := false
+				g.Loops()[0].Each(func(c *Conn, _ Handler) { some = some || c.Unsent() > 1<<20 })
+				unsent <- some
+			})
+			return <-unsent
+		})
+		got, err := io.ReadAll(c)
+		if err != nil || sha256.Sum256(got) != sha256.Sum256(body) {
+			t.Fatalf("read %d of %d bytes, %v", len(got), len(body), err)
+		}
+		if err := testkit.Receive(t, closed, "Closed"); err != nil {
+			t.Fatalf("closed with %v", err)
 		}
 	})
-	c := connect(t, ln)
-	_, _ = io.WriteString(c, "go")
-	testkit.Eventually(t, "bytes wait unsent", func() bool {
-		unsent := make(chan bool, 1)
-		g.Loops()[0].Post(func(time.Time) {
-			some := false
-			g.Loops()[0].Each(func(c *Conn, _ Handler) { some = some || c.Unsent() > 1<<20 })
-			unsent <- some
-		})
-		return <-unsent
-	})
-	got, err := io.ReadAll(c)
-	if err != nil || sha256.Sum256(got) != sha256.Sum256(body) {
-		t.Fatalf("read %d of %d bytes, %v", len(got), len(body), err)
-	}
-	if err := testkit.Receive(t, closed, "Closed"); err != nil {
-		t.Fatalf("closed with %v", err)
-	}
 }
 
 // gnet: no lingering close: unread bytes make the kernel send a reset that
 // overtakes the answer.
 func TestCloseLingerKeepsTheEarlyAnswer(t *testing.T) {
-	g := start(t, Config{Loops: 1})
-	ln := listen(t, g, func(_ time.Time, c *Conn) Handler {
-		return &script{data: func(_ time.Time, b []byte) int {
-			c.Write([]byte("refused"))
-			c.CloseLinger()
-			return 0 // never reads the upload
-		}}
-	})
-	for range 20 {
-		c := connect(t, ln)
-		upload := bytes.Repeat([]byte("u"), 256<<10)
-		for range 8 {
-			if _, err := c.Write(upload); err != nil {
-				t.Fatalf("upload broken off: %v", err)
+	overBoth(t, func(t *testing.T, x transport) {
+		g := start(t, Config{Loops: 1})
+		ln := x.listen(t, g, func(_ time.Time, c *Conn) Handler {
+			return &script{data: func(_ time.Time, b []byte) int {
+				c.Write([]byte("refused"))
+				c.CloseLinger()
+				return 0 // never reads the upload
+			}}
+		})
+		for range 20 {
+			c, _ := x.connect(t, ln)
+			upload := bytes.Repeat([]byte("u"), 256<<10)
+			for range 8 {
+				if _, err := c.Write(upload); err != nil {
+					t.Fatalf("upload broken off: %v", err)
+				}
+			}
+			_ = c.CloseWrite()
+			got, err := io.ReadAll(c)
+			if err != nil || string(got) != "refused" {
+				t.Fatalf("got %q, %v; want the answer without a reset", got, err)
 			}
 		}
-		_ = c.CloseWrite()
-		got, err := io.ReadAll(c)
-		if err != nil || string(got) != "refused" {
-			t.Fatalf("got %q, %v; want the answer without a reset", got, err)
-		}
-	}
+	})
 }
 
 func TestLingerEnds(t *testing.T) {
@@ -124,53 +128,50 @@ func TestWriteStallCloses(t *testing.T) {
 
 // gnet: reading cannot be paused, what is not consumed is buffered for ever.
 func TestBusyHandlerHoldsTheSenderBack(t *testing.T) {
-	body := pattern(8 << 20)
-	g := start(t, Config{Loops: 1, InboundMax: 32 << 10})
-	busy, most := true, 0 // the loop's own
-	sum := sha256.New()
-	conns, done := make(chan *Conn, 1), make(chan struct{})
-	left := len(body)
-	ln := listen(t, g, func(_ time.Time, c *Conn) Handler {
-		conns <- c
-		return &script{data: func(_ time.Time, b []byte) int {
-			most = max(most, len(b))
-			if busy {
-				return 0
+	overBoth(t, func(t *testing.T, x transport) {
+		body := pattern(16 << 20)
+		g := start(t, Config{Loops: 1, InboundMax: 32 << 10})
+		conns, done := make(chan *Conn, 1), make(chan [32]byte, 1)
+		busy, most := true, 0 // the loop's own
+		ln := x.listen(t, g, func(_ time.Time, c *Conn) Handler {
+			conns <- c
+			sum := sha256.New()
+			s := &streamer{}
+			s.data = func(_ time.Time, b []byte) int {
+				most = max(most, len(b))
+				if busy {
+					return 0
+				}
+				sum.Write(b)
+				return len(b)
 			}
-			n := min(len(b), 1000) // eats in small bites
-			if len(b) > n {
-				c.Pump()
-			}
-			sum.Write(b[:n])
-			if left -= n; left == 0 {
-				close(done)
-			}
-			return n
-		}}
+			s.end = func(time.Time) { done <- [32]byte(sum.Sum(nil)); c.Close() }
+			return s
+		})
+		c, tcp := x.connect(t, ln)
+		_ = tcp.SetWriteBuffer(64 << 10)
+		sent := make(chan error, 1)
+		go func() {
+			_, err := c.Write(body)
+			_ = c.CloseWrite()
+			sent <- err
+		}()
+		conn := testkit.Receive(t, conns, "the connection")
+		testkit.Eventually(t, "reading is paused", func() bool { return g.Stats().Paused > 0 })
+		if len(sent) > 0 {
+			t.Fatal("the sender got rid of everything while nobody read it")
+		}
+		g.Loops()[0].Post(func(time.Time) { busy = false; conn.Pump() })
+		if testkit.Receive(t, done, "the end") != sha256.Sum256(body) {
+			t.Fatal("what came is not what was sent")
+		}
+		if err := <-sent; err != nil {
+			t.Fatal(err)
+		}
+		if most > 128<<10 {
+			t.Errorf("%d bytes waited unread", most)
+		}
 	})
-	c := connect(t, ln)
-	go func() { _, _ = io.Copy(c, bytes.NewReader(body)) }()
-	conn := testkit.Receive(t, conns, "the connection")
-	testkit.Eventually(t, "reading is paused", func() bool { return g.Stats().Paused > 0 })
-	answered := make(chan string, 1)
-	go func() {
-		b := make([]byte, 6)
-		_, err := io.ReadFull(c, b)
-		answered <- string(b) + " " + errText(err)
-	}()
-	g.Loops()[0].Post(func(time.Time) { conn.Write([]byte("paused")) })
-	if got := testkit.Receive(t, answered, "an answer while paused"); got != "paused " {
-		t.Fatalf("got %q", got)
-	}
-	g.Loops()[0].Post(func(time.Time) { busy = false; conn.Pump() })
-	testkit.Receive(t, done, "all bytes")
-	if [32]byte(sum.Sum(nil)) != sha256.Sum256(body) {
-		t.Fatal("the bytes differ")
-	}
-	// One read of gnet may go past the bound.
-	if limit := 32<<10 + 64<<10; most > limit {
-		t.Fatalf("%d bytes were held unread, want at most %d", most, limit)
-	}
 }
 
 func errText(err error) string {

@@ -61,6 +61,31 @@ func connect(t *testing.T, ln *Listener) *net.TCPConn {
 	return testkit.Dial(t, ln.Addr().String()).Conn.(*net.TCPConn)
 }
 
+// A transport is how clients come to a Listener.
+type transport struct {
+	listen  func(t *testing.T, g *Group, accept AcceptFunc) *Listener
+	connect func(t *testing.T, ln *Listener) (client, *net.TCPConn)
+}
+
+// A client is the other side of a connection.
+type client interface {
+	net.Conn
+	CloseWrite() error
+}
+
+// overBoth runs a test of what holds without TLS and with it.
+func overBoth(t *testing.T, test func(t *testing.T, x transport)) {
+	t.Run("plain", func(t *testing.T) {
+		test(t, transport{listen, func(t *testing.T, ln *Listener) (client, *net.TCPConn) {
+			c := connect(t, ln)
+			return c, c
+		}})
+	})
+	t.Run("TLS", func(t *testing.T) {
+		test(t, transport{serveSecure, func(t *testing.T, ln *Listener) (client, *net.TCPConn) { return connectSecure(t, ln) }})
+	})
+}
+
 // echo answers every byte with itself.
 func echo(_ time.Time, c *Conn) Handler {
 	return &script{data: func(_ time.Time, b []byte) int {
@@ -216,16 +241,19 @@ func TestPostKeepsOrderAndMayComeFromAnywhere(t *testing.T) {
 
 // gnet: half a close (read returns 0) closes the connection.
 func TestPeerCloseIsEOF(t *testing.T) {
-	g := start(t, Config{Loops: 1})
-	cause := make(chan error, 1)
-	ln := listen(t, g, func(time.Time, *Conn) Handler {
-		return &script{closed: func(_ time.Time, err error) { cause <- err }}
+	overBoth(t, func(t *testing.T, x transport) {
+		g := start(t, Config{Loops: 1})
+		cause := make(chan error, 1)
+		ln := x.listen(t, g, func(time.Time, *Conn) Handler {
+			return &script{closed: func(_ time.Time, err error) { cause <- err }}
+		})
+		c, _ := x.connect(t, ln)
+		_ = c.Close()
+		if err := testkit.Receive(t, cause, "Closed"); err != io.EOF {
+			t.Fatalf("closed with %v, want EOF", err)
+		}
+		testkit.Eventually(t, "the count is back at zero", func() bool { return g.Stats().Open == 0 })
 	})
-	_ = connect(t, ln).Close()
-	if err := testkit.Receive(t, cause, "Closed"); err != io.EOF {
-		t.Fatalf("closed with %v, want EOF", err)
-	}
-	testkit.Eventually(t, "the count is back at zero", func() bool { return g.Stats().Open == 0 })
 }
 
 func TestOwnCloseIsNil(t *testing.T) {

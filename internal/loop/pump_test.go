@@ -2,7 +2,6 @@ package loop
 
 import (
 	"bytes"
-	"crypto/sha256"
 	"crypto/tls"
 	"io"
 	"net"
@@ -18,31 +17,6 @@ import (
 func pumping() int {
 	b := make([]byte, 1<<20)
 	return strings.Count(string(b[:runtime.Stack(b, true)]), "pump.(*Pump).")
-}
-
-func TestSecureCloseDrainedSendsEverything(t *testing.T) {
-	body := pattern(32 << 20)
-	g := start(t, Config{Loops: 1})
-	closed := make(chan error, 1)
-	ln := serveSecure(t, g, func(_ time.Time, c *Conn) Handler {
-		return &script{
-			data: func(_ time.Time, b []byte) int {
-				c.Write(body)
-				c.CloseDrained()
-				return len(b)
-			},
-			closed: func(_ time.Time, err error) { closed <- err },
-		}
-	})
-	c, _ := connectSecure(t, ln)
-	_, _ = io.WriteString(c, "go")
-	got, err := io.ReadAll(c)
-	if err != nil || sha256.Sum256(got) != sha256.Sum256(body) {
-		t.Fatalf("read %d of %d bytes, %v", len(got), len(body), err)
-	}
-	if err := testkit.Receive(t, closed, "Closed"); err != nil {
-		t.Fatalf("closed with %v", err)
-	}
 }
 
 // Whoever drains waits for Stats.Open: a TLS connection counts until all of it
@@ -67,77 +41,6 @@ func TestSecureConnectionCountsUntilItIsSent(t *testing.T) {
 	g.Stop()
 	if got, err := io.ReadAll(c); err != nil || !bytes.Equal(got, body) {
 		t.Fatalf("read %d of %d bytes, %v", len(got), len(body), err)
-	}
-}
-
-func TestSecureCloseLingerKeepsTheEarlyAnswer(t *testing.T) {
-	g := start(t, Config{Loops: 1})
-	ln := serveSecure(t, g, func(_ time.Time, c *Conn) Handler {
-		return &script{data: func(time.Time, []byte) int {
-			c.Write([]byte("refused"))
-			c.CloseLinger()
-			return 0 // never reads the upload
-		}}
-	})
-	for range 5 {
-		c, _ := connectSecure(t, ln)
-		upload := bytes.Repeat([]byte("u"), 256<<10)
-		for range 8 {
-			if _, err := c.Write(upload); err != nil {
-				t.Fatalf("upload broken off: %v", err)
-			}
-		}
-		_ = c.CloseWrite()
-		got, err := io.ReadAll(c)
-		if err != nil || string(got) != "refused" {
-			t.Fatalf("got %q, %v; want the answer without a reset", got, err)
-		}
-	}
-}
-
-// A fast sender meets TCP's flow control through the pump.
-func TestSecureBusyHandlerHoldsTheSenderBack(t *testing.T) {
-	body := pattern(16 << 20)
-	g := start(t, Config{Loops: 1, InboundMax: 32 << 10})
-	conns, done := make(chan *Conn, 1), make(chan [32]byte, 1)
-	busy, most := true, 0 // the loop's own
-	ln := serveSecure(t, g, func(_ time.Time, c *Conn) Handler {
-		conns <- c
-		sum := sha256.New()
-		s := &streamer{}
-		s.data = func(_ time.Time, b []byte) int {
-			most = max(most, len(b))
-			if busy {
-				return 0
-			}
-			sum.Write(b)
-			return len(b)
-		}
-		s.end = func(time.Time) { done <- [32]byte(sum.Sum(nil)); c.Close() }
-		return s
-	})
-	c, tcp := connectSecure(t, ln)
-	_ = tcp.SetWriteBuffer(64 << 10)
-	sent := make(chan error, 1)
-	go func() {
-		_, err := c.Write(body)
-		_ = c.CloseWrite()
-		sent <- err
-	}()
-	conn := testkit.Receive(t, conns, "the connection")
-	testkit.Eventually(t, "reading is paused", func() bool { return g.Stats().Paused > 0 })
-	if len(sent) > 0 {
-		t.Fatal("the sender got rid of everything while nobody read it")
-	}
-	g.Loops()[0].Post(func(time.Time) { busy = false; conn.Pump() })
-	if testkit.Receive(t, done, "the end") != sha256.Sum256(body) {
-		t.Fatal("what came is not what was sent")
-	}
-	if err := <-sent; err != nil {
-		t.Fatal(err)
-	}
-	if most > 128<<10 {
-		t.Errorf("%d bytes waited unread", most)
 	}
 }
 

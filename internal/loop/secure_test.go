@@ -1,8 +1,6 @@
 package loop
 
 import (
-	"bytes"
-	"crypto/sha256"
 	"crypto/tls"
 	"errors"
 	"io"
@@ -147,52 +145,6 @@ func TestGarbledHandshakeIsCounted(t *testing.T) {
 	_, _ = io.Copy(io.Discard, c)
 	testkit.Eventually(t, "it is counted", func() bool { return g.Stats().HandshakeErrors == 1 })
 	testkit.Eventually(t, "the place is given back", func() bool { return g.Stats().Open == 0 })
-}
-
-// The peer's close_notify ends its direction only.
-func TestCloseNotifyIsAHalfClose(t *testing.T) {
-	body := pattern(4 << 20)
-	g := start(t, Config{Loops: 1})
-	closed := make(chan error, 1)
-	ln := serveSecure(t, g, func(_ time.Time, c *Conn) Handler {
-		var got []byte
-		s := &streamer{}
-		s.data = func(_ time.Time, b []byte) int { got = append(got, b...); return len(b) }
-		s.end = func(time.Time) {
-			c.Write(got)
-			c.Write(body)
-			c.CloseWrite()
-			c.CloseDrained()
-		}
-		s.closed = func(_ time.Time, err error) { closed <- err }
-		return s
-	})
-	c, _ := connectSecure(t, ln)
-	_, _ = io.WriteString(c, "question")
-	if err := c.CloseWrite(); err != nil {
-		t.Fatal(err)
-	}
-	got, err := io.ReadAll(c)
-	if err != nil || !bytes.HasPrefix(got, []byte("question")) || sha256.Sum256(got[8:]) != sha256.Sum256(body) {
-		t.Fatalf("read %d bytes, %v; want the question and %d more", len(got), err, len(body))
-	}
-	if err := testkit.Receive(t, closed, "Closed"); err != nil {
-		t.Fatalf("closed with %v", err)
-	}
-}
-
-func TestCloseNotifyIsEOF(t *testing.T) {
-	g := start(t, Config{Loops: 1})
-	closed := make(chan error, 1)
-	ln := serveSecure(t, g, func(time.Time, *Conn) Handler {
-		return &script{closed: func(_ time.Time, err error) { closed <- err }}
-	})
-	c, _ := connectSecure(t, ln)
-	_ = c.Close()
-	if err := testkit.Receive(t, closed, "Closed"); err != io.EOF {
-		t.Fatalf("closed with %v, want EOF", err)
-	}
-	testkit.Eventually(t, "the count is back at zero", func() bool { return g.Stats().Open == 0 })
 }
 
 // CloseWrite of ours is a close_notify; the peer may go on.

@@ -32,32 +32,36 @@ func (s *streamer) Writable(now time.Time) {
 
 // gnet: the end of what the peer sends closes the connection.
 func TestHalfCloseKeepsTheOtherDirection(t *testing.T) {
-	body := pattern(16 << 20)
-	g := start(t, Config{Loops: 1})
-	closed := make(chan error, 1)
-	ln := listen(t, g, func(_ time.Time, c *Conn) Handler {
-		var got []byte
-		s := &streamer{}
-		s.data = func(_ time.Time, b []byte) int { got = append(got, b...); return len(b) }
-		s.end = func(time.Time) {
-			c.Write(got)
-			c.Write(body)
-			c.CloseWrite()
-			c.CloseDrained()
+	overBoth(t, func(t *testing.T, x transport) {
+		body := pattern(16 << 20)
+		g := start(t, Config{Loops: 1})
+		closed := make(chan error, 1)
+		ln := x.listen(t, g, func(_ time.Time, c *Conn) Handler {
+			var got []byte
+			s := &streamer{}
+			s.data = func(_ time.Time, b []byte) int { got = append(got, b...); return len(b) }
+			s.end = func(time.Time) {
+				c.Write(got)
+				c.Write(body)
+				c.CloseWrite()
+				c.CloseDrained()
+			}
+			s.closed = func(_ time.Time, err error) { closed <- err }
+			return s
+		})
+		c, _ := x.connect(t, ln)
+		_, _ = io.WriteString(c, "question")
+		if err := c.CloseWrite(); err != nil {
+			t.Fatal(err)
 		}
-		s.closed = func(_ time.Time, err error) { closed <- err }
-		return s
+		got, err := io.ReadAll(c)
+		if err != nil || !bytes.HasPrefix(got, []byte("question")) || sha256.Sum256(got[8:]) != sha256.Sum256(body) {
+			t.Fatalf("read %d bytes, %v; want the question and %d more", len(got), err, len(body))
+		}
+		if err := testkit.Receive(t, closed, "Closed"); err != nil {
+			t.Fatalf("closed with %v", err)
+		}
 	})
-	c := connect(t, ln)
-	_, _ = io.WriteString(c, "question")
-	_ = c.CloseWrite()
-	got, err := io.ReadAll(c)
-	if err != nil || !bytes.HasPrefix(got, []byte("question")) || sha256.Sum256(got[8:]) != sha256.Sum256(body) {
-		t.Fatalf("read %d bytes, %v; want the question and %d more", len(got), err, len(body))
-	}
-	if err := testkit.Receive(t, closed, "Closed"); err != nil {
-		t.Fatalf("closed with %v", err)
-	}
 }
 
 // gnet: what is unread when the peer ends is lost.
