@@ -16,6 +16,7 @@ import (
 	"weir/bench/rig"
 	"weir/loadgen/pace"
 	"weir/loadgen/profile"
+	"weir/loadgen/record"
 )
 
 const (
@@ -39,8 +40,8 @@ type generator struct {
 type own struct {
 	start time.Time // zero: it does not say
 	due   []time.Duration
-	lag   *rig.Spread // start − due by its own account; nil: it does not say
-	says  string      // its verdict, if it has one
+	lag   *record.Spread // start − due by its own account; nil: it does not say
+	says  string         // its verdict, if it has one
 }
 
 // generators are ours and all peers that can hold a rate.

@@ -16,6 +16,8 @@ import (
 
 	"github.com/HdrHistogram/hdrhistogram-go"
 	"github.com/goccy/go-json"
+
+	"weir/loadgen/record"
 )
 
 // A Load is a rate for a time.
@@ -68,11 +70,11 @@ type Loaded struct {
 	StatusCodes    map[string]uint64 `json:"statusCodes"`
 	ErrorsByReason map[string]uint64 `json:"errorsByReason"`
 
-	LatencySuccess Spread `json:"latencySuccess"`
-	LatencyLimited Spread `json:"latencyRateLimited"`
-	Lag            Spread `json:"lag"`
-	PacerLag       Spread `json:"pacerLag"` // the part that is the generator's own
-	Series         Series `json:"series"`
+	LatencySuccess record.Spread `json:"latencySuccess"`
+	LatencyLimited record.Spread `json:"latencyRateLimited"`
+	Lag            record.Spread `json:"lag"`
+	PacerLag       record.Spread `json:"pacerLag"` // the part that is the generator's own
+	Series         record.Series `json:"series"`
 
 	// CPU is the processor time that the generator used.
 	CPU time.Duration `json:"-"`
@@ -103,27 +105,6 @@ func (l *Loaded) Within(d time.Duration) (uint64, error) {
 		}
 	}
 	return uint64(n), nil
-}
-
-// Series is the course of a run, second by second.
-type Series struct {
-	Rows []struct {
-		T           float64 `json:"t"`
-		Due         uint64  `json:"due"`
-		Success     uint64  `json:"success"`
-		RateLimited uint64  `json:"rateLimited"`
-		Errors      uint64  `json:"errors"`
-		LatencyP99  float64 `json:"latencyP99"`
-	} `json:"rows"`
-}
-
-// Spread is how a span is spread, in seconds.
-type Spread struct {
-	Mean float64 `json:"mean"`
-	P50  float64 `json:"p50"`
-	P95  float64 `json:"p95"`
-	P99  float64 `json:"p99"`
-	Max  float64 `json:"max"`
 }
 
 // Echo prints lines of progress, so that records leave them out.

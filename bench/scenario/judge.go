@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"weir/bench/rig"
+	"weir/loadgen/record"
 )
 
 // A Sample is what the programs' metrics said about a stretch of a run that ends
@@ -38,7 +39,7 @@ type Metrics struct {
 	Refused   float64 // share answered 429
 	Failed5xx float64 // share answered 5xx
 	Lost      float64 // share without an answer
-	Latency   rig.Spread
+	Latency   record.Spread
 	Needless  float64       // share refused although the target had room
 	QueueMax  float64       // most that waited in the target at a time
 	TargetP95 float64       // the worst stretch, seconds

@@ -15,6 +15,7 @@ import (
 	"weir/bench/report"
 	"weir/bench/rig"
 	"weir/internal/service"
+	"weir/loadgen/record"
 )
 
 func TestRateRepeats(t *testing.T) {
@@ -170,8 +171,8 @@ func TestResumed(t *testing.T) {
 func TestFindings(t *testing.T) {
 	runs := []*Run{{Case: Case{Algorithm: "off"}}, {Case: Case{Algorithm: "fixed", Store: "simulated"}}, {Case: Case{Algorithm: "token", Store: "redis", Advisor: true}}}
 	runs[0].Metrics = Metrics{Goodput: 9000}
-	runs[1].Metrics = Metrics{Goodput: 2000, Overload: 0.5, Needless: 0.1, Latency: rig.Spread{P99: 1}}
-	runs[2].Metrics = Metrics{Goodput: 1000, Needless: 0.2, Latency: rig.Spread{P99: 2}}
+	runs[1].Metrics = Metrics{Goodput: 2000, Overload: 0.5, Needless: 0.1, Latency: record.Spread{P99: 1}}
+	runs[2].Metrics = Metrics{Goodput: 1000, Needless: 0.2, Latency: record.Spread{P99: 2}}
 	got := strings.Join(findings(runs), "\n")
 	for _, want := range []string{"**token (redis) with advisor** with 1000/s", "**fixed** with 1000.0 ms", "**fixed** with 10.0 %"} {
 		if !strings.Contains(got, want) {
