@@ -144,17 +144,7 @@ func simulated(t testing.TB) storetest.Store {
 	if err != nil {
 		t.Fatal(err)
 	}
-	clock := storetest.NewClock()
-	return storetest.Store{
-		Take:    func(ask *store.Ask, ans *store.Answer) { table.Take(clock.Now(), ask, ans) },
-		Release: func(c *store.Counter, slot int64) bool { return table.Release(clock.Now(), c, slot) },
-		Add: func(rule string, key []byte, n int64) bool {
-			return table.Add(clock.Now(), rule, key, n)
-		},
-		Forget:  func(rule string, key []byte) { table.Forget(rule, key) },
-		Now:     clock.Now,
-		Advance: clock.Advance,
-	}
+	return storetest.Told(table)
 }
 
 // Groups over the same keys in opposite orders, from many connections: no deadlock, and as

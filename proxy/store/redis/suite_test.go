@@ -57,19 +57,7 @@ func TestStore(t *testing.T) {
 // that the test turns.
 func TestSimulatedRedisIsLikeRedis(t *testing.T) {
 	t.Parallel()
-	simulated := func(t testing.TB) storetest.Store {
-		clock, table := storetest.NewClock(), newTable(t)
-		return storetest.Store{
-			Take:    func(ask *store.Ask, ans *store.Answer) { table.Take(clock.Now(), ask, ans) },
-			Release: func(c *store.Counter, slot int64) bool { return table.Release(clock.Now(), c, slot) },
-			Add: func(rule string, key []byte, n int64) bool {
-				return table.Add(clock.Now(), rule, key, n)
-			},
-			Forget:  func(rule string, key []byte) { table.Forget(rule, key) },
-			Now:     clock.Now,
-			Advance: clock.Advance,
-		}
-	}
+	simulated := func(t testing.TB) storetest.Store { return storetest.Told(newTable(t)) }
 	storetest.Differential(t, opener(t, throughLane), simulated, 20)
 	storetest.Differential(t, opener(t, direct), simulated, 20)
 }

@@ -3,7 +3,6 @@ package simredis
 import (
 	"testing"
 
-	"weir/proxy/store"
 	"weir/proxy/store/storetest"
 )
 
@@ -14,17 +13,7 @@ func open(cfg Config) storetest.Open {
 		if err != nil {
 			t.Fatal(err)
 		}
-		clock := storetest.NewClock()
-		return storetest.Store{
-			Take:    func(ask *store.Ask, ans *store.Answer) { table.Take(clock.Now(), ask, ans) },
-			Release: func(c *store.Counter, slot int64) bool { return table.Release(clock.Now(), c, slot) },
-			Add: func(rule string, key []byte, n int64) bool {
-				return table.Add(clock.Now(), rule, key, n)
-			},
-			Forget:  func(rule string, key []byte) { table.Forget(rule, key) },
-			Now:     clock.Now,
-			Advance: clock.Advance,
-		}
+		return storetest.Told(table)
 	}
 }
 

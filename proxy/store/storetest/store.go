@@ -76,6 +76,27 @@ func (c *Clock) Advance(d time.Duration) {
 	c.now = c.now.Add(d)
 }
 
+// A Table is a store that is told the time, as the simulated Redis is.
+type Table interface {
+	Take(now time.Time, ask *store.Ask, ans *store.Answer)
+	Release(now time.Time, c *store.Counter, slot int64) bool
+	Add(now time.Time, rule string, key []byte, n int64) bool
+	Forget(rule string, key []byte) bool
+}
+
+// Told is a table that is told the time of a clock of its own.
+func Told(table Table) Store {
+	clock := NewClock()
+	return Store{
+		Take:    func(ask *store.Ask, ans *store.Answer) { table.Take(clock.Now(), ask, ans) },
+		Release: func(c *store.Counter, slot int64) bool { return table.Release(clock.Now(), c, slot) },
+		Add:     func(rule string, key []byte, n int64) bool { return table.Add(clock.Now(), rule, key, n) },
+		Forget:  func(rule string, key []byte) { table.Forget(rule, key) },
+		Now:     clock.Now,
+		Advance: clock.Advance,
+	}
+}
+
 // Naive opens the store that the others are compared with: a model for each key,
 // and requests that go one by one. It gives nothing back.
 func Naive(testing.TB) Store {
