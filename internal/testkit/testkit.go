@@ -58,3 +58,16 @@ func FreePort(t testing.TB) string {
 	}
 	return port
 }
+
+// Env is an environment of names and values in turn; of those given twice the first
+// counts.
+func Env(pairs []string) func(name string) string {
+	return func(name string) string {
+		for i := 0; i < len(pairs); i += 2 {
+			if pairs[i] == name {
+				return pairs[i+1]
+			}
+		}
+		return ""
+	}
+}

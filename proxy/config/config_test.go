@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"weir/internal/service"
+	"weir/internal/testkit"
 	"weir/proxy/decide"
 	"weir/proxy/limit"
 	"weir/proxy/upstream"
@@ -21,14 +22,7 @@ func parse(env ...string) (*Config, error) {
 	c := new(Config)
 	s := service.NewSettings("proxy")
 	c.Register(s)
-	_, err := s.Parse(nil, func(name string) string {
-		for i := 0; i < len(env); i += 2 {
-			if env[i] == name {
-				return env[i+1]
-			}
-		}
-		return ""
-	})
+	_, err := s.Parse(nil, testkit.Env(env))
 	if err == nil {
 		err = c.Complete()
 	}

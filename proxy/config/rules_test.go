@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"weir/internal/service"
+	"weir/internal/testkit"
 )
 
 // parseRules reads the settings of rules from names and values in turn.
@@ -12,14 +13,7 @@ func parseRules(env ...string) (*Rules, error) {
 	r := new(Rules)
 	s := service.NewSettings("proxy")
 	r.register(s)
-	_, err := s.Parse(nil, func(name string) string {
-		for i := 0; i < len(env); i += 2 {
-			if env[i] == name {
-				return env[i+1]
-			}
-		}
-		return ""
-	})
+	_, err := s.Parse(nil, testkit.Env(env))
 	if err == nil {
 		err = r.complete()
 	}

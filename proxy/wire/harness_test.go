@@ -114,14 +114,7 @@ func configure(t *testing.T, env []string) *config.Config {
 	c := new(config.Config)
 	s := service.NewSettings("proxy")
 	c.Register(s)
-	_, err := s.Parse(nil, func(name string) string {
-		for i := 0; i < len(env); i += 2 {
-			if env[i] == name {
-				return env[i+1]
-			}
-		}
-		return ""
-	})
+	_, err := s.Parse(nil, testkit.Env(env))
 	if err == nil {
 		err = c.Complete()
 	}
