@@ -3,7 +3,6 @@ package demo
 import (
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 
 	"weir/bench/report"
@@ -44,11 +43,7 @@ func judge(out io.Writer, rows []row) error {
 			wrong = append(wrong, r.load)
 		}
 	}
-	conclusive := slices.ContainsFunc(wrong, func(l *rig.Loaded) bool { return rig.Inconclusive(l) == nil })
-	if conclusive {
-		wrong = nil
-	}
-	return e.Conclude(out, "nothing was refused below the limit, nothing beyond it got through, no request was lost.", rig.Inconclusive(wrong...))
+	return e.Conclude(out, "nothing was refused below the limit, nothing beyond it got through, no request was lost.", rig.Doubt(wrong))
 }
 
 // bar draws what was admitted of what was sent.

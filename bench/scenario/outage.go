@@ -51,5 +51,5 @@ func (o *outcome) showOutage(out io.Writer) error {
 	// What came while the target was away, and what was in flight.
 	most := uint64(outageRate*(back-gone+goodAgain).Seconds()) + outageRate/10
 	e.Never(l.Errors > most, "%d failures, at most %d were due to the outage", l.Errors, most)
-	return e.Conclude(out, "only requests of the outage failed, with a 502 at once, and all was well within a second of its end.", nil)
+	return e.Conclude(out, "only requests of the outage failed, with a 502 at once, and all was well within a second of its end.", rig.Inconclusive(l))
 }
