@@ -26,10 +26,10 @@ type Shadow struct {
 	Counter store.Counter
 }
 
-// A Request is one request as the limiter is told about it.
+// A Request is one request as the limiter sees it.
 type Request struct {
 	Described rule.Request
-	Client    netip.Addr // who made it: behind trusted proxies not the connection's other end
+	Client    netip.Addr // behind trusted proxies not the other end of the connection
 	Trusted   bool       // its fields may say its priority class
 	Preflight bool       // it is counted apart
 }

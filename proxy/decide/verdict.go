@@ -18,8 +18,8 @@ type Decided struct {
 	Answer *store.Answer
 }
 
-// A Verdict is what the store's answer means for a request, and what its client is
-// told about the limits.
+// A Verdict is what the store's answer means for a request, and what its client learns
+// about the limits.
 type Verdict struct {
 	Policy *Policy
 	By     *Counted     // the tightest; borrowed

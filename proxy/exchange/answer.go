@@ -7,7 +7,7 @@ const (
 	answerWaiting    answer = iota // nothing of it has come
 	answerHead                     // some of it has come, its head is not complete
 	answerCollecting               // its head has come, its body is collected
-	answerRelaying                 // it is passed on as it comes: its head is gone
+	answerRelaying                 // it is passed on as it comes: its head has been
 	answerDone                     // it is written, or broken off
 )
 

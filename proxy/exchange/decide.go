@@ -100,7 +100,7 @@ func (x *Exchange) queue(now time.Time, ans *store.Answer, asked []decide.Counte
 	x.fx.Wake = now.Add(ans.Delay())
 }
 
-// HandleWake is told that the time of Effects.Wake has come: the request's slot
+// HandleWake says that the time of Effects.Wake has come: the request's slot
 // in the queue.
 func (x *Exchange) HandleWake(now time.Time) {
 	x.env.Begin()
@@ -111,7 +111,7 @@ func (x *Exchange) HandleWake(now time.Time) {
 	x.admitted(now)
 }
 
-// leave gives the places back that a request had booked whose client is gone.
+// leave gives the places back that a request had booked whose client has left.
 func (x *Exchange) leave(asked []decide.Counted, mode store.Mode) {
 	x.env.leave = Leave{append(x.env.leave.Places[:0], asked...), mode}
 	x.fx.Leave = &x.env.leave
@@ -129,8 +129,8 @@ func (x *Exchange) late(ans *store.Answer) {
 	x.left = nil
 }
 
-// HandleAnswer is told the store's answer that Env.Ask could not give at once.
-// It is called also when the client has gone.
+// HandleAnswer brings the store's answer that Env.Ask could not give at once.
+// It is called also when the client has left.
 func (x *Exchange) HandleAnswer(now time.Time, ans *store.Answer) {
 	x.env.Begin()
 	if x.request != requestAsked {

@@ -10,7 +10,8 @@
 // message of HTTP/1.1; what is to be done stands in Effects after each call, and End says
 // how the exchange has ended.
 //
-// A request, its link to a target and its answer go through states of their own:
+// A request, the upstream connection that is wanted for it, and its answer go through
+// states of their own:
 //
 //	request     becomes     when
 //	none        asked       the limiter is asked
@@ -24,7 +25,7 @@
 //	collecting  streaming   it is larger than what is collected
 //	streaming   whole       all of it has come
 //
-//	link        becomes     when
+//	upstream    becomes     when
 //	none        wanted      the request is to go on
 //	wanted      wanted      the target chosen has none
 //	wanted      held        there is a new one, or the private one

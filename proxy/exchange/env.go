@@ -60,7 +60,7 @@ type Settings struct {
 	Style decide.Style
 	// CORS: pages of other origins may read refusals.
 	CORS bool
-	// RequestID: every request has an id, which target and client are told.
+	// RequestID: every request has an id, which target and client get.
 	RequestID bool
 	// PreflightsApart: preflights have counters of their own, as large as those of other
 	// requests.
@@ -127,12 +127,12 @@ type Outcome struct {
 	Own       bool   // for an own endpoint
 	Bytes     int64  // of the answer's body, as far as it came
 	RequestID []byte // nil: it has none; borrowed, like the next two
-	ID        []byte // of the decision, when the client was told one
+	ID        []byte // of the decision, when the answer has one
 	Key       []byte // that refused it; nil: all share one, or it was not refused
 	Spent     bool   // the connection ends: it has had its requests or its time; HTTP/1.1 sets it
 }
 
-// A Refusal is what the client was told by a 429, and why. Key is borrowed.
+// A Refusal is what a 429 says, and why. Key is borrowed.
 type Refusal struct {
 	Rule    *rule.Rule
 	Limit   *limit.Limit

@@ -41,9 +41,9 @@ type Exchange struct {
 
 // A progress is what an exchange knows while it lasts.
 type progress struct {
-	request request
-	link    link
-	answer  answer
+	request  request
+	upstream upstream
+	answer   answer
 
 	outcome   Outcome
 	client    netip.Addr // that made the request: behind trusted proxies not Remote
@@ -133,7 +133,7 @@ func (x *Exchange) Holds() bool { return x.clientFull && x.answer == answerRelay
 
 // Held reports whether the exchange, or the tunnel that it has become, holds an upstream
 // connection.
-func (x *Exchange) Held() bool { return x.link.held() }
+func (x *Exchange) Held() bool { return x.upstream.held() }
 
 // Full reports which sides take nothing for the moment.
 func (x *Exchange) Full() (client, target bool) { return x.clientFull, x.targetFull }
@@ -150,9 +150,9 @@ func (x *Exchange) HandleLast() {
 func (x *Exchange) HandleExpired(now time.Time) {
 	x.env.Begin()
 	switch {
-	case x.link == linkWanted:
+	case x.upstream == upstreamWanted:
 		x.acquireLate(now)
-	case x.link.held() && !x.answerBy.IsZero() && !now.Before(x.answerBy):
+	case x.upstream.held() && !x.answerBy.IsZero() && !now.Before(x.answerBy):
 		x.answerLate(now)
 	case x.request == requestCollecting || x.request == requestStreaming:
 		x.bodyLate(now)
@@ -168,7 +168,7 @@ func (x *Exchange) HandleLeft() {
 	case requestQueued:
 		x.leave(x.asked, x.verdict.Mode)
 	}
-	if x.link == linkWanted {
+	if x.upstream == upstreamWanted {
 		x.fx.Acquire = AcquireCancel
 	} else {
 		x.letGo(ReleaseDiscard)
@@ -197,9 +197,9 @@ func (x *Exchange) report() {
 
 // letGo lets go of the upstream connection, if one is held.
 func (x *Exchange) letGo(how Release) {
-	if x.link.held() {
+	if x.upstream.held() {
 		x.fx.Release = how
-		x.link.become(linkNone)
+		x.upstream.become(upstreamNone)
 	}
 }
 
@@ -227,5 +227,5 @@ func (x *Exchange) over() {
 
 // String says how far the exchange has come.
 func (x *Exchange) String() string {
-	return "request " + x.request.String() + ", link " + x.link.String() + ", answer " + x.answer.String()
+	return "request " + x.request.String() + ", upstream " + x.upstream.String() + ", answer " + x.answer.String()
 }

@@ -7,7 +7,7 @@ import (
 	"weir/proxy/decide"
 )
 
-// HandleUnreadable says that what came is no request, or that the rest of it cannot be
+// HandleUnreadable says that what came is no request, or that what is left of it cannot be
 // read. began is when its first byte came. The carrier cannot find the next request.
 func (x *Exchange) HandleUnreadable(now, began time.Time, err error) {
 	x.outcome.Began = began

@@ -149,7 +149,7 @@ func (x *Exchange) appendForward(dst []byte, h *http1.Head) []byte {
 	if set.PreserveHost && len(h.Host) > 0 {
 		dst = http1.AppendField(dst, "Host", h.Host)
 	} else {
-		x.hostAt = len(dst) // who the target is will be known then
+		x.hostAt = len(dst) // the target is not chosen yet
 	}
 	left := -1
 	if h.Method == http1.OPTIONS {

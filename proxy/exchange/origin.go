@@ -11,9 +11,9 @@ import (
 )
 
 // This file has everything about the origin of requests: which fields make
-// claims about it, who is believed, and what the target is told. Claims of
+// claims about it, whose claims are believed, and what goes to the target. Claims of
 // trusted proxies stand. Those of others are dropped before rules or the target
-// see them, and the target is told what the proxy itself knows.
+// see them, and the target gets what the proxy itself knows.
 
 // usualClaims are the fields that targets and frameworks commonly believe.
 var usualClaims = [...]string{
@@ -48,7 +48,7 @@ type Claims struct {
 const claimBytesMax = 63
 
 // NewClaims returns the usual names and those of more, which consist of letters,
-// digits and hyphens and may end in *, which stands for any rest. The error says
+// digits and hyphens and may end in *, which stands for any characters. The error says
 // which of them does not.
 func NewClaims(more []string) (*Claims, error) {
 	c := new(Claims)
@@ -63,7 +63,7 @@ func NewClaims(more []string) (*Claims, error) {
 	return c, nil
 }
 
-// UsualClaims are the usual names; * stands for any rest.
+// UsualClaims are the usual names; * stands for any characters.
 func UsualClaims() []string { return slices.Clone(usualClaims[:]) }
 
 var claimsByDefault, _ = NewClaims(nil)

@@ -36,7 +36,7 @@ func (x *Exchange) beginOwn(now time.Time, h *http1.Head) {
 
 // forOwn reports whether a field is passed on to own endpoints: all but those of
 // the framing and the connection. Fields that Connection names are among them, as
-// the client could hide by it who has passed the request on.
+// the client could hide by it which proxies have passed the request on.
 func forOwn(id http1.FieldID) bool { return !id.Hop() && id != http1.FieldExpect }
 
 // endOwn passes the request on. The body has been collected behind the head;
@@ -53,8 +53,8 @@ func (x *Exchange) endOwn() {
 	x.fx.Own = x.forward
 }
 
-// HandleOwn is told an own endpoint's answer. It does nothing when the client
-// has gone.
+// HandleOwn brings an own endpoint's answer. It does nothing when the client has
+// left.
 func (x *Exchange) HandleOwn(now time.Time, r *Reply) {
 	x.env.Begin()
 	if !x.outcome.Own || x.request != requestWhole {

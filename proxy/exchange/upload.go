@@ -58,7 +58,7 @@ func (x *Exchange) bodyPaused() {
 	x.rearm()
 }
 
-// bodyLate is told that the next piece, or enough of the body, is overdue.
+// bodyLate answers when the next piece, or enough of the body, is overdue.
 func (x *Exchange) bodyLate(now time.Time) {
 	set := x.env.Settings
 	enough := int64(rateSpan/time.Second) * set.BodyRateMin
@@ -101,14 +101,14 @@ func (x *Exchange) HandleBody(now time.Time, p []byte) {
 	}
 }
 
-// stream goes on without waiting for the rest of the body.
+// stream goes on without waiting for the end of the body.
 func (x *Exchange) stream(now time.Time) {
 	x.request.become(requestStreaming)
 	x.bodyPaused()
 	x.acquire(now, AcquireAny)
 }
 
-// sentRequest forgets the part of a streamed request that is gone.
+// sentRequest forgets the part of a streamed request that was sent.
 func (x *Exchange) sentRequest() {
 	if x.forward != nil {
 		x.wants = x.accept()
@@ -119,7 +119,7 @@ func (x *Exchange) sentRequest() {
 
 // uploads reports whether the request's body is passed on to the target's
 // connection held as it comes.
-func (x *Exchange) uploads() bool { return x.request == requestStreaming && x.link.held() }
+func (x *Exchange) uploads() bool { return x.request == requestStreaming && x.upstream.held() }
 
 // HandleBodyEnd says that all of the request has come, maybe with a trailer section.
 func (x *Exchange) HandleBodyEnd(now time.Time, trailer bool) {
@@ -137,7 +137,7 @@ func (x *Exchange) HandleBodyEnd(now time.Time, trailer bool) {
 		}
 		x.outcome.Complete = now
 		x.bodyPaused()
-		if x.answer != answerRelaying { // its head may have come early: the rest is due all the same
+		if x.answer != answerRelaying { // its head may have come early: its body is due all the same
 			x.awaitAnswer(now)
 		}
 	default:
@@ -149,7 +149,7 @@ func (x *Exchange) HandleBodyEnd(now time.Time, trailer bool) {
 	}
 }
 
-// HandleTargetFull is told whether the target's connection held takes nothing
+// HandleTargetFull says whether the upstream connection held takes nothing
 // for the moment.
 func (x *Exchange) HandleTargetFull(now time.Time, full bool) {
 	x.env.Begin()
@@ -164,7 +164,7 @@ func (x *Exchange) HandleTargetFull(now time.Time, full bool) {
 	x.awaitBody(now)
 }
 
-// HandleClientFull is told whether the client takes nothing for the moment:
+// HandleClientFull says whether the client takes nothing for the moment:
 // meanwhile no more of a streamed answer is wanted.
 func (x *Exchange) HandleClientFull(now time.Time, full bool) {
 	x.env.Begin()

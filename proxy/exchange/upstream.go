@@ -12,7 +12,7 @@ import (
 // acquire wants a connection to a target for the request as far as it has
 // come. All attempts to connect together have TargetTimeout.
 func (x *Exchange) acquire(now time.Time, how Acquire) {
-	x.link.become(linkWanted)
+	x.upstream.become(upstreamWanted)
 	x.fx.Acquire, x.fx.Long = how, x.Private || x.request == requestStreaming || x.upgrade != ""
 	if x.answerBy.IsZero() {
 		x.answerBy = now.Add(x.env.Settings.TargetTimeout)
@@ -20,8 +20,8 @@ func (x *Exchange) acquire(now time.Time, how Acquire) {
 	x.deadline = x.answerBy
 }
 
-// HandleWaits is told that all connections to the target chosen are taken and
-// that the session waits for one of them to become free.
+// HandleWaits says that all connections to the target chosen are taken and
+// that the exchange waits for one of them to become free.
 func (x *Exchange) HandleWaits(now time.Time) {
 	x.env.Begin()
 	if by := now.Add(x.env.Settings.WaitTimeout); by.Before(x.deadline) {
@@ -50,19 +50,19 @@ func (x *Exchange) answerLate(now time.Time) {
 	x.fault(now, FaultTimeout)
 }
 
-// HandleAcquired is told that a connection to a target is the session's: host
+// HandleAcquired brings an upstream connection: host
 // is the target's host and port, reused says that the connection has served
-// before and is not the session's private one: another would do as well. It
-// reports whether the session still wants it; otherwise the owner keeps it.
+// before and is not the client's private one: another would do as well. It
+// reports whether the exchange still wants it; otherwise the owner keeps it.
 func (x *Exchange) HandleAcquired(now time.Time, host string, reused bool) bool {
 	x.env.Begin()
-	if x.link != linkWanted {
+	if x.upstream != upstreamWanted {
 		return false
 	}
 	if reused {
-		x.link.become(linkReused)
+		x.upstream.become(upstreamReused)
 	} else {
-		x.link.become(linkHeld)
+		x.upstream.become(upstreamHeld)
 	}
 	x.outcome.Sent = now
 	x.outcome.Retried = x.replay == replayDone || x.failed != FaultNone
@@ -90,12 +90,12 @@ func (x *Exchange) awaitAnswer(now time.Time) {
 	x.deadline = x.answerBy
 }
 
-// HandleUnavailable is told that there is no connection to the target chosen.
+// HandleUnavailable says that there is no connection to the target chosen.
 // When it cannot be reached another one is wanted: nothing was sent, so any
 // request may go elsewhere.
 func (x *Exchange) HandleUnavailable(now time.Time, why Fault) {
 	x.env.Begin()
-	if x.link != linkWanted {
+	if x.upstream != upstreamWanted {
 		return
 	}
 	if why == FaultRefused || why == FaultConnect || why == FaultConnectTime {
@@ -106,11 +106,11 @@ func (x *Exchange) HandleUnavailable(now time.Time, why Fault) {
 	x.fault(now, why)
 }
 
-// HandleShed is told that the target chosen is overloaded and the request is given
+// HandleShed says that the target chosen is overloaded and the request is given
 // up. id, which is borrowed, names that decision.
 func (x *Exchange) HandleShed(now time.Time, id []byte) {
 	x.env.Begin()
-	if x.link != linkWanted {
+	if x.upstream != upstreamWanted {
 		return
 	}
 	x.env.shed = id
@@ -118,12 +118,12 @@ func (x *Exchange) HandleShed(now time.Time, id []byte) {
 	x.env.shed = nil
 }
 
-// HandleExhausted is told that there is no (other) target to be tried; several
+// HandleExhausted says that there is no (other) target to be tried; several
 // says that there is more than one, and after when one may be tried again. What
-// the only one suffers from is told to the client as it is.
+// is wrong with the only one the client learns.
 func (x *Exchange) HandleExhausted(now time.Time, several bool, after time.Duration) {
 	x.env.Begin()
-	if x.link != linkWanted {
+	if x.upstream != upstreamWanted {
 		return
 	}
 	if x.failed != FaultNone && !several {
@@ -134,13 +134,13 @@ func (x *Exchange) HandleExhausted(now time.Time, several bool, after time.Durat
 	x.fault(now, FaultNoTarget)
 }
 
-// HandleUpstream is told of bytes from the target's connection held, and
+// HandleUpstream brings bytes from the upstream connection held, and
 // returns how many of them are done with. What goes beyond the answer cannot
 // be trusted: the connection is discarded. While the client is full nothing of
 // a streamed answer is wanted; the bytes are to be shown again afterwards.
 func (x *Exchange) HandleUpstream(now time.Time, b []byte) int {
 	x.env.Begin()
-	if !x.link.held() || x.Holds() {
+	if !x.upstream.held() || x.Holds() {
 		return 0
 	}
 	if x.answer == answerWaiting {
@@ -234,7 +234,7 @@ func (x *Exchange) answersLong(now time.Time) bool {
 	return now.Sub(x.outcome.Answered) >= x.env.Settings.TargetTimeout
 }
 
-// HandleStream is told whether the answer under way may be streamed. While there
+// HandleStream says whether the answer under way may be streamed. While there
 // is no place for one more stream it is collected on, as long as there is time and
 // room for that.
 func (x *Exchange) HandleStream(now time.Time, ok bool) {
@@ -284,7 +284,7 @@ func (x *Exchange) handleAnswerHead(now time.Time, mark int) int {
 	}
 	x.theirs = x.verdict.Tighter(h)
 	if x.request == requestStreaming {
-		x.keepAlive = false // the rest of the request may never be read
+		x.keepAlive = false // what is left of the request may never be read
 	}
 	out := x.appendAnswerHead(now, x.env.out, h)
 	out = x.appendLimits(out)
@@ -340,7 +340,7 @@ func (x *Exchange) handleAnswerBody(p []byte) {
 	*to = append(*to, p...)
 }
 
-// answered is told that the answer is complete; clean says that nothing came
+// answered ends an exchange whose answer is complete; clean says that nothing came
 // behind it.
 func (x *Exchange) answered(now time.Time, clean bool) {
 	x.env.out = append(x.env.out, x.response...)
@@ -358,18 +358,18 @@ func (x *Exchange) answered(now time.Time, clean bool) {
 	x.ended(now, x.status)
 }
 
-// HandleUpstreamClosed is told that the target's connection held is gone. The
+// HandleUpstreamClosed says that the upstream connection held is closed. The
 // close is the end of an answer without a length; before the first byte of an
 // answer on a connection that had served before it means that the target had
 // closed the idle connection when the request arrived: that is tried once more
 // (RFC 9112 section 9.3.1).
 func (x *Exchange) HandleUpstreamClosed(now time.Time, err error) {
 	x.env.Begin()
-	if !x.link.held() {
+	if !x.upstream.held() {
 		return
 	}
-	again := x.link == linkReused && x.answer == answerWaiting && x.replay == replayOnce
-	x.link.become(linkNone)
+	again := x.upstream == upstreamReused && x.answer == answerWaiting && x.replay == replayOnce
+	x.upstream.become(upstreamNone)
 	if again {
 		x.replay = replayDone
 		x.acquire(now, AcquireFresh)

@@ -378,7 +378,7 @@ func (p *player) where() string {
 	switch request, _, _ := strings.Cut(strings.TrimPrefix(state, "request "), ","); {
 	case p.s.state != stateExchanges:
 		return p.s.state.String()
-	case strings.Contains(state, "link wanted"):
+	case strings.Contains(state, "upstream wanted"):
 		return "acquiring"
 	case p.s.Held():
 		return "awaiting"

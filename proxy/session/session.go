@@ -260,7 +260,7 @@ func (s *Session) settle() {
 	case how == exchange.EndTunnel:
 		s.beginTunnel(now)
 	case how == exchange.EndKeep && !s.clientEnded:
-		s.rest(now)
+		s.await(now)
 	case how == exchange.EndClosed:
 		s.close(CloseDrained)
 	case how == exchange.EndAbort:
@@ -270,8 +270,8 @@ func (s *Session) settle() {
 	}
 }
 
-// rest puts the session between two exchanges.
-func (s *Session) rest(now time.Time) {
+// await waits for the next request.
+func (s *Session) await(now time.Time) {
 	s.began = time.Time{}
 	s.deadline = now.Add(s.env.Settings.IdleTimeout)
 	if s.drain {

@@ -89,7 +89,7 @@ func (s *Session) HandleClientFull(now time.Time, full bool) {
 // request that is whole is answered before the connection closes. A request
 // that is not never will be: it is given up. unread is how many bytes were left
 // unread: while the session wants none they wait their turn, and the end is to be
-// told again when they are shown.
+// said again when they are shown.
 func (s *Session) HandleClientEnd(now time.Time, unread int) {
 	s.env.Begin()
 	switch {
