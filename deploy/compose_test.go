@@ -39,10 +39,12 @@ type service struct {
 	Healthcheck struct{ Test []string }
 }
 
-func composed(t *testing.T) composition {
+func composed(t *testing.T) composition { return composedFrom(t, "compose.yaml") }
+
+func composedFrom(t *testing.T, file string) composition {
 	t.Helper()
 	var c composition
-	if err := yaml.Unmarshal([]byte(read(t, "compose.yaml")), &c); err != nil {
+	if err := yaml.Unmarshal([]byte(read(t, file)), &c); err != nil {
 		t.Fatal(err)
 	}
 	return c
@@ -52,6 +54,7 @@ func TestComposeIsValid(t *testing.T) {
 	t.Setenv("ADMIN_TOKEN", "a-token") // without it nothing starts
 	if command := compose(t); command != nil {
 		output(t, append(command, "-f", "compose.yaml", "config", "--quiet")...)
+		output(t, append(command, "-f", "compose.yaml", "-f", "compose.postgres.yaml", "config", "--quiet")...)
 	}
 }
 
@@ -63,23 +66,46 @@ func TestComposeServices(t *testing.T) {
 		t.Fatalf("services %v, want %v", have, want)
 	}
 	for name, s := range c.Services {
-		if !s.ReadOnly || !slices.Equal(s.CapDrop, []string{"ALL"}) || !slices.Contains(s.SecurityOpt, "no-new-privileges:true") {
-			t.Errorf("%s: may write its file system, keeps capabilities or may gain privileges", name)
+		s.check(t, c, name)
+	}
+}
+
+// What takes the place of Redis is as bounded, and the proxy uses nothing else.
+func TestComposePostgres(t *testing.T) {
+	c := composedFrom(t, "compose.postgres.yaml")
+	if have := slices.Sorted(maps.Keys(c.Services)); !slices.Equal(have, []string{"postgres", "proxy"}) {
+		t.Fatalf("services %v", have)
+	}
+	s, env := c.Services["postgres"], c.Services["proxy"].Environment
+	s.check(t, c, "postgres")
+	if host, set := env["REDIS_HOST"]; host != "" || !set || len(s.Ports) > 0 {
+		t.Errorf("the proxy uses Redis %q, or the database has ports %v", host, s.Ports)
+	}
+	u, err := url.Parse(env["POSTGRES_URL"])
+	if err != nil || u.Hostname() != "postgres" || u.User.Username() != s.Environment["POSTGRES_USER"] || u.Path != "/"+s.Environment["POSTGRES_DB"] {
+		t.Errorf("POSTGRES_URL is %q (%v), the database's settings are %v", env["POSTGRES_URL"], err, s.Environment)
+	}
+}
+
+// check checks what holds of every service.
+func (s service) check(t *testing.T, c composition, name string) {
+	t.Helper()
+	if !s.ReadOnly || !slices.Equal(s.CapDrop, []string{"ALL"}) || !slices.Contains(s.SecurityOpt, "no-new-privileges:true") {
+		t.Errorf("%s: may write its file system, keeps capabilities or may gain privileges", name)
+	}
+	if s.MemLimit == "" || s.CPUs == 0 || s.PidsLimit == 0 || s.Restart == "" {
+		t.Errorf("%s: memory, processors or processes are not bounded, or it is not started again", name)
+	}
+	if len(s.Healthcheck.Test) < 2 || s.Healthcheck.Test[0] != "CMD" {
+		t.Errorf("%s: its health check is %q, want a command without a shell", name, s.Healthcheck.Test)
+	}
+	for _, p := range s.Ports {
+		if !strings.HasPrefix(p, "${PUBLISH_ADDRESS:-127.0.0.1}:") {
+			t.Errorf("%s: port %s is open to everybody", name, p)
 		}
-		if s.MemLimit == "" || s.CPUs == 0 || s.PidsLimit == 0 || s.Restart == "" {
-			t.Errorf("%s: memory, processors or processes are not bounded, or it is not started again", name)
-		}
-		if len(s.Healthcheck.Test) < 2 || s.Healthcheck.Test[0] != "CMD" {
-			t.Errorf("%s: its health check is %q, want a command without a shell", name, s.Healthcheck.Test)
-		}
-		for _, p := range s.Ports {
-			if !strings.HasPrefix(p, "${PUBLISH_ADDRESS:-127.0.0.1}:") {
-				t.Errorf("%s: port %s is open to everybody", name, p)
-			}
-		}
-		for _, v := range s.Volumes {
-			s.checkVolume(t, c, name, v)
-		}
+	}
+	for _, v := range s.Volumes {
+		s.checkVolume(t, c, name, v)
 	}
 }
 

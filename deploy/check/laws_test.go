@@ -3,6 +3,7 @@ package check
 import (
 	"fmt"
 	"maps"
+	"net/url"
 	"slices"
 	"strings"
 	"testing"
@@ -132,7 +133,7 @@ func TestPolicies(t *testing.T) {
 			if bound[d.Name] == nil {
 				t.Errorf("no policy binds %s", d.Name)
 			}
-			for _, setting := range []string{"TARGET_URL", "REDIS_HOST", "ADVISOR_URL"} {
+			for _, setting := range []string{"TARGET_URL", "REDIS_HOST", "POSTGRES_URL", "ADVISOR_URL"} {
 				o.checkCall(t, d, bound, setting)
 			}
 		}
@@ -142,8 +143,11 @@ func TestPolicies(t *testing.T) {
 // checkCall checks that d may call the service that a setting of it names.
 func (o *objects) checkCall(t *testing.T, d *appsv1.Deployment, bound map[string]*networkingv1.NetworkPolicy, setting string) {
 	t.Helper()
-	host := strings.TrimPrefix(o.environment(t, d, "proxy")[setting], "http://")
+	host := o.environment(t, d, "proxy")[setting]
 	name, _, _ := strings.Cut(host, ":")
+	if u, err := url.Parse(host); err == nil && u.Host != "" {
+		name = u.Hostname()
+	}
 	i := slices.IndexFunc(o.services, func(s *corev1.Service) bool { return s.Name == name })
 	if host == "" || name == "127.0.0.1" || i < 0 && strings.HasPrefix(o.dir, "base/") {
 		return // itself, or left to the overlays

@@ -224,6 +224,9 @@ func (o *objects) here(t *testing.T, d *appsv1.Deployment, c *corev1.Container) 
 	if env["REDIS_HOST"] != "" {
 		env["REDIS_HOST"] = "127.0.0.1"
 	}
+	if env["POSTGRES_URL"] != "" {
+		env["POSTGRES_URL"] = "postgres://weir@127.0.0.1/weir"
+	}
 	if env["TARGET_URL"] != "" {
 		env["TARGET_URL"], env["TARGET_HEALTH_PATH"] = "http://127.0.0.1:"+freePort(t), ""
 	}
