@@ -94,6 +94,27 @@ func TestProtects(t *testing.T) {
 	}
 }
 
+// A sudden crowd, four times the load, is bound within 300 ms: from then on nearly all is
+// answered in time that the target can answer. Without a bound the target has a queue of
+// more than the time allowed by then.
+func TestCrowd(t *testing.T) {
+	for _, load := range []float64{500, 1000} {
+		for seed := range 4 * seeds {
+			w := usual()
+			w.Seed, w.Length = seed, 12*sec
+			w.Stages = []gatetest.Stage{{Load: load}, {From: 10 * sec, Load: 4 * load}}
+			const bound = 10*sec + 300*ms
+			if r := gatetest.Play(w).Ratio(bound, bound+sec); r < .92 {
+				t.Errorf("seed %d, a crowd of 4 × %.0f/s: answered in time ÷ possible after 300 ms: %.3f, want .92", seed, load, r)
+			}
+			w.Gates = 0
+			if r := gatetest.Play(w).Ratio(bound, bound+sec); r > .5 {
+				t.Errorf("seed %d, a crowd of 4 × %.0f/s without a gate: %.3f, want less than half", seed, load, r)
+			}
+		}
+	}
+}
+
 // A start under too much load while the machine pauses again and again: soon afterwards
 // the target is protected. What the pauses add to answer times is not taken for slowness
 // for long.
