@@ -5,13 +5,13 @@
 // a [Forecaster] asks many simple experts and learns, for every horizon by itself,
 // whom to believe.
 //
-//	levels       the newest slot, smoothings, a damped trend, a level that tracks
+//	levels       the newest slot, smoothings, a damped trend
 //	calendar     the same time yesterday and last week; profiles of day, week and hour;
 //	             a few waves fitted by regression; announced events
 //	experts      forecasts made of these, each with its formula in one table
-//	regressions  on all of these, each horizon by itself, with long and short memory
-//	mixer        makes one forecast of all that speak: by losses lately, for long, by
-//	             constrained least squares, and by how well these three did
+//	regressions  on all of these, each horizon by itself, with a long and a short memory
+//	mixer        makes one forecast of all that speak: by recent losses, by losses over
+//	             a long time, by constrained least squares, and by how well these did
 //	band         quantiles around it that track their own coverage, but while idle
 //	shift        notices that the level has changed for good
 //

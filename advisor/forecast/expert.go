@@ -61,7 +61,6 @@ var experts = [...]expert{
 	{"last", "y", func(m *moment) float64 { return m.levels.recent[0] }},
 	{"smooth", "Σ α(1-α)^i y_-i, α .05", func(m *moment) float64 { return m.levels.ses[levelSlow] }},
 	{"trend", "exp(level + slope Σ .95^i, i to h) - c", func(m *moment) float64 { return m.rate(m.levels.trend.ahead(m.steps)) }},
-	{"tracking", "level += |mean error| / mean |error| · error", func(m *moment) float64 { return max(0, m.levels.track.level) }},
 	{"yesterday_moved", "(y + c) exp(s(h) - s(0)) - c, s a day before", func(m *moment) float64 { return m.moved(seasonYesterday) }},
 	{"last_week", "exp s(h) - c, s a week before", func(m *moment) float64 { return m.rate(m.then[seasonLastWeek]) }},
 	{"last_week_moved", "(y + c) exp(s(h) - s(0)) - c, s a week before", func(m *moment) float64 { return m.moved(seasonLastWeek) }},

@@ -15,7 +15,7 @@ func TestExperts(t *testing.T) {
 			names[name] = true
 		}
 	}
-	l := levels{recent: [...]float64{40, 30, 20}, trend: trend{math.Log(41), 0}, track: tracker{level: 35}}
+	l := levels{recent: [...]float64{40, 30, 20}, trend: trend{math.Log(41), 0}}
 	for i := range l.ses {
 		l.ses[i] = 25
 	}
@@ -29,7 +29,7 @@ func TestExperts(t *testing.T) {
 		m.then[j] = math.Log(63) // three times as much as now
 	}
 	want := map[string]float64{
-		"last": 40, "smooth": 25, "trend": 40, "tracking": 35,
+		"last": 40, "smooth": 25, "trend": 40,
 		"yesterday_moved": 122, "last_week": 62, "last_week_moved": 122, "day_moved": 122, "week": 62, "week_moved": 122,
 		"course_moved": 51, "minute_of_day": 62, "minute_of_hour_moved": 122,
 	}

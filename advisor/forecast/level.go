@@ -20,22 +20,6 @@ const (
 	trendMost                       = 1.0986 // ln 3
 )
 
-// trackMemory is the weight of the newest error in the two means of a [tracker].
-const trackMemory = .1
-
-// A tracker is a level that follows at once when its errors are all on one side, and
-// hardly moves when they cancel (Trigg and Leach 1967): α = |mean error| / mean |error|.
-type tracker struct{ level, err, abs float64 }
-
-func (r *tracker) learn(y float64) {
-	e := y - r.level
-	r.err += trackMemory * (e - r.err)
-	r.abs += trackMemory * (math.Abs(e) - r.abs)
-	if r.abs > 0 {
-		r.level += min(math.Abs(r.err)/r.abs, 1) * e
-	}
-}
-
 // A trend is a level of z and its damped slope.
 type trend struct{ level, slope float64 }
 
@@ -57,7 +41,6 @@ type levels struct {
 	ses    [levelsN]float64
 	recent [recentN]float64 // newest first
 	trend  trend
-	track  tracker
 	jump   float64 // mean |z - z of the base level|
 	swing  float64 // mean |z of the base level - z of a slow one|
 }
@@ -76,7 +59,6 @@ func (l *levels) learn(y, c, k float64) {
 			l.ses[i] = y
 		}
 		l.trend = trend{level: z}
-		l.track = tracker{level: y}
 		return
 	}
 	for i, a := range alphas {
@@ -84,7 +66,6 @@ func (l *levels) learn(y, c, k float64) {
 		w := max(share(a, k), 1/l.n)
 		l.ses[i] += w * (y - l.ses[i])
 	}
-	l.track.learn(y)
 	l.trend.learn(z)
 	base := math.Log(l.ses[levelBase] + c)
 	w := max(.003, 1/l.n)
@@ -101,11 +82,10 @@ func (l *levels) scale(by float64) {
 		l.recent[i] *= by
 	}
 	l.trend = trend{level: l.trend.level + math.Log(by)}
-	l.track.level *= by
 }
 
 func (l *levels) walk(c *codec) {
-	c.f64(&l.n, &l.jump, &l.swing, &l.trend.level, &l.trend.slope, &l.track.level, &l.track.err, &l.track.abs)
+	c.f64(&l.n, &l.jump, &l.swing, &l.trend.level, &l.trend.slope)
 	c.all(l.ses[:])
 	c.all(l.recent[:])
 }

@@ -72,22 +72,3 @@ func TestTrend(t *testing.T) {
 		t.Errorf("after nonsense the trend adds %g, at most %g is allowed", f-r.level, trendMost)
 	}
 }
-
-// Errors on one side make the tracker follow at once; errors that cancel hardly move it.
-func TestTracker(t *testing.T) {
-	var r tracker
-	for i := range 300 {
-		r.learn(100 + 10*float64(i%2))
-	}
-	calm := r.level
-	r.learn(110)
-	if moved := math.Abs(r.level - calm); moved > 2 {
-		t.Errorf("noise of ±5 moves the level by %g", moved)
-	}
-	for range 12 {
-		r.learn(200)
-	}
-	if r.level < 190 {
-		t.Errorf("twelve slots after a jump to 200 the level is %g", r.level)
-	}
-}

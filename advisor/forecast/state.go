@@ -14,7 +14,7 @@ import (
 // version changes with everything that a walk passes.
 const (
 	stateMagic   = "weir forecast"
-	stateVersion = 4
+	stateVersion = 5
 	historyMax   = 8 << 20 // bytes
 )
 
