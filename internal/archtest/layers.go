@@ -42,7 +42,7 @@ var layers = []struct {
 	{pure, "bench/backtest bench/fit bench/prophetref"},
 	{rim, "bench/* bench/protect/failsafe"},
 	{rim, "deploy deploy/*"},
-	{machines, "advisor/core proxy/check proxy/exchange proxy/gate proxy/session proxy/upstream loadgen/session loadgen/record target/session"},
+	{machines, "advisor/core proxy/check proxy/exchange proxy/gate proxy/route proxy/session proxy/upstream loadgen/session loadgen/record target/session"},
 	{pure, "internal/chart internal/deadline internal/http1 internal/strict"},
 	{pure, "proxy/asks proxy/decide proxy/limit proxy/refusal proxy/rule proxy/sketch proxy/store"},
 	{pure, "loadgen/pace loadgen/profile"},

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"weir/proxy/rule"
+	"weir/proxy/rule/ruletest"
 )
 
 // Classes have the names of the rules, keep their numbers when rules change, and are
@@ -14,10 +15,10 @@ func TestPriorityClasses(t *testing.T) {
 	var names classNames
 	c := sideClasses{names: &names}
 	name := func(set *rule.Set, rank int, ids ...string) string {
-		n := c.of(set, rank, hitsOf(set, ids...))
+		n := c.of(set, rank, ruletest.Hits(set, ids...))
 		return names.list()[n]
 	}
-	set := ruleSet(t, "id: plain", "id: tiers, priority: {classes: {gold: 0, silver: 0.2}, default: silver}")
+	set := ruletest.Set(t, "id: plain", "id: tiers, priority: {classes: {gold: 0, silver: 0.2}, default: silver}")
 	for _, test := range []struct {
 		rank int
 		ids  []string
@@ -29,12 +30,12 @@ func TestPriorityClasses(t *testing.T) {
 			t.Errorf("rank %d of %v is %q, want %q", test.rank, test.ids, got, test.want)
 		}
 	}
-	nameless := ruleSet(t, `id: tiers, priority: {classes: {"": 0, silver: 0.2}, default: silver}`)
+	nameless := ruletest.Set(t, `id: tiers, priority: {classes: {"": 0, silver: 0.2}, default: silver}`)
 	if got := []string{name(nameless, 0, "tiers"), name(nameless, 1, "tiers")}; !slices.Equal(got, []string{"default", "silver"}) {
 		t.Errorf("with one without a name they are %q", got)
 	}
 	before := names.list()
-	later := ruleSet(t, "id: tiers, priority: {classes: {platinum: 0, silver: 0.5}, default: silver}")
+	later := ruletest.Set(t, "id: tiers, priority: {classes: {platinum: 0, silver: 0.5}, default: silver}")
 	if got := []string{name(later, 0, "tiers"), name(later, 1, "tiers")}; !slices.Equal(got, []string{"platinum", "silver"}) {
 		t.Errorf("of other rules they are %q", got)
 	}
@@ -44,9 +45,9 @@ func TestPriorityClasses(t *testing.T) {
 		}
 	}
 	for round := range 10 {
-		set := ruleSet(t, fmt.Sprintf("id: r, priority: {classes: {a%d: 0, b%d: 0.1, c%d: 0.2, d%d: 0.3}, default: a%d}", round, round, round, round, round))
+		set := ruletest.Set(t, fmt.Sprintf("id: r, priority: {classes: {a%d: 0, b%d: 0.1, c%d: 0.2, d%d: 0.3}, default: a%d}", round, round, round, round, round))
 		for rank := range 4 {
-			if n := c.of(set, rank, hitsOf(set, "r")); n >= classesMax {
+			if n := c.of(set, rank, ruletest.Hits(set, "r")); n >= classesMax {
 				t.Fatalf("class %d", n)
 			}
 		}

@@ -31,7 +31,7 @@ type client struct {
 	closed   bool                      // the connection is gone
 	duplex   bool                      // the connection is read and written at the same time
 
-	route    uint16        // of the exchange; see routes
+	route    uint16        // of the exchange; see route.Table
 	class    uint8         // its priority class; see classNames
 	with     int           // exchanges with a connection to the target when this one got its own
 	full     bool          // the gate bound then

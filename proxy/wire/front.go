@@ -26,6 +26,7 @@ import (
 	"weir/proxy/gate"
 	"weir/proxy/limit"
 	"weir/proxy/refusal"
+	"weir/proxy/route"
 	"weir/proxy/session"
 	"weir/proxy/store"
 	"weir/proxy/upstream"
@@ -285,7 +286,7 @@ type side struct {
 	draining  bool
 	rules     ruleBook
 	counts    *counts
-	routes    routes      // of requests, as gates tell them apart
+	routes    route.Table // of requests, as gates tell them apart
 	classes   sideClasses // of requests, as metrics tell them apart
 	refusals  *recall[refused]
 	sheds     *recall[shed] // nil: no gate sheds

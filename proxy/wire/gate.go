@@ -63,7 +63,7 @@ func (t *target) learnt(now time.Time, c *client, o *exchange.Outcome) {
 	if at.IsZero() {
 		at = now
 	}
-	a := gate.Answer{Sent: o.Complete, Class: t.side.routes.class(c.route, o.Method, o.Status), Refused: unable(o), Full: c.full, InFlight: c.with}
+	a := gate.Answer{Sent: o.Complete, Class: t.side.routes.Class(c.route, o.Method, o.Status), Refused: unable(o), Full: c.full, InFlight: c.with}
 	if t.gate.Answered(at, &a) {
 		t.view.show(t.gate.Look())
 		t.pool.SetLimit(t.gate.Limit())

@@ -10,7 +10,7 @@ import (
 // goes notes where a request goes and whose it is, for gate and line: the key of the
 // first rule that tells requests apart, else the client's address.
 func (s *side) goes(c *client, m *decide.Case) {
-	c.route, c.class = s.routes.of(m.Policy.Rules, m.Hits), s.classes.of(m.Policy.Rules, m.Rank, m.Hits)
+	c.route, c.class = s.routes.Of(m.Policy.Rules, m.Hits), s.classes.of(m.Policy.Rules, m.Rank, m.Hits)
 	for i := range m.Hits {
 		if key := m.Hits[i].Key; len(key) > 0 {
 			c.wait.For(maphash.Bytes(s.front.seed, key), m.Rank)

@@ -1,25 +1,24 @@
-package wire
+// Package route tells requests apart by how long they are likely to take, for gates.
+package route
 
 import (
-	"net/http"
-
 	"weir/internal/http1"
 	"weir/proxy/gate"
 	"weir/proxy/rule"
 )
 
-// routes tells requests apart by how long they are likely to take: by the rule that
+// A Table tells requests apart by how long they are likely to take: by the rule that
 // says most of where they go, and by what they do there. Gates know few classes of
 // requests, so that what is asked often has a class to itself and the rest share the
 // last one. What clients send adds no classes: rules do, which are configuration.
 //
 // Owned by its loop.
-type routes struct {
+type Table struct {
 	set     *rule.Set         // that byIndex is for
 	byIndex []route           // of its rules
 	byID    map[string]uint16 // numbers, from 1
-	pairs   []routePair       // by number and kind
-	owners  [gate.Classes - 1]*routePair
+	pairs   []pair            // by number and kind
+	owners  [gate.Classes - 1]*pair
 	seen    int // since all counts were halved
 }
 
@@ -29,8 +28,8 @@ type route struct {
 	weight uint16 // how much
 }
 
-// A routePair is a route and what is done there.
-type routePair struct {
+// A pair is a route and what is done there.
+type pair struct {
 	seen  uint32
 	class uint8
 	known bool // it has a class
@@ -38,30 +37,32 @@ type routePair struct {
 
 // What is done with a resource.
 const (
-	routeReads  = iota
-	routeWrites // or may
-	routeAsks   // is told about it and not sent it: HEAD, OPTIONS, 304
-	routeKinds
+	reads  = iota
+	writes // or may
+	asks   // is told about it and not sent it: HEAD, OPTIONS, 304
+	kinds
 )
 
 const (
 	// routesMax bounds the routes that are told apart: those of the first rules.
 	routesMax = 255
-	// routesForget is after how many answers each counts for half.
-	routesForget = 1 << 20
+	// forgetAfter is after how many answers each counts for half.
+	forgetAfter = 1 << 20
+
+	notModified = 304
 )
 
-// of returns the number of the route of a request to which these rules of a set apply.
-func (r *routes) of(set *rule.Set, hits []rule.Hit) uint16 {
+// Of returns the number of the route of a request to which these rules of a set apply.
+func (t *Table) Of(set *rule.Set, hits []rule.Hit) uint16 {
 	if len(hits) == 0 {
 		return 0
 	}
-	if r.set != set {
-		r.follow(set)
+	if t.set != set {
+		t.follow(set)
 	}
 	best := route{}
 	for i := range hits {
-		if to := r.byIndex[hits[i].Index]; to.weight > best.weight {
+		if to := t.byIndex[hits[i].Index]; to.weight > best.weight {
 			best = to
 		}
 	}
@@ -70,20 +71,20 @@ func (r *routes) of(set *rule.Set, hits []rule.Hit) uint16 {
 
 // follow takes up the rules of a set. Those that had a number keep it, so that their
 // requests stay in their classes.
-func (r *routes) follow(set *rule.Set) {
-	before := r.byID
-	r.set, r.byIndex, r.byID = set, r.byIndex[:0], make(map[string]uint16)
+func (t *Table) follow(set *rule.Set) {
+	before := t.byID
+	t.set, t.byIndex, t.byID = set, t.byIndex[:0], make(map[string]uint16)
 	taken := make([]bool, routesMax+1)
 	for i := range set.Len() {
 		if n := before[set.Rule(i).ID]; n > 0 && weight(&set.Rule(i).Match) > 0 {
-			r.byID[set.Rule(i).ID], taken[n] = n, true
+			t.byID[set.Rule(i).ID], taken[n] = n, true
 		}
 	}
 	free := uint16(1)
 	for i := range set.Len() {
 		rl := set.Rule(i)
 		to := route{weight: weight(&rl.Match)}
-		if to.number = r.byID[rl.ID]; to.number == 0 && to.weight > 0 {
+		if to.number = t.byID[rl.ID]; to.number == 0 && to.weight > 0 {
 			for free <= routesMax && taken[free] {
 				free++
 			}
@@ -91,25 +92,25 @@ func (r *routes) follow(set *rule.Set) {
 				to = route{}
 			} else {
 				to.number, taken[free] = free, true
-				r.byID[rl.ID] = free
-				r.drop(free)
+				t.byID[rl.ID] = free
+				t.drop(free)
 			}
 		}
-		r.byIndex = append(r.byIndex, to)
+		t.byIndex = append(t.byIndex, to)
 	}
 }
 
 // drop forgets a route whose number another gets.
-func (r *routes) drop(number uint16) {
-	if r.pairs == nil {
+func (t *Table) drop(number uint16) {
+	if t.pairs == nil {
 		return
 	}
-	for kind := range routeKinds {
-		p := &r.pairs[int(number)*routeKinds+kind]
+	for kind := range kinds {
+		p := &t.pairs[int(number)*kinds+kind]
 		if p.known && p.class < gate.Classes-1 {
-			r.owners[p.class] = nil
+			t.owners[p.class] = nil
 		}
-		*p = routePair{}
+		*p = pair{}
 	}
 }
 
@@ -127,61 +128,61 @@ func weight(m *rule.Match) uint16 {
 	return 0
 }
 
-// class returns the class of an answer of a route.
-func (r *routes) class(number uint16, m http1.Method, status int) int {
-	if r.pairs == nil {
-		r.pairs = make([]routePair, (routesMax+1)*routeKinds)
+// Class returns the class of an answer of a route.
+func (t *Table) Class(number uint16, m http1.Method, status int) int {
+	if t.pairs == nil {
+		t.pairs = make([]pair, (routesMax+1)*kinds)
 	}
-	p := &r.pairs[int(number)*routeKinds+kindOf(m, status)]
+	p := &t.pairs[int(number)*kinds+kindOf(m, status)]
 	p.seen++
-	if r.seen++; r.seen >= routesForget {
-		r.forget()
+	if t.seen++; t.seen >= forgetAfter {
+		t.forget()
 	}
 	if !p.known || p.class == gate.Classes-1 && p.seen&(p.seen-1) == 0 {
-		r.assign(p)
+		t.assign(p)
 	}
 	return int(p.class)
 }
 
 // assign gives p a class of its own: a free one, or that of the one seen least if p is
 // seen twice as often. Else p shares the last.
-func (r *routes) assign(p *routePair) {
+func (t *Table) assign(p *pair) {
 	least := 0
-	for i, owner := range r.owners {
+	for i, owner := range t.owners {
 		if owner == nil {
 			least = i
 			break
 		}
-		if owner.seen < r.owners[least].seen {
+		if owner.seen < t.owners[least].seen {
 			least = i
 		}
 	}
 	p.known = true
-	if owner := r.owners[least]; owner != nil {
+	if owner := t.owners[least]; owner != nil {
 		if p.seen/2 < owner.seen {
 			p.class = gate.Classes - 1
 			return
 		}
 		owner.class = gate.Classes - 1
 	}
-	p.class, r.owners[least] = uint8(least), p
+	p.class, t.owners[least] = uint8(least), p
 }
 
 // forget halves all counts.
-func (r *routes) forget() {
-	for i := range r.pairs {
-		r.pairs[i].seen /= 2
+func (t *Table) forget() {
+	for i := range t.pairs {
+		t.pairs[i].seen /= 2
 	}
-	r.seen = 0
+	t.seen = 0
 }
 
 // kindOf is what was done.
 func kindOf(m http1.Method, status int) int {
 	switch {
-	case m == http1.HEAD, m == http1.OPTIONS, status == http.StatusNotModified:
-		return routeAsks
+	case m == http1.HEAD, m == http1.OPTIONS, status == notModified:
+		return asks
 	case m == http1.GET, m == http1.TRACE:
-		return routeReads
+		return reads
 	}
-	return routeWrites
+	return writes
 }

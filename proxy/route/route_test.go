@@ -1,4 +1,4 @@
-package wire
+package route
 
 import (
 	"fmt"
@@ -8,56 +8,30 @@ import (
 
 	"weir/internal/http1"
 	"weir/proxy/gate"
-	"weir/proxy/rule"
+	"weir/proxy/rule/ruletest"
 )
-
-// ruleSet reads rules, each the inside of braces.
-func ruleSet(t *testing.T, lines ...string) *rule.Set {
-	t.Helper()
-	text := "rules:\n"
-	for _, line := range lines {
-		text += "- {limit: {algorithm: off}, " + line + "}\n"
-	}
-	set, err := rule.Read([]byte(text), rule.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return set
-}
-
-// hitsOf are the rules with those ids.
-func hitsOf(set *rule.Set, ids ...string) (hits []rule.Hit) {
-	for i := range set.Len() {
-		for _, id := range ids {
-			if set.Rule(i).ID == id {
-				hits = append(hits, rule.Hit{Rule: set.Rule(i), Index: i})
-			}
-		}
-	}
-	return hits
-}
 
 // The rule with the longest path names the route, and keeps its number as long as there
 // is a rule with its id.
 func TestRoutes(t *testing.T) {
 	const plain, plan, host, api, report = "id: plain", "id: plan, match: {headers: {X-Plan: free}}", "id: host, match: {host: a.example}",
 		"id: api, match: {path: /api/**}", "id: report, match: {path: /api/report}"
-	set := ruleSet(t, plain, plan, host, api, report)
-	var r routes
+	set := ruletest.Set(t, plain, plan, host, api, report)
+	var r Table
 	for _, test := range []struct {
 		ids  string
 		same string // the one that names the route
 	}{
 		{"", ""}, {"plain", ""}, {"plain plan", "plan"}, {"plan host", "host"}, {"host api", "api"}, {"plain plan host api report", "report"},
 	} {
-		got, want := r.of(set, hitsOf(set, strings.Fields(test.ids)...)), r.of(set, hitsOf(set, test.same))
+		got, want := r.Of(set, ruletest.Hits(set, strings.Fields(test.ids)...)), r.Of(set, ruletest.Hits(set, test.same))
 		if got != want || (got == 0) != (test.same == "") {
 			t.Errorf("%q: route %d, want %d, that of %q", test.ids, got, want, test.same)
 		}
 	}
-	before := r.of(set, hitsOf(set, "api"))
-	shorter := ruleSet(t, "id: new, match: {path: /new}", "id: api, match: {path: /v2/**}")
-	if after, other := r.of(shorter, hitsOf(shorter, "api")), r.of(shorter, hitsOf(shorter, "new")); after != before || other == before || other == 0 {
+	before := r.Of(set, ruletest.Hits(set, "api"))
+	shorter := ruletest.Set(t, "id: new, match: {path: /new}", "id: api, match: {path: /v2/**}")
+	if after, other := r.Of(shorter, ruletest.Hits(shorter, "api")), r.Of(shorter, ruletest.Hits(shorter, "new")); after != before || other == before || other == 0 {
 		t.Errorf("api was route %d and is %d; a new rule is %d", before, after, other)
 	}
 }
@@ -70,14 +44,14 @@ func TestRouteClasses(t *testing.T) {
 		ids = append(ids, fmt.Sprint("r", i))
 		lines = append(lines, fmt.Sprintf("id: r%d, match: {path: /r%d}", i, i))
 	}
-	set := ruleSet(t, lines...)
+	set := ruletest.Set(t, lines...)
 	for seed := range uint64(20) {
-		var r routes
+		var r Table
 		rng := rand.New(rand.NewPCG(seed, 1))
 		numbers := make([]uint16, len(ids))
 		for i, id := range ids {
-			numbers[i] = r.of(set, hitsOf(set, id))
-			r.class(numbers[i], http1.GET, 200) // each once
+			numbers[i] = r.Of(set, ruletest.Hits(set, id))
+			r.Class(numbers[i], http1.GET, 200) // each once
 		}
 		busy := rng.Perm(routesMax)[:8]
 		for range 40_000 {
@@ -85,13 +59,13 @@ func TestRouteClasses(t *testing.T) {
 			if rng.IntN(4) > 0 {
 				i = busy[rng.IntN(len(busy))]
 			}
-			if c := r.class(numbers[i], http1.Method(rng.IntN(10)), 200+rng.IntN(400)); c < 0 || c >= gate.Classes {
+			if c := r.Class(numbers[i], http1.Method(rng.IntN(10)), 200+rng.IntN(400)); c < 0 || c >= gate.Classes {
 				t.Fatalf("class %d", c)
 			}
 		}
 		owner := make(map[int]int)
 		for _, i := range busy {
-			c := r.class(numbers[i], http1.POST, 200)
+			c := r.Class(numbers[i], http1.POST, 200)
 			if other, taken := owner[c]; taken || c == gate.Classes-1 {
 				t.Errorf("seed %d: POST of the busy route %d has class %d, like route %d", seed, i, c, other)
 			}
@@ -102,8 +76,8 @@ func TestRouteClasses(t *testing.T) {
 
 // What is told about a resource, and what changes it, takes another time than reading it.
 func TestRouteKinds(t *testing.T) {
-	var r routes
-	reads, writes, asks := r.class(0, http1.GET, 200), r.class(0, http1.POST, 200), r.class(0, http1.HEAD, 200)
+	var r Table
+	reads, writes, asks := r.Class(0, http1.GET, 200), r.Class(0, http1.POST, 200), r.Class(0, http1.HEAD, 200)
 	if reads == writes || writes == asks || reads == asks {
 		t.Errorf("GET, POST and HEAD have the classes %d, %d, %d", reads, writes, asks)
 	}
@@ -115,7 +89,7 @@ func TestRouteKinds(t *testing.T) {
 		{http1.GET, 404, reads}, {http1.GET, 304, asks}, {http1.OPTIONS, 204, asks}, {http1.HEAD, 500, asks},
 		{http1.PUT, 201, writes}, {http1.DELETE, 204, writes}, {http1.PATCH, 200, writes}, {http1.MethodOther, 200, writes}, {http1.POST, 0, writes},
 	} {
-		if got := r.class(0, test.method, test.status); got != test.want {
+		if got := r.Class(0, test.method, test.status); got != test.want {
 			t.Errorf("%v answered %d is of class %d, want %d", test.method, test.status, got, test.want)
 		}
 	}
@@ -123,29 +97,29 @@ func TestRouteKinds(t *testing.T) {
 
 // Rules that come and go leave no class behind that nobody can have.
 func TestRoutesOfNewRules(t *testing.T) {
-	var r routes
+	var r Table
 	for round := range 100 {
 		var lines []string
 		for i := range 300 {
 			lines = append(lines, fmt.Sprintf("id: r%d-%d, match: {path: /%d}", round, i, i))
 		}
-		set := ruleSet(t, lines...)
-		first := r.of(set, hitsOf(set, fmt.Sprintf("r%d-0", round)))
+		set := ruletest.Set(t, lines...)
+		first := r.Of(set, ruletest.Hits(set, fmt.Sprintf("r%d-0", round)))
 		if first == 0 {
 			t.Fatalf("round %d: the first rule has no route", round)
 		}
-		if c := r.class(first, http1.GET, 200); c == gate.Classes-1 {
+		if c := r.Class(first, http1.GET, 200); c == gate.Classes-1 {
 			t.Fatalf("round %d: the only route asked shares the last class", round)
 		}
 	}
 }
 
 func TestRoutesDoNotAllocate(t *testing.T) {
-	set := ruleSet(t, "id: a, match: {path: /a}", "id: b, match: {path: /b}")
-	hits := hitsOf(set, "a", "b")
-	var r routes
-	r.class(r.of(set, hits), http1.GET, 200)
-	if n := testing.AllocsPerRun(1000, func() { r.class(r.of(set, hits), http1.GET, 200) }); n != 0 {
+	set := ruletest.Set(t, "id: a, match: {path: /a}", "id: b, match: {path: /b}")
+	hits := ruletest.Hits(set, "a", "b")
+	var r Table
+	r.Class(r.Of(set, hits), http1.GET, 200)
+	if n := testing.AllocsPerRun(1000, func() { r.Class(r.Of(set, hits), http1.GET, 200) }); n != 0 {
 		t.Errorf("%v allocations", n)
 	}
 }
