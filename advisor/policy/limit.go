@@ -24,6 +24,20 @@ type Limit struct {
 	Burst     float64 `json:"burst,omitempty"`    // gcra: how many may come at once; 0 is 1
 }
 
+// A Number is one of a limit's, under its name in JSON.
+type Number struct {
+	Name   string
+	Value  float64
+	Needed bool // by the algorithm, greater than 0
+}
+
+// Numbers are all of them.
+func (l Limit) Numbers() [5]Number {
+	window := l.Algorithm == Fixed || l.Algorithm == Sliding || l.Algorithm == SlidingLog || l.Algorithm == GCRA
+	bucket := l.Algorithm == Token || l.Algorithm == Leaky
+	return [...]Number{{"limit", l.Limit, window}, {"window", l.Window, window}, {"capacity", l.Capacity, bucket}, {"fillRate", l.FillRate, bucket}, {"burst", l.Burst, false}}
+}
+
 // Rate is how many permits per second l lets through in the long run: +Inf when
 // it is off, 0 when it is not valid.
 func (l Limit) Rate() float64 {
@@ -51,8 +65,8 @@ func usable(v float64) bool { return v > 1e-6 && v < numberMax }
 // valid says whether l is a limit that the policy can go on from. Fields that the
 // algorithm does not use must be numbers too, since they are handed on.
 func (l Limit) valid() bool {
-	for _, v := range [...]float64{l.Limit, l.Window, l.Capacity, l.FillRate, l.Burst} {
-		if !within(v, numberMax) {
+	for _, n := range l.Numbers() {
+		if !within(n.Value, numberMax) {
 			return false
 		}
 	}

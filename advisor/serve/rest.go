@@ -50,12 +50,7 @@ func (s *Server) register(own *service.Endpoints) {
 
 // An advised is the JSON answer to a snapshot.
 type advised struct {
-	Algorithm string  `json:"algorithm"`
-	Limit     float64 `json:"limit,omitempty"`
-	Window    float64 `json:"window,omitempty"`
-	Capacity  float64 `json:"capacity,omitempty"`
-	FillRate  float64 `json:"fillRate,omitempty"`
-	Burst     float64 `json:"burst,omitempty"`
+	policy.Limit
 
 	Predicted  float64    `json:"predictedRps"`
 	ValidFor   float64    `json:"validFor"`
@@ -91,10 +86,8 @@ func newPredicted(at time.Time, step time.Duration, points []policy.Point) *pred
 
 // adviceJSON is the answer to a snapshot that was not refused.
 func adviceJSON(r *core.Reply) advised {
-	l := r.Limit
 	return advised{
-		Algorithm: l.Algorithm, Limit: l.Limit, Window: l.Window, Capacity: l.Capacity, FillRate: l.FillRate, Burst: l.Burst,
-		Predicted: r.Advice.PredictedRPS, ValidFor: r.Advice.ValidFor.Seconds(),
+		Limit: r.Limit, Predicted: r.Advice.PredictedRPS, ValidFor: r.Advice.ValidFor.Seconds(),
 		Reason: strings.Join(r.Advice.Codes, ", ") + ": " + r.Advice.Reason, Codes: r.Advice.Codes,
 		Confidence: r.Advice.Confidence, Forecast: newPredicted(r.At, core.AnswerStep, r.Points),
 	}

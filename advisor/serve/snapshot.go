@@ -39,13 +39,8 @@ type request struct {
 	Rejected  *float64   `json:"rejectedRate"`
 	Latency   *float64   `json:"latencyP95"`
 	Errors    *float64   `json:"errors5xx"`
-	Algorithm *string    `json:"algorithm"`
-	Limit     *float64   `json:"limit,omitempty"`
-	Window    *float64   `json:"window,omitempty"`
-	Capacity  *float64   `json:"capacity,omitempty"`
-	FillRate  *float64   `json:"fillRate,omitempty"`
-	Burst     *float64   `json:"burst,omitempty"`
-	Instance  string     `json:"instance,omitempty"`
+	policy.Limit
+	Instance string `json:"instance,omitempty"`
 
 	// What older proxies do not tell.
 	Mode      string   `json:"mode,omitempty"`
@@ -78,8 +73,7 @@ func record(s *core.Snapshot) []byte {
 	seconds, targets := s.Interval.Seconds(), float64(s.Targets)
 	r := request{
 		Timestamp: &s.At, Interval: &seconds, Observed: &s.Observed, Forwarded: &s.Forwarded, Rejected: &s.Rejected,
-		Latency: &s.P95, Errors: &s.Errors, Algorithm: &s.Limit.Algorithm, Instance: s.Instance,
-		Limit: &s.Limit.Limit, Window: &s.Limit.Window, Capacity: &s.Limit.Capacity, FillRate: &s.Limit.FillRate, Burst: &s.Limit.Burst,
+		Latency: &s.P95, Errors: &s.Errors, Limit: s.Limit, Instance: s.Instance,
 		Mode: modes[s.Mode], Ended: &s.Ended, InFlight: &s.InFlight, GateLimit: &s.GateLimit, GateShare: &s.GateShare, Targets: &targets,
 	}
 	if s.Unshared {
@@ -184,30 +178,18 @@ func seconds(v float64) time.Duration { return time.Duration(v * float64(time.Se
 
 // limit is the limit in force: what its algorithm needs must be there.
 func (r *request) limit(c *check) policy.Limit {
-	l := policy.Limit{
-		Limit: c.optional("limit", r.Limit, numberMax), Window: c.optional("window", r.Window, numberMax),
-		Capacity: c.optional("capacity", r.Capacity, numberMax), FillRate: c.optional("fillRate", r.FillRate, numberMax), Burst: c.optional("burst", r.Burst, numberMax),
-	}
-	if r.Algorithm == nil || *r.Algorithm == "" {
-		c.fault("algorithm", "is missing")
-		return l
-	}
-	l.Algorithm = *r.Algorithm
-	if len(l.Algorithm) > nameBytesMax {
-		c.fault("algorithm", "is longer than %d bytes", nameBytesMax)
-	}
-	need := func(path string, v float64) {
-		if v == 0 {
-			c.fault(path, "is missing or 0; algorithm %s needs it", l.Algorithm)
+	l := r.Limit
+	for _, f := range l.Numbers() {
+		c.number(f.Name, &f.Value, 0, numberMax)
+		if f.Needed && f.Value == 0 {
+			c.fault(f.Name, "is missing or 0; algorithm %s needs it", l.Algorithm)
 		}
 	}
-	switch l.Algorithm {
-	case policy.Fixed, policy.Sliding, policy.SlidingLog, policy.GCRA:
-		need("limit", l.Limit)
-		need("window", l.Window)
-	case policy.Token, policy.Leaky:
-		need("capacity", l.Capacity)
-		need("fillRate", l.FillRate)
+	if l.Algorithm == "" {
+		c.fault("algorithm", "is missing")
+	}
+	if len(l.Algorithm) > nameBytesMax {
+		c.fault("algorithm", "is longer than %d bytes", nameBytesMax)
 	}
 	return l
 }

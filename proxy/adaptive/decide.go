@@ -2,9 +2,9 @@ package adaptive
 
 import (
 	"fmt"
+	"strings"
 
 	"weir/proxy/guard"
-	"weir/proxy/limit"
 	"weir/proxy/store"
 )
 
@@ -64,16 +64,10 @@ func decide(s situation, v *guard.Verdict) (Result, string) {
 
 // describe is an update as the log has it.
 func describe(v *guard.Verdict, reason string) string {
-	c := v.Config
-	text := fmt.Sprintf("algorithm=%v, limit from %s/s to %s/s", c.Algorithm, guard.Number(v.From), guard.Number(v.To))
-	switch c.Algorithm {
-	case limit.Token, limit.Leaky:
-		text += fmt.Sprintf(", capacity=%d, fillRate=%s", c.Capacity, decimal(c.FillRate))
-	case limit.GCRA:
-		text += fmt.Sprintf(", limit=%d, window=%s, burst=%d", c.Limit, decimal(c.Window), c.Burst)
-	case limit.Off:
-	default:
-		text += fmt.Sprintf(", limit=%d, window=%s", c.Limit, decimal(c.Window))
+	algorithm, numbers, _ := strings.Cut(v.Config.String(), ", ")
+	text := fmt.Sprintf("%s, limit from %s/s to %s/s", algorithm, guard.Number(v.From), guard.Number(v.To))
+	if numbers != "" {
+		text += ", " + numbers
 	}
 	if reason != "" {
 		text += ", reason: " + reason

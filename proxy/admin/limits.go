@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"strconv"
 	"time"
 
 	"weir/proxy/decide"
@@ -166,7 +165,7 @@ func (l *Limits) alter(now time.Time, on basis, next func(old *Active) (*Active,
 // enforce swaps the configuration and says so. mu is held.
 func (l *Limits) enforce(old, next *Active) {
 	l.active.Store(next)
-	l.log.Info(fmt.Sprintf("Applied new config: %s, source=%s", describe(next.Config), next.Source))
+	l.log.Info(fmt.Sprintf("Applied new config: %s, source=%s", next.Config, next.Source))
 	if from, to := old.Config.Algorithm, next.Config.Algorithm; from != to {
 		l.limiter.Info(fmt.Sprintf("Switched rate-limiting algorithm from %s to %s", from.LongName(), to.LongName()))
 	}
@@ -189,18 +188,3 @@ func (l *Limits) Reload(now time.Time) (*Active, error) {
 func (l *Limits) Share(ctx context.Context, shared store.Store, pause time.Duration) {
 	l.follow(ctx, shared, pause)
 }
-
-// describe is the configuration as the log has it.
-func describe(c limit.Config) string {
-	switch c.Algorithm {
-	case limit.Token, limit.Leaky:
-		return fmt.Sprintf("algorithm=%v, capacity=%d, fillRate=%s", c.Algorithm, c.Capacity, number(c.FillRate))
-	case limit.Off:
-		return fmt.Sprintf("algorithm=%v", c.Algorithm)
-	case limit.GCRA:
-		return fmt.Sprintf("algorithm=%v, limit=%d, window=%s, burst=%d", c.Algorithm, c.Limit, number(c.Window), max(1, c.Burst))
-	}
-	return fmt.Sprintf("algorithm=%v, limit=%d, window=%s", c.Algorithm, c.Limit, number(c.Window))
-}
-
-func number(v float64) string { return strconv.FormatFloat(v, 'f', -1, 64) }

@@ -104,7 +104,7 @@ func (r *rig) logged(want ...string) {
 func (r *rig) inForce(want string) {
 	r.t.Helper()
 	a := r.Active()
-	got := fmt.Sprintf("%s source=%s version=%d", describe(a.Policy.Limit.Config()), a.Source, a.Version)
+	got := fmt.Sprintf("%s source=%s version=%d", a.Policy.Limit.Config(), a.Source, a.Version)
 	if got != want {
 		r.t.Errorf("in force: %s, want %s", got, want)
 	}

@@ -59,6 +59,18 @@ func (c Config) numbers() []field {
 	return []field{{"limit", float64(c.Limit)}, {"window", c.Window}, {"capacity", float64(c.Capacity)}, {"fillRate", c.FillRate}, {"burst", float64(c.Burst)}}
 }
 
+// String returns the algorithm and the numbers that it uses, as log lines have them.
+func (c Config) String() string {
+	text := "algorithm=" + c.Algorithm.String()
+	c.Burst = c.burst()
+	for _, f := range c.numbers() {
+		if slices.Contains(c.Algorithm.Fields(), f.name) {
+			text += ", " + f.name + "=" + decimal(f.value)
+		}
+	}
+	return text
+}
+
 // Fields returns the names that the numbers of a Config have in JSON.
 func Fields() (names []string) {
 	for _, n := range (Config{}).numbers() {
