@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"net/netip"
 	"strconv"
 	"strings"
 	"unicode"
@@ -60,7 +59,7 @@ func keyOf(parts []rule.Part, values []*string) (key []byte, err error) {
 		}
 		text, err := unescape(*value)
 		if err == nil {
-			text, err = normal(parts[i].String(), text)
+			text, err = parts[i].Normal(text)
 		}
 		if err != nil {
 			return nil, strict.At("["+strconv.Itoa(i)+"]", err)
@@ -72,53 +71,6 @@ func keyOf(parts []rule.Part, values []*string) (key []byte, err error) {
 		}
 	}
 	return key, nil
-}
-
-// normal brings the value of a part, which is named as rules name it, into the form
-// that it has in keys.
-func normal(part string, text []byte) ([]byte, error) {
-	switch {
-	case part == "path":
-		return rule.AppendPath(nil, text), nil
-	case part == "host":
-		return rule.AppendHost(nil, text), nil
-	case part == "ip" || strings.HasPrefix(part, "ip/"):
-		return network(strings.TrimPrefix(strings.TrimPrefix(part, "ip"), "/"), string(text))
-	}
-	return text, nil
-}
-
-// network is the network of an address, in the form of a key part ip, ip/24 or
-// ip/56: prefix is what follows the slash there, of IPv4 up to 32, else of IPv6.
-func network(prefix, text string) ([]byte, error) {
-	bits4, bits6 := 32, 64
-	if n, err := strconv.Atoi(prefix); err == nil && n <= 32 {
-		bits4 = n
-	} else if err == nil {
-		bits6 = n
-	}
-	a, err := netip.ParseAddr(text)
-	given := -1 // bits
-	if err != nil {
-		var p netip.Prefix
-		if p, err = netip.ParsePrefix(text); err != nil {
-			return nil, fmt.Errorf("must be an address or a network, such as 192.0.2.7 or 2001:db8:1:2::/64, is %q", text)
-		}
-		a, given = p.Addr(), p.Bits()
-	}
-	a = a.Unmap().WithZone("")
-	bits := bits6
-	if a.Is4() {
-		bits = bits4
-	}
-	if given >= 0 && given != bits {
-		return nil, fmt.Errorf("must be an address, or a network of /%d as the rule counts them, is %q", bits, text)
-	}
-	if bits == a.BitLen() {
-		return []byte(a.String()), nil
-	}
-	p, err := a.Prefix(bits)
-	return []byte(p.String()), err
 }
 
 // valuesOf are the values in a key as people may see them, escaped; nil stands for a

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
+	"fmt"
+	"net/netip"
 	"strconv"
 )
 
@@ -36,6 +38,38 @@ func (x *Scratch) key(slots []int) []byte {
 func AppendPart(dst, text []byte) []byte {
 	dst = strconv.AppendUint(dst, uint64(len(text)), 10)
 	return append(append(dst, ':'), text...)
+}
+
+// Normal returns a value of the part, which people may write in any form, as keys have it.
+func (p Part) Normal(text []byte) ([]byte, error) {
+	switch p.source {
+	case sourcePath:
+		return AppendPath(nil, text), nil
+	case sourceHost:
+		return AppendHost(nil, text), nil
+	case sourceIP:
+		return p.normalAddress(string(text))
+	}
+	return text, nil
+}
+
+func (p Part) normalAddress(text string) ([]byte, error) {
+	network, err := netip.ParsePrefix(text)
+	address, alone := netip.ParseAddr(text)
+	if alone != nil {
+		address = network.Addr()
+	}
+	bits := int(p.bits6)
+	if address.Unmap().Is4() {
+		bits = int(p.bits4)
+	}
+	switch {
+	case alone != nil && err != nil:
+		return nil, fmt.Errorf("must be an address or a network, such as 192.0.2.7 or 2001:db8:1:2::/64, is %q", text)
+	case alone != nil && network.Bits() != bits:
+		return nil, fmt.Errorf("must be an address, or a network of /%d as the rule counts them, is %q", bits, text)
+	}
+	return p.appendAddress(nil, address), nil
 }
 
 // AppendMissing appends the part of all requests that lack the value.
