@@ -143,25 +143,14 @@ func (p Part) String() string {
 		p.secret = false
 		return "secret:" + p.String()
 	}
-	switch p.source {
-	case sourceGlobal:
-		return "global"
-	case sourceIP:
+	switch word := sourceWords[p.source]; {
+	case p.source == sourceIP:
 		return p.prefix()
-	case sourceHeader:
-		return "header:" + p.name
-	case sourceCookie:
-		return "cookie:" + p.name
-	case sourceQuery:
-		return "query:" + p.name
-	case sourcePath:
-		return "path"
-	case sourceMethod:
-		return "method"
-	case sourceHost:
-		return "host"
+	case p.name != "":
+		return word + ":" + p.name
+	default:
+		return word
 	}
-	return ""
 }
 
 func (p Part) prefix() string {

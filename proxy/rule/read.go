@@ -82,20 +82,16 @@ func (j *judge) rule(n *strict.Node, c *compiled) {
 		c.limit = j.limit(n, c.path+".limit", c.Rule.Limit)
 	}
 	j.match(n, c)
-	if given(n, "soft") {
-		j.soft(n.Member("soft"), c)
-	}
-	if given(n, "priority") {
-		j.priorities(n.Member("priority"), c)
-	}
-	if given(n, "maxDelay") {
-		j.maxDelay(n.Member("maxDelay"), c)
-	}
 	if given(n, "missing") && len(c.Key) == 1 && c.Key[0].source == sourceGlobal {
 		j.Fault(c.path+".missing", "must be there with a key that requests may lack, such as [header:X-Partner], only")
 	}
-	if given(n, "refusal") {
-		j.refusal(n.Member("refusal"), c)
+	for _, part := range []struct {
+		name  string
+		judge func(*strict.Node, *compiled)
+	}{{"soft", j.soft}, {"priority", j.priorities}, {"maxDelay", j.maxDelay}, {"refusal", j.refusal}} {
+		if in := n.Member(part.name); in != nil {
+			part.judge(in, c)
+		}
 	}
 }
 
