@@ -1,6 +1,7 @@
 package main
 
 import (
+	"net"
 	"strconv"
 	"strings"
 	"syscall"
@@ -61,6 +62,36 @@ func TestSidecars(t *testing.T) {
 		a.gets("GET /x", 200, "/x")
 	}
 	b.gets("GET /x", 429, `"rule":"global"`)
+}
+
+// A master that accepts and says nothing is passed over for the next one. While that one is
+// frozen every request is admitted, and then limits hold again.
+func TestMastersThatFail(t *testing.T) {
+	port := testkit.FreePort(t)
+	m := startMaster(t, port, "RATE_LIMIT_LIMIT", "1", "RATE_LIMIT_WINDOW", strconv.Itoa(century))
+	silent, err := net.Listen("tcp", "127.0.0.1:0") // accepts, and says nothing
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer silent.Close()
+	env := []string{"REMOTE_TIMEOUT", "50ms", "RATE_LIMIT_LIMIT", "1", "RATE_LIMIT_WINDOW", strconv.Itoa(century)}
+	s := startSidecar(t, append(env, "REMOTE_URL", "http://"+silent.Addr().String()+",http://127.0.0.1:"+port)...)
+	limited := func() bool { status, _ := s.call("GET /x"); return status == 429 }
+	testkit.Eventually(t, "the second master decides", limited)
+	if err := m.Process.Signal(syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	testkit.Eventually(t, "the master is missed", func() bool {
+		_, health := s.call("GET /actuator/health")
+		return strings.Contains(health, `"mode":"failopen"`)
+	})
+	for range 3 {
+		s.gets("GET /x", 200, "/x")
+	}
+	if err := m.Process.Signal(syscall.SIGCONT); err != nil {
+		t.Fatal(err)
+	}
+	testkit.Eventually(t, "the master decides again", limited)
 }
 
 // Settings that contradict each other, and a master that refuses us, end the start with one

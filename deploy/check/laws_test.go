@@ -133,7 +133,7 @@ func TestPolicies(t *testing.T) {
 			if bound[d.Name] == nil {
 				t.Errorf("no policy binds %s", d.Name)
 			}
-			for _, setting := range []string{"TARGET_URL", "REDIS_HOST", "POSTGRES_URL", "ADVISOR_URL"} {
+			for _, setting := range []string{"TARGET_URL", "REDIS_HOST", "POSTGRES_URL", "REMOTE_URL", "ADVISOR_URL"} {
 				o.checkCall(t, d, bound, setting)
 			}
 		}
@@ -149,7 +149,7 @@ func (o *objects) checkCall(t *testing.T, d *appsv1.Deployment, bound map[string
 		name = u.Hostname()
 	}
 	i := slices.IndexFunc(o.services, func(s *corev1.Service) bool { return s.Name == name })
-	if host == "" || name == "127.0.0.1" || i < 0 && strings.HasPrefix(o.dir, "base/") {
+	if host == "" || host == "none" || name == "127.0.0.1" || i < 0 && strings.HasPrefix(o.dir, "base/") {
 		return // itself, or left to the overlays
 	}
 	if i < 0 {

@@ -92,7 +92,7 @@ func (o *objects) environment(t *testing.T, d *appsv1.Deployment, name string) m
 		}
 		for _, e := range c.Env {
 			if s := e.ValueFrom; s != nil {
-				if k := s.SecretKeyRef; e.Name == "ADMIN_TOKEN" && k != nil && k.Name == adminSecret && k.Key == adminKey {
+				if k := s.SecretKeyRef; strings.HasSuffix(e.Name, "_TOKEN") && k != nil && k.Name == adminSecret && k.Key == adminKey {
 					env[e.Name] = "a-token"
 					continue
 				}
