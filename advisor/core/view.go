@@ -45,22 +45,21 @@ func (c *Core) View() View {
 		Advice: m.Advice, Believed: m.policy.State(), Mixtures: m.future.Weights(), Shifts: slices.Clone(m.Shifts), Changes: slices.Clone(m.Changes),
 	}
 	slices.Reverse(v.Changes)
-	for _, counts := range []bool{true, false} {
-		for _, p := range m.Fleet.Members {
-			if m.Fleet.live(p) != counts {
-				continue
-			}
-			if counts {
-				v.Living++
-				if p.Unshared {
-					v.Unshared++
-				}
-			}
-			if len(v.Proxies) < proxiesShown {
-				v.Proxies = append(v.Proxies, Proxy{p.Name, p.At.UTC(), p.Interval.Seconds(), p.Last.Observed, p.Last.Forwarded, counts})
-			}
+	var living, others []Proxy
+	for _, p := range m.Fleet.Members {
+		seen := Proxy{p.Name, p.At.UTC(), p.Interval.Seconds(), p.Last.Observed, p.Last.Forwarded, m.Fleet.live(p)}
+		if !seen.Counts {
+			others = append(others, seen)
+			continue
+		}
+		living = append(living, seen)
+		if p.Unshared {
+			v.Unshared++
 		}
 	}
+	v.Living = len(living)
+	v.Proxies = append(living, others...)
+	v.Proxies = v.Proxies[:min(len(v.Proxies), proxiesShown)]
 	return v
 }
 

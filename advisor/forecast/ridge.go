@@ -68,27 +68,26 @@ func (r *ridge) solve() {
 	l := r.factor
 	for i := range r.p {
 		ri := i * (i + 1) / 2
-		for j := 0; j <= i; j++ {
+		for j := range i {
 			rj := j * (j + 1) / 2
-			s := r.a[ri+j]
-			if i == j {
-				s += noise / (r.tau[i] * r.tau[i])
-			}
-			other := l[rj : rj+j]
-			for k, v := range l[ri : ri+j] {
-				s -= v * other[k]
-			}
-			if i == j {
-				if !(s > 1e-300) {
-					return
-				}
-				l[ri+i] = math.Sqrt(s)
-			} else {
-				l[ri+j] = s / l[rj+j]
-			}
+			l[ri+j] = without(r.a[ri+j], l[ri:ri+j], l[rj:rj+j]) / l[rj+j]
 		}
+		own := without(r.a[ri+i]+noise/(r.tau[i]*r.tau[i]), l[ri:ri+i], l[ri:ri+i])
+		if !(own > 1e-300) {
+			return
+		}
+		l[ri+i] = math.Sqrt(own)
 	}
 	r.back(l)
+}
+
+// without is s less the product of two rows.
+func without(s float64, a, b []float64) float64 {
+	b = b[:len(a)]
+	for k, v := range a {
+		s -= v * b[k]
+	}
+	return s
 }
 
 // back solves L Lᵀ θ = b.

@@ -5,7 +5,6 @@ import (
 	"log/slog"
 	"time"
 
-	"weir/advisor/core"
 	"weir/advisor/history"
 )
 
@@ -20,8 +19,8 @@ const (
 
 // loadPast imports what a server knows of the time before our own history. That it
 // is away is no reason not to start.
-func loadPast(ctx context.Context, now time.Time, c *core.Core, from history.Source, log *slog.Logger) {
-	age, until := c.Known()
+func (m *mind) loadPast(ctx context.Context, now time.Time, from history.Source, log *slog.Logger) {
+	age, until := m.core.Known()
 	if age >= enough {
 		return
 	}
@@ -40,6 +39,6 @@ func loadPast(ctx context.Context, now time.Time, c *core.Core, from history.Sou
 	if !until.IsZero() && until.Sub(rows[0].At) < gain {
 		return
 	}
-	c.Import(rows)
+	m.core.Import(rows)
 	log.Info("History loaded", "rows", len(rows), "from", rows[0].At.UTC(), "to", rows[len(rows)-1].At.UTC())
 }

@@ -182,7 +182,7 @@ func readBody(w http.ResponseWriter, r *http.Request) (body []byte, status int, 
 
 // serveForecast answers the forecast for the next minutes.
 func (s *Server) serveForecast(w http.ResponseWriter, r *http.Request) {
-	ahead, err := secondsOf(r, "horizon", forecastDefault, forecastStep, forecastMax)
+	ahead, err := secondsOf(r, "horizon", within{forecastDefault, forecastStep, forecastMax})
 	if err != nil {
 		service.WriteError(w, http.StatusBadRequest, err)
 		return
@@ -210,7 +210,7 @@ type pastRow struct {
 
 // serveHistory answers the rates of the past.
 func (s *Server) serveHistory(w http.ResponseWriter, r *http.Request) {
-	span, err := secondsOf(r, "span", historyDefault, time.Minute, historyMax)
+	span, err := secondsOf(r, "span", within{historyDefault, time.Minute, historyMax})
 	if err != nil {
 		service.WriteError(w, http.StatusBadRequest, err)
 		return
@@ -218,7 +218,7 @@ func (s *Server) serveHistory(w http.ResponseWriter, r *http.Request) {
 	raw := r.URL.Query().Get("resolution") == "raw"
 	var step time.Duration
 	if !raw {
-		if step, err = secondsOf(r, "resolution", resolutionFor(span), resolutionMin, historyMax); err != nil {
+		if step, err = secondsOf(r, "resolution", within{resolutionFor(span), resolutionMin, historyMax}); err != nil {
 			service.WriteError(w, http.StatusBadRequest, err)
 			return
 		}
@@ -257,15 +257,18 @@ func resolutionFor(span time.Duration) time.Duration {
 	return time.Hour
 }
 
+// within are the values that a parameter may have, and the one that it has when absent.
+type within struct{ otherwise, min, max time.Duration }
+
 // secondsOf reads a parameter of the query, in seconds.
-func secondsOf(r *http.Request, name string, otherwise, min, max time.Duration) (time.Duration, error) {
+func secondsOf(r *http.Request, name string, w within) (time.Duration, error) {
 	text := r.URL.Query().Get(name)
 	if text == "" {
-		return otherwise, nil
+		return w.otherwise, nil
 	}
 	v, err := strconv.ParseFloat(text, 64)
-	if err != nil || !(v >= min.Seconds() && v <= max.Seconds()) {
-		return 0, strict.Fault{Path: name, Message: fmt.Sprintf("must be from %v to %v seconds, is %q", min.Seconds(), max.Seconds(), text)}
+	if err != nil || !(v >= w.min.Seconds() && v <= w.max.Seconds()) {
+		return 0, strict.Fault{Path: name, Message: fmt.Sprintf("must be from %v to %v seconds, is %q", w.min.Seconds(), w.max.Seconds(), text)}
 	}
 	return seconds(v), nil
 }

@@ -76,7 +76,7 @@ func New(ctx context.Context, e *service.Env, cfg config.Config) (*Server, error
 		log.Info("Without STATE_FILE nothing that is learned survives a restart")
 	}
 	if cfg.HistoryURL != nil {
-		loadPast(ctx, time.Now(), s.mind.core, history.Source{URL: cfg.HistoryURL, Query: cfg.HistoryQuery}, e.Logger("History"))
+		s.mind.loadPast(ctx, time.Now(), history.Source{URL: cfg.HistoryURL, Query: cfg.HistoryQuery}, e.Logger("History"))
 	}
 	if cfg.EventsFile != "" {
 		s.events = watch.New(cfg.EventsFile)

@@ -1,9 +1,10 @@
 package backtest
 
 import (
+	"cmp"
 	"fmt"
 	"math"
-	"sort"
+	"slices"
 	"time"
 )
 
@@ -68,6 +69,11 @@ var intervalColumns = [...]string{"prophet_lo95", "prophet_hi95"}
 // Compare holds a run against reference forecasts at their origins. Negative
 // forecasts count as 0.
 func (r *Run) Compare(ref *Reference) ([]Comparison, error) {
+	for _, row := range ref.Rows {
+		if row.Index < 0 || row.Index >= len(r.Trace.Rates) {
+			return nil, fmt.Errorf("compare %s with reference forecasts: index %d, the trace has %d slots", r.Trace.Name, row.Index, len(r.Trace.Rates))
+		}
+	}
 	var list []Comparison
 	for h, seconds := range ref.Horizons {
 		ahead := time.Duration(seconds) * time.Second
@@ -75,31 +81,35 @@ func (r *Run) Compare(ref *Reference) ([]Comparison, error) {
 		if err != nil {
 			return nil, fmt.Errorf("compare %s with reference forecasts: %w", r.Trace.Name, err)
 		}
+		c := Comparison{Trace: r.Trace.Name, Horizon: ahead, N: len(ref.Rows), Others: ref.columns(h)}
 		var sums errorSums
-		others := map[string]*errorSums{}
 		for _, row := range ref.Rows {
-			if row.Index < 0 || row.Index >= len(r.Trace.Rates) {
-				return nil, fmt.Errorf("compare %s with reference forecasts: index %d, the trace has %d slots", r.Trace.Name, row.Index, len(r.Trace.Rates))
-			}
 			sums.add(row.Truth[h], r.Said[own][row.Index].Q50)
-			for name, f := range row.Forecast {
-				if others[name] == nil {
-					others[name] = &errorSums{}
-				}
-				others[name].add(row.Truth[h], max(0, f[h]))
-			}
 		}
-		for _, name := range intervalColumns {
-			delete(others, name)
-		}
-		c := Comparison{Trace: r.Trace.Name, Horizon: ahead, N: len(ref.Rows), Own: sums.column("weir")}
-		for name, s := range others {
-			c.Others = append(c.Others, s.column(name))
-		}
-		sort.Slice(c.Others, func(i, j int) bool { return c.Others[i].Name < c.Others[j].Name })
+		c.Own = sums.column("weir")
 		list = append(list, c)
 	}
 	return list, nil
+}
+
+// columns is how the reference forecasts of horizon h did, by name.
+func (ref *Reference) columns(h int) (list []Column) {
+	sums := make(map[string]*errorSums)
+	for _, row := range ref.Rows {
+		for name, f := range row.Forecast {
+			if sums[name] == nil {
+				sums[name] = &errorSums{}
+			}
+			sums[name].add(row.Truth[h], max(0, f[h]))
+		}
+	}
+	for name, s := range sums {
+		if !slices.Contains(intervalColumns[:], name) {
+			list = append(list, s.column(name))
+		}
+	}
+	slices.SortFunc(list, func(a, b Column) int { return cmp.Compare(a.Name, b.Name) })
+	return list
 }
 
 // horizon is which of the run's horizons is that far ahead.
