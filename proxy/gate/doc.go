@@ -41,7 +41,9 @@
 //
 // While the limit does not bind, it is one and a half times the most that was in flight
 // in the last minute, so that a burst passes. If a queue lasts nevertheless, another proxy's
-// gate is the only one that holds requests back, and the limit falls.
+// gate is the only one that holds requests back, and the limit falls. The price is the first
+// second after a target has become much slower: its queue is as long as that limit
+// then, and the limit falls by no more than half in a window.
 //
 // What the gate sheds of steady traffic at 90 % of a target's capacity that would have been
 // answered in time is below one request in 10,000 where answer times are about exponential,
