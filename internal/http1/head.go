@@ -57,7 +57,7 @@ type Head struct {
 // regard to case.
 func (h *Head) Field(name string) (value []byte, ok bool) {
 	for i := range h.Fields {
-		if f := &h.Fields[i]; len(f.Name) == len(name) && foldEqualName(f.Name, name) {
+		if f := &h.Fields[i]; EqualFold(f.Name, name) {
 			return f.Value, true
 		}
 	}
@@ -121,8 +121,11 @@ const (
 	ExpectOther                  // something that nobody knows: 417
 )
 
-// foldEqualName compares names of equal length without regard to case.
-func foldEqualName(b []byte, name string) bool {
+// EqualFold compares tokens without regard to the case of ASCII letters.
+func EqualFold(b []byte, name string) bool {
+	if len(b) != len(name) {
+		return false
+	}
 	for i, c := range b {
 		if c != name[i] && lowerASCII(c) != lowerASCII(name[i]) {
 			return false

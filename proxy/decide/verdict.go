@@ -18,6 +18,13 @@ type Decided struct {
 	Answer *store.Answer
 }
 
+// Judged reports whether counter i of Asked had a part in the decision, and whether it has
+// refused. What another counter alone has refused was not charged to it.
+func (d *Decided) Judged(i int) (took, refused bool) {
+	refused = d.Answer.Granted == 0 && (i >= len(d.Answer.Decisions) || !d.Answer.Decisions[i].Allowed)
+	return refused || d.Answer.Granted > 0, refused
+}
+
 // A Verdict is what the store's answer means for a request, and what its client learns
 // about the limits.
 type Verdict struct {

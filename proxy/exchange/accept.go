@@ -25,7 +25,7 @@ func (x *Exchange) accept() refusal.Accept {
 		if len(line) == 0 {
 			return refusal.Accept{}
 		}
-		if len(line) > len(name) && equalFold(line[:len(name)], name) {
+		if len(line) > len(name) && http1.EqualFold(line[:len(name)], name) {
 			return refusal.ParseAccept(line[len(name):])
 		}
 		rest = after

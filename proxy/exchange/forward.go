@@ -1,7 +1,6 @@
 package exchange
 
 import (
-	"bytes"
 	"math"
 	"strconv"
 	"time"
@@ -92,23 +91,11 @@ func forwardsLeft(h *http1.Head) int {
 
 // isOwn reports whether the proxy answers this path itself.
 func (set *Settings) isOwn(path []byte) bool {
-	if len(path) < 2 {
-		return false
-	}
 	if set.OwnElsewhere {
 		return set.HealthHere && (string(path) == "/actuator/health" || string(path) == "/actuator/health/readiness")
 	}
-	switch path[1] {
-	case 'm':
-		return string(path) == "/metrics"
-	case 'r':
-		return string(path) == "/reload"
-	case 'c':
-		return bytes.HasPrefix(path, []byte("/config/"))
-	case 'a':
-		return bytes.HasPrefix(path, []byte("/actuator/"))
-	}
-	return false
+	return len(path) >= 8 && string(path[:8]) == "/config/" || len(path) >= 10 && string(path[:10]) == "/actuator/" ||
+		string(path) == "/metrics" || string(path) == "/reload"
 }
 
 // beginForward appends the head for the target. The body, if there is one, is
@@ -133,7 +120,7 @@ func (x *Exchange) asksUpgrade(h *http1.Head) []byte {
 	}
 	asked, _ := h.Value(http1.FieldUpgrade)
 	for _, name := range x.env.Settings.Upgrades {
-		if len(asked) == len(name) && equalFold(asked, name) {
+		if http1.EqualFold(asked, name) {
 			return asked
 		}
 	}

@@ -29,7 +29,7 @@ func authenticatesConnection(v []byte) bool {
 		for i < len(v) && v[i] != ' ' && v[i] != '\t' && v[i] != ',' {
 			i++
 		}
-		if scheme := v[at:i]; equalFold(scheme, "ntlm") || equalFold(scheme, "negotiate") {
+		if scheme := v[at:i]; http1.EqualFold(scheme, "ntlm") || http1.EqualFold(scheme, "negotiate") {
 			return true
 		}
 		for i < len(v) && v[i] != ',' {
@@ -37,20 +37,4 @@ func authenticatesConnection(v []byte) bool {
 		}
 	}
 	return false
-}
-
-// equalFold compares a word with a lower-case one.
-func equalFold(name []byte, lower string) bool {
-	if len(name) != len(lower) {
-		return false
-	}
-	for i, c := range name {
-		if 'A' <= c && c <= 'Z' {
-			c |= 0x20
-		}
-		if c != lower[i] {
-			return false
-		}
-	}
-	return true
 }

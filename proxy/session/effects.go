@@ -32,12 +32,14 @@ func (s *Session) Effects() (fx Effects) {
 		s.settle()
 	}
 	s.MoveEffects(&fx.Effects)
-	fx.EndUpstream, fx.EndClient, fx.Close = s.endUpstream, s.endClient, s.closing
-	s.endUpstream, s.endClient, s.closing = false, false, CloseNone
+	if s.state != stateExchanges {
+		fx.EndUpstream, fx.EndClient, fx.Close = s.endUpstream, s.endClient, s.closing
+		s.endUpstream, s.endClient, s.closing = false, false, CloseNone
+		fx.Duplex = fx.Duplex || s.state == stateTunnel
+	}
 	if fx.Report != nil {
 		fx.Report.Spent = s.spent
 	}
-	fx.Duplex = fx.Duplex || s.state == stateTunnel
 	if s.left && s.reads() {
 		s.left, fx.Read = false, true
 	}

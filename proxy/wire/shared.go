@@ -85,9 +85,9 @@ func (s *side) judged(now time.Time, d *decide.Decided) {
 		s.tryCandidate(now, candidate, ans)
 	}
 	for i := range asked {
-		refused := ans.Granted == 0 && (i >= len(ans.Decisions) || !ans.Decisions[i].Allowed)
-		if ans.Granted == 0 && !refused {
-			continue // another rule refused, and nothing was charged to this one
+		took, refused := d.Judged(i)
+		if !took {
+			continue
 		}
 		count := s.rules.of(p, asked[i].Index)
 		if asked[i].Index >= 0 { // the global rule has one key
