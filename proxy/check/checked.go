@@ -33,7 +33,7 @@ func (s *Session) check(now time.Time, h *http1.Head) {
 	*c = checked{asked: c.asked[:0], keys: c.keys[:0], fields: c.fields[:0]}
 	e.extra, e.Answers.Extra = e.extra[:0], e.Answers.Extra[:0]
 	var known bool
-	if c.form, known = formOf(string(h.Path)); !known {
+	if c.form, known = formOf(h.Path); !known {
 		s.fail(now, 404, "there is no such form: /check/forwarded, /check/original, /check/path/…")
 		return
 	}

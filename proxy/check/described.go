@@ -31,13 +31,13 @@ const (
 )
 
 // formOf returns the form that a path below /check/ stands for.
-func formOf(path string) (f *form, ok bool) {
+func formOf(path []byte) (f *form, ok bool) {
 	switch {
-	case path == "/check/forwarded":
+	case string(path) == "/check/forwarded":
 		return &formForwarded, true
-	case path == "/check/original":
+	case string(path) == "/check/original":
 		return &formOriginal, true
-	case strings.HasPrefix(path, pathPrefix+"/"):
+	case bytes.HasPrefix(path, []byte(pathPrefix+"/")):
 		return &formPath, true
 	}
 	return nil, false
@@ -55,25 +55,22 @@ type described struct {
 // read describes the request of h, which from has sent. The error is for the asker. trusted
 // are proxies in front of the asker.
 func (d *described) read(f *form, h *http1.Head, from netip.Addr, trusted func(netip.Addr) bool) error {
-	method, target, host := h.MethodText, h.Target, h.Host
+	line := [...][]byte{h.MethodText, h.Target, h.Host}
 	if f.method == "" {
-		target = bytes.TrimPrefix(target, []byte(pathPrefix))
+		line[1] = bytes.TrimPrefix(h.Target, []byte(pathPrefix))
 	}
-	for _, one := range []struct {
-		name  string
-		value *[]byte
-	}{{f.method, &method}, {f.target, &target}, {f.host, &host}} {
-		if one.name == "" {
+	for i, name := range [...]string{f.method, f.target, f.host} {
+		if name == "" {
 			continue
 		}
-		value, n := only(h, one.name)
+		value, n := only(h, name)
 		if n != 1 || len(value) == 0 {
-			return fmt.Errorf("the field %s must be there once, and is there %d times", one.name, n)
+			return fmt.Errorf("the field %s must be there once, and is there %d times", name, n)
 		}
-		*one.value = value
+		line[i] = value
 	}
-	d.text = append(append(append(append(d.text[:0], method...), ' '), target...), " HTTP/1.1\r\nHost: "...)
-	d.text = append(append(d.text, host...), "\r\n\r\n"...)
+	d.text = append(append(append(append(d.text[:0], line[0]...), ' '), line[1]...), " HTTP/1.1\r\nHost: "...)
+	d.text = append(append(d.text, line[2]...), "\r\n\r\n"...)
 	r := http1.NewRequestReader(nil)
 	fields := d.head.Fields
 	event, err := r.Next(d.text, &d.head)

@@ -1,9 +1,9 @@
 package check
 
 import (
+	"bytes"
 	"errors"
 	"strconv"
-	"strings"
 	"time"
 
 	"weir/internal/http1"
@@ -46,19 +46,19 @@ const documentsPath = "/v1/documents/"
 
 // find finds the route of a request.
 func (s *Session) find(h *http1.Head) {
-	switch path := string(h.Path); {
-	case path == "/healthcheck":
+	switch path := h.Path; {
+	case string(path) == "/healthcheck":
 		s.route = routeHealth
-	case path == "/v1/decide":
+	case string(path) == "/v1/decide":
 		s.route = routeDecide
-	case path == "/v1/marks":
+	case string(path) == "/v1/marks":
 		s.route = routeMarks
-	case path == "/v1/edit":
+	case string(path) == "/v1/edit":
 		s.route = routeEdit
-	case strings.HasPrefix(path, checkPrefix):
+	case bytes.HasPrefix(path, []byte(checkPrefix)):
 		s.route = routeCheck
-	case strings.HasPrefix(path, documentsPath):
-		s.route, s.name = routeDocument, path[len(documentsPath):]
+	case bytes.HasPrefix(path, []byte(documentsPath)):
+		s.route, s.name = routeDocument, string(path[len(documentsPath):])
 	default:
 		s.route = routeNone
 	}

@@ -1,0 +1,95 @@
+package check
+
+import (
+	"bytes"
+	"fmt"
+	"net/netip"
+	"testing"
+	"time"
+
+	"weir/internal/http1"
+	"weir/proxy/decide"
+	"weir/proxy/limit"
+	"weir/proxy/store"
+)
+
+// describe reads a request to /check with further fields of a client.
+func describe(t testing.TB, f *form, client []byte) (what string, ok bool) {
+	own := "X-Original-Method: POST\r\nX-Original-URI: /a?b\r\nX-Original-Host: h\r\n"
+	if f == &formForwarded {
+		own = "X-Forwarded-Method: POST\r\nX-Forwarded-Uri: /a?b\r\nX-Forwarded-Host: h\r\n"
+	}
+	target := "GET /check/original"
+	if f == &formPath {
+		own, target = "", "POST /check/path/a?b"
+	}
+	text := fmt.Appendf(nil, "%s HTTP/1.1\r\nHost: h\r\n%s%s\r\nX-Forwarded-For: 192.0.2.1\r\n\r\n", target, own, client)
+	r := http1.NewRequestReader(nil)
+	var h http1.Head
+	event, err := r.Next(text, &h)
+	if err != nil || event.Kind != http1.HeadDone || event.N != len(text) {
+		return "", false // is never asked about
+	}
+	var d described
+	if err := d.read(f, &h, netip.MustParseAddr("192.0.2.9"), func(netip.Addr) bool { return false }); err != nil {
+		return "", false // is refused
+	}
+	return fmt.Sprintf("%s %s ? %s at %s by %v", d.head.MethodText, d.head.Path, d.head.Query, d.head.Host, d.client), true
+}
+
+// Whatever fields a client adds in front of those that the asker sets: the request that is
+// described is the same, or refused.
+func FuzzDescribed(f *testing.F) {
+	for _, text := range []string{"A: b", "X-Original-URI: /c", "x-original-uri: /c", "X-Forwarded-Uri: /c\r\nX-Forwarded-Method: GET", "X-Forwarded-For: 192.0.2.2",
+		"X_Original_URI: /c", "X-Original-Host:", "Connection: X-Original-URI, X-Forwarded-For", "Host: i", "X-Forwarded-Host: i\r\nX-Original-Method: GET"} {
+		f.Add([]byte(text))
+	}
+	f.Fuzz(func(t *testing.T, client []byte) {
+		if bytes.Contains(client, []byte("\r\n\r\n")) {
+			return
+		}
+		for _, form := range []*form{&formForwarded, &formOriginal, &formPath} {
+			if what, ok := describe(t, form, client); ok && what != "POST /a ? b at h by 192.0.2.1" {
+				t.Errorf("with %q: %s", client, what)
+			}
+		}
+	})
+}
+
+func TestDescribed(t *testing.T) {
+	for _, form := range []*form{&formForwarded, &formOriginal, &formPath} {
+		if what, ok := describe(t, form, []byte("Accept: a")); !ok || what != "POST /a ? b at h by 192.0.2.1" {
+			t.Errorf("%q, %t", what, ok)
+		}
+	}
+}
+
+// To judge a described request costs no memory, but for reading the client's address.
+func TestCheckAllocates(t *testing.T) {
+	l, err := limit.NewFixed(1<<40, time.Hour)
+	if err != nil {
+		t.Fatal(err)
+	}
+	policy := decide.NewPolicy("global", l)
+	granted := store.Answer{Granted: 1, Decisions: []limit.Decision{{Allowed: true, Limit: 1 << 40, Remaining: 1}}}
+	env := &Env{Access: &Access{Open: true}, Policy: func() *decide.Policy { return policy }, Trusted: func(netip.Addr) bool { return false },
+		Count: func(API, int) {}, Answers: decide.Answers{Style: &decide.Style{Families: decide.Legacy | decide.Standard}},
+		Ask: func(_ time.Time, _ *store.Ask, ans *store.Answer, _ store.Done) bool {
+			*ans = granted
+			return true
+		}}
+	now := time.Unix(1, 0)
+	s := New(now, env, netip.MustParseAddr("192.0.2.9"))
+	request := []byte("GET /check/original HTTP/1.1\r\nHost: w\r\nX-Original-Method: GET\r\nX-Original-URI: /a?b\r\nX-Original-Host: h\r\nX-Forwarded-For: 192.0.2.1\r\n\r\n")
+	answered := 0
+	allocs := testing.AllocsPerRun(200, func() {
+		if s.HandleData(now, request) != len(request) || !bytes.HasPrefix(env.Out, []byte("HTTP/1.1 204 ")) {
+			t.Fatalf("%q", env.Out)
+		}
+		answered++
+		env.Reset()
+	})
+	if allocs > 1 {
+		t.Errorf("%v allocations for each of %d requests", allocs, answered)
+	}
+}
