@@ -124,6 +124,7 @@ func (d *decoder) fault(line int, at *place, format string, args ...any) {
 // value decodes n into v.
 func (d *decoder) value(n *Node, at *place, v reflect.Value) {
 	t := v.Type()
+	named := t.PkgPath() != "" // others have no methods, and asking takes time
 	switch {
 	case t == nodeType:
 		v.Set(reflect.ValueOf(n))
@@ -142,10 +143,10 @@ func (d *decoder) value(n *Node, at *place, v reflect.Value) {
 	case t == wordType && n.Kind > Null && n.Kind < List:
 		v.SetString(string(n.Word))
 		return
-	case reflect.PointerTo(t).Implements(selfType):
+	case named && reflect.PointerTo(t).Implements(selfType):
 		v.Addr().Interface().(nodeReader).ReadNode(d.Reader, n, at.String())
 		return
-	case reflect.PointerTo(t).Implements(textType):
+	case named && reflect.PointerTo(t).Implements(textType):
 		d.text(n, at, v)
 		return
 	case t.Kind() == reflect.Interface && t.NumMethod() == 0:

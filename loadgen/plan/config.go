@@ -7,7 +7,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 
 	"weir/internal/strict"
 )
@@ -149,15 +148,6 @@ func ReadFile(path string) ([]byte, error) {
 		return nil, fmt.Errorf("read configuration %s: is larger than %d bytes", path, configBytesMax)
 	}
 	return data, nil
-}
-
-// step is the path of the entry called name of the object at path; a name that
-// would blur the path is quoted.
-func step(path, name string) string {
-	if plainName(name) && !strings.Contains(name, ".") {
-		return path + "." + name
-	}
-	return fmt.Sprintf("%s[%q]", path, name)
 }
 
 func sortedKeys(m map[string]string) []string { return slices.Sorted(maps.Keys(m)) }

@@ -212,7 +212,7 @@ func (b *builder) thresholds(w map[string]string) {
 	b.plan.Config.Thresholds = map[string]string{}
 	for _, name := range sortedKeys(w) {
 		t, err := record.ParseThreshold(name, w[name])
-		path := step("thresholds", name)
+		path := strict.Member("thresholds", name)
 		switch {
 		case errors.Is(err, record.ErrThresholdName):
 			b.fault(path, "%v", err)

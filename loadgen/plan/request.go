@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 	"unicode/utf8"
+	"weir/internal/strict"
 
 	"weir/internal/http1"
 )
@@ -70,7 +71,7 @@ func (b *builder) compile(path, text string) []segment {
 // query appends the parameters to the target.
 func (b *builder) query(w map[string]string, d *draft) {
 	for _, name := range sortedKeys(w) {
-		path := step("requestOptions.query", name)
+		path := strict.Member("requestOptions.query", name)
 		if i := strings.Index(name, "{{"); i >= 0 {
 			b.fault(path, "column %d: templates are for values, not for names", utf8.RuneCountInString(name[:i])+1)
 		}
@@ -100,7 +101,7 @@ func (b *builder) headers(w map[string]string, d *draft) {
 	seen := map[string]string{}
 	for _, name := range sortedKeys(w) {
 		value := strings.Trim(w[name], " \t")
-		path := step("requestOptions.headers", name)
+		path := strict.Member("requestOptions.headers", name)
 		low := lower(name)
 		switch {
 		case name == "" || strings.ContainsFunc(name, notInName):

@@ -142,7 +142,7 @@ func (b *builder) numbers(kind string, raw strict.Raw, names ...string) []float6
 			continue
 		}
 		wrong = true
-		b.fault(step("profile.params", name), "unknown parameter; %s has %s", kind, strings.Join(names, ", "))
+		b.fault(strict.Member("profile.params", name), "unknown parameter; %s has %s", kind, strings.Join(names, ", "))
 	}
 	values := make([]float64, len(names))
 	for i, name := range names {
