@@ -59,7 +59,7 @@ func TestWrongSettings(t *testing.T) {
 		env, args []string
 		line      string
 	}{
-		{[]string{"TARGET_URL", "gopher://x"}, nil, `proxy: TARGET_URL: "gopher://x" does not begin with http:// or https://; allowed: http://host:port or https://host:port, comma separated`},
+		{[]string{"TARGET_URL", "gopher://x"}, nil, `proxy: TARGET_URL: "gopher://x" does not begin with http:// or https://; allowed: http://host:port or https://host:port, comma separated; none`},
 		{nil, []string{"-event-loops", "0"}, `proxy: EVENT_LOOPS: "0" is out of range; allowed: 1 … 1024`},
 		{[]string{"RATE_LIMIT_WINDOW", "0.0000015"}, nil, `proxy: RATE_LIMIT_WINDOW: "0.0000015" must be whole microseconds (6 decimals)`},
 		{nil, []string{"-no-such-thing"}, `proxy: flag provided but not defined: -no-such-thing; -help lists the settings`},
