@@ -26,6 +26,7 @@ import (
 	"weir/proxy/guard"
 	"weir/proxy/limit"
 	"weir/proxy/store"
+	"weir/proxy/traffic"
 	"weir/proxy/wire"
 )
 
@@ -38,7 +39,7 @@ type Config struct {
 	Log      *slog.Logger
 
 	// Traffic, SetCandidate and Candidate are the methods of wire.Front.
-	Traffic      func() *wire.Traffic
+	Traffic      func() *traffic.Sum
 	SetCandidate func(*limit.Limit)
 	Candidate    func() wire.Trial
 }

@@ -19,6 +19,7 @@ import (
 	"weir/proxy/limit"
 	"weir/proxy/store"
 	"weir/proxy/store/simredis"
+	"weir/proxy/traffic"
 	"weir/proxy/wire"
 )
 
@@ -112,7 +113,7 @@ type rig struct {
 	limits  *admin.Limits
 	log     *testkit.Records
 	now     time.Time
-	traffic wire.Traffic
+	traffic traffic.Sum
 	tried   wire.Trial
 	trial   *limit.Limit
 }
@@ -129,7 +130,7 @@ func start(t *testing.T, tweak func(c *Config)) *rig {
 		Settings: config.Adaptive{Mode: "true", URL: r.oracle.URL, Interval: 30 * time.Second, Timeout: 20 * time.Second, Min: 5, Max: 100_000, Step: 4,
 			Dwell: 3 * time.Minute, Stale: 3, Scale: 1},
 		Instance: "one", Limits: r.limits, Log: r.log.Logger("Adaptive"),
-		Traffic:      func() *wire.Traffic { now := r.traffic; return &now },
+		Traffic:      func() *traffic.Sum { now := r.traffic; return &now },
 		SetCandidate: func(l *limit.Limit) { r.trial, r.tried = l, wire.Trial{Config: l.Config()} },
 		Candidate:    func() wire.Trial { return r.tried },
 	}

@@ -6,7 +6,7 @@ import (
 
 	"weir/proxy/admin"
 	"weir/proxy/limit"
-	"weir/proxy/wire"
+	"weir/proxy/traffic"
 )
 
 // A Snapshot is what the advisor is told: rates are per real second, shares 0..1,
@@ -85,7 +85,7 @@ func (c clock) turn(now time.Time) int64 {
 type reading struct {
 	at      time.Time // real
 	turn    int64
-	traffic *wire.Traffic
+	traffic *traffic.Sum
 }
 
 // intervalMax is the longest interval that is told; the advisor takes no longer one.
@@ -117,7 +117,7 @@ func (c clock) snapshot(before, now *reading, a *admin.Active, instance string) 
 }
 
 // full is the share of the places behind gates that were full.
-func full(t *wire.Traffic) float64 { return min(1, share(float64(t.Bound), float64(t.Places))) }
+func full(t *traffic.Sum) float64 { return min(1, share(float64(t.Bound), float64(t.Places))) }
 
 // share is part/whole, 0 of nothing.
 func share(part, whole float64) float64 {

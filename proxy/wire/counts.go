@@ -11,6 +11,7 @@ import (
 	"weir/internal/metric"
 	"weir/proxy/exchange"
 	"weir/proxy/limit"
+	"weir/proxy/traffic"
 )
 
 // statusMax is beyond the largest status that is counted.
@@ -30,7 +31,7 @@ type counts struct {
 	aged                metric.Counter // targets' connections that have had their time
 	disbelieved         metric.Counter
 	oddFields, trailers metric.Counter
-	traffic             traffic
+	traffic             traffic.Counter
 
 	forwardedTime, rejectedTime     *metric.Histogram
 	forwardedDecide, rejectedDecide *metric.Histogram
@@ -56,7 +57,7 @@ func (c *counts) report(now time.Time, o *exchange.Outcome) {
 		c.forwarded.Inc()
 		c.byAlgorithm[o.Algorithm].Inc()
 		c.forwardedTime.Observe(now.Sub(o.Began))
-		c.traffic.over(now, o)
+		c.traffic.Over(now, o)
 	case exchange.Rejected:
 		c.rejected.Inc()
 		c.byAlgorithm[o.Algorithm].Inc()

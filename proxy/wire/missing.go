@@ -12,7 +12,7 @@ import (
 
 // lacking counts a request that a rule refused because it lacks a part of the key.
 func (s *side) lacking(m *decide.Case) {
-	s.counts.traffic.decided(false)
+	s.counts.traffic.Decided(false)
 	s.rules.of(m.Policy, m.Lacks.Index).lacking.Inc()
 }
 

@@ -71,7 +71,7 @@ func (s *side) leave(now time.Time, l *exchange.Leave) {
 // judged counts a decision for each rule that had a part in it.
 func (s *side) judged(now time.Time, d *decide.Decided) {
 	p, asked, ans := d.Policy, d.Asked, d.Answer
-	s.counts.traffic.decided(ans.Granted > 0)
+	s.counts.traffic.Decided(ans.Granted > 0)
 	if len(ans.Decisions) == 0 { // the store is away, and no rule has judged
 		count := s.rules.of(p, -1)
 		if ans.Granted > 0 {

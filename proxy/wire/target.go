@@ -34,7 +34,7 @@ type target struct {
 
 	gate    *gate.Gate // nil: there is none
 	view    gateView
-	since   atomic.Int64              // when its numbers changed last, in microseconds, of steady; see usage
+	since   atomic.Int64              // when its numbers changed last, in microseconds, of steady; see spend
 	waiting atomic.Int64              // exchanges that were to go there, and wait for a place at any target
 	shed    [classesMax]atomic.Uint64 // by class: exchanges that waited for a place in vain
 }

@@ -3,20 +3,10 @@ package wire
 import (
 	"time"
 
-	"weir/internal/metric"
 	"weir/proxy/gate"
+	"weir/proxy/traffic"
 	"weir/proxy/upstream"
 )
-
-// A usage is how much of the targets was used, added up over time in microseconds, so
-// that whoever looks twice knows the means in between.
-//
-// Safe for concurrent use: its loop alone adds to it.
-type usage struct {
-	taken  metric.Counter // places: exchanges in flight, and a part of the streams and tunnels
-	places metric.Counter // that the gates give
-	bound  metric.Counter // … while all of a gate's are taken
-}
 
 // spend adds the time since the last change of the target's numbers, before they
 // change. Within a turn of the loop it is no time.
@@ -30,36 +20,25 @@ func (t *target) spend(now time.Time) {
 	if since == 0 || us < since { // it is new, or no time has passed
 		return
 	}
-	taken, places, bound := t.used()
-	span, u := uint64(us-since), &t.side.counts.traffic.usage
-	if taken > 0 {
-		u.taken.Add(taken * span)
-	}
-	if places > 0 {
-		u.places.Add(places * span)
-	}
-	if bound > 0 {
-		u.bound.Add(bound * span)
-	}
+	t.side.counts.traffic.Spent(uint64(us-since), t.used())
 }
 
-// used are the numbers of a usage as they were published last.
-func (t *target) used() (taken, places, bound uint64) {
+// used is how much of the target is used, by the numbers that were published last.
+func (t *target) used() traffic.Use {
 	streams, limit := t.streams.Load(), int64(t.view.limit.Load())
-	taken, places = uint64(t.short.Load()+upstream.StreamPlaces(streams, limit)), uint64(limit)
-	if taken >= places && limit < int64(t.side.connsPerTarget) && t.side.front.cfg.Gate.Mode == gate.On { // see binds
-		bound = places
+	u := traffic.Use{Taken: uint64(t.short.Load() + upstream.StreamPlaces(streams, limit)), Places: uint64(limit)}
+	if u.Taken >= u.Places && limit < int64(t.side.connsPerTarget) && t.side.front.cfg.Gate.Mode == gate.On { // see binds
+		u.Bound = u.Places
 	}
-	return taken, places, bound
+	return u
 }
 
-// addUsage adds what the loops have added up, and what came of the time since.
-func (f *Front) addUsage(sum *Traffic) {
+// Traffic is what was counted so far, with what came of the time since a target's numbers
+// changed last.
+func (f *Front) Traffic() *traffic.Sum {
+	sum := new(traffic.Sum)
 	for _, s := range f.sides {
-		u := &s.counts.traffic.usage
-		sum.Taken += u.taken.Load()
-		sum.Places += u.places.Load()
-		sum.Bound += u.bound.Load()
+		sum.Add(&s.counts.traffic)
 	}
 	now := f.steady(time.Now()).UnixMicro()
 	for _, spec := range f.targetList() {
@@ -67,15 +46,10 @@ func (f *Front) addUsage(sum *Traffic) {
 			sum.Targets++
 		}
 		for t := range f.each(spec) {
-			since := t.since.Load()
-			if since == 0 || now <= since {
-				continue
+			if since := t.since.Load(); since != 0 && now > since {
+				sum.Spent(uint64(now-since), t.used())
 			}
-			taken, places, bound := t.used()
-			span := uint64(now - since)
-			sum.Taken += taken * span
-			sum.Places += places * span
-			sum.Bound += bound * span
 		}
 	}
+	return sum
 }

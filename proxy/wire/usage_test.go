@@ -6,6 +6,7 @@ import (
 
 	"weir/internal/testkit"
 	"weir/proxy/gate"
+	"weir/proxy/traffic"
 )
 
 // What is in flight and what the gates let in is added up over time, whatever happens
@@ -40,8 +41,9 @@ func TestUsage(t *testing.T) {
 		at.short.Store(step.busy - step.streams)
 		at.streams.Store(step.streams)
 		at.view.show(gate.Look{Limit: step.limit})
-		u := &at.side.counts.traffic.usage
-		if taken, places, bound := u.taken.Load()/1000, u.places.Load()/1000, u.bound.Load()/1000; taken != step.taken || places != step.places || bound != step.bound {
+		var sum traffic.Sum
+		sum.Add(&at.side.counts.traffic)
+		if taken, places, bound := sum.Taken/1000, sum.Places/1000, sum.Bound/1000; taken != step.taken || places != step.places || bound != step.bound {
 			t.Errorf("at %v: %d taken of %d, %d bound; want %+v", now.Unix(), taken, places, bound, step)
 		}
 	}
@@ -55,7 +57,7 @@ func TestUsageOfARunningProxy(t *testing.T) {
 	for mode, binds := range map[gate.Mode]bool{gate.On: true, gate.Shadow: false, gate.Off: false} {
 		r, b, held := withGate(t, mode, time.Minute)
 		before := r.Traffic()
-		var d Traffic
+		var d traffic.Sum
 		for deadline := time.Now().Add(testkit.Patience); d.Taken < 20_000; time.Sleep(time.Millisecond) {
 			if d = r.Traffic().Since(before); time.Now().After(deadline) {
 				t.Fatal("nothing is added up")

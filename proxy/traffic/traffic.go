@@ -1,4 +1,6 @@
-package wire
+// Package traffic counts what became of requests and how much of the targets was used,
+// for whoever follows a limit: sums that only grow, and their differences.
+package traffic
 
 import (
 	"math/bits"
@@ -10,9 +12,9 @@ import (
 	"weir/proxy/exchange"
 )
 
-// A Traffic is what was counted of requests since the start, or between two
-// moments: see [Traffic.Since].
-type Traffic struct {
+// A Sum is what was counted of requests since the start, or between two moments: see
+// [Sum.Since].
+type Sum struct {
 	Admitted, Denied uint64 // by the limiter
 	Ended            uint64 // of the admitted: what became of them is known
 	Failed           uint64 // of the ended: answered 5xx, or not at all
@@ -25,12 +27,12 @@ type Traffic struct {
 }
 
 // Since returns what was counted after before.
-func (t *Traffic) Since(before *Traffic) Traffic {
-	d := Traffic{Admitted: t.Admitted - before.Admitted, Denied: t.Denied - before.Denied,
-		Ended: t.Ended - before.Ended, Failed: t.Failed - before.Failed, Targets: t.Targets,
-		Taken: after(t.Taken, before.Taken), Places: after(t.Places, before.Places), Bound: after(t.Bound, before.Bound)}
-	for i := range t.Times {
-		d.Times[i] = t.Times[i] - before.Times[i]
+func (s *Sum) Since(before *Sum) Sum {
+	d := Sum{Admitted: s.Admitted - before.Admitted, Denied: s.Denied - before.Denied,
+		Ended: s.Ended - before.Ended, Failed: s.Failed - before.Failed, Targets: s.Targets,
+		Taken: after(s.Taken, before.Taken), Places: after(s.Places, before.Places), Bound: after(s.Bound, before.Bound)}
+	for i := range s.Times {
+		d.Times[i] = s.Times[i] - before.Times[i]
 	}
 	return d
 }
@@ -96,22 +98,49 @@ func (t *Times) Quantile(q float64) time.Duration {
 	return 0
 }
 
-// A traffic is what one loop has counted of a [Traffic].
+// A Counter is what one loop has counted of a [Sum]. The zero value is ready.
 //
 // Safe for concurrent use: every field is one atomic word, which the loop alone
 // adds to.
-type traffic struct {
+type Counter struct {
 	admitted, denied, ended, failed metric.Counter
+	taken, places, bound            metric.Counter // as in a Sum
 	times                           [timesLen]atomic.Uint64
-	usage                           usage
 }
 
-// decided counts a decision of the limiter.
-func (t *traffic) decided(admitted bool) {
+// A Use is how much of a target is used at a time.
+type Use struct {
+	Taken  uint64 // places: exchanges in flight, and a part of the streams and tunnels
+	Places uint64 // that the gate gives
+	Bound  uint64 // those places while all of them are taken, else 0
+}
+
+// Spent counts that a target was used so for some microseconds.
+func (c *Counter) Spent(us uint64, u Use) {
+	if u.Taken > 0 {
+		c.taken.Add(u.Taken * us)
+	}
+	if u.Places > 0 {
+		c.places.Add(u.Places * us)
+	}
+	if u.Bound > 0 {
+		c.bound.Add(u.Bound * us)
+	}
+}
+
+// Spent adds that a target was used so for some microseconds.
+func (s *Sum) Spent(us uint64, u Use) {
+	s.Taken += u.Taken * us
+	s.Places += u.Places * us
+	s.Bound += u.Bound * us
+}
+
+// Decided counts a decision of the limiter.
+func (c *Counter) Decided(admitted bool) {
 	if admitted {
-		t.admitted.Inc()
+		c.admitted.Inc()
 	} else {
-		t.denied.Inc()
+		c.denied.Inc()
 	}
 }
 
@@ -120,8 +149,8 @@ func (t *traffic) decided(admitted bool) {
 // and would be an easy way to blame it.
 const waitedLong = time.Second
 
-// over counts what became of an admitted request.
-func (t *traffic) over(now time.Time, o *exchange.Outcome) {
+// Over counts what became of an admitted request.
+func (c *Counter) Over(now time.Time, o *exchange.Outcome) {
 	if o.Fault == exchange.FaultGate {
 		return // the target was not asked, and is not to blame
 	}
@@ -129,12 +158,12 @@ func (t *traffic) over(now time.Time, o *exchange.Outcome) {
 	if left && (o.Relayed || o.Complete.IsZero() || now.Sub(o.Complete) < waitedLong) {
 		return
 	}
-	t.ended.Inc()
+	c.ended.Inc()
 	if left || o.Fault != exchange.FaultNone || o.Status >= http.StatusInternalServerError {
-		t.failed.Inc()
+		c.failed.Inc()
 	}
 	if took, known := answerTime(now, o); known {
-		t.times[timesSlot(took)].Add(1)
+		c.times[timesSlot(took)].Add(1)
 	}
 }
 
@@ -154,20 +183,17 @@ func answerTime(now time.Time, o *exchange.Outcome) (took time.Duration, known b
 	return now.Sub(o.Complete), o.Fault == exchange.FaultTimeout || o.Fault == exchange.FaultNone && o.Status == 0
 }
 
-// Traffic is what was counted so far.
-func (f *Front) Traffic() *Traffic {
-	sum := new(Traffic)
-	for _, s := range f.sides {
-		t := &s.counts.traffic
-		sum.Ended += t.ended.Load() // before what it is a part of
-		sum.Failed += t.failed.Load()
-		sum.Admitted += t.admitted.Load()
-		sum.Denied += t.denied.Load()
-		for i := range t.times {
-			sum.Times[i] += t.times[i].Load()
-		}
+// Add adds what one loop has counted.
+func (s *Sum) Add(c *Counter) {
+	ended := c.ended.Load() // before what it is a part of
+	s.Ended += ended
+	s.Failed += min(c.failed.Load(), ended)
+	s.Admitted += c.admitted.Load()
+	s.Denied += c.denied.Load()
+	s.Taken += c.taken.Load()
+	s.Places += c.places.Load()
+	s.Bound += c.bound.Load()
+	for i := range c.times {
+		s.Times[i] += c.times[i].Load()
 	}
-	sum.Failed = min(sum.Failed, sum.Ended)
-	f.addUsage(sum)
-	return sum
 }
