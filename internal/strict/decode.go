@@ -214,21 +214,32 @@ func wanted(t reflect.Type) (k Kind, noun string) {
 
 // text decodes a string that the type itself understands.
 func (d *decoder) text(n *Node, at *place, v reflect.Value) {
-	noun := Text.String()
-	if v.Type() == timeType {
-		noun = "a time such as 2026-01-19T16:30:00Z"
-	}
 	if n.Kind != Text {
-		d.fault(n.Line, at, "must be %s, is %v", noun, n)
+		d.fault(n.Line, at, "must be %s, is %v", textNoun(v.Type()), n)
 		return
 	}
 	err := v.Addr().Interface().(encoding.TextUnmarshaler).UnmarshalText(n.Word)
 	switch {
 	case err != nil && v.Type() == timeType:
-		d.fault(n.Line, at, "must be %s, is %v", noun, n)
+		d.fault(n.Line, at, "must be %s, is %v", textNoun(timeType), n)
 	case err != nil:
 		d.fault(n.Line, at, "%v", err)
 	}
+}
+
+// textNoun is what faults call the texts that a type takes: its own words for them,
+// if the error that it has for the empty text is of the form of our faults.
+func textNoun(t reflect.Type) string {
+	if t == timeType {
+		return "a time such as 2026-01-19T16:30:00Z"
+	}
+	if err := reflect.New(t).Interface().(encoding.TextUnmarshaler).UnmarshalText(nil); err != nil {
+		noun, must := strings.CutPrefix(err.Error(), "must be ")
+		if noun, empty := strings.CutSuffix(noun, `, is ""`); must && empty {
+			return noun
+		}
+	}
+	return Text.String()
 }
 
 // any decodes a value of no particular type, as encoding/json does.

@@ -102,7 +102,7 @@ func TestExemptFaults(t *testing.T) {
 	f("match: {path: /a/}", "match.path: must not end in /")
 	f("match: {addresses: []}", "match.addresses: must not be empty")
 	f("match: {addresses: [10.0.0.0/33]}", "match.addresses[0]: must be a network or an address such as 10.0.0.0/8 or 2001:db8::1, is \"10.0.0.0/33\"")
-	f("match: {addresses: [7]}", "match.addresses[0]: must be a string")
+	f("match: {addresses: [7]}", "match.addresses[0]: must be a network or an address")
 	for _, word := range []string{"health", "/health/", "::ffff:10.0.0.0/104", "10.0.0.0/8/8", ""} {
 		if _, err := rule.ParseExemptions([]string{word}); err == nil {
 			t.Errorf("%q exempts", word)

@@ -46,6 +46,10 @@ func TestFaults(t *testing.T) {
 	f(id+"Key: [ip]", "Key", "must be written key")
 	f(id+"mode: enforce, mode: shadow", "mode", "given twice")
 	f(id+"mode: off", "mode", `must be one of enforce, shadow, is "off"`)
+	f(id+"mode: 1", "mode", "must be one of enforce, shadow, is 1")
+	f(id+"mode:", "mode", "must be one of enforce, shadow, is null")
+	f(id+"key: [ip, header: X-Id]", "key[1]", "must be one of global, ip, ip/24, ip/64, header:N, cookie:N, query:N, path, method, host, secret:header:N, is an object")
+	f(id+"match: {addresses: [7]}", "match.addresses[0]", "must be a network or an address such as 10.0.0.0/8 or 2001:db8::1, is 7")
 	f(id+"clients: yes, key: [ip]", "clients", `must be true or false, is "yes"`)
 	f(id+"clients: true", "key", "is missing")
 	f(id+"clients: true, key: [ip, path]", "key", "must be one part")
@@ -82,6 +86,7 @@ func TestFaults(t *testing.T) {
 	f("id: a", "limit", "is missing")
 	f("id: a, limit: {algorithm: fixed, limit: 1}", "limit.window", "is missing or 0")
 	f("id: a, limit: {algorithm: fix, limit: 1, window: 1}", "limit.algorithm", "must be one of fixed")
+	f("id: a, limit: {algorithm: 7, limit: 1, window: 1}", "limit.algorithm", "must be one of fixed, sliding, token, sliding_log, gcra, leaky, off, is 7")
 	f("id: a, limit: {algorithm: fixed, limit: '1', window: 1}", "limit.limit", `must be a whole number, is "1"`)
 	f("id: a, limit: {algorithm: fixed, limit: 1.5, window: 1}", "limit.limit", "must be a whole number, is 1.5")
 	f("id: a, limit: {algorithm: fixed, limit: 1, window: true}", "limit.window", "must be a number, is true")
@@ -153,7 +158,15 @@ func TestFilesThatAreNoRules(t *testing.T) {
 	}
 	f("", "is empty; must be an object with rules")
 	f("# nothing\n", "is empty")
-	f("[]", "must be an object, is a list")
+	only := func(text, want string) {
+		t.Helper()
+		if _, err := rule.Read([]byte(text), rule.Options{}); err == nil || err.Error() != want {
+			t.Errorf("%q: have %v, want %s and nothing else", text, err, want)
+		}
+	}
+	only("[]", "line 1: must be an object, is a list")
+	only("null", "line 1: must be an object, is null")
+	only("# a word\nrules", `line 2: must be an object, is "rules"`)
 	f("{}", "rules: is missing; must be a list, [] for no rules")
 	f("rules:\n", "rules: must be a list, is null")
 	f("rules: {}\n", "rules: must be a list, is an object")

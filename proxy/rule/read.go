@@ -40,6 +40,7 @@ type judge struct {
 func (j *judge) rules() []compiled {
 	list := j.Root.Member("rules")
 	switch {
+	case list == nil && j.Root.Kind != strict.Object: // Decode says so
 	case list == nil:
 		j.Fault("rules", "is missing; must be a list, [] for no rules")
 	case len(list.Kids) > rulesMax:
