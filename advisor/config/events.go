@@ -68,10 +68,14 @@ type reader struct {
 }
 
 func (r *reader) file(data []byte) []forecast.Event {
-	if !r.File(data, eventsBytesMax) || r.Root.Kind == strict.Null {
+	if !r.File(data, eventsBytesMax) || r.Root.Kind == strict.Null && r.Root.Word == nil {
 		return nil // an empty file has no events
 	}
-	if n := len(r.Root.Kids); n > eventsMax {
+	switch n := len(r.Root.Kids); {
+	case r.Root.Kind != strict.List:
+		r.Fault("", "must be one list of {name, start, end, ramp}, is %v", r.Root)
+		return nil
+	case n > eventsMax:
 		r.Fault("", "there are %d events, at most %d are allowed", n, eventsMax)
 		return nil
 	}
@@ -82,6 +86,7 @@ func (r *reader) file(data []byte) []forecast.Event {
 	for i := range texts {
 		path := strict.Element("", i)
 		if r.Root.Kids[i].Kind == strict.Object {
+			r.Filled(&r.Root.Kids[i], path, "ramp")
 			events[i] = r.event(path, &texts[i])
 		}
 		if name := events[i].Name; !slices.Contains(names, name) {

@@ -53,7 +53,9 @@ func TestWrongEvents(t *testing.T) {
 		names += fmt.Sprintf("- {name: n%d, %s}\n", i, times)
 	}
 	for _, c := range []struct{ text, want string }{
-		{"name: sale", "line 1: must be a list, is an object"},
+		{"name: sale", "must be one list of {name, start, end, ramp}, is an object"},
+		{"null", "must be one list of {name, start, end, ramp}, is null"},
+		{"- {name: a, ramp: '', " + times + "}", "[0].ramp: must not be empty"},
 		{"- sale\n- sale2", `line 1: [0]: must be an object, is "sale"; line 2: [1]: must be`},
 		{"- name: sale\n  start: 2026-07-01\n", "line 1: [0].end: is missing"},
 		{"- {" + times + "}", "line 1: [0].name: is missing"},
