@@ -20,16 +20,16 @@ func shard(t *testing.T, i int, hash string) string {
 	start := time.Unix(1000, 0).UTC()
 	for range 10 {
 		tally.Start(0, 0, -time.Second)
-		o := record.Answered(200)
+		o := record.Outcome{Status: 200}
 		o.Due, o.Start, o.Done = start, start, start.Add(time.Duration(i+1)*time.Millisecond)
 		tally.Finish(&o, start.Add(time.Second))
 	}
 	totals.Add(tally)
 	totals.Row(0, 10)
-	r := totals.Result(&record.Facts{
-		TestID: "t", StartedAt: start, Planned: time.Second, Elapsed: time.Second, End: record.EndCompleted, Due: 10, Settled: 10,
-		Shard: record.Shard{Index: i, Of: 2}, ScheduleHash: hash, Config: map[string]any{"seed": 1},
-	}, nil)
+	r := totals.Result(record.Result{
+		TestID: "t", StartedAt: start, Duration: 1, Elapsed: 1, End: record.EndCompleted, Due: 10,
+		Shards: []record.Shard{{Index: i, Of: 2}}, ScheduleHash: hash, Config: map[string]any{"seed": 1},
+	}, 10, nil)
 	text, err := report.JSON(r)
 	if err != nil {
 		t.Fatal(err)

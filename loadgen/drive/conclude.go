@@ -21,7 +21,8 @@ func (c *conductor) conclude() {
 	}
 	c.spread()
 	c.warn()
-	c.result = c.totals.Result(c.facts(), c.plan.Thresholds)
+	facts, settled := c.facts()
+	c.result = c.totals.Result(facts, settled, c.plan.Thresholds)
 	last := c.Status()
 	last.Running, last.Phase, last.InFlight, last.Connections = false, record.PhaseOver, 0, 0
 	last.Elapsed, last.CurrentRps, last.TargetRps = c.result.Elapsed, 0, 0
@@ -34,42 +35,42 @@ func (c *conductor) conclude() {
 	c.tell()
 }
 
-// facts are what the result needs to know besides the counts.
-func (c *conductor) facts() *record.Facts {
+// facts are the result without what was counted, and how many requests were due up to
+// CatchUp before a stop.
+func (c *conductor) facts() (r record.Result, settled uint64) {
 	length := c.plan.Schedule.Length()
-	f := &record.Facts{
+	r = record.Result{
 		TestID: c.id, Profile: c.plan.ProfileText, URL: c.plan.Config.LimiterURL, StartedAt: c.begun.UTC(),
-		Planned: length, Elapsed: length, End: record.EndCompleted,
+		Duration: length.Seconds(), Elapsed: length.Seconds(), End: record.EndCompleted,
 		TargetRps: c.plan.Schedule.Expected() / length.Seconds(),
-		Loops:     c.loops, Peak: c.peak, PoolMax: c.poolMax, LastFault: c.fault.String(), Config: c.plan.Config,
-		Shard:        record.Shard(c.plan.Config.Shard),
-		ScheduleHash: c.plan.ScheduleHash,
+		Loops:     c.loops, Connections: record.Connections{Max: c.poolMax, Peak: c.peak},
+		LastFault: c.lastFault(), Config: c.plan.Config,
+		Shards: []record.Shard{record.Shard(c.plan.Config.Shard)}, ScheduleHash: c.plan.ScheduleHash,
 	}
 	if c.stopped.IsZero() {
-		f.Due = c.dueRows.Before(length)
-		f.Settled = f.Due
-		f.TargetRps = float64(f.Due) / length.Seconds() // random arrivals are as many as they are
+		r.Due = c.dueRows.Before(length)
+		r.TargetRps = float64(r.Due) / length.Seconds() // random arrivals are as many as they are
+		settled = r.Due
 	} else {
-		f.End = record.EndStopped
-		f.Elapsed = 0
-		if !c.start.IsZero() {
-			f.Elapsed = min(max(0, c.stopped.Sub(c.start)), length)
+		r.End = record.EndStopped
+		if length = 0; !c.start.IsZero() {
+			length = min(max(0, c.stopped.Sub(c.start)), c.plan.Schedule.Length())
 		}
+		r.Elapsed = length.Seconds()
 		// Up to the moment when each loop heard of the stop it went on sending.
-		f.Due = c.counts.Sent + c.counts.Dropped() + c.counts.Unsent
-		f.Settled = min(f.Due, c.settled)
+		r.Due = c.counts.Sent + c.counts.Dropped() + c.counts.Unsent
+		settled = min(r.Due, c.settled)
 	}
-	f.Peaks = peaks(c.plan.Profile, f.Elapsed)
-	return f
+	for _, k := range c.plan.Profile.Peaks(length) {
+		r.Peaks = append(r.Peaks, record.Peak{Start: k.Start.Seconds(), End: k.End.Seconds(), Rps: k.RPS})
+	}
+	return r, settled
 }
 
-// peaks are the peaks of a run that lasted so long.
-func peaks(p *profile.Profile, elapsed time.Duration) []record.Peak {
-	var all []record.Peak
-	for _, k := range p.Peaks(elapsed) {
-		all = append(all, record.Peak{Start: k.Start.Seconds(), End: k.End.Seconds(), Rps: k.RPS})
-	}
-	return all
+// lastFault is the last error of a dial; empty: none failed.
+func (c *conductor) lastFault() string {
+	text, _ := c.fault.Load().(string)
+	return text
 }
 
 // tell writes the last lines of the run into the log.
@@ -151,7 +152,7 @@ func (c *conductor) warn() {
 	for _, f := range faults[1:] {
 		pairs = append(pairs, f.reason.String(), f.count)
 	}
-	if text := c.fault.String(); text != "" && (faults[0].reason == record.ConnectFailed || faults[0].reason == record.TLSFailed) {
+	if text := c.lastFault(); text != "" && (faults[0].reason == record.ConnectFailed || faults[0].reason == record.TLSFailed) {
 		pairs = append(pairs, "last", text)
 	}
 	c.faults.Warn("Request errors: "+faults[0].reason.Words(), pairs...)

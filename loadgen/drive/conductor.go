@@ -51,8 +51,7 @@ type conductor struct {
 	samples  []sample      // of the last second, oldest first
 	latency  record.Spread
 	lag      record.Spread
-	pacerLag record.Spread
-	dialled  bool // more requests waited for a new connection than for a busy one
+	evidence record.Evidence // of the last second
 
 	inFlight, open, peak int
 
@@ -268,8 +267,7 @@ func (c *conductor) write(kept []record.Outcome) {
 
 func (c *conductor) spread() {
 	all := c.totals.All()
-	c.latency, c.lag, c.pacerLag = all.Latency(), all.Lag(), all.PacerLag()
-	c.dialled = all.DialLag().Count > all.BusyLag().Count
+	c.latency, c.lag, c.evidence = all.Latency().Spread(), all.Lag.Spread(), all.Evidence()
 }
 
 // untilStop is t, or when the run was stopped if that was before.
@@ -299,8 +297,8 @@ func (c *conductor) publish(now time.Time) {
 			s.Phase, s.TargetRps = record.PhaseFinishing, 0
 		}
 		s.CurrentRps = c.currentRps(now)
-		e := c.evidence(c.dueSettled.Before(c.untilStop(elapsed - record.CatchUp)))
-		s.Verdict, s.Reasons = e.Judge()
+		c.evidence.Count(&c.counts, c.dueSettled.Before(c.untilStop(elapsed-record.CatchUp)))
+		s.Verdict, s.Reasons = c.evidence.Judge()
 	}
 	c.status.Store(s)
 	c.meters.show(s)
@@ -329,11 +327,4 @@ func (c *conductor) currentRps(now time.Time) float64 {
 		first = c.samples[0]
 	}
 	return float64(c.counts.Sent-first.sent) / now.Sub(first.at).Seconds()
-}
-
-func (c *conductor) evidence(due uint64) record.Evidence {
-	return record.Evidence{
-		Due: due, Sent: c.counts.Sent - min(c.counts.Sent, c.counts.SentBehind), Late: c.counts.SentLate,
-		PacerLagP99: c.pacerLag.P99, LagP99: c.lag.P99, Dialled: c.dialled,
-	}
 }

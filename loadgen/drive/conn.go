@@ -213,7 +213,7 @@ func (s *sender) dialFailed(now time.Time, err error) {
 	s.tally.DialsFailed++
 	reason := reasonOf(err)
 	if reason == record.ConnectFailed || reason == record.TLSFailed {
-		s.run.fault.set(err)
+		s.run.fault.Store(err.Error())
 	}
 	if !s.started {
 		return

@@ -100,7 +100,7 @@ type Run struct {
 	stopOnce sync.Once
 	done     chan struct{}
 	status   atomic.Pointer[record.Status]
-	fault    atomicError
+	fault    atomic.Value // text of the last error of a dial, a string
 	result   *record.Result
 }
 
@@ -266,21 +266,4 @@ func preferIPv4(addrs []netip.Addr) netip.Addr {
 		}
 	}
 	return addrs[0]
-}
-
-// An atomicError keeps the text of the last error.
-//
-// Safe for concurrent use: one atomic pointer.
-type atomicError struct{ text atomic.Pointer[string] }
-
-func (e *atomicError) set(err error) {
-	text := err.Error()
-	e.text.Store(&text)
-}
-
-func (e *atomicError) String() string {
-	if p := e.text.Load(); p != nil {
-		return *p
-	}
-	return ""
 }

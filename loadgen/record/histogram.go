@@ -2,6 +2,7 @@ package record
 
 import (
 	"fmt"
+	"time"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
 )
@@ -11,29 +12,42 @@ import (
 // which the tools of that project read; its values are nanoseconds. The zero
 // value is a histogram that is not there; its text is empty.
 //
-// Immutable: who makes one gives the counts away.
+// Owned by the loop of its Tally; immutable once it belongs to a Result.
 type Histogram struct{ counts *hdrhistogram.Histogram }
+
+func newHistogram() Histogram { return Histogram{hdrhistogram.New(spanMin, spanMax, digits)} }
 
 // histogramTextMax bounds the text of a histogram: the longest that ours can
 // have is a tenth of it.
 const histogramTextMax = 4 << 20
 
-// Present says whether there is anything to add or to draw.
-func (h Histogram) Present() bool { return h.counts != nil }
+// observe counts a span.
+func (h Histogram) observe(d time.Duration) {
+	// A value in range cannot fail, and there are never 2⁶³ of them.
+	_ = h.counts.RecordValue(min(max(int64(d), 0), spanMax))
+}
+
+// empty says whether there is nothing to add or to draw.
+func (h Histogram) empty() bool { return h.counts == nil || h.counts.TotalCount() == 0 }
 
 // Spread summarises the histogram.
 func (h Histogram) Spread() Spread {
-	if h.counts == nil {
+	if h.empty() {
 		return Spread{}
 	}
-	return spreadOf(h.counts)
+	q := h.counts.ValueAtPercentilesSlice([]float64{50, 90, 95, 99, 99.9})
+	return Spread{
+		Count: uint64(h.counts.TotalCount()), Mean: h.counts.Mean() / 1e9, Min: seconds(h.counts.Min()),
+		P50: seconds(q[0]), P90: seconds(q[1]), P95: seconds(q[2]), P99: seconds(q[3]), P999: seconds(q[4]),
+		Max: seconds(h.counts.Max()),
+	}
 }
 
 // Quantiles are the spans in seconds that the given shares of all did not
 // exceed.
 func (h Histogram) Quantiles(shares []float64) []float64 {
 	spans := make([]float64, len(shares))
-	if h.counts == nil || h.counts.TotalCount() == 0 {
+	if h.empty() {
 		return spans
 	}
 	percent := make([]float64, len(shares))
@@ -68,15 +82,15 @@ func (h Histogram) Between(edges []float64) []uint64 {
 // plus is the sum of two histograms; neither is changed.
 func (h Histogram) plus(other Histogram) Histogram {
 	switch {
-	case h.counts == nil:
+	case h.counts == nil || !other.empty() && h.empty():
 		return other
-	case other.counts == nil:
+	case other.empty():
 		return h
 	}
-	sum := hdrhistogram.New(spanMin, spanMax, digits)
-	sum.Merge(h.counts)
-	sum.Merge(other.counts)
-	return Histogram{sum}
+	sum := newHistogram()
+	sum.counts.Merge(h.counts)
+	sum.counts.Merge(other.counts)
+	return sum
 }
 
 // MarshalText is part of encoding.TextMarshaler.
@@ -113,8 +127,9 @@ func (h *Histogram) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// Histograms are what the spreads of a Result were made of, so that results of
-// several generators can be added up.
+// Histograms are what the spreads of a Tally and of a Result are made of, so that those
+// of several loops and generators can be added up. The latencies are in the order of the
+// classes.
 type Histograms struct {
 	LatencySuccess     Histogram `json:"latencySuccess"`
 	LatencyRateLimited Histogram `json:"latencyRateLimited"`
@@ -133,10 +148,15 @@ func (h *Histograms) all() [8]*Histogram {
 	}
 }
 
+// latencyOf is the latency of the outcomes of one class.
+func (h *Histograms) latencyOf(c Class) *Histogram {
+	return [Classes]*Histogram{&h.LatencySuccess, &h.LatencyRateLimited, &h.LatencyErrors}[c]
+}
+
 // present says whether all are there.
 func (h *Histograms) present() bool {
 	for _, one := range h.all() {
-		if !one.Present() {
+		if one.counts == nil {
 			return false
 		}
 	}
@@ -156,13 +176,4 @@ func (h *Histograms) plus(other *Histograms) Histograms {
 		*one = mine[i].plus(*theirs[i])
 	}
 	return sum
-}
-
-// giveAway makes the counts of t the Result's: t must not be written any more.
-func (t *Tally) giveAway() Histograms {
-	return Histograms{
-		LatencySuccess: Histogram{t.latency[Success]}, LatencyRateLimited: Histogram{t.latency[RateLimited]},
-		LatencyErrors: Histogram{t.latency[Failed]}, ServiceTime: Histogram{t.service},
-		Lag: Histogram{t.lag}, PacerLag: Histogram{t.pacerLag}, BusyLag: Histogram{t.busyLag}, DialLag: Histogram{t.dialLag},
-	}
 }

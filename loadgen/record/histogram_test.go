@@ -13,11 +13,11 @@ import (
 // filled is a histogram of n random spans around milliseconds.
 func filled(seed uint64, n int) Histogram {
 	r := rand.New(rand.NewPCG(seed, 5))
-	h := hdrhistogram.New(spanMin, spanMax, digits)
+	h := newHistogram()
 	for range n {
-		observe(h, time.Duration(r.ExpFloat64()*float64(ms)))
+		h.observe(time.Duration(r.ExpFloat64() * float64(ms)))
 	}
-	return Histogram{h}
+	return h
 }
 
 // A histogram comes back from its text as it was.
@@ -43,7 +43,7 @@ func TestHistogramText(t *testing.T) {
 	if text, err := none.MarshalText(); err != nil || len(text) != 0 {
 		t.Errorf("no histogram is written %q, %v", text, err)
 	}
-	if err := none.UnmarshalText(nil); err != nil || none.Present() || none.Spread() != (Spread{}) || none.Quantiles([]float64{0.5})[0] != 0 {
+	if err := none.UnmarshalText(nil); err != nil || !none.empty() || none.Spread() != (Spread{}) || none.Quantiles([]float64{0.5})[0] != 0 {
 		t.Errorf("no text is read as %+v, %v", none, err)
 	}
 }
@@ -82,7 +82,7 @@ func FuzzHistogramText(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, text string) {
 		var h, again Histogram
-		if h.UnmarshalText([]byte(text)) != nil || !h.Present() {
+		if h.UnmarshalText([]byte(text)) != nil || h.counts == nil {
 			return
 		}
 		second, err := h.MarshalText()
@@ -138,8 +138,8 @@ func TestLagByCause(t *testing.T) {
 		n    uint64
 		most float64
 	}{
-		"lag": {tally.Lag(), 4, 0.005}, "pacer lag": {tally.PacerLag(), 4, 0.005},
-		"busy lag": {tally.BusyLag(), 1, 0.004}, "dial lag": {tally.DialLag(), 1, 0.003},
+		"lag": {tally.Lag.Spread(), 4, 0.005}, "pacer lag": {tally.PacerLag.Spread(), 4, 0.005},
+		"busy lag": {tally.BusyLag.Spread(), 1, 0.004}, "dial lag": {tally.DialLag.Spread(), 1, 0.003},
 	} {
 		if c.got.Count != c.n || math.Abs(c.got.Max/c.most-1) > 0.01 {
 			t.Errorf("%s: %d, at most %v; want %d, %v", name, c.got.Count, c.got.Max, c.n, c.most)

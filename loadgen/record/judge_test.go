@@ -112,9 +112,9 @@ func TestThresholdsRefused(t *testing.T) {
 
 // Every name has a value in the result.
 func TestThresholdNames(t *testing.T) {
-	for _, name := range ThresholdNames() {
-		if v := (&Result{}).value(name); v != 0 {
-			t.Errorf("%s of an empty result is %v", name, v)
+	for _, f := range figures {
+		if v := f.of(&Result{}); v != 0 {
+			t.Errorf("%s of an empty result is %v", f.name, v)
 		}
 	}
 }

@@ -33,7 +33,7 @@ func Merge(results ...*Result) (*Result, error) {
 	}
 	sum.spread()
 	sum.judge(results)
-	sum.check(results)
+	sum.check(demands(results))
 	return &sum, nil
 }
 
@@ -119,15 +119,6 @@ func (sum *Result) describe(r *Result) {
 	}
 }
 
-// spread makes the spreads those of the histograms.
-func (sum *Result) spread() {
-	h := &sum.Histograms
-	sum.Latency, sum.LatencySuccess = h.Latency().Spread(), h.LatencySuccess.Spread()
-	sum.LatencyRateLimited, sum.LatencyErrors = h.LatencyRateLimited.Spread(), h.LatencyErrors.Spread()
-	sum.ServiceTime, sum.Lag = h.ServiceTime.Spread(), h.Lag.Spread()
-	sum.PacerLag, sum.BusyLag, sum.DialLag = h.PacerLag.Spread(), h.BusyLag.Spread(), h.DialLag.Spread()
-}
-
 // judge makes the verdict that of the worst generator, unless they were not all
 // there, or did not start together.
 func (sum *Result) judge(results []*Result) {
@@ -191,15 +182,15 @@ func worse(a, b Verdict) Verdict {
 	return a
 }
 
-// check compares the sum with the thresholds of the generators.
-func (sum *Result) check(results []*Result) {
-	sum.Thresholds = []Checked{}
+// demands are the thresholds of the generators, each once.
+func demands(results []*Result) (all []Threshold) {
 	for _, r := range results {
 		for _, old := range r.Thresholds {
-			known := slices.ContainsFunc(sum.Thresholds, func(c Checked) bool { return c.Name == old.Name && c.Demand == old.Demand })
+			known := slices.ContainsFunc(all, func(t Threshold) bool { return t.Name == old.Name && t.Demand == old.Demand })
 			if threshold, err := ParseThreshold(old.Name, old.Demand); err == nil && !known {
-				sum.Thresholds = append(sum.Thresholds, threshold.Check(sum))
+				all = append(all, threshold)
 			}
 		}
 	}
+	return all
 }

@@ -25,19 +25,19 @@ func ExampleMerge() {
 func shardResult(index, of int, latency time.Duration) *Result {
 	totals, tally := NewTotals(), NewTally()
 	tally.Start(0, 0, -time.Second)
-	o := Answered(200)
+	o := Outcome{Status: 200}
 	o.Due, o.Start, o.Done = at(0), at(0), at(latency)
 	tally.Finish(&o, at(time.Second))
 	totals.Add(tally)
 	totals.Row(0, 1)
-	return totals.Result(shardFacts(index, of, 1), nil)
+	return totals.Result(shardFacts(index, of, 1), 1, nil)
 }
 
-func shardFacts(index, of int, due uint64) *Facts {
-	return &Facts{
-		TestID: fmt.Sprintf("t%d", index), Profile: "constant (rps=2)", StartedAt: t0.UTC(), Planned: time.Second, Elapsed: time.Second,
-		End: EndCompleted, Due: due, Settled: due, TargetRps: float64(due), Loops: 1, PoolMax: 10, Peak: 1,
-		Shard: Shard{index, of}, ScheduleHash: "5a7e", Peaks: []Peak{{0.5, 1, 20}},
+func shardFacts(index, of int, due uint64) Result {
+	return Result{
+		TestID: fmt.Sprintf("t%d", index), Profile: "constant (rps=2)", StartedAt: t0.UTC(), Duration: 1, Elapsed: 1,
+		End: EndCompleted, Due: due, TargetRps: float64(due), Loops: 1, Connections: Connections{Max: 10, Peak: 1},
+		Shards: []Shard{{index, of}}, ScheduleHash: "5a7e", Peaks: []Peak{{0.5, 1, 20}},
 	}
 }
 
@@ -84,11 +84,11 @@ func TestMergeLaw(t *testing.T) {
 		one.Row(second*time.Second, due[0]+due[1]+due[2])
 	}
 	facts := shardFacts(0, 1, due[0]+due[1]+due[2])
-	facts.Loops, facts.PoolMax, facts.Peak = shards, 10*shards, shards
-	want := reread(t, one.Result(facts, thresholds))
+	facts.Loops, facts.Connections = shards, Connections{Max: 10 * shards, Peak: shards}
+	want := reread(t, one.Result(facts, facts.Due, thresholds))
 	var results []*Result
 	for i, part := range parts {
-		results = append([]*Result{reread(t, part.Result(shardFacts(i, shards, due[i]), thresholds))}, results...)
+		results = append([]*Result{reread(t, part.Result(shardFacts(i, shards, due[i]), due[i], thresholds))}, results...)
 	}
 	before := reread(t, results[0])
 	got, err := Merge(results...)

@@ -103,9 +103,6 @@ type Outcome struct {
 	Done   time.Time // when the answer was complete, or it was known that none comes
 }
 
-// Answered returns the outcome of a request that was answered with status.
-func Answered(status int) Outcome { return Outcome{Status: status} }
-
 // Class is the coarse kind of the outcome.
 func (o *Outcome) Class() Class {
 	switch {

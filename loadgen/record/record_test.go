@@ -19,10 +19,10 @@ func ExampleTally() {
 	t := NewTally()
 	end := at(time.Second)
 	t.Start(2*ms, 2*ms, -time.Second)
-	o := Answered(200)
+	o := Outcome{Status: 200}
 	o.Due, o.Start, o.Done = at(0), at(2*ms), at(10*ms)
 	t.Finish(&o, end)
-	fmt.Println(t.Sent, t.Class[Success], Span(t.Latency().Max), Span(t.Service().Max), Span(t.Lag().Max))
+	fmt.Println(t.Sent, t.Class[Success], Span(t.Latency().Spread().Max), Span(t.ServiceTime.Spread().Max), Span(t.Lag.Spread().Max))
 	// Output: 1 1 10.0 ms 8.00 ms 2.00 ms
 }
 
@@ -32,14 +32,14 @@ func TestOutcomeClass(t *testing.T) {
 		class Class
 		cause Reason
 	}{
-		{Answered(200), Success, NoError},
-		{Answered(304), Success, NoError},
-		{Answered(399), Success, NoError},
-		{Answered(400), Failed, HTTP4xx},
-		{Answered(429), RateLimited, NoError},
-		{Answered(499), Failed, HTTP4xx},
-		{Answered(500), Failed, HTTP5xx},
-		{Answered(599), Failed, HTTP5xx},
+		{Outcome{Status: 200}, Success, NoError},
+		{Outcome{Status: 304}, Success, NoError},
+		{Outcome{Status: 399}, Success, NoError},
+		{Outcome{Status: 400}, Failed, HTTP4xx},
+		{Outcome{Status: 429}, RateLimited, NoError},
+		{Outcome{Status: 499}, Failed, HTTP4xx},
+		{Outcome{Status: 500}, Failed, HTTP5xx},
+		{Outcome{Status: 599}, Failed, HTTP5xx},
 		{Outcome{Reason: Timeout}, Failed, Timeout},
 		{Outcome{Reason: QueueFull}, Failed, QueueFull},
 	} {
@@ -90,8 +90,8 @@ func TestRefuse(t *testing.T) {
 		if tally.Sent != sent || tally.Class[Failed] != 1 || tally.Reason[r] != 1 {
 			t.Errorf("%s: sent %d, failed %d, reasons %v", r, tally.Sent, tally.Class[Failed], tally.Reason)
 		}
-		if tally.Service().Count != 0 || tally.Latency().Count != 1 {
-			t.Errorf("%s: %d service times, %d latencies", r, tally.Service().Count, tally.Latency().Count)
+		if tally.ServiceTime.Spread().Count != 0 || tally.Latency().Spread().Count != 1 {
+			t.Errorf("%s: %d service times, %d latencies", r, tally.ServiceTime.Spread().Count, tally.Latency().Spread().Count)
 		}
 	}
 }
@@ -103,9 +103,9 @@ func TestFinishInSpan(t *testing.T) {
 		o    Outcome
 		want uint64
 	}{
-		{end.Add(-1), Answered(200), 1},
-		{end.Add(-1), Answered(503), 1},
-		{end, Answered(200), 0},
+		{end.Add(-1), Outcome{Status: 200}, 1},
+		{end.Add(-1), Outcome{Status: 503}, 1},
+		{end, Outcome{Status: 200}, 0},
 		{end.Add(-1), Outcome{Reason: Timeout}, 0},
 	} {
 		tally := NewTally()
@@ -122,10 +122,10 @@ func TestFinishInSpan(t *testing.T) {
 func TestSpansOutOfRange(t *testing.T) {
 	tally := NewTally()
 	tally.Start(time.Hour, -ms, 0)
-	if got := tally.Lag(); got.Count != 1 || got.Max < 400 || got.Max > 401 {
+	if got := tally.Lag.Spread(); got.Count != 1 || got.Max < 400 || got.Max > 401 {
 		t.Errorf("a lag of an hour: %+v", got)
 	}
-	if got := tally.PacerLag(); got.Count != 1 || got.Max > 1e-6 {
+	if got := tally.PacerLag.Spread(); got.Count != 1 || got.Max > 1e-6 {
 		t.Errorf("a negative lag: %+v", got)
 	}
 }
@@ -164,7 +164,7 @@ func TestMergeLaws(t *testing.T) {
 }
 
 func randomOutcome(r *rand.Rand) Outcome {
-	o := Answered([]int{200, 302, 404, 429, 500}[r.IntN(5)])
+	o := Outcome{Status: []int{200, 302, 404, 429, 500}[r.IntN(5)]}
 	if r.IntN(5) == 0 {
 		o = Outcome{Reason: HTTP5xx + 1 + Reason(r.IntN(int(Reasons-HTTP5xx-1)))}
 	}
@@ -205,7 +205,7 @@ func TestAddCoversAllCounts(t *testing.T) {
 
 func TestRecordingAllocatesNothing(t *testing.T) {
 	tally := NewTally()
-	o := Answered(200)
+	o := Outcome{Status: 200}
 	o.Due, o.Start, o.Done = at(0), at(ms), at(2*ms)
 	n := testing.AllocsPerRun(1000, func() {
 		tally.Start(ms, ms, -1)
@@ -261,7 +261,7 @@ func TestResult(t *testing.T) {
 	tally := NewTally()
 	for i := range 4 {
 		tally.Start(ms/2, ms/2, -1)
-		o := Answered([]int{200, 429, 503, 200}[i])
+		o := Outcome{Status: []int{200, 429, 503, 200}[i]}
 		o.Due, o.Start, o.Done = at(0), at(ms), at(2*ms)
 		tally.Finish(&o, at(time.Second))
 	}
@@ -270,7 +270,7 @@ func TestResult(t *testing.T) {
 		t.Error("the tally was not taken over")
 	}
 	totals.Row(0, 4)
-	r := totals.Result(&Facts{Due: 4, Settled: 4, Elapsed: 2 * time.Second, End: EndCompleted}, nil)
+	r := totals.Result(Result{Due: 4, Elapsed: 2, End: EndCompleted}, 4, nil)
 	if r.Success != 2 || r.RateLimited != 1 || r.Errors != 1 || r.Completed != 4 || r.Throughput != 2 || r.SentRps != 2 {
 		t.Errorf("%+v", r)
 	}
@@ -293,7 +293,7 @@ func TestResult(t *testing.T) {
 
 func BenchmarkRecord(b *testing.B) {
 	tally := NewTally()
-	o := Answered(200)
+	o := Outcome{Status: 200}
 	o.Due, o.Start, o.Done = at(0), at(ms), at(2*ms)
 	end := at(time.Second)
 	for b.Loop() {
@@ -304,7 +304,7 @@ func BenchmarkRecord(b *testing.B) {
 
 func BenchmarkMerge(b *testing.B) {
 	into, from := NewTally(), NewTally()
-	o := Answered(200)
+	o := Outcome{Status: 200}
 	o.Due, o.Start, o.Done = at(0), at(ms), at(2*ms)
 	from.Start(ms, ms, -1)
 	from.Finish(&o, at(0))
@@ -330,7 +330,7 @@ func TestAppendLine(t *testing.T) {
 
 func TestTallyKeeps(t *testing.T) {
 	tally := NewTally()
-	o := Answered(200)
+	o := Outcome{Status: 200}
 	tally.Finish(&o, at(0))
 	tally.Keep = true
 	tally.Finish(&o, at(0))

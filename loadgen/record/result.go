@@ -15,29 +15,6 @@ const (
 	EndStopped End = "stopped"
 )
 
-// Facts are what is known of a run besides what was counted.
-type Facts struct {
-	TestID    string
-	Profile   string // as the log shows it
-	URL       string
-	StartedAt time.Time
-	Planned   time.Duration // how long the schedule was to last
-	Elapsed   time.Duration // how long it lasted
-	End       End
-	Due       uint64  // requests due by its end
-	Settled   uint64  // of these, due up to CatchUp before a stop
-	TargetRps float64 // planned on average
-	Loops     int
-	Peak      int // connections open at the same time, at most
-	PoolMax   int // connections allowed
-	LastFault string
-	Config    any // the configuration, with all defaults filled in
-
-	Shard        Shard  // the zero value stands for the only one
-	ScheduleHash string // the same for all generators that share a schedule
-	Peaks        []Peak // that the schedule had until the run ended
-}
-
 // A Shard says which of several generators on one schedule it was.
 type Shard struct {
 	Index int `json:"index"`
@@ -126,43 +103,49 @@ type Connections struct {
 // schema counts changes of Result that a reader must know of.
 const schema = 1
 
-// Result sums the run up and judges it. Nothing may be added any more.
-func (s *Totals) Result(f *Facts, thresholds []Threshold) *Result {
+// Result completes r, which says what is known of the run besides what was counted, and
+// judges it: settled of the requests due were due up to CatchUp before a stop. Nothing may
+// be added any more.
+func (s *Totals) Result(r Result, settled uint64, thresholds []Threshold) *Result {
 	a := s.all
-	e := Evidence{
-		Due: f.Settled, Sent: a.Sent - min(a.Sent, a.SentBehind), Late: a.SentLate,
-		PacerLagP99: a.PacerLag().P99, LagP99: a.Lag().P99,
-		Dialled: a.DialLag().Count > a.BusyLag().Count,
+	e := a.Evidence()
+	e.Count(&a.Counts, settled)
+	r.Schema, r.RateError = schema, e.RateError()
+	r.Verdict, r.Reasons = e.Judge()
+	r.Sent, r.Dropped, r.Unsent, r.Completed = a.Sent, a.Dropped(), a.Unsent, a.Completed()
+	r.Success, r.RateLimited, r.Errors = a.Class[Success], a.Class[RateLimited], a.Class[Failed]
+	r.Abandoned, r.Retried, r.SentLate, r.Received = a.Abandoned, a.Retried, a.SentLate, a.Received
+	r.ErrorsByReason, r.StatusCodes = a.errorsByReason(), a.statusCodes()
+	r.Connections.Opened, r.Connections.Failed = a.Opened, a.DialsFailed
+	r.Series, r.Histograms = s.series.clone(), a.Histograms
+	r.spread()
+	if len(r.Shards) == 0 {
+		r.Shards = []Shard{{Of: 1}}
 	}
-	verdict, reasons := e.Judge()
-	r := &Result{
-		Schema: schema, TestID: f.TestID, Verdict: verdict, Reasons: reasons, End: f.End,
-		StartedAt: f.StartedAt, Profile: f.Profile, URL: f.URL,
-		Duration: f.Planned.Seconds(), Elapsed: f.Elapsed.Seconds(),
-		Due: f.Due, Sent: a.Sent, Dropped: a.Dropped(), Unsent: a.Unsent, Completed: a.Completed(),
-		Success: a.Class[Success], RateLimited: a.Class[RateLimited], Errors: a.Class[Failed],
-		Abandoned: a.Abandoned, Retried: a.Retried,
-		ErrorsByReason: a.errorsByReason(), StatusCodes: a.statusCodes(), LastFault: f.LastFault,
-		TargetRps: f.TargetRps, RateError: e.RateError(), SentLate: a.SentLate, Received: a.Received,
-		Latency: a.Latency(), LatencySuccess: a.LatencyOf(Success),
-		LatencyRateLimited: a.LatencyOf(RateLimited), LatencyErrors: a.LatencyOf(Failed),
-		ServiceTime: a.Service(), Lag: a.Lag(), PacerLag: a.PacerLag(), BusyLag: a.BusyLag(), DialLag: a.DialLag(),
-		Loops:       f.Loops,
-		Connections: Connections{Max: f.PoolMax, Peak: f.Peak, Opened: a.Opened, Failed: a.DialsFailed},
-		Thresholds:  []Checked{}, Series: s.series.clone(), Histograms: a.giveAway(), Config: f.Config,
-		ScheduleHash: f.ScheduleHash, Shards: []Shard{f.Shard}, Peaks: append([]Peak{}, f.Peaks...),
+	r.Peaks = append([]Peak{}, r.Peaks...) // [] in JSON when there are none
+	if r.Elapsed > 0 {
+		r.SentRps = float64(e.Sent) / r.Elapsed
+		r.Throughput = float64(a.InSpan) / r.Elapsed
 	}
-	if f.Shard == (Shard{}) {
-		r.Shards[0].Of = 1
-	}
-	if span := f.Elapsed.Seconds(); span > 0 {
-		r.SentRps = float64(e.Sent) / span
-		r.Throughput = float64(a.InSpan) / span
-	}
+	r.check(thresholds)
+	return &r
+}
+
+// spread makes the spreads those of the histograms.
+func (r *Result) spread() {
+	h := &r.Histograms
+	r.Latency, r.LatencySuccess = h.Latency().Spread(), h.LatencySuccess.Spread()
+	r.LatencyRateLimited, r.LatencyErrors = h.LatencyRateLimited.Spread(), h.LatencyErrors.Spread()
+	r.ServiceTime, r.Lag = h.ServiceTime.Spread(), h.Lag.Spread()
+	r.PacerLag, r.BusyLag, r.DialLag = h.PacerLag.Spread(), h.BusyLag.Spread(), h.DialLag.Spread()
+}
+
+// check compares r with thresholds.
+func (r *Result) check(thresholds []Threshold) {
+	r.Thresholds = []Checked{}
 	for _, t := range thresholds {
 		r.Thresholds = append(r.Thresholds, t.Check(r))
 	}
-	return r
 }
 
 // ThresholdsHeld says whether all thresholds were met.

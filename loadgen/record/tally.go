@@ -1,10 +1,6 @@
 package record
 
-import (
-	"time"
-
-	"github.com/HdrHistogram/hdrhistogram-go"
-)
+import "time"
 
 // CatchUp is how much later than due a request may leave before it is counted
 // as late: ten milliseconds, the length of a short pause of the scheduler or
@@ -79,27 +75,16 @@ type Tally struct {
 	Keep bool
 	Kept []Outcome
 
-	latency  [Classes]*hdrhistogram.Histogram
-	service  *hdrhistogram.Histogram
-	lag      *hdrhistogram.Histogram
-	pacerLag *hdrhistogram.Histogram
-	busyLag  *hdrhistogram.Histogram
-	dialLag  *hdrhistogram.Histogram
+	Histograms
 }
 
 // NewTally returns an empty Tally; it holds about a megabyte and a half.
 func NewTally() *Tally {
 	t := &Tally{}
-	for _, h := range t.histograms() {
-		*h = hdrhistogram.New(spanMin, spanMax, digits)
+	for _, h := range t.all() {
+		*h = newHistogram()
 	}
 	return t
-}
-
-func (t *Tally) histograms() [Classes + 5]**hdrhistogram.Histogram {
-	return [...]**hdrhistogram.Histogram{
-		&t.latency[Success], &t.latency[RateLimited], &t.latency[Failed], &t.service, &t.lag, &t.pacerLag, &t.busyLag, &t.dialLag,
-	}
 }
 
 // Start counts a request that left lag after it was due; pacerLag of it was
@@ -109,7 +94,7 @@ func (t *Tally) histograms() [Classes + 5]**hdrhistogram.Histogram {
 func (t *Tally) Start(lag, pacerLag, sinceEnd time.Duration) {
 	t.start(lag, pacerLag, sinceEnd)
 	if lag > pacerLag {
-		observe(t.busyLag, lag-pacerLag)
+		t.BusyLag.observe(lag - pacerLag)
 	}
 }
 
@@ -118,7 +103,7 @@ func (t *Tally) Start(lag, pacerLag, sinceEnd time.Duration) {
 func (t *Tally) StartFresh(lag, pacerLag, sinceEnd time.Duration) {
 	t.start(lag, pacerLag, sinceEnd)
 	if lag > pacerLag {
-		observe(t.dialLag, lag-pacerLag)
+		t.DialLag.observe(lag - pacerLag)
 	}
 }
 
@@ -130,8 +115,8 @@ func (t *Tally) start(lag, pacerLag, sinceEnd time.Duration) {
 	if sinceEnd > CatchUp {
 		t.SentBehind++
 	}
-	observe(t.lag, lag)
-	observe(t.pacerLag, pacerLag)
+	t.Lag.observe(lag)
+	t.PacerLag.observe(pacerLag)
 }
 
 // Refuse counts a request for which there is no connection, o.Reason says why.
@@ -158,24 +143,19 @@ func (t *Tally) Finish(o *Outcome, end time.Time) {
 			t.InSpan++
 		}
 	}
-	observe(t.latency[class], o.Done.Sub(o.Due))
+	t.latencyOf(class).observe(o.Done.Sub(o.Due))
 	if !o.Start.IsZero() {
-		observe(t.service, o.Done.Sub(o.Start))
+		t.ServiceTime.observe(o.Done.Sub(o.Start))
 	}
-}
-
-func observe(h *hdrhistogram.Histogram, d time.Duration) {
-	// A value in range cannot fail, and there are never 2⁶³ of them.
-	_ = h.RecordValue(min(max(int64(d), 0), spanMax))
 }
 
 // Merge adds what u counted; what it kept stays there.
 func (t *Tally) Merge(u *Tally) {
 	t.Counts.Add(&u.Counts)
-	from := u.histograms()
-	for i, h := range t.histograms() {
-		if (*from[i]).TotalCount() > 0 { // merging takes time however little there is
-			(*h).Merge(*from[i])
+	from := u.all()
+	for i, h := range t.all() {
+		if !from[i].empty() { // merging takes time however little there is
+			h.counts.Merge(from[i].counts)
 		}
 	}
 }
@@ -183,44 +163,10 @@ func (t *Tally) Merge(u *Tally) {
 // Reset empties t.
 func (t *Tally) Reset() {
 	t.Counts, t.Kept = Counts{}, t.Kept[:0]
-	for _, h := range t.histograms() {
-		(*h).Reset()
+	for _, h := range t.all() {
+		h.counts.Reset()
 	}
 }
-
-// Latency summarises the latencies of all outcomes.
-func (t *Tally) Latency() Spread {
-	all := t.latency[Success]
-	if t.Class[RateLimited]+t.Class[Failed] > 0 {
-		all = hdrhistogram.New(spanMin, spanMax, digits)
-		for _, h := range t.latency {
-			if h.TotalCount() > 0 {
-				all.Merge(h)
-			}
-		}
-	}
-	return spreadOf(all)
-}
-
-// LatencyOf summarises the latencies of the outcomes of one class.
-func (t *Tally) LatencyOf(c Class) Spread { return spreadOf(t.latency[c]) }
-
-// Service summarises the service times of everything that was started.
-func (t *Tally) Service() Spread { return spreadOf(t.service) }
-
-// Lag summarises how late requests left.
-func (t *Tally) Lag() Spread { return spreadOf(t.lag) }
-
-// PacerLag summarises the part of the lag that was the generator's fault.
-func (t *Tally) PacerLag() Spread { return spreadOf(t.pacerLag) }
-
-// BusyLag summarises how long requests waited for a connection that was busy,
-// of those that did.
-func (t *Tally) BusyLag() Spread { return spreadOf(t.busyLag) }
-
-// DialLag summarises how long requests waited for a connection to be opened, of
-// those that did.
-func (t *Tally) DialLag() Spread { return spreadOf(t.dialLag) }
 
 // A Spread describes a distribution of spans, in seconds.
 type Spread struct {
@@ -233,18 +179,6 @@ type Spread struct {
 	P99   float64 `json:"p99"`
 	P999  float64 `json:"p999"`
 	Max   float64 `json:"max"`
-}
-
-func spreadOf(h *hdrhistogram.Histogram) Spread {
-	if h.TotalCount() == 0 {
-		return Spread{}
-	}
-	q := h.ValueAtPercentilesSlice([]float64{50, 90, 95, 99, 99.9})
-	return Spread{
-		Count: uint64(h.TotalCount()), Mean: h.Mean() / 1e9, Min: seconds(h.Min()),
-		P50: seconds(q[0]), P90: seconds(q[1]), P95: seconds(q[2]), P99: seconds(q[3]), P999: seconds(q[4]),
-		Max: seconds(h.Max()),
-	}
 }
 
 func seconds(ns int64) float64 { return float64(ns) / 1e9 }

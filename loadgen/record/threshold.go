@@ -2,7 +2,6 @@ package record
 
 import (
 	"errors"
-	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -15,33 +14,51 @@ import (
 //
 // Immutable after ParseThreshold.
 type Threshold struct {
-	Name   string  // one of ThresholdNames
+	Name   string  // of one of the figures
 	Demand string  // as written
 	below  bool    // the value must be below the bound, else above
 	equal  bool    // or equal to it
 	bound  float64 // what the value is compared with
+	value  func(r *Result) float64
 }
 
-// ThresholdNames are the names that a threshold can have.
-func ThresholdNames() []string {
-	return []string{
-		"latency.mean", "latency.p50", "latency.p95", "latency.p99", "latency.max", "lag.p99",
-		"successShare", "rejectedShare", "errorShare", "throughput",
+// figures are what a threshold can be about, by name.
+var figures = []struct {
+	name string
+	of   func(r *Result) float64
+}{
+	{"latency.mean", func(r *Result) float64 { return r.Latency.Mean }},
+	{"latency.p50", func(r *Result) float64 { return r.Latency.P50 }},
+	{"latency.p95", func(r *Result) float64 { return r.Latency.P95 }},
+	{"latency.p99", func(r *Result) float64 { return r.Latency.P99 }},
+	{"latency.max", func(r *Result) float64 { return r.Latency.Max }},
+	{"lag.p99", func(r *Result) float64 { return r.Lag.P99 }},
+	{"successShare", func(r *Result) float64 { return r.Share(r.Success) }},
+	{"rejectedShare", func(r *Result) float64 { return r.Share(r.RateLimited) }},
+	{"errorShare", func(r *Result) float64 { return r.Share(r.Errors) }},
+	{"throughput", func(r *Result) float64 { return r.Throughput }},
+}
+
+func figureNames() (names []string) {
+	for _, f := range figures {
+		names = append(names, f.name)
 	}
+	return names
 }
 
 // ErrThresholdName says that there is no threshold with that name.
-var ErrThresholdName = errors.New("is no threshold; there are " + strings.Join(ThresholdNames(), ", "))
+var ErrThresholdName = errors.New("is no threshold; there are " + strings.Join(figureNames(), ", "))
 
 // ErrThresholdDemand says that a demand cannot be read.
 var ErrThresholdDemand = errors.New(`must be <, <=, > or >= and a number, like "<0.05", or for a time "<50ms"`)
 
 // ParseThreshold reads a demand on the named value.
 func ParseThreshold(name, demand string) (Threshold, error) {
-	if !slices.Contains(ThresholdNames(), name) {
+	i := slices.Index(figureNames(), name)
+	if i < 0 {
 		return Threshold{}, ErrThresholdName
 	}
-	t := Threshold{Name: name, Demand: demand}
+	t := Threshold{Name: name, Demand: demand, value: figures[i].of}
 	rest, below := strings.CutPrefix(demand, "<")
 	if !below {
 		var above bool
@@ -88,33 +105,6 @@ type Checked struct {
 
 // Check compares the result with the threshold.
 func (t Threshold) Check(r *Result) Checked {
-	v := r.value(t.Name)
+	v := t.value(r)
 	return Checked{Name: t.Name, Demand: t.Demand, Value: v, Held: t.holds(v)}
-}
-
-// value is the figure of the result that a threshold's name stands for.
-func (r *Result) value(name string) float64 {
-	switch name {
-	case "latency.mean":
-		return r.Latency.Mean
-	case "latency.p50":
-		return r.Latency.P50
-	case "latency.p95":
-		return r.Latency.P95
-	case "latency.p99":
-		return r.Latency.P99
-	case "latency.max":
-		return r.Latency.Max
-	case "lag.p99":
-		return r.Lag.P99
-	case "successShare":
-		return r.Share(r.Success)
-	case "rejectedShare":
-		return r.Share(r.RateLimited)
-	case "errorShare":
-		return r.Share(r.Errors)
-	case "throughput":
-		return r.Throughput
-	}
-	panic(fmt.Sprintf("bug: no value for threshold %q", name))
 }

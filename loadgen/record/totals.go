@@ -29,7 +29,7 @@ func (s *Totals) All() *Tally { return s.all }
 // Row ends a second of the series, which began at t; due is how many requests
 // were due since the start.
 func (s *Totals) Row(t time.Duration, due uint64) {
-	lat, lag := s.second.Latency(), s.second.Lag()
+	lat, lag := s.second.Latency().Spread(), s.second.Lag.Spread()
 	s.series.add(Row{
 		T: t.Seconds(), Due: due - s.due, Sent: s.second.Sent, SentLate: s.second.SentLate,
 		Success: s.second.Class[Success], RateLimited: s.second.Class[RateLimited], Errors: s.second.Class[Failed],

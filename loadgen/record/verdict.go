@@ -52,6 +52,19 @@ type Evidence struct {
 	Dialled bool
 }
 
+// Evidence is what the histograms of t say.
+func (t *Tally) Evidence() Evidence {
+	return Evidence{
+		PacerLagP99: t.PacerLag.Spread().P99, LagP99: t.Lag.Spread().P99,
+		Dialled: t.DialLag.Spread().Count > t.BusyLag.Spread().Count,
+	}
+}
+
+// Count adds what was counted while so many requests were due.
+func (e *Evidence) Count(c *Counts, due uint64) {
+	e.Due, e.Sent, e.Late = due, c.Sent-min(c.Sent, c.SentBehind), c.SentLate
+}
+
 // RateError is the share of what was due that did not leave in time.
 func (e Evidence) RateError() float64 {
 	if e.Sent >= e.Due {

@@ -45,13 +45,13 @@ func burst(t testing.TB, seconds int) *record.Result {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return totals.Result(&record.Facts{
+	return totals.Result(record.Result{
 		TestID: "20260119T163000-a1b2c3", Profile: "burst (baseRps=100, spikeRps=500, spikeDuration=8, spikePeriod=30)",
-		URL: "http://proxy:8082/api/test", StartedAt: start, Planned: length, Elapsed: length, End: record.EndCompleted,
-		Due: due, Settled: due, TargetRps: float64(due) / length.Seconds(), Loops: 1, Peak: 42, PoolMax: 10_000,
+		URL: "http://proxy:8082/api/test", StartedAt: start, Duration: length.Seconds(), Elapsed: length.Seconds(), End: record.EndCompleted,
+		Due: due, TargetRps: float64(due) / length.Seconds(), Loops: 1, Connections: record.Connections{Max: 10_000, Peak: 42},
 		ScheduleHash: "9f86d081884c7d65", Peaks: peaks,
 		Config: map[string]any{"limiterUrl": "http://proxy:8082/api/test", "duration": seconds, "note": "</script><b>&"},
-	}, []record.Threshold{p95, share})
+	}, due, []record.Threshold{p95, share})
 }
 
 // A scene is what goes wrong with a request.
@@ -72,15 +72,15 @@ func play(r *rand.Rand, tally *record.Tally, due, end time.Time, s scene) {
 	} else {
 		tally.Start(pacer+wait, pacer, due.Sub(end))
 	}
-	o := record.Answered(200)
+	o := record.Outcome{Status: 200}
 	service := 4e6 * math.Exp(0.4*r.NormFloat64())
 	switch {
 	case s.limited:
-		o, service = record.Answered(429), 3e5*math.Exp(0.3*r.NormFloat64())
+		o, service = record.Outcome{Status: 429}, 3e5*math.Exp(0.3*r.NormFloat64())
 	case s.failing && r.IntN(3) == 0:
 		o, service = record.Outcome{Reason: record.Timeout}, 5e9
 	case s.failing && r.IntN(4) == 0:
-		o = record.Answered(503)
+		o = record.Outcome{Status: 503}
 	case r.IntN(400) == 0:
 		service *= 20
 	}
