@@ -14,6 +14,7 @@ import (
 	"weir/proxy/admin"
 	"weir/proxy/config"
 	"weir/proxy/store"
+	"weir/proxy/tally"
 	"weir/proxy/wire"
 )
 
@@ -101,7 +102,7 @@ func endpoints(e *service.Env, cfg *configuration, front *wire.Front) *service.E
 	cfg.rules.Register(own)
 	cfg.adaptive.Register(own)
 	admin.RegisterReload(own, cfg.limits, cfg.rules)
-	(&admin.Keys{Set: cfg.rules.Set, HalfLife: front.KeysHalfLife(), Store: keyStore{front, cfg.store}}).Register(own)
+	(&admin.Keys{Set: cfg.rules.Set, HalfLife: tally.KeysHalfLife, Store: keyStore{front, cfg.store}}).Register(own)
 	admin.RegisterDecisions(own, func(id string) (any, bool) { return front.Recall(id) })
 	(&admin.Targets{
 		Status:  func() any { return front.Targets() },

@@ -26,8 +26,8 @@ import (
 	"weir/proxy/guard"
 	"weir/proxy/limit"
 	"weir/proxy/store"
+	"weir/proxy/tally"
 	"weir/proxy/traffic"
-	"weir/proxy/wire"
 )
 
 // Config is what an Adaptive is made of.
@@ -38,10 +38,10 @@ type Config struct {
 	Shared   Shared // nil: no other proxy sees the store
 	Log      *slog.Logger
 
-	// Traffic, SetCandidate and Candidate are the methods of wire.Front.
+	// Traffic is wire.Front's; SetCandidate and Candidate are tally.Tally's.
 	Traffic      func() *traffic.Sum
 	SetCandidate func(*limit.Limit)
-	Candidate    func() wire.Trial
+	Candidate    func() tally.Trial
 }
 
 // An Adaptive follows the advisor while it runs.
@@ -63,7 +63,7 @@ type Adaptive struct {
 	switched  time.Time       // when it took the place of another, by the snapshots' clock
 	warnedCap float64         // of the recommendation before; 0: none
 	candidate limit.Config    // on trial
-	before    *tally          // of the candidate, at the last update
+	before    *trial          // of the candidate, at the last update
 
 	results [resultCount]metric.Counter
 	mu      sync.Mutex

@@ -26,12 +26,12 @@ type Line struct {
 	Version        int64           `json:"version,omitempty"` // of what was put in force
 	Snapshot       *Snapshot       `json:"snapshot"`
 	Recommendation *Recommendation `json:"recommendation,omitempty"`
-	Candidate      *tally          `json:"candidate,omitempty"` // mode shadow: tried since the update before, which may be another than Config
+	Candidate      *trial          `json:"candidate,omitempty"` // mode shadow: tried since the update before, which may be another than Config
 }
 
-// A tally is what became of the requests that a candidate was asked about: what it
+// A trial is what became of the requests that a candidate was asked about: what it
 // would have done, and what the limit in force did.
-type tally struct {
+type trial struct {
 	limit.Config // of the candidate
 	verdicts
 	Enforced verdicts `json:"enforced"`
@@ -47,18 +47,18 @@ func (v verdicts) since(before verdicts) verdicts {
 	return verdicts{v.Admitted - before.Admitted, v.Refused - before.Refused}
 }
 
-// tally is what was counted of the candidate since it is on trial; nil without one.
-func (a *Adaptive) tally() *tally {
+// trial is what was counted of the candidate since it is on trial; nil without one.
+func (a *Adaptive) trial() *trial {
 	t := a.cfg.Candidate()
 	if t.Config == (limit.Config{}) {
 		return nil
 	}
-	return &tally{Config: t.Config, verdicts: verdicts{t.Admitted, t.Refused}, Enforced: verdicts(t.Enforced)}
+	return &trial{Config: t.Config, verdicts: verdicts{t.Admitted, t.Refused}, Enforced: verdicts(t.Enforced)}
 }
 
 // tried is what was counted of the candidate since the last update; nil without one.
-func (a *Adaptive) tried() *tally {
-	now := a.tally()
+func (a *Adaptive) tried() *trial {
+	now := a.trial()
 	if now == nil {
 		return nil
 	}
@@ -120,7 +120,7 @@ type answer struct {
 	Recommendation *Recommendation `json:"recommendation,omitempty"` // the last
 	Result         *Result         `json:"result,omitempty"`         // of the last update
 	Reason         string          `json:"reason,omitempty"`
-	Candidate      *tally          `json:"candidate,omitempty"` // mode shadow: on trial, and since it is
+	Candidate      *trial          `json:"candidate,omitempty"` // mode shadow: on trial, and since it is
 	Updates        []Line          `json:"updates"`             // the latest first
 }
 
@@ -133,7 +133,7 @@ func (a *Adaptive) answer() answer {
 	}
 	out.Advisor, out.Instance, out.Interval, out.TimeScale = s.URL, a.cfg.Instance, s.Interval.Seconds(), s.Scale
 	out.LastSuccess, out.NextUpdate = instant(p.success), instant(p.next)
-	out.Candidate = a.tally()
+	out.Candidate = a.trial()
 	for i := len(p.lines) - 1; i >= 0; i-- {
 		l := p.lines[i]
 		out.Updates = append(out.Updates, l)

@@ -19,8 +19,8 @@ import (
 	"weir/proxy/limit"
 	"weir/proxy/store"
 	"weir/proxy/store/simredis"
+	"weir/proxy/tally"
 	"weir/proxy/traffic"
-	"weir/proxy/wire"
 )
 
 // epoch is when every test begins.
@@ -114,7 +114,7 @@ type rig struct {
 	log     *testkit.Records
 	now     time.Time
 	traffic traffic.Sum
-	tried   wire.Trial
+	tried   tally.Trial
 	trial   *limit.Limit
 }
 
@@ -131,8 +131,8 @@ func start(t *testing.T, tweak func(c *Config)) *rig {
 			Dwell: 3 * time.Minute, Stale: 3, Scale: 1},
 		Instance: "one", Limits: r.limits, Log: r.log.Logger("Adaptive"),
 		Traffic:      func() *traffic.Sum { now := r.traffic; return &now },
-		SetCandidate: func(l *limit.Limit) { r.trial, r.tried = l, wire.Trial{Config: l.Config()} },
-		Candidate:    func() wire.Trial { return r.tried },
+		SetCandidate: func(l *limit.Limit) { r.trial, r.tried = l, tally.Trial{Config: l.Config()} },
+		Candidate:    func() tally.Trial { return r.tried },
 	}
 	tweak(&c)
 	r.Adaptive = New(c)

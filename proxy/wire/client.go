@@ -135,7 +135,8 @@ func (c *client) note(now time.Time, fx *session.Effects) {
 		s.matched(now, c, fx.Matched)
 	}
 	if fx.Decided != nil {
-		s.judged(now, fx.Decided)
+		s.counts.traffic.Decided(fx.Decided.Answer.Granted > 0)
+		s.tally.Judged(now, fx.Decided)
 	}
 	if fx.Leave != nil {
 		s.leave(now, fx.Leave)

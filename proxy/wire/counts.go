@@ -2,8 +2,6 @@ package wire
 
 import (
 	"iter"
-	"maps"
-	"slices"
 	"strconv"
 	"time"
 
@@ -115,9 +113,7 @@ func (f *Front) Register(set *metric.Set) {
 	counter("ratelimiter_dropped_trailers_total", "trailer sections of requests and answers that were not passed on",
 		func(c *counts) uint64 { return c.trailers.Load() })
 	set.Counters("ratelimiter_requests_by_method_total", "answers to clients by method and status code", f.byMethod())
-	set.Counters("ratelimiter_rule_decisions_total", "decisions by rule; of more than 1000 rules those behind count as other", f.byRule())
-	set.Counters("ratelimiter_rule_key_missing_total", "requests that lacked a part of a rule's key, by what the rule did with them", f.byMissing())
-	set.Counters("ratelimiter_exempt_requests_total", "requests to which no limit applied, by the rule that says so; no other count of decisions has them", f.byExempting())
+	f.Tally.Register(set)
 	f.registerUpstream(set)
 	f.names.register(set)
 	f.cfg.Access.register(set)
@@ -256,28 +252,4 @@ func methodLabel(m http1.Method) string {
 		return "other"
 	}
 	return m.String()
-}
-
-func (f *Front) byRule() iter.Seq2[string, uint64] {
-	return func(yield func(string, uint64) bool) {
-		totals := f.ruleTotals()
-		if len(totals) == 0 { // nothing was decided yet
-			totals[f.cfg.Policy().Rule] = ruleTotal{}
-		}
-		for _, id := range slices.Sorted(maps.Keys(totals)) {
-			t := totals[id]
-			for _, one := range []struct {
-				decision string
-				n        uint64
-				always   bool
-			}{
-				{"forwarded", t.forwarded, true}, {"rejected", t.rejected + t.unavailable + t.lacking, true},
-				{"shadow_forwarded", t.shadowPass, false}, {"shadow_rejected", t.shadowRefused, false},
-			} {
-				if (one.always || one.n > 0) && !yield(metric.Labels("rule", id, "decision", one.decision), one.n) {
-					return
-				}
-			}
-		}
-	}
 }

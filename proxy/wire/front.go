@@ -10,11 +10,9 @@ import (
 	"crypto/tls"
 	"hash/maphash"
 	"log/slog"
-	"maps"
 	"math/rand/v2"
 	"net"
 	"os"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -24,11 +22,11 @@ import (
 	"weir/proxy/decide"
 	"weir/proxy/exchange"
 	"weir/proxy/gate"
-	"weir/proxy/limit"
 	"weir/proxy/refusal"
 	"weir/proxy/route"
 	"weir/proxy/session"
 	"weir/proxy/store"
+	"weir/proxy/tally"
 	"weir/proxy/upstream"
 )
 
@@ -77,6 +75,8 @@ type Config struct {
 //
 // Safe for concurrent use: what it holds is immutable or owned by loops.
 type Front struct {
+	Tally *tally.Tally // of what is decided by rule
+
 	cfg   Config
 	group *loop.Group
 	lns   []*loop.Listener // the first has the proxy's address
@@ -89,8 +89,7 @@ type Front struct {
 	checks     checks
 	memory     memory
 	disbelief  disbelief
-	seed       maphash.Seed // of the sketches of keys
-	candidate  atomic.Pointer[limit.Limit]
+	seed       maphash.Seed // of the hashes by which those who wait are told apart
 	classes    classNames
 
 	mu       sync.Mutex      // guards what follows, and has changes to it one at a time
@@ -111,7 +110,7 @@ func Start(cfg Config) (*Front, error) {
 	if err != nil {
 		return nil, err
 	}
-	f := &Front{cfg: cfg, group: g, stop: make(chan struct{}), began: time.Now(), seed: maphash.MakeSeed(),
+	f := &Front{Tally: tally.New(cfg.Policy, cfg.Log), cfg: cfg, group: g, stop: make(chan struct{}), began: time.Now(), seed: maphash.MakeSeed(),
 		checks: checks{path: cfg.CheckPath, interval: cfg.CheckInterval}, memory: memory{budget: cfg.MemoryBudget},
 		names: newNames(cfg.Lookup, cfg.LookupInterval)}
 	for i, l := range g.Loops() {
@@ -197,43 +196,20 @@ func (f *Front) Leave(ln net.Listener) {
 func (f *Front) housekeeping() {
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
-	reported := make(map[string]ruleTotal)
-	var missing missingReport
-	var gone departures
+	rules := f.Tally.NewHousekeeper()
 	var gates gateWatch
 	var targets targetWatch
 	for {
 		select {
 		case <-f.stop:
-			f.reportRefusals(reported)
+			rules.Last()
 			return
 		case now := <-tick.C:
-			f.reportRefusals(reported)
-			missing.report(f)
-			gone.drop(now, f, f.cfg.Policy())
+			rules.Keep(now)
 			f.disbelief.warn(now, f.cfg.Log)
 			targets.watch(now, f)
 			gates.watch(now, f)
 		}
-	}
-}
-
-// reportRefusals logs how many requests each rule has refused since the last
-// time, and how many were refused because the store is unavailable.
-func (f *Front) reportRefusals(reported map[string]ruleTotal) {
-	totals := f.ruleTotals()
-	maps.DeleteFunc(reported, func(id string, _ ruleTotal) bool { _, counted := totals[id]; return !counted })
-	unavailable := uint64(0)
-	for _, id := range slices.Sorted(maps.Keys(totals)) {
-		t, was := totals[id], reported[id]
-		reported[id] = t
-		unavailable += t.unavailable - was.unavailable
-		if n := t.rejected - was.rejected; n > 0 {
-			f.cfg.Log.Warn("Requests rejected: limit exceeded", "rule", id, "count", n)
-		}
-	}
-	if unavailable > 0 {
-		f.cfg.Log.Warn("Requests rejected: the store is unavailable and STORE_FAILURE_MODE is closed", "count", unavailable)
 	}
 }
 
@@ -284,7 +260,7 @@ type side struct {
 	lineAlarm *loop.Alarm                         // made when somebody waits
 	seen      atomic.Pointer[map[*Target]*target] // those of targets, for others
 	draining  bool
-	rules     ruleBook
+	tally     *tally.Book
 	counts    *counts
 	routes    route.Table // of requests, as gates tell them apart
 	classes   sideClasses // of requests, as metrics tell them apart
@@ -294,17 +270,12 @@ type side struct {
 
 	connsPerTarget, waitersMax int
 
-	shadowAsk    store.Ask // memory for rules in shadow, and the candidate
-	shadowAnswer store.Answer
-	shadowings   []*shadowing
-	candidacy    atomic.Pointer[candidacy] // the last; nil: there was none yet
-
 	lane      store.Lane
 	laneAlarm *loop.Alarm
 }
 
 func newSide(f *Front, l *loop.Loop, connsPerTarget int) *side {
-	s := &side{front: f, classes: sideClasses{names: &f.classes}, loop: l, counts: newCounts(), rules: newRuleBook(f.seed), refusals: newRecall[refused](f.cfg.DecisionsPerLoop),
+	s := &side{front: f, classes: sideClasses{names: &f.classes}, loop: l, counts: newCounts(), refusals: newRecall[refused](f.cfg.DecisionsPerLoop),
 		connsPerTarget: connsPerTarget, waitersMax: cmp.Or(f.cfg.WaitersPerLoop, waitersMax)}
 	ejection := upstream.Ejection{ProbeMax: f.cfg.Session.TargetTimeout + f.cfg.Session.ConnectTimeout}
 	if f.cfg.Gate.Mode == gate.On {
@@ -315,6 +286,7 @@ func newSide(f *Front, l *loop.Loop, connsPerTarget int) *side {
 	s.line = upstream.NewLine[*client](s.waitersMax, s.free)
 	s.publish()
 	s.lane = f.cfg.Store.NewLane(l.Post)
+	s.tally = f.Tally.NewBook(s.askStore)
 	s.env = session.Env{Settings: &f.cfg.Session, Env: exchange.Env{Policy: f.cfg.Policy, Pages: f.cfg.Pages, Ask: s.ask,
 		Overloaded: &f.memory.shedding, Refused: s.refused, Random: s.refusals.random}}
 	if w := f.cfg.Access.Writer; w != nil {

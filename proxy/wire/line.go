@@ -5,7 +5,20 @@ import (
 	"time"
 
 	"weir/proxy/decide"
+	"weir/proxy/gate"
 )
+
+// matched counts what the rules say about a request before the store is asked, and
+// notes where the request goes.
+func (s *side) matched(now time.Time, c *client, m *decide.Case) {
+	s.tally.Matched(now, m)
+	switch {
+	case m.Lacks != nil:
+		s.counts.traffic.Decided(false)
+	case s.front.cfg.Gate.Mode != gate.Off:
+		s.goes(c, m)
+	}
+}
 
 // goes notes where a request goes and whose it is, for gate and line: the key of the
 // first rule that tells requests apart, else the client's address.

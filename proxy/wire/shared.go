@@ -3,7 +3,6 @@ package wire
 import (
 	"time"
 
-	"weir/proxy/decide"
 	"weir/proxy/exchange"
 	"weir/proxy/store"
 )
@@ -16,8 +15,16 @@ func (s *side) ask(now time.Time, x *exchange.Exchange, ask *store.Ask, ans *sto
 	if c.answered == nil {
 		c.answered = c.decided
 	}
-	if s.lane.Ask(now, ask, ans, c.answered) {
+	if s.askStore(now, ask, ans, c.answered) {
 		s.counts.decided(now, time.Since(c.asked), ans.Granted > 0)
+		return true
+	}
+	return false
+}
+
+// askStore has the store decide, and done called later when it returns false.
+func (s *side) askStore(now time.Time, ask *store.Ask, ans *store.Answer, done store.Done) bool {
+	if s.lane.Ask(now, ask, ans, done) {
 		return true
 	}
 	s.armLane()
@@ -65,41 +72,5 @@ func (s *side) leave(now time.Time, l *exchange.Leave) {
 		counter := store.Counter{Rule: c.Name, Key: c.Key, Limit: c.Limit, Cost: c.Cost}
 		s.lane.Release(now, &counter, c.Slot, l.Mode)
 		s.armLane()
-	}
-}
-
-// judged counts a decision for each rule that had a part in it.
-func (s *side) judged(now time.Time, d *decide.Decided) {
-	p, asked, ans := d.Policy, d.Asked, d.Answer
-	s.counts.traffic.Decided(ans.Granted > 0)
-	if len(ans.Decisions) == 0 { // the store is away, and no rule has judged
-		count := s.rules.of(p, -1)
-		if ans.Granted > 0 {
-			count.forwarded.Inc()
-		} else {
-			count.unavailable.Inc()
-		}
-		return
-	}
-	if candidate := s.front.candidate.Load(); candidate != nil {
-		s.tryCandidate(now, candidate, ans)
-	}
-	for i := range asked {
-		took, refused := d.Judged(i)
-		if !took {
-			continue
-		}
-		count := s.rules.of(p, asked[i].Index)
-		if asked[i].Index >= 0 { // the global rule has one key
-			s.rules.touch(now, asked[i].Index, asked[i].Key, refused)
-		}
-		if asked[i].Lacks {
-			count.shared.Inc()
-		}
-		if refused {
-			count.rejected.Inc()
-		} else {
-			count.forwarded.Inc()
-		}
 	}
 }

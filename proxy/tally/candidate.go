@@ -1,4 +1,4 @@
-package wire
+package tally
 
 import (
 	"time"
@@ -21,17 +21,17 @@ type Trial struct {
 // it is asked about every request that no other rule refuses, and refuses nobody. It
 // is counted under the name [rule.Candidate]. One after another keeps what was
 // consumed where only amounts change. nil ends it.
-func (f *Front) SetCandidate(l *limit.Limit) { f.candidate.Store(l) }
+func (t *Tally) SetCandidate(l *limit.Limit) { t.candidate.Store(l) }
 
 // Candidate returns what was counted of the candidate since it was set.
-func (f *Front) Candidate() (sum Trial) {
-	l := f.candidate.Load()
+func (t *Tally) Candidate() (sum Trial) {
+	l := t.candidate.Load()
 	if l == nil {
 		return sum
 	}
 	sum.Config = l.Config()
-	for _, s := range f.sides {
-		c := s.candidacy.Load()
+	for _, b := range t.books {
+		c := b.candidacy.Load()
 		if c == nil || c.limit != l {
 			continue // nothing was asked on this loop yet
 		}
@@ -49,18 +49,18 @@ func (f *Front) Candidate() (sum Trial) {
 // Owned by its loop; the counts are read by whoever asks.
 type candidacy struct {
 	limit   *limit.Limit
-	all     *ruleCount // of all candidates
-	counted ruleCount  // shadow: of this one; else: of the limit in force
+	all     *count     // of all candidates
+	counted count      // shadow: of this one; else: of the limit in force
 	done    store.Done // made once
 }
 
 // candidacyOf returns that of a candidate on this loop.
-func (s *side) candidacyOf(l *limit.Limit) *candidacy {
-	c := s.candidacy.Load()
+func (b *Book) candidacyOf(l *limit.Limit) *candidacy {
+	c := b.candidacy.Load()
 	if c == nil || c.limit != l {
-		c = &candidacy{limit: l, all: s.rules.forCandidate()}
+		c = &candidacy{limit: l, all: b.forCandidate()}
 		c.done = c.judged
-		s.candidacy.Store(c)
+		b.candidacy.Store(c)
 	}
 	return c
 }
@@ -73,29 +73,29 @@ func (c *candidacy) judged(_ time.Time, ans *store.Answer) {
 
 // tryCandidate asks the store about the candidate, unless one of the other rules has
 // refused: with the candidate in force nothing would have been charged to it either.
-func (s *side) tryCandidate(now time.Time, l *limit.Limit, ans *store.Answer) {
+func (b *Book) tryCandidate(now time.Time, l *limit.Limit, ans *store.Answer) {
 	for i := 1; i < len(ans.Decisions); i++ { // the first is the global rule's
 		if !ans.Decisions[i].Allowed {
 			return
 		}
 	}
-	c := s.candidacyOf(l)
+	c := b.candidacyOf(l)
 	if ans.Granted > 0 {
 		c.counted.forwarded.Inc()
 	} else {
 		c.counted.rejected.Inc()
 	}
 	counter := store.Counter{Rule: rule.Candidate, Limit: l, Cost: 1}
-	s.try(now, &counter, c.done)
+	b.try(now, &counter, c.done)
 }
 
 // forCandidate returns the count of the candidates.
-func (b *ruleBook) forCandidate() *ruleCount {
-	if b.candidate == nil {
-		b.candidate = new(ruleCount)
+func (b *Book) forCandidate() *count {
+	if b.candidates == nil {
+		b.candidates = new(count)
 		b.mu.Lock()
-		b.byID[rule.Candidate] = b.candidate
+		b.byID[rule.Candidate] = b.candidates
 		b.mu.Unlock()
 	}
-	return b.candidate
+	return b.candidates
 }

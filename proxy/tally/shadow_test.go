@@ -1,0 +1,71 @@
+package tally
+
+import (
+	"testing"
+	"time"
+
+	"weir/proxy/decide"
+	"weir/proxy/limit"
+	"weir/proxy/rule"
+	"weir/proxy/store"
+	"weir/proxy/store/lane"
+	"weir/proxy/store/redis"
+	"weir/proxy/store/simredis"
+)
+
+func limitOf(t *testing.T, permits int64) *limit.Limit {
+	t.Helper()
+	l, err := limit.New(limit.Config{Algorithm: limit.Fixed, Limit: permits, Window: 1e9})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &l
+}
+
+// A lonelyBook is one whose lane answers on the spot: its Redis is away, and was never
+// there.
+func lonelyBook(t *testing.T) *Book {
+	t.Helper()
+	local, err := simredis.NewStore(simredis.Config{KeysMax: 1000})
+	if err != nil {
+		t.Fatal(err)
+	}
+	client, err := redis.New(redis.Config{Addrs: []string{"127.0.0.1:1"}, Config: lane.Config{Failure: store.Local, Local: local}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	alone := client.NewLane(func(func(time.Time)) {})
+	t.Cleanup(func() { alone.Close(); client.Close(); local.Close() })
+	return New(nil, nil).NewBook(alone.Ask)
+}
+
+// With Redis a candidate and rules in shadow cost requests no memory either.
+func TestShadowAllocates(t *testing.T) {
+	b, now := lonelyBook(t), time.Now()
+	set, err := rule.Read([]byte(`{"rules":[{"id":"trial","mode":"shadow","limit":{"algorithm":"fixed","limit":3,"window":60}}]}`), rule.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := decide.NewPolicy("global", *limitOf(t, 5)).With(set, "1")
+	trial := set.Rule(0)
+	counted := decide.Counted{Rule: trial, Limit: limitOf(t, 3), Cost: 1, Key: []byte("somebody")}
+	shadow := decide.Shadow{Counted: counted, Counter: store.Counter{Rule: trial.ID, Key: counted.Key, Limit: counted.Limit, Cost: 1}}
+	ans := store.Answer{Granted: 1, Decisions: []limit.Decision{{Allowed: true}}}
+	b.tally.SetCandidate(limitOf(t, 4))
+	decided := decide.Decided{Policy: p, Asked: []decide.Counted{{Index: -1}}, Answer: &ans}
+	if n := testing.AllocsPerRun(1000, func() { b.shadow(now, p, &shadow) }); n != 0 {
+		t.Errorf("a rule in shadow: %v allocations", n)
+	}
+	if n := testing.AllocsPerRun(1000, func() { b.Judged(now, &decided) }); n != 0 {
+		t.Errorf("a candidate: %v allocations", n)
+	}
+	if c := b.tally.Candidate(); c.Admitted != 4 || c.Refused != 997 || c.Enforced.Admitted != 1001 {
+		t.Errorf("of the candidate: %+v", c)
+	}
+	if c := b.byID["trial"]; c.shadowPass.Load() != 3 || c.shadowRefused.Load() != 998 {
+		t.Errorf("of the rule in shadow: %d and %d", c.shadowPass.Load(), c.shadowRefused.Load())
+	}
+	if busiest, _ := b.board.View(now, "trial"); len(busiest.Entries) != 1 || string(busiest.Entries[0].Key) != "somebody" {
+		t.Errorf("the keys of the rule in shadow: %+v", busiest)
+	}
+}
