@@ -3,11 +3,11 @@ package control
 import (
 	"fmt"
 	"io"
-	"os"
 
 	"github.com/goccy/go-json"
 
 	"weir/internal/service"
+	"weir/loadgen/plan"
 	"weir/loadgen/record"
 )
 
@@ -52,17 +52,9 @@ func (m Merging) Run() error {
 
 // readResult reads the result that a run has written.
 func readResult(name string) (*record.Result, error) {
-	f, err := os.Open(name)
+	text, err := plan.ReadFile("result", name, resultBytesMax)
 	if err != nil {
-		return nil, fmt.Errorf("read result: %w", err)
-	}
-	defer f.Close()
-	text, err := io.ReadAll(io.LimitReader(f, resultBytesMax+1))
-	switch {
-	case err != nil:
-		return nil, fmt.Errorf("read result: %w", err)
-	case len(text) > resultBytesMax:
-		return nil, fmt.Errorf("read result %s: is larger than %d bytes", name, resultBytesMax)
+		return nil, err
 	}
 	var kind struct {
 		Schema int `json:"schema"`

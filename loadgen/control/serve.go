@@ -44,7 +44,7 @@ func (r *Runs) Serve(ctx context.Context, e *service.Env, file string) error {
 // startFile starts the test of a configuration file. A file that is wrong ends
 // the program with status 2.
 func (r *Runs) startFile(file string) error {
-	data, err := plan.ReadFile(file)
+	data, err := plan.ReadConfig(file)
 	if err != nil {
 		return &service.ExitError{Status: exitConfig, Err: err}
 	}

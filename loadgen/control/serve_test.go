@@ -139,7 +139,7 @@ func TestDisplayElsewhere(t *testing.T) {
 10 s of 20 s  0/s of 0/s  ok 0  limited 0  errors 0
 waiting for 0 answers  ok 0  limited 0  errors 0
 `
-	if text, _ := plan.ReadFile(file.Name()); string(text) != want {
+	if text, _ := plan.ReadConfig(file.Name()); string(text) != want {
 		t.Errorf("it wrote %q", text)
 	}
 }

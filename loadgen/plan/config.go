@@ -102,7 +102,7 @@ func readNamed(w *wire, folder string) ([]byte, error) {
 	case !plainName(name):
 		return nil, refuse("must be the name of a file of letters, digits, '-', '_' and '.', without .json, is %q", name)
 	}
-	data, err := ReadFile(filepath.Join(folder, name+".json"))
+	data, err := ReadConfig(filepath.Join(folder, name+".json"))
 	if err != nil {
 		return nil, refuse("%v", err)
 	}
@@ -133,23 +133,26 @@ func isAlphanumeric(c byte) bool {
 	return '0' <= c && c <= '9' || 'A' <= c && c <= 'Z' || 'a' <= c && c <= 'z'
 }
 
-// ReadFile reads a configuration file.
-func ReadFile(path string) ([]byte, error) {
+// ReadConfig reads a configuration file.
+func ReadConfig(path string) ([]byte, error) {
+	return ReadFile("configuration", path, configBytesMax)
+}
+
+// ReadFile reads a file of at most so many bytes; what names its kind in errors.
+func ReadFile(what, path string, most int64) ([]byte, error) {
 	f, err := os.Open(path)
 	if err != nil {
-		return nil, fmt.Errorf("read configuration: %w", err)
+		return nil, fmt.Errorf("read %s: %w", what, err)
 	}
 	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, configBytesMax+1))
+	data, err := io.ReadAll(io.LimitReader(f, most+1))
 	switch {
 	case err != nil:
-		return nil, fmt.Errorf("read configuration %s: %w", path, err)
-	case len(data) > configBytesMax:
-		return nil, fmt.Errorf("read configuration %s: is larger than %d bytes", path, configBytesMax)
+		return nil, fmt.Errorf("read %s %s: %w", what, path, err)
+	case int64(len(data)) > most:
+		return nil, fmt.Errorf("read %s %s: is larger than %d bytes", what, path, most)
 	}
 	return data, nil
 }
 
-func sortedKeys(m map[string]string) []string { return slices.Sorted(maps.Keys(m)) }
-
-func sortedNames(m map[string]float64) []string { return slices.Sorted(maps.Keys(m)) }
+func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

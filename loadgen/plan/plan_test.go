@@ -238,7 +238,7 @@ func TestReadFileBounds(t *testing.T) {
 		if err := os.WriteFile(path, make([]byte, c.size), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := ReadFile(path); (err == nil) != c.good {
+		if _, err := ReadConfig(path); (err == nil) != c.good {
 			t.Errorf("%d bytes: %v, want good=%v", c.size, err, c.good)
 		}
 	}

@@ -1,7 +1,9 @@
 package plan
 
 import (
+	"cmp"
 	"errors"
+	"maps"
 	"net/url"
 	"strings"
 	"time"
@@ -35,12 +37,8 @@ func (b *builder) options(w *optionsWire, d *draft) {
 	d.body = b.compile("requestOptions.body", o.Body)
 	d.method, d.keepAlive = o.Method, o.KeepAlive
 	d.hasBody = o.Body != "" || o.Method == "POST" || o.Method == "PUT" || o.Method == "PATCH"
-	for name, value := range w.Headers {
-		o.Headers[name] = value
-	}
-	for name, value := range w.Query {
-		o.Query[name] = value
-	}
+	maps.Copy(o.Headers, w.Headers)
+	maps.Copy(o.Query, w.Query)
 
 	p := b.plan
 	p.Config.RequestOptions = o
@@ -139,10 +137,7 @@ func (b *builder) target(text *string) draft {
 		b.fault(path, missing)
 		return draft{}
 	}
-	site, rest := *text, ""
-	if strings.Contains(site, "{{") {
-		site, rest = cutSite(site)
-	}
+	site, rest := cutSite(*text)
 	u, err := url.Parse(site)
 	switch {
 	case strings.Contains(site, "{{"):
@@ -153,52 +148,29 @@ func (b *builder) target(text *string) draft {
 		b.fault(path, "must begin with http:// or https://, is %q", *text)
 	case u.User != nil:
 		b.fault(path, "must not hold a user or password: send them in requestOptions.headers")
-	case u.Fragment != "":
-		b.fault(path, "must not have a fragment (#%s): it is never sent", u.Fragment)
 	case u.Hostname() == "" || !validPort(u.Port()):
 		b.fault(path, "must have a host and a port from 1 to 65535, is %q", *text)
-	case strings.ContainsFunc(u.RawQuery, notInTarget):
-		b.fault(path, "must not have spaces or control characters in its query, is %q", *text)
 	default:
-		return b.accepted(u, *text, rest)
+		b.plan.Config.LimiterURL = *text
+		b.plan.Host, b.plan.Secure = u.Hostname(), u.Scheme == "https"
+		b.plan.Port = cmp.Or(u.Port(), map[bool]string{false: "80", true: "443"}[b.plan.Secure])
+		return draft{host: u.Host, target: b.templatedTarget(rest, len(site))}
 	}
 	return draft{}
 }
 
-// accepted notes a target that is right, but for the rest of its text that has
-// templates.
-func (b *builder) accepted(u *url.URL, text, rest string) draft {
-	b.plan.Config.LimiterURL = text
-	b.plan.Host, b.plan.Port, b.plan.Secure = u.Hostname(), u.Port(), u.Scheme == "https"
-	if b.plan.Port == "" {
-		b.plan.Port = map[bool]string{false: "80", true: "443"}[b.plan.Secure]
-	}
-	d := draft{host: u.Host}
-	if rest != "" {
-		d.target = b.templatedTarget(rest, len(text)-len(rest))
-		return d
-	}
-	target := u.EscapedPath()
-	if target == "" {
-		target = "/"
-	}
-	if u.RawQuery != "" {
-		target += "?" + u.RawQuery
-	}
-	d.target = []segment{{text: []byte(target)}}
-	return d
-}
-
 // cutSite parts a URL behind its host and port.
 func cutSite(text string) (site, rest string) {
-	begin := strings.Index(text, "://") + len("://")
-	if n := strings.IndexAny(text[begin:], "/?#"); n >= 0 {
-		return text[:begin+n], text[begin+n:]
+	if _, behind, found := strings.Cut(text, "://"); found {
+		if n := strings.IndexAny(behind, "/?#"); n >= 0 {
+			n += len(text) - len(behind)
+			return text[:n], text[n:]
+		}
 	}
 	return text, ""
 }
 
-// templatedTarget is the path and query of a URL with templates in them, which
+// templatedTarget is the path and query of a URL, which may have templates in them and
 // begin behind so many bytes of it. What templates insert is escaped; a slash in
 // a path stays one.
 func (b *builder) templatedTarget(rest string, behind int) []segment {
@@ -212,7 +184,7 @@ func (b *builder) templatedTarget(rest string, behind int) []segment {
 		return nil
 	}
 	var h head
-	if rest[0] == '?' {
+	if !strings.HasPrefix(rest, "/") {
 		h.text("/")
 	}
 	query := false

@@ -66,102 +66,88 @@ func (b *builder) process(w *profileWire) pace.Process {
 	return pace.Uniform
 }
 
+// params are the parameters of the profiles that have numbers only.
+var params = map[string][]string{
+	"constant":   {"rps"},
+	"poisson":    {"averageRps"},
+	"burst":      {"baseRps", "spikeRps", "spikeDuration", "spikePeriod"},
+	"sinusoidal": {"minRps", "maxRps", "period"},
+	"ddos":       {"minRps", "maxRps", "maxSpikeDuration", "minIdleTime", "maxIdleTime"},
+	"ramp":       {"startRps", "endRps"},
+}
+
 // shape reads the parameters of a profile. The profile means nothing when there
 // was a fault.
 func (b *builder) shape(kind string, raw strict.Raw, length time.Duration) (*profile.Profile, error) {
 	switch kind {
-	case "constant":
-		v := b.numbers(kind, raw, "rps")
-		return b.unlessMissing(v, func() (*profile.Profile, error) { return profile.NewConstant(v[0]) })
-	case "poisson":
-		v := b.numbers(kind, raw, "averageRps")
-		return b.unlessMissing(v, func() (*profile.Profile, error) {
-			p, err := profile.NewConstant(v[0])
-			return p, renamed(err, "averageRps")
-		})
-	case "burst":
-		v := b.numbers(kind, raw, "baseRps", "spikeRps", "spikeDuration", "spikePeriod")
-		return b.unlessMissing(v, func() (*profile.Profile, error) {
-			return profile.NewBurst(profile.Burst{BaseRps: v[0], SpikeRps: v[1], SpikeDuration: v[2], SpikePeriod: v[3]})
-		})
-	case "sinusoidal":
-		v := b.numbers(kind, raw, "minRps", "maxRps", "period")
-		return b.unlessMissing(v, func() (*profile.Profile, error) {
-			return profile.NewSinusoid(profile.Sinusoid{MinRps: v[0], MaxRps: v[1], Period: v[2]})
-		})
-	case "ddos":
-		v := b.numbers(kind, raw, "minRps", "maxRps", "maxSpikeDuration", "minIdleTime", "maxIdleTime")
-		return b.unlessMissing(v, func() (*profile.Profile, error) {
-			f := profile.Flood{MinRps: v[0], MaxRps: v[1], MaxSpikeDuration: v[2], MinIdleTime: v[3], MaxIdleTime: v[4]}
-			return profile.NewFlood(f, b.plan.Config.Seed, length)
-		})
-	case "ramp":
-		v := b.numbers(kind, raw, "startRps", "endRps")
-		return b.unlessMissing(v, func() (*profile.Profile, error) { return profile.NewRamp(v[0], v[1], length) })
 	case "steps":
 		return b.steps(raw, length)
 	case "trace":
 		return b.trace(raw, length)
 	}
-	b.fault("profile.type", "must be %s, is %q", shapes, kind)
-	return nil, nil
-}
-
-// unlessMissing calls build unless there are no values.
-func (b *builder) unlessMissing(v []float64, build func() (*profile.Profile, error)) (*profile.Profile, error) {
+	names, known := params[kind]
+	if !known {
+		b.fault("profile.type", "must be %s, is %q", shapes, kind)
+		return nil, nil
+	}
+	v := b.numbers(kind, raw, names)
 	if v == nil {
 		return nil, nil
 	}
-	return build()
-}
-
-// renamed is an error about rps as one about another parameter.
-func renamed(err error, name string) error {
-	if e, ok := errors.AsType[*profile.ParamError](err); ok {
-		e.Param = name
+	switch kind {
+	case "burst":
+		return profile.NewBurst(profile.Burst{BaseRps: v[0], SpikeRps: v[1], SpikeDuration: v[2], SpikePeriod: v[3]})
+	case "sinusoidal":
+		return profile.NewSinusoid(profile.Sinusoid{MinRps: v[0], MaxRps: v[1], Period: v[2]})
+	case "ddos":
+		f := profile.Flood{MinRps: v[0], MaxRps: v[1], MaxSpikeDuration: v[2], MinIdleTime: v[3], MaxIdleTime: v[4]}
+		return profile.NewFlood(f, b.plan.Config.Seed, length)
+	case "ramp":
+		return profile.NewRamp(v[0], v[1], length)
 	}
-	return err
+	p, err := profile.NewConstant(v[0])
+	if e, ok := errors.AsType[*profile.ParamError](err); ok {
+		e.Param = names[0]
+	}
+	return p, err
 }
 
 // numbers reads parameters that are numbers, all of which must be there; nil
 // when something is wrong.
-func (b *builder) numbers(kind string, raw strict.Raw, names ...string) []float64 {
-	if len(raw) == 0 {
-		b.fault("profile.params", "is missing; %s has %s", kind, strings.Join(names, ", "))
-		return nil
-	}
+func (b *builder) numbers(kind string, raw strict.Raw, names []string) []float64 {
 	var given map[string]float64
-	if !b.decode(raw, &given) {
+	if !b.decode(kind, raw, &given, names...) {
 		return nil
 	}
-	wrong := false
-	params := map[string]any{}
-	for _, name := range sortedNames(given) {
-		if slices.Contains(names, name) {
-			params[name] = given[name]
-			continue
+	before := len(b.faults)
+	echo := map[string]any{}
+	for _, name := range sortedKeys(given) {
+		echo[name] = given[name]
+		if !slices.Contains(names, name) {
+			b.fault(strict.Member("profile.params", name), "unknown parameter; %s has %s", kind, strings.Join(names, ", "))
 		}
-		wrong = true
-		b.fault(strict.Member("profile.params", name), "unknown parameter; %s has %s", kind, strings.Join(names, ", "))
 	}
 	values := make([]float64, len(names))
 	for i, name := range names {
 		v, ok := given[name]
 		if !ok {
-			wrong = true
 			b.fault("profile.params."+name, missing)
 		}
 		values[i] = v
 	}
-	if wrong {
+	if len(b.faults) > before {
 		return nil
 	}
-	b.plan.Config.Profile.Params = params
+	b.plan.Config.Profile.Params = echo
 	return values
 }
 
-// decode decodes the parameters.
-func (b *builder) decode(raw strict.Raw, into any) bool {
+// decode decodes the parameters of a profile, which have the given names.
+func (b *builder) decode(kind string, raw strict.Raw, into any, names ...string) bool {
+	if len(raw) == 0 {
+		b.fault("profile.params", "is missing; %s has %s", kind, strings.Join(names, ", "))
+		return false
+	}
 	err := strict.Decode(raw, into)
 	if err != nil {
 		b.faults = append(b.faults, strict.At("profile.params", err))
@@ -188,10 +174,7 @@ func (b *builder) steps(raw strict.Raw, length time.Duration) (*profile.Profile,
 			Duration *float64 `json:"duration"`
 		} `json:"steps"`
 	}
-	if len(raw) == 0 || !b.decode(raw, &w) {
-		if len(raw) == 0 {
-			b.fault("profile.params", "is missing; steps has steps")
-		}
+	if !b.decode("steps", raw, &w, "steps") {
 		return nil, nil
 	}
 	if w.Steps == nil {

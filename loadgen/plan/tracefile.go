@@ -30,10 +30,7 @@ func (b *builder) trace(raw strict.Raw, length time.Duration) (*profile.Profile,
 		Speedup  *float64 `json:"speedup"`
 		ScaleRps *float64 `json:"scaleRps"`
 	}
-	if len(raw) == 0 || !b.decode(raw, &w) {
-		if len(raw) == 0 {
-			b.fault("profile.params", "is missing; trace has file, speedup, scaleRps")
-		}
+	if !b.decode("trace", raw, &w, "file", "speedup", "scaleRps") {
 		return nil, nil
 	}
 	const path = "profile.params.file"
