@@ -160,3 +160,10 @@ func TestSamplesQuantile(t *testing.T) {
 		t.Errorf("of both: %v, want 0.5", got)
 	}
 }
+
+// The programs are not beside a test.
+func TestTopologyThatCannotStart(t *testing.T) {
+	if r, err := (Topology{}).Start(context.Background()); r != nil || err == nil || !strings.Contains(err.Error(), "run make build first") {
+		t.Errorf("got %v, %v", r, err)
+	}
+}

@@ -72,23 +72,26 @@ type Rig struct {
 }
 
 // Start starts the programs and waits until they answer. With an error nothing runs on.
-func (t Topology) Start(ctx context.Context) (r *Rig, err error) {
-	r = &Rig{targetEnv: t.Target}
-	defer func() {
-		if err != nil {
-			_ = r.Stop()
-		}
-	}()
-	if r.TargetAddr, err = freeport.Addr(); err != nil {
+func (t Topology) Start(ctx context.Context) (*Rig, error) {
+	r := &Rig{targetEnv: t.Target}
+	if err := r.start(ctx, t); err != nil {
+		_ = r.Stop()
 		return nil, err
 	}
+	return r, nil
+}
+
+func (r *Rig) start(ctx context.Context, t Topology) (err error) {
+	if r.TargetAddr, err = freeport.Addr(); err != nil {
+		return err
+	}
 	if err = r.StartTarget(ctx); err != nil {
-		return nil, err
+		return err
 	}
 	env := append([]string{"TARGET_URL=http://" + r.TargetAddr}, t.Proxy...)
 	var setting string
 	if r.Store, setting, err = t.Store.start(ctx); err != nil {
-		return nil, err
+		return err
 	}
 	if setting != "" {
 		env = append(env, setting)
@@ -96,11 +99,11 @@ func (t Topology) Start(ctx context.Context) (r *Rig, err error) {
 	for range max(1, t.Proxies) {
 		p, addr, err := StartProxy(ctx, env)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		r.Proxies, r.ProxyAddrs = append(r.Proxies, p), append(r.ProxyAddrs, addr)
 	}
-	return r, nil
+	return nil
 }
 
 // StartTarget starts the target, again after it was stopped or killed.
