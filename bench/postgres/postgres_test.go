@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"weir/bench/report"
+	"weir/bench/rig"
 	"weir/proxy/store/postgres/postgrestest"
 )
 
@@ -83,6 +84,16 @@ func TestProfile(t *testing.T) {
 		if math.Abs(sum-29_850) > 1 || math.Abs(span*compress-600) > 0.1 {
 			t.Errorf("%g times as fast: %g requests in %g s", compress, sum, span)
 		}
+	}
+}
+
+// The row of a way has the worse verdict of its generators.
+func TestRowOfAWay(t *testing.T) {
+	table := report.NewTable("way")
+	o := outcome{name: "weir", loads: []*rig.Loaded{{Verdict: "VALID"}, {Verdict: "INVALID"}, {Verdict: "DEGRADED"}}}
+	o.add(table, 0)
+	if row := table.Rows[0]; row[0] != "weir" || row[len(row)-1] != "INVALID" {
+		t.Errorf("the row is %q", row)
 	}
 }
 
