@@ -106,6 +106,9 @@ func (st *stage) watch(ctx context.Context, t *trial, o *outcome) error {
 			if err := st.do(ctx, trouble.Name); err != nil {
 				return fmt.Errorf("%s: %w", trouble.Name, err)
 			}
+			if trouble.Name == restartTarget { // which is back when it answers
+				o.troubles[len(o.troubles)-1].At = time.Since(began)
+			}
 		}
 		o.seconds = append(o.seconds, s)
 		if t.tell != nil {
