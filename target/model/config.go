@@ -2,6 +2,7 @@ package model
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -37,23 +38,16 @@ const (
 var distNames = [...]string{Constant: "constant", Exponential: "exponential", Lognormal: "lognormal"}
 
 // String gives the word of the settings and of the JSON.
-func (d Dist) String() string {
-	if int(d) < len(distNames) {
-		return distNames[d]
-	}
-	return fmt.Sprintf("Dist(%d)", uint8(d))
-}
+func (d Dist) String() string { return distNames[d] }
 
 // DistNames lists the words that ParseDist knows.
-func DistNames() []string { return append([]string(nil), distNames[:]...) }
+func DistNames() []string { return slices.Clone(distNames[:]) }
 
 // ParseDist finds the distribution of a word; an unknown word is an error that
 // lists the known ones.
 func ParseDist(word string) (Dist, error) {
-	for d, name := range distNames {
-		if word == name {
-			return Dist(d), nil
-		}
+	if d := slices.Index(distNames[:], word); d >= 0 {
+		return Dist(d), nil
 	}
 	return 0, fmt.Errorf("must be one of %s", strings.Join(distNames[:], ", "))
 }

@@ -73,9 +73,6 @@ func TestParseDist(t *testing.T) {
 	if _, err := ParseDist("Constant"); err == nil || err.Error() != want {
 		t.Errorf("a wrongly cased word: %v, want %s", err, want)
 	}
-	if got := Dist(9).String(); got != "Dist(9)" {
-		t.Errorf("an unknown distribution is called %q", got)
-	}
 }
 
 func TestPlain(t *testing.T) {

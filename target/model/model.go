@@ -1,7 +1,6 @@
 package model
 
 import (
-	"fmt"
 	"math"
 	"math/rand/v2"
 	"time"
@@ -29,21 +28,7 @@ const (
 
 // String names the outcome.
 func (o Outcome) String() string {
-	switch o {
-	case Started:
-		return "started"
-	case Queued:
-		return "queued"
-	case Served:
-		return "served"
-	case Failed:
-		return "failed"
-	case Refused:
-		return "refused"
-	case TimedOut:
-		return "timed out"
-	}
-	return fmt.Sprintf("Outcome(%d)", uint8(o))
+	return [...]string{"started", "queued", "served", "failed", "refused", "timed out"}[o]
 }
 
 // Final reports whether nothing more will be heard of the request.

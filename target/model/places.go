@@ -1,9 +1,6 @@
 package model
 
-import (
-	"fmt"
-	"time"
-)
+import "time"
 
 // A placeState says what the request in a place is doing.
 type placeState uint8
@@ -17,17 +14,7 @@ const (
 
 // String names the state.
 func (s placeState) String() string {
-	switch s {
-	case vacant:
-		return "vacant"
-	case queued:
-		return "queued"
-	case running:
-		return "running"
-	case abandoned:
-		return "abandoned"
-	}
-	return fmt.Sprintf("placeState(%d)", uint8(s))
+	return [...]string{"vacant", "queued", "running", "abandoned"}[s]
 }
 
 // none is the place number that is no place.

@@ -11,25 +11,9 @@ import (
 	"weir/target/model"
 )
 
-// A modelAnswer is the JSON of GET /model. Times are seconds.
-type modelAnswer struct {
-	Delay        float64 `json:"delay"`
-	DelayDist    string  `json:"delayDist"`
-	Workers      int     `json:"workers"`
-	Queue        int     `json:"queue"`
-	QueueTimeout float64 `json:"queueTimeout"`
-	ErrorRate    float64 `json:"errorRate"`
-}
-
-func answerOf(c model.Config) modelAnswer {
-	return modelAnswer{
-		Delay: c.Delay.Seconds(), DelayDist: c.Dist.String(), Workers: c.Workers,
-		Queue: c.Queue, QueueTimeout: c.QueueTimeout.Seconds(), ErrorRate: c.ErrorRate,
-	}
-}
-
-// A modelChange is the JSON of POST /model: what is not there stays as it is.
-type modelChange struct {
+// A behaviour is the JSON of GET /model, and of POST /model, where what is not there
+// stays as it is. Times are seconds.
+type behaviour struct {
 	Delay        *float64 `json:"delay"`
 	DelayDist    *string  `json:"delayDist"`
 	Workers      *int     `json:"workers"`
@@ -38,27 +22,33 @@ type modelChange struct {
 	ErrorRate    *float64 `json:"errorRate"`
 }
 
-// over returns c with what the change says. dist is the parsed DelayDist.
-func (m *modelChange) over(c model.Config, dist model.Dist) model.Config {
-	if m.Delay != nil {
-		c.Delay = durationOf(*m.Delay)
+func behaviourOf(c model.Config) behaviour {
+	delay, timeout, dist := c.Delay.Seconds(), c.QueueTimeout.Seconds(), c.Dist.String()
+	return behaviour{&delay, &dist, &c.Workers, &c.Queue, &timeout, &c.ErrorRate}
+}
+
+// over returns c with what b says. dist is the parsed DelayDist.
+func (b *behaviour) over(c model.Config, dist model.Dist) model.Config {
+	if b.Delay != nil {
+		c.Delay = durationOf(*b.Delay)
 	}
-	if m.DelayDist != nil {
+	if b.DelayDist != nil {
 		c.Dist = dist
 	}
-	if m.Workers != nil {
-		c.Workers = *m.Workers
+	if b.QueueTimeout != nil {
+		c.QueueTimeout = durationOf(*b.QueueTimeout)
 	}
-	if m.Queue != nil {
-		c.Queue = *m.Queue
-	}
-	if m.QueueTimeout != nil {
-		c.QueueTimeout = durationOf(*m.QueueTimeout)
-	}
-	if m.ErrorRate != nil {
-		c.ErrorRate = *m.ErrorRate
-	}
+	replace(&c.Workers, b.Workers)
+	replace(&c.Queue, b.Queue)
+	replace(&c.ErrorRate, b.ErrorRate)
 	return c
+}
+
+// replace makes *v what by says, if anything.
+func replace[T any](v, by *T) {
+	if by != nil {
+		*v = *by
+	}
 }
 
 // durationOf converts seconds, rounded to nanoseconds. What is too much for a
@@ -78,7 +68,7 @@ func durationOf(seconds float64) time.Duration {
 func (s *Server) endpoints(e *service.Env) *service.Endpoints {
 	own := service.NewEndpoints(e)
 	own.HandleFunc("GET /model", func(w http.ResponseWriter, _ *http.Request) {
-		service.WriteJSON(w, http.StatusOK, answerOf(s.station.config()))
+		service.WriteJSON(w, http.StatusOK, behaviourOf(s.station.config()))
 	})
 	log := e.Logger("Model")
 	own.HandleFunc("POST /model", func(w http.ResponseWriter, r *http.Request) { s.postModel(log, w, r) })
@@ -91,7 +81,7 @@ func (s *Server) postModel(log *slog.Logger, w http.ResponseWriter, r *http.Requ
 	if !ok {
 		return
 	}
-	var change modelChange
+	var change behaviour
 	if err := strict.Decode(body, &change); err != nil {
 		service.WriteError(w, http.StatusBadRequest, err)
 		return
@@ -115,5 +105,5 @@ func (s *Server) postModel(log *slog.Logger, w http.ResponseWriter, r *http.Requ
 		log.Info("Changed the model", "delay", after.Delay, "delayDist", after.Dist, "workers", after.Workers,
 			"queue", after.Queue, "queueTimeout", after.QueueTimeout, "errorRate", after.ErrorRate)
 	}
-	service.WriteJSON(w, http.StatusOK, answerOf(after))
+	service.WriteJSON(w, http.StatusOK, behaviourOf(after))
 }

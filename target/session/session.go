@@ -27,19 +27,7 @@ const (
 
 // String names the state.
 func (s state) String() string {
-	switch s {
-	case idle:
-		return "idle"
-	case head:
-		return "head"
-	case body:
-		return "body"
-	case asked:
-		return "asked"
-	case closing:
-		return "closing"
-	}
-	return fmt.Sprintf("state(%d)", uint8(s))
+	return [...]string{"idle", "head", "body", "asked", "closing"}[s]
 }
 
 // A Session is the conversation on one connection; see the package comment.
@@ -75,9 +63,6 @@ func (s *Session) Deadline() time.Time { return s.until }
 // Unread reports whether bytes are left that HandleData would read now. They
 // are to be shown again after an answer.
 func (s *Session) Unread() bool { return s.unread && s.state != closing }
-
-// Asked reports whether an answer is waited for.
-func (s *Session) Asked() bool { return s.state == asked }
 
 // HandleData is told the bytes that have come and were not read, and returns how
 // many of them are read. It stops at the end of a request that somebody is asked

@@ -108,7 +108,7 @@ func TestAnswerWithoutAskIsABug(t *testing.T) {
 }
 
 func TestStateWords(t *testing.T) {
-	for i, want := range []string{"idle", "head", "body", "asked", "closing", "state(5)"} {
+	for i, want := range []string{"idle", "head", "body", "asked", "closing"} {
 		if got := state(i).String(); got != want {
 			t.Errorf("state %d is called %q, want %q", i, got, want)
 		}
