@@ -31,11 +31,10 @@
 //
 // A target that refuses what it cannot take (429, 502, 503, 504) shows no queue. When more
 // than a few percent of the answers are refusals, the limit falls below where they began.
-// While requests always wait for a place, the gate tries one place more from time to time,
-// and goes back if the target refuses it. Of gates that share a target the one that
-// tries goes back first, and then the one with the higher limit. When as many fail with far
-// fewer requests in flight and fewer are answered, it is a fault, which no limit cures: the
-// gate restores the limit and ignores refusals for a while.
+// Then it rises while requests always wait for a place and clearly fewer are refused than
+// before, as those would be shed otherwise, and falls by half a place when none waits. When
+// as many fail with fewer requests in flight and fewer are answered, it is a fault, which no
+// limit cures: the gate restores the limit and ignores refusals for a while.
 //
 // # Bursts
 //

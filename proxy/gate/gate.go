@@ -143,8 +143,7 @@ func (g *Gate) Answered(now time.Time, a *Answer) bool {
 	if now.Before(w.since) {
 		if w.since.Sub(now) > settleMax { // the clock was set back
 			w.reset(now)
-			g.bound, g.room.relief, g.probe.last = now, now, now
-			g.refused.deafUntil, g.refused.next = now, now
+			g.bound, g.room.relief, g.probe.last, g.refused.deafUntil = now, now, now, now
 		}
 		return false
 	}
@@ -170,8 +169,11 @@ func (g *Gate) Answered(now time.Time, a *Answer) bool {
 	if !a.Refused {
 		w.add(g.scaled(a.Class, float64(max(took, time.Microsecond))))
 	}
+	if w.n < w.next {
+		return false
+	}
 	span := now.Sub(w.since)
-	if w.n < w.next || g.early(span) {
+	if g.early(span) {
 		return false
 	}
 	w.next = w.n * 5 / 4
@@ -250,13 +252,9 @@ func (g *Gate) change(class int) {
 
 // set moves the limit. The places alternate between the whole numbers around it: else
 // limits of 5.0 and 5.9 would be the same, and gates that share a target could not come
-// closer to each other. At the ceiling they do not: one place too many there means that the
-// target refuses requests all the time.
+// closer to each other.
 func (g *Gate) set(n float64) {
 	g.limit = max(float64(g.cfg.Min), min(n, float64(g.cfg.Max), g.refused.ceiling))
-	if g.limit == g.refused.ceiling {
-		g.rest = 0
-	}
 	g.places = min(int(g.limit+g.rest), g.cfg.Max)
 	g.rest += g.limit - float64(g.places)
 }
