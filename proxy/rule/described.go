@@ -16,13 +16,13 @@ var (
 	methodPart    = Part{source: sourceMethod}
 	pathPart      = Part{source: sourcePath}
 	hostPart      = Part{source: sourceHost}
-	originPart    = Part{source: sourceHeader, name: "Origin"}
-	preflightPart = Part{source: sourceHeader, name: "Access-Control-Request-Method"}
+	originPart    = Part{source: sourceHeader, name: "origin"}
+	preflightPart = Part{source: sourceHeader, name: "access-control-request-method"}
 )
 
 // Word returns the part as [ParsePart] reads it, cut at the colon, without secret: and
 // prefixes of addresses: "header" and "x-plan", or "path" and nothing. Implementations of
-// [Request] tell parts apart by it. Names of fields have no case: a set of rules asks for
+// [Request] tell parts apart by it. Names of fields have no case: package rule asks for
 // them in lower case.
 func (p Part) Word() (word, name string) { return sourceWords[p.source], p.name }
 

@@ -36,3 +36,15 @@ func TestDescribedRequest(t *testing.T) {
 		}
 	}
 }
+
+// Preflights are found in described requests too: names of fields are asked for in lower case.
+func TestDescribedPreflight(t *testing.T) {
+	parts := described{"method": "OPTIONS", "header:origin": "https://a.example", "header:access-control-request-method": "PUT"}
+	if !rule.Preflight(parts) {
+		t.Error("a preflight is not found")
+	}
+	delete(parts, "header:origin")
+	if rule.Preflight(parts) {
+		t.Error("a request without an origin is taken for a preflight")
+	}
+}
