@@ -4,12 +4,12 @@ import "weir/internal/http1"
 
 // NTLM and Negotiate authenticate a connection, not a request: a target takes
 // what comes later on the same connection for the same user's. So from the
-// first exchange of that kind the connections to targets that the session uses
-// are private: they serve no other client, the next request goes over the one
-// that served the last, and it ends with the client's. The fields of proxies'
-// own authentication play no part: they are never forwarded.
+// first exchange of that kind the upstream connections of the client are
+// private: they serve no other, the next request goes over the one that served
+// the last, and it ends with the client's connection. The fields of proxies' own
+// authentication play no part: they are never forwarded.
 
-// noticeLogin has the session's connections to targets be private when f, a
+// noticeLogin has the client's upstream connections be private when f, a
 // field of a request or an answer, authenticates a connection or offers to.
 func (x *Exchange) noticeLogin(f *http1.Field) {
 	if (f.ID == http1.FieldAuthorization || f.ID == http1.FieldWWWAuthenticate) && authenticatesConnection(f.Value) {

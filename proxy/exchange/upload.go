@@ -165,7 +165,7 @@ func (x *Exchange) HandleTargetFull(now time.Time, full bool) {
 }
 
 // HandleClientFull says whether the client takes nothing for the moment:
-// meanwhile no more of a streamed answer is wanted.
+// meanwhile no more of a relayed answer is wanted.
 func (x *Exchange) HandleClientFull(now time.Time, full bool) {
 	x.env.Begin()
 	x.clientFull = full
@@ -174,7 +174,7 @@ func (x *Exchange) HandleClientFull(now time.Time, full bool) {
 	}
 }
 
-// awaitRelayed expects the next piece of an answer that is streamed.
+// awaitRelayed expects the next piece of an answer that is relayed.
 func (x *Exchange) awaitRelayed(now time.Time) {
 	x.answerBy = time.Time{} // it is not the target that is slow
 	if !x.clientFull {

@@ -137,7 +137,7 @@ func (x *Exchange) HandleExhausted(now time.Time, several bool, after time.Durat
 // HandleUpstream brings bytes from the upstream connection held, and
 // returns how many of them are done with. What goes beyond the answer cannot
 // be trusted: the connection is discarded. While the client is full nothing of
-// a streamed answer is wanted; the bytes are to be shown again afterwards.
+// a relayed answer is wanted; the bytes are to be shown again afterwards.
 func (x *Exchange) HandleUpstream(now time.Time, b []byte) int {
 	x.env.Begin()
 	if !x.upstream.held() || x.Holds() {
