@@ -48,14 +48,9 @@ func (r *Runs) startFile(file string) error {
 	if err != nil {
 		return &service.ExitError{Status: exitConfig, Err: err}
 	}
-	if _, err = r.Start(data); err != nil {
-		return fileError(file, err)
+	if _, err = r.Start(data); err == nil {
+		return nil
 	}
-	return nil
-}
-
-// fileError is the error of starting the test of a file.
-func fileError(file string, err error) error {
 	err = fmt.Errorf("%s: %w", file, err)
 	if wrongConfig(err) {
 		return &service.ExitError{Status: exitConfig, Err: err}

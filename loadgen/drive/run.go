@@ -19,6 +19,7 @@ import (
 	"net"
 	"net/netip"
 	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -260,10 +261,6 @@ func findAddress(p *plan.Plan) (string, error) {
 
 // preferIPv4 is the first IPv4 address, or the first of all.
 func preferIPv4(addrs []netip.Addr) netip.Addr {
-	for _, a := range addrs {
-		if a = a.Unmap(); a.Is4() {
-			return a
-		}
-	}
-	return addrs[0]
+	i := slices.IndexFunc(addrs, func(a netip.Addr) bool { return a.Unmap().Is4() })
+	return addrs[max(i, 0)].Unmap()
 }

@@ -5,6 +5,7 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"slices"
 	"strings"
 
 	"weir/internal/strict"
@@ -72,7 +73,8 @@ func chooseSources(given []netip.Addr, target string, connections, shards int) (
 	ports := portsOf(portRangeFile)
 	sources, most := given, ports
 	if len(given) > 0 {
-		if sources = sameFamily(given, to.Addr()); len(sources) == 0 {
+		sources = slices.DeleteFunc(slices.Clone(given), func(a netip.Addr) bool { return a.Unmap().Is4() != to.Addr().Unmap().Is4() })
+		if len(sources) == 0 {
 			return nil, strict.Fault{Path: "limiterUrl", Message: fmt.Sprintf(
 				"has the address %s, to which no connection can start from %s (SOURCE_ADDRESSES)", to.Addr(), given[0])}
 		}
@@ -103,17 +105,6 @@ func loopbackSources(connections, ports int) []netip.Addr {
 		all = append(all, a)
 	}
 	return all
-}
-
-// sameFamily are those of addresses that can reach target.
-func sameFamily(addresses []netip.Addr, target netip.Addr) []netip.Addr {
-	var same []netip.Addr
-	for _, a := range addresses {
-		if a.Unmap().Is4() == target.Unmap().Is4() {
-			same = append(same, a)
-		}
-	}
-	return same
 }
 
 // portsOf reads how many ports the kernel chooses from.

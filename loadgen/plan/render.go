@@ -2,6 +2,7 @@ package plan
 
 import (
 	"strconv"
+	"strings"
 
 	"weir/internal/http1"
 )
@@ -111,7 +112,6 @@ type draft struct {
 // A draftField is a field that the user sets.
 type draftField struct {
 	name  string
-	lower string
 	value []segment
 }
 
@@ -144,7 +144,7 @@ func (d *draft) request(seed int64) Request {
 // standard appends a field unless the user sets it.
 func (d *draft) standard(h *head, name, value string) {
 	for _, f := range d.headers {
-		if f.lower == lower(name) {
+		if strings.EqualFold(f.name, name) {
 			return
 		}
 	}

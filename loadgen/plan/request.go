@@ -100,7 +100,7 @@ func (b *builder) headers(w map[string]string, d *draft) {
 	for _, name := range sortedKeys(w) {
 		value := strings.Trim(w[name], " \t")
 		path := strict.Member("requestOptions.headers", name)
-		low := lower(name)
+		low := strings.ToLower(name)
 		switch {
 		case name == "" || strings.ContainsFunc(name, notInName):
 			b.fault(path, "the name must be of letters, digits and !#$%%&'*+-.^_`|~, is %q", name)
@@ -118,7 +118,7 @@ func (b *builder) headers(w map[string]string, d *draft) {
 			b.fault(path, "column %d: the value must not have control characters, is %q", utf8.RuneCountInString(value[:i])+1, value)
 			continue
 		}
-		d.headers = append(d.headers, draftField{name, low, b.compile(path, value)})
+		d.headers = append(d.headers, draftField{name, b.compile(path, value)})
 	}
 }
 
@@ -127,8 +127,6 @@ func notInName(c rune) bool {
 }
 
 func notInValue(c rune) bool { return c < ' ' && c != '\t' || c == 0x7f }
-
-func lower(name string) string { return strings.ToLower(name) }
 
 // target reads limiterUrl: where requests go, and the beginning of the draft.
 func (b *builder) target(text *string) draft {

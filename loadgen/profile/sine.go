@@ -91,10 +91,6 @@ func chordsOf(amplitude uint64, period time.Duration) int {
 func quarterSine(amplitude uint64, n int) []uint64 {
 	const one = 1 << 62
 	const halfPi = 0x6487ed5110b4611a // π/2 · 2⁶²
-	mul := func(a, b uint64) uint64 {
-		hi, lo := bits.Mul64(a, b)
-		return hi<<2 | lo>>62
-	}
 	// With y = h/2 = π/2 / 2n: tan(y)/y = 1 + y²/3 + 2y⁴/15 + …
 	y := uint64(halfPi) / uint64(2*n)
 	y2 := mul(y, y)
@@ -112,12 +108,14 @@ func quarterSine(amplitude uint64, n int) []uint64 {
 	return values
 }
 
+// mul is a·b, all in units of 2⁻⁶².
+func mul(a, b uint64) uint64 {
+	hi, lo := bits.Mul64(a, b)
+	return hi<<2 | lo>>62
+}
+
 // sine is sin(x) for x up to π/2, both in units of 2⁻⁶², by its power series.
 func sine(x uint64) uint64 {
-	mul := func(a, b uint64) uint64 {
-		hi, lo := bits.Mul64(a, b)
-		return hi<<2 | lo>>62
-	}
 	x2 := mul(x, x)
 	term, s := x, x
 	for i := uint64(2); term > 0; i += 2 {

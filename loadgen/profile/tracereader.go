@@ -77,34 +77,19 @@ func ReadTrace(r io.Reader) (*Trace, error) {
 	return readCSV(in, separator(first))
 }
 
-// peekLine is the first line that is not empty, or the beginning of it; what
-// is before it is passed over.
+// peekLine is the first line with content, or the beginning of it; nothing is read.
 func peekLine(in *bufio.Reader) (string, error) {
-	for {
-		b, err := in.Peek(4096)
-		if len(b) == 0 {
-			if errors.Is(err, io.EOF) {
-				return "", errors.New("it is empty")
-			}
-			return "", fmt.Errorf("line 1: %w", err)
+	b, err := in.Peek(4096)
+	if len(b) == 0 {
+		if errors.Is(err, io.EOF) {
+			return "", errors.New("it is empty")
 		}
-		if line, _, _ := bytes.Cut(b, []byte("\n")); len(bytes.TrimSpace(line)) > 0 && line[0] != '#' {
-			return string(line), nil
-		} else if len(line) < len(b) {
-			return skipTo(b, line)
-		}
-		return "", errors.New("line 1: it is too long or empty")
+		return "", fmt.Errorf("line 1: %w", err)
 	}
-}
-
-// skipTo finds the first line with content in b, which begins with line.
-func skipTo(b, line []byte) (string, error) {
-	for rest := b[len(line)+1:]; len(rest) > 0; {
-		line, after, _ := bytes.Cut(rest, []byte("\n"))
+	for line := range bytes.Lines(b) {
 		if len(bytes.TrimSpace(line)) > 0 && line[0] != '#' {
-			return string(line), nil
+			return string(bytes.TrimSuffix(line, []byte("\n"))), nil
 		}
-		rest = after
 	}
 	return "", errors.New("it begins with nothing but comments and empty lines")
 }

@@ -79,18 +79,13 @@ func (s *Series) add(r Row) {
 		s.Rows[len(s.Rows)-1].merge(&r)
 	} else {
 		if len(s.Rows) == rowsMax {
-			s.halve()
+			*s = s.coarser(2)
 		}
 		s.Rows = append(s.Rows, r)
 	}
 	if s.pending++; s.pending >= int(s.Step) {
 		s.pending = 0
 	}
-}
-
-// halve merges each two rows into one.
-func (s *Series) halve() {
-	*s = s.coarser(2)
 }
 
 // coarser merges each k rows into one.

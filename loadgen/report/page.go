@@ -32,7 +32,6 @@ type page struct {
 	Outcomes []countRow
 	Answers  []countRow // by status
 	Extras   []string
-	Checks   []checkRow
 	Peaks    []record.Peak
 	MorePeak int
 	Plots    []template.HTML
@@ -57,12 +56,6 @@ type countRow struct {
 	Part               bool // of the line above
 }
 
-// A checkRow is a line of the table of thresholds.
-type checkRow struct {
-	Name, Demand, Value string
-	Held                bool
-}
-
 // HTML is the result as a page that needs nothing but a browser: no script, no
 // other file, no network.
 func HTML(r *record.Result) ([]byte, error) {
@@ -74,7 +67,7 @@ func HTML(r *record.Result) ([]byte, error) {
 	}
 	p := page{
 		Result: r, Facts: facts(r), Figures: figures(r), Spreads: spreads(r), Causes: causes(r),
-		Outcomes: outcomeRows(r), Answers: answers(r), Extras: extras(r), Checks: checks(r),
+		Outcomes: outcomeRows(r), Answers: counts(r, r.StatusCodes), Extras: extras(r),
 		Peaks: r.Peaks[:min(len(r.Peaks), peaksShown)], MorePeak: max(0, len(r.Peaks)-peaksShown),
 	}
 	for _, c := range plots(r) {
@@ -157,27 +150,22 @@ func withCounts(rows []spreadRow) []spreadRow {
 }
 
 func outcomeRows(r *record.Result) []countRow {
-	row := func(name string, n uint64, part bool) countRow {
-		return countRow{name, Thousands(n), fmt.Sprintf("%.2f %%", 100*r.Share(n)), part}
+	rows := []countRow{
+		countOf(r, "Success", r.Success), countOf(r, "Rate limited (429)", r.RateLimited), countOf(r, "Errors", r.Errors),
 	}
-	rows := []countRow{row("Success", r.Success, false), row("Rate limited (429)", r.RateLimited, false), row("Errors", r.Errors, false)}
-	for _, reason := range byCount(r.ErrorsByReason) {
-		rows = append(rows, row(reason, r.ErrorsByReason[reason], true))
+	return append(rows, counts(r, r.ErrorsByReason)...)
+}
+
+// counts are the parts of what the lines above have, the greatest first.
+func counts(r *record.Result, parts map[string]uint64) (rows []countRow) {
+	for _, name := range byCount(parts) {
+		row := countOf(r, name, parts[name])
+		row.Part = true
+		rows = append(rows, row)
 	}
 	return rows
 }
 
-func answers(r *record.Result) (rows []countRow) {
-	for _, status := range byCount(r.StatusCodes) {
-		n := r.StatusCodes[status]
-		rows = append(rows, countRow{Name: status, Count: Thousands(n), Share: fmt.Sprintf("%.2f %%", 100*r.Share(n))})
-	}
-	return rows
-}
-
-func checks(r *record.Result) (rows []checkRow) {
-	for _, c := range r.Thresholds {
-		rows = append(rows, checkRow{c.Name, c.Demand, strconv.FormatFloat(c.Value, 'g', 4, 64), c.Held})
-	}
-	return rows
+func countOf(r *record.Result, name string, n uint64) countRow {
+	return countRow{Name: name, Count: Thousands(n), Share: fmt.Sprintf("%.2f %%", 100*r.Share(n))}
 }
