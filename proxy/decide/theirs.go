@@ -32,7 +32,7 @@ func (v *Verdict) Tighter(h *http1.Head) (theirs Families) {
 	ours := v.State.Remaining
 	for i := range h.Fields {
 		f := &h.Fields[i]
-		if f.ID != http1.FieldOther {
+		if f.ID != http1.FieldOther || f.Hop { // the client does not see it
 			continue
 		}
 		switch {
