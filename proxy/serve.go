@@ -13,6 +13,7 @@ import (
 	"weir/internal/service"
 	"weir/proxy/admin"
 	"weir/proxy/config"
+	"weir/proxy/roster"
 	"weir/proxy/store"
 	"weir/proxy/tally"
 	"weir/proxy/wire"
@@ -41,8 +42,9 @@ func serve(ctx context.Context, e *service.Env, c *config.Config, socks *sockets
 	w.Balance, w.TargetConnsMax, w.StreamShare = c.Balance, c.TargetConnsMax, c.StreamShare
 	w.Gate = wire.Gating(c.Gate)
 	w.TargetIdle, w.TargetAge = c.TargetIdle, c.TargetAge
-	w.CheckPath, w.CheckInterval, w.MemoryBudget = c.Edge.HealthPath, c.Edge.HealthInterval, c.Edge.MemoryBudget
-	w.LookupInterval = c.Edge.LookupInterval
+	w.MemoryBudget = c.Edge.MemoryBudget
+	w.Roster = roster.Config{CheckPath: c.Edge.HealthPath, CheckInterval: c.Edge.HealthInterval, LookupInterval: c.Edge.LookupInterval,
+		Named: c.Edge.AdminPort != 0, Reachable: readiness(e, c)}
 	w.DrainTimeout, w.Policy, w.Pages = c.DrainTimeout, cfg.policies.Policy, cfg.templates.Pages()
 	w.Loop.Panicked = func(value any, stack []byte) {
 		log.Error("A fault of the proxy closed a connection", "fault", fmt.Sprint(value), "stack", string(stack))
@@ -53,8 +55,6 @@ func serve(ctx context.Context, e *service.Env, c *config.Config, socks *sockets
 		own = endpoints(e, cfg, front)
 		return own
 	}
-	w.NameTargets = c.Edge.AdminPort != 0
-	w.Reachable = readiness(e, c)
 	front, err := wire.Start(w)
 	if err != nil {
 		return nil, err
@@ -91,7 +91,7 @@ func readiness(e *service.Env, c *config.Config) func(bool) {
 // tellTargets has health tell how the targets are, if there are any.
 func tellTargets(e *service.Env, c *config.Config, front *wire.Front) {
 	if len(c.Targets) > 0 {
-		e.Health.Component("targets", func() any { return admin.TargetsHealth(front.TargetsUp()) })
+		e.Health.Component("targets", func() any { return admin.TargetsHealth(front.Targets.Up()) })
 	}
 }
 
@@ -105,7 +105,7 @@ func endpoints(e *service.Env, cfg *configuration, front *wire.Front) *service.E
 	(&admin.Keys{Set: cfg.rules.Set, HalfLife: tally.KeysHalfLife, Store: keyStore{front, cfg.store}}).Register(own)
 	admin.RegisterDecisions(own, func(id string) (any, bool) { return front.Recall(id) })
 	(&admin.Targets{
-		Status:  func() any { return front.Targets() },
+		Status:  func() any { return front.Targets.Status() },
 		Gates:   func(target string, limit int) any { return front.Gates(target, limit) },
 		Replace: func(urls []string) (int, error) { return cfg.targets.replace(front, urls) },
 	}).Register(own)

@@ -12,6 +12,7 @@ import (
 	"weir/proxy/admin"
 	"weir/proxy/config"
 	"weir/proxy/handover"
+	"weir/proxy/roster"
 	"weir/proxy/store/simredis"
 	"weir/proxy/wire"
 )
@@ -54,9 +55,9 @@ func (t *targets) readTrust() error {
 
 // make makes targets. Those of one name have one configuration of TLS, until the
 // authorities change. mu is held.
-func (t *targets) make(list []config.Target) (made []*wire.Target, err error) {
+func (t *targets) make(list []config.Target) (made []*roster.Target, err error) {
 	for _, one := range list {
-		w := &wire.Target{URL: one.URL, Addr: one.Addr, Host: one.Host}
+		w := &roster.Target{URL: one.URL, Addr: one.Addr, Host: one.Host}
 		if one.Secure {
 			name := cmp.Or(t.name, one.Name)
 			if t.secure[name] == nil {
@@ -82,7 +83,7 @@ func (t *targets) reload(front *wire.Front) error {
 	}
 	made, err := t.make(t.list())
 	if err == nil {
-		front.SetTargets(made)
+		front.Targets.Set(made)
 	}
 	return err
 }
@@ -109,7 +110,7 @@ func (t *targets) replace(front *wire.Front, asked []string) (int, error) {
 		return 0, err
 	}
 	t.posted = list
-	front.SetTargets(made)
+	front.Targets.Set(made)
 	return 0, nil
 }
 
@@ -136,7 +137,7 @@ func (t *targets) list() []config.Target {
 }
 
 // start makes the first targets.
-func (t *targets) start() ([]*wire.Target, error) {
+func (t *targets) start() ([]*roster.Target, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.make(t.list())

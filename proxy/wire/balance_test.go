@@ -9,6 +9,7 @@ import (
 
 	"weir/internal/http1"
 	"weir/internal/testkit"
+	"weir/proxy/roster"
 )
 
 // A member is one of several targets: it answers with its name, as it is told.
@@ -56,7 +57,9 @@ func newMemberAt(t *testing.T, name, addr string) *member {
 }
 
 // spec is the target as the proxy has it.
-func (m *member) spec() *Target { return &Target{URL: m.url(), Addr: m.addr, Host: m.addr} }
+func (m *member) spec() *roster.Target {
+	return &roster.Target{URL: m.url(), Addr: m.addr, Host: m.addr}
+}
 
 // members starts targets and a proxy over one loop, which takes turns.
 func members(t *testing.T, names string, env ...string) (*rig, map[string]*member) {
@@ -71,15 +74,15 @@ func members(t *testing.T, names string, env ...string) (*rig, map[string]*membe
 }
 
 // statusOf is how the proxy says that a target is.
-func (r *rig) statusOf(m *member) TargetStatus {
+func (r *rig) statusOf(m *member) roster.Status {
 	r.t.Helper()
-	for _, st := range r.Targets() {
+	for _, st := range r.Targets.Status() {
 		if st.URL == m.url() {
 			return st
 		}
 	}
 	r.t.Fatalf("%s is no target", m.name)
-	return TargetStatus{}
+	return roster.Status{}
 }
 
 // A target that answers with 502 again and again is left alone, the others get
@@ -188,7 +191,7 @@ func TestActiveChecks(t *testing.T) {
 	if a.served.Load() != 0 || b.served.Load() != served {
 		t.Error("a request went to a target that is down")
 	}
-	if up := r.TargetsUp(); up[a.addr] || up[b.addr] {
+	if up := r.Targets.Up(); up[a.addr] || up[b.addr] {
 		t.Errorf("targets up: %v", up)
 	}
 	a.health.Store(204)
@@ -216,7 +219,7 @@ func TestActiveChecksOfTheGone(t *testing.T) {
 	gone.kill()
 	r := start(t, gone.url()+","+silent.url(), "TARGET_HEALTH_PATH", "/health", "TARGET_HEALTH_INTERVAL", "30ms")
 	r.until("both are down", func() bool {
-		list := r.Targets()
+		list := r.Targets.Status()
 		return list[0].Status == "down" && list[1].Status == "down"
 	})
 	r.dial().Ask(get, 503)
@@ -257,22 +260,22 @@ func TestTargetsChangeUnderLoad(t *testing.T) {
 		})
 	}
 	for i := range 200 {
-		list := []*Target{all[i%4].spec(), all[(i+1)%4].spec()}
-		r.SetTargets(list[:1+i%2])
+		list := []*roster.Target{all[i%4].spec(), all[(i+1)%4].spec()}
+		r.Targets.Set(list[:1+i%2])
 		since := done.Load()
 		r.until("every client has had an answer", func() bool { return done.Load() >= since+8 || t.Failed() })
 	}
 	close(over)
 	load.Wait()
 	last := all[0]
-	r.SetTargets([]*Target{last.spec()})
+	r.Targets.Set([]*roster.Target{last.spec()})
 	for _, m := range all[1:] {
 		r.until("the connections to "+m.name+" are closed", func() bool { return m.open() == 0 })
 		if m.served.Load() == 0 {
 			t.Errorf("%s never served", m.name)
 		}
 	}
-	if list := r.Targets(); len(list) != 1 || list[0].URL != last.url() || list[0].Status != "up" {
+	if list := r.Targets.Status(); len(list) != 1 || list[0].URL != last.url() || list[0].Status != "up" {
 		t.Errorf("in the end the targets are %+v", list)
 	}
 }
@@ -284,7 +287,7 @@ func TestTargetLeaves(t *testing.T) {
 	held := r.dial()
 	held.Send(request("/held"))
 	a.gate.next(t)
-	r.SetTargets([]*Target{b.spec()})
+	r.Targets.Set([]*roster.Target{b.spec()})
 	conn := r.dial()
 	if body := conn.Ask(get, 200); body != "b" {
 		t.Errorf("%q answers", body)

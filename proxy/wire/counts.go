@@ -115,7 +115,6 @@ func (f *Front) Register(set *metric.Set) {
 	set.Counters("ratelimiter_requests_by_method_total", "answers to clients by method and status code", f.byMethod())
 	f.Tally.Register(set)
 	f.registerUpstream(set)
-	f.names.register(set)
 	f.cfg.Access.register(set)
 	set.Gauge("ratelimiter_client_connections", "open connections of clients", func() float64 { return float64(f.group.Stats().Open) })
 	set.Counter("ratelimiter_client_connections_refused_total", "connections closed at once: too many are open",
@@ -173,46 +172,22 @@ func (f *Front) registerUpstream(set *metric.Set) {
 			return float64(n)
 		})
 	}
-	gauge("ratelimiter_upstream_in_flight", "requests at the targets", func(t *target) int64 { return t.busy.Load() })
+	gauge("ratelimiter_upstream_in_flight", "requests at the targets", func(t *target) int64 { return t.Busy.Load() })
 	const conns = "connections to targets"
-	gauge(`ratelimiter_upstream_connections{state="idle"}`, conns, func(t *target) int64 { return t.idle.Load() })
-	gauge(`ratelimiter_upstream_connections{state="busy"}`, conns, func(t *target) int64 { return t.busy.Load() })
-	gauge(`ratelimiter_upstream_connections{state="connecting"}`, conns, func(t *target) int64 { return t.connecting.Load() })
+	gauge(`ratelimiter_upstream_connections{state="idle"}`, conns, func(t *target) int64 { return t.Idle.Load() })
+	gauge(`ratelimiter_upstream_connections{state="busy"}`, conns, func(t *target) int64 { return t.Busy.Load() })
+	gauge(`ratelimiter_upstream_connections{state="connecting"}`, conns, func(t *target) int64 { return t.Connecting.Load() })
 	set.Counter("ratelimiter_upstream_connections_aged_total", "connections to targets closed after TARGET_CONNECTION_MAX_AGE",
 		func() uint64 { return f.sum(func(c *counts) uint64 { return c.aged.Load() }) })
-	gauge("ratelimiter_upstream_streams", "connections to targets that carry tunnels and streams, or are private to a client that has logged in over them", func(t *target) int64 { return t.streams.Load() })
+	gauge("ratelimiter_upstream_streams", "connections to targets that carry tunnels and streams, or are private to a client that has logged in over them", func(t *target) int64 { return t.Streams.Load() })
 	f.registerGates(set)
-	set.Gauges("ratelimiter_upstream_up", "1 for a target that can be reached", f.targetGauges(func(spec *Target) float64 {
-		if f.up(spec) {
-			return 1
-		}
-		return 0
-	}))
+	f.Targets.Register(set)
 	for k := exchange.FaultNone + 1; int(k) < exchange.Faults; k++ {
 		set.Counter("ratelimiter_upstream_errors_total"+metric.Labels("kind", k.String()), "requests that a target did not answer",
 			func() uint64 { return f.sum(func(c *counts) uint64 { return c.faults[k].Load() }) })
 	}
 	set.Counter("ratelimiter_upstream_retries_total", "requests sent once more on a fresh connection",
 		func() uint64 { return f.sum(func(c *counts) uint64 { return c.retries.Load() }) })
-}
-
-// targetGauges yields one number for each target.
-func (f *Front) targetGauges(of func(*Target) float64) iter.Seq2[string, float64] {
-	return func(yield func(string, float64) bool) {
-		for _, spec := range f.targetList() {
-			if !yield(f.targetLabels(spec), of(spec)) {
-				return
-			}
-		}
-	}
-}
-
-// targetLabels are the labels of a target, followed by more pairs.
-func (f *Front) targetLabels(spec *Target, more ...string) string {
-	if !f.cfg.NameTargets {
-		return metric.Labels(append([]string{"target", strconv.Itoa(f.number(spec))}, more...)...)
-	}
-	return metric.Labels(append([]string{"target", spec.URL, "address", spec.Addr}, more...)...)
 }
 
 func (f *Front) responses() iter.Seq2[string, uint64] {

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"weir/proxy/roster"
 )
 
 // The duties of an HTTP/1.1 intermediary (RFC 9110, 9112, 6585, 7239) and
@@ -128,7 +130,7 @@ func TestDuties(t *testing.T) {
 func TestLoop(t *testing.T) {
 	// A circle in earnest: the proxy is its own target.
 	r := start(t, "http://127.0.0.1:1")
-	r.SetTargets([]*Target{{URL: "http://" + r.Addr().String(), Addr: r.Addr().String(), Host: "x"}})
+	r.Targets.Set([]*roster.Target{{URL: "http://" + r.Addr().String(), Addr: r.Addr().String(), Host: "x"}})
 	if body := r.dial().Ask(get, 508); body != `{"error":"the request has passed this proxy before"}`+"\n" {
 		t.Errorf("answered %q", body)
 	}

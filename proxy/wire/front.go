@@ -23,6 +23,7 @@ import (
 	"weir/proxy/exchange"
 	"weir/proxy/gate"
 	"weir/proxy/refusal"
+	"weir/proxy/roster"
 	"weir/proxy/route"
 	"weir/proxy/session"
 	"weir/proxy/store"
@@ -45,17 +46,14 @@ type Config struct {
 	Loop    loop.Config
 	Session session.Settings
 
-	Targets          []*Target
+	Targets          []*roster.Target
+	Roster           roster.Config // of how they are looked up, checked and told; Start fills in Loops and Log
 	Balance          upstream.Balance
 	TargetConnsMax   int     // connections to each target, all loops together, at least one a loop
 	StreamShare      float64 // of TargetConnsMax, that tunnels and streams may take
 	Gate             Gating
 	TargetIdle       time.Duration // how long an idle one is kept
 	TargetAge        time.Duration // after which, or up to a quarter earlier, one is not used again; 0: any
-	CheckPath        string        // of active checks of the targets; empty: none
-	CheckInterval    time.Duration // between two of them
-	LookupInterval   time.Duration // between two lookups of the targets' names; 0: each connect looks up
-	Lookup           LookupFunc    // nil: the system's
 	MemoryBudget     int64         // bytes from which on requests are shed; 0: never
 	DrainTimeout     time.Duration
 	Policy           func() *decide.Policy
@@ -65,8 +63,6 @@ type Config struct {
 	Own              func(f *Front) *service.Endpoints // makes what answers the proxy's own endpoints
 	Log              *slog.Logger                      // of the limiter's refusals
 	GateLog          *slog.Logger                      // of targets that become slow; not nil with a gate
-	NameTargets      bool                              // metrics and health call targets by their addresses, not by numbers: not everybody reads them
-	Reachable        func(bool)                        // told once a second whether any target can be reached; may be nil
 	DecisionsPerLoop int                               // decisions of each kind remembered for GET /config/decisions; 0: 4096
 	WaitersPerLoop   int                               // requests that wait for a connection to one target; beyond: 503; 0: 4096
 }
@@ -75,28 +71,22 @@ type Config struct {
 //
 // Safe for concurrent use: what it holds is immutable or owned by loops.
 type Front struct {
-	Tally *tally.Tally // of what is decided by rule
+	Tally   *tally.Tally // of what is decided by rule
+	Targets *roster.List
 
 	cfg   Config
 	group *loop.Group
 	lns   []*loop.Listener // the first has the proxy's address
 	desk  *service.Desk
-	sides []*side
+	sides loops
 
 	background sync.WaitGroup
 	stop       chan struct{}
 	began      time.Time
-	checks     checks
 	memory     memory
 	disbelief  disbelief
 	seed       maphash.Seed // of the hashes by which those who wait are told apart
 	classes    classNames
-
-	mu       sync.Mutex      // guards what follows, and has changes to it one at a time
-	declared []*Target       // as the settings or POST /config/targets have them
-	specs    []*Target       // as requests are sent to
-	numbers  map[*Target]int // of specs; replaced, never changed
-	names    *names
 }
 
 // steady is now on a clock that is never set: it began with the wall clock's time and
@@ -111,12 +101,13 @@ func Start(cfg Config) (*Front, error) {
 		return nil, err
 	}
 	f := &Front{Tally: tally.New(cfg.Policy, cfg.Log), cfg: cfg, group: g, stop: make(chan struct{}), began: time.Now(), seed: maphash.MakeSeed(),
-		checks: checks{path: cfg.CheckPath, interval: cfg.CheckInterval}, memory: memory{budget: cfg.MemoryBudget},
-		names: newNames(cfg.Lookup, cfg.LookupInterval)}
+		memory: memory{budget: cfg.MemoryBudget}}
 	for i, l := range g.Loops() {
 		f.sides = append(f.sides, newSide(f, l, portion(cfg.TargetConnsMax, len(g.Loops()), i)))
 	}
-	f.SetTargets(cfg.Targets)
+	cfg.Roster.Loops, cfg.Roster.Log = f.sides, cfg.Log
+	f.Targets = roster.New(cfg.Roster)
+	f.Targets.Set(cfg.Targets)
 	f.desk = service.NewDesk(cfg.Own(f), ownWorkers, ownWaitingMax)
 	if len(cfg.Sockets) == 0 {
 		ln, err := net.Listen("tcp", cfg.Addr)
@@ -131,14 +122,8 @@ func Start(cfg Config) (*Front, error) {
 		f.lns = append(f.lns, f.listen(ln))
 	}
 	f.background.Go(f.housekeeping)
-	f.background.Go(f.probing)
+	f.background.Go(func() { f.Targets.Run(f.stop) })
 	f.background.Go(func() { f.memory.watch(f.stop) })
-	if cfg.CheckPath != "" {
-		f.background.Go(f.checking)
-	}
-	if cfg.LookupInterval > 0 {
-		f.background.Go(f.looking)
-	}
 	return f, nil
 }
 
@@ -198,7 +183,7 @@ func (f *Front) housekeeping() {
 	defer tick.Stop()
 	rules := f.Tally.NewHousekeeper()
 	var gates gateWatch
-	var targets targetWatch
+	var targets roster.Watch
 	for {
 		select {
 		case <-f.stop:
@@ -207,7 +192,7 @@ func (f *Front) housekeeping() {
 		case now := <-tick.C:
 			rules.Keep(now)
 			f.disbelief.warn(now, f.cfg.Log)
-			targets.watch(now, f)
+			targets.Look(now, f.Targets)
 			gates.watch(now, f)
 		}
 	}
@@ -255,10 +240,10 @@ type side struct {
 	loop      *loop.Loop
 	env       session.Env
 	targets   *upstream.Group[*target]
-	line      *upstream.Line[*client]             // for a place at any of them
-	lineLooks bool                                // lineAlarm is set
-	lineAlarm *loop.Alarm                         // made when somebody waits
-	seen      atomic.Pointer[map[*Target]*target] // those of targets, for others
+	line      *upstream.Line[*client]                    // for a place at any of them
+	lineLooks bool                                       // lineAlarm is set
+	lineAlarm *loop.Alarm                                // made when somebody waits
+	seen      atomic.Pointer[map[*roster.Target]*target] // those of targets, for others
 	draining  bool
 	tally     *tally.Book
 	counts    *counts

@@ -10,6 +10,7 @@ import (
 	"weir/internal/testkit"
 	"weir/proxy/exchange"
 	"weir/proxy/gate"
+	"weir/proxy/roster"
 )
 
 // withGate starts a proxy with one loop and gates that let one request in.
@@ -45,9 +46,9 @@ func TestGateSheds(t *testing.T) {
 	if st := r.Gates("", 9).Targets; len(st) != 1 || st[0].Shed != 1 {
 		t.Errorf("the gates are %+v", st)
 	}
-	spec := r.targetList()[0]
-	r.samplesAre("ratelimiter_gate_shed_total"+r.targetLabels(spec, "class", "default"), 1, "ratelimiter_gate_limit"+r.targetLabels(spec), 1,
-		"ratelimiter_gate_limit_min"+r.targetLabels(spec), 1, "ratelimiter_gate_cuts_total"+r.targetLabels(spec, "reason", "latency"), 0,
+	spec := r.Targets.All()[0]
+	r.samplesAre("ratelimiter_gate_shed_total"+r.Targets.Labels(spec, "class", "default"), 1, "ratelimiter_gate_limit"+r.Targets.Labels(spec), 1,
+		"ratelimiter_gate_limit_min"+r.Targets.Labels(spec), 1, "ratelimiter_gate_cuts_total"+r.Targets.Labels(spec, "reason", "latency"), 0,
 		`ratelimiter_requests_total{decision="forwarded"}`, 2, `ratelimiter_upstream_errors_total{kind="gate"}`, 1)
 	held.Close()
 	r.client.CloseIdleConnections()
@@ -124,9 +125,9 @@ func TestGateBeginsWithTheFirstRequest(t *testing.T) {
 	idle, busy := newTarget(t, echoes), newTarget(t, echoes)
 	tweak := func(c *Config) { c.Gate = Gating{Mode: gate.On, Wait: time.Second, Min: 2} }
 	r := startWith(t, tweak, busy.url(), "EVENT_LOOPS", "1")
-	r.SetTargets([]*Target{r.targetList()[0], {URL: idle.url(), Addr: idle.addr, Host: idle.addr}})
+	r.Targets.Set([]*roster.Target{r.Targets.All()[0], {URL: idle.url(), Addr: idle.addr, Host: idle.addr}})
 	gates := func() (n int) {
-		r.onLoops(func(s *side, _ time.Time) {
+		r.sides.each(func(s *side, _ time.Time) {
 			for _, at := range s.targets.Targets() {
 				if at.Value.gate != nil {
 					n++
@@ -154,7 +155,7 @@ func TestGateWaitsWithoutConnectionTimeout(t *testing.T) {
 	held.Send(request("/held"))
 	b.next(t)
 	waits := r.lineUp(1, get)
-	r.onLoops(func(s *side, now time.Time) {
+	r.sides.each(func(s *side, now time.Time) {
 		s.loop.Each(func(_ *loop.Conn, h loop.Handler) {
 			if c, ok := h.(*client); ok && c.gateBy && c.s.Deadline().Before(now.Add(30*time.Minute)) {
 				t.Errorf("who waits for a place has only %v", c.s.Deadline().Sub(now))

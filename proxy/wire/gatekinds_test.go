@@ -17,7 +17,7 @@ func newGated(least, most int, slo time.Duration) (*Front, *target) {
 	f.cfg.Gate = Gating{Mode: gate.Shadow, Min: least, Max: most, SLO: slo}
 	s := f.sides[0]
 	s.connsPerTarget = most
-	t := (*s.seen.Load())[f.specs[0]]
+	t := (*s.seen.Load())[f.Targets.All()[0]]
 	t.pool = upstream.NewPool[*upstreamConn, *client](most, most, most)
 	t.begin()
 	return f, t

@@ -12,8 +12,8 @@ func (f *Front) registerGates(set *metric.Set) {
 	}
 	gauge := func(name, help string, of func(g *gateSum) float64) {
 		set.Gauges(name, help, func(yield func(string, float64) bool) {
-			for _, spec := range f.targetList() {
-				if g := f.gateSum(spec); !yield(f.targetLabels(spec), of(&g)) {
+			for _, spec := range f.Targets.All() {
+				if g := f.gateSum(spec); !yield(f.Targets.Labels(spec), of(&g)) {
 					return
 				}
 			}
@@ -28,23 +28,23 @@ func (f *Front) registerGates(set *metric.Set) {
 	set.Counter("ratelimiter_gate_would_wait_total", "requests that GATE=shadow would have had wait", func() uint64 { return f.sum(func(c *counts) uint64 { return c.gateWould.Load() }) })
 	set.Counters("ratelimiter_gate_shed_total", "requests that waited for a place at a target in vain, by priority class", func(yield func(string, uint64) bool) {
 		classes := f.classes.list()
-		for _, spec := range f.targetList() {
+		for _, spec := range f.Targets.All() {
 			for class, name := range classes {
 				n := uint64(0)
-				for t := range f.each(spec) {
+				for t := range f.sides.of(spec) {
 					n += t.shed[class].Load()
 				}
-				if (n > 0 || class == classDefault) && !yield(f.targetLabels(spec, "class", name), n) {
+				if (n > 0 || class == classDefault) && !yield(f.Targets.Labels(spec, "class", name), n) {
 					return
 				}
 			}
 		}
 	})
 	set.Counters("ratelimiter_gate_cuts_total", "falls of a limit: because requests waited in the target, or because it refused them", func(yield func(string, uint64) bool) {
-		for _, spec := range f.targetList() {
+		for _, spec := range f.Targets.All() {
 			g := f.gateSum(spec)
 			for why, n := range g.cuts {
-				if !yield(f.targetLabels(spec, "reason", gate.Reason(why).String()), n) {
+				if !yield(f.Targets.Labels(spec, "reason", gate.Reason(why).String()), n) {
 					return
 				}
 			}

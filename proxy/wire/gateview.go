@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"weir/proxy/gate"
+	"weir/proxy/roster"
 )
 
 // A gateView is what others see of a loop's gate.
@@ -52,8 +53,8 @@ type gateSum struct {
 }
 
 // gateSum adds up what the loops' gates of one target know.
-func (f *Front) gateSum(spec *Target) (g gateSum) {
-	for t := range f.each(spec) {
+func (f *Front) gateSum(spec *roster.Target) (g gateSum) {
+	for t := range f.sides.of(spec) {
 		g.inFlight += t.short.Load()
 		g.waiting += t.waiting.Load()
 		for class := range t.shed {
@@ -125,12 +126,12 @@ func (f *Front) Gates(target string, limit int) GateReport {
 		return r
 	}
 	type one struct {
-		spec *Target
+		spec *roster.Target
 		sum  gateSum
 	}
 	var found []one
-	for _, spec := range f.targetList() {
-		if target == "" || target == spec.URL || target == spec.Addr || target == strconv.Itoa(f.number(spec)) {
+	for _, spec := range f.Targets.All() {
+		if target == "" || target == spec.URL || target == spec.Addr || target == strconv.Itoa(f.Targets.Number(spec)) {
 			found = append(found, one{spec, f.gateSum(spec)})
 		}
 	}
@@ -142,14 +143,14 @@ func (f *Front) Gates(target string, limit int) GateReport {
 	return r
 }
 
-func (f *Front) gateStatus(spec *Target, g *gateSum) GateStatus {
-	st := GateStatus{Number: f.number(spec), URL: spec.URL, Address: spec.Addr, Limit: g.limit, LimitMin: g.least,
+func (f *Front) gateStatus(spec *roster.Target, g *gateSum) GateStatus {
+	st := GateStatus{Number: f.Targets.Number(spec), URL: spec.URL, Address: spec.Addr, Limit: g.limit, LimitMin: g.least,
 		InFlight: g.inFlight, Waiting: g.waiting, Shed: g.shed, Baseline: g.baseline.Seconds(), Median: g.median.Seconds(), Share: g.waits,
 		Cuts: map[string]uint64{}, Last: []GateCut{}}
 	for why, n := range g.cuts {
 		st.Cuts[gate.Reason(why).String()] = n
 	}
-	for t := range f.each(spec) {
+	for t := range f.sides.of(spec) {
 		if last := t.view.last.Load(); last != nil {
 			for _, c := range *last {
 				st.Last = append(st.Last, cutOf(&c))

@@ -7,20 +7,21 @@ import (
 	"time"
 
 	"weir/proxy/gate"
+	"weir/proxy/roster"
 )
 
 // crowd is a front with n targets, which never ran, on two loops.
 func crowd(n int) *Front {
-	f := &Front{numbers: make(map[*Target]int), cfg: Config{Gate: Gating{Mode: gate.On, Wait: 50 * time.Millisecond, Min: 2}}}
+	f := &Front{Targets: roster.New(roster.Config{Loops: loops(nil)}), cfg: Config{Gate: Gating{Mode: gate.On, Wait: 50 * time.Millisecond, Min: 2}}}
+	var specs []*roster.Target
 	for i := range n {
-		spec := &Target{URL: fmt.Sprintf("http://name%d:80", i/2), Addr: fmt.Sprintf("10.0.%d.%d:80", i/256, i%256)}
-		f.specs = append(f.specs, spec)
-		f.numbers[spec] = i + 1
+		specs = append(specs, &roster.Target{URL: fmt.Sprintf("http://name%d:80", i/2), Addr: fmt.Sprintf("10.0.%d.%d:80", i/256, i%256)})
 	}
+	f.Targets.Set(specs)
 	for range 2 {
 		s := &side{front: f, connsPerTarget: 100}
-		seen := make(map[*Target]*target)
-		for _, spec := range f.specs {
+		seen := make(map[*roster.Target]*target)
+		for _, spec := range specs {
 			seen[spec] = &target{side: s, spec: spec}
 		}
 		s.seen.Store(&seen)
@@ -33,8 +34,8 @@ func crowd(n int) *Front {
 // its address or its URL, which several may have.
 func TestGatesOfManyTargets(t *testing.T) {
 	f := crowd(10_000)
-	last := f.specs[9_999]
-	for at := range f.each(last) {
+	last := f.Targets.All()[9_999]
+	for at := range f.sides.of(last) {
 		at.shed[classDefault].Add(3)
 		at.short.Add(5)
 		at.waiting.Add(1)
@@ -50,7 +51,7 @@ func TestGatesOfManyTargets(t *testing.T) {
 		st.Cuts["latency"] != 2 || st.Cuts["errors"] != 0 || len(st.Last) != 2 || st.Last[0].To != 4 {
 		t.Errorf("%+v", st)
 	}
-	for _, asked := range []string{last.Addr, strconv.Itoa(f.number(last))} {
+	for _, asked := range []string{last.Addr, strconv.Itoa(f.Targets.Number(last))} {
 		if r := f.Gates(asked, 100); r.Count != 1 || len(r.Targets) != 1 || r.Targets[0].Address != last.Addr {
 			t.Errorf("%s: %+v", asked, r)
 		}

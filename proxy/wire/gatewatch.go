@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"weir/proxy/gate"
+	"weir/proxy/roster"
 )
 
 const (
@@ -24,7 +25,7 @@ const (
 type gateWatch struct {
 	log     *slog.Logger
 	shadow  bool
-	targets map[*Target]*gateWatched
+	targets map[*roster.Target]*gateWatched
 	lines   int // in this second
 	dropped int
 }
@@ -44,29 +45,29 @@ func (w *gateWatch) watch(now time.Time, f *Front) {
 		return
 	}
 	w.log, w.shadow = f.cfg.GateLog, f.cfg.Gate.Mode == gate.Shadow
-	list := f.targetList()
+	list := f.Targets.All()
 	for _, spec := range list {
 		w.note(now, spec, f.gateSum(spec))
 	}
 	w.flush()
 	if len(w.targets) > len(list) {
-		there := make(map[*Target]bool, len(list))
+		there := make(map[*roster.Target]bool, len(list))
 		for _, spec := range list {
 			there[spec] = true
 		}
-		maps.DeleteFunc(w.targets, func(spec *Target, _ *gateWatched) bool { return !there[spec] })
+		maps.DeleteFunc(w.targets, func(spec *roster.Target, _ *gateWatched) bool { return !there[spec] })
 	}
 }
 
 // note logs what is new of a target. Those that were never asked are not kept.
-func (w *gateWatch) note(now time.Time, spec *Target, g gateSum) {
+func (w *gateWatch) note(now time.Time, spec *roster.Target, g gateSum) {
 	t := w.targets[spec]
 	if t == nil {
 		if g.limit == 0 {
 			return
 		}
 		if w.targets == nil {
-			w.targets = make(map[*Target]*gateWatched)
+			w.targets = make(map[*roster.Target]*gateWatched)
 		}
 		w.targets[spec] = &gateWatched{gateSum: g}
 		return
@@ -92,7 +93,7 @@ func (w *gateWatch) note(now time.Time, spec *Target, g gateSum) {
 }
 
 // slower tells that a target cannot take what it is asked, and why.
-func (w *gateWatch) slower(t *gateWatched, spec *Target, before *gateSum) {
+func (w *gateWatch) slower(t *gateWatched, spec *roster.Target, before *gateSum) {
 	message := "Target cannot take all requests, the rest is shed"
 	switch {
 	case t.cuts[gate.Latency] > before.cuts[gate.Latency]:
@@ -105,7 +106,7 @@ func (w *gateWatch) slower(t *gateWatched, spec *Target, before *gateSum) {
 }
 
 // line logs about a target, unless there was much to be told this second.
-func (w *gateWatch) line(log func(string, ...any), message string, spec *Target, values ...any) {
+func (w *gateWatch) line(log func(string, ...any), message string, spec *roster.Target, values ...any) {
 	if w.lines++; w.lines > gateLinesMax {
 		w.dropped++
 		return

@@ -9,11 +9,12 @@ import (
 
 	"weir/internal/testkit"
 	"weir/proxy/gate"
+	"weir/proxy/roster"
 )
 
 // watched plays seconds of targets and returns what is logged, without what all lines
 // have in common.
-func watched(shadow bool, seconds func(second int, note func(spec *Target, g gateSum)) bool) []string {
+func watched(shadow bool, seconds func(second int, note func(spec *roster.Target, g gateSum)) bool) []string {
 	text := new(testkit.Log)
 	plain := &slog.HandlerOptions{ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
 		if a.Key == slog.TimeKey {
@@ -24,7 +25,7 @@ func watched(shadow bool, seconds func(second int, note func(spec *Target, g gat
 	w := gateWatch{log: slog.New(slog.NewTextHandler(text, plain)), shadow: shadow}
 	for second, more := 0, true; more; second++ {
 		now := time.Unix(int64(1000+second), 0)
-		more = seconds(second, func(spec *Target, g gateSum) { w.note(now, spec, g) })
+		more = seconds(second, func(spec *roster.Target, g gateSum) { w.note(now, spec, g) })
 		w.flush()
 	}
 	return strings.Split(strings.TrimSpace(text.String()), "\n")
@@ -34,8 +35,8 @@ func watched(shadow bool, seconds func(second int, note func(spec *Target, g gat
 // however many cuts there are.
 func TestGateWatch(t *testing.T) {
 	const ms = time.Millisecond
-	spec := &Target{URL: "http://a:80", Addr: "a:80"}
-	other := &Target{URL: "http://b:80", Addr: "10.0.0.2:80"}
+	spec := &roster.Target{URL: "http://a:80", Addr: "a:80"}
+	other := &roster.Target{URL: "http://b:80", Addr: "10.0.0.2:80"}
 	usual := gateSum{limit: 31, least: 4, inFlight: 8, baseline: 9 * ms, median: 9*ms + 123456}
 	cut := func(g gateSum, limit int, latency, errors, shed uint64) gateSum {
 		g.limit, g.median, g.cuts, g.shed = limit, 48*ms+321000, [gate.Reasons]uint64{latency, errors}, shed
@@ -48,7 +49,7 @@ func TestGateWatch(t *testing.T) {
 	for _, test := range []struct {
 		name   string
 		shadow bool
-		spec   *Target
+		spec   *roster.Target
 		play   []gateSum // the last for ten seconds
 		want   []string
 	}{
@@ -84,7 +85,7 @@ func TestGateWatch(t *testing.T) {
 			if test.spec != nil {
 				about = test.spec
 			}
-			got := watched(test.shadow, func(second int, note func(*Target, gateSum)) bool {
+			got := watched(test.shadow, func(second int, note func(*roster.Target, gateSum)) bool {
 				note(about, test.play[min(second, len(test.play)-1)])
 				return second < len(test.play)+8
 			})
@@ -101,11 +102,11 @@ func TestGateWatch(t *testing.T) {
 
 // However many targets become slow at once, there are few lines a second.
 func TestGateWatchIsBounded(t *testing.T) {
-	var specs []*Target
+	var specs []*roster.Target
 	for i := range 10_000 {
-		specs = append(specs, &Target{URL: fmt.Sprintf("http://t%d:80", i), Addr: fmt.Sprintf("t%d:80", i)})
+		specs = append(specs, &roster.Target{URL: fmt.Sprintf("http://t%d:80", i), Addr: fmt.Sprintf("t%d:80", i)})
 	}
-	got := watched(false, func(second int, note func(*Target, gateSum)) bool {
+	got := watched(false, func(second int, note func(*roster.Target, gateSum)) bool {
 		for _, spec := range specs {
 			note(spec, gateSum{limit: 10 - second, cuts: [gate.Reasons]uint64{uint64(second)}})
 		}

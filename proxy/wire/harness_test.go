@@ -15,6 +15,7 @@ import (
 	"weir/internal/testkit"
 	"weir/proxy/admin"
 	"weir/proxy/config"
+	"weir/proxy/roster"
 	"weir/proxy/store/simredis"
 )
 
@@ -77,11 +78,10 @@ func startWith(t *testing.T, tweak func(c *Config), targets string, env ...strin
 		Addr: "127.0.0.1:0", Loop: loops, Session: c.Session(),
 		Targets: targetsOf(c.Targets), Balance: c.Balance, TargetConnsMax: c.TargetConnsMax, StreamShare: c.StreamShare,
 		TargetIdle: c.TargetIdle, TargetAge: c.TargetAge,
-		CheckPath: c.Edge.HealthPath, CheckInterval: c.Edge.HealthInterval,
-		LookupInterval: c.Edge.LookupInterval,
-		DrainTimeout:   c.DrainTimeout, Policy: admin.NewPolicies(r.limits, r.rules).Policy, Store: local,
+		Roster:       roster.Config{CheckPath: c.Edge.HealthPath, CheckInterval: c.Edge.HealthInterval, LookupInterval: c.Edge.LookupInterval, Named: true},
+		DrainTimeout: c.DrainTimeout, Policy: admin.NewPolicies(r.limits, r.rules).Policy, Store: local,
 		Gate: Gating(c.Gate),
-		Own:  r.own, Log: r.env.Logger("RateLimiter"), GateLog: r.env.Logger("Gate"), DecisionsPerLoop: 64, NameTargets: true,
+		Own:  r.own, Log: r.env.Logger("RateLimiter"), GateLog: r.env.Logger("Gate"), DecisionsPerLoop: 64,
 	}
 	tweak(&cfg)
 	if r.Front, err = Start(cfg); err != nil {
@@ -101,9 +101,9 @@ func startWith(t *testing.T, tweak func(c *Config), targets string, env ...strin
 }
 
 // targetsOf are the settings' targets, without TLS.
-func targetsOf(list []config.Target) (targets []*Target) {
+func targetsOf(list []config.Target) (targets []*roster.Target) {
 	for _, t := range list {
-		targets = append(targets, &Target{URL: t.URL, Addr: t.Addr, Host: t.Host})
+		targets = append(targets, &roster.Target{URL: t.URL, Addr: t.Addr, Host: t.Host})
 	}
 	return targets
 }

@@ -11,7 +11,7 @@ import (
 func (f *Front) Top(id string) (busiest, refused sketch.View) {
 	type views struct{ busiest, refused sketch.View }
 	found := make(chan views, len(f.sides))
-	f.onLoops(func(s *side, now time.Time) {
+	f.sides.each(func(s *side, now time.Time) {
 		var v views
 		v.busiest, v.refused = s.tally.Keys(now, id)
 		found <- v

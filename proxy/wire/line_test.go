@@ -12,6 +12,7 @@ import (
 	"weir/internal/loop/looptest"
 	"weir/internal/testkit"
 	"weir/proxy/gate"
+	"weir/proxy/roster"
 )
 
 // gated has one place at each target, for which requests wait for long.
@@ -50,7 +51,7 @@ func TestLineIsForAnyTarget(t *testing.T) {
 func TestLineOutlivesTargets(t *testing.T) {
 	for name, end := range map[string]func(r *rig, dead, other *member){
 		"dies":   func(_ *rig, dead, _ *member) { dead.crash() },
-		"leaves": func(r *rig, _, other *member) { r.SetTargets([]*Target{other.spec()}) },
+		"leaves": func(r *rig, _, other *member) { r.Targets.Set([]*roster.Target{other.spec()}) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			a, b := newMember(t, "a"), newMember(t, "b")
@@ -102,7 +103,7 @@ func TestLineRanks(t *testing.T) {
 func TestGateWaitIsForAllTries(t *testing.T) {
 	r, _, _ := withGate(t, gate.On, time.Hour)
 	waits := r.lineUp(1, get)
-	r.onLoops(func(s *side, now time.Time) {
+	r.sides.each(func(s *side, now time.Time) {
 		later := now.Add(31 * time.Hour) // longer than a crowd makes anybody wait
 		s.loop.Each(func(_ *loop.Conn, h loop.Handler) {
 			if c, ok := h.(*client); ok && c.gateBy {
@@ -121,7 +122,7 @@ func TestGateInFlightWithoutStreams(t *testing.T) {
 	addr, end := looptest.FullListener(t)
 	r := startWith(t, gated, "http://"+addr, "EVENT_LOOPS", "1", "TARGET_CONNECT_TIMEOUT", "10m", "TARGET_TIMEOUT", "10m", "TARGET_WAIT_TIMEOUT", "10m")
 	r.lineUp(0, "GET / HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n")
-	r.samplesAre("ratelimiter_upstream_streams", 1, "ratelimiter_gate_in_flight"+r.targetLabels(r.targetList()[0]), 0)
+	r.samplesAre("ratelimiter_upstream_streams", 1, "ratelimiter_gate_in_flight"+r.Targets.Labels(r.Targets.All()[0]), 0)
 	end()
 }
 

@@ -59,7 +59,7 @@ func TestLineIsServedByATargetThatIsBack(t *testing.T) {
 	a, b := newMember(t, "a"), newMember(t, "b")
 	b.health.Store(503)
 	r := startWith(t, gated, a.url()+","+b.url(), "EVENT_LOOPS", "1", "TARGET_HEALTH_PATH", "/health", "TARGET_HEALTH_INTERVAL", "10ms")
-	r.until("b is down", func() bool { return r.Targets()[1].Status == "down" })
+	r.until("b is down", func() bool { return r.Targets.Status()[1].Status == "down" })
 	r.lineUp(0, request("/held"))
 	a.gate.next(t)
 	waits := r.lineUp(1, get)
@@ -74,7 +74,7 @@ func (r *rig) inLine(n int) {
 	r.t.Helper()
 	r.until(fmt.Sprintf("%d requests are in line", n), func() bool {
 		sum := 0
-		r.onLoops(func(s *side, _ time.Time) { sum += s.line.Len() }) // there is one loop
+		r.sides.each(func(s *side, _ time.Time) { sum += s.line.Len() }) // there is one loop
 		return sum == n
 	})
 }
@@ -114,7 +114,7 @@ func TestLineIsKeptWhenTheLimitIsReached(t *testing.T) {
 	for n := 1; n < 5; n++ {
 		waits = append(waits, r.lineUp(n, request("/held")))
 	}
-	r.onLoops(func(s *side, now time.Time) {
+	r.sides.each(func(s *side, now time.Time) {
 		at := s.targets.Targets()[0].Value
 		at.gate = gate.New(gate.Config{Min: 2, Max: 2})
 		at.pool.SetLimit(2)

@@ -16,6 +16,7 @@ import (
 	"testing"
 
 	"weir/internal/testkit"
+	"weir/proxy/roster"
 )
 
 // instances starts targets on addresses of the loopback network, all on one port.
@@ -33,9 +34,9 @@ func instances(t *testing.T, ips ...string) (all map[string]*member, port string
 
 // startNamed runs a proxy over one loop whose target is http://svc.test:port, and
 // which looks it up all the time.
-func startNamed(t *testing.T, port string, lookup LookupFunc, env ...string) *rig {
+func startNamed(t *testing.T, port string, lookup roster.LookupFunc, env ...string) *rig {
 	t.Helper()
-	return startWith(t, func(c *Config) { c.Lookup = lookup }, "http://svc.test:"+port,
+	return startWith(t, func(c *Config) { c.Roster.Lookup = lookup }, "http://svc.test:"+port,
 		append(env, "EVENT_LOOPS", "1", "TARGET_BALANCE", "round_robin", "TARGET_DNS_INTERVAL", "2ms")...)
 }
 
@@ -48,7 +49,7 @@ func (r *rig) addressed(port string, ips ...string) {
 	}
 	r.until(fmt.Sprintf("the targets are %v", want), func() bool {
 		var got []string
-		for _, st := range r.Targets() {
+		for _, st := range r.Targets.Status() {
 			if st.URL != "http://svc.test:"+port {
 				r.t.Errorf("a target has URL %s", st.URL)
 			}
@@ -82,7 +83,7 @@ func TestEachAddressIsATarget(t *testing.T) {
 	for range 6 {
 		conn.Ask(get, 200)
 	}
-	for _, st := range r.Targets() {
+	for _, st := range r.Targets.Status() {
 		if want := map[bool]string{true: "down", false: "up"}[strings.HasPrefix(st.Address, "127.0.0.3:")]; st.Status != want {
 			t.Errorf("%s is %s, want %s", st.Address, st.Status, want)
 		}
@@ -203,7 +204,7 @@ func TestLookupAtOnce(t *testing.T) {
 		return []netip.Addr{netip.MustParseAddr(addrs[host])}, nil
 	}, "TARGET_DNS_INTERVAL", "1h")
 	r.addressed(port, "127.0.0.2")
-	r.SetTargets([]*Target{{URL: "http://svc.test:" + port, Addr: "other.test:" + port, Host: "x"}})
+	r.Targets.Set([]*roster.Target{{URL: "http://svc.test:" + port, Addr: "other.test:" + port, Host: "x"}})
 	r.addressed(port, "127.0.0.3")
 }
 
@@ -218,13 +219,16 @@ func TestListChangesWhileLookupsFail(t *testing.T) {
 	dns.say(codeServerFail, "")
 	const failed = `ratelimiter_upstream_lookups_total{result="failed"}`
 	r.until("lookups fail", func() bool { return r.samples()[failed] >= 3 })
-	r.SetTargets([]*Target{{URL: "http://svc.test:" + port, Addr: "svc.test:" + port, Host: "svc.test"}})
+	r.Targets.Set([]*roster.Target{{URL: "http://svc.test:" + port, Addr: "svc.test:" + port, Host: "svc.test"}})
 	r.addressed(port, "127.0.0.2")
 	r.dial().Ask(get, 200)
 	if opened := all["127.0.0.2"].opened.Load(); opened != 1 {
 		t.Errorf("two requests were sent over %d connections", opened)
 	}
 }
+
+// addressesMax is how many addresses of a name are used.
+const addressesMax = 128
 
 // A name has at most so many addresses.
 func TestTooManyAddresses(t *testing.T) {
@@ -242,11 +246,11 @@ func TestTooManyAddresses(t *testing.T) {
 		}
 		return many[:addressesMax], nil
 	})
-	r.until("there are as many as allowed", func() bool { return len(r.Targets()) == addressesMax })
+	r.until("there are as many as allowed", func() bool { return len(r.Targets.Status()) == addressesMax })
 	r.samplesAre("ratelimiter_upstream_addresses_refused_total", 0)
 	all.Store(true)
 	r.until("some are refused", func() bool { return r.samples()["ratelimiter_upstream_addresses_refused_total"] >= 4 })
-	if n := len(r.Targets()); n != addressesMax {
+	if n := len(r.Targets.Status()); n != addressesMax {
 		t.Errorf("%d targets", n)
 	}
 	if n := strings.Count(r.log.String(), "too many addresses"); n != 1 {
@@ -271,36 +275,14 @@ func TestAddressProvesItsName(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			dns := newNameServer(t, name, "127.0.0.1")
 			r := startWith(t, func(c *Config) {
-				c.Lookup = dns.lookup
+				c.Roster.Lookup = dns.lookup
 				c.Targets[0].Secure = &tls.Config{RootCAs: trusted, ServerName: name}
 			}, "https://"+name+":"+port, "EVENT_LOOPS", "1", "TARGET_DNS_INTERVAL", "2ms")
-			r.until("the name is found", func() bool { return r.Targets()[0].Address == "127.0.0.1:"+port })
+			r.until("the name is found", func() bool { return r.Targets.Status()[0].Address == "127.0.0.1:"+port })
 			r.dial().Ask(get, want)
 			if asked.Load() != name {
 				t.Errorf("asked for the certificate of %v", asked.Load())
 			}
 		})
-	}
-}
-
-// What is an address, or this machine, is never looked up.
-func TestHostOf(t *testing.T) {
-	for addr, want := range map[string]string{
-		"10.0.0.1:80": "", "[fd00::1]:80": "", "[fe80::1%eth0]:80": "", "localhost:80": "", "a.localhost:80": "",
-		"svc:80": "svc", "svc.example.com:80": "svc.example.com", "localhost.example.com:80": "localhost.example.com",
-	} {
-		if host, port := (&Target{Addr: addr}).hostOf(); host != want || port != "80" {
-			t.Errorf("%s: %q %q, want %q", addr, host, port, want)
-		}
-	}
-}
-
-// What both lookups of a name fail with is told once.
-func TestLookupFailureIsToldOnce(t *testing.T) {
-	n := &names{lookup: func(context.Context, string, string) ([]netip.Addr, error) {
-		return nil, &net.DNSError{Err: "no such host", Name: "svc.test"}
-	}}
-	if _, err := n.look(t.Context(), "svc.test"); err == nil || err.Error() != "lookup svc.test: no such host" {
-		t.Errorf("told %q", err)
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"weir/internal/testkit"
+	"weir/proxy/roster"
 )
 
 // nginx starts an nginx with these directives, of all servers and of the one
@@ -100,7 +101,7 @@ func TestCircle(t *testing.T) {
 	for _, name := range []string{"weir", "off"} {
 		r := start(t, "http://127.0.0.1:1", "VIA_NAME", name)
 		addr := r.Addr().String()
-		r.SetTargets([]*Target{{URL: "http://" + addr, Addr: addr, Host: addr}})
+		r.Targets.Set([]*roster.Target{{URL: "http://" + addr, Addr: addr, Host: addr}})
 		if status, _, body := r.do("GET", "/", ""); status != 508 {
 			t.Errorf("VIA_NAME=%s: answered %d %q", name, status, body)
 		}

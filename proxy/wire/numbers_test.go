@@ -5,29 +5,31 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"weir/proxy/roster"
 )
 
 // Where everybody may read metrics and health they tell targets by numbers, which
 // stay with a target as long as it is there.
 func TestTargetsByNumber(t *testing.T) {
-	r := startWith(t, func(c *Config) { c.NameTargets = false }, "http://127.0.0.1:1,http://127.0.0.2:1")
+	r := startWith(t, func(c *Config) { c.Roster.Named = false }, "http://127.0.0.1:1,http://127.0.0.2:1")
 	numbers := func(list ...string) string {
 		t.Helper()
-		targets := make([]*Target, 0, len(list))
+		targets := make([]*roster.Target, 0, len(list))
 		for _, host := range list {
-			targets = append(targets, &Target{URL: "http://" + host + ":1", Addr: host + ":1", Host: host})
+			targets = append(targets, &roster.Target{URL: "http://" + host + ":1", Addr: host + ":1", Host: host})
 		}
 		if len(list) > 0 {
-			r.SetTargets(targets)
+			r.Targets.Set(targets)
 		}
 		var metrics bytes.Buffer
 		r.env.Metrics.Write(&metrics)
-		up := r.TargetsUp()
+		up := r.Targets.Up()
 		if text := metrics.String() + fmt.Sprint(up); strings.Contains(text, "127.0.0.") {
 			t.Errorf("an address is told:\n%s", text)
 		}
 		var told []string
-		for _, s := range r.Targets() {
+		for _, s := range r.Targets.Status() {
 			told = append(told, fmt.Sprintf("%s %d", strings.TrimPrefix(s.URL, "http://127.0.0."), s.Number))
 			if _, known := up[fmt.Sprint(s.Number)]; !known {
 				t.Errorf("health tells %v, not number %d", up, s.Number)

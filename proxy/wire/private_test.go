@@ -7,6 +7,7 @@ import (
 
 	"weir/internal/http1"
 	"weir/internal/testkit"
+	"weir/proxy/roster"
 )
 
 // loginTarget authenticates connections, as servers with NTLM and Negotiate do:
@@ -150,7 +151,7 @@ func TestPrivateConnectionOfFormerTarget(t *testing.T) {
 	r := start(t, old.url(), "EVENT_LOOPS", "1")
 	alice := r.dial()
 	logIn(alice, logins[2].steps, "alice")
-	r.SetTargets([]*Target{{URL: next.url(), Addr: next.addr, Host: next.addr}})
+	r.Targets.Set([]*roster.Target{{URL: next.url(), Addr: next.addr, Host: next.addr}})
 	alice.Ask(get, 401)
 	r.until("the old target is forgotten", func() bool { return old.open() == 0 })
 	if n := next.opened.Load(); n != 1 {

@@ -5,12 +5,13 @@ import (
 	"time"
 
 	"weir/proxy/gate"
+	"weir/proxy/roster"
 )
 
 // A shed is a request that was given up as its target was overloaded.
 type shed struct {
 	at                       time.Time
-	target                   *Target
+	target                   *roster.Target
 	client                   netip.Addr
 	class                    uint8
 	limit, inFlight, waiting int // of the loop

@@ -12,6 +12,7 @@ import (
 	"weir/internal/loop"
 	"weir/proxy/exchange"
 	"weir/proxy/gate"
+	"weir/proxy/roster"
 	"weir/proxy/upstream"
 )
 
@@ -20,17 +21,12 @@ import (
 // Owned by its loop; the numbers are atomic and read by whoever asks.
 type target struct {
 	side *side
-	spec *Target
+	spec *roster.Target
 	at   *upstream.Target[*target] // in the loop's group
 	pool *upstream.Pool[*upstreamConn, *client]
 
-	idle, busy, connecting, inFlight, streams, short atomic.Int64
-
-	status    atomic.Int64 // an upstream.Status
-	ejections atomic.Int64
-	failed    atomic.Bool // the last connect did
-	failures  atomic.Int64
-	cause     atomic.Pointer[failure] // the last, or one like it of this second; nil: there was none
+	roster.View
+	short atomic.Int64
 
 	gate    *gate.Gate // nil: there is none
 	view    gateView
@@ -60,7 +56,7 @@ func (t *target) dialled(now time.Time, mark upstream.Mark, conn *loop.Conn, err
 		t.dialFailed(now, mark, err)
 		return nil
 	}
-	t.failed.Store(false)
+	t.Failed.Store(false)
 	t.at.Connected(now)
 	u := &upstreamConn{target: t, conn: conn, endBy: t.side.endOf(now)}
 	if w := t.pool.Dialled(u); w != nil {
@@ -80,8 +76,8 @@ func (t *target) dialled(now time.Time, mark upstream.Mark, conn *loop.Conn, err
 func (t *target) dialFailed(now time.Time, mark upstream.Mark, err error) {
 	why := dialFault(err)
 	if why != exchange.FaultBusy {
-		t.failed.Store(true)
-		t.fail(now, causeOf(err))
+		t.Failed.Store(true)
+		t.Fail(now, roster.Cause(err))
 		t.at.ConnectFailed(now, mark)
 	}
 	w, again := t.pool.DialFailed()
@@ -116,22 +112,37 @@ func (t *target) answered(now time.Time, mark upstream.Mark, status int, fault e
 	before := t.at.Ejections()
 	t.at.Answered(now, mark, status)
 	if t.at.Ejections() != before {
-		t.fail(now, answerCause(status, fault))
+		t.Fail(now, answerCause(status, fault))
 	}
-	publish(&t.status, int64(t.at.Status(now)))
+	publish(&t.Status, int64(t.at.Status(now)))
 }
 
 // note publishes the pool's numbers.
 func (t *target) note(now time.Time) {
 	t.spend(now)
-	publish(&t.idle, int64(t.pool.Idle()))
-	publish(&t.busy, int64(t.pool.Busy()))
-	publish(&t.connecting, int64(t.pool.Connecting()))
-	publish(&t.inFlight, int64(t.pool.InFlight())+t.waiting.Load())
-	publish(&t.streams, int64(t.pool.Streams()))
+	publish(&t.Idle, int64(t.pool.Idle()))
+	publish(&t.Busy, int64(t.pool.Busy()))
+	publish(&t.Connecting, int64(t.pool.Connecting()))
+	publish(&t.InFlight, int64(t.pool.InFlight())+t.waiting.Load())
+	publish(&t.Streams, int64(t.pool.Streams()))
 	publish(&t.short, int64(t.pool.Short()))
-	publish(&t.status, int64(t.at.Status(now)))
-	publish(&t.ejections, int64(t.at.Ejections()))
+	publish(&t.Status, int64(t.at.Status(now)))
+	publish(&t.Ejections, int64(t.at.Ejections()))
+}
+
+// answerCause says why an answer speaks against the target.
+func answerCause(status int, fault exchange.Fault) string {
+	switch fault {
+	case exchange.FaultNone:
+		return roster.Answered(status)
+	case exchange.FaultTimeout:
+		return "no answer in time"
+	case exchange.FaultClosed:
+		return "the connection ended before the answer"
+	case exchange.FaultGarbled:
+		return "the answer is not HTTP as it should be"
+	}
+	return fault.String()
 }
 
 // publish stores n if it is news: most numbers stay as they are, and a load costs next to

@@ -6,6 +6,8 @@ import (
 	"net"
 	"sync/atomic"
 	"testing"
+
+	"weir/proxy/roster"
 )
 
 // pair starts two targets and a proxy before them, over one loop.
@@ -50,12 +52,12 @@ func TestOneOfTwoTargetsIsDown(t *testing.T) {
 		}
 	}
 	s := r.samples()
-	ejections := r.Targets()[0].Ejections
+	ejections := r.Targets.Status()[0].Ejections
 	if retries := s["ratelimiter_upstream_retries_total"]; retries == 0 || retries > 3 || retries != float64(ejections) {
 		t.Errorf("%v of 6 requests were sent elsewhere, of a target ejected %d times", retries, ejections)
 	}
 	r.samplesAre("ratelimiter_store_decisions_total", 6, `ratelimiter_requests_total{decision="forwarded"}`, 6)
-	if up := r.TargetsUp(); up[one.addr] || !up[two.addr] {
+	if up := r.Targets.Up(); up[one.addr] || !up[two.addr] {
 		t.Errorf("targets up: %v", up)
 	}
 	one.start()
@@ -92,12 +94,12 @@ func TestReachable(t *testing.T) {
 	var reachable atomic.Bool
 	reachable.Store(true)
 	one, two := newTarget(t, echoes), newTarget(t, echoes)
-	r := startWith(t, func(c *Config) { c.Reachable = reachable.Store }, one.url()+","+two.url(), "EVENT_LOOPS", "1")
+	r := startWith(t, func(c *Config) { c.Roster.Reachable = reachable.Store }, one.url()+","+two.url(), "EVENT_LOOPS", "1")
 	one.kill()
 	two.kill()
 	r.dial().Ask(get, 503)
 	r.until("no target can be reached", func() bool { return !reachable.Load() })
-	if up := r.TargetsUp(); up[one.addr] || up[two.addr] {
+	if up := r.Targets.Up(); up[one.addr] || up[two.addr] {
 		t.Errorf("targets up: %v", up)
 	}
 	two.start()
@@ -121,7 +123,7 @@ func TestProbesRunAtTheSameTime(t *testing.T) {
 			t.Cleanup(func() { ln.Close() })
 			go countOpen(ln, &open)
 			addr := ln.Addr().String()
-			c.Targets = append(c.Targets, &Target{URL: "https://" + addr, Addr: addr, Host: addr, Secure: &tls.Config{InsecureSkipVerify: true}})
+			c.Targets = append(c.Targets, &roster.Target{URL: "https://" + addr, Addr: addr, Host: addr, Secure: &tls.Config{InsecureSkipVerify: true}})
 		}
 	}, "http://127.0.0.1:1", "EVENT_LOOPS", "1", "TARGET_CONNECT_TIMEOUT", "200ms")
 	r.dial().Ask(get, 503) // has tried all of them

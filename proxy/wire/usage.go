@@ -25,7 +25,7 @@ func (t *target) spend(now time.Time) {
 
 // used is how much of the target is used, by the numbers that were published last.
 func (t *target) used() traffic.Use {
-	streams, limit := t.streams.Load(), int64(t.view.limit.Load())
+	streams, limit := t.Streams.Load(), int64(t.view.limit.Load())
 	u := traffic.Use{Taken: uint64(t.short.Load() + upstream.StreamPlaces(streams, limit)), Places: uint64(limit)}
 	if u.Taken >= u.Places && limit < int64(t.side.connsPerTarget) && t.side.front.cfg.Gate.Mode == gate.On { // see binds
 		u.Bound = u.Places
@@ -41,11 +41,11 @@ func (f *Front) Traffic() *traffic.Sum {
 		sum.Add(&s.counts.traffic)
 	}
 	now := f.steady(time.Now()).UnixMicro()
-	for _, spec := range f.targetList() {
-		if f.up(spec) {
+	for _, spec := range f.Targets.All() {
+		if f.Targets.Reachable(spec) {
 			sum.Targets++
 		}
-		for t := range f.each(spec) {
+		for t := range f.sides.of(spec) {
 			if since := t.since.Load(); since != 0 && now > since {
 				sum.Spent(uint64(now-since), t.used())
 			}

@@ -14,7 +14,7 @@ import (
 func TestUsage(t *testing.T) {
 	f := crowd(1)
 	var at *target
-	for at = range f.each(f.specs[0]) {
+	for at = range f.sides.of(f.Targets.All()[0]) {
 		break
 	}
 	at.side.counts = new(counts)
@@ -39,7 +39,7 @@ func TestUsage(t *testing.T) {
 		now = now.Add(step.after)
 		at.spend(now)
 		at.short.Store(step.busy - step.streams)
-		at.streams.Store(step.streams)
+		at.Streams.Store(step.streams)
 		at.view.show(gate.Look{Limit: step.limit})
 		var sum traffic.Sum
 		sum.Add(&at.side.counts.traffic)

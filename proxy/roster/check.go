@@ -1,4 +1,4 @@
-package wire
+package roster
 
 import (
 	"context"
@@ -9,7 +9,6 @@ import (
 	"net"
 	"net/http"
 	"slices"
-	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -21,53 +20,31 @@ import (
 // probeTimeout bounds the attempt to reach a target that is down.
 const probeTimeout = 500 * time.Millisecond
 
-// TargetsUp returns whether each target can be reached, by its address, or by its
-// number unless Config.NameTargets. It is for health and readiness: requests try
-// the last target whatever this says.
-func (f *Front) TargetsUp() map[string]bool {
-	specs := f.targetList()
-	up := make(map[string]bool, len(specs))
-	for _, spec := range specs {
-		name := spec.Addr
-		if !f.cfg.NameTargets {
-			name = strconv.Itoa(f.number(spec))
-		}
-		up[name] = f.up(spec)
-	}
-	return up
-}
-
-func (f *Front) targetList() []*Target {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.specs
-}
-
-// probing probes once a second until the front drains.
-func (f *Front) probing() {
-	every.Pause(f.stop, time.Second, func(time.Time) { f.probe() })
+// probing probes once a second until stop is closed.
+func (l *List) probing(stop <-chan struct{}) {
+	every.Pause(stop, time.Second, func(time.Time) { l.probe() })
 }
 
 // probe connects to the targets that are down, all at the same time: readiness
 // may keep requests away, and then nothing else notices that they are back.
-func (f *Front) probe() {
+func (l *List) probe() {
 	var anyUp atomic.Bool
 	var down []*Target
-	for _, spec := range f.targetList() {
+	for _, spec := range l.All() {
 		switch {
-		case f.up(spec):
+		case l.Reachable(spec):
 			anyUp.Store(true)
-		case !f.checks.down(spec):
+		case !l.checks.down(spec):
 			down = append(down, spec)
 		}
 	}
 	eachAtOnce(down, func(spec *Target) {
-		if f.connects(spec) {
+		if l.connects(spec) {
 			anyUp.Store(true)
 		}
 	})
-	if f.cfg.Reachable != nil {
-		f.cfg.Reachable(anyUp.Load())
+	if l.cfg.Reachable != nil {
+		l.cfg.Reachable(anyUp.Load())
 	}
 }
 
@@ -91,7 +68,7 @@ func eachAtOnce[T any](items []T, do func(T)) {
 
 // connects reports whether a target takes a connection; if so every loop is
 // told.
-func (f *Front) connects(spec *Target) bool {
+func (l *List) connects(spec *Target) bool {
 	ctx, cancel := context.WithTimeout(context.Background(), probeTimeout)
 	defer cancel()
 	dial := new(net.Dialer).DialContext
@@ -103,13 +80,7 @@ func (f *Front) connects(spec *Target) bool {
 		return false
 	}
 	_ = c.Close()
-	for t := range f.each(spec) {
-		t.failed.Store(false)
-		t.side.loop.Post(func(now time.Time) {
-			t.at.Connected(now)
-			t.serveNext(now)
-		})
-	}
+	l.cfg.Loops.Connected(spec)
 	return true
 }
 
@@ -158,35 +129,35 @@ func (ch *checks) follow(list []*Target) {
 	ch.verdicts, ch.causes, ch.running = verdicts, causes, running
 }
 
-// checking checks all targets, once per interval, until the front drains.
-func (f *Front) checking() {
-	f.checkAll()
-	every.Pause(f.stop, f.checks.interval, func(time.Time) { f.checkAll() })
+// checking checks all targets, once per interval, until stop is closed.
+func (l *List) checking(stop <-chan struct{}) {
+	l.checkAll(stop)
+	every.Pause(stop, l.checks.interval, func(time.Time) { l.checkAll(stop) })
 }
 
 // checkAll checks every target.
-func (f *Front) checkAll() {
-	f.checks.mu.Lock()
-	running := f.checks.running
-	f.checks.mu.Unlock()
-	ctx, cancel := f.untilStop()
+func (l *List) checkAll(stop <-chan struct{}) {
+	l.checks.mu.Lock()
+	running := l.checks.running
+	l.checks.mu.Unlock()
+	ctx, cancel := untilStop(stop)
 	defer cancel()
 	eachAtOnce(slices.Collect(maps.Keys(running)), func(spec *Target) {
-		err := f.check(ctx, spec)
+		err := l.check(ctx, spec)
 		select {
-		case <-f.stop: // the drain cancelled the check
+		case <-stop: // the drain cancelled the check
 		default:
-			f.checked(spec, running[spec], err)
+			l.checked(spec, running[spec], err)
 		}
 	})
 }
 
-// untilStop is a context that ends with the front.
-func (f *Front) untilStop() (context.Context, context.CancelFunc) {
+// untilStop is a context that ends when stop is closed.
+func untilStop(stop <-chan struct{}) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(context.Background())
 	go func() {
 		select {
-		case <-f.stop:
+		case <-stop:
 			cancel()
 		case <-ctx.Done():
 		}
@@ -195,12 +166,12 @@ func (f *Front) untilStop() (context.Context, context.CancelFunc) {
 }
 
 // check makes one check; the error says why it failed.
-func (f *Front) check(ctx context.Context, spec *Target) error {
-	ctx, cancel := context.WithTimeout(ctx, min(f.checks.interval, checkTimeoutMax))
+func (l *List) check(ctx context.Context, spec *Target) error {
+	ctx, cancel := context.WithTimeout(ctx, min(l.checks.interval, checkTimeoutMax))
 	defer cancel()
-	url := "http://" + spec.Addr + f.checks.path
+	url := "http://" + spec.Addr + l.checks.path
 	if spec.Secure != nil {
-		url = "https://" + spec.Addr + f.checks.path
+		url = "https://" + spec.Addr + l.checks.path
 	}
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
@@ -216,31 +187,25 @@ func (f *Front) check(ctx context.Context, spec *Target) error {
 	defer res.Body.Close()
 	_, _ = io.CopyN(io.Discard, res.Body, 64<<10)
 	if res.StatusCode >= 400 {
-		return errors.New(answeredWith(res.StatusCode))
+		return errors.New(Answered(res.StatusCode))
 	}
 	return nil
 }
 
 // checked tells a check's result to every loop.
-func (f *Front) checked(spec *Target, check *upstream.Check, fault error) {
+func (l *List) checked(spec *Target, check *upstream.Check, fault error) {
 	v, cause := check.Passed, ""
 	if fault != nil {
-		v, cause = check.Failed, "check of "+f.checks.path+": "+causeOf(fault)
+		v, cause = check.Failed, "check of "+l.checks.path+": "+Cause(fault)
 	}
 	verdict := v()
-	f.checks.mu.Lock()
-	if _, still := f.checks.verdicts[spec]; still {
-		f.checks.verdicts[spec] = verdict
+	l.checks.mu.Lock()
+	if _, still := l.checks.verdicts[spec]; still {
+		l.checks.verdicts[spec] = verdict
 		if fault != nil {
-			f.checks.causes[spec] = cause
+			l.checks.causes[spec] = cause
 		}
 	}
-	f.checks.mu.Unlock()
-	recheck := time.Duration(check.Missing()) * f.checks.interval
-	for t := range f.each(spec) {
-		t.side.loop.Post(func(now time.Time) {
-			t.at.Checked(now, verdict, now.Add(recheck))
-			t.serveNext(now)
-		})
-	}
+	l.checks.mu.Unlock()
+	l.cfg.Loops.Checked(spec, verdict, time.Duration(check.Missing())*l.checks.interval)
 }

@@ -1,4 +1,4 @@
-package wire
+package roster
 
 import (
 	"context"
@@ -6,7 +6,6 @@ import (
 	"net"
 	"net/netip"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -31,7 +30,7 @@ type LookupFunc func(ctx context.Context, network, host string) ([]netip.Addr, e
 // again: each address is a target of its own. Until a lookup has found one the
 // name itself is the target, and every connect looks it up.
 //
-// Front.mu guards known; the counters are atomic.
+// List.mu guards known; the counters are atomic.
 type names struct {
 	lookup   LookupFunc
 	interval time.Duration // between two lookups; 0: there are none
@@ -53,19 +52,6 @@ func newNames(lookup LookupFunc, interval time.Duration) *names {
 		lookup = net.DefaultResolver.LookupNetIP
 	}
 	return &names{lookup: lookup, interval: interval, changed: make(chan struct{}, 1), known: make(map[string]*name)}
-}
-
-// hostOf is the name that the target's host is looked up by, and its port; ""
-// when there is nothing to look up: an address, or this machine.
-func (t *Target) hostOf() (host, port string) {
-	host, port, err := net.SplitHostPort(t.Addr)
-	if err != nil || host == "localhost" || strings.HasSuffix(host, ".localhost") {
-		return "", port
-	}
-	if _, err := netip.ParseAddr(host); err == nil {
-		return "", port
-	}
-	return host, port
 }
 
 // follow makes the names those of the declared targets.
@@ -108,34 +94,34 @@ func (n *names) expand(declared []*Target) (list []*Target) {
 }
 
 // looking looks all names up, once per interval and when the declared targets
-// change, until the front drains.
-func (f *Front) looking() {
-	tick := time.NewTicker(f.names.interval)
+// change, until stop is closed.
+func (l *List) looking(stop <-chan struct{}) {
+	tick := time.NewTicker(l.names.interval)
 	defer tick.Stop()
-	ctx, cancel := f.untilStop()
+	ctx, cancel := untilStop(stop)
 	defer cancel()
 	for {
 		select {
-		case <-f.stop:
+		case <-stop:
 			return
-		case <-f.names.changed:
+		case <-l.names.changed:
 		case <-tick.C:
 		}
-		f.lookAll(ctx)
+		l.lookAll(ctx)
 	}
 }
 
-func (f *Front) lookAll(ctx context.Context) {
+func (l *List) lookAll(ctx context.Context) {
 	var hosts []string
-	f.mu.Lock()
-	for host := range f.names.known {
+	l.mu.Lock()
+	for host := range l.names.known {
 		hosts = append(hosts, host)
 	}
-	f.mu.Unlock()
+	l.mu.Unlock()
 	eachAtOnce(hosts, func(host string) {
-		answer, err := f.names.look(ctx, host)
+		answer, err := l.names.look(ctx, host)
 		if ctx.Err() == nil {
-			f.looked(host, answer, err)
+			l.looked(host, answer, err)
 		}
 	})
 }
@@ -194,25 +180,25 @@ func routed(addrs []netip.Addr) []netip.Addr {
 
 // looked notes what the lookup of a host has found, and makes its addresses the
 // targets.
-func (f *Front) looked(host string, a upstream.Answer, err error) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	n := f.names.known[host]
+func (l *List) looked(host string, a upstream.Answer, err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	n := l.names.known[host]
 	if n == nil {
 		return // no target has the name any more
 	}
-	f.names.count(a)
-	f.tellFault(host, n, a, err)
+	l.names.count(a)
+	l.tellFault(host, n, a, err)
 	changed, refused := n.members.Answered(a)
-	f.names.refused.Add(uint64(refused))
+	l.names.refused.Add(uint64(refused))
 	if full := refused > 0; full != n.full && len(a.Addrs) > 0 {
 		if n.full = full; full {
-			f.cfg.Log.Warn("A target's name has too many addresses, some are not used", "name", host, "addresses", len(a.Addrs), "used", addressesMax)
+			l.cfg.Log.Warn("A target's name has too many addresses, some are not used", "name", host, "addresses", len(a.Addrs), "used", addressesMax)
 		}
 	}
 	if changed {
-		f.cfg.Log.Info("A target's name has new addresses", "name", host, "addresses", n.members.Addrs())
-		f.setSpecs()
+		l.cfg.Log.Info("A target's name has new addresses", "name", host, "addresses", n.members.Addrs())
+		l.setSpecs()
 	}
 }
 
@@ -229,7 +215,7 @@ func (n *names) count(a upstream.Answer) {
 
 // tellFault logs when lookups of a name begin to find nothing, when they do so
 // for another reason, and when they find something again.
-func (f *Front) tellFault(host string, n *name, a upstream.Answer, err error) {
+func (l *List) tellFault(host string, n *name, a upstream.Answer, err error) {
 	fault := ""
 	switch {
 	case len(a.Addrs) > 0:
@@ -242,10 +228,10 @@ func (f *Front) tellFault(host string, n *name, a upstream.Answer, err error) {
 		return
 	}
 	if n.fault = fault; fault == "" {
-		f.cfg.Log.Info("A target's name is found again", "name", host)
+		l.cfg.Log.Info("A target's name is found again", "name", host)
 		return
 	}
-	f.cfg.Log.Warn("A target's name is not found, its addresses stay as they are", "name", host, "reason", fault, "error", err)
+	l.cfg.Log.Warn("A target's name is not found, its addresses stay as they are", "name", host, "reason", fault, "error", err)
 }
 
 // register adds the metrics of lookups to set.

@@ -1,0 +1,130 @@
+package roster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"net"
+	"net/netip"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"weir/internal/metric"
+	"weir/internal/testkit"
+	"weir/proxy/upstream"
+)
+
+// A fake is loops of which each has one view of every target.
+type fake struct {
+	views  map[*Target][]*View
+	listed int // how often they got a list
+}
+
+func (f *fake) SetTargets(list []*Target) {
+	f.listed++
+	if f.views == nil {
+		f.views = make(map[*Target][]*View)
+	}
+	for _, t := range list {
+		if f.views[t] == nil {
+			f.views[t] = []*View{new(View), new(View)}
+		}
+	}
+}
+
+func (f *fake) Refresh() {}
+
+func (f *fake) Views(t *Target) iter.Seq[*View] { return slices.Values(f.views[t]) }
+
+func (f *fake) Connected(*Target) {}
+
+func (f *fake) Checked(*Target, upstream.Verdict, time.Duration) {}
+
+// A target is down when a loop could not connect and none has a connection; numbers stay
+// with a target, and whatever everybody may read tells nothing else of it.
+func TestStatus(t *testing.T) {
+	loops := new(fake)
+	l := New(Config{Loops: loops, Log: new(testkit.Log).Logger()})
+	a, b := &Target{URL: "http://a.test:1", Addr: "127.0.0.1:1"}, &Target{URL: "http://b.test:1", Addr: "127.0.0.2:1"}
+	l.Set([]*Target{a, b})
+	l.Set([]*Target{b, {URL: a.URL, Addr: a.Addr}}) // the same again
+	views := loops.views[a]
+	views[0].Failed.Store(true)
+	views[0].Fail(time.Unix(1, 0), "timeout")
+	for _, step := range []struct {
+		idle int64
+		want string
+	}{{0, "2 up , 1 down timeout"}, {1, "2 up , 1 up "}} {
+		views[1].Idle.Store(step.idle)
+		var got []string
+		for _, st := range l.Status() {
+			got = append(got, fmt.Sprint(st.Number, " ", st.Status, " ", st.Cause))
+		}
+		if told := strings.Join(got, ", "); told != step.want {
+			t.Errorf("with %d idle connections: %s, want %s", step.idle, told, step.want)
+		}
+	}
+	views[1].Idle.Store(0)
+	var text strings.Builder
+	set := metric.New()
+	l.Register(set)
+	set.Write(&text)
+	if up := l.Up(); fmt.Sprint(up) != "map[1:false 2:true]" || !strings.Contains(text.String(), `ratelimiter_upstream_up{target="1"} 0`) || strings.Contains(text.String(), "127.0.0") {
+		t.Errorf("health tells %v, metrics %s", up, text.String())
+	}
+}
+
+// Each address of a name is a target. A lookup that fails takes none away.
+func TestNames(t *testing.T) {
+	loops, log := new(fake), new(testkit.Log)
+	l := New(Config{Loops: loops, Log: log.Logger(), LookupInterval: time.Hour})
+	l.Set([]*Target{{URL: "http://svc.test:80", Addr: "svc.test:80"}})
+	addrs := func() (list []string) {
+		for _, spec := range l.All() {
+			list = append(list, spec.Addr)
+		}
+		return list
+	}
+	for _, step := range []struct {
+		found []netip.Addr
+		err   error
+		want  string
+	}{
+		{nil, errors.New("timeout"), "[svc.test:80]"},
+		{[]netip.Addr{netip.MustParseAddr("10.0.0.1"), netip.MustParseAddr("10.0.0.2")}, nil, "[10.0.0.1:80 10.0.0.2:80]"},
+		{nil, errors.New("timeout"), "[10.0.0.1:80 10.0.0.2:80]"},
+	} {
+		l.looked("svc.test", upstream.Answer{Addrs: step.found, Unknown4: step.err != nil, Unknown6: step.err != nil}, step.err)
+		if got := fmt.Sprint(addrs()); got != step.want {
+			t.Errorf("after %v, %v: %s, want %s", step.found, step.err, got, step.want)
+		}
+	}
+	if loops.listed != 2 || log.Count("is not found") != 2 || log.Count("is found again") != 1 {
+		t.Errorf("the loops got %d lists; logged %s", loops.listed, log)
+	}
+}
+
+// What is an address, or this machine, is never looked up.
+func TestHostOf(t *testing.T) {
+	for addr, want := range map[string]string{
+		"10.0.0.1:80": "", "[fd00::1]:80": "", "[fe80::1%eth0]:80": "", "localhost:80": "", "a.localhost:80": "",
+		"svc:80": "svc", "svc.example.com:80": "svc.example.com", "localhost.example.com:80": "localhost.example.com",
+	} {
+		if host, port := (&Target{Addr: addr}).hostOf(); host != want || port != "80" {
+			t.Errorf("%s: %q %q, want %q", addr, host, port, want)
+		}
+	}
+}
+
+// What both lookups of a name fail with is told once.
+func TestLookupFailureIsToldOnce(t *testing.T) {
+	n := &names{lookup: func(context.Context, string, string) ([]netip.Addr, error) {
+		return nil, &net.DNSError{Err: "no such host", Name: "svc.test"}
+	}}
+	if _, err := n.look(t.Context(), "svc.test"); err == nil || err.Error() != "lookup svc.test: no such host" {
+		t.Errorf("told %q", err)
+	}
+}

@@ -1,0 +1,95 @@
+package roster
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"syscall"
+	"time"
+
+	"weir/internal/loop"
+	"weir/proxy/upstream"
+)
+
+// Cause says in a few words why a connect or a check failed. Equal faults have equal
+// words: they name no port of ours.
+func Cause(err error) string {
+	var name *net.DNSError
+	var shake *loop.HandshakeError
+	var record tls.RecordHeaderError
+	var untrusted *tls.CertificateVerificationError
+	var timeout net.Error
+	var code syscall.Errno
+	switch {
+	case errors.As(err, &name):
+		return "DNS: " + name.Err
+	case errors.As(err, &record):
+		return "TLS: the target does not speak it"
+	case errors.As(err, &untrusted):
+		return "TLS: " + untrusted.Err.Error()
+	case errors.As(err, &timeout) && timeout.Timeout(), errors.Is(err, context.DeadlineExceeded):
+		return "timeout"
+	case errors.As(err, &code):
+		return code.Error()
+	case errors.As(err, &shake):
+		return "TLS: " + shake.Err.Error()
+	}
+	return err.Error()
+}
+
+// A Watch logs when the state of a target changes.
+//
+// Owned by one goroutine.
+type Watch struct {
+	told map[*Target]toldState
+}
+
+// A toldState is what was said of a target last.
+type toldState struct {
+	targetState
+	since time.Time // when it was
+}
+
+// Look tells what has changed since the last call, a line for each target at most.
+func (w *Watch) Look(now time.Time, l *List) {
+	told := make(map[*Target]toldState)
+	for _, spec := range l.All() {
+		told[spec] = w.note(now, l.cfg.Log.With("target", spec.URL, "address", spec.Addr), w.told[spec], l.state(spec))
+	}
+	w.told = told
+}
+
+// note logs the change from one state to the next, with the number of connects and
+// answers that have failed since the last line, and returns what is known now.
+func (w *Watch) note(now time.Time, log *slog.Logger, was toldState, is targetState) toldState {
+	if is.status == upstream.Probing {
+		is.status = upstream.Ejected // which of both it is says only how long it has lasted
+	}
+	failures := is.failures - was.failures
+	switch {
+	case is.status == upstream.Draining: // it has left
+		return was
+	case is.status == was.status && is.cause == was.cause:
+		if is.status == upstream.Up && failures > 0 {
+			log.Warn("Target failed and is up again", "cause", is.failed, "failures", failures)
+			return toldState{is, now}
+		}
+		return was
+	case is.status == upstream.Up:
+		log.Info("Target is up again", "after", now.Sub(was.since).Round(time.Millisecond), "failures", failures)
+	case is.status == upstream.Down:
+		log.Warn("Target is down", "cause", is.cause, "failures", failures)
+	case is.status == upstream.Ejected:
+		log.Warn("Target is left alone for a while, as it answers with errors", "cause", is.cause, "failures", failures)
+	}
+	if is.status == was.status {
+		return toldState{is, was.since} // another cause
+	}
+	return toldState{is, now}
+}
+
+// Answered is the cause when a status speaks against the target.
+func Answered(status int) string { return fmt.Sprintf("answered %d", status) }
