@@ -1,4 +1,4 @@
-// Package every does something again and again.
+// Package every calls functions periodically.
 package every
 
 import "time"

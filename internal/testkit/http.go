@@ -16,8 +16,7 @@ type Client struct {
 }
 
 // NewClient returns a client of base ("http://host:port") whose requests take Patience
-// at most. It asks for no compression; its idle connections end
-// with the test.
+// at most. It asks for no compression; its idle connections end with the test.
 func NewClient(t testing.TB, base string) *Client {
 	c := &Client{t: t, base: base, Client: &http.Client{Transport: &http.Transport{DisableCompression: true, MaxIdleConnsPerHost: 64}, Timeout: Patience}}
 	t.Cleanup(c.CloseIdleConnections)

@@ -109,7 +109,7 @@ func (e *RulesFileError) Error() string {
 }
 
 // Put replaces the rules by those of a text as RULES_FILE has it, and stores them;
-// when the store is away, Sync stores them later, and until then Stored is false.
+// while the store is unavailable, Sync stores them later, and until then Stored is false.
 // ifMatch is the version in force here that the change is based on; -1: any. The
 // error is a strict.Faults when the text is faulty, a store.SizeError when it is too
 // large, ErrConflict when another writer was first, a *RulesFileError with RULES_FILE;
@@ -118,18 +118,19 @@ func (r *Rules) Put(now time.Time, text []byte, ifMatch int64) (*ActiveRules, er
 	if r.docs == nil {
 		return nil, &RulesFileError{r.files.Rules}
 	}
-	var set *rule.Set
-	var document []byte
-	return r.change(now, basis{ifMatch: ifMatch}, func(at time.Time) (c *entry, err error) {
-		if set == nil {
-			if set, err = r.compose(text); err != nil {
-				return nil, err
-			}
-			if document, err = set.MarshalJSON(); err != nil {
-				return nil, fmt.Errorf("write %s: %w", RulesName, err)
-			}
-		}
-		if c, err = newRulesEntry(at, document); err != nil {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	set, err := r.compose(text)
+	if err != nil {
+		return nil, err
+	}
+	document, err := set.MarshalJSON()
+	if err != nil {
+		return nil, fmt.Errorf("write %s: %w", RulesName, err)
+	}
+	err = r.write(now, basis{ifMatch: ifMatch}, func(at time.Time) (*entry, error) {
+		c, err := newRulesEntry(at, document)
+		if err != nil {
 			return nil, err
 		}
 		c.force = func(version int64, stored bool) error {
@@ -138,6 +139,10 @@ func (r *Rules) Put(now time.Time, text []byte, ifMatch int64) (*ActiveRules, er
 		}
 		return c, nil
 	})
+	if err != nil {
+		return nil, err
+	}
+	return r.Active(), nil
 }
 
 // compose makes a set of rules and of the clients in force. mu is held.

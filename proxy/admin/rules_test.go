@@ -176,6 +176,17 @@ func TestRulesAnswerIsDocument(t *testing.T) {
 	}
 }
 
+// A precondition counts for requests only that would be a success without it (RFC 9110
+// section 13.2.1).
+func TestFaultyRulesWithAnOldVersion(t *testing.T) {
+	r := mustStartRules(t, t.TempDir(), RuleFiles{}, new(simredis.Documents))
+	for text, want := range map[string]int{`{"rules":[5]}`: 400, `{"rules":[]}`: 409} {
+		if w := r.do("PUT", "/config/rules", text, "If-Match", `"99"`); w.Code != want {
+			t.Errorf("%s: %d %s, want %d", text, w.Code, w.Body, want)
+		}
+	}
+}
+
 // With RULES_FILE the API says where rules are changed.
 func TestRulesOfFile(t *testing.T) {
 	dir := t.TempDir()
