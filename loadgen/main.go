@@ -84,7 +84,7 @@ func (c *config) run(ctx context.Context, e *service.Env) error {
 	if len(files) < 2 {
 		return &service.UsageError{Problem: "merge takes two files or more"}
 	}
-	return control.Merging{Files: files, Out: c.out, Report: c.report, Summary: e.Stdout}.Run()
+	return control.Merge(files, c.outputs(e))
 }
 
 // serve serves REST.
@@ -117,8 +117,13 @@ func (c *config) runFile(ctx context.Context, e *service.Env, files []string) er
 		return slog.New(display.Over(e.Logger(component).Handler()))
 	}
 	return control.New(settings, c.folder).Run(ctx, control.Command{
-		File: file, Out: c.out, Report: c.report, Outcomes: c.lines, Display: display, Summary: e.Stdout,
+		File: file, Display: display, Outputs: c.outputs(e),
 	})
+}
+
+// outputs are where results go.
+func (c *config) outputs(e *service.Env) control.Outputs {
+	return control.Outputs{Out: c.out, Report: c.report, Outcomes: c.lines, Summary: e.Stdout}
 }
 
 // settings are what all tests have in common.

@@ -103,7 +103,7 @@ func (p *Places) Begin(most int) {
 		p.most.Store(int64(most))
 		return
 	}
-	p.descriptors = descriptorsFree()
+	p.descriptors = DescriptorsFree()
 	p.reckon()
 }
 
@@ -142,8 +142,8 @@ func (p *Places) reckon() {
 	p.most.Store(max(16, p.descriptors/each))
 }
 
-// descriptorsFree is how many descriptors the limit leaves for connections.
-func descriptorsFree() int64 {
+// DescriptorsFree is how many descriptors the limit leaves for connections.
+func DescriptorsFree() int64 {
 	var lim unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &lim); err != nil {
 		return 2 << 10

@@ -2,7 +2,6 @@ package control
 
 import (
 	"context"
-	"io"
 	"time"
 
 	"weir/internal/service"
@@ -20,19 +19,15 @@ const (
 
 // A Command is a test run from the command line.
 type Command struct {
-	File   string // the configuration
-	Out    string // where the result goes as JSON; may be empty
-	Report string // where it goes as a page; may be empty
-	// Outcomes is a file that gets a line for each request; may be empty.
-	Outcomes string
-	Display  *Display  // shows the progress
-	Summary  io.Writer // gets the summary
+	File    string   // the configuration
+	Display *Display // shows the progress
+	Outputs
 }
 
 // Run runs the test to its end, or until ctx ends, and returns what the program
 // should end with: nil or a *service.ExitError.
 func (r *Runs) Run(ctx context.Context, c Command) error {
-	out, err := createOutputs(c.Out, c.Report, c.Outcomes)
+	out, err := c.create()
 	if err != nil {
 		return err
 	}
@@ -45,7 +40,7 @@ func (r *Runs) Run(ctx context.Context, c Command) error {
 	}
 	run, _ := r.Current()
 	interrupted := c.follow(ctx, run)
-	if err := out.write(run.Result(), c.Summary); err != nil {
+	if err := out.write(run.Result()); err != nil {
 		return err
 	}
 	return ending(run.Result(), interrupted)

@@ -2,7 +2,6 @@ package control
 
 import (
 	"fmt"
-	"io"
 
 	"github.com/goccy/go-json"
 
@@ -15,19 +14,12 @@ import (
 // megabyte.
 const resultBytesMax = 64 << 20
 
-// A Merging adds up the results of generators that shared a schedule.
-type Merging struct {
-	Files   []string  // that runs wrote with -out
-	Out     string    // where the sum goes as JSON; may be empty
-	Report  string    // where it goes as a page; may be empty
-	Summary io.Writer // gets the summary
-}
-
-// Run merges, and returns what the program should end with, as Runs.Run does.
-// Files that are no results, or not of one schedule, end it with status 2.
-func (m Merging) Run() error {
+// Merge adds up the results of generators that shared a schedule, which runs wrote with
+// -out. It returns what the program should end with, as Runs.Run does. Files that are no
+// results, or not of one schedule, end it with status 2.
+func Merge(files []string, to Outputs) error {
 	var results []*record.Result
-	for _, name := range m.Files {
+	for _, name := range files {
 		r, err := readResult(name)
 		if err != nil {
 			return &service.ExitError{Status: exitConfig, Err: err}
@@ -39,12 +31,12 @@ func (m Merging) Run() error {
 		return &service.ExitError{Status: exitConfig, Err: err}
 	}
 	// One of the files may be the one to be written: it has been read.
-	out, err := createOutputs(m.Out, m.Report, "")
+	out, err := to.create()
 	if err != nil {
 		return err
 	}
 	defer out.close()
-	if err := out.write(sum, m.Summary); err != nil {
+	if err := out.write(sum); err != nil {
 		return err
 	}
 	return ending(sum, false)

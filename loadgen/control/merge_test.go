@@ -50,8 +50,8 @@ func TestMerge(t *testing.T) {
 	dir := t.TempDir()
 	out, page := filepath.Join(dir, "sum.json"), filepath.Join(dir, "sum.html")
 	var summary strings.Builder
-	m := Merging{Files: []string{shard(t, 1, "5a7e"), shard(t, 0, "5a7e")}, Out: out, Report: page, Summary: &summary}
-	if err := m.Run(); err != nil {
+	err := Merge([]string{shard(t, 1, "5a7e"), shard(t, 0, "5a7e")}, Outputs{Out: out, Report: page, Summary: &summary})
+	if err != nil {
 		t.Fatal(err)
 	}
 	if !strings.Contains(summary.String(), "shards 0, 1 of 2, schedule 5a7e") || !strings.Contains(summary.String(), "20 due, 20 sent") {
@@ -86,13 +86,13 @@ func TestMergeRefused(t *testing.T) {
 		"a folder":           {[]string{good, t.TempDir()}, "is a directory"},
 	} {
 		var summary strings.Builder
-		err := Merging{Files: c.files, Summary: &summary}.Run()
+		err := Merge(c.files, Outputs{Summary: &summary})
 		exit, ok := errors.AsType[*service.ExitError](err)
 		if !ok || exit.Status != exitConfig || !strings.Contains(exit.Err.Error(), c.want) || summary.Len() > 0 {
 			t.Errorf("%s: %v, printed %q, want status 2 and %q", name, err, &summary, c.want)
 		}
 	}
-	err := Merging{Files: []string{good, shard(t, 1, "5a7e")}, Report: "/no/such/folder/r.html", Summary: new(strings.Builder)}.Run()
+	err := Merge([]string{good, shard(t, 1, "5a7e")}, Outputs{Report: "/no/such/folder/r.html", Summary: new(strings.Builder)})
 	if e, ok := errors.AsType[*service.SettingError](err); !ok || e.Name != "REPORT" {
 		t.Errorf("a report that cannot be: %v", err)
 	}
@@ -108,7 +108,7 @@ func TestMergeEnds(t *testing.T) {
 	three := func(i string) string {
 		return file(t, strings.Replace(strings.Replace(string(text), `"of": 2`, `"of": 3`, 1), `"index": 0`, `"index": `+i, 1))
 	}
-	err = Merging{Files: []string{three("0"), three("2")}, Summary: new(strings.Builder)}.Run()
+	err = Merge([]string{three("0"), three("2")}, Outputs{Summary: new(strings.Builder)})
 	if exit, ok := errors.AsType[*service.ExitError](err); !ok || exit.Status != exitInvalid {
 		t.Errorf("it ends with %v", err)
 	}

@@ -14,23 +14,36 @@ import (
 	"weir/loadgen/report"
 )
 
+// Outputs are where a result goes. An empty name is a file that is not wanted.
+type Outputs struct {
+	Out      string    // file that gets it as JSON
+	Report   string    // file that gets it as a page
+	Outcomes string    // file that gets a line for each request
+	Summary  io.Writer // gets the summary
+}
+
 // outputs are the files that a result goes to.
 type outputs struct {
+	summary              io.Writer
 	json, page, outcomes *os.File // nil: not wanted
 	lines                *bufio.Writer
 }
 
-// createOutputs creates the files, before there is a result: afterwards would be
-// late to learn that they cannot be. An empty name is a file that is not wanted.
-func createOutputs(jsonName, pageName, outcomesName string) (o outputs, err error) {
-	var errs [3]error
-	o.json, errs[0] = create("OUT", jsonName)
-	o.page, errs[1] = create("REPORT", pageName)
-	o.outcomes, errs[2] = create("OUTCOMES", outcomesName)
-	for _, err := range errs {
-		if err != nil {
+// create creates the files, before there is a result: afterwards would be late to learn
+// that they cannot be.
+func (to Outputs) create() (outputs, error) {
+	o := outputs{summary: to.Summary}
+	for _, f := range []struct {
+		file          **os.File
+		setting, name string
+	}{{&o.json, "OUT", to.Out}, {&o.page, "REPORT", to.Report}, {&o.outcomes, "OUTCOMES", to.Outcomes}} {
+		if f.name == "" {
+			continue
+		}
+		var err error
+		if *f.file, err = os.Create(f.name); err != nil {
 			o.close()
-			return o, err
+			return o, &service.SettingError{Name: f.setting, Value: f.name, Problem: "cannot be written: " + err.Error()}
 		}
 	}
 	if o.outcomes != nil {
@@ -38,17 +51,6 @@ func createOutputs(jsonName, pageName, outcomesName string) (o outputs, err erro
 		_, _ = o.lines.WriteString(record.LineHead) // Flush tells of errors
 	}
 	return o, nil
-}
-
-func create(setting, name string) (*os.File, error) {
-	if name == "" {
-		return nil, nil
-	}
-	f, err := os.Create(name)
-	if err != nil {
-		return nil, &service.SettingError{Name: setting, Value: name, Problem: "cannot be written: " + err.Error()}
-	}
-	return f, nil
 }
 
 func (o *outputs) close() {
@@ -61,8 +63,8 @@ func (o *outputs) close() {
 
 // write prints the summary and then writes the files: a disk that is full costs
 // none of the other forms. The error says which files are not there.
-func (o *outputs) write(r *record.Result, summary io.Writer) error {
-	fmt.Fprint(summary, report.Summary(r))
+func (o *outputs) write(r *record.Result) error {
+	fmt.Fprint(o.summary, report.Summary(r))
 	err := errors.Join(writeAs(o.json, r, report.JSON), writeAs(o.page, r, report.HTML))
 	if o.lines != nil {
 		err = errors.Join(err, o.lines.Flush(), toDisk(o.outcomes))

@@ -244,12 +244,12 @@ func TestReportEndpoint(t *testing.T) {
 // A full disk costs the file, not the result.
 func TestDiskFull(t *testing.T) {
 	for _, c := range []struct{ out, page string }{{"/dev/full", ""}, {"", "/dev/full"}, {"/dev/full", "/dev/full"}} {
-		o, err := createOutputs(c.out, c.page, "")
+		var summary strings.Builder
+		o, err := Outputs{Out: c.out, Report: c.page, Summary: &summary}.create()
 		if err != nil {
 			t.Fatal(err)
 		}
-		var summary strings.Builder
-		err = o.write(&record.Result{Verdict: record.Valid}, &summary)
+		err = o.write(&record.Result{Verdict: record.Valid})
 		o.close()
 		if !errors.Is(err, syscall.ENOSPC) || !strings.Contains(err.Error(), "/dev/full") {
 			t.Errorf("%+v: %v", c, err)

@@ -52,16 +52,3 @@ func TestWrongSettings(t *testing.T) {
 		}
 	}
 }
-
-// All descriptors but a few are for clients: half of them are not enough for
-// what a load generator with as many descriptors opens.
-func TestConnectionsMax(t *testing.T) {
-	for descriptors, want := range map[int]int{20_000: 19_872, 1024: 896, 144: 16, 100: 16} {
-		if got := connectionsMax(descriptors); got != want {
-			t.Errorf("%d descriptors: %d clients, want %d", descriptors, got, want)
-		}
-	}
-	if n := descriptors(); n < 16 || n > 1<<20 {
-		t.Errorf("%d descriptors", n)
-	}
-}

@@ -8,8 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"golang.org/x/sys/unix"
-
+	"weir/internal/admit"
 	"weir/internal/loop"
 	"weir/internal/metric"
 	"weir/internal/service"
@@ -41,23 +40,6 @@ type Server struct {
 	empty    chan struct{} // told when open becomes 0
 }
 
-// descriptorReserve is kept free of clients: for the loops, logs, the listener.
-const descriptorReserve = 128
-
-// connectionsMax is how many clients so many descriptors are enough for. Nobody
-// is dialled, so that every client takes one.
-func connectionsMax(descriptors int) int { return max(16, descriptors-descriptorReserve) }
-
-// descriptors is how many files this process may open; Go has raised it to what
-// it may be raised to.
-func descriptors() int {
-	var lim unix.Rlimit
-	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &lim); err != nil {
-		return 1 << 10 // POSIX systems have as many
-	}
-	return int(min(lim.Cur, 1<<20))
-}
-
 // Run is the target: it serves until ctx ends, and then until the requests under
 // way are answered, at most for cfg.DrainTimeout.
 func Run(ctx context.Context, e *service.Env, cfg Config) error {
@@ -83,9 +65,13 @@ func Start(e *service.Env, cfg Config) (*Server, error) {
 	}
 	s := &Server{env: e, cfg: cfg, station: station, empty: make(chan struct{}, 1)}
 	log := e.Logger("Target")
-	s.group, err = loop.Start(loop.Config{Loops: cfg.Loops, ConnectionsMax: connectionsMax(descriptors()), Panicked: func(value any, stack []byte) {
-		log.Error("Panic while serving", "value", value, "stack", string(stack))
-	}})
+	s.group, err = loop.Start(loop.Config{
+		Loops:          cfg.Loops,
+		ConnectionsMax: int(admit.DescriptorsFree()), // nobody is dialled: every descriptor may be a client's
+		Panicked: func(value any, stack []byte) {
+			log.Error("Panic while serving", "value", value, "stack", string(stack))
+		},
+	})
 	if err != nil {
 		return nil, err
 	}
