@@ -118,3 +118,14 @@ func TestRecorderAndFiles(t *testing.T) {
 		t.Fatalf("a torn record: %v", err)
 	}
 }
+
+// Two runs are compared by the cells that experiments write with Spread.Ratio.
+func TestRatiosReadsWhatReportWrites(t *testing.T) {
+	cell := report.SpreadOf([]float64{4, 1, 2}, func(v float64) float64 { return v }).Ratio(2)
+	table := report.NewTable("who | ratio")
+	table.Add("nginx | %s", cell)
+	r := Record{Sections: []report.Section{{Tables: []report.Table{*table}}}}
+	if got := r.Ratios(); len(got) != 1 {
+		t.Errorf("of %s the ratios are %+v", table, got)
+	}
+}
