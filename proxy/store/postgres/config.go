@@ -83,8 +83,12 @@ func (cfg Config) Validate() error {
 	return append(f, rest...).Err()
 }
 
-// urlForm is what a URL looks like.
-const urlForm = "postgres://user:password@host:port/database"
+// urlForm is what a URL looks like, and unescaped what is wrong where a password has
+// characters that end it.
+const (
+	urlForm   = "postgres://user:password@host:port/database"
+	unescaped = "characters of user and password other than letters, digits and -._~ are written as %XX"
+)
 
 // parse reads the URL. Its error says nothing of what is in it, as there may be a password.
 func (cfg *Config) parse() (*pgconn.Config, error) {
@@ -95,14 +99,17 @@ func (cfg *Config) parse() (*pgconn.Config, error) {
 	if err != nil {
 		_, cause, _ := strings.Cut(err.Error(), "`: ") // before it is the URL
 		if strings.Contains(cause, "://") {
-			cause = "characters of user and password other than letters, digits and -._~ are written as %XX"
+			cause = unescaped
 		}
 		return nil, errors.New("cannot be parsed: " + cause)
 	}
 	u, err := url.Parse(cfg.URL)
+	address, _, _ := strings.Cut(cfg.URL, "?")
 	switch { // the user is not that of this process: what is taken for a host may be a part of a password
 	case err != nil || u.User.Username() == "" && !u.Query().Has("user"):
 		return nil, errors.New("names no user")
+	case strings.Count(address, "@") > 1: // errors would show the rest of a password as a host
+		return nil, errors.New("has more than one @: " + unescaped)
 	case parsed.Database == "":
 		return nil, errors.New("names no database")
 	}
