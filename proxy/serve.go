@@ -13,6 +13,7 @@ import (
 	"weir/internal/service"
 	"weir/proxy/admin"
 	"weir/proxy/config"
+	"weir/proxy/gates"
 	"weir/proxy/roster"
 	"weir/proxy/store"
 	"weir/proxy/tally"
@@ -40,7 +41,7 @@ func serve(ctx context.Context, e *service.Env, c *config.Config, socks *sockets
 	w.Sockets, w.Session, w.Loop, w.Log = socks.data, c.Session(), c.Loop(), e.Logger("RateLimiter")
 	w.GateLog = e.Logger("Gate")
 	w.Balance, w.TargetConnsMax, w.StreamShare = c.Balance, c.TargetConnsMax, c.StreamShare
-	w.Gate = wire.Gating(c.Gate)
+	w.Gate = gates.Settings(c.Gate)
 	w.TargetIdle, w.TargetAge = c.TargetIdle, c.TargetAge
 	w.MemoryBudget = c.Edge.MemoryBudget
 	w.Roster = roster.Config{CheckPath: c.Edge.HealthPath, CheckInterval: c.Edge.HealthInterval, LookupInterval: c.Edge.LookupInterval,
@@ -106,7 +107,7 @@ func endpoints(e *service.Env, cfg *configuration, front *wire.Front) *service.E
 	admin.RegisterDecisions(own, func(id string) (any, bool) { return front.Recall(id) })
 	(&admin.Targets{
 		Status:  func() any { return front.Targets.Status() },
-		Gates:   func(target string, limit int) any { return front.Gates(target, limit) },
+		Gates:   func(target string, limit int) any { return front.Gates.Report(target, limit) },
 		Replace: func(urls []string) (int, error) { return cfg.targets.replace(front, urls) },
 	}).Register(own)
 	return own

@@ -15,7 +15,6 @@ var kindNames = map[string]string{"lines": "lines of Go", "parameters": "paramet
 var shrinking = map[string]int{
 	"lines proxy/rule":                                      3800,
 	"lines proxy/session/sessiontest":                       3100,
-	"lines proxy/wire":                                      2840,
 	"nesting bench/pacing.lab.pace":                         4,
 	"nesting bench/protect.lab.made":                        4,
 	"nesting bench/protect.lab.turns":                       4,

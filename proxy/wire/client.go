@@ -32,7 +32,7 @@ type client struct {
 	duplex   bool                      // the connection is read and written at the same time
 
 	route    uint16        // of the exchange; see route.Table
-	class    uint8         // its priority class; see classNames
+	class    uint8         // its priority class; see gates.Classes
 	with     int           // exchanges with a connection to the target when this one got its own
 	full     bool          // the gate bound then
 	from     netip.Addr    // whose request was last counted under its address

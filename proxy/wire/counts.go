@@ -8,6 +8,7 @@ import (
 	"weir/internal/http1"
 	"weir/internal/metric"
 	"weir/proxy/exchange"
+	"weir/proxy/gate"
 	"weir/proxy/limit"
 	"weir/proxy/traffic"
 )
@@ -180,7 +181,11 @@ func (f *Front) registerUpstream(set *metric.Set) {
 	set.Counter("ratelimiter_upstream_connections_aged_total", "connections to targets closed after TARGET_CONNECTION_MAX_AGE",
 		func() uint64 { return f.sum(func(c *counts) uint64 { return c.aged.Load() }) })
 	gauge("ratelimiter_upstream_streams", "connections to targets that carry tunnels and streams, or are private to a client that has logged in over them", func(t *target) int64 { return t.Streams.Load() })
-	f.registerGates(set)
+	f.Gates.Register(set)
+	if f.cfg.Gate.Mode != gate.Off {
+		set.Counter("ratelimiter_gate_would_wait_total", "requests that GATE=shadow would have had wait",
+			func() uint64 { return f.sum(func(c *counts) uint64 { return c.gateWould.Load() }) })
+	}
 	f.Targets.Register(set)
 	for k := exchange.FaultNone + 1; int(k) < exchange.Faults; k++ {
 		set.Counter("ratelimiter_upstream_errors_total"+metric.Labels("kind", k.String()), "requests that a target did not answer",

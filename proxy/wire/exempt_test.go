@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"weir/proxy/gate"
+	"weir/proxy/gates"
 )
 
 // Exempt requests meet neither rules nor the global limit, also with a used up one, are
@@ -40,7 +41,7 @@ func TestExemptWithoutRules(t *testing.T) {
 // The gate is for exempt requests too.
 func TestExemptRequestsMeetTheGate(t *testing.T) {
 	b := newBarrier()
-	tweak := func(c *Config) { c.Gate = Gating{Mode: gate.On, Wait: 5 * time.Millisecond, Min: 1, Max: 1} }
+	tweak := func(c *Config) { c.Gate = gates.Settings{Mode: gate.On, Wait: 5 * time.Millisecond, Min: 1, Max: 1} }
 	r := startWith(t, tweak, newTarget(t, b.script).url(), "EVENT_LOOPS", "1", "EXEMPT", "/**")
 	held := r.dial()
 	held.Send(request("/held"))

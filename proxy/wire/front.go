@@ -22,6 +22,7 @@ import (
 	"weir/proxy/decide"
 	"weir/proxy/exchange"
 	"weir/proxy/gate"
+	"weir/proxy/gates"
 	"weir/proxy/refusal"
 	"weir/proxy/roster"
 	"weir/proxy/route"
@@ -51,7 +52,7 @@ type Config struct {
 	Balance          upstream.Balance
 	TargetConnsMax   int     // connections to each target, all loops together, at least one a loop
 	StreamShare      float64 // of TargetConnsMax, that tunnels and streams may take
-	Gate             Gating
+	Gate             gates.Settings
 	TargetIdle       time.Duration // how long an idle one is kept
 	TargetAge        time.Duration // after which, or up to a quarter earlier, one is not used again; 0: any
 	MemoryBudget     int64         // bytes from which on requests are shed; 0: never
@@ -73,6 +74,7 @@ type Config struct {
 type Front struct {
 	Tally   *tally.Tally // of what is decided by rule
 	Targets *roster.List
+	Gates   *gates.Gates
 
 	cfg   Config
 	group *loop.Group
@@ -86,7 +88,7 @@ type Front struct {
 	memory     memory
 	disbelief  disbelief
 	seed       maphash.Seed // of the hashes by which those who wait are told apart
-	classes    classNames
+	classes    gates.Classes
 }
 
 // steady is now on a clock that is never set: it began with the wall clock's time and
@@ -107,6 +109,7 @@ func Start(cfg Config) (*Front, error) {
 	}
 	cfg.Roster.Loops, cfg.Roster.Log = f.sides, cfg.Log
 	f.Targets = roster.New(cfg.Roster)
+	f.Gates = gates.New(gates.Config{Settings: cfg.Gate, Targets: f.Targets, Views: f.sides.gates, Classes: &f.classes, Log: cfg.GateLog})
 	f.Targets.Set(cfg.Targets)
 	f.desk = service.NewDesk(cfg.Own(f), ownWorkers, ownWaitingMax)
 	if len(cfg.Sockets) == 0 {
@@ -182,7 +185,7 @@ func (f *Front) housekeeping() {
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
 	rules := f.Tally.NewHousekeeper()
-	var gates gateWatch
+	var slow gates.Watch
 	var targets roster.Watch
 	for {
 		select {
@@ -193,7 +196,7 @@ func (f *Front) housekeeping() {
 			rules.Keep(now)
 			f.disbelief.warn(now, f.cfg.Log)
 			targets.Look(now, f.Targets)
-			gates.watch(now, f)
+			slow.Look(now, f.Gates)
 		}
 	}
 }
@@ -247,8 +250,8 @@ type side struct {
 	draining  bool
 	tally     *tally.Book
 	counts    *counts
-	routes    route.Table // of requests, as gates tell them apart
-	classes   sideClasses // of requests, as metrics tell them apart
+	routes    route.Table        // of requests, as gates tell them apart
+	classes   *gates.LoopClasses // of requests, as metrics tell them apart
 	refusals  *recall[refused]
 	sheds     *recall[shed] // nil: no gate sheds
 	access    *accessSide   // nil: there is no access log
@@ -260,7 +263,7 @@ type side struct {
 }
 
 func newSide(f *Front, l *loop.Loop, connsPerTarget int) *side {
-	s := &side{front: f, classes: sideClasses{names: &f.classes}, loop: l, counts: newCounts(), refusals: newRecall[refused](f.cfg.DecisionsPerLoop),
+	s := &side{front: f, classes: f.classes.NewLoop(), loop: l, counts: newCounts(), refusals: newRecall[refused](f.cfg.DecisionsPerLoop),
 		connsPerTarget: connsPerTarget, waitersMax: cmp.Or(f.cfg.WaitersPerLoop, waitersMax)}
 	ejection := upstream.Ejection{ProbeMax: f.cfg.Session.TargetTimeout + f.cfg.Session.ConnectTimeout}
 	if f.cfg.Gate.Mode == gate.On {

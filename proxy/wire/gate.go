@@ -8,15 +8,6 @@ import (
 	"weir/proxy/gate"
 )
 
-// Gating says how targets are protected from more requests at a time than they can
-// take.
-type Gating struct {
-	Mode     gate.Mode
-	Wait     time.Duration // for a place at a target that is long, see upstream.Line; 0: none
-	SLO      time.Duration // 95th percentile of answer times that clients expect, for people; 0: unknown
-	Min, Max int           // bounds of the limit of a loop for a target; 0: those of package gate
-}
-
 // begin gives the target its gate. One that is never asked needs none: a name may have
 // more addresses than a loop ever asks.
 func (t *target) begin() {
@@ -29,7 +20,7 @@ func (t *target) begin() {
 		most = min(most, g.Max)
 	}
 	t.gate = gate.New(gate.Config{Min: g.Min, Max: most})
-	t.view.show(t.gate.Look())
+	t.view.Show(t.gate.Look())
 	t.pool.SetLimit(t.gate.Limit())
 }
 
@@ -65,7 +56,7 @@ func (t *target) learnt(now time.Time, c *client, o *exchange.Outcome) {
 	}
 	a := gate.Answer{Sent: o.Complete, Class: t.side.routes.Class(c.route, o.Method, o.Status), Refused: unable(o), Full: c.full, InFlight: c.with}
 	if t.gate.Answered(at, &a) {
-		t.view.show(t.gate.Look())
+		t.view.Show(t.gate.Look())
 		t.pool.SetLimit(t.gate.Limit())
 	}
 }

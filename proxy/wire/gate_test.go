@@ -10,13 +10,14 @@ import (
 	"weir/internal/testkit"
 	"weir/proxy/exchange"
 	"weir/proxy/gate"
+	"weir/proxy/gates"
 	"weir/proxy/roster"
 )
 
 // withGate starts a proxy with one loop and gates that let one request in.
 func withGate(t *testing.T, mode gate.Mode, wait time.Duration) (*rig, *barrier, *testkit.Conn) {
 	b := newBarrier()
-	tweak := func(c *Config) { c.Gate = Gating{Mode: mode, Wait: wait, Min: 1, Max: 1} }
+	tweak := func(c *Config) { c.Gate = gates.Settings{Mode: mode, Wait: wait, Min: 1, Max: 1} }
 	r := startWith(t, tweak, newTarget(t, b.script).url(), "EVENT_LOOPS", "1")
 	held := r.dial()
 	held.Send(request("/held"))
@@ -36,14 +37,14 @@ func TestGateSheds(t *testing.T) {
 	if _, _, text := r.do("GET", "/config/decisions/"+fields.Get("X-Weir-Decision"), ""); json.Unmarshal([]byte(text), &d) != nil {
 		t.Fatalf("explained as %s", text)
 	}
-	if !strings.Contains(body, `"decision":"`+d.ID+`"`) || d.Reason != "gate" || d.URL != r.Gates("", 1).Targets[0].URL || d.Client.String() != "127.0.0.1" ||
+	if !strings.Contains(body, `"decision":"`+d.ID+`"`) || d.Reason != "gate" || d.URL != r.Gates.Report("", 1).Targets[0].URL || d.Client.String() != "127.0.0.1" ||
 		d.Class != "default" || d.Limit != 1 || d.InFlight != 1 || d.Waiting != 0 || d.Waited < .005 || d.At.IsZero() {
 		t.Errorf("%s is explained as %+v", body, d)
 	}
 	b.open <- true
 	held.Status(200)
 	held.Ask(get, 200)
-	if st := r.Gates("", 9).Targets; len(st) != 1 || st[0].Shed != 1 {
+	if st := r.Gates.Report("", 9).Targets; len(st) != 1 || st[0].Shed != 1 {
 		t.Errorf("the gates are %+v", st)
 	}
 	spec := r.Targets.All()[0]
@@ -105,7 +106,7 @@ func TestGateInShadow(t *testing.T) {
 // What waits for a connection only, the gate would not have had wait.
 func TestGateInShadowLeavesConnectionsAlone(t *testing.T) {
 	b := newBarrier()
-	tweak := func(c *Config) { c.Gate = Gating{Mode: gate.Shadow, Min: 1} }
+	tweak := func(c *Config) { c.Gate = gates.Settings{Mode: gate.Shadow, Min: 1} }
 	r := startWith(t, tweak, newTarget(t, b.script).url(), "EVENT_LOOPS", "1", "TARGET_MAX_CONNECTIONS", "1")
 	held := r.dial()
 	held.Send(request("/held"))
@@ -123,7 +124,7 @@ func TestGateInShadowLeavesConnectionsAlone(t *testing.T) {
 // each address of a name.
 func TestGateBeginsWithTheFirstRequest(t *testing.T) {
 	idle, busy := newTarget(t, echoes), newTarget(t, echoes)
-	tweak := func(c *Config) { c.Gate = Gating{Mode: gate.On, Wait: time.Second, Min: 2} }
+	tweak := func(c *Config) { c.Gate = gates.Settings{Mode: gate.On, Wait: time.Second, Min: 2} }
 	r := startWith(t, tweak, busy.url(), "EVENT_LOOPS", "1")
 	r.Targets.Set([]*roster.Target{r.Targets.All()[0], {URL: idle.url(), Addr: idle.addr, Host: idle.addr}})
 	gates := func() (n int) {
@@ -148,7 +149,7 @@ func TestGateBeginsWithTheFirstRequest(t *testing.T) {
 // TARGET_WAIT_TIMEOUT is for connections: who waits for a place waits as long as the gate
 // says, and is shed by it.
 func TestGateWaitsWithoutConnectionTimeout(t *testing.T) {
-	one := func(c *Config) { c.Gate = Gating{Mode: gate.On, Wait: testkit.Patience, Min: 1, Max: 1} }
+	one := func(c *Config) { c.Gate = gates.Settings{Mode: gate.On, Wait: testkit.Patience, Min: 1, Max: 1} }
 	b := newBarrier()
 	r := startWith(t, one, newTarget(t, b.script).url(), "EVENT_LOOPS", "1", "TARGET_WAIT_TIMEOUT", "1m", "TARGET_TIMEOUT", "1h")
 	held := r.dial()

@@ -11,6 +11,7 @@ import (
 	"weir/proxy/decide"
 	"weir/proxy/exchange"
 	"weir/proxy/gate"
+	"weir/proxy/gates"
 	"weir/proxy/roster"
 	"weir/proxy/store/simredis"
 	"weir/proxy/tally"
@@ -19,7 +20,7 @@ import (
 // gateRequest returns what a request costs that passes a gate and takes 10 ms: everything
 // that the proxy does for it only if there is a gate.
 func gateRequest() (next func(), g *gate.Gate) {
-	f := &Front{Tally: tally.New(nil, nil), cfg: Config{Gate: Gating{Mode: gate.On, Wait: gate.Wait, Min: 2}, Store: new(simredis.Store)}, seed: maphash.MakeSeed()}
+	f := &Front{Tally: tally.New(nil, nil), cfg: Config{Gate: gates.Settings{Mode: gate.On, Wait: gate.Wait, Min: 2}, Store: new(simredis.Store)}, seed: maphash.MakeSeed()}
 	s := newSide(f, new(loop.Loop), 512)
 	now := time.Now()
 	s.addTarget(now, new(roster.Target))

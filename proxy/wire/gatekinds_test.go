@@ -8,13 +8,29 @@ import (
 	"weir/internal/http1"
 	"weir/proxy/exchange"
 	"weir/proxy/gate"
+	"weir/proxy/gates"
+	"weir/proxy/roster"
 	"weir/proxy/upstream"
 )
 
+// crowd is a front with one target, which never ran, on two loops.
+func crowd() *Front {
+	f := &Front{Targets: roster.New(roster.Config{Loops: loops(nil)}), cfg: Config{Gate: gates.Settings{Mode: gate.On, Min: 2}}}
+	spec := &roster.Target{URL: "http://name:80", Addr: "10.0.0.1:80"}
+	f.Targets.Set([]*roster.Target{spec})
+	for range 2 {
+		s := &side{front: f, connsPerTarget: 100}
+		s.seen.Store(&map[*roster.Target]*target{spec: {side: s, spec: spec}})
+		f.sides = append(f.sides, s)
+	}
+	return f
+}
+
 // newGated is a target with a gate, which never ran.
 func newGated(least, most int, slo time.Duration) (*Front, *target) {
-	f := crowd(1)
-	f.cfg.Gate = Gating{Mode: gate.Shadow, Min: least, Max: most, SLO: slo}
+	f := crowd()
+	f.cfg.Gate = gates.Settings{Mode: gate.Shadow, Min: least, Max: most, SLO: slo}
+	f.Gates = gates.New(gates.Config{Settings: f.cfg.Gate, Targets: f.Targets, Views: f.sides.gates})
 	s := f.sides[0]
 	s.connsPerTarget = most
 	t := (*s.seen.Load())[f.Targets.All()[0]]
@@ -63,13 +79,13 @@ func TestGateKnowsKindsOfRequests(t *testing.T) {
 					}
 					took := time.Duration(float64(k.took) * (.5 + rng.ExpFloat64()/2))
 					if i == 30_000 {
-						cuts = tg.view.cuts[gate.Latency].Load()
+						cuts = tg.gate.Look().Cuts[gate.Latency]
 					}
 					tg.learnt(now, &client{route: k.route, with: tg.gate.Limit(), full: true}, &exchange.Outcome{Method: k.method, Status: k.status,
 						Sent: now.Add(-took), Complete: now.Add(-took), Answered: now})
 				}
-				if n := tg.view.cuts[gate.Latency].Load() - cuts; n > 0 {
-					t.Errorf("seed %d: %d cuts, %+v", seed, n, f.Gates("", 1).Targets[0])
+				if n := tg.gate.Look().Cuts[gate.Latency] - cuts; n > 0 {
+					t.Errorf("seed %d: %d cuts, %+v", seed, n, f.Gates.Report("", 1).Targets[0])
 				}
 			}
 		})

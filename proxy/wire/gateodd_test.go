@@ -84,10 +84,10 @@ func TestGateWithstandsOddTargets(t *testing.T) {
 					took, o := step(rng, &now)
 					answer(took, o)
 				}
-				if _, err := json.Marshal(f.Gates("", 1)); err != nil {
+				if _, err := json.Marshal(f.Gates.Report("", 1)); err != nil {
 					t.Errorf("seed %d: %v", seed, err)
 				}
-				if st := f.Gates("", 1).Targets[0]; st.Share < 0 || st.Share > 1 || st.Baseline < 0 || st.Median < 0 {
+				if st := f.Gates.Report("", 1).Targets[0]; st.Share < 0 || st.Share > 1 || st.Baseline < 0 || st.Median < 0 {
 					t.Errorf("seed %d: %+v", seed, st)
 				}
 				// A target that is well again: 20 at work, all places taken.

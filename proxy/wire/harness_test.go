@@ -15,6 +15,7 @@ import (
 	"weir/internal/testkit"
 	"weir/proxy/admin"
 	"weir/proxy/config"
+	"weir/proxy/gates"
 	"weir/proxy/roster"
 	"weir/proxy/store/simredis"
 )
@@ -80,7 +81,7 @@ func startWith(t *testing.T, tweak func(c *Config), targets string, env ...strin
 		TargetIdle: c.TargetIdle, TargetAge: c.TargetAge,
 		Roster:       roster.Config{CheckPath: c.Edge.HealthPath, CheckInterval: c.Edge.HealthInterval, LookupInterval: c.Edge.LookupInterval, Named: true},
 		DrainTimeout: c.DrainTimeout, Policy: admin.NewPolicies(r.limits, r.rules).Policy, Store: local,
-		Gate: Gating(c.Gate),
+		Gate: gates.Settings(c.Gate),
 		Own:  r.own, Log: r.env.Logger("RateLimiter"), GateLog: r.env.Logger("Gate"), DecisionsPerLoop: 64,
 	}
 	tweak(&cfg)

@@ -23,7 +23,7 @@ func (s *side) matched(now time.Time, c *client, m *decide.Case) {
 // goes notes where a request goes and whose it is, for gate and line: the key of the
 // first rule that tells requests apart, else the client's address.
 func (s *side) goes(c *client, m *decide.Case) {
-	c.route, c.class = s.routes.Of(m.Policy.Rules, m.Hits), s.classes.of(m.Policy.Rules, m.Rank, m.Hits)
+	c.route, c.class = s.routes.Of(m.Policy.Rules, m.Hits), s.classes.Of(m.Policy.Rules, m.Rank, m.Hits)
 	for i := range m.Hits {
 		if key := m.Hits[i].Key; len(key) > 0 {
 			c.wait.For(maphash.Bytes(s.front.seed, key), m.Rank)
@@ -87,7 +87,7 @@ func (c *client) await(now time.Time) {
 	c.at.Abandoned(c.mark) // it is no probe as long as it waits
 	c.tried.Undo()
 	c.gateBy, c.lineAt = true, now
-	t.waiting.Add(1)
+	t.view.Waiting.Add(1)
 	t.note(now)
 	c.side.lookAfterLine(now)
 	c.wake(now.Add(t.side.front.cfg.Gate.Wait - c.waited))
@@ -108,7 +108,7 @@ func (c *client) left(now time.Time) {
 	t := c.at.Value
 	c.gateBy = false
 	c.waited += now.Sub(c.lineAt)
-	t.waiting.Add(-1)
+	t.view.Waiting.Add(-1)
 	t.note(now)
 	c.alarm.Stop()
 }

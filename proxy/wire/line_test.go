@@ -12,11 +12,12 @@ import (
 	"weir/internal/loop/looptest"
 	"weir/internal/testkit"
 	"weir/proxy/gate"
+	"weir/proxy/gates"
 	"weir/proxy/roster"
 )
 
 // gated has one place at each target, for which requests wait for long.
-func gated(c *Config) { c.Gate = Gating{Mode: gate.On, Wait: testkit.Patience, Min: 1, Max: 1} }
+func gated(c *Config) { c.Gate = gates.Settings{Mode: gate.On, Wait: testkit.Patience, Min: 1, Max: 1} }
 
 // lineUp has a request wait behind n others that are busy or wait already.
 func (r *rig) lineUp(n int, text string) *testkit.Conn {
@@ -135,7 +136,7 @@ func (r *rig) hashOf(addr string) uint8 {
 // Who has fewer places is next, however long the other has been waiting.
 func TestLineKeys(t *testing.T) {
 	b := newBarrier()
-	three := func(c *Config) { c.Gate = Gating{Mode: gate.On, Wait: testkit.Patience, Min: 3, Max: 3} }
+	three := func(c *Config) { c.Gate = gates.Settings{Mode: gate.On, Wait: testkit.Patience, Min: 3, Max: 3} }
 	r := startWith(t, three, newTarget(t, b.script).url(), "EVENT_LOOPS", "1")
 	var at [3]string // addresses that the line tells apart
 	for i, n := 0, 2; i < len(at); n++ {
@@ -165,7 +166,7 @@ func TestLineKeys(t *testing.T) {
 // clients, and however many clients leave before they are answered: others have places.
 func TestPlacesStayForOthers(t *testing.T) {
 	const each = 50
-	four := func(c *Config) { c.Gate = Gating{Mode: gate.On, Wait: testkit.Patience, Min: 4, Max: 4} }
+	four := func(c *Config) { c.Gate = gates.Settings{Mode: gate.On, Wait: testkit.Patience, Min: 4, Max: 4} }
 	r := startWith(t, four, newTarget(t, holder).url(), "EVENT_LOOPS", "1", "TARGET_MAX_CONNECTIONS", "2000", "BODY_BUFFER_BYTES", "1KiB",
 		"BODY_MIN_RATE", "0", "BODY_TIMEOUT", "10m", "STREAM_TIMEOUT", "10m", "TARGET_TIMEOUT", "10m")
 	for _, h := range holders {
@@ -190,7 +191,7 @@ func TestPlacesStayForOthers(t *testing.T) {
 // TARGET_WAIT_TIMEOUT says, behind a gate too: the gate holds nothing back then.
 func TestGateLeavesTheWaitForConnectionsAlone(t *testing.T) {
 	b := newBarrier()
-	atOnce := func(c *Config) { c.Gate = Gating{Mode: gate.On, Wait: 0, Min: 1} }
+	atOnce := func(c *Config) { c.Gate = gates.Settings{Mode: gate.On, Wait: 0, Min: 1} }
 	r := startWith(t, atOnce, newTarget(t, b.script).url(), "EVENT_LOOPS", "1", "TARGET_MAX_CONNECTIONS", "1")
 	held, waits := r.dial(), r.dial()
 	held.Send(request("/held"))

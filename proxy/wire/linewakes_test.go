@@ -118,7 +118,7 @@ func TestLineIsKeptWhenTheLimitIsReached(t *testing.T) {
 		at := s.targets.Targets()[0].Value
 		at.gate = gate.New(gate.Config{Min: 2, Max: 2})
 		at.pool.SetLimit(2)
-		at.view.show(at.gate.Look())
+		at.view.Show(at.gate.Look())
 		at.serveNext(now)
 	})
 	b.next(t)

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"weir/proxy/gate"
+	"weir/proxy/gates"
 	"weir/proxy/roster"
 )
 
@@ -36,18 +37,18 @@ type Shed struct {
 	Waited   float64    `json:"waited"`
 	Baseline float64    `json:"baseline"` // median answer time without a queue; 0: not known yet
 	Median   float64    `json:"median"`
-	Last     *GateCut   `json:"lastCut,omitempty"`
+	Last     *gates.Cut `json:"lastCut,omitempty"`
 	// RequestID is empty when requests have none.
 	RequestID string `json:"requestId,omitempty"`
 }
 
 // explain turns what was noted into what is told.
-func (d *shed) explain(id string, classes *classNames) Shed {
-	e := Shed{ID: id, At: d.at.UTC(), Reason: "gate", URL: d.target.URL, Address: d.target.Addr, Client: d.client, Class: classes.list()[d.class],
+func (d *shed) explain(id string, classes *gates.Classes) Shed {
+	e := Shed{ID: id, At: d.at.UTC(), Reason: "gate", URL: d.target.URL, Address: d.target.Addr, Client: d.client, Class: classes.Name(d.class),
 		Limit: d.limit, InFlight: d.inFlight, Waiting: d.waiting,
 		Waited: d.waited.Seconds(), Baseline: d.baseline.Seconds(), Median: d.median.Seconds(), RequestID: d.id}
 	if !d.last.At.IsZero() {
-		last := cutOf(&d.last)
+		last := gates.CutOf(&d.last)
 		e.Last = &last
 	}
 	return e
@@ -56,11 +57,11 @@ func (d *shed) explain(id string, classes *classNames) Shed {
 // shed gives the exchange up, which waits in no line any more: its target is overloaded.
 func (c *client) shed(now time.Time) {
 	t := c.at.Value
-	t.shed[c.class].Add(1)
+	t.view.Shed[c.class].Add(1)
 	id := c.side.sheds.note(func(d *shed) {
 		look := t.gate.Look()
 		*d = shed{at: now, target: t.spec, client: c.conn.Remote().Addr().Unmap(), class: c.class,
-			limit: look.Limit, inFlight: t.pool.Short(), waiting: int(t.waiting.Load()),
+			limit: look.Limit, inFlight: t.pool.Short(), waiting: int(t.view.Waiting.Load()),
 			waited: c.waited, baseline: look.Baseline, median: look.Median, id: string(c.s.RequestID())}
 		if n := len(look.Last); n > 0 {
 			d.last = look.Last[n-1]

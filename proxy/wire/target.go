@@ -12,6 +12,7 @@ import (
 	"weir/internal/loop"
 	"weir/proxy/exchange"
 	"weir/proxy/gate"
+	"weir/proxy/gates"
 	"weir/proxy/roster"
 	"weir/proxy/upstream"
 )
@@ -26,13 +27,10 @@ type target struct {
 	pool *upstream.Pool[*upstreamConn, *client]
 
 	roster.View
-	short atomic.Int64
 
-	gate    *gate.Gate // nil: there is none
-	view    gateView
-	since   atomic.Int64              // when its numbers changed last, in microseconds, of steady; see spend
-	waiting atomic.Int64              // exchanges that were to go there, and wait for a place at any target
-	shed    [classesMax]atomic.Uint64 // by class: exchanges that waited for a place in vain
+	gate  *gate.Gate // nil: there is none
+	view  gates.View
+	since atomic.Int64 // when its numbers changed last, in microseconds, of steady; see spend
 }
 
 // inFlightOf is what targets are balanced by.
@@ -123,9 +121,9 @@ func (t *target) note(now time.Time) {
 	publish(&t.Idle, int64(t.pool.Idle()))
 	publish(&t.Busy, int64(t.pool.Busy()))
 	publish(&t.Connecting, int64(t.pool.Connecting()))
-	publish(&t.InFlight, int64(t.pool.InFlight())+t.waiting.Load())
+	publish(&t.InFlight, int64(t.pool.InFlight())+t.view.Waiting.Load())
 	publish(&t.Streams, int64(t.pool.Streams()))
-	publish(&t.short, int64(t.pool.Short()))
+	publish(&t.view.InFlight, int64(t.pool.Short()))
 	publish(&t.Status, int64(t.at.Status(now)))
 	publish(&t.Ejections, int64(t.at.Ejections()))
 }

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"weir/proxy/gates"
 	"weir/proxy/roster"
 	"weir/proxy/upstream"
 )
@@ -91,6 +92,17 @@ func (ls loops) Views(spec *roster.Target) iter.Seq[*roster.View] {
 	return func(yield func(*roster.View) bool) {
 		for t := range ls.of(spec) {
 			if !yield(&t.View) {
+				return
+			}
+		}
+	}
+}
+
+// gates yields what the loops show of the gate of one target.
+func (ls loops) gates(spec *roster.Target) iter.Seq[*gates.View] {
+	return func(yield func(*gates.View) bool) {
+		for t := range ls.of(spec) {
+			if !yield(&t.view) {
 				return
 			}
 		}

@@ -25,8 +25,8 @@ func (t *target) spend(now time.Time) {
 
 // used is how much of the target is used, by the numbers that were published last.
 func (t *target) used() traffic.Use {
-	streams, limit := t.Streams.Load(), int64(t.view.limit.Load())
-	u := traffic.Use{Taken: uint64(t.short.Load() + upstream.StreamPlaces(streams, limit)), Places: uint64(limit)}
+	streams, limit := t.Streams.Load(), int64(t.view.Limit())
+	u := traffic.Use{Taken: uint64(t.view.InFlight.Load() + upstream.StreamPlaces(streams, limit)), Places: uint64(limit)}
 	if u.Taken >= u.Places && limit < int64(t.side.connsPerTarget) && t.side.front.cfg.Gate.Mode == gate.On { // see binds
 		u.Bound = u.Places
 	}

@@ -12,7 +12,7 @@ import (
 // What is in flight and what the gates let in is added up over time, whatever happens
 // within a turn of the loop and when the clock is set back.
 func TestUsage(t *testing.T) {
-	f := crowd(1)
+	f := crowd()
 	var at *target
 	for at = range f.sides.of(f.Targets.All()[0]) {
 		break
@@ -38,9 +38,9 @@ func TestUsage(t *testing.T) {
 	} {
 		now = now.Add(step.after)
 		at.spend(now)
-		at.short.Store(step.busy - step.streams)
+		at.view.InFlight.Store(step.busy - step.streams)
 		at.Streams.Store(step.streams)
-		at.view.show(gate.Look{Limit: step.limit})
+		at.view.Show(gate.Look{Limit: step.limit})
 		var sum traffic.Sum
 		sum.Add(&at.side.counts.traffic)
 		if taken, places, bound := sum.Taken/1000, sum.Places/1000, sum.Bound/1000; taken != step.taken || places != step.places || bound != step.bound {

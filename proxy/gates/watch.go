@@ -1,4 +1,4 @@
-package wire
+package gates
 
 import (
 	"log/slog"
@@ -18,36 +18,36 @@ const (
 	gateLinesMax = 20
 )
 
-// A gateWatch logs when targets become slow, when that gets much worse, and when they
+// A Watch logs when targets become slow, when that gets much worse, and when they
 // are back.
 //
-// Owned by housekeeping.
-type gateWatch struct {
+// Owned by one goroutine.
+type Watch struct {
 	log     *slog.Logger
 	shadow  bool
-	targets map[*roster.Target]*gateWatched
+	targets map[*roster.Target]*watched
 	lines   int // in this second
 	dropped int
 }
 
-// A gateWatched is a target as it was a second ago.
-type gateWatched struct {
-	gateSum
+// A watched is a target as it was a second ago.
+type watched struct {
+	sum
 	since time.Time // of the bad time that was told; zero: there is none
 	told  int       // limit in the last line
 	calm  time.Time // since when nothing was held back
 	shed  uint64    // before the bad time
 }
 
-// watch looks at all gates.
-func (w *gateWatch) watch(now time.Time, f *Front) {
-	if f.cfg.Gate.Mode == gate.Off {
+// Look looks at all gates.
+func (w *Watch) Look(now time.Time, g *Gates) {
+	if g.cfg.Mode == gate.Off {
 		return
 	}
-	w.log, w.shadow = f.cfg.GateLog, f.cfg.Gate.Mode == gate.Shadow
-	list := f.Targets.All()
+	w.log, w.shadow = g.cfg.Log, g.cfg.Mode == gate.Shadow
+	list := g.cfg.Targets.All()
 	for _, spec := range list {
-		w.note(now, spec, f.gateSum(spec))
+		w.note(now, spec, g.sum(spec))
 	}
 	w.flush()
 	if len(w.targets) > len(list) {
@@ -55,25 +55,25 @@ func (w *gateWatch) watch(now time.Time, f *Front) {
 		for _, spec := range list {
 			there[spec] = true
 		}
-		maps.DeleteFunc(w.targets, func(spec *roster.Target, _ *gateWatched) bool { return !there[spec] })
+		maps.DeleteFunc(w.targets, func(spec *roster.Target, _ *watched) bool { return !there[spec] })
 	}
 }
 
 // note logs what is new of a target. Those that were never asked are not kept.
-func (w *gateWatch) note(now time.Time, spec *roster.Target, g gateSum) {
+func (w *Watch) note(now time.Time, spec *roster.Target, g sum) {
 	t := w.targets[spec]
 	if t == nil {
 		if g.limit == 0 {
 			return
 		}
 		if w.targets == nil {
-			w.targets = make(map[*roster.Target]*gateWatched)
+			w.targets = make(map[*roster.Target]*watched)
 		}
-		w.targets[spec] = &gateWatched{gateSum: g}
+		w.targets[spec] = &watched{sum: g}
 		return
 	}
-	before := t.gateSum
-	t.gateSum = g
+	before := t.sum
+	t.sum = g
 	fell := g.cuts != before.cuts
 	if fell || g.shed > before.shed || g.waiting > 0 || g.inFlight > int64(g.limit) {
 		t.calm = now
@@ -93,7 +93,7 @@ func (w *gateWatch) note(now time.Time, spec *roster.Target, g gateSum) {
 }
 
 // slower tells that a target cannot take what it is asked, and why.
-func (w *gateWatch) slower(t *gateWatched, spec *roster.Target, before *gateSum) {
+func (w *Watch) slower(t *watched, spec *roster.Target, before *sum) {
 	message := "Target cannot take all requests, the rest is shed"
 	switch {
 	case t.cuts[gate.Latency] > before.cuts[gate.Latency]:
@@ -106,7 +106,7 @@ func (w *gateWatch) slower(t *gateWatched, spec *roster.Target, before *gateSum)
 }
 
 // line logs about a target, unless there was much to be told this second.
-func (w *gateWatch) line(log func(string, ...any), message string, spec *roster.Target, values ...any) {
+func (w *Watch) line(log func(string, ...any), message string, spec *roster.Target, values ...any) {
 	if w.lines++; w.lines > gateLinesMax {
 		w.dropped++
 		return
@@ -123,7 +123,7 @@ func (w *gateWatch) line(log func(string, ...any), message string, spec *roster.
 }
 
 // flush ends the second.
-func (w *gateWatch) flush() {
+func (w *Watch) flush() {
 	if w.dropped > 0 {
 		w.log.Warn("More targets are slower than usual, or back; GET /config/gate tells of each", "count", w.dropped)
 	}

@@ -1,4 +1,4 @@
-package wire
+package gates
 
 import (
 	"fmt"
@@ -12,10 +12,10 @@ import (
 // Classes have the names of the rules, keep their numbers when rules change, and are
 // bounded.
 func TestPriorityClasses(t *testing.T) {
-	var names classNames
-	c := sideClasses{names: &names}
+	var names Classes
+	c := names.NewLoop()
 	name := func(set *rule.Set, rank int, ids ...string) string {
-		n := c.of(set, rank, ruletest.Hits(set, ids...))
+		n := c.Of(set, rank, ruletest.Hits(set, ids...))
 		return names.list()[n]
 	}
 	set := ruletest.Set(t, "id: plain", "id: tiers, priority: {classes: {gold: 0, silver: 0.2}, default: silver}")
@@ -47,16 +47,16 @@ func TestPriorityClasses(t *testing.T) {
 	for round := range 10 {
 		set := ruletest.Set(t, fmt.Sprintf("id: r, priority: {classes: {a%d: 0, b%d: 0.1, c%d: 0.2, d%d: 0.3}, default: a%d}", round, round, round, round, round))
 		for rank := range 4 {
-			if n := c.of(set, rank, ruletest.Hits(set, "r")); n >= classesMax {
+			if n := c.Of(set, rank, ruletest.Hits(set, "r")); n >= ClassesMax {
 				t.Fatalf("class %d", n)
 			}
 		}
 	}
 	list := names.list()
-	if unique := slices.Compact(slices.Sorted(slices.Values(list))); len(unique) != classesMax || list[classOthers] != "other" {
+	if unique := slices.Compact(slices.Sorted(slices.Values(list))); len(unique) != ClassesMax || list[classOthers] != "other" {
 		t.Errorf("the classes are %q", list)
 	}
-	if n := testing.AllocsPerRun(100, func() { c.of(set, 0, nil) }); n != 0 {
+	if n := testing.AllocsPerRun(100, func() { c.Of(set, 0, nil) }); n != 0 {
 		t.Errorf("%v allocations", n)
 	}
 }

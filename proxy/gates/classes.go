@@ -1,4 +1,4 @@
-package wire
+package gates
 
 import (
 	"cmp"
@@ -8,25 +8,25 @@ import (
 	"weir/proxy/rule"
 )
 
-// classNames are the priority classes that metrics tell apart: the first ones that were
+// Classes are the priority classes that metrics tell apart: the first ones that were
 // ever in force. Their numbers stay the same, so that counters do.
 //
 // Safe for concurrent use: mu guards the names.
-type classNames struct {
+type Classes struct {
 	mu    sync.Mutex
 	names []string // by number, but for the last one's
 }
 
 const (
-	// classDefault is the class of requests of which no rule tells the class, and
-	// classOthers that of classes beyond classesMax.
-	classDefault, defaultClass = 0, "default"
-	classOthers, otherClasses  = classesMax - 1, "other"
-	classesMax                 = 16
+	// ClassDefault is the class of requests of which no rule tells the class, and
+	// classOthers that of classes beyond ClassesMax.
+	ClassDefault, defaultClass = 0, "default"
+	classOthers, otherClasses  = ClassesMax - 1, "other"
+	ClassesMax                 = 16
 )
 
 // number returns the number of a class. One without a name is the default.
-func (c *classNames) number(name string) uint8 {
+func (c *Classes) number(name string) uint8 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if len(c.names) == 0 {
@@ -43,29 +43,35 @@ func (c *classNames) number(name string) uint8 {
 	return uint8(i)
 }
 
+// Name returns the name of a class.
+func (c *Classes) Name(number uint8) string { return c.list()[number] }
+
+// NewLoop returns the numbers for one loop.
+func (c *Classes) NewLoop() *LoopClasses { return &LoopClasses{names: c} }
+
 // list returns the names of all numbers; empty ones are not in use.
-func (c *classNames) list() []string {
+func (c *Classes) list() []string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	all := make([]string, classesMax)
+	all := make([]string, ClassesMax)
 	copy(all, c.names)
-	all[classDefault], all[classOthers] = defaultClass, otherClasses
+	all[ClassDefault], all[classOthers] = defaultClass, otherClasses
 	return all
 }
 
-// sideClasses are the numbers of the classes of a set of rules.
+// LoopClasses are the numbers of the classes of a set of rules.
 //
 // Owned by its loop.
-type sideClasses struct {
-	names  *classNames
+type LoopClasses struct {
+	names  *Classes
 	set    *rule.Set
 	byRank []uint8
 }
 
-// of returns the number of the class of a request to which these rules of a set apply.
-func (c *sideClasses) of(set *rule.Set, rank int, hits []rule.Hit) uint8 {
+// Of returns the number of the class of a request to which these rules of a set apply.
+func (c *LoopClasses) Of(set *rule.Set, rank int, hits []rule.Hit) uint8 {
 	if !slices.ContainsFunc(hits, func(h rule.Hit) bool { return h.Rule.Priority.Classes != nil }) {
-		return classDefault
+		return ClassDefault
 	}
 	if c.set != set {
 		c.set, c.byRank = set, c.byRank[:0]

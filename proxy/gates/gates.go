@@ -1,0 +1,37 @@
+// Package gates tells what the gates of all loops do: to endpoints, metrics and the log.
+package gates
+
+import (
+	"iter"
+	"log/slog"
+	"time"
+
+	"weir/proxy/gate"
+	"weir/proxy/roster"
+)
+
+// Settings say how targets are protected from more requests at a time than they can
+// take.
+type Settings struct {
+	Mode     gate.Mode
+	Wait     time.Duration // for a place at a target that is long, see upstream.Line; 0: none
+	SLO      time.Duration // 95th percentile of answer times that clients expect, for people; 0: unknown
+	Min, Max int           // bounds of the limit of a loop for a target; 0: those of package gate
+}
+
+// Config is what Gates are made of.
+type Config struct {
+	Settings
+	Targets *roster.List
+	Views   func(*roster.Target) iter.Seq[*View] // of all loops
+	Classes *Classes
+	Log     *slog.Logger // of targets that become slow; not nil with a gate
+}
+
+// Gates are those of all targets, on all loops.
+//
+// Immutable.
+type Gates struct{ cfg Config }
+
+// New returns the gates.
+func New(cfg Config) *Gates { return &Gates{cfg: cfg} }
