@@ -76,7 +76,8 @@ func newBackend(cfg Config) (*backend, error) {
 		return nil, fmt.Errorf("use a master: %w", err)
 	}
 	transport := &http.Transport{TLSClientConfig: secure, DisableCompression: true, MaxIdleConnsPerHost: idleMax, IdleConnTimeout: idleTimeout,
-		DialContext: (&net.Dialer{Timeout: cfg.Timeout}).DialContext}
+		TLSHandshakeTimeout: cfg.Timeout, // a call that ends does not end the handshake
+		DialContext:         (&net.Dialer{Timeout: cfg.Timeout}).DialContext}
 	b := &backend{cfg: cfg, transport: transport, exchanges: metric.NewHistogram(metric.Latency())}
 	b.client = &http.Client{Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	return b, nil

@@ -313,6 +313,44 @@ func TestMasterRestarts(t *testing.T) {
 	}
 }
 
+// Connections to a master that accepts them and says nothing are given up.
+func TestSilentMaster(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	var accepted, closed atomic.Int32
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			accepted.Add(1)
+			go func() {
+				_, _ = io.Copy(io.Discard, c) // until the sidecar has closed it
+				closed.Add(1)
+				c.Close()
+			}()
+		}
+	}()
+	cfg := config()
+	cfg.URLs, cfg.Timeout = []string{"https://" + l.Addr().String()}, 20*time.Millisecond
+	b, err := newBackend(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer b.Close()
+	testkit.Eventually(t, "there is a connection", func() bool {
+		if err := b.Probe(background); err == nil {
+			t.Error("a master that says nothing is one that decides")
+		}
+		return accepted.Load() > 0
+	})
+	testkit.Eventually(t, "it is closed", func() bool { return closed.Load() == accepted.Load() })
+}
+
 func TestValidate(t *testing.T) {
 	for name, cfg := range map[string]Config{
 		"no URL":     {},
