@@ -12,7 +12,6 @@ import (
 	"log/slog"
 	"net/netip"
 	"os"
-	"runtime"
 
 	"weir/internal/certs"
 	"weir/internal/service"
@@ -129,6 +128,6 @@ func (c *config) outputs(e *service.Env) control.Outputs {
 // settings are what all tests have in common.
 func (c *config) settings(e *service.Env) drive.Settings {
 	return drive.Settings{
-		Loops: c.loops, Cores: runtime.GOMAXPROCS(0), Sources: c.sources, CAFile: c.caFile, Meters: drive.NewMeters(e.Metrics, drive.LoopsMax()), Logger: e.Logger,
+		Loops: c.loops, Sources: c.sources, CAFile: c.caFile, Meters: drive.NewMeters(e.Metrics, drive.LoopsMax()), Logger: e.Logger,
 	}
 }

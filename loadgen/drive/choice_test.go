@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -18,7 +17,6 @@ import (
 )
 
 func TestChooseLoops(t *testing.T) {
-	cpus := runtime.NumCPU()
 	for _, c := range []struct {
 		asked       int
 		cores       int
@@ -26,18 +24,17 @@ func TestChooseLoops(t *testing.T) {
 		connections int
 		want        int
 	}{
-		{0, 0, 1, 0, 1},
-		{0, 0, loopRate, 0, 1},
-		{0, 0, loopRate + 1, 0, min(2, cpus)},
-		{0, 0, 1e7, 0, cpus},
-		{0, cpus + 1, 1e7, 0, cpus + 1}, // a container's limit, as Go knows it
-		{0, 0, 1e7, 1, 1},
-		{3, 0, 1, 0, 3},
-		{3, 0, 1, 2, 2},
+		{0, 4, 1, 0, 1},
+		{0, 4, loopRate, 0, 1},
+		{0, 4, loopRate + 1, 0, 2},
+		{0, 4, 1e7, 0, 4},
+		{0, 4, 1e7, 1, 1},
+		{3, 4, 1, 0, 3},
+		{3, 4, 1, 2, 2},
 	} {
 		config := load("a", c.rps, 1)
 		config.Concurrency = c.connections
-		if got := chooseLoops(&Settings{Loops: c.asked, Cores: c.cores}, planOf(t, config)); got != c.want {
+		if got := chooseLoops(c.asked, c.cores, planOf(t, config)); got != c.want {
 			t.Errorf("%+v: %d loops", c, got)
 		}
 	}

@@ -31,7 +31,7 @@ func (c *conductor) conclude() {
 	last.Spread(c.latency, c.lag)
 	last.Course = c.totals.Course()
 	c.status.Store(&last)
-	c.meters.show(&last)
+	c.settings.Meters.show(&last)
 	c.tell()
 }
 

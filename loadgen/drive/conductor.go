@@ -80,7 +80,7 @@ func newConductor(r *Run) *conductor {
 	}
 	for range r.loops {
 		spare := record.NewTally()
-		spare.Keep = r.outcomes != nil
+		spare.Keep = r.settings.Outcomes != nil
 		c.spare = append(c.spare, spare)
 	}
 	return c
@@ -250,7 +250,7 @@ func (c *conductor) gather(whole bool) {
 	}
 	c.counts = c.totals.All().Counts
 	c.counts.Add(&loose)
-	c.meters.count(&c.counts, &c.metered)
+	c.settings.Meters.count(&c.counts, &c.metered)
 	c.metered = c.counts
 }
 
@@ -261,7 +261,7 @@ func (c *conductor) write(kept []record.Outcome) {
 		c.lines = kept[i].AppendLine(c.lines, c.start)
 	}
 	if len(c.lines) > 0 {
-		_, _ = c.outcomes.Write(c.lines) // its owner learns of errors
+		_, _ = c.settings.Outcomes.Write(c.lines) // its owner learns of errors
 	}
 }
 
@@ -301,7 +301,7 @@ func (c *conductor) publish(now time.Time) {
 		s.Verdict, s.Reasons = c.evidence.Judge()
 	}
 	c.status.Store(s)
-	c.meters.show(s)
+	c.settings.Meters.show(s)
 }
 
 // startAt is when the schedule begins, or began, as the status has it.

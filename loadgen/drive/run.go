@@ -61,7 +61,6 @@ func LoopsMax() int { return max(runtime.NumCPU(), 64) }
 // Settings are what all runs of a program have in common.
 type Settings struct {
 	Loops   int          // event loops; 0: chosen by the rate
-	Cores   int          // and no more than these; 0: what the machine has
 	Sources []netip.Addr // local addresses to connect from; none: see chooseSources
 	CAFile  string       // PEM file of the authorities of https targets; empty: the system's
 	Meters  *Meters
@@ -71,7 +70,7 @@ type Settings struct {
 	// Logger returns the logger of a part of the program.
 	Logger func(component string) *slog.Logger
 
-	queueAge time.Duration // 0: queueAgeMax
+	queueAge time.Duration // how long a request may wait for a connection; 0: queueAgeMax
 }
 
 // A Run is one execution of a plan.
@@ -79,18 +78,15 @@ type Settings struct {
 // Safe for concurrent use: its status is an atomic pointer, its result is
 // written before done is closed, the rest belongs to the conductor.
 type Run struct {
-	id      string
-	plan    *plan.Plan
-	meters  *Meters
-	log     *slog.Logger
-	faults  *slog.Logger
-	addr    string
-	secure  *tls.Config // nil: plain
-	loops   int
-	poolMax int
-	// queueAge is how long a request may wait for a connection.
-	queueAge time.Duration
-	outcomes io.Writer // nil: none
+	id       string
+	plan     *plan.Plan
+	log      *slog.Logger
+	faults   *slog.Logger
+	addr     string
+	secure   *tls.Config // nil: plain
+	loops    int
+	poolMax  int
+	settings Settings
 
 	group   *loop.Group
 	senders []*sender
@@ -109,12 +105,10 @@ type Run struct {
 // configuration that cannot be carried out here.
 func Start(id string, p *plan.Plan, s Settings) (*Run, error) {
 	r := &Run{
-		id: id, plan: p, meters: s.Meters, log: s.Logger("LoadGenerator"), faults: s.Logger("HttpClient"),
-		queueAge: s.queueAge, outcomes: s.Outcomes, stop: make(chan struct{}), done: make(chan struct{}),
+		id: id, plan: p, log: s.Logger("LoadGenerator"), faults: s.Logger("HttpClient"),
+		settings: s, stop: make(chan struct{}), done: make(chan struct{}),
 	}
-	if r.queueAge == 0 {
-		r.queueAge = queueAgeMax
-	}
+	r.settings.queueAge = cmp.Or(s.queueAge, queueAgeMax)
 	var err error
 	if r.poolMax, err = allowedConnections(p); err != nil {
 		return nil, err
@@ -134,7 +128,7 @@ func Start(id string, p *plan.Plan, s Settings) (*Run, error) {
 	if len(sources) > len(s.Sources) { // a limit by address sees several clients
 		r.log.Info("Connections start from several addresses, as one has not ports enough", "from", sources[0], "to", sources[len(sources)-1])
 	}
-	r.loops = chooseLoops(&s, p)
+	r.loops = chooseLoops(s.Loops, runtime.GOMAXPROCS(0), p)
 	r.group, err = loop.Start(loop.Config{
 		Loops: r.loops, DialsMax: r.loops * dials(p), Sources: sources,
 		Panicked: func(v any, stack []byte) {
@@ -203,12 +197,12 @@ func rateMax(p *plan.Plan) float64 {
 	return p.Profile.RateMax() / float64(p.Config.Shard.Of)
 }
 
-// chooseLoops returns the number of loops: as asked, or by the rate; never more
-// than there are connections to deal out.
-func chooseLoops(s *Settings, p *plan.Plan) int {
-	n := s.Loops
+// chooseLoops returns the number of loops: as asked, or by the rate but no more than
+// there are cores; never more than there are connections to deal out.
+func chooseLoops(asked, cores int, p *plan.Plan) int {
+	n := asked
 	if n == 0 {
-		n = min(cmp.Or(s.Cores, runtime.NumCPU()), int(math.Ceil(rateMax(p)/loopRate)))
+		n = min(cores, int(math.Ceil(rateMax(p)/loopRate)))
 	}
 	if p.Connections > 0 {
 		n = min(n, p.Connections)

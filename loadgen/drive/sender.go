@@ -80,11 +80,11 @@ type sender struct {
 
 func newSender(r *Run, l *loop.Loop, size session.Size) *sender {
 	s := &sender{
-		run: r, loop: l, meter: &r.meters.loops[l.Index()], tally: record.NewTally(),
+		run: r, loop: l, meter: &r.settings.Meters.loops[l.Index()], tally: record.NewTally(),
 		terms: session.Terms{Method: r.plan.Method, KeepAlive: r.plan.KeepAlive, Timeout: r.plan.Timeout},
 		lane:  r.plan.Schedule.Lane(l.Index(), r.loops), pool: session.NewPool(size),
 	}
-	s.tally.Keep = r.outcomes != nil
+	s.tally.Keep = r.settings.Outcomes != nil
 	s.onward = func(now time.Time) {
 		s.resumed = false
 		s.turn(now)
@@ -240,7 +240,7 @@ func (s *sender) resume() {
 func (s *sender) starve(now time.Time) {
 	s.starved = true
 	s.blame.Dry(now)
-	oldest := now.Add(-s.run.queueAge)
+	oldest := now.Add(-s.run.settings.queueAge)
 	if now.Sub(s.end) > s.terms.Timeout {
 		oldest = now // after the schedule nobody waits longer than for an answer
 	}

@@ -3,8 +3,6 @@ package plan
 import (
 	"strconv"
 	"strings"
-
-	"weir/internal/http1"
 )
 
 // A Request is what is sent, as segments.
@@ -66,19 +64,16 @@ func changes(segments []segment) bool {
 // A head is put together of literals and of segments.
 type head struct{ segments []segment }
 
-// literal appends what f appends to a text.
-func (h *head) literal(f func(dst []byte) []byte) {
+// text appends a text.
+func (h *head) text(s string) {
 	n := len(h.segments)
 	if n == 0 || h.segments[n-1].kind != segmentLiteral {
 		h.segments = append(h.segments, segment{})
 		n++
 	}
 	last := &h.segments[n-1]
-	last.text = f(last.text)
+	last.text = append(last.text, s...)
 }
-
-// text appends a text.
-func (h *head) text(s string) { h.literal(func(dst []byte) []byte { return append(dst, s...) }) }
 
 // add appends segments.
 func (h *head) add(segments []segment) {
@@ -133,7 +128,7 @@ func (d *draft) request(seed int64) Request {
 	if d.hasBody {
 		h.field("Content-Length", []segment{{kind: segmentLength}})
 	}
-	h.literal(http1.AppendHeadEnd)
+	h.text("\r\n")
 	r := Request{head: h.segments, body: d.body, seed: uint64(seed)}
 	if !changes(r.head) && !changes(r.body) {
 		r.whole = r.append(nil, 0)

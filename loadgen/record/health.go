@@ -18,25 +18,22 @@ const (
 	Unknown  Health = "unknown"  // nothing has come back
 )
 
-// HealthOf judges a target by its outcomes.
-func HealthOf(success, rateLimited, errors uint64) Health {
+// Health judges the target of the run by its outcomes.
+func (r *Result) Health() Health {
 	switch {
-	case success+rateLimited+errors == 0:
+	case r.Success+r.RateLimited+r.Errors == 0:
 		return Unknown
-	case success+rateLimited == 0:
+	case r.Success+r.RateLimited == 0:
 		return Down
-	case errors > 0:
+	case r.Errors > 0:
 		return Failing
-	case success == 0:
+	case r.Success == 0:
 		return Refusing
-	case rateLimited > 0:
+	case r.RateLimited > 0:
 		return Limited
 	}
 	return Healthy
 }
-
-// Health judges the target of the run.
-func (r *Result) Health() Health { return HealthOf(r.Success, r.RateLimited, r.Errors) }
 
 // HealthText is the health with the shares that it rests on.
 func (r *Result) HealthText() string {

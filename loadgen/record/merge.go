@@ -3,6 +3,7 @@ package record
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -142,7 +143,7 @@ func (sum *Result) judge(results []*Result) {
 	for _, r := range results {
 		sum.Verdict = worse(sum.Verdict, r.Verdict)
 		for _, reason := range r.Reasons {
-			own = append(own, fmt.Sprintf("shard %s: %s", names(r.Shards), reason))
+			own = append(own, fmt.Sprintf("shard %s: %s", r.Indices(), reason))
 		}
 	}
 	sum.Reasons = append(sum.Reasons, own...)
@@ -164,11 +165,11 @@ func (sum *Result) missing() (indices []string) {
 // shardsNamed bounds the missing shards that are named.
 const shardsNamed = 8
 
-// names lists shards.
-func names(shards []Shard) string {
-	var words []string
-	for _, s := range shards {
-		words = append(words, fmt.Sprint(s.Index))
+// Indices lists the shards whose result this is: "0, 2".
+func (r *Result) Indices() string {
+	words := make([]string, len(r.Shards))
+	for i, s := range r.Shards {
+		words[i] = strconv.Itoa(s.Index)
 	}
 	return strings.Join(words, ", ")
 }

@@ -52,11 +52,7 @@ func shardsOf(r *record.Result) string {
 	if len(r.Shards) == 0 || r.Shards[0].Of <= 1 {
 		return ""
 	}
-	indices := make([]string, len(r.Shards))
-	for i, s := range r.Shards {
-		indices[i] = strconv.Itoa(s.Index)
-	}
-	return fmt.Sprintf("%s %s of %d", plural("shard", len(r.Shards)), strings.Join(indices, ", "), r.Shards[0].Of)
+	return fmt.Sprintf("%s %s of %d", plural("shard", len(r.Shards)), r.Indices(), r.Shards[0].Of)
 }
 
 // row begins a line with a word in the first column.

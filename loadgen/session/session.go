@@ -84,7 +84,7 @@ func New(t *Terms) Session {
 // HandleSent is told that the request due at due is sent now; last says that it is
 // not to come back with Again: it has often enough, or the connection was just
 // opened, so that its end has another cause than idleness. The session must be
-// Idle.
+// idle.
 func (s *Session) HandleSent(now, due time.Time, last bool) {
 	if s.state != stateIdle {
 		panic("bug: request sent on a connection that is " + s.state.String())
@@ -93,9 +93,6 @@ func (s *Session) HandleSent(now, due time.Time, last bool) {
 	s.last = last
 	s.out = record.Outcome{Due: due, Start: now}
 }
-
-// Idle says whether a request may be sent.
-func (s *Session) Idle() bool { return s.state == stateIdle }
 
 // Busy says whether an exchange is under way.
 func (s *Session) Busy() bool { return s.state == stateWaiting || s.state == stateReading }
