@@ -34,7 +34,7 @@ func decode(data []byte, into any, r *Reader) error {
 	n, wrong := s.document()
 	if wrong != nil {
 		line, path, message := s.fault(wrong)
-		if !wrong.deep {
+		if wrong.beyond == "" {
 			message = fmt.Sprintf("not valid JSON: line %d, %s", line, message)
 		}
 		return Fault{Path: path, Message: message}

@@ -269,3 +269,26 @@ func TestUnsupportedTypesPanic(t *testing.T) {
 		{Name: "B", Type: reflect.TypeFor[int](), Tag: `json:"a"`},
 	})).Interface())
 }
+
+// A small text must not become very many nodes.
+func TestManyValues(t *testing.T) {
+	text := []byte("[" + strings.Repeat("0,", valuesMax) + "0]")
+	var list []int8
+	if err := Decode(text, &list); fmt.Sprint(err) != "[524287]: more than 524288 values" {
+		t.Errorf("have %v", err)
+	}
+	var r Reader
+	if r.File(text, len(text)) || fmt.Sprint(r.Err()) != "line 1: more than 524288 values" {
+		t.Errorf("a file: %v", r.Err())
+	}
+	var last *Node
+	members := []byte(`{"a":[` + strings.Repeat("0,", valuesMax/2) + `0],"b":[` + strings.Repeat("0,", valuesMax/2) + `0]}`)
+	if r := new(Reader); !r.Members(members, len(members), func(_ Name, value *Node) { last = value }) || len(last.Kids) != valuesMax/2+1 {
+		t.Errorf("members: %v", r.Err())
+	}
+	empty := []byte("[" + strings.Repeat("{},", 1000) + "{}]")
+	n := testing.AllocsPerRun(3, func() { s := scanner{data: empty, line: 1}; _, _ = s.document() })
+	if n > 30 {
+		t.Errorf("%g allocations for empty objects", n)
+	}
+}

@@ -4,8 +4,8 @@
 // A setting that is misspelt must not quietly become a default: an operator who writes
 // "limits" for "limit" believes to be protected and is not. Therefore unknown names,
 // names in the wrong case, names given twice, values of the wrong type, numbers that do
-// not fit, text after the value, invalid UTF-8 and nesting beyond 32 levels are faults,
-// each with the path of the field, such as
+// not fit, text after the value, invalid UTF-8, nesting beyond 32 levels and more than
+// 524,288 values are faults, each with the path of the field, such as
 //
 //	steps[2].rps: must be a number, is "5"
 //

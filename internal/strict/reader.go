@@ -126,7 +126,7 @@ func (r *Reader) File(data []byte, bytesMax int) bool {
 	switch {
 	case err == nil:
 		r.Root = n
-	case err.deep:
+	case err.beyond != "":
 		r.add(s.lined(err))
 	default:
 		r.yaml(data)
@@ -159,6 +159,7 @@ func (r *Reader) Members(data []byte, bytesMax int, each func(name Name, value *
 			return err
 		}
 		value = Node{Names: value.Names[:0], Kids: value.Kids[:0]}
+		s.count = 0
 		if err := s.value(&value); err != nil {
 			return err.within(nameStep(string(name.Word)))
 		}
@@ -177,7 +178,7 @@ func (r *Reader) Members(data []byte, bytesMax int, each func(name Name, value *
 // lined is a syntax error with its line.
 func (s *scanner) lined(e *syntaxError) Fault {
 	line, _, message := s.fault(e)
-	if !e.deep {
+	if e.beyond == "" {
 		message = "not valid JSON: " + message
 	}
 	return Fault{Line: line, Message: message}

@@ -7,8 +7,13 @@ import (
 	"unicode/utf8"
 )
 
-// depthMax bounds how deep lists and objects may be nested.
-const depthMax = 32
+const (
+	// depthMax bounds how deep lists and objects may be nested.
+	depthMax = 32
+	// valuesMax bounds the values of a document: each takes about a hundred bytes, and
+	// may be written with two.
+	valuesMax = 1 << 19
+)
 
 // A scanner turns JSON (RFC 8259) into nodes.
 //
@@ -18,14 +23,15 @@ type scanner struct {
 	pos   int // of the next byte
 	line  int // of pos
 	depth int
+	count int // of values so far
 }
 
 // A syntaxError says that the bytes are not JSON.
 type syntaxError struct {
-	want string // "a value", "a comma or the end of the list", …
-	pos  int
-	path string // of the value that is wrong
-	deep bool   // JSON, but nested too deep
+	want   string // "a value", "a comma or the end of the list", …
+	pos    int
+	path   string // of the value that is wrong
+	beyond string // JSON, but beyond this bound
 }
 
 // within notes that e happened at a step of the path.
@@ -43,8 +49,8 @@ func (s *scanner) expected(want string) *syntaxError { return &syntaxError{want:
 func (s *scanner) fault(e *syntaxError) (line int, path, message string) {
 	before := s.data[:min(e.pos, len(s.data))]
 	line = 1 + bytes.Count(before, []byte{'\n'})
-	if e.deep {
-		return line, e.path, "nested deeper than " + strconv.Itoa(depthMax) + " levels"
+	if e.beyond != "" {
+		return line, e.path, e.beyond
 	}
 	column := 1 + utf8.RuneCount(before[bytes.LastIndexByte(before, '\n')+1:])
 	there := "the end"
@@ -95,6 +101,9 @@ func (s *scanner) take(c byte) bool {
 func (s *scanner) value(n *Node) (err *syntaxError) {
 	c := s.peek()
 	n.Line, n.start = s.line, s.pos
+	if s.count++; s.count > valuesMax {
+		return &syntaxError{pos: s.pos, beyond: "more than " + strconv.Itoa(valuesMax) + " values"}
+	}
 	switch {
 	case c == '{':
 		n.Kind = Object
@@ -133,16 +142,16 @@ func (s *scanner) value(n *Node) (err *syntaxError) {
 // nested reads the elements of a list or the members of an object.
 func (s *scanner) nested(n *Node, each func(i int) *syntaxError, end byte, want string) *syntaxError {
 	if s.depth == depthMax {
-		return &syntaxError{pos: s.pos, deep: true}
+		return &syntaxError{pos: s.pos, beyond: "nested deeper than " + strconv.Itoa(depthMax) + " levels"}
 	}
 	s.pos++
 	s.depth++
 	defer func() { s.depth-- }()
-	if n.Kids == nil {
-		n.Names, n.Kids = make([]Name, 0, 4), make([]Node, 0, 4)
-	}
 	if s.take(end) {
 		return nil
+	}
+	if n.Kids == nil {
+		n.Kids = make([]Node, 0, 4)
 	}
 	for i := 0; ; i++ {
 		if err := each(i); err != nil {
@@ -162,6 +171,9 @@ func (s *scanner) member(n *Node) *syntaxError {
 	name, err := s.name()
 	if err != nil {
 		return err
+	}
+	if n.Names == nil {
+		n.Names = make([]Name, 0, 4)
 	}
 	n.Names = append(n.Names, name)
 	n.Kids = append(n.Kids, Node{})
