@@ -23,6 +23,7 @@ import (
 	"weir/proxy/exchange"
 	"weir/proxy/gate"
 	"weir/proxy/gates"
+	"weir/proxy/recall"
 	"weir/proxy/refusal"
 	"weir/proxy/roster"
 	"weir/proxy/route"
@@ -252,9 +253,9 @@ type side struct {
 	counts    *counts
 	routes    route.Table        // of requests, as gates tell them apart
 	classes   *gates.LoopClasses // of requests, as metrics tell them apart
-	refusals  *recall[refused]
-	sheds     *recall[shed] // nil: no gate sheds
-	access    *accessSide   // nil: there is no access log
+	refusals  *recall.Memory[recall.Refused]
+	sheds     *recall.Memory[recall.Shed] // nil: no gate sheds
+	access    *accessSide                 // nil: there is no access log
 
 	connsPerTarget, waitersMax int
 
@@ -263,11 +264,11 @@ type side struct {
 }
 
 func newSide(f *Front, l *loop.Loop, connsPerTarget int) *side {
-	s := &side{front: f, classes: f.classes.NewLoop(), loop: l, counts: newCounts(), refusals: newRecall[refused](f.cfg.DecisionsPerLoop),
+	s := &side{front: f, classes: f.classes.NewLoop(), loop: l, counts: newCounts(), refusals: recall.New[recall.Refused](f.cfg.DecisionsPerLoop),
 		connsPerTarget: connsPerTarget, waitersMax: cmp.Or(f.cfg.WaitersPerLoop, waitersMax)}
 	ejection := upstream.Ejection{ProbeMax: f.cfg.Session.TargetTimeout + f.cfg.Session.ConnectTimeout}
 	if f.cfg.Gate.Mode == gate.On {
-		s.sheds = newRecall[shed](f.cfg.DecisionsPerLoop)
+		s.sheds = recall.New[recall.Shed](f.cfg.DecisionsPerLoop)
 	}
 	s.targets = upstream.NewGroup(f.cfg.Balance, ejection, inFlightOf, rand.New(rand.NewPCG(uint64(l.Index()), rand.Uint64())))
 	s.targets.Bound((*target).room)
@@ -276,7 +277,7 @@ func newSide(f *Front, l *loop.Loop, connsPerTarget int) *side {
 	s.lane = f.cfg.Store.NewLane(l.Post)
 	s.tally = f.Tally.NewBook(s.askStore)
 	s.env = session.Env{Settings: &f.cfg.Session, Env: exchange.Env{Policy: f.cfg.Policy, Pages: f.cfg.Pages, Ask: s.ask,
-		Overloaded: &f.memory.shedding, Refused: s.refused, Random: s.refusals.random}}
+		Overloaded: &f.memory.shedding, Refused: s.refused, Random: s.refusals.Random()}}
 	if w := f.cfg.Access.Writer; w != nil {
 		s.access = &accessSide{Access: &f.cfg.Access, ring: w.Ring(l.Index())}
 	}

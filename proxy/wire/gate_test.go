@@ -11,6 +11,7 @@ import (
 	"weir/proxy/exchange"
 	"weir/proxy/gate"
 	"weir/proxy/gates"
+	"weir/proxy/recall"
 	"weir/proxy/roster"
 )
 
@@ -33,7 +34,7 @@ func TestGateSheds(t *testing.T) {
 	if status != 503 || fields.Get("Retry-After") == "" || !strings.Contains(body, `"reason":"gate"`) {
 		t.Errorf("answered %d, Retry-After %q, %s", status, fields.Get("Retry-After"), body)
 	}
-	var d Shed
+	var d recall.RecalledShed
 	if _, _, text := r.do("GET", "/config/decisions/"+fields.Get("X-Weir-Decision"), ""); json.Unmarshal([]byte(text), &d) != nil {
 		t.Fatalf("explained as %s", text)
 	}

@@ -1,4 +1,4 @@
-package wire
+package recall
 
 import (
 	"encoding/hex"
@@ -6,12 +6,21 @@ import (
 	"time"
 
 	"weir/proxy/exchange"
+	"weir/proxy/gate"
+	"weir/proxy/gates"
 	"weir/proxy/limit"
+	"weir/proxy/roster"
 	"weir/proxy/rule"
 )
 
-// newRefuser is a side that remembers as many refusals.
-func newRefuser(size int) *side { return &side{refusals: newRecall[refused](size)} }
+// A refuser remembers refusals.
+type refuser struct{ *Memory[Refused] }
+
+func newRefuser(size int) refuser { return refuser{New[Refused](size)} }
+
+func (m refuser) refused(now time.Time, refusal *exchange.Refusal) []byte {
+	return m.Note(func(r *Refused) { r.Keep(now, refusal) })
+}
 
 // newRefusal is a refusal that costs n.
 func newRefusal(t *testing.T, n int64) *exchange.Refusal {
@@ -68,14 +77,14 @@ func TestRecallBound(t *testing.T) {
 	for i := range 2*size + 1 {
 		ids = append(ids, string(s.refused(time.Unix(0, 0), newRefusal(t, int64(i)))))
 		for k, id := range ids {
-			got, ok := s.refusals.find(id)
+			got, ok := s.Find(id)
 			if remembered := k > i-size; ok != remembered || ok && got.cost != int64(k) {
 				t.Errorf("after %d refusals the one with the cost %d: found %t as %d", i+1, k, ok, got.cost)
 			}
 		}
 	}
 	for _, id := range []string{"", "zz", ids[0][:22], ids[8] + "00", "zz" + ids[8][2:], "000000000000000000000000"} {
-		if _, ok := s.refusals.find(id); ok {
+		if _, ok := s.Find(id); ok {
 			t.Errorf("something is found for the id %q", id)
 		}
 	}
@@ -86,5 +95,26 @@ func TestRecallDoesNotAllocate(t *testing.T) {
 	s.refused(time.Unix(0, 0), refusal)
 	if n := testing.AllocsPerRun(1000, func() { s.refused(time.Unix(0, 0), refusal) }); n != 0 {
 		t.Errorf("%v allocations", n)
+	}
+}
+
+// What is told of a request that was shed is what was noted, with the last cut if there was
+// one.
+func TestShed(t *testing.T) {
+	m := New[Shed](2)
+	cuts := []gate.Cut{{At: time.Unix(5, 0), From: 9, To: 7}, {At: time.Unix(6, 0), From: 7, To: 3}}
+	for n := range cuts {
+		id := string(m.Note(func(d *Shed) {
+			*d = Shed{At: time.Unix(7, 0), Target: &roster.Target{URL: "http://a:80", Addr: "10.0.0.1:80"}, InFlight: 3, Waiting: 2, Waited: time.Second}
+			d.SetLook(gate.Look{Limit: 3, Median: 20 * time.Millisecond, Last: cuts[:2*n]})
+		}))
+		d, ok := m.Find(id)
+		e := d.Explain(id, new(gates.Classes))
+		if !ok || e.ID != id || e.Reason != "gate" || e.Address != "10.0.0.1:80" || e.Class != "default" || e.Limit != 3 || e.InFlight != 3 || e.Waiting != 2 || e.Waited != 1 || e.Median != 0.02 {
+			t.Errorf("told %+v", e)
+		}
+		if (e.Last != nil) != (n > 0) || e.Last != nil && e.Last.To != 3 {
+			t.Errorf("the last of %d cuts is %+v", 2*n, e.Last)
+		}
 	}
 }

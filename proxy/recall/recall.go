@@ -1,0 +1,82 @@
+// Package recall remembers the last decisions that clients were told the ids of, so that
+// they can be explained: refusals by a limit, and requests that a gate shed.
+package recall
+
+import (
+	"crypto/rand"
+	"encoding/binary"
+	"encoding/hex"
+	mathrand "math/rand/v2"
+	"slices"
+	"sync"
+)
+
+// sizeDefault is how many decisions of one kind a loop remembers.
+const sizeDefault = 4096
+
+// A decisionID names a decision. It is random, so that nobody can derive the id of
+// another client's decision from their own.
+type decisionID [12]byte
+
+// A Memory remembers the last decisions of one kind (D) of one loop, so that a
+// client's report of a decision id can be explained.
+//
+// Safe for concurrent use: the loop writes, an own endpoint reads, mu guards.
+type Memory[D any] struct {
+	random *mathrand.ChaCha8 // of its loop; seeded by the system once: a decision makes no system call
+
+	mu   sync.Mutex
+	next int          // index of the oldest
+	ids  []decisionID // of the decisions in ring; beside them, so that a search reads little memory
+	ring []D
+	text []byte // of the newest id
+}
+
+// New returns a memory of the given size, or of sizeDefault.
+func New[D any](size int) *Memory[D] {
+	if size <= 0 {
+		size = sizeDefault
+	}
+	var seed [32]byte
+	_, _ = rand.Read(seed[:]) // never fails
+	return &Memory[D]{random: mathrand.NewChaCha8(seed), ids: make([]decisionID, 0, size), ring: make([]D, size)}
+}
+
+// Note remembers the decision that put writes over an older one, and returns its id,
+// which is valid until the next call.
+func (r *Memory[D]) Note(put func(place *D)) []byte {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.next == len(r.ids) && len(r.ids) < len(r.ring) {
+		r.ids = r.ids[:len(r.ids)+1]
+	}
+	id := &r.ids[r.next]
+	binary.LittleEndian.PutUint64(id[:8], r.random.Uint64())
+	binary.LittleEndian.PutUint32(id[8:], uint32(r.random.Uint64()))
+	put(&r.ring[r.next])
+	r.next = (r.next + 1) % len(r.ring)
+	r.text = hex.AppendEncode(r.text[:0], id[:])
+	return r.text
+}
+
+// Find returns the decision with the given id, if it is this loop's and not yet
+// forgotten.
+func (r *Memory[D]) Find(text string) (d D, ok bool) {
+	var id decisionID
+	if len(text) != hex.EncodedLen(len(id)) {
+		return d, false
+	}
+	if _, err := hex.Decode(id[:], []byte(text)); err != nil {
+		return d, false
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	i := slices.Index(r.ids, id)
+	if i < 0 {
+		return d, false
+	}
+	return r.ring[i], true
+}
+
+// Random is what ids are made of, for others on its loop.
+func (r *Memory[D]) Random() *mathrand.ChaCha8 { return r.random }

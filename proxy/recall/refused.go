@@ -1,0 +1,75 @@
+package recall
+
+import (
+	"net/netip"
+	"strconv"
+	"time"
+
+	"weir/proxy/exchange"
+	"weir/proxy/limit"
+	"weir/proxy/rule"
+	"weir/proxy/store"
+)
+
+// A Refused is a refusal and when it was. Its key is a copy, as far as that is
+// kept.
+// It holds no rule and no limit, which are parts of whole sets.
+type Refused struct {
+	at        time.Time
+	rule      string
+	mode      rule.Mode
+	parts     []rule.Part
+	algorithm limit.Algorithm
+	window    time.Duration
+	cost      int64
+	client    netip.Addr
+	version   string
+	keyBytes  int
+	key       [store.PartBytesMax]byte
+	idBytes   int
+	id        [exchange.RequestIDMax]byte // of the request
+	limit.Decision
+}
+
+// Recalled is a refusal as GET /config/decisions/<id> tells it. Times are
+// seconds.
+type Recalled struct {
+	ID         string          `json:"id"`
+	At         time.Time       `json:"at"`
+	Rule       string          `json:"rule"`
+	Mode       rule.Mode       `json:"mode"`
+	Key        []rule.Part     `json:"key,omitempty"` // what is counted apart; none: everything together
+	Counter    string          `json:"counter"`       // the key's value, shortened; of secret parts a digest
+	Algorithm  limit.Algorithm `json:"algorithm"`
+	Window     float64         `json:"window,omitempty"`
+	Cost       int64           `json:"cost"`
+	Client     netip.Addr      `json:"client"`
+	Limit      int64           `json:"limit"`
+	Remaining  int64           `json:"remaining"`
+	RetryAfter *float64        `json:"retryAfter,omitempty"` // none: the limit can never hold the cost
+	ResetAfter float64         `json:"resetAfter"`
+	Version    string          `json:"configuration"` // which limits and rules were in force
+	RequestID  string          `json:"requestId,omitempty"`
+}
+
+// Explain turns what was noted into what is told.
+func (r *Refused) Explain(id string) Recalled {
+	e := Recalled{ID: id, At: r.at.UTC(), Rule: r.rule, Mode: r.mode, Key: r.parts, Counter: strconv.QuoteToASCII(string(rule.AppendShown(nil, r.key[:r.keyBytes]))),
+		Algorithm: r.algorithm, Window: r.window.Seconds(), Cost: r.cost, Client: r.client,
+		Limit: r.Limit, Remaining: r.Remaining, ResetAfter: r.ResetAfter.Seconds(), Version: r.version, RequestID: string(r.id[:r.idBytes])}
+	if r.RetryAfter != limit.Never {
+		after := r.RetryAfter.Seconds()
+		e.RetryAfter = &after
+	}
+	return e
+}
+
+// Keep notes a refusal. It costs no memory.
+func (r *Refused) Keep(now time.Time, refusal *exchange.Refusal) {
+	r.at, r.Decision = now, refusal.Decision
+	r.rule, r.mode, r.parts = refusal.Rule.ID, refusal.Rule.Mode, refusal.Rule.Key
+	r.algorithm, r.window = refusal.Limit.Algorithm(), refusal.Limit.Window()
+	r.cost, r.client, r.version = refusal.Cost, refusal.Client, refusal.Version
+	r.keyBytes = copy(r.key[:], refusal.Key)
+	r.idBytes = copy(r.id[:], refusal.Request)
+}

@@ -1,0 +1,66 @@
+package recall
+
+import (
+	"net/netip"
+	"time"
+
+	"weir/proxy/gate"
+	"weir/proxy/gates"
+	"weir/proxy/roster"
+)
+
+// A Shed is a request that was given up as its target was overloaded.
+type Shed struct {
+	At                time.Time
+	Target            *roster.Target
+	Client            netip.Addr
+	Class             uint8 // see gates.Classes
+	InFlight, Waiting int   // of the loop
+	Waited            time.Duration
+	RequestID         string
+
+	limit            int // of the loop's gate
+	baseline, median time.Duration
+	last             gate.Cut // the zero Cut: there was none
+}
+
+// SetLook notes how the loop's gate is. It keeps nothing of what l shares.
+func (d *Shed) SetLook(l gate.Look) {
+	d.limit, d.baseline, d.median, d.last = l.Limit, l.Baseline, l.Median, gate.Cut{}
+	if n := len(l.Last); n > 0 {
+		d.last = l.Last[n-1]
+	}
+}
+
+// A RecalledShed is a request given up by a gate as GET /config/decisions/<id> tells it: the
+// loop's gate as it was then. Times are seconds.
+type RecalledShed struct {
+	ID       string     `json:"id"`
+	At       time.Time  `json:"at"`
+	Reason   string     `json:"reason"` // gate
+	URL      string     `json:"target"`
+	Address  string     `json:"address"`
+	Client   netip.Addr `json:"client"`
+	Class    string     `json:"class"` // the request's priority class
+	Limit    int        `json:"limit"`
+	InFlight int        `json:"inFlight"`
+	Waiting  int        `json:"waiting"` // for a place, besides this one
+	Waited   float64    `json:"waited"`
+	Baseline float64    `json:"baseline"` // median answer time without a queue; 0: not known yet
+	Median   float64    `json:"median"`
+	Last     *gates.Cut `json:"lastCut,omitempty"`
+	// RequestID is empty when requests have none.
+	RequestID string `json:"requestId,omitempty"`
+}
+
+// Explain turns what was noted into what is told.
+func (d *Shed) Explain(id string, classes *gates.Classes) RecalledShed {
+	e := RecalledShed{ID: id, At: d.At.UTC(), Reason: "gate", URL: d.Target.URL, Address: d.Target.Addr, Client: d.Client, Class: classes.Name(d.Class),
+		Limit: d.limit, InFlight: d.InFlight, Waiting: d.Waiting,
+		Waited: d.Waited.Seconds(), Baseline: d.baseline.Seconds(), Median: d.median.Seconds(), RequestID: d.RequestID}
+	if !d.last.At.IsZero() {
+		last := gates.CutOf(&d.last)
+		e.Last = &last
+	}
+	return e
+}
