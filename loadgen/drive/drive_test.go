@@ -202,6 +202,12 @@ func (c *served) request() bool {
 
 func (c *served) say(text string) { fmt.Fprint(c, text) }
 
+// silence reads all requests and answers none.
+func silence(c *served) {
+	for c.request() {
+	}
+}
+
 const ok = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nOK"
 
 // answerAll answers every request with text.

@@ -1,8 +1,6 @@
 package drive
 
 import (
-	"time"
-
 	"weir/internal/metric"
 	"weir/loadgen/record"
 )
@@ -55,9 +53,6 @@ func NewMeters(s *metric.Set, loops int) *Meters {
 	s.Gauge("loadgen_test_running", "1 while a test runs.", m.running.Load)
 	return m
 }
-
-// started notes the lag of a request.
-func (m *meter) started(lag time.Duration) { m.lag.Observe(lag) }
 
 // finished notes how long a request took.
 func (m *meter) finished(o *record.Outcome) {

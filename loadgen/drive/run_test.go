@@ -64,10 +64,7 @@ func TestOutcomes(t *testing.T) {
 				c.say("HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhalf")
 			}
 		}, reason: "closed"},
-		"silence": {each: func(c *served) {
-			for c.request() {
-			}
-		}, options: map[string]any{"timeout": 2}, reason: "timeout"},
+		"silence": {each: silence, options: map[string]any{"timeout": 2}, reason: "timeout"},
 		"close after each": {each: func(c *served) {
 			if c.request() {
 				c.say("HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 2\r\n\r\nOK")
@@ -237,10 +234,7 @@ func TestQueueFull(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	b.age = 100 * time.Millisecond
-	s := serve(t, func(c *served) {
-		for c.request() {
-		}
-	})
+	s := serve(t, silence)
 	config := load(s.addr, 100, 0.5)
 	config.Concurrency = 1
 	config.Options = map[string]any{"timeout": 5}
@@ -261,10 +255,7 @@ func TestQueueFull(t *testing.T) {
 func TestTailIsBounded(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
-	s := serve(t, func(c *served) {
-		for c.request() {
-		}
-	})
+	s := serve(t, silence)
 	config := load(s.addr, 200, 0.2)
 	config.Concurrency = 1
 	config.Options = map[string]any{"timeout": 0.1}
@@ -306,10 +297,7 @@ func TestWarnings(t *testing.T) {
 func TestOpenLoop(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
-	s := serve(t, func(c *served) {
-		for c.request() {
-		}
-	})
+	s := serve(t, silence)
 	config := load(s.addr, 400, 0.25)
 	config.Options = map[string]any{"timeout": 3}
 	r := b.run(config)

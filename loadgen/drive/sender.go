@@ -224,7 +224,7 @@ func (s *sender) note(now, due time.Time, fresh bool) {
 	} else {
 		s.tally.Start(lag, pacerLag, now.Sub(s.end))
 	}
-	s.meter.started(lag)
+	s.meter.lag.Observe(lag)
 }
 
 // resume has the loop look at its sockets and then go on sending.

@@ -32,10 +32,7 @@ func TestStop(t *testing.T) {
 func TestStopAbandons(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
-	s := serve(t, func(c *served) {
-		for c.request() {
-		}
-	})
+	s := serve(t, silence)
 	config := load(s.addr, 100, 60)
 	config.Options = map[string]any{"timeout": 60}
 	run := b.start(config)
