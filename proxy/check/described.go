@@ -57,6 +57,9 @@ type described struct {
 func (d *described) read(f *form, h *http1.Head, from netip.Addr, trusted func(netip.Addr) bool) error {
 	line := [...][]byte{h.MethodText, h.Target, h.Host}
 	if f.method == "" {
+		if !bytes.HasPrefix(h.Target, []byte(pathPrefix+"/")) { // http://…
+			return fmt.Errorf("the target must begin with %s/", pathPrefix)
+		}
 		line[1] = bytes.TrimPrefix(h.Target, []byte(pathPrefix))
 	}
 	for i, name := range [...]string{f.method, f.target, f.host} {

@@ -1,10 +1,7 @@
 package check
 
 import (
-	"crypto/sha256"
-	"crypto/subtle"
 	"net/netip"
-	"strings"
 	"time"
 
 	"weir/internal/http1"
@@ -21,48 +18,6 @@ const (
 	CloseDrained              // after the last byte was sent
 	CloseLinger               // the same, then discarding what still arrives (RFC 9112 section 9.6)
 )
-
-// Access says who may do what.
-//
-// Immutable after New.
-type Access struct {
-	Token    string // who has it may ask; empty: everybody whom the port is open to
-	Local    bool   // the port is open to this machine only: whoever asks may describe requests
-	Open     bool   // everybody may
-	Edit     string // who has it may do everything
-	EditOpen bool   // everybody who may ask may edit, too
-}
-
-// rights is what a request may do.
-type rights uint8
-
-const (
-	nothing rights = iota
-	asking
-	editing
-)
-
-// of returns what the bearer of an Authorization field may do, and whether for a token.
-func (a *Access) of(authorization []byte) (r rights, tokened bool) {
-	scheme, brought, _ := strings.Cut(string(authorization), " ")
-	bears := func(token string) bool { // sums of equal length, so that the time tells nothing
-		want, sum := sha256.Sum256([]byte(token)), sha256.Sum256([]byte(strings.TrimSpace(brought)))
-		return token != "" && strings.EqualFold(scheme, "Bearer") && subtle.ConstantTimeCompare(want[:], sum[:]) == 1
-	}
-	switch {
-	case a.Edit != "" && bears(a.Edit):
-		return editing, true
-	case a.Token != "":
-		if !bears(a.Token) {
-			return nothing, false
-		}
-		tokened = true
-	}
-	if a.EditOpen {
-		return editing, tokened
-	}
-	return asking, tokened
-}
 
 // Documents are what a master shows its sidecars.
 //

@@ -151,12 +151,14 @@ func (s *Session) handleHead(now time.Time) {
 func (s *Session) admit(h *http1.Head) (status int, problem string) {
 	switch {
 	case s.route == routeCheck:
-		if a := s.env.Access; !s.tokened && !a.Open && !s.env.Trusted(s.remote) && !(a.Local && s.remote.IsLoopback()) {
+		if !s.tokened && !s.env.Access.describes(s.remote) && !s.env.Trusted(s.remote) {
 			return 403, "asker is not trusted"
 		}
 		return 0, ""
 	case s.route != routeNone && s.route != routeHealth && s.rights == nothing:
 		return 401, "needs Authorization: Bearer with the DECISION_TOKEN of this proxy"
+	case s.route.api() == Remote && !s.tokened && s.env.Access.page(h):
+		return 401, "is made by a web page, or for a host that is no loopback name: set DECISION_TOKEN here, and REMOTE_TOKEN at the sidecar"
 	case s.route == routeEdit && s.rights != editing:
 		return 403, "needs Authorization: Bearer with the ADMIN_TOKEN of this proxy"
 	case s.route != routeNone && h.Method != s.route.wants() && (h.Method != http1.HEAD || s.route.wants() != http1.GET):
