@@ -70,7 +70,7 @@ var meanings = []meaning{
 	{"XX", store.OutageFault, 0, "look into the server's log"},
 	{"58", store.OutageFault, 0, "look into the server's log"},
 	{"57014", store.LateFault, 0, "raise statement_timeout of the role, or POSTGRES_TIMEOUT"},
-	{"55P03", store.LateFault, 0, "raise POSTGRES_TIMEOUT, or look for who holds advisory locks in this database"},
+	{"55P03", store.LateFault, 0, "raise POSTGRES_TIMEOUT, or end the transaction that holds locks in the schema of POSTGRES_SCHEMA"},
 	{"40", store.LateFault, 0, "set default_transaction_isolation of the role to read committed"},
 }
 

@@ -311,3 +311,23 @@ func TestRemoved(t *testing.T) {
 		admit(t, b)
 	}
 }
+
+// A batch whose row somebody else has locked is given up as one whose key is, so that it
+// does not keep a connection from other keys.
+func TestLockedRow(t *testing.T) {
+	t.Parallel()
+	s, b := newWorld(t)
+	admit(t, b)
+	conn := must[*pgconn.PgConn](t)(pgconn.Connect(background, s.URL("weir", "weir")))
+	defer conn.Close(background)
+	if _, err := conn.Exec(background, "BEGIN; SELECT FROM weir.keys FOR UPDATE").ReadAll(); err != nil {
+		t.Fatal(err)
+	}
+	b.cfg.Timeout = 100 * time.Millisecond
+	b.pool.silent = 2 * time.Second // then the connection is closed
+	g := &store.Group{N: 1, Counters: []store.Counter{{Rule: "r", Key: []byte("key"), Limit: fixed(1000), Cost: 1}}}
+	b.Decide(background, &store.Batch{Groups: []*store.Group{g}})
+	if f := b.Classify(g.Err); f.Code != "55P03" || f.Class != store.LateFault || !strings.Contains(g.Err.Error(), "POSTGRES_TIMEOUT") {
+		t.Errorf("%+v, %v", f, g.Err)
+	}
+}

@@ -158,7 +158,8 @@ END $$;
 
 -- Takes the advisory locks of those numbers, in ascending order, within so many ms (0:
 -- as long as it takes) each, until the transaction ends, and returns for how many it had
--- to wait. Whoever changes a key holds the lock of its rule and value.
+-- to wait. Whoever changes a key holds the lock of its rule and value. A row that somebody
+-- else has locked is waited for no longer either.
 CREATE OR REPLACE FUNCTION @schema@.lock_1(patience int4, locks int4[]) RETURNS int4
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -170,9 +171,9 @@ BEGIN
     RAISE EXCEPTION 'limits are decided at isolation level READ COMMITTED' USING ERRCODE = 'WR001';
   END IF;
   @durable@
+  PERFORM set_config('lock_timeout', patience::text, true);
   FOREACH n IN ARRAY locks LOOP
     IF NOT pg_try_advisory_xact_lock(class, n) THEN
-      PERFORM set_config('lock_timeout', patience::text, true);
       PERFORM pg_advisory_xact_lock(class, n);
       waits := waits + 1;
     END IF;

@@ -57,7 +57,7 @@ END $$;
 -- counter. It answers as limit.Take does about each request alone.
 --
 --   clock     the instant; 0: the server's clock, read when all locks are held
---   patience  how many ms to wait for each lock
+--   patience  how many ms to wait for each lock, of a key or a row
 --   locks     the numbers of the locks of all keys, ascending
 --   names     the keys, each once
 --   gives     places in queues that are given back before anything is decided, if their
