@@ -44,7 +44,7 @@ func TestMisconfiguredPostgres(t *testing.T) {
 	}{
 		{"there is no such database", []string{"POSTGRES_URL", s.URL("weir:s3cret", "missing")}},
 		{"the user lacks a right", []string{"POSTGRES_URL", s.URL("plain:s3cret", "weir")}},
-		{"there is no such database", []string{"POSTGRES_URL", s.URL("weir:s3cret", "weir"), "POSTGRES_MIGRATE", "false"}},
+		{"tables or functions are missing: schema weir is missing: run", []string{"POSTGRES_URL", s.URL("weir:s3cret", "weir"), "POSTGRES_MIGRATE", "false"}},
 		{"names no user", []string{"POSTGRES_URL", "postgres://weir:12/s3cret@localhost/weir"}},
 		{"correct the parameters of POSTGRES_URL", []string{"POSTGRES_URL", s.URL("weir:s3cret", "weir") + "&ssl_mode=require"}},
 		{"cannot be with REDIS_HOST", []string{"POSTGRES_URL", s.URL("weir:s3cret", "weir"), "REDIS_HOST", "localhost"}},

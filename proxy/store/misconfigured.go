@@ -11,6 +11,7 @@ const (
 	Unauthenticated Cause = iota + 1 // the store does not know the user, or the password is wrong
 	Unauthorized                     // the user lacks a right
 	NoDatabase                       // there is no such database
+	NoSchema                         // tables or functions are missing in it
 	WrongProtocol                    // what answers is another kind of program
 )
 
@@ -23,6 +24,8 @@ func (c Cause) String() string {
 		return "the user lacks a right"
 	case NoDatabase:
 		return "there is no such database"
+	case NoSchema:
+		return "tables or functions are missing"
 	}
 	return "what answers is not the store that the settings describe"
 }

@@ -304,11 +304,19 @@ func (b *backend) migrate(ctx context.Context) error {
 		return &store.MisconfiguredError{Cause: store.WrongProtocol, Err: fmt.Errorf(
 			"schema %s has version %d, and this program knows %d: use a newer program, or another POSTGRES_SCHEMA", b.cfg.Schema, version, schemaVersion)}
 	case b.cfg.Manual:
-		return &store.MisconfiguredError{Cause: store.NoDatabase, Err: fmt.Errorf(
-			"schema %s has version %d, and this program needs %d: run the SQL that POSTGRES_MIGRATE=print prints, or set POSTGRES_MIGRATE=true", b.cfg.Schema, version, schemaVersion)}
+		found := "is missing"
+		if version > 0 {
+			found = fmt.Sprintf("has version %d, and this program needs %d", version, schemaVersion)
+		}
+		return &store.MisconfiguredError{Cause: store.NoSchema, Err: fmt.Errorf(
+			"schema %s %s: run the SQL that POSTGRES_MIGRATE=print prints, or set POSTGRES_MIGRATE=true", b.cfg.Schema, found)}
 	}
 	script := "BEGIN; SELECT pg_advisory_xact_lock(1464158546, -1);\n" + Schema(b.cfg.Schema, b.cfg.Durable) + "\nCOMMIT"
 	if _, err := b.pool.run(&job{ctx: ctx, silent: migrationTimeout, script: true, sql: script}); err != nil {
+		if codeOf(err) == codeNoRight {
+			return &store.MisconfiguredError{Cause: store.Unauthorized, Err: fmt.Errorf(
+				"make schema %s: %w; grant CREATE on the database to the user of POSTGRES_URL, or have another user run the SQL that POSTGRES_MIGRATE=print prints", b.cfg.Schema, err)}
+		}
 		return fmt.Errorf("make schema %s: %w", b.cfg.Schema, told(err))
 	}
 	b.cfg.Log.Info("Schema migrated", "from", version, "to", schemaVersion)

@@ -19,6 +19,7 @@ const (
 	codeNoFunction    = "42883"
 	codeNoSchema      = "3F000"
 	codeNoTable       = "42P01"
+	codeNoRight       = "42501"
 )
 
 // codeOf is the SQLSTATE of an error that the server has told; else empty.
@@ -32,11 +33,23 @@ func codeOf(err error) string {
 // refusedTLS is what the library says of a server without TLS.
 const refusedTLS = "server refused TLS connection"
 
-// A connectError says why no connection was made, in one line.
+// A connectError says why no connection was made, in one line. The library has a line for
+// each attempt: to each address, with TLS and without.
 type connectError struct{ err error }
 
 func (e *connectError) Error() string {
-	return "connect to PostgreSQL: " + strings.Join(strings.Fields(e.err.Error()), " ")
+	text := "connect to PostgreSQL:"
+	for line := range strings.Lines(e.err.Error()) {
+		line = strings.Join(strings.Fields(line), " ")
+		if strings.Contains(text, line) {
+			continue
+		}
+		if !strings.HasSuffix(text, ":") {
+			text += ";"
+		}
+		text += " " + line
+	}
+	return text
 }
 
 func (e *connectError) Unwrap() error { return e.err }
@@ -54,10 +67,10 @@ var meanings = []meaning{
 	{"28P01", store.OutageFault, store.Unauthenticated, "correct user and password in POSTGRES_URL"},
 	{"28", store.OutageFault, store.Unauthenticated, "let the user of POSTGRES_URL in in pg_hba.conf, or set sslmode as it demands"},
 	{"3D000", store.OutageFault, store.NoDatabase, "create the database that POSTGRES_URL names"},
-	{"42501", store.OutageFault, store.Unauthorized, "grant the user of POSTGRES_URL what POSTGRES_MIGRATE=print lists"},
-	{codeNoFunction, store.OutageFault, store.NoDatabase, "run the SQL that POSTGRES_MIGRATE=print prints, or set POSTGRES_MIGRATE=true"},
-	{codeNoSchema, store.OutageFault, store.NoDatabase, "run the SQL that POSTGRES_MIGRATE=print prints, or set POSTGRES_MIGRATE=true"},
-	{codeNoTable, store.OutageFault, store.NoDatabase, "run the SQL that POSTGRES_MIGRATE=print prints, or set POSTGRES_MIGRATE=true"},
+	{codeNoRight, store.OutageFault, store.Unauthorized, "grant the user of POSTGRES_URL what POSTGRES_MIGRATE=print lists"},
+	{codeNoFunction, store.OutageFault, store.NoSchema, "run the SQL that POSTGRES_MIGRATE=print prints, or set POSTGRES_MIGRATE=true"},
+	{codeNoSchema, store.OutageFault, store.NoSchema, "run the SQL that POSTGRES_MIGRATE=print prints, or set POSTGRES_MIGRATE=true"},
+	{codeNoTable, store.OutageFault, store.NoSchema, "run the SQL that POSTGRES_MIGRATE=print prints, or set POSTGRES_MIGRATE=true"},
 	{"42704", store.OutageFault, store.WrongProtocol, "correct the parameters of POSTGRES_URL"},
 	{"22023", store.OutageFault, store.WrongProtocol, "correct the parameters of POSTGRES_URL"},
 	{"53100", store.OutageFault, 0, "make room on the server's disk"},

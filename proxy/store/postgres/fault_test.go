@@ -182,8 +182,8 @@ func TestMisconfigured(t *testing.T) {
 		{Config{URL: old(t)}, store.WrongProtocol, "name one of version 13 or later in POSTGRES_URL"},
 		{Config{URL: s.URL("weir", "missing")}, store.NoDatabase, "create the database"},
 		{Config{URL: s.URL("nobody", "weir")}, store.Unauthorized, "grant"},
-		{Config{URL: s.URL("nobody", "weir"), Schema: "own"}, store.Unauthorized, "grant"},
-		{Config{URL: s.URL("weir", "weir"), Schema: "own", Manual: true}, store.NoDatabase, "POSTGRES_MIGRATE=print"},
+		{Config{URL: s.URL("nobody", "weir"), Schema: "own"}, store.Unauthorized, "grant CREATE"},
+		{Config{URL: s.URL("weir", "weir"), Schema: "own", Manual: true}, store.NoSchema, "POSTGRES_MIGRATE=print"},
 		{Config{URL: s.URL("nobody", "weir"), Schema: "later"}, store.WrongProtocol, "has version 99, and this program knows 1"},
 		{Config{URL: s.URL("weir", "weir") + "&ssl_mode=require"}, store.WrongProtocol, "correct the parameters of POSTGRES_URL"},
 		{Config{URL: s.URL("weir", "weir") + "&search_path=%22"}, store.WrongProtocol, "correct the parameters of POSTGRES_URL"},
@@ -197,6 +197,8 @@ func TestMisconfigured(t *testing.T) {
 			t.Errorf("%s: %v", test.remedy, err)
 		case permanent.Cause != test.cause || strings.Count(permanent.Error(), test.remedy) != 1:
 			t.Errorf("%v, want %v with %q", permanent, test.cause, test.remedy)
+		case strings.Contains(permanent.Error(), "version 0"):
+			t.Errorf("%v: there is no schema that has a version", permanent)
 		case strings.Contains(permanent.Error(), "s3cret"), strings.ContainsAny(permanent.Error(), "\n\t"):
 			t.Errorf("not one line: %q", permanent)
 		}
@@ -298,7 +300,7 @@ func TestRemoved(t *testing.T) {
 	} {
 		s.Do("weir", sql)
 		for range 2 {
-			if f := manual.Classify(manual.Probe(background)); f.Permanent == nil || f.Permanent.Cause != store.NoDatabase {
+			if f := manual.Classify(manual.Probe(background)); f.Permanent == nil || f.Permanent.Cause != store.NoSchema {
 				t.Errorf("%s: the probe finds %+v", sql, f)
 			}
 		}
@@ -309,6 +311,21 @@ func TestRemoved(t *testing.T) {
 			t.Errorf("%s: it is not made again: %v", sql, err)
 		}
 		admit(t, b)
+	}
+}
+
+// What several attempts have in common is told once.
+func TestConnectError(t *testing.T) {
+	t.Parallel()
+	for told, want := range map[string]string{
+		"failed:\n\ta:1: refused\n\ta:1: refused": "connect to PostgreSQL: failed: a:1: refused",
+		"failed:\n\ta:1: no TLS\n\ta:1: password": "connect to PostgreSQL: failed: a:1: no TLS; a:1: password",
+		"failed: lookup: no a\n\tlookup: no a":    "connect to PostgreSQL: failed: lookup: no a",
+		"failed: no TLS":                          "connect to PostgreSQL: failed: no TLS",
+	} {
+		if got := (&connectError{errors.New(told)}).Error(); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
 	}
 }
 
