@@ -10,6 +10,7 @@ const (
 	oidBytea      = 17
 	oidInt8       = 20
 	oidInt4       = 23
+	oidBool       = 16
 	oidText       = 25
 	oidInt4Array  = 1007
 	oidTextArray  = 1009
@@ -71,6 +72,13 @@ func stringArray(oid int, values []string) []byte {
 func int8Value(v int64) []byte { return binary.BigEndian.AppendUint64(nil, uint64(v)) }
 
 func int4Value(v int32) []byte { return binary.BigEndian.AppendUint32(nil, uint32(v)) }
+
+func boolValue(v bool) []byte {
+	if v {
+		return []byte{1}
+	}
+	return []byte{0}
+}
 
 // parseInt8 reads an int8.
 func parseInt8(b []byte) (int64, error) {

@@ -23,7 +23,8 @@ const (
 // lookSQL reads what a sight has. The oldest transaction is that of this database which
 // keeps dead rows from being removed: one that has a snapshot or has written, or one that
 // is prepared; those of vacuum do not count. Without the right to see the transactions of
-// others it is null. Tables of another Weir, and of extensions, are nobody's work.
+// others it is null. Tables of another Weir, and of extensions, are nobody's work;
+// others are counted only if $2 is true, as there may be thousands.
 const lookSQL = `SELECT t.bytes, t.dead, CASE WHEN pg_has_role('pg_read_all_stats', 'usage') THEN coalesce(x.age, 0) END, coalesce(x.pid, 0), o.tables, o.example
 FROM (SELECT coalesce(sum(pg_total_relation_size(relid)), 0)::int8 AS bytes, coalesce(sum(n_dead_tup), 0)::int8 AS dead
     FROM pg_stat_all_tables WHERE schemaname = $1 AND relname IN ('keys', 'log')) t
@@ -35,16 +36,16 @@ FROM (SELECT coalesce(sum(pg_total_relation_size(relid)), 0)::int8 AS bytes, coa
   CROSS JOIN (SELECT count(*) AS tables, coalesce(min(n.nspname || '.' || c.relname), '') AS example FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
     WHERE c.relkind IN ('r', 'p') AND n.nspname !~ '^pg_' AND n.nspname <> 'information_schema'
       AND NOT EXISTS (SELECT FROM pg_proc p WHERE p.pronamespace = n.oid AND p.proname = 'take_1')
-      AND NOT EXISTS (SELECT FROM pg_depend d WHERE d.classid = 'pg_class'::regclass AND d.objid = c.oid AND d.deptype = 'e')) o`
+      AND NOT EXISTS (SELECT FROM pg_depend d WHERE d.classid = 'pg_class'::regclass AND d.objid = c.oid AND d.deptype = 'e') AND $2) o`
 
 // A sight is what was seen of the database at one moment.
 type sight struct {
 	bytes, dead int64 // of the tables keys and log, with indexes; dead rows as last counted by the server
 	oldest      int64 // transaction, in µs; of process pid, 0 for a prepared one
 	pid         int32
-	visible     bool // oldest is that of all users
-	others      int64
-	example     string // of the other tables
+	visible     bool   // oldest is that of all users
+	others      int64  // tables; 0 when they were told
+	example     string // of them
 }
 
 // A lookout reads the state of the database from time to time.
@@ -81,7 +82,7 @@ func (b *backend) keepLooking(stopping context.Context) {
 
 // look reads the state of the database, over the connection for documents.
 func (b *backend) look(ctx context.Context) (*sight, error) {
-	result, err := b.documents.query(ctx, lookSQL, []uint32{oidText}, []byte(b.cfg.Schema))
+	result, err := b.documents.query(ctx, lookSQL, []uint32{oidText, oidBool}, []byte(b.cfg.Schema), boolValue(!b.lookout.foul))
 	if err != nil {
 		return nil, told(err)
 	}

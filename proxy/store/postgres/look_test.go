@@ -48,6 +48,10 @@ func TestLook(t *testing.T) {
 	if seen := look(); seen.others != 1 || seen.example != "public.orders" {
 		t.Errorf("with a table of others: %+v", seen)
 	}
+	b.lookout.foul = true // they are told
+	if seen := look(); seen.others != 0 || seen.bytes == 0 {
+		t.Errorf("tables that were told are counted again: %+v", seen)
+	}
 	plain := openBackend(t, Config{URL: s.URL("plain", "weir"), Manual: true})
 	if seen := must[*sight](t)(plain.look(background)); seen.visible || seen.bytes == 0 || seen.others != 1 {
 		t.Errorf("without the right: %+v", seen)
