@@ -33,8 +33,8 @@ type Loops interface {
 	Refresh()                  // brings the views up to date
 	Views(t *Target) iter.Seq[*View]
 	Connected(t *Target) // a probe did
-	// Checked is told a verdict, and for how long it holds where it says that the target
-	// is to be checked again.
+	// Checked tells what active checks say, and after what time they may say something else
+	// at the earliest.
 	Checked(t *Target, v upstream.Verdict, recheck time.Duration)
 }
 
@@ -131,17 +131,6 @@ func (l *List) All() []*Target {
 	return l.specs
 }
 
-// Gauges yields one number for each target.
-func (l *List) Gauges(of func(*Target) float64) iter.Seq2[string, float64] {
-	return func(yield func(string, float64) bool) {
-		for _, spec := range l.All() {
-			if !yield(l.Labels(spec), of(spec)) {
-				return
-			}
-		}
-	}
-}
-
 // Labels are the labels of a target, followed by more pairs.
 func (l *List) Labels(spec *Target, more ...string) string {
 	if !l.cfg.Named {
@@ -153,10 +142,15 @@ func (l *List) Labels(spec *Target, more ...string) string {
 // Register adds the metrics of lookups to set, and whether targets can be reached.
 func (l *List) Register(set *metric.Set) {
 	l.names.register(set)
-	set.Gauges("ratelimiter_upstream_up", "1 for a target that can be reached", l.Gauges(func(spec *Target) float64 {
-		if l.Reachable(spec) {
-			return 1
+	set.Gauges("ratelimiter_upstream_up", "1 for a target that can be reached", func(yield func(string, float64) bool) {
+		for _, spec := range l.All() {
+			up := 0.0
+			if l.Reachable(spec) {
+				up = 1
+			}
+			if !yield(l.Labels(spec), up) {
+				return
+			}
 		}
-		return 0
-	}))
+	})
 }

@@ -58,7 +58,7 @@ func (r refusalReport) report(log *slog.Logger, totals map[string]total) {
 
 // A missingReport is what has been logged of requests without a part of a rule's key.
 //
-// Owned by housekeeping.
+// Owned by its Housekeeper.
 type missingReport struct {
 	shared  map[string]bool   // by rule
 	refused map[string]uint64 // by rule, how many
@@ -83,7 +83,7 @@ func (m *missingReport) report(log *slog.Logger, totals map[string]total) {
 
 // departures are the rules that are counted and in force no more.
 //
-// Owned by housekeeping.
+// Owned by its Housekeeper.
 type departures struct {
 	set     *rule.Set // that inForce is for
 	inForce map[string]bool
