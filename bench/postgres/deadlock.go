@@ -89,6 +89,7 @@ func deadlocks(ctx context.Context, out io.Writer, e *report.Expectations) error
 		t.Add("%s | %d | %d | %d | %d | %d | %.1f | %.1f | %.2f | %.2f | %.0f", name, got.admitted, got.refused, got.failed, s.deadlocks, s.logged,
 			got.stalled.Seconds(), got.took.Seconds(), ms(report.Quantile(got.spans, 0.5)), ms(report.Quantile(got.spans, 0.99)), ms(got.spans[len(got.spans)-1]))
 		if name == weirSide {
+			e.AtMost("weir, all sessions: admitted", float64(got.admitted), 1+float64(got.took)/float64(deadlockPeriod))
 			e.Never(s.deadlocks > 0, "weir: %d deadlocks", s.deadlocks)
 			e.Never(got.failed > 0, "weir: %d of the sessions' requests failed", got.failed)
 		}
