@@ -225,12 +225,14 @@ func TestForms(t *testing.T) {
 	p.gets("GET /metrics", 200, `ratelimiter_check_requests_total{api="check",code="429"} 3`)
 }
 
-// What is about targets is told to be without effect where there are none.
+// Where there are no targets, settings about them are told to be without effect, and none
+// are taken.
 func TestSettingsWithoutTargets(t *testing.T) {
-	p := launch(t, []string{"TARGET_URL", "none", "DECISION_PORT", testkit.FreePort(t), "TARGET_TIMEOUT", "3s", "GATE_WAIT", "1s", "EVENT_LOOPS", "1"})
+	p := launch(t, []string{"TARGET_URL", "none", "DECISION_PORT", testkit.FreePort(t), "TARGET_TIMEOUT", "3s", "GATE_WAIT", "1s", "ADMIN_OPEN", "true", "EVENT_LOOPS", "1"})
 	for _, name := range []string{"TARGET_TIMEOUT", "GATE_WAIT"} {
 		p.Logged("WARN Proxy - " + name + " has no effect with TARGET_URL=none")
 	}
+	p.gets("POST /config/targets", 409, "TARGET_URL is none", `{"targets":["http://127.0.0.1:1"]}`)
 }
 
 // Who is neither this machine, nor a trusted proxy, nor has the token describes nothing.

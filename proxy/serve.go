@@ -106,6 +106,7 @@ func endpoints(e *service.Env, cfg *configuration, front *wire.Front) *service.E
 	(&admin.Keys{Set: cfg.rules.Set, HalfLife: tally.KeysHalfLife, Store: keyStore{front, cfg.store}}).Register(own)
 	admin.RegisterDecisions(own, func(id string) (any, bool) { return front.Recall(id) })
 	(&admin.Targets{
+		None:    len(cfg.targets.settings) == 0,
 		Status:  func() any { return front.Targets.Status() },
 		Gates:   func(target string, limit int) any { return front.Gates.Report(target, limit) },
 		Replace: func(urls []string) (int, error) { return cfg.targets.replace(front, urls) },

@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 
@@ -10,6 +11,8 @@ import (
 
 // Targets is what the endpoints of the targets need of the proxy.
 type Targets struct {
+	// None says that nothing is forwarded: there are no targets, and can be none.
+	None bool
 	// Status tells how the targets are; it becomes JSON.
 	Status func() any
 	// Gates tells what the gates of at most limit targets know, of the one with that
@@ -54,6 +57,10 @@ func (t *Targets) answer(w http.ResponseWriter) {
 // post replaces the list: {"targets":["http://a:1", …]}. It holds for this proxy,
 // and for a successor that takes the port over with the same TARGET_URL.
 func (t *Targets) post(w http.ResponseWriter, r *http.Request) {
+	if t.None {
+		service.WriteError(w, http.StatusConflict, errors.New("nothing is forwarded here: TARGET_URL is none"))
+		return
+	}
 	body, ok := service.ReadBody(w, r)
 	if !ok {
 		return
