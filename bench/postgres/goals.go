@@ -33,6 +33,14 @@ type speed struct {
 	failed     int
 }
 
+// known writes a figure, or a dash for one that was not measured.
+func known(format string, figure float64) string {
+	if math.IsNaN(figure) {
+		return "–"
+	}
+	return fmt.Sprintf(format, figure)
+}
+
 // goals measures how fast limits are decided that admit all.
 func goals(ctx context.Context, out io.Writer, e *report.Expectations) error {
 	fmt.Fprintf(out, "\n## Speed\n\nAll is admitted; two proxies, each driven by wrk with %d connections for %v; nowait with %d sessions without any service.\n\n", goalConnections, goalTime, folkConnections)
@@ -52,7 +60,7 @@ func goals(ctx context.Context, out io.Writer, e *report.Expectations) error {
 			return fmt.Errorf("%s: %w", row.name, err)
 		}
 		found[i] = s
-		t.Add("%s | %.0f | %.1f | %.3f | %.2f", row.name, s.perSecond, s.cpu, s.statements, 1e3*s.p99)
+		t.Add("%s | %.0f | %.1f | %s | %s", row.name, s.perSecond, s.cpu, known("%.3f", s.statements), known("%.2f", 1e3*s.p99))
 		e.Never(s.failed > 0, "%s: %d requests failed", row.name, s.failed)
 	}
 	hot, many, nowait := found[0], found[1], found[2]

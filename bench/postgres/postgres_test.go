@@ -116,3 +116,12 @@ func TestExpect(t *testing.T) {
 		}
 	}
 }
+
+// A figure that was not measured is a dash in the table.
+func TestKnown(t *testing.T) {
+	for figure, want := range map[float64]string{0: "0.00", 3.783: "3.78", math.NaN(): "–"} {
+		if got := known("%.2f", figure); got != want {
+			t.Errorf("%v is written %q, want %q", figure, got, want)
+		}
+	}
+}
