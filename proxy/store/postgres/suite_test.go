@@ -56,7 +56,7 @@ func opener(b *backend) storetest.Open {
 				if g.Err != nil {
 					t.Error(g.Err)
 				}
-				answer(g, ans)
+				storetest.Answered(g, ans)
 			},
 			Release: func(c *store.Counter, slot int64) bool {
 				call := newTake(cfg.KeyPrefix)
@@ -109,21 +109,6 @@ func copyRows(t testing.TB, b *backend, from, to string) {
 	if _, err := b.pool.run(&job{ctx: background, silent: postgrestest.Patience, script: true, sql: script}); err != nil {
 		t.Fatal(err)
 	}
-}
-
-// answer works out what a group's requests are told, as a lane does.
-func answer(g *store.Group, ans *store.Answer) {
-	*ans = store.Answer{Granted: g.Granted}
-	for i := range g.Counters {
-		ans.At = max(ans.At, g.At[i])
-		c, s := &g.Counters[i], g.Before[i].Clone()
-		_, d := c.Limit.Decide(g.At[i], &s, c.Ask(int64(g.Granted)))
-		if g.Granted < g.N {
-			d = c.Limit.Preview(g.At[i], &s, c.Ask(1))
-		}
-		ans.Decisions = append(ans.Decisions, d)
-	}
-	ans.Tightest = store.Tightest(g.Counters, ans.Decisions)
 }
 
 func TestStore(t *testing.T) {

@@ -78,7 +78,7 @@ func TestRelease(t *testing.T) {
 			t.Fatal(g.Err)
 		}
 		var ans store.Answer
-		answer(g, &ans)
+		storetest.Answered(g, &ans)
 		return g.Granted, g.At[0] + 1e9 // the slot of the second
 	}
 	granted, slot := ask()

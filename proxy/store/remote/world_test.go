@@ -178,7 +178,7 @@ func opener(t testing.TB) storetest.Open {
 				if g.Err != nil {
 					t.Error(g.Err)
 				}
-				answer(g, ans)
+				storetest.Answered(g, ans)
 			},
 			Release: func(c *store.Counter, slot int64) bool {
 				r := store.Release{Counter: *c, Slot: slot}
@@ -206,21 +206,6 @@ func opener(t testing.TB) storetest.Open {
 		}
 	}
 	return func(t testing.TB) storetest.Store { return open(w.open(t)) }
-}
-
-// answer works out what a group's requests are told, as a lane does.
-func answer(g *store.Group, ans *store.Answer) {
-	*ans = store.Answer{Granted: g.Granted}
-	for i := range g.Counters {
-		ans.At = max(ans.At, g.At[i])
-		c, s := &g.Counters[i], g.Before[i].Clone()
-		_, d := c.Limit.Decide(g.At[i], &s, c.Ask(int64(g.Granted)))
-		if g.Granted < g.N {
-			d = c.Limit.Preview(g.At[i], &s, c.Ask(1))
-		}
-		ans.Decisions = append(ans.Decisions, d)
-	}
-	ans.Tightest = store.Tightest(g.Counters, ans.Decisions)
 }
 
 // fixed is a limit of that many in all, as long as a test runs.
