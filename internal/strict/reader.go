@@ -9,7 +9,7 @@ import (
 	"unicode/utf8"
 )
 
-// faultsMax is how many faults are told of one document; of the others their number is.
+// faultsMax is how many faults of one document are listed; the others are counted.
 const faultsMax = 100
 
 // A Reader reads one document and collects what is wrong with it: what it finds by
@@ -22,8 +22,8 @@ type Reader struct {
 	Root *Node
 	// Base is the path of Root, when that is a part of a larger document.
 	Base string
-	// Unknown, unless nil, is told of members that are not known, which then are no
-	// faults but passed over.
+	// Unknown, unless nil, is called for each unknown member, which is then skipped and
+	// is not a fault.
 	Unknown func(Fault)
 	// Nulls lets null stand for a list, a map or what a pointer points to that is absent.
 	Nulls bool
@@ -34,8 +34,8 @@ type Reader struct {
 	notes   Faults
 }
 
-// Fault notes what is wrong with what is at a path, seen from Root. Of one place the
-// first fault is told: what is of the wrong type is not missing as well.
+// Fault notes what is wrong with what is at a path, seen from Root. Only the
+// first fault of a path is kept: what is of the wrong type is not missing as well.
 func (r *Reader) Fault(path, format string, args ...any) {
 	at := join(r.Base, path)
 	if path == "" || !slices.ContainsFunc(r.faults, func(f Fault) bool { return f.Path == at }) {

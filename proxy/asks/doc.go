@@ -7,6 +7,6 @@
 //	answer    u8 version, u8 mode, u16 asks, {u8 mode, u32 granted, u8 traces, {i64 at, u32 state}}
 //
 // Spans are in microseconds. Counters that are off are not sent, as nothing is kept of
-// them. With the state in which the key of each counter was found, the one who has asked
-// works out what each of the n requests is told.
+// them. With the state in which the key of each counter was found, the proxy that asked
+// derives the answer to each of the n requests.
 package asks

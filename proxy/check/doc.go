@@ -1,7 +1,7 @@
 // Package check is one connection of the decision port: requests come in as bytes, asks
 // and answers go out.
 //
-// A Session is told what happens and puts what it wants done into the Env of its loop:
+// A Session handles events and leaves the effects to apply in the Env of its loop:
 //
 //	   HandleData ─▶ ┌─────────┐ ─▶ Env.Ask   has the store decide
 //	HandleExpired ─▶ │ Session │ ─▶ Env.Edit  has a key edited, off the loop

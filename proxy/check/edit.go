@@ -34,7 +34,7 @@ func (s *Session) edit(now time.Time) {
 	s.wait()
 }
 
-// HandleEdited is told what came of an edit: whether the key has changed, or why that is
+// HandleEdited handles the result of an edit: whether the key has changed, or why that is
 // not known. It reports whether there is an answer to send.
 func (s *Session) HandleEdited(now time.Time, changed bool, err error) bool {
 	if s.gone {

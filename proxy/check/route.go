@@ -64,7 +64,7 @@ func (s *Session) find(h *http1.Head) {
 	}
 }
 
-// handleEnd is told that the request is complete.
+// handleEnd handles a complete request.
 func (s *Session) handleEnd(now time.Time) {
 	s.unread = false
 	switch {
@@ -132,7 +132,7 @@ func (s *Session) room(n int) [][]byte {
 	return s.parts[:n]
 }
 
-// handleAnswer is told the store's answer to one of several asks, and reports whether the
+// handleAnswer handles the store's answer to one of several asks, and reports whether the
 // exchange has ended.
 func (s *Session) handleAnswer(now time.Time, index int, ans *store.Answer) bool {
 	s.waits--

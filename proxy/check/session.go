@@ -37,9 +37,8 @@ func (s state) String() string {
 	return [...]string{"idle", "head", "body", "asked", "queued", "closing"}[s]
 }
 
-// A Session is the conversation on one connection; see the package comment. After every
-// call the effects in its Env are to be done before another Session of the loop is told
-// anything.
+// A Session is the state of one connection; see the package comment. The caller applies
+// the effects in its Env after every call, before it calls another Session of the loop.
 //
 // Owned by its loop.
 type Session struct {
@@ -81,8 +80,8 @@ func (s *Session) Deadline() time.Time { return s.until }
 // shown again after an answer.
 func (s *Session) Unread() bool { return s.unread && s.state != closing }
 
-// HandleData is told the bytes that have come and were not read, and returns how many of
-// them are read. It stops at the end of a request whose answer comes later.
+// HandleData reads b, the bytes received and not yet read, and returns how many it has
+// read. It stops at the end of a request whose answer comes later.
 func (s *Session) HandleData(now time.Time, b []byte) int {
 	n := 0
 	for s.state < asked {
@@ -116,14 +115,14 @@ func (s *Session) HandleData(now time.Time, b []byte) int {
 	return n
 }
 
-// handlePause is told that all there is has been read.
+// handlePause handles the end of the bytes received so far.
 func (s *Session) handlePause(now time.Time) {
 	if s.state == idle && !s.reader.Idle() {
 		s.state, s.until = head, now.Add(headTimeout)
 	}
 }
 
-// handleHead is told that the Env has a head.
+// handleHead handles the request's head in the Env.
 func (s *Session) handleHead(now time.Time) {
 	h := &s.env.head
 	s.state, s.until = body, now.Add(bodyTimeout)
@@ -184,7 +183,7 @@ func (s *Session) bodyMax() int {
 	return 0
 }
 
-// handleBody is told a piece of the body.
+// handleBody handles a piece of the body.
 func (s *Session) handleBody(now time.Time, piece []byte) {
 	if len(s.body)+len(piece) > s.bodyMax() {
 		s.refuse(now, 413, fmt.Sprintf("the body must be at most %d bytes", s.bodyMax()))
@@ -193,7 +192,7 @@ func (s *Session) handleBody(now time.Time, piece []byte) {
 	s.body = append(s.body, piece...)
 }
 
-// HandleExpired is told that the time is now. Before the Deadline it does nothing.
+// HandleExpired handles a Deadline that has passed at now. Before it, it does nothing.
 func (s *Session) HandleExpired(now time.Time) {
 	if s.until.IsZero() || now.Before(s.until) {
 		return
@@ -210,8 +209,8 @@ func (s *Session) HandleExpired(now time.Time) {
 	s.refuse(now, 408, "the request did not come in time")
 }
 
-// HandleDrain is told that the program is about to end: the request under way, or that
-// which has come and was not read, is the last one, and an idle connection closes at once.
+// HandleDrain begins to close the connection, as the program is about to end: the request
+// under way, or one received and not yet read, is the last; an idle connection closes at once.
 func (s *Session) HandleDrain(time.Time) {
 	s.draining = true
 	if s.state == idle && !s.unread {
@@ -219,7 +218,8 @@ func (s *Session) HandleDrain(time.Time) {
 	}
 }
 
-// HandleClosed is told that the connection is gone. What was asked is answered to nobody.
+// HandleClosed ends the session after its connection was closed. Answers to what was
+// asked are dropped.
 func (s *Session) HandleClosed(now time.Time) {
 	s.gone = true
 	if s.state == queued {

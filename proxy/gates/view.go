@@ -119,7 +119,7 @@ type Cut struct {
 	Baseline float64   `json:"baseline"`
 }
 
-// CutOf is a cut as it is told.
+// CutOf returns a cut in its JSON form.
 func CutOf(c *gate.Cut) Cut {
 	return Cut{c.At.UTC(), c.From, c.To, c.Why.String(), c.Median.Seconds(), c.Baseline.Seconds()}
 }

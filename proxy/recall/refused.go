@@ -52,7 +52,7 @@ type Recalled struct {
 	RequestID  string          `json:"requestId,omitempty"`
 }
 
-// Explain turns what was noted into what is told.
+// Explain returns the explanation of a noted decision.
 func (r *Refused) Explain(id string) Recalled {
 	e := Recalled{ID: id, At: r.at.UTC(), Rule: r.rule, Mode: r.mode, Key: r.parts, Counter: strconv.QuoteToASCII(string(rule.AppendShown(nil, r.key[:r.keyBytes]))),
 		Algorithm: r.algorithm, Window: r.window.Seconds(), Cost: r.cost, Client: r.client,

@@ -53,7 +53,7 @@ type RecalledShed struct {
 	RequestID string `json:"requestId,omitempty"`
 }
 
-// Explain turns what was noted into what is told.
+// Explain returns the explanation of a noted decision.
 func (d *Shed) Explain(id string, classes *gates.Classes) RecalledShed {
 	e := RecalledShed{ID: id, At: d.At.UTC(), Reason: "gate", URL: d.Target.URL, Address: d.Target.Addr, Client: d.Client, Class: classes.Name(d.Class),
 		Limit: d.limit, InFlight: d.InFlight, Waiting: d.Waiting,

@@ -32,7 +32,7 @@ type Tally struct {
 	candidate atomic.Pointer[limit.Limit]
 }
 
-// New returns a tally without books for the policy in force; log tells of refusals.
+// New returns a tally without books for the policy in force; log gets the lines about refusals.
 func New(policy func() *decide.Policy, log *slog.Logger) *Tally {
 	return &Tally{policy: policy, log: log, seed: maphash.MakeSeed()}
 }
