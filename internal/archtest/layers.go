@@ -44,7 +44,7 @@ var layers = []struct {
 	{rim, "deploy deploy/*"},
 	{machines, "advisor/core proxy/check proxy/exchange proxy/gate proxy/route proxy/session proxy/upstream loadgen/session loadgen/record target/session"},
 	{pure, "internal/chart internal/deadline internal/http1 internal/strict"},
-	{pure, "proxy/asks proxy/decide proxy/limit proxy/refusal proxy/rule proxy/sketch proxy/store"},
+	{pure, "proxy/asks proxy/decide proxy/deferred proxy/limit proxy/refusal proxy/rule proxy/sketch proxy/store"},
 	{pure, "loadgen/pace loadgen/profile"},
 	{pure, "target/model"},
 	{pure, "advisor/forecast advisor/policy advisor/series"},

@@ -1,0 +1,216 @@
+package deferred
+
+import (
+	"context"
+	"errors"
+	"time"
+)
+
+// A Queue keeps entries. Put and Settle do not wait and may be called on an event loop: what
+// came of them is told by calling Done on a goroutine of the queue, which must not be held up.
+// All other methods wait for a disk or a network, so they are called by goroutines beside
+// the loops; they end when ctx does, and soon after Close. Times in `now` may step back.
+//
+// Safe for concurrent use.
+type Queue interface {
+	// Put has entries kept. Done is called once, before Put returns or later; with Accepted
+	// only when the entry is durable. State, Attempts, Last and Result of the entry are ignored.
+	Put(now time.Time, p *Put)
+
+	// Claim returns at most n entries that are due, as [Delivering] under a lease of LeaseFor,
+	// and when to ask again at the latest if nothing is put, settled or edited before; zero: not
+	// known. Their states are durable when Claim returns. Of a line with OrderKey only the first
+	// entry is claimed, and only when none is delivering. An entry that has expired is claimed,
+	// too, if its turn has come: [Entry.Expires] has passed, and it is settled as Expired without
+	// an attempt. Lines of a paused rule are not claimed.
+	Claim(ctx context.Context, now time.Time, n int) (claimed []Claimed, next time.Time, err error)
+	// Renew extends the leases to LeaseFor from now. It returns those that are lost: the entry
+	// has been settled, or its lease has passed and was taken back. When a lease passes, the entry
+	// waits again if it is Keyed, with an attempt more, and else becomes Unknown.
+	Renew(ctx context.Context, now time.Time, leases []Lease) (lost []Lease, err error)
+	// Settle says what became of a claimed entry. Until it is durable the line stays as it
+	// is; a write that fails is tried again, so Done may come late.
+	Settle(now time.Time, s *Settlement)
+
+	// Read returns an entry with its place in its line, counted from 1, 0 when it is in none;
+	// ErrNotFound when there is none.
+	Read(ctx context.Context, id ID) (e *Entry, position int, err error)
+	// List returns entries without Head, Body and the Result's Head and Body.
+	List(ctx context.Context, q Query) (Page, error)
+	// Edit changes entries as an operator or a client wants, and returns how many. One that
+	// names an ID returns ErrNotFound, or ErrState when the entry is in no state for it.
+	Edit(ctx context.Context, now time.Time, e Edit) (n int, err error)
+	// Pause has the lines of a rule wait, or go on; durable when it returns.
+	Pause(ctx context.Context, rule string, paused bool) error
+
+	// Stats returns what the queue holds; it does not wait.
+	Stats() Stats
+	// Close lets others open the queue within CloseWithin. What is being stored is stored or
+	// answered Unstored; entries that are delivering stay so, and return to their lines as if
+	// their lease had passed.
+	Close() error
+}
+
+// Bounds of every queue.
+const (
+	LeaseFor    = time.Minute
+	CloseWithin = time.Second
+	ListMax     = 1000 // entries of one page
+)
+
+// What the methods return.
+var (
+	ErrNotFound = errors.New("there is no such entry")
+	ErrState    = errors.New("the entry is in no state for that")
+	ErrLease    = errors.New("the lease is lost: it has passed, or the entry was settled before")
+	ErrClosed   = errors.New("the queue is closed")
+)
+
+// Limits bound what a queue holds.
+type Limits struct {
+	Entries int   // that wait or are delivering, of all rules
+	Bytes   int64 // of all that is kept, final ones too
+	// Share is how much of both one client address or one line with a key may have: 0.1, but
+	// at least one entry. Lines of rules that count all requests alike have no share of their own.
+	Share float64
+	// DeadKeep is how long entries are kept that were cancelled, or were delivering without a
+	// key when their lease passed.
+	DeadKeep time.Duration
+}
+
+// A Put is an entry to be kept.
+type Put struct {
+	Entry  Entry        // the queue keeps Head and Body until Done is called, and nothing afterwards
+	PerKey int          // the longest line; 0: no bound
+	Done   func(Stored) // never nil
+}
+
+// Stored says what came of a Put.
+type Stored struct {
+	Outcome Outcome
+	// Of the entry that was stored, now or (Duplicate, Conflict) before.
+	ID         ID
+	State      State
+	Position   int // in its line, from 1; 0 when it is in none
+	Due        time.Time
+	Expires    time.Time
+	Durability string // "fsync", or what the store promises
+
+	Bound Bound // Full: which bound
+	Err   error // Unstored: why
+}
+
+// An Outcome says what came of a Put.
+type Outcome uint8
+
+const (
+	Accepted  Outcome = iota // it is durable
+	Duplicate                // the same request is there already
+	Conflict                 // another request has the same Scope
+	Storing                  // the same Scope is just being stored, ask again in a moment
+	Full                     // a bound is reached
+	Unstored                 // it could not be written
+)
+
+// String returns the word used in metrics.
+func (o Outcome) String() string {
+	return [...]string{"accepted", "duplicate", "conflict", "storing", "full", "unstored"}[o]
+}
+
+// A Bound is what may be reached.
+type Bound uint8
+
+const (
+	NoBound      Bound = iota
+	BoundEntries       // Limits.Entries
+	BoundBytes         // Limits.Bytes
+	BoundLine          // Put.PerKey
+	BoundShare         // Limits.Share
+)
+
+// String returns the bound as it is named in logs.
+func (b Bound) String() string {
+	return [...]string{"none", "entries", "bytes", "line", "share"}[b]
+}
+
+// A Lease is the right to deliver an entry.
+type Lease struct {
+	ID    ID
+	Token uint64 // another with each claim
+}
+
+// A Claimed is an entry that is to be delivered.
+type Claimed struct {
+	Lease Lease
+	Entry *Entry
+}
+
+// A Settlement says what became of a claimed entry.
+type Settlement struct {
+	Lease Lease
+	To    State // Done, Failed, Expired, Unknown; Waiting: it is delivered later
+
+	Due     time.Time     // To Waiting: not before
+	Attempt bool          // it was an attempt; a delivery that the limit refused is none
+	Last    Last          // zero: as it was
+	Result  *Result       // nil: as it was
+	Keep    time.Duration // To a final state: how long the entry is kept from now
+	// Done is called once when the settlement is durable, or with ErrLease, or with ErrClosed
+	// when it could not be written before Close; nil: nobody wants to know.
+	Done func(error)
+}
+
+// A Query selects entries.
+type Query struct {
+	Rule  string // empty: any
+	State State
+	After string // Page.Next of the page before; empty: from the beginning
+	Limit int    // 1 to ListMax
+}
+
+// A Page is some of the entries that a Query selects, the first accepted first.
+type Page struct {
+	Entries []*Entry
+	Next    string // empty: there are no more
+}
+
+// An Edit is what an operator or a client wants done: to one entry, or, without an ID, to all
+// of a rule that are in a state, at most ListMax at a time.
+type Edit struct {
+	Action Action
+	ID     ID // zero: Rule and State select
+	Rule   string
+	State  State
+}
+
+// An Action is what is done to an entry.
+type Action uint8
+
+const (
+	Cancel Action = iota // waiting: it becomes Cancelled and is kept for DeadKeep
+	Retry                // dead: it waits again, at the end of its line, as if it were accepted now
+	Drop                 // final: it is forgotten
+)
+
+// Stats is what a queue holds.
+type Stats struct {
+	Rules      []RuleStats // by Rule
+	Bytes      int64       // of all entries
+	Unreadable int         // entries that are set aside because they cannot be read
+	Durability string      // "fsync", or what the store promises
+	Err        error       // why the queue cannot be written; nil: it can
+}
+
+// RuleStats is what a queue holds of one rule.
+type RuleStats struct {
+	Rule   string
+	Paused bool
+	States [StatesCount]Count
+	Oldest time.Time // when the oldest that is waiting or delivering was accepted; zero: none
+}
+
+// A Count is how many entries there are, and their bytes.
+type Count struct {
+	Entries int
+	Bytes   int64
+}
