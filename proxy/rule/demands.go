@@ -1,6 +1,10 @@
 package rule
 
-import "slices"
+import (
+	"slices"
+
+	"weir/proxy/pattern"
+)
 
 // An axis is a property of requests by which rules exclude each other. A request
 // has at most one value on it.
@@ -85,21 +89,22 @@ func (d *demander) of(c *compiled) []demand {
 }
 
 // pattern adds the demands of a pattern; the axes are kind and the two behind it.
-func (d *demander) pattern(p *pattern, kind axisKind) {
+func (d *demander) pattern(p *pattern.Pattern, kind axisKind) {
 	if p == nil {
 		return
 	}
-	n := len(p.segments)
+	segments := p.Segments()
+	n := len(segments)
 	fixed := true
 	for i := range n {
-		if fixed = fixed && p.segments[i].wild != wildAny; !fixed {
+		if fixed = fixed && segments[i].Wild != pattern.WildAny; !fixed {
 			break
 		}
-		d.segment(kind, i, &p.segments[i])
+		d.segment(kind, i, &segments[i])
 	}
 	for i := range n {
-		s := &p.segments[n-1-i]
-		if s.wild == wildAny {
+		s := &segments[n-1-i]
+		if s.Wild == pattern.WildAny {
 			break
 		}
 		d.segment(kind+1, i, s)
@@ -111,9 +116,9 @@ func (d *demander) pattern(p *pattern, kind axisKind) {
 	}
 }
 
-func (d *demander) segment(kind axisKind, at int, s *segment) {
-	if s.wild == wildNot {
-		d.add(kind, at, d.word(s.text))
+func (d *demander) segment(kind axisKind, at int, s *pattern.Segment) {
+	if s.Wild == pattern.WildNot {
+		d.add(kind, at, d.word(s.Text))
 	}
 }
 

@@ -1,6 +1,10 @@
 package rule
 
-import "weir/internal/http1"
+import (
+	"bytes"
+
+	"weir/internal/http1"
+)
 
 // A Request is what rules know of a request: its parts.
 type Request interface {
@@ -59,8 +63,8 @@ func (h *HTTP) cookie(name string) (text []byte, present bool) {
 		}
 		var pair []byte
 		for rest := h.Fields[i].Value; len(rest) > 0; {
-			pair, rest = cut(rest, ';')
-			key, text := cut(trim(pair), '=')
+			pair, rest, _ = bytes.Cut(rest, []byte(";"))
+			key, text, _ := bytes.Cut(trim(pair), []byte("="))
 			if string(trim(key)) == name {
 				return unquote(trim(text)), true
 			}
@@ -73,8 +77,8 @@ func (h *HTTP) cookie(name string) (text []byte, present bool) {
 func (h *HTTP) query(name string) (text []byte, present bool) {
 	var pair []byte
 	for rest := h.Query; len(rest) > 0; {
-		pair, rest = cut(rest, '&')
-		if key, text := cut(pair, '='); decodesTo(key, name) {
+		pair, rest, _ = bytes.Cut(rest, []byte("&"))
+		if key, text, _ := bytes.Cut(pair, []byte("=")); decodesTo(key, name) {
 			return text, true
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"weir/internal/strict"
+	"weir/proxy/pattern"
 )
 
 // DescriptorKeys says where the values of a descriptor file's keys come from.
@@ -98,9 +99,9 @@ func (p Part) value(key, text string) (string, error) {
 		if !strings.HasPrefix(text, "/") || strings.ContainsAny(text, "?#") {
 			return "", fmt.Errorf("must be a path that begins with / and has no ? and #, is %q", text)
 		}
-		return string(appendReading(nil, []byte(text), 0)), nil
+		return string(pattern.AppendNormal(nil, []byte(text))), nil
 	case p.source == sourceHost:
-		return string(AppendHost(nil, []byte(text))), nil
+		return string(pattern.AppendHost(nil, []byte(text))), nil
 	case p.source == sourceMethod && (!isToken(text) || text != strings.ToUpper(text)):
 		return "", fmt.Errorf("must be a method in upper case, such as GET, is %q", text)
 	case p.source == sourceIP:

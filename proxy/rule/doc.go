@@ -28,7 +28,7 @@
 // Rules see a path in a normal form, so that writing it in another way is no way
 // around a limit. Where targets differ in what they make of a path, which is with
 // escaped slashes and parameters, a rule applies when it applies to one of the
-// readings: see [AppendPath].
+// readings: see [pattern.AppendPath].
 //
 // # Exemptions
 //

@@ -9,6 +9,7 @@ import (
 
 	"weir/internal/strict"
 	"weir/proxy/limit"
+	"weir/proxy/pattern"
 )
 
 // A descriptorFile is a file of envoyproxy/ratelimit.
@@ -264,7 +265,7 @@ func (e *envoy) rate(n *strict.Node, path string, r *rateLimit) {
 func idWord(word string) string {
 	var b strings.Builder
 	for i := range len(word) {
-		if c := word[i]; segmentBytes[c] && c != '=' {
+		if c := word[i]; pattern.InSegment(c) && c != '=' {
 			b.WriteByte(c)
 		} else {
 			fmt.Fprintf(&b, "%%%02X", c)

@@ -110,9 +110,3 @@ func ExampleReadClients() {
 	// Output:
 	// clients 2 50
 }
-
-func ExampleAppendPath() {
-	fmt.Printf("%s\n", rule.AppendPath(nil, []byte("/api/./x/%2e%2e//%6cogin/")))
-	// Output:
-	// /api/login
-}

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"weir/internal/strict"
+	"weir/proxy/pattern"
 )
 
 // exemptMax bounds the exemptions of a file, and of the setting EXEMPT: they are tried
@@ -21,7 +22,7 @@ const exemptMax = 64
 // Immutable after New.
 type exemption struct {
 	methods   []string
-	path      *pattern
+	path      *pattern.Pattern
 	addresses []Network
 	preflight bool // of preflights only
 	of        int  // which of the exempting rules
@@ -40,7 +41,7 @@ func ParseExemptions(words []string) (e Exemptions, err error) {
 	for _, word := range words {
 		var one exemption
 		if strings.HasPrefix(word, "/") {
-			one.path, err = parsePath(word)
+			one.path, err = pattern.Path(word)
 		} else {
 			one.addresses = make([]Network, 1)
 			err = one.addresses[0].UnmarshalText([]byte(word))
@@ -65,7 +66,7 @@ func (e Exemptions) Notes() (notes []string) {
 
 // note says that the exemption leaves no limits, if it does; else it is empty.
 func (e *exemption) note() string {
-	if e.methods != nil || e.path != nil && !e.path.everything() {
+	if e.methods != nil || e.path != nil && !e.path.Everything() {
 		return ""
 	}
 	if e.addresses == nil {
@@ -185,7 +186,7 @@ func (e *exemption) takes(x *Scratch) bool {
 	}
 	readings := x.readings()
 	written, _ := x.request.Part(pathPart)
-	return len(readings) == 1 && bytes.Equal(readings[0], written) && !doubtful(readings[0]) && e.path.matches(readings[0][1:])
+	return len(readings) == 1 && bytes.Equal(readings[0], written) && !doubtful(readings[0]) && e.path.Matches(readings[0][1:])
 }
 
 // doubtful says whether a path in its normal form has escapes that could lead some

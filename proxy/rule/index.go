@@ -66,19 +66,19 @@ func newIndex(rules []compiled) index {
 // places returns where a rule can be found. Among places that equally many rules share
 // the first one is taken: in a descriptor file that of the most nested word.
 func (c *compiled) places() (places []place) {
-	if p := c.pathOf; p != nil && p.exact {
-		places = append(places, place{placePath, 0, p.literal})
+	if text, ok := c.pathOf.Whole(); ok {
+		places = append(places, place{placePath, 0, text})
 	}
 	for k := len(c.conditions) - 1; k >= 0; k-- {
 		if d := &c.conditions[k]; d.none == nil {
 			places = append(places, place{placeWord, d.slot, d.word})
 		}
 	}
-	if p := c.hostOf; p != nil && p.exact {
-		places = append(places, place{placeHost, 0, p.literal})
+	if text, ok := c.hostOf.Whole(); ok {
+		places = append(places, place{placeHost, 0, text})
 	}
-	if p := c.pathOf; p != nil && !p.exact && p.literal != "" {
-		places = append(places, place{placePrefix, 0, p.literal})
+	if text := c.pathOf.Prefix(); text != "" {
+		places = append(places, place{placePrefix, 0, text})
 	}
 	return places
 }

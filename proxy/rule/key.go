@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"net/netip"
 	"strconv"
+
+	"weir/proxy/pattern"
 )
 
 // key returns the key of parts.
@@ -44,9 +46,9 @@ func AppendPart(dst, text []byte) []byte {
 func (p Part) Normal(text []byte) ([]byte, error) {
 	switch p.source {
 	case sourcePath:
-		return AppendPath(nil, text), nil
+		return pattern.AppendPath(nil, text), nil
 	case sourceHost:
-		return AppendHost(nil, text), nil
+		return pattern.AppendHost(nil, text), nil
 	case sourceIP:
 		return p.normalAddress(string(text))
 	}

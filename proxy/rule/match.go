@@ -101,10 +101,10 @@ func (s *Set) try(x *Scratch, i int) {
 			return
 		}
 	}
-	if c.hostOf != nil && !c.hostOf.matches(x.hostOf()) { // shorter than paths are
+	if c.hostOf != nil && !c.hostOf.Matches(x.hostOf()) { // shorter than paths are
 		return
 	}
-	if c.pathOf != nil && !c.pathOf.matches(x.readings()[0][1:]) && !x.matchesOtherwise(c.pathOf) {
+	if c.pathOf != nil && !c.pathOf.Matches(x.readings()[0][1:]) && !x.matchesOtherwise(c.pathOf) {
 		return
 	}
 	hit := Hit{Rule: &c.Rule, Index: i, Limit: &c.limit, MaxDelay: c.delay}

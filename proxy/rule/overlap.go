@@ -162,7 +162,7 @@ func (c *compiled) meets(other *compiled) bool {
 		}
 	}
 	return methodsMeet(c.Match.Methods, other.Match.Methods) &&
-		c.pathOf.meets(other.pathOf) && c.hostOf.meets(other.hostOf)
+		c.pathOf.Meets(other.pathOf) && c.hostOf.Meets(other.hostOf)
 }
 
 func methodsMeet(a, b []string) bool {

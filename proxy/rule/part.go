@@ -49,7 +49,7 @@ const (
 //	header:X-Partner  the first field line of that name
 //	cookie:session    the first cookie of that name
 //	query:auth        the first parameter of that name, decoded
-//	path              the path in its normal form: see [AppendPath]
+//	path              the path in its normal form: see [pattern.AppendPath]
 //	method, host      the method; the host without port, in lower case
 //
 // Before header, cookie and query there may be secret: – see [Part.Secret].

@@ -11,6 +11,7 @@ import (
 
 	"weir/internal/strict"
 	"weir/proxy/limit"
+	"weir/proxy/pattern"
 )
 
 const (
@@ -177,11 +178,11 @@ func (j *judge) match(of *strict.Node, c *compiled) {
 	j.Filled(n, path, "path", "host")
 	var err error
 	if m.Path != "" {
-		c.pathOf, err = parsePath(m.Path)
+		c.pathOf, err = pattern.Path(m.Path)
 		j.Under(path+".path", err)
 	}
 	if m.Host != "" {
-		c.hostOf, err = parseHost(m.Host)
+		c.hostOf, err = pattern.Host(m.Host)
 		j.Under(path+".host", err)
 	}
 	for _, list := range []struct {

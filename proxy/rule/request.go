@@ -1,9 +1,10 @@
 package rule
 
 import (
-	"bytes"
 	"net/netip"
 	"slices"
+
+	"weir/proxy/pattern"
 )
 
 // A Scratch is the memory in which requests are matched, one after the other.
@@ -15,9 +16,9 @@ type Scratch struct {
 	client  netip.Addr
 	parts   []Part
 	hits    []Hit
-	values  []value             // by slot
-	paths   [readingsMax][]byte // the readings of the path
-	pathN   int                 // how many there are; 0: not known
+	values  []value                     // by slot
+	paths   [pattern.ReadingsMax][]byte // the readings of the path
+	pathN   int                         // how many there are; 0: not known
 	host    []byte
 	hostIs  bool // host and hasHost are known
 	hasHost bool
@@ -112,10 +113,10 @@ func (p Part) appendAddress(dst []byte, a netip.Addr) []byte {
 // readings returns the readings of the path, at least one.
 func (x *Scratch) readings() [][]byte {
 	if x.pathN == 0 {
-		if path, _ := x.request.Part(pathPart); isNormal(path) {
+		if path, _ := x.request.Part(pathPart); pattern.IsNormal(path) {
 			x.paths[0], x.pathN = path, 1
 		} else {
-			x.memory, x.pathN = appendReadings(x.memory, path, &x.paths)
+			x.memory, x.pathN = pattern.AppendReadings(x.memory, path, &x.paths)
 		}
 	}
 	return x.paths[:x.pathN]
@@ -123,8 +124,8 @@ func (x *Scratch) readings() [][]byte {
 
 // matchesOtherwise says whether a pattern matches the path in another reading than
 // the first.
-func (x *Scratch) matchesOtherwise(p *pattern) bool {
-	return x.pathN > 1 && slices.ContainsFunc(x.paths[1:x.pathN], func(path []byte) bool { return p.matches(path[1:]) })
+func (x *Scratch) matchesOtherwise(p *pattern.Pattern) bool {
+	return x.pathN > 1 && slices.ContainsFunc(x.paths[1:x.pathN], func(path []byte) bool { return p.Matches(path[1:]) })
 }
 
 // holdsOtherwise says whether a condition on the path is fulfilled by one of several
@@ -134,54 +135,22 @@ func (x *Scratch) holdsOtherwise(c *condition) bool {
 		slices.ContainsFunc(x.paths[:x.pathN], func(path []byte) bool { return c.holds(value{text: path, present: true}) })
 }
 
-// agreed returns the value of the part path: the form of [AppendPath], if all readings
-// lead to it. However a target reads paths, all spellings of one path have the same
-// value or none.
+// agreed returns the value of the part path: see [pattern.Agreed].
 func (x *Scratch) agreed() (path []byte, ok bool) {
-	readings := x.readings()
-	last := len(readings) - 1
-	for _, other := range readings[:last] {
-		start := len(x.memory)
-		x.memory = AppendPath(x.memory, other)
-		if !bytes.Equal(x.memory[start:], readings[last]) {
-			return nil, false
-		}
-	}
-	return readings[last], true
+	x.memory, path, ok = pattern.Agreed(x.memory, x.readings())
+	return path, ok
 }
 
-// hostOf returns the host in the form that [AppendHost] gives it.
+// hostOf returns the host in the form that [pattern.AppendHost] gives it.
 func (x *Scratch) hostOf() []byte {
 	if !x.hostIs {
 		start := len(x.memory)
 		var host []byte
 		host, x.hasHost = x.request.Part(hostPart)
-		x.memory = AppendHost(x.memory, host)
+		x.memory = pattern.AppendHost(x.memory, host)
 		x.hostIs, x.host = true, x.memory[start:]
 	}
 	return x.host
-}
-
-// AppendHost appends a host without port, in lower case and without the dot that
-// may end it: what the key part host is.
-func AppendHost(dst, host []byte) []byte {
-	n := len(host)
-	for n > 0 && host[n-1] >= '0' && host[n-1] <= '9' {
-		n--
-	}
-	if n > 0 && host[n-1] == ':' {
-		host = host[:n-1]
-	}
-	if n = len(host); n > 0 && host[n-1] == '.' {
-		host = host[:n-1]
-	}
-	for _, c := range host {
-		if c >= 'A' && c <= 'Z' {
-			c |= 0x20
-		}
-		dst = append(dst, c)
-	}
-	return dst
 }
 
 func unquote(text []byte) []byte {
@@ -229,8 +198,8 @@ func decodedByte(text []byte) (c byte, n int) {
 	switch c = text[0]; {
 	case c == '+':
 		return ' ', 1
-	case c == '%' && len(text) > 2 && isHex(text[1]) && isHex(text[2]):
-		return hexValue(text[1])<<4 | hexValue(text[2]), 3
+	case c == '%' && len(text) > 2 && pattern.IsHex(text[1]) && pattern.IsHex(text[2]):
+		return pattern.HexValue(text[1])<<4 | pattern.HexValue(text[2]), 3
 	}
 	return c, 1
 }

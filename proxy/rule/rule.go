@@ -6,6 +6,7 @@ import (
 
 	"weir/internal/strict"
 	"weir/proxy/limit"
+	"weir/proxy/pattern"
 )
 
 // A Rule is one rule as the file has it: who is limited by what.
@@ -148,8 +149,8 @@ type compiled struct {
 	limit      limit.Limit
 	limited    bool          // Limit is there; not so in the built-in rule for clients
 	limits     []limit.Limit // of the clients, in this rule
-	pathOf     *pattern
-	hostOf     *pattern
+	pathOf     *pattern.Pattern
+	hostOf     *pattern.Pattern
 	conditions []condition
 	key        []int // slots of its parts; none: global
 	cost       int   // slot of Cost.Header, or none

@@ -1,4 +1,4 @@
-package rule
+package pattern
 
 import (
 	"bytes"
@@ -68,12 +68,12 @@ func TestReadings(t *testing.T) {
 		{"/a\\b", "/a%5Cb"},
 		{"/%5Ca;x", "/%5Ca;x /%5Ca"},
 	} {
-		var all [readingsMax][]byte
-		_, n := appendReadings(nil, []byte(test.path), &all)
+		var all [ReadingsMax][]byte
+		_, n := AppendReadings(nil, []byte(test.path), &all)
 		if got := string(bytes.Join(all[:n], []byte(" "))); got != test.want {
 			t.Errorf("%s reads as %s, want %s", test.path, got, test.want)
 		}
-		if isNormal([]byte(test.path)) && (n != 1 || string(all[0]) != test.path) {
+		if IsNormal([]byte(test.path)) && (n != 1 || string(all[0]) != test.path) {
 			t.Errorf("%s is normal at a glance", test.path)
 		}
 		if got := AppendPath(nil, []byte(test.path)); !bytes.Equal(got, all[n-1]) {
@@ -99,13 +99,14 @@ func TestSpellingsHaveOneValue(t *testing.T) {
 		for range 1 + chance.IntN(8) {
 			path += pieces[chance.IntN(len(pieces))]
 		}
-		x := Scratch{request: &HTTP{Path: []byte(path)}}
-		value, ok := x.agreed()
+		var all [ReadingsMax][]byte
+		_, n := AppendReadings(nil, []byte(path), &all)
+		_, value, ok := Agreed(nil, all[:n])
 		if !ok {
 			lack++
 			continue
 		}
-		for r := range readingsMax {
+		for r := range reading(ReadingsMax) {
 			v := view{r, string(appendReading(nil, []byte(path), r))}
 			if before, known := values[v]; known && before != string(value) {
 				t.Fatalf("%s and %s are both %s in reading %d, and have the values %s and %s", spelled[v], path, v.path, r, before, value)
@@ -126,13 +127,13 @@ func FuzzPath(f *testing.F) {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, path []byte) {
-		for r := range readingsMax {
+		for r := range reading(ReadingsMax) {
 			if fault := faultOfReading(path, r); fault != "" {
 				t.Fatalf("reading %d: %s", r, fault)
 			}
 		}
-		var all [readingsMax][]byte
-		if _, n := appendReadings(nil, path, &all); isNormal(path) && (n != 1 || !bytes.Equal(all[0], path)) || !bytes.Equal(all[n-1], AppendPath(nil, path)) {
+		var all [ReadingsMax][]byte
+		if _, n := AppendReadings(nil, path, &all); IsNormal(path) && (n != 1 || !bytes.Equal(all[0], path)) || !bytes.Equal(all[n-1], AppendPath(nil, path)) {
 			t.Fatalf("%q reads as %q", path, all[:n])
 		}
 	})

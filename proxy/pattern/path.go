@@ -1,4 +1,4 @@
-package rule
+package pattern
 
 import "bytes"
 
@@ -19,8 +19,10 @@ type reading uint8
 const (
 	readSlashes reading = 1 << iota // escaped slashes part segments
 	readNames                       // parameters are dropped
-	readingsMax
 )
+
+// ReadingsMax is how many readings a path can have.
+const ReadingsMax = 4
 
 // appendReading appends the normal form of a request's path in one reading. The
 // path that is forwarded stays as it was sent.
@@ -63,6 +65,9 @@ func appendReading(dst, path []byte, r reading) []byte {
 	return dst
 }
 
+// AppendNormal appends the normal form of a path as RFC 3986 reads it.
+func AppendNormal(dst, path []byte) []byte { return appendReading(dst, path, 0) }
+
 // AppendPath appends a path in the form that it has as a key part: the reading that
 // decodes and drops most. When the other readings of a request's path do not lead to
 // the same form, the request lacks the value: nginx takes /a/x;%2F..%2Fb for /a/b
@@ -70,9 +75,9 @@ func appendReading(dst, path []byte, r reading) []byte {
 // resource under any number of keys.
 func AppendPath(dst, path []byte) []byte { return appendReading(dst, path, readSlashes|readNames) }
 
-// appendReadings appends all readings of a path to memory and returns them, the
+// AppendReadings appends all readings of a path to memory and returns them, the
 // one of AppendPath last.
-func appendReadings(memory, path []byte, all *[readingsMax][]byte) (out []byte, n int) {
+func AppendReadings(memory, path []byte, all *[ReadingsMax][]byte) (out []byte, n int) {
 	slashes, names := false, false
 	for i, c := range path {
 		names = names || c == ';'
@@ -81,7 +86,7 @@ func appendReadings(memory, path []byte, all *[readingsMax][]byte) (out []byte, 
 			names = names || path[i+1] == '3' && path[i+2]|0x20 == 'b'
 		}
 	}
-	for r := range readingsMax {
+	for r := range reading(ReadingsMax) {
 		if r&readSlashes != 0 && !slashes || r&readNames != 0 && !names {
 			continue
 		}
@@ -91,6 +96,21 @@ func appendReadings(memory, path []byte, all *[readingsMax][]byte) (out []byte, 
 		n++
 	}
 	return memory, n
+}
+
+// Agreed returns the form of [AppendPath], if all readings of a path lead to it.
+// However a target reads paths, all spellings of one path have the same such form or
+// none. It appends to memory what it compares.
+func Agreed(memory []byte, readings [][]byte) (out, path []byte, ok bool) {
+	last := len(readings) - 1
+	for _, other := range readings[:last] {
+		start := len(memory)
+		memory = AppendPath(memory, other)
+		if !bytes.Equal(memory[start:], readings[last]) {
+			return memory, nil, false
+		}
+	}
+	return memory, readings[last], true
 }
 
 // slash returns how many bytes of a slash path begins with; 0 when with none.
@@ -128,8 +148,8 @@ func appendSegment(dst, path []byte, r reading) (out, rest []byte) {
 				return dst, nil
 			}
 			return dst, path[i+end:]
-		case c == '%' && i+2 < len(path) && isHex(path[i+1]) && isHex(path[i+2]):
-			c = hexValue(path[i+1])<<4 | hexValue(path[i+2])
+		case c == '%' && i+2 < len(path) && IsHex(path[i+1]) && IsHex(path[i+2]):
+			c = HexValue(path[i+1])<<4 | HexValue(path[i+2])
 			if i += 2; c == ';' && r&readNames != 0 { // begins no parameters
 				dst = append(dst, "%3B"...)
 				continue
@@ -151,9 +171,9 @@ func appendOctet(dst []byte, c byte) []byte {
 	return append(dst, '%', digits[c>>4], digits[c&15])
 }
 
-// isNormal says whether a path is its own normal form in all readings at a glance:
+// IsNormal says whether a path is its own normal form in all readings at a glance:
 // it may say no of one that is.
-func isNormal(path []byte) bool {
+func IsNormal(path []byte) bool {
 	if len(path) == 0 || path[0] != '/' || len(path) > 1 && path[len(path)-1] == '/' {
 		return false
 	}
@@ -166,6 +186,9 @@ func isNormal(path []byte) bool {
 	}
 	return true
 }
+
+// InSegment reports whether c stands for itself in a segment.
+func InSegment(c byte) bool { return segmentBytes[c] }
 
 // segmentBytes are the bytes that stand for themselves in a segment: pchar of
 // RFC 3986 section 3.3 without the escapes.
@@ -182,11 +205,13 @@ func segmentTable() (t [256]bool) {
 	return t
 }
 
-func isHex(c byte) bool {
+// IsHex reports whether c is a hexadecimal digit.
+func IsHex(c byte) bool {
 	return c >= '0' && c <= '9' || c|0x20 >= 'a' && c|0x20 <= 'f'
 }
 
-func hexValue(c byte) byte {
+// HexValue returns the value of a hexadecimal digit.
+func HexValue(c byte) byte {
 	if c <= '9' {
 		return c - '0'
 	}

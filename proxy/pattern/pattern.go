@@ -1,4 +1,9 @@
-package rule
+// Package pattern matches the paths and hosts of requests.
+//
+// A [Pattern] is what a rule says of a path or host, with wildcards. Paths are
+// compared in a normal form, so that writing one in another way does not change what
+// matches it; [AppendReadings] returns the forms in which targets may read a path.
+package pattern
 
 import (
 	"bytes"
@@ -7,13 +12,13 @@ import (
 	"strings"
 )
 
-// A pattern is the path or host of a match, as segments. The nil pattern matches
+// A Pattern is the path or host of a match, as segments. The nil pattern matches
 // everything.
 //
 // Immutable after New.
-type pattern struct {
+type Pattern struct {
 	separator byte
-	segments  []segment
+	segments  []Segment
 	// What nearly all patterns are is matched without walking segments: literal is
 	// the whole text when the pattern is one text, and what comes before the /**
 	// when prefix is set.
@@ -23,25 +28,26 @@ type pattern struct {
 	tail    int // how many segments are behind the last **
 }
 
-// A segment is one segment of a pattern.
-type segment struct {
-	wild wild
-	text string // when not wild
+// A Segment is one segment of a pattern.
+type Segment struct {
+	Wild Wild
+	Text string // when not wild
 }
 
-type wild uint8
+// Wild says which segments a segment of a pattern matches.
+type Wild uint8
 
 const (
-	wildNot wild = iota
-	wildOne      // *: one segment
-	wildAny      // **: any number of segments, also none
+	WildNot Wild = iota
+	WildOne      // *: one segment
+	WildAny      // **: any number of segments, also none
 )
 
 // segmentsMax bounds the segments of a pattern.
 const segmentsMax = 32
 
-// parsePath reads the path of a match.
-func parsePath(text string) (*pattern, error) {
+// Path reads the path of a match.
+func Path(text string) (*Pattern, error) {
 	if !strings.HasPrefix(text, "/") {
 		return nil, fmt.Errorf("must begin with /, is %q", text)
 	}
@@ -52,21 +58,21 @@ func parsePath(text string) (*pattern, error) {
 	if text != "/" && text != trimmed {
 		return nil, fmt.Errorf("must not end in /, is %q: write %s for that path alone, %s/** for all below it too", text, trimmed, trimmed)
 	}
-	p, err := parsePattern(strings.TrimPrefix(text, "/"), '/')
+	p, err := parse(strings.TrimPrefix(text, "/"), '/')
 	if err != nil {
 		return nil, fmt.Errorf("%w, is %q", err, text)
 	}
-	normal := string(appendReading(nil, []byte(text), 0))
+	normal := string(AppendNormal(nil, []byte(text)))
 	if written := strings.ReplaceAll(text, "%2A", "*"); normal != written {
 		return nil, fmt.Errorf("must be in normal form, is %q: write %s", text, normal)
 	}
 	return p, nil
 }
 
-// parseHost reads the host of a match.
-func parseHost(text string) (*pattern, error) {
+// Host reads the host of a match.
+func Host(text string) (*Pattern, error) {
 	lower := strings.ToLower(text)
-	p, err := parsePattern(lower, '.')
+	p, err := parse(lower, '.')
 	switch {
 	case err != nil:
 		return nil, fmt.Errorf("%w, is %q", err, text)
@@ -76,24 +82,24 @@ func parseHost(text string) (*pattern, error) {
 	return p, nil
 }
 
-// parsePattern reads segments with separators between them.
-func parsePattern(text string, separator byte) (*pattern, error) {
-	p := &pattern{separator: separator}
+// parse reads segments with separators between them.
+func parse(text string, separator byte) (*Pattern, error) {
+	p := &Pattern{separator: separator}
 	if text == "" {
 		p.exact = true
 		return p, nil
 	}
 	for word := range strings.SplitSeq(text, string(separator)) {
-		s := segment{text: word}
+		s := Segment{Text: word}
 		switch {
 		case word == "*":
-			s = segment{wild: wildOne}
+			s = Segment{Wild: WildOne}
 		case word == "**":
-			s = segment{wild: wildAny}
+			s = Segment{Wild: WildAny}
 		case strings.Contains(word, "*"):
 			return nil, errors.New("must have * (one segment) and ** (any number) as whole segments; a * that is meant is %2A")
 		case separator == '/':
-			s.text = strings.ReplaceAll(word, "%2A", "*")
+			s.Text = strings.ReplaceAll(word, "%2A", "*")
 		}
 		p.segments = append(p.segments, s)
 	}
@@ -104,26 +110,26 @@ func parsePattern(text string, separator byte) (*pattern, error) {
 	return p, nil
 }
 
-func (p *pattern) summarise() {
+func (p *Pattern) summarise() {
 	fixed := 0
-	for fixed < len(p.segments) && p.segments[fixed].wild == wildNot {
+	for fixed < len(p.segments) && p.segments[fixed].Wild == WildNot {
 		fixed++
 	}
-	for p.tail < len(p.segments) && p.segments[len(p.segments)-1-p.tail].wild != wildAny {
+	for p.tail < len(p.segments) && p.segments[len(p.segments)-1-p.tail].Wild != WildAny {
 		p.tail++
 	}
 	words := make([]string, fixed)
 	for i := range words {
-		words[i] = p.segments[i].text
+		words[i] = p.segments[i].Text
 	}
 	p.literal = strings.Join(words, string(p.separator))
 	p.exact = fixed == len(p.segments)
-	p.prefix = p.separator == '/' && fixed+1 == len(p.segments) && p.segments[fixed].wild == wildAny
+	p.prefix = p.separator == '/' && fixed+1 == len(p.segments) && p.segments[fixed].Wild == WildAny
 }
 
-// matches says whether the pattern matches text: a host, or a path in normal
+// Matches says whether the pattern matches text: a host, or a path in normal
 // form without the slash it begins with.
-func (p *pattern) matches(text []byte) bool {
+func (p *Pattern) Matches(text []byte) bool {
 	switch {
 	case p == nil:
 		return true
@@ -136,19 +142,44 @@ func (p *pattern) matches(text []byte) bool {
 	return p.walk(text)
 }
 
-// everything says whether the pattern, which is not nil, matches all texts.
-func (p *pattern) everything() bool { return p.prefix && p.literal == "" }
+// Segments returns the segments of the pattern; none when it is nil. Not to be changed.
+func (p *Pattern) Segments() []Segment {
+	if p == nil {
+		return nil
+	}
+	return p.segments
+}
+
+// Whole returns the one text that the pattern matches, if it matches only one.
+func (p *Pattern) Whole() (text string, ok bool) {
+	if p == nil {
+		return "", false
+	}
+	return p.literal, p.exact
+}
+
+// Prefix returns the segments before the first wildcard, joined; empty when there are
+// none, or no wildcards.
+func (p *Pattern) Prefix() string {
+	if p == nil || p.exact {
+		return ""
+	}
+	return p.literal
+}
+
+// Everything says whether the pattern, which is not nil, matches all texts.
+func (p *Pattern) Everything() bool { return p.prefix && p.literal == "" }
 
 // walk matches segment by segment. What ** takes is tried from the least up, and
 // only for the last ** seen: a later one can make up for whatever an earlier one
 // left (as with * in shells). What follows the last ** of all has to be the end of
 // text and is compared there, as a long path would otherwise be tried segment by
 // segment for each of many rules.
-func (p *pattern) walk(text []byte) bool {
+func (p *Pattern) walk(text []byte) bool {
 	i, again := 0, -1 // again: where to go on after the last **
 	var left []byte   // what it leaves so far
 	for {
-		if i < len(p.segments) && p.segments[i].wild == wildAny {
+		if i < len(p.segments) && p.segments[i].Wild == WildAny {
 			if i++; i >= len(p.segments)-p.tail {
 				return p.ends(text)
 			}
@@ -173,7 +204,7 @@ func (p *pattern) walk(text []byte) bool {
 }
 
 // ends says whether the last segments of text are those behind the last **.
-func (p *pattern) ends(text []byte) bool {
+func (p *Pattern) ends(text []byte) bool {
 	over := len(text) == 0
 	text = bytes.TrimSuffix(text, []byte{p.separator}) // as with cut, nothing is behind it
 	for i := len(p.segments) - 1; i >= len(p.segments)-p.tail; i-- {
@@ -188,7 +219,7 @@ func (p *pattern) ends(text []byte) bool {
 }
 
 // takes says whether a segment that is not ** matches text.
-func (s *segment) takes(text []byte) bool { return s.wild == wildOne || s.text == string(text) }
+func (s *Segment) takes(text []byte) bool { return s.Wild == WildOne || s.Text == string(text) }
 
 // cut splits off what comes before the first separator.
 func cut(text []byte, separator byte) (first, rest []byte) {
@@ -198,10 +229,10 @@ func cut(text []byte, separator byte) (first, rest []byte) {
 	return text, nil
 }
 
-// meets says whether there is a text that both patterns match.
+// Meets says whether there is a text that both patterns match.
 //
 // possible[i][j] is whether there is one for p's segments from i and q's from j.
-func (p *pattern) meets(q *pattern) bool {
+func (p *Pattern) Meets(q *Pattern) bool {
 	if p == nil || q == nil {
 		return true
 	}
@@ -209,7 +240,7 @@ func (p *pattern) meets(q *pattern) bool {
 		return p.literal == q.literal
 	}
 	for i := range min(len(p.segments), len(q.segments)) { // up to a ** most patterns are told apart
-		if p.segments[i].wild == wildAny || q.segments[i].wild == wildAny {
+		if p.segments[i].Wild == WildAny || q.segments[i].Wild == WildAny {
 			break
 		}
 		if !p.segments[i].meets(&q.segments[i]) {
@@ -219,8 +250,8 @@ func (p *pattern) meets(q *pattern) bool {
 	var possible [segmentsMax + 1][segmentsMax + 1]bool
 	for i := len(p.segments); i >= 0; i-- {
 		for j := len(q.segments); j >= 0; j-- {
-			anyP := i < len(p.segments) && p.segments[i].wild == wildAny
-			anyQ := j < len(q.segments) && q.segments[j].wild == wildAny
+			anyP := i < len(p.segments) && p.segments[i].Wild == WildAny
+			anyQ := j < len(q.segments) && q.segments[j].Wild == WildAny
 			switch {
 			case i == len(p.segments) && j == len(q.segments):
 				possible[i][j] = true
@@ -236,6 +267,6 @@ func (p *pattern) meets(q *pattern) bool {
 	return possible[0][0]
 }
 
-func (s *segment) meets(other *segment) bool {
-	return s.wild == wildOne || other.wild == wildOne || s.text == other.text
+func (s *Segment) meets(other *Segment) bool {
+	return s.Wild == WildOne || other.Wild == WildOne || s.Text == other.Text
 }

@@ -1,0 +1,36 @@
+package rule
+
+import (
+	"fmt"
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+)
+
+// A long path is not tried segment by segment for each rule: that would hold up a
+// loop for seconds.
+func TestLongPathAndManyPatterns(t *testing.T) {
+	for _, match := range []string{"path: /**/x%d", "path: /a/**/x%d", `host: "*.h%d.example", path: /**/x/**`} {
+		var file strings.Builder
+		file.WriteString("rules:\n")
+		for i := range 3000 {
+			fmt.Fprintf(&file, "  - {id: r%d, match: {"+match+"}, limit: {algorithm: fixed, limit: 1, window: 1}}\n", i, i)
+		}
+		set, err := Read([]byte(file.String()), Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		h := &HTTP{MethodText: []byte("GET"), Host: []byte("localhost"), Path: []byte("/a%2F;" + strings.Repeat("/a", 7000))}
+		var x Scratch
+		began := time.Now()
+		if hits := set.Match(h, netip.Addr{}, &x); len(hits) != 0 {
+			t.Errorf("%s: %d hits", match, len(hits))
+		}
+		took := time.Since(began)
+		t.Logf("%s: %v", match, took)
+		if took > 300*time.Millisecond { // it takes about 1 ms, and seconds if each rule tries every segment
+			t.Errorf("%s: %v", match, took)
+		}
+	}
+}
