@@ -64,6 +64,9 @@ var (
 	ErrState    = errors.New("the entry is in no state for that")
 	ErrLease    = errors.New("the lease is lost: it has passed, or the entry was settled before")
 	ErrClosed   = errors.New("the queue is closed")
+	// ErrInUse is the error of opening a queue that belongs to another proxy. A successor tries
+	// again until its predecessor has closed it.
+	ErrInUse = errors.New("it is used by another proxy")
 )
 
 // Limits bound what a queue holds.
