@@ -9,6 +9,7 @@ import (
 
 	"weir/internal/strict"
 	"weir/proxy/limit"
+	"weir/proxy/overlap"
 	"weir/proxy/pattern"
 )
 
@@ -125,8 +126,8 @@ func (j *judge) descriptors(keys DescriptorKeys) (*descriptorFile, []compiled) {
 
 // list judges one list of descriptors, which are below the trail.
 func (e *envoy) list(n *strict.Node, path string, entries []descriptor, above trail) {
-	values := make(map[string]*listed) // by key
-	seen := make(map[[2]string]bool)   // key and value
+	values := make(map[string]*overlap.Words) // by key
+	seen := make(map[[2]string]bool)          // key and value
 	for i := range entries {
 		d := &entries[i]
 		d.path = strict.Element(path, i)
@@ -139,10 +140,10 @@ func (e *envoy) list(n *strict.Node, path string, entries []descriptor, above tr
 		}
 		seen[[2]string{d.Key, string(d.Value)}] = true
 		if values[d.Key] == nil {
-			values[d.Key] = &listed{make(map[string]bool)}
+			values[d.Key] = &overlap.Words{Values: make(map[string]bool)}
 		}
 		if d.Value != "" {
-			values[d.Key].values[string(d.Value)] = true
+			values[d.Key].Values[string(d.Value)] = true
 		}
 	}
 	for i := range entries {
@@ -156,11 +157,11 @@ func (e *envoy) list(n *strict.Node, path string, entries []descriptor, above tr
 }
 
 // down returns the trail below d; values are those of its key in its list.
-func (t trail) down(d *descriptor, values *listed) trail {
-	c := condition{part: d.part, word: string(d.Value)}
+func (t trail) down(d *descriptor, values *overlap.Words) trail {
+	c := condition{part: d.part, Condition: overlap.Condition{Word: string(d.Value)}}
 	below := trail{id: t.id + "/" + idWord(d.Key), key: slices.Clip(t.key)}
 	if d.Value == "" {
-		c.none = values
+		c.None = values
 		if !slices.Contains(t.key, d.part) {
 			below.key = append(below.key, d.part)
 		}

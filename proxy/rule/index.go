@@ -70,8 +70,8 @@ func (c *compiled) places() (places []place) {
 		places = append(places, place{placePath, 0, text})
 	}
 	for k := len(c.conditions) - 1; k >= 0; k-- {
-		if d := &c.conditions[k]; d.none == nil {
-			places = append(places, place{placeWord, d.slot, d.word})
+		if d := &c.conditions[k]; d.None == nil {
+			places = append(places, place{placeWord, d.Slot, d.Word})
 		}
 	}
 	if text, ok := c.hostOf.Whole(); ok {

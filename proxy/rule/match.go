@@ -97,7 +97,7 @@ func (s *Set) try(x *Scratch, i int) {
 		return
 	}
 	for k := range c.conditions {
-		if d := &c.conditions[k]; !d.holds(x.value(d.slot)) && !x.holdsOtherwise(d) {
+		if d := &c.conditions[k]; !d.holds(x.value(d.Slot)) && !x.holdsOtherwise(d) {
 			return
 		}
 	}

@@ -8,10 +8,11 @@ import (
 	"testing"
 
 	"weir/internal/strict"
+	"weir/proxy/overlap"
 )
 
-// searchOf returns a search among the rules of a file, whatever overlaps in it.
-func searchOf(t testing.TB, text string, work int) *overlap {
+// rulesOf returns the rules of a file, whatever overlaps in it.
+func rulesOf(t testing.TB, text string) []compiled {
 	t.Helper()
 	j := judge{Reader: new(strict.Reader)}
 	s := &Set{}
@@ -24,7 +25,7 @@ func searchOf(t testing.TB, text string, work int) *overlap {
 		t.Fatalf("%v in\n%.2000s", err, text)
 	}
 	s.assign()
-	return newOverlap(s.rules, work)
+	return s.rules
 }
 
 // fileOf returns a file of rules with these matches; N is a rule's number.
@@ -59,13 +60,14 @@ func TestOverlapInDoubt(t *testing.T) {
 		matches = append(matches, fmt.Sprintf("headers: {X-%d: %d}", i/2, i%2))
 	}
 	text := fileOf(12, matches...)
-	if q := searchOf(t, text, overlapWork); q.over(6) != nil || q.doubt() != "" {
+	rules := demands(rulesOf(t, text))
+	if found := overlap.Find(rules, 6, overlap.WorkMax); found.Rules != nil || !found.Sure {
 		t.Error("six pairs of rules that exclude each other are seven that could apply")
 	}
-	if q := searchOf(t, text, overlapWork); len(q.over(5)) != 6 || q.doubt() != "" {
+	if found := overlap.Find(rules, 5, overlap.WorkMax); len(found.Rules) != 6 || !found.Sure {
 		t.Error("of six pairs of rules that exclude each other six do not apply")
 	}
-	if q := searchOf(t, text, 0); len(q.over(5)) != 6 || q.doubt() == "" {
+	if found := overlap.Find(rules, 5, 0); len(found.Rules) != 6 || found.Sure {
 		t.Error("a search that is given up finds nothing, or is sure")
 	}
 }
@@ -92,13 +94,13 @@ func TestOverlapAsTryingAll(t *testing.T) {
 			}
 		}
 		text := fileOf(len(matches), matches...)
-		q := searchOf(t, text, overlapWork)
+		rules := demands(rulesOf(t, text))
 		most := 1 + chance.IntN(4)
-		group := q.over(most)
+		group := overlap.Find(rules, most, overlap.WorkMax).Rules
 		switch {
-		case group == nil && tryAll(q, nil, 0, most+1):
+		case group == nil && tryAll(rules, nil, 0, most+1):
 			t.Fatalf("%d rules could apply, and none are found:\n%s", most+1, text)
-		case group != nil && (len(group) != most+1 || !slices.IsSorted(group) || !allMeet(q, group)):
+		case group != nil && (len(group) != most+1 || !slices.IsSorted(group) || !allMeet(rules, group)):
 			t.Fatalf("the rules %v do not meet:\n%s", group, text)
 		case group == nil:
 			none++
@@ -113,24 +115,28 @@ func TestOverlapAsTryingAll(t *testing.T) {
 
 // tryAll says whether want rules from first on join group, so that all meet and
 // have a method in common.
-func tryAll(q *overlap, group []int, first, want int) bool {
+func tryAll(rules []overlap.Rule, group []int, first, want int) bool {
 	if len(group) == want {
 		return slices.ContainsFunc([]string{"GET", "PUT", "POST"}, func(method string) bool {
-			return !slices.ContainsFunc(group, func(r int) bool { return !q.rules[r].takesMethod([]byte(method)) })
+			return !slices.ContainsFunc(group, func(r int) bool { return !takesMethod(&rules[r], method) })
 		})
 	}
-	for r := first; r < len(q.rules); r++ {
-		if with := append(slices.Clone(group), r); allMeet(q, with) && tryAll(q, with, r+1, want) {
+	for r := first; r < len(rules); r++ {
+		if with := append(slices.Clone(group), r); allMeet(rules, with) && tryAll(rules, with, r+1, want) {
 			return true
 		}
 	}
 	return false
 }
 
-func allMeet(q *overlap, group []int) bool {
+func takesMethod(r *overlap.Rule, method string) bool {
+	return r.Methods == nil || slices.Contains(r.Methods, method)
+}
+
+func allMeet(rules []overlap.Rule, group []int) bool {
 	for i, a := range group {
 		for _, b := range group[i+1:] {
-			if !q.rules[a].meets(&q.rules[b]) {
+			if !rules[a].Meets(&rules[b]) {
 				return false
 			}
 		}
@@ -169,12 +175,12 @@ var largeFiles = []struct {
 func TestOverlapWork(t *testing.T) {
 	for _, test := range largeFiles {
 		work := func(n int) int {
-			q := searchOf(t, test.file(n), overlapWork)
 			most := max(test.meet, HitsMax)
-			if group := q.over(most); (group == nil) != (test.meet > 0) || q.doubt() != "" {
-				t.Errorf("%s: of %d rules %v could apply%s, want %d", test.name, n, group, q.doubt(), test.meet)
+			found := overlap.Find(demands(rulesOf(t, test.file(n))), most, overlap.WorkMax)
+			if (found.Rules == nil) != (test.meet > 0) || !found.Sure {
+				t.Errorf("%s: of %d rules could apply %+v, want %d", test.name, n, found, test.meet)
 			}
-			return overlapWork - q.left
+			return found.Work
 		}
 		few, many := work(500), work(2_000)
 		if many > 5*few {
@@ -194,10 +200,9 @@ func TestOverlapWorkIsBounded(t *testing.T) {
 		}
 		matches[i] = "headers: {" + strings.Join(words, ", ") + "}"
 	}
-	q := searchOf(t, fileOf(len(matches), matches...), overlapWork)
-	group := q.over(HitsMax)
-	if step := len(matches) * 12 * 8; q.left < -step || group == nil || q.doubt() == "" {
-		t.Errorf("the search found %v%s, with %d more work than it may do", group, q.doubt(), -q.left)
+	found := overlap.Find(demands(rulesOf(t, fileOf(len(matches), matches...))), HitsMax, overlap.WorkMax)
+	if step := len(matches) * 12 * 8; found.Work > overlap.WorkMax+step || found.Rules == nil || found.Sure {
+		t.Errorf("found %+v", found)
 	}
 }
 
@@ -224,9 +229,9 @@ func BenchmarkOverlap(b *testing.B) {
 	for _, bench := range largeFiles {
 		text := bench.file(rulesMax)
 		b.Run(bench.name, func(b *testing.B) {
-			rules := searchOf(b, text, overlapWork).rules
+			rules := demands(rulesOf(b, text))
 			for b.Loop() {
-				newOverlap(rules, overlapWork).over(max(bench.meet, HitsMax))
+				overlap.Find(rules, max(bench.meet, HitsMax), overlap.WorkMax)
 			}
 		})
 	}
@@ -240,7 +245,7 @@ func TestIndexTellsRulesApart(t *testing.T) {
 		{"host: tN.example.com"}, {"host: tN.example.com, path: /api/**"}, {"host: tN.example.com, path: /api/login"},
 		{"path: /api/vN/**, headers: {X-Plan: free}"}, {"headers: {A: aN}", "path: /N", "host: hN.example"},
 	} {
-		x := newIndex(searchOf(t, fileOf(n, matches...), overlapWork).rules)
+		x := newIndex(rulesOf(t, fileOf(n, matches...)))
 		most := len(x.always)
 		for _, in := range append([]map[string][]int{x.paths, x.prefixes, x.hosts}, x.all()...) {
 			for _, rules := range in {

@@ -11,6 +11,7 @@ import (
 
 	"weir/internal/strict"
 	"weir/proxy/limit"
+	"weir/proxy/overlap"
 	"weir/proxy/pattern"
 )
 
@@ -230,7 +231,7 @@ func (j *judge) headers(n *strict.Node, path string, c *compiled) {
 		if slices.ContainsFunc(c.conditions, func(d condition) bool { return d.part.canonical() == part.canonical() }) {
 			j.Fault(strict.Member(path, name), "given twice, as names of fields have no case")
 		}
-		c.conditions = append(c.conditions, condition{part: part, word: string(c.Match.Headers[name])})
+		c.conditions = append(c.conditions, condition{part: part, Condition: overlap.Condition{Word: string(c.Match.Headers[name])}})
 	}
 }
 

@@ -131,7 +131,7 @@ func (x *Scratch) matchesOtherwise(p *pattern.Pattern) bool {
 // holdsOtherwise says whether a condition on the path is fulfilled by one of several
 // readings.
 func (x *Scratch) holdsOtherwise(c *condition) bool {
-	return x.pathN > 1 && x.parts[c.slot].source == sourcePath &&
+	return x.pathN > 1 && x.parts[c.Slot].source == sourcePath &&
 		slices.ContainsFunc(x.paths[:x.pathN], func(path []byte) bool { return c.holds(value{text: path, present: true}) })
 }
 

@@ -6,6 +6,7 @@ import (
 
 	"weir/internal/strict"
 	"weir/proxy/limit"
+	"weir/proxy/overlap"
 	"weir/proxy/pattern"
 )
 
@@ -170,39 +171,16 @@ func (c *compiled) share(field []byte) int64 {
 	return c.usual
 }
 
-// A condition is a demand on the value of a part: that it is there, and equal to
-// a word or none of those listed.
+// A condition is a demand on the value of a part.
 type condition struct {
 	part Part
-	slot int
-	word string
-	none *listed // when not nil
-}
-
-// listed are the values that a list of descriptors has for a key.
-//
-// Immutable after New.
-type listed struct{ values map[string]bool }
-
-func (l *listed) has(value string) bool { return l.values[value] }
-
-// meets says whether a request can fulfil both conditions.
-func (c *condition) meets(other *condition) bool {
-	switch {
-	case c.slot != other.slot || c.none != nil && other.none != nil:
-		return true
-	case c.none != nil:
-		return !c.none.has(other.word)
-	case other.none != nil:
-		return !other.none.has(c.word)
-	}
-	return c.word == other.word
+	overlap.Condition
 }
 
 // holds says whether a value fulfils the condition.
 func (c *condition) holds(v value) bool {
-	if c.none != nil {
-		return v.present && !c.none.values[string(v.text)]
+	if c.None != nil {
+		return v.present && !c.None.Values[string(v.text)]
 	}
-	return v.present && string(v.text) == c.word
+	return v.present && string(v.text) == c.Word
 }

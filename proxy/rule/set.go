@@ -166,7 +166,7 @@ func (s *Set) assign() {
 		c := &s.rules[i]
 		c.preflights = PreflightsOf(c.ID)
 		for k := range c.conditions {
-			c.conditions[k].slot = slot(c.conditions[k].part)
+			c.conditions[k].Slot = slot(c.conditions[k].part)
 		}
 		for _, part := range c.Key {
 			if part.source != sourceGlobal {

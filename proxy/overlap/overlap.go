@@ -1,41 +1,38 @@
-package rule
-
-import (
-	"slices"
-	"strings"
-)
-
-// overlaps refuses a file in which more rules could apply to one request than
-// can be decided together.
+// Package overlap finds out whether more rules could apply to one request than can be
+// decided together.
 //
 // Two rules meet unless their methods, paths, hosts or conditions exclude each
-// other. Rules that apply to one request all meet in pairs, so every file that is
-// accepted is safe. A file is also refused when too many rules meet in pairs, but
-// never all together.
-func (j *judge) overlaps(s *Set) {
-	most := HitsMax - (len(s.rules) - s.own)
-	q := newOverlap(s.rules[:s.own], overlapWork)
-	group := q.over(most)
-	if group == nil {
-		return
-	}
-	ids := make([]string, len(group))
-	for i, r := range group {
-		ids[i] = s.rules[r].ID
-	}
-	last := &s.rules[group[len(group)-1]]
-	j.Fault(last.path, "must not be: the rules %s could all apply to one request, where at most %d may%s",
-		strings.Join(ids, ", "), most, q.doubt())
+// other. Rules that apply to one request all meet in pairs, so a set in which no more
+// than the allowed number of rules meet is safe. [Find] may also return rules that meet
+// in pairs, but never all together.
+package overlap
+
+// WorkMax is the work that [Find] may do for a file, in demands and pairs looked at. It
+// takes less than a second.
+const WorkMax = 10_000_000
+
+// Found is what a search has found.
+type Found struct {
+	Rules []int // the indexes of rules that all meet, ascending; nil when there are none
+	Sure  bool  // false: the search was given up, and whether the rules meet is not known
+	Work  int   // what has been done
 }
 
-// overlapWork bounds the search, in demands and pairs looked at. It takes less than
-// a second.
-const overlapWork = 10_000_000
+// Find looks for most+1 rules that all meet, and gives up when it has done so much work.
+func Find(rules []Rule, most, work int) Found {
+	q := newSearch(rules, work)
+	all := make([]int, len(rules))
+	for i := range all {
+		all[i] = i
+	}
+	found := q.find(all, most+1)
+	return Found{Rules: found, Sure: q.left > 0, Work: work - q.left}
+}
 
-// An overlap is a search for rules that could all apply to one request.
+// A search looks for rules that could all apply to one request.
 //
 // A set of rules is split by what they demand on one axis, such as the method or
-// the first segment of the path (see demands.go). Rules with different words on an
+// the first segment of the path (see demand). Rules with different words on an
 // axis never apply to the same request, so
 //
 //	bound(set) = the largest bound(rules with one word) + bound(rules without a word)
@@ -44,9 +41,9 @@ const overlapWork = 10_000_000
 // accepts nearly all files. Only where it is too large are the rules themselves
 // searched for, and that search ends after a fixed amount of work.
 //
-// Owned by one call of overlaps.
-type overlap struct {
-	rules   []compiled
+// Owned by one call of Find.
+type search struct {
+	rules   []Rule
 	demands [][]demand // of each rule
 	words   []string   // by demand.word
 	settled []bool     // axes that the rules looked at are split by already
@@ -54,26 +51,8 @@ type overlap struct {
 	left    int        // work that may still be done
 }
 
-// doubt returns words for the fault when the search was given up.
-func (q *overlap) doubt() string {
-	if q.left > 0 {
-		return ""
-	}
-	return " (or too many rules overlap to find out)"
-}
-
-// over returns most+1 rules that all meet, in the order of the file; nil when
-// there are none.
-func (q *overlap) over(most int) []int {
-	all := make([]int, len(q.rules))
-	for i := range all {
-		all[i] = i
-	}
-	return q.find(all, most+1)
-}
-
 // bound returns a number that no group of rules which all meet exceeds.
-func (q *overlap) bound(rules []int) int {
+func (q *search) bound(rules []int) int {
 	if len(rules) <= 1 {
 		return len(rules)
 	}
@@ -93,7 +72,7 @@ func (q *overlap) bound(rules []int) int {
 
 // find returns want of the rules that all meet, or nil when there are none. When
 // it gives up it returns want rules of which that is not known.
-func (q *overlap) find(rules []int, want int) []int {
+func (q *search) find(rules []int, want int) []int {
 	if len(rules) < want {
 		return nil
 	}
@@ -123,7 +102,7 @@ func (q *overlap) find(rules []int, want int) []int {
 }
 
 // pairs is find for rules that no axis splits. Nearly all of them meet.
-func (q *overlap) pairs(rules []int, want int) []int {
+func (q *search) pairs(rules []int, want int) []int {
 	if want == 0 {
 		return []int{}
 	}
@@ -148,23 +127,7 @@ func (q *overlap) pairs(rules []int, want int) []int {
 }
 
 // meet says whether two rules could apply to one request.
-func (q *overlap) meet(a, b int) bool {
+func (q *search) meet(a, b int) bool {
 	q.left--
-	return q.rules[a].meets(&q.rules[b])
-}
-
-func (c *compiled) meets(other *compiled) bool {
-	for i := range c.conditions {
-		for k := range other.conditions {
-			if !c.conditions[i].meets(&other.conditions[k]) {
-				return false
-			}
-		}
-	}
-	return methodsMeet(c.Match.Methods, other.Match.Methods) &&
-		c.pathOf.Meets(other.pathOf) && c.hostOf.Meets(other.hostOf)
-}
-
-func methodsMeet(a, b []string) bool {
-	return len(a) == 0 || len(b) == 0 || slices.ContainsFunc(a, func(m string) bool { return slices.Contains(b, m) })
+	return q.rules[a].Meets(&q.rules[b])
 }

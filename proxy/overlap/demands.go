@@ -1,4 +1,4 @@
-package rule
+package overlap
 
 import (
 	"slices"
@@ -31,16 +31,19 @@ const (
 // of them; otherwise a rule has at most one demand on an axis.
 type demand struct {
 	axis, word int
-	others     *listed // when not nil: not these
+	others     *Words // when not nil: not these
 }
+
+// none is no axis and no word.
+const none = -1
 
 // wordEnd is the segment behind the last one.
 const wordEnd = 0
 
-// newOverlap returns a search among rules that does at most so much work.
-func newOverlap(rules []compiled, work int) *overlap {
+// newSearch returns a search among rules that does at most so much work.
+func newSearch(rules []Rule, work int) *search {
 	d := demander{axes: make(map[axis]int), ids: make(map[string]int), words: []string{""}}
-	q := &overlap{rules: rules, left: work, demands: make([][]demand, len(rules))}
+	q := &search{rules: rules, left: work, demands: make([][]demand, len(rules))}
 	for i := range rules {
 		q.demands[i] = d.of(&rules[i])
 	}
@@ -51,7 +54,7 @@ func newOverlap(rules []compiled, work int) *overlap {
 
 // A demander numbers axes and words.
 //
-// Owned by one call of newOverlap.
+// Owned by one call of newSearch.
 type demander struct {
 	axes  map[axis]int
 	ids   map[string]int
@@ -60,28 +63,28 @@ type demander struct {
 }
 
 // of returns the demands of a rule.
-func (d *demander) of(c *compiled) []demand {
+func (d *demander) of(r *Rule) []demand {
 	d.list = nil
-	for _, method := range c.Match.Methods {
+	for _, method := range r.Methods {
 		d.add(axisMethod, 0, d.word(method))
 	}
-	for i := range c.conditions {
-		if k := &c.conditions[i]; k.none == nil {
-			d.add(axisPart, k.slot, d.word(k.word))
+	for i := range r.Conditions {
+		if k := &r.Conditions[i]; k.None == nil {
+			d.add(axisPart, k.Slot, d.word(k.Word))
 		}
 	}
-	for i := range c.conditions {
-		if k := &c.conditions[i]; k.none != nil {
-			d.add(axisPart, k.slot, wordEnd)
-			d.list[len(d.list)-1].others = k.none
+	for i := range r.Conditions {
+		if k := &r.Conditions[i]; k.None != nil {
+			d.add(axisPart, k.Slot, wordEnd)
+			d.list[len(d.list)-1].others = k.None
 		}
 	}
-	d.pattern(c.pathOf, axisPathFirst)
-	d.pattern(c.hostOf, axisHostFirst)
+	d.pattern(r.Path, axisPathFirst)
+	d.pattern(r.Host, axisHostFirst)
 	once := d.list[:0]
 	for _, one := range d.list {
 		twice := slices.ContainsFunc(once, func(e demand) bool { return e.axis == one.axis })
-		if !twice || one.axis == d.axes[axis{kind: axisMethod}] && len(c.Match.Methods) > 0 {
+		if !twice || one.axis == d.axes[axis{kind: axisMethod}] && len(r.Methods) > 0 {
 			once = append(once, one)
 		}
 	}
@@ -144,9 +147,9 @@ func (d *demander) word(text string) int {
 
 // A vote summarises the demands of some rules on an axis.
 type vote struct {
-	rules  int     // that have a demand on it; 0: not looked at
-	word   int     // the first one, or none
-	others *listed // the first one, or nil
+	rules  int    // that have a demand on it; 0: not looked at
+	word   int    // the first one, or none
+	others *Words // the first one, or nil
 	splits bool
 }
 
@@ -165,7 +168,7 @@ func (v *vote) count(d *demand) {
 
 // choose returns the axis on which most of the rules have demands, of those that
 // split the rules; none when no axis does.
-func (q *overlap) choose(rules []int) int {
+func (q *search) choose(rules []int) int {
 	var seen []int
 	for _, r := range rules {
 		q.left -= len(q.demands[r])
@@ -203,7 +206,7 @@ type branch struct {
 
 // split sorts rules by their words on an axis. The rest can meet rules of several
 // branches.
-func (q *overlap) split(rules []int, axis int) (parts []branch, rest []int) {
+func (q *search) split(rules []int, axis int) (parts []branch, rest []int) {
 	var others []int
 	by := make(map[int]int) // place in parts of each word
 	for _, r := range rules {
@@ -232,7 +235,7 @@ func (q *overlap) split(rules []int, axis int) (parts []branch, rest []int) {
 		}
 	}
 	apart := branch{word: none}
-	takesNone := make(map[*listed]bool) // of the parts' words
+	takesNone := make(map[*Words]bool) // of the parts' words
 	for _, r := range others {
 		l := q.othersOf(r, axis)
 		if _, known := takesNone[l]; !known {
@@ -253,7 +256,7 @@ func (q *overlap) split(rules []int, axis int) (parts []branch, rest []int) {
 
 // othersOf returns the words that a rule does not take on an axis; nil when it
 // takes all, or one.
-func (q *overlap) othersOf(r, axis int) *listed {
+func (q *search) othersOf(r, axis int) *Words {
 	for i := range q.demands[r] {
 		if d := &q.demands[r][i]; d.axis == axis {
 			return d.others
@@ -263,7 +266,7 @@ func (q *overlap) othersOf(r, axis int) *listed {
 }
 
 // with returns the rules of a branch and those of the rest that could meet them.
-func (q *overlap) with(b *branch, rest []int, axis int) []int {
+func (q *search) with(b *branch, rest []int, axis int) []int {
 	q.left -= len(rest)
 	all := slices.Clone(b.rules)
 	for _, r := range rest {

@@ -1,0 +1,58 @@
+package overlap
+
+import (
+	"slices"
+
+	"weir/proxy/pattern"
+)
+
+// A Rule says which requests a rule applies to.
+type Rule struct {
+	Methods    []string         // none: all
+	Path, Host *pattern.Pattern // nil: all
+	Conditions []Condition
+}
+
+// A Condition is a demand on the value of a part: that it is there, and equal to
+// a word or none of those listed.
+type Condition struct {
+	Slot int // which part
+	Word string
+	None *Words // when not nil
+}
+
+// Words are the values that a list of descriptors has for a key.
+//
+// Immutable once rules are searched.
+type Words struct{ Values map[string]bool }
+
+func (w *Words) has(word string) bool { return w.Values[word] }
+
+// Meets says whether both rules could apply to one request.
+func (r *Rule) Meets(other *Rule) bool {
+	for i := range r.Conditions {
+		for k := range other.Conditions {
+			if !r.Conditions[i].meets(&other.Conditions[k]) {
+				return false
+			}
+		}
+	}
+	return methodsMeet(r.Methods, other.Methods) && r.Path.Meets(other.Path) && r.Host.Meets(other.Host)
+}
+
+func methodsMeet(a, b []string) bool {
+	return len(a) == 0 || len(b) == 0 || slices.ContainsFunc(a, func(m string) bool { return slices.Contains(b, m) })
+}
+
+// meets says whether a request can fulfil both conditions.
+func (c *Condition) meets(other *Condition) bool {
+	switch {
+	case c.Slot != other.Slot || c.None != nil && other.None != nil:
+		return true
+	case c.None != nil:
+		return !c.None.has(other.Word)
+	case other.None != nil:
+		return !other.None.has(c.Word)
+	}
+	return c.Word == other.Word
+}

@@ -1,0 +1,41 @@
+package rule
+
+import (
+	"strings"
+
+	"weir/proxy/overlap"
+)
+
+// overlaps refuses a file in which more rules could apply to one request than
+// can be decided together.
+func (j *judge) overlaps(s *Set) {
+	most := HitsMax - (len(s.rules) - s.own)
+	found := overlap.Find(demands(s.rules[:s.own]), most, overlap.WorkMax)
+	if found.Rules == nil {
+		return
+	}
+	ids := make([]string, len(found.Rules))
+	for i, r := range found.Rules {
+		ids[i] = s.rules[r].ID
+	}
+	doubt := ""
+	if !found.Sure {
+		doubt = " (or too many rules overlap to find out)"
+	}
+	last := &s.rules[found.Rules[len(found.Rules)-1]]
+	j.Fault(last.path, "must not be: the rules %s could all apply to one request, where at most %d may%s",
+		strings.Join(ids, ", "), most, doubt)
+}
+
+// demands returns which requests rules apply to.
+func demands(rules []compiled) []overlap.Rule {
+	all := make([]overlap.Rule, len(rules))
+	for i := range rules {
+		c := &rules[i]
+		all[i] = overlap.Rule{Methods: c.Match.Methods, Path: c.pathOf, Host: c.hostOf}
+		for _, d := range c.conditions {
+			all[i].Conditions = append(all[i].Conditions, d.Condition)
+		}
+	}
+	return all
+}
