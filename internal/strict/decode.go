@@ -33,11 +33,7 @@ func decode(data []byte, into any, r *Reader) error {
 	s := scanner{data: data, line: 1}
 	n, wrong := s.document()
 	if wrong != nil {
-		line, path, message := s.fault(wrong)
-		if wrong.beyond == "" {
-			message = fmt.Sprintf("not valid JSON: line %d, %s", line, message)
-		}
-		return Fault{Path: path, Message: message}
+		return s.whole(wrong)
 	}
 	fresh := reflect.New(target.Type()).Elem()
 	d := decoder{Reader: r, data: data}

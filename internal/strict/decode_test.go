@@ -292,3 +292,40 @@ func TestManyValues(t *testing.T) {
 		t.Errorf("%g allocations for empty objects", n)
 	}
 }
+
+// Parsing one message after another into one node reads each as a fresh one would, and
+// allocates nothing.
+func TestParse(t *testing.T) {
+	var n Node
+	for _, text := range []string{`{"a":[1,{"b":"c"},null],"d":true}`, `[[],{"x":{}},"y"]`, `"z"`, `{"a":{"b":[2]}}`, `3`} {
+		var fresh Node
+		if err := n.Parse([]byte(text)); err != nil {
+			t.Fatal(err)
+		}
+		if err := fresh.Parse([]byte(text)); err != nil {
+			t.Fatal(err)
+		}
+		if have, want := shape(&n), shape(&fresh); have != want {
+			t.Errorf("%s: read as %s, alone as %s", text, have, want)
+		}
+	}
+	message := []byte(`{"domain":"d","descriptors":[{"entries":[{"key":"a","value":"b"}]}]}`)
+	if allocs := testing.AllocsPerRun(100, func() { _ = n.Parse(message) }); allocs != 0 {
+		t.Errorf("%v allocations", allocs)
+	}
+	if err := n.Parse([]byte("{\"a\":[1,\n}")); err == nil || err.Error() != `a[1]: not valid JSON: line 2, column 1: want a value, have '}'` {
+		t.Error(err)
+	}
+}
+
+// shape writes all of a node.
+func shape(n *Node) string {
+	text := fmt.Sprintf("%d:%d %v %q", n.Line, n.start, n.Kind, n.Word)
+	for i := range n.Kids {
+		if n.Kind == Object {
+			text += fmt.Sprintf(" %q", n.Names[i].Word)
+		}
+		text += " (" + shape(&n.Kids[i]) + ")"
+	}
+	return text
+}

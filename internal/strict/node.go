@@ -44,6 +44,17 @@ type Name struct {
 	Line int
 }
 
+// Parse makes n the value of data, which is JSON and nothing else. It keeps the memory of
+// what n was before, so that reading one message after another allocates nothing but for
+// strings with escapes. The error is a [Fault] without a line; then n must not be used.
+func (n *Node) Parse(data []byte) error {
+	s := scanner{data: data, line: 1}
+	if _, wrong := s.into(n); wrong != nil {
+		return s.whole(wrong)
+	}
+	return nil
+}
+
 // String returns a scalar as faults show it, and of others the kind.
 func (n *Node) String() string {
 	const shown = 80

@@ -63,7 +63,11 @@ func (s *scanner) fault(e *syntaxError) (line int, path, message string) {
 
 // document reads data, which is one value and nothing else.
 func (s *scanner) document() (*Node, *syntaxError) {
-	n := new(Node)
+	return s.into(new(Node))
+}
+
+// into is document with the memory of n.
+func (s *scanner) into(n *Node) (*Node, *syntaxError) {
 	if err := s.value(n); err != nil {
 		return nil, err
 	}
@@ -71,6 +75,15 @@ func (s *scanner) document() (*Node, *syntaxError) {
 		return nil, s.expected("nothing after the value")
 	}
 	return n, nil
+}
+
+// whole is the fault of a document of which nothing is used.
+func (s *scanner) whole(e *syntaxError) Fault {
+	line, path, message := s.fault(e)
+	if e.beyond == "" {
+		message = "not valid JSON: line " + strconv.Itoa(line) + ", " + message
+	}
+	return Fault{Path: path, Message: message}
 }
 
 // peek skips white space and returns the next byte; 0 at the end of the data (a NUL
@@ -100,7 +113,7 @@ func (s *scanner) take(c byte) bool {
 // value reads the next value into n.
 func (s *scanner) value(n *Node) (err *syntaxError) {
 	c := s.peek()
-	n.Line, n.start = s.line, s.pos
+	*n = Node{Line: s.line, start: s.pos, Names: n.Names[:0], Kids: n.Kids[:0]}
 	if s.count++; s.count > valuesMax {
 		return &syntaxError{pos: s.pos, beyond: "more than " + strconv.Itoa(valuesMax) + " values"}
 	}
@@ -111,8 +124,7 @@ func (s *scanner) value(n *Node) (err *syntaxError) {
 	case c == '[':
 		n.Kind = List
 		err = s.nested(n, func(i int) *syntaxError {
-			n.Kids = append(n.Kids, Node{})
-			if err := s.value(&n.Kids[i]); err != nil {
+			if err := s.value(n.another()); err != nil {
 				return err.within(Element("", i))
 			}
 			return nil
@@ -176,11 +188,20 @@ func (s *scanner) member(n *Node) *syntaxError {
 		n.Names = make([]Name, 0, 4)
 	}
 	n.Names = append(n.Names, name)
-	n.Kids = append(n.Kids, Node{})
-	if err := s.value(&n.Kids[len(n.Kids)-1]); err != nil {
+	if err := s.value(n.another()); err != nil {
 		return err.within(nameStep(string(name.Word)))
 	}
 	return nil
+}
+
+// another adds a kid, with the memory of an earlier one where there is some.
+func (n *Node) another() *Node {
+	if len(n.Kids) < cap(n.Kids) {
+		n.Kids = n.Kids[:len(n.Kids)+1]
+	} else {
+		n.Kids = append(n.Kids, Node{})
+	}
+	return &n.Kids[len(n.Kids)-1]
 }
 
 // name reads a member's name and the colon behind it.
