@@ -1,0 +1,240 @@
+package rls
+
+import (
+	"math"
+	"strconv"
+	"strings"
+
+	"weir/internal/strict"
+)
+
+// The fields of messages, by both of their names: protojson takes either.
+var (
+	requestFields    = fields{{"domain", "domain"}, {"descriptors", "descriptors"}, {"hitsAddend", "hits_addend"}}
+	descriptorFields = fields{{"entries", "entries"}, {"limit", "limit"}, {"hitsAddend", "hits_addend"}, {"isNegativeHits", "is_negative_hits"}}
+	entryFields      = fields{{"key", "key"}, {"value", "value"}}
+	overrideFields   = fields{{"requestsPerUnit", "requests_per_unit"}, {"unit", "unit"}}
+)
+
+// Read makes r the request that is written as JSON in n, and borrows from it. The error is
+// a [strict.Fault] with the path of what is wrong; then r must not be used.
+func (r *Request) Read(n *strict.Node) error {
+	r.Domain, r.Descriptors, r.HitsAddend = nil, r.Descriptors[:0], 0
+	return requestFields.each(n, func(field int, v *strict.Node) (err error) {
+		switch field {
+		case 0:
+			r.Domain, err = text(v)
+		case 1:
+			return elements(v, func(one *strict.Node) error {
+				r.Descriptors = another(r.Descriptors)
+				return r.Descriptors[len(r.Descriptors)-1].read(one)
+			})
+		default:
+			var hits uint64
+			hits, err = number(v, math.MaxUint32)
+			r.HitsAddend = uint32(hits)
+		}
+		return err
+	})
+}
+
+func (d *Descriptor) read(n *strict.Node) error {
+	*d = Descriptor{Entries: d.Entries[:0]}
+	return descriptorFields.each(n, func(field int, v *strict.Node) (err error) {
+		switch field {
+		case 0:
+			return elements(v, func(one *strict.Node) error {
+				d.Entries = another(d.Entries)
+				return d.Entries[len(d.Entries)-1].read(one)
+			})
+		case 1:
+			return d.Override.read(v)
+		case 2:
+			d.Hits.Given = true
+			d.Hits.Value, err = number(v, math.MaxUint64)
+		default:
+			if v.Kind != strict.Bool {
+				return wrong(v, "true or false")
+			}
+			d.Negative = string(v.Word) == "true"
+		}
+		return err
+	})
+}
+
+func (e *Entry) read(n *strict.Node) error {
+	*e = Entry{}
+	return entryFields.each(n, func(field int, v *strict.Node) (err error) {
+		if field == 0 {
+			e.Key, err = text(v)
+		} else {
+			e.Value, err = text(v)
+		}
+		return err
+	})
+}
+
+func (o *Override) read(n *strict.Node) error {
+	o.Given = true
+	return overrideFields.each(n, func(field int, v *strict.Node) (err error) {
+		if field == 0 {
+			var each uint64
+			each, err = number(v, math.MaxUint32)
+			o.RequestsPerUnit = uint32(each)
+			return err
+		}
+		if v.Kind == strict.Text {
+			var ok bool
+			if o.Unit, ok = unitNamed(string(v.Word)); !ok {
+				return wrong(v, "one of UNKNOWN, SECOND, MINUTE, HOUR, DAY, MONTH, YEAR, WEEK")
+			}
+			return nil
+		}
+		unit, err := strconv.ParseInt(string(v.Word), 10, 32)
+		if v.Kind != strict.Number || err != nil {
+			return wrong(v, "the name or the number of a unit")
+		}
+		o.Unit = Unit(unit)
+		return nil
+	})
+}
+
+// fields are those of a message, each by two names.
+type fields [][2]string
+
+// each calls read with each field of the message in n that is not null. A field that is
+// unknown or there twice is an error.
+func (f fields) each(n *strict.Node, read func(field int, v *strict.Node) error) error {
+	if n.Kind != strict.Object {
+		return wrong(n, "an object")
+	}
+	seen := 0
+	for i := range n.Names {
+		name := n.Names[i].Word
+		field := f.find(name)
+		if field < 0 {
+			return strict.Fault{Path: strict.Member("", string(name)), Message: "is unknown; the fields are " + f.String()}
+		}
+		if seen&(1<<field) != 0 {
+			return strict.Fault{Path: strict.Member("", string(name)), Message: "is given twice"}
+		}
+		seen |= 1 << field
+		if n.Kids[i].Kind == strict.Null {
+			continue
+		}
+		if err := read(field, &n.Kids[i]); err != nil {
+			return strict.At(strict.Member("", string(name)), err)
+		}
+	}
+	return nil
+}
+
+// find returns the index of a field; -1: there is none of this name.
+func (f fields) find(name []byte) int {
+	for i := range f {
+		if string(name) == f[i][0] || string(name) == f[i][1] {
+			return i
+		}
+	}
+	return -1
+}
+
+// String lists the fields for people.
+func (f fields) String() string {
+	var all []string
+	for i := range f {
+		all = append(all, f[i][0])
+	}
+	return strings.Join(all, ", ")
+}
+
+// elements calls read with each element of a list.
+func elements(n *strict.Node, read func(one *strict.Node) error) error {
+	if n.Kind != strict.List {
+		return wrong(n, "a list")
+	}
+	for i := range n.Kids {
+		if err := read(&n.Kids[i]); err != nil {
+			return strict.At(strict.Element("", i), err)
+		}
+	}
+	return nil
+}
+
+// another returns list with one more element, in the memory of an earlier one where there
+// is some.
+func another[T any](list []T) []T {
+	if len(list) < cap(list) {
+		return list[:len(list)+1]
+	}
+	var fresh T
+	return append(list, fresh)
+}
+
+// text is the value of a string.
+func text(v *strict.Node) ([]byte, error) {
+	if v.Kind != strict.Text {
+		return nil, wrong(v, "a string")
+	}
+	return v.Word, nil
+}
+
+// number is the value of a whole number, which may be written as a string, and with a
+// fraction or an exponent that leave it whole.
+func number(v *strict.Node, most uint64) (uint64, error) {
+	if v.Kind == strict.Number || v.Kind == strict.Text {
+		if n, ok := whole(v.Word); ok && n <= most {
+			return n, nil
+		}
+	}
+	return 0, wrong(v, "a whole number from 0 to "+strconv.FormatUint(most, 10))
+}
+
+// whole is the value of a number as JSON writes numbers, if it is whole and at most
+// MaxUint64.
+func whole(word []byte) (uint64, bool) {
+	n := uint64(0)
+	for i, c := range word {
+		if c < '0' || c > '9' || i > 0 && word[0] == '0' {
+			return shifted(word)
+		}
+		if n > (math.MaxUint64-uint64(c-'0'))/10 {
+			return 0, false
+		}
+		n = n*10 + uint64(c-'0')
+	}
+	return n, len(word) > 0
+}
+
+// shifted is whole for a number with a sign, a fraction or an exponent.
+func shifted(word []byte) (uint64, bool) {
+	var n strict.Node
+	if n.Parse(word) != nil || n.Kind != strict.Number || len(n.Word) != len(word) {
+		return 0, false
+	}
+	mantissa, exponent, exponential := strings.Cut(strings.ToLower(string(word)), "e")
+	integer, fraction, _ := strings.Cut(mantissa, ".")
+	digits := strings.TrimLeft(strings.TrimPrefix(integer, "-")+fraction, "0")
+	significant := strings.TrimRight(digits, "0")
+	if significant == "" {
+		return 0, true
+	}
+	power := 0
+	if exponential {
+		var err error
+		if power, err = strconv.Atoi(exponent); err != nil {
+			return 0, false
+		}
+	}
+	zeros := power - len(fraction) + len(digits) - len(significant)
+	if integer[0] == '-' || zeros < 0 || zeros > 20 {
+		return 0, false
+	}
+	value, err := strconv.ParseUint(significant+strings.Repeat("0", zeros), 10, 64)
+	return value, err == nil
+}
+
+// wrong says what a value must be.
+func wrong(v *strict.Node, want string) error {
+	return strict.Fault{Message: "must be " + want + ", is " + v.String()}
+}

@@ -1,0 +1,182 @@
+package rls
+
+import (
+	"encoding/base64"
+	"strconv"
+	"time"
+	"unicode/utf8"
+)
+
+// A Field is a member of a google.protobuf.Struct.
+type Field struct {
+	Name  string
+	Value Value
+}
+
+// A Value is a google.protobuf.Value: what its kind says.
+type Value struct {
+	Kind   Kind
+	Number float64
+	Text   string
+	List   []Value
+	Fields []Field
+}
+
+// A Kind is what sort of value a Value is.
+type Kind uint8
+
+// The kinds.
+const (
+	NullValue Kind = iota
+	BoolValue      // Number is 1 for true
+	NumberValue
+	TextValue
+	ListValue
+	StructValue
+)
+
+// AppendResponse appends a response as protojson writes it: fields without a value are
+// left out.
+func AppendResponse(dst []byte, r *Response) []byte {
+	o := object{dst: append(dst, '{')}
+	if r.OverallCode != Unknown {
+		o.dst = appendWord(o.name("overallCode"), r.OverallCode.String())
+	}
+	if len(r.Statuses) > 0 {
+		o.dst = append(o.name("statuses"), '[')
+		for i := range r.Statuses {
+			o.dst = appendStatus(comma(o.dst, i), &r.Statuses[i])
+		}
+		o.dst = append(o.dst, ']')
+	}
+	if len(r.Headers) > 0 {
+		o.dst = append(o.name("responseHeadersToAdd"), '[')
+		for i := range r.Headers {
+			o.dst = appendHeader(comma(o.dst, i), &r.Headers[i])
+		}
+		o.dst = append(o.dst, ']')
+	}
+	if len(r.RawBody) > 0 {
+		o.dst = append(base64.StdEncoding.AppendEncode(append(o.name("rawBody"), '"'), r.RawBody), '"')
+	}
+	if r.Metadata != nil {
+		o.dst = appendStruct(o.name("dynamicMetadata"), r.Metadata)
+	}
+	return append(o.dst, '}')
+}
+
+func appendStatus(dst []byte, s *Status) []byte {
+	o := object{dst: append(dst, '{')}
+	if s.Code != Unknown {
+		o.dst = appendWord(o.name("code"), s.Code.String())
+	}
+	if s.Limit.Given {
+		o.dst = appendLimit(o.name("currentLimit"), &s.Limit)
+	}
+	if s.Remaining != 0 {
+		o.dst = strconv.AppendUint(o.name("limitRemaining"), uint64(s.Remaining), 10)
+	}
+	if s.UntilReset != 0 {
+		o.dst = append(strconv.AppendInt(append(o.name("durationUntilReset"), '"'), int64(s.UntilReset/time.Second), 10), `s"`...)
+	}
+	return append(o.dst, '}')
+}
+
+func appendLimit(dst []byte, l *Limit) []byte {
+	o := object{dst: append(dst, '{')}
+	if l.RequestsPerUnit != 0 {
+		o.dst = strconv.AppendUint(o.name("requestsPerUnit"), uint64(l.RequestsPerUnit), 10)
+	}
+	if l.Unit != NoUnit {
+		o.dst = appendWord(o.name("unit"), l.Unit.String())
+	}
+	if l.Name != "" {
+		o.dst = appendText(o.name("name"), l.Name)
+	}
+	return append(o.dst, '}')
+}
+
+func appendHeader(dst []byte, h *Header) []byte {
+	o := object{dst: append(dst, '{')}
+	if h.Key != "" {
+		o.dst = appendText(o.name("key"), h.Key)
+	}
+	if h.Value != "" {
+		o.dst = appendText(o.name("value"), h.Value)
+	}
+	return append(o.dst, '}')
+}
+
+func appendStruct(dst []byte, fields []Field) []byte {
+	dst = append(dst, '{')
+	for i := range fields {
+		dst = append(appendText(comma(dst, i), fields[i].Name), ':')
+		dst = appendValue(dst, &fields[i].Value)
+	}
+	return append(dst, '}')
+}
+
+func appendValue(dst []byte, v *Value) []byte {
+	switch v.Kind {
+	case BoolValue:
+		return strconv.AppendBool(dst, v.Number != 0)
+	case NumberValue:
+		return strconv.AppendFloat(dst, v.Number, 'g', -1, 64)
+	case TextValue:
+		return appendText(dst, v.Text)
+	case ListValue:
+		dst = append(dst, '[')
+		for i := range v.List {
+			dst = appendValue(comma(dst, i), &v.List[i])
+		}
+		return append(dst, ']')
+	case StructValue:
+		return appendStruct(dst, v.Fields)
+	}
+	return append(dst, "null"...)
+}
+
+// An object is one that is being written.
+type object struct {
+	dst   []byte
+	begun bool
+}
+
+// name begins a member and returns what its value is to be appended to.
+func (o *object) name(name string) []byte {
+	if o.begun {
+		o.dst = append(o.dst, ',')
+	}
+	o.begun = true
+	return append(appendWord(o.dst, name), ':')
+}
+
+// comma separates element i from the one before.
+func comma(dst []byte, i int) []byte {
+	if i > 0 {
+		return append(dst, ',')
+	}
+	return dst
+}
+
+// appendWord appends a string that needs no escapes.
+func appendWord(dst []byte, word string) []byte {
+	return append(append(append(dst, '"'), word...), '"')
+}
+
+// appendText appends a string (RFC 8259 section 7). What is not UTF-8 becomes U+FFFD.
+func appendText(dst []byte, text string) []byte {
+	dst = append(dst, '"')
+	for _, r := range text {
+		switch {
+		case r == '"' || r == '\\':
+			dst = append(dst, '\\', byte(r))
+		case r < ' ':
+			const hex = "0123456789abcdef"
+			dst = append(dst, '\\', 'u', '0', '0', hex[r>>4], hex[r&15])
+		default:
+			dst = utf8.AppendRune(dst, r)
+		}
+	}
+	return append(dst, '"')
+}
