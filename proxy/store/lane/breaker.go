@@ -6,9 +6,16 @@ import (
 	"time"
 )
 
-// missedMax is how many batches in a row must miss their deadline until the
-// store counts as away. A processor that is busy for a moment must not open the gate.
-const missedMax = 5
+// The store counts as away when batches in a row have missed their deadlines for missedSpan,
+// at most missedMax of them. A processor that is busy for a moment must not open the gate,
+// and a long timeout must not be waited for again and again.
+const (
+	missedSpan = 500 * time.Millisecond
+	missedMax  = 5
+)
+
+// missesOf is how many batches in a row those are with a timeout.
+func missesOf(timeout time.Duration) int { return min(max(1, int(missedSpan/timeout)), missedMax) }
 
 // A breaker knows whether the store is away. What is told about a batch counts only
 // if the batch was sent after the last change: one that was under way when the
@@ -16,7 +23,8 @@ const missedMax = 5
 //
 // Safe for concurrent use: mu guards what decides, away is read without.
 type breaker struct {
-	away atomic.Bool
+	away   atomic.Bool
+	misses int // batches in a row that open it; does not change
 
 	mu     sync.Mutex
 	since  time.Time // of the last change
@@ -43,7 +51,7 @@ func (b *breaker) late(now, sent time.Time) bool {
 	}
 	b.miss = now
 	b.missed++
-	return b.missed >= missedMax && b.open(now, sent)
+	return b.missed >= b.misses && b.open(now, sent)
 }
 
 // answered says that a batch was answered in time.

@@ -68,6 +68,7 @@ func New(backend Backend, cfg Config) (*Store, error) {
 	cfg.Back = cmp.Or(cfg.Back, cfg.Title+" reconnected, resuming normal operation")
 	s := &Store{cfg: cfg, backend: backend, errAway: errors.New(strings.ToLower(cfg.Title) + " is unavailable"),
 		poll: make(chan struct{}, 1), lost: make(chan struct{}, 1)}
+	s.breaker.misses = missesOf(cfg.Timeout)
 	s.stopping, s.stop = context.WithCancel(context.Background())
 	if err := backend.Probe(s.stopping); err != nil {
 		f, now := backend.Classify(err), time.Now()
@@ -156,7 +157,7 @@ func (s *Store) failed(now, sent time.Time, fault store.Fault, err error) {
 // closes, which ends what is under way.
 func (s *Store) late(now, sent time.Time) {
 	if s.stopping.Err() == nil && s.breaker.late(now, sent) {
-		s.enter("", fmt.Errorf("%d batches in a row had no answer within %v", missedMax, s.cfg.Timeout))
+		s.enter("", fmt.Errorf("%d batches in a row had no answer within %v", s.breaker.misses, s.cfg.Timeout))
 	}
 }
 

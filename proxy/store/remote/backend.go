@@ -172,8 +172,17 @@ func (b *backend) ask(ctx context.Context, releases []store.Release, groups []*s
 	return err
 }
 
-// askOne has one master decide.
+// askOne has one master decide. What fails leaves no idle connections: behind a balancer
+// those that are kept would lead to the same master again.
 func (b *backend) askOne(ctx context.Context, master int, question []byte, groups []*store.Group) error {
+	err := b.askOnce(ctx, master, question, groups)
+	if b.Classify(err).Class > store.ItemFault && !errors.Is(err, context.Canceled) {
+		b.transport.CloseIdleConnections()
+	}
+	return err
+}
+
+func (b *backend) askOnce(ctx context.Context, master int, question []byte, groups []*store.Group) error {
 	_, answer, err := b.do(ctx, master, &call{"/v1/decide", asks.ContentType, question})
 	if err != nil {
 		return err
@@ -239,23 +248,6 @@ func readAll(res *http.Response) ([]byte, error) {
 		err = errors.New("the answer is too large")
 	}
 	return body, err
-}
-
-// Probe finds the first master that decides.
-func (b *backend) Probe(ctx context.Context) (err error) {
-	for i := range b.cfg.URLs {
-		if err = b.probe(ctx, i); err == nil {
-			b.current.Store(int32(i))
-			return nil
-		}
-	}
-	return err
-}
-
-func (b *backend) probe(ctx context.Context, master int) error {
-	ctx, cancel := context.WithTimeout(ctx, b.cfg.Timeout)
-	defer cancel()
-	return b.askOne(ctx, master, asks.AppendQuestion(nil, nil, nil), nil)
 }
 
 // Forget makes a key as one never seen; see [store.Backend].

@@ -6,11 +6,13 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"weir/internal/relay"
 	"weir/internal/testkit"
 	"weir/proxy/asks"
 	"weir/proxy/limit"
@@ -349,6 +351,80 @@ func TestSilentMaster(t *testing.T) {
 		return accepted.Load() > 0
 	})
 	testkit.Eventually(t, "it is closed", func() bool { return closed.Load() == accepted.Load() })
+}
+
+// relayed is a relay that the test closes.
+func relayed(t testing.TB, to func() string) *relay.Relay {
+	t.Helper()
+	r, err := relay.New(to)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(r.Close)
+	return r
+}
+
+// A connection that has answered something else is not used again: behind a balancer it
+// leads to the same program for as long as it is kept.
+func TestBalancedMasters(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	prefix, _ := w.open(t)
+	good, other := startMaster(t, w, "127.0.0.1:0"), answers(t, 200, "<html>")
+	var connections atomic.Int32
+	balancer := relayed(t, func() string {
+		if connections.Add(1) == 1 {
+			return other.Listener.Addr().String()
+		}
+		return good.Addr().String()
+	})
+	cfg := config(good)
+	cfg.URLs = []string{"http://" + balancer.Addr()}
+	b := openBackend(t, cfg)
+	if f := b.Classify(decide(b, one(1, prefix+"r", fixed(5))).Err); f.Permanent == nil || f.Permanent.Cause != store.WrongProtocol {
+		t.Errorf("the first connection: %+v", f)
+	}
+	if err := b.Probe(background); err != nil {
+		t.Error(err)
+	}
+	if g := decide(b, one(1, prefix+"r", fixed(5))); g.Err != nil || g.Granted != 1 {
+		t.Errorf("%+v", g)
+	}
+}
+
+// Masters that are silent keep nobody waiting for those that answer, and what they were
+// asked while they were silent is asked again.
+func TestProbeOfSilentMasters(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	prefix, _ := w.open(t)
+	good := startMaster(t, w, "127.0.0.1:0")
+	silent, err := net.Listen("tcp", "127.0.0.1:0") // accepts nothing, and so says nothing
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer silent.Close()
+	var connections atomic.Int32
+	later := relayed(t, func() string {
+		if connections.Add(1) <= 2 {
+			return silent.Addr().String()
+		}
+		return good.Addr().String()
+	})
+	for name, urls := range map[string][]string{
+		"15 are silent":    append(slices.Repeat([]string{"http://" + silent.Addr().String()}, 15), "http://"+good.Addr().String()),
+		"it answers later": {"http://" + later.Addr()},
+	} {
+		cfg := config()
+		cfg.URLs = urls
+		b := openBackend(t, cfg)
+		if err := b.Probe(background); err != nil || b.current.Load() != int32(len(urls)-1) {
+			t.Errorf("%s: %v, master %d", name, err, b.current.Load())
+		}
+		if g := decide(b, one(1, prefix+name, fixed(5))); g.Err != nil || g.Granted != 1 {
+			t.Errorf("%s: %+v", name, g)
+		}
+	}
 }
 
 func TestValidate(t *testing.T) {
