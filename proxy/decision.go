@@ -23,7 +23,7 @@ func startDecisions(e *service.Env, c *config.Config, socks *sockets, cfg *confi
 		Socket: socks.decision, Loop: c.Loop(), Store: cfg.store, Documents: []string{admin.ConfigName, admin.RulesName}, Quiet: cfg.memory() != nil,
 		Access: decision.Access{Token: c.Decision.Token, Edit: e.Guard.Token, EditOpen: e.Guard.Open, Local: c.Decision.Local(), Open: c.Decision.Open},
 		Policy: cfg.policies.Policy, TrustedProxies: set.TrustedProxies, PreflightsApart: set.PreflightsApart, Style: set.Style, Pages: cfg.templates.Pages(),
-		Healthy: e.Health.Ready, DrainTimeout: c.DrainTimeout,
+		Healthy: e.Health.Ready, DrainGrace: set.DrainGrace, DrainTimeout: c.DrainTimeout,
 	})
 	if err != nil {
 		return err

@@ -183,3 +183,30 @@ func TestTakeoverKeepsWhatWasPosted(t *testing.T) {
 	next.gets("GET /x", 200, "later")
 	next.gets("GET /config/limits", 200, `"limit":79`)
 }
+
+// The decision port goes from master to master, and no request of a sidecar is decided by
+// anybody else meanwhile.
+func TestTakeoverOfTheDecisionPort(t *testing.T) {
+	decides := testkit.FreePort(t)
+	env := []string{"TAKEOVER", "true", "PORT", testkit.FreePort(t), "RATE_LIMIT_LIMIT", "1000000000", "DRAIN_GRACE", "1s"} // longer than a sidecar is silent
+	before := startMaster(t, decides, env...)
+	sidecar := startSidecar(t, "REMOTE_URL", "http://127.0.0.1:"+decides, "RATE_LIMIT_LIMIT", "1000000000", "TARGET_URL", named(t))
+	load := callAt(t, sidecar.addr)
+	for range 3 {
+		load.more()
+		p := startMaster(t, decides, env...)
+		before.stops(0)
+		load.more()
+		if _, text := p.call("GET /metrics"); !strings.Contains(text, `{api="remote",code="200"} `) || strings.Contains(text, `{api="remote",code="200"} 0`+"\n") {
+			t.Error("the successor has decided nothing")
+		}
+		before = p
+	}
+	load.stop()
+	for _, reason := range []string{"late", "crowded", "away"} {
+		sidecar.gets("GET /metrics", 200, `ratelimiter_store_undecided_total{reason="`+reason+`"} 0`)
+	}
+	if lines := sidecar.Log.Lines(" RemoteStore - "); len(lines) > 0 {
+		t.Errorf("logged %q", lines)
+	}
+}

@@ -81,6 +81,8 @@ type Env struct {
 	Answers decide.Answers
 	// Healthy reports whether the port wants requests.
 	Healthy func() bool
+	// DrainGrace is how long idle connections live when draining.
+	DrainGrace time.Duration
 	// Answered is told after an exchange has ended that waited.
 	Answered func(now time.Time, s *Session)
 	// Count counts an answer.

@@ -209,12 +209,13 @@ func (s *Session) HandleExpired(now time.Time) {
 	s.refuse(now, 408, "the request did not come in time")
 }
 
-// HandleDrain begins to close the connection, as the program is about to end: the request
-// under way, or one received and not yet read, is the last; an idle connection closes at once.
-func (s *Session) HandleDrain(time.Time) {
+// HandleDrain begins to close the connection, as the program is about to end: the next
+// answer is the last. An idle connection is closed after a grace, so that a request on its
+// way is still answered: a sidecar sends none twice.
+func (s *Session) HandleDrain(now time.Time) {
 	s.draining = true
 	if s.state == idle && !s.unread {
-		s.close(CloseDrained)
+		s.until = now.Add(s.env.DrainGrace)
 	}
 }
 

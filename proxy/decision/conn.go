@@ -32,7 +32,8 @@ func newRoom(p *Port, l *loop.Loop) *room {
 		Ask: r.ask, Release: r.release, Edit: r.edit, Count: p.counts.count,
 		Healthy: func() bool { return !p.draining.Load() && p.cfg.Healthy() },
 		Policy:  p.cfg.Policy, Trusted: p.trusts, PreflightsApart: p.cfg.PreflightsApart, Answers: decide.Answers{Style: &p.cfg.Style, Pages: p.cfg.Pages},
-		Answered: func(now time.Time, s *check.Session) { s.Owner.(*conn).answered(now) },
+		DrainGrace: p.cfg.DrainGrace,
+		Answered:   func(now time.Time, s *check.Session) { s.Owner.(*conn).answered(now) },
 	}
 	return r
 }

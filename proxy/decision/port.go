@@ -50,6 +50,7 @@ type Config struct {
 	Style           decide.Style
 	Pages           *atomic.Pointer[refusal.Pages] // nil: refusals are JSON
 
+	DrainGrace   time.Duration // how long idle connections live in Drain
 	DrainTimeout time.Duration
 }
 

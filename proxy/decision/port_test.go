@@ -16,8 +16,9 @@ import (
 	"weir/proxy/store/simredis"
 )
 
-// start starts a port over a simulated Redis.
-func start(t *testing.T) *Port {
+// start starts a port over a simulated Redis, whose idle connections outlive the beginning
+// of a drain by grace.
+func start(t *testing.T, grace time.Duration) *Port {
 	t.Helper()
 	s, err := simredis.NewStore(simredis.Config{})
 	if err != nil {
@@ -29,7 +30,7 @@ func start(t *testing.T) *Port {
 		t.Fatal(err)
 	}
 	p, err := Start(Config{Socket: socket, Loop: loop.Config{Loops: 1}, Store: s, Quiet: true, Documents: []string{"d"},
-		Access: Access{Token: "secret", Edit: "admin"}, Healthy: func() bool { return true }, DrainTimeout: time.Minute})
+		Access: Access{Token: "secret", Edit: "admin"}, Healthy: func() bool { return true }, DrainGrace: grace, DrainTimeout: testkit.Patience})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -53,7 +54,7 @@ func request(method, path, token, body string) string {
 
 // What is wrong with a request is told.
 func TestBadInput(t *testing.T) {
-	p := start(t)
+	p := start(t, 0)
 	defer p.Drain(context.Background())
 	good := question(t, 1)
 	testkit.Eventually(t, "documents are shown", func() bool { return p.documents.current.Load() != nil })
@@ -101,7 +102,7 @@ func TestBadInput(t *testing.T) {
 // Requests that come together, or a byte at a time, are answered in order; the last one
 // before a drain says that the connection ends.
 func TestPipeline(t *testing.T) {
-	p := start(t)
+	p := start(t, 0)
 	all := request("POST", "/v1/decide", "secret", question(t, 2)) + request("POST", "/v1/edit", "admin", `{"rule":"x"}`) + request("GET", "/healthcheck", "", "")
 	together, single := testkit.Dial(t, p.Addr().String()), testkit.Dial(t, p.Addr().String())
 	together.Send(all)
@@ -116,7 +117,7 @@ func TestPipeline(t *testing.T) {
 		}
 	}
 	together.Send(all[:30])
-	testkit.Eventually(t, "a head has begun", func() bool { return p.begun() == 1 })
+	testkit.Eventually(t, "a head has begun", func() bool { return on(p, begun) == 1 })
 	drained := make(chan int)
 	go func() { drained <- p.Drain(context.Background()) }()
 	single.Closed()
@@ -129,18 +130,40 @@ func TestPipeline(t *testing.T) {
 	}
 }
 
-// begun is how many connections are in a head or a body.
-func (p *Port) begun() (n int) {
-	done := make(chan struct{})
+// on asks a room on its loop.
+func on[T any](p *Port, ask func(now time.Time, r *room) T) T {
+	answer := make(chan T, 1)
 	r := p.rooms[0]
 	r.loop.Post(func(now time.Time) {
-		r.loop.Each(func(_ *loop.Conn, h loop.Handler) {
-			if h.(*conn).session.Deadline().Before(now.Add(30 * time.Second)) {
-				n++
-			}
-		})
-		close(done)
+		answer <- ask(now, r)
 	})
-	<-done
+	return <-answer
+}
+
+// begun is how many connections are in a head or a body.
+func begun(now time.Time, r *room) (n int) {
+	r.loop.Each(func(_ *loop.Conn, h loop.Handler) {
+		if h.(*conn).session.Deadline().Before(now.Add(30 * time.Second)) {
+			n++
+		}
+	})
 	return n
+}
+
+// A request that is on its way over an idle connection when the drain begins is answered.
+func TestDrainGrace(t *testing.T) {
+	p := start(t, testkit.Patience)
+	c := testkit.Dial(t, p.Addr().String())
+	c.Send(request("GET", "/healthcheck", "", ""))
+	c.Answer("GET")
+	drained := make(chan int)
+	go func() { drained <- p.Drain(context.Background()) }()
+	testkit.Eventually(t, "the loop drains", func() bool { return on(p, func(_ time.Time, r *room) bool { return r.draining }) })
+	c.Send(request("POST", "/v1/decide", "secret", question(t, 1)))
+	if res, body := c.Answer("POST"); res.StatusCode != 200 || !res.Close {
+		t.Errorf("answered %d %q, closes: %t", res.StatusCode, body, res.Close)
+	}
+	if cut := <-drained; cut != 0 {
+		t.Errorf("%d connections were cut", cut)
+	}
 }
