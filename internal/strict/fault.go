@@ -2,6 +2,8 @@ package strict
 
 import (
 	"errors"
+	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -101,4 +103,12 @@ func nameStep(name string) string {
 		return name
 	}
 	return "[" + strconv.Quote(name) + "]"
+}
+
+// OneOf reads one of some words, which stand in the order of their values.
+func OneOf[T ~uint8](text []byte, words ...string) (T, error) {
+	if i := slices.Index(words, string(text)); i >= 0 {
+		return T(i), nil
+	}
+	return 0, fmt.Errorf("must be one of %s, is %q", strings.Join(words, ", "), text)
 }

@@ -1,6 +1,10 @@
 package rule
 
-import "strconv"
+import (
+	"strconv"
+
+	"weir/internal/strict"
+)
 
 // A Missing says what a rule does with requests that lack a part of its key.
 //
@@ -23,7 +27,7 @@ func (m Missing) MarshalText() ([]byte, error) { return []byte(m.String()), nil 
 
 // UnmarshalText reads that.
 func (m *Missing) UnmarshalText(text []byte) (err error) {
-	*m, err = word[Missing](text, "share", "skip", "refuse")
+	*m, err = strict.OneOf[Missing](text, "share", "skip", "refuse")
 	return err
 }
 

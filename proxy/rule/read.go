@@ -1,7 +1,6 @@
 package rule
 
 import (
-	"fmt"
 	"maps"
 	"math"
 	"net/netip"
@@ -35,7 +34,7 @@ const (
 // Owned by one call of a reading function.
 type judge struct {
 	*strict.Reader
-	hasTemplate func(string) bool // as in Options
+	o Options
 }
 
 // rules reads the list under rules.
@@ -91,7 +90,7 @@ func (j *judge) rule(n *strict.Node, c *compiled) {
 	for _, part := range []struct {
 		name  string
 		judge func(*strict.Node, *compiled)
-	}{{"soft", j.soft}, {"priority", j.priorities}, {"maxDelay", j.maxDelay}, {"refusal", j.refusal}} {
+	}{{"soft", j.soft}, {"priority", j.priorities}, {"maxDelay", j.maxDelay}, {"refusal", j.refusal}, {"defer", j.deferring}} {
 		if in := n.Member(part.name); in != nil {
 			part.judge(in, c)
 		}
@@ -140,6 +139,19 @@ func (j *judge) maxDelay(n *strict.Node, c *compiled) {
 		j.Fault(path, "must be at least 0.000001 seconds, is %v; without it a request may wait as long as the queue is", n)
 	case !c.Clients && c.limit.Algorithm() != 0 && c.limit.Algorithm() != limit.Leaky:
 		j.Fault(path, "must be there with algorithm leaky only, which makes requests wait")
+	}
+}
+
+// deferring judges whether refused requests can be kept. Package terms judges the rest.
+func (j *judge) deferring(_ *strict.Node, c *compiled) {
+	switch {
+	case j.Unknown != nil && !j.o.Defers: // another proxy has a queue: the limits hold here too
+		c.Defer = nil
+		j.Note(c.path+".defer", "has no effect here: DEFER_URL is not set")
+	case !j.o.Defers:
+		j.Fault(c.path+".defer", "DEFER_URL is not set")
+	case c.Mode == Shadow:
+		j.Note(c.path+".defer", "has no effect with mode shadow, which refuses nothing")
 	}
 }
 
@@ -356,12 +368,4 @@ type Network struct{ netip.Prefix }
 func (n *Network) UnmarshalText(text []byte) (err error) {
 	n.Prefix, err = parseNetwork(string(text))
 	return err
-}
-
-// word reads one of some words, in the order of their values.
-func word[T ~uint8](text []byte, words ...string) (T, error) {
-	if i := slices.Index(words, string(text)); i >= 0 {
-		return T(i), nil
-	}
-	return 0, fmt.Errorf("must be one of %s, is %q", strings.Join(words, ", "), text)
 }

@@ -34,7 +34,7 @@ func (j *judge) refusal(n *strict.Node, c *compiled) {
 	}
 	if r.Template != "" && !refusal.ValidName(r.Template) {
 		j.Fault(path+".template", "must be the name of templates, without .html, .json or .txt, is %q", r.Template)
-	} else if r.Template != "" && j.hasTemplate != nil && !j.hasTemplate(r.Template) {
+	} else if r.Template != "" && j.o.HasTemplate != nil && !j.o.HasTemplate(r.Template) {
 		tell := j.Fault
 		if j.Unknown != nil { // another proxy has it: the limits hold here too
 			tell = j.Note

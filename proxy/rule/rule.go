@@ -8,6 +8,7 @@ import (
 	"weir/proxy/limit"
 	"weir/proxy/overlap"
 	"weir/proxy/pattern"
+	"weir/proxy/terms"
 )
 
 // A Rule is one rule as the file has it: who is limited by what.
@@ -28,7 +29,8 @@ type Rule struct {
 	Missing  Missing      `json:"missing,omitzero"`
 
 	// Refusal is what refusals of the rule look like.
-	Refusal Refusal `json:"refusal,omitzero"`
+	Refusal Refusal      `json:"refusal,omitzero"`
+	Defer   *terms.Defer `json:"defer,omitempty"` // which refused requests are kept and delivered later; nil: none
 
 	preflights string
 }
@@ -75,7 +77,7 @@ func (m Mode) MarshalText() ([]byte, error) { return []byte(m.String()), nil }
 
 // UnmarshalText reads that.
 func (m *Mode) UnmarshalText(text []byte) (err error) {
-	*m, err = word[Mode](text, "enforce", "shadow")
+	*m, err = strict.OneOf[Mode](text, "enforce", "shadow")
 	return err
 }
 

@@ -36,6 +36,7 @@ type Options struct {
 	ExemptPreflights bool
 	// HasTemplate, unless nil, says whether there are templates of that name for refusals.
 	HasTemplate func(name string) bool
+	Defers      bool // refused requests can be kept: DEFER_URL is set
 	// Beside are members that JSON may have beside those of a file; they mean nothing.
 	Beside []string
 	// Unknown, unless nil, is told of fields that are not known, which then are no
@@ -66,7 +67,7 @@ type Set struct {
 // top, or domain and descriptors. The error is a [strict.Faults], which names all that
 // is wrong.
 func Read(data []byte, o Options) (*Set, error) {
-	j := judge{Reader: &strict.Reader{Unknown: o.Unknown}, hasTemplate: o.HasTemplate}
+	j := judge{Reader: &strict.Reader{Unknown: o.Unknown}, o: o}
 	s := &Set{clients: o.Clients}
 	if !j.File(data, fileBytesMax) {
 		return nil, j.Err()

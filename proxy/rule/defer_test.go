@@ -1,0 +1,40 @@
+package rule_test
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"weir/internal/strict"
+	"weir/proxy/rule"
+)
+
+// A rule may have its refused requests kept if there is a queue. What another proxy has
+// stored holds here as far as it can.
+func TestDefer(t *testing.T) {
+	t.Parallel()
+	text := "rules:\n  - {id: a, " + fixed + "}\n  - {id: b, " + fixed + ", defer: {for: 60}}\n"
+	_, err := rule.Read([]byte(text), rule.Options{})
+	if err == nil || !strings.Contains(err.Error(), "rules[1].defer: DEFER_URL is not set") {
+		t.Errorf("without a queue: %v", err)
+	}
+	s := read(t, text, rule.Options{Defers: true})
+	if d := s.Rule(1).Defer; s.Rule(0).Defer != nil || d == nil || d.For != 60 || d.PerKey != 1000 {
+		t.Errorf("the rules have %+v, %+v", s.Rule(0).Defer, d)
+	}
+	again, err := json.Marshal(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s := read(t, string(again), rule.Options{Defers: true}); s.Rule(1).Defer == nil || s.Rule(1).Defer.For != 60 {
+		t.Errorf("%s has lost what it says", again)
+	}
+	s = read(t, text, rule.Options{Unknown: func(strict.Fault) {}})
+	if notes := s.Notes(); s.Rule(1).Defer != nil || len(notes) != 1 || notes[0].Path != "rules[1].defer" {
+		t.Errorf("another proxy's rule: %+v, notes %v", s.Rule(1).Defer, notes)
+	}
+	s = read(t, "rules:\n  - {id: a, "+fixed+", mode: shadow, defer: {}}\n", rule.Options{Defers: true})
+	if notes := s.Notes(); len(notes) != 1 || notes[0].Path != "rules[0].defer" {
+		t.Errorf("a rule in shadow: notes %v", notes)
+	}
+}

@@ -1,0 +1,182 @@
+package terms_test
+
+import (
+	"errors"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"weir/internal/http1"
+	"weir/internal/strict"
+	"weir/proxy/deferred"
+	"weir/proxy/terms"
+)
+
+// read reads a document whose member defer is that part of a rule.
+func read(text string) (terms.Defer, error) {
+	r := strict.Reader{}
+	var file struct {
+		Defer terms.Defer `json:"defer"`
+	}
+	if r.File([]byte("defer: "+text+"\n"), 1<<20) {
+		r.Decode(r.Root, "", &file)
+	}
+	return file.Defer, r.Err()
+}
+
+func TestRead(t *testing.T) {
+	t.Parallel()
+	f := func(text string, want func(d *terms.Defer)) {
+		t.Helper()
+		d := terms.Usual()
+		want(&d)
+		if got, err := read(text); err != nil || !reflect.DeepEqual(got, d) {
+			t.Errorf("%s is read as %+v, %v; want %+v", text, got, err, d)
+		}
+	}
+	f("{}", func(*terms.Defer) {})
+	f("{when: always, for: 0.5, perKey: 1}", func(d *terms.Defer) { d.When, d.For, d.PerKey = terms.Always, 0.5, 1 })
+	f("{order: none}", func(d *terms.Defer) { d.Order, d.Parallel = terms.None, 8 })
+	f("{order: none, parallel: 2}", func(d *terms.Defer) { d.Order, d.Parallel = terms.None, 2 })
+	f("{reserve: 0, attempts: 1, retryOn: []}", func(d *terms.Defer) { d.Reserve, d.Attempts, d.RetryOn = 0, 1, []int{} })
+	f("{backoff: {first: 2}}", func(d *terms.Defer) { d.Backoff.First = 2 })
+	f("{idempotency: required, result: {bytes: 0}}", func(d *terms.Defer) { d.Idempotency, d.Result.Bytes = terms.Required, 0 })
+}
+
+func TestFaults(t *testing.T) {
+	t.Parallel()
+	f := func(text, path, message string) {
+		t.Helper()
+		_, err := read(text)
+		faults, ok := errors.AsType[strict.Faults](err)
+		if !ok || len(faults) != 1 || faults[0].Path != strings.TrimSuffix("defer."+path, ".") || faults[0].Message != message {
+			t.Errorf("%s:\nhave %v\nwant %s: %s", text, err, path, message)
+		}
+	}
+	f("true", "", "must be an object, is true")
+	f("{callback: false}", "callback", "unknown field; allowed: when, for, perKey, order, parallel, reserve, attempts, backoff, retryOn, idempotency, result")
+	f("{when: now}", "when", `must be one of prefer, always, is "now"`)
+	f("{for: 2592001}", "for", "must be from 0.001 to 2.592e+06 seconds, is 2.592001e+06")
+	f("{for: 0}", "for", "must be from 0.001 to 2.592e+06 seconds, is 0")
+	f("{perKey: 0}", "perKey", "must be a whole number from 1 to 1000000, is 0")
+	f("{order: fifo}", "order", `must be one of key, none, is "fifo"`)
+	f("{parallel: 2}", "parallel", "must be there with order none only; with order key one is delivered at a time")
+	f("{order: none, parallel: 65}", "parallel", "must be a whole number from 1 to 64, is 65")
+	f("{reserve: 1}", "reserve", "must be from 0 to 0.9, is 1")
+	f("{attempts: 0}", "attempts", "must be a whole number from 1 to 100, is 0")
+	f("{backoff: {factor: 0.5}}", "backoff.factor", "must be from 1 to 10, is 0.5")
+	f("{backoff: {first: 400}}", "backoff.max", "must not be less than first, which is 400, is 300")
+	f("{retryOn: [503, 503]}", "retryOn[1]", "given twice")
+	f("{retryOn: [200]}", "retryOn[0]", "must be a whole number from 400 to 599, is 200")
+	f("{idempotency: no}", "idempotency", `must be one of optional, required, is "no"`)
+	f("{result: {bytes: 2000000}}", "result.bytes", "must be a whole number from 0 to 1048576, is 2000000")
+}
+
+// Without an Idempotency-Key nothing is sent again once some of it may have reached the
+// target.
+func TestJudge(t *testing.T) {
+	t.Parallel()
+	d := terms.Usual()
+	d.Attempts = 3
+	f := func(a terms.Attempt, to deferred.State, after time.Duration) {
+		t.Helper()
+		if got, pause := d.Judge(&a, 0.5); got != to || pause != after {
+			t.Errorf("%+v leads to %v after %v, want %v after %v", a, got, pause, to, after)
+		}
+	}
+	f(terms.Attempt{N: 1, Sent: true, Status: 201}, deferred.Done, 0)
+	f(terms.Attempt{N: 1, Sent: true, Status: 303}, deferred.Done, 0)
+	f(terms.Attempt{N: 1, Sent: true, Status: 401, Keyed: true}, deferred.Failed, 0)
+	f(terms.Attempt{N: 1, Sent: true, Status: 503, Keyed: true}, deferred.Waiting, time.Second)
+	f(terms.Attempt{N: 2, Sent: true, Status: 503, Keyed: true}, deferred.Waiting, 2*time.Second)
+	f(terms.Attempt{N: 2, Sent: true, Status: 429, Keyed: true, RetryAfter: time.Minute}, deferred.Waiting, time.Minute)
+	f(terms.Attempt{N: 3, Sent: true, Status: 503, Keyed: true}, deferred.Failed, 0)
+	f(terms.Attempt{N: 1, Sent: true, Status: 503}, deferred.Failed, 0)
+	f(terms.Attempt{N: 1, Sent: true}, deferred.Unknown, 0)
+	f(terms.Attempt{N: 1, Sent: true, Keyed: true}, deferred.Waiting, time.Second)
+	f(terms.Attempt{N: 2}, deferred.Waiting, 2*time.Second)
+	f(terms.Attempt{N: 3}, deferred.Failed, 0)
+
+	d.Attempts = 100
+	for n, most := range map[int]time.Duration{1: time.Second, 9: 256 * time.Second, 10: 300 * time.Second, 99: 300 * time.Second} {
+		for _, chance := range []float64{0, 0.5, 1} {
+			_, pause := d.Judge(&terms.Attempt{N: n}, chance)
+			if want := time.Duration(float64(most) * (0.8 + 0.4*chance)); pause < want-time.Millisecond || pause > want+time.Millisecond {
+				t.Errorf("after attempt %d, by chance %v, it pauses %v, want %v", n, chance, pause, want)
+			}
+		}
+	}
+}
+
+func TestWants(t *testing.T) {
+	t.Parallel()
+	d := terms.Usual()
+	f := func(fields string, want bool) {
+		t.Helper()
+		var h http1.Head
+		r := http1.NewRequestReader(&http1.Limits{})
+		if _, err := r.Next([]byte("POST / HTTP/1.1\r\nHost: x\r\n"+fields+"\r\n"), &h); err != nil {
+			t.Fatal(err)
+		}
+		if d.Wants(&h) != want {
+			t.Errorf("%q: wants %v", fields, !want)
+		}
+	}
+	f("", false)
+	f("Prefer: respond-async\r\n", true)
+	f("prefer: return=minimal, Respond-Async ; x=1, wait=10\r\n", true)
+	f("Prefer: wait=10\r\nPrefer: respond-async\r\n", true)
+	f("Prefer: respond-asynchronously\r\n", false)
+	d.When = terms.Always
+	f("", true)
+}
+
+func TestCheckKey(t *testing.T) {
+	t.Parallel()
+	optional, required := terms.Usual(), terms.Usual()
+	required.Idempotency = terms.Required
+	f := func(d *terms.Defer, want string, values ...string) {
+		t.Helper()
+		var list [][]byte
+		for _, v := range values {
+			list = append(list, []byte(v))
+		}
+		if got := d.CheckKey(list); got != want {
+			t.Errorf("%q: %q, want %q", values, got, want)
+		}
+	}
+	const malformed = "Idempotency-Key must be 1 to 255 visible ASCII characters"
+	f(&optional, "")
+	f(&required, "the rule needs an Idempotency-Key")
+	f(&required, "", `"8e03978e-40d5-43dd"`)
+	f(&optional, malformed, "")
+	f(&optional, "", strings.Repeat("a", 255))
+	f(&optional, malformed, strings.Repeat("a", 256))
+	f(&optional, malformed, "a b")
+	f(&optional, malformed, "ä")
+	f(&optional, "Idempotency-Key must be given once", "a", "a")
+}
+
+// A key holds for a rule and its key, method and path; parts that are cut at other places are
+// others.
+func TestDigests(t *testing.T) {
+	t.Parallel()
+	request := func(method, target, body string) *terms.Request {
+		return &terms.Request{Method: []byte(method), Target: []byte(target), Body: []byte(body), Key: []byte("k")}
+	}
+	one := request("POST", "/a?b", "c")
+	if request("POST", "/a?d", "e").Scope("r", "l") != one.Scope("r", "l") {
+		t.Error("query or body are in the scope")
+	}
+	for i, other := range []deferred.Hash{one.Scope("rl", ""), one.Scope("r", "m"), request("PUT", "/a", "c").Scope("r", "l"), request("POST", "/b", "c").Scope("r", "l")} {
+		if other == one.Scope("r", "l") {
+			t.Errorf("scope %d is the same", i)
+		}
+	}
+	for i, other := range []*terms.Request{request("POST", "/a?bc", ""), request("POST", "/a?", "bc"), request("PUT", "/a?b", "c")} {
+		if other.Fingerprint() == one.Fingerprint() {
+			t.Errorf("fingerprint %d is the same", i)
+		}
+	}
+}
