@@ -49,7 +49,7 @@ var layers = []struct {
 	{pure, "target/model"},
 	{pure, "advisor/forecast advisor/policy advisor/series"},
 	{pure, "proxy/guard"},
-	{pure, "proxy/rls"},
+	{pure, "proxy/descriptor proxy/rls"},
 }
 
 // sideways are the imports allowed within layer 0.
@@ -65,6 +65,7 @@ var sideways = map[string][]string{
 	"target/model":     {"internal/strict"},
 	"loadgen/pace":     {"loadgen/profile"},
 	"proxy/guard":      {"proxy/limit"},
+	"proxy/descriptor": {"internal/strict", "proxy/limit", "proxy/rls"},
 	"proxy/rls":        {"internal/strict"},
 	"advisor/forecast": {"advisor/series"},
 	"bench/backtest":   {"advisor/forecast", "bench/prophetref"},

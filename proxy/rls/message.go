@@ -2,6 +2,7 @@ package rls
 
 import (
 	"fmt"
+	"math"
 	"strings"
 	"time"
 )
@@ -153,3 +154,16 @@ func unitNamed(name string) (Unit, bool) {
 	}
 	return 0, false
 }
+
+// UnitOf returns the unit of a window; [NoUnit]: there is none that long.
+func UnitOf(window time.Duration) Unit {
+	for u := range units {
+		if units[u].length == window {
+			return Unit(u)
+		}
+	}
+	return NoUnit
+}
+
+// Count is a number as it is shown in a message: at most the largest that a field holds.
+func Count(n int64) uint32 { return uint32(min(max(n, 0), math.MaxUint32)) }
