@@ -59,4 +59,5 @@ func isAdded(f *Field) bool {
 }
 
 // addedNames are further ones, which are compared in large heads only.
-var addedNames = [...]string{"cdn-loop", "ratelimit", "ratelimit-policy", "x-ratelimit-limit", "x-ratelimit-remaining"}
+var addedNames = [...]string{"cdn-loop", "ratelimit", "ratelimit-policy", "x-ratelimit-limit", "x-ratelimit-remaining",
+	"ratelimit-limit", "ratelimit-remaining", "ratelimit-reset"}

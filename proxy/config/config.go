@@ -97,8 +97,8 @@ func (c *Config) Register(s *service.Settings) {
 	s.Float(&c.Limit.Window, "RATE_LIMIT_WINDOW", windowDefault, 0.000001, 100*365*24*3600, "the window in seconds (fixed, sliding, sliding_log, gcra)")
 	s.Int(&c.capacity, "RATE_LIMIT_CAPACITY", limitDefault, 1, 1<<53, "tokens that the bucket holds (token), places in the queue (leaky)")
 	s.Float(&c.Limit.FillRate, "RATE_LIMIT_FILL_RATE", limitDefault, 0.000001, 1e9, "tokens (token), requests that leave the queue (leaky) per second")
-	s.Enum(&c.rateFields, "RATE_LIMIT_HEADERS", "both", []string{"off", "legacy", "standard", "both"},
-		"rate limit fields of answers: X-RateLimit-* (legacy), RateLimit and RateLimit-Policy (standard)")
+	s.Enum(&c.rateFields, "RATE_LIMIT_HEADERS", "both", []string{"off", "legacy", "standard", "both", "envoy"},
+		"rate limit fields of answers: X-RateLimit-* (legacy), RateLimit and RateLimit-Policy (standard), RateLimit-Limit, -Remaining and -Reset (envoy, as envoyproxy/ratelimit)")
 	s.Enum(&c.cors, "CORS", "auto", []string{"auto", "off"},
 		"auto: a refusal (429, 503) of a request with Origin has Access-Control-Allow-Origin and exposes the rate limit fields, so that the page can read it")
 	s.Enum(&c.preflight, "PREFLIGHT", "apart", []string{"shared", "apart", "exempt"},
@@ -234,7 +234,7 @@ func (c *Config) Session() session.Settings {
 }
 
 // families are the words of RATE_LIMIT_HEADERS.
-var families = map[string]decide.Families{"both": decide.Legacy | decide.Standard, "legacy": decide.Legacy, "standard": decide.Standard}
+var families = map[string]decide.Families{"both": decide.Legacy | decide.Standard, "legacy": decide.Legacy, "standard": decide.Standard, "envoy": decide.Envoy}
 
 // exchanges are those settings of the data path that are the same whatever carries exchanges.
 func (c *Config) exchanges() exchange.Settings {

@@ -128,7 +128,7 @@ var wrong = []struct {
 	{"RATE_LIMIT_CAPACITY", "-1", "is out of range; allowed: 1 … "},
 	{"RATE_LIMIT_FILL_RATE", "0", "is out of range; allowed: "},
 	{"UNDERSCORED_FIELDS", "yes", "allowed: drop, keep"},
-	{"RATE_LIMIT_HEADERS", "all", "allowed: off, legacy, standard, both"},
+	{"RATE_LIMIT_HEADERS", "all", "allowed: off, legacy, standard, both, envoy"},
 	{"KEYS_MAX", "0", "is out of range; allowed: 1 … 2147483647"},
 	{"EVENT_LOOPS", "0", "is out of range; allowed: 1 … 1024"},
 	{"MAX_CONNECTIONS", "-1", "is out of range; allowed: 0 … 16777216"},
@@ -264,7 +264,7 @@ func TestViaOff(t *testing.T) {
 }
 
 func TestRateLimitFields(t *testing.T) {
-	for word, want := range map[string]decide.Families{"off": 0, "legacy": decide.Legacy, "standard": decide.Standard, "both": decide.Legacy | decide.Standard} {
+	for word, want := range map[string]decide.Families{"off": 0, "legacy": decide.Legacy, "standard": decide.Standard, "both": decide.Legacy | decide.Standard, "envoy": decide.Envoy} {
 		if s := must(t, "RATE_LIMIT_HEADERS", word).Session(); s.Style.Families != want {
 			t.Errorf("%s: families %b, want %b", word, s.Style.Families, want)
 		}

@@ -7,17 +7,26 @@ import (
 	"weir/internal/http1"
 )
 
+// told are the fields that tell of limits, by their families.
+var told = [...]struct {
+	name   string
+	family Families
+}{
+	{"ratelimit", Standard}, {"ratelimit-policy", Standard},
+	{"x-ratelimit-limit", Legacy}, {"x-ratelimit-remaining", Legacy},
+	{"ratelimit-limit", Envoy}, {"ratelimit-remaining", Envoy}, {"ratelimit-reset", Envoy},
+}
+
 // Replaces reports whether a target's field has the name of one that stands in an answer
 // with our families: two of them would contradict each other.
 func (v *Verdict) Replaces(name []byte, ours Families) bool {
 	if !v.Tells() {
 		return false
 	}
-	switch len(name) {
-	case len("RateLimit"), len("RateLimit-Policy"):
-		return ours&Standard != 0 && (bytes.EqualFold(name, []byte("ratelimit")) || bytes.EqualFold(name, []byte("ratelimit-policy")))
-	case len("X-RateLimit-Limit"), len("X-RateLimit-Remaining"):
-		return ours&Legacy != 0 && (bytes.EqualFold(name, []byte("x-ratelimit-limit")) || bytes.EqualFold(name, []byte("x-ratelimit-remaining")))
+	for i := range told {
+		if t := &told[i]; len(name) == len(t.name) && bytes.EqualFold(name, []byte(t.name)) {
+			return ours&t.family != 0
+		}
 	}
 	return false
 }
@@ -39,6 +48,10 @@ func (v *Verdict) Tighter(h *http1.Head) (theirs Families) {
 		case len(f.Name) == len("X-RateLimit-Remaining") && bytes.EqualFold(f.Name, []byte("x-ratelimit-remaining")):
 			if n, ok := leadingInt(f.Value); !ok || n < ours {
 				theirs |= Legacy
+			}
+		case len(f.Name) == len("RateLimit-Remaining") && bytes.EqualFold(f.Name, []byte("ratelimit-remaining")):
+			if n, ok := leadingInt(f.Value); !ok || n < ours {
+				theirs |= Envoy
 			}
 		case len(f.Name) == len("RateLimit") && bytes.EqualFold(f.Name, []byte("ratelimit")):
 			if leastRemaining(f.Value) < ours {

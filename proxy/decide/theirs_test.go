@@ -24,6 +24,8 @@ func TestTighter(t *testing.T) {
 		{"x-ratelimit-remaining", "4", false, Legacy},
 		{"X-RateLimit-Remaining", "few", false, Legacy},
 		{"X-RateLimit-Remaining", "4", true, 0},
+		{"RateLimit-Remaining", "5", false, 0},
+		{"ratelimit-remaining", "4", false, Envoy},
 		{"RateLimit", `"a";r=5;t=1`, false, 0},
 		{"ratelimit", `"a";r=5, "b";r=4`, false, Standard},
 		{"RateLimit", `"a";r=4`, true, 0},

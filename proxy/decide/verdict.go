@@ -55,11 +55,13 @@ func (v *Verdict) Tells() bool {
 // Families are kinds of fields that tell of limits.
 type Families uint8
 
-// The kinds there are: those in common use, and those of
-// draft-ietf-httpapi-ratelimit-headers-10.
+// The kinds there are: those in common use, those of
+// draft-ietf-httpapi-ratelimit-headers-10, and those of envoyproxy/ratelimit, which are
+// from draft 3.
 const (
 	Legacy   Families = 1 << iota // X-RateLimit-*
 	Standard                      // RateLimit, RateLimit-Policy
+	Envoy                         // RateLimit-Limit, RateLimit-Remaining, RateLimit-Reset
 )
 
 // AppendFields appends the fields of some families that tell a client where it
@@ -71,6 +73,11 @@ func (v *Verdict) AppendFields(dst []byte, f Families) []byte {
 	if f&Legacy != 0 {
 		dst = http1.AppendFieldInt(dst, "X-RateLimit-Limit", v.State.Limit)
 		dst = http1.AppendFieldInt(dst, "X-RateLimit-Remaining", v.State.Remaining)
+	}
+	if f&Envoy != 0 {
+		dst = http1.AppendFieldInt(dst, "RateLimit-Limit", v.State.Limit)
+		dst = http1.AppendFieldInt(dst, "RateLimit-Remaining", v.State.Remaining)
+		dst = http1.AppendFieldInt(dst, "RateLimit-Reset", Seconds(v.State.ResetAfter))
 	}
 	if f&Standard == 0 {
 		return dst

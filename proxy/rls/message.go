@@ -71,7 +71,7 @@ type Limit struct {
 
 // A Header is a field of an answer.
 type Header struct {
-	Key, Value string
+	Key, Value []byte
 }
 
 // A Code says whether a request may pass.

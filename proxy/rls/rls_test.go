@@ -106,7 +106,7 @@ func TestAppendResponse(t *testing.T) {
 			{Code: OK, Limit: Limit{Given: true}, Remaining: 7},
 			{Code: OK},
 		},
-		Headers: []Header{{"RateLimit-Limit", "10"}, {"Empty", ""}},
+		Headers: []Header{{[]byte("RateLimit-Limit"), []byte("10")}, {[]byte("Empty"), nil}},
 		RawBody: []byte{0, 255},
 		Metadata: []Field{{"a", Value{Kind: ListValue, List: []Value{{}, {Kind: BoolValue, Number: 1}, {Kind: NumberValue, Number: 1.5}}}},
 			{"b", Value{Kind: StructValue, Fields: []Field{{"\n", Value{Kind: TextValue, Text: "é\xff"}}}}}},

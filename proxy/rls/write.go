@@ -1,6 +1,7 @@
 package rls
 
 import (
+	"bytes"
 	"encoding/base64"
 	"strconv"
 	"time"
@@ -98,10 +99,10 @@ func appendLimit(dst []byte, l *Limit) []byte {
 
 func appendHeader(dst []byte, h *Header) []byte {
 	o := object{dst: append(dst, '{')}
-	if h.Key != "" {
+	if len(h.Key) > 0 {
 		o.dst = appendText(o.name("key"), h.Key)
 	}
-	if h.Value != "" {
+	if len(h.Value) > 0 {
 		o.dst = appendText(o.name("value"), h.Value)
 	}
 	return append(o.dst, '}')
@@ -165,18 +166,23 @@ func appendWord(dst []byte, word string) []byte {
 }
 
 // appendText appends a string (RFC 8259 section 7). What is not UTF-8 becomes U+FFFD.
-func appendText(dst []byte, text string) []byte {
+func appendText[T string | []byte](dst []byte, text T) []byte {
 	dst = append(dst, '"')
-	for _, r := range text {
-		switch {
-		case r == '"' || r == '\\':
-			dst = append(dst, '\\', byte(r))
-		case r < ' ':
+	begin, plain := len(dst), true
+	for i := range len(text) {
+		switch c := text[i]; {
+		case c == '"' || c == '\\':
+			dst = append(dst, '\\', c)
+		case c < ' ':
 			const hex = "0123456789abcdef"
-			dst = append(dst, '\\', 'u', '0', '0', hex[r>>4], hex[r&15])
+			dst = append(dst, '\\', 'u', '0', '0', hex[c>>4], hex[c&15])
 		default:
-			dst = utf8.AppendRune(dst, r)
+			plain = plain && c < utf8.RuneSelf
+			dst = append(dst, c)
 		}
+	}
+	if !plain && !utf8.Valid(dst[begin:]) {
+		dst = append(dst[:begin], bytes.ToValidUTF8(dst[begin:], []byte("\uFFFD"))...)
 	}
 	return append(dst, '"')
 }

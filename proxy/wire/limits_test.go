@@ -102,12 +102,13 @@ func refusalIs(t *testing.T, r *rig, body string, h http.Header, began time.Time
 }
 
 func TestRateLimitHeaders(t *testing.T) {
-	target := newTarget(t, says("HTTP/1.1 200 OK\r\nContent-Length: 0\r\nX-RateLimit-Limit: 999\r\nratelimit: 999\r\n\r\n"))
+	target := newTarget(t, says("HTTP/1.1 200 OK\r\nContent-Length: 0\r\nX-RateLimit-Limit: 999\r\nratelimit: 999\r\nRateLimit-Limit: 999\r\n\r\n"))
 	legacy, standard := []string{"X-Ratelimit-Limit", "X-Ratelimit-Remaining"}, []string{"Ratelimit", "Ratelimit-Policy"}
+	envoy := []string{"Ratelimit-Limit", "Ratelimit-Remaining", "Ratelimit-Reset"}
 	for _, test := range []struct {
-		word             string
-		legacy, standard bool
-	}{{"off", false, false}, {"legacy", true, false}, {"standard", false, true}, {"both", true, true}} {
+		word                    string
+		legacy, standard, envoy bool
+	}{{"off", false, false, false}, {"legacy", true, false, false}, {"standard", false, true, false}, {"both", true, true, false}, {"envoy", false, false, true}} {
 		t.Run(test.word, func(t *testing.T) {
 			r := start(t, target.url(), "RATE_LIMIT_HEADERS", test.word, "RATE_LIMIT_LIMIT", "1")
 			conn := r.dial()
@@ -117,7 +118,7 @@ func TestRateLimitHeaders(t *testing.T) {
 			for _, group := range []struct {
 				names []string
 				ours  bool
-			}{{legacy, test.legacy}, {standard, test.standard}} {
+			}{{legacy, test.legacy}, {standard, test.standard}, {envoy, test.envoy}} {
 				for _, name := range group.names {
 					if got := refused.Header.Values(name); len(got) > 0 != group.ours || len(got) > 1 {
 						t.Errorf("429 has %s: %q", name, got)
