@@ -223,6 +223,12 @@ func TestForms(t *testing.T) {
 		t.Errorf("a field that is there twice: %d %q", res.StatusCode, body)
 	}
 	p.gets("GET /metrics", 200, `ratelimiter_check_requests_total{api="check",code="429"} 3`)
+	_, header, body := c.Do("GET", "/check/forwarded", "", forwarded...)
+	id := header.Get("X-Weir-Decision")
+	if !strings.Contains(body, `"decision":"`+id+`"`) {
+		t.Errorf("the decision id %q is not in %s", id, body)
+	}
+	p.gets("GET /config/decisions/"+id, 200, `"client":"192.0.2.1"`)
 }
 
 // Where there are no targets, settings about them are told to be without effect, and none

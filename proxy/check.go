@@ -17,36 +17,34 @@ import (
 func check(c *config.Config) error {
 	err := c.Complete()
 	_, targets := newTargets(c)
-	_, pair := serverPair(c)
+	_, pair := dataPair(c).load()
+	_, decisions := decisionPair(c).load()
 	templates, folder := admin.NewTemplates(c.Refusal.Templates)
-	return errors.Join(err, targets, pair, checkRedisFiles(c), checkRemoteFiles(c), folder, checkAccess(c), checkRules(c, templates))
+	return errors.Join(err, targets, pair, decisions, checkAuthorities(c), folder, checkAccess(c), checkRules(c, templates))
 }
 
-// checkRedisFiles reads the authorities that Redis is trusted by.
-func checkRedisFiles(c *config.Config) error {
-	if !c.UsesRedis() {
-		return nil
+// checkAuthorities reads the files of authorities that are in use: those whom Redis and
+// masters are trusted by, and askers.
+func checkAuthorities(c *config.Config) error {
+	var all []error
+	read := func(setting, file string) {
+		if file == "" {
+			return
+		}
+		if _, err := certs.Pool(file); err != nil {
+			all = append(all, fileFault(setting, file, err))
+		}
 	}
-	cfg, err := c.Redis()
-	if err != nil || cfg.TLSCAFile == "" {
-		return nil // Complete has said what is wrong
+	if cfg, err := c.Redis(); err == nil && c.UsesRedis() { // else Complete has said what is wrong
+		read("REDIS_TLS_CA_FILE", cfg.TLSCAFile)
 	}
-	if _, err := certs.Pool(cfg.TLSCAFile); err != nil {
-		return fileFault("REDIS_TLS_CA_FILE", cfg.TLSCAFile, err)
+	if cfg, err := c.Remote(); err == nil && c.UsesRemote() {
+		read("REMOTE_CA_FILE", cfg.CAFile)
 	}
-	return nil
-}
-
-// checkRemoteFiles reads the authorities that masters are trusted by.
-func checkRemoteFiles(c *config.Config) error {
-	cfg, err := c.Remote()
-	if err != nil || !c.UsesRemote() || cfg.CAFile == "" {
-		return nil // Complete has said what is wrong
+	if c.Decision.Port != 0 {
+		read("DECISION_TLS_CLIENT_CA", c.Decision.ClientCAFile)
 	}
-	if _, err := certs.Pool(cfg.CAFile); err != nil {
-		return fileFault("REMOTE_CA_FILE", cfg.CAFile, err)
-	}
-	return nil
+	return errors.Join(all...)
 }
 
 // checkRules reads the files of rules and clients, each for itself when they do not

@@ -9,6 +9,7 @@ import (
 	"weir/proxy/adaptive"
 	"weir/proxy/admin"
 	"weir/proxy/config"
+	"weir/proxy/decision"
 	"weir/proxy/rule"
 	"weir/proxy/store"
 	"weir/proxy/store/postgres"
@@ -101,6 +102,7 @@ type configuration struct {
 	targets   *targets
 	templates *admin.Templates
 	store     store.Store
+	port      *decision.Port // nil without DECISION_PORT
 }
 
 // memory is the documents of the simulated Redis, which end with this process; nil with a

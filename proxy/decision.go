@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"crypto/tls"
 	"net"
 	"os"
 	"strconv"
@@ -13,25 +14,47 @@ import (
 	"weir/proxy/wire"
 )
 
-// startDecisions starts the decision port on its socket, if there is one.
-func startDecisions(e *service.Env, c *config.Config, socks *sockets, cfg *configuration) error {
-	if socks.decision == nil {
+// decide starts the decision port on its socket, if there is one. Its certificate is
+// followed until ctx ends.
+func (s *sockets) decide(ctx context.Context, e *service.Env, c *config.Config, cfg *configuration) error {
+	if s.decision == nil {
 		return nil
+	}
+	secure, err := secureDecisions(ctx, e, c)
+	if err != nil {
+		return err
 	}
 	set := c.Session()
 	port, err := decision.Start(decision.Config{
-		Socket: socks.decision, Loop: c.Loop(), Store: cfg.store, Documents: []string{admin.ConfigName, admin.RulesName}, Quiet: cfg.memory() != nil,
-		Access: decision.Access{Token: c.Decision.Token, Edit: e.Guard.Token, EditOpen: e.Guard.Open, Local: c.Decision.Local(), Open: c.Decision.Open},
+		Socket: s.decision, Secure: secure, Loop: c.Loop(), Store: cfg.store, Documents: []string{admin.ConfigName, admin.RulesName}, Quiet: cfg.memory() != nil,
+		Access: decision.Access{Token: c.Decision.Token, Edit: e.Guard.Token, EditOpen: e.Guard.Open, Local: c.Decision.Local(), Open: c.Decision.Open,
+			Verified: c.Decision.ClientCAFile != "" && !c.Decision.Open},
 		Policy: cfg.policies.Policy, TrustedProxies: set.TrustedProxies, PreflightsApart: set.PreflightsApart, Style: set.Style, Pages: cfg.templates.Pages(),
 		Healthy: e.Health.Ready, DrainGrace: set.DrainGrace, DrainTimeout: c.DrainTimeout,
 	})
 	if err != nil {
 		return err
 	}
-	socks.port = port
+	s.port, cfg.port = port, port
 	port.Register(e.Metrics)
 	e.Logger("DecisionService").Info("Listening", "port", strconv.Itoa(c.Decision.Port), "addr", port.Addr())
 	return nil
+}
+
+// secureDecisions is what the decision port has TLS with; nil: it is plain.
+func secureDecisions(ctx context.Context, e *service.Env, c *config.Config) (*tls.Config, error) {
+	pair, err := keepPair(ctx, e, decisionPair(c))
+	switch {
+	case pair == nil:
+		return nil, err
+	case c.Decision.ClientCAFile == "":
+		return pair.Config(), nil
+	}
+	secure, err := pair.Verifying(c.Decision.ClientCAFile)
+	if err != nil {
+		return nil, fileFault("DECISION_TLS_CLIENT_CA", c.Decision.ClientCAFile, err)
+	}
+	return secure, nil
 }
 
 // drain ends the decision port and the front at the same time, and returns how many

@@ -68,16 +68,16 @@ func run(ctx context.Context, e *service.Env, c *config.Config) error {
 	if err != nil {
 		return err
 	}
+	beside, stop := context.WithCancel(context.WithoutCancel(ctx)) // what goes on until nothing is left
+	defer stop()
 	access, err := openAccess(e, c)
 	if err == nil {
-		err = startDecisions(e, c, socks, cfg)
+		err = socks.decide(beside, e, c, cfg)
 	}
 	if err != nil {
 		socks.close()
 		return err
 	}
-	beside, stop := context.WithCancel(context.WithoutCancel(ctx)) // what goes on until nothing is left
-	defer stop()
 	front, err := serve(beside, e, c, socks, wire.Config{Store: decides, Access: access}, cfg)
 	if err != nil {
 		socks.close()

@@ -6,10 +6,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
-	"time"
 
-	"weir/internal/certs"
-	"weir/internal/every"
 	"weir/internal/service"
 	"weir/proxy/admin"
 	"weir/proxy/config"
@@ -27,16 +24,12 @@ func serve(ctx context.Context, e *service.Env, c *config.Config, socks *sockets
 	if w.Targets, err = cfg.targets.start(); err != nil {
 		return nil, err
 	}
-	pair, err := serverPair(c)
+	pair, err := keepPair(ctx, e, dataPair(c))
 	if err != nil {
 		return nil, err
 	}
 	if pair != nil {
 		w.Secure = pair.Config()
-		e.OnReload(func() error { return checkPair(e, pair) }, "certificates")
-		e.Metrics.Gauge("ratelimiter_certificate_expiry_timestamp_seconds", "when the certificate of TLS_CERT expires, or the first of its chain",
-			func() float64 { return float64(pair.Expires().Unix()) })
-		go followPair(ctx, e, pair, warnInvalid(e, pair, ""))
 	}
 	w.Sockets, w.Session, w.Loop, w.Log = socks.data, c.Session(), c.Loop(), e.Logger("RateLimiter")
 	w.GateLog = e.Logger("Gate")
@@ -104,7 +97,12 @@ func endpoints(e *service.Env, cfg *configuration, front *wire.Front) *service.E
 	cfg.adaptive.Register(own)
 	admin.RegisterReload(own, cfg.limits, cfg.rules)
 	(&admin.Keys{Set: cfg.rules.Set, HalfLife: tally.KeysHalfLife, Store: keyStore{front, cfg.store}}).Register(own)
-	admin.RegisterDecisions(own, func(id string) (any, bool) { return front.Recall(id) })
+	admin.RegisterDecisions(own, func(id string) (any, bool) {
+		if told, ok := front.Recall(id); ok || cfg.port == nil {
+			return told, ok
+		}
+		return cfg.port.Recall(id)
+	})
 	(&admin.Targets{
 		None:    len(cfg.targets.settings) == 0,
 		Status:  func() any { return front.Targets.Status() },
@@ -126,50 +124,4 @@ func serveAdmin(ctx context.Context, e *service.Env, l net.Listener, own http.Ha
 	if err := service.Serve(ctx, l, own, log); err != nil {
 		log.Error("The admin port is closed", "error", err)
 	}
-}
-
-// serverPair reads the certificate of TLS_CERT and TLS_KEY, if there is one.
-func serverPair(c *config.Config) (*certs.Pair, error) {
-	if c.Edge.CertFile == "" || c.Edge.KeyFile == "" {
-		return nil, nil
-	}
-	pair, err := certs.Load(c.Edge.CertFile, c.Edge.KeyFile)
-	if err != nil {
-		return nil, &service.SettingError{Name: "TLS_CERT", Value: c.Edge.CertFile, Problem: "cannot be used: " + err.Error(), Allowed: "a PEM certificate and, in TLS_KEY, its key"}
-	}
-	return pair, nil
-}
-
-// warnInvalid warns of a certificate that clients refuse, unless that has been told, and
-// returns what has been.
-func warnInvalid(e *service.Env, pair *certs.Pair, told string) string {
-	err := pair.Invalid(time.Now())
-	if err == nil {
-		return ""
-	}
-	if err.Error() != told {
-		e.Logger("TLS").Warn("Clients refuse the certificate", "reason", err)
-	}
-	return err.Error()
-}
-
-// followPair reads the certificate again when its files change, until ctx ends. told is
-// what has been told of it.
-func followPair(ctx context.Context, e *service.Env, pair *certs.Pair, told string) {
-	every.Pause(ctx.Done(), time.Second, func(time.Time) {
-		_ = checkPair(e, pair) // has logged
-		told = warnInvalid(e, pair, told)
-	})
-}
-
-// checkPair reads the certificate again if its files have changed, and logs what came
-// of it. The error says why what they hold is not in use.
-func checkPair(e *service.Env, pair *certs.Pair) error {
-	switch changed, err := pair.Check(); {
-	case err != nil:
-		e.Logger("TLS").Warn("The certificate on disk is not usable, going on with the one before", "error", err)
-	case changed:
-		e.Logger("TLS").Info("Took the new certificate", "expires", pair.Expires())
-	}
-	return pair.Fault()
 }

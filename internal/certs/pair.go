@@ -75,6 +75,18 @@ func Load(certFile, keyFile string) (*Pair, error) {
 // of session tickets.
 func (p *Pair) Config() *tls.Config { return p.config }
 
+// Verifying is Config for clients that may show a certificate, which one of the authorities
+// in caFile must have signed.
+func (p *Pair) Verifying(caFile string) (*tls.Config, error) {
+	authorities, err := Pool(caFile)
+	if err != nil {
+		return nil, err
+	}
+	cfg := p.config.Clone()
+	cfg.ClientCAs, cfg.ClientAuth = authorities, tls.VerifyClientCertIfGiven
+	return cfg, nil
+}
+
 // Expires is when the certificate does, or the first of its chain.
 func (p *Pair) Expires() time.Time { return p.current.Load().until }
 

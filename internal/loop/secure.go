@@ -18,6 +18,9 @@ import (
 // Secure reports whether the connection is TLS between its peer and us.
 func (c *Conn) Secure() bool { return c.secure != nil }
 
+// Verified reports whether the peer has shown a certificate that our TLS session trusts.
+func (c *Conn) Verified() bool { return c.secure != nil && c.secure.Verified() }
+
 // A HandshakeError is told of a DialSecure whose connection was made, but not
 // its TLS session. Err is of crypto/tls or of the connection: a
 // *tls.CertificateVerificationError, with the error of crypto/x509 below it,

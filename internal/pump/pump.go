@@ -85,6 +85,10 @@ func (p *Pump) Shake(by time.Time) error {
 	return p.wire.SetDeadline(time.Time{})
 }
 
+// Verified reports whether the peer has shown a certificate that the session trusts. It is
+// called after Shake.
+func (p *Pump) Verified() bool { return len(p.tls.ConnectionState().VerifiedChains) > 0 }
+
 // AnswerPlain answers a client whose Shake failed with err because it does not speak
 // TLS, with what plain says to the first bytes that it sent. What it still sends is
 // discarded, bytes at most and for no longer than the time given.

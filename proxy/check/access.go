@@ -14,6 +14,7 @@ import (
 // Immutable after New.
 type Access struct {
 	Token    string // who has it may ask; empty: everybody whom the port is open to
+	Verified bool   // only who has Token or shows a certificate that is trusted may ask
 	Local    bool   // the port is open to this machine only: whoever asks may describe requests
 	Open     bool   // everybody may, without Token
 	Edit     string // who has it may do everything
@@ -30,7 +31,8 @@ const (
 )
 
 // of returns what the bearer of an Authorization field may do, and whether for a token.
-func (a *Access) of(authorization []byte) (r rights, tokened bool) {
+// verified: the bearer has shown a certificate that is trusted.
+func (a *Access) of(authorization []byte, verified bool) (r rights, tokened bool) {
 	scheme, brought, _ := strings.Cut(string(authorization), " ")
 	bears := func(token string) bool { // sums of equal length, so that the time tells nothing
 		want, sum := sha256.Sum256([]byte(token)), sha256.Sum256([]byte(strings.TrimSpace(brought)))
@@ -39,11 +41,10 @@ func (a *Access) of(authorization []byte) (r rights, tokened bool) {
 	switch {
 	case a.Edit != "" && bears(a.Edit):
 		return editing, true
-	case a.Token != "":
-		if !bears(a.Token) {
-			return nothing, false
-		}
+	case bears(a.Token):
 		tokened = true
+	case (a.Token != "" || a.Verified) && !verified:
+		return nothing, false
 	}
 	if a.EditOpen {
 		return editing, tokened

@@ -2,6 +2,7 @@ package check
 
 import (
 	"bytes"
+	"net/netip"
 	"time"
 
 	"weir/internal/http1"
@@ -18,6 +19,7 @@ type checked struct {
 	form   *form
 	deny   int // the status of a refusal; 0: that of the refusal
 	policy *decide.Policy
+	client netip.Addr
 	reader decide.Reader
 	asked  []decide.Counted // with keys of their own
 	keys   []byte
@@ -52,6 +54,7 @@ func (s *Session) check(now time.Time, h *http1.Head) {
 		return
 	}
 	accept, _ := h.Value(http1.FieldAccept)
+	c.client = d.client
 	c.policy, c.reader = e.Policy(), decide.Reader{Accept: refusal.ParseAccept(accept)}
 	request := (*rule.HTTP)(&d.head)
 	if !e.matched.Open(c.policy, &decide.Request{Described: request, Client: d.client, Preflight: e.PreflightsApart && rule.Preflight(request)}) {
@@ -124,7 +127,8 @@ func (s *Session) judge(now time.Time, ans *store.Answer) {
 	case v.Mode == store.Closed:
 		s.deny(now, e.Answers.Fail(&decide.Failure{Status: 503, Reason: "the rate limiter's store is unavailable"}, nil, 0, &c.reader))
 	default:
-		s.deny(now, e.Answers.Refuse(v, nil, &c.reader))
+		e.refusal = v.Refusal(c.client, nil)
+		s.deny(now, e.Answers.Refuse(v, e.Refused(now, &e.refusal), &c.reader))
 	}
 }
 

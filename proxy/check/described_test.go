@@ -79,7 +79,7 @@ func TestCheckAllocates(t *testing.T) {
 			return true
 		}}
 	now := time.Unix(1, 0)
-	s := New(now, env, netip.MustParseAddr("192.0.2.9"))
+	s := New(now, env, Peer{Addr: netip.MustParseAddr("192.0.2.9")})
 	request := []byte("GET /check/original HTTP/1.1\r\nHost: w\r\nX-Original-Method: GET\r\nX-Original-URI: /a?b\r\nX-Original-Host: h\r\nX-Forwarded-For: 192.0.2.1\r\n\r\n")
 	answered := 0
 	allocs := testing.AllocsPerRun(200, func() {

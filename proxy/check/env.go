@@ -77,6 +77,8 @@ type Env struct {
 	Trusted func(netip.Addr) bool
 	// PreflightsApart has preflights be counted apart.
 	PreflightsApart bool
+	// Refused remembers a refusal, which it copies, and names it: the decision id.
+	Refused func(now time.Time, r *decide.Refusal) (id []byte)
 	// Answers writes refusals.
 	Answers decide.Answers
 	// Healthy reports whether the port wants requests.
@@ -100,6 +102,7 @@ type Env struct {
 	described described
 	matched   decide.Case
 	verdict   decide.Verdict
+	refusal   decide.Refusal
 	shadow    store.Ask
 	body      []byte // of the answer under construction
 	extra     []byte // its fields

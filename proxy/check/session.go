@@ -60,17 +60,24 @@ type Session struct {
 	draining, unread        bool
 	gone                    bool // the connection is closed
 
-	remote  netip.Addr
-	tokened bool // the Authorization field is the asker's
-	checked checked
+	remote   netip.Addr
+	verified bool // by a client certificate
+	tokened  bool // the Authorization field is the asker's
+	checked  checked
 
 	waits int      // asks without an answer
 	parts [][]byte // the answers of all asks, as bytes
 }
 
-// New returns the Session of a connection from an address that was opened at now.
-func New(now time.Time, env *Env, remote netip.Addr) *Session {
-	return &Session{env: env, remote: decide.PlainAddr(remote), reader: http1.NewRequestReader(nil), until: now.Add(idleTimeout)}
+// A Peer is who has opened a connection.
+type Peer struct {
+	Addr     netip.Addr
+	Verified bool // it has shown a certificate that is trusted
+}
+
+// New returns the Session of a connection that was opened at now.
+func New(now time.Time, env *Env, from Peer) *Session {
+	return &Session{env: env, remote: decide.PlainAddr(from.Addr), verified: from.Verified, reader: http1.NewRequestReader(nil), until: now.Add(idleTimeout)}
 }
 
 // Deadline returns when HandleExpired is to be called; zero means never.
@@ -130,7 +137,7 @@ func (s *Session) handleHead(now time.Time) {
 	s.body = s.body[:0]
 	s.find(h)
 	authorization, _ := h.Value(http1.FieldAuthorization)
-	s.rights, s.tokened = s.env.Access.of(authorization)
+	s.rights, s.tokened = s.env.Access.of(authorization, s.verified)
 	if status, problem := s.admit(h); status != 0 {
 		s.refuse(now, status, problem)
 		return
@@ -150,12 +157,12 @@ func (s *Session) handleHead(now time.Time) {
 func (s *Session) admit(h *http1.Head) (status int, problem string) {
 	switch {
 	case s.route == routeCheck:
-		if !s.tokened && !s.env.Access.describes(s.remote) && !s.env.Trusted(s.remote) {
+		if !s.tokened && !s.verified && !s.env.Access.describes(s.remote) && !s.env.Trusted(s.remote) {
 			return 403, "asker is not trusted"
 		}
 		return 0, ""
 	case s.route != routeNone && s.route != routeHealth && s.rights == nothing:
-		return 401, "needs Authorization: Bearer with the DECISION_TOKEN of this proxy"
+		return 401, "needs Authorization: Bearer with the DECISION_TOKEN of this proxy, or a certificate that its DECISION_TLS_CLIENT_CA trusts"
 	case s.route.api() == Remote && !s.tokened && s.env.Access.page(h):
 		return 401, "is made by a web page, or for a host that is no loopback name: set DECISION_TOKEN here, and REMOTE_TOKEN at the sidecar"
 	case s.route == routeEdit && s.rights != editing:

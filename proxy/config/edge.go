@@ -99,12 +99,8 @@ func isToken(text string) bool {
 
 // complete checks what the settings mean together.
 func (e *Edge) complete() error {
-	if (e.CertFile == "") != (e.KeyFile == "") {
-		missing := "TLS_KEY"
-		if e.CertFile == "" {
-			missing = "TLS_CERT"
-		}
-		return &service.SettingError{Name: missing, Problem: "is missing", Allowed: "TLS_CERT and TLS_KEY together, or neither"}
+	if err := pairComplete("TLS", e.CertFile, e.KeyFile); err != nil {
+		return err
 	}
 	e.via = e.pseudonym != "off"
 	if e.pseudonym == "" || !e.via {
@@ -114,6 +110,18 @@ func (e *Edge) complete() error {
 		e.MemoryBudget = memoryThere() / 4 * 3
 	}
 	return nil
+}
+
+// pairComplete checks that a certificate and its key are both set, or neither is.
+func pairComplete(prefix, cert, key string) error {
+	if (cert == "") == (key == "") {
+		return nil
+	}
+	missing := prefix + "_KEY"
+	if cert == "" {
+		missing = prefix + "_CERT"
+	}
+	return &service.SettingError{Name: missing, Problem: "is missing", Allowed: prefix + "_CERT and " + prefix + "_KEY together, or neither"}
 }
 
 // memoryThere is how much memory the container may use, or the machine has, in

@@ -1,6 +1,7 @@
 package decide
 
 import (
+	"net/netip"
 	"strconv"
 	"time"
 
@@ -44,6 +45,23 @@ func (v *Verdict) Judge(d *Decided) {
 		v.State, v.By = d.Answer.Decisions[tightest], &d.Asked[tightest]
 	}
 	v.Rule, v.Limit = v.By.Rule, v.By.Limit
+}
+
+// A Refusal is what a 429 says, and why. Key is borrowed.
+type Refusal struct {
+	Rule    *rule.Rule
+	Limit   *limit.Limit
+	Cost    int64
+	Key     []byte
+	Client  netip.Addr
+	Version string // of the configuration
+	Request []byte // its id, nil without
+	limit.Decision
+}
+
+// Refusal is the verdict as one, about a client's request with an id, or nil.
+func (v *Verdict) Refusal(client netip.Addr, request []byte) Refusal {
+	return Refusal{Rule: v.Rule, Limit: v.Limit, Cost: v.By.Cost, Key: v.By.Key, Client: client, Version: v.Policy.Version, Request: request, Decision: v.State}
 }
 
 // Tells reports whether there is a limit, and a count, to be told.

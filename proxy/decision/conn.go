@@ -6,6 +6,7 @@ import (
 	"weir/internal/loop"
 	"weir/proxy/check"
 	"weir/proxy/decide"
+	"weir/proxy/recall"
 	"weir/proxy/store"
 )
 
@@ -18,18 +19,19 @@ type room struct {
 	env      check.Env
 	lane     store.Lane
 	alarm    *loop.Alarm // of the lane
+	refusals *recall.Memory[recall.Refused]
 	draining bool
 }
 
 func newRoom(p *Port, l *loop.Loop) *room {
-	r := &room{port: p, loop: l, lane: p.cfg.Store.NewLane(l.Post)}
+	r := &room{port: p, loop: l, lane: p.cfg.Store.NewLane(l.Post), refusals: recall.New[recall.Refused](0)}
 	r.alarm = l.NewAlarm(func(now time.Time) {
 		r.lane.Expire(now)
 		r.arm()
 	})
 	r.env = check.Env{
 		Access: &p.cfg.Access, Mode: p.cfg.Store.Mode, Documents: p.documents.current.Load,
-		Ask: r.ask, Release: r.release, Edit: r.edit, Count: p.counts.count,
+		Ask: r.ask, Release: r.release, Edit: r.edit, Refused: r.refused, Count: p.counts.count,
 		Healthy: func() bool { return !p.draining.Load() && p.cfg.Healthy() },
 		Policy:  p.cfg.Policy, Trusted: p.trusts, PreflightsApart: p.cfg.PreflightsApart, Answers: decide.Answers{Style: &p.cfg.Style, Pages: p.cfg.Pages},
 		DrainGrace: p.cfg.DrainGrace,
@@ -45,6 +47,11 @@ func (r *room) ask(now time.Time, ask *store.Ask, ans *store.Answer, done store.
 	}
 	r.arm()
 	return false
+}
+
+// refused remembers a refusal and returns its id, which is valid until the next call.
+func (r *room) refused(now time.Time, refusal *decide.Refusal) []byte {
+	return r.refusals.Note(func(place *recall.Refused) { place.Keep(now, refusal) })
 }
 
 func (r *room) release(now time.Time, c *store.Counter, slot int64, mode store.Mode) {
@@ -69,7 +76,7 @@ func (r *room) edit(s *check.Session, e *check.Edit) bool {
 }
 
 func (r *room) accept(now time.Time, lc *loop.Conn) loop.Handler {
-	c := &conn{room: r, net: lc, session: check.New(now, &r.env, lc.Remote().Addr())}
+	c := &conn{room: r, net: lc, session: check.New(now, &r.env, check.Peer{Addr: lc.Remote().Addr(), Verified: lc.Verified()})}
 	c.session.Owner = c
 	if r.draining {
 		c.session.HandleDrain(now)

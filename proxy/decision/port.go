@@ -129,6 +129,16 @@ func (p *Port) Drain(ctx context.Context) (cut int) {
 	return cut
 }
 
+// Recall returns the refusal that an asker was told about as decision id.
+func (p *Port) Recall(id string) (any, bool) {
+	for _, r := range p.rooms {
+		if found, ok := r.refusals.Find(id); ok {
+			return found.Explain(id), true
+		}
+	}
+	return nil, false
+}
+
 // Register adds the port's metrics to set.
 func (p *Port) Register(set *metric.Set) {
 	p.counts.register(set)

@@ -47,7 +47,7 @@ func newStored(t *testing.T, request string, granted *store.Answer) *stored {
 			*ans = *granted
 			return true
 		},
-		Refused: func(time.Time, *exchange.Refusal) []byte { return []byte("d-1") },
+		Refused: func(time.Time, *decide.Refusal) []byte { return []byte("d-1") },
 	}
 	c.x = exchange.New(&c.env, netip.MustParseAddr("192.0.2.7"), false)
 	ev, err := c.reader.Next(c.request, &c.head)

@@ -166,7 +166,7 @@ func (x *Exchange) HandleUnread(now time.Time, whole bool) {
 // answerRefused answers a request that the limiter refuses.
 func (x *Exchange) answerRefused(now time.Time) {
 	e, v := x.env, &x.verdict
-	e.refusal = Refusal{Rule: v.Rule, Limit: v.Limit, Cost: v.By.Cost, Key: v.By.Key, Client: x.Remote, Version: v.Policy.Version, Request: x.outcome.RequestID, Decision: v.State}
+	e.refusal = v.Refusal(x.Remote, x.outcome.RequestID)
 	id := e.Refused(now, &e.refusal)
 	x.outcome.ID, x.outcome.Key = id, v.By.Key
 	x.finish(now, x.answers(now).Refuse(v, id, x.asReader()))

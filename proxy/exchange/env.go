@@ -10,7 +10,6 @@ import (
 	"weir/proxy/decide"
 	"weir/proxy/limit"
 	"weir/proxy/refusal"
-	"weir/proxy/rule"
 	"weir/proxy/store"
 )
 
@@ -81,7 +80,7 @@ type Env struct {
 	// already; otherwise HandleAnswer follows.
 	Ask func(now time.Time, x *Exchange, ask *store.Ask, ans *store.Answer) bool
 	// Refused remembers a refusal, which it copies, and names it: the decision id.
-	Refused func(now time.Time, r *Refusal) (id []byte)
+	Refused func(now time.Time, r *decide.Refusal) (id []byte)
 	// Overloaded says that requests are to be shed; nil: never.
 	Overloaded *atomic.Bool
 	// Random is what request ids are made of. It is there with Settings.RequestID.
@@ -90,7 +89,7 @@ type Env struct {
 	response http1.Head
 	noticed  Noticed
 	answer   store.Answer
-	refusal  Refusal
+	refusal  decide.Refusal
 	shed     []byte // names the decision while it is answered
 	asked    []decide.Counted
 	matched  decide.Case
@@ -130,18 +129,6 @@ type Outcome struct {
 	ID        []byte // of the decision, when the answer has one
 	Key       []byte // that refused it; nil: all share one, or it was not refused
 	Spent     bool   // the connection ends: it has had its requests or its time; HTTP/1.1 sets it
-}
-
-// A Refusal is what a 429 says, and why. Key is borrowed.
-type Refusal struct {
-	Rule    *rule.Rule
-	Limit   *limit.Limit
-	Cost    int64
-	Key     []byte
-	Client  netip.Addr
-	Version string // of the configuration
-	Request []byte // its id, nil without
-	limit.Decision
 }
 
 // A Decision is the limiter's, as far as one was made.

@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"weir/proxy/exchange"
+	"weir/proxy/decide"
 	"weir/proxy/gate"
 	"weir/proxy/gates"
 	"weir/proxy/limit"
@@ -18,18 +18,18 @@ type refuser struct{ *Memory[Refused] }
 
 func newRefuser(size int) refuser { return refuser{New[Refused](size)} }
 
-func (m refuser) refused(now time.Time, refusal *exchange.Refusal) []byte {
+func (m refuser) refused(now time.Time, refusal *decide.Refusal) []byte {
 	return m.Note(func(r *Refused) { r.Keep(now, refusal) })
 }
 
 // newRefusal is a refusal that costs n.
-func newRefusal(t *testing.T, n int64) *exchange.Refusal {
+func newRefusal(t *testing.T, n int64) *decide.Refusal {
 	t.Helper()
 	l, err := limit.New(limit.Config{Algorithm: limit.Fixed, Limit: 1, Window: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &exchange.Refusal{Rule: &rule.Rule{ID: "r"}, Limit: &l, Cost: n, Key: []byte("k")}
+	return &decide.Refusal{Rule: &rule.Rule{ID: "r"}, Limit: &l, Cost: n, Key: []byte("k")}
 }
 
 // Whoever knows their own decision id can derive no other: each of the 96 bits

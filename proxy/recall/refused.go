@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"time"
 
+	"weir/proxy/decide"
 	"weir/proxy/exchange"
 	"weir/proxy/limit"
 	"weir/proxy/rule"
@@ -65,7 +66,7 @@ func (r *Refused) Explain(id string) Recalled {
 }
 
 // Keep notes a refusal. It costs no memory.
-func (r *Refused) Keep(now time.Time, refusal *exchange.Refusal) {
+func (r *Refused) Keep(now time.Time, refusal *decide.Refusal) {
 	r.at, r.Decision = now, refusal.Decision
 	r.rule, r.mode, r.parts = refusal.Rule.ID, refusal.Rule.Mode, refusal.Rule.Key
 	r.algorithm, r.window = refusal.Limit.Algorithm(), refusal.Limit.Window()

@@ -48,7 +48,7 @@ func newBench(tb testing.TB, permits int64) *bench {
 			return true
 		},
 		Random:  rand.NewChaCha8([32]byte{}),
-		Refused: func(time.Time, *exchange.Refusal) []byte { return id },
+		Refused: func(time.Time, *decide.Refusal) []byte { return id },
 	}}
 	b.env.Pages.Store(pages)
 	b.s = New(b.now, &b.env, netip.MustParseAddr("192.0.2.7"), false)

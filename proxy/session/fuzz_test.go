@@ -107,7 +107,7 @@ func newGauntlet(t *testing.T, client, target []byte) *gauntlet {
 			*ans = answerFor(p.limit, 1)
 			return true
 		},
-		Refused: func(time.Time, *exchange.Refusal) []byte { return []byte("d-1") },
+		Refused: func(time.Time, *decide.Refusal) []byte { return []byte("d-1") },
 	}}
 	p.s = New(p.now, &p.env, netip.MustParseAddr("192.0.2.7"), false)
 	return p

@@ -147,7 +147,7 @@ func newPlayer() *player {
 			*ans = answerFor(p.limit, p.counters)
 			return true
 		},
-		Refused: func(time.Time, *exchange.Refusal) []byte { return []byte("d-1") },
+		Refused: func(time.Time, *decide.Refusal) []byte { return []byte("d-1") },
 	}}
 	p.s = New(p.now, &p.env, netip.MustParseAddr("192.0.2.7"), false)
 	return p

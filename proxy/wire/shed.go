@@ -3,12 +3,12 @@ package wire
 import (
 	"time"
 
-	"weir/proxy/exchange"
+	"weir/proxy/decide"
 	"weir/proxy/recall"
 )
 
 // refused remembers a refusal and returns its id, which is valid until the next call.
-func (s *side) refused(now time.Time, refusal *exchange.Refusal) []byte {
+func (s *side) refused(now time.Time, refusal *decide.Refusal) []byte {
 	return s.refusals.Note(func(r *recall.Refused) { r.Keep(now, refusal) })
 }
 

@@ -127,7 +127,7 @@ func (f *front) report(o *exchange.Outcome) {
 }
 
 // refused names a refusal.
-func (w *world) refused(now time.Time, r *exchange.Refusal) []byte {
+func (w *world) refused(now time.Time, r *decide.Refusal) []byte {
 	poison(w.refusal)
 	w.serial++
 	w.refusal = strconv.AppendInt(append(w.refusal[:0], "d-"...), int64(w.serial), 10)

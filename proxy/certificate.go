@@ -1,0 +1,87 @@
+package main
+
+import (
+	"context"
+	"time"
+
+	"weir/internal/certs"
+	"weir/internal/every"
+	"weir/internal/service"
+	"weir/proxy/config"
+)
+
+// pairFiles are settings that name a certificate and its key.
+type pairFiles struct {
+	prefix    string // TLS: TLS_CERT and TLS_KEY
+	cert, key string
+	expiry    string // the metric that says when it expires
+}
+
+// dataPair is the certificate of the data port.
+func dataPair(c *config.Config) pairFiles {
+	return pairFiles{"TLS", c.Edge.CertFile, c.Edge.KeyFile, "ratelimiter_certificate_expiry_timestamp_seconds"}
+}
+
+// decisionPair is the certificate of the decision port.
+func decisionPair(c *config.Config) pairFiles {
+	return pairFiles{"DECISION_TLS", c.Decision.CertFile, c.Decision.KeyFile, "ratelimiter_decision_certificate_expiry_timestamp_seconds"}
+}
+
+// load reads the certificate, if there is one.
+func (f pairFiles) load() (*certs.Pair, error) {
+	if f.cert == "" || f.key == "" {
+		return nil, nil
+	}
+	pair, err := certs.Load(f.cert, f.key)
+	if err != nil {
+		return nil, &service.SettingError{Name: f.prefix + "_CERT", Value: f.cert, Problem: "cannot be used: " + err.Error(), Allowed: "a PEM certificate and, in " + f.prefix + "_KEY, its key"}
+	}
+	return pair, nil
+}
+
+// keepPair reads a certificate, if there is one, and again when its files change, until ctx
+// ends.
+func keepPair(ctx context.Context, e *service.Env, f pairFiles) (*certs.Pair, error) {
+	pair, err := f.load()
+	if pair == nil {
+		return nil, err
+	}
+	e.OnReload(func() error { return checkPair(e, pair) }, "certificates")
+	e.Metrics.Gauge(f.expiry, "when the certificate of "+f.prefix+"_CERT expires, or the first of its chain", func() float64 { return float64(pair.Expires().Unix()) })
+	go followPair(ctx, e, pair, warnInvalid(e, pair, ""))
+	return pair, nil
+}
+
+// warnInvalid warns of a certificate that clients refuse, unless that has been told, and
+// returns what has been.
+func warnInvalid(e *service.Env, pair *certs.Pair, told string) string {
+	err := pair.Invalid(time.Now())
+	if err == nil {
+		return ""
+	}
+	if err.Error() != told {
+		e.Logger("TLS").Warn("Clients refuse the certificate", "reason", err)
+	}
+	return err.Error()
+}
+
+// followPair reads the certificate again when its files change, until ctx ends. told is
+// what has been told of it.
+func followPair(ctx context.Context, e *service.Env, pair *certs.Pair, told string) {
+	every.Pause(ctx.Done(), time.Second, func(time.Time) {
+		_ = checkPair(e, pair) // has logged
+		told = warnInvalid(e, pair, told)
+	})
+}
+
+// checkPair reads the certificate again if its files have changed, and logs what came
+// of it. The error says why what they hold is not in use.
+func checkPair(e *service.Env, pair *certs.Pair) error {
+	switch changed, err := pair.Check(); {
+	case err != nil:
+		e.Logger("TLS").Warn("The certificate on disk is not usable, going on with the one before", "error", err)
+	case changed:
+		e.Logger("TLS").Info("Took the new certificate", "expires", pair.Expires())
+	}
+	return pair.Fault()
+}
