@@ -155,16 +155,6 @@ func (f *fleet) others(except func(name string) bool) (n int, shortest, longest 
 	return n, shortest, longest
 }
 
-// living counts the proxies that count.
-func (f *fleet) living() (n int) {
-	for _, m := range f.Members {
-		if f.live(m) {
-			n++
-		}
-	}
-	return n
-}
-
 // room makes room for another member.
 func (f *fleet) room() error {
 	if len(f.Members) < membersMax {

@@ -89,22 +89,3 @@ func TestAdvisorOnAWeek(t *testing.T) {
 		}
 	}
 }
-
-// Prophet as a method forecasts a daily course, and says the last value before.
-func TestProphet(t *testing.T) {
-	m := Prophet(24 * time.Hour)
-	at := time.Date(2026, 1, 19, 0, 0, 0, 0, time.UTC)
-	rate := func(at time.Time) float64 {
-		return 100 + 50*math.Sin(2*math.Pi*at.Sub(at.Truncate(24*time.Hour)).Hours()/24)
-	}
-	for i := range 5 * 48 {
-		at = at.Add(30 * time.Minute)
-		m.Observe(at, 30*time.Minute, rate(at.Add(-15*time.Minute)))
-		if s := m.Ahead(time.Hour); i < 10 && s.Q50 != rate(at.Add(-15*time.Minute)) {
-			t.Fatalf("after %d slots: %+v", i, s)
-		}
-	}
-	if s, want := m.Ahead(3*time.Hour), rate(at.Add(3*time.Hour-15*time.Minute)); math.Abs(s.Q50-want) > 12 || s.Q95 < s.Q50 || s.Q05 > s.Q50 {
-		t.Errorf("three hours ahead: %+v, want about %g", s, want)
-	}
-}

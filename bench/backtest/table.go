@@ -1,40 +1,11 @@
 package backtest
 
-import (
-	"fmt"
-	"strings"
-)
+import "fmt"
 
 // A Table is text in rows and columns.
 type Table struct {
 	Head []string
 	Rows [][]string
-}
-
-// Markdown is the table as text, the columns even.
-func (t Table) Markdown() string {
-	widths := make([]int, len(t.Head))
-	for _, row := range append([][]string{t.Head}, t.Rows...) {
-		for i, cell := range row {
-			widths[i] = max(widths[i], len(cell))
-		}
-	}
-	var b strings.Builder
-	line := func(row []string) {
-		for i, cell := range row {
-			fmt.Fprintf(&b, "| %-*s ", widths[i], cell)
-		}
-		b.WriteString("|\n")
-	}
-	line(t.Head)
-	for _, w := range widths {
-		b.WriteString("|" + strings.Repeat("-", w+2))
-	}
-	b.WriteString("|\n")
-	for _, row := range t.Rows {
-		line(row)
-	}
-	return b.String()
 }
 
 // Comparisons is the table of comparisons: our own error, the best other's and its

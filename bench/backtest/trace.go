@@ -22,9 +22,6 @@ type Trace struct {
 // End is when slot i ends.
 func (t *Trace) End(i int) time.Time { return t.Start.Add(time.Duration(i+1) * t.Step) }
 
-// Index is the slot that ends at an instant.
-func (t *Trace) Index(at time.Time) int { return int(at.Sub(t.Start)/t.Step) - 1 }
-
 // slotsMax bounds a trace: a year of seconds.
 const slotsMax = 32 << 20
 

@@ -18,9 +18,6 @@ func TestParseCounts(t *testing.T) {
 	if tr.Rates[0] != 1 || tr.Rates[1] != 2 || tr.Rates[2] == tr.Rates[2] || tr.Rates[3] == tr.Rates[3] || tr.Rates[4] != 0 {
 		t.Errorf("rates %v, want 1 2 missing missing 0", tr.Rates)
 	}
-	if got := tr.Index(tr.End(3)); got != 3 {
-		t.Errorf("slot 3 ends at the end of slot %d", got)
-	}
 	if tr, err := ParseCounts("s", time.Second, []byte("second,count\n0,4\n1,5\n")); err != nil || tr.Rates[1] != 5 {
 		t.Errorf("times in seconds: %v %v", tr, err)
 	}

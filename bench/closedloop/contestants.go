@@ -25,11 +25,6 @@ func Unlimited() Contestant {
 	return Contestant{"no limit", func(*Scenario) Control { return Control{Initial: limit.Config{Algorithm: limit.Off}} }}
 }
 
-// Static keeps a limit of factor times the capacity at the start.
-func Static(name string, factor float64) Contestant {
-	return Contestant{name, func(s *Scenario) Control { return Control{Initial: tokens(factor * s.Target.Capacity(0))} }}
-}
-
 // Gated has the proxy's gate, and no limit.
 func Gated() Contestant {
 	return Contestant{"gate", func(*Scenario) Control { return Control{Initial: limit.Config{Algorithm: limit.Off}, Gate: true} }}

@@ -24,7 +24,7 @@ func TestGateDoesAlmostAsWellAsThePerfectOne(t *testing.T) {
 	if r := mustRun(t, s, Gated()); r.Regret(perfect) > 0.03 || r.Overload > 10 {
 		t.Errorf("the gate loses %.3f, and the target is overloaded for %d s", r.Regret(perfect), r.Overload)
 	}
-	if r := mustRun(t, s, Static("", 0.9)); r.Overload < 150 {
+	if r := mustRun(t, s, static(0.9)); r.Overload < 150 {
 		t.Errorf("without a gate the target is overloaded for %d s: the test shows nothing", r.Overload)
 	}
 }

@@ -32,7 +32,12 @@ func mustRun(t *testing.T, s *Scenario, c Contestant) *Result {
 	return r
 }
 
-func everybody() []Contestant { return append(Contestants(), Static("", 0.9), Static("", 1.2)) }
+// static keeps a limit of factor times the capacity at the start.
+func static(factor float64) Contestant {
+	return Contestant{"static", func(s *Scenario) Control { return Control{Initial: tokens(factor * s.Target.Capacity(0))} }}
+}
+
+func everybody() []Contestant { return append(Contestants(), static(0.9), static(1.2)) }
 
 // What comes in goes somewhere, whoever chooses the limit; who retries was there.
 func TestRequestsAreConserved(t *testing.T) {
@@ -182,7 +187,7 @@ func TestCollapseOutlivesItsCause(t *testing.T) {
 	if good, demand := late(Unlimited(), 0); good < 0.95*demand {
 		t.Errorf("no limit, nobody comes again: %.2f of the demand is served in time, it should recover", good/demand)
 	}
-	if good, demand := late(Static("", 0.9), 0.5); good < 0.95*demand {
+	if good, demand := late(static(0.9), 0.5); good < 0.95*demand {
 		t.Errorf("a limit of 0.9 C: %.2f of the demand is served in time", good/demand)
 	}
 }

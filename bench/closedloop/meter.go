@@ -90,7 +90,6 @@ func (m *meter) flush() {
 	}
 	r, b := m.r, &m.before
 	m.moment.Offered = float64(r.Offered-b.Offered) / momentSpan
-	m.moment.Admitted = m.moment.Offered - float64(r.Rejected+r.Gated-b.Rejected-b.Gated)/momentSpan
 	m.moment.Good = float64(r.Good-b.Good) / momentSpan
 	r.Timeline = append(r.Timeline, m.moment)
 }

@@ -42,11 +42,10 @@ type Result struct {
 
 // A Moment is what ten seconds saw, as rates per second.
 type Moment struct {
-	At                                        float64
-	Demand, Offered, Admitted, Good           float64
-	Capacity, Limit                           float64 // Limit: 0 when there is none
-	Wait                                      float64 // longest, seconds
-	ForecastAt, Forecast, ForecastHigh, Truth float64 // set by who knows
+	At                    float64
+	Demand, Offered, Good float64
+	Capacity, Limit       float64 // Limit: 0 when there is none
+	Wait                  float64 // longest, seconds
 }
 
 // Goodput returns good answers per second.

@@ -39,7 +39,7 @@ var layers = []struct {
 	{rim, "target/serve"},
 	{rim, "advisor/config advisor/history advisor/serve advisor/state"},
 	{machines, "bench/closedloop"},
-	{pure, "bench/backtest bench/fit bench/prophetref"},
+	{pure, "bench/backtest"},
 	{rim, "bench/* bench/protect/failsafe"},
 	{rim, "deploy deploy/*"},
 	{machines, "advisor/core proxy/check proxy/exchange proxy/gate proxy/route proxy/session proxy/upstream loadgen/session loadgen/record target/session"},
@@ -68,8 +68,7 @@ var sideways = map[string][]string{
 	"proxy/descriptor": {"internal/strict", "proxy/limit", "proxy/rls"},
 	"proxy/rls":        {"internal/strict"},
 	"advisor/forecast": {"advisor/series"},
-	"bench/backtest":   {"advisor/forecast", "bench/prophetref"},
-	"bench/prophetref": {"bench/fit"},
+	"bench/backtest":   {"advisor/forecast"},
 }
 
 // onlyIn says which packages may import something that only they should know.
