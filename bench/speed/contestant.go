@@ -1,22 +1,67 @@
 package speed
 
 import (
-	"errors"
 	"fmt"
-	"os/exec"
 	"time"
 
 	"weir/bench/report"
 	"weir/bench/rig"
 )
 
-// A contestant is a server under load.
+// A side of a comparison is a server, and how it is asked.
+type side struct {
+	name   string
+	start  func(l *lab, c *contestant) error
+	path   string // empty: /api/test
+	script string // of wrk; empty: plain requests
+	header string // a field of each request; empty: none
+}
+
+// A contestant is a side that runs.
 type contestant struct {
-	name    string
-	url     string
+	side
 	process *rig.Process
-	script  string // of wrk; empty: plain requests
-	header  string // a field of each request; empty: none
+	addr    string
+	redis   *rig.Redis // its own; nil: none
+}
+
+func (c *contestant) url() string {
+	if c.path == "" {
+		return "http://" + c.addr + "/api/test"
+	}
+	return "http://" + c.addr + c.path
+}
+
+// plenty never runs out within an hour's window.
+const plenty = 1_000_000_000
+
+// weir is our proxy with one loop and a limit that lets everything through; env may say
+// otherwise.
+func weir(name string, env ...string) side {
+	return side{name: name, start: func(l *lab, c *contestant) error {
+		target, err := l.target()
+		if err != nil {
+			return err
+		}
+		c.process, c.addr, err = l.keep(rig.StartProxy(l.ctx, append([]string{"GATE=off", "TARGET_URL=http://" + target, fmt.Sprintf("RATE_LIMIT_LIMIT=%d", plenty),
+			"RATE_LIMIT_WINDOW=3600", "EVENT_LOOPS=1"}, env...)))
+		return err
+	}}
+}
+
+// ours is weir under its usual name.
+func ours(env ...string) side { return weir("weir proxy", env...) }
+
+// open starts sides.
+func (l *lab) open(sides ...side) ([]contestant, error) {
+	all := make([]contestant, len(sides))
+	for i, s := range sides {
+		all[i].side = s
+		if err := s.start(l, &all[i]); err != nil {
+			return nil, err
+		}
+	}
+	return all, nil
 }
 
 // A sample is one run against a contestant.
@@ -38,14 +83,27 @@ func p50(s sample) float64      { return micros(s.p50) }
 func micros(d time.Duration) float64 { return float64(d.Nanoseconds()) / 1e3 }
 
 // sample drives the contestant for a time.
-func (l *lab) sample(c contestant, connections int, span time.Duration) (sample, error) {
-	r, used, err := rig.Wrk{URL: c.url, Connections: connections, For: span, Script: c.script, Header: c.header}.Against(l.ctx, c.process.Pid())
-	return sample{requests: r.Requests, perSec: r.PerSecond, cpu: time.Duration(float64(used) / max(r.Requests, 1)), p50: r.P50, failed: r.Failed}, err
+func (l *lab) sample(c *contestant, connections int, span time.Duration) (s sample, err error) {
+	var before, after time.Duration
+	if c.redis != nil {
+		if before, err = rig.CPU(c.redis.Pid()); err != nil {
+			return s, err
+		}
+	}
+	r, used, err := rig.Wrk{URL: c.url(), Connections: connections, For: span, Script: c.script, Header: c.header}.Against(l.ctx, c.process.Pid())
+	if err != nil {
+		return s, err
+	}
+	if c.redis != nil {
+		after, err = rig.CPU(c.redis.Pid())
+	}
+	return sample{requests: r.Requests, perSec: r.PerSecond, cpu: time.Duration(float64(used) / max(r.Requests, 1)), p50: r.P50, failed: r.Failed,
+		store: micros(after-before) / max(r.Requests, 1)}, err
 }
 
 // turns lets contestants take turns over connections, and returns the runs of each.
 func (l *lab) turns(all []contestant, connections int) ([][]sample, error) {
-	return l.each(len(all), func(i int) (sample, error) { return l.sample(all[i], connections, l.span) })
+	return l.each(len(all), func(i int) (sample, error) { return l.sample(&all[i], connections, l.span) })
 }
 
 // each lets n sides take turns.
@@ -71,47 +129,4 @@ func medianOf(runs []sample, digits int, of func(sample) float64) string {
 
 func ratioOf(ours, peers []sample, of func(sample) float64) string {
 	return report.RatioOf(ours, peers, of).Ratio(2)
-}
-
-func (l *lab) heading(text string) { fmt.Fprintf(l.out, "\n### %s\n\n", text) }
-
-func (l *lab) table(columns ...string) { report.Head(l.out, columns...) }
-
-func (l *lab) row(cells ...string) { report.Row(l.out, cells...) }
-
-// compare lets contestants take turns, ours last, and prints a table. Answers
-// are to be refusals, or none may be one.
-func (l *lab) compare(peers []contestant, ours contestant, connections int, refused bool) error {
-	all := append(peers[:len(peers):len(peers)], ours)
-	runs, err := l.turns(all, connections)
-	if err != nil {
-		return err
-	}
-	for i, c := range all {
-		for _, s := range runs[i] {
-			if got := float64(s.failed) / s.requests; refused && got < 0.99 || !refused && got > 0 {
-				return fmt.Errorf("%s: %.1f %% of its answers are not 2xx, which makes the comparison worthless", c.name, 100*got)
-			}
-		}
-	}
-	l.table("", "requests/s", "CPU µs per request", "requests/s: "+ours.name+" ÷ it", "CPU: "+ours.name+" ÷ it")
-	mine := runs[len(peers)]
-	for i, c := range all {
-		cells := []string{c.name, medianOf(runs[i], 0, perSec), medianOf(runs[i], 1, cpuEach), "", ""}
-		if i < len(peers) {
-			cells[3], cells[4] = ratioOf(mine, runs[i], perSec), ratioOf(mine, runs[i], cpuEach)
-		}
-		l.row(cells...)
-	}
-	return nil
-}
-
-// missingTools says which of the programs that a comparison takes are not there.
-func missingTools(names ...string) (err error) {
-	for _, name := range names {
-		if _, e := exec.LookPath(name); e != nil {
-			err = errors.Join(err, fmt.Errorf("%s is not installed, so there is nothing to compare with; make bench-setup installs it", name))
-		}
-	}
-	return err
 }

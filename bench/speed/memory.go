@@ -14,20 +14,19 @@ const idleConnections = 2000
 // memory: what connections cost.
 func (l *lab) memory() error {
 	l.heading("Memory of the proxy")
-	_, target, err := l.keep(rig.StartTargetAt(l.ctx, nil))
+	if _, err := l.ownTarget(); err != nil {
+		return err
+	}
+	all, err := l.open(ours())
 	if err != nil {
 		return err
 	}
-	ours, err := l.weir("weir proxy", target)
-	if err != nil {
-		return err
-	}
-	pid := ours.process.Pid()
+	pid := all[0].process.Pid()
 	atStart, err := rig.RSS(pid)
 	if err != nil {
 		return err
 	}
-	before, after, err := l.idle(ours, pid)
+	before, after, err := l.idle(&all[0], pid)
 	if err != nil {
 		return err
 	}
@@ -39,7 +38,7 @@ func (l *lab) memory() error {
 }
 
 // idle is the resident memory before and while many clients sit idle.
-func (l *lab) idle(c contestant, pid int) (before, after int64, err error) {
+func (l *lab) idle(c *contestant, pid int) (before, after int64, err error) {
 	if _, err := l.sample(c, connections, l.span); err != nil { // warm: buffers are there
 		return 0, 0, err
 	}
@@ -49,7 +48,7 @@ func (l *lab) idle(c contestant, pid int) (before, after int64, err error) {
 	request := []byte("GET /api/test HTTP/1.1\r\nHost: x\r\n\r\n")
 	buf := make([]byte, 4096)
 	for range idleConnections {
-		conn, err := net.Dial("tcp", hostOf(c.url))
+		conn, err := net.Dial("tcp", c.addr)
 		if err != nil {
 			return 0, 0, err
 		}
@@ -68,7 +67,7 @@ func (l *lab) idle(c contestant, pid int) (before, after int64, err error) {
 // loadgen: how punctual our load generator is.
 func (l *lab) loadgen() error {
 	l.heading("Load generator: lag (start − due) against the target, constant rate")
-	_, addr, err := l.keep(rig.StartTargetAt(l.ctx, []string{"EVENT_LOOPS=1"}))
+	addr, err := l.ownTarget("EVENT_LOOPS=1")
 	if err != nil {
 		return err
 	}

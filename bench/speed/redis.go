@@ -45,90 +45,49 @@ load_module ` + luaModule + `;
   }
 }`
 
-// A shared contestant decides in a Redis of its own.
-type shared struct {
-	contestant
-	redis *rig.Redis
+// shared are the sides that decide in a Redis of their own; ours alone where nginx has no Lua.
+func shared() (sides []side) {
+	if _, err := os.Stat(luaModule); err == nil {
+		sides = []side{{name: "nginx + Lua + Redis", start: func(l *lab, c *contestant) error {
+			target, err := l.target()
+			if err != nil {
+				return err
+			}
+			if err := l.startRedis(c); err != nil {
+				return err
+			}
+			host, port, _ := strings.Cut(c.redis.Addr, ":")
+			c.process, c.addr, err = nginx(nginxLua).start(l, 1, target, host, port)
+			return err
+		}}}
+	}
+	return append(sides, side{name: "weir + Redis", start: func(l *lab, c *contestant) error {
+		if err := l.startRedis(c); err != nil {
+			return err
+		}
+		return weir(c.name, "REDIS_HOST="+c.redis.Addr).start(l, c)
+	}})
+}
+
+// startRedis starts a Redis for a contestant.
+func (l *lab) startRedis(c *contestant) (err error) {
+	if c.redis, err = rig.StartRedis(l.ctx); err == nil {
+		l.redises = append(l.redises, c.redis)
+	}
+	return err
 }
 
 // redis: what a limit in Redis costs.
-func (l *lab) redis() error {
-	l.heading("Forwarding with a limit in Redis (exact, shared), 64 connections, one loop against one worker, a Redis each")
-	_, target, err := l.keep(nginx(l.ctx, l.dir, nginxStatic, 1))
-	if err != nil {
-		return err
-	}
-	ours, err := l.sharedOurs(target)
-	if err != nil {
-		return err
-	}
-	if _, err := os.Stat(luaModule); err != nil {
+func redis() comparison {
+	return comparison{heading: "Forwarding with a limit in Redis (exact, shared), 64 connections, one loop against one worker, a Redis each", sides: shared(), show: withRedis}
+}
+
+func withRedis(l *lab, all []contestant, runs [][]sample) error {
+	if len(all) == 1 {
 		fmt.Fprintln(l.out, "nginx with Lua is not installed: left out (make bench-setup installs it)")
-		return l.latencyOf(target, ours.contestant)
+		return nil
 	}
-	peer, err := l.sharedNginx(target)
-	if err != nil {
-		return err
-	}
-	if err := l.compareShared(peer, ours); err != nil {
-		return err
-	}
-	return l.latencyOf(target, peer.contestant, ours.contestant)
-}
-
-func (l *lab) startRedis() (*rig.Redis, error) {
-	r, err := rig.StartRedis(l.ctx)
-	if err != nil {
-		return nil, err
-	}
-	l.ending = append(l.ending, r.End)
-	return r, nil
-}
-
-func (l *lab) sharedOurs(target string) (*shared, error) {
-	r, err := l.startRedis()
-	if err != nil {
-		return nil, err
-	}
-	c, err := l.weir("weir + Redis", target, "REDIS_HOST="+r.Addr)
-	return &shared{c, r}, err
-}
-
-func (l *lab) sharedNginx(target string) (*shared, error) {
-	r, err := l.startRedis()
-	if err != nil {
-		return nil, err
-	}
-	host, port, _ := strings.Cut(r.Addr, ":")
-	c, err := l.contestant("nginx + Lua + Redis")(nginx(l.ctx, l.dir, nginxLua, 1, target, host, port))
-	return &shared{c, r}, err
-}
-
-// run is sample with the work of Redis.
-func (s *shared) run(l *lab) (sample, error) {
-	before, err := rig.CPU(s.redis.Pid())
-	if err != nil {
-		return sample{}, err
-	}
-	got, err := l.sample(s.contestant, connections, l.span)
-	if err == nil && got.failed > 0 {
-		err = fmt.Errorf("%s: %d of its answers failed", s.name, got.failed)
-	}
-	if err != nil {
-		return got, err
-	}
-	after, err := rig.CPU(s.redis.Pid())
-	got.store = micros(after-before) / got.requests
-	return got, err
-}
-
-func (l *lab) compareShared(peer, ours *shared) error {
-	sides := []*shared{peer, ours}
-	runs, err := l.each(len(sides), func(i int) (sample, error) { return sides[i].run(l) })
-	if err != nil {
-		return err
-	}
-	l.table("", peer.name, ours.name, "ratio (min … max)")
+	l.table("", all[0].name, all[1].name, "ratio (min … max)")
 	for _, f := range []struct {
 		name   string
 		digits int
@@ -136,10 +95,19 @@ func (l *lab) compareShared(peer, ours *shared) error {
 	}{{"requests/s", 0, perSec}, {"proxy's CPU µs per request", 1, cpuEach}, {"Redis' CPU µs per request", 2, storeCPU}} {
 		l.row(f.name, medianOf(runs[0], f.digits, f.of), medianOf(runs[1], f.digits, f.of), ratioOf(runs[1], runs[0], f.of))
 	}
-	m, err := rig.Scrape(l.ctx, hostOf(ours.url))
-	if err != nil {
-		return err
+	commands, decisions, err := l.storeWork(all[1:])
+	l.row("commands per decision", "1", fmt.Sprintf("%.3f", commands/decisions), "")
+	return err
+}
+
+// storeWork is what our proxies have asked their stores for, and how many decisions came of it.
+func (l *lab) storeWork(all []contestant) (commands, decisions float64, err error) {
+	for _, c := range all {
+		m, err := rig.Scrape(l.ctx, c.addr)
+		if err != nil {
+			return 0, 0, err
+		}
+		commands, decisions = commands+m.Sum("ratelimiter_store_commands_total"), decisions+m.Sum("ratelimiter_store_decisions_total")
 	}
-	l.row("commands per decision", "1", fmt.Sprintf("%.3f", m.Sum("ratelimiter_store_commands_total")/m.Sum("ratelimiter_store_decisions_total")), "")
-	return nil
+	return commands, decisions, nil
 }

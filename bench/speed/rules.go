@@ -57,28 +57,27 @@ func Rules(ctx context.Context, args []string, out io.Writer) error {
 		return err
 	}
 	defer l.end()
-	_, target, err := l.keep(rig.StartTargetAt(ctx, []string{"EVENT_LOOPS=1"}))
-	if err != nil {
+	if _, err := l.ownTarget("EVENT_LOOPS=1"); err != nil {
 		return err
 	}
 	file := filepath.Join(l.dir, "rules.yaml")
 	if err := os.WriteFile(file, []byte(ten), 0o600); err != nil {
 		return err
 	}
-	one, err := l.weir("global limit alone", target)
-	if err != nil {
-		return err
+	sides := []side{weir("global limit alone"), weir("and ten rules, two match", "RULES_FILE="+file)}
+	for i := range sides {
+		sides[i].header = "X-Partner: acme"
 	}
-	all, err := l.weir("and ten rules, two match", target, "RULES_FILE="+file)
+	all, err := l.open(sides...)
 	if err != nil {
 		return err
 	}
 	fmt.Fprintf(out, "%d pairs of runs of %v, one loop, %d connections kept alive, GATE=off, all is admitted; median and ends\n\n", l.rounds, l.span, connections)
-	runs, err := l.pairs([]ruled{{one, nil}, {all, matching}})
+	runs, err := l.pairs([]ruled{{all[0], nil}, {all[1], matching}})
 	if err != nil {
 		return err
 	}
-	return l.judgeRules([]string{one.name, all.name}, runs)
+	return l.judgeRules([]string{sides[0].name, sides[1].name}, runs)
 }
 
 // A ruled contestant is a proxy and the rules that apply to each request, besides the
@@ -113,16 +112,15 @@ func (l *lab) pairs(sides []ruled) ([][]sample, error) {
 
 // checked is sample of a proxy that did what it is measured for.
 func (l *lab) checked(c ruled, span time.Duration) (sample, error) {
-	c.header = "X-Partner: acme"
-	before, err := rig.Scrape(l.ctx, hostOf(c.url))
+	before, err := rig.Scrape(l.ctx, c.addr)
 	if err != nil {
 		return sample{}, err
 	}
-	s, err := l.sample(c.contestant, connections, span)
+	s, err := l.sample(&c.contestant, connections, span)
 	if err != nil {
 		return s, err
 	}
-	after, err := rig.Scrape(l.ctx, hostOf(c.url))
+	after, err := rig.Scrape(l.ctx, c.addr)
 	if err != nil {
 		return s, err
 	}

@@ -6,7 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"time"
+	"sync"
 
 	"weir/bench/rig"
 )
@@ -14,18 +14,14 @@ import (
 // byConnections: how many clients there are.
 func (l *lab) byConnections() error {
 	l.heading("By the number of connections, forwarding with a local limit")
-	target, peers, err := l.field(1)
+	all, err := l.open(limiters(1)[0], ours())
 	if err != nil {
 		return err
 	}
-	ours, err := l.weir("weir proxy", target)
-	if err != nil {
-		return err
-	}
-	peer := peers[0]
-	l.table("connections", peer.name+" /s", ours.name+" /s", "ratio (min … max)", peer.name+" CPU µs", ours.name+" CPU µs", "ratio (min … max)")
+	peer, ours := all[0].name, all[1].name
+	l.table("connections", peer+" /s", ours+" /s", "ratio (min … max)", peer+" CPU µs", ours+" CPU µs", "ratio (min … max)")
 	for _, n := range []int{1, 16, 256, 1024} {
-		runs, err := l.turns([]contestant{peer, ours}, n)
+		runs, err := l.turns(all, n)
 		if err != nil {
 			return err
 		}
@@ -36,68 +32,26 @@ func (l *lab) byConnections() error {
 	return nil
 }
 
-// A variant is one of several settings of our proxy that take turns.
-type variant struct {
-	name   string
-	env    []string
-	script string // of wrk
-}
-
-// rival lets variants of our proxy take turns, and compares each with the first.
-func (l *lab) rival(what string, variants []variant) error {
-	_, target, err := l.keep(nginx(l.ctx, l.dir, nginxStatic, 1))
-	if err != nil {
-		return err
-	}
-	all := make([]contestant, len(variants))
-	for i, v := range variants {
-		if all[i], err = l.weir(v.name, target, v.env...); err != nil {
-			return err
-		}
-		all[i].script = v.script
-	}
-	runs, err := l.turns(all, connections)
-	if err != nil {
-		return err
-	}
-	l.table(what, "requests/s", "CPU µs per request", "CPU ÷ that of "+variants[0].name, "resident MB")
-	for i, c := range all {
-		for _, s := range runs[i] {
-			if s.failed > 0 {
-				return fmt.Errorf("%s %s: %d of its answers failed", what, c.name, s.failed)
-			}
-		}
-		rss, err := rig.RSS(c.process.Pid())
-		if err != nil {
-			return err
-		}
-		l.row(c.name, medianOf(runs[i], 0, perSec), medianOf(runs[i], 1, cpuEach), ratioOf(runs[i], runs[0], cpuEach), fmt.Sprintf("%.1f", float64(rss)/1e6))
-	}
-	return nil
-}
-
 // byGate: what the gate costs.
-func (l *lab) byGate() error {
-	l.heading("By the mode of the gate, forwarding with a local limit")
-	var variants []variant
+func byGate() comparison {
+	c := comparison{heading: "By the mode of the gate, forwarding with a local limit", show: variants("gate")}
 	for _, mode := range []string{"off", "shadow", "on"} {
-		variants = append(variants, variant{name: mode, env: []string{"GATE=" + mode}})
+		c.sides = append(c.sides, weir(mode, "GATE="+mode))
 	}
-	return l.rival("gate", variants)
+	return c
 }
 
 // byRules: how many rules there are, of which two match.
 func (l *lab) byRules() error {
-	l.heading("By the number of rules, of which two match")
-	variants := []variant{{name: "none"}}
+	c := comparison{heading: "By the number of rules, of which two match", sides: []side{weir("none")}, show: variants("rules")}
 	for _, n := range []int{10, 100, 1000} {
 		file := filepath.Join(l.dir, fmt.Sprintf("rules-%d.yaml", n))
 		if err := os.WriteFile(file, []byte(manyRules(n)), 0o600); err != nil {
 			return err
 		}
-		variants = append(variants, variant{name: fmt.Sprint(n), env: []string{"RULES_FILE=" + file}})
+		c.sides = append(c.sides, weir(fmt.Sprint(n), "RULES_FILE="+file))
 	}
-	return l.rival("rules", variants)
+	return c.play(l)
 }
 
 // manyRules is a file of n rules; the first two match what wrk asks for.
@@ -116,22 +70,23 @@ func manyRules(n int) string {
 
 // byKeys: how many keys of a rule are in use.
 func (l *lab) byKeys() error {
-	l.heading("By the number of keys of a rule, drawn at random")
+	c := comparison{heading: "By the number of keys of a rule, drawn at random", show: variants("keys")}
 	rules := filepath.Join(l.dir, "keys.yaml")
 	text := fmt.Sprintf("rules:\n- {id: per-client, key: [\"header:X-Client-Id\"], limit: {algorithm: token, capacity: %d, fillRate: 1000000}}\n", plenty)
 	if err := os.WriteFile(rules, []byte(text), 0o600); err != nil {
 		return err
 	}
-	var variants []variant
 	for _, n := range []int{1, 1000, 100_000, 1_000_000} {
 		script := filepath.Join(l.dir, fmt.Sprintf("keys-%d.lua", n))
 		lua := fmt.Sprintf("request = function() return wrk.format(nil, nil, {[\"X-Client-Id\"] = tostring(math.random(%d))}) end\n", n)
 		if err := os.WriteFile(script, []byte(lua), 0o600); err != nil {
 			return err
 		}
-		variants = append(variants, variant{name: fmt.Sprint(n), env: []string{"RULES_FILE=" + rules}, script: script})
+		s := weir(fmt.Sprint(n), "RULES_FILE="+rules)
+		s.script = script
+		c.sides = append(c.sides, s)
 	}
-	return l.rival("keys", variants)
+	return c.play(l)
 }
 
 // byProxies: how many proxies share one limit in one Redis, each driven by a wrk
@@ -149,59 +104,39 @@ func (l *lab) byProxies() error {
 }
 
 func (l *lab) sharing(n int) error {
-	_, target, err := l.keep(nginx(l.ctx, l.dir, nginxStatic, 1))
+	all, err := l.open(shared()[len(shared())-1])
 	if err != nil {
 		return err
 	}
-	first, err := l.sharedOurs(target)
-	if err != nil {
-		return err
-	}
-	all := []contestant{first.contestant}
+	redis := all[0].redis
 	for len(all) < n {
-		c, err := l.weir(first.name, target, "REDIS_HOST="+first.redis.Addr)
+		more, err := l.open(weir(all[0].name, "REDIS_HOST="+redis.Addr))
 		if err != nil {
 			return err
 		}
-		all = append(all, c)
+		all = append(all, more...)
 	}
-	before, err := rig.CPU(first.redis.Pid())
+	before, err := rig.CPU(redis.Pid())
 	if err != nil {
 		return err
 	}
-	type came struct {
-		s   sample
-		err error
+	runs, errs := make([]sample, n), make([]error, n)
+	var driving sync.WaitGroup
+	for i := range all {
+		driving.Go(func() { runs[i], errs[i] = l.sample(&all[i], connections/n, 2*l.span) })
 	}
-	results := make(chan came, n)
-	for _, c := range all {
-		go func() {
-			s, err := l.sample(c, connections/n, 2*l.span)
-			results <- came{s, err}
-		}()
-	}
-	var total sample
-	for range all {
-		r := <-results
-		if err == nil {
-			err = r.err
-		}
-		total.perSec, total.requests = total.perSec+r.s.perSec, total.requests+r.s.requests
-	}
-	after, failed := rig.CPU(first.redis.Pid())
-	if err = errors.Join(err, failed); err != nil {
+	driving.Wait()
+	after, err := rig.CPU(redis.Pid())
+	if err = errors.Join(append(errs, err)...); err != nil {
 		return fmt.Errorf("%d proxies: %w", n, err)
 	}
-	var commands, decisions float64
-	for _, c := range all {
-		m, err := rig.Scrape(l.ctx, hostOf(c.url))
-		if err != nil {
-			return err
-		}
-		commands, decisions = commands+m.Sum("ratelimiter_store_commands_total"), decisions+m.Sum("ratelimiter_store_decisions_total")
+	var total sample
+	for _, s := range runs {
+		total.perSec, total.requests = total.perSec+s.perSec, total.requests+s.requests
 	}
-	l.row(fmt.Sprint(n), fmt.Sprintf("%.0f", total.perSec), fmt.Sprintf("%.2f", float64((after-before)/time.Microsecond)/total.requests), fmt.Sprintf("%.3f", commands/decisions))
-	return nil
+	commands, decisions, err := l.storeWork(all)
+	l.row(fmt.Sprint(n), fmt.Sprintf("%.0f", total.perSec), fmt.Sprintf("%.2f", micros(after-before)/total.requests), fmt.Sprintf("%.3f", commands/decisions))
+	return err
 }
 
 // loadgenMost: how many requests our generator can make beside wrk. It is asked
@@ -209,7 +144,7 @@ func (l *lab) sharing(n int) error {
 // time, as wrk's are.
 func (l *lab) loadgenMost() error {
 	l.heading("Load generators at their most, 64 connections, one thread or loop against nginx")
-	_, addr, err := l.keep(nginx(l.ctx, l.dir, nginxStatic, 1))
+	addr, err := l.target()
 	if err != nil {
 		return err
 	}

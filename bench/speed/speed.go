@@ -10,7 +10,6 @@ import (
 	"io"
 	"os"
 	"slices"
-	"strings"
 	"time"
 
 	"weir/bench/report"
@@ -29,12 +28,13 @@ type effort struct {
 	parts  []func(l *lab) error
 }
 
-// efforts are the efforts by name, the usual one under the empty name too.
+// efforts are the efforts by name.
 func efforts() map[string]effort {
-	usual := []func(l *lab) error{(*lab).throughput, (*lab).redis, (*lab).refusals, (*lab).latency, (*lab).target, (*lab).loadgen, (*lab).loadgenMost,
-		(*lab).byConnections, (*lab).byGate, (*lab).byRules, (*lab).byKeys, (*lab).byProxies, (*lab).memory, (*lab).start}
+	usual := []func(l *lab) error{forwarding(1).play, forwarding(2).play, redis().play, latency(shared()...).play, refusals().play,
+		latency(append(limiters(1), ours())...).play, target().play, (*lab).loadgen, (*lab).loadgenMost,
+		(*lab).byConnections, byGate().play, (*lab).byRules, (*lab).byKeys, (*lab).byProxies, (*lab).memory, (*lab).start}
 	return map[string]effort{
-		"quick": {3, time.Second, []func(l *lab) error{(*lab).throughput, (*lab).refusals, (*lab).start}},
+		"quick": {3, time.Second, []func(l *lab) error{forwarding(1).play, forwarding(2).play, refusals().play, (*lab).start}},
 		"usual": {5, time.Second, usual},
 		"all":   {7, 3 * time.Second, usual},
 	}
@@ -48,7 +48,9 @@ type lab struct {
 	effort
 
 	running []*rig.Process
-	ending  []func() // for what ends otherwise
+	redises []*rig.Redis
+	served  *rig.Process // the target of the part; nil: there is none yet
+	address string       // of it
 }
 
 func newLab(ctx context.Context, out io.Writer, e effort) (*lab, error) {
@@ -101,10 +103,10 @@ func (l *lab) stop() {
 			fmt.Fprintln(l.out, "\n"+err.Error())
 		}
 	}
-	for _, end := range l.ending {
-		end()
+	for _, r := range l.redises {
+		r.End()
 	}
-	l.running, l.ending = nil, nil
+	l.running, l.redises, l.served = nil, nil, nil
 }
 
 func (l *lab) keep(p *rig.Process, addr string, err error) (*rig.Process, string, error) {
@@ -114,128 +116,30 @@ func (l *lab) keep(p *rig.Process, addr string, err error) (*rig.Process, string
 	return p, addr, err
 }
 
-// plenty never runs out within an hour's window.
-const plenty = 1_000_000_000
-
-// weir starts our proxy in front of target with one loop and a limit that lets
-// everything through; env may say otherwise.
-func (l *lab) weir(name, target string, env ...string) (contestant, error) {
-	return l.contestant(name)(rig.StartProxy(l.ctx, append([]string{"GATE=off", "TARGET_URL=http://" + target, fmt.Sprintf("RATE_LIMIT_LIMIT=%d", plenty),
-		"RATE_LIMIT_WINDOW=3600", "EVENT_LOOPS=1"}, env...)))
+// target is the address of the part's target: nginx, if none was started before.
+func (l *lab) target() (addr string, err error) {
+	if l.served == nil {
+		l.served, l.address, err = nginx(nginxStatic).start(l, 1)
+	}
+	return l.address, err
 }
 
-// contestant keeps what was started as a contestant of that name.
-func (l *lab) contestant(name string) func(p *rig.Process, addr string, err error) (contestant, error) {
-	return func(p *rig.Process, addr string, err error) (contestant, error) {
-		p, addr, err = l.keep(p, addr, err)
-		return contestant{name: name, url: "http://" + addr + "/api/test", process: p}, err
-	}
+// ownTarget makes our target program that of the part.
+func (l *lab) ownTarget(env ...string) (addr string, err error) {
+	l.served, l.address, err = l.keep(rig.StartTargetAt(l.ctx, env))
+	return l.address, err
 }
 
-// field starts nginx as a target, and in front of it nginx and HAProxy as
-// limiting proxies, the latter where it is installed.
-func (l *lab) field(workers int) (target string, peers []contestant, err error) {
-	if _, target, err = l.keep(nginx(l.ctx, l.dir, nginxStatic, 1)); err != nil {
-		return "", nil, err
-	}
-	peer, err := l.contestant("nginx limit_req")(nginx(l.ctx, l.dir, nginxLimiting, workers, target))
-	if err != nil || missingTools("haproxy") != nil {
-		return target, []contestant{peer}, err
-	}
-	second, err := l.contestant("HAProxy stick-table")(haproxy(l.ctx, l.dir, workers, target))
-	return target, []contestant{peer, second}, err
-}
+func (l *lab) heading(text string) { fmt.Fprintf(l.out, "\n### %s\n\n", text) }
 
-// throughput: what forwarding costs.
-func (l *lab) throughput() error {
-	for loops := 1; loops <= 2; loops++ {
-		l.heading(fmt.Sprintf("Forwarding with a local limit, %d connections kept alive, nginx as the target, %d loop(s) against %d worker(s)", connections, loops, loops))
-		target, peers, err := l.field(loops)
-		if err != nil {
-			return err
-		}
-		ours, err := l.weir("weir proxy", target, fmt.Sprintf("EVENT_LOOPS=%d", loops))
-		if err != nil {
-			return err
-		}
-		if err := l.compare(peers, ours, connections, false); err != nil {
-			return err
-		}
-		l.stop()
-	}
-	return nil
-}
+func (l *lab) table(columns ...string) { report.Head(l.out, columns...) }
 
-// refusals: what refusing costs.
-func (l *lab) refusals() error {
-	l.heading("Refusing (429)")
-	target, peers, err := l.field(1)
-	if err != nil {
-		return err
-	}
-	for i := range peers {
-		peers[i].url = "http://" + hostOf(peers[i].url) + "/shut"
-	}
-	ours, err := l.weir("weir proxy", target, "RATE_LIMIT_LIMIT=1")
-	if err != nil {
-		return err
-	}
-	return l.compare(peers, ours, connections, true)
-}
-
-// target: how fast our target answers.
-func (l *lab) target() error {
-	l.heading("Plain 200 OK")
-	peer, err := l.contestant("nginx static")(nginx(l.ctx, l.dir, nginxStatic, 1))
-	if err != nil {
-		return err
-	}
-	ours, err := l.contestant("weir target")(rig.StartTargetAt(l.ctx, []string{"EVENT_LOOPS=1"}))
-	if err != nil {
-		return err
-	}
-	return l.compare([]contestant{peer}, ours, connections, false)
-}
-
-// latency: what proxies add.
-func (l *lab) latency() error {
-	target, peers, err := l.field(1)
-	if err != nil {
-		return err
-	}
-	ours, err := l.weir("weir proxy", target)
-	if err != nil {
-		return err
-	}
-	return l.latencyOf(target, append(peers, ours)...)
-}
-
-// latencyOf shows what proxies add for one client with one connection.
-func (l *lab) latencyOf(target string, proxies ...contestant) error {
-	l.heading("Latency added by " + proxies[0].name + " and " + proxies[len(proxies)-1].name + ", one connection, p50")
-	all := append([]contestant{{name: "direct", url: "http://" + target + "/api/test", process: proxies[0].process}}, proxies...)
-	runs, err := l.turns(all, 1)
-	if err != nil {
-		return err
-	}
-	base := report.MedianOf(runs[0], p50)
-	l.table("", "p50 µs", "added µs")
-	for i, c := range all {
-		l.row(c.name, medianOf(runs[i], 0, p50), fmt.Sprintf("%.0f", report.MedianOf(runs[i], p50)-base))
-	}
-	return nil
-}
-
-// hostOf is the host:port of one of our URLs.
-func hostOf(url string) string {
-	host, _, _ := strings.Cut(strings.TrimPrefix(url, "http://"), "/")
-	return host
-}
+func (l *lab) row(cells ...string) { report.Row(l.out, cells...) }
 
 // start: how long our proxy takes until it answers.
 func (l *lab) start() error {
 	l.heading("Start to first answer")
-	_, target, err := l.keep(rig.StartTargetAt(l.ctx, nil))
+	target, err := l.ownTarget()
 	if err != nil {
 		return err
 	}

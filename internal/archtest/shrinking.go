@@ -31,7 +31,6 @@ var shrinking = map[string]int{
 	"parameters bench/protect.play":                         5,
 	"parameters bench/restart.run.note":                     5,
 	"parameters bench/scenario.playAll":                     5,
-	"parameters bench/speed.nginx":                          5,
 	"parameters internal/chart.marks.between":               6,
 	"parameters internal/service.Settings.Bytes":            6,
 	"parameters internal/service.Settings.Duration":         6,

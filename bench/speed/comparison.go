@@ -1,0 +1,126 @@
+package speed
+
+import (
+	"fmt"
+	"slices"
+
+	"weir/bench/report"
+	"weir/bench/rig"
+)
+
+// A comparison lets sides take turns.
+type comparison struct {
+	heading     string
+	sides       []side // ours is the last
+	connections int    // 0: the usual number
+	refused     bool   // answers are to be refusals; otherwise none may be one
+	show        func(l *lab, all []contestant, runs [][]sample) error
+}
+
+// play is the comparison as a part of the experiment.
+func (c comparison) play(l *lab) error {
+	l.heading(c.heading)
+	all, err := l.open(c.sides...)
+	if err != nil {
+		return err
+	}
+	n := c.connections
+	if n == 0 {
+		n = connections
+	}
+	runs, err := l.turns(all, n)
+	if err != nil {
+		return err
+	}
+	for i, side := range all {
+		for _, s := range runs[i] {
+			if got := float64(s.failed) / s.requests; c.refused && got < 0.99 || !c.refused && got > 0 {
+				return fmt.Errorf("%s: %.1f %% of its answers are not 2xx, which makes the comparison worthless", side.name, 100*got)
+			}
+		}
+	}
+	return c.show(l, all, runs)
+}
+
+// forwarding: what forwarding costs with so many loops or workers.
+func forwarding(loops int) comparison {
+	return comparison{
+		heading: fmt.Sprintf("Forwarding with a local limit, %d connections kept alive, nginx as the target, %d loop(s) against %d worker(s)", connections, loops, loops),
+		sides:   append(limiters(loops), ours(fmt.Sprintf("EVENT_LOOPS=%d", loops))), show: besidePeers,
+	}
+}
+
+// refusals: what refusing costs.
+func refusals() comparison {
+	sides := limiters(1)
+	for i := range sides {
+		sides[i].path = "/shut"
+	}
+	return comparison{heading: "Refusing (429)", sides: append(sides, ours("RATE_LIMIT_LIMIT=1")), refused: true, show: besidePeers}
+}
+
+// target: how fast our target answers.
+func target() comparison {
+	static := side{name: "nginx static", start: func(l *lab, c *contestant) (err error) {
+		c.process, c.addr, err = nginx(nginxStatic).start(l, 1)
+		return err
+	}}
+	ours := side{name: "weir target", start: func(l *lab, c *contestant) (err error) {
+		c.process, c.addr, err = l.keep(rig.StartTargetAt(l.ctx, []string{"EVENT_LOOPS=1"}))
+		return err
+	}}
+	return comparison{heading: "Plain 200 OK", sides: []side{static, ours}, show: besidePeers}
+}
+
+// besidePeers shows what each side does and needs, and our ratio to the peers'.
+func besidePeers(l *lab, all []contestant, runs [][]sample) error {
+	last := len(all) - 1
+	name, mine := all[last].name, runs[last]
+	l.table("", "requests/s", "CPU µs per request", "requests/s: "+name+" ÷ it", "CPU: "+name+" ÷ it")
+	for i, c := range all {
+		cells := []string{c.name, medianOf(runs[i], 0, perSec), medianOf(runs[i], 1, cpuEach), "", ""}
+		if i < last {
+			cells[3], cells[4] = ratioOf(mine, runs[i], perSec), ratioOf(mine, runs[i], cpuEach)
+		}
+		l.row(cells...)
+	}
+	return nil
+}
+
+// latency: what proxies add for one client with one connection.
+func latency(proxies ...side) comparison {
+	direct := side{name: "direct", start: func(l *lab, c *contestant) (err error) {
+		c.addr, err = l.target()
+		c.process = l.served
+		return err
+	}}
+	return comparison{
+		heading:     "Latency added by " + proxies[0].name + " and " + proxies[len(proxies)-1].name + ", one connection, p50",
+		connections: 1, sides: slices.Concat([]side{direct}, proxies), show: added,
+	}
+}
+
+// added shows how much longer answers take than those of the first side.
+func added(l *lab, all []contestant, runs [][]sample) error {
+	base := report.MedianOf(runs[0], p50)
+	l.table("", "p50 µs", "added µs")
+	for i, c := range all {
+		l.row(c.name, medianOf(runs[i], 0, p50), fmt.Sprintf("%.0f", report.MedianOf(runs[i], p50)-base))
+	}
+	return nil
+}
+
+// variants shows settings of our proxy beside the first of them.
+func variants(what string) func(l *lab, all []contestant, runs [][]sample) error {
+	return func(l *lab, all []contestant, runs [][]sample) error {
+		l.table(what, "requests/s", "CPU µs per request", "CPU ÷ that of "+all[0].name, "resident MB")
+		for i, c := range all {
+			rss, err := rig.RSS(c.process.Pid())
+			if err != nil {
+				return err
+			}
+			l.row(c.name, medianOf(runs[i], 0, perSec), medianOf(runs[i], 1, cpuEach), ratioOf(runs[i], runs[0], cpuEach), fmt.Sprintf("%.1f", float64(rss)/1e6))
+		}
+		return nil
+	}
+}
