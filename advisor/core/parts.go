@@ -22,7 +22,7 @@ type Part struct {
 // The names of the parts.
 const (
 	partForecast = "forecast"
-	partHistory  = "history" // the rates, for when the forecast cannot be read
+	partHistory  = "history" // the rates, from which the forecast can be learned again
 	partPolicy   = "policy"
 	partTrack    = "track"
 	partRest     = "rest"
@@ -75,27 +75,17 @@ func Restore(t Tuning, read func(name string) []byte) (*Core, []*Damage) {
 	if err := m.restoreRest(read(partRest)); err != nil {
 		failed(partRest, afresh, err)
 	}
-	err := m.future.UnmarshalBinary(read(partForecast))
-	if err == nil && m.Zone != t.zone() { // what it knows of days and weeks is by another clock
-		err = fmt.Errorf("it was learned in the time zone %s, now it is %s", m.Zone, t.zone())
-	}
-	if err != nil {
-		past, unread := forecast.Rates(read(partForecast)) // of another version, or another zone
-		if unread != nil {
-			past = series.New()
-			unread = past.UnmarshalBinary(read(partHistory))
-		}
-		instead := afresh
-		if unread == nil {
-			rows := rowsOf(past)
-			c.relearn(rows)
-			instead = fmt.Sprintf("it is learned again from %d rates", len(rows))
-		}
-		failed(partForecast, instead, err)
+	past := series.New()
+	if err := past.UnmarshalBinary(read(partHistory)); err != nil {
+		failed(partHistory, afresh+", and so does the forecast", err)
+	} else if err := m.restoreFuture(t, past, read(partForecast)); err != nil {
+		rows := rowsOf(past)
+		c.relearn(rows)
+		failed(partForecast, fmt.Sprintf("it is learned again from %d rates", len(rows)), err)
 	}
 	m.Zone = t.zone()
 	var rules policy.State
-	err = json.Unmarshal(read(partPolicy), &rules)
+	err := json.Unmarshal(read(partPolicy), &rules)
 	if err == nil {
 		err = m.policy.Restore(rules)
 	}
@@ -137,6 +127,18 @@ func (c *Core) Retune(t Tuning) error {
 	}
 	c.tuning, c.now = t, next.now
 	return nil
+}
+
+// restoreFuture restores the forecast over a history.
+func (m *memory) restoreFuture(t Tuning, past *series.History, data []byte) error {
+	if m.Zone != t.zone() { // what it knows of days and weeks is by another clock
+		return fmt.Errorf("it was learned in the time zone %s, now it is %s", m.Zone, t.zone())
+	}
+	future, err := forecast.Restore(t.Forecast, past, data)
+	if err == nil {
+		m.future = future
+	}
+	return err
 }
 
 // restoreRest restores what has no form of its own.

@@ -1,6 +1,9 @@
 package forecast
 
-import "math"
+import (
+	"math"
+	"weir/advisor/codec"
+)
 
 // quantiles are the probabilities that a band tracks.
 var quantiles = [...]float64{.05, .5, .8, .95, .99}
@@ -119,7 +122,7 @@ func (b *band) fill(out *[quantilesN]float64, point, sigma float64) {
 // widen expects larger errors for a while, by a factor.
 func (b *band) widen(by float64) { b.extra = min(max(b.extra, by-1), extraMax) }
 
-func (b *band) walk(c *codec) {
-	c.f64(&b.n, &b.fast, &b.slow, &b.width, &b.extra)
-	c.all(b.q[:])
+func (b *band) walk(c *codec.Codec) {
+	c.Float(&b.n, &b.fast, &b.slow, &b.width, &b.extra)
+	c.Floats(b.q[:])
 }

@@ -4,6 +4,7 @@ import (
 	"math"
 	"time"
 
+	"weir/advisor/codec"
 	"weir/advisor/series"
 )
 
@@ -53,10 +54,10 @@ func (s *seasons) learn(now *[seasonsN]float64, k float64) {
 	}
 }
 
-func (s *seasons) walk(c *codec) {
-	c.all(s.now[:])
-	c.all(s.bar[:])
-	c.all(s.slow[:])
+func (s *seasons) walk(c *codec.Codec) {
+	c.Floats(s.now[:])
+	c.Floats(s.bar[:])
+	c.Floats(s.slow[:])
 }
 
 // A calendar is what the clock on the wall tells of a rate: the courses of the day
@@ -137,7 +138,7 @@ func (k *calendar) ago(mid, local, period, width, c float64) float64 {
 	return math.Log(rate + c)
 }
 
-func (k *calendar) walk(c *codec) {
+func (k *calendar) walk(c *codec.Codec) {
 	for _, p := range []*profile{k.day, k.week, k.fine, k.hour} {
 		p.walk(c)
 	}

@@ -1,6 +1,9 @@
 package forecast
 
-import "math"
+import (
+	"math"
+	"weir/advisor/codec"
+)
 
 const (
 	// pendingMax is how many forecasts of a horizon wait for their truth.
@@ -195,32 +198,32 @@ func (k *class) alarm() {
 	k.band.widen(widenBy)
 }
 
-func (p *promise) walk(c *codec) {
-	c.f64(&p.due, &p.c, &p.base, &p.heft, &p.mix, &p.point, &p.sigma)
-	c.all(p.experts[:])
-	c.all(p.ways[:])
-	c.all(p.quantiles[:])
-	c.all(p.x[:])
+func (p *promise) walk(c *codec.Codec) {
+	c.Float(&p.due, &p.c, &p.base, &p.heft, &p.mix, &p.point, &p.sigma)
+	c.Floats(p.experts[:])
+	c.Floats(p.ways[:])
+	c.Floats(p.quantiles[:])
+	c.Floats(p.x[:])
 }
 
 // walkLearnt walks over what does not depend on the width of slots.
-func (k *class) walkLearnt(c *codec) {
+func (k *class) walkLearnt(c *codec.Codec) {
 	k.mixer.walk(c)
 	k.band.walk(c)
 	for _, r := range k.ridges {
 		r.walk(c)
 	}
-	c.f64(&k.errs.abs, &k.errs.truth, &k.errs.n)
+	c.Float(&k.errs.abs, &k.errs.truth, &k.errs.n)
 }
 
-func (k *class) walk(c *codec) {
+func (k *class) walk(c *codec.Codec) {
 	k.walkLearnt(c)
-	c.int(&k.learnt)
+	c.Int(&k.learnt)
 	k.now.walk(c)
-	if c.reading {
+	if c.Reading {
 		k.first = 0
 	}
-	k.waiting = c.count(k.waiting, len(k.pending))
+	k.waiting = c.Count(k.waiting, len(k.pending))
 	for i := range k.waiting {
 		k.pending[(k.first+i)%len(k.pending)].walk(c)
 	}

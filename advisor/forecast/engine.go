@@ -1,6 +1,9 @@
 package forecast
 
-import "math"
+import (
+	"math"
+	"weir/advisor/codec"
+)
 
 // horizonsAhead are the horizons in seconds that a forecaster learns besides the
 // first two slots.
@@ -80,19 +83,17 @@ func (e *engine) retimed(dt float64) *engine {
 				best = o
 			}
 		}
-		w := &codec{}
-		best.walkLearnt(w)
-		k.walkLearnt(&codec{reading: true, b: w.b})
+		codec.Copy(best.walkLearnt, k.walkLearnt)
 	}
 	return n
 }
 
 // walk walks over an engine whose width is that of newEngine.
-func (e *engine) walk(c *codec) {
+func (e *engine) walk(c *codec.Codec) {
 	e.levels.walk(c)
 	e.seasons.walk(c)
-	c.int(&e.turn, &e.odd)
-	c.f64(&e.oddDt)
+	c.Int(&e.turn, &e.odd)
+	c.Float(&e.oddDt)
 	for _, k := range e.classes {
 		k.walk(c)
 	}

@@ -3,6 +3,7 @@ package forecast
 import (
 	"slices"
 	"time"
+	"weir/advisor/codec"
 )
 
 // An Event is something announced that moves the rate. What it does is learnt by its
@@ -97,17 +98,16 @@ func (l *events) effect(t float64) (sum float64) {
 }
 
 // walk keeps what is known of names by the name: the settings may have others by then.
-func (l *events) walk(c *codec) {
-	n := c.count(len(l.named), EventNamesMax)
+func (l *events) walk(c *codec.Codec) {
+	n := c.Count(len(l.named), EventNamesMax)
 	for i := range n {
 		var e effect
-		if !c.reading {
+		if !c.Reading {
 			e = l.named[i]
 		}
-		name := []byte(e.name)
-		c.bytes(&name, eventNameBytes)
-		c.f64(&e.sum, &e.all)
-		if at := slices.IndexFunc(l.named, func(f effect) bool { return f.name == string(name) }); c.reading && at >= 0 {
+		c.Text(&e.name, eventNameBytes)
+		c.Float(&e.sum, &e.all)
+		if at := slices.IndexFunc(l.named, func(f effect) bool { return f.name == e.name }); c.Reading && at >= 0 {
 			l.named[at].sum, l.named[at].all = e.sum, e.all
 		}
 	}

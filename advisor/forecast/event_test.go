@@ -60,8 +60,8 @@ func TestEvents(t *testing.T) {
 	if got := coming(k, 13); got != 0 {
 		t.Errorf("an event of a name not seen adds %g", got)
 	}
-	quiet := New(Settings{})
-	if err := quiet.UnmarshalBinary(bytesOf(t, f)); err != nil {
+	quiet, err := Restore(Settings{}, copied(t, f.hist), bytesOf(t, f))
+	if err != nil {
 		t.Fatal(err)
 	}
 	for _, one := range []*Forecaster{f, quiet} {
@@ -70,8 +70,8 @@ func TestEvents(t *testing.T) {
 	if with, without := median(f, time.Hour), median(quiet, time.Hour); with < math.Exp(5*noise)*without { // more than chance does
 		t.Errorf("for an hour into the match %g is forecast, without being told of it %g", with, without)
 	}
-	other := New(Settings{Events: append(matches("fair", 12), matches("match", 14)...)})
-	if err := other.UnmarshalBinary(bytesOf(t, f)); err != nil {
+	other, err := Restore(Settings{Events: append(matches("fair", 12), matches("match", 14)...)}, copied(t, f.hist), bytesOf(t, f))
+	if err != nil {
 		t.Fatal(err)
 	}
 	if got, want := coming(&other.cal, 14), coming(k, 12); got != want || coming(&other.cal, 12) != 0 {

@@ -36,8 +36,8 @@ func FuzzObserve(f *testing.F) {
 			sound(t, one, "fuzzed")
 		}
 		state := bytesOf(t, one)
-		two := New(Settings{})
-		if err := two.UnmarshalBinary(state); err != nil {
+		two, err := Restore(Settings{}, copied(t, one.hist), state)
+		if err != nil {
 			t.Fatal(err)
 		}
 		if string(bytesOf(t, two)) != string(state) {

@@ -1,6 +1,9 @@
 package forecast
 
-import "math"
+import (
+	"math"
+	"weir/advisor/codec"
+)
 
 // alphas are the weights of the newest slot in the simple exponential smoothings.
 var alphas = [...]float64{.02, .05, .1, .2, .35, .6}
@@ -84,10 +87,10 @@ func (l *levels) scale(by float64) {
 	l.trend = trend{level: l.trend.level + math.Log(by)}
 }
 
-func (l *levels) walk(c *codec) {
-	c.f64(&l.n, &l.jump, &l.swing, &l.trend.level, &l.trend.slope)
-	c.all(l.ses[:])
-	c.all(l.recent[:])
+func (l *levels) walk(c *codec.Codec) {
+	c.Float(&l.n, &l.jump, &l.swing, &l.trend.level, &l.trend.slope)
+	c.Floats(l.ses[:])
+	c.Floats(l.recent[:])
 }
 
 // share is the weight of the newest after k slots' time.

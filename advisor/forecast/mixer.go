@@ -1,6 +1,9 @@
 package forecast
 
-import "math"
+import (
+	"math"
+	"weir/advisor/codec"
+)
 
 // The ways in which forecasts of experts are made one.
 const (
@@ -260,19 +263,19 @@ func (m *mixer) learn(y float64, p *promise) {
 	m.ways.learn(way[:])
 }
 
-func (r *ranking) walk(c *codec) {
-	c.f64(&r.n)
-	c.all(r.loss)
+func (r *ranking) walk(c *codec.Codec) {
+	c.Float(&r.n)
+	c.Floats(r.loss)
 }
 
-func (m *mixer) walk(c *codec) {
-	c.f64(&m.scale, &m.scaled, &m.stack.n)
+func (m *mixer) walk(c *codec.Codec) {
+	c.Float(&m.scale, &m.scaled, &m.stack.n)
 	m.lately.walk(c)
 	m.long.walk(c)
-	c.all(m.stack.c)
-	c.all(m.stack.w)
+	c.Floats(m.stack.c)
+	c.Floats(m.stack.w)
 	m.ways.walk(c)
-	c.all(m.heard[:])
+	c.Floats(m.heard[:])
 }
 
 func dot(w, f []float64) float64 {

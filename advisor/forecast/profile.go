@@ -1,6 +1,9 @@
 package forecast
 
-import "math"
+import (
+	"math"
+	"weir/advisor/codec"
+)
 
 const (
 	binWidth = 300.0 // seconds
@@ -80,8 +83,8 @@ func (p *profile) exact(local float64) float64 {
 	return p.sum[i] / p.weight[i]
 }
 
-func (p *profile) walk(c *codec) {
-	c.all(p.sum)
-	c.all(p.weight)
-	c.all(p.at)
+func (p *profile) walk(c *codec.Codec) {
+	c.Floats(p.sum)
+	c.Floats(p.weight)
+	c.Floats(p.at)
 }

@@ -1,6 +1,9 @@
 package forecast
 
-import "math"
+import (
+	"math"
+	"weir/advisor/codec"
+)
 
 // A ridge is a linear regression that learns one row at a time and forgets old ones:
 //
@@ -109,10 +112,10 @@ func (r *ridge) back(l []float64) {
 	}
 }
 
-func (r *ridge) walk(c *codec) {
-	c.all(r.a)
-	c.all(r.b)
-	c.all(r.theta)
-	c.f64(&r.n, &r.err)
-	c.int(&r.rows)
+func (r *ridge) walk(c *codec.Codec) {
+	c.Floats(r.a)
+	c.Floats(r.b)
+	c.Floats(r.theta)
+	c.Float(&r.n, &r.err)
+	c.Int(&r.rows)
 }

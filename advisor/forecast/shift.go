@@ -1,6 +1,9 @@
 package forecast
 
-import "math"
+import (
+	"math"
+	"weir/advisor/codec"
+)
 
 const (
 	shiftDrift = .5 // standard deviations that are no sign of a shift
@@ -35,9 +38,9 @@ func (d *detector) learn(at, x float64) bool {
 	return true
 }
 
-func (d *detector) walk(c *codec) {
-	c.f64(&d.above, &d.below, &d.last)
-	c.bool(&d.up)
+func (d *detector) walk(c *codec.Codec) {
+	c.Float(&d.above, &d.below, &d.last)
+	c.Bool(&d.up)
 }
 
 // deviation is the standard deviation that goes with a mean absolute error, as for

@@ -1,100 +1,49 @@
 package forecast
 
 import (
-	"encoding/binary"
-	"errors"
 	"fmt"
-	"hash/crc32"
 	"math"
 
+	"weir/advisor/codec"
 	"weir/advisor/series"
 )
 
-// stateMagic and stateVersion begin what MarshalBinary writes; a CRC-32 ends it. The
-// version changes with everything that a walk passes.
+// stateWord and stateVersion begin what MarshalBinary writes. The version changes with
+// everything that a walk passes.
 const (
-	stateMagic   = "weir forecast"
-	stateVersion = 5
-	historyMax   = 8 << 20 // bytes
+	stateWord    = "weir forecast"
+	stateVersion = 6
 )
 
-// ErrState says that bytes are not the state of a forecaster.
-var ErrState = errors.New("not a forecaster of this version")
-
-// MarshalBinary writes everything but the settings.
+// MarshalBinary writes everything but the settings and the history; the error is always nil.
 func (f *Forecaster) MarshalBinary() ([]byte, error) {
-	hist, err := f.hist.MarshalBinary()
-	if err != nil {
-		return nil, fmt.Errorf("write forecaster: %w", err)
-	}
-	c := &codec{b: append([]byte(stateMagic), stateVersion)}
-	c.bytes(&hist, historyMax)
-	f.walk(c)
-	return binary.LittleEndian.AppendUint32(c.b, crc32.ChecksumIEEE(c.b)), nil
+	return codec.Marshal(stateWord, stateVersion, f.walk), nil
 }
 
-// read checks the frame of what MarshalBinary wrote, in whatever version, and reads the
-// history, with which all begin.
-func read(b []byte) (version byte, h *series.History, rest *codec, err error) {
-	head := len(stateMagic) + 1
-	if len(b) < head+4 || string(b[:head-1]) != stateMagic {
-		return stateVersion, nil, nil, fmt.Errorf("%d bytes: %w", len(b), ErrState)
+// Restore returns the forecaster that was written, with the history that it had then.
+func Restore(s Settings, h *series.History, b []byte) (*Forecaster, error) {
+	f := New(s)
+	f.hist, f.cal = h, newCalendar(f.set, h)
+	if err := codec.Unmarshal(b, stateWord, stateVersion, f.walk); err != nil {
+		return nil, fmt.Errorf("read forecaster: %w", err)
 	}
-	version = b[head-1]
-	body := b[:len(b)-4]
-	if crc32.ChecksumIEEE(body) != binary.LittleEndian.Uint32(b[len(b)-4:]) {
-		return version, nil, nil, fmt.Errorf("the checksum is wrong: %w", ErrState)
-	}
-	rest = &codec{reading: true, b: body[head:]}
-	var hist []byte
-	rest.bytes(&hist, historyMax)
-	h = series.New()
-	return version, h, rest, h.UnmarshalBinary(hist)
+	return f, nil
 }
 
-// Rates returns the history in what this version or another wrote.
-func Rates(b []byte) (*series.History, error) {
-	_, h, _, err := read(b)
-	return h, err
-}
-
-// UnmarshalBinary makes f what was written, with the settings that f has. On an error
-// ([ErrState]) f is as before.
-func (f *Forecaster) UnmarshalBinary(b []byte) error {
-	version, h, c, err := read(b)
-	if version != stateVersion {
-		err = fmt.Errorf("version %d, must be %d: %w", version, stateVersion, ErrState)
-	}
-	if err != nil {
-		return fmt.Errorf("read forecaster: %w", err)
-	}
-	n := &Forecaster{set: f.set, hist: h, cal: newCalendar(f.set, h)}
-	n.walk(c)
-	if c.bad || len(c.b) > 0 {
-		return fmt.Errorf("read forecaster: its length is wrong: %w", ErrState)
-	}
-	*f = *n
-	return nil
-}
-
-func (f *Forecaster) walk(c *codec) {
+func (f *Forecaster) walk(c *codec.Codec) {
 	f.cal.walk(c)
 	f.shifts.walk(c)
-	c.f64(&f.mean, &f.meanN, &f.most, &f.now, &f.quiet)
-	c.int(&f.refused)
+	c.Float(&f.mean, &f.meanN, &f.most, &f.now, &f.quiet)
+	c.Int(&f.refused)
 	dt := 0.0
 	if f.eng != nil {
 		dt = f.eng.dt
 	}
-	c.f64(&dt)
-	if c.bad || dt == 0 {
+	c.Float(&dt)
+	if dt == 0 || !c.Require(dt >= 1e-3 && !math.IsInf(dt, 0)) {
 		return
 	}
-	if c.reading {
-		if !(dt >= 1e-3) || math.IsInf(dt, 0) {
-			c.bad = true
-			return
-		}
+	if c.Reading {
 		f.eng = newEngine(dt)
 	}
 	f.eng.walk(c)

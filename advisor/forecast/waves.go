@@ -1,6 +1,9 @@
 package forecast
 
-import "math"
+import (
+	"math"
+	"weir/advisor/codec"
+)
 
 // The waves of a [course]: daily ones, weekly ones, and daily ones that only count
 // at weekends.
@@ -86,7 +89,7 @@ func (c *course) value(local float64) float64 {
 	return c.fit.predict(x[:])
 }
 
-func (c *course) walk(k *codec) {
+func (c *course) walk(k *codec.Codec) {
 	c.fit.walk(k)
-	k.f64(&c.span, &c.learnt, &c.sum, &c.seconds)
+	k.Float(&c.span, &c.learnt, &c.sum, &c.seconds)
 }

@@ -5,6 +5,8 @@ import (
 	"math/rand/v2"
 	"testing"
 	"time"
+
+	"weir/advisor/codec"
 )
 
 func filled(n int, seed uint64) *History {
@@ -54,13 +56,13 @@ func TestStateRefusals(t *testing.T) {
 	h := filled(3, 5)
 	before, _ := h.MarshalBinary()
 	bad := map[string][]byte{"empty": nil, "short": good[:8], "cut": good[:len(good)-9], "longer": append(append([]byte(nil), good...), 0)}
-	for _, i := range []int{0, len(magic), len(magic) + 3, len(good) / 2, len(good) - 1} {
+	for _, i := range []int{0, len(word), len(word) + 3, len(good) / 2, len(good) - 1} {
 		b := append([]byte(nil), good...)
 		b[i] ^= 4
 		bad["a bit differs in byte "+string(rune('0'+i%10))] = b
 	}
 	for name, b := range bad {
-		if err := h.UnmarshalBinary(b); !errors.Is(err, ErrState) {
+		if err := h.UnmarshalBinary(b); !errors.Is(err, codec.ErrForm) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -73,7 +75,7 @@ func TestStateRefusals(t *testing.T) {
 func FuzzState(f *testing.F) {
 	good, _ := filled(20, 6).MarshalBinary()
 	f.Add(good)
-	f.Add([]byte(magic))
+	f.Add([]byte(word))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		h := New()
 		if h.UnmarshalBinary(b) != nil {

@@ -47,7 +47,7 @@ var layers = []struct {
 	{pure, "proxy/asks proxy/decide proxy/deferred proxy/limit proxy/overlap proxy/pattern proxy/refusal proxy/rule proxy/sketch proxy/store proxy/terms"},
 	{pure, "loadgen/pace loadgen/profile"},
 	{pure, "target/model"},
-	{pure, "advisor/forecast advisor/policy advisor/series"},
+	{pure, "advisor/codec advisor/forecast advisor/policy advisor/series"},
 	{pure, "proxy/guard"},
 	{pure, "proxy/descriptor proxy/rls"},
 }
@@ -67,7 +67,8 @@ var sideways = map[string][]string{
 	"proxy/guard":      {"proxy/limit"},
 	"proxy/descriptor": {"internal/strict", "proxy/limit", "proxy/rls"},
 	"proxy/rls":        {"internal/strict"},
-	"advisor/forecast": {"advisor/series"},
+	"advisor/forecast": {"advisor/codec", "advisor/series"},
+	"advisor/series":   {"advisor/codec"},
 	"bench/backtest":   {"advisor/forecast"},
 }
 

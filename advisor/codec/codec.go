@@ -1,0 +1,147 @@
+// Package codec writes numbers as bytes and reads them back. A type has one walk over its
+// numbers for both directions, so that what is written and what is read cannot differ.
+package codec
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"math"
+)
+
+// A Codec is what a walk hands its numbers to.
+//
+// Owned by one walk.
+type Codec struct {
+	Reading bool
+	b       []byte // what was written, or what is left to read
+	bad     bool   // reading: there was too little, or a number that cannot be
+}
+
+// ErrForm says that bytes are not what is to be read.
+var ErrForm = errors.New("not a state of this version")
+
+// Marshal is what walk writes between a head (a word and a version) and a CRC-32.
+func Marshal(word string, version byte, walk func(*Codec)) []byte {
+	c := &Codec{b: append([]byte(word), version)}
+	walk(c)
+	return binary.LittleEndian.AppendUint32(c.b, crc32.ChecksumIEEE(c.b))
+}
+
+// Unmarshal has walk read what Marshal wrote. The error is ErrForm, and tells why.
+func Unmarshal(b []byte, word string, version byte, walk func(*Codec)) error {
+	head := len(word) + 1
+	switch {
+	case len(b) < head+4 || string(b[:head-1]) != word:
+		return fmt.Errorf("%d bytes: %w", len(b), ErrForm)
+	case b[head-1] != version:
+		return fmt.Errorf("version %d, must be %d: %w", b[head-1], version, ErrForm)
+	case crc32.ChecksumIEEE(b[:len(b)-4]) != binary.LittleEndian.Uint32(b[len(b)-4:]):
+		return fmt.Errorf("the checksum is wrong: %w", ErrForm)
+	}
+	c := &Codec{Reading: true, b: b[head : len(b)-4]}
+	walk(c)
+	if c.bad || len(c.b) > 0 {
+		return fmt.Errorf("its length or a number is wrong: %w", ErrForm)
+	}
+	return nil
+}
+
+// Copy has one walk read what another writes.
+func Copy(from, to func(*Codec)) {
+	c := &Codec{}
+	from(c)
+	to(&Codec{Reading: true, b: c.b})
+}
+
+// Require says that what was read cannot be unless ok.
+func (c *Codec) Require(ok bool) bool {
+	c.bad = c.bad || !ok
+	return !c.bad
+}
+
+// next are the next n bytes to write, or to read.
+func (c *Codec) next(n int) []byte {
+	if !c.Reading {
+		c.b = append(c.b, make([]byte, n)...)
+		return c.b[len(c.b)-n:]
+	}
+	if !c.Require(n <= len(c.b)) {
+		return make([]byte, n)
+	}
+	b := c.b[:n:n]
+	c.b = c.b[n:]
+	return b
+}
+
+func (c *Codec) u64(v uint64) uint64 {
+	b := c.next(8)
+	if !c.Reading {
+		binary.LittleEndian.PutUint64(b, v)
+	}
+	return binary.LittleEndian.Uint64(b)
+}
+
+// Float walks over numbers.
+func (c *Codec) Float(vs ...*float64) {
+	for _, v := range vs {
+		*v = math.Float64frombits(c.u64(math.Float64bits(*v)))
+	}
+}
+
+// Float32 walks over a number of half the precision.
+func (c *Codec) Float32(v *float32) {
+	b := c.next(4)
+	if !c.Reading {
+		binary.LittleEndian.PutUint32(b, math.Float32bits(*v))
+	}
+	*v = math.Float32frombits(binary.LittleEndian.Uint32(b))
+}
+
+// Floats walks over the numbers of a slice whose length is known.
+func (c *Codec) Floats(s []float64) {
+	for i := range s {
+		c.Float(&s[i])
+	}
+}
+
+// Int walks over whole numbers.
+func (c *Codec) Int(vs ...*int) {
+	for _, v := range vs {
+		*v = int(c.u64(uint64(*v)))
+	}
+}
+
+// Int64 walks over whole numbers.
+func (c *Codec) Int64(vs ...*int64) {
+	for _, v := range vs {
+		*v = int64(c.u64(uint64(*v)))
+	}
+}
+
+// Bool walks over a truth.
+func (c *Codec) Bool(v *bool) {
+	u := uint64(0)
+	if *v {
+		u = 1
+	}
+	*v = c.u64(u) == 1
+}
+
+// Count walks over a length and returns it; one that is not from 0 to most cannot be, and is 0.
+func (c *Codec) Count(n, most int) int {
+	if c.Int(&n); !c.Require(n >= 0 && n <= most) {
+		return 0
+	}
+	return n
+}
+
+// Text walks over a text of at most so many bytes.
+func (c *Codec) Text(s *string, most int) {
+	b := c.next(c.Count(len(*s), most))
+	if !c.Reading {
+		copy(b, *s)
+	}
+	*s = string(b)
+}
