@@ -55,7 +55,7 @@ var layers = []struct {
 // sideways are the imports allowed within layer 0.
 var sideways = map[string][]string{
 	"proxy/asks":       {"proxy/limit", "proxy/store"},
-	"proxy/decide":     {"internal/http1", "proxy/limit", "proxy/refusal", "proxy/rule", "proxy/store"},
+	"proxy/decide":     {"internal/http1", "proxy/deferred", "proxy/limit", "proxy/refusal", "proxy/rule", "proxy/store"},
 	"proxy/limit":      {"internal/strict"},
 	"proxy/overlap":    {"proxy/pattern"},
 	"proxy/refusal":    {"internal/http1"},

@@ -43,14 +43,16 @@ type Answers struct {
 	Style *Style
 	Pages *atomic.Pointer[refusal.Pages] // templates in force; nil: refusals are JSON
 	Extra []byte                         // field lines, and their memory
-	body  []byte
+	// Deferred is why the request refused next could not be stored; empty: it was not to be.
+	Deferred string
+	body     []byte
 }
 
 // A Failure is an error of the proxy's own, or of a target.
 type Failure struct {
 	Status     int
 	Reason     string        // free of bytes of client or target
-	RetryAfter time.Duration // of a 503
+	RetryAfter time.Duration // of a 503 or 409
 	ID         []byte        // of the decision, when a gate has shed the request; else nil
 }
 
@@ -77,6 +79,10 @@ func (a *Answers) Refuse(v *Verdict, id []byte, to *Reader) http1.Answer {
 		a.Extra = http1.AppendField(a.Extra, DecisionField, id)
 		body = append(append(append(body, `,"decision":"`...), id...), '"')
 	}
+	if a.Deferred != "" {
+		body = append(append(append(body, `,"deferred":"`...), a.Deferred...), '"')
+		a.Deferred = ""
+	}
 	a.appendCORS(to)
 	a.body = append(body, "}\n"...)
 	return a.dress(cmp.Or(v.Rule.Refusal.Status, a.Style.Status, 429), &v.Rule.Refusal, &values, to)
@@ -96,7 +102,7 @@ func (a *Answers) Fail(f *Failure, standing *Verdict, families Families, to *Rea
 	body := append(a.body[:0], `{"error":"`...)
 	body = append(body, f.Reason...)
 	after := retrySeconds(f.RetryAfter)
-	if f.Status == 503 {
+	if f.Status == 503 || f.Status == 409 {
 		a.Extra = http1.AppendFieldInt(a.Extra, "Retry-After", after)
 		a.appendCORS(to)
 	}

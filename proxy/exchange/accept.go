@@ -2,6 +2,7 @@ package exchange
 
 import (
 	"bytes"
+	"iter"
 
 	"weir/internal/http1"
 	"weir/proxy/refusal"
@@ -18,17 +19,26 @@ func (x *Exchange) accept() refusal.Accept {
 	if x.forward == nil {
 		return x.wants
 	}
-	const name = "accept:"
-	for rest := x.forward; ; {
-		_, after, _ := bytes.Cut(rest, []byte("\r\n"))
-		line, _, _ := bytes.Cut(after, []byte("\r\n"))
-		if len(line) == 0 {
-			return refusal.Accept{}
+	for value := range values(x.forward, "accept") {
+		return refusal.ParseAccept(value)
+	}
+	return refusal.Accept{}
+}
+
+// values yields the values of the fields of a name in the head that b begins with.
+func values(b []byte, name string) iter.Seq[[]byte] {
+	return func(yield func([]byte) bool) {
+		for {
+			_, after, _ := bytes.Cut(b, []byte("\r\n"))
+			line, _, _ := bytes.Cut(after, []byte("\r\n"))
+			if len(line) == 0 {
+				return
+			}
+			if n := len(name); len(line) > n && line[n] == ':' && http1.EqualFold(line[:n], name) && !yield(bytes.TrimSpace(line[n+1:])) {
+				return
+			}
+			b = after
 		}
-		if len(line) > len(name) && http1.EqualFold(line[:len(name)], name) {
-			return refusal.ParseAccept(line[len(name):])
-		}
-		rest = after
 	}
 }
 

@@ -17,7 +17,7 @@ func (x *Exchange) ask(now time.Time, h *http1.Head) (ok bool) {
 	e, c := x.env, &x.env.matched
 	x.verdict.Policy = e.Policy()
 	d := (*rule.HTTP)(h)
-	r := decide.Request{Described: d, Client: x.client, Trusted: x.Trusted, Preflight: e.Settings.PreflightsApart && rule.Preflight(d)}
+	r := decide.Request{Described: d, Client: x.client, Trusted: x.Trusted, Preflight: e.Settings.PreflightsApart && rule.Preflight(d), Delivery: e.Delivery}
 	if !c.Open(x.verdict.Policy, &r) {
 		x.fail(now, 400, "the path can be read in several ways, and too many rules apply to them")
 		return false
@@ -33,6 +33,9 @@ func (x *Exchange) ask(now time.Time, h *http1.Head) (ok bool) {
 		return true
 	}
 	x.request.become(requestAsked)
+	if c.Defers && e.Defer != nil {
+		x.mayDefer(h, c)
+	}
 	if e.Ask(now, x, &c.Ask, &e.answer) {
 		x.decided(now, &e.answer, c.Asked)
 		return true
@@ -75,6 +78,9 @@ func (x *Exchange) decided(now time.Time, ans *store.Answer, asked []decide.Coun
 	o := &x.outcome
 	o.Rule, o.Algorithm = x.verdict.Rule.ID, x.verdict.Limit.Algorithm()
 	switch {
+	case ans.Granted == 0 && x.defers && x.postpones(d):
+		o.Decision = Rejected // until it is stored
+		x.postpone(ans, asked)
 	case ans.Granted == 0:
 		o.Decision = Rejected
 		x.request.become(requestRefused)
@@ -142,6 +148,9 @@ func (x *Exchange) HandleAnswer(now time.Time, ans *store.Answer) {
 	switch x.request {
 	case requestCollecting:
 		x.admitted(now)
+	case requestDeferring:
+		x.sentRequest() // it is sent later, and then written anew
+		x.beginDeferring(now)
 	}
 }
 

@@ -20,10 +20,13 @@
 //	asked       collecting  it may pass
 //	asked       queued      it may pass later
 //	asked       refused     it may not pass
+//	asked       deferring   it may not pass, and is to be delivered later
 //	queued      collecting  its slot has come
 //	collecting  whole       all of it has come
 //	collecting  streaming   it is larger than what is collected
 //	streaming   whole       all of it has come
+//	deferring   storing     all of it has come
+//	deferring   refused     it is larger than what is stored, or its key is not proper
 //
 //	upstream    becomes     when
 //	none        wanted      the request is to go on

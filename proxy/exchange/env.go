@@ -59,6 +59,10 @@ type Settings struct {
 	Style decide.Style
 	// CORS: pages of other origins may read refusals.
 	CORS bool
+	// DeferPath is what the paths begin with at which clients see what became of requests
+	// that are delivered later; empty: there are none. DeferBodyMax is the largest body of one.
+	DeferPath    string
+	DeferBodyMax int64
 	// RequestID: every request has an id, which target and client get.
 	RequestID bool
 	// PreflightsApart: preflights have counters of their own, as large as those of other
@@ -79,6 +83,14 @@ type Env struct {
 	// Ask has the store decide. It returns true when ans holds the answer
 	// already; otherwise HandleAnswer follows.
 	Ask func(now time.Time, x *Exchange, ask *store.Ask, ans *store.Answer) bool
+	// Defer has a refused request stored: HandleDeferred follows, not from within the call.
+	// nil: none are.
+	Defer func(now time.Time, x *Exchange, k *Kept)
+	// Delivery: the requests are those that were stored. They are refused rather than stored
+	// again, and leave a part of the limit to others. Added are field lines that the next
+	// one gets.
+	Delivery bool
+	Added    []byte
 	// Refused remembers a refusal, which it copies, and names it: the decision id.
 	Refused func(now time.Time, r *decide.Refusal) (id []byte)
 	// Overloaded says that requests are to be shed; nil: never.
@@ -138,7 +150,8 @@ const (
 	Undecided Decision = iota // own endpoints, malformed requests
 	Forwarded
 	Rejected
-	Exempt // no limit applies
+	Exempt   // no limit applies
+	Deferred // it is delivered later
 )
 
 // buffersKept bounds the free buffers of a loop, bufferKeptMax the size of one

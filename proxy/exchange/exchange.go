@@ -55,6 +55,9 @@ type progress struct {
 	keys      []byte           // their memory
 	origin    []byte           // of the page that makes the request; nil: none, or refusals do not name it
 	theirs    decide.Families  // in which the target's own limits are tighter
+	defers    bool             // it may be delivered later, should it be refused
+	prefers   bool             // its client has asked for that
+	kept      []byte           // the request as it is stored
 	upgrade   string           // the protocols asked for
 
 	length    int64 // of the body as announced; 0: there is none, -1: unknown
@@ -120,7 +123,7 @@ func (x *Exchange) Refused() bool { return x.request == requestRefused }
 
 // Reads reports whether bytes of the body, or its end, are wanted.
 func (x *Exchange) Reads() bool {
-	return x.request == requestCollecting || x.uploads() && !x.targetFull
+	return x.request == requestCollecting || x.request == requestDeferring || x.uploads() && !x.targetFull
 }
 
 // InBody reports whether there is a request and not all of its body has come.
@@ -154,7 +157,7 @@ func (x *Exchange) HandleExpired(now time.Time) {
 		x.acquireLate(now)
 	case x.upstream.held() && !x.answerBy.IsZero() && !now.Before(x.answerBy):
 		x.answerLate(now)
-	case x.request == requestCollecting || x.request == requestStreaming:
+	case x.request == requestCollecting || x.request == requestStreaming || x.request == requestDeferring:
 		x.bodyLate(now)
 	}
 }
@@ -216,6 +219,7 @@ func (x *Exchange) over() {
 	x.env.give(x.forward)
 	x.env.give(x.response)
 	x.env.give(x.origin)
+	x.env.give(x.kept)
 	x.env.give(x.outcome.RequestID)
 	if x.asked != nil {
 		x.env.give(x.keys)

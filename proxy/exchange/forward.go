@@ -48,11 +48,18 @@ func (x *Exchange) HandleHead(now time.Time, h *http1.Head, began time.Time, las
 	switch x.request {
 	case requestAsked, requestQueued:
 		x.beginForward(h) // the head is not there any more when it goes on
+		if x.defers {
+			x.keepHead(h)
+		}
 	case requestCollecting:
 		x.beginForward(h)
 		x.admitted(now)
 	case requestRefused:
 		x.keepAccept(h)
+	case requestDeferring:
+		x.keepAccept(h)
+		x.keepHead(h)
+		x.beginDeferring(now)
 	}
 }
 
@@ -92,9 +99,9 @@ func forwardsLeft(h *http1.Head) int {
 // isOwn reports whether the proxy answers this path itself.
 func (set *Settings) isOwn(path []byte) bool {
 	if set.OwnElsewhere {
-		return set.HealthHere && (string(path) == "/actuator/health" || string(path) == "/actuator/health/readiness")
+		return set.isDeferred(path) || set.HealthHere && (string(path) == "/actuator/health" || string(path) == "/actuator/health/readiness")
 	}
-	return len(path) >= 8 && string(path[:8]) == "/config/" || len(path) >= 10 && string(path[:10]) == "/actuator/" ||
+	return set.isDeferred(path) || len(path) >= 8 && string(path[:8]) == "/config/" || len(path) >= 10 && string(path[:10]) == "/actuator/" ||
 		string(path) == "/metrics" || string(path) == "/reload"
 }
 
@@ -153,7 +160,7 @@ func (x *Exchange) appendForward(dst []byte, h *http1.Head) []byte {
 	if left > 0 {
 		dst = http1.AppendFieldInt(dst, "Max-Forwards", int64(left-1))
 	}
-	dst = x.appendOrigin(dst, h)
+	dst = x.appendOrigin(append(dst, x.env.Added...), h)
 	dst = x.appendPassage(x.appendRequestID(dst), h.Minor)
 	if x.upgrade != "" {
 		dst = append(dst, "Connection: upgrade\r\n"...)

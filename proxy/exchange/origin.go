@@ -8,6 +8,7 @@ import (
 
 	"weir/internal/http1"
 	"weir/proxy/decide"
+	"weir/proxy/terms"
 )
 
 // This file has everything about the origin of requests: which fields make
@@ -26,6 +27,8 @@ var usualClaims = [...]string{
 	"X-Host", "X-Original-Host", "X-Original-URL", "X-Original-URI", "X-Rewrite-URL", "X-Scheme", "X-URL-Scheme", "Front-End-HTTPS",
 	// its certificate (RFC 9440 section 4)
 	"Client-Cert", "Client-Cert-Chain", "X-Client-Cert", "SSL-Client-*", "X-SSL-Client-*",
+	// which delivery of a stored request it is
+	terms.AttemptField,
 	// what a CGI program takes for its HTTP_PROXY
 	"Proxy",
 }

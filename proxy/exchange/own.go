@@ -22,16 +22,22 @@ func (x *Exchange) beginOwn(now time.Time, h *http1.Head) {
 		x.fail(now, 413, bodyTooLarge)
 		return
 	}
-	dst := http1.AppendForwardLine(x.env.take(), h)
+	x.forward = appendAsCame(x.env.take(), h)
+	x.response = x.env.take()
+	x.admitted(now)
+}
+
+// appendAsCame appends a head as it came, for own endpoints or to be stored, without the
+// empty line and the length of the body.
+func appendAsCame(dst []byte, h *http1.Head) []byte {
+	dst = http1.AppendForwardLine(dst, h)
 	dst = http1.AppendField(dst, "Host", h.Host)
 	for i := range h.Fields {
 		if f := &h.Fields[i]; forOwn(f.ID) {
 			dst = http1.AppendFieldLine(dst, *f)
 		}
 	}
-	x.forward = dst
-	x.response = x.env.take()
-	x.admitted(now)
+	return dst
 }
 
 // forOwn reports whether a field is passed on to own endpoints: all but those of

@@ -10,7 +10,9 @@ const (
 	requestRefused                   // it is answered unread
 	requestCollecting                // it may pass, and its body is collected
 	requestStreaming                 // its body is passed on as it comes
+	requestDeferring                 // it is to be delivered later, and its body is collected
 	requestWhole                     // all of it has come
+	requestStoring                   // likewise, and it is being stored
 )
 
 var requestSteps = []step[request]{
@@ -20,10 +22,13 @@ var requestSteps = []step[request]{
 	{requestAsked, "it may pass", requestCollecting},
 	{requestAsked, "it may pass later", requestQueued},
 	{requestAsked, "it may not pass", requestRefused},
+	{requestAsked, "it may not pass, and is to be delivered later", requestDeferring},
 	{requestQueued, "its slot has come", requestCollecting},
 	{requestCollecting, "all of it has come", requestWhole},
 	{requestCollecting, "it is larger than what is collected", requestStreaming},
 	{requestStreaming, "all of it has come", requestWhole},
+	{requestDeferring, "all of it has come", requestStoring},
+	{requestDeferring, "it is larger than what is stored, or its key is not proper", requestRefused},
 }
 
 var requestNext = follow(requestSteps)
@@ -38,5 +43,5 @@ func (r *request) become(to request) {
 
 // String names the state.
 func (r request) String() string {
-	return [...]string{"none", "asked", "queued", "refused", "collecting", "streaming", "whole"}[r]
+	return [...]string{"none", "asked", "queued", "refused", "collecting", "streaming", "deferring", "whole", "storing"}[r]
 }

@@ -19,7 +19,7 @@ func (x *Exchange) keepRequestID(h *http1.Head) {
 		return
 	}
 	id := x.env.take()
-	if x.Trusted {
+	if x.Trusted || x.env.Delivery {
 		if theirs, ok := h.Value(http1.FieldXRequestID); ok && saneRequestID(theirs) {
 			x.outcome.RequestID = append(id, theirs...)
 			return

@@ -10,7 +10,7 @@ type step[S ~uint8] struct {
 
 // follow returns, by state, the set of the states that may follow it, a bit for
 // each.
-func follow[S ~uint8](steps []step[S]) (next [8]uint8) {
+func follow[S ~uint8](steps []step[S]) (next [16]uint16) {
 	for _, s := range steps {
 		next[s.from] |= 1 << s.to
 	}

@@ -13,12 +13,14 @@ import (
 // rateSpan is over which a body must keep BodyRateMin.
 const rateSpan = 10 * time.Second
 
-// admitted goes on with a request that may pass. A client that waits for 100 gets it (RFC
-// 9110 section 10.1.1). A body that is known to be larger than what is collected is
-// streamed from the start.
+// continues is sent to clients that wait for it (RFC 9110 section 10.1.1).
+const continues = "HTTP/1.1 100 Continue\r\n\r\n"
+
+// admitted goes on with a request that may pass. A body that is known to be larger than
+// what is collected is streamed from the start.
 func (x *Exchange) admitted(now time.Time) {
 	if x.expects {
-		x.env.out = append(x.env.out, "HTTP/1.1 100 Continue\r\n\r\n"...)
+		x.env.out = append(x.env.out, continues...)
 	}
 	x.awaitBody(now)
 	if x.length > x.env.Settings.BufferBytesMax && !x.outcome.Own {
@@ -83,6 +85,10 @@ func (x *Exchange) HandleBody(now time.Time, p []byte) {
 		return
 	}
 	x.awaitBody(now)
+	if x.request == requestDeferring {
+		x.keepBody(now, p)
+		return
+	}
 	to := &x.forward
 	if x.uploads() {
 		x.sentRequest()
@@ -125,6 +131,10 @@ func (x *Exchange) uploads() bool { return x.request == requestStreaming && x.up
 func (x *Exchange) HandleBodyEnd(now time.Time, trailer bool) {
 	if trailer { // it is not passed on
 		x.outcome.Trailers++
+	}
+	if x.request == requestDeferring {
+		x.store(now)
+		return
 	}
 	streamed := x.request == requestStreaming
 	x.request.become(requestWhole)

@@ -19,11 +19,12 @@ const (
 // keyBytesMax bounds an Idempotency-Key.
 const keyBytesMax = 255
 
-// Wants reports whether the client of a request wants an answer now and the rest later.
-func (d *Defer) Wants(h *http1.Head) bool {
-	if d.When == Always {
-		return true
-	}
+// Wants reports whether a refused request is kept whose client prefers that, or does not.
+func (d *Defer) Wants(prefers bool) bool { return prefers || d.When == Always }
+
+// Prefers reports whether the client of a request prefers an answer at once, and the
+// target's later (RFC 7240 section 4.1).
+func Prefers(h *http1.Head) bool {
 	for i := range h.Fields {
 		if f := &h.Fields[i]; f.ID == http1.FieldOther && http1.EqualFold(f.Name, "prefer") && asksAsync(f.Value) {
 			return true
@@ -32,7 +33,7 @@ func (d *Defer) Wants(h *http1.Head) bool {
 	return false
 }
 
-// asksAsync reports whether a list of preferences has respond-async (RFC 7240 section 4.1).
+// asksAsync reports whether a list of preferences has respond-async.
 func asksAsync(list []byte) bool {
 	for element := range bytes.SplitSeq(list, []byte(",")) {
 		name, _, _ := bytes.Cut(element, []byte(";"))

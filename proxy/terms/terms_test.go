@@ -109,9 +109,8 @@ func TestJudge(t *testing.T) {
 	}
 }
 
-func TestWants(t *testing.T) {
+func TestPrefers(t *testing.T) {
 	t.Parallel()
-	d := terms.Usual()
 	f := func(fields string, want bool) {
 		t.Helper()
 		var h http1.Head
@@ -119,8 +118,8 @@ func TestWants(t *testing.T) {
 		if _, err := r.Next([]byte("POST / HTTP/1.1\r\nHost: x\r\n"+fields+"\r\n"), &h); err != nil {
 			t.Fatal(err)
 		}
-		if d.Wants(&h) != want {
-			t.Errorf("%q: wants %v", fields, !want)
+		if terms.Prefers(&h) != want {
+			t.Errorf("%q: prefers %v", fields, !want)
 		}
 	}
 	f("", false)
@@ -128,8 +127,13 @@ func TestWants(t *testing.T) {
 	f("prefer: return=minimal, Respond-Async ; x=1, wait=10\r\n", true)
 	f("Prefer: wait=10\r\nPrefer: respond-async\r\n", true)
 	f("Prefer: respond-asynchronously\r\n", false)
-	d.When = terms.Always
-	f("", true)
+	d := terms.Usual()
+	if d.Wants(false) || !d.Wants(true) {
+		t.Error("with prefer it does not matter what the client prefers")
+	}
+	if d.When = terms.Always; !d.Wants(false) {
+		t.Error("with always the client has to ask")
+	}
 }
 
 func TestCheckKey(t *testing.T) {

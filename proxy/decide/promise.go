@@ -1,0 +1,61 @@
+package decide
+
+import (
+	"strconv"
+	"time"
+
+	"weir/internal/http1"
+	"weir/proxy/deferred"
+)
+
+// A Promise is that a stored request will be delivered.
+type Promise struct {
+	Stored  *deferred.Stored
+	Path    string // before the id, where its client sees what became of it
+	Applied bool   // the client has asked for it by Prefer
+}
+
+// Promise answers a refused request that is stored: 202, where to look, and when at the
+// earliest the limit that refused it lets it through if nothing but its line counts.
+func (a *Answers) Promise(now time.Time, p *Promise, v *Verdict, to *Reader) http1.Answer {
+	s := p.Stored
+	id := s.ID.String()
+	a.Extra = http1.AppendFieldString(a.Extra, "Location", p.Path+id)
+	a.Extra = append(a.Extra, "Cache-Control: no-store\r\n"...)
+	body := append(a.body[:0], `{"id":"`...)
+	body = append(append(append(body, id...), `","state":"`...), s.State.String()...)
+	body = strconv.AppendQuote(append(body, `","rule":`...), v.Rule.ID)
+	if s.State == deferred.Waiting {
+		at := v.earliest(now, s)
+		a.Extra = http1.AppendFieldInt(a.Extra, "Retry-After", retrySeconds(at.Sub(now)))
+		body = strconv.AppendInt(append(body, `,"position":`...), int64(s.Position), 10)
+		body = appendTime(append(body, `,"notBefore":`...), at)
+	}
+	if p.Applied {
+		a.Extra = append(a.Extra, "Preference-Applied: respond-async\r\n"...)
+	}
+	body = appendTime(append(body, `,"expires":`...), s.Expires)
+	body = strconv.AppendQuote(append(body, `,"durability":`...), s.Durability)
+	a.body = append(body, "}\n"...)
+	a.appendCORS(to)
+	return a.json(202)
+}
+
+// earliest is when a request may be delivered by its place in its line.
+func (v *Verdict) earliest(now time.Time, s *deferred.Stored) time.Time {
+	at := s.Due
+	if at.Before(now) {
+		at = now
+	}
+	if rate := v.Limit.Rate(); rate > 0 && s.Position > 1 {
+		wait := float64(s.Position-1) * float64(v.By.Cost) / rate * float64(time.Second)
+		at = at.Add(time.Duration(min(wait, float64(s.Expires.Sub(now)))))
+	}
+	return at
+}
+
+// appendTime appends a time as JSON.
+func appendTime(dst []byte, t time.Time) []byte {
+	dst = t.UTC().AppendFormat(append(dst, '"'), "2006-01-02T15:04:05.000Z")
+	return append(dst, '"')
+}

@@ -1,0 +1,143 @@
+package exchange
+
+import (
+	"time"
+
+	"weir/internal/http1"
+	"weir/proxy/decide"
+	"weir/proxy/deferred"
+	"weir/proxy/limit"
+	"weir/proxy/rule"
+	"weir/proxy/store"
+	"weir/proxy/terms"
+)
+
+// A request that is refused by rules which have it delivered later is collected, stored and
+// answered 202. What becomes of it then is another exchange's business.
+
+// A Kept is a refused request that is to be stored. All of it is borrowed.
+type Kept struct {
+	Rule       *rule.Rule
+	Line       []byte        // the rule's key
+	RetryAfter time.Duration // as its client would have been told
+	Head       []byte        // request line and fields as they came, without the length of the body
+	Body       []byte
+	Key        []byte // the client's Idempotency-Key; nil: there is none
+}
+
+// isDeferred reports whether a path is that of a request that is delivered later.
+func (set *Settings) isDeferred(path []byte) bool {
+	n := len(set.DeferPath)
+	return n > 0 && len(path) > n && string(path[:n]) == set.DeferPath
+}
+
+// mayDefer notes whether the request may be delivered later, should it be refused.
+func (x *Exchange) mayDefer(h *http1.Head, c *decide.Case) {
+	switch h.Method {
+	case http1.GET, http1.HEAD, http1.OPTIONS:
+		return
+	}
+	if h.Upgrade || h.Length > x.env.Settings.DeferBodyMax {
+		return
+	}
+	x.prefers = terms.Prefers(h)
+	for i := range c.Asked {
+		if d := c.Asked[i].Rule.Defer; d != nil && d.Wants(x.prefers) {
+			x.defers = true
+		}
+	}
+}
+
+// postpones reports whether all rules that refuse the request have it delivered later, and
+// it can pass at all.
+func (x *Exchange) postpones(d *decide.Decided) bool {
+	for i := range d.Asked {
+		if _, refused := d.Judged(i); !refused {
+			continue
+		}
+		terms := d.Asked[i].Rule.Defer
+		if terms == nil || !terms.Wants(x.prefers) || i >= len(d.Answer.Decisions) || d.Answer.Decisions[i].RetryAfter == limit.Never {
+			return false
+		}
+	}
+	return true
+}
+
+// postpone has the request delivered later.
+func (x *Exchange) postpone(ans *store.Answer, asked []decide.Counted) {
+	x.request.become(requestDeferring)
+	if x.asked == nil {
+		x.keepAsked(asked)
+	}
+	x.verdict.By = &x.asked[ans.Tightest]
+}
+
+// keepHead keeps the head of a request that may be stored.
+func (x *Exchange) keepHead(h *http1.Head) {
+	x.kept = x.appendRequestID(appendAsCame(x.env.take(), h))
+}
+
+// beginDeferring goes on with a request that is to be delivered later.
+func (x *Exchange) beginDeferring(now time.Time) {
+	var keys [][]byte
+	for key := range values(x.kept, terms.KeyField) {
+		keys = append(keys, key)
+	}
+	if fault := x.verdict.Rule.Defer.CheckKey(keys); fault != "" {
+		x.request.become(requestRefused)
+		x.fail(now, 400, fault)
+		return
+	}
+	if x.expects {
+		x.env.out = append(x.env.out, continues...)
+	}
+	x.awaitBody(now)
+}
+
+// keepBody keeps a piece of the body.
+func (x *Exchange) keepBody(now time.Time, p []byte) {
+	if x.collected <= x.env.Settings.DeferBodyMax {
+		x.kept = append(x.kept, p...)
+		return
+	}
+	x.request.become(requestRefused)
+	x.HandleUnread(now, false)
+}
+
+// store has the request stored.
+func (x *Exchange) store(now time.Time) {
+	x.request.become(requestStoring)
+	x.bodyPaused()
+	head := len(x.kept) - int(x.collected)
+	k := Kept{Rule: x.verdict.Rule, Line: x.verdict.By.Key, RetryAfter: x.verdict.State.RetryAfter, Head: x.kept[:head], Body: x.kept[head:]}
+	for key := range values(k.Head, terms.KeyField) {
+		k.Key = key
+	}
+	x.env.Defer(now, x, &k)
+}
+
+// HandleDeferred says what came of storing the request. It is called also when the client has
+// left: what is stored is delivered all the same.
+func (x *Exchange) HandleDeferred(now time.Time, s *deferred.Stored) {
+	x.env.Begin()
+	if x.request != requestStoring {
+		return
+	}
+	switch s.Outcome {
+	case deferred.Accepted, deferred.Duplicate:
+		x.outcome.Decision = Deferred
+		p := decide.Promise{Stored: s, Path: x.env.Settings.DeferPath, Applied: x.prefers}
+		x.finish(now, x.answers(now).Promise(now, &p, &x.verdict, x.asReader()))
+	case deferred.Conflict:
+		x.answerError(now, 422, "another request has the same Idempotency-Key")
+	case deferred.Storing:
+		x.retryAfter = time.Second
+		x.answerError(now, 409, "a request with the same Idempotency-Key is being stored")
+	case deferred.Full:
+		x.env.answers.Deferred = "queue is full"
+		x.answerRefused(now)
+	default:
+		x.env.answers.Deferred = "queue cannot be written"
+		x.answerRefused(now)
+	}
+}
