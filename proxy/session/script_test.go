@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"weir/proxy/decide"
+	"weir/proxy/deferred"
 	"weir/proxy/exchange"
 	"weir/proxy/limit"
 	"weir/proxy/rule"
@@ -41,6 +42,9 @@ var update = flag.Bool("update", false, "rewrite testdata/*.txt with what the se
 //	limit deny N | delay D      counter N refuses; the last counter's queue has a slot in D
 //	rules "text"                beside the global limit
 //	wake                        the slot in the queue has come
+//	deferrals N                 refused requests may be stored, with bodies of up to N bytes
+//	delivery "lines"            the next request was stored, and gets these field lines
+//	stored OUTCOME              what came of storing a request
 //	client "bytes"              bytes from the client, behind those unread
 //	decided                     the answer that "limit later" held back
 //	acquired new|reused         a connection to the target
@@ -217,11 +221,20 @@ func (p *player) play(t *testing.T, line string) {
 	case "secure":
 		p.s.Secure = true
 	case "rules":
-		set, err := rule.Read(p.bytes(t, line, arg), rule.Options{})
+		set, err := rule.Read(p.bytes(t, line, arg), rule.Options{Defers: true})
 		p.must(t, line, err)
 		p.policy = p.policy.With(set, "7")
 	case "wake":
 		p.s.HandleWake(p.now)
+		p.after()
+	case "deferrals":
+		n, err := strconv.Atoi(arg)
+		p.must(t, line, err)
+		p.defers(int64(n))
+	case "delivery":
+		p.env.Delivery, p.env.Added, p.env.Defer = true, p.bytes(t, line, arg), nil
+	case "stored":
+		p.s.HandleDeferred(p.now, p.stored(t, arg))
 		p.after()
 	case "rate":
 		n, err := strconv.Atoi(arg)
@@ -310,6 +323,28 @@ func (p *player) play(t *testing.T, line string) {
 	default:
 		t.Fatalf("unknown command %q", line)
 	}
+}
+
+// defers has refused requests stored whose bodies have at most so many bytes.
+func (p *player) defers(most int64) {
+	p.env.Settings.DeferPath, p.env.Settings.DeferBodyMax = "/deferred/", most
+	p.env.Defer = func(_ time.Time, _ *exchange.Exchange, k *exchange.Kept) {
+		fmt.Fprintf(&p.log, "store for %s, line %q, idempotency key %q, in %v\n", k.Rule.ID, k.Line, k.Key, k.RetryAfter)
+		for line := range bytes.Lines(append(append([]byte(nil), k.Head...), k.Body...)) {
+			fmt.Fprintf(&p.log, "stored %q\n", line)
+		}
+	}
+}
+
+// stored is what came of storing a request.
+func (p *player) stored(t *testing.T, outcome string) *deferred.Stored {
+	for o := deferred.Accepted; o <= deferred.Unstored; o++ {
+		if o.String() == outcome {
+			return &deferred.Stored{Outcome: o, Position: 3, Due: p.now.Add(1500 * time.Millisecond), Expires: p.now.Add(time.Hour), Durability: "fsync"}
+		}
+	}
+	t.Fatalf("no outcome is called %q", outcome)
+	return nil
 }
 
 func (p *player) must(t *testing.T, line string, err error) {
@@ -454,7 +489,7 @@ func (p *player) told(fx *Effects) {
 		return
 	}
 	p.last = *fx.Report
-	fmt.Fprintf(&p.log, "report %v %v status=%d", p.last.Method, [...]string{"undecided", "forwarded", "rejected"}[p.last.Decision], p.last.Status)
+	fmt.Fprintf(&p.log, "report %v %v status=%d", p.last.Method, [...]string{"undecided", "forwarded", "rejected", "exempt", "deferred"}[p.last.Decision], p.last.Status)
 	if p.last.Fault != exchange.FaultNone {
 		fmt.Fprintf(&p.log, " fault=%v", p.last.Fault)
 	}
