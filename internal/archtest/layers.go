@@ -44,7 +44,7 @@ var layers = []struct {
 	{rim, "deploy deploy/*"},
 	{machines, "advisor/core proxy/check proxy/exchange proxy/gate proxy/route proxy/session proxy/upstream loadgen/session loadgen/record target/session"},
 	{pure, "internal/chart internal/deadline internal/http1 internal/strict"},
-	{pure, "proxy/asks proxy/decide proxy/deferred proxy/limit proxy/overlap proxy/pattern proxy/refusal proxy/rule proxy/sketch proxy/store proxy/terms"},
+	{pure, "proxy/asks proxy/claims proxy/decide proxy/deferred proxy/limit proxy/overlap proxy/pattern proxy/refusal proxy/rule proxy/sketch proxy/store proxy/terms"},
 	{pure, "loadgen/pace loadgen/profile"},
 	{pure, "target/model"},
 	{pure, "advisor/codec advisor/forecast advisor/policy advisor/series"},
@@ -55,6 +55,7 @@ var layers = []struct {
 // sideways are the imports allowed within layer 0.
 var sideways = map[string][]string{
 	"proxy/asks":       {"proxy/limit", "proxy/store"},
+	"proxy/claims":     {"proxy/terms"},
 	"proxy/decide":     {"internal/http1", "proxy/deferred", "proxy/limit", "proxy/refusal", "proxy/rule", "proxy/store"},
 	"proxy/limit":      {"internal/strict"},
 	"proxy/overlap":    {"proxy/pattern"},

@@ -7,13 +7,13 @@ import (
 	"strings"
 
 	"weir/internal/service"
-	"weir/proxy/exchange"
+	"weir/proxy/claims"
 )
 
 // origin is the settings about where requests come from.
 type origin struct {
 	trusted []netip.Prefix
-	claims  *exchange.Claims
+	claims  *claims.Set
 }
 
 func (o *origin) register(s *service.Settings) {
@@ -39,7 +39,7 @@ func (o *origin) setTrusted(text string) error {
 }
 
 func (o *origin) setClaims(text string) (err error) {
-	o.claims, err = exchange.NewClaims(elements(text))
+	o.claims, err = claims.New(elements(text))
 	return err
 }
 

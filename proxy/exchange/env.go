@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"weir/internal/http1"
+	"weir/proxy/claims"
 	"weir/proxy/decide"
 	"weir/proxy/limit"
 	"weir/proxy/refusal"
@@ -54,7 +55,7 @@ type Settings struct {
 	// TrustedProxies are the clients whose claims about the origin of requests
 	// are believed, and Claims the names of such fields; nil: the usual ones.
 	TrustedProxies []netip.Prefix
-	Claims         *Claims
+	Claims         *claims.Set
 	// Style is how refusals look, and which rate limit fields answers carry.
 	Style decide.Style
 	// CORS: pages of other origins may read refusals.

@@ -12,6 +12,7 @@ import (
 
 	"weir/internal/http1"
 	"weir/internal/http1/http1test"
+	"weir/proxy/claims"
 	"weir/proxy/decide"
 	"weir/proxy/exchange"
 	"weir/proxy/limit"
@@ -371,11 +372,11 @@ func (p *gauntlet) oneRequest(raw []byte, tunnel bool) *http.Request {
 		// FuzzRequest of internal/http1.
 		return nil
 	}
-	claims, _ := exchange.NewClaims(nil)
+	usual, _ := claims.New(nil)
 	for name, values := range req.Header {
 		own := name == "X-Forwarded-For" && values[0] == "192.0.2.7" || name == "X-Forwarded-Proto" && values[0] == "http" ||
 			name == "X-Forwarded-Host" && values[0] == req.Host
-		if claims.Has([]byte(name)) && (!own || len(values) != 1) {
+		if usual.Has([]byte(name)) && (!own || len(values) != 1) {
 			p.t.Fatalf("the target is told %s: %q", name, values)
 		}
 	}

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"weir/proxy/exchange"
+	"weir/proxy/claims"
 )
 
 // Addresses of tests: a client, and a proxy of TRUSTED_PROXIES.
@@ -84,7 +84,7 @@ func TestOrigin(t *testing.T) {
 // Every claim is one in any letters and in the spelling of variables, and only
 // trusted proxies may make it.
 func TestClaims(t *testing.T) {
-	for _, name := range exchange.UsualClaims() {
+	for _, name := range claims.Usual() {
 		name = strings.Replace(name, "*", "Some-Thing", 1)
 		for _, spelling := range []string{name, strings.ToLower(name), strings.ToUpper(name), strings.ReplaceAll(name, "-", "_")} {
 			field := spelling + ": claimed\r\n"
@@ -103,7 +103,7 @@ func TestClaims(t *testing.T) {
 func TestMoreClaims(t *testing.T) {
 	b := newBench(t, 1)
 	var err error
-	if b.env.Settings.Claims, err = exchange.NewClaims([]string{"X-Remote-User", "X-Auth-*", "Connection", "Host"}); err != nil {
+	if b.env.Settings.Claims, err = claims.New([]string{"X-Remote-User", "X-Auth-*", "Connection", "Host"}); err != nil {
 		t.Fatal(err)
 	}
 	for name, want := range map[string]bool{"x-remote-user": true, "X_Remote_User": true, "X-Remote-Users": false, "X-Auth-Request-Email": true, "X-Auth": false,

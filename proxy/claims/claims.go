@@ -1,0 +1,142 @@
+// Package claims knows the names of fields that make claims about the origin of requests: the
+// client's address, what it asked for, its certificate. Only trusted proxies may send them.
+package claims
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+
+	"weir/proxy/terms"
+)
+
+// usual are the fields that targets and frameworks commonly believe.
+var usual = [...]string{
+	// the address of the client
+	"Forwarded", "Forwarded-For", "X-Forwarded", "X-Forwarded-*", "X-Original-Forwarded-For", "X-Real-IP",
+	"Client-IP", "X-Client-IP", "True-Client-IP", "X-Cluster-Client-IP", "X-Remote-IP", "X-Remote-Addr", "X-Originating-IP",
+	"CF-Connecting-IP", "CF-Connecting-IPv6", "CF-Pseudo-IPv4", "Fastly-Client-IP", "Fly-Client-IP", "X-Appengine-User-IP",
+	"X-Azure-ClientIP", "X-Azure-SocketIP", "X-Envoy-External-Address", "Proxy-Client-IP", "WL-Proxy-Client-IP",
+	// the host, the protocol and the URL that it asked for
+	"X-Host", "X-Original-Host", "X-Original-URL", "X-Original-URI", "X-Rewrite-URL", "X-Scheme", "X-URL-Scheme", "Front-End-HTTPS",
+	// its certificate (RFC 9440 section 4)
+	"Client-Cert", "Client-Cert-Chain", "X-Client-Cert", "SSL-Client-*", "X-SSL-Client-*",
+	// which delivery of a stored request it is
+	terms.AttemptField,
+	// what a CGI program takes for its HTTP_PROXY
+	"Proxy",
+}
+
+// A Set has the names of such fields.
+// Names that differ in case or in characters other than letters and digits are
+// the same: programs that turn field names into variables cannot tell X_Real_IP
+// from X-Real-IP.
+//
+// Immutable after New.
+type Set struct {
+	// lengths spares most fields a comparison: by first character, which
+	// lengths a claim may have. Bit 63 stands for all from there on.
+	lengths  [256]uint64
+	byLength [nameBytesMax + 1][]string
+	prefixes []string
+}
+
+// nameBytesMax bounds a name in a Set.
+const nameBytesMax = 63
+
+// New returns the usual names and those of more, which consist of letters,
+// digits and hyphens and may end in *, which stands for any characters. The error says
+// which of them does not.
+func New(more []string) (*Set, error) {
+	s := new(Set)
+	for _, name := range more {
+		if err := s.add(name); err != nil {
+			return nil, err
+		}
+	}
+	for _, name := range usual {
+		_ = s.add(name)
+	}
+	return s, nil
+}
+
+// Usual are the usual names; * stands for any characters.
+func Usual() []string { return slices.Clone(usual[:]) }
+
+func (s *Set) add(name string) error {
+	known := []byte(name)
+	known, open := bytes.CutSuffix(known, []byte("*"))
+	if n := len(known); n == 0 || n > nameBytesMax {
+		return fmt.Errorf("%q has not 1 to %d characters", name, nameBytesMax)
+	}
+	for i, b := range known {
+		if known[i] = folded[b]; known[i] == '-' && b != '-' {
+			return fmt.Errorf("%q has other characters than letters, digits and -", name)
+		}
+	}
+	lengths := uint64(1) << len(known)
+	if open {
+		s.prefixes = append(s.prefixes, string(known))
+		lengths = -lengths // and all above
+	} else {
+		s.byLength[len(known)] = append(s.byLength[len(known)], string(known))
+	}
+	for first := range s.lengths {
+		if folded[first] == known[0] {
+			s.lengths[first] |= lengths
+		}
+	}
+	return nil
+}
+
+// Has reports whether a field of that name makes a claim.
+func (s *Set) Has(name []byte) bool {
+	return s.lengths[name[0]]>>min(len(name), nameBytesMax)&1 != 0 && s.finds(name)
+}
+
+// finds compares a name with all of its length.
+func (s *Set) finds(name []byte) bool {
+	if len(name) <= nameBytesMax {
+		for _, known := range s.byLength[len(name)] {
+			if Begins(name, known) {
+				return true
+			}
+		}
+	}
+	for _, prefix := range s.prefixes {
+		if len(name) >= len(prefix) && Begins(name, prefix) {
+			return true
+		}
+	}
+	return false
+}
+
+// Begins reports whether a name begins with a folded one. Names that differ mostly differ
+// at the end: many begin with X-.
+func Begins(name []byte, known string) bool {
+	for i := len(known) - 1; i >= 0; i-- {
+		if folded[name[i]] != known[i] {
+			return false
+		}
+	}
+	return true
+}
+
+// Fold returns a letter in lower case, a digit, or - for anything else.
+func Fold(c byte) byte { return folded[c] }
+
+// folded has what Fold returns.
+var folded = foldTable()
+
+func foldTable() (t [256]byte) {
+	for c := range t {
+		t[c] = '-'
+	}
+	for c := '0'; c <= '9'; c++ {
+		t[c] = byte(c)
+	}
+	for c := 'a'; c <= 'z'; c++ {
+		t[c], t[c-'a'+'A'] = byte(c), byte(c)
+	}
+	return t
+}
