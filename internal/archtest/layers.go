@@ -49,7 +49,7 @@ var layers = []struct {
 	{pure, "target/model"},
 	{pure, "advisor/codec advisor/forecast advisor/policy advisor/series"},
 	{pure, "proxy/guard"},
-	{pure, "proxy/descriptor proxy/rls"},
+	{pure, "proxy/descriptor proxy/envoy proxy/rls"},
 }
 
 // sideways are the imports allowed within layer 0.
@@ -67,6 +67,7 @@ var sideways = map[string][]string{
 	"loadgen/pace":     {"loadgen/profile"},
 	"proxy/guard":      {"proxy/limit"},
 	"proxy/descriptor": {"internal/strict", "proxy/limit", "proxy/rls"},
+	"proxy/envoy":      {"internal/http1", "proxy/decide", "proxy/descriptor", "proxy/limit", "proxy/rls", "proxy/rule", "proxy/store"},
 	"proxy/rls":        {"internal/strict"},
 	"advisor/forecast": {"advisor/codec", "advisor/series"},
 	"advisor/series":   {"advisor/codec"},

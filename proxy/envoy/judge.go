@@ -1,0 +1,134 @@
+package envoy
+
+import (
+	"bytes"
+	"math"
+	"time"
+
+	"weir/internal/http1"
+	"weir/proxy/decide"
+	"weir/proxy/limit"
+	"weir/proxy/rls"
+	"weir/proxy/rule"
+	"weir/proxy/store"
+)
+
+// Judge makes the response when all answers are taken. Between Open and Judge nothing of the
+// request may change.
+func (c *Case) Judge(now time.Time) {
+	r := &c.Response
+	*r = rls.Response{Statuses: r.Statuses[:0], Headers: r.Headers[:0], OverallCode: rls.OK}
+	over, quotas, overQuotas := false, 0, 0
+	tightest, least := -1, uint32(math.MaxUint32)
+	for i := range c.asked {
+		a := &c.asked[i]
+		c.tally(a)
+		s := a.status(now)
+		r.Statuses = append(r.Statuses, s)
+		if s.Limit.Given && s.Remaining < least {
+			tightest, least = i, s.Remaining
+		}
+		quota := !a.unlimited && (c.settings.Quota || a.limits() && a.limit != nil && a.limit.Quota)
+		if quota {
+			quotas++
+		}
+		switch {
+		case s.Code != rls.OverLimit:
+		case quota:
+			overQuotas++
+		default:
+			over, tightest, least = true, i, 0
+		}
+	}
+	if over || quotas > 0 && quotas == overQuotas {
+		r.OverallCode = rls.OverLimit
+	}
+	if r.OverallCode == rls.OverLimit && c.settings.Shadow {
+		r.OverallCode = rls.OK
+		c.counts.GlobalShadow.Add(1)
+	}
+	if tightest >= 0 {
+		c.tell(tightest)
+	}
+	if c.settings.Metadata {
+		r.Metadata = c.metadata()
+	}
+}
+
+// status is the status of a descriptor. Of a limit whose store did not answer nothing is
+// told.
+func (a *asked) status(now time.Time) rls.Status {
+	s := rls.Status{Code: rls.OK}
+	switch {
+	case a.unlimited:
+		s.Remaining = math.MaxUint32
+	case a.shown.Given && a.known:
+		s.Limit, s.Remaining, s.UntilReset = a.shown, rls.Count(a.decision.Remaining), a.untilReset(now)
+		if !a.decision.Allowed && (a.limit == nil || !a.limit.Shadow) {
+			s.Code = rls.OverLimit
+		}
+	}
+	return s
+}
+
+// untilReset is the time until the key is as new, in whole seconds; of a window until its
+// end, also when nothing was taken of it.
+func (a *asked) untilReset(now time.Time) time.Duration {
+	l := &a.own
+	if a.limit != nil {
+		l = &a.limit.Limit
+	}
+	span := a.decision.ResetAfter
+	if l.Algorithm() == limit.Fixed {
+		at := a.at
+		switch wait := a.decision.RetryAfter; {
+		case at == 0 && wait > 0 && wait != limit.Never: // remembered: by the store's clock
+			return time.Duration(decide.Seconds(wait)) * time.Second
+		case at == 0:
+			at = now.UnixMicro()
+		}
+		window := l.Window().Microseconds()
+		span = time.Duration(window-at%window) * time.Microsecond
+	}
+	return time.Duration(decide.Seconds(span)) * time.Second
+}
+
+// A telling is the memory for what the client is told.
+type telling struct {
+	answers decide.Answers
+	verdict decide.Verdict
+	rule    rule.Rule
+	policy  decide.Policy
+	style   decide.Style
+	lines   []byte
+}
+
+// tell adds the fields for the client, about descriptor i, and the body of a refusal. With
+// the fields of envoyproxy/ratelimit there is nothing else that it does not send.
+func (c *Case) tell(i int) {
+	a, t, r := &c.asked[i], &c.told, &c.Response
+	l := &a.own
+	if a.limit != nil {
+		l = &a.limit.Limit
+	}
+	d := a.decision
+	d.ResetAfter = r.Statuses[i].UntilReset
+	t.rule.ID = a.rule
+	t.verdict = decide.Verdict{Policy: &t.policy, Rule: &t.rule, Limit: l, State: d, Mode: store.Exact}
+	families := c.settings.Families
+	if r.OverallCode == rls.OverLimit && families&decide.Envoy == 0 {
+		t.style.Families = families
+		t.answers.Style, t.answers.Extra = &t.style, t.answers.Extra[:0]
+		answer := t.answers.Refuse(&t.verdict, nil, &decide.Reader{})
+		t.lines = append(t.lines[:0], answer.Extra...)
+		t.lines = http1.AppendFieldString(t.lines, "Content-Type", answer.ContentType)
+		r.RawBody = answer.Body
+	} else {
+		t.lines = t.verdict.AppendFields(t.lines[:0], families)
+	}
+	for lines := t.lines; len(lines) > 0; {
+		line, rest, _ := bytes.Cut(lines, []byte("\r\n"))
+		key, value, _ := bytes.Cut(line, []byte(": "))
+		r.Headers, lines = append(r.Headers, rls.Header{Key: key, Value: value}), rest
+	}
+}

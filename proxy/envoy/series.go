@@ -1,0 +1,53 @@
+package envoy
+
+import (
+	"math"
+	"sync/atomic"
+
+	"weir/proxy/limit"
+)
+
+// A Series counts hits of the descriptors of one name, as envoyproxy/ratelimit does.
+//
+// Safe for concurrent use: atomic words.
+type Series struct {
+	TotalHits, OverLimit, NearLimit, Cached, WithinLimit, ShadowMode atomic.Uint64
+}
+
+// Counts is what is counted of requests.
+type Counts struct {
+	// Series returns the series of a name in a domain. Both are borrowed.
+	Series func(domain string, name []byte) *Series
+	// NotFound counts descriptors of an unknown domain, which is borrowed.
+	NotFound func(domain []byte, n int)
+
+	GlobalShadow atomic.Uint64 // requests that only Settings.Shadow let pass
+}
+
+// tally counts what became of a descriptor. Near is what is above the share NearRatio of
+// the limit.
+func (c *Case) tally(a *asked) {
+	if !a.limits() || !a.known {
+		return
+	}
+	hits, s := uint64(a.hits), a.series
+	if !a.decision.Allowed {
+		s.OverLimit.Add(hits)
+		if a.cached {
+			s.Cached.Add(hits)
+		}
+		if a.limit != nil && a.limit.Shadow {
+			s.ShadowMode.Add(hits)
+		}
+		return
+	}
+	s.WithinLimit.Add(hits)
+	if a.decision.Limit == limit.Unlimited {
+		return
+	}
+	after := max(0, a.decision.Limit-a.decision.Remaining)
+	near := int64(math.Floor(float64(float32(a.decision.Limit) * float32(c.settings.NearRatio))))
+	if after > near {
+		s.NearLimit.Add(uint64(min(a.hits, after-near)))
+	}
+}
