@@ -12,12 +12,13 @@ import (
 
 	"weir/internal/service"
 	"weir/internal/strict"
+	"weir/proxy/keys"
 	"weir/proxy/rule"
 	"weir/proxy/sketch"
 )
 
 // A KeyStore is where keys are counted. Rules are named by their ids, rule.Global
-// among them, and keys are as rules make them: see [rule.AppendPart].
+// among them, and keys are as rules make them: see [keys.AppendPart].
 type KeyStore interface {
 	// Top tells which keys of a rule were seen most lately, and which refused most.
 	Top(rule string) (busiest, refused sketch.View)
@@ -57,7 +58,7 @@ const (
 // Values are those that clients send: those of ip may be addresses, paths and hosts
 // come in any form. A backslash is written as \\, and a byte that is no visible
 // text as \xff. The value of a secret part is told as sha256: and 12 digits (see
-// [rule.Part.Secret]); a key is found by the value, and while it is among those that
+// [keys.Part.Secret]); a key is found by the value, and while it is among those that
 // are told by that, too. GET with a key tells about that one alone.
 func (k *Keys) Register(own *service.Endpoints) {
 	own.HandleFunc("GET /config/keys", k.list)
@@ -68,7 +69,7 @@ func (k *Keys) Register(own *service.Endpoints) {
 // keysAnswer is GET /config/keys.
 type keysAnswer struct {
 	Rule     string      `json:"rule"`
-	Parts    []rule.Part `json:"parts"`    // what the values of keys are
+	Parts    []keys.Part `json:"parts"`    // what the values of keys are
 	HalfLife float64     `json:"halfLife"` // seconds, by which all counts are halved
 	Busiest  keyList     `json:"busiest"`
 	Refused  keyList     `json:"refused"`
@@ -149,7 +150,7 @@ func intQuery(r *http.Request, name string, def, most int) (int, error) {
 
 // parts is what the key of a rule is made of. When there is no such rule it
 // answers that, and ok is false.
-func (k *Keys) parts(w http.ResponseWriter, id string) (parts []rule.Part, ok bool) {
+func (k *Keys) parts(w http.ResponseWriter, id string) (parts []keys.Part, ok bool) {
 	parts, ok = partsOf(k.Set(), id)
 	switch {
 	case ok:
@@ -163,14 +164,14 @@ func (k *Keys) parts(w http.ResponseWriter, id string) (parts []rule.Part, ok bo
 
 // partsOf is what the key of the rule with that id is made of: no parts when it is
 // the same for all.
-func partsOf(set *rule.Set, id string) (parts []rule.Part, ok bool) {
+func partsOf(set *rule.Set, id string) (parts []keys.Part, ok bool) {
 	if id == rule.Global {
-		return []rule.Part{}, true
+		return []keys.Part{}, true
 	}
 	for i := range set.Len() {
 		if one := set.Rule(i); one.ID == id {
 			if len(one.Key) == 1 && one.Key[0].String() == rule.Global {
-				return []rule.Part{}, true
+				return []keys.Part{}, true
 			}
 			return one.Key, true
 		}
@@ -233,7 +234,7 @@ func (k *Keys) add(w http.ResponseWriter, r *http.Request) {
 }
 
 // edit changes a key, whose values could be read unless err says why not.
-func (k *Keys) edit(w http.ResponseWriter, id string, parts []rule.Part, values []*string, err error, change func(rule string, key []byte) (bool, error)) {
+func (k *Keys) edit(w http.ResponseWriter, id string, parts []keys.Part, values []*string, err error, change func(rule string, key []byte) (bool, error)) {
 	key, err := k.key(id, parts, values, err)
 	if err != nil {
 		service.WriteError(w, http.StatusBadRequest, strict.At("key", err))
@@ -249,7 +250,7 @@ func (k *Keys) edit(w http.ResponseWriter, id string, parts []rule.Part, values 
 
 // key is the key of a rule with these values, which could be read unless err says why
 // not. Secret ones may be given as they are told, of a key that is told now.
-func (k *Keys) key(id string, parts []rule.Part, values []*string, err error) ([]byte, error) {
+func (k *Keys) key(id string, parts []keys.Part, values []*string, err error) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}

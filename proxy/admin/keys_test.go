@@ -17,6 +17,7 @@ import (
 	"weir/internal/http1"
 	"weir/internal/service"
 	"weir/internal/strict"
+	"weir/proxy/keys"
 	"weir/proxy/rule"
 	"weir/proxy/sketch"
 )
@@ -78,7 +79,7 @@ func keyHandler(t *testing.T, l *keyLog) http.Handler {
 func TestKeysEdit(t *testing.T) {
 	l := &keyLog{board: sketch.NewBoard(time.Minute, maphash.MakeSeed())}
 	l.board.SetRules([]string{"login"})
-	secret := rule.AppendSecret(nil, []byte("Bearer topsecret"))
+	secret := keys.AppendSecret(nil, []byte("Bearer topsecret"))
 	l.board.Touch(epoch, 0, secret, false)
 	h := keyHandler(t, l)
 	for _, test := range []struct {
@@ -102,13 +103,13 @@ func TestKeysEdit(t *testing.T) {
 		{"DELETE", "rule=net&key=2001:db8:1:2:3::4", "", 200, `"key":["2001:db8:1:2::/64"]`, `forget net "17:2001:db8:1:2::/64"`},
 		{"DELETE", "rule=address&key=::ffff:192.0.2.7", "", 200, `"key":["192.0.2.7"]`, `forget address "9:192.0.2.7"`},
 		{"DELETE", `rule=net6&key=["2001:db8:1:2::3","EXAMPLE.com.:80","//a/./b","x","y"]`, "", 200,
-			`"key":["2001:db8:1::/48","example.com","/a/b","sha256:2d711642b726","y"]`, fmt.Sprintf("forget net6 %q", "15:2001:db8:1::/4811:example.com4:/a/b"+string(rule.AppendSecret(nil, []byte("x")))+"1:y")},
+			`"key":["2001:db8:1::/48","example.com","/a/b","sha256:2d711642b726","y"]`, fmt.Sprintf("forget net6 %q", "15:2001:db8:1::/4811:example.com4:/a/b"+string(keys.AppendSecret(nil, []byte("x")))+"1:y")},
 		{"DELETE", "rule=login&key=Bearer%20topsecret", "", 200, `{"rule":"login","key":["sha256:de51e549713e"],"changed":false}`, fmt.Sprintf("forget login %q", secret)},
 		{"DELETE", "rule=login&key=sha256:de51e549713e", "", 200, `"key":["sha256:de51e549713e"]`, fmt.Sprintf("forget login %q", secret)},
 		{"POST", "", `{"rule":"login","key":"sha256:de51e549713e","add":5}`, 200, `"key":["sha256:de51e549713e"]`, fmt.Sprintf("add login %q 5", secret)},
 		{"POST", "", `{"rule":"login","key":"Bearer topsecret","add":5}`, 200, `"key":["sha256:de51e549713e"]`, fmt.Sprintf("add login %q 5", secret)},
 		{"DELETE", "rule=login&key=sha256:000000000000", "", 400, `its digest in a key that GET /config/keys tells now","path":"key"`, ""},
-		{"DELETE", "rule=login&key=sha256:de51e549713ea", "", 200, `"changed":false`, fmt.Sprintf("forget login %q", rule.AppendSecret(nil, []byte("sha256:de51e549713ea")))},
+		{"DELETE", "rule=login&key=sha256:de51e549713ea", "", 200, `"changed":false`, fmt.Sprintf("forget login %q", keys.AppendSecret(nil, []byte("sha256:de51e549713ea")))},
 		{"DELETE", "rule=per-partner&key=sha256:de51e549713e", "", 200, `"key":["sha256:de51e549713e"]`, `forget per-partner "19:sha256:de51e549713e"`},
 		{"POST", "", `{"rule":"per-partner","key":"acme","add":5}`, 200, `{"rule":"per-partner","key":["acme"],"changed":true}`, `add per-partner "4:acme" 5`},
 		{"POST", "", `{"rule":"per-partner","key":["acme"],"add":9007199254740992}`, 200, `"changed":true`, `add per-partner "4:acme" 9007199254740992`},
@@ -170,8 +171,8 @@ func TestKeysList(t *testing.T) {
 	touch(0, "200:"+strings.Repeat("x", 200), 4, false)
 	touch(1, "4:acme3:GET", 1, true)
 	touch(2, "", 7, false)
-	touch(3, string(rule.AppendSecret(nil, []byte("Bearer topsecret"))), 2, true)
-	touch(3, string(rule.AppendSecret(nil, []byte("Bearer other"))), 1, false)
+	touch(3, string(keys.AppendSecret(nil, []byte("Bearer topsecret"))), 2, true)
+	touch(3, string(keys.AppendSecret(nil, []byte("Bearer other"))), 1, false)
 	h := keyHandler(t, l)
 	long := strings.Repeat("x", sketch.KeyBytesMax-len("200:"))
 	for _, test := range []struct {
@@ -217,7 +218,7 @@ func TestKeyIsThatOfRequests(t *testing.T) {
 	}
 	for _, client := range []string{"192.0.2.7", "2001:db8:1:2:3::4"} {
 		var x rule.Scratch
-		hits := set.Match((*rule.HTTP)(&h), netip.MustParseAddr(client), &x)
+		hits := set.Match((*keys.HTTP)(&h), netip.MustParseAddr(client), &x)
 		if len(hits) != set.Len() {
 			t.Fatalf("%d of %d rules apply", len(hits), set.Len())
 		}
@@ -235,7 +236,7 @@ func TestKeyIsThatOfRequests(t *testing.T) {
 			if err != nil || string(key) != string(hit.Key) {
 				t.Errorf("rule %s: the values make %q, %v; the request has %q", hit.Rule.ID, key, err, hit.Key)
 			}
-			if slices.ContainsFunc(parts, rule.Part.Secret) {
+			if slices.ContainsFunc(parts, keys.Part.Secret) {
 				continue
 			}
 			again, err := keyOf(parts, valuesOf(hit.Key))
@@ -251,11 +252,11 @@ func FuzzKeyForm(f *testing.F) {
 	f.Add([]byte("acme"), []byte("\xff\\x00"), true)
 	f.Add([]byte(""), []byte("[\"\u2028"), false)
 	f.Fuzz(func(t *testing.T, one, two []byte, missing bool) {
-		key := rule.AppendPart(nil, one)
+		key := keys.AppendPart(nil, one)
 		if missing {
-			key = rule.AppendMissing(key)
+			key = keys.AppendMissing(key)
 		}
-		key = rule.AppendPart(key, two)
+		key = keys.AppendPart(key, two)
 		text, err := json.Marshal(valuesOf(key))
 		if err != nil {
 			t.Fatal(err)
@@ -264,9 +265,9 @@ func FuzzKeyForm(f *testing.F) {
 		if err != nil {
 			t.Fatalf("%q is told as %s, which is not read: %v", key, text, err)
 		}
-		parts := make([]rule.Part, len(values))
+		parts := make([]keys.Part, len(values))
 		for i := range parts {
-			parts[i], _ = rule.ParsePart("header:X")
+			parts[i], _ = keys.ParsePart("header:X")
 		}
 		if again, err := keyOf(parts, values); err != nil || string(again) != string(key) {
 			t.Fatalf("%q is told as %s, which is read as %q, %v", key, text, again, err)

@@ -10,7 +10,7 @@ import (
 	"unicode/utf8"
 
 	"weir/internal/strict"
-	"weir/proxy/rule"
+	"weir/proxy/keys"
 )
 
 // readWord reads the values of a key as a query has them: a JSON list, or else the
@@ -44,7 +44,7 @@ func readValue(raw strict.Raw) (values []*string, err error) {
 
 // keyOf is the key that requests with these values have within a rule whose key has
 // these parts.
-func keyOf(parts []rule.Part, values []*string) (key []byte, err error) {
+func keyOf(parts []keys.Part, values []*string) (key []byte, err error) {
 	if len(values) != len(parts) {
 		words := make([]string, len(parts))
 		for i, p := range parts {
@@ -54,7 +54,7 @@ func keyOf(parts []rule.Part, values []*string) (key []byte, err error) {
 	}
 	for i, value := range values {
 		if value == nil {
-			key = rule.AppendMissing(key)
+			key = keys.AppendMissing(key)
 			continue
 		}
 		text, err := unescape(*value)
@@ -65,9 +65,9 @@ func keyOf(parts []rule.Part, values []*string) (key []byte, err error) {
 			return nil, strict.At("["+strconv.Itoa(i)+"]", err)
 		}
 		if parts[i].Secret() {
-			key = rule.AppendSecret(key, text)
+			key = keys.AppendSecret(key, text)
 		} else {
-			key = rule.AppendPart(key, text)
+			key = keys.AppendPart(key, text)
 		}
 	}
 	return key, nil
@@ -79,7 +79,7 @@ func valuesOf(key []byte) []*string {
 	values := []*string{}
 	for len(key) > 0 {
 		var value []byte
-		if value, key = rule.CutPart(key); value == nil {
+		if value, key = keys.CutPart(key); value == nil {
 			values = append(values, nil)
 			continue
 		}

@@ -12,6 +12,7 @@ import (
 	"weir/internal/strict"
 
 	"weir/internal/service"
+	"weir/proxy/keys"
 	"weir/proxy/rule"
 )
 
@@ -132,8 +133,8 @@ func (r *Rules) readFiles(now time.Time) (changed bool, fault *fileError) {
 }
 
 // clientKeys are the parts that may name clients with the rules that text says.
-func (r *Rules) clientKeys(text []byte) []rule.Part {
-	keys := []rule.Part{r.options.ClientKey}
+func (r *Rules) clientKeys(text []byte) []keys.Part {
+	keys := []keys.Part{r.options.ClientKey}
 	if set, err := r.composeWith(text, nil, func(strict.Fault) {}); err == nil {
 		keys = append(keys, set.ClientKeys()...)
 	}

@@ -11,6 +11,7 @@ import (
 
 	"weir/internal/service"
 	"weir/internal/testkit"
+	"weir/proxy/keys"
 	"weir/proxy/rule"
 	"weir/proxy/store"
 )
@@ -25,7 +26,7 @@ const acmeOnly = `{"acme":{"algorithm":"fixed","limit":5,"window":1}}`
 // ruleOptions is what the settings' defaults say.
 func ruleOptions(t testing.TB) rule.Options {
 	t.Helper()
-	key, err := rule.ParsePart("header:X-Client-Id")
+	key, err := keys.ParsePart("header:X-Client-Id")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,6 +7,7 @@ import (
 
 	"weir/internal/http1"
 	"weir/proxy/decide"
+	"weir/proxy/keys"
 	"weir/proxy/refusal"
 	"weir/proxy/rule"
 	"weir/proxy/store"
@@ -56,7 +57,7 @@ func (s *Session) check(now time.Time, h *http1.Head) {
 	accept, _ := h.Value(http1.FieldAccept)
 	c.client = d.client
 	c.policy, c.reader = e.Policy(), decide.Reader{Accept: refusal.ParseAccept(accept)}
-	request := (*rule.HTTP)(&d.head)
+	request := (*keys.HTTP)(&d.head)
 	if !e.matched.Open(c.policy, &decide.Request{Described: request, Client: d.client, Preflight: e.PreflightsApart && rule.Preflight(request)}) {
 		s.deny(now, e.Answers.Fail(&decide.Failure{Status: 400, Reason: "the path can be read in several ways, and too many rules apply to them"}, nil, 0, &c.reader))
 		return

@@ -4,6 +4,7 @@ import (
 	"errors"
 
 	"weir/internal/service"
+	"weir/proxy/keys"
 	"weir/proxy/rule"
 )
 
@@ -12,7 +13,7 @@ type Rules struct {
 	File        string // RULES_FILE; empty: the rules of /config/rules
 	ClientsFile string // CLIENTS_FILE; empty: no client has a limit of its own
 	// ClientKey and DescriptorKeys are what rules are read with.
-	ClientKey      rule.Part
+	ClientKey      keys.Part
 	DescriptorKeys rule.DescriptorKeys
 	Exempt         rule.Exemptions
 
@@ -35,7 +36,7 @@ func (r *Rules) register(s *service.Settings) {
 }
 
 func (r *Rules) setClientKey(text string) error {
-	part, err := rule.ParsePart(text)
+	part, err := keys.ParsePart(text)
 	switch {
 	case err != nil:
 		return errors.New("is no part of a key")

@@ -3,6 +3,7 @@ package decide
 import (
 	"net/netip"
 
+	"weir/proxy/keys"
 	"weir/proxy/limit"
 	"weir/proxy/rule"
 	"weir/proxy/store"
@@ -28,7 +29,7 @@ type Shadow struct {
 
 // A Request is one request as the limiter sees it.
 type Request struct {
-	Described rule.Request
+	Described keys.Request
 	Client    netip.Addr // behind trusted proxies not the other end of the connection
 	Trusted   bool       // its fields may say its priority class
 	Preflight bool       // it is counted apart

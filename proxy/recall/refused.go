@@ -7,6 +7,7 @@ import (
 
 	"weir/proxy/decide"
 	"weir/proxy/exchange"
+	"weir/proxy/keys"
 	"weir/proxy/limit"
 	"weir/proxy/rule"
 	"weir/proxy/store"
@@ -19,7 +20,7 @@ type Refused struct {
 	at        time.Time
 	rule      string
 	mode      rule.Mode
-	parts     []rule.Part
+	parts     []keys.Part
 	algorithm limit.Algorithm
 	window    time.Duration
 	cost      int64
@@ -39,7 +40,7 @@ type Recalled struct {
 	At         time.Time       `json:"at"`
 	Rule       string          `json:"rule"`
 	Mode       rule.Mode       `json:"mode"`
-	Key        []rule.Part     `json:"key,omitempty"` // what is counted apart; none: everything together
+	Key        []keys.Part     `json:"key,omitempty"` // what is counted apart; none: everything together
 	Counter    string          `json:"counter"`       // the key's value, shortened; of secret parts a digest
 	Algorithm  limit.Algorithm `json:"algorithm"`
 	Window     float64         `json:"window,omitempty"`
@@ -55,7 +56,7 @@ type Recalled struct {
 
 // Explain returns the explanation of a noted decision.
 func (r *Refused) Explain(id string) Recalled {
-	e := Recalled{ID: id, At: r.at.UTC(), Rule: r.rule, Mode: r.mode, Key: r.parts, Counter: strconv.QuoteToASCII(string(rule.AppendShown(nil, r.key[:r.keyBytes]))),
+	e := Recalled{ID: id, At: r.at.UTC(), Rule: r.rule, Mode: r.mode, Key: r.parts, Counter: strconv.QuoteToASCII(string(keys.AppendShown(nil, r.key[:r.keyBytes]))),
 		Algorithm: r.algorithm, Window: r.window.Seconds(), Cost: r.cost, Client: r.client,
 		Limit: r.Limit, Remaining: r.Remaining, ResetAfter: r.ResetAfter.Seconds(), Version: r.version, RequestID: string(r.id[:r.idBytes])}
 	if r.RetryAfter != limit.Never {

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"weir/internal/strict"
+	"weir/proxy/keys"
 	"weir/proxy/limit"
 )
 
@@ -46,15 +47,15 @@ const (
 //
 // Each name is compared with the value of a rule's key, byte by byte; with the
 // key ip that is an address or network such as 192.0.2.7 or 2001:db8:1:2::/64.
-// keys are the parts whose values name clients; when one of them is secret, faults show
+// parts are those whose values name clients; when one of them is secret, faults show
 // names as digests. The error is a [strict.Faults].
-func ReadClients(data []byte, keys ...Part) (*Clients, error) {
+func ReadClients(data []byte, parts ...keys.Part) (*Clients, error) {
 	j := judge{Reader: new(strict.Reader)}
 	b := clientsBuilder{
 		judge:  j,
 		c:      &Clients{seed: maphash.MakeSeed()},
 		limits: make(map[limit.Config]uint32),
-		secret: slices.ContainsFunc(keys, Part.Secret),
+		secret: slices.ContainsFunc(parts, keys.Part.Secret),
 	}
 	j.Members(data, clientsBytesMax, b.client)
 	if err := j.Err(); err != nil {
@@ -88,7 +89,7 @@ func (b *clientsBuilder) client(name strict.Name, n *strict.Node) {
 	word := string(name.Word)
 	told := word
 	if b.secret {
-		told = shown(name.Word)
+		told = keys.Shown(name.Word)
 	}
 	b.Root, b.Base = n, strict.Member("", told)
 	switch {

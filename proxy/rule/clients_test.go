@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"weir/proxy/keys"
 	"weir/proxy/limit"
 	"weir/proxy/rule"
 )
@@ -112,7 +113,7 @@ func TestClientsAndRulesTogether(t *testing.T) {
 
 // A CLIENT_KEY that does not tell clients apart is a fault where it is needed.
 func TestClientKey(t *testing.T) {
-	for _, key := range []rule.Part{{}, part(t, "global")} {
+	for _, key := range []keys.Part{{}, part(t, "global")} {
 		o := rule.Options{Clients: clients(t, threeClients), ClientKey: key}
 		if _, err := rule.Read([]byte(rule.NoRules), o); err == nil || !strings.HasPrefix(err.Error(), "CLIENT_KEY: must be a part") {
 			t.Errorf("%q: %v", key, err)

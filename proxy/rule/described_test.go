@@ -3,13 +3,14 @@ package rule_test
 import (
 	"testing"
 
+	"weir/proxy/keys"
 	"weir/proxy/rule"
 )
 
 // A described is a request that never was a message: parts by their words, names of fields in lower case.
 type described map[string]string
 
-func (d described) Part(p rule.Part) ([]byte, bool) {
+func (d described) Part(p keys.Part) ([]byte, bool) {
 	word, name := p.Word()
 	if name != "" {
 		word += ":" + name

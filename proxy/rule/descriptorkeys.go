@@ -6,37 +6,38 @@ import (
 	"strings"
 
 	"weir/internal/strict"
+	"weir/proxy/keys"
 	"weir/proxy/pattern"
 )
 
 // DescriptorKeys says where the values of a descriptor file's keys come from.
-type DescriptorKeys map[string]Part
+type DescriptorKeys map[string]keys.Part
 
 // ParseDescriptorKeys reads the setting DESCRIPTOR_KEYS, as in
 // message_type=header:X-Type,auth_type=query:auth. The error names all that is
 // wrong.
 func ParseDescriptorKeys(text string) (DescriptorKeys, error) {
 	var j strict.Reader
-	keys := make(DescriptorKeys)
+	parts := make(DescriptorKeys)
 	for item := range strings.SplitSeq(text, ",") {
 		item = strings.TrimSpace(item)
 		key, word, _ := strings.Cut(item, "=")
-		part, err := ParsePart(word)
+		part, err := keys.ParsePart(word)
 		switch {
 		case item == "":
 		case key == "" || word == "":
 			j.Fault("", "must be pairs such as message_type=header:X-Type, is %q", item)
 		case err != nil:
 			j.Fault(key, "%s", err)
-		case part.source == sourceGlobal:
+		case part.Source == keys.Global:
 			j.Fault(key, "must not be global, which has no value")
-		case keys[key] != Part{}:
+		case parts[key] != keys.Part{}:
 			j.Fault(key, "given twice")
 		default:
-			keys[key] = part
+			parts[key] = part
 		}
 	}
-	return keys, j.Err()
+	return parts, j.Err()
 }
 
 // envoyOnly are the keys whose values come from Envoy's configuration. Read from
@@ -60,67 +61,67 @@ var envoyOnly = map[string]string{
 //
 // with a hyphen in the field's name for each underscore, which many servers do
 // not let through. The keys of envoyOnly are errors.
-func (d DescriptorKeys) part(key string) (Part, error) {
+func (d DescriptorKeys) part(key string) (keys.Part, error) {
 	if p, ok := d[key]; ok {
 		return p, nil
 	}
 	switch key {
 	case "remote_address":
-		return ParsePart("ip")
+		return keys.ParsePart("ip")
 	case "path", "method":
-		return ParsePart(key)
+		return keys.ParsePart(key)
 	case "masked_remote_address":
-		return Part{}, fmt.Errorf("must be in DESCRIPTOR_KEYS, as in %s=ip/24: it is %s", key, envoyOnly[key])
+		return keys.Part{}, fmt.Errorf("must be in DESCRIPTOR_KEYS, as in %s=ip/24: it is %s", key, envoyOnly[key])
 	}
 	if what, ok := envoyOnly[key]; ok {
-		return Part{}, fmt.Errorf("must be in DESCRIPTOR_KEYS, as in %s=header:X-Class, as it is %s and no part of a request; "+
+		return keys.Part{}, fmt.Errorf("must be in DESCRIPTOR_KEYS, as in %s=header:X-Class, as it is %s and no part of a request; "+
 			"or write a rule that matches what the route does", key, what)
 	}
 	name := strings.ReplaceAll(strings.TrimPrefix(key, "header_"), "_", "-")
 	switch {
-	case claimsOrigin(name):
-		return Part{}, fmt.Errorf("must be remote_address, which is what TRUSTED_PROXIES say of the client: anybody may write an address into the field %s", name)
+	case keys.ClaimsOrigin(name):
+		return keys.Part{}, fmt.Errorf("must be remote_address, which is what TRUSTED_PROXIES say of the client: anybody may write an address into the field %s", name)
 	case strings.Contains(key, "*"):
-		return Part{}, fmt.Errorf("must be one key, is %q: wildcards are not supported", key)
-	case !isToken(name):
-		return Part{}, fmt.Errorf("must be a name that a field can have, or be in DESCRIPTOR_KEYS, is %q", key)
+		return keys.Part{}, fmt.Errorf("must be one key, is %q: wildcards are not supported", key)
+	case !keys.IsToken(name):
+		return keys.Part{}, fmt.Errorf("must be a name that a field can have, or be in DESCRIPTOR_KEYS, is %q", key)
 	}
-	return Part{source: sourceHeader, name: name}, nil
+	return keys.Part{Source: keys.Header, Name: name}, nil
 }
 
-// value returns a value of a descriptor's key in the form that the values of its part
+// valueOf returns a value of a descriptor's key in the form that the values of its part
 // have. A value that no request can have is an error: envoyproxy/ratelimit compares
 // text, and never applies such an entry.
-func (p Part) value(key, text string) (string, error) {
+func valueOf(p keys.Part, key, text string) (string, error) {
 	switch {
 	case strings.Contains(text, "*"):
-		return "", fmt.Errorf("must be one value, is %q: wildcards are not supported; write each value, or a rule with match", p.shown(text))
-	case p.source == sourcePath:
+		return "", fmt.Errorf("must be one value, is %q: wildcards are not supported; write each value, or a rule with match", shownOf(p, text))
+	case p.Source == keys.Path:
 		if !strings.HasPrefix(text, "/") || strings.ContainsAny(text, "?#") {
 			return "", fmt.Errorf("must be a path that begins with / and has no ? and #, is %q", text)
 		}
 		return string(pattern.AppendNormal(nil, []byte(text))), nil
-	case p.source == sourceHost:
+	case p.Source == keys.Host:
 		return string(pattern.AppendHost(nil, []byte(text))), nil
-	case p.source == sourceMethod && (!isToken(text) || text != strings.ToUpper(text)):
+	case p.Source == keys.Method && (!keys.IsToken(text) || text != strings.ToUpper(text)):
 		return "", fmt.Errorf("must be a method in upper case, such as GET, is %q", text)
-	case p.source == sourceIP:
-		return p.network(key, text)
+	case p.Source == keys.IP:
+		return networkOf(p, key, text)
 	}
 	return text, nil
 }
 
-// shown returns a value as people may see it: ids of rules, which are made of
+// shownOf returns a value as people may see it: ids of rules, which are made of
 // values, are told to clients and scrapers.
-func (p Part) shown(text string) string {
+func shownOf(p keys.Part, text string) string {
 	if !p.Secret() {
 		return text
 	}
-	return shown([]byte(text))
+	return keys.Shown([]byte(text))
 }
 
-// network returns the text of an address or network that is a value of p.
-func (p Part) network(key, text string) (string, error) {
+// networkOf returns the text of an address or network that is a value of p.
+func networkOf(p keys.Part, key, text string) (string, error) {
 	address, err := netip.ParseAddr(text)
 	prefix, errPrefix := netip.ParsePrefix(text)
 	switch {
@@ -130,7 +131,7 @@ func (p Part) network(key, text string) (string, error) {
 	case errPrefix != nil:
 		return "", fmt.Errorf("must be an IP address, is %q", text)
 	}
-	value := string(p.appendAddress(nil, prefix.Addr()))
+	value := string(p.AppendAddress(nil, prefix.Addr()))
 	switch {
 	case value == prefix.String(), prefix.IsSingleIP() && value == prefix.Addr().String():
 		return value, nil
@@ -139,7 +140,7 @@ func (p Part) network(key, text string) (string, error) {
 	}
 	instead := ""
 	sized := fmt.Sprintf("ip/%d", prefix.Bits())
-	if other, err := ParsePart(sized); err == nil && string(other.appendAddress(nil, prefix.Addr())) != value {
+	if other, err := keys.ParsePart(sized); err == nil && string(other.AppendAddress(nil, prefix.Addr())) != value {
 		instead = fmt.Sprintf("; or set DESCRIPTOR_KEYS=%s=%s to tell clients apart by that", key, sized)
 	}
 	return "", fmt.Errorf("must be what the part %s tells clients apart by, such as %s, is %q%s", p, value, text, instead)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"weir/internal/strict"
+	"weir/proxy/keys"
 	"weir/proxy/limit"
 	"weir/proxy/overlap"
 	"weir/proxy/pattern"
@@ -30,7 +31,7 @@ type descriptor struct {
 	besideKey
 
 	path string
-	part Part
+	part keys.Part
 }
 
 type rateLimit struct {
@@ -103,7 +104,7 @@ type envoy struct {
 type trail struct {
 	id         string
 	conditions []condition
-	key        []Part
+	key        []keys.Part
 }
 
 // descriptors reads a whole file.
@@ -166,7 +167,7 @@ func (t trail) down(d *descriptor, values *overlap.Words) trail {
 			below.key = append(below.key, d.part)
 		}
 	} else {
-		below.id += "=" + idWord(d.part.shown(string(d.Value)))
+		below.id += "=" + idWord(shownOf(d.part, string(d.Value)))
 	}
 	below.conditions = append(slices.Clip(t.conditions), c)
 	return below
@@ -182,7 +183,7 @@ func (e *envoy) limited(d *descriptor, t trail) {
 	c.ID, c.Key = shortID(t.id), t.key
 	switch {
 	case len(c.Key) == 0:
-		c.Key = []Part{{source: sourceGlobal}}
+		c.Key = []keys.Part{{Source: keys.Global}}
 	case len(c.Key) > keyPartsMax:
 		e.Fault(d.path, "must have at most %d keys without value on the way down, has %d", keyPartsMax, len(c.Key))
 	}
@@ -217,8 +218,8 @@ func (e *envoy) entry(n *strict.Node, d *descriptor) {
 		}
 		d.Value, d.ValueToo = d.ValueToo, ""
 	}
-	if d.Value != "" && d.part != (Part{}) {
-		value, err := d.part.value(d.Key, string(d.Value))
+	if d.Value != "" && d.part != (keys.Part{}) {
+		value, err := valueOf(d.part, d.Key, string(d.Value))
 		d.Value = strict.Word(value)
 		e.Under(d.path+"."+spelled, err)
 	}

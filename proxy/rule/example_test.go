@@ -7,17 +7,18 @@ import (
 
 	"weir/internal/http1"
 	"weir/internal/strict"
+	"weir/proxy/keys"
 	"weir/proxy/rule"
 )
 
 // request reads a head, as a loop does.
-func request(text string) *rule.HTTP {
+func request(text string) *keys.HTTP {
 	var h http1.Head
 	reader := http1.NewRequestReader(&http1.Limits{})
 	if _, err := reader.Next([]byte(text), &h); err != nil {
 		panic(err)
 	}
-	return (*rule.HTTP)(&h)
+	return (*keys.HTTP)(&h)
 }
 
 func Example() {
@@ -96,7 +97,7 @@ func ExampleReadClients() {
 		fmt.Println(err)
 		return
 	}
-	key, _ := rule.ParsePart("header:X-Client-Id")
+	key, _ := keys.ParsePart("header:X-Client-Id")
 	set, err := rule.Read([]byte(rule.NoRules), rule.Options{Clients: clients, ClientKey: key})
 	if err != nil {
 		fmt.Println(err)

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"weir/internal/strict"
+	"weir/proxy/keys"
 	"weir/proxy/pattern"
 )
 
@@ -164,7 +165,7 @@ func (s *Set) Exempting() int { return len(s.exempting) }
 // Exempt reports whether no limit applies to a request, and the index of the rule that
 // says so. It is asked before Match. A path is exempt only as it is written in its normal
 // form: what a target reads otherwise is none of it.
-func (s *Set) Exempt(r Request, client netip.Addr, x *Scratch) (index int, exempt bool) {
+func (s *Set) Exempt(r keys.Request, client netip.Addr, x *Scratch) (index int, exempt bool) {
 	if len(s.exempt) == 0 {
 		return none, false
 	}

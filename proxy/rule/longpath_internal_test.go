@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"weir/proxy/keys"
 )
 
 // A long path is not tried segment by segment for each rule: that would hold up a
@@ -21,7 +22,7 @@ func TestLongPathAndManyPatterns(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		h := &HTTP{MethodText: []byte("GET"), Host: []byte("localhost"), Path: []byte("/a%2F;" + strings.Repeat("/a", 7000))}
+		h := &keys.HTTP{MethodText: []byte("GET"), Host: []byte("localhost"), Path: []byte("/a%2F;" + strings.Repeat("/a", 7000))}
 		var x Scratch
 		began := time.Now()
 		if hits := set.Match(h, netip.Addr{}, &x); len(hits) != 0 {

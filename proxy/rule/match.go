@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"weir/proxy/keys"
 	"weir/proxy/limit"
 )
 
@@ -13,7 +14,7 @@ import (
 type Hit struct {
 	Rule  *Rule
 	Index int          // of the rule in the Set
-	Key   []byte       // what is counted apart within the rule: see [AppendPart]
+	Key   []byte       // what is counted apart within the rule: see [keys.AppendPart]
 	Limit *limit.Limit // the client's own, else the rule's
 	Cost  int64        // ≥ 1
 	// Reserve is how many permits must be left: kept back from the request's class.
@@ -21,7 +22,7 @@ type Hit struct {
 	// MaxDelay is how long leaky may hold the request; 0: as long as its queue is.
 	MaxDelay time.Duration
 	// Lacks is the first part of the key that the request does not have; nil: it has all.
-	Lacks *Part
+	Lacks *keys.Part
 	own   *client // the entry of the client file, when the rule looks there
 }
 
@@ -31,7 +32,7 @@ type Hit struct {
 // the client, behind what trusted proxies say; the zero Addr is a missing one. The
 // hits are parts of the scratch and the request: they mean something until either
 // is used again.
-func (s *Set) Match(r Request, client netip.Addr, x *Scratch) []Hit {
+func (s *Set) Match(r keys.Request, client netip.Addr, x *Scratch) []Hit {
 	x.begin(s.parts, r, client)
 	for _, i := range s.index.always {
 		s.try(x, i)
@@ -50,7 +51,7 @@ func (s *Set) Match(r Request, client netip.Addr, x *Scratch) []Hit {
 		if v := x.value(w.slot); v.present {
 			s.tryAll(x, w.rules[string(v.text)])
 		}
-		if x.pathN > 1 && s.parts[w.slot].source == sourcePath {
+		if x.pathN > 1 && s.parts[w.slot].Source == keys.Path {
 			for _, path := range x.paths[:x.pathN] {
 				s.tryAll(x, w.rules[string(path)])
 			}

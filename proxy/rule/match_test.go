@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"weir/proxy/keys"
 	"weir/proxy/rule"
 )
 
@@ -63,7 +64,7 @@ func TestKeys(t *testing.T) {
 	} {
 		s := read(t, rules("id: r, key: ["+strings.ReplaceAll(test.key, "header:", "header:")+"]"), rule.Options{})
 		if value, secret := strings.CutPrefix(test.want, "secret "); secret {
-			test.want = string(rule.AppendSecret(nil, []byte(value)))
+			test.want = string(keys.AppendSecret(nil, []byte(value)))
 		}
 		if got := hits(t, s, test.request, test.client); got != "r:"+test.want {
 			t.Errorf("key %s of %s from %s is %s, want %s", test.key, test.request, test.client, got, "r:"+test.want)
@@ -80,11 +81,11 @@ func TestKeysDoNotCollide(t *testing.T) {
 			var key []byte
 			for _, word := range []string{a, b} {
 				if word == "missing" {
-					key = rule.AppendMissing(key)
+					key = keys.AppendMissing(key)
 				} else if word == "secret" {
-					key = rule.AppendSecret(key, nil)
+					key = keys.AppendSecret(key, nil)
 				} else {
-					key = rule.AppendPart(key, []byte(word))
+					key = keys.AppendPart(key, []byte(word))
 				}
 			}
 			if other, twice := seen[string(key)]; twice {
@@ -112,7 +113,7 @@ func TestSecretsAreNotTold(t *testing.T) {
 		{key[:4+1+2], "2:/a11:" + shown[:11]},
 		{"-3:abc", "-3:abc"}, {"200:abc", "200:abc"}, {"odd", "odd"}, {"", ""},
 	} {
-		if got := string(rule.AppendShown(nil, []byte(test.key))); got != test.want {
+		if got := string(keys.AppendShown(nil, []byte(test.key))); got != test.want {
 			t.Errorf("%q is shown as %q, want %q", test.key, got, test.want)
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"strconv"
 
 	"weir/internal/strict"
+	"weir/proxy/keys"
 )
 
 // A Missing says what a rule does with requests that lack a part of its key.
@@ -33,7 +34,7 @@ func (m *Missing) UnmarshalText(text []byte) (err error) {
 
 // lack returns the first part of the key that the request lacks, if any, and whether the
 // rule is skipped because of a missing part.
-func (c *compiled) lack(x *Scratch) (part *Part, skipped bool) {
+func (c *compiled) lack(x *Scratch) (part *keys.Part, skipped bool) {
 	for k, slot := range c.key {
 		if x.value(slot).present {
 			continue
@@ -41,7 +42,7 @@ func (c *compiled) lack(x *Scratch) (part *Part, skipped bool) {
 		if part == nil {
 			part = &c.Key[k]
 		}
-		skipped = skipped || c.Missing == Skip && x.parts[slot].source != sourcePath
+		skipped = skipped || c.Missing == Skip && x.parts[slot].Source != keys.Path
 	}
 	return part, skipped
 }
@@ -62,7 +63,7 @@ func Refusing(hits []Hit) *Hit {
 func (h *Hit) AppendLack(dst []byte) []byte {
 	part := h.Lacks.String()
 	message := "the request lacks " + part + ", which the rule needs"
-	if h.Lacks.source == sourcePath {
+	if h.Lacks.Source == keys.Path {
 		message = "the path can be read in several ways, and the rule needs one"
 	}
 	dst = append(dst, `{"error":`...)

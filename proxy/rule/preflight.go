@@ -1,9 +1,11 @@
 package rule
 
+import "weir/proxy/keys"
+
 // Preflight reports whether a request has the form of those that browsers make before
 // others, to ask whether these may be made (Fetch standard, section 3.3). Any client can
 // make such a request.
-func Preflight(r Request) bool {
+func Preflight(r keys.Request) bool {
 	if method, _ := r.Part(methodPart); string(method) != "OPTIONS" {
 		return false
 	}

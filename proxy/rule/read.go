@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"weir/internal/strict"
+	"weir/proxy/keys"
 	"weir/proxy/limit"
 	"weir/proxy/overlap"
 	"weir/proxy/pattern"
@@ -84,7 +85,7 @@ func (j *judge) rule(n *strict.Node, c *compiled) {
 		c.limit = j.limit(n, c.path+".limit", c.Rule.Limit)
 	}
 	j.match(n, c)
-	if given(n, "missing") && len(c.Key) == 1 && c.Key[0].source == sourceGlobal {
+	if given(n, "missing") && len(c.Key) == 1 && c.Key[0].Source == keys.Global {
 		j.Fault(c.path+".missing", "must be there with a key that requests may lack, such as [header:X-Partner], only")
 	}
 	for _, part := range []struct {
@@ -159,9 +160,9 @@ func (j *judge) deferring(_ *strict.Node, c *compiled) {
 func (j *judge) key(n *strict.Node, c *compiled) {
 	path := c.path + ".key"
 	count := len(c.Key)
-	alone := slices.ContainsFunc(c.Key, func(p Part) bool { return p.source == sourceGlobal })
+	alone := slices.ContainsFunc(c.Key, func(p keys.Part) bool { return p.Source == keys.Global })
 	for i, part := range c.Key[:min(count, keyPartsMax)] {
-		if slices.ContainsFunc(c.Key[:i], func(p Part) bool { return p.canonical() == part.canonical() }) {
+		if slices.ContainsFunc(c.Key[:i], func(p keys.Part) bool { return p.Canonical() == part.Canonical() }) {
 			j.Fault(strict.Element(path, i), "given twice")
 		}
 	}
@@ -178,7 +179,7 @@ func (j *judge) key(n *strict.Node, c *compiled) {
 		j.Fault(path, "must be one part that tells clients apart when clients is true")
 	}
 	if len(c.Key) == 0 {
-		c.Key = []Part{{source: sourceGlobal}}
+		c.Key = []keys.Part{{Source: keys.Global}}
 	}
 }
 
@@ -229,7 +230,7 @@ func (j *judge) atMost(path string, n int) bool {
 // method checks a method's name. Methods are case-sensitive (RFC 9110 section
 // 9.1), and get would never match.
 func (j *judge) method(word, path string) {
-	if !isToken(word) || word != strings.ToUpper(word) {
+	if !keys.IsToken(word) || word != strings.ToUpper(word) {
 		j.Fault(path, "must be a method in upper case, such as GET, is %q", word)
 	}
 }
@@ -238,9 +239,9 @@ func (j *judge) method(word, path string) {
 func (j *judge) headers(n *strict.Node, path string, c *compiled) {
 	for i := range n.Names {
 		name := string(n.Names[i].Word)
-		part := Part{source: sourceHeader, name: name}
+		part := keys.Part{Source: keys.Header, Name: name}
 		j.fieldName(strict.Member(path, name), name)
-		if slices.ContainsFunc(c.conditions, func(d condition) bool { return d.part.canonical() == part.canonical() }) {
+		if slices.ContainsFunc(c.conditions, func(d condition) bool { return d.part.Canonical() == part.Canonical() }) {
 			j.Fault(strict.Member(path, name), "given twice, as names of fields have no case")
 		}
 		c.conditions = append(c.conditions, condition{part: part, Condition: overlap.Condition{Word: string(c.Match.Headers[name])}})
@@ -249,7 +250,7 @@ func (j *judge) headers(n *strict.Node, path string, c *compiled) {
 
 // fieldName judges the name of a field.
 func (j *judge) fieldName(path, name string) {
-	if !isToken(name) {
+	if !keys.IsToken(name) {
 		j.Fault(path, "must be the name of a field, is %q", name)
 	}
 }

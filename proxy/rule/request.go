@@ -4,17 +4,27 @@ import (
 	"net/netip"
 	"slices"
 
+	"weir/proxy/keys"
 	"weir/proxy/pattern"
+)
+
+// The parts that rules look at whatever their keys are.
+var (
+	methodPart    = keys.Part{Source: keys.Method}
+	pathPart      = keys.Part{Source: keys.Path}
+	hostPart      = keys.Part{Source: keys.Host}
+	originPart    = keys.Part{Source: keys.Header, Name: "origin"}
+	preflightPart = keys.Part{Source: keys.Header, Name: "access-control-request-method"}
 )
 
 // A Scratch is the memory in which requests are matched, one after the other.
 //
 // Owned by its loop.
 type Scratch struct {
-	request Request
+	request keys.Request
 	method  []byte
 	client  netip.Addr
-	parts   []Part
+	parts   []keys.Part
 	hits    []Hit
 	values  []value                     // by slot
 	paths   [pattern.ReadingsMax][]byte // the readings of the path
@@ -36,7 +46,7 @@ type value struct {
 }
 
 // begin forgets the last request.
-func (x *Scratch) begin(parts []Part, r Request, client netip.Addr) {
+func (x *Scratch) begin(parts []keys.Part, r keys.Request, client netip.Addr) {
 	x.request, x.client, x.parts = r, client, parts
 	x.method, _ = r.Part(methodPart)
 	x.hits, x.memory = x.hits[:0], x.memory[:0]
@@ -67,47 +77,30 @@ func (x *Scratch) field(slot int) []byte {
 	return x.value(slot).text
 }
 
-func (x *Scratch) find(p Part) (text []byte, present bool) {
-	switch p.source {
-	case sourceIP:
+func (x *Scratch) find(p keys.Part) (text []byte, present bool) {
+	switch p.Source {
+	case keys.IP:
 		if !x.client.IsValid() {
 			return nil, false
 		}
 		start := len(x.memory)
-		x.memory = p.appendAddress(x.memory, x.client)
+		x.memory = p.AppendAddress(x.memory, x.client)
 		return x.memory[start:], true
-	case sourceHeader, sourceCookie:
+	case keys.Header, keys.Cookie:
 		return x.request.Part(p)
-	case sourceQuery:
+	case keys.Query:
 		text, present = x.request.Part(p)
-		return x.decoded(text), present
-	case sourcePath:
+		x.memory, text = keys.Decoded(x.memory, text)
+		return text, present
+	case keys.Path:
 		return x.agreed()
-	case sourceMethod:
+	case keys.Method:
 		return x.method, true
-	case sourceHost:
+	case keys.Host:
 		host := x.hostOf()
 		return host, x.hasHost
 	}
 	return nil, false
-}
-
-// appendAddress appends the network that tells a client apart, or the address
-// when all of it does. An IPv4 address within IPv6 is that IPv4 address.
-func (p Part) appendAddress(dst []byte, a netip.Addr) []byte {
-	a = a.Unmap().WithZone("")
-	bits := int(p.bits6)
-	if a.Is4() {
-		bits = int(p.bits4)
-	}
-	if bits == a.BitLen() {
-		return a.AppendTo(dst)
-	}
-	network, err := a.Prefix(bits)
-	if err != nil {
-		panic("bug: rule: " + err.Error())
-	}
-	return network.AppendTo(dst)
 }
 
 // readings returns the readings of the path, at least one.
@@ -131,7 +124,7 @@ func (x *Scratch) matchesOtherwise(p *pattern.Pattern) bool {
 // holdsOtherwise says whether a condition on the path is fulfilled by one of several
 // readings.
 func (x *Scratch) holdsOtherwise(c *condition) bool {
-	return x.pathN > 1 && x.parts[c.Slot].source == sourcePath &&
+	return x.pathN > 1 && x.parts[c.Slot].Source == keys.Path &&
 		slices.ContainsFunc(x.paths[:x.pathN], func(path []byte) bool { return c.holds(value{text: path, present: true}) })
 }
 
@@ -153,65 +146,25 @@ func (x *Scratch) hostOf() []byte {
 	return x.host
 }
 
-func unquote(text []byte) []byte {
-	if n := len(text); n >= 2 && text[0] == '"' && text[n-1] == '"' {
-		return text[1 : n-1]
-	}
-	return text
-}
-
-// trim takes off the spaces and tabs around text.
-func trim(text []byte) []byte {
-	for len(text) > 0 && (text[0] == ' ' || text[0] == '\t') {
-		text = text[1:]
-	}
-	for n := len(text); n > 0 && (text[n-1] == ' ' || text[n-1] == '\t'); n = len(text) {
-		text = text[:n-1]
-	}
-	return text
-}
-
-// decoded returns a part of a query decoded as forms are (application/x-www-form-urlencoded):
-// escapes, and + for a space. What is no escape stays as it is. It is in the memory when it
-// changes.
-func (x *Scratch) decoded(text []byte) []byte {
-	plain := 0
-	for plain < len(text) && text[plain] != '%' && text[plain] != '+' {
-		plain++
-	}
-	if plain == len(text) {
-		return text
+// key returns the key of parts.
+func (x *Scratch) key(slots []int) []byte {
+	for _, slot := range slots { // values may be appended to the same memory
+		if v := x.value(slot); v.present && v.secret == nil && x.parts[slot].Marked() {
+			start := len(x.memory)
+			x.memory = keys.AppendSecret(x.memory, v.text)
+			x.values[slot].secret = x.memory[start:]
+		}
 	}
 	start := len(x.memory)
-	x.memory = append(x.memory, text[:plain]...)
-	for i := plain; i < len(text); {
-		c, n := decodedByte(text[i:])
-		x.memory = append(x.memory, c)
-		i += n
+	for _, slot := range slots {
+		switch v := x.value(slot); {
+		case !v.present:
+			x.memory = keys.AppendMissing(x.memory)
+		case v.secret != nil:
+			x.memory = append(x.memory, v.secret...)
+		default:
+			x.memory = keys.AppendPart(x.memory, v.text)
+		}
 	}
 	return x.memory[start:]
-}
-
-// decodedByte returns the byte that text begins with, decoded, and how many bytes of text
-// it is.
-func decodedByte(text []byte) (c byte, n int) {
-	switch c = text[0]; {
-	case c == '+':
-		return ' ', 1
-	case c == '%' && len(text) > 2 && pattern.IsHex(text[1]) && pattern.IsHex(text[2]):
-		return pattern.HexValue(text[1])<<4 | pattern.HexValue(text[2]), 3
-	}
-	return c, 1
-}
-
-// decodesTo reports whether text, decoded, is name.
-func decodesTo(text []byte, name string) bool {
-	for ; len(text) > 0 && len(name) > 0; name = name[1:] {
-		c, n := decodedByte(text)
-		if c != name[0] {
-			return false
-		}
-		text = text[n:]
-	}
-	return len(text)+len(name) == 0
 }

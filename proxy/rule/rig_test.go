@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"weir/internal/http1"
+	"weir/proxy/keys"
 	"weir/proxy/rule"
 )
 
@@ -31,9 +32,9 @@ func clients(t testing.TB, text string) *rule.Clients {
 }
 
 // part returns a part that must be right.
-func part(t testing.TB, text string) rule.Part {
+func part(t testing.TB, text string) keys.Part {
 	t.Helper()
-	p, err := rule.ParsePart(text)
+	p, err := keys.ParsePart(text)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -42,7 +43,7 @@ func part(t testing.TB, text string) rule.Part {
 
 // head returns the head of a request such as "GET /a?b" with fields such as
 // "X-Plan: free" separated by |.
-func head(t testing.TB, request string) *rule.HTTP {
+func head(t testing.TB, request string) *keys.HTTP {
 	t.Helper()
 	line, fields, _ := strings.Cut(request, "|")
 	var b strings.Builder
@@ -61,7 +62,7 @@ func head(t testing.TB, request string) *rule.HTTP {
 	if err != nil || ev.Kind != http1.HeadDone {
 		t.Fatalf("%s: %v, %v", request, ev.Kind, err)
 	}
-	return (*rule.HTTP)(&h)
+	return (*keys.HTTP)(&h)
 }
 
 // hits tells which rules apply to a request, as "id:key" separated by spaces.

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"weir/internal/strict"
+	"weir/proxy/keys"
 	"weir/proxy/limit"
 	"weir/proxy/overlap"
 	"weir/proxy/pattern"
@@ -18,7 +19,7 @@ type Rule struct {
 	ID       string       `json:"id"`
 	Exempt   bool         `json:"exempt,omitempty"` // no limit applies to what it matches; nothing else is set
 	Match    Match        `json:"match,omitzero"`
-	Key      []Part       `json:"key,omitempty"` // global alone, or up to 8 others
+	Key      []keys.Part  `json:"key,omitempty"` // global alone, or up to 8 others
 	Limit    limit.Config `json:"limit,omitzero"`
 	Clients  bool         `json:"clients,omitempty"` // limits of CLIENTS_FILE go before Limit
 	Cost     Cost         `json:"cost,omitzero"`
@@ -175,7 +176,7 @@ func (c *compiled) share(field []byte) int64 {
 
 // A condition is a demand on the value of a part.
 type condition struct {
-	part Part
+	part keys.Part
 	overlap.Condition
 }
 

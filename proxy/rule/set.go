@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"weir/internal/strict"
+	"weir/proxy/keys"
 	"weir/proxy/limit"
 )
 
@@ -27,7 +28,7 @@ type Options struct {
 	Clients *Clients
 	// ClientKey is the setting CLIENT_KEY: with Clients and no rule that has
 	// clients: true it is the key of the built-in rule "clients".
-	ClientKey Part
+	ClientKey keys.Part
 	// DescriptorKeys is the setting DESCRIPTOR_KEYS.
 	DescriptorKeys DescriptorKeys
 	// Exempt is the setting EXEMPT.
@@ -48,8 +49,8 @@ type Options struct {
 //
 // Immutable after New.
 type Set struct {
-	rules   []compiled // in the file's order, the built-in one last
-	parts   []Part     // by slot
+	rules   []compiled  // in the file's order, the built-in one last
+	parts   []keys.Part // by slot
 	clients *Clients
 	index   index
 	file    *descriptorFile // nil: rules
@@ -135,10 +136,10 @@ func (j *judge) addClients(s *Set, o Options) {
 	if o.Clients == nil || slices.ContainsFunc(s.rules, has) {
 		return
 	}
-	if o.ClientKey.source == sourceNone || o.ClientKey.source == sourceGlobal {
+	if o.ClientKey.Source == keys.None || o.ClientKey.Source == keys.Global {
 		j.Fault("CLIENT_KEY", "must be a part that tells clients apart, such as header:X-Client-Id, is %q", o.ClientKey)
 	}
-	s.rules = append(s.rules, compiled{Rule: Rule{ID: ClientsRule, Key: []Part{o.ClientKey}, Clients: true}})
+	s.rules = append(s.rules, compiled{Rule: Rule{ID: ClientsRule, Key: []keys.Part{o.ClientKey}, Clients: true}})
 }
 
 // none is the slot of a part that is not there.
@@ -146,9 +147,9 @@ const none = -1
 
 // assign gives each different part a slot.
 func (s *Set) assign() {
-	slots := make(map[Part]int)
-	slot := func(p Part) int {
-		p = p.canonical()
+	slots := make(map[keys.Part]int)
+	slot := func(p keys.Part) int {
+		p = p.Canonical()
 		i, ok := slots[p]
 		if !ok {
 			i = len(s.parts)
@@ -161,7 +162,7 @@ func (s *Set) assign() {
 		if name == "" {
 			return none
 		}
-		return slot(Part{source: sourceHeader, name: name})
+		return slot(keys.Part{Source: keys.Header, Name: name})
 	}
 	for i := range s.rules {
 		c := &s.rules[i]
@@ -170,7 +171,7 @@ func (s *Set) assign() {
 			c.conditions[k].Slot = slot(c.conditions[k].part)
 		}
 		for _, part := range c.Key {
-			if part.source != sourceGlobal {
+			if part.Source != keys.Global {
 				c.key = append(c.key, slot(part))
 			}
 		}
@@ -221,19 +222,19 @@ func (j *judge) clientRules(s *Set) {
 const softenedMax = 1_000_000
 
 // ClientKeys returns the parts whose values name clients: of the rules with clients.
-func (s *Set) ClientKeys() (keys []Part) {
+func (s *Set) ClientKeys() (parts []keys.Part) {
 	for i := range s.rules {
 		if s.rules[i].Clients {
-			keys = append(keys, s.rules[i].Key...)
+			parts = append(parts, s.rules[i].Key...)
 		}
 	}
-	return keys
+	return parts
 }
 
 // nameOf is the name of a client as people may see it.
 func (s *Set) nameOf(client []byte) string {
-	if slices.ContainsFunc(s.ClientKeys(), Part.Secret) {
-		return shown(client)
+	if slices.ContainsFunc(s.ClientKeys(), keys.Part.Secret) {
+		return keys.Shown(client)
 	}
 	return string(client)
 }

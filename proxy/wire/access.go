@@ -11,7 +11,7 @@ import (
 	"weir/internal/metric"
 	"weir/proxy/accesslog"
 	"weir/proxy/exchange"
-	"weir/proxy/rule"
+	"weir/proxy/keys"
 )
 
 // Access is what the access log has.
@@ -129,7 +129,7 @@ func (c *client) wrote(now time.Time, o *exchange.Outcome) {
 		e.Status = cmp.Or(o.Begun, 499) // as nginx has it
 	}
 	if len(o.Key) > 0 {
-		a.key = rule.AppendShown(a.key[:0], o.Key)
+		a.key = keys.AppendShown(a.key[:0], o.Key)
 		e.Key = a.key
 	}
 	a.line = a.Format.Append(a.line[:0], e)

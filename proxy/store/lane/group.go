@@ -7,8 +7,8 @@ import (
 	"strconv"
 	"time"
 
+	"weir/proxy/keys"
 	"weir/proxy/limit"
-	"weir/proxy/rule"
 	"weir/proxy/store"
 )
 
@@ -136,7 +136,7 @@ func (g *group) about() string {
 	var text []byte
 	for i := range g.Counters {
 		c := &g.Counters[i]
-		text = fmt.Appendf(text, "%s %q ", c.Rule, rule.AppendShown(nil, c.Key[:min(len(c.Key), store.PartBytesMax)]))
+		text = fmt.Appendf(text, "%s %q ", c.Rule, keys.AppendShown(nil, c.Key[:min(len(c.Key), store.PartBytesMax)]))
 	}
 	return string(bytes.TrimSpace(text))
 }

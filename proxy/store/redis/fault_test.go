@@ -8,9 +8,9 @@ import (
 	"time"
 
 	"weir/internal/testkit"
+	"weir/proxy/keys"
 	"weir/proxy/limit"
 	"weir/proxy/limit/limittest"
-	"weir/proxy/rule"
 	"weir/proxy/store"
 )
 
@@ -225,7 +225,7 @@ func TestForeignKey(t *testing.T) {
 		o.s.do("lpush", string(appendName(nil, "", "r", []byte("list"), l.Kind())), "x")
 		o.s.do("set", string(appendName(nil, "", "r", []byte("text"), l.Kind())), "x")
 	}
-	queue := hourly(string(rule.AppendSecret(nil, []byte("topsecret"))))
+	queue := hourly(string(keys.AppendSecret(nil, []byte("topsecret"))))
 	o.l.ask(1, queue)
 	o.s.do("rename", string(appendName(nil, "", "r", queue.Key, queue.Limit.Kind())), string(appendName(nil, "", "r", queue.Key, fixed(1).Kind())))
 	o.l.ask(1, counter(string(queue.Key), fixed(1))) // the first is the one that is told

@@ -1,4 +1,4 @@
-package rule
+package keys
 
 import (
 	"bytes"
@@ -15,20 +15,11 @@ type Request interface {
 	Part(p Part) (value []byte, ok bool)
 }
 
-// The parts that rules look at whatever their keys are.
-var (
-	methodPart    = Part{source: sourceMethod}
-	pathPart      = Part{source: sourcePath}
-	hostPart      = Part{source: sourceHost}
-	originPart    = Part{source: sourceHeader, name: "origin"}
-	preflightPart = Part{source: sourceHeader, name: "access-control-request-method"}
-)
-
 // Word returns the part as [ParsePart] reads it, cut at the colon, without secret: and
 // prefixes of addresses: "header" and "x-plan", or "path" and nothing. Implementations of
-// [Request] tell parts apart by it. Names of fields have no case: package rule asks for
+// [Request] tell parts apart by it. Names of fields have no case: package keys asks for
 // them in lower case.
-func (p Part) Word() (word, name string) { return sourceWords[p.source], p.name }
+func (p Part) Word() (word, name string) { return sourceWords[p.Source], p.Name }
 
 var sourceWords = [...]string{"", "global", "ip", "header", "cookie", "query", "path", "method", "host"}
 
@@ -37,18 +28,18 @@ type HTTP http1.Head
 
 // Part returns the value of a part.
 func (h *HTTP) Part(p Part) (value []byte, ok bool) {
-	switch p.source {
-	case sourceHeader:
-		return (*http1.Head)(h).Field(p.name)
-	case sourceCookie:
-		return h.cookie(p.name)
-	case sourceQuery:
-		return h.query(p.name)
-	case sourcePath:
+	switch p.Source {
+	case Header:
+		return (*http1.Head)(h).Field(p.Name)
+	case Cookie:
+		return h.cookie(p.Name)
+	case Query:
+		return h.query(p.Name)
+	case Path:
 		return h.Path, true
-	case sourceMethod:
+	case Method:
 		return h.MethodText, true
-	case sourceHost:
+	case Host:
 		return h.Host, len(h.Host) > 0
 	}
 	return nil, false
@@ -83,4 +74,22 @@ func (h *HTTP) query(name string) (text []byte, present bool) {
 		}
 	}
 	return nil, false
+}
+
+func unquote(text []byte) []byte {
+	if n := len(text); n >= 2 && text[0] == '"' && text[n-1] == '"' {
+		return text[1 : n-1]
+	}
+	return text
+}
+
+// trim takes off the spaces and tabs around text.
+func trim(text []byte) []byte {
+	for len(text) > 0 && (text[0] == ' ' || text[0] == '\t') {
+		text = text[1:]
+	}
+	for n := len(text); n > 0 && (text[n-1] == ' ' || text[n-1] == '\t'); n = len(text) {
+		text = text[:n-1]
+	}
+	return text
 }

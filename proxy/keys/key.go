@@ -1,4 +1,4 @@
-package rule
+package keys
 
 import (
 	"bytes"
@@ -11,29 +11,6 @@ import (
 	"weir/proxy/pattern"
 )
 
-// key returns the key of parts.
-func (x *Scratch) key(slots []int) []byte {
-	for _, slot := range slots { // values may be appended to the same memory
-		if v := x.value(slot); v.present && v.secret == nil && x.parts[slot].secret {
-			start := len(x.memory)
-			x.memory = AppendSecret(x.memory, v.text)
-			x.values[slot].secret = x.memory[start:]
-		}
-	}
-	start := len(x.memory)
-	for _, slot := range slots {
-		switch v := x.value(slot); {
-		case !v.present:
-			x.memory = AppendMissing(x.memory)
-		case v.secret != nil:
-			x.memory = append(x.memory, v.secret...)
-		default:
-			x.memory = AppendPart(x.memory, v.text)
-		}
-	}
-	return x.memory[start:]
-}
-
 // AppendPart appends a value as a part of a key: its length, a colon, itself.
 // No two lists of parts give the same key, and the empty value is not the
 // missing one. The key of a rule with the key global is empty.
@@ -44,12 +21,12 @@ func AppendPart(dst, text []byte) []byte {
 
 // Normal returns a value of the part, which people may write in any form, as keys have it.
 func (p Part) Normal(text []byte) ([]byte, error) {
-	switch p.source {
-	case sourcePath:
+	switch p.Source {
+	case Path:
 		return pattern.AppendPath(nil, text), nil
-	case sourceHost:
+	case Host:
 		return pattern.AppendHost(nil, text), nil
-	case sourceIP:
+	case IP:
 		return p.normalAddress(string(text))
 	}
 	return text, nil
@@ -71,7 +48,7 @@ func (p Part) normalAddress(text string) ([]byte, error) {
 	case alone != nil && network.Bits() != bits:
 		return nil, fmt.Errorf("must be an address, or a network of /%d as the rule counts them, is %q", bits, text)
 	}
-	return p.appendAddress(nil, address), nil
+	return p.AppendAddress(nil, address), nil
 }
 
 // AppendMissing appends the part of all requests that lack the value.
@@ -111,8 +88,8 @@ func CutPart(key []byte) (value, rest []byte) {
 	return rest[:n:n], rest[n:]
 }
 
-// shown is a secret value as people may see it.
-func shown(text []byte) string {
+// Shown returns a secret value as people may see it.
+func Shown(text []byte) string {
 	value, _ := CutPart(AppendSecret(nil, text))
 	return string(value)
 }
@@ -129,4 +106,22 @@ func AppendShown(dst, key []byte) []byte {
 		key = rest
 	}
 	return dst
+}
+
+// AppendAddress appends the network that tells a client apart, or the address
+// when all of it does. An IPv4 address within IPv6 is that IPv4 address.
+func (p Part) AppendAddress(dst []byte, a netip.Addr) []byte {
+	a = a.Unmap().WithZone("")
+	bits := int(p.bits6)
+	if a.Is4() {
+		bits = int(p.bits4)
+	}
+	if bits == a.BitLen() {
+		return a.AppendTo(dst)
+	}
+	network, err := a.Prefix(bits)
+	if err != nil {
+		panic("bug: keys: " + err.Error())
+	}
+	return network.AppendTo(dst)
 }

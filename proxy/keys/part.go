@@ -1,4 +1,4 @@
-package rule
+package keys
 
 import (
 	"fmt"
@@ -8,26 +8,26 @@ import (
 
 // A Part is one of the parts that a key is made of. The zero Part is none.
 type Part struct {
-	source source
+	Source Source
 	secret bool   // written so: see Secret
 	bits4  uint8  // ip: how much of an IPv4 address tells clients apart
 	bits6  uint8  // ip: and of an IPv6 address
-	name   string // header, cookie, query: as written
+	Name   string // header, cookie, query: as written
 }
 
-// A source is where a part's value comes from.
-type source uint8
+// A Source is where the value of a part comes from.
+type Source uint8
 
 const (
-	sourceNone source = iota
-	sourceGlobal
-	sourceIP
-	sourceHeader
-	sourceCookie
-	sourceQuery
-	sourcePath
-	sourceMethod
-	sourceHost
+	None Source = iota
+	Global
+	IP
+	Header
+	Cookie
+	Query
+	Path
+	Method
+	Host
 )
 
 // partWords is what a part may be, for people.
@@ -59,25 +59,25 @@ func ParsePart(text string) (Part, error) {
 	case named && word == "secret":
 		return parseSecret(text, name)
 	case text == "global":
-		return Part{source: sourceGlobal}, nil
+		return Part{Source: Global}, nil
 	case text == "ip":
-		return Part{source: sourceIP, bits4: bits4Default, bits6: bits6Default}, nil
+		return Part{Source: IP, bits4: bits4Default, bits6: bits6Default}, nil
 	case strings.HasPrefix(text, "ip/"):
 		return parsePrefix(text)
 	case text == "path":
-		return Part{source: sourcePath}, nil
+		return Part{Source: Path}, nil
 	case text == "method":
-		return Part{source: sourceMethod}, nil
+		return Part{Source: Method}, nil
 	case text == "host":
-		return Part{source: sourceHost}, nil
-	case named && word == "header" && claimsOrigin(name):
+		return Part{Source: Host}, nil
+	case named && word == "header" && ClaimsOrigin(name):
 		return Part{}, fmt.Errorf("must not be a field that anybody may write his address into, use ip (see TRUSTED_PROXIES), is %q", text)
-	case named && word == "header" && isToken(name):
-		return Part{source: sourceHeader, name: name}, nil
-	case named && word == "cookie" && isToken(name):
-		return Part{source: sourceCookie, name: name}, nil
+	case named && word == "header" && IsToken(name):
+		return Part{Source: Header, Name: name}, nil
+	case named && word == "cookie" && IsToken(name):
+		return Part{Source: Cookie, Name: name}, nil
 	case named && word == "query" && name != "":
-		return Part{source: sourceQuery, name: name}, nil
+		return Part{Source: Query, Name: name}, nil
 	case named && (word == "header" || word == "cookie" || word == "query"):
 		return Part{}, fmt.Errorf("must name a %s of letters, digits and the like, is %q", word, text)
 	}
@@ -87,7 +87,7 @@ func ParsePart(text string) (Part, error) {
 // parseSecret reads a part of which what is left is written behind secret:.
 func parseSecret(text, left string) (Part, error) {
 	p, err := ParsePart(left)
-	if err == nil && (p.secret || p.source != sourceHeader && p.source != sourceCookie && p.source != sourceQuery) {
+	if err == nil && (p.secret || p.Source != Header && p.Source != Cookie && p.Source != Query) {
 		err = fmt.Errorf("must be secret:header:N, secret:cookie:N or secret:query:N, is %q", text)
 	}
 	p.secret = true
@@ -98,23 +98,26 @@ func parseSecret(text, left string) (Part, error) {
 // those of cookies and of the fields that carry credentials, and of parts that are
 // written with secret: in front. See [AppendSecret].
 func (p Part) Secret() bool {
-	if p.secret || p.source == sourceCookie {
+	if p.secret || p.Source == Cookie {
 		return true
 	}
-	if p.source != sourceHeader {
+	if p.Source != Header {
 		return false
 	}
 	for _, name := range []string{"Authorization", "Cookie", "Proxy-Authorization", "X-Api-Key"} {
-		if strings.EqualFold(p.name, name) {
+		if strings.EqualFold(p.Name, name) {
 			return true
 		}
 	}
 	return false
 }
 
-// claimsOrigin reports whether a field says where a request comes from. Only
+// Marked reports whether the part is written with secret:, or is canonical and secret.
+func (p Part) Marked() bool { return p.secret }
+
+// ClaimsOrigin reports whether a field says where a request comes from. Only
 // trusted proxies are believed, and the part ip knows them.
-func claimsOrigin(name string) bool {
+func ClaimsOrigin(name string) bool {
 	for _, origin := range []string{"X-Forwarded-For", "Forwarded", "X-Real-IP", "True-Client-IP"} {
 		if strings.EqualFold(name, origin) {
 			return true
@@ -125,7 +128,7 @@ func claimsOrigin(name string) bool {
 
 func parsePrefix(text string) (Part, error) {
 	bits, err := strconv.ParseUint(text[len("ip/"):], 10, 8)
-	p := Part{source: sourceIP, bits4: bits4Default, bits6: bits6Default}
+	p := Part{Source: IP, bits4: bits4Default, bits6: bits6Default}
 	switch {
 	case err != nil || bits == 0 || bits > 128 || text != "ip/"+strconv.FormatUint(bits, 10):
 		return Part{}, fmt.Errorf("must have a prefix of 1 to 32 for IPv4 or 33 to 128 for IPv6, is %q", text)
@@ -143,11 +146,11 @@ func (p Part) String() string {
 		p.secret = false
 		return "secret:" + p.String()
 	}
-	switch word := sourceWords[p.source]; {
-	case p.source == sourceIP:
+	switch word := sourceWords[p.Source]; {
+	case p.Source == IP:
 		return p.prefix()
-	case p.name != "":
-		return word + ":" + p.name
+	case p.Name != "":
+		return word + ":" + p.Name
 	default:
 		return word
 	}
@@ -172,18 +175,19 @@ func (p *Part) UnmarshalText(text []byte) (err error) {
 	return err
 }
 
-// canonical returns the one Part of all that mean the same: names of fields have
-// no case, and some parts are secret without being written so.
-func (p Part) canonical() Part {
+// Canonical returns the one Part of all that mean the same: names of fields have
+// no case, and some parts are secret without being written so. [Part.Marked] tells
+// whether it is secret.
+func (p Part) Canonical() Part {
 	p.secret = p.Secret()
-	if p.source == sourceHeader {
-		p.name = strings.ToLower(p.name)
+	if p.Source == Header {
+		p.Name = strings.ToLower(p.Name)
 	}
 	return p
 }
 
-// isToken says whether a word is a token (RFC 9110 section 5.6.2).
-func isToken(word string) bool {
+// IsToken says whether a word is a token (RFC 9110 section 5.6.2).
+func IsToken(word string) bool {
 	for i := range len(word) {
 		c := word[i]
 		letter := c|0x20 >= 'a' && c|0x20 <= 'z' || c >= '0' && c <= '9'

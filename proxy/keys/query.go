@@ -1,0 +1,48 @@
+package keys
+
+import "weir/proxy/pattern"
+
+// Decoded returns a part of a query decoded as forms are (application/x-www-form-urlencoded):
+// escapes, and + for a space. What is no escape stays as it is. It is appended to memory when
+// it changes.
+func Decoded(memory, text []byte) (out, decoded []byte) {
+	plain := 0
+	for plain < len(text) && text[plain] != '%' && text[plain] != '+' {
+		plain++
+	}
+	if plain == len(text) {
+		return memory, text
+	}
+	start := len(memory)
+	memory = append(memory, text[:plain]...)
+	for i := plain; i < len(text); {
+		c, n := decodedByte(text[i:])
+		memory = append(memory, c)
+		i += n
+	}
+	return memory, memory[start:]
+}
+
+// decodedByte returns the byte that text begins with, decoded, and how many bytes of text
+// it is.
+func decodedByte(text []byte) (c byte, n int) {
+	switch c = text[0]; {
+	case c == '+':
+		return ' ', 1
+	case c == '%' && len(text) > 2 && pattern.IsHex(text[1]) && pattern.IsHex(text[2]):
+		return pattern.HexValue(text[1])<<4 | pattern.HexValue(text[2]), 3
+	}
+	return c, 1
+}
+
+// decodesTo reports whether text, decoded, is name.
+func decodesTo(text []byte, name string) bool {
+	for ; len(text) > 0 && len(name) > 0; name = name[1:] {
+		c, n := decodedByte(text)
+		if c != name[0] {
+			return false
+		}
+		text = text[n:]
+	}
+	return len(text)+len(name) == 0
+}
