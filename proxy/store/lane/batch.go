@@ -23,6 +23,7 @@ type batch struct {
 	sentOff bool
 	aloft   bool   // sent, and not back
 	epoch   uint64 // of the store when it was sent
+	behind  *batch // it waits for that one; see Config.Locking
 	done    atomic.Bool
 	sent    time.Time // by the helper's clock
 	landed  time.Time // likewise
@@ -51,7 +52,7 @@ func (b *batch) clear() {
 	clear(b.Releases)
 	b.Groups, b.Releases = b.Groups[:0], b.Releases[:0]
 	b.groups, b.waiters, b.next = b.groups[:0], b.waiters[:0], 0
-	b.sentOff, b.aloft = false, false
+	b.sentOff, b.aloft, b.behind = false, false, nil
 	b.done.Store(false)
 }
 

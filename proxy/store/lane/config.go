@@ -46,6 +46,10 @@ type Config struct {
 	// InFlight is how many batches of one lane may be under way; 2. Fewer make
 	// larger batches, more make shorter waits.
 	InFlight int
+	// Locking says that the backend locks keys while it decides. Then a batch waits for one of
+	// its lane that is under way and has a group in common with it, and gathers more asks
+	// meanwhile: sent at once it would wait in the backend.
+	Locking bool
 	// RefusalsMax is how many refusals each lane remembers; 16384. Negative: none.
 	RefusalsMax int
 	// WaitingMax is how many asks of each lane may wait; 65536. Further ones follow

@@ -10,7 +10,8 @@
 // helper goroutines per lane send the batches. An answer comes back to the loop with one
 // wake-up for the whole batch, and there package limit repeats what the backend has
 // decided, request by request: the backend returns the states from which it started, and
-// each request gets the decision that it would have got alone.
+// each request gets the decision that it would have got alone. Where the backend locks keys
+// (Config.Locking), asks for a key that is being decided wait here and not there.
 //
 // A refusal is remembered on the loop until the time to retry, so that a client which
 // keeps knocking costs the store nothing. Counters that are off are not asked about.

@@ -216,7 +216,7 @@ func (l *Lane) gathering() *batch {
 
 // start sends batches while there is one and a helper for it.
 func (l *Lane) start() {
-	for len(l.queue) > 0 && l.aloft < l.store.cfg.InFlight {
+	for len(l.queue) > 0 && l.aloft < l.store.cfg.InFlight && !l.locked(l.queue[0]) {
 		b := l.queue[0]
 		l.queue = slices.Delete(l.queue, 0, 1)
 		b.sentOff, b.aloft, b.epoch = true, true, l.store.epoch.Load()
@@ -224,6 +224,22 @@ func (l *Lane) start() {
 		l.aloft++
 		l.work <- b
 	}
+}
+
+// locked reports whether b, the next to be sent, waits for a batch under way; see
+// Config.Locking. It is called with every ask, so what it has found holds until that batch
+// is back.
+func (l *Lane) locked(b *batch) bool {
+	if !l.store.cfg.Locking || b.behind != nil {
+		return b.behind != nil
+	}
+	for _, other := range l.flying {
+		if other.aloft && slices.ContainsFunc(b.groups, func(g *group) bool { return other.byID[g.id] != nil }) {
+			b.behind = other
+			return true
+		}
+	}
+	return false
 }
 
 // land answers the asks of a batch that is back. It is called by the batch's
@@ -237,6 +253,9 @@ func (l *Lane) land(now time.Time, b *batch) {
 		l.expireQueue(now)
 		b.aloft = false
 		l.aloft--
+		if len(l.queue) > 0 && l.queue[0].behind == b {
+			l.queue[0].behind = nil
+		}
 		l.start()
 	}
 	for _, g := range b.groups {

@@ -203,6 +203,31 @@ func TestBounds(t *testing.T) {
 	}
 }
 
+// Where the backend locks keys, a batch waits for one under way with a group in common, and
+// for no other.
+func TestLocking(t *testing.T) {
+	t.Parallel()
+	f := newFake()
+	f.hold = make(chan struct{})
+	st := newStage(t, f, func(cfg *Config) { cfg.InFlight, cfg.Locking = 3, true })
+	for i, step := range []struct {
+		key             string
+		flying, waiting int
+	}{{"hot", 1, 0}, {"cold", 2, 0}, {"hot", 2, 1}, {"warm", 2, 1}, {"hot", 2, 1}} {
+		st.ask(step.key, 0, 1, counter(step.key, fixed(2)))
+		if len(st.lane.flying) != step.flying || len(st.lane.queue) != step.waiting {
+			t.Errorf("step %d: %d batches under way, %d wait, want %d and %d", i, len(st.lane.flying), len(st.lane.queue), step.flying, step.waiting)
+		}
+	}
+	close(f.hold)
+	for len(st.lane.flying) > 0 {
+		st.land(0)
+	}
+	if n := f.count("decide"); n != 3 || len(st.got) != 5 {
+		t.Errorf("%d answers of 5 in %d batches, want 3", len(st.got), n)
+	}
+}
+
 // hourly is a queue of four in which one leaves each hour.
 func hourly(key string) store.Counter {
 	return counter(key, limittest.Must(limit.Config{Algorithm: limit.Leaky, Capacity: 4, FillRate: 0.000278}))

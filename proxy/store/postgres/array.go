@@ -96,6 +96,26 @@ func parseInt4(b []byte) (int32, error) {
 	return int32(binary.BigEndian.Uint32(b)), nil
 }
 
+// parseRecord returns the fields of a composite value; a null is empty.
+func parseRecord(b []byte) (fields [][]byte, err error) {
+	if len(b) < 4 {
+		return nil, errForm
+	}
+	n := binary.BigEndian.Uint32(b)
+	for b = b[4:]; len(b) >= 8; {
+		size := int(int32(binary.BigEndian.Uint32(b[4:]))) // before it is the type
+		b = b[8:]
+		if size = max(0, size); size > len(b) {
+			return nil, errForm
+		}
+		fields, b = append(fields, b[:size]), b[size:]
+	}
+	if len(b) > 0 || len(fields) != int(n) {
+		return nil, errForm
+	}
+	return fields, nil
+}
+
 // parseInt8Array reads an int8[] without nulls of at most one dimension.
 func parseInt8Array(b []byte) ([]int64, error) {
 	if len(b) == 12 && binary.BigEndian.Uint32(b) == 0 {

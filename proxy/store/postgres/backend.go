@@ -117,9 +117,9 @@ func (b *backend) Decide(ctx context.Context, batch *store.Batch) {
 	}
 }
 
-// takeSQL calls take_1.
+// takeSQL calls take_1. Its row is one value: as a table, the function costs a tenth more.
 func (b *backend) takeSQL() string {
-	return "SELECT * FROM " + b.schema + "take_1($1,$2,$3,$4,$5,$6)"
+	return "SELECT " + b.schema + "take_1($1,$2,$3,$4,$5,$6)"
 }
 
 // call runs a function, sql being its name and arguments, and returns the first value of

@@ -25,7 +25,7 @@ const (
 // Config says where PostgreSQL is and what to do when it is not. Zero fields mean the
 // defaults.
 type Config struct {
-	// Config is the lane's, but for Name and Title. Half of its Timeout is how long a batch
+	// Config is the lane's, but for Name, Title and Locking. Half of its Timeout is how long a batch
 	// waits for a lock.
 	lane.Config
 
@@ -50,7 +50,7 @@ type Config struct {
 
 func (cfg Config) withDefaults() Config {
 	cfg.Config = cfg.Config.WithDefaults()
-	cfg.Name, cfg.Title = "postgres", "PostgreSQL"
+	cfg.Name, cfg.Title, cfg.Locking = "postgres", "PostgreSQL", true
 	cfg.Connections = cmp.Or(cfg.Connections, connectionsDefault)
 	cfg.Schema = cmp.Or(cfg.Schema, schemaDefault)
 	cfg.silence = cmp.Or(cfg.silence, silenceMax)

@@ -158,12 +158,15 @@ type taken struct {
 	granted, states, entries []int64
 }
 
-// parseTaken reads the one row that take_1 returns.
+// parseTaken reads the one row that take_1 returns, whose columns are the fields of one.
 func parseTaken(r *pgconn.Result) (res taken, err error) {
-	if len(r.Rows) != 1 || len(r.Rows[0]) != 6 {
+	if len(r.Rows) != 1 || len(r.Rows[0]) != 1 {
 		return res, errForm
 	}
-	row := r.Rows[0]
+	row, err := parseRecord(r.Rows[0][0])
+	if err != nil || len(row) != 6 {
+		return res, errForm
+	}
 	waits, err1 := parseInt4(row[1])
 	given, err2 := parseInt4(row[2])
 	res.waits, res.given = int64(waits), int64(given)

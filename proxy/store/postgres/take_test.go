@@ -21,7 +21,7 @@ var background = context.Background()
 func run(t testing.TB, conn *pgconn.PgConn, schema string, clock int64, b *store.Batch) (total taken) {
 	t.Helper()
 	for _, call := range takes("", b) {
-		result := conn.ExecParams(background, "SELECT * FROM "+quoted(schema)+".take_1($1,$2,$3,$4,$5,$6)", call.params(clock, 0), takeTypes, binaryFormat, binaryFormat).Read()
+		result := conn.ExecParams(background, (&backend{schema: quoted(schema) + "."}).takeSQL(), call.params(clock, 0), takeTypes, binaryFormat, binaryFormat).Read()
 		if result.Err != nil {
 			t.Fatal(result.Err)
 		}
