@@ -1,7 +1,9 @@
 package postgres
 
 import (
+	"bytes"
 	"encoding/binary"
+	"slices"
 	"testing"
 
 	"github.com/jackc/pgx/v5/pgconn"
@@ -33,6 +35,15 @@ func joined(row ...[]byte) (data []byte) {
 	return data
 }
 
+// record is a composite value of those fields.
+func record(fields [][]byte) []byte {
+	data := binary.BigEndian.AppendUint32(nil, uint32(len(fields)))
+	for _, value := range fields {
+		data = append(binary.BigEndian.AppendUint32(binary.BigEndian.AppendUint32(data, 0), uint32(len(value))), value...)
+	}
+	return data
+}
+
 // Whatever a server sends, what is made of it is an error, or decisions within what was
 // asked.
 func FuzzAnswers(f *testing.F) {
@@ -55,7 +66,11 @@ func FuzzAnswers(f *testing.F) {
 		if s, err := parseSight(row); err == nil && s == nil {
 			t.Error("neither a sight nor an error")
 		}
-		r, err := parseTaken(&pgconn.Result{Rows: [][][]byte{row}})
+		if fields, err := parseRecord(record(row)); err != nil || !slices.EqualFunc(fields, row, bytes.Equal) {
+			t.Errorf("the fields of %x are %x, %v", record(row), fields, err)
+		}
+		_, _ = parseRecord(data) // whatever it is
+		r, err := parseTaken(&pgconn.Result{Rows: [][][]byte{{record(row)}}})
 		if err != nil {
 			return
 		}

@@ -1,4 +1,4 @@
--- Version 1 of the schema: tables and the functions by which proxies use them. Every
+-- Version 2 of the schema: tables and the functions by which proxies use them. Every
 -- statement may be run again.
 --
 -- The owner of the functions needs all rights here. A role under which proxies run

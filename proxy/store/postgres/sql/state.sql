@@ -82,43 +82,36 @@ CREATE OR REPLACE FUNCTION @schema@.settle_1(algorithm int8, permits int8, numbe
 LANGUAGE plpgsql IMMUTABLE AS $$
 DECLARE
   s @schema@.settled_1;
+  at int8 := greatest(now, k.at);
+  a int8;
+  x int8 := number;
+  y int8 := gain;
   most int8;
-  common int8;
 BEGIN
-  s.at := greatest(now, k.at);
-  s.a := coalesce(k.a, 0);
-  s.b := coalesce(k.b, 0);
-  s.adopted := false;
-  s.began := 0;
-  s.under := 0;
-  s.base := 0;
   IF algorithm >= 3 THEN
-    IF algorithm = 5 THEN
-      s.x := number;
-      s.y := gain;
-    ELSE
-      common := gcd(number, 1000000000000);
-      s.x := 1000000000000 / common;
-      s.y := number / common;
+    IF algorithm <> 5 THEN
+      y := gcd(number, 1000000000000);
+      x := 1000000000000 / y;
+      y := number / y;
     END IF;
-    most := permits * s.x;
-    IF algorithm = 6 THEN most := most + s.x; END IF; -- the place of who goes at once
+    most := CASE WHEN algorithm = 6 THEN permits + 1 ELSE permits END * x; -- a queue has the place of who goes at once
     IF k.tag IS NULL THEN
-      IF algorithm = 5 THEN s.b := gain; END IF;
-    ELSIF k.tag = (algorithm << 56 | number) AND (algorithm <> 5 OR k.b = gain) THEN
-      s.a := @schema@.drained_1(k.a, s.at - k.at, s.y);
-      IF algorithm = 3 AND k.b > 0 AND s.at >= k.b THEN
-        s.a := least(s.a, @schema@.drained_1(most, s.at - k.b, s.y));
-        s.b := 0;
-        s.adopted := true;
-      END IF;
-    ELSE
-      s := @schema@.carried_1(algorithm, k.tag, k.at, most, s);
+      RETURN (at, 0, CASE WHEN algorithm = 5 THEN gain ELSE 0 END, false, x, y, most, 0, 0, 0)::@schema@.settled_1;
     END IF;
-    s.free := most - s.a;
-    RETURN s;
+    a := @schema@.drained_1(k.a, at - k.at, y);
+    CASE
+      WHEN k.tag <> (algorithm << 56 | number) OR algorithm = 5 AND k.b <> gain THEN
+        s := @schema@.carried_1(algorithm, k.tag, k.at, most, (at, k.a, k.b, false, x, y, 0, 0, 0, 0)::@schema@.settled_1);
+        s.free := most - s.a;
+        RETURN s;
+      WHEN algorithm = 3 AND k.b > 0 AND at >= k.b THEN
+        a := least(a, @schema@.drained_1(most, at - k.b, y));
+        RETURN (at, a, 0, true, x, y, most - a, 0, 0, 0)::@schema@.settled_1;
+      ELSE
+        RETURN (at, a, k.b, false, x, y, most - a, 0, 0, 0)::@schema@.settled_1;
+    END CASE;
   END IF;
-  s.x := s.at / number * number; -- windows are aligned to the epoch
+  s := (at, coalesce(k.a, 0), coalesce(k.b, 0), false, at / number * number, 1, 0, 0, 0, 0)::@schema@.settled_1; -- windows are aligned to the epoch
   IF k.at < s.x - number THEN
     s.a := 0;
     s.b := 0;
@@ -128,11 +121,10 @@ BEGIN
   END IF;
   IF algorithm = 1 THEN
     s.b := 0;
-    s.y := 1;
   ELSE
     s.y := @schema@.unit_1(number);
   END IF;
-  s.free := permits - s.a - s.b * (number / s.y - (s.at - s.x) / s.y) / (number / s.y);
+  s.free := permits - s.a - s.b * (number / s.y - (at - s.x) / s.y) / (number / s.y);
   RETURN s;
 END $$;
 

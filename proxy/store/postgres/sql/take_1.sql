@@ -84,29 +84,27 @@ DECLARE
   told int4 := 0;     -- counters in states
   first int4;         -- of the group's counters in groups
   size int4;          -- of the group
-  decided int4 := 0;  -- groups
   n int8;
   going int8;
   charge int8;
   free int8;
-  most int8;
   pair int4;
   pairs int8[];
   wanted int8[];
   i int4;
   c int4;
   index int4;
-  kept keys[];        -- the keys, as they are after what was decided
-  changed bool[];
+  many bool := cardinality(names) > 1;
+  kept keys[];        -- the keys, as they are after what was decided; of a single one it is k
+  changed bool[] := array_fill(false, ARRAY[cardinality(names)]);
   k keys;
-  held settled_1[];   -- the counters of a group
+  held settled_1[];   -- the counters of a group; of a single one it is s
   s settled_1;
   -- a counter
   algorithm int8;
   permits int8;
   number int8;
   cost int8;
-  reserve int8;
   overshoot int8;
   grace int8;
 BEGIN
@@ -119,13 +117,12 @@ BEGIN
   FOR index IN 1..cardinality(names) LOOP
     SELECT * INTO k FROM keys t WHERE t.name = names[index] AND t.expires > instant;
     k.name := names[index];
-    kept[index] := k;
-    changed[index] := false;
+    IF many THEN kept[index] := k; END IF;
   END LOOP;
 
   FOR i IN 0..cardinality(gives) / 6 - 1 LOOP
     index := gives[6 * i + 1];
-    k := kept[index];
+    IF many THEN k := kept[index]; END IF;
     CONTINUE WHEN k.tag IS NULL OR k.tag >> 56 <> 6;
     number := gives[6 * i + 3];
     s := settle_1(6, gives[6 * i + 2], number, 0, instant, k);
@@ -134,7 +131,7 @@ BEGIN
     k.at := s.at;
     k.a := s.a - charge;
     k.expires := greatest(new_at_1(6, number, s.at, k.a, 0, s.x, s.y), CASE WHEN k.began > 0 THEN k.under + gives[6 * i + 6] END, instant) + margin_1();
-    kept[index] := k;
+    IF many THEN kept[index] := k; END IF;
     changed[index] := true;
     given := given + 1;
   END LOOP;
@@ -151,10 +148,9 @@ BEGIN
       permits := groups[c + 2];
       number := groups[c + 3];
       cost := groups[c + 4];
-      reserve := groups[c + 6];
       overshoot := groups[c + 8];
-      k := kept[index];
-      IF k.tag IS NOT NULL AND (k.tag >> 56 <> algorithm OR algorithm NOT IN (3, 6) AND k.tag & 72057594037927935 <> number) THEN
+      IF many THEN k := kept[index]; END IF;
+      IF k.tag >> 56 <> algorithm OR algorithm NOT IN (3, 6) AND k.tag & 72057594037927935 <> number THEN
         going := -1;
         EXIT;
       END IF;
@@ -181,46 +177,38 @@ BEGIN
       ELSE
         s := settle_1(algorithm, permits, number, groups[c + 5], instant, k);
       END IF;
-      free := s.free;
-      charge := 1; -- parts of a permit
-      IF algorithm = 3 OR algorithm > 4 THEN charge := s.x; END IF;
-      most := permits;
-      IF overshoot > 0 THEN
+      charge := CASE WHEN algorithm = 3 OR algorithm > 4 THEN s.x ELSE 1 END; -- parts of a permit
+      IF overshoot = 0 THEN
+        going := room_1(going, permits, cost, charge, s.free, groups[c + 6]);
+      ELSE
         grace := groups[c + 9];
         IF k.began > 0 AND s.at < k.under + grace THEN
           s.began := k.began;
           s.under := k.under;
         END IF;
-        IF s.began = 0 OR s.at < s.began + grace THEN
-          most := most + overshoot;
-          free := free + overshoot * charge;
-        END IF;
+        free := CASE WHEN s.began = 0 OR s.at < s.began + grace THEN overshoot ELSE 0 END; -- permits beyond the limit
+        going := room_1(going, permits + free, cost, charge, s.free + free * charge, groups[c + 6]);
       END IF;
-      going := room_1(going, most, cost, charge, free, reserve);
       IF algorithm = 6 AND going > 0 THEN going := patient_1(going, groups[c + 7], cost, s.x, s.y, s.a); END IF;
-      held[i] := s;
+      IF size > 1 THEN held[i] := s; END IF;
     END LOOP;
 
     -- Nothing was written of this group so far, and nothing fails from here on.
     FOR i IN 1..size LOOP
-      c := first + 10 * (i - 1);
-      index := groups[c];
-      k := kept[index];
-      states[told + 1] := coalesce(k.tag, 0);
-      states[told + 2] := coalesce(k.at, 0);
-      states[told + 3] := coalesce(k.a, 0);
-      states[told + 4] := coalesce(k.b, 0);
-      states[told + 5] := coalesce(k.began, 0);
-      states[told + 6] := coalesce(k.under, 0);
+      IF size > 1 THEN
+        c := first + 10 * (i - 1);
+        index := groups[c];
+        k := kept[index];
+        s := held[i];
+        algorithm := groups[c + 1];
+        permits := groups[c + 2];
+        number := groups[c + 3];
+        cost := groups[c + 4];
+        overshoot := groups[c + 8];
+      END IF;
       told := told + 6;
+      states := states || CASE WHEN k.tag IS NULL THEN '{0,0,0,0,0,0}' ELSE ARRAY[k.tag, k.at, k.a, k.b, k.began, k.under] END;
       CONTINUE WHEN going < 0;
-      s := held[i];
-      algorithm := groups[c + 1];
-      permits := groups[c + 2];
-      number := groups[c + 3];
-      cost := groups[c + 4];
-      overshoot := groups[c + 8];
-      grace := groups[c + 9];
       charge := going * cost;
       IF algorithm = 4 THEN
         IF k.tag IS NOT NULL THEN
@@ -248,42 +236,34 @@ BEGIN
         END IF;
         DELETE FROM log e WHERE e.name = k.name AND e.at <= s.at - number;
         INSERT INTO log VALUES (k.name, s.at, s.a, s.at + number) ON CONFLICT DO NOTHING;
-        k.a := s.a + charge;
-        k.b := 0;
-        k.expires := s.at + number;
+        s.a := s.a + charge;
+        s.b := 0;
       ELSE
         CONTINUE WHEN charge = 0 AND (n = 0 OR NOT s.adopted);
-        k.a := s.a;
-        k.b := s.b;
         IF charge > 0 THEN
           IF algorithm >= 3 THEN charge := charge * s.x; END IF;
-          k.a := k.a + charge;
-          IF algorithm = 3 THEN k.b := 0; END IF;
+          s.a := s.a + charge;
+          IF algorithm = 3 AND s.b > 0 THEN s.b := 0; END IF;
           IF overshoot > 0 AND s.free < charge THEN
             IF s.began = 0 THEN s.began := s.at; END IF;
-            s.a := k.a;
             s.free := s.free - charge;
             s.under := within_1(algorithm, permits, number, s);
           END IF;
         END IF;
-        k.expires := new_at_1(algorithm, number, s.at, k.a, k.b, s.x, s.y);
       END IF;
-      k.tag := algorithm << 56 | number;
-      k.at := s.at;
-      k.began := s.began;
-      k.under := s.under;
-      k.expires := greatest(k.expires, CASE WHEN s.began > 0 THEN s.under + grace END, instant) + margin_1();
-      kept[index] := k;
+      k := (k.name, algorithm << 56 | number, s.at, s.a, s.b, s.began, s.under, margin_1() + greatest(instant,
+        CASE WHEN algorithm = 4 THEN s.at + number ELSE new_at_1(algorithm, number, s.at, s.a, s.b, s.x, s.y) END,
+        CASE WHEN s.began > 0 THEN s.under + groups[c + 9] END))::keys;
+      IF many THEN kept[index] := k; END IF;
       changed[index] := true;
     END LOOP;
-    decided := decided + 1;
-    granted[decided] := going;
+    granted := granted || going;
     pos := first + 10 * size;
   END LOOP;
 
   FOR index IN 1..cardinality(names) LOOP
     CONTINUE WHEN NOT changed[index];
-    k := kept[index];
+    IF many THEN k := kept[index]; END IF;
     INSERT INTO keys AS t VALUES (k.name, k.tag, k.at, k.a, k.b, k.began, k.under, k.expires)
       ON CONFLICT ON CONSTRAINT keys_pkey DO UPDATE SET tag = excluded.tag, at = excluded.at, a = excluded.a, b = excluded.b,
         began = excluded.began, under = excluded.under, expires = excluded.expires;
