@@ -38,25 +38,28 @@ func TestPostgresKilled(t *testing.T) {
 func TestMisconfiguredPostgres(t *testing.T) {
 	s := postgrestest.Start(t)
 	s.Do("weir", "CREATE ROLE plain LOGIN")
+	s.Do("weir", "CREATE SCHEMA later; CREATE FUNCTION later.version() RETURNS int4 LANGUAGE sql AS 'SELECT 99'")
 	for _, test := range []struct {
-		told string
-		env  []string
+		status int
+		told   string
+		env    []string
 	}{
-		{"there is no such database", []string{"POSTGRES_URL", s.URL("weir:s3cret", "missing")}},
-		{"the user lacks a right", []string{"POSTGRES_URL", s.URL("plain:s3cret", "weir")}},
-		{"tables or functions are missing: schema weir is missing: run", []string{"POSTGRES_URL", s.URL("weir:s3cret", "weir"), "POSTGRES_MIGRATE", "false"}},
-		{"names no user", []string{"POSTGRES_URL", "postgres://weir:12/s3cret@localhost/weir"}},
-		{"correct the parameters of POSTGRES_URL", []string{"POSTGRES_URL", s.URL("weir:s3cret", "weir") + "&ssl_mode=require"}},
-		{"cannot be with REDIS_HOST", []string{"POSTGRES_URL", s.URL("weir:s3cret", "weir"), "REDIS_HOST", "localhost"}},
-		{"does not begin with postgres://", []string{"POSTGRES_URL", "weir:s3cret@localhost"}},
-		{"POSTGRES_SCHEMA", []string{"POSTGRES_URL", s.URL("weir:s3cret", "weir"), "POSTGRES_SCHEMA", "Weir"}},
+		{1, "schema later has version 99", []string{"POSTGRES_URL", s.URL("weir:s3cret", "weir"), "POSTGRES_SCHEMA", "later"}},
+		{2, "there is no such database", []string{"POSTGRES_URL", s.URL("weir:s3cret", "missing")}},
+		{2, "the user lacks a right", []string{"POSTGRES_URL", s.URL("plain:s3cret", "weir")}},
+		{1, "tables or functions are missing, or of another version: schema weir is missing: run", []string{"POSTGRES_URL", s.URL("weir:s3cret", "weir"), "POSTGRES_MIGRATE", "false"}},
+		{2, "names no user", []string{"POSTGRES_URL", "postgres://weir:12/s3cret@localhost/weir"}},
+		{2, "correct the parameters of POSTGRES_URL", []string{"POSTGRES_URL", s.URL("weir:s3cret", "weir") + "&ssl_mode=require"}},
+		{2, "cannot be with REDIS_HOST", []string{"POSTGRES_URL", s.URL("weir:s3cret", "weir"), "REDIS_HOST", "localhost"}},
+		{2, "does not begin with postgres://", []string{"POSTGRES_URL", "weir:s3cret@localhost"}},
+		{2, "POSTGRES_SCHEMA", []string{"POSTGRES_URL", s.URL("weir:s3cret", "weir"), "POSTGRES_SCHEMA", "Weir"}},
 	} {
 		cmd := program(t, test.env)
 		var told bytes.Buffer
 		cmd.Stderr = &told
 		_ = cmd.Run() // the status tells
-		if text := told.String(); cmd.ProcessState.ExitCode() != 2 || !strings.Contains(text, test.told) || strings.Count(text, "\n") != 1 || strings.Contains(text, "s3cret") {
-			t.Errorf("status %d, %q, want one line with %q", cmd.ProcessState.ExitCode(), text, test.told)
+		if text := told.String(); cmd.ProcessState.ExitCode() != test.status || !strings.Contains(text, test.told) || strings.Count(text, "\n") != 1 || strings.Contains(text, "s3cret") {
+			t.Errorf("status %d, %q, want %d and one line with %q", cmd.ProcessState.ExitCode(), text, test.status, test.told)
 		}
 	}
 }
@@ -72,7 +75,9 @@ func TestPostgresSettingsWithoutURL(t *testing.T) {
 // The SQL that is printed makes what a proxy needs that makes nothing itself.
 func TestPostgresSchemaPrinted(t *testing.T) {
 	s := postgrestest.Start(t)
-	out, err := program(t, []string{"POSTGRES_SCHEMA", "limits", "POSTGRES_MIGRATE", "print"}).Output()
+	cmd := program(t, []string{"POSTGRES_SCHEMA", "limits"})
+	cmd.Args = append(cmd.Args, "-postgres-schema")
+	out, err := cmd.Output()
 	if err != nil {
 		t.Fatal(err)
 	}

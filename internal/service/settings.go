@@ -5,6 +5,7 @@ import (
 	"flag"
 	"io"
 	"log/slog"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -21,7 +22,8 @@ type Settings struct {
 	program  string
 	list     []*setting
 	idle     []idle
-	question string // what -healthcheck asks; empty: it is not given
+	alone    map[string]string // flags, and what each stands for without a value
+	question string            // what -healthcheck asks; empty: it is not given
 }
 
 // An idle setting has no effect while another has a value.
@@ -119,6 +121,7 @@ func (s *Settings) parseFlags(args []string) (rest []string, err error) {
 			set.Var(flagValue{g}, flagName(g.alias), "")
 		}
 	}
+	args = s.spelledOut(args)
 	for {
 		if err := set.Parse(args); errors.Is(err, flag.ErrHelp) {
 			return nil, err
@@ -138,6 +141,30 @@ func (s *Settings) parseFlags(args []string) (rest []string, err error) {
 		rest = append(rest, set.Arg(0))
 		args = set.Args()[1:]
 	}
+}
+
+// Alone has the flag of a setting, when no value follows it, give another setting that
+// value.
+func (s *Settings) Alone(name, other, value string) {
+	if s.alone == nil {
+		s.alone = make(map[string]string)
+	}
+	s.alone[flagName(name)] = "-" + flagName(other) + "=" + value
+}
+
+// spelledOut returns args with what those flags stand for.
+func (s *Settings) spelledOut(args []string) []string {
+	args = slices.Clone(args)
+	for i, arg := range args {
+		if arg == "--" {
+			break
+		}
+		meant, ok := s.alone[strings.TrimPrefix(strings.TrimPrefix(arg, "-"), "-")]
+		if ok && strings.HasPrefix(arg, "-") && (i == len(args)-1 || strings.HasPrefix(args[i+1], "-")) {
+			args[i] = meant
+		}
+	}
+	return args
 }
 
 // meantFlag names the flag that one of the command line resembles, from the flag

@@ -305,3 +305,31 @@ TARGETS            -targets            a                      targets (comma sep
 		t.Errorf("have\n%s\nwant\n%s", b.String(), want)
 	}
 }
+
+// A flag without a value may stand for another setting; with one it is its own.
+func TestAlone(t *testing.T) {
+	for _, test := range []struct {
+		args           string
+		schema, action string
+		rest           string
+	}{
+		{"-schema", "weir", "print", ""},
+		{"--schema -workers 3", "weir", "print", ""},
+		{"-workers 3 -schema", "weir", "print", ""},
+		{"-schema limits", "limits", "run", ""},
+		{"-schema=limits -action print", "limits", "print", ""},
+		{"x -- -schema", "weir", "run", "x -schema"},
+	} {
+		var schema, action string
+		var workers int
+		s := NewSettings("test")
+		s.String(&schema, "SCHEMA", "weir", "schema")
+		s.Enum(&action, "ACTION", "run", []string{"run", "print"}, "what to do")
+		s.Int(&workers, "WORKERS", 1, 1, 9, "workers")
+		s.Alone("SCHEMA", "ACTION", "print")
+		rest, err := s.Parse(strings.Fields(test.args), environment())
+		if err != nil || schema != test.schema || action != test.action || strings.Join(rest, " ") != test.rest {
+			t.Errorf("%s: %q, %q, rest %q, %v", test.args, schema, action, rest, err)
+		}
+	}
+}

@@ -24,12 +24,13 @@ func (p *postgresSettings) register(s *service.Settings) {
 	s.Secret(&p.url, "POSTGRES_URL", "PostgreSQL 13 or later, instead of Redis: postgres://user:password@host:port/database?sslmode=verify-full, with standbys several hosts, comma separated")
 	s.Duration(&p.timeout, "POSTGRES_TIMEOUT", 100*time.Millisecond, time.Millisecond, 2*time.Second, "longest that a request waits for a decision")
 	s.Int(&p.connections, "POSTGRES_CONNECTIONS", 2, 1, 64, "connections to PostgreSQL for decisions; there is one more for documents")
-	s.Func("POSTGRES_SCHEMA", "weir", "schema of the tables and functions", "",
+	s.Func("POSTGRES_SCHEMA", "weir", "schema of the tables and functions; the flag without a value prints the SQL that makes them", "",
 		func(name string) error { p.schema = name; return postgres.CheckSchema(name) })
 	s.String(&p.prefix, "POSTGRES_KEY_PREFIX", "", "prefix of every name in PostgreSQL, for several installations that share a schema")
 	s.Bool(&p.durable, "POSTGRES_DURABLE", false, "make tables of which a crash of PostgreSQL forgets at most the last second, which costs it several times as much; without it a crash forgets all that was consumed")
 	s.Enum(&p.migrate, "POSTGRES_MIGRATE", "true", []string{"true", "false", "print"},
 		"true: make or extend tables and functions at the start; false: they are there; print: print the SQL that makes them, and end")
+	s.Alone("POSTGRES_SCHEMA", "POSTGRES_MIGRATE", "print")
 }
 
 // UsesPostgres reports whether limits are kept in PostgreSQL.

@@ -61,7 +61,11 @@ func (c *Config) StoreStart(err error) error {
 		return &service.ExitError{Status: 2, Err: fmt.Errorf("REMOTE_URL cannot be used: %w; see REMOTE_URL, REMOTE_TOKEN, or start with STORE_START=anyway", fault)}
 	}
 	if c.UsesPostgres() {
-		return &service.ExitError{Status: 2, Err: fmt.Errorf("POSTGRES_URL cannot be used: %w; see %s, or start with STORE_START=anyway", fault, seePostgres(fault.Cause))}
+		status := 2
+		if fault.Cause == store.NoSchema { // no setting is wrong
+			status = 1
+		}
+		return &service.ExitError{Status: status, Err: fmt.Errorf("POSTGRES_URL cannot be used: %w; see %s, or start with STORE_START=anyway", fault, seePostgres(fault.Cause))}
 	}
 	see := "REDIS_HOST, REDIS_PORT, REDIS_MODE, REDIS_TLS"
 	switch fault.Cause {

@@ -11,7 +11,7 @@ const (
 	Unauthenticated Cause = iota + 1 // the store does not know the user, or the password is wrong
 	Unauthorized                     // the user lacks a right
 	NoDatabase                       // there is no such database
-	NoSchema                         // tables or functions are missing in it
+	NoSchema                         // tables or functions in it are missing, or of another version
 	WrongProtocol                    // what answers is another kind of program
 )
 
@@ -25,7 +25,7 @@ func (c Cause) String() string {
 	case NoDatabase:
 		return "there is no such database"
 	case NoSchema:
-		return "tables or functions are missing"
+		return "tables or functions are missing, or of another version"
 	}
 	return "what answers is not the store that the settings describe"
 }

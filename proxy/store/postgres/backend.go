@@ -69,7 +69,7 @@ func newBackend(cfg Config) (*backend, error) {
 		return nil, fmt.Errorf("use PostgreSQL: %w", err)
 	}
 	b := &backend{cfg: cfg, schema: quoted(cfg.Schema) + ".", pool: newPool(parsed, cfg.Connections, cfg.silence), documents: newPool(parsed, 1, cfg.silence),
-		counts: newCounts()}
+		counts: newCounts(), lookout: lookout{lock: make(chan struct{}, 1)}}
 	var stopping context.Context
 	stopping, b.stop = context.WithCancel(context.Background())
 	if cfg.clock == nil {
@@ -109,6 +109,9 @@ func (b *backend) Decide(ctx context.Context, batch *store.Batch) {
 		}
 		if err != nil {
 			b.counts.failed(err)
+			if codeOf(err) == codeLocked {
+				b.lookout.waited()
+			}
 			err = told(err)
 			for _, g := range call.groups {
 				g.Err = err
@@ -301,7 +304,7 @@ func (b *backend) migrate(ctx context.Context) error {
 	case version == schemaVersion && (!b.lacking || b.cfg.Manual):
 		return nil
 	case version > schemaVersion:
-		return &store.MisconfiguredError{Cause: store.WrongProtocol, Err: fmt.Errorf(
+		return &store.MisconfiguredError{Cause: store.NoSchema, Err: fmt.Errorf(
 			"schema %s has version %d, and this program knows %d: use a newer program, or another POSTGRES_SCHEMA", b.cfg.Schema, version, schemaVersion)}
 	case b.cfg.Manual:
 		found := "is missing"
@@ -309,13 +312,13 @@ func (b *backend) migrate(ctx context.Context) error {
 			found = fmt.Sprintf("has version %d, and this program needs %d", version, schemaVersion)
 		}
 		return &store.MisconfiguredError{Cause: store.NoSchema, Err: fmt.Errorf(
-			"schema %s %s: run the SQL that POSTGRES_MIGRATE=print prints, or set POSTGRES_MIGRATE=true", b.cfg.Schema, found)}
+			"schema %s %s: run the SQL that proxy -postgres-schema prints, or set POSTGRES_MIGRATE=true", b.cfg.Schema, found)}
 	}
-	script := "BEGIN; SELECT pg_advisory_xact_lock(1464158546, -1);\n" + Schema(b.cfg.Schema, b.cfg.Durable) + "\nCOMMIT"
+	script := fmt.Sprintf("BEGIN; SELECT pg_advisory_xact_lock(%d, -1);\n%s\nCOMMIT", lockClass, Schema(b.cfg.Schema, b.cfg.Durable))
 	if _, err := b.pool.run(&job{ctx: ctx, silent: migrationTimeout, script: true, sql: script}); err != nil {
 		if codeOf(err) == codeNoRight {
 			return &store.MisconfiguredError{Cause: store.Unauthorized, Err: fmt.Errorf(
-				"make schema %s: %w; grant CREATE on the database to the user of POSTGRES_URL, or have another user run the SQL that POSTGRES_MIGRATE=print prints", b.cfg.Schema, err)}
+				"make schema %s: %w; grant CREATE on the database to the user of POSTGRES_URL, or have another user run the SQL that proxy -postgres-schema prints", b.cfg.Schema, err)}
 		}
 		return fmt.Errorf("make schema %s: %w", b.cfg.Schema, told(err))
 	}

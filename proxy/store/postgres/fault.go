@@ -16,6 +16,7 @@ const (
 	codeIsolation     = "WR001" // of lock_1: the isolation level is not READ COMMITTED
 	codeSerialization = "40001"
 	codeDeadlock      = "40P01"
+	codeLocked        = "55P03"
 	codeNoFunction    = "42883"
 	codeNoSchema      = "3F000"
 	codeNoTable       = "42P01"
@@ -67,10 +68,10 @@ var meanings = []meaning{
 	{"28P01", store.OutageFault, store.Unauthenticated, "correct user and password in POSTGRES_URL"},
 	{"28", store.OutageFault, store.Unauthenticated, "let the user of POSTGRES_URL in in pg_hba.conf, or set sslmode as it demands"},
 	{"3D000", store.OutageFault, store.NoDatabase, "create the database that POSTGRES_URL names"},
-	{codeNoRight, store.OutageFault, store.Unauthorized, "grant the user of POSTGRES_URL what POSTGRES_MIGRATE=print lists"},
-	{codeNoFunction, store.OutageFault, store.NoSchema, "run the SQL that POSTGRES_MIGRATE=print prints, or set POSTGRES_MIGRATE=true"},
-	{codeNoSchema, store.OutageFault, store.NoSchema, "run the SQL that POSTGRES_MIGRATE=print prints, or set POSTGRES_MIGRATE=true"},
-	{codeNoTable, store.OutageFault, store.NoSchema, "run the SQL that POSTGRES_MIGRATE=print prints, or set POSTGRES_MIGRATE=true"},
+	{codeNoRight, store.OutageFault, store.Unauthorized, "grant the user of POSTGRES_URL what proxy -postgres-schema lists"},
+	{codeNoFunction, store.OutageFault, store.NoSchema, "run the SQL that proxy -postgres-schema prints, or set POSTGRES_MIGRATE=true"},
+	{codeNoSchema, store.OutageFault, store.NoSchema, "run the SQL that proxy -postgres-schema prints, or set POSTGRES_MIGRATE=true"},
+	{codeNoTable, store.OutageFault, store.NoSchema, "run the SQL that proxy -postgres-schema prints, or set POSTGRES_MIGRATE=true"},
 	{"42704", store.OutageFault, store.WrongProtocol, "correct the parameters of POSTGRES_URL"},
 	{"22023", store.OutageFault, store.WrongProtocol, "correct the parameters of POSTGRES_URL"},
 	{"53100", store.OutageFault, 0, "make room on the server's disk"},
@@ -83,7 +84,7 @@ var meanings = []meaning{
 	{"XX", store.OutageFault, 0, "look into the server's log"},
 	{"58", store.OutageFault, 0, "look into the server's log"},
 	{"57014", store.LateFault, 0, "raise statement_timeout of the role, or POSTGRES_TIMEOUT"},
-	{"55P03", store.LateFault, 0, "raise POSTGRES_TIMEOUT, or end the transaction that holds locks in the schema of POSTGRES_SCHEMA"},
+	{codeLocked, store.LateFault, 0, "raise POSTGRES_TIMEOUT, or end the transaction that holds locks in the schema of POSTGRES_SCHEMA"},
 	{"40", store.LateFault, 0, "set default_transaction_isolation of the role to read committed"},
 }
 

@@ -18,7 +18,20 @@ const (
 	// within it a row that changes 2,000 times a second has 20,000 dead versions.
 	longTransaction = 10 * time.Second
 	lookWarnings    = time.Minute // between two about the same
+	// longLock is how long a transaction that holds a lock may be open until a batch that
+	// has waited in vain is worth a warning.
+	longLock = time.Second
 )
+
+// holderSQL finds the oldest transaction that holds a lock which batches need: of a row of
+// keys, or of a key; $3 is its age from which on it counts, in seconds. Of another role's
+// transactions the age is null without the right to see it. Vacuum's locks are in nobody's way.
+const holderSQL = `SELECT l.pid, (extract(epoch FROM clock_timestamp() - a.xact_start) * 1000000)::int8
+FROM pg_locks l JOIN pg_stat_activity a USING (pid)
+WHERE l.granted AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())
+  AND (l.relation = to_regclass($1) AND l.mode NOT IN ('AccessShareLock', 'ShareUpdateExclusiveLock') OR l.locktype = 'advisory' AND l.classid = $2::int8::oid)
+  AND coalesce(a.xact_start < clock_timestamp() - $3::int4 * interval '1 s', true)
+ORDER BY a.xact_start LIMIT 1`
 
 // lookSQL reads what a sight has. The oldest transaction is that of this database which
 // keeps dead rows from being removed: one that has a snapshot or has written, or one that
@@ -50,10 +63,12 @@ type sight struct {
 
 // A lookout reads the state of the database from time to time.
 //
-// Owned by the goroutine of keepLooking, but for last.
+// Owned by the goroutine of keepLooking, but for last and lock.
 type lookout struct {
 	last atomic.Pointer[sight] // nil: not seen
 	slow time.Time             // when a long transaction was last told
+	held time.Time             // when one that holds a lock was
+	lock chan struct{}         // a batch has waited for a lock in vain
 	foul bool                  // other tables were told
 }
 
@@ -72,12 +87,56 @@ func (b *backend) keepLooking(stopping context.Context) {
 			b.lookout.last.Store(seen)
 			b.warn(time.Now(), seen)
 		}
-		select {
-		case <-stopping.Done():
-			return
-		case <-tick.C:
+		for waits := true; waits; {
+			select {
+			case <-stopping.Done():
+				return
+			case <-tick.C:
+				waits = false
+			case <-b.lookout.lock:
+				b.findHolder(stopping)
+			}
 		}
 	}
+}
+
+// waited notes that a batch has waited for a lock in vain.
+func (l *lookout) waited() {
+	select {
+	case l.lock <- struct{}{}:
+	default: // it is noted already
+	}
+}
+
+// findHolder warns, once a minute, of a transaction that keeps batches from a key for
+// longer than longLock. Nothing else would be told while other keys are decided.
+func (b *backend) findHolder(stopping context.Context) {
+	if l := &b.lookout; !l.held.IsZero() && time.Since(l.held) < lookWarnings {
+		return
+	}
+	ctx, cancel := context.WithTimeout(stopping, longLock+lookPause)
+	defer cancel()
+	select {
+	case <-time.After(longLock): // a lock that is held for less does little harm
+	case <-ctx.Done():
+		return
+	}
+	result, err := b.documents.query(ctx, holderSQL, []uint32{oidText, oidInt8, oidInt4},
+		[]byte(b.schema+"keys"), int8Value(lockClass), int4Value(int32(longLock/time.Second)))
+	if err != nil || len(result.Rows) != 1 || len(result.Rows[0]) != 2 {
+		return // it has ended
+	}
+	pid, err := parseInt4(result.Rows[0][0])
+	if err != nil {
+		return
+	}
+	b.lookout.held = time.Now()
+	age := "unknown" // without pg_read_all_stats
+	if n, err := parseInt8(result.Rows[0][1]); err == nil {
+		age = (time.Duration(n) * time.Microsecond).Round(100 * time.Millisecond).String()
+	}
+	b.cfg.Log.Warn("Another transaction has locked keys, whose requests follow the failure mode", "pid", pid, "age", age,
+		"remedy", "end it, or have it commit before half of POSTGRES_TIMEOUT has passed")
 }
 
 // look reads the state of the database, over the connection for documents.

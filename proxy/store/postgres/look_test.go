@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"bytes"
+	"fmt"
 	"log/slog"
 	"strings"
 	"testing"
@@ -10,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"weir/internal/metric"
+	"weir/internal/testkit"
 	"weir/proxy/store/lane"
 	"weir/proxy/store/postgres/postgrestest"
 )
@@ -115,5 +117,33 @@ func TestGauges(t *testing.T) {
 	l.last.Store(&sight{oldest: 3_500_000, visible: true})
 	if !strings.Contains(text(), "ratelimiter_postgres_oldest_transaction_seconds 3.5\n") {
 		t.Error(text())
+	}
+}
+
+// A transaction that keeps a key locked is told with its process before it counts as long.
+func TestHolder(t *testing.T) {
+	t.Parallel()
+	s := postgrestest.Start(t)
+	var log testkit.Log
+	b := openBackend(t, Config{URL: s.URL("weir", "weir"), Config: lane.Config{Log: log.Logger()}})
+	if err := b.Probe(background); err != nil {
+		t.Fatal(err)
+	}
+	admit(t, b)
+	conn := must[*pgconn.PgConn](t)(pgconn.Connect(background, s.URL("weir", "weir")))
+	defer conn.Close(background)
+	if _, err := conn.Exec(background, "BEGIN; SELECT FROM weir.keys FOR UPDATE").ReadAll(); err != nil {
+		t.Fatal(err)
+	}
+	b.cfg.Timeout = 100 * time.Millisecond
+	want := fmt.Sprintf("pid=%d", conn.PID())
+	postgrestest.Eventually(t, "it is told", func() bool {
+		decide(b, 1, fixed(1000))
+		lines := log.Lines("Another transaction has locked keys")
+		return len(lines) > 0 && strings.Contains(lines[0], want) && strings.Contains(lines[0], "POSTGRES_TIMEOUT")
+	})
+	decide(b, 1, fixed(1000))
+	if n := log.Count("Another transaction"); n != 1 {
+		t.Errorf("it is told %d times", n)
 	}
 }

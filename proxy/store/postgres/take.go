@@ -19,6 +19,8 @@ const (
 	// locksMax is how many locks there are, of which each key has one. It is part of what
 	// take_1 and its callers agree on.
 	locksMax = 1024
+	// lockClass is the first number of those locks, in lock_1.
+	lockClass = 1464158546
 	// callCountersMax bounds the counters of one call, and with it the locks that it holds:
 	// a server has room for 6,400 by default.
 	callCountersMax = 64
