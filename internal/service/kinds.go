@@ -1,6 +1,7 @@
 package service
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -43,45 +44,13 @@ func (s *Settings) Token(p *string, name, meaning string) {
 // bound.
 func (s *Settings) Int(p *int, name string, def, min, max int, meaning string) {
 	*p = def
-	upper := strconv.Itoa(max)
-	if max == math.MaxInt {
-		upper = ""
-	}
-	s.add(&setting{
-		name: name, def: strconv.Itoa(def), meaning: meaning, allowed: span(strconv.Itoa(min), upper),
-		set: func(text string) (string, error) {
-			n, err := strconv.Atoi(text)
-			if err != nil {
-				return "", numberProblem(err, "is not a whole number")
-			}
-			if n < min || n > max {
-				return "", errOutOfRange
-			}
-			*p = n
-			return strconv.Itoa(n), nil
-		}})
+	amount[int]{min, max, math.MaxInt, parseInt, strconv.Itoa}.add(s, p, &setting{name: name, def: strconv.Itoa(def), meaning: meaning})
 }
 
 // Float registers a number from min to max; math.Inf(1) means no upper bound.
 func (s *Settings) Float(p *float64, name string, def, min, max float64, meaning string) {
 	*p = def
-	upper := formatFloat(max)
-	if math.IsInf(max, 1) {
-		upper = ""
-	}
-	s.add(&setting{
-		name: name, def: formatFloat(def), meaning: meaning, allowed: span(formatFloat(min), upper),
-		set: func(text string) (string, error) {
-			f, err := strconv.ParseFloat(text, 64)
-			if err != nil {
-				return "", numberProblem(err, "is not a number")
-			}
-			if !(f >= min && f <= max) || math.IsInf(f, 0) { // NaN is neither
-				return "", errOutOfRange
-			}
-			*p = f
-			return formatFloat(f), nil
-		}})
+	amount[float64]{min, max, math.Inf(1), parseFloat, formatFloat}.add(s, p, &setting{name: name, def: formatFloat(def), meaning: meaning})
 }
 
 // Duration registers a span of time from min to max, written like 100ms, 30s or
@@ -95,23 +64,42 @@ func (s *Settings) Duration(p *time.Duration, name string, def, min, max time.Du
 // OptionalDuration is Duration without a default: p stays as it is when no value is
 // given.
 func (s *Settings) OptionalDuration(p *time.Duration, name string, min, max time.Duration, meaning string) {
-	upper := formatDuration(max)
-	if max == math.MaxInt64 {
-		upper = ""
+	amount[time.Duration]{min, max, math.MaxInt64, parseDuration, formatDuration}.add(s, p, &setting{name: name, meaning: meaning})
+}
+
+// Bytes registers an amount of memory from min to max bytes, written plainly or
+// with a unit, like 65536, 64KiB or 1MB; math.MaxInt64 means no upper bound.
+func (s *Settings) Bytes(p *int64, name string, def, min, max int64, meaning string) {
+	*p = def
+	amount[int64]{min, max, math.MaxInt64, parseBytes, formatBytes}.add(s, p, &setting{name: name, def: formatBytes(def), meaning: meaning})
+}
+
+// An amount is what a setting that is a number may be.
+type amount[T cmp.Ordered] struct {
+	min, max T
+	endless  T // a max that is no bound
+	parse    func(string) (T, error)
+	format   func(T) string
+}
+
+// add registers g, whose value goes to p.
+func (a amount[T]) add(s *Settings, p *T, g *setting) {
+	g.allowed = "at least " + a.format(a.min)
+	if a.max != a.endless {
+		g.allowed = a.format(a.min) + " … " + a.format(a.max)
 	}
-	s.add(&setting{
-		name: name, meaning: meaning, allowed: span(formatDuration(min), upper),
-		set: func(text string) (string, error) {
-			d, err := time.ParseDuration(text)
-			if err != nil {
-				return "", errors.New("is not a duration such as 250ms, 30s or 5m")
-			}
-			if d < min || d > max {
-				return "", errOutOfRange
-			}
-			*p = d
-			return formatDuration(d), nil
-		}})
+	g.set = func(text string) (string, error) {
+		v, err := a.parse(text)
+		if err != nil {
+			return "", err
+		}
+		if !(v >= a.min && v <= a.max) { // NaN is neither
+			return "", errOutOfRange
+		}
+		*p = v
+		return a.format(v), nil
+	}
+	s.add(g)
 }
 
 // Bool registers a switch; its flag may stand alone.
@@ -144,29 +132,6 @@ func (s *Settings) Enum(p *string, name, def string, allowed []string, meaning s
 		}})
 }
 
-// Bytes registers an amount of memory from min to max bytes, written plainly or
-// with a unit, like 65536, 64KiB or 1MB; math.MaxInt64 means no upper bound.
-func (s *Settings) Bytes(p *int64, name string, def, min, max int64, meaning string) {
-	*p = def
-	upper := formatBytes(max)
-	if max == math.MaxInt64 {
-		upper = ""
-	}
-	s.add(&setting{
-		name: name, def: formatBytes(def), meaning: meaning, allowed: span(formatBytes(min), upper),
-		set: func(text string) (string, error) {
-			n, err := parseBytes(text)
-			if err != nil {
-				return "", err
-			}
-			if n < min || n > max {
-				return "", errOutOfRange
-			}
-			*p = n
-			return formatBytes(n), nil
-		}})
-}
-
 // Func registers a setting that the program reads by itself. set is called in
 // Parse with the text given, else with def, and not at all when that is empty.
 // Its error completes the sentence "NAME: "text" …; allowed: …".
@@ -193,20 +158,36 @@ func (s *Settings) Word(name, def string, allowed []string, meaning string, set 
 
 var errOutOfRange = errors.New("is out of range")
 
-// numberProblem tells a number that does not fit from what is none.
+// numberProblem distinguishes a number that does not fit from what is none.
 func numberProblem(err error, otherwise string) error {
-	if errors.Is(err, strconv.ErrRange) {
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, strconv.ErrRange):
 		return errOutOfRange
 	}
 	return errors.New(otherwise)
 }
 
-// span describes what is allowed from min to max; an empty max is no bound.
-func span(min, max string) string {
-	if max == "" {
-		return "at least " + min
+func parseInt(text string) (int, error) {
+	n, err := strconv.Atoi(text)
+	return n, numberProblem(err, "is not a whole number")
+}
+
+func parseFloat(text string) (float64, error) {
+	f, err := strconv.ParseFloat(text, 64)
+	if math.IsInf(f, 0) {
+		err = strconv.ErrRange
 	}
-	return min + " … " + max
+	return f, numberProblem(err, "is not a number")
+}
+
+func parseDuration(text string) (time.Duration, error) {
+	d, err := time.ParseDuration(text)
+	if err != nil {
+		err = errors.New("is not a duration such as 250ms, 30s or 5m")
+	}
+	return d, err
 }
 
 // formatFloat writes f without an exponent unless that gets out of hand.
