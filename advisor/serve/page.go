@@ -102,95 +102,40 @@ func (s *Server) look() *look {
 
 // A sheet is what the template shows.
 type sheet struct {
-	Known    bool
-	Time     string
-	Zone     string
-	State    string // of the guard
-	Tone     string // … as a colour
-	Lead     string
-	Figures  []figure
-	Plots    []template.HTML
-	Changes  []changeRow
-	Mixtures []mixtureRow
-	Proxies  []proxyRow
-	More     int // proxies that are not shown
+	*look
+	Zone        *time.Location
+	State, Tone string // of the target, and as a colour
+	Figures     []figure
+	Plots       []template.HTML
+	More        int // proxies that are not shown
 }
 
 // A figure is a number for the eye.
 type figure struct{ Name, Value, Note, Tone string }
 
-// A changeRow is a line of the table of recommendations.
-type changeRow struct{ Time, From, To, Detail, Predicted, Confidence, Reason, Codes string }
-
-// A mixtureRow is what the forecast of one horizon is made of.
-type mixtureRow struct {
-	Horizon, Error string
-	Parts          []mixturePart
-}
-
-// A mixturePart is the share of an expert, in percent.
-type mixturePart struct {
-	Name  string
-	Share float64
-	Tone  string
-}
-
-// A proxyRow is a line of the table of proxies.
-type proxyRow struct {
-	Name, Seen, Interval, Observed, Forwarded string
-	Counts                                    bool
-}
-
 // drawPage draws a look.
 func drawPage(l *look, zone *time.Location, slo time.Duration) ([]byte, error) {
-	t, err := template.New("page").Parse(chart.Page(pageText))
+	sh := sheet{look: l, Zone: zone, Figures: figuresOf(l), More: max(0, len(l.Proxies)-proxiesShown)}
+	sh.State, sh.Tone = guardWord(&l.Believed)
+	l.Changes, l.Proxies = l.Changes[:min(len(l.Changes), changesShown)], l.Proxies[:min(len(l.Proxies), proxiesShown)]
+	for _, c := range newPainter(l, zone, slo).plots() {
+		svg, err := c.SVG()
+		if err != nil {
+			return nil, fmt.Errorf("draw page: %w", err)
+		}
+		sh.Plots = append(sh.Plots, template.HTML(svg))
+	}
+	words := template.FuncMap{"rate": rate, "percent": percent, "span": spanWord, "perSecond": perSecond, "parameters": parameters, "shares": sharesOf, "join": strings.Join,
+		"moment": func(at time.Time, form string) string { return at.In(zone).Format(form) }}
+	var b bytes.Buffer
+	t, err := template.New("page").Funcs(words).Parse(chart.Page(pageText))
+	if err == nil {
+		err = t.Execute(&b, sh)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("draw page: %w", err)
 	}
-	sh := sheet{Known: !l.Newest.IsZero(), Zone: zone.String()}
-	if sh.Known {
-		sh.fill(l, zone)
-		for _, c := range newPainter(l, zone, slo).plots() {
-			svg, err := c.SVG()
-			if err != nil {
-				return nil, fmt.Errorf("draw page: %w", err)
-			}
-			sh.Plots = append(sh.Plots, template.HTML(svg))
-		}
-	}
-	var b bytes.Buffer
-	if err := t.Execute(&b, sh); err != nil {
-		return nil, fmt.Errorf("draw page: %w", err)
-	}
 	return b.Bytes(), nil
-}
-
-// fill fills in the figures and the tables.
-func (sh *sheet) fill(l *look, zone *time.Location) {
-	sh.Time = l.Newest.In(zone).Format("Mon 2 Jan 2006 15:04:05 MST")
-	sh.State, sh.Tone = guardWord(&l.Believed)
-	sh.Lead = fmt.Sprintf("%s of history, %d rounds of snapshots", spanWord(l.Age), l.Rounds)
-	sh.Figures = figuresOf(l)
-	for _, c := range l.Changes[:min(len(l.Changes), changesShown)] {
-		sh.Changes = append(sh.Changes, changeRow{
-			Time: c.At.In(zone).Format("2 Jan 15:04:05"), From: perSecond(c.From), To: perSecond(c.To),
-			Detail: c.To.Algorithm + parameters(c.To), Predicted: rate(c.Predicted) + "/s", Confidence: percent(c.Confidence),
-			Reason: c.Reason, Codes: strings.Join(c.Codes, ", "),
-		})
-	}
-	for _, m := range l.Mixtures {
-		if len(m.Weights) > 0 {
-			sh.Mixtures = append(sh.Mixtures, mixtureOf(m))
-		}
-	}
-	for _, p := range l.Proxies[:min(len(l.Proxies), proxiesShown)] {
-		name := p.Name
-		if name == "" {
-			name = "(without a name)"
-		}
-		sh.Proxies = append(sh.Proxies, proxyRow{name, p.At.In(zone).Format("2 Jan 15:04:05"), fmt.Sprintf("%g s", p.Interval), rate(p.Observed), rate(p.Forwarded), p.Counts})
-	}
-	sh.More = len(l.Proxies) - len(sh.Proxies)
 }
 
 // guardWord is the state of the target in a word and a colour.
@@ -231,25 +176,28 @@ func figuresOf(l *look) []figure {
 	return figures
 }
 
-// mixtureOf tells the experts with the largest shares.
-func mixtureOf(m forecast.Mixture) mixtureRow {
-	row := mixtureRow{Horizon: spanWord(m.Ahead), Error: "–"}
-	if m.Scored > 0 {
-		row.Error = percent(m.Error)
-	}
+// A share is the part of an expert in a forecast, in percent.
+type share struct {
+	Name  string
+	Share float64
+	Tone  string
+}
+
+// sharesOf tells the experts with the largest shares, and the others as one.
+func sharesOf(m forecast.Mixture) (all []share) {
 	tones := [...]string{"blue", "green", "violet", "amber", "red"}
 	rest := 1.0
 	for i, w := range m.Weights {
 		if i == expertsShown || w.Share < 0.02 {
 			break
 		}
-		row.Parts = append(row.Parts, mixturePart{strings.ReplaceAll(w.Expert, "_", " "), 100 * w.Share, tones[i]})
+		all = append(all, share{strings.ReplaceAll(w.Expert, "_", " "), 100 * w.Share, tones[i]})
 		rest -= w.Share
 	}
 	if rest > 0.005 {
-		row.Parts = append(row.Parts, mixturePart{"others", 100 * rest, "grey"})
+		all = append(all, share{"others", 100 * rest, "grey"})
 	}
-	return row
+	return all
 }
 
 // rate writes requests per second with three digits.

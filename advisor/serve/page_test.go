@@ -117,13 +117,13 @@ func TestWords(t *testing.T) {
 	for i := range 10 {
 		m.Weights = append(m.Weights, forecast.Weight{Expert: fmt.Sprintf("e_%d", i), Share: 0.1})
 	}
-	row := mixtureOf(m)
+	shares := sharesOf(m)
 	sum := 0.0
-	for _, p := range row.Parts {
+	for _, p := range shares {
 		sum += p.Share
 	}
-	if len(row.Parts) != expertsShown+1 || row.Parts[0].Name != "e 0" || sum < 99.9 || sum > 100.1 {
-		t.Errorf("the parts are %+v", row.Parts)
+	if len(shares) != expertsShown+1 || shares[0].Name != "e 0" || sum < 99.9 || sum > 100.1 {
+		t.Errorf("the shares are %+v", shares)
 	}
 }
 
