@@ -141,9 +141,7 @@ func (o *own) worse(r *rig.Loaded) {
 	if o.lag == nil || r.Lag.P99 > o.lag.P99 {
 		o.lag = &r.Lag
 	}
-	if o.says == "" || rig.WorseVerdict(r.Verdict, o.says) {
-		o.says = r.Verdict
-	}
+	o.says = rig.Worse(r.Verdict, o.says)
 }
 
 // schedule is when our generators' requests are due.

@@ -134,9 +134,7 @@ func (o *outcome) add(t *report.Table, skew time.Duration) {
 	for _, l := range o.loads {
 		p50, p99, most = max(p50, l.LatencySuccess.P50), max(p99, l.LatencySuccess.P99), max(most, l.LatencySuccess.Max, l.LatencyLimited.Max)
 		refused = max(refused, l.LatencyLimited.P99)
-		if rig.WorseVerdict(l.Verdict, verdict) {
-			verdict = l.Verdict
-		}
+		verdict = rig.Worse(l.Verdict, verdict)
 	}
 	t.Add("%s | %v | %d | %d | %d | %d | %.2f | %.2f | %.0f | %.2f | %.1f | %d | %d | %s", o.name, skew, o.admitted, o.refused, o.failed, o.after.deadlocks-o.before.deadlocks,
 		1e3*p50, 1e3*p99, 1e3*most, 1e3*refused, o.perDecision(), o.after.dead, o.after.bytes>>10, verdict)

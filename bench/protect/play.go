@@ -50,8 +50,9 @@ type verdict struct {
 	lag     float64 // p99 of how late it was while connections were idle, in seconds
 }
 
-// play runs a situation with a side.
-func play(ctx context.Context, s *Situation, side Side, round int, tools string) (score Score, v verdict, err error) {
+// play runs the situation of a turn with a side.
+func play(ctx context.Context, t turn, side Side, tools string) (score Score, v verdict, err error) {
+	s, round := t.s, t.round
 	st := &stage{s: s, side: side, tools: tools, env: side.env, stop: func() {}}
 	defer func() { err = errors.Join(err, st.end()) }()
 	if err := st.setUp(ctx, round); err != nil {
@@ -111,12 +112,9 @@ func (st *stage) setUp(ctx context.Context, round int) (err error) {
 
 // startTarget starts the target program, again after it was killed.
 func (st *stage) startTarget(ctx context.Context) (err error) {
-	st.process, err = rig.Launch("target", st.target, 0, []string{fmt.Sprintf("TARGET_WORKERS=%d", st.s.Workers),
+	st.process, err = rig.StartProgram(ctx, "target", st.target, []string{fmt.Sprintf("TARGET_WORKERS=%d", st.s.Workers),
 		"TARGET_DELAY=" + st.s.Phases[0].Delay.String(), "TARGET_DELAY_DIST=exponential", fmt.Sprintf("TARGET_QUEUE=%d", st.s.Queue)})
-	if err != nil {
-		return err
-	}
-	return st.process.AwaitPort(ctx, st.target)
+	return err
 }
 
 // serve starts a target in this process.
@@ -136,17 +134,13 @@ func (st *stage) serve(round int) {
 
 // startAdvisor starts an advisor and tells the proxies of it.
 func (st *stage) startAdvisor(ctx context.Context) error {
-	addr, err := freeport.Addr()
-	if err != nil {
-		return err
-	}
 	bounds := []string{fmt.Sprintf("LIMIT_MIN_RPS=%d", limitRate/10), fmt.Sprintf("LIMIT_MAX_RPS=%d", 5*limitRate)}
-	p, err := rig.Launch("advisor", addr, 0, append([]string{fmt.Sprintf("CAPACITY_RPS=%d", capacityTold), "SLO_P95=50ms", "STATE_FILE=" + filepath.Join(st.dir, "state")}, bounds...))
+	p, addr, err := rig.StartFree(ctx, "advisor", append([]string{fmt.Sprintf("CAPACITY_RPS=%d", capacityTold), "SLO_P95=50ms", "STATE_FILE=" + filepath.Join(st.dir, "state")}, bounds...))
 	if err := st.keep(p, err); err != nil {
 		return err
 	}
 	st.env = slices.Concat(st.env, bounds, []string{"ADAPTIVE_MODE=true", "ADVISOR_URL=http://" + addr, "ADAPTIVE_UPDATE_INTERVAL=5s"})
-	return p.AwaitPort(ctx, addr)
+	return nil
 }
 
 // connections are those of all clients, open before the first request is due. A generator
@@ -171,7 +165,7 @@ func (st *stage) drive(ctx context.Context, start time.Time, round int) (all []r
 	loaded, errs := make([]*rig.Loaded, len(loads)), make([]error, len(loads))
 	var wg sync.WaitGroup
 	for i, l := range loads {
-		wg.Go(func() { loaded[i], errs[i] = l.Run(ctx, func(string) {}) })
+		wg.Go(func() { loaded[i], errs[i] = l.Run(ctx, nil) })
 	}
 	wg.Wait()
 	if err := errors.Join(errs...); err != nil {
@@ -188,15 +182,9 @@ func (st *stage) drive(ctx context.Context, start time.Time, round int) (all []r
 		if uint64(len(l.Outcomes)) != l.Due {
 			return nil, v, fmt.Errorf("of %d requests that were due there are %d outcomes", l.Due, len(l.Outcomes))
 		}
-		v.word, v.reasons, v.lag = worse(v.word, l.Verdict), append(v.reasons, l.Reasons...), max(v.lag, l.PacerLag.P99)
+		v.word, v.reasons, v.lag = rig.Worse(v.word, l.Verdict), append(v.reasons, l.Reasons...), max(v.lag, l.PacerLag.P99)
 	}
 	return all, v, nil
-}
-
-// worse is the worse of two verdicts, of which the first may be empty.
-func worse(a, b string) string {
-	order := []string{"", "VALID", "DEGRADED", "INVALID"}
-	return order[max(slices.Index(order, a), slices.Index(order, b))]
 }
 
 // trouble changes the target at the begin of each phase, until ctx ends.

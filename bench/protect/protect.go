@@ -234,22 +234,8 @@ func (l *lab) turns(situations []Situation) (list []turn, left time.Duration) {
 	}
 	for round := 1; round <= most; round++ {
 		for i := range situations {
-			s := &situations[i]
-			if round > s.Rounds {
-				continue
-			}
-			todo := slices.DeleteFunc(slices.Clone(s.Sides), func(side string) bool {
-				_, ok := l.played(s, side, round)
-				return ok
-			})
-			if s.Together && len(todo) > 0 {
-				list = append(list, turn{s, todo, round})
-				continue
-			}
-			for _, n := range rand.New(rand.NewPCG(uint64(round), uint64(i))).Perm(len(s.Sides)) {
-				if side := s.Sides[n]; slices.Contains(todo, side) {
-					list = append(list, turn{s, []string{side}, round})
-				}
+			if s := &situations[i]; round <= s.Rounds {
+				list = append(list, l.round(s, round, rand.New(rand.NewPCG(uint64(round), uint64(i))))...)
 			}
 		}
 	}
@@ -257,6 +243,23 @@ func (l *lab) turns(situations []Situation) (list []turn, left time.Duration) {
 		left += t.s.Length() + setUpTime
 	}
 	return list, left
+}
+
+// round are the turns of a situation in a round.
+func (l *lab) round(s *Situation, round int, chance *rand.Rand) (list []turn) {
+	var todo []string
+	for _, n := range chance.Perm(len(s.Sides)) {
+		if _, done := l.played(s, s.Sides[n], round); !done {
+			todo = append(todo, s.Sides[n])
+		}
+	}
+	if s.Together && len(todo) > 0 {
+		return []turn{{s, todo, round}}
+	}
+	for _, side := range todo {
+		list = append(list, turn{s, []string{side}, round})
+	}
+	return list
 }
 
 // playAll plays what has not been played.
@@ -281,7 +284,7 @@ func (l *lab) playAll(ctx context.Context, situations []Situation) error {
 // playOne plays one side of a turn and keeps the run.
 func (l *lab) playOne(ctx context.Context, t turn, side Side) error {
 	for try := 1; ; try++ {
-		score, verdict, err := play(ctx, t.s, side, t.round, l.tools)
+		score, verdict, err := play(ctx, t, side, l.tools)
 		why := strings.Join(verdict.reasons, "; ")
 		if err != nil {
 			why = err.Error()

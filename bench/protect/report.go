@@ -12,6 +12,7 @@ import (
 
 	"weir/bench/report"
 	"weir/bench/result"
+	"weir/bench/rig"
 	"weir/internal/chart"
 )
 
@@ -33,9 +34,10 @@ func (l *lab) report(situations []Situation) error {
 	if first, last := l.made(situations); !first.IsZero() {
 		fmt.Fprintf(l.out, "\nThe runs ended from %s to %s.\n", first.Format(time.RFC3339), last.Format(time.RFC3339))
 	}
-	fmt.Fprintln(l.out, "\n| side | |\n| --- | --- |")
+	fmt.Fprintln(l.out)
+	report.Head(l.out, "side", "")
 	for _, s := range Sides() {
-		fmt.Fprintf(l.out, "| %s | %s |\n", s.Name, s.About)
+		report.Row(l.out, s.Name, s.About)
 	}
 	var missed []string
 	for i := range situations {
@@ -55,45 +57,42 @@ func (l *lab) report(situations []Situation) error {
 
 // made is when the first and the last of the runs that are shown ended.
 func (l *lab) made(situations []Situation) (first, last time.Time) {
+	var ends []time.Time
 	for i := range situations {
 		for _, side := range situations[i].Sides {
 			for _, r := range l.of(&situations[i], side) {
-				if first.IsZero() || r.Ended.Before(first) {
-					first = r.Ended
-				}
-				if r.Ended.After(last) {
-					last = r.Ended
-				}
+				ends = append(ends, r.Ended)
 			}
 		}
 	}
-	return first, last
+	if len(ends) == 0 {
+		return first, last
+	}
+	slices.SortFunc(ends, time.Time.Compare)
+	return ends[0], ends[len(ends)-1]
 }
 
 // missed says in words which goals of a situation the gate missed.
-func (l *lab) missed(s *Situation) (list []string) {
+func (l *lab) missed(s *Situation) []string {
 	runs := l.of(s, "gate")
 	if len(runs) == 0 {
 		return nil
 	}
-	miss := func(held bool, format string, values ...any) {
-		if !held {
-			list = append(list, s.Name+": "+fmt.Sprintf(format, values...))
-		}
-	}
-	inTime := middle(runs, goodput)
+	var e report.Expectations
+	miss := func(held bool, format string, values ...any) { e.Never(!held, s.Name+": "+format, values...) }
+	inTime := report.MedianOf(runs, goodput)
 	miss(inTime >= s.Goal.InTime, "behind the gate %.3f of the ideal, the goal is %.2f", inTime, s.Goal.InTime)
-	p99 := middle(runs, func(r Run) float64 { return r.P99 })
+	p99 := report.MedianOf(runs, func(r Run) float64 { return r.P99 })
 	miss(s.Goal.P99 == 0 || p99 <= s.Goal.P99.Seconds(), "p99 behind the gate %.0f ms, the goal is %v", 1e3*p99, s.Goal.P99)
-	shed := middle(runs, func(r Run) float64 { return share(r.Needless, r) })
+	shed := report.MedianOf(runs, func(r Run) float64 { return share(r.Needless, r) })
 	miss(s.Goal.Shed == 0 || shed < s.Goal.Shed, "the gate shed %.3g %% needlessly, the goal is less than %.3g %%", 100*shed, 100*s.Goal.Shed)
 	for _, peer := range []string{"haproxy", "failsafe"} {
 		if theirs := l.of(s, peer); len(theirs) > 0 && s.Goal.Behind > 0 {
-			other := middle(theirs, goodput)
+			other := report.MedianOf(theirs, goodput)
 			miss(inTime >= other-s.Goal.Behind, "behind the gate %.3f of the ideal, behind %s %.3f", inTime, peer, other)
 		}
 	}
-	return list
+	return e.Missed()
 }
 
 // share is n as a share of a run's requests.
@@ -111,18 +110,18 @@ func (l *lab) of(s *Situation, side string) (list []Run) {
 
 // table prints the rows of a situation.
 func (l *lab) table(s *Situation) {
-	fmt.Fprintf(l.out, "\n### %s: %.0f s\n\n| side | in time ÷ ideal | p99 of the 200s ms | shed %% | needlessly shed %% | protected after s | recovered after s | generator late p99 ms | generator |\n| --- | --- | --- | --- | --- | --- | --- | --- | --- |\n",
-		s.Name, s.Length().Seconds())
+	fmt.Fprintf(l.out, "\n### %s: %.0f s\n\n", s.Name, s.Length().Seconds())
+	report.Head(l.out, "side", "in time ÷ ideal", "p99 of the 200s ms", "shed %", "needlessly shed %", "protected after s", "recovered after s", "generator late p99 ms", "generator")
 	for _, side := range s.Sides {
 		runs := l.of(s, side)
 		if len(runs) == 0 {
 			continue
 		}
-		fmt.Fprintf(l.out, "| %s | %s | %s | %s | %s | %s | %s | %s | %s |\n", side,
+		report.Row(l.out, side,
 			ratio(runs), spread(runs, "%.0f", func(r Run) float64 { return 1e3 * r.P99 }),
 			spread(runs, "%.3g", func(r Run) float64 { return 100 * share(r.Shed, r) }), spread(runs, "%.3g", func(r Run) float64 { return 100 * share(r.Needless, r) }),
 			spread(runs, "%.1f", func(r Run) float64 { return after(r.Protected) }), spread(runs, "%.1f", func(r Run) float64 { return after(r.Recovered) }),
-			spread(runs, "%.1f", func(r Run) float64 { return 1e3 * r.Lag }), verdicts(runs))
+			spread(runs, "%.1f", func(r Run) float64 { return 1e3 * r.Lag }), rig.Verdicts(runs, func(r Run) string { return r.Verdict }))
 	}
 	fmt.Fprintf(l.out, "\n%s\n", s.About)
 }
@@ -165,26 +164,6 @@ func ratio(runs []Run) string {
 		return fmt.Sprintf("**%.3f**", goodput(runs[0]))
 	}
 	return report.SpreadOf(runs, goodput).Ratio(3)
-}
-
-// middle is the median of a figure over runs.
-func middle(runs []Run, figure func(r Run) float64) float64 {
-	return report.SpreadOf(runs, figure).Median
-}
-
-// verdicts sums up what the load generator says of its runs.
-func verdicts(runs []Run) string {
-	counts := make(map[string]int)
-	for _, r := range runs {
-		counts[r.Verdict]++
-	}
-	var parts []string
-	for _, v := range []string{"VALID", "DEGRADED", "INVALID"} {
-		if counts[v] > 0 {
-			parts = append(parts, fmt.Sprintf("%d %s", counts[v], v))
-		}
-	}
-	return strings.Join(parts, ", ")
 }
 
 // Picture is the file of the plot, which shows the situation pictured: in it the

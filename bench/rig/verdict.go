@@ -12,9 +12,12 @@ import (
 // verdicts are what the load generator says of its own runs, from good to bad.
 var verdicts = []string{"VALID", "DEGRADED", "INVALID"}
 
-// WorseVerdict reports whether one verdict is worse than another.
-func WorseVerdict(one, other string) bool {
-	return slices.Index(verdicts, one) > slices.Index(verdicts, other)
+// Worse is the worse of two verdicts; an empty one is better than any other.
+func Worse(one, other string) string {
+	if slices.Index(verdicts, one) > slices.Index(verdicts, other) {
+		return one
+	}
+	return other
 }
 
 // Verdicts sums up the verdicts of runs, each with how often.

@@ -108,26 +108,27 @@ func (r *Rig) start(ctx context.Context, t Topology) (err error) {
 
 // StartTarget starts the target, again after it was stopped or killed.
 func (r *Rig) StartTarget(ctx context.Context) (err error) {
-	r.Target, err = startProgram(ctx, "target", r.TargetAddr, r.targetEnv)
+	r.Target, err = StartProgram(ctx, "target", r.TargetAddr, r.targetEnv)
 	return err
 }
 
 // StartProxy starts a proxy on a free address and waits until it answers.
 func StartProxy(ctx context.Context, env []string) (*Process, string, error) {
-	return startFree(ctx, "proxy", env)
+	return StartFree(ctx, "proxy", env)
 }
 
 // StartTargetAt starts a target on a free address and waits until it answers.
 func StartTargetAt(ctx context.Context, env []string) (*Process, string, error) {
-	return startFree(ctx, "target", env)
+	return StartFree(ctx, "target", env)
 }
 
-func startFree(ctx context.Context, name string, env []string) (*Process, string, error) {
+// StartFree starts one of our programs on a free address and waits until it answers.
+func StartFree(ctx context.Context, name string, env []string) (*Process, string, error) {
 	addr, err := freeport.Addr()
 	if err != nil {
 		return nil, "", err
 	}
-	p, err := startProgram(ctx, name, addr, env)
+	p, err := StartProgram(ctx, name, addr, env)
 	return p, addr, err
 }
 
@@ -155,7 +156,8 @@ func StartApart(ctx context.Context, files int, env []string) (p *Proxy, err err
 	return p, p.await(ctx, p.Addr)
 }
 
-func startProgram(ctx context.Context, name, addr string, env []string) (*Process, error) {
+// StartProgram starts one of our programs at addr and waits until it answers.
+func StartProgram(ctx context.Context, name, addr string, env []string) (*Process, error) {
 	p, err := Launch(name, addr, 0, env)
 	if err != nil {
 		return nil, err

@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"weir/bench/rig"
-	"weir/internal/freeport"
 )
 
 // adviceStep is how often the proxy asks the advisor, in the scenario's time.
@@ -99,15 +98,9 @@ func setUp(ctx context.Context, c Case, s *Scenario, compress float64) (st *stag
 // startAdvisor starts an advisor that knows the target's capacity, as its
 // operator does after a load test, and has seen the scenario for a day.
 func (st *stage) startAdvisor(ctx context.Context, s *Scenario) (addr string, err error) {
-	if addr, err = freeport.Addr(); err != nil {
-		return "", err
-	}
-	st.advisor, err = rig.Launch("advisor", addr, 0, []string{fmt.Sprintf("CAPACITY_RPS=%d", capacity), "SLO_P95=" + slo.String(),
+	st.advisor, addr, err = rig.StartFree(ctx, "advisor", []string{fmt.Sprintf("CAPACITY_RPS=%d", capacity), "SLO_P95=" + slo.String(),
 		fmt.Sprintf("LIMIT_MIN_RPS=%d", limit/10), fmt.Sprintf("LIMIT_MAX_RPS=%d", 5*limit), "STATE_FILE=" + filepath.Join(st.dir, "state")})
 	if err != nil {
-		return "", err
-	}
-	if err := st.advisor.AwaitPort(ctx, addr); err != nil {
 		return "", err
 	}
 	return addr, tellPast(ctx, addr, s, time.Now())

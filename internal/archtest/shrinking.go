@@ -15,8 +15,6 @@ var kindNames = map[string]string{"lines": "lines of Go", "parameters": "paramet
 var shrinking = map[string]int{
 	"lines proxy/session/sessiontest":                       3100,
 	"nesting bench/pacing.lab.pace":                         4,
-	"nesting bench/protect.lab.made":                        4,
-	"nesting bench/protect.lab.turns":                       4,
 	"nesting bench/result.Record.Ratios":                    5,
 	"nesting bench/scenario.Matrix":                         5,
 	"nesting internal/chart.Chart.reaches":                  4,
@@ -27,7 +25,6 @@ var shrinking = map[string]int{
 	"parameters advisor/forecast.band.learn":                6,
 	"parameters advisor/forecast.calendar.ago":              5,
 	"parameters advisor/forecast.class.forecast":            5,
-	"parameters bench/protect.play":                         5,
 	"parameters bench/restart.run.note":                     5,
 	"parameters bench/scenario.playAll":                     5,
 	"parameters internal/chart.marks.between":               6,
