@@ -98,7 +98,7 @@ func all(dir string) []suite.Part {
 		{Name: "restart", Run: restart.Run},
 		{Name: "chaos", Run: chaos.Run},
 		{Name: "attack", Run: attack.Run},
-		{Name: "pacing", Run: pacing.Run},
+		{Name: "pacing", Run: alone(pacing.Run)},
 		{Name: "scenario", Run: whole.Play},
 		{Name: "advisor", Args: []string{"all"}, Run: advisor.Run},
 		{Name: "postgres", Args: []string{"1"}, Run: postgresRun},

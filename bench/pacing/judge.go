@@ -14,9 +14,9 @@ const settled = time.Second
 
 // A spread is how far apart times are, in microseconds.
 type spread struct {
-	P50 float64 `json:"p50"`
-	P99 float64 `json:"p99"`
-	Max float64 `json:"max"`
+	P50 float64
+	P99 float64
+	Max float64
 }
 
 func spreadOf(spans []time.Duration) spread {
@@ -27,18 +27,18 @@ func spreadOf(spans []time.Duration) spread {
 
 // A judgement compares when requests arrived with when they were due.
 type judgement struct {
-	Requests int `json:"requests"` // that arrived
-	Missing  int `json:"missing"`  // of those due
+	Requests int // that arrived
+	Missing  int // of those due
 	// RateError is by how much the rate of arrivals differs from that of the
 	// schedule, relative to it.
-	RateError float64 `json:"rateError"`
+	RateError float64
 	// Gap is by how much the time between two arrivals differs from that between
 	// the two requests in the schedule.
-	Gap spread `json:"gapErrorMicros"`
+	Gap spread
 	// Late is how much later than due requests arrived: than the start and the
 	// schedule say or, of a generator that does not tell its start, than the most
 	// punctual one of its requests suggests.
-	Late spread `json:"lateMicros"`
+	Late spread
 }
 
 // judge compares arrivals, in order, with what was due, in order, both counted

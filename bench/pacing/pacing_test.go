@@ -163,9 +163,9 @@ func TestTable(t *testing.T) {
 	l := &lab{out: &out}
 	lag := &spread{1, 2, 3}
 	l.table(1000, [][]run{
-		{{Generator: "ours", Lag: lag, Verdict: "VALID", judgement: judgement{Requests: 10, Gap: spread{1, 2, 3}}},
-			{Generator: "ours", Lag: lag, Verdict: "INVALID", judgement: judgement{Requests: 10, RateError: 0.5, Gap: spread{4, 5, 6}}}},
-		{{Generator: "theirs", judgement: judgement{Requests: 9, Missing: 1}}},
+		{{name: "ours", lag: lag, verdict: "VALID", judgement: judgement{Requests: 10, Gap: spread{1, 2, 3}}},
+			{name: "ours", lag: lag, verdict: "INVALID", judgement: judgement{Requests: 10, RateError: 0.5, Gap: spread{4, 5, 6}}}},
+		{{name: "theirs", judgement: judgement{Requests: 9, Missing: 1}}},
 	})
 	for _, line := range []string{
 		"| ours | 10 | 0 | +25.0000 % | 2 | 4 | 6 | 0 | 0 | 0 | 1 | 2 | 3 | 1 VALID, 1 INVALID |\n",

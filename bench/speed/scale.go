@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"time"
 
 	"weir/bench/rig"
 )
@@ -139,9 +140,9 @@ func (l *lab) sharing(n int) error {
 	return err
 }
 
-// loadgenMost: how many requests our generator can make beside wrk. It is asked
-// for far more than is possible, so that all its connections are busy all the
-// time, as wrk's are.
+// loadgenMost: how many requests our generator can make beside wrk, and what each costs it.
+// It is asked for far more than is possible, so that all its connections are busy all the
+// time, as wrk's are. What it cannot send in time it gives up when the schedule is over.
 func (l *lab) loadgenMost() error {
 	l.heading("Load generators at their most, 64 connections, one thread or loop against nginx")
 	addr, err := l.target()
@@ -152,19 +153,19 @@ func (l *lab) loadgenMost() error {
 	runs, err := l.each(2, func(i int) (sample, error) {
 		if i == 0 {
 			w, err := rig.Wrk{URL: url, Connections: connections, For: l.span}.Run(l.ctx)
-			return sample{perSec: w.PerSecond}, err
+			return sample{perSec: w.PerSecond, cpu: time.Duration(float64(w.CPU) / max(w.Requests, 1))}, err
 		}
-		got, err := rig.Load{URL: url, Rate: 300_000, For: l.span, Connections: connections, Loops: 1}.Run(l.ctx, nil)
+		r, err := rig.Load{URL: url, Rate: 300_000, For: l.span, Connections: connections, Loops: 1, Timeout: 500 * time.Millisecond}.Run(l.ctx, nil)
 		if err != nil {
 			return sample{}, err
 		}
-		return sample{perSec: got.Throughput}, nil
+		return sample{perSec: r.Throughput, cpu: r.CPU / time.Duration(max(r.Completed-r.Errors, 1))}, nil
 	})
 	if err != nil {
 		return err
 	}
-	l.table("", "requests/s", "requests/s: weir loadgen ÷ it")
-	l.row("wrk", medianOf(runs[0], 0, perSec), ratioOf(runs[1], runs[0], perSec))
-	l.row("weir loadgen", medianOf(runs[1], 0, perSec), "")
+	l.table("", "requests/s", "CPU µs per request", "requests/s: weir loadgen ÷ it", "CPU: weir loadgen ÷ it")
+	l.row("wrk", medianOf(runs[0], 0, perSec), medianOf(runs[0], 2, cpuEach), ratioOf(runs[1], runs[0], perSec), ratioOf(runs[1], runs[0], cpuEach))
+	l.row("weir loadgen", medianOf(runs[1], 0, perSec), medianOf(runs[1], 2, cpuEach), "", "")
 	return nil
 }

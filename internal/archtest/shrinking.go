@@ -14,7 +14,6 @@ var kindNames = map[string]string{"lines": "lines of Go", "parameters": "paramet
 // fails when one is higher than it needs to be. Nothing is added here.
 var shrinking = map[string]int{
 	"lines proxy/session/sessiontest":                       3100,
-	"nesting bench/pacing.lab.pace":                         4,
 	"nesting bench/result.Record.Ratios":                    5,
 	"nesting bench/scenario.Matrix":                         5,
 	"nesting internal/chart.Chart.reaches":                  4,
