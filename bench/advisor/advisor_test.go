@@ -42,8 +42,8 @@ func TestMatrix(t *testing.T) {
 	}
 	for _, tr := range all {
 		for _, e := range events {
-			if seen[tr.name+"/"+e.name] == 0 {
-				t.Errorf("%s never meets %s", tr.name, e.name)
+			if seen[tr.Name+"/"+e.name] == 0 {
+				t.Errorf("%s never meets %s", tr.Name, e.name)
 			}
 		}
 	}
@@ -87,52 +87,52 @@ func TestEvents(t *testing.T) {
 }
 
 func TestReadCounts(t *testing.T) {
-	dir := t.TempDir()
-	path := filepath.Join(dir, "x.csv")
-	write(t, path, "minute,count\n2026-01-05 00:00:00,60\n2026-01-05 00:01:00,120\n2026-01-05 00:03:00,30\n")
-	tr, err := readCounts(path, source{step: time.Minute})
+	tr, err := readText(t, source{read: readCounts, step: time.Minute}, "minute,count\n2026-01-05 00:00:00,60\n2026-01-05 00:01:00,120\n2026-01-05 00:03:00,30\n")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := bridged(tr.rates); !slices.Equal(got, []float64{1, 2, 1.25, 0.5}) || !math.IsNaN(tr.rates[2]) {
-		t.Errorf("read %v, bridged %v", tr.rates, got)
+	if got := bridged(tr.Rates); !slices.Equal(got, []float64{1, 2, 1.25, 0.5}) || !math.IsNaN(tr.Rates[2]) {
+		t.Errorf("read %v, bridged %v", tr.Rates, got)
 	}
-	tr.from, tr.span = tr.start, 4*time.Minute
-	if d := tr.demand(2 * time.Minute); len(d.Rates) != 2 || !d.Start.Equal(tr.start.Add(time.Minute)) {
+	tr.from, tr.span = tr.Start, 4*time.Minute
+	if d := tr.demand(2 * time.Minute); len(d.Rates) != 2 || !d.Start.Equal(tr.Start.Add(time.Minute)) {
 		t.Errorf("the middle is %+v", d)
 	}
-	past := tr.history(tr.start.Add(3*time.Minute), time.Hour)
-	if len(past) != 2 || past[1].Rate != 2 || !past[1].At.Equal(tr.start.Add(2*time.Minute)) {
+	past := tr.history(tr.Start.Add(3*time.Minute), time.Hour)
+	if len(past) != 2 || past[1].Rate != 2 || !past[1].At.Equal(tr.Start.Add(2*time.Minute)) {
 		t.Errorf("history %+v", past)
 	}
-	write(t, path, "minute,count\n2026-01-05 00:00:00,many\n")
-	if _, err := readCounts(path, source{step: time.Minute}); err == nil || !strings.Contains(err.Error(), "line 2") {
+	if _, err := readText(t, source{read: readCounts, step: time.Minute}, "minute,count\n2026-01-05 00:00:00,many\n"); err == nil || !strings.Contains(err.Error(), "line 2") {
 		t.Errorf("a count that is none: %v", err)
 	}
 }
 
-func TestReadOthers(t *testing.T) {
+// readText reads a source that is this text.
+func readText(t *testing.T, s source, text string) (*trace, error) {
+	t.Helper()
 	dir := t.TempDir()
-	path := filepath.Join(dir, "x.csv")
-	write(t, path, "TIMESTAMP,ContextTokens,GeneratedTokens\n2023-11-16 18:15:46.6805900,374,44\n2023-11-16 18:15:46.7905900,3,4\n2023-11-16 18:15:47.0,1,1\n")
-	tr, err := readRequests(path, source{step: 100 * time.Millisecond})
-	if err != nil || !slices.Equal(tr.rates[6:], []float64{10, 10, 0, 0, 10}) {
-		t.Errorf("requests: %v, %v", tr, err)
+	s.file = "x.csv"
+	if err := os.WriteFile(filepath.Join(dir, s.file), []byte(text), 0o600); err != nil {
+		t.Fatal(err)
 	}
-	write(t, path, "second_of_day,count\n0,3\n1,5\n")
-	if tr, err = readSeconds(path, source{step: time.Second, start: "2026-01-05 00:00:00"}); err != nil || !slices.Equal(tr.rates, []float64{3, 5}) {
-		t.Errorf("seconds: %v, %v", tr, err)
-	}
-	write(t, path, "7\n8\n")
-	if tr, err = readLines(path, source{step: time.Second, start: "2026-01-05 00:00:00"}); err != nil || !slices.Equal(tr.rates, []float64{7, 8}) {
-		t.Errorf("lines: %v, %v", tr, err)
-	}
+	return s.trace(dir)
 }
 
-func write(t *testing.T, path, text string) {
-	t.Helper()
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
+func TestReadOthers(t *testing.T) {
+	for name, c := range map[string]struct {
+		s    source
+		text string
+		want []float64
+	}{
+		"requests": {source{read: readRequests, step: 100 * time.Millisecond},
+			"TIMESTAMP,ContextTokens,GeneratedTokens\n2023-11-16 18:15:46.6805900,374,44\n2023-11-16 18:15:46.7905900,3,4\n2023-11-16 18:15:47.0,1,1\n", []float64{0, 0, 0, 0, 0, 0, 10, 10, 0, 0, 10}},
+		"seconds": {source{read: readCounts, step: time.Second, start: "2026-01-05 00:00:00"}, "second_of_day,count\n0,3\n1,5\n", []float64{3, 5}},
+		"rates":   {source{read: readRates, step: time.Second, start: "2026-01-05 00:00:00"}, "7\n8\n", []float64{7, 8}},
+	} {
+		tr, err := readText(t, c.s, c.text)
+		if err != nil || !slices.Equal(tr.Rates, c.want) || c.s.start != "" && !tr.Start.Equal(time.Date(2026, 1, 5, 0, 0, 0, 0, time.UTC)) {
+			t.Errorf("%s: %+v, %v", name, tr, err)
+		}
 	}
 }
 
@@ -144,11 +144,11 @@ func TestWithoutTraces(t *testing.T) {
 	}
 	again := synthetic()
 	for i, tr := range all {
-		if !slices.Equal(tr.rates, again[i].rates) {
-			t.Errorf("%s differs from time to time", tr.name)
+		if !slices.Equal(tr.Rates, again[i].Rates) {
+			t.Errorf("%s differs from time to time", tr.Name)
 		}
-		if slices.Min(tr.rates) <= 0 || len(tr.history(tr.from, 9*24*time.Hour)) != 9*24*60 {
-			t.Errorf("%s: rates down to %v, %d slots of history", tr.name, slices.Min(tr.rates), len(tr.history(tr.from, 9*24*time.Hour)))
+		if slices.Min(tr.Rates) <= 0 || len(tr.history(tr.from, 9*24*time.Hour)) != 9*24*60 {
+			t.Errorf("%s: rates down to %v, %d slots of history", tr.Name, slices.Min(tr.Rates), len(tr.history(tr.from, 9*24*time.Hour)))
 		}
 	}
 }

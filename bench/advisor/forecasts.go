@@ -8,10 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"runtime"
 	"slices"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"weir/advisor/forecast"
@@ -41,24 +38,13 @@ type replayed struct {
 func forecasts(ctx context.Context, out, progress io.Writer) error {
 	sets := backtest.Datasets()
 	list := make([]*replayed, len(sets))
-	faults := make([]error, len(sets))
-	var next atomic.Int64
-	var all sync.WaitGroup
-	for range min(runtime.NumCPU(), len(sets)) {
-		all.Go(func() {
-			for ctx.Err() == nil {
-				i := int(next.Add(1)) - 1
-				if i >= len(sets) {
-					return
-				}
-				fmt.Fprintf(progress, "\rforecasts: %-30s", sets[i].Name)
-				list[i], faults[i] = replay(sets[i])
-			}
-		})
-	}
-	all.Wait()
+	err := each(ctx, len(sets), func(i int) (err error) {
+		fmt.Fprintf(progress, "\rforecasts: %-30s", sets[i].Name)
+		list[i], err = replay(sets[i])
+		return err
+	})
 	fmt.Fprintf(progress, "\r%-50s\n", "forecasts done")
-	if err := errors.Join(append(faults, ctx.Err())...); err != nil {
+	if err != nil {
 		return err
 	}
 	printForecasts(out, list)

@@ -23,28 +23,36 @@ type played struct {
 // there are cores, and says how far it is.
 func play(ctx context.Context, scenarios []*closedloop.Scenario, contestants []closedloop.Contestant, progress io.Writer) ([]*played, error) {
 	out := make([]*played, len(scenarios))
-	faults := make([]error, len(scenarios))
-	var next, done atomic.Int64
+	var done atomic.Int64
+	finished, told := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(told)
+		await(progress, finished, &done, len(scenarios))
+	}()
+	err := each(ctx, len(scenarios), func(i int) (err error) {
+		defer done.Add(1)
+		out[i], err = playOne(ctx, scenarios[i], contestants)
+		return err
+	})
+	close(finished)
+	<-told
+	return out, err
+}
+
+// each calls f for 0 to n-1, as many at the same time as there are cores, until ctx ends.
+func each(ctx context.Context, n int, f func(i int) error) error {
+	faults := make([]error, n)
+	var next atomic.Int64
 	var all sync.WaitGroup
-	for range min(runtime.NumCPU(), len(scenarios)) {
+	for range min(runtime.NumCPU(), n) {
 		all.Go(func() {
-			for ctx.Err() == nil {
-				i := int(next.Add(1)) - 1
-				if i >= len(scenarios) {
-					return
-				}
-				out[i], faults[i] = playOne(ctx, scenarios[i], contestants)
-				done.Add(1)
+			for i := int(next.Add(1)) - 1; i < n && ctx.Err() == nil; i = int(next.Add(1)) - 1 {
+				faults[i] = f(i)
 			}
 		})
 	}
-	finished := make(chan struct{})
-	go func() {
-		all.Wait()
-		close(finished)
-	}()
-	await(progress, finished, &done, len(scenarios))
-	return out, errors.Join(append(faults, ctx.Err())...)
+	all.Wait()
+	return errors.Join(append(faults, ctx.Err())...)
 }
 
 // await says how far it is until all is finished.

@@ -4,6 +4,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"time"
+	"weir/bench/backtest"
 )
 
 // The traffic that is made up where no traces are at hand: two weeks of minutes
@@ -34,11 +35,11 @@ func synthetic() []*trace {
 	var all []*trace
 	for i, s := range shapes {
 		r := rand.New(rand.NewPCG(uint64(i), 1998))
-		t := &trace{name: s.name, start: start, step: time.Minute, dispersion: 2, from: start.Add((10*24 + time.Duration(s.hour)) * time.Hour), span: 3 * time.Hour}
+		t := &trace{Trace: backtest.Trace{Name: s.name, Start: start, Step: time.Minute}, dispersion: 2, from: start.Add((10*24 + time.Duration(s.hour)) * time.Hour), span: 3 * time.Hour}
 		wander := 0.0
 		for m := range 14 * 24 * 60 {
 			wander = 0.98*wander + 0.2*r.NormFloat64()
-			t.rates = append(t.rates, max(0.05, s.shape(m, wander)))
+			t.Rates = append(t.Rates, max(0.05, s.shape(m, wander)))
 		}
 		all = append(all, t)
 	}

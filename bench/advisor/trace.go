@@ -1,14 +1,12 @@
 package advisor
 
 import (
-	"bufio"
 	"errors"
 	"fmt"
 	"io/fs"
 	"math"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"time"
 
@@ -19,10 +17,7 @@ import (
 
 // A trace is recorded traffic, or traffic made up where none is at hand.
 type trace struct {
-	name       string
-	start      time.Time // of the first slot
-	step       time.Duration
-	rates      []float64 // requests per second, NaN where nothing was recorded
+	backtest.Trace
 	dispersion float64
 	from       time.Time // of the span that is played
 	span       time.Duration
@@ -32,7 +27,7 @@ type trace struct {
 // A source says how a trace is read.
 type source struct {
 	name, file string
-	read       func(path string, s source) (*trace, error)
+	read       func(s source, text []byte) (*backtest.Trace, error)
 	step       time.Duration
 	dispersion float64
 	from       string // of the span that is played; empty: all of it
@@ -46,18 +41,16 @@ type source struct {
 var sources = []source{
 	{name: "worldcup match", file: "worldcup98_group_stage/wc98_1min_0505_0625.csv", read: readCounts, step: time.Minute, dispersion: 2, from: "1998-06-25 13:00:00", span: 3 * time.Hour},
 	{name: "worldcup evening", file: "worldcup98_group_stage/wc98_1min_0505_0625.csv", read: readCounts, step: time.Minute, dispersion: 2, from: "1998-06-22 18:30:00", span: 3 * time.Hour},
-	{name: "nasa launch", file: "nasa_http_1995/nasa_1s_1995-07-13.csv", read: readSeconds, step: time.Second, from: "1995-07-13 07:00:00", span: 3 * time.Hour, start: "1995-07-13 00:00:00", past: "nasa_http_1995/nasa_1min.csv"},
+	{name: "nasa launch", file: "nasa_http_1995/nasa_1s_1995-07-13.csv", read: readCounts, step: time.Second, from: "1995-07-13 07:00:00", span: 3 * time.Hour, start: "1995-07-13 00:00:00", past: "nasa_http_1995/nasa_1min.csv"},
 	{name: "nasa morning", file: "nasa_http_1995/nasa_1min.csv", read: readCounts, step: time.Minute, dispersion: 2, from: "1995-08-31 06:00:00", span: 3 * time.Hour},
 	{name: "elb", file: "nab_elb_request_count/elb_request_count_8c0756.csv", read: readCounts, step: 5 * time.Minute, dispersion: 2, from: "2014-04-22 17:04:00", span: 3 * time.Hour},
 	{name: "amazon mentions", file: "nab_twitter_volume/Twitter_volume_AMZN.csv", read: readCounts, step: 5 * time.Minute, dispersion: 2, from: "2015-04-21 14:02:53", span: 3 * time.Hour},
 	{name: "facebook mentions", file: "nab_twitter_volume/Twitter_volume_FB.csv", read: readCounts, step: 5 * time.Minute, dispersion: 2, from: "2015-04-22 14:32:53", span: 3 * time.Hour},
 	{name: "taxi", file: "nab_nyc_taxi/nyc_taxi.csv", read: readCounts, step: 30 * time.Minute, dispersion: 2, from: "2014-12-31 20:00:00", span: 3 * time.Hour},
-	{name: "diurnal", file: "autothrottle_traces/diurnal.txt", read: readLines, step: time.Second, dispersion: 1, start: "2024-01-01 00:00:00"},
-	{name: "noisy", file: "autothrottle_traces/noisy.txt", read: readLines, step: time.Second, dispersion: 1, start: "2024-01-01 00:00:00"},
+	{name: "diurnal", file: "autothrottle_traces/diurnal.txt", read: readRates, step: time.Second, dispersion: 1, start: "2024-01-01 00:00:00"},
+	{name: "noisy", file: "autothrottle_traces/noisy.txt", read: readRates, step: time.Second, dispersion: 1, start: "2024-01-01 00:00:00"},
 	{name: "azure chat", file: "azure_llm_conv_2023/AzureLLMInferenceTrace_conv.csv", read: readRequests, step: 100 * time.Millisecond},
 }
-
-const dateForm = "2006-01-02 15:04:05"
 
 // traces reads the recorded traces below dir. Where there are none it makes some
 // up, and says so.
@@ -65,131 +58,88 @@ func traces(dir string) (all []*trace, madeUp bool, err error) {
 	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
 		return synthetic(), true, nil
 	}
-	read := make(map[string]*trace)
 	for _, s := range sources {
-		t := read[s.file]
-		if t == nil {
-			if t, err = s.read(filepath.Join(dir, s.file), s); err != nil {
-				return nil, false, err
-			}
-			read[s.file] = t
+		t, err := s.trace(dir)
+		if err != nil {
+			return nil, false, err
 		}
-		own := *t
-		own.name, own.dispersion, own.from, own.span = s.name, s.dispersion, t.start, time.Duration(len(t.rates))*t.step
-		if s.from != "" {
-			if own.from, err = time.Parse(dateForm, s.from); err != nil {
-				return nil, false, err
-			}
-			own.span = s.span
-		}
-		if s.past != "" {
-			if own.past, err = readCounts(filepath.Join(dir, s.past), source{step: time.Minute}); err != nil {
-				return nil, false, err
-			}
-		}
-		all = append(all, &own)
+		all = append(all, t)
 	}
 	return all, false, nil
 }
 
-// lines calls f with the fields of each line of a file but the first, the
-// heading.
-func lines(path string, f func(fields []string) error) error {
-	file, err := os.Open(path)
+// trace reads a source.
+func (s source) trace(dir string) (t *trace, err error) {
+	text, err := os.ReadFile(filepath.Join(dir, s.file))
 	if err != nil {
-		return fmt.Errorf("read trace: %w", err)
+		return nil, fmt.Errorf("read trace: %w", err)
 	}
-	defer file.Close()
-	in := bufio.NewScanner(file)
-	for n := 1; in.Scan(); n++ {
-		if n == 1 || strings.TrimSpace(in.Text()) == "" {
+	read, err := s.read(s, text)
+	if err != nil {
+		return nil, err
+	}
+	if s.start != "" {
+		if read.Start, err = time.Parse(time.DateTime, s.start); err != nil {
+			return nil, err
+		}
+	}
+	t = &trace{Trace: *read, dispersion: s.dispersion, from: read.Start, span: time.Duration(len(read.Rates)) * s.step}
+	if s.from != "" {
+		t.span = s.span
+		if t.from, err = time.Parse(time.DateTime, s.from); err != nil {
+			return nil, err
+		}
+	}
+	if s.past != "" {
+		t.past, err = source{name: s.name, file: s.past, read: readCounts, step: time.Minute}.trace(dir)
+	}
+	return t, err
+}
+
+// readCounts reads time,count rows. Slots that are not there are gaps.
+func readCounts(s source, text []byte) (*backtest.Trace, error) {
+	return backtest.ParseCounts(s.name, s.step, text)
+}
+
+// readRates reads a rate per line.
+func readRates(s source, text []byte) (*backtest.Trace, error) {
+	return backtest.ParseRates(s.name, s.step, text)
+}
+
+// readRequests reads a request per line behind the first, and counts them in slots.
+func readRequests(s source, text []byte) (*backtest.Trace, error) {
+	t := &backtest.Trace{Name: s.name, Step: s.step}
+	n := 0
+	for line := range strings.Lines(string(text)) {
+		if n++; n == 1 {
 			continue
 		}
-		if err := f(strings.Split(strings.TrimSpace(in.Text()), ",")); err != nil {
-			return fmt.Errorf("read trace %s: line %d: %w", path, n, err)
-		}
-	}
-	return in.Err()
-}
-
-// readCounts reads date,count rows. Slots that are not there are gaps.
-func readCounts(path string, s source) (*trace, error) {
-	text, err := os.ReadFile(path)
-	if err != nil {
-		return nil, fmt.Errorf("read trace: %w", err)
-	}
-	t, err := backtest.ParseCounts(path, s.step, text)
-	if err != nil {
-		return nil, err
-	}
-	return &trace{start: t.Start, step: s.step, rates: t.Rates}, nil
-}
-
-// readSeconds reads second,count rows of a day.
-func readSeconds(path string, s source) (*trace, error) {
-	start, err := time.Parse(dateForm, s.start)
-	if err != nil {
-		return nil, err
-	}
-	t := &trace{start: start, step: s.step}
-	err = lines(path, func(f []string) error {
-		n, err := strconv.ParseFloat(f[len(f)-1], 64)
-		t.rates = append(t.rates, n)
-		return err
-	})
-	return t, err
-}
-
-// readLines reads a rate per line.
-func readLines(path string, s source) (*trace, error) {
-	start, err := time.Parse(dateForm, s.start)
-	if err != nil {
-		return nil, err
-	}
-	text, err := os.ReadFile(path)
-	if err != nil {
-		return nil, fmt.Errorf("read trace: %w", err)
-	}
-	t, err := backtest.ParseRates(path, start, s.step, text)
-	if err != nil {
-		return nil, err
-	}
-	return &trace{start: start, step: s.step, rates: t.Rates}, nil
-}
-
-// readRequests reads a request per line and counts them in slots.
-func readRequests(path string, s source) (*trace, error) {
-	t := &trace{step: s.step}
-	err := lines(path, func(f []string) error {
-		at, err := time.Parse("2006-01-02 15:04:05.999999999", f[0])
+		word, _, _ := strings.Cut(line, ",")
+		at, err := time.Parse("2006-01-02 15:04:05.999999999", word)
 		if err != nil {
-			return err
+			return nil, fmt.Errorf("read trace %s: line %d: %w", s.name, n, err)
 		}
-		if t.rates == nil {
-			t.start = at.Truncate(time.Second)
+		if t.Rates == nil {
+			t.Start = at.Truncate(time.Second)
 		}
-		slot := int(at.Sub(t.start) / t.step)
-		for len(t.rates) <= slot {
-			t.rates = append(t.rates, 0)
+		slot := int(at.Sub(t.Start) / t.Step)
+		for len(t.Rates) <= slot {
+			t.Rates = append(t.Rates, 0)
 		}
-		t.rates[slot] += 1 / t.step.Seconds()
-		return nil
-	})
-	return t, err
+		t.Rates[slot] += 1 / t.Step.Seconds()
+	}
+	return t, nil
 }
 
 // demand is the span that is played, at most so long, as it was recorded. Gaps
 // are bridged.
 func (t *trace) demand(most time.Duration) closedloop.Demand {
-	span := min(t.span, most)
-	if most < t.span { // the middle, where things happen
-		span = most
-	}
-	from := t.from.Add(((t.span - span) / 2).Truncate(t.step))
-	first := int(from.Sub(t.start) / t.step)
-	n := max(1, int(span/t.step))
-	rates := bridged(t.rates[max(0, first):min(first+n, len(t.rates))])
-	return closedloop.Demand{Start: t.start.Add(time.Duration(first) * t.step), Step: t.step, Rates: rates, Dispersion: t.dispersion}
+	span := min(t.span, most) // the middle, where things happen
+	from := t.from.Add(((t.span - span) / 2).Truncate(t.Step))
+	first := int(from.Sub(t.Start) / t.Step)
+	n := max(1, int(span/t.Step))
+	rates := bridged(t.Rates[max(0, first):min(first+n, len(t.Rates))])
+	return closedloop.Demand{Start: t.Start.Add(time.Duration(first) * t.Step), Step: t.Step, Rates: rates, Dispersion: t.dispersion}
 }
 
 // history is what was recorded in a span before an instant, by slots of at least a
@@ -198,16 +148,16 @@ func (t *trace) history(before time.Time, span time.Duration) (past []series.Row
 	if t.past != nil {
 		return t.past.history(before, span)
 	}
-	if t.step < time.Minute {
+	if t.Step < time.Minute {
 		return nil
 	}
-	for i, r := range t.rates {
-		end := t.start.Add(time.Duration(i+1) * t.step)
+	for i, r := range t.Rates {
+		end := t.Start.Add(time.Duration(i+1) * t.Step)
 		if end.After(before) {
 			break
 		}
 		if !math.IsNaN(r) && before.Sub(end) < span {
-			past = append(past, series.Row{At: end, Interval: t.step, Rate: r, Coverage: 1})
+			past = append(past, series.Row{At: end, Interval: t.Step, Rate: r, Coverage: 1})
 		}
 	}
 	return past

@@ -94,9 +94,9 @@ func parseTime(s string) (time.Time, error) {
 	return at, nil
 }
 
-// ParseRates reads a file with one rate per line.
-func ParseRates(name string, start time.Time, step time.Duration, text []byte) (*Trace, error) {
-	t := &Trace{Name: name, Start: start, Step: step}
+// ParseRates reads a file with one rate per line; it does not say when the first slot begins.
+func ParseRates(name string, step time.Duration, text []byte) (*Trace, error) {
+	t := &Trace{Name: name, Step: step}
 	for i, field := range strings.Fields(string(text)) {
 		rate, err := strconv.ParseFloat(field, 64)
 		if err != nil || !(rate >= 0) || math.IsInf(rate, 0) {

@@ -40,10 +40,10 @@ func TestParseRefusals(t *testing.T) {
 			t.Errorf("%q: %v, want something about %q", c.text, err, c.want)
 		}
 	}
-	if _, err := ParseRates("t", time.Unix(0, 0), time.Second, []byte("1\nx")); err == nil || !strings.Contains(err.Error(), "line 2") {
+	if _, err := ParseRates("t", time.Second, []byte("1\nx")); err == nil || !strings.Contains(err.Error(), "line 2") {
 		t.Errorf("rates: %v", err)
 	}
-	if r, err := ParseRates("t", time.Unix(0, 0), time.Second, []byte("1\n2.5\n")); err != nil || len(r.Rates) != 2 || r.Rates[1] != 2.5 {
+	if r, err := ParseRates("t", time.Second, []byte("1\n2.5\n")); err != nil || len(r.Rates) != 2 || r.Rates[1] != 2.5 {
 		t.Errorf("rates: %v %v", r, err)
 	}
 }
