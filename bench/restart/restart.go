@@ -182,18 +182,26 @@ func awaitAnswer(ctx context.Context, p *rig.Process, answered <-chan struct{}) 
 	}
 }
 
-// note takes in what came of an exchange.
-func (r *run) note(k *kind, via string, took time.Duration, across bool, err error) {
+// An exchange is what came of one.
+type exchange struct {
+	via    string // the proxy that it came through
+	took   time.Duration
+	across bool // the proxy was replaced meanwhile
+	err    error
+}
+
+// note takes in an exchange.
+func (r *run) note(k *kind, x exchange) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	t := r.tallies[k.name]
-	t.longest = max(t.longest, took)
-	if across {
+	t.longest = max(t.longest, x.took)
+	if x.across {
 		t.across++
 	}
-	if err == nil {
+	if x.err == nil {
 		t.ok++
-		_, who, _ := strings.Cut(via, " ")
+		_, who, _ := strings.Cut(x.via, " ")
 		if answered, ok := r.answered[who]; ok {
 			delete(r.answered, who)
 			close(answered)
@@ -201,12 +209,12 @@ func (r *run) note(k *kind, via string, took time.Duration, across bool, err err
 		return
 	}
 	f := wrong
-	if failed, ok := err.(*failure); ok { //nolint:errorlint // as exchange returns it
+	if failed, ok := x.err.(*failure); ok { //nolint:errorlint // as exchange returns it
 		f = failed.fault
 	}
 	t.faults[f]++
 	if len(r.details) < detailsMax {
-		r.details = append(r.details, fmt.Sprintf("%s, generation %d, after %v: %v", k.name, r.generation.Load(), took.Round(time.Millisecond), err))
+		r.details = append(r.details, fmt.Sprintf("%s, generation %d, after %v: %v", k.name, r.generation.Load(), x.took.Round(time.Millisecond), x.err))
 	}
 }
 

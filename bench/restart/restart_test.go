@@ -216,15 +216,15 @@ func TestChecks(t *testing.T) {
 func TestNote(t *testing.T) {
 	w := newWorker(t, kinds()[0], "")
 	answered := w.run.expect(3)
-	w.run.note(w.kind, "1.1 proxy-2", time.Second, false, nil)
+	w.run.note(w.kind, exchange{"1.1 proxy-2", time.Second, false, nil})
 	select {
 	case <-answered:
 		t.Fatal("another process answered")
 	default:
 	}
-	w.run.note(w.kind, "1.1 proxy-3", time.Second, true, nil)
-	w.run.note(w.kind, "1.1 proxy-3", 2*time.Second, true, nil)
-	w.run.note(w.kind, "", 0, false, &failure{cut, io.ErrUnexpectedEOF})
+	w.run.note(w.kind, exchange{"1.1 proxy-3", time.Second, true, nil})
+	w.run.note(w.kind, exchange{"1.1 proxy-3", 2 * time.Second, true, nil})
+	w.run.note(w.kind, exchange{err: &failure{cut, io.ErrUnexpectedEOF}})
 	select {
 	case <-answered:
 	default:

@@ -99,7 +99,7 @@ func (w *worker) work(ctx context.Context) {
 	for rig.Wait(ctx, w.pause/2+rand.N(w.pause+1)) == nil {
 		began, generation := time.Now(), w.run.generation.Load()
 		via, err := w.exchange()
-		w.run.note(w.kind, via, time.Since(began), w.run.generation.Load() != generation, err)
+		w.run.note(w.kind, exchange{via, time.Since(began), w.run.generation.Load() != generation, err})
 	}
 	w.hangUp()
 }

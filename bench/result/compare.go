@@ -24,20 +24,25 @@ var ratioCell = regexp.MustCompile(`^\*\*([0-9.]+)\*\* \(([0-9.]+) … ([0-9.]+)
 func (r *Record) Ratios() (all []Ratio) {
 	for _, s := range r.Sections {
 		for _, t := range s.Tables {
-			for _, row := range t.Rows {
-				for i, cell := range row {
-					m := ratioCell.FindStringSubmatch(cell)
-					if m == nil || i >= len(t.Columns) {
-						continue
-					}
-					about := about(t, row, i)
-					ratio := Ratio{Name: s.Heading + ": " + about, LessIsBetter: costs(about)}
-					ratio.Median, _ = strconv.ParseFloat(m[1], 64)
-					ratio.Least, _ = strconv.ParseFloat(m[2], 64)
-					ratio.Most, _ = strconv.ParseFloat(m[3], 64)
-					all = append(all, ratio)
-				}
+			all = append(all, ratiosIn(s.Heading, t)...)
+		}
+	}
+	return all
+}
+
+func ratiosIn(heading string, t report.Table) (all []Ratio) {
+	for _, row := range t.Rows {
+		for i := range min(len(row), len(t.Columns)) {
+			m := ratioCell.FindStringSubmatch(row[i])
+			if m == nil {
+				continue
 			}
+			about := about(t, row, i)
+			ratio := Ratio{Name: heading + ": " + about, LessIsBetter: costs(about)}
+			ratio.Median, _ = strconv.ParseFloat(m[1], 64)
+			ratio.Least, _ = strconv.ParseFloat(m[2], 64)
+			ratio.Most, _ = strconv.ParseFloat(m[3], 64)
+			all = append(all, ratio)
 		}
 	}
 	return all

@@ -84,7 +84,7 @@ func (o *Order) Play(ctx context.Context, args []string, out io.Writer) error {
 	began := result.NewRecorder(time.Now(), io.Discard, "scenario", args)
 	page := report.Page{Title: "Weir: the scenarios, measured", About: about}
 	for _, s := range Scenarios() {
-		runs, err := playAll(ctx, &s, cases, o.Compress, out)
+		runs, err := o.playAll(ctx, &s, cases, out)
 		if err != nil {
 			return err
 		}
@@ -117,7 +117,7 @@ func (o *Order) Play(ctx context.Context, args []string, out io.Writer) error {
 const tries = 2
 
 // playAll plays the cases of a scenario, and says what is left out and why.
-func playAll(ctx context.Context, s *Scenario, cases []Case, compress float64, out io.Writer) (runs []*Run, err error) {
+func (o *Order) playAll(ctx context.Context, s *Scenario, cases []Case, out io.Writer) (runs []*Run, err error) {
 	for i, c := range cases {
 		if c.Scenario != s.Name {
 			continue
@@ -129,7 +129,7 @@ func playAll(ctx context.Context, s *Scenario, cases []Case, compress float64, o
 		fmt.Fprintf(out, "  ▶ %d of %d: %s\n", i+1, len(cases), c)
 		var r *Run
 		for try := 1; try == 1 || try <= tries && r.Load.Verdict == "INVALID"; try++ {
-			if r, err = play(ctx, c, compress, out); err != nil {
+			if r, err = play(ctx, c, o.Compress, out); err != nil {
 				return nil, fmt.Errorf("%s: %w", c, err)
 			}
 		}

@@ -154,16 +154,23 @@ func (c Case) String() string {
 // and is played without an advisor, who would have nothing to say.
 func Matrix(scenarios, algorithms, stores []string, advisors []bool) (cases []Case) {
 	for _, s := range Scenarios() {
+		if len(scenarios) > 0 && !slices.Contains(scenarios, s.Name) {
+			continue
+		}
 		for _, store := range stores {
 			for _, a := range algorithms {
-				for _, on := range advisors {
-					c := Case{s.Name, a, store, on}
-					if len(scenarios) > 0 && !slices.Contains(scenarios, s.Name) || a == "off" && (on || store != stores[0]) || s.Store && store != "redis" && a != "off" {
-						continue
-					}
-					cases = append(cases, c)
-				}
+				cases = append(cases, s.cases(a, store, store == stores[0], advisors)...)
 			}
+		}
+	}
+	return cases
+}
+
+// cases are a scenario under an algorithm with a store, the first or another one.
+func (s *Scenario) cases(algorithm, store string, first bool, advisors []bool) (cases []Case) {
+	for _, on := range advisors {
+		if limited := algorithm != "off"; limited && (!s.Store || store == "redis") || !limited && !on && first {
+			cases = append(cases, Case{s.Name, algorithm, store, on})
 		}
 	}
 	return cases

@@ -14,8 +14,6 @@ var kindNames = map[string]string{"lines": "lines of Go", "parameters": "paramet
 // fails when one is higher than it needs to be. Nothing is added here.
 var shrinking = map[string]int{
 	"lines proxy/session/sessiontest":                       3100,
-	"nesting bench/result.Record.Ratios":                    5,
-	"nesting bench/scenario.Matrix":                         5,
 	"nesting internal/chart.Chart.reaches":                  4,
 	"nesting internal/chart.ruler.step":                     4,
 	"nesting proxy.targets.make":                            4,
@@ -24,8 +22,6 @@ var shrinking = map[string]int{
 	"parameters advisor/forecast.band.learn":                6,
 	"parameters advisor/forecast.calendar.ago":              5,
 	"parameters advisor/forecast.class.forecast":            5,
-	"parameters bench/restart.run.note":                     5,
-	"parameters bench/scenario.playAll":                     5,
 	"parameters internal/chart.marks.between":               6,
 	"parameters internal/service.Settings.Bytes":            6,
 	"parameters internal/service.Settings.Duration":         6,
