@@ -1,6 +1,7 @@
 package deferred_test
 
 import (
+	"fmt"
 	"testing"
 
 	"weir/proxy/deferred"
@@ -52,4 +53,17 @@ func TestStates(t *testing.T) {
 	if _, err := deferred.ParseState("gone"); err == nil {
 		t.Error("gone is a state")
 	}
+}
+
+// An entry is written to bytes and read again, and what has changed meanwhile is noticed.
+func Example() {
+	data := deferred.AppendEntry(nil, &deferred.Entry{Rule: "orders", Body: []byte("two shirts")})
+	e, err := deferred.ParseEntry(data)
+	fmt.Println(e.Rule, e.State, string(e.Body), err)
+	data[len(data)-20]++
+	_, err = deferred.ParseEntry(data)
+	fmt.Println(err)
+	// Output:
+	// orders waiting two shirts <nil>
+	// the entry is damaged
 }

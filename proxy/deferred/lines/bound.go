@@ -1,0 +1,54 @@
+package lines
+
+import (
+	"time"
+
+	"weir/proxy/deferred"
+)
+
+// Due is when the first of the line is due that e would be in; zero: there is none.
+func (x *Index) Due(e *deferred.Entry) time.Time {
+	n, ok := x.byLine[lineKey(e.Rule, e.Line)]
+	if !ok {
+		return time.Time{}
+	}
+	return time.UnixMicro(x.items.at(x.lines.at(n).head).Wake)
+}
+
+// Bound returns the first bound that another entry with size bytes would exceed. perKey bounds its
+// line, unless it is 0.
+func (x *Index) Bound(limits *deferred.Limits, e *deferred.Entry, size int64, perKey int) deferred.Bound {
+	switch {
+	case x.Open >= limits.Entries:
+		return deferred.BoundEntries
+	case x.Bytes+size > limits.Bytes:
+		return deferred.BoundBytes
+	}
+	most := share{max(1, int64(float64(limits.Entries)*limits.Share)), int64(float64(limits.Bytes) * limits.Share)}
+	if n, ok := x.byAddr[e.Remote.Addr().As16()]; ok && e.Remote.IsValid() {
+		if c := x.clients.at(n); most.exceeded(c.entries, c.bytes+size) {
+			return deferred.BoundShare
+		}
+	}
+	n, ok := x.byLine[lineKey(e.Rule, e.Line)]
+	if !ok {
+		return deferred.NoBound
+	}
+	l := x.lines.at(n)
+	switch {
+	case perKey > 0 && int(l.entries) >= perKey:
+		return deferred.BoundLine
+	case l.keyed && most.exceeded(l.entries, l.bytes+size):
+		return deferred.BoundShare
+	}
+	return deferred.NoBound
+}
+
+// A share is what one client or one line may have.
+type share struct{ entries, bytes int64 }
+
+// exceeded says whether one that has entries already may not have bytes with another. The first
+// is always let in.
+func (s share) exceeded(entries int32, bytes int64) bool {
+	return entries > 0 && (int64(entries) >= s.entries || bytes > s.bytes)
+}

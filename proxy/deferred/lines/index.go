@@ -1,0 +1,328 @@
+package lines
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"net/netip"
+	"slices"
+	"time"
+
+	"weir/proxy/deferred"
+)
+
+// A brief is the half of a SHA-256, as the key of a map.
+type brief [16]byte
+
+// An Item is what memory has of an entry in a line.
+type Item struct {
+	ID         deferred.ID
+	Seq        uint64
+	Wake       int64 // µs: when it is due or expires, whichever is first
+	accepted   int64 // µs
+	next, prev uint32
+	line       uint32
+	client     uint32
+	Size       uint32
+	Delivering bool
+	unlinked   bool // out of its line; forgotten when that is durable
+}
+
+// A line is the open entries of one key of a rule, the first accepted first.
+type line struct {
+	key        brief
+	rule       uint32
+	head, tail uint32
+	entries    int32
+	parallel   int32 // how many of the first may be delivering
+	slot       int32 // in the heap, from 1; 0: not there
+	keyed      bool  // not of all requests alike
+	at         int64 // µs: when the first of those that may be claimed is due
+	served     int64 // µs: when one left or was put off, so that lines take turns
+	bytes      int64
+}
+
+// A client is one address that has open entries.
+type client struct {
+	addr    [16]byte
+	entries int32
+	bytes   int64
+}
+
+// A Rule is a rule that has or had entries.
+type Rule struct {
+	Name   string
+	Paused bool
+	States [deferred.StatesCount]deferred.Count
+}
+
+// An Index is what memory has of all entries in lines.
+//
+// Not safe for concurrent use.
+type Index struct {
+	Open  int    // entries in lines
+	Bytes int64  // of all entries, final ones too
+	Seen  int64  // µs: the latest time that was told
+	Last  uint64 // the largest sequence number that was given
+
+	items   slab[Item]
+	lines   slab[line]
+	clients slab[client]
+	rules   []*Rule
+
+	byID    map[deferred.ID]uint32
+	byScope map[brief]uint32
+	byLine  map[brief]uint32
+	byAddr  map[[16]byte]uint32
+	byRule  map[string]uint32
+
+	due     []uint32 // a heap of lines by at
+	nextSeq uint64
+	open    int   // entries in lines
+	bytes   int64 // of all entries, final ones too
+}
+
+// New returns an index without entries.
+func New() *Index {
+	return &Index{
+		byID: make(map[deferred.ID]uint32), byScope: make(map[brief]uint32), byLine: make(map[brief]uint32),
+		byAddr: make(map[[16]byte]uint32), byRule: make(map[string]uint32),
+	}
+}
+
+// Rule returns the rule called name.
+func (x *Index) Rule(name string) *Rule { return x.rules[x.rule(name)] }
+
+// Rules returns all rules; they must not be changed.
+func (x *Index) Rules() []*Rule { return x.rules }
+
+// RuleOf returns the name of the rule of item number i.
+func (x *Index) RuleOf(i uint32) string { return x.rules[x.lines.at(x.items.at(i).line).rule].Name }
+
+// At returns item number i.
+func (x *Index) At(i uint32) *Item { return x.items.at(i) }
+
+// rule returns the number of the rule called name.
+func (x *Index) rule(name string) uint32 {
+	i, ok := x.byRule[name]
+	if !ok {
+		i = uint32(len(x.rules))
+		x.rules = append(x.rules, &Rule{Name: name})
+		x.byRule[name] = i
+	}
+	return i
+}
+
+// Count adds n entries like e, with size bytes each, to what its rule has in its state.
+func (x *Index) Count(e *deferred.Entry, size int64, n int) {
+	c := &x.rules[x.rule(e.Rule)].States[e.State]
+	c.Entries += n
+	c.Bytes += int64(n) * size
+	x.Bytes += int64(n) * size
+}
+
+// Add puts an entry at the end of its line and returns its position there.
+func (x *Index) Add(e *deferred.Entry, size int64, seq uint64) (position int) {
+	x.Count(e, size, 1)
+	x.Last = max(x.Last, seq)
+	x.Open++
+	i := x.items.add()
+	it := x.items.at(i)
+	*it = Item{
+		ID: e.ID, Seq: seq, accepted: e.Accepted.UnixMicro(), Size: uint32(size),
+		line: x.lineOf(e), client: x.clientOf(e.Remote.Addr()), Delivering: e.State == deferred.Delivering,
+	}
+	it.Wake = wake(e)
+	l := x.lines.at(it.line)
+	l.parallel = int32(parallel(e))
+	it.prev = l.tail
+	if l.tail != 0 {
+		x.items.at(l.tail).next = i
+	} else {
+		l.head = i
+	}
+	l.tail = i
+	l.entries++
+	l.bytes += int64(it.Size)
+	if it.client != 0 {
+		c := x.clients.at(it.client)
+		c.entries++
+		c.bytes += int64(it.Size)
+	}
+	x.byID[e.ID] = i
+	if e.Keyed() {
+		x.byScope[brief(e.Scope[:16])] = i
+	}
+	x.schedule(it.line)
+	return int(l.entries)
+}
+
+// wake is when a waiting entry has to be claimed.
+func wake(e *deferred.Entry) int64 { return min(e.Due.UnixMicro(), e.Expires.UnixMicro()) }
+
+// parallel is how many entries of e's line may be delivering.
+func parallel(e *deferred.Entry) int {
+	if e.Order == deferred.OrderKey {
+		return 1
+	}
+	return max(1, min(e.Parallel, parallelMax))
+}
+
+// parallelMax bounds how many entries at the head of a line are looked at.
+const parallelMax = 1024
+
+// lineKey tells lines apart.
+func lineKey(rule, key string) brief {
+	sum := sha256.Sum256(append(append(append(make([]byte, 0, 128), rule...), 0), key...))
+	return brief(sum[:16])
+}
+
+func (x *Index) lineOf(e *deferred.Entry) uint32 {
+	key := lineKey(e.Rule, e.Line)
+	i, ok := x.byLine[key]
+	if !ok {
+		i = x.lines.add()
+		*x.lines.at(i) = line{key: key, rule: x.rule(e.Rule), keyed: e.Line != ""}
+		x.byLine[key] = i
+	}
+	return i
+}
+
+// clientOf returns the number of a client's address; 0 for none.
+func (x *Index) clientOf(addr netip.Addr) uint32 {
+	if !addr.IsValid() {
+		return 0
+	}
+	key := addr.As16()
+	i, ok := x.byAddr[key]
+	if !ok {
+		i = x.clients.add()
+		x.clients.at(i).addr = key
+		x.byAddr[key] = i
+	}
+	return i
+}
+
+// Unlink takes item number i out of its line, whose entry is e until now. It can still be found
+// with Named until Forget.
+func (x *Index) Unlink(i uint32, e *deferred.Entry) {
+	x.Count(e, int64(x.items.at(i).Size), -1)
+	x.Open--
+	it := x.items.at(i)
+	it.unlinked = true
+	l := x.lines.at(it.line)
+	if it.prev != 0 {
+		x.items.at(it.prev).next = it.next
+	} else {
+		l.head = it.next
+	}
+	if it.next != 0 {
+		x.items.at(it.next).prev = it.prev
+	} else {
+		l.tail = it.prev
+	}
+	l.entries--
+	l.bytes -= int64(it.Size)
+	if e.Keyed() && x.byScope[brief(e.Scope[:16])] == i {
+		delete(x.byScope, brief(e.Scope[:16]))
+	}
+	x.leave(it)
+	x.schedule(it.line)
+	if l.entries == 0 {
+		delete(x.byLine, l.key)
+		x.lines.remove(it.line)
+	}
+}
+
+// leave takes an item from its client's.
+func (x *Index) leave(it *Item) {
+	if it.client == 0 {
+		return
+	}
+	c := x.clients.at(it.client)
+	c.entries--
+	c.bytes -= int64(it.Size)
+	if c.entries == 0 {
+		delete(x.byAddr, c.addr)
+		x.clients.remove(it.client)
+	}
+}
+
+// Forget has an unlinked item no longer be found.
+func (x *Index) Forget(i uint32) {
+	if id := x.items.at(i).ID; x.byID[id] == i {
+		delete(x.byID, id)
+	}
+	x.items.remove(i)
+}
+
+// Named returns the number of the item called id, also of one that is unlinked; 0 for none.
+func (x *Index) Named(id deferred.ID) uint32 { return x.byID[id] }
+
+// Scoped returns the number of the item whose entry has the scope; 0 for none.
+func (x *Index) Scoped(scope deferred.Hash) uint32 { return x.byScope[brief(scope[:16])] }
+
+// Find returns the number of the entry called id that is in a line; 0 for none.
+func (x *Index) Find(id deferred.ID) uint32 {
+	if i := x.byID[id]; i != 0 && !x.items.at(i).unlinked {
+		return i
+	}
+	return 0
+}
+
+// Delivering returns the numbers of all items that are delivering.
+func (x *Index) Delivering() (all []uint32) {
+	for _, n := range x.byLine {
+		for i := x.lines.at(n).head; i != 0; i = x.items.at(i).next {
+			if x.items.at(i).Delivering {
+				all = append(all, i)
+			}
+		}
+	}
+	slices.Sort(all)
+	return all
+}
+
+// Position returns the place of item number i in its line, from 1.
+func (x *Index) Position(i uint32) (n int) {
+	if i == 0 || x.items.at(i).unlinked {
+		return 0
+	}
+	for ; i != 0; i = x.items.at(i).prev {
+		n++
+	}
+	return n
+}
+
+// Update makes item number i, which is not counted, what its entry is now with size bytes. Its line
+// counts as served at now.
+func (x *Index) Update(now int64, i uint32, e *deferred.Entry, size int64) {
+	x.Count(e, size, 1)
+	it := x.items.at(i)
+	l := x.lines.at(it.line)
+	grown := size - int64(it.Size)
+	l.bytes += grown
+	if it.client != 0 {
+		x.clients.at(it.client).bytes += grown
+	}
+	it.Size = uint32(size)
+	it.Wake, it.Delivering = wake(e), e.State == deferred.Delivering
+	l.served = now
+	x.schedule(it.line)
+}
+
+// Stats returns what there is of each rule.
+func (x *Index) Stats() []deferred.RuleStats {
+	out := make([]deferred.RuleStats, len(x.rules))
+	for i, r := range x.rules {
+		out[i] = deferred.RuleStats{Rule: r.Name, Paused: r.Paused, States: r.States}
+	}
+	for _, n := range x.byLine {
+		l := x.lines.at(n)
+		s := &out[l.rule]
+		if t := time.UnixMicro(x.items.at(l.head).accepted); s.Oldest.IsZero() || t.Before(s.Oldest) {
+			s.Oldest = t
+		}
+	}
+	slices.SortFunc(out, func(a, b deferred.RuleStats) int { return cmp.Compare(a.Rule, b.Rule) })
+	return out
+}
