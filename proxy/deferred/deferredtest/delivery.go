@@ -1,0 +1,240 @@
+package deferredtest
+
+import (
+	"bytes"
+	"errors"
+	"testing"
+	"time"
+
+	"weir/proxy/deferred"
+)
+
+func putRead(t *testing.T, p Place) {
+	w := newWorld(t, p, roomy)
+	e := keyed(w.entry("shop"), 1, 1)
+	e.TLS, e.Callback, e.Order, e.Parallel = true, "https://x/", deferred.OrderNone, 8
+	e.State, e.Attempts, e.Last = deferred.Failed, 7, deferred.Last{Status: 500} // these are ignored
+	w.accept(e)
+	for range 2 {
+		got, position := w.read(e.ID, deferred.Waiting)
+		want := e
+		want.State, want.Attempts, want.Last = deferred.Waiting, 0, deferred.Last{}
+		if !alike(got, &want) || position != 1 {
+			t.Fatalf("read at %d\n%+v, put was\n%+v", position, got, &want)
+		}
+		w.again(false)
+	}
+	if _, _, err := w.q.Read(w.ctx, deferred.ID{9}); !errors.Is(err, deferred.ErrNotFound) {
+		t.Errorf("read what is not there: %v", err)
+	}
+}
+
+func orderByKey(t *testing.T, p Place) {
+	w := newWorld(t, p, roomy)
+	var ids []deferred.ID
+	for i := range 4 {
+		e := w.entry("shop")
+		if s := w.put(e, 0); s.Position != i+1 {
+			t.Fatalf("entry %d is stored at position %d", i, s.Position)
+		}
+		ids = append(ids, e.ID)
+	}
+	first := w.claims(ids[0])[ids[0]]
+	w.claims() // one at a time
+	w.settled(deferred.Settlement{Lease: first.Lease, To: deferred.Waiting, Due: w.now.Add(time.Second), Attempt: true})
+	w.claims() // the second does not overtake
+	w.pass(time.Second)
+	for i, id := range ids {
+		w.again(i%2 == 0)
+		if _, position := w.read(id, deferred.Waiting); position != 1 {
+			t.Fatalf("the next is at position %d", position)
+		}
+		w.settled(deferred.Settlement{Lease: w.claims(id)[id].Lease, To: deferred.Done, Attempt: true, Keep: time.Hour})
+	}
+	w.claims()
+}
+
+func noOrder(t *testing.T, p Place) {
+	w := newWorld(t, p, roomy)
+	var ids []deferred.ID
+	for range 5 {
+		e := w.entry("shop")
+		e.Order, e.Parallel = deferred.OrderNone, 3
+		ids = append(ids, w.accept(e))
+	}
+	claimed := w.claims(ids[0], ids[1], ids[2])
+	w.settled(deferred.Settlement{Lease: claimed[ids[1]].Lease, To: deferred.Done, Attempt: true, Keep: time.Hour})
+	w.claims(ids[3])
+	w.settled(deferred.Settlement{Lease: claimed[ids[0]].Lease, To: deferred.Failed, Attempt: true, Keep: time.Hour})
+	w.claims(ids[4])
+}
+
+func due(t *testing.T, p Place) {
+	w := newWorld(t, p, roomy)
+	e := w.entry("shop")
+	e.Due = w.now.Add(10 * time.Second)
+	w.accept(e)
+	if claimed, next, err := w.q.Claim(w.ctx, w.now, 10); err != nil || len(claimed) > 0 || next.IsZero() || next.After(e.Due) {
+		t.Fatalf("claimed %d entries, %v, and the next is due %v, not %v", len(claimed), err, next, e.Due)
+	}
+	w.pass(10*time.Second - time.Microsecond)
+	w.claims()
+	w.pass(time.Microsecond)
+	c := w.claims(e.ID)[e.ID]
+	// A delivery that the limit has refused is no attempt, a retry is one.
+	w.settled(deferred.Settlement{Lease: c.Lease, To: deferred.Waiting, Due: w.now.Add(time.Second)})
+	if got, _ := w.read(e.ID, deferred.Waiting); got.Attempts != 0 || !got.Due.Equal(w.now.Add(time.Second)) {
+		t.Fatalf("refused: %d attempts, due %v", got.Attempts, got.Due)
+	}
+	w.pass(time.Second)
+	c = w.claims(e.ID)[e.ID]
+	last := deferred.Last{At: w.now, Status: 503}
+	w.settled(deferred.Settlement{Lease: c.Lease, To: deferred.Waiting, Due: w.now, Attempt: true, Last: last})
+	if c := w.claims(e.ID)[e.ID]; c.Entry.Attempts != 1 || c.Entry.Last != last {
+		t.Fatalf("claimed again after %d attempts, last %+v", c.Entry.Attempts, c.Entry.Last)
+	}
+}
+
+func endings(t *testing.T, p Place) {
+	w := newWorld(t, p, roomy)
+	for _, to := range []deferred.State{deferred.Done, deferred.Failed, deferred.Expired, deferred.Unknown} {
+		e := w.entry("shop " + to.String())
+		w.accept(e)
+		c := w.claims(e.ID)[e.ID]
+		result := &deferred.Result{Status: 201, Head: []byte("HTTP/1.1 201 Created\r\n\r\n"), Body: []byte("made"), Bytes: 1000, Truncated: true}
+		s := deferred.Settlement{Lease: c.Lease, To: to, Attempt: true, Last: deferred.Last{At: w.now, Status: 201}, Result: result, Keep: time.Hour}
+		w.settled(s)
+		if err := w.settle(s); !errors.Is(err, deferred.ErrLease) {
+			t.Fatalf("settled twice: %v", err)
+		}
+		w.again(true)
+		got, position := w.read(e.ID, to)
+		if !alike(&deferred.Entry{Result: got.Result}, &deferred.Entry{Result: result}) || got.Last != s.Last || got.Attempts != 1 || position != 0 {
+			t.Fatalf("%s at %d: %+v, %+v, %d attempts", to, position, got.Result, got.Last, got.Attempts)
+		}
+		if to != deferred.Done && string(got.Body) != string(e.Body) { // it may be played again
+			t.Fatalf("%s has the body %q", to, got.Body)
+		}
+	}
+	w.claims()
+}
+
+func lines(t *testing.T, p Place) {
+	w := newWorld(t, p, roomy)
+	a, b := w.accept(w.entry("a")), w.accept(w.entry("b"))
+	w.accept(w.entry("a"))
+	other := w.entry("a")
+	other.Rule = "returns"
+	w.claims(a, b, w.accept(other))
+}
+
+func leases(t *testing.T, p Place) {
+	w := newWorld(t, p, roomy)
+	plain, withKey, renewed := w.accept(w.entry("plain")), w.accept(keyed(w.entry("key"), 1, 1)), w.accept(w.entry("renewed"))
+	claimed := w.claims(plain, withKey, renewed)
+	w.pass(deferred.LeaseFor / 2)
+	if lost, err := w.q.Renew(w.ctx, w.now, []deferred.Lease{claimed[renewed].Lease, {ID: plain, Token: claimed[plain].Lease.Token + 99}}); err != nil || len(lost) != 1 || lost[0].ID != plain {
+		t.Fatalf("renew: lost %v, %v", lost, err)
+	}
+	w.claims()
+	w.pass(deferred.LeaseFor / 2)
+	again := w.claims(withKey)[withKey]
+	if again.Entry.Attempts != 1 {
+		t.Errorf("%d attempts after one whose lease has passed", again.Entry.Attempts)
+	}
+	w.read(plain, deferred.Unknown)
+	w.read(renewed, deferred.Delivering)
+	for _, id := range []deferred.ID{plain, withKey} {
+		if err := w.settle(deferred.Settlement{Lease: claimed[id].Lease, To: deferred.Done, Keep: time.Hour}); !errors.Is(err, deferred.ErrLease) {
+			t.Errorf("settled under a lease that has passed: %v", err)
+		}
+	}
+	w.settled(deferred.Settlement{Lease: again.Lease, To: deferred.Done, Keep: time.Hour})
+	w.settled(deferred.Settlement{Lease: claimed[renewed].Lease, To: deferred.Done, Keep: time.Hour})
+}
+
+func crashDelivering(t *testing.T, p Place) {
+	for _, crash := range []bool{true, false} {
+		w := newWorld(t, p, roomy)
+		name := "closed"
+		if crash {
+			w.serial, name = 1000, "crashed"
+		}
+		plain, withKey := w.accept(w.entry("plain "+name)), w.accept(keyed(w.entry("key "+name), byte(len(name)), 1))
+		claimed := make(map[deferred.ID]deferred.Claimed)
+		for _, c := range w.claim(10) {
+			claimed[c.Entry.ID] = c
+		}
+		w.again(crash)
+		if !p.Reopens() {
+			w.pass(deferred.LeaseFor)
+		}
+		var again deferred.Claimed
+		for _, c := range w.claim(10) {
+			if c.Entry.ID == withKey {
+				again = c
+			}
+		}
+		if again.Entry == nil || again.Entry.Attempts != 1 {
+			t.Fatalf("with a key it is claimed again as %+v", again.Entry)
+		}
+		w.read(plain, deferred.Unknown)
+		if err := w.settle(deferred.Settlement{Lease: claimed[withKey].Lease, To: deferred.Done}); again.Lease != claimed[withKey].Lease && !errors.Is(err, deferred.ErrLease) {
+			t.Errorf("settled under a lease of before: %v", err)
+		}
+		_ = w.q.Close()
+	}
+}
+
+func expiry(t *testing.T, p Place) {
+	w := newWorld(t, p, roomy)
+	first, second := w.entry("shop"), w.entry("shop")
+	first.Due = w.now.Add(2 * time.Hour) // later than it expires
+	w.accept(first)
+	w.accept(second)
+	w.pass(time.Hour)
+	c := w.claims(first.ID)[first.ID]
+	if c.Entry.Expires.After(w.now) {
+		t.Fatalf("expires %v", c.Entry.Expires)
+	}
+	w.settled(deferred.Settlement{Lease: c.Lease, To: deferred.Expired, Keep: time.Hour})
+	w.read(first.ID, deferred.Expired)
+	// It was never sent, so it is not unknown after a crash.
+	w.claims(second.ID)
+	w.again(true)
+	if !p.Reopens() {
+		w.pass(deferred.LeaseFor)
+	}
+	c = w.claims(second.ID)[second.ID]
+	w.settled(deferred.Settlement{Lease: c.Lease, To: deferred.Expired, Keep: time.Hour})
+}
+
+func clockBack(t *testing.T, p Place) {
+	w := newWorld(t, p, roomy)
+	waiting, delivering := w.accept(w.entry("a")), w.accept(keyed(w.entry("b"), 1, 1))
+	claimed := w.claims(waiting, delivering)
+	w.settled(deferred.Settlement{Lease: claimed[waiting].Lease, To: deferred.Waiting, Due: w.now.Add(time.Minute), Attempt: true})
+	w.pass(-24 * time.Hour)
+	young := w.accept(w.entry("c"))
+	got := w.claim(10)
+	if n := w.counts(); n[deferred.Waiting]+n[deferred.Delivering] != 3 {
+		t.Fatalf("%d waiting and %d delivering of 3", n[deferred.Waiting], n[deferred.Delivering])
+	}
+	if len(got) == 0 || got[len(got)-1].Entry.ID != young {
+		t.Fatalf("claimed %d entries, and not the one put after the clock was set back", len(got))
+	}
+	w.pass(25 * time.Hour) // at the latest when the clock is there again
+	w.settled(deferred.Settlement{Lease: got[len(got)-1].Lease, To: deferred.Done, Keep: time.Hour})
+	seen := map[deferred.ID]bool{}
+	for _, c := range w.claim(10) {
+		seen[c.Entry.ID] = true
+	}
+	if !seen[waiting] || !seen[delivering] {
+		t.Errorf("what was accepted before the clock was set back is not claimed: %v", seen)
+	}
+}
+
+// alike says whether two entries are the same in all that is kept.
+func alike(a, b *deferred.Entry) bool {
+	return bytes.Equal(deferred.AppendEntry(nil, a), deferred.AppendEntry(nil, b))
+}

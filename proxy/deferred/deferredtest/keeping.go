@@ -1,0 +1,190 @@
+package deferredtest
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"net/netip"
+	"testing"
+	"time"
+
+	"weir/internal/testkit"
+	"weir/proxy/deferred"
+)
+
+func same(t *testing.T, p Place) {
+	w := newWorld(t, p, roomy)
+	first := keyed(w.entry("shop"), 1, 1)
+	w.accept(first)
+	check := func(when string, state deferred.State) {
+		t.Helper()
+		if s := w.put(keyed(w.entry("shop"), 1, 1), 0); s.Outcome != deferred.Duplicate || s.ID != first.ID || s.State != state || s.Durability == "" {
+			t.Fatalf("%s the same: %s of %s, %s", when, s.Outcome, s.ID, s.State)
+		}
+		if s := w.put(keyed(w.entry("shop"), 1, 2), 0); s.Outcome != deferred.Conflict || s.ID != first.ID {
+			t.Fatalf("%s another body: %s", when, s.Outcome)
+		}
+	}
+	check("waiting,", deferred.Waiting)
+	w.again(true)
+	check("after a crash,", deferred.Waiting)
+	c := w.claims(first.ID)[first.ID]
+	check("delivering,", deferred.Delivering)
+	w.settled(deferred.Settlement{Lease: c.Lease, To: deferred.Done, Keep: time.Minute})
+	check("done,", deferred.Done)
+	w.again(false)
+	check("closed,", deferred.Done)
+	w.accept(keyed(w.entry("shop"), 2, 1)) // another scope
+	w.pass(time.Minute + time.Second)
+	w.claim(10)
+	w.accept(keyed(w.entry("shop"), 1, 2)) // it is forgotten
+}
+
+func sameAtOnce(t *testing.T, p Place) {
+	w := newWorld(t, p, roomy)
+	var entries []deferred.Entry
+	for range 50 {
+		entries = append(entries, keyed(w.entry("shop"), 1, 1))
+	}
+	stored := make([]deferred.Stored, len(entries))
+	atOnce(len(entries), func(i int) {
+		stored[i] = testkit.Receive(t, w.putting(entries[i], 0), "the end of a put")
+	})
+	n := map[deferred.Outcome]int{}
+	for _, s := range stored {
+		n[s.Outcome]++
+	}
+	if n[deferred.Accepted] != 1 || n[deferred.Duplicate]+n[deferred.Storing] != 49 {
+		t.Fatalf("of 50 at once: %v", n)
+	}
+	if all := w.list(deferred.Waiting, 10); len(all) != 1 {
+		t.Fatalf("%d are waiting", len(all))
+	}
+}
+
+// fills puts entries until one finds no room for a reason, and wants n to be accepted.
+func (w *world) fills(n int, bound deferred.Bound, next func() deferred.Entry, perKey int) {
+	w.t.Helper()
+	for range n {
+		if s := w.put(next(), perKey); s.Outcome != deferred.Accepted {
+			w.t.Fatalf("below the bound: %s, bound %s, %v", s.Outcome, s.Bound, s.Err)
+		}
+	}
+	if s := w.put(next(), perKey); s.Outcome != deferred.Full || s.Bound != bound {
+		w.t.Fatalf("at the bound: %s, bound %s instead of %s", s.Outcome, s.Bound, bound)
+	}
+}
+
+// leave has one entry be done.
+func (w *world) leave() {
+	w.t.Helper()
+	c := w.claim(1)
+	if len(c) != 1 {
+		w.t.Fatal("nothing is due")
+	}
+	w.settled(deferred.Settlement{Lease: c[0].Lease, To: deferred.Done})
+	w.claim(0)
+}
+
+func boundEntries(t *testing.T, p Place) {
+	limits := roomy
+	limits.Entries = 5
+	w := newWorld(t, p, limits)
+	next := func() deferred.Entry { return w.entry("") }
+	w.fills(5, deferred.BoundEntries, next, 0)
+	w.again(true)
+	w.fills(0, deferred.BoundEntries, next, 0)
+	w.leave()
+	w.fills(1, deferred.BoundEntries, next, 0)
+}
+
+func boundBytes(t *testing.T, p Place) {
+	limits := roomy
+	limits.Bytes = 30_000
+	w := newWorld(t, p, limits)
+	next := func() deferred.Entry {
+		e := w.entry("")
+		e.Body = bytes.Repeat([]byte("x"), 9000)
+		return e
+	}
+	w.fills(3, deferred.BoundBytes, next, 0)
+	w.again(true)
+	w.fills(0, deferred.BoundBytes, next, 0)
+	w.leave()
+	w.fills(1, deferred.BoundBytes, next, 0)
+	small := keyed(w.entry(""), 1, 1)
+	w.accept(small)
+	big := keyed(next(), 1, 1)
+	if s := w.put(big, 0); s.Outcome != deferred.Duplicate { // it needs no room
+		t.Errorf("the same request in a full queue: %s", s.Outcome)
+	}
+}
+
+func boundLine(t *testing.T, p Place) {
+	w := newWorld(t, p, roomy)
+	w.fills(3, deferred.BoundLine, func() deferred.Entry { return w.entry("a") }, 3)
+	w.fills(3, deferred.BoundLine, func() deferred.Entry { return w.entry("b") }, 3)
+	w.leave()
+	w.leave()
+	w.fills(1, deferred.BoundLine, func() deferred.Entry { return w.entry("a") }, 3)
+	w.fills(1, deferred.BoundLine, func() deferred.Entry { return w.entry("b") }, 3)
+}
+
+func boundShare(t *testing.T, p Place) {
+	limits := roomy
+	limits.Entries, limits.Share = 50, 0.1
+	w := newWorld(t, p, limits)
+	of := func(line, addr string) func() deferred.Entry {
+		return func() deferred.Entry {
+			e := w.entry(line)
+			if addr != "" {
+				e.Remote = netip.MustParseAddrPort(addr)
+			}
+			return e
+		}
+	}
+	w.fills(5, deferred.BoundShare, of("a", ""), 0)
+	w.fills(5, deferred.BoundShare, of("", "10.1.1.1:1"), 0)
+	w.fills(5, deferred.BoundShare, of("", "[2001:db8::1]:1"), 0)
+	w.again(true)
+	w.fills(0, deferred.BoundShare, of("a", ""), 0)
+	w.fills(0, deferred.BoundShare, of("", "10.1.1.1:2"), 0)
+	for range 6 { // all requests alike: no share
+		w.accept(w.entry(""))
+	}
+}
+
+func closed(t *testing.T, p Place) {
+	w := newWorld(t, p, roomy)
+	id := w.accept(w.entry("shop"))
+	c := w.claims(id)[id]
+	if err := w.q.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if s := w.put(w.entry("shop"), 0); s.Outcome != deferred.Unstored || !errors.Is(s.Err, deferred.ErrClosed) {
+		t.Errorf("put: %s, %v", s.Outcome, s.Err)
+	}
+	if err := w.settle(deferred.Settlement{Lease: c.Lease, To: deferred.Done}); !errors.Is(err, deferred.ErrClosed) {
+		t.Errorf("settle: %v", err)
+	}
+	calls := map[string]func(ctx context.Context) error{
+		"claim": func(ctx context.Context) error { _, _, err := w.q.Claim(ctx, w.now, 1); return err },
+		"renew": func(ctx context.Context) error {
+			_, err := w.q.Renew(ctx, w.now, []deferred.Lease{c.Lease})
+			return err
+		},
+		"read":  func(ctx context.Context) error { _, _, err := w.q.Read(ctx, id); return err },
+		"list":  func(ctx context.Context) error { _, err := w.q.List(ctx, deferred.Query{Limit: 1}); return err },
+		"edit":  func(ctx context.Context) error { _, err := w.q.Edit(ctx, w.now, deferred.Edit{ID: id}); return err },
+		"pause": func(ctx context.Context) error { return w.q.Pause(ctx, "orders", true) },
+	}
+	for name, call := range calls {
+		if err := call(w.ctx); !errors.Is(err, deferred.ErrClosed) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	w.q.Stats()
+	if err := w.q.Close(); err != nil {
+		t.Errorf("closed twice: %v", err)
+	}
+}
