@@ -1,0 +1,49 @@
+package deferredtest
+
+import (
+	"fmt"
+	"testing"
+)
+
+// scripts is how many random scripts are played.
+const scripts = 10
+
+// Run plays what every queue promises, each part on a place of its own.
+func Run(t *testing.T, place func(t *testing.T) Place) {
+	for name, play := range map[string]func(t *testing.T, p Place){
+		"what is put is read":              putRead,
+		"order by key":                     orderByKey,
+		"no order":                         noOrder,
+		"when entries are due":             due,
+		"what becomes of entries":          endings,
+		"a line for each key":              lines,
+		"leases":                           leases,
+		"a crash while delivering":         crashDelivering,
+		"the same request again":           same,
+		"the same request fifty times":     sameAtOnce,
+		"the bound on entries":             boundEntries,
+		"the bound on bytes":               boundBytes,
+		"the bound on a line":              boundLine,
+		"what one may have":                boundShare,
+		"expiry":                           expiry,
+		"cancel, retry, drop":              edits,
+		"edits of many":                    editsOfMany,
+		"pause":                            pause,
+		"lists":                            lists,
+		"a clock that is set back":         clockBack,
+		"a closed queue":                   closed,
+		"forgetting":                       forgetting,
+		"the figures survive being closed": figures,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			play(t, place(t))
+		})
+	}
+	for seed := range uint64(scripts) {
+		t.Run(fmt.Sprint("random script ", seed), func(t *testing.T) {
+			t.Parallel()
+			randomScript(t, place(t), seed)
+		})
+	}
+}
