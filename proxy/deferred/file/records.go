@@ -1,0 +1,255 @@
+package file
+
+import (
+	"encoding/binary"
+
+	"go.etcd.io/bbolt"
+
+	"weir/proxy/deferred"
+)
+
+// The buckets of the file. Entries are under their sequence numbers, those in lines in
+// bucketOpen, the others in one for each state. What is large is apart from what is read at the
+// start. The last four follow from the rows of final entries.
+var (
+	bucketAbout    = []byte("about")    // version, sealed word, time, clean
+	bucketOpen     = []byte("open")     // row
+	bucketRequests = []byte("requests") // the entry as it was accepted
+	bucketAnswers  = []byte("answers")  // an entry with nothing but a Result
+	bucketPaused   = []byte("paused")   // rule: nothing
+	bucketDamaged  = []byte("damaged")  // rows that cannot be read, as they are
+
+	bucketIDs    = []byte("ids")    // ID: place
+	bucketScopes = []byte("scopes") // Scope: ID
+	bucketForget = []byte("forget") // u64 µs, u64 sequence number: ID
+	bucketTotals = []byte("totals") // u8 state, rule: u64 entries, u64 bytes
+)
+
+// bucketOf returns the bucket of the rows of entries in a state.
+func bucketOf(s deferred.State) []byte {
+	if !s.Final() {
+		return bucketOpen
+	}
+	return []byte(s.String())
+}
+
+// recorded are the buckets that a repair copies, from the rows of open entries on; the rest
+// is made from them.
+func recorded() [][]byte {
+	buckets := [][]byte{bucketOpen}
+	for s := deferred.Done; int(s) < deferred.StatesCount; s++ {
+		buckets = append(buckets, bucketOf(s))
+	}
+	return append(buckets, bucketRequests, bucketAnswers, bucketDamaged)
+}
+
+// derived are the buckets that follow from those.
+func derived() [][]byte { return [][]byte{bucketIDs, bucketScopes, bucketForget, bucketTotals} }
+
+// A row is what is written of an entry each time it changes: all but Head and Body, and those of
+// its Result.
+type row struct {
+	*deferred.Entry
+	request uint32 // bytes of Head and Body
+	answer  uint32 // bytes of those of the Result
+	forget  int64  // µs: when a final entry is forgotten
+}
+
+// rowHead is the length of what is written before the entry.
+const rowHead = 16
+
+// newRow returns the row of a whole entry.
+func newRow(e *deferred.Entry) *row {
+	stripped := *e
+	r := &row{Entry: &stripped, request: uint32(len(e.Head) + len(e.Body))}
+	stripped.Head, stripped.Body = nil, nil
+	r.answered(e.Result)
+	return r
+}
+
+// answered notes the Result of an entry.
+func (r *row) answered(result *deferred.Result) {
+	r.Result, r.answer = nil, 0
+	if result == nil {
+		return
+	}
+	stripped := *result
+	stripped.Head, stripped.Body = nil, nil
+	r.Result, r.answer = &stripped, uint32(len(result.Head)+len(result.Body))
+}
+
+// size is what the entry counts for.
+func (r *row) size() int64 { return r.Size() + int64(r.request) + int64(r.answer) }
+
+func (r *row) append(out []byte) []byte {
+	out = binary.BigEndian.AppendUint32(out, r.request)
+	out = binary.BigEndian.AppendUint32(out, r.answer)
+	out = binary.BigEndian.AppendUint64(out, uint64(r.forget))
+	return deferred.AppendEntry(out, r.Entry)
+}
+
+func parseRow(data []byte) (*row, error) {
+	if len(data) < rowHead {
+		return nil, deferred.ErrDamaged
+	}
+	e, err := deferred.ParseEntry(data[rowHead:])
+	if err != nil {
+		return nil, err
+	}
+	return &row{
+		Entry: e, request: binary.BigEndian.Uint32(data), answer: binary.BigEndian.Uint32(data[4:]),
+		forget: int64(binary.BigEndian.Uint64(data[8:])),
+	}, nil
+}
+
+// place is where the row of a final entry is.
+type place struct {
+	state deferred.State
+	seq   uint64
+}
+
+func (p place) bytes() []byte { return binary.BigEndian.AppendUint64([]byte{byte(p.state)}, p.seq) }
+
+func parsePlace(b []byte) (p place, ok bool) {
+	if len(b) != 9 || !deferred.State(b[0]).Final() {
+		return p, false
+	}
+	return place{deferred.State(b[0]), binary.BigEndian.Uint64(b[1:])}, true
+}
+
+// seqKey is the key of an entry.
+func seqKey(seq uint64) []byte { return binary.BigEndian.AppendUint64(nil, seq) }
+
+// records reads and writes the buckets in a transaction.
+//
+// Owned by who has begun the transaction.
+type records struct {
+	tx   *bbolt.Tx
+	seal sealer
+}
+
+func (r records) bucket(name []byte) *bbolt.Bucket { return r.tx.Bucket(name) }
+
+// aad is what a value is bound to.
+func aad(bucket, key []byte) []byte { return append(append([]byte(nil), bucket...), key...) }
+
+// get returns a value of a bucket of entries; nil when there is none.
+func (r records) get(bucket []byte, seq uint64) ([]byte, error) {
+	key := seqKey(seq)
+	value := r.bucket(bucket).Get(key)
+	if value == nil {
+		return nil, nil
+	}
+	return r.seal.open(value, aad(bucket, key))
+}
+
+// put writes a value.
+func (r records) put(bucket []byte, seq uint64, plain []byte) {
+	key := seqKey(seq)
+	must(r.bucket(bucket).Put(key, r.seal.seal(plain, aad(bucket, key))))
+}
+
+func (r records) remove(bucket []byte, seq uint64) { must(r.bucket(bucket).Delete(seqKey(seq))) }
+
+// must is for errors of bbolt about keys and values that are too large, buckets that are none and
+// transactions that have ended.
+func must(err error) {
+	if err != nil {
+		panic("bug: " + err.Error())
+	}
+}
+
+// row returns the row of an entry; nil when there is none.
+func (r records) row(bucket []byte, seq uint64) (*row, error) {
+	data, err := r.get(bucket, seq)
+	if data == nil || err != nil {
+		return nil, err
+	}
+	return parseRow(data)
+}
+
+// entry returns the entry of one of the buckets that hold such; nil when there is none.
+func (r records) entry(bucket []byte, seq uint64) (*deferred.Entry, error) {
+	data, err := r.get(bucket, seq)
+	if data == nil || err != nil {
+		return nil, err
+	}
+	return deferred.ParseEntry(data)
+}
+
+// whole returns the entry that a row is of.
+func (r records) whole(row *row, seq uint64) (*deferred.Entry, error) {
+	e := *row.Entry
+	if row.request > 0 {
+		request, err := r.entry(bucketRequests, seq)
+		if err != nil {
+			return nil, err
+		}
+		if request == nil {
+			return nil, deferred.ErrDamaged
+		}
+		e.Head, e.Body = request.Head, request.Body
+	}
+	if row.answer > 0 {
+		answer, err := r.entry(bucketAnswers, seq)
+		if err != nil {
+			return nil, err
+		}
+		if answer == nil || answer.Result == nil {
+			return nil, deferred.ErrDamaged
+		}
+		e.Result = answer.Result
+	}
+	return &e, nil
+}
+
+// putAnswer writes the Result of an entry, or removes the one before.
+func (r records) putAnswer(seq uint64, result *deferred.Result) {
+	if result == nil || len(result.Head)+len(result.Body) == 0 {
+		r.remove(bucketAnswers, seq)
+		return
+	}
+	r.put(bucketAnswers, seq, deferred.AppendEntry(nil, &deferred.Entry{Result: result}))
+}
+
+// putFinal writes the row of a final entry, and what makes it be found.
+func (r records) putFinal(row *row, seq uint64) {
+	r.put(bucketOf(row.State), seq, row.append(nil))
+	must(r.bucket(bucketIDs).Put(row.ID[:], place{row.State, seq}.bytes()))
+	if row.Keyed() {
+		must(r.bucket(bucketScopes).Put(row.Scope[:], row.ID[:]))
+	}
+	must(r.bucket(bucketForget).Put(forgetKey(row, seq), row.ID[:]))
+	r.total(row, 1)
+}
+
+// removeFinal takes back what putFinal has written.
+func (r records) removeFinal(row *row, seq uint64) {
+	r.remove(bucketOf(row.State), seq)
+	must(r.bucket(bucketIDs).Delete(row.ID[:]))
+	if row.Keyed() {
+		must(r.bucket(bucketScopes).Delete(row.Scope[:]))
+	}
+	must(r.bucket(bucketForget).Delete(forgetKey(row, seq)))
+	r.total(row, -1)
+}
+
+func forgetKey(row *row, seq uint64) []byte {
+	return binary.BigEndian.AppendUint64(seqKey(uint64(row.forget)), seq)
+}
+
+// total adds n times row to the entries and bytes of its rule and state.
+func (r records) total(row *row, n int64) {
+	key := append([]byte{byte(row.State)}, row.Rule...)
+	entries, bytes := parseTotal(r.bucket(bucketTotals).Get(key))
+	value := binary.BigEndian.AppendUint64(nil, uint64(max(0, entries+n)))
+	value = binary.BigEndian.AppendUint64(value, uint64(max(0, bytes+n*row.size())))
+	must(r.bucket(bucketTotals).Put(key, value))
+}
+
+func parseTotal(value []byte) (entries, bytes int64) {
+	if len(value) != 16 {
+		return 0, 0
+	}
+	return int64(binary.BigEndian.Uint64(value)), int64(binary.BigEndian.Uint64(value[8:]))
+}
