@@ -1,0 +1,280 @@
+package file
+
+import (
+	"context"
+	"encoding/binary"
+	"math"
+	"sync/atomic"
+	"time"
+
+	"weir/proxy/deferred"
+)
+
+// A lease is a right to deliver that somebody has.
+type lease struct {
+	token   uint64
+	until   int64 // µs
+	expired bool  // the entry is to be settled as expired; its row says that it waits
+}
+
+// leases are those of all entries that are claimed. They are in memory only: the file belongs to
+// one proxy, and what it was delivering when it ended was cut off.
+//
+// Guarded by Queue.state.
+type leases struct {
+	byID  map[deferred.ID]lease
+	token uint64
+}
+
+// add makes a lease.
+func (ls *leases) add(now int64, id deferred.ID, expired bool) deferred.Lease {
+	ls.token++
+	ls.byID[id] = lease{ls.token, now + deferred.LeaseFor.Microseconds(), expired}
+	return deferred.Lease{ID: id, Token: ls.token}
+}
+
+// has returns a lease that is valid.
+func (ls *leases) has(l deferred.Lease) (lease, bool) {
+	have, ok := ls.byID[l.ID]
+	return have, ok && have.token == l.Token
+}
+
+// remove ends a lease, unless it is another by now.
+func (ls *leases) remove(l deferred.Lease) {
+	if _, ok := ls.has(l); ok {
+		delete(ls.byID, l.ID)
+	}
+}
+
+// next is when the first lease passes, in µs.
+func (ls *leases) next() int64 {
+	first := int64(math.MaxInt64)
+	for _, l := range ls.byID {
+		first = min(first, l.until)
+	}
+	return first
+}
+
+func (ls *leases) stepBack(by int64) {
+	for id, l := range ls.byID {
+		l.until -= by
+		ls.byID[id] = l
+	}
+}
+
+// Claim is part of deferred.Queue.
+func (q *Queue) Claim(ctx context.Context, now time.Time, n int) ([]deferred.Claimed, time.Time, error) {
+	if err := q.unbroken(); err != nil {
+		return nil, now.Add(retryAfter), err
+	}
+	next, due := q.due(now)
+	if !due || n < 1 {
+		return nil, next, nil
+	}
+	c := &claim{q: q, answered: make(chan error, 1)}
+	err := q.submit(&op{
+		run:  func(t *turn) { c.run(t, now, n) },
+		done: c.done,
+	})
+	if err != nil {
+		return nil, next, err
+	}
+	select {
+	case err = <-c.answered:
+	case <-ctx.Done():
+		if c.left.CompareAndSwap(false, true) {
+			return nil, next, ctx.Err()
+		}
+		err = <-c.answered
+	}
+	if err != nil {
+		return nil, now.Add(retryAfter), err
+	}
+	return c.claimed, c.next, nil
+}
+
+// due says whether there is something for Claim to do, and when there will be.
+func (q *Queue) due(now time.Time) (next time.Time, due bool) {
+	q.state.Lock()
+	defer q.state.Unlock()
+	us := now.UnixMicro()
+	if q.index.Seen-us > stepMin.Microseconds() {
+		return now, true
+	}
+	next = q.next()
+	return next, !next.IsZero() && next.UnixMicro() <= us
+}
+
+// next is when Claim has something to do; zero: never, as it is now. The caller holds state.
+func (q *Queue) next() time.Time {
+	next := min(q.leases.next(), q.index.forgetAt)
+	if t := q.index.Next(); !t.IsZero() {
+		next = min(next, t.UnixMicro())
+	}
+	if next == math.MaxInt64 {
+		return time.Time{}
+	}
+	return time.UnixMicro(next)
+}
+
+// A claim is one call of Claim.
+type claim struct {
+	q        *Queue
+	claimed  []deferred.Claimed
+	lapsed   []deferred.Lease
+	next     time.Time
+	left     atomic.Bool // whoever sets it: done, or the caller who waits no longer
+	answered chan error
+}
+
+// run is part of a turn.
+func (c *claim) run(t *turn, now time.Time, n int) {
+	c.claimed, c.lapsed = nil, nil
+	t.told(now)
+	us := now.UnixMicro()
+	for id, l := range t.leases.byID {
+		if l.until <= us {
+			c.lapsed = append(c.lapsed, deferred.Lease{ID: id, Token: l.token})
+			t.lapse(now, id, l.expired)
+		}
+	}
+	t.sweep(us)
+	for len(c.claimed) < n {
+		i := t.index.Pick(us)
+		if i == 0 {
+			break
+		}
+		if e, expired := t.claim(now, i); e != nil {
+			c.claimed = append(c.claimed, deferred.Claimed{Lease: t.leases.add(us, e.ID, expired), Entry: e})
+		}
+	}
+	c.next = c.q.next()
+}
+
+// done ends what is over, and gives back what nobody waits for any more.
+func (c *claim) done(err error) {
+	c.q.state.Lock()
+	over := c.lapsed
+	if err != nil { // a lease that was not told is none
+		over = nil
+		for _, cl := range c.claimed {
+			over = append(over, cl.Lease)
+		}
+	}
+	for _, l := range over {
+		c.q.leases.remove(l)
+	}
+	c.q.state.Unlock()
+	if c.left.CompareAndSwap(false, true) {
+		c.answered <- err
+		return
+	}
+	for _, cl := range c.claimed {
+		if err == nil {
+			c.q.Settle(cl.Entry.Due, &deferred.Settlement{Lease: cl.Lease, To: deferred.Waiting, Due: cl.Entry.Due})
+		}
+	}
+}
+
+// claim has item number i be delivering. It returns nil when the entry cannot be read.
+func (t *turn) claim(now time.Time, i uint32) (e *deferred.Entry, expired bool) {
+	seq := t.index.At(i).Seq
+	row, err := t.row(bucketOpen, seq)
+	if row == nil || err != nil {
+		t.setAside(i, deferred.Waiting)
+		return nil, false
+	}
+	if e, err = t.whole(row, seq); err != nil {
+		t.change(now, i, row, func() {
+			row.Last = deferred.Last{At: now, Error: "the request cannot be read from " + t.q.cfg.Path}
+			row.answered(nil)
+		})
+		t.finish(now, i, row, ending{deferred.Failed, t.q.cfg.Limits.DeadKeep})
+		return nil, false
+	}
+	e.State = deferred.Delivering
+	if !row.Expires.After(now) {
+		return e, true
+	}
+	t.change(now, i, row, func() { row.State = deferred.Delivering })
+	return e, false
+}
+
+// change changes the row of item number i.
+func (t *turn) change(now time.Time, i uint32, row *row, change func()) {
+	t.index.Count(row.Entry, row.size(), -1)
+	change()
+	t.put(bucketOpen, t.index.At(i).Seq, row.append(nil))
+	t.index.Update(now.UnixMicro(), i, row.Entry, row.size())
+}
+
+// setAside takes item number i out of its line, whose row cannot be read and is counted as one in
+// that state.
+func (t *turn) setAside(i uint32, counted deferred.State) {
+	it := t.index.At(i)
+	raw := t.bucket(bucketOpen).Get(seqKey(it.Seq))
+	must(t.bucket(bucketDamaged).Put(seqKey(it.Seq), append([]byte{}, raw...)))
+	t.remove(bucketOpen, it.Seq)
+	t.index.damaged++
+	lost := &deferred.Entry{Rule: t.index.RuleOf(i), State: counted}
+	t.index.Unlink(i, lost)
+	t.unlinked = append(t.unlinked, i)
+	t.q.log.Warn("Set an entry aside that cannot be read", "id", it.ID, "rule", lost.Rule)
+}
+
+// lapse takes an entry back whose lease has passed.
+func (t *turn) lapse(now time.Time, id deferred.ID, expired bool) {
+	i := t.index.Find(id)
+	if i == 0 {
+		return
+	}
+	it := t.index.At(i)
+	row, err := t.row(bucketOpen, it.Seq)
+	switch {
+	case row == nil || err != nil:
+		t.setAside(i, deferred.Delivering)
+	case expired:
+		t.change(now, i, row, func() {})
+	default:
+		t.cutOff(now, i, row)
+	}
+}
+
+// cutOff decides about an entry whose delivery nobody follows any more: the target may have it.
+func (t *turn) cutOff(now time.Time, i uint32, row *row) {
+	last := deferred.Last{At: now, Error: "the delivery was cut off"}
+	if row.Keyed() {
+		t.change(now, i, row, func() {
+			row.State, row.Due, row.Last = deferred.Waiting, now, last
+			row.Attempts++
+		})
+		return
+	}
+	t.change(now, i, row, func() { row.Last = last })
+	t.finish(now, i, row, ending{deferred.Unknown, t.q.cfg.Limits.DeadKeep})
+}
+
+// sweepMax is how many entries are forgotten in one turn.
+const sweepMax = 256
+
+// sweep forgets final entries whose time has passed.
+func (t *turn) sweep(us int64) {
+	forget := t.bucket(bucketForget)
+	var over [][2][]byte
+	t.index.forgetAt = math.MaxInt64
+	c := forget.Cursor()
+	for k, id := c.First(); k != nil; k, id = c.Next() {
+		at := int64(binary.BigEndian.Uint64(k))
+		if at > us || len(over) == sweepMax {
+			t.index.forgetAt = at
+			break
+		}
+		over = append(over, [2][]byte{append([]byte(nil), k...), append([]byte(nil), id...)})
+	}
+	for _, o := range over {
+		if row, p, err := t.final(deferred.ID(o[1])); row != nil && err == nil {
+			t.drop(row, p)
+		}
+		must(forget.Delete(o[0]))
+	}
+}

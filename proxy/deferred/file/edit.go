@@ -1,0 +1,101 @@
+package file
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"weir/proxy/deferred"
+)
+
+// Edit is part of deferred.Queue.
+func (q *Queue) Edit(ctx context.Context, now time.Time, e deferred.Edit) (n int, err error) {
+	if e.ID != (deferred.ID{}) {
+		if doErr := q.do(ctx, func(t *turn) { err = t.edit(now, e.Action, e.ID) }); doErr != nil {
+			return 0, doErr
+		}
+		if err != nil {
+			return 0, err
+		}
+		return 1, nil
+	}
+	page, err := q.List(ctx, deferred.Query{Rule: e.Rule, State: e.State, Limit: deferred.ListMax})
+	if err != nil {
+		return 0, err
+	}
+	err = q.do(ctx, func(t *turn) {
+		n = 0
+		for _, entry := range page.Entries {
+			if t.edit(now, e.Action, entry.ID) == nil {
+				n++
+			}
+		}
+	})
+	return n, err
+}
+
+// edit changes one entry.
+func (t *turn) edit(now time.Time, action deferred.Action, id deferred.ID) error {
+	t.told(now)
+	if i := t.index.Find(id); i != 0 {
+		return t.cancel(now, action, i)
+	}
+	row, p, err := t.final(id)
+	switch {
+	case row == nil && err == nil:
+		return deferred.ErrNotFound
+	case err != nil:
+		return err
+	case action == deferred.Drop:
+		t.drop(row, p)
+		return nil
+	case action == deferred.Retry && row.State.Dead():
+		return t.retry(now, row, p)
+	}
+	return deferred.ErrState
+}
+
+// cancel ends item number i, if that is the action and it waits.
+func (t *turn) cancel(now time.Time, action deferred.Action, i uint32) error {
+	it := t.index.At(i)
+	if action != deferred.Cancel || it.Delivering {
+		return deferred.ErrState
+	}
+	row, err := t.row(bucketOpen, it.Seq)
+	if err == nil && row == nil {
+		err = deferred.ErrDamaged
+	}
+	if err != nil {
+		return err
+	}
+	t.finish(now, i, row, ending{deferred.Cancelled, t.q.cfg.Limits.DeadKeep})
+	return nil
+}
+
+// drop forgets a final entry.
+func (t *turn) drop(row *row, p place) {
+	t.index.Count(row.Entry, row.size(), -1)
+	t.removeFinal(row, p.seq)
+	t.remove(bucketRequests, p.seq)
+	t.remove(bucketAnswers, p.seq)
+}
+
+// retry puts a dead entry at the end of its line.
+func (t *turn) retry(now time.Time, row *row, p place) error {
+	e, err := t.entry(bucketRequests, p.seq)
+	if err == nil && e == nil {
+		err = errors.New("its request is not there any more")
+	}
+	if err != nil {
+		return err
+	}
+	t.drop(row, p)
+	e.Accepted, e.Due, e.Expires = now, now, now.Add(row.Expires.Sub(row.Accepted))
+	e.Last = row.Last
+	seq := t.index.Last + 1
+	again := newRow(e)
+	t.put(bucketOpen, seq, again.append(nil))
+	t.put(bucketRequests, seq, deferred.AppendEntry(nil, e))
+	t.index.Add(again.Entry, again.size(), seq)
+	return nil
+}

@@ -1,0 +1,335 @@
+package file
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"math"
+	"os"
+	"path/filepath"
+	"time"
+
+	"go.etcd.io/bbolt"
+
+	"weir/proxy/deferred"
+	"weir/proxy/deferred/lines"
+)
+
+// fileMode is the mode of the file: entries hold credentials.
+const fileMode = 0o600
+
+// formatVersion is the version of the file.
+const formatVersion = 1
+
+// Keys of bucketAbout.
+var (
+	aboutVersion = []byte("version")
+	aboutKey     = []byte("key")  // keyWord, sealed; absent when entries are not encrypted
+	aboutSeen    = []byte("seen") // u64 µs: about the latest time
+	aboutProbe   = []byte("probe")
+	keyWord      = []byte("weir")
+)
+
+// mapBytes is how much address space a file has from the beginning, so that it seldom waits for
+// readers to be mapped again.
+const mapBytes = 1 << 30
+
+// Open opens the queue in cfg.Path, or makes it. What was being delivered when it was closed is
+// cut off at now. The error is deferred.ErrInUse while another proxy has it.
+func Open(now time.Time, cfg Config) (*Queue, error) {
+	q, err := open(now, cfg)
+	if err != nil {
+		return nil, fmt.Errorf("open queue %s: %w", cfg.Path, err)
+	}
+	go q.write()
+	return q, nil
+}
+
+func open(now time.Time, cfg Config) (*Queue, error) {
+	cfg.Limits.Share = cmp.Or(cfg.Limits.Share, shareDefault)
+	cfg.hooks.retry = cmp.Or(cfg.hooks.retry, retryAfter)
+	q := &Queue{
+		cfg: cfg, log: cfg.Log, wake: make(chan struct{}, 1), ended: make(chan struct{}),
+		storing: make(map[deferred.Hash]struct{}), leases: leases{byID: make(map[deferred.ID]lease)},
+	}
+	if q.log == nil {
+		q.log = slog.New(slog.DiscardHandler)
+	}
+	var err error
+	if q.seal, err = newSealer(cfg.Key); err != nil {
+		return nil, err
+	}
+	if q.lock, err = lockPath(cfg.Path); err != nil {
+		if errors.Is(err, deferred.ErrInUse) {
+			err = fmt.Errorf("%w: end that one, or give each proxy a file of its own", err)
+		}
+		return nil, err
+	}
+	err = q.reopen()
+	if err == nil {
+		err = q.transact(func(t *turn) { t.begin(now) })
+	}
+	if err != nil {
+		q.shut()
+		q.lock.close()
+		return nil, err
+	}
+	q.log.Info("Opened queue", "waiting", q.index.Open, "dead", q.dead(), "unreadable", q.index.damaged)
+	return q, nil
+}
+
+// An index is what memory has.
+type index struct {
+	*lines.Index
+	stamped  int64 // µs: the latest time that is written
+	forgetAt int64 // µs: when the first final entry is forgotten
+	damaged  int   // entries set aside
+}
+
+// dead is how many entries may be played again.
+func (q *Queue) dead() (n int) {
+	for _, r := range q.index.Rules() {
+		for s := range r.States {
+			if deferred.State(s).Dead() {
+				n += r.States[s].Entries
+			}
+		}
+	}
+	return n
+}
+
+// begin cuts off what was being delivered when the file was closed.
+func (t *turn) begin(now time.Time) {
+	t.told(now)
+	for _, i := range t.index.Delivering() {
+		row, err := t.row(bucketOpen, t.index.At(i).Seq)
+		if err != nil {
+			t.setAside(i, deferred.Delivering)
+			continue
+		}
+		t.cutOff(now, i, row)
+	}
+}
+
+// reopen closes the file if it is open, repairs or shrinks it if it must be, opens it and reads
+// what memory has of it.
+func (q *Queue) reopen() error {
+	q.reading.Lock()
+	defer q.reading.Unlock()
+	q.shut()
+	if err := q.prepare(); err != nil {
+		return err
+	}
+	db, err := openFile(q.cfg.Path, &q.opened)
+	if err != nil {
+		return err
+	}
+	q.db = db
+	x := &index{Index: lines.New(), forgetAt: math.MaxInt64}
+	err = guarded(func() error {
+		return db.View(func(tx *bbolt.Tx) error { return x.load(records{tx, q.seal}) })
+	})
+	if err != nil {
+		return err
+	}
+	q.state.Lock()
+	defer q.state.Unlock()
+	q.index = x
+	return nil
+}
+
+// shut closes the file.
+func (q *Queue) shut() {
+	if q.db != nil {
+		_ = guarded(q.db.Close) // what is durable is
+		q.db = nil
+	}
+}
+
+// openFile opens a file of bbolt to be written, and sets opened to it. Without opened it is only
+// read, and what is in it is not trusted: bbolt does not look for free pages.
+func openFile(path string, opened **os.File) (db *bbolt.DB, err error) {
+	var f *os.File
+	options := &bbolt.Options{
+		ReadOnly: opened == nil, NoFreelistSync: true, FreelistType: bbolt.FreelistMapType,
+		InitialMmapSize: mapBytes, Timeout: lockTimeout, NoStatistics: true,
+		OpenFile: func(name string, flag int, mode os.FileMode) (_ *os.File, err error) {
+			f, err = os.OpenFile(name, flag, mode)
+			return f, err
+		},
+	}
+	err = guarded(func() (err error) {
+		db, err = bbolt.Open(path, fileMode, options)
+		return err
+	})
+	if errors.Is(err, errPages) {
+		_ = f.Close() // bbolt has not got to it
+	}
+	if opened != nil {
+		*opened = f
+	}
+	return db, err
+}
+
+// lockTimeout is how long bbolt waits for its own lock, which nobody else than a tool has.
+const lockTimeout = 100 * time.Millisecond
+
+// prepare leaves a file whose pages can all be read, that is written with the key, and of which not
+// most is free.
+func (q *Queue) prepare() error {
+	_ = os.Remove(q.cfg.Path + suffixNew) // left by a crash
+	info, err := os.Stat(q.cfg.Path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return q.rewrite(nil, q.seal)
+	}
+	if err != nil {
+		return err
+	}
+	if info.Mode().Perm() != fileMode {
+		if err := os.Chmod(q.cfg.Path, fileMode); err != nil {
+			return err
+		}
+	}
+	db, err := openFile(q.cfg.Path, nil)
+	switch {
+	case notBolt(err):
+		return q.replace(nil, err)
+	case err != nil:
+		return err
+	}
+	defer func() { _ = db.Close() }() // nothing was written
+	was, err := q.judge(db)
+	switch {
+	case errors.Is(err, errPages):
+		return q.replace(db, err)
+	case err != nil:
+		return err
+	}
+	live, size, err := survey(db)
+	switch {
+	case err != nil:
+		return q.replace(db, err)
+	case (was.aead == nil) != (q.seal.aead == nil):
+		q.log.Info("Encrypting the queue")
+		return q.rewrite(db, was)
+	case size > compactMin && live < size/2:
+		if err := q.rewrite(db, q.seal); err != nil {
+			q.log.Warn("Queue cannot be made smaller", "reason", err)
+		}
+	}
+	return nil
+}
+
+// compactMin is the size from which a file is made smaller at the start, when more than half of
+// it is free.
+const compactMin = 16 << 20
+
+// notBolt says whether a file cannot be opened because of what is in it.
+func notBolt(err error) bool {
+	return errors.Is(err, errPages) || errors.Is(err, bbolt.ErrInvalid) || errors.Is(err, bbolt.ErrChecksum) || errors.Is(err, bbolt.ErrVersionMismatch)
+}
+
+// judge finds out whether the file is one of ours, and how it was written.
+func (q *Queue) judge(db *bbolt.DB) (was sealer, err error) {
+	err = guarded(func() error {
+		return db.View(func(tx *bbolt.Tx) error {
+			about := tx.Bucket(bucketAbout)
+			if about == nil {
+				return fmt.Errorf("%w: it is no queue", errPages)
+			}
+			if v := about.Get(aboutVersion); len(v) != 1 || v[0] != formatVersion {
+				return fmt.Errorf("it is of version %x, this program knows %d", v, formatVersion)
+			}
+			word := about.Get(aboutKey)
+			if word == nil {
+				return nil
+			}
+			if q.seal.aead == nil {
+				return errors.New("it is encrypted: DEFER_KEY_FILE must name the file with its key")
+			}
+			if plain, err := q.seal.open(word, aboutKey); err != nil || !bytes.Equal(plain, keyWord) {
+				return errors.New("it is encrypted with another key than that of DEFER_KEY_FILE")
+			}
+			was = q.seal
+			return nil
+		})
+	})
+	return was, err
+}
+
+// survey reads all pages, and returns how many bytes are in use of all.
+func survey(db *bbolt.DB) (live, size int64, err error) {
+	err = guarded(func() error {
+		return db.View(func(tx *bbolt.Tx) error {
+			size = tx.Size()
+			return tx.ForEach(func(_ []byte, b *bbolt.Bucket) error {
+				return b.ForEach(func(k, v []byte) error {
+					live += int64(len(k)+len(v)) + 16
+					return nil
+				})
+			})
+		})
+	})
+	return live, size, err
+}
+
+// load reads what memory has.
+func (x *index) load(r records) error {
+	last := uint64(0)
+	for _, name := range recorded() {
+		if k, _ := r.bucket(name).Cursor().Last(); k != nil {
+			last = max(last, binary.BigEndian.Uint64(k))
+		}
+	}
+	if err := r.bucket(bucketOpen).ForEach(func(k, _ []byte) error {
+		seq := binary.BigEndian.Uint64(k)
+		if row, err := r.row(bucketOpen, seq); err == nil {
+			x.Add(row.Entry, row.size(), seq)
+		} else {
+			x.damaged++
+		}
+		return nil
+	}); err != nil {
+		return err
+	}
+	x.Last = last
+	_ = r.bucket(bucketDamaged).ForEach(func(_, _ []byte) error { x.damaged++; return nil })
+	_ = r.bucket(bucketPaused).ForEach(func(k, _ []byte) error { x.Rule(string(k)).Paused = true; return nil })
+	_ = r.bucket(bucketTotals).ForEach(func(k, v []byte) error { x.loadTotal(k, v); return nil })
+	if k, _ := r.bucket(bucketForget).Cursor().First(); k != nil {
+		x.forgetAt = int64(binary.BigEndian.Uint64(k))
+	}
+	if seen := r.bucket(bucketAbout).Get(aboutSeen); len(seen) == 8 {
+		x.Seen = int64(min(binary.BigEndian.Uint64(seen), math.MaxInt64))
+		x.stamped = x.Seen
+	}
+	x.Reschedule()
+	return nil
+}
+
+// loadTotal reads what there is of final entries of a rule.
+func (x *index) loadTotal(key, value []byte) {
+	if len(key) == 0 || key[0] >= byte(deferred.StatesCount) {
+		return
+	}
+	entries, bytes := parseTotal(value)
+	c := &x.Rule(string(key[1:])).States[key[0]]
+	c.Entries += int(entries)
+	c.Bytes += bytes
+	x.Bytes += bytes
+}
+
+// syncFolder makes names in the folder of path durable.
+func syncFolder(path string) error {
+	d, err := os.Open(filepath.Dir(path))
+	if err != nil {
+		return err
+	}
+	err = d.Sync()
+	_ = d.Close() // nothing was written
+	return err
+}

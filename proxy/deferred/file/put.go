@@ -1,0 +1,134 @@
+package file
+
+import (
+	"errors"
+	"time"
+
+	"weir/proxy/deferred"
+)
+
+// Put is part of deferred.Queue.
+func (q *Queue) Put(now time.Time, p *deferred.Put) {
+	var stored deferred.Stored
+	o := &op{put: p, bytes: int(p.Entry.Size())}
+	o.run = func(t *turn) { stored = t.store(now, p) }
+	o.done = func(err error) {
+		if err != nil {
+			stored = deferred.Stored{Outcome: deferred.Unstored, Err: err}
+		}
+		p.Done(stored)
+	}
+	if p.Entry.Keyed() && !q.begin(p.Entry.Scope) {
+		p.Done(deferred.Stored{Outcome: deferred.Storing})
+		return
+	}
+	if err := q.submit(o); err != nil {
+		q.mu.Lock()
+		delete(q.storing, p.Entry.Scope)
+		q.mu.Unlock()
+		o.done(err)
+	}
+}
+
+// begin notes that an entry of a scope is being stored, unless one is already.
+func (q *Queue) begin(scope deferred.Hash) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	_, storing := q.storing[scope]
+	if !storing {
+		q.storing[scope] = struct{}{}
+	}
+	return !storing
+}
+
+// errTaken is the error of an ID that was not random.
+var errTaken = errors.New("there is an entry with this ID")
+
+// store writes an entry, if it is new and there is room.
+func (t *turn) store(now time.Time, p *deferred.Put) deferred.Stored {
+	t.told(now)
+	e := p.Entry
+	e.State, e.Attempts, e.Last, e.Result = deferred.Waiting, 0, deferred.Last{}, nil
+	if t.index.Named(e.ID) != 0 || t.bucket(bucketIDs).Get(e.ID[:]) != nil {
+		return deferred.Stored{Outcome: deferred.Unstored, Err: errTaken}
+	}
+	if e.Keyed() {
+		if same, ok := t.same(&e); ok {
+			return same
+		}
+	}
+	row := newRow(&e)
+	if b := t.index.Bound(&t.q.cfg.Limits, &e, row.size(), p.PerKey); b != deferred.NoBound {
+		return deferred.Stored{Outcome: deferred.Full, Bound: b, Due: t.index.Due(&e)}
+	}
+	seq := t.index.Last + 1
+	t.put(bucketOpen, seq, row.append(nil))
+	t.put(bucketRequests, seq, deferred.AppendEntry(nil, &e))
+	s := told(deferred.Accepted, row.Entry)
+	s.Position = t.index.Add(row.Entry, row.size(), seq)
+	return s
+}
+
+// told is what is told of an entry.
+func told(o deferred.Outcome, e *deferred.Entry) deferred.Stored {
+	return deferred.Stored{Outcome: o, ID: e.ID, State: e.State, Due: e.Due, Expires: e.Expires, Durability: Durability}
+}
+
+// same returns what a client is told about the entry that has e's scope, if there is one.
+func (t *turn) same(e *deferred.Entry) (s deferred.Stored, ok bool) {
+	i := t.index.Scoped(e.Scope)
+	var row *row
+	var err error
+	if i != 0 {
+		row, err = t.row(bucketOpen, t.index.At(i).Seq)
+	} else if id := t.bucket(bucketScopes).Get(e.Scope[:]); id != nil {
+		row, _, err = t.final(deferred.ID(id))
+	}
+	if row == nil || err != nil || row.Scope != e.Scope { // what cannot be read is set aside when its turn comes
+		return s, false
+	}
+	outcome := deferred.Duplicate
+	if row.Fingerprint != e.Fingerprint {
+		outcome = deferred.Conflict
+	}
+	s = told(outcome, row.Entry)
+	s.Position = t.index.Position(i)
+	return s, true
+}
+
+// final returns the row of a final entry and where it is; nil when there is none.
+func (r records) final(id deferred.ID) (*row, place, error) {
+	p, ok := parsePlace(r.bucket(bucketIDs).Get(id[:]))
+	if !ok {
+		return nil, p, nil
+	}
+	row, err := r.row(bucketOf(p.state), p.seq)
+	return row, p, err
+}
+
+// stepMin is how far the clock must have been set back to be worth a line in the log: what is put
+// and settled at the same time on several loops comes out of order.
+const stepMin = time.Second
+
+// told notes the time.
+func (t *turn) told(now time.Time) {
+	us := now.UnixMicro()
+	if step := time.Duration(t.index.Seen-us) * time.Microsecond; step > stepMin {
+		t.q.log.Warn("Clock was set back, what waits is due as much earlier", "by", step.Round(time.Second))
+		t.leases.stepBack(t.index.Seen - us)
+		t.index.StepBack(us)
+		t.stamp(us)
+	}
+	t.index.Seen = max(t.index.Seen, us)
+	if t.index.Seen-t.index.stamped > stampEvery.Microseconds() {
+		t.stamp(t.index.Seen)
+	}
+}
+
+// stampEvery is how often the time is written.
+const stampEvery = 10 * time.Second
+
+func (t *turn) stamp(us int64) {
+	must(t.bucket(bucketAbout).Put(aboutSeen, seqKey(uint64(us))))
+	t.index.stamped = us
+}

@@ -1,0 +1,108 @@
+package file
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"strconv"
+
+	"go.etcd.io/bbolt"
+
+	"weir/proxy/deferred"
+)
+
+// view runs a function in a transaction that reads.
+func (q *Queue) view(read func(r records) error) error {
+	q.reading.RLock()
+	defer q.reading.RUnlock()
+	if q.db == nil {
+		if err := q.unbroken(); err != nil {
+			return err
+		}
+		return deferred.ErrClosed
+	}
+	return guarded(func() error {
+		return q.db.View(func(tx *bbolt.Tx) error { return read(records{tx, q.seal}) })
+	})
+}
+
+// Read is part of deferred.Queue.
+func (q *Queue) Read(_ context.Context, id deferred.ID) (e *deferred.Entry, position int, err error) {
+	for range 2 { // an entry that is played again between two looks is found by the second
+		q.state.Lock()
+		var seq uint64
+		if i := q.index.Named(id); i != 0 {
+			seq, position = q.index.At(i).Seq, q.index.Position(i)
+		}
+		q.state.Unlock()
+		err = q.view(func(r records) (err error) {
+			e, err = r.read(id, seq)
+			return err
+		})
+		if e != nil || err != nil {
+			break
+		}
+	}
+	switch {
+	case err != nil:
+		return nil, 0, fmt.Errorf("read entry %s: %w", id, err)
+	case e == nil:
+		return nil, 0, deferred.ErrNotFound
+	case e.State.Final():
+		position = 0
+	}
+	return e, position, nil
+}
+
+// read returns an entry, which is an open one under a sequence number if that is not 0.
+func (r records) read(id deferred.ID, seq uint64) (*deferred.Entry, error) {
+	if seq != 0 {
+		row, err := r.row(bucketOpen, seq)
+		if err != nil {
+			return nil, err
+		}
+		if row != nil && row.ID == id {
+			return r.whole(row, seq)
+		}
+	}
+	row, p, err := r.final(id)
+	if row == nil || err != nil {
+		return nil, err
+	}
+	return r.whole(row, p.seq)
+}
+
+// listScan is how many rows are looked at for one page; a page may be shorter than wanted.
+const listScan = 50_000
+
+// List is part of deferred.Queue.
+func (q *Queue) List(_ context.Context, query deferred.Query) (page deferred.Page, err error) {
+	after := uint64(0)
+	if query.After != "" {
+		if after, err = strconv.ParseUint(query.After, 10, 64); err != nil {
+			return page, fmt.Errorf("after: must be what the page before says, is %q", query.After)
+		}
+	}
+	if query.Limit < 1 || query.Limit > deferred.ListMax {
+		return page, fmt.Errorf("limit: must be 1 to %d, is %d", deferred.ListMax, query.Limit)
+	}
+	err = q.view(func(r records) error {
+		page = deferred.Page{}
+		scanned := 0
+		c := r.bucket(bucketOf(query.State)).Cursor()
+		for k, _ := c.Seek(seqKey(after + 1)); k != nil; k, _ = c.Next() {
+			if len(page.Entries) == query.Limit || scanned == listScan {
+				page.Next = strconv.FormatUint(after, 10)
+				return nil
+			}
+			scanned++
+			after = binary.BigEndian.Uint64(k)
+			row, err := r.row(bucketOf(query.State), after)
+			if err == nil && row.State == query.State && (query.Rule == "" || row.Rule == query.Rule) {
+				page.Entries = append(page.Entries, row.Entry)
+			}
+		}
+		return nil
+	})
+	return page, err
+}

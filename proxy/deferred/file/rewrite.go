@@ -1,0 +1,254 @@
+package file
+
+import (
+	"encoding/binary"
+	"fmt"
+	"os"
+	"time"
+
+	"go.etcd.io/bbolt"
+
+	"weir/proxy/deferred"
+)
+
+// suffixNew is that of a file that is to replace another.
+const suffixNew = ".new"
+
+// copyBytesMax is how much is copied in one transaction.
+const copyBytesMax = 16 << 20
+
+// rewrite replaces the file by one that has all that can be read of src, which is nil for nothing,
+// and was written with the sealer was.
+func (q *Queue) rewrite(src *bbolt.DB, was sealer) error {
+	path := q.cfg.Path + suffixNew
+	err := q.copyTo(path, src, was)
+	if err == nil {
+		err = os.Rename(path, q.cfg.Path)
+	}
+	if err != nil {
+		_ = os.Remove(path) // it may not be there
+		return err
+	}
+	return syncFolder(q.cfg.Path)
+}
+
+// replace keeps the file aside, which is damaged, and goes on with all that can be read of it.
+func (q *Queue) replace(src *bbolt.DB, why error) error {
+	aside := ""
+	for n := 1; ; n++ { // the first name that is free
+		aside = fmt.Sprintf("%s.damaged-%d", q.cfg.Path, n)
+		err := os.Link(q.cfg.Path, aside)
+		if err == nil {
+			break
+		}
+		if !os.IsExist(err) || n == asideMax {
+			return fmt.Errorf("keep the damaged file aside: %w", err)
+		}
+	}
+	if err := q.rewrite(src, q.seal); err != nil {
+		_ = os.Remove(aside) // it is still there under its own name
+		return fmt.Errorf("%w, and cannot be repaired: %w", why, err)
+	}
+	q.log.Error("Queue was damaged, going on with what can be read", "kept", aside, "reason", why)
+	return nil
+}
+
+// asideMax is how many damaged files there may be beside the queue.
+const asideMax = 100
+
+// copyTo makes a file at path.
+func (q *Queue) copyTo(path string, src *bbolt.DB, was sealer) error {
+	var opened *os.File
+	dst, err := openFile(path, &opened)
+	if err != nil {
+		return err
+	}
+	dst.NoSync = true
+	err = q.copyAll(dst, src, was)
+	if err == nil {
+		err = dst.Sync()
+	}
+	if closeErr := dst.Close(); err == nil {
+		err = closeErr
+	}
+	return err
+}
+
+func (q *Queue) copyAll(dst, src *bbolt.DB, was sealer) error {
+	c := &copier{dst: dst, to: q.seal, from: was}
+	if err := c.begin(); err != nil {
+		return err
+	}
+	defer func() { _ = c.tx.Rollback() }() // when an error has come
+	for _, name := range append(derived(), bucketAbout, bucketPaused) {
+		if _, err := c.tx.CreateBucket(name); err != nil {
+			return err
+		}
+	}
+	about := c.tx.Bucket(bucketAbout)
+	must(about.Put(aboutVersion, []byte{formatVersion}))
+	if q.seal.aead != nil {
+		must(about.Put(aboutKey, q.seal.seal(keyWord, aboutKey)))
+	}
+	if src != nil {
+		if err := c.copyFrom(src); err != nil {
+			return err
+		}
+	}
+	return c.tx.Commit()
+}
+
+// A copier copies what can be read of a queue.
+//
+// Owned by who calls copyAll.
+type copier struct {
+	dst      *bbolt.DB
+	tx       *bbolt.Tx
+	to, from sealer
+	bytes    int
+	last     uint64 // the largest sequence number that was seen
+	err      error  // of writing
+}
+
+func (c *copier) begin() (err error) {
+	if c.tx, err = c.dst.Begin(true); err != nil {
+		return err
+	}
+	c.bytes = 0
+	for _, name := range recorded() {
+		if b, _ := c.tx.CreateBucketIfNotExists(name); b != nil {
+			b.FillPercent = fillPercent
+		}
+	}
+	return nil
+}
+
+// records is how the copy is written.
+func (c *copier) records() records { return records{c.tx, c.to} }
+
+// copyFrom copies the buckets that src has.
+func (c *copier) copyFrom(src *bbolt.DB) error {
+	tx, err := src.Begin(false)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = tx.Rollback() }() // nothing was written
+	for _, name := range recorded() {
+		_ = guarded(func() error {
+			if k, _ := tx.Bucket(name).Cursor().Last(); k != nil {
+				c.last = max(c.last, binary.BigEndian.Uint64(k))
+			}
+			return nil
+		})
+	}
+	for _, name := range recorded() {
+		c.copyBucket(tx, name)
+	}
+	c.adopt()
+	for _, key := range [][]byte{aboutSeen} {
+		_ = guarded(func() error {
+			return c.tx.Bucket(bucketAbout).Put(key, append([]byte{}, tx.Bucket(bucketAbout).Get(key)...))
+		})
+	}
+	_ = guarded(func() error {
+		return tx.Bucket(bucketPaused).ForEach(func(k, v []byte) error { return c.tx.Bucket(bucketPaused).Put(k, v) })
+	})
+	return c.err
+}
+
+// probesMax is how many keys are tried for in pages that cannot be read.
+const probesMax = 1 << 20
+
+// copyBucket copies what can be read of a bucket. Keys are numbers, so that behind a page that
+// cannot be read it is tried for the next ones, with longer and longer steps.
+func (c *copier) copyBucket(tx *bbolt.Tx, name []byte) {
+	next, failed := uint64(0), 0
+	for next <= c.last && failed < probesMax && c.err == nil {
+		err := guarded(func() error {
+			cursor := tx.Bucket(name).Cursor()
+			for k, v := cursor.Seek(seqKey(next)); k != nil && c.err == nil; k, v = cursor.Next() {
+				c.copyValue(name, k, v)
+				next = binary.BigEndian.Uint64(k) + 1
+			}
+			return nil
+		})
+		if err == nil {
+			return
+		}
+		failed++
+		next += uint64(1 + failed/stepAfter)
+	}
+}
+
+// stepAfter is after how many failures the step grows.
+const stepAfter = 1 << 16
+
+// copyValue copies one value. One that cannot be read is set aside.
+func (c *copier) copyValue(name, key, value []byte) {
+	seq := binary.BigEndian.Uint64(key)
+	value = append([]byte{}, value...)
+	plain, err := c.from.open(value, aad(name, key))
+	var r *row
+	switch {
+	case string(name) == string(bucketDamaged):
+		must(c.tx.Bucket(name).Put(key, value))
+		return
+	case err != nil:
+	case string(name) == string(bucketRequests) || string(name) == string(bucketAnswers):
+		_, err = deferred.ParseEntry(plain)
+	default:
+		r, err = parseRow(plain)
+	}
+	switch {
+	case err != nil:
+		must(c.tx.Bucket(bucketDamaged).Put(key, value))
+	case r != nil && r.State.Final():
+		c.records().putFinal(r, seq)
+	default:
+		c.records().put(name, seq, plain)
+	}
+	if c.bytes += len(value); c.bytes > copyBytesMax && c.err == nil {
+		if c.err = c.tx.Commit(); c.err == nil {
+			c.err = c.begin()
+		}
+	}
+}
+
+// adopt makes rows for requests whose rows cannot be read. Whether they were sent is not known:
+// those with a key wait, the others are dead letters.
+func (c *copier) adopt() {
+	if c.err != nil {
+		return
+	}
+	requests := c.tx.Bucket(bucketRequests)
+	known := func(seq uint64) bool {
+		for _, name := range recorded() {
+			if string(name) != string(bucketRequests) && string(name) != string(bucketAnswers) && string(name) != string(bucketDamaged) && c.tx.Bucket(name).Get(seqKey(seq)) != nil {
+				return true
+			}
+		}
+		return false
+	}
+	var orphans []uint64
+	_ = requests.ForEach(func(k, _ []byte) error {
+		if seq := binary.BigEndian.Uint64(k); !known(seq) {
+			orphans = append(orphans, seq)
+		}
+		return nil
+	})
+	for _, seq := range orphans {
+		e, err := c.records().entry(bucketRequests, seq)
+		if err != nil || e == nil {
+			continue
+		}
+		e.Last.Error = "what had become of it cannot be read any more"
+		r := newRow(e)
+		if e.Keyed() {
+			c.records().put(bucketOpen, seq, r.append(nil))
+			continue
+		}
+		r.State = deferred.Unknown
+		r.forget = e.Expires.Add(7 * 24 * time.Hour).UnixMicro()
+		c.records().putFinal(r, seq)
+	}
+}

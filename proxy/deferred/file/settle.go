@@ -1,0 +1,113 @@
+package file
+
+import (
+	"context"
+	"time"
+
+	"weir/proxy/deferred"
+)
+
+// Settle is part of deferred.Queue.
+func (q *Queue) Settle(now time.Time, s *deferred.Settlement) {
+	var lost error
+	o := &op{keep: true}
+	o.run = func(t *turn) { lost = t.settle(now, s) }
+	o.done = func(err error) {
+		if err == nil {
+			q.state.Lock()
+			q.leases.remove(s.Lease)
+			q.state.Unlock()
+			err = lost
+		}
+		if s.Done != nil {
+			s.Done(err)
+		}
+	}
+	if err := q.submit(o); err != nil {
+		o.done(err)
+	}
+}
+
+// settle writes what became of a claimed entry.
+func (t *turn) settle(now time.Time, s *deferred.Settlement) error {
+	t.told(now)
+	l, ok := t.leases.has(s.Lease)
+	i := t.index.Find(s.Lease.ID)
+	if !ok || i == 0 {
+		return deferred.ErrLease
+	}
+	seq := t.index.At(i).Seq
+	row, err := t.row(bucketOpen, seq)
+	if row == nil || err != nil {
+		t.setAside(i, deferred.Delivering)
+		return deferred.ErrLease
+	}
+	if row.State != deferred.Delivering && !l.expired {
+		return deferred.ErrLease
+	}
+	if s.To != deferred.Waiting && !(s.To.Final() && deferred.Delivering.May(s.To)) {
+		panic("bug: an entry that is delivering cannot become " + s.To.String())
+	}
+	t.change(now, i, row, func() {
+		row.State = deferred.Waiting
+		if s.Attempt {
+			row.Attempts++
+		}
+		if s.Last != (deferred.Last{}) {
+			row.Last = s.Last
+		}
+		if s.Result != nil {
+			row.answered(s.Result)
+			t.putAnswer(seq, s.Result)
+		}
+		if s.To == deferred.Waiting {
+			row.Due = s.Due
+		}
+	})
+	if s.To.Final() {
+		t.finish(now, i, row, ending{s.To, s.Keep})
+	}
+	return nil
+}
+
+// An ending is what an entry becomes when it leaves its line, and for how long it is kept.
+type ending struct {
+	state deferred.State
+	keep  time.Duration
+}
+
+// finish has item number i leave its line.
+func (t *turn) finish(now time.Time, i uint32, row *row, end ending) {
+	seq := t.index.At(i).Seq
+	t.remove(bucketOpen, seq)
+	t.index.Unlink(i, row.Entry)
+	t.unlinked = append(t.unlinked, i)
+	row.State = end.state
+	row.forget = now.Add(end.keep).UnixMicro()
+	if end.state == deferred.Done {
+		t.remove(bucketRequests, seq)
+		row.request = 0
+	}
+	t.putFinal(row, seq)
+	t.index.Count(row.Entry, row.size(), 1)
+	t.index.forgetAt = min(t.index.forgetAt, row.forget)
+}
+
+// Renew is part of deferred.Queue.
+func (q *Queue) Renew(_ context.Context, now time.Time, renewed []deferred.Lease) (lost []deferred.Lease, err error) {
+	if err := q.unbroken(); err == deferred.ErrClosed {
+		return nil, err
+	}
+	q.state.Lock()
+	defer q.state.Unlock()
+	for _, l := range renewed {
+		have, ok := q.leases.has(l)
+		if !ok {
+			lost = append(lost, l)
+			continue
+		}
+		have.until = now.Add(deferred.LeaseFor).UnixMicro()
+		q.leases.byID[l.ID] = have
+	}
+	return lost, nil
+}

@@ -1,0 +1,268 @@
+package file
+
+import (
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"time"
+
+	"go.etcd.io/bbolt"
+
+	"weir/proxy/deferred"
+)
+
+// retryAfter is how long after a failed write the file is opened again.
+const retryAfter = time.Second
+
+// A turn is one transaction of the writer.
+//
+// Owned by the writer.
+type turn struct {
+	records
+	q        *Queue
+	index    *index
+	leases   *leases
+	unlinked []uint32 // items that are forgotten when the transaction is durable
+}
+
+// write is the writer: it commits group after group until the queue is closed.
+func (q *Queue) write() {
+	defer close(q.ended)
+	retry := time.NewTicker(q.cfg.hooks.retry)
+	defer retry.Stop()
+	for {
+		select {
+		case <-q.wake:
+		case <-retry.C:
+		}
+		err := q.unbroken()
+		switch {
+		case err == nil || errors.Is(err, deferred.ErrClosed):
+			q.drain()
+		default:
+			q.repair()
+		}
+		if q.finish() {
+			return
+		}
+	}
+}
+
+// drain commits what is pending.
+func (q *Queue) drain() {
+	for group := q.take(); len(group) > 0; group = q.take() {
+		if err := q.commit(group); err != nil {
+			q.fail(group, err)
+			return
+		}
+		q.landed(group)
+	}
+}
+
+// take returns the next group.
+func (q *Queue) take() []*op {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.broken != nil {
+		return nil
+	}
+	n, bytes := 0, 0
+	for n < len(q.pending) && n < groupMax && bytes < groupBytesMax {
+		bytes += q.pending[n].bytes
+		n++
+	}
+	group := append([]*op(nil), q.pending[:n]...)
+	q.pending = append(q.pending[:0], q.pending[n:]...)
+	clear(q.pending[len(q.pending) : len(q.pending)+n])
+	q.bytes -= bytes
+	return group
+}
+
+// commit runs a group in one transaction.
+func (q *Queue) commit(group []*op) error {
+	return q.transact(func(t *turn) {
+		for _, o := range group {
+			o.run(t)
+		}
+	})
+}
+
+// transact runs a function in a transaction and commits it. A panic is what pages make of bbolt
+// that are damaged.
+func (q *Queue) transact(run func(t *turn)) error {
+	var tx *bbolt.Tx
+	t := &turn{q: q, index: q.index, leases: &q.leases}
+	err := guarded(func() (err error) {
+		if tx, err = q.db.Begin(true); err != nil {
+			return err
+		}
+		t.records = records{tx, q.seal}
+		tx.Bucket(bucketOpen).FillPercent, tx.Bucket(bucketRequests).FillPercent = fillPercent, fillPercent
+		q.state.Lock()
+		defer q.state.Unlock()
+		run(t)
+		return nil
+	})
+	if err == nil {
+		err = guarded(func() error {
+			if hook := q.cfg.hooks.committing; hook != nil {
+				if err := hook(); err != nil {
+					return err
+				}
+			}
+			return tx.Commit()
+		})
+	}
+	if err != nil {
+		q.giveUp(tx, err)
+		return err
+	}
+	q.state.Lock()
+	defer q.state.Unlock()
+	for _, i := range t.unlinked {
+		q.index.Forget(i)
+	}
+	return nil
+}
+
+// giveUp ends a transaction that has failed. After a panic bbolt is in no state to do so, and would
+// look at all pages in a goroutine of its own: its file is closed, and its memory is left.
+func (q *Queue) giveUp(tx *bbolt.Tx, why error) {
+	if errors.Is(why, errPages) {
+		q.reading.Lock()
+		defer q.reading.Unlock()
+		_ = q.opened.Close() // what is durable is
+		q.db = nil
+		return
+	}
+	if tx != nil {
+		_ = tx.Rollback() // it has ended when the commit has failed
+	}
+}
+
+// fillPercent is how full pages become to which entries are added at the end only.
+const fillPercent = 0.95
+
+// guarded turns a panic into an error, and the fault of a page that cannot be read, too.
+func guarded(f func() error) (err error) {
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("%w: %v", errPages, r)
+		}
+	}()
+	return f()
+}
+
+// errPages is the error of pages that bbolt cannot read.
+var errPages = errors.New("the file is damaged")
+
+// landed tells a group that it is durable.
+func (q *Queue) landed(group []*op) {
+	q.mu.Lock()
+	for _, o := range group {
+		if o.put != nil {
+			delete(q.storing, o.put.Entry.Scope)
+		}
+	}
+	q.mu.Unlock()
+	for _, o := range group {
+		o.done(nil)
+	}
+}
+
+// fail tells a group, and what is pending, that the file cannot be written, and keeps what must
+// become durable. Whether the group is in the file is not known.
+func (q *Queue) fail(group []*op, why error) {
+	why = fmt.Errorf("write %s: %w", q.cfg.Path, why)
+	for _, o := range group {
+		if o.put != nil {
+			q.doubtful = append(q.doubtful, o.put.Entry.ID)
+		}
+	}
+	q.mu.Lock()
+	q.broken = why
+	all := append(group, q.pending...)
+	q.pending, q.bytes = nil, 0
+	for _, o := range all {
+		if o.keep {
+			q.pending = append(q.pending, o)
+		}
+		if o.put != nil {
+			delete(q.storing, o.put.Entry.Scope)
+		}
+	}
+	q.mu.Unlock()
+	q.log.Error("Queue cannot be written, refusing instead", "reason", why)
+	for _, o := range all {
+		if !o.keep {
+			o.done(why)
+		}
+	}
+}
+
+// repair opens the file again, and writes to it. When that succeeds the queue goes on with what is
+// in it.
+func (q *Queue) repair() {
+	if err := q.reopen(); err != nil {
+		return
+	}
+	probe := func(t *turn) {
+		for _, id := range q.doubtful {
+			t.takeOut(id)
+		}
+		must(t.bucket(bucketAbout).Put(aboutProbe, make([]byte, probeBytes)))
+	}
+	if q.transact(probe) != nil || q.transact(func(t *turn) { must(t.bucket(bucketAbout).Delete(aboutProbe)) }) != nil {
+		return
+	}
+	q.doubtful = nil
+	q.mu.Lock()
+	q.broken = nil
+	q.ring()
+	q.mu.Unlock()
+	q.log.Info("Queue writes again")
+}
+
+// probeBytes is how much is written to find out whether there is room: more than a group that
+// has just failed needs, or the next one would fail again.
+const probeBytes = 1 << 20
+
+// takeOut removes an entry that was answered Unstored.
+func (t *turn) takeOut(id deferred.ID) {
+	i := t.index.Find(id)
+	if i == 0 {
+		return
+	}
+	seq := t.index.At(i).Seq
+	row, err := t.row(bucketOpen, seq)
+	if row == nil || err != nil {
+		return
+	}
+	t.remove(bucketOpen, seq)
+	t.remove(bucketRequests, seq)
+	t.index.Unlink(i, row.Entry)
+	t.unlinked = append(t.unlinked, i)
+}
+
+// finish ends the queue if it is closed, and reports whether it is.
+func (q *Queue) finish() bool {
+	q.mu.Lock()
+	closed := q.closed
+	left := q.pending
+	if closed {
+		q.pending = nil
+	}
+	q.mu.Unlock()
+	if !closed {
+		return false
+	}
+	for _, o := range left {
+		o.done(deferred.ErrClosed)
+	}
+	q.reading.Lock()
+	defer q.reading.Unlock()
+	q.shut()
+	q.lock.close()
+	return true
+}
