@@ -3,6 +3,7 @@
 // What counts is what stands under the name: whether an editor wrote into the
 // file, put another in its place by a rename, or swapped a symbolic link
 // somewhere on the way to it, as Kubernetes does with the files of a ConfigMap.
+// The name may be that of a folder: then it is all files in it, but for hidden ones.
 // Watching the file itself would miss all but the first, so the kernel is asked
 // about its folder (inotify and its like, by fsnotify), and anything that happens
 // there is a reason to look. A look compares contents: what did not change them,

@@ -5,6 +5,8 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"path/filepath"
+	"strings"
 	"time"
 )
 
@@ -25,7 +27,7 @@ type content struct {
 type file struct {
 	name    string
 	stat    fs.FileInfo // as last looked at; nil: not there
-	fresh   bool        // the content may change without the stat
+	fresh   bool        // the content may change without the stat, as that of a folder always does
 	content content
 }
 
@@ -41,7 +43,7 @@ func (f *file) look(now time.Time, closely bool) (changed bool) {
 		return false
 	}
 	f.stat = stat
-	f.fresh = stat != nil && now.Sub(stat.ModTime()) < racy
+	f.fresh = stat != nil && (stat.IsDir() || now.Sub(stat.ModTime()) < racy)
 	before := f.content
 	f.content = read(f.name, stat)
 	return f.content != before
@@ -56,8 +58,11 @@ func same(a, b fs.FileInfo) bool {
 }
 
 // read sums the content up. What is no regular file is not opened: to open a pipe
-// is to wait for whoever writes to it.
+// is to wait for whoever writes to it. The content of a folder is that of its files.
 func read(name string, stat fs.FileInfo) (c content) {
+	if stat != nil && stat.IsDir() {
+		return readFolder(name)
+	}
 	if stat == nil || !stat.Mode().IsRegular() {
 		return content{}
 	}
@@ -69,6 +74,30 @@ func read(name string, stat fs.FileInfo) (c content) {
 	sum := sha256.New()
 	if _, err := io.Copy(sum, f); err != nil {
 		return content{}
+	}
+	c.there = true
+	sum.Sum(c.sum[:0])
+	return c
+}
+
+// readFolder sums up the names and contents of the files in a folder, but for hidden ones
+// and what is in folders below.
+func readFolder(name string) (c content) {
+	list, err := os.ReadDir(name)
+	if err != nil {
+		return content{}
+	}
+	sum := sha256.New()
+	for _, entry := range list {
+		file := filepath.Join(name, entry.Name())
+		stat, err := os.Stat(file) // of what a symbolic link leads to
+		if err != nil || stat.IsDir() || strings.HasPrefix(entry.Name(), ".") {
+			continue
+		}
+		one := read(file, stat)
+		sum.Write([]byte(entry.Name()))
+		sum.Write([]byte{0})
+		sum.Write(one.sum[:])
 	}
 	c.there = true
 	sum.Sum(c.sum[:0])

@@ -47,6 +47,9 @@ func New(names ...string) *Watcher {
 		}
 		w.files = append(w.files, &file{name: name})
 		w.folders[filepath.Dir(name)] = nil
+		if stat, err := os.Stat(name); err == nil && stat.IsDir() {
+			w.folders[name] = nil
+		}
 	}
 	w.ask()
 	w.look(true)

@@ -249,7 +249,7 @@ func TestLook(t *testing.T) {
 		{"emptied", func() { f.write("rules.yaml", "") }, false, true},
 		{"gone", func() { f.remove("rules.yaml") }, false, true},
 		{"gone still", func() {}, true, false},
-		{"a folder", func() { f.must(os.Mkdir(f.path("rules.yaml"), 0o700)) }, true, false},
+		{"a folder", func() { f.must(os.Mkdir(f.path("rules.yaml"), 0o700)) }, true, true},
 		{"a file again, fresh", func() { f.remove("rules.yaml"); f.write("rules.yaml", "one") }, false, true},
 	} {
 		test.do()
@@ -262,5 +262,37 @@ func TestLook(t *testing.T) {
 	}
 	if w.look(time.Now().Add(racy), false); w.fresh || w.stat == nil {
 		t.Error("a file that was written long ago is read at each look")
+	}
+}
+
+// Of a folder everything in it is told, but what is hidden.
+func TestFolder(t *testing.T) {
+	f := &folder{t: t, root: t.TempDir()}
+	f.write("limits/a.yaml", "old")
+	f.write("other/c.yaml", "old")
+	w := New(f.path("limits"))
+	if w.look(true) {
+		t.Error("nothing has changed, and something is told")
+	}
+	for _, change := range []struct {
+		name string
+		make func()
+		told bool
+	}{
+		{"written", func() { f.write("limits/a.yaml", "new") }, true},
+		{"one more", func() { f.write("limits/b.yaml", "") }, true},
+		{"hidden", func() { f.write("limits/.b.yaml", "x") }, false},
+		{"in a folder below", func() { f.write("limits/below/b.yaml", "x") }, false},
+		{"renamed", func() { f.rename("limits/b.yaml", "limits/c.yaml") }, true},
+		{"a link", func() { f.link("../other/c.yaml", "limits/d.yaml") }, true},
+		{"what it leads to", func() { f.write("other/c.yaml", "new") }, true},
+		{"removed", func() { f.remove("limits/a.yaml") }, true},
+		{"gone", func() { f.remove("limits") }, true},
+		{"back, and empty", func() { f.must(os.Mkdir(f.path("limits"), 0o700)) }, true},
+	} {
+		change.make()
+		if told := w.look(false); told != change.told {
+			t.Errorf("%s: told %t", change.name, told)
+		}
 	}
 }

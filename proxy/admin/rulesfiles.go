@@ -5,13 +5,11 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
-	"io"
-	"io/fs"
-	"os"
 	"time"
-	"weir/internal/strict"
 
 	"weir/internal/service"
+	"weir/internal/strict"
+	"weir/internal/watch"
 	"weir/proxy/keys"
 	"weir/proxy/rule"
 )
@@ -93,12 +91,12 @@ func (r *Rules) readFiles(now time.Time) (changed bool, fault *fileError) {
 	text, clients, sum := r.text, r.clients, r.sum
 	if r.files.Rules != "" {
 		var err error
-		if text, err = readFile(r.files.Rules); err != nil {
+		if text, err = watch.ReadFile(r.files.Rules, fileMax); err != nil {
 			return false, &fileError{"RULES_FILE", r.files.Rules, err}
 		}
 	}
 	if r.files.Clients != "" {
-		body, err := readFile(r.files.Clients)
+		body, err := watch.ReadFile(r.files.Clients, fileMax)
 		if err != nil {
 			return false, &fileError{"CLIENTS_FILE", r.files.Clients, err}
 		}
@@ -157,33 +155,3 @@ func (r *Rules) blame(text []byte, err error) *fileError {
 // fileMax bounds how much of a file is read, in bytes; package rule refuses what is
 // larger than its own bounds.
 const fileMax = 1<<30 + 1
-
-// readFile reads a file. What is no regular file is not opened: a pipe without a
-// writer would never be read.
-func readFile(name string) ([]byte, error) {
-	stat, err := os.Stat(name)
-	if err != nil {
-		return nil, plainly(err)
-	}
-	if !stat.Mode().IsRegular() {
-		return nil, errors.New("it is no regular file")
-	}
-	f, err := os.Open(name)
-	if err != nil {
-		return nil, plainly(err)
-	}
-	defer f.Close()
-	text := bytes.NewBuffer(make([]byte, 0, min(stat.Size(), fileMax)+bytes.MinRead))
-	if _, err := text.ReadFrom(io.LimitReader(f, fileMax)); err != nil {
-		return nil, plainly(err)
-	}
-	return text.Bytes(), nil
-}
-
-// plainly is the cause without the file's name, which is told beside it.
-func plainly(err error) error {
-	if e, ok := errors.AsType[*fs.PathError](err); ok {
-		return e.Err
-	}
-	return err
-}

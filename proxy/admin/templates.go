@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 
 	"weir/internal/service"
+	"weir/internal/watch"
 	"weir/proxy/refusal"
 )
 
@@ -69,7 +70,7 @@ func readFolder(folder string) (map[string][]byte, error) {
 	}
 	entries, err := os.ReadDir(folder)
 	if err != nil {
-		return nil, plainly(err)
+		return nil, watch.Plainly(err)
 	}
 	if len(entries) > templateFilesMax {
 		return nil, fmt.Errorf("it has more than %d files", templateFilesMax)
@@ -83,7 +84,7 @@ func readFolder(folder string) (map[string][]byte, error) {
 		if stat, err := os.Stat(name); err == nil && stat.Size() > templateFileMax {
 			return nil, fmt.Errorf("%s: is larger than %d bytes", e.Name(), templateFileMax)
 		}
-		text, err := readFile(name)
+		text, err := watch.ReadFile(name, fileMax)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", e.Name(), err)
 		}
