@@ -9,6 +9,7 @@ import (
 	"weir/internal/service"
 	"weir/proxy/admin"
 	"weir/proxy/config"
+	"weir/proxy/decision"
 	"weir/proxy/store/simredis"
 )
 
@@ -20,7 +21,7 @@ func check(c *config.Config) error {
 	_, pair := dataPair(c).load()
 	_, decisions := decisionPair(c).load()
 	templates, folder := admin.NewTemplates(c.Refusal.Templates)
-	return errors.Join(err, targets, pair, decisions, checkAuthorities(c), folder, checkAccess(c), checkRules(c, templates))
+	return errors.Join(err, targets, pair, decisions, checkAuthorities(c), folder, checkAccess(c), checkRules(c, templates), checkRateLimit(c))
 }
 
 // checkAuthorities reads the files of authorities that are in use: those whom Redis and
@@ -45,6 +46,12 @@ func checkAuthorities(c *config.Config) error {
 		read("DECISION_TLS_CLIENT_CA", c.Decision.ClientCAFile)
 	}
 	return errors.Join(all...)
+}
+
+// checkRateLimit reads the files of Envoy's rate limit service.
+func checkRateLimit(c *config.Config) error {
+	_, err := decision.NewLimits(c.RateLimit.Config, c.RateLimit.Merge, slog.New(slog.DiscardHandler))
+	return err
 }
 
 // checkRules reads the files of rules and clients, each for itself when they do not

@@ -24,12 +24,17 @@ func (s *sockets) decide(ctx context.Context, e *service.Env, c *config.Config, 
 	if err != nil {
 		return err
 	}
+	limits, err := keepLimits(ctx, e, c, cfg)
+	if err != nil {
+		return err
+	}
 	set := c.Session()
 	port, err := decision.Start(decision.Config{
 		Socket: s.decision, Secure: secure, Loop: c.Loop(), Store: cfg.store, Documents: []string{admin.ConfigName, admin.RulesName}, Quiet: cfg.memory() != nil,
 		Access: decision.Access{Token: c.Decision.Token, Edit: e.Guard.Token, EditOpen: e.Guard.Open, Local: c.Decision.Local(), Open: c.Decision.Open,
 			Verified: c.Decision.ClientCAFile != "" && !c.Decision.Open},
 		Policy: cfg.policies.Policy, TrustedProxies: set.TrustedProxies, PreflightsApart: set.PreflightsApart, Style: set.Style, Pages: cfg.templates.Pages(),
+		Limits: limits, RateLimit: c.RateLimit.Settings(set.Style.Families),
 		Healthy: e.Health.Ready, DrainGrace: set.DrainGrace, DrainTimeout: c.DrainTimeout,
 	})
 	if err != nil {
@@ -39,6 +44,17 @@ func (s *sockets) decide(ctx context.Context, e *service.Env, c *config.Config, 
 	port.Register(e.Metrics)
 	e.Logger("DecisionService").Info("Listening", "port", strconv.Itoa(c.Decision.Port), "addr", port.Addr())
 	return nil
+}
+
+// keepLimits holds the limits of Envoy's rate limit service, and follows their files until
+// ctx ends.
+func keepLimits(ctx context.Context, e *service.Env, c *config.Config, cfg *configuration) (*decision.Limits, error) {
+	limits, err := decision.NewLimits(c.RateLimit.Config, c.RateLimit.Merge, e.Logger("DecisionService"))
+	if err == nil && c.RateLimit.Config != "" {
+		e.OnReload(limits.Reload, "descriptors")
+		go limits.Follow(ctx, cfg.store.Forgetful)
+	}
+	return limits, err
 }
 
 // secureDecisions is what the decision port has TLS with; nil: it is plain.

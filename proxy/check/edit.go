@@ -37,10 +37,16 @@ func (s *Session) edit(now time.Time) {
 // HandleEdited handles the result of an edit: whether the key has changed, or why that is
 // not known. It reports whether there is an answer to send.
 func (s *Session) HandleEdited(now time.Time, changed bool, err error) bool {
-	if s.gone {
+	switch {
+	case s.gone:
 		return false
-	}
-	if err != nil {
+	case s.route == routeJSON && err != nil:
+		s.undecided(now, 500, err.Error())
+		return true
+	case s.route == routeJSON:
+		s.giveBack(now)
+		return s.state != asked
+	case err != nil:
 		s.fail(now, 503, err.Error())
 		return true
 	}

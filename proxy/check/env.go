@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"weir/internal/http1"
+	"weir/internal/strict"
 	"weir/proxy/asks"
 	"weir/proxy/decide"
 	"weir/proxy/store"
@@ -48,11 +49,12 @@ const (
 	Other  API = iota // health, and what is not there
 	Remote            // for sidecars
 	Check             // for other proxies
+	JSON              // for Envoy's rate limit service
 	APIs
 )
 
 // String is the value of the label api.
-func (a API) String() string { return [...]string{"other", "remote", "check"}[a] }
+func (a API) String() string { return [...]string{"other", "remote", "check", "json"}[a] }
 
 // An Env is what the sessions of one loop have in common: what they need of the rim, the
 // effects of the one that was told something last, and memory that only one needs at a
@@ -73,6 +75,8 @@ type Env struct {
 	Edit func(s *Session, e *Edit) bool
 	// Policy is what is enforced for described requests.
 	Policy func() *decide.Policy
+	// RateLimit is what Envoy's rate limit service decides by.
+	RateLimit *RateLimit
 	// Trusted reports whether an address is that of a trusted proxy.
 	Trusted func(netip.Addr) bool
 	// PreflightsApart has preflights be counted apart.
@@ -98,6 +102,8 @@ type Env struct {
 	question asks.Question
 	answer   store.Answer
 	pending  []*pending // to use again
+	limited  []*limited // likewise
+	node     strict.Node
 
 	described described
 	matched   decide.Case

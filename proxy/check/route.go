@@ -18,6 +18,7 @@ const (
 	routeNone     route = iota // nothing: 404
 	routeHealth                // GET /healthcheck
 	routeCheck                 // /check/…
+	routeJSON                  // POST /json
 	routeDecide                // POST /v1/decide
 	routeMarks                 // GET /v1/marks
 	routeDocument              // GET /v1/documents/NAME
@@ -26,7 +27,7 @@ const (
 
 // wants is the method of a route.
 func (r route) wants() http1.Method {
-	if r == routeDecide || r == routeEdit {
+	if r == routeDecide || r == routeEdit || r == routeJSON {
 		return http1.POST
 	}
 	return http1.GET
@@ -38,6 +39,8 @@ func (r route) api() API {
 		return Remote
 	case r == routeCheck:
 		return Check
+	case r == routeJSON:
+		return JSON
 	}
 	return Other
 }
@@ -49,6 +52,8 @@ func (s *Session) find(h *http1.Head) {
 	switch path := h.Path; {
 	case string(path) == "/healthcheck":
 		s.route = routeHealth
+	case string(path) == "/json":
+		s.route = routeJSON
 	case string(path) == "/v1/decide":
 		s.route = routeDecide
 	case string(path) == "/v1/marks":
@@ -73,6 +78,8 @@ func (s *Session) handleEnd(now time.Time) {
 	case s.route == routeCheck: // is answered by its head
 	case s.route == routeHealth:
 		s.health(now)
+	case s.route == routeJSON:
+		s.limit(now)
 	case s.route == routeDecide:
 		s.decide(now)
 	case s.route == routeEdit:
@@ -137,6 +144,8 @@ func (s *Session) room(n int) [][]byte {
 func (s *Session) handleAnswer(now time.Time, index int, ans *store.Answer) bool {
 	s.waits--
 	switch {
+	case s.route == routeJSON:
+		return s.takeLimit(now, index, ans)
 	case s.gone && s.route == routeCheck:
 		s.late(now, ans)
 		return false

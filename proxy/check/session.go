@@ -65,6 +65,8 @@ type Session struct {
 	tokened  bool // the Authorization field is the asker's
 	checked  checked
 
+	limited *limited // the request to Envoy's rate limit service that is under way
+
 	waits int      // asks without an answer
 	parts [][]byte // the answers of all asks, as bytes
 }
@@ -163,7 +165,7 @@ func (s *Session) admit(h *http1.Head) (status int, problem string) {
 		return 0, ""
 	case s.route != routeNone && s.route != routeHealth && s.rights == nothing:
 		return 401, "needs Authorization: Bearer with the DECISION_TOKEN of this proxy, or a certificate that its DECISION_TLS_CLIENT_CA trusts"
-	case s.route.api() == Remote && !s.tokened && s.env.Access.page(h):
+	case (s.route.api() == Remote || s.route == routeJSON) && !s.tokened && s.env.Access.page(h):
 		return 401, "is made by a web page, or for a host that is no loopback name: set DECISION_TOKEN here, and REMOTE_TOKEN at the sidecar"
 	case s.route == routeEdit && s.rights != editing:
 		return 403, "needs Authorization: Bearer with the ADMIN_TOKEN of this proxy"
@@ -186,6 +188,8 @@ func (s *Session) bodyMax() int {
 		return asks.QuestionBytesMax
 	case routeEdit:
 		return editBytesMax
+	case routeJSON:
+		return jsonBytesMax
 	}
 	return 0
 }

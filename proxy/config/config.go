@@ -73,6 +73,7 @@ type Config struct {
 	Access       Access
 	Adaptive     Adaptive
 	Decision     Decision
+	RateLimit    RateLimit
 }
 
 // Bounds that many settings share.
@@ -139,6 +140,7 @@ func (c *Config) Register(s *service.Settings) {
 	c.Rules.register(s)
 	c.Adaptive.register(s)
 	c.Decision.register(s)
+	c.RateLimit.register(s)
 	idle(s)
 }
 

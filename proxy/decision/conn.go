@@ -30,7 +30,8 @@ func newRoom(p *Port, l *loop.Loop) *room {
 		r.arm()
 	})
 	r.env = check.Env{
-		Access: &p.cfg.Access, Mode: p.cfg.Store.Mode, Documents: p.documents.current.Load,
+		RateLimit: &check.RateLimit{Settings: p.cfg.RateLimit, Counts: &p.series.Counts, Domains: p.cfg.Limits.Domains, Failed: p.series.failed, Apart: p.series.apart.Inc},
+		Access:    &p.cfg.Access, Mode: p.cfg.Store.Mode, Documents: p.documents.current.Load,
 		Ask: r.ask, Release: r.release, Edit: r.edit, Refused: r.refused, Count: p.counts.count,
 		Healthy: func() bool { return !p.draining.Load() && p.cfg.Healthy() },
 		Policy:  p.cfg.Policy, Trusted: p.trusts, PreflightsApart: p.cfg.PreflightsApart, Answers: decide.Answers{Style: &p.cfg.Style, Pages: p.cfg.Pages},

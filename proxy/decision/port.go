@@ -22,6 +22,7 @@ import (
 	"weir/internal/metric"
 	"weir/proxy/check"
 	"weir/proxy/decide"
+	"weir/proxy/envoy"
 	"weir/proxy/refusal"
 	"weir/proxy/store"
 )
@@ -50,7 +51,11 @@ type Config struct {
 	Style           decide.Style
 	Pages           *atomic.Pointer[refusal.Pages] // nil: refusals are JSON
 
-	DrainGrace   time.Duration // how long idle connections live in Drain
+	DrainGrace time.Duration // how long idle connections live in Drain
+	// Limits are those of Envoy's rate limit service, and RateLimit says how it decides.
+	Limits    *Limits
+	RateLimit envoy.Settings
+
 	DrainTimeout time.Duration
 }
 
@@ -64,6 +69,7 @@ type Port struct {
 	rooms     []*room
 	counts    counts
 	documents documents
+	series    *series
 
 	edits      chan edit
 	background sync.WaitGroup
@@ -77,7 +83,7 @@ func Start(cfg Config) (*Port, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &Port{cfg: cfg, group: g, edits: make(chan edit, editsMax), stop: make(chan struct{})}
+	p := &Port{cfg: cfg, group: g, edits: make(chan edit, editsMax), stop: make(chan struct{}), series: newSeries()}
 	p.documents.begin(&cfg)
 	for _, l := range g.Loops() {
 		p.rooms = append(p.rooms, newRoom(p, l))
@@ -142,6 +148,8 @@ func (p *Port) Recall(id string) (any, bool) {
 // Register adds the port's metrics to set.
 func (p *Port) Register(set *metric.Set) {
 	p.counts.register(set)
+	p.series.register(set)
+	p.cfg.Limits.register(set)
 	set.Gauge("ratelimiter_check_connections", "connections to the decision port", func() float64 { return float64(p.group.Stats().Open) })
 }
 

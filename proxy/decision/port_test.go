@@ -11,6 +11,7 @@ import (
 	"weir/internal/loop"
 	"weir/internal/testkit"
 	"weir/proxy/asks"
+	"weir/proxy/envoy"
 	"weir/proxy/limit"
 	"weir/proxy/store"
 	"weir/proxy/store/simredis"
@@ -25,11 +26,17 @@ func start(t *testing.T, grace time.Duration) *Port {
 		t.Fatal(err)
 	}
 	t.Cleanup(s.Close)
+	return startOn(t, s, grace, new(Limits))
+}
+
+// startOn starts a port over a store, with limits for /json.
+func startOn(t *testing.T, s store.Store, grace time.Duration, limits *Limits) *Port {
+	t.Helper()
 	socket, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	p, err := Start(Config{Socket: socket, Loop: loop.Config{Loops: 1}, Store: s, Quiet: true, Documents: []string{"d"},
+	p, err := Start(Config{Limits: limits, RateLimit: envoy.Settings{Together: true, NearRatio: 0.8}, Socket: socket, Loop: loop.Config{Loops: 1}, Store: s, Quiet: true, Documents: []string{"d"},
 		Access: Access{Token: "secret", Edit: "admin"}, Healthy: func() bool { return true }, DrainGrace: grace, DrainTimeout: testkit.Patience})
 	if err != nil {
 		t.Fatal(err)

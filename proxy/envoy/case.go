@@ -210,7 +210,7 @@ func (c *Case) ask() {
 		if a.enforced(c.settings) {
 			enforced++
 		}
-		if a.limits() && c.Request.Descriptors[i].Negative {
+		if a.limits() && c.Request.Descriptors[i].Negative && a.hits > 0 {
 			c.Gives = append(c.Gives, Give{a.rule, c.keys[a.key[0]:a.key[1]], a.hits})
 			a.hits = 0
 		}

@@ -1,0 +1,173 @@
+package check
+
+import (
+	"bytes"
+	"errors"
+	"time"
+
+	"weir/internal/http1"
+	"weir/internal/strict"
+	"weir/proxy/descriptor"
+	"weir/proxy/envoy"
+	"weir/proxy/rls"
+	"weir/proxy/store"
+)
+
+// jsonBytesMax bounds a request for Envoy's rate limit service.
+const jsonBytesMax = 64 << 10
+
+// A RateLimit is what Envoy's rate limit service decides by.
+//
+// Safe for concurrent use: Settings are immutable, and the others by themselves.
+type RateLimit struct {
+	Settings envoy.Settings
+	Counts   *envoy.Counts
+	// Domains are the limits in force; nil: none were ever loaded.
+	Domains func() *descriptor.Domains
+	// Failed counts a request that was not decided: by its own fault, or the store's.
+	Failed func(stores bool)
+	// Apart counts a request with more limits than can be decided together.
+	Apart func()
+}
+
+// A limited is a request to Envoy's rate limit service that waits for the store.
+//
+// Owned by its loop.
+type limited struct {
+	envoy.Case
+	gave   int  // of Gives
+	closed bool // the store is unavailable and refuses
+}
+
+// takeLimited returns one for a request.
+func (e *Env) takeLimited() *limited {
+	if n := len(e.limited); n > 0 {
+		l := e.limited[n-1]
+		e.limited = e.limited[:n-1]
+		l.gave, l.closed = 0, false
+		return l
+	}
+	return new(limited)
+}
+
+// giveLimited keeps one to be used again.
+func (e *Env) giveLimited(s *Session) {
+	if len(e.limited) < pendingKept && len(s.limited.Request.Descriptors) <= limitedKept {
+		e.limited = append(e.limited, s.limited)
+	}
+	s.limited = nil
+}
+
+// limitedKept is how many descriptors a request may have had whose memory is kept.
+const limitedKept = 16
+
+// limit decides a request as Envoy's rate limit service does.
+func (s *Session) limit(now time.Time) {
+	e := s.env
+	s.limited = e.takeLimited()
+	c := &s.limited.Case
+	err := e.node.Parse(s.body)
+	if err == nil {
+		err = c.Request.Read(&e.node)
+	}
+	if fault, ok := errors.AsType[strict.Fault](err); ok {
+		s.faulty(now, fault.Message, fault.Path)
+		return
+	}
+	r := e.RateLimit
+	if err := c.Open(&r.Settings, r.Counts, r.Domains()); err != nil {
+		path := ""
+		if refused, ok := errors.AsType[*envoy.Refused](err); ok {
+			path = refused.Path
+		}
+		s.faulty(now, err.Error(), path)
+		return
+	}
+	if c.Apart {
+		r.Apart()
+	}
+	s.giveBack(now)
+}
+
+// faulty answers a request that cannot be decided.
+func (s *Session) faulty(now time.Time, problem, path string) {
+	s.env.RateLimit.Failed(false)
+	s.env.giveLimited(s)
+	s.failAt(now, 400, problem, path)
+}
+
+// giveBack has hits given back, one key after another, and then asks.
+func (s *Session) giveBack(now time.Time) {
+	l := s.limited
+	if l.gave == len(l.Gives) {
+		s.ask(now)
+		return
+	}
+	g := &l.Gives[l.gave]
+	l.gave++
+	if !s.env.Edit(s, &Edit{Rule: g.Rule, Key: bytes.Clone(g.Key), Add: g.N}) {
+		s.undecided(now, 503, "too many edits wait")
+		return
+	}
+	s.wait()
+}
+
+// ask asks the store.
+func (s *Session) ask(now time.Time) {
+	e, l := s.env, s.limited
+	s.waits = 0
+	for i := range l.Asks {
+		p := e.take(s, i)
+		if e.Ask(now, &l.Asks[i], &e.answer, p.done) {
+			l.closed = !l.Take(i, &e.answer) || l.closed
+			e.give(p)
+		} else {
+			s.waits++
+		}
+	}
+	if s.waits > 0 {
+		s.wait()
+		return
+	}
+	s.respond(now)
+}
+
+// takeLimit takes the store's answer to one of several asks, and reports whether the
+// exchange has ended.
+func (s *Session) takeLimit(now time.Time, index int, ans *store.Answer) bool {
+	l := s.limited
+	l.closed = !l.Take(index, ans) || l.closed
+	if s.waits > 0 {
+		return false
+	}
+	if s.gone {
+		s.env.giveLimited(s)
+		return false
+	}
+	s.respond(now)
+	return true
+}
+
+// respond answers a request that was decided.
+func (s *Session) respond(now time.Time) {
+	e, l := s.env, s.limited
+	if l.closed {
+		s.undecided(now, 500, "the rate limiter's store is unavailable")
+		return
+	}
+	l.Judge(now)
+	e.extra, e.body = e.extra[:0], rls.AppendResponse(e.body[:0], &l.Response)
+	status := 200
+	if l.Response.OverallCode == rls.OverLimit {
+		status = 429
+	}
+	e.giveLimited(s)
+	s.write(now, http1.Answer{Status: status, ContentType: "application/json", Body: e.body})
+}
+
+// undecided answers a request that the store did not decide.
+func (s *Session) undecided(now time.Time, status int, problem string) {
+	s.env.RateLimit.Failed(true)
+	s.env.giveLimited(s)
+	s.fail(now, status, problem)
+}

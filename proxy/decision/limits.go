@@ -1,0 +1,181 @@
+package decision
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"weir/internal/metric"
+	"weir/internal/service"
+	"weir/internal/strict"
+	"weir/internal/watch"
+	"weir/proxy/descriptor"
+)
+
+const (
+	// filesMax bounds the files of a folder.
+	filesMax = 1000
+	// fileBytesMax is more than package descriptor takes.
+	fileBytesMax = 8<<20 + 1
+)
+
+// A Limits reads the descriptors of Envoy's rate limit service, from a file or a folder.
+//
+// Safe for concurrent use: mu guards reading; what is in force is read without.
+type Limits struct {
+	path   string
+	merge  bool
+	log    *slog.Logger
+	active atomic.Pointer[descriptor.Domains]
+
+	mu      sync.Mutex
+	files   []descriptor.File // of active
+	failing atomic.Bool       // what the files hold is not in force
+	loaded  metric.Counter
+	failed  metric.Counter
+}
+
+// NewLimits reads what a file or all files of a folder hold. merge lets files share a
+// domain. Without a path there are no limits. The error is a *[service.SettingError].
+func NewLimits(path string, merge bool, log *slog.Logger) (*Limits, error) {
+	l := &Limits{path: path, merge: merge, log: log}
+	if path == "" {
+		return l, nil
+	}
+	if err := l.read(); err != nil {
+		return nil, &service.SettingError{Name: "RATELIMIT_CONFIG", Value: path, Problem: "cannot be used: " + err.Error()}
+	}
+	return l, nil
+}
+
+// Domains are the limits in force; nil: there are none.
+func (l *Limits) Domains() *descriptor.Domains { return l.active.Load() }
+
+// Follow reads the files again whenever they change, until ctx ends. changed is told when
+// other limits are in force.
+func (l *Limits) Follow(ctx context.Context, changed func()) {
+	w := watch.New(l.path)
+	again := func() {
+		before := l.Domains()
+		if err := l.Reload(); err != nil {
+			l.tell(err)
+		}
+		if l.Domains() != before {
+			changed()
+		}
+	}
+	again()
+	w.Run(ctx, again)
+}
+
+// Reload reads the files again. The error says what is wrong; then the limits in force stay.
+func (l *Limits) Reload() error {
+	err := l.read()
+	if err != nil {
+		l.failed.Inc()
+	}
+	l.failing.Store(err != nil)
+	return err
+}
+
+// read puts what the files hold in force.
+func (l *Limits) read() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	files, err := readFiles(l.path)
+	if err != nil {
+		return err
+	}
+	same := func(a, b descriptor.File) bool { return a.Name == b.Name && bytes.Equal(a.Text, b.Text) }
+	if l.Domains() != nil && slices.EqualFunc(files, l.files, same) {
+		return nil
+	}
+	made, err := descriptor.Read(files, l.merge)
+	if err != nil {
+		return err
+	}
+	l.files = files
+	l.active.Store(made)
+	l.loaded.Inc()
+	domains, limits := made.Len()
+	l.log.Info("Loaded", "domains", domains, "limits", limits, "files", len(files))
+	return nil
+}
+
+// tell logs what is wrong, in one line that begins with the file and line of the first
+// fault.
+func (l *Limits) tell(err error) {
+	place := l.path
+	if wrong, ok := errors.AsType[*descriptor.FileError](err); ok {
+		place = wrong.File
+		if faults, ok := errors.AsType[strict.Faults](wrong.Faults); ok && faults[0].Line > 0 {
+			place = fmt.Sprintf("%s:%d", place, faults[0].Line)
+		}
+	}
+	l.log.Error("RATELIMIT_CONFIG ignored, the limits in force stay", "file", place, "reason", strings.ReplaceAll(err.Error(), "\n", "; "))
+}
+
+// register adds the metrics to set.
+func (l *Limits) register(set *metric.Set) {
+	set.Counter("ratelimit_service_config_load_success", "loads of RATELIMIT_CONFIG that are or were in force", l.loaded.Load)
+	set.Counter("ratelimit_service_config_load_error", "loads of RATELIMIT_CONFIG that were ignored", l.failed.Load)
+	set.Gauge("ratelimiter_ratelimit_config_ignored", "1 while RATELIMIT_CONFIG cannot be used as it is, and what was read before stays in force", func() float64 {
+		if l.failing.Load() {
+			return 1
+		}
+		return 0
+	})
+}
+
+// readFiles reads a file, or the files of a folder whose names end in .yaml, .yml or .json.
+func readFiles(path string) ([]descriptor.File, error) {
+	stat, err := os.Stat(path)
+	if err != nil {
+		return nil, err
+	}
+	names := []string{path}
+	if stat.IsDir() {
+		if names, err = filesOf(path); err != nil {
+			return nil, err
+		}
+	}
+	var files []descriptor.File
+	for _, name := range names {
+		text, err := watch.ReadFile(name, fileBytesMax)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", name, err)
+		}
+		files = append(files, descriptor.File{Name: name, Text: text})
+	}
+	return files, nil
+}
+
+// filesOf lists the files of a folder.
+func filesOf(folder string) (names []string, err error) {
+	list, err := os.ReadDir(folder)
+	if err != nil {
+		return nil, err
+	}
+	for _, entry := range list {
+		name := entry.Name()
+		kind := filepath.Ext(name)
+		if !strings.HasPrefix(name, ".") && (kind == ".yaml" || kind == ".yml" || kind == ".json") {
+			names = append(names, filepath.Join(folder, name))
+		}
+	}
+	switch {
+	case len(names) == 0:
+		return nil, fmt.Errorf("%s has no file whose name ends in .yaml, .yml or .json", folder)
+	case len(names) > filesMax:
+		return nil, fmt.Errorf("%s has %d files, at most %d are read", folder, len(names), filesMax)
+	}
+	return names, nil
+}

@@ -1,0 +1,282 @@
+package decision
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"weir/internal/loop"
+	"weir/internal/metric"
+	"weir/internal/service"
+	"weir/internal/testkit"
+	"weir/proxy/store"
+	"weir/proxy/store/simredis"
+)
+
+const shop = `
+domain: shop
+descriptors:
+  - {key: two, rate_limit: {unit: year, requests_per_unit: 2}}
+  - {key: user, value_to_metric: true, rate_limit: {unit: year, requests_per_unit: 5}}
+`
+
+// shopLimits are limits in a folder.
+func shopLimits(t *testing.T, log *testkit.Records) (folder string, l *Limits) {
+	t.Helper()
+	folder = t.TempDir()
+	write(t, folder, "shop.yaml", shop)
+	l, err := NewLimits(folder, false, log.Logger("DecisionService"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return folder, l
+}
+
+// write writes a file in one step.
+func write(t *testing.T, folder, name, text string) {
+	t.Helper()
+	hidden := filepath.Join(folder, "."+name)
+	if err := os.WriteFile(hidden, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(hidden, filepath.Join(folder, name)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// shopPort is a port with these limits over a simulated Redis.
+func shopPort(t *testing.T) (*Port, *simredis.Store) {
+	t.Helper()
+	s, err := simredis.NewStore(simredis.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Close)
+	_, limits := shopLimits(t, new(testkit.Records))
+	return startOn(t, s, 0, limits), s
+}
+
+// entry is a request with one descriptor of one entry.
+func entry(key, value, more string) string {
+	return fmt.Sprintf(`{"domain":"shop","descriptors":[{"entries":[{"key":%q,"value":%q}]%s}]}`, key, value, more)
+}
+
+// Requests are answered as by envoyproxy/ratelimit, and what is wrong with one is told.
+func TestJSON(t *testing.T) {
+	p, _ := shopPort(t)
+	defer p.Drain(context.Background())
+	post := func(body string) string { return request("POST", "/json", "secret", body) }
+	for _, test := range []struct {
+		request string
+		status  int
+		part    string
+	}{
+		{post(entry("two", "x", "")), 200, `{"overallCode":"OK","statuses":[{"code":"OK","currentLimit":{"requestsPerUnit":2,"unit":"YEAR"},"limitRemaining":1,"durationUntilReset":"`},
+		{post(entry("two", "x", "")), 200, `"unit":"YEAR"},"durationUntilReset":"`},
+		{post(entry("two", "x", "")), 429, `{"overallCode":"OVER_LIMIT","statuses":[{"code":"OVER_LIMIT","currentLimit"`},
+		{post(entry("two", "x", `,"hitsAddend":"2","isNegativeHits":true`)), 200, `"limitRemaining":2`},
+		{post(`{"domain":"unknown","descriptors":[{}]}`), 200, `{"overallCode":"OK","statuses":[{"code":"OK"}]}`},
+		{post(`{"domain":"shop"}`), 400, `{"error":"rate limit descriptor list must not be empty","path":"descriptors"}`},
+		{post(`{"domain":"shop","descriptors":[{"entry":[]}]}`), 400, `"path":"descriptors[0].entry"`},
+		{post(`{"domain":"shop",`), 400, `not valid JSON: line 1, column 18`},
+		{post(strings.Repeat(" ", 64<<10) + "{}"), 413, "65536"},
+		{post(entry("two", "x", `,"limit":{"requestsPerUnit":1}`)), 400, `"path":"descriptors[0].limit.unit"`},
+		{request("POST", "/json", "wrong", entry("two", "x", "")), 401, "DECISION_TOKEN"},
+		{request("GET", "/json", "secret", ""), 405, "POST"},
+		{"POST /json HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer secret\r\n\r\n", 411, ""},
+	} {
+		c := testkit.Dial(t, p.Addr().String())
+		c.Send(test.request)
+		if res, body := c.Answer("POST"); res.StatusCode != test.status || !strings.Contains(body, test.part) {
+			t.Errorf("%.160q: %d %q, want %d with %q", test.request, res.StatusCode, body, test.status, test.part)
+		}
+	}
+	if samples := scrape(t, p); samples[`ratelimiter_check_requests_total{api="json",code="429"}`] != 1 ||
+		samples[`ratelimit_service_rate_limit_within_limit{domain="shop",key1="two"}`] != 2 ||
+		samples[`ratelimit_service_rate_limit_over_limit{domain="shop",key1="two"}`] != 1 ||
+		samples[`ratelimit_service_rate_limit_domain_not_found{domain="unknown"}`] != 1 ||
+		samples[`ratelimit_service_should_rate_limit_error{err_type="service_error"}`] != 4 {
+		t.Errorf("%v", samples)
+	}
+}
+
+func scrape(t *testing.T, p *Port) map[string]float64 {
+	t.Helper()
+	set := metric.New()
+	p.Register(set)
+	var text bytes.Buffer
+	set.Write(&text)
+	return testkit.Samples(t, text.String())
+}
+
+// Names that clients choose take a bounded number of series.
+func TestSeriesAreBounded(t *testing.T) {
+	s := newSeries()
+	for i := range 3 * seriesMax {
+		s.of("shop", fmt.Append(nil, "user_", i)).TotalHits.Add(1)
+		s.notFound(fmt.Append(nil, i), 1)
+	}
+	if n := len(s.domains["shop"]); n != seriesMax+1 {
+		t.Errorf("%d series", n)
+	}
+	if n := s.of("shop", []byte("new")).TotalHits.Load(); n != 2*seriesMax {
+		t.Errorf("%d hits of others", n)
+	}
+	if s.of("shop", []byte("user_7")).TotalHits.Load() != 1 || s.of("other", []byte("a")).TotalHits.Load() != 0 {
+		t.Error("names share a series")
+	}
+	if len(s.unknown) != unknownMax+1 || s.unknown[other].Load() != 3*seriesMax-unknownMax {
+		t.Errorf("%d unknown domains", len(s.unknown))
+	}
+}
+
+// slow is a store whose answers come when the test lets them.
+type slow struct {
+	store.Store
+	lane *slowLane
+}
+
+type slowLane struct {
+	store.Lane
+	waiting []func(now time.Time)
+}
+
+func (s *slow) NewLane(post func(func(now time.Time))) store.Lane {
+	s.lane = &slowLane{Lane: s.Store.NewLane(post)}
+	return s.lane
+}
+
+// Ask lets the ask wait.
+func (l *slowLane) Ask(now time.Time, ask *store.Ask, ans *store.Answer, done store.Done) bool {
+	counters := make([]store.Counter, len(ask.Counters))
+	for i, c := range ask.Counters {
+		c.Key = bytes.Clone(c.Key)
+		counters[i] = c
+	}
+	l.waiting = append(l.waiting, func(now time.Time) {
+		var ans store.Answer
+		l.Lane.Ask(now, &store.Ask{Counters: counters, N: ask.N}, &ans, done)
+		done(now, &ans)
+	})
+	return false
+}
+
+// Answers that come later, in any order, and for askers that have left, find their requests.
+func TestAnswersLater(t *testing.T) {
+	s, err := simredis.NewStore(simredis.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Close)
+	_, limits := shopLimits(t, new(testkit.Records))
+	waits := &slow{Store: s}
+	p := startOn(t, waits, 0, limits)
+	defer p.Drain(context.Background())
+	waiting := func(n int) {
+		t.Helper()
+		testkit.Eventually(t, "asks wait", func() bool { return on(p, func(time.Time, *room) int { return len(waits.lane.waiting) }) == n })
+	}
+	ask := func(user string) *testkit.Conn {
+		c := testkit.Dial(t, p.Addr().String())
+		same := fmt.Sprintf(`{"entries":[{"key":"user","value":%q}]}`, user) // asked apart the second time
+		c.Send(request("POST", "/json", "secret", `{"domain":"shop","descriptors":[`+same+`,`+same+`]}`))
+		return c
+	}
+	one := ask("one")
+	waiting(2)
+	gone := ask("gone")
+	waiting(4)
+	two := ask("two")
+	waiting(6)
+	gone.Reset()
+	testkit.Eventually(t, "the connection is closed", func() bool {
+		return on(p, func(_ time.Time, r *room) int { n := 0; r.loop.Each(func(*loop.Conn, loop.Handler) { n++ }); return n }) == 2
+	})
+	on(p, func(now time.Time, r *room) bool {
+		for _, i := range []int{5, 0, 3, 2, 4, 1} {
+			waits.lane.waiting[i](now)
+		}
+		return true
+	})
+	for _, c := range []*testkit.Conn{one, two} {
+		if res, body := c.Answer("POST"); res.StatusCode != 200 || strings.Count(body, `"limitRemaining":4`) != 1 || strings.Count(body, `"limitRemaining":3`) != 1 {
+			t.Errorf("%d %s", res.StatusCode, body)
+		}
+	}
+}
+
+// What a changed file says is in force; what it says wrongly is told with file and line,
+// and changes nothing.
+func TestFollow(t *testing.T) {
+	var log testkit.Records
+	folder, l := shopLimits(t, &log)
+	ctx, stop := context.WithCancel(context.Background())
+	changes, ended := make(chan bool, 100), make(chan bool)
+	go func() {
+		l.Follow(ctx, func() { changes <- true })
+		close(ended)
+	}()
+	write(t, folder, "more.yaml", "domain: more\ndescriptors: [{key: a, rate_limit: {unit: day, requests_per_unit: 1}}]")
+	testkit.Eventually(t, "both domains are in force", func() bool { n, _ := l.Domains().Len(); return n == 2 })
+	testkit.Receive(t, changes, "a change")
+	inForce := l.Domains()
+	write(t, folder, "more.yaml", "domain: more\ndescriptors:\n  - {key: a, rate_limit: {unit: decade, requests_per_unit: 1}}\n  - {kee: b}")
+	testkit.Eventually(t, "the fault is seen", l.failing.Load)
+	if l.Domains() != inForce {
+		t.Error("other limits are in force")
+	}
+	set := metric.New()
+	l.register(set)
+	var text bytes.Buffer
+	set.Write(&text)
+	if samples := testkit.Samples(t, text.String()); samples["ratelimiter_ratelimit_config_ignored"] != 1 || samples["ratelimit_service_config_load_error"] < 1 || samples["ratelimit_service_config_load_success"] != 2 {
+		t.Errorf("%v", samples)
+	}
+	write(t, folder, "more.yaml", shop)
+	testkit.Eventually(t, "the next fault is seen", func() bool { return l.failed.Load() > 1 })
+	if err := os.Remove(filepath.Join(folder, "more.yaml")); err != nil {
+		t.Fatal(err)
+	}
+	testkit.Eventually(t, "one domain is in force", func() bool { n, _ := l.Domains().Len(); return n == 1 })
+	if l.failing.Load() {
+		t.Error("what is in force is said to be ignored")
+	}
+	stop()
+	<-ended
+	lines := strings.Join(log.Taken(), "\n")
+	for _, part := range []string{
+		"INFO DecisionService - Loaded domains=1 limits=2 files=1",
+		"INFO DecisionService - Loaded domains=2 limits=3 files=2",
+		"ERROR DecisionService - RATELIMIT_CONFIG ignored, the limits in force stay file=" + folder + "/more.yaml:3 reason=",
+		`must be one of second, minute, hour, day, week, month, year, is "decade"; line 4: descriptors[1].kee`,
+		`is that of another file too`,
+	} {
+		if !strings.Contains(lines, part) {
+			t.Errorf("%s is not told in\n%s", part, lines)
+		}
+	}
+}
+
+// What cannot be read at the start ends the program.
+func TestNewLimits(t *testing.T) {
+	folder := t.TempDir()
+	write(t, folder, "faulty.yaml", "domain: d\ndescriptors: [{}]")
+	for _, test := range []struct{ path, want string }{
+		{folder + "/none.yaml", "no such file or directory"},
+		{t.TempDir(), "has no file whose name ends in .yaml, .yml or .json"},
+		{folder, "faulty.yaml: line 2: descriptors[0].key: is missing"},
+		{folder + "/faulty.yaml", "line 2: descriptors[0].key: is missing"},
+		{"/dev/null", "it is no regular file"},
+	} {
+		_, err := NewLimits(test.path, false, nil)
+		if wrong, ok := errors.AsType[*service.SettingError](err); !ok || wrong.Name != "RATELIMIT_CONFIG" || !strings.Contains(err.Error(), test.want) {
+			t.Errorf("%s: %v, want %s", test.path, err, test.want)
+		}
+	}
+}

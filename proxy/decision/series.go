@@ -1,0 +1,153 @@
+package decision
+
+import (
+	"iter"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"weir/internal/metric"
+	"weir/proxy/envoy"
+)
+
+const (
+	// seriesMax bounds the series of a domain: their names may have values that clients
+	// choose. Beyond, hits are counted in one called other.
+	seriesMax = 1000
+	// unknownMax bounds the names of unknown domains that are counted apart.
+	unknownMax = 100
+	other      = "other"
+)
+
+// series are the statistics of envoyproxy/ratelimit. They outlive the limits in force.
+//
+// Safe for concurrent use: mu guards the maps; what they hold is atomic words.
+type series struct {
+	envoy.Counts
+	serviceErrors, storeErrors, apart metric.Counter
+
+	mu      sync.RWMutex
+	domains map[string]map[string]*envoy.Series
+	unknown map[string]*atomic.Uint64
+}
+
+func newSeries() *series {
+	s := &series{domains: make(map[string]map[string]*envoy.Series), unknown: make(map[string]*atomic.Uint64)}
+	s.Series, s.NotFound = s.of, s.notFound
+	return s
+}
+
+// of returns the series of a name in a domain.
+func (s *series) of(domain string, name []byte) *envoy.Series {
+	s.mu.RLock()
+	one, full := s.domains[domain][string(name)], len(s.domains[domain]) > seriesMax
+	if one == nil && full {
+		one = s.domains[domain][other]
+	}
+	s.mu.RUnlock()
+	if one != nil {
+		return one
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	named := s.domains[domain]
+	if named == nil {
+		named = make(map[string]*envoy.Series)
+		s.domains[domain] = named
+	}
+	key := string(name)
+	if named[key] == nil && len(named) >= seriesMax {
+		key = other
+	}
+	if named[key] == nil {
+		named[key] = new(envoy.Series)
+	}
+	return named[key]
+}
+
+// notFound counts descriptors of an unknown domain.
+func (s *series) notFound(domain []byte, n int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	name := string(domain)
+	if s.unknown[name] == nil && len(s.unknown) >= unknownMax {
+		name = other
+	}
+	if s.unknown[name] == nil {
+		s.unknown[name] = new(atomic.Uint64)
+	}
+	s.unknown[name].Add(uint64(n))
+}
+
+// failed counts a request that was not decided.
+func (s *series) failed(stores bool) {
+	if stores {
+		s.storeErrors.Inc()
+	} else {
+		s.serviceErrors.Inc()
+	}
+}
+
+// register adds the metrics to set.
+func (s *series) register(set *metric.Set) {
+	for _, m := range []struct {
+		name, help string
+		count      func(*envoy.Series) *atomic.Uint64
+	}{
+		{"total_hits", "hits of descriptors that a limit was found for", func(s *envoy.Series) *atomic.Uint64 { return &s.TotalHits }},
+		{"over_limit", "hits that were over their limit", func(s *envoy.Series) *atomic.Uint64 { return &s.OverLimit }},
+		{"near_limit", "hits within their limit and above the share NEAR_LIMIT_RATIO of it", func(s *envoy.Series) *atomic.Uint64 { return &s.NearLimit }},
+		{"over_limit_with_local_cache", "hits over their limit of which the store was not asked", func(s *envoy.Series) *atomic.Uint64 { return &s.Cached }},
+		{"within_limit", "hits within their limit", func(s *envoy.Series) *atomic.Uint64 { return &s.WithinLimit }},
+		{"shadow_mode", "hits over a limit in shadow mode", func(s *envoy.Series) *atomic.Uint64 { return &s.ShadowMode }},
+	} {
+		set.Counters("ratelimit_service_rate_limit_"+m.name, m.help, s.each(m.count))
+	}
+	set.Counters("ratelimit_service_rate_limit_domain_not_found", "descriptors of a domain that no file has", s.eachUnknown())
+	set.Counter(`ratelimit_service_should_rate_limit_error{err_type="redis_error"}`, "requests that were not decided", s.storeErrors.Load)
+	set.Counter(`ratelimit_service_should_rate_limit_error{err_type="service_error"}`, "requests that were not decided", s.serviceErrors.Load)
+	set.Counter("ratelimit_service_global_shadow_mode", "requests that only SHADOW_MODE let pass", s.GlobalShadow.Load)
+	set.Counter("ratelimiter_descriptors_apart_total", "requests with more limits than can be decided together", s.apart.Load)
+}
+
+// each yields the samples of one count, in the order of names.
+func (s *series) each(count func(*envoy.Series) *atomic.Uint64) iter.Seq2[string, uint64] {
+	return func(yield func(string, uint64) bool) {
+		s.mu.RLock()
+		defer s.mu.RUnlock()
+		for _, domain := range slices.Sorted(maps.Keys(s.domains)) {
+			named := s.domains[domain]
+			for _, name := range slices.Sorted(maps.Keys(named)) {
+				if !yield(seriesLabels(domain, name), count(named[name]).Load()) {
+					return
+				}
+			}
+		}
+	}
+}
+
+func (s *series) eachUnknown() iter.Seq2[string, uint64] {
+	return func(yield func(string, uint64) bool) {
+		s.mu.RLock()
+		defer s.mu.RUnlock()
+		for _, domain := range slices.Sorted(maps.Keys(s.unknown)) {
+			if !yield(metric.Labels("domain", domain), s.unknown[domain].Load()) {
+				return
+			}
+		}
+	}
+}
+
+// plainer writes names as envoyproxy/ratelimit does for statsd.
+var plainer = strings.NewReplacer(":", "_", "|", "_")
+
+// seriesLabels are the labels of a series.
+func seriesLabels(domain, name string) string {
+	key1, key2, two := strings.Cut(plainer.Replace(name), "\x00")
+	if two {
+		return metric.Labels("domain", domain, "key1", key1, "key2", key2)
+	}
+	return metric.Labels("domain", domain, "key1", key1)
+}
