@@ -8,8 +8,8 @@ package http1
 //	that of the Host field                          400  RFC 9112 3.2.2
 //	an expectation other than 100-continue          417  RFC 9110 10.1.1
 //
-// The RFC lets the target's authority win over a differing Host field; what
-// stands behind the proxy may look at either.
+// RFC 9112 prefers the target's authority to a differing Host field, but servers
+// behind the proxy may look at either.
 func (h *Head) Check() error {
 	switch {
 	case h.Method == CONNECT || h.Method == TRACE:
@@ -55,11 +55,9 @@ func splitPort(host []byte, usual string) (name, port []byte) {
 	return name, port
 }
 
-// CheckSwitch says whether a 101 response may open a tunnel: it must confirm
-// its Upgrade field by the Connection field and name only protocols that were
-// asked for (RFC 9110 7.8, 15.2.2). asked is the value of the request's
-// Upgrade field as forwarded, nil when there was none. The error is an *Error
-// with status 502.
+// CheckSwitch checks that a 101 response confirms its Upgrade field by the
+// Connection field and names only protocols of asked, the request's Upgrade field as
+// forwarded (RFC 9110 7.8, 15.2.2). The error is an *Error with status 502.
 func (h *Head) CheckSwitch(asked []byte) error {
 	protocols, _ := h.Value(FieldUpgrade)
 	if !h.Upgrade || asked == nil {

@@ -5,9 +5,8 @@
 //
 // # Reading
 //
-// A Reader is made for requests or for responses. Next is given the bytes that
-// have come and are not done with, and says what they begin with and how many
-// of them are done with now:
+// A Reader reads requests or responses. Next takes the bytes received and not
+// yet read, and returns what they begin with and how many of them it has read:
 //
 //	            ┌──────────── next message ────────────┐
 //	            ▼                                      │
@@ -15,24 +14,21 @@
 //	            │ 1xx: no End, another head follows
 //	            └ 101, 2xx to CONNECT: Upgraded for ever
 //
-// NeedMore may come at any place: append what comes to what is left and call
-// Next again. In a head nothing is done with before all of it is there; in a
-// body bytes may be done with even then. How the input is split changes neither
-// the events, but for where Data is cut, nor the error.
+// After NeedMore, append what is received to what is left and call Next again. A
+// head is read as a whole; of a body, bytes may be read even then. How the input is
+// split changes where Data is cut, and nothing else.
 //
-// All slices that come out, those in the Head too, are parts of the bytes given
-// in, and the Head is the caller's and used again. Who keeps something, copies
-// it.
+// All slices returned, also those in the Head, are parts of the input, and the
+// caller uses the Head again: copy what is kept.
 //
-// Reader.EOF tells the end of the connection and says what that means.
+// Reader.EOF handles the end of the connection.
 //
 // # Trust
 //
-// Two programs that read the same bytes differently are how requests are
-// smuggled. So one function, framing, decides for both roles where a message
-// ends, and what could be understood in two ways is refused rather than
-// repaired. A request comes with the status that answers it; a response that is
-// refused is a 502 for whoever waits.
+// Requests are smuggled where two programs read the same bytes differently. So
+// one function, framing, decides for both roles where a message ends, and what
+// could be understood in two ways is refused, not repaired. The error has the
+// status to answer; for a response it is 502.
 //
 // Read, with the section of RFC 9112 unless it says otherwise:
 //
@@ -68,18 +64,16 @@
 //	status codes below 100 and above 599                    RFC 9110 15
 //	anything beyond Limits
 //
-// Left to the caller, who is a proxy or is not: Head.Check has what an edge
-// refuses in well-formed requests; Head.KeepAlive says when to stop reading;
-// Head.CheckSwitch judges a 101; methods, paths and expectations mean what the
-// caller says.
+// Left to the caller: Head.Check says what a proxy at the edge refuses in
+// well-formed requests, Head.KeepAlive when to stop reading, Head.CheckSwitch
+// whether a 101 is valid.
 //
 // # Forwarding
 //
-// Field.Hop marks what must not be copied: the connection's own fields, those
-// that a Connection field names, the framing and the Host, which the forwarder
-// writes anew from Head.Length, Head.Framing and Head.Host. Field.Odd marks names
-// like X_Real_IP, which are better left out of requests. Expect is not marked: it goes to the end, and a proxy
-// that answers 100 itself leaves it out by its ID. Limit by a field's value
-// before leaving fields out, and add own fields after: any field can be named
-// by Connection, those that a proxy relies on too.
+// Field.Hop marks fields that must not be copied: those of the connection, those
+// that Connection names, the framing and Host, which the forwarder writes itself.
+// Field.Odd marks names like X_Real_IP, which are better dropped from requests.
+// Expect is not marked: a proxy that answers 100 itself drops it by its ID.
+// Connection can name any field: match rules before dropping fields, and add own
+// fields after.
 package http1

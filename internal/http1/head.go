@@ -1,11 +1,9 @@
 package http1
 
 // A Head is the start line and the fields of one message, with what they say
-// about framing and connection. It is the caller's: one value, used again and
-// again, may serve all Readers of a loop. It means something from HeadDone
-// until the next use, and only as long as the bytes that were given to Next
-// are unchanged: all its slices are parts of them. What has to live longer is
-// copied by the caller.
+// about framing and connection. One Head may serve all Readers of a loop. It is
+// valid from HeadDone until it is used again, and while the bytes given to Next are
+// unchanged: its slices are parts of them.
 //
 // Owned by its loop.
 type Head struct {
@@ -41,9 +39,8 @@ type Head struct {
 	// or 304 it is what the body would have been (RFC 9110 8.6). Responses
 	// which must not have the field (1xx, 204) have -1.
 	Length int64
-	// KeepAlive says that the connection may be used for another message when
-	// this one is complete (RFC 9112 9.3). Without it whatever follows this
-	// message must not be read.
+	// KeepAlive says that another message may follow this one (RFC 9112 9.3).
+	// Without it whatever follows must not be read.
 	KeepAlive bool
 	// Expect says what the request expects. An HTTP/1.0 request expects
 	// nothing (RFC 9110 10.1.1).
@@ -81,13 +78,13 @@ type Field struct {
 	Name, Value []byte
 	// ID tells known names apart without comparing.
 	ID FieldID
-	// Hop says that a forwarder must not copy the field: it is one of the
-	// connection's own (RFC 9110 7.6.1), named by a Connection field, or of the
-	// framing or the Host, which a forwarder writes itself.
+	// Hop says that a forwarder must not copy the field: it belongs to the
+	// connection (RFC 9110 7.6.1), is named by a Connection field, or is written
+	// by the forwarder itself (framing, Host).
 	Hop bool
 	// Odd says that the name has other characters than letters, digits and '-'.
-	// A forwarder had better drop such a field of a request: targets which turn
-	// '-' into '_' cannot tell X_Real_IP from the X-Real-IP that the proxy sets.
+	// Drop such fields of requests: targets that turn '-' into '_' take X_Real_IP
+	// for the X-Real-IP that the proxy sets.
 	Odd bool
 }
 

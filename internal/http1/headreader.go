@@ -1,11 +1,9 @@
 package http1
 
-// A head is read at one go when all of it is there, which is nearly always. If
-// it is not, the Reader remembers where the first incomplete line begins and
-// checks from there, line by line, what comes; when the empty line has come
-// the whole head is read once more. The verdict is the same for every way the
-// input may be split because both ways agree on the order in which faults
-// count:
+// A head is nearly always there as a whole, and read at once. If it is not, the
+// Reader remembers where the first incomplete line begins and checks from there line
+// by line; after the empty line the whole head is read once more. However the input
+// is split the verdict is the same, as both ways agree on the order of faults:
 //
 //  1. control characters and the limits on bytes, by position;
 //  2. what else is wrong with a line, at its end, then the limit on fields;

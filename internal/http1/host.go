@@ -5,11 +5,9 @@ import "bytes"
 // portMax is the largest port number.
 const portMax = 65535
 
-// validHost says whether h is a host with or without port as it stands in a
-// Host field (RFC 9110 7.2, RFC 3986 3.2.2): an IP literal in brackets or a
-// registered name whose labels are not empty, one dot at its end allowed, and
-// then maybe ':' and a number. User information is not a part of it, and an
-// empty host is not valid.
+// validHost reports whether h is the value of a Host field (RFC 9110 7.2, RFC 3986
+// 3.2.2): an IP literal in brackets or a registered name without empty labels but for
+// one dot at its end, then perhaps ':' and a number.
 func validHost(h []byte) bool {
 	if len(h) == 0 {
 		return false

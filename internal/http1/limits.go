@@ -6,9 +6,8 @@ import (
 	"math"
 )
 
-// Limits are the bounds that a Reader keeps. A zero field means its default.
-// Byte counts end at math.MaxInt32 and other counts at math.MaxUint16: what is
-// larger counts as that.
+// Limits are the bounds of a Reader. A zero field means its default. Larger byte
+// counts count as math.MaxInt32, other counts as math.MaxUint16.
 type Limits struct {
 	// HeadBytes bounds a head: start line, field lines and the empty line,
 	// line ends included. Fields that proxies add do not count, up to 4 KiB:

@@ -23,10 +23,9 @@ var stateNames = [...]string{
 // String returns what a Reader in the state expects.
 func (s state) String() string { return stateNames[s] }
 
-// A Reader reads the messages that come over one connection in one direction,
-// requests or responses. It is fed with the bytes that have come and says how
-// many of them it is done with; it keeps numbers only, no reference to bytes.
-// The zero Reader is not usable.
+// A Reader reads the messages of one direction of a connection, requests or
+// responses. It keeps numbers only, no reference to bytes. The zero Reader is not
+// usable.
 //
 // Owned by its loop.
 type Reader struct {
@@ -57,25 +56,22 @@ func NewRequestReader(l *Limits) Reader { return Reader{bounds: l.bounds()} }
 // means the default ones.
 func NewResponseReader(l *Limits) Reader { return Reader{bounds: l.bounds(), response: true} }
 
-// ResponseTo tells the method of the request that the next response answers:
-// without it that of the one before, at first one whose response may have a
-// body. It must come before the first byte of the response.
+// ResponseTo sets the method of the request that the next response answers. It is
+// to be called before the first byte of the response; the default is the method of
+// the request before, at first one whose response may have a body.
 func (r *Reader) ResponseTo(method Method) { r.method = method }
 
-// Idle says whether the Reader is between messages and has not seen one byte
-// of the next one; empty lines before a request do not count. It is false
-// between an interim response and the final one.
+// Idle reports whether the Reader is between messages and has seen nothing of the
+// next one but empty lines. Between an interim response and the final one it is not.
 func (r *Reader) Idle() bool { return r.state == stateHead && r.seen == 0 && r.interims == 0 }
 
 // InBody says whether a head has been read and the end of its body has not.
 func (r *Reader) InBody() bool { return r.state > stateHead && r.state < stateEnd }
 
-// Next reads on in b, which begins with the first byte that is not done with
-// yet. h is written while a head is read and means something with HeadDone
-// only; in a body it is not touched and may be nil.
+// Next reads b, which begins with the first byte not yet read. h is written while a
+// head is read and valid with HeadDone only; in a body it is not used and may be nil.
 //
-// An error ends the Reader: it is an *Error, and returned again by each later
-// call.
+// An error is an *Error and ends the Reader: each later call returns it again.
 func (r *Reader) Next(b []byte, h *Head) (Event, error) {
 	switch r.state {
 	case stateHead:
@@ -93,10 +89,9 @@ func (r *Reader) Next(b []byte, h *Head) (Event, error) {
 	return r.chunked(b)
 }
 
-// EOF tells that the peer will send nothing more. It returns End when that is
-// the end of the body, NeedMore between messages, Upgraded after a switch of
-// protocols, and an error when something is cut off by it. All bytes that have
-// come must have been given to Next before.
+// EOF handles the end of the peer's bytes, when all of them have been given to Next.
+// It returns End when that ends the body, NeedMore between messages, Upgraded after a
+// switch of protocols, and an error when a message is cut off.
 func (r *Reader) EOF() (Event, error) {
 	switch {
 	case r.state == stateUntilClose || r.state == stateEnd:

@@ -49,11 +49,10 @@ func controls(x uint64) uint64 {
 	return ((x-ones*0x20)&^x | (del-ones)&^del) & highs
 }
 
-// scanLine looks for the end of the line that b begins with. It starts at from
-// (the bytes before are known to hold neither fault nor end) and looks at no
-// more than limit bytes. It returns the line's length with its CRLF, or 0 when
-// the line is not complete; a fault that no further byte can mend comes at
-// once. beyond is the fault of a line longer than limit.
+// scanLine returns the length of the line that b begins with, with its CRLF, or 0
+// when it is not complete. It starts at from: the bytes before hold neither fault nor
+// end. A fault that no further byte can mend is returned at once; beyond is that of a
+// line longer than limit.
 func scanLine(b []byte, from, limit int, beyond fault) (n int, f fault) {
 	w := b[:min(len(b), limit)]
 	// The byte before from may be a CR that waits for its LF.

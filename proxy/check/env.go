@@ -112,8 +112,7 @@ type Env struct {
 	shadow    store.Ask
 	body      []byte // of the answer under construction
 	extra     []byte // its fields
-	dateAt    int64  // second of date
-	date      []byte
+	date      http1.Date
 }
 
 // outBytesKept and pendingKept bound the memory that is kept for later.
@@ -129,16 +128,6 @@ func (e *Env) Reset() {
 	if cap(e.Out) > outBytesKept {
 		e.Out = nil
 	}
-}
-
-// appendDate appends the Date field line (RFC 9110 section 6.6.1).
-func (e *Env) appendDate(dst []byte, now time.Time) []byte {
-	if second := now.Unix(); second != e.dateAt || e.date == nil {
-		e.dateAt = second
-		e.date = now.UTC().AppendFormat(append(e.date[:0], "Date: "...), "Mon, 02 Jan 2006 15:04:05 GMT")
-		e.date = append(e.date, "\r\n"...)
-	}
-	return append(dst, e.date...)
 }
 
 // A pending is an ask that waits for the store. It is used again.

@@ -271,7 +271,8 @@ func (s *Session) failAt(now time.Time, status int, problem, path string) {
 func (s *Session) write(now time.Time, a http1.Answer) {
 	e := s.env
 	s.keepAlive = s.keepAlive && !s.draining
-	e.extra = e.appendDate(e.extra, now)
+	date, _ := e.date.At(now)
+	e.extra = append(e.extra, date...)
 	if s.keepAlive && s.sayKeepAlive {
 		e.extra = append(e.extra, "Connection: keep-alive\r\n"...)
 	}

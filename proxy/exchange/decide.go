@@ -186,7 +186,8 @@ func (x *Exchange) answerRefused(now time.Time) {
 func (x *Exchange) answers(now time.Time) *decide.Answers {
 	a := &x.env.answers
 	a.Style, a.Pages = &x.env.Settings.Style, x.env.Pages
-	a.Extra = x.env.appendDate(a.Extra[:0], now)
+	date, _ := x.env.date.At(now)
+	a.Extra = append(a.Extra[:0], date...)
 	return a
 }
 

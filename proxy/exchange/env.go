@@ -115,8 +115,7 @@ type Env struct {
 	free     [][]byte // buffers of exchanges that are over
 	reader   decide.Reader
 	answers  decide.Answers
-	date     []byte // the Date field line of second dateAt
-	dateAt   int64
+	date     http1.Date
 }
 
 // An Outcome is what became of one request.
@@ -204,15 +203,4 @@ func (e *Env) giveAsked(a []decide.Counted) {
 		clear(a)
 		e.spares = append(e.spares, a[:0])
 	}
-}
-
-// appendDate appends the Date field line (RFC 9110 section 6.6.1).
-func (e *Env) appendDate(dst []byte, now time.Time) []byte {
-	if second := now.Unix(); second != e.dateAt || e.date == nil {
-		e.dateAt = second
-		e.date = append(e.date[:0], "Date: "...)
-		e.date = now.UTC().AppendFormat(e.date, "Mon, 02 Jan 2006 15:04:05 GMT")
-		e.date = append(e.date, "\r\n"...)
-	}
-	return append(dst, e.date...)
 }

@@ -325,7 +325,8 @@ func (x *Exchange) appendAnswerHead(now time.Time, dst []byte, h *http1.Head) []
 		dst = http1.AppendFieldLine(dst, *f)
 	}
 	if !dated { // RFC 9110 section 6.6.1
-		dst = x.env.appendDate(dst, now)
+		date, _ := x.env.date.At(now)
+		dst = append(dst, date...)
 	}
 	return x.appendVia(x.appendRequestID(dst), h.Minor)
 }

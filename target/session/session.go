@@ -170,8 +170,8 @@ func (s *Session) ask(whom Ask) {
 func (s *Session) HandleAnswer(now time.Time, status int) {
 	s.mustBeAsked()
 	if status == 200 && s.method != http1.HEAD && s.keepAlive && !s.sayKeepAlive && !s.draining {
-		s.sh.date.at(now)
-		s.sh.Out = append(s.sh.Out, s.sh.date.ok...)
+		s.sh.date(now)
+		s.sh.Out = append(s.sh.Out, s.sh.ok...)
 		s.answered(now, status)
 		return
 	}
@@ -246,8 +246,7 @@ func (s *Session) answer(now time.Time, status int) {
 // write appends an answer; the Shared's extra has its fields so far.
 func (s *Session) write(now time.Time, a http1.Answer) {
 	s.keepAlive = s.keepAlive && !s.draining
-	s.sh.date.at(now)
-	s.sh.extra = append(s.sh.extra, s.sh.date.field...)
+	s.sh.extra = append(s.sh.extra, s.sh.date(now)...)
 	if s.keepAlive && s.sayKeepAlive {
 		s.sh.extra = append(s.sh.extra, "Connection: keep-alive\r\n"...)
 	}

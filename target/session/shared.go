@@ -84,7 +84,8 @@ type Shared struct {
 	head  http1.Head
 	body  []byte // of the answer under construction
 	extra []byte // fields of the answer under construction
-	date  dateCache
+	clock http1.Date
+	ok    []byte // the whole answer to nearly every request, with the Date of clock
 }
 
 // outBytesKept is how much memory for Out stays for the next effects. It is
@@ -102,35 +103,17 @@ func (sh *Shared) Reset() {
 	sh.Answered = sh.Answered[:0]
 }
 
-// A dateCache holds the texts that change once a second.
-//
-// Owned by its loop.
-type dateCache struct {
-	second int64  // since 1970, of the texts
-	field  []byte // the Date field (RFC 9110 section 6.6.1)
-	ok     []byte // the whole answer to nearly every request
-}
-
-// dateLayout is the preferred form of RFC 9110 section 5.6.7.
-const dateLayout = "Mon, 02 Jan 2006 15:04:05 GMT"
-
 // okBody and okType are what the service answers when all is well.
 const (
 	okBody = "OK"
 	okType = "text/plain"
 )
 
-// at brings the texts up to date.
-func (d *dateCache) at(now time.Time) {
-	second := now.Unix()
-	if second == d.second && d.field != nil {
-		return
+// date returns the Date field line, and brings up to date the answer that has it.
+func (sh *Shared) date(now time.Time) []byte {
+	line, renewed := sh.clock.At(now)
+	if renewed {
+		sh.ok = http1.AppendAnswer(sh.ok[:0], http1.Answer{Status: 200, ContentType: okType, Body: []byte(okBody), Extra: line})
 	}
-	d.second = second
-	d.field = append(d.field[:0], "Date: "...)
-	d.field = now.UTC().AppendFormat(d.field, dateLayout)
-	d.field = append(d.field, "\r\n"...)
-	d.ok = http1.AppendAnswer(d.ok[:0], http1.Answer{
-		Status: 200, ContentType: okType, Body: []byte(okBody), Extra: d.field,
-	})
+	return line
 }
