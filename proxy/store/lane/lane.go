@@ -11,6 +11,9 @@ import (
 // sparesMax bounds the batches and groups that a lane keeps to use again.
 const sparesMax = 1024
 
+// turnMax is how many asks that are given up a turn of the loop answers.
+const turnMax = 32
+
 // A Lane is one event loop's way to a store: it gathers asks while batches are under
 // way, and answers each exactly once. Whenever something waits to be sent, as many
 // batches as may be are under way; start sees to that, so that nothing is sent in
@@ -192,11 +195,16 @@ func (l *Lane) giveUp(now time.Time, b *batch) {
 }
 
 // modeChanged is called on the loop when the store has gone or come back. What is
-// under way may still be answered; what is not sent yet follows the mode.
+// under way may still be answered; what is not sent yet follows the mode, a part in each
+// turn: who has waited longest must not wait for what all others do next.
 func (l *Lane) modeChanged(now time.Time) {
-	for len(l.queue) > 0 && l.store.breaker.away.Load() {
+	for n := 0; len(l.queue) > 0 && l.store.breaker.away.Load(); {
 		b := l.queue[0]
-		for b.pending() > 0 {
+		for ; b.pending() > 0; n++ {
+			if n == turnMax {
+				l.post(l.modeChanged)
+				return
+			}
 			l.giveUp(now, b)
 		}
 		l.queue = slices.Delete(l.queue, 0, 1)

@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -341,6 +342,34 @@ func TestOutage(t *testing.T) {
 
 func second[T any](_ T, err error) error        { return err }
 func third[T, U any](_ T, _ U, err error) error { return err }
+
+// When the store goes, asks that were not sent are answered in their order, a part in each
+// turn.
+func TestGivenUpInTurns(t *testing.T) {
+	t.Parallel()
+	f := newFake()
+	f.hold = make(chan struct{})
+	st := newStage(t, f, nil)
+	const waiting = 3*turnMax + 1
+	for i := range waiting + 1 { // the first is sent
+		st.ask(strconv.Itoa(i), 0, 1, counter(strconv.Itoa(i), fixed(5)))
+	}
+	f.set(func(f *fake) { f.fault = errOutage })
+	for st.s.connected() { // the watcher of edits notices it, too
+		st.s.failed(time.Now(), time.Now(), store.Fault{}, errOutage)
+	}
+	for len(st.got) < waiting {
+		before := len(st.got)
+		if st.land(0); len(st.got) > before+turnMax {
+			t.Errorf("a turn answers %d", len(st.got)-before)
+		}
+	}
+	for i, name := range st.names {
+		if name != strconv.Itoa(i+1) || st.got[i].Mode != store.FailOpen {
+			t.Errorf("%d is the answer to %s, %v", i, name, st.got[i].Mode)
+		}
+	}
+}
 
 // What is permanent is told at the start, and once a minute later.
 func TestMisconfigured(t *testing.T) {
