@@ -52,9 +52,11 @@ func composedFrom(t *testing.T, file string) composition {
 
 func TestComposeIsValid(t *testing.T) {
 	t.Setenv("ADMIN_TOKEN", "a-token") // without it nothing starts
+	t.Setenv("DECISION_TOKEN", "another")
 	if command := compose(t); command != nil {
 		output(t, append(command, "-f", "compose.yaml", "config", "--quiet")...)
 		output(t, append(command, "-f", "compose.yaml", "-f", "compose.postgres.yaml", "config", "--quiet")...)
+		output(t, append(command, "-f", "compose.yaml", "-f", "compose.sidecar.yaml", "config", "--quiet")...)
 	}
 }
 
@@ -85,6 +87,44 @@ func TestComposePostgres(t *testing.T) {
 	if err != nil || u.Hostname() != "postgres" || u.User.Username() != s.Environment["POSTGRES_USER"] || u.Path != "/"+s.Environment["POSTGRES_DB"] {
 		t.Errorf("POSTGRES_URL is %q (%v), the database's settings are %v", env["POSTGRES_URL"], err, s.Environment)
 	}
+}
+
+// The proxy uses its master and nothing else; the master decides for who has the token, and
+// forwards nothing.
+func TestComposeSidecar(t *testing.T) {
+	c := composedFrom(t, "compose.sidecar.yaml")
+	if have := slices.Sorted(maps.Keys(c.Services)); !slices.Equal(have, []string{"master", "proxy"}) {
+		t.Fatalf("services %v", have)
+	}
+	s, env := c.Services["master"], c.Services["proxy"].Environment
+	s.check(t, c, "master")
+	master := s.Environment
+	if master["TARGET_URL"] != "none" || master["REDIS_HOST"] != "redis" || len(s.Ports) > 0 || !strings.HasPrefix(master["DECISION_TOKEN"], "${DECISION_TOKEN:?") {
+		t.Errorf("the master's settings are %v, its ports %v", master, s.Ports)
+	}
+	if host, set := env["REDIS_HOST"]; host != "" || !set || env["ADAPTIVE_MODE"] != "false" || env["REMOTE_TOKEN"] != master["DECISION_TOKEN"] || env["REMOTE_URL"] != "http://master:"+master["DECISION_PORT"] {
+		t.Errorf("the sidecar's settings are %v", env)
+	}
+	port := freePort(t)
+	here := strings.NewReplacer("8083", port, "master:", "127.0.0.1:", "${ADAPTIVE_MODE:-shadow}", "shadow", "http://advisor:8084", "http://127.0.0.1:1")
+	start := func(env map[string]string) (p *rig.Process, addr string) {
+		settings := []string{"TARGET_URL=http://127.0.0.1:1"}
+		for name, value := range env {
+			if strings.HasPrefix(value, "${") && strings.Contains(value, "_TOKEN:?") {
+				value = "secret" // required of whoever starts compose
+			}
+			if name != "REDIS_HOST" {
+				settings = append(settings, name+"="+here.Replace(value))
+			}
+		}
+		return launch(t, "proxy", settings...)
+	}
+	start(master)
+	p, addr := start(env)
+	eventually(t, "the sidecar asks its master", p, func() bool {
+		samples, err := rig.Scrape(t.Context(), addr)
+		return err == nil && samples["ratelimiter_remote_connected"] == 1
+	})
 }
 
 // check checks what holds of every service.
