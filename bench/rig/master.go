@@ -1,0 +1,43 @@
+package rig
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"weir/internal/freeport"
+)
+
+// A Master is a proxy that decides for sidecars and forwards nothing. It is a store of
+// theirs.
+type Master struct {
+	*Process
+	Addr string // of the decision port
+	Env  []string
+	own  string
+}
+
+// StartMaster starts a master with these settings, each NAME=value, and waits until it
+// answers.
+func StartMaster(ctx context.Context, env ...string) (m *Master, err error) {
+	m = &Master{Env: env}
+	if m.Addr, err = freeport.Addr(); err != nil {
+		return nil, err
+	}
+	if m.own, err = freeport.Addr(); err != nil {
+		return nil, err
+	}
+	return m, m.Restart(ctx)
+}
+
+// Restart starts it again, after Kill, on the same address and with Env.
+func (m *Master) Restart(ctx context.Context) (err error) {
+	_, port, _ := strings.Cut(m.Addr, ":")
+	if m.Process, err = Launch("proxy", m.own, 0, append([]string{"TARGET_URL=none", "DECISION_PORT=" + port}, m.Env...)); err != nil {
+		return fmt.Errorf("start a master: %w", err)
+	}
+	return m.await(ctx, m.Addr)
+}
+
+// End stops it.
+func (m *Master) End() { m.Kill() }
