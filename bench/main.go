@@ -22,6 +22,7 @@ import (
 	"weir/bench/restart"
 	"weir/bench/rig"
 	"weir/bench/scenario"
+	"weir/bench/sidecar"
 	"weir/bench/speed"
 	"weir/internal/service"
 )
@@ -50,6 +51,7 @@ func experiments() []experiment {
 		{"advisor", "[quick|all] [WORD…] how well the advisor forecasts, and what it is worth beside other ways to choose a limit; only scenarios with all words in their name (with five seeds of each: ten minutes, all fifty)", advisor.Run},
 		{"protect", "[-rounds N] [-only NAMES] a target is overrun behind nothing, a limit, the gate, HAProxy and failsafe-go: what was answered in time of what could have been; goes on where it was stopped (95 minutes)", protectRun},
 		{"postgres", "[N] [load|deadlock|goals] a limit in PostgreSQL by three common ways and by Weir: what is admitted, deadlocks, what a decision costs; N times as fast as ten minutes, 10 without (nine minutes)", postgresRun},
+		{"sidecar", "[share|failures|speed] sidecars of a master share a limit while one is killed and one added, the master fails in eight ways, and how fast they are (five minutes)", sidecar.Run},
 		{"pacing", "when requests of load generators arrive, against when they were due (five minutes)", alone(pacing.Run)},
 		{"micro", "[TIME] the benchmarks beside the code, in one table (a minute)", micro.Run},
 		{"suite", "[quick|usual|all|page|NAME…] several experiments, kept as records; but for quick BENCHMARKS.md is refreshed, page does nothing else (3 minutes, 20, nearly five hours)", runSuite},

@@ -1,0 +1,264 @@
+package sidecar
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"syscall"
+	"time"
+
+	"weir/bench/report"
+	"weir/bench/rig"
+	"weir/internal/relay"
+)
+
+// A failure is a way in which a master fails, and how it comes back.
+type failure struct {
+	name       string
+	empty      bool // its counters are its own, and end with it
+	fail, heal func(ctx context.Context, at *scene) error
+}
+
+// slow is longer than the longest timeout.
+const slow = 2500 * time.Millisecond
+
+var failures = []failure{
+	{name: "killed", fail: kill, heal: restart},
+	{name: "restarted with an empty store", empty: true, fail: kill, heal: restart},
+	{name: "frozen", fail: signal(syscall.SIGSTOP), heal: signal(syscall.SIGCONT)},
+	{name: "slow by 2.5 s", fail: func(_ context.Context, at *scene) error { at.relay.Slow(slow); return nil },
+		heal: func(_ context.Context, at *scene) error { at.relay.Slow(0); return nil }},
+	{name: "half-open", fail: func(_ context.Context, at *scene) error { at.relay.Lose(true); return nil },
+		heal: func(_ context.Context, at *scene) error { at.relay.Lose(false); return nil }},
+	{name: "garbage", fail: divert(http.StatusOK, "<html>"), heal: back},
+	{name: "wrong token", fail: func(ctx context.Context, at *scene) error {
+		at.master.Kill()
+		at.master.Env = append(at.master.Env, "DECISION_TOKEN=another")
+		return at.master.Restart(ctx)
+	}, heal: func(ctx context.Context, at *scene) error {
+		at.master.Kill()
+		at.master.Env = at.master.Env[:len(at.master.Env)-1]
+		return at.master.Restart(ctx)
+	}},
+	{name: "newer version", fail: divert(http.StatusConflict, `{"error":"the message has version 1, and this program speaks version 2"}`), heal: back},
+}
+
+func kill(_ context.Context, at *scene) error { at.master.Kill(); return nil }
+
+func restart(ctx context.Context, at *scene) error { return at.master.Restart(ctx) }
+
+func signal(s syscall.Signal) func(context.Context, *scene) error {
+	return func(_ context.Context, at *scene) error { return syscall.Kill(at.master.Pid(), s) }
+}
+
+// divert has another program answer in the master's place.
+func divert(status int, body string) func(context.Context, *scene) error {
+	return func(_ context.Context, at *scene) error {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			return err
+		}
+		s := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			w.WriteHeader(status)
+			_, _ = w.Write([]byte(body))
+		})}
+		go func() { _ = s.Serve(l) }()
+		at.ending = append(at.ending, func() { _ = s.Close() })
+		at.relay.To(l.Addr().String)
+		at.relay.Cut()
+		return nil
+	}
+}
+
+// back has new connections lead to the master; those that are there stay.
+func back(_ context.Context, at *scene) error {
+	at.relay.To(func() string { return at.master.Addr })
+	return nil
+}
+
+// The times of a failure, from the start of the load. It lasts longer than any timeout.
+const (
+	failAfter = 2 * time.Second
+	healAfter = 6 * time.Second
+	failTime  = 9 * time.Second
+)
+
+const (
+	newRate     = 100 // per second, each with a key of its own
+	limitedRate = 50  // per second, with one key, which has had what it may have
+	backMax     = time.Second
+	waitOver    = 5 * time.Millisecond // by which the timeout may be exceeded
+	waitPart    = .999                 // of requests that may not wait longer
+)
+
+const failureRules = `rules:
+- {id: new, match: {path: /api/test}, key: ["query:n"], limit: {algorithm: fixed, limit: 10, window: 3153600000}}
+`
+
+// A scene is a sidecar with its master.
+//
+// Owned by one goroutine.
+type scene struct {
+	*lab
+	master  *rig.Master
+	relay   *relay.Relay // between them
+	sidecar string
+}
+
+// failures has the master of a sidecar fail in each way, with the shortest and the longest
+// timeout that are of use.
+func (l *lab) failures(ctx context.Context) error {
+	fmt.Fprintf(l.out, "### A master that fails\n\nIt fails after %v, and is well again after %v. %d/s come with keys of their own, each of which a master has to be asked about, and %d/s with one key that has had what it may have.\n\n", failAfter, healAfter, newRate, limitedRate)
+	rules := filepath.Join(l.dir, "rules.yaml")
+	if err := os.WriteFile(rules, []byte(failureRules), 0o600); err != nil {
+		return err
+	}
+	t := report.NewTable("failure | REMOTE_TIMEOUT | answers | 5xx or none | wait p50 ms | p99.9 ms | longest ms | admitted by the failure mode | limiting again after ms | generator")
+	for _, timeout := range []time.Duration{100 * time.Millisecond, 2 * time.Second} {
+		for i := range failures {
+			f := &failures[i]
+			o, err := l.play(ctx, f, timeout)
+			l.end()
+			if err != nil {
+				return fmt.Errorf("%s: %w", f.name, err)
+			}
+			o.add(t, f, timeout)
+			o.expect(&l.e, fmt.Sprintf("%s, %v", f.name, timeout), timeout)
+		}
+	}
+	fmt.Fprintf(l.out, "%s\n", t)
+	return nil
+}
+
+// play plays a failure.
+func (l *lab) play(ctx context.Context, f *failure, timeout time.Duration) (o *outcome, err error) {
+	at := &scene{lab: l}
+	var env []string
+	if !f.empty {
+		redis, err := rig.StartRedis(ctx)
+		if err != nil {
+			return nil, err
+		}
+		l.ending = append(l.ending, redis.End)
+		env = append(env, "REDIS_HOST="+redis.Addr)
+	}
+	if at.master, err = l.master(ctx, env...); err != nil {
+		return nil, err
+	}
+	if at.relay, err = relay.New(func() string { return at.master.Addr }); err != nil {
+		return nil, err
+	}
+	l.ending = append(l.ending, at.relay.Close)
+	target, err := l.target(ctx)
+	if err != nil {
+		return nil, err
+	}
+	_, at.sidecar, err = l.sidecar(ctx, target, at.relay.Addr(), "RULES_FILE="+filepath.Join(l.dir, "rules.yaml"), "RATE_LIMIT_ALGORITHM=off", "REMOTE_TIMEOUT="+timeout.String())
+	if err != nil {
+		return nil, err
+	}
+	return at.under(ctx, f)
+}
+
+// under plays the failure under load.
+func (at *scene) under(ctx context.Context, f *failure) (*outcome, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	o := new(outcome)
+	loads := []rig.Load{{URL: "http://" + at.sidecar + "/api/test?n={{counter}}", Rate: newRate}, {URL: "http://" + at.sidecar + "/api/test?n=one", Rate: limitedRate}}
+	start := time.Now().Add(500 * time.Millisecond)
+	var loading sync.WaitGroup
+	var failed [2]error
+	for i, load := range loads {
+		load.For, load.StartAt, load.Outcomes = failTime, start, true
+		loading.Go(func() { o.loads[i], failed[i] = load.Run(ctx, nil) })
+	}
+	err := rig.Wait(ctx, time.Until(start.Add(failAfter)))
+	if err == nil {
+		err = f.fail(ctx, at)
+	}
+	if err == nil {
+		err = rig.Wait(ctx, time.Until(start.Add(healAfter)))
+	}
+	if err == nil {
+		err = f.heal(ctx, at)
+	}
+	healed := time.Since(start)
+	if err != nil {
+		cancel()
+	}
+	loading.Wait()
+	if err := errors.Join(err, failed[0], failed[1]); err != nil {
+		return nil, err
+	}
+	at.lab.loads = append(at.lab.loads, o.loads[0], o.loads[1])
+	o.measure(healed)
+	return o, nil
+}
+
+// An outcome is what came of a failure.
+type outcome struct {
+	loads    [2]*rig.Loaded // of new keys, and of the limited one
+	answers  int
+	bad      int             // 5xx, or none
+	waits    []time.Duration // of all, in order
+	admitted int             // of the limited key, beyond what it may have
+	back     time.Duration   // from when the master was well to the last of these
+}
+
+// permits is how many of one key may pass.
+const permits = 10
+
+// measure works out the figures.
+func (o *outcome) measure(healed time.Duration) {
+	for _, l := range o.loads {
+		for _, one := range l.Outcomes {
+			o.answers++
+			o.waits = append(o.waits, one.Done-one.Due)
+			if one.Status == 0 || one.Status >= 500 {
+				o.bad++
+			}
+		}
+	}
+	slices.Sort(o.waits)
+	passed := 0
+	for _, one := range o.loads[1].Outcomes {
+		if one.Status != http.StatusOK {
+			continue
+		}
+		if passed++; passed > permits {
+			o.admitted++
+			o.back = max(o.back, one.Due-healed)
+		}
+	}
+}
+
+// wait is a quantile of the waits.
+func (o *outcome) wait(q float64) time.Duration {
+	if len(o.waits) == 0 {
+		return 0
+	}
+	return o.waits[min(int(q*float64(len(o.waits))), len(o.waits)-1)]
+}
+
+func ms(d time.Duration) float64 { return 1e3 * d.Seconds() }
+
+// add adds the row of an outcome.
+func (o *outcome) add(t *report.Table, f *failure, timeout time.Duration) {
+	t.Add("%s | %v | %d | %d | %.2f | %.1f | %.1f | %d | %.0f | %s", f.name, timeout, o.answers, o.bad, ms(o.wait(.5)), ms(o.wait(waitPart)), ms(o.wait(1)), o.admitted, ms(o.back),
+		rig.Verdicts(o.loads[:], func(l *rig.Loaded) string { return l.Verdict }))
+}
+
+// expect says what must hold.
+func (o *outcome) expect(e *report.Expectations, name string, timeout time.Duration) {
+	e.Never(o.bad > 0, "%s: %d requests were answered 5xx, or not at all", name, o.bad)
+	e.AtMost(name+": p99.9 of the wait in ms", ms(o.wait(waitPart)), ms(timeout+waitOver))
+	e.AtMost(name+": limiting again after ms", ms(o.back), ms(backMax))
+	e.Never(o.admitted == 0, "%s: the failure mode has admitted nothing, so nothing was shown", name)
+}

@@ -1,0 +1,152 @@
+package sidecar
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"weir/bench/report"
+	"weir/bench/rig"
+)
+
+const (
+	sharedLimit = 1000 // per second, of all sidecars
+	sharedRate  = 500  // per second, offered to each
+	sharedOff   = .005 // by which what is admitted may be off
+	sharers     = 4
+	shareTime   = 20 * time.Second
+	killAfter   = 7 // seconds
+	addAfter    = 13
+	// late is when in a second of the clock the target's counter is read: the window has let
+	// through all it will by then.
+	late = 900 * time.Millisecond
+)
+
+// share has sidecars share a limit, of which one is killed and one added.
+func (l *lab) share(ctx context.Context) error {
+	fmt.Fprintf(l.out, "### %d sidecars of one master\n\nThey share a limit of %d/s; each is offered %d/s. One is killed after %d s, another one begins after %d s, without any change of the others.\n\n",
+		sharers, sharedLimit, sharedRate, killAfter, addAfter)
+	target, err := l.target(ctx)
+	if err != nil {
+		return err
+	}
+	m, err := l.master(ctx)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	s := &sharing{lab: l, target: target, master: m.Addr, began: time.Now(), left: shareTime}
+	for range sharers {
+		if err := s.add(ctx); err != nil {
+			return err
+		}
+	}
+	err = s.watch(ctx)
+	if err != nil {
+		cancel()
+	}
+	s.loading.Wait()
+	if err := errors.Join(append(s.failed, err)...); err != nil {
+		return err
+	}
+	s.judge()
+	return nil
+}
+
+// A sharing is sidecars under load.
+//
+// Owned by one goroutine; mu guards what loads write.
+type sharing struct {
+	*lab
+	target, master string
+	began          time.Time
+	left           time.Duration
+	sidecars       []*rig.Process
+	admitted       []uint64 // by second
+
+	loading sync.WaitGroup
+	mu      sync.Mutex
+	loads   map[int]*rig.Loaded
+	failed  []error
+}
+
+// add starts one more sidecar with its load.
+func (s *sharing) add(ctx context.Context) error {
+	p, addr, err := s.sidecar(ctx, s.target, s.master, fmt.Sprintf("RATE_LIMIT_LIMIT=%d", sharedLimit))
+	if err != nil {
+		return err
+	}
+	i, span := len(s.sidecars), s.left-time.Since(s.began)
+	s.sidecars = append(s.sidecars, p)
+	s.loading.Go(func() {
+		loaded, err := rig.Load{URL: "http://" + addr + "/api/test", Rate: sharedRate, For: span.Truncate(time.Second)}.Run(ctx, nil)
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if err != nil {
+			s.failed = append(s.failed, err)
+			return
+		}
+		if s.loads == nil {
+			s.loads = make(map[int]*rig.Loaded)
+		}
+		s.loads[i] = loaded
+	})
+	return nil
+}
+
+// watch reads what the target has served once in each second of the clock, and changes the
+// sidecars between the reading and the next window.
+func (s *sharing) watch(ctx context.Context) error {
+	first := time.Now().Truncate(time.Second).Add(late)
+	t := report.NewTable("second | admitted | and then")
+	before := uint64(0)
+	for n := 1; n < int(shareTime.Seconds())-1; n++ {
+		if err := rig.Wait(ctx, time.Until(first.Add(time.Duration(n)*time.Second))); err != nil {
+			return err
+		}
+		served, err := rig.Served(ctx, s.target)
+		if err != nil {
+			return err
+		}
+		s.admitted = append(s.admitted, served-before)
+		what := ""
+		switch n {
+		case killAfter:
+			what = "one is killed"
+			s.sidecars[0].Kill()
+		case addAfter:
+			what = "one begins"
+			err = s.add(ctx)
+		}
+		t.Add("%d | %d | %s", n, served-before, what)
+		if before = served; err != nil {
+			return err
+		}
+	}
+	fmt.Fprintf(s.out, "%s\n", t)
+	return nil
+}
+
+// starting is how many seconds the load takes to begin.
+const starting = 2
+
+// judge says what must hold: the limit throughout, and that nobody notices but those whose
+// sidecar was killed.
+func (s *sharing) judge() {
+	sum := 0.0
+	for n, admitted := range s.admitted[starting:] {
+		off := float64(admitted)/sharedLimit - 1
+		s.e.Never(off > sharedOff || off < -sharedOff, "second %d: %d admitted, the limit is %d", n+1+starting, admitted, sharedLimit)
+		sum += float64(admitted)
+	}
+	mean := sum / float64(len(s.admitted)-starting)
+	s.e.AtMost("share: admitted per second, of the limit", mean/sharedLimit, 1+sharedOff)
+	s.e.AtLeast("share: admitted per second, of the limit", mean/sharedLimit, 1-sharedOff)
+	for i, loaded := range s.loads {
+		s.lab.loads = append(s.lab.loads, loaded)
+		s.e.Never(i > 0 && loaded.Errors > 0, "sidecar %d: %d requests failed", i+1, loaded.Errors)
+	}
+}

@@ -1,0 +1,185 @@
+package sidecar
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"weir/bench/report"
+	"weir/bench/rig"
+	"weir/internal/freeport"
+)
+
+const (
+	connections = 64
+	spell       = 5 * time.Second // of wrk, each
+	rounds      = 3
+	plenty      = "RATE_LIMIT_LIMIT=1000000000"
+)
+
+// A contestant is asked as fast as it answers.
+type contestant struct {
+	name    string
+	url     string
+	process *rig.Process // of which memory is looked at; nil: of none
+	refuses bool
+}
+
+// A sample is one run.
+type sample struct {
+	perSecond float64
+	p50       time.Duration
+	resident  int64 // at most, in bytes
+}
+
+// speed compares sidecars with a limit in Redis, and /check with refusals of the data port.
+func (l *lab) speed(ctx context.Context) error {
+	fmt.Fprintf(l.out, "### Speed\n\nwrk, %d turns of %v; all proxies have one event loop.\n\n", rounds, spell)
+	if err := l.forwarding(ctx); err != nil {
+		return err
+	}
+	if err := l.checks(ctx); err != nil {
+		return err
+	}
+	return l.sizes()
+}
+
+// run drives contestants in turn.
+func (l *lab) run(ctx context.Context, all []contestant, connections int) ([][]sample, error) {
+	runs := make([][]sample, len(all))
+	for range rounds {
+		for i, c := range all {
+			s, err := c.sample(ctx, connections)
+			if err != nil {
+				return nil, fmt.Errorf("%s: %w", c.name, err)
+			}
+			runs[i] = append(runs[i], s)
+		}
+	}
+	return runs, nil
+}
+
+func (c *contestant) sample(ctx context.Context, connections int) (s sample, err error) {
+	stop := func() (rig.Usage, error) { return rig.Usage{}, nil }
+	if c.process != nil {
+		if stop, err = rig.Watch(c.process.Pid()); err != nil {
+			return s, err
+		}
+	}
+	r, err := rig.Wrk{URL: c.url, Connections: connections, For: spell}.Run(ctx)
+	used, watched := stop()
+	switch failed := float64(r.Failed) / max(r.Requests, 1); {
+	case err != nil:
+		return s, err
+	case watched != nil:
+		return s, watched
+	case c.refuses && failed < .99 || !c.refuses && failed > 0:
+		return s, fmt.Errorf("%.1f %% of its answers are not 2xx, which makes the comparison worthless", 100*failed)
+	}
+	return sample{r.PerSecond, r.P50, used.RSSPeak}, nil
+}
+
+func perSecond(s sample) float64 { return s.perSecond }
+func micros(s sample) float64    { return float64(s.p50.Nanoseconds()) / 1e3 }
+func megabytes(s sample) float64 { return float64(s.resident) / 1e6 }
+
+// forwarding measures what asking a master costs, beside a limit in Redis.
+func (l *lab) forwarding(ctx context.Context) error {
+	target, err := l.target(ctx)
+	if err != nil {
+		return err
+	}
+	redis, err := rig.StartRedis(ctx)
+	if err != nil {
+		return err
+	}
+	l.ending = append(l.ending, redis.End)
+	shared, sharedAddr, err := rig.StartProxy(ctx, []string{"TARGET_URL=http://" + target, "REDIS_HOST=" + redis.Addr, "GATE=off", "EVENT_LOOPS=1", plenty})
+	if err != nil {
+		return err
+	}
+	l.keep(shared)
+	m, err := l.master(ctx)
+	if err != nil {
+		return err
+	}
+	s, addr, err := l.sidecar(ctx, target, m.Addr, plenty)
+	if err != nil {
+		return err
+	}
+	all := []contestant{{name: "target", url: target}, {name: "limit in Redis", url: sharedAddr, process: shared}, {name: "sidecar", url: addr, process: s}}
+	for i := range all {
+		all[i].url = "http://" + all[i].url + "/api/test"
+	}
+	many, err := l.run(ctx, all, connections)
+	if err != nil {
+		return err
+	}
+	one, err := l.run(ctx, all, 1)
+	if err != nil {
+		return err
+	}
+	t := report.NewTable(fmt.Sprintf(" | requests/s, %d connections | p50 µs, one connection | added µs | resident MB", connections))
+	direct := report.MedianOf(one[0], micros)
+	for i, c := range all {
+		p50 := report.MedianOf(one[i], micros)
+		t.Add("%s | %.0f | %.0f | %.0f | %.1f", c.name, report.MedianOf(many[i], perSecond), p50, p50-direct, report.MedianOf(many[i], megabytes))
+	}
+	fmt.Fprintf(l.out, "%s\nsidecar's requests/s, of those with a limit in Redis: %s\n\n", t, report.RatioOf(many[2], many[1], perSecond).Ratio(2))
+	resident, err := rig.RSS(m.Pid())
+	if err != nil {
+		return err
+	}
+	l.e.AtLeast("sidecar: requests per second", report.MedianOf(many[2], perSecond), 40_000)
+	l.e.AtMost("sidecar: added to p50 in µs", report.MedianOf(one[2], micros)-direct, 150)
+	l.e.AtMost("sidecar: resident MB under load", report.MedianOf(many[2], megabytes), 32)
+	l.e.AtMost("master: resident MB after the load", float64(resident)/1e6, 32)
+	return nil
+}
+
+// checks compares refusals of the decision port with those of the data port.
+func (l *lab) checks(ctx context.Context) error {
+	addr, err := freeport.Addr()
+	if err != nil {
+		return err
+	}
+	_, port, _ := strings.Cut(addr, ":")
+	p, own, err := rig.StartProxy(ctx, []string{"TARGET_URL=http://" + addr, "DECISION_PORT=" + port, "GATE=off", "EVENT_LOOPS=1", "RATE_LIMIT_LIMIT=1", "RATE_LIMIT_WINDOW=3153600000"})
+	if err != nil {
+		return err
+	}
+	l.keep(p)
+	if err := p.AwaitPort(ctx, addr); err != nil {
+		return err
+	}
+	all := []contestant{{name: "refused by the proxy", url: "http://" + own + "/api/test", refuses: true}, {name: "refused by /check", url: "http://" + addr + "/check/path/api/test", refuses: true}}
+	runs, err := l.run(ctx, all, connections)
+	if err != nil {
+		return err
+	}
+	t := report.NewTable(" | answers/s")
+	for i, c := range all {
+		t.Add("%s | %.0f", c.name, report.MedianOf(runs[i], perSecond))
+	}
+	ratio := report.RatioOf(runs[1], runs[0], perSecond)
+	fmt.Fprintf(l.out, "%s\n/check, of the proxy's own refusals: %s\n\n", t, ratio.Ratio(2))
+	l.e.AtLeast("/check: answers per second, of the proxy's own refusals", report.MedianOf(runs[1], perSecond)/report.MedianOf(runs[0], perSecond), .9)
+	return nil
+}
+
+// sizes looks at the program, which is all that its image holds but authorities.
+func (l *lab) sizes() error {
+	bin, err := rig.Binary("proxy")
+	if err != nil {
+		return err
+	}
+	info, err := os.Stat(filepath.Clean(bin))
+	if err != nil {
+		return err
+	}
+	l.e.AtMost("the program in MB", float64(info.Size())/1e6, 25)
+	return nil
+}
