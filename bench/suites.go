@@ -15,6 +15,7 @@ import (
 	"weir/bench/restart"
 	"weir/bench/rig"
 	"weir/bench/scenario"
+	"weir/bench/sidecar"
 	"weir/bench/speed"
 	"weir/bench/suite"
 	"weir/internal/service"
@@ -102,6 +103,7 @@ func all(dir string) []suite.Part {
 		{Name: "scenario", Run: whole.Play},
 		{Name: "advisor", Args: []string{"all"}, Run: advisor.Run},
 		{Name: "postgres", Args: []string{"1"}, Run: postgresRun},
+		{Name: "sidecar", Run: sidecar.Run},
 		{Name: "protect", Run: protectRun},
 	}
 }
