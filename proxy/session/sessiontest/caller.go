@@ -3,6 +3,7 @@ package sessiontest
 import (
 	"slices"
 	"time"
+	"weir/internal/http1/http1test"
 )
 
 // patience is how long a caller waits for 100 before it sends the body anyway.
@@ -29,7 +30,7 @@ type caller struct {
 	segments []segment
 	askedAt  int // of the plan: the next that the limiter may be asked for
 
-	reader   reader
+	reader   http1test.Reader
 	answered int // of the plan
 	relayed  bool
 	got      int  // bytes of the answer's body
@@ -57,7 +58,7 @@ func (w *world) newCaller() {
 	for _, r := range c.plan {
 		r.caller = c
 	}
-	c.reader = reader{sink: c, response: true}
+	c.reader = http1test.Reader{Sink: c, Response: true}
 	c.faults, c.hangsUp = w.fault(w.profile.callerFaults), w.odds(0.5)
 	whole := !slices.ContainsFunc(c.plan, func(r *request) bool { return r.kind == partial }) // all have an answer
 	c.halves = whole && w.odds(0.3)
@@ -134,7 +135,7 @@ func (c *caller) step() {
 		return
 	}
 	if n := len(c.conn.network); n > 0 && !c.stopsRead {
-		if err := c.reader.feed(c.conn.take(c.w.piece(n))); err != nil {
+		if err := c.reader.Feed(c.conn.take(c.w.piece(n))); err != nil {
 			c.wrong("%v", err)
 			return
 		}
@@ -234,15 +235,14 @@ func (c *caller) finish(reset bool) {
 	c.done = true
 	c.front.log.note(c.w.now, "client sees the end", int64(c.answered), "")
 	left := c.leaves && !c.tunnel // by itself: what it has is nothing to it
-	if c.reader.state == readClose && !reset && !left {
-		c.reader.state = readHead
-		if err := c.whole(); err != nil {
+	if c.reader.UntilClose() && !reset && !left {
+		if err := c.reader.Close(); err != nil {
 			c.wrong("an answer that ends with the connection: %v", err)
 		}
 	}
-	if c.reader.state == readTunnel {
+	if c.reader.InTunnel() {
 		c.endTunnel(reset)
-	} else if !c.reader.idle() && !left {
+	} else if !c.reader.Idle() && !left {
 		c.w.tally.Cut++
 		if c.w.profile.calm {
 			c.wrong("in a calm world an answer is cut off")

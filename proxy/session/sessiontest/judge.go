@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 
+	"weir/internal/http1/http1test"
 	"weir/proxy/exchange"
 )
 
@@ -25,46 +26,46 @@ func (c *caller) current() (*request, error) {
 	return c.plan[c.answered], nil
 }
 
-// head judges the head of an answer.
-func (c *caller) head(h *head) error {
+// Head judges the head of an answer.
+func (c *caller) Head(h *http1test.Head) error {
 	r, err := c.current()
 	if err != nil {
-		return fmt.Errorf("%w: %s", err, h.line)
+		return fmt.Errorf("%w: %s", err, h.Line)
 	}
-	c.front.log.note(c.w.now, "client reads answer to request", int64(r.id), h.line)
-	if h.status < 200 {
+	c.front.log.note(c.w.now, "client reads answer to request", int64(r.id), h.Line)
+	if h.Status < 200 {
 		return c.interim(r, h)
 	}
 	c.got = 0
-	unread := r.kind == malformed || h.status == 408 && r.decisions == 0 // nobody knows the method
-	c.reader.bodyless = r.method == "HEAD" && !unread
-	c.closing = slices.Contains(h.values("connection"), "close")
-	if !r.sent && h.status != 408 {
-		return fmt.Errorf("request %d is answered before it was sent: %s", r.id, h.line)
+	unread := r.kind == malformed || h.Status == 408 && r.decisions == 0 // nobody knows the method
+	c.reader.Bodyless = r.method == "HEAD" && !unread
+	c.closing = slices.Contains(h.Values("connection"), "close")
+	if !r.sent && h.Status != 408 {
+		return fmt.Errorf("request %d is answered before it was sent: %s", r.id, h.Line)
 	}
-	if r.minor == 0 && len(h.values("transfer-encoding")) > 0 {
+	if r.minor == 0 && len(h.Values("transfer-encoding")) > 0 {
 		return errors.New("chunks for an HTTP/1.0 client")
 	}
-	id := h.value("x-id")
+	id := h.Value("x-id")
 	if c.relayed = id != ""; c.relayed {
 		return c.judgeRelayed(r, h, id)
 	}
 	return c.judgeOwn(r, h)
 }
 
-func (c *caller) interim(r *request, h *head) error {
+func (c *caller) interim(r *request, h *http1test.Head) error {
 	switch {
 	case r.minor == 0:
 		return errors.New("an interim answer for an HTTP/1.0 client")
-	case h.status == 100 && !r.expect:
+	case h.Status == 100 && !r.expect:
 		return errors.New("100 without being waited for")
-	case h.status == 100 && r.asks() && !r.allowed:
+	case h.Status == 100 && r.asks() && !r.allowed:
 		return fmt.Errorf("100 to request %d, which is not admitted", r.id)
-	case h.status == 100:
+	case h.Status == 100:
 		r.continued = true
-	case h.status == 101:
-		if r.kind != upgrade || r.answer.status != 101 || h.value("x-id") != itoa(int(r.id)) {
-			return fmt.Errorf("request %d becomes a tunnel of %s", r.id, h.value("x-id"))
+	case h.Status == 101:
+		if r.kind != upgrade || r.answer.status != 101 || h.Value("x-id") != itoa(int(r.id)) {
+			return fmt.Errorf("request %d becomes a tunnel of %s", r.id, h.Value("x-id"))
 		}
 		c.tunnel, c.got = true, 0
 	}
@@ -72,7 +73,7 @@ func (c *caller) interim(r *request, h *head) error {
 }
 
 // judgeRelayed judges what came from a target.
-func (c *caller) judgeRelayed(r *request, h *head, id string) error {
+func (c *caller) judgeRelayed(r *request, h *http1test.Head, id string) error {
 	switch {
 	case id != strconv.FormatUint(r.id, 10):
 		return fmt.Errorf("request %d gets the answer to %s", r.id, id)
@@ -80,20 +81,20 @@ func (c *caller) judgeRelayed(r *request, h *head, id string) error {
 		return fmt.Errorf("request %d was not admitted, and is answered by a target", r.id)
 	case r.kind != own && r.arrivals == 0:
 		return fmt.Errorf("request %d never came to a target that answers it", r.id)
-	case h.status != r.answer.status:
-		return fmt.Errorf("request %d is answered %d, the target meant %d", r.id, h.status, r.answer.status)
+	case h.Status != r.answer.status:
+		return fmt.Errorf("request %d is answered %d, the target meant %d", r.id, h.Status, r.answer.status)
 	}
 	return nil
 }
 
 // judgeOwn judges an answer of the proxy's own.
-func (c *caller) judgeOwn(r *request, h *head) error {
+func (c *caller) judgeOwn(r *request, h *http1test.Head) error {
 	calm := c.w.profile.calm
 	status := r.kind.status()
 	ok := false
-	switch h.status {
+	switch h.Status {
 	case 429:
-		ok = r.asks() && r.decisions > 0 && !r.allowed && !r.storeAway && strings.HasPrefix(h.value("x-weir-decision"), "d-")
+		ok = r.asks() && r.decisions > 0 && !r.allowed && !r.storeAway && strings.HasPrefix(h.Value("x-weir-decision"), "d-")
 	case 503:
 		ok = !calm
 	case 502, 504:
@@ -103,16 +104,16 @@ func (c *caller) judgeOwn(r *request, h *head) error {
 	case 413:
 		ok = r.kind == tooLarge || r.kind == growing && r.allowed
 	default:
-		ok = status == h.status
+		ok = status == h.Status
 	}
 	if !ok {
-		return fmt.Errorf("request %d (kind %d, allowed %t, %d decisions) is answered by the proxy: %s", r.id, r.kind, r.allowed, r.decisions, h.line)
+		return fmt.Errorf("request %d (kind %d, allowed %t, %d decisions) is answered by the proxy: %s", r.id, r.kind, r.allowed, r.decisions, h.Line)
 	}
 	return nil
 }
 
-// body judges a piece of an answer's body, or of a tunnel.
-func (c *caller) body(b []byte) error {
+// Body judges a piece of an answer's body, or of a tunnel.
+func (c *caller) Body(b []byte) error {
 	r := c.plan[c.answered]
 	size := r.answer.size
 	if c.tunnel {
@@ -129,8 +130,8 @@ func (c *caller) body(b []byte) error {
 	return nil
 }
 
-// whole judges an answer that seems to be complete.
-func (c *caller) whole() error {
+// Whole judges an answer that seems to be complete.
+func (c *caller) Whole() error {
 	r := c.plan[c.answered]
 	c.answered++
 	if c.answered < len(c.plan) && c.plan[c.answered].never || r.last {

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"weir/internal/http1/http1test"
 )
 
 // A mishap is what goes wrong at a target with one exchange.
@@ -34,7 +35,7 @@ const (
 type service struct {
 	w      *world
 	conn   *conn
-	reader reader
+	reader http1test.Reader
 	pace   time.Duration
 	awake  bool
 	done   bool
@@ -57,7 +58,7 @@ type service struct {
 
 func newService(w *world, c *conn) *service {
 	sv := &service{w: w, conn: c, pace: w.newPace(), cutAt: -1}
-	sv.reader = reader{sink: sv}
+	sv.reader = http1test.Reader{Sink: sv}
 	return sv
 }
 
@@ -77,7 +78,7 @@ func (sv *service) step() {
 		return
 	}
 	if n := len(sv.conn.network); n > 0 && !sv.deaf {
-		if err := sv.reader.feed(sv.conn.take(sv.w.piece(n))); err != nil {
+		if err := sv.reader.Feed(sv.conn.take(sv.w.piece(n))); err != nil {
 			sv.w.failed(sv.conn.log, "at a target: %v", err)
 			return
 		}
@@ -93,14 +94,14 @@ func (sv *service) step() {
 	}
 }
 
-// head judges the head of a request.
-func (sv *service) head(h *head) error {
-	id, _ := strconv.ParseUint(strings.TrimPrefix(h.target, "/x/"), 10, 64)
+// Head judges the head of a request.
+func (sv *service) Head(h *http1test.Head) error {
+	id, _ := strconv.ParseUint(strings.TrimPrefix(h.Target, "/x/"), 10, 64)
 	r := sv.w.requests[id]
 	if r == nil {
-		return fmt.Errorf("a request that nobody made: %s", h.line)
+		return fmt.Errorf("a request that nobody made: %s", h.Line)
 	}
-	sv.conn.log.note(sv.w.now, "target reads request", int64(id), h.line)
+	sv.conn.log.note(sv.w.now, "target reads request", int64(id), h.Line)
 	if sv.r != nil && sv.mishap == adds {
 		sv.conn.arrive(sv.out) // what it adds comes as the next answer
 		sv.hangUp()
@@ -117,7 +118,7 @@ func (sv *service) head(h *head) error {
 		sv.w.tally.Logins++
 	}
 	r.arrivals++
-	codings, length := h.values("transfer-encoding"), h.value("content-length")
+	codings, length := h.Values("transfer-encoding"), h.Value("content-length")
 	switch {
 	case r.never || !r.asks():
 		return fmt.Errorf("request %d must not go to a target", id)
@@ -125,14 +126,14 @@ func (sv *service) head(h *head) error {
 		return fmt.Errorf("request %d was not admitted: %d decisions", id, r.decisions)
 	case r.arrivals > 1 && !(r.replayed && r.arrivals == 2):
 		return fmt.Errorf("request %d comes %d times", id, r.arrivals)
-	case h.method != r.method || h.value("x-req") != strconv.FormatUint(id, 10) || len(h.values("host")) != 1:
+	case h.Method != r.method || h.Value("x-req") != strconv.FormatUint(id, 10) || len(h.Values("host")) != 1:
 		return fmt.Errorf("request %d comes as %+v", id, h)
-	case len(h.values("x-hop"))+len(h.values("expect")) > 0:
+	case len(h.Values("x-hop"))+len(h.Values("expect")) > 0:
 		return fmt.Errorf("request %d comes with fields of its client's connection: %+v", id, h)
 	case r.chunks != (len(codings) == 1) || !r.chunks && r.body > 0 && length != strconv.Itoa(r.body):
 		return fmt.Errorf("request %d of %d bytes has framing %q, %q", id, r.body, codings, length)
-	case (h.value("upgrade") != "") != (r.kind == upgrade):
-		return fmt.Errorf("request %d asks for an upgrade to %q", id, h.value("upgrade"))
+	case (h.Value("upgrade") != "") != (r.kind == upgrade):
+		return fmt.Errorf("request %d asks for an upgrade to %q", id, h.Value("upgrade"))
 	}
 	sv.begin(r)
 	return nil
@@ -156,8 +157,8 @@ func (sv *service) begin(r *request) {
 	}
 }
 
-// body judges a piece of a request's body.
-func (sv *service) body(b []byte) error {
+// Body judges a piece of a request's body.
+func (sv *service) Body(b []byte) error {
 	if sv.done {
 		return nil
 	}
@@ -173,8 +174,8 @@ func (sv *service) body(b []byte) error {
 	return nil
 }
 
-// whole judges a request that seems to be complete, and answers it.
-func (sv *service) whole() error {
+// Whole judges a request that seems to be complete, and answers it.
+func (sv *service) Whole() error {
 	if sv.done {
 		return nil
 	}
@@ -240,7 +241,7 @@ func (sv *service) answer() {
 	}
 	if a.status == 101 && sv.cutAt < 0 && sv.mishap != garbles && sv.mishap != doubles {
 		sv.tunnel, sv.got, sv.mishap = true, 0, fine
-		sv.reader.state = readTunnel
+		sv.reader.Tunnel()
 		sv.out = append(sv.out, sv.w.down(r.id, 0, a.down)...)
 		sv.closing = !r.targetWaits
 	}

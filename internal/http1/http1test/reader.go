@@ -1,4 +1,4 @@
-package sessiontest
+package http1test
 
 import (
 	"bytes"
@@ -7,25 +7,25 @@ import (
 	"strings"
 )
 
-// A sink is told what a reader reads. raw are the bytes of a body, or of another
+// A Sink takes what a Reader reads. raw are the bytes of a body, or of another
 // protocol.
-type sink interface {
-	head(h *head) error
-	body(raw []byte) error
-	whole() error
+type Sink interface {
+	Head(h *Head) error
+	Body(raw []byte) error
+	Whole() error
 }
 
-// A head is one as it came, with lower-case names.
-type head struct {
-	line   string
+// A Head is a head as received, with lower-case names.
+type Head struct {
+	Line   string
 	fields [][2]string
 
-	method, target string // of a request
-	status         int    // of a response
+	Method, Target string // of a request
+	Status         int    // of a response
 }
 
-// values are those of all fields with a name.
-func (h *head) values(name string) (v []string) {
+// Values returns the values of all fields with a name.
+func (h *Head) Values(name string) (v []string) {
 	for _, f := range h.fields {
 		if f[0] == name {
 			v = append(v, f[1])
@@ -34,9 +34,9 @@ func (h *head) values(name string) (v []string) {
 	return v
 }
 
-// value is that of the only field with a name.
-func (h *head) value(name string) string {
-	if v := h.values(name); len(v) == 1 {
+// Value returns the value of the only field with a name.
+func (h *Head) Value(name string) string {
+	if v := h.Values(name); len(v) == 1 {
 		return v[0]
 	}
 	return ""
@@ -55,23 +55,38 @@ const (
 	readTunnel
 )
 
-// A reader reads messages that the proxy has written, strictly and by no code of
-// the proxy's: a second opinion on where they end.
-type reader struct {
-	sink     sink
-	response bool
-	bodyless bool // the sink says so at a head: an answer to HEAD
+// A Reader reads messages strictly, without package http1: a second opinion on where
+// they end.
+type Reader struct {
+	Sink     Sink
+	Response bool
+	Bodyless bool // set by the Sink at a head: an answer to HEAD
 
 	state readerState
 	lines []byte
 	left  int
 }
 
-// idle: not a byte of the next message has come.
-func (r *reader) idle() bool { return r.state == readHead && len(r.lines) == 0 }
+// UntilClose reports whether the end of the connection ends the body.
+func (r *Reader) UntilClose() bool { return r.state == readClose }
 
-// feed reads on in b.
-func (r *reader) feed(b []byte) error {
+// Close ends such a body.
+func (r *Reader) Close() error {
+	r.state = readHead
+	return r.Sink.Whole()
+}
+
+// InTunnel reports whether all that follows is of another protocol.
+func (r *Reader) InTunnel() bool { return r.state == readTunnel }
+
+// Tunnel begins that.
+func (r *Reader) Tunnel() { r.state = readTunnel }
+
+// Idle reports whether nothing of the next message was read.
+func (r *Reader) Idle() bool { return r.state == readHead && len(r.lines) == 0 }
+
+// Feed reads b.
+func (r *Reader) Feed(b []byte) error {
 	for len(b) > 0 {
 		n, err := r.next(b)
 		if err != nil {
@@ -82,12 +97,12 @@ func (r *reader) feed(b []byte) error {
 	return nil
 }
 
-func (r *reader) next(b []byte) (int, error) {
+func (r *Reader) next(b []byte) (int, error) {
 	switch r.state {
 	case readLength, readChunk:
 		return r.piece(b)
 	case readClose, readTunnel:
-		return len(b), r.sink.body(b)
+		return len(b), r.Sink.Body(b)
 	}
 	i := bytes.IndexByte(b, '\n')
 	if i < 0 {
@@ -101,7 +116,7 @@ func (r *reader) next(b []byte) (int, error) {
 	return i + 1, r.line()
 }
 
-func (r *reader) tooLong() error {
+func (r *Reader) tooLong() error {
 	if len(r.lines) > 64<<10 {
 		return fmt.Errorf("a head of %d bytes", len(r.lines))
 	}
@@ -109,10 +124,10 @@ func (r *reader) tooLong() error {
 }
 
 // piece reads on in a body with a length, or in a chunk.
-func (r *reader) piece(b []byte) (int, error) {
+func (r *Reader) piece(b []byte) (int, error) {
 	n := min(r.left, len(b))
 	r.left -= n
-	if err := r.sink.body(b[:n]); err != nil || r.left > 0 {
+	if err := r.Sink.Body(b[:n]); err != nil || r.left > 0 {
 		return n, err
 	}
 	if r.state == readChunk {
@@ -120,11 +135,11 @@ func (r *reader) piece(b []byte) (int, error) {
 		return n, nil
 	}
 	r.state = readHead
-	return n, r.sink.whole()
+	return n, r.Sink.Whole()
 }
 
-// line is told that r.lines ends with a line.
-func (r *reader) line() error {
+// line handles the line that r.lines ends with.
+func (r *Reader) line() error {
 	switch r.state {
 	case readHead:
 		if !bytes.HasSuffix(r.lines, []byte("\r\n\r\n")) {
@@ -152,17 +167,17 @@ func (r *reader) line() error {
 			return fmt.Errorf("a trailer %q", r.lines)
 		}
 		r.lines, r.state = r.lines[:0], readHead
-		return r.sink.whole()
+		return r.Sink.Whole()
 	}
 	r.lines = r.lines[:0]
 	return nil
 }
 
 // headDone reads a head and finds out how its body ends.
-func (r *reader) headDone(text string) error {
-	h := &head{}
+func (r *Reader) headDone(text string) error {
+	h := &Head{}
 	lines := strings.Split(strings.TrimSuffix(text, "\r\n\r\n"), "\r\n")
-	h.line = lines[0]
+	h.Line = lines[0]
 	for _, line := range lines[1:] {
 		name, value, ok := strings.Cut(line, ":")
 		if !ok || name == "" || strings.ContainsAny(name, " \t") {
@@ -173,61 +188,61 @@ func (r *reader) headDone(text string) error {
 	if err := r.startLine(h); err != nil {
 		return err
 	}
-	r.bodyless = false
-	lengths, codings := h.values("content-length"), h.values("transfer-encoding")
+	r.Bodyless = false
+	lengths, codings := h.Values("content-length"), h.Values("transfer-encoding")
 	switch {
 	case len(lengths)+len(codings) > 1:
 		return fmt.Errorf("more than one framing: %q, %q", lengths, codings)
 	case len(codings) == 1 && codings[0] != "chunked":
 		return fmt.Errorf("transfer coding %q", codings[0])
 	}
-	if err := r.sink.head(h); err != nil {
+	if err := r.Sink.Head(h); err != nil {
 		return err
 	}
 	switch {
-	case h.status == 101:
+	case h.Status == 101:
 		r.state = readTunnel
 		return nil
-	case r.response && h.status < 200:
+	case r.Response && h.Status < 200:
 		return nil
-	case r.bodyless || h.status == 204 || h.status == 304:
-		return r.sink.whole()
+	case r.Bodyless || h.Status == 204 || h.Status == 304:
+		return r.Sink.Whole()
 	case len(codings) == 1:
 		r.state = readChunkLine
 		return nil
-	case len(lengths) == 0 && r.response:
+	case len(lengths) == 0 && r.Response:
 		r.state = readClose
 		return nil
 	case len(lengths) == 0:
-		return r.sink.whole()
+		return r.Sink.Whole()
 	}
 	n, err := strconv.ParseUint(lengths[0], 10, 31)
 	if err != nil {
 		return fmt.Errorf("content-length %q", lengths[0])
 	}
 	if r.left = int(n); n == 0 {
-		return r.sink.whole()
+		return r.Sink.Whole()
 	}
 	r.state = readLength
 	return nil
 }
 
-func (r *reader) startLine(h *head) error {
-	words := strings.SplitN(h.line, " ", 3)
+func (r *Reader) startLine(h *Head) error {
+	words := strings.SplitN(h.Line, " ", 3)
 	if len(words) != 3 {
-		return fmt.Errorf("start line %q", h.line)
+		return fmt.Errorf("start line %q", h.Line)
 	}
-	if !r.response {
-		h.method, h.target = words[0], words[1]
+	if !r.Response {
+		h.Method, h.Target = words[0], words[1]
 		if words[2] != "HTTP/1.1" {
-			return fmt.Errorf("request line %q", h.line)
+			return fmt.Errorf("request line %q", h.Line)
 		}
 		return nil
 	}
 	status, err := strconv.Atoi(words[1])
 	if err != nil || words[0] != "HTTP/1.1" || status < 100 || status > 599 {
-		return fmt.Errorf("status line %q", h.line)
+		return fmt.Errorf("status line %q", h.Line)
 	}
-	h.status = status
+	h.Status = status
 	return nil
 }
