@@ -2,6 +2,7 @@ package chart
 
 import (
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -87,22 +88,21 @@ var timeSteps = []float64{1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 360
 
 // step is the least round step that is no smaller than raw.
 func (r *ruler) step(raw float64) float64 {
-	if r.Unit == Elapsed || r.Unit == Clock {
-		for _, s := range timeSteps {
-			if s >= raw {
-				if raw >= 0.5 {
-					return s
-				}
-				break
-			}
+	if timed := r.Unit == Elapsed || r.Unit == Clock; timed && raw >= 0.5 {
+		last := timeSteps[len(timeSteps)-1]
+		if i, _ := slices.BinarySearch(timeSteps, raw); i < len(timeSteps) {
+			return timeSteps[i]
 		}
-		if last := timeSteps[len(timeSteps)-1]; raw > last {
-			return math.Ceil(raw/last) * last
-		}
+		return math.Ceil(raw/last) * last
 	}
-	unit := math.Pow(10, math.Floor(math.Log10(raw)+1e-9))
-	for _, f := range []float64{1, 2, 2.5, 5} {
-		if f*unit >= raw*(1-1e-9) {
+	return above(raw, 1, 2, 2.5, 5)
+}
+
+// above is the least of factors times a power of ten that is no smaller than v.
+func above(v float64, factors ...float64) float64 {
+	unit := math.Pow(10, math.Floor(math.Log10(v)-1e-9))
+	for _, f := range factors {
+		if f*unit >= v*(1-1e-9) {
 			return f * unit
 		}
 	}
@@ -116,9 +116,9 @@ func (r *ruler) logarithmic(fixed bool) {
 		r.low, r.high = 0.001, 1
 	}
 	if !fixed {
-		r.low, r.high = floor125(r.low), ceil125(r.high*(1+1e-9))
+		r.low, r.high = floor125(r.low), above(r.high*(1+1e-9), 1, 2, 5)
 		if r.high/r.low < 10 { // less than a decade shows steps that are noise
-			r.low, r.high = floor125(r.low/2), ceil125(r.high*1.5)
+			r.low, r.high = floor125(r.low/2), above(r.high*1.5, 1, 2, 5)
 		}
 	}
 	between := []float64{1}
@@ -146,16 +146,6 @@ func floor125(v float64) float64 {
 		}
 	}
 	return unit
-}
-
-func ceil125(v float64) float64 {
-	unit := math.Pow(10, math.Floor(math.Log10(v)-1e-9))
-	for _, f := range []float64{1, 2, 5} {
-		if f*unit >= v*(1-1e-9) {
-			return f * unit
-		}
-	}
-	return 10 * unit
 }
 
 // nines puts labels at 50 %, 90 %, 99 % and so on.

@@ -150,11 +150,6 @@ func (c *Chart) validate() error {
 			return fmt.Errorf("the size must be from 0 to %d pixels, is %v", sizeMax, size)
 		}
 	}
-	for _, tone := range c.tones() {
-		if tone >= tones {
-			return fmt.Errorf("there is no tone %d", tone)
-		}
-	}
 	for _, a := range []Axis{c.X, c.Y} {
 		if err := a.validate(); err != nil {
 			return err
@@ -184,11 +179,8 @@ func (c *Chart) validate() error {
 }
 
 func (a *Axis) validate() error {
-	switch {
-	case !finite(a.Min) || !finite(a.Max) || a.Min > a.Max:
+	if !finite(a.Min) || !finite(a.Max) || a.Min > a.Max {
 		return fmt.Errorf("an axis must not reach from %v to %v", a.Min, a.Max)
-	case a.Unit > Share || a.Scale > Nines:
-		return fmt.Errorf("an axis has no unit %d or scale %d", a.Unit, a.Scale)
 	}
 	return nil
 }
@@ -208,25 +200,6 @@ func (c *Chart) rows() []Series {
 		rows = append(rows, Series{Name: b.Name, X: b.Edges, Y: heights})
 	}
 	return rows
-}
-
-func (c *Chart) tones() (all []Tone) {
-	for _, s := range append(append([]Series{}, c.Stack...), c.Lines...) {
-		all = append(all, s.Tone)
-	}
-	for _, b := range c.Bands {
-		all = append(all, b.Tone)
-	}
-	for _, b := range c.Bars {
-		all = append(all, b.Tone)
-	}
-	for _, l := range c.Limits {
-		all = append(all, l.Tone)
-	}
-	for _, s := range c.Spans {
-		all = append(all, s.Tone)
-	}
-	return all
 }
 
 func (s *Series) validate() error {

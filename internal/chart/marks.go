@@ -23,7 +23,7 @@ func (m marks) Plot(c draw.Canvas, p *plot.Plot) {
 	m.grid(c, p, y)
 	m.stack(c, at)
 	for _, b := range m.Bands {
-		m.between(c, at, b.X, b.Low, b.High, paint(bandPaint, b.Tone))
+		m.between(c, at, b, paint(bandPaint, b.Tone))
 	}
 	m.bars(c, p, at)
 	for _, s := range m.Lines {
@@ -76,24 +76,18 @@ func (m marks) stack(c draw.Canvas, at func(x, y float64) vg.Point) {
 		low[i] = m.Y.Min
 	}
 	for _, s := range m.Stack {
-		high := make([]float64, len(low))
-		for i := range low {
-			high[i] = low[i]
-			if s.Y[i] == s.Y[i] {
-				high[i] += s.Y[i]
-			}
-		}
-		m.between(c, at, s.X, low, high, paint(areaPaint, s.Tone))
+		high := onTop(low, s)
+		m.between(c, at, Band{X: s.X, Low: low, High: high}, paint(areaPaint, s.Tone))
 		low = high
 	}
 }
 
 // between fills what lies between two rows of values, up to each gap.
-func (m marks) between(c draw.Canvas, at func(x, y float64) vg.Point, x, low, high []float64, fill color.Color) {
-	visible := func(i int) bool { return m.Y.shows(low[i]) && m.Y.shows(high[i]) && m.X.shows(x[i]) }
-	for _, part := range runs(len(x), visible) {
-		upper := m.path(at, x, high, part)
-		lower := m.path(at, x, low, part)
+func (m marks) between(c draw.Canvas, at func(x, y float64) vg.Point, b Band, fill color.Color) {
+	visible := func(i int) bool { return m.Y.shows(b.Low[i]) && m.Y.shows(b.High[i]) && m.X.shows(b.X[i]) }
+	for _, part := range runs(len(b.X), visible) {
+		upper := m.path(at, b.X, b.High, part)
+		lower := m.path(at, b.X, b.Low, part)
 		for i := len(lower) - 1; i >= 0; i-- {
 			upper = append(upper, lower[i])
 		}
@@ -223,19 +217,31 @@ func (c *Chart) reaches() (x, y reach) {
 			x.take(&c.X, 2*s.X[n-1]-s.X[n-2])
 		}
 	}
-	if len(c.Stack) > 0 {
-		for i := range c.Stack[0].X {
-			sum := 0.0
-			for _, s := range c.Stack {
-				if s.Y[i] == s.Y[i] {
-					sum += s.Y[i]
-				}
-			}
-			y.take(&c.Y, sum)
-		}
+	for _, sum := range c.stacked() {
+		y.take(&c.Y, sum)
 	}
 	for _, l := range c.Limits {
 		y.take(&c.Y, l.Y)
 	}
 	return x, y
+}
+
+// stacked is how high the stack is at each place.
+func (c *Chart) stacked() (sums []float64) {
+	for _, s := range c.Stack {
+		sums = onTop(sums, s)
+	}
+	return sums
+}
+
+// onTop are the heights of areas below, with an area on top of them; a gap adds nothing.
+func onTop(below []float64, s Series) []float64 {
+	high := make([]float64, len(s.Y))
+	copy(high, below)
+	for i, v := range s.Y {
+		if v == v {
+			high[i] += v
+		}
+	}
+	return high
 }
