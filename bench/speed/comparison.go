@@ -3,6 +3,7 @@ package speed
 import (
 	"fmt"
 	"slices"
+	"time"
 
 	"weir/bench/report"
 	"weir/bench/rig"
@@ -14,12 +15,15 @@ type comparison struct {
 	sides       []side // ours is the last
 	connections int    // 0: the usual number
 	refused     bool   // answers are to be refusals; otherwise none may be one
+	warmUp      bool   // each side runs for a second before
 	show        func(l *lab, all []contestant, runs [][]sample) error
 }
 
 // play is the comparison as a part of the experiment.
 func (c comparison) play(l *lab) error {
-	l.heading(c.heading)
+	if c.heading != "" {
+		l.heading(c.heading)
+	}
 	all, err := l.open(c.sides...)
 	if err != nil {
 		return err
@@ -27,6 +31,13 @@ func (c comparison) play(l *lab) error {
 	n := c.connections
 	if n == 0 {
 		n = connections
+	}
+	if c.warmUp {
+		for i := range all {
+			if _, err := l.sample(&all[i], n, time.Second); err != nil {
+				return err
+			}
+		}
 	}
 	runs, err := l.turns(all, n)
 	if err != nil {

@@ -106,11 +106,15 @@ func (l *lab) turns(all []contestant, connections int) ([][]sample, error) {
 	return l.each(len(all), func(i int) (sample, error) { return l.sample(&all[i], connections, l.span) })
 }
 
-// each lets n sides take turns.
+// each lets n sides take turns. Who begins changes from round to round, so that what gets
+// slower or faster with time does so for all.
 func (l *lab) each(n int, run func(i int) (sample, error)) ([][]sample, error) {
 	runs := make([][]sample, n)
-	for range l.rounds {
+	for round := range l.rounds {
 		for i := range runs {
+			if round%2 == 1 {
+				i = n - 1 - i
+			}
 			s, err := run(i)
 			if err != nil {
 				return nil, err

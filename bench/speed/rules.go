@@ -7,7 +7,6 @@ import (
 	"math"
 	"os"
 	"path/filepath"
-	"slices"
 	"time"
 
 	"weir/bench/report"
@@ -17,7 +16,6 @@ import (
 
 const (
 	rulesRounds = 7 // pairs of runs
-	warmUp      = time.Second
 	// rulesRatioMax is the most that ten rules of which two match may cost, as a multiple
 	// of the global limit alone.
 	rulesRatioMax = 1.10
@@ -64,70 +62,31 @@ func Rules(ctx context.Context, args []string, out io.Writer) error {
 	if err := os.WriteFile(file, []byte(ten), 0o600); err != nil {
 		return err
 	}
-	sides := []side{weir("global limit alone"), weir("and ten rules, two match", "RULES_FILE="+file)}
-	for i := range sides {
-		sides[i].header = "X-Partner: acme"
-	}
-	all, err := l.open(sides...)
-	if err != nil {
-		return err
+	c := comparison{sides: []side{weir("global limit alone"), weir("and ten rules, two match", "RULES_FILE="+file)}, warmUp: true, show: tenBesideNone}
+	for i := range c.sides {
+		c.sides[i].header = "X-Partner: acme"
 	}
 	fmt.Fprintf(out, "%d pairs of runs of %v, one loop, %d connections kept alive, GATE=off, all is admitted; median and ends\n\n", l.rounds, l.span, connections)
-	runs, err := l.pairs([]ruled{{all[0], nil}, {all[1], matching}})
-	if err != nil {
-		return err
-	}
-	return l.judgeRules([]string{sides[0].name, sides[1].name}, runs)
+	return c.play(l)
 }
 
-// A ruled contestant is a proxy and the rules that apply to each request, besides the
-// global one.
-type ruled struct {
-	contestant
-	rules []string
-}
-
-// pairs lets the two take turns. Who begins changes from pair to pair, so that what
-// gets slower or faster with time does so for both.
-func (l *lab) pairs(sides []ruled) ([][]sample, error) {
-	for _, c := range sides {
-		if _, err := l.checked(c, warmUp); err != nil {
-			return nil, err
+// tenBesideNone makes sure that the proxies did what they are measured for, and judges.
+func tenBesideNone(l *lab, all []contestant, runs [][]sample) error {
+	var names []string
+	for i, rules := range [][]string{nil, matching} {
+		m, err := rig.Scrape(l.ctx, all[i].addr)
+		if err == nil {
+			err = decisionsOf(m, rules).problem(all[i].name, (1+l.rounds)*underWay)
 		}
-	}
-	runs := make([][]sample, len(sides))
-	order := []int{0, 1}
-	for range l.rounds {
-		for _, i := range order {
-			s, err := l.checked(sides[i], l.span)
-			if err != nil {
-				return nil, err
-			}
-			runs[i] = append(runs[i], s)
+		if err != nil {
+			return err
 		}
-		slices.Reverse(order)
+		names = append(names, all[i].name)
 	}
-	return runs, nil
+	return l.judgeRules(names, runs)
 }
 
-// checked is sample of a proxy that did what it is measured for.
-func (l *lab) checked(c ruled, span time.Duration) (sample, error) {
-	before, err := rig.Scrape(l.ctx, c.addr)
-	if err != nil {
-		return sample{}, err
-	}
-	s, err := l.sample(&c.contestant, connections, span)
-	if err != nil {
-		return s, err
-	}
-	after, err := rig.Scrape(l.ctx, c.addr)
-	if err != nil {
-		return s, err
-	}
-	return s, decisionsOf(before, after, c.rules).problem(c.name)
-}
-
-// decisions are what a proxy counted in a run.
+// decisions are what a proxy counted.
 type decisions struct {
 	requests float64
 	failed   float64            // refused, or not answered by the target
@@ -135,31 +94,31 @@ type decisions struct {
 	rules    map[string]float64 // decisions of the rules that match
 }
 
-func decisionsOf(before, after rig.Samples, rules []string) decisions {
-	d := decisions{requests: after.Since(before, "ratelimiter_requests_total"), all: after.Since(before, "ratelimiter_rule_decisions_total"), rules: make(map[string]float64)}
-	d.failed = d.requests - after.Since(before, "ratelimiter_requests_total", `decision="forwarded"`) + after.Since(before, "ratelimiter_upstream_errors_total")
+func decisionsOf(m rig.Samples, rules []string) decisions {
+	d := decisions{requests: m.Sum("ratelimiter_requests_total"), all: m.Sum("ratelimiter_rule_decisions_total"), rules: make(map[string]float64)}
+	d.failed = d.requests - m.Sum("ratelimiter_requests_total", `decision="forwarded"`) + m.Sum("ratelimiter_upstream_errors_total")
 	for _, id := range rules {
-		d.rules[id] = after.Since(before, "ratelimiter_rule_decisions_total", fmt.Sprintf("rule=%q", id))
+		d.rules[id] = m.Sum("ratelimiter_rule_decisions_total", fmt.Sprintf("rule=%q", id))
 	}
 	return d
 }
 
-// underWay is how many requests may have been decided and not been over at the
-// beginning and the end of a run: one of each connection.
-const underWay = 2 * connections
+// underWay is how many requests may have been decided and not been over at the end of a
+// run: one of each connection.
+const underWay = connections
 
-// problem says why a run is worth nothing: each request must have been admitted
-// by the global rule and those that match, and by no other.
-func (d decisions) problem(name string) error {
+// problem says why runs are worth nothing: each request, but for some that were not over,
+// must have been admitted by the global rule and those that match, and by no other.
+func (d decisions) problem(name string, some int) error {
 	if d.requests < 1 || d.failed > 0 {
 		return fmt.Errorf("%s: of %.0f requests %.0f were refused or failed, which makes the comparison worthless", name, d.requests, d.failed)
 	}
 	for id, n := range d.rules {
-		if math.Abs(n-d.requests) > underWay {
+		if math.Abs(n-d.requests) > float64(some) {
 			return fmt.Errorf("%s: rule %s decided %.0f of %.0f requests, it should match all", name, id, n, d.requests)
 		}
 	}
-	if want := d.requests * float64(1+len(d.rules)); math.Abs(d.all-want) > underWay*float64(1+len(d.rules)) {
+	if want := d.requests * float64(1+len(d.rules)); math.Abs(d.all-want) > float64(some*(1+len(d.rules))) {
 		return fmt.Errorf("%s: there were %.0f decisions of rules about %.0f requests, it should be %.0f", name, d.all, d.requests, want)
 	}
 	return nil

@@ -64,7 +64,7 @@ func TestProblem(t *testing.T) {
 	} {
 		d := decisions{requests: 1000, all: 3000, rules: map[string]float64{"a": 1000, "b": 1000}}
 		spoil(&d)
-		if err := d.problem("x"); (err == nil) != (part == "") || err != nil && !strings.Contains(err.Error(), part) {
+		if err := d.problem("x", 2*underWay); (err == nil) != (part == "") || err != nil && !strings.Contains(err.Error(), part) {
 			t.Errorf("want a problem with %q, got %v", part, err)
 		}
 	}
