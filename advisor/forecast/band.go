@@ -45,11 +45,13 @@ type band struct {
 	width float64 // range of scores
 	extra float64 // factor on σ above 1, fading: after gaps and alarms
 	q     [quantilesN]float64
+
+	halfLife, overlap float64 // of the short memory; of the targets: both in forecasts
 }
 
 // newBand begins with the quantiles of a Laplace distribution, in mean errors.
-func newBand() band {
-	return band{width: 4, q: [...]float64{-2.3, 0, .92, 2.3, 3.91}}
+func newBand(halfLife, overlap float64) band {
+	return band{width: 4, q: [...]float64{-2.3, 0, .92, 2.3, 3.91}, halfLife: halfLife, overlap: overlap}
 }
 
 // sigma is the scale of the errors of a forecast of slots of width dt.
@@ -62,25 +64,25 @@ func (b *band) sigma(forecast, c, dt float64) float64 {
 	return (1 + b.extra) * max(s, chanceShare*chance)
 }
 
-// learn takes in what came for a forecast, its scale and its quantiles of before.
+// learn takes in what came for a forecast.
 // Where targets overlap the same error is seen again and again, so steps are smaller. That
 // nothing came in an idle slot says the less about errors the less was expected there.
-func (b *band) learn(y float64, p *promise, c, halfLife, overlap float64, idle bool) {
+func (b *band) learn(y float64, p *promise, idle bool) {
 	w := 1.0
 	b.extra *= extraFade
 	if idle {
-		w = p.point / (p.point + idleShare*c)
+		w = p.point / (p.point + idleShare*p.c)
 	}
 	if w == 0 {
 		return
 	}
 	e := math.Abs(y - p.point)
 	b.n += w
-	b.fast += w * (e - b.fast) * max(1-math.Exp2(-1/halfLife), 1/b.n)
-	b.slow += w * (e/(p.point+c) - b.slow) * max(1-math.Exp2(-1/(bandSlow*halfLife)), min(1, 2/b.n))
+	b.fast += w * (e - b.fast) * max(1-math.Exp2(-1/b.halfLife), 1/b.n)
+	b.slow += w * (e/(p.point+p.c) - b.slow) * max(1-math.Exp2(-1/(bandSlow*b.halfLife)), min(1, 2/b.n))
 	u := min(e/p.sigma, scoreMax)
 	b.width += w * (2*u - b.width) * max(.002, 1/(b.n+10))
-	gain := w * max(gainLeast, gainFirst/math.Sqrt(b.n+10)) * b.width / math.Sqrt(overlap)
+	gain := w * max(gainLeast, gainFirst/math.Sqrt(b.n+10)) * b.width / math.Sqrt(b.overlap)
 	tied := p.upTo(y)
 	for i, tau := range quantiles {
 		step := gain * tau

@@ -9,14 +9,14 @@ import (
 // follow lets a band judge forecasts of a sequence by its last value and returns the
 // share of truths below each quantile, after the first hundred.
 func follow(n int, next func(i int) float64) (below [quantilesN]float64, b band) {
-	b = newBand()
+	b = newBand(60, 1)
 	y, counted := next(0), 0.0
 	for i := range n {
 		p := promise{point: math.Abs(y), c: 1}
 		p.sigma = b.sigma(p.point, 1, 60)
 		b.fill(&p.quantiles, p.point, p.sigma)
 		y = math.Abs(next(i + 1))
-		b.learn(y, &p, 1, 60, 1, false)
+		b.learn(y, &p, false)
 		if i < 100 {
 			continue
 		}

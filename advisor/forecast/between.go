@@ -43,11 +43,11 @@ func (f *Forecaster) between(o *outline, ahead float64) [quantilesN]float64 {
 		return b.now.quantiles
 	}
 	w := (ahead - a.ahead) / (b.ahead - a.ahead)
-	m, most := &o.moment, mostFactor*f.most
+	m := &o.moment
 	c := m.c
-	m.steps = ahead / e.dt
+	m.most, m.steps = mostFactor*f.most, ahead/e.dt
 	f.cal.fill(&m.then, f.now+ahead, e.dt, c)
-	there := (1-w)*a.guess(m, most, &o.shares[i-1]) + w*b.guess(m, most, &o.shares[i])
+	there := (1-w)*a.guess(m, &o.shares[i-1]) + w*b.guess(m, &o.shares[i])
 	line := (1-w)*mean(&o.shares[i-1], &a.now.experts) + w*mean(&o.shares[i], &b.now.experts)
 	by := min(max((there+c)/(line+c), 1/shapeMax), shapeMax)
 	q := b.now.quantiles
@@ -58,9 +58,9 @@ func (f *Forecaster) between(o *outline, ahead float64) [quantilesN]float64 {
 }
 
 // guess is the mean of what the experts say of a moment, by the shares of a horizon.
-func (k *class) guess(m *moment, most float64, shares *[expertsN]float64) float64 {
+func (k *class) guess(m *moment, shares *[expertsN]float64) float64 {
 	var p promise
-	k.ask(&p, m, most)
+	k.ask(&p, m)
 	return mean(shares, &p.experts)
 }
 

@@ -115,7 +115,7 @@ func (k *calendar) fill(s *[seasonsN]float64, t, dt, c float64) {
 	local := k.local(mid)
 	width := ownWidth(dt)
 	*s = [seasonsN]float64{
-		seasonYesterday: k.ago(mid, local, day, width, c), seasonLastWeek: k.ago(mid, local, week, width, c),
+		seasonYesterday: k.ago(mid, day, width, c), seasonLastWeek: k.ago(mid, week, width, c),
 		seasonDay: k.day.value(local), seasonWeek: k.week.value(local),
 		seasonCourse:      k.course.value(local) + k.events.effect(mid),
 		seasonMinuteOfDay: math.NaN(), seasonMinuteOfHour: math.NaN(),
@@ -126,10 +126,10 @@ func (k *calendar) fill(s *[seasonsN]float64, t, dt, c float64) {
 }
 
 // ago is z around the same local time a whole period before, over a width.
-func (k *calendar) ago(mid, local, period, width, c float64) float64 {
+func (k *calendar) ago(mid, period, width, c float64) float64 {
 	then := mid - period
 	if k.location != time.UTC {
-		then += local - period - k.local(then) // the clocks may have changed between
+		then += k.local(mid) - period - k.local(then) // the clocks may have changed between
 	}
 	rate, coverage := k.hist.MeanSeconds(series.FiveMinutes, then-width/2, then+width/2)
 	if coverage < .5 {

@@ -69,7 +69,7 @@ func newClass(ahead, dt float64) *class {
 	k := &class{steps: steps, ahead: ahead, stride: int(math.Ceil(steps / strideFrom))}
 	k.pending = make([]promise, min(pendingMax, int(steps)/k.stride+2))
 	perDay := max(day/dt/float64(k.stride), 1)
-	overlap := k.overlap()
+	overlap := max(1, k.steps/float64(k.stride)) // how many forecasts in a row have targets that overlap
 	k.mixer = newMixer(expertsN, max(mixerLeast, min(perDay/4, mixerMost))+overlap)
 	long := math.Exp2(-1 / (ridgeLong + min(14*perDay, ridgeWeeks) + 30*overlap))
 	short := math.Exp2(-1 / (ridgeShort + 10*overlap))
@@ -85,28 +85,25 @@ func newClass(ahead, dt float64) *class {
 		}
 		k.ridges[i] = newRidge(tau[:g.features], decay, overlap)
 	}
-	k.band = newBand()
+	k.band = newBand(max(bandLeast, min(bandSpan/dt, bandMost))+overlap, overlap)
 	return k
 }
 
-// overlap is how many forecasts in a row have targets that overlap.
-func (k *class) overlap() float64 { return max(1, k.steps/float64(k.stride)) }
-
 // forecast makes the forecast of the slot that is ahead of at, of which m knows the
-// seasons; no rate above most is believed.
-func (k *class) forecast(m *moment, at, dt, heft, most float64) {
+// seasons.
+func (k *class) forecast(m *moment, at, dt float64) {
 	p := &k.now
-	p.due, p.c, p.base, p.heft = at+k.ahead, m.c, m.levels.ses[levelBase], heft
+	p.due, p.c, p.base, p.heft = at+k.ahead, m.c, m.levels.ses[levelBase], m.heft
 	m.steps = k.steps
-	k.ask(p, m, most)
+	k.ask(p, m)
 	p.mix = k.mixer.blend(p.experts[:], &p.ways)
-	p.point = max(0, min(p.mix, most))
+	p.point = max(0, min(p.mix, m.most))
 	p.sigma = k.band.sigma(p.point, m.c, dt)
 	k.band.fill(&p.quantiles, p.point, p.sigma)
 }
 
 // ask lets all experts speak of a moment.
-func (k *class) ask(p *promise, m *moment, most float64) {
+func (k *class) ask(p *promise, m *moment) {
 	for i, e := range experts {
 		p.experts[i] = e.ask(m)
 	}
@@ -116,7 +113,7 @@ func (k *class) ask(p *promise, m *moment, most float64) {
 		f := math.NaN()
 		if r.rows >= r.p+10+int(2*r.overlap) {
 			f = math.Exp(m.z[levelBase]+min(max(r.predict(p.x[:]), -logMax), logMax)) - m.c
-			f = min(max(f, low/reachBy), high*reachBy, most)
+			f = min(max(f, low/reachBy), high*reachBy, m.most)
 		}
 		p.experts[expertRidge+i] = f
 	}
@@ -157,17 +154,17 @@ func (k *class) settle(at, dt, y float64, idle bool) (p *promise) {
 		k.first = (k.first + 1) % len(k.pending)
 		k.waiting--
 		if p.due > at-dt/2 {
-			k.learn(p, y, dt, idle)
+			k.learn(p, y, idle)
 			return p
 		}
 	}
 	return nil
 }
 
-func (k *class) learn(p *promise, y, dt float64, idle bool) {
+func (k *class) learn(p *promise, y float64, idle bool) {
 	k.learnt++
 	k.mixer.learn(y, p)
-	k.band.learn(y, p, p.c, max(bandLeast, min(bandSpan/dt, bandMost))+k.overlap(), k.overlap(), idle)
+	k.band.learn(y, p, idle)
 	target := min(max(math.Log((y+p.c)/(p.base+p.c)), -logMax), logMax)
 	for _, r := range k.ridges {
 		x := p.x[:r.p]

@@ -10,6 +10,8 @@ type moment struct {
 	z      [levelsN]float64 // of the smoothings
 	past   [recentN]float64 // z of the newest slots
 	seasons
+	heft float64 // how much its errors matter
+	most float64 // no rate above is believed
 
 	steps float64           // slots ahead
 	then  [seasonsN]float64 // z of the seasons in the slot ahead

@@ -159,10 +159,10 @@ func (f *Forecaster) predict(t float64) {
 	e, c := f.eng, f.offset()
 	m := &e.moment
 	*m = newMoment(&e.levels, &e.seasons, c)
-	heft := min(max((e.levels.ses[levelBase]+c)/(f.mean+c), heftLeast), heftMost)
+	m.heft, m.most = min(max((e.levels.ses[levelBase]+c)/(f.mean+c), heftLeast), heftMost), mostFactor*f.most
 	for _, k := range e.classes {
 		f.cal.fill(&m.then, t+k.ahead, e.dt, c)
-		k.forecast(m, t, e.dt, heft, mostFactor*f.most)
+		k.forecast(m, t, e.dt)
 		if f.hist.Seen()%int64(k.stride) == 0 {
 			k.keep()
 		}
