@@ -60,8 +60,16 @@ type side struct {
 // A contest is how sides are set up.
 type contest struct {
 	period time.Duration
-	skew   time.Duration // by which the clock of the last instance is off; of folk services
+	skew   time.Duration // by which the clock of the last instance is ahead
 	rules  string        // of Weir; empty: one request of a path in each period
+}
+
+// skewOf is by how much the clock of an instance is ahead.
+func (c *contest) skewOf(instance int) time.Duration {
+	if instance == instances-1 {
+		return c.skew
+	}
+	return 0
 }
 
 // begin starts a side. What it has started is in the side, also with an error.
@@ -95,8 +103,14 @@ func (c *contest) weir(ctx context.Context, s *side) (err error) {
 		return err
 	}
 	s.processes = append(s.processes, target)
-	for range instances {
-		p, proxy, err := rig.StartProxy(ctx, []string{"TARGET_URL=http://" + addr, "POSTGRES_URL=" + s.URL(), "POSTGRES_TIMEOUT=1s",
+	for i := range instances {
+		start := rig.StartProxy
+		if skew := c.skewOf(i); skew > 0 {
+			start = func(ctx context.Context, env []string) (*rig.Process, string, error) {
+				return rig.StartSkewed(ctx, skew, env)
+			}
+		}
+		p, proxy, err := start(ctx, []string{"TARGET_URL=http://" + addr, "POSTGRES_URL=" + s.URL(), "POSTGRES_TIMEOUT=1s",
 			"RULES_FILE=" + rules, "GATE=off", "RATE_LIMIT_ALGORITHM=off", "EVENT_LOOPS=1"})
 		if err != nil {
 			return err
@@ -117,11 +131,7 @@ func (c *contest) folk(ctx context.Context, s *side) error {
 		if err != nil {
 			return err
 		}
-		skew := time.Duration(0)
-		if i == instances-1 {
-			skew = c.skew
-		}
-		p, err := rig.StartPeer(ctx, s.name, addr, self, ServiceName, s.name, addr, s.URL(), c.period.String(), skew.String())
+		p, err := rig.StartPeer(ctx, s.name, addr, self, ServiceName, s.name, addr, s.URL(), c.period.String(), c.skewOf(i).String())
 		if err != nil {
 			return err
 		}

@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"math/rand/v2"
 	"reflect"
@@ -16,6 +17,12 @@ import (
 )
 
 var background = context.Background()
+
+// decisions and rounds make two tests as long as wanted.
+var (
+	decisions = flag.Int("decisions", 0, "how many decisions TestTakeIsLimit compares at least")
+	rounds    = flag.Int("rounds", 30, "how often each of 16 clients asks in TestOppositeOrders")
+)
 
 // run calls take_1 of a schema for a batch, at an instant.
 func run(t testing.TB, conn *pgconn.PgConn, schema string, clock int64, b *store.Batch) (total taken) {
@@ -43,13 +50,15 @@ func run(t testing.TB, conn *pgconn.PgConn, schema string, clock int64, b *store
 func TestTakeIsLimit(t *testing.T) {
 	t.Parallel()
 	s := postgrestest.Start(t)
-	for seed := range uint64(12) {
-		h := &history{r: rand.New(rand.NewPCG(seed, 7)), states: map[string]*limit.State{}}
+	decided := 0
+	for seed := uint64(0); seed < 12 || decided < *decisions; seed++ {
+		h := &history{r: rand.New(rand.NewPCG(seed, 7)), states: map[string]*limit.State{}, crowds: seed >= 12}
 		for range 11 {
 			h.limits = append(h.limits, h.family())
 		}
-		h.play(t, s, fmt.Sprint("mixed_", seed))
+		decided += h.play(t, s, fmt.Sprint("mixed_", seed))
 	}
+	t.Log(decided, "decisions")
 }
 
 // Buckets of very different sizes and rates take turns at the same keys, for as long as each
@@ -67,10 +76,12 @@ func TestBucketsTakeTurns(t *testing.T) {
 	}
 }
 
-// play compares a history in a schema of its own.
-func (h *history) play(t *testing.T, s *postgrestest.Server, schema string) {
+// play compares a history in a schema of its own, and returns how many requests were
+// decided.
+func (h *history) play(t *testing.T, s *postgrestest.Server, schema string) (decided int) {
 	t.Helper()
 	s.Do("weir", Schema(schema, false))
+	defer s.Do("weir", "DROP SCHEMA "+schema+" CASCADE")
 	conn, err := pgconn.Connect(background, s.URL("weir", "weir"))
 	if err != nil {
 		t.Fatal(err)
@@ -92,7 +103,11 @@ func (h *history) play(t *testing.T, s *postgrestest.Server, schema string) {
 			t.Fatalf("the instant is %d, want %d", r.instant, now)
 		}
 		h.check(t, fmt.Sprintf("%s, step %d", schema, step), now, b, r.given)
+		for _, g := range b.Groups {
+			decided += g.N
+		}
 	}
+	return decided
 }
 
 // A history is random batches and what package limit makes of them.
@@ -103,6 +118,7 @@ type history struct {
 	states map[string]*limit.State
 	queued []store.Release // places in queues
 	slow   bool            // pauses are of minutes
+	crowds bool            // now and then hundreds ask at once
 }
 
 // pause is how long until the next batch: often nothing, at times long.
@@ -133,6 +149,9 @@ func (h *history) batch() *store.Batch {
 	b := new(store.Batch)
 	for range 1 + h.r.IntN(4) {
 		g := &store.Group{N: 1 + h.r.IntN(6)}
+		if h.crowds && h.r.IntN(4) == 0 {
+			g.N += h.r.IntN(300)
+		}
 		for _, rule := range h.r.Perm(len(h.rules))[:min(len(h.rules), 1+h.r.IntN(1+h.r.IntN(store.CountersMax)))] {
 			l := h.rules[rule]
 			one := limittest.RandomAsk(h.r, l)

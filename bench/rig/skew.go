@@ -1,0 +1,84 @@
+package rig
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+)
+
+// skewName is the variable of which a program of BuildSkewed reads by how much its clock is
+// off, as time.ParseDuration does; from 0 to 1 s.
+const skewName = "BENCH_CLOCK_SKEW"
+
+// What is changed in package time: the wall clock is off, the monotonic one is not.
+const (
+	nowBegins = "func Now() Time {\n\tsec, nsec, mono := runtimeNow()\n"
+	nowSkewed = nowBegins + "\tif nsec += skew; nsec >= 1e9 {\n\t\tsec, nsec = sec+1, nsec-1e9\n\t}\n"
+	skewRead  = "\nvar skew int32\n\nfunc init() {\n\ttext, _ := syscall.Getenv(\"" + skewName + "\")\n\td, _ := ParseDuration(text)\n\tskew = int32(d)\n}\n"
+	imports   = "import (\n"
+)
+
+// BuildSkewed builds a program whose wall clock can be off, into the file out: a Go program
+// reads the clock without a library that could be replaced when it starts, so it is built
+// with another package time. It needs Go, and the sources.
+func BuildSkewed(ctx context.Context, program, out string) error {
+	root, err := exec.CommandContext(ctx, "go", "env", "GOROOT").Output()
+	if err != nil {
+		return fmt.Errorf("go env GOROOT: %w", err)
+	}
+	source := filepath.Join(strings.TrimSpace(string(root)), "src", "time", "time.go")
+	text, err := os.ReadFile(source)
+	if err != nil {
+		return err
+	}
+	changed := strings.Replace(string(text), nowBegins, nowSkewed, 1)
+	if changed == string(text) {
+		return fmt.Errorf("%s: Now does not begin as expected", source)
+	}
+	changed = strings.Replace(changed, imports, imports+"\t\"syscall\"\n", 1) + skewRead
+	dir, err := os.MkdirTemp("", "weir-clock-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	replaced, overlay := filepath.Join(dir, "time.go"), filepath.Join(dir, "overlay.json")
+	list, err := json.Marshal(map[string]map[string]string{"Replace": {source: replaced}})
+	if err != nil {
+		return err
+	}
+	for path, content := range map[string][]byte{replaced: []byte(changed), overlay: list} {
+		if err := os.WriteFile(path, content, 0o600); err != nil {
+			return err
+		}
+	}
+	if said, err := exec.CommandContext(ctx, "go", "build", "-overlay", overlay, "-o", out, program).CombinedOutput(); err != nil {
+		return fmt.Errorf("build %s with another clock: %w\n%.300s", program, err, said)
+	}
+	return nil
+}
+
+// Skewed is the variable with which the clock of a program of BuildSkewed is ahead.
+func Skewed(by time.Duration) string { return skewName + "=" + by.String() }
+
+// skewedProxy is what a proxy of BuildSkewed is called, beside the others.
+const skewedProxy = "proxy-skewed"
+
+// BuildSkewedProxy builds the proxy that StartSkewed starts. remove removes it.
+func BuildSkewedProxy(ctx context.Context) (remove func(), err error) {
+	proxy, err := Binary("proxy")
+	if err != nil {
+		return nil, err
+	}
+	out := filepath.Join(filepath.Dir(proxy), skewedProxy)
+	return func() { _ = os.Remove(out) }, BuildSkewed(ctx, "./proxy", out)
+}
+
+// StartSkewed is StartProxy with a clock that is ahead by so much, less than 1 s.
+func StartSkewed(ctx context.Context, by time.Duration, env []string) (*Process, string, error) {
+	return StartFree(ctx, skewedProxy, append(env, Skewed(by)))
+}
