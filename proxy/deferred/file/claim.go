@@ -188,6 +188,7 @@ func (t *turn) claim(now time.Time, i uint32) (e *deferred.Entry, expired bool) 
 		t.change(now, i, row, func() {
 			row.Last = deferred.Last{At: now, Error: "the request cannot be read from " + t.q.cfg.Path}
 			row.answered(nil)
+			row.request = 0
 		})
 		t.finish(now, i, row, ending{deferred.Failed, t.q.cfg.Limits.DeadKeep})
 		return nil, false

@@ -1,0 +1,257 @@
+package file
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"weir/internal/testkit"
+	"weir/proxy/deferred"
+)
+
+const (
+	pageBytes = 4096
+	pageLeaf  = 2 // of a page's flags
+)
+
+// A queue with damaged pages goes on with what can be read. The file is kept, what is lost is
+// lost with its page, and what is read is what was put.
+func TestDamagedPages(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(12) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			t.Parallel()
+			rng := rand.New(rand.NewPCG(seed, 1))
+			path, entries := filled(t, 300)
+			data, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			n := 0
+			for range 1 + rng.IntN(4) {
+				p := data[(2+rng.IntN(len(data)/pageBytes-2))*pageBytes:][:pageBytes]
+				if binary.LittleEndian.Uint16(p[8:]) != pageLeaf || bytes.Contains(p, []byte("requests")) {
+					continue // branches and the list of buckets are TestDamagedRoot's
+				}
+				n++
+				for i := range p {
+					p[i] = byte(rng.Uint32())
+				}
+			}
+			if err := os.WriteFile(path, data, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			q := opened(t, Config{Path: path})
+			found := readable(t, q, entries)
+			if len(entries)-found > 40*n {
+				t.Errorf("%d of %d can be read with %d damaged pages", found, len(entries), n)
+			}
+			putAll(t, q, order("new", nil))
+		})
+	}
+}
+
+// filled returns a closed queue with n entries.
+func filled(t *testing.T, n int) (path string, entries []deferred.Entry) {
+	path, entries = queuePath(t), orders(n)
+	q := opened(t, Config{Path: path})
+	putAll(t, q, entries...)
+	if err := q.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return path, entries
+}
+
+// readable counts the entries that can be read and are what they were.
+func readable(t *testing.T, q *Queue, entries []deferred.Entry) (n int) {
+	t.Helper()
+	for _, e := range entries {
+		got, _, err := q.Read(t.Context(), e.ID)
+		if err != nil {
+			continue
+		}
+		if n++; !bytes.Equal(got.Body, e.Body) || got.Line != e.Line || got.Scope != e.Scope {
+			t.Errorf("%s is read as another", e.ID)
+		}
+	}
+	return n
+}
+
+// damage overwrites the leaf pages that the function wants, and returns how many.
+func damage(t *testing.T, path string, wants func(page []byte) bool) (n int) {
+	t.Helper()
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for at := 2 * pageBytes; at < len(data); at += pageBytes {
+		if p := data[at:][:pageBytes]; binary.LittleEndian.Uint16(p[8:]) == pageLeaf && wants(p) {
+			clear(p)
+			n++
+		}
+	}
+	if err := os.WriteFile(path, data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// When the rows of entries are lost, their requests tell what is to be delivered: those with a key
+// wait, the others may have been sent.
+func TestLostRows(t *testing.T) {
+	t.Parallel()
+	path, entries := filled(t, 40)
+	// Rows have no body, so a page with a line and without the body is one of rows.
+	damaged := damage(t, path, func(p []byte) bool {
+		return bytes.Contains(p, []byte("shop 7")) && !bytes.Contains(p, []byte("order 7"))
+	})
+	if damaged == 0 {
+		t.Fatal("there is no page of rows")
+	}
+	var log testkit.Log
+	q := opened(t, Config{Path: path, Log: log.Logger()})
+	for i, e := range entries {
+		got, _, err := q.Read(t.Context(), e.ID)
+		if err != nil || !bytes.Equal(got.Body, e.Body) {
+			t.Fatalf("order %d: %v", i, err)
+		}
+		if got.State != deferred.Waiting && (e.Keyed() || got.State != deferred.Unknown) {
+			t.Errorf("order %d is %s", i, got.State)
+		}
+	}
+	if log.Count("Queue was damaged") != 1 {
+		t.Errorf("logged %s", &log)
+	}
+	if kept, _ := filepath.Glob(path + ".damaged-*"); len(kept) != 1 {
+		t.Errorf("kept are %v", kept)
+	}
+}
+
+// When a request is lost its entry becomes a dead letter that says so, and the others are
+// delivered.
+func TestLostRequests(t *testing.T) {
+	t.Parallel()
+	path, entries := filled(t, 40)
+	if damage(t, path, func(p []byte) bool { return bytes.Contains(p, []byte("order 7")) }) == 0 {
+		t.Fatal("there is no page of requests")
+	}
+	q := opened(t, Config{Path: path})
+	claimed, _, err := q.Claim(t.Context(), time.Now(), 100)
+	if err != nil {
+		t.Fatal(err)
+	}
+	failed := 0
+	for _, e := range entries {
+		if got, _, err := q.Read(t.Context(), e.ID); err == nil && got.State == deferred.Failed && got.Last.Error != "" {
+			failed++
+		}
+	}
+	if failed == 0 || len(claimed) == 0 || len(claimed)+failed != len(entries) {
+		t.Errorf("%d are claimed, %d failed, of %d", len(claimed), failed, len(entries))
+	}
+}
+
+// A value that has changed within a page that can be read is found when its turn comes.
+func TestChangedValue(t *testing.T) {
+	t.Parallel()
+	path, entries := filled(t, 3)
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	data = bytes.ReplaceAll(data, []byte("order 1"), []byte("order X"))
+	if err := os.WriteFile(path, data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	q := opened(t, Config{Path: path})
+	claimed, _, err := q.Claim(t.Context(), time.Now(), 100)
+	if err != nil || len(claimed) != 2 {
+		t.Fatalf("%d are claimed, %v", len(claimed), err)
+	}
+	if e, _, err := q.Read(t.Context(), entries[1].ID); err != nil || e.Body != nil || e.Last.Error == "" {
+		t.Errorf("what has changed is read as %+v, %v", e, err)
+	}
+	if page, err := q.List(t.Context(), deferred.Query{State: deferred.Failed, Limit: 9}); err != nil || len(page.Entries) != 1 || page.Entries[0].ID != entries[1].ID {
+		t.Errorf("%d have failed, %v", len(page.Entries), err)
+	}
+}
+
+// A file of which nothing can be read is kept, and the queue begins anew.
+func TestDamagedRoot(t *testing.T) {
+	t.Parallel()
+	for name, spoil := range map[string]func(data []byte) []byte{
+		"no queue":     func([]byte) []byte { return []byte("this is a text\n") },
+		"both metas":   func(data []byte) []byte { clear(data[:2*pageBytes]); return data },
+		"all pages":    func(data []byte) []byte { clear(data[2*pageBytes:]); return data },
+		"cut short":    func(data []byte) []byte { return data[:3*pageBytes] },
+		"cut in two":   func(data []byte) []byte { return data[:20*pageBytes] },
+		"all branches": branches,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			path, entries := filled(t, 300)
+			data, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			spoilt := spoil(bytes.Clone(data))
+			if err := os.WriteFile(path, spoilt, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			q := opened(t, Config{Path: path})
+			readable(t, q, entries)
+			putAll(t, q, order("new", nil))
+			kept, err := os.ReadFile(path + ".damaged-1")
+			if err != nil || !bytes.Equal(kept, spoilt) {
+				t.Errorf("the file is not kept as it was: %v", err)
+			}
+		})
+	}
+}
+
+// branches clears all pages that are branches.
+func branches(data []byte) []byte {
+	for at := 2 * pageBytes; at < len(data); at += pageBytes {
+		if binary.LittleEndian.Uint16(data[at+8:]) == 1 {
+			clear(data[at:][:pageBytes])
+		}
+	}
+	return data
+}
+
+// A file of which most is free is made smaller at the start.
+func TestCompaction(t *testing.T) {
+	t.Parallel()
+	path := queuePath(t)
+	q := opened(t, Config{Path: path})
+	for range 24 {
+		putAll(t, q, order("shop", make([]byte, 1<<20)))
+	}
+	kept := order("kept", []byte("kept"))
+	putAll(t, q, kept)
+	if n, err := q.Edit(t.Context(), time.Now(), deferred.Edit{Action: deferred.Cancel, Rule: "orders", State: deferred.Waiting}); err != nil || n != 25 {
+		t.Fatal(n, err)
+	}
+	if n, err := q.Edit(t.Context(), time.Now(), deferred.Edit{Action: deferred.Retry, ID: kept.ID}); err != nil || n != 1 {
+		t.Fatal(n, err)
+	}
+	if n, err := q.Edit(t.Context(), time.Now(), deferred.Edit{Action: deferred.Drop, Rule: "orders", State: deferred.Cancelled}); err != nil || n != 24 {
+		t.Fatal(n, err)
+	}
+	_ = q.Close()
+	q = opened(t, Config{Path: path})
+	var info unix.Stat_t // its size has room that is not on the disk
+	if err := unix.Stat(path, &info); err != nil || info.Blocks*512 > 1<<20 {
+		t.Errorf("%d bytes are left, %v", info.Blocks*512, err)
+	}
+	if got, _, err := q.Read(t.Context(), kept.ID); err != nil || !bytes.Equal(got.Body, kept.Body) {
+		t.Errorf("what is kept: %v", err)
+	}
+}
