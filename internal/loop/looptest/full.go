@@ -1,4 +1,5 @@
-// Package looptest has what tests of connections need.
+// Package looptest has what tests of connections need: virtual time and simulated
+// connections (World, Conn), and listeners that do not answer.
 package looptest
 
 import (

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"weir/internal/http1"
+	"weir/internal/loop/looptest"
 	"weir/proxy/exchange"
 	"weir/proxy/session"
 	"weir/proxy/upstream"
@@ -11,7 +12,7 @@ import (
 
 // pieceMax is the most that one call can give out: what was collected, what was
 // shown, and the fields that are put in.
-const pieceMax = headMax + bufferMax + inboundMax + 4<<10
+const pieceMax = headMax + bufferMax + looptest.InboundMax + 4<<10
 
 // checkEffects sees that a session wants what it may want.
 func (f *front) checkEffects(fx *session.Effects) {
@@ -40,13 +41,13 @@ func (f *front) wrong(format string, args ...any) { f.w.failed(&f.log, format, a
 // checkWaits sees that something will go on: by the client, by the target, by
 // somebody who is asked, or by a deadline.
 func (f *front) checkWaits() {
-	if f.away || f.ended || f.w.err != nil || f.conn.state != connOpen {
+	if f.away || f.ended || f.w.err != nil || !f.conn.Open() {
 		return
 	}
 	if f.collects > 2*pieceMax || f.returns > 2*pieceMax {
 		f.wrong("%d bytes of the client and %d of the target are kept and not passed on", f.collects, f.returns)
 	}
-	stalls := f.conn.stalls() || f.upstream != nil && f.upstream.conn.stalls()
+	stalls := f.conn.Stalls() || f.upstream != nil && f.upstream.conn.Stalls()
 	if f.s.Deadline().IsZero() && !f.deciding && !f.owning && !stalls {
 		f.wrong("nothing would ever wake the session")
 	}
@@ -57,8 +58,8 @@ func (f *front) checkWaits() {
 
 // checkUnsent sees that unsent bytes are bounded: who is full is given no more
 // than what was under way.
-func (f *front) checkUnsent(c *conn, last int) {
-	if n := len(c.out); n > outboundMax+2*pieceMax {
+func (f *front) checkUnsent(c *looptest.Conn, last int) {
+	if n := c.Unsent(); n > looptest.OutboundMax+2*pieceMax {
 		f.wrong("%d bytes are unsent after %d more", n, last)
 	}
 }
@@ -86,7 +87,7 @@ func (f *front) checkReplay() {
 // checkKept sees that a connection is not kept whose target has said that it
 // closes.
 func (f *front) checkKept(u *upstreamConn) {
-	if p, ok := u.conn.peer.(*service); ok && p.announced {
+	if p, ok := u.conn.Peer.(*service); ok && p.announced {
 		f.wrong("a connection to a target is kept that closes, as the target said")
 	}
 }
@@ -130,7 +131,7 @@ func (w *world) checkPool(t *target) {
 		}
 	}
 	for _, u := range t.conns {
-		if u.owner == nil && u.conn.state == connOpen {
+		if u.owner == nil && u.conn.Open() {
 			idle++
 		}
 	}
@@ -150,8 +151,8 @@ func (w *world) checkRest() {
 		w.fronts[0].wrong("the session does not end")
 		return
 	}
-	if len(w.queue) > 0 {
-		w.failed(nil, "%d events are left", len(w.queue))
+	if n := w.Events(); n > 0 {
+		w.failed(nil, "%d events are left", n)
 	}
 	if n := len(w.targets.Retired()); n > 0 {
 		w.failed(nil, "%d retired targets are not forgotten", n)

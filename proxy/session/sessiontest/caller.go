@@ -4,6 +4,7 @@ import (
 	"slices"
 	"time"
 	"weir/internal/http1/http1test"
+	"weir/internal/loop/looptest"
 )
 
 // patience is how long a caller waits for 100 before it sends the body anyway.
@@ -23,7 +24,7 @@ type segment struct {
 // Owned by its world.
 type caller struct {
 	w     *world
-	conn  *conn
+	conn  *looptest.Conn
 	front *front
 	plan  []*request
 
@@ -65,7 +66,7 @@ func (w *world) newCaller() {
 	c.front = w.accept(c)
 	c.conn = c.front.conn
 	c.compose()
-	c.wake()
+	c.Wake()
 }
 
 // newPace is how long a peer takes for one piece at the most.
@@ -110,12 +111,12 @@ func (c *caller) nextAsked() *request {
 	return nil
 }
 
-func (c *caller) wake() {
+func (c *caller) Wake() {
 	if c.awake || c.done {
 		return
 	}
 	c.awake = true
-	c.w.after(c.w.within(c.pace), func() {
+	c.w.After(c.w.Within(c.pace), func() {
 		c.awake = false
 		c.step()
 	})
@@ -134,20 +135,20 @@ func (c *caller) step() {
 	if c.done || c.misbehaves() {
 		return
 	}
-	if n := len(c.conn.network); n > 0 && !c.stopsRead {
-		if err := c.reader.Feed(c.conn.take(c.w.piece(n))); err != nil {
+	if n := c.conn.Sent(); n > 0 && !c.stopsRead {
+		if err := c.reader.Feed(c.conn.Take(c.w.piece(n))); err != nil {
 			c.wrong("%v", err)
 			return
 		}
 	}
 	more := c.send()
-	halfOpen := c.tunnel && len(c.segments) > 0 && !c.ended && !c.stopsSend && c.conn.state == connOpen
-	if ended, reset := c.conn.over(); ended && !c.stopsRead && !halfOpen {
+	halfOpen := c.tunnel && len(c.segments) > 0 && !c.ended && !c.stopsSend && c.conn.Open()
+	if ended, reset := c.conn.Over(); ended && !c.stopsRead && !halfOpen {
 		c.finish(reset)
 		return
 	}
-	if more || len(c.conn.network) > 0 && !c.stopsRead {
-		c.wake()
+	if more || c.conn.Sent() > 0 && !c.stopsRead {
+		c.Wake()
 	} else if c.answered == len(c.plan) && c.hangsUp {
 		c.end()
 	}
@@ -160,7 +161,7 @@ func (c *caller) misbehaves() bool {
 	}
 	switch c.w.IntN(4) {
 	case 0:
-		c.conn.reset()
+		c.conn.Reset()
 		c.done = true
 		return true
 	case 1:
@@ -178,7 +179,7 @@ func (c *caller) misbehaves() bool {
 func (c *caller) end() {
 	if !c.ended {
 		c.ended = true
-		c.conn.fin()
+		c.conn.Fin()
 	}
 }
 
@@ -191,14 +192,14 @@ func (c *caller) send() bool {
 	if !c.due(s) {
 		return false
 	}
-	room := c.conn.room()
+	room := c.conn.Room()
 	if s.first != nil && room > 0 {
 		s.first.sent = true
 	}
 	if n := min(c.w.piece(len(s.bytes)), room); n > 0 {
 		b := s.bytes[:n]
 		s.bytes = s.bytes[n:]
-		c.conn.arrive(b)
+		c.conn.Arrive(b)
 		room -= n
 	}
 	if len(s.bytes) > 0 {
@@ -223,9 +224,9 @@ func (c *caller) due(s *segment) bool {
 		return true
 	}
 	waits := s.upon
-	c.w.after(patience, func() {
+	c.w.After(patience, func() {
 		waits.continued = true
-		c.wake()
+		c.Wake()
 	})
 	return false
 }
@@ -233,7 +234,7 @@ func (c *caller) due(s *segment) bool {
 // finish is told of the end of what it receives.
 func (c *caller) finish(reset bool) {
 	c.done = true
-	c.front.log.note(c.w.now, "client sees the end", int64(c.answered), "")
+	c.front.log.Note(c.w.Now, "client sees the end", int64(c.answered), "")
 	left := c.leaves && !c.tunnel // by itself: what it has is nothing to it
 	if c.reader.UntilClose() && !reset && !left {
 		if err := c.reader.Close(); err != nil {
@@ -253,7 +254,7 @@ func (c *caller) finish(reset bool) {
 	}
 	if !reset {
 		c.ended = true
-		c.conn.fin()
+		c.conn.Fin()
 	}
 }
 

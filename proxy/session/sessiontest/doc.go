@@ -10,8 +10,8 @@
 //	(at a target)
 //
 // front and upstreamConn are the rim: they do in a few lines what package wire does
-// with sockets. A conn keeps the contract of a loop's connection, with its
-// bounds, half closes and lingering. Callers and services misbehave by chance:
+// with sockets. A conn (looptest.Conn) keeps the contract of a loop's connection, with
+// its bounds, half closes and lingering. Callers and services misbehave by chance:
 // they split, stall, break off, reset, lie about lengths and send garbage.
 //
 // What must hold is checked while it happens (books.go, judge.go):

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"weir/internal/loop/looptest"
 	"weir/proxy/exchange"
 	"weir/proxy/session"
 	"weir/proxy/upstream"
@@ -17,7 +18,7 @@ import (
 // Owned by its world.
 type front struct {
 	w      *world
-	conn   *conn
+	conn   *looptest.Conn
 	s      *session.Session
 	caller *caller
 
@@ -30,7 +31,7 @@ type front struct {
 	away     bool      // the connection is gone
 	due      time.Time // the deadline as armed
 
-	log      history
+	log      looptest.History
 	asked    *request      // the limiter was asked for it, no outcome was reported yet
 	deciding bool          // its answer has not come
 	owning   bool          // an own endpoint works
@@ -47,59 +48,59 @@ var clientAddr = netip.MustParseAddr("192.0.2.7")
 // accept opens a connection for a caller.
 func (w *world) accept(c *caller) *front {
 	f := &front{w: w, caller: c}
-	f.conn = w.newConn(true, &f.log)
-	f.conn.handler, f.conn.peer = f, c
-	f.log.name = "client connection " + itoa(f.conn.id)
-	f.s = session.New(w.now, &w.env, clientAddr, false)
+	f.conn = w.NewConn(true, &f.log)
+	f.conn.Handler, f.conn.Peer = f, c
+	f.log.Name = "client connection " + itoa(f.conn.ID)
+	f.s = session.New(w.Now, &w.env, clientAddr, false)
 	f.s.Owner = f
 	f.wait.Value = f
 	if w.draining {
-		f.s.HandleDrain(w.now)
+		f.s.HandleDrain(w.Now)
 	}
 	f.arm()
 	w.fronts = append(w.fronts, f)
 	return f
 }
 
-func (f *front) data(b []byte) int {
-	n := f.s.HandleClient(f.w.now, b)
+func (f *front) Data(b []byte) int {
+	n := f.s.HandleClient(f.w.Now, b)
 	f.collects += n
 	f.apply()
 	return n
 }
 
-func (f *front) expired() {
+func (f *front) Expired() {
 	f.due = time.Time{}
-	if d := f.s.Deadline(); d.IsZero() || f.w.now.Before(d) {
+	if d := f.s.Deadline(); d.IsZero() || f.w.Now.Before(d) {
 		f.arm()
 		return
 	}
-	f.log.note(f.w.now, "deadline", 0, "")
+	f.log.Note(f.w.Now, "deadline", 0, "")
 	f.w.tally.Expired++
 	if f.w.profile.calm && f.tunnels {
 		f.wrong("in a calm world a tunnel ends by its deadline")
 	}
-	f.s.HandleExpired(f.w.now)
+	f.s.HandleExpired(f.w.Now)
 	f.apply()
 }
 
-func (f *front) end(unread int) {
-	f.s.HandleClientEnd(f.w.now, unread)
+func (f *front) End(unread int) {
+	f.s.HandleClientEnd(f.w.Now, unread)
 	f.apply()
 }
 
-func (f *front) writable() {
-	f.s.HandleClientFull(f.w.now, false)
+func (f *front) Writable() {
+	f.s.HandleClientFull(f.w.Now, false)
 	f.apply()
 	if f.upstream != nil {
-		f.upstream.conn.pump()
+		f.upstream.conn.Pump()
 	}
 }
 
 // closed gives up what is under way.
-func (f *front) closed(error) {
+func (f *front) Closed(error) {
 	f.away = true
-	f.s.HandleClosed(f.w.now)
+	f.s.HandleClosed(f.w.Now)
 	f.apply()
 	f.disown()
 	f.checkClosed()
@@ -115,7 +116,7 @@ func (f *front) apply() {
 		}
 		if len(fx.Client) > 0 {
 			f.write(fx.Client)
-			poison(fx.Client)
+			looptest.Poison(fx.Client)
 		}
 		if len(fx.Upstream) > 0 && f.upstream != nil {
 			f.upstream.write(fx.Upstream)
@@ -129,7 +130,7 @@ func (f *front) apply() {
 		}
 		f.close(fx.Close)
 		if fx.Stream {
-			f.s.HandleStream(f.w.now, f.upstream.target.pool.Stream(&f.wait))
+			f.s.HandleStream(f.w.Now, f.upstream.target.pool.Stream(&f.wait))
 		}
 		f.acquire(fx.Acquire, fx.Long)
 		f.read(&fx)
@@ -140,23 +141,23 @@ func (f *front) apply() {
 }
 
 func (f *front) write(b []byte) {
-	f.log.note(f.w.now, "to client", int64(len(b)), start(b))
+	f.log.Note(f.w.Now, "to client", int64(len(b)), start(b))
 	f.returns = 0
-	full := f.conn.full
-	f.conn.write(b)
+	full := f.conn.Full()
+	f.conn.Write(b)
 	f.checkUnsent(f.conn, len(b))
-	if !full && f.conn.full {
+	if !full && f.conn.Full() {
 		f.w.tally.Full++
-		f.s.HandleClientFull(f.w.now, true)
+		f.s.HandleClientFull(f.w.Now, true)
 	}
 }
 
 func (f *front) endHalf(fx *session.Effects) {
 	if fx.EndUpstream && f.upstream != nil {
-		f.upstream.conn.closeWrite()
+		f.upstream.conn.CloseWrite()
 	}
 	if fx.EndClient {
-		f.conn.closeWrite()
+		f.conn.CloseWrite()
 	}
 }
 
@@ -164,22 +165,22 @@ func (f *front) close(how session.Close) {
 	if how == session.CloseNone {
 		return
 	}
-	f.log.note(f.w.now, "session closes", int64(how), "")
+	f.log.Note(f.w.Now, "session closes", int64(how), "")
 	f.ended = true
 	if !f.s.Deadline().IsZero() {
 		f.w.failed(&f.log, "a deadline is left on a closed session")
 	}
 	if how == session.CloseAbort {
-		f.conn.abort()
+		f.conn.Abort()
 		return
 	}
-	f.conn.closeDrained(how == session.CloseLinger)
+	f.conn.CloseDrained(how == session.CloseLinger)
 }
 
 func (f *front) arm() {
-	if d := f.s.Deadline(); d != f.due && f.conn.state == connOpen {
+	if d := f.s.Deadline(); d != f.due && f.conn.Open() {
 		f.due = d
-		f.conn.setDeadline(d)
+		f.conn.SetDeadline(d)
 	}
 }
 
@@ -188,14 +189,14 @@ func (f *front) read(fx *session.Effects) {
 	if f.away {
 		return
 	}
-	if fx.Read || fx.Duplex && !f.conn.duplex && f.conn.hungry {
-		f.conn.pump()
+	if fx.Read || fx.Duplex && !f.conn.Duplex && f.conn.Hungry() {
+		f.conn.Pump()
 	}
-	f.conn.duplex = fx.Duplex
+	f.conn.Duplex = fx.Duplex
 }
 
 func (f *front) acquire(how exchange.Acquire, long bool) {
-	f.log.note(f.w.now, "acquire", int64(how), "")
+	f.log.Note(f.w.Now, "acquire", int64(how), "")
 	switch how {
 	case exchange.AcquireNone:
 		return
@@ -227,7 +228,7 @@ func (f *front) acquire(how exchange.Acquire, long bool) {
 	case upstream.Ready:
 		f.serve(u, true)
 	case upstream.Wait:
-		f.s.HandleWaits(f.w.now)
+		f.s.HandleWaits(f.w.Now)
 	case upstream.WaitAndDial:
 		t.dial()
 	case upstream.Full:
@@ -237,13 +238,13 @@ func (f *front) acquire(how exchange.Acquire, long bool) {
 
 func (f *front) unavailable(why exchange.Fault) {
 	f.leave()
-	f.s.HandleUnavailable(f.w.now, why)
+	f.s.HandleUnavailable(f.w.Now, why)
 }
 
 func (f *front) choose() bool {
 	g := f.w.targets
-	if f.at = g.Choose(f.w.now, &f.tried); f.at == nil {
-		f.s.HandleExhausted(f.w.now, len(g.Targets()) > 1, g.RetryAfter(f.w.now))
+	if f.at = g.Choose(f.w.Now, &f.tried); f.at == nil {
+		f.s.HandleExhausted(f.w.Now, len(g.Targets()) > 1, g.RetryAfter(f.w.Now))
 		return false
 	}
 	f.mark = f.at.Mark()
@@ -276,11 +277,11 @@ func (f *front) learn(o *exchange.Outcome) {
 		f.leave()
 		return
 	case o.Fault == exchange.FaultTimeout:
-		f.at.Answered(f.w.now, f.mark, http.StatusGatewayTimeout)
+		f.at.Answered(f.w.Now, f.mark, http.StatusGatewayTimeout)
 	case o.Fault != exchange.FaultNone:
-		f.at.Answered(f.w.now, f.mark, http.StatusBadGateway)
+		f.at.Answered(f.w.Now, f.mark, http.StatusBadGateway)
 	case o.Relayed && o.Status > 0:
-		f.at.Answered(f.w.now, f.mark, o.Status)
+		f.at.Answered(f.w.Now, f.mark, o.Status)
 	default:
 		f.leave()
 		return
@@ -291,22 +292,22 @@ func (f *front) learn(o *exchange.Outcome) {
 func (f *front) serve(u *upstreamConn, reused bool) {
 	f.upstream, u.owner = u, f
 	u.shown, u.fresh = 0, true
-	u.conn.log = &f.log
-	f.log.note(f.w.now, "served by connection", int64(u.conn.id), "of "+u.target.name)
-	if !f.s.HandleAcquired(f.w.now, u.target.name, reused) {
+	u.conn.Log = &f.log
+	f.log.Note(f.w.Now, "served by connection", int64(u.conn.ID), "of "+u.target.name)
+	if !f.s.HandleAcquired(f.w.Now, u.target.name, reused) {
 		f.w.failed(&f.log, "a connection was granted to a session that does not wait for one")
 	}
 	u.reused = reused
 }
 
 func (f *front) release(how exchange.Release) {
-	f.log.note(f.w.now, "release", int64(how), "")
+	f.log.Note(f.w.Now, "release", int64(how), "")
 	u := f.upstream
 	if u == nil {
 		return
 	}
 	f.upstream = nil
-	if how == exchange.ReleasePrivate && len(u.conn.out) == 0 && u.target.pool.Stream(&f.wait) {
+	if how == exchange.ReleasePrivate && u.conn.Unsent() == 0 && u.target.pool.Stream(&f.wait) {
 		f.checkKept(u)
 		f.own = u
 		u.rest()
@@ -317,10 +318,10 @@ func (f *front) release(how exchange.Release) {
 	switch {
 	case how == exchange.ReleaseEnd:
 		f.w.tally.Tunnels++
-		u.conn.closeDrained(false)
-	case how == exchange.ReleaseDiscard || how == exchange.ReleasePrivate || len(u.conn.out) > 0:
+		u.conn.CloseDrained(false)
+	case how == exchange.ReleaseDiscard || how == exchange.ReleasePrivate || u.conn.Unsent() > 0:
 		f.w.tally.Discarded++
-		u.conn.close()
+		u.conn.Close()
 	default:
 		f.checkKept(u)
 		u.free()
@@ -331,7 +332,7 @@ func (f *front) release(how exchange.Release) {
 // target is still there.
 func (f *front) serveOwn() bool {
 	u := f.own
-	if u == nil || u.target.at.Status(f.w.now) == upstream.Draining {
+	if u == nil || u.target.at.Status(f.w.Now) == upstream.Draining {
 		f.disown()
 		return false
 	}
@@ -346,7 +347,7 @@ func (f *front) disown() {
 	if u := f.own; u != nil {
 		f.own, u.owner = nil, nil
 		u.target.pool.EndStream(&f.wait)
-		u.conn.close()
+		u.conn.Close()
 	}
 }
 
@@ -354,12 +355,12 @@ func (f *front) disown() {
 func (f *front) askOwn(raw []byte) {
 	f.owning = true
 	r := f.checkOwn(raw)
-	f.w.after(f.w.within(50*time.Millisecond), func() {
+	f.w.After(f.w.Within(50*time.Millisecond), func() {
 		if f.away {
 			return
 		}
 		f.owning = false
-		f.s.HandleOwn(f.w.now, r)
+		f.s.HandleOwn(f.w.Now, r)
 		f.apply()
 	})
 }

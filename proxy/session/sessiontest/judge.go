@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"weir/internal/http1/http1test"
+	"weir/internal/loop/looptest"
 	"weir/proxy/exchange"
 )
 
@@ -32,7 +33,7 @@ func (c *caller) Head(h *http1test.Head) error {
 	if err != nil {
 		return fmt.Errorf("%w: %s", err, h.Line)
 	}
-	c.front.log.note(c.w.now, "client reads answer to request", int64(r.id), h.Line)
+	c.front.log.Note(c.w.Now, "client reads answer to request", int64(r.id), h.Line)
 	if h.Status < 200 {
 		return c.interim(r, h)
 	}
@@ -138,7 +139,7 @@ func (c *caller) Whole() error {
 		c.hangsUp = true
 	}
 	r.continued = true
-	c.wake()
+	c.Wake()
 	if !c.relayed {
 		c.w.tally.Own++
 		return nil
@@ -165,7 +166,7 @@ func (f *front) checkOwn(raw []byte) *exchange.Reply {
 		return &exchange.Reply{Status: 500}
 	}
 	content, err := io.ReadAll(req.Body)
-	poison(raw)
+	looptest.Poison(raw)
 	id, _ := strconv.ParseUint(req.URL.RawQuery, 10, 64)
 	r := f.w.requests[id]
 	switch {

@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"time"
 
+	"weir/internal/loop/looptest"
 	"weir/proxy/decide"
 	"weir/proxy/exchange"
 	"weir/proxy/limit"
@@ -47,21 +48,21 @@ func (w *world) ask(now time.Time, x *exchange.Exchange, ask *store.Ask, ans *st
 		r = &request{}
 	}
 	f.asked = r
-	f.log.note(now, "ask for request", int64(r.id), "")
+	f.log.Note(now, "ask for request", int64(r.id), "")
 	if !w.odds(w.profile.later) {
 		w.answer(now, f, r, ask, ans)
 		return true
 	}
 	f.deciding = true
 	copied := store.Ask{N: ask.N, Counters: slices.Clone(ask.Counters)}
-	w.after(w.within(w.profile.lateness), func() {
+	w.After(w.Within(w.profile.lateness), func() {
 		f.deciding = false
 		if f.away {
 			return
 		}
 		var late store.Answer
-		w.answer(w.now, f, r, &copied, &late)
-		f.s.HandleAnswer(w.now, &late)
+		w.answer(w.Now, f, r, &copied, &late)
+		f.s.HandleAnswer(w.Now, &late)
 		f.apply()
 		for i := range late.Decisions {
 			late.Decisions[i] = limit.Decision{Limit: -1, Remaining: -1}
@@ -88,13 +89,13 @@ func (w *world) answer(now time.Time, f *front, r *request, ask *store.Ask, ans 
 	} else {
 		w.tally.Refused++
 	}
-	f.log.note(now, "limiter grants", int64(ans.Granted), ans.Mode.String())
+	f.log.Note(now, "limiter grants", int64(ans.Granted), ans.Mode.String())
 }
 
 // report is told of each outcome.
 func (f *front) report(o *exchange.Outcome) {
 	w := f.w
-	f.log.note(w.now, "report of status", int64(o.Status), o.Fault.String())
+	f.log.Note(w.Now, "report of status", int64(o.Status), o.Fault.String())
 	f.learn(o)
 	f.collects, f.returns = 0, 0
 	f.tunnels = o.Status == 101
@@ -102,8 +103,8 @@ func (f *front) report(o *exchange.Outcome) {
 		w.tally.Statuses[o.Status]++
 	}
 	// Less than that may be a chunk line that is not whole.
-	if o.Status == 408 && f.asked != nil && len(f.conn.in) > 256 && !f.conn.hungry && !f.conn.finIn {
-		f.wrong("408 while %d bytes of the client wait unread", len(f.conn.in))
+	if o.Status == 408 && f.asked != nil && f.conn.Unread() > 256 && !f.conn.Hungry() && !f.conn.Ended() {
+		f.wrong("408 while %d bytes of the client wait unread", f.conn.Unread())
 	}
 	if o.Decision == exchange.Undecided {
 		if f.asked != nil {
@@ -128,8 +129,7 @@ func (f *front) report(o *exchange.Outcome) {
 
 // refused names a refusal.
 func (w *world) refused(now time.Time, r *decide.Refusal) []byte {
-	poison(w.refusal)
-	w.serial++
-	w.refusal = strconv.AppendInt(append(w.refusal[:0], "d-"...), int64(w.serial), 10)
+	looptest.Poison(w.refusal)
+	w.refusal = strconv.AppendInt(append(w.refusal[:0], "d-"...), int64(w.Serial()), 10)
 	return w.refusal
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"weir/internal/http1"
+	"weir/internal/loop/looptest"
 	"weir/proxy/decide"
 	"weir/proxy/exchange"
 	"weir/proxy/session"
@@ -57,7 +58,8 @@ func newProfile(r *rand.Rand) profile {
 
 func newWorld(seed uint64) *world {
 	r := rand.New(rand.NewPCG(seed, 1))
-	w := &world{Rand: r, now: epoch, requests: make(map[uint64]*request), profile: newProfile(r)}
+	w := &world{World: looptest.World{Rand: r, Now: looptest.Epoch}, requests: make(map[uint64]*request), profile: newProfile(r)}
+	w.Failed = w.failed
 	exchanges := exchange.Settings{
 		ResponseHead: http1.Limits{HeadBytes: headMax},
 		BodyBytesMax: bodyMax, OwnBytesMax: bodyMax, BufferBytesMax: bufferMax, BodyRateMin: int64(r.IntN(2)),
@@ -88,13 +90,10 @@ func newWorld(seed uint64) *world {
 		w.addTarget()
 	}
 	w.swap()
-	w.after(0, w.arrivals)
-	w.after(tick, w.unrest)
+	w.After(0, w.arrivals)
+	w.After(tick, w.unrest)
 	return w
 }
-
-// epoch is when every world begins.
-var epoch = time.Date(2026, 1, 19, 16, 30, 0, 0, time.UTC)
 
 // tick is how often something may change.
 const tick = 50 * time.Millisecond
@@ -107,7 +106,7 @@ func (w *world) arrivals() {
 	if len(w.fronts) < w.profile.callers {
 		w.newCaller()
 	}
-	w.after(w.within(20*time.Millisecond), w.arrivals)
+	w.After(w.Within(20*time.Millisecond), w.arrivals)
 }
 
 // unrest changes what is around the sessions.
@@ -118,7 +117,7 @@ func (w *world) unrest() {
 	if w.odds(w.profile.unrest) {
 		w.change()
 	}
-	w.after(tick, w.unrest)
+	w.After(tick, w.unrest)
 }
 
 func (w *world) change() {
@@ -133,8 +132,8 @@ func (w *world) change() {
 		w.swap()
 	case w.profile.calm:
 	case n == 4:
-		some.Checked(w.now, upstream.CheckedDown, w.now.Add(time.Second))
-		w.soon(func() { some.Checked(w.now, upstream.CheckedUp, w.now) })
+		some.Checked(w.Now, upstream.CheckedDown, w.Now.Add(time.Second))
+		w.soon(func() { some.Checked(w.Now, upstream.CheckedUp, w.Now) })
 	case n == 5:
 		some.Value.refuses = true
 		w.soon(func() { some.Value.refuses = false })
@@ -150,15 +149,15 @@ func (w *world) change() {
 func (w *world) drain() {
 	w.draining = true
 	for _, f := range w.fronts {
-		f.log.note(w.now, "drain", 0, "")
-		f.s.HandleDrain(w.now)
+		f.log.Note(w.Now, "drain", 0, "")
+		f.s.HandleDrain(w.Now)
 		f.arm()
 	}
 	w.soon(func() { w.draining = false })
 }
 
 // soon has do called within a second.
-func (w *world) soon(do func()) { w.after(w.within(time.Second), do) }
+func (w *world) soon(do func()) { w.After(w.Within(time.Second), do) }
 
 // up and down are parts of the bodies that belong to an id, of requests and of
 // answers.

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 	"weir/internal/http1/http1test"
+	"weir/internal/loop/looptest"
 )
 
 // A mishap is what goes wrong at a target with one exchange.
@@ -34,7 +35,7 @@ const (
 // Owned by its world.
 type service struct {
 	w      *world
-	conn   *conn
+	conn   *looptest.Conn
 	reader http1test.Reader
 	pace   time.Duration
 	awake  bool
@@ -56,18 +57,18 @@ type service struct {
 	announced bool // that it closes
 }
 
-func newService(w *world, c *conn) *service {
+func newService(w *world, c *looptest.Conn) *service {
 	sv := &service{w: w, conn: c, pace: w.newPace(), cutAt: -1}
 	sv.reader = http1test.Reader{Sink: sv}
 	return sv
 }
 
-func (sv *service) wake() {
+func (sv *service) Wake() {
 	if sv.awake || sv.done {
 		return
 	}
 	sv.awake = true
-	sv.w.after(sv.w.within(sv.pace), func() {
+	sv.w.After(sv.w.Within(sv.pace), func() {
 		sv.awake = false
 		sv.step()
 	})
@@ -77,20 +78,20 @@ func (sv *service) step() {
 	if sv.done {
 		return
 	}
-	if n := len(sv.conn.network); n > 0 && !sv.deaf {
-		if err := sv.reader.Feed(sv.conn.take(sv.w.piece(n))); err != nil {
-			sv.w.failed(sv.conn.log, "at a target: %v", err)
+	if n := sv.conn.Sent(); n > 0 && !sv.deaf {
+		if err := sv.reader.Feed(sv.conn.Take(sv.w.piece(n))); err != nil {
+			sv.w.failed(sv.conn.Log, "at a target: %v", err)
 			return
 		}
 	}
 	more := sv.send()
-	halfOpen := sv.tunnel && len(sv.out) > 0 && sv.conn.state == connOpen
-	if ended, reset := sv.conn.over(); ended && !sv.deaf && !halfOpen {
+	halfOpen := sv.tunnel && len(sv.out) > 0 && sv.conn.Open()
+	if ended, reset := sv.conn.Over(); ended && !sv.deaf && !halfOpen {
 		sv.finish(reset)
 		return
 	}
-	if more && !sv.done || len(sv.conn.network) > 0 && !sv.deaf {
-		sv.wake()
+	if more && !sv.done || sv.conn.Sent() > 0 && !sv.deaf {
+		sv.Wake()
 	}
 }
 
@@ -101,9 +102,9 @@ func (sv *service) Head(h *http1test.Head) error {
 	if r == nil {
 		return fmt.Errorf("a request that nobody made: %s", h.Line)
 	}
-	sv.conn.log.note(sv.w.now, "target reads request", int64(id), h.Line)
+	sv.conn.Log.Note(sv.w.Now, "target reads request", int64(id), h.Line)
 	if sv.r != nil && sv.mishap == adds {
-		sv.conn.arrive(sv.out) // what it adds comes as the next answer
+		sv.conn.Arrive(sv.out) // what it adds comes as the next answer
 		sv.hangUp()
 		return nil
 	}
@@ -147,7 +148,7 @@ func (sv *service) begin(r *request) {
 		if sv.mishap = cuts; sv.w.odds(0.7) {
 			sv.mishap = mishap(sv.w.IntN(mishapCount))
 		}
-		sv.conn.log.note(sv.w.now, "target's mishap", int64(sv.mishap), "")
+		sv.conn.Log.Note(sv.w.Now, "target's mishap", int64(sv.mishap), "")
 	}
 	if r.body > bufferMax && sv.w.fault(sv.w.profile.serviceFaults) {
 		sv.mishap = []mishap{early, deaf}[sv.w.IntN(2)]
@@ -193,7 +194,7 @@ func (sv *service) Whole() error {
 	switch sv.mishap {
 	case silent:
 	case resets:
-		sv.conn.reset()
+		sv.conn.Reset()
 		sv.done = true
 	case ends:
 		sv.hangUp()
@@ -245,7 +246,7 @@ func (sv *service) answer() {
 		sv.out = append(sv.out, sv.w.down(r.id, 0, a.down)...)
 		sv.closing = !r.targetWaits
 	}
-	sv.wake()
+	sv.Wake()
 }
 
 // send sends a piece, and reports whether there is more that may be sent.
@@ -253,14 +254,14 @@ func (sv *service) send() bool {
 	if !sv.begun {
 		return false
 	}
-	room := sv.conn.room()
+	room := sv.conn.Room()
 	if n := min(sv.w.piece(len(sv.out)), room); n > 0 {
 		if sv.cutAt >= 0 {
 			n = min(n, max(0, len(sv.out)-sv.cutAt))
 		}
 		b := sv.out[:n]
 		sv.out = sv.out[n:]
-		sv.conn.arrive(b)
+		sv.conn.Arrive(b)
 		room -= n
 	}
 	switch {
@@ -282,7 +283,7 @@ func (sv *service) send() bool {
 // for everybody.
 func (sv *service) cut() {
 	if sv.r.answer.framing == "close" || sv.w.odds(0.5) {
-		sv.conn.reset()
+		sv.conn.Reset()
 		sv.done = true
 		return
 	}
@@ -307,11 +308,11 @@ func (sv *service) maybeOver() {
 	if !sv.w.fault(sv.w.profile.serviceFaults) {
 		return
 	}
-	sv.w.after(sv.w.within(50*time.Millisecond), func() {
+	sv.w.After(sv.w.Within(50*time.Millisecond), func() {
 		if sv.r == nil && !sv.done { // nothing of a next request was read
-			sv.conn.log.note(sv.w.now, "target leaves between exchanges", 0, "")
+			sv.conn.Log.Note(sv.w.Now, "target leaves between exchanges", 0, "")
 			if sv.w.odds(0.3) {
-				sv.conn.arrive([]byte("junk"))
+				sv.conn.Arrive([]byte("junk"))
 				return
 			}
 			sv.hangUp()
@@ -325,14 +326,14 @@ func (sv *service) hangUp() {
 		sv.done, sv.closing = true, true
 	}
 	sv.closing, sv.begun = true, false
-	sv.conn.fin()
+	sv.conn.Fin()
 }
 
 // finish is told of the end of what it receives.
 func (sv *service) finish(reset bool) {
 	sv.done = true
 	if sv.tunnel && sv.w.profile.calm && (reset || sv.got != sv.r.answer.up) {
-		sv.w.failed(sv.conn.log, "in a calm world tunnel %d ends after %d of %d bytes of the client", sv.r.id, sv.got, sv.r.answer.up)
+		sv.w.failed(sv.conn.Log, "in a calm world tunnel %d ends after %d of %d bytes of the client", sv.r.id, sv.got, sv.r.answer.up)
 	}
-	sv.conn.fin()
+	sv.conn.Fin()
 }

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"time"
 
+	"weir/internal/loop/looptest"
 	"weir/proxy/exchange"
 	"weir/proxy/upstream"
 )
@@ -30,8 +31,7 @@ type target struct {
 }
 
 func (w *world) addTarget() {
-	w.serial++
-	t := &target{w: w, name: "target-" + itoa(w.serial) + ":80", pool: upstream.NewPool[*upstreamConn, *front](w.profile.conns, w.profile.streams, w.profile.waiters)}
+	t := &target{w: w, name: "target-" + itoa(w.Serial()) + ":80", pool: upstream.NewPool[*upstreamConn, *front](w.profile.conns, w.profile.streams, w.profile.waiters)}
 	t.at = w.targets.Add(t)
 }
 
@@ -39,13 +39,13 @@ func (w *world) addTarget() {
 func (t *target) retire() {
 	t.w.targets.Retire(t.at)
 	for _, u := range slices.Clone(t.pool.Retire()) {
-		u.conn.close()
+		u.conn.Close()
 	}
 	t.forget()
 }
 
 func (t *target) forget() {
-	if t.at.Status(t.w.now) == upstream.Draining && t.pool.Empty() {
+	if t.at.Status(t.w.Now) == upstream.Draining && t.pool.Empty() {
 		t.w.targets.Forget(t.at)
 	}
 }
@@ -54,7 +54,7 @@ func (t *target) forget() {
 func (t *target) dial() {
 	mark := t.at.Mark()
 	t.dialing++
-	took, why := t.w.within(30*time.Millisecond), exchange.FaultNone
+	took, why := t.w.Within(30*time.Millisecond), exchange.FaultNone
 	switch {
 	case t.refuses && !t.w.quiet:
 		why = exchange.FaultRefused
@@ -65,7 +65,7 @@ func (t *target) dial() {
 	case t.w.fault(t.w.profile.connects / 4):
 		why = exchange.FaultBusy // for want of descriptors
 	}
-	t.w.after(took, func() {
+	t.w.After(took, func() {
 		t.dialing--
 		if why != exchange.FaultNone {
 			t.dialFailed(mark, why)
@@ -76,10 +76,10 @@ func (t *target) dial() {
 }
 
 func (t *target) dialled() {
-	t.at.Connected(t.w.now)
-	u := &upstreamConn{target: t, conn: t.w.newConn(false, nil)}
-	u.conn.handler = u
-	u.conn.peer = newService(t.w, u.conn)
+	t.at.Connected(t.w.Now)
+	u := &upstreamConn{target: t, conn: t.w.NewConn(false, nil)}
+	u.conn.Handler = u
+	u.conn.Peer = newService(t.w, u.conn)
 	t.conns = append(t.conns, u)
 	if w := t.pool.Dialled(u); w != nil {
 		w.Value.serve(u, false)
@@ -91,7 +91,7 @@ func (t *target) dialled() {
 
 func (t *target) dialFailed(mark upstream.Mark, why exchange.Fault) {
 	if why != exchange.FaultBusy {
-		t.at.ConnectFailed(t.w.now, mark)
+		t.at.ConnectFailed(t.w.Now, mark)
 	}
 	w, again := t.pool.DialFailed()
 	if again {
@@ -99,7 +99,7 @@ func (t *target) dialFailed(mark upstream.Mark, why exchange.Fault) {
 	}
 	if w != nil {
 		f := w.Value
-		f.log.note(t.w.now, "connect failed", int64(why), why.String())
+		f.log.Note(t.w.Now, "connect failed", int64(why), why.String())
 		f.unavailable(why)
 		f.apply()
 	}
@@ -111,7 +111,7 @@ func (t *target) dialFailed(mark upstream.Mark, why exchange.Fault) {
 // Owned by its world.
 type upstreamConn struct {
 	target *target
-	conn   *conn
+	conn   *looptest.Conn
 	owner  *front
 	ended  bool
 
@@ -128,17 +128,17 @@ func (u *upstreamConn) holder() *front {
 	return nil
 }
 
-func (u *upstreamConn) data(b []byte) int {
+func (u *upstreamConn) Data(b []byte) int {
 	f := u.holder()
 	if f == nil {
-		u.conn.close()
+		u.conn.Close()
 		return len(b)
 	}
-	n := f.s.HandleUpstream(u.target.w.now, b)
+	n := f.s.HandleUpstream(u.target.w.Now, b)
 	if n < len(b) {
-		f.log.note(u.target.w.now, "of target's bytes taken", int64(n), "of "+itoa(len(b)))
+		f.log.Note(u.target.w.Now, "of target's bytes taken", int64(n), "of "+itoa(len(b)))
 	}
-	if n > 0 || !f.conn.full {
+	if n > 0 || !f.conn.Full() {
 		u.shown += len(b)
 	}
 	f.returns += n
@@ -146,50 +146,50 @@ func (u *upstreamConn) data(b []byte) int {
 	return n
 }
 
-func (u *upstreamConn) end(unread int) {
-	if f := u.holder(); f != nil && f.s.HandleUpstreamEnd(u.target.w.now, unread) {
+func (u *upstreamConn) End(unread int) {
+	if f := u.holder(); f != nil && f.s.HandleUpstreamEnd(u.target.w.Now, unread) {
 		f.apply()
 		return
 	}
 	u.ended = true
-	u.conn.close()
+	u.conn.Close()
 }
 
 func (u *upstreamConn) write(b []byte) {
 	f := u.owner
-	f.log.note(u.target.w.now, "to target", int64(len(b)), start(b))
+	f.log.Note(u.target.w.Now, "to target", int64(len(b)), start(b))
 	f.collects = 0
-	full := u.conn.full
-	u.conn.write(b)
+	full := u.conn.Full()
+	u.conn.Write(b)
 	f.checkUnsent(u.conn, len(b))
 	if !u.fresh {
-		poison(b) // the first piece may be the request itself, kept to be sent again
+		looptest.Poison(b) // the first piece may be the request itself, kept to be sent again
 	}
 	u.fresh = false
-	if !full && u.conn.full {
+	if !full && u.conn.Full() {
 		u.target.w.tally.Full++
-		f.s.HandleTargetFull(u.target.w.now, true)
+		f.s.HandleTargetFull(u.target.w.Now, true)
 	}
 }
 
-func (u *upstreamConn) writable() {
+func (u *upstreamConn) Writable() {
 	f := u.holder()
 	if f == nil {
 		return
 	}
-	f.s.HandleTargetFull(u.target.w.now, false)
+	f.s.HandleTargetFull(u.target.w.Now, false)
 	f.apply()
 }
 
-func (u *upstreamConn) expired() {
+func (u *upstreamConn) Expired() {
 	if u.holder() == nil {
-		u.conn.close()
+		u.conn.Close()
 		return
 	}
 	u.rest()
 }
 
-func (u *upstreamConn) closed(err error) {
+func (u *upstreamConn) Closed(err error) {
 	t := u.target
 	t.conns = slices.DeleteFunc(t.conns, func(other *upstreamConn) bool { return other == u })
 	if t.pool.Lost(u) {
@@ -203,7 +203,7 @@ func (u *upstreamConn) closed(err error) {
 		u.owner, f.upstream, f.own, f.last = nil, nil, nil, u
 		t.pool.EndStream(&f.wait)
 		if held {
-			f.s.HandleUpstreamClosed(t.w.now, err)
+			f.s.HandleUpstreamClosed(t.w.Now, err)
 			f.apply()
 		}
 	}
@@ -223,12 +223,12 @@ func (u *upstreamConn) free() {
 // restOrLeave closes a connection that has no place in the pool any more.
 func (u *upstreamConn) restOrLeave() {
 	if u.target.pool.Leaving(u) {
-		u.conn.close()
+		u.conn.Close()
 		return
 	}
 	u.rest()
 }
 
-func (u *upstreamConn) rest() { u.conn.setDeadline(u.target.w.now.Add(targetIdle)) }
+func (u *upstreamConn) rest() { u.conn.SetDeadline(u.target.w.Now.Add(targetIdle)) }
 
 func itoa(n int) string { return strconv.Itoa(n) }

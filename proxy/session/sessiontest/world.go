@@ -1,14 +1,13 @@
 package sessiontest
 
 import (
-	"container/heap"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"runtime/debug"
 	"sync/atomic"
 	"time"
 
+	"weir/internal/loop/looptest"
 	"weir/proxy/decide"
 	"weir/proxy/session"
 	"weir/proxy/store/simredis"
@@ -69,11 +68,8 @@ const quietMax = 10 * time.Minute
 //
 // Owned by its one goroutine.
 type world struct {
-	*rand.Rand
+	looptest.World
 	profile  profile
-	now      time.Time
-	queue    queue
-	seq      uint64
 	settings session.Settings
 	env      session.Env
 	policy   *decide.Policy
@@ -84,40 +80,10 @@ type world struct {
 	draining bool
 	short    atomic.Bool // of memory
 	quiet    bool        // no new faults, no new callers
-	serial   int         // of connections
 	refusal  []byte
 	pattern  []byte
-	turns    []func()  // Pump and Closed, after the current call
-	loan     [2][]byte // what is lent to sessions: to the outer call, and to one inside it
-	lent     int
 	tally    Tally
 	err      error
-}
-
-// An event is due at a time; seq keeps the order among equals.
-type event struct {
-	at  time.Time
-	seq uint64
-	do  func()
-}
-
-type queue []event
-
-func (q queue) Len() int { return len(q) }
-func (q queue) Less(i, j int) bool {
-	if c := q[i].at.Compare(q[j].at); c != 0 {
-		return c < 0
-	}
-	return q[i].seq < q[j].seq
-}
-func (q queue) Swap(i, j int) { q[i], q[j] = q[j], q[i] }
-func (q *queue) Push(x any)   { *q = append(*q, x.(event)) }
-func (q *queue) Pop() any {
-	old := *q
-	e := old[len(old)-1]
-	old[len(old)-1] = event{}
-	*q = old[:len(old)-1]
-	return e
 }
 
 // Run plays the world of a seed for so many events, then lets it come to rest.
@@ -127,7 +93,7 @@ func Run(seed uint64, events int) (Tally, error) {
 	w := newWorld(seed)
 	w.play(events)
 	if w.err != nil {
-		w.err = fmt.Errorf("seed %d, event %d, at %v, %v: %w", seed, w.tally.Events, w.now.Sub(epoch), &w.profile, w.err)
+		w.err = fmt.Errorf("seed %d, event %d, at %v, %v: %w", seed, w.tally.Events, w.Now.Sub(looptest.Epoch), &w.profile, w.err)
 	}
 	return w.tally, w.err
 }
@@ -144,8 +110,8 @@ func (w *world) play(events int) {
 	}
 	w.quiet = true
 	w.short.Store(false)
-	rest := w.now.Add(quietMax)
-	for len(w.queue) > 0 && w.err == nil && w.now.Before(rest) {
+	rest := w.Now.Add(quietMax)
+	for w.Events() > 0 && w.err == nil && w.Now.Before(rest) {
 		w.step()
 	}
 	if w.err == nil {
@@ -155,28 +121,10 @@ func (w *world) play(events int) {
 
 // step takes the next event.
 func (w *world) step() {
-	e := heap.Pop(&w.queue).(event)
-	w.now = e.at
 	w.tally.Events++
-	e.do()
-	for i := 0; i < len(w.turns); i++ {
-		w.turns[i]()
-	}
-	clear(w.turns)
-	w.turns = w.turns[:0]
+	w.Step()
 	w.checkBooks()
 }
-
-// after has do called when d has passed.
-func (w *world) after(d time.Duration, do func()) { w.at(w.now.Add(d), do) }
-
-func (w *world) at(t time.Time, do func()) {
-	w.seq++
-	heap.Push(&w.queue, event{t, w.seq, do})
-}
-
-// turn has do called when the current call is over.
-func (w *world) turn(do func()) { w.turns = append(w.turns, do) }
 
 // odds is true with a chance of p.
 func (w *world) odds(p float64) bool { return p > 0 && w.Float64() < p }
@@ -184,29 +132,8 @@ func (w *world) odds(p float64) bool { return p > 0 && w.Float64() < p }
 // fault is true with a chance of p, while faults happen.
 func (w *world) fault(p float64) bool { return !w.quiet && w.odds(p) }
 
-// within is a time up to d.
-func (w *world) within(d time.Duration) time.Duration { return time.Duration(w.Int64N(int64(d) + 1)) }
-
-// lend calls f with a copy of b that is overwritten afterwards.
-func (w *world) lend(b []byte, f func(b []byte) int) int {
-	loan := append(w.loan[w.lent][:0], b...)
-	w.loan[w.lent] = loan
-	w.lent++
-	n := f(loan)
-	w.lent--
-	poison(loan)
-	return n
-}
-
-// poison overwrites what nobody may use any more.
-func poison(b []byte) {
-	for i := range b {
-		b[i] = 0xDD
-	}
-}
-
 // failed notes the first thing that did not hold.
-func (w *world) failed(h *history, format string, args ...any) {
+func (w *world) failed(h *looptest.History, format string, args ...any) {
 	if w.err != nil {
 		return
 	}

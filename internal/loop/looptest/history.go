@@ -1,0 +1,52 @@
+package looptest
+
+import (
+	"fmt"
+	"strings"
+	"time"
+)
+
+// historyMax is how many events a History keeps.
+const historyMax = 50
+
+// A History is what happened last on some connections that belong together.
+type History struct {
+	Name string
+	last [historyMax]entry
+	n    int
+}
+
+// An entry is one thing that happened.
+type entry struct {
+	at   time.Time
+	what string
+	n    int64
+	text string
+}
+
+// Note adds an entry, or adds to one of the same kind. n and text are whatever
+// belongs to it.
+func (h *History) Note(now time.Time, what string, n int64, text string) {
+	if h == nil {
+		return
+	}
+	if h.n > 0 {
+		if e := &h.last[(h.n-1)%historyMax]; e.what == what && text == "" && e.text == "" {
+			e.at, e.n = now, e.n+n
+			return
+		}
+	}
+	h.last[h.n%historyMax] = entry{now, what, n, text}
+	h.n++
+}
+
+// String returns the entries, one to a line.
+func (h *History) String() string {
+	var s strings.Builder
+	fmt.Fprintf(&s, "the last events of %s:", h.Name)
+	for i := max(0, h.n-historyMax); i < h.n; i++ {
+		e := &h.last[i%historyMax]
+		fmt.Fprintf(&s, "\n  %12v  %s %d %s", e.at.Sub(Epoch), e.what, e.n, e.text)
+	}
+	return s.String()
+}
