@@ -1,7 +1,7 @@
 package envoy
 
 import (
-	"fmt"
+	"strconv"
 
 	"weir/proxy/rls"
 )
@@ -38,7 +38,11 @@ func described(d *rls.Descriptor) []rls.Field {
 	}
 	fields := []rls.Field{{Name: "entries", Value: list}}
 	if o := &d.Override; o.Given {
-		fields = append(fields, rls.Field{Name: "limit", Value: rls.Value{Kind: rls.TextValue, Text: fmt.Sprintf("requests_per_unit:%d unit:%v", o.RequestsPerUnit, o.Unit)}})
+		text := "unit:" + o.Unit.String() // as protobuf writes it, without zeros
+		if o.RequestsPerUnit != 0 {
+			text = "requests_per_unit:" + strconv.Itoa(int(o.RequestsPerUnit)) + " " + text
+		}
+		fields = append(fields, rls.Field{Name: "limit", Value: rls.Value{Kind: rls.TextValue, Text: text}})
 	}
 	if d.Hits.Given {
 		fields = append(fields, rls.Field{Name: "hitsAddend", Value: number(float64(d.Hits.Value))})

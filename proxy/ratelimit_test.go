@@ -1,0 +1,443 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"reflect"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"weir/internal/testkit"
+)
+
+// Twins are envoyproxy/ratelimit and a proxy that answers as it does, with the same files
+// and the same Redis.
+type twins struct {
+	t          *testing.T
+	peer, weir string // URLs of /json
+}
+
+// startTwins builds envoyproxy/ratelimit and starts both.
+func startTwins(t *testing.T, files map[string]string) *twins {
+	t.Helper()
+	redis := startRedis(t)
+	root := t.TempDir()
+	folder := filepath.Join(root, "limits", "config")
+	if err := os.MkdirAll(folder, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for name, text := range files {
+		if err := os.WriteFile(filepath.Join(folder, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	program := filepath.Join(t.TempDir(), "ratelimit")
+	build := exec.Command("go", "build", "-C", "../bench/decision/ratelimit", "-o", program, "github.com/envoyproxy/ratelimit/src/service_cmd")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("envoyproxy/ratelimit cannot be built: %v\n%s", err, out)
+	}
+	port, decisions := testkit.FreePort(t), testkit.FreePort(t)
+	cmd := exec.Command(program)
+	cmd.Env = append(os.Environ(), "HOST=127.0.0.1", "GRPC_HOST=127.0.0.1", "DEBUG_HOST=127.0.0.1", "PORT="+port, "GRPC_PORT="+testkit.FreePort(t), "DEBUG_PORT="+testkit.FreePort(t),
+		"USE_STATSD=false", "DISABLE_STATS=true", "REDIS_SOCKET_TYPE=tcp", "REDIS_URL="+redis, "RUNTIME_ROOT="+root, "RUNTIME_SUBDIRECTORY=limits", "RUNTIME_WATCH_ROOT=false",
+		"LIMIT_RESPONSE_HEADERS_ENABLED=true", "RESPONSE_DYNAMIC_METADATA=true", "EXPIRATION_JITTER_MAX_SECONDS=0", "LOG_LEVEL=ERROR")
+	testkit.Start(t, cmd)
+	launch(t, []string{"TARGET_URL", "none", "DECISION_PORT", decisions, "RATELIMIT_CONFIG", folder, "RATELIMIT_CHARGE", "independent", "REDIS_HOST", redis, "REDIS_TIMEOUT", "2s",
+		"STORE_FAILURE_MODE", "closed", "RATE_LIMIT_HEADERS", "envoy", "RESPONSE_DYNAMIC_METADATA", "true"})
+	p := &twins{t: t, peer: "http://127.0.0.1:" + port + "/json", weir: "http://127.0.0.1:" + decisions + "/json"}
+	testkit.Eventually(t, "envoyproxy/ratelimit answers", func() bool {
+		res, err := http.Get("http://127.0.0.1:" + port + "/healthcheck")
+		if err == nil {
+			res.Body.Close()
+		}
+		return err == nil && res.StatusCode == 200
+	})
+	return p
+}
+
+// A said is an answer of /json.
+type said struct {
+	Status      int `json:"-"`
+	OverallCode string
+	Statuses    []struct {
+		Code               string
+		CurrentLimit       *struct{ RequestsPerUnit, Unit, Name any }
+		LimitRemaining     uint32
+		DurationUntilReset string
+	}
+	ResponseHeadersToAdd []struct{ Key, Value string }
+	DynamicMetadata      map[string]any
+}
+
+func (p *twins) post(url, body string) (s said) {
+	p.t.Helper()
+	res, err := http.Post(url, "application/json", strings.NewReader(body))
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	defer res.Body.Close()
+	text, err := io.ReadAll(res.Body)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	s.Status = res.StatusCode
+	if res.StatusCode == 200 || res.StatusCode == 429 {
+		if err := json.Unmarshal(text, &s); err != nil {
+			p.t.Fatalf("%s: %v", text, err)
+		}
+	}
+	return s
+}
+
+// seconds takes the seconds until the reset out of an answer.
+func (s *said) seconds() (all []int) {
+	for i := range s.Statuses {
+		n, _ := strconv.Atoi(strings.TrimSuffix(s.Statuses[i].DurationUntilReset, "s"))
+		s.Statuses[i].DurationUntilReset = ""
+		all = append(all, n)
+	}
+	for i := range s.ResponseHeadersToAdd {
+		if h := &s.ResponseHeadersToAdd[i]; h.Key == "RateLimit-Reset" {
+			n, _ := strconv.Atoi(h.Value)
+			h.Value = ""
+			all = append(all, n)
+		}
+	}
+	return all
+}
+
+// plain takes out of metadata what differs by version, and the spaces that protobuf writes
+// at random.
+func (s *said) plain() {
+	delete(s.DynamicMetadata, "quotaModeEnabled")
+	delete(s.DynamicMetadata, "quotaModeViolations")
+	list, _ := s.DynamicMetadata["descriptors"].([]any)
+	for _, one := range list {
+		if d := one.(map[string]any); d["limit"] != nil {
+			d["limit"] = strings.Join(strings.Fields(d["limit"].(string)), " ")
+		}
+	}
+}
+
+// differ says how two answers to a request differ that were given between two instants;
+// empty: not at all. A second more until the reset is what passed between the store's answer
+// and the one from memory.
+func differ(weir, peer said, before, after time.Time) string {
+	weir.plain()
+	peer.plain()
+	ours, theirs := weir.seconds(), peer.seconds()
+	if !reflect.DeepEqual(weir, peer) {
+		return "other answers"
+	}
+	for i := range ours {
+		if spread := int(after.Unix()-before.Unix()) + 1; ours[i]-theirs[i] > spread || theirs[i]-ours[i] >= spread {
+			return fmt.Sprintf("%d and %d seconds until the reset", ours[i], theirs[i])
+		}
+	}
+	return ""
+}
+
+// A draw makes files and requests by a seed.
+type draw struct {
+	*rand.Rand
+	units []string
+}
+
+func (d *draw) pick(some ...string) string { return some[d.IntN(len(some))] }
+
+// odds is true one time in n.
+func (d *draw) odds(n int) bool { return d.IntN(n) == 0 }
+
+// descriptors writes a list of a file.
+func (d *draw) descriptors(text *strings.Builder, indent string, depth int) {
+	seen := make(map[string]bool)
+	for range 1 + d.IntN(4) {
+		key, value := d.pick("a", "b"), d.pick("", "x", "xy", "*", "x*")
+		if seen[key+"="+value] {
+			continue
+		}
+		seen[key+"="+value] = true
+		fmt.Fprintf(text, "%s- key: %s\n", indent, key)
+		if value != "" {
+			fmt.Fprintf(text, "%s  value: %q\n", indent, value)
+		}
+		for _, flag := range []struct {
+			name string
+			n    int
+		}{{"shadow_mode", 6}, {"detailed_metric", 4}, {"value_to_metric", 4}} {
+			if d.odds(flag.n) {
+				fmt.Fprintf(text, "%s  %s: true\n", indent, flag.name)
+			}
+		}
+		if strings.Contains(value, "*") && d.odds(2) {
+			fmt.Fprintf(text, "%s  share_threshold: true\n", indent)
+		}
+		switch {
+		case d.odds(8):
+			fmt.Fprintf(text, "%s  rate_limit: {unlimited: true}\n", indent)
+		case d.odds(4):
+			fmt.Fprintf(text, "%s  rate_limit: {unit: %s, requests_per_unit: %d, name: n%d, replaces: [{name: n%d}]}\n", indent, d.pick(d.units...), d.IntN(5), d.IntN(2), 2+d.IntN(2))
+		case d.odds(4):
+			fmt.Fprintf(text, "%s  rate_limit: {unit: %s, requests_per_unit: %d, name: n%d}\n", indent, d.pick(d.units...), d.IntN(5), 2+d.IntN(2))
+		case !d.odds(5):
+			fmt.Fprintf(text, "%s  rate_limit: {unit: %s, requests_per_unit: %d}\n", indent, d.pick(d.units...), d.IntN(5))
+		}
+		if depth < 3 && d.odds(2) {
+			text.WriteString(indent + "  descriptors:\n")
+			d.descriptors(text, indent+"    ", depth+1)
+		}
+	}
+}
+
+// A described is a descriptor of a request.
+type described struct {
+	Entries    []map[string]string `json:"entries"`
+	Limit      map[string]any      `json:"limit,omitempty"`
+	HitsAddend any                 `json:"hits_addend,omitempty"`
+}
+
+// An asked is a request.
+type asked struct {
+	Domain      string      `json:"domain"`
+	Descriptors []described `json:"descriptors"`
+	HitsAddend  int         `json:"hitsAddend,omitempty"`
+}
+
+// request makes one. A descriptor that brings a limit has a key that is in no file, as its
+// count is another one there. No two descriptors have the same keys: which of two that are
+// counted together comes first is not said.
+func (d *draw) request() (r asked) {
+	seen := make(map[string]bool)
+	for range 1 + d.IntN(4) {
+		one := described{Entries: []map[string]string{}}
+		for range [...]int{0, 1, 1, 1, 1, 2, 2, 3}[d.IntN(8)] {
+			one.Entries = append(one.Entries, map[string]string{"key": d.pick("a", "a", "a", "b", "b", "b", "b", "c"), "value": d.pick("", "x", "x", "y", "xy", "xy", "xyz", "*", "x*")})
+		}
+		switch {
+		case d.odds(10):
+			limit := d.IntN(4) // of a key always the same, as a refusal is charged there
+			one.Entries = append(one.Entries, map[string]string{"key": "own", "value": strconv.Itoa(limit)})
+			one.Limit = map[string]any{"requests_per_unit": limit, "unit": "HOUR"}
+		case d.odds(10):
+			one.HitsAddend = d.pick("0", "1", "2")
+		}
+		keys := ""
+		for _, e := range one.Entries {
+			keys += e["key"] + " "
+		}
+		if !seen[keys] {
+			r.Descriptors = append(r.Descriptors, one)
+		}
+		seen[keys] = true
+	}
+	if d.odds(8) {
+		r.HitsAddend = d.IntN(4)
+	}
+	return r
+}
+
+// hits is what a descriptor is charged.
+func (r *asked) hits(i int) int {
+	if h := r.Descriptors[i].HitsAddend; h != nil {
+		n, _ := strconv.Atoi(h.(string))
+		return n
+	}
+	return max(1, r.HitsAddend)
+}
+
+// known takes the known differences out of both answers, and reports whether counts differ
+// from now on.
+func known(r *asked, weir, peer *said) (apart bool) {
+	if len(weir.Statuses) != len(peer.Statuses) || len(weir.Statuses) != len(r.Descriptors) {
+		return false
+	}
+	for i := range weir.Statuses {
+		ours, theirs, hits := &weir.Statuses[i], &peer.Statuses[i], r.hits(i)
+		switch {
+		// What is refused is not charged: so less than what was wanted may be left.
+		case theirs.LimitRemaining == 0 && ours.LimitRemaining > 0 && int(ours.LimitRemaining) < hits && ours.Code == theirs.Code:
+			return true
+		// The peer charges what it refuses, so that later a look refuses, too.
+		case hits == 0 && ours.Code == "OK" && theirs.Code == "OVER_LIMIT" && ours.LimitRemaining == 0:
+			return true
+		}
+	}
+	return false
+}
+
+const (
+	ratelimitSeeds    = 40
+	ratelimitSeconds  = 8  // further seeds, with limits per second
+	ratelimitRequests = 30 // of a seed; a fifth of limits per second
+	ratelimitAttempts = 12 // of a seed, each with a domain of its own, until no window ends meanwhile
+)
+
+// namedLimits are those of the cases that have names.
+const namedLimits = `
+domain: named
+descriptors:
+  - {key: ten, rate_limit: {unit: year, requests_per_unit: 10}}
+  - {key: one, rate_limit: {unit: year, requests_per_unit: 1}}
+  - {key: a, rate_limit: {unit: year, requests_per_unit: 1}}
+  - {key: a_b, rate_limit: {unit: year, requests_per_unit: 1}}
+  - {key: middle, value: "x*z", rate_limit: {unit: year, requests_per_unit: 3}}
+  - {key: quota, quota_mode: true, rate_limit: {unit: year, requests_per_unit: 0}}
+  - {key: five, rate_limit: {unit: year, requests_per_unit: 5}}
+`
+
+// Random files and requests are answered as envoyproxy/ratelimit answers them: equal codes,
+// counts, times until the reset, and fields. What differs has a name.
+func TestAsEnvoysRateLimit(t *testing.T) {
+	files := map[string]string{"named.yaml": namedLimits}
+	for seed := range ratelimitSeeds + ratelimitSeconds {
+		var text strings.Builder
+		text.WriteString("descriptors:\n")
+		drawOf(seed).descriptors(&text, "  ", 1)
+		for attempt := range ratelimitAttempts {
+			name := fmt.Sprintf("s%d-%d", seed, attempt)
+			files[name+".yaml"] = "domain: " + name + "\n" + text.String()
+		}
+	}
+	p := startTwins(t, files)
+	t.Run("random", p.random)
+	t.Run("forms", p.forms)
+	t.Run("differences", p.differences)
+}
+
+// drawOf is the draw of a seed.
+func drawOf(seed int) *draw {
+	d := &draw{rand.New(rand.NewPCG(uint64(seed), 19)), []string{"minute", "hour", "day", "week", "month", "year"}}
+	if seed >= ratelimitSeeds {
+		d.units = append(d.units, "second", "second", "second")
+	}
+	return d
+}
+
+func (p *twins) random(t *testing.T) {
+	codes := make(map[string]int)
+	for seed := range ratelimitSeeds + ratelimitSeconds {
+		d := drawOf(seed)
+		d.descriptors(new(strings.Builder), "", 1)
+		requests, window := make([]asked, ratelimitRequests), time.Minute
+		if seed >= ratelimitSeeds {
+			requests, window = requests[:ratelimitRequests/5], time.Second
+		}
+		for i := range requests {
+			requests[i] = d.request()
+		}
+		for attempt := 0; !p.compare(fmt.Sprintf("s%d-%d", seed, attempt), requests, window, codes); attempt++ {
+			if attempt == ratelimitAttempts-1 {
+				t.Fatalf("seed %d: a window has ended during each of %d attempts", seed, ratelimitAttempts)
+			}
+		}
+	}
+	if codes["OVER_LIMIT"] < 100 || codes["OK"] < 500 || codes["limited"] < 300 || codes["unlimited"] < 20 || codes["apart"] > ratelimitSeeds {
+		t.Errorf("the test does not reach what it is about: %v", codes)
+	}
+}
+
+// forms are ways to write requests that both take, or both refuse.
+func (p *twins) forms(t *testing.T) {
+	for _, body := range []string{
+		``, `{}`, `[]`, `null`, `{"domain":"named"}`, `{"domain":"","descriptors":[{}]}`, `{"domain":"named","descriptors":[{}]}`, `{"domain":"unknown","descriptors":[{}]}`,
+		`{"domain":"named","descriptors":[{"entries":[{"key":"none"}]}],}`, `{"domain":"named","descriptors":[{"entries":[{"key":"none"}]}]} x`,
+		`{"domain":"named","descriptors":[{"entries":[{"key":"none","value":5}]}]}`, `{"domain":"named","descriptors":[{"entries":[{"key":"none","velue":""}]}]}`,
+		`{"domain":"named","domain":"named","descriptors":[{}]}`, `{"Domain":"named","descriptors":[{}]}`, `{"domain":null,"descriptors":[{}]}`, `{"domain":"named","descriptors":null}`,
+		`{"domain":"named","descriptors":[null]}`, `{"domain":"named","descriptors":[{"entries":null,"limit":null,"hitsAddend":null}]}`,
+		`{"domain":"named","descriptors":[{}],"hitsAddend":2}`, `{"domain":"named","descriptors":[{}],"hits_addend":"2"}`, `{"domain":"named","descriptors":[{}],"hits_addend":1,"hitsAddend":1}`,
+		`{"domain":"named","descriptors":[{}],"hitsAddend":2.0}`, `{"domain":"named","descriptors":[{}],"hitsAddend":2e1}`, `{"domain":"named","descriptors":[{}],"hitsAddend":"2e1"}`,
+		`{"domain":"named","descriptors":[{}],"hitsAddend":2.5}`, `{"domain":"named","descriptors":[{}],"hitsAddend":-1}`, `{"domain":"named","descriptors":[{}],"hitsAddend":4294967296}`,
+		`{"domain":"named","descriptors":[{}],"hitsAddend":" 2"}`, `{"domain":"named","descriptors":[{}],"hitsAddend":""}`, `{"domain":"named","descriptors":[{}],"hitsAddend":true}`,
+		`{"domain":"named","descriptors":[{}],"hitsAddend":-0}`, `{"domain":"named","descriptors":[{}],"hitsAddend":02}`, `{"domain":"named","descriptors":[{}],"hitsAddend":"02"}`,
+		`{"domain":"named","descriptors":[{"hitsAddend":"7"}]}`, `{"domain":"named","descriptors":[{"hitsAddend":{"value":7}}]}`,
+		`{"domain":"named","descriptors":[{"limit":{"requestsPerUnit":"3","unit":"DAY"}}]}`, `{"domain":"named","descriptors":[{"limit":{"requests_per_unit":3,"unit":4}}]}`,
+		`{"domain":"named","descriptors":[{"limit":{"unit":"day"}}]}`, `{"domain":"named","descriptors":[{"limit":{"unit":"4"}}]}`,
+		`{"domain":"\ud83d\ude00","descriptors":[{}]}`, `{"domain":"\ud83d","descriptors":[{}]}`, "{\"domain\":\"\xff\",\"descriptors\":[{}]}", "{\"domain\":\"a\nb\",\"descriptors\":[{}]}",
+	} {
+		if weir, peer := p.post(p.weir, body), p.post(p.peer, body); weir.Status != peer.Status {
+			t.Errorf("%s: %d, %d by envoyproxy/ratelimit", body, weir.Status, peer.Status)
+		}
+	}
+}
+
+// differences are those that are meant.
+func (p *twins) differences(t *testing.T) {
+	one := func(key, value, more string) string {
+		return fmt.Sprintf(`{"entries":[{"key":%q,"value":%q}]%s}`, key, value, more)
+	}
+	for _, test := range []struct{ name, descriptors, weir, peer string }{
+		{"most of ten", one("ten", "x", `,"hitsAddend":8`), "OK OK:2", "OK OK:2"},
+		{"a refusal tells what is left", one("ten", "x", `,"hitsAddend":5`), "OVER_LIMIT OVER_LIMIT:2", "OVER_LIMIT OVER_LIMIT:0"},
+		{"and is not charged", one("ten", "x", ""), "OK OK:1", "OVER_LIMIT OVER_LIMIT:0"},
+		{"one", one("one", "x", ""), "OK OK:0", "OK OK:0"},
+		{"refused", one("one", "x", ""), "OVER_LIMIT OVER_LIMIT:0", "OVER_LIMIT OVER_LIMIT:0"},
+		{"a look is never refused", one("one", "x", `,"hitsAddend":0`), "OK OK:0", "OVER_LIMIT OVER_LIMIT:0"},
+		{"a key", one("a", "b_c", ""), "OK OK:0", "OK OK:0"},
+		{"its parts have lengths", one("a_b", "c", ""), "OK OK:0", "OVER_LIMIT OVER_LIMIT:0"},
+		{"a * in the middle", one("middle", "xyz", ""), "OK OK:2", "OK OK:0"}, // as the peer later than this version
+		{"all quotas are over", one("quota", "x", ""), "OVER_LIMIT OVER_LIMIT:0", "OK OK:0"},
+		{"one of two is", one("quota", "x", "") + "," + one("five", "x", ""), "OVER_LIMIT OVER_LIMIT:0 OK:4", "OK OK:0 OK:4"},
+		{"hits given back", one("five", "x", `,"isNegativeHits":true`), "OK OK:5", "400"},
+		{"charged", one("five", "y", ""), "OK OK:4", "OK OK:4"},
+		{"a limit of its own counts apart", one("five", "y", `,"limit":{"requestsPerUnit":5,"unit":"YEAR"}`), "OK OK:4", "OK OK:3"},
+		{"a week of its own", one("five", "y", `,"limit":{"requestsPerUnit":5,"unit":"WEEK"}`), "OK OK:4", "400"},
+	} {
+		body := `{"domain":"named","descriptors":[` + test.descriptors + `]}`
+		if weir, peer := p.post(p.weir, body).short(), p.post(p.peer, body).short(); weir != test.weir || peer != test.peer {
+			t.Errorf("%s: %s, and %s by envoyproxy/ratelimit; want %s, and %s", test.name, weir, peer, test.weir, test.peer)
+		}
+	}
+}
+
+// short is the codes of an answer and what is left.
+func (s said) short() string {
+	if s.OverallCode == "" {
+		return strconv.Itoa(s.Status)
+	}
+	text := s.OverallCode
+	for _, one := range s.Statuses {
+		text += fmt.Sprintf(" %s:%d", one.Code, one.LimitRemaining)
+	}
+	return text
+}
+
+// compare asks both, and reports whether they were asked within one window.
+func (p *twins) compare(domain string, requests []asked, window time.Duration, codes map[string]int) bool {
+	p.t.Helper()
+	began := time.Now()
+	for i := range requests {
+		r := requests[i]
+		r.Domain = domain
+		body, err := json.Marshal(r)
+		if err != nil {
+			p.t.Fatal(err)
+		}
+		before := time.Now()
+		weir, peer := p.post(p.weir, string(body)), p.post(p.peer, string(body))
+		if after := time.Now(); after.Truncate(window) != began.Truncate(window) {
+			return false
+		} else if known(&r, &weir, &peer) {
+			codes["apart"]++
+			return true
+		} else if how := differ(weir, peer, before, after); how != "" {
+			p.t.Fatalf("request %d, %s: %s\nweir %+v\npeer %+v", i, body, how, weir, peer)
+		}
+		codes[weir.OverallCode]++
+		for _, s := range weir.Statuses {
+			if s.CurrentLimit != nil {
+				codes["limited"]++
+			} else if s.LimitRemaining > 0 {
+				codes["unlimited"]++
+			}
+		}
+	}
+	return true
+}
