@@ -231,6 +231,16 @@ func (s *Server) Try(database, sql string) (string, error) {
 	return string(results[len(results)-1].Rows[0][0]), nil
 }
 
+// Shutdown ends a server as its administrator does, who does not wait for clients.
+func (s *Server) Shutdown() {
+	s.t.Helper()
+	if err := s.cmd.Process.Signal(syscall.SIGINT); err != nil {
+		s.t.Fatal(err)
+	}
+	_ = s.cmd.Wait() // says how it ended
+	s.cmd = nil
+}
+
 // Signal sends a signal to all processes of the server, and waits until those are gone that
 // it has killed.
 func (s *Server) Signal(sig syscall.Signal) {
