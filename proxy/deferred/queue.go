@@ -94,8 +94,8 @@ type Stored struct {
 	// Of the entry that was stored, now or (Duplicate, Conflict) before.
 	ID         ID
 	State      State
-	Position   int // in its line, from 1; 0 when it is in none
-	Due        time.Time
+	Position   int       // in its line, from 1; 0 when it is in none
+	Due        time.Time // Full: when the first of the line is due; zero: there is none
 	Expires    time.Time
 	Durability string // "fsync", or what the store promises
 

@@ -188,3 +188,31 @@ func closed(t *testing.T, p Place) {
 		t.Errorf("closed twice: %v", err)
 	}
 }
+
+// closedWhileStoring closes a queue that has much to store: each put is answered once, and what is
+// accepted is there.
+func closedWhileStoring(t *testing.T, p Place) {
+	w := newWorld(t, p, roomy)
+	const n = 500
+	stored := make(chan deferred.Stored, 2*n)
+	for range n {
+		w.q.Put(w.now, &deferred.Put{Entry: w.entry(""), Done: func(s deferred.Stored) { stored <- s }})
+		if w.serial == n/2 {
+			go func(q deferred.Queue) { _ = q.Close() }(w.q)
+		}
+	}
+	accepted := 0
+	for range n {
+		s := testkit.Receive(t, stored, "the end of a put")
+		switch {
+		case s.Outcome == deferred.Accepted:
+			accepted++
+		case s.Outcome != deferred.Unstored || !errors.Is(s.Err, deferred.ErrClosed):
+			t.Fatalf("%s, %v", s.Outcome, s.Err)
+		}
+	}
+	w.again(false)
+	if there := w.counts()[deferred.Waiting]; there != accepted || len(stored) > 0 {
+		t.Errorf("%d are accepted, %d are there, %d are answered again", accepted, there, len(stored))
+	}
+}

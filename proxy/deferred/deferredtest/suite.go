@@ -31,6 +31,7 @@ func Run(t *testing.T, place func(t *testing.T) Place) {
 		"pause":                            pause,
 		"lists":                            lists,
 		"a clock that is set back":         clockBack,
+		"closed while storing":             closedWhileStoring,
 		"a closed queue":                   closed,
 		"forgetting":                       forgetting,
 		"the figures survive being closed": figures,
