@@ -11,6 +11,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 	"time"
 
 	"go.etcd.io/bbolt"
@@ -78,6 +79,9 @@ func open(now time.Time, cfg Config) (*Queue, error) {
 		q.lock.close()
 		return nil, err
 	}
+	if q.index.Open > garbageMin { // reading has left as much garbage as there is in memory
+		debug.FreeOSMemory()
+	}
 	q.log.Info("Opened queue", "waiting", q.index.Open, "dead", q.dead(), "unreadable", q.index.damaged)
 	return q, nil
 }
@@ -89,6 +93,9 @@ type index struct {
 	forgetAt int64 // µs: when the first final entry is forgotten
 	damaged  int   // entries set aside
 }
+
+// garbageMin is how many entries leave garbage worth giving back at once.
+const garbageMin = 10_000
 
 // dead is how many entries may be played again.
 func (q *Queue) dead() (n int) {

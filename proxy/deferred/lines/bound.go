@@ -8,8 +8,8 @@ import (
 
 // Due is when the first of the line is due that e would be in; zero: there is none.
 func (x *Index) Due(e *deferred.Entry) time.Time {
-	n, ok := x.byLine[lineKey(e.Rule, e.Line)]
-	if !ok {
+	n := x.findLine(e)
+	if n == 0 {
 		return time.Time{}
 	}
 	return time.UnixMicro(x.items.at(x.lines.at(n).head).Wake)
@@ -25,13 +25,13 @@ func (x *Index) Bound(limits *deferred.Limits, e *deferred.Entry, size int64, pe
 		return deferred.BoundBytes
 	}
 	most := share{max(1, int64(float64(limits.Entries)*limits.Share)), int64(float64(limits.Bytes) * limits.Share)}
-	if n, ok := x.byAddr[e.Remote.Addr().As16()]; ok && e.Remote.IsValid() {
+	if n := x.findClient(e.Remote.Addr()); n != 0 {
 		if c := x.clients.at(n); most.exceeded(c.entries, c.bytes+size) {
 			return deferred.BoundShare
 		}
 	}
-	n, ok := x.byLine[lineKey(e.Rule, e.Line)]
-	if !ok {
+	n := x.findLine(e)
+	if n == 0 {
 		return deferred.NoBound
 	}
 	l := x.lines.at(n)

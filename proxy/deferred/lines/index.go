@@ -3,6 +3,8 @@ package lines
 import (
 	"cmp"
 	"crypto/sha256"
+	"encoding/binary"
+	"hash/maphash"
 	"net/netip"
 	"slices"
 	"time"
@@ -19,6 +21,7 @@ type Item struct {
 	Seq        uint64
 	Wake       int64 // µs: when it is due or expires, whichever is first
 	accepted   int64 // µs
+	scope      uint64
 	next, prev uint32
 	line       uint32
 	client     uint32
@@ -69,11 +72,10 @@ type Index struct {
 	clients slab[client]
 	rules   []*Rule
 
-	byID    map[deferred.ID]uint32
-	byScope map[brief]uint32
-	byLine  map[brief]uint32
-	byAddr  map[[16]byte]uint32
-	byRule  map[string]uint32
+	byID, byScope    table // of items
+	byLine, byClient table
+	byRule           map[string]uint32
+	seed             maphash.Seed // clients choose their addresses
 
 	due     []uint32 // a heap of lines by at
 	nextSeq uint64
@@ -83,11 +85,23 @@ type Index struct {
 
 // New returns an index without entries.
 func New() *Index {
-	return &Index{
-		byID: make(map[deferred.ID]uint32), byScope: make(map[brief]uint32), byLine: make(map[brief]uint32),
-		byAddr: make(map[[16]byte]uint32), byRule: make(map[string]uint32),
-	}
+	x := &Index{byRule: make(map[string]uint32), seed: maphash.MakeSeed()}
+	x.byID.hashOf = func(i uint32) uint64 { return hashID(x.items.at(i).ID) }
+	x.byScope.hashOf = func(i uint32) uint64 { return x.items.at(i).scope }
+	x.byLine.hashOf = func(i uint32) uint64 { return hashBrief(x.lines.at(i).key) }
+	x.byClient.hashOf = func(i uint32) uint64 { return maphash.Comparable(x.seed, x.clients.at(i).addr) }
+	return x
 }
+
+// IDs, scopes and keys of lines are random bits or those of a SHA-256.
+
+func hashID(id deferred.ID) uint64 {
+	return binary.LittleEndian.Uint64(id[8:]) ^ binary.LittleEndian.Uint64(id[:8])
+}
+
+func hashScope(scope deferred.Hash) uint64 { return binary.LittleEndian.Uint64(scope[:]) }
+
+func hashBrief(key brief) uint64 { return binary.LittleEndian.Uint64(key[:]) }
 
 // Rule returns the rule called name.
 func (x *Index) Rule(name string) *Rule { return x.rules[x.rule(name)] }
@@ -148,9 +162,10 @@ func (x *Index) Add(e *deferred.Entry, size int64, seq uint64) (position int) {
 		c.entries++
 		c.bytes += int64(it.Size)
 	}
-	x.byID[e.ID] = i
+	x.byID.add(i)
 	if e.Keyed() {
-		x.byScope[brief(e.Scope[:16])] = i
+		it.scope = hashScope(e.Scope)
+		x.byScope.add(i)
 	}
 	x.schedule(it.line)
 	return int(l.entries)
@@ -176,13 +191,27 @@ func lineKey(rule, key string) brief {
 	return brief(sum[:16])
 }
 
-func (x *Index) lineOf(e *deferred.Entry) uint32 {
+// findLine returns the number of e's line; 0 for none.
+func (x *Index) findLine(e *deferred.Entry) uint32 {
 	key := lineKey(e.Rule, e.Line)
-	i, ok := x.byLine[key]
-	if !ok {
+	return x.byLine.find(hashBrief(key), func(i uint32) bool { return x.lines.at(i).key == key })
+}
+
+// findClient returns the number of the client with an address; 0 for none.
+func (x *Index) findClient(addr netip.Addr) uint32 {
+	if !addr.IsValid() {
+		return 0
+	}
+	key := addr.As16()
+	return x.byClient.find(maphash.Comparable(x.seed, key), func(i uint32) bool { return x.clients.at(i).addr == key })
+}
+
+func (x *Index) lineOf(e *deferred.Entry) uint32 {
+	i := x.findLine(e)
+	if i == 0 {
 		i = x.lines.add()
-		*x.lines.at(i) = line{key: key, rule: x.rule(e.Rule), keyed: e.Line != ""}
-		x.byLine[key] = i
+		*x.lines.at(i) = line{key: lineKey(e.Rule, e.Line), rule: x.rule(e.Rule), keyed: e.Line != ""}
+		x.byLine.add(i)
 	}
 	return i
 }
@@ -192,12 +221,11 @@ func (x *Index) clientOf(addr netip.Addr) uint32 {
 	if !addr.IsValid() {
 		return 0
 	}
-	key := addr.As16()
-	i, ok := x.byAddr[key]
-	if !ok {
+	i := x.findClient(addr)
+	if i == 0 {
 		i = x.clients.add()
-		x.clients.at(i).addr = key
-		x.byAddr[key] = i
+		x.clients.at(i).addr = addr.As16()
+		x.byClient.add(i)
 	}
 	return i
 }
@@ -222,13 +250,11 @@ func (x *Index) Unlink(i uint32, e *deferred.Entry) {
 	}
 	l.entries--
 	l.bytes -= int64(it.Size)
-	if e.Keyed() && x.byScope[brief(e.Scope[:16])] == i {
-		delete(x.byScope, brief(e.Scope[:16]))
-	}
+	x.byScope.remove(i)
 	x.leave(it)
 	x.schedule(it.line)
 	if l.entries == 0 {
-		delete(x.byLine, l.key)
+		x.byLine.remove(it.line)
 		x.lines.remove(it.line)
 	}
 }
@@ -242,36 +268,38 @@ func (x *Index) leave(it *Item) {
 	c.entries--
 	c.bytes -= int64(it.Size)
 	if c.entries == 0 {
-		delete(x.byAddr, c.addr)
+		x.byClient.remove(it.client)
 		x.clients.remove(it.client)
 	}
 }
 
 // Forget has an unlinked item no longer be found.
 func (x *Index) Forget(i uint32) {
-	if id := x.items.at(i).ID; x.byID[id] == i {
-		delete(x.byID, id)
-	}
+	x.byID.remove(i)
 	x.items.remove(i)
 }
 
 // Named returns the number of the item called id, also of one that is unlinked; 0 for none.
-func (x *Index) Named(id deferred.ID) uint32 { return x.byID[id] }
+func (x *Index) Named(id deferred.ID) uint32 {
+	if i := x.Find(id); i != 0 {
+		return i
+	}
+	return x.byID.find(hashID(id), func(i uint32) bool { return x.items.at(i).ID == id })
+}
 
-// Scoped returns the number of the item whose entry has the scope; 0 for none.
-func (x *Index) Scoped(scope deferred.Hash) uint32 { return x.byScope[brief(scope[:16])] }
+// Scoped returns the number of the item whose entry seems to have the scope; 0 for none.
+func (x *Index) Scoped(scope deferred.Hash) uint32 {
+	return x.byScope.find(hashScope(scope), func(uint32) bool { return true })
+}
 
 // Find returns the number of the entry called id that is in a line; 0 for none.
 func (x *Index) Find(id deferred.ID) uint32 {
-	if i := x.byID[id]; i != 0 && !x.items.at(i).unlinked {
-		return i
-	}
-	return 0
+	return x.byID.find(hashID(id), func(i uint32) bool { return x.items.at(i).ID == id && !x.items.at(i).unlinked })
 }
 
 // Delivering returns the numbers of all items that are delivering.
 func (x *Index) Delivering() (all []uint32) {
-	for _, n := range x.byLine {
+	for n := range x.allLines {
 		for i := x.lines.at(n).head; i != 0; i = x.items.at(i).next {
 			if x.items.at(i).Delivering {
 				all = append(all, i)
@@ -316,7 +344,7 @@ func (x *Index) Stats() []deferred.RuleStats {
 	for i, r := range x.rules {
 		out[i] = deferred.RuleStats{Rule: r.Name, Paused: r.Paused, States: r.States}
 	}
-	for _, n := range x.byLine {
+	for n := range x.allLines {
 		l := x.lines.at(n)
 		s := &out[l.rule]
 		if t := time.UnixMicro(x.items.at(l.head).accepted); s.Oldest.IsZero() || t.Before(s.Oldest) {

@@ -60,20 +60,29 @@ func (x *Index) Next() time.Time {
 // StepBack has what was to be at a time be as long from now as it was from the latest time
 // seen: the clock was set back.
 func (x *Index) StepBack(now int64) {
-	for _, i := range x.byID {
-		it := x.items.at(i)
-		it.Wake = now + max(0, it.Wake-x.Seen)
-	}
-	for _, n := range x.byLine {
+	for n := range x.allLines {
 		x.lines.at(n).served = 0
+		for i := x.lines.at(n).head; i != 0; i = x.items.at(i).next {
+			it := x.items.at(i)
+			it.Wake = now + max(0, it.Wake-x.Seen)
+		}
 	}
 	x.Seen = now
 	x.Reschedule()
 }
 
+// allLines yields the numbers of all lines, in no order that matters.
+func (x *Index) allLines(yield func(n uint32) bool) {
+	for _, n := range x.byLine.slots {
+		if n != 0 && !yield(n) {
+			return
+		}
+	}
+}
+
 // Reschedule has changes of rules take effect.
 func (x *Index) Reschedule() {
-	for _, n := range x.byLine {
+	for n := range x.allLines {
 		x.schedule(n)
 	}
 }
