@@ -71,6 +71,7 @@ var protects = map[string]struct {
 		w.Workers, w.Share, w.CV, w.Stages = 60, .05, .5, []gatetest.Stage{{Load: 6000}}
 	}},
 	"a slow route beside fast ones": {.90, .85, func(w *gatetest.World) { w.Slow, w.SlowBy = .01, 50; w.Stages = []gatetest.Stage{{Load: 900}} }},
+	"four loops":                    {.97, .95, func(w *gatetest.World) { w.Loops = 4 }},
 	"two proxies":                   {.97, .95, func(w *gatetest.World) { w.Gates = 2 }},
 	"eight proxies":                 {.92, .78, func(w *gatetest.World) { w.Gates = 8 }},
 }
@@ -271,6 +272,24 @@ func TestShares(t *testing.T) {
 			r := gatetest.Play(w)
 			if least, most := slices.Min(r.ByGate), slices.Max(r.ByGate); float64(least) < want*float64(most) {
 				t.Errorf("seed %d: %d gates had %v answers in time", seed, gates, r.ByGate)
+			}
+		}
+	}
+}
+
+// Loops share the places: one with few requests has nearly all of them answered in time,
+// however much the others are asked.
+func TestLoopsShares(t *testing.T) {
+	for _, first := range []float64{.02, .1} {
+		for seed := range seeds {
+			w := usual()
+			w.Seed, w.Loops, w.First, w.Stages = seed, 4, first, []gatetest.Stage{{Load: 3000}}
+			r := gatetest.Play(w)
+			if share := float64(r.First) / (first * float64(r.Offered)); share < .9 {
+				t.Errorf("seed %d: of the requests to a loop that has %.0f %% of all, %.3f are answered in time, want .9", seed, 100*first, share)
+			}
+			if all := r.Ratio(2*sec, w.Length); all < .96 {
+				t.Errorf("seed %d: answered in time ÷ possible: %.3f, want .96", seed, all)
 			}
 		}
 	}

@@ -55,18 +55,19 @@ const (
 //
 // Owned by its loop.
 type Line[W any] struct {
-	most   int // waiters
+	of     *Lines // with those of other loops
+	loop   int    // among them
+	most   int    // waiters
 	count  int
 	joined uint64          // ever
 	ranks  [Ranks]*rank[W] // nil: nobody of that rank has ever waited
 
 	places [lineKeys]places // by key
-	taken  int              // places of all keys
 	free   func(now time.Time) int
 
 	keeps   bool             // some places may be kept
 	keepsAt [Ranks]time.Time // somebody of the rank has waited for long then; zero: nobody has
-	all     int              // places, taken or free,
+	all     int              // places of all loops, taken or free,
 	share   float32          // and those of a key that has had any lately, on average
 	shareAt time.Time        // as of then
 }
@@ -121,7 +122,7 @@ func (r *rank[W]) queueOf(w *Waiter[W]) *queue {
 // NewLine returns a Line of at most most waiters. free tells how many places are free at
 // all targets together; it is asked ten times a second at most.
 func NewLine[W any](most int, free func(now time.Time) int) *Line[W] {
-	return &Line[W]{most: most, free: free}
+	return &Line[W]{of: NewLines(1), most: most, free: free}
 }
 
 // Len is how many wait.
@@ -159,7 +160,9 @@ func (l *Line[W]) Leave(w *Waiter[W]) {
 	if w.line != nil {
 		w.leave()
 		l.ranks[w.rank].queueOf(w).count--
-		l.count--
+		if l.count--; l.count == 0 {
+			l.Ask(false)
+		}
 	}
 }
 
@@ -208,7 +211,7 @@ func (l *Line[W]) weigh(now time.Time) {
 			keys++
 		}
 	}
-	l.all, l.share, l.shareAt = l.taken+max(0, l.free(now)), sum/max(1, keys), now
+	l.all, l.share, l.shareAt = l.of.taken()+max(0, l.free(now)), sum/max(1, keys), now
 }
 
 // kept is the highest rank for which places are kept, now that none but those are free;
@@ -222,7 +225,7 @@ func (l *Line[W]) kept(now time.Time) int {
 			continue
 		}
 		l.weigh(now)
-		if keep := min(int(lineSpare*math.Sqrt(float64(l.all))), l.all/2); l.all-l.taken > keep {
+		if keep := min(int(lineSpare*math.Sqrt(float64(l.all))), l.all/2); l.all-l.of.taken() > keep {
 			return Ranks
 		}
 		return rank
@@ -237,7 +240,8 @@ func (l *Line[W]) Admits(now time.Time, w *Waiter[W]) bool {
 	return int(w.rank) < kept || int(w.rank) == kept && !l.greedy(now, w.key)
 }
 
-// Next takes out of the line who is to have a place that is free; nil: nobody.
+// Next takes out of the line who is to have a place that is free; nil: nobody, and the line
+// does not ask for one until it is told to.
 func (l *Line[W]) Next(now time.Time) *Waiter[W] {
 	if l.count == 0 {
 		return nil
@@ -252,6 +256,7 @@ func (l *Line[W]) Next(now time.Time) *Waiter[W] {
 			return w
 		}
 	}
+	l.Ask(false)
 	return nil
 }
 
@@ -319,7 +324,7 @@ func (l *Line[W]) Take(now time.Time, w *Waiter[W]) {
 	l.Give(now, w)
 	w.placed, w.placedBy = true, w.key
 	l.places[w.key].add(now, 1)
-	l.taken++
+	l.of.loops[l.loop].taken.Add(1)
 }
 
 // Give notes that w has no place any more.
@@ -327,6 +332,6 @@ func (l *Line[W]) Give(now time.Time, w *Waiter[W]) {
 	if w.placed {
 		w.placed = false
 		l.places[w.placedBy].add(now, -1)
-		l.taken--
+		l.of.loops[l.loop].taken.Add(-1)
 	}
 }

@@ -21,7 +21,8 @@ var start = time.Unix(1_000_000_000, 0)
 type request struct {
 	arrived, sent time.Duration
 	takes         time.Duration // of a worker
-	class, side   int
+	class         int
+	on            *lane
 	answer        gate.Answer
 	could         bool // a queue without a gate would have answered it in time
 	wait          upstream.Waiter[*request]
@@ -29,12 +30,34 @@ type request struct {
 
 // A side is a proxy.
 type side struct {
+	index    int
 	gate     *gate.Gate
 	inFlight int
-	line     *upstream.Line[*request]
+	lanes    []*lane
 }
 
-func (s *side) full() bool { return s.gate != nil && s.inFlight >= s.gate.Limit() }
+// A lane is a loop of a side.
+type lane struct {
+	*side
+	line   *upstream.Line[*request]
+	taken  int
+	called bool // by another loop
+}
+
+// free is how many places are free, of which each loop may have one.
+func (s *side) free() int {
+	if s.gate == nil {
+		return 1
+	}
+	return s.gate.Limit() - s.inFlight
+}
+
+func (l *lane) free() int {
+	if free := l.side.free(); free > 0 || l.taken > 0 {
+		return free
+	}
+	return 1
+}
 
 type event struct {
 	at time.Duration
@@ -169,7 +192,7 @@ func (r *run) burst() {
 
 // come brings a request.
 func (r *run) come() {
-	q := &request{arrived: r.now, side: r.rng.IntN(len(r.sides))}
+	q := &request{arrived: r.now, on: r.lane()}
 	if r.w.Slow > 0 && r.rng.Float64() < r.w.Slow {
 		q.class = 1
 	}
@@ -178,18 +201,35 @@ func (r *run) come() {
 	if r.now >= r.w.Warm {
 		r.res.Offered++
 	}
-	s := r.sides[q.side]
-	if !s.full() && s.line.Len() == 0 {
-		r.send(s, q, false)
+	l := q.on
+	if l.free() > 0 && l.line.Len() == 0 && l.line.Rival(true, anyLoop) < 0 {
+		r.send(q, false)
 		return
 	}
 	q.wait.Value = q
-	if out := s.line.Join(r.clock(), &q.wait); out != nil {
+	if out := l.line.Join(r.clock(), &q.wait); out != nil {
 		r.shed(out.Value)
 	}
-	r.push(r.now+r.w.Wait, func() { r.giveUp(s, q) })
-	r.admit(s)
+	l.line.Ask(true)
+	r.push(r.now+r.w.Wait, func() { r.giveUp(q) })
+	r.admit(l)
 }
+
+// lane draws the loop that a request comes to.
+func (r *run) lane() *lane {
+	s := r.sides[r.rng.IntN(len(r.sides))]
+	if len(s.lanes) == 1 {
+		return s.lanes[0]
+	}
+	if first := r.w.First; first > 0 && r.rng.Float64() < first {
+		return s.lanes[0]
+	} else if first > 0 {
+		return s.lanes[1+r.rng.IntN(len(s.lanes)-1)]
+	}
+	return s.lanes[r.rng.IntN(len(s.lanes))]
+}
+
+func anyLoop(int) bool { return true }
 
 func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
 
@@ -242,10 +282,13 @@ func (r *run) could(q *request) bool {
 }
 
 // send sends a request to the target.
-func (r *run) send(s *side, q *request, waited bool) {
+func (r *run) send(q *request, waited bool) {
+	l := q.on
 	q.sent = r.now
-	s.inFlight++
-	q.answer = gate.Answer{Sent: r.clock(), Class: q.class, InFlight: s.inFlight, Full: waited || s.full()}
+	l.inFlight++
+	l.taken++
+	l.line.Take(r.clock(), &q.wait)
+	q.answer = gate.Answer{Sent: r.clock(), Class: q.class, InFlight: l.inFlight, Full: waited || l.side.free() <= 0}
 	r.travel(func() { r.reach(q) })
 }
 
@@ -287,10 +330,12 @@ func (r *run) work() {
 
 // answered is told that the target has answered.
 func (r *run) answered(q *request) {
-	s := r.sides[q.side]
-	s.inFlight--
-	if s.gate != nil {
-		s.gate.Answered(r.clock(), &q.answer)
+	l := q.on
+	l.inFlight--
+	l.taken--
+	l.line.Give(r.clock(), &q.wait)
+	if l.gate != nil {
+		l.gate.Answered(r.clock(), &q.answer)
 	}
 	switch {
 	case q.answer.Refused:
@@ -299,26 +344,55 @@ func (r *run) answered(q *request) {
 		r.res.Late++
 	default:
 		r.res.InTime++
-		r.res.ByGate[q.side]++
+		r.res.ByGate[l.index]++
+		if l == l.lanes[0] {
+			r.res.First++
+		}
 		r.slice(r.now).inTime++
 	}
-	r.admit(s)
+	r.admit(l)
 }
 
-// admit sends those who wait as far as there is room.
-func (r *run) admit(s *side) {
-	for s.line.Len() > 0 && !s.full() {
-		r.send(s, s.line.Next(r.clock()).Value, true)
+// wakeTime is how long it takes until a loop that another one has called looks at its line.
+const wakeTime = 100 * time.Microsecond
+
+// admit sends those who wait as far as there is room, or calls the loop whose turn it is.
+func (r *run) admit(l *lane) {
+	for served := true; !l.line.Idle() && l.free() > 0; {
+		wants := served && l.line.Len() > 0
+		if rival := l.line.Rival(wants, anyLoop); rival >= 0 {
+			r.call(l.lanes[rival])
+			return
+		}
+		if !wants {
+			return
+		}
+		w := l.line.Next(r.clock())
+		if served = w != nil; served {
+			r.send(w.Value, true)
+		}
 	}
+}
+
+// call has a loop look at its line.
+func (r *run) call(l *lane) {
+	if l.called {
+		return
+	}
+	l.called = true
+	r.push(r.now+wakeTime, func() {
+		l.called = false
+		r.admit(l)
+	})
 }
 
 // giveUp sheds a request that still waits.
-func (r *run) giveUp(s *side, q *request) {
+func (r *run) giveUp(q *request) {
 	if !q.wait.Waiting() {
 		return
 	}
-	if until, ok := s.line.Late(r.clock(), &q.wait, r.w.Wait); ok {
-		r.push(until.Sub(start), func() { r.giveUp(s, q) })
+	if until, ok := q.on.line.Late(r.clock(), &q.wait, r.w.Wait); ok {
+		r.push(until.Sub(start), func() { r.giveUp(q) })
 		return
 	}
 	r.shed(q)

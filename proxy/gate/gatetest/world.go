@@ -57,6 +57,8 @@ type World struct {
 	Stages  []Stage
 
 	Gates int           // proxies, each with a gate of its own; 0: one without a gate
+	Loops int           // of a proxy, which share its gate; 0: one
+	First float64       // share of a proxy's requests that come to its first loop; 0: as many as to each of the others
 	Limit int           // fixed; 0: what the gate says
 	Wait  time.Duration // longest wait for a place while a queue stands
 }
@@ -73,6 +75,7 @@ type Result struct {
 	Shed                          int
 	Needless                      int // shed, though a queue without a gate would have answered in time
 	ByGate                        []int
+	First                         int // in time, of those that came to first loops
 	slices                        []count
 }
 
@@ -96,10 +99,16 @@ func (r *Result) Ratio(from, to time.Duration) float64 {
 func Play(w World) *Result {
 	r := &run{w: &w, rng: rand.New(rand.NewPCG(w.Seed, 7)), stage: Stage{Workers: w.Workers, Speed: 1}, stages: w.Stages}
 	for range max(1, w.Gates) {
-		s := &side{}
-		s.line = upstream.NewLine[*request](lineMost, func(time.Time) int { return s.gate.Limit() - s.inFlight })
+		s := &side{index: len(r.sides)}
+		loops := max(1, w.Loops)
 		if w.Gates > 0 {
-			s.gate = gate.New(gate.Config{Min: w.Limit, Max: cmp.Or(w.Limit, 1024)})
+			s.gate = gate.New(gate.Config{Min: cmp.Or(w.Limit, 2*loops), Max: cmp.Or(w.Limit, 1024)})
+		}
+		lines := upstream.NewLines(loops)
+		for i := range loops {
+			l := &lane{side: s, line: upstream.NewLine[*request](lineMost, func(time.Time) int { return s.free() })}
+			l.line.Among(lines, i)
+			s.lanes = append(s.lanes, l)
 		}
 		r.sides = append(r.sides, s)
 	}
