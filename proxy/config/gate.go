@@ -24,8 +24,8 @@ func (g *Gate) register(s *service.Settings) {
 	s.OptionalDuration(&g.SLO, "SLO_P95", time.Millisecond, time.Hour, "the 95th percentile of answer times that clients expect: half of it is the longest GATE_WAIT unless that is set")
 	g.Wait = -1
 	s.OptionalDuration(&g.Wait, "GATE_WAIT", 0, time.Minute, fmt.Sprintf("longest wait for a place at a target under lasting overload; then 503; a burst may wait up to %d times as long; 0: none; default: %v, or half of SLO_P95 if that is less", upstream.Patience, gate.Wait))
-	s.Int(&g.Min, "GATE_MIN", 2, 1, 1<<20, "requests in flight to a target that each event loop always lets through")
-	s.Int(&g.Max, "GATE_MAX", 0, 0, 1<<20, "requests in flight to a target beyond which an event loop never goes; 0: its share of TARGET_MAX_CONNECTIONS")
+	s.Int(&g.Min, "GATE_MIN", 2, 1, 1<<20, "requests in flight to a target, for each event loop, below which the limit never falls")
+	s.Int(&g.Max, "GATE_MAX", 0, 0, 1<<20, "requests in flight to a target, for each event loop, beyond which the limit never goes; 0: TARGET_MAX_CONNECTIONS in all")
 }
 
 // complete checks what the settings mean together. The error is a

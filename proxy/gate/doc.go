@@ -50,5 +50,5 @@
 // times their mean, workers are few or requests come in bursts: there queues last as
 // long as those of an overload.
 //
-// Nothing here reads a clock. Every loop has one gate for every target.
+// Nothing here reads a clock. Every target has one gate, which all loops share.
 package gate

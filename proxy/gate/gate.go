@@ -24,7 +24,7 @@ const (
 
 // A Gate bounds what is in flight to one target.
 //
-// Owned by its loop.
+// Owned by who holds the lock of its target: see package gates.
 type Gate struct {
 	cfg    Config
 	limit  float64

@@ -1,8 +1,8 @@
-// Package gates tells what the gates of all loops do: to endpoints, metrics and the log.
+// Package gates has the loops share the gates of the targets, and tells what these do: to
+// endpoints, metrics and the log.
 package gates
 
 import (
-	"iter"
 	"log/slog"
 	"time"
 
@@ -16,19 +16,20 @@ type Settings struct {
 	Mode     gate.Mode
 	Wait     time.Duration // for a place at a target that is long, see upstream.Line; 0: none
 	SLO      time.Duration // 95th percentile of answer times that clients expect, for people; 0: unknown
-	Min, Max int           // bounds of the limit of a loop for a target; 0: those of package gate
+	Min, Max int           // bounds of the limit for a target, for each loop; 0: those of package gate
 }
 
 // Config is what Gates are made of.
 type Config struct {
 	Settings
+	Bounds  gate.Config // of the limit for a target
 	Targets *roster.List
-	Views   func(*roster.Target) iter.Seq[*View] // of all loops
+	Of      func(*roster.Target) *Gate // nil: there is none
 	Classes *Classes
 	Log     *slog.Logger // of targets that become slow; not nil with a gate
 }
 
-// Gates are those of all targets, on all loops.
+// Gates are those of all targets.
 //
 // Immutable.
 type Gates struct{ cfg Config }

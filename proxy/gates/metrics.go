@@ -10,28 +10,28 @@ func (g *Gates) Register(set *metric.Set) {
 	if g.cfg.Mode == gate.Off {
 		return
 	}
-	gauge := func(name, help string, of func(s *sum) float64) {
+	gauge := func(name, help string, of func(s *state) float64) {
 		set.Gauges(name, help, func(yield func(string, float64) bool) {
 			for _, spec := range g.cfg.Targets.All() {
-				if s := g.sum(spec); !yield(g.cfg.Targets.Labels(spec), of(&s)) {
+				if s := g.state(spec); !yield(g.cfg.Targets.Labels(spec), of(&s)) {
 					return
 				}
 			}
 		})
 	}
-	gauge("ratelimiter_gate_limit", "requests that may be in flight to a target; 0: it was not asked yet", func(s *sum) float64 { return float64(s.limit) })
-	gauge("ratelimiter_gate_limit_min", "below which the limit never falls", func(s *sum) float64 { return float64(s.least) })
-	gauge("ratelimiter_gate_in_flight", "requests in flight to a target, without tunnels and streams", func(s *sum) float64 { return float64(s.inFlight) })
-	gauge("ratelimiter_gate_waiting", "requests that wait for a place at a target", func(s *sum) float64 { return float64(s.waiting) })
-	gauge("ratelimiter_gate_baseline_seconds", "median answer time of a target without a queue; 0: not known yet", func(s *sum) float64 { return s.baseline.Seconds() })
-	gauge("ratelimiter_gate_median_seconds", "median answer time of a target; 0: not known yet", func(s *sum) float64 { return s.median.Seconds() })
+	gauge("ratelimiter_gate_limit", "requests that may be in flight to a target; 0: it was not asked yet", func(s *state) float64 { return float64(s.limit) })
+	gauge("ratelimiter_gate_limit_min", "below which the limit never falls", func(s *state) float64 { return float64(s.least) })
+	gauge("ratelimiter_gate_in_flight", "requests in flight to a target, without tunnels and streams", func(s *state) float64 { return float64(s.inFlight) })
+	gauge("ratelimiter_gate_waiting", "requests that wait for a place at a target", func(s *state) float64 { return float64(s.waiting) })
+	gauge("ratelimiter_gate_baseline_seconds", "median answer time of a target without a queue; 0: not known yet", func(s *state) float64 { return s.baseline.Seconds() })
+	gauge("ratelimiter_gate_median_seconds", "median answer time of a target; 0: not known yet", func(s *state) float64 { return s.median.Seconds() })
 	set.Counters("ratelimiter_gate_shed_total", "requests that waited for a place at a target in vain, by priority class", func(yield func(string, uint64) bool) {
 		classes := g.cfg.Classes.list()
 		for _, spec := range g.cfg.Targets.All() {
 			for class, name := range classes {
 				n := uint64(0)
-				for v := range g.cfg.Views(spec) {
-					n += v.Shed[class].Load()
+				if of := g.cfg.Of(spec); of != nil {
+					n = of.Shed[class].Load()
 				}
 				if (n > 0 || class == ClassDefault) && !yield(g.cfg.Targets.Labels(spec, "class", name), n) {
 					return
@@ -41,7 +41,7 @@ func (g *Gates) Register(set *metric.Set) {
 	})
 	set.Counters("ratelimiter_gate_cuts_total", "falls of a limit: because requests waited in the target, or because it refused them", func(yield func(string, uint64) bool) {
 		for _, spec := range g.cfg.Targets.All() {
-			for why, n := range g.sum(spec).cuts {
+			for why, n := range g.state(spec).cuts {
 				if !yield(g.cfg.Targets.Labels(spec, "reason", gate.Reason(why).String()), n) {
 					return
 				}

@@ -2,84 +2,42 @@ package gates
 
 import (
 	"cmp"
-	"math"
 	"slices"
 	"strconv"
-	"sync/atomic"
 	"time"
 
 	"weir/proxy/gate"
 	"weir/proxy/roster"
 )
 
-// A View is what others see of a loop's gate for one target.
-//
-// Safe for concurrent use: every field is one atomic word, which the loop writes.
-type View struct {
-	InFlight atomic.Int64              // without tunnels and streams
-	Waiting  atomic.Int64              // exchanges that were to go there, and wait for a place at any target
-	Shed     [ClassesMax]atomic.Uint64 // by class: exchanges that waited for a place in vain
-
-	shown            atomic.Bool // else there is no gate yet
-	limit            atomic.Int64
-	baseline, median atomic.Int64  // ns
-	waits            atomic.Uint64 // share of the answer time, as a float64's bits
-	cuts             [gate.Reasons]atomic.Uint64
-	last             atomic.Pointer[[]gate.Cut]
-}
-
-// Limit is how many exchanges the gate lets be in flight; 0: there is none yet.
-func (v *View) Limit() int64 { return v.limit.Load() }
-
-// Show publishes what the gate knows. Only a cut costs memory.
-func (v *View) Show(l gate.Look) {
-	v.limit.Store(int64(l.Limit))
-	v.baseline.Store(int64(l.Baseline))
-	v.median.Store(int64(l.Median))
-	v.waits.Store(math.Float64bits(l.Waiting))
-	fell := false
-	for why, n := range l.Cuts {
-		fell = v.cuts[why].Swap(n) != n || fell
-	}
-	if fell {
-		last := l.Last
-		v.last.Store(&last)
-	}
-	v.shown.Store(true)
-}
-
-// A sum is what the loops' gates of one target know together.
-type sum struct {
+// A state is what is told of a gate.
+type state struct {
 	limit, least     int // 0: the target was not asked yet
-	inFlight         int64
+	inFlight         int
 	waiting          int64
 	shed             uint64
-	baseline, median time.Duration // of the loop where it is longest
-	waits            float64       // likewise
+	baseline, median time.Duration
+	waits            float64 // share of the answer time
 	cuts             [gate.Reasons]uint64
+	last             []gate.Cut
 }
 
-// sum adds up what the loops' gates of one target know.
-func (g *Gates) sum(spec *roster.Target) (all sum) {
-	for v := range g.cfg.Views(spec) {
-		all.inFlight += v.InFlight.Load()
-		all.waiting += v.Waiting.Load()
-		for class := range v.Shed {
-			all.shed += v.Shed[class].Load()
-		}
-		if !v.shown.Load() {
-			continue
-		}
-		all.limit += int(v.limit.Load())
-		all.least += g.cfg.Min
-		all.baseline = max(all.baseline, time.Duration(v.baseline.Load()))
-		all.median = max(all.median, time.Duration(v.median.Load()))
-		all.waits = max(all.waits, math.Float64frombits(v.waits.Load()))
-		for why := range v.cuts {
-			all.cuts[why] += v.cuts[why].Load()
-		}
+// state returns how the gate of a target is.
+func (g *Gates) state(spec *roster.Target) (st state) {
+	of := g.cfg.Of(spec)
+	if of == nil {
+		return st
 	}
-	return all
+	st.inFlight, st.waiting = of.InFlight(), of.Waiting.Load()
+	for class := range of.Shed {
+		st.shed += of.Shed[class].Load()
+	}
+	if of.Limit() > 0 {
+		l := of.Look()
+		st.limit, st.least = l.Limit, g.cfg.Bounds.Min
+		st.baseline, st.median, st.waits, st.cuts, st.last = l.Baseline, l.Median, l.Waiting, l.Cuts, l.Last
+	}
+	return st
 }
 
 // A Report is GET /config/gate.
@@ -91,25 +49,24 @@ type Report struct {
 	Targets []Status `json:"targets"`       // the first of them: those that shed most, then in the order of the list
 }
 
-// A Status is what the gates of one target know, over all loops. Times are
-// seconds.
+// A Status is what the gate of one target knows. Times are seconds.
 type Status struct {
 	Number   int               `json:"number"` // as in GET /config/targets
 	URL      string            `json:"target"`
 	Address  string            `json:"address"`
 	Limit    int               `json:"limit"`    // 0: it was not asked yet
 	LimitMin int               `json:"limitMin"` // below which it never falls
-	InFlight int64             `json:"inFlight"`
+	InFlight int               `json:"inFlight"`
 	Waiting  int64             `json:"waiting"`
 	Shed     uint64            `json:"shed"`
-	Baseline float64           `json:"baseline"` // median answer time without a queue; of the loop where it is longest
+	Baseline float64           `json:"baseline"` // median answer time without a queue
 	Median   float64           `json:"median"`
 	Share    float64           `json:"waitingShare"` // of the answer time that is waiting in the target
 	Cuts     map[string]uint64 `json:"cuts"`
-	Last     []Cut             `json:"lastCuts"` // of each loop the last few, oldest first
+	Last     []Cut             `json:"lastCuts"` // the last few, oldest first
 }
 
-// A Cut is a fall of one loop's limit.
+// A Cut is a fall of a limit.
 type Cut struct {
 	At       time.Time `json:"at"`
 	From     int       `json:"from"`
@@ -132,37 +89,32 @@ func (g *Gates) Report(target string, limit int) Report {
 		return r
 	}
 	type one struct {
-		spec *roster.Target
-		sum  sum
+		spec  *roster.Target
+		state state
 	}
 	var found []one
 	for _, spec := range g.cfg.Targets.All() {
 		if target == "" || target == spec.URL || target == spec.Addr || target == strconv.Itoa(g.cfg.Targets.Number(spec)) {
-			found = append(found, one{spec, g.sum(spec)})
+			found = append(found, one{spec, g.state(spec)})
 		}
 	}
-	slices.SortStableFunc(found, func(a, b one) int { return cmp.Compare(b.sum.shed, a.sum.shed) })
+	slices.SortStableFunc(found, func(a, b one) int { return cmp.Compare(b.state.shed, a.state.shed) })
 	r.Count = len(found)
 	for _, o := range found[:min(limit, len(found))] {
-		r.Targets = append(r.Targets, g.status(o.spec, &o.sum))
+		r.Targets = append(r.Targets, g.status(o.spec, &o.state))
 	}
 	return r
 }
 
-func (g *Gates) status(spec *roster.Target, all *sum) Status {
-	st := Status{Number: g.cfg.Targets.Number(spec), URL: spec.URL, Address: spec.Addr, Limit: all.limit, LimitMin: all.least,
-		InFlight: all.inFlight, Waiting: all.waiting, Shed: all.shed, Baseline: all.baseline.Seconds(), Median: all.median.Seconds(), Share: all.waits,
+func (g *Gates) status(spec *roster.Target, is *state) Status {
+	st := Status{Number: g.cfg.Targets.Number(spec), URL: spec.URL, Address: spec.Addr, Limit: is.limit, LimitMin: is.least,
+		InFlight: is.inFlight, Waiting: is.waiting, Shed: is.shed, Baseline: is.baseline.Seconds(), Median: is.median.Seconds(), Share: is.waits,
 		Cuts: map[string]uint64{}, Last: []Cut{}}
-	for why, n := range all.cuts {
+	for why, n := range is.cuts {
 		st.Cuts[gate.Reason(why).String()] = n
 	}
-	for v := range g.cfg.Views(spec) {
-		if last := v.last.Load(); last != nil {
-			for _, c := range *last {
-				st.Last = append(st.Last, CutOf(&c))
-			}
-		}
+	for i := range is.last {
+		st.Last = append(st.Last, CutOf(&is.last[i]))
 	}
-	slices.SortFunc(st.Last, func(a, b Cut) int { return a.At.Compare(b.At) })
 	return st
 }

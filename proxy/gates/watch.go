@@ -32,7 +32,7 @@ type Watch struct {
 
 // A watched is a target as it was a second ago.
 type watched struct {
-	sum
+	state
 	since time.Time // of the bad time that was told; zero: there is none
 	told  int       // limit in the last line
 	calm  time.Time // since when nothing was held back
@@ -47,7 +47,7 @@ func (w *Watch) Look(now time.Time, g *Gates) {
 	w.log, w.shadow = g.cfg.Log, g.cfg.Mode == gate.Shadow
 	list := g.cfg.Targets.All()
 	for _, spec := range list {
-		w.note(now, spec, g.sum(spec))
+		w.note(now, spec, g.state(spec))
 	}
 	w.flush()
 	if len(w.targets) > len(list) {
@@ -60,7 +60,7 @@ func (w *Watch) Look(now time.Time, g *Gates) {
 }
 
 // note logs what is new of a target. Those that were never asked are not kept.
-func (w *Watch) note(now time.Time, spec *roster.Target, g sum) {
+func (w *Watch) note(now time.Time, spec *roster.Target, g state) {
 	t := w.targets[spec]
 	if t == nil {
 		if g.limit == 0 {
@@ -69,13 +69,13 @@ func (w *Watch) note(now time.Time, spec *roster.Target, g sum) {
 		if w.targets == nil {
 			w.targets = make(map[*roster.Target]*watched)
 		}
-		w.targets[spec] = &watched{sum: g}
+		w.targets[spec] = &watched{state: g}
 		return
 	}
-	before := t.sum
-	t.sum = g
+	before := t.state
+	t.state = g
 	fell := g.cuts != before.cuts
-	if fell || g.shed > before.shed || g.waiting > 0 || g.inFlight > int64(g.limit) {
+	if fell || g.shed > before.shed || g.waiting > 0 || g.inFlight > g.limit {
 		t.calm = now
 	}
 	bad := !t.since.IsZero()
@@ -93,7 +93,7 @@ func (w *Watch) note(now time.Time, spec *roster.Target, g sum) {
 }
 
 // slower tells that a target cannot take what it is asked, and why.
-func (w *Watch) slower(t *watched, spec *roster.Target, before *sum) {
+func (w *Watch) slower(t *watched, spec *roster.Target, before *state) {
 	message := "Target cannot take all requests, the rest is shed"
 	switch {
 	case t.cuts[gate.Latency] > before.cuts[gate.Latency]:

@@ -14,7 +14,7 @@ import (
 
 // played plays seconds of targets and returns what is logged, without what all lines
 // have in common.
-func played(shadow bool, seconds func(second int, note func(spec *roster.Target, g sum)) bool) []string {
+func played(shadow bool, seconds func(second int, note func(spec *roster.Target, g state)) bool) []string {
 	text := new(testkit.Log)
 	plain := &slog.HandlerOptions{ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
 		if a.Key == slog.TimeKey {
@@ -25,7 +25,7 @@ func played(shadow bool, seconds func(second int, note func(spec *roster.Target,
 	w := Watch{log: slog.New(slog.NewTextHandler(text, plain)), shadow: shadow}
 	for second, more := 0, true; more; second++ {
 		now := time.Unix(int64(1000+second), 0)
-		more = seconds(second, func(spec *roster.Target, g sum) { w.note(now, spec, g) })
+		more = seconds(second, func(spec *roster.Target, g state) { w.note(now, spec, g) })
 		w.flush()
 	}
 	return strings.Split(strings.TrimSpace(text.String()), "\n")
@@ -37,12 +37,12 @@ func TestWatch(t *testing.T) {
 	const ms = time.Millisecond
 	spec := &roster.Target{URL: "http://a:80", Addr: "a:80"}
 	other := &roster.Target{URL: "http://b:80", Addr: "10.0.0.2:80"}
-	usual := sum{limit: 31, least: 4, inFlight: 8, baseline: 9 * ms, median: 9*ms + 123456}
-	cut := func(g sum, limit int, latency, errors, shed uint64) sum {
+	usual := state{limit: 31, least: 4, inFlight: 8, baseline: 9 * ms, median: 9*ms + 123456}
+	cut := func(g state, limit int, latency, errors, shed uint64) state {
 		g.limit, g.median, g.cuts, g.shed = limit, 48*ms+321000, [gate.Reasons]uint64{latency, errors}, shed
 		return g
 	}
-	back := func(g sum) sum {
+	back := func(g state) state {
 		g.limit, g.median = 30, 9*ms
 		return g
 	}
@@ -50,31 +50,31 @@ func TestWatch(t *testing.T) {
 		name   string
 		shadow bool
 		spec   *roster.Target
-		play   []sum // the last for ten seconds
+		play   []state // the last for ten seconds
 		want   []string
 	}{
-		{name: "calm", play: []sum{usual}},
-		{name: "never asked", play: []sum{{}, {}, {}}},
-		{name: "the limit follows the load", play: []sum{usual, {limit: 20, least: 4}, {limit: 7, least: 4}}},
-		{name: "slow, much slower, back", play: []sum{usual, cut(usual, 12, 3, 0, 0), cut(usual, 11, 5, 0, 40), cut(usual, 6, 7, 0, 90), back(cut(usual, 0, 7, 0, 90))},
+		{name: "calm", play: []state{usual}},
+		{name: "never asked", play: []state{{}, {}, {}}},
+		{name: "the limit follows the load", play: []state{usual, {limit: 20, least: 4}, {limit: 7, least: 4}}},
+		{name: "slow, much slower, back", play: []state{usual, cut(usual, 12, 3, 0, 0), cut(usual, 11, 5, 0, 40), cut(usual, 6, 7, 0, 90), back(cut(usual, 0, 7, 0, 90))},
 			want: []string{
 				`WARN Target is slower than usual, fewer requests at a time target=http://a:80 limit=12 was=31 p50=48ms baseline=9ms`,
 				`WARN Target is slower than usual, fewer requests at a time target=http://a:80 limit=6 was=11 p50=48ms baseline=9ms`,
 				`INFO Target is back target=http://a:80 limit=30 p50=9ms baseline=9ms shed=90 after=7s`,
 			}},
-		{name: "one address of a name, in shadow", shadow: true, spec: other, play: []sum{usual, cut(usual, 12, 1, 0, 0), back(cut(usual, 0, 1, 0, 0))},
+		{name: "one address of a name, in shadow", shadow: true, spec: other, play: []state{usual, cut(usual, 12, 1, 0, 0), back(cut(usual, 0, 1, 0, 0))},
 			want: []string{
 				`WARN Target is slower than usual, fewer requests at a time target=http://b:80 address=10.0.0.2:80 limit=12 was=31 p50=48ms baseline=9ms mode=shadow`,
 				`INFO Target is back target=http://b:80 address=10.0.0.2:80 limit=30 p50=9ms baseline=9ms shed=0 after=5s mode=shadow`,
 			}},
-		{name: "still more in flight than in shadow would be", shadow: true, play: []sum{usual, cut(usual, 4, 1, 0, 0)},
+		{name: "still more in flight than in shadow would be", shadow: true, play: []state{usual, cut(usual, 4, 1, 0, 0)},
 			want: []string{`WARN Target is slower than usual, fewer requests at a time target=http://a:80 limit=4 was=31 p50=48ms baseline=9ms mode=shadow`}},
-		{name: "refuses", play: []sum{usual, cut(usual, 20, 0, 1, 2), cut(usual, 20, 0, 1, 4), cut(usual, 20, 0, 1, 6)},
+		{name: "refuses", play: []state{usual, cut(usual, 20, 0, 1, 2), cut(usual, 20, 0, 1, 4), cut(usual, 20, 0, 1, 6)},
 			want: []string{
 				`WARN Target refuses requests, fewer requests at a time target=http://a:80 limit=20 was=31 p50=48ms baseline=9ms`,
 				`INFO Target is back target=http://a:80 limit=20 p50=48ms baseline=9ms shed=6 after=7s`,
 			}},
-		{name: "sheds without a cut", play: []sum{usual, cut(usual, 31, 0, 0, 2)},
+		{name: "sheds without a cut", play: []state{usual, cut(usual, 31, 0, 0, 2)},
 			want: []string{
 				`WARN Target cannot take all requests, the rest is shed target=http://a:80 limit=31 was=31 p50=48ms baseline=9ms`,
 				`INFO Target is back target=http://a:80 limit=31 p50=48ms baseline=9ms shed=2 after=5s`,
@@ -85,7 +85,7 @@ func TestWatch(t *testing.T) {
 			if test.spec != nil {
 				about = test.spec
 			}
-			got := played(test.shadow, func(second int, note func(*roster.Target, sum)) bool {
+			got := played(test.shadow, func(second int, note func(*roster.Target, state)) bool {
 				note(about, test.play[min(second, len(test.play)-1)])
 				return second < len(test.play)+8
 			})
@@ -106,9 +106,9 @@ func TestWatchIsBounded(t *testing.T) {
 	for i := range 10_000 {
 		specs = append(specs, &roster.Target{URL: fmt.Sprintf("http://t%d:80", i), Addr: fmt.Sprintf("t%d:80", i)})
 	}
-	got := played(false, func(second int, note func(*roster.Target, sum)) bool {
+	got := played(false, func(second int, note func(*roster.Target, state)) bool {
 		for _, spec := range specs {
-			note(spec, sum{limit: 10 - second, cuts: [gate.Reasons]uint64{uint64(second)}})
+			note(spec, state{limit: 10 - second, cuts: [gate.Reasons]uint64{uint64(second)}})
 		}
 		return second == 0
 	})

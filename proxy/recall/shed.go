@@ -15,16 +15,16 @@ type Shed struct {
 	Target            *roster.Target
 	Client            netip.Addr
 	Class             uint8 // see gates.Classes
-	InFlight, Waiting int   // of the loop
+	InFlight, Waiting int
 	Waited            time.Duration
 	RequestID         string
 
-	limit            int // of the loop's gate
+	limit            int // of the gate
 	baseline, median time.Duration
 	last             gate.Cut // the zero Cut: there was none
 }
 
-// SetLook notes how the loop's gate is. It keeps nothing of what l shares.
+// SetLook notes how the gate is. It keeps nothing of what l shares.
 func (d *Shed) SetLook(l gate.Look) {
 	d.limit, d.baseline, d.median, d.last = l.Limit, l.Baseline, l.Median, gate.Cut{}
 	if n := len(l.Last); n > 0 {
@@ -33,7 +33,7 @@ func (d *Shed) SetLook(l gate.Look) {
 }
 
 // A RecalledShed is a request given up by a gate as GET /config/decisions/<id> tells it: the
-// loop's gate as it was then. Times are seconds.
+// gate as it was then. Times are seconds.
 type RecalledShed struct {
 	ID       string     `json:"id"`
 	At       time.Time  `json:"at"`

@@ -6,10 +6,7 @@
 // Every loop has pools of its own, so that a request never changes its thread.
 package upstream
 
-import (
-	"math"
-	"slices"
-)
+import "slices"
 
 // A Waiter stands in a line: for a connection in that of a Pool, or for a place at
 // any target in a Line.
@@ -58,7 +55,6 @@ type Pool[C comparable, W any] struct {
 	most       int // connections, open or being dialled
 	streamsMax int // of them, that carry streams
 	waitMax    int // waiters
-	limit      int // places; see SetLimit. At first there is no bound
 
 	idle    []C
 	busy    int
@@ -73,7 +69,7 @@ type Pool[C comparable, W any] struct {
 // NewPool returns a Pool of at most most connections, of which streamsMax may
 // carry streams, and waitMax waiters.
 func NewPool[C comparable, W any](most, streamsMax, waitMax int) *Pool[C, W] {
-	return &Pool[C, W]{most: most, streamsMax: streamsMax, waitMax: waitMax, limit: math.MaxInt32}
+	return &Pool[C, W]{most: most, streamsMax: streamsMax, waitMax: waitMax}
 }
 
 // A Grant is the answer to Acquire.
@@ -114,26 +110,8 @@ func (p *Pool[C, W]) Acquire(w *Waiter[W], fresh bool) (c C, g Grant) {
 	return c, Wait
 }
 
-// streamsPart is the part of the places that streams may take.
-const streamsPart = 4
-
-// SetLimit sets how many places there are at the target, at least 1. Every request
-// that has been given to the pool takes one, but streams, whose pace is their client's,
-// take no more than a quarter of them all together.
-func (p *Pool[C, W]) SetLimit(limit int) { p.limit = max(limit, 1) }
-
-// Taken is how many places are taken.
-func (p *Pool[C, W]) Taken() int { return p.Short() + StreamPlaces(p.streams, p.limit) }
-
 // Short is how many requests in flight are no streams.
 func (p *Pool[C, W]) Short() int { return p.InFlight() - p.streams }
-
-// StreamPlaces is how many places so many streams take, of so many that there are.
-func StreamPlaces[N int | int64](streams, limit N) N { return min(streams, limit/streamsPart) }
-
-// Free is how many places are not taken, below 0 when the limit has fallen. It is asked
-// before Acquire, which asks no more.
-func (p *Pool[C, W]) Free() int { return p.limit - p.Taken() }
 
 // Waiting is how many wait for a connection.
 func (p *Pool[C, W]) Waiting() int { return p.line.count + p.fresh.count }

@@ -232,7 +232,7 @@ func (c *client) acquire(now time.Time, how exchange.Acquire, long bool) {
 // exchange has a place there.
 func (c *client) enter(now time.Time, fresh bool) {
 	t := c.at.Value
-	if t.gate != nil && !c.wait.Streams() {
+	if t.gated() && !c.wait.Streams() {
 		c.side.line.Take(now, &c.wait)
 	}
 	u, grant := t.pool.Acquire(&c.wait, fresh)

@@ -82,6 +82,9 @@ type Front struct {
 	lns   []*loop.Listener // the first has the proxy's address
 	desk  *service.Desk
 	sides loops
+	lines *upstream.Lines // of all sides
+
+	connsPerTarget int // of all sides
 
 	background sync.WaitGroup
 	stop       chan struct{}
@@ -104,13 +107,13 @@ func Start(cfg Config) (*Front, error) {
 		return nil, err
 	}
 	f := &Front{Tally: tally.New(cfg.Policy, cfg.Log), cfg: cfg, group: g, stop: make(chan struct{}), began: time.Now(), seed: maphash.MakeSeed(),
-		memory: memory{budget: cfg.MemoryBudget}}
+		memory: memory{budget: cfg.MemoryBudget}, lines: upstream.NewLines(len(g.Loops()))}
 	for i, l := range g.Loops() {
 		f.sides = append(f.sides, newSide(f, l, portion(cfg.TargetConnsMax, len(g.Loops()), i)))
 	}
 	cfg.Roster.Loops, cfg.Roster.Log = f.sides, cfg.Log
 	f.Targets = roster.New(cfg.Roster)
-	f.Gates = gates.New(gates.Config{Settings: cfg.Gate, Targets: f.Targets, Views: f.sides.gates, Classes: &f.classes, Log: cfg.GateLog})
+	f.Gates = gates.New(gates.Config{Settings: cfg.Gate, Bounds: f.bounds(), Targets: f.Targets, Of: f.sides.gate, Classes: &f.classes, Log: cfg.GateLog})
 	f.Targets.Set(cfg.Targets)
 	f.desk = service.NewDesk(cfg.Own(f), ownWorkers, ownWaitingMax)
 	if len(cfg.Sockets) == 0 {
@@ -273,6 +276,8 @@ func newSide(f *Front, l *loop.Loop, connsPerTarget int) *side {
 	s.targets = upstream.NewGroup(f.cfg.Balance, ejection, inFlightOf, rand.New(rand.NewPCG(uint64(l.Index()), rand.Uint64())))
 	s.targets.Bound((*target).room)
 	s.line = upstream.NewLine[*client](s.waitersMax, s.free)
+	s.line.Among(f.lines, l.Index())
+	f.connsPerTarget += connsPerTarget
 	s.publish()
 	s.lane = f.cfg.Store.NewLane(l.Post)
 	s.tally = f.Tally.NewBook(s.askStore)

@@ -8,43 +8,48 @@ import (
 	"weir/proxy/gate"
 )
 
-// begin gives the target its gate. One that is never asked needs none: a name may have
-// more addresses than a loop ever asks.
-func (t *target) begin() {
-	g := &t.side.front.cfg.Gate
-	if t.gate != nil || g.Mode == gate.Off {
-		return
-	}
-	most := t.side.connsPerTarget
+// bounds are those of the limit for a target.
+func (f *Front) bounds() gate.Config {
+	g, b := &f.cfg.Gate, gate.Config{Max: f.connsPerTarget}
+	b.Min = g.Min * len(f.sides)
 	if g.Max > 0 {
-		most = min(most, g.Max)
+		b.Max = min(b.Max, g.Max*len(f.sides))
 	}
-	t.gate = gate.New(gate.Config{Min: g.Min, Max: most})
-	t.view.Show(t.gate.Look())
-	t.pool.SetLimit(t.gate.Limit())
+	return b
 }
 
+// begin has the target's gate learn.
+func (t *target) begin() {
+	if !t.gated() && t.side.front.cfg.Gate.Mode != gate.Off {
+		t.gate.Begin(t.side.front.bounds())
+	}
+}
+
+// gated reports whether there is a gate that learns: with GATE=off, and at a target that was
+// never asked, there is none.
+func (t *target) gated() bool { return t.gate.Limit() > 0 }
+
 // enforced reports whether the gate bounds what is in flight.
-func (t *target) enforced() bool { return t.gate != nil && t.side.front.cfg.Gate.Mode == gate.On }
+func (t *target) enforced() bool { return t.gated() && t.side.front.cfg.Gate.Mode == gate.On }
 
 // admitted is told that an exchange of c goes to the target, over the connection that it
 // has now. Those that still wait for one are not at the target.
 func (t *target) admitted(c *client) {
-	if t.gate == nil {
+	if !t.gated() {
 		return
 	}
-	taken := t.pool.Taken()
-	c.with = max(taken-t.pool.Waiting(), 1)
-	if !t.enforced() && t.binds() && taken > t.gate.Limit() {
+	free := t.gate.Free()
+	c.with = max(t.gate.AtTarget(), 1)
+	if !t.enforced() && t.binds() && free < 0 {
 		t.side.counts.gateWould.Inc()
 	}
-	c.full = c.full || t.pool.Free() <= 0
+	c.full = c.full || free <= 0
 }
 
 // learnt tells the gate what became of an exchange of c. How long streams and tunnels
 // take is their client's choice.
 func (t *target) learnt(now time.Time, c *client, o *exchange.Outcome) {
-	if t.gate == nil || c.wait.Streams() || o.Complete.IsZero() {
+	if !t.gated() || c.wait.Streams() || o.Complete.IsZero() {
 		return
 	}
 	if o.Answered.IsZero() && o.Fault == exchange.FaultNone {
@@ -55,10 +60,7 @@ func (t *target) learnt(now time.Time, c *client, o *exchange.Outcome) {
 		at = now
 	}
 	a := gate.Answer{Sent: o.Complete, Class: t.side.routes.Class(c.route, o.Method, o.Status), Refused: unable(o), Full: c.full, InFlight: c.with}
-	if t.gate.Answered(at, &a) {
-		t.view.Show(t.gate.Look())
-		t.pool.SetLimit(t.gate.Limit())
-	}
+	t.gate.Answered(at, &a, &t.late)
 }
 
 // unable reports whether the target did not do what was asked because it could not.

@@ -84,7 +84,8 @@ func TestGateWaits(t *testing.T) {
 // A client that leaves before the answer says nothing about the target: however long it
 // has waited, its patience is no answer time.
 func TestGateLearnsNothingFromClientsThatLeave(t *testing.T) {
-	tg := &target{side: &side{front: &Front{}}, gate: gate.New(gate.Config{})}
+	tg := &target{side: &side{front: &Front{}}, gate: new(gates.Gate)}
+	tg.begin()
 	for i := range 1000 {
 		now := time.Unix(1, 0).Add(time.Duration(i) * 10 * time.Millisecond)
 		sent := now.Add(-time.Second)
@@ -131,7 +132,7 @@ func TestGateBeginsWithTheFirstRequest(t *testing.T) {
 	gates := func() (n int) {
 		r.sides.each(func(s *side, _ time.Time) {
 			for _, at := range s.targets.Targets() {
-				if at.Value.gate != nil {
+				if at.Value.gate.Limit() > 0 {
 					n++
 				}
 			}

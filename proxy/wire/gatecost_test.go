@@ -15,15 +15,17 @@ import (
 	"weir/proxy/roster"
 	"weir/proxy/store/simredis"
 	"weir/proxy/tally"
+	"weir/proxy/upstream"
 )
 
 // gateRequest returns what a request costs that passes a gate and takes 10 ms: everything
 // that the proxy does for it only if there is a gate.
-func gateRequest() (next func(), g *gate.Gate) {
-	f := &Front{Tally: tally.New(nil, nil), cfg: Config{Gate: gates.Settings{Mode: gate.On, Wait: gate.Wait, Min: 2}, Store: new(simredis.Store)}, seed: maphash.MakeSeed()}
+func gateRequest() (next func(), g *gates.Gate) {
+	f := &Front{Tally: tally.New(nil, nil), cfg: Config{Gate: gates.Settings{Mode: gate.On, Wait: gate.Wait, Min: 2}, Store: new(simredis.Store)}, seed: maphash.MakeSeed(), lines: upstream.NewLines(1)}
 	s := newSide(f, new(loop.Loop), 512)
 	now := time.Now()
-	s.addTarget(now, new(roster.Target))
+	f.sides = loops{s}
+	s.addTarget(now, new(roster.Target), new(gates.Gate))
 	at := s.targets.Targets()[0]
 	c, t := &client{side: s, at: at}, at.Value
 	m := &decide.Case{Policy: new(decide.Policy), Client: netip.MustParseAddr("192.0.2.7")}
@@ -36,10 +38,12 @@ func gateRequest() (next func(), g *gate.Gate) {
 		if t.room() && t.admits(now, c) {
 			s.line.Take(now, &c.wait)
 		}
+		t.gate.Change(gate.Use{}, gate.Use{Short: 1})
 		t.admitted(c)
 		o.Complete, o.Answered = now, now.Add(10*time.Millisecond)
 		t.learnt(o.Answered, c, &o)
 		t.over(o.Answered, c)
+		t.gate.Change(gate.Use{Short: 1}, gate.Use{})
 	}, t.gate
 }
 

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"weir/internal/http1"
+	"weir/internal/loop"
 	"weir/proxy/exchange"
 	"weir/proxy/gate"
 	"weir/proxy/gates"
@@ -18,10 +19,14 @@ func crowd() *Front {
 	f := &Front{Targets: roster.New(roster.Config{Loops: loops(nil)}), cfg: Config{Gate: gates.Settings{Mode: gate.On, Min: 2}}}
 	spec := &roster.Target{URL: "http://name:80", Addr: "10.0.0.1:80"}
 	f.Targets.Set([]*roster.Target{spec})
+	g := new(gates.Gate)
 	for range 2 {
-		s := &side{front: f, connsPerTarget: 100}
-		s.seen.Store(&map[*roster.Target]*target{spec: {side: s, spec: spec}})
+		s := &side{front: f, loop: new(loop.Loop), connsPerTarget: 100}
+		t := &target{side: s, spec: spec, gate: g, pool: upstream.NewPool[*upstreamConn, *client](100, 100, 100)}
+		t.at = upstream.NewGroup[*target](upstream.P2C, upstream.Ejection{}, inFlightOf, nil).Add(t)
+		s.seen.Store(&map[*roster.Target]*target{spec: t})
 		f.sides = append(f.sides, s)
+		f.connsPerTarget += s.connsPerTarget
 	}
 	return f
 }
@@ -29,12 +34,10 @@ func crowd() *Front {
 // newGated is a target with a gate, which never ran.
 func newGated(least, most int, slo time.Duration) (*Front, *target) {
 	f := crowd()
+	f.sides = f.sides[:1]
 	f.cfg.Gate = gates.Settings{Mode: gate.Shadow, Min: least, Max: most, SLO: slo}
-	f.Gates = gates.New(gates.Config{Settings: f.cfg.Gate, Targets: f.Targets, Views: f.sides.gates})
-	s := f.sides[0]
-	s.connsPerTarget = most
-	t := (*s.seen.Load())[f.Targets.All()[0]]
-	t.pool = upstream.NewPool[*upstreamConn, *client](most, most, most)
+	f.Gates = gates.New(gates.Config{Settings: f.cfg.Gate, Targets: f.Targets, Of: f.sides.gate})
+	t := (*f.sides[0].seen.Load())[f.Targets.All()[0]]
 	t.begin()
 	return f, t
 }
@@ -105,6 +108,7 @@ func TestGateLearnsWhileOthersWaitForConnections(t *testing.T) {
 	for i := range waits {
 		tg.pool.Dialled(new(upstreamConn))
 		c := &waits[i]
+		tg.note(time.Unix(1_700_000_000, 0))
 		tg.admitted(c)
 		if c.with != i+1 {
 			t.Fatalf("the request on connection %d is said to be at the target with %d", i+1, c.with)

@@ -6,6 +6,7 @@ import (
 
 	"weir/proxy/decide"
 	"weir/proxy/gate"
+	"weir/proxy/upstream"
 )
 
 // matched counts what the rules say about a request before the store is asked, and
@@ -39,14 +40,35 @@ func (s *side) goes(c *client, m *decide.Case) {
 
 // binds reports whether the gate's limit is below the number of connections. Otherwise it
 // bounds nothing: whoever finds them all taken waits for one.
-func (t *target) binds() bool { return t.gate != nil && t.gate.Limit() < t.side.connsPerTarget }
+func (t *target) binds() bool { return t.gated() && t.gate.Limit() < t.side.front.connsPerTarget }
 
-// free is how many places are free at the target, below 0 when its limit has fallen.
+// free is how many places the loop may have at the target, below 0 when the limit has
+// fallen. Each loop may have one, whatever others have.
 func (t *target) free() int {
-	if t.gate == nil { // it was not asked yet
-		return t.side.connsPerTarget - t.pool.Taken()
+	free := t.side.connsPerTarget - t.pool.InFlight()
+	if !t.gated() {
+		return free
 	}
-	return t.pool.Free()
+	if free = min(free, t.gate.Free()); free <= 0 && t.pool.Short() == 0 {
+		return 1
+	}
+	return free
+}
+
+// rival is the target on the loop whose line is to have the next place there instead of
+// this one; nil: it is this one's turn, or nobody waits. wants says that somebody of this
+// loop does.
+func (t *target) rival(wants bool) (r *target) {
+	sides := t.side.front.sides
+	t.side.line.Rival(wants, func(loop int) bool {
+		of := (*sides[loop].seen.Load())[t.spec]
+		if of == nil || upstream.Status(of.Status.Load()) != upstream.Up {
+			return false
+		}
+		r = of
+		return true
+	})
+	return r
 }
 
 // room reports whether one more exchange may go to the target now.
@@ -64,7 +86,7 @@ func (s *side) free(now time.Time) (n int) {
 // connection there before those in the line.
 func (t *target) admits(now time.Time, c *client) bool {
 	if line := t.side.line; line.Len() > 0 || t.enforced() && t.binds() {
-		return t.free() > 0 && line.Admits(now, &c.wait)
+		return t.free() > 0 && t.rival(true) == nil && line.Admits(now, &c.wait)
 	}
 	return true
 }
@@ -87,8 +109,14 @@ func (c *client) await(now time.Time) {
 	c.at.Abandoned(c.mark) // it is no probe as long as it waits
 	c.tried.Undo()
 	c.gateBy, c.lineAt = true, now
-	t.view.Waiting.Add(1)
-	t.note(now)
+	t.waits(now, 1)
+	if c.side.line.Ask(true) { // from now on other loops tell of places; there may be one since the target was chosen
+		for at := range c.side.targets.Open(now) {
+			if at.Value.free() > 0 {
+				at.Value.freed()
+			}
+		}
+	}
 	c.side.lookAfterLine(now)
 	c.wake(now.Add(t.side.front.cfg.Gate.Wait - c.waited))
 	if out != nil {
@@ -108,17 +136,31 @@ func (c *client) left(now time.Time) {
 	t := c.at.Value
 	c.gateBy = false
 	c.waited += now.Sub(c.lineAt)
-	t.view.Waiting.Add(-1)
-	t.note(now)
+	t.waits(now, -1)
 	c.alarm.Stop()
 }
 
-// freed has those who wait served at the target, where a place may be free, after the
-// call that is under way: the session may be in the middle of something.
+// waits notes that so many more were to go to the target and wait.
+func (t *target) waits(now time.Time, more int) {
+	t.waiting += more
+	t.gate.Waiting.Add(int64(more))
+	t.note(now)
+}
+
+// freed has those who wait on the loop served at the target, where a place may be free,
+// after the call that is under way: the session may be in the middle of something. Safe
+// for concurrent use.
 func (t *target) freed() {
-	if t.side.line.Len() > 0 {
-		t.side.loop.Post(t.serveNext)
+	if !t.called.Swap(true) {
+		t.side.loop.Post(t.serve)
 	}
+}
+
+// serveLine is what freed has called.
+func (t *target) serveLine(now time.Time) {
+	t.called.Store(false)
+	t.note(now) // other loops see whether this one sends requests to the target
+	t.serveNext(now)
 }
 
 // cancel takes c out of the line that it waits in and gives its target up.
@@ -150,13 +192,22 @@ func (c *client) gateLate(now time.Time) bool {
 	return true
 }
 
-// serveNext gives the places that there are at the target to those who wait for one.
+// serveNext gives the places that there are at the target to those who wait for one, on
+// the loop whose turn it is.
 func (t *target) serveNext(now time.Time) {
 	s := t.side
-	for s.line.Len() > 0 && t.free() > 0 && s.targets.Takes(now, t.at) {
-		w := s.line.Next(now)
-		if w == nil {
+	for served := true; !s.line.Idle() && t.free() > 0; {
+		wants := served && s.line.Len() > 0 && s.targets.Takes(now, t.at)
+		if r := t.rival(wants); r != nil {
+			r.freed()
 			return
+		}
+		if !wants {
+			return
+		}
+		w := s.line.Next(now)
+		if served = w != nil; !served {
+			continue
 		}
 		c := w.Value
 		c.left(now)
@@ -180,6 +231,7 @@ func (s *side) lookAfterLine(now time.Time) {
 	if s.lineAlarm == nil {
 		s.lineAlarm = s.loop.NewAlarm(func(now time.Time) {
 			s.lineLooks = false
+			s.line.Ask(s.line.Len() > 0)
 			for at := range s.targets.Open(now) {
 				at.Value.serveNext(now)
 			}

@@ -7,7 +7,6 @@ import (
 
 	"weir/internal/loop/looptest"
 	"weir/internal/testkit"
-	"weir/proxy/gate"
 )
 
 // An exchange whose answer becomes a stream leaves its place to who waits.
@@ -116,9 +115,7 @@ func TestLineIsKeptWhenTheLimitIsReached(t *testing.T) {
 	}
 	r.sides.each(func(s *side, now time.Time) {
 		at := s.targets.Targets()[0].Value
-		at.gate = gate.New(gate.Config{Min: 2, Max: 2})
-		at.pool.SetLimit(2)
-		at.view.Show(at.gate.Look())
+		at.gate.SetLimit(2)
 		at.serveNext(now)
 	})
 	b.next(t)

@@ -32,10 +32,10 @@ func (f *Front) Recall(id string) (any, bool) {
 // shed gives the exchange up, which waits in no line any more: its target is overloaded.
 func (c *client) shed(now time.Time) {
 	t := c.at.Value
-	t.view.Shed[c.class].Add(1)
+	t.gate.Shed[c.class].Add(1)
 	id := c.side.sheds.Note(func(d *recall.Shed) {
 		*d = recall.Shed{At: now, Target: t.spec, Client: c.conn.Remote().Addr().Unmap(), Class: c.class,
-			InFlight: t.pool.Short(), Waiting: int(t.view.Waiting.Load()), Waited: c.waited, RequestID: string(c.s.RequestID())}
+			InFlight: t.gate.InFlight(), Waiting: int(t.gate.Waiting.Load()), Waited: c.waited, RequestID: string(c.s.RequestID())}
 		d.SetLook(t.gate.Look())
 	})
 	c.notice.gaveUp = t.spec.Addr

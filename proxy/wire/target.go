@@ -28,8 +28,14 @@ type target struct {
 
 	roster.View
 
-	gate  *gate.Gate // nil: there is none
-	view  gates.View
+	gate    *gates.Gate  // of all loops
+	late    gates.Late   // answers that it was not told yet
+	told    gate.Use     // what it was told that the loop has
+	short   atomic.Int64 // of that, for others
+	waiting int          // exchanges that were to go there, and wait for a place at any target
+	serve   func(now time.Time)
+	called  atomic.Bool // serve will be called
+
 	since atomic.Int64 // when its numbers changed last, in microseconds, of steady; see spend
 }
 
@@ -121,9 +127,13 @@ func (t *target) note(now time.Time) {
 	publish(&t.Idle, int64(t.pool.Idle()))
 	publish(&t.Busy, int64(t.pool.Busy()))
 	publish(&t.Connecting, int64(t.pool.Connecting()))
-	publish(&t.InFlight, int64(t.pool.InFlight())+t.view.Waiting.Load())
+	publish(&t.InFlight, int64(t.pool.InFlight()+t.waiting))
 	publish(&t.Streams, int64(t.pool.Streams()))
-	publish(&t.view.InFlight, int64(t.pool.Short()))
+	publish(&t.short, int64(t.pool.Short()))
+	if has := (gate.Use{Short: t.pool.Short(), Waiting: t.pool.Waiting(), Streams: t.pool.Streams()}); has != t.told {
+		t.gate.Change(t.told, has)
+		t.told = has
+	}
 	publish(&t.Status, int64(t.at.Status(now)))
 	publish(&t.Ejections, int64(t.at.Ejections()))
 }

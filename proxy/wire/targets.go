@@ -34,7 +34,7 @@ func (ls loops) each(do func(s *side, now time.Time)) {
 }
 
 // setTargets makes the loop's targets those of the list.
-func (s *side) setTargets(now time.Time, list []*roster.Target) {
+func (s *side) setTargets(now time.Time, list []*roster.Target, gates map[*roster.Target]*gates.Gate) {
 	for _, at := range slices.Clone(s.targets.Targets()) {
 		if !slices.Contains(list, at.Value.spec) {
 			at.Value.retire(now)
@@ -42,15 +42,16 @@ func (s *side) setTargets(now time.Time, list []*roster.Target) {
 	}
 	for _, spec := range list {
 		if !slices.ContainsFunc(s.targets.Targets(), func(at *upstream.Target[*target]) bool { return at.Value.spec == spec }) {
-			s.addTarget(now, spec)
+			s.addTarget(now, spec, gates[spec])
 		}
 	}
 	s.publish()
 }
 
-func (s *side) addTarget(now time.Time, spec *roster.Target) {
-	t := &target{side: s, spec: spec, pool: upstream.NewPool[*upstreamConn, *client](s.connsPerTarget, s.streamsPerTarget(), s.waitersMax)}
+func (s *side) addTarget(now time.Time, spec *roster.Target, g *gates.Gate) {
+	t := &target{side: s, spec: spec, gate: g, pool: upstream.NewPool[*upstreamConn, *client](s.connsPerTarget, s.streamsPerTarget(), s.waitersMax)}
 	t.at = s.targets.Add(t)
+	t.serve = t.serveLine
 	t.note(now)
 	t.serveNext(now)
 }
@@ -75,7 +76,13 @@ type loops []*side
 
 // SetTargets makes the loops' targets those of the list.
 func (ls loops) SetTargets(list []*roster.Target) {
-	ls.each(func(s *side, now time.Time) { s.setTargets(now, list) })
+	of := make(map[*roster.Target]*gates.Gate, len(list))
+	for _, spec := range list {
+		if of[spec] = ls.gate(spec); of[spec] == nil {
+			of[spec] = new(gates.Gate)
+		}
+	}
+	ls.each(func(s *side, now time.Time) { s.setTargets(now, list, of) })
 }
 
 // Refresh has the loops publish how their targets are.
@@ -98,15 +105,12 @@ func (ls loops) Views(spec *roster.Target) iter.Seq[*roster.View] {
 	}
 }
 
-// gates yields what the loops show of the gate of one target.
-func (ls loops) gates(spec *roster.Target) iter.Seq[*gates.View] {
-	return func(yield func(*gates.View) bool) {
-		for t := range ls.of(spec) {
-			if !yield(&t.view) {
-				return
-			}
-		}
+// gate is that of one target; nil: there is none.
+func (ls loops) gate(spec *roster.Target) *gates.Gate {
+	for t := range ls.of(spec) {
+		return t.gate
 	}
+	return nil
 }
 
 // Connected tells the loops that a target can be reached.
@@ -125,6 +129,7 @@ func (ls loops) Checked(spec *roster.Target, v upstream.Verdict, recheck time.Du
 	for t := range ls.of(spec) {
 		t.side.loop.Post(func(now time.Time) {
 			t.at.Checked(now, v, now.Add(recheck))
+			t.note(now)
 			t.serveNext(now)
 		})
 	}

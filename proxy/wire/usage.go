@@ -5,7 +5,6 @@ import (
 
 	"weir/proxy/gate"
 	"weir/proxy/traffic"
-	"weir/proxy/upstream"
 )
 
 // spend adds the time since the last change of the target's numbers, before they
@@ -23,11 +22,17 @@ func (t *target) spend(now time.Time) {
 	t.side.counts.traffic.Spent(uint64(us-since), t.used())
 }
 
-// used is how much of the target is used, by the numbers that were published last.
+// used is how much of the loop's part of the target is used, by the numbers that were
+// published last.
 func (t *target) used() traffic.Use {
-	streams, limit := t.Streams.Load(), int64(t.view.Limit())
-	u := traffic.Use{Taken: uint64(t.view.InFlight.Load() + upstream.StreamPlaces(streams, limit)), Places: uint64(limit)}
-	if u.Taken >= u.Places && limit < int64(t.side.connsPerTarget) && t.side.front.cfg.Gate.Mode == gate.On { // see binds
+	u := traffic.Use{Taken: uint64(t.short.Load())}
+	if !t.gated() {
+		return u
+	}
+	limit := portion(t.gate.Limit(), len(t.side.front.sides), t.side.loop.Index())
+	u.Taken += uint64(gate.StreamPlaces(t.Streams.Load(), int64(limit)))
+	u.Places = uint64(limit)
+	if t.enforced() && t.binds() && t.gate.Free() <= 0 {
 		u.Bound = u.Places
 	}
 	return u

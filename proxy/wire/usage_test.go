@@ -13,6 +13,7 @@ import (
 // within a turn of the loop and when the clock is set back.
 func TestUsage(t *testing.T) {
 	f := crowd()
+	f.sides = f.sides[:1]
 	var at *target
 	for at = range f.sides.of(f.Targets.All()[0]) {
 		break
@@ -23,7 +24,7 @@ func TestUsage(t *testing.T) {
 	at.spend(now)
 	for _, step := range []struct {
 		after                time.Duration
-		busy, streams        int64
+		busy, streams        int
 		limit                int
 		taken, places, bound uint64 // in milliseconds, in all
 	}{
@@ -38,9 +39,12 @@ func TestUsage(t *testing.T) {
 	} {
 		now = now.Add(step.after)
 		at.spend(now)
-		at.view.InFlight.Store(step.busy - step.streams)
-		at.Streams.Store(step.streams)
-		at.view.Show(gate.Look{Limit: step.limit})
+		has := gate.Use{Short: step.busy - step.streams, Streams: step.streams}
+		at.gate.Change(at.told, has)
+		at.told = has
+		at.short.Store(int64(has.Short))
+		at.Streams.Store(int64(has.Streams))
+		at.gate.SetLimit(step.limit)
 		var sum traffic.Sum
 		sum.Add(&at.side.counts.traffic)
 		if taken, places, bound := sum.Taken/1000, sum.Places/1000, sum.Bound/1000; taken != step.taken || places != step.places || bound != step.bound {

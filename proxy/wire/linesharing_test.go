@@ -1,0 +1,105 @@
+package wire
+
+import (
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"weir/internal/loop"
+	"weir/internal/testkit"
+	"weir/proxy/gate"
+	"weir/proxy/gates"
+)
+
+// loopOf is the number of the loop that has the client's connection.
+func (r *rig) loopOf(c *testkit.Conn) (index int) {
+	r.t.Helper()
+	index = -1
+	r.until("the connection has a loop", func() bool {
+		r.sides.each(func(s *side, _ time.Time) {
+			s.loop.Each(func(conn *loop.Conn, _ loop.Handler) {
+				if conn.Remote().String() == c.LocalAddr().String() {
+					index = s.loop.Index()
+				}
+			})
+		})
+		return index >= 0
+	})
+	return index
+}
+
+// dialOn connects to a loop.
+func (r *rig) dialOn(index int) *testkit.Conn {
+	r.t.Helper()
+	for {
+		c := r.dial()
+		if r.loopOf(c) == index {
+			return c
+		}
+	}
+}
+
+// Loops share the places of a target. One that has none may have one; otherwise the place
+// that is free goes to the loop with fewer, which is told of it.
+func TestLoopsSharePlaces(t *testing.T) {
+	var open [2]chan bool // answers requests of a loop
+	for i := range open {
+		open[i] = make(chan bool, 20)
+	}
+	target := newTarget(t, func(c *targetConn) {
+		for s := c.next(); s != nil; s = c.next() {
+			await(t, open[strings.Index("01", s.target()[1:])])
+			c.echo(s)
+		}
+	})
+	// The limit is three for each of two loops.
+	three := func(c *Config) { c.Gate = gates.Settings{Mode: gate.On, Wait: testkit.Patience, Min: 3, Max: 3} }
+	r := startWith(t, three, target.url())
+	r.sides.each(func(s *side, _ time.Time) { s.lineLooks = true }) // nobody looks after a line but who is told to
+	has := func(want [2]int) {
+		t.Helper()
+		r.until("the loops have their places", func() bool {
+			var got [2]int
+			r.sides.each(func(s *side, _ time.Time) {
+				for _, at := range s.targets.Targets() {
+					got[s.loop.Index()] += at.Value.pool.Short()
+				}
+			})
+			return got == want
+		})
+	}
+	var held []*testkit.Conn
+	ask := func(index int) {
+		c := r.dialOn(index)
+		c.Send(request("/" + strconv.Itoa(index)))
+		held = append(held, c)
+		r.waiting(len(held))
+	}
+	for range 6 {
+		ask(0)
+	}
+	has([2]int{6, 0})
+	ask(1) // may have one, whatever others have
+	has([2]int{6, 1})
+	for range 2 {
+		ask(0)
+		ask(1)
+	}
+	has([2]int{6, 1})
+	for _, want := range [][2]int{{5, 1}, {4, 2}, {3, 3}, {3, 3}} { // one too many were there
+		open[0] <- true
+		has(want)
+	}
+	for range 5 {
+		open[0] <- true
+		open[1] <- true
+	}
+	for _, c := range held {
+		c.Status(200)
+	}
+	has([2]int{0, 0})
+	if g := r.sides.gate(r.Targets.All()[0]); g.Taken() != 0 || g.Waiting.Load() != 0 {
+		t.Errorf("in the end %d places are taken, and %d wait", g.Taken(), g.Waiting.Load())
+	}
+}
