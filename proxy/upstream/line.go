@@ -212,6 +212,9 @@ func (l *Line[W]) weigh(now time.Time) {
 		}
 	}
 	l.all, l.share, l.shareAt = l.of.taken()+max(0, l.free(now)), sum/max(1, keys), now
+	if keys <= 1 { // there is none to have more than
+		l.share = math.MaxFloat32
+	}
 }
 
 // kept is the highest rank for which places are kept, now that none but those are free;
