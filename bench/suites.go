@@ -6,17 +6,9 @@ import (
 	"io"
 	"path/filepath"
 	"slices"
+	"strings"
 
-	"weir/bench/advisor"
-	"weir/bench/attack"
-	"weir/bench/chaos"
-	"weir/bench/micro"
-	"weir/bench/pacing"
-	"weir/bench/restart"
-	"weir/bench/rig"
 	"weir/bench/scenario"
-	"weir/bench/sidecar"
-	"weir/bench/speed"
 	"weir/bench/suite"
 	"weir/internal/service"
 )
@@ -45,12 +37,11 @@ func runSuite(ctx context.Context, args []string, out io.Writer) error {
 		plan.Parts = all(dir)
 	default:
 		for _, name := range args {
-			at := slices.IndexFunc(experiments(), func(e experiment) bool { return e.name == name && !slices.Contains(unkept, name) })
-			if at < 0 {
+			if !kept(name) {
 				return &service.ExitError{Status: 2, Err: fmt.Errorf("suite wants quick, usual, all, page, or names of experiments; there is none %q", name)}
 			}
-			plan.Parts = append(plan.Parts, suite.Part{Name: name, Run: experiments()[at].run})
 		}
+		plan.Parts = parts(args...)
 	}
 	if sized := slices.Contains([]string{"quick", "usual", "all"}, name); sized && len(args) > 1 {
 		plan.Parts = slices.DeleteFunc(plan.Parts, func(p suite.Part) bool { return !slices.Contains(args[1:], p.Name) })
@@ -58,13 +49,29 @@ func runSuite(ctx context.Context, args []string, out io.Writer) error {
 	return suite.Run(ctx, plan, out)
 }
 
+// kept reports whether there is an experiment of a name that is kept.
+func kept(name string) bool {
+	return !slices.Contains(unkept, name) && slices.ContainsFunc(experiments(), func(e experiment) bool { return e.name == name && e.about != "" })
+}
+
+// parts are experiments that there are, each by its name with its arguments behind it.
+func parts(commands ...string) (list []suite.Part) {
+	all := experiments()
+	for _, command := range commands {
+		words := strings.Fields(command)
+		at := slices.IndexFunc(all, func(e experiment) bool { return e.name == words[0] })
+		list = append(list, suite.Part{Name: words[0], Args: words[1:], Run: all[at].run})
+	}
+	return list
+}
+
+// scenarios are cases of scenarios as a part.
+func scenarios(o scenario.Order) suite.Part { return suite.Part{Name: "scenario", Run: o.Play} }
+
 // quick takes three minutes.
 func quick(dir string) []suite.Part {
 	cases := scenario.Matrix([]string{"bursts"}, []string{"off", "token"}, []string{"simulated"}, []bool{false, true})
-	return []suite.Part{
-		{Name: "speed", Args: []string{"quick"}, Run: speed.Run},
-		{Name: "scenario", Run: (&scenario.Order{Cases: cases, Compress: 180, Dir: dir}).Play},
-	}
+	return append(parts("speed quick"), scenarios(scenario.Order{Cases: cases, Compress: 180, Dir: dir}))
 }
 
 // usual takes twenty minutes.
@@ -77,33 +84,12 @@ func usual(dir string) []suite.Part {
 	}
 	cases = append(cases, scenario.Matrix([]string{"bursts"}, []string{"fixed"}, []string{"redis"}, off)...)
 	cases = append(cases, scenario.Matrix([]string{"failure"}, []string{"off", "token"}, []string{"redis"}, both)...)
-	return []suite.Part{
-		{Name: "speed", Args: []string{"usual"}, Run: speed.Run},
-		{Name: "micro", Run: micro.Run},
-		{Name: "rules", Args: []string{"1"}, Run: speed.Rules},
-		{Name: "scenario", Run: (&scenario.Order{Cases: cases, Compress: 120, Dir: dir}).Play},
-		{Name: "advisor", Args: []string{"quick"}, Run: advisor.Run},
-	}
+	return slices.Concat(parts("speed usual", "micro", "rules 1"), []suite.Part{scenarios(scenario.Order{Cases: cases, Compress: 120, Dir: dir})}, parts("advisor quick"))
 }
 
 // all is everything, the whole matrix of scenarios too.
 func all(dir string) []suite.Part {
-	whole := &scenario.Order{Algorithms: scenario.Algorithms(), Stores: scenario.Stores(), Advisors: []bool{false, true}, Compress: 60, Dir: dir}
-	return []suite.Part{
-		{Name: "speed", Args: []string{"all"}, Run: speed.Run},
-		{Name: "micro", Args: []string{"1s"}, Run: micro.Run},
-		{Name: "rules", Run: speed.Rules},
-		{Name: "accuracy", Run: alone(scenario.Accuracy)},
-		{Name: "outage", Run: alone(scenario.Outage)},
-		{Name: "redis", Run: alone(scenario.Lost(rig.RedisStore))},
-		{Name: "restart", Run: restart.Run},
-		{Name: "chaos", Run: chaos.Run},
-		{Name: "attack", Run: attack.Run},
-		{Name: "pacing", Run: alone(pacing.Run)},
-		{Name: "scenario", Run: whole.Play},
-		{Name: "advisor", Args: []string{"all"}, Run: advisor.Run},
-		{Name: "postgres", Args: []string{"1"}, Run: postgresRun},
-		{Name: "sidecar", Run: sidecar.Run},
-		{Name: "protect", Run: protectRun},
-	}
+	whole := scenario.Order{Algorithms: scenario.Algorithms(), Stores: scenario.Stores(), Advisors: []bool{false, true}, Compress: 60, Dir: dir}
+	return slices.Concat(parts("speed all", "micro 1s", "rules", "accuracy", "outage", "redis", "restart", "chaos", "attack", "pacing"),
+		[]suite.Part{scenarios(whole)}, parts("advisor all", "postgres 1", "protect"))
 }

@@ -45,14 +45,7 @@ func (s Source) Load(ctx context.Context, now, until time.Time) ([]series.Row, e
 	end := now.Truncate(coarseStep)
 	fineFrom := end.Add(-fineSpan)
 	var rows []series.Row
-	for _, p := range pieces(end.Add(-coarseSpan), fineFrom, coarseStep) {
-		more, err := s.piece(ctx, p)
-		if err != nil {
-			return older(rows, until), err
-		}
-		rows = append(rows, more...)
-	}
-	for _, p := range pieces(fineFrom, now.Truncate(fineStep), fineStep) {
+	for _, p := range slices.Concat(pieces(end.Add(-coarseSpan), fineFrom, coarseStep), pieces(fineFrom, now.Truncate(fineStep), fineStep)) {
 		more, err := s.piece(ctx, p)
 		if err != nil {
 			return older(rows, until), err

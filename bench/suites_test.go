@@ -1,0 +1,17 @@
+package main
+
+import "testing"
+
+// Suites name experiments that there are.
+func TestSuites(t *testing.T) {
+	for _, p := range append(append(quick("x"), usual("x")...), all("x")...) { // parts panics when there is none
+		if !kept(p.Name) || p.Run == nil {
+			t.Errorf("%s is not kept", p.Name)
+		}
+	}
+	for _, name := range []string{"", "demo", "suite", "none", "attack-target"} {
+		if kept(name) {
+			t.Errorf("%q is kept", name)
+		}
+	}
+}
