@@ -161,10 +161,9 @@ const Changed = "changed"
 // rounded is by what share a limit may differ as numbers were made whole.
 const rounded = 0.01
 
-// meets reports whether the recommendation was made for what s has in force: somebody
-// may have changed that since the round, or the store that a sum of limits was made
-// without is there again. What lies on the way to the recommendation was clipped by the
-// proxy.
+// meets reports whether the recommendation was made for the limit of s. It may have
+// been changed since the round, or proxies whose limits were added up may share a store
+// again. A limit on the way to the recommendation was clipped by the proxy.
 func (a *Advice) meets(s *Snapshot) bool {
 	before, after, now := a.Sum.Limit.Rate(), a.Rec.Rate(), s.Limit.Rate()
 	switch {

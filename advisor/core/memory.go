@@ -135,8 +135,8 @@ func (m *memory) learn(s *Snapshot) (changed *Change, err error) {
 	return changed, nil
 }
 
-// A slot is rounds that are told to the forecast as one: while gates hold requests
-// back rounds are short, and a forecast is made of slots of one width.
+// A slot collects rounds that the forecast sees as one: while gates hold requests
+// back rounds are short, and a forecast needs slots of one width.
 type slot struct {
 	requests float64
 	span     time.Duration

@@ -66,7 +66,7 @@ func (d *Damage) Unwrap() error { return d.Err }
 const afresh = "it begins afresh"
 
 // Restore returns a Core that knows what [Core.Parts] wrote. read looks a part up.
-// What could not be read is told: the rest goes on without it.
+// It goes on without the parts that cannot be read, and returns them as damages.
 func Restore(t Tuning, read func(name string) []byte) (*Core, []*Damage) {
 	c := New(t)
 	m := c.now

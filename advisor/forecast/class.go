@@ -190,7 +190,7 @@ func (k *class) solve() {
 	k.mixer.stack.solve(stackSteps, k.now.experts[:])
 }
 
-// alarm is told that the level has shifted.
+// alarm widens the band after a shift of the level.
 func (k *class) alarm() {
 	k.band.widen(widenBy)
 }

@@ -2,8 +2,8 @@ package forecast
 
 import "math"
 
-// A moment is what experts and regressions are told: what is known now, and what the
-// calendar says of now and of the slot that is asked for.
+// A moment is the input of experts and regressions: what is known now, and what the
+// calendar says of now and of the slot to forecast.
 type moment struct {
 	levels *levels
 	c      float64          // of z = log(rate + c)

@@ -34,7 +34,7 @@ type Point struct {
 	Q05, Q50, Q80, Q95, Q99 float64
 }
 
-// A Forecaster learns from every rate it is told and forecasts the next hour.
+// A Forecaster learns from every rate it observes and forecasts the next hour.
 //
 // Owned by one goroutine.
 type Forecaster struct {

@@ -123,7 +123,7 @@ func newStack(k int, halfLife float64) stack {
 	return s
 }
 
-// learn takes in errors. Of who has none, NaN, what is known stays.
+// learn takes in the errors of all experts; NaN leaves what is known of one as it is.
 func (s *stack) learn(e []float64, weight float64) {
 	s.n = s.n*s.decay + 1
 	by := 1 / s.n

@@ -23,7 +23,7 @@ type Belief struct {
 
 const (
 	hintSpread    = 0.3   // deviation of ln C around the operator's hint
-	blindSpread   = 1.0   // around what is in force, which somebody chose
+	blindSpread   = 1.0   // around the limit in force
 	driftMinute   = 0.015 // deviation of ln C after a minute
 	spreadMax     = 1.0   // nothing is forgotten beyond this deviation
 	spreadMin     = 0.02  // nothing is known better

@@ -8,5 +8,5 @@
 // measured is a gap, not a zero.
 //
 // Buckets are counted from the Unix epoch, and belong to the half-open span
-// (start, start+width]: a rate is told with the time at which its span ended.
+// (start, start+width]: a rate has the time at which its span ended.
 package series

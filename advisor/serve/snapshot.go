@@ -93,7 +93,7 @@ func (c *check) fault(path, format string, args ...any) {
 	c.faults = append(c.faults, strict.Fault{Path: path, Message: fmt.Sprintf(format, args...)})
 }
 
-// err is what is wrong; a single fault is told by itself, as its path is told beside.
+// err joins the faults; a single one is returned as it is, as answers show its path.
 func (c *check) err() error {
 	if len(c.faults) == 1 {
 		return c.faults[0]

@@ -3,9 +3,9 @@
 // it is gone.
 //
 // The proxy, the target and the generator of the good traffic are processes of
-// their own; the attackers live in this one. All share the machine, so what
-// the attackers do is paced (attacks.go), and the processor time of both sides
-// is told.
+// their own; the attackers live in this one. All share the machine, so
+// attackers are paced (attacks.go), and the processor time of both sides is
+// shown.
 package attack
 
 import (

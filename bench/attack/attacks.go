@@ -30,8 +30,8 @@ type attack struct {
 const (
 	everyPiece = 2500 * time.Millisecond // between two bytes of a slow sender
 	fastOpens  = 2000
-	// holding is how many attackers may hold a connection to the target: a
-	// target has 1024, and who has them all has the target and not the proxy.
+	// holding is how many attackers may hold a connection to the target: with
+	// all of its 1024, the target would be under attack and not the proxy.
 	holding = 500
 	// stuck is how many may have a stuck answer: the kernel keeps megabytes of
 	// each, and has a bound for all sockets of the machine together.

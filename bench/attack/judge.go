@@ -11,8 +11,8 @@ import (
 )
 
 // ratioMax is how much slower than in the base line the slowest hundredth of
-// the good requests may be. It is told and not enforced: the attackers use the
-// same processors.
+// the good requests may be. It is a remark and no failure: the attackers use
+// the same processors.
 const ratioMax = 2
 
 // A row is what came of one attack.
@@ -42,8 +42,8 @@ func (r *row) ratio(base *row) float64 {
 	return r.load.LatencySuccess.P99 / base.load.LatencySuccess.P99
 }
 
-// crowdMin is from how many attackers at a time on the memory of each is told:
-// what the proxy's heap grows by anyway is much for a few.
+// crowdMin is how many attackers at a time it takes to show the memory of each:
+// with fewer, the normal growth of the proxy's heap would dominate.
 const crowdMin = 100
 
 // perConnection is what an attacker cost in bytes at the worst moment; 0 when

@@ -31,7 +31,7 @@ const (
 	seed           = 1
 	warmUp         = 20 // one in so many exchanges comes before the base line
 	settleMax      = 20 * time.Second
-	problemsMax    = 20 // of clients, that are told
+	problemsMax    = 20 // of clients, that are shown
 )
 
 // settings: the limit is one that nobody meets until it is changed, and its
@@ -45,8 +45,7 @@ var settings = []string{
 
 // A run is one chaos.
 //
-// Safe for concurrent use: counters are atomic, mu guards the problems; books
-// is owned by whoever conducts.
+// Safe for concurrent use: counters are atomic, mu guards the problems.
 type run struct {
 	ctx       context.Context
 	giveUp    func() // ends ctx

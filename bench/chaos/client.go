@@ -137,7 +137,7 @@ func (c *client) exchange(batch []question) (goes bool, err error) {
 	if err != nil || !goes || stay < len(batch) {
 		c.told.lost += len(batch) - n
 		goes = false
-		_ = c.conn.SetDeadline(time.Now()) // whoever sends is done
+		_ = c.conn.SetDeadline(time.Now()) // ends the sending
 	}
 	if e := <-sent; e != nil && goes {
 		err = fmt.Errorf("send: %w", e)

@@ -112,8 +112,7 @@ func (m *meter) rejected(low, needless bool) {
 	}
 }
 
-// over is told what became of a request that the limiter has let through, and after
-// what time.
+// over counts a request that the limiter has let through, with its latency.
 func (m *meter) over(v *visit, latency float64, good bool) {
 	m.offered(v.low)
 	switch v.outcome {
@@ -146,7 +145,7 @@ func (m *meter) over(v *visit, latency float64, good bool) {
 	}
 }
 
-// changed is told that a limit of rate takes the place of old.
+// changed counts the change of the limit from old to rate.
 func (m *meter) changed(old limit.Config, rate float64) {
 	if !m.running {
 		return
@@ -159,7 +158,7 @@ func (m *meter) changed(old limit.Config, rate float64) {
 	m.r.Variation += math.Abs(math.Log(rate / before.Rate()))
 }
 
-// violation is told that a recommendation has crossed a guard rail of the proxy.
+// violation notes a recommendation that crosses a guard rail of the proxy.
 func (m *meter) violation(now float64, what string) {
 	if len(m.r.Violations) < violationsMax {
 		m.r.Violations = append(m.r.Violations, fmt.Sprintf("at %.0f s: %s", now, what))

@@ -184,7 +184,7 @@ func (r *run) request(a arrival) {
 	}
 }
 
-// admits asks whoever admits.
+// admits decides as the perfect gate or the limit does.
 func (r *run) admits(now float64) bool {
 	switch {
 	case r.c.Perfect > 0:
@@ -249,7 +249,7 @@ func (r *run) happen(h happening) {
 	r.over(h.at, v)
 }
 
-// over is told that what became of v is known.
+// over ends a visit.
 func (r *run) over(now float64, v *visit) {
 	latency := now - v.at
 	r.meter.over(v, latency, v.outcome == fine && latency <= r.promise)

@@ -29,7 +29,7 @@ type Scenario struct {
 	Memory  []core.Part
 	// Record keeps a timeline in the result.
 	Record bool
-	// Listen, when set, is told what an advisor recommends.
+	// Listen, when set, receives what an advisor recommends.
 	Listen func(n Snapshot, r core.Reply)
 }
 
@@ -77,8 +77,8 @@ type Snapshot struct {
 // of Gate and Perfect is set.
 type Control struct {
 	Initial limit.Config
-	// Advise is told a snapshot; what the guard rails of the proxy leave of its answer
-	// is in force a second later. It is false when nothing changes. nil: the limit stays.
+	// Advise answers a snapshot with a limit, which is in force a second later within
+	// the proxy's guard rails; false: nothing changes. nil: the limit stays.
 	Advise func(Snapshot) (limit.Config, bool)
 	// Gate puts the proxy's gate in front of the target.
 	Gate bool

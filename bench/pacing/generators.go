@@ -20,10 +20,10 @@ import (
 )
 
 const (
-	// startAhead is how far ahead our generators are told to start, so that all
-	// of them are ready.
+	// startAhead is how far ahead the start of our generators is, so that all of
+	// them are ready.
 	startAhead = 1500 * time.Millisecond
-	// stopMax is how long a generator may take to end when it is told to.
+	// stopMax is how long a generator may take to end after SIGTERM.
 	stopMax = 5 * time.Second
 	seed    = 20260119
 )

@@ -104,7 +104,7 @@ func (l *lab) pace(all []generator, rate int) error {
 	return nil
 }
 
-// installed are the generators that are there; the others are told.
+// installed are the generators that can be run; it prints the names of the others.
 func (l *lab) installed() (there []generator) {
 	var missing []string
 	for _, g := range generators() {

@@ -21,9 +21,8 @@ const (
 )
 
 // A recorder is a target that notes when each request came: the time at which
-// the kernel took its last segment from the network, not the one at which this
-// process got round to it. Requests have no bodies, and each is answered at
-// once.
+// the kernel took its last segment from the network, not the time at which this
+// process read it. Requests have no bodies, and each is answered at once.
 //
 // Safe for concurrent use: mu guards what follows it.
 type recorder struct {

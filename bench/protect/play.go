@@ -15,7 +15,7 @@ import (
 	"weir/internal/freeport"
 )
 
-// ahead is how long before the first request programs are told when it is due.
+// ahead is the time between the start of the load generators and the first request.
 const ahead = 700 * time.Millisecond
 
 // A stage is the programs of one run.

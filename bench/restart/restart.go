@@ -26,7 +26,7 @@ const (
 	// how long the one before may take to end: longer than any exchange.
 	handedMax = 10 * time.Second
 	drainMax  = 25 * time.Second
-	// detailsMax is how many failures are told one by one.
+	// detailsMax is how many failures are shown one by one.
 	detailsMax = 10
 )
 

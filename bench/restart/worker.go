@@ -46,7 +46,7 @@ type kind struct {
 }
 
 // kinds are all of them. The rare ones find their connections closed by a
-// proxy that drains, the others are told that it will be.
+// draining proxy, the others get Connection: close before.
 func kinds() []kind {
 	return []kind{
 		{name: "kept", about: "on a connection that is kept", workers: 32, pause: 50 * time.Millisecond, path: "/api/test", check: checkOK},

@@ -49,7 +49,7 @@ func Start(name string, env []string, command ...string) (*Process, error) {
 	return startCommand(name, cmd)
 }
 
-// startCommand starts what somebody has put together.
+// startCommand starts a command whose SysProcAttr is set.
 func startCommand(name string, cmd *exec.Cmd) (*Process, error) {
 	// Ctrl-C reaches us, and we end our programs in order.
 	cmd.SysProcAttr.Setpgid, cmd.SysProcAttr.Pdeathsig = true, syscall.SIGKILL

@@ -32,8 +32,8 @@ type Plan struct {
 	Before string
 	// Page is refreshed with the records; empty: none is.
 	Page string
-	// Lenient says that ratios which have become worse are told and no more, as
-	// on another machine than that of the records before.
+	// Lenient says that ratios which have become worse are shown but are no
+	// failure, as the records before may be of another machine.
 	Lenient bool
 }
 

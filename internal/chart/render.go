@@ -22,8 +22,8 @@ const (
 	small = 11
 )
 
-// The canvas is told colours that stand for something and are replaced by what
-// the style sheet calls it: the first byte says for what, the last is the tone.
+// The canvas draws with placeholder colours, which are replaced by variables of the
+// style sheet: the first byte says what is drawn, the last is the tone.
 const (
 	linePaint = 0xA1
 	bandPaint = 0xB1
@@ -61,7 +61,7 @@ var opacities = []struct {
 	{spanPaint, ";fill-opacity:.16"}, {barPaint, ""},
 }
 
-// palette replaces the colours that the canvas was told.
+// palette replaces the placeholder colours.
 func palette() *strings.Replacer {
 	pairs := []string{
 		"#A10100", "var(--chart-ink)", "#A10101", "var(--chart-muted)", "#A10102", "var(--chart-grid)",
