@@ -6,8 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"math/rand/v2"
 	"net"
+	"slices"
+	"strconv"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -126,10 +130,7 @@ func (c *crowd) snapshot() tally {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	t := c.tally
-	t.answers = make(map[int]int, len(c.answers))
-	for status, n := range c.answers {
-		t.answers[status] = n
-	}
+	t.answers = maps.Clone(c.answers)
 	return t
 }
 
@@ -210,24 +211,21 @@ const closedUnanswered = 0
 
 // told is the answers in words, by status.
 func (t *tally) told() string {
-	text := ""
-	for status := range 1000 {
-		n := t.answers[status]
-		switch {
-		case n == 0:
-		case status == closedUnanswered:
-			text += fmt.Sprintf(" closed×%d", n)
-		default:
-			text += fmt.Sprintf(" %d×%d", status, n)
+	var words []string
+	for _, status := range slices.Sorted(maps.Keys(t.answers)) {
+		word := strconv.Itoa(status)
+		if status == closedUnanswered {
+			word = "closed"
 		}
+		words = append(words, fmt.Sprintf("%s×%d", word, t.answers[status]))
 	}
 	if t.strange > 0 {
-		text += fmt.Sprintf(" no HTTP×%d", t.strange)
+		words = append(words, fmt.Sprintf("no HTTP×%d", t.strange))
 	}
-	if text == "" {
+	if words == nil {
 		return "–"
 	}
-	return text[1:]
+	return strings.Join(words, " ")
 }
 
 // sip reads n bytes now and then until the connection ends.

@@ -3,7 +3,6 @@ package protect
 import (
 	"context"
 	"fmt"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
@@ -78,14 +77,14 @@ defaults
   timeout connect 5s
   timeout client 1m
   timeout server 1m
-  timeout queue %dms
+  timeout queue %[3]dms
   option http-keep-alive
   http-reuse always
 frontend front
-  bind %s
+  bind %[2]s
   default_backend target
 backend target
-  server target %s maxconn %d
+  server target %[4]s maxconn %[5]d
 `
 
 // maxconn is how many requests HAProxy is to have at the target: more than there
@@ -108,17 +107,12 @@ func (st *stage) front(ctx context.Context) (addr string, err error) {
 		p, addr, err = rig.StartProxy(ctx, append([]string{"TARGET_URL=http://" + st.target}, st.env...))
 		return addr, err
 	}
-	if addr, err = freeport.Addr(); err != nil {
-		return "", err
-	}
-	if st.side.Name == "failsafe" {
-		p, err = rig.StartPeer(ctx, "failsafe", addr, filepath.Join(st.tools, "failsafe"), addr, st.target)
+	if st.side.Name == "haproxy" {
+		p, addr, err = rig.HAProxy(haproxyConfig).Start(ctx, st.dir, (st.s.InTime / 5).Milliseconds(), st.target, st.s.maxconn())
 		return addr, err
 	}
-	file := filepath.Join(st.dir, addr+".cfg")
-	if err := os.WriteFile(file, []byte(fmt.Sprintf(haproxyConfig, (st.s.InTime/5).Milliseconds(), addr, st.target, st.s.maxconn())), 0o600); err != nil {
-		return "", err
+	if addr, err = freeport.Addr(); err == nil {
+		p, err = rig.StartPeer(ctx, "failsafe", addr, filepath.Join(st.tools, "failsafe"), addr, st.target)
 	}
-	p, err = rig.StartPeer(ctx, "haproxy", addr, "haproxy", "-db", "-f", file)
 	return addr, err
 }

@@ -3,28 +3,24 @@ package speed
 import (
 	"errors"
 	"fmt"
-	"os"
 	"os/exec"
-	"path/filepath"
-	"slices"
 
 	"weir/bench/rig"
-	"weir/internal/freeport"
 )
 
 // nginxHead is what all our nginx configurations share: one worker, as our
 // programs are measured with one loop.
 const nginxHead = `
-daemon off; worker_processes %d; pid %[2]s/pid; error_log %[2]s/error.log;
+daemon off; worker_processes %[3]d; pid %[1]s/pid; error_log %[1]s/error.log;
 events { worker_connections 8192; }
 http {
   access_log off; keepalive_requests 1000000000; keepalive_timeout 3600s;
-  client_body_temp_path %[2]s/body; proxy_temp_path %[2]s/proxy; fastcgi_temp_path %[2]s/f; uwsgi_temp_path %[2]s/u; scgi_temp_path %[2]s/s;
+  client_body_temp_path %[1]s/body; proxy_temp_path %[1]s/proxy; fastcgi_temp_path %[1]s/f; uwsgi_temp_path %[1]s/u; scgi_temp_path %[1]s/s;
 `
 
 // nginxStatic is a target: a small answer from memory.
 const nginxStatic = nginxHead + `
-  server { listen %[3]s reuseport; location / { default_type text/plain; return 200 "OK"; } }
+  server { listen %[2]s reuseport; location / { default_type text/plain; return 200 "OK"; } }
 }`
 
 // nginxLimiting is a proxy with limit_req: one zone that lets everything through
@@ -35,7 +31,7 @@ const nginxLimiting = nginxHead + `
   limit_req_zone $server_port zone=open:1m rate=1000000r/s;
   limit_req_zone $server_port zone=shut:1m rate=1r/m;
   upstream target { server %[4]s; keepalive 128; keepalive_requests 1000000000; }
-  server { listen %[3]s reuseport;
+  server { listen %[2]s reuseport;
     proxy_http_version 1.1; proxy_set_header Connection ""; proxy_set_header X-Forwarded-For $remote_addr; proxy_set_header Host $http_host;
     location / { limit_req zone=open burst=100000 nodelay; proxy_pass http://target; }
     location /shut { limit_req zone=shut; proxy_pass http://target; }
@@ -46,7 +42,7 @@ const nginxLimiting = nginxHead + `
 // requests count against, and a path that refuses nearly everything.
 const haproxyLimiting = `
 global
-  nbthread %[1]d
+  nbthread %[3]d
   maxconn 4000
 defaults
   mode http
@@ -57,7 +53,7 @@ defaults
   option http-keep-alive
   http-reuse always
 frontend front
-  bind %[3]s
+  bind %[2]s
   stick-table type integer size 1m expire 10s store http_req_rate(10s)
   http-request track-sc0 int(1)
   http-request deny deny_status 429 if { sc_http_req_rate(0) gt 1000000000 }
@@ -68,52 +64,23 @@ backend target
   server target %[4]s maxconn 128
 `
 
-// A peer is a program of others.
-type peer struct {
-	command []string // with the folder of its configuration, the file conf, as the last word
-	config  string   // a format: workers, that folder, its address, the values of start
-}
-
-// nginx is nginx with a configuration.
-func nginx(config string) peer { return peer{[]string{"nginx", "-c", "conf", "-p"}, config} }
-
-var haproxy = peer{[]string{"haproxy", "-db", "-f", "conf", "-C"}, haproxyLimiting}
-
-// start runs the peer on a free address.
-func (p peer) start(l *lab, workers int, values ...any) (*rig.Process, string, error) {
-	addr, err := freeport.Addr()
-	if err != nil {
-		return nil, "", err
-	}
-	home, err := os.MkdirTemp(l.dir, p.command[0]+"-")
-	if err != nil {
-		return nil, "", err
-	}
-	text := fmt.Sprintf(p.config, append([]any{workers, home, addr}, values...)...)
-	if err := os.WriteFile(filepath.Join(home, "conf"), []byte(text), 0o600); err != nil {
-		return nil, "", err
-	}
-	process, err := rig.StartPeer(l.ctx, p.command[0], addr, slices.Concat(p.command, []string{home})...)
-	return l.keep(process, addr, err)
-}
-
-// limiter is the peer as a side that limits in front of the target.
-func (p peer) limiter(name string, workers int) side {
+// limiter is a peer as a side that limits in front of the target.
+func limiter(name string, p rig.Peer, workers int) side {
 	return side{name: name, start: func(l *lab, c *contestant) error {
 		target, err := l.target()
 		if err != nil {
 			return err
 		}
-		c.process, c.addr, err = p.start(l, workers, target)
+		c.process, c.addr, err = l.keep(p.Start(l.ctx, l.dir, workers, target))
 		return err
 	}}
 }
 
 // limiters are nginx and HAProxy, the latter where it is installed.
 func limiters(workers int) []side {
-	sides := []side{nginx(nginxLimiting).limiter("nginx limit_req", workers)}
+	sides := []side{limiter("nginx limit_req", rig.Nginx(nginxLimiting), workers)}
 	if missingTools("haproxy") == nil {
-		sides = append(sides, haproxy.limiter("HAProxy stick-table", workers))
+		sides = append(sides, limiter("HAProxy stick-table", rig.HAProxy(haproxyLimiting), workers))
 	}
 	return sides
 }

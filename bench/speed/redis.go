@@ -19,7 +19,7 @@ load_module ` + luaModule + `;
 ` + nginxHead + `
   lua_package_path "/usr/share/lua/5.1/?.lua;;";
   upstream target { server %[4]s; keepalive 128; keepalive_requests 1000000000; }
-  server { listen %[3]s reuseport;
+  server { listen %[2]s reuseport;
     proxy_http_version 1.1; proxy_set_header Connection ""; proxy_set_header X-Forwarded-For $remote_addr; proxy_set_header Host $http_host;
     location / {
       access_by_lua_block {
@@ -57,7 +57,7 @@ func shared() (sides []side) {
 				return err
 			}
 			host, port, _ := strings.Cut(c.redis.Addr, ":")
-			c.process, c.addr, err = nginx(nginxLua).start(l, 1, target, host, port)
+			c.process, c.addr, err = l.keep(rig.Nginx(nginxLua).Start(l.ctx, l.dir, 1, target, host, port))
 			return err
 		}}}
 	}

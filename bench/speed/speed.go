@@ -119,7 +119,7 @@ func (l *lab) keep(p *rig.Process, addr string, err error) (*rig.Process, string
 // target is the address of the part's target: nginx, if none was started before.
 func (l *lab) target() (addr string, err error) {
 	if l.served == nil {
-		l.served, l.address, err = nginx(nginxStatic).start(l, 1)
+		l.served, l.address, err = l.keep(rig.Nginx(nginxStatic).Start(l.ctx, l.dir, 1))
 	}
 	return l.address, err
 }
