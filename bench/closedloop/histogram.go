@@ -1,41 +1,25 @@
 package closedloop
 
-import "math"
+import "github.com/HdrHistogram/hdrhistogram-go"
 
-// A histogram counts spans of seconds in cells one part in 64 of an octave wide,
-// read off the bits of the number: so fine that no percentile is wrong by more
-// than 1.6 %.
-type histogram struct {
-	cells [cellCount]uint32
-	n     int
-}
+// A histogram counts spans of seconds by the microsecond, to two digits. The zero value is
+// empty.
+type histogram struct{ counts *hdrhistogram.Histogram }
 
-const (
-	cellBits  = 6
-	octaveMin = -10 // about a millisecond; below: counted as that
-	octaveMax = 5   // 32 s; above: counted as that
-	cellCount = (octaveMax - octaveMin) << cellBits
-	cellShift = 52 - cellBits
-	cellFirst = (1023 + octaveMin) << cellBits
-)
+// spanMax is the longest span in microseconds that is told from longer ones.
+const spanMax = 32e6
 
 func (h *histogram) add(seconds float64) {
-	cell := int(math.Float64bits(seconds)>>cellShift) - cellFirst
-	h.cells[min(max(cell, 0), cellCount-1)]++
-	h.n++
+	if h.counts == nil {
+		h.counts = hdrhistogram.New(1, spanMax, 2)
+	}
+	_ = h.counts.RecordValue(int64(min(seconds*1e6, spanMax))) // it has a place for all up to spanMax
 }
 
 // quantile returns the span below which a share of all lies; 0 of nothing.
 func (h *histogram) quantile(share float64) float64 {
-	rank := share * float64(h.n)
-	below := 0.0
-	for cell, n := range h.cells {
-		if n > 0 && below+float64(n) >= rank {
-			low := math.Float64frombits(uint64(cell+cellFirst) << cellShift)
-			high := math.Float64frombits(uint64(cell+1+cellFirst) << cellShift)
-			return low + (high-low)*(rank-below)/float64(n)
-		}
-		below += float64(n)
+	if h.counts == nil {
+		return 0
 	}
-	return 0
+	return float64(h.counts.ValueAtQuantile(100*share)) / 1e6
 }

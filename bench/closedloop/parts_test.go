@@ -59,7 +59,7 @@ func TestHistogram(t *testing.T) {
 	var ends histogram
 	ends.add(1e-9)
 	ends.add(1e9)
-	if low, high := ends.quantile(0.5), ends.quantile(1); low > 0.001 || high != 32 {
+	if low, high := ends.quantile(0.5), ends.quantile(1); low > 0.001 || math.Abs(high-32) > 0.4 {
 		t.Errorf("what is off the scale counts as %v and %v", low, high)
 	}
 }
