@@ -86,7 +86,7 @@ func (s *Session) check(now time.Time, h *http1.Head) {
 	}
 	s.keep(m.Asked)
 	s.waits = 1
-	s.wait()
+	s.cycle.Wait()
 }
 
 // without takes the fields of an ID out.
@@ -146,7 +146,8 @@ func (s *Session) queue(now time.Time, ans *store.Answer) {
 	}
 	c.mode, c.slot = ans.Mode, now.Add(ans.Delay())
 	c.fields = append(c.fields, s.env.extra...)
-	s.state, s.until = queued, c.slot
+	s.cycle.Wait()
+	s.queued, s.cycle.Until = true, c.slot
 }
 
 // late gives back what was booked for an asker that had left before the answer came.

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"time"
 
+	"weir/internal/cycle"
 	"weir/internal/http1"
 )
 
@@ -31,7 +32,7 @@ func (s *Session) edit(now time.Time) {
 		s.fail(now, 503, "too many edits wait")
 		return
 	}
-	s.wait()
+	s.cycle.Wait()
 }
 
 // HandleEdited handles the result of an edit: whether the key has changed, or why that is
@@ -45,7 +46,7 @@ func (s *Session) HandleEdited(now time.Time, changed bool, err error) bool {
 		return true
 	case s.route == routeJSON:
 		s.giveBack(now)
-		return s.state != asked
+		return s.cycle.State != cycle.Asked
 	case err != nil:
 		s.fail(now, 503, err.Error())
 		return true

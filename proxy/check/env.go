@@ -4,20 +4,12 @@ import (
 	"net/netip"
 	"time"
 
+	"weir/internal/cycle"
 	"weir/internal/http1"
 	"weir/internal/strict"
 	"weir/proxy/asks"
 	"weir/proxy/decide"
 	"weir/proxy/store"
-)
-
-// A Close says how a connection is to be closed.
-type Close uint8
-
-const (
-	CloseNone    Close = iota // not at all
-	CloseDrained              // after the last byte was sent
-	CloseLinger               // the same, then discarding what still arrives (RFC 9112 section 9.6)
 )
 
 // Documents are what a master shows its sidecars.
@@ -96,7 +88,7 @@ type Env struct {
 
 	// Out is to be sent, and then the connection to be closed as Close says.
 	Out   []byte
-	Close Close
+	Close cycle.Close
 
 	head     http1.Head
 	question asks.Question
@@ -124,7 +116,7 @@ const (
 // Reset forgets the effects and keeps the memory. The rim calls it when it has done what
 // they say.
 func (e *Env) Reset() {
-	e.Out, e.Close = e.Out[:0], CloseNone
+	e.Out, e.Close = e.Out[:0], cycle.CloseNone
 	if cap(e.Out) > outBytesKept {
 		e.Out = nil
 	}

@@ -109,7 +109,7 @@ func (s *Session) giveBack(now time.Time) {
 		s.undecided(now, 503, "too many edits wait")
 		return
 	}
-	s.wait()
+	s.cycle.Wait()
 }
 
 // ask asks the store.
@@ -126,7 +126,7 @@ func (s *Session) ask(now time.Time) {
 		}
 	}
 	if s.waits > 0 {
-		s.wait()
+		s.cycle.Wait()
 		return
 	}
 	s.respond(now)

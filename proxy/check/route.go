@@ -71,7 +71,7 @@ func (s *Session) find(h *http1.Head) {
 
 // handleEnd handles a complete request.
 func (s *Session) handleEnd(now time.Time) {
-	s.unread = false
+	s.cycle.Unread = false
 	switch {
 	case s.route == routeNone:
 		s.fail(now, 404, "there is nothing here")
@@ -93,7 +93,7 @@ func (s *Session) handleEnd(now time.Time) {
 func (s *Session) health(now time.Time) {
 	s.env.extra = s.env.extra[:0]
 	a := http1.Answer{Status: 200, ContentType: "text/plain", Body: []byte("OK")}
-	if s.draining || !s.env.Healthy() {
+	if s.cycle.Draining || !s.env.Healthy() {
 		a.Status, a.Body = 500, nil
 	}
 	s.write(now, a)
@@ -125,7 +125,7 @@ func (s *Session) decide(now time.Time) {
 		}
 	}
 	if s.waits > 0 {
-		s.wait()
+		s.cycle.Wait()
 		return
 	}
 	s.decided(now)

@@ -5,37 +5,17 @@ import (
 	"net/netip"
 	"time"
 
+	"weir/internal/cycle"
 	"weir/internal/http1"
 	"weir/proxy/asks"
 	"weir/proxy/decide"
 )
 
-// The times after which a Session ends by itself.
-const (
-	idleTimeout = 75 * time.Second // between two exchanges; longer than sensible clients keep connections
-	headTimeout = 10 * time.Second // from the first byte of a head to its last
-	bodyTimeout = 10 * time.Second // for a body
-)
+// times are those after which a Session ends by itself.
+var times = cycle.Times{Idle: 75 * time.Second, Head: 10 * time.Second, Body: 10 * time.Second}
 
 // editBytesMax bounds the body of an edit; beyond: 413.
 const editBytesMax = 64 << 10
-
-// A state says what a Session waits for.
-type state uint8
-
-const (
-	idle    state = iota // the first byte of a request
-	head                 // the rest of a head
-	body                 // the rest of a body, perhaps of none
-	asked                // an answer; no byte is read
-	queued               // its slot in a queue; no byte is read
-	closing              // nothing more: the last answer is given
-)
-
-// String names the state.
-func (s state) String() string {
-	return [...]string{"idle", "head", "body", "asked", "queued", "closing"}[s]
-}
 
 // A Session is the state of one connection; see the package comment. The caller applies
 // the effects in its Env after every call, before it calls another Session of the loop.
@@ -45,20 +25,13 @@ type Session struct {
 	Owner any // the rim's
 
 	env    *Env
-	reader http1.Reader
-	until  time.Time // Deadline
-
-	state  state
+	cycle  cycle.Cycle
+	queued bool // it waits for its slot in a queue
 	route  route
 	rights rights
-	method http1.Method
 	name   string // of the document wanted
 	body   []byte
-	// keepAlive says that another request may follow the one under way, sayKeepAlive that
-	// its answer must say so: HTTP/1.0 clients do not assume it.
-	keepAlive, sayKeepAlive bool
-	draining, unread        bool
-	gone                    bool // the connection is closed
+	gone   bool // the connection is closed
 
 	remote   netip.Addr
 	verified bool // by a client certificate
@@ -79,63 +52,42 @@ type Peer struct {
 
 // New returns the Session of a connection that was opened at now.
 func New(now time.Time, env *Env, from Peer) *Session {
-	return &Session{env: env, remote: decide.PlainAddr(from.Addr), verified: from.Verified, reader: http1.NewRequestReader(nil), until: now.Add(idleTimeout)}
+	return &Session{env: env, remote: decide.PlainAddr(from.Addr), verified: from.Verified, cycle: cycle.New(now, &times)}
 }
 
 // Deadline returns when HandleExpired is to be called; zero means never.
-func (s *Session) Deadline() time.Time { return s.until }
+func (s *Session) Deadline() time.Time { return s.cycle.Until }
 
 // Unread reports whether bytes are left that HandleData would read now. They are to be
 // shown again after an answer.
-func (s *Session) Unread() bool { return s.unread && s.state != closing }
+func (s *Session) Unread() bool { return s.cycle.More() }
 
 // HandleData reads b, the bytes received and not yet read, and returns how many it has
 // read. It stops at the end of a request whose answer comes later.
 func (s *Session) HandleData(now time.Time, b []byte) int {
-	n := 0
-	for s.state < asked {
-		event, err := s.reader.Next(b[n:], &s.env.head)
-		if err != nil {
-			s.route, s.method = routeNone, http1.MethodOther
-			s.refuse(now, http1.StatusOf(err), "the request is malformed")
-			break
-		}
-		n += event.N
-		s.unread = n < len(b)
-		switch event.Kind {
-		case http1.NeedMore:
-			s.handlePause(now)
-			s.unread = false // what is left is a part of a head or of a chunk line
-			return n
-		case http1.HeadDone:
-			s.handleHead(now)
-		case http1.Data:
-			s.handleBody(now, event.Data)
-		case http1.End:
-			s.handleEnd(now)
-		default:
-			panic(fmt.Sprintf("bug: request reader tells event %d", event.Kind))
-		}
-	}
-	if s.state == closing {
-		return len(b) // closing discards it
-	}
-	s.unread = n < len(b)
-	return n
+	return s.cycle.HandleData(now, b, &s.env.head, s.handle)
 }
 
-// handlePause handles the end of the bytes received so far.
-func (s *Session) handlePause(now time.Time) {
-	if s.state == idle && !s.reader.Idle() {
-		s.state, s.until = head, now.Add(headTimeout)
+// handle handles what has been read of a request.
+func (s *Session) handle(now time.Time, event http1.Event, err error) {
+	switch {
+	case err != nil:
+		s.route = routeNone
+		s.refuse(now, http1.StatusOf(err), "the request is malformed")
+	case event.Kind == http1.HeadDone:
+		s.handleHead(now)
+	case event.Kind == http1.Data:
+		s.handleBody(now, event.Data)
+	case event.Kind == http1.End:
+		s.handleEnd(now)
+	default:
+		panic(fmt.Sprintf("bug: request reader returns event %d", event.Kind))
 	}
 }
 
 // handleHead handles the request's head in the Env.
 func (s *Session) handleHead(now time.Time) {
 	h := &s.env.head
-	s.state, s.until = body, now.Add(bodyTimeout)
-	s.method, s.keepAlive, s.sayKeepAlive = h.Method, h.KeepAlive, h.KeepAlive && h.Minor == 0
 	s.body = s.body[:0]
 	s.find(h)
 	authorization, _ := h.Value(http1.FieldAuthorization)
@@ -145,14 +97,13 @@ func (s *Session) handleHead(now time.Time) {
 		return
 	}
 	if s.route == routeCheck { // its body is never read
-		s.keepAlive = s.keepAlive && h.Framing == http1.BodyNone
-		s.unread = s.unread || h.Framing != http1.BodyNone
+		if h.Framing != http1.BodyNone {
+			s.cycle.KeepAlive, s.cycle.Unread = false, true
+		}
 		s.check(now, h)
 		return
 	}
-	if h.Expect == http1.ExpectContinue && h.Framing != http1.BodyNone && !s.unread {
-		s.env.Out = append(s.env.Out, "HTTP/1.1 100 Continue\r\n\r\n"...)
-	}
+	s.env.Out = s.cycle.AppendContinue(s.env.Out, h)
 }
 
 // admit says how a request is refused whose body is not read; 0: it is not.
@@ -205,28 +156,24 @@ func (s *Session) handleBody(now time.Time, piece []byte) {
 
 // HandleExpired handles a Deadline that has passed at now. Before it, it does nothing.
 func (s *Session) HandleExpired(now time.Time) {
-	if s.until.IsZero() || now.Before(s.until) {
-		return
-	}
-	switch s.state {
-	case idle:
-		s.close(CloseDrained)
-		return
-	case queued:
+	switch {
+	case !s.cycle.Expired(now):
+	case s.cycle.State == cycle.Idle:
+		s.env.Close = s.cycle.Close()
+	case s.queued:
 		s.allow(now, s.checked.fields)
 		s.env.Answered(now, s)
-		return
+	default:
+		s.refuse(now, 408, "the request did not come in time")
 	}
-	s.refuse(now, 408, "the request did not come in time")
 }
 
 // HandleDrain begins to close the connection, as the program is about to end: the next
 // answer is the last. An idle connection is closed after a grace, so that a request on its
 // way is still answered: a sidecar sends none twice.
 func (s *Session) HandleDrain(now time.Time) {
-	s.draining = true
-	if s.state == idle && !s.unread {
-		s.until = now.Add(s.env.DrainGrace)
+	if s.cycle.Drain() {
+		s.cycle.Until = now.Add(s.env.DrainGrace)
 	}
 }
 
@@ -234,17 +181,14 @@ func (s *Session) HandleDrain(now time.Time) {
 // asked are dropped.
 func (s *Session) HandleClosed(now time.Time) {
 	s.gone = true
-	if s.state == queued {
+	if s.queued {
 		s.leave(now)
 	}
 }
 
-// wait has the exchange wait for an answer.
-func (s *Session) wait() { s.state, s.until = asked, time.Time{} }
-
 // refuse answers a request that is not read to its end: the connection ends here.
 func (s *Session) refuse(now time.Time, status int, problem string) {
-	s.keepAlive, s.sayKeepAlive, s.unread = false, false, true
+	s.cycle.Refuse(now)
 	s.fail(now, status, problem)
 }
 
@@ -270,31 +214,15 @@ func (s *Session) failAt(now time.Time, status int, problem, path string) {
 // write answers; the Env's extra has the fields so far.
 func (s *Session) write(now time.Time, a http1.Answer) {
 	e := s.env
-	s.keepAlive = s.keepAlive && !s.draining
 	date, _ := e.date.At(now)
-	e.extra = append(e.extra, date...)
-	if s.keepAlive && s.sayKeepAlive {
-		e.extra = append(e.extra, "Connection: keep-alive\r\n"...)
-	}
-	a.Extra, a.Close, a.Head = e.extra, !s.keepAlive, s.method == http1.HEAD
-	e.Out = http1.AppendAnswer(e.Out, a)
+	a.Extra = append(e.extra, date...)
+	e.Out, e.extra = s.cycle.AppendAnswer(e.Out, a)
 	e.Count(s.route.api(), a.Status)
 	if cap(s.body) > bodyBytesKept {
 		s.body = nil
 	}
-	switch {
-	case s.keepAlive:
-		s.state, s.until = idle, now.Add(idleTimeout)
-	case s.unread:
-		s.close(CloseLinger) // closing with unread bytes resets, and the answer is lost
-	default:
-		s.close(CloseDrained)
-	}
+	s.queued, e.Close = false, s.cycle.End(now)
 }
 
 // bodyBytesKept is how much memory for bodies an idle connection keeps.
 const bodyBytesKept = 4 << 10
-
-func (s *Session) close(how Close) {
-	s.state, s.until, s.env.Close = closing, time.Time{}, how
-}

@@ -3,6 +3,7 @@ package decision
 import (
 	"time"
 
+	"weir/internal/cycle"
 	"weir/internal/loop"
 	"weir/proxy/check"
 	"weir/proxy/decide"
@@ -143,9 +144,9 @@ func (c *conn) flush() {
 	how := e.Close
 	e.Reset()
 	switch how {
-	case check.CloseDrained:
+	case cycle.CloseDrained:
 		c.net.CloseDrained()
-	case check.CloseLinger:
+	case cycle.CloseLinger:
 		c.net.CloseLinger()
 	default:
 		if until := c.session.Deadline(); !until.IsZero() && (c.armed.IsZero() || until.Before(c.armed)) {

@@ -3,6 +3,7 @@ package serve
 import (
 	"time"
 
+	"weir/internal/cycle"
 	"weir/internal/loop"
 	"weir/internal/service"
 	"weir/target/model"
@@ -152,9 +153,9 @@ func (c *conn) flush(now time.Time) {
 	how := shared.Close
 	shared.Reset()
 	switch how {
-	case session.CloseDrained:
+	case cycle.CloseDrained:
 		c.net.CloseDrained()
-	case session.CloseLinger:
+	case cycle.CloseLinger:
 		c.net.CloseLinger()
 	default:
 		c.arm()

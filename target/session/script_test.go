@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"weir/internal/cycle"
 	"weir/internal/testkit"
 )
 
@@ -122,17 +123,17 @@ func (p *player) tell() {
 		say("ask own %q", raw)
 	}
 	switch p.sh.Close {
-	case CloseDrained:
+	case cycle.CloseDrained:
 		say("close drained")
-	case CloseLinger:
+	case cycle.CloseLinger:
 		say("close linger")
 	}
 	p.sh.Reset()
 	if len(p.unread) > 0 {
-		say("%s, %d unread", p.s.state, len(p.unread))
+		say("%s, %d unread", p.s.cycle.State, len(p.unread))
 	}
 	if until := p.s.Deadline(); !until.IsZero() {
-		say("%s until +%v", p.s.state, until.Sub(p.now))
+		say("%s until +%v", p.s.cycle.State, until.Sub(p.now))
 	}
 }
 

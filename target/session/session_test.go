@@ -6,17 +6,18 @@ import (
 	"strings"
 	"testing"
 
+	"weir/internal/cycle"
 	"weir/internal/http1"
 )
 
 // converse feeds stream to a new Session in pieces of the given lengths, in
 // turn, and answers every ask; it returns all that was sent, the exchanges, and
 // how the connection was closed.
-func converse(stream []byte, lengths ...int) (sent string, exchanges []Exchange, how Close) {
+func converse(stream []byte, lengths ...int) (sent string, exchanges []Exchange, how cycle.Close) {
 	var sh Shared
 	s := New(epoch, &sh)
 	var unread []byte
-	for turn := 0; len(stream) > 0 && how == CloseNone; turn++ {
+	for turn := 0; len(stream) > 0 && how == cycle.CloseNone; turn++ {
 		n := min(lengths[turn%len(lengths)], len(stream))
 		unread = append(unread, stream[:n]...)
 		stream = stream[n:]
@@ -47,13 +48,13 @@ const mixed = "GET /api/test HTTP/1.1\r\nHost: x\r\n\r\n" +
 // However the input is split, the output is the same.
 func TestSplittingChangesNothing(t *testing.T) {
 	want, exchanges, how := converse([]byte(mixed), len(mixed))
-	if len(exchanges) != 7 || how != CloseLinger {
+	if len(exchanges) != 7 || how != cycle.CloseLinger {
 		t.Fatalf("%d exchanges and close %d:\n%s", len(exchanges), how, want)
 	}
 	check := func(lengths ...int) {
 		t.Helper()
 		got, some, how := converse([]byte(mixed), lengths...)
-		if got != want || len(some) != len(exchanges) || how == CloseNone {
+		if got != want || len(some) != len(exchanges) || how == cycle.CloseNone {
 			t.Fatalf("in pieces of %v: %d exchanges, close %d, sent\n%s\nwant\n%s", lengths, len(some), how, got, want)
 		}
 	}
@@ -107,19 +108,11 @@ func TestAnswerWithoutAskIsABug(t *testing.T) {
 	}
 }
 
-func TestStateWords(t *testing.T) {
-	for i, want := range []string{"idle", "head", "body", "asked", "closing"} {
-		if got := state(i).String(); got != want {
-			t.Errorf("state %d is called %q, want %q", i, got, want)
-		}
-	}
-}
-
 // Memory that one large answer needed is let go; that of ordinary ones stays.
 func TestResetKeepsABoundedBuffer(t *testing.T) {
-	sh := Shared{Out: make([]byte, 10, outBytesKept), Ask: AskOwn, Raw: []byte("x"), Close: CloseLinger, Answered: make([]Exchange, 1)}
+	sh := Shared{Out: make([]byte, 10, outBytesKept), Ask: AskOwn, Raw: []byte("x"), Close: cycle.CloseLinger, Answered: make([]Exchange, 1)}
 	sh.Reset()
-	if len(sh.Out) != 0 || cap(sh.Out) != outBytesKept || sh.Ask != AskNone || sh.Raw != nil || sh.Close != CloseNone || len(sh.Answered) != 0 {
+	if len(sh.Out) != 0 || cap(sh.Out) != outBytesKept || sh.Ask != AskNone || sh.Raw != nil || sh.Close != cycle.CloseNone || len(sh.Answered) != 0 {
 		t.Errorf("after Reset: %+v", sh)
 	}
 	sh.Out = make([]byte, 10, outBytesKept+1)
@@ -144,7 +137,7 @@ func exchange(text string, n int) func() {
 			s.HandleAnswer(epoch, 200)
 			read += s.HandleData(epoch, stream[read:])
 		}
-		if read != len(stream) || len(sh.Answered) != n || sh.Close != CloseNone {
+		if read != len(stream) || len(sh.Answered) != n || sh.Close != cycle.CloseNone {
 			panic("bug: not every request was answered")
 		}
 		sh.Reset()

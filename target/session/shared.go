@@ -3,6 +3,7 @@ package session
 import (
 	"time"
 
+	"weir/internal/cycle"
 	"weir/internal/http1"
 )
 
@@ -13,15 +14,6 @@ const (
 	AskNone    Ask = iota // nobody's
 	AskService            // the simulated service's, by HandleAnswer
 	AskOwn                // that of the own endpoints, by HandleReply; Raw is the request
-)
-
-// A Close says how a connection is to be closed.
-type Close uint8
-
-const (
-	CloseNone    Close = iota // not at all
-	CloseDrained              // after the last byte was sent
-	CloseLinger               // the same, then discarding what still arrives (RFC 9112 section 9.6)
 )
 
 // A Place is the part of the program that a request's path belongs to.
@@ -77,7 +69,7 @@ type Shared struct {
 	// Content-Length. It is borrowed until the Session is told something.
 	Raw []byte
 	// Close says how to close the connection when Out is sent.
-	Close Close
+	Close cycle.Close
 	// Answered are the exchanges completed by Out.
 	Answered []Exchange
 
@@ -99,7 +91,7 @@ func (sh *Shared) Reset() {
 	if cap(sh.Out) > outBytesKept {
 		sh.Out = nil
 	}
-	sh.Ask, sh.Raw, sh.Close = AskNone, nil, CloseNone
+	sh.Ask, sh.Raw, sh.Close = AskNone, nil, cycle.CloseNone
 	sh.Answered = sh.Answered[:0]
 }
 
