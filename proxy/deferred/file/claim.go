@@ -71,11 +71,8 @@ func (q *Queue) Claim(ctx context.Context, now time.Time, n int) ([]deferred.Cla
 	if !due || n < 1 {
 		return nil, next, nil
 	}
-	c := &claim{q: q, answered: make(chan error, 1)}
-	err := q.submit(&op{
-		run:  func(t *turn) { c.run(t, now, n) },
-		done: c.done,
-	})
+	c := &claim{q: q, now: now, answered: make(chan error, 1)}
+	err := q.submit(&op{run: func(t *turn) { c.run(t, n) }, done: c.done})
 	if err != nil {
 		return nil, next, err
 	}
@@ -120,6 +117,7 @@ func (q *Queue) next() time.Time {
 // A claim is one call of Claim.
 type claim struct {
 	q        *Queue
+	now      time.Time
 	claimed  []deferred.Claimed
 	lapsed   []deferred.Lease
 	next     time.Time
@@ -128,14 +126,14 @@ type claim struct {
 }
 
 // run is part of a turn.
-func (c *claim) run(t *turn, now time.Time, n int) {
+func (c *claim) run(t *turn, n int) {
 	c.claimed, c.lapsed = nil, nil
-	t.told(now)
-	us := now.UnixMicro()
+	t.told(c.now)
+	us := c.now.UnixMicro()
 	for id, l := range t.leases.byID {
 		if l.until <= us {
 			c.lapsed = append(c.lapsed, deferred.Lease{ID: id, Token: l.token})
-			t.lapse(now, id, l.expired)
+			t.lapse(c.now, id, l.expired)
 		}
 	}
 	t.sweep(us)
@@ -144,7 +142,7 @@ func (c *claim) run(t *turn, now time.Time, n int) {
 		if i == 0 {
 			break
 		}
-		if e, expired := t.claim(now, i); e != nil {
+		if e, expired := t.claim(c.now, i); e != nil {
 			c.claimed = append(c.claimed, deferred.Claimed{Lease: t.leases.add(us, e.ID, expired), Entry: e})
 		}
 	}
@@ -171,7 +169,7 @@ func (c *claim) done(err error) {
 	}
 	for _, cl := range c.claimed {
 		if err == nil {
-			c.q.Settle(cl.Entry.Due, &deferred.Settlement{Lease: cl.Lease, To: deferred.Waiting, Due: cl.Entry.Due})
+			c.q.Settle(c.now, &deferred.Settlement{Lease: cl.Lease, To: deferred.Waiting, Due: cl.Entry.Due})
 		}
 	}
 }

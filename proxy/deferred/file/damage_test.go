@@ -183,9 +183,11 @@ func TestChangedValue(t *testing.T) {
 	}
 }
 
-// A file of which nothing can be read is kept, and the queue begins anew.
+// A file whose tree cannot be read is kept, and the queue begins anew with what is found in its
+// pages.
 func TestDamagedRoot(t *testing.T) {
 	t.Parallel()
+	found := map[string]int{"both metas": 300, "all branches": 300, "cut in two": 1}
 	for name, spoil := range map[string]func(data []byte) []byte{
 		"no queue":     func([]byte) []byte { return []byte("this is a text\n") },
 		"both metas":   func(data []byte) []byte { clear(data[:2*pageBytes]); return data },
@@ -206,7 +208,12 @@ func TestDamagedRoot(t *testing.T) {
 				t.Fatal(err)
 			}
 			q := opened(t, Config{Path: path})
-			readable(t, q, entries)
+			if n := readable(t, q, entries); n < found[name] {
+				t.Errorf("%d of %d are found", n, len(entries))
+			}
+			if claimed, _, err := q.Claim(t.Context(), time.Now(), 10); err != nil || len(claimed) > 0 {
+				t.Errorf("%d are claimed that may have been delivered, %v", len(claimed), err)
+			}
 			putAll(t, q, order("new", nil))
 			kept, err := os.ReadFile(path + ".damaged-1")
 			if err != nil || !bytes.Equal(kept, spoilt) {
@@ -254,4 +261,24 @@ func TestCompaction(t *testing.T) {
 	if got, _, err := q.Read(t.Context(), kept.ID); err != nil || !bytes.Equal(got.Body, kept.Body) {
 		t.Errorf("what is kept: %v", err)
 	}
+}
+
+// Bytes that are no page are read as one without harm.
+func FuzzElements(f *testing.F) {
+	page := make([]byte, 64)
+	binary.NativeEndian.PutUint16(page[10:], 1)
+	binary.NativeEndian.PutUint32(page[20:], 16)
+	binary.NativeEndian.PutUint32(page[24:], 8)
+	binary.NativeEndian.PutUint32(page[28:], 3)
+	f.Add(page)
+	f.Fuzz(func(t *testing.T, page []byte) {
+		if len(page) < pageHead {
+			return
+		}
+		eachElement(page, func(key, value []byte) {
+			if len(key) != 8 || len(value) > len(page) {
+				t.Errorf("a key of %d and a value of %d bytes in %d", len(key), len(value), len(page))
+			}
+		})
+	})
 }

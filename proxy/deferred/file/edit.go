@@ -19,14 +19,23 @@ func (q *Queue) Edit(ctx context.Context, now time.Time, e deferred.Edit) (n int
 		}
 		return 1, nil
 	}
-	page, err := q.List(ctx, deferred.Query{Rule: e.Rule, State: e.State, Limit: deferred.ListMax})
-	if err != nil {
-		return 0, err
+	var selected []deferred.ID
+	query := deferred.Query{Rule: e.Rule, State: e.State, Limit: deferred.ListMax}
+	for more := true; more && len(selected) < deferred.ListMax; {
+		page, err := q.List(ctx, query)
+		if err != nil {
+			return 0, err
+		}
+		for _, entry := range page.Entries {
+			selected = append(selected, entry.ID)
+		}
+		query.Limit = deferred.ListMax - len(selected)
+		query.After, more = page.Next, page.Next != ""
 	}
 	err = q.do(ctx, func(t *turn) {
 		n = 0
-		for _, entry := range page.Entries {
-			if t.edit(now, e.Action, entry.ID) == nil {
+		for _, id := range selected {
+			if t.edit(now, e.Action, id) == nil {
 				n++
 			}
 		}

@@ -54,7 +54,7 @@ func open(now time.Time, cfg Config) (*Queue, error) {
 	cfg.Limits.Share = cmp.Or(cfg.Limits.Share, shareDefault)
 	cfg.hooks.retry = cmp.Or(cfg.hooks.retry, retryAfter)
 	q := &Queue{
-		cfg: cfg, log: cfg.Log, wake: make(chan struct{}, 1), ended: make(chan struct{}),
+		cfg: cfg, now: now, log: cfg.Log, wake: make(chan struct{}, 1), ended: make(chan struct{}),
 		storing: make(map[deferred.Hash]struct{}), leases: leases{byID: make(map[deferred.ID]lease)},
 	}
 	if q.log == nil {
@@ -191,7 +191,7 @@ func (q *Queue) prepare() error {
 	_ = os.Remove(q.cfg.Path + suffixNew) // left by a crash
 	info, err := os.Stat(q.cfg.Path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return q.rewrite(nil, q.seal)
+		return q.rewrite(nil, q.seal, false)
 	}
 	if err != nil {
 		return err
@@ -222,9 +222,9 @@ func (q *Queue) prepare() error {
 		return q.replace(db, err)
 	case (was.aead == nil) != (q.seal.aead == nil):
 		q.log.Info("Encrypting the queue")
-		return q.rewrite(db, was)
+		return q.rewrite(db, was, false)
 	case size > compactMin && live < size/2:
-		if err := q.rewrite(db, q.seal); err != nil {
+		if err := q.rewrite(db, q.seal, false); err != nil {
 			q.log.Warn("Queue cannot be made smaller", "reason", err)
 		}
 	}

@@ -106,9 +106,9 @@ func (r records) final(id deferred.ID) (*row, place, error) {
 	return row, p, err
 }
 
-// stepMin is how far the clock must have been set back to be worth a line in the log: what is put
-// and settled at the same time on several loops comes out of order.
-const stepMin = time.Second
+// stepMin is how far the clock must have been set back to be believed: what is put and settled at
+// the same time by several loops comes out of order.
+const stepMin = 5 * time.Second
 
 // told notes the time.
 func (t *turn) told(now time.Time) {

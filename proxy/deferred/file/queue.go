@@ -38,6 +38,7 @@ type hooks struct {
 // The writer takes state while it works out a group, not while it waits for the disk.
 type Queue struct {
 	cfg  Config
+	now  time.Time // when it was opened, the last time
 	log  *slog.Logger
 	seal sealer
 	lock *lockFile

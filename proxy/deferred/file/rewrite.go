@@ -18,10 +18,11 @@ const suffixNew = ".new"
 const copyBytesMax = 16 << 20
 
 // rewrite replaces the file by one that has all that can be read of src, which is nil for nothing,
-// and was written with the sealer was.
-func (q *Queue) rewrite(src *bbolt.DB, was sealer) error {
+// and was written with the sealer was. With
+// damaged it looks for requests elsewhere when nothing can be read.
+func (q *Queue) rewrite(src *bbolt.DB, was sealer, damaged bool) error {
 	path := q.cfg.Path + suffixNew
-	err := q.copyTo(path, src, was)
+	err := q.copyTo(path, src, was, damaged)
 	if err == nil {
 		err = os.Rename(path, q.cfg.Path)
 	}
@@ -45,7 +46,7 @@ func (q *Queue) replace(src *bbolt.DB, why error) error {
 			return fmt.Errorf("keep the damaged file aside: %w", err)
 		}
 	}
-	if err := q.rewrite(src, q.seal); err != nil {
+	if err := q.rewrite(src, q.seal, true); err != nil {
 		_ = os.Remove(aside) // it is still there under its own name
 		return fmt.Errorf("%w, and cannot be repaired: %w", why, err)
 	}
@@ -57,14 +58,14 @@ func (q *Queue) replace(src *bbolt.DB, why error) error {
 const asideMax = 100
 
 // copyTo makes a file at path.
-func (q *Queue) copyTo(path string, src *bbolt.DB, was sealer) error {
+func (q *Queue) copyTo(path string, src *bbolt.DB, was sealer, damaged bool) error {
 	var opened *os.File
 	dst, err := openFile(path, &opened)
 	if err != nil {
 		return err
 	}
 	dst.NoSync = true
-	err = q.copyAll(dst, src, was)
+	err = q.copyAll(dst, src, was, damaged)
 	if err == nil {
 		err = dst.Sync()
 	}
@@ -74,7 +75,7 @@ func (q *Queue) copyTo(path string, src *bbolt.DB, was sealer) error {
 	return err
 }
 
-func (q *Queue) copyAll(dst, src *bbolt.DB, was sealer) error {
+func (q *Queue) copyAll(dst, src *bbolt.DB, was sealer, damaged bool) error {
 	c := &copier{dst: dst, to: q.seal, from: was}
 	if err := c.begin(); err != nil {
 		return err
@@ -95,6 +96,13 @@ func (q *Queue) copyAll(dst, src *bbolt.DB, was sealer) error {
 			return err
 		}
 	}
+	if damaged && c.copied == 0 {
+		found, err := q.salvage(c)
+		if err != nil {
+			return err
+		}
+		q.log.Warn("Queue has lost its order, requests that were found are dead letters now", "found", found)
+	}
 	return c.tx.Commit()
 }
 
@@ -106,6 +114,7 @@ type copier struct {
 	tx       *bbolt.Tx
 	to, from sealer
 	bytes    int
+	copied   int    // values
 	last     uint64 // the largest sequence number that was seen
 	err      error  // of writing
 }
@@ -207,7 +216,13 @@ func (c *copier) copyValue(name, key, value []byte) {
 	default:
 		c.records().put(name, seq, plain)
 	}
-	if c.bytes += len(value); c.bytes > copyBytesMax && c.err == nil {
+	c.copied++
+	c.wrote(len(value))
+}
+
+// wrote begins another transaction when one has become large.
+func (c *copier) wrote(n int) {
+	if c.bytes += n; c.bytes > copyBytesMax && c.err == nil {
 		if c.err = c.tx.Commit(); c.err == nil {
 			c.err = c.begin()
 		}

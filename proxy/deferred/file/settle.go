@@ -10,8 +10,15 @@ import (
 // Settle is part of deferred.Queue.
 func (q *Queue) Settle(now time.Time, s *deferred.Settlement) {
 	var lost error
+	again := false
 	o := &op{keep: true}
-	o.run = func(t *turn) { lost = t.settle(now, s) }
+	o.run = func(t *turn) {
+		if !again { // later its time is over
+			t.told(now)
+		}
+		again = true
+		lost = t.settle(now, s)
+	}
 	o.done = func(err error) {
 		if err == nil {
 			q.state.Lock()
@@ -30,7 +37,6 @@ func (q *Queue) Settle(now time.Time, s *deferred.Settlement) {
 
 // settle writes what became of a claimed entry.
 func (t *turn) settle(now time.Time, s *deferred.Settlement) error {
-	t.told(now)
 	l, ok := t.leases.has(s.Lease)
 	i := t.index.Find(s.Lease.ID)
 	if !ok || i == 0 {

@@ -204,6 +204,7 @@ func (q *Queue) fail(group []*op, why error) {
 // repair opens the file again, and writes to it. When that succeeds the queue goes on with what is
 // in it.
 func (q *Queue) repair() {
+	q.now = time.UnixMicro(q.index.Seen)
 	if err := q.reopen(); err != nil {
 		return
 	}

@@ -1,0 +1,115 @@
+package file
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"weir/proxy/deferred"
+)
+
+// salvage looks for requests in all pages of a file whose tree cannot be read at all. Pages that
+// are no longer in use look the same as the others, so nobody knows which of the requests were
+// delivered: those that have not expired become dead letters, to be played again by hand.
+func (q *Queue) salvage(c *copier) (found int, err error) {
+	f, err := os.Open(q.cfg.Path)
+	if err != nil {
+		return 0, err
+	}
+	defer func() { _ = f.Close() }() // nothing was written
+	settled := make(map[uint64]bool)
+	err = eachLeaf(f, func(key, value []byte) {
+		for s := deferred.Done; int(s) < deferred.StatesCount; s++ {
+			plain, err := c.from.open(value, aad(bucketOf(s), key))
+			if err != nil {
+				continue
+			}
+			if row, err := parseRow(plain); err == nil && row.State.Final() {
+				settled[binary.BigEndian.Uint64(key)] = true
+			}
+		}
+	})
+	if err != nil {
+		return 0, err
+	}
+	err = eachLeaf(f, func(key, value []byte) {
+		plain, err := c.from.open(value, aad(bucketRequests, key))
+		if err != nil {
+			return
+		}
+		e, err := deferred.ParseEntry(plain)
+		if err != nil || e.Rule == "" || settled[binary.BigEndian.Uint64(key)] {
+			return
+		}
+		if c.deadLetter(q.now, e, q.cfg.Limits.DeadKeep) {
+			found++
+		}
+	})
+	return found, errors.Join(err, c.err)
+}
+
+// deadLetter writes an entry as a dead letter, unless it has expired or is there already.
+func (c *copier) deadLetter(now time.Time, e *deferred.Entry, keep time.Duration) bool {
+	if c.err != nil || !e.Expires.After(now) || c.tx.Bucket(bucketIDs).Get(e.ID[:]) != nil {
+		return false
+	}
+	c.last++
+	e.Last.Error = "found in a damaged file: it may have been delivered"
+	c.records().put(bucketRequests, c.last, deferred.AppendEntry(nil, e))
+	r := newRow(e)
+	r.State, r.forget = deferred.Unknown, now.Add(keep).UnixMicro()
+	c.records().putFinal(r, c.last)
+	c.wrote(len(e.Head) + len(e.Body))
+	return true
+}
+
+// The form of a page of bbolt: u64 number, u16 flags, u16 elements, u32 further pages; and of an
+// element of a leaf: u32 flags, u32 offset of the key from here, u32 and u32 lengths of key and
+// value.
+const (
+	pageHead    = 16
+	leafFlag    = 2
+	elementHead = 16
+	// overflowMax bounds the pages of an entry: bodies are far smaller.
+	overflowMax = 1 << 14
+)
+
+// eachLeaf calls a function for the values under sequence numbers in all leaf pages of a file.
+func eachLeaf(f *os.File, value func(key, value []byte)) error {
+	size := os.Getpagesize()
+	head := make([]byte, pageHead)
+	for n := int64(0); ; n++ {
+		if _, err := f.ReadAt(head, n*int64(size)); err != nil {
+			if errors.Is(err, io.EOF) {
+				return nil
+			}
+			return fmt.Errorf("read page %d: %w", n, err)
+		}
+		more := binary.NativeEndian.Uint32(head[12:])
+		if binary.NativeEndian.Uint64(head) != uint64(n) || binary.NativeEndian.Uint16(head[8:]) != leafFlag || more > overflowMax {
+			continue
+		}
+		page := make([]byte, size*int(more+1))
+		got, _ := f.ReadAt(page, n*int64(size)) // the file may be cut off
+		eachElement(page[:got], value)
+	}
+}
+
+// eachElement calls a function for the values under sequence numbers in a page.
+func eachElement(page []byte, value func(key, value []byte)) {
+	for i := range int(binary.NativeEndian.Uint16(page[10:])) {
+		at := pageHead + i*elementHead
+		if at+elementHead > len(page) {
+			return
+		}
+		begin := uint64(at) + uint64(binary.NativeEndian.Uint32(page[at+4:]))
+		keyBytes, valueBytes := uint64(binary.NativeEndian.Uint32(page[at+8:])), uint64(binary.NativeEndian.Uint32(page[at+12:]))
+		if keyBytes != 8 || begin+keyBytes+valueBytes > uint64(len(page)) {
+			continue
+		}
+		value(page[begin:begin+8], page[begin+8:begin+8+valueBytes])
+	}
+}
