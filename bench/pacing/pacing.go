@@ -89,19 +89,18 @@ func loadAverage() string {
 
 // pace lets the generators take turns at a rate.
 func (l *lab) pace(all []generator, rate int) error {
-	runs := make([][]run, len(all))
-	for range rounds {
-		for i, g := range all {
-			r, err := l.once(g, rate)
-			if err != nil {
-				return fmt.Errorf("%s at %d/s: %w", g.name, rate, err)
-			}
-			fmt.Fprintf(l.out, "  %d/s %s: %d arrived, gap error p99 %.0f µs, late p99 %.0f µs\n", rate, g.name, r.Requests, r.Gap.P99, r.Late.P99)
-			runs[i] = append(runs[i], r)
+	runs, err := rig.Turns(rounds, len(all), func(i int) (run, error) {
+		r, err := l.once(all[i], rate)
+		if err != nil {
+			return r, fmt.Errorf("%s at %d/s: %w", all[i].name, rate, err)
 		}
+		fmt.Fprintf(l.out, "  %d/s %s: %d arrived, gap error p99 %.0f µs, late p99 %.0f µs\n", rate, r.name, r.Requests, r.Gap.P99, r.Late.P99)
+		return r, nil
+	})
+	if err == nil {
+		l.table(rate, runs)
 	}
-	l.table(rate, runs)
-	return nil
+	return err
 }
 
 // installed are the generators that can be run; it prints the names of the others.

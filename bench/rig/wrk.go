@@ -30,6 +30,33 @@ type WrkRun struct {
 	CPU       time.Duration // of wrk itself
 }
 
+// Expect makes sure that no answer was refused or, if all should be, that nearly all were.
+func (r WrkRun) Expect(refused bool) error {
+	if got := float64(r.Failed) / max(r.Requests, 1); refused && got < 0.99 || !refused && got > 0 {
+		return fmt.Errorf("%.1f %% of its answers are not 2xx, which makes the comparison worthless", 100*got)
+	}
+	return nil
+}
+
+// Turns lets n sides take turns, and returns the runs of each. Who begins changes from round
+// to round, so that what gets slower or faster with time does so for all.
+func Turns[R any](rounds, n int, run func(side int) (R, error)) ([][]R, error) {
+	runs := make([][]R, n)
+	for round := range rounds {
+		for i := range runs {
+			if round%2 == 1 {
+				i = n - 1 - i
+			}
+			r, err := run(i)
+			if err != nil {
+				return nil, err
+			}
+			runs[i] = append(runs[i], r)
+		}
+	}
+	return runs, nil
+}
+
 // Run drives the load to its end.
 func (w Wrk) Run(ctx context.Context) (WrkRun, error) {
 	args := []string{"-t1", "-c" + strconv.Itoa(w.Connections), "-d" + strconv.Itoa(int(w.For.Seconds())) + "s", "--latency"}

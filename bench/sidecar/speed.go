@@ -2,6 +2,7 @@ package sidecar
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -30,9 +31,8 @@ type contestant struct {
 
 // A sample is one run.
 type sample struct {
-	perSecond float64
-	p50       time.Duration
-	resident  int64 // at most, in bytes
+	rig.WrkRun
+	resident int64 // at most, in bytes
 }
 
 // speed compares sidecars with a limit in Redis, and /check with refusals of the data port.
@@ -49,17 +49,7 @@ func (l *lab) speed(ctx context.Context) error {
 
 // run drives contestants in turn.
 func (l *lab) run(ctx context.Context, all []contestant, connections int) ([][]sample, error) {
-	runs := make([][]sample, len(all))
-	for range rounds {
-		for i, c := range all {
-			s, err := c.sample(ctx, connections)
-			if err != nil {
-				return nil, fmt.Errorf("%s: %w", c.name, err)
-			}
-			runs[i] = append(runs[i], s)
-		}
-	}
-	return runs, nil
+	return rig.Turns(rounds, len(all), func(i int) (sample, error) { return all[i].sample(ctx, connections) })
 }
 
 func (c *contestant) sample(ctx context.Context, connections int) (s sample, err error) {
@@ -71,19 +61,17 @@ func (c *contestant) sample(ctx context.Context, connections int) (s sample, err
 	}
 	r, err := rig.Wrk{URL: c.url, Connections: connections, For: spell}.Run(ctx)
 	used, watched := stop()
-	switch failed := float64(r.Failed) / max(r.Requests, 1); {
-	case err != nil:
-		return s, err
-	case watched != nil:
-		return s, watched
-	case c.refuses && failed < .99 || !c.refuses && failed > 0:
-		return s, fmt.Errorf("%.1f %% of its answers are not 2xx, which makes the comparison worthless", 100*failed)
+	if err = errors.Join(err, watched); err == nil {
+		err = r.Expect(c.refuses)
 	}
-	return sample{r.PerSecond, r.P50, used.RSSPeak}, nil
+	if err != nil {
+		return s, fmt.Errorf("%s: %w", c.name, err)
+	}
+	return sample{r, used.RSSPeak}, nil
 }
 
-func perSecond(s sample) float64 { return s.perSecond }
-func micros(s sample) float64    { return float64(s.p50.Nanoseconds()) / 1e3 }
+func perSecond(s sample) float64 { return s.PerSecond }
+func micros(s sample) float64    { return float64(s.P50.Nanoseconds()) / 1e3 }
 func megabytes(s sample) float64 { return float64(s.resident) / 1e6 }
 
 // forwarding measures what asking a master costs, beside a limit in Redis.

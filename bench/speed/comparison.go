@@ -45,8 +45,8 @@ func (c comparison) play(l *lab) error {
 	}
 	for i, side := range all {
 		for _, s := range runs[i] {
-			if got := float64(s.failed) / s.requests; c.refused && got < 0.99 || !c.refused && got > 0 {
-				return fmt.Errorf("%s: %.1f %% of its answers are not 2xx, which makes the comparison worthless", side.name, 100*got)
+			if err := s.Expect(c.refused); err != nil {
+				return fmt.Errorf("%s: %w", side.name, err)
 			}
 		}
 	}

@@ -66,19 +66,16 @@ func (l *lab) open(sides ...side) ([]contestant, error) {
 
 // A sample is one run against a contestant.
 type sample struct {
-	requests float64
-	perSec   float64
-	cpu      time.Duration // of the contestant, per request
-	store    float64       // µs of its Redis per request; 0: it has none of its own
-	p50      time.Duration
-	failed   int
+	rig.WrkRun
+	each  time.Duration // CPU of the contestant per request
+	store float64       // µs of its Redis per request; 0: it has none of its own
 }
 
 // perSec, cpuEach and the others are the figures that comparisons are about.
-func perSec(s sample) float64   { return s.perSec }
-func cpuEach(s sample) float64  { return micros(s.cpu) }
+func perSec(s sample) float64   { return s.PerSecond }
+func cpuEach(s sample) float64  { return micros(s.each) }
 func storeCPU(s sample) float64 { return s.store }
-func p50(s sample) float64      { return micros(s.p50) }
+func p50(s sample) float64      { return micros(s.P50) }
 
 func micros(d time.Duration) float64 { return float64(d.Nanoseconds()) / 1e3 }
 
@@ -97,32 +94,13 @@ func (l *lab) sample(c *contestant, connections int, span time.Duration) (s samp
 	if c.redis != nil {
 		after, err = rig.CPU(c.redis.Pid())
 	}
-	return sample{requests: r.Requests, perSec: r.PerSecond, cpu: time.Duration(float64(used) / max(r.Requests, 1)), p50: r.P50, failed: r.Failed,
-		store: micros(after-before) / max(r.Requests, 1)}, err
+	n := max(r.Requests, 1)
+	return sample{r, time.Duration(float64(used) / n), micros(after-before) / n}, err
 }
 
 // turns lets contestants take turns over connections, and returns the runs of each.
 func (l *lab) turns(all []contestant, connections int) ([][]sample, error) {
-	return l.each(len(all), func(i int) (sample, error) { return l.sample(&all[i], connections, l.span) })
-}
-
-// each lets n sides take turns. Who begins changes from round to round, so that what gets
-// slower or faster with time does so for all.
-func (l *lab) each(n int, run func(i int) (sample, error)) ([][]sample, error) {
-	runs := make([][]sample, n)
-	for round := range l.rounds {
-		for i := range runs {
-			if round%2 == 1 {
-				i = n - 1 - i
-			}
-			s, err := run(i)
-			if err != nil {
-				return nil, err
-			}
-			runs[i] = append(runs[i], s)
-		}
-	}
-	return runs, nil
+	return rig.Turns(l.rounds, len(all), func(i int) (sample, error) { return l.sample(&all[i], connections, l.span) })
 }
 
 // medianOf and ratioOf are cells of tables: the median of a figure, and of the pairs'

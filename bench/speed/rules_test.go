@@ -5,13 +5,14 @@ import (
 	"testing"
 	"time"
 
+	"weir/bench/rig"
 	"weir/proxy/rule"
 )
 
 // costs are runs whose requests took so many microseconds each.
 func costs(micros ...int) (runs []sample) {
 	for _, n := range micros {
-		runs = append(runs, sample{perSec: 1000, cpu: time.Duration(n) * time.Microsecond})
+		runs = append(runs, sample{WrkRun: rig.WrkRun{PerSecond: 1000}, each: time.Duration(n) * time.Microsecond})
 	}
 	return runs
 }

@@ -133,10 +133,10 @@ func (l *lab) sharing(n int) error {
 	}
 	var total sample
 	for _, s := range runs {
-		total.perSec, total.requests = total.perSec+s.perSec, total.requests+s.requests
+		total.PerSecond, total.Requests = total.PerSecond+s.PerSecond, total.Requests+s.Requests
 	}
 	commands, decisions, err := l.storeWork(all)
-	l.row(fmt.Sprint(n), fmt.Sprintf("%.0f", total.perSec), fmt.Sprintf("%.2f", micros(after-before)/total.requests), fmt.Sprintf("%.3f", commands/decisions))
+	l.row(fmt.Sprint(n), fmt.Sprintf("%.0f", total.PerSecond), fmt.Sprintf("%.2f", micros(after-before)/total.Requests), fmt.Sprintf("%.3f", commands/decisions))
 	return err
 }
 
@@ -150,16 +150,16 @@ func (l *lab) loadgenMost() error {
 		return err
 	}
 	url := "http://" + addr + "/api/test"
-	runs, err := l.each(2, func(i int) (sample, error) {
+	runs, err := rig.Turns(l.rounds, 2, func(i int) (sample, error) {
 		if i == 0 {
 			w, err := rig.Wrk{URL: url, Connections: connections, For: l.span}.Run(l.ctx)
-			return sample{perSec: w.PerSecond, cpu: time.Duration(float64(w.CPU) / max(w.Requests, 1))}, err
+			return sample{WrkRun: w, each: time.Duration(float64(w.CPU) / max(w.Requests, 1))}, err
 		}
 		r, err := rig.Load{URL: url, Rate: 300_000, For: l.span, Connections: connections, Loops: 1, Timeout: 500 * time.Millisecond}.Run(l.ctx, nil)
 		if err != nil {
 			return sample{}, err
 		}
-		return sample{perSec: r.Throughput, cpu: r.CPU / time.Duration(max(r.Completed-r.Errors, 1))}, nil
+		return sample{WrkRun: rig.WrkRun{PerSecond: r.Throughput}, each: r.CPU / time.Duration(max(r.Completed-r.Errors, 1))}, nil
 	})
 	if err != nil {
 		return err
