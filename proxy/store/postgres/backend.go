@@ -269,9 +269,18 @@ func (b *backend) CompareAndSet(ctx context.Context, name string, version int64,
 	return parseInt8(result.Rows[0][0])
 }
 
-// Probe finds out whether limits can be decided; the first time it makes sure of the
-// schema.
+// Probe finds out whether limits can be decided; the first time, and when something of it
+// is missing, it makes sure of the schema.
 func (b *backend) Probe(ctx context.Context) error {
+	known := b.lacking
+	err := b.probe(ctx)
+	if b.lacking && !known && !b.cfg.Manual {
+		err = b.probe(ctx)
+	}
+	return err
+}
+
+func (b *backend) probe(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, migrationTimeout)
 	defer cancel()
 	if !b.ready.Load() {

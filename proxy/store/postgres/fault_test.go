@@ -304,9 +304,6 @@ func TestRemoved(t *testing.T) {
 				t.Errorf("%s: the probe finds %+v", sql, f)
 			}
 		}
-		if err := b.Probe(background); err == nil {
-			t.Errorf("%s: the probe finds nothing", sql)
-		}
 		if err := b.Probe(background); err != nil {
 			t.Errorf("%s: it is not made again: %v", sql, err)
 		}
