@@ -94,12 +94,12 @@ func (q *Queue[T]) Expire(now time.Duration, f func(T)) int {
 	first := max(q.done+1, upto-slots+1)
 	q.done = upto
 	for tick := first; tick <= upto; tick++ {
-		expired += q.expireSlot(int(tick%slots), now, f)
+		expired += q.expireSlot(int(tick%slots), f)
 	}
 	return expired
 }
 
-func (q *Queue[T]) expireSlot(slot int, now time.Duration, f func(T)) int {
+func (q *Queue[T]) expireSlot(slot int, f func(T)) int {
 	head := &q.wheel[slot]
 	if head.next == head {
 		return 0

@@ -21,7 +21,8 @@ const (
 	stateClosed                  // nobody: it is gone
 )
 
-// A Conn is one connection of a loop: an accepted one or a dialled one.
+// A Conn is one connection of a loop: an accepted one or a dialled one. Its methods are
+// for its loop only.
 //
 // Owned by its loop.
 type Conn struct {

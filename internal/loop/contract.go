@@ -76,26 +76,3 @@ type Config struct {
 	// beyond the count in Stats.
 	Panicked func(value any, stack []byte)
 }
-
-// The surface of the package, for readers:
-//
-//	g, err := loop.Start(cfg)                      // running loops
-//	ln, err := g.Listen(addr, accept)              // own listener and accept goroutine
-//	ln := g.Serve(netListener, tlsConfig, accept)  // one from elsewhere; with TLS unless nil
-//	ln.Addr(); ln.Close()                          // Close stops accepting, connections live on
-//	f, err := ln.File()                            // the socket, for a process to go on with it
-//	g.Loops(); g.Stats(); g.Stop()                 // Stop closes everything at once
-//
-//	l.Index(); l.Post(fn func(now time.Time))      // Post: from any goroutine, one wake-up for many
-//	l.Dial(addr, timeout, dialled DialFunc)         // on the loop; l.Each(f) visits its connections
-//	l.DialSecure(addr, timeout, tlsConfig, dialled) // the same with TLS
-//	a := l.NewAlarm(ring func(now time.Time)); a.Set(at); a.Stop() // precise; on the loop
-//
-//	c.Loop(); c.Write(b); c.Pump(); c.SetDeadline(at)
-//	c.CloseDrained(); c.CloseLinger(); c.Close(); c.Abort()
-//	c.CloseWrite(); c.SetDuplex(bool)                               // of streams and tunnels; see Ender, Writable
-//	c.Unsent() int; c.Full() bool; c.Remote(), c.Local() netip.AddrPort; c.Secure() bool
-//
-// All methods of Conn and Alarm are for their loop only. Write takes a copy of
-// what it cannot send at once and reports nothing: a broken connection is told
-// by Closed. SetDeadline with the zero time clears it.

@@ -40,8 +40,8 @@ type Writable interface {
 }
 
 // Write sends b, or keeps a copy of what cannot be sent at once. It never
-// calls the Handler; a broken connection is told by Closed, after what the
-// peer had still sent. After CloseWrite, Close, CloseDrained and CloseLinger it
+// calls the Handler and reports no errors: of a broken connection Closed follows, after
+// what the peer had still sent. After CloseWrite, Close, CloseDrained and CloseLinger it
 // does nothing.
 func (c *Conn) Write(b []byte) {
 	if c.state == stateClosed || c.ending != endingNone || c.sending != sendingOpen {

@@ -97,9 +97,6 @@ func NewRules(now time.Time, files RuleFiles, o rule.Options, docs store.Documen
 // Set is the rules in force now.
 func (r *Rules) Set() *rule.Set { return r.active.Load().Set }
 
-// Version is the epoch of the rules in force now. Who needs both takes Active.
-func (r *Rules) Version() int64 { return r.active.Load().Epoch }
-
 // A RulesFileError says that rules come from a file, and not from the API.
 type RulesFileError struct{ File string }
 

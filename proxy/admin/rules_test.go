@@ -139,8 +139,8 @@ func TestRulesEndpoints(t *testing.T) {
 		}
 		r.inForce(test.then)
 	}
-	if r.changes != 6 || r.Version() != 6 || r.Set().Len() != 1 {
-		t.Errorf("%d changes told, epoch %d, %d rules; want 6, 6, 1", r.changes, r.Version(), r.Set().Len())
+	if r.changes != 6 || r.Active().Epoch != 6 || r.Set().Len() != 1 {
+		t.Errorf("%d changes told, epoch %d, %d rules; want 6, 6, 1", r.changes, r.Active().Epoch, r.Set().Len())
 	}
 }
 

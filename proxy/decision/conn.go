@@ -37,7 +37,7 @@ func newRoom(p *Port, l *loop.Loop) *room {
 		Healthy: func() bool { return !p.draining.Load() && p.cfg.Healthy() },
 		Policy:  p.cfg.Policy, Trusted: p.trusts, PreflightsApart: p.cfg.PreflightsApart, Answers: decide.Answers{Style: &p.cfg.Style, Pages: p.cfg.Pages},
 		DrainGrace: p.cfg.DrainGrace,
-		Answered:   func(now time.Time, s *check.Session) { s.Owner.(*conn).answered(now) },
+		Answered:   func(_ time.Time, s *check.Session) { s.Owner.(*conn).answered() },
 	}
 	return r
 }
@@ -128,7 +128,7 @@ func (c *conn) Expired(now time.Time) {
 func (c *conn) Closed(now time.Time, _ error) { c.session.HandleClosed(now) }
 
 // answered does the effects of an answer that came later, and reads on.
-func (c *conn) answered(time.Time) {
+func (c *conn) answered() {
 	c.flush()
 	if c.session.Unread() {
 		c.net.Pump()

@@ -170,7 +170,7 @@ func (p *Port) keepEditing() {
 			changed, err := p.edit(e.edit)
 			e.room.loop.Post(func(now time.Time) {
 				if e.session.HandleEdited(now, changed, err) {
-					e.session.Owner.(*conn).answered(now)
+					e.session.Owner.(*conn).answered()
 				}
 			})
 		}

@@ -62,12 +62,6 @@ func NewSliding(permits int64, window time.Duration) (Limit, error) {
 	return newCounted(Sliding, permits, window)
 }
 
-// NewToken returns a bucket of capacity tokens that is refilled at fillRate
-// tokens per second.
-func NewToken(capacity int64, fillRate float64) (Limit, error) {
-	return New(Config{Algorithm: Token, Capacity: capacity, FillRate: fillRate})
-}
-
 func newCounted(a Algorithm, permits int64, window time.Duration) (Limit, error) {
 	c := Config{Algorithm: a, Limit: permits, Window: window.Seconds()}
 	if permits != 0 {

@@ -39,7 +39,7 @@ func (c *conn) Data(now time.Time, b []byte) int {
 	for c.serve(now) {
 		n += c.session.HandleData(now, b[n:])
 	}
-	c.flush(now)
+	c.flush()
 	return n
 }
 
@@ -47,7 +47,7 @@ func (c *conn) Data(now time.Time, b []byte) int {
 func (c *conn) Expired(now time.Time) {
 	c.armed = time.Time{}
 	c.session.HandleExpired(now)
-	c.flush(now)
+	c.flush()
 }
 
 // Closed is loop.Handler's.
@@ -96,7 +96,7 @@ func (c *conn) finish(now time.Time, d model.Done[*conn]) {
 		return // while the outcome was on its way
 	}
 	c.session.HandleAnswer(now, statusOf(d.Outcome))
-	c.answered(now)
+	c.answered()
 }
 
 // statusOf is how an outcome is answered.
@@ -132,19 +132,19 @@ func (c *conn) reply(now time.Time, r service.Reply) {
 		return
 	}
 	c.session.HandleReply(now, session.Reply(r))
-	c.answered(now)
+	c.answered()
 }
 
 // answered does the effects of an answer that came later, and reads on.
-func (c *conn) answered(now time.Time) {
-	c.flush(now)
+func (c *conn) answered() {
+	c.flush()
 	if c.session.Unread() {
 		c.net.Pump()
 	}
 }
 
 // flush does what the effects say.
-func (c *conn) flush(now time.Time) {
+func (c *conn) flush() {
 	shared := &c.room.shared
 	c.room.meter.count(shared.Answered) // first: who has an answer finds it counted
 	if len(shared.Out) > 0 {

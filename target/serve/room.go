@@ -58,6 +58,6 @@ func (r *room) drain(now time.Time) {
 	r.loop.Each(func(_ *loop.Conn, h loop.Handler) {
 		c := h.(*conn)
 		c.session.HandleDrain(now)
-		c.flush(now)
+		c.flush()
 	})
 }

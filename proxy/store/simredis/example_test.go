@@ -18,7 +18,7 @@ func Example() {
 		return
 	}
 	global, _ := limit.NewFixed(100, time.Minute)
-	client, _ := limit.NewToken(2, 0.5)
+	client, _ := limit.New(limit.Config{Algorithm: limit.Token, Capacity: 2, FillRate: 0.5})
 	ask := store.Ask{N: 3, Counters: []store.Counter{
 		{Rule: "global", Limit: &global, Cost: 1},
 		{Rule: "clients", Key: []byte("ann"), Limit: &client, Cost: 1},
