@@ -23,6 +23,7 @@ const (
 	flagHashes
 	flagResult
 	flagTruncated
+	flagTrusted
 	flagsEnd
 )
 
@@ -71,6 +72,9 @@ func AppendEntry(out []byte, e *Entry) []byte {
 func (e *Entry) flags() (flags byte) {
 	if e.TLS {
 		flags |= flagTLS
+	}
+	if e.Trusted {
+		flags |= flagTrusted
 	}
 	if e.Scope != (Hash{}) || e.Fingerprint != (Hash{}) {
 		flags |= flagHashes
@@ -140,7 +144,7 @@ func ParseEntry(data []byte) (*Entry, error) {
 		e.Result = &Result{Status: int(r.u16()), Bytes: int64(r.u64()), Truncated: flags&flagTruncated != 0}
 		e.Result.Head, e.Result.Body = r.bytes(), r.bytes()
 	}
-	e.TLS = flags&flagTLS != 0
+	e.TLS, e.Trusted = flags&flagTLS != 0, flags&flagTrusted != 0
 	if r.failed || len(r.left) > 0 || e.flags() != flags || e.Order > OrderNone || e.State >= statesEnd {
 		return nil, ErrDamaged
 	}

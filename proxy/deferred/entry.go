@@ -54,6 +54,7 @@ type Entry struct {
 	Expires  time.Time
 	Remote   netip.AddrPort // of the client
 	TLS      bool           // the client's connection
+	Trusted  bool           // a trusted proxy has sent the request for the client
 
 	// Scope is of the rule, its key, method, path and Idempotency-Key; without that key it is
 	// zero, and the entry is never delivered again after it may have reached the target.

@@ -1,6 +1,7 @@
 package exchange
 
 import (
+	"net/netip"
 	"time"
 
 	"weir/internal/http1"
@@ -19,6 +20,7 @@ import (
 type Kept struct {
 	Rule       *rule.Rule
 	Line       []byte        // the rule's key
+	Client     netip.Addr    // that made the request: behind trusted proxies not the peer
 	RetryAfter time.Duration // as its client would have been told
 	Head       []byte        // request line and fields as they came, without the length of the body
 	Body       []byte
@@ -109,7 +111,7 @@ func (x *Exchange) store(now time.Time) {
 	x.request.become(requestStoring)
 	x.bodyPaused()
 	head := len(x.kept) - int(x.collected)
-	k := Kept{Rule: x.verdict.Rule, Line: x.verdict.By.Key, RetryAfter: x.verdict.State.RetryAfter, Head: x.kept[:head], Body: x.kept[head:]}
+	k := Kept{Rule: x.verdict.Rule, Line: x.verdict.By.Key, Client: x.client, RetryAfter: x.verdict.State.RetryAfter, Head: x.kept[:head], Body: x.kept[head:]}
 	for key := range values(k.Head, terms.KeyField) {
 		k.Key = key
 	}

@@ -22,6 +22,10 @@ func (x *Exchange) beginOwn(now time.Time, h *http1.Head) {
 		x.fail(now, 413, bodyTooLarge)
 		return
 	}
+	if set := x.env.Settings; set.isDeferred(h.Path) { // the endpoints have one path, whatever clients see
+		h.Path = append([]byte("/deferred/"), h.Path[len(set.DeferPath):]...)
+		h.Form = http1.FormAbsolute // it is written anew
+	}
 	x.forward = appendAsCame(x.env.take(), h)
 	x.response = x.env.take()
 	x.admitted(now)

@@ -109,7 +109,7 @@ func (c *client) wrote(now time.Time, o *exchange.Outcome) {
 	}
 	n := &c.notice
 	if !n.client.IsValid() { // no head was read
-		n.client = c.conn.Remote().Addr().Unmap()
+		n.client = c.s.Remote
 	}
 	a.entry = accesslog.Entry{At: now, Client: n.client, Method: n.part(noticeMethod), Target: n.part(noticeTarget), Host: n.part(noticeHost),
 		Referer: n.part(noticeReferer), UserAgent: n.part(noticeAgent),

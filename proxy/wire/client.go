@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"weir/internal/loop"
-	"weir/internal/service"
 	"weir/proxy/exchange"
 	"weir/proxy/session"
 	"weir/proxy/store"
@@ -18,7 +17,8 @@ import (
 // Owned by its loop.
 type client struct {
 	side     *side
-	conn     *loop.Conn
+	conn     *loop.Conn // nil: there is none, the request is a delivery
+	delivery *carried   // nil: the request comes by conn
 	s        *session.Session
 	deadline time.Time // as armed
 
@@ -111,13 +111,17 @@ func (c *client) apply(now time.Time) {
 		if !fx.Wake.IsZero() {
 			c.wake(fx.Wake)
 		}
-		closeConn(c.conn, fx.Close)
+		c.close(fx.Close)
 		if fx.Stream {
 			c.s.HandleStream(now, c.stream(now))
 		}
 		c.acquire(now, fx.Acquire, fx.Long)
 		c.read(&fx)
-		again = fx.Stream || fx.Acquire != exchange.AcquireNone || len(fx.Own) > 0
+		again = fx.Stream || fx.Acquire != exchange.AcquireNone || len(fx.Own) > 0 || c.delivery != nil && c.delivery.feed(now)
+	}
+	if c.delivery != nil && c.delivery.over {
+		c.delivered(now)
+		return
 	}
 	c.arm()
 }
@@ -125,8 +129,12 @@ func (c *client) apply(now time.Time) {
 // note counts what the session tells of decisions and outcomes.
 func (c *client) note(now time.Time, fx *session.Effects) {
 	s := c.side
+	if c.delivery != nil {
+		c.delivery.note(now, fx)
+		return
+	}
 	if fx.Claims > 0 {
-		s.disbelieved(c.conn.Remote().Addr().Unmap(), fx.Claims)
+		s.disbelieved(c.s.Remote, fx.Claims)
 	}
 	if fx.Noticed != nil && s.access != nil {
 		c.notice.keep(fx.Noticed.Head, fx.Noticed.Client)
@@ -151,6 +159,10 @@ func (c *client) note(now time.Time, fx *session.Effects) {
 // read has the client read as the session wants it.
 func (c *client) read(fx *session.Effects) {
 	if c.closed {
+		return
+	}
+	if c.delivery != nil {
+		c.delivery.unread = c.delivery.unread || fx.Read
 		return
 	}
 	if fx.Duplex != c.duplex {
@@ -179,6 +191,10 @@ func (c *client) wake(at time.Time) {
 // write sends to the client, and holds the target back when it does not take
 // what comes.
 func (c *client) write(now time.Time, b []byte) {
+	if c.delivery != nil {
+		c.delivery.answer.Write(now, b)
+		return
+	}
 	full := c.conn.Full()
 	c.conn.Write(b)
 	if !full && c.conn.Full() {
@@ -190,6 +206,10 @@ func (c *client) write(now time.Time, b []byte) {
 func (c *client) arm() {
 	if d := c.s.Deadline(); d != c.deadline && !c.closed {
 		c.deadline = d
+		if c.delivery != nil {
+			c.delivery.alarm.Set(d)
+			return
+		}
 		c.conn.SetDeadline(d)
 	}
 }
@@ -358,25 +378,4 @@ func (c *client) release(now time.Time, how exchange.Release) {
 	default:
 		u.free(now)
 	}
-}
-
-// askOwn has an own endpoint answer, off the loop.
-func (c *client) askOwn(now time.Time, raw []byte) {
-	l := c.side.loop
-	asked := c.side.front.desk.Ask(raw, service.Link{Remote: c.conn.Remote(), Local: c.conn.Local()}, func(r service.Reply) {
-		l.Post(func(now time.Time) { c.answerOwn(now, r) })
-	})
-	if !asked {
-		c.answerOwn(now, service.Reply{Status: 503,
-			Fields: [][2]string{{"Content-Type", "application/json"}, {"Retry-After", "1"}},
-			Body:   []byte(`{"error":"too many requests to the proxy's own endpoints at a time"}` + "\n")})
-	}
-}
-
-func (c *client) answerOwn(now time.Time, r service.Reply) {
-	if c.closed {
-		return
-	}
-	c.s.HandleOwn(now, &exchange.Reply{Status: r.Status, Fields: r.Fields, Body: r.Body})
-	c.apply(now)
 }

@@ -20,6 +20,7 @@ const statusMax = 600
 // never waits; a scrape sums the loops.
 type counts struct {
 	forwarded, rejected metric.Counter
+	deferred            metric.Counter
 	byAlgorithm         [8]metric.Counter
 	byMethodStatus      [16][statusMax]metric.Counter
 	faults              [exchange.Faults]metric.Counter
@@ -57,6 +58,9 @@ func (c *counts) report(now time.Time, o *exchange.Outcome) {
 		c.byAlgorithm[o.Algorithm].Inc()
 		c.forwardedTime.Observe(now.Sub(o.Began))
 		c.traffic.Over(now, o)
+	case exchange.Deferred:
+		c.deferred.Inc()
+		c.byAlgorithm[o.Algorithm].Inc()
 	case exchange.Rejected:
 		c.rejected.Inc()
 		c.byAlgorithm[o.Algorithm].Inc()
@@ -84,6 +88,17 @@ func (c *counts) report(now time.Time, o *exchange.Outcome) {
 	}
 }
 
+// delivered counts a delivery that was made. Its arrival was counted when it was stored, so
+// it is forwarded now, and no demand.
+func (c *counts) delivered(now time.Time, o *exchange.Outcome) {
+	c.traffic.Over(now, o)
+	if o.Fault != exchange.FaultNone {
+		c.faults[o.Fault].Inc()
+	} else if !o.Sent.IsZero() && o.Status > 0 {
+		c.upstreamTime.Observe(now.Sub(o.Sent))
+	}
+}
+
 // sum adds one count over all loops.
 func (f *Front) sum(of func(c *counts) uint64) (n uint64) {
 	for _, s := range f.sides {
@@ -100,6 +115,9 @@ func (f *Front) Register(set *metric.Set) {
 	const requests = "requests that reached a decision, but for those that a gate shed"
 	counter(`ratelimiter_requests_total{decision="forwarded"}`, requests, func(c *counts) uint64 { return c.forwarded.Load() })
 	counter(`ratelimiter_requests_total{decision="rejected"}`, requests, func(c *counts) uint64 { return c.rejected.Load() })
+	if f.cfg.Defer != nil {
+		counter(`ratelimiter_requests_total{decision="deferred"}`, requests, func(c *counts) uint64 { return c.deferred.Load() })
+	}
 	for _, a := range limit.Algorithms() {
 		counter(`ratelimiter_requests_by_algorithm_total`+metric.Labels("algorithm", a.String()),
 			"requests by the algorithm of the rule that decided", func(c *counts) uint64 { return c.byAlgorithm[a].Load() })

@@ -1,7 +1,6 @@
 package wire
 
 import (
-	"weir/internal/loop"
 	"weir/proxy/session"
 )
 
@@ -10,19 +9,22 @@ func (c *client) end(fx *session.Effects) {
 	if fx.EndUpstream && c.upstream != nil {
 		c.upstream.conn.CloseWrite()
 	}
-	if fx.EndClient {
+	if fx.EndClient && c.conn != nil {
 		c.conn.CloseWrite()
 	}
 }
 
-// closeConn ends a client's connection as its session says.
-func closeConn(c *loop.Conn, how session.Close) {
+// close ends the client's connection as its session says.
+func (c *client) close(how session.Close) {
+	if c.conn == nil {
+		return
+	}
 	switch how {
 	case session.CloseDrained:
-		c.CloseDrained()
+		c.conn.CloseDrained()
 	case session.CloseLinger:
-		c.CloseLinger()
+		c.conn.CloseLinger()
 	case session.CloseAbort:
-		c.Abort()
+		c.conn.Abort()
 	}
 }

@@ -62,6 +62,8 @@ type Config struct {
 	Pages            *atomic.Pointer[refusal.Pages]    // templates of refusals in force; nil: refusals are JSON
 	Access           Access                            // the access log
 	Store            store.Store                       // decides
+	Defer            Defer                             // has refused requests stored; nil: none are
+	Local            store.Store                       // decides about deliveries while Store lets everything pass
 	Own              func(f *Front) *service.Endpoints // makes what answers the proxy's own endpoints
 	Log              *slog.Logger                      // of the limiter's refusals
 	GateLog          *slog.Logger                      // of targets that become slow; not nil with a gate
@@ -81,6 +83,7 @@ type Front struct {
 	group *loop.Group
 	lns   []*loop.Listener // the first has the proxy's address
 	desk  *service.Desk
+	turn  atomic.Uint64 // which loop delivers next
 	sides loops
 	lines *upstream.Lines // of all sides
 
@@ -235,6 +238,9 @@ func (f *Front) Drain(ctx context.Context) (cut int) {
 	}
 	for _, s := range f.sides {
 		s.lane.Close()
+		if s.local != nil {
+			s.local.Close()
+		}
 	}
 	return cut
 }
@@ -264,6 +270,9 @@ type side struct {
 
 	lane      store.Lane
 	laneAlarm *loop.Alarm
+
+	deliveries session.Env // of requests that were stored
+	local      store.Lane  // nil: there are none
 }
 
 func newSide(f *Front, l *loop.Loop, connsPerTarget int) *side {
@@ -283,6 +292,7 @@ func newSide(f *Front, l *loop.Loop, connsPerTarget int) *side {
 	s.tally = f.Tally.NewBook(s.askStore)
 	s.env = session.Env{Settings: &f.cfg.Session, Env: exchange.Env{Policy: f.cfg.Policy, Pages: f.cfg.Pages, Ask: s.ask,
 		Overloaded: &f.memory.shedding, Refused: s.refused, Random: s.refusals.Random()}}
+	s.setDeferring()
 	if w := f.cfg.Access.Writer; w != nil {
 		s.access = &accessSide{Access: &f.cfg.Access, ring: w.Ring(l.Index())}
 	}
@@ -308,4 +318,25 @@ func (s *side) drain(now time.Time) {
 			cl.arm()
 		}
 	})
+}
+
+// askOwn has an own endpoint answer, off the loop.
+func (c *client) askOwn(now time.Time, raw []byte) {
+	l := c.side.loop
+	asked := c.side.front.desk.Ask(raw, service.Link{Remote: c.conn.Remote(), Local: c.conn.Local()}, func(r service.Reply) {
+		l.Post(func(now time.Time) { c.answerOwn(now, r) })
+	})
+	if !asked {
+		c.answerOwn(now, service.Reply{Status: 503,
+			Fields: [][2]string{{"Content-Type", "application/json"}, {"Retry-After", "1"}},
+			Body:   []byte(`{"error":"too many requests to the proxy's own endpoints at a time"}` + "\n")})
+	}
+}
+
+func (c *client) answerOwn(now time.Time, r service.Reply) {
+	if c.closed {
+		return
+	}
+	c.s.HandleOwn(now, &exchange.Reply{Status: r.Status, Fields: r.Fields, Body: r.Body})
+	c.apply(now)
 }

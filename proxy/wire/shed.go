@@ -34,7 +34,7 @@ func (c *client) shed(now time.Time) {
 	t := c.at.Value
 	t.gate.Shed[c.class].Add(1)
 	id := c.side.sheds.Note(func(d *recall.Shed) {
-		*d = recall.Shed{At: now, Target: t.spec, Client: c.conn.Remote().Addr().Unmap(), Class: c.class,
+		*d = recall.Shed{At: now, Target: t.spec, Client: c.s.Remote, Class: c.class,
 			InFlight: t.gate.InFlight(), Waiting: int(t.gate.Waiting.Load()), Waited: c.waited, RequestID: string(c.s.RequestID())}
 		d.SetLook(t.gate.Look())
 	})

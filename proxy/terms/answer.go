@@ -1,0 +1,79 @@
+package terms
+
+import (
+	"strconv"
+	"time"
+
+	"weir/internal/http1"
+	"weir/proxy/deferred"
+)
+
+// An Answer keeps of an answer what is told of it later.
+type Answer struct {
+	deferred.Result
+	RetryAfter time.Duration // as it says; 0: it does not
+	BytesMax   int           // of the body that are kept
+
+	reader http1.Reader
+	head   http1.Head
+	unread []byte
+}
+
+// NewAnswer returns an answer of which nothing has come.
+func NewAnswer(bounds *http1.Limits, bytesMax int) Answer {
+	return Answer{BytesMax: bytesMax, reader: http1.NewResponseReader(bounds)}
+}
+
+// Write takes more of the message.
+func (a *Answer) Write(now time.Time, b []byte) {
+	a.unread = append(a.unread, b...)
+	for at := 0; ; {
+		ev, err := a.reader.Next(a.unread[at:], &a.head)
+		if at += ev.N; err != nil || ev.Kind == http1.NeedMore || ev.Kind == http1.End {
+			a.unread = append(a.unread[:0], a.unread[at:]...)
+			return
+		}
+		switch ev.Kind {
+		case http1.HeadDone:
+			a.keepHead(now)
+		case http1.Data:
+			a.keepBody(ev.Data)
+		}
+	}
+}
+
+// keepHead keeps status and fields of the final answer.
+func (a *Answer) keepHead(now time.Time) {
+	if a.head.Status < 200 {
+		return
+	}
+	a.Status = a.head.Status
+	for i := range a.head.Fields {
+		if f := &a.head.Fields[i]; !f.Hop && !f.ID.Hop() {
+			a.Head = http1.AppendFieldLine(a.Head, *f)
+		}
+	}
+	if value, ok := a.head.Value(http1.FieldRetryAfter); ok {
+		a.RetryAfter = retryAfter(now, string(value))
+	}
+}
+
+// retryAfter reads a Retry-After (RFC 9110 section 10.2.3); 0: it is none.
+func retryAfter(now time.Time, value string) time.Duration {
+	if seconds, err := strconv.ParseUint(value, 10, 31); err == nil {
+		return time.Duration(seconds) * time.Second
+	}
+	if at, err := time.Parse("Mon, 02 Jan 2006 15:04:05 GMT", value); err == nil {
+		return max(0, at.Sub(now))
+	}
+	return 0
+}
+
+// keepBody keeps a piece of the body.
+func (a *Answer) keepBody(b []byte) {
+	a.Bytes += int64(len(b))
+	if room := max(0, a.BytesMax-len(a.Body)); len(b) > room {
+		b, a.Truncated = b[:room], true
+	}
+	a.Body = append(a.Body, b...)
+}

@@ -1,0 +1,224 @@
+package wire
+
+import (
+	"net/http"
+	"net/netip"
+	"time"
+
+	"weir/internal/loop"
+	"weir/proxy/decide"
+	"weir/proxy/deferred"
+	"weir/proxy/exchange"
+	"weir/proxy/gate"
+	"weir/proxy/session"
+	"weir/proxy/store"
+	"weir/proxy/terms"
+)
+
+// A stored request is delivered by a client without a connection: its session reads the
+// stored bytes, and what it writes is kept in memory. All else is as with other clients:
+// matching, counters, lines, pools, health.
+
+// A Defer has a refused request stored: told is called once with what came of it, on any
+// goroutine.
+type Defer func(now time.Time, k *exchange.Kept, from *exchange.Peer, told func(deferred.Stored))
+
+// A Delivery is a stored request that is to be delivered once.
+type Delivery struct {
+	Request  []byte // as its client would send it
+	Added    []byte // further field lines for the target
+	Remote   netip.Addr
+	Secure   bool
+	Trusted  bool
+	HoldMax  time.Duration // when a limit refuses, and a request may pass within that time, it is waited for
+	BytesMax int           // of the answer's body that are kept
+	// Done is called once, on an event loop.
+	Done func(now time.Time, d *Delivered)
+}
+
+// A Delivered is what came of a Delivery.
+type Delivered struct {
+	Refused bool          // by a limit, or the proxy had no place for it: nothing was sent
+	After   time.Duration // when it may be tried again; as the target said, if it is not refused
+	Sent    bool          // some of the request may have reached the target
+	Fault   string        // why there is no answer
+	Result  deferred.Result
+}
+
+// unableFor is how long a delivery rests that could not be decided, or found no place.
+const unableFor = time.Second
+
+// setDeferring makes what storing and delivering requests needs, if they are stored.
+func (s *side) setDeferring() {
+	cfg := &s.front.cfg
+	if cfg.Defer == nil {
+		return
+	}
+	s.deliveries = session.Env{Settings: s.env.Settings, Env: s.env.Env}
+	s.deliveries.Delivery, s.deliveries.Ask = true, s.askForDelivery
+	s.deliveries.Refused = func(time.Time, *decide.Refusal) []byte { return nil }
+	s.env.Defer = func(now time.Time, x *exchange.Exchange, k *exchange.Kept) {
+		c := x.Owner.(*client)
+		cfg.Defer(now, k, &x.Peer, func(told deferred.Stored) {
+			s.loop.Post(func(now time.Time) {
+				c.s.HandleDeferred(now, &told)
+				c.apply(now)
+			})
+		})
+	}
+	if cfg.Local != nil && cfg.Local != cfg.Store {
+		s.local = cfg.Local.NewLane(s.loop.Post)
+	}
+}
+
+// askForDelivery is ask for deliveries. What was stored must not all go to the target at once
+// because the store lets everything pass that it cannot decide about: then each proxy
+// enforces the limits by itself.
+func (s *side) askForDelivery(now time.Time, x *exchange.Exchange, ask *store.Ask, ans *store.Answer) bool {
+	c := x.Owner.(*client)
+	if s.local != nil && s.front.cfg.Store.Mode() == store.FailOpen {
+		return s.local.Ask(now, ask, ans, c.decidedForDelivery)
+	}
+	if !s.askStore(now, ask, ans, c.decidedForDelivery) {
+		return false
+	}
+	if ans.Mode == store.FailOpen && s.local != nil {
+		return s.local.Ask(now, ask, ans, c.decidedForDelivery)
+	}
+	return true
+}
+
+// decidedForDelivery passes a later answer on. One of a store that has become unavailable
+// meanwhile refuses; the next ask is decided here.
+func (c *client) decidedForDelivery(now time.Time, ans *store.Answer) {
+	if c.closed {
+		return
+	}
+	if ans.Mode == store.FailOpen && c.side.local != nil {
+		ans.Granted, ans.Decisions, ans.Mode = 0, ans.Decisions[:0], store.Closed
+	}
+	c.s.HandleAnswer(now, ans)
+	c.apply(now)
+}
+
+// Deliver delivers a stored request on one of the loops, in turn.
+func (f *Front) Deliver(d *Delivery) {
+	s := f.sides[f.turn.Add(1)%uint64(len(f.sides))]
+	s.loop.Post(func(now time.Time) { s.deliver(now, d) })
+}
+
+// A carried is a Delivery under way.
+//
+// Owned by its loop.
+type carried struct {
+	*Delivery
+	c      *client
+	alarm  *loop.Alarm // of the session's deadline
+	in     []byte      // of the request, not read yet
+	unread bool        // the session wants it
+	over   bool
+	told   Delivered
+	denied time.Duration // how long the limits that refuse it will
+	answer terms.Answer
+}
+
+// deliver begins a delivery.
+func (s *side) deliver(now time.Time, d *Delivery) {
+	c := &client{side: s, s: session.New(now, &s.deliveries, d.Remote, d.Secure)}
+	k := &carried{Delivery: d, c: c, in: d.Request, unread: true, answer: terms.NewAnswer(&s.front.cfg.Session.ResponseHead, d.BytesMax)}
+	k.alarm = s.loop.NewAlarm(func(now time.Time) {
+		if !c.closed {
+			c.Expired(now)
+		}
+	})
+	c.delivery, c.wait.Value = k, c
+	c.s.Owner, c.s.Trusted = c, d.Trusted
+	s.deliveries.Added = d.Added
+	k.feed(now)
+	s.deliveries.Added = nil
+	c.apply(now)
+}
+
+// feed shows the session what it has not read, if it wants that.
+func (k *carried) feed(now time.Time) bool {
+	if !k.unread || k.over {
+		return false
+	}
+	k.unread = false
+	k.in = k.in[k.c.s.HandleClient(now, k.in):]
+	return true
+}
+
+// note keeps what the session tells of decisions and outcomes. What clients ask for was
+// counted when the request came.
+func (k *carried) note(now time.Time, fx *session.Effects) {
+	c, s := k.c, k.c.side
+	if fx.Noticed != nil && s.access != nil {
+		c.notice.keep(fx.Noticed.Head, fx.Noticed.Client)
+	}
+	if fx.Matched != nil && s.front.cfg.Gate.Mode != gate.Off {
+		s.goes(c, fx.Matched)
+	}
+	if d := fx.Decided; d != nil && d.Answer.Granted == 0 {
+		k.told.Refused = true
+		for i := range d.Answer.Decisions {
+			if _, refused := d.Judged(i); refused {
+				k.denied = max(k.denied, d.Answer.Decisions[i].RetryAfter)
+			}
+		}
+	}
+	if fx.Leave != nil {
+		s.leave(now, fx.Leave)
+	}
+	if fx.Report != nil {
+		k.report(now, fx.Report)
+	}
+}
+
+// report notes how the delivery has ended.
+func (k *carried) report(now time.Time, o *exchange.Outcome) {
+	k.over = true
+	t := &k.told
+	t.Sent = !o.Sent.IsZero()
+	switch {
+	case t.Refused:
+		t.After = k.denied
+		if t.After <= 0 {
+			t.After = unableFor
+		}
+		k.c.notice.forget()
+	case !t.Sent && (o.Fault == exchange.FaultGate || o.Fault == exchange.FaultBusy || o.Fault == exchange.FaultNone && o.Status == http.StatusServiceUnavailable):
+		t.Refused, t.After = true, unableFor
+	case o.Fault != exchange.FaultNone:
+		t.Fault = o.Fault.String()
+	}
+	if !t.Refused {
+		k.c.wrote(now, o)
+		k.c.side.counts.delivered(now, o)
+	}
+	k.c.learn(now, o)
+}
+
+// delivered ends a delivery that is over, or begins anew when a limit lets it through soon.
+func (c *client) delivered(now time.Time) {
+	k := c.delivery
+	if c.closed {
+		return
+	}
+	c.closed = true
+	k.alarm.Stop()
+	if c.alarm != nil {
+		c.alarm.Stop()
+	}
+	c.s.HandleClosed(now)
+	c.disown()
+	if t := &k.told; t.Refused && k.denied > 0 && k.denied <= k.HoldMax && !c.side.draining {
+		again := c.side.loop.NewAlarm(func(now time.Time) { c.side.deliver(now, k.Delivery) })
+		again.Set(now.Add(k.denied))
+		return
+	}
+	if t := &k.told; !t.Refused && t.Fault == "" {
+		t.Result, t.After = k.answer.Result, k.answer.RetryAfter
+	}
+	k.Done(now, &k.told)
+}
