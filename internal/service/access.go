@@ -37,6 +37,12 @@ func OwnEndpoints() []Endpoint {
 		{"proxy", "GET /config/targets", guarded, ""},
 		{"proxy", "POST /config/targets", guarded, ""},
 		{"proxy", "GET /config/adaptive", guarded, ""},
+		{"proxy", "GET /config/deferred", guarded, "rule state after limit"},
+		{"proxy", "POST /config/deferred", guarded, ""},
+		{"proxy", "POST /config/deferred/{id}", guarded, ""},
+		{"proxy", "GET /deferred/{id}", open, "*"}, // only who has the key that the request was counted under gets an answer
+		{"proxy", "GET /deferred/{id}/result", open, "*"},
+		{"proxy", "DELETE /deferred/{id}", open, "*"},
 		{"proxy", "POST /reload", guarded, ""},
 
 		{"loadgen", "POST /test/start", guarded, ""},

@@ -1,0 +1,104 @@
+package delivery
+
+import (
+	"bytes"
+	"crypto/rand"
+	"net/netip"
+	"sync/atomic"
+	"time"
+
+	"weir/proxy/deferred"
+	"weir/proxy/exchange"
+	"weir/proxy/terms"
+)
+
+// Accept has a refused request stored; it is a [wire.Defer].
+func (d *Dispatcher) Accept(now time.Time, k *exchange.Kept, from *exchange.Peer, told func(deferred.Stored)) {
+	q := d.opened()
+	if q == nil {
+		d.tell(now, k.Rule.ID, deferred.Stored{Outcome: deferred.Unstored}, told)
+		return
+	}
+	if !d.rate.take(now) {
+		d.tell(now, k.Rule.ID, deferred.Stored{Outcome: deferred.Full}, told)
+		return
+	}
+	t := k.Rule.Defer
+	p := &deferred.Put{PerKey: t.PerKey, Entry: deferred.Entry{
+		Rule: k.Rule.ID, Line: string(k.Line), Order: deferred.OrderKey, Accepted: now, Expires: now.Add(t.Wait()), Due: now.Add(k.RetryAfter),
+		Remote: netip.AddrPortFrom(k.Client, 0), TLS: from.Secure, Trusted: from.Trusted, Head: bytes.Clone(k.Head), Body: bytes.Clone(k.Body),
+	}}
+	e := &p.Entry
+	_, _ = rand.Read(e.ID[:]) // never fails
+	if t.Order == terms.None {
+		e.Order, e.Parallel = deferred.OrderNone, t.Parallel
+	}
+	if k.Key != nil {
+		r := terms.Request{Body: e.Body, Key: k.Key}
+		r.Method, r.Target = requestLine(e.Head)
+		e.Scope, e.Fingerprint = r.Scope(e.Rule, e.Line), r.Fingerprint()
+	}
+	began := time.Now()
+	p.Done = func(s deferred.Stored) {
+		d.counts.storing.Observe(time.Since(began))
+		d.tell(now, e.Rule, s, told)
+		if s.Outcome == deferred.Accepted {
+			d.ring()
+		}
+	}
+	q.Put(now, p)
+}
+
+// tell counts what came of storing, and passes it on.
+func (d *Dispatcher) tell(now time.Time, rule string, s deferred.Stored, told func(deferred.Stored)) {
+	d.counts.stored(rule, s.Outcome)
+	if s.Outcome == deferred.Full {
+		if n, ok := d.fullLog.take(now); ok {
+			d.cfg.Log.Warn("Queue is full, refusing", "rule", rule, "bound", s.Bound, "others", n)
+		}
+	}
+	told(s)
+}
+
+// A rate is how many entries are accepted per second, evenly, with a second's worth at once.
+//
+// Safe for concurrent use: it is one atomic time.
+type rate struct {
+	perSecond int
+	full      atomic.Int64 // when all of it is there again, in ns
+}
+
+// take takes one, if it is there.
+func (r *rate) take(now time.Time) bool {
+	each := int64(time.Second) / int64(r.perSecond)
+	at := now.UnixNano()
+	for {
+		full := r.full.Load()
+		next := max(full, at) + each
+		if next-at > int64(time.Second) {
+			return false
+		}
+		if r.full.CompareAndSwap(full, next) {
+			return true
+		}
+	}
+}
+
+// A sparse lets one log line through in an interval, and counts the others.
+//
+// Safe for concurrent use: its numbers are atomic.
+type sparse struct {
+	every  time.Duration
+	next   atomic.Int64
+	missed atomic.Int64
+}
+
+// take reports whether a line may be written, and how many were not since the last one.
+func (s *sparse) take(now time.Time) (missed int64, ok bool) {
+	next := s.next.Load()
+	if now.UnixNano() < next || !s.next.CompareAndSwap(next, now.Add(s.every).UnixNano()) {
+		s.missed.Add(1)
+		return 0, false
+	}
+	return s.missed.Swap(0), true
+}

@@ -1,0 +1,134 @@
+package delivery
+
+import (
+	"cmp"
+	"iter"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"weir/internal/metric"
+	"weir/proxy/deferred"
+)
+
+// rulesMax bounds the rules that are counted apart; stored requests outlive their rules.
+const rulesMax = 10_000
+
+// An event is what is counted of a rule.
+type event struct{ rule, outcome string }
+
+// counts are the counters of stored requests.
+//
+// Safe for concurrent use: mu guards the maps.
+type counts struct {
+	storing *metric.Histogram // how long storing took
+	waited  *metric.Histogram // from accepted to delivered
+
+	mu         *sync.Mutex
+	accepts    map[event]uint64
+	deliveries map[event]uint64
+}
+
+func newCounts() counts {
+	return counts{storing: metric.NewHistogram(metric.Latency()), waited: metric.NewHistogram(metric.Latency()),
+		mu: new(sync.Mutex), accepts: make(map[event]uint64), deliveries: make(map[event]uint64)}
+}
+
+// add counts one in m.
+func (c *counts) add(m map[event]uint64, e event) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if _, known := m[e]; !known && len(m) >= rulesMax {
+		e.rule = ""
+	}
+	m[e]++
+}
+
+// stored counts what came of storing.
+func (c *counts) stored(rule string, o deferred.Outcome) {
+	if o == deferred.Storing {
+		o = deferred.Duplicate
+	}
+	c.add(c.accepts, event{rule, o.String()})
+}
+
+// delivered counts what came of a delivery.
+func (c *counts) delivered(e *deferred.Entry, s *deferred.Settlement, now time.Time) {
+	outcome := s.To.String()
+	switch {
+	case s.To == deferred.Waiting && s.Attempt:
+		outcome = "retried"
+	case s.To == deferred.Waiting:
+		outcome = "refused"
+	case s.To == deferred.Done:
+		c.waited.Observe(now.Sub(e.Accepted))
+	}
+	c.add(c.deliveries, event{e.Rule, outcome})
+}
+
+// each yields the counters of m in order.
+func (c *counts) each(m map[event]uint64) iter.Seq2[string, uint64] {
+	return func(yield func(string, uint64) bool) {
+		c.mu.Lock()
+		seen := maps.Clone(m)
+		c.mu.Unlock()
+		order := func(a, b event) int { return cmp.Or(cmp.Compare(a.rule, b.rule), cmp.Compare(a.outcome, b.outcome)) }
+		for _, e := range slices.SortedFunc(maps.Keys(seen), order) {
+			if !yield(metric.Labels("rule", e.rule, "outcome", e.outcome), seen[e]) {
+				return
+			}
+		}
+	}
+}
+
+// register adds the metrics to set.
+func (c *counts) register(set *metric.Set, d *Dispatcher) {
+	set.Counters("ratelimiter_deferred_total", "refused requests that were to be stored", c.each(c.accepts))
+	set.Counters("ratelimiter_deferred_deliveries_total", "deliveries of stored requests by what came of them", c.each(c.deliveries))
+	set.Histogram("ratelimiter_deferred_store_seconds", "how long storing a request took", c.storing)
+	set.Histogram("ratelimiter_deferred_wait_seconds", "from accepting a request to the target's final answer", c.waited)
+	perRule := func(of func(r *deferred.RuleStats) (float64, bool)) iter.Seq2[string, float64] {
+		return func(yield func(string, float64) bool) {
+			for _, r := range d.stats().Rules {
+				if v, ok := of(&r); ok && !yield(metric.Labels("rule", r.Rule), v) {
+					return
+				}
+			}
+		}
+	}
+	set.Gauges("ratelimiter_deferred_waiting", "stored requests that wait or are being delivered", perRule(func(r *deferred.RuleStats) (float64, bool) {
+		return float64(waiting(r)), true
+	}))
+	set.Gauges("ratelimiter_deferred_dead", "stored requests that were not delivered and are kept for a while", perRule(func(r *deferred.RuleStats) (float64, bool) {
+		return float64(dead(r)), true
+	}))
+	set.Gauges("ratelimiter_deferred_oldest_seconds", "how long the oldest stored request has waited", perRule(func(r *deferred.RuleStats) (float64, bool) {
+		return time.Since(r.Oldest).Seconds(), !r.Oldest.IsZero()
+	}))
+	set.Gauge("ratelimiter_deferred_bytes", "bytes that stored requests and results take", func() float64 { return float64(d.stats().Bytes) })
+	set.Gauge("ratelimiter_deferred_unreadable", "stored requests that cannot be read and were set aside", func() float64 { return float64(d.stats().Unreadable) })
+}
+
+// stats is what the queue holds; nothing while it is not open.
+func (d *Dispatcher) stats() deferred.Stats {
+	if q := d.opened(); q != nil {
+		return q.Stats()
+	}
+	return deferred.Stats{}
+}
+
+// waiting is how many of a rule's entries are in lines.
+func waiting(r *deferred.RuleStats) int {
+	return r.States[deferred.Waiting].Entries + r.States[deferred.Delivering].Entries
+}
+
+// dead is how many of a rule's entries may be played again.
+func dead(r *deferred.RuleStats) (n int) {
+	for s := range deferred.State(deferred.StatesCount) {
+		if s.Dead() && s != deferred.Cancelled {
+			n += r.States[s].Entries
+		}
+	}
+	return n
+}

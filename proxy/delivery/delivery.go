@@ -1,0 +1,283 @@
+// Package delivery has refused requests stored and delivers them later: it joins a queue
+// ([deferred.Queue]) to the event loops, which carry each request, and shows people what is
+// in the queue.
+package delivery
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/netip"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"weir/internal/metric"
+	"weir/proxy/decide"
+	"weir/proxy/deferred"
+	"weir/proxy/rule"
+	"weir/proxy/terms"
+	"weir/proxy/wire"
+)
+
+const (
+	// underWayMax bounds the deliveries under way: their requests are in memory.
+	underWayMax = 256
+	// holdMax is up to which time a delivery that a limit refuses waits on its loop. Longer
+	// ones wait in the queue.
+	holdMax = 500 * time.Millisecond
+	// renewEvery is how often leases are renewed.
+	renewEvery = deferred.LeaseFor / 3
+	// retryEvery is how long the dispatcher rests when the queue fails or is not there yet.
+	retryEvery = 100 * time.Millisecond
+)
+
+// Config is what a Dispatcher is made of.
+type Config struct {
+	// Open opens the queue. While it returns [deferred.ErrInUse] after a take-over it is called
+	// again.
+	Open     func() (deferred.Queue, error)
+	Takeover bool
+	Policy   func() *decide.Policy
+	Rate     int // entries accepted per second
+	// SameClient: only who has the same key of the rule sees what became of a request.
+	SameClient bool
+	Trusts     func(netip.Addr) bool // trusted proxies: they say whose request it is
+	DeadKeep   time.Duration
+	Log        *slog.Logger
+}
+
+// A Dispatcher accepts and delivers.
+//
+// Safe for concurrent use: mu guards what is under way, the rest is atomic or immutable.
+type Dispatcher struct {
+	cfg     Config
+	queue   atomic.Pointer[deferred.Queue] // nil: it is not open
+	deliver func(*wire.Delivery)
+	rate    rate
+	rules   atomic.Pointer[ruleIndex]
+	counts  counts
+	fullLog sparse
+	goneLog sparse
+
+	wake chan struct{} // has room for one
+	stop context.CancelFunc
+	done sync.WaitGroup
+
+	mu     sync.Mutex
+	leases map[deferred.ID]deferred.Lease // under way
+	empty  chan struct{}                  // closed when a drain waits and nothing is under way
+}
+
+// New returns a dispatcher whose queue is open, unless a predecessor still has it.
+func New(cfg Config) (*Dispatcher, error) {
+	d := &Dispatcher{cfg: cfg, rate: rate{perSecond: cfg.Rate}, counts: newCounts(), wake: make(chan struct{}, 1),
+		fullLog: sparse{every: time.Minute}, goneLog: sparse{every: time.Second}, leases: make(map[deferred.ID]deferred.Lease)}
+	if err := d.open(); err != nil && (!cfg.Takeover || !errors.Is(err, deferred.ErrInUse)) {
+		return nil, err
+	}
+	return d, nil
+}
+
+// open opens the queue.
+func (d *Dispatcher) open() error {
+	q, err := d.cfg.Open()
+	if err == nil {
+		d.queue.Store(&q)
+	}
+	return err
+}
+
+// opened returns the queue; nil: it is not open yet.
+func (d *Dispatcher) opened() deferred.Queue {
+	if q := d.queue.Load(); q != nil {
+		return *q
+	}
+	return nil
+}
+
+// Start begins to deliver.
+func (d *Dispatcher) Start(deliver func(*wire.Delivery)) {
+	ctx, stop := context.WithCancel(context.Background())
+	d.deliver, d.stop = deliver, stop
+	d.done.Go(func() { d.run(ctx) })
+	d.done.Go(func() { d.renew(ctx) })
+}
+
+// Close makes no further claims, waits for the deliveries under way as long as ctx lasts, and
+// closes the queue.
+func (d *Dispatcher) Close(ctx context.Context) error {
+	if d.stop != nil {
+		d.stop()
+	}
+	d.done.Wait()
+	d.mu.Lock()
+	d.empty = make(chan struct{})
+	if len(d.leases) == 0 {
+		close(d.empty)
+	}
+	d.mu.Unlock()
+	select {
+	case <-d.empty:
+	case <-ctx.Done():
+	}
+	if q := d.opened(); q != nil {
+		return q.Close()
+	}
+	return nil
+}
+
+// ring has the dispatcher look at the queue.
+func (d *Dispatcher) ring() {
+	select {
+	case d.wake <- struct{}{}:
+	default:
+	}
+}
+
+// run claims and delivers until ctx ends.
+func (d *Dispatcher) run(ctx context.Context) {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		pause := d.claim(ctx)
+		if pause > 0 {
+			timer.Reset(pause)
+		} else {
+			timer.Stop()
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-d.wake:
+		case <-timer.C:
+		}
+	}
+}
+
+// claim delivers what is due, and returns after what time to look again; 0: when something
+// has changed.
+func (d *Dispatcher) claim(ctx context.Context) time.Duration {
+	q := d.opened()
+	if q == nil {
+		if err := d.open(); err != nil {
+			return retryEvery
+		}
+		q = d.opened()
+	}
+	for ctx.Err() == nil {
+		room := underWayMax - d.underWay()
+		if room == 0 {
+			return 0 // a settlement rings
+		}
+		claimed, next, err := q.Claim(ctx, time.Now(), room)
+		if err != nil {
+			return retryEvery
+		}
+		for i := range claimed {
+			d.begin(q, &claimed[i])
+		}
+		switch {
+		case len(claimed) == room:
+		case next.IsZero():
+			return 0
+		default:
+			if pause := time.Until(next); pause > 0 {
+				return pause
+			}
+			if len(claimed) == 0 {
+				return time.Millisecond
+			}
+		}
+	}
+	return 0
+}
+
+func (d *Dispatcher) underWay() int {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return len(d.leases)
+}
+
+// begin delivers one entry.
+func (d *Dispatcher) begin(q deferred.Queue, c *deferred.Claimed) {
+	d.mu.Lock()
+	d.leases[c.Entry.ID] = c.Lease
+	d.mu.Unlock()
+	e, t := c.Entry, d.termsOf(c.Entry.Rule)
+	p := &parcel{d: d, queue: q, lease: c.Lease, e: e, terms: t}
+	if now := time.Now(); !e.Expires.After(now) {
+		p.settle(now, &deferred.Settlement{To: deferred.Expired, Keep: d.cfg.DeadKeep})
+		return
+	}
+	request, added := p.request()
+	d.deliver(&wire.Delivery{Request: request, Added: added, Remote: e.Remote.Addr(), Secure: e.TLS, Trusted: e.Trusted,
+		HoldMax: holdMax, BytesMax: t.Result.Bytes, Done: p.done})
+}
+
+// left notes that an entry is settled.
+func (d *Dispatcher) left(id deferred.ID) {
+	d.mu.Lock()
+	delete(d.leases, id)
+	if d.empty != nil && len(d.leases) == 0 {
+		close(d.empty)
+	}
+	d.mu.Unlock()
+	d.ring()
+}
+
+// renew renews the leases until ctx ends. A delivery whose lease is lost goes on: it cannot be
+// taken back, and its settlement will be refused.
+func (d *Dispatcher) renew(ctx context.Context) {
+	tick := time.NewTicker(renewEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case now := <-tick.C:
+			d.mu.Lock()
+			leases := make([]deferred.Lease, 0, len(d.leases))
+			for _, l := range d.leases {
+				leases = append(leases, l)
+			}
+			d.mu.Unlock()
+			if q := d.opened(); q != nil && len(leases) > 0 {
+				_, _ = q.Renew(ctx, now, leases) // a queue that fails says so itself
+			}
+		}
+	}
+}
+
+// A ruleIndex finds the rules of one set by their ids.
+type ruleIndex struct {
+	set  *rule.Set
+	byID map[string]*rule.Rule
+}
+
+// ruleOf is a rule in force; nil: there is none of that name.
+func (d *Dispatcher) ruleOf(id string) *rule.Rule {
+	set := d.cfg.Policy().Rules
+	index := d.rules.Load()
+	if index == nil || index.set != set {
+		index = &ruleIndex{set, make(map[string]*rule.Rule)}
+		for i := 0; set != nil && i < set.Len(); i++ {
+			index.byID[set.Rule(i).ID] = set.Rule(i)
+		}
+		d.rules.Store(index)
+	}
+	return index.byID[id]
+}
+
+// termsOf are the terms of a rule; what was stored by a rule that has gone is delivered on
+// the usual ones.
+func (d *Dispatcher) termsOf(id string) *terms.Defer {
+	if r := d.ruleOf(id); r != nil && r.Defer != nil {
+		return r.Defer
+	}
+	usual := terms.Usual()
+	return &usual
+}
+
+// Register adds the metrics of stored requests to set.
+func (d *Dispatcher) Register(set *metric.Set) { d.counts.register(set, d) }

@@ -1,0 +1,95 @@
+package delivery
+
+import (
+	"bytes"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"weir/internal/http1"
+	"weir/proxy/deferred"
+	"weir/proxy/terms"
+	"weir/proxy/wire"
+)
+
+// A parcel is one entry that is being delivered.
+type parcel struct {
+	d     *Dispatcher
+	queue deferred.Queue
+	lease deferred.Lease
+	e     *deferred.Entry
+	terms *terms.Defer
+}
+
+// request is the request as its client would send it, and what the target gets besides: which
+// delivery it is, and an Idempotency-Key if its client has sent none.
+func (p *parcel) request() (request, added []byte) {
+	e := p.e
+	request = make([]byte, 0, len(e.Head)+len(e.Body)+32)
+	request = append(request, e.Head...)
+	request = http1.AppendHeadEnd(http1.AppendFieldInt(request, "Content-Length", int64(len(e.Body))))
+	request = append(request, e.Body...)
+	added = fmt.Appendf(nil, "%s: %s;attempt=%d;accepted=%d\r\n", terms.AttemptField, e.ID, e.Attempts+1, e.Accepted.Unix())
+	if !e.Keyed() {
+		added = fmt.Appendf(added, "%s: weir-%s\r\n", terms.KeyField, e.ID)
+	}
+	return request, added
+}
+
+// done is told how the delivery has ended, on a loop.
+func (p *parcel) done(now time.Time, w *wire.Delivered) {
+	if w.Refused {
+		p.settle(now, &deferred.Settlement{To: deferred.Waiting, Due: now.Add(w.After)})
+		return
+	}
+	a := terms.Attempt{N: p.e.Attempts + 1, Sent: w.Sent, Status: w.Result.Status, RetryAfter: w.After, Keyed: p.e.Keyed()}
+	to, after := p.terms.Judge(&a, rand.Float64())
+	s := &deferred.Settlement{To: to, Attempt: true, Last: deferred.Last{At: now, Status: a.Status, Error: w.Fault}}
+	if a.Status > 0 {
+		s.Result = &w.Result
+		s.Result.Head = append(append(bytes.Clone(firstLine(p.e.Head)), "\r\n"...), s.Result.Head...)
+	}
+	switch to {
+	case deferred.Waiting:
+		s.Due = now.Add(after)
+	case deferred.Done:
+		s.Keep = p.terms.Keep()
+	default:
+		s.Keep = p.d.cfg.DeadKeep
+		if n, ok := p.d.goneLog.take(now); ok {
+			p.d.cfg.Log.Warn("Gave up", "rule", p.e.Rule, "id", p.e.ID, "state", to, "attempts", a.N, "last", lastOf(&s.Last), "others", n)
+		}
+	}
+	p.settle(now, s)
+}
+
+// lastOf is how an attempt ended, in a word.
+func lastOf(l *deferred.Last) any {
+	if l.Status > 0 {
+		return l.Status
+	}
+	return l.Error
+}
+
+// settle has the queue note what became of the entry.
+func (p *parcel) settle(now time.Time, s *deferred.Settlement) {
+	s.Lease = p.lease
+	s.Done = func(error) { p.d.left(p.e.ID) } // a queue that fails says so itself
+	p.d.counts.delivered(p.e, s, now)
+	p.queue.Settle(now, s)
+}
+
+// firstLine is the request line of a stored request. The Head of a result begins with it too:
+// queues forget the requests of entries that are done, and who may see one depends on where it
+// went.
+func firstLine(head []byte) []byte {
+	line, _, _ := bytes.Cut(head, []byte("\r\n"))
+	return line
+}
+
+// requestLine is method and target of a stored request.
+func requestLine(head []byte) (method, target []byte) {
+	method, rest, _ := bytes.Cut(firstLine(head), []byte(" "))
+	target, _, _ = bytes.Cut(rest, []byte(" "))
+	return method, target
+}

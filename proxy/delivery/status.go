@@ -1,0 +1,232 @@
+package delivery
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/netip"
+	"strings"
+	"time"
+
+	"weir/internal/http1"
+	"weir/internal/service"
+	"weir/proxy/decide"
+	"weir/proxy/deferred"
+	"weir/proxy/keys"
+	"weir/proxy/rule"
+)
+
+// askWithin is how long an endpoint waits for the queue.
+const askWithin = 2 * time.Second
+
+// RegisterEndpoints adds the endpoints to own:
+//
+//	GET    /deferred/{id}           what became of a request
+//	GET    /deferred/{id}/result    the target's answer
+//	DELETE /deferred/{id}           its client does not want it any more
+//	GET    /config/deferred         lists entries; POST changes many, or pauses a rule
+//	POST   /config/deferred/{id}    changes one
+func (d *Dispatcher) RegisterEndpoints(own *service.Endpoints) {
+	own.HandleFunc("GET /deferred/{id}", d.asked(d.status))
+	own.HandleFunc("GET /deferred/{id}/result", d.asked(d.result))
+	own.HandleFunc("DELETE /deferred/{id}", d.asked(d.cancel))
+	own.HandleFunc("GET /config/deferred", d.list)
+	own.HandleFunc("POST /config/deferred", d.editMany)
+	own.HandleFunc("POST /config/deferred/{id}", d.editOne)
+}
+
+// A told is an entry as people see it.
+type told struct {
+	ID        string      `json:"id"`
+	State     string      `json:"state"`
+	Rule      string      `json:"rule"`
+	Position  int         `json:"position,omitempty"`
+	Accepted  time.Time   `json:"accepted"`
+	NotBefore *time.Time  `json:"notBefore,omitempty"`
+	Expires   time.Time   `json:"expires"`
+	Attempts  int         `json:"attempts"`
+	Last      *toldLast   `json:"last,omitempty"`
+	Result    *toldResult `json:"result,omitempty"`
+}
+
+type toldLast struct {
+	At     time.Time `json:"at"`
+	Status int       `json:"status,omitempty"`
+	Error  string    `json:"error,omitempty"`
+}
+
+type toldResult struct {
+	Status    int         `json:"status"`
+	Fields    [][2]string `json:"fields,omitempty"`
+	Bytes     int64       `json:"bytes"`
+	Truncated bool        `json:"truncated"`
+}
+
+// tellOf returns an entry as people see it.
+func tellOf(e *deferred.Entry, position int) *told {
+	t := &told{ID: e.ID.String(), State: e.State.String(), Rule: e.Rule, Position: position, Accepted: e.Accepted, Expires: e.Expires, Attempts: e.Attempts}
+	if e.State == deferred.Waiting {
+		t.NotBefore = &e.Due
+	}
+	if !e.Last.At.IsZero() {
+		t.Last = &toldLast{e.Last.At, e.Last.Status, e.Last.Error}
+	}
+	if r := e.Result; r != nil {
+		t.Result = &toldResult{r.Status, fieldsOf(r.Head), r.Bytes, r.Truncated}
+	}
+	return t
+}
+
+// fieldsOf cuts field lines apart.
+func fieldsOf(head []byte) (fields [][2]string) {
+	for line := range strings.SplitSeq(string(head), "\r\n") {
+		if name, value, ok := strings.Cut(line, ": "); ok {
+			fields = append(fields, [2]string{name, value})
+		}
+	}
+	return fields
+}
+
+// An answer writes what somebody who may see an entry has asked.
+type answer func(ctx context.Context, w http.ResponseWriter, e *deferred.Entry, position int)
+
+// asked has an answer given to whom may see the entry that a request names. To all others there
+// is no such entry.
+func (d *Dispatcher) asked(give answer) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		ctx, cancel := context.WithTimeout(r.Context(), askWithin)
+		defer cancel()
+		w.Header().Set("Cache-Control", "no-store")
+		id, err := deferred.ParseID(r.PathValue("id"))
+		q := d.opened()
+		if q == nil {
+			unavailable(w)
+			return
+		}
+		var e *deferred.Entry
+		position := 0
+		if err == nil {
+			e, position, err = q.Read(ctx, id)
+		} else {
+			err = deferred.ErrNotFound
+		}
+		switch {
+		case err == nil && d.maySee(r, e):
+			give(ctx, w, e, position)
+		case err == nil || errors.Is(err, deferred.ErrNotFound):
+			service.WriteError(w, http.StatusNotFound, errors.New("there is no such request, or it is forgotten"))
+		default:
+			unavailable(w)
+		}
+	}
+}
+
+// unavailable answers while the queue cannot be read.
+func unavailable(w http.ResponseWriter) {
+	w.Header().Set("Retry-After", "1")
+	service.WriteError(w, http.StatusServiceUnavailable, errors.New("the queue cannot be read now"))
+}
+
+// maySee reports whether a request comes from whom an entry belongs to: sent to the entry's
+// path, it would be counted under the same key of the same rule.
+func (d *Dispatcher) maySee(r *http.Request, e *deferred.Entry) bool {
+	if !d.cfg.SameClient || e.Line == "" {
+		return true
+	}
+	set := d.cfg.Policy().Rules
+	if set == nil {
+		return false
+	}
+	var h http1.Head
+	head := e.Head
+	if len(head) == 0 && e.Result != nil {
+		head = e.Result.Head
+	}
+	reader := http1.NewRequestReader(&http1.Limits{})
+	if ev, err := reader.Next(asIfSent(r, head), &h); err != nil || ev.Kind != http1.HeadDone {
+		return false
+	}
+	peer, err := netip.ParseAddrPort(r.RemoteAddr)
+	if err != nil {
+		return false
+	}
+	client := decide.PlainAddr(peer.Addr())
+	if d.cfg.Trusts(client) {
+		client = decide.ClientOf(h.Fields, client, d.cfg.Trusts)
+	}
+	var x rule.Scratch
+	for _, hit := range set.Match((*keys.HTTP)(&h), client, &x) {
+		if hit.Rule.ID == e.Rule {
+			return string(hit.Key) == e.Line
+		}
+	}
+	return false
+}
+
+// asIfSent is a request's fields and query sent to where a stored request went.
+func asIfSent(r *http.Request, head []byte) []byte {
+	method, target := requestLine(head)
+	path, _, _ := bytes.Cut(target, []byte("?"))
+	b := fmt.Appendf(nil, "%s %s", method, path)
+	if r.URL.RawQuery != "" {
+		b = append(append(b, '?'), r.URL.RawQuery...)
+	}
+	b = fmt.Appendf(b, " HTTP/1.1\r\nHost: %s\r\n", r.Host)
+	for name, values := range r.Header {
+		for _, v := range values {
+			if name != "Content-Length" && name != "Transfer-Encoding" && name != "Expect" {
+				b = http1.AppendFieldString(b, name, v)
+			}
+		}
+	}
+	return http1.AppendHeadEnd(b)
+}
+
+// retrySeconds is when it is worth asking again.
+func retrySeconds(e *deferred.Entry) string {
+	return fmt.Sprint(max(1, decide.Seconds(time.Until(e.Due))))
+}
+
+// status tells what became of a request.
+func (d *Dispatcher) status(_ context.Context, w http.ResponseWriter, e *deferred.Entry, position int) {
+	if !e.State.Final() {
+		w.Header().Set("Retry-After", retrySeconds(e))
+	}
+	service.WriteJSON(w, http.StatusOK, tellOf(e, position))
+}
+
+// result gives the target's answer.
+func (d *Dispatcher) result(_ context.Context, w http.ResponseWriter, e *deferred.Entry, position int) {
+	switch {
+	case !e.State.Final():
+		w.Header().Set("Retry-After", retrySeconds(e))
+		service.WriteJSON(w, http.StatusTooEarly, tellOf(e, position))
+	case e.State != deferred.Done || e.Result == nil:
+		service.WriteJSON(w, http.StatusGone, tellOf(e, position))
+	default:
+		for _, f := range fieldsOf(e.Result.Head) {
+			w.Header().Add(f[0], f[1])
+		}
+		w.WriteHeader(e.Result.Status)
+		_, _ = w.Write(e.Result.Body) // to memory
+	}
+}
+
+// cancel takes a request out of its line.
+func (d *Dispatcher) cancel(ctx context.Context, w http.ResponseWriter, e *deferred.Entry, _ int) {
+	_, err := d.opened().Edit(ctx, time.Now(), deferred.Edit{Action: deferred.Cancel, ID: e.ID})
+	switch {
+	case err == nil:
+		d.counts.add(d.counts.deliveries, event{e.Rule, "cancelled"})
+		d.ring()
+		w.WriteHeader(http.StatusNoContent)
+	case errors.Is(err, deferred.ErrState):
+		service.WriteError(w, http.StatusConflict, errors.New("the request is being delivered, or it was"))
+	case errors.Is(err, deferred.ErrNotFound):
+		service.WriteError(w, http.StatusNotFound, errors.New("there is no such request, or it is forgotten"))
+	default:
+		unavailable(w)
+	}
+}

@@ -1,0 +1,60 @@
+package delivery
+
+import (
+	"net/http/httptest"
+	"net/netip"
+	"testing"
+	"time"
+
+	"weir/proxy/decide"
+	"weir/proxy/deferred"
+	"weir/proxy/limit"
+	"weir/proxy/rule"
+)
+
+// policy is the policy of the rules in a file.
+func policy(t *testing.T, text string) *decide.Policy {
+	t.Helper()
+	set, err := rule.Read([]byte(text), rule.Options{Defers: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := limit.NewFixed(10, time.Second)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return decide.NewPolicy("global", l).With(set, "1")
+}
+
+// What became of a request is told to whom has the key that it was counted under.
+func TestMaySee(t *testing.T) {
+	t.Parallel()
+	p := policy(t, "rules:\n- {id: shops, match: {methods: [POST], path: /orders}, key: [\"header:X-Shop\"], limit: {algorithm: fixed, limit: 1, window: 1}, defer: {}}\n"+
+		"- {id: hosts, match: {path: /h}, key: [ip, \"query:k\"], limit: {algorithm: fixed, limit: 1, window: 1}, defer: {}}\n")
+	proxies := netip.MustParsePrefix("198.51.100.0/24")
+	d := &Dispatcher{cfg: Config{SameClient: true, Policy: func() *decide.Policy { return p }, Trusts: proxies.Contains}}
+	f := func(rule, line, head, target, remote, shop string, want bool) {
+		t.Helper()
+		r := httptest.NewRequest("GET", target, nil)
+		r.RemoteAddr = remote + ":1234"
+		if shop != "" {
+			r.Header.Set("X-Shop", shop)
+			r.Header.Set("X-Forwarded-For", "192.0.2.7")
+		}
+		if got := d.maySee(r, &deferred.Entry{Rule: rule, Line: line, Head: []byte(head + " HTTP/1.1\r\nHost: x\r\nX-Shop: a\r\n")}); got != want {
+			t.Errorf("%s %s by %s of %s, %s: %v", rule, line, shop, remote, target, got)
+		}
+	}
+	f("shops", "1:a", "POST /orders?x=1", "/deferred/1", "192.0.2.1", "a", true)
+	f("shops", "1:a", "POST /orders?x=1", "/deferred/1", "192.0.2.1", "b", false)
+	f("shops", "1:a", "POST /orders?x=1", "/deferred/1", "192.0.2.1", "", false)
+	f("shops", "", "POST /orders", "/deferred/1", "192.0.2.1", "", true)
+	f("gone", "1:a", "POST /orders", "/deferred/1", "192.0.2.1", "a", false)
+	f("hosts", "9:192.0.2.11:v", "POST /h?k=v", "/deferred/1?k=v", "192.0.2.1", "", true)
+	f("hosts", "9:192.0.2.11:v", "POST /h?k=v", "/deferred/1", "192.0.2.1", "", false)
+	f("hosts", "9:192.0.2.11:v", "POST /h?k=v", "/deferred/1?k=v", "192.0.2.2", "", false)
+	f("hosts", "9:192.0.2.71:v", "POST /h?k=v", "/deferred/1?k=v", "198.51.100.1", "a", true)
+	f("hosts", "9:192.0.2.71:v", "POST /h?k=v", "/deferred/1?k=v", "192.0.2.1", "a", false)
+	d.cfg.SameClient = false
+	f("shops", "1:a", "POST /orders", "/deferred/1", "192.0.2.1", "b", true)
+}
