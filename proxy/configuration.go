@@ -10,6 +10,7 @@ import (
 	"weir/proxy/admin"
 	"weir/proxy/config"
 	"weir/proxy/decision"
+	"weir/proxy/delivery"
 	"weir/proxy/rule"
 	"weir/proxy/store"
 	"weir/proxy/store/postgres"
@@ -95,14 +96,16 @@ const syncPause = 500 * time.Millisecond
 
 // A configuration is what is enforced.
 type configuration struct {
-	limits    *admin.Limits
-	rules     *admin.Rules
-	policies  *admin.Policies
-	adaptive  *adaptive.Adaptive // follows the advisor; nil until there is a front
-	targets   *targets
-	templates *admin.Templates
-	store     store.Store
-	port      *decision.Port // nil without DECISION_PORT
+	limits       *admin.Limits
+	rules        *admin.Rules
+	policies     *admin.Policies
+	adaptive     *adaptive.Adaptive // follows the advisor; nil until there is a front
+	targets      *targets
+	templates    *admin.Templates
+	drainTimeout time.Duration
+	store        store.Store
+	port         *decision.Port       // nil without DECISION_PORT
+	deferral     *delivery.Dispatcher // nil without DEFER_URL
 }
 
 // memory is the documents of the simulated Redis, which end with this process; nil with a
@@ -151,7 +154,7 @@ func keepConfiguration(ctx context.Context, e *service.Env, c *config.Config, s 
 	if err != nil {
 		return nil, err
 	}
-	cfg := &configuration{limits: limits, rules: rules, policies: admin.NewPolicies(limits, rules), store: s, templates: templates}
+	cfg := &configuration{limits: limits, rules: rules, policies: admin.NewPolicies(limits, rules), store: s, templates: templates, drainTimeout: c.DrainTimeout}
 	limits.InMemory, rules.InMemory = cfg.memory() != nil, cfg.memory() != nil
 	limits.OnChange, rules.OnChange = s.Forgetful, s.Forgetful
 	limits.Share(ctx, s, syncPause)

@@ -29,8 +29,7 @@ func run(ctx context.Context, e *service.Env, c *config.Config) error {
 	for _, note := range c.Notes {
 		e.Logger("Proxy").Warn(note)
 	}
-	e.Guard.Fronted = c.TrustsLoopback()
-	c.Adaptive.Token = cmp.Or(c.Adaptive.Token, e.Guard.Token)
+	e.Guard.Fronted, c.Adaptive.Token = c.TrustsLoopback(), cmp.Or(c.Adaptive.Token, e.Guard.Token)
 	local, err := simredis.NewStore(simredis.Config{KeysMax: c.KeysMax})
 	if err != nil {
 		return err
@@ -51,9 +50,7 @@ func run(ctx context.Context, e *service.Env, c *config.Config) error {
 	if err != nil {
 		return err
 	}
-	if taken != nil {
-		defer taken.Close() // without effect once its proxy has let go
-	}
+	defer taken.Close() // without effect once its proxy has let go
 	templates, err := admin.NewTemplates(c.Refusal.Templates)
 	if err != nil {
 		return err
@@ -64,6 +61,9 @@ func run(ctx context.Context, e *service.Env, c *config.Config) error {
 		return err
 	}
 	cfg.targets = targets
+	if err := cfg.openDeferral(e, c, taken != nil); err != nil {
+		return err
+	}
 	socks, err := openSockets(e, c, taken)
 	if err != nil {
 		return err
@@ -78,7 +78,7 @@ func run(ctx context.Context, e *service.Env, c *config.Config) error {
 		socks.close()
 		return err
 	}
-	front, err := serve(beside, e, c, socks, wire.Config{Store: decides, Access: access}, cfg)
+	front, err := serve(beside, e, c, socks, wire.Config{Store: decides, Local: local, Access: access}, cfg)
 	if err != nil {
 		socks.close()
 		return err
@@ -100,16 +100,19 @@ func live(ctx context.Context, e *service.Env, front *wire.Front, socks *sockets
 	}
 	log.Info("Ready", "addr", front.Addr(), "targets", cfg.targets.inForce())
 	leave := follow(ctx, cfg.adaptive)
+	finish := cfg.drainTimeout
 	select {
 	case <-ctx.Done():
 		withdraw()
 	case <-taken:
 		log.Info("A successor has taken the port over")
+		finish = handOverWithin
 		socks.stopAdmin() // it answers there from now on
 	}
 	leave() // whoever drains applies nothing
 	e.Health.Drain()
 	log.Info("Draining")
+	cfg.closeDeferral(finish)
 	if cut := socks.drain(context.WithoutCancel(ctx), front); cut > 0 {
 		log.Warn("Connections were cut at the end of the drain timeout", "count", cut)
 	}

@@ -49,10 +49,12 @@ func serve(ctx context.Context, e *service.Env, c *config.Config, socks *sockets
 		own = endpoints(e, cfg, front)
 		return own
 	}
+	w.Defer = cfg.accept()
 	front, err := wire.Start(w)
 	if err != nil {
 		return nil, err
 	}
+	cfg.startDeferral(e, front)
 	if socks.admin != nil {
 		l := socks.admin
 		if w.Secure != nil && c.Edge.AdminTLS {
@@ -103,6 +105,9 @@ func endpoints(e *service.Env, cfg *configuration, front *wire.Front) *service.E
 		}
 		return cfg.port.Recall(id)
 	})
+	if cfg.deferral != nil {
+		cfg.deferral.RegisterEndpoints(own)
+	}
 	(&admin.Targets{
 		None:    len(cfg.targets.settings) == 0,
 		Status:  func() any { return front.Targets.Status() },

@@ -1,6 +1,7 @@
 package service_test
 
 import (
+	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -94,7 +95,11 @@ func (s *stage) start(t *testing.T, file, setting string) {
 	if s.users {
 		c = asUser(t, programUser, file)
 	}
-	c.Env = []string{"BIND=127.0.0.1", "PORT=" + port}
+	own := filepath.Join(filepath.Dir(file), port) // where the program may write
+	if err := errors.Join(os.Mkdir(own, 0o777), os.Chmod(own, 0o777)); err != nil {
+		t.Fatal(err)
+	}
+	c.Env = []string{"BIND=127.0.0.1", "PORT=" + port, "DEFER_URL=file:" + own + "/deferred"}
 	if setting != "" {
 		c.Env = append(c.Env, setting)
 	}

@@ -74,6 +74,7 @@ type Config struct {
 	Adaptive     Adaptive
 	Decision     Decision
 	RateLimit    RateLimit
+	Defer        Defer
 }
 
 // Bounds that many settings share.
@@ -92,7 +93,6 @@ func (c *Config) Register(s *service.Settings) {
 	s.Enum(&c.underscored, "UNDERSCORED_FIELDS", "drop", []string{"drop", "keep"},
 		"fields of requests with _ in their names (nginx: underscores_in_headers); those that a target could take for fields of the connection or untrusted claims are always dropped")
 	c.origin.register(s)
-
 	s.Enum(&c.algorithm, "RATE_LIMIT_ALGORITHM", "fixed", algorithms(), "how the global limit counts")
 	s.Int(&c.limit, "RATE_LIMIT_LIMIT", limitDefault, 1, 1<<53, "requests per window (fixed, sliding, sliding_log, gcra)")
 	s.Float(&c.Limit.Window, "RATE_LIMIT_WINDOW", windowDefault, 0.000001, 100*365*24*3600, "the window in seconds (fixed, sliding, sliding_log, gcra)")
@@ -141,6 +141,7 @@ func (c *Config) Register(s *service.Settings) {
 	c.Adaptive.register(s)
 	c.Decision.register(s)
 	c.RateLimit.register(s)
+	c.Defer.register(s)
 	idle(s)
 }
 
@@ -154,7 +155,7 @@ func idle(s *service.Settings) {
 	s.NoEffect("TARGET_HEALTH_PATH", "", "TARGET_HEALTH_INTERVAL")
 	s.NoEffect("TARGET_URL", noTargets, "TARGET_BALANCE", "HOST_HEADER", "TARGET_MAX_CONNECTIONS", "TARGET_STREAM_SHARE", "TARGET_CONNECT_TIMEOUT", "TARGET_WAIT_TIMEOUT",
 		"TARGET_TIMEOUT", "TARGET_IDLE_TIMEOUT", "TARGET_CONNECTION_MAX_AGE", "TARGET_CA_FILE", "TARGET_TLS_SERVER_NAME", "TARGET_HEALTH_PATH", "TARGET_DNS_INTERVAL",
-		"GATE", "SLO_P95", "GATE_WAIT", "GATE_MIN", "GATE_MAX")
+		"GATE", "SLO_P95", "GATE_WAIT", "GATE_MIN", "GATE_MAX", "DEFER_URL")
 	s.NoEffect("ADAPTIVE_MODE", "false", "ADVISOR_URL", "ADVISOR_TOKEN", "ADAPTIVE_UPDATE_INTERVAL", "ADAPTIVE_TIMEOUT", "LIMIT_MIN_RPS", "LIMIT_MAX_RPS",
 		"LIMIT_MAX_STEP", "ALGORITHM_MIN_DWELL", "ADAPTIVE_STALE_AFTER", "ADAPTIVE_TIME_SCALE")
 }
@@ -179,7 +180,7 @@ func (c *Config) Complete() error {
 	for _, note := range c.Rules.Exempt.Notes() {
 		c.Notes = append(c.Notes, "EXEMPT: "+note)
 	}
-	err := errors.Join(c.completeLimit(), c.Edge.complete(), c.Gate.complete(), c.Rules.complete(), c.Adaptive.complete(), c.Decision.complete(len(c.Targets)))
+	err := errors.Join(c.completeLimit(), c.Edge.complete(), c.Gate.complete(), c.Rules.complete(), c.Adaptive.complete(), c.Decision.complete(len(c.Targets)), c.Defer.complete())
 	if c.UsesRedis() {
 		_, redisErr := c.Redis()
 		err = errors.Join(err, redisErr)
@@ -218,7 +219,7 @@ func (c *Config) completeLimit() error {
 // RuleOptions are the settings that rules are read with.
 func (c *Config) RuleOptions() rule.Options {
 	return rule.Options{ClientKey: c.Rules.ClientKey, DescriptorKeys: c.Rules.DescriptorKeys,
-		Exempt: c.Rules.Exempt, ExemptPreflights: c.preflight == "exempt"}
+		Exempt: c.Rules.Exempt, ExemptPreflights: c.preflight == "exempt", Defers: c.Defer.Used()}
 }
 
 // Session is the settings of the data path.
@@ -240,7 +241,7 @@ var families = map[string]decide.Families{"both": decide.Legacy | decide.Standar
 
 // exchanges are those settings of the data path that are the same whatever carries exchanges.
 func (c *Config) exchanges() exchange.Settings {
-	return exchange.Settings{
+	set := exchange.Settings{
 		ResponseHead:    http1.Limits{HeadBytes: int(c.answerBytes), Fields: c.answerFields},
 		BodyBytesMax:    c.bodyMax,
 		OwnBytesMax:     service.BodyBytesMax,
@@ -266,6 +267,10 @@ func (c *Config) exchanges() exchange.Settings {
 		Style:           decide.Style{Families: families[c.rateFields], Status: c.Refusal.status, Fields: c.Refusal.fields},
 		PreflightsApart: c.preflight == "apart",
 	}
+	if c.Defer.Used() {
+		set.DeferPath, set.DeferBodyMax = c.Defer.Path, c.Defer.BodyMax
+	}
+	return set
 }
 
 // outboundMax is how much of a stream waits unsent before its sender is held

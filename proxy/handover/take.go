@@ -112,7 +112,7 @@ func (t *Taken) Ready() error {
 // Close gives the sockets back when Ready has not been, or not succeeded: the
 // running process goes on as if nothing had been.
 func (t *Taken) Close() {
-	if t.conn == nil {
+	if t == nil || t.conn == nil {
 		return
 	}
 	_ = t.conn.Close()

@@ -1,0 +1,92 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"strings"
+	"time"
+
+	"weir/internal/service"
+	"weir/proxy/deferred"
+	"weir/proxy/deferred/file"
+)
+
+// Defer is the settings of requests that are delivered later.
+type Defer struct {
+	Path       string // what status URLs begin with
+	BodyMax    int64
+	Rate       int // entries accepted per second
+	DeadKeep   time.Duration
+	SameClient bool
+
+	file    string // of the queue; empty: there is none
+	limits  deferred.Limits
+	keyFile string
+	key     []byte
+}
+
+// ownPaths are the beginnings of the paths that are the proxy's own.
+var ownPaths = []string{"/config/", "/actuator/", "/metrics", "/reload"}
+
+// register adds the settings to s.
+func (d *Defer) register(s *service.Settings) {
+	s.Func("DEFER_URL", "", "queue of refused requests that rules with defer have delivered later; none: there are no such rules",
+		"file: and an absolute path, such as file:/var/lib/weir/deferred", func(text string) error {
+			path, ok := strings.CutPrefix(text, "file:")
+			if text != "" && (!ok || !strings.HasPrefix(path, "/") || strings.HasSuffix(path, "/")) {
+				return errors.New("is not file: and an absolute path")
+			}
+			d.file = path
+			return nil
+		})
+	s.Func("DEFER_PATH", "/deferred/", "what the paths begin with at which clients see what became of such a request", "a path that begins and ends with /, and is not /",
+		func(text string) error {
+			if len(text) < 3 || text[0] != '/' || text[len(text)-1] != '/' || strings.ContainsAny(text, "?#% ") || strings.Contains(text, "//") {
+				return errors.New("is no such path")
+			}
+			for _, own := range ownPaths {
+				if strings.HasPrefix(text, own) {
+					return fmt.Errorf("is below %s, which is the proxy's own", own)
+				}
+			}
+			d.Path = text
+			return nil
+		})
+	s.Int(&d.limits.Entries, "DEFER_MAX", 100_000, 1, 10_000_000, "requests that wait, of all rules; beyond: 429")
+	s.Bytes(&d.limits.Bytes, "DEFER_MAX_BYTES", 1<<30, 1<<20, 1<<40, "bytes of all that is stored, results too; beyond: 429")
+	s.Bytes(&d.BodyMax, "DEFER_BODY_MAX", 256<<10, 0, 16<<20, "largest body of a request that is stored; beyond: 429")
+	s.Int(&d.Rate, "DEFER_RATE", 1000, 1, 1_000_000, "requests stored per second; beyond: 429, so that a flood does not become one of writes to disk")
+	s.Duration(&d.DeadKeep, "DEFER_DEAD_KEEP", 168*time.Hour, time.Second, 365*24*time.Hour, "how long requests are kept that could not be delivered")
+	s.String(&d.keyFile, "DEFER_KEY_FILE", "", "file of 32 bytes with which stored requests are encrypted (AES-256-GCM); empty: they are not, and the queue has mode 0600")
+	s.Bool(&d.SameClient, "DEFER_SAME_CLIENT", true, "what became of a request is told only to who has the same key of its rule; false: to all who know its id")
+	s.NoEffect("DEFER_URL", "", "DEFER_PATH", "DEFER_MAX", "DEFER_MAX_BYTES", "DEFER_BODY_MAX", "DEFER_RATE", "DEFER_DEAD_KEEP", "DEFER_KEY_FILE", "DEFER_SAME_CLIENT")
+}
+
+// Used reports whether there is a queue.
+func (d *Defer) Used() bool { return d.file != "" }
+
+// complete reads the key.
+func (d *Defer) complete() error {
+	if d.keyFile == "" || !d.Used() {
+		return nil
+	}
+	const allowed = "a file of 32 bytes, such as head -c 32 /dev/urandom makes"
+	key, err := os.ReadFile(d.keyFile)
+	if err != nil {
+		return &service.SettingError{Name: "DEFER_KEY_FILE", Value: d.keyFile, Problem: err.Error(), Allowed: allowed}
+	}
+	if len(key) != 32 {
+		return &service.SettingError{Name: "DEFER_KEY_FILE", Value: d.keyFile, Problem: fmt.Sprintf("has %d bytes", len(key)), Allowed: allowed}
+	}
+	d.key = key
+	return nil
+}
+
+// Open opens the queue.
+func (d *Defer) Open(log *slog.Logger) (deferred.Queue, error) {
+	limits := d.limits
+	limits.DeadKeep = d.DeadKeep
+	return file.Open(time.Now(), file.Config{Path: d.file, Limits: limits, Key: d.key, Log: log})
+}

@@ -1,0 +1,222 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"weir/internal/testkit"
+)
+
+// A shop is a target that keeps what it gets, and when.
+type shop struct {
+	*httptest.Server
+	mu     sync.Mutex
+	orders []string // bodies
+	at     []time.Time
+	fields []http.Header
+	status int // of its answers; 0: 201
+}
+
+func newShop(t *testing.T) *shop {
+	s := new(shop)
+	s.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			return
+		}
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.orders, s.at, s.fields = append(s.orders, string(body)), append(s.at, time.Now()), append(s.fields, r.Header.Clone())
+		if s.status != 0 {
+			w.WriteHeader(s.status)
+			return
+		}
+		w.WriteHeader(http.StatusCreated)
+		fmt.Fprintf(w, "got %s", body)
+	}))
+	t.Cleanup(s.Close)
+	return s
+}
+
+// got are the orders so far.
+func (s *shop) got() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.orders)
+}
+
+func (s *shop) answers(status int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.status = status
+}
+
+// deferring is the environment of a proxy in front of a shop, with a limit for each X-Shop.
+func deferring(t *testing.T, s *shop, limit, terms string) []string {
+	folder := t.TempDir()
+	rules := filepath.Join(folder, "rules.yaml")
+	text := "rules:\n- {id: orders, match: {methods: [POST], path: /orders}, key: [\"header:X-Shop\"], limit: {" + limit + "}, defer: {" + terms + "}}\n"
+	if err := os.WriteFile(rules, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return []string{"TARGET_URL", s.URL, "RULES_FILE", rules, "DEFER_URL", "file:" + filepath.Join(folder, "queue"), "RATE_LIMIT_LIMIT", "1000000"}
+}
+
+// A promise is the body of a 202.
+type promise struct {
+	ID, State, Durability string
+	Position              int
+}
+
+// order sends an order and returns its status, and the promise of a 202.
+func (p *running) order(fields, body string) (status int, made promise) {
+	p.t.Helper()
+	status, text := p.call("POST /orders X-Shop=a "+fields, body)
+	if status == http.StatusAccepted {
+		if err := json.Unmarshal([]byte(text), &made); err != nil {
+			p.t.Fatalf("%s: %v", text, err)
+		}
+	}
+	return status, made
+}
+
+// stored sends an order again and again until one is refused and stored.
+func (p *running) stored(fields, body string) (made promise) {
+	p.t.Helper()
+	testkit.Eventually(p.t, body+" is stored", func() (ok bool) {
+		var status int
+		status, made = p.order(async+fields, body)
+		return status == http.StatusAccepted
+	})
+	return made
+}
+
+// state is what became of a request.
+func (p *running) state(id string) string {
+	p.t.Helper()
+	var told struct{ State string }
+	status, text := p.call("GET /deferred/" + id + " X-Shop=a")
+	if err := json.Unmarshal([]byte(text), &told); status != 200 || err != nil {
+		p.t.Fatalf("answered %d %s", status, text)
+	}
+	return told.State
+}
+
+// becomes waits for a state.
+func (p *running) becomes(id, state string) {
+	p.t.Helper()
+	testkit.Eventually(p.t, id+" is "+state, func() bool { return p.state(id) == state })
+}
+
+const async = "Prefer=respond-async "
+
+// What a limit refuses is delivered later: in order, once, with what the target gave for an
+// answer, and only those learn of it whose it is.
+func TestDeferral(t *testing.T) {
+	s := newShop(t)
+	p := launch(t, deferring(t, s, "algorithm: token, capacity: 1, fillRate: 20", "for: 600"))
+	var made []promise
+	var want []string
+	for i := range 12 {
+		body := fmt.Sprint("order", i)
+		if status, m := p.order(async, body); status == 202 {
+			made, want = append(made, m), append(want, body)
+		} else if status != 201 {
+			t.Fatalf("answered %d", status)
+		}
+	}
+	if len(made) == 0 {
+		t.Fatal("nothing was refused")
+	}
+	for _, m := range made {
+		p.becomes(m.ID, "done")
+	}
+	var late []string
+	for _, body := range s.got() {
+		if slices.Contains(want, body) {
+			late = append(late, body)
+		}
+	}
+	if !slices.Equal(late, want) {
+		t.Errorf("delivered %q, want %q", late, want)
+	}
+	p.gets("GET /deferred/"+made[0].ID+"/result X-Shop=a", 201, "got "+want[0])
+	p.gets("GET /deferred/"+made[0].ID+" X-Shop=b", 404, "no such request")
+	p.gets("DELETE /deferred/"+made[0].ID+" X-Shop=a", 409, "")
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i, h := range s.fields {
+		if slices.Contains(want, s.orders[i]) && (!strings.HasPrefix(h.Get("X-Weir-Deferred"), made[slices.Index(want, s.orders[i])].ID+";attempt=1;accepted=") || !strings.HasPrefix(h.Get("Idempotency-Key"), "weir-")) {
+			t.Errorf("%s was delivered with %v", s.orders[i], h)
+		}
+	}
+}
+
+// A request with an Idempotency-Key is stored once, and sent again after an answer that is
+// not final; one without is not.
+func TestDeferralRetries(t *testing.T) {
+	s := newShop(t)
+	p := launch(t, deferring(t, s, "algorithm: fixed, limit: 1, window: 1", "reserve: 0, attempts: 3, backoff: {first: 0.01, max: 0.01}"))
+	s.answers(503)
+	made := p.stored("Idempotency-Key=k", "keyed")
+	if made.State != "waiting" || made.Durability != "fsync" {
+		t.Errorf("promised %+v", made)
+	}
+	if status, again := p.order(async+"Idempotency-Key=k", "keyed"); status != 201 && (status != 202 || again.ID != made.ID) && status != 503 {
+		t.Errorf("the same request: %d %+v, want %s", status, again, made.ID)
+	}
+	p.becomes(made.ID, "failed")
+	p.gets("GET /deferred/"+made.ID+"/result X-Shop=a", 410, `"attempts":3`)
+	p.Logged("WARN Deferred - Gave up rule=orders id=" + made.ID)
+
+	s.answers(0)
+	p.gets("POST /config/deferred/"+made.ID, 200, `{"changed":1}`, `{"action":"retry"}`)
+	p.becomes(made.ID, "done")
+	p.gets("POST /config/deferred/"+made.ID, 409, "", `{"action":"retry"}`)
+	p.gets("GET /config/deferred?state=done", 200, made.ID)
+	p.gets("GET /config/deferred?state=gone", 400, "must be one of waiting, delivering")
+	p.gets("POST /config/deferred", 200, "", `{"rule":"orders","paused":true}`)
+
+	kept := p.stored("", "unkeyed")
+	p.gets("DELETE /deferred/"+kept.ID+" X-Shop=a", 204, "")
+	p.gets("GET /deferred/"+kept.ID+" X-Shop=a", 200, `"cancelled"`)
+}
+
+// What was accepted is there after a crash, and is delivered then.
+func TestDeferralSurvives(t *testing.T) {
+	s := newShop(t)
+	env := deferring(t, s, "algorithm: fixed, limit: 1, window: 2", "reserve: 0")
+	p := launch(t, env)
+	var ids []string
+	for i := range 5 {
+		ids = append(ids, p.stored(fmt.Sprintf("Idempotency-Key=k%d", i), fmt.Sprint("order", i)).ID)
+	}
+	_ = p.Process.Signal(syscall.SIGKILL)
+	p.Status()
+	p = launch(t, env)
+	p.Logged("INFO Deferred - Opened queue")
+	for _, id := range ids {
+		p.becomes(id, "done")
+	}
+}
+
+// Without a queue there are no rules with defer.
+func TestDeferralOff(t *testing.T) {
+	env := deferring(t, newShop(t), "algorithm: fixed, limit: 1, window: 1", "")
+	at := slices.Index(env, "DEFER_URL")
+	cmd := program(t, slices.Delete(env, at, at+2))
+	if out, errs := testkit.Ends(t, cmd, 2); !strings.Contains(out+errs, "rules[0].defer: DEFER_URL is not set") {
+		t.Errorf("it says %s%s", out, errs)
+	}
+}
