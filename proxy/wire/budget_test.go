@@ -6,26 +6,27 @@ import (
 	"testing"
 
 	"weir/internal/testkit"
+	"weir/proxy/budget"
 )
 
 // Above the memory budget requests are turned away with 503, what is under way
 // goes on and own endpoints answer; below it everybody is served again.
 func TestMemoryBudget(t *testing.T) {
 	runtime.GC()
-	budget := 2*memoryInUse() + 64<<20
+	most := 2*budget.InUse() + 64<<20
 	g := newBarrier()
-	r := startWith(t, func(c *Config) { c.MemoryBudget = budget }, newTarget(t, g.script).url())
+	r := startWith(t, func(c *Config) { c.MemoryBudget = most }, newTarget(t, g.script).url())
 	conn, held := r.dial(), r.dial()
 	conn.Ask(get, 200)
 	g.next(t)
 	held.Send(request("/held"))
 	g.next(t)
 
-	ballast := make([]byte, budget)
+	ballast := make([]byte, most)
 	for i := 0; i < len(ballast); i += 4 << 10 {
 		ballast[i] = 1 // so that it is memory, not a promise
 	}
-	r.until("the budget is spent", r.memory.short)
+	r.until("the budget is spent", r.memory.Shedding.Load)
 	shed := r.dial()
 	shed.Send("PUT / HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 1\r\n\r\n")
 	res, body := shed.Status(503)
@@ -45,22 +46,8 @@ func TestMemoryBudget(t *testing.T) {
 	r.samplesAre("ratelimiter_memory_sheds_total", 1, "ratelimiter_store_decisions_total", 2)
 	runtime.KeepAlive(ballast)
 	ballast = nil
-	r.until("there is memory again", func() bool { return !r.memory.short() })
+	r.until("there is memory again", func() bool { return !r.memory.Shedding.Load() })
 	r.dial().Ask(get, 200)
-}
-
-// Between the two marks nothing changes, so that shedding does not flutter.
-func TestMemoryMarks(t *testing.T) {
-	m := memory{budget: 1000}
-	for _, step := range []struct {
-		used  int64
-		short bool
-		sheds uint64
-	}{{0, false, 0}, {919, false, 0}, {920, true, 1}, {2000, true, 1}, {851, true, 1}, {850, false, 1}, {919, false, 1}, {920, true, 2}, {0, false, 2}} {
-		if m.judge(step.used); m.short() != step.short || m.sheds.Load() != step.sheds {
-			t.Errorf("at %d of 1000: sheds %t, for the %dth time, want %t, %d", step.used, m.short(), m.sheds.Load(), step.short, step.sheds)
-		}
-	}
 }
 
 // One address has so many connections at most; others, and who leaves, make no

@@ -145,7 +145,7 @@ func (f *Front) Register(set *metric.Set) {
 		func() uint64 { return f.group.Stats().Stalled })
 	set.Counter("ratelimiter_client_pauses_total", "times that reading from a client was paused", func() uint64 { return f.group.Stats().Paused })
 	set.Counter("ratelimiter_memory_sheds_total", "times that the memory budget was spent and requests were turned away",
-		f.memory.sheds.Load)
+		f.memory.Sheds.Load)
 	set.Counter("ratelimiter_panics_total", "faults of the proxy itself that closed a connection", func() uint64 { return f.group.Stats().Panics })
 }
 

@@ -19,6 +19,7 @@ import (
 
 	"weir/internal/loop"
 	"weir/internal/service"
+	"weir/proxy/budget"
 	"weir/proxy/decide"
 	"weir/proxy/exchange"
 	"weir/proxy/gate"
@@ -92,7 +93,7 @@ type Front struct {
 	background sync.WaitGroup
 	stop       chan struct{}
 	began      time.Time
-	memory     memory
+	memory     budget.Memory
 	disbelief  disbelief
 	seed       maphash.Seed // of the hashes by which those who wait are told apart
 	classes    gates.Classes
@@ -104,13 +105,13 @@ func (f *Front) steady(now time.Time) time.Time { return f.began.Add(now.Sub(f.b
 
 // Start listens and serves until Drain.
 func Start(cfg Config) (*Front, error) {
-	cfg.Loop.Plain = plainAnswer
+	cfg.Loop.Plain = refusal.Plain
 	g, err := loop.Start(cfg.Loop)
 	if err != nil {
 		return nil, err
 	}
 	f := &Front{Tally: tally.New(cfg.Policy, cfg.Log), cfg: cfg, group: g, stop: make(chan struct{}), began: time.Now(), seed: maphash.MakeSeed(),
-		memory: memory{budget: cfg.MemoryBudget}, lines: upstream.NewLines(len(g.Loops()))}
+		memory: budget.Memory{Budget: cfg.MemoryBudget}, lines: upstream.NewLines(len(g.Loops()))}
 	for i, l := range g.Loops() {
 		f.sides = append(f.sides, newSide(f, l, portion(cfg.TargetConnsMax, len(g.Loops()), i)))
 	}
@@ -133,7 +134,7 @@ func Start(cfg Config) (*Front, error) {
 	}
 	f.background.Go(f.housekeeping)
 	f.background.Go(func() { f.Targets.Run(f.stop) })
-	f.background.Go(func() { f.memory.watch(f.stop) })
+	f.background.Go(func() { f.memory.Watch(f.stop) })
 	return f, nil
 }
 
@@ -291,7 +292,7 @@ func newSide(f *Front, l *loop.Loop, connsPerTarget int) *side {
 	s.lane = f.cfg.Store.NewLane(l.Post)
 	s.tally = f.Tally.NewBook(s.askStore)
 	s.env = session.Env{Settings: &f.cfg.Session, Env: exchange.Env{Policy: f.cfg.Policy, Pages: f.cfg.Pages, Ask: s.ask,
-		Overloaded: &f.memory.shedding, Refused: s.refused, Random: s.refusals.Random()}}
+		Overloaded: &f.memory.Shedding, Refused: s.refused, Random: s.refusals.Random()}}
 	s.setDeferring()
 	if w := f.cfg.Access.Writer; w != nil {
 		s.access = &accessSide{Access: &f.cfg.Access, ring: w.Ring(l.Index())}

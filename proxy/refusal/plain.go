@@ -1,4 +1,4 @@
-package wire
+package refusal
 
 import (
 	"bytes"
@@ -6,9 +6,9 @@ import (
 	"weir/internal/http1"
 )
 
-// plainAnswer is what a client is answered that speaks HTTP without TLS to a
+// Plain is what a client is answered that speaks HTTP without TLS to a
 // port with TLS, as first says: the beginning of a request line.
-func plainAnswer(first [5]byte) []byte {
+func Plain(first [5]byte) []byte {
 	method, _, _ := bytes.Cut(first[:], []byte(" "))
 	for _, c := range method {
 		if c < 'A' || c > 'Z' {

@@ -1,4 +1,5 @@
-package wire
+// Package budget knows whether the process uses more memory than it may.
+package budget
 
 import (
 	"runtime"
@@ -20,50 +21,47 @@ const (
 	memoryEnough = 0.85
 )
 
-// memory watches how much memory the process uses. Every connection's share is
+// A Memory watches how much memory the process uses. Every connection's share is
 // bounded, but their number times that may be more than there is: before the
 // process dies it turns new requests away.
 //
 // Safe for concurrent use: what is shared is atomic.
-type memory struct {
-	budget   int64 // bytes; 0: no bound
-	shedding atomic.Bool
-	sheds    atomic.Uint64 // times that shedding began
+type Memory struct {
+	Budget   int64         // bytes; 0: no bound
+	Shedding atomic.Bool   // requests are to be turned away
+	Sheds    atomic.Uint64 // times that shedding began
 }
 
-// short reports whether requests are to be turned away.
-func (m *memory) short() bool { return m.shedding.Load() }
-
-// watch looks until stop is closed.
-func (m *memory) watch(stop <-chan struct{}) {
-	if m.budget <= 0 {
+// Watch looks until stop is closed.
+func (m *Memory) Watch(stop <-chan struct{}) {
+	if m.Budget <= 0 {
 		return
 	}
 	before := debug.SetMemoryLimit(-1) // GOMEMLIMIT, perhaps
-	debug.SetMemoryLimit(min(before, int64(memoryTight*float64(m.budget))))
+	debug.SetMemoryLimit(min(before, int64(memoryTight*float64(m.Budget))))
 	defer debug.SetMemoryLimit(before)
 	every.Pause(stop, memoryStep, func(time.Time) {
-		m.judge(memoryInUse())
-		if m.short() {
+		m.judge(InUse())
+		if m.Shedding.Load() {
 			runtime.GC() // what was shed is garbage, and nothing else may ask for a collection
 		}
 	})
 }
 
 // judge holds the bytes in use against the budget.
-func (m *memory) judge(used int64) {
-	switch share := float64(used) / float64(m.budget); {
-	case share >= memoryShort && !m.shedding.Load():
-		m.shedding.Store(true)
-		m.sheds.Add(1)
+func (m *Memory) judge(used int64) {
+	switch share := float64(used) / float64(m.Budget); {
+	case share >= memoryShort && !m.Shedding.Load():
+		m.Shedding.Store(true)
+		m.Sheds.Add(1)
 	case share <= memoryEnough:
-		m.shedding.Store(false)
+		m.Shedding.Store(false)
 	}
 }
 
-// memoryInUse is what the Go runtime has from the system, without what it has
+// InUse is what the Go runtime has from the system, without what it has
 // given back or could give back.
-func memoryInUse() int64 {
+func InUse() int64 {
 	samples := []metrics.Sample{{Name: "/memory/classes/total:bytes"}, {Name: "/memory/classes/heap/released:bytes"},
 		{Name: "/memory/classes/heap/free:bytes"}}
 	metrics.Read(samples)
