@@ -14,6 +14,7 @@ import (
 	"weir/bench/advisor"
 	"weir/bench/attack"
 	"weir/bench/chaos"
+	"weir/bench/decision"
 	"weir/bench/demo"
 	"weir/bench/micro"
 	"weir/bench/pacing"
@@ -52,6 +53,7 @@ func experiments() []experiment {
 		{"protect", "[-rounds N] [-only NAMES] a target is overrun behind nothing, a limit, the gate, HAProxy and failsafe-go: what was answered in time of what could have been; goes on where it was stopped (95 minutes)", protectRun},
 		{"postgres", "[N] [load|deadlock|goals] a limit in PostgreSQL by three common ways and by Weir: what is admitted, deadlocks, what a decision costs; N times as fast as ten minutes, 10 without (nine minutes)", postgresRun},
 		{"sidecar", "[share|failures|speed] sidecars of a master share a limit while one is killed and one added, the master fails in eight ways, and how fast they are (five minutes)", sidecar.Run},
+		{"decision", "[speed|pace|frozen] Envoy's rate limit service as JSON: decisions per processor time beside envoyproxy/ratelimit with the same Redis, waits at 5,000/s, and with Redis stopped (two minutes)", decision.Run},
 		{"pacing", "when requests of load generators arrive, against when they were due (five minutes)", alone(pacing.Run)},
 		{"micro", "[TIME] the benchmarks beside the code, in one table (a minute)", micro.Run},
 		{"suite", "[quick|usual|all|page|NAME…] several experiments, kept as records; but for quick BENCHMARKS.md is refreshed, page does nothing else (3 minutes, 20, nearly five hours)", runSuite},

@@ -42,6 +42,8 @@ type Load struct {
 	Shard, Shards int
 	// Timeout is that of a request; zero: the generator's own.
 	Timeout time.Duration
+	// Body is the JSON that is posted; empty: the requests are GET.
+	Body string
 	// Outcomes says that Loaded.Outcomes are wanted.
 	Outcomes bool
 }
@@ -200,8 +202,15 @@ func (l Load) plan() map[string]any {
 	if l.Shards > 0 {
 		p["shard"] = map[string]int{"index": l.Shard, "of": l.Shards}
 	}
+	options := make(map[string]any)
 	if l.Timeout > 0 {
-		p["requestOptions"] = map[string]float64{"timeout": l.Timeout.Seconds()}
+		options["timeout"] = l.Timeout.Seconds()
+	}
+	if l.Body != "" {
+		options["method"], options["body"], options["headers"] = "POST", l.Body, map[string]string{"Content-Type": "application/json"}
+	}
+	if len(options) > 0 {
+		p["requestOptions"] = options
 	}
 	return p
 }
