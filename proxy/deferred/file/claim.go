@@ -39,9 +39,15 @@ func (ls *leases) has(l deferred.Lease) (lease, bool) {
 	return have, ok && have.token == l.Token
 }
 
+// holds says whether a lease is valid.
+func (ls *leases) holds(l deferred.Lease) bool {
+	_, ok := ls.has(l)
+	return ok
+}
+
 // remove ends a lease, unless it is another by now.
 func (ls *leases) remove(l deferred.Lease) {
-	if _, ok := ls.has(l); ok {
+	if ls.holds(l) {
 		delete(ls.byID, l.ID)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -121,55 +122,74 @@ func readOnly(folder string, cfg Config, accepted []deferred.ID) error {
 	return q.Close()
 }
 
-// A disk that fails for a while costs no settlement, and nothing that was answered Unstored is
-// delivered.
+// A disk that fails for a while, before a group is written or when it may be, costs nothing: what
+// was answered Unstored is not there, what was not claimed can be, and what was settled is.
 func TestDiskFails(t *testing.T) {
 	t.Parallel()
+	for _, after := range []bool{false, true} {
+		t.Run(fmt.Sprint("after the commit: ", after), func(t *testing.T) {
+			t.Parallel()
+			diskFails(t, after)
+		})
+	}
+}
+
+func diskFails(t *testing.T, after bool) {
 	var log testkit.Log
-	failing := make(chan bool, 1)
-	failing <- false
-	q := opened(t, Config{Path: queuePath(t), Log: log.Logger(), hooks: hooks{retry: 5 * time.Millisecond, committing: func() error {
-		bad := <-failing
-		failing <- bad
-		if bad {
+	var failing atomic.Bool
+	hook := func() error {
+		if failing.Load() {
 			return unix.EROFS
 		}
 		return nil
-	}}})
-	set := func(bad bool) { <-failing; failing <- bad }
-	first, second := order("a", nil), order("b", nil)
-	putAll(t, q, first, second)
-	claimed, _, err := q.Claim(t.Context(), time.Now(), 1)
-	if err != nil || len(claimed) != 1 {
-		t.Fatal(len(claimed), err)
 	}
-	set(true)
-	settled := make(chan error, 1)
-	q.Settle(time.Now(), &deferred.Settlement{Lease: claimed[0].Lease, To: deferred.Done, Attempt: true, Keep: time.Hour, Done: func(err error) { settled <- err }})
-	refused := order("c", nil)
+	cfg := Config{Path: queuePath(t), Log: log.Logger(), hooks: hooks{retry: 5 * time.Millisecond, committing: hook}}
+	if after {
+		cfg.hooks.committing, cfg.hooks.committed = nil, hook
+	}
+	q := opened(t, cfg)
+	healed := func() {
+		failing.Store(false)
+		testkit.Eventually(t, "the queue writes again", func() bool { return q.Stats().Err == nil })
+	}
+	e := order("a", nil)
+	putAll(t, q, e)
+
+	failing.Store(true)
+	refused := order("b", nil)
 	if s := put(q, refused); s.Outcome != deferred.Unstored || !errors.Is(s.Err, unix.EROFS) {
 		t.Fatalf("%s, %v", s.Outcome, s.Err)
 	}
-	if _, _, err := q.Claim(t.Context(), time.Now(), 1); !errors.Is(err, unix.EROFS) || q.Stats().Err == nil {
-		t.Errorf("claimed from a disk that cannot be written: %v", err)
-	}
-	if _, _, err := q.Read(t.Context(), second.ID); err != nil {
+	if _, _, err := q.Read(t.Context(), e.ID); err != nil {
 		t.Errorf("it can still be read: %v", err)
 	}
-	set(false)
+	healed()
+	if _, _, err := q.Read(t.Context(), refused.ID); !errors.Is(err, deferred.ErrNotFound) {
+		t.Errorf("what was refused: %v", err)
+	}
+
+	failing.Store(true)
+	if _, _, err := q.Claim(t.Context(), time.Now(), 9); !errors.Is(err, unix.EROFS) {
+		t.Errorf("claimed: %v", err)
+	}
+	healed()
+	claimed, _, err := q.Claim(t.Context(), time.Now(), 9)
+	if err != nil || len(claimed) != 1 || claimed[0].Entry.ID != e.ID || claimed[0].Entry.Attempts != 0 {
+		t.Fatalf("%d are claimed then: %v", len(claimed), err)
+	}
+
+	failing.Store(true)
+	settled := make(chan error, 1)
+	q.Settle(time.Now(), &deferred.Settlement{Lease: claimed[0].Lease, To: deferred.Done, Attempt: true, Keep: time.Hour, Done: func(err error) { settled <- err }})
+	testkit.Eventually(t, "the queue fails", func() bool { return q.Stats().Err != nil })
+	healed()
 	if err := testkit.Receive(t, settled, "the settlement"); err != nil {
 		t.Errorf("settled: %v", err)
 	}
-	if e, _, err := q.Read(t.Context(), claimed[0].Entry.ID); err != nil || e.State != deferred.Done {
-		t.Errorf("settled is %v, %v", e, err)
+	if e, _, err := q.Read(t.Context(), e.ID); err != nil || e.State != deferred.Done || e.Attempts != 1 {
+		t.Errorf("settled is %+v, %v", e, err)
 	}
-	if _, _, err := q.Read(t.Context(), refused.ID); !errors.Is(err, deferred.ErrNotFound) {
-		t.Errorf("refused: %v", err)
-	}
-	if claimed, _, err := q.Claim(t.Context(), time.Now(), 9); err != nil || len(claimed) != 1 {
-		t.Errorf("%d are claimed then: %v", len(claimed), err)
-	}
-	if log.Count("Queue cannot be written") != 1 || log.Count("Queue writes again") != 1 {
+	if log.Count("Queue cannot be written") != 3 || log.Count("Queue writes again") != 3 {
 		t.Errorf("logged %s", &log)
 	}
 }

@@ -31,7 +31,6 @@ var (
 	aboutVersion = []byte("version")
 	aboutKey     = []byte("key")  // keyWord, sealed; absent when entries are not encrypted
 	aboutSeen    = []byte("seen") // u64 µs: about the latest time
-	aboutProbe   = []byte("probe")
 	keyWord      = []byte("weir")
 )
 
@@ -189,6 +188,7 @@ const lockTimeout = 100 * time.Millisecond
 // most is free.
 func (q *Queue) prepare() error {
 	_ = os.Remove(q.cfg.Path + suffixNew) // left by a crash
+	_ = os.Remove(q.cfg.Path + suffixTry) // likewise
 	info, err := os.Stat(q.cfg.Path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return q.rewrite(nil, q.seal, false)

@@ -29,6 +29,7 @@ type Config struct {
 // hooks let tests see what happens.
 type hooks struct {
 	committing func() error // before each commit; an error has it fail
+	committed  func() error // after each commit; an error has it seem to fail
 	retry      time.Duration
 }
 

@@ -10,14 +10,16 @@ import (
 // Settle is part of deferred.Queue.
 func (q *Queue) Settle(now time.Time, s *deferred.Settlement) {
 	var lost error
-	again := false
+	written := false
 	o := &op{keep: true}
 	o.run = func(t *turn) {
-		if !again { // later its time is over
+		again := written
+		if written = true; !again { // later its time is over
 			t.told(now)
 		}
-		again = true
-		lost = t.settle(now, s)
+		if lost = t.settle(now, s); again && t.leases.holds(s.Lease) {
+			lost = nil // the commit that failed may have been durable
+		}
 	}
 	o.done = func(err error) {
 		if err == nil {

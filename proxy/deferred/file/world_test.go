@@ -2,7 +2,6 @@ package file
 
 import (
 	"crypto/rand"
-	"errors"
 	"fmt"
 	"net/netip"
 	"os"
@@ -93,6 +92,3 @@ func orders(n int) (entries []deferred.Entry) {
 	}
 	return entries
 }
-
-// errTest is an error of the disk.
-var errTest = errors.New("input/output error")

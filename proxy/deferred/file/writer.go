@@ -3,6 +3,7 @@ package file
 import (
 	"errors"
 	"fmt"
+	"os"
 	"runtime/debug"
 	"time"
 
@@ -110,7 +111,13 @@ func (q *Queue) transact(run func(t *turn)) error {
 					return err
 				}
 			}
-			return tx.Commit()
+			if err := tx.Commit(); err != nil {
+				return err
+			}
+			if hook := q.cfg.hooks.committed; hook != nil {
+				return hook()
+			}
+			return nil
 		})
 	}
 	if err != nil {
@@ -201,20 +208,14 @@ func (q *Queue) fail(group []*op, why error) {
 	}
 }
 
-// repair opens the file again, and writes to it. When that succeeds the queue goes on with what is
-// in it.
+// repair opens the file again if there is room, and makes it what was told. When that succeeds the
+// queue goes on with what is in it.
 func (q *Queue) repair() {
 	q.now = time.UnixMicro(q.index.Seen)
-	if err := q.reopen(); err != nil {
+	if tryDisk(q.cfg.Path+suffixTry) != nil || q.reopen() != nil {
 		return
 	}
-	probe := func(t *turn) {
-		for _, id := range q.doubtful {
-			t.takeOut(id)
-		}
-		must(t.bucket(bucketAbout).Put(aboutProbe, make([]byte, probeBytes)))
-	}
-	if q.transact(probe) != nil || q.transact(func(t *turn) { must(t.bucket(bucketAbout).Delete(aboutProbe)) }) != nil {
+	if q.transact(func(t *turn) { t.correct(q.doubtful) }) != nil {
 		return
 	}
 	q.doubtful = nil
@@ -225,9 +226,45 @@ func (q *Queue) repair() {
 	q.log.Info("Queue writes again")
 }
 
-// probeBytes is how much is written to find out whether there is room: more than a group that
-// has just failed needs, or the next one would fail again.
-const probeBytes = 1 << 20
+// suffixTry is that of a file that is written to find out whether there is room.
+const suffixTry = ".try"
+
+// tryBytes is how much is written then: more than most groups need, or the next one would fail.
+const tryBytes = 1 << 20
+
+// tryDisk writes a file and removes it. It is cheaper than opening the queue.
+func tryDisk(path string) error {
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, fileMode)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(make([]byte, tryBytes))
+	if err == nil {
+		err = f.Sync()
+	}
+	return errors.Join(err, f.Close(), os.Remove(path))
+}
+
+// correct undoes what a group may have left that was told to have failed: puts, and claims that
+// nobody has a lease of.
+func (t *turn) correct(doubtful []deferred.ID) {
+	for _, id := range doubtful {
+		t.takeOut(id)
+	}
+	for _, i := range t.index.Delivering() {
+		it := t.index.At(i)
+		if _, leased := t.leases.byID[it.ID]; leased {
+			continue
+		}
+		row, err := t.row(bucketOpen, it.Seq)
+		if row == nil || err != nil {
+			t.setAside(i, deferred.Delivering)
+			continue
+		}
+		t.change(time.UnixMicro(t.index.Seen), i, row, func() { row.State = deferred.Waiting })
+	}
+	t.stamp(t.index.Seen) // there may have been nothing to write
+}
 
 // takeOut removes an entry that was answered Unstored.
 func (t *turn) takeOut(id deferred.ID) {
