@@ -167,15 +167,12 @@ func (q *Queue) Pause(ctx context.Context, name string, paused bool) error {
 	})
 }
 
-// Close is part of deferred.Queue.
+// Close is part of deferred.Queue. It must not be called by Done.
 func (q *Queue) Close() error {
 	q.mu.Lock()
-	first := !q.closed
 	q.closed = true
 	q.ring()
 	q.mu.Unlock()
-	if first {
-		<-q.ended
-	}
+	<-q.ended
 	return nil
 }
