@@ -9,7 +9,6 @@ import (
 	"os/exec"
 	"strconv"
 	"strings"
-	"sync"
 	"syscall"
 	"time"
 
@@ -117,20 +116,17 @@ func execute(ctx context.Context, words ...string) error {
 func ours(shards int, process pace.Process) func(context.Context, string, int, time.Duration) (own, error) {
 	return func(ctx context.Context, addr string, rate int, span time.Duration) (own, error) {
 		o := own{start: time.Now().Add(startAhead).Truncate(time.Millisecond)}
-		results, errs := make([]*rig.Loaded, shards), make([]error, shards)
-		var all sync.WaitGroup
-		for i := range shards {
-			load := rig.Load{URL: url(addr), Rate: rate, For: span, Seed: seed, StartAt: o.start, Shard: i, Shards: shards, Arrivals: process.String()}
-			all.Go(func() { results[i], errs[i] = load.Run(ctx, nil) })
+		loads := make([]rig.Load, shards)
+		for i := range loads {
+			loads[i] = rig.Load{URL: url(addr), Rate: rate, For: span, Seed: seed, StartAt: o.start, Shard: i, Shards: shards, Arrivals: process.String()}
 		}
-		all.Wait()
-		if err := errors.Join(errs...); err != nil {
+		results, err := rig.RunAll(ctx, nil, loads...)
+		if err != nil {
 			return o, err
 		}
 		for _, r := range results {
 			o.worse(r)
 		}
-		var err error
 		o.due, err = schedule(rate, span, process)
 		return o, err
 	}

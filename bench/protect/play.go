@@ -162,13 +162,8 @@ func (st *stage) drive(ctx context.Context, start time.Time, round int) (all []r
 	if st.s.SlowShare > 0 {
 		add(st.fronts[0], slowPath, st.s.SlowShare)
 	}
-	loaded, errs := make([]*rig.Loaded, len(loads)), make([]error, len(loads))
-	var wg sync.WaitGroup
-	for i, l := range loads {
-		wg.Go(func() { loaded[i], errs[i] = l.Run(ctx, nil) })
-	}
-	wg.Wait()
-	if err := errors.Join(errs...); err != nil {
+	loaded, err := rig.RunAll(ctx, nil, loads...)
+	if err != nil {
 		return nil, v, err
 	}
 	for i, l := range loaded {

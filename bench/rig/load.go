@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -164,6 +165,24 @@ func (l Load) Run(ctx context.Context, progress func(line string)) (*Loaded, err
 		loaded.Outcomes, err = readOutcomes(lines)
 	}
 	return &loaded, err
+}
+
+// RunAll drives loads at the same time. When one fails the others are ended. progress is that of Run.
+func RunAll(ctx context.Context, progress func(line string), loads ...Load) ([]*Loaded, error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	loaded := make([]*Loaded, len(loads))
+	var all sync.WaitGroup
+	for i, l := range loads {
+		all.Go(func() {
+			var err error
+			if loaded[i], err = l.Run(ctx, progress); err != nil {
+				cancel(err) // only the first counts
+			}
+		})
+	}
+	all.Wait()
+	return loaded, context.Cause(ctx)
 }
 
 // watched runs a command to its end. Its lines of stderr go to progress; the last of

@@ -52,23 +52,24 @@ func (t trial) run(ctx context.Context) (o *outcome, err error) {
 	defer func() { err = errors.Join(err, st.end()) }()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	o = &outcome{loads: make([]*rig.Loaded, len(st.Proxies))}
-	failed := make([]error, len(st.Proxies))
-	var loads sync.WaitGroup
-	for i := range st.Proxies {
-		loads.Go(func() {
-			load := rig.Load{URL: st.URL(i), Rate: t.rate, For: time.Duration(t.seconds) * time.Second}
-			if o.loads[i], failed[i] = load.Run(ctx, t.progress); failed[i] != nil {
-				cancel()
-			}
-		})
+	loads := make([]rig.Load, len(st.Proxies))
+	for i := range loads {
+		loads[i] = rig.Load{URL: st.URL(i), Rate: t.rate, For: time.Duration(t.seconds) * time.Second}
 	}
+	o = new(outcome)
+	var failed error
+	var loading sync.WaitGroup
+	loading.Go(func() {
+		if o.loads, failed = rig.RunAll(ctx, t.progress, loads...); failed != nil {
+			cancel()
+		}
+	})
 	began := time.Now()
 	if err = st.watch(ctx, &t, o); err != nil {
 		cancel()
 	}
-	loads.Wait()
-	if err = errors.Join(append(failed, err)...); err != nil {
+	loading.Wait()
+	if err = errors.Join(failed, err); err != nil {
 		return nil, err
 	}
 	for i := range o.troubles {

@@ -171,14 +171,14 @@ func (at *scene) under(ctx context.Context, f *failure) (*outcome, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	o := new(outcome)
-	loads := []rig.Load{{URL: "http://" + at.sidecar + "/api/test?n={{counter}}", Rate: newRate}, {URL: "http://" + at.sidecar + "/api/test?n=one", Rate: limitedRate}}
+	loads := [...]rig.Load{{URL: "http://" + at.sidecar + "/api/test?n={{counter}}", Rate: newRate}, {URL: "http://" + at.sidecar + "/api/test?n=one", Rate: limitedRate}}
 	start := time.Now().Add(500 * time.Millisecond)
-	var loading sync.WaitGroup
-	var failed [2]error
-	for i, load := range loads {
-		load.For, load.StartAt, load.Outcomes = failTime, start, true
-		loading.Go(func() { o.loads[i], failed[i] = load.Run(ctx, nil) })
+	for i := range loads {
+		loads[i].For, loads[i].StartAt, loads[i].Outcomes = failTime, start, true
 	}
+	var loading sync.WaitGroup
+	var failed error
+	loading.Go(func() { o.loads, failed = rig.RunAll(ctx, nil, loads[:]...) })
 	err := rig.Wait(ctx, time.Until(start.Add(failAfter)))
 	if err == nil {
 		err = f.fail(ctx, at)
@@ -194,17 +194,17 @@ func (at *scene) under(ctx context.Context, f *failure) (*outcome, error) {
 		cancel()
 	}
 	loading.Wait()
-	if err := errors.Join(err, failed[0], failed[1]); err != nil {
+	if err := errors.Join(err, failed); err != nil {
 		return nil, err
 	}
-	at.lab.loads = append(at.lab.loads, o.loads[0], o.loads[1])
+	at.lab.loads = append(at.lab.loads, o.loads...)
 	o.measure(healed)
 	return o, nil
 }
 
 // An outcome is what came of a failure.
 type outcome struct {
-	loads    [2]*rig.Loaded // of new keys, and of the limited one
+	loads    []*rig.Loaded // of new keys, and of the limited one
 	answers  int
 	bad      int             // 5xx, or none
 	waits    []time.Duration // of all, in order
@@ -252,7 +252,7 @@ func ms(d time.Duration) float64 { return 1e3 * d.Seconds() }
 // add adds the row of an outcome.
 func (o *outcome) add(t *report.Table, f *failure, timeout time.Duration) {
 	t.Add("%s | %v | %d | %d | %.2f | %.1f | %.1f | %d | %.0f | %s", f.name, timeout, o.answers, o.bad, ms(o.wait(.5)), ms(o.wait(waitPart)), ms(o.wait(1)), o.admitted, ms(o.back),
-		rig.Verdicts(o.loads[:], func(l *rig.Loaded) string { return l.Verdict }))
+		rig.Verdicts(o.loads, func(l *rig.Loaded) string { return l.Verdict }))
 }
 
 // expect says what must hold.
