@@ -61,7 +61,9 @@ type side struct {
 type contest struct {
 	period time.Duration
 	skew   time.Duration // by which the clock of the last instance is ahead
-	rules  string        // of Weir; empty: one request of a path in each period
+	// connections is how many each instance of a folk service has; folkConnections.
+	connections int
+	rules       string // of Weir; empty: one request of a path in each period
 }
 
 // skewOf is by how much the clock of an instance is ahead.
@@ -131,7 +133,7 @@ func (c *contest) folk(ctx context.Context, s *side) error {
 		if err != nil {
 			return err
 		}
-		p, err := rig.StartPeer(ctx, s.name, addr, self, ServiceName, s.name, addr, s.URL(), c.period.String(), c.skewOf(i).String())
+		p, err := rig.StartPeer(ctx, s.name, addr, self, ServiceName, s.name, addr, s.URL(), strconv.Itoa(cmp.Or(c.connections, folkConnections)), c.period.String(), c.skewOf(i).String())
 		if err != nil {
 			return err
 		}

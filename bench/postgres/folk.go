@@ -127,18 +127,20 @@ func run(ctx context.Context, c *pgconn.PgConn, sql string, params ...string) (v
 const ServiceName = "postgres-folk"
 
 // Service is such an instance until ctx ends: args are the way, the address, the URL of
-// PostgreSQL, the period, and by how much its clock is off.
+// PostgreSQL, how many connections there are to it, the period, and by how much its clock is
+// off.
 func Service(ctx context.Context, args []string, _ io.Writer) error {
-	if len(args) != 5 || folkNamed(args[0]) == nil {
-		return &service.ExitError{Status: 2, Err: errors.New("wants a way, an address, a URL, a period and a skew")}
+	if len(args) != 6 || folkNamed(args[0]) == nil {
+		return &service.ExitError{Status: 2, Err: errors.New("wants a way, an address, a URL, connections, a period and a skew")}
 	}
-	period, err1 := time.ParseDuration(args[3])
-	skew, err2 := time.ParseDuration(args[4])
-	if err := errors.Join(err1, err2); err != nil {
+	connections, err1 := strconv.Atoi(args[3])
+	period, err2 := time.ParseDuration(args[4])
+	skew, err3 := time.ParseDuration(args[5])
+	if err := errors.Join(err1, err2, err3); err != nil {
 		return &service.ExitError{Status: 2, Err: err}
 	}
-	s := &instance{way: folkNamed(args[0]), url: args[2], period: period, skew: skew, idle: make(chan *pgconn.PgConn, folkConnections)}
-	for range folkConnections {
+	s := &instance{way: folkNamed(args[0]), url: args[2], period: period, skew: skew, idle: make(chan *pgconn.PgConn, connections)}
+	for range connections {
 		c, err := pgconn.Connect(ctx, s.url)
 		if err != nil {
 			return err
