@@ -103,7 +103,7 @@ func (p *Pair) Invalid(now time.Time) error {
 }
 
 // Check reads the files and, if they hold something else than the last time,
-// takes it. An error, told once for each change, leaves the pair as it was:
+// takes it. An error, reported once for each change, leaves the pair as it was:
 // connections go on with the old one. The owner calls Check every second or
 // so; it reads files and so is not for a loop.
 func (p *Pair) Check() (changed bool, err error) {

@@ -262,7 +262,7 @@ func (p *Pump) Reset() {
 	p.Abort()
 }
 
-// LetGo is told that the owner is gone: what it has written is still
+// LetGo handles the end of the owner: what it has written is still
 // sent, as the kernel does for a closed socket, as long as the peer takes it.
 func (p *Pump) LetGo() {
 	p.mu.Lock()
@@ -336,7 +336,7 @@ func (truncated) Unwrap() error { return io.ErrUnexpectedEOF }
 // 6.1: the truncation attack).
 type Whole struct{ net.Conn }
 
-// Read is net.Conn's, with an end told as truncated.
+// Read is net.Conn's, with a truncated end as an error.
 func (w Whole) Read(b []byte) (int, error) {
 	n, err := w.Conn.Read(b)
 	if err == io.EOF {

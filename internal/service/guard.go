@@ -81,7 +81,7 @@ func (g *Guard) refusal(r *http.Request) string {
 // bears reports whether the request has the token.
 func (g *Guard) bears(r *http.Request) bool {
 	scheme, brought, _ := strings.Cut(r.Header.Get("Authorization"), " ")
-	// Sums of equal length, so that the time tells nothing.
+	// Sums of equal length, so that the time reveals nothing.
 	want, sum := sha256.Sum256([]byte(g.Token)), sha256.Sum256([]byte(strings.TrimSpace(brought)))
 	return strings.EqualFold(scheme, "Bearer") && subtle.ConstantTimeCompare(sum[:], want[:]) == 1
 }

@@ -15,11 +15,11 @@ const (
 	readinessPath = "/actuator/health/readiness"
 )
 
-// healthPause is between two looks at the components: what is told of them is
+// healthPause is between two looks at the components: what is shown of them is
 // never much older.
 const healthPause = 500 * time.Millisecond
 
-// Health is what a program tells of its own state at /actuator/health. The zero
+// Health is a program's own state, shown at /actuator/health. The zero
 // value is ready for use and not ready for traffic.
 //
 // Two questions are answered apart. Does the process work (liveness)? As long

@@ -67,7 +67,7 @@ func checkHealth(s *Settings, c *common, stdout io.Writer) error {
 	return err
 }
 
-// healthURL is where a program with these settings tells its health. ADMIN_PORT
+// healthURL is where a program with these settings shows its health. ADMIN_PORT
 // moves a program's own endpoints to a port and an address, ADMIN_BIND, of their
 // own; TLS_CERT says that its ports have TLS, unless ADMIN_TLS denies it for that
 // one.

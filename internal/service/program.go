@@ -71,9 +71,9 @@ type Env struct {
 	Log *slog.Logger
 	// Guard decides who may use guarded endpoints; nil: local requests only.
 	Guard *Guard
-	// Health is told by /actuator/health; Run calls SetReady.
+	// Health is shown by /actuator/health; Run calls SetReady.
 	Health *Health
-	// Metrics is told by /metrics; it holds the runtime's already.
+	// Metrics is shown by /metrics; it holds the runtime's already.
 	Metrics *metric.Set
 	// Version is what -version prints.
 	Version string

@@ -20,7 +20,7 @@ type reloads struct {
 	list     []reloadable
 }
 
-// A reloadable is some parts of what a program was told by files.
+// A reloadable reads some parts of a program's settings from files.
 type reloadable struct {
 	parts []string
 	read  func() error
@@ -35,7 +35,7 @@ func (e *Env) OnReload(read func() error, parts ...string) {
 	e.reloads.list = append(e.reloads.list, reloadable{parts, read})
 }
 
-// reload reads everything again and tells what became of each part. Of what the
+// reload reads everything again and logs what became of each part. Of what the
 // program could have the line says so when it has none of it.
 func (e *Env) reload(log *slog.Logger) {
 	e.reloads.mu.Lock()

@@ -1,4 +1,4 @@
-// Package watch tells when the content of files has changed.
+// Package watch reports when the content of files has changed.
 //
 // What counts is what stands under the name: whether an editor wrote into the
 // file, put another in its place by a rename, or swapped a symbolic link

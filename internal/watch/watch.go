@@ -18,7 +18,7 @@ const (
 	// patience is how long a folder in which things happen all the time is waited
 	// for.
 	patience = 200 * time.Millisecond
-	// pause is between two looks without a notice. With two a second a change is told
+	// pause is between two looks without a notice. With two a second a change is reported
 	// within a second also where there are no notices.
 	pause = 500 * time.Millisecond
 )
@@ -58,7 +58,7 @@ func New(names ...string) *Watcher {
 
 // Run calls changed after the content of one or more files has changed, or one has
 // gone or come, until ctx ends; then the watcher cannot be used again. Changes that
-// come together are told together, and while changed runs, none is told and none
+// come together are reported together, and while changed runs, none is reported and none
 // is lost.
 func (w *Watcher) Run(ctx context.Context, changed func()) {
 	var events chan fsnotify.Event

@@ -158,7 +158,7 @@ func (s *sender) connect(dialled loop.DialFunc) {
 	s.loop.Dial(s.run.addr, s.terms.Timeout, dialled)
 }
 
-// dialled is told how the dial of a connection to be kept ended.
+// dialled handles the end of the dial of a connection to be kept.
 func (s *sender) dialled(now time.Time, lc *loop.Conn, err error) loop.Handler {
 	if s.over {
 		return nil
@@ -177,7 +177,7 @@ func (s *sender) dialled(now time.Time, lc *loop.Conn, err error) loop.Handler {
 	return c
 }
 
-// dialledFor is told how the dial of a connection for one request ended.
+// dialledFor handles the end of the dial of a connection for one request.
 func (s *sender) dialledFor(now, start time.Time, a arrival, lc *loop.Conn, err error) loop.Handler {
 	if s.over {
 		return nil

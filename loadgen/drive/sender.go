@@ -99,7 +99,7 @@ func (s *sender) warmUp(time.Time) {
 	s.maybeWarm()
 }
 
-// maybeWarm tells the run when the first connections are there, or have failed.
+// maybeWarm notifies the run when the first connections are open, or have failed.
 func (s *sender) maybeWarm() {
 	if !s.warmed && s.pool.Dialing() == 0 {
 		s.warmed = true
@@ -114,7 +114,7 @@ func (s *sender) begin(now, start time.Time) {
 	s.turn(now)
 }
 
-// ring is told that the alarm's time has come.
+// ring handles the alarm.
 func (s *sender) ring(now time.Time) {
 	s.rang = now
 	s.turn(now)
@@ -341,7 +341,7 @@ func (s *sender) abandon(time.Time) {
 	}
 }
 
-// finish tells the run that this loop has nothing left to do.
+// finish notifies the run that this loop has nothing left to do.
 func (s *sender) finish() {
 	s.over = true
 	s.alarm.Stop()

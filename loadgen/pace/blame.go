@@ -20,14 +20,14 @@ type Blame struct {
 	ready time.Time
 }
 
-// Dry is told that requests are due and no connection is free.
+// Dry notes that requests are due and no connection is free.
 func (b *Blame) Dry(now time.Time) {
 	if b.dry.IsZero() {
 		b.dry = now
 	}
 }
 
-// Ready is told that the loop looks again after Dry. It had wanted to wake at
+// Ready notes that the loop looks again after Dry. It had wanted to wake at
 // the time wanted at the latest; what it overslept is its own.
 func (b *Blame) Ready(now, wanted time.Time) {
 	b.ready = now
@@ -36,7 +36,7 @@ func (b *Blame) Ready(now, wanted time.Time) {
 	}
 }
 
-// Caught is told that nothing is due any more.
+// Caught notes that nothing is due any more.
 func (b *Blame) Caught() { b.dry = time.Time{} }
 
 // PacerLag is the generator's part of the lag of a request that was due at due

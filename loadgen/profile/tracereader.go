@@ -180,7 +180,7 @@ func readCSV(in io.Reader, comma rune) (*Trace, error) {
 	return t.finish(), nil
 }
 
-// csvError tells the line of an error of package csv in our form.
+// csvError writes the line of an error of package csv in our form.
 func csvError(err error) error {
 	if e, ok := errors.AsType[*csv.ParseError](err); ok {
 		return fmt.Errorf("line %d: %w", e.Line, e.Err)

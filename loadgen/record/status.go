@@ -15,7 +15,7 @@ const (
 type Status struct {
 	Running bool   `json:"running"`
 	TestID  string `json:"testId"`
-	// ScheduleHash tells whether generators share a schedule.
+	// ScheduleHash is the same for generators that share a schedule.
 	ScheduleHash string `json:"scheduleHash"`
 	Profile      string `json:"profile"`
 	URL          string `json:"limiterUrl"`

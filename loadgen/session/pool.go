@@ -124,19 +124,19 @@ func (p *Pool) grow(now time.Time, n int) int {
 	return n
 }
 
-// Opened is told that a dial succeeded.
+// Opened handles a dial that succeeded.
 func (p *Pool) Opened() {
 	p.dialing--
 	p.open++
 	p.backoff = 0
 }
 
-// Failed is told that a dial failed.
+// Failed handles a dial that failed.
 func (p *Pool) Failed(now time.Time) {
 	p.dialing--
 	p.backoff = min(max(2*p.backoff, backoffMin), backoffMax)
 	p.notYet = now.Add(p.backoff)
 }
 
-// Closed is told that an open connection is gone.
+// Closed handles the end of an open connection.
 func (p *Pool) Closed() { p.open-- }

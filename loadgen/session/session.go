@@ -81,7 +81,7 @@ func New(t *Terms) Session {
 	return s
 }
 
-// HandleSent is told that the request due at due is sent now; last says that it is
+// HandleSent handles the sending of the request due at due; last says that it is
 // not to come back with Again: it has often enough, or the connection was just
 // opened, so that its end has another cause than idleness. The session must be
 // idle.
@@ -106,7 +106,7 @@ func (s *Session) Deadline() time.Time { return s.out.Start.Add(s.terms.Timeout)
 // Outcome is how the last exchange ended. It is borrowed until the next HandleSent.
 func (s *Session) Outcome() *record.Outcome { return &s.out }
 
-// HandleData is told of bytes that came, beginning with those not consumed
+// HandleData reads the bytes received, beginning with those not consumed
 // before, and returns how many it is done with.
 func (s *Session) HandleData(now time.Time, b []byte) (n int, e Effects) {
 	if !s.Busy() {
@@ -137,7 +137,7 @@ func (s *Session) HandleData(now time.Time, b []byte) (n int, e Effects) {
 	}
 }
 
-// HandleExpired is told that the deadline set on the connection has passed. It
+// HandleExpired handles a deadline of the connection that has passed. It
 // may be that of an earlier exchange.
 func (s *Session) HandleExpired(now time.Time) Effects {
 	if !s.Busy() || now.Before(s.Deadline()) {
@@ -150,7 +150,7 @@ func (s *Session) HandleExpired(now time.Time) Effects {
 // the two can have crossed on their way: a few round trips.
 const crossing = 100 * time.Millisecond
 
-// HandleClosed is told that the connection is gone: orderly when the peer
+// HandleClosed handles the end of the connection: orderly when the peer
 // closed it or this side did, otherwise broken.
 func (s *Session) HandleClosed(now time.Time, orderly bool) Effects {
 	if !s.Busy() {

@@ -21,7 +21,7 @@ const Stdout = "stdout"
 const (
 	// writeInterval is how long a line may wait before it is written.
 	writeInterval = 100 * time.Millisecond
-	// warnInterval is how often lost lines are told of.
+	// warnInterval is how often lost lines are reported.
 	warnInterval = time.Minute
 	// closeWait is how long Close waits for a pipe that nobody reads, or a disk that hangs.
 	closeWait = 5 * time.Second
@@ -194,7 +194,7 @@ func (w *Writer) lose(lines []byte, why error) {
 	w.cause = why
 }
 
-// warn tells of lines that were lost, once a minute at most.
+// warn reports lines that were lost, once a minute at most.
 func (w *Writer) warn(now time.Time) {
 	n := w.Dropped()
 	if n == w.told || !w.toldAt.IsZero() && now.Sub(w.toldAt) < warnInterval {

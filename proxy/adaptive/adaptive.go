@@ -4,7 +4,7 @@
 // admin.Limits), so that the other proxies follow, a person's change goes before, and
 // when the advisor is away, slow or talks nonsense the last limits simply stay.
 //
-// In mode shadow nothing is put in force: what would be is told, and tried in the
+// In mode shadow nothing is put in force: what would be is reported, and tried in the
 // limit's place as a rule in shadow is. The guard rails hold from the limit in force,
 // which stays: the candidate is never more than one step away from it, whatever the
 // advisor recommends, where in mode true each update goes on from the one before.

@@ -124,7 +124,7 @@ type answer struct {
 	Updates        []Line          `json:"updates"`             // the latest first
 }
 
-// answer tells what there is to be told.
+// answer returns the audit.
 func (a *Adaptive) answer() answer {
 	s, p := &a.cfg.Settings, a.read()
 	out := answer{Mode: s.Mode, Leader: p.leader, Stale: p.stale, Failures: p.failures, Updates: make([]Line, 0, len(p.lines))}

@@ -85,7 +85,7 @@ func (c *client) ask(ctx context.Context, s *Snapshot) (*Recommendation, error) 
 	return r, nil
 }
 
-// shortened tells a passed deadline in few words.
+// shortened describes a passed deadline in few words.
 func (c *client) shortened(ctx context.Context, err error) error {
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		return fmt.Errorf("no answer within %v", c.timeout)

@@ -9,7 +9,7 @@ import (
 	"weir/proxy/traffic"
 )
 
-// A Snapshot is what the advisor is told: rates are per real second, shares 0..1,
+// A Snapshot is what the advisor is sent: rates are per real second, shares 0..1,
 // times seconds. LatencyP95 is of forwarded requests' answers, from when the whole
 // request was sent to the target until the head of its answer was there: what clients
 // take for their part is not in it. Errors5xx is of forwarded requests, too; a client
@@ -88,7 +88,7 @@ type reading struct {
 	traffic *traffic.Sum
 }
 
-// intervalMax is the longest interval that is told; the advisor takes no longer one.
+// intervalMax is the longest interval that the advisor accepts.
 const intervalMax = time.Hour
 
 // snapshot says what has happened between two readings, under the limit in force.

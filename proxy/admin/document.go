@@ -74,7 +74,7 @@ func (e *entry) laterThan(known *entry) bool {
 	return bytes.Compare(e.body, known.body) > 0
 }
 
-// Held is what is told of the change that is in force.
+// Held describes the change that is in force.
 type Held struct {
 	// Version is that of the store's document, 0 when there is none. While a change has
 	// not reached the store it is the next one: the store may give it another. With
@@ -144,7 +144,7 @@ func (d *document[T]) registerMetrics(set *metric.Set) {
 	})
 }
 
-// show corrects what is told about the store.
+// show corrects what is said about the store.
 func (d *document[T]) show(version int64, stored bool) {
 	a := *d.Active()
 	h := d.held(&a)
@@ -156,7 +156,7 @@ func (d *document[T]) show(version int64, stored bool) {
 	d.active.Store(&a)
 }
 
-// changed tells that there is something else in force.
+// changed calls OnChange.
 func (d *document[T]) changed() {
 	if d.OnChange != nil {
 		d.OnChange()
@@ -232,7 +232,7 @@ func (d *document[T]) stamp(now time.Time) time.Time {
 	return at
 }
 
-// reload reads the store, and tells again what cannot be understood. The error is
+// reload reads the store, and warns again of what cannot be understood. The error is
 // ErrAway, or says why.
 func (d *document[T]) reload(now time.Time) error {
 	doc, err := d.docs.Read(d.name)

@@ -10,8 +10,8 @@ import (
 // Active is what is in force now.
 func (d *document[T]) Active() *T { return d.active.Load() }
 
-// Observe tells what the store holds now; version 0: nothing. It is for the
-// store's watcher; an old observation, or one that was told before, does no harm.
+// Observe handles what the store holds now; version 0: nothing. It is for the
+// store's watcher; an old or repeated observation does no harm.
 // Together with Sync it brings all proxies to the latest change:
 //
 //   - a later change than the one known here is put in force;

@@ -20,7 +20,7 @@ import (
 // A KeyStore is where keys are counted. Rules are named by their ids, rule.Global
 // among them, and keys are as rules make them: see [keys.AppendPart].
 type KeyStore interface {
-	// Top tells which keys of a rule were seen most lately, and which refused most.
+	// Top returns which keys of a rule were seen most lately, and which refused most.
 	Top(rule string) (busiest, refused sketch.View)
 	// Forget makes a key as one never seen, for all proxies, and reports whether it
 	// was another before. The error says that the store is away.
@@ -39,7 +39,7 @@ type Keys struct {
 }
 
 const (
-	// keysDefault and keysMax are how many keys are told of each kind.
+	// keysDefault and keysMax are how many keys of each kind are listed.
 	keysDefault = 20
 	keysMax     = 1000
 	// addMax bounds what is given at once; every limit is smaller.
@@ -57,9 +57,9 @@ const (
 // and the key of a rule with the key global, which has no values, may be left out.
 // Values are those that clients send: those of ip may be addresses, paths and hosts
 // come in any form. A backslash is written as \\, and a byte that is no visible
-// text as \xff. The value of a secret part is told as sha256: and 12 digits (see
-// [keys.Part.Secret]); a key is found by the value, and while it is among those that
-// are told by that, too. GET with a key tells about that one alone.
+// text as \xff. The value of a secret part is shown as sha256: and 12 digits (see
+// [keys.Part.Secret]); a key is found by the value, and while it is listed by
+// that, too. GET with a key lists that one alone.
 func (k *Keys) Register(own *service.Endpoints) {
 	own.HandleFunc("GET /config/keys", k.list)
 	own.HandleFunc("DELETE /config/keys", k.forget)
@@ -79,7 +79,7 @@ type keysAnswer struct {
 type keyList struct {
 	Total int64     `json:"total"` // requests of all keys
 	Keys  []keySeen `json:"keys"`  // the busiest first
-	// Missed bounds the count of a key that is not told because it never was among
+	// Missed bounds the count of a key that is not listed because it never was among
 	// those that are counted.
 	Missed int64 `json:"missed"`
 }
@@ -249,7 +249,7 @@ func (k *Keys) edit(w http.ResponseWriter, id string, parts []keys.Part, values 
 }
 
 // key is the key of a rule with these values, which could be read unless err says why
-// not. Secret ones may be given as they are told, of a key that is told now.
+// not. Secret ones may be given as they are shown, of a key that is listed now.
 func (k *Keys) key(id string, parts []keys.Part, values []*string, err error) ([]byte, error) {
 	if err != nil {
 		return nil, err
@@ -262,7 +262,7 @@ func (k *Keys) key(id string, parts []keys.Part, values []*string, err error) ([
 	return keyOf(parts, values)
 }
 
-// told is the key that is told with these values.
+// told is the key that is listed with these values.
 func (k *Keys) told(id string, values []*string) ([]byte, error) {
 	same := func(a, b *string) bool { return a == b || a != nil && b != nil && *a == *b }
 	busiest, refused := k.Store.Top(id)
@@ -274,5 +274,5 @@ func (k *Keys) told(id string, values []*string) ([]byte, error) {
 	return nil, errors.New("must be the value itself, or its digest in a key that GET /config/keys tells now")
 }
 
-// shownSecret is the form in which secret values are told.
+// shownSecret is the form in which secret values are shown.
 var shownSecret = regexp.MustCompile("^sha256:[0-9a-f]{12}$")

@@ -171,7 +171,7 @@ func (r *Rules) enforce(text []byte, next ActiveRules) {
 	r.changed()
 }
 
-// warnOf tells what is allowed and has no effect.
+// warnOf logs what is allowed and has no effect.
 func (r *Rules) warnOf(notes strict.Faults, message string, args ...any) {
 	if len(notes) > 0 {
 		r.log.Warn(message, append(args, "what", notes)...)

@@ -24,7 +24,7 @@ func (r *Rules) Register(own *service.Endpoints) {
 }
 
 // exclusively has one request at a time change rules, which may take a second: the
-// others are told to come back, so that they leave the other workers to those who
+// others get 503, so that they leave the other workers to those who
 // ask for something else.
 func (r *Rules) exclusively(change http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, q *http.Request) {

@@ -38,7 +38,7 @@ func (e *fileError) setting() error {
 
 // Reload reads files and store again. The error says what is wrong with a file, or
 // is ErrAway, or says why the document cannot be understood; what that is about
-// stays as it was. The caller tells people of it: whoever watches the files does not.
+// stays as it was. The caller reports it: whoever watches the files does not.
 func (r *Rules) Reload(now time.Time) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -53,7 +53,7 @@ func (r *Rules) Reload(now time.Time) error {
 	return err
 }
 
-// refresh reads the files again, and tells what is wrong with them in the log, unless
+// refresh reads the files again, and logs what is wrong with them, unless
 // Reload has just returned it.
 func (r *Rules) refresh(now time.Time) {
 	r.mu.Lock()

@@ -43,7 +43,7 @@ type targetsHealth struct {
 	Targets map[string]string `json:"targets"`
 }
 
-// TargetsHealth is how the targets are: up tells which can be reached.
+// TargetsHealth is how the targets are: up says which can be reached.
 func TargetsHealth(up map[string]bool) any {
 	h := targetsHealth{"DOWN", make(map[string]string, len(up))}
 	for addr, reachable := range up {

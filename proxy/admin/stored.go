@@ -68,7 +68,7 @@ var errForeign = errors.New("something else than a proxy has written it")
 
 // decodeStored decodes a document of the store. A negative version is one that no proxy
 // has given. A newer proxy may have written it: fields that are not known are passed
-// over, and the entry tells of them.
+// over, and noted in the entry.
 func decodeStored(doc store.Document, into any) (*entry, error) {
 	if doc.Version < 0 {
 		return nil, errForeign

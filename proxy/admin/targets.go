@@ -13,9 +13,9 @@ import (
 type Targets struct {
 	// None says that nothing is forwarded: there are no targets, and can be none.
 	None bool
-	// Status tells how the targets are; it becomes JSON.
+	// Status returns how the targets are, for JSON.
 	Status func() any
-	// Gates tells what the gates of at most limit targets know, of the one with that
+	// Gates returns what the gates of at most limit targets know, of the one with that
 	// URL, address or number, or of any when target is empty; it becomes JSON.
 	Gates func(target string, limit int) any
 	// Replace makes the targets those of the URLs. An error is about the URL
@@ -26,7 +26,7 @@ type Targets struct {
 const (
 	// targetsMax bounds how many targets there may be.
 	targetsMax = 1000
-	// gatesDefault and gatesMax are how many targets GET /config/gate tells of: a name
+	// gatesDefault and gatesMax are how many targets GET /config/gate lists: a name
 	// has many addresses, each of which is a target.
 	gatesDefault = 100
 	gatesMax     = 10_000

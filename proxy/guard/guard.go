@@ -156,7 +156,7 @@ func (v *Verdict) cross(r Rail) { v.Crossed = append(v.Crossed, r) }
 
 func (r Rails) clamp(rate float64) float64 { return min(max(rate, r.Min), r.Max) }
 
-// A Forecast is what comes with a recommendation and is told to people.
+// A Forecast is what comes with a recommendation, for people.
 type Forecast struct {
 	PredictedRPS float64       // 0: none
 	ValidFor     time.Duration // 0: none

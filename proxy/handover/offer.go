@@ -154,7 +154,7 @@ func (o *Offered) prepare(c *net.UnixConn) bool {
 	}
 }
 
-// tellState tells a successor what it is to know.
+// tellState sends a successor the state.
 func (o *Offered) tellState(c *net.UnixConn) error {
 	var state []byte
 	if o.state != nil {
@@ -163,7 +163,7 @@ func (o *Offered) tellState(c *net.UnixConn) error {
 	return tellState(c, state)
 }
 
-// yield tells the successor that all is its own, and reports whether it heard.
+// yield hands everything over to the successor, and reports whether it was received.
 // One that has given up at the last moment leaves the offer as it was.
 func (o *Offered) yield(c *net.UnixConn) bool {
 	_ = c.SetDeadline(time.Now().Add(o.terms.step))

@@ -22,7 +22,7 @@ type Taken struct {
 	// Sockets are in the order of the offer; their addresses say which is
 	// which. They are the caller's after Ready.
 	Sockets []net.Listener
-	// State is what the running process told of itself (Offer); empty: nothing,
+	// State is what the running process sent (Offer); empty: nothing,
 	// or it is an older one.
 	State []byte
 

@@ -25,7 +25,7 @@ const (
 )
 
 const (
-	// network keeps packets apart, and tells of the end of either process.
+	// network keeps packets apart, and reports the end of either process.
 	network = "unixpacket"
 	// socketsMax bounds the sockets of an offer, successorsMax the successors
 	// that prepare at a time: a stuck one does not keep the next one out.

@@ -6,7 +6,7 @@ package limit
 // the one before; of sliding_log the oldest. That a soft limit was exceeded is not
 // forgotten.
 //
-// Of leaky nothing is given: places that others were told are not given twice. The
+// Of leaky nothing is given: places that others have been given are not given twice. The
 // time counts as for [Limit.Take]. A negative n is a mistake of the caller, and
 // panics.
 func (s *State) Add(now, n int64) (changed bool) {

@@ -90,7 +90,7 @@ func (l *Limit) slot(v *view, cost int64) int64 {
 	return v.at + ceiling(v.a-cost*l.quantum, l.gain)
 }
 
-// book tells who was the last to book cost permits when to leave.
+// book puts into d when the last to book cost permits leaves.
 func (l *Limit) book(now int64, v *view, cost int64, d *Decision) {
 	slot := l.slot(v, cost)
 	d.Delay = span(now, slot)
@@ -129,7 +129,7 @@ func (l *Limit) within(delay int64) int64 {
 // Release gives back the place in the queue that a request of cost permits had
 // booked: if l is leaky, slot is the instant at which it was to leave, that instant is
 // still to come, and nobody has booked after it. Any other place stays booked, as
-// those behind were told when they leave. It reports whether it gave one back.
+// those behind keep their times. It reports whether it gave one back.
 func (l *Limit) Release(now int64, s *State, cost, slot int64) bool {
 	if l.algorithm != Leaky || s.tag != l.tag || cost < 1 || cost > l.burst+l.overshoot {
 		return false

@@ -96,7 +96,7 @@ func (l *Limit) RoomFor(now int64, s *State, ask Ask) int64 {
 }
 
 // Peek returns the decision that one ask of cost permits would get, and takes
-// nothing; therefore it tells no Delay.
+// nothing; therefore it has no Delay.
 func (l *Limit) Peek(now int64, s *State, cost int64) Decision {
 	return l.Preview(now, s, Ask{Cost: cost})
 }

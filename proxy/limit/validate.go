@@ -151,7 +151,7 @@ func (c Config) rateFaults() strict.Faults {
 	return nil
 }
 
-// near tells a rate near fillRate that could be held exactly, if there is one.
+// near names a rate near fillRate that could be held exactly, if there is one.
 func (c Config) near() string {
 	near := c.roundedRate()
 	if near == c.FillRate {

@@ -33,7 +33,7 @@ type Refused struct {
 	limit.Decision
 }
 
-// Recalled is a refusal as GET /config/decisions/<id> tells it. Times are
+// Recalled is a refusal as GET /config/decisions/<id> shows it. Times are
 // seconds.
 type Recalled struct {
 	ID         string          `json:"id"`

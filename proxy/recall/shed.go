@@ -32,7 +32,7 @@ func (d *Shed) SetLook(l gate.Look) {
 	}
 }
 
-// A RecalledShed is a request given up by a gate as GET /config/decisions/<id> tells it: the
+// A RecalledShed is a request given up by a gate as GET /config/decisions/<id> shows it: the
 // gate as it was then. Times are seconds.
 type RecalledShed struct {
 	ID       string     `json:"id"`

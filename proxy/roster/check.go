@@ -192,7 +192,7 @@ func (l *List) check(ctx context.Context, spec *Target) error {
 	return nil
 }
 
-// checked tells a check's result to every loop.
+// checked posts a check's result to every loop.
 func (l *List) checked(spec *Target, check *upstream.Check, fault error) {
 	v, cause := check.Passed, ""
 	if fault != nil {

@@ -33,7 +33,7 @@ type Loops interface {
 	Refresh()                  // brings the views up to date
 	Views(t *Target) iter.Seq[*View]
 	Connected(t *Target) // a probe did
-	// Checked tells what active checks say, and after what time they may say something else
+	// Checked passes on what active checks say, and after what time they may say something else
 	// at the earliest.
 	Checked(t *Target, v upstream.Verdict, recheck time.Duration)
 }

@@ -80,7 +80,7 @@ type Status struct {
 	Check     string `json:"check"` // of active checks: unknown, up, down
 }
 
-// Status tells how the targets are. Readiness and health call those down that are down
+// Status returns how the targets are. Readiness and health call those down that are down
 // here.
 func (l *List) Status() []Status {
 	l.cfg.Loops.Refresh()

@@ -53,7 +53,7 @@ type toldState struct {
 	since time.Time // when it was
 }
 
-// Look tells what has changed since the last call, a line for each target at most.
+// Look returns what has changed since the last call, a line for each target at most.
 func (w *Watch) Look(now time.Time, l *List) {
 	told := make(map[*Target]toldState)
 	for _, spec := range l.All() {

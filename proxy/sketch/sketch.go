@@ -7,7 +7,7 @@ import (
 )
 
 const (
-	// KeyBytesMax is how many bytes of a key are kept. Longer keys are told apart by
+	// KeyBytesMax is how many bytes of a key are kept. Longer keys are distinguished by
 	// their length and hash as well.
 	KeyBytesMax = 128
 	// SizeMax bounds the counters of a sketch.

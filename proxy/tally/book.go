@@ -29,7 +29,7 @@ const (
 	// force, those of rules that are not are dropped.
 	countsMax  = 1000
 	otherRules = "other"
-	// countsKept is how long the counts of a rule are told after it was in force.
+	// countsKept is how long the counts of a rule are shown after it was in force.
 	countsKept = time.Hour
 )
 
@@ -76,7 +76,7 @@ func (t *Tally) NewBook(ask Asking) *Book {
 	return b
 }
 
-// Keys tells which keys of a rule were seen most lately, and which refused most. Its loop
+// Keys returns which keys of a rule were seen most lately, and which refused most. Its loop
 // calls it.
 func (b *Book) Keys(now time.Time, id string) (busiest, refused sketch.View) {
 	return b.board.View(now, id)

@@ -20,7 +20,7 @@ type Housekeeper struct {
 	gone     departures
 }
 
-// NewHousekeeper returns one to which nothing has been told yet.
+// NewHousekeeper returns one that knows nothing yet.
 func (t *Tally) NewHousekeeper() *Housekeeper {
 	return &Housekeeper{tally: t, refusals: make(refusalReport)}
 }

@@ -41,13 +41,13 @@ type Ticket struct {
 	issue uint32
 }
 
-// A Done tells how a request that was started or queued ended.
+// A Done is how a request that was started or queued ended.
 type Done[T any] struct {
 	// Who is the caller's name for the request, as given to Arrive.
 	Who T
 	// Outcome is Served, Failed or TimedOut.
 	Outcome Outcome
-	// At is when it ended, which may be before the Expire that tells it.
+	// At is when it ended, which may be before the Expire that returns it.
 	At time.Time
 	// Wait is the time from arrival to the start of service, or to giving up.
 	Wait time.Duration
@@ -96,7 +96,7 @@ func (m *Model[T]) Busy() int { return len(m.running.ends) }
 func (m *Model[T]) Waiting() int { return m.places.waiting }
 
 // Arrive brings a request at now. When the outcome is Started or Queued, the
-// ticket names the request, and a later Expire tells its end under the name who;
+// ticket names the request, and a later Expire returns its end under the name who;
 // otherwise the outcome is the end. Time may step back: it then stands still.
 func (m *Model[T]) Arrive(now time.Time, who T) (Ticket, Outcome) {
 	m.advance(now.Sub(m.origin))
@@ -155,7 +155,7 @@ func (m *Model[T]) Change(now time.Time, cfg Config) error {
 	return nil
 }
 
-// Cancel forgets a request whose client went away: nothing more is told of it.
+// Cancel forgets a request whose client went away.
 // One that waits gives its place back; one that has a worker occupies it to the
 // end, as with a service that does not notice. It reports whether the request
 // was still inside.

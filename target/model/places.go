@@ -30,7 +30,7 @@ type place[T any] struct {
 	// before and after link the queue while queued; after links the vacant
 	// places while vacant.
 	before, after int32
-	// issue tells a ticket for this request from one for an earlier request
+	// issue distinguishes a ticket for this request from one for an earlier request
 	// in the same place. It is never 0 while a request is here.
 	issue   uint32
 	outcome Outcome // how the service will end; known when running

@@ -88,7 +88,7 @@ func (c *conn) askService(now time.Time) bool {
 	return true
 }
 
-// finish is told that the model has ended the request.
+// finish handles the end of the request in the model.
 func (c *conn) finish(now time.Time, d model.Done[*conn]) {
 	c.room.waits.Observe(d.Wait)
 	c.ticket = model.Ticket{}
@@ -126,7 +126,7 @@ func (c *conn) askOwn(now time.Time) bool {
 	return !taken
 }
 
-// reply is told what an own endpoint answers.
+// reply sends what an own endpoint answers.
 func (c *conn) reply(now time.Time, r service.Reply) {
 	if c.closed {
 		return

@@ -53,7 +53,7 @@ func (r *room) collectInbox(now time.Time) {
 	clear(r.answering) // let go of the connections
 }
 
-// drain tells every session that the program is to end.
+// drain begins to end every session.
 func (r *room) drain(now time.Time) {
 	r.loop.Each(func(_ *loop.Conn, h loop.Handler) {
 		c := h.(*conn)

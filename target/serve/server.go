@@ -135,7 +135,7 @@ func (s *Server) accept(now time.Time, lc *loop.Conn) loop.Handler {
 	return newConn(now, s.rooms[lc.Loop().Index()], lc)
 }
 
-// left is told that a connection is gone.
+// left handles the end of a connection.
 func (s *Server) left() {
 	if s.open.Add(-1) > 0 {
 		return

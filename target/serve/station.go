@@ -58,7 +58,7 @@ func (st *station) cancel(t model.Ticket) {
 }
 
 // expire puts what has ended by now into the inboxes and appends to wake the
-// rooms, other than r, that have to be told of it. r is the room that asks.
+// rooms, other than r, that have to learn of it. r is the room that asks.
 func (st *station) expire(now time.Time, r *room, wake []*room) []*room {
 	st.mu.Lock()
 	defer st.mu.Unlock()

@@ -10,7 +10,7 @@
 //	HandleExpired ─▶ │         │ ─▶ Close     how to close, if at all
 //	  HandleDrain ─▶ └─────────┘ ─▶ Answered  what was answered, to be counted
 //	                      │
-//	                      └─────▶ Deadline()  when to be told the time again
+//	                      └─────▶ Deadline()  when to call HandleExpired
 //
 // Answers leave in the order of the requests (RFC 9112 section 9.3.2): while one
 // waits for its answer no further byte is read. Whoever can answer on the spot

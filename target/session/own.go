@@ -15,7 +15,7 @@ type ownRequest struct {
 }
 
 // newOwnRequest begins with the head h. The fields of the framing and the
-// connection stay behind; the length is told anew, as the body arrives without its
+// connection stay behind; the length is written anew, as the body arrives without its
 // coding. Fields that Connection names are passed on, as the client could hide by
 // it who has passed the request on.
 func newOwnRequest(h *http1.Head) *ownRequest {

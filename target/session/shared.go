@@ -56,7 +56,7 @@ type Exchange struct {
 }
 
 // Shared is what the sessions of one loop have in common: the effects of the
-// one that was told something last, and memory that only one needs at a time.
+// one that was called last, and memory that only one needs at a time.
 // The effects gather until Reset. The zero value is ready.
 //
 // Owned by its loop.
@@ -66,7 +66,7 @@ type Shared struct {
 	// Ask says who is to answer now.
 	Ask Ask
 	// Raw is with AskOwn one complete request, its body framed by
-	// Content-Length. It is borrowed until the Session is told something.
+	// Content-Length. It is valid until the Session is called again.
 	Raw []byte
 	// Close says how to close the connection when Out is sent.
 	Close cycle.Close

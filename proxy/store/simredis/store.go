@@ -64,7 +64,7 @@ func (s *Store) Name() string { return "simulated" }
 // Mode is Exact.
 func (s *Store) Mode() store.Mode { return store.Exact }
 
-// Forgetful tells those who look at Epoch; in this process nobody remembers refusals.
+// Forgetful changes Epoch; in this process nobody remembers refusals.
 func (s *Store) Forgetful() { s.epoch.Add(1) }
 
 // Epoch is another number after each Forgetful and each edit.
