@@ -124,11 +124,13 @@ const async = "Prefer=respond-async "
 // What a limit refuses is delivered later: in order, once, with what the target gave for an
 // answer, and only those learn of it whose it is.
 func TestDeferral(t *testing.T) {
+	const n, rate = 40, 20
 	s := newShop(t)
-	p := launch(t, deferring(t, s, "algorithm: token, capacity: 1, fillRate: 20", "for: 600"))
+	p := launch(t, deferring(t, s, fmt.Sprintf("algorithm: token, capacity: 1, fillRate: %d", rate), "for: 600, reserve: 0"))
+	began := time.Now()
 	var made []promise
 	var want []string
-	for i := range 12 {
+	for i := range n {
 		body := fmt.Sprint("order", i)
 		if status, m := p.order(async, body); status == 202 {
 			made, want = append(made, m), append(want, body)
@@ -141,6 +143,9 @@ func TestDeferral(t *testing.T) {
 	}
 	for _, m := range made {
 		p.becomes(m.ID, "done")
+	}
+	if took := time.Since(began); len(s.got()) != n || took < (n-1)*time.Second/rate {
+		t.Errorf("%d live and deferred orders in %v, want %d at %d per second", len(s.got()), took, n, rate)
 	}
 	var late []string
 	for _, body := range s.got() {
@@ -208,6 +213,61 @@ func TestDeferralSurvives(t *testing.T) {
 	p.Logged("INFO Deferred - Opened queue")
 	for _, id := range ids {
 		p.becomes(id, "done")
+	}
+}
+
+// keeps has n orders stored and the rule paused, so that none is delivered.
+func (p *running) keeps(n int) (ids []string) {
+	p.t.Helper()
+	p.gets("POST /config/deferred", 200, "", `{"rule":"orders","paused":true}`)
+	for i := range n {
+		ids = append(ids, p.stored(fmt.Sprintf("Idempotency-Key=k%d", i), fmt.Sprint("kept", i)).ID)
+	}
+	return ids
+}
+
+// goesOn has what is stored delivered.
+func (p *running) goesOn(ids []string) {
+	p.t.Helper()
+	p.gets("POST /config/deferred", 200, "", `{"rule":"orders","paused":false}`)
+	for _, id := range ids {
+		p.becomes(id, "done")
+	}
+}
+
+// While the store lets everything pass, what is stored still goes at the rule's pace.
+func TestDeferralWhileOpen(t *testing.T) {
+	const n, rate = 12, 6
+	s := newShop(t)
+	env := deferring(t, s, fmt.Sprintf("algorithm: token, capacity: 1, fillRate: %d", rate), "reserve: 0")
+	p := launch(t, env)
+	ids := p.keeps(n)
+	_ = p.Process.Signal(syscall.SIGTERM)
+	p.stops(0)
+
+	p = launch(t, append(env, "REDIS_HOST", "127.0.0.1", "REDIS_PORT", testkit.FreePort(t), "STORE_FAILURE_MODE", "open"))
+	p.Logged("entering fail-open mode")
+	before, began := len(s.got()), time.Now()
+	p.goesOn(ids)
+	took := time.Since(began)
+	if got := len(s.got()) - before; got != n || took < (n-1)*time.Second/rate {
+		t.Errorf("%d orders were delivered in %v, want %d at %d per second", got, took, n, rate)
+	}
+}
+
+// A successor has the queue when its predecessor has given it up, and delivers what is in it.
+func TestDeferralTakeover(t *testing.T) {
+	s := newShop(t)
+	env := append(deferring(t, s, "algorithm: token, capacity: 1, fillRate: 5", "reserve: 0"), "TAKEOVER", "true", "PORT", testkit.FreePort(t))
+	old := launch(t, env)
+	ids := old.keeps(5)
+	next := launch(t, env)
+	old.Logged("INFO Proxy - Stopped")
+	next.Logged("INFO Deferred - Opened queue waiting=5")
+	before := len(s.got())
+	next.goesOn(ids)
+	if got := s.got()[before:]; !slices.Equal(got, []string{"kept0", "kept1", "kept2", "kept3", "kept4"}) {
+		t.Errorf("delivered %q", got)
 	}
 }
 

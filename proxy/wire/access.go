@@ -148,7 +148,7 @@ func reasonOf(o *exchange.Outcome) string {
 		return "limit"
 	case o.Decision == exchange.Rejected && o.Status == http.StatusBadRequest:
 		return "key_missing"
-	case o.Decision == exchange.Rejected:
+	case o.Decision == exchange.Rejected && o.Status == http.StatusServiceUnavailable:
 		return "store_unavailable"
 	case o.Relayed && o.Status >= 500:
 		return "target_error"
