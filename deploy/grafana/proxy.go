@@ -13,6 +13,7 @@ func proxy() board {
 			{"Store", proxyStore()},
 			{"Targets", proxyTargets()},
 			{"Gate", proxyGate()},
+			{"Delivered later", proxyDeferred()},
 			{"Clients", proxyClients()},
 			{"Adaptive limits", proxyAdaptive()},
 			{"Process", process()},

@@ -65,6 +65,25 @@ func proxyGate() []panel {
 	}
 }
 
+func proxyDeferred() []panel {
+	return []panel{
+		{title: "Waiting", kind: lines, unit: count, description: "Refused requests that are stored and not delivered yet, by rule. Without DEFER_URL there is nothing to show.",
+			queries: []query{{`sum by (rule) (ratelimiter_deferred_waiting{@})`, "{{rule}}"}}},
+		{title: "Oldest", kind: lines, unit: seconds, description: "How long the oldest of them has waited, beside how long it may.",
+			queries: []query{{`max by (rule) (ratelimiter_deferred_oldest_seconds{@})`, "{{rule}}"}, {`max by (rule) (ratelimiter_deferred_for_seconds{@})`, "{{rule}} may"}}},
+		{title: "Stored", kind: lines, unit: perSecond, description: "What came of storing: full is a bound that was reached, unstored a disk that takes nothing.",
+			queries: []query{{`sum by (rule, outcome) (rate(ratelimiter_deferred_total{@}[~]))`, "{{rule}} {{outcome}}"}}},
+		{title: "Deliveries", kind: lines, unit: perSecond, description: "What came of deliveries. Refused ones are no attempts: the limit had no room yet.",
+			queries: []query{{`sum by (rule, outcome) (rate(ratelimiter_deferred_deliveries_total{@}[~]))`, "{{rule}} {{outcome}}"}}},
+		{title: "Dead letters", kind: lines, unit: count, steps: good(1, 100), description: "Failed, expired or unknown: GET /config/deferred lists them, POST plays them again.",
+			queries: []query{{`sum by (rule) (ratelimiter_deferred_dead{@})`, "{{rule}}"}}},
+		{title: "Time to store", kind: lines, unit: seconds, description: "Until a stored request is durable.", queries: quantiles("ratelimiter_deferred_store_seconds", "")},
+		{title: "Time to deliver", kind: lines, unit: seconds, description: "From accepting a request to the target's final answer.", queries: quantiles("ratelimiter_deferred_wait_seconds", "")},
+		{title: "Bytes", kind: lines, unit: count, description: "Of stored requests and results.",
+			queries: []query{{`sum by (instance) (ratelimiter_deferred_bytes{@})`, "{{instance}}"}, {`sum by (instance) (ratelimiter_deferred_unreadable{@})`, "{{instance}} unreadable entries"}}},
+	}
+}
+
 func proxyClients() []panel {
 	return []panel{
 		{title: "Connections of clients", kind: lines, unit: count, description: "Open ones.",

@@ -106,6 +106,14 @@ func (c *counts) register(set *metric.Set, d *Dispatcher) {
 	set.Gauges("ratelimiter_deferred_oldest_seconds", "how long the oldest stored request has waited", perRule(func(r *deferred.RuleStats) (float64, bool) {
 		return time.Since(r.Oldest).Seconds(), !r.Oldest.IsZero()
 	}))
+	set.Gauges("ratelimiter_deferred_for_seconds", "how long a stored request may wait", func(yield func(string, float64) bool) {
+		rules := d.cfg.Policy().Rules
+		for i := 0; rules != nil && i < rules.Len(); i++ {
+			if r := rules.Rule(i); r.Defer != nil && !yield(metric.Labels("rule", r.ID), r.Defer.For) {
+				return
+			}
+		}
+	})
 	set.Gauge("ratelimiter_deferred_bytes", "bytes that stored requests and results take", func() float64 { return float64(d.stats().Bytes) })
 	set.Gauge("ratelimiter_deferred_unreadable", "stored requests that cannot be read and were set aside", func() float64 { return float64(d.stats().Unreadable) })
 }
