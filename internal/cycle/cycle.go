@@ -111,7 +111,7 @@ func (c *Cycle) begin(now time.Time, h *http1.Head) {
 	c.KeepAlive, c.say, c.OnlyHead = h.KeepAlive, h.KeepAlive && h.Minor == 0, h.Method == http1.HEAD
 }
 
-// AppendContinue appends 100 to who still waits for it (RFC 9110 section 10.1.1).
+// AppendContinue appends 100 for a client that still waits for it (RFC 9110 section 10.1.1).
 func (c *Cycle) AppendContinue(dst []byte, h *http1.Head) []byte {
 	if h.Expect == http1.ExpectContinue && h.Framing != http1.BodyNone && !c.Unread {
 		dst = append(dst, "HTTP/1.1 100 Continue\r\n\r\n"...)

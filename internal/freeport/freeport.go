@@ -19,7 +19,7 @@ const triesMax = 1000
 // given are the addresses that this process was given before.
 var given sync.Map
 
-// Addr returns an address on 127.0.0.1 that nobody listens on, each time another until
+// Addr returns a free address on 127.0.0.1, each time another until
 // nearly all were given. Safe for concurrent use.
 func Addr() (string, error) {
 	for try := range triesMax {

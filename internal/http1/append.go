@@ -119,7 +119,7 @@ type Answer struct {
 	ContentType string
 	// Body is the whole body. It is not sent with a status that has none.
 	Body []byte
-	// Extra are more field lines, as AppendField and its like make them.
+	// Extra are more field lines, as AppendField makes them.
 	Extra []byte
 	// Close announces that the connection closes (RFC 9112 9.6).
 	Close bool

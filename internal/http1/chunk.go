@@ -72,7 +72,7 @@ func (r *Reader) chunkLine(b []byte) (n int, f fault) {
 }
 
 // waste adds up what the framing of chunks costs beyond a free share, so that
-// nobody can have much read for little (RFC 9112 7.1.1).
+// no client can have much read for little (RFC 9112 7.1.1).
 func (r *Reader) waste(line int, size int64) fault {
 	spent := int64(r.wasted) + int64(line+len("\r\n"))
 	r.wasted = int32(max(0, spent-chunkFree-chunkFreeFactor*min(size, spent)))

@@ -5,7 +5,7 @@ type Kind uint8
 
 const (
 	// NeedMore: the bytes end inside something; call Next again with the
-	// bytes not done with, followed by more.
+	// bytes not yet read, followed by more.
 	NeedMore Kind = iota
 	// HeadDone: the Head is filled and its framing decided.
 	HeadDone
@@ -28,7 +28,7 @@ type Event struct {
 	// Data is the body piece of a Data event, never empty. It is a part of the
 	// bytes given to Next and is valid as long as they are.
 	Data []byte
-	// N is how many of the bytes given to Next are done with, whatever the
+	// N is how many of the bytes given to Next have been read, whatever the
 	// Kind. With NeedMore it is 0 in a head, but for empty lines before it.
 	N int
 }

@@ -11,7 +11,7 @@ import (
 type Limits struct {
 	// HeadBytes bounds a head: start line, field lines and the empty line,
 	// line ends included. Fields that proxies add do not count, up to 4 KiB:
-	// Via, X-Forwarded-For, -Host and -Proto, Date, RateLimit and its like.
+	// Via, X-Forwarded-For, -Host and -Proto, Date, RateLimit and similar ones.
 	// Default 16 KiB (RFC 9112 3 wants at least 8000 for a request line);
 	// beyond: 414 for a request line, else 431.
 	HeadBytes int

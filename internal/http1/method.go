@@ -31,7 +31,7 @@ func (m Method) String() string {
 }
 
 // Idempotent says whether doing the request twice is as good as once
-// (RFC 9110 9.2.2). It is false for MethodOther: nobody knows.
+// (RFC 9110 9.2.2). It is false for MethodOther, which may be any.
 func (m Method) Idempotent() bool {
 	switch m {
 	case GET, HEAD, PUT, DELETE, OPTIONS, TRACE:

@@ -4,7 +4,7 @@ import "bytes"
 
 // requestLine reads the request line that b begins with into h and returns its
 // length with the CRLF (RFC 9112 3), or 0 when it is not well-formed. The fault
-// means something only if b is one complete line.
+// is valid only if b is one complete line.
 func requestLine(b []byte, h *Head) (n int, f fault) {
 	i := 0
 	for i < len(b) && tokenClass[b[i]] != classEnd {

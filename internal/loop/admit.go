@@ -20,7 +20,7 @@ func (g *Group) admit(addr netip.Addr) bool {
 
 // leave gives back what admit counted for c. It is called when the socket to
 // the client is closed: for a TLS connection that is after the Conn is gone.
-// The Group's count comes last, as whoever sees it fall finds the place free.
+// The Group's count comes last: when it falls, the place is free.
 func (g *Group) leave(c *Conn) {
 	g.addresses.Leave(c.remote.Addr())
 	c.loop.open.Add(-1)

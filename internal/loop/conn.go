@@ -11,7 +11,7 @@ import (
 	"weir/internal/pump"
 )
 
-// A connState says who has the socket.
+// A connState says where the socket is.
 type connState uint8
 
 const (
@@ -163,8 +163,8 @@ func (c *Conn) feed(now time.Time) {
 	}
 }
 
-// show gives the Handler all unread bytes once and takes away what it is done
-// with. gnet's Discard and Peek take 0 for "everything": neither is called with it.
+// show gives the Handler all unread bytes once and takes away what it has
+// read. gnet's Discard and Peek take 0 for "everything": neither is called with it.
 func (c *Conn) show(now time.Time) {
 	if len(c.saved) > 0 {
 		c.showSaved(now)
@@ -195,7 +195,7 @@ func (c *Conn) showSaved(now time.Time) {
 	}
 }
 
-// tell calls the Handler with b and returns how much of it is done with.
+// tell calls the Handler with b and returns how much of it was read.
 func (c *Conn) tell(now time.Time, b []byte) (n int) {
 	defer c.loop.caught(c)
 	n = c.handler.Data(now, b)
@@ -223,7 +223,7 @@ func shift(b []byte, n int) []byte {
 	return b[:copy(b, b[n:])]
 }
 
-// unread is how many received bytes the Handler is not done with.
+// unread is how many received bytes the Handler has not read.
 func (c *Conn) unread() int {
 	n := len(c.saved)
 	if c.sock != nil {

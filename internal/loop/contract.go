@@ -8,7 +8,7 @@ import (
 // A Handler is told what happens on one connection. All methods are called on
 // the connection's loop; slices are borrowed for the call.
 type Handler interface {
-	// Data shows the unread bytes and returns how many of them are done with.
+	// Data reads the unread bytes and returns how many of them it has read.
 	// The rest comes again with the next bytes, or after Conn.Pump.
 	Data(now time.Time, b []byte) int
 	// Expired says that the time set with Conn.SetDeadline has passed. It is
@@ -17,7 +17,7 @@ type Handler interface {
 	// Closed is the last call: the connection is gone. err is nil when this
 	// side closed it, io.EOF when the peer did, else what went wrong:
 	// io.ErrUnexpectedEOF when a TLS connection ended without a close_notify,
-	// so that what came last may have been cut off by somebody else.
+	// so that what came last may have been cut off by an attacker.
 	Closed(now time.Time, err error)
 }
 

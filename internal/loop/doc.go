@@ -4,7 +4,7 @@
 // A program starts a Group of loops, listens and dials through it, and gives
 // every connection a Handler. All calls to one Handler come from one loop, one
 // at a time, with the time of the event as the first argument. A Handler never
-// blocks; slow work goes to a goroutine of somebody else and comes back by
+// blocks; slow work goes to another goroutine and comes back by
 // Loop.Post.
 //
 // What the package promises on top of gnet 2.10 (each has a test named after it):

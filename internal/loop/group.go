@@ -235,7 +235,7 @@ type enrolment struct {
 }
 
 // enroll hands a socket to c's loop; c is told of it by opened. It does not
-// wait: somebody beside the loop has to await the enrolment.
+// wait: another goroutine has to await the enrolment.
 func (c *Conn) enroll(nc net.Conn) (*enrolment, error) {
 	if nc.RemoteAddr() == nil {
 		// Reset on its way here. gnet would panic over the missing address,

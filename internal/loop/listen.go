@@ -71,7 +71,7 @@ func (g *Group) Serve(ln net.Listener, secure *tls.Config, accept AcceptFunc) *L
 func (l *Listener) Addr() net.Addr { return l.ln.Addr() }
 
 // File is a duplicate of the socket for another process to accept on. Both
-// share one accept queue, so closing either disturbs nobody who waits in it.
+// share one accept queue, so closing either disturbs no client that waits in it.
 //
 // It is not net.TCPListener's File, as the descriptor of that one makes the
 // socket a blocking one, for us too, and an accept that blocks cannot be ended.

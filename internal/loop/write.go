@@ -68,7 +68,7 @@ func (c *Conn) Write(b []byte) {
 func (c *Conn) Unsent() int { return len(c.out) - c.sent }
 
 // Full reports whether more than Config.OutboundMax bytes were unsent and more
-// than half of that still are: a Handler that is Writable had better wait.
+// than half of that still are: a Handler that is Writable should wait.
 func (c *Conn) Full() bool { return c.full }
 
 // CloseWrite ends what is sent when everything written has been: a half close.
@@ -261,7 +261,7 @@ func (c *Conn) look(now time.Time) bool {
 	return c.state != stateClosed && c.Unsent() > 0
 }
 
-// relieved tells who waits for it that few bytes are unsent.
+// relieved notifies a Writable that few bytes are unsent.
 func (c *Conn) relieved(now time.Time) {
 	if c.hungry {
 		c.hungry = false

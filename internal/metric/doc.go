@@ -4,7 +4,7 @@
 // Histogram, Max) are a few atomic words: an event loop writes its own without
 // ever waiting, and nothing else happens on the data path. A Set knows the
 // names: it is given a function or the parts to read and asks for the values
-// only when somebody scrapes. A figure that several loops share is therefore
+// only when they are scraped. A figure that several loops share is therefore
 // one counter per loop, summed by the reading function.
 //
 // The Set is built over the one of github.com/VictoriaMetrics/metrics, which

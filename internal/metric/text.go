@@ -41,7 +41,7 @@ type lines struct {
 }
 
 // writeFamilies is the metrics writer that the library's Set calls. The lines
-// are made here rather than by the library's WriteCounterUint64 and its like:
+// are made here rather than by the library's WriteCounterUint64 and similar:
 // those repeat the family's type before every sample and know no help text.
 func (s *Set) writeFamilies(w io.Writer) {
 	s.mu.Lock()

@@ -1,5 +1,5 @@
 // Package pump carries the plaintext of TLS connections between crypto/tls and one of a
-// pair of Unix sockets, so that who has the other socket treats a TLS connection like
+// pair of Unix sockets, so that the owner of the other socket treats a TLS connection like
 // any other.
 package pump
 
@@ -323,7 +323,7 @@ func (p *Pump) Reason() error {
 }
 
 // A truncated connection ended without a close_notify: what it sent last may
-// have been cut off by somebody else.
+// have been cut off by an attacker.
 type truncated struct{}
 
 func (truncated) Error() string { return "the connection ended without a close_notify" }

@@ -23,11 +23,11 @@ const healthPause = 500 * time.Millisecond
 // value is ready for use and not ready for traffic.
 //
 // Two questions are answered apart. Does the process work (liveness)? As long
-// as it can answer, yes: restarting it would help nobody. Should it be sent
+// as it can answer, yes: restarting it would not help. Should it be sent
 // traffic (readiness)? Not while it starts, drains, or has nowhere to send it.
 //
 // Answers wait for nothing: the components are asked beforehand, twice a second, and
-// only ready and draining are looked at when somebody asks.
+// only ready and draining are looked at for each request.
 //
 // Safe for concurrent use: a mutex guards the fields; components are asked
 // without it.

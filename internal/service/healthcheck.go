@@ -16,7 +16,7 @@ import (
 )
 
 // A question about health, as the flag -healthcheck spells it: readiness when
-// it stands alone, so that whoever waits for a program waits until it serves.
+// it stands alone, so that waiting for a program means waiting until it serves.
 const (
 	askReadiness = "readiness"
 	askLiveness  = "liveness"

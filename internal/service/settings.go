@@ -214,7 +214,7 @@ func (g *setting) resolve(env func(string) string) error {
 }
 
 // NoEffect says that settings have no effect while another has the value; empty: while
-// that is not set. Whoever sets one of them all the same is warned at the start.
+// that is not set. A warning at the start names those that are set all the same.
 func (s *Settings) NoEffect(with, value string, names ...string) {
 	for _, name := range names {
 		s.idle = append(s.idle, idle{name, with, value})

@@ -15,7 +15,7 @@ const faultsMax = 100
 // A Reader reads one document and collects what is wrong with it: what it finds by
 // itself, and what its user finds. The zero Reader is ready.
 //
-// Owned by whoever reads.
+// Owned by one reading function.
 type Reader struct {
 	// Root is the document, nil before it was read. Faults have the lines of what is at
 	// their paths there, or of what it would be a part of.

@@ -39,7 +39,7 @@ func Receive[T any](t testing.TB, ch <-chan T, what string) T {
 	}
 }
 
-// FreeAddr is an address on 127.0.0.1 that nobody listens on, each time another.
+// FreeAddr is a free address on 127.0.0.1, each time another.
 func FreeAddr(t testing.TB) string {
 	t.Helper()
 	addr, err := freeport.Addr()

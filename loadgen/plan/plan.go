@@ -1,7 +1,7 @@
 // Package plan turns the test configuration that users write into a Plan: what
 // to send, when, over how many connections, and what to demand of the result.
 //
-// A Plan is complete and valid: whoever has one can run it without looking at
+// A Plan is complete and valid: it can be run without looking at
 // the configuration again. All faults of a configuration are reported together,
 // each with its path.
 package plan

@@ -101,7 +101,7 @@ func (sum *Result) count(r *Result) {
 	sum.Series = sum.Series.plus(r.Series)
 }
 
-// describe takes over what r says and nobody counts.
+// describe takes over what of r is not a count.
 func (sum *Result) describe(r *Result) {
 	sum.TestID += "+" + r.TestID
 	sum.Shards = append(slices.Clone(sum.Shards), r.Shards...)

@@ -11,7 +11,7 @@ type End string
 const (
 	// EndCompleted: the schedule was over.
 	EndCompleted End = "completed"
-	// EndStopped: somebody asked for it.
+	// EndStopped: by request.
 	EndStopped End = "stopped"
 )
 

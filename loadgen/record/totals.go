@@ -41,7 +41,7 @@ func (s *Totals) Row(t time.Duration, due uint64) {
 	s.second.Reset()
 }
 
-// Course is the series up to the last Row. Nobody changes it any more: it may be
+// Course is the series up to the last Row. It does not change any more: it may be
 // given to other goroutines.
 func (s *Totals) Course() Series { return s.course }
 

@@ -47,7 +47,7 @@ type Evidence struct {
 	Late uint64
 	// PacerLagP99 and LagP99 are in seconds.
 	PacerLagP99, LagP99 float64
-	// Dialled says that those who waited for a connection waited for a new one
+	// Dialled says that requests which waited for a connection waited for a new one
 	// mostly.
 	Dialled bool
 }

@@ -23,7 +23,7 @@ const (
 	writeInterval = 100 * time.Millisecond
 	// warnInterval is how often lost lines are reported.
 	warnInterval = time.Minute
-	// closeWait is how long Close waits for a pipe that nobody reads, or a disk that hangs.
+	// closeWait is how long Close waits for a pipe without a reader, or a disk that hangs.
 	closeWait = 5 * time.Second
 )
 

@@ -1,7 +1,7 @@
 // Package adaptive has the limit follow the advisor: at every interval, and every 2 s
 // while gates hold requests back, it tells the advisor what the proxy has seen, and puts in force what the advisor recommends,
 // within the rails of package guard. The limit configuration stays the store's (see
-// admin.Limits), so that the other proxies follow, a person's change goes before, and
+// admin.Limits), so that the other proxies follow, manual changes win, and
 // when the advisor is away, slow or talks nonsense the last limits simply stay.
 //
 // In mode shadow nothing is put in force: what would be is reported, and tried in the
@@ -196,7 +196,7 @@ func (a *Adaptive) renew(now time.Time) {
 
 // An update is one turn, from the snapshot to what came of it.
 //
-// Owned by who runs the Adaptive, and in between by who asks.
+// Owned by the goroutine of the Adaptive, and in between by that of the ask.
 type update struct {
 	snapshot       *Snapshot
 	inForce        *admin.Active // when the snapshot was taken

@@ -19,7 +19,7 @@ type Shared interface {
 const (
 	// leaseName is the lease of the proxy that applies recommendations.
 	leaseName = "ratelimiter:adaptive-leader"
-	// leaseTime is how long nobody applies any when its holder has died. It is renewed
+	// leaseTime is how long no proxy applies any when its holder has died. It is renewed
 	// three times as often, whatever the interval of updates.
 	leaseTime  = 3 * time.Second
 	leasePause = leaseTime / 3
@@ -28,7 +28,7 @@ const (
 // A lease says whether this proxy is the one that applies recommendations. With a
 // store of its own it always is.
 //
-// Owned by whoever runs its Adaptive.
+// Owned by the goroutine of its Adaptive.
 type lease struct {
 	shared Shared // nil: the simulated store
 	owner  string

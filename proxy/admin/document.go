@@ -48,7 +48,7 @@ const (
 	findingUnreadable                // not understood: what is in force stays
 )
 
-// An entry is a change that somebody has made to a document. Its body goes from proxy
+// An entry is a change to a document. Its body goes from proxy
 // to proxy and back to the store as it is, so that all of them mean the same by it.
 //
 // Immutable after it is in force.
@@ -81,7 +81,7 @@ type Held struct {
 	// RULES_FILE it is the Epoch.
 	Version int64
 	Source  string // one of the sources
-	// UpdatedAt is when somebody changed it, by his clock, and later than the change
+	// UpdatedAt is when it was changed, by the clock of that proxy, and later than the change
 	// before it; of settings the start, of a file when it was read.
 	UpdatedAt time.Time
 	Stored    bool // the store holds it, not only this proxy; false for the settings
@@ -169,7 +169,7 @@ type basis struct {
 	storedOnly bool  // nothing changes while the store is unavailable
 }
 
-// change is write for those who do not have mu, and returns what is in force then.
+// change is write without mu held, and returns what is in force then.
 func (d *document[T]) change(now time.Time, on basis, propose func(at time.Time) (*entry, error)) (*T, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

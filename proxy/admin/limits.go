@@ -28,7 +28,7 @@ const (
 // ErrConflict: another writer was first.
 var ErrConflict = errors.New("the configuration has changed meanwhile; read it again, then write")
 
-// ErrPinned: somebody wants the advisor to leave the configuration alone.
+// ErrPinned: the configuration is pinned, and the advisor may not change it.
 var ErrPinned = errors.New("the configuration is pinned until it is changed or deleted")
 
 // Active is the limit configuration in force.

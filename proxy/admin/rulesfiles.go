@@ -86,7 +86,7 @@ func (r *Rules) tell(err error) {
 }
 
 // readFiles reads both files, and puts in force what they hold when it is whole and
-// new. mu is held, or nobody else knows of r yet.
+// new. mu is held, or r is not shared yet.
 func (r *Rules) readFiles(now time.Time) (changed bool, fault *fileError) {
 	text, clients, sum := r.text, r.clients, r.sum
 	if r.files.Rules != "" {

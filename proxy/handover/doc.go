@@ -42,7 +42,7 @@
 //     no answer where the proxy is process 1 of its container.
 //   - Inheriting the socket over fork and exec (nginx): one queue, no loss. The
 //     successor must be a child of the old process, so a service manager loses
-//     sight of it, and it cannot be started by somebody else.
+//     sight of it, and no one else can start it.
 //   - Passing the one socket over a Unix socket (SCM_RIGHTS; HAProxy, Envoy):
 //     one queue that both processes accept from, so that closing the old one's
 //     descriptor does nothing to it: none of 100 that waited is reset, none of

@@ -75,7 +75,7 @@ func (o *Offered) Close() {
 	}
 }
 
-// listen lets successors in. Nobody else has o, or mu is held.
+// listen lets successors in. o is not shared yet, or mu is held.
 func (o *Offered) listen() error {
 	ln, err := net.ListenUnix(network, address(o.name))
 	if err != nil {

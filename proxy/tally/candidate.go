@@ -46,7 +46,7 @@ func (t *Tally) Candidate() (sum Trial) {
 // A candidacy is what one loop counts of one candidate. What the store answers late counts
 // for the candidate that was asked about.
 //
-// Owned by its loop; the counts are read by whoever asks.
+// Owned by its loop; any goroutine may read the counts.
 type candidacy struct {
 	limit   *limit.Limit
 	all     *count     // of all candidates

@@ -57,7 +57,7 @@ const (
 	shadowingKeyKept = 1 << 10
 )
 
-// shadowing returns one that nobody uses.
+// shadowing returns one that is not in use.
 func (b *Book) shadowing() *shadowing {
 	if n := len(b.shadowings); n > 0 {
 		w := b.shadowings[n-1]

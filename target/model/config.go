@@ -77,7 +77,7 @@ func Default() Config {
 }
 
 // Plain reports whether every request is served at once and without failing,
-// so that nobody needs to ask the Model.
+// so that the Model need not be asked.
 func (c Config) Plain() bool {
 	return c.Delay == 0 && c.Workers == 0 && c.ErrorRate == 0
 }

@@ -17,9 +17,9 @@
 //
 // The Model is driven by events: it knows when the next thing happens (Next),
 // and Expire lets everything happen that was due by then, each thing at its own
-// time. A caller who comes late sees results late, but the results are the same:
+// time. A late caller sees results late, but the results are the same:
 // the service time of a request that waited begins when the worker became free,
-// not when somebody looked. That makes the capacity exact whatever the timers do.
+// not when it was called. That makes the capacity exact whatever the timers do.
 //
 // Nothing here reads a clock, sleeps or chooses its own chance: the time is an
 // argument, the random numbers come from a source given at creation, and the same

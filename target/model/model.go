@@ -139,11 +139,11 @@ func (m *Model[T]) Next() (at time.Time, ok bool) {
 }
 
 // Change replaces the behaviour from now on; a wrong cfg is an error of type
-// strict.Faults and changes nothing. Who has a worker keeps it and the end it was
-// given, also when there are fewer workers now. Who waits keeps the place, also
+// strict.Faults and changes nothing. A request with a worker keeps it and the end it was
+// given, also when there are fewer workers now. One that waits keeps its place, also
 // when there are fewer places now, and waits as long as the new QueueTimeout
-// allows, counted from the arrival. What ends by the change is told by the
-// next Expire.
+// allows, counted from the arrival. The next Expire returns what ends by the
+// change.
 func (m *Model[T]) Change(now time.Time, cfg Config) error {
 	if err := cfg.Validate(); err != nil {
 		return err
@@ -190,7 +190,7 @@ const (
 
 // next finds the earliest event. A worker that becomes free in the very moment
 // when the first of the queue would give up still takes it: requests give up
-// after waiting QueueTimeout in vain. All wait equally long, so whoever is first
+// after waiting QueueTimeout in vain. All wait equally long, so the first
 // in the queue is also the first to give up.
 func (m *Model[T]) next() (time.Duration, event) {
 	at, kind := time.Duration(math.MaxInt64), nothing
@@ -244,7 +244,7 @@ func (m *Model[T]) giveUp() {
 	m.places.remove(i)
 }
 
-// fill gives free workers to those who wait, first come first served.
+// fill gives free workers to waiting requests, first come first served.
 func (m *Model[T]) fill() {
 	for m.places.waiting > 0 && m.free() {
 		i := m.places.dequeue()

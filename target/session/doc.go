@@ -13,7 +13,7 @@
 //	                      └─────▶ Deadline()  when to call HandleExpired
 //
 // Answers leave in the order of the requests (RFC 9112 section 9.3.2): while one
-// waits for its answer no further byte is read. Whoever can answer on the spot
+// waits for its answer no further byte is read. A rim that can answer at once
 // does so between two calls of HandleData, so that any number of pipelined
 // requests becomes one write.
 //

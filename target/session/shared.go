@@ -28,7 +28,7 @@ const (
 // String is the value of the label uri.
 func (p Place) String() string { return [...]string{"other", "/api/test", "own"}[p] }
 
-// placeOf finds the place of a path. Paths are compared as sent: who escapes
+// placeOf finds the place of a path. Paths are compared as sent: a client that escapes
 // letters that need no escape asks for another resource here.
 func placeOf(path []byte) Place {
 	switch string(path) {
@@ -63,7 +63,7 @@ type Exchange struct {
 type Shared struct {
 	// Out is to be sent, in front of anything else that happens.
 	Out []byte
-	// Ask says who is to answer now.
+	// Ask says what is to answer now.
 	Ask Ask
 	// Raw is with AskOwn one complete request, its body framed by
 	// Content-Length. It is valid until the Session is called again.
