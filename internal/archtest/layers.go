@@ -62,7 +62,7 @@ var sideways = map[string][]string{
 	"proxy/limit":          {"internal/strict"},
 	"proxy/overlap":        {"proxy/pattern"},
 	"proxy/refusal":        {"internal/http1"},
-	"proxy/rule":           {"internal/strict", "proxy/keys", "proxy/limit", "proxy/overlap", "proxy/pattern", "proxy/refusal", "proxy/terms"},
+	"proxy/rule":           {"internal/strict", "proxy/keys", "proxy/limit", "proxy/overlap", "proxy/pattern", "proxy/refusal", "proxy/rls", "proxy/terms"},
 	"proxy/store":          {"proxy/limit"},
 	"proxy/terms":          {"internal/http1", "internal/strict", "proxy/deferred"},
 	"target/model":         {"internal/strict"},

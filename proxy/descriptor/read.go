@@ -256,7 +256,7 @@ func (r *reader) theirs(n *strict.Node, path string, l *rateLimit) {
 		}
 	}
 	if n.Member("unit") == nil {
-		r.Fault(path+".unit", "is missing; must be one of second, minute, hour, day, week, month, year")
+		r.Fault(path+".unit", "is missing; must be one of %s", rls.UnitNames)
 	}
 	if l.RequestsPerUnit == nil {
 		r.Fault(path+".requests_per_unit", "is missing; must be a whole number, 0 refuses all")

@@ -136,13 +136,16 @@ func (u Unit) Window() time.Duration {
 	return units[u].length
 }
 
+// UnitNames are the units as people write them in files.
+const UnitNames = "second, minute, hour, day, week, month, year"
+
 // UnmarshalText reads a unit of a configuration file, in any case.
 func (u *Unit) UnmarshalText(text []byte) error {
 	if named, ok := unitNamed(strings.ToUpper(string(text))); ok && named != NoUnit {
 		*u = named
 		return nil
 	}
-	return fmt.Errorf("must be one of second, minute, hour, day, week, month, year, is %q", text)
+	return fmt.Errorf("must be one of "+UnitNames+", is %q", text)
 }
 
 // unitNamed returns the unit of a name.

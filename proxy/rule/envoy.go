@@ -12,6 +12,7 @@ import (
 	"weir/proxy/limit"
 	"weir/proxy/overlap"
 	"weir/proxy/pattern"
+	"weir/proxy/rls"
 )
 
 // A descriptorFile is a file of envoyproxy/ratelimit.
@@ -57,27 +58,25 @@ type (
 	}
 )
 
-// A unit is one of units.
+// A unit is the name of a [rls.Unit], as people write it.
 type unit string
 
 // UnmarshalText reads a unit, in any case.
 func (u *unit) UnmarshalText(text []byte) error {
-	lower := strings.ToLower(string(text))
-	if !slices.Contains(units, lower) {
-		return fmt.Errorf("must be one of %s, is %q", strings.Join(units, ", "), text)
+	var known rls.Unit
+	err := known.UnmarshalText(text)
+	if err == nil {
+		*u = unit(strings.ToLower(string(text)))
 	}
-	*u = unit(lower)
-	return nil
+	return err
 }
 
-var (
-	units       = []string{"second", "minute", "hour", "day", "week", "month", "year"}
-	unitLengths = []time.Duration{time.Second, time.Minute, time.Hour, day, 7 * day, 30 * day, 365 * day}
-)
-
-// All windows begin at multiples of their length since 1970, as those of
-// envoyproxy/ratelimit do: months and years are not those of the calendar.
-const day = 24 * time.Hour
+// window is the length of the unit.
+func (u unit) window() time.Duration {
+	var known rls.Unit
+	_ = known.UnmarshalText([]byte(u)) // was read so
+	return known.Window()
+}
 
 // An envoy reads a descriptor file and makes rules of it.
 //
@@ -191,7 +190,7 @@ func (e *envoy) limited(d *descriptor, t trail) {
 		c.Mode = Shadow
 	}
 	var err error
-	c.limit, err = limit.NewFixed(*r.RequestsPerUnit, unitLengths[slices.Index(units, string(r.Unit))])
+	c.limit, err = limit.NewFixed(*r.RequestsPerUnit, r.Unit.window())
 	if err != nil {
 		e.Fault(d.path+".rate_limit", "%v", err)
 	}
@@ -253,7 +252,7 @@ func (e *envoy) rate(n *strict.Node, path string, r *rateLimit) {
 		}
 		return
 	case !given(n, "unit"):
-		e.Fault(path+".unit", "is missing; must be one of %s", strings.Join(units, ", "))
+		e.Fault(path+".unit", "is missing; must be one of %s", rls.UnitNames)
 	}
 	if r.RequestsPerUnit == nil {
 		e.Fault(path+".requests_per_unit", "is missing; must be a whole number, 0 refuses all")
