@@ -280,3 +280,14 @@ func TestNewLimits(t *testing.T) {
 		}
 	}
 }
+
+// The limits that deploy/decision has for Envoy are read.
+func TestShippedLimits(t *testing.T) {
+	l, err := NewLimits("../../deploy/decision/envoy/limits.yaml", false, new(testkit.Records).Logger("DecisionService"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if domains, limits := l.Domains().Len(); domains != 1 || limits != 3 {
+		t.Errorf("%d domains, %d limits", domains, limits)
+	}
+}
