@@ -12,6 +12,7 @@ import (
 func putRead(t *testing.T, p Place) {
 	w := newWorld(t, p, roomy)
 	e := keyed(w.entry("shop"), 1, 1)
+	e.Trusted = true
 	e.TLS, e.Callback, e.Order, e.Parallel = true, "https://x/", deferred.OrderNone, 8
 	e.State, e.Attempts, e.Last = deferred.Failed, 7, deferred.Last{Status: 500} // these are ignored
 	w.accept(e)

@@ -282,3 +282,20 @@ func FuzzElements(f *testing.F) {
 		})
 	})
 }
+
+// A row is read as it was written, and what cannot be written is not read.
+func FuzzRow(f *testing.F) {
+	for _, e := range orders(2) {
+		e.State, e.Result = deferred.Failed, &deferred.Result{Status: 503, Head: []byte("head"), Body: []byte("body"), Bytes: 9, Truncated: true}
+		f.Add(newRow(&e).append(nil))
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		r, err := parseRow(data)
+		if err != nil {
+			return
+		}
+		if again := r.append(nil); !bytes.Equal(again, data) {
+			t.Errorf("%x is written as %x", data, again)
+		}
+	})
+}

@@ -9,5 +9,8 @@
 // After a write has failed nothing is known about the last group, so the file is opened
 // again, once a second, until a transaction succeeds. What was answered Unstored is taken out
 // of it, and settlements are written. A file with pages that cannot be read is replaced by
-// one that has all that can be read, and kept aside.
+// one that has all that can be read, and kept aside as queue.damaged-1.
+//
+// Beside the file are queue.lock, which is never removed, and for moments queue.new, which
+// replaces it, and queue.try, which finds out whether there is room.
 package file
