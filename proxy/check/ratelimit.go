@@ -66,6 +66,7 @@ func (s *Session) limit(now time.Time) {
 	e := s.env
 	s.limited = e.takeLimited()
 	c := &s.limited.Case
+	c.Refused = e.Refused
 	err := e.node.Parse(s.body)
 	if err == nil {
 		err = c.Request.Read(&e.node)

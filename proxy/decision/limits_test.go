@@ -80,6 +80,7 @@ func TestJSON(t *testing.T) {
 		{post(entry("two", "x", "")), 200, `{"overallCode":"OK","statuses":[{"code":"OK","currentLimit":{"requestsPerUnit":2,"unit":"YEAR"},"limitRemaining":1,"durationUntilReset":"`},
 		{post(entry("two", "x", "")), 200, `"unit":"YEAR"},"durationUntilReset":"`},
 		{post(entry("two", "x", "")), 429, `{"overallCode":"OVER_LIMIT","statuses":[{"code":"OVER_LIMIT","currentLimit"`},
+		{post(entry("two", "x", "")), 429, `{"key":"X-Weir-Decision","value":"`},
 		{post(entry("two", "x", `,"hitsAddend":"2","isNegativeHits":true`)), 200, `"limitRemaining":2`},
 		{post(`{"domain":"unknown","descriptors":[{}]}`), 200, `{"overallCode":"OK","statuses":[{"code":"OK"}]}`},
 		{post(`{"domain":"shop"}`), 400, `{"error":"rate limit descriptor list must not be empty","path":"descriptors"}`},
@@ -97,9 +98,9 @@ func TestJSON(t *testing.T) {
 			t.Errorf("%.160q: %d %q, want %d with %q", test.request, res.StatusCode, body, test.status, test.part)
 		}
 	}
-	if samples := scrape(t, p); samples[`ratelimiter_check_requests_total{api="json",code="429"}`] != 1 ||
+	if samples := scrape(t, p); samples[`ratelimiter_check_requests_total{api="json",code="429"}`] != 2 ||
 		samples[`ratelimit_service_rate_limit_within_limit{domain="shop",key1="two"}`] != 2 ||
-		samples[`ratelimit_service_rate_limit_over_limit{domain="shop",key1="two"}`] != 1 ||
+		samples[`ratelimit_service_rate_limit_over_limit{domain="shop",key1="two"}`] != 2 ||
 		samples[`ratelimit_service_rate_limit_domain_not_found{domain="unknown"}`] != 1 ||
 		samples[`ratelimit_service_should_rate_limit_error{err_type="service_error"}`] != 4 {
 		t.Errorf("%v", samples)

@@ -3,6 +3,7 @@ package envoy
 import (
 	"fmt"
 	"strconv"
+	"time"
 
 	"weir/proxy/decide"
 	"weir/proxy/descriptor"
@@ -59,6 +60,8 @@ type Case struct {
 	Asks []store.Ask
 	// Gives are the keys that get hits back.
 	Gives []Give
+	// Refused remembers a refusal, which it copies, and names it; nil: none has an id.
+	Refused func(now time.Time, r *decide.Refusal) (id []byte)
 	// Apart reports that there are more limits than can be decided together.
 	Apart bool
 

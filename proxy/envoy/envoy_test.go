@@ -313,6 +313,28 @@ func TestHeaders(t *testing.T) {
 	}
 }
 
+// What is refused has an id, and what it was.
+func TestRefusalsAreRemembered(t *testing.T) {
+	w := newWorld(t)
+	var kept decide.Refusal
+	w.c.Refused = func(_ time.Time, r *decide.Refusal) []byte {
+		kept = *r
+		kept.Key = append([]byte(nil), r.Key...)
+		return []byte("id7")
+	}
+	w.ask(0, body("two=x"))
+	if w.headers() != "" || kept.Rule != nil {
+		t.Errorf("%s, and %+v is remembered", w.headers(), kept)
+	}
+	w.ask(13, body("ten=x two=x*2"))
+	if have, want := w.headers(), `Retry-After=47 X-Weir-Decision=id7 Content-Type=application/json{"error":"rate limit exceeded","rule":"rls/shop/two","retryAfter":47,"decision":"id7"}`+"\n"; have != want {
+		t.Errorf("%s, want %s", have, want)
+	}
+	if kept.Rule.ID != "rls/shop/two" || string(kept.Key) != "3:two1:x" || kept.Cost != 2 || kept.Limit.Permits() != 2 || kept.Remaining != 1 {
+		t.Errorf("%+v", kept)
+	}
+}
+
 func TestMetadata(t *testing.T) {
 	w := newWorld(t)
 	w.settings.Metadata = true

@@ -48,7 +48,7 @@ func (c *Case) Judge(now time.Time) {
 		c.counts.GlobalShadow.Add(1)
 	}
 	if tightest >= 0 {
-		c.tell(tightest)
+		c.tell(now, tightest)
 	}
 	if c.settings.Metadata {
 		r.Metadata = c.metadata()
@@ -100,12 +100,13 @@ type telling struct {
 	rule    rule.Rule
 	policy  decide.Policy
 	style   decide.Style
+	refusal decide.Refusal
 	lines   []byte
 }
 
 // tell adds the fields for the client, about descriptor i, and the body of a refusal. With
 // the fields of envoyproxy/ratelimit there is nothing else that it does not send.
-func (c *Case) tell(i int) {
+func (c *Case) tell(now time.Time, i int) {
 	a, t, r := &c.asked[i], &c.told, &c.Response
 	l := &a.own
 	if a.limit != nil {
@@ -119,7 +120,12 @@ func (c *Case) tell(i int) {
 	if r.OverallCode == rls.OverLimit && families&decide.Envoy == 0 {
 		t.style.Families = families
 		t.answers.Style, t.answers.Extra = &t.style, t.answers.Extra[:0]
-		answer := t.answers.Refuse(&t.verdict, nil, &decide.Reader{})
+		var id []byte
+		if c.Refused != nil {
+			t.refusal = decide.Refusal{Rule: &t.rule, Limit: l, Cost: a.hits, Key: c.keys[a.key[0]:a.key[1]], Decision: d}
+			id = c.Refused(now, &t.refusal)
+		}
+		answer := t.answers.Refuse(&t.verdict, id, &decide.Reader{})
 		t.lines = append(t.lines[:0], answer.Extra...)
 		t.lines = http1.AppendFieldString(t.lines, "Content-Type", answer.ContentType)
 		r.RawBody = answer.Body
