@@ -61,6 +61,7 @@ var sideways = map[string][]string{
 	"proxy/keys":           {"internal/http1", "proxy/pattern"},
 	"proxy/limit":          {"internal/strict"},
 	"proxy/overlap":        {"proxy/pattern"},
+	"proxy/pattern":        {"internal/http1"},
 	"proxy/refusal":        {"internal/http1"},
 	"proxy/rule":           {"internal/strict", "proxy/keys", "proxy/limit", "proxy/overlap", "proxy/pattern", "proxy/refusal", "proxy/rls", "proxy/terms"},
 	"proxy/store":          {"proxy/limit"},

@@ -86,11 +86,11 @@ func (r *Reader) waste(line int, size int64) fault {
 // the index of the first byte behind it.
 func chunkSize(line []byte) (size int64, i int, f fault) {
 	n := uint64(0)
-	for isHex(line[i]) {
+	for IsHex(line[i]) {
 		if i == chunkDigitsMax {
 			return 0, 0, faultChunkSizeTooLarge
 		}
-		n = n<<4 | hexValue(line[i])
+		n = n<<4 | uint64(HexValue(line[i]))
 		i++
 	}
 	switch c := line[i]; {

@@ -27,7 +27,7 @@ func validHost(h []byte) bool {
 		switch {
 		case c == '.' && i > label:
 			label = i + 1
-		case c == '%' && i+2 < len(h) && isHex(h[i+1]) && isHex(h[i+2]):
+		case c == '%' && i+2 < len(h) && IsHex(h[i+1]) && IsHex(h[i+2]):
 			i += 2
 		default:
 			return false
@@ -100,7 +100,7 @@ func validFutureAddress(a []byte) bool {
 		return false
 	}
 	for _, c := range a[1:dot] {
-		if !isHex(c) {
+		if !IsHex(c) {
 			return false
 		}
 	}
@@ -133,7 +133,7 @@ func validIPv6(a []byte) bool {
 	}
 	for len(a) > 0 {
 		n := 0
-		for n < len(a) && isHex(a[n]) {
+		for n < len(a) && IsHex(a[n]) {
 			n++
 		}
 		if n < len(a) && a[n] == '.' {

@@ -169,7 +169,7 @@ func validEscapes(b []byte) bool {
 		if i < 0 {
 			return true
 		}
-		if i+2 >= len(b) || !isHex(b[i+1]) || !isHex(b[i+2]) {
+		if i+2 >= len(b) || !IsHex(b[i+1]) || !IsHex(b[i+2]) {
 			return false
 		}
 		b = b[i+3:]

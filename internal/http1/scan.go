@@ -156,14 +156,15 @@ func lowerASCII(c byte) byte {
 	return c
 }
 
-// isHex says whether c is a hexadecimal digit; hexValue is its value then.
-func isHex(c byte) bool {
+// IsHex reports whether c is a hexadecimal digit.
+func IsHex(c byte) bool {
 	return c >= '0' && c <= '9' || c|0x20 >= 'a' && c|0x20 <= 'f'
 }
 
-func hexValue(c byte) uint64 {
+// HexValue returns the value of a hexadecimal digit.
+func HexValue(c byte) byte {
 	if c <= '9' {
-		return uint64(c - '0')
+		return c - '0'
 	}
-	return uint64(c|0x20-'a') + 10
+	return c | 0x20 - 'a' + 10
 }

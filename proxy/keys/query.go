@@ -1,6 +1,6 @@
 package keys
 
-import "weir/proxy/pattern"
+import "weir/internal/http1"
 
 // Decoded returns a part of a query decoded as forms are (application/x-www-form-urlencoded):
 // escapes, and + for a space. What is no escape stays as it is. It is appended to memory when
@@ -29,8 +29,8 @@ func decodedByte(text []byte) (c byte, n int) {
 	switch c = text[0]; {
 	case c == '+':
 		return ' ', 1
-	case c == '%' && len(text) > 2 && pattern.IsHex(text[1]) && pattern.IsHex(text[2]):
-		return pattern.HexValue(text[1])<<4 | pattern.HexValue(text[2]), 3
+	case c == '%' && len(text) > 2 && http1.IsHex(text[1]) && http1.IsHex(text[2]):
+		return http1.HexValue(text[1])<<4 | http1.HexValue(text[2]), 3
 	}
 	return c, 1
 }

@@ -1,6 +1,10 @@
 package pattern
 
-import "bytes"
+import (
+	"bytes"
+
+	"weir/internal/http1"
+)
 
 // A reading is a way to interpret a path. Targets differ in two respects:
 //
@@ -148,8 +152,8 @@ func appendSegment(dst, path []byte, r reading) (out, rest []byte) {
 				return dst, nil
 			}
 			return dst, path[i+end:]
-		case c == '%' && i+2 < len(path) && IsHex(path[i+1]) && IsHex(path[i+2]):
-			c = HexValue(path[i+1])<<4 | HexValue(path[i+2])
+		case c == '%' && i+2 < len(path) && http1.IsHex(path[i+1]) && http1.IsHex(path[i+2]):
+			c = http1.HexValue(path[i+1])<<4 | http1.HexValue(path[i+2])
 			if i += 2; c == ';' && r&readNames != 0 { // begins no parameters
 				dst = append(dst, "%3B"...)
 				continue
@@ -203,17 +207,4 @@ func segmentTable() (t [256]bool) {
 		t[c] = true
 	}
 	return t
-}
-
-// IsHex reports whether c is a hexadecimal digit.
-func IsHex(c byte) bool {
-	return c >= '0' && c <= '9' || c|0x20 >= 'a' && c|0x20 <= 'f'
-}
-
-// HexValue returns the value of a hexadecimal digit.
-func HexValue(c byte) byte {
-	if c <= '9' {
-		return c - '0'
-	}
-	return c | 0x20 - 'a' + 10
 }
