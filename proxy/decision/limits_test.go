@@ -264,6 +264,26 @@ func TestFollow(t *testing.T) {
 	}
 }
 
+// A folder has a bounded number of files.
+func TestFilesMax(t *testing.T) {
+	folder := t.TempDir()
+	for i := range filesMax {
+		write(t, folder, fmt.Sprintf("%d.yaml", i), fmt.Sprintf("domain: d%d", i))
+	}
+	write(t, folder, "README.md", "no limits")
+	l, err := NewLimits(folder, false, new(testkit.Records).Logger("DecisionService"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if domains, _ := l.Domains().Len(); domains != filesMax {
+		t.Errorf("%d domains", domains)
+	}
+	write(t, folder, "more.json", `{"domain":"more"}`)
+	if err := l.Reload(); err == nil || !strings.Contains(err.Error(), "has 1001 files, at most 1000 are read") {
+		t.Error(err)
+	}
+}
+
 // What cannot be read at the start ends the program.
 func TestNewLimits(t *testing.T) {
 	folder := t.TempDir()

@@ -287,3 +287,21 @@ func TestMerge(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// All files together have a bounded number of entries.
+func TestEntriesMax(t *testing.T) {
+	var text strings.Builder
+	text.WriteString(`{"domain":"d","descriptors":[{"key":"first"}`)
+	for i := range entriesMax - 1 {
+		fmt.Fprintf(&text, `,{"key":"k","value":%d}`, i)
+	}
+	text.WriteString("]}")
+	full := File{"a.json", []byte(text.String())}
+	if _, err := Read([]File{full}, false); err != nil {
+		t.Fatal(err)
+	}
+	_, err := Read([]File{full, {"b.yaml", []byte("domain: e\ndescriptors: [{key: a}, {key: b}]")}}, false)
+	if want := "b.yaml: line 2: descriptors: is too much: all files together must have at most 100000 descriptors"; err == nil || err.Error() != want {
+		t.Errorf("%.300v, want %s", err, want)
+	}
+}
