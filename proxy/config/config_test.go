@@ -165,6 +165,14 @@ var wrong = []struct {
 	{"UPGRADES", "websocket,h2c", `"h2c" cannot be let through`},
 	{"UPGRADES", "web socket", "cannot be let through"},
 	{"VIA_NAME", "a b", "is no name"},
+	{"DEFER_URL", "redis:x", "is not file: and an absolute path"},
+	{"DEFER_URL", "file:queue", "is not file: and an absolute path"},
+	{"DEFER_PATH", "later/", "is no such path"},
+	{"DEFER_PATH", "/later", "is no such path"},
+	{"DEFER_PATH", "/config/later/", "is below /config/, which is the proxy's own"},
+	{"DEFER_MAX", "0", "is out of range; allowed: 1 … 10000000"},
+	{"DEFER_RATE", "0", "is out of range; allowed: 1 … 1000000"},
+	{"DEFER_BODY_MAX", "17MiB", "is out of range; allowed: 0 … 16MiB"},
 }
 
 // Every setting refuses what it cannot have, in one line that names setting,

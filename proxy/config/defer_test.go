@@ -1,0 +1,29 @@
+package config
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// A key has 32 bytes, and matters with a queue only; without one nothing is deferred.
+func TestDeferKey(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "key")
+	for bytes, want := range map[int]string{31: "has 31 bytes; allowed: a file of 32 bytes", 32: "", 33: "has 33 bytes"} {
+		if err := os.WriteFile(file, make([]byte, bytes), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		_, err := parse("DEFER_URL", "file:/q", "DEFER_KEY_FILE", file)
+		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("of %d bytes: %v, want %q", bytes, err, want)
+		}
+	}
+	if s := must(t, "DEFER_KEY_FILE", "/nowhere").Session(); s.DeferPath != "" {
+		t.Errorf("without a queue the path is %q", s.DeferPath)
+	}
+	c := must(t, "DEFER_URL", "file:/q", "DEFER_PATH", "/later/", "DEFER_BODY_MAX", "1KiB")
+	if s := c.Session(); s.DeferPath != "/later/" || s.DeferBodyMax != 1<<10 || !c.RuleOptions().Defers {
+		t.Errorf("%+v", s)
+	}
+}
