@@ -23,8 +23,8 @@ import (
 const (
 	// underWayMax bounds the deliveries under way: their requests are in memory.
 	underWayMax = 256
-	// holdMax is up to which time a delivery that a limit refuses waits on its loop. Longer
-	// ones wait in the queue.
+	// holdMax is up to which time a delivery that a limit refuses waits on its loop, if its
+	// request has an Idempotency-Key. Others wait in the queue.
 	holdMax = 500 * time.Millisecond
 	// renewEvery is how often leases are renewed.
 	renewEvery = deferred.LeaseFor / 3
@@ -211,8 +211,12 @@ func (d *Dispatcher) begin(q deferred.Queue, c *deferred.Claimed) {
 		return
 	}
 	request, added := p.request()
+	hold := holdMax
+	if !e.Keyed() { // a crash while it waits would make it unknown, though nothing was sent
+		hold = 0
+	}
 	d.deliver(&wire.Delivery{Request: request, Added: added, Remote: e.Remote.Addr(), Secure: e.TLS, Trusted: e.Trusted,
-		HoldMax: holdMax, BytesMax: t.Result.Bytes, Done: p.done})
+		HoldMax: hold, BytesMax: t.Result.Bytes, Done: p.done})
 }
 
 // left notes that an entry is settled.
