@@ -31,10 +31,11 @@
 //
 // A target that refuses what it cannot take (429, 502, 503, 504) shows no queue. When more
 // than a few percent of the answers are refusals, the limit falls below where they began.
-// Then it rises while requests always wait for a place and clearly fewer are refused than
-// before, as those would be shed otherwise, and falls by half a place when none waits. When
-// as many fail with fewer requests in flight and fewer are answered, it is a fault, which no
-// limit cures: the gate restores the limit and ignores refusals for a while.
+// From then on it falls by one place with a refusal, and rises by one when all places have
+// been used three times while the gate bound: so it stays about the number of workers, and
+// the target refuses few requests, which would otherwise be shed. When as many fail with
+// fewer requests in flight and fewer are answered, it is a fault, which no limit cures: the
+// gate restores the limit and ignores refusals for a while.
 //
 // # Bursts
 //

@@ -137,14 +137,14 @@ func (g *Gate) Answered(now time.Time, a *Answer) bool {
 	if took < 0 {
 		return false
 	}
+	if g.refused.from > 0 {
+		g.follow(now, a)
+	}
 	if w.since.IsZero() {
 		w.since, w.until = a.Sent, a.Sent.Add(firstMax)
 	}
 	if now.Before(w.since) {
-		if w.since.Sub(now) > settleMax { // the clock was set back
-			w.reset(now)
-			g.bound, g.room.relief, g.probe.last, g.refused.deafUntil = now, now, now, now
-		}
+		g.setBack(now)
 		return false
 	}
 	if g.first {
@@ -190,6 +190,16 @@ func (g *Gate) Answered(now time.Time, a *Answer) bool {
 		w.reset(now.Add(settle))
 	}
 	return true
+}
+
+// setBack is told of a time before the window. If it is long before, the clock was set back.
+func (g *Gate) setBack(now time.Time) {
+	if g.window.since.Sub(now) <= settleMax {
+		return
+	}
+	g.window.reset(now)
+	g.bound, g.room.relief, g.probe.last = now, now, now
+	g.refused.deafUntil, g.refused.lowered = now, now
 }
 
 // early reports whether the window is too short to be judged.
@@ -252,9 +262,13 @@ func (g *Gate) change(class int) {
 
 // set moves the limit. The places alternate between the whole numbers around it: else
 // limits of 5.0 and 5.9 would be the same, and gates that share a target could not come
-// closer to each other.
+// closer to each other. At the ceiling they do not: one place too many there is one that the
+// target refuses again and again.
 func (g *Gate) set(n float64) {
 	g.limit = max(float64(g.cfg.Min), min(n, float64(g.cfg.Max), g.refused.ceiling))
+	if g.limit == g.refused.ceiling {
+		g.rest = 0
+	}
 	g.places = min(int(g.limit+g.rest), g.cfg.Max)
 	g.rest += g.limit - float64(g.places)
 }

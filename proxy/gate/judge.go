@@ -18,6 +18,9 @@ const (
 	// burst is how long a queue must last before the limit falls. Shorter ones pass by
 	// themselves, and cutting them would only shed what can be answered.
 	burst = 200 * time.Millisecond
+	// leastLong is how long a gate must have bound until answer times under the least limit
+	// are taken for those without a queue: nothing else would raise it if they were longer.
+	leastLong = 20 * time.Second
 	// provenPart is what the limit keeps of what was at work lately when answers came
 	// fastest, and a little.
 	provenPart = 1.1
@@ -140,7 +143,7 @@ func (g *Gate) judgeFull(now time.Time, r *reading) bool {
 	g.atWork += .2 * (r.atWork - g.atWork)
 	to := max(r.atWork+math.Sqrt(r.atWork), g.proven())
 	switch {
-	case sure:
+	case sure && (g.places > g.cfg.Min || now.Sub(g.bound) < leastLong):
 		g.fall(now, min(g.limit, max(to, g.limit/2)), Latency)
 		return true
 	case r.waiting < queueLeast:

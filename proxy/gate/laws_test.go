@@ -49,8 +49,8 @@ var protects = map[string]struct {
 		w.Stages[1].Speed = .3
 	}},
 	"-40 % of 64 workers":                          {.94, .86, func(w *gatetest.World) { w.Workers, w.Service, w.InTime, w.Stages[1].Speed = 64, 40*ms, 200*ms, .6 }},
-	"refuses at once":                              {.90, .92, func(w *gatetest.World) { w.Queue = 0 }},
-	"refuses at once, over a network":              {.93, .92, func(w *gatetest.World) { w.Queue, w.Trip = 0, ms/4 }},
+	"refuses at once":                              {.94, .94, func(w *gatetest.World) { w.Queue = 0 }},
+	"refuses at once, over a network":              {.93, .93, func(w *gatetest.World) { w.Queue, w.Trip = 0, ms/4 }},
 	"refuses at once, over a network, two proxies": {.89, .91, func(w *gatetest.World) { w.Queue, w.Trip, w.Gates = 0, ms/4, 2 }},
 	"a fault": {.98, .96, func(w *gatetest.World) {
 		w.Trip, w.Stages = ms/4, []gatetest.Stage{{Load: 1000}, {From: 10 * sec, Errors: .3}, {From: 20 * sec}}

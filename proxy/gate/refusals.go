@@ -1,18 +1,19 @@
 package gate
 
-import "time"
+import (
+	"math"
+	"time"
+)
 
 const (
 	// refusedMost is the share of refusals from which the limit falls.
 	refusedMost = .05
-	// lineMost is the share of requests that found the limit reached from which some
-	// always wait for a place. What the target then refuses would otherwise be shed, so
-	// that it costs nothing to find out whether a worker is free. seek is how much the
-	// limit rises in such a window, and seekRefused while the target refuses requests.
-	// yield is by how much it falls when the line has run dry.
-	lineMost          = .9
-	seek, seekRefused = .2, .02
-	yield             = .5
+	// rounds is how many times all places are used until more are tried, one or this part.
+	// Where requests wait, the target refuses one that would otherwise be shed.
+	rounds, morePart = 3, 1. / 16
+	// leastPart is the part of where refusals began below which the limit does not fall
+	// before it is known whether that helps.
+	leastPart = .6
 	// helpedMost is the part of the share of refusals that may be left after the limit has
 	// fallen: if more is left, it may be a fault, and the limit falls further to find out.
 	helpedMost = .6
@@ -22,8 +23,10 @@ const (
 
 // refusals is what is known of a target that refuses requests.
 type refusals struct {
-	ceiling   float64 // of the limit; rises slowly
-	from      float64 // the limit under which the share was measured; 0: there were none
+	ceiling   float64   // of the limit
+	good      int       // answers since it was moved, while the gate bound
+	lowered   time.Time // when it was moved down last
+	from      float64   // the limit under which the share was measured; 0: there were none
 	share     float64
 	atWork    float64 // then, of those in flight
 	deafUntil time.Time
@@ -31,22 +34,40 @@ type refusals struct {
 	clean     int // windows in a row without one
 }
 
-// judgeRefusals keeps the limit of a target that refuses requests where the line of
-// those who wait for a place does not run dry, and reports whether it has moved it.
+// follow moves the ceiling with an answer of a target that refuses requests: down by one
+// place for a request that was sent since it was moved down last, and up when all places
+// have been used some times.
+func (g *Gate) follow(now time.Time, a *Answer) {
+	f := &g.refused
+	switch {
+	case a.Refused && !a.Sent.Before(f.lowered):
+		if to := math.Ceil(max(leastPart*f.from, float64(g.cfg.Min), f.ceiling-1)); to < f.ceiling {
+			f.ceiling, f.good, f.lowered = to, 0, now
+			g.set(g.limit)
+		}
+	case !a.Refused && a.Full && g.limit >= f.ceiling:
+		if f.good++; float64(f.good) >= rounds*f.ceiling {
+			f.ceiling, f.good = math.Floor(f.ceiling)+math.Ceil(f.ceiling*morePart), 0
+			g.set(f.ceiling)
+		}
+	}
+}
+
+// judgeRefusals says whether the target refuses requests as there are too many, and reports
+// whether it has moved the limit.
 func (g *Gate) judgeRefusals(now time.Time, span time.Duration) bool {
 	w, f := &g.window, &g.refused
 	share := 1 - float64(w.goods)/float64(w.n)
-	refuses := share > refusedMost && !now.Before(f.deafUntil)
-	bound := f.from > 0 && g.limit >= f.ceiling
-	if !refuses {
+	if share <= refusedMost || now.Before(f.deafUntil) {
 		f.settle(share)
+		return false
 	}
-	if span < spanMin || !refuses && !bound {
+	if span < spanMin {
 		return false
 	}
 	atWork := float64(w.goods) / span.Seconds() * g.slower * g.calm.mean / float64(time.Second)
-	helped := share <= helpedMost*f.share
-	if refuses && f.from > 0 && g.limit <= .8*f.from && !helped && atWork < .9*f.atWork {
+	fallen := g.limit <= math.Ceil(leastPart*f.from)
+	if f.from > 0 && fallen && share > helpedMost*f.share && atWork < .9*f.atWork {
 		// As many fail with fewer in flight: a fault.
 		f.deaf = min(max(2*f.deaf, deafMin), deafMax)
 		f.deafUntil = now.Add(f.deaf)
@@ -55,31 +76,15 @@ func (g *Gate) judgeRefusals(now time.Time, span time.Duration) bool {
 		f.from = 0
 		return true
 	}
-	if bound && (helped || !refuses) && float64(w.full) >= lineMost*float64(w.n) && g.look.Waiting <= queueMost && g.probe.limit == 0 {
-		return g.seek(refuses)
-	}
-	if !refuses {
+	f.clean = 0
+	if f.from > 0 && !fallen {
 		return false
 	}
-	f.clean = 0
 	g.first = false
 	from := min(g.limit, float64(w.peak))
-	if f.from == 0 || from > f.from || g.limit <= .8*f.from {
-		f.from, f.share, f.atWork = from, share, atWork
-	}
-	f.ceiling = max(float64(g.cfg.Min), .6*from, min(from-yield, 1.3*atWork))
+	f.from, f.share, f.atWork = from, share, atWork
+	f.ceiling = max(float64(g.cfg.Min), math.Ceil(max(leastPart*from, min(from-1, 1.3*atWork))))
 	g.fall(now, f.ceiling, Errors)
-	return true
-}
-
-// seek raises the limit where the target's refusals have put it.
-func (g *Gate) seek(refuses bool) bool {
-	by := seek
-	if refuses {
-		by = seekRefused
-	}
-	g.refused.ceiling += by
-	g.set(g.refused.ceiling)
 	return true
 }
 

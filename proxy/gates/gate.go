@@ -58,13 +58,13 @@ func (g *Gate) Answered(now time.Time, a *gate.Answer, late *Late) {
 		g.mu.Lock()
 	}
 	defer g.mu.Unlock()
-	judged := false
 	for i := range *late {
-		judged = g.machine.Answered((*late)[i].at, &(*late)[i].Answer) || judged
+		g.machine.Answered((*late)[i].at, &(*late)[i].Answer)
 	}
 	*late = (*late)[:0]
-	if g.machine.Answered(now, a) || judged {
-		g.SetLimit(g.machine.Limit())
+	g.machine.Answered(now, a)
+	if limit := g.machine.Limit(); limit != g.Limit() {
+		g.SetLimit(limit)
 	}
 }
 
