@@ -50,13 +50,6 @@ func (r *running) ask(method, path, body string) map[string]any {
 	return answer
 }
 
-// metric reads a metric.
-func (r *running) metric(name string) float64 {
-	r.t.Helper()
-	_, _, text := r.client.Do("GET", "/metrics", "")
-	return testkit.Samples(r.t, text)[name]
-}
-
 // post tells of the interval i since a Monday.
 func (r *running) post(i int) map[string]any {
 	at := time.Date(2026, 1, 19, 0, 0, 0, 0, time.UTC).Add(time.Duration(i) * 30 * time.Second)

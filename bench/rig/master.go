@@ -38,6 +38,3 @@ func (m *Master) Restart(ctx context.Context) (err error) {
 	}
 	return m.await(ctx, m.Addr)
 }
-
-// End stops it.
-func (m *Master) End() { m.Kill() }

@@ -174,13 +174,6 @@ func TestBusyHandlerHoldsTheSenderBack(t *testing.T) {
 	})
 }
 
-func errText(err error) string {
-	if err == nil {
-		return ""
-	}
-	return err.Error()
-}
-
 func TestUnreadAnswersStopFeeding(t *testing.T) {
 	g := start(t, Config{Loops: 1, OutboundMax: 64 << 10})
 	answer := bytes.Repeat([]byte("a"), 32<<10)

@@ -22,7 +22,6 @@ type ruleMember struct {
 	skew    time.Duration // of its clock
 	watched *store.Document
 	changes int // calls of OnChange
-	clients string
 }
 
 func (m *ruleMember) start(t *testing.T, now time.Time) {

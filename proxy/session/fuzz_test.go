@@ -86,7 +86,7 @@ type gauntlet struct {
 	limit          string
 
 	asked, waits, held, closed, gone bool
-	own, read                        bool
+	read                             bool
 	outcomes                         int
 	tunnel                           bool
 	forwarded                        [][]byte // what went to targets, by request

@@ -77,10 +77,7 @@ type Index struct {
 	byRule           map[string]uint32
 	seed             maphash.Seed // clients choose their addresses
 
-	due     []uint32 // a heap of lines by at
-	nextSeq uint64
-	open    int   // entries in lines
-	bytes   int64 // of all entries, final ones too
+	due []uint32 // a heap of lines by at
 }
 
 // New returns an index without entries.

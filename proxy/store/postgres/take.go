@@ -24,8 +24,6 @@ const (
 	// callCountersMax bounds the counters of one call, and with it the locks that it holds:
 	// a server has room for 6,400 by default.
 	callCountersMax = 64
-	// counterNumbers describe a counter to take_1, giveNumbers what is given back.
-	counterNumbers, giveNumbers = 10, 6
 	// stateNumbers are what take_1 tells of a state, entryNumbers of an entry of a log.
 	stateNumbers, entryNumbers = 6, 3
 	// exactMax bounds the numbers of package limit.
