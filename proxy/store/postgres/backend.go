@@ -96,7 +96,7 @@ func (b *backend) Decide(ctx context.Context, batch *store.Batch) {
 	patience := max(1, int32(b.cfg.Timeout.Milliseconds()/2))
 	for _, call := range takes(b.cfg.KeyPrefix, batch) {
 		began := time.Now()
-		result, err := b.pool.run(&job{ctx: ctx, silent: b.pool.silent, take: true, sql: b.takeSQL(), types: takeTypes, params: call.params(clock, patience)})
+		result, err := b.pool.query(ctx, b.takeSQL(), takeTypes, call.params(clock, patience)...)
 		b.counts.commands.Inc()
 		b.counts.exchanges.Observe(time.Since(began))
 		var r taken
@@ -300,26 +300,7 @@ func (b *backend) probe(ctx context.Context) error {
 		}
 		return fmt.Errorf("probe PostgreSQL: %w", err)
 	}
-	b.tryCall(ctx)
 	return nil
-}
-
-// tryCall finds out whether take_1 can be called by a message of its own, which a pooler may
-// not know.
-func (b *backend) tryCall(ctx context.Context) {
-	b.pool.takes.Store(0)
-	result, err := b.pool.query(ctx, "SELECT $1::regproc::oid::int8", []uint32{oidText}, []byte(b.schema+"take_1"))
-	if err != nil || len(result.Rows) != 1 {
-		return
-	}
-	oid, err := parseInt8(result.Rows[0][0])
-	if err != nil {
-		return
-	}
-	b.pool.takes.Store(uint32(oid))
-	if _, err := b.pool.run(&job{ctx: ctx, silent: b.pool.silent, take: true, sql: b.takeSQL(), types: takeTypes, params: newTake("").params(0, 0)}); err != nil {
-		b.pool.takes.Store(0)
-	}
 }
 
 // migrate brings the schema to the version that this program needs, or finds out that it

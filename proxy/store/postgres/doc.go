@@ -10,11 +10,10 @@
 // ascending order, so that no two calls can wait for each other, and reads the clock when it
 // holds them. A refusal writes nothing.
 //
-// Nothing is kept in a session, so that a pooler may lend a connection to each transaction
-// (PgBouncer with pool_mode=transaction). The function is called by the protocol's message
-// FunctionCall, which pg_stat_statements does not see; where something in between does not
-// know it, by a statement without a name. The function needs the isolation level READ
-// COMMITTED: where the default is another, a batch is a transaction with that level.
+// The statement has no name and nothing is kept in a session, so that a pooler may lend a
+// connection to each transaction (PgBouncer with pool_mode=transaction). The function needs
+// the isolation level READ COMMITTED: where the default is another, a batch is a transaction
+// with that level.
 //
 // # Tables
 //

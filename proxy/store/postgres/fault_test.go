@@ -6,7 +6,6 @@ import (
 	"net"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -146,9 +145,6 @@ func TestPgBouncer(t *testing.T) {
 	s, _ := newWorld(t)
 	b := openBackend(t, Config{URL: s.Pooler(2).URL("weir", "weir"), Connections: 4, Schema: "pooled"})
 	postgrestest.Eventually(t, "it decides", func() bool { return b.Probe(background) == nil })
-	if b.pool.takes.Load() == 0 {
-		t.Error("take_1 is not called by a message of its own")
-	}
 	exactly(t, b)
 	large := make([]byte, 1<<20)
 	if must[int64](t)(b.CompareAndSet(background, "doc", 0, large)) != 1 || len(must[store.Document](t)(b.Read(background, "doc")).Body) != len(large) {
@@ -311,28 +307,6 @@ func TestRemoved(t *testing.T) {
 		if err := b.Probe(background); err != nil {
 			t.Errorf("%s: it is not made again: %v", sql, err)
 		}
-		admit(t, b)
-	}
-}
-
-// Where take_1 is another function than the one that is called, which it is after somebody
-// has made it anew, the probe finds it; and where it cannot be called so, a statement does.
-func TestCall(t *testing.T) {
-	t.Parallel()
-	s, b := newWorld(t)
-	found := b.pool.takes.Load()
-	if oid := s.Do("weir", "SELECT 'weir.take_1'::regproc::oid"); oid != strconv.Itoa(int(found)) {
-		t.Errorf("%d is called, and take_1 is %s", found, oid)
-	}
-	b.pool.takes.Store(1)
-	if f := b.Classify(decide(b, 1, fixed(1000)).Err); f.Code != "42883" || f.Class != store.OutageFault {
-		t.Errorf("another function: %+v", f)
-	}
-	if err := b.Probe(background); err != nil || b.pool.takes.Load() != found {
-		t.Errorf("the probe finds %d: %v", b.pool.takes.Load(), err)
-	}
-	for _, oid := range []uint32{found, 0} {
-		b.pool.takes.Store(oid)
 		admit(t, b)
 	}
 }

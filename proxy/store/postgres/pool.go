@@ -1,7 +1,6 @@
 package postgres
 
 import (
-	"bytes"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -14,7 +13,6 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5/pgconn"
-	"github.com/jackc/pgx/v5/pgproto3"
 
 	"weir/proxy/store"
 )
@@ -30,7 +28,6 @@ type job struct {
 	ctx    context.Context
 	silent time.Duration // how long the answer may take until the connection is closed
 	script bool          // sql is several statements without params
-	take   bool          // sql calls take_1 with params
 
 	sql    string
 	types  []uint32
@@ -43,7 +40,7 @@ type job struct {
 
 // A pool is a few connections, each used by a goroutine of its own.
 //
-// Safe for concurrent use: jobs are handed over by a channel, explicit and takes are atomic.
+// Safe for concurrent use: jobs are handed over by a channel, explicit is atomic.
 type pool struct {
 	cfg      *pgconn.Config
 	stop     context.CancelFunc
@@ -51,8 +48,7 @@ type pool struct {
 	jobs     chan *job
 	running  sync.WaitGroup
 	silent   time.Duration
-	explicit atomic.Bool   // the server's default isolation level is not READ COMMITTED
-	takes    atomic.Uint32 // the OID of take_1 if it can be called by a message of its own; else 0
+	explicit atomic.Bool // the server's default isolation level is not READ COMMITTED
 }
 
 func newPool(cfg *pgconn.Config, connections int, silent time.Duration) *pool {
@@ -174,8 +170,6 @@ func (p *pool) do(conn *pgconn.PgConn, j *job) {
 			_, j.err = conn.Exec(ctx, j.sql).ReadAll()
 		case p.explicit.Load():
 			j.result, j.err = explicitly(ctx, conn, j)
-		case j.take && p.takes.Load() != 0:
-			j.result, j.err = called(ctx, conn, p.takes.Load(), j.params)
 		default:
 			j.result = conn.ExecParams(ctx, j.sql, j.params, j.types, binaryFormat, binaryFormat).Read()
 			j.err = j.result.Err
@@ -221,31 +215,4 @@ func explicitly(ctx context.Context, conn *pgconn.PgConn, j *job) (result *pgcon
 		_, _ = conn.Exec(ctx, "ROLLBACK").ReadAll() // the error is told already
 	}
 	return result, err
-}
-
-// called has the server call a function by the message FunctionCall, which costs it a quarter
-// less than a statement: nothing is parsed and planned. Nothing is kept in the session.
-func called(ctx context.Context, conn *pgconn.PgConn, oid uint32, params [][]byte) (*pgconn.Result, error) {
-	conn.Frontend().Send(&pgproto3.FunctionCall{Function: oid, ArgFormatCodes: []uint16{1}, Arguments: params, ResultFormatCode: 1})
-	if err := conn.Frontend().Flush(); err != nil {
-		closeNow(conn)
-		return nil, err
-	}
-	result := new(pgconn.Result)
-	var failed error
-	for {
-		message, err := conn.ReceiveMessage(ctx)
-		if err != nil {
-			closeNow(conn) // what was asked may still be answered
-			return nil, err
-		}
-		switch m := message.(type) {
-		case *pgproto3.FunctionCallResponse:
-			result.Rows = [][][]byte{{bytes.Clone(m.Result)}}
-		case *pgproto3.ErrorResponse:
-			failed = pgconn.ErrorResponseToPgError(m)
-		case *pgproto3.ReadyForQuery:
-			return result, failed
-		}
-	}
 }
