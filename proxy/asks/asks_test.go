@@ -160,21 +160,21 @@ func TestFaults(t *testing.T) {
 		offset   int
 		problem  string
 	}{
-		"nothing":             {nil, 0, "too early"},
-		"the end is missing":  {whole[:len(whole)-1], len(whole) - 8, "too early"},
-		"something follows":   {append(with(0), 0), len(whole), "should end here"},
-		"no requests":         {with(5, 0), 5, "1 to 16777216 requests"},
-		"too many requests":   {with(5, 1, 0, 0, 1), 5, "1 to 16777216 requests"},
-		"no counters":         {with(9, 0), 9, "1 to 9 counters"},
-		"ten counters":        {with(9, 10), 9, "1 to 9 counters"},
-		"a rule without end":  {with(10, 255), 12, "too early"},
-		"a key without end":   {with(13, 255, 255, 255, 255), 17, "too early"},
-		"no algorithm":        {with(18, 0), 18, "no limit"},
-		"off":                 {with(18, byte(limit.Off)), 18, ""},
-		"negative permits":    {with(26, 255), 19, "must be 0 to"},
-		"permits and burst":   {with(19, 6), 18, "no limit"},
-		"the same rule twice": {two, 10 + len(whole) - 10, "another counter"},
-		"more releases":       {with(1, 1), 14, ""},
+		"nothing":            {nil, 0, "too early"},
+		"the end is missing": {whole[:len(whole)-1], len(whole) - 8, "too early"},
+		"something follows":  {append(with(0), 0), len(whole), "should end here"},
+		"no requests":        {with(5, 0), 5, "1 to 16777216 requests"},
+		"too many requests":  {with(5, 1, 0, 0, 1), 5, "1 to 16777216 requests"},
+		"no counters":        {with(9, 0), 9, "1 to 9 counters"},
+		"ten counters":       {with(9, 10), 9, "1 to 9 counters"},
+		"a rule without end": {with(10, 255), 12, "too early"},
+		"a key without end":  {with(13, 255, 255, 255, 255), 17, "too early"},
+		"no algorithm":       {with(18, 0), 18, "no limit"},
+		"off":                {with(18, byte(limit.Off)), 18, ""},
+		"negative permits":   {with(26, 255), 19, "must be 0 to"},
+		"permits and burst":  {with(19, 6), 18, "no limit"},
+		"the same key twice": {two, 10 + len(whole) - 10, "another counter"},
+		"more releases":      {with(1, 1), 14, ""},
 	} {
 		var q asks.Question
 		err := q.Parse(test.question)

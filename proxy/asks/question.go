@@ -1,6 +1,7 @@
 package asks
 
 import (
+	"bytes"
 	"encoding/binary"
 	"fmt"
 	"math"
@@ -19,8 +20,9 @@ const (
 	QuestionBytesMax = 1 << 20
 	// NMax bounds the requests of one ask.
 	NMax = 1 << 24
-	// asksMax bounds the asks, and the releases, of one question.
-	asksMax = 1<<16 - 1
+	// RuleBytesMax bounds the id of a rule. Asks and releases have the same bound, and
+	// QuestionBytesMax holds fewer.
+	RuleBytesMax = 1<<16 - 1
 	// spanMax bounds spans in microseconds, so that a time.Duration holds them.
 	spanMax = math.MaxInt64 / int64(time.Microsecond)
 )
@@ -146,10 +148,10 @@ func (q *Question) ask(r *reader) {
 		if r.fault != nil {
 			return
 		}
-		last := len(q.counters) - 1
-		for i := first; i < last; i++ {
-			if q.counters[i].Rule == q.counters[last].Rule {
-				r.fail(at, "the rule is that of another counter of the same ask")
+		last := &q.counters[len(q.counters)-1]
+		for _, c := range q.counters[first : len(q.counters)-1] {
+			if c.Rule == last.Rule && bytes.Equal(c.Key, last.Key) {
+				r.fail(at, "rule and key are those of another counter of the same ask")
 			}
 		}
 	}

@@ -172,6 +172,8 @@ func TestCharge(t *testing.T) {
 		{0, "two=x*2 ten=x", "OVER_LIMIT OVER:1:60 OK:9:3600"},
 		{0, "two=x*2 ten=x shadow=x", "OVER_LIMIT OVER:1:60 OK:9:3600 OK:0:60"},
 		{0, "two=x ten=x", "OK OK:0:60 OK:8:3600"},
+		{0, "two=p two=q*2", "OK OK:1:60 OK:0:60"}, // two keys of one limit
+		{0, "two=p two=q", "OVER_LIMIT OK:1:60 OVER:0:60"},
 		{0, "ten=z ten=z*9 ten=z", "OVER_LIMIT OK:9:3600 OK:0:3600 OVER:0:3600"},
 	})
 	if together.c.Apart {

@@ -1,6 +1,7 @@
 package simredis
 
 import (
+	"bytes"
 	"hash/maphash"
 
 	"weir/proxy/limit"
@@ -58,8 +59,8 @@ func (t *Table) takeGroup(now int64, ask *store.Ask, ans *store.Answer) {
 func (g *group) add(counters []store.Counter) {
 	counter := &counters[g.n]
 	for i := range g.n {
-		if counters[i].Rule == counter.Rule {
-			panic("bug: simredis: two counters of one ask have rule " + counter.Rule)
+		if counters[i].Rule == counter.Rule && bytes.Equal(counters[i].Key, counter.Key) {
+			panic("bug: simredis: two counters of one ask have the same key of rule " + counter.Rule)
 		}
 	}
 	c := &g.claims[g.n]
@@ -160,22 +161,40 @@ func (g *group) decide(ask *store.Ask, ans *store.Answer) {
 	granted := n
 	for i := range ask.Counters {
 		counter := &ask.Counters[i]
-		granted = min(granted, counter.Limit.RoomFor(g.now, &g.claims[i].state, counter.Ask(n)))
+		granted = min(granted, counter.Limit.RoomFor(g.now, &g.claims[i].state, g.ask(ask.Counters, i, n)))
 	}
 	for i := range ask.Counters {
 		counter, c := &ask.Counters[i], &g.claims[i]
+		if c.stripe == &g.t.overflow { // a counter before it may have changed the bucket
+			c.find(g.now, g.name(c), counter.Limit.Kind())
+		}
 		if ask.Traced {
 			ans.Traces = append(ans.Traces, g.trace(c))
 		}
 		_, d := counter.Limit.Decide(g.now, &c.state, counter.Ask(granted))
 		if granted < n {
-			d = counter.Limit.Preview(g.now, &c.state, counter.Ask(1))
+			d = counter.Limit.Preview(g.now, &c.state, g.ask(ask.Counters, i, 1))
 		}
 		ans.Decisions = append(ans.Decisions, d)
 		g.keep(c, d)
 	}
 	ans.Granted = int(granted)
 	ans.Tightest = store.Tightest(ask.Counters, ans.Decisions)
+}
+
+// ask is what the state of a claim must have room for: the cost of the counter, and of the
+// others whose keys share its overflow bucket.
+func (g *group) ask(counters []store.Counter, i int, n int64) limit.Ask {
+	ask, c := counters[i].Ask(n), &g.claims[i]
+	if c.stripe != &g.t.overflow {
+		return ask
+	}
+	for j := range counters {
+		if j != i && g.claims[j].stripe == c.stripe && bytes.Equal(g.name(&g.claims[j]), g.name(c)) {
+			ask.Cost += counters[j].Cost
+		}
+	}
+	return ask
 }
 
 // trace is what a claim's decision is worked out from.

@@ -89,6 +89,26 @@ func TestFloodOfKeysRefillsNobody(t *testing.T) {
 	}
 }
 
+// Two keys of one ask that share an overflow bucket are both charged to it, or neither.
+func TestKeysOfOneAskOverflow(t *testing.T) {
+	table := newTable(t, Config{KeysMax: 1, Stripes: 1})
+	take(table, epoch, "r", "first", perHour, 1)
+	ask := store.Ask{N: 1, Counters: []store.Counter{
+		{Rule: "r", Key: []byte("a"), Limit: perHour, Cost: 2}, {Rule: "r", Key: []byte("b"), Limit: perHour, Cost: 1}}}
+	var ans store.Answer
+	for range 3 {
+		if table.Take(epoch, &ask, &ans); ans.Granted != 1 {
+			t.Fatalf("refused with room for both: %+v", ans)
+		}
+	}
+	if table.Take(epoch, &ask, &ans); ans.Granted != 0 || ans.Decisions[0].Allowed || ans.Decisions[1].Allowed {
+		t.Errorf("granted more than the bucket has: %+v", ans)
+	}
+	if got := take(table, epoch, "r", "c", perHour, 2); got != 1 {
+		t.Errorf("another key is granted %d of 2, want the 1 that is left", got)
+	}
+}
+
 // A key that shared the overflow bucket and then gets a place of its own keeps
 // what the bucket has consumed.
 func TestLeavingTheOverflowBucketIsNoRefill(t *testing.T) {

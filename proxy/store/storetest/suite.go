@@ -26,6 +26,7 @@ func Run(t *testing.T, open Open) {
 	law("random histories", func(t *testing.T) { Differential(t, open, Naive, 12) })
 	law("n asks are n single asks", func(t *testing.T) { singles(t, open) })
 	law("keys are apart", func(t *testing.T) { apart(t, open(t)) })
+	law("keys of one rule are asked together", func(t *testing.T) { together(t, open(t)) })
 	law("an idle key is not refilled early", func(t *testing.T) { idle(t, open) })
 	law("what is off is admitted among others", func(t *testing.T) { off(t, open(t)) })
 	law("the last place in a queue is given back", func(t *testing.T) { release(t, open) })
@@ -98,6 +99,22 @@ func apart(t *testing.T, s Store) {
 				t.Errorf("rule %q, key %q: %d of 3 admitted, want 2", rule, key, ans.Granted)
 			}
 		}
+	}
+}
+
+// together asks about two keys of one rule: both are charged, or neither.
+func together(t *testing.T, s Store) {
+	l := limittest.Must(limit.Config{Algorithm: limit.Fixed, Limit: 5, Window: 3600})
+	a := store.Counter{Rule: "rule", Key: []byte("a"), Limit: l, Cost: 1}
+	b := store.Counter{Rule: "rule", Key: []byte("b"), Limit: l, Cost: 2}
+	if ans := s.ask(3, a, b); ans.Granted != 2 || ans.Decisions[0].Remaining != 3 || ans.Decisions[1].Remaining != 1 {
+		t.Errorf("of b there are 5 permits: %+v", ans)
+	}
+	if ans := s.ask(1, a, b); ans.Granted != 0 || !ans.Decisions[0].Allowed || ans.Decisions[1].Allowed {
+		t.Errorf("b has 1 permit left: %+v", ans)
+	}
+	if ans := s.ask(4, a); ans.Granted != 3 {
+		t.Errorf("%d of a, want the 3 that are left", ans.Granted)
 	}
 }
 
