@@ -110,11 +110,18 @@ func (b *backend) Register(set *metric.Set) {
 
 // Decide has a master give places in queues back and decide groups; see [store.Backend].
 func (b *backend) Decide(ctx context.Context, batch *store.Batch) {
-	releases := batch.Releases
+	releases, size := batch.Releases, 0
+	for i, sent := 0, 0; i < len(batch.Releases); i++ {
+		n := sizeOf(&batch.Releases[i].Counter)
+		if size > 0 && size+n > asks.QuestionBytesMax/2 {
+			b.decide(ctx, batch.Releases[sent:i], nil)
+			sent, size = i, 0
+		}
+		releases, size = batch.Releases[sent:], size+n
+	}
 	var call []*store.Group
-	size := 0
 	for _, g := range batch.Groups {
-		n := sizeOf(g)
+		n := sizeOfGroup(g)
 		switch {
 		case n == 0:
 			g.Err, g.Granted = nil, g.N
@@ -136,11 +143,20 @@ func (b *backend) Decide(ctx context.Context, batch *store.Batch) {
 // counterBytes is more than a counter takes without its rule and key.
 const counterBytes = 80
 
-// sizeOf is how much of a question a group takes, or a little less; 0: nothing need be asked.
-func sizeOf(g *store.Group) (n int) {
+// sizeOf is how much of a question a counter takes, or a little more; of one that no question
+// holds it is more than a question.
+func sizeOf(c *store.Counter) int {
+	if len(c.Rule) > asks.RuleBytesMax {
+		return asks.QuestionBytesMax + 1
+	}
+	return counterBytes + len(c.Rule) + len(c.Key)
+}
+
+// sizeOfGroup is how much of a question a group takes; 0: nothing need be asked.
+func sizeOfGroup(g *store.Group) (n int) {
 	for i := range g.Counters {
 		if c := &g.Counters[i]; c.Limit.Algorithm() != limit.Off {
-			n += counterBytes + len(c.Rule) + len(c.Key)
+			n += sizeOf(c)
 		}
 	}
 	return n

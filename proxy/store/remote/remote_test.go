@@ -63,6 +63,39 @@ func TestLargeBatch(t *testing.T) {
 	}
 }
 
+// What no question holds is a fault of its own: the batch beside it is decided.
+func TestBatchBesideFaults(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	prefix, _ := w.open(t)
+	b := openBackend(t, config(startMaster(t, w, "127.0.0.1:0")))
+	long := one(1, prefix+strings.Repeat("r", 1<<16), fixed(3))
+	longest := one(1, prefix+strings.Repeat("r", asks.RuleBytesMax-len(prefix)), fixed(3))
+	apart := one(1, prefix+"r", fixed(3)) // two keys of one rule, as descriptors may have
+	apart.Counters = append(apart.Counters, apart.Counters[0])
+	apart.Counters[1].Key = []byte("another")
+	batch := &store.Batch{Groups: []*store.Group{long, longest, apart}}
+	leaky, err := limit.New(limit.Config{Algorithm: limit.Leaky, Capacity: 1, FillRate: 0.001})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 40 {
+		r := store.Release{Counter: one(1, prefix+"queue", &leaky).Counters[0], Slot: 1}
+		r.Counter.Key = make([]byte, 60_000)
+		batch.Releases = append(batch.Releases, r)
+	}
+	b.Decide(background, batch)
+	if f := b.Classify(long.Err); f.Class != store.ItemFault {
+		t.Errorf("a rule that is too long: %v", long.Err)
+	}
+	if longest.Err != nil || apart.Err != nil || longest.Granted+apart.Granted != 2 {
+		t.Errorf("%v, %v; %d and %d are granted", longest.Err, apart.Err, longest.Granted, apart.Granted)
+	}
+	if errors := b.errors.Load(); errors != 0 {
+		t.Errorf("%d calls fail", errors)
+	}
+}
+
 // The place of a request that has left goes to the next one.
 func TestRelease(t *testing.T) {
 	t.Parallel()
