@@ -43,3 +43,39 @@ th:first-child,td:first-child{text-align:left;padding-left:0}
 // Page is an HTML page that looks like all of ours: body begins with its title and what
 // its style sheet has besides, and ends with </html>.
 func Page(body string) string { return head + body }
+
+// asking is what pages share that ask endpoints for what only operators may see or do. They have
+// a form "ask" with an input "token" and a place "why" for the reason of a refusal.
+const asking = `<script>
+"use strict";
+const at = id => document.getElementById(id);
+window.addEventListener("error", e => document.body.dataset.fault = e.message);
+window.addEventListener("unhandledrejection", e => document.body.dataset.fault = e.reason);
+
+// guarded asks for what needs the token. A refusal shows the form that takes one,
+// which is kept as long as this tab, and asks again.
+let again = () => {};
+async function guarded(method, path, done, body) {
+	const token = sessionStorage.getItem("token");
+	const answer = await fetch(path, {method, body, cache: "no-store", headers: token ? {Authorization: "Bearer " + token} : {}});
+	if (answer.status !== 403) {
+		at("ask").hidden = true;
+		return done(answer);
+	}
+	const refused = await answer.json();
+	again = () => guarded(method, path, done, body);
+	at("why").textContent = refused.error;
+	at("ask").hidden = false;
+	at("token").focus();
+}
+document.addEventListener("submit", e => {
+	e.preventDefault();
+	sessionStorage.setItem("token", at("token").value);
+	at("token").value = "";
+	again();
+});
+</script>
+`
+
+// Asking is a Page whose script calls guarded for endpoints that may need the token.
+func Asking(body string) string { return head + asking + body }

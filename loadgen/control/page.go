@@ -15,7 +15,7 @@ import (
 var livePage string
 
 func serveLive(w http.ResponseWriter, _ *http.Request) {
-	service.WritePage(w, service.LivePage, []byte(chart.Page(livePage)))
+	service.WritePage(w, service.LivePage, []byte(chart.Asking(livePage)))
 }
 
 func (r *Runs) serveReport(w http.ResponseWriter, _ *http.Request) {

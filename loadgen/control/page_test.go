@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"weir/internal/chart"
 	"weir/internal/chart/charttest"
 	"weir/internal/service"
 	"weir/internal/testkit"
@@ -143,7 +144,7 @@ func TestLivePageAsksForToken(t *testing.T) {
 	own.HandleFunc("POST /test/stop", note)
 	own.HandleFunc("GET /test/config", note)
 	own.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) {
-		_, _ = w.Write([]byte(strings.Replace(string(livePage), "</body>", driver+"</body>", 1)))
+		_, _ = w.Write([]byte(strings.Replace(chart.Asking(livePage), "</body>", driver+"</body>", 1)))
 	})
 	server := httptest.NewServer(own)
 	defer server.Close()
