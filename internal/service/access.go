@@ -40,7 +40,8 @@ func OwnEndpoints() []Endpoint {
 		{"proxy", "GET /config/deferred", guarded, "rule state after limit"},
 		{"proxy", "POST /config/deferred", guarded, ""},
 		{"proxy", "POST /config/deferred/{id}", guarded, ""},
-		{"proxy", "GET /deferred/{id}", open, "*"}, // only who has the key that the request was counted under gets an answer
+		{"proxy", "GET /config/deferred/page", open, ""}, // asks the guarded endpoints
+		{"proxy", "GET /deferred/{id}", open, "*"},       // only who has the key that the request was counted under gets an answer
 		{"proxy", "GET /deferred/{id}/result", open, "*"},
 		{"proxy", "DELETE /deferred/{id}", open, "*"},
 		{"proxy", "POST /reload", guarded, ""},

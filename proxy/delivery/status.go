@@ -28,6 +28,7 @@ const askWithin = 2 * time.Second
 //	DELETE /deferred/{id}           its client does not want it any more
 //	GET    /config/deferred         lists entries; POST changes many, or pauses a rule
 //	POST   /config/deferred/{id}    changes one
+//	GET    /config/deferred/page    all that for people
 func (d *Dispatcher) RegisterEndpoints(own *service.Endpoints) {
 	own.HandleFunc("GET /deferred/{id}", d.asked(d.status))
 	own.HandleFunc("GET /deferred/{id}/result", d.asked(d.result))
@@ -35,6 +36,7 @@ func (d *Dispatcher) RegisterEndpoints(own *service.Endpoints) {
 	own.HandleFunc("GET /config/deferred", d.list)
 	own.HandleFunc("POST /config/deferred", d.editMany)
 	own.HandleFunc("POST /config/deferred/{id}", d.editOne)
+	own.HandleFunc("GET /config/deferred/page", servePage)
 }
 
 // A told is an entry as people see it.

@@ -1,0 +1,102 @@
+package delivery
+
+import (
+	"crypto/rand"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"weir/internal/chart/charttest"
+	"weir/internal/service"
+	"weir/internal/testkit"
+	"weir/proxy/deferred"
+	"weir/proxy/deferred/file"
+)
+
+// browsing is how much of its own time the page gets: until the operator is done, on any machine.
+const browsing = 70 * time.Second
+
+// operator uses the page as a person does: gives the token, pauses the rule, has one dead
+// letter delivered and then the others.
+const operator = `<script>
+const until = is => new Promise(done => { const t = setInterval(() => is() && (clearInterval(t), done()), 20); });
+const press = async text => { let b; await until(() => b = [...document.querySelectorAll("button")].find(b => b.textContent === text)); b.click(); };
+const seen = text => until(() => document.body.innerText.includes(text));
+(async () => {
+	await until(() => !at("ask").hidden);
+	at("token").value = "s3cr3t";
+	at("ask").requestSubmit();
+	await seen("3 dead letters");
+	document.body.dataset.letters = at("letters").innerHTML;
+	await press("Pause");
+	await seen("paused");
+	await press("Retry");
+	await seen("Waiting again: 1");
+	await seen("2 dead letters");
+	await press("Retry all");
+	await seen("Waiting again: 2");
+	await until(() => at("state").textContent === "paused");
+	document.body.dataset.rule = [...at("rules").rows[1].cells].map(c => c.innerText).join("|");
+})();
+</script>`
+
+// Operators see dead letters and have them wait again.
+func TestPage(t *testing.T) {
+	t.Parallel()
+	q, err := file.Open(time.Now(), file.Config{Path: filepath.Join(t.TempDir(), "queue"), Limits: deferred.Limits{Entries: 100, Bytes: 1 << 20, Share: 1}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer q.Close()
+	kill(t, q, "<b>1</b>", "<b>2</b>", "<b>3</b>")
+	d, err := New(Config{Open: func() (deferred.Queue, error) { return q, nil }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	own := service.NewEndpoints(&service.Env{Guard: &service.Guard{Token: "s3cr3t"}})
+	d.RegisterEndpoints(own)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		own.ServeHTTP(w, r)
+		if strings.HasSuffix(r.URL.Path, "/page") {
+			_, _ = w.Write([]byte(operator))
+		}
+	}))
+	defer server.Close()
+	dom := charttest.DOM(t, server.URL+"/config/deferred/page", browsing)
+	for _, want := range []string{"status 503, &amp;lt;b&amp;gt;2&amp;lt;/b&amp;gt;", " paused|3|0|", "<b class=\"amber\">paused</b>", ">Resume<"} {
+		if !strings.Contains(dom, want) {
+			t.Errorf("the page lacks %q", want)
+		}
+	}
+	if stats := q.Stats().Rules[0]; strings.Contains(dom, "data-fault") || !stats.Paused || stats.States[deferred.Waiting].Entries != 3 {
+		t.Errorf("the queue has %+v, the page is\n%s", stats, dom)
+	}
+}
+
+// kill has q keep an entry for each error, whose only attempt failed with it.
+func kill(t *testing.T, q deferred.Queue, errors ...string) {
+	t.Helper()
+	for _, text := range errors {
+		e := deferred.Entry{Rule: "<orders>", Parallel: 1, Accepted: time.Now(), Expires: time.Now().Add(time.Hour), Remote: netip.MustParseAddrPort("10.0.0.1:80"), Head: []byte("POST / HTTP/1.1\r\n\r\n")}
+		_, _ = rand.Read(e.ID[:])
+		stored := make(chan deferred.Stored, 1)
+		q.Put(time.Now(), &deferred.Put{Entry: e, Done: func(s deferred.Stored) { stored <- s }})
+		if s := testkit.Receive(t, stored, "the end of a put"); s.Outcome != deferred.Accepted {
+			t.Fatalf("put: %s, %v", s.Outcome, s.Err)
+		}
+		claimed, _, err := q.Claim(t.Context(), time.Now(), 1)
+		if err != nil || len(claimed) != 1 {
+			t.Fatalf("claimed %d, %v", len(claimed), err)
+		}
+		settled := make(chan error, 1)
+		q.Settle(time.Now(), &deferred.Settlement{Lease: claimed[0].Lease, To: deferred.Failed, Attempt: true, Keep: time.Hour,
+			Last: deferred.Last{At: time.Now(), Status: 503, Error: text}, Done: func(err error) { settled <- err }})
+		if err := testkit.Receive(t, settled, "the settlement"); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
