@@ -318,6 +318,35 @@ func TestParse(t *testing.T) {
 	}
 }
 
+// Messages that are large each at another path do not add up.
+func TestParseKeepsLittle(t *testing.T) {
+	var n Node
+	for _, message := range []struct{ filler, large, small string }{{"[],", "[" + strings.Repeat("0,", 500) + "0]", "[0]"}, {"{},", `{"a":{"a":[` + strings.Repeat("{},", 500) + `{}]}}`, "[0]"},
+		{"0,", `"` + strings.Repeat("x", keptBytesMax) + `"`, "[0]"}} {
+		for i := range 100 {
+			if err := n.Parse([]byte("[" + strings.Repeat(message.filler, i) + message.large + "]")); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := n.Parse([]byte(message.small)); err != nil {
+			t.Fatal(err)
+		}
+		if kept, bytes := held(&n); kept > 4*keptMax || bytes > 4*keptMax {
+			t.Errorf("%.20q: %d places are kept, and %d bytes of words", message.large, kept, bytes)
+		}
+	}
+}
+
+// held is how many places a node has memory for, and how many bytes they refer to.
+func held(n *Node) (places, bytes int) {
+	places, bytes = cap(n.Names)+cap(n.Kids), len(n.Word)
+	for _, kid := range n.Kids[:cap(n.Kids)] {
+		p, b := held(&kid)
+		places, bytes = places+p, bytes+b
+	}
+	return places, bytes
+}
+
 // shape writes all of a node.
 func shape(n *Node) string {
 	text := fmt.Sprintf("%d:%d %v %q", n.Line, n.start, n.Kind, n.Word)

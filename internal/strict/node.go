@@ -31,6 +31,7 @@ func (k Kind) String() string {
 // Owned by its Reader.
 type Node struct {
 	Kind       Kind
+	made       int32 // places for Names and Kids that Parse has made below this root
 	Line       int
 	Word       []byte // of a scalar: the text of a string, else the value as written
 	Names      []Name // of an object's members, in step with Kids
@@ -44,12 +45,26 @@ type Name struct {
 	Line int
 }
 
+const (
+	// keptMax bounds the places that Parse keeps: messages that are large each at another
+	// path would otherwise add up.
+	keptMax = 1024
+	// keptBytesMax bounds the message whose places are kept, as they refer to it.
+	keptBytesMax = 4 << 10
+)
+
 // Parse makes n the value of data, which is JSON and nothing else. It keeps the memory of
-// what n was before, so that reading one message after another allocates nothing but for
-// strings with escapes. The error is a [Fault] without a line; then n must not be used.
+// what n was before, unless that was much, so that reading one small message after another
+// allocates nothing but for strings with escapes. The error is a [Fault] without a line;
+// then n must not be used.
 func (n *Node) Parse(data []byte) error {
-	s := scanner{data: data, line: 1}
-	if _, wrong := s.into(n); wrong != nil {
+	if n.made > keptMax || n.end > keptBytesMax {
+		*n = Node{}
+	}
+	s := scanner{data: data, line: 1, made: n.made}
+	_, wrong := s.into(n)
+	n.made = s.made
+	if wrong != nil {
 		return s.whole(wrong)
 	}
 	return nil

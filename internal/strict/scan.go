@@ -13,6 +13,8 @@ const (
 	// valuesMax bounds the values of a document: each takes about a hundred bytes, and
 	// may be written with two.
 	valuesMax = 1 << 19
+	// fewKids is how many members or elements there is room for at first.
+	fewKids = 4
 )
 
 // A scanner turns JSON (RFC 8259) into nodes.
@@ -24,6 +26,7 @@ type scanner struct {
 	line  int // of pos
 	depth int
 	count int // of values so far
+	made  int32
 }
 
 // A syntaxError says that the bytes are not JSON.
@@ -124,7 +127,7 @@ func (s *scanner) value(n *Node) (err *syntaxError) {
 	case c == '[':
 		n.Kind = List
 		err = s.nested(n, func(i int) *syntaxError {
-			if err := s.value(n.another()); err != nil {
+			if err := s.value(s.another(n)); err != nil {
 				return err.within(Element("", i))
 			}
 			return nil
@@ -163,7 +166,8 @@ func (s *scanner) nested(n *Node, each func(i int) *syntaxError, end byte, want 
 		return nil
 	}
 	if n.Kids == nil {
-		n.Kids = make([]Node, 0, 4)
+		n.Kids = make([]Node, 0, fewKids)
+		s.made += fewKids
 	}
 	for i := 0; ; i++ {
 		if err := each(i); err != nil {
@@ -185,21 +189,25 @@ func (s *scanner) member(n *Node) *syntaxError {
 		return err
 	}
 	if n.Names == nil {
-		n.Names = make([]Name, 0, 4)
+		n.Names = make([]Name, 0, fewKids)
+		s.made += fewKids
 	}
+	room := cap(n.Names)
 	n.Names = append(n.Names, name)
-	if err := s.value(n.another()); err != nil {
+	s.made += int32(cap(n.Names) - room)
+	if err := s.value(s.another(n)); err != nil {
 		return err.within(nameStep(string(name.Word)))
 	}
 	return nil
 }
 
-// another adds a kid, with the memory of an earlier one where there is some.
-func (n *Node) another() *Node {
-	if len(n.Kids) < cap(n.Kids) {
+// another adds a kid to n, with the memory of an earlier one where there is some.
+func (s *scanner) another(n *Node) *Node {
+	if room := cap(n.Kids); len(n.Kids) < room {
 		n.Kids = n.Kids[:len(n.Kids)+1]
 	} else {
 		n.Kids = append(n.Kids, Node{})
+		s.made += int32(cap(n.Kids) - room)
 	}
 	return &n.Kids[len(n.Kids)-1]
 }
