@@ -303,6 +303,7 @@ func TestHeaders(t *testing.T) {
 		{decide.Legacy, "two=x", "X-RateLimit-Limit=2 X-RateLimit-Remaining=1"},
 		{decide.Standard, "two=x", `RateLimit-Policy="rls/shop/two";q=2;w=60 RateLimit="rls/shop/two";r=1;t=60`},
 		{0, "none=x", "Content-Type=application/json" + `{"error":"rate limit exceeded","rule":"rls/shop/none","reason":"the limit can never hold this request's cost"}` + "\n"},
+		{0, "two=x*2 quota=x*2 free=y", "Content-Type=application/json" + `{"error":"rate limit exceeded","rule":"rls/shop/quota","reason":"the limit can never hold this request's cost"}` + "\n"},
 		{decide.Legacy, "token=x*5 token=x*5", "Retry-After=10 X-RateLimit-Retry-After=10 X-RateLimit-Limit=5 X-RateLimit-Remaining=0 Content-Type=application/json" +
 			`{"error":"rate limit exceeded","rule":"rls/shop/token","retryAfter":10}` + "\n"},
 	} {

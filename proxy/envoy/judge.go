@@ -19,7 +19,7 @@ func (c *Case) Judge(now time.Time) {
 	r := &c.Response
 	*r = rls.Response{Statuses: r.Statuses[:0], Headers: r.Headers[:0], OverallCode: rls.OK}
 	over, quotas, overQuotas := false, 0, 0
-	tightest, least := -1, uint32(math.MaxUint32)
+	tightest, least, overQuota := -1, uint32(math.MaxUint32), -1
 	for i := range c.asked {
 		a := &c.asked[i]
 		c.tally(a)
@@ -36,12 +36,16 @@ func (c *Case) Judge(now time.Time) {
 		case s.Code != rls.OverLimit:
 		case quota:
 			overQuotas++
+			overQuota = i
 		default:
 			over, tightest, least = true, i, 0
 		}
 	}
-	if over || quotas > 0 && quotas == overQuotas {
+	switch {
+	case over:
 		r.OverallCode = rls.OverLimit
+	case quotas > 0 && quotas == overQuotas:
+		r.OverallCode, tightest = rls.OverLimit, overQuota
 	}
 	if r.OverallCode == rls.OverLimit && c.settings.Shadow {
 		r.OverallCode = rls.OK
