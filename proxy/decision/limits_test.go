@@ -132,6 +132,12 @@ func TestSeriesAreBounded(t *testing.T) {
 	if s.of("shop", []byte("user_7")).TotalHits.Load() != 1 || s.of("other", []byte("a")).TotalHits.Load() != 0 {
 		t.Error("names share a series")
 	}
+	long := bytes.Repeat([]byte("x"), nameBytesMax+1)
+	few := newSeries()
+	few.notFound(long, 1)
+	if few.of("shop", long) != few.of("shop", otherName) || few.of("shop", long[1:]) == few.of("shop", otherName) || few.unknown[other] == nil {
+		t.Error("a long name is counted apart")
+	}
 	if len(s.unknown) != unknownMax+1 || s.unknown[other].Load() != 3*seriesMax-unknownMax {
 		t.Errorf("%d unknown domains", len(s.unknown))
 	}

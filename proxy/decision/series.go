@@ -18,8 +18,12 @@ const (
 	seriesMax = 1000
 	// unknownMax bounds the names of unknown domains that are counted apart.
 	unknownMax = 100
-	other      = "other"
+	// nameBytesMax bounds a name that is counted apart.
+	nameBytesMax = 256
+	other        = "other"
 )
+
+var otherName = []byte(other)
 
 // series are the statistics of envoyproxy/ratelimit. They outlive the limits in force.
 //
@@ -41,9 +45,12 @@ func newSeries() *series {
 
 // of returns the series of a name in a domain.
 func (s *series) of(domain string, name []byte) *envoy.Series {
+	if len(name) > nameBytesMax {
+		name = otherName
+	}
 	s.mu.RLock()
-	one, full := s.domains[domain][string(name)], len(s.domains[domain]) > seriesMax
-	if one == nil && full {
+	one := s.domains[domain][string(name)]
+	if one == nil && len(s.domains[domain]) >= seriesMax {
 		one = s.domains[domain][other]
 	}
 	s.mu.RUnlock()
@@ -72,7 +79,7 @@ func (s *series) notFound(domain []byte, n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	name := string(domain)
-	if s.unknown[name] == nil && len(s.unknown) >= unknownMax {
+	if s.unknown[name] == nil && len(s.unknown) >= unknownMax || len(name) > nameBytesMax {
 		name = other
 	}
 	if s.unknown[name] == nil {
@@ -140,12 +147,9 @@ func (s *series) eachUnknown() iter.Seq2[string, uint64] {
 	}
 }
 
-// plainer writes names as envoyproxy/ratelimit does for statsd.
-var plainer = strings.NewReplacer(":", "_", "|", "_")
-
 // seriesLabels are the labels of a series.
 func seriesLabels(domain, name string) string {
-	key1, key2, two := strings.Cut(plainer.Replace(name), "\x00")
+	key1, key2, two := strings.Cut(name, "\x00")
 	if two {
 		return metric.Labels("domain", domain, "key1", key1, "key2", key2)
 	}

@@ -75,6 +75,7 @@ func TestWalk(t *testing.T) {
 		{"plan=g", "", "", "", ""}, // the wildcard before the bare key, and it has no limit
 		{"plan=", "", "", "", ""},
 		{"plan=x path=/a/b/bc", "4/DAY", "rls/shop/plan=%2A/path=%2Fa%2Ab%2Ac", "4:plan1:*4:path7:/a/b/bc", "plan_*|path_/a/b/bc"},
+		{"plan=g|:\x00d", "3/HOUR shadow", "rls/shop/plan=g%2Ad", "4:plan5:g|:\x00d", "plan_g___d"},
 		{"plan=x path=/ac", "", "", "", ""},
 		{"plan=x path=/abc path=/abc", "", "", "", ""},
 		{"own=x", "50/UNKNOWN quota", "rls/shop/own", "3:own1:x", "own"},

@@ -1,8 +1,8 @@
 package descriptor
 
 import (
+	"bytes"
 	"strconv"
-	"strings"
 
 	"weir/proxy/limit"
 	"weir/proxy/rls"
@@ -117,7 +117,7 @@ func (f *Found) AppendKey(dst []byte, entries []rls.Entry) []byte {
 	for i := range entries {
 		dst = appendPart(dst, entries[i].Key)
 		if f.Limit != nil && f.steps[i].share {
-			dst = appendText(dst, f.steps[i].value)
+			dst = appendPart(dst, f.steps[i].value)
 		} else {
 			dst = appendPart(dst, entries[i].Value)
 		}
@@ -130,13 +130,14 @@ func (f *Found) AppendKey(dst []byte, entries []rls.Entry) []byte {
 const seriesLevels = 2
 
 // AppendSeries appends the name of the series that counts what was found: of each of the
-// first two entries the key, and behind _ the value where the file or a flag names one. They
-// are separated by a zero byte.
+// first two entries the key, and behind _ the value where the file or a flag names one. A
+// zero byte separates the two; within them it is _, and so is what statsd does not take.
 func (f *Found) AppendSeries(dst []byte, entries []rls.Entry) []byte {
 	for i := range entries[:min(len(entries), seriesLevels)] {
 		if i > 0 {
 			dst = append(dst, 0)
 		}
+		begin := len(dst)
 		dst = append(dst, entries[i].Key...)
 		value := string(entries[i].Value)
 		if f.Limit != nil {
@@ -144,6 +145,12 @@ func (f *Found) AppendSeries(dst []byte, entries []rls.Entry) []byte {
 		}
 		if value != "" {
 			dst = append(append(dst, '_'), value...)
+		}
+		for at := begin; at < len(dst); at++ {
+			switch dst[at] {
+			case ':', '|', 0:
+				dst[at] = '_'
+			}
 		}
 	}
 	return dst
@@ -157,48 +164,34 @@ func (n *node) shown(value string, detailed bool) string {
 	return value
 }
 
-func appendPart(dst, part []byte) []byte {
-	return append(append(strconv.AppendInt(dst, int64(len(part)), 10), ':'), part...)
-}
-
-func appendText(dst []byte, part string) []byte {
+func appendPart[T string | []byte](dst []byte, part T) []byte {
 	return append(append(strconv.AppendInt(dst, int64(len(part)), 10), ':'), part...)
 }
 
 // A wildcard is a text with one or more *, each of which stands for any text: what is
 // between them.
-type wildcard []string
+type wildcard [][]byte
 
 // match reports whether a value is one that the wildcard stands for.
 func (w wildcard) match(value []byte) bool {
 	first, last := w[0], w[len(w)-1]
-	if len(value) < len(first)+len(last) || string(value[:len(first)]) != first || string(value[len(value)-len(last):]) != last {
+	if len(value) < len(first)+len(last) || !bytes.HasPrefix(value, first) || !bytes.HasSuffix(value, last) {
 		return false
 	}
 	rest := value[len(first) : len(value)-len(last)]
 	for _, part := range w[1 : len(w)-1] {
-		at := index(rest, part)
-		if at < 0 {
+		_, after, found := bytes.Cut(rest, part)
+		if !found {
 			return false
 		}
-		rest = rest[at+len(part):]
+		rest = after
 	}
 	return true
 }
 
-// index is [strings.Index] in bytes.
-func index(text []byte, part string) int {
-	for at := 0; at+len(part) <= len(text); at++ {
-		if string(text[at:at+len(part)]) == part {
-			return at
-		}
-	}
-	return -1
-}
-
 // wildcardOf returns the wildcard that a value is; nil: it is none.
 func wildcardOf(value string) wildcard {
-	if parts := strings.Split(value, "*"); len(parts) > 1 {
+	if parts := bytes.Split([]byte(value), []byte("*")); len(parts) > 1 {
 		return parts
 	}
 	return nil
