@@ -76,9 +76,14 @@ func appendPlain(plain, number []byte) []byte {
 	if err != nil {
 		return append(plain, number...)
 	}
-	f = PlainFloat(f)
+	return AppendFloat(plain, PlainFloat(f))
+}
+
+// AppendFloat appends a number as JSON is usually written: with an exponent only where it is
+// very small or large.
+func AppendFloat(dst []byte, f float64) []byte {
 	if size := math.Abs(f); size != 0 && (size < 1e-6 || size >= 1e21) {
-		return strconv.AppendFloat(plain, f, 'e', -1, 64)
+		return strconv.AppendFloat(dst, f, 'e', -1, 64)
 	}
-	return strconv.AppendFloat(plain, f, 'f', -1, 64)
+	return strconv.AppendFloat(dst, f, 'f', -1, 64)
 }

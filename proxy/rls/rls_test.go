@@ -108,14 +108,14 @@ func TestAppendResponse(t *testing.T) {
 		},
 		Headers: []Header{{[]byte("RateLimit-Limit"), []byte("10")}, {[]byte("Empty"), nil}},
 		RawBody: []byte{0, 255},
-		Metadata: []Field{{"a", Value{Kind: ListValue, List: []Value{{}, {Kind: BoolValue, Number: 1}, {Kind: NumberValue, Number: 1.5}}}},
+		Metadata: []Field{{"a", Value{Kind: ListValue, List: []Value{{}, {Kind: BoolValue, Number: 1}, {Kind: NumberValue, Number: 1.5}, {Kind: NumberValue, Number: 1e6}, {Kind: NumberValue, Number: -1e21}}}},
 			{"b", Value{Kind: StructValue, Fields: []Field{{"\n", Value{Kind: TextValue, Text: "é\xff"}}}}}},
 	}
 	want := `{"overallCode":"OVER_LIMIT","statuses":[` +
 		`{"code":"OVER_LIMIT","currentLimit":{"requestsPerUnit":10,"unit":"MONTH","name":"a\"b"},"durationUntilReset":"3s"},` +
 		`{"code":"OK","currentLimit":{},"limitRemaining":7},{"code":"OK"}],` +
 		`"responseHeadersToAdd":[{"key":"RateLimit-Limit","value":"10"},{"key":"Empty"}],"rawBody":"AP8=",` +
-		`"dynamicMetadata":{"a":[null,true,1.5],"b":{"\u000a":"é` + "\uFFFD" + `"}}}`
+		`"dynamicMetadata":{"a":[null,true,1.5,1000000,-1e+21],"b":{"\u000a":"é` + "\uFFFD" + `"}}}`
 	if have := string(AppendResponse(nil, r)); have != want || !json.Valid([]byte(have)) {
 		t.Errorf("%s, want %s", have, want)
 	}

@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"time"
 	"unicode/utf8"
+
+	"weir/internal/strict"
 )
 
 // A Field is a member of a google.protobuf.Struct.
@@ -122,7 +124,7 @@ func appendValue(dst []byte, v *Value) []byte {
 	case BoolValue:
 		return strconv.AppendBool(dst, v.Number != 0)
 	case NumberValue:
-		return strconv.AppendFloat(dst, v.Number, 'g', -1, 64)
+		return strict.AppendFloat(dst, v.Number)
 	case TextValue:
 		return appendText(dst, v.Text)
 	case ListValue:
