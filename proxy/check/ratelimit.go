@@ -52,14 +52,11 @@ func (e *Env) takeLimited() *limited {
 
 // giveLimited keeps one to be used again.
 func (e *Env) giveLimited(s *Session) {
-	if len(e.limited) < pendingKept && len(s.limited.Request.Descriptors) <= limitedKept {
+	if s.limited.Forget() && len(e.limited) < pendingKept {
 		e.limited = append(e.limited, s.limited)
 	}
 	s.limited = nil
 }
-
-// limitedKept is how many descriptors a request may have had whose memory is kept.
-const limitedKept = 16
 
 // limit decides a request as Envoy's rate limit service does.
 func (s *Session) limit(now time.Time) {

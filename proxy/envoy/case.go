@@ -17,6 +17,10 @@ const (
 	descriptorsMax = 256
 	// togetherMax is how many limits are decided together; of more each is by itself.
 	togetherMax = 8
+	// keptMax bounds the descriptors, and the entries of each, whose memory is kept.
+	keptMax = 16
+	// keptBytes bounds the memory for keys that is kept.
+	keptBytes = 4 << 10
 	// hitsMax bounds the hits of a descriptor: numbers beyond are not counted exactly.
 	hitsMax = 1 << 53
 )
@@ -132,6 +136,21 @@ func (c *Case) Open(s *Settings, counts *Counts, domains *descriptor.Domains) er
 	c.replace()
 	c.ask()
 	return nil
+}
+
+// Forget drops what was borrowed, and reports whether the memory of c is little enough to be
+// kept. Texts of a request would otherwise live as long as c, and what requests need for
+// many entries would add up.
+func (c *Case) Forget() (little bool) {
+	r := &c.Request
+	little = len(r.Descriptors) <= keptMax && cap(c.keys) <= keptBytes
+	for i := range r.Descriptors {
+		entries := r.Descriptors[i].Entries
+		little = little && len(entries) <= keptMax
+		clear(entries)
+	}
+	r.Domain, c.Response.Metadata = nil, nil
+	return little
 }
 
 // find finds the limit of a descriptor.

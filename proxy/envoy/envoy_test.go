@@ -375,6 +375,40 @@ func TestSeries(t *testing.T) {
 	}
 }
 
+// What is kept of a request is little, and nothing of its text.
+func TestForget(t *testing.T) {
+	w := newWorld(t)
+	w.settings.Metadata = true
+	long := strings.Repeat("x", keptBytes)
+	for _, test := range []struct {
+		body   string
+		little bool
+	}{
+		{body(strings.Repeat("two=x ", keptMax)), true},
+		{body(strings.Repeat("two=x ", keptMax+1)), false},
+		{`{"domain":"shop","descriptors":[{"entries":[` + strings.Repeat(`{"key":"a"},`, keptMax-1) + `{"key":"a"}]}]}`, true},
+		{`{"domain":"shop","descriptors":[{"entries":[` + strings.Repeat(`{"key":"a"},`, keptMax) + `{"key":"a"}]}]}`, false},
+		{body("other=" + long), true},
+		{body("ten=" + long), false},
+	} {
+		w.c = Case{}
+		w.ask(0, test.body)
+		if little := w.c.Forget(); little != test.little {
+			t.Errorf("%.80s is little: %t", test.body, little)
+		}
+		for _, d := range w.c.Request.Descriptors {
+			for _, e := range d.Entries {
+				if e.Key != nil || e.Value != nil {
+					t.Fatalf("%.80s: %s is kept", test.body, e.Key)
+				}
+			}
+		}
+		if w.c.Request.Domain != nil || w.c.Response.Metadata != nil {
+			t.Errorf("%.80s: its domain or its metadata is kept", test.body)
+		}
+	}
+}
+
 // A decision costs no memory.
 func TestNothingIsAllocated(t *testing.T) {
 	for _, families := range []decide.Families{0, decide.Envoy, decide.Legacy | decide.Standard} {
