@@ -74,7 +74,7 @@ func (s *Session) handleEnd(now time.Time) {
 	s.cycle.Unread = false
 	switch {
 	case s.route == routeNone:
-		s.fail(now, 404, "there is nothing here")
+		s.fail(now, 404, nothingHere)
 	case s.route == routeCheck: // is answered by its head
 	case s.route == routeHealth:
 		s.health(now)

@@ -122,6 +122,8 @@ func (s *Session) admit(h *http1.Head) (status int, problem string) {
 		return 403, "needs Authorization: Bearer with the ADMIN_TOKEN of this proxy"
 	case s.route != routeNone && h.Method != s.route.wants() && (h.Method != http1.HEAD || s.route.wants() != http1.GET):
 		return 405, "the method must be " + s.route.wants().String()
+	case s.route == routeNone && h.Framing != http1.BodyNone:
+		return 404, nothingHere
 	case h.Expect == http1.ExpectOther:
 		return 417, "the expectation is unknown"
 	case s.route.wants() != http1.GET && h.Framing == http1.BodyNone:
@@ -131,6 +133,8 @@ func (s *Session) admit(h *http1.Head) (status int, problem string) {
 	}
 	return 0, ""
 }
+
+const nothingHere = "there is nothing here"
 
 // bodyMax bounds the body.
 func (s *Session) bodyMax() int {

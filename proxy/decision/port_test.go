@@ -89,6 +89,7 @@ func TestBadInput(t *testing.T) {
 		{request("GET", "/v1/documents/d", "secret", ""), 204, ""},
 		{request("GET", "/v1/documents/e", "secret", ""), 404, "no document"},
 		{request("GET", "/v2", "", ""), 404, "nothing here"},
+		{request("POST", "/v2", "secret", good), 404, "nothing here"},
 		{"GET /healthcheck HTTP/1.1\r\nHost: x\r\n\r\n", 200, "OK"},
 		{"GET /healthcheck HTTP/1.0\r\n\r\n", 200, "OK"},
 		{"GET /healthcheck HTTP/1.1\r\n\r\n", 400, "malformed"},
