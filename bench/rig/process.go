@@ -212,18 +212,23 @@ func cpuOf(pid int) (time.Duration, error) {
 }
 
 // RSS is the resident memory of a process in bytes.
-func RSS(pid int) (int64, error) {
+func RSS(pid int) (int64, error) { return memory(pid, "VmRSS:") }
+
+// Anon is the part of RSS that is no file's, in bytes.
+func Anon(pid int) (int64, error) { return memory(pid, "RssAnon:") }
+
+func memory(pid int, field string) (int64, error) {
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {
 		return 0, err
 	}
 	for line := range strings.Lines(string(status)) {
-		if text, ok := strings.CutPrefix(line, "VmRSS:"); ok {
+		if text, ok := strings.CutPrefix(line, field); ok {
 			kb, err := strconv.ParseInt(strings.Fields(text)[0], 10, 64)
 			return kb << 10, err
 		}
 	}
-	return 0, errors.New("read resident memory: no VmRSS")
+	return 0, fmt.Errorf("read resident memory: no %s", field)
 }
 
 // tail keeps the last of what is written to it.
