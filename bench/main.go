@@ -15,6 +15,7 @@ import (
 	"weir/bench/attack"
 	"weir/bench/chaos"
 	"weir/bench/decision"
+	"weir/bench/deferred"
 	"weir/bench/demo"
 	"weir/bench/micro"
 	"weir/bench/pacing"
@@ -55,6 +56,7 @@ func experiments() []experiment {
 		{"postgres", "[N] [load|deadlock|goals] a limit in PostgreSQL by three common ways and by Weir: what is admitted, deadlocks, what a decision costs; N times as fast as ten minutes, 10 without (nine minutes)", postgresRun},
 		{"sidecar", "[share|failures|speed] sidecars of a master share a limit while one is killed and one added, the master fails in eight ways, and how fast they are (five minutes)", sidecar.Run},
 		{"decision", "[speed|pace|frozen] Envoy's rate limit service as JSON: decisions per processor time beside envoyproxy/ratelimit with the same Redis, waits at 5,000/s, and with Redis stopped (two minutes)", decision.Run},
+		{"deferred", "refused requests that are delivered later: storing 5,000/s, 100,000 that wait, when and how fast they are delivered, what live requests pay (two minutes and a half)", alone(deferred.Run)},
 		{"pacing", "when requests of load generators arrive, against when they were due (five minutes)", alone(pacing.Run)},
 		{"micro", "[TIME] the benchmarks beside the code, in one table (a minute)", micro.Run},
 		{"suite", "[quick|usual|all|page|NAME…] several experiments, kept as records; but for quick BENCHMARKS.md is refreshed, page does nothing else (3 minutes, 20, nearly five hours)", runSuite},

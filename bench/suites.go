@@ -91,5 +91,5 @@ func usual(dir string) []suite.Part {
 func all(dir string) []suite.Part {
 	whole := scenario.Order{Algorithms: scenario.Algorithms(), Stores: scenario.Stores(), Advisors: []bool{false, true}, Compress: 60, Dir: dir}
 	return slices.Concat(parts("speed all", "micro 1s", "rules", "accuracy", "outage", "redis", "restart", "chaos", "attack", "pacing"),
-		[]suite.Part{scenarios(whole)}, parts("advisor all", "postgres 1", "sidecar", "decision", "protect"))
+		[]suite.Part{scenarios(whole)}, parts("advisor all", "postgres 1", "sidecar", "decision", "deferred", "protect"))
 }

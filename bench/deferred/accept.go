@@ -1,0 +1,141 @@
+package deferred
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"weir/bench/report"
+	"weir/bench/rig"
+	"weir/internal/every"
+)
+
+const (
+	acceptRate = 5000
+	acceptTime = 20 * time.Second
+	waiting    = 100_000 // all that were sent in that time
+	shops      = 1000
+	bodyBytes  = 1 << 10
+	syncPause  = 10 * time.Millisecond
+	// syncs is how many times as long as two fdatasyncs an answer may take.
+	syncs      = 4
+	anonMax    = 40 // MB
+	startMax   = 2  // seconds
+	neverAgain = "key: [\"query:shop\"], limit: {algorithm: fixed, limit: 1, window: 3153600000}, defer: {when: always}"
+)
+
+// accept has orders stored, none of which is delivered, and starts the proxy again with them.
+func (l *lab) accept(ctx context.Context) error {
+	env, err := l.settings("accept", neverAgain)
+	if err != nil {
+		return err
+	}
+	r, err := rig.Topology{Proxy: env}.Start(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = r.Stop() }()
+	empty, err := rig.Anon(r.Proxies[0].Pid())
+	if err != nil {
+		return err
+	}
+	load := rig.Load{URL: r.URL(0) + "?shop={{counter}}", Rate: shops, For: time.Second, Body: fmt.Sprintf("%q", strings.Repeat("x", bodyBytes-2)), Outcomes: true}
+	if _, err = load.Run(ctx, nil); err != nil { // all that the limits let through
+		return err
+	}
+	stop, measured := make(chan struct{}), make(chan error, 1)
+	var two []time.Duration
+	go func() {
+		var err error
+		two, err = l.twoSyncs(stop)
+		measured <- err
+	}()
+	load.URL, load.Rate, load.For = fmt.Sprintf("%s?shop={{random 1 %d}}", r.URL(0), shops), acceptRate, acceptTime
+	loaded, err := load.Run(ctx, nil)
+	close(stop)
+	if err := errors.Join(err, <-measured); err != nil {
+		return err
+	}
+	l.loads = append(l.loads, loaded)
+	l.judgeAccept(loaded, two)
+	return l.restart(ctx, r, append(env, "TARGET_URL=http://"+r.TargetAddr), empty)
+}
+
+// restart starts the proxy again with all that waits, and looks at its memory before and after.
+func (l *lab) restart(ctx context.Context, r *rig.Rig, env []string, empty int64) error {
+	full, err := rig.Anon(r.Proxies[0].Pid())
+	if err == nil {
+		err = r.Proxies[0].Stop()
+	}
+	if err != nil {
+		return err
+	}
+	began := time.Now()
+	if r.Proxies[0], err = rig.StartProgram(ctx, "proxy", r.ProxyAddrs[0], env); err != nil {
+		return err
+	}
+	m, err := rig.Scrape(ctx, r.ProxyAddrs[0])
+	ready := time.Since(began)
+	if err != nil {
+		return err
+	}
+	again, err := rig.Anon(r.Proxies[0].Pid())
+	if err != nil {
+		return err
+	}
+	found := m.Sum("ratelimiter_deferred_waiting")
+	fmt.Fprintf(l.out, "### %.0f waiting\n\nRssAnon: %.1f MB with an empty queue, %.1f MB after the load, %.1f MB when the proxy was started again, which took %.2f s.\n\n",
+		found, megabytes(empty), megabytes(full), megabytes(again), ready.Seconds())
+	l.e.Never(found != waiting, "%.0f wait after the start, %d were to be stored", found, waiting)
+	l.e.AtMost("100,000 waiting: RssAnon grown by MB", megabytes(max(full, again)-empty), anonMax)
+	l.e.AtMost("100,000 waiting: seconds to start", ready.Seconds(), startMax)
+	return nil
+}
+
+// twoSyncs measures again and again how long it takes to append to a file beside the queue, which
+// grows too, and have that durable, twice.
+func (l *lab) twoSyncs(stop <-chan struct{}) (took []time.Duration, failed error) {
+	f, err := os.Create(filepath.Join(l.dir, "syncs"))
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	page := make([]byte, 4<<10)
+	every.Pause(stop, syncPause, func(time.Time) {
+		began := time.Now()
+		for range 2 {
+			if _, err := f.Write(page); err != nil {
+				failed = err
+			}
+			if err := unix.Fdatasync(int(f.Fd())); err != nil {
+				failed = err
+			}
+		}
+		took = append(took, time.Since(began))
+	})
+	return took, failed
+}
+
+// judgeAccept judges the answers by the fdatasyncs that were measured meanwhile.
+func (l *lab) judgeAccept(loaded *rig.Loaded, two []time.Duration) {
+	var took []time.Duration
+	for _, o := range loaded.Outcomes {
+		if o.Status == http.StatusAccepted {
+			took = append(took, o.Done-o.Due)
+		}
+	}
+	slices.Sort(took)
+	slices.Sort(two)
+	fmt.Fprintf(l.out, "### %d orders of 1 KiB a second, of which all are stored\n\nFrom when one was due to its 202: %s. Two fdatasyncs meanwhile: %s. The load was %s.\n\n",
+		acceptRate, quantiles(took), quantiles(two), loaded.Verdict)
+	l.e.AtLeast("accept: stored per second", float64(len(took))/acceptTime.Seconds(), acceptRate)
+	l.e.AtMost("accept: p99 to the 202, of p99 of two fdatasyncs", ms(report.Quantile(took, .99))/ms(report.Quantile(two, .99)), syncs)
+}

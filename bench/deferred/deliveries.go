@@ -1,0 +1,240 @@
+package deferred
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"net/http"
+	"slices"
+	"sync"
+	"time"
+
+	"weir/bench/report"
+	"weir/bench/rig"
+	"weir/internal/freeport"
+)
+
+const (
+	// Of single orders: each shop sends two, of which the second must wait for permitted.
+	singles   = 400 // shops
+	singleGap = 40 * time.Millisecond
+	permitted = time.Second
+	startP50  = 10 // ms
+	startP99  = 50
+	// Of a backlog: rate is that of each shop, and its burst.
+	crowds     = 10 // shops
+	rate       = 20
+	backlog    = rate * 23 // orders of each
+	rateOff    = .005
+	within     = time.Minute // all is delivered
+	singleRule = "key: [\"header:X-Shop\"], limit: {algorithm: gcra, limit: 1, window: 1}, defer: {when: always, reserve: 0}"
+	crowdRule  = "key: [\"header:X-Shop\"], limit: {algorithm: token, capacity: %d, fillRate: %d}, defer: {when: always, reserve: 0}"
+)
+
+// A warehouse is a target that notes when orders come.
+//
+// Safe for concurrent use: mu guards all.
+type warehouse struct {
+	mu sync.Mutex
+	at map[string][]time.Time // by shop
+	n  int
+}
+
+// ServeHTTP takes an order.
+func (w *warehouse) ServeHTTP(_ http.ResponseWriter, r *http.Request) {
+	now := time.Now()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	shop := r.Header.Get("X-Shop")
+	w.at[shop] = append(w.at[shop], now)
+	w.n++
+}
+
+// await waits until n orders have come.
+func (w *warehouse) await(ctx context.Context, n int) error {
+	for end := time.Now().Add(within); ; {
+		w.mu.Lock()
+		came := w.n
+		w.mu.Unlock()
+		if came >= n || ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if time.Now().After(end) {
+			return fmt.Errorf("%d of %d orders came within %v", came, n, within)
+		}
+		_ = rig.Wait(ctx, 10*time.Millisecond)
+	}
+}
+
+// of returns when the orders of a shop came, which are to be n.
+func (w *warehouse) of(shop string, n int) ([]time.Time, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if at := w.at[shop]; len(at) != n {
+		return nil, fmt.Errorf("shop %s sent %d orders, %d came", shop, n, len(at))
+	}
+	return w.at[shop], nil
+}
+
+// A client sends orders to a proxy before a warehouse.
+type client struct {
+	proxy *rig.Process
+	url   string
+	to    *warehouse
+	http.Client
+}
+
+// send sends an order, which is stored or not; the key may be empty.
+func (c *client) send(ctx context.Context, shop, key string) (stored bool, err error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.url, http.NoBody)
+	if err != nil {
+		return false, err
+	}
+	req.Header.Set("X-Shop", shop)
+	if key != "" {
+		req.Header.Set("Idempotency-Key", key)
+	}
+	res, err := c.Do(req)
+	if err != nil {
+		return false, err
+	}
+	_, _ = io.Copy(io.Discard, res.Body)
+	_ = res.Body.Close()
+	if res.StatusCode != http.StatusOK && res.StatusCode != http.StatusAccepted {
+		return false, fmt.Errorf("an order was answered %s", res.Status)
+	}
+	return res.StatusCode == http.StatusAccepted, nil
+}
+
+// client starts a proxy with a rule before a warehouse, which ends with ctx.
+func (l *lab) client(ctx context.Context, name, terms string) (*client, error) {
+	at, err := freeport.Addr()
+	if err != nil {
+		return nil, err
+	}
+	c := &client{to: &warehouse{at: make(map[string][]time.Time)}, Client: http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 64}}}
+	go func() { _ = rig.Serve(ctx, at, c.to) }() // orders that do not come are noticed
+	env, err := l.settings(name, terms)
+	if err != nil {
+		return nil, err
+	}
+	p, addr, err := rig.StartProxy(ctx, append(env, "TARGET_URL=http://"+at))
+	c.proxy, c.url = p, "http://"+addr+"/orders"
+	return c, err
+}
+
+// deliveries measures when and how fast orders are delivered.
+func (l *lab) deliveries(ctx context.Context) error {
+	one, err := l.client(ctx, "singles", singleRule)
+	if err != nil {
+		return err
+	}
+	defer one.proxy.Kill()
+	if err := l.starts(ctx, one); err != nil {
+		return err
+	}
+	many, err := l.client(ctx, "crowds", fmt.Sprintf(crowdRule, rate, rate))
+	if err != nil {
+		return err
+	}
+	defer many.proxy.Kill()
+	return l.workedOff(ctx, many)
+}
+
+// starts measures how long after the instant at which they are permitted orders come that wait
+// alone. The instant is counted from when the order before was sent.
+func (l *lab) starts(ctx context.Context, c *client) error {
+	sent, failed := make([]time.Time, singles), make([]error, singles)
+	var all sync.WaitGroup
+	for i := range singles {
+		all.Go(func() {
+			shop, key := fmt.Sprint(i), ""
+			if i%2 == 1 { // both ways in which an order waits
+				key = "second"
+			}
+			sent[i] = time.Now()
+			_, err := c.send(ctx, shop, "")
+			if err != nil {
+				failed[i] = err
+				return
+			}
+			stored, err := c.send(ctx, shop, key)
+			if failed[i] = err; err == nil && !stored {
+				failed[i] = fmt.Errorf("shop %d: the second order was not stored", i)
+			}
+		})
+		if err := rig.Wait(ctx, singleGap); err != nil {
+			return err
+		}
+	}
+	all.Wait()
+	if err := errors.Join(append(failed, c.to.await(ctx, 2*singles))...); err != nil {
+		return err
+	}
+	late := make([]time.Duration, singles)
+	for i := range late {
+		at, err := c.to.of(fmt.Sprint(i), 2)
+		if err != nil {
+			return err
+		}
+		late[i] = at[1].Sub(sent[i]) - permitted
+	}
+	l.judgeStarts(late)
+	return nil
+}
+
+// judgeStarts judges how late deliveries began.
+func (l *lab) judgeStarts(late []time.Duration) {
+	slices.Sort(late)
+	p50, p99 := ms(report.Quantile(late, .5)), ms(report.Quantile(late, .99))
+	fmt.Fprintf(l.out, "### Orders that wait alone\n\n%d come at the target after the instant that the limit allows by: %s.\n\n", len(late), quantiles(late))
+	l.e.Never(late[0] < 0, "an order came %v before its limit allowed it", -late[0])
+	l.e.AtMost("start: p50 in ms after the permitted instant", p50, startP50)
+	l.e.AtMost("start: p99 in ms after the permitted instant", p99, startP99)
+}
+
+// workedOff measures the rate of a backlog.
+func (l *lab) workedOff(ctx context.Context, c *client) error {
+	failed := make([]error, crowds)
+	var all sync.WaitGroup
+	for i := range crowds {
+		all.Go(func() {
+			for n := 0; n < backlog && failed[i] == nil; n++ {
+				_, failed[i] = c.send(ctx, fmt.Sprint(i), fmt.Sprint(n))
+			}
+		})
+	}
+	all.Wait()
+	if err := errors.Join(append(failed, c.to.await(ctx, crowds*backlog))...); err != nil {
+		return err
+	}
+	arrivals := make([][]time.Time, crowds)
+	for i := range arrivals {
+		at, err := c.to.of(fmt.Sprint(i), backlog)
+		if err != nil {
+			return err
+		}
+		arrivals[i] = at[rate:] // behind the burst
+	}
+	l.judgeBacklog(arrivals)
+	return nil
+}
+
+// judgeBacklog judges the rate at which orders of each shop came.
+func (l *lab) judgeBacklog(arrivals [][]time.Time) {
+	sum, worst, span := 0.0, 1.0, math.Inf(1)
+	for _, at := range arrivals {
+		took := at[len(at)-1].Sub(at[0]).Seconds()
+		got := float64(len(at)-1) / took / rate
+		if span = min(span, took); math.Abs(got-1) > math.Abs(worst-1) {
+			worst = got
+		}
+		sum += got
+	}
+	fmt.Fprintf(l.out, "### A backlog\n\n%d shops have %d orders each, of which %d/s may pass: worked off in %.1f s, at %.4f of the limit; the shop that is off most at %.4f.\n\n",
+		len(arrivals), backlog, rate, span, sum/float64(len(arrivals)), worst)
+	l.e.AtMost("backlog: rate of the shop that is off most, of the limit", worst, 1+rateOff)
+	l.e.AtLeast("backlog: rate of the shop that is off most, of the limit", worst, 1-rateOff)
+}
