@@ -35,12 +35,12 @@ func TestUnknownParameters(t *testing.T) {
 				}
 				return w.Code, answer
 			}
-			health := strings.HasPrefix(path, "/actuator/health")
+			anything := one.Query == "*"
 			status, answer := ask("pinn=true")
-			if health == (status == http.StatusBadRequest) {
+			if anything == (status == http.StatusBadRequest) {
 				t.Errorf("%s?pinn=true: %d", one.Pattern, status)
 			}
-			if health {
+			if anything {
 				continue
 			}
 			if answer.Path != "pinn" || !strings.Contains(answer.Error, `"pinn" is no parameter of `+one.Pattern) {
