@@ -74,9 +74,20 @@ func (x *Exchange) postpone(ans *store.Answer, asked []decide.Counted) {
 	x.verdict.By = &x.asked[ans.Tightest]
 }
 
-// keepHead keeps the head of a request that may be stored.
+// keepHead keeps the head of a request that may be stored. Fields that Connection names are still
+// there when rules match it again, and still are not the target's. The trusted proxy that has sent
+// it is the last of X-Forwarded-For: the delivery's Remote is the client.
 func (x *Exchange) keepHead(h *http1.Head) {
-	x.kept = x.appendRequestID(appendAsCame(x.env.take(), h))
+	x.kept = appendAsCame(x.env.take(), h)
+	for i := range h.Fields {
+		if f := &h.Fields[i]; f.Hop && forOwn(f.ID) {
+			x.kept = http1.AppendField(x.kept, "Connection", f.Name)
+		}
+	}
+	if x.Trusted {
+		x.kept = append(appendAddr(append(x.kept, "X-Forwarded-For: "...), x.Remote), "\r\n"...)
+	}
+	x.kept = x.appendRequestID(x.kept)
 }
 
 // beginDeferring goes on with a request that is to be delivered later.

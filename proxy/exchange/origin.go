@@ -1,6 +1,7 @@
 package exchange
 
 import (
+	"bytes"
 	"net/netip"
 
 	"weir/internal/http1"
@@ -121,7 +122,11 @@ func (x *Exchange) appendOrigin(dst []byte, h *http1.Head) []byte {
 			}
 		}
 	}
-	dst = appendAddr(dst, x.Remote)
+	if x.Trusted && x.env.Delivery { // the proxy that sent it is in the list, see keepHead
+		dst = bytes.TrimSuffix(dst, []byte(", "))
+	} else {
+		dst = appendAddr(dst, x.Remote)
+	}
 	dst = append(dst, "\r\n"...)
 	if !said(http1.FieldXForwardedProto) {
 		proto := "http"

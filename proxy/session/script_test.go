@@ -31,6 +31,7 @@ var update = flag.Bool("update", false, "rewrite testdata/*.txt with what the se
 //
 //	at 5s                       the clock, from the start of the script
 //	secure                      the client came by TLS
+//	trusted                     the client is a trusted proxy
 //	no-via                      neither requests nor answers carry Via
 //	rate N                      the least bytes per second of a body
 //	max N                       the largest body
@@ -220,6 +221,8 @@ func (p *player) play(t *testing.T, line string) {
 		p.env.Settings.Via = false
 	case "secure":
 		p.s.Secure = true
+	case "trusted":
+		p.s.Trusted = true
 	case "rules":
 		set, err := rule.Read(p.bytes(t, line, arg), rule.Options{Defers: true})
 		p.must(t, line, err)
