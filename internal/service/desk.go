@@ -27,6 +27,8 @@ import (
 type Desk struct {
 	own     *Endpoints
 	asks    chan ask
+	apart   chan ask // requests whose paths begin with prefix; see Apart
+	prefix  string
 	workers sync.WaitGroup
 
 	mu     sync.RWMutex
@@ -49,10 +51,17 @@ type Link struct {
 // NewDesk starts a Desk with the given number of workers, at least 1, and of
 // places where requests wait for one.
 func NewDesk(own *Endpoints, workers, waiting int) *Desk {
-	d := &Desk{own: own, asks: make(chan ask, max(waiting, 0))}
+	d := &Desk{own: own, asks: make(chan ask, max(waiting, 0)), apart: make(chan ask)}
 	for range max(workers, 1) {
-		d.workers.Go(d.work)
+		d.workers.Go(func() { d.work(d.asks) })
 	}
+	return d
+}
+
+// Apart gives paths that begin with prefix one worker and places of their own; call it before Ask.
+func (d *Desk) Apart(prefix string, waiting int) *Desk {
+	d.prefix, d.apart = prefix, make(chan ask, max(waiting, 0))
+	d.workers.Go(func() { d.work(d.apart) })
 	return d
 }
 
@@ -62,17 +71,22 @@ func NewDesk(own *Endpoints, workers, waiting int) *Desk {
 // called, when all places are taken or the Desk is closed. It does not block
 // and may be called from a loop.
 func (d *Desk) Ask(raw []byte, from Link, done func(Reply)) bool {
-	if r, ok := d.askHealth(raw); ok {
+	path := pathOf(raw)
+	if r, ok := d.askHealth(raw, path); ok {
 		done(r)
 		return true
 	}
 	d.mu.RLock()
 	defer d.mu.RUnlock()
-	if d.closed || len(d.asks) == cap(d.asks) && cap(d.asks) > 0 {
+	asks := d.asks
+	if d.prefix != "" && bytes.HasPrefix(path, []byte(d.prefix)) {
+		asks = d.apart
+	}
+	if d.closed || len(asks) == cap(asks) && cap(asks) > 0 {
 		return false // before the copy
 	}
 	select {
-	case d.asks <- ask{slices.Clone(raw), from, done}:
+	case asks <- ask{slices.Clone(raw), from, done}:
 		return true
 	default:
 		return false
@@ -80,13 +94,10 @@ func (d *Desk) Ask(raw []byte, from Link, done func(Reply)) bool {
 }
 
 // askHealth answers a request for health.
-func (d *Desk) askHealth(raw []byte) (r Reply, ok bool) {
-	method, rest, _ := bytes.Cut(raw, []byte(" "))
-	if string(method) != http.MethodGet && string(method) != http.MethodHead {
+func (d *Desk) askHealth(raw, path []byte) (r Reply, ok bool) {
+	if !bytes.HasPrefix(raw, []byte("GET ")) && !bytes.HasPrefix(raw, []byte("HEAD ")) {
 		return r, false
 	}
-	target, _, _ := bytes.Cut(rest, []byte(" "))
-	path, _, _ := bytes.Cut(target, []byte("?"))
 	switch string(path) {
 	case livenessPath:
 		return d.own.health.liveness(), true
@@ -96,6 +107,13 @@ func (d *Desk) askHealth(raw []byte) (r Reply, ok bool) {
 	return r, false
 }
 
+func pathOf(raw []byte) []byte {
+	_, rest, _ := bytes.Cut(raw, []byte(" "))
+	target, _, _ := bytes.Cut(rest, []byte(" "))
+	path, _, _ := bytes.Cut(target, []byte("?"))
+	return path
+}
+
 // Close takes on no more requests, answers those that wait and returns when the
 // last worker is done.
 func (d *Desk) Close() {
@@ -103,13 +121,14 @@ func (d *Desk) Close() {
 	if !d.closed {
 		d.closed = true
 		close(d.asks)
+		close(d.apart)
 	}
 	d.mu.Unlock()
 	d.workers.Wait()
 }
 
-func (d *Desk) work() {
-	for a := range d.asks {
+func (d *Desk) work(asks <-chan ask) {
+	for a := range asks {
 		a.done(d.answer(a))
 	}
 }

@@ -211,3 +211,39 @@ func BenchmarkDesk(b *testing.B) {
 		}
 	}
 }
+
+// Requests that are kept apart hold nobody else up, however many there are.
+func TestDeskApart(t *testing.T) {
+	held, working := make(chan struct{}), make(chan struct{}, 3)
+	d := NewDesk(serving(func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasPrefix(r.URL.Path, "/apart/") {
+			working <- struct{}{}
+			<-held
+		}
+		fmt.Fprint(w, r.URL.Path)
+	}), 1, 1).Apart("/apart/", 1)
+	answers := make(chan Reply, 2)
+	ask := func() bool {
+		return d.Ask([]byte("GET /apart/1?a HTTP/1.1\r\nHost: x\r\n\r\n"), Link{}, func(r Reply) { answers <- r })
+	}
+	if !ask() {
+		t.Fatal("the first is refused")
+	}
+	<-working
+	if !ask() {
+		t.Fatal("there is no place to wait")
+	}
+	if ask() {
+		t.Error("more wait than there are places")
+	}
+	if r := answerOf(t, d, "GET /other HTTP/1.1\r\nHost: x\r\n\r\n"); string(r.Body) != "/other" {
+		t.Errorf("answered %d %s", r.Status, r.Body)
+	}
+	close(held)
+	d.Close()
+	for range 2 {
+		if r := <-answers; string(r.Body) != "/apart/1" {
+			t.Errorf("answered %d %s", r.Status, r.Body)
+		}
+	}
+}

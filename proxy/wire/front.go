@@ -119,7 +119,7 @@ func Start(cfg Config) (*Front, error) {
 	f.Targets = roster.New(cfg.Roster)
 	f.Gates = gates.New(gates.Config{Settings: cfg.Gate, Bounds: f.bounds(), Targets: f.Targets, Of: f.sides.gate, Classes: &f.classes, Log: cfg.GateLog})
 	f.Targets.Set(cfg.Targets)
-	f.desk = service.NewDesk(cfg.Own(f), ownWorkers, ownWaitingMax)
+	f.desk = service.NewDesk(cfg.Own(f), ownWorkers, ownWaitingMax).Apart("/deferred/", ownWaitingMax)
 	if len(cfg.Sockets) == 0 {
 		ln, err := net.Listen("tcp", cfg.Addr)
 		if err != nil {
