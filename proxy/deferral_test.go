@@ -157,6 +157,9 @@ func TestDeferral(t *testing.T) {
 		t.Errorf("delivered %q, want %q", late, want)
 	}
 	p.gets("GET /deferred/"+made[0].ID+"/result X-Shop=a", 201, "got "+want[0])
+	if n, rejected := p.counted("orders", "deferred"), p.counted("orders", "rejected"); n != fmt.Sprint(len(made)) || rejected != "0" {
+		t.Errorf("counted %s as deferred and %s as rejected, want %d and none", n, rejected, len(made))
+	}
 	p.gets("GET /deferred/"+made[0].ID+" X-Shop=b", 404, "no such request")
 	p.gets("DELETE /deferred/"+made[0].ID+" X-Shop=a", 409, "")
 	s.mu.Lock()
@@ -278,5 +281,28 @@ func TestDeferralOff(t *testing.T) {
 	cmd := program(t, slices.Delete(env, at, at+2))
 	if out, errs := testkit.Ends(t, cmd, 2); !strings.Contains(out+errs, "rules[0].defer: DEFER_URL is not set") {
 		t.Errorf("it says %s%s", out, errs)
+	}
+}
+
+// What cannot be stored is refused, with the reason in answer, log and count.
+func TestDeferralBounds(t *testing.T) {
+	s := newShop(t)
+	// one entry is accepted per second, and the line has room for one
+	p := launch(t, append(deferring(t, s, "algorithm: fixed, limit: 1, window: 3600", "perKey: 1"), "DEFER_RATE", "1"))
+	p.gets("POST /config/deferred", 200, "", `{"rule":"orders","paused":true}`)
+	p.stored("", "first")
+	for _, f := range []struct{ answer, log string }{
+		{`"deferred":"too many requests are being stored"`, "WARN Deferred - DEFER_RATE is reached, refusing rule=orders rate=1 "},
+		{`"deferred":"queue is full"`, "WARN Deferred - Queue is full, refusing rule=orders bound=line waiting=1 "},
+	} {
+		testkit.Eventually(t, f.answer, func() bool {
+			status, text := p.call("POST /orders X-Shop=a "+async, "more")
+			return status == 429 && strings.Contains(text, f.answer)
+		})
+		p.Logged(f.log)
+	}
+	p.Logged("WARN RateLimiter - Requests rejected: limit exceeded rule=orders")
+	if n := p.counted("orders", "deferred"); n != "1" {
+		t.Errorf("%s are counted as deferred, want 1", n)
 	}
 }

@@ -17,6 +17,9 @@ type Decided struct {
 	Policy *Policy
 	Asked  []Counted
 	Answer *store.Answer
+	// Postponed: the request is refused, and may be delivered later. Whether it is, is known when
+	// it is stored.
+	Postponed bool
 }
 
 // Judged reports whether counter i of Asked had a part in the decision, and whether it has

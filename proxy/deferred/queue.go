@@ -129,11 +129,12 @@ const (
 	BoundBytes         // Limits.Bytes
 	BoundLine          // Put.PerKey
 	BoundShare         // Limits.Share
+	BoundRate          // too many entries in a second; queues have no such bound
 )
 
 // String returns the bound as it is named in logs.
 func (b Bound) String() string {
-	return [...]string{"none", "entries", "bytes", "line", "share"}[b]
+	return [...]string{"none", "entries", "bytes", "line", "share", "rate"}[b]
 }
 
 // A Lease is the right to deliver an entry.

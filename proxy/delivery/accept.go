@@ -20,7 +20,7 @@ func (d *Dispatcher) Accept(now time.Time, k *exchange.Kept, from *exchange.Peer
 		return
 	}
 	if !d.rate.take(now) {
-		d.tell(now, k.Rule.ID, deferred.Stored{Outcome: deferred.Full}, told)
+		d.tell(now, k.Rule.ID, deferred.Stored{Outcome: deferred.Full, Bound: deferred.BoundRate}, told)
 		return
 	}
 	t := k.Rule.Defer
@@ -52,12 +52,29 @@ func (d *Dispatcher) Accept(now time.Time, k *exchange.Kept, from *exchange.Peer
 // tell counts what came of storing, and passes it on.
 func (d *Dispatcher) tell(now time.Time, rule string, s deferred.Stored, told func(deferred.Stored)) {
 	d.counts.stored(rule, s.Outcome)
-	if s.Outcome == deferred.Full {
+	switch {
+	case s.Outcome != deferred.Full:
+	case s.Bound == deferred.BoundRate:
+		if n, ok := d.rateLog.take(now); ok {
+			d.cfg.Log.Warn("DEFER_RATE is reached, refusing", "rule", rule, "rate", d.cfg.Rate, "others", n)
+		}
+	default:
 		if n, ok := d.fullLog.take(now); ok {
-			d.cfg.Log.Warn("Queue is full, refusing", "rule", rule, "bound", s.Bound, "others", n)
+			d.cfg.Log.Warn("Queue is full, refusing", "rule", rule, "bound", s.Bound, "waiting", d.waitingOf(rule), "others", n)
 		}
 	}
 	told(s)
+}
+
+// waitingOf is how many entries of a rule wait or are being delivered.
+func (d *Dispatcher) waitingOf(rule string) int {
+	stats := d.stats()
+	for i := range stats.Rules {
+		if stats.Rules[i].Rule == rule {
+			return waiting(&stats.Rules[i])
+		}
+	}
+	return 0
 }
 
 // A rate is how many entries are accepted per second, evenly, with a second's worth at once.

@@ -58,6 +58,7 @@ type Dispatcher struct {
 	rules   atomic.Pointer[ruleIndex]
 	counts  counts
 	fullLog sparse
+	rateLog sparse
 	goneLog sparse
 
 	wake chan struct{} // has room for one
@@ -72,7 +73,7 @@ type Dispatcher struct {
 // New returns a dispatcher whose queue is open, unless a predecessor still has it.
 func New(cfg Config) (*Dispatcher, error) {
 	d := &Dispatcher{cfg: cfg, rate: rate{perSecond: cfg.Rate}, counts: newCounts(), wake: make(chan struct{}, 1),
-		fullLog: sparse{every: time.Minute}, goneLog: sparse{every: time.Second}, leases: make(map[deferred.ID]deferred.Lease)}
+		fullLog: sparse{every: time.Minute}, rateLog: sparse{every: time.Minute}, goneLog: sparse{every: time.Second}, leases: make(map[deferred.ID]deferred.Lease)}
 	if err := d.open(); err != nil && (!cfg.Takeover || !errors.Is(err, deferred.ErrInUse)) {
 		return nil, err
 	}

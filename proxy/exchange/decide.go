@@ -74,13 +74,14 @@ func (x *Exchange) keepAsked(asked []decide.Counted) {
 func (x *Exchange) decided(now time.Time, ans *store.Answer, asked []decide.Counted) {
 	d := &x.env.decided
 	d.Policy, d.Asked, d.Answer = x.verdict.Policy, asked, ans
+	d.Postponed = ans.Granted == 0 && x.defers && x.postpones(d)
 	x.fx.Decided = d
 	x.verdict.Judge(d)
 	o := &x.outcome
 	o.Rule, o.Algorithm = x.verdict.Rule.ID, x.verdict.Limit.Algorithm()
 	switch {
-	case ans.Granted == 0 && x.defers && x.postpones(d):
-		o.Decision = Rejected // until it is stored
+	case d.Postponed:
+		o.Decision, o.Postponed = Rejected, true // until it is stored
 		x.postpone(ans, asked)
 	case ans.Granted == 0:
 		o.Decision = Rejected

@@ -140,6 +140,7 @@ type Outcome struct {
 	RequestID []byte // nil: it has none; borrowed, like the next two
 	ID        []byte // of the decision, when the answer has one
 	Key       []byte // that refused it; nil: all share one, or it was not refused
+	Postponed bool   // it was to be delivered later; rejected: it is not
 	Spent     bool   // the connection ends: it has had its requests or its time; HTTP/1.1 sets it
 }
 

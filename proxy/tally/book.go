@@ -17,6 +17,7 @@ import (
 // as its id is in use, whatever else of it changes, and an hour longer.
 type count struct {
 	forwarded, rejected       metric.Counter
+	deferred                  metric.Counter // refused, and to be delivered later
 	unavailable               metric.Counter // rejected by nobody, as the store is unavailable
 	shadowPass, shadowRefused metric.Counter
 	shared, lacking           metric.Counter // requests without a part of the key, by what the rule does with them
@@ -172,10 +173,30 @@ func (b *Book) Judged(now time.Time, d *decide.Decided) {
 		if asked[i].Lacks {
 			c.shared.Inc()
 		}
-		if refused {
+		switch {
+		case d.Postponed: // see Postponed
+		case refused:
 			c.rejected.Inc()
-		} else {
+		default:
 			c.forwarded.Inc()
 		}
+	}
+}
+
+// Postponed counts a request that was to be delivered later, under the rule whose line it was
+// for; stored: it is.
+func (b *Book) Postponed(id string, stored bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	c := b.byID[id]
+	if c == nil {
+		c = b.byID[otherRules] // there are many, or the rule has gone meanwhile
+	}
+	switch {
+	case c == nil:
+	case stored:
+		c.deferred.Inc()
+	default:
+		c.rejected.Inc()
 	}
 }

@@ -46,7 +46,7 @@ func (t *Tally) Register(set *metric.Set) {
 
 // A total is a rule's counts over all loops.
 type total struct {
-	forwarded, rejected, unavailable, shadowPass, shadowRefused, shared, lacking, exempt uint64
+	forwarded, rejected, deferred, unavailable, shadowPass, shadowRefused, shared, lacking, exempt uint64
 }
 
 // totals adds the loops' counts of each rule.
@@ -58,6 +58,7 @@ func (t *Tally) totals() map[string]total {
 			sum := sums[id]
 			sum.forwarded += c.forwarded.Load()
 			sum.rejected += c.rejected.Load()
+			sum.deferred += c.deferred.Load()
 			sum.unavailable += c.unavailable.Load()
 			sum.shadowPass += c.shadowPass.Load()
 			sum.shadowRefused += c.shadowRefused.Load()
@@ -85,6 +86,7 @@ func (t *Tally) byRule() iter.Seq2[string, uint64] {
 				always   bool
 			}{
 				{"forwarded", of.forwarded, true}, {"rejected", of.rejected + of.unavailable + of.lacking, true},
+				{"deferred", of.deferred, false},
 				{"shadow_forwarded", of.shadowPass, false}, {"shadow_rejected", of.shadowRefused, false},
 			} {
 				if (one.always || one.n > 0) && !yield(metric.Labels("rule", id, "decision", one.decision), one.n) {

@@ -153,6 +153,9 @@ func (c *client) note(now time.Time, fx *session.Effects) {
 		c.wrote(now, fx.Report)
 		c.learn(now, fx.Report)
 		s.counts.report(now, fx.Report)
+		if fx.Report.Postponed {
+			s.tally.Postponed(fx.Report.Rule, fx.Report.Decision == exchange.Deferred)
+		}
 	}
 }
 
