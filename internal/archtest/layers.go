@@ -63,7 +63,7 @@ var sideways = map[string][]string{
 	"proxy/overlap":        {"proxy/pattern"},
 	"proxy/pattern":        {"internal/http1"},
 	"proxy/refusal":        {"internal/http1"},
-	"proxy/rule":           {"internal/strict", "proxy/keys", "proxy/limit", "proxy/overlap", "proxy/pattern", "proxy/refusal", "proxy/rls", "proxy/terms"},
+	"proxy/rule":           {"internal/strict", "proxy/descriptor", "proxy/keys", "proxy/limit", "proxy/overlap", "proxy/pattern", "proxy/refusal", "proxy/terms"},
 	"proxy/store":          {"proxy/limit"},
 	"proxy/terms":          {"internal/http1", "internal/strict", "proxy/deferred"},
 	"target/model":         {"internal/strict"},

@@ -10,6 +10,6 @@
 //	        rate_limit: …                 as the descriptor ends here
 //
 // [Read] makes [Domains] of files, or says all that is wrong with each. [Domain.Walk] finds
-// the limit of a descriptor, and what is counted apart under it. Package rule reads the same
-// files as rules about HTTP requests, which no list of entries describes.
+// the limit of a descriptor, and what is counted apart under it. [Decode] reads one file, of
+// which package rule makes rules about HTTP requests, which no list of entries describes.
 package descriptor

@@ -81,8 +81,6 @@ func (d DescriptorKeys) part(key string) (keys.Part, error) {
 	switch {
 	case keys.ClaimsOrigin(name):
 		return keys.Part{}, fmt.Errorf("must be remote_address, which is what TRUSTED_PROXIES say of the client: anybody may write an address into the field %s", name)
-	case strings.Contains(key, "*"):
-		return keys.Part{}, fmt.Errorf("must be one key, is %q: wildcards are not supported", key)
 	case !keys.IsToken(name):
 		return keys.Part{}, fmt.Errorf("must be a name that a field can have, or be in DESCRIPTOR_KEYS, is %q", key)
 	}

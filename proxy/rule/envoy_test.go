@@ -124,6 +124,28 @@ func TestDescriptorLimits(t *testing.T) {
 	}
 }
 
+// A limit may be one of ours, and names and flags of metrics mean nothing.
+func TestDescriptorsOfOurs(t *testing.T) {
+	s := read(t, `
+domain: d
+descriptors:
+  - {key: a, metadata: {b: c}, rate_limit: {name: e, algorithm: token, capacity: 5, fillRate: 0.5}}
+  - {key: b, value_to_metric: true, descriptors: null, rate_limit: {unit: day, requests_per_unit: 1}}
+`, rule.Options{})
+	if l := s.Limit(0); l.Algorithm() != limit.Token || l.Permits() != 5 {
+		t.Errorf("the limit is %+v", l.Config())
+	}
+	document, err := s.MarshalJSON()
+	want := `{"domain":"d","descriptors":[{"key":"a","rate_limit":{"algorithm":"token","capacity":5,"fillRate":0.5}},` +
+		`{"key":"b","rate_limit":{"unit":"day","requests_per_unit":1}}]}`
+	if err != nil || string(document) != want {
+		t.Errorf("have %s, %v", document, err)
+	}
+	if again, _ := read(t, want, rule.Options{}).MarshalJSON(); string(again) != want {
+		t.Errorf("it becomes %s", again)
+	}
+}
+
 func TestDescriptorFaults(t *testing.T) {
 	rate := "rate_limit: {unit: day, requests_per_unit: 5}"
 	for _, test := range []struct{ entry, want string }{
@@ -149,7 +171,7 @@ func TestDescriptorFaults(t *testing.T) {
 		{"{key: header_x_forwarded_for}", "must be remote_address"},
 		{"{key: X_Real_IP}", "must be remote_address"},
 		{"{key: a, descriptors: [{key: forwarded}]}", "descriptors[0].descriptors[0].key: must be remote_address"},
-		{"{key: 'tenant_*'}", "descriptors[0].key: must be one key"},
+		{"{key: 'tenant_*'}", "descriptors[0].key: must be one key without *"},
 		{"{key: path, value: login}", `must be a path that begins with / and has no ? and #, is "login"`},
 		{"{key: path, value: '/a?b=c'}", "must be a path that begins with /"},
 		{"{key: method, value: get}", "must be a method in upper case"},
@@ -157,8 +179,10 @@ func TestDescriptorFaults(t *testing.T) {
 		{"{key: a, rate_limit: {unit: day}}", "descriptors[0].rate_limit.requests_per_unit: is missing"},
 		{"{key: a, rate_limit: {unit: day, requests_per_unit: -1}}", "must be a whole number from 0"},
 		{"{key: a, rate_limit: {unit: day, requests_per_unit: 5, replaces: [{name: b}]}}", "descriptors[0].rate_limit.replaces: must not be there: it is not supported"},
-		{"{key: a, rate_limit: {unit: day, requests_per_unit: 5, unlimited: true}}", "must not have unit and requests_per_unit when it is unlimited"},
-		{"{key: a, " + rate + "}\n  - {key: a}", "line 4: descriptors[1]: given twice"},
+		{"{key: a, rate_limit: {unit: day, requests_per_unit: 5, unlimited: true}}", "descriptors[0].rate_limit.unit: must not be there with unlimited"},
+		{"{key: a, " + rate + "}\n  - {key: a}", "line 4: descriptors[1]: is given twice"},
+		{"{key: path, value: /a, " + rate + "}\n  - {key: path, value: /./a}", "line 4: descriptors[1]: is given twice"},
+		{"{key: a, rate_limit: {algorithm: token, capacity: 5}}", "descriptors[0].rate_limit.fillRate: is missing"},
 		{"{key: a, descriptors: 1}", "descriptors[0].descriptors: must be a list, is 1"},
 		{"{key: a, descriptors: [{key: b, rate_limit: 1}]}", "descriptors[0].descriptors[0].rate_limit: must be an object, is 1"},
 	} {

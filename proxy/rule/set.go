@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"weir/internal/strict"
+	"weir/proxy/descriptor"
 	"weir/proxy/keys"
 	"weir/proxy/limit"
 )
@@ -53,10 +54,10 @@ type Set struct {
 	parts   []keys.Part // by slot
 	clients *Clients
 	index   index
-	file    *descriptorFile // nil: rules
-	own     int             // how many of rules are the file's
-	shares  []int64         // kept back from any class of any rule, ascending
-	classes []string        // the name of a class from which so much is kept back
+	file    *descriptor.Document // nil: rules
+	own     int                  // how many of rules are the file's
+	shares  []int64              // kept back from any class of any rule, ascending
+	classes []string             // the name of a class from which so much is kept back
 	notes   strict.Faults
 
 	exempt    []exemption
