@@ -44,10 +44,14 @@ func Run(ctx context.Context, out io.Writer) (err error) {
 	return l.e.Conclude(out, "what is refused is stored about as fast as the disk can, delivered when and as fast as its limit allows, and live requests pay nothing.", rig.Inconclusive(l.loads...))
 }
 
-// settings are those of a proxy with one rule for orders, which has the limit and the terms of deferral.
-func (l *lab) settings(name, terms string) ([]string, error) {
-	file := filepath.Join(l.dir, name+".yaml")
-	rules := "rules:\n- {id: orders, match: {methods: [POST]}, " + terms + "}\n"
+// settings are those of a proxy with a rule for POST, and one for PUT if there are two terms: limits
+// and whether they defer.
+func (l *lab) settings(name string, terms ...string) ([]string, error) {
+	file, rules := filepath.Join(l.dir, name+".yaml"), "rules:\n"
+	for i, t := range terms {
+		method := [...]string{"POST", "PUT"}[i]
+		rules += fmt.Sprintf("- {id: %s, match: {methods: [%s]}, %s}\n", method, method, t)
+	}
 	return []string{"RULES_FILE=" + file, "RATE_LIMIT_ALGORITHM=off", "GATE=off", "DEFER_URL=file:" + filepath.Join(l.dir, name),
 		"DEFER_RATE=1000000", "DEFER_MAX=10000000", "DEFER_MAX_BYTES=100GiB"}, os.WriteFile(file, []byte(rules), 0o600)
 }
