@@ -265,8 +265,8 @@ func known(r *asked, weir, peer *said) (apart bool) {
 		// What is refused is not charged: so less than what was wanted may be left.
 		case theirs.LimitRemaining == 0 && ours.LimitRemaining > 0 && int(ours.LimitRemaining) < hits && ours.Code == theirs.Code:
 			return true
-		// The peer charges what it refuses, so that later a look refuses, too.
-		case hits == 0 && ours.Code == "OK" && theirs.Code == "OVER_LIMIT" && ours.LimitRemaining == 0:
+		// A look is refused when nothing is left; by the peer when something was refused before.
+		case hits == 0 && ours.Code == "OVER_LIMIT" && theirs.Code == "OK" && ours.LimitRemaining == 0 && theirs.LimitRemaining == 0:
 			return true
 		}
 	}
@@ -378,8 +378,9 @@ func (p *twins) differences(t *testing.T) {
 		{"a refusal tells what is left", one("ten", "x", `,"hitsAddend":5`), "OVER_LIMIT OVER_LIMIT:2", "OVER_LIMIT OVER_LIMIT:0"},
 		{"and is not charged", one("ten", "x", ""), "OK OK:1", "OVER_LIMIT OVER_LIMIT:0"},
 		{"one", one("one", "x", ""), "OK OK:0", "OK OK:0"},
+		{"a look is refused when nothing is left", one("one", "x", `,"hitsAddend":0`), "OVER_LIMIT OVER_LIMIT:0", "OK OK:0"},
 		{"refused", one("one", "x", ""), "OVER_LIMIT OVER_LIMIT:0", "OVER_LIMIT OVER_LIMIT:0"},
-		{"a look is never refused", one("one", "x", `,"hitsAddend":0`), "OK OK:0", "OVER_LIMIT OVER_LIMIT:0"},
+		{"and then a look is", one("one", "x", `,"hitsAddend":0`), "OVER_LIMIT OVER_LIMIT:0", "OVER_LIMIT OVER_LIMIT:0"},
 		{"a key", one("a", "b_c", ""), "OK OK:0", "OK OK:0"},
 		{"its parts have lengths", one("a_b", "c", ""), "OK OK:0", "OVER_LIMIT OVER_LIMIT:0"},
 		{"a * in the middle", one("middle", "xyz", ""), "OK OK:2", "OK OK:0"}, // as the peer later than this version

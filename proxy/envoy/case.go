@@ -95,6 +95,7 @@ type asked struct {
 	rule      string
 	key       [2]int // of keys
 	hits      int64
+	stops     bool // a look that is refused when nothing is left
 	series    *Series
 
 	ask, counter int // of Asks, and in it
@@ -235,6 +236,8 @@ func (c *Case) ask() {
 		if a.limits() && c.Request.Descriptors[i].Negative && a.hits > 0 {
 			c.Gives = append(c.Gives, Give{a.rule, c.keys[a.key[0]:a.key[1]], a.hits})
 			a.hits = 0
+		} else {
+			a.stops = a.hits == 0 && !c.settings.Together
 		}
 	}
 	c.Apart = c.settings.Together && enforced > togetherMax
@@ -293,6 +296,18 @@ func (c *Case) count(a *asked, begin int) {
 	c.Asks[a.ask].Counters = c.counters[begin:n:n]
 }
 
+// stop refuses a look when nothing is left: callers that look first, and charge when their
+// request is done, would otherwise never be refused. Where limits are decided together it
+// does not, as the others are charged already.
+func (a *asked) stop() {
+	if d := &a.decision; a.stops && d.Allowed && d.Remaining == 0 {
+		d.Allowed, d.RetryAfter = false, d.ResetAfter
+		if d.RetryAfter == 0 { // the limit is 0
+			d.RetryAfter = limit.Never
+		}
+	}
+}
+
 // limits reports whether something limits the descriptor.
 func (a *asked) limits() bool { return a.shown.Given && !a.unlimited }
 
@@ -312,6 +327,7 @@ func (c *Case) Take(i int, ans *store.Answer) bool {
 		a.at, a.cached = ans.At, ans.Mode == store.Cached
 		if a.known = a.counter < len(ans.Decisions) && ans.Mode != store.FailOpen && ans.Mode != store.Closed; a.known {
 			a.decision = ans.Decisions[a.counter]
+			a.stop()
 		}
 	}
 	return ans.Mode != store.Closed

@@ -8,5 +8,7 @@
 //
 // The meaning is that of envoyproxy/ratelimit, with these differences: what is refused is
 // not charged; with [Settings].Together nothing is charged when any enforced limit refuses;
-// keys say how long their parts are; and time is the store's.
+// keys say how long their parts are; and time is the store's. A look, which is charged 0, is
+// refused when nothing is left, and not only when something was refused before; with
+// Together it never is.
 package envoy

@@ -191,6 +191,32 @@ func TestCharge(t *testing.T) {
 	})
 }
 
+// A look is refused when nothing is left, where limits are decided each by itself.
+func TestLooks(t *testing.T) {
+	w := newWorld(t)
+	w.settings.Together, w.settings.Families = false, decide.Legacy
+	w.run([]step{
+		{0, "two=x*0", "OK OK:2:60"},
+		{0, "two=x", "OK OK:1:60"},
+		{0, "two=x*0", "OK OK:1:60"},
+		{0, "two=x", "OK OK:0:60"},
+		{0, "shadow=x*0 shadow=x shadow=x*0", "OK OK:1:60 OK:0:60 OK:0:60"},
+		{0, "none=x*0", "OVER_LIMIT OVER:0:1"},
+		{13, "two=x*0 ten=x", "OVER_LIMIT OVER:0:47 OK:9:3587"},
+	})
+	if have, want := w.headers(), "Retry-After=47 X-RateLimit-Retry-After=47 X-RateLimit-Limit=2 X-RateLimit-Remaining=0 Content-Type=application/json"; !strings.HasPrefix(have, want+"{") {
+		t.Errorf("%s, want %s", have, want)
+	}
+	w.run([]step{
+		{13, "two=x*-1", "OK OK:1:47"},
+		{13, "two=x*0", "OK OK:1:47"},
+		{13, "two=x*1", "OK OK:0:47"},
+		{60, "two=x*0", "OK OK:2:60"},
+		{60, "token=x*5", "OK OK:0:10"},
+		{60, "token=x*0", "OVER_LIMIT OVER:0:10"},
+	})
+}
+
 func TestModes(t *testing.T) {
 	newWorld(t).run([]step{
 		{0, "shadow=x", "OK OK:0:60"},
