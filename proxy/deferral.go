@@ -22,12 +22,13 @@ func (cfg *configuration) openDeferral(e *service.Env, c *config.Config, takeove
 	if !c.Defer.Used() || len(c.Targets) == 0 {
 		return nil
 	}
-	log, trusted := e.Logger("Deferred"), c.Session().TrustedProxies
+	log, session := e.Logger("Deferred"), c.Session()
 	cfg.deferral, err = delivery.New(delivery.Config{
 		Open:     func() (deferred.Queue, error) { return c.Defer.Open(log) },
 		Takeover: takeover, Policy: cfg.policies.Policy, Rate: c.Defer.Rate, SameClient: c.Defer.SameClient, DeadKeep: c.Defer.DeadKeep, Log: log,
+		Claims: session.Claims,
 		Trusts: func(a netip.Addr) bool {
-			for _, p := range trusted {
+			for _, p := range session.TrustedProxies {
 				if p.Contains(a) {
 					return true
 				}

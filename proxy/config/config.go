@@ -219,7 +219,7 @@ func (c *Config) completeLimit() error {
 // RuleOptions are the settings that rules are read with.
 func (c *Config) RuleOptions() rule.Options {
 	return rule.Options{ClientKey: c.Rules.ClientKey, DescriptorKeys: c.Rules.DescriptorKeys,
-		Exempt: c.Rules.Exempt, ExemptPreflights: c.preflight == "exempt", Defers: c.Defer.Used()}
+		Exempt: c.Rules.Exempt, ExemptPreflights: c.preflight == "exempt", Defers: c.Defer.Used() && len(c.Targets) > 0}
 }
 
 // Session is the settings of the data path.

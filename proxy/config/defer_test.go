@@ -22,6 +22,9 @@ func TestDeferKey(t *testing.T) {
 	if s := must(t, "DEFER_KEY_FILE", "/nowhere").Session(); s.DeferPath != "" {
 		t.Errorf("without a queue the path is %q", s.DeferPath)
 	}
+	if must(t, "DEFER_URL", "file:/q", "TARGET_URL", "none", "DECISION_PORT", "8083").RuleOptions().Defers {
+		t.Error("rules may have requests kept that nothing delivers")
+	}
 	c := must(t, "DEFER_URL", "file:/q", "DEFER_PATH", "/later/", "DEFER_BODY_MAX", "1KiB")
 	if s := c.Session(); s.DeferPath != "/later/" || s.DeferBodyMax != 1<<10 || !c.RuleOptions().Defers {
 		t.Errorf("%+v", s)

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"weir/internal/metric"
+	"weir/proxy/claims"
 	"weir/proxy/decide"
 	"weir/proxy/deferred"
 	"weir/proxy/rule"
@@ -43,6 +44,7 @@ type Config struct {
 	// SameClient: only who has the same key of the rule sees what became of a request.
 	SameClient bool
 	Trusts     func(netip.Addr) bool // trusted proxies: they say whose request it is
+	Claims     *claims.Set           // the fields in which they do; those of others count for nothing
 	DeadKeep   time.Duration
 	Log        *slog.Logger
 }

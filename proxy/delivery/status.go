@@ -141,21 +141,23 @@ func (d *Dispatcher) maySee(r *http.Request, e *deferred.Entry) bool {
 	if set == nil {
 		return false
 	}
-	var h http1.Head
-	head := e.Head
-	if len(head) == 0 && e.Result != nil {
-		head = e.Result.Head
-	}
-	reader := http1.NewRequestReader(&http1.Limits{})
-	if ev, err := reader.Next(asIfSent(r, head), &h); err != nil || ev.Kind != http1.HeadDone {
-		return false
-	}
 	peer, err := netip.ParseAddrPort(r.RemoteAddr)
 	if err != nil {
 		return false
 	}
 	client := decide.PlainAddr(peer.Addr())
-	if d.cfg.Trusts(client) {
+	trusted := d.cfg.Trusts(client)
+	var h http1.Head
+	head := e.Head
+	if len(head) == 0 && e.Result != nil {
+		head = e.Result.Head
+	}
+	counts := func(field string) bool { return trusted || !d.cfg.Claims.Has([]byte(field)) }
+	reader := http1.NewRequestReader(&http1.Limits{})
+	if ev, err := reader.Next(asIfSent(r, head, counts), &h); err != nil || ev.Kind != http1.HeadDone {
+		return false
+	}
+	if trusted {
 		client = decide.ClientOf(h.Fields, client, d.cfg.Trusts)
 	}
 	var x rule.Scratch
@@ -167,8 +169,9 @@ func (d *Dispatcher) maySee(r *http.Request, e *deferred.Entry) bool {
 	return false
 }
 
-// asIfSent is a request's fields and query sent to where a stored request went.
-func asIfSent(r *http.Request, head []byte) []byte {
+// asIfSent is those fields of a request that count, and its query, sent to where a stored request
+// went.
+func asIfSent(r *http.Request, head []byte, counts func(field string) bool) []byte {
 	method, target := requestLine(head)
 	path, _, _ := bytes.Cut(target, []byte("?"))
 	b := fmt.Appendf(nil, "%s %s", method, path)
@@ -178,7 +181,7 @@ func asIfSent(r *http.Request, head []byte) []byte {
 	b = fmt.Appendf(b, " HTTP/1.1\r\nHost: %s\r\n", r.Host)
 	for name, values := range r.Header {
 		for _, v := range values {
-			if name != "Content-Length" && name != "Transfer-Encoding" && name != "Expect" {
+			if name != "Content-Length" && name != "Transfer-Encoding" && name != "Expect" && counts(name) {
 				b = http1.AppendFieldString(b, name, v)
 			}
 		}
@@ -209,7 +212,9 @@ func (d *Dispatcher) result(_ context.Context, w http.ResponseWriter, e *deferre
 		service.WriteJSON(w, http.StatusGone, tellOf(e, position))
 	default:
 		for _, f := range fieldsOf(e.Result.Head) {
-			w.Header().Add(f[0], f[1])
+			if f[0] = http.CanonicalHeaderKey(f[0]); f[0] != "Content-Length" && f[0] != "Cache-Control" { // the body may be a part
+				w.Header().Add(f[0], f[1])
+			}
 		}
 		w.WriteHeader(e.Result.Status)
 		_, _ = w.Write(e.Result.Body) // to memory

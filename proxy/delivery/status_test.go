@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"weir/proxy/claims"
 	"weir/proxy/decide"
 	"weir/proxy/deferred"
 	"weir/proxy/limit"
@@ -30,15 +31,21 @@ func policy(t *testing.T, text string) *decide.Policy {
 func TestMaySee(t *testing.T) {
 	t.Parallel()
 	p := policy(t, "rules:\n- {id: shops, match: {methods: [POST], path: /orders}, key: [\"header:X-Shop\"], limit: {algorithm: fixed, limit: 1, window: 1}, defer: {}}\n"+
+		"- {id: users, match: {path: /u}, key: [\"header:X-Client-Cert\"], limit: {algorithm: fixed, limit: 1, window: 1}, defer: {}}\n"+
 		"- {id: hosts, match: {path: /h}, key: [ip, \"query:k\"], limit: {algorithm: fixed, limit: 1, window: 1}, defer: {}}\n")
 	proxies := netip.MustParsePrefix("198.51.100.0/24")
-	d := &Dispatcher{cfg: Config{SameClient: true, Policy: func() *decide.Policy { return p }, Trusts: proxies.Contains}}
+	known, err := claims.New(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := &Dispatcher{cfg: Config{SameClient: true, Claims: known, Policy: func() *decide.Policy { return p }, Trusts: proxies.Contains}}
 	f := func(rule, line, head, target, remote, shop string, want bool) {
 		t.Helper()
 		r := httptest.NewRequest("GET", target, nil)
 		r.RemoteAddr = remote + ":1234"
 		if shop != "" {
 			r.Header.Set("X-Shop", shop)
+			r.Header.Set("X-Client-Cert", shop)
 			r.Header.Set("X-Forwarded-For", "192.0.2.7")
 		}
 		if got := d.maySee(r, &deferred.Entry{Rule: rule, Line: line, Head: []byte(head + " HTTP/1.1\r\nHost: x\r\nX-Shop: a\r\n")}); got != want {
@@ -49,6 +56,8 @@ func TestMaySee(t *testing.T) {
 	f("shops", "1:a", "POST /orders?x=1", "/deferred/1", "192.0.2.1", "b", false)
 	f("shops", "1:a", "POST /orders?x=1", "/deferred/1", "192.0.2.1", "", false)
 	f("shops", "", "POST /orders", "/deferred/1", "192.0.2.1", "", true)
+	f("users", "1:a", "POST /u", "/deferred/1", "198.51.100.1", "a", true)
+	f("users", "1:a", "POST /u", "/deferred/1", "192.0.2.1", "a", false) // no trusted proxy says so
 	f("gone", "1:a", "POST /orders", "/deferred/1", "192.0.2.1", "a", false)
 	f("hosts", "9:192.0.2.11:v", "POST /h?k=v", "/deferred/1?k=v", "192.0.2.1", "", true)
 	f("hosts", "9:192.0.2.11:v", "POST /h?k=v", "/deferred/1", "192.0.2.1", "", false)

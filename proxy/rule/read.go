@@ -143,14 +143,17 @@ func (j *judge) maxDelay(n *strict.Node, c *compiled) {
 	}
 }
 
+// noQueue is why nothing can be kept.
+const noQueue = "DEFER_URL is not set, or TARGET_URL is none"
+
 // deferring judges whether refused requests can be kept. Package terms judges the rest.
 func (j *judge) deferring(_ *strict.Node, c *compiled) {
 	switch {
 	case j.Unknown != nil && !j.o.Defers: // another proxy has a queue: the limits hold here too
 		c.Defer = nil
-		j.Note(c.path+".defer", "has no effect here: DEFER_URL is not set")
+		j.Note(c.path+".defer", "has no effect here: "+noQueue)
 	case !j.o.Defers:
-		j.Fault(c.path+".defer", "DEFER_URL is not set")
+		j.Fault(c.path+".defer", noQueue)
 	case c.Mode == Shadow:
 		j.Note(c.path+".defer", "has no effect with mode shadow, which refuses nothing")
 	}
