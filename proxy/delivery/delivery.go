@@ -7,7 +7,9 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"maps"
 	"net/netip"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -65,17 +67,18 @@ type Dispatcher struct {
 
 	wake chan struct{} // has room for one
 	stop context.CancelFunc
+	cut  context.CancelFunc // gives a claim up that the queue does not answer
 	done sync.WaitGroup
 
-	mu     sync.Mutex
-	leases map[deferred.ID]deferred.Lease // under way
-	empty  chan struct{}                  // closed when a drain waits and nothing is under way
+	mu       sync.Mutex
+	underWay map[deferred.ID]*parcel
+	empty    chan struct{} // closed when a drain waits and nothing is under way
 }
 
 // New returns a dispatcher whose queue is open, unless a predecessor still has it.
 func New(cfg Config) (*Dispatcher, error) {
 	d := &Dispatcher{cfg: cfg, rate: rate{perSecond: cfg.Rate}, counts: newCounts(), wake: make(chan struct{}, 1),
-		fullLog: sparse{every: time.Minute}, rateLog: sparse{every: time.Minute}, goneLog: sparse{every: time.Second}, leases: make(map[deferred.ID]deferred.Lease)}
+		fullLog: sparse{every: time.Minute}, rateLog: sparse{every: time.Minute}, goneLog: sparse{every: time.Second}, underWay: make(map[deferred.ID]*parcel)}
 	if err := d.open(); err != nil && (!cfg.Takeover || !errors.Is(err, deferred.ErrInUse)) {
 		return nil, err
 	}
@@ -102,24 +105,30 @@ func (d *Dispatcher) opened() deferred.Queue {
 // Start begins to deliver.
 func (d *Dispatcher) Start(deliver func(*wire.Delivery)) {
 	ctx, stop := context.WithCancel(context.Background())
-	d.deliver, d.stop = deliver, stop
-	d.done.Go(func() { d.run(ctx) })
+	claims, cut := context.WithCancel(context.Background())
+	d.deliver, d.stop, d.cut = deliver, stop, cut
+	d.done.Go(func() { d.run(ctx, claims) })
 	d.done.Go(func() { d.renew(ctx) })
 }
 
-// Close makes no further claims, waits for the deliveries under way as long as ctx lasts, and
-// closes the queue.
+// Close makes no further claims, gives back what is claimed and not sent, waits for the other
+// deliveries under way as long as ctx lasts, and closes the queue.
 func (d *Dispatcher) Close(ctx context.Context) error {
 	if d.stop != nil {
-		d.stop()
+		defer context.AfterFunc(ctx, d.cut)()
+		d.stop() // a claim is waited for: it would be durable, and nobody would know
 	}
 	d.done.Wait()
 	d.mu.Lock()
 	d.empty = make(chan struct{})
-	if len(d.leases) == 0 {
+	if len(d.underWay) == 0 {
 		close(d.empty)
 	}
+	unsent := slices.Collect(maps.Values(d.underWay))
 	d.mu.Unlock()
+	for _, p := range unsent {
+		p.withdraw(time.Now())
+	}
 	select {
 	case <-d.empty:
 	case <-ctx.Done():
@@ -139,11 +148,11 @@ func (d *Dispatcher) ring() {
 }
 
 // run claims and delivers until ctx ends.
-func (d *Dispatcher) run(ctx context.Context) {
+func (d *Dispatcher) run(ctx, claims context.Context) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
-		pause := d.claim(ctx)
+		pause := d.claim(ctx, claims)
 		if pause > 0 {
 			timer.Reset(pause)
 		} else {
@@ -160,7 +169,7 @@ func (d *Dispatcher) run(ctx context.Context) {
 
 // claim delivers what is due, and returns after what time to look again; 0: when something
 // has changed.
-func (d *Dispatcher) claim(ctx context.Context) time.Duration {
+func (d *Dispatcher) claim(ctx, claims context.Context) time.Duration {
 	q := d.opened()
 	if q == nil {
 		if err := d.open(); err != nil {
@@ -169,11 +178,11 @@ func (d *Dispatcher) claim(ctx context.Context) time.Duration {
 		q = d.opened()
 	}
 	for ctx.Err() == nil {
-		room := underWayMax - d.underWay()
+		room := underWayMax - d.busy()
 		if room == 0 {
 			return 0 // a settlement rings
 		}
-		claimed, next, err := q.Claim(ctx, time.Now(), room)
+		claimed, next, err := q.Claim(claims, time.Now(), room)
 		if err != nil {
 			return retryEvery
 		}
@@ -196,19 +205,20 @@ func (d *Dispatcher) claim(ctx context.Context) time.Duration {
 	return 0
 }
 
-func (d *Dispatcher) underWay() int {
+// busy is how many deliveries are under way.
+func (d *Dispatcher) busy() int {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return len(d.leases)
+	return len(d.underWay)
 }
 
 // begin delivers one entry.
 func (d *Dispatcher) begin(q deferred.Queue, c *deferred.Claimed) {
-	d.mu.Lock()
-	d.leases[c.Entry.ID] = c.Lease
-	d.mu.Unlock()
 	e, t := c.Entry, d.termsOf(c.Entry.Rule)
 	p := &parcel{d: d, queue: q, lease: c.Lease, e: e, terms: t}
+	d.mu.Lock()
+	d.underWay[e.ID] = p
+	d.mu.Unlock()
 	if now := time.Now(); !e.Expires.After(now) {
 		p.settle(now, &deferred.Settlement{To: deferred.Expired, Keep: d.cfg.DeadKeep})
 		return
@@ -218,15 +228,16 @@ func (d *Dispatcher) begin(q deferred.Queue, c *deferred.Claimed) {
 	if !e.Keyed() { // a crash while it waits would make it unknown, though nothing was sent
 		hold = 0
 	}
-	d.deliver(&wire.Delivery{Request: request, Added: added, Remote: e.Remote.Addr(), Secure: e.TLS, Trusted: e.Trusted,
-		HoldMax: hold, BytesMax: t.Result.Bytes, Done: p.done})
+	p.delivery = &wire.Delivery{Request: request, Added: added, Remote: e.Remote.Addr(), Secure: e.TLS, Trusted: e.Trusted,
+		HoldMax: hold, BytesMax: t.Result.Bytes, Done: p.done}
+	d.deliver(p.delivery)
 }
 
 // left notes that an entry is settled.
 func (d *Dispatcher) left(id deferred.ID) {
 	d.mu.Lock()
-	delete(d.leases, id)
-	if d.empty != nil && len(d.leases) == 0 {
+	delete(d.underWay, id)
+	if d.empty != nil && len(d.underWay) == 0 {
 		close(d.empty)
 	}
 	d.mu.Unlock()
@@ -244,9 +255,9 @@ func (d *Dispatcher) renew(ctx context.Context) {
 			return
 		case now := <-tick.C:
 			d.mu.Lock()
-			leases := make([]deferred.Lease, 0, len(d.leases))
-			for _, l := range d.leases {
-				leases = append(leases, l)
+			leases := make([]deferred.Lease, 0, len(d.underWay))
+			for _, p := range d.underWay {
+				leases = append(leases, p.lease)
 			}
 			d.mu.Unlock()
 			if q := d.opened(); q != nil && len(leases) > 0 {

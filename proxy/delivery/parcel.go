@@ -19,6 +19,15 @@ type parcel struct {
 	lease deferred.Lease
 	e     *deferred.Entry
 	terms *terms.Defer
+
+	delivery *wire.Delivery // set before Close may look; nil: the entry has expired
+}
+
+// withdraw puts the entry back into its line as it was, if nothing of it was sent.
+func (p *parcel) withdraw(now time.Time) {
+	if p.delivery != nil && p.delivery.Fate.Withdraw() {
+		p.settle(now, &deferred.Settlement{To: deferred.Waiting, Due: p.e.Due})
+	}
 }
 
 // request is the request as its client would send it, and what the target gets besides: which

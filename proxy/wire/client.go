@@ -350,6 +350,12 @@ func (c *client) serve(now time.Time, u *upstreamConn, reused bool) {
 	c.upstream, u.owner = u, c
 	u.target.admitted(c)
 	u.target.note(now)
+	if k := c.delivery; k != nil && !k.Fate.GoesOn() {
+		k.over = true
+		c.release(now, exchange.ReleaseDiscard)
+		c.leave()
+		return
+	}
 	if !c.s.HandleAcquired(now, u.target.spec.Host, reused) {
 		panic("bug: a connection was granted to a session that does not wait for one")
 	}

@@ -32,8 +32,9 @@ type Delivery struct {
 	Trusted  bool
 	HoldMax  time.Duration // when a limit refuses, and a request may pass within that time, it is waited for
 	BytesMax int           // of the answer's body that are kept
-	// Done is called once, on an event loop.
+	// Done is called once, on an event loop, unless the delivery was withdrawn.
 	Done func(now time.Time, d *Delivered)
+	Fate deferred.Fate
 }
 
 // A Delivered is what came of a Delivery.
@@ -220,5 +221,7 @@ func (c *client) delivered(now time.Time) {
 	if t := &k.told; !t.Refused && t.Fault == "" {
 		t.Result, t.After = k.answer.Result, k.answer.RetryAfter
 	}
-	k.Done(now, &k.told)
+	if k.Fate.GoesOn() {
+		k.Done(now, &k.told)
+	}
 }
