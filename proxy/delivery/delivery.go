@@ -46,7 +46,7 @@ type Config struct {
 	// SameClient: only who has the same key of the rule sees what became of a request.
 	SameClient bool
 	Trusts     func(netip.Addr) bool // trusted proxies: they say whose request it is
-	Claims     *claims.Set           // the fields in which they do; those of others count for nothing
+	Claims     *claims.Set           // the fields in which they do; those of others count for nothing; nil: the usual ones
 	DeadKeep   time.Duration
 	Log        *slog.Logger
 }
@@ -79,6 +79,9 @@ type Dispatcher struct {
 func New(cfg Config) (*Dispatcher, error) {
 	d := &Dispatcher{cfg: cfg, rate: rate{perSecond: cfg.Rate}, counts: newCounts(), wake: make(chan struct{}, 1),
 		fullLog: sparse{every: time.Minute}, rateLog: sparse{every: time.Minute}, goneLog: sparse{every: time.Second}, underWay: make(map[deferred.ID]*parcel)}
+	if d.cfg.Claims == nil {
+		d.cfg.Claims, _ = claims.New(nil) // no name can be wrong
+	}
 	if err := d.open(); err != nil && (!cfg.Takeover || !errors.Is(err, deferred.ErrInUse)) {
 		return nil, err
 	}
