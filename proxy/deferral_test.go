@@ -258,6 +258,34 @@ func TestDeferralWhileOpen(t *testing.T) {
 	}
 }
 
+// While the store refuses everything, what is stored rests, and is delivered afterwards.
+func TestDeferralWhileClosed(t *testing.T) {
+	s := newShop(t)
+	env := deferring(t, s, "algorithm: token, capacity: 1, fillRate: 100", "reserve: 0")
+	p := launch(t, env)
+	ids := p.keeps(2)
+	_ = p.Process.Signal(syscall.SIGTERM)
+	p.stops(0)
+
+	before := len(s.got())
+	p = launch(t, append(slices.Clone(env), "REDIS_HOST", "127.0.0.1", "REDIS_PORT", testkit.FreePort(t), "STORE_FAILURE_MODE", "closed"))
+	p.gets("POST /config/deferred", 200, "", `{"rule":"orders","paused":false}`)
+	testkit.Eventually(t, "a delivery is refused", func() bool {
+		_, text := p.call("GET /metrics")
+		return strings.Contains(text, `ratelimiter_deferred_deliveries_total{rule="orders",outcome="refused"}`)
+	})
+	_ = p.Process.Signal(syscall.SIGTERM)
+	p.stops(0)
+	if got := s.got()[before:]; len(got) > 0 {
+		t.Errorf("delivered %q without a decision", got)
+	}
+
+	p = launch(t, env)
+	for _, id := range ids {
+		p.becomes(id, "done")
+	}
+}
+
 // A successor has the queue when its predecessor has given it up, and delivers what is in it.
 func TestDeferralTakeover(t *testing.T) {
 	s := newShop(t)
