@@ -51,7 +51,10 @@ func startPlatform(t *testing.T) *platform {
 		// a quarter of a day.
 		env = append(env, "ADAPTIVE_MODE=shadow", "ADVISOR_URL=http://"+p.addrs["advisor"], "ADAPTIVE_UPDATE_INTERVAL=40m", "ADAPTIVE_TIME_SCALE=2400")
 	}
-	_, p.addrs["proxy"] = launch(t, "proxy", env...)
+	rules := filepath.Join(t.TempDir(), "rules.yaml")
+	write(t, rules, "rules: [{id: orders, match: {methods: [POST], path: /api/test}, limit: {algorithm: gcra, limit: 5, window: 1, burst: 1}, defer: {when: always}}]\n")
+	_, p.addrs["proxy"] = launch(t, "proxy", append(env, "RULES_FILE="+rules, "DEFER_URL=file:"+filepath.Join(t.TempDir(), "deferred"))...)
+	keepAsking(t, http.MethodPost, "http://"+p.addrs["proxy"]+"/api/test", 50*time.Millisecond)
 	_, p.addrs["loadgen"] = launch(t, "loadgen")
 	p.startOnPostgres(t)
 	p.startPrometheus(t)
@@ -78,23 +81,29 @@ func (p *platform) startOnPostgres(t *testing.T) {
 	_, p.addrs[onPostgres] = launch(t, "proxy", "TARGET_URL=http://"+p.addrs["target"], "POSTGRES_URL="+server.URL(), "POSTGRES_TIMEOUT=2s",
 		"RULES_FILE="+rules, "RATE_LIMIT_ALGORITHM=off", "GATE=off")
 	for _, method := range []string{http.MethodGet, http.MethodPost} {
-		done := make(chan struct{})
-		go func() {
-			defer close(done)
-			for t.Context().Err() == nil {
-				req, err := http.NewRequestWithContext(t.Context(), method, "http://"+p.addrs[onPostgres]+"/api/test", nil)
-				if err != nil {
-					t.Error(err)
-					return
-				}
-				if resp, err := http.DefaultClient.Do(req); err == nil {
-					_ = resp.Body.Close()
-				}
-				_ = rig.Wait(t.Context(), 10*time.Millisecond) // how often, not until when
-			}
-		}()
-		t.Cleanup(func() { <-done })
+		keepAsking(t, method, "http://"+p.addrs[onPostgres]+"/api/test", 10*time.Millisecond)
 	}
+}
+
+// keepAsking sends requests one after the other until the test ends, with pauses.
+func keepAsking(t *testing.T, method, url string, pause time.Duration) {
+	t.Helper()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for t.Context().Err() == nil {
+			req, err := http.NewRequestWithContext(t.Context(), method, url, nil)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			if resp, err := http.DefaultClient.Do(req); err == nil {
+				_ = resp.Body.Close()
+			}
+			_ = rig.Wait(t.Context(), pause) // how often, not until when
+		}
+	}()
+	t.Cleanup(func() { <-done })
 }
 
 // startPrometheus starts a Prometheus with the configuration of this folder;
