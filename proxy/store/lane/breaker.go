@@ -6,17 +6,6 @@ import (
 	"time"
 )
 
-// The store counts as away when batches in a row have missed their deadlines for missedSpan,
-// at most missedMax of them. A processor that is busy for a moment must not open the gate,
-// and a long timeout must not be waited for again and again.
-const (
-	missedSpan = 500 * time.Millisecond
-	missedMax  = 5
-)
-
-// missesOf is how many batches in a row those are with a timeout.
-func missesOf(timeout time.Duration) int { return min(max(1, int(missedSpan/timeout)), missedMax) }
-
 // A breaker knows whether the store is away. What is told about a batch counts only
 // if the batch was sent after the last change: one that was under way when the
 // store went says nothing about the time since it came back.

@@ -29,7 +29,7 @@ func TestBreaker(t *testing.T) {
 		"an error from before": {
 			{"failed", 10, 0, true}, {"back", 20, 0, true}, {"failed", 30, 9, false}, {"late", 40, 9, false}},
 	} {
-		b := breaker{misses: missesOf(100 * time.Millisecond)}
+		b := breaker{misses: missesDefault}
 		for i, s := range steps {
 			var news bool
 			switch s.what {
@@ -45,16 +45,6 @@ func TestBreaker(t *testing.T) {
 			if news != s.news {
 				t.Errorf("%s, step %d %+v: news %v", name, i, s, news)
 			}
-		}
-	}
-}
-
-// How many batches may miss their deadlines is a matter of how long those are.
-func TestMisses(t *testing.T) {
-	t.Parallel()
-	for timeout, want := range map[time.Duration]int{time.Millisecond: 5, 100 * time.Millisecond: 5, 150 * time.Millisecond: 3, 500 * time.Millisecond: 1, 2 * time.Second: 1} {
-		if got := missesOf(timeout); got != want {
-			t.Errorf("timeout %v: %d, want %d", timeout, got, want)
 		}
 	}
 }

@@ -18,6 +18,7 @@ const (
 	inFlightMax     = 64
 	refusalsDefault = 16384
 	waitingDefault  = 65536
+	missesDefault   = 5
 
 	// batchMax bounds the groups, and the releases, of one batch: a long one keeps the other
 	// clients of the store waiting.
@@ -43,6 +44,9 @@ type Config struct {
 	// Local decides in mode store.Local; its lanes answer at once.
 	Local store.Store
 
+	// Misses is how many batches in a row must miss their deadlines until the store counts as
+	// away; 5. A processor that is busy for a moment must not be taken for an outage.
+	Misses int
 	// InFlight is how many batches of one lane may be under way; 2. Fewer make
 	// larger batches, more make shorter waits.
 	InFlight int
@@ -64,6 +68,7 @@ type Config struct {
 func (cfg Config) WithDefaults() Config {
 	cfg.Timeout = cmp.Or(cfg.Timeout, timeoutDefault)
 	cfg.Failure = cmp.Or(cfg.Failure, store.FailOpen)
+	cfg.Misses = cmp.Or(cfg.Misses, missesDefault)
 	cfg.InFlight = cmp.Or(cfg.InFlight, inFlightDefault)
 	cfg.RefusalsMax = cmp.Or(cfg.RefusalsMax, refusalsDefault)
 	cfg.WaitingMax = cmp.Or(cfg.WaitingMax, waitingDefault)

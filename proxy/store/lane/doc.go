@@ -19,10 +19,10 @@
 //
 // # When the store is away
 //
-// An error that is an outage (see [store.Class]), or batches one after the other
-// without an answer in time, open the breaker: five, or as many as have their deadlines in
-// half a second. From then on every ask is answered at once by the failure mode, until a
-// prober in the background finds that the store decides again. An ask whose own deadline passes follows the failure mode by itself. Nothing is
+// An error that is an outage (see [store.Class]), or five batches (Config.Misses)
+// one after the other without an answer in time, open the breaker. From then on every ask is
+// answered at once by the failure mode, until a prober in the background finds that the
+// store decides again. An ask whose own deadline passes follows the failure mode by itself. Nothing is
 // ever sent twice: a call without an answer may have run.
 //
 // # Documents

@@ -68,7 +68,7 @@ func New(backend Backend, cfg Config) (*Store, error) {
 	cfg.Back = cmp.Or(cfg.Back, cfg.Title+" reconnected, resuming normal operation")
 	s := &Store{cfg: cfg, backend: backend, errAway: errors.New(strings.ToLower(cfg.Title) + " is unavailable"),
 		poll: make(chan struct{}, 1), lost: make(chan struct{}, 1)}
-	s.breaker.misses = missesOf(cfg.Timeout)
+	s.breaker.misses = cfg.Misses
 	s.stopping, s.stop = context.WithCancel(context.Background())
 	if err := backend.Probe(s.stopping); err != nil {
 		f, now := backend.Classify(err), time.Now()

@@ -5,17 +5,23 @@ import (
 	"fmt"
 	"net/url"
 	"strings"
+	"time"
 
 	"weir/proxy/store/lane"
 )
 
-// mastersMax bounds the masters of one sidecar.
-const mastersMax = 16
+const (
+	// mastersMax bounds the masters of one sidecar.
+	mastersMax = 16
+	// missedSpan is for how long batches may miss their deadlines until the masters count as
+	// away: a long timeout must not be waited for again and again.
+	missedSpan = 500 * time.Millisecond
+)
 
 // Config says where the masters are and what to do when none answers. Zero fields mean the
 // defaults.
 type Config struct {
-	// Config is the lane's, but for Name and Title.
+	// Config is the lane's, but for Name, Title and Misses.
 	lane.Config
 
 	// URLs are the decision ports of the masters, http or https, in the order in which they
@@ -31,6 +37,7 @@ type Config struct {
 func (cfg Config) withDefaults() Config {
 	cfg.Name, cfg.Title, cfg.Lost, cfg.Back = "remote", "Master", "Master lost", "Master is back"
 	cfg.Config = cfg.Config.WithDefaults()
+	cfg.Misses = min(max(1, int(missedSpan/cfg.Timeout)), cfg.Misses)
 	return cfg
 }
 

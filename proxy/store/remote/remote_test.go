@@ -476,3 +476,13 @@ func TestValidate(t *testing.T) {
 		}
 	}
 }
+
+// How many batches may miss their deadlines depends on how long those are.
+func TestMisses(t *testing.T) {
+	t.Parallel()
+	for timeout, want := range map[time.Duration]int{time.Millisecond: 5, 100 * time.Millisecond: 5, 150 * time.Millisecond: 3, 500 * time.Millisecond: 1, 2 * time.Second: 1} {
+		if got := (Config{Config: lane.Config{Timeout: timeout}}).withDefaults().Misses; got != want {
+			t.Errorf("timeout %v: %d, want %d", timeout, got, want)
+		}
+	}
+}
