@@ -157,7 +157,11 @@ func (s *Store) failed(now, sent time.Time, fault store.Fault, err error) {
 // closes, which ends what is under way.
 func (s *Store) late(now, sent time.Time) {
 	if s.stopping.Err() == nil && s.breaker.late(now, sent) {
-		s.enter("", fmt.Errorf("%d batches in a row had no answer within %v", s.breaker.misses, s.cfg.Timeout))
+		what := "a batch"
+		if s.breaker.misses > 1 {
+			what = fmt.Sprintf("%d batches in a row", s.breaker.misses)
+		}
+		s.enter("", fmt.Errorf("%s had no answer within %v", what, s.cfg.Timeout))
 	}
 }
 
