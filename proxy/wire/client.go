@@ -143,7 +143,7 @@ func (c *client) note(now time.Time, fx *session.Effects) {
 		s.matched(now, c, fx.Matched)
 	}
 	if fx.Decided != nil {
-		s.counts.traffic.Decided(fx.Decided.Answer.Granted > 0)
+		s.counts.Traffic.Decided(fx.Decided.Answer.Granted > 0)
 		s.tally.Judged(now, fx.Decided)
 	}
 	if fx.Leave != nil {
@@ -152,7 +152,7 @@ func (c *client) note(now time.Time, fx *session.Effects) {
 	if fx.Report != nil {
 		c.wrote(now, fx.Report)
 		c.learn(now, fx.Report)
-		s.counts.report(now, fx.Report)
+		s.counts.Report(now, fx.Report)
 		if fx.Report.Postponed {
 			s.tally.Postponed(fx.Report.Rule, fx.Report.Decision == exchange.Deferred)
 		}

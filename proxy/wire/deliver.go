@@ -195,7 +195,7 @@ func (k *carried) report(now time.Time, o *exchange.Outcome) {
 	}
 	if !t.Refused {
 		k.c.wrote(now, o)
-		k.c.side.counts.delivered(now, o)
+		k.c.side.counts.Delivered(now, o)
 	}
 	k.c.learn(now, o)
 }

@@ -10,7 +10,7 @@ import (
 // disbelieved counts claims about the origin of a request that were dropped as
 // their sender is not in TRUSTED_PROXIES.
 func (s *side) disbelieved(from netip.Addr, claims int) {
-	s.counts.disbelieved.Add(uint64(claims))
+	s.counts.Disbelieved.Add(uint64(claims))
 	s.front.disbelief.note(from)
 }
 

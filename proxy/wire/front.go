@@ -20,6 +20,7 @@ import (
 	"weir/internal/loop"
 	"weir/internal/service"
 	"weir/proxy/budget"
+	"weir/proxy/counts"
 	"weir/proxy/decide"
 	"weir/proxy/exchange"
 	"weir/proxy/gate"
@@ -260,7 +261,7 @@ type side struct {
 	seen      atomic.Pointer[map[*roster.Target]*target] // those of targets, for others
 	draining  bool
 	tally     *tally.Book
-	counts    *counts
+	counts    *counts.Loop
 	routes    route.Table        // of requests, as gates tell them apart
 	classes   *gates.LoopClasses // of requests, as metrics tell them apart
 	refusals  *recall.Memory[recall.Refused]
@@ -277,7 +278,7 @@ type side struct {
 }
 
 func newSide(f *Front, l *loop.Loop, connsPerTarget int) *side {
-	s := &side{front: f, classes: f.classes.NewLoop(), loop: l, counts: newCounts(), refusals: recall.New[recall.Refused](f.cfg.DecisionsPerLoop),
+	s := &side{front: f, classes: f.classes.NewLoop(), loop: l, counts: counts.New(), refusals: recall.New[recall.Refused](f.cfg.DecisionsPerLoop),
 		connsPerTarget: connsPerTarget, waitersMax: cmp.Or(f.cfg.WaitersPerLoop, waitersMax)}
 	ejection := upstream.Ejection{ProbeMax: f.cfg.Session.TargetTimeout + f.cfg.Session.ConnectTimeout}
 	if f.cfg.Gate.Mode == gate.On {

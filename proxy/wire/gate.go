@@ -41,7 +41,7 @@ func (t *target) admitted(c *client) {
 	free := t.gate.Free()
 	c.with = max(t.gate.AtTarget(), 1)
 	if !t.enforced() && t.binds() && free < 0 {
-		t.side.counts.gateWould.Inc()
+		t.side.counts.GateWould.Inc()
 	}
 	c.full = c.full || free <= 0
 }

@@ -15,7 +15,7 @@ func (s *side) matched(now time.Time, c *client, m *decide.Case) {
 	s.tally.Matched(now, m)
 	switch {
 	case m.Lacks != nil:
-		s.counts.traffic.Decided(false)
+		s.counts.Traffic.Decided(false)
 	case s.front.cfg.Gate.Mode != gate.Off:
 		s.goes(c, m)
 	}

@@ -16,7 +16,7 @@ func (s *side) ask(now time.Time, x *exchange.Exchange, ask *store.Ask, ans *sto
 		c.answered = c.decided
 	}
 	if s.askStore(now, ask, ans, c.answered) {
-		s.counts.decided(now, time.Since(c.asked), ans.Granted > 0)
+		s.counts.Decided(now, time.Since(c.asked), ans.Granted > 0)
 		return true
 	}
 	return false
@@ -46,20 +46,9 @@ func (s *side) armLane() {
 
 // decided passes the store's answer on to the session that waits for it.
 func (c *client) decided(now time.Time, ans *store.Answer) {
-	c.side.counts.decided(now, time.Since(c.asked), ans.Granted > 0)
+	c.side.counts.Decided(now, time.Since(c.asked), ans.Granted > 0)
 	c.s.HandleAnswer(now, ans)
 	c.apply(now)
-}
-
-// decided measures how long passing the limiter took.
-func (c *counts) decided(now time.Time, took time.Duration, admitted bool) {
-	if admitted {
-		c.forwardedDecide.Observe(took)
-		c.forwardedMax.Observe(now, took)
-		return
-	}
-	c.rejectedDecide.Observe(took)
-	c.rejectedMax.Observe(now, took)
 }
 
 // leave gives places in queues back.

@@ -280,7 +280,7 @@ func (u *upstreamConn) Closed(now time.Time, err error) {
 func (u *upstreamConn) free(now time.Time) {
 	t := u.target
 	if u.old(now) {
-		t.side.counts.aged.Inc()
+		t.side.counts.Aged.Inc()
 		u.conn.Close() // who waits gets a new one
 		return
 	}

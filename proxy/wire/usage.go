@@ -19,7 +19,7 @@ func (t *target) spend(now time.Time) {
 	if since == 0 || us < since { // it is new, or no time has passed
 		return
 	}
-	t.side.counts.traffic.Spent(uint64(us-since), t.used())
+	t.side.counts.Traffic.Spent(uint64(us-since), t.used())
 }
 
 // used is how much of the loop's part of the target is used, by the numbers that were
@@ -43,7 +43,7 @@ func (t *target) used() traffic.Use {
 func (f *Front) Traffic() *traffic.Sum {
 	sum := new(traffic.Sum)
 	for _, s := range f.sides {
-		sum.Add(&s.counts.traffic)
+		sum.Add(&s.counts.Traffic)
 	}
 	now := f.steady(time.Now()).UnixMicro()
 	for _, spec := range f.Targets.All() {

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"weir/internal/testkit"
+	"weir/proxy/counts"
 	"weir/proxy/gate"
 	"weir/proxy/traffic"
 )
@@ -18,7 +19,7 @@ func TestUsage(t *testing.T) {
 	for at = range f.sides.of(f.Targets.All()[0]) {
 		break
 	}
-	at.side.counts = new(counts)
+	at.side.counts = counts.New()
 	now := time.Unix(1_000_000, 0)
 	f.began = now
 	at.spend(now)
@@ -46,7 +47,7 @@ func TestUsage(t *testing.T) {
 		at.Streams.Store(int64(has.Streams))
 		at.gate.SetLimit(step.limit)
 		var sum traffic.Sum
-		sum.Add(&at.side.counts.traffic)
+		sum.Add(&at.side.counts.Traffic)
 		if taken, places, bound := sum.Taken/1000, sum.Places/1000, sum.Bound/1000; taken != step.taken || places != step.places || bound != step.bound {
 			t.Errorf("at %v: %d taken of %d, %d bound; want %+v", now.Unix(), taken, places, bound, step)
 		}

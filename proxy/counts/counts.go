@@ -1,0 +1,111 @@
+// Package counts counts on each event loop what passes through the proxy, and sums the loops
+// in metrics.
+package counts
+
+import (
+	"time"
+
+	"weir/internal/metric"
+	"weir/proxy/exchange"
+	"weir/proxy/traffic"
+)
+
+// statusMax is beyond the largest status that is counted.
+const statusMax = 600
+
+// A Loop is what one loop counts. Nothing else writes to it, so an atomic add never waits.
+//
+// Safe for concurrent use: its loop writes, anybody may read.
+type Loop struct {
+	GateWould   metric.Counter // exchanges that would have waited for a place in shadow mode
+	Aged        metric.Counter // targets' connections that have had their time
+	Disbelieved metric.Counter // fields that say whose request it is, of others than trusted proxies
+	Traffic     traffic.Counter
+
+	forwarded, rejected, deferred metric.Counter
+	byAlgorithm                   [8]metric.Counter
+	byMethodStatus                [16][statusMax]metric.Counter
+	faults                        [exchange.Faults]metric.Counter
+	retries                       metric.Counter
+	abandoned                     metric.Counter
+	spent                         metric.Counter // clients' connections that have had their requests or their time
+	oddFields, trailers           metric.Counter
+
+	forwardedTime, rejectedTime     *metric.Histogram
+	forwardedDecide, rejectedDecide *metric.Histogram
+	forwardedMax, rejectedMax       metric.Max
+	upstreamTime                    *metric.Histogram
+}
+
+// New returns what a loop counts, all of it zero.
+func New() *Loop {
+	return &Loop{
+		forwardedTime: metric.NewHistogram(metric.Latency()), rejectedTime: metric.NewHistogram(metric.Latency()),
+		forwardedDecide: metric.NewHistogram(metric.Decision()), rejectedDecide: metric.NewHistogram(metric.Decision()),
+		upstreamTime: metric.NewHistogram(metric.Latency()),
+	}
+}
+
+// Decided measures how long passing the limiter took.
+func (c *Loop) Decided(now time.Time, took time.Duration, admitted bool) {
+	if admitted {
+		c.forwardedDecide.Observe(took)
+		c.forwardedMax.Observe(now, took)
+		return
+	}
+	c.rejectedDecide.Observe(took)
+	c.rejectedMax.Observe(now, took)
+}
+
+// Report counts a request that is over.
+func (c *Loop) Report(now time.Time, o *exchange.Outcome) {
+	switch o.Decision {
+	case exchange.Forwarded:
+		if o.Fault == exchange.FaultGate {
+			break // it went to no target
+		}
+		c.forwarded.Inc()
+		c.byAlgorithm[o.Algorithm].Inc()
+		c.forwardedTime.Observe(now.Sub(o.Began))
+		c.Traffic.Over(now, o)
+	case exchange.Deferred:
+		c.deferred.Inc()
+		c.byAlgorithm[o.Algorithm].Inc()
+	case exchange.Rejected:
+		c.rejected.Inc()
+		c.byAlgorithm[o.Algorithm].Inc()
+		c.rejectedTime.Observe(now.Sub(o.Began))
+	}
+	if o.Status > 0 && o.Status < statusMax {
+		c.byMethodStatus[o.Method][o.Status].Inc()
+	} else {
+		c.abandoned.Inc()
+	}
+	c.answered(now, o)
+	if o.Retried {
+		c.retries.Inc()
+	}
+	if o.OddFields+o.Trailers > 0 {
+		c.oddFields.Add(uint64(o.OddFields))
+		c.trailers.Add(uint64(o.Trailers))
+	}
+	if o.Spent {
+		c.spent.Inc()
+	}
+}
+
+// Delivered counts a delivery that was made. Its arrival was counted when it was stored, so
+// it is forwarded now, and no demand.
+func (c *Loop) Delivered(now time.Time, o *exchange.Outcome) {
+	c.Traffic.Over(now, o)
+	c.answered(now, o)
+}
+
+// answered counts how a target has answered.
+func (c *Loop) answered(now time.Time, o *exchange.Outcome) {
+	if o.Fault != exchange.FaultNone {
+		c.faults[o.Fault].Inc()
+	} else if !o.Sent.IsZero() && o.Status > 0 {
+		c.upstreamTime.Observe(now.Sub(o.Sent))
+	}
+}

@@ -1,0 +1,137 @@
+package counts
+
+import (
+	"iter"
+	"strconv"
+	"time"
+
+	"weir/internal/http1"
+	"weir/internal/metric"
+	"weir/proxy/exchange"
+	"weir/proxy/limit"
+)
+
+// A Source says which of the metrics there are.
+type Source struct {
+	Loops     []*Loop
+	Deferring bool // refused requests are stored
+	Gated     bool // there are gates
+}
+
+// sum adds one count over all loops.
+func (s *Source) sum(of func(c *Loop) uint64) (n uint64) {
+	for _, c := range s.Loops {
+		n += of(c)
+	}
+	return n
+}
+
+// Register adds the metrics to set.
+func (s *Source) Register(set *metric.Set) {
+	counter := func(name, help string, of func(c *Loop) uint64) {
+		set.Counter(name, help, func() uint64 { return s.sum(of) })
+	}
+	const requests = "requests that reached a decision, but for those that a gate shed"
+	counter(`ratelimiter_requests_total{decision="forwarded"}`, requests, func(c *Loop) uint64 { return c.forwarded.Load() })
+	counter(`ratelimiter_requests_total{decision="rejected"}`, requests, func(c *Loop) uint64 { return c.rejected.Load() })
+	if s.Deferring {
+		counter(`ratelimiter_requests_total{decision="deferred"}`, requests, func(c *Loop) uint64 { return c.deferred.Load() })
+	}
+	for _, a := range limit.Algorithms() {
+		counter(`ratelimiter_requests_by_algorithm_total`+metric.Labels("algorithm", a.String()),
+			"requests by the algorithm of the rule that decided", func(c *Loop) uint64 { return c.byAlgorithm[a].Load() })
+	}
+	s.registerTimes(set)
+	set.Counters("ratelimiter_responses_total", "answers to clients by status code", s.responses())
+	counter("ratelimiter_requests_abandoned_total", "requests that were decided and whose client left before the answer",
+		func(c *Loop) uint64 { return c.abandoned.Load() })
+	const dropped = "fields of requests that the target does not see"
+	counter(`ratelimiter_dropped_fields_total{reason="untrusted"}`, dropped, func(c *Loop) uint64 { return c.Disbelieved.Load() })
+	counter(`ratelimiter_dropped_fields_total{reason="name"}`, dropped, func(c *Loop) uint64 { return c.oddFields.Load() })
+	counter("ratelimiter_dropped_trailers_total", "trailer sections of requests and answers that were not passed on",
+		func(c *Loop) uint64 { return c.trailers.Load() })
+	set.Counters("ratelimiter_requests_by_method_total", "answers to clients by method and status code", s.byMethod())
+	counter("ratelimiter_client_connections_spent_total", "connections closed after CONNECTION_MAX_REQUESTS or CONNECTION_MAX_AGE",
+		func(c *Loop) uint64 { return c.spent.Load() })
+	counter("ratelimiter_upstream_connections_aged_total", "connections to targets closed after TARGET_CONNECTION_MAX_AGE",
+		func(c *Loop) uint64 { return c.Aged.Load() })
+	if s.Gated {
+		counter("ratelimiter_gate_would_wait_total", "requests that GATE=shadow would have had wait",
+			func(c *Loop) uint64 { return c.GateWould.Load() })
+	}
+	for k := exchange.FaultNone + 1; int(k) < exchange.Faults; k++ {
+		counter("ratelimiter_upstream_errors_total"+metric.Labels("kind", k.String()), "requests that a target did not answer",
+			func(c *Loop) uint64 { return c.faults[k].Load() })
+	}
+	counter("ratelimiter_upstream_retries_total", "requests sent once more on a fresh connection",
+		func(c *Loop) uint64 { return c.retries.Load() })
+}
+
+// registerTimes adds the histograms and maxima.
+func (s *Source) registerTimes(set *metric.Set) {
+	parts := func(of func(c *Loop) *metric.Histogram) (hs []*metric.Histogram) {
+		for _, c := range s.Loops {
+			hs = append(hs, of(c))
+		}
+		return hs
+	}
+	largest := func(of func(c *Loop) *metric.Max) func() float64 {
+		return func() float64 {
+			var most time.Duration
+			for _, c := range s.Loops {
+				most = max(most, of(c).Read(time.Now()))
+			}
+			return most.Seconds()
+		}
+	}
+	const request = "from the first byte read to the last byte written"
+	set.Histogram(`ratelimiter_request_duration_seconds{decision="forwarded"}`, request, parts(func(c *Loop) *metric.Histogram { return c.forwardedTime })...)
+	set.Histogram(`ratelimiter_request_duration_seconds{decision="rejected"}`, request, parts(func(c *Loop) *metric.Histogram { return c.rejectedTime })...)
+	const decide = "how long passing the limiter took"
+	set.Histogram(`ratelimiter_decision_duration_seconds{decision="forwarded"}`, decide, parts(func(c *Loop) *metric.Histogram { return c.forwardedDecide })...)
+	set.Histogram(`ratelimiter_decision_duration_seconds{decision="rejected"}`, decide, parts(func(c *Loop) *metric.Histogram { return c.rejectedDecide })...)
+	const longest = "the longest that passing the limiter took in the last minute"
+	set.Gauge(`ratelimiter_decision_duration_seconds_max{decision="forwarded"}`, longest, largest(func(c *Loop) *metric.Max { return &c.forwardedMax }))
+	set.Gauge(`ratelimiter_decision_duration_seconds_max{decision="rejected"}`, longest, largest(func(c *Loop) *metric.Max { return &c.rejectedMax }))
+	set.Histogram("ratelimiter_upstream_response_duration_seconds", "from sending a request to the target to its complete answer",
+		parts(func(c *Loop) *metric.Histogram { return c.upstreamTime })...)
+}
+
+func (s *Source) responses() iter.Seq2[string, uint64] {
+	return func(yield func(string, uint64) bool) {
+		for status := range statusMax {
+			n := s.sum(func(c *Loop) (n uint64) {
+				for m := range c.byMethodStatus {
+					n += c.byMethodStatus[m][status].Load()
+				}
+				return n
+			})
+			if n > 0 && !yield(metric.Labels("code", strconv.Itoa(status)), n) {
+				return
+			}
+		}
+	}
+}
+
+func (s *Source) byMethod() iter.Seq2[string, uint64] {
+	return func(yield func(string, uint64) bool) {
+		for m := range len(Loop{}.byMethodStatus) {
+			for status := range statusMax {
+				n := s.sum(func(c *Loop) uint64 { return c.byMethodStatus[m][status].Load() })
+				if n == 0 {
+					continue
+				}
+				if !yield(metric.Labels("method", methodLabel(http1.Method(m)), "code", strconv.Itoa(status)), n) {
+					return
+				}
+			}
+		}
+	}
+}
+
+func methodLabel(m http1.Method) string {
+	if m == http1.MethodOther {
+		return "other"
+	}
+	return m.String()
+}

@@ -1,0 +1,52 @@
+package wire
+
+import (
+	"weir/internal/metric"
+	"weir/proxy/counts"
+	"weir/proxy/gate"
+)
+
+// Register adds the proxy's metrics to set.
+func (f *Front) Register(set *metric.Set) {
+	loops := counts.Source{Deferring: f.cfg.Defer != nil, Gated: f.cfg.Gate.Mode != gate.Off}
+	for _, s := range f.sides {
+		loops.Loops = append(loops.Loops, s.counts)
+	}
+	loops.Register(set)
+	f.Tally.Register(set)
+	f.registerUpstream(set)
+	f.cfg.Access.register(set)
+	set.Gauge("ratelimiter_client_connections", "open connections of clients", func() float64 { return float64(f.group.Stats().Open) })
+	set.Counter("ratelimiter_client_connections_refused_total", "connections closed at once: too many are open",
+		func() uint64 { return f.group.Stats().Refused })
+	set.Counter("ratelimiter_accept_errors_total", "failures to accept a connection", func() uint64 { return f.group.Stats().AcceptErrors })
+	set.Counter("ratelimiter_client_stalls_total", "connections closed because their client took nothing of its answers",
+		func() uint64 { return f.group.Stats().Stalled })
+	set.Counter("ratelimiter_client_pauses_total", "times that reading from a client was paused", func() uint64 { return f.group.Stats().Paused })
+	set.Counter("ratelimiter_memory_sheds_total", "times that the memory budget was spent and requests were turned away",
+		f.memory.Sheds.Load)
+	set.Counter("ratelimiter_panics_total", "faults of the proxy itself that closed a connection", func() uint64 { return f.group.Stats().Panics })
+}
+
+// registerUpstream adds the gauges of connections to targets.
+func (f *Front) registerUpstream(set *metric.Set) {
+	gauge := func(name, help string, of func(t *target) int64) {
+		set.Gauge(name, help, func() float64 {
+			n := int64(0)
+			for _, s := range f.sides {
+				for _, t := range *s.seen.Load() {
+					n += of(t)
+				}
+			}
+			return float64(n)
+		})
+	}
+	gauge("ratelimiter_upstream_in_flight", "requests at the targets", func(t *target) int64 { return t.Busy.Load() })
+	const conns = "connections to targets"
+	gauge(`ratelimiter_upstream_connections{state="idle"}`, conns, func(t *target) int64 { return t.Idle.Load() })
+	gauge(`ratelimiter_upstream_connections{state="busy"}`, conns, func(t *target) int64 { return t.Busy.Load() })
+	gauge(`ratelimiter_upstream_connections{state="connecting"}`, conns, func(t *target) int64 { return t.Connecting.Load() })
+	gauge("ratelimiter_upstream_streams", "connections to targets that carry tunnels and streams, or are private to a client that has logged in over them", func(t *target) int64 { return t.Streams.Load() })
+	f.Gates.Register(set)
+	f.Targets.Register(set)
+}
