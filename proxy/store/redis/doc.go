@@ -56,7 +56,7 @@
 //
 // # Rights
 //
-// The README has the rights of an ACL user; TestRights runs everything with exactly
+// docs/stores.md has the rights of an ACL user; TestRights runs everything with exactly
 // these. Scripts want Redis 5 or later, or what is compatible with it.
 //
 // # What Redis cannot promise

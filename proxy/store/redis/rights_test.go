@@ -17,18 +17,18 @@ import (
 	"weir/proxy/store/lane"
 )
 
-// documentedRights returns the words of an ACL user in the README, from "on" on: the
+// documentedRights returns the words of an ACL user in docs/stores.md, from "on" on: the
 // first such line is for the servers, the second for Sentinels. The prefix of names is
 // put where it belongs.
 func documentedRights(t testing.TB, line int, prefix string) []string {
 	t.Helper()
-	text, err := os.ReadFile("../../../README.md")
+	text, err := os.ReadFile("../../../docs/stores.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	found := regexp.MustCompile(`(?m)^ACL SETUSER weir (.*?) *(#.*)?$`).FindAllStringSubmatch(string(text), -1)
 	if len(found) != 2 {
-		t.Fatalf("README.md has %d lines with ACL SETUSER weir, want 2", len(found))
+		t.Fatalf("docs/stores.md has %d lines with ACL SETUSER weir, want 2", len(found))
 	}
 	return strings.Fields(strings.ReplaceAll(found[line][1], "~ratelimiter:", "~"+prefix+"ratelimiter:"))
 }
