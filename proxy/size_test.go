@@ -13,19 +13,19 @@ import (
 	"weir/internal/testkit"
 )
 
-// The README's way to size a limit: a rule in shadow shows the busiest clients and what it
+// The way of docs/limits.md to size a limit: a rule in shadow shows the busiest clients and what it
 // would refuse of a page with many images, and refuses nothing; with a larger bucket and
 // in force it lets the page pass.
 func TestSizing(t *testing.T) {
 	const images = 120
-	text, err := os.ReadFile("../README.md")
+	text, err := os.ReadFile("../docs/limits.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	_, rest, _ := strings.Cut(string(text), "cat > size.yaml <<'EOF'\n")
 	rules, _, found := strings.Cut(rest, "EOF\n")
 	if !found || !strings.Contains(rest, "RATE_LIMIT_ALGORITHM=off RULES_FILE=size.yaml bin/proxy") || !strings.Contains(rest, "'localhost:8082/config/keys?rule=per-client'") {
-		t.Fatal("the README has no such example")
+		t.Fatal("docs/limits.md has no such example")
 	}
 	target := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	defer target.Close()
