@@ -52,7 +52,7 @@ type Entry struct {
 
 	Accepted time.Time
 	Expires  time.Time
-	Remote   netip.AddrPort // of the client
+	Remote   netip.AddrPort // of the client; not valid: no client has sent it
 	TLS      bool           // the client's connection
 	Trusted  bool           // a trusted proxy has sent the request for the client
 

@@ -74,7 +74,8 @@ type Limits struct {
 	Entries int   // that wait or are delivering, of all rules
 	Bytes   int64 // of all that is kept, final ones too
 	// Share is how much of both one client address or one line with a key may have: 0.1, but
-	// at least one entry. Lines of rules that count all requests alike have no share of their own.
+	// at least one entry. Lines of rules that count all requests alike have no share of their own,
+	// and entries without [Entry.Remote] count for no client.
 	Share float64
 	// DeadKeep is how long entries are kept that were cancelled, or were delivering without a
 	// key when their lease passed.
@@ -83,9 +84,12 @@ type Limits struct {
 
 // A Put is an entry to be kept.
 type Put struct {
-	Entry  Entry        // the queue keeps Head and Body until Done is called, and nothing afterwards
-	PerKey int          // the longest line; 0: no bound
-	Done   func(Stored) // never nil
+	Entry  Entry // the queue keeps Head and Body until Done is called, and nothing afterwards
+	PerKey int   // the longest line; 0: no bound
+	// Follows: the entry is put because another is about to leave its line. Limits.Entries and
+	// Limits.Bytes do not hold for it, the other bounds do.
+	Follows bool
+	Done    func(Stored) // never nil
 }
 
 // Stored says what came of a Put.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"net/netip"
 	"testing"
 	"time"
@@ -151,6 +152,55 @@ func boundShare(t *testing.T, p Place) {
 	w.fills(0, deferred.BoundShare, of("", "10.1.1.1:2"), 0)
 	for range 6 { // all requests alike: no share
 		w.accept(w.entry(""))
+	}
+}
+
+// An entry that follows another has room when the queue is full, and one without a client counts
+// for none.
+func follows(t *testing.T, p Place) {
+	limits := roomy
+	limits.Entries, limits.Bytes, limits.Share = 40, 40_000, 0.1
+	w := newWorld(t, p, limits)
+	follower := func(line string, bytes int) (put deferred.Put) {
+		put = deferred.Put{Entry: w.entry(line), Follows: true}
+		put.Entry.Remote, put.Entry.Body = netip.AddrPort{}, make([]byte, bytes)
+		return put
+	}
+	stored := func(put deferred.Put) deferred.Stored {
+		t.Helper()
+		done := make(chan deferred.Stored, 1)
+		put.Done = func(s deferred.Stored) { done <- s }
+		w.q.Put(w.now, &put)
+		return testkit.Receive(t, done, "the end of a put")
+	}
+	for range 4 { // each has a client of its own
+		w.accept(w.entry("a"))
+	}
+	w.fills(36, deferred.BoundEntries, func() deferred.Entry { return w.entry("") }, 0)
+	first := follower("hook0", 10)
+	for i := range 8 {
+		put := first
+		if i > 0 {
+			put = follower(fmt.Sprint("hook", i), 10)
+		}
+		if s := stored(put); s.Outcome != deferred.Accepted {
+			t.Fatalf("in a full queue: %s, bound %s, %v", s.Outcome, s.Bound, s.Err)
+		}
+	}
+	for range 3 {
+		if s := stored(follower("hook0", 10)); s.Outcome != deferred.Accepted {
+			t.Fatalf("in a line with room: %s, bound %s, %v", s.Outcome, s.Bound, s.Err)
+		}
+	}
+	w.again(true)
+	if e, _ := w.read(first.Entry.ID, deferred.Waiting); e.Remote.IsValid() {
+		t.Errorf("it was sent by %s", e.Remote)
+	}
+	if s := stored(follower("hook0", 10)); s.Outcome != deferred.Full || s.Bound != deferred.BoundShare {
+		t.Errorf("beyond the share of a line: %s, bound %s", s.Outcome, s.Bound)
+	}
+	if s := stored(follower("hook1", 10_000)); s.Outcome != deferred.Full || s.Bound != deferred.BoundShare {
+		t.Errorf("beyond the share of a line in bytes: %s, bound %s", s.Outcome, s.Bound)
 	}
 }
 

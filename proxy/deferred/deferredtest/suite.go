@@ -25,6 +25,7 @@ func Run(t *testing.T, place func(t *testing.T) Place) {
 		"the bound on bytes":               boundBytes,
 		"the bound on a line":              boundLine,
 		"what one may have":                boundShare,
+		"what follows another":             follows,
 		"expiry":                           expiry,
 		"cancel, retry, drop":              edits,
 		"edits of many":                    editsOfMany,

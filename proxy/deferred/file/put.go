@@ -58,7 +58,7 @@ func (t *turn) store(now time.Time, p *deferred.Put) deferred.Stored {
 		}
 	}
 	row := newRow(&e)
-	if b := t.index.Bound(&t.q.cfg.Limits, &e, row.size(), p.PerKey); b != deferred.NoBound {
+	if b := t.index.Bound(&t.q.cfg.Limits, p, row.size()); b != deferred.NoBound {
 		return deferred.Stored{Outcome: deferred.Full, Bound: b, Due: t.index.Due(&e)}
 	}
 	seq := t.index.Last + 1

@@ -15,10 +15,11 @@ func (x *Index) Due(e *deferred.Entry) time.Time {
 	return time.UnixMicro(x.items.at(x.lines.at(n).head).Wake)
 }
 
-// Bound returns the first bound that another entry with size bytes would exceed. perKey bounds its
-// line, unless it is 0.
-func (x *Index) Bound(limits *deferred.Limits, e *deferred.Entry, size int64, perKey int) deferred.Bound {
+// Bound returns the first bound that p, with size bytes, would exceed.
+func (x *Index) Bound(limits *deferred.Limits, p *deferred.Put, size int64) deferred.Bound {
+	e := &p.Entry
 	switch {
+	case p.Follows:
 	case x.Open >= limits.Entries:
 		return deferred.BoundEntries
 	case x.Bytes+size > limits.Bytes:
@@ -36,7 +37,7 @@ func (x *Index) Bound(limits *deferred.Limits, e *deferred.Entry, size int64, pe
 	}
 	l := x.lines.at(n)
 	switch {
-	case perKey > 0 && int(l.entries) >= perKey:
+	case p.PerKey > 0 && int(l.entries) >= p.PerKey:
 		return deferred.BoundLine
 	case l.keyed && most.exceeded(l.entries, l.bytes+size):
 		return deferred.BoundShare
