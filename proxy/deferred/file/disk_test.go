@@ -17,6 +17,7 @@ import (
 
 	"weir/internal/testkit"
 	"weir/proxy/deferred"
+	"weir/proxy/deferred/seal"
 )
 
 // A full disk and one that is read-only refuse, and lose nothing; the queue goes on by itself when
@@ -214,7 +215,7 @@ func TestInUse(t *testing.T) {
 func TestKey(t *testing.T) {
 	t.Parallel()
 	path := queuePath(t)
-	key := bytes.Repeat([]byte{1}, KeyBytes)
+	key := bytes.Repeat([]byte{1}, seal.KeyBytes)
 	q := opened(t, Config{Path: path})
 	e := order("a", []byte("Authorization"))
 	putAll(t, q, e)
@@ -228,7 +229,7 @@ func TestKey(t *testing.T) {
 	if err != nil || bytes.Contains(before, e.Body) {
 		t.Fatalf("what is in the file can be read: %v", err)
 	}
-	for _, bad := range [][]byte{nil, key[:31], bytes.Repeat([]byte{2}, KeyBytes)} {
+	for _, bad := range [][]byte{nil, key[:31], bytes.Repeat([]byte{2}, seal.KeyBytes)} {
 		if _, err := Open(time.Now(), Config{Path: path, Limits: roomy, Key: bad}); err == nil || !strings.Contains(err.Error(), "key") || !strings.Contains(err.Error(), path) {
 			t.Errorf("a key of %d bytes: %v", len(bad), err)
 		}

@@ -18,6 +18,7 @@ import (
 
 	"weir/proxy/deferred"
 	"weir/proxy/deferred/lines"
+	"weir/proxy/deferred/seal"
 )
 
 // fileMode is the mode of the file: entries hold credentials.
@@ -60,7 +61,7 @@ func open(now time.Time, cfg Config) (*Queue, error) {
 		q.log = slog.New(slog.DiscardHandler)
 	}
 	var err error
-	if q.seal, err = newSealer(cfg.Key); err != nil {
+	if q.seal, err = seal.New(cfg.Key); err != nil {
 		return nil, err
 	}
 	if q.lock, err = lockPath(cfg.Path); err != nil {
@@ -220,7 +221,7 @@ func (q *Queue) prepare() error {
 	switch {
 	case err != nil:
 		return q.replace(db, err)
-	case (was.aead == nil) != (q.seal.aead == nil):
+	case was.Encrypts() != q.seal.Encrypts():
 		q.log.Info("Encrypting the queue")
 		return q.rewrite(db, was, false)
 	case size > compactMin && live < size/2:
@@ -241,7 +242,7 @@ func notBolt(err error) bool {
 }
 
 // judge finds out whether the file is one of ours, and how it was written.
-func (q *Queue) judge(db *bbolt.DB) (was sealer, err error) {
+func (q *Queue) judge(db *bbolt.DB) (was seal.Sealer, err error) {
 	err = guarded(func() error {
 		return db.View(func(tx *bbolt.Tx) error {
 			about := tx.Bucket(bucketAbout)
@@ -255,10 +256,10 @@ func (q *Queue) judge(db *bbolt.DB) (was sealer, err error) {
 			if word == nil {
 				return nil
 			}
-			if q.seal.aead == nil {
+			if !q.seal.Encrypts() {
 				return errors.New("it is encrypted: DEFER_KEY_FILE must name the file with its key")
 			}
-			if plain, err := q.seal.open(word, aboutKey); err != nil || !bytes.Equal(plain, keyWord) {
+			if plain, err := q.seal.Open(word, aboutKey); err != nil || !bytes.Equal(plain, keyWord) {
 				return errors.New("it is encrypted with another key than that of DEFER_KEY_FILE")
 			}
 			was = q.seal

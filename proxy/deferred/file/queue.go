@@ -11,6 +11,7 @@ import (
 	"go.etcd.io/bbolt"
 
 	"weir/proxy/deferred"
+	"weir/proxy/deferred/seal"
 )
 
 // Durability is what an accepted entry survives.
@@ -41,7 +42,7 @@ type Queue struct {
 	cfg  Config
 	now  time.Time // when it was opened, the last time
 	log  *slog.Logger
-	seal sealer
+	seal seal.Sealer
 	lock *lockFile
 
 	mu      sync.Mutex

@@ -6,6 +6,7 @@ import (
 	"go.etcd.io/bbolt"
 
 	"weir/proxy/deferred"
+	"weir/proxy/deferred/seal"
 )
 
 // The buckets of the file. Entries are under their sequence numbers, those in lines in
@@ -125,7 +126,7 @@ func seqKey(seq uint64) []byte { return binary.BigEndian.AppendUint64(nil, seq) 
 // Owned by who has begun the transaction.
 type records struct {
 	tx   *bbolt.Tx
-	seal sealer
+	seal seal.Sealer
 }
 
 func (r records) bucket(name []byte) *bbolt.Bucket { return r.tx.Bucket(name) }
@@ -140,13 +141,13 @@ func (r records) get(bucket []byte, seq uint64) ([]byte, error) {
 	if value == nil {
 		return nil, nil
 	}
-	return r.seal.open(value, aad(bucket, key))
+	return r.seal.Open(value, aad(bucket, key))
 }
 
 // put writes a value.
 func (r records) put(bucket []byte, seq uint64, plain []byte) {
 	key := seqKey(seq)
-	must(r.bucket(bucket).Put(key, r.seal.seal(plain, aad(bucket, key))))
+	must(r.bucket(bucket).Put(key, r.seal.Seal(plain, aad(bucket, key))))
 }
 
 func (r records) remove(bucket []byte, seq uint64) { must(r.bucket(bucket).Delete(seqKey(seq))) }

@@ -9,6 +9,7 @@ import (
 	"go.etcd.io/bbolt"
 
 	"weir/proxy/deferred"
+	"weir/proxy/deferred/seal"
 )
 
 // suffixNew is that of a file that is to replace another.
@@ -20,7 +21,7 @@ const copyBytesMax = 16 << 20
 // rewrite replaces the file by one that has all that can be read of src, which is nil for nothing,
 // and was written with the sealer was. With
 // damaged it looks for requests elsewhere when nothing can be read.
-func (q *Queue) rewrite(src *bbolt.DB, was sealer, damaged bool) error {
+func (q *Queue) rewrite(src *bbolt.DB, was seal.Sealer, damaged bool) error {
 	path := q.cfg.Path + suffixNew
 	err := q.copyTo(path, src, was, damaged)
 	if err == nil {
@@ -58,7 +59,7 @@ func (q *Queue) replace(src *bbolt.DB, why error) error {
 const asideMax = 100
 
 // copyTo makes a file at path.
-func (q *Queue) copyTo(path string, src *bbolt.DB, was sealer, damaged bool) error {
+func (q *Queue) copyTo(path string, src *bbolt.DB, was seal.Sealer, damaged bool) error {
 	var opened *os.File
 	dst, err := openFile(path, &opened)
 	if err != nil {
@@ -75,7 +76,7 @@ func (q *Queue) copyTo(path string, src *bbolt.DB, was sealer, damaged bool) err
 	return err
 }
 
-func (q *Queue) copyAll(dst, src *bbolt.DB, was sealer, damaged bool) error {
+func (q *Queue) copyAll(dst, src *bbolt.DB, was seal.Sealer, damaged bool) error {
 	c := &copier{dst: dst, to: q.seal, from: was}
 	if err := c.begin(); err != nil {
 		return err
@@ -88,8 +89,8 @@ func (q *Queue) copyAll(dst, src *bbolt.DB, was sealer, damaged bool) error {
 	}
 	about := c.tx.Bucket(bucketAbout)
 	must(about.Put(aboutVersion, []byte{formatVersion}))
-	if q.seal.aead != nil {
-		must(about.Put(aboutKey, q.seal.seal(keyWord, aboutKey)))
+	if q.seal.Encrypts() {
+		must(about.Put(aboutKey, q.seal.Seal(keyWord, aboutKey)))
 	}
 	if src != nil {
 		if err := c.copyFrom(src); err != nil {
@@ -112,7 +113,7 @@ func (q *Queue) copyAll(dst, src *bbolt.DB, was sealer, damaged bool) error {
 type copier struct {
 	dst      *bbolt.DB
 	tx       *bbolt.Tx
-	to, from sealer
+	to, from seal.Sealer
 	bytes    int
 	copied   int    // values
 	last     uint64 // the largest sequence number that was seen
@@ -196,7 +197,7 @@ const stepAfter = 1 << 16
 func (c *copier) copyValue(name, key, value []byte) {
 	seq := binary.BigEndian.Uint64(key)
 	value = append([]byte{}, value...)
-	plain, err := c.from.open(value, aad(name, key))
+	plain, err := c.from.Open(value, aad(name, key))
 	var r *row
 	switch {
 	case string(name) == string(bucketDamaged):

@@ -23,7 +23,7 @@ func (q *Queue) salvage(c *copier) (found int, err error) {
 	settled := make(map[uint64]bool)
 	err = eachLeaf(f, func(key, value []byte) {
 		for s := deferred.Done; int(s) < deferred.StatesCount; s++ {
-			plain, err := c.from.open(value, aad(bucketOf(s), key))
+			plain, err := c.from.Open(value, aad(bucketOf(s), key))
 			if err != nil {
 				continue
 			}
@@ -36,7 +36,7 @@ func (q *Queue) salvage(c *copier) (found int, err error) {
 		return 0, err
 	}
 	err = eachLeaf(f, func(key, value []byte) {
-		plain, err := c.from.open(value, aad(bucketRequests, key))
+		plain, err := c.from.Open(value, aad(bucketRequests, key))
 		if err != nil {
 			return
 		}

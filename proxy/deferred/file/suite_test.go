@@ -10,12 +10,13 @@ import (
 
 	"weir/proxy/deferred"
 	"weir/proxy/deferred/deferredtest"
+	"weir/proxy/deferred/seal"
 )
 
 // TestQueue plays what every queue promises, with and without encryption.
 func TestQueue(t *testing.T) {
 	t.Parallel()
-	for name, key := range map[string][]byte{"plain": nil, "encrypted": bytes.Repeat([]byte{7}, KeyBytes)} {
+	for name, key := range map[string][]byte{"plain": nil, "encrypted": bytes.Repeat([]byte{7}, seal.KeyBytes)} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			deferredtest.Run(t, func(t *testing.T) deferredtest.Place {

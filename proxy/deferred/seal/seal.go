@@ -1,0 +1,88 @@
+// Package seal encrypts what queues keep of deferred requests, which hold credentials of clients.
+package seal
+
+import (
+	"crypto/aes"
+	"crypto/cipher"
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"fmt"
+)
+
+// KeyBytes is the length of a key.
+const KeyBytes = 32
+
+// ErrSealed is the error of bytes that were not written with the key.
+var ErrSealed = errors.New("it is not encrypted with this key")
+
+// A Sealer encrypts values with AES-256-GCM, or leaves them as they are without a key. What is
+// written under one name cannot be read under another.
+//
+// Immutable after New.
+type Sealer struct {
+	aead cipher.AEAD
+	key  []byte // of digests
+}
+
+// New returns the sealer of a key; without one it leaves values as they are.
+func New(key []byte) (Sealer, error) {
+	if len(key) == 0 {
+		return Sealer{}, nil
+	}
+	if len(key) != KeyBytes {
+		return Sealer{}, fmt.Errorf("the key must be %d bytes, is %d", KeyBytes, len(key))
+	}
+	block, err := aes.NewCipher(key)
+	if err != nil {
+		return Sealer{}, err
+	}
+	aead, err := cipher.NewGCM(block)
+	derived := sha256.Sum256(append([]byte("weir digests "), key...))
+	return Sealer{aead, derived[:]}, err
+}
+
+// Encrypts reports whether there is a key.
+func (s Sealer) Encrypts() bool { return s.aead != nil }
+
+// Seal returns a value as it is written.
+func (s Sealer) Seal(plain []byte, name []byte) []byte {
+	if s.aead == nil {
+		return plain
+	}
+	out := make([]byte, s.aead.NonceSize(), s.aead.NonceSize()+len(plain)+s.aead.Overhead())
+	_, _ = rand.Read(out) // never fails
+	return s.aead.Seal(out, out, plain, name)
+}
+
+// Open is the inverse of Seal. Its error is ErrSealed.
+func (s Sealer) Open(value []byte, name []byte) ([]byte, error) {
+	if s.aead == nil {
+		return value, nil
+	}
+	n := s.aead.NonceSize()
+	if len(value) < n {
+		return nil, ErrSealed
+	}
+	plain, err := s.aead.Open(nil, value[:n], value[n:], name)
+	if err != nil {
+		return nil, ErrSealed
+	}
+	return plain, nil
+}
+
+// Digest returns a number for texts that are compared but never read back, such as the keys of
+// rules. Who does not have the key cannot find a text by trying.
+func (s Sealer) Digest(texts ...string) (digest [16]byte) {
+	h := hmac.New(sha256.New, s.key)
+	for _, text := range texts {
+		var n [8]byte
+		binary.BigEndian.PutUint64(n[:], uint64(len(text)))
+		h.Write(n[:])
+		h.Write([]byte(text))
+	}
+	copy(digest[:], h.Sum(nil))
+	return digest
+}

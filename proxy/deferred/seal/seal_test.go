@@ -1,0 +1,43 @@
+package seal_test
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"testing"
+
+	"weir/proxy/deferred/seal"
+)
+
+// What is sealed is read with the key it was written with, under the name it was written under.
+func Example() {
+	s, _ := seal.New(bytes.Repeat([]byte{1}, seal.KeyBytes))
+	sealed := s.Seal([]byte("Authorization: secret"), []byte("request 1"))
+	plain, err := s.Open(sealed, []byte("request 1"))
+	fmt.Printf("%s %v\n", plain, err)
+	_, err = s.Open(sealed, []byte("request 2"))
+	fmt.Println(err)
+	// Output:
+	// Authorization: secret <nil>
+	// it is not encrypted with this key
+}
+
+// Keys have one length, and values and digests of one say nothing to who has another.
+func TestKeys(t *testing.T) {
+	for n, ok := range map[int]bool{0: true, 31: false, 32: true, 33: false} {
+		if s, err := seal.New(make([]byte, n)); (err == nil) != ok || s.Encrypts() != (n == 32) {
+			t.Errorf("of %d bytes: %v, encrypts %v", n, err, s.Encrypts())
+		}
+	}
+	plain, _ := seal.New(nil)
+	one, _ := seal.New(make([]byte, 32))
+	other, _ := seal.New(bytes.Repeat([]byte{1}, 32))
+	for _, value := range [][]byte{nil, []byte("short"), other.Seal([]byte("text"), nil)} {
+		if _, err := one.Open(value, nil); !errors.Is(err, seal.ErrSealed) {
+			t.Errorf("%q is opened: %v", value, err)
+		}
+	}
+	if d := one.Digest("ab", "c"); d != one.Digest("ab", "c") || d == one.Digest("a", "bc") || d == other.Digest("ab", "c") || d == plain.Digest("ab", "c") {
+		t.Errorf("digests are alike that should not be, or are not that should: %x", d)
+	}
+}
