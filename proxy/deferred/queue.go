@@ -26,7 +26,8 @@ type Queue interface {
 	Claim(ctx context.Context, now time.Time, n int) (claimed []Claimed, next time.Time, err error)
 	// Renew extends the leases to LeaseFor from now. It returns those that are lost: the entry
 	// has been settled, or its lease has passed and was taken back. When a lease passes, the entry
-	// waits again if it is Keyed, with an attempt more, and else becomes Unknown.
+	// waits again if it is Keyed, with an attempt more, and else becomes Unknown. Leases of a queue
+	// that belongs to one proxy do not pass while it is open, as the clock may be set forward.
 	Renew(ctx context.Context, now time.Time, leases []Lease) (lost []Lease, err error)
 	// Settle says what became of a claimed entry. Until it is durable the line stays as it
 	// is; a write that fails is tried again, so Done may come late.

@@ -131,6 +131,10 @@ func lines(t *testing.T, p Place) {
 
 func leases(t *testing.T, p Place) {
 	w := newWorld(t, p, roomy)
+	if p.Reopens() {
+		w.keepsLeases()
+		return
+	}
 	plain, withKey, renewed := w.accept(w.entry("plain")), w.accept(keyed(w.entry("key"), 1, 1)), w.accept(w.entry("renewed"))
 	claimed := w.claims(plain, withKey, renewed)
 	w.pass(deferred.LeaseFor / 2)
@@ -152,6 +156,26 @@ func leases(t *testing.T, p Place) {
 	}
 	w.settled(deferred.Settlement{Lease: again.Lease, To: deferred.Done, Keep: time.Hour})
 	w.settled(deferred.Settlement{Lease: claimed[renewed].Lease, To: deferred.Done, Keep: time.Hour})
+}
+
+// keepsLeases wants leases to last while their owner has the queue: the clock may be set forward.
+func (w *world) keepsLeases() {
+	w.t.Helper()
+	plain, withKey := w.accept(w.entry("plain")), w.accept(keyed(w.entry("key"), 1, 1))
+	claimed := w.claims(plain, withKey)
+	w.pass(deferred.LeaseFor + time.Second)
+	w.claims()
+	w.pass(time.Hour)
+	w.claims()
+	if lost, err := w.q.Renew(w.ctx, w.now, []deferred.Lease{claimed[plain].Lease, {ID: withKey, Token: claimed[withKey].Lease.Token + 99}}); err != nil || len(lost) != 1 || lost[0].ID != withKey {
+		w.t.Fatalf("renew: lost %v, %v", lost, err)
+	}
+	for _, c := range claimed {
+		w.settled(deferred.Settlement{Lease: c.Lease, To: deferred.Done, Keep: time.Hour})
+		if err := w.settle(deferred.Settlement{Lease: c.Lease, To: deferred.Done, Keep: time.Hour}); !errors.Is(err, deferred.ErrLease) {
+			w.t.Errorf("settled twice: %v", err)
+		}
+	}
 }
 
 func crashDelivering(t *testing.T, p Place) {
@@ -227,6 +251,9 @@ func clockBack(t *testing.T, p Place) {
 	w.pass(25 * time.Hour) // at the latest when the clock is there again
 	w.settled(deferred.Settlement{Lease: got[len(got)-1].Lease, To: deferred.Done, Keep: time.Hour})
 	seen := map[deferred.ID]bool{}
+	if p.Reopens() { // the lease has not passed
+		w.settled(deferred.Settlement{Lease: claimed[delivering].Lease, To: deferred.Waiting, Due: w.now})
+	}
 	for _, c := range w.claim(10) {
 		seen[c.Entry.ID] = true
 	}

@@ -92,7 +92,11 @@ func (h *history) took(c deferred.Claimed) {
 		}
 	}
 	h.sent[e.ID]++
-	h.held = append(h.held, held{c, h.now.Add(deferred.LeaseFor)})
+	until := h.now.Add(deferred.LeaseFor)
+	if h.place.Reopens() {
+		until = h.now.Add(10_000 * time.Hour)
+	}
+	h.held = append(h.held, held{c, until})
 }
 
 func (h *history) settleOne() {
@@ -105,6 +109,8 @@ func (h *history) settleOne() {
 	to := []deferred.State{deferred.Done, deferred.Failed, deferred.Unknown, deferred.Waiting, deferred.Waiting}[h.rng.IntN(5)]
 	err := h.settle(deferred.Settlement{Lease: c.Lease, To: to, Due: h.now.Add(time.Second), Attempt: true, Keep: 10_000 * time.Hour})
 	switch {
+	case err != nil && h.place.Reopens():
+		h.t.Fatalf("settle %s: %v", c.Entry.ID, err)
 	case err != nil: // the lease has passed
 	case to == deferred.Waiting:
 		h.sent[c.Entry.ID]-- // it was not sent

@@ -19,8 +19,8 @@ type Place interface {
 	Open(t testing.TB, now time.Time, limits deferred.Limits) deferred.Queue
 	// Crash ends a queue so that nothing more is written.
 	Crash(t testing.TB, q deferred.Queue)
-	// Reopens says whether opening the queue again takes back what was being delivered; else
-	// leases have to pass.
+	// Reopens says whether the queue belongs to who has opened it: opening it again takes back what
+	// was being delivered, and nothing else does. Else leases pass.
 	Reopens() bool
 }
 

@@ -13,12 +13,12 @@ import (
 // A lease is a right to deliver that somebody has.
 type lease struct {
 	token   uint64
-	until   int64 // µs
-	expired bool  // the entry is to be settled as expired; its row says that it waits
+	expired bool // the entry is to be settled as expired; its row says that it waits
 }
 
-// leases are those of all entries that are claimed. They are in memory only: the file belongs to
-// one proxy, and what it was delivering when it ended was cut off.
+// leases are those of all entries that are claimed. They are in memory only, and none passes: the
+// file belongs to one proxy, and what it was delivering when it ended was cut off. A lease that
+// passed would have an entry delivered twice when the clock is set forward.
 //
 // Guarded by Queue.state.
 type leases struct {
@@ -27,9 +27,9 @@ type leases struct {
 }
 
 // add makes a lease.
-func (ls *leases) add(now int64, id deferred.ID, expired bool) deferred.Lease {
+func (ls *leases) add(id deferred.ID, expired bool) deferred.Lease {
 	ls.token++
-	ls.byID[id] = lease{ls.token, now + deferred.LeaseFor.Microseconds(), expired}
+	ls.byID[id] = lease{ls.token, expired}
 	return deferred.Lease{ID: id, Token: ls.token}
 }
 
@@ -49,22 +49,6 @@ func (ls *leases) holds(l deferred.Lease) bool {
 func (ls *leases) remove(l deferred.Lease) {
 	if ls.holds(l) {
 		delete(ls.byID, l.ID)
-	}
-}
-
-// next is when the first lease passes, in µs.
-func (ls *leases) next() int64 {
-	first := int64(math.MaxInt64)
-	for _, l := range ls.byID {
-		first = min(first, l.until)
-	}
-	return first
-}
-
-func (ls *leases) stepBack(by int64) {
-	for id, l := range ls.byID {
-		l.until -= by
-		ls.byID[id] = l
 	}
 }
 
@@ -110,7 +94,7 @@ func (q *Queue) due(now time.Time) (next time.Time, due bool) {
 
 // next is when Claim has something to do; zero: never, as it is now. The caller holds state.
 func (q *Queue) next() time.Time {
-	next := min(q.leases.next(), q.index.forgetAt)
+	next := q.index.forgetAt
 	if t := q.index.Next(); !t.IsZero() {
 		next = min(next, t.UnixMicro())
 	}
@@ -125,7 +109,6 @@ type claim struct {
 	q        *Queue
 	now      time.Time
 	claimed  []deferred.Claimed
-	lapsed   []deferred.Lease
 	next     time.Time
 	left     atomic.Bool // whoever sets it: done, or the caller who waits no longer
 	answered chan error
@@ -133,15 +116,9 @@ type claim struct {
 
 // run is part of a turn.
 func (c *claim) run(t *turn, n int) {
-	c.claimed, c.lapsed = nil, nil
+	c.claimed = nil
 	t.told(c.now)
 	us := c.now.UnixMicro()
-	for id, l := range t.leases.byID {
-		if l.until <= us {
-			c.lapsed = append(c.lapsed, deferred.Lease{ID: id, Token: l.token})
-			t.lapse(c.now, id, l.expired)
-		}
-	}
 	t.sweep(us)
 	for len(c.claimed) < n {
 		i := t.index.Pick(us)
@@ -149,7 +126,7 @@ func (c *claim) run(t *turn, n int) {
 			break
 		}
 		if e, expired := t.claim(c.now, i); e != nil {
-			c.claimed = append(c.claimed, deferred.Claimed{Lease: t.leases.add(us, e.ID, expired), Entry: e})
+			c.claimed = append(c.claimed, deferred.Claimed{Lease: t.leases.add(e.ID, expired), Entry: e})
 		}
 	}
 	c.next = c.q.next()
@@ -157,18 +134,13 @@ func (c *claim) run(t *turn, n int) {
 
 // done ends what is over, and gives back what nobody waits for any more.
 func (c *claim) done(err error) {
-	c.q.state.Lock()
-	over := c.lapsed
 	if err != nil { // a lease that was not told is none
-		over = nil
+		c.q.state.Lock()
 		for _, cl := range c.claimed {
-			over = append(over, cl.Lease)
+			c.q.leases.remove(cl.Lease)
 		}
+		c.q.state.Unlock()
 	}
-	for _, l := range over {
-		c.q.leases.remove(l)
-	}
-	c.q.state.Unlock()
 	if c.left.CompareAndSwap(false, true) {
 		c.answered <- err
 		return
@@ -225,24 +197,6 @@ func (t *turn) setAside(i uint32, counted deferred.State) {
 	t.index.Unlink(i, lost)
 	t.unlinked = append(t.unlinked, i)
 	t.q.log.Warn("Set an entry aside that cannot be read", "id", it.ID, "rule", lost.Rule)
-}
-
-// lapse takes an entry back whose lease has passed.
-func (t *turn) lapse(now time.Time, id deferred.ID, expired bool) {
-	i := t.index.Find(id)
-	if i == 0 {
-		return
-	}
-	it := t.index.At(i)
-	row, err := t.row(bucketOpen, it.Seq)
-	switch {
-	case row == nil || err != nil:
-		t.setAside(i, deferred.Delivering)
-	case expired:
-		t.change(now, i, row, func() {})
-	default:
-		t.cutOff(now, i, row)
-	}
 }
 
 // cutOff decides about an entry whose delivery nobody follows any more: the target may have it.

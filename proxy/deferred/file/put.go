@@ -115,7 +115,6 @@ func (t *turn) told(now time.Time) {
 	us := now.UnixMicro()
 	if step := time.Duration(t.index.Seen-us) * time.Microsecond; step > stepMin {
 		t.q.log.Warn("Clock was set back, what waits is due as much earlier", "by", step.Round(time.Second))
-		t.leases.stepBack(t.index.Seen - us)
 		t.index.StepBack(us)
 		t.stamp(us)
 	}

@@ -102,20 +102,16 @@ func (t *turn) finish(now time.Time, i uint32, row *row, end ending) {
 }
 
 // Renew is part of deferred.Queue.
-func (q *Queue) Renew(_ context.Context, now time.Time, renewed []deferred.Lease) (lost []deferred.Lease, err error) {
+func (q *Queue) Renew(_ context.Context, _ time.Time, renewed []deferred.Lease) (lost []deferred.Lease, err error) {
 	if err := q.unbroken(); err == deferred.ErrClosed {
 		return nil, err
 	}
 	q.state.Lock()
 	defer q.state.Unlock()
 	for _, l := range renewed {
-		have, ok := q.leases.has(l)
-		if !ok {
+		if !q.leases.holds(l) {
 			lost = append(lost, l)
-			continue
 		}
-		have.until = now.Add(deferred.LeaseFor).UnixMicro()
-		q.leases.byID[l.ID] = have
 	}
 	return lost, nil
 }
