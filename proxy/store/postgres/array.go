@@ -16,6 +16,8 @@ const (
 	oidTextArray  = 1009
 	oidByteaArray = 1001
 	oidInt8Array  = 1016
+	oidUUID       = 2950
+	oidUUIDArray  = 2951
 )
 
 const arrayHead = 20 // bytes: dimensions, whether there are nulls, type; length, lower bound

@@ -306,48 +306,11 @@ func (b *backend) probe(ctx context.Context) error {
 // migrate brings the schema to the version that this program needs, or finds out that it
 // has a later one.
 func (b *backend) migrate(ctx context.Context) error {
-	version, err := b.version(ctx)
-	switch {
-	case err != nil:
-		return fmt.Errorf("look at schema %s: %w", b.cfg.Schema, told(err))
-	case version == schemaVersion && (!b.lacking || b.cfg.Manual):
-		return nil
-	case version > schemaVersion:
-		return &store.MisconfiguredError{Cause: store.NoSchema, Err: fmt.Errorf(
-			"schema %s has version %d, and this program knows %d: use a newer program, or another POSTGRES_SCHEMA", b.cfg.Schema, version, schemaVersion)}
-	case b.cfg.Manual:
-		found := "is missing"
-		if version > 0 {
-			found = fmt.Sprintf("has version %d, and this program needs %d", version, schemaVersion)
-		}
-		return &store.MisconfiguredError{Cause: store.NoSchema, Err: fmt.Errorf(
-			"schema %s %s: run the SQL that proxy -postgres-schema prints, or set POSTGRES_MIGRATE=true", b.cfg.Schema, found)}
-	}
-	script := fmt.Sprintf("BEGIN; SELECT pg_advisory_xact_lock(%d, -1);\n%s\nCOMMIT", lockClass, Schema(b.cfg.Schema, b.cfg.Durable))
-	if _, err := b.pool.run(&job{ctx: ctx, silent: migrationTimeout, script: true, sql: script}); err != nil {
-		if codeOf(err) == codeNoRight {
-			return &store.MisconfiguredError{Cause: store.Unauthorized, Err: fmt.Errorf(
-				"make schema %s: %w; grant CREATE on the database to the user of POSTGRES_URL, or have another user run the SQL that proxy -postgres-schema prints", b.cfg.Schema, err)}
-		}
-		return fmt.Errorf("make schema %s: %w", b.cfg.Schema, told(err))
+	m := Migration{Schema: b.cfg.Schema, Function: "version", Version: schemaVersion, Script: Schema(b.cfg.Schema, b.cfg.Durable), Manual: b.cfg.Manual}
+	version, err := m.run(ctx, b.pool, b.lacking)
+	if err != nil || version == schemaVersion && (!b.lacking || b.cfg.Manual) {
+		return err
 	}
 	b.cfg.Log.Info("Schema migrated", "from", version, "to", schemaVersion)
 	return nil
-}
-
-// version returns the version of the schema, 0 when there is none.
-func (b *backend) version(ctx context.Context) (int32, error) {
-	ctx, cancel := context.WithTimeout(ctx, max(b.cfg.silence, b.cfg.Timeout))
-	defer cancel()
-	result, err := b.pool.query(ctx, "SELECT "+b.schema+"version()", nil)
-	if code := codeOf(err); code == codeNoFunction || code == codeNoSchema {
-		return 0, nil
-	}
-	if err != nil {
-		return 0, err
-	}
-	if len(result.Rows) != 1 {
-		return 0, errForm
-	}
-	return parseInt4(result.Rows[0][0])
 }

@@ -113,7 +113,10 @@ func told(err error) error {
 }
 
 // Classify says what an error that another method returned means. It is nil for nil.
-func (b *backend) Classify(err error) store.Fault {
+func (b *backend) Classify(err error) store.Fault { return Classify(err) }
+
+// Classify says what an error of a [Client] means. It is nil for nil.
+func Classify(err error) store.Fault {
 	if err == nil {
 		return store.Fault{}
 	}

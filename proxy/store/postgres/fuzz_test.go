@@ -90,3 +90,23 @@ func FuzzAnswers(f *testing.F) {
 		}
 	})
 }
+
+// Whatever a server sends in an array of composite values, reading it ends, and what has not its
+// form is an error.
+func FuzzRecords(f *testing.F) {
+	one := record([][]byte{int8Value(7), []byte("x")})
+	f.Add(append(binary.BigEndian.AppendUint32(appendArray(nil, 2249, 1), uint32(len(one))), one...))
+	f.Add(appendArray(nil, 2249, 0))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		fields := NewFields([][]byte{data})
+		records := fields.Records()
+		if fields.Err != nil && records != nil {
+			t.Errorf("%d records and %v", len(records), fields.Err)
+		}
+		for _, r := range records {
+			for r.Err == nil {
+				r.Bytes()
+			}
+		}
+	})
+}

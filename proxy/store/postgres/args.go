@@ -1,0 +1,161 @@
+package postgres
+
+import (
+	"encoding/binary"
+)
+
+// Args are the arguments of a function, in PostgreSQL's binary format.
+//
+// Owned by who calls.
+type Args struct {
+	types  []uint32
+	values [][]byte
+}
+
+func (a *Args) add(oid uint32, value []byte) *Args {
+	a.types, a.values = append(a.types, oid), append(a.values, value)
+	return a
+}
+
+// Int8 adds an int8.
+func (a *Args) Int8(v int64) *Args { return a.add(oidInt8, int8Value(v)) }
+
+// Int8s adds an int8[].
+func (a *Args) Int8s(values []int64) *Args { return a.add(oidInt8Array, int8Array(values)) }
+
+// Bool adds a bool.
+func (a *Args) Bool(v bool) *Args { return a.add(oidBool, boolValue(v)) }
+
+// Text adds a text.
+func (a *Args) Text(v string) *Args { return a.add(oidText, append([]byte{}, v...)) }
+
+// Texts adds a text[].
+func (a *Args) Texts(values []string) *Args { return a.add(oidTextArray, stringArray(oidText, values)) }
+
+// Bytes adds a bytea.
+func (a *Args) Bytes(v []byte) *Args { return a.add(oidBytea, append([]byte{}, v...)) }
+
+// BytesList adds a bytea[], in which nil is null.
+func (a *Args) BytesList(values [][]byte) *Args {
+	size := arrayHead
+	for _, v := range values {
+		size += 4 + len(v)
+	}
+	dst := appendArray(make([]byte, 0, size), oidBytea, len(values))
+	for _, v := range values {
+		n := int32(len(v))
+		if v == nil {
+			n = -1
+		}
+		dst = append(binary.BigEndian.AppendUint32(dst, uint32(n)), v...)
+	}
+	return a.add(oidByteaArray, dst)
+}
+
+// A Place is a uuid, or any other 16 bytes.
+type Place = [16]byte
+
+// Place adds a uuid.
+func (a *Args) Place(v Place) *Args { return a.add(oidUUID, v[:]) }
+
+// Places adds a uuid[], in which zero is null.
+func (a *Args) Places(values []Place) *Args {
+	dst := appendArray(make([]byte, 0, arrayHead+20*len(values)), oidUUID, len(values))
+	for _, v := range values {
+		if v == (Place{}) {
+			dst = binary.BigEndian.AppendUint32(dst, 1<<32-1)
+			continue
+		}
+		dst = append(binary.BigEndian.AppendUint32(dst, uint32(len(v))), v[:]...)
+	}
+	return a.add(oidUUIDArray, dst)
+}
+
+// Fields reads the fields of a row or of a composite value one after the other. Once one has
+// another form than what is read, Err is set and all that is read is zero.
+//
+// Owned by who reads.
+type Fields struct {
+	left [][]byte
+	Err  error
+}
+
+// NewFields returns the fields of a row.
+func NewFields(row [][]byte) *Fields { return &Fields{left: row} }
+
+// Bytes reads a value as it is; a null is empty.
+func (f *Fields) Bytes() []byte {
+	if f.Err != nil || len(f.left) == 0 {
+		f.Err = errForm
+		return nil
+	}
+	value := f.left[0]
+	f.left = f.left[1:]
+	return value
+}
+
+// Int8 reads an int8; a null is 0.
+func (f *Fields) Int8() int64 {
+	b := f.Bytes()
+	if len(b) == 0 {
+		return 0
+	}
+	v, err := parseInt8(b)
+	if err != nil {
+		f.Err = err
+	}
+	return v
+}
+
+// Int8s reads an int8[].
+func (f *Fields) Int8s() []int64 {
+	b := f.Bytes()
+	if f.Err != nil || len(b) == 0 {
+		return nil
+	}
+	values, err := parseInt8Array(b)
+	if err != nil {
+		f.Err = err
+	}
+	return values
+}
+
+// Bool reads a bool; a null is false.
+func (f *Fields) Bool() bool { b := f.Bytes(); return len(b) == 1 && b[0] == 1 }
+
+// Place reads a uuid.
+func (f *Fields) Place() (p Place) {
+	if b := f.Bytes(); copy(p[:], b) != len(p) {
+		f.Err = errForm
+	}
+	return p
+}
+
+// Records reads an array of composite values; a null has none.
+func (f *Fields) Records() (records []*Fields) {
+	b := f.Bytes()
+	if f.Err != nil || len(b) == 0 || len(b) == 12 && binary.BigEndian.Uint32(b) == 0 {
+		return nil
+	}
+	if len(b) < arrayHead || binary.BigEndian.Uint32(b) != 1 {
+		f.Err = errForm
+		return nil
+	}
+	n := int(binary.BigEndian.Uint32(b[12:]))
+	for b = b[arrayHead:]; len(b) >= 4; {
+		size := int(binary.BigEndian.Uint32(b))
+		if size > len(b)-4 {
+			break
+		}
+		fields, err := parseRecord(b[4 : 4+size])
+		if err != nil {
+			break
+		}
+		records, b = append(records, NewFields(fields)), b[4+size:]
+	}
+	if len(b) > 0 || len(records) != n {
+		f.Err = errForm
+		return nil
+	}
+	return records
+}

@@ -1,0 +1,164 @@
+package postgres
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"weir/proxy/store"
+)
+
+// A ClientConfig says how a Client connects.
+type ClientConfig struct {
+	URL         string // as that of [Config]
+	Setting     string // of the URL, for errors: DEFER_URL
+	Connections int
+	Schema      string // of the functions that are called
+	// Silence is how long an answer may take; 1 s. Then the connection is closed.
+	Silence time.Duration
+}
+
+// A Client calls functions in PostgreSQL for others than a store of limits, in one round trip
+// each. It connects when it is used, and again after an error.
+//
+// Safe for concurrent use: the pool is.
+type Client struct {
+	cfg  ClientConfig
+	pool *pool
+}
+
+// NewClient returns a client. The error is about the configuration and never tells the password.
+func NewClient(cfg ClientConfig) (*Client, error) {
+	silence := cmp.Or(cfg.Silence, silenceMax)
+	parsed, err := (&Config{URL: cfg.URL, silence: silence}).parse()
+	if err != nil {
+		return nil, err
+	}
+	return &Client{cfg: cfg, pool: newPool(parsed, cfg.Connections, silence)}, nil
+}
+
+// Close ends all connections, and what runs over them.
+func (c *Client) Close() { c.pool.close() }
+
+// Call calls a function and returns the columns of its first row. An error says what to do about
+// it, see [Classify]. If ctx has a deadline, the connection is closed soon after it. A function
+// that was certainly rolled back may be called twice.
+func (c *Client) Call(ctx context.Context, function string, args *Args) ([][]byte, error) {
+	var places strings.Builder
+	for i := range args.values {
+		if i > 0 {
+			places.WriteByte(',')
+		}
+		fmt.Fprintf(&places, "$%d", i+1)
+	}
+	silent := c.pool.silent
+	if deadline, ok := ctx.Deadline(); ok {
+		silent = min(silent, time.Until(deadline))
+	}
+	result, err := c.pool.run(&job{ctx: ctx, silent: silent, types: args.types, params: args.values,
+		sql: "SELECT * FROM " + quoted(c.cfg.Schema) + "." + function + "(" + places.String() + ")"})
+	if err != nil {
+		return nil, c.told(err)
+	}
+	if len(result.Rows) == 0 {
+		return nil, errForm
+	}
+	return result.Rows[0], nil
+}
+
+// Migrate brings functions and tables of another version to that of m, and returns the version
+// they had, 0 for none.
+func (c *Client) Migrate(ctx context.Context, m *Migration) (from int32, err error) {
+	from, err = m.run(ctx, c.pool, false)
+	return from, c.told(err)
+}
+
+// A renamedError is an error that names another setting than POSTGRES_URL.
+type renamedError struct {
+	error
+	setting string
+}
+
+func (e *renamedError) Error() string {
+	return strings.ReplaceAll(e.error.Error(), "POSTGRES_URL", e.setting)
+}
+
+func (e *renamedError) Unwrap() error { return e.error }
+
+// told is an error with what to do about it.
+func (c *Client) told(err error) error {
+	if err == nil {
+		return nil
+	}
+	return &renamedError{told(err), c.cfg.Setting}
+}
+
+// Certain reports whether what the statement of an error was to do has certainly not been done.
+func Certain(err error) bool {
+	if _, unconnected := errors.AsType[*connectError](err); unconnected {
+		return true
+	}
+	code := codeOf(err) // 08: of a pooler that has lost the server; 57P: the server ends
+	return code != "" && !strings.HasPrefix(code, "08") && !strings.HasPrefix(code, "57P")
+}
+
+// Violates reports whether an error is that of a value which is there already.
+func Violates(err error) bool { return codeOf(err) == "23505" }
+
+// A Migration makes tables and functions, or extends them.
+type Migration struct {
+	Schema   string
+	Function string // returns their version
+	Version  int32  // that the program needs
+	Script   string
+	Manual   bool // somebody else runs the script
+}
+
+// run runs the script unless the version is there, again if something is lacking; it returns
+// the version that was there before.
+func (m *Migration) run(ctx context.Context, p *pool, lacking bool) (version int32, err error) {
+	version, err = m.version(ctx, p)
+	switch {
+	case err != nil:
+		return 0, fmt.Errorf("look at schema %s: %w", m.Schema, told(err))
+	case version == m.Version && (!lacking || m.Manual):
+		return version, nil
+	case version > m.Version:
+		return version, &store.MisconfiguredError{Cause: store.NoSchema, Err: fmt.Errorf(
+			"schema %s has version %d, and this program knows %d: use a newer program, or another POSTGRES_SCHEMA", m.Schema, version, m.Version)}
+	case m.Manual:
+		found := "is missing"
+		if version > 0 {
+			found = fmt.Sprintf("has version %d, and this program needs %d", version, m.Version)
+		}
+		return version, &store.MisconfiguredError{Cause: store.NoSchema, Err: fmt.Errorf(
+			"schema %s %s: run the SQL that proxy -postgres-schema prints, or set POSTGRES_MIGRATE=true", m.Schema, found)}
+	}
+	script := fmt.Sprintf("BEGIN; SELECT pg_advisory_xact_lock(%d, -1);\n%s\nCOMMIT", lockClass, m.Script)
+	if _, err := p.run(&job{ctx: ctx, silent: migrationTimeout, script: true, sql: script}); err != nil {
+		if codeOf(err) == codeNoRight {
+			return version, &store.MisconfiguredError{Cause: store.Unauthorized, Err: fmt.Errorf(
+				"make schema %s: %w; grant CREATE on the database to the user of POSTGRES_URL, or have another user run the SQL that proxy -postgres-schema prints", m.Schema, err)}
+		}
+		return version, fmt.Errorf("make schema %s: %w", m.Schema, told(err))
+	}
+	return version, nil
+}
+
+// version returns the version of what is there, 0 when nothing is.
+func (m *Migration) version(ctx context.Context, p *pool) (int32, error) {
+	result, err := p.query(ctx, "SELECT "+quoted(m.Schema)+"."+m.Function+"()", nil)
+	if code := codeOf(err); code == codeNoFunction || code == codeNoSchema {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, err
+	}
+	if len(result.Rows) != 1 {
+		return 0, errForm
+	}
+	return parseInt4(result.Rows[0][0])
+}

@@ -1,0 +1,90 @@
+package postgres
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"weir/proxy/store"
+	"weir/proxy/store/postgres/postgrestest"
+)
+
+// newClient returns one that the test closes.
+func newClient(t *testing.T, url string) *Client {
+	t.Helper()
+	c := must[*Client](t)(NewClient(ClientConfig{URL: url, Setting: "DEFER_URL", Connections: 1, Schema: "weir", Silence: postgrestest.Patience}))
+	t.Cleanup(c.Close)
+	return c
+}
+
+// What a function is given comes back, each value as what it is.
+func TestClientCall(t *testing.T) {
+	t.Parallel()
+	s := postgrestest.Start(t)
+	s.Do("weir", `CREATE SCHEMA weir; CREATE TYPE weir.pair AS (n int8, v bytea);
+CREATE FUNCTION weir.echo(INOUT a int8, INOUT b int8[], INOUT c bool, INOUT d text, INOUT e bytea, INOUT f uuid, vs bytea[], us uuid[], ts text[], OUT g weir.pair[])
+LANGUAGE sql AS $$ SELECT a, b, c, d, e, f, (SELECT array_agg(ROW(n, v)::weir.pair ORDER BY n) FROM unnest(vs) WITH ORDINALITY AS x (v, n) WHERE cardinality(us) = 2 AND us[2] IS NULL AND ts[1] = 'x') $$`)
+	c := newClient(t, s.URL("weir", "weir"))
+	args := func(values [][]byte) *Args {
+		return new(Args).Int8(-7).Int8s([]int64{1, 2}).Bool(true).Text("").Bytes([]byte{0, 1}).Place(Place{9}).BytesList(values).Places([]Place{{1}, {}}).Texts([]string{"x"})
+	}
+	f := NewFields(must[[][]byte](t)(c.Call(background, "echo", args([][]byte{{5}, nil, {}}))))
+	if n := f.Int8(); n != -7 {
+		t.Errorf("int8 %d", n)
+	}
+	if v := f.Int8s(); !slices.Equal(v, []int64{1, 2}) {
+		t.Errorf("int8[] %v", v)
+	}
+	if !f.Bool() || len(f.Bytes()) != 0 || !bytes.Equal(f.Bytes(), []byte{0, 1}) || f.Place() != (Place{9}) {
+		t.Error("the values are others")
+	}
+	var got [][]byte
+	for i, r := range f.Records() {
+		if n := r.Int8(); n != int64(i)+1 || r.Err != nil {
+			t.Errorf("record %d has %d, %v", i, n, r.Err)
+		}
+		got = append(got, r.Bytes())
+	}
+	if len(got) != 3 || !bytes.Equal(got[0], []byte{5}) || len(got[1])+len(got[2]) != 0 || f.Err != nil {
+		t.Errorf("records %v, %v", got, f.Err)
+	}
+	if f.Int8(); f.Err == nil {
+		t.Error("there is a value after the last one")
+	}
+	f = NewFields(must[[][]byte](t)(c.Call(background, "echo", args(nil)))[6:])
+	if r := f.Records(); len(r) != 0 || f.Err != nil {
+		t.Errorf("records of none: %v, %v", r, f.Err)
+	}
+}
+
+// An error names the setting that the client has its URL from, and says whether anything can have
+// been done.
+func TestClientErrors(t *testing.T) {
+	t.Parallel()
+	s := postgrestest.Start(t)
+	c := newClient(t, s.URL("weir", "weir"))
+	_, err := c.Call(background, "missing", new(Args))
+	if f := Classify(err); f.Permanent == nil || f.Permanent.Cause != store.NoSchema || !Certain(err) {
+		t.Errorf("%+v: %v", f, err)
+	}
+	other := newClient(t, s.URL("weir", "missing"))
+	if _, err = other.Call(background, "f", new(Args)); !strings.Contains(err.Error(), "create the database that DEFER_URL names") || !Certain(err) {
+		t.Error(err)
+	}
+	s.Do("weir", "CREATE SCHEMA weir; CREATE FUNCTION weir.sleep() RETURNS int8 LANGUAGE sql AS 'SELECT 1::int8 FROM pg_sleep(600)'")
+	ctx, cancel := context.WithTimeout(background, 50*time.Millisecond)
+	defer cancel()
+	if _, err = c.Call(ctx, "sleep", new(Args)); !errors.Is(err, context.DeadlineExceeded) || Certain(err) {
+		t.Errorf("late: %v", err)
+	}
+	version := &Migration{Schema: "weir", Function: "later", Version: 1, Script: "CREATE FUNCTION weir.later() RETURNS int4 LANGUAGE sql AS 'SELECT 1';"}
+	for want := range int32(2) {
+		if from, err := c.Migrate(background, version); from != want || err != nil {
+			t.Errorf("migrated from %d, want %d: %v", from, want, err)
+		}
+	}
+}
