@@ -45,7 +45,7 @@ type sample struct {
 
 // speed compares decisions by processor time, of all users alike and of many.
 func (l *lab) speed(ctx context.Context) error {
-	redis, err := l.redis(ctx)
+	redis, err := l.Redis(ctx)
 	if err != nil {
 		return err
 	}
@@ -62,7 +62,7 @@ func (l *lab) speed(ctx context.Context) error {
 		return err
 	}
 	all := []contestant{{"envoyproxy/ratelimit", peer, peerURL, "", redis}, {"Weir", weir, weirURL, own, redis}, {"Weir, simulated Redis", alone, aloneURL, aloneOwn, nil}}
-	fmt.Fprintf(l.out, "### Speed\n\nwrk posts to /json over %d connections, %d turns of %v; Weir has one event loop, envoyproxy/ratelimit all processors.\n\n", connections, rounds, spell)
+	fmt.Fprintf(l.Out, "### Speed\n\nwrk posts to /json over %d connections, %d turns of %v; Weir has one event loop, envoyproxy/ratelimit all processors.\n\n", connections, rounds, spell)
 	for _, users := range []int{1, 1000} {
 		runs, err := l.run(ctx, all, users)
 		if err != nil {
@@ -75,7 +75,7 @@ func (l *lab) speed(ctx context.Context) error {
 
 // run drives contestants in turn.
 func (l *lab) run(ctx context.Context, all []contestant, users int) ([][]sample, error) {
-	file := filepath.Join(l.dir, "post.lua")
+	file := filepath.Join(l.Dir, "post.lua")
 	if err := os.WriteFile(file, fmt.Appendf(nil, script, "%s", users), 0o600); err != nil {
 		return nil, err
 	}
@@ -152,13 +152,13 @@ func (l *lab) judge(all []contestant, runs [][]sample, users int) {
 		}
 		t.Add("%s | %.0f | %.0f | %.1f | %s", c.name, report.MedianOf(runs[i], perSecond), report.MedianOf(runs[i], perCPU), report.MedianOf(runs[i], ofRedis), asks)
 	}
-	fmt.Fprintf(l.out, "%s\nWeir's decisions per processor time, of the peer's: %s; Redis' processor time, of that for the peer: %s\n\n",
+	fmt.Fprintf(l.Out, "%s\nWeir's decisions per processor time, of the peer's: %s; Redis' processor time, of that for the peer: %s\n\n",
 		t, report.RatioOf(runs[1], runs[0], perCPU).Ratio(1), report.RatioOf(runs[1], runs[0], ofRedis).Ratio(2))
 	if users > 1 {
 		return
 	}
-	l.e.AtLeast("decisions per processor time, of the peer's", report.MedianOf(runs[1], perCPU)/report.MedianOf(runs[0], perCPU), 5)
-	l.e.AtMost("store commands per decision", report.MedianOf(runs[1], commands), .2)
-	l.e.AtMost("Redis' processor time, of that for the peer", report.MedianOf(runs[1], ofRedis)/report.MedianOf(runs[0], ofRedis), .3)
-	l.e.AtLeast("simulated Redis, one loop: decisions per second", report.MedianOf(runs[2], perSecond), 80_000)
+	l.AtLeast("decisions per processor time, of the peer's", report.MedianOf(runs[1], perCPU)/report.MedianOf(runs[0], perCPU), 5)
+	l.AtMost("store commands per decision", report.MedianOf(runs[1], commands), .2)
+	l.AtMost("Redis' processor time, of that for the peer", report.MedianOf(runs[1], ofRedis)/report.MedianOf(runs[0], ofRedis), .3)
+	l.AtLeast("simulated Redis, one loop: decisions per second", report.MedianOf(runs[2], perSecond), 80_000)
 }

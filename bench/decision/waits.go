@@ -4,10 +4,10 @@ import (
 	"context"
 	"fmt"
 	"net/http"
-	"slices"
 	"syscall"
 	"time"
 
+	"weir/bench/report"
 	"weir/bench/rig"
 )
 
@@ -27,7 +27,7 @@ func load(url string, rate int, span time.Duration) rig.Load {
 
 // pace measures how long decisions take at a steady rate.
 func (l *lab) pace(ctx context.Context) error {
-	redis, err := l.redis(ctx)
+	redis, err := l.Redis(ctx)
 	if err != nil {
 		return err
 	}
@@ -39,18 +39,18 @@ func (l *lab) pace(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	l.loads = append(l.loads, loaded)
-	w := waitsOf(loaded)
-	fmt.Fprintf(l.out, "### %d/s with Redis, each with a key of its own\n\nFrom when a request was due to its answer: p50 %.2f ms, p99 %.2f ms, longest %.1f ms; %d of %d were not decided.\n\n",
-		paceRate, ms(w.at(.5)), ms(w.at(.99)), ms(w.at(1)), w.bad, len(w.all))
-	l.e.AtMost("p99 of the wait at 5,000/s in ms", ms(w.at(.99)), 2)
-	l.e.Never(w.bad > 0, "%d requests at 5,000/s were not decided", w.bad)
+	l.Loads = append(l.Loads, loaded)
+	w, bad := rig.Waits(loaded), undecided(loaded)
+	fmt.Fprintf(l.Out, "### %d/s with Redis, each with a key of its own\n\nFrom when a request was due to its answer: p50 %.2f ms, p99 %.2f ms, longest %.1f ms; %d of %d were not decided.\n\n",
+		paceRate, report.Millis(report.Quantile(w, .5)), report.Millis(report.Quantile(w, .99)), report.Millis(report.Quantile(w, 1)), bad, len(w))
+	l.AtMost("p99 of the wait at 5,000/s in ms", report.Millis(report.Quantile(w, .99)), 2)
+	l.Never(bad > 0, "%d requests at 5,000/s were not decided", bad)
 	return nil
 }
 
 // frozen stops Redis under load for a while.
 func (l *lab) frozen(ctx context.Context) error {
-	redis, err := l.redis(ctx)
+	redis, err := l.Redis(ctx)
 	if err != nil {
 		return err
 	}
@@ -74,14 +74,14 @@ func (l *lab) frozen(ctx context.Context) error {
 	if r.err != nil || err != nil {
 		return fmt.Errorf("%w %w", r.err, err)
 	}
-	l.loads = append(l.loads, r.loaded)
-	w := waitsOf(r.loaded)
+	l.Loads = append(l.Loads, r.loaded)
+	w, bad := rig.Waits(r.loaded), undecided(r.loaded)
 	grown := float64(watched.RSSPeak-watched.RSSBefore) / 1e6
-	fmt.Fprintf(l.out, "### Redis stopped from second %.0f to %.0f\n\n%d/s: p50 %.2f ms, longest %.1f ms; %d of %d were not answered with 200. Resident memory grew from %.1f MB by %.1f MB.\n\n",
-		stopAfter.Seconds(), goAfter.Seconds(), frozenRate, ms(w.at(.5)), ms(w.at(1)), w.bad, len(w.all), float64(watched.RSSBefore)/1e6, grown)
-	l.e.AtMost("Redis stopped: longest wait in ms", ms(w.at(1)), 105)
-	l.e.AtMost("Redis stopped: memory grown by MB", grown, 8)
-	l.e.Never(w.bad > 0, "%d requests were not let pass while Redis was stopped", w.bad)
+	fmt.Fprintf(l.Out, "### Redis stopped from second %.0f to %.0f\n\n%d/s: p50 %.2f ms, longest %.1f ms; %d of %d were not answered with 200. Resident memory grew from %.1f MB by %.1f MB.\n\n",
+		stopAfter.Seconds(), goAfter.Seconds(), frozenRate, report.Millis(report.Quantile(w, .5)), report.Millis(report.Quantile(w, 1)), bad, len(w), float64(watched.RSSBefore)/1e6, grown)
+	l.AtMost("Redis stopped: longest wait in ms", report.Millis(report.Quantile(w, 1)), 105)
+	l.AtMost("Redis stopped: memory grown by MB", grown, 8)
+	l.Never(bad > 0, "%d requests were not let pass while Redis was stopped", bad)
 	return nil
 }
 
@@ -109,27 +109,12 @@ func (l *lab) stopped(ctx context.Context, redis *rig.Redis, p *rig.Process, sta
 	return u, err
 }
 
-// waits are how long answers took, in order.
-type waits struct {
-	all []time.Duration
-	bad int // not 200
-}
-
-func waitsOf(l *rig.Loaded) (w waits) {
+// undecided is how many requests were not answered 200.
+func undecided(l *rig.Loaded) (n int) {
 	for _, o := range l.Outcomes {
-		w.all = append(w.all, o.Done-o.Due)
 		if o.Status != http.StatusOK {
-			w.bad++
+			n++
 		}
 	}
-	slices.Sort(w.all)
-	return w
-}
-
-// at is a quantile.
-func (w *waits) at(q float64) time.Duration {
-	if len(w.all) == 0 {
-		return 0
-	}
-	return w.all[min(int(q*float64(len(w.all))), len(w.all)-1)]
+	return n
 }

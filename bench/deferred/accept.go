@@ -64,7 +64,7 @@ func (l *lab) accept(ctx context.Context) error {
 	if err := errors.Join(err, <-measured); err != nil {
 		return err
 	}
-	l.loads = append(l.loads, loaded)
+	l.Loads = append(l.Loads, loaded)
 	l.judgeAccept(loaded, two)
 	return l.restart(ctx, r, append(env, "TARGET_URL=http://"+r.TargetAddr), empty)
 }
@@ -92,18 +92,18 @@ func (l *lab) restart(ctx context.Context, r *rig.Rig, env []string, empty int64
 		return err
 	}
 	found := m.Sum("ratelimiter_deferred_waiting")
-	fmt.Fprintf(l.out, "### %.0f waiting\n\nRssAnon: %.1f MB with an empty queue, %.1f MB after the load, %.1f MB when the proxy was started again, which took %.2f s.\n\n",
+	fmt.Fprintf(l.Out, "### %.0f waiting\n\nRssAnon: %.1f MB with an empty queue, %.1f MB after the load, %.1f MB when the proxy was started again, which took %.2f s.\n\n",
 		found, megabytes(empty), megabytes(full), megabytes(again), ready.Seconds())
-	l.e.Never(found != waiting, "%.0f wait after the start, %d were to be stored", found, waiting)
-	l.e.AtMost("100,000 waiting: RssAnon grown by MB", megabytes(max(full, again)-empty), anonMax)
-	l.e.AtMost("100,000 waiting: seconds to start", ready.Seconds(), startMax)
+	l.Never(found != waiting, "%.0f wait after the start, %d were to be stored", found, waiting)
+	l.AtMost("100,000 waiting: RssAnon grown by MB", megabytes(max(full, again)-empty), anonMax)
+	l.AtMost("100,000 waiting: seconds to start", ready.Seconds(), startMax)
 	return nil
 }
 
 // twoSyncs measures again and again how long it takes to append to a file beside the queue, which
 // grows too, and have that durable, twice.
 func (l *lab) twoSyncs(stop <-chan struct{}) (took []time.Duration, failed error) {
-	f, err := os.Create(filepath.Join(l.dir, "syncs"))
+	f, err := os.Create(filepath.Join(l.Dir, "syncs"))
 	if err != nil {
 		return nil, err
 	}
@@ -134,8 +134,8 @@ func (l *lab) judgeAccept(loaded *rig.Loaded, two []time.Duration) {
 	}
 	slices.Sort(took)
 	slices.Sort(two)
-	fmt.Fprintf(l.out, "### %d orders of 1 KiB a second, of which all are stored\n\nFrom when one was due to its 202: %s. Two fdatasyncs meanwhile: %s. The load was %s.\n\n",
+	fmt.Fprintf(l.Out, "### %d orders of 1 KiB a second, of which all are stored\n\nFrom when one was due to its 202: %s. Two fdatasyncs meanwhile: %s. The load was %s.\n\n",
 		acceptRate, quantiles(took), quantiles(two), loaded.Verdict)
-	l.e.AtLeast("accept: stored per second", float64(len(took))/acceptTime.Seconds(), acceptRate)
-	l.e.AtMost("accept: p99 to the 202, of p99 of two fdatasyncs", ms(report.Quantile(took, .99))/ms(report.Quantile(two, .99)), syncs)
+	l.AtLeast("accept: stored per second", float64(len(took))/acceptTime.Seconds(), acceptRate)
+	l.AtMost("accept: p99 to the 202, of p99 of two fdatasyncs", report.Millis(report.Quantile(took, .99))/report.Millis(report.Quantile(two, .99)), syncs)
 }

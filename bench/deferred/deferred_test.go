@@ -12,9 +12,9 @@ import (
 
 // judged is what judge found to be missed.
 func judged(judge func(l *lab)) string {
-	l := &lab{out: io.Discard}
+	l := &lab{rig.Lab{Out: io.Discard}}
 	judge(l)
-	return strings.Join(l.e.Missed(), "; ")
+	return strings.Join(l.Missed(), "; ")
 }
 
 // answers are those of a whole load, of which some take long or are refused.

@@ -188,11 +188,11 @@ func (l *lab) starts(ctx context.Context, c *client) error {
 // judgeStarts judges how late deliveries began.
 func (l *lab) judgeStarts(late []time.Duration) {
 	slices.Sort(late)
-	p50, p99 := ms(report.Quantile(late, .5)), ms(report.Quantile(late, .99))
-	fmt.Fprintf(l.out, "### Orders that wait alone\n\n%d come at the target after the instant that the limit allows by: %s.\n\n", len(late), quantiles(late))
-	l.e.Never(late[0] < 0, "an order came %v before its limit allowed it", -late[0])
-	l.e.AtMost("start: p50 in ms after the permitted instant", p50, startP50)
-	l.e.AtMost("start: p99 in ms after the permitted instant", p99, startP99)
+	p50, p99 := report.Millis(report.Quantile(late, .5)), report.Millis(report.Quantile(late, .99))
+	fmt.Fprintf(l.Out, "### Orders that wait alone\n\n%d come at the target after the instant that the limit allows by: %s.\n\n", len(late), quantiles(late))
+	l.Never(late[0] < 0, "an order came %v before its limit allowed it", -late[0])
+	l.AtMost("start: p50 in ms after the permitted instant", p50, startP50)
+	l.AtMost("start: p99 in ms after the permitted instant", p99, startP99)
 }
 
 // workedOff measures the rate of a backlog.
@@ -233,8 +233,8 @@ func (l *lab) judgeBacklog(arrivals [][]time.Time) {
 		}
 		sum += got
 	}
-	fmt.Fprintf(l.out, "### A backlog\n\n%d shops have %d orders each, of which %d/s may pass: worked off in %.1f s, at %.4f of the limit; the shop that is off most at %.4f.\n\n",
+	fmt.Fprintf(l.Out, "### A backlog\n\n%d shops have %d orders each, of which %d/s may pass: worked off in %.1f s, at %.4f of the limit; the shop that is off most at %.4f.\n\n",
 		len(arrivals), backlog, rate, span, sum/float64(len(arrivals)), worst)
-	l.e.AtMost("backlog: rate of the shop that is off most, of the limit", worst, 1+rateOff)
-	l.e.AtLeast("backlog: rate of the shop that is off most, of the limit", worst, 1-rateOff)
+	l.AtMost("backlog: rate of the shop that is off most, of the limit", worst, 1+rateOff)
+	l.AtLeast("backlog: rate of the shop that is off most, of the limit", worst, 1-rateOff)
 }

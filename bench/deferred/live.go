@@ -34,7 +34,7 @@ func (l *lab) live(ctx context.Context) error {
 	defer func() { _ = r.Stop() }()
 	methods := [...]string{"POST", "PUT"}
 	runs, err := rig.Turns(rounds, len(methods), func(i int) (float64, error) {
-		file := filepath.Join(l.dir, "wrk.lua")
+		file := filepath.Join(l.Dir, "wrk.lua")
 		if err := os.WriteFile(file, fmt.Appendf(nil, script, methods[i]), 0o600); err != nil {
 			return 0, err
 		}
@@ -49,8 +49,8 @@ func (l *lab) live(ctx context.Context) error {
 	}
 	micros := func(v float64) float64 { return v }
 	ratio := report.RatioOf(runs[0], runs[1], micros)
-	fmt.Fprintf(l.out, "### Live requests\n\nwrk sends 1 KiB, %d turns of %v: %.2f µs of processor time a request by a rule without defer, %.2f µs by one with it, whose queue is empty. Ratio of the turns: %s\n\n",
+	fmt.Fprintf(l.Out, "### Live requests\n\nwrk sends 1 KiB, %d turns of %v: %.2f µs of processor time a request by a rule without defer, %.2f µs by one with it, whose queue is empty. Ratio of the turns: %s\n\n",
 		rounds, spell, report.MedianOf(runs[1], micros), report.MedianOf(runs[0], micros), ratio.Ratio(3))
-	l.e.AtMost("live: processor time a request with defer, of that without", ratio.Median, costMax)
+	l.AtMost("live: processor time a request with defer, of that without", ratio.Median, costMax)
 	return nil
 }

@@ -10,7 +10,6 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgconn"
@@ -221,20 +220,15 @@ func (c *contest) play(ctx context.Context, name string, compress float64) (o *o
 	if err != nil {
 		return nil, err
 	}
-	o = &outcome{name: name, loads: make([]*rig.Loaded, len(s.addrs))}
+	o = &outcome{name: name}
 	if o.before, err = s.spent(ctx); err != nil {
 		return nil, err
 	}
-	failed := make([]error, len(s.addrs))
-	var all sync.WaitGroup
+	loads := make([]rig.Load, len(s.addrs))
 	for i, addr := range s.addrs {
-		all.Go(func() {
-			load := rig.Load{URL: "http://" + addr + s.path, For: time.Duration(float64(2*calm+storm) / compress), Profile: profile(compress), Seed: int64(i + 1)}
-			o.loads[i], failed[i] = load.Run(ctx, func(string) {})
-		})
+		loads[i] = rig.Load{URL: "http://" + addr + s.path, For: time.Duration(float64(2*calm+storm) / compress), Profile: profile(compress), Seed: int64(i + 1)}
 	}
-	all.Wait()
-	if err = errors.Join(failed...); err != nil {
+	if o.loads, err = rig.RunAll(ctx, nil, loads...); err != nil {
 		return nil, err
 	}
 	for _, l := range o.loads {

@@ -76,29 +76,27 @@ func (c *crowd) count(admitted bool, err error, span time.Duration) {
 }
 
 // deadlocks has 24 sessions ask about one user, by the range way and through Weir.
-func deadlocks(ctx context.Context, out io.Writer, e *report.Expectations) error {
-	fmt.Fprintf(out, "\n## Deadlocks\n\n%d sessions, each %d requests of one user one after another; one may pass in %v.\n\n", sessions, sessionAsks, deadlockPeriod)
+func (l *lab) deadlocks(ctx context.Context) error {
+	fmt.Fprintf(l.Out, "\n## Deadlocks\n\n%d sessions, each %d requests of one user one after another; one may pass in %v.\n\n", sessions, sessionAsks, deadlockPeriod)
 	t := report.NewTable("way | admitted | refused | failed | deadlocks | in the log | stalled s | took s | p50 ms | p99 ms | max ms")
 	c := &contest{period: deadlockPeriod}
 	for _, name := range []string{"range", weirSide} {
-		fmt.Fprintf(out, "  ▶ %s\n", name)
+		fmt.Fprintf(l.Out, "  ▶ %s\n", name)
 		got, s, err := c.crowd(ctx, name)
 		if err != nil {
 			return fmt.Errorf("%s: %w", name, err)
 		}
 		t.Add("%s | %d | %d | %d | %d | %d | %.1f | %.1f | %.2f | %.2f | %.0f", name, got.admitted, got.refused, got.failed, s.deadlocks, s.logged,
-			got.stalled.Seconds(), got.took.Seconds(), ms(report.Quantile(got.spans, 0.5)), ms(report.Quantile(got.spans, 0.99)), ms(got.spans[len(got.spans)-1]))
+			got.stalled.Seconds(), got.took.Seconds(), report.Millis(report.Quantile(got.spans, 0.5)), report.Millis(report.Quantile(got.spans, 0.99)), report.Millis(got.spans[len(got.spans)-1]))
 		if name == weirSide {
-			e.AtMost("weir, all sessions: admitted", float64(got.admitted), 1+float64(got.took)/float64(deadlockPeriod))
-			e.Never(s.deadlocks > 0, "weir: %d deadlocks", s.deadlocks)
-			e.Never(got.failed > 0, "weir: %d of the sessions' requests failed", got.failed)
+			l.AtMost("weir, all sessions: admitted", float64(got.admitted), 1+float64(got.took)/float64(deadlockPeriod))
+			l.Never(s.deadlocks > 0, "weir: %d deadlocks", s.deadlocks)
+			l.Never(got.failed > 0, "weir: %d of the sessions' requests failed", got.failed)
 		}
 	}
-	fmt.Fprintf(out, "\n%s", t)
+	fmt.Fprintf(l.Out, "\n%s", t)
 	return nil
 }
-
-func ms(d time.Duration) float64 { return 1e3 * d.Seconds() }
 
 // told is what a server says of its deadlocks.
 type told struct{ deadlocks, logged int64 }

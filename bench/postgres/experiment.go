@@ -13,7 +13,6 @@ import (
 	"weir/bench/result"
 	"weir/bench/rig"
 	"weir/internal/chart"
-	"weir/internal/service"
 )
 
 const (
@@ -27,53 +26,33 @@ type Order struct {
 	Dir string // of the page
 }
 
-// Parts of the experiment.
-var parts = []string{"load", "deadlock", "goals"}
+// A lab is one run of the experiment.
+//
+// Owned by one goroutine.
+type lab struct {
+	rig.Lab
+	page     string // its file
+	args     []string
+	compress float64 // how many times as fast the load is played
+}
 
 // Run runs the parts that args name, all without a name; a number among them is how many
 // times as fast the load is played, 10 without one. The error says what was not as it
 // should be.
 func (o *Order) Run(ctx context.Context, args []string, out io.Writer) error {
-	compress, chosen := float64(compressUsual), []string(nil)
-	for _, arg := range args {
-		n, err := strconv.ParseFloat(arg, 64)
-		switch {
-		case err == nil && n >= 1 && n <= 60:
-			compress = n
-		case slices.Contains(parts, arg):
-			chosen = append(chosen, arg)
-		default:
-			return &service.ExitError{Status: 2, Err: fmt.Errorf("postgres wants load, deadlock or goals, and how many times as fast (1 to 60), not %q", arg)}
+	l := &lab{Lab: rig.Lab{Out: out}, page: filepath.Join(o.Dir, "postgres.html"), args: args, compress: compressUsual}
+	names := slices.Clone(args)
+	for i, arg := range names {
+		if n, err := strconv.ParseFloat(arg, 64); err == nil && n >= 1 && n <= 60 {
+			l.compress, names = n, slices.Delete(names, i, i+1)
+			break
 		}
 	}
-	wanted := func(part string) bool { return chosen == nil || slices.Contains(chosen, part) }
-	e, page := new(report.Expectations), report.Page{Title: "Weir: limits in PostgreSQL, measured", About: about}
-	var doubt error
-	if wanted("load") {
-		c, err := compare(ctx, out, e, compress)
-		if err != nil {
-			return err
-		}
-		page.Chapters, doubt = append(page.Chapters, c.chapter), c.doubt
+	parts, err := rig.Choose("postgres, besides how many times as fast (1 to 60),", []rig.Part{{Name: "load", Play: l.compare}, {Name: "deadlock", Play: l.deadlocks}, {Name: "goals", Play: l.goals}}, names)
+	if err != nil {
+		return err
 	}
-	if wanted("deadlock") {
-		if err := deadlocks(ctx, out, e); err != nil {
-			return err
-		}
-	}
-	if wanted("goals") {
-		if err := goals(ctx, out, e); err != nil {
-			return err
-		}
-	}
-	if page.Chapters != nil {
-		page.Lead = result.NewRecorder(time.Now(), io.Discard, "postgres", args).Record(time.Now(), nil).Lead()
-		if err := page.Write(filepath.Join(o.Dir, "postgres.html")); err != nil {
-			return err
-		}
-	}
-	fmt.Fprintf(out, "\n%s", e.Table())
-	return e.Conclude(out, "Weir admits what the limit says, whatever the clocks of instances, without a deadlock.", doubt)
+	return l.Play(ctx, parts, "Weir admits what the limit says, whatever the clocks of instances, without a deadlock.")
 }
 
 var about = []string{
@@ -81,21 +60,16 @@ var about = []string{
 	"nowait, upsert and range are services with 12 connections each that keep the limit in a table, by their own clocks; weir is two proxies with a rule. Each way has a PostgreSQL of its own with default settings, and they run one after another. Where a clock is off, that of the second instance is ahead; Weir's is then a build with another package time.",
 }
 
-// A comparison is the first part: the chapter of the page, and why its figures may prove
-// nothing.
-type comparison struct {
-	chapter report.Chapter
-	doubt   error
-}
-
-// compare plays the load against every way, and against all but range with one clock off.
-func compare(ctx context.Context, out io.Writer, e *report.Expectations, compress float64) (c comparison, err error) {
-	fmt.Fprintf(out, "Two instances, one user, one request in %v; 5/s, 5 to 50/s, 100/s to each: %d requests in ten minutes, played %g times as fast. At most %d may be admitted.\n\n",
+// compare plays the load against every way, and against all but range with one clock off, and
+// writes the page.
+func (l *lab) compare(ctx context.Context) error {
+	compress := l.compress
+	fmt.Fprintf(l.Out, "Two instances, one user, one request in %v; 5/s, 5 to 50/s, 100/s to each: %d requests in ten minutes, played %g times as fast. At most %d may be admitted.\n\n",
 		period, instances*29_850, compress, boundMost)
 	t := report.NewTable("way | clock off | admitted | refused | failed | deadlocks | admitted p50 ms | p99 ms | max ms | refused p99 ms | PostgreSQL's CPU µs per answer | dead rows | table KB | generator")
 	even := contest{period: scaled(period, compress)}
 	off := contest{period: even.period, skew: scaled(skewed, compress)}
-	fmt.Fprintf(out, "  ▶ a proxy with another clock is built\n")
+	fmt.Fprintf(l.Out, "  ▶ a proxy with another clock is built\n")
 	type run struct {
 		*contest
 		way string
@@ -106,12 +80,13 @@ func compare(ctx context.Context, out io.Writer, e *report.Expectations, compres
 		defer remove()
 		runs = append(runs, run{&off, weirSide})
 	}
-	e.Never(err != nil, "weir with one clock off was not played: %v", err)
+	l.Never(err != nil, "weir with one clock off was not played: %v", err)
+	chapter := report.Chapter{Name: "The load of the application", Bold: weirSide}
 	for _, one := range runs {
-		fmt.Fprintf(out, "  ▶ %s\n", one.way)
+		fmt.Fprintf(l.Out, "  ▶ %s\n", one.way)
 		o, err := one.play(ctx, one.way, compress)
 		if err != nil {
-			return c, fmt.Errorf("%s: %w", one.way, err)
+			return fmt.Errorf("%s: %w", one.way, err)
 		}
 		o.add(t, one.skew)
 		if one.skew > 0 && one.way != weirSide {
@@ -120,22 +95,21 @@ func compare(ctx context.Context, out io.Writer, e *report.Expectations, compres
 		if one.skew > 0 {
 			o.name = "weir with one clock off"
 		}
-		o.expect(e)
-		if c.doubt == nil {
-			c.doubt = rig.Inconclusive(o.loads...)
-		}
+		o.expect(&l.Expectations)
+		l.Loads = append(l.Loads, o.loads...)
 		if one.skew > 0 {
 			continue // the picture is that of weir
 		}
 		f, err := o.figure()
 		if err != nil {
-			return c, err
+			return err
 		}
-		c.chapter.Figures = append(c.chapter.Figures, f)
+		chapter.Figures = append(chapter.Figures, f)
 	}
-	fmt.Fprintf(out, "\n%s", t)
-	c.chapter.Name, c.chapter.Tables, c.chapter.Bold = "The load of the application", []report.Table{*t}, weirSide
-	return c, nil
+	fmt.Fprintf(l.Out, "\n%s", t)
+	chapter.Tables = []report.Table{*t}
+	lead := result.NewRecorder(time.Now(), io.Discard, "postgres", l.args).Record(time.Now(), nil).Lead()
+	return (&report.Page{Title: "Weir: limits in PostgreSQL, measured", About: about, Lead: lead, Chapters: []report.Chapter{chapter}}).Write(l.page)
 }
 
 func scaled(d time.Duration, compress float64) time.Duration {

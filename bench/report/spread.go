@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"time"
 )
 
 // A Spread is the median of figures with the least and the most of them.
@@ -61,6 +62,9 @@ func Quantile[T any](sorted []T, q float64) (v T) {
 	}
 	return sorted[max(0, int(math.Ceil(q*float64(len(sorted))))-1)]
 }
+
+// Millis are the milliseconds of d.
+func Millis(d time.Duration) float64 { return 1e3 * d.Seconds() }
 
 // Mean is the mean of figures; zero of none.
 func Mean(figures []float64) float64 {

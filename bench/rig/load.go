@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -108,6 +109,17 @@ func (l *Loaded) Within(d time.Duration) (uint64, error) {
 		}
 	}
 	return uint64(n), nil
+}
+
+// Waits are how long the requests of loads took from when they were due, in order.
+func Waits(loads ...*Loaded) (waits []time.Duration) {
+	for _, l := range loads {
+		for _, o := range l.Outcomes {
+			waits = append(waits, o.Done-o.Due)
+		}
+	}
+	slices.Sort(waits)
+	return waits
 }
 
 // Echo prints lines of progress, so that records leave them out.

@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"slices"
 	"sync"
 	"syscall"
 	"time"
@@ -69,7 +68,7 @@ func divert(status int, body string) func(context.Context, *scene) error {
 			_, _ = w.Write([]byte(body))
 		})}
 		go func() { _ = s.Serve(l) }()
-		at.ending = append(at.ending, func() { _ = s.Close() })
+		at.Keep(func() { _ = s.Close() })
 		at.relay.To(l.Addr().String)
 		at.relay.Cut()
 		return nil
@@ -114,8 +113,8 @@ type scene struct {
 // failures has the master of a sidecar fail in each way, with the shortest and the longest
 // timeout that are of use.
 func (l *lab) failures(ctx context.Context) error {
-	fmt.Fprintf(l.out, "### A master that fails\n\nIt fails after %v, and is well again after %v. %d/s come with keys of their own, each of which a master has to be asked about, and %d/s with one key that has had what it may have.\n\n", failAfter, healAfter, newRate, limitedRate)
-	rules := filepath.Join(l.dir, "rules.yaml")
+	fmt.Fprintf(l.Out, "### A master that fails\n\nIt fails after %v, and is well again after %v. %d/s come with keys of their own, each of which a master has to be asked about, and %d/s with one key that has had what it may have.\n\n", failAfter, healAfter, newRate, limitedRate)
+	rules := filepath.Join(l.Dir, "rules.yaml")
 	if err := os.WriteFile(rules, []byte(failureRules), 0o600); err != nil {
 		return err
 	}
@@ -124,15 +123,15 @@ func (l *lab) failures(ctx context.Context) error {
 		for i := range failures {
 			f := &failures[i]
 			o, err := l.play(ctx, f, timeout)
-			l.end()
+			l.End()
 			if err != nil {
 				return fmt.Errorf("%s: %w", f.name, err)
 			}
 			o.add(t, f, timeout)
-			o.expect(&l.e, fmt.Sprintf("%s, %v", f.name, timeout), timeout)
+			o.expect(&l.Expectations, fmt.Sprintf("%s, %v", f.name, timeout), timeout)
 		}
 	}
-	fmt.Fprintf(l.out, "%s\n", t)
+	fmt.Fprintf(l.Out, "%s\n", t)
 	return nil
 }
 
@@ -141,11 +140,10 @@ func (l *lab) play(ctx context.Context, f *failure, timeout time.Duration) (o *o
 	at := &scene{lab: l}
 	var env []string
 	if !f.empty {
-		redis, err := rig.StartRedis(ctx)
+		redis, err := l.Redis(ctx)
 		if err != nil {
 			return nil, err
 		}
-		l.ending = append(l.ending, redis.End)
 		env = append(env, "REDIS_HOST="+redis.Addr)
 	}
 	if at.master, err = l.master(ctx, env...); err != nil {
@@ -154,12 +152,12 @@ func (l *lab) play(ctx context.Context, f *failure, timeout time.Duration) (o *o
 	if at.relay, err = relay.New(func() string { return at.master.Addr }); err != nil {
 		return nil, err
 	}
-	l.ending = append(l.ending, at.relay.Close)
+	l.Keep(at.relay.Close)
 	target, err := l.target(ctx)
 	if err != nil {
 		return nil, err
 	}
-	_, at.sidecar, err = l.sidecar(ctx, target, at.relay.Addr(), "RULES_FILE="+filepath.Join(l.dir, "rules.yaml"), "RATE_LIMIT_ALGORITHM=off", "REMOTE_TIMEOUT="+timeout.String())
+	_, at.sidecar, err = l.sidecar(ctx, target, at.relay.Addr(), "RULES_FILE="+filepath.Join(l.Dir, "rules.yaml"), "RATE_LIMIT_ALGORITHM=off", "REMOTE_TIMEOUT="+timeout.String())
 	if err != nil {
 		return nil, err
 	}
@@ -197,7 +195,7 @@ func (at *scene) under(ctx context.Context, f *failure) (*outcome, error) {
 	if err := errors.Join(err, failed); err != nil {
 		return nil, err
 	}
-	at.lab.loads = append(at.lab.loads, o.loads...)
+	at.Loads = append(at.Loads, o.loads...)
 	o.measure(healed)
 	return o, nil
 }
@@ -220,13 +218,12 @@ func (o *outcome) measure(healed time.Duration) {
 	for _, l := range o.loads {
 		for _, one := range l.Outcomes {
 			o.answers++
-			o.waits = append(o.waits, one.Done-one.Due)
 			if one.Status == 0 || one.Status >= 500 {
 				o.bad++
 			}
 		}
 	}
-	slices.Sort(o.waits)
+	o.waits = rig.Waits(o.loads...)
 	passed := 0
 	for _, one := range o.loads[1].Outcomes {
 		if one.Status != http.StatusOK {
@@ -239,26 +236,19 @@ func (o *outcome) measure(healed time.Duration) {
 	}
 }
 
-// wait is a quantile of the waits.
-func (o *outcome) wait(q float64) time.Duration {
-	if len(o.waits) == 0 {
-		return 0
-	}
-	return o.waits[min(int(q*float64(len(o.waits))), len(o.waits)-1)]
-}
-
-func ms(d time.Duration) float64 { return 1e3 * d.Seconds() }
+// wait is a quantile of the waits, in milliseconds.
+func (o *outcome) wait(q float64) float64 { return report.Millis(report.Quantile(o.waits, q)) }
 
 // add adds the row of an outcome.
 func (o *outcome) add(t *report.Table, f *failure, timeout time.Duration) {
-	t.Add("%s | %v | %d | %d | %.2f | %.1f | %.1f | %d | %.0f | %s", f.name, timeout, o.answers, o.bad, ms(o.wait(.5)), ms(o.wait(waitPart)), ms(o.wait(1)), o.admitted, ms(o.back),
+	t.Add("%s | %v | %d | %d | %.2f | %.1f | %.1f | %d | %.0f | %s", f.name, timeout, o.answers, o.bad, o.wait(.5), o.wait(waitPart), o.wait(1), o.admitted, report.Millis(o.back),
 		rig.Verdicts(o.loads, func(l *rig.Loaded) string { return l.Verdict }))
 }
 
 // expect says what must hold.
 func (o *outcome) expect(e *report.Expectations, name string, timeout time.Duration) {
 	e.Never(o.bad > 0, "%s: %d requests were answered 5xx, or not at all", name, o.bad)
-	e.AtMost(name+": p99.9 of the wait in ms", ms(o.wait(waitPart)), ms(timeout+waitOver))
-	e.AtMost(name+": limiting again after ms", ms(o.back), ms(backMax))
+	e.AtMost(name+": p99.9 of the wait in ms", o.wait(waitPart), report.Millis(timeout+waitOver))
+	e.AtMost(name+": limiting again after ms", report.Millis(o.back), report.Millis(backMax))
 	e.Never(o.admitted == 0, "%s: the failure mode has admitted nothing, so nothing was shown", name)
 }

@@ -26,7 +26,7 @@ const (
 
 // share has sidecars share a limit, of which one is killed and one added.
 func (l *lab) share(ctx context.Context) error {
-	fmt.Fprintf(l.out, "### %d sidecars of one master\n\nThey share a limit of %d/s; each is offered %d/s. One is killed after %d s, another one begins after %d s, without any change of the others.\n\n",
+	fmt.Fprintf(l.Out, "### %d sidecars of one master\n\nThey share a limit of %d/s; each is offered %d/s. One is killed after %d s, another one begins after %d s, without any change of the others.\n\n",
 		sharers, sharedLimit, sharedRate, killAfter, addAfter)
 	target, err := l.target(ctx)
 	if err != nil {
@@ -126,7 +126,7 @@ func (s *sharing) watch(ctx context.Context) error {
 			return err
 		}
 	}
-	fmt.Fprintf(s.out, "%s\n", t)
+	fmt.Fprintf(s.Out, "%s\n", t)
 	return nil
 }
 
@@ -139,14 +139,14 @@ func (s *sharing) judge() {
 	sum := 0.0
 	for n, admitted := range s.admitted[starting:] {
 		off := float64(admitted)/sharedLimit - 1
-		s.e.Never(off > sharedOff || off < -sharedOff, "second %d: %d admitted, the limit is %d", n+1+starting, admitted, sharedLimit)
+		s.Never(off > sharedOff || off < -sharedOff, "second %d: %d admitted, the limit is %d", n+1+starting, admitted, sharedLimit)
 		sum += float64(admitted)
 	}
 	mean := sum / float64(len(s.admitted)-starting)
-	s.e.AtMost("share: admitted per second, of the limit", mean/sharedLimit, 1+sharedOff)
-	s.e.AtLeast("share: admitted per second, of the limit", mean/sharedLimit, 1-sharedOff)
+	s.AtMost("share: admitted per second, of the limit", mean/sharedLimit, 1+sharedOff)
+	s.AtLeast("share: admitted per second, of the limit", mean/sharedLimit, 1-sharedOff)
 	for i, loaded := range s.loads {
-		s.lab.loads = append(s.lab.loads, loaded)
-		s.e.Never(i > 0 && loaded.Errors > 0, "sidecar %d: %d requests failed", i+1, loaded.Errors)
+		s.Loads = append(s.Loads, loaded)
+		s.Never(i > 0 && loaded.Errors > 0, "sidecar %d: %d requests failed", i+1, loaded.Errors)
 	}
 }

@@ -1,16 +1,12 @@
 package sidecar
 
 import (
-	"context"
-	"errors"
-	"io"
 	"strings"
 	"testing"
 	"time"
 
 	"weir/bench/report"
 	"weir/bench/rig"
-	"weir/internal/service"
 )
 
 // missed is what was found of what does not hold.
@@ -82,15 +78,8 @@ func TestShare(t *testing.T) {
 		s := &sharing{lab: new(lab), admitted: []uint64{500, 1000, 1000, 1000, 1000, 1000}, loads: map[int]*rig.Loaded{0: {}, 1: {}}}
 		c.spoil(s)
 		s.judge()
-		if found := missed(&s.e); !tells(found, c.want) {
+		if found := missed(&s.Expectations); !tells(found, c.want) {
 			t.Errorf("%s: %q, want %q", c.name, found, c.want)
 		}
-	}
-}
-
-func TestUsage(t *testing.T) {
-	exit, ok := errors.AsType[*service.ExitError](Run(context.Background(), []string{"share", "nothing"}, io.Discard))
-	if !ok || exit.Status != 2 || !strings.Contains(exit.Error(), `"nothing"`) {
-		t.Errorf("ends with %v", exit)
 	}
 }

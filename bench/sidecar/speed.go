@@ -37,7 +37,7 @@ type sample struct {
 
 // speed compares sidecars with a limit in Redis, and /check with refusals of the data port.
 func (l *lab) speed(ctx context.Context) error {
-	fmt.Fprintf(l.out, "### Speed\n\nwrk, %d turns of %v; all proxies have one event loop.\n\n", rounds, spell)
+	fmt.Fprintf(l.Out, "### Speed\n\nwrk, %d turns of %v; all proxies have one event loop.\n\n", rounds, spell)
 	if err := l.forwarding(ctx); err != nil {
 		return err
 	}
@@ -80,16 +80,15 @@ func (l *lab) forwarding(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	redis, err := rig.StartRedis(ctx)
+	redis, err := l.Redis(ctx)
 	if err != nil {
 		return err
 	}
-	l.ending = append(l.ending, redis.End)
 	shared, sharedAddr, err := rig.StartProxy(ctx, []string{"TARGET_URL=http://" + target, "REDIS_HOST=" + redis.Addr, "GATE=off", "EVENT_LOOPS=1", plenty})
 	if err != nil {
 		return err
 	}
-	l.keep(shared)
+	l.Keep(shared.Kill)
 	m, err := l.master(ctx)
 	if err != nil {
 		return err
@@ -116,15 +115,15 @@ func (l *lab) forwarding(ctx context.Context) error {
 		p50 := report.MedianOf(one[i], micros)
 		t.Add("%s | %.0f | %.0f | %.0f | %.1f", c.name, report.MedianOf(many[i], perSecond), p50, p50-direct, report.MedianOf(many[i], megabytes))
 	}
-	fmt.Fprintf(l.out, "%s\nsidecar's requests/s, of those with a limit in Redis: %s\n\n", t, report.RatioOf(many[2], many[1], perSecond).Ratio(2))
+	fmt.Fprintf(l.Out, "%s\nsidecar's requests/s, of those with a limit in Redis: %s\n\n", t, report.RatioOf(many[2], many[1], perSecond).Ratio(2))
 	resident, err := rig.RSS(m.Pid())
 	if err != nil {
 		return err
 	}
-	l.e.AtLeast("sidecar: requests per second", report.MedianOf(many[2], perSecond), 40_000)
-	l.e.AtMost("sidecar: added to p50 in µs", report.MedianOf(one[2], micros)-direct, 150)
-	l.e.AtMost("sidecar: resident MB under load", report.MedianOf(many[2], megabytes), 32)
-	l.e.AtMost("master: resident MB after the load", float64(resident)/1e6, 32)
+	l.AtLeast("sidecar: requests per second", report.MedianOf(many[2], perSecond), 40_000)
+	l.AtMost("sidecar: added to p50 in µs", report.MedianOf(one[2], micros)-direct, 150)
+	l.AtMost("sidecar: resident MB under load", report.MedianOf(many[2], megabytes), 32)
+	l.AtMost("master: resident MB after the load", float64(resident)/1e6, 32)
 	return nil
 }
 
@@ -139,7 +138,7 @@ func (l *lab) checks(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	l.keep(p)
+	l.Keep(p.Kill)
 	if err := p.AwaitPort(ctx, addr); err != nil {
 		return err
 	}
@@ -153,8 +152,8 @@ func (l *lab) checks(ctx context.Context) error {
 		t.Add("%s | %.0f", c.name, report.MedianOf(runs[i], perSecond))
 	}
 	ratio := report.RatioOf(runs[1], runs[0], perSecond)
-	fmt.Fprintf(l.out, "%s\n/check, of the proxy's own refusals: %s\n\n", t, ratio.Ratio(2))
-	l.e.AtLeast("/check: answers per second, of the proxy's own refusals", report.MedianOf(runs[1], perSecond)/report.MedianOf(runs[0], perSecond), .9)
+	fmt.Fprintf(l.Out, "%s\n/check, of the proxy's own refusals: %s\n\n", t, ratio.Ratio(2))
+	l.AtLeast("/check: answers per second, of the proxy's own refusals", report.MedianOf(runs[1], perSecond)/report.MedianOf(runs[0], perSecond), .9)
 	return nil
 }
 
@@ -168,6 +167,6 @@ func (l *lab) sizes() error {
 	if err != nil {
 		return err
 	}
-	l.e.AtMost("the program in MB", float64(info.Size())/1e6, 25)
+	l.AtMost("the program in MB", float64(info.Size())/1e6, 25)
 	return nil
 }
