@@ -16,6 +16,7 @@ import (
 	"weir/proxy/limit/limittest"
 	"weir/proxy/store"
 	"weir/proxy/store/lane"
+	"weir/proxy/store/redis/redistest"
 )
 
 // A cluster is nodes that share the slots evenly; the first has a replica.
@@ -37,7 +38,7 @@ func startCluster(t *testing.T) *cluster {
 	}
 	nodes := append(c.masters, c.replica)
 	for _, n := range nodes[1:] {
-		n.do("cluster", "meet", "127.0.0.1", strconv.Itoa(nodes[0].port), nodes[0].args[3])
+		n.do("cluster", "meet", "127.0.0.1", strconv.Itoa(nodes[0].Port), nodes[0].Args[3])
 	}
 	testkit.Eventually(t, "all nodes know each other", func() bool {
 		for _, n := range nodes {
@@ -207,7 +208,7 @@ func clusterMoves(t *testing.T, cl *cluster, l *loop) {
 	to.do("cluster", "setslot", slot, "importing", fromID)
 	from.do("cluster", "setslot", slot, "migrating", toID)
 	check("while it moves")
-	from.do("migrate", "127.0.0.1", strconv.Itoa(to.port), name, "0", "5000")
+	from.do("migrate", "127.0.0.1", strconv.Itoa(to.Port), name, "0", "5000")
 	check("when the key has moved")
 	for _, m := range []*server{to, from, cl.masters[0]} {
 		m.do("cluster", "setslot", slot, "node", toID)
@@ -236,17 +237,16 @@ func clusterFails(t *testing.T, cl *cluster, c *Client, l *loop, log *testkit.Lo
 // startSentinel starts a Sentinel that watches a master, called weir.
 func startSentinel(t *testing.T, master *server) *server {
 	t.Helper()
-	sentinel := &server{t: t, port: freePort(t), dir: t.TempDir()}
-	file := filepath.Join(sentinel.dir, "sentinel.conf")
-	text := fmt.Sprintf("port %d\nsentinel monitor weir 127.0.0.1 %d 1\nsentinel down-after-milliseconds weir 3000\nsentinel failover-timeout weir 2000\n", sentinel.port, master.port)
+	sentinel := &server{redistest.New(t)}
+	file := filepath.Join(sentinel.Dir, "sentinel.conf")
+	text := fmt.Sprintf("port %d\nsentinel monitor weir 127.0.0.1 %d 1\nsentinel down-after-milliseconds weir 3000\nsentinel failover-timeout weir 2000\n", sentinel.Port, master.Port)
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	sentinel.launch(file, "--sentinel")
-	t.Cleanup(sentinel.kill)
+	sentinel.Launch(file, "--sentinel")
 	testkit.Eventually(t, "the sentinel knows its master", func() bool {
 		out, err := sentinel.try("sentinel", "get-master-addr-by-name", "weir")
-		return err == nil && strings.Contains(out, strconv.Itoa(master.port))
+		return err == nil && strings.Contains(out, strconv.Itoa(master.Port))
 	})
 	return sentinel
 }
@@ -255,14 +255,14 @@ func startSentinel(t *testing.T, master *server) *server {
 func TestSentinel(t *testing.T) {
 	t.Parallel()
 	master := startServer(t)
-	replica := startServer(t, "--replicaof", "127.0.0.1", strconv.Itoa(master.port), "--repl-diskless-sync-delay", "0")
+	replica := startServer(t, "--replicaof", "127.0.0.1", strconv.Itoa(master.Port), "--repl-diskless-sync-delay", "0")
 	testkit.Eventually(t, "the replica follows", func() bool {
 		return strings.Contains(replica.do("info", "replication"), "master_link_status:up")
 	})
 	sentinel := startSentinel(t, master)
 	testkit.Eventually(t, "the sentinel knows the replica", func() bool {
 		out, err := sentinel.try("sentinel", "replicas", "weir")
-		return err == nil && strings.Contains(out, strconv.Itoa(replica.port))
+		return err == nil && strings.Contains(out, strconv.Itoa(replica.Port))
 	})
 
 	log := new(testkit.Log)

@@ -266,7 +266,7 @@ func TestWrongAtFirst(t *testing.T) {
 		{"user", nil, func(cfg *Config) { cfg.Username, cfg.Password = "weir", "secret" },
 			func(s *server) { s.do("acl", "setuser", "weir", "on", ">secret", "~*", "+@all") }, "WRONGPASS"},
 		{"database", []string{"--databases", "1"}, func(cfg *Config) { cfg.DB = 5 },
-			func(s *server) { s.kill(); s.args = nil; s.start() }, "DB index is out of range"},
+			func(s *server) { s.kill(); s.Args = nil; s.start() }, "DB index is out of range"},
 		{"TLS", nil, func(cfg *Config) { cfg.TLS, cfg.TLSCAFile = true, "/nonexistent" }, nil, "TLSCAFile"},
 		{"TLS to a port without", nil, func(cfg *Config) { cfg.TLS, cfg.dialTimeout = true, timeoutMax }, nil, "did not answer the TLS handshake within 2s: if it has no TLS, set REDIS_TLS=false"},
 	} {

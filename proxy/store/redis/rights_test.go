@@ -35,16 +35,16 @@ func documentedRights(t testing.TB, line int, prefix string) []string {
 
 // allow gives the server the documented user, whose password is secret.
 func (s *server) allow(prefix string) {
-	s.t.Helper()
-	s.do(append([]string{"acl", "setuser", "weir"}, documentedRights(s.t, 0, prefix)...)...)
+	s.T.Helper()
+	s.do(append([]string{"acl", "setuser", "weir"}, documentedRights(s.T, 0, prefix)...)...)
 }
 
 // used returns the commands that the user of a server was allowed to run and ran, and
 // fails the test for each that was refused.
 func (s *server) used() map[string]bool {
-	s.t.Helper()
+	s.T.Helper()
 	for _, refused := range regexp.MustCompile(`context\n.*\n *object\n.*`).FindAllString(s.do("acl", "log"), -1) {
-		s.t.Errorf("refused: %s", strings.Join(strings.Fields(refused), " "))
+		s.T.Errorf("refused: %s", strings.Join(strings.Fields(refused), " "))
 	}
 	commands := map[string]bool{}
 	for _, found := range regexp.MustCompile(`cmdstat_([a-z-|]+):calls=[1-9]`).FindAllStringSubmatch(s.do("info", "commandstats"), -1) {
@@ -173,7 +173,7 @@ func clusterRights(t *testing.T, cl *cluster) {
 	to := cl.masters[(slices.Index(cl.masters, from)+1)%len(cl.masters)]
 	to.do("cluster", "setslot", slot, "importing", from.do("cluster", "myid"))
 	from.do("cluster", "setslot", slot, "migrating", to.do("cluster", "myid"))
-	from.do("migrate", "127.0.0.1", fmt.Sprint(to.port), name, "0", "5000")
+	from.do("migrate", "127.0.0.1", fmt.Sprint(to.Port), name, "0", "5000")
 	if ans := l.ask(1, moving); ans.Mode != store.Exact || ans.Decision().Remaining != 998 {
 		t.Errorf("while its slot moves: %+v", ans)
 	}
