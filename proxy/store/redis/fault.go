@@ -29,18 +29,31 @@ var cannotDecide = []string{
 }
 
 // Classify says what an error means. See [store.Backend].
-func (c *client) Classify(err error) store.Fault {
-	f := store.Fault{Class: c.classOf(err), Code: refusalOf(err)}
+func (c *client) Classify(err error) store.Fault { return faultOf(err, c.inCluster()) }
+
+// classOf is how far an error on this connection reaches.
+func (c *client) classOf(err error) store.Class { return classOf(err, c.inCluster()) }
+
+// inCluster reports whether the connection is one to a Cluster; without one it is not known
+// not to be.
+func (c *client) inCluster() bool {
+	conn := c.conn.Load()
+	return conn == nil || (*conn).Mode() == rueidis.ClientModeCluster
+}
+
+// faultOf says what an error means on a connection, to a Cluster or not.
+func faultOf(err error, cluster bool) store.Fault {
+	f := store.Fault{Class: classOf(err, cluster), Code: refusalOf(err)}
 	if err != nil {
 		f.Permanent = misconfigured(err)
 	}
 	return f
 }
 
-// classOf is how far an error on this connection reaches: one who talks to a node of a
-// Cluster as to a single server can decide about some keys only, which is an outage. A nil
-// of Redis is no error here: scripts do not return it where one is looked for.
-func (c *client) classOf(err error) store.Class {
+// classOf is how far an error reaches: one who talks to a node of a Cluster as to a single
+// server can decide about some keys only, which is an outage. A nil of Redis is no error here:
+// scripts do not return it where one is looked for.
+func classOf(err error, cluster bool) store.Class {
 	if err == nil {
 		return store.NoFault
 	}
@@ -50,12 +63,8 @@ func (c *client) classOf(err error) store.Class {
 		return store.ItemFault
 	case !answered && errors.Is(err, context.DeadlineExceeded):
 		return store.LateFault
-	case !answered, slices.Contains(cannotDecide, refusalOf(err)):
+	case !answered, slices.Contains(cannotDecide, refusalOf(err)), moved(err) && !cluster:
 		return store.OutageFault
-	case moved(err):
-		if conn := c.conn.Load(); conn != nil && (*conn).Mode() != rueidis.ClientModeCluster {
-			return store.OutageFault
-		}
 	}
 	return store.ItemFault
 }

@@ -83,3 +83,27 @@ func (c *call) command(b rueidis.Builder, full bool) rueidis.Completed {
 	}
 	return b.Evalsha().Sha1(c.script.sha).Numkeys(int64(len(c.keys))).Key(c.keys...).Arg(c.args...).Build()
 }
+
+// runAll makes calls together, those for which the server does not know the script once
+// more in full: they have not run. Nothing else is ever sent twice.
+func runAll(b rueidis.Builder, calls []call, exchange func([]rueidis.Completed) []rueidis.RedisResult) (replies []rueidis.RedisResult, reloads int) {
+	commands := make([]rueidis.Completed, len(calls))
+	for i := range calls {
+		commands[i] = calls[i].command(b, false)
+	}
+	replies = exchange(commands)
+	var again []rueidis.Completed
+	var at []int
+	for i, reply := range replies {
+		if unknownScript(reply.Error()) {
+			at = append(at, i)
+			again = append(again, calls[i].command(b, true))
+		}
+	}
+	if len(again) > 0 {
+		for i, reply := range exchange(again) {
+			replies[at[i]] = reply
+		}
+	}
+	return replies, len(again)
+}

@@ -272,31 +272,13 @@ func (a *asked) slot(i int) int64 {
 	return a.At[i] + d.Delay.Microseconds()
 }
 
-// run makes the calls, those for which the server does not know the script once
-// more in full: they have not run. Nothing else is ever sent twice.
+// run makes the calls.
 func (s *sender) run() []rueidis.RedisResult {
 	if len(s.calls) == 0 {
 		return nil
 	}
-	commands := make([]rueidis.Completed, len(s.calls))
-	for i := range s.calls {
-		commands[i] = s.calls[i].command(s.conn.B(), false)
-	}
-	replies := s.exchange(commands)
-	var again []rueidis.Completed
-	var at []int
-	for i, reply := range replies {
-		if unknownScript(reply.Error()) {
-			at = append(at, i)
-			again = append(again, s.calls[i].command(s.conn.B(), true))
-		}
-	}
-	if len(again) > 0 {
-		s.c.counts.reloads.Add(uint64(len(again)))
-		for i, reply := range s.exchange(again) {
-			replies[at[i]] = reply
-		}
-	}
+	replies, reloads := runAll(s.conn.B(), s.calls, s.exchange)
+	s.c.counts.reloads.Add(uint64(reloads))
 	return replies
 }
 
