@@ -22,8 +22,9 @@ type Queue interface {
 	// known. Their states are durable when Claim returns. Of a line with OrderKey only the first
 	// entry is claimed, and only when none is delivering. An entry that has expired is claimed,
 	// too, if its turn has come: [Entry.Expires] has passed, and it is settled as Expired without
-	// an attempt. Lines of a paused rule are not claimed.
-	Claim(ctx context.Context, now time.Time, n int) (claimed []Claimed, next time.Time, err error)
+	// an attempt. Lines of a paused rule are not claimed, nor are those of the rules in except:
+	// next is that of the others, too.
+	Claim(ctx context.Context, now time.Time, n int, except ...string) (claimed []Claimed, next time.Time, err error)
 	// Renew extends the leases to LeaseFor from now. It returns those that are lost: the entry
 	// has been settled, or its lease has passed and was taken back. When a lease passes, the entry
 	// waits again if it is Keyed, with an attempt more, and else becomes Unknown. Leases of a queue

@@ -129,6 +129,31 @@ func lines(t *testing.T, p Place) {
 	w.claims(a, b, w.accept(other))
 }
 
+// leftOut wants entries of some rules to wait, and those of others not to wait for them.
+func leftOut(t *testing.T, p Place) {
+	w := newWorld(t, p, roomy)
+	of := func(rule string, after time.Duration) deferred.ID {
+		e := w.entry("shop")
+		e.Rule, e.Due = rule, w.now.Add(after)
+		return w.accept(e)
+	}
+	orders, returns := of("orders", 0), of("returns", time.Second)
+	of("letters", 0)
+	claimed, next, err := w.q.Claim(w.ctx, w.now, 10, "orders", "letters")
+	if err != nil || len(claimed) != 0 || next.IsZero() || next.After(w.now.Add(time.Second)) {
+		t.Fatalf("%d claimed, the next at %v, %v", len(claimed), next, err)
+	}
+	w.pass(time.Second)
+	claimed, next, err = w.q.Claim(w.ctx, w.now, 10, "orders", "letters")
+	if err != nil || len(claimed) != 1 || claimed[0].Entry.ID != returns || !next.IsZero() && !next.After(w.now) {
+		t.Fatalf("%d claimed, the next at %v, %v", len(claimed), next, err)
+	}
+	claimed, _, err = w.q.Claim(w.ctx, w.now, 10, "letters")
+	if err != nil || len(claimed) != 1 || claimed[0].Entry.ID != orders {
+		t.Fatalf("%d claimed, %v", len(claimed), err)
+	}
+}
+
 func leases(t *testing.T, p Place) {
 	w := newWorld(t, p, roomy)
 	if p.Reopens() {

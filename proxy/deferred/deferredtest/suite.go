@@ -17,6 +17,7 @@ func Run(t *testing.T, place func(t *testing.T) Place) {
 		"when entries are due":             due,
 		"what becomes of entries":          endings,
 		"a line for each key":              lines,
+		"rules that are left out":          leftOut,
 		"leases":                           leases,
 		"a crash while delivering":         crashDelivering,
 		"the same request again":           same,

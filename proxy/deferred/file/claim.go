@@ -53,15 +53,15 @@ func (ls *leases) remove(l deferred.Lease) {
 }
 
 // Claim is part of deferred.Queue.
-func (q *Queue) Claim(ctx context.Context, now time.Time, n int) ([]deferred.Claimed, time.Time, error) {
+func (q *Queue) Claim(ctx context.Context, now time.Time, n int, except ...string) ([]deferred.Claimed, time.Time, error) {
 	if err := q.unbroken(); err != nil {
 		return nil, now.Add(retryAfter), err
 	}
-	next, due := q.due(now)
+	next, due := q.due(now, except)
 	if !due || n < 1 {
 		return nil, next, nil
 	}
-	c := &claim{q: q, now: now, answered: make(chan error, 1)}
+	c := &claim{q: q, now: now, except: except, answered: make(chan error, 1)}
 	err := q.submit(&op{run: func(t *turn) { c.run(t, n) }, done: c.done})
 	if err != nil {
 		return nil, next, err
@@ -81,21 +81,21 @@ func (q *Queue) Claim(ctx context.Context, now time.Time, n int) ([]deferred.Cla
 }
 
 // due says whether there is something for Claim to do, and when there will be.
-func (q *Queue) due(now time.Time) (next time.Time, due bool) {
+func (q *Queue) due(now time.Time, except []string) (next time.Time, due bool) {
 	q.state.Lock()
 	defer q.state.Unlock()
 	us := now.UnixMicro()
 	if q.index.Seen-us > stepMin.Microseconds() {
 		return now, true
 	}
-	next = q.next()
+	next = q.next(except)
 	return next, !next.IsZero() && next.UnixMicro() <= us
 }
 
 // next is when Claim has something to do; zero: never, as it is now. The caller holds state.
-func (q *Queue) next() time.Time {
+func (q *Queue) next(except []string) time.Time {
 	next := q.index.forgetAt
-	if t := q.index.Next(); !t.IsZero() {
+	if t := q.index.Next(except); !t.IsZero() {
 		next = min(next, t.UnixMicro())
 	}
 	if next == math.MaxInt64 {
@@ -108,6 +108,7 @@ func (q *Queue) next() time.Time {
 type claim struct {
 	q        *Queue
 	now      time.Time
+	except   []string // rules
 	claimed  []deferred.Claimed
 	next     time.Time
 	left     atomic.Bool // whoever sets it: done, or the caller who waits no longer
@@ -121,7 +122,7 @@ func (c *claim) run(t *turn, n int) {
 	us := c.now.UnixMicro()
 	t.sweep(us)
 	for len(c.claimed) < n {
-		i := t.index.Pick(us)
+		i := t.index.Pick(us, c.except)
 		if i == 0 {
 			break
 		}
@@ -129,7 +130,7 @@ func (c *claim) run(t *turn, n int) {
 			c.claimed = append(c.claimed, deferred.Claimed{Lease: t.leases.add(e.ID, expired), Entry: e})
 		}
 	}
-	c.next = c.q.next()
+	c.next = c.q.next(c.except)
 }
 
 // done ends what is over, and gives back what nobody waits for any more.

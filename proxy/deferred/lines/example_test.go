@@ -16,7 +16,7 @@ func Example() {
 		e := &deferred.Entry{ID: deferred.ID{byte(seq)}, Rule: "orders", Line: shop, Accepted: at, Due: at, Expires: at.Add(time.Hour)}
 		fmt.Println(shop, "is accepted at position", x.Add(e, 100, uint64(seq)))
 	}
-	for i := x.Pick(at.UnixMicro()); i != 0; i = x.Pick(at.UnixMicro()) {
+	for i := x.Pick(at.UnixMicro(), nil); i != 0; i = x.Pick(at.UnixMicro(), nil) {
 		fmt.Println("number", x.At(i).Seq, "is delivered")
 	}
 	// Output:

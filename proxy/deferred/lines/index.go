@@ -37,7 +37,7 @@ type line struct {
 	head, tail uint32
 	entries    int32
 	parallel   int32 // how many of the first may be delivering
-	slot       int32 // in the heap, from 1; 0: not there
+	slot       int32 // in its rule's heap, from 1; 0: not there
 	keyed      bool  // not of all requests alike
 	at         int64 // µs: when the first of those that may be claimed is due
 	served     int64 // µs: when one left or was put off, so that lines take turns
@@ -56,6 +56,8 @@ type Rule struct {
 	Name   string
 	Paused bool
 	States [deferred.StatesCount]deferred.Count
+
+	due dueHeap
 }
 
 // An Index is what memory has of all entries in lines.
@@ -76,8 +78,6 @@ type Index struct {
 	byLine, byClient table
 	byRule           map[string]uint32
 	seed             maphash.Seed // clients choose their addresses
-
-	due []uint32 // a heap of lines by at
 }
 
 // New returns an index without entries.
@@ -117,7 +117,7 @@ func (x *Index) rule(name string) uint32 {
 	i, ok := x.byRule[name]
 	if !ok {
 		i = uint32(len(x.rules))
-		x.rules = append(x.rules, &Rule{Name: name})
+		x.rules = append(x.rules, &Rule{Name: name, due: dueHeap{of: &x.lines}})
 		x.byRule[name] = i
 	}
 	return i

@@ -3,6 +3,7 @@ package lines
 import (
 	"container/heap"
 	"math"
+	"slices"
 	"time"
 )
 
@@ -17,24 +18,26 @@ func (x *Index) schedule(n uint32) {
 		}
 		left--
 	}
+	due := &x.rules[l.rule].due
 	switch wanted := at < math.MaxInt64 && !x.rules[l.rule].Paused; {
 	case !wanted && l.slot != 0:
-		heap.Remove(x, int(l.slot)-1)
+		heap.Remove(due, int(l.slot)-1)
 	case wanted && l.slot == 0:
 		l.at = max(at, l.served)
-		heap.Push(x, n)
+		heap.Push(due, n)
 	case wanted:
 		l.at = max(at, l.served)
-		heap.Fix(x, int(l.slot)-1)
+		heap.Fix(due, int(l.slot)-1)
 	}
 }
 
-// Pick returns the next item that is due, and marks it as delivering; 0: none is.
-func (x *Index) Pick(now int64) uint32 {
-	if len(x.due) == 0 || x.lines.at(x.due[0]).at > now {
+// Pick returns the next item that is due, of other rules than those in except, and marks it as
+// delivering; 0: none is.
+func (x *Index) Pick(now int64, except []string) uint32 {
+	n := x.first(except)
+	if n == 0 || x.lines.at(n).at > now {
 		return 0
 	}
-	n := x.due[0]
 	l := x.lines.at(n)
 	left := l.parallel
 	for i := l.head; i != 0 && left > 0; i = x.items.at(i).next {
@@ -49,12 +52,26 @@ func (x *Index) Pick(now int64) uint32 {
 	panic("bug: a line is due without an entry that is")
 }
 
-// Next is when the first line is due; zero: none will be.
-func (x *Index) Next() time.Time {
-	if len(x.due) == 0 {
-		return time.Time{}
+// Next is when the first line is due, of other rules than those in except; zero: none will be.
+func (x *Index) Next(except []string) time.Time {
+	if n := x.first(except); n != 0 {
+		return time.UnixMicro(x.lines.at(n).at)
 	}
-	return time.UnixMicro(x.lines.at(x.due[0]).at)
+	return time.Time{}
+}
+
+// first is the number of the line that is due first, of other rules than those in except; 0: there
+// is none.
+func (x *Index) first(except []string) (first uint32) {
+	for _, r := range x.rules {
+		if len(r.due.lines) == 0 || slices.Contains(except, r.Name) {
+			continue
+		}
+		if n := r.due.lines[0]; first == 0 || x.lines.at(n).at < x.lines.at(first).at {
+			first = n
+		}
+	}
+	return first
 }
 
 // StepBack has what was to be at a time be as long from now as it was from the latest time
@@ -87,30 +104,34 @@ func (x *Index) Reschedule() {
 	}
 }
 
-// Len, Less, Swap, Push and Pop make the lines that are due a heap.
+// A dueHeap has the lines of one rule that have an entry to be claimed, the first due first.
+type dueHeap struct {
+	of    *slab[line]
+	lines []uint32
+}
 
 // Len is part of heap.Interface.
-func (x *Index) Len() int { return len(x.due) }
+func (h *dueHeap) Len() int { return len(h.lines) }
 
 // Less is part of heap.Interface.
-func (x *Index) Less(i, j int) bool { return x.lines.at(x.due[i]).at < x.lines.at(x.due[j]).at }
+func (h *dueHeap) Less(i, j int) bool { return h.of.at(h.lines[i]).at < h.of.at(h.lines[j]).at }
 
 // Swap is part of heap.Interface.
-func (x *Index) Swap(i, j int) {
-	x.due[i], x.due[j] = x.due[j], x.due[i]
-	x.lines.at(x.due[i]).slot, x.lines.at(x.due[j]).slot = int32(i)+1, int32(j)+1
+func (h *dueHeap) Swap(i, j int) {
+	h.lines[i], h.lines[j] = h.lines[j], h.lines[i]
+	h.of.at(h.lines[i]).slot, h.of.at(h.lines[j]).slot = int32(i)+1, int32(j)+1
 }
 
 // Push is part of heap.Interface.
-func (x *Index) Push(n any) {
-	x.due = append(x.due, n.(uint32))
-	x.lines.at(n.(uint32)).slot = int32(len(x.due))
+func (h *dueHeap) Push(n any) {
+	h.lines = append(h.lines, n.(uint32))
+	h.of.at(n.(uint32)).slot = int32(len(h.lines))
 }
 
 // Pop is part of heap.Interface.
-func (x *Index) Pop() any {
-	n := x.due[len(x.due)-1]
-	x.due = x.due[:len(x.due)-1]
-	x.lines.at(n).slot = 0
+func (h *dueHeap) Pop() any {
+	n := h.lines[len(h.lines)-1]
+	h.lines = h.lines[:len(h.lines)-1]
+	h.of.at(n).slot = 0
 	return n
 }

@@ -93,10 +93,10 @@ func (w *twin) pick(t *testing.T, x *Index, us int64) *deferred.Entry {
 		due, _ := w.at(name)
 		first = min(first, due)
 	}
-	if next := x.Next(); next.IsZero() != (first == math.MaxInt64) || !next.IsZero() && next.UnixMicro() != first {
+	if next := x.Next(nil); next.IsZero() != (first == math.MaxInt64) || !next.IsZero() && next.UnixMicro() != first {
 		t.Fatalf("the next is due at %v, not %d", next, first)
 	}
-	i := x.Pick(us)
+	i := x.Pick(us, nil)
 	if (i != 0) != (first <= us) {
 		t.Fatalf("picked %d at %d, due is %d", i, us, first)
 	}
@@ -157,7 +157,7 @@ func TestTurns(t *testing.T) {
 	late.Due = at(5)
 	x.Add(late, 100, 11)
 	for us := int64(10); ; us++ {
-		i := x.Pick(at(us).UnixMicro())
+		i := x.Pick(at(us).UnixMicro(), nil)
 		if x.At(i).ID == late.ID {
 			return
 		}
