@@ -63,8 +63,8 @@ func (r *rig) addressed(port string, ips ...string) {
 // Each address of a name gets its share of the requests, and is told the name.
 func TestEachAddressIsATarget(t *testing.T) {
 	all, port := instances(t, "127.0.0.2", "127.0.0.3", "127.0.0.4")
-	dns := newNameServer(t, "svc.test", "127.0.0.2 127.0.0.3 127.0.0.4")
-	r := startNamed(t, port, dns.lookup, "HOST_HEADER", "target")
+	dns := testkit.NewNameServer(t, "svc.test", "127.0.0.2 127.0.0.3 127.0.0.4")
+	r := startNamed(t, port, dns.Resolver().LookupNetIP, "HOST_HEADER", "target")
 	r.addressed(port, "127.0.0.2", "127.0.0.3", "127.0.0.4")
 	conn := r.dial()
 	for range 30 {
@@ -93,8 +93,8 @@ func TestEachAddressIsATarget(t *testing.T) {
 // A name that moves is followed while requests come, and none is lost.
 func TestNameMoves(t *testing.T) {
 	all, port := instances(t, "127.0.0.2", "127.0.0.3")
-	dns := newNameServer(t, "svc.test", "127.0.0.2")
-	r := startNamed(t, port, dns.lookup)
+	dns := testkit.NewNameServer(t, "svc.test", "127.0.0.2")
+	r := startNamed(t, port, dns.Resolver().LookupNetIP)
 	r.addressed(port, "127.0.0.2")
 	var load sync.WaitGroup
 	var over atomic.Bool
@@ -108,7 +108,7 @@ func TestNameMoves(t *testing.T) {
 	}
 	for i := range 20 {
 		ip := []string{"127.0.0.3", "127.0.0.2"}[i%2]
-		dns.say(codeFine, ip)
+		dns.Say(testkit.NoError, ip)
 		r.addressed(port, ip)
 	}
 	over.Store(true)
@@ -126,20 +126,20 @@ func TestLookupsFail(t *testing.T) {
 		name, result string
 		code         byte
 	}{
-		{"the server fails", "failed", codeServerFail},
-		{"there is no such name", "empty", codeNoName},
-		{"there is no address", "empty", codeFine},
+		{"the server fails", "failed", testkit.ServFail},
+		{"there is no such name", "empty", testkit.NXDomain},
+		{"there is no address", "empty", testkit.NoError},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			dns := newNameServer(t, "svc.test", "127.0.0.2")
-			r := startNamed(t, port, dns.lookup)
+			dns := testkit.NewNameServer(t, "svc.test", "127.0.0.2")
+			r := startNamed(t, port, dns.Resolver().LookupNetIP)
 			r.addressed(port, "127.0.0.2")
-			dns.say(test.code, "")
+			dns.Say(test.code, "")
 			sample := `ratelimiter_upstream_lookups_total{result="` + test.result + `"}`
 			r.until("lookups find nothing", func() bool { return r.samples()[sample] >= 5 })
 			r.addressed(port, "127.0.0.2")
 			r.dial().Ask(get, 200)
-			dns.say(codeFine, "127.0.0.2")
+			dns.Say(testkit.NoError, "127.0.0.2")
 			r.until("the name is found again", func() bool { return strings.Contains(r.log.String(), "is found again") })
 			if n := strings.Count(r.log.String(), "A target's name is not found"); n != 1 {
 				t.Errorf("told %d times: %s", n, r.log)
@@ -177,10 +177,10 @@ func TestOneFamilyFails(t *testing.T) {
 // of their own.
 func TestFirstLookup(t *testing.T) {
 	_, port := instances(t, "127.0.0.2")
-	dns, answered := newNameServer(t, "svc.test", "127.0.0.2"), make(chan bool)
+	dns, answered := testkit.NewNameServer(t, "svc.test", "127.0.0.2"), make(chan bool)
 	r := startNamed(t, port, func(ctx context.Context, network, host string) ([]netip.Addr, error) {
 		await(t, answered)
-		return dns.lookup(ctx, network, host)
+		return dns.Resolver().LookupNetIP(ctx, network, host)
 	}, "TARGET_CONNECT_TIMEOUT", "1s")
 	conn := r.dial()
 	conn.Send(get)
@@ -212,11 +212,11 @@ func TestLookupAtOnce(t *testing.T) {
 // while lookups fail.
 func TestListChangesWhileLookupsFail(t *testing.T) {
 	all, port := instances(t, "127.0.0.2")
-	dns := newNameServer(t, "svc.test", "127.0.0.2")
-	r := startNamed(t, port, dns.lookup)
+	dns := testkit.NewNameServer(t, "svc.test", "127.0.0.2")
+	r := startNamed(t, port, dns.Resolver().LookupNetIP)
 	r.addressed(port, "127.0.0.2")
 	r.dial().Ask(get, 200)
-	dns.say(codeServerFail, "")
+	dns.Say(testkit.ServFail, "")
 	const failed = `ratelimiter_upstream_lookups_total{result="failed"}`
 	r.until("lookups fail", func() bool { return r.samples()[failed] >= 3 })
 	r.Targets.Set([]*roster.Target{{URL: "http://svc.test:" + port, Addr: "svc.test:" + port, Host: "svc.test"}})
@@ -273,9 +273,9 @@ func TestAddressProvesItsName(t *testing.T) {
 	_, port, _ := net.SplitHostPort(target.Listener.Addr().String())
 	for name, want := range map[string]int{"example.com": 200, "elsewhere.test": 502} {
 		t.Run(name, func(t *testing.T) {
-			dns := newNameServer(t, name, "127.0.0.1")
+			dns := testkit.NewNameServer(t, name, "127.0.0.1")
 			r := startWith(t, func(c *Config) {
-				c.Roster.Lookup = dns.lookup
+				c.Roster.Lookup = dns.Resolver().LookupNetIP
 				c.Targets[0].Secure = &tls.Config{RootCAs: trusted, ServerName: name}
 			}, "https://"+name+":"+port, "EVENT_LOOPS", "1", "TARGET_DNS_INTERVAL", "2ms")
 			r.until("the name is found", func() bool { return r.Targets.Status()[0].Address == "127.0.0.1:"+port })

@@ -1,4 +1,4 @@
-package wire
+package testkit
 
 import (
 	"context"
@@ -10,11 +10,11 @@ import (
 	"testing"
 )
 
-// A nameServer is a small DNS server over UDP (RFC 1035): it answers questions
+// A NameServer is a small DNS server over UDP (RFC 1035): it answers questions
 // for A and AAAA records of one name as it is told.
 //
 // Safe for concurrent use: mu guards the fields below it.
-type nameServer struct {
+type NameServer struct {
 	net.PacketConn
 	name string
 
@@ -23,21 +23,22 @@ type nameServer struct {
 	code  byte // of the answer
 }
 
-// Response codes (RFC 1035 section 4.1.1).
+// Response codes of a [NameServer] (RFC 1035 section 4.1.1).
 const (
-	codeFine       = 0
-	codeServerFail = 2
-	codeNoName     = 3
+	NoError  = 0
+	ServFail = 2
+	NXDomain = 3
 )
 
-func newNameServer(t *testing.T, name, addrs string) *nameServer {
+// NewNameServer starts a server that ends with the test. addrs are separated by spaces.
+func NewNameServer(t testing.TB, name, addrs string) *NameServer {
 	t.Helper()
 	c, err := net.ListenPacket("udp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &nameServer{PacketConn: c, name: name}
-	s.say(codeFine, addrs)
+	s := &NameServer{PacketConn: c, name: name}
+	s.Say(NoError, addrs)
 	var ended sync.WaitGroup
 	ended.Go(s.serve)
 	t.Cleanup(func() {
@@ -47,8 +48,8 @@ func newNameServer(t *testing.T, name, addrs string) *nameServer {
 	return s
 }
 
-// say changes the answers.
-func (s *nameServer) say(code byte, addrs string) {
+// Say changes the answers.
+func (s *NameServer) Say(code byte, addrs string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.code, s.addrs = code, nil
@@ -57,15 +58,14 @@ func (s *nameServer) say(code byte, addrs string) {
 	}
 }
 
-// lookup asks the server, as the system's resolver would.
-func (s *nameServer) lookup(ctx context.Context, network, host string) ([]netip.Addr, error) {
-	r := net.Resolver{PreferGo: true, Dial: func(ctx context.Context, _, _ string) (net.Conn, error) {
+// Resolver asks the server, as the system's resolver would.
+func (s *NameServer) Resolver() *net.Resolver {
+	return &net.Resolver{PreferGo: true, Dial: func(ctx context.Context, _, _ string) (net.Conn, error) {
 		return new(net.Dialer).DialContext(ctx, "udp", s.LocalAddr().String())
 	}}
-	return r.LookupNetIP(ctx, network, host)
 }
 
-func (s *nameServer) serve() {
+func (s *NameServer) serve() {
 	for b := make([]byte, 1500); ; {
 		n, from, err := s.ReadFrom(b)
 		if err != nil {
@@ -76,7 +76,7 @@ func (s *nameServer) serve() {
 }
 
 // answer is the answer to a query with one question.
-func (s *nameServer) answer(query []byte) []byte {
+func (s *NameServer) answer(query []byte) []byte {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var labels []string
@@ -89,13 +89,13 @@ func (s *nameServer) answer(query []byte) []byte {
 	question := query[12 : at+5]
 	code := s.code
 	if strings.Join(labels, ".") != s.name {
-		code = codeNoName
+		code = NXDomain
 	}
 	out := append([]byte(nil), query[:2]...)
 	out = append(out, 0x81, 0x80|code, 0, 1, 0, 0, 0, 0, 0, 0)
 	out = append(out, question...)
 	for _, addr := range s.addrs {
-		if code != codeFine || (kind == 1) != addr.Is4() || kind != 1 && kind != 28 {
+		if code != NoError || (kind == 1) != addr.Is4() || kind != 1 && kind != 28 {
 			continue
 		}
 		out[7]++                                                                // ANCOUNT
