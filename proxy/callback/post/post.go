@@ -1,0 +1,136 @@
+// Package post sends callbacks over HTTPS.
+package post
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"weir/proxy/callback"
+)
+
+// Bounds of one attempt.
+const (
+	timeoutUsual   = 15 * time.Second // for all of it
+	dialTimeout    = 5 * time.Second
+	idleTimeout    = 30 * time.Second
+	headBytesMax   = 16 << 10
+	answerBytesMax = 64 << 10 // that are read so that the connection can be used again
+	idlePerHost    = 4
+)
+
+// Config is what a Client is made of.
+type Config struct {
+	Hosts    *callback.Hosts
+	Secret   callback.Secret
+	Timeout  time.Duration  // of an attempt; 0: 15 s
+	Roots    *x509.CertPool // authorities; nil: the system's
+	Resolver *net.Resolver  // nil: the system's
+}
+
+// A Client sends callbacks.
+//
+// Safe for concurrent use: it is immutable, and so is what it uses but for its connections.
+type Client struct {
+	cfg  Config
+	http *http.Client
+}
+
+// New returns a client.
+func New(cfg Config) *Client {
+	cfg.Timeout = cmp.Or(cfg.Timeout, timeoutUsual)
+	c := &Client{cfg: cfg}
+	c.http = &http.Client{
+		Transport: &http.Transport{ // without Proxy: it would choose the address
+			DialContext:            c.dial,
+			TLSClientConfig:        &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: cfg.Roots},
+			MaxIdleConnsPerHost:    idlePerHost,
+			IdleConnTimeout:        idleTimeout,
+			MaxResponseHeaderBytes: headBytesMax,
+			DisableCompression:     true,
+		},
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+	return c
+}
+
+// dial connects to a host. Each address is checked when it is dialled: what was looked up before
+// may have changed.
+func (c *Client) dial(ctx context.Context, network, line string) (net.Conn, error) {
+	line = strings.ToLower(line)
+	d := net.Dialer{Timeout: dialTimeout, Resolver: c.cfg.Resolver, Control: func(_, address string, _ syscall.RawConn) error {
+		to, err := netip.ParseAddrPort(address)
+		if err != nil {
+			return err
+		}
+		return c.cfg.Hosts.Permits(line, to.Addr())
+	}}
+	return d.DialContext(ctx, network, line)
+}
+
+// A Message is what a callback tells.
+type Message struct {
+	ID   string // the same in each attempt
+	URL  string
+	Body []byte // JSON
+}
+
+// A Reply is how an attempt ended.
+type Reply struct {
+	Status     int
+	RetryAfter string // as it says; empty: it does not
+	Err        error  // why there is no answer; nil: there is
+}
+
+// Send makes an attempt. It ends when ctx does, too.
+func (c *Client) Send(ctx context.Context, now time.Time, m *Message) (r Reply) {
+	if _, err := c.cfg.Hosts.Check(m.URL); err != nil { // the list is another than when it was stored
+		return Reply{Err: fmt.Errorf("the URL %w", err)}
+	}
+	ctx, cancel := context.WithTimeout(ctx, c.cfg.Timeout)
+	defer cancel()
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, m.URL, bytes.NewReader(m.Body))
+	if err != nil {
+		return Reply{Err: err}
+	}
+	h := request.Header
+	h.Set("Content-Type", "application/json")
+	h.Set("User-Agent", "Weir")
+	h.Set(callback.IDField, m.ID)
+	h.Set(callback.TimestampField, strconv.FormatInt(now.Unix(), 10))
+	h.Set(callback.SignatureField, c.cfg.Secret.Sign(m.ID, now, m.Body))
+	answer, err := c.http.Do(request)
+	if err != nil {
+		return Reply{Err: c.reason(err)}
+	}
+	defer answer.Body.Close()
+	_, _ = io.CopyN(io.Discard, answer.Body, answerBytesMax) // what is left of it closes the connection
+	return Reply{Status: answer.StatusCode, RetryAfter: answer.Header.Get("Retry-After")}
+}
+
+// reason is why an attempt has failed, without the URL, which the caller knows.
+func (c *Client) reason(err error) error {
+	if errors.Is(err, context.DeadlineExceeded) {
+		return fmt.Errorf("no answer within %v", c.cfg.Timeout)
+	}
+	if in := (*url.Error)(nil); errors.As(err, &in) {
+		return in.Err
+	}
+	return err
+}
+
+// Close closes connections that are idle.
+func (c *Client) Close() { c.http.CloseIdleConnections() }
