@@ -35,7 +35,7 @@ func (s *sockets) decide(ctx context.Context, e *service.Env, c *config.Config, 
 			Verified: c.Decision.ClientCAFile != "" && !c.Decision.Open},
 		Policy: cfg.policies.Policy, TrustedProxies: set.TrustedProxies, PreflightsApart: set.PreflightsApart, Style: set.Style, Pages: cfg.templates.Pages(),
 		Limits: limits, RateLimit: c.RateLimit.Settings(set.Style.Families),
-		Healthy: e.Health.Ready, DrainGrace: set.DrainGrace, DrainTimeout: c.DrainTimeout,
+		Healthy: e.Health.Ready, EditTimeout: c.StoreTimeout(), DrainGrace: set.DrainGrace, DrainTimeout: c.DrainTimeout,
 	})
 	if err != nil {
 		return err

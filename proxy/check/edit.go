@@ -28,18 +28,37 @@ func (s *Session) edit(now time.Time) {
 		s.failAt(now, 400, "a rule is missing, or the number to add is negative", "rule")
 		return
 	}
-	if !s.env.Edit(s, e) {
+	e.turn = s.turn
+	if !s.env.Edit(now, s, e) {
 		s.fail(now, 503, "too many edits wait")
 		return
 	}
 	s.cycle.Wait()
 }
 
+// HandleLate ends the wait of an exchange whose edits take too long, and reports whether
+// there is an answer to send. What still comes of it is dropped.
+func (s *Session) HandleLate(now time.Time) bool {
+	if s.gone || s.cycle.State != cycle.Asked {
+		return false
+	}
+	s.turn++
+	s.waits = 0
+	if s.route == routeJSON {
+		s.undecided(now, 500, storeLate)
+	} else {
+		s.fail(now, 503, storeLate)
+	}
+	return true
+}
+
+const storeLate = "the rate limiter's store has not answered in time"
+
 // HandleEdited handles the result of an edit: whether the key has changed, or why that is
 // not known. It reports whether there is an answer to send.
-func (s *Session) HandleEdited(now time.Time, changed bool, err error) bool {
+func (s *Session) HandleEdited(now time.Time, e *Edit, changed bool, err error) bool {
 	switch {
-	case s.gone:
+	case s.gone || e.turn != s.turn:
 		return false
 	case s.route == routeJSON && err != nil:
 		s.undecided(now, 500, err.Error())

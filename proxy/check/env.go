@@ -32,6 +32,8 @@ type Edit struct {
 	Rule string `json:"rule"`
 	Key  []byte `json:"key"` // in base64
 	Add  int64  `json:"add"` // 0: it is forgotten
+
+	turn uint32 // of the Session
 }
 
 // An API is a part of the decision port, as it is counted.
@@ -63,8 +65,9 @@ type Env struct {
 	Mode func() store.Mode
 	// Documents are as they were read last; nil: they have not been.
 	Documents func() *Documents
-	// Edit has a key edited and HandleEdited called; false: too many wait.
-	Edit func(s *Session, e *Edit) bool
+	// Edit has a key edited, and HandleEdited called, or HandleLate when it takes too long;
+	// false: too many wait. The time counts from the first edit of an exchange.
+	Edit func(now time.Time, s *Session, e *Edit) bool
 	// Policy is what is enforced for described requests.
 	Policy func() *decide.Policy
 	// RateLimit is what Envoy's rate limit service decides by.
@@ -128,6 +131,7 @@ func (e *Env) Reset() {
 type pending struct {
 	env     *Env
 	session *Session
+	turn    uint32 // of the session
 	index   int
 	done    store.Done // made once
 }
@@ -141,7 +145,7 @@ func (e *Env) take(s *Session, index int) *pending {
 		p = &pending{env: e}
 		p.done = p.answered
 	}
-	p.session, p.index = s, index
+	p.session, p.turn, p.index = s, s.turn, index
 	return p
 }
 
@@ -154,9 +158,9 @@ func (e *Env) give(p *pending) {
 
 // answered is told the store's answer later.
 func (p *pending) answered(now time.Time, ans *store.Answer) {
-	s, index := p.session, p.index
+	s, index, stale := p.session, p.index, p.turn != p.session.turn
 	p.env.give(p)
-	if s.handleAnswer(now, index, ans) {
+	if !stale && s.handleAnswer(now, index, ans) {
 		p.env.Answered(now, s)
 	}
 }

@@ -41,6 +41,7 @@ type Session struct {
 	limited *limited // the request to Envoy's rate limit service that is under way
 
 	waits int      // asks without an answer
+	turn  uint32   // another after each HandleLate: asks and edits of before have no effect
 	parts [][]byte // the answers of all asks, as bytes
 }
 

@@ -35,6 +35,20 @@ func (r *remoteSettings) register(s *service.Settings) {
 // UsesRemote reports whether limits are kept at masters.
 func (c *Config) UsesRemote() bool { return len(c.remote.urls) > 0 }
 
+// StoreTimeout is the longest that a decision of the shared store is waited for; 0: there is
+// none.
+func (c *Config) StoreTimeout() time.Duration {
+	switch {
+	case c.UsesRemote():
+		return c.remote.timeout
+	case c.UsesPostgres():
+		return c.postgres.timeout
+	case c.UsesRedis():
+		return c.redis.timeout
+	}
+	return 0
+}
+
 // Remote is the settings of a sidecar's store; Local and Log are for the caller to fill in.
 // The error joins a *service.SettingError for each fault.
 func (c *Config) Remote() (remote.Config, error) {

@@ -1,6 +1,7 @@
 package decision
 
 import (
+	"slices"
 	"time"
 
 	"weir/internal/cycle"
@@ -20,6 +21,8 @@ type room struct {
 	env      check.Env
 	lane     store.Lane
 	alarm    *loop.Alarm // of the lane
+	dues     []due       // of edits, the first first
+	dueAlarm *loop.Alarm
 	refusals *recall.Memory[recall.Refused]
 	draining bool
 }
@@ -30,6 +33,7 @@ func newRoom(p *Port, l *loop.Loop) *room {
 		r.lane.Expire(now)
 		r.arm()
 	})
+	r.dueAlarm = l.NewAlarm(r.expireEdits)
 	r.env = check.Env{
 		RateLimit: &check.RateLimit{Settings: p.cfg.RateLimit, Counts: &p.series.Counts, Domains: p.cfg.Limits.Domains, Failed: p.series.failed, Apart: p.series.apart.Inc},
 		Access:    &p.cfg.Access, Mode: p.cfg.Store.Mode, Documents: p.documents.current.Load,
@@ -68,12 +72,44 @@ func (r *room) arm() {
 	}
 }
 
-func (r *room) edit(s *check.Session, e *check.Edit) bool {
+// edit has a key edited. The exchange is answered when its time is over, which begins with
+// its first edit.
+func (r *room) edit(now time.Time, s *check.Session, e *check.Edit) bool {
+	c := s.Owner.(*conn)
+	until := c.due
+	if until.IsZero() {
+		until = now.Add(r.port.cfg.EditTimeout)
+	}
 	select {
-	case r.port.edits <- edit{r, s, e}:
-		return true
+	case r.port.edits <- edit{r, s, e, until}:
 	default:
 		return false
+	}
+	if c.due.IsZero() {
+		c.due, r.dues = until, append(r.dues, due{c, until})
+		r.dueAlarm.Set(r.dues[0].at)
+	}
+	return true
+}
+
+// A due is when the exchange of a connection is answered at the latest.
+type due struct {
+	conn *conn
+	at   time.Time
+}
+
+// expireEdits answers exchanges whose time is over.
+func (r *room) expireEdits(now time.Time) {
+	over := 0
+	for ; over < len(r.dues) && !r.dues[over].at.After(now); over++ {
+		d := r.dues[over]
+		if d.conn.due.Equal(d.at) && d.conn.session.HandleLate(now) {
+			d.conn.answered()
+		}
+	}
+	r.dues = slices.Delete(r.dues, 0, over)
+	if len(r.dues) > 0 {
+		r.dueAlarm.Set(r.dues[0].at)
 	}
 }
 
@@ -108,6 +144,8 @@ type conn struct {
 	// armed is the deadline set at the loop, zero when none is. It may be earlier than the
 	// session's, so that a request costs no change of it.
 	armed time.Time
+	// due is when the exchange under way is answered at the latest, zero without edits.
+	due time.Time
 }
 
 // Data is loop.Handler's.
@@ -129,6 +167,7 @@ func (c *conn) Closed(now time.Time, _ error) { c.session.HandleClosed(now) }
 
 // answered does the effects of an answer that came later, and reads on.
 func (c *conn) answered() {
+	c.due = time.Time{}
 	c.flush()
 	if c.session.Unread() {
 		c.net.Pump()

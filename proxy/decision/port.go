@@ -8,6 +8,7 @@
 package decision
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"net"
@@ -27,8 +28,12 @@ import (
 	"weir/proxy/store"
 )
 
-// editsMax bounds the edits that wait; beyond: 503.
-const editsMax = 256
+const (
+	// editsMax bounds the edits that wait; beyond: 503.
+	editsMax = 256
+	// editTimeout is the default of Config.EditTimeout.
+	editTimeout = 2 * time.Second
+)
 
 // Access says who may do what.
 type Access = check.Access
@@ -43,6 +48,8 @@ type Config struct {
 	Quiet     bool     // the store does not tell of changes: documents are in this process
 	Access    Access
 	Healthy   func() bool
+	// EditTimeout is the longest that an exchange with edits waits for the store; 2 s.
+	EditTimeout time.Duration
 
 	// Policy is what is enforced for requests that others describe, and TrustedProxies may.
 	Policy          func() *decide.Policy
@@ -79,6 +86,7 @@ type Port struct {
 
 // Start accepts until Drain.
 func Start(cfg Config) (*Port, error) {
+	cfg.EditTimeout = cmp.Or(cfg.EditTimeout, editTimeout)
 	g, err := loop.Start(cfg.Loop)
 	if err != nil {
 		return nil, err
@@ -158,18 +166,22 @@ type edit struct {
 	room    *room
 	session *check.Session
 	edit    *check.Edit
+	until   time.Time // nobody waits for it from then on
 }
 
-// keepEditing does one edit after another.
+// keepEditing does one edit after another, but for those that nobody waits for any more.
 func (p *Port) keepEditing() {
 	for {
 		select {
 		case <-p.stop:
 			return
 		case e := <-p.edits:
+			if !time.Now().Before(e.until) {
+				continue
+			}
 			changed, err := p.edit(e.edit)
 			e.room.loop.Post(func(now time.Time) {
-				if e.session.HandleEdited(now, changed, err) {
+				if e.session.HandleEdited(now, e.edit, changed, err) {
 					e.session.Owner.(*conn).answered()
 				}
 			})

@@ -32,12 +32,20 @@ func start(t *testing.T, grace time.Duration) *Port {
 // startOn starts a port over a store, with limits for /json.
 func startOn(t *testing.T, s store.Store, grace time.Duration, limits *Limits) *Port {
 	t.Helper()
+	return startWith(t, Config{Limits: limits, Store: s, DrainGrace: grace})
+}
+
+// startWith starts a port; cfg has what tests differ in.
+func startWith(t *testing.T, cfg Config) *Port {
+	t.Helper()
 	socket, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	p, err := Start(Config{Limits: limits, RateLimit: envoy.Settings{Together: true, NearRatio: 0.8}, Socket: socket, Loop: loop.Config{Loops: 1}, Store: s, Quiet: true, Documents: []string{"d"},
-		Access: Access{Token: "secret", Edit: "admin"}, Healthy: func() bool { return true }, DrainGrace: grace, DrainTimeout: testkit.Patience})
+	cfg.Socket, cfg.Loop, cfg.Quiet, cfg.Documents = socket, loop.Config{Loops: 1}, true, []string{"d"}
+	cfg.RateLimit, cfg.Access = envoy.Settings{Together: true, NearRatio: 0.8}, Access{Token: "secret", Edit: "admin"}
+	cfg.Healthy, cfg.DrainTimeout = func() bool { return true }, testkit.Patience
+	p, err := Start(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,0 +1,141 @@
+package decision
+
+import (
+	"context"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"weir/internal/testkit"
+	"weir/proxy/store/simredis"
+)
+
+// stuck is a store whose edits wait for the test.
+type stuck struct {
+	slow
+	edits atomic.Int32
+	hold  chan struct{}
+}
+
+func (s *stuck) Add(rule string, key []byte, n int64) (bool, error) {
+	s.edits.Add(1)
+	<-s.hold
+	return s.Store.Add(rule, key, n)
+}
+
+// startStuck starts a port over such a store, which end lets go on and ends.
+func startStuck(t *testing.T, timeout time.Duration) (p *Port, s *stuck, end func()) {
+	t.Helper()
+	memory, err := simredis.NewStore(simredis.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s = &stuck{slow: slow{Store: memory}, hold: make(chan struct{})}
+	_, limits := shopLimits(t, new(testkit.Records))
+	p = startWith(t, Config{Limits: limits, Store: s, EditTimeout: timeout})
+	release := sync.OnceFunc(func() { close(s.hold) })
+	end = sync.OnceFunc(func() {
+		release()
+		p.Drain(context.Background())
+		memory.Close()
+	})
+	t.Cleanup(end)
+	return p, s, end
+}
+
+// giving is a request that gives hits back to two keys.
+const giving = `{"domain":"shop","descriptors":[
+	{"entries":[{"key":"user","value":"a"}],"hitsAddend":"1","isNegativeHits":true},
+	{"entries":[{"key":"user","value":"b"}],"hitsAddend":"1","isNegativeHits":true}]}`
+
+// The time of an exchange with edits counts from its first edit, through all of them and the
+// asks behind; what comes of them later changes no other exchange of its connection.
+func TestEditsAreBounded(t *testing.T) {
+	const timeout = time.Hour
+	for name, test := range map[string]struct {
+		request string
+		lets    int // edits that the store does
+		asked   int // asks that wait then
+		status  int
+	}{
+		"an edit":             {request("POST", "/v1/edit", "admin", `{"rule":"r","key":"YQ==","add":1}`), 0, 0, 503},
+		"the first of two":    {request("POST", "/json", "secret", giving), 0, 0, 500},
+		"the second":          {request("POST", "/json", "secret", giving), 1, 0, 500},
+		"the asks behind":     {request("POST", "/json", "secret", giving), 2, 1, 500},
+		"a key without limit": {request("POST", "/json", "secret", strings.ReplaceAll(giving, "user", "unknown")), 0, 0, 200},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p, s, _ := startStuck(t, timeout)
+			c := testkit.Dial(t, p.Addr().String())
+			c.Send(test.request)
+			if test.status == 200 {
+				if res, body := c.Answer("POST"); res.StatusCode != 200 {
+					t.Errorf("%d %s", res.StatusCode, body)
+				}
+				return
+			}
+			for i := range test.lets {
+				testkit.Eventually(t, "an edit is under way", func() bool { return s.edits.Load() == int32(i+1) })
+				s.hold <- struct{}{}
+			}
+			testkit.Eventually(t, "it waits", func() bool {
+				asked := on(p, func(time.Time, *room) int { return len(s.lane.waiting) })
+				return asked == test.asked && (asked > 0 || s.edits.Load() == int32(test.lets+1))
+			})
+			late := func(at time.Duration) {
+				on(p, func(now time.Time, r *room) bool {
+					if len(r.dues) != 1 {
+						t.Errorf("%d deadlines", len(r.dues))
+						return false
+					}
+					r.expireEdits(r.dues[0].at.Add(at))
+					return true
+				})
+			}
+			late(-1)
+			if n := on(p, func(_ time.Time, r *room) int { return len(r.dues) }); n != 1 {
+				t.Error("it is over before its time")
+			}
+			late(0)
+			if res, body := c.Answer("POST"); res.StatusCode != test.status || !strings.Contains(body, "in time") {
+				t.Errorf("%d %s", res.StatusCode, body)
+			}
+			c.Send(request("POST", "/json", "secret", entry("two", "x", "")))
+			testkit.Eventually(t, "the next asks", func() bool {
+				return on(p, func(time.Time, *room) int { return len(s.lane.waiting) }) == test.asked+1
+			})
+			if test.asked == 0 {
+				s.hold <- struct{}{}
+			}
+			on(p, func(now time.Time, r *room) bool {
+				for _, answer := range s.lane.waiting {
+					answer(now)
+				}
+				return true
+			})
+			if res, body := c.Answer("POST"); res.StatusCode != 200 || strings.Count(body, `"code":"OK"`) != 1 {
+				t.Errorf("the next: %d %s", res.StatusCode, body)
+			}
+		})
+	}
+}
+
+// Edits that nobody waits for any more are not done.
+func TestLateEditsAreSkipped(t *testing.T) {
+	p, s, end := startStuck(t, 20*time.Millisecond)
+	for range 3 {
+		c := testkit.Dial(t, p.Addr().String())
+		c.Send(request("POST", "/json", "secret", giving))
+		if res, body := c.Answer("POST"); res.StatusCode != 500 {
+			t.Errorf("%d %s", res.StatusCode, body)
+		}
+	}
+	s.hold <- struct{}{}
+	testkit.Eventually(t, "edits are taken", func() bool { return len(p.edits) == 0 })
+	end()
+	if n := s.edits.Load(); n != 1 {
+		t.Errorf("%d edits are done, want the one that was under way", n)
+	}
+}
