@@ -13,7 +13,7 @@ import (
 func good() *row {
 	return &row{
 		attack: &attack{name: "idle", play: func(*attacker) {}, life: timeout}, tally: tally{opened: 200, most: crowdMin},
-		load:  &rig.Loaded{Sent: 5000, Success: 5000, LatencySuccess: record.Spread{P50: 0.001, P99: 0.004}},
+		load:  &rig.Loaded{Result: record.Result{Sent: 5000, Success: 5000, LatencySuccess: record.Spread{P50: 0.001, P99: 0.004}}},
 		usage: rig.Usage{RSSBefore: 10 << 20, RSSPeak: 20 << 20, CPU: time.Second, Over: 2 * time.Second},
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"weir/bench/report"
 	"weir/bench/rig"
 	"weir/internal/service"
+	"weir/loadgen/record"
 )
 
 func TestAdmitted(t *testing.T) {
@@ -62,7 +63,7 @@ func TestFixedSpanByCount(t *testing.T) {
 func TestCheckFindsEachFault(t *testing.T) {
 	good := func() *row {
 		return &row{phase: phase{"fixed", 5000, 1}, expected: span{1000, 2000}, served: 1500,
-			load: &rig.Loaded{Sent: 5000, Success: 1500, RateLimited: 3500, Verdict: "VALID"}}
+			load: &rig.Loaded{Result: record.Result{Sent: 5000, Success: 1500, RateLimited: 3500, Verdict: "VALID"}}}
 	}
 	if p := good().check(); p != "" {
 		t.Fatalf("a good phase: %s", p)
@@ -99,7 +100,7 @@ func TestCheckFindsEachFault(t *testing.T) {
 }
 
 func Example_expected() {
-	r := row{expected: phase{"token", 5000, 5}.admitted(limit), load: &rig.Loaded{Sent: 25000}}
+	r := row{expected: phase{"token", 5000, 5}.admitted(limit), load: &rig.Loaded{Result: record.Result{Sent: 25000}}}
 	fmt.Println(r.expectedShare())
 	// Output: 75.8…76.2
 }

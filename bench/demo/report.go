@@ -64,7 +64,7 @@ func (r *row) refusalP99() string {
 	if r.load.RateLimited == 0 {
 		return "–"
 	}
-	return fmt.Sprintf("%.1f", 1e3*r.load.LatencyLimited.P99)
+	return fmt.Sprintf("%.1f", 1e3*r.load.LatencyRateLimited.P99)
 }
 
 // expectedShare is the share of refusals that the span of admissions means.

@@ -40,7 +40,7 @@ type own struct {
 	start time.Time // zero: it does not say
 	due   []time.Duration
 	lag   *record.Spread // start − due by its own account; nil: it does not say
-	says  string         // its verdict, if it has one
+	says  record.Verdict // its verdict, if it has one
 }
 
 // generators are ours and all peers that can hold a rate.
@@ -137,7 +137,7 @@ func (o *own) worse(r *rig.Loaded) {
 	if o.lag == nil || r.Lag.P99 > o.lag.P99 {
 		o.lag = &r.Lag
 	}
-	o.says = rig.Worse(r.Verdict, o.says)
+	o.says = record.Worse(r.Verdict, o.says)
 }
 
 // schedule is when our generators' requests are due.

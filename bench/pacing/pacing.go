@@ -14,6 +14,7 @@ import (
 
 	"weir/bench/report"
 	"weir/bench/rig"
+	"weir/loadgen/record"
 )
 
 const (
@@ -32,7 +33,7 @@ func rates() []int { return []int{1000, 10_000} }
 type run struct {
 	name    string
 	lag     *spread // by its own account
-	verdict string
+	verdict record.Verdict
 	judgement
 }
 
@@ -172,7 +173,7 @@ func (l *lab) table(rate int, runs [][]run) {
 		if rs[0].lag != nil {
 			cells[10], cells[11] = mid(func(r run) float64 { return r.lag.P50 }), mid(func(r run) float64 { return r.lag.P99 })
 			cells[12] = top(func(r run) float64 { return r.lag.Max })
-			cells[13] = rig.Verdicts(rs, func(r run) string { return r.verdict })
+			cells[13] = rig.Verdicts(rs, func(r run) record.Verdict { return r.verdict })
 		}
 		table.Rows = append(table.Rows, cells)
 	}

@@ -13,6 +13,7 @@ import (
 	"weir/bench/result"
 	"weir/bench/rig"
 	"weir/internal/chart"
+	"weir/loadgen/record"
 )
 
 const (
@@ -119,11 +120,11 @@ func scaled(d time.Duration, compress float64) time.Duration {
 // add adds the row of an outcome: latencies are the worse of the instances'.
 func (o *outcome) add(t *report.Table, skew time.Duration) {
 	var p50, p99, most, refused float64
-	verdict := ""
+	var verdict record.Verdict
 	for _, l := range o.loads {
-		p50, p99, most = max(p50, l.LatencySuccess.P50), max(p99, l.LatencySuccess.P99), max(most, l.LatencySuccess.Max, l.LatencyLimited.Max)
-		refused = max(refused, l.LatencyLimited.P99)
-		verdict = rig.Worse(l.Verdict, verdict)
+		p50, p99, most = max(p50, l.LatencySuccess.P50), max(p99, l.LatencySuccess.P99), max(most, l.LatencySuccess.Max, l.LatencyRateLimited.Max)
+		refused = max(refused, l.LatencyRateLimited.P99)
+		verdict = record.Worse(l.Verdict, verdict)
 	}
 	t.Add("%s | %v | %d | %d | %d | %d | %.2f | %.2f | %.0f | %.2f | %.1f | %d | %d | %s", o.name, skew, o.admitted, o.refused, o.failed, o.after.deadlocks-o.before.deadlocks,
 		1e3*p50, 1e3*p99, 1e3*most, 1e3*refused, o.perDecision(), o.after.dead, o.after.bytes>>10, verdict)

@@ -11,6 +11,7 @@ import (
 
 	"weir/bench/report"
 	"weir/bench/rig"
+	"weir/loadgen/record"
 	"weir/proxy/store/postgres/postgrestest"
 )
 
@@ -90,7 +91,10 @@ func TestProfile(t *testing.T) {
 // The row of a way has the worse verdict of its generators.
 func TestRowOfAWay(t *testing.T) {
 	table := report.NewTable("way")
-	o := outcome{name: "weir", loads: []*rig.Loaded{{Verdict: "VALID"}, {Verdict: "INVALID"}, {Verdict: "DEGRADED"}}}
+	o := outcome{name: "weir", loads: make([]*rig.Loaded, 3)}
+	for i, v := range []record.Verdict{record.Valid, record.Invalid, record.Degraded} {
+		o.loads[i] = &rig.Loaded{Result: record.Result{Verdict: v}}
+	}
 	o.add(table, 0)
 	if row := table.Rows[0]; row[0] != "weir" || row[len(row)-1] != "INVALID" {
 		t.Errorf("the row is %q", row)

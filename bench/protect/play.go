@@ -13,6 +13,7 @@ import (
 
 	"weir/bench/rig"
 	"weir/internal/freeport"
+	"weir/loadgen/record"
 )
 
 // ahead is the time between the start of the load generators and the first request.
@@ -45,7 +46,7 @@ func (st *stage) keep(p *rig.Process, err error) error {
 
 // A verdict is the load generator's on itself.
 type verdict struct {
-	word    string
+	word    record.Verdict
 	reasons []string
 	lag     float64 // p99 of how late it was while connections were idle, in seconds
 }
@@ -177,7 +178,7 @@ func (st *stage) drive(ctx context.Context, start time.Time, round int) (all []r
 		if uint64(len(l.Outcomes)) != l.Due {
 			return nil, v, fmt.Errorf("of %d requests that were due there are %d outcomes", l.Due, len(l.Outcomes))
 		}
-		v.word, v.reasons, v.lag = rig.Worse(v.word, l.Verdict), append(v.reasons, l.Reasons...), max(v.lag, l.PacerLag.P99)
+		v.word, v.reasons, v.lag = record.Worse(v.word, l.Verdict), append(v.reasons, l.Reasons...), max(v.lag, l.PacerLag.P99)
 	}
 	return all, v, nil
 }

@@ -19,6 +19,7 @@ import (
 
 	"weir/bench/result"
 	"weir/internal/service"
+	"weir/loadgen/record"
 )
 
 // An Order is what a user wants to have played.
@@ -39,13 +40,13 @@ func (o *Order) Register(s *service.Settings) {
 
 // A Run is one run that was finished.
 type Run struct {
-	Commit    string    `json:"commit"`
-	Shorter   float64   `json:"shorter"`
-	Situation string    `json:"situation"`
-	Side      string    `json:"side"`
-	Round     int       `json:"round"`
-	Verdict   string    `json:"verdict"`
-	Ended     time.Time `json:"ended"`
+	Commit    string         `json:"commit"`
+	Shorter   float64        `json:"shorter"`
+	Situation string         `json:"situation"`
+	Side      string         `json:"side"`
+	Round     int            `json:"round"`
+	Verdict   record.Verdict `json:"verdict"`
+	Ended     time.Time      `json:"ended"`
 	Score
 }
 

@@ -14,6 +14,7 @@ import (
 	"weir/bench/result"
 	"weir/bench/rig"
 	"weir/internal/chart"
+	"weir/loadgen/record"
 )
 
 // report prints a table for each situation, and draws the picture.
@@ -121,7 +122,7 @@ func (l *lab) table(s *Situation) {
 			ratio(runs), spread(runs, "%.0f", func(r Run) float64 { return 1e3 * r.P99 }),
 			spread(runs, "%.3g", func(r Run) float64 { return 100 * share(r.Shed, r) }), spread(runs, "%.3g", func(r Run) float64 { return 100 * share(r.Needless, r) }),
 			spread(runs, "%.1f", func(r Run) float64 { return after(r.Protected) }), spread(runs, "%.1f", func(r Run) float64 { return after(r.Recovered) }),
-			spread(runs, "%.1f", func(r Run) float64 { return 1e3 * r.Lag }), rig.Verdicts(runs, func(r Run) string { return r.Verdict }))
+			spread(runs, "%.1f", func(r Run) float64 { return 1e3 * r.Lag }), rig.Verdicts(runs, func(r Run) record.Verdict { return r.Verdict }))
 	}
 	fmt.Fprintf(l.out, "\n%s\n", s.About)
 }

@@ -16,7 +16,6 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/HdrHistogram/hdrhistogram-go"
 	"github.com/goccy/go-json"
 
 	"weir/loadgen/record"
@@ -57,58 +56,21 @@ type Outcome struct {
 	Status    int // of the answer; 0 without one
 }
 
-// Loaded is what the load generator says about a run: the part of its result
-// that experiments look at. Spans are in seconds.
+// Loaded is what the load generator says about a run, and what is known of the run besides.
 type Loaded struct {
-	StartedAt   time.Time `json:"startedAt"`
-	Verdict     string    `json:"verdict"`
-	Reasons     []string  `json:"reasons"`
-	Due         uint64    `json:"requestsDue"`
-	Sent        uint64    `json:"requestsSent"`
-	Completed   uint64    `json:"completed"`
-	Success     uint64    `json:"success"`
-	RateLimited uint64    `json:"rateLimited"`
-	Errors      uint64    `json:"errors"`
-	Throughput  float64   `json:"throughput"` // answers per second until the end of the schedule
-
-	StatusCodes    map[string]uint64 `json:"statusCodes"`
-	ErrorsByReason map[string]uint64 `json:"errorsByReason"`
-
-	LatencySuccess record.Spread `json:"latencySuccess"`
-	LatencyLimited record.Spread `json:"latencyRateLimited"`
-	Lag            record.Spread `json:"lag"`
-	PacerLag       record.Spread `json:"pacerLag"` // the part that is the generator's own
-	Series         record.Series `json:"series"`
+	record.Result
 
 	// CPU is the processor time that the generator used.
-	CPU time.Duration `json:"-"`
-
+	CPU time.Duration
 	// Outcomes are those of all requests, in the order of their ends, when the
 	// Load asked for them.
-	Outcomes []Outcome `json:"-"`
-
-	Histograms struct {
-		LatencySuccess string `json:"latencySuccess"` // HdrHistogram's V2, compressed
-	} `json:"histograms"`
+	Outcomes []Outcome
 }
 
 // Within is how many requests were answered with success within d of when they
 // were due.
-func (l *Loaded) Within(d time.Duration) (uint64, error) {
-	if l.Histograms.LatencySuccess == "" {
-		return 0, nil
-	}
-	h, err := hdrhistogram.Decode([]byte(l.Histograms.LatencySuccess))
-	if err != nil {
-		return 0, fmt.Errorf("read loadgen's histogram: %w", err)
-	}
-	var n int64
-	for _, bar := range h.Distribution() {
-		if bar.To <= d.Nanoseconds() {
-			n += bar.Count
-		}
-	}
-	return uint64(n), nil
+func (l *Loaded) Within(d time.Duration) uint64 {
+	return l.Histograms.LatencySuccess.Between([]float64{0, d.Seconds()})[0]
 }
 
 // Waits are how long the requests of loads took from when they were due, in order.
@@ -169,7 +131,7 @@ func (l Load) Run(ctx context.Context, progress func(line string)) (*Loaded, err
 		return nil, fmt.Errorf("loadgen wrote no result: %w\n%s", err, words)
 	}
 	var loaded Loaded
-	if err := json.Unmarshal(result, &loaded); err != nil {
+	if err := json.Unmarshal(result, &loaded.Result); err != nil {
 		return nil, fmt.Errorf("read loadgen's result: %w", err)
 	}
 	loaded.CPU = cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()

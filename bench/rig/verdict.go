@@ -7,27 +7,17 @@ import (
 
 	"weir/bench/result"
 	"weir/internal/service"
+	"weir/loadgen/record"
 )
 
-// verdicts are what the load generator says of its own runs, from good to bad.
-var verdicts = []string{"VALID", "DEGRADED", "INVALID"}
-
-// Worse is the worse of two verdicts; an empty one is better than any other.
-func Worse(one, other string) string {
-	if slices.Index(verdicts, one) > slices.Index(verdicts, other) {
-		return one
-	}
-	return other
-}
-
 // Verdicts sums up the verdicts of runs, each with how often.
-func Verdicts[T any](runs []T, of func(T) string) string {
-	count := make(map[string]int)
+func Verdicts[T any](runs []T, of func(T) record.Verdict) string {
+	count := make(map[record.Verdict]int)
 	for _, r := range runs {
 		count[of(r)]++
 	}
 	var said []string
-	for _, v := range verdicts {
+	for _, v := range record.Verdicts() {
 		if count[v] > 0 {
 			said = append(said, fmt.Sprintf("%d %s", count[v], v))
 		}
@@ -43,7 +33,7 @@ const inconclusiveStatus = 3
 // nothing about the programs under test. The program ends with status 3, and no record
 // is kept.
 func Inconclusive(loads ...*Loaded) error {
-	at := slices.IndexFunc(loads, func(l *Loaded) bool { return l.Verdict == "INVALID" })
+	at := slices.IndexFunc(loads, func(l *Loaded) bool { return l.Verdict == record.Invalid })
 	if at < 0 {
 		return nil
 	}

@@ -5,11 +5,12 @@ import (
 
 	"weir/bench/report"
 	"weir/bench/rig"
+	"weir/loadgen/record"
 )
 
 func TestExact(t *testing.T) {
 	load := func(sent, ok, limited, failed uint64) *rig.Loaded {
-		return &rig.Loaded{Sent: sent, Success: ok, RateLimited: limited, Errors: failed}
+		return &rig.Loaded{Result: record.Result{Sent: sent, Success: ok, RateLimited: limited, Errors: failed}}
 	}
 	for _, c := range []struct {
 		name     string

@@ -96,7 +96,7 @@ func (o *outcome) showLost(out io.Writer, s script) error {
 	fmt.Fprintf(out, "\n%s up, %d whole seconds: %.2f admitted per second by both together (limit %d, %+.2f %%)\n", s.store, whole, mean, limit, 100*(mean/limit-1))
 	for i, l := range o.loads {
 		failed += l.Errors
-		latest = max(latest, l.LatencySuccess.Max, l.LatencyLimited.Max)
+		latest = max(latest, l.LatencySuccess.Max, l.LatencyRateLimited.Max)
 		fmt.Fprintf(out, "proxy %d: %d sent, statuses %v, %d failed; admitted p50 %.2f p99 %.2f max %.1f ms; generator %s\n", i+1, l.Sent, l.StatusCodes, l.Errors,
 			1e3*l.LatencySuccess.P50, 1e3*l.LatencySuccess.P99, 1e3*l.LatencySuccess.Max, l.Verdict)
 	}

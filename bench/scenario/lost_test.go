@@ -10,6 +10,7 @@ import (
 	"weir/bench/result"
 	"weir/bench/rig"
 	"weir/internal/service"
+	"weir/loadgen/record"
 )
 
 // short has the load begin in seconds 1 and 2; Redis is away in second 6.
@@ -18,7 +19,7 @@ var short = script{rig.RedisStore, 10, 4, 6}
 func good() ([]second, []*rig.Loaded) {
 	seconds := []second{{n: 1, admitted: 1400}, {n: 3, admitted: 1000, refused: 2000}, {n: 4, admitted: 1000, refused: 2000},
 		{n: 5, admitted: 2500, refused: 400}, {n: 6, admitted: 3000}, {n: 9, admitted: 1000, refused: 2000}}
-	return seconds, []*rig.Loaded{{Sent: 10}, {Sent: 10}}
+	return seconds, []*rig.Loaded{{Result: record.Result{Sent: 10}}, {Result: record.Result{Sent: 10}}}
 }
 
 func TestShowLost(t *testing.T) {
@@ -31,7 +32,7 @@ func TestShowLost(t *testing.T) {
 		{"too few", "993.3 admitted", func(s []second, _ []*rig.Loaded) { s[5].admitted = 980 }},
 		{"refused while away", "second 6: 1 refused", func(s []second, _ []*rig.Loaded) { s[4].refused = 1 }},
 		{"failed", "3 requests failed", func(_ []second, l []*rig.Loaded) { l[1].Errors = 3 }},
-		{"late", "after 900 ms", func(_ []second, l []*rig.Loaded) { l[0].LatencyLimited.Max = 0.9 }},
+		{"late", "after 900 ms", func(_ []second, l []*rig.Loaded) { l[0].LatencyRateLimited.Max = 0.9 }},
 	} {
 		seconds, loads := good()
 		c.spoil(seconds, loads)

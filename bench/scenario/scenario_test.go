@@ -130,8 +130,8 @@ func TestRecovery(t *testing.T) {
 // sampleRun is a run of a hundred requests per second of which a fifth each was
 // refused, answered 503, and lost.
 func sampleRun(c Case, queue ...float64) *Run {
-	return &Run{Case: c, Compress: 180, Samples: course(queue...), Load: &rig.Loaded{Sent: 2000, Success: 800, RateLimited: 400, Errors: 800,
-		StatusCodes: map[string]uint64{"200": 800, "429": 400, "503": 400}, Verdict: "VALID"}}
+	return &Run{Case: c, Compress: 180, Samples: course(queue...), Load: &rig.Loaded{Result: record.Result{Sent: 2000, Success: 800, RateLimited: 400, Errors: 800,
+		StatusCodes: map[string]uint64{"200": 800, "429": 400, "503": 400}, Verdict: "VALID"}}}
 }
 
 func TestMeasure(t *testing.T) {

@@ -39,7 +39,7 @@ func (r *Run) cells() []string {
 	}
 	return []string{r.Algorithm, r.Store, advisor, fmt.Sprintf("%.0f", m.Answered), fmt.Sprintf("%.0f", m.Goodput), percent(m.Refused), percent(m.Needless), percent(m.Failed5xx), percent(m.Lost),
 		ms(m.Latency.Mean), ms(m.Latency.P50), ms(m.Latency.P95), ms(m.Latency.P99), ms(m.TargetP95), fmt.Sprintf("%.0f", m.QueueMax), percent(m.Overload),
-		after(m.Recovery, m.Peaks > 0), after(m.Resumed, m.Resumed != 0), r.Load.Verdict}
+		after(m.Recovery, m.Peaks > 0), after(m.Resumed, m.Resumed != 0), string(r.Load.Verdict)}
 }
 
 // after shows a time that something took.

@@ -15,6 +15,7 @@ import (
 	"weir/bench/report"
 	"weir/bench/rig"
 	"weir/internal/relay"
+	"weir/loadgen/record"
 )
 
 // A failure is a way in which a master fails, and how it comes back.
@@ -242,7 +243,7 @@ func (o *outcome) wait(q float64) float64 { return report.Millis(report.Quantile
 // add adds the row of an outcome.
 func (o *outcome) add(t *report.Table, f *failure, timeout time.Duration) {
 	t.Add("%s | %v | %d | %d | %.2f | %.1f | %.1f | %d | %.0f | %s", f.name, timeout, o.answers, o.bad, o.wait(.5), o.wait(waitPart), o.wait(1), o.admitted, report.Millis(o.back),
-		rig.Verdicts(o.loads, func(l *rig.Loaded) string { return l.Verdict }))
+		rig.Verdicts(o.loads, func(l *rig.Loaded) record.Verdict { return l.Verdict }))
 }
 
 // expect says what must hold.

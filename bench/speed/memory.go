@@ -79,7 +79,7 @@ func (l *lab) loadgen() error {
 			return err
 		}
 		us := func(s float64) string { return fmt.Sprintf("%.0f", 1e6*s) }
-		l.row(fmt.Sprint(rate), fmt.Sprint(r.Sent), r.Verdict, us(r.Lag.P50), us(r.Lag.P99), us(r.Lag.Max), us(r.LatencySuccess.P50), us(r.LatencySuccess.P99))
+		l.row(fmt.Sprint(rate), fmt.Sprint(r.Sent), string(r.Verdict), us(r.Lag.P50), us(r.Lag.P99), us(r.Lag.Max), us(r.LatencySuccess.P50), us(r.LatencySuccess.P99))
 	}
 	return nil
 }

@@ -137,11 +137,11 @@ func (sum *Result) judge(results []*Result) {
 		}
 	}
 	if skew := last.Sub(sum.StartedAt); skew > startSkewMax {
-		sum.Verdict = worse(sum.Verdict, Degraded)
+		sum.Verdict = Worse(sum.Verdict, Degraded)
 		own = append(own, fmt.Sprintf("the generators started %s apart (startAt makes them begin together): the sum of their rates was not the plan's", Span(skew.Seconds())))
 	}
 	for _, r := range results {
-		sum.Verdict = worse(sum.Verdict, r.Verdict)
+		sum.Verdict = Worse(sum.Verdict, r.Verdict)
 		for _, reason := range r.Reasons {
 			own = append(own, fmt.Sprintf("shard %s: %s", r.Indices(), reason))
 		}
@@ -172,15 +172,6 @@ func (r *Result) Indices() string {
 		words[i] = strconv.Itoa(s.Index)
 	}
 	return strings.Join(words, ", ")
-}
-
-// worse is the worse of two verdicts.
-func worse(a, b Verdict) Verdict {
-	order := []Verdict{Valid, Degraded, Invalid}
-	if slices.Index(order, b) > slices.Index(order, a) {
-		return b
-	}
-	return a
 }
 
 // demands are the thresholds of the generators, each once.

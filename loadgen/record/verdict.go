@@ -1,6 +1,9 @@
 package record
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+)
 
 // A Verdict says whether the run was what the plan asked for. It judges the
 // generator, never the target: a run with nothing but errors is valid when all
@@ -16,6 +19,18 @@ const (
 	// Invalid: this was another load than the plan's.
 	Invalid Verdict = "INVALID"
 )
+
+// Verdicts returns all verdicts, from good to bad.
+func Verdicts() []Verdict { return []Verdict{Valid, Degraded, Invalid} }
+
+// Worse returns the worse of two verdicts; an empty one is better than any other.
+func Worse(a, b Verdict) Verdict {
+	order := Verdicts()
+	if slices.Index(order, b) > slices.Index(order, a) {
+		return b
+	}
+	return a
+}
 
 // The rules, with their reasons. Lag is judged by its 99th percentile because
 // the latency percentiles that one looks at are 95 and 99: a lag that only the
