@@ -54,6 +54,20 @@ func (v *Verdict) earliest(now time.Time, s *deferred.Stored) time.Time {
 	return at
 }
 
+// Unkept is why a refused request could not be stored. Of a full queue the client is told when the
+// first of its line is due, which makes room for another.
+func (v *Verdict) Unkept(now time.Time, s *deferred.Stored) (why string) {
+	switch {
+	case s.Outcome != deferred.Full:
+		return "queue cannot be written"
+	case s.Bound == deferred.BoundRate:
+		return "too many requests are being stored"
+	case s.Due.After(now):
+		v.State.RetryAfter = s.Due.Sub(now)
+	}
+	return "queue is full"
+}
+
 // appendTime appends a time as JSON.
 func appendTime(dst []byte, t time.Time) []byte {
 	dst = t.UTC().AppendFormat(append(dst, '"'), "2006-01-02T15:04:05.000Z")

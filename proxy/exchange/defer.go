@@ -146,14 +146,8 @@ func (x *Exchange) HandleDeferred(now time.Time, s *deferred.Stored) {
 	case deferred.Storing:
 		x.retryAfter = time.Second
 		x.answerError(now, 409, "a request with the same Idempotency-Key is being stored")
-	case deferred.Full:
-		x.env.answers.Deferred = "queue is full"
-		if s.Bound == deferred.BoundRate {
-			x.env.answers.Deferred = "too many requests are being stored"
-		}
-		x.answerRefused(now)
 	default:
-		x.env.answers.Deferred = "queue cannot be written"
+		x.env.answers.Deferred = x.verdict.Unkept(now, s)
 		x.answerRefused(now)
 	}
 }

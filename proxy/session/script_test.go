@@ -343,7 +343,8 @@ func (p *player) defers(most int64) {
 func (p *player) stored(t *testing.T, outcome string) *deferred.Stored {
 	for o := deferred.Accepted; o <= deferred.Unstored; o++ {
 		if o.String() == outcome {
-			return &deferred.Stored{Outcome: o, Position: 3, Due: p.now.Add(1500 * time.Millisecond), Expires: p.now.Add(time.Hour), Durability: "fsync"}
+			due := map[bool]time.Duration{false: 1500 * time.Millisecond, true: 20 * time.Second}[o == deferred.Full]
+			return &deferred.Stored{Outcome: o, Position: 3, Due: p.now.Add(due), Expires: p.now.Add(time.Hour), Durability: "fsync"}
 		}
 	}
 	t.Fatalf("no outcome is called %q", outcome)
