@@ -94,6 +94,27 @@ func TestProtects(t *testing.T) {
 	}
 }
 
+// What is answered is answered soon while the target is asked for little more than it can
+// do, though the line is empty again and again: nobody waits for a long time because of that.
+func TestWaitsAreShort(t *testing.T) {
+	for name, c := range map[string]struct {
+		load    float64
+		workers int
+		most    time.Duration // 99 of 100 answers take less; the least possible is 46 ms
+	}{
+		"15 workers": {1650, 15, 85 * ms},
+		"4 workers":  {520, 4, 90 * ms},
+	} {
+		for seed := range 4 * seeds {
+			w := usual()
+			w.Seed, w.Workers, w.Stages = seed, c.workers, []gatetest.Stage{{Load: c.load}}
+			if p99 := gatetest.Play(w).Quantile(.99); p99 > c.most {
+				t.Errorf("%s, seed %d: the 99th percentile is %v, want %v", name, seed, p99.Round(ms), c.most)
+			}
+		}
+	}
+}
+
 // A sudden crowd, four times the load, is bound within 300 ms: from then on nearly all is
 // answered in time that the target can answer. Without a bound the target has a queue of
 // more than the time allowed by then.

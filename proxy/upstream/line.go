@@ -16,6 +16,8 @@ const (
 	// crowd, which passes. CoDel has 20: of crowds that a target would answer within a
 	// second that refuses many.
 	Patience = 30
+	// lineBrief is for how many times a long wait a line may be empty under too much load.
+	lineBrief = 4
 	// lineMemory is over what time the places of a key are averaged, and how long places
 	// are kept from greedy keys.
 	lineMemory = 3 * time.Second
@@ -43,7 +45,8 @@ const (
 //
 // What is long, its user says. Whoever has waited for long may wait on, for when a crowd has
 // passed there are places again. If the line has not been empty for thirty times as long after
-// that, it is no crowd but too much load, and nobody waits for long. Priorities are
+// that, it is no crowd but too much load, and nobody waits for long until the line has been
+// empty for a while. Priorities are
 // told apart in this, and greedy keys from the others: those that have, now or lately,
 // clearly more places than an average key. So neither ends the patience with the others.
 //
@@ -107,8 +110,21 @@ type rank[W any] struct {
 // A queue is how long some have waited together.
 type queue struct {
 	count  int
-	late   bool      // since nobody waited last somebody has waited for long,
-	lateAt time.Time // then for the first time
+	late   bool          // since the queue began somebody has waited for long,
+	lateAt time.Time     // then for the first time
+	shedAt time.Time     // somebody was told last to wait no longer; zero: nobody was
+	memory time.Duration // for how long that counts
+}
+
+// joins is told that somebody joins. A queue that nobody is left in begins anew, unless
+// there was too much load just before: a line that is empty for a moment does not mean that
+// there is less.
+func (q *queue) joins(now time.Time) {
+	if q.count == 0 {
+		since := now.Sub(q.shedAt)
+		q.late = q.late && !q.shedAt.IsZero() && since >= 0 && since < q.memory
+	}
+	q.count++
 }
 
 // queueOf is the one that w waits in.
@@ -144,11 +160,7 @@ func (l *Line[W]) Join(now time.Time, w *Waiter[W]) (out *Waiter[W]) {
 	}
 	l.joined++
 	w.ticket, w.late, w.greedy = l.joined, false, l.greedy(now, w.key)
-	q := r.queueOf(w)
-	if q.count == 0 {
-		q.late = false
-	}
-	q.count++
+	r.queueOf(w).joins(now)
 	r.keys[w.key].add(w)
 	r.some[w.key/64] |= 1 << (w.key % 64)
 	l.count++
@@ -182,6 +194,9 @@ func (l *Line[W]) Late(now time.Time, w *Waiter[W], wait time.Duration) (until t
 	patience := Patience * wait
 	if since := now.Sub(q.lateAt); since < patience {
 		return now.Add(patience - max(0, since)), true // below 0: the clock was set back
+	}
+	if !w.greedy { // greedy keys wait for places that are kept also when there is no more load than usual
+		q.shedAt, q.memory = now, lineBrief*wait
 	}
 	l.Leave(w)
 	return now, false

@@ -245,7 +245,7 @@ func TestLatenessIsNotShared(t *testing.T) {
 }
 
 // Whoever has waited for long in a crowd waits on; in a line that has been long for thirty
-// times as long nobody does, until it has been empty.
+// times as long nobody does, until it has been empty for a while.
 func TestLineLate(t *testing.T) {
 	const wait = 50 * time.Millisecond
 	l, start := upstream.NewLine[int](10, plenty), time.Unix(1, 0)
@@ -258,9 +258,13 @@ func TestLineLate(t *testing.T) {
 		{at: -wait, until: 29 * wait}, // the clock was set back
 		{at: 30 * wait},
 		{at: 40 * wait},
-		{at: 41 * wait, until: 71 * wait, empty: true},
-		{at: 70 * wait, until: 71 * wait},
-		{at: 71 * wait},
+		{at: 41 * wait, empty: true},
+		{at: 44 * wait, empty: true},
+		{at: 47 * wait}, // nobody was left
+		{at: 51 * wait, until: 81 * wait, empty: true},
+		{at: 80 * wait, until: 81 * wait},
+		{at: 81 * wait},
+		{at: 20 * wait, until: 50 * wait, empty: true}, // the clock was set back
 	} {
 		if step.empty {
 			for l.Len() > 0 {

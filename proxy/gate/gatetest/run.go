@@ -290,6 +290,9 @@ func (r *run) answered(q *request) {
 	if l.gate != nil {
 		l.gate.Answered(r.clock(), &q.answer)
 	}
+	if !q.answer.Refused {
+		r.res.took = append(r.res.took, r.now-q.arrived)
+	}
 	switch {
 	case q.answer.Refused:
 		r.res.Failed++

@@ -5,6 +5,7 @@ package gatetest
 import (
 	"cmp"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"weir/proxy/gate"
@@ -75,7 +76,8 @@ type Result struct {
 	Shed                          int
 	Needless                      int // shed, though a queue without a gate would have answered in time
 	ByGate                        []int
-	First                         int // in time, of those that came to first loops
+	First                         int             // in time, of those that came to first loops
+	took                          []time.Duration // from the arrival of each answer that is no refusal
 	slices                        []count
 }
 
@@ -93,6 +95,16 @@ func (r *Result) Ratio(from, to time.Duration) float64 {
 		sum.inTime += r.slices[i].inTime
 	}
 	return float64(sum.inTime) / sum.ideal
+}
+
+// Quantile is how long that share of the answers that were no refusals took at most,
+// counted from the arrival.
+func (r *Result) Quantile(share float64) time.Duration {
+	if len(r.took) == 0 {
+		return 0
+	}
+	slices.Sort(r.took)
+	return r.took[int(share*float64(len(r.took)-1))]
 }
 
 // Play plays a world. The same world has the same result.
