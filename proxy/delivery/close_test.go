@@ -16,31 +16,46 @@ import (
 	"weir/proxy/wire"
 )
 
-// What is claimed when the proxy ends is back in its line if nothing of it was sent; what was
-// sent, and has no Idempotency-Key, is unknown.
-func TestCloseGivesBack(t *testing.T) {
-	t.Parallel()
+// dispatcher returns one with a queue, and what opens it again.
+func dispatcher(t *testing.T) (d *Dispatcher, open func() (deferred.Queue, error)) {
+	t.Helper()
 	path := filepath.Join(t.TempDir(), "queue")
-	open := func() (deferred.Queue, error) {
-		return file.Open(time.Now(), file.Config{Path: path, Limits: deferred.Limits{Entries: 100, Bytes: 1 << 20, Share: 1, DeadKeep: time.Hour}})
+	open = func() (deferred.Queue, error) {
+		return file.Open(time.Now(), file.Config{Path: path, Limits: deferred.Limits{Entries: 10_000, Bytes: 1 << 30, Share: 1, DeadKeep: time.Hour}})
 	}
 	p := policy(t, "rules: []\n")
 	d, err := New(Config{Open: open, Rate: 1000, Policy: func() *decide.Policy { return p }, Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}
-	var ids [2]deferred.ID
-	for i := range ids {
-		e := deferred.Entry{Rule: "orders", Line: string(rune('a' + i)), Parallel: 1, Accepted: time.Now(), Due: time.Now(), Expires: time.Now().Add(time.Hour),
-			Remote: netip.MustParseAddrPort("10.0.0.1:80"), Head: []byte("POST / HTTP/1.1\r\nHost: x\r\n")}
-		_, _ = rand.Read(e.ID[:])
-		ids[i] = e.ID
-		stored := make(chan deferred.Stored, 1)
-		d.opened().Put(time.Now(), &deferred.Put{Entry: e, Done: func(s deferred.Stored) { stored <- s }})
-		if s := testkit.Receive(t, stored, "the end of a put"); s.Outcome != deferred.Accepted {
-			t.Fatalf("put: %s, %v", s.Outcome, s.Err)
-		}
+	return d, open
+}
+
+// stock puts an order into the queue that is due.
+func (d *Dispatcher) stock(t *testing.T, rule, line string) deferred.ID {
+	t.Helper()
+	return d.stockAs(t, "POST", rule, line)
+}
+
+func (d *Dispatcher) stockAs(t *testing.T, method, rule, line string) deferred.ID {
+	t.Helper()
+	e := deferred.Entry{Rule: rule, Line: line, Parallel: 1, Accepted: time.Now(), Due: time.Now(), Expires: time.Now().Add(time.Hour),
+		Remote: netip.MustParseAddrPort("10.0.0.1:80"), Head: []byte(method + " / HTTP/1.1\r\nHost: x\r\n")}
+	_, _ = rand.Read(e.ID[:]) // never fails
+	stored := make(chan deferred.Stored, 1)
+	d.opened().Put(time.Now(), &deferred.Put{Entry: e, Done: func(s deferred.Stored) { stored <- s; d.ring() }})
+	if s := testkit.Receive(t, stored, "the end of a put"); s.Outcome != deferred.Accepted {
+		t.Fatalf("put: %s, %v", s.Outcome, s.Err)
 	}
+	return e.ID
+}
+
+// What is claimed when the proxy ends is back in its line if nothing of it was sent; what was
+// sent, and has no Idempotency-Key, is unknown.
+func TestCloseGivesBack(t *testing.T) {
+	t.Parallel()
+	d, open := dispatcher(t)
+	ids := []deferred.ID{d.stock(t, "orders", "a"), d.stock(t, "orders", "b")}
 	begun := make(chan *wire.Delivery, len(ids))
 	d.Start(func(w *wire.Delivery) { begun <- w })
 	testkit.Receive(t, begun, "a delivery")

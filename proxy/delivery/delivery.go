@@ -72,13 +72,14 @@ type Dispatcher struct {
 
 	mu       sync.Mutex
 	underWay map[deferred.ID]*parcel
-	empty    chan struct{} // closed when a drain waits and nothing is under way
+	busy     map[string]int // how many of them each rule has
+	empty    chan struct{}  // closed when a drain waits and nothing is under way
 }
 
 // New returns a dispatcher whose queue is open, unless a predecessor still has it.
 func New(cfg Config) (*Dispatcher, error) {
 	d := &Dispatcher{cfg: cfg, rate: rate{perSecond: cfg.Rate}, counts: newCounts(), wake: make(chan struct{}, 1),
-		fullLog: sparse{every: time.Minute}, rateLog: sparse{every: time.Minute}, goneLog: sparse{every: time.Second}, underWay: make(map[deferred.ID]*parcel)}
+		fullLog: sparse{every: time.Minute}, rateLog: sparse{every: time.Minute}, goneLog: sparse{every: time.Second}, underWay: make(map[deferred.ID]*parcel), busy: make(map[string]int)}
 	if d.cfg.Claims == nil {
 		d.cfg.Claims, _ = claims.New(nil) // no name can be wrong
 	}
@@ -181,11 +182,11 @@ func (d *Dispatcher) claim(ctx, claims context.Context) time.Duration {
 		q = d.opened()
 	}
 	for ctx.Err() == nil {
-		room := underWayMax - d.busy()
-		if room == 0 {
+		n, except := d.room()
+		if n == 0 {
 			return 0 // a settlement rings
 		}
-		claimed, next, err := q.Claim(claims, time.Now(), room)
+		claimed, next, err := q.Claim(claims, time.Now(), n, except...)
 		if err != nil {
 			return retryEvery
 		}
@@ -193,26 +194,33 @@ func (d *Dispatcher) claim(ctx, claims context.Context) time.Duration {
 			d.begin(q, &claimed[i])
 		}
 		switch {
-		case len(claimed) == room:
+		case len(claimed) > 0: // maybe not all that are due
 		case next.IsZero():
 			return 0
 		default:
 			if pause := time.Until(next); pause > 0 {
 				return pause
 			}
-			if len(claimed) == 0 {
-				return time.Millisecond
-			}
+			return time.Millisecond
 		}
 	}
 	return 0
 }
 
-// busy is how many deliveries are under way.
-func (d *Dispatcher) busy() int {
+// room is how many more deliveries may be under way, and of which rules none. Rules whose targets
+// do not answer must not hold up the others: a claim takes half of what is free, and a rule that
+// has as many under way as are free takes none. So one such rule takes up to three quarters of
+// all, and each further one part of what is left.
+func (d *Dispatcher) room() (n int, except []string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return len(d.underWay)
+	free := underWayMax - len(d.underWay)
+	for rule, busy := range d.busy {
+		if busy >= free {
+			except = append(except, rule)
+		}
+	}
+	return (free + 1) / 2, except
 }
 
 // begin delivers one entry.
@@ -221,6 +229,7 @@ func (d *Dispatcher) begin(q deferred.Queue, c *deferred.Claimed) {
 	p := &parcel{d: d, queue: q, lease: c.Lease, e: e, terms: t}
 	d.mu.Lock()
 	d.underWay[e.ID] = p
+	d.busy[e.Rule]++
 	d.mu.Unlock()
 	if now := time.Now(); !e.Expires.After(now) {
 		p.settle(now, &deferred.Settlement{To: deferred.Expired, Keep: d.cfg.DeadKeep})
@@ -237,9 +246,12 @@ func (d *Dispatcher) begin(q deferred.Queue, c *deferred.Claimed) {
 }
 
 // left notes that an entry is settled.
-func (d *Dispatcher) left(id deferred.ID) {
+func (d *Dispatcher) left(e *deferred.Entry) {
 	d.mu.Lock()
-	delete(d.underWay, id)
+	delete(d.underWay, e.ID)
+	if d.busy[e.Rule]--; d.busy[e.Rule] == 0 {
+		delete(d.busy, e.Rule)
+	}
 	if d.empty != nil && len(d.underWay) == 0 {
 		close(d.empty)
 	}

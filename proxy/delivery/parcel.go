@@ -83,7 +83,7 @@ func lastOf(l *deferred.Last) any {
 // settle has the queue note what became of the entry.
 func (p *parcel) settle(now time.Time, s *deferred.Settlement) {
 	s.Lease = p.lease
-	s.Done = func(error) { p.d.left(p.e.ID) } // a queue that fails says so itself
+	s.Done = func(error) { p.d.left(p.e) } // a queue that fails says so itself
 	p.d.counts.delivered(p.e, s, now)
 	p.queue.Settle(now, s)
 }
