@@ -65,7 +65,7 @@ var sideways = map[string][]string{
 	"proxy/refusal":        {"internal/http1"},
 	"proxy/rule":           {"internal/strict", "proxy/descriptor", "proxy/keys", "proxy/limit", "proxy/overlap", "proxy/pattern", "proxy/refusal", "proxy/terms"},
 	"proxy/store":          {"proxy/limit"},
-	"proxy/terms":          {"internal/http1", "internal/strict", "proxy/deferred"},
+	"proxy/terms":          {"internal/http1", "internal/strict", "proxy/callback", "proxy/deferred"},
 	"target/model":         {"internal/strict"},
 	"loadgen/pace":         {"loadgen/profile"},
 	"proxy/guard":          {"proxy/limit"},

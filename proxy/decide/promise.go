@@ -12,7 +12,7 @@ import (
 type Promise struct {
 	Stored  *deferred.Stored
 	Path    string // before the id, where its client sees what became of it
-	Applied bool   // the client has asked for it by Prefer
+	Applied string // of what the client has asked for by Prefer
 }
 
 // Promise answers a refused request that is stored: 202, where to look, and when at the
@@ -31,8 +31,8 @@ func (a *Answers) Promise(now time.Time, p *Promise, v *Verdict, to *Reader) htt
 		body = strconv.AppendInt(append(body, `,"position":`...), int64(s.Position), 10)
 		body = appendTime(append(body, `,"notBefore":`...), at)
 	}
-	if p.Applied {
-		a.Extra = append(a.Extra, "Preference-Applied: respond-async\r\n"...)
+	if p.Applied != "" {
+		a.Extra = http1.AppendFieldString(a.Extra, "Preference-Applied", p.Applied)
 	}
 	body = appendTime(append(body, `,"expires":`...), s.Expires)
 	body = strconv.AppendQuote(append(body, `,"durability":`...), s.Durability)

@@ -1,6 +1,7 @@
 package exchange
 
 import (
+	"iter"
 	"net/netip"
 	"time"
 
@@ -24,7 +25,7 @@ type Kept struct {
 	RetryAfter time.Duration // as its client would have been told
 	Head       []byte        // request line and fields as they came, without the length of the body
 	Body       []byte
-	Key        []byte // the client's Idempotency-Key; nil: there is none
+	terms.Wishes
 }
 
 // isDeferred reports whether a path is that of a request that is delivered later.
@@ -92,11 +93,7 @@ func (x *Exchange) keepHead(h *http1.Head) {
 
 // beginDeferring goes on with a request that is to be delivered later.
 func (x *Exchange) beginDeferring(now time.Time) {
-	var keys [][]byte
-	for key := range values(x.kept, terms.KeyField) {
-		keys = append(keys, key)
-	}
-	if fault := x.verdict.Rule.Defer.CheckKey(keys); fault != "" {
+	if _, fault := x.wishes(); fault != "" {
 		x.request.become(requestRefused)
 		x.fail(now, 400, fault)
 		return
@@ -105,6 +102,11 @@ func (x *Exchange) beginDeferring(now time.Time) {
 		x.env.out = append(x.env.out, continues...)
 	}
 	x.awaitBody(now)
+}
+
+// wishes are what the client says of a request that is kept, and what is wrong with that.
+func (x *Exchange) wishes() (terms.Wishes, string) {
+	return x.verdict.Rule.Defer.Wishes(x.env.Settings.Callbacks, func(name string) iter.Seq[[]byte] { return values(x.kept, name) })
 }
 
 // keepBody keeps a piece of the body.
@@ -123,9 +125,7 @@ func (x *Exchange) store(now time.Time) {
 	x.bodyPaused()
 	head := len(x.kept) - int(x.collected)
 	k := Kept{Rule: x.verdict.Rule, Line: x.verdict.By.Key, Client: x.client, RetryAfter: x.verdict.State.RetryAfter, Head: x.kept[:head], Body: x.kept[head:]}
-	for key := range values(k.Head, terms.KeyField) {
-		k.Key = key
-	}
+	k.Wishes, _ = x.wishes()
 	x.env.Defer(now, x, &k)
 }
 
@@ -139,7 +139,8 @@ func (x *Exchange) HandleDeferred(now time.Time, s *deferred.Stored) {
 	switch s.Outcome {
 	case deferred.Accepted, deferred.Duplicate:
 		x.outcome.Decision = Deferred
-		p := decide.Promise{Stored: s, Path: x.env.Settings.DeferPath, Applied: x.prefers}
+		w, _ := x.wishes()
+		p := decide.Promise{Stored: s, Path: x.env.Settings.DeferPath, Applied: w.Applied(x.prefers)}
 		x.finish(now, x.answers(now).Promise(now, &p, &x.verdict, x.asReader()))
 	case deferred.Conflict:
 		x.answerError(now, 422, "another request has the same Idempotency-Key")

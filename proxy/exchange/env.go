@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"weir/internal/http1"
+	"weir/proxy/callback"
 	"weir/proxy/claims"
 	"weir/proxy/decide"
 	"weir/proxy/limit"
@@ -64,6 +65,7 @@ type Settings struct {
 	// that are delivered later; empty: there are none. DeferBodyMax is the largest body of one.
 	DeferPath    string
 	DeferBodyMax int64
+	Callbacks    *callback.Hosts // that may be told what became of one; nil: none
 	// RequestID: every request has an id, which target and client get.
 	RequestID bool
 	// PreflightsApart: preflights have counters of their own, as large as those of other

@@ -38,3 +38,20 @@ func TestDefer(t *testing.T) {
 		t.Errorf("a rule in shadow: notes %v", notes)
 	}
 }
+
+// Clients can be called back only where there are hosts for that.
+func TestDeferCallback(t *testing.T) {
+	t.Parallel()
+	const text = "rules:\n  - {id: a, limit: {algorithm: fixed, limit: 1, window: 1}, defer: {callback: true}}\n"
+	_, err := rule.Read([]byte(text), rule.Options{Defers: true})
+	if err == nil || !strings.Contains(err.Error(), "rules[0].defer.callback: DEFER_CALLBACK_HOSTS is not set") {
+		t.Errorf("without hosts: %v", err)
+	}
+	if d := read(t, text, rule.Options{Defers: true, Callbacks: true}).Rule(0).Defer; d == nil || !d.Callback {
+		t.Errorf("with hosts: %+v", d)
+	}
+	s := read(t, text, rule.Options{Defers: true, Unknown: func(strict.Fault) {}})
+	if notes := s.Notes(); len(notes) != 1 || notes[0].Path != "rules[0].defer.callback" {
+		t.Errorf("another proxy's rule: %v", notes)
+	}
+}

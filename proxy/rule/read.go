@@ -146,6 +146,9 @@ func (j *judge) maxDelay(n *strict.Node, c *compiled) {
 // noQueue is why nothing can be kept.
 const noQueue = "DEFER_URL is not set, or TARGET_URL is none"
 
+// noHosts is why nobody can be called back.
+const noHosts = "DEFER_CALLBACK_HOSTS is not set"
+
 // deferring judges whether refused requests can be kept. Package terms judges the rest.
 func (j *judge) deferring(_ *strict.Node, c *compiled) {
 	switch {
@@ -154,6 +157,10 @@ func (j *judge) deferring(_ *strict.Node, c *compiled) {
 		j.Note(c.path+".defer", "has no effect here: "+noQueue)
 	case !j.o.Defers:
 		j.Fault(c.path+".defer", noQueue)
+	case c.Defer.Callback && !j.o.Callbacks && j.Unknown != nil:
+		j.Note(c.path+".defer.callback", "has no effect here: "+noHosts)
+	case c.Defer.Callback && !j.o.Callbacks:
+		j.Fault(c.path+".defer.callback", noHosts)
 	case c.Mode == Shadow:
 		j.Note(c.path+".defer", "has no effect with mode shadow, which refuses nothing")
 	}

@@ -39,6 +39,7 @@ type Options struct {
 	// HasTemplate, unless nil, says whether there are templates of that name for refusals.
 	HasTemplate func(name string) bool
 	Defers      bool // refused requests can be kept: DEFER_URL is set, and there is a target
+	Callbacks   bool // and their clients be called back: DEFER_CALLBACK_HOSTS is set
 	// Beside are members that JSON may have beside those of a file; they mean nothing.
 	Beside []string
 	// Unknown, unless nil, is told of fields that are not known, which then are no

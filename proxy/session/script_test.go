@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"weir/proxy/callback"
 	"weir/proxy/decide"
 	"weir/proxy/deferred"
 	"weir/proxy/exchange"
@@ -224,7 +225,7 @@ func (p *player) play(t *testing.T, line string) {
 	case "trusted":
 		p.s.Trusted = true
 	case "rules":
-		set, err := rule.Read(p.bytes(t, line, arg), rule.Options{Defers: true})
+		set, err := rule.Read(p.bytes(t, line, arg), rule.Options{Defers: true, Callbacks: true})
 		p.must(t, line, err)
 		p.policy = p.policy.With(set, "7")
 	case "wake":
@@ -330,9 +331,13 @@ func (p *player) play(t *testing.T, line string) {
 
 // defers has refused requests stored whose bodies have at most so many bytes.
 func (p *player) defers(most int64) {
-	p.env.Settings.DeferPath, p.env.Settings.DeferBodyMax = "/deferred/", most
+	hosts, _ := callback.ParseHosts("hooks.example.com") // is one
+	p.env.Settings.DeferPath, p.env.Settings.DeferBodyMax, p.env.Settings.Callbacks = "/deferred/", most, hosts
 	p.env.Defer = func(_ time.Time, _ *exchange.Exchange, k *exchange.Kept) {
 		fmt.Fprintf(&p.log, "store for %s, line %q, idempotency key %q, in %v\n", k.Rule.ID, k.Line, k.Key, k.RetryAfter)
+		if k.Callback != "" {
+			fmt.Fprintf(&p.log, "call back %s\n", k.Callback)
+		}
 		for line := range bytes.Lines(append(append([]byte(nil), k.Head...), k.Body...)) {
 			fmt.Fprintf(&p.log, "stored %q\n", line)
 		}

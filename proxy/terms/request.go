@@ -4,8 +4,10 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"encoding/binary"
+	"iter"
 
 	"weir/internal/http1"
+	"weir/proxy/callback"
 	"weir/proxy/deferred"
 )
 
@@ -14,6 +16,8 @@ const (
 	PreferField  = "Prefer"
 	KeyField     = "Idempotency-Key"
 	AttemptField = "X-Weir-Deferred" // tells the target which delivery it is
+	// CallbackPreference is the preference whose value is the URL of a callback.
+	CallbackPreference = "weir-callback"
 )
 
 // keyBytesMax bounds an Idempotency-Key.
@@ -35,18 +39,113 @@ func Prefers(h *http1.Head) bool {
 
 // asksAsync reports whether a list of preferences has respond-async.
 func asksAsync(list []byte) bool {
-	for element := range bytes.SplitSeq(list, []byte(",")) {
-		name, _, _ := bytes.Cut(element, []byte(";"))
-		if http1.EqualFold(bytes.TrimSpace(name), "respond-async") {
+	for name := range preferences(list) {
+		if http1.EqualFold(name, "respond-async") {
 			return true
 		}
 	}
 	return false
 }
 
-// CheckKey says what is wrong with the values of Idempotency-Key that a request has; empty:
+// preferences yields the names and values of a list of preferences, without their parameters
+// (RFC 7240 section 2).
+func preferences(list []byte) iter.Seq2[[]byte, []byte] {
+	return func(yield func(name, value []byte) bool) {
+		for len(list) > 0 {
+			var one []byte
+			one, list = cutUnquoted(list, ',')
+			one, _ = cutUnquoted(one, ';')
+			name, value, _ := bytes.Cut(one, []byte("="))
+			if !yield(bytes.TrimSpace(name), unquoted(bytes.TrimSpace(value))) {
+				return
+			}
+		}
+	}
+}
+
+// cutUnquoted cuts b around the first separator that is not within quotes.
+func cutUnquoted(b []byte, separator byte) (before, after []byte) {
+	quoted := false
+	for i := 0; i < len(b); i++ {
+		switch c := b[i]; {
+		case c == '"':
+			quoted = !quoted
+		case c == '\\' && quoted:
+			i++
+		case c == separator && !quoted:
+			return b[:i], b[i+1:]
+		}
+	}
+	return b, nil
+}
+
+// unquoted is the text of a token or a quoted string (RFC 9110 section 5.6.4).
+func unquoted(b []byte) []byte {
+	n := len(b)
+	if n < 2 || b[0] != '"' || b[n-1] != '"' {
+		return b
+	}
+	text := make([]byte, 0, n-2)
+	for i := 1; i < n-1; i++ {
+		if b[i] == '\\' && i+1 < n-1 {
+			i++
+		}
+		text = append(text, b[i])
+	}
+	return text
+}
+
+// Wishes are what a client says of a request that is kept.
+type Wishes struct {
+	Key      []byte // the Idempotency-Key; nil: there is none
+	Callback string // the URL that is told what became of the request; empty: none
+}
+
+// Wishes reads the wishes of a client from the fields of its request. hosts may be called back;
+// nil: none may. fault says what is wrong; empty: nothing.
+func (d *Defer) Wishes(hosts *callback.Hosts, values func(name string) iter.Seq[[]byte]) (w Wishes, fault string) {
+	var keys [][]byte
+	for key := range values(KeyField) {
+		keys = append(keys, key)
+	}
+	if fault = d.checkKey(keys); len(keys) == 1 {
+		w.Key = keys[0]
+	}
+	if hosts == nil || !d.Callback || fault != "" { // a preference that is not supported is ignored
+		return w, fault
+	}
+	for list := range values(PreferField) {
+		for name, value := range preferences(list) {
+			if !http1.EqualFold(name, CallbackPreference) {
+				continue
+			}
+			if _, err := hosts.Check(string(value)); err != nil {
+				return w, CallbackPreference + " " + err.Error()
+			}
+			w.Callback = string(value)
+			return w, "" // the first counts
+		}
+	}
+	return w, ""
+}
+
+// Applied is which of the wishes are fulfilled, as Preference-Applied says it; async: the client
+// prefers not to wait.
+func (w *Wishes) Applied(async bool) string {
+	switch {
+	case w.Callback == "" && async:
+		return "respond-async"
+	case w.Callback == "":
+		return ""
+	case !async:
+		return CallbackPreference
+	}
+	return "respond-async, " + CallbackPreference
+}
+
+// checkKey says what is wrong with the values of Idempotency-Key that a request has; empty:
 // nothing.
-func (d *Defer) CheckKey(values [][]byte) (fault string) {
+func (d *Defer) checkKey(values [][]byte) (fault string) {
 	switch {
 	case len(values) == 0 && d.Idempotency == Required:
 		return "the rule needs an Idempotency-Key"
@@ -64,6 +163,7 @@ func (d *Defer) CheckKey(values [][]byte) (fault string) {
 type Request struct {
 	Method, Target, Body []byte
 	Key                  []byte // Idempotency-Key
+	Callback             string
 }
 
 // Scope is what the Idempotency-Key holds for: a rule with one of its keys, method and path.
@@ -73,7 +173,12 @@ func (r *Request) Scope(rule, line string) deferred.Hash {
 }
 
 // Fingerprint differs where requests with the same Idempotency-Key are not the same.
-func (r *Request) Fingerprint() deferred.Hash { return digest(r.Method, r.Target, r.Body) }
+func (r *Request) Fingerprint() deferred.Hash {
+	if r.Callback != "" {
+		return digest(r.Method, r.Target, r.Body, []byte(r.Callback))
+	}
+	return digest(r.Method, r.Target, r.Body)
+}
 
 // digest hashes parts, each with its length.
 func digest(parts ...[]byte) (sum deferred.Hash) {

@@ -22,6 +22,7 @@ type Defer struct {
 	RetryOn     []int       `json:"retryOn"` // statuses that are no final answer
 	Idempotency Idempotency `json:"idempotency"`
 	Result      Result      `json:"result"`
+	Callback    bool        `json:"callback"` // clients may name a URL that is told what became of a request
 }
 
 // A Backoff is how long a line waits after an attempt that failed, in seconds: First, then

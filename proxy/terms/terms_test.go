@@ -2,6 +2,7 @@ package terms_test
 
 import (
 	"errors"
+	"iter"
 	"reflect"
 	"strings"
 	"testing"
@@ -9,6 +10,7 @@ import (
 
 	"weir/internal/http1"
 	"weir/internal/strict"
+	"weir/proxy/callback"
 	"weir/proxy/deferred"
 	"weir/proxy/terms"
 )
@@ -55,7 +57,7 @@ func TestFaults(t *testing.T) {
 		}
 	}
 	f("true", "", "must be an object, is true")
-	f("{callback: false}", "callback", "unknown field; allowed: when, for, perKey, order, parallel, reserve, attempts, backoff, retryOn, idempotency, result")
+	f("{later: true}", "later", "unknown field; allowed: when, for, perKey, order, parallel, reserve, attempts, backoff, retryOn, idempotency, result, callback")
 	f("{when: now}", "when", `must be one of prefer, always, is "now"`)
 	f("{for: 2592001}", "for", "must be from 0.001 to 2.592e+06 seconds, is 2.592001e+06")
 	f("{for: 0}", "for", "must be from 0.001 to 2.592e+06 seconds, is 0")
@@ -127,6 +129,9 @@ func TestPrefers(t *testing.T) {
 	f("prefer: return=minimal, Respond-Async ; x=1, wait=10\r\n", true)
 	f("Prefer: wait=10\r\nPrefer: respond-async\r\n", true)
 	f("Prefer: respond-asynchronously\r\n", false)
+	f("Prefer: x=\"respond-async, respond-async\"\r\n", false)
+	f("Prefer: x=\"\\\", respond-async\r\n", false)
+	f("Prefer: x=\"\\\"\", respond-async\r\n", true)
 	d := terms.Usual()
 	if d.Wants(false) || !d.Wants(true) {
 		t.Error("with prefer it does not matter what the client prefers")
@@ -136,18 +141,80 @@ func TestPrefers(t *testing.T) {
 	}
 }
 
+// fields are those of a request.
+func fields(of map[string][]string) func(string) iter.Seq[[]byte] {
+	return func(name string) iter.Seq[[]byte] {
+		return func(yield func([]byte) bool) {
+			for _, v := range of[name] {
+				if !yield([]byte(v)) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// A URL to be called back is taken from the first preference of that name, if the rule has it, and
+// must be one that may be called.
+func TestCallback(t *testing.T) {
+	t.Parallel()
+	hosts, err := callback.ParseHosts("a.example")
+	if err != nil {
+		t.Fatal(err)
+	}
+	with := terms.Usual()
+	with.Callback = true
+	f := func(want, fault string, values ...string) {
+		t.Helper()
+		if w, got := with.Wishes(hosts, fields(map[string][]string{"Prefer": values})); w.Callback != want || !strings.HasPrefix(got, fault) || fault == "" && got != "" {
+			t.Errorf("%q: %q, %q; want %q, %q", values, w.Callback, got, want, fault)
+		}
+	}
+	const url = "https://a.example/x"
+	f("", "")
+	f("", "", "respond-async")
+	f(url, "", `respond-async, weir-callback="https://a.example/x"`)
+	f(url, "", `Weir-Callback = "https://a.example/x" ; a="b, c"; d , respond-async`)
+	f(url, "", "wait=5", `weir-callback=https://a.example/x`)
+	f(url, "", `weir-callback="https://a.example/x"`, `weir-callback="https://b.example"`)
+	f(url+"?a=1,2;3", "", `weir-callback="https://a.example/x?a=1,2;3", respond-async`)
+	f("", "", `x="weir-callback=https://b.example, weir-callback=1"`)
+	f("", "", `x="a\", weir-callback=https://b.example"`)
+	f(url, "", `weir-callback="https://a.exa\mple/x"`)
+	f("", "weir-callback is not https; allowed are URLs of https://a.example", "weir-callback")
+	f("", "weir-callback is not https", `weir-callback=""`)
+	f("", "weir-callback is not https", `weir-callback="`)
+	f("", "weir-callback is not https", `weir-callback="http://a.example"`)
+	f("", "weir-callback has a host that is not listed", `weir-callback="https://b.example"`, `weir-callback="https://a.example"`)
+
+	without := terms.Usual()
+	values := fields(map[string][]string{"Prefer": {`weir-callback="http://x"`}})
+	if w, fault := without.Wishes(hosts, values); w.Callback != "" || fault != "" {
+		t.Errorf("a rule without callbacks: %+v, %q", w, fault)
+	}
+	if w, fault := with.Wishes(nil, values); w.Callback != "" || fault != "" {
+		t.Errorf("a proxy without callbacks: %+v, %q", w, fault)
+	}
+	for _, applied := range []struct {
+		callback string
+		async    bool
+		want     string
+	}{{"", false, ""}, {"", true, "respond-async"}, {url, false, "weir-callback"}, {url, true, "respond-async, weir-callback"}} {
+		w := terms.Wishes{Callback: applied.callback}
+		if got := w.Applied(applied.async); got != applied.want {
+			t.Errorf("%+v: applied %q", applied, got)
+		}
+	}
+}
+
 func TestCheckKey(t *testing.T) {
 	t.Parallel()
 	optional, required := terms.Usual(), terms.Usual()
 	required.Idempotency = terms.Required
 	f := func(d *terms.Defer, want string, values ...string) {
 		t.Helper()
-		var list [][]byte
-		for _, v := range values {
-			list = append(list, []byte(v))
-		}
-		if got := d.CheckKey(list); got != want {
-			t.Errorf("%q: %q, want %q", values, got, want)
+		if w, got := d.Wishes(nil, fields(map[string][]string{"Idempotency-Key": values})); got != want || got == "" && len(values) == 1 && string(w.Key) != values[0] {
+			t.Errorf("%q: %q, the key %q, want %q", values, got, w.Key, want)
 		}
 	}
 	const malformed = "Idempotency-Key must be 1 to 255 visible ASCII characters"
@@ -177,6 +244,10 @@ func TestDigests(t *testing.T) {
 		if other == one.Scope("r", "l") {
 			t.Errorf("scope %d is the same", i)
 		}
+	}
+	told := request("POST", "/a?b", "c")
+	if told.Callback = "https://a.example"; told.Fingerprint() == one.Fingerprint() {
+		t.Error("the same request with a callback is the same")
 	}
 	for i, other := range []*terms.Request{request("POST", "/a?bc", ""), request("POST", "/a?", "bc"), request("PUT", "/a?b", "c")} {
 		if other.Fingerprint() == one.Fingerprint() {
