@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"time"
 
 	"weir/proxy/asks"
@@ -74,45 +75,85 @@ func (b *backend) decide(ctx context.Context, releases []store.Release, groups [
 	}
 }
 
-// ask has the current master decide, or the next one that can be connected to.
+// ask has the current master decide, or the next one that can be connected to: each may take
+// its share of the time to accept a connection.
 func (b *backend) ask(ctx context.Context, releases []store.Release, groups []*store.Group) error {
-	question := asks.AppendQuestion(nil, releases, groups)
 	began := time.Now()
-	first := int(b.current.Load())
+	until, bounded := ctx.Deadline()
+	if !bounded {
+		until = began.Add(b.cfg.Timeout)
+	}
+	first, now := int(b.current.Load()), began
+	q := question{releases: releases, groups: groups, until: until}
 	var err error
-	for i := range b.cfg.URLs {
-		master := (first + i) % len(b.cfg.URLs)
-		if err = b.askOne(ctx, master, question, groups); !unconnected(err) || ctx.Err() != nil {
-			b.current.CompareAndSwap(int32(first), int32(master))
+	for left := len(b.masters); left > 0; left-- {
+		at := (first + len(b.masters) - left) % len(b.masters)
+		q.connect = now.Add(until.Sub(now) / time.Duration(left))
+		if err = b.askOne(ctx, at, &q); !unconnected(err) || ctx.Err() != nil {
+			b.current.CompareAndSwap(int32(first), int32(at))
 			break
 		}
+		now = time.Now()
 	}
 	b.exchanges.Observe(time.Since(began))
 	return err
 }
 
+// A question is what one call asks.
+type question struct {
+	releases       []store.Release
+	groups         []*store.Group
+	connect, until time.Time // when there must be a connection, and an answer
+}
+
 // askOne has one master decide. What fails leaves no idle connections: behind a balancer
 // those that are kept would lead to the same master again.
-func (b *backend) askOne(ctx context.Context, master int, question []byte, groups []*store.Group) error {
-	err := b.askOnce(ctx, master, question, groups)
+func (b *backend) askOne(ctx context.Context, at int, q *question) error {
+	b.commands.Inc()
+	err := b.askOnce(ctx, b.masters[at], q)
+	if err != nil {
+		b.errors.Inc()
+	}
 	if b.Classify(err).Class > store.ItemFault && !errors.Is(err, context.Canceled) {
 		b.transport.CloseIdleConnections()
+		for _, m := range b.masters {
+			m.closeIdle()
+		}
 	}
 	return err
 }
 
-func (b *backend) askOnce(ctx context.Context, master int, question []byte, groups []*store.Group) error {
-	_, answer, err := b.do(ctx, master, &call{"/v1/decide", asks.ContentType, question})
+func (b *backend) askOnce(ctx context.Context, m *master, q *question) error {
+	c, err := m.take(ctx, time.Now(), q.connect)
 	if err != nil {
-		return err
+		return fmt.Errorf("ask master: %w", err)
+	}
+	c.question = asks.AppendQuestion(c.question[:0], q.releases, q.groups)
+	status, answer, again, err := c.exchange(ctx, m, q.until)
+	if err == nil {
+		err = judge(m, status, answer, q.groups)
+	} else {
+		err = fmt.Errorf("ask master %s: %w", m.url, err)
+	}
+	if again {
+		m.give(time.Now(), c)
+	} else {
+		c.Close()
+	}
+	return err
+}
+
+// judge takes what a master has answered.
+func judge(m *master, status int, answer []byte, groups []*store.Group) error {
+	if status != http.StatusOK {
+		return fmt.Errorf("ask master: %w", refused(m.url, "/v1/decide", status, answer))
 	}
 	mode, err := asks.ParseAnswer(answer, groups)
 	switch {
 	case err != nil:
-		b.errors.Inc()
-		return wrongProgram(fmt.Errorf("read the answer of %s: %w", b.cfg.URLs[master], err))
+		return wrongProgram(fmt.Errorf("read the answer of %s: %w", m.url, err))
 	case mode == store.FailOpen || mode == store.Closed:
-		return &awayError{master: b.cfg.URLs[master], mode: mode}
+		return &awayError{master: m.url, mode: mode}
 	}
 	return nil
 }

@@ -31,10 +31,8 @@ const (
 	documentTimeout = 2 * time.Second
 	// answerBytesMax bounds what is read of an answer.
 	answerBytesMax = 64 << 20
-	// idleMax bounds the idle connections to one master, idleTimeout how long one is kept: less
-	// than the master keeps them.
-	idleMax     = 256
-	idleTimeout = 60 * time.Second
+	// agent is the User-Agent of all calls.
+	agent = "weir-sidecar"
 )
 
 // New returns a store in the masters, also when none answers: then it starts in the failure
@@ -73,11 +71,14 @@ func newBackend(cfg Config) (*backend, error) {
 	if err != nil {
 		return nil, fmt.Errorf("use a master: %w", err)
 	}
-	transport := &http.Transport{TLSClientConfig: secure, DisableCompression: true, MaxIdleConnsPerHost: idleMax, IdleConnTimeout: idleTimeout,
+	transport := &http.Transport{TLSClientConfig: secure, DisableCompression: true, IdleConnTimeout: idleTimeout,
 		TLSHandshakeTimeout: cfg.Timeout, // a call that ends does not end the handshake
 		DialContext:         (&net.Dialer{Timeout: cfg.Timeout}).DialContext}
 	b := &backend{cfg: cfg, transport: transport, exchanges: metric.NewHistogram(metric.Latency())}
 	b.client = &http.Client{Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	for _, u := range cfg.URLs {
+		b.masters = append(b.masters, newMaster(u, cfg.Token, secure))
+	}
 	return b, nil
 }
 
@@ -86,8 +87,9 @@ func newBackend(cfg Config) (*backend, error) {
 // Safe for concurrent use: the client is, current and the counters are atomic.
 type backend struct {
 	cfg       Config
+	masters   []*master // decide
 	transport *http.Transport
-	client    *http.Client
+	client    *http.Client // for everything else
 	current   atomic.Int32 // the master that is asked first
 
 	commands  metric.Counter
@@ -96,7 +98,12 @@ type backend struct {
 }
 
 // Close ends the idle connections; what is under way ends with its context.
-func (b *backend) Close() { b.transport.CloseIdleConnections() }
+func (b *backend) Close() {
+	b.transport.CloseIdleConnections()
+	for _, m := range b.masters {
+		m.closeIdle()
+	}
+}
 
 // Register adds the backend's metrics to set.
 func (b *backend) Register(set *metric.Set) {
@@ -125,7 +132,7 @@ func (b *backend) do(ctx context.Context, master int, c *call) (*http.Response, 
 		return nil, nil, err
 	}
 	req.GetBody = nil // nothing is sent twice
-	req.Header.Set("User-Agent", "weir-sidecar")
+	req.Header.Set("User-Agent", agent)
 	if c.kind != "" {
 		req.Header.Set("Content-Type", c.kind)
 	}
@@ -153,7 +160,7 @@ func readAll(res *http.Response) ([]byte, error) {
 	defer res.Body.Close()
 	body, err := io.ReadAll(io.LimitReader(res.Body, answerBytesMax+1))
 	if err == nil && len(body) > answerBytesMax {
-		err = errors.New("the answer is too large")
+		err = errLarge
 	}
 	return body, err
 }

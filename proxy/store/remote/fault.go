@@ -61,8 +61,15 @@ func refused(master, path string, status int, body []byte) error {
 
 // unconnected reports whether no connection was made, so that nothing was sent.
 func unconnected(err error) bool {
-	op, ok := errors.AsType[*net.OpError](err)
-	return ok && op.Op == "dial"
+	_, ok := errors.AsType[*connectError](err)
+	op, dialled := errors.AsType[*net.OpError](err)
+	return ok || dialled && op.Op == "dial"
+}
+
+// late reports whether a master did not answer, or accept a connection, in time.
+func late(err error) bool {
+	timeout, ok := errors.AsType[net.Error](err)
+	return ok && timeout.Timeout() || errors.Is(err, context.DeadlineExceeded)
 }
 
 // Classify says what an error that another method returned means. It is nil for nil.
@@ -86,7 +93,7 @@ func (b *backend) Classify(err error) store.Fault {
 	switch {
 	case errors.Is(err, asks.ErrUndecided), errors.Is(err, store.ErrReadOnly), errors.Is(err, errTooLarge):
 		return store.Fault{Class: store.ItemFault}
-	case !unconnected(err) && errors.Is(err, context.DeadlineExceeded):
+	case late(err):
 		return store.Fault{Class: store.LateFault}
 	}
 	return store.Fault{Class: store.OutageFault}

@@ -6,8 +6,6 @@ import (
 	"strings"
 	"sync"
 	"time"
-
-	"weir/proxy/asks"
 )
 
 const (
@@ -92,10 +90,10 @@ func (p *probe) open() bool {
 
 // ask asks the masters that would be better.
 func (p *probe) ask(ctx context.Context) {
-	question := asks.AppendQuestion(nil, nil, nil)
+	until, _ := ctx.Deadline()
 	for i := range p.best {
 		p.asking.Go(func() {
-			h := heard{i, p.askOne(ctx, i, question, nil)}
+			h := heard{i, p.askOne(ctx, i, &question{connect: until, until: until})}
 			select {
 			case p.heard <- h:
 			case <-ctx.Done():

@@ -113,14 +113,14 @@ func (l *onTheSpot) Next() time.Time  { return time.Time{} }
 func (l *onTheSpot) Expire(time.Time) {}
 func (l *onTheSpot) Close()           {}
 
-// A master is a decision port that the test ends, or its end.
-type master struct {
+// A served is a decision port that the test ends, or its end.
+type served struct {
 	*decision.Port
 	stop func()
 }
 
 // startMaster starts a decision port over s.
-func startMaster(t testing.TB, s store.Store, addr string) master {
+func startMaster(t testing.TB, s store.Store, addr string) served {
 	t.Helper()
 	var socket net.Listener
 	testkit.Eventually(t, "the address is free", func() bool {
@@ -135,13 +135,13 @@ func startMaster(t testing.TB, s store.Store, addr string) master {
 	if err != nil {
 		t.Fatal(err)
 	}
-	m := master{p, sync.OnceFunc(func() { p.Drain(background) })}
+	m := served{p, sync.OnceFunc(func() { p.Drain(background) })}
 	t.Cleanup(m.stop)
 	return m
 }
 
 // config is that of a sidecar of masters.
-func config(masters ...master) Config {
+func config(masters ...served) Config {
 	cfg := Config{Config: lane.Config{Timeout: time.Second}, Token: "admin"}
 	for _, m := range masters {
 		cfg.URLs = append(cfg.URLs, "http://"+m.Addr().String())

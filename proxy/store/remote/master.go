@@ -1,0 +1,255 @@
+package remote
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"os"
+	"strconv"
+	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"weir/internal/http1"
+	"weir/proxy/asks"
+)
+
+const (
+	// idleMax bounds the idle connections to one master, idleTimeout how long one is kept: less
+	// than the master keeps them.
+	idleMax     = 256
+	idleTimeout = 60 * time.Second
+	// bytesKept bounds the memory that an idle connection keeps.
+	bytesKept = 64 << 10
+)
+
+// A master has the connections on which one master is asked to decide. A question is one
+// write, and one goroutine writes it and reads the answer.
+//
+// Safe for concurrent use: mu guards idle, the rest does not change.
+type master struct {
+	url, addr string
+	secure    *tls.Config // nil: plain
+	head      []byte      // of each request, up to the length of its body
+	dial      func(ctx context.Context, network, addr string) (net.Conn, error)
+
+	mu   sync.Mutex
+	idle []*conn // the one used last is the last
+}
+
+// newMaster returns a master without connections; base is valid.
+func newMaster(base, token string, secure *tls.Config) *master {
+	u, _ := url.Parse(base)
+	m := &master{url: base, addr: u.Host, dial: new(net.Dialer).DialContext}
+	port := "80"
+	if u.Scheme == "https" {
+		port, m.secure = "443", secure.Clone()
+		m.secure.ServerName = u.Hostname()
+	}
+	if u.Port() == "" {
+		m.addr = net.JoinHostPort(u.Hostname(), port)
+	}
+	m.head = append(m.head, "POST /v1/decide HTTP/1.1\r\n"...)
+	m.head = http1.AppendFieldString(m.head, "Host", u.Host)
+	m.head = http1.AppendFieldString(m.head, "User-Agent", agent)
+	m.head = http1.AppendFieldString(m.head, "Content-Type", asks.ContentType)
+	if token != "" {
+		m.head = http1.AppendFieldString(m.head, "Authorization", "Bearer "+token)
+	}
+	m.head = append(m.head, "Content-Length: "...)
+	return m
+}
+
+// A connectError says that no connection was made, so that nothing was sent.
+type connectError struct{ err error }
+
+func (e *connectError) Error() string { return e.err.Error() }
+func (e *connectError) Unwrap() error { return e.err }
+
+// A conn is one connection to a master.
+//
+// Owned by who has taken it.
+type conn struct {
+	net.Conn
+	raw       syscall.RawConn // of the socket; nil: it has none
+	interrupt func()          // ends reading and writing
+	used      time.Time
+	reader    http1.Reader
+	head      http1.Head
+
+	question, out, in, body []byte
+}
+
+// take returns a connection that is idle, or makes one until then.
+func (m *master) take(ctx context.Context, now, until time.Time) (*conn, error) {
+	for {
+		m.mu.Lock()
+		n := len(m.idle)
+		if n == 0 {
+			m.mu.Unlock()
+			return m.connect(ctx, until)
+		}
+		c := m.idle[n-1]
+		m.idle[n-1], m.idle = nil, m.idle[:n-1]
+		m.mu.Unlock()
+		if now.Sub(c.used) < idleTimeout && c.quiet() {
+			return c, nil
+		}
+		c.Close()
+	}
+}
+
+// connect makes a connection. The error is a *connectError.
+func (m *master) connect(ctx context.Context, until time.Time) (*conn, error) {
+	ctx, cancel := context.WithDeadline(ctx, until)
+	defer cancel()
+	socket, err := m.dial(ctx, "tcp", m.addr)
+	if err != nil {
+		return nil, &connectError{err}
+	}
+	c := &conn{Conn: socket, reader: http1.NewResponseReader(nil)}
+	c.interrupt = func() { _ = c.SetDeadline(time.Unix(1, 0)) }
+	if s, ok := socket.(*net.TCPConn); ok {
+		c.raw, _ = s.SyscallConn() // an error is that the socket is closed
+	}
+	if m.secure != nil {
+		secured := tls.Client(socket, m.secure)
+		if err := secured.HandshakeContext(ctx); err != nil {
+			socket.Close()
+			return nil, &connectError{fmt.Errorf("handshake with %s: %w", m.url, err)}
+		}
+		c.Conn = secured
+	}
+	return c, nil
+}
+
+// quiet reports whether the master has neither closed an idle connection nor sent something
+// that nobody has asked for. What is sent after that was seen is lost, as nothing is sent
+// twice.
+func (c *conn) quiet() bool {
+	if c.raw == nil {
+		return true
+	}
+	var one [1]byte
+	var seen error
+	err := c.raw.Read(func(fd uintptr) bool {
+		_, _, seen = unix.Recvfrom(int(fd), one[:], unix.MSG_PEEK|unix.MSG_DONTWAIT)
+		return true
+	})
+	return err == nil && errors.Is(seen, unix.EAGAIN)
+}
+
+// give keeps a connection for the next question.
+func (m *master) give(now time.Time, c *conn) {
+	c.used = now
+	for _, b := range []*[]byte{&c.question, &c.out, &c.in, &c.body} {
+		if cap(*b) > bytesKept {
+			*b = nil
+		}
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if len(m.idle) >= idleMax {
+		c.Close()
+		return
+	}
+	m.idle = append(m.idle, c)
+	if first := m.idle[0]; now.Sub(first.used) >= idleTimeout {
+		first.Close()
+		m.idle = append(m.idle[:0], m.idle[1:]...)
+	}
+}
+
+// closeIdle closes the connections that are idle.
+func (m *master) closeIdle() {
+	m.mu.Lock()
+	idle := m.idle
+	m.idle = nil
+	m.mu.Unlock()
+	for _, c := range idle {
+		c.Close()
+	}
+}
+
+// exchange sends the connection's question and returns the answer, which is valid until the
+// connection is used again. ok says that it may be.
+func (c *conn) exchange(ctx context.Context, m *master, until time.Time) (status int, body []byte, ok bool, err error) {
+	if err := c.SetDeadline(until); err != nil {
+		return 0, nil, false, err
+	}
+	stop := func() bool { return true }
+	if ctx.Done() != nil {
+		stop = context.AfterFunc(ctx, c.interrupt)
+	}
+	c.out = strconv.AppendInt(append(c.out[:0], m.head...), int64(len(c.question)), 10)
+	c.out = append(append(c.out, "\r\n\r\n"...), c.question...)
+	if _, err = c.Write(c.out); err == nil {
+		ok, err = c.read()
+	}
+	ok = stop() && ok
+	switch cause := ctx.Err(); {
+	case err != nil && cause != nil:
+		err = cause
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		err = context.DeadlineExceeded
+	}
+	return c.head.Status, c.body, ok, err
+}
+
+// read reads an answer, and reports whether another may follow.
+func (c *conn) read() (ok bool, err error) {
+	if c.in == nil {
+		c.in = make([]byte, 0, 4<<10)
+	}
+	c.in, c.body = c.in[:0], c.body[:0]
+	done := 0
+	for {
+		event, err := c.reader.Next(c.in[done:], &c.head)
+		if err != nil {
+			return false, err
+		}
+		done += event.N
+		switch event.Kind {
+		case http1.End:
+			return c.head.KeepAlive && done == len(c.in), nil
+		case http1.Data:
+			if c.body = append(c.body, event.Data...); len(c.body) > answerBytesMax {
+				return false, errLarge
+			}
+		case http1.Upgraded:
+			return false, errUpgraded
+		case http1.NeedMore:
+			c.in = append(c.in[:0], c.in[done:]...)
+			done = 0
+			if ended, err := c.more(); ended || err != nil {
+				return false, err
+			}
+		}
+	}
+}
+
+// more reads what comes next. ended says that the answer ended with its connection.
+func (c *conn) more() (ended bool, err error) {
+	if len(c.in) == cap(c.in) {
+		c.in = append(c.in, 0)[:len(c.in)]
+	}
+	n, err := c.Read(c.in[len(c.in):cap(c.in)])
+	c.in = c.in[:len(c.in)+n]
+	if n > 0 || err == nil {
+		return false, nil
+	}
+	if event, cut := c.reader.EOF(); cut == nil && event.Kind == http1.End {
+		return true, nil
+	}
+	return false, err
+}
+
+var (
+	errLarge    = errors.New("the answer is too large")
+	errUpgraded = errors.New("the answer switches protocols")
+)
