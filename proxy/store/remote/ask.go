@@ -76,7 +76,8 @@ func (b *backend) decide(ctx context.Context, releases []store.Release, groups [
 }
 
 // ask has the current master decide, or the next one that can be connected to: each may take
-// its share of the time to accept a connection.
+// its share of the time to accept a connection. After one that does not answer in time the
+// next one is the current one, as what was sent is not sent again.
 func (b *backend) ask(ctx context.Context, releases []store.Release, groups []*store.Group) error {
 	began := time.Now()
 	until, bounded := ctx.Deadline()
@@ -90,6 +91,9 @@ func (b *backend) ask(ctx context.Context, releases []store.Release, groups []*s
 		at := (first + len(b.masters) - left) % len(b.masters)
 		q.connect = now.Add(until.Sub(now) / time.Duration(left))
 		if err = b.askOne(ctx, at, &q); !unconnected(err) || ctx.Err() != nil {
+			if b.Classify(err).Class == store.LateFault {
+				at = (at + 1) % len(b.masters)
+			}
 			b.current.CompareAndSwap(int32(first), int32(at))
 			break
 		}

@@ -166,16 +166,37 @@ func TestIdleConnectionsAreBounded(t *testing.T) {
 	}
 }
 
-// A master that accepts no connection leaves time for the next one.
+// A master that accepts no connection leaves time for the next one, and what is asked after
+// one that does not answer goes to the next.
 func TestNextMaster(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	prefix, _ := w.open(t)
 	good := startMaster(t, w, "127.0.0.1:0")
-	cfg := config(good, good)
+	var questions atomic.Int32
+	silent := listen(t, func(c net.Conn) {
+		if asked(c) == nil {
+			questions.Add(1)
+		}
+	})
+	cfg := config(good)
+	cfg.URLs = append([]string{silent}, cfg.URLs...)
+
 	b := openBackend(t, cfg)
+	ctx, cancel := context.WithTimeout(background, 50*time.Millisecond)
+	defer cancel()
+	first := one(1, prefix+"r", fixed(5))
+	b.Decide(ctx, &store.Batch{Groups: []*store.Group{first}})
+	if f := b.Classify(first.Err); f.Class != store.LateFault {
+		t.Errorf("a silent master: %v", first.Err)
+	}
+	if g := decide(b, one(1, prefix+"r", fixed(5))); g.Err != nil || g.Granted != 1 || questions.Load() > 1 {
+		t.Errorf("after a silent master: %v, %d questions for it", g.Err, questions.Load())
+	}
+
+	b = openBackend(t, cfg)
 	until := time.Now().Add(patience)
-	ctx, cancel := context.WithDeadline(background, until)
+	ctx, cancel = context.WithDeadline(background, until)
 	defer cancel()
 	var share time.Duration
 	b.masters[0].dial = func(ctx context.Context, _, _ string) (net.Conn, error) {
