@@ -26,6 +26,8 @@ type RateLimit struct {
 	Domains func() *descriptor.Domains
 	// Failed counts a request that was not decided: by its own fault, or the store's.
 	Failed func(stores bool)
+	// Took counts a request, and how long it has taken by the clock of the loop's turns.
+	Took func(time.Duration)
 	// Apart counts a request with more limits than can be decided together.
 	Apart func()
 }
@@ -35,6 +37,7 @@ type RateLimit struct {
 // Owned by its loop.
 type limited struct {
 	envoy.Case
+	began  time.Time
 	gave   int  // of Gives
 	closed bool // the store is unavailable and refuses
 }
@@ -62,6 +65,7 @@ func (e *Env) giveLimited(s *Session) {
 func (s *Session) limit(now time.Time) {
 	e := s.env
 	s.limited = e.takeLimited()
+	s.limited.began = now
 	c := &s.limited.Case
 	c.Refused = e.Refused
 	err := e.node.Parse(s.body)
@@ -87,10 +91,16 @@ func (s *Session) limit(now time.Time) {
 	s.giveBack(now)
 }
 
+// limitEnds ends a request that was taken.
+func (s *Session) limitEnds(now time.Time) {
+	s.env.RateLimit.Took(now.Sub(s.limited.began))
+	s.env.giveLimited(s)
+}
+
 // faulty answers a request that cannot be decided.
 func (s *Session) faulty(now time.Time, problem, path string) {
 	s.env.RateLimit.Failed(false)
-	s.env.giveLimited(s)
+	s.limitEnds(now)
 	s.failAt(now, 400, problem, path)
 }
 
@@ -139,7 +149,7 @@ func (s *Session) takeLimit(now time.Time, index int, ans *store.Answer) bool {
 		return false
 	}
 	if s.gone {
-		s.env.giveLimited(s)
+		s.limitEnds(now)
 		return false
 	}
 	s.respond(now)
@@ -159,13 +169,13 @@ func (s *Session) respond(now time.Time) {
 	if l.Response.OverallCode == rls.OverLimit {
 		status = 429
 	}
-	e.giveLimited(s)
+	s.limitEnds(now)
 	s.write(now, http1.Answer{Status: status, ContentType: "application/json", Body: e.body})
 }
 
 // undecided answers a request that the store did not decide.
 func (s *Session) undecided(now time.Time, status int, problem string) {
 	s.env.RateLimit.Failed(true)
-	s.env.giveLimited(s)
+	s.limitEnds(now)
 	s.fail(now, status, problem)
 }

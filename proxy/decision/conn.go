@@ -35,7 +35,7 @@ func newRoom(p *Port, l *loop.Loop) *room {
 	})
 	r.dueAlarm = l.NewAlarm(r.expireEdits)
 	r.env = check.Env{
-		RateLimit: &check.RateLimit{Settings: p.cfg.RateLimit, Counts: &p.series.Counts, Domains: p.cfg.Limits.Domains, Failed: p.series.failed, Apart: p.series.apart.Inc},
+		RateLimit: &check.RateLimit{Settings: p.cfg.RateLimit, Counts: &p.series.Counts, Domains: p.cfg.Limits.Domains, Failed: p.series.failed, Took: p.series.took, Apart: p.series.apart.Inc},
 		Access:    &p.cfg.Access, Mode: p.cfg.Store.Mode, Documents: p.documents.current.Load,
 		Ask: r.ask, Release: r.release, Edit: r.edit, Refused: r.refused, Count: p.counts.count,
 		Healthy: func() bool { return !p.draining.Load() && p.cfg.Healthy() },

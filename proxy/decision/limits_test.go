@@ -102,7 +102,9 @@ func TestJSON(t *testing.T) {
 		samples[`ratelimit_service_rate_limit_within_limit{domain="shop",key1="two"}`] != 2 ||
 		samples[`ratelimit_service_rate_limit_over_limit{domain="shop",key1="two"}`] != 2 ||
 		samples[`ratelimit_service_rate_limit_domain_not_found{domain="unknown"}`] != 1 ||
-		samples[`ratelimit_service_should_rate_limit_error{err_type="service_error"}`] != 4 {
+		samples[`ratelimit_service_should_rate_limit_error{err_type="service_error"}`] != 4 ||
+		samples[`ratelimit_service_total_requests{grpc_method="ShouldRateLimit"}`] != 10 ||
+		samples[`ratelimit_service_response_time_seconds_count{grpc_method="ShouldRateLimit"}`] != 10 {
 		t.Errorf("%v", samples)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"weir/internal/metric"
 	"weir/proxy/envoy"
@@ -23,6 +24,9 @@ const (
 	other        = "other"
 )
 
+// method is the label of the peer's only method of this kind.
+const method = `{grpc_method="ShouldRateLimit"}`
+
 var otherName = []byte(other)
 
 // series are the statistics of envoyproxy/ratelimit. They outlive the limits in force.
@@ -30,7 +34,8 @@ var otherName = []byte(other)
 // Safe for concurrent use: mu guards the maps; what they hold is atomic words.
 type series struct {
 	envoy.Counts
-	serviceErrors, storeErrors, apart metric.Counter
+	serviceErrors, storeErrors, apart, requests metric.Counter
+	times                                       *metric.Histogram
 
 	mu      sync.RWMutex
 	domains map[string]map[string]*envoy.Series
@@ -38,7 +43,7 @@ type series struct {
 }
 
 func newSeries() *series {
-	s := &series{domains: make(map[string]map[string]*envoy.Series), unknown: make(map[string]*atomic.Uint64)}
+	s := &series{domains: make(map[string]map[string]*envoy.Series), unknown: make(map[string]*atomic.Uint64), times: metric.NewHistogram(metric.Latency())}
 	s.Series, s.NotFound = s.of, s.notFound
 	return s
 }
@@ -97,6 +102,12 @@ func (s *series) failed(stores bool) {
 	}
 }
 
+// took counts a request that has taken so long.
+func (s *series) took(d time.Duration) {
+	s.requests.Inc()
+	s.times.Observe(d)
+}
+
 // register adds the metrics to set.
 func (s *series) register(set *metric.Set) {
 	for _, m := range []struct {
@@ -115,6 +126,8 @@ func (s *series) register(set *metric.Set) {
 	set.Counters("ratelimit_service_rate_limit_domain_not_found", "descriptors of a domain that no file has", s.eachUnknown())
 	set.Counter(`ratelimit_service_should_rate_limit_error{err_type="redis_error"}`, "requests that were not decided", s.storeErrors.Load)
 	set.Counter(`ratelimit_service_should_rate_limit_error{err_type="service_error"}`, "requests that were not decided", s.serviceErrors.Load)
+	set.Counter("ratelimit_service_total_requests"+method, "requests with descriptors", s.requests.Load)
+	set.Histogram("ratelimit_service_response_time_seconds"+method, "how long requests with descriptors took", s.times)
 	set.Counter("ratelimit_service_global_shadow_mode", "requests that only SHADOW_MODE let pass", s.GlobalShadow.Load)
 	set.Counter("ratelimiter_descriptors_apart_total", "requests with more limits than can be decided together", s.apart.Load)
 }
