@@ -123,9 +123,9 @@ func (f *Fields) Int8s() []int64 {
 // Bool reads a bool; a null is false.
 func (f *Fields) Bool() bool { b := f.Bytes(); return len(b) == 1 && b[0] == 1 }
 
-// Place reads a uuid.
+// Place reads a uuid; a null is zero.
 func (f *Fields) Place() (p Place) {
-	if b := f.Bytes(); copy(p[:], b) != len(p) {
+	if b := f.Bytes(); len(b) > 0 && copy(p[:], b) != len(p) {
 		f.Err = errForm
 	}
 	return p

@@ -1,0 +1,37 @@
+package postgres
+
+import (
+	"strings"
+	"testing"
+
+	"weir/proxy/store/postgres/postgrestest"
+)
+
+// The SQL may be run again, and a role that may only execute functions can use the queue and
+// nothing else.
+func TestSchema(t *testing.T) {
+	t.Parallel()
+	s := postgrestest.Start(t)
+	for range 2 {
+		s.Do("weir", Schema("q"))
+	}
+	s.Do("weir", "CREATE ROLE plain LOGIN; GRANT USAGE ON SCHEMA q TO plain; GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA q TO plain; CREATE ROLE stranger LOGIN; GRANT USAGE ON SCHEMA q TO stranger")
+	for role, want := range map[string]string{"plain": "memory", "stranger": "permission denied"} {
+		got, err := s.Try("weir", "SET ROLE "+role+"; SELECT durability FROM q.deferred_open_1('plain')")
+		if err != nil {
+			got = err.Error()
+		}
+		if !strings.Contains(got, want) { // the server of tests has fsync=off
+			t.Errorf("%s is told %q, want %q", role, got, want)
+		}
+	}
+	for _, sql := range []string{"SELECT FROM q.deferred", "DELETE FROM q.lines", "UPDATE q.deferred_about SET value = ''"} {
+		if _, err := s.Try("weir", "SET ROLE plain; "+sql); err == nil || !strings.Contains(err.Error(), "permission denied") {
+			t.Errorf("%s: %v", sql, err)
+		}
+	}
+	s.Do("weir", "ALTER DATABASE weir SET default_transaction_read_only = on")
+	if _, err := s.Try("weir", "SELECT q.deferred_open_1('plain')"); err == nil || !strings.Contains(err.Error(), "25006") {
+		t.Errorf("of a database that is read-only: %v", err)
+	}
+}
