@@ -1,0 +1,145 @@
+package postgres
+
+import (
+	"encoding/binary"
+	"errors"
+	"time"
+
+	"weir/proxy/deferred"
+	"weir/proxy/deferred/seal"
+	"weir/proxy/store/postgres"
+)
+
+// What the columns of an entry are sealed as; with its ID it is what a value is bound to.
+const (
+	columnAbout   = "about"   // the entry without what follows and what has a column of its own
+	columnRequest = "request" // u32 length of the head, head, body
+	columnLast    = "last"    // an entry with nothing but Last
+	columnResult  = "result"  // an entry with nothing but a Result
+)
+
+// cutText is what is said of a delivery that was cut off; the functions know its length.
+const cutText = "the delivery was cut off"
+
+// A vault makes of entries what is stored, and entries of that.
+//
+// Safe for concurrent use: the clock is, the sealer is immutable.
+type vault struct {
+	seal  seal.Sealer
+	clock clock
+}
+
+// sealed is a value of an entry as it is stored.
+func (v *vault) sealed(id deferred.ID, column string, plain []byte) []byte {
+	return v.seal.Seal(plain, append([]byte(column), id[:]...))
+}
+
+func (v *vault) unsealed(id deferred.ID, column string, value []byte) ([]byte, error) {
+	return v.seal.Open(value, append([]byte(column), id[:]...))
+}
+
+// about is what is stored of an entry beside its request and its columns.
+func (v *vault) about(e *deferred.Entry) []byte {
+	stripped := *e
+	stripped.Head, stripped.Body = nil, nil
+	stripped.Accepted, stripped.Expires, stripped.Due = time.Time{}, time.Time{}, time.Time{}
+	return v.sealed(e.ID, columnAbout, deferred.AppendEntry(nil, &stripped))
+}
+
+func (v *vault) request(e *deferred.Entry) []byte {
+	plain := make([]byte, 0, 4+len(e.Head)+len(e.Body))
+	plain = append(binary.BigEndian.AppendUint32(plain, uint32(len(e.Head))), e.Head...)
+	return v.sealed(e.ID, columnRequest, append(plain, e.Body...))
+}
+
+func (v *vault) last(id deferred.ID, last deferred.Last) []byte {
+	if !last.At.IsZero() {
+		last.At = time.UnixMicro(v.clock.there(last.At))
+	}
+	return v.sealed(id, columnLast, deferred.AppendEntry(nil, &deferred.Entry{Last: last}))
+}
+
+func (v *vault) result(id deferred.ID, result *deferred.Result) []byte {
+	return v.sealed(id, columnResult, deferred.AppendEntry(nil, &deferred.Entry{Result: result}))
+}
+
+// stripped is a result as lists tell of it.
+func stripped(r *deferred.Result) *deferred.Result {
+	return &deferred.Result{Status: r.Status, Bytes: r.Bytes, Truncated: r.Truncated}
+}
+
+// A row is an entry as the functions return it.
+type row struct {
+	id                                        deferred.ID
+	seq, state, accepted, expires, due, tries int64
+	token, cut                                int64
+	about, request, last, result              []byte
+}
+
+// readRow reads a deferred_entry_1; ok is false when there is none.
+func readRow(f *postgres.Fields) (r row, ok bool, err error) {
+	r.id = f.Place()
+	r.seq, r.state, r.accepted, r.expires, r.due, r.tries = f.Int8(), f.Int8(), f.Int8(), f.Int8(), f.Int8(), f.Int8()
+	r.token, r.cut = f.Int8(), f.Int8()
+	r.about, r.request, r.last, r.result = f.Bytes(), f.Bytes(), f.Bytes(), f.Bytes()
+	return r, r.id != deferred.ID{}, f.Err
+}
+
+// errOther is the error of an entry that was stored under another ID.
+var errOther = errors.New("it is another entry")
+
+// entry is the entry of a row. Its error says why it cannot be read.
+func (v *vault) entry(r *row) (*deferred.Entry, error) {
+	plain, err := v.unsealed(r.id, columnAbout, r.about)
+	if err != nil {
+		return nil, err
+	}
+	e, err := deferred.ParseEntry(plain)
+	if err != nil {
+		return nil, err
+	}
+	if e.ID != r.id {
+		return nil, errOther
+	}
+	e.State, e.Attempts = deferred.State(r.state), int(r.tries)
+	e.Accepted, e.Expires, e.Due = v.clock.here(r.accepted), v.clock.here(r.expires), v.clock.here(r.due)
+	if len(r.request) > 0 {
+		if plain, err = v.unsealed(r.id, columnRequest, r.request); err != nil {
+			return nil, err
+		}
+		if len(plain) < 4 || uint64(binary.BigEndian.Uint32(plain)) > uint64(len(plain)-4) {
+			return nil, deferred.ErrDamaged
+		}
+		n := 4 + binary.BigEndian.Uint32(plain)
+		e.Head, e.Body = append([]byte(nil), plain[4:n]...), append([]byte(nil), plain[n:]...)
+	}
+	if r.cut != 0 {
+		e.Last = deferred.Last{At: v.clock.here(r.cut), Error: cutText}
+	}
+	return e, v.outcome(r, e)
+}
+
+// outcome reads what has become of the entry of a row.
+func (v *vault) outcome(r *row, e *deferred.Entry) error {
+	for column, value := range map[string][]byte{columnLast: r.last, columnResult: r.result} {
+		if len(value) == 0 {
+			continue
+		}
+		plain, err := v.unsealed(r.id, column, value)
+		if err != nil {
+			return err
+		}
+		part, err := deferred.ParseEntry(plain)
+		switch {
+		case err != nil:
+			return err
+		case column == columnResult:
+			e.Result = part.Result
+		default:
+			if e.Last = part.Last; !e.Last.At.IsZero() {
+				e.Last.At = v.clock.here(e.Last.At.UnixMicro())
+			}
+		}
+	}
+	return nil
+}

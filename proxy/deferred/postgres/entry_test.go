@@ -1,0 +1,101 @@
+package postgres
+
+import (
+	"bytes"
+	"encoding/binary"
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+
+	"weir/proxy/deferred"
+	"weir/proxy/deferred/seal"
+)
+
+// newVault returns one that encrypts.
+func newVault(t testing.TB) *vault {
+	t.Helper()
+	s, err := seal.New(bytes.Repeat([]byte{7}, seal.KeyBytes))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &vault{seal: s}
+}
+
+// sample is an entry with something in each field, and its row.
+func sample(v *vault) (*deferred.Entry, *row) {
+	at := time.Date(2026, 11, 23, 6, 0, 0, 1000, time.UTC)
+	e := &deferred.Entry{ID: deferred.ID{1}, Rule: "orders", Line: "shop", Parallel: 1, Accepted: at, Due: at.Add(time.Second), Expires: at.Add(time.Hour),
+		Remote: netip.MustParseAddrPort("10.0.0.1:80"), TLS: true, Scope: deferred.Hash{2}, Fingerprint: deferred.Hash{3},
+		Head: []byte("POST / HTTP/1.1\r\n"), Body: []byte("secret")}
+	r := &row{id: e.ID, accepted: at.UnixMicro(), due: e.Due.UnixMicro(), expires: e.Expires.UnixMicro(), about: v.about(e), request: v.request(e)}
+	e.State, e.Attempts = deferred.Failed, 2
+	e.Last = deferred.Last{At: at, Status: 500, Error: "no"}
+	e.Result = &deferred.Result{Status: 500, Head: []byte("h"), Body: []byte("b"), Bytes: 9, Truncated: true}
+	r.state, r.tries, r.last, r.result = int64(e.State), 2, v.last(e.ID, e.Last), v.result(e.ID, e.Result)
+	return e, r
+}
+
+// What is stored of an entry is what is read, and says nothing without the key.
+func TestEntry(t *testing.T) {
+	v := newVault(t)
+	e, r := sample(v)
+	got, err := v.entry(r)
+	if err != nil || !bytes.Equal(deferred.AppendEntry(nil, got), deferred.AppendEntry(nil, e)) {
+		t.Errorf("read %+v, %v", got, err)
+	}
+	if all := string(r.about) + string(r.request) + string(r.last) + string(r.result); strings.Contains(all, "secret") || strings.Contains(all, "shop") {
+		t.Error("it is stored in the clear")
+	}
+	r.cut = e.Accepted.UnixMicro()
+	r.last = nil
+	if got, err = v.entry(r); err != nil || got.Last != (deferred.Last{At: e.Accepted, Error: cutText}) || len(cutText) != 24 {
+		t.Errorf("cut off: %+v, %v", got.Last, err)
+	}
+	for name, spoil := range map[string]func(r *row){
+		"another ID":                 func(r *row) { r.id = deferred.ID{9} },
+		"a request for another part": func(r *row) { r.request = r.about },
+		"no rest":                    func(r *row) { r.about = nil },
+		"a damaged result":           func(r *row) { r.result[20] ^= 1 },
+	} {
+		_, r := sample(v)
+		spoil(r)
+		if _, err := v.entry(r); err == nil {
+			t.Errorf("with %s it is read", name)
+		}
+	}
+}
+
+// Whatever is in the columns of an entry, reading it ends with an entry or an error.
+func FuzzEntry(f *testing.F) {
+	v := &vault{}
+	_, r := sample(v)
+	f.Add(r.about, r.request, r.last, r.result)
+	f.Add(r.about, binary.BigEndian.AppendUint32(nil, 1<<31), []byte{}, []byte{})
+	f.Fuzz(func(t *testing.T, about, request, last, result []byte) {
+		e, err := v.entry(&row{id: deferred.ID{1}, state: 3, about: about, request: request, last: last, result: result})
+		if err == nil && e.ID != (deferred.ID{1}) {
+			t.Errorf("read another entry: %s", e.ID)
+		}
+	})
+}
+
+// An inbox takes no more than its bounds, and nothing when it has ended.
+func TestInbox(t *testing.T) {
+	b := newInbox[int]()
+	for i, want := range []bool{true, true, false} {
+		if added, ended := b.add(i, 1, 2, 100); added != want || ended {
+			t.Errorf("number %d is added: %v, ended: %v", i, added, ended)
+		}
+	}
+	if all, ended := b.take(); len(all) != 2 || ended {
+		t.Errorf("%d are taken out, ended: %v", len(all), ended)
+	}
+	if added, _ := b.add(1, 101, 2, 100); added {
+		t.Error("it holds more bytes than its bound")
+	}
+	b.close()
+	if added, ended := b.add(1, 1, 2, 100); added || !ended {
+		t.Errorf("after its end one is added: %v, ended: %v", added, ended)
+	}
+}
