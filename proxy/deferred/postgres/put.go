@@ -1,0 +1,279 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"weir/proxy/deferred"
+	"weir/proxy/store"
+	"weir/proxy/store/postgres"
+)
+
+// Bounds of what waits to be written, and of one statement. A put beyond is answered Unstored.
+const (
+	pendingMax      = 16384
+	pendingBytesMax = 64 << 20
+	groupMax        = 256
+	groupBytesMax   = 8 << 20
+	// againMax is how often a statement is sent again that has met with another.
+	againMax = 3
+)
+
+// A putting is a Put that waits.
+type putting struct {
+	*deferred.Put
+	now time.Time
+}
+
+// Put is part of deferred.Queue.
+func (q *Queue) Put(now time.Time, p *deferred.Put) {
+	if err := q.usable(); err != nil {
+		p.Done(unstored(err))
+		return
+	}
+	if p.Entry.Keyed() && !q.begin(p.Entry.Scope) {
+		p.Done(deferred.Stored{Outcome: deferred.Storing})
+		return
+	}
+	if added, ended := q.puts.add(&putting{p, now}, p.Entry.Size(), pendingMax, pendingBytesMax); !added {
+		err := fmt.Errorf("%d entries wait to be written already", pendingMax)
+		if ended {
+			err = deferred.ErrClosed
+		}
+		q.tell(p, unstored(err))
+	}
+}
+
+func unstored(err error) deferred.Stored {
+	return deferred.Stored{Outcome: deferred.Unstored, Err: err}
+}
+
+// begin notes that an entry of a scope is being stored, unless one is already.
+func (q *Queue) begin(scope deferred.Hash) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	_, storing := q.storing[scope]
+	if !storing {
+		q.storing[scope] = struct{}{}
+	}
+	return !storing
+}
+
+// tell ends a put.
+func (q *Queue) tell(p *deferred.Put, s deferred.Stored) {
+	if p.Entry.Keyed() {
+		q.mu.Lock()
+		delete(q.storing, p.Entry.Scope)
+		q.mu.Unlock()
+	}
+	p.Done(s)
+}
+
+// keepStoring stores what has come, in groups, until the inbox ends.
+func (q *Queue) keepStoring() {
+	for ended := false; !ended; {
+		<-q.puts.wake
+		var all []*putting
+		all, ended = q.puts.take()
+		for len(all) > 0 {
+			n := groupOf(all)
+			q.store(all[:n])
+			all = all[n:]
+		}
+	}
+}
+
+// groupOf is how many of those that wait are stored by one statement.
+func groupOf(all []*putting) (n int) {
+	for bytes := int64(0); n < min(len(all), groupMax); n++ {
+		if bytes += all[n].Entry.Size(); n > 0 && bytes > groupBytesMax {
+			break
+		}
+	}
+	return n
+}
+
+// store stores a group. What the server will not have of one entry is found by halves.
+func (q *Queue) store(group []*putting) {
+	if err := q.usable(); err != nil { // of a closed queue, too
+		for _, p := range group {
+			q.tell(p.Put, unstored(err))
+		}
+		return
+	}
+	told, err := q.stored(group)
+	if err == nil {
+		for i, p := range group {
+			q.tell(p.Put, told[i])
+		}
+		return
+	}
+	if concernsOne(err) && len(group) > 1 {
+		q.store(group[:len(group)/2])
+		q.store(group[len(group)/2:])
+		return
+	}
+	if !postgres.Certain(err) {
+		q.doubt(group)
+	}
+	s := unstored(q.failed(err))
+	if concernsOne(err) && postgres.Violates(err) && group[0].Entry.Keyed() {
+		s = deferred.Stored{Outcome: deferred.Storing} // another proxy stores the same
+	}
+	for _, p := range group {
+		q.tell(p.Put, s)
+	}
+}
+
+// concernsOne reports whether the next statement may go well.
+func concernsOne(err error) bool {
+	f := postgres.Classify(err)
+	return f.Class == store.ItemFault && f.Code != codeMode
+}
+
+// codeMode is the SQLSTATE of deferred_put_1 for a queue that is encrypted otherwise.
+const codeMode = "WR002"
+
+// spreads reports whether the statements that follow will fail, too.
+func spreads(err error) bool {
+	f := postgres.Classify(err)
+	return f.Class == store.OutageFault || f.Class == store.LateFault && !postgres.Certain(err) || f.Code == codeMode
+}
+
+// doubt notes entries that may be stored though nobody was told so.
+func (q *Queue) doubt(group []*putting) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for _, p := range group {
+		q.doubtful = append(q.doubtful, p.Entry.ID)
+	}
+}
+
+// A group is the arguments of deferred_put_1.
+type group struct {
+	names, clients, ids, scopes, prints []postgres.Place
+	rules                               []string
+	shared, numbers                     []int64
+	abouts, requests                    [][]byte
+	lineAt, clientAt                    map[postgres.Place]int64 // indexes, from 1
+}
+
+// stored stores a group, and returns what came of each.
+func (q *Queue) stored(puts []*putting) (told []deferred.Stored, err error) {
+	g := &group{lineAt: make(map[postgres.Place]int64), clientAt: make(map[postgres.Place]int64)}
+	for _, p := range puts {
+		q.gather(g, p)
+	}
+	limits := &q.cfg.Limits
+	args := new(postgres.Args).Int8(q.at(puts[len(puts)-1].now)).Int8(q.slot).Bytes(q.mode).Int8s([]int64{
+		int64(limits.Entries), limits.Bytes, max(1, int64(float64(limits.Entries)*limits.Share)), int64(float64(limits.Bytes) * limits.Share)}).
+		Places(g.names).Texts(g.rules).Int8s(g.shared).Places(g.clients).Places(g.ids).Places(g.scopes).Places(g.prints).
+		Int8s(g.numbers).BytesList(g.abouts).BytesList(g.requests)
+	f, err := q.insist("deferred_put_1", args)
+	if err != nil {
+		return nil, err
+	}
+	records := f.Records()
+	if len(records) != len(puts) {
+		return nil, errors.Join(errAnswer, f.Err)
+	}
+	for i, r := range records {
+		told = append(told, q.told(puts[i], r))
+		if r.Err != nil {
+			return nil, r.Err
+		}
+	}
+	return told, q.learn(f)
+}
+
+// errAnswer is the error of an answer that is not that of the function.
+var errAnswer = errors.New("the answer of PostgreSQL has another form")
+
+// insist calls a function that writes, again while it meets with other statements.
+func (q *Queue) insist(function string, args *postgres.Args) (f *postgres.Fields, err error) {
+	for range againMax {
+		ctx, cancel := context.WithTimeout(q.ctx, q.cfg.silence)
+		f, _, err = q.write(ctx, function, args)
+		cancel()
+		if err == nil || postgres.Classify(err).Class != store.LateFault || !postgres.Certain(err) {
+			break
+		}
+	}
+	return f, err
+}
+
+// gather adds an entry to a group.
+func (q *Queue) gather(g *group, p *putting) {
+	e := p.Entry
+	e.State, e.Attempts, e.Last, e.Result = deferred.Waiting, 0, deferred.Last{}, nil
+	line := q.seal.Digest("line", e.Rule, e.Line)
+	if g.lineAt[line] == 0 {
+		g.names, g.rules = append(g.names, line), append(g.rules, e.Rule)
+		alike := int64(0)
+		if e.Line == "" {
+			alike = 1
+		}
+		g.shared = append(g.shared, alike)
+		g.lineAt[line] = int64(len(g.names))
+	}
+	client := int64(0)
+	if addr := e.Remote.Addr(); addr.IsValid() {
+		bytes := addr.As16()
+		name := q.seal.Digest("client", string(bytes[:]))
+		if g.clientAt[name] == 0 {
+			g.clients = append(g.clients, name)
+			g.clientAt[name] = int64(len(g.clients))
+		}
+		client = g.clientAt[name]
+	}
+	scope, print := postgres.Place{}, postgres.Place{}
+	if e.Keyed() {
+		scope, print = q.seal.Digest("scope", string(e.Scope[:])), q.seal.Digest("print", string(e.Fingerprint[:]))
+	}
+	g.ids, g.scopes, g.prints = append(g.ids, postgres.Place(e.ID)), append(g.scopes, scope), append(g.prints, print)
+	parallel := 1
+	if e.Order != deferred.OrderKey {
+		parallel = max(1, min(e.Parallel, parallelMax))
+	}
+	follows := int64(0)
+	if p.Follows {
+		follows = 1
+	}
+	g.numbers = append(g.numbers, g.lineAt[line], client, q.clock.there(e.Accepted), q.clock.there(e.Expires), q.clock.there(e.Due),
+		e.Size(), int64(len(e.Head)+len(e.Body)), int64(p.PerKey), int64(parallel), follows)
+	g.abouts, g.requests = append(g.abouts, q.about(&e)), append(g.requests, q.request(&e))
+}
+
+// parallelMax bounds how many entries at the head of a line are looked at.
+const parallelMax = 1024
+
+// told reads what came of a put.
+func (q *Queue) told(p *putting, r *postgres.Fields) deferred.Stored {
+	s := deferred.Stored{Outcome: deferred.Outcome(r.Int8()), Bound: deferred.Bound(r.Int8()), ID: r.Place(), State: deferred.State(r.Int8()),
+		Position: int(r.Int8())}
+	due, expires := r.Int8(), r.Int8()
+	s.Due, s.Expires = q.clock.here(due), q.clock.here(expires)
+	switch s.Outcome {
+	case deferred.Full:
+		s.ID = deferred.ID{}
+	case deferred.Accepted:
+		s.Due, s.Expires = p.Entry.Due, p.Entry.Expires
+		q.soon(min(p.Entry.Due.UnixMicro(), p.Entry.Expires.UnixMicro()))
+		fallthrough
+	default:
+		s.Durability = q.Stats().Durability
+	}
+	return s
+}
+
+// soon has the next claim ask the server at a time, in µs, at the latest.
+func (q *Queue) soon(us int64) {
+	for {
+		at := q.wakeAt.Load()
+		if at <= us || q.wakeAt.CompareAndSwap(at, us) {
+			return
+		}
+	}
+}

@@ -1,0 +1,90 @@
+package postgres
+
+import (
+	"crypto/rand"
+	"fmt"
+	"net/netip"
+	"testing"
+	"time"
+
+	"weir/internal/testkit"
+	"weir/proxy/deferred"
+	"weir/proxy/store/postgres/postgrestest"
+)
+
+// roomy are limits that nothing reaches.
+var roomy = deferred.Limits{Entries: 1 << 20, Bytes: 8 << 30, Share: 1, DeadKeep: time.Hour}
+
+// openQueue opens a queue until the test ends.
+func openQueue(t testing.TB, cfg Config) *Queue {
+	t.Helper()
+	cfg.Setting, cfg.Limits = "DEFER_URL", roomy
+	if cfg.Schema == "" {
+		cfg.Schema = "weir"
+	}
+	q, err := Open(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = q.Close() })
+	return q
+}
+
+// order returns a new entry.
+func order(line string) deferred.Entry {
+	now := time.Now().UTC().Truncate(time.Microsecond)
+	e := deferred.Entry{
+		Rule: "orders", Line: line, Parallel: 1, Accepted: now, Due: now, Expires: now.Add(time.Hour),
+		Remote: netip.MustParseAddrPort("10.0.0.1:80"), Head: []byte("POST / HTTP/1.1\r\n"), Body: []byte("order"),
+	}
+	_, _ = rand.Read(e.ID[:]) // never fails
+	return e
+}
+
+// putAll puts entries, and returns where it is told what came of them.
+func putAll(q *Queue, entries ...deferred.Entry) <-chan deferred.Stored {
+	stored := make(chan deferred.Stored, len(entries))
+	for _, e := range entries {
+		q.Put(time.Now(), &deferred.Put{Entry: e, Done: func(s deferred.Stored) { stored <- s }})
+	}
+	return stored
+}
+
+// Puts that come while others are being written are written together, in order, and are there
+// for another proxy.
+func TestGroups(t *testing.T) {
+	t.Parallel()
+	s := postgrestest.Start(t, "-c", "track_functions=all", "-c", "stats_fetch_consistency=none")
+	const n = 2000
+	q := openQueue(t, Config{URL: s.URL("weir", "weir"), silence: postgrestest.Patience})
+	var entries []deferred.Entry
+	for i := range n {
+		entries = append(entries, order(fmt.Sprint("shop", i%7)))
+	}
+	stored := putAll(q, entries...)
+	places := make(map[int]int)
+	for range n {
+		one := testkit.Receive(t, stored, "the end of a put")
+		if one.Outcome != deferred.Accepted || one.Durability != "memory" {
+			t.Fatalf("%s, durability %q, %v", one.Outcome, one.Durability, one.Err)
+		}
+		places[one.Position]++
+	}
+	if len(places) != (n+6)/7 || places[1] != 7 {
+		t.Errorf("%d places, the first %d times", len(places), places[1])
+	}
+	if sum := s.Do("weir", "SELECT count(*) FROM weir.deferred"); sum != fmt.Sprint(n) {
+		t.Errorf("%s are there", sum)
+	}
+	postgrestest.Eventually(t, "calls are counted", func() bool {
+		return s.Do("weir", "SELECT coalesce(sum(calls), 0) FROM pg_stat_user_functions WHERE funcname = 'deferred_put_1'") != "0"
+	})
+	var calls int
+	if _, err := fmt.Sscan(s.Do("weir", "SELECT calls FROM pg_stat_user_functions WHERE funcname = 'deferred_put_1'"), &calls); err != nil || calls > n/4 {
+		t.Errorf("%d calls for %d entries, %v", calls, n, err)
+	}
+	again := openQueue(t, Config{URL: s.URL("weir", "weir")})
+	if stats := again.Stats(); waiting(&stats) != n || stats.Err != nil {
+		t.Errorf("another proxy finds %d, %v", waiting(&stats), stats.Err)
+	}
+}

@@ -1,0 +1,326 @@
+package postgres
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"weir/proxy/deferred"
+	"weir/proxy/deferred/seal"
+	"weir/proxy/store/postgres"
+)
+
+// Config says where PostgreSQL is and what the queue may hold.
+type Config struct {
+	URL     string // postgres://user:password@host:port/database?sslmode=…
+	Setting string // of the URL, for errors: DEFER_URL
+	Schema  string
+	Manual  bool // somebody else runs what Schema returns
+	Limits  deferred.Limits
+	Key     []byte       // 32 bytes, with which entries are encrypted; empty: they are not
+	Log     *slog.Logger // nil: none
+
+	told    bool          // the clock is what callers say: in tests
+	silence time.Duration // silenceMax, but in tests
+}
+
+const (
+	// silenceMax is how long a statement may take until its connection is closed.
+	silenceMax = 3 * time.Second
+	// openWithin is how long opening may take, with making tables.
+	openWithin = 30 * time.Second
+	// lookEvery is how often at least a claim asks the server: other proxies put, too.
+	lookEvery = time.Second
+	// slots is how many connections count apart.
+	slots = 32
+	// shareDefault is Limits.Share when it is not set.
+	shareDefault = 0.1
+)
+
+// A Queue is a deferred.Queue in PostgreSQL.
+//
+// Safe for concurrent use: mu guards what is marked so, the rest is immutable or guards itself.
+type Queue struct {
+	cfg Config
+	log *slog.Logger
+	vault
+	mode   []byte
+	writes *postgres.Client // one connection each for puts, settlements, claims
+	asks   *postgres.Client // for people
+	slot   int64            // of puts; the next one is of settlements, the one after of all else
+
+	puts   inbox[*putting]
+	wakeAt atomic.Int64 // µs: when a claim has to ask the server
+
+	mu       sync.Mutex
+	broken   error // why the server cannot be used
+	closed   bool
+	storing  map[deferred.Hash]struct{}
+	doubtful []deferred.ID // of puts that were answered Unstored and may be stored
+	stats    deferred.Stats
+
+	trouble  chan struct{} // has room for one: broken is set
+	ctx      context.Context
+	stop     context.CancelFunc
+	running  sync.WaitGroup // what probes
+	writing  sync.WaitGroup // what stores and settles
+	finished chan struct{}  // closed when Close has ended
+}
+
+// Open opens the queue. When PostgreSQL cannot be reached it returns one that answers Unstored
+// until it can. The error is about what only a person can change.
+func Open(cfg Config) (*Queue, error) {
+	q, err := open(cfg)
+	if err != nil {
+		return nil, fmt.Errorf("open queue of %s: %w", cfg.Setting, err)
+	}
+	return q, nil
+}
+
+func open(cfg Config) (*Queue, error) {
+	cfg.Limits.Share = cmp.Or(cfg.Limits.Share, shareDefault)
+	cfg.silence = cmp.Or(cfg.silence, silenceMax)
+	q := &Queue{
+		cfg: cfg, log: cfg.Log, puts: newInbox[*putting](), storing: make(map[deferred.Hash]struct{}),
+		trouble: make(chan struct{}, 1), finished: make(chan struct{}),
+	}
+	if q.log == nil {
+		q.log = slog.New(slog.DiscardHandler)
+	}
+	var err error
+	if q.seal, err = seal.New(cfg.Key); err != nil {
+		return nil, err
+	}
+	q.mode = []byte("plain")
+	if q.seal.Encrypts() {
+		digest := q.seal.Digest("mode")
+		q.mode = digest[:]
+	}
+	var random [1]byte
+	_, _ = rand.Read(random[:]) // never fails
+	q.slot = int64(random[0]) % slots * 3
+	client := postgres.ClientConfig{URL: cfg.URL, Setting: cfg.Setting, Connections: 3, Schema: cfg.Schema, Silence: cfg.silence}
+	if q.writes, err = postgres.NewClient(client); err != nil {
+		return nil, err
+	}
+	client.Connections = 1
+	if q.asks, err = postgres.NewClient(client); err != nil {
+		q.writes.Close()
+		return nil, err
+	}
+	q.ctx, q.stop = context.WithCancel(context.Background())
+	err = q.prepare()
+	if fault := postgres.Classify(err); fault.Permanent != nil || errors.Is(err, errKey) {
+		q.disconnect()
+		return nil, err
+	}
+	if err != nil {
+		q.fail(err)
+	} else {
+		s := q.Stats()
+		q.log.Info("Opened queue", "waiting", waiting(&s), "durability", s.Durability)
+	}
+	q.running.Go(q.keepProbing)
+	q.writing.Go(q.keepStoring)
+	return q, nil
+}
+
+func (q *Queue) disconnect() {
+	q.stop()
+	q.writes.Close()
+	q.asks.Close()
+}
+
+// waiting is how many entries are in lines.
+func waiting(s *deferred.Stats) (n int) {
+	for i := range s.Rules {
+		n += s.Rules[i].States[deferred.Waiting].Entries + s.Rules[i].States[deferred.Delivering].Entries
+	}
+	return n
+}
+
+// errKey is the error of a queue that is encrypted otherwise.
+var errKey = errors.New("its entries are not encrypted with the key of DEFER_KEY_FILE: all proxies need the same, and it can be changed when the queue is empty")
+
+// prepare makes sure of the schema and of the key, and learns what there is.
+func (q *Queue) prepare() error {
+	ctx, cancel := context.WithTimeout(q.ctx, openWithin)
+	defer cancel()
+	m := postgres.Migration{Schema: q.cfg.Schema, Function: "deferred_version", Version: schemaVersion, Script: Schema(q.cfg.Schema), Manual: q.cfg.Manual}
+	from, err := q.writes.Migrate(ctx, &m)
+	if err != nil {
+		return err
+	}
+	if from != schemaVersion {
+		q.log.Info("Schema of the queue migrated", "from", from, "to", schemaVersion)
+	}
+	f, err := q.call(ctx, q.writes, "deferred_open_1", new(postgres.Args).Bytes(q.mode))
+	if err != nil {
+		return err
+	}
+	known, durability := f.Bytes(), string(f.Bytes())
+	if string(known) != string(q.mode) {
+		return errKey
+	}
+	q.mu.Lock()
+	q.stats.Durability = durability
+	q.mu.Unlock()
+	return q.learn(f)
+}
+
+// call calls a function whose first column is no time.
+func (q *Queue) call(ctx context.Context, c *postgres.Client, function string, args *postgres.Args) (*postgres.Fields, error) {
+	row, err := c.Call(ctx, function, args)
+	if err != nil {
+		return nil, err
+	}
+	return postgres.NewFields(row), nil
+}
+
+// write calls a function whose first column is the server's time.
+func (q *Queue) write(ctx context.Context, function string, args *postgres.Args) (f *postgres.Fields, instant int64, err error) {
+	sent := time.Now()
+	if f, err = q.call(ctx, q.writes, function, args); err != nil {
+		return nil, 0, err
+	}
+	if instant = f.Int8(); !q.cfg.told {
+		q.clock.seen(sent, time.Now(), instant)
+	}
+	return f, instant, f.Err
+}
+
+// at is the first argument of functions: a time, or 0 for that of the server.
+func (q *Queue) at(now time.Time) int64 {
+	if q.cfg.told {
+		return now.UnixMicro()
+	}
+	return 0
+}
+
+// usable returns why the server cannot be used.
+func (q *Queue) usable() error {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.closed {
+		return deferred.ErrClosed
+	}
+	return q.broken
+}
+
+// failed judges the error of a statement: one of a closed queue is ErrClosed, and one that
+// others will have, too, makes the queue unusable until the server answers again.
+func (q *Queue) failed(err error) error {
+	if err == nil {
+		return nil
+	}
+	q.mu.Lock()
+	closed := q.closed
+	q.mu.Unlock()
+	switch {
+	case closed:
+		return deferred.ErrClosed
+	case spreads(err):
+		q.fail(err)
+	}
+	return err
+}
+
+// fail makes the queue unusable, and has it probed.
+func (q *Queue) fail(err error) {
+	q.mu.Lock()
+	first := q.broken == nil
+	q.broken = err
+	q.mu.Unlock()
+	if first {
+		q.log.Error("Queue cannot be written, refusing instead", "reason", err)
+	}
+	select {
+	case q.trouble <- struct{}{}:
+	default:
+	}
+}
+
+const (
+	probeFirst = 50 * time.Millisecond
+	probeMax   = time.Second
+)
+
+// keepProbing waits until the queue is unusable, and then until it is usable again.
+func (q *Queue) keepProbing() {
+	for {
+		select {
+		case <-q.ctx.Done():
+			return
+		case <-q.trouble:
+		}
+		for pause := probeFirst; !q.mended(); pause = min(2*pause, probeMax) {
+			select {
+			case <-q.ctx.Done():
+				return
+			case <-time.After(pause):
+			}
+		}
+	}
+}
+
+// mended makes the queue usable if the server is.
+func (q *Queue) mended() bool {
+	if q.usable() == nil {
+		return true
+	}
+	err := q.prepare()
+	if err != nil {
+		return false
+	}
+	q.mu.Lock()
+	q.broken = nil
+	q.mu.Unlock()
+	q.log.Info("Queue writes again")
+	q.wakeAt.Store(math.MinInt64)
+	return true
+}
+
+// Stats is part of deferred.Queue.
+func (q *Queue) Stats() deferred.Stats {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	s := q.stats
+	if s.Err = q.broken; q.closed {
+		s.Err = deferred.ErrClosed
+	}
+	return s
+}
+
+// Close is part of deferred.Queue. It must not be called by Done.
+func (q *Queue) Close() error {
+	q.mu.Lock()
+	again := q.closed
+	q.closed = true
+	q.mu.Unlock()
+	if again {
+		<-q.finished
+		return nil
+	}
+	written := make(chan struct{})
+	go func() {
+		q.writing.Wait()
+		close(written)
+	}()
+	q.puts.close()
+	select {
+	case <-written:
+	case <-time.After(deferred.CloseWithin * 3 / 4):
+	}
+	q.disconnect()
+	<-written
+	q.running.Wait()
+	close(q.finished)
+	return nil
+}
