@@ -268,6 +268,34 @@ func (q *Queue) told(p *putting, r *postgres.Fields) deferred.Stored {
 	return s
 }
 
+// withdraw takes out what may be stored though its client was told that it is not.
+func (q *Queue) withdraw() error {
+	q.mu.Lock()
+	ids := make([]postgres.Place, 0, len(q.doubtful))
+	for _, id := range q.doubtful {
+		ids = append(ids, postgres.Place(id))
+	}
+	q.mu.Unlock()
+	for done := 0; done < len(ids); {
+		some := ids[done:min(len(ids), done+groupMax)]
+		f, err := q.insist("deferred_bar_1", new(postgres.Args).Int8(0).Int8(barredFor.Microseconds()).Places(some))
+		if err == nil && f.Int8() > 0 {
+			_, err = q.edit(time.Now(), edit{action: actionWithdraw, ids: some})
+		}
+		if err != nil {
+			return err
+		}
+		done += len(some)
+	}
+	q.mu.Lock()
+	q.doubtful = q.doubtful[len(ids):]
+	q.mu.Unlock()
+	return nil
+}
+
+// barredFor is how long an entry is kept from being stored; no statement lives as long.
+const barredFor = time.Hour
+
 // soon has the next claim ask the server at a time, in µs, at the latest.
 func (q *Queue) soon(us int64) {
 	for {

@@ -56,8 +56,9 @@ type Queue struct {
 	asks   *postgres.Client // for people
 	slot   int64            // of puts; the next one is of settlements, the one after of all else
 
-	puts   inbox[*putting]
-	wakeAt atomic.Int64 // µs: when a claim has to ask the server
+	puts    inbox[*putting]
+	settles inbox[*settling]
+	wakeAt  atomic.Int64 // µs: when a claim has to ask the server
 
 	mu       sync.Mutex
 	broken   error // why the server cannot be used
@@ -65,6 +66,7 @@ type Queue struct {
 	storing  map[deferred.Hash]struct{}
 	doubtful []deferred.ID // of puts that were answered Unstored and may be stored
 	stats    deferred.Stats
+	except   []string // rules that the last claim has left out
 
 	trouble  chan struct{} // has room for one: broken is set
 	ctx      context.Context
@@ -73,6 +75,8 @@ type Queue struct {
 	writing  sync.WaitGroup // what stores and settles
 	finished chan struct{}  // closed when Close has ended
 }
+
+var _ deferred.Queue = (*Queue)(nil)
 
 // Open opens the queue. When PostgreSQL cannot be reached it returns one that answers Unstored
 // until it can. The error is about what only a person can change.
@@ -88,7 +92,7 @@ func open(cfg Config) (*Queue, error) {
 	cfg.Limits.Share = cmp.Or(cfg.Limits.Share, shareDefault)
 	cfg.silence = cmp.Or(cfg.silence, silenceMax)
 	q := &Queue{
-		cfg: cfg, log: cfg.Log, puts: newInbox[*putting](), storing: make(map[deferred.Hash]struct{}),
+		cfg: cfg, log: cfg.Log, puts: newInbox[*putting](), settles: newInbox[*settling](), storing: make(map[deferred.Hash]struct{}),
 		trouble: make(chan struct{}, 1), finished: make(chan struct{}),
 	}
 	if q.log == nil {
@@ -129,6 +133,7 @@ func open(cfg Config) (*Queue, error) {
 	}
 	q.running.Go(q.keepProbing)
 	q.writing.Go(q.keepStoring)
+	q.writing.Go(q.keepSettling)
 	return q, nil
 }
 
@@ -276,6 +281,9 @@ func (q *Queue) mended() bool {
 		return true
 	}
 	err := q.prepare()
+	if err == nil {
+		err = q.withdraw()
+	}
 	if err != nil {
 		return false
 	}
@@ -284,6 +292,7 @@ func (q *Queue) mended() bool {
 	q.mu.Unlock()
 	q.log.Info("Queue writes again")
 	q.wakeAt.Store(math.MinInt64)
+	q.settles.ring()
 	return true
 }
 
@@ -314,6 +323,7 @@ func (q *Queue) Close() error {
 		close(written)
 	}()
 	q.puts.close()
+	q.settles.close()
 	select {
 	case <-written:
 	case <-time.After(deferred.CloseWithin * 3 / 4):

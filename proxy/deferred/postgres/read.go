@@ -1,0 +1,136 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"time"
+
+	"weir/proxy/deferred"
+	"weir/proxy/store/postgres"
+)
+
+// ask calls a function for people. Its error makes the queue not unusable.
+func (q *Queue) ask(ctx context.Context, function string, args *postgres.Args) (*postgres.Fields, error) {
+	if err := q.usable(); err == deferred.ErrClosed {
+		return nil, err
+	}
+	f, err := q.call(ctx, q.asks, function, args)
+	if err != nil && q.usable() == deferred.ErrClosed {
+		err = deferred.ErrClosed
+	}
+	return f, err
+}
+
+// Read is part of deferred.Queue.
+func (q *Queue) Read(ctx context.Context, id deferred.ID) (*deferred.Entry, int, error) {
+	f, err := q.ask(ctx, "deferred_read_1", new(postgres.Args).Place(postgres.Place(id)))
+	if err != nil {
+		return nil, 0, fmt.Errorf("read entry %s: %w", id, err)
+	}
+	position := int(f.Int8())
+	records := f.Records()
+	if len(records) != 1 {
+		return nil, 0, fmt.Errorf("read entry %s: %w", id, errAnswer)
+	}
+	r, ok, err := readRow(records[0])
+	switch {
+	case err != nil:
+		return nil, 0, fmt.Errorf("read entry %s: %w", id, err)
+	case !ok:
+		return nil, 0, deferred.ErrNotFound
+	}
+	e, err := q.entry(&r)
+	if err != nil {
+		return nil, 0, fmt.Errorf("read entry %s: %w", id, err)
+	}
+	return e, position, nil
+}
+
+// List is part of deferred.Queue.
+func (q *Queue) List(ctx context.Context, query deferred.Query) (page deferred.Page, err error) {
+	after := uint64(0)
+	if query.After != "" {
+		if after, err = strconv.ParseUint(query.After, 10, 63); err != nil {
+			return page, fmt.Errorf("after: must be what the page before says, is %q", query.After)
+		}
+	}
+	if query.Limit < 1 || query.Limit > deferred.ListMax {
+		return page, fmt.Errorf("limit: must be 1 to %d, is %d", deferred.ListMax, query.Limit)
+	}
+	f, err := q.ask(ctx, "deferred_list_1", new(postgres.Args).Text(query.Rule).Int8(int64(query.State)).Int8(int64(after)).Int8(int64(query.Limit)))
+	if err != nil {
+		return page, fmt.Errorf("list entries: %w", err)
+	}
+	records := f.Records()
+	for _, record := range records {
+		r, _, err := readRow(record)
+		if err != nil {
+			return page, fmt.Errorf("list entries: %w", err)
+		}
+		if len(records) == query.Limit {
+			page.Next = strconv.FormatInt(r.seq, 10)
+		}
+		if e, err := q.entry(&r); err == nil { // one that cannot be read is given up when its turn comes
+			page.Entries = append(page.Entries, e)
+		}
+	}
+	return page, f.Err
+}
+
+// actionWithdraw is the action of deferred_edit_1 that forgets what waits.
+const actionWithdraw = 3
+
+// An edit is arguments of deferred_edit_1.
+type edit struct {
+	action int64
+	ids    []postgres.Place
+	rule   string
+	state  deferred.State
+}
+
+// edit edits, and returns how many entries were changed and how many there are.
+func (q *Queue) edit(now time.Time, e edit) (n [2]int64, err error) {
+	f, err := q.insist("deferred_edit_1", new(postgres.Args).Int8(q.at(now)).Int8(q.slot+2).Int8(e.action).Int8(q.cfg.Limits.DeadKeep.Microseconds()).
+		Places(e.ids).Text(e.rule).Int8(int64(e.state)).Int8(deferred.ListMax))
+	if err != nil {
+		return n, err
+	}
+	n = [2]int64{f.Int8(), f.Int8()}
+	q.soon(0)
+	return n, q.learn(f)
+}
+
+// Edit is part of deferred.Queue.
+func (q *Queue) Edit(_ context.Context, now time.Time, e deferred.Edit) (int, error) {
+	if err := q.usable(); err != nil {
+		return 0, err
+	}
+	one := edit{action: int64(e.Action), rule: e.Rule, state: e.State}
+	if e.ID != (deferred.ID{}) {
+		one.ids = []postgres.Place{postgres.Place(e.ID)}
+	}
+	n, err := q.edit(now, one)
+	switch {
+	case err != nil:
+		return 0, q.failed(err)
+	case one.ids != nil && n[1] == 0:
+		return 0, deferred.ErrNotFound
+	case one.ids != nil && n[0] == 0:
+		return 0, deferred.ErrState
+	}
+	return int(n[0]), nil
+}
+
+// Pause is part of deferred.Queue.
+func (q *Queue) Pause(ctx context.Context, rule string, paused bool) error {
+	if err := q.usable(); err != nil {
+		return err
+	}
+	f, err := q.ask(ctx, "deferred_pause_1", new(postgres.Args).Text(rule).Bool(paused))
+	if err != nil {
+		return err
+	}
+	q.soon(0)
+	return q.learn(f)
+}

@@ -1,0 +1,145 @@
+package postgres
+
+import (
+	"errors"
+	"time"
+
+	"weir/proxy/deferred"
+	"weir/proxy/store/postgres"
+)
+
+// A settling is a Settlement that waits.
+type settling struct {
+	*deferred.Settlement
+	now   time.Time
+	again bool // it may have been written already
+}
+
+// Settle is part of deferred.Queue.
+func (q *Queue) Settle(now time.Time, s *deferred.Settlement) {
+	if s.To != deferred.Waiting && !(s.To.Final() && deferred.Delivering.May(s.To)) {
+		panic("bug: an entry that is delivering cannot become " + s.To.String())
+	}
+	// There are no more of these than claims.
+	if added, _ := q.settles.add(&settling{Settlement: s, now: now}, 0, int(^uint(0)>>1), 1); !added {
+		settled(s, deferred.ErrClosed)
+	}
+}
+
+// settled ends a settlement.
+func settled(s *deferred.Settlement, err error) {
+	if s.Done != nil {
+		s.Done(err)
+	}
+}
+
+// keepSettling writes settlements, in groups, until the inbox has ended and is empty. What
+// cannot be written is kept.
+func (q *Queue) keepSettling() {
+	var all []*settling
+	for ended := false; !ended; {
+		<-q.settles.wake
+		var more []*settling
+		more, ended = q.settles.take()
+		all = append(all, more...)
+		for len(all) > 0 {
+			group, rest := distinct(all)
+			if !q.settle(group) {
+				break // it is rung when the server answers again
+			}
+			all = rest
+		}
+	}
+	for _, s := range all {
+		settled(s.Settlement, deferred.ErrClosed)
+	}
+}
+
+// distinct returns some settlements, of different entries, and the others.
+func distinct(all []*settling) (group, rest []*settling) {
+	seen := make(map[deferred.ID]bool)
+	bytes := 0
+	for _, s := range all {
+		if seen[s.Lease.ID] || len(group) == groupMax || bytes > groupBytesMax {
+			rest = append(rest, s)
+			continue
+		}
+		seen[s.Lease.ID] = true
+		if s.Result != nil {
+			bytes += len(s.Result.Head) + len(s.Result.Body)
+		}
+		group = append(group, s)
+	}
+	return group, rest
+}
+
+// settle writes a group, and reports whether it has come to an end.
+func (q *Queue) settle(group []*settling) bool {
+	q.mu.Lock()
+	broken := q.broken
+	q.mu.Unlock()
+	if broken != nil {
+		return false
+	}
+	held, err := q.settled(group)
+	if err == nil {
+		q.soon(0)
+		for i, s := range group {
+			if held[i] == 1 || held[i] == 2 && s.again {
+				settled(s.Settlement, nil)
+			} else {
+				settled(s.Settlement, deferred.ErrLease)
+			}
+		}
+		return true
+	}
+	if concernsOne(err) {
+		if len(group) > 1 {
+			return q.settle(group[:len(group)/2]) && q.settle(group[len(group)/2:])
+		}
+		q.log.Error("A delivery cannot be settled, and is taken back when its lease passes", "id", group[0].Lease.ID, "reason", err)
+		settled(group[0].Settlement, err)
+		return true
+	}
+	for _, s := range group {
+		s.again = s.again || !postgres.Certain(err)
+	}
+	if !spreads(err) {
+		q.settles.ring() // later, when others have come to their ends
+	}
+	_ = q.failed(err)
+	return false
+}
+
+// settled writes a group, and returns what deferred_settle_1 says of each.
+func (q *Queue) settled(group []*settling) (held []int64, err error) {
+	var ids []postgres.Place
+	var tokens, numbers []int64
+	var lasts, results, answers [][]byte
+	for _, s := range group {
+		id := s.Lease.ID
+		var last, result, answer []byte
+		lastSize, answerSize, attempt := int64(-1), int64(-1), int64(0)
+		if s.Attempt {
+			attempt = 1
+		}
+		if s.Last != (deferred.Last{}) {
+			last, lastSize = q.last(id, s.Last), int64(len(s.Last.Error))
+		}
+		if r := s.Result; r != nil {
+			result, answer, answerSize = q.result(id, stripped(r)), q.result(id, r), int64(len(r.Head)+len(r.Body))
+		}
+		ids, tokens = append(ids, postgres.Place(id)), append(tokens, int64(s.Lease.Token))
+		numbers = append(numbers, int64(s.To), q.clock.there(s.Due), attempt, lastSize, answerSize, s.Keep.Microseconds())
+		lasts, results, answers = append(lasts, last), append(results, result), append(answers, answer)
+	}
+	f, err := q.insist("deferred_settle_1", new(postgres.Args).Int8(q.at(group[len(group)-1].now)).Int8(q.slot+1).Places(ids).Int8s(tokens).
+		Int8s(numbers).BytesList(lasts).BytesList(results).BytesList(answers))
+	if err != nil {
+		return nil, err
+	}
+	if held = f.Int8s(); len(held) != len(group) {
+		return nil, errors.Join(errAnswer, f.Err)
+	}
+	return held, q.learn(f)
+}
