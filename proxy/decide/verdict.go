@@ -29,6 +29,21 @@ func (d *Decided) Judged(i int) (took, refused bool) {
 	return refused || d.Answer.Granted > 0, refused
 }
 
+// Postpones reports whether all rules that have refused the request have it delivered later, as its
+// client prefers or not, and it can pass at all.
+func (d *Decided) Postpones(prefers bool) bool {
+	for i := range d.Asked {
+		if _, refused := d.Judged(i); !refused {
+			continue
+		}
+		terms := d.Asked[i].Rule.Defer
+		if terms == nil || !terms.Wants(prefers) || i >= len(d.Answer.Decisions) || d.Answer.Decisions[i].RetryAfter == limit.Never {
+			return false
+		}
+	}
+	return true
+}
+
 // A Verdict is what the store's answer means for a request, and what its client learns
 // about the limits.
 type Verdict struct {

@@ -74,7 +74,7 @@ func (x *Exchange) keepAsked(asked []decide.Counted) {
 func (x *Exchange) decided(now time.Time, ans *store.Answer, asked []decide.Counted) {
 	d := &x.env.decided
 	d.Policy, d.Asked, d.Answer = x.verdict.Policy, asked, ans
-	d.Postponed = ans.Granted == 0 && x.defers && x.postpones(d)
+	d.Postponed = ans.Granted == 0 && x.defers && d.Postpones(x.prefers)
 	x.fx.Decided = d
 	x.verdict.Judge(d)
 	o := &x.outcome

@@ -8,7 +8,6 @@ import (
 	"weir/internal/http1"
 	"weir/proxy/decide"
 	"weir/proxy/deferred"
-	"weir/proxy/limit"
 	"weir/proxy/rule"
 	"weir/proxy/store"
 	"weir/proxy/terms"
@@ -49,21 +48,6 @@ func (x *Exchange) mayDefer(h *http1.Head, c *decide.Case) {
 			x.defers = true
 		}
 	}
-}
-
-// postpones reports whether all rules that refuse the request have it delivered later, and
-// it can pass at all.
-func (x *Exchange) postpones(d *decide.Decided) bool {
-	for i := range d.Asked {
-		if _, refused := d.Judged(i); !refused {
-			continue
-		}
-		terms := d.Asked[i].Rule.Defer
-		if terms == nil || !terms.Wants(x.prefers) || i >= len(d.Answer.Decisions) || d.Answer.Decisions[i].RetryAfter == limit.Never {
-			return false
-		}
-	}
-	return true
 }
 
 // postpone has the request delivered later.
@@ -133,12 +117,16 @@ func (x *Exchange) store(now time.Time) {
 // left: what is stored is delivered all the same.
 func (x *Exchange) HandleDeferred(now time.Time, s *deferred.Stored) {
 	x.env.Begin()
-	if x.request != requestStoring {
+	if s.Outcome == deferred.Accepted || s.Outcome == deferred.Duplicate {
+		x.outcome.Decision = Deferred
+	}
+	if x.gone {
+		x.report()
+		x.over()
 		return
 	}
 	switch s.Outcome {
 	case deferred.Accepted, deferred.Duplicate:
-		x.outcome.Decision = Deferred
 		w, _ := x.wishes()
 		p := decide.Promise{Stored: s, Path: x.env.Settings.DeferPath, Applied: w.Applied(x.prefers)}
 		x.finish(now, x.answers(now).Promise(now, &p, &x.verdict, x.asReader()))

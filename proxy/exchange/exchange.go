@@ -58,6 +58,7 @@ type progress struct {
 	defers    bool             // it may be delivered later, should it be refused
 	prefers   bool             // its client has asked for that
 	kept      []byte           // the request as it is stored
+	gone      bool             // the client has left while it is being stored
 	upgrade   string           // the protocols asked for
 
 	length    int64 // of the body as announced; 0: there is none, -1: unknown
@@ -170,6 +171,9 @@ func (x *Exchange) HandleLeft() {
 		x.left, x.asked, x.keys = x.asked, nil, nil
 	case requestQueued:
 		x.leave(x.asked, x.verdict.Mode)
+	case requestStoring:
+		x.gone = true // HandleDeferred reports what came of it
+		return
 	}
 	if x.upstream == upstreamWanted {
 		x.fx.Acquire = AcquireCancel
