@@ -48,7 +48,7 @@ func (f *front) checkWaits() {
 		f.wrong("%d bytes of the client and %d of the target are kept and not passed on", f.collects, f.returns)
 	}
 	stalls := f.conn.Stalls() || f.upstream != nil && f.upstream.conn.Stalls()
-	if f.s.Deadline().IsZero() && !f.deciding && !f.owning && !stalls {
+	if f.s.Deadline().IsZero() && !f.deciding && !f.owning && !f.storing && !stalls {
 		f.wrong("nothing would ever wake the session")
 	}
 	if f.upstream == nil && f.tunnels {
@@ -104,7 +104,7 @@ func (f *front) checkClosed() {
 		f.wrong("the client is gone, and the session still waits for a target")
 	case !f.s.Deadline().IsZero():
 		f.wrong("the client is gone, and a deadline is left")
-	case f.asked != nil && !f.deciding:
+	case f.asked != nil && !f.deciding && !f.storing:
 		f.wrong("the client is gone, and what became of request %d was not reported", f.asked.id)
 	}
 }

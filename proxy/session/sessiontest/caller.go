@@ -161,8 +161,7 @@ func (c *caller) misbehaves() bool {
 	}
 	switch c.w.IntN(4) {
 	case 0:
-		c.conn.Reset()
-		c.done = true
+		c.leave()
 		return true
 	case 1:
 		c.leaves = len(c.segments) > 0

@@ -20,7 +20,9 @@
 //     never another's: ids, fields and bodies are made from the request's id;
 //   - a target gets what the client sent, in one framing, once, and nothing that
 //     the limiter refused; what is cut off never looks whole;
-//   - decisions are asked for once and reported once;
+//   - decisions are asked for once and reported once, as what they were, also when the client has
+//     left while its request was stored;
+//   - what is stored to be delivered later was refused, is stored once, and answered 202 only then;
 //   - what is collected and unsent is bounded;
 //   - the pools' books are those of the connections alive; at the end nothing is
 //     left: no connection, waiter, deadline, or exchange that hangs.

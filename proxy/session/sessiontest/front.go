@@ -35,6 +35,7 @@ type front struct {
 	asked    *request      // the limiter was asked for it, no outcome was reported yet
 	deciding bool          // its answer has not come
 	owning   bool          // an own endpoint works
+	storing  bool          // the queue has not answered
 	ended    bool          // the session has closed the connection
 	tunnels  bool          // it has become a tunnel
 	replays  int           // of the exchange
@@ -111,6 +112,7 @@ func (f *front) apply() {
 	for again := true; again; {
 		fx := f.s.Effects()
 		f.checkEffects(&fx)
+		f.noteDecided(fx.Decided)
 		if fx.Report != nil {
 			f.report(fx.Report)
 		}

@@ -60,7 +60,7 @@ func (c *caller) interim(r *request, h *http1test.Head) error {
 		return errors.New("an interim answer for an HTTP/1.0 client")
 	case h.Status == 100 && !r.expect:
 		return errors.New("100 without being waited for")
-	case h.Status == 100 && r.asks() && !r.allowed:
+	case h.Status == 100 && r.asks() && !r.allowed && !r.postponed:
 		return fmt.Errorf("100 to request %d, which is not admitted", r.id)
 	case h.Status == 100:
 		r.continued = true
@@ -94,8 +94,10 @@ func (c *caller) judgeOwn(r *request, h *http1test.Head) error {
 	status := r.kind.status()
 	ok := false
 	switch h.Status {
+	case 202:
+		ok = r.kept && strings.HasPrefix(h.Value("location"), "/deferred/")
 	case 429:
-		ok = r.asks() && r.decisions > 0 && !r.allowed && !r.storeAway && strings.HasPrefix(h.Value("x-weir-decision"), "d-")
+		ok = !r.kept && r.asks() && r.decisions > 0 && !r.allowed && !r.storeAway && strings.HasPrefix(h.Value("x-weir-decision"), "d-")
 	case 503:
 		ok = !calm
 	case 502, 504:

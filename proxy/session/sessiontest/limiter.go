@@ -27,7 +27,7 @@ func (w *world) swap() {
 	if err != nil {
 		panic(err)
 	}
-	w.policy = decide.NewPolicy("global", l)
+	w.swapRules(l)
 }
 
 // ask is the session's way to the limiter.
@@ -119,6 +119,7 @@ func (f *front) report(o *exchange.Outcome) {
 	}
 	f.asked = nil
 	r.outcomes++
+	f.reportDeferred(r, o)
 	if allowed := o.Decision == exchange.Forwarded; allowed != r.allowed {
 		f.wrong("request %d: allowed %t, reported as %t", r.id, r.allowed, allowed)
 	}

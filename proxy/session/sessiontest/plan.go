@@ -23,6 +23,7 @@ type request struct {
 	caller *caller
 
 	allowed, storeAway  bool
+	postponed, kept     bool // to be delivered later; stored
 	decisions, outcomes int
 	replayed            bool
 	arrivals            int // at targets

@@ -32,6 +32,8 @@ type profile struct {
 	later          float64
 	lateness       time.Duration
 	storeAway      float64
+	defers         float64 // chance that rules have refused requests stored
+	unstored       float64 // chance of a request not to be stored
 	connects       float64 // chance of a connect to fail, by each cause
 	callerFaults   float64 // of a caller to misbehave
 	serviceFaults  float64 // of an exchange at a target
@@ -42,12 +44,14 @@ func (p *profile) String() string { return fmt.Sprintf("%+v", *p) }
 
 func newProfile(r *rand.Rand) profile {
 	p := profile{calm: r.IntN(4) == 0, callers: 2 + r.IntN(12), conns: 16, streams: 16, waiters: 64, lateness: time.Duration(1+r.IntN(200)) * time.Millisecond,
-		later: []float64{0, 0.5, 1}[r.IntN(3)], unrest: 0.02}
+		defers: []float64{0, 0.5, 1}[r.IntN(3)],
+		later:  []float64{0, 0.5, 1}[r.IntN(3)], unrest: 0.02}
 	if p.calm {
 		return p
 	}
 	p.conns, p.waiters = 1+r.IntN(4), 1+r.IntN(6)
 	p.streams = 1 + r.IntN(p.conns)
+	p.unstored = []float64{0, 0.1, 0.5}[r.IntN(3)]
 	p.storeAway = []float64{0, 0.02, 0.2}[r.IntN(3)]
 	p.connects = []float64{0, 0.02, 0.2}[r.IntN(3)]
 	p.callerFaults = []float64{0, 0.1, 0.4}[r.IntN(3)]
@@ -66,6 +70,7 @@ func newWorld(seed uint64) *world {
 		BodyTimeout: 5 * time.Second, ConnectTimeout: connectTimeout,
 		WaitTimeout: 2 * time.Second, TargetTimeout: 5 * time.Second, StreamTimeout: 6 * time.Second,
 		PreserveHost: r.IntN(2) == 0, Upgrades: []string{"websocket"}, Pseudonym: "weir", Via: r.IntN(2) == 0,
+		DeferPath: "/deferred/", DeferBodyMax: deferMax,
 		Style: decide.Style{Families: decide.Families(r.IntN(2)) | decide.Families(r.IntN(2))<<1},
 	}
 	w.settings = session.Settings{
@@ -73,7 +78,7 @@ func newWorld(seed uint64) *world {
 		HeadTimeout: 5 * time.Second, IdleTimeout: 8 * time.Second, TunnelTimeout: 20 * time.Second, DrainGrace: 200 * time.Millisecond,
 		RequestsMax: r.IntN(4), AgeMax: time.Duration(r.IntN(2)) * 500 * time.Millisecond,
 	}
-	w.env = session.Env{Settings: &w.settings, Env: exchange.Env{Policy: func() *decide.Policy { return w.policy }, Ask: w.ask,
+	w.env = session.Env{Settings: &w.settings, Env: exchange.Env{Policy: func() *decide.Policy { return w.policy }, Ask: w.ask, Defer: w.store,
 		Overloaded: &w.short, Refused: w.refused}}
 	table, err := simredis.New(simredis.Config{Stripes: 1})
 	if err != nil {

@@ -39,13 +39,14 @@ func TestWorlds(t *testing.T) {
 // sawAll fails when something that the worlds are for did not happen in them.
 func sawAll(t *testing.T, all *Tally) {
 	for what, n := range map[string]int{"answers of targets": all.Relayed, "answers of the proxy's own": all.Own, "answers cut off": all.Cut,
-		"requests refused": all.Refused, "requests sent again": all.Retried, "tunnels": all.Tunnels, "streams": all.Streamed,
+		"requests refused": all.Refused, "requests stored": all.Kept,
+		"requests stored whose client had left": all.KeptAlone, "requests not stored": all.Unkept, "requests sent again": all.Retried, "tunnels": all.Tunnels, "streams": all.Streamed,
 		"sides that took nothing": all.Full, "deadlines": all.Expired, "logins": all.Logins, "requests on private connections": all.Private, "connections thrown away": all.Discarded} {
 		if n < 10 {
 			t.Errorf("only %d %s in %d events", n, what, all.Events)
 		}
 	}
-	for _, status := range []int{101, 200, 204, 304, 400, 405, 408, 413, 417, 429, 500, 502, 503, 504, 508} {
+	for _, status := range []int{101, 200, 202, 204, 304, 400, 405, 408, 413, 417, 429, 500, 502, 503, 504, 508} {
 		if all.Statuses[status] == 0 {
 			t.Errorf("not one outcome of status %d in %d events", status, all.Events)
 		}

@@ -24,6 +24,9 @@ type Tally struct {
 	Cut       int // answers that broke off, as the caller noticed
 	Allowed   int // by the limiter
 	Refused   int
+	Kept      int // of the refused, to be delivered later
+	KeptAlone int // whose client had left
+	Unkept    int // that could not be stored
 	Retried   int
 	Tunnels   int // ended
 	Streamed  int // bodies beyond what is collected, either way, that arrived whole
@@ -38,7 +41,7 @@ type Tally struct {
 // Add adds what another world has seen.
 func (t *Tally) Add(o *Tally) {
 	for _, p := range [...][2]*int{{&t.Events, &o.Events}, {&t.Requests, &o.Requests}, {&t.Relayed, &o.Relayed}, {&t.Own, &o.Own},
-		{&t.Cut, &o.Cut}, {&t.Allowed, &o.Allowed}, {&t.Refused, &o.Refused}, {&t.Retried, &o.Retried}, {&t.Tunnels, &o.Tunnels},
+		{&t.Cut, &o.Cut}, {&t.Allowed, &o.Allowed}, {&t.Refused, &o.Refused}, {&t.Kept, &o.Kept}, {&t.KeptAlone, &o.KeptAlone}, {&t.Unkept, &o.Unkept}, {&t.Retried, &o.Retried}, {&t.Tunnels, &o.Tunnels},
 		{&t.Streamed, &o.Streamed}, {&t.Full, &o.Full}, {&t.Expired, &o.Expired}, {&t.Discarded, &o.Discarded}, {&t.Logins, &o.Logins}, {&t.Private, &o.Private}} {
 		*p[0] += *p[1]
 	}
@@ -49,9 +52,9 @@ func (t *Tally) Add(o *Tally) {
 
 // String tells the counts, and the outcomes by status.
 func (t *Tally) String() string {
-	s := fmt.Sprintf("%d events, %d requests, %d answers of targets, %d own, %d cut off; %d allowed, %d refused, %d sent again; "+
+	s := fmt.Sprintf("%d events, %d requests, %d answers of targets, %d own, %d cut off; %d allowed, %d refused, %d stored, %d of clients that had left, %d not stored, %d sent again; "+
 		"%d tunnels, %d streams, %d times full, %d deadlines, %d connections thrown away; outcomes",
-		t.Events, t.Requests, t.Relayed, t.Own, t.Cut, t.Allowed, t.Refused, t.Retried, t.Tunnels, t.Streamed, t.Full, t.Expired, t.Discarded)
+		t.Events, t.Requests, t.Relayed, t.Own, t.Cut, t.Allowed, t.Refused, t.Kept, t.KeptAlone, t.Unkept, t.Retried, t.Tunnels, t.Streamed, t.Full, t.Expired, t.Discarded)
 	for status, n := range t.Statuses {
 		if n > 0 {
 			s += fmt.Sprintf(" %d×%d", n, status)

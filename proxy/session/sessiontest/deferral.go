@@ -1,0 +1,119 @@
+package sessiontest
+
+import (
+	"bytes"
+	"errors"
+	"strings"
+	"time"
+
+	"weir/proxy/decide"
+	"weir/proxy/deferred"
+	"weir/proxy/exchange"
+	"weir/proxy/limit"
+	"weir/proxy/rule"
+)
+
+// deferMax is the largest body of a request that is stored.
+const deferMax = bufferMax / 2
+
+// errAway is why a request could not be stored.
+var errAway = errors.New("the disk is full")
+
+// deferring are rules that have refused requests stored.
+var deferring = parse("rules:\n- {id: later, match: {methods: [POST, PUT, PATCH, DELETE]}, limit: {algorithm: fixed, limit: 3, window: 1}, defer: {when: always, for: 10}}\n" +
+	"- {id: never, match: {methods: [DELETE]}, limit: {algorithm: fixed, limit: 2, window: 1}}\n")
+
+func parse(text string) *rule.Set {
+	set, err := rule.Read([]byte(text), rule.Options{Defers: true})
+	if err != nil {
+		panic(err)
+	}
+	return set
+}
+
+// swapRules takes the limit l into force, some of the time with rules that have requests stored.
+func (w *world) swapRules(l limit.Limit) {
+	w.policy = decide.NewPolicy("global", l)
+	if w.odds(w.profile.defers) {
+		w.policy = w.policy.With(deferring, "1")
+	}
+}
+
+// noteDecided keeps what was decided about the request under way.
+func (f *front) noteDecided(d *decide.Decided) {
+	if d == nil || f.asked == nil {
+		return
+	}
+	if f.asked.postponed = d.Postponed; d.Postponed && (f.asked.allowed || f.asked.storeAway) {
+		f.wrong("request %d is to be delivered later and was not refused", f.asked.id)
+	}
+}
+
+// store is the session's way to the queue, which answers later, also when the client has left.
+func (w *world) store(now time.Time, x *exchange.Exchange, k *exchange.Kept) {
+	f := x.Owner.(*front)
+	r := f.asked
+	switch {
+	case f.away || f.ended:
+		f.wrong("a request is stored for a client that is gone")
+		return
+	case r == nil || r.allowed || r.storeAway || f.storing:
+		f.wrong("something is stored that was not refused, or twice")
+		return
+	case k.Rule.ID != "later" || !bytes.Equal(k.Body, w.up(r.id, 0, r.body)) || r.body > deferMax:
+		f.wrong("request %d of %d bytes is stored by rule %s with %d bytes", r.id, r.body, k.Rule.ID, len(k.Body))
+	case !strings.HasPrefix(string(k.Head), r.method+" ") || !strings.Contains(string(k.Head), "\r\nX-Req: "+itoa(int(r.id))+"\r\n"):
+		f.wrong("request %d is stored as %q", r.id, k.Head)
+	}
+	f.log.Note(now, "store request", int64(r.id), "")
+	f.storing = true
+	if w.fault(w.profile.callerFaults) {
+		w.After(w.Within(w.profile.lateness), f.caller.leave)
+	}
+	w.After(w.Within(w.profile.lateness), func() {
+		s := w.stored()
+		r.kept = s.Outcome == deferred.Accepted
+		f.storing = false
+		f.log.Note(w.Now, "stored", int64(r.id), s.Outcome.String())
+		switch {
+		case f.away && r.kept:
+			w.tally.KeptAlone++
+		case r.kept:
+			w.tally.Kept++
+		default:
+			w.tally.Unkept++
+		}
+		f.s.HandleDeferred(w.Now, &s)
+		f.apply()
+		if f.away && f.asked != nil {
+			f.wrong("the client is gone, and what became of request %d was not reported when it was stored", r.id)
+		}
+	})
+}
+
+// stored draws what comes of storing a request.
+func (w *world) stored() deferred.Stored {
+	s := deferred.Stored{Outcome: deferred.Accepted, Position: 1, Due: w.Now.Add(time.Second), Expires: w.Now.Add(time.Minute), Durability: "fsync"}
+	if w.fault(w.profile.unstored) {
+		s = deferred.Stored{Outcome: deferred.Full, Bound: deferred.BoundEntries}
+		if w.odds(0.5) {
+			s = deferred.Stored{Outcome: deferred.Unstored, Err: errAway}
+		}
+	}
+	return s
+}
+
+// reportDeferred judges what is reported of a request that was to be delivered later.
+func (f *front) reportDeferred(r *request, o *exchange.Outcome) {
+	if kept := o.Decision == exchange.Deferred; kept != r.kept || o.Postponed != r.postponed {
+		f.wrong("request %d: stored %t, to be delivered later %t; reported as %t, %t", r.id, r.kept, r.postponed, kept, o.Postponed)
+	}
+}
+
+// leave breaks off, if the caller has not ended.
+func (c *caller) leave() {
+	if !c.done {
+		c.conn.Reset()
+		c.done = true
+	}
+}
