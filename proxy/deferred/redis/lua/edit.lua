@@ -1,0 +1,56 @@
+-- Changes entries.
+--
+--   ARGV[4]   0 cancel, 1 retry, 2 drop, 3 withdraw: forget it if nobody has claimed it
+--   ARGV[5]   the time of the proxy, ARGV[6] how long what is cancelled is kept, in µs
+--   ARGV[7…]  ids
+--
+-- Returns for each: 0 it is changed, 1 there is none, 2 it is in no state for that, 3 its request
+-- is not there any more.
+
+local CHANGED, NOT_FOUND, STATE, LOST = 0, 1, 2, 3
+
+roomy()
+
+local seq = tonumber(about[6] or '0')
+
+local function retry(e)
+  if call('HEXISTS', K .. 'e:' .. e.id, 'h') == 0 then return LOST end
+  local at = tonumber(ARGV[5])
+  local waits = e.u - e.y
+  count(e, -1)
+  call('ZREM', K .. 'forget', e.id)
+  call('ZREM', stateName(e, e.s), e.id)
+  call('HDEL', K .. 'e:' .. e.id, 'rs', 'rb', 'rt', 'ra')
+  seq = seq + 1
+  set(e, 's', WAITING, 'q', seq, 'y', at, 'd', at, 'u', at + waits, 'w', now, 'x', now + waits, 'a', 0, 'v', 0)
+  call('ZADD', stateName(e, WAITING), num(seq), e.id)
+  call('ZADD', K .. 'q:' .. e.l, num(seq), e.id)
+  call('HSET', K .. 'l:' .. e.l, 'r', e.r, 'p', num(e.p))
+  count(e, 1)
+  return CHANGED
+end
+
+local function edit(action, id)
+  local e = load(id)
+  if not e then return NOT_FOUND end
+  local open = e.s <= DELIVERING
+  local idle = e.s == WAITING and e.t == ''
+  if action == 0 and idle then
+    count(e, -1)
+    finish(e, CANCELLED, ARGV[6])
+    count(e, 1)
+    return CHANGED
+  elseif action == 1 and e.s > DONE then
+    return retry(e)
+  elseif action == 2 and not open or action == 3 and idle then
+    count(e, -1)
+    drop(e)
+    return CHANGED
+  end
+  return STATE
+end
+
+local told = {}
+for at = 7, #ARGV do told[#told + 1] = edit(tonumber(ARGV[4]), ARGV[at]) end
+call('HSET', KEYS[1], 'seq', num(seq))
+return commit(told)
