@@ -1,0 +1,261 @@
+package redis
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"weir/proxy/deferred"
+	"weir/proxy/store"
+	"weir/proxy/store/redis"
+)
+
+// Config says where the queue is and what it may hold. All proxies of one queue need the same
+// Limits and the same Key.
+type Config struct {
+	Redis  redis.Config // where Redis is, and the prefix of its names
+	Limits deferred.Limits
+	Key    []byte       // 32 bytes, with which entries are encrypted; empty: they are not
+	Log    *slog.Logger // nil: none
+
+	clock func() time.Time // of tests, for the server's clock, too; nil: the real ones
+}
+
+const (
+	// namespace is what all names begin with, behind the prefix; see lua/common.lua.
+	namespace = "ratelimiter:{deferred}:"
+	// answerWithin is how long an answer is waited for, and answerRate, in bytes per second,
+	// the slowest link that is waited for.
+	answerWithin = 2 * time.Second
+	answerRate   = 1 << 20
+	// unanswered is how long a connection may owe an answer. It is longer than that of the
+	// largest pipeline.
+	unanswered = 90 * time.Second
+	// retryEvery is how often a server that has failed is tried again.
+	retryEvery = 250 * time.Millisecond
+	// lookEvery is how often the figures are read, and at the latest when entries of other
+	// proxies are looked for; settingsEvery is how often the server's settings are read.
+	lookEvery     = time.Second
+	settingsEvery = 10 * time.Second
+	// shareDefault is Limits.Share when it is not set.
+	shareDefault = 0.1
+)
+
+// Bounds of what waits to be written. A put beyond is answered Unstored.
+const (
+	pendingMax      = 16384
+	pendingBytesMax = 64 << 20
+	// groupMax and groupBytesMax bound a pipeline, callMax and callBytesMax each call in it, in
+	// which Redis serves nobody else.
+	groupMax      = 1024
+	groupBytesMax = 16 << 20
+	callMax       = 64
+	callBytesMax  = 1 << 20
+	// doubtfulMax bounds the puts that are to be taken out when the server answers again.
+	doubtfulMax = 16384
+)
+
+// A Queue is a deferred.Queue in Redis.
+//
+// Safe for concurrent use: mu guards what the writer is given and what is known of the server,
+// figures guards itself.
+type Queue struct {
+	cfg     Config
+	codec   codec
+	scripts scripts
+	log     *slog.Logger
+	link    *redis.Link
+	about   string // the key that scripts get
+	began   time.Time
+	figures figures
+
+	ctx    context.Context // ends soon after Close
+	cancel context.CancelFunc
+	ended  sync.WaitGroup
+
+	mu       sync.Mutex
+	wake     chan struct{} // has room for one
+	pending  []*op
+	bytes    int
+	closed   bool
+	fault    *fault // why the queue cannot be written
+	doubtful []deferred.ID
+	lost     []string // tokens of claims whose answers never came
+	ahead    int64    // of the queue's clock, before the time since began, in µs
+	synced   bool     // ahead is known
+	asked    time.Time
+	damaged  int // entries that cannot be read
+	durable  string
+	evicts   bool
+}
+
+// An op is a put or a settlement that waits to be written.
+//
+// Owned by the writer once it is pending.
+type op struct {
+	now    time.Time
+	put    *deferred.Put
+	settle *deferred.Settlement
+	again  bool // the settlement was sent before
+	bytes  int
+}
+
+// errLate is the error of what the server got to when nobody waited any more.
+var errLate = errors.New("redis was too late")
+
+// now is the time of this proxy.
+func (q *Queue) now() time.Time {
+	if q.cfg.clock != nil {
+		return q.cfg.clock()
+	}
+	return time.Now()
+}
+
+// told is how scripts are told the time; empty: they ask the server.
+func (q *Queue) told() string {
+	if q.cfg.clock == nil {
+		return ""
+	}
+	return decimal(q.cfg.clock().UnixMicro())
+}
+
+// An ask is one run of a script and what came of it.
+type ask struct {
+	script *redis.Script
+	args   []string
+	until  bool // it must not run when nobody waits any more
+	writes bool // it has a number of its own
+
+	answer answer
+	err    error
+}
+
+// ask runs scripts in one pipeline, waits for the answers, and takes in what they say of the
+// queue.
+func (q *Queue) ask(ctx context.Context, asks ...*ask) {
+	bytes := 0
+	for _, a := range asks {
+		for _, arg := range a.args {
+			bytes += len(arg)
+		}
+	}
+	within := answerWithin + time.Duration(bytes)*time.Second/answerRate
+	ctx, cancel := context.WithTimeout(ctx, within)
+	defer cancel()
+	q.send(ctx, within, asks)
+	var late []*ask
+	for _, a := range asks {
+		if a.err == nil && a.answer.late {
+			late = append(late, a)
+		}
+	}
+	if len(late) > 0 { // the clock of the queue was not what it was thought to be
+		q.send(ctx, within, late)
+		for _, a := range late {
+			if a.err == nil && a.answer.late {
+				a.err = errLate
+			}
+		}
+	}
+}
+
+// send is ask once.
+func (q *Queue) send(ctx context.Context, within time.Duration, asks []*ask) {
+	runs := make([]redis.Run, len(asks))
+	until := q.until(within)
+	for i, a := range asks {
+		runs[i] = redis.Run{Script: a.script, Args: append([]string{q.codec.key(), q.told(), ""}, a.args...)}
+		if a.until {
+			runs[i].Args[2] = until
+		}
+	}
+	known := q.figures.number()
+	for i, r := range q.link.Run(ctx, q.about, runs...) {
+		a := asks[i]
+		a.answer, a.err = answer{}, r.Err
+		if a.err == nil {
+			a.answer, a.err = parseAnswer(r.Value)
+		}
+		if a.err == nil {
+			q.sync(a.answer.now)
+		}
+		if a.err == nil && !a.answer.late {
+			q.takeIn(known, a)
+		}
+		if a.err != nil && q.isClosed() {
+			a.err = fmt.Errorf("%w: %w", deferred.ErrClosed, a.err)
+		}
+	}
+}
+
+// until is the time after which nobody waits, by the clock of the queue; empty when that is not
+// known. It is early by as long as the last answer took to come.
+func (q *Queue) until(within time.Duration) string {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if !q.synced || q.cfg.clock != nil {
+		return ""
+	}
+	return decimal(q.ahead + (time.Since(q.began) + within).Microseconds())
+}
+
+// sync notes the time of the queue.
+func (q *Queue) sync(now int64) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.ahead, q.synced = now-time.Since(q.began).Microseconds(), true
+}
+
+// takeIn notes what an answer says of the queue. known is the number of the last call that was
+// answered when this one was sent.
+func (q *Queue) takeIn(known uint64, a *ask) {
+	n := a.answer.number
+	if n < known || n == known && a.writes {
+		waiting, _ := q.figures.held()
+		if q.figures.restart(n) {
+			q.log.Error("Redis has lost entries: it was emptied, or has gone back to an earlier state", "held", waiting, "durability", q.durability())
+		}
+	}
+	q.figures.takeIn(&a.answer, q.now())
+}
+
+// unavailable returns why nothing can be asked. A server without memory still lets entries leave.
+func (q *Queue) unavailable() error {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	switch {
+	case q.closed:
+		return deferred.ErrClosed
+	case q.fault != nil && !q.fault.full:
+		return q.fault
+	}
+	return nil
+}
+
+func (q *Queue) isClosed() bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.closed
+}
+
+// do runs one script for somebody who waits, and returns what came of it.
+func (q *Queue) do(ctx context.Context, a *ask) (any, error) {
+	if err := q.unavailable(); err != nil {
+		return nil, err
+	}
+	if q.ask(ctx, a); a.err != nil {
+		return nil, q.noted(a.err)
+	}
+	return a.answer.result, nil
+}
+
+// noted has an error be known that concerns all who ask.
+func (q *Queue) noted(err error) error {
+	if f := q.faultOf(err); f.class >= store.LateFault && !q.isClosed() {
+		q.broken(f)
+	}
+	return err
+}

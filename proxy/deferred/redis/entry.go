@@ -1,0 +1,197 @@
+package redis
+
+import (
+	"errors"
+	"strconv"
+	"time"
+
+	"weir/proxy/deferred"
+	"weir/proxy/deferred/seal"
+)
+
+// errReply is the error of an answer that has another form than those of the scripts.
+var errReply = errors.New("the script's reply has another form")
+
+// A codec turns entries into what Redis keeps, and back.
+//
+// Immutable after New.
+type codec struct{ seal seal.Sealer }
+
+// What is sealed of an entry is bound to its ID and to what it is.
+const (
+	sealedFixed   = "m"
+	sealedRequest = "h"
+	sealedResult  = "ra"
+)
+
+func (c codec) sealed(what string, e *deferred.Entry, id deferred.ID) string {
+	return string(c.seal.Seal(deferred.AppendEntry(nil, e), []byte(what+string(id[:]))))
+}
+
+func (c codec) opened(what, value string, id deferred.ID) (*deferred.Entry, error) {
+	plain, err := c.seal.Open([]byte(value), []byte(what+string(id[:])))
+	if err != nil {
+		return nil, err
+	}
+	return deferred.ParseEntry(plain)
+}
+
+// fixed is what never changes of an entry, but for its request.
+func (c codec) fixed(e *deferred.Entry) string {
+	f := *e
+	f.Accepted, f.Expires, f.Due = time.Time{}, time.Time{}, time.Time{}
+	f.State, f.Attempts, f.Last, f.Result, f.Head, f.Body = deferred.Waiting, 0, deferred.Last{}, nil, nil, nil
+	return c.sealed(sealedFixed, &f, e.ID)
+}
+
+// request is head and body of an entry.
+func (c codec) request(e *deferred.Entry) string {
+	return c.sealed(sealedRequest, &deferred.Entry{Head: e.Head, Body: e.Body}, e.ID)
+}
+
+// result is head and body of a result; empty when it has none.
+func (c codec) result(r *deferred.Result, id deferred.ID) string {
+	if r == nil || len(r.Head)+len(r.Body) == 0 {
+		return ""
+	}
+	return c.sealed(sealedResult, &deferred.Entry{Result: &deferred.Result{Head: r.Head, Body: r.Body}}, id)
+}
+
+// line names the line of an entry, and client its client; empty when it has none.
+func (c codec) line(e *deferred.Entry) string {
+	d := c.seal.Digest("line", e.Rule, e.Line)
+	return string(d[:])
+}
+
+func (c codec) client(e *deferred.Entry) string {
+	if !e.Remote.IsValid() {
+		return ""
+	}
+	addr := e.Remote.Addr().As16()
+	d := c.seal.Digest("client", string(addr[:]))
+	return string(d[:])
+}
+
+// key tells keys of encryption apart; empty without one.
+func (c codec) key() string {
+	if !c.seal.Encrypts() {
+		return ""
+	}
+	d := c.seal.Digest("key")
+	return string(d[:])
+}
+
+// entry reads the fields BRIEF or ROW of lua/common.lua.
+func (c codec) entry(id deferred.ID, values any) (*deferred.Entry, error) {
+	r := reader{list(values)}
+	state, seq := r.int(), r.int()
+	accepted, expires, due := r.time(), r.time(), r.time()
+	attempts := r.int()
+	last := deferred.Last{At: r.time(), Status: int(r.int()), Error: r.text()}
+	answered := len(r.left) > 0 && r.left[0] != nil
+	result := &deferred.Result{Status: int(r.int()), Bytes: r.int(), Truncated: r.text() == "1"}
+	fixed := r.text()
+	if seq == 0 || state >= int64(deferred.StatesCount) {
+		return nil, deferred.ErrNotFound // it was lost between two looks
+	}
+	e, err := c.opened(sealedFixed, fixed, id)
+	if err != nil {
+		return nil, err
+	}
+	e.State, e.Accepted, e.Expires, e.Due, e.Attempts, e.Last = deferred.State(state), accepted, expires, due, int(attempts), last
+	if answered {
+		e.Result = result
+	}
+	return e, c.bodies(e, &r)
+}
+
+// bodies reads request and result of an entry, if they are there.
+func (c codec) bodies(e *deferred.Entry, r *reader) error {
+	if request := r.text(); request != "" {
+		h, err := c.opened(sealedRequest, request, e.ID)
+		if err != nil {
+			return err
+		}
+		e.Head, e.Body = h.Head, h.Body
+	}
+	if result := r.text(); result != "" && e.Result != nil {
+		a, err := c.opened(sealedResult, result, e.ID)
+		if err != nil {
+			return err
+		}
+		if a.Result == nil {
+			return deferred.ErrDamaged
+		}
+		e.Result.Head, e.Result.Body = a.Result.Head, a.Result.Body
+	}
+	return nil
+}
+
+// A reader takes values off a list; what is not there is zero.
+type reader struct{ left []any }
+
+func (r *reader) value() any {
+	if len(r.left) == 0 {
+		return nil
+	}
+	v := r.left[0]
+	r.left = r.left[1:]
+	return v
+}
+
+func (r *reader) text() string {
+	text, _ := r.value().(string)
+	return text
+}
+
+func (r *reader) int() int64 {
+	switch v := r.value().(type) {
+	case int64:
+		return v
+	case string:
+		n, err := strconv.ParseInt(v, 10, 64)
+		if err != nil {
+			f, _ := strconv.ParseFloat(v, 64) // a score
+			n = int64(f)
+		}
+		return n
+	}
+	return 0
+}
+
+func (r *reader) id() (id deferred.ID, ok bool) {
+	text := r.text()
+	return id, copy(id[:], text) == len(text) && len(text) == len(id)
+}
+
+func (r *reader) time() time.Time { return instant(r.int()) }
+
+func list(v any) []any {
+	l, _ := v.([]any)
+	return l
+}
+
+// instant is a time of µs since the epoch, the zero time for 0; micros is the inverse.
+func instant(us int64) time.Time {
+	if us == 0 {
+		return time.Time{}
+	}
+	return time.UnixMicro(us).UTC()
+}
+
+func micros(t time.Time) int64 {
+	if t.IsZero() {
+		return 0
+	}
+	return t.UnixMicro()
+}
+
+func decimal[N int | int64 | uint64](n N) string { return strconv.FormatInt(int64(n), 10) }
+
+// bit is how scripts are told whether something is so.
+func bit(is bool) string {
+	if is {
+		return "1"
+	}
+	return "0"
+}

@@ -1,0 +1,151 @@
+package redis
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"weir/proxy/store"
+)
+
+// What a server without a clear promise is said to be, and those with one.
+const (
+	durabilityUnknown  = "unknown"
+	durabilityMemory   = "memory"
+	durabilityEverySec = "everysec"
+	durabilityAlways   = "always"
+)
+
+// A fault is why the queue cannot be used.
+type fault struct {
+	class     store.Class
+	code      string // the server's word; empty when it has not answered
+	permanent bool   // only a person can end it
+	full      bool   // entries may still leave
+	err       error
+}
+
+// Error says what is wrong, and what to do about it.
+func (f *fault) Error() string {
+	if remedy := remedies[f.code]; remedy != "" {
+		return fmt.Sprintf("%s: %v", remedy, f.err)
+	}
+	if f.class >= store.LateFault && f.code == "" {
+		return fmt.Sprintf("Redis does not answer, see DEFER_URL, REDIS_PORT, REDIS_TLS: %v", f.err)
+	}
+	return f.err.Error()
+}
+
+// Unwrap returns what the server or the network said.
+func (f *fault) Unwrap() error { return f.err }
+
+// remedies say in words of the settings what an answer of the server means.
+var remedies = map[string]string{
+	"OOM":         "Redis is out of memory and stores no more, what it has is delivered: raise its maxmemory, or lower DEFER_MAX_BYTES",
+	"READONLY":    "DEFER_URL leads to a replica: it must lead to the master, or name Sentinels with REDIS_SENTINEL_MASTER",
+	"LOADING":     "Redis is loading its data; the queue goes on when that is done",
+	"MISCONF":     "Redis cannot save to its disk: see its log, and stop-writes-on-bgsave-error",
+	"NOREPLICAS":  "Redis has too few replicas: see its min-replicas-to-write",
+	"MASTERDOWN":  "DEFER_URL leads to a replica whose master is unavailable",
+	"CLUSTERDOWN": "the Redis Cluster does not serve all slots",
+	"MOVED":       "DEFER_URL leads to a node of a Cluster: set REDIS_MODE=cluster, or auto",
+	"WRONGPASS":   "Redis does not accept REDIS_USERNAME and REDIS_PASSWORD",
+	"NOAUTH":      "Redis wants a password: set REDIS_PASSWORD",
+	"NOPERM":      "the user of REDIS_USERNAME lacks a right that the queue needs",
+	"BUSY":        "Redis is running another client's script",
+	"WEIRVERSION": "the queue was made by a newer version of the proxy: update this one, or set another REDIS_KEY_PREFIX",
+	"WEIRKEY":     "entries of the queue are encrypted with another key than that of DEFER_KEY_FILE, or not at all: give all proxies the same DEFER_KEY_FILE, or set another REDIS_KEY_PREFIX",
+}
+
+// faultOf says what an error means.
+func (q *Queue) faultOf(err error) *fault {
+	if known, ok := errors.AsType[*fault](err); ok {
+		return known
+	}
+	f := q.link.Fault(err)
+	known := &fault{class: f.Class, code: f.Code, permanent: f.Permanent != nil, full: f.Code == "OOM", err: err}
+	switch known.code {
+	case "WEIRVERSION", "WEIRKEY":
+		known.permanent, known.class = true, store.OutageFault
+	case "ERR": // a script cannot say it otherwise before Redis 7
+		known.code = ""
+	}
+	if f.Permanent != nil && remedies[known.code] == "" {
+		known.code = wordOf(f.Permanent.Cause)
+	}
+	return known
+}
+
+// wordOf is the server's word for a cause of which older servers say otherwise.
+func wordOf(c store.Cause) string {
+	switch c {
+	case store.Unauthenticated:
+		return "WRONGPASS"
+	case store.Unauthorized:
+		return "NOPERM"
+	}
+	return ""
+}
+
+// durability is what an accepted entry survives, as far as is known.
+func (q *Queue) durability() string {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.durable
+}
+
+// readSettings reads how durable the server is, and whether it may drop entries. Of several
+// nodes the least durable counts.
+func (q *Queue) readSettings(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, answerWithin)
+	defer cancel()
+	durable := durabilityUnknown
+	saves, err := q.link.Settings(ctx, "append*")
+	for i, s := range saves {
+		if d := durabilityOf(s); i == 0 || d == durabilityMemory || d == durabilityEverySec && durable == durabilityAlways {
+			durable = d
+		}
+	}
+	var policy string
+	memory, evictErr := q.link.Settings(ctx, "maxmemory*")
+	for _, s := range memory {
+		if p := s["maxmemory-policy"]; strings.HasPrefix(p, "allkeys") && s["maxmemory"] != "0" {
+			policy = p
+		}
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if err == nil || q.link.Fault(err).Code != "" { // without an answer nothing is known to have changed
+		q.durable = durable
+	}
+	if evictErr == nil && policy != "" && !q.evicts {
+		q.log.Warn("Redis may drop entries when its memory is full: set its maxmemory-policy to noeviction", "maxmemory-policy", policy)
+	}
+	if evictErr == nil {
+		q.evicts = policy != ""
+	}
+}
+
+func durabilityOf(settings map[string]string) string {
+	switch {
+	case settings["appendonly"] == "" || settings["appendfsync"] == "":
+		return durabilityUnknown
+	case settings["appendonly"] == "yes" && settings["appendfsync"] == "always":
+		return durabilityAlways
+	case settings["appendonly"] == "yes" && settings["appendfsync"] == "everysec":
+		return durabilityEverySec
+	}
+	return durabilityMemory
+}
+
+// broken notes why the queue cannot be written.
+func (q *Queue) broken(f *fault) {
+	q.mu.Lock()
+	known := q.fault
+	q.fault = f
+	q.mu.Unlock()
+	if known == nil || known.code != f.code {
+		q.log.Error("Queue cannot be written, refusing instead", "reason", f)
+	}
+}
