@@ -1,0 +1,125 @@
+package redis
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/binary"
+	"strconv"
+	"time"
+
+	"weir/proxy/deferred"
+)
+
+const (
+	// claimMax and claimBytesMax bound one claim: Redis serves nobody else meanwhile.
+	claimMax      = 64
+	claimBytesMax = 4 << 20
+	// lostMax bounds the claims that are to be given back. Entries of others return when their
+	// leases have passed.
+	lostMax = 64
+)
+
+// Claim is part of deferred.Queue. It claims at most 64 entries in one call.
+func (q *Queue) Claim(ctx context.Context, now time.Time, n int, except ...string) ([]deferred.Claimed, time.Time, error) {
+	if err := q.unavailable(); err != nil {
+		return nil, now.Add(retryEvery), err
+	}
+	if next, rests := q.figures.rest(now); (rests || n < 1) && !q.unclaimed() {
+		return nil, next, nil
+	}
+	var random [8]byte
+	_, _ = rand.Read(random[:]) // never fails
+	token := binary.BigEndian.Uint64(random[:]) | 1
+	a, given := q.newClaim(now, min(n, claimMax), strconv.FormatUint(token, 10))
+	a.args = append(a.args, except...)
+	if _, err := q.do(ctx, a); err != nil {
+		q.missed(strconv.FormatUint(token, 10))
+		return nil, now.Add(retryEvery), err
+	}
+	q.mu.Lock()
+	q.lost = q.lost[given:]
+	q.mu.Unlock()
+	told := reader{list(a.answer.result)}
+	next := now.Add(lookEvery)
+	if at := told.int(); at > 0 && time.Duration(at-a.answer.now)*time.Microsecond < lookEvery {
+		next = now.Add(time.Duration(at-a.answer.now) * time.Microsecond)
+	}
+	var claimed []deferred.Claimed
+	for _, v := range list(told.value()) {
+		r := reader{list(v)}
+		id, _ := r.id()
+		lease := deferred.Lease{ID: id, Token: token}
+		expired := r.text() == "1"
+		e, err := q.codec.entry(id, r.value())
+		if err != nil {
+			q.setAside(now, lease, err)
+			continue
+		}
+		if expired && e.Expires.After(now) { // by the server's clock
+			e.Expires = now
+		}
+		e.State = deferred.Delivering
+		claimed = append(claimed, deferred.Claimed{Lease: lease, Entry: e})
+	}
+	return claimed, next, nil
+}
+
+// newClaim is the call which claims n entries, and gives back what nobody knows to be claimed:
+// how many claims.
+func (q *Queue) newClaim(now time.Time, n int, token string) (claim *ask, given int) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	args := []string{decimal(max(0, n)), decimal(claimBytesMax), token, decimal(micros(now)), decimal(q.cfg.Limits.DeadKeep.Microseconds()), decimal(len(q.lost))}
+	return &ask{script: q.scripts.claim, args: append(args, q.lost...), until: true, writes: true}, len(q.lost)
+}
+
+// missed notes a claim whose answer did not come.
+func (q *Queue) missed(token string) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if len(q.lost) < lostMax {
+		q.lost = append(q.lost, token)
+	}
+}
+
+// unclaimed reports whether there are claims to be given back.
+func (q *Queue) unclaimed() bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return len(q.lost) > 0
+}
+
+// setAside ends an entry that cannot be read.
+func (q *Queue) setAside(now time.Time, lease deferred.Lease, why error) {
+	q.mu.Lock()
+	q.damaged++
+	q.mu.Unlock()
+	q.log.Warn("An entry cannot be read and is not delivered", "id", lease.ID, "reason", why)
+	q.Settle(now, &deferred.Settlement{Lease: lease, To: deferred.Failed, Keep: q.cfg.Limits.DeadKeep,
+		Last: deferred.Last{At: now, Error: "the request cannot be read from Redis"}})
+}
+
+// Renew is part of deferred.Queue.
+func (q *Queue) Renew(ctx context.Context, _ time.Time, leases []deferred.Lease) (lost []deferred.Lease, err error) {
+	a := &ask{script: q.scripts.renew, writes: true}
+	for _, l := range leases {
+		a.args = append(a.args, string(l.ID[:]), strconv.FormatUint(l.Token, 10))
+	}
+	result, err := q.do(ctx, a)
+	if err != nil {
+		return nil, err
+	}
+	r := reader{list(result)}
+	for _, l := range leases {
+		if r.int() == 0 {
+			lost = append(lost, l)
+		}
+	}
+	return lost, nil
+}
+
+// Pause is part of deferred.Queue.
+func (q *Queue) Pause(ctx context.Context, rule string, paused bool) error {
+	_, err := q.do(ctx, &ask{script: q.scripts.pause, args: []string{rule, bit(paused)}, writes: true})
+	return err
+}

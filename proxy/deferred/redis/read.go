@@ -1,0 +1,187 @@
+package redis
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"weir/proxy/deferred"
+)
+
+// Read is part of deferred.Queue.
+func (q *Queue) Read(ctx context.Context, id deferred.ID) (*deferred.Entry, int, error) {
+	result, err := q.do(ctx, &ask{script: q.scripts.read, args: []string{string(id[:])}})
+	if err != nil {
+		return nil, 0, err
+	}
+	values := list(result)
+	if len(values) != 2 {
+		return nil, 0, deferred.ErrNotFound
+	}
+	e, err := q.codec.entry(id, values[0])
+	if err != nil {
+		return nil, 0, fmt.Errorf("read entry %s: %w", id, err)
+	}
+	r := reader{values[1:]}
+	return e, int(r.int()), nil
+}
+
+// List is part of deferred.Queue.
+func (q *Queue) List(ctx context.Context, query deferred.Query) (page deferred.Page, err error) {
+	after := int64(0)
+	if query.After != "" {
+		if after, err = strconv.ParseInt(query.After, 10, 64); err != nil {
+			return page, fmt.Errorf("after: must be what the page before says, is %q", query.After)
+		}
+	}
+	if query.Limit < 1 || query.Limit > deferred.ListMax {
+		return page, fmt.Errorf("limit: must be 1 to %d, is %d", deferred.ListMax, query.Limit)
+	}
+	result, err := q.do(ctx, &ask{script: q.scripts.list, args: []string{decimal(int(query.State)), query.Rule, decimal(after), decimal(query.Limit)}})
+	if err != nil {
+		return page, err
+	}
+	rows := list(result)
+	for _, v := range rows {
+		r := reader{list(v)}
+		id, _ := r.id()
+		after = r.int()
+		if e, err := q.codec.entry(id, r.value()); err == nil { // the others are set aside when they are claimed
+			page.Entries = append(page.Entries, e)
+		}
+	}
+	if len(rows) == query.Limit {
+		page.Next = decimal(after)
+	}
+	return page, nil
+}
+
+// What edit.lua does.
+const (
+	editCancel = iota
+	editRetry
+	editDrop
+	editWithdraw
+)
+
+// What edit.lua returns for an entry.
+const (
+	editChanged int64 = iota
+	editNotFound
+	editState
+	editLost
+)
+
+// editOf is how edit.lua calls an action.
+func editOf(a deferred.Action) int {
+	return [...]int{deferred.Cancel: editCancel, deferred.Retry: editRetry, deferred.Drop: editDrop}[a]
+}
+
+// Edit is part of deferred.Queue. An Edit of many is done in several calls.
+func (q *Queue) Edit(ctx context.Context, now time.Time, e deferred.Edit) (n int, err error) {
+	if e.ID != (deferred.ID{}) {
+		results, err := q.edit(ctx, now, editOf(e.Action), []deferred.ID{e.ID})
+		if err != nil {
+			return 0, err
+		}
+		return 1, editError(results[0])
+	}
+	page, err := q.List(ctx, deferred.Query{Rule: e.Rule, State: e.State, Limit: deferred.ListMax})
+	if err != nil {
+		return 0, err
+	}
+	var ids []deferred.ID
+	for _, entry := range page.Entries {
+		ids = append(ids, entry.ID)
+	}
+	for len(ids) > 0 {
+		some := ids[:min(len(ids), callMax)]
+		ids = ids[len(some):]
+		results, err := q.edit(ctx, now, editOf(e.Action), some)
+		if err != nil {
+			return n, err
+		}
+		for _, r := range results {
+			if r == editChanged {
+				n++
+			}
+		}
+	}
+	return n, nil
+}
+
+// edit runs edit.lua.
+func (q *Queue) edit(ctx context.Context, now time.Time, action int, ids []deferred.ID) ([]int64, error) {
+	a := &ask{script: q.scripts.edit, writes: true, args: []string{decimal(action), decimal(micros(now)), decimal(q.cfg.Limits.DeadKeep.Microseconds())}}
+	for _, id := range ids {
+		a.args = append(a.args, string(id[:]))
+	}
+	if action == editWithdraw { // part of finding out whether the queue is there
+		q.ask(ctx, a)
+	} else if _, err := q.do(ctx, a); err != nil {
+		return nil, err
+	}
+	if a.err != nil {
+		return nil, a.err
+	}
+	values := list(a.answer.result)
+	if len(values) != len(ids) {
+		return nil, errReply
+	}
+	r := reader{values}
+	results := make([]int64, len(ids))
+	for i := range results {
+		results[i] = r.int()
+	}
+	return results, nil
+}
+
+// editError is what an edit of one entry returns.
+func editError(result int64) error {
+	switch result {
+	case editChanged:
+		return nil
+	case editNotFound:
+		return deferred.ErrNotFound
+	case editLost:
+		return errors.New("its request is not there any more")
+	}
+	return deferred.ErrState
+}
+
+// look reads the figures.
+func (q *Queue) look(ctx context.Context) {
+	a := &ask{script: q.scripts.stats}
+	if q.ask(ctx, a); a.err == nil {
+		q.figures.keep(&a.answer)
+	} else if ctx.Err() == nil {
+		_ = q.noted(a.err) // known from now on
+	}
+}
+
+// watch reads the figures and the server's settings periodically, as other proxies change the
+// queue and operators the settings.
+func (q *Queue) watch() {
+	figures, settings := time.NewTicker(lookEvery), time.NewTicker(settingsEvery)
+	defer figures.Stop()
+	defer settings.Stop()
+	for {
+		select {
+		case <-q.ctx.Done():
+			return
+		case <-figures.C:
+			if q.unavailable() == nil {
+				q.look(q.ctx)
+			}
+		case <-settings.C:
+			if q.unavailable() == nil {
+				q.readSettings(q.ctx)
+			}
+		}
+		if q.isClosed() {
+			return
+		}
+	}
+}
