@@ -1,0 +1,87 @@
+package redis
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"weir/proxy/deferred"
+	"weir/proxy/deferred/seal"
+	"weir/proxy/store/redis"
+)
+
+var _ deferred.Queue = (*Queue)(nil)
+
+// Open returns the queue. While Redis is unavailable it refuses puts and goes on trying; the
+// error is one that only a person can end.
+func Open(cfg Config) (*Queue, error) {
+	cfg.Limits.Share = cmp.Or(cfg.Limits.Share, shareDefault)
+	q := &Queue{cfg: cfg, scripts: newScripts(), log: cfg.Log, about: cfg.Redis.KeyPrefix + namespace + "about",
+		began: time.Now(), wake: make(chan struct{}, 1), durable: durabilityUnknown}
+	if q.log == nil {
+		q.log = slog.New(slog.DiscardHandler)
+	}
+	sealer, err := seal.New(cfg.Key)
+	if err != nil {
+		return nil, fmt.Errorf("open queue in redis: %w", err)
+	}
+	q.codec = codec{sealer}
+	if q.link, err = redis.NewLink(cfg.Redis, unanswered); err != nil {
+		return nil, fmt.Errorf("open queue in redis: %w", err)
+	}
+	q.ctx, q.cancel = context.WithCancel(context.Background())
+	if err := q.probe(); err != nil {
+		f := q.faultOf(err)
+		if f.permanent {
+			q.link.Close()
+			return nil, fmt.Errorf("open queue in redis: %w", f)
+		}
+		q.broken(f)
+	} else {
+		q.look(q.ctx)
+		q.readSettings(q.ctx)
+		waiting, dead := q.figures.held()
+		q.log.Info("Opened queue", "waiting", waiting, "dead", dead, "durability", q.durability())
+	}
+	q.ended.Go(q.write)
+	q.ended.Go(q.watch)
+	return q, nil
+}
+
+// Stats is part of deferred.Queue.
+func (q *Queue) Stats() deferred.Stats {
+	s := q.figures.stats()
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	s.Unreadable, s.Durability = q.damaged, q.durable
+	if q.closed {
+		s.Err = deferred.ErrClosed
+	} else if q.fault != nil {
+		s.Err = q.fault
+	}
+	return s
+}
+
+// closeWithin is how long Close lets what is under way end.
+const closeWithin = deferred.CloseWithin * 7 / 10
+
+// Close is part of deferred.Queue. It must not be called by Done.
+func (q *Queue) Close() error {
+	q.mu.Lock()
+	first := !q.closed
+	q.closed = true
+	q.ring()
+	q.mu.Unlock()
+	if first {
+		timer := time.AfterFunc(closeWithin, q.cancel)
+		defer timer.Stop()
+	}
+	q.ended.Wait()
+	if first {
+		q.cancel()
+		q.link.Close()
+	}
+	return nil
+}

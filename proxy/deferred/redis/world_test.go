@@ -1,0 +1,88 @@
+package redis
+
+import (
+	"bytes"
+	"context"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"weir/proxy/deferred"
+	"weir/proxy/deferred/deferredtest"
+	"weir/proxy/deferred/seal"
+	"weir/proxy/store/redis"
+	"weir/proxy/store/redis/redistest"
+)
+
+// TestQueue plays what every queue promises, with and without encryption.
+func TestQueue(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	for name, key := range map[string][]byte{"plain": nil, "encrypted": bytes.Repeat([]byte{7}, seal.KeyBytes)} {
+		t.Run(name, func(t *testing.T) {
+			deferredtest.Run(t, func(t *testing.T) deferredtest.Place {
+				return &place{Config{Redis: redis.Config{Addrs: []string{s.Addr()}, KeyPrefix: t.Name() + ":"}, Key: key}}
+			})
+		})
+	}
+}
+
+// A place is a prefix on a server.
+type place struct{ cfg Config }
+
+// Open is part of deferredtest.Place.
+func (p *place) Open(t testing.TB, now time.Time, limits deferred.Limits) deferred.Queue {
+	t.Helper()
+	q := &timed{}
+	q.now.Store(&now)
+	cfg := p.cfg
+	cfg.Limits, cfg.clock = limits, func() time.Time { return *q.now.Load() }
+	var err error
+	if q.Queue, err = Open(cfg); err != nil {
+		t.Fatal(err)
+	}
+	return q
+}
+
+// Crash is part of deferredtest.Place.
+func (p *place) Crash(t testing.TB, q deferred.Queue) {
+	t.Helper()
+	q.(*timed).cancel()
+	if err := q.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Reopens is part of deferredtest.Place.
+func (p *place) Reopens() bool { return false }
+
+// A timed queue takes the time that it is told for the server's.
+type timed struct {
+	*Queue
+	now atomic.Pointer[time.Time]
+}
+
+func (q *timed) Put(now time.Time, p *deferred.Put) {
+	q.now.Store(&now)
+	q.Queue.Put(now, p)
+}
+
+func (q *timed) Settle(now time.Time, s *deferred.Settlement) {
+	q.now.Store(&now)
+	q.Queue.Settle(now, s)
+}
+
+func (q *timed) Claim(ctx context.Context, now time.Time, n int, except ...string) ([]deferred.Claimed, time.Time, error) {
+	q.now.Store(&now)
+	return q.Queue.Claim(ctx, now, n, except...)
+}
+
+func (q *timed) Renew(ctx context.Context, now time.Time, leases []deferred.Lease) ([]deferred.Lease, error) {
+	q.now.Store(&now)
+	return q.Queue.Renew(ctx, now, leases)
+}
+
+func (q *timed) Edit(ctx context.Context, now time.Time, e deferred.Edit) (int, error) {
+	q.now.Store(&now)
+	return q.Queue.Edit(ctx, now, e)
+}
