@@ -122,18 +122,28 @@ func (g *Gate) Look() Look {
 // An Answer is the first byte of a target's answer, or that there is none.
 type Answer struct {
 	Sent     time.Time // when the request was sent, all of it
+	At       time.Time // when the answer began; zero: now
 	Class    int       // of requests that take about as long, below Classes
 	Refused  bool      // 429, 502, 503, 504, a time-out or a broken connection
 	Full     bool      // when it was sent the gate bound: it had waited, or the next had to
 	InFlight int       // at the target when it was sent, itself included
 }
 
-// Answered is told of an answer at now, and reports whether it has judged the answers
+// began is when the answer began.
+func (a *Answer) began(now time.Time) time.Time {
+	if a.At.IsZero() {
+		return now
+	}
+	return a.At
+}
+
+// Answered is told of an answer, now or later than it came, and reports whether it has judged the answers
 // since the last time: then the limit and the Look may be others. Uploads, streams and
 // tunnels, whose time is their client's, are not told.
 func (g *Gate) Answered(now time.Time, a *Answer) bool {
 	w := &g.window
-	took := now.Sub(a.Sent)
+	at := a.began(now)
+	took := at.Sub(a.Sent)
 	if took < 0 {
 		return false
 	}
@@ -143,20 +153,20 @@ func (g *Gate) Answered(now time.Time, a *Answer) bool {
 	if w.since.IsZero() {
 		w.since, w.until = a.Sent, a.Sent.Add(firstMax)
 	}
-	if now.Before(w.since) {
+	if at.Before(w.since) {
 		g.setBack(now)
 		return false
 	}
 	if g.first {
 		w.peak = max(w.peak, a.InFlight)
 	}
-	if w.stale(now, a) {
+	if w.stale(at, a) {
 		return false
 	}
 	if w.settle > 0 { // the first to be answered are the fast ones
 		w.since = a.Sent.Add(w.settle)
 		w.settle = 0
-		if now.Before(w.since) {
+		if at.Before(w.since) {
 			return false
 		}
 	}
@@ -181,18 +191,24 @@ func (g *Gate) Answered(now time.Time, a *Answer) bool {
 	if !g.judge(now, span) {
 		return false
 	}
-	settle := min(time.Duration(g.last), settleMax)
-	if g.places < before {
-		w.reset(now)
-		w.few, w.until = int(math.Ceil(g.limit)), now.Add(settleTimes*settle)
-		w.settle = min(settle, time.Duration(2*g.slower*g.calm.mid))
-	} else {
-		w.reset(now.Add(settle))
-	}
+	g.settle(now, g.places < before)
 	return true
 }
 
-// setBack is told of a time before the window. If it is long before, the clock was set back.
+// settle begins a new window, once the limit is in effect that has fallen or not.
+func (g *Gate) settle(now time.Time, fallen bool) {
+	w, takes := &g.window, min(time.Duration(g.last), settleMax)
+	if !fallen {
+		w.reset(now.Add(takes))
+		return
+	}
+	w.reset(now)
+	w.few, w.until = int(math.Ceil(g.limit)), now.Add(settleTimes*takes)
+	w.settle = min(takes, time.Duration(2*g.slower*g.calm.mid))
+}
+
+// setBack is told that there is an answer from before the window. If now is long before it, too,
+// the clock was set back.
 func (g *Gate) setBack(now time.Time) {
 	if g.window.since.Sub(now) <= settleMax {
 		return

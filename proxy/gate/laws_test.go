@@ -363,6 +363,32 @@ func TestClockSetBack(t *testing.T) {
 	}
 }
 
+// Answers that are told long after they came, as their bodies took long or another loop was
+// telling, are not taken for a clock that was set back: what has come since is judged as before.
+func TestLateAnswers(t *testing.T) {
+	g, now := gate.New(gate.Config{}), time.Unix(1e9, 0)
+	answer := func(a gate.Answer) bool {
+		now = now.Add(ms)
+		a.Sent, a.InFlight = now.Add(-10*ms), 2
+		if !a.At.IsZero() {
+			a.Sent = a.At.Add(-10 * ms)
+		}
+		return g.Answered(now, &a)
+	}
+	last := now
+	for range 2000 {
+		if answer(gate.Answer{}) {
+			last = now
+		}
+	}
+	answer(gate.Answer{At: now.Add(-time.Minute)})
+	for now.Sub(last) < 90*ms {
+		if answer(gate.Answer{}) {
+			t.Fatalf("answers of %v are judged", now.Sub(last))
+		}
+	}
+}
+
 func TestAllocs(t *testing.T) {
 	g, now := gate.New(gate.Config{}), time.Unix(1, 0)
 	a := gate.Answer{InFlight: 1}

@@ -53,8 +53,8 @@ func (w *window) reset(now time.Time) { *w = window{since: now, next: windowMin,
 
 // stale reports whether an answer says nothing of the limit in force, because its request
 // was sent with more in flight.
-func (w *window) stale(now time.Time, a *Answer) bool {
-	return w.few > 0 && a.InFlight > w.few && !a.Refused && now.Before(w.until)
+func (w *window) stale(at time.Time, a *Answer) bool {
+	return w.few > 0 && a.InFlight > w.few && !a.Refused && at.Before(w.until)
 }
 
 // add counts an answer time in ns.

@@ -40,26 +40,24 @@ const lateMost = 16
 // Late is the answers that a loop has not told yet, as another one was telling.
 //
 // Owned by its loop.
-type Late []told
+type Late []gate.Answer
 
-type told struct {
-	at time.Time
-	gate.Answer
-}
-
-// Answered is told of an answer at now. A loop that finds another one there comes back
+// Answered is told of an answer. A loop that finds another one there comes back
 // with its next answer, so that loops do not wait for each other.
 func (g *Gate) Answered(now time.Time, a *gate.Answer, late *Late) {
 	if !g.mu.TryLock() {
 		if len(*late) < lateMost {
-			*late = append(*late, told{now, *a})
+			if a.At.IsZero() {
+				a.At = now
+			}
+			*late = append(*late, *a)
 			return
 		}
 		g.mu.Lock()
 	}
 	defer g.mu.Unlock()
 	for i := range *late {
-		g.machine.Answered((*late)[i].at, &(*late)[i].Answer)
+		g.machine.Answered(now, &(*late)[i])
 	}
 	*late = (*late)[:0]
 	g.machine.Answered(now, a)

@@ -55,12 +55,8 @@ func (t *target) learnt(now time.Time, c *client, o *exchange.Outcome) {
 	if o.Answered.IsZero() && o.Fault == exchange.FaultNone {
 		return // the client left before the answer
 	}
-	at := o.Answered
-	if at.IsZero() {
-		at = now
-	}
-	a := gate.Answer{Sent: o.Complete, Class: t.side.routes.Class(c.route, o.Method, o.Status), Refused: unable(o), Full: c.full, InFlight: c.with}
-	t.gate.Answered(at, &a, &t.late)
+	a := gate.Answer{Sent: o.Complete, At: o.Answered, Class: t.side.routes.Class(c.route, o.Method, o.Status), Refused: unable(o), Full: c.full, InFlight: c.with}
+	t.gate.Answered(now, &a, &t.late)
 }
 
 // unable reports whether the target did not do what was asked because it could not.
