@@ -164,6 +164,7 @@ func (l *Line[W]) Join(now time.Time, w *Waiter[W]) (out *Waiter[W]) {
 	r.keys[w.key].add(w)
 	r.some[w.key/64] |= 1 << (w.key % 64)
 	l.count++
+	l.asksAgain()
 	return out
 }
 
@@ -172,9 +173,8 @@ func (l *Line[W]) Leave(w *Waiter[W]) {
 	if w.line != nil {
 		w.leave()
 		l.ranks[w.rank].queueOf(w).count--
-		if l.count--; l.count == 0 {
-			l.Ask(false)
-		}
+		l.count--
+		l.asksAgain()
 	}
 }
 

@@ -1,13 +1,10 @@
 package upstream
 
-import (
-	"math"
-	"sync/atomic"
-)
+import "sync/atomic"
 
 // Lines are the lines of several loops, which wait for the same places. Whose turn it is
-// among those in one line, the line knows; among the lines it is that of the loop with the
-// fewest places.
+// among those in one line, the line knows; among the lines it is that of the loop where
+// somebody of the highest priority waits, and of these the one with the fewest places.
 //
 // Safe for concurrent use: asking and the standings are atomic words.
 type Lines struct {
@@ -17,7 +14,7 @@ type Lines struct {
 
 // A standing is what other loops need to know of a line.
 type standing struct {
-	asks  atomic.Bool  // somebody waits who may have the next place
+	asks  atomic.Int64 // Ranks less the highest rank of those who wait; 0: nobody may have the next place
 	taken atomic.Int64 // places of the loop
 	_     [128 - 16]byte
 }
@@ -34,42 +31,63 @@ func (l *Line[W]) Idle() bool { return l.count == 0 && l.of.asking.Load() == 0 }
 // Ask says whether somebody waits in the line who may have the next place that is free. It
 // reports whether that is news to other loops.
 func (l *Line[W]) Ask(asks bool) (news bool) {
-	s := &l.of.loops[l.loop]
-	if s.asks.Load() == asks {
+	s, now := &l.of.loops[l.loop], int64(0)
+	if asks {
+		now = Ranks - int64(l.Rank())
+	}
+	before := s.asks.Load()
+	if before == now {
 		return false
 	}
-	s.asks.Store(asks)
-	if asks {
+	s.asks.Store(now)
+	switch {
+	case before == 0:
 		l.of.asking.Add(1)
-	} else {
+		return len(l.of.loops) > 1
+	case now == 0:
 		l.of.asking.Add(-1)
 	}
-	return len(l.of.loops) > 1
+	return false
 }
 
-// Rival returns the loop whose line is to have the next place at a target, instead of this
-// one; -1: it is this one's turn, or nobody else asks. open says whether a loop sends
-// requests to the target. A loop that wants no place itself has more than all others.
-func (l *Line[W]) Rival(wants bool, open func(loop int) bool) int {
+// asksAgain tells other loops the highest rank of those who wait, if the line asks.
+func (l *Line[W]) asksAgain() {
+	if l.of.loops[l.loop].asks.Load() > 0 {
+		l.Ask(l.count > 0)
+	}
+}
+
+// Rank is the highest rank of those who wait; Ranks: nobody does.
+func (l *Line[W]) Rank() int {
+	for i, r := range l.ranks {
+		if r != nil && r.queues[0].count+r.queues[1].count > 0 {
+			return i
+		}
+	}
+	return Ranks
+}
+
+// Rival returns the loop whose line is to have the next place at a target, instead of
+// somebody of that rank on this one; -1: there is none. With Ranks nobody of this loop wants
+// the place. open says whether a loop sends requests to the target.
+func (l *Line[W]) Rival(rank int, open func(loop int) bool) int {
 	own := &l.of.loops[l.loop]
 	others := l.of.asking.Load()
-	if own.asks.Load() {
+	if own.asks.Load() > 0 {
 		others--
 	}
 	if others <= 0 {
 		return -1
 	}
-	best, fewest := -1, int64(math.MaxInt64)
-	if wants {
-		fewest = own.taken.Load()
-	}
+	best, highest, fewest := -1, Ranks-int64(rank), own.taken.Load()
 	for i := range l.of.loops {
 		s := &l.of.loops[i]
-		if i == l.loop || !s.asks.Load() {
+		asks := s.asks.Load()
+		if i == l.loop || asks == 0 || asks < highest {
 			continue
 		}
-		if n := s.taken.Load(); n < fewest && open(i) {
-			best, fewest = i, n
+		if n := s.taken.Load(); (asks > highest || n < fewest) && open(i) {
+			best, highest, fewest = i, asks, n
 		}
 	}
 	return best

@@ -7,27 +7,32 @@ import (
 	"weir/proxy/upstream"
 )
 
-// Of loops whose lines ask, that one has the next place which has the fewest, if it sends
-// requests to the target. Whose own line asks too yields to those with fewer only.
+// Of loops whose lines ask, that one has the next place where the highest rank waits, and of
+// these the one which has the fewest, if it sends requests to the target. Whoever wants the
+// place yields to higher ranks, and to their own on loops with fewer.
 func TestLinesTakeTurns(t *testing.T) {
 	const mine = 1
 	for _, test := range []struct {
 		name  string
 		taken [3]int
-		asks  [3]bool
+		asks  [3]int // the highest rank that waits, from 1; 0: nobody does
 		open  [3]bool
-		wants bool
+		rank  int // that wants the place on this loop, from 1; 0: nobody does
 		want  int
 	}{
-		{"nobody asks", [3]int{0, 5, 0}, [3]bool{}, [3]bool{true, true, true}, true, -1},
-		{"only this one asks", [3]int{0, 5, 0}, [3]bool{false, true, false}, [3]bool{true, true, true}, true, -1},
-		{"another has fewer", [3]int{3, 4, 9}, [3]bool{true, true, true}, [3]bool{true, true, true}, true, 0},
-		{"as many", [3]int{4, 4, 4}, [3]bool{true, true, true}, [3]bool{true, true, true}, true, -1},
-		{"others have more", [3]int{5, 4, 6}, [3]bool{true, true, true}, [3]bool{true, true, true}, true, -1},
-		{"others have more, and this one wants none", [3]int{6, 4, 5}, [3]bool{true, false, true}, [3]bool{true, true, true}, false, 2},
-		{"the one with fewest is not open", [3]int{0, 4, 3}, [3]bool{true, true, true}, [3]bool{false, true, true}, true, 2},
-		{"none is open", [3]int{0, 4, 3}, [3]bool{true, true, true}, [3]bool{}, false, -1},
-		{"who has fewer does not ask", [3]int{0, 4, 9}, [3]bool{false, true, true}, [3]bool{true, true, true}, true, -1},
+		{"a higher rank waits elsewhere", [3]int{9, 4, 3}, [3]int{1, 2, 2}, [3]bool{true, true, true}, 2, 0},
+		{"a lower rank waits elsewhere", [3]int{0, 4, 1}, [3]int{3, 2, 4}, [3]bool{true, true, true}, 2, -1},
+		{"a higher rank than in line comes", [3]int{0, 4, 5}, [3]int{2, 2, 2}, [3]bool{true, true, true}, 1, -1},
+		{"the highest rank is not open", [3]int{0, 4, 3}, [3]int{1, 3, 2}, [3]bool{false, true, true}, 3, 2},
+		{"nobody asks", [3]int{0, 5, 0}, [3]int{}, [3]bool{true, true, true}, 1, -1},
+		{"only this one asks", [3]int{0, 5, 0}, [3]int{0, 1, 0}, [3]bool{true, true, true}, 1, -1},
+		{"another has fewer", [3]int{3, 4, 9}, [3]int{1, 1, 1}, [3]bool{true, true, true}, 1, 0},
+		{"as many", [3]int{4, 4, 4}, [3]int{1, 1, 1}, [3]bool{true, true, true}, 1, -1},
+		{"others have more", [3]int{5, 4, 6}, [3]int{1, 1, 1}, [3]bool{true, true, true}, 1, -1},
+		{"others have more, and this one wants none", [3]int{6, 4, 5}, [3]int{1, 0, 1}, [3]bool{true, true, true}, 0, 2},
+		{"the one with fewest is not open", [3]int{0, 4, 3}, [3]int{1, 1, 1}, [3]bool{false, true, true}, 1, 2},
+		{"none is open", [3]int{0, 4, 3}, [3]int{1, 1, 1}, [3]bool{}, 0, -1},
+		{"who has fewer does not ask", [3]int{0, 4, 9}, [3]int{0, 1, 1}, [3]bool{true, true, true}, 1, -1},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			lines, now := upstream.NewLines(3), time.Unix(1, 0)
@@ -35,14 +40,23 @@ func TestLinesTakeTurns(t *testing.T) {
 			for loop := range all {
 				all[loop] = upstream.NewLine[int](10, plenty)
 				all[loop].Among(lines, loop)
+				if rank := test.asks[loop]; rank > 0 {
+					w := new(upstream.Waiter[int])
+					w.For(1, rank-1)
+					all[loop].Join(now, w)
+				}
 				for range test.taken[loop] {
 					all[loop].Take(now, new(upstream.Waiter[int]))
 				}
-				if all[loop].Ask(test.asks[loop]) != test.asks[loop] {
-					t.Errorf("loop %d asks for the first time: %v", loop, !test.asks[loop])
+				if asks := test.asks[loop] > 0; all[loop].Ask(asks) != asks {
+					t.Errorf("loop %d asks for the first time: %v", loop, !asks)
 				}
 			}
-			if got := all[mine].Rival(test.wants, func(loop int) bool { return test.open[loop] }); got != test.want {
+			rank := upstream.Ranks
+			if test.rank > 0 {
+				rank = test.rank - 1
+			}
+			if got := all[mine].Rival(rank, func(loop int) bool { return test.open[loop] }); got != test.want {
 				t.Errorf("the next place is for loop %d, want %d", got, test.want)
 			}
 		})
@@ -63,7 +77,7 @@ func TestLinesAskNoLonger(t *testing.T) {
 		if there.Ask(true) {
 			t.Error("what is known already is said to be news")
 		}
-		if here.Idle() || here.Rival(true, func(int) bool { return true }) != -1 || here.Rival(false, func(int) bool { return true }) != 1 {
+		if here.Idle() || here.Rival(0, func(int) bool { return true }) != -1 || here.Rival(upstream.Ranks, func(int) bool { return true }) != 1 {
 			t.Error("it is not seen that somebody waits on another loop")
 		}
 		if end(); !here.Idle() {

@@ -56,11 +56,11 @@ func (t *target) free() int {
 }
 
 // rival is the target on the loop whose line is to have the next place there instead of
-// this one; nil: it is this one's turn, or nobody waits. wants says that somebody of this
-// loop does.
-func (t *target) rival(wants bool) (r *target) {
+// somebody of that rank on this one; nil: there is none. With upstream.Ranks nobody of this
+// loop wants the place.
+func (t *target) rival(rank int) (r *target) {
 	sides := t.side.front.sides
-	t.side.line.Rival(wants, func(loop int) bool {
+	t.side.line.Rival(rank, func(loop int) bool {
 		of := (*sides[loop].seen.Load())[t.spec]
 		if of == nil || upstream.Status(of.Status.Load()) != upstream.Up {
 			return false
@@ -86,7 +86,7 @@ func (s *side) free(now time.Time) (n int) {
 // connection there before those in the line.
 func (t *target) admits(now time.Time, c *client) bool {
 	if line := t.side.line; line.Len() > 0 || t.enforced() && t.binds() {
-		return t.free() > 0 && t.rival(true) == nil && line.Admits(now, &c.wait)
+		return t.free() > 0 && t.rival(c.wait.Rank()) == nil && line.Admits(now, &c.wait)
 	}
 	return true
 }
@@ -197,12 +197,15 @@ func (c *client) gateLate(now time.Time) bool {
 func (t *target) serveNext(now time.Time) {
 	s := t.side
 	for served := true; !s.line.Idle() && t.free() > 0; {
-		wants := served && s.line.Len() > 0 && s.targets.Takes(now, t.at)
-		if r := t.rival(wants); r != nil {
+		rank := upstream.Ranks
+		if served && s.targets.Takes(now, t.at) {
+			rank = s.line.Rank()
+		}
+		if r := t.rival(rank); r != nil {
 			r.freed()
 			return
 		}
-		if !wants {
+		if rank == upstream.Ranks {
 			return
 		}
 		w := s.line.Next(now)

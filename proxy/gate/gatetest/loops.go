@@ -60,12 +60,15 @@ const wakeTime = 100 * time.Microsecond
 // admit sends those who wait as far as there is room, or calls the loop whose turn it is.
 func (r *run) admit(l *lane) {
 	for served := true; !l.line.Idle() && l.free() > 0; {
-		wants := served && l.line.Len() > 0
-		if rival := l.line.Rival(wants, anyLoop); rival >= 0 {
+		rank := upstream.Ranks
+		if served {
+			rank = l.line.Rank()
+		}
+		if rival := l.line.Rival(rank, anyLoop); rival >= 0 {
 			r.call(l.lanes[rival])
 			return
 		}
-		if !wants {
+		if rank == upstream.Ranks {
 			return
 		}
 		w := l.line.Next(r.clock())

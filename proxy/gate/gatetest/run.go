@@ -171,7 +171,7 @@ func (r *run) come() {
 		r.res.Offered++
 	}
 	l := q.on
-	if l.free() > 0 && l.line.Len() == 0 && l.line.Rival(true, anyLoop) < 0 {
+	if l.free() > 0 && l.line.Len() == 0 && l.line.Rival(q.wait.Rank(), anyLoop) < 0 {
 		r.send(q, false)
 		return
 	}
