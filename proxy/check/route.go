@@ -139,6 +139,20 @@ func (s *Session) room(n int) [][]byte {
 	return s.parts[:n]
 }
 
+// forgetParts keeps little of the memory for answers. Parts beyond those of the last question
+// count too, as one of many asks may have come before.
+func (s *Session) forgetParts() {
+	const header = 24 // bytes of a slice
+	all := s.parts[:cap(s.parts)]
+	kept := header * len(all)
+	for i := range all {
+		if kept += cap(all[i]); kept > partBytesKept {
+			s.parts = nil
+			return
+		}
+	}
+}
+
 // handleAnswer handles the store's answer to one of several asks, and reports whether the
 // exchange has ended.
 func (s *Session) handleAnswer(now time.Time, index int, ans *store.Answer) bool {
@@ -166,12 +180,10 @@ func (s *Session) handleAnswer(now time.Time, index int, ans *store.Answer) bool
 func (s *Session) decided(now time.Time) {
 	e := s.env
 	e.body = asks.AppendHead(e.body[:0], e.Mode(), len(s.parts))
-	for i, part := range s.parts {
+	for _, part := range s.parts {
 		e.body = append(e.body, part...)
-		if cap(part) > bodyBytesKept {
-			s.parts[i] = nil
-		}
 	}
+	s.forgetParts()
 	e.extra = e.extra[:0]
 	s.write(now, http1.Answer{Status: 200, ContentType: asks.ContentType, Body: e.body})
 	if cap(e.body) > outBytesKept {

@@ -229,5 +229,9 @@ func (s *Session) write(now time.Time, a http1.Answer) {
 	s.queued, e.Close = false, s.cycle.End(now)
 }
 
-// bodyBytesKept is how much memory for bodies an idle connection keeps.
-const bodyBytesKept = 4 << 10
+const (
+	// bodyBytesKept is how much memory for bodies an idle connection keeps, partBytesKept how
+	// much for the answers to asks.
+	bodyBytesKept = 4 << 10
+	partBytesKept = 32 << 10
+)
