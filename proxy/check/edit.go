@@ -1,31 +1,23 @@
 package check
 
 import (
-	"bytes"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"strconv"
 	"time"
 
 	"weir/internal/cycle"
 	"weir/internal/http1"
+	"weir/internal/strict"
 )
 
 // edit has a key edited.
 func (s *Session) edit(now time.Time) {
-	e := new(Edit)
-	d := json.NewDecoder(bytes.NewReader(s.body))
-	d.DisallowUnknownFields()
-	if err := d.Decode(e); err != nil {
-		path := ""
-		if syntax, ok := errors.AsType[*json.SyntaxError](err); ok {
-			path = "byte " + strconv.FormatInt(syntax.Offset, 10)
-		}
-		s.failAt(now, 400, err.Error(), path)
-		return
-	}
-	if e.Rule == "" || e.Add < 0 {
-		s.failAt(now, 400, "a rule is missing, or the number to add is negative", "rule")
+	e, fault := readEdit(s.body)
+	if fault != nil {
+		s.failAt(now, 400, fault.Message, fault.Path)
 		return
 	}
 	e.turn = s.turn
@@ -34,6 +26,33 @@ func (s *Session) edit(now time.Time) {
 		return
 	}
 	s.cycle.Wait()
+}
+
+// readEdit reads an edit that is written as JSON.
+func readEdit(body []byte) (*Edit, *strict.Fault) {
+	var asked struct {
+		Rule string  `json:"rule"`
+		Key  *string `json:"key"` // in base64
+		Add  int64   `json:"add"`
+	}
+	if err := strict.Decode(body, &asked); err != nil {
+		fault, _ := errors.AsType[strict.Fault](err)
+		return nil, &fault
+	}
+	e := &Edit{Rule: asked.Rule, Add: asked.Add}
+	var err error
+	if asked.Key != nil {
+		e.Key, err = base64.StdEncoding.DecodeString(*asked.Key)
+	}
+	switch {
+	case e.Rule == "":
+		return nil, &strict.Fault{Path: "rule", Message: "must not be empty"}
+	case err != nil:
+		return nil, &strict.Fault{Path: "key", Message: "must be base64"}
+	case e.Add < 0:
+		return nil, &strict.Fault{Path: "add", Message: fmt.Sprintf("must be at least 0, is %d", e.Add)}
+	}
+	return e, nil
 }
 
 // HandleLate ends the wait of an exchange whose edits take too long, and reports whether

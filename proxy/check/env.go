@@ -29,9 +29,9 @@ type Marks struct {
 
 // An Edit is a change of one key.
 type Edit struct {
-	Rule string `json:"rule"`
-	Key  []byte `json:"key"` // in base64
-	Add  int64  `json:"add"` // 0: it is forgotten
+	Rule string
+	Key  []byte
+	Add  int64 // 0: it is forgotten
 
 	turn uint32 // of the Session
 }

@@ -209,6 +209,9 @@ func (s *Session) failAt(now time.Time, status int, problem, path string) {
 	if status == 503 {
 		e.extra = append(e.extra, "Retry-After: 1\r\n"...)
 	}
+	if status == 401 {
+		e.extra = append(e.extra, "WWW-Authenticate: Bearer\r\n"...) // RFC 9110 section 11.6.1
+	}
 	if status == 405 {
 		e.extra = append(append(append(e.extra, "Allow: "...), s.route.wants().String()...), "\r\n"...)
 	}

@@ -90,9 +90,14 @@ func TestBadInput(t *testing.T) {
 		{request("GET", "/v1/decide", "secret", ""), 405, "POST"},
 		{request("POST", "/v1/edit", "secret", `{"rule":"r"}`), 403, "ADMIN_TOKEN"},
 		{request("POST", "/v1/edit", "admin", `{"rule":"r","key":"YQ=="}`), 200, `{"changed":false}`},
-		{request("POST", "/v1/edit", "admin", `{"rule":"r","kee":"YQ=="}`), 400, "kee"},
-		{request("POST", "/v1/edit", "admin", `{"rule":"r"`), 400, ""},
+		{request("POST", "/v1/edit", "admin", `{"rule":"r","key":null}`), 200, `{"changed":true}`},
+		{request("POST", "/v1/edit", "admin", `{"rule":"r","kee":"YQ=="}`), 400, `"path":"kee"`},
+		{request("POST", "/v1/edit", "admin", `{"rule":"r"`), 400, "column 12"},
+		{request("POST", "/v1/edit", "admin", `{"rule":"r"} {}`), 400, "column 14"},
+		{request("POST", "/v1/edit", "admin", `{"rule":1}`), 400, `"path":"rule"`},
 		{request("POST", "/v1/edit", "admin", `{"add":1}`), 400, `"path":"rule"`},
+		{request("POST", "/v1/edit", "admin", `{"rule":"r","key":"?"}`), 400, `"path":"key"`},
+		{request("POST", "/v1/edit", "admin", `{"rule":"r","add":-1}`), 400, `"path":"add"`},
 		{request("GET", "/v1/marks", "secret", ""), 200, `"documents":{"d":"0-0-00000000"}`},
 		{request("GET", "/v1/documents/d", "secret", ""), 204, ""},
 		{request("GET", "/v1/documents/e", "secret", ""), 404, "no document"},
@@ -108,6 +113,9 @@ func TestBadInput(t *testing.T) {
 		res, body := c.Answer(method)
 		if res.StatusCode != test.status || !strings.Contains(body, test.part) {
 			t.Errorf("%.80q: %d %q, want %d with %q", test.request, res.StatusCode, body, test.status, test.part)
+		}
+		if asks := res.Header.Get("WWW-Authenticate") == "Bearer"; asks != (res.StatusCode == 401) {
+			t.Errorf("%.80q: WWW-Authenticate is there: %v", test.request, asks)
 		}
 		if res.Header.Get("Date") == "" {
 			t.Errorf("%.80q: there is no Date", test.request)
