@@ -26,7 +26,7 @@ func (d *Dispatcher) Accept(now time.Time, k *exchange.Kept, from *exchange.Peer
 	t := k.Rule.Defer
 	p := &deferred.Put{PerKey: t.PerKey, Entry: deferred.Entry{
 		Rule: k.Rule.ID, Line: string(k.Line), Order: deferred.OrderKey, Accepted: now, Expires: now.Add(t.Wait()), Due: now.Add(k.RetryAfter),
-		Remote: netip.AddrPortFrom(k.Client, 0), TLS: from.Secure, Trusted: from.Trusted, Head: bytes.Clone(k.Head), Body: bytes.Clone(k.Body),
+		Remote: netip.AddrPortFrom(k.Client, 0), TLS: from.Secure, Trusted: from.Trusted, Head: bytes.Clone(k.Head), Body: bytes.Clone(k.Body), Callback: k.Callback,
 	}}
 	e := &p.Entry
 	_, _ = rand.Read(e.ID[:]) // never fails
@@ -34,7 +34,7 @@ func (d *Dispatcher) Accept(now time.Time, k *exchange.Kept, from *exchange.Peer
 		e.Order, e.Parallel = deferred.OrderNone, t.Parallel
 	}
 	if k.Key != nil {
-		r := terms.Request{Body: e.Body, Key: k.Key}
+		r := terms.Request{Body: e.Body, Key: k.Key, Callback: k.Callback}
 		r.Method, r.Target = requestLine(e.Head)
 		e.Scope, e.Fingerprint = r.Scope(e.Rule, e.Line), r.Fingerprint()
 	}

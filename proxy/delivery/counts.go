@@ -61,7 +61,7 @@ func (c *counts) delivered(e *deferred.Entry, s *deferred.Settlement, now time.T
 		outcome = "retried"
 	case s.To == deferred.Waiting:
 		outcome = "refused"
-	case s.To == deferred.Done:
+	case s.To == deferred.Done && e.Rule != CallbackRule:
 		c.waited.Observe(now.Sub(e.Accepted))
 	}
 	c.add(c.deliveries, event{e.Rule, outcome})
@@ -107,6 +107,9 @@ func (c *counts) register(set *metric.Set, d *Dispatcher) {
 		return time.Since(r.Oldest).Seconds(), !r.Oldest.IsZero()
 	}))
 	set.Gauges("ratelimiter_deferred_for_seconds", "how long a stored request may wait", func(yield func(string, float64) bool) {
+		if d.cfg.Post != nil && !yield(metric.Labels("rule", CallbackRule), d.cfg.callbacks.For) {
+			return
+		}
 		rules := d.cfg.Policy().Rules
 		for i := 0; rules != nil && i < rules.Len(); i++ {
 			if r := rules.Rule(i); r.Defer != nil && !yield(metric.Labels("rule", r.ID), r.Defer.For) {

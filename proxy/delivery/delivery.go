@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"weir/internal/metric"
+	"weir/proxy/callback"
+	"weir/proxy/callback/post"
 	"weir/proxy/claims"
 	"weir/proxy/decide"
 	"weir/proxy/deferred"
@@ -48,7 +50,11 @@ type Config struct {
 	Trusts     func(netip.Addr) bool // trusted proxies: they say whose request it is
 	Claims     *claims.Set           // the fields in which they do; those of others count for nothing; nil: the usual ones
 	DeadKeep   time.Duration
+	Hosts      *callback.Hosts // that are called back; nil: none
+	Post       *post.Client    // calls them
 	Log        *slog.Logger
+
+	callbacks *terms.Defer // of tests
 }
 
 // A Dispatcher accepts and delivers.
@@ -64,13 +70,19 @@ type Dispatcher struct {
 	fullLog sparse
 	rateLog sparse
 	goneLog sparse
+	callLog sparse
 
 	wake chan struct{} // has room for one
 	stop context.CancelFunc
 	cut  context.CancelFunc // gives a claim up that the queue does not answer
 	done sync.WaitGroup
 
+	life   context.Context // of callbacks
+	end    context.CancelFunc
+	beside sync.WaitGroup // their goroutines
+
 	mu       sync.Mutex
+	closed   bool
 	underWay map[deferred.ID]*parcel
 	busy     map[string]int // how many of them each rule has
 	empty    chan struct{}  // closed when a drain waits and nothing is under way
@@ -79,7 +91,12 @@ type Dispatcher struct {
 // New returns a dispatcher whose queue is open, unless a predecessor still has it.
 func New(cfg Config) (*Dispatcher, error) {
 	d := &Dispatcher{cfg: cfg, rate: rate{perSecond: cfg.Rate}, counts: newCounts(), wake: make(chan struct{}, 1),
-		fullLog: sparse{every: time.Minute}, rateLog: sparse{every: time.Minute}, goneLog: sparse{every: time.Second}, underWay: make(map[deferred.ID]*parcel), busy: make(map[string]int)}
+		fullLog: sparse{every: time.Minute}, rateLog: sparse{every: time.Minute}, goneLog: sparse{every: time.Second}, callLog: sparse{every: time.Second}, underWay: make(map[deferred.ID]*parcel), busy: make(map[string]int)}
+	if d.cfg.callbacks == nil {
+		usual := terms.Callbacks()
+		d.cfg.callbacks = &usual
+	}
+	d.life, d.end = context.WithCancel(context.Background())
 	if d.cfg.Claims == nil {
 		d.cfg.Claims, _ = claims.New(nil) // no name can be wrong
 	}
@@ -113,6 +130,9 @@ func (d *Dispatcher) Start(deliver func(*wire.Delivery)) {
 	d.deliver, d.stop, d.cut = deliver, stop, cut
 	d.done.Go(func() { d.run(ctx, claims) })
 	d.done.Go(func() { d.renew(ctx) })
+	if d.cfg.Post != nil {
+		d.beside.Go(d.catchUp)
+	}
 }
 
 // Close makes no further claims, gives back what is claimed and not sent, waits for the other
@@ -137,6 +157,11 @@ func (d *Dispatcher) Close(ctx context.Context) error {
 	case <-d.empty:
 	case <-ctx.Done():
 	}
+	defer d.beside.Wait()
+	defer d.end()
+	d.mu.Lock()
+	d.closed = true
+	d.mu.Unlock()
 	if q := d.opened(); q != nil {
 		return q.Close()
 	}
@@ -235,6 +260,10 @@ func (d *Dispatcher) begin(q deferred.Queue, c *deferred.Claimed) {
 		p.settle(now, &deferred.Settlement{To: deferred.Expired, Keep: d.cfg.DeadKeep})
 		return
 	}
+	if e.Rule == CallbackRule {
+		d.aside(p.call)
+		return
+	}
 	request, added := p.request()
 	hold := holdMax
 	if !e.Keyed() { // a crash while it waits would make it unknown, though nothing was sent
@@ -305,6 +334,9 @@ func (d *Dispatcher) ruleOf(id string) *rule.Rule {
 // termsOf are the terms of a rule; what was stored by a rule that has gone is delivered on
 // the usual ones.
 func (d *Dispatcher) termsOf(id string) *terms.Defer {
+	if id == CallbackRule {
+		return d.cfg.callbacks
+	}
 	if r := d.ruleOf(id); r != nil && r.Defer != nil {
 		return r.Defer
 	}

@@ -70,7 +70,11 @@ func (d *Dispatcher) list(w http.ResponseWriter, r *http.Request) {
 		l.Rules = append(l.Rules, ruleTells(&stats.Rules[i]))
 	}
 	for _, e := range page.Entries {
-		l.Entries = append(l.Entries, tellOf(e, 0))
+		t := tellOf(e, 0)
+		if e.Callback != "" {
+			t.Callback = &toldCallback{URL: e.Callback}
+		}
+		l.Entries = append(l.Entries, t)
 	}
 	service.WriteJSON(w, http.StatusOK, &l)
 }

@@ -85,7 +85,30 @@ func (p *parcel) settle(now time.Time, s *deferred.Settlement) {
 	s.Lease = p.lease
 	s.Done = func(error) { p.d.left(p.e) } // a queue that fails says so itself
 	p.d.counts.delivered(p.e, s, now)
-	p.queue.Settle(now, s)
+	if p.e.Callback == "" || p.e.Rule == CallbackRule || !s.To.Final() {
+		p.queue.Settle(now, s)
+		return
+	}
+	p.d.aside(func() {
+		p.d.announce(p.queue, settled(p.e, s))
+		p.queue.Settle(now, s)
+	})
+}
+
+// settled is what an entry will be once it is settled.
+func settled(e *deferred.Entry, s *deferred.Settlement) *deferred.Entry {
+	after := *e
+	after.State = s.To
+	if s.Attempt {
+		after.Attempts++
+	}
+	if s.Last != (deferred.Last{}) {
+		after.Last = s.Last
+	}
+	if s.Result != nil {
+		after.Result = s.Result
+	}
+	return &after
 }
 
 // firstLine is the request line of a stored request. The Head of a result begins with it too:

@@ -51,6 +51,8 @@ type told struct {
 	Attempts  int         `json:"attempts"`
 	Last      *toldLast   `json:"last,omitempty"`
 	Result    *toldResult `json:"result,omitempty"`
+
+	Callback *toldCallback `json:"callback,omitempty"`
 }
 
 type toldLast struct {
@@ -115,7 +117,7 @@ func (d *Dispatcher) asked(give answer) http.HandlerFunc {
 			err = deferred.ErrNotFound
 		}
 		switch {
-		case err == nil && d.maySee(r, e):
+		case err == nil && e.Rule != CallbackRule && d.maySee(r, e):
 			give(ctx, w, e, position)
 		case err == nil || errors.Is(err, deferred.ErrNotFound):
 			service.WriteError(w, http.StatusNotFound, errors.New("there is no such request, or it is forgotten"))
@@ -195,11 +197,13 @@ func retrySeconds(e *deferred.Entry) string {
 }
 
 // status tells what became of a request.
-func (d *Dispatcher) status(_ context.Context, w http.ResponseWriter, e *deferred.Entry, position int) {
+func (d *Dispatcher) status(ctx context.Context, w http.ResponseWriter, e *deferred.Entry, position int) {
 	if !e.State.Final() {
 		w.Header().Set("Retry-After", retrySeconds(e))
 	}
-	service.WriteJSON(w, http.StatusOK, tellOf(e, position))
+	t := tellOf(e, position)
+	t.Callback = d.tellCallback(ctx, e)
+	service.WriteJSON(w, http.StatusOK, t)
 }
 
 // result gives the target's answer.

@@ -54,12 +54,12 @@ func (a *Answer) keepHead(now time.Time) {
 		}
 	}
 	if value, ok := a.head.Value(http1.FieldRetryAfter); ok {
-		a.RetryAfter = retryAfter(now, string(value))
+		a.RetryAfter = RetryAfter(now, string(value))
 	}
 }
 
-// retryAfter reads a Retry-After (RFC 9110 section 10.2.3); 0: it is none.
-func retryAfter(now time.Time, value string) time.Duration {
+// RetryAfter reads a Retry-After (RFC 9110 section 10.2.3); 0: it is none.
+func RetryAfter(now time.Time, value string) time.Duration {
 	if seconds, err := strconv.ParseUint(value, 10, 31); err == nil {
 		return time.Duration(seconds) * time.Second
 	}

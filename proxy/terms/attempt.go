@@ -42,6 +42,18 @@ func (d *Defer) Judge(a *Attempt, chance float64) (to deferred.State, after time
 	return deferred.Waiting, d.backoff(a.N, chance)
 }
 
+// JudgeCallback is Judge for an attempt to send a callback: 2xx is done, 410 says that its receiver
+// is gone, and whatever else it is, it is sent again.
+func (d *Defer) JudgeCallback(a *Attempt, chance float64) (to deferred.State, after time.Duration) {
+	switch {
+	case a.Status >= 200 && a.Status < 300:
+		return deferred.Done, 0
+	case a.Status == 410:
+		return deferred.Failed, 0
+	}
+	return d.Judge(&Attempt{N: a.N, Keyed: true, RetryAfter: min(a.RetryAfter, span(d.Backoff.Max))}, chance)
+}
+
 // backoff is the pause after attempt n.
 func (d *Defer) backoff(n int, chance float64) time.Duration {
 	pause := d.Backoff.First

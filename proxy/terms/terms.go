@@ -113,6 +113,12 @@ func (d *Defer) Keep() time.Duration { return span(d.Result.Keep) }
 // Kept is Reserve in thousandths.
 func (d *Defer) Kept() int64 { return int64(d.Reserve*1000 + 0.5) }
 
+// Callbacks are the terms on which callbacks are sent: five attempts within about an hour and a
+// quarter, after 5 s, 50 s, 8 min and 1 h.
+func Callbacks() Defer {
+	return Defer{For: 24 * 3600, Attempts: 5, Backoff: Backoff{First: 5, Factor: 10, Max: 3600}, Result: Result{Keep: 3600}}
+}
+
 func span(seconds float64) time.Duration { return time.Duration(seconds * float64(time.Second)) }
 
 // A When says which refused requests are kept.

@@ -255,3 +255,49 @@ func TestDigests(t *testing.T) {
 		}
 	}
 }
+
+// A callback is sent five times within an hour and a quarter, until its receiver takes it or is gone.
+func TestJudgeCallback(t *testing.T) {
+	t.Parallel()
+	d := terms.Callbacks()
+	f := func(n, status int, says time.Duration, to deferred.State, after time.Duration) {
+		t.Helper()
+		if got, pause := d.JudgeCallback(&terms.Attempt{N: n, Status: status, RetryAfter: says}, 0.5); got != to || pause != after {
+			t.Errorf("attempt %d with %d leads to %v after %v, want %v after %v", n, status, got, pause, to, after)
+		}
+	}
+	f(1, 200, 0, deferred.Done, 0)
+	f(5, 299, 0, deferred.Done, 0)
+	f(1, 410, 0, deferred.Failed, 0)
+	for _, status := range []int{0, 101, 300, 302, 400, 404, 500, 503} {
+		f(1, status, 0, deferred.Waiting, 5*time.Second)
+		f(5, status, 0, deferred.Failed, 0)
+	}
+	f(2, 500, 0, deferred.Waiting, 50*time.Second)
+	f(3, 500, 0, deferred.Waiting, 500*time.Second)
+	f(4, 500, 0, deferred.Waiting, time.Hour)
+	f(1, 429, time.Minute, deferred.Waiting, time.Minute)
+	f(1, 429, 24*time.Hour, deferred.Waiting, time.Hour)
+}
+
+// However a client writes its preferences, what they name may be called back.
+func FuzzWishes(f *testing.F) {
+	for _, list := range []string{"respond-async", `weir-callback="https://a.example/x?a=1,2", respond-async;x="y,\\"z"`, `weir-callback="`, `",\`} {
+		f.Add(list)
+	}
+	hosts, err := callback.ParseHosts("a.example")
+	if err != nil {
+		f.Fatal(err)
+	}
+	d := terms.Usual()
+	d.Callback = true
+	f.Fuzz(func(t *testing.T, list string) {
+		w, fault := d.Wishes(hosts, fields(map[string][]string{"Prefer": {list}}))
+		if w.Callback == "" {
+			return
+		}
+		if line, err := hosts.Check(w.Callback); err != nil || line != "a.example:443" || fault != "" {
+			t.Errorf("%q: %q at %q, %v, %q", list, w.Callback, line, err, fault)
+		}
+	})
+}

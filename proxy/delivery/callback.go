@@ -1,0 +1,202 @@
+package delivery
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"math/rand/v2"
+	"time"
+
+	json "github.com/goccy/go-json"
+
+	"weir/proxy/callback/post"
+	"weir/proxy/deferred"
+	"weir/proxy/terms"
+)
+
+// A callback is an entry of the same queue: it is stored before the request that it tells of is
+// settled, so it survives a crash, and has the attempts, the back-off and the dead letters of
+// other entries. Its Head is the ID of that request, its Body what is sent, and it waits in a line
+// of its receiver.
+
+// CallbackRule is the rule of entries that are callbacks. No rule of a file has this name, as it
+// has a space.
+const CallbackRule = "deferred callbacks"
+
+const (
+	// storeEvery is how long a callback waits that cannot be stored, and with it the settlement of
+	// its request.
+	storeEvery = time.Second
+	// overlookedEvery is how often entries are looked for that became unknown when a proxy crashed.
+	overlookedEvery = time.Minute
+	// reasonBytesMax is how much is kept of why an attempt has failed.
+	reasonBytesMax = 200
+)
+
+// callbackID is the ID of the callback about e. It is the same whoever stores it, and another one
+// when e was played again.
+func callbackID(e *deferred.Entry) (id deferred.ID) {
+	sum := sha256.Sum256(append([]byte("callback "+e.ID.String()), e.Accepted.UTC().Format(time.RFC3339Nano)...))
+	copy(id[:], sum[:])
+	return id
+}
+
+// callbackOf is the callback about an entry that has its final state.
+func (d *Dispatcher) callbackOf(now time.Time, e *deferred.Entry) *deferred.Put {
+	t := d.termsOf(CallbackRule)
+	c := deferred.Entry{ID: callbackID(e), Rule: CallbackRule, Line: "none", Order: deferred.OrderNone, Parallel: 1, Accepted: now, Due: now, Expires: now.Add(t.Wait()),
+		Head: []byte(e.ID.String()), Callback: e.Callback}
+	if hosts := d.cfg.Hosts; hosts != nil {
+		c.Parallel = hosts.Parallel()
+		if line, err := hosts.Check(e.Callback); err == nil { // else the list is another one now, and attempts say so
+			c.Line = line
+		}
+	}
+	c.Body, _ = json.Marshal(tellOf(e, 0)) // it can
+	c.Scope = sha256.Sum256(c.ID[:])       // it may be sent again
+	c.Fingerprint = c.Scope
+	return &deferred.Put{Entry: c, Follows: true}
+}
+
+// announce stores the callback about an entry that has its final state, or will have it once it is
+// settled. While the queue cannot be written it tries again.
+func (d *Dispatcher) announce(q deferred.Queue, e *deferred.Entry) {
+	for d.life.Err() == nil {
+		now := time.Now()
+		s := d.putNew(q, now, d.callbackOf(now, e))
+		if s.Outcome != deferred.Unstored {
+			d.tell(now, CallbackRule, s, func(deferred.Stored) { d.ring() })
+			return
+		}
+		if errors.Is(s.Err, deferred.ErrClosed) {
+			return
+		}
+		d.rest(storeEvery)
+	}
+}
+
+// rest waits, unless the dispatcher ends.
+func (d *Dispatcher) rest(pause time.Duration) {
+	t := time.NewTimer(pause)
+	defer t.Stop()
+	select {
+	case <-d.life.Done():
+	case <-t.C:
+	}
+}
+
+// putNew puts an entry, unless there is one with its ID, and waits for what comes of it.
+func (d *Dispatcher) putNew(q deferred.Queue, now time.Time, p *deferred.Put) deferred.Stored {
+	switch _, _, err := q.Read(d.life, p.Entry.ID); {
+	case err == nil:
+		return deferred.Stored{Outcome: deferred.Duplicate}
+	case !errors.Is(err, deferred.ErrNotFound):
+		return deferred.Stored{Outcome: deferred.Unstored, Err: err}
+	}
+	stored := make(chan deferred.Stored, 1)
+	p.Done = func(s deferred.Stored) { stored <- s }
+	q.Put(now, p)
+	return <-stored
+}
+
+// aside runs a function in a goroutine of its own, for which Close waits. After Close it does
+// nothing: what is claimed then stays so until its lease passes.
+func (d *Dispatcher) aside(run func()) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if !d.closed {
+		d.beside.Go(run)
+	}
+}
+
+// call makes an attempt to send a callback.
+func (p *parcel) call() {
+	r := post.Reply{Err: errors.New("DEFER_CALLBACK_HOSTS is not set")}
+	if client := p.d.cfg.Post; client != nil {
+		r = client.Send(p.d.life, time.Now(), &post.Message{ID: string(p.e.Head), URL: p.e.Callback, Body: p.e.Body})
+	}
+	now := time.Now()
+	a := terms.Attempt{N: p.e.Attempts + 1, Status: r.Status, RetryAfter: terms.RetryAfter(now, r.RetryAfter)}
+	to, after := p.terms.JudgeCallback(&a, rand.Float64())
+	s := &deferred.Settlement{To: to, Attempt: true, Last: deferred.Last{At: now, Status: r.Status}}
+	if r.Err != nil {
+		s.Last.Error = r.Err.Error()[:min(reasonBytesMax, len(r.Err.Error()))]
+	}
+	switch to {
+	case deferred.Waiting:
+		s.Due = now.Add(after)
+	case deferred.Done:
+		s.Keep = p.terms.Keep()
+	default:
+		s.Keep = p.d.cfg.DeadKeep
+		if n, ok := p.d.callLog.take(now); ok {
+			p.d.cfg.Log.Warn("Gave up a callback", "host", p.e.Line, "id", string(p.e.Head), "attempts", a.N, "last", lastOf(&s.Last), "others", n)
+		}
+	}
+	p.settle(now, s)
+}
+
+// catchUp stores the callbacks about requests that became unknown because a proxy crashed: nobody
+// has settled them.
+func (d *Dispatcher) catchUp() {
+	since := time.Now().Add(-deferred.LeaseFor)
+	for tick := time.NewTicker(overlookedEvery); ; {
+		began := time.Now()
+		if d.overlooked(since) == nil {
+			since = began.Add(-deferred.LeaseFor)
+		}
+		select {
+		case <-d.life.Done():
+			tick.Stop()
+			return
+		case <-tick.C:
+		}
+	}
+}
+
+// overlooked stores the callbacks about requests that are unknown since a time.
+func (d *Dispatcher) overlooked(since time.Time) error {
+	q := d.opened()
+	if q == nil {
+		return deferred.ErrInUse
+	}
+	query := deferred.Query{State: deferred.Unknown, Limit: deferred.ListMax}
+	for {
+		page, err := q.List(d.life, query)
+		if err != nil {
+			return err
+		}
+		for _, e := range page.Entries {
+			if e.Callback != "" && e.Last.At.After(since) {
+				d.announce(q, e)
+			}
+		}
+		if query.After = page.Next; query.After == "" {
+			return nil
+		}
+	}
+}
+
+// A toldCallback is what people are told of a callback. Why an attempt failed is not for clients:
+// it names addresses.
+type toldCallback struct {
+	URL      string `json:"url"`
+	State    string `json:"state,omitempty"`
+	Attempts int    `json:"attempts,omitempty"`
+	Status   int    `json:"status,omitempty"` // of the last answer
+}
+
+// tellCallback is what became of the callback about an entry; nil: there is none.
+func (d *Dispatcher) tellCallback(ctx context.Context, e *deferred.Entry) *toldCallback {
+	if e.Callback == "" {
+		return nil
+	}
+	t := &toldCallback{URL: e.Callback}
+	if !e.State.Final() {
+		return t
+	}
+	if c, _, err := d.opened().Read(ctx, callbackID(e)); err == nil {
+		t.State, t.Attempts, t.Status = c.State.String(), c.Attempts, c.Last.Status
+	}
+	return t
+}

@@ -1,0 +1,325 @@
+package delivery
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"weir/internal/testkit"
+	"weir/proxy/callback"
+	"weir/proxy/callback/post"
+	"weir/proxy/decide"
+	"weir/proxy/deferred"
+	"weir/proxy/deferred/file"
+	"weir/proxy/terms"
+	"weir/proxy/wire"
+)
+
+// A receiver is called back.
+type receiver struct {
+	*httptest.Server
+	mu       sync.Mutex
+	statuses []int // of the next answers; then 204
+	got      chan told
+	t        *testing.T
+}
+
+// secret signs the callbacks of the tests.
+var secret = callback.Secret("a secret of at least 24 bytes")
+
+func receives(t *testing.T, pair tls.Certificate, statuses ...int) *receiver {
+	r := &receiver{statuses: statuses, got: make(chan told, 100), t: t}
+	r.Server = httptest.NewUnstartedServer(http.HandlerFunc(r.receive))
+	r.TLS = &tls.Config{Certificates: []tls.Certificate{pair}}
+	r.StartTLS()
+	t.Cleanup(r.Close)
+	return r
+}
+
+func (r *receiver) receive(w http.ResponseWriter, q *http.Request) {
+	body, err := io.ReadAll(q.Body)
+	at, numeric := strconv.ParseInt(q.Header.Get(callback.TimestampField), 10, 64)
+	var state told
+	if err != nil || numeric != nil || json.Unmarshal(body, &state) != nil || q.Header.Get(callback.IDField) != state.ID ||
+		q.Header.Get(callback.SignatureField) != secret.Sign(state.ID, time.Unix(at, 0), body) || time.Since(time.Unix(at, 0)) > time.Minute {
+		r.t.Errorf("it got %v %s", q.Header, body)
+	}
+	r.mu.Lock()
+	status := 204
+	if len(r.statuses) > 0 {
+		status, r.statuses = r.statuses[0], r.statuses[1:]
+	}
+	r.mu.Unlock()
+	r.got <- state
+	w.WriteHeader(status)
+}
+
+// A calling is a dispatcher in front of receivers, which can be started again.
+type calling struct {
+	t     *testing.T
+	pair  tls.Certificate
+	path  string
+	limit deferred.Limits
+	log   testkit.Records
+	d     *Dispatcher
+}
+
+func newCalling(t *testing.T) *calling {
+	return &calling{t: t, pair: testkit.SelfSigned(time.Now().Add(time.Hour), "127.0.0.1"), path: filepath.Join(t.TempDir(), "queue"),
+		limit: deferred.Limits{Entries: 100, Bytes: 1 << 20, Share: 0.1, DeadKeep: time.Hour}}
+}
+
+// starts starts the dispatcher; targets answer at once with a status.
+func (c *calling) starts(status int, receivers ...*receiver) {
+	c.t.Helper()
+	roots := x509.NewCertPool()
+	roots.AddCert(c.pair.Leaf)
+	list := []string{"nobody.test"}
+	for _, r := range receivers {
+		list = append(list, r.Listener.Addr().String())
+	}
+	hosts, err := callback.ParseHosts(strings.Join(list, ","))
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	quick := terms.Callbacks()
+	quick.Backoff = terms.Backoff{First: 0.01, Factor: 1, Max: 0.01}
+	p := policy(c.t, "rules: []\n")
+	c.d, err = New(Config{Rate: 1000, Policy: func() *decide.Policy { return p }, Log: c.log.Logger("Deferred"), DeadKeep: time.Hour, Hosts: hosts, callbacks: &quick,
+		Post: post.New(post.Config{Hosts: hosts, Secret: secret, Roots: roots}),
+		Open: func() (deferred.Queue, error) {
+			return file.Open(time.Now(), file.Config{Path: c.path, Limits: c.limit})
+		}})
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	d := c.d
+	d.Start(func(w *wire.Delivery) {
+		if w.Fate.GoesOn() && status > 0 {
+			w.Done(time.Now(), &wire.Delivered{Sent: true, Result: deferred.Result{Status: status, Head: []byte("X-A: b\r\n"), Bytes: 2, Body: []byte("ok")}})
+		}
+	})
+	c.t.Cleanup(func() { c.stops(d) })
+}
+
+// stops ends a dispatcher without waiting for what is under way.
+func (c *calling) stops(d *Dispatcher) {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	if err := d.Close(ctx); err != nil {
+		c.t.Errorf("close: %v", err)
+	}
+}
+
+// accepts stores an order whose client wants to be told at url.
+func (c *calling) accepts(url string) deferred.ID {
+	c.t.Helper()
+	return c.stores("orders", url)
+}
+
+// stores stores a request of a client of its own.
+func (c *calling) stores(rule, url string) deferred.ID {
+	c.t.Helper()
+	e := deferred.Entry{Rule: rule, Parallel: 1, Accepted: time.Now(), Due: time.Now(), Expires: time.Now().Add(time.Hour), Callback: url,
+		Head: []byte("POST / HTTP/1.1\r\nHost: x\r\n")}
+	_, _ = rand.Read(e.ID[:]) // never fails
+	e.Remote = netip.AddrPortFrom(netip.AddrFrom16(e.ID), 80)
+	stored := make(chan deferred.Stored, 1)
+	c.d.opened().Put(time.Now(), &deferred.Put{Entry: e, Done: func(s deferred.Stored) { stored <- s; c.d.ring() }})
+	if s := testkit.Receive(c.t, stored, "the end of a put"); s.Outcome != deferred.Accepted {
+		c.t.Fatalf("put: %s, %v", s.Outcome, s.Err)
+	}
+	return e.ID
+}
+
+// tells is what the status endpoint says of a request.
+func (c *calling) tells(id deferred.ID) (s struct {
+	State    string
+	Callback toldCallback
+}) {
+	c.t.Helper()
+	e, position, err := c.d.opened().Read(c.t.Context(), id)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	w := httptest.NewRecorder()
+	c.d.status(c.t.Context(), w, e, position)
+	if err := json.Unmarshal(w.Body.Bytes(), &s); err != nil {
+		c.t.Fatalf("%s: %v", w.Body, err)
+	}
+	return s
+}
+
+// becomes waits for a state of the callback about a request.
+func (c *calling) becomes(id deferred.ID, want toldCallback) {
+	c.t.Helper()
+	testkit.Eventually(c.t, fmt.Sprintf("the callback is %+v", want), func() bool { return c.tells(id).Callback == want })
+}
+
+// A callback tells the final state once its receiver takes it; to clients it is no request.
+func TestCallback(t *testing.T) {
+	t.Parallel()
+	for status, state := range map[int]string{201: "done", 400: "failed"} {
+		c := newCalling(t)
+		r := receives(t, c.pair, 503, 302)
+		c.starts(status, r)
+		id := c.accepts(r.URL + "/paid")
+		for range 3 {
+			if got := testkit.Receive(t, r.got, "a callback"); got.ID != id.String() || got.State != state || got.Attempts != 1 || got.Last.Status != status || got.Result.Bytes != 2 ||
+				got.Rule != "orders" || got.Result.Fields[0] != [2]string{"X-A", "b"} {
+				t.Errorf("it was told %+v", got)
+			}
+		}
+		c.becomes(id, toldCallback{URL: r.URL + "/paid", State: "done", Attempts: 3, Status: 204})
+		if got := c.tells(id); got.State != state {
+			t.Errorf("the request is %s", got.State)
+		}
+		e, _, err := c.d.opened().Read(t.Context(), id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w := httptest.NewRecorder()
+		q := httptest.NewRequest("GET", "/deferred/"+callbackID(e).String(), nil)
+		q.SetPathValue("id", callbackID(e).String())
+		if c.d.asked(c.d.status)(w, q); w.Code != 404 {
+			t.Errorf("the callback itself is answered %d %s", w.Code, w.Body)
+		}
+	}
+}
+
+// A receiver that fails five times, or says that it is gone, is given up.
+func TestCallbackGivenUp(t *testing.T) {
+	t.Parallel()
+	for _, f := range []struct {
+		statuses []int
+		attempts int
+	}{{[]int{500, 404, 301, 429, 500}, 5}, {[]int{500, 410}, 2}} {
+		c := newCalling(t)
+		r := receives(t, c.pair, f.statuses...)
+		c.starts(201, r)
+		id := c.accepts(r.URL)
+		c.becomes(id, toldCallback{URL: r.URL, State: "failed", Attempts: f.attempts, Status: f.statuses[f.attempts-1]})
+		lines := strings.Join(c.log.Taken(), "\n")
+		if want := fmt.Sprintf("Gave up a callback host=%s id=%s attempts=%d last=%d", r.Listener.Addr(), id, f.attempts, f.statuses[f.attempts-1]); !strings.Contains(lines, want) {
+			t.Errorf("logged %s, want %s", lines, want)
+		}
+	}
+}
+
+// What was stored is sent by the proxy that opens the queue next: after the request was done, and
+// after a crash between its answer and its settlement.
+func TestCallbackSurvives(t *testing.T) {
+	t.Parallel()
+	c := newCalling(t)
+	r := receives(t, c.pair)
+	c.starts(201) // lists nobody: attempts fail
+	done := c.accepts(r.URL)
+	testkit.Eventually(t, "it is done and an attempt was made", func() bool { s := c.tells(done); return s.State == "done" && s.Callback.Attempts > 0 })
+	c.stops(c.d)
+
+	c.starts(0, r) // the target does not answer
+	if got := testkit.Receive(t, r.got, "a callback"); got.ID != done.String() || got.State != "done" {
+		t.Errorf("it was told %+v", got)
+	}
+	unknown := c.accepts(r.URL)
+	testkit.Eventually(t, "it is being delivered", func() bool { return c.tells(unknown).State == "delivering" })
+	c.stops(c.d)
+
+	c.starts(201, r)
+	if got := testkit.Receive(t, r.got, "a callback"); got.ID != unknown.String() || got.State != "unknown" {
+		t.Errorf("it was told %+v", got)
+	}
+	c.becomes(unknown, toldCallback{URL: r.URL, State: "done", Attempts: 1, Status: 204})
+	if err := c.d.overlooked(time.Now().Add(-time.Hour)); err != nil || len(r.got) > 0 {
+		t.Errorf("%v, and %d callbacks are sent again", err, len(r.got))
+	}
+}
+
+// A receiver that takes no connections, or does not answer, holds up neither deliveries nor others.
+func TestCallbackOfDeadReceiver(t *testing.T) {
+	t.Parallel()
+	c := newCalling(t)
+	c.limit.Share = 1
+	silent, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer silent.Close()
+	dead := &receiver{Server: &httptest.Server{Listener: silent}}
+	alive := receives(t, c.pair)
+	c.starts(201, dead, alive)
+	for range 40 {
+		c.accepts("https://" + silent.Addr().String())
+	}
+	id := c.accepts(alive.URL)
+	if got := testkit.Receive(t, alive.got, "a callback"); got.ID != id.String() {
+		t.Errorf("it was told %+v", got)
+	}
+	testkit.Eventually(t, "all orders are done", func() bool {
+		for _, s := range c.d.stats().Rules {
+			if s.Rule == "orders" {
+				return s.States[deferred.Done].Entries == 41
+			}
+		}
+		return false
+	})
+	if n := c.d.busyWith(CallbackRule); n > c.d.cfg.Hosts.Parallel()+1 {
+		t.Errorf("%d callbacks are under way", n)
+	}
+}
+
+// A receiver has a part of the queue, and what is beyond is counted; requests are settled all the
+// same. A queue that is full of requests has room for callbacks.
+func TestCallbackBounds(t *testing.T) {
+	t.Parallel()
+	c := newCalling(t)
+	c.limit.Entries = 20 // a line may have two
+	r := receives(t, c.pair)
+	c.starts(201)
+	pause := func(paused bool, rules ...string) {
+		t.Helper()
+		for _, rule := range rules {
+			if err := c.d.opened().Pause(t.Context(), rule, paused); err != nil {
+				t.Fatal(err)
+			}
+		}
+		c.d.ring()
+	}
+	pause(true, "orders", "others", CallbackRule)
+	ids := []deferred.ID{c.accepts(r.URL), c.accepts(r.URL)}
+	for range 18 {
+		c.stores("others", "")
+	}
+	pause(false, "orders")
+	for _, id := range ids {
+		testkit.Eventually(t, "it is done", func() bool { s := c.tells(id); return s.State == "done" && s.Callback.State == "waiting" })
+	}
+	pause(false, "others")
+	testkit.Eventually(t, "there is room", func() bool { return c.d.waitingOf("others") == 0 })
+	lost := c.accepts(r.URL)
+	testkit.Eventually(t, "it is done", func() bool { return c.tells(lost).State == "done" })
+	if got := c.tells(lost).Callback; got.State != "" {
+		t.Errorf("a third callback: %+v", got)
+	}
+	var counted []string
+	for labels, n := range c.d.counts.each(c.d.counts.accepts) {
+		counted = append(counted, fmt.Sprint(labels, " ", n))
+	}
+	if got, want := strings.Join(counted, "\n"), `{rule="deferred callbacks",outcome="full"} 1`; !strings.Contains(got, want) {
+		t.Errorf("counted\n%s\nwant %s", got, want)
+	}
+}
