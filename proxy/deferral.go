@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"weir/internal/service"
+	"weir/proxy/callback/post"
 	"weir/proxy/config"
 	"weir/proxy/deferred"
 	"weir/proxy/delivery"
@@ -23,10 +24,14 @@ func (cfg *configuration) openDeferral(e *service.Env, c *config.Config, takeove
 		return nil
 	}
 	log, session := e.Logger("Deferred"), c.Session()
+	var client *post.Client
+	if c.Defer.Callbacks != nil {
+		client = post.New(post.Config{Hosts: c.Defer.Callbacks, Secret: c.Defer.Secret})
+	}
 	cfg.deferral, err = delivery.New(delivery.Config{
 		Open:     func() (deferred.Queue, error) { return c.Defer.Open(log) },
 		Takeover: takeover, Policy: cfg.policies.Policy, Rate: c.Defer.Rate, SameClient: c.Defer.SameClient, DeadKeep: c.Defer.DeadKeep, Log: log,
-		Claims: session.Claims,
+		Claims: session.Claims, Hosts: c.Defer.Callbacks, Post: client,
 		Trusts: func(a netip.Addr) bool {
 			for _, p := range session.TrustedProxies {
 				if p.Contains(a) {

@@ -219,7 +219,7 @@ func (c *Config) completeLimit() error {
 // RuleOptions are the settings that rules are read with.
 func (c *Config) RuleOptions() rule.Options {
 	return rule.Options{ClientKey: c.Rules.ClientKey, DescriptorKeys: c.Rules.DescriptorKeys,
-		Exempt: c.Rules.Exempt, ExemptPreflights: c.preflight == "exempt", Defers: c.Defer.Used() && len(c.Targets) > 0}
+		Exempt: c.Rules.Exempt, ExemptPreflights: c.preflight == "exempt", Defers: c.Defer.Used() && len(c.Targets) > 0, Callbacks: c.Defer.Callbacks != nil}
 }
 
 // Session is the settings of the data path.
@@ -268,7 +268,7 @@ func (c *Config) exchanges() exchange.Settings {
 		PreflightsApart: c.preflight == "apart",
 	}
 	if c.Defer.Used() {
-		set.DeferPath, set.DeferBodyMax = c.Defer.Path, c.Defer.BodyMax
+		set.DeferPath, set.DeferBodyMax, set.Callbacks = c.Defer.Path, c.Defer.BodyMax, c.Defer.Callbacks
 	}
 	return set
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"weir/internal/service"
+	"weir/proxy/callback"
 	"weir/proxy/deferred"
 	"weir/proxy/deferred/file"
 )
@@ -20,11 +21,14 @@ type Defer struct {
 	Rate       int // entries accepted per second
 	DeadKeep   time.Duration
 	SameClient bool
+	Callbacks  *callback.Hosts // nil: there are none
+	Secret     callback.Secret // that signs them
 
 	file    string // of the queue; empty: there is none
 	limits  deferred.Limits
 	keyFile string
 	key     []byte
+	secret  string
 }
 
 // ownPaths are the beginnings of the paths that are the proxy's own.
@@ -61,14 +65,39 @@ func (d *Defer) register(s *service.Settings) {
 	s.Duration(&d.DeadKeep, "DEFER_DEAD_KEEP", 168*time.Hour, time.Second, 365*24*time.Hour, "how long requests are kept that could not be delivered")
 	s.String(&d.keyFile, "DEFER_KEY_FILE", "", "file of 32 bytes with which stored requests are encrypted (AES-256-GCM); empty: they are not, and the queue has mode 0600")
 	s.Bool(&d.SameClient, "DEFER_SAME_CLIENT", true, "what became of a request is told only to who has the same key of its rule; false: to all who know its id")
-	s.NoEffect("DEFER_URL", "", "DEFER_PATH", "DEFER_MAX", "DEFER_MAX_BYTES", "DEFER_BODY_MAX", "DEFER_RATE", "DEFER_DEAD_KEEP", "DEFER_KEY_FILE", "DEFER_SAME_CLIENT")
+	s.Func("DEFER_CALLBACK_HOSTS", "", "hosts that are told what became of a request, at a URL that its client names, if its rule has callback: true; none: nobody is",
+		callback.HostsAllowed, func(text string) (err error) {
+			d.Callbacks, err = callback.ParseHosts(text)
+			return err
+		})
+	s.Secret(&d.secret, "DEFER_CALLBACK_SECRET", "signs callbacks as Standard Webhooks says: "+callback.SecretAllowed)
+	s.NoEffect("DEFER_URL", "", "DEFER_PATH", "DEFER_MAX", "DEFER_MAX_BYTES", "DEFER_BODY_MAX", "DEFER_RATE", "DEFER_DEAD_KEEP", "DEFER_KEY_FILE", "DEFER_SAME_CLIENT", "DEFER_CALLBACK_HOSTS")
+	s.NoEffect("DEFER_CALLBACK_HOSTS", "", "DEFER_CALLBACK_SECRET")
 }
 
 // Used reports whether there is a queue.
 func (d *Defer) Used() bool { return d.file != "" }
 
-// complete reads the key.
-func (d *Defer) complete() error {
+// complete reads what the settings name.
+func (d *Defer) complete() error { return errors.Join(d.readKey(), d.readSecret()) }
+
+// readSecret reads the secret of callbacks.
+func (d *Defer) readSecret() (err error) {
+	if d.Callbacks == nil || !d.Used() {
+		return nil
+	}
+	if d.Secret, err = callback.ParseSecret(d.secret); err != nil {
+		fault := &service.SettingError{Name: "DEFER_CALLBACK_SECRET", Value: "***", Problem: err.Error(), Allowed: callback.SecretAllowed}
+		if d.secret == "" {
+			fault.Value, fault.Problem = "", "is missing, and DEFER_CALLBACK_HOSTS is set"
+		}
+		return fault
+	}
+	return nil
+}
+
+// readKey reads the key with which entries are encrypted.
+func (d *Defer) readKey() error {
 	if d.keyFile == "" || !d.Used() {
 		return nil
 	}

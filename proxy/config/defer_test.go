@@ -30,3 +30,24 @@ func TestDeferKey(t *testing.T) {
 		t.Errorf("%+v", s)
 	}
 }
+
+// Hosts that are called back need a secret; without a queue neither matters.
+func TestDeferCallbacks(t *testing.T) {
+	const secret = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
+	c := must(t, "DEFER_URL", "file:/q", "DEFER_CALLBACK_HOSTS", "hooks.example.com", "DEFER_CALLBACK_SECRET", secret)
+	if len(c.Defer.Secret) != 24 || c.Session().Callbacks == nil || !c.RuleOptions().Callbacks {
+		t.Errorf("%+v", c.Defer)
+	}
+	if c := must(t, "DEFER_URL", "file:/q", "DEFER_CALLBACK_SECRET", "x"); c.Session().Callbacks != nil || c.RuleOptions().Callbacks {
+		t.Error("without hosts somebody is called back")
+	}
+	f := func(want string, env ...string) {
+		t.Helper()
+		if _, err := parse(append(env, "DEFER_URL", "file:/q")...); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "too short") {
+			t.Errorf("%q: %v, want %q", env, err, want)
+		}
+	}
+	f("DEFER_CALLBACK_SECRET: \"\" is missing, and DEFER_CALLBACK_HOSTS is set; allowed: whsec_ and base64", "DEFER_CALLBACK_HOSTS", "a")
+	f("DEFER_CALLBACK_SECRET: \"***\" has 9 bytes; allowed", "DEFER_CALLBACK_HOSTS", "a", "DEFER_CALLBACK_SECRET", "too short")
+	f(`DEFER_CALLBACK_HOSTS: "http://a" is no host; allowed: names or addresses`, "DEFER_CALLBACK_HOSTS", "http://a", "DEFER_CALLBACK_SECRET", secret)
+}
