@@ -13,7 +13,7 @@ import (
 // A chaos has a fleet change, lose and miss things at random, and keeps what was
 // accepted meanwhile.
 type chaos struct {
-	*fleet
+	*fleet[*member]
 	rng      *rand.Rand
 	restarts bool
 	accepted []*Active

@@ -137,10 +137,9 @@ func (k *link) CompareAndSet(_ string, version int64, body []byte) (store.Docume
 	return k.store.compareAndSet(version, body)
 }
 
-// A member is one proxy of a fleet, with the store's watcher, which tells of a
-// document once.
-type member struct {
-	*Limits
+// A peer is what the proxies of a fleet have in common, whichever document they share: the
+// store's watcher, which tells of a document once, and what was told.
+type peer struct {
 	link    *link
 	log     *testkit.Records
 	skew    time.Duration // of its clock
@@ -148,10 +147,41 @@ type member struct {
 	changes int // calls of OnChange
 }
 
-// start makes it a proxy that knows nothing yet.
+func (p *peer) common() *peer { return p }
+
+// begin makes it a peer that knows nothing yet.
+func (p *peer) begin() { p.log, p.watched, p.changes = new(testkit.Records), nil, 0 }
+
+// fresh returns the document if it is another one than before, as the store's watcher does.
+func (p *peer) fresh(name string) *store.Document {
+	doc, err := p.link.Read(name)
+	if err != nil || p.watched != nil && p.watched.Version == doc.Version && bytes.Equal(p.watched.Body, doc.Body) {
+		return nil
+	}
+	p.watched = &doc
+	return &doc
+}
+
+// A proxy is one of a fleet.
+type proxy interface {
+	common() *peer
+	start(t *testing.T, now time.Time) // it knows nothing yet
+	round(now time.Time)               // a second of it
+	tell() string                      // what is in force: "7 v3 store", and "!" behind it when Active says something else about the store than there is to say
+	// do does a step of a script, on the proxy's clock. "change" is the step that changes
+	// the document.
+	do(now time.Time, words []string) (known bool, err error)
+}
+
+// A member is a proxy that shares its limits.
+type member struct {
+	*Limits
+	peer
+}
+
 func (m *member) start(t *testing.T, now time.Time) {
 	t.Helper()
-	m.log, m.watched, m.changes = new(testkit.Records), nil, 0
+	m.begin()
 	var err error
 	if m.Limits, err = NewLimits(now, settings, m.link, m.log.Logger); err != nil {
 		t.Fatal(err)
@@ -161,16 +191,16 @@ func (m *member) start(t *testing.T, now time.Time) {
 
 // watch does what the store's watcher does.
 func (m *member) watch(now time.Time) {
-	doc, err := m.link.Read(ConfigName)
-	if err != nil || m.watched != nil && m.watched.Version == doc.Version && bytes.Equal(m.watched.Body, doc.Body) {
-		return
+	if doc := m.fresh(ConfigName); doc != nil {
+		m.Observe(now.Add(m.skew), *doc)
 	}
-	m.watched = &doc
-	m.Observe(now.Add(m.skew), doc)
 }
 
-// tell describes what is in force: "7 v3 store", and "!" behind it when Active
-// says something else about the store than there is to say.
+func (m *member) round(now time.Time) {
+	m.watch(now)
+	m.Sync(now.Add(m.skew))
+}
+
 func (m *member) tell() string {
 	a := m.Active()
 	what := fmt.Sprint(a.Policy.Limit.Permits())
@@ -184,33 +214,50 @@ func (m *member) tell() string {
 	return text
 }
 
+func (m *member) do(now time.Time, words []string) (known bool, err error) {
+	switch words[0] {
+	case "set", "change": // N [if-match]
+		_, err = m.Apply(now, Change{Config: fixed(numberAt(words, 1)), Source: SourceAPI, IfMatch: numberAt(words, 2)})
+	case "switch":
+		_, err = m.Switch(now, limit.Token, -1)
+	case "delete":
+		_, err = m.Delete(now, -1)
+	case "sync":
+		m.Sync(now)
+	default:
+		return false, nil
+	}
+	return true, err
+}
+
 // A fleet is several proxies of one store.
-type fleet struct {
+type fleet[P proxy] struct {
 	t     *testing.T
 	store *sharedStore
 	names []string
-	of    map[string]*member
+	of    map[string]P
 	now   time.Time
 }
 
 // newFleet starts proxies with these names.
-func newFleet(t *testing.T, names ...string) *fleet {
+func newFleet(t *testing.T, names ...string) *fleet[*member] {
+	return fleetOf(t, func(k *link) *member { return &member{peer: peer{link: k}} }, names)
+}
+
+func fleetOf[P proxy](t *testing.T, fresh func(*link) P, names []string) *fleet[P] {
 	t.Helper()
-	f := &fleet{t: t, store: newSharedStore(), names: names, of: make(map[string]*member), now: epoch}
+	f := &fleet[P]{t: t, store: newSharedStore(), names: names, of: make(map[string]P), now: epoch}
 	for _, name := range names {
-		m := &member{link: &link{store: f.store}}
-		m.start(t, epoch)
-		f.of[name] = m
+		f.of[name] = fresh(&link{store: f.store})
+		f.of[name].start(t, epoch)
 	}
 	return f
 }
 
 // round is a second of all proxies.
-func (f *fleet) round() {
+func (f *fleet[P]) round() {
 	for _, name := range f.names {
-		m := f.of[name]
-		m.watch(f.now)
-		m.Sync(f.now.Add(m.skew))
+		f.of[name].round(f.now)
 	}
 }
 
@@ -218,13 +265,13 @@ func (f *fleet) round() {
 func fixed(n int64) limit.Config { return limit.Config{Algorithm: limit.Fixed, Limit: n, Window: 1} }
 
 // play runs a script: steps parted by semicolons, a second apart.
-func (f *fleet) play(script string) {
+func (f *fleet[P]) play(script string) {
 	f.t.Helper()
 	for step := range strings.SplitSeq(script, ";") {
 		f.now = f.now.Add(time.Second)
 		words := strings.Fields(step)
-		if m := f.of[words[0]]; m != nil {
-			f.step(m, step, words[1:])
+		if p, ok := f.of[words[0]]; ok {
+			f.step(p, step, words[1:])
 			continue
 		}
 		switch words[0] {
@@ -251,66 +298,60 @@ func (f *fleet) play(script string) {
 	}
 }
 
-// step is what one proxy does, or is found to be.
-func (f *fleet) step(m *member, step string, words []string) {
-	f.t.Helper()
-	now := f.now.Add(m.skew)
-	number := func(i int) (n int64) {
-		if i >= len(words) {
-			return -1
-		}
-		if _, err := fmt.Sscan(words[i], &n); err != nil {
-			f.t.Fatalf("%s: %v", step, err)
-		}
-		return n
+// numberAt is the number that a step has at a place; -1: it has none there.
+func numberAt(words []string, i int) (n int64) {
+	if i >= len(words) {
+		return -1
 	}
-	var err error
+	_, _ = fmt.Sscan(words[i], &n)
+	return n
+}
+
+// change has a proxy change the document.
+func (f *fleet[P]) change(p P, words ...string) error {
+	_, err := p.do(f.now.Add(p.common().skew), append([]string{"change"}, words...))
+	return err
+}
+
+var reaches = map[string]reach{"away": reachNone, "deaf": reachLost, "readonly": reachRead, "late": reachLate, "back": reachAll}
+
+// step is what one proxy does, or is found to be.
+func (f *fleet[P]) step(p P, step string, words []string) {
+	f.t.Helper()
+	m := p.common()
+	now := f.now.Add(m.skew)
 	switch words[0] {
-	case "set": // N [if-match]
-		_, err = m.Apply(now, Change{Config: fixed(number(1)), Source: SourceAPI, IfMatch: number(2)})
-	case "refused": // N if-match
-		if _, refused := m.Apply(now, Change{Config: fixed(number(1)), Source: SourceAPI, IfMatch: number(2)}); !errors.Is(refused, ErrConflict) {
-			f.t.Errorf("%s: %v", step, refused)
+	case "refused": // WHAT if-match
+		if err := f.change(p, words[1:]...); !errors.Is(err, ErrConflict) {
+			f.t.Errorf("%s: %v", step, err)
 		}
-	case "switch":
-		_, err = m.Switch(now, limit.Token, -1)
-	case "delete":
-		_, err = m.Delete(now, -1)
-	case "beaten": // by NAME's N
-		other := f.of[words[1]]
-		m.link.beaten = func() { f.step(other, step, []string{"set", words[2]}) }
-	case "sync":
-		m.Sync(now)
+	case "beaten": // by NAME's WHAT
+		m.link.beaten = func() {
+			if err := f.change(f.of[words[1]], words[2]); err != nil {
+				f.t.Errorf("%s: %v", step, err)
+			}
+		}
 	case "restart":
-		m.start(f.t, now)
+		p.start(f.t, now)
 	case "skew":
-		m.skew = time.Duration(number(1)) * time.Second
-	case "away":
-		m.link.set(reachNone)
-	case "deaf":
-		m.link.set(reachLost)
-	case "readonly":
-		m.link.set(reachRead)
-	case "late":
-		m.link.set(reachLate)
-	case "back":
-		m.link.set(reachAll)
+		m.skew = time.Duration(numberAt(words, 1)) * time.Second
+	case "away", "deaf", "readonly", "late", "back":
+		m.link.set(reaches[words[0]])
 	case "is":
-		if got, want := m.tell(), strings.Join(words[1:], " "); got != want {
+		if got, want := p.tell(), strings.Join(words[1:], " "); got != want {
 			f.t.Errorf("%s: is %s", step, got)
 		}
 	case "logged": // number of lines that contain a word
-		if got := strings.Count(strings.Join(m.log.Taken(), "\n"), words[2]); int64(got) != number(1) {
+		if got := strings.Count(strings.Join(m.log.Taken(), "\n"), words[2]); int64(got) != numberAt(words, 1) {
 			f.t.Errorf("%s: %d times", step, got)
 		}
 	case "changes":
-		if int64(m.changes) != number(1) {
+		if int64(m.changes) != numberAt(words, 1) {
 			f.t.Errorf("%s: %d", step, m.changes)
 		}
 	default:
-		f.t.Fatalf("no such step: %s", step)
-	}
-	if err != nil {
-		f.t.Errorf("%s: %v", step, err)
+		if known, err := p.do(now, words); !known || err != nil {
+			f.t.Errorf("%s: known %t, %v", step, known, err)
+		}
 	}
 }

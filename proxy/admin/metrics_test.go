@@ -31,40 +31,29 @@ func TestGauges(t *testing.T) {
 	r.RegisterMetrics(set)
 	for _, test := range []struct {
 		config limit.Config
-		want   string
+		active string // algorithm
+		values []any  // limit twice, window, capacity, fill rate
 	}{
-		{limit.Config{Algorithm: limit.Fixed, Limit: 7, Window: 0.5, Capacity: 9}, `ratelimiter_config_unstored{document="config"} 0
-ratelimiter_current_limit 7
-rate_limit_current_limit 7
-ratelimiter_window_seconds 0.5
-ratelimiter_bucket_capacity 0
-ratelimiter_token_fill_rate 0
-rate_limit_algorithm{algorithm="fixed"} 1
-rate_limit_algorithm{algorithm="sliding"} 0
-rate_limit_algorithm{algorithm="token"} 0
-rate_limit_algorithm{algorithm="sliding_log"} 0
-rate_limit_algorithm{algorithm="gcra"} 0
-rate_limit_algorithm{algorithm="leaky"} 0
-rate_limit_algorithm{algorithm="off"} 0
-`},
-		{limit.Config{Algorithm: limit.Token, Capacity: 200, FillRate: 12.5}, `ratelimiter_config_unstored{document="config"} 0
-ratelimiter_current_limit 12.5
-rate_limit_current_limit 12.5
-ratelimiter_window_seconds 0
-ratelimiter_bucket_capacity 200
-ratelimiter_token_fill_rate 12.5
-rate_limit_algorithm{algorithm="fixed"} 0
-rate_limit_algorithm{algorithm="sliding"} 0
-rate_limit_algorithm{algorithm="token"} 1
-rate_limit_algorithm{algorithm="sliding_log"} 0
-rate_limit_algorithm{algorithm="gcra"} 0
-rate_limit_algorithm{algorithm="leaky"} 0
-rate_limit_algorithm{algorithm="off"} 0
-`},
+		{limit.Config{Algorithm: limit.Fixed, Limit: 7, Window: 0.5, Capacity: 9}, "fixed", []any{7, 7, 0.5, 0, 0}},
+		{limit.Config{Algorithm: limit.Token, Capacity: 200, FillRate: 12.5}, "token", []any{12.5, 12.5, 0, 200, 12.5}},
 	} {
+		want := fmt.Sprintf(`ratelimiter_config_unstored{document="config"} 0
+ratelimiter_current_limit %v
+rate_limit_current_limit %v
+ratelimiter_window_seconds %v
+ratelimiter_bucket_capacity %v
+ratelimiter_token_fill_rate %v
+`, test.values...)
+		for _, name := range []string{"fixed", "sliding", "token", "sliding_log", "gcra", "leaky", "off"} {
+			on := 0
+			if name == test.active {
+				on = 1
+			}
+			want += fmt.Sprintf("rate_limit_algorithm{algorithm=%q} %d\n", name, on)
+		}
 		r.must(change(test.config))
-		if got := samples(set); got != test.want {
-			t.Errorf("%+v:\n%s\nwant:\n%s", test.config, got, test.want)
+		if got := samples(set); got != want {
+			t.Errorf("%+v:\n%s\nwant:\n%s", test.config, got, want)
 		}
 	}
 }
@@ -100,7 +89,7 @@ func TestUnstoredGauge(t *testing.T) {
 
 // Gauge and health say that a file as it is now is not in force.
 func TestFileIgnoredGauge(t *testing.T) {
-	prep := &ruleRig{t: t, dir: t.TempDir()}
+	prep := &ruleRig{asker: asker{t: t}, dir: t.TempDir()}
 	prep.write("rules.yaml", oneRule("a", 1))
 	prep.write("clients.json", acmeOnly)
 	r := mustStartRules(t, prep.dir, RuleFiles{"rules.yaml", "clients.json"}, new(simredis.Documents))

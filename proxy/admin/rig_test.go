@@ -25,10 +25,9 @@ var settings = limit.Config{Algorithm: limit.Fixed, Limit: 100, Window: 1, Capac
 // A rig is a Limits with its store, log and endpoints.
 type rig struct {
 	*Limits
-	t       *testing.T
-	docs    *simredis.Documents
-	log     *testkit.Records
-	handler http.Handler
+	asker
+	docs *simredis.Documents
+	log  *testkit.Records
 }
 
 // start makes a rig over documents that may hold something already.
@@ -42,7 +41,7 @@ func start(t *testing.T, docs *simredis.Documents) *rig {
 // startOver makes a rig over a store of another kind.
 func startOver(t *testing.T, docs store.Documents) *rig {
 	t.Helper()
-	r := &rig{t: t, log: new(testkit.Records)}
+	r := &rig{asker: asker{t: t}, log: new(testkit.Records)}
 	var err error
 	if r.Limits, err = NewLimits(epoch, settings, docs, r.log.Logger); err != nil {
 		t.Fatal(err)
@@ -79,15 +78,21 @@ func put(t *testing.T, docs *simredis.Documents, body string) {
 	}
 }
 
+// An asker sends requests to endpoints.
+type asker struct {
+	t       *testing.T
+	handler http.Handler
+}
+
 // do sends a request; fields are names and values in turn.
-func (r *rig) do(method, path, body string, fields ...string) *httptest.ResponseRecorder {
-	r.t.Helper()
+func (a *asker) do(method, path, body string, fields ...string) *httptest.ResponseRecorder {
+	a.t.Helper()
 	req := httptest.NewRequest(method, path, strings.NewReader(body))
 	for i := 0; i < len(fields); i += 2 {
 		req.Header.Set(fields[i], fields[i+1])
 	}
 	w := httptest.NewRecorder()
-	r.handler.ServeHTTP(w, req)
+	a.handler.ServeHTTP(w, req)
 	return w
 }
 

@@ -215,7 +215,7 @@ func TestRulesOfFile(t *testing.T) {
 // told with its place.
 func TestRulesReload(t *testing.T) {
 	dir := t.TempDir()
-	prep := &ruleRig{t: t, dir: dir}
+	prep := &ruleRig{asker: asker{t: t}, dir: dir}
 	prep.write("rules.yaml", oneRule("a", 7))
 	prep.write("clients.json", acmeOnly)
 	r := mustStartRules(t, dir, RuleFiles{"rules.yaml", "clients.json"}, new(simredis.Documents))
@@ -312,7 +312,7 @@ func TestRulesSwapWhole(t *testing.T) {
 // A fault that a reload has returned is not logged by the watcher of the files, too; it
 // is when somebody saves it once more.
 func TestFaultOfReloadIsToldOnce(t *testing.T) {
-	prep := &ruleRig{t: t, dir: t.TempDir()}
+	prep := &ruleRig{asker: asker{t: t}, dir: t.TempDir()}
 	prep.write("rules.yaml", oneRule("a", 1))
 	r := mustStartRules(t, prep.dir, RuleFiles{Rules: "rules.yaml"}, new(simredis.Documents))
 	r.log.Taken()

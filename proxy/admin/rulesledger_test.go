@@ -1,7 +1,6 @@
 package admin
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -9,24 +8,18 @@ import (
 	"testing"
 	"time"
 
-	"weir/internal/testkit"
 	"weir/proxy/store"
 )
 
-// A ruleMember is one proxy of several, with the store's watcher, which tells of a
-// document once.
+// A ruleMember is a proxy that shares its rules.
 type ruleMember struct {
 	*Rules
-	link    *link
-	log     *testkit.Records
-	skew    time.Duration // of its clock
-	watched *store.Document
-	changes int // calls of OnChange
+	peer
 }
 
 func (m *ruleMember) start(t *testing.T, now time.Time) {
 	t.Helper()
-	m.log, m.watched, m.changes = new(testkit.Records), nil, 0
+	m.begin()
 	var err error
 	if m.Rules, err = NewRules(now, RuleFiles{}, ruleOptions(t), m.link, m.log.Logger); err != nil {
 		t.Fatal(err)
@@ -34,23 +27,14 @@ func (m *ruleMember) start(t *testing.T, now time.Time) {
 	m.OnChange = func() { m.changes++ }
 }
 
-func (m *ruleMember) watch(now time.Time) {
-	doc, err := m.link.Read(RulesName)
-	if err != nil || m.watched != nil && m.watched.Version == doc.Version && bytes.Equal(m.watched.Body, doc.Body) {
-		return
-	}
-	m.watched = &doc
-	m.Observe(now.Add(m.skew), doc)
-}
-
 // round is a second of the proxy: what changed is told, what is pending written.
 func (m *ruleMember) round(now time.Time) {
-	m.watch(now)
+	if doc := m.fresh(RulesName); doc != nil {
+		m.Observe(now.Add(m.skew), *doc)
+	}
 	m.syncPending(now.Add(m.skew))
 }
 
-// tell describes what is in force: "7 v3 store", and "!" behind it when Active says
-// something else about the store than there is to say.
 func (m *ruleMember) tell() string {
 	a := m.Active()
 	what := "none"
@@ -64,114 +48,23 @@ func (m *ruleMember) tell() string {
 	return text
 }
 
+func (m *ruleMember) do(now time.Time, words []string) (known bool, err error) {
+	switch words[0] {
+	case "put", "change": // ID [if-match]
+		_, err = m.Put(now, []byte(oneRule(words[1], 1)), numberAt(words, 2))
+	case "reload":
+		_ = m.Reload(now)
+	default:
+		return false, nil
+	}
+	return true, err
+}
+
 // newerRules is a document that a newer proxy has written.
 const newerRules = `{"updatedAt":"2026-01-19T16:40:00Z","document":{"rules":[{"id":"9","match":{"path":"/a","color":"red"},"limit":{"algorithm":"fixed","limit":5,"window":1,"shape":1},"note":"x"}],"more":1},"by":"me"}`
 
-// A ruleFleet is several proxies of one store.
-type ruleFleet struct {
-	t     *testing.T
-	store *sharedStore
-	names []string
-	of    map[string]*ruleMember
-	now   time.Time
-}
-
-func newRuleFleet(t *testing.T, names ...string) *ruleFleet {
-	t.Helper()
-	f := &ruleFleet{t: t, store: newSharedStore(), names: names, of: make(map[string]*ruleMember), now: epoch}
-	for _, name := range names {
-		m := &ruleMember{link: &link{store: f.store}}
-		m.start(t, epoch)
-		f.of[name] = m
-	}
-	return f
-}
-
-func (f *ruleFleet) round() {
-	for _, name := range f.names {
-		f.of[name].round(f.now)
-	}
-}
-
-// play runs a script: steps parted by semicolons, a second apart.
-func (f *ruleFleet) play(script string) {
-	f.t.Helper()
-	for step := range strings.SplitSeq(script, ";") {
-		f.now = f.now.Add(time.Second)
-		words := strings.Fields(step)
-		if m := f.of[words[0]]; m != nil {
-			f.step(m, step, words[1:])
-			continue
-		}
-		switch words[0] {
-		case "flush":
-			f.store.flush()
-		case "foreign":
-			f.store.replace(words[1])
-		case "garbage":
-			f.store.garble(words[1])
-		case "round":
-			f.round()
-		default:
-			f.t.Fatalf("no such step: %s", step)
-		}
-	}
-}
-
-// put has m put a rule with that id.
-func (f *ruleFleet) put(m *ruleMember, id string, ifMatch int64) error {
-	_, err := m.Put(f.now.Add(m.skew), []byte(oneRule(id, 1)), ifMatch)
-	return err
-}
-
-func numberAt(words []string, i int) (n int64) {
-	if i >= len(words) {
-		return -1
-	}
-	_, _ = fmt.Sscan(words[i], &n)
-	return n
-}
-
-// step is what one proxy does, or is found to be.
-func (f *ruleFleet) step(m *ruleMember, step string, words []string) {
-	f.t.Helper()
-	var err error
-	switch words[0] {
-	case "put": // ID [if-match]
-		err = f.put(m, words[1], numberAt(words, 2))
-	case "refused": // ID if-match
-		if refused := f.put(m, words[1], numberAt(words, 2)); !errors.Is(refused, ErrConflict) {
-			f.t.Errorf("%s: %v", step, refused)
-		}
-	case "beaten": // by NAME's ID
-		other := f.of[words[1]]
-		m.link.beaten = func() { f.step(other, step, []string{"put", words[2]}) }
-	case "restart":
-		m.start(f.t, f.now.Add(m.skew))
-	case "skew":
-		m.skew = time.Duration(numberAt(words, 1)) * time.Second
-	case "reload":
-		_ = m.Reload(f.now)
-	case "away", "deaf", "readonly", "late", "back":
-		m.link.set(map[string]reach{"away": reachNone, "deaf": reachLost, "readonly": reachRead, "late": reachLate, "back": reachAll}[words[0]])
-	case "is":
-		if got, want := m.tell(), strings.Join(words[1:], " "); got != want {
-			f.t.Errorf("%s: is %s", step, got)
-		}
-	case "logged": // number of lines that contain a word
-		if got := strings.Count(strings.Join(m.log.Taken(), "\n"), words[2]); int64(got) != numberAt(words, 1) {
-			f.t.Errorf("%s: %d times", step, got)
-		}
-	case "changes":
-		if int64(m.changes) != numberAt(words, 1) {
-			f.t.Errorf("%s: %d", step, m.changes)
-		}
-	default:
-		f.t.Fatalf("no such step: %s", step)
-	}
-	if err != nil {
-		f.t.Errorf("%s: %v", step, err)
-	}
+func newRuleFleet(t *testing.T, names ...string) *fleet[*ruleMember] {
+	return fleetOf(t, func(k *link) *ruleMember { return &ruleMember{peer: peer{link: k}} }, names)
 }
 
 // Rules and store come together, whatever happens to either: as the limits do.
@@ -235,7 +128,7 @@ func TestRulesConvergeAtRandom(t *testing.T) {
 			m := f.of[f.names[rng.IntN(3)]]
 			switch rng.IntN(8) {
 			case 0, 1:
-				if err := f.put(m, fmt.Sprint("r", i), []int64{-1, -1, m.Active().Version}[rng.IntN(3)]); err != nil && !errors.Is(err, ErrConflict) {
+				if err := f.change(m, fmt.Sprint("r", i), fmt.Sprint([]int64{-1, -1, m.Active().Version}[rng.IntN(3)])); err != nil && !errors.Is(err, ErrConflict) {
 					t.Fatalf("seed %d: %v", seed, err)
 				}
 			case 2, 3, 4:
@@ -270,7 +163,7 @@ func TestRulesConvergeAtRandom(t *testing.T) {
 // that file lets them.
 func TestRulesWaitForClients(t *testing.T) {
 	f := newRuleFleet(t, "a")
-	prep := &ruleRig{t: t, dir: t.TempDir()}
+	prep := &ruleRig{asker: asker{t: t}, dir: t.TempDir()}
 	prep.write("clients.json", `{"acme":{"algorithm":"fixed","limit":5,"window":1,"priority":"middle"}}`)
 	r := mustStartRules(t, prep.dir, RuleFiles{Clients: "clients.json"}, f.of["a"].link)
 	r.log.Taken()

@@ -2,8 +2,6 @@ package admin
 
 import (
 	"fmt"
-	"net/http"
-	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -36,11 +34,10 @@ func ruleOptions(t testing.TB) rule.Options {
 // A ruleRig is Rules with their files, store, log and endpoints.
 type ruleRig struct {
 	*Rules
-	t       *testing.T
+	asker
 	dir     string
 	docs    store.Documents
 	log     *testkit.Records
-	handler http.Handler
 	changes int // calls of OnChange
 }
 
@@ -63,7 +60,7 @@ func (r *ruleRig) write(name, text string) {
 // something already.
 func startRules(t *testing.T, dir string, files RuleFiles, docs store.Documents) (*ruleRig, error) {
 	t.Helper()
-	r := &ruleRig{t: t, dir: dir, docs: docs, log: new(testkit.Records)}
+	r := &ruleRig{asker: asker{t: t}, dir: dir, docs: docs, log: new(testkit.Records)}
 	var err error
 	r.Rules, err = NewRules(epoch, RuleFiles{r.path(files.Rules), r.path(files.Clients)}, ruleOptions(t), docs, r.log.Logger)
 	if err != nil {
@@ -88,18 +85,6 @@ func mustStartRules(t *testing.T, dir string, files RuleFiles, docs store.Docume
 		t.Fatal(err)
 	}
 	return r
-}
-
-// do sends a request; fields are names and values in turn.
-func (r *ruleRig) do(method, path, body string, fields ...string) *httptest.ResponseRecorder {
-	r.t.Helper()
-	req := httptest.NewRequest(method, path, strings.NewReader(body))
-	for i := 0; i < len(fields); i += 2 {
-		req.Header.Set(fields[i], fields[i+1])
-	}
-	w := httptest.NewRecorder()
-	r.handler.ServeHTTP(w, req)
-	return w
 }
 
 // tellRules describes what is in force: "a=7 b=5 v2 api stored clients=1".

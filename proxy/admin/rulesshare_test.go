@@ -31,7 +31,7 @@ func (r *ruleRig) becomes(want string) {
 // Files are followed as they change; what is broken is told once, with its place,
 // and changes nothing.
 func TestRulesFollowFiles(t *testing.T) {
-	prep := &ruleRig{t: t, dir: t.TempDir()}
+	prep := &ruleRig{asker: asker{t: t}, dir: t.TempDir()}
 	prep.write("rules.yaml", oneRule("a", 7))
 	prep.write("clients.json", acmeOnly)
 	r := mustStartRules(t, prep.dir, RuleFiles{"rules.yaml", "clients.json"}, new(simredis.Documents))
