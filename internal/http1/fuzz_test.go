@@ -19,28 +19,15 @@ const seedBytesMax = 4 << 10
 
 // seed adds the inputs of all corpora by add.
 func seed(f *testing.F, add func(in []byte, response bool)) {
-	corpora, err := http1test.Corpora()
-	if err != nil {
-		f.Fatal(err)
+	requests, responses := http1test.Requests(f), http1test.Responses(f)
+	for i := range requests {
+		if in, err := requests[i].Bytes(); err == nil && len(in) <= seedBytesMax {
+			add(in, false)
+		}
 	}
-	for _, corpus := range corpora {
-		requests, err := corpus.Requests()
-		if err != nil {
-			f.Fatal(err)
-		}
-		responses, err := corpus.Responses()
-		if err != nil {
-			f.Fatal(err)
-		}
-		for i := range requests {
-			if in, err := requests[i].Bytes(); err == nil && len(in) <= seedBytesMax {
-				add(in, false)
-			}
-		}
-		for i := range responses {
-			if in, err := responses[i].Bytes(); err == nil && len(in) <= seedBytesMax {
-				add(in, true)
-			}
+	for i := range responses {
+		if in, err := responses[i].Bytes(); err == nil && len(in) <= seedBytesMax {
+			add(in, true)
 		}
 	}
 }

@@ -32,10 +32,6 @@ var orders = []string{"", "\x40\x06\x42\x40\x42", "\x08\x10\x06\x0a\x12\x08\x0a"
 // that what goes on is one request for net/http too, with nothing behind it, and
 // with no word about its origin but the proxy's.
 func FuzzSession(f *testing.F) {
-	corpora, err := http1test.Corpora()
-	if err != nil {
-		f.Fatal(err)
-	}
 	const request, answer = "GET / HTTP/1.1\r\nHost: x\r\n\r\n", "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 	n := 0
 	add := func(client, target []byte) {
@@ -44,21 +40,15 @@ func FuzzSession(f *testing.F) {
 			n++
 		}
 	}
-	for _, corpus := range corpora {
-		requests, err1 := corpus.Requests()
-		responses, err2 := corpus.Responses()
-		if err := errors.Join(err1, err2); err != nil {
-			f.Fatal(err)
+	requests, responses := http1test.Requests(f), http1test.Responses(f)
+	for i := range requests {
+		if in, err := requests[i].Bytes(); err == nil {
+			add(in, []byte(answer))
 		}
-		for i := range requests {
-			if in, err := requests[i].Bytes(); err == nil {
-				add(in, []byte(answer))
-			}
-		}
-		for i := range responses {
-			if in, err := responses[i].Bytes(); err == nil {
-				add([]byte(request), in)
-			}
+	}
+	for i := range responses {
+		if in, err := responses[i].Bytes(); err == nil {
+			add([]byte(request), in)
 		}
 	}
 	add([]byte("GET / HTTP/1.1\r\nHost: x\r\nX_Forwarded_For: 1\r\nx-real-ip: 1\r\nConnection: X-Forwarded-For\r\n\r\n"), []byte(answer))

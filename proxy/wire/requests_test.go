@@ -109,30 +109,21 @@ func checkBaseLine(r *rig) {
 }
 
 func requestTrials(t *testing.T, patient, hasty *rig) (trials []*trial) {
-	corpora, err := http1test.Corpora()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, corpus := range corpora {
-		cases, err := corpus.Requests()
+	cases := http1test.Requests(t)
+	for i := range cases {
+		c := &cases[i]
+		octets, err := c.Bytes()
 		if err != nil {
 			t.Fatal(err)
 		}
-		for i := range cases {
-			c := &cases[i]
-			octets, err := c.Bytes()
-			if err != nil {
-				t.Fatal(err)
-			}
-			proxy, splits := patient, []int{0, len(octets) / 3, len(octets) - 1}
-			if strings.HasSuffix(c.Expect, "incomplete") {
-				proxy, splits = hasty, []int{0}
-			}
-			for _, at := range slices.Compact(splits) {
-				n := len(trials)
-				from := fmt.Sprintf("127.%d.%d.%d", 1+n>>16, n>>8&255, n&255)
-				trials = append(trials, &trial{c: c, octets: octets, split: at, from: from, proxy: proxy})
-			}
+		proxy, splits := patient, []int{0, len(octets) / 3, len(octets) - 1}
+		if strings.HasSuffix(c.Expect, "incomplete") {
+			proxy, splits = hasty, []int{0}
+		}
+		for _, at := range slices.Compact(splits) {
+			n := len(trials)
+			from := fmt.Sprintf("127.%d.%d.%d", 1+n>>16, n>>8&255, n&255)
+			trials = append(trials, &trial{c: c, octets: octets, split: at, from: from, proxy: proxy})
 		}
 	}
 	return trials

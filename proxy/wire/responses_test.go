@@ -21,7 +21,7 @@ import (
 // verdict. Then the client asks again: the answer must be its own, and come over
 // the same connection to the target if and only if that may be used again.
 func TestResponseCorpus(t *testing.T) {
-	cases := responseCases(t)
+	cases := http1test.Responses(t)
 	target := newTarget(t, func(c *targetConn) { playResponses(c, cases) })
 	r := start(t, target.url(), "EVENT_LOOPS", "1")
 	for i := range cases {
@@ -34,21 +34,6 @@ func TestResponseCorpus(t *testing.T) {
 		})
 	}
 	checkBaseLine(r)
-}
-
-func responseCases(t *testing.T) (cases []http1test.ResponseCase) {
-	corpora, err := http1test.Corpora()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, corpus := range corpora {
-		some, err := corpus.Responses()
-		if err != nil {
-			t.Fatal(err)
-		}
-		cases = append(cases, some...)
-	}
-	return cases
 }
 
 // playResponses answers /case/N with the octets of case N, and anything else

@@ -6,12 +6,14 @@ import (
 	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"testing"
 
 	"weir/internal/http1"
 )
@@ -22,27 +24,27 @@ var embedded embed.FS
 // responsesFile is the one file of a corpus that holds responses.
 const responsesFile = "upstream-responses.json"
 
-// A Corpus is a folder of JSON files with cases.
-type Corpus struct {
-	Name  string
+// A corpus is a folder of JSON files with cases.
+type corpus struct {
+	name  string
 	files fs.FS
 }
 
-// Corpora returns the corpora that there are: "embedded" and, if it lies
+// corpora returns the corpora that there are: "embedded" and, if it lies
 // beside the repository, "shared".
-func Corpora() ([]Corpus, error) {
+func corpora() ([]corpus, error) {
 	own, err := fs.Sub(embedded, "testdata")
 	if err != nil {
 		return nil, fmt.Errorf("open the embedded corpus: %w", err)
 	}
-	found := []Corpus{{"embedded", own}}
+	found := []corpus{{"embedded", own}}
 	root, err := repositoryRoot()
 	if err != nil {
 		return nil, err
 	}
 	dir := filepath.Join(root, "..", "shared", "http-corpus")
 	if _, err := os.Stat(filepath.Join(dir, responsesFile)); err == nil {
-		found = append(found, Corpus{"shared", os.DirFS(dir)})
+		found = append(found, corpus{"shared", os.DirFS(dir)})
 	}
 	return found, nil
 }
@@ -132,37 +134,39 @@ type ResponseCase struct {
 	BodySHA256     string `json:"body_sha256"`
 }
 
-// Requests returns the request cases.
-func (c Corpus) Requests() ([]RequestCase, error) {
-	return cases[RequestCase](c.files, func(file string) bool { return file != responsesFile })
+// Requests returns the request cases of all corpora.
+func Requests(t testing.TB) []RequestCase {
+	t.Helper()
+	return all[RequestCase](t, func(file string) bool { return file != responsesFile })
 }
 
-// Responses returns the response cases.
-func (c Corpus) Responses() ([]ResponseCase, error) {
-	return cases[ResponseCase](c.files, func(file string) bool { return file == responsesFile })
+// Responses returns the response cases of all corpora.
+func Responses(t testing.TB) []ResponseCase {
+	t.Helper()
+	return all[ResponseCase](t, func(file string) bool { return file == responsesFile })
 }
 
-func cases[T any](corpus fs.FS, wanted func(string) bool) ([]T, error) {
-	files, err := fs.Glob(corpus, "*.json")
+func all[T any](t testing.TB, wanted func(string) bool) (list []T) {
+	t.Helper()
+	found, err := corpora()
 	if err != nil {
-		return nil, err
+		t.Fatal(err)
 	}
-	var all []T
-	for _, file := range files {
-		if !wanted(file) {
-			continue
-		}
-		text, err := fs.ReadFile(corpus, file)
+	for _, c := range found {
+		files, err := fs.Glob(c.files, "*.json")
 		if err != nil {
-			return nil, fmt.Errorf("read corpus: %w", err)
+			t.Fatal(err)
 		}
-		var some []T
-		if err := json.Unmarshal(text, &some); err != nil {
-			return nil, fmt.Errorf("read corpus %s: %w", file, err)
+		for _, file := range slices.DeleteFunc(files, func(file string) bool { return !wanted(file) }) {
+			text, err := fs.ReadFile(c.files, file)
+			var some []T
+			if err = errors.Join(err, json.Unmarshal(text, &some)); err != nil {
+				t.Fatalf("read corpus %s, %s: %v", c.name, file, err)
+			}
+			list = append(list, some...)
 		}
-		all = append(all, some...)
 	}
-	return all, nil
+	return list
 }
 
 // bodySum is how the corpus writes down a body: the first 16 hexadecimal

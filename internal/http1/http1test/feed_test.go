@@ -28,39 +28,27 @@ func TestPieces(t *testing.T) {
 // TestJudgesComplain gives each case a record that is wrong for it: a verdict
 // that is always met would prove nothing.
 func TestJudgesComplain(t *testing.T) {
-	corpora, err := Corpora()
-	if err != nil {
-		t.Fatal(err)
+	requests := Requests(t)
+	for i := range requests {
+		c := &requests[i]
+		if err := c.Judge(Record{Idle: c.Rule != "INCOMPLETE:idle"}); err == nil {
+			t.Errorf("%s: nothing at all was read, and that is right", c.ID)
+		}
+		many := slices.Repeat([]Message{{Complete: true}}, c.MaxForwarded+1)
+		if err := c.Judge(Record{Messages: many}); err == nil {
+			t.Errorf("%s: one request too many is right", c.ID)
+		}
 	}
-	for _, corpus := range corpora {
-		requests, err := corpus.Requests()
-		if err != nil {
-			t.Fatal(err)
+	responses := Responses(t)
+	for i := range responses {
+		c := &responses[i]
+		if err := c.Judge(Record{}); err == nil {
+			t.Errorf("%s: nothing at all was read, and that is right", c.ID)
 		}
-		for i := range requests {
-			c := &requests[i]
-			if err := c.Judge(Record{Idle: c.Rule != "INCOMPLETE:idle"}); err == nil {
-				t.Errorf("%s: nothing at all was read, and that is right", c.ID)
-			}
-			many := slices.Repeat([]Message{{Complete: true}}, c.MaxForwarded+1)
-			if err := c.Judge(Record{Messages: many}); err == nil {
-				t.Errorf("%s: one request too many is right", c.ID)
-			}
-		}
-		responses, err := corpus.Responses()
-		if err != nil {
-			t.Fatal(err)
-		}
-		for i := range responses {
-			c := &responses[i]
-			if err := c.Judge(Record{}); err == nil {
-				t.Errorf("%s: nothing at all was read, and that is right", c.ID)
-			}
-			if c.Expect == "forward" {
-				got := c.Conversation().Read(nil)
-				if err := c.Judge(got); err == nil {
-					t.Errorf("%s: an empty connection is right", c.ID)
-				}
+		if c.Expect == "forward" {
+			got := c.Conversation().Read(nil)
+			if err := c.Judge(got); err == nil {
+				t.Errorf("%s: an empty connection is right", c.ID)
 			}
 		}
 	}
