@@ -3,6 +3,8 @@ package core
 import (
 	"testing"
 	"time"
+
+	"weir/internal/testkit"
 )
 
 // A change that was handed out stays as it is when others follow.
@@ -14,15 +16,15 @@ func TestChangeIsTheCallersOwn(t *testing.T) {
 	for i := range changesMax + 20 {
 		c.now.Advice.Rec.Limit.Limit = float64(i) // another recommendation than the next
 		if r := c.Take(snapAt(monday.Add(time.Duration(i+1) * 30 * time.Second))); r.Changed != nil {
-			handed, copies = append(handed, r.Changed), append(copies, sprint(r.Changed))
+			handed, copies = append(handed, r.Changed), append(copies, testkit.JSON(r.Changed))
 		}
 	}
 	if len(handed) <= changesMax {
 		t.Fatalf("only %d changes", len(handed))
 	}
 	for i, c := range handed {
-		if sprint(c) != copies[i] {
-			t.Fatalf("change %d of %d has become\n%s, was\n%s", i, len(handed), sprint(c), copies[i])
+		if testkit.JSON(c) != copies[i] {
+			t.Fatalf("change %d of %d has become\n%s, was\n%s", i, len(handed), testkit.JSON(c), copies[i])
 		}
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"weir/advisor/policy"
+	"weir/internal/testkit"
 )
 
 func rated(at time.Duration, rate float64) *Snapshot {
@@ -29,8 +30,8 @@ func TestAbsurdRate(t *testing.T) {
 		for i := range 5 {
 			next := 2*time.Hour + time.Duration(i+2)*30*time.Second
 			got, want := a.Take(rated(next, 50)), b.Take(rated(next, 50))
-			if sprint(got) != sprint(want) {
-				t.Fatalf("%g/s: the answer is %s, want %s", absurd, sprint(got), sprint(want))
+			if testkit.JSON(got) != testkit.JSON(want) {
+				t.Fatalf("%g/s: the answer is %s, want %s", absurd, testkit.JSON(got), testkit.JSON(want))
 			}
 		}
 	}
@@ -42,13 +43,13 @@ func TestMostIsKept(t *testing.T) {
 	for i := range 240 {
 		a.Take(rated(time.Duration(i+1)*30*time.Second, 50))
 	}
-	near(t, "the largest rate", a.now.Most, 50, 0.02)
+	testkit.Within(0.02).Near(t, "the largest rate", a.now.Most, 50)
 	b := again(t, a)
 	if b.now.Most != a.now.Most {
 		t.Errorf("after a restart it is %g", b.now.Most)
 	}
 	b.now.recall()
-	near(t, "of the history it", b.now.Most, 50, 0.02)
+	testkit.Within(0.02).Near(t, "of the history it", b.now.Most, 50)
 }
 
 // A part of a limit is no more than the part, and what is added up again is the whole.

@@ -9,6 +9,7 @@ import (
 
 	"weir/advisor/forecast"
 	"weir/advisor/series"
+	"weir/internal/testkit"
 )
 
 // A part that cannot be read costs that part.
@@ -40,7 +41,7 @@ func TestPartsAreReadOneByOne(t *testing.T) {
 				t.Errorf("%d rounds up to %s are known", m.Rounds, m.newest())
 			}
 			got, covered := m.future.History().Mean(series.Minute, monday.Add(time.Hour), monday.Add(90*time.Minute))
-			near(t, "the rate in the second hour", got, day(monday.Add(75*time.Minute)), 0.02)
+			testkit.Within(0.02).Near(t, "the rate in the second hour", got, day(monday.Add(75*time.Minute)))
 			if covered < 0.99 || len(m.points(time.Hour, time.Minute)) != 60 {
 				t.Errorf("%g of the history is known", covered)
 			}
@@ -146,7 +147,7 @@ func TestDeterministic(t *testing.T) {
 	}
 	next := snapAt(monday.Add(301 * 30 * time.Second))
 	next.Instance = "y"
-	if want, got := sprint(a.Take(next)), sprint(c.Take(next)); want != got {
+	if want, got := testkit.JSON(a.Take(next)), testkit.JSON(c.Take(next)); want != got {
 		t.Errorf("the restored core answers\n%s, not\n%s", got, want)
 	}
 }

@@ -1,12 +1,9 @@
 package core
 
 import (
-	"fmt"
 	"math"
 	"testing"
 	"time"
-
-	"github.com/goccy/go-json"
 
 	"weir/advisor/policy"
 )
@@ -54,21 +51,4 @@ func again(t testing.TB, c *Core) *Core {
 		t.Fatal(damages[0])
 	}
 	return other
-}
-
-// near fails unless got is within a share of want.
-func near(t *testing.T, what string, got, want, share float64) {
-	t.Helper()
-	if !(math.Abs(got-want) <= share*math.Abs(want)) {
-		t.Errorf("%s is %g, want about %g", what, got, want)
-	}
-}
-
-// sprint is v as JSON, for comparisons.
-func sprint(v any) string {
-	data, err := json.Marshal(v)
-	if err != nil {
-		return fmt.Sprint(err)
-	}
-	return string(data)
 }

@@ -25,10 +25,10 @@ func TestRestart(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "advisor.state")
 	a := start(t, kept(path))
 	feed(t, a.mind, monday, monday.Add(2*time.Hour), time.Minute)
-	before := sprint(newState(a))
+	before := testkit.JSON(newState(a))
 	a.stop()
 	b := start(t, kept(path))
-	if after := sprint(newState(b)); after != before {
+	if after := testkit.JSON(newState(b)); after != before {
 		t.Errorf("after a restart the state is\n%s, before\n%s", after, before)
 	}
 	if log := b.log.String(); !strings.Contains(log, "Restored what was learned") || !strings.Contains(log, "rounds=120") || !strings.Contains(log, "replayed=0") {
@@ -186,7 +186,7 @@ func TestStartOnFullDisk(t *testing.T) {
 	if text := log.String(); !strings.Contains(text, "level=WARN msg=\"State cannot be written") || !strings.Contains(text, "no space left on device") || !k.troubled.Load() {
 		t.Errorf("the log is\n%s", text)
 	}
-	if text := sprint(k.health()); !strings.Contains(text, "DOWN") {
+	if text := testkit.JSON(k.health()); !strings.Contains(text, "DOWN") {
 		t.Errorf("the health is %s", text)
 	}
 	k.look(now.Add(retryPause - time.Second))
@@ -197,7 +197,7 @@ func TestStartOnFullDisk(t *testing.T) {
 	if !strings.Contains(log.String(), "State is written again") || k.troubled.Load() || read(t, path) == "" {
 		t.Errorf("with room again the log is\n%s", log)
 	}
-	if text := sprint(k.health()); !strings.Contains(text, "UP") {
+	if text := testkit.JSON(k.health()); !strings.Contains(text, "UP") {
 		t.Errorf("the health is %s", text)
 	}
 }

@@ -162,10 +162,10 @@ func TestReload(t *testing.T) {
 	write(t, cfg.EventsFile, "[]")
 	r := start(t, cfg)
 	feed(t, r.mind, monday, monday.Add(time.Hour), time.Minute)
-	before := sprint(newState(r))
+	before := testkit.JSON(newState(r))
 	write(t, cfg.EventsFile, "- {name: sale, start: 2026-01-20, end: 2026-01-21}")
 	testkit.Eventually(t, "the events are known", func() bool { return strings.Contains(r.log.String(), "events=1") })
-	if after := sprint(newState(r)); after != before {
+	if after := testkit.JSON(newState(r)); after != before {
 		t.Errorf("with other events the state is\n%s, before\n%s", after, before)
 	}
 	write(t, cfg.EventsFile, "- {name: sale}")

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"weir/advisor/policy"
+	"weir/internal/testkit"
 )
 
 // contract is the request of the contract.
@@ -45,7 +46,7 @@ func TestContract(t *testing.T) {
 func TestWrongSnapshots(t *testing.T) {
 	r := start(t, defaults())
 	r.want(200, "POST", "/v1/limit-config", contract)
-	before := sprint(r.want(200, "GET", "/v1/state", ""))
+	before := testkit.JSON(r.want(200, "GET", "/v1/state", ""))
 	for _, c := range []struct{ old, with, path, message string }{
 		{`"interval":30,`, ``, "interval", "is missing"},
 		{`"timestamp":"2026-01-19T16:30:00Z",`, ``, "timestamp", "is missing"},
@@ -85,7 +86,7 @@ func TestWrongSnapshots(t *testing.T) {
 			t.Errorf("%s for %s: %v, want %s: %s", c.with, c.old, a, c.path, c.message)
 		}
 	}
-	if after := sprint(r.want(200, "GET", "/v1/state", "")); after != before {
+	if after := testkit.JSON(r.want(200, "GET", "/v1/state", "")); after != before {
 		t.Errorf("what was refused changed the state from\n%s to\n%s", before, after)
 	}
 	a := r.want(400, "POST", "/v1/limit-config", `{"algorithm":"fixed"}`)
@@ -182,15 +183,15 @@ func TestLate(t *testing.T) {
 	r := start(t, defaults())
 	r.post(snapAt(monday.Add(30 * time.Second)))
 	last := r.post(snapAt(monday.Add(60 * time.Second)))
-	before := sprint(r.want(200, "GET", "/v1/state", ""))
+	before := testkit.JSON(r.want(200, "GET", "/v1/state", ""))
 	for _, back := range []time.Duration{0, 30 * time.Second, 59 * time.Second} {
 		s := snapAt(monday.Add(60*time.Second - back))
 		s.Observed = 5000
-		if a := r.post(s); sprint(a["limit"]) != sprint(last["limit"]) {
+		if a := r.post(s); testkit.JSON(a["limit"]) != testkit.JSON(last["limit"]) {
 			t.Errorf("%s late: %v, want %v", back, a, last)
 		}
 	}
-	if after := sprint(r.want(200, "GET", "/v1/state", "")); after != before {
+	if after := testkit.JSON(r.want(200, "GET", "/v1/state", "")); after != before {
 		t.Errorf("late snapshots changed the state from\n%s to\n%s", before, after)
 	}
 }
@@ -209,7 +210,7 @@ func TestHistoryEndpoint(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		near(t, fmt.Sprintf("the rate at %s", at), row["rps"].(float64), day(at), 0.02)
+		testkit.Within(0.02).Near(t, fmt.Sprintf("the rate at %s", at), row["rps"].(float64), day(at))
 	}
 	if h := r.want(200, "GET", "/v1/history", ""); h["resolution"] != 300.0 || len(h["rows"].([]any)) < 280 {
 		t.Errorf("a day is %v rows of %v s", len(h["rows"].([]any)), h["resolution"])

@@ -2,7 +2,6 @@ package serve
 
 import (
 	"context"
-	"fmt"
 	"math"
 	"sync"
 	"testing"
@@ -110,23 +109,6 @@ func feed(t *testing.T, m *mind, from, to time.Time, every time.Duration) {
 			t.Fatalf("the snapshot of %s is %s", at, r.Result)
 		}
 	}
-}
-
-// near fails unless got is within a share of want.
-func near(t *testing.T, what string, got, want, share float64) {
-	t.Helper()
-	if !(math.Abs(got-want) <= share*math.Abs(want)) {
-		t.Errorf("%s is %g, want about %g", what, got, want)
-	}
-}
-
-// sprint is v as JSON, for comparisons.
-func sprint(v any) string {
-	data, err := json.Marshal(v)
-	if err != nil {
-		return fmt.Sprint(err)
-	}
-	return string(data)
 }
 
 // newState is what GET /v1/state tells.

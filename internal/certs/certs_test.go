@@ -101,6 +101,23 @@ func serves(t *testing.T, p *Pair) string {
 	return c.Leaf.Subject.CommonName
 }
 
+// pair is a Pair of the certificate of a name, with its authority and its files.
+func pair(t *testing.T, name string) (a *authority, p *Pair, certFile, keyFile string) {
+	t.Helper()
+	a = newAuthority(t)
+	cert, key := a.server(t, name)
+	certFile, keyFile = files(t, cert, key)
+	return a, mustLoad(t, certFile, keyFile), certFile, keyFile
+}
+
+// mustServe fails unless p serves the certificate of a name.
+func mustServe(t *testing.T, p *Pair, want, when string) {
+	t.Helper()
+	if got := serves(t, p); got != want {
+		t.Errorf("%s: serves %q, want %q", when, got, want)
+	}
+}
+
 func mustLoad(t *testing.T, certFile, keyFile string) *Pair {
 	t.Helper()
 	p, err := Load(certFile, keyFile)
@@ -210,29 +227,21 @@ func TestInvalid(t *testing.T) {
 }
 
 func TestCheckTakesWhatChanged(t *testing.T) {
-	a := newAuthority(t)
-	cert, key := a.server(t, "one")
-	certFile, keyFile := files(t, cert, key)
-	p := mustLoad(t, certFile, keyFile)
+	a, p, certFile, keyFile := pair(t, "one")
 	mustCheck(t, p, false, "")
-	cert, key = a.server(t, "two")
+	cert, key := a.server(t, "two")
 	write(t, certFile, cert)
 	write(t, keyFile, key)
 	mustCheck(t, p, true, "")
 	mustCheck(t, p, false, "")
-	if got := serves(t, p); got != "two" {
-		t.Errorf("serves %q after the change", got)
-	}
+	mustServe(t, p, "two", "after the change")
 }
 
 // A pair is written in two steps, and a mistake is noticed by whoever made it:
 // until it is right the old one stays.
 func TestBrokenPairKeepsTheOldOneAndIsToldOnce(t *testing.T) {
-	a := newAuthority(t)
-	cert, key := a.server(t, "one")
-	certFile, keyFile := files(t, cert, key)
-	p := mustLoad(t, certFile, keyFile)
-	cert, key = a.server(t, "two")
+	a, p, certFile, keyFile := pair(t, "one")
+	cert, key := a.server(t, "two")
 	for _, step := range []struct {
 		what string
 		does func()
@@ -246,15 +255,11 @@ func TestBrokenPairKeepsTheOldOneAndIsToldOnce(t *testing.T) {
 		step.does()
 		mustCheck(t, p, false, step.want)
 		mustCheck(t, p, false, "")
-		if got := serves(t, p); got != "one" {
-			t.Errorf("%s: serves %q, want the old one", step.what, got)
-		}
+		mustServe(t, p, "one", step.what)
 	}
 	write(t, keyFile, key)
 	mustCheck(t, p, true, "")
-	if got := serves(t, p); got != "two" {
-		t.Errorf("serves %q after the repair", got)
-	}
+	mustServe(t, p, "two", "after the repair")
 }
 
 // Kubernetes: tls.crt -> ..data/tls.crt, ..data -> a folder with a date, which
@@ -285,19 +290,15 @@ func TestSwappedSymlinkIsAChange(t *testing.T) {
 		t.Fatal(err)
 	}
 	mustCheck(t, p, true, "")
-	if got := serves(t, p); got != "two" {
-		t.Errorf("serves %q after the swap", got)
-	}
+	mustServe(t, p, "two", "after the swap")
 }
 
 // A change of the same length within the clock of the file system.
 func TestChangeThatTheFileSystemDoesNotShow(t *testing.T) {
-	a := newAuthority(t)
-	cert, key := a.server(t, "one")
-	certFile, keyFile := files(t, cert, key)
-	p := mustLoad(t, certFile, keyFile)
-	info, err := os.Stat(certFile)
-	if err != nil {
+	_, p, certFile, _ := pair(t, "one")
+	info, err1 := os.Stat(certFile)
+	cert, err2 := os.ReadFile(certFile)
+	if err := errors.Join(err1, err2); err != nil {
 		t.Fatal(err)
 	}
 	write(t, certFile, []byte(strings.Replace(string(cert), "M", "N", 1)))

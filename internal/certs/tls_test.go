@@ -100,10 +100,7 @@ func TestClientAndServerMeet(t *testing.T) {
 // Connections that come after the change get the new certificate from the same
 // configuration.
 func TestConfigServesTheNewPair(t *testing.T) {
-	a := newAuthority(t)
-	cert, key := a.server(t, "localhost")
-	certFile, keyFile := files(t, cert, key)
-	p := mustLoad(t, certFile, keyFile)
+	a, p, certFile, keyFile := pair(t, "localhost")
 	cfg := p.Config()
 	pool := x509.NewCertPool()
 	pool.AddCert(a.cert)
@@ -115,7 +112,7 @@ func TestConfigServesTheNewPair(t *testing.T) {
 		return state.PeerCertificates[0].SerialNumber.String()
 	}
 	before := seen()
-	cert, key = a.server(t, "localhost")
+	cert, key := a.server(t, "localhost")
 	write(t, certFile, cert)
 	write(t, keyFile, key)
 	mustCheck(t, p, true, "")

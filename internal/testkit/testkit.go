@@ -5,6 +5,8 @@
 package testkit
 
 import (
+	"encoding/json"
+	"math"
 	"net"
 	"testing"
 	"time"
@@ -37,6 +39,26 @@ func Receive[T any](t testing.TB, ch <-chan T, what string) T {
 		t.Fatalf("waited %v in vain: %s", Patience, what)
 		panic("unreachable")
 	}
+}
+
+// Within is the share by which a figure may miss what is wanted.
+type Within float64
+
+// Near fails the test unless got is near want.
+func (share Within) Near(t testing.TB, what string, got, want float64) {
+	t.Helper()
+	if !(math.Abs(got-want) <= float64(share)*math.Abs(want)) { // NaN is not
+		t.Errorf("%s is %.5g, want %.5g within %.2g %%", what, got, want, 100*float64(share))
+	}
+}
+
+// JSON is v as JSON, for comparisons.
+func JSON(v any) string {
+	data, err := json.Marshal(v)
+	if err != nil {
+		return err.Error()
+	}
+	return string(data)
 }
 
 // FreeAddr is a free address on 127.0.0.1, each time another.

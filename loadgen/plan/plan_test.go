@@ -57,9 +57,7 @@ func ExampleParse() {
 
 // Each bad configuration is refused with the path of the fault and a sentence.
 func TestRefused(t *testing.T) {
-	for _, c := range []struct {
-		config, path, sentence string
-	}{
+	for _, c := range []refused{
 		{`{`, "", "have the end"},
 		{`[]`, "", "must be an object, is a list"},
 		{with("rps", "1"), "rps", "unknown"},
@@ -118,15 +116,23 @@ func TestRefused(t *testing.T) {
 		{options(`"headers":{"content-length":"5"}`), "requestOptions.headers.content-length", "where the message ends"},
 		{options(`"headers":{"X-A":"1\r\nX-B: 2"}`), "requestOptions.headers.X-A", "column 2: the value must not have control characters"},
 	} {
-		p, err := Parse(now, []byte(c.config), "")
-		if err == nil {
-			t.Errorf("%s was accepted: %+v", c.config, p)
-			continue
-		}
-		e, ok := errors.AsType[strict.Fault](err)
-		if !ok || e.Path != c.path || !strings.Contains(err.Error(), c.sentence) {
-			t.Errorf("%s:\n got %v\nwant path %q and %q", c.config, err, c.path, c.sentence)
-		}
+		refuses(t, c)
+	}
+}
+
+// A refused is a configuration with the path of what is wrong, and a part of what is said.
+type refused struct{ config, path, sentence string }
+
+func refuses(t *testing.T, c refused) {
+	t.Helper()
+	p, err := Parse(now, []byte(c.config), "")
+	if err == nil {
+		t.Errorf("%s was accepted: %+v", c.config, p)
+		return
+	}
+	e, ok := errors.AsType[strict.Fault](err)
+	if !ok || e.Path != c.path || !strings.Contains(err.Error(), c.sentence) {
+		t.Errorf("%s:\n got %v\nwant path %q and %q", c.config, err, c.path, c.sentence)
 	}
 }
 

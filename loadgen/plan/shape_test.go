@@ -3,7 +3,6 @@ package plan
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -13,8 +12,6 @@ import (
 
 	"github.com/klauspost/compress/gzip"
 	"github.com/klauspost/compress/zstd"
-
-	"weir/internal/strict"
 )
 
 // shaped is a configuration with a profile of the given type.
@@ -74,7 +71,7 @@ func TestProfiles(t *testing.T) {
 }
 
 func TestProfileRefused(t *testing.T) {
-	for _, c := range []struct{ config, path, sentence string }{
+	for _, c := range []refused{
 		{with("profile", `{"type":"burst"}`), "profile.params", "is missing; burst has baseRps, spikeRps, spikeDuration, spikePeriod"},
 		{shaped("burst", `[]`), "profile.params", "must be an object"},
 		{shaped("burst", `{"baseRps":"1"}`), "profile.params.baseRps", "must be a number"},
@@ -100,15 +97,7 @@ func TestProfileRefused(t *testing.T) {
 		{shaped("trace", `{"file":"/dev/zero"}`), "profile.params.file", "is not a plain file"},
 		{shaped("trace", `{"file":"x","speed":1}`), "profile.params.speed", "unknown"},
 	} {
-		p, err := Parse(now, []byte(c.config), "")
-		if err == nil {
-			t.Errorf("%s was accepted: %+v", c.config, p)
-			continue
-		}
-		e, ok := errors.AsType[strict.Fault](err)
-		if !ok || e.Path != c.path || !strings.Contains(err.Error(), c.sentence) {
-			t.Errorf("%s:\n got %v\nwant path %q and %q", c.config, err, c.path, c.sentence)
-		}
+		refuses(t, c)
 	}
 	// All wrong parameters are told.
 	_, err := Parse(now, []byte(shaped("burst", `{"baseRps":-1,"spikeRps":-1,"spikeDuration":-1,"spikePeriod":-1}`)), "")

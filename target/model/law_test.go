@@ -1,10 +1,11 @@
 package model
 
 import (
-	"math"
 	"math/rand/v2"
 	"testing"
 	"time"
+
+	"weir/internal/testkit"
 )
 
 // A run is a long seeded run of a service in virtual time, and what was seen.
@@ -78,14 +79,6 @@ func (r *run) play(t *testing.T) {
 	}
 }
 
-// near fails unless got is within share of want.
-func near(t *testing.T, what string, got, want, share float64) {
-	t.Helper()
-	if math.Abs(got-want) > share*math.Abs(want) {
-		t.Errorf("%s is %.5g, want %.5g within %.2g %%", what, got, want, 100*share)
-	}
-}
-
 // Under overload the throughput is workers / mean service time. With constant
 // times it is exact up to the last round.
 func TestCapacity(t *testing.T) {
@@ -96,7 +89,7 @@ func TestCapacity(t *testing.T) {
 		r := run{cfg: service(4, 50, 10*ms, time.Second), rate: 1000, arrivals: 50_000, seed: 7}
 		r.cfg.Dist = test.dist
 		r.play(t)
-		near(t, test.dist.String()+" throughput", float64(r.count[Served])/r.span.Seconds(), 400, test.share)
+		testkit.Within(test.share).Near(t, test.dist.String()+" throughput", float64(r.count[Served])/r.span.Seconds(), 400)
 		if r.count[Refused] == 0 {
 			t.Errorf("%s: nobody was refused at 2.5 times the capacity", test.dist)
 		}
@@ -113,7 +106,7 @@ func TestLossOfErlangB(t *testing.T) {
 		for c := 1.0; c <= 5; c++ {
 			b = 4 * b / (c + 4*b)
 		}
-		near(t, d.String()+" loss", float64(r.count[Refused])/float64(r.arrivals), b, 0.02)
+		testkit.Within(0.02).Near(t, d.String()+" loss", float64(r.count[Refused])/float64(r.arrivals), b)
 	}
 }
 
@@ -127,7 +120,7 @@ func TestLittle(t *testing.T) {
 	if r.count[TimedOut] == 0 || r.count[Served] == 0 {
 		t.Fatalf("the run has no variety: %v", r.count)
 	}
-	near(t, "requests × seconds inside", r.insiders, r.sojourns.Seconds(), 1e-6)
+	testkit.Within(1e-6).Near(t, "requests × seconds inside", r.insiders, r.sojourns.Seconds())
 }
 
 func TestErrorShare(t *testing.T) {
@@ -135,7 +128,7 @@ func TestErrorShare(t *testing.T) {
 		r := run{cfg: service(2, 10, 1*ms, time.Second), rate: 1000, arrivals: 20_000, seed: 13}
 		r.cfg.ErrorRate = rate
 		r.play(t)
-		near(t, "share of failures", float64(r.count[Failed])/float64(r.count[Failed]+r.count[Served]), rate, 0.05)
+		testkit.Within(0.05).Near(t, "share of failures", float64(r.count[Failed])/float64(r.count[Failed]+r.count[Served]), rate)
 	}
 }
 
@@ -155,9 +148,9 @@ func TestLognormalShape(t *testing.T) {
 			long++
 		}
 	}
-	near(t, "mean", sum.Seconds()/draws, 1, 0.01)
-	near(t, "share below the median", float64(short)/draws, 0.5, 0.01)
-	near(t, "share above the 99th percentile", float64(long)/draws, 0.01, 0.05)
+	testkit.Within(0.01).Near(t, "mean", sum.Seconds()/draws, 1)
+	testkit.Within(0.01).Near(t, "share below the median", float64(short)/draws, 0.5)
+	testkit.Within(0.05).Near(t, "share above the 99th percentile", float64(long)/draws, 0.01)
 }
 
 // Same seed, same results.
