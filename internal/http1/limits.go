@@ -1,8 +1,6 @@
 package http1
 
 import (
-	"errors"
-	"fmt"
 	"math"
 )
 
@@ -50,26 +48,6 @@ const (
 	chunkWasteBytesDefault = 16 << 10
 	trailerBytesDefault    = 16 << 10
 )
-
-// Validate reports all negative fields. A Reader takes a negative bound as
-// its default.
-func (l *Limits) Validate() error {
-	var faults []error
-	check := func(name string, n int) {
-		if n < 0 {
-			faults = append(faults, fmt.Errorf("%s: must not be negative, is %d", name, n))
-		}
-	}
-	check("HeadBytes", l.HeadBytes)
-	check("Fields", l.Fields)
-	check("EmptyLines", l.EmptyLines)
-	check("Options", l.Options)
-	check("Interims", l.Interims)
-	check("ChunkLineBytes", l.ChunkLineBytes)
-	check("ChunkWasteBytes", l.ChunkWasteBytes)
-	check("TrailerBytes", l.TrailerBytes)
-	return errors.Join(faults...)
-}
 
 // bounds are Limits with the defaults filled in, small enough to be a part of
 // each Reader. head and fields have room for what proxies add.

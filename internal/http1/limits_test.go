@@ -146,20 +146,6 @@ func TestEmptyLinesInPieces(t *testing.T) {
 	}
 }
 
-func TestLimitsValidate(t *testing.T) {
-	good := http1.Limits{HeadBytes: 1, Fields: math.MaxInt}
-	if err := good.Validate(); err != nil {
-		t.Error(err)
-	}
-	bad := http1.Limits{HeadBytes: -1, Fields: -3, EmptyLines: -4, Options: -5,
-		Interims: -6, ChunkLineBytes: -7, ChunkWasteBytes: -8, TrailerBytes: -9}
-	err := bad.Validate()
-	if err == nil || strings.Count(err.Error(), "must not be negative") != 8 ||
-		!strings.Contains(err.Error(), "Options: must not be negative, is -5") {
-		t.Errorf("got %v", err)
-	}
-}
-
 // TestHugeLimits sees that limits beyond what a Reader can count do not wrap.
 func TestHugeLimits(t *testing.T) {
 	huge := http1.Limits{HeadBytes: math.MaxInt, Fields: math.MaxInt, EmptyLines: math.MaxInt,

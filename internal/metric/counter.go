@@ -35,16 +35,5 @@ type Gauge struct {
 // Set makes v the value.
 func (g *Gauge) Set(v float64) { g.bits.Store(math.Float64bits(v)) }
 
-// Add changes the value by delta, which may be negative.
-func (g *Gauge) Add(delta float64) {
-	for {
-		old := g.bits.Load()
-		sum := math.Float64bits(math.Float64frombits(old) + delta)
-		if g.bits.CompareAndSwap(old, sum) {
-			return
-		}
-	}
-}
-
 // Load returns the value.
 func (g *Gauge) Load() float64 { return math.Float64frombits(g.bits.Load()) }

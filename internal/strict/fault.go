@@ -48,17 +48,6 @@ func (f Faults) Unwrap() []error {
 	return all
 }
 
-// Under returns the faults with their paths put under path, for what is a part of a
-// larger document.
-func (f Faults) Under(path string) Faults {
-	moved := make(Faults, len(f))
-	for i, fault := range f {
-		fault.Path = join(path, fault.Path)
-		moved[i] = fault
-	}
-	return moved
-}
-
 // At returns err as one that happened within the part of a document at path: the path
 // of a Fault in err's tree is put under path, and any other error becomes the message.
 // At of nil is nil.

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+
 	"weir/internal/strict"
 
 	"weir/proxy/limit"
@@ -122,16 +123,6 @@ func TestValidate(t *testing.T) {
 		if _, err := limit.New(test.config); err == nil {
 			t.Errorf("%+v: New accepts what Validate refuses", test.config)
 		}
-	}
-}
-
-func TestFaultsUnder(t *testing.T) {
-	faults := strict.Faults{{Path: "window", Message: "must be there"}, {Message: "must be an object"}}
-	if got, want := faults.Under("rules[2].limit").Error(), "rules[2].limit.window: must be there; rules[2].limit: must be an object"; got != want {
-		t.Errorf("got %q, want %q", got, want)
-	}
-	if got, want := faults.Under("").Error(), "window: must be there; must be an object"; got != want {
-		t.Errorf("got %q, want %q", got, want)
 	}
 }
 

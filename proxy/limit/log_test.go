@@ -107,10 +107,10 @@ func TestClone(t *testing.T) {
 	l.Take(limittest.Epoch, &s, 1, 1)
 	clone := s.Clone()
 	l.Take(limittest.Epoch+1, &s, 1, 4)
-	if room := l.Room(limittest.Epoch+2, &clone, 1, 9); room != 4 {
+	if room := l.RoomFor(limittest.Epoch+2, &clone, limit.Ask{Cost: 1, N: 9}); room != 4 {
 		t.Errorf("a clone has room for %d, want 4", room)
 	}
-	if room := l.Room(limittest.Epoch+1_000_000, &s, 1, 9); room != 1 {
+	if room := l.RoomFor(limittest.Epoch+1_000_000, &s, limit.Ask{Cost: 1, N: 9}); room != 1 {
 		t.Errorf("the original has room for %d, want 1", room)
 	}
 }

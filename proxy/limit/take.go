@@ -78,14 +78,9 @@ func (l *Limit) Decide(now int64, s *State, ask Ask) (granted int64, d Decision)
 	return granted, d
 }
 
-// Room returns how many of n asks of cost permits each Take would grant. It
-// changes nothing. With it a store decides several counters together: the least
-// room of all is what may be taken of each.
-func (l *Limit) Room(now int64, s *State, cost, n int64) int64 {
-	return l.RoomFor(now, s, Ask{Cost: cost, N: n})
-}
-
-// RoomFor is [Limit.Room] for a whole [Ask].
+// RoomFor returns how many of ask.N asks Take would grant. It changes nothing. With it a
+// store decides several counters together: the least room of all is what may be taken of
+// each.
 func (l *Limit) RoomFor(now int64, s *State, ask Ask) int64 {
 	if l.algorithm == Off {
 		return ask.N
@@ -95,13 +90,8 @@ func (l *Limit) RoomFor(now int64, s *State, ask Ask) int64 {
 	return l.room(&v, &ask)
 }
 
-// Peek returns the decision that one ask of cost permits would get, and takes
+// Preview returns the decision that one ask would get, whatever ask.N is, and takes
 // nothing; therefore it has no Delay.
-func (l *Limit) Peek(now int64, s *State, cost int64) Decision {
-	return l.Preview(now, s, Ask{Cost: cost})
-}
-
-// Preview is [Limit.Peek] for one request of an [Ask], whatever its N is.
 func (l *Limit) Preview(now int64, s *State, ask Ask) Decision {
 	if l.algorithm == Off {
 		return l.unlimited()

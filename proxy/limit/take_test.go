@@ -261,19 +261,19 @@ func TestWaitsDoNotOverflow(t *testing.T) {
 	}
 }
 
-// Room and Peek say what Take does, and change nothing.
-func TestRoomAndPeek(t *testing.T) {
+// RoomFor and Preview say what Take does, and change nothing.
+func TestRoomAndPreview(t *testing.T) {
 	l := limittest.Must(limit.Config{Algorithm: limit.Token, Capacity: 10, FillRate: 1})
 	var s limit.State
 	l.Take(limittest.Epoch, &s, 3, 1)
 	before := s
-	if room := l.Room(limittest.Epoch, &s, 2, 100); room != 3 {
+	if room := l.RoomFor(limittest.Epoch, &s, limit.Ask{Cost: 2, N: 100}); room != 3 {
 		t.Errorf("room for %d of cost 2 in 7 tokens, want 3", room)
 	}
-	if d := l.Peek(limittest.Epoch, &s, 9); d.Allowed || d.RetryAfter != 2*sec || d.Remaining != 7 {
+	if d := l.Preview(limittest.Epoch, &s, limit.Ask{Cost: 9}); d.Allowed || d.RetryAfter != 2*sec || d.Remaining != 7 {
 		t.Errorf("peek for 9 in 7 tokens: %+v", d)
 	}
-	if d := l.Peek(limittest.Epoch, &s, 7); !d.Allowed || d.Remaining != 7 {
+	if d := l.Preview(limittest.Epoch, &s, limit.Ask{Cost: 7}); !d.Allowed || d.Remaining != 7 {
 		t.Errorf("peek for 7 in 7 tokens: %+v", d)
 	}
 	if s != before {
