@@ -1,0 +1,31 @@
+package limittest
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"weir/proxy/limit"
+)
+
+// A Span is about when something was admitted: between two instants, in µs.
+type Span struct{ From, To int64 }
+
+// Spans checks that l has admitted what it may in any span of time, of what was admitted for a cost
+// of 1 each. Where the state of the key was lost, or is held in several places one after the other,
+// states says how many there were.
+func Spans(l *limit.Limit, admitted []Span, states int64) error {
+	byEnd := slices.SortedFunc(slices.Values(admitted), func(a, b Span) int { return cmp.Compare(a.To, b.To) })
+	for _, first := range admitted {
+		sum := int64(0)
+		for _, s := range byEnd {
+			if s.From < first.From {
+				continue
+			}
+			if sum++; !lawful(l, sum-(states-1)*l.Burst(), first.From, s.To) {
+				return fmt.Errorf("%d admitted within %d µs", sum, s.To-first.From)
+			}
+		}
+	}
+	return nil
+}
