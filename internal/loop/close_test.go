@@ -110,20 +110,28 @@ func TestLingerEnds(t *testing.T) {
 }
 
 func TestWriteStallCloses(t *testing.T) {
-	g := start(t, Config{Loops: 1, WriteStall: 100 * time.Millisecond})
-	closed := make(chan error, 1)
-	ln := listen(t, g, func(_ time.Time, c *Conn) Handler {
-		return &script{
-			data:   func(_ time.Time, b []byte) int { c.Write(make([]byte, 16<<20)); return len(b) },
-			closed: func(_ time.Time, err error) { closed <- err },
+	overBoth(t, func(t *testing.T, x transport) {
+		before := descriptors(t)
+		g := start(t, Config{Loops: 1, WriteStall: 200 * time.Millisecond})
+		closed := make(chan error, 1)
+		ln := x.listen(t, g, func(_ time.Time, c *Conn) Handler {
+			return &script{
+				data:   func(_ time.Time, b []byte) int { c.Write(make([]byte, 32<<20)); return len(b) },
+				closed: func(_ time.Time, err error) { closed <- err },
+			}
+		})
+		c, tcp := x.connect(t, ln)
+		_, _ = io.WriteString(c, "x") // and reads nothing
+		testkit.Receive(t, closed, "the stalled connection's end")
+		if n := g.Stats().Stalled; n != 1 {
+			t.Fatalf("%d stalled, want 1", n)
 		}
+		testkit.Eventually(t, "its pump is gone", func() bool { return pumping() == 0 && g.Stats().Open == 0 })
+		ln.Close()
+		g.Stop()
+		_ = tcp.Close()
+		testkit.Eventually(t, "the descriptors are back", func() bool { return descriptors(t) <= before })
 	})
-	c := connect(t, ln)
-	_, _ = io.WriteString(c, "x") // and reads nothing
-	testkit.Receive(t, closed, "the stalled connection's end")
-	if n := g.Stats().Stalled; n != 1 {
-		t.Fatalf("%d stalled, want 1", n)
-	}
 }
 
 // gnet: reading cannot be paused, what is not consumed is buffered for ever.

@@ -121,17 +121,7 @@ func TestAnswerSurvivesBrokenSecureWrite(t *testing.T) {
 	g := start(t, Config{Loops: 1})
 	addr, accept := securePeer(t)
 	got, closed, conns := make(chan string, 1), make(chan error, 1), make(chan *Conn, 1)
-	dialSecure(g, addr, testkit.Patience, trust().client, func(_ time.Time, c *Conn, err error) Handler {
-		if err != nil {
-			t.Error(err)
-			return nil
-		}
-		conns <- c
-		return &script{
-			data:   func(_ time.Time, b []byte) int { got <- string(b); return len(b) },
-			closed: func(_ time.Time, err error) { closed <- err },
-		}
-	})
+	dialSecure(g, addr, testkit.Patience, trust().client, hearing(t, conns, got, closed))
 	c, tcp := accept()
 	conn := testkit.Receive(t, conns, "the connection")
 	block := make(chan struct{})

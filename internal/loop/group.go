@@ -181,6 +181,22 @@ func (g *Group) Stats() Stats {
 	}
 }
 
+// Emptied waits until no accepted connection is open, at most for so long or until ctx
+// ends, and returns how many are left. It is not for a loop.
+func (g *Group) Emptied(ctx context.Context, most time.Duration) (left int) {
+	ctx, cancel := context.WithTimeout(ctx, most)
+	defer cancel()
+	poll := time.NewTicker(5 * time.Millisecond)
+	defer poll.Stop()
+	for g.open.Load() > 0 && ctx.Err() == nil {
+		select {
+		case <-poll.C:
+		case <-ctx.Done():
+		}
+	}
+	return int(g.open.Load())
+}
+
 // Stop closes every connection at once and ends the loops; what TLS connections
 // had written before may take a second to go. Listeners are closed by their
 // owner before. A program that wants to finish what is under way drains before

@@ -44,29 +44,6 @@ func TestSecureConnectionCountsUntilItIsSent(t *testing.T) {
 	}
 }
 
-func TestStalledSecurePeerIsClosed(t *testing.T) {
-	before := descriptors(t)
-	g := start(t, Config{Loops: 1, WriteStall: 200 * time.Millisecond})
-	closed := make(chan error, 1)
-	ln := serveSecure(t, g, func(_ time.Time, c *Conn) Handler {
-		return &script{
-			data:   func(_ time.Time, b []byte) int { c.Write(make([]byte, 32<<20)); return len(b) },
-			closed: func(_ time.Time, err error) { closed <- err },
-		}
-	})
-	c, tcp := connectSecure(t, ln)
-	_, _ = io.WriteString(c, "x") // and reads nothing
-	testkit.Receive(t, closed, "the stalled connection's end")
-	if n := g.Stats().Stalled; n != 1 {
-		t.Fatalf("%d stalled, want 1", n)
-	}
-	testkit.Eventually(t, "its pump is gone", func() bool { return pumping() == 0 && g.Stats().Open == 0 })
-	ln.Close()
-	g.Stop()
-	_ = tcp.Close()
-	testkit.Eventually(t, "the descriptors are back", func() bool { return descriptors(t) <= before })
-}
-
 // A Conn that is gone leaves a peer that takes nothing: the pump does not wait
 // for it for ever.
 func TestPumpOfAGoneConnGivesUpOnAStalledPeer(t *testing.T) {

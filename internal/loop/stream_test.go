@@ -186,17 +186,7 @@ func TestAnswerSurvivesBrokenWrite(t *testing.T) {
 	got, closed, conns := make(chan string, 1), make(chan error, 1), make(chan *Conn, 1)
 	l := g.Loops()[0]
 	l.Post(func(time.Time) {
-		l.Dial(peer.Addr().String(), testkit.Patience, func(_ time.Time, c *Conn, err error) Handler {
-			if err != nil {
-				t.Error(err)
-				return nil
-			}
-			conns <- c
-			return &script{
-				data:   func(_ time.Time, b []byte) int { got <- string(b); return len(b) },
-				closed: func(_ time.Time, err error) { closed <- err },
-			}
-		})
+		l.Dial(peer.Addr().String(), testkit.Patience, hearing(t, conns, got, closed))
 	})
 	c, err := peer.Accept()
 	if err != nil {
@@ -218,4 +208,19 @@ func TestAnswerSurvivesBrokenWrite(t *testing.T) {
 		t.Fatalf("got %q", s)
 	}
 	testkit.Receive(t, closed, "Closed")
+}
+
+// hearing tells of a connection that was dialled, of what comes on it and of its end.
+func hearing(t *testing.T, conns chan<- *Conn, got chan<- string, closed chan<- error) DialFunc {
+	return func(_ time.Time, c *Conn, err error) Handler {
+		if err != nil {
+			t.Error(err)
+			return nil
+		}
+		conns <- c
+		return &script{
+			data:   func(_ time.Time, b []byte) int { got <- string(b); return len(b) },
+			closed: func(_ time.Time, err error) { closed <- err },
+		}
+	}
 }

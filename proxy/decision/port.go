@@ -123,17 +123,7 @@ func (p *Port) Drain(ctx context.Context) (cut int) {
 	for _, r := range p.rooms {
 		r.loop.Post(r.drain)
 	}
-	ctx, cancel := context.WithTimeout(ctx, p.cfg.DrainTimeout)
-	defer cancel()
-	poll := time.NewTicker(5 * time.Millisecond)
-	defer poll.Stop()
-	for p.group.Stats().Open > 0 && ctx.Err() == nil {
-		select {
-		case <-poll.C:
-		case <-ctx.Done():
-		}
-	}
-	cut = int(p.group.Stats().Open)
+	cut = p.group.Emptied(ctx, p.cfg.DrainTimeout)
 	close(p.stop)
 	p.background.Wait()
 	p.group.Stop()

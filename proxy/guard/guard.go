@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -54,14 +55,7 @@ type Verdict struct {
 }
 
 // Has reports whether the recommendation has crossed a rail.
-func (v *Verdict) Has(r Rail) bool {
-	for _, crossed := range v.Crossed {
-		if crossed == r {
-			return true
-		}
-	}
-	return false
-}
+func (v *Verdict) Has(r Rail) bool { return slices.Contains(v.Crossed, r) }
 
 // String says in a few words which rails were crossed; empty for none.
 func (v *Verdict) String() string {

@@ -220,17 +220,7 @@ func (f *Front) Drain(ctx context.Context) (cut int) {
 	for _, s := range f.sides {
 		s.loop.Post(s.drain)
 	}
-	ctx, cancel := context.WithTimeout(ctx, f.cfg.DrainTimeout)
-	defer cancel()
-	poll := time.NewTicker(5 * time.Millisecond)
-	defer poll.Stop()
-	for f.group.Stats().Open > 0 && ctx.Err() == nil {
-		select {
-		case <-poll.C:
-		case <-ctx.Done():
-		}
-	}
-	cut = int(f.group.Stats().Open)
+	cut = f.group.Emptied(ctx, f.cfg.DrainTimeout)
 	close(f.stop)
 	f.background.Wait()
 	f.desk.Close()
