@@ -82,6 +82,11 @@ type conn struct {
 	reader    http1.Reader
 	head      http1.Head
 
+	look    func(fd uintptr) // poll, made once
+	socket  [1]unix.PollFd
+	waiting int
+	looked  error
+
 	question, out, in, body []byte
 }
 
@@ -113,6 +118,7 @@ func (m *master) connect(ctx context.Context, until time.Time) (*conn, error) {
 		return nil, &connectError{err}
 	}
 	c := &conn{Conn: socket, reader: http1.NewResponseReader(nil)}
+	c.look = c.poll
 	c.interrupt = func() { _ = c.SetDeadline(time.Unix(1, 0)) }
 	if s, ok := socket.(*net.TCPConn); ok {
 		c.raw, _ = s.SyscallConn() // an error is that the socket is closed
@@ -135,13 +141,14 @@ func (c *conn) quiet() bool {
 	if c.raw == nil {
 		return true
 	}
-	var one [1]byte
-	var seen error
-	err := c.raw.Read(func(fd uintptr) bool {
-		_, _, seen = unix.Recvfrom(int(fd), one[:], unix.MSG_PEEK|unix.MSG_DONTWAIT)
-		return true
-	})
-	return err == nil && errors.Is(seen, unix.EAGAIN)
+	return c.raw.Control(c.look) == nil && c.waiting == 0 && c.looked == nil
+}
+
+// poll looks whether something waits to be read: bytes, an end, or an error. The deadline of
+// the last exchange may have passed, so it does not read.
+func (c *conn) poll(fd uintptr) {
+	c.socket[0] = unix.PollFd{Fd: int32(fd), Events: unix.POLLIN}
+	c.waiting, c.looked = unix.Poll(c.socket[:], 0)
 }
 
 // give keeps a connection for the next question.

@@ -109,7 +109,6 @@ func TestFormsOfAnswers(t *testing.T) {
 // A connection that its master has closed, or on which something came that was not asked
 // for, is not used again.
 func TestIdleConnections(t *testing.T) {
-	t.Parallel()
 	body := all()
 	for name, more := range map[string]string{"closed": "", "more": "HTTP/1.1 408 Request Timeout\r\n\r\n"} {
 		after := make(chan struct{})
@@ -135,6 +134,12 @@ func TestIdleConnections(t *testing.T) {
 		m := b.masters[0]
 		if g := decide(b, one(1, "r", fixed(5))); g.Err != nil || len(m.idle) != 1 || !m.idle[0].quiet() {
 			t.Fatalf("%s: %v, %d connections are kept", name, g.Err, len(m.idle))
+		}
+		if err := m.idle[0].SetDeadline(time.Unix(1, 0)); err != nil || !m.idle[0].quiet() {
+			t.Errorf("%s: with a deadline that has passed it is spoilt, %v", name, err)
+		}
+		if n := testing.AllocsPerRun(10, func() { m.idle[0].quiet() }); n > 0 {
+			t.Errorf("%s: looking allocates %.0f times", name, n)
 		}
 		close(after)
 		testkit.Eventually(t, "the connection is seen to be spoilt", func() bool { return !m.idle[0].quiet() })
