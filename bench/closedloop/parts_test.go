@@ -112,24 +112,6 @@ func TestDemand(t *testing.T) {
 	}
 }
 
-// The heap hands out what happens in order.
-func TestHappeningsInOrder(t *testing.T) {
-	r := newRand(1, 1)
-	var h happenings
-	var want []float64
-	for range 500 {
-		at := r.Float64()
-		h.push(happening{at: at})
-		want = append(want, at)
-	}
-	slices.Sort(want)
-	for i, at := range want {
-		if got := h.pop(); got.at != at {
-			t.Fatalf("happening %d at %v, want %v", i, got.at, at)
-		}
-	}
-}
-
 func ExampleRun() {
 	s := &Scenario{
 		Demand: Demand{Start: time.Unix(0, 0), Step: time.Minute, Rates: []float64{100, 300, 300, 100}, Dispersion: 2},

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 
+	"weir/internal/agenda"
 	"weir/proxy/guard"
 	"weir/proxy/limit"
 )
@@ -36,6 +37,13 @@ const (
 	gated                   // refused by the gate: nothing was sent
 )
 
+// A happening is something that happens to a visit.
+type happening struct {
+	visit *visit
+	life  uint32 // of the visit; another one: it is over, and this happens to nobody
+	late  bool   // it has waited for a place long enough; otherwise its answer is there
+}
+
 // A run is a scenario being played.
 //
 // Owned by Run.
@@ -57,7 +65,7 @@ type run struct {
 	applyAt float64 // +Inf: nothing waits
 	waiting limit.Config
 	snaps   snapshots
-	future  happenings
+	future  agenda.Agenda[float64, happening]
 	spare   []*visit // unused
 	meter   meter
 }
@@ -117,11 +125,11 @@ func (r *run) second(k int) error {
 func (r *run) until(now float64) error {
 	for {
 		next := min(r.snaps.at, r.applyAt)
-		if len(r.future) > 0 && r.future[0].at <= next {
-			if r.future[0].at > now {
+		if r.future.Len() > 0 && r.future.First() <= next {
+			if r.future.First() > now {
 				return nil
 			}
-			r.happen(r.future.pop())
+			r.happen(r.future.Next())
 			continue
 		}
 		switch {
@@ -180,7 +188,7 @@ func (r *run) request(a arrival) {
 	if sent, wait := r.door.enter(now, v); sent {
 		r.send(now, v)
 	} else {
-		r.future.push(happening{now + wait, v, v.life, true})
+		r.future.Add(now+wait, happening{v, v.life, true})
 	}
 }
 
@@ -221,32 +229,32 @@ func (r *run) send(now float64, v *visit) {
 	case fails:
 		v.outcome = failed
 	}
-	r.future.push(happening{at, v, v.life, false})
+	r.future.Add(at, happening{v, v.life, false})
 }
 
 // happen lets happen what is due.
-func (r *run) happen(h happening) {
+func (r *run) happen(at float64, h happening) {
 	v := h.visit
 	if h.life != v.life || h.late && !v.pass.Waiting() {
 		return
 	}
 	if h.late {
-		if wait := r.door.late(h.at, v); wait > 0 {
-			r.future.push(happening{h.at + wait, v, v.life, true})
+		if wait := r.door.late(at, v); wait > 0 {
+			r.future.Add(at+wait, happening{v, v.life, true})
 			return
 		}
 		v.outcome = gated
-		r.over(h.at, v)
+		r.over(at, v)
 		return
 	}
-	r.snaps.answered(h.at-v.sent, v.outcome != fine)
+	r.snaps.answered(at-v.sent, v.outcome != fine)
 	if d := r.door; d != nil {
-		d.answered(h.at, v)
-		for next := d.next(h.at); next != nil; next = d.next(h.at) {
-			r.send(h.at, next)
+		d.answered(at, v)
+		for next := d.next(at); next != nil; next = d.next(at) {
+			r.send(at, next)
 		}
 	}
-	r.over(h.at, v)
+	r.over(at, v)
 }
 
 // over ends a visit.

@@ -1,7 +1,6 @@
 package loop
 
 import (
-	"container/heap"
 	"flag"
 	"fmt"
 	"math/rand/v2"
@@ -10,6 +9,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"weir/internal/agenda"
 )
 
 var (
@@ -67,7 +68,7 @@ type simWorld struct {
 	g      *Group
 	l      *Loop
 	events *events
-	agenda simAgenda
+	agenda agenda.Agenda[time.Duration, func()] // by the time since the loop's epoch
 	serial int
 	quiet  bool // nothing fails any more
 	err    error
@@ -159,9 +160,9 @@ func (w *simWorld) within(d time.Duration) time.Duration {
 func (w *simWorld) until(end time.Time) {
 	for w.err == nil {
 		at := w.l.epoch.Add(min(w.g.clock.due[0], time.Hour))
-		timer := len(w.agenda) == 0 || at.Before(w.agenda[0].at)
+		timer := w.agenda.Len() == 0 || at.Before(w.l.epoch.Add(w.agenda.First()))
 		if !timer {
-			at = w.agenda[0].at
+			at = w.l.epoch.Add(w.agenda.First())
 		}
 		if at.After(end) {
 			time.Sleep(time.Until(end))
@@ -172,16 +173,14 @@ func (w *simWorld) until(end time.Time) {
 			w.g.clock.due[0] = farAway
 			w.l.wake()
 		} else {
-			heap.Pop(&w.agenda).(*simEvent).do()
+			_, do := w.agenda.Next()
+			do()
 		}
 		w.check()
 	}
 }
 
-func (w *simWorld) after(d time.Duration, do func()) {
-	w.serial++
-	heap.Push(&w.agenda, &simEvent{at: time.Now().Add(d), serial: w.serial, do: do})
-}
+func (w *simWorld) after(d time.Duration, do func()) { w.agenda.Add(time.Since(w.l.epoch)+d, do) }
 
 // failed notes the first law that is broken.
 func (w *simWorld) failed(a *simActor, format string, args ...any) {
@@ -232,31 +231,6 @@ func (w *simWorld) checkEmpty() {
 	if _, ok := w.l.deadlines.Next(); ok {
 		w.failed(nil, "a deadline is left")
 	}
-}
-
-// A simEvent happens at its time; those of one time in the order in which they
-// were planned.
-type simEvent struct {
-	at     time.Time
-	serial int
-	do     func()
-}
-
-type simAgenda []*simEvent
-
-func (a simAgenda) Len() int      { return len(a) }
-func (a simAgenda) Swap(i, j int) { a[i], a[j] = a[j], a[i] }
-func (a simAgenda) Less(i, j int) bool {
-	if !a[i].at.Equal(a[j].at) {
-		return a[i].at.Before(a[j].at)
-	}
-	return a[i].serial < a[j].serial
-}
-func (a *simAgenda) Push(e any) { *a = append(*a, e.(*simEvent)) }
-func (a *simAgenda) Pop() any {
-	e := (*a)[len(*a)-1]
-	*a = (*a)[:len(*a)-1]
-	return e
 }
 
 var _ kernel = (*simWorld)(nil)

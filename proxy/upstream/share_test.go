@@ -1,11 +1,11 @@
 package upstream_test
 
 import (
-	"container/heap"
 	"math/rand/v2"
 	"testing"
 	"time"
 
+	"weir/internal/agenda"
 	"weir/proxy/upstream"
 )
 
@@ -27,30 +27,13 @@ type asker struct {
 // wakeTime is how long it takes until a loop looks at its line that another one has called.
 const wakeTime = 100 * time.Microsecond
 
-type moment struct {
-	at time.Duration
-	do func()
-}
-
-type moments []moment
-
-func (h moments) Len() int           { return len(h) }
-func (h moments) Less(i, j int) bool { return h[i].at < h[j].at }
-func (h moments) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
-func (h *moments) Push(x any)        { *h = append(*h, x.(moment)) }
-func (h *moments) Pop() any {
-	last := (*h)[len(*h)-1]
-	*h = (*h)[:len(*h)-1]
-	return last
-}
-
 // share plays sources that share so many places on so many loops, for which 50 ms is a long
 // wait, and returns how many requests of each are served per second. The first two seconds are not
 // counted: at the start all places are free, and nobody has waited for long yet.
 func share(seed uint64, places, loops int, sources []source) []float64 {
 	const warm, length, wait = 2 * time.Second, 20 * time.Second, 50 * time.Millisecond
 	r := rand.New(rand.NewPCG(seed, 1))
-	var future moments
+	var future agenda.Agenda[time.Duration, func()]
 	now, taken := time.Duration(0), 0
 	among, lines := upstream.NewLines(loops), make([]*upstream.Line[*asker], loops)
 	for i := range lines {
@@ -60,7 +43,7 @@ func share(seed uint64, places, loops int, sources []source) []float64 {
 	open := func(int) bool { return true }
 	served := make([]float64, len(sources))
 	clock := func() time.Time { return time.Unix(1, 0).Add(now) }
-	in := func(d float64, do func()) { heap.Push(&future, moment{now + time.Duration(d), do}) }
+	in := func(d float64, do func()) { future.Add(now+time.Duration(d), do) }
 	var next func(l *upstream.Line[*asker])
 	var late func(a *asker)
 	serve := func(a *asker) {
@@ -116,9 +99,9 @@ func share(seed uint64, places, loops int, sources []source) []float64 {
 		}
 	}
 	for now < length {
-		m := heap.Pop(&future).(moment)
-		now = m.at
-		m.do()
+		at, do := future.Next()
+		now = at
+		do()
 	}
 	for i := range served {
 		served[i] /= (length - warm).Seconds()

@@ -1,9 +1,10 @@
 package looptest
 
 import (
-	"container/heap"
 	"math/rand/v2"
 	"time"
+
+	"weir/internal/agenda"
 )
 
 // Epoch is when every World begins.
@@ -19,48 +20,21 @@ type World struct {
 	// Failed is called with what a Handler has done wrong.
 	Failed func(log *History, format string, args ...any)
 
-	queue  queue
-	seq    uint64
+	agenda agenda.Agenda[time.Duration, func()] // by the time since Epoch
 	serial int
 	turns  []func()  // Pump and Closed, after the current call
 	loan   [2][]byte // what is lent to handlers: to the outer call, and to one inside it
 	lent   int
 }
 
-// An event is due at a time; seq keeps the order among equals.
-type event struct {
-	at  time.Time
-	seq uint64
-	do  func()
-}
-
-type queue []event
-
-func (q queue) Len() int { return len(q) }
-func (q queue) Less(i, j int) bool {
-	if c := q[i].at.Compare(q[j].at); c != 0 {
-		return c < 0
-	}
-	return q[i].seq < q[j].seq
-}
-func (q queue) Swap(i, j int) { q[i], q[j] = q[j], q[i] }
-func (q *queue) Push(x any)   { *q = append(*q, x.(event)) }
-func (q *queue) Pop() any {
-	old := *q
-	e := old[len(old)-1]
-	old[len(old)-1] = event{}
-	*q = old[:len(old)-1]
-	return e
-}
-
 // Events returns how many events are to come.
-func (w *World) Events() int { return len(w.queue) }
+func (w *World) Events() int { return w.agenda.Len() }
 
 // Step takes the next event, and what is to happen at the end of its turn.
 func (w *World) Step() {
-	e := heap.Pop(&w.queue).(event)
-	w.Now = e.at
-	e.do()
+	at, do := w.agenda.Next()
+	w.Now = Epoch.Add(at)
+	do()
 	for i := 0; i < len(w.turns); i++ {
 		w.turns[i]()
 	}
@@ -72,10 +46,7 @@ func (w *World) Step() {
 func (w *World) After(d time.Duration, do func()) { w.At(w.Now.Add(d), do) }
 
 // At has do called at t.
-func (w *World) At(t time.Time, do func()) {
-	w.seq++
-	heap.Push(&w.queue, event{t, w.seq, do})
-}
+func (w *World) At(t time.Time, do func()) { w.agenda.Add(t.Sub(Epoch), do) }
 
 // Turn has do called when the current call is over.
 func (w *World) Turn(do func()) { w.turns = append(w.turns, do) }
