@@ -73,7 +73,7 @@ func refusals() comparison {
 // target: how fast our target answers.
 func target() comparison {
 	static := side{name: "nginx static", start: func(l *lab, c *contestant) (err error) {
-		c.process, c.addr, err = l.keep(rig.Nginx(nginxStatic).Start(l.ctx, l.dir, 1))
+		c.process, c.addr, err = l.keep(rig.Nginx(nginxStatic).Start(l.ctx, l.Dir, 1))
 		return err
 	}}
 	ours := side{name: "weir target", start: func(l *lab, c *contestant) (err error) {

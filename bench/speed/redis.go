@@ -53,28 +53,20 @@ func shared() (sides []side) {
 			if err != nil {
 				return err
 			}
-			if err := l.startRedis(c); err != nil {
+			if c.redis, err = l.Redis(l.ctx); err != nil {
 				return err
 			}
 			host, port, _ := strings.Cut(c.redis.Addr, ":")
-			c.process, c.addr, err = l.keep(rig.Nginx(nginxLua).Start(l.ctx, l.dir, 1, target, host, port))
+			c.process, c.addr, err = l.keep(rig.Nginx(nginxLua).Start(l.ctx, l.Dir, 1, target, host, port))
 			return err
 		}}}
 	}
-	return append(sides, side{name: "weir + Redis", start: func(l *lab, c *contestant) error {
-		if err := l.startRedis(c); err != nil {
+	return append(sides, side{name: "weir + Redis", start: func(l *lab, c *contestant) (err error) {
+		if c.redis, err = l.Redis(l.ctx); err != nil {
 			return err
 		}
 		return weir(c.name, "REDIS_HOST="+c.redis.Addr).start(l, c)
 	}})
-}
-
-// startRedis starts a Redis for a contestant.
-func (l *lab) startRedis(c *contestant) (err error) {
-	if c.redis, err = rig.StartRedis(l.ctx); err == nil {
-		l.redises = append(l.redises, c.redis)
-	}
-	return err
 }
 
 // redis: what a limit in Redis costs.
@@ -84,7 +76,7 @@ func redis() comparison {
 
 func withRedis(l *lab, all []contestant, runs [][]sample) error {
 	if len(all) == 1 {
-		fmt.Fprintln(l.out, "nginx with Lua is not installed: left out (make bench-setup installs it)")
+		fmt.Fprintln(l.Out, "nginx with Lua is not installed: left out (make bench-setup installs it)")
 		return nil
 	}
 	l.table("", all[0].name, all[1].name, "ratio (min … max)")

@@ -58,7 +58,7 @@ func Rules(ctx context.Context, args []string, out io.Writer) error {
 	if _, err := l.ownTarget("EVENT_LOOPS=1"); err != nil {
 		return err
 	}
-	file := filepath.Join(l.dir, "rules.yaml")
+	file := filepath.Join(l.Dir, "rules.yaml")
 	if err := os.WriteFile(file, []byte(ten), 0o600); err != nil {
 		return err
 	}
@@ -132,5 +132,5 @@ func (l *lab) judgeRules(names []string, runs [][]sample) error {
 	l.row("requests/s", medianOf(one, 0, perSec), medianOf(all, 0, perSec), ratioOf(all, one, perSec))
 	var e report.Expectations
 	e.AtMost("CPU of ten rules by that of the global limit alone", report.RatioOf(all, one, cpuEach).Median, rulesRatioMax)
-	return e.Conclude(l.out, fmt.Sprintf("at most %.2f times the CPU of the global limit alone.", rulesRatioMax), nil)
+	return e.Conclude(l.Out, fmt.Sprintf("at most %.2f times the CPU of the global limit alone.", rulesRatioMax), nil)
 }

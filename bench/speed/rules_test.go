@@ -31,7 +31,7 @@ func TestJudgeRules(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			var out strings.Builder
-			err := (&lab{out: &out}).judgeRules([]string{"one", "all"}, [][]sample{test.one, test.all})
+			err := (&lab{Lab: rig.Lab{Out: &out}}).judgeRules([]string{"one", "all"}, [][]sample{test.one, test.all})
 			if (err == nil) != (test.part == "") || err != nil && !strings.Contains(err.Error(), test.part) {
 				t.Errorf("judged %v, want %q", err, test.part)
 			}
@@ -44,7 +44,7 @@ func TestJudgeRules(t *testing.T) {
 
 func TestRulesTable(t *testing.T) {
 	var out strings.Builder
-	if err := (&lab{out: &out}).judgeRules([]string{"one", "all"}, [][]sample{costs(20, 10, 40), costs(21, 10, 44)}); err != nil {
+	if err := (&lab{Lab: rig.Lab{Out: &out}}).judgeRules([]string{"one", "all"}, [][]sample{costs(20, 10, 40), costs(21, 10, 44)}); err != nil {
 		t.Fatal(err)
 	}
 	for _, line := range []string{"|  | one | all | ratio |\n", "| CPU µs per request | 20.00 | 21.00 | **1.05** (1.00 … 1.10) |\n", "| requests/s | 1000 | 1000 | **1.00** (1.00 … 1.00) |\n"} {

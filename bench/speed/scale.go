@@ -46,7 +46,7 @@ func byGate() comparison {
 func (l *lab) byRules() error {
 	c := comparison{heading: "By the number of rules, of which two match", sides: []side{weir("none")}, show: variants("rules")}
 	for _, n := range []int{10, 100, 1000} {
-		file := filepath.Join(l.dir, fmt.Sprintf("rules-%d.yaml", n))
+		file := filepath.Join(l.Dir, fmt.Sprintf("rules-%d.yaml", n))
 		if err := os.WriteFile(file, []byte(manyRules(n)), 0o600); err != nil {
 			return err
 		}
@@ -72,13 +72,13 @@ func manyRules(n int) string {
 // byKeys: how many keys of a rule are in use.
 func (l *lab) byKeys() error {
 	c := comparison{heading: "By the number of keys of a rule, drawn at random", show: variants("keys")}
-	rules := filepath.Join(l.dir, "keys.yaml")
+	rules := filepath.Join(l.Dir, "keys.yaml")
 	text := fmt.Sprintf("rules:\n- {id: per-client, key: [\"header:X-Client-Id\"], limit: {algorithm: token, capacity: %d, fillRate: 1000000}}\n", plenty)
 	if err := os.WriteFile(rules, []byte(text), 0o600); err != nil {
 		return err
 	}
 	for _, n := range []int{1, 1000, 100_000, 1_000_000} {
-		script := filepath.Join(l.dir, fmt.Sprintf("keys-%d.lua", n))
+		script := filepath.Join(l.Dir, fmt.Sprintf("keys-%d.lua", n))
 		lua := fmt.Sprintf("request = function() return wrk.format(nil, nil, {[\"X-Client-Id\"] = tostring(math.random(%d))}) end\n", n)
 		if err := os.WriteFile(script, []byte(lua), 0o600); err != nil {
 			return err

@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"slices"
 	"time"
 
 	"weir/bench/report"
@@ -42,26 +41,23 @@ func efforts() map[string]effort {
 
 // lab is what all comparisons share.
 type lab struct {
+	rig.Lab
 	ctx context.Context
-	out io.Writer
-	dir string
 	effort
 
-	running []*rig.Process
-	redises []*rig.Redis
 	served  *rig.Process // the target of the part; nil: there is none yet
 	address string       // of it
 }
 
 func newLab(ctx context.Context, out io.Writer, e effort) (*lab, error) {
 	dir, err := os.MkdirTemp("", "weir-speed-")
-	return &lab{ctx: ctx, out: out, dir: dir, effort: e}, err
+	return &lab{Lab: rig.Lab{Out: out, Dir: dir}, ctx: ctx, effort: e}, err
 }
 
 // end ends everything.
 func (l *lab) end() {
 	l.stop()
-	_ = os.RemoveAll(l.dir)
+	_ = os.RemoveAll(l.Dir)
 }
 
 // Run compares and prints Markdown. args may name an effort: quick, usual, all.
@@ -98,20 +94,17 @@ func Run(ctx context.Context, args []string, out io.Writer) (err error) {
 
 // stop ends what a part has started, the last first.
 func (l *lab) stop() {
-	for _, p := range slices.Backward(l.running) {
-		if err := p.Stop(); err != nil {
-			fmt.Fprintln(l.out, "\n"+err.Error())
-		}
-	}
-	for _, r := range l.redises {
-		r.End()
-	}
-	l.running, l.redises, l.served = nil, nil, nil
+	l.End()
+	l.served = nil
 }
 
 func (l *lab) keep(p *rig.Process, addr string, err error) (*rig.Process, string, error) {
 	if err == nil {
-		l.running = append(l.running, p)
+		l.Keep(func() {
+			if err := p.Stop(); err != nil {
+				fmt.Fprintln(l.Out, "\n"+err.Error())
+			}
+		})
 	}
 	return p, addr, err
 }
@@ -119,7 +112,7 @@ func (l *lab) keep(p *rig.Process, addr string, err error) (*rig.Process, string
 // target is the address of the part's target: nginx, if none was started before.
 func (l *lab) target() (addr string, err error) {
 	if l.served == nil {
-		l.served, l.address, err = l.keep(rig.Nginx(nginxStatic).Start(l.ctx, l.dir, 1))
+		l.served, l.address, err = l.keep(rig.Nginx(nginxStatic).Start(l.ctx, l.Dir, 1))
 	}
 	return l.address, err
 }
@@ -130,11 +123,11 @@ func (l *lab) ownTarget(env ...string) (addr string, err error) {
 	return l.address, err
 }
 
-func (l *lab) heading(text string) { fmt.Fprintf(l.out, "\n### %s\n\n", text) }
+func (l *lab) heading(text string) { fmt.Fprintf(l.Out, "\n### %s\n\n", text) }
 
-func (l *lab) table(columns ...string) { report.Head(l.out, columns...) }
+func (l *lab) table(columns ...string) { report.Head(l.Out, columns...) }
 
-func (l *lab) row(cells ...string) { report.Row(l.out, cells...) }
+func (l *lab) row(cells ...string) { report.Row(l.Out, cells...) }
 
 // start: how long our proxy takes until it answers.
 func (l *lab) start() error {
