@@ -49,15 +49,10 @@ func TestTargetsAreReplaced(t *testing.T) {
 	}
 	var asked atomic.Int64
 	var load sync.WaitGroup
-	over := make(chan bool)
+	var over atomic.Bool
 	for range 4 {
 		load.Go(func() {
-			for {
-				select {
-				case <-over:
-					return
-				default:
-				}
+			for !over.Load() {
 				if status, body := ask(t, p.addr, "/x"); status != 200 {
 					t.Errorf("answered %d %s", status, body)
 					return
@@ -71,7 +66,7 @@ func TestTargetsAreReplaced(t *testing.T) {
 		for since := asked.Load(); asked.Load() < since+8 && !t.Failed(); time.Sleep(time.Millisecond) {
 		}
 	}
-	close(over)
+	over.Store(true)
 	load.Wait()
 	if _, body := ask(t, p.addr, "/x"); body != "two" {
 		t.Errorf("after the last change %q answers", body)

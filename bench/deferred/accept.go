@@ -38,11 +38,10 @@ func (l *lab) accept(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	r, err := rig.Topology{Proxy: env}.Start(ctx)
+	r, err := l.start(ctx, env)
 	if err != nil {
 		return err
 	}
-	defer func() { _ = r.Stop() }()
 	empty, err := rig.Anon(r.Proxies[0].Pid())
 	if err != nil {
 		return err

@@ -26,6 +26,15 @@ func Run(ctx context.Context, out io.Writer) error {
 		"what is refused is stored about as fast as the disk can, delivered when and as fast as its limit allows, and live requests pay nothing.")
 }
 
+// start starts a proxy of settings with a target until the part ends.
+func (l *lab) start(ctx context.Context, env []string) (*rig.Rig, error) {
+	r, err := rig.Topology{Proxy: env}.Start(ctx)
+	if err == nil {
+		l.Keep(func() { _ = r.Stop() })
+	}
+	return r, err
+}
+
 // settings are those of a proxy with a rule for POST, and one for PUT if there are two terms: limits
 // and whether they defer.
 func (l *lab) settings(name string, terms ...string) ([]string, error) {

@@ -27,11 +27,10 @@ func (l *lab) live(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	r, err := rig.Topology{Proxy: env}.Start(ctx)
+	r, err := l.start(ctx, env)
 	if err != nil {
 		return err
 	}
-	defer func() { _ = r.Stop() }()
 	methods := [...]string{"POST", "PUT"}
 	runs, err := rig.Turns(rounds, len(methods), func(i int) (float64, error) {
 		file := filepath.Join(l.Dir, "wrk.lua")

@@ -236,17 +236,12 @@ func TestTargetsChangeUnderLoad(t *testing.T) {
 	r := start(t, all[0].url(), "TARGET_IDLE_TIMEOUT", "1h")
 	var load sync.WaitGroup
 	var done atomic.Int64
-	over := make(chan bool)
+	var over atomic.Bool
 	for i := range 8 {
 		conn := r.dial()
 		sent := []string{get, "PUT /p HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\n\r\nabc"}[i%2]
 		load.Go(func() {
-			for {
-				select {
-				case <-over:
-					return
-				default:
-				}
+			for !over.Load() {
 				if _, err := fmt.Fprint(conn, sent); err != nil {
 					t.Errorf("ask: %v", err)
 					return
@@ -265,7 +260,7 @@ func TestTargetsChangeUnderLoad(t *testing.T) {
 		since := done.Load()
 		r.until("every client has had an answer", func() bool { return done.Load() >= since+8 || t.Failed() })
 	}
-	close(over)
+	over.Store(true)
 	load.Wait()
 	last := all[0]
 	r.Targets.Set([]*roster.Target{last.spec()})

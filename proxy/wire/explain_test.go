@@ -228,16 +228,11 @@ func TestChangeUnderLoad(t *testing.T) {
 	allowed := map[string]bool{`"a";q=1000000;w=3153600000`: true, `"b";q=1000000;w=3153600000`: true}
 	var asked atomic.Int64
 	var load sync.WaitGroup
-	over := make(chan bool)
+	var over atomic.Bool
 	for range clients {
 		conn := r.dial()
 		load.Go(func() {
-			for {
-				select {
-				case <-over:
-					return
-				default:
-				}
+			for !over.Load() {
 				conn.Send(get)
 				res, _ := conn.Answer("GET")
 				if policy := res.Header.Get("RateLimit-Policy"); res.StatusCode != http.StatusOK || !allowed[policy] {
@@ -253,7 +248,7 @@ func TestChangeUnderLoad(t *testing.T) {
 		for since := asked.Load(); asked.Load() < since+clients && !t.Failed(); time.Sleep(100 * time.Microsecond) {
 		}
 	}
-	close(over)
+	over.Store(true)
 	load.Wait()
 	left := func(rules string) (n int) {
 		t.Helper()
