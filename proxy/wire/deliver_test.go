@@ -1,0 +1,71 @@
+package wire
+
+import (
+	"net/netip"
+	"testing"
+	"time"
+
+	"weir/internal/testkit"
+	"weir/proxy/deferred"
+	"weir/proxy/exchange"
+	"weir/proxy/gate"
+	"weir/proxy/gates"
+)
+
+// delivering is withGate for a proxy that delivers.
+func delivering(t *testing.T, wait time.Duration) (*rig, *barrier, *testkit.Conn) {
+	b := newBarrier()
+	tweak := func(c *Config) {
+		c.Gate = gates.Settings{Mode: gate.On, Wait: wait, Min: 1, Max: 1}
+		c.Defer = func(time.Time, *exchange.Kept, *exchange.Peer, func(deferred.Stored)) {}
+	}
+	r := startWith(t, tweak, newTarget(t, b.script).url(), "EVENT_LOOPS", "1")
+	held := r.dial()
+	held.Send(request("/held"))
+	b.next(t)
+	return r, b, held
+}
+
+// delivery is one of a request that is stored, and what comes of it.
+func delivery(path string) (*Delivery, chan *Delivered) {
+	told := make(chan *Delivered, 1)
+	return &Delivery{Request: []byte(request(path)), Remote: netip.MustParseAddr("10.0.0.1"), BytesMax: 1 << 10,
+		Done: func(_ time.Time, d *Delivered) { told <- d }}, told
+}
+
+// A delivery that a gate sheds is no attempt, and may be made again.
+func TestGateShedsDelivery(t *testing.T) {
+	r, b, held := delivering(t, 5*time.Millisecond)
+	d, told := delivery("/later")
+	r.Deliver(d)
+	if got := testkit.Receive(t, told, "the end of a delivery"); !got.Refused || got.Sent || got.After <= 0 || got.Fault != "" {
+		t.Errorf("a delivery that was shed: %+v", got)
+	}
+	b.open <- true
+	held.Status(200)
+	again, told := delivery("/later")
+	r.Deliver(again)
+	if got := testkit.Receive(t, told, "the end of a delivery"); got.Refused || !got.Sent || got.Result.Status != 200 {
+		t.Errorf("delivered again: %+v", got)
+	}
+}
+
+// A delivery that was withdrawn while it waited sends nothing, and leaves its place to the next.
+func TestDeliveryWithdrawn(t *testing.T) {
+	r, b, held := delivering(t, time.Minute)
+	d, told := delivery("/withdrawn")
+	r.Deliver(d)
+	r.waiting(2)
+	if !d.Fate.Withdraw() {
+		t.Fatal("it went on")
+	}
+	b.open <- true
+	held.Status(200)
+	held.Ask(get, 200)
+	if path := b.next(t); path != "/api" {
+		t.Errorf("the target got %s", path)
+	}
+	if len(told) > 0 {
+		t.Error("the end of a delivery was told that was withdrawn")
+	}
+}
