@@ -36,9 +36,7 @@ func checkAuthorities(c *config.Config) error {
 			all = append(all, fileFault(setting, file, err))
 		}
 	}
-	if cfg, err := c.Redis(); err == nil && c.UsesRedis() { // else Complete has said what is wrong
-		read("REDIS_TLS_CA_FILE", cfg.TLSCAFile)
-	}
+	read("REDIS_TLS_CA_FILE", c.RedisCAFile())
 	if cfg, err := c.Remote(); err == nil && c.UsesRemote() {
 		read("REMOTE_CA_FILE", cfg.CAFile)
 	}

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"weir/internal/testkit"
+	"weir/proxy/store/redis/redistest"
 )
 
 // A shop is a target that keeps what it gets, and when.
@@ -120,6 +121,48 @@ func (p *running) becomes(id, state string) {
 }
 
 const async = "Prefer=respond-async "
+
+// Two proxies share a queue in Redis: what one has stored the other delivers, in order, and both
+// tell of it. While Redis is away the answer is 429.
+func TestDeferralInRedis(t *testing.T) {
+	s, server := newShop(t), redistest.Start(t, "--appendonly", "yes")
+	env := append(deferring(t, s, "algorithm: token, capacity: 1, fillRate: 20", "for: 600, reserve: 0"),
+		"DEFER_URL", "redis:", "REDIS_HOST", server.Addr(), "STORE_FAILURE_MODE", "local")
+	a, b := launch(t, env), launch(t, env)
+	var made []promise
+	var want []string
+	for i := range 20 {
+		body := fmt.Sprint("order", i)
+		m := []*running{a, b}[i%2].stored("", body)
+		if made, want = append(made, m), append(want, body); m.Durability != "everysec" {
+			t.Errorf("promised %+v", m)
+		}
+	}
+	for i, m := range made {
+		[]*running{b, a}[i%2].becomes(m.ID, "done")
+	}
+	s.mu.Lock()
+	var late []string
+	for i, body := range s.orders {
+		if s.fields[i].Get("X-Weir-Deferred") != "" {
+			late = append(late, body)
+		}
+	}
+	s.mu.Unlock()
+	if !slices.Equal(late, want) {
+		t.Errorf("delivered %q, want %q", late, want)
+	}
+	server.Kill()
+	testkit.Eventually(t, "a refused order is not stored", func() bool {
+		status, _ := a.order(async, "unstored")
+		if status >= 500 {
+			t.Fatalf("answered %d", status)
+		}
+		return status == http.StatusTooManyRequests
+	})
+	server.Start()
+	a.becomes(a.stored("", "again").ID, "done")
+}
 
 // What a limit refuses is delivered later: in order, once, with what the target gave for an
 // answer, and only those learn of it whose it is.

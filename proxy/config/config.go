@@ -65,6 +65,7 @@ type Config struct {
 	writeStall   time.Duration
 	origin       origin
 	redis        redisSettings
+	idleRedis    func() // names the settings of Redis that have no effect without REDIS_HOST
 	postgres     postgresSettings
 	remote       remoteSettings
 	Edge         Edge
@@ -142,14 +143,17 @@ func (c *Config) Register(s *service.Settings) {
 	c.Decision.register(s)
 	c.RateLimit.register(s)
 	c.Defer.register(s)
-	idle(s)
+	c.idle(s)
 }
 
 // idle names the settings that have no effect beside another.
-func idle(s *service.Settings) {
+func (c *Config) idle(s *service.Settings) {
 	s.NoEffect("GATE", "off", "SLO_P95", "GATE_WAIT", "GATE_MIN", "GATE_MAX")
-	s.NoEffect("REDIS_HOST", "", "REDIS_PORT", "REDIS_USERNAME", "REDIS_PASSWORD", "REDIS_DB", "REDIS_MODE", "REDIS_SENTINEL_MASTER", "REDIS_SENTINEL_USERNAME",
-		"REDIS_SENTINEL_PASSWORD", "REDIS_TLS", "REDIS_TLS_CA_FILE", "REDIS_TLS_SERVER_NAME", "REDIS_KEY_PREFIX", "REDIS_TIMEOUT")
+	c.idleRedis = func() {
+		s.NoEffect("REDIS_HOST", "", "REDIS_PORT", "REDIS_USERNAME", "REDIS_PASSWORD", "REDIS_DB", "REDIS_MODE", "REDIS_SENTINEL_MASTER", "REDIS_SENTINEL_USERNAME",
+			"REDIS_SENTINEL_PASSWORD", "REDIS_TLS", "REDIS_TLS_CA_FILE", "REDIS_TLS_SERVER_NAME", "REDIS_KEY_PREFIX")
+	}
+	s.NoEffect("REDIS_HOST", "", "REDIS_TIMEOUT")
 	s.NoEffect("POSTGRES_URL", "", "POSTGRES_TIMEOUT", "POSTGRES_CONNECTIONS", "POSTGRES_SCHEMA", "POSTGRES_KEY_PREFIX", "POSTGRES_DURABLE", "POSTGRES_MIGRATE")
 	s.NoEffect("ADMIN_PORT", "0", "ADMIN_BIND", "ADMIN_TLS", "HEALTH_ON_DATA_PORT")
 	s.NoEffect("TARGET_HEALTH_PATH", "", "TARGET_HEALTH_INTERVAL")
@@ -180,7 +184,10 @@ func (c *Config) Complete() error {
 	for _, note := range c.Rules.Exempt.Notes() {
 		c.Notes = append(c.Notes, "EXEMPT: "+note)
 	}
-	err := errors.Join(c.completeLimit(), c.Edge.complete(), c.Gate.complete(), c.Rules.complete(), c.Adaptive.complete(), c.Decision.complete(len(c.Targets)), c.Defer.complete())
+	err := errors.Join(c.completeLimit(), c.Edge.complete(), c.Gate.complete(), c.Rules.complete(), c.Adaptive.complete(), c.Decision.complete(len(c.Targets)), c.Defer.complete(&c.redis))
+	if !c.Defer.inRedis {
+		c.idleRedis()
+	}
 	if c.UsesRedis() {
 		_, redisErr := c.Redis()
 		err = errors.Join(err, redisErr)

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -50,4 +51,16 @@ func TestDeferCallbacks(t *testing.T) {
 	f("DEFER_CALLBACK_SECRET: \"\" is missing, and DEFER_CALLBACK_HOSTS is set; allowed: whsec_ and base64", "DEFER_CALLBACK_HOSTS", "a")
 	f("DEFER_CALLBACK_SECRET: \"***\" has 9 bytes; allowed", "DEFER_CALLBACK_HOSTS", "a", "DEFER_CALLBACK_SECRET", "too short")
 	f(`DEFER_CALLBACK_HOSTS: "http://a" is no host; allowed: names or addresses`, "DEFER_CALLBACK_HOSTS", "http://a", "DEFER_CALLBACK_SECRET", secret)
+}
+
+// A queue in Redis is on the server of the limits, or on another, with the settings of Redis.
+func TestDeferInRedis(t *testing.T) {
+	for _, test := range []struct{ url, host, want string }{
+		{"redis:", "h", "[h:6379]"}, {"redis://q:1", "", "[q:1]"}, {"redis://q,r:2", "h", "[q:6379 r:2]"},
+	} {
+		c := must(t, "DEFER_URL", test.url, "REDIS_HOST", test.host, "REDIS_PASSWORD", "x", "REDIS_KEY_PREFIX", "w:")
+		if r := c.Defer.redis; fmt.Sprint(r.Addrs) != test.want || r.Password != "x" || r.KeyPrefix != "w:" || !c.Defer.Used() {
+			t.Errorf("%s: %+v", test.url, r)
+		}
+	}
 }

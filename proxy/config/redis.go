@@ -80,34 +80,44 @@ func (c *Config) StoreStart(err error) error {
 // UsesRedis reports whether limits are kept in Redis.
 func (c *Config) UsesRedis() bool { return c.redis.hosts != "" }
 
+// RedisCAFile is the file of the authorities for Redis, if the store or the queue is there.
+func (c *Config) RedisCAFile() string {
+	if c.UsesRedis() || c.Defer.inRedis {
+		return c.redis.caFile
+	}
+	return ""
+}
+
 // Redis is the settings of the store in Redis; Local and Log are for the caller
 // to fill in. The error joins a *service.SettingError for each fault.
-func (c *Config) Redis() (redis.Config, error) {
-	r := &c.redis
+func (c *Config) Redis() (redis.Config, error) { return c.redis.config("REDIS_HOST", c.redis.hosts) }
+
+// config is how to connect to the hosts that a setting names.
+func (r *redisSettings) config(setting, hosts string) (redis.Config, error) {
 	cfg := redis.Config{
 		Topology: r.topology, SentinelMaster: r.sentinel, SentinelUsername: r.sentinelUsername, SentinelPassword: r.sentinelPassword,
 		Username: r.username, Password: r.password, DB: r.db,
 		TLS: r.secure, TLSCAFile: r.caFile, TLSServerName: r.serverName, KeyPrefix: r.prefix, Config: lane.Config{Timeout: r.timeout, Failure: r.mode},
 	}
-	for host := range strings.SplitSeq(r.hosts, ",") {
+	for host := range strings.SplitSeq(hosts, ",") {
 		addr := strings.TrimSpace(host)
 		if _, _, err := net.SplitHostPort(addr); err != nil && (!strings.Contains(addr, ":") || net.ParseIP(strings.Trim(addr, "[]")) != nil) {
 			addr = net.JoinHostPort(strings.Trim(addr, "[]"), strconv.Itoa(r.port))
 		}
 		if h, p, err := net.SplitHostPort(addr); err != nil || h == "" || !validPort(p) || strings.ContainsAny(h, "/@?#") {
-			return cfg, &service.SettingError{Name: "REDIS_HOST", Value: r.hosts, Problem: fmt.Sprintf("%q names no host and port", host),
+			return cfg, &service.SettingError{Name: setting, Value: hosts, Problem: fmt.Sprintf("%q names no host and port", host),
 				Allowed: "host, or host:port, comma separated; what else a redis:// URL says has settings of its own: REDIS_USERNAME, REDIS_PASSWORD, REDIS_DB, REDIS_TLS"}
 		}
 		cfg.Addrs = append(cfg.Addrs, addr)
 	}
-	return cfg, r.fault(cfg)
+	return cfg, r.fault(cfg, setting, hosts)
 }
 
 // fault is what is wrong with the settings together, or nil.
-func (r *redisSettings) fault(cfg redis.Config) error {
+func (r *redisSettings) fault(cfg redis.Config, setting, hosts string) error {
 	faults, _ := errors.AsType[lane.Faults](cfg.Validate())
 	settings := map[string]struct{ name, value string }{
-		"Addrs": {"REDIS_HOST", r.hosts}, "DB": {"REDIS_DB", strconv.Itoa(r.db)}, "KeyPrefix": {"REDIS_KEY_PREFIX", r.prefix},
+		"Addrs": {setting, hosts}, "DB": {"REDIS_DB", strconv.Itoa(r.db)}, "KeyPrefix": {"REDIS_KEY_PREFIX", r.prefix},
 		"Password": {"REDIS_PASSWORD", ""}, "SentinelMaster": {"REDIS_SENTINEL_MASTER", r.sentinel},
 		"SentinelUsername": {"REDIS_SENTINEL_USERNAME", r.sentinelUsername}, "SentinelPassword": {"REDIS_SENTINEL_PASSWORD", ""},
 		"TLSCAFile": {"REDIS_TLS_CA_FILE", r.caFile}, "TLSServerName": {"REDIS_TLS_SERVER_NAME", r.serverName},

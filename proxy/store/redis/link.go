@@ -11,6 +11,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"weir/proxy/store"
+	"weir/proxy/store/lane"
 )
 
 // A Link is a connection for what is kept in Redis beside limits: it runs scripts whose keys
@@ -48,6 +49,7 @@ type Reply struct {
 // connect to it matters. A connection without an answer for unanswered is given up. The error
 // is about the configuration.
 func NewLink(cfg Config, unanswered time.Duration) (*Link, error) {
+	cfg.Config = lane.Config{}
 	if err := cfg.Validate(); err != nil {
 		return nil, fmt.Errorf("use redis: %w", err)
 	}
