@@ -1,0 +1,218 @@
+package redis
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"weir/internal/testkit"
+	"weir/proxy/deferred"
+	"weir/proxy/store/redis"
+	"weir/proxy/store/redis/redistest"
+)
+
+// A server that is out of memory stores no more and lets entries leave; faults name what to do.
+func TestFaults(t *testing.T) {
+	t.Parallel()
+	s, log := redistest.Start(t), new(testkit.Log)
+	q := opened(t, s, log)
+	accepts(t, q, "a")
+	for _, test := range []struct {
+		name, say string
+		set       [][]string
+		reset     [][]string
+	}{
+		{"memory", "raise its maxmemory, or lower DEFER_MAX_BYTES", [][]string{{"config", "set", "maxmemory", "1mb"}}, [][]string{{"config", "set", "maxmemory", "0"}}},
+		{"replica", "it must lead to the master", [][]string{{"replicaof", "127.0.0.1", "1"}}, [][]string{{"replicaof", "no", "one"}}},
+		{"password", "set REDIS_PASSWORD", [][]string{{"config", "set", "requirepass", "x"}, {"-a", "x", "client", "kill", "type", "normal"}}, [][]string{{"-a", "x", "config", "set", "requirepass", ""}}},
+	} {
+		for _, words := range test.set {
+			s.Do(words...)
+		}
+		testkit.Eventually(t, test.name+": puts are refused", func() bool { return put(q, order("b")).Outcome == deferred.Unstored })
+		testkit.Eventually(t, test.name+" is told", func() bool { return log.Count(test.say) > 0 })
+		if test.name == "memory" {
+			if err := settle(t, q, claims(t, q), deferred.Waiting); err != nil {
+				t.Errorf("%s: settled: %v", test.name, err)
+			}
+		}
+		for _, words := range test.reset {
+			s.Do(words...)
+		}
+		accepts(t, q, test.name)
+		if n := log.Count(test.say); n != 1 {
+			t.Errorf("%s: told %d times\n%s", test.name, n, log)
+		}
+	}
+}
+
+// What only a person can end is said at once; a server that is not there is waited for.
+func TestOpen(t *testing.T) {
+	t.Parallel()
+	s, log := redistest.Start(t, "--requirepass", "x"), new(testkit.Log)
+	open := func(password string, key byte) error {
+		cfg := Config{Redis: redis.Config{Addrs: []string{s.Addr()}, Password: password}, Limits: roomy, Log: log.Logger()}
+		if key > 0 {
+			cfg.Key = []byte(strings.Repeat(string(key), 32))
+		}
+		q, err := Open(cfg)
+		if err == nil {
+			e := order("a")
+			if st := put(q, e); st.Outcome != deferred.Accepted {
+				t.Errorf("%s, %v", st.Outcome, st.Err)
+			}
+			_ = q.Close()
+		}
+		return err
+	}
+	for _, test := range []struct {
+		password string
+		key      byte
+		say      string
+	}{
+		{"y", 0, "REDIS_PASSWORD"}, {"", 0, "REDIS_PASSWORD"}, {"x", 1, ""}, {"x", 2, "DEFER_KEY_FILE"}, {"x", 0, "DEFER_KEY_FILE"}, {"x", 1, ""},
+	} {
+		err := open(test.password, test.key)
+		if (err == nil) != (test.say == "") || err != nil && !strings.Contains(err.Error(), test.say) {
+			t.Errorf("password %q, key %d: %v, want %q", test.password, test.key, err, test.say)
+		}
+	}
+	s.Args = nil
+	s.Kill()
+	q := opened(t, s, log)
+	if st := put(q, order("a")); st.Outcome != deferred.Unstored {
+		t.Errorf("without a server: %s", st.Outcome)
+	}
+	s.Start()
+	accepts(t, q, "a")
+}
+
+// How durable the server is, and that it may drop entries, is read again.
+func TestSettings(t *testing.T) {
+	t.Parallel()
+	s, log := redistest.Start(t), new(testkit.Log)
+	q := opened(t, s, log)
+	for _, test := range []struct{ only, fsync, want string }{
+		{"no", "everysec", "memory"}, {"yes", "everysec", "everysec"}, {"yes", "always", "always"}, {"yes", "no", "memory"},
+	} {
+		s.Do("config", "set", "appendonly", test.only)
+		s.Do("config", "set", "appendfsync", test.fsync)
+		if q.readSettings(t.Context()); q.Stats().Durability != test.want || put(q, order("a")).Durability != test.want {
+			t.Errorf("appendonly %s, appendfsync %s: %s, want %s", test.only, test.fsync, q.Stats().Durability, test.want)
+		}
+	}
+	for policy, warned := range map[string]int{"volatile-lru": 0, "allkeys-lru": 1} {
+		s.Do("config", "set", "maxmemory", "100mb")
+		s.Do("config", "set", "maxmemory-policy", policy)
+		log.Reset()
+		q.readSettings(t.Context())
+		q.readSettings(t.Context())
+		if n := log.Count("maxmemory-policy to noeviction"); n != warned {
+			t.Errorf("%s: warned %d times", policy, n)
+		}
+	}
+	s.Do("acl", "setuser", "default", "-config")
+	if q.readSettings(context.Background()); q.Stats().Durability != "unknown" {
+		t.Errorf("without the right to know: %s", q.Stats().Durability)
+	}
+}
+
+// In a Cluster the queue is on one node.
+func TestCluster(t *testing.T) {
+	t.Parallel()
+	s, log := redistest.Start(t, "--cluster-enabled", "yes", "--cluster-port", fmt.Sprint(redistest.FreePort(t))), new(testkit.Log)
+	s.Do("cluster", "addslotsrange", "0", "16383")
+	testkit.Eventually(t, "the cluster is formed", func() bool {
+		out, err := s.Try("set", "k", "1")
+		return err == nil && out == "OK"
+	})
+	q := opened(t, s, log)
+	e := accepts(t, q, "a")
+	if err := settle(t, q, claims(t, q), deferred.Done); err != nil {
+		t.Error(err)
+	}
+	if got, _, err := q.Read(t.Context(), e.ID); err != nil || got.State != deferred.Done {
+		t.Errorf("%+v, %v", got, err)
+	}
+	if d := q.Stats().Durability; d != "memory" {
+		t.Errorf("durability %q", d)
+	}
+}
+
+// With exactly the documented rights everything works, and none of them is too many.
+func TestRights(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile("../../../docs/deferred.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	rights := strings.Fields(string(regexp.MustCompile(`(?m)^ACL SETUSER weir (.*)$`).FindSubmatch(text)[1]))
+	s, log := redistest.Start(t, append([]string{"--databases", "4", "--user", "weir"}, rights...)...), new(testkit.Log)
+	q, err := Open(Config{Redis: redis.Config{Addrs: []string{s.Addr()}, Username: "weir", Password: "secret", DB: 3}, Limits: roomy, Log: log.Logger()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = q.Close() }()
+	first, second := accepts(t, q, "a"), accepts(t, q, "a")
+	same := order("a")
+	same.Scope = first.Scope
+	if st := put(q, same); st.Outcome != deferred.Duplicate {
+		t.Errorf("the same: %s", st.Outcome)
+	}
+	c := claims(t, q)
+	if lost, err := q.Renew(t.Context(), time.Now(), []deferred.Lease{c.Lease}); err != nil || len(lost) > 0 {
+		t.Errorf("renew: %v, %v", lost, err)
+	}
+	if err := settle(t, q, c, deferred.Failed); err != nil {
+		t.Error(err)
+	}
+	for _, e := range []deferred.Edit{{Action: deferred.Retry, ID: first.ID}, {Action: deferred.Cancel, ID: second.ID}, {Action: deferred.Drop, ID: second.ID}} {
+		if _, err := q.Edit(t.Context(), time.Now(), e); err != nil {
+			t.Error(err)
+		}
+	}
+	for _, paused := range []bool{true, false} {
+		if err := q.Pause(t.Context(), "orders", paused); err != nil {
+			t.Error(err)
+		}
+	}
+	if page, err := q.List(t.Context(), deferred.Query{Limit: 10}); err != nil || len(page.Entries) != 1 {
+		t.Errorf("%d listed, %v", len(page.Entries), err)
+	}
+	if d := q.Stats().Durability; d != "memory" {
+		t.Errorf("durability %q", d)
+	}
+	if refused := s.Do("acl", "log"); refused != "" {
+		t.Errorf("refused: %s", refused)
+	}
+	used := s.Do("info", "commandstats")
+	for _, right := range rights {
+		if command, ok := strings.CutPrefix(right, "+"); ok && !slices.Contains([]string{"ping", "role"}, command) && !strings.Contains(used, "cmdstat_"+command+":") {
+			t.Errorf("the right to %s is not used", command)
+		}
+	}
+}
+
+// An entry that cannot be read is a dead letter and holds nobody up.
+func TestDamaged(t *testing.T) {
+	t.Parallel()
+	s, log := redistest.Start(t), new(testkit.Log)
+	q := opened(t, s, log)
+	bad, good := accepts(t, q, "a"), accepts(t, q, "a")
+	s.Do("eval", "return redis.call('HSET', KEYS[1] .. redis.call('ZRANGE', KEYS[2], 0, 0)[1], 'h', 'x')", "2", namespace+"e:", namespace+"s0:orders")
+	if c := claims(t, q); c.Entry.ID != good.ID {
+		t.Errorf("claimed %s", c.Entry.ID)
+	}
+	if n := q.Stats().Unreadable; n != 1 || log.Count("cannot be read") != 1 {
+		t.Errorf("%d are unreadable\n%s", n, log)
+	}
+	page, err := q.List(t.Context(), deferred.Query{State: deferred.Failed, Limit: 10})
+	if err != nil || len(page.Entries) != 1 || page.Entries[0].ID != bad.ID {
+		t.Errorf("%d failed, %v", len(page.Entries), err)
+	}
+}

@@ -1,0 +1,299 @@
+package redis
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"net/netip"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"weir/internal/testkit"
+	"weir/proxy/deferred"
+	"weir/proxy/store/redis"
+	"weir/proxy/store/redis/redistest"
+)
+
+// roomy are limits that nothing reaches.
+var roomy = deferred.Limits{Entries: 1 << 20, Bytes: 8 << 30, Share: 1, DeadKeep: time.Hour}
+
+// opened opens a queue until the test ends.
+func opened(t *testing.T, s *redistest.Server, log *testkit.Log) *Queue {
+	t.Helper()
+	q, err := Open(Config{Redis: redis.Config{Addrs: []string{s.Addr()}}, Limits: roomy, Log: log.Logger()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = q.Close() })
+	return q
+}
+
+// order returns a new entry with a key.
+func order(line string) deferred.Entry {
+	now := time.Now().UTC().Truncate(time.Microsecond)
+	e := deferred.Entry{
+		Rule: "orders", Line: line, Parallel: 1, Accepted: now, Due: now, Expires: now.Add(time.Hour), Fingerprint: deferred.Hash{1},
+		Remote: netip.MustParseAddrPort("10.0.0.1:80"), Head: []byte("POST / HTTP/1.1\r\n\r\n"), Body: []byte("order of " + line),
+	}
+	_, _ = rand.Read(e.ID[:]) // never fails
+	e.Scope = deferred.Hash(append(e.ID[:], e.ID[:]...))
+	return e
+}
+
+// put waits for what comes of a put.
+func put(q *Queue, e deferred.Entry) deferred.Stored {
+	stored := make(chan deferred.Stored, 1)
+	q.Put(time.Now(), &deferred.Put{Entry: e, Done: func(s deferred.Stored) { stored <- s }})
+	return <-stored
+}
+
+// accepts waits until an entry is accepted.
+func accepts(t *testing.T, q *Queue, line string) (e deferred.Entry) {
+	t.Helper()
+	testkit.Eventually(t, "an entry is accepted", func() bool {
+		e = order(line)
+		return put(q, e).Outcome == deferred.Accepted
+	})
+	return e
+}
+
+// claims waits until one entry is claimed.
+func claims(t *testing.T, q *Queue) (c deferred.Claimed) {
+	t.Helper()
+	testkit.Eventually(t, "an entry is claimed", func() bool {
+		claimed, _, err := q.Claim(t.Context(), time.Now(), 1)
+		if err != nil || len(claimed) == 0 {
+			return false
+		}
+		c = claimed[0]
+		return true
+	})
+	return c
+}
+
+// settle waits for what comes of a settlement.
+func settle(t *testing.T, q *Queue, c deferred.Claimed, to deferred.State) error {
+	t.Helper()
+	done := make(chan error, 1)
+	q.Settle(time.Now(), &deferred.Settlement{Lease: c.Lease, To: to, Due: time.Now(), Attempt: true, Keep: time.Hour, Done: func(err error) { done <- err }})
+	return testkit.Receive(t, done, "the end of a settlement")
+}
+
+// load has clients put entries until stop is closed, and returns what was accepted.
+func load(q *Queue, stop <-chan struct{}) (accepted map[deferred.ID]bool, refused int) {
+	var mu sync.Mutex
+	var all sync.WaitGroup
+	accepted = make(map[deferred.ID]bool)
+	for i := range 16 {
+		all.Go(func() {
+			for n := 0; ; n++ {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				e := order(fmt.Sprint(i, " ", n))
+				s := put(q, e)
+				mu.Lock()
+				if s.Outcome == deferred.Accepted {
+					accepted[e.ID] = true
+				} else {
+					refused++
+				}
+				mu.Unlock()
+				if s.Outcome != deferred.Accepted {
+					time.Sleep(time.Millisecond)
+				}
+			}
+		})
+	}
+	all.Wait()
+	return accepted, refused
+}
+
+// Nothing that was accepted is lost when the server is killed under load and its AOF is always
+// durable, nor is there anything that was refused.
+func TestKill(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t, "--appendonly", "yes", "--appendfsync", "always")
+	log := new(testkit.Log)
+	q := opened(t, s, log)
+	if d := q.Stats().Durability; d != "always" {
+		t.Errorf("durability %q", d)
+	}
+	stop := make(chan struct{})
+	go func() {
+		defer close(stop)
+		for range 5 {
+			before := entries(q)
+			testkit.Eventually(t, "entries are stored", func() bool { return entries(q) > before+50 })
+			s.Kill()
+			s.Start()
+			testkit.Eventually(t, "the queue is there again", func() bool { return q.Stats().Err == nil })
+		}
+	}()
+	accepted, _ := load(q, stop)
+	accepts(t, q, "last")
+	for id := range accepted {
+		if e, _, err := q.Read(t.Context(), id); err != nil || e.State != deferred.Waiting {
+			t.Fatalf("%s was accepted: %v", id, err)
+		}
+	}
+	q.look(t.Context())
+	if there := entries(q); there != len(accepted)+1 {
+		t.Errorf("%d are there, %d were accepted", there, len(accepted)+1)
+	}
+	if log.Count("lost entries") > 0 {
+		t.Errorf("nothing was lost:\n%s", log)
+	}
+}
+
+// entries is how many entries wait, as far as the queue knows.
+func entries(q *Queue) int {
+	waiting, _ := q.figures.held()
+	return waiting
+}
+
+// A server that is stopped refuses puts, and does not store them when it goes on. What was
+// being delivered is settled then.
+func TestStopped(t *testing.T) {
+	t.Parallel()
+	s, log := redistest.Start(t), new(testkit.Log)
+	q := opened(t, s, log)
+	accepts(t, q, "a")
+	c := claims(t, q)
+	unsent := accepts(t, q, "z")
+	s.Signal(syscall.SIGSTOP)
+	late := order("b")
+	ctx, cancel := context.WithCancel(t.Context())
+	claiming := make(chan error, 1)
+	go func() {
+		_, _, err := q.Claim(ctx, time.Now(), 1)
+		claiming <- err
+	}()
+	settled := make(chan error, 1)
+	q.Settle(time.Now(), &deferred.Settlement{Lease: c.Lease, To: deferred.Done, Keep: time.Hour, Done: func(err error) { settled <- err }})
+	if st := put(q, late); st.Outcome != deferred.Unstored {
+		t.Errorf("stopped: %s", st.Outcome)
+	}
+	if st := put(q, order("c")); st.Outcome != deferred.Unstored || st.Err == nil {
+		t.Errorf("known to be stopped: %s", st.Outcome)
+	}
+	cancel()
+	if err := testkit.Receive(t, claiming, "the end of the claim"); err == nil {
+		t.Error("a claim succeeded")
+	}
+	s.Signal(syscall.SIGCONT)
+	if err := testkit.Receive(t, settled, "the end of the settlement"); err != nil {
+		t.Errorf("settled: %v", err)
+	}
+	accepts(t, q, "d")
+	if c := claims(t, q); c.Entry.ID != unsent.ID || c.Entry.Attempts != 0 {
+		t.Errorf("claimed %s after %d attempts, want %s, which nobody has had", c.Entry.ID, c.Entry.Attempts, unsent.ID)
+	}
+	if _, _, err := q.Read(t.Context(), late.ID); !errors.Is(err, deferred.ErrNotFound) {
+		t.Errorf("what was refused is there: %v", err)
+	}
+	if log.Count("Queue cannot be written") != 1 || log.Count("Queue writes again") != 1 {
+		t.Errorf("log:\n%s", log)
+	}
+}
+
+// A server that has forgotten the scripts is given them again; one that was emptied is said to
+// have lost entries, once, and goes on.
+func TestFlush(t *testing.T) {
+	t.Parallel()
+	s, log := redistest.Start(t), new(testkit.Log)
+	q := opened(t, s, log)
+	accepts(t, q, "a")
+	for range 10 {
+		accepts(t, q, "b")
+	}
+	s.Do("script", "flush")
+	c := claims(t, q)
+	s.Do("flushall")
+	if err := settle(t, q, c, deferred.Done); !errors.Is(err, deferred.ErrLease) {
+		t.Errorf("settled what is lost: %v", err)
+	}
+	testkit.Eventually(t, "the loss is noticed", func() bool { return log.Count("Redis has lost entries") > 0 })
+	e := accepts(t, q, "c")
+	if got := claims(t, q); got.Entry.ID != e.ID {
+		t.Errorf("claimed %s", got.Entry.ID)
+	}
+	if n := log.Count("Redis has lost entries"); n != 1 || entries(q) != 1 {
+		t.Errorf("said %d times, %d entries\n%s", n, entries(q), log)
+	}
+}
+
+// Two proxies share a queue: each entry is delivered by one of them, in the order of its line,
+// and what a proxy has claimed that ends returns when its leases have passed.
+func TestTwo(t *testing.T) {
+	t.Parallel()
+	s, log := redistest.Start(t), new(testkit.Log)
+	const shops, each = 8, 25
+	a, b := opened(t, s, log), opened(t, s, log)
+	want := map[string][]deferred.ID{}
+	for range each {
+		for shop := range shops {
+			line := fmt.Sprint("shop ", shop)
+			e := accepts(t, []*Queue{a, b}[shop%2], line)
+			want[line] = append(want[line], e.ID)
+		}
+	}
+	var mu sync.Mutex
+	got := map[string][]deferred.ID{}
+	by := map[*Queue]int{}
+	var left atomic.Int64
+	left.Store(shops * each)
+	var all sync.WaitGroup
+	for _, q := range []*Queue{a, b} {
+		all.Go(func() {
+			for left.Load() > 0 {
+				claimed, _, _ := q.Claim(t.Context(), time.Now(), 2)
+				for _, c := range claimed {
+					mu.Lock()
+					got[c.Entry.Line] = append(got[c.Entry.Line], c.Entry.ID)
+					by[q]++
+					mu.Unlock()
+					if err := settle(t, q, c, deferred.Done); err != nil {
+						t.Error(err)
+					}
+					left.Add(-1)
+				}
+			}
+		})
+	}
+	all.Wait()
+	for line, ids := range want {
+		if fmt.Sprint(got[line]) != fmt.Sprint(ids) {
+			t.Errorf("%s was delivered in another order, or not once", line)
+		}
+	}
+	if by[a] == 0 || by[b] == 0 {
+		t.Errorf("one proxy has delivered all: %d and %d", by[a], by[b])
+	}
+
+	e := accepts(t, a, "x")
+	if c := claims(t, a); c.Entry.ID != e.ID {
+		t.Fatalf("claimed %s", c.Entry.ID)
+	}
+	_ = a.Close()
+	if claimed, _, err := b.Claim(t.Context(), time.Now(), 1); err != nil || len(claimed) > 0 {
+		t.Errorf("claimed %d that another has, %v", len(claimed), err)
+	}
+	passLeases(t, s)
+	if c := claims(t, b); c.Entry.ID != e.ID || c.Entry.Attempts != 1 {
+		t.Errorf("claimed %s after %d attempts", c.Entry.ID, c.Entry.Attempts)
+	}
+}
+
+// passLeases has all leases have passed.
+func passLeases(t *testing.T, s *redistest.Server) {
+	t.Helper()
+	name := namespace + "leases"
+	s.Do("eval", "for _, id in ipairs(redis.call('ZRANGE', KEYS[1], 0, -1)) do redis.call('ZADD', KEYS[1], 1, id) end", "1", name)
+}
