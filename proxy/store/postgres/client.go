@@ -72,8 +72,10 @@ func (c *Client) Call(ctx context.Context, function string, args *Args) ([][]byt
 // Migrate brings functions and tables of another version to that of m, and returns the version
 // they had, 0 for none.
 func (c *Client) Migrate(ctx context.Context, m *Migration) (from int32, err error) {
-	from, err = m.run(ctx, c.pool, false)
-	return from, c.told(err)
+	if from, err = m.run(ctx, c.pool, false); err != nil {
+		err = &renamedError{err, c.cfg.Setting} // it says already what to do
+	}
+	return from, err
 }
 
 // A renamedError is an error that names another setting than POSTGRES_URL.
