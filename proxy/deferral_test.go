@@ -76,8 +76,8 @@ func deferring(t *testing.T, s *shop, limit, terms string) []string {
 
 // A promise is the body of a 202.
 type promise struct {
-	ID, State, Durability string
-	Position              int
+	ID, State, Durability, Scope string
+	Position                     int
 }
 
 // order sends an order and returns its status, and the promise of a 202.
@@ -221,7 +221,7 @@ func TestDeferralRetries(t *testing.T) {
 	p := launch(t, deferring(t, s, "algorithm: fixed, limit: 1, window: 1", "reserve: 0, attempts: 3, backoff: {first: 0.01, max: 0.01}"))
 	s.answers(503)
 	made := p.stored("Idempotency-Key=k", "keyed")
-	if made.State != "waiting" || made.Durability != "fsync" {
+	if made.State != "waiting" || made.Durability != "fsync" || made.Scope != "proxy" {
 		t.Errorf("promised %+v", made)
 	}
 	if status, again := p.order(async+"Idempotency-Key=k", "keyed"); status != 201 && (status != 202 || again.ID != made.ID) && status != 503 {

@@ -36,6 +36,9 @@ func (a *Answers) Promise(now time.Time, p *Promise, v *Verdict, to *Reader) htt
 	}
 	body = appendTime(append(body, `,"expires":`...), s.Expires)
 	body = strconv.AppendQuote(append(body, `,"durability":`...), s.Durability)
+	if s.Scope != "" {
+		body = strconv.AppendQuote(append(body, `,"scope":`...), s.Scope)
+	}
 	a.body = append(body, "}\n"...)
 	a.appendCORS(to)
 	return a.json(202)

@@ -84,6 +84,12 @@ type Limits struct {
 	DeadKeep time.Duration
 }
 
+// What Stored.Scope may be.
+const (
+	ScopeProxy  = "proxy"  // one proxy has the queue
+	ScopeShared = "shared" // all proxies that use it
+)
+
 // A Put is an entry to be kept.
 type Put struct {
 	Entry  Entry // the queue keeps Head and Body until Done is called, and nothing afterwards
@@ -104,6 +110,7 @@ type Stored struct {
 	Due        time.Time // Full: when the first of the line is due; zero: there is none
 	Expires    time.Time
 	Durability string // "fsync", or what the store promises
+	Scope      string // "proxy" or "shared": whose entries Position and the order of the line count; empty: not known
 
 	Bound Bound // Full: which bound
 	Err   error // Unstored: why

@@ -71,7 +71,7 @@ func (t *turn) store(now time.Time, p *deferred.Put) deferred.Stored {
 
 // told is what is told of an entry.
 func told(o deferred.Outcome, e *deferred.Entry) deferred.Stored {
-	return deferred.Stored{Outcome: o, ID: e.ID, State: e.State, Due: e.Due, Expires: e.Expires, Durability: Durability}
+	return deferred.Stored{Outcome: o, ID: e.ID, State: e.State, Due: e.Due, Expires: e.Expires, Durability: Durability, Scope: deferred.ScopeProxy}
 }
 
 // same returns what a client is told about the entry that has e's scope, if there is one.

@@ -263,7 +263,7 @@ func (q *Queue) told(p *putting, r *postgres.Fields) deferred.Stored {
 		q.soon(min(p.Entry.Due.UnixMicro(), p.Entry.Expires.UnixMicro()))
 		fallthrough
 	default:
-		s.Durability = q.Stats().Durability
+		s.Durability, s.Scope = q.Stats().Durability, deferred.ScopeShared
 	}
 	return s
 }
