@@ -1,0 +1,263 @@
+package postgres
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"weir/internal/testkit"
+	"weir/proxy/deferred"
+	"weir/proxy/deferred/seal"
+	"weir/proxy/store/postgres/postgrestest"
+)
+
+// A flood puts entries, and notes which were accepted, until it is stopped.
+type flood struct {
+	q        *Queue
+	mu       sync.Mutex
+	accepted map[deferred.ID]bool
+	unstored atomic.Int64
+	stopping chan struct{}
+	all      sync.WaitGroup
+}
+
+func startFlood(t *testing.T, q *Queue) *flood {
+	f := &flood{q: q, accepted: make(map[deferred.ID]bool), stopping: make(chan struct{})}
+	for i := range 8 {
+		f.all.Go(func() { f.put(t, fmt.Sprint("shop", i%3)) })
+	}
+	return f
+}
+
+func (f *flood) put(t *testing.T, line string) {
+	for {
+		select {
+		case <-f.stopping:
+			return
+		default:
+		}
+		e := order(line)
+		switch s := testkit.Receive(t, putAll(f.q, e), "the end of a put"); s.Outcome {
+		case deferred.Accepted:
+			f.mu.Lock()
+			f.accepted[e.ID] = true
+			f.mu.Unlock()
+		case deferred.Unstored:
+			f.unstored.Add(1)
+			time.Sleep(time.Millisecond) // clients wait before they try again
+		default:
+			t.Errorf("%s, bound %s", s.Outcome, s.Bound)
+			return
+		}
+	}
+}
+
+// grows waits until more are accepted.
+func (f *flood) grows(t *testing.T) {
+	t.Helper()
+	n := f.count()
+	testkit.Eventually(t, "entries are accepted", func() bool { return f.count() > n+20 })
+}
+
+func (f *flood) count() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return len(f.accepted)
+}
+
+// holds stops the flood, and wants what was accepted to be what there is.
+func (f *flood) holds(t *testing.T, s *postgrestest.Server) {
+	t.Helper()
+	close(f.stopping)
+	f.all.Wait()
+	want := fmt.Sprint(f.count())
+	testkit.Eventually(t, "nothing is in doubt", func() bool { f.q.mu.Lock(); defer f.q.mu.Unlock(); return len(f.q.doubtful) == 0 })
+	if got := s.Do("weir", "SELECT count(*) FROM weir.deferred WHERE state < 7"); got != want {
+		t.Errorf("%s are there, %s were accepted", got, want)
+	}
+	for id := range f.accepted {
+		if _, _, err := f.q.Read(t.Context(), id); err != nil {
+			t.Errorf("accepted, and then: %v", err)
+		}
+	}
+	if sums := s.Do("weir", "SELECT (SELECT sum(entries) FROM weir.lines) || ' ' || (SELECT sum(entries) FROM weir.deferred_clients) || ' ' || (SELECT sum(entries) FROM weir.deferred_totals)"); sums != want+" "+want+" "+want {
+		t.Errorf("lines, clients and totals count %s, there are %s", sums, want)
+	}
+}
+
+const (
+	lost = "Queue cannot be written, refusing instead"
+	back = "Queue writes again"
+)
+
+// A server that is killed, stopped or shut down under load: what was accepted is there, what was
+// not is not, and each outage is told once.
+func TestOutages(t *testing.T) {
+	t.Parallel()
+	s := postgrestest.Start(t)
+	for name, outage := range map[string]struct{ leave, mend func() }{
+		"killed":    {func() { s.Signal(syscall.SIGKILL) }, s.Restart},
+		"stopped":   {func() { s.Signal(syscall.SIGSTOP) }, func() { s.Signal(syscall.SIGCONT) }},
+		"shut down": {s.Shutdown, s.Restart},
+	} {
+		t.Run(name, func(t *testing.T) {
+			log := new(testkit.Log)
+			q := openQueue(t, Config{URL: s.URL("weir", "weir"), Log: log.Logger(), silence: 2 * time.Second})
+			f := startFlood(t, q)
+			for range 2 {
+				f.grows(t)
+				n := log.Count(lost)
+				outage.leave()
+				testkit.Eventually(t, "it is told", func() bool { return log.Count(lost) > n && f.unstored.Load() > 0 })
+				outage.mend()
+				testkit.Eventually(t, "it is over", func() bool { return log.Count(back) == log.Count(lost) })
+			}
+			f.grows(t)
+			f.holds(t, s)
+			if log.Count(lost) != log.Count(back) {
+				t.Errorf("told %d times that it fails, %d times that it works", log.Count(lost), log.Count(back))
+			}
+			s.Do("weir", "DROP SCHEMA weir CASCADE")
+		})
+	}
+}
+
+// What is settled while PostgreSQL is away is written when it is back.
+func TestSettledLater(t *testing.T) {
+	t.Parallel()
+	s := postgrestest.Start(t)
+	q := openQueue(t, Config{URL: s.URL("weir", "weir"), silence: postgrestest.Patience})
+	e := order("shop")
+	testkit.Receive(t, putAll(q, e), "the end of a put")
+	claimed, _, err := q.Claim(t.Context(), time.Now().Add(time.Second), 1)
+	if err != nil || len(claimed) != 1 {
+		t.Fatalf("%d claimed, %v", len(claimed), err)
+	}
+	s.Signal(syscall.SIGKILL)
+	done := make(chan error, 1)
+	q.Settle(time.Now(), &deferred.Settlement{Lease: claimed[0].Lease, To: deferred.Done, Keep: time.Hour, Done: func(err error) { done <- err }})
+	testkit.Eventually(t, "it is noticed", func() bool { return q.Stats().Err != nil })
+	if got := testkit.Receive(t, putAll(q, order("shop")), "the end of a put"); got.Outcome != deferred.Unstored {
+		t.Errorf("put while it is away: %s", got.Outcome)
+	}
+	if _, err := q.Renew(t.Context(), time.Now(), []deferred.Lease{claimed[0].Lease}); err == nil {
+		t.Error("renewed while it is away")
+	}
+	s.Restart()
+	if err := testkit.Receive(t, done, "the settlement"); err != nil {
+		t.Error(err)
+	}
+	if got, _, err := q.Read(t.Context(), e.ID); err != nil || got.State != deferred.Done {
+		t.Errorf("%+v, %v", got, err)
+	}
+}
+
+// What only a person can change ends opening with one line that names the setting and says what
+// to do.
+func TestMisconfigured(t *testing.T) {
+	t.Parallel()
+	s := postgrestest.Start(t)
+	first := openQueue(t, Config{URL: s.URL("weir", "weir"), Key: bytes.Repeat([]byte{1}, seal.KeyBytes)})
+	testkit.Receive(t, putAll(first, order("shop")), "the end of a put")
+	s.Do("weir", "CREATE ROLE secret LOGIN PASSWORD 'hidden'; CREATE ROLE nobody LOGIN; CREATE ROLE reads LOGIN; GRANT USAGE ON SCHEMA weir TO reads; GRANT EXECUTE ON FUNCTION weir.deferred_version() TO reads;"+
+		"CREATE SCHEMA later; CREATE FUNCTION later.deferred_version() RETURNS int4 LANGUAGE sql AS 'SELECT 99'; GRANT USAGE ON SCHEMA later TO nobody")
+	if err := os.WriteFile(filepath.Join(s.Data(), "pg_hba.conf"), []byte("host all secret all scram-sha-256\nhost all all all trust\nhost replication all all trust\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	s.Do("weir", "SELECT pg_reload_conf()")
+	testkit.Eventually(t, "passwords are asked for", func() bool {
+		_, err := Open(Config{URL: s.URL("secret:s3cret", "weir"), Setting: "DEFER_URL", Schema: "weir", Limits: roomy})
+		return err != nil && strings.Contains(err.Error(), "password authentication failed")
+	})
+	for _, test := range []struct {
+		cfg    Config
+		remedy string
+	}{
+		{Config{URL: s.URL("secret:s3cret", "weir")}, "correct user and password in DEFER_URL"},
+		{Config{URL: s.URL("weir", "missing")}, "create the database that DEFER_URL names"},
+		{Config{URL: s.URL("nobody", "weir")}, "grant the user of DEFER_URL what proxy -postgres-schema lists"},
+		{Config{URL: s.URL("reads", "weir")}, "grant the user of DEFER_URL what proxy -postgres-schema lists"},
+		{Config{URL: s.URL("nobody", "weir"), Schema: "own"}, "grant CREATE on the database to the user of DEFER_URL"},
+		{Config{URL: s.URL("weir", "weir"), Schema: "own", Manual: true}, "run the SQL that proxy -postgres-schema prints"},
+		{Config{URL: s.URL("nobody", "weir"), Schema: "later"}, "has version 99, and this program knows 1"},
+		{Config{URL: s.URL("weir", "weir")}, "DEFER_KEY_FILE"},
+		{Config{URL: s.URL("weir", "weir"), Key: bytes.Repeat([]byte{2}, seal.KeyBytes)}, "DEFER_KEY_FILE"},
+		{Config{URL: "weir:s3cret@localhost"}, "does not begin with postgres://"},
+	} {
+		cfg := test.cfg
+		cfg.Setting, cfg.Limits, cfg.silence = "DEFER_URL", roomy, postgrestest.Patience
+		if cfg.Schema == "" {
+			cfg.Schema = "weir"
+		}
+		q, err := Open(cfg)
+		if err == nil {
+			_ = q.Close()
+		}
+		if err == nil || strings.Count(err.Error(), test.remedy) != 1 || strings.Contains(err.Error(), "s3cret") || strings.ContainsAny(err.Error(), "\n\t") || strings.Contains(err.Error(), "POSTGRES_URL") {
+			t.Errorf("%v, want one line with %q", err, test.remedy)
+		}
+	}
+}
+
+// A standby refuses, is told with what to do, and stores when it is promoted.
+func TestStandby(t *testing.T) {
+	t.Parallel()
+	s := postgrestest.Start(t)
+	first := openQueue(t, Config{URL: s.URL("weir", "weir")})
+	testkit.Receive(t, putAll(first, order("shop")), "the end of a put")
+	standby := s.Standby()
+	log := new(testkit.Log)
+	q := openQueue(t, Config{URL: standby.URL("weir", "weir"), Log: log.Logger()})
+	if log.Count(lost) != 1 || log.Count("name the primary in DEFER_URL, or all servers") != 1 {
+		t.Errorf("told %q", log)
+	}
+	if got := testkit.Receive(t, putAll(q, order("shop")), "the end of a put"); got.Outcome != deferred.Unstored {
+		t.Errorf("put at a standby: %s", got.Outcome)
+	}
+	standby.Do("postgres", "SELECT pg_promote()")
+	testkit.Eventually(t, "it stores", func() bool {
+		return testkit.Receive(t, putAll(q, order("shop")), "the end of a put").Outcome == deferred.Accepted
+	})
+	if log.Count(back) != 1 {
+		t.Errorf("told %q", log)
+	}
+}
+
+// Through PgBouncer in transaction mode everything works, also when the server's connections are
+// ended behind it, and under another isolation level.
+func TestPgBouncer(t *testing.T) {
+	t.Parallel()
+	s := postgrestest.Start(t)
+	pooler := s.Pooler(2)
+	log := new(testkit.Log)
+	q := openQueue(t, Config{URL: pooler.URL("weir", "weir"), Log: log.Logger(), silence: 10 * time.Second})
+	testkit.Eventually(t, "it is open", func() bool { return q.Stats().Err == nil })
+	f := startFlood(t, q)
+	f.grows(t)
+	const end = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = 'weir' AND pid <> pg_backend_pid()"
+	s.Do("postgres", end)
+	f.grows(t)
+	s.Do("weir", "ALTER DATABASE weir SET default_transaction_isolation = 'serializable'")
+	s.Do("postgres", end)
+	f.grows(t)
+	testkit.Eventually(t, "an entry is claimed", func() bool {
+		claimed, _, err := q.Claim(t.Context(), time.Now().Add(time.Second), 1)
+		for _, c := range claimed {
+			done := make(chan error, 1)
+			q.Settle(time.Now(), &deferred.Settlement{Lease: c.Lease, To: deferred.Waiting, Due: c.Entry.Due, Done: func(err error) { done <- err }})
+			if err := testkit.Receive(t, done, "the settlement"); err != nil && !errors.Is(err, deferred.ErrLease) {
+				t.Error(err)
+			}
+		}
+		return err == nil && len(claimed) == 1
+	})
+	f.holds(t, s)
+}
