@@ -154,7 +154,7 @@ func (c *Config) idle(s *service.Settings) {
 			"REDIS_SENTINEL_PASSWORD", "REDIS_TLS", "REDIS_TLS_CA_FILE", "REDIS_TLS_SERVER_NAME", "REDIS_KEY_PREFIX")
 	}
 	s.NoEffect("REDIS_HOST", "", "REDIS_TIMEOUT")
-	s.NoEffect("POSTGRES_URL", "", "POSTGRES_TIMEOUT", "POSTGRES_CONNECTIONS", "POSTGRES_SCHEMA", "POSTGRES_KEY_PREFIX", "POSTGRES_DURABLE", "POSTGRES_MIGRATE")
+	s.NoEffect("POSTGRES_URL", "", "POSTGRES_TIMEOUT", "POSTGRES_CONNECTIONS", "POSTGRES_KEY_PREFIX", "POSTGRES_DURABLE")
 	s.NoEffect("ADMIN_PORT", "0", "ADMIN_BIND", "ADMIN_TLS", "HEALTH_ON_DATA_PORT")
 	s.NoEffect("TARGET_HEALTH_PATH", "", "TARGET_HEALTH_INTERVAL")
 	s.NoEffect("TARGET_URL", noTargets, "TARGET_BALANCE", "HOST_HEADER", "TARGET_MAX_CONNECTIONS", "TARGET_STREAM_SHARE", "TARGET_CONNECT_TIMEOUT", "TARGET_WAIT_TIMEOUT",
@@ -184,7 +184,7 @@ func (c *Config) Complete() error {
 	for _, note := range c.Rules.Exempt.Notes() {
 		c.Notes = append(c.Notes, "EXEMPT: "+note)
 	}
-	err := errors.Join(c.completeLimit(), c.Edge.complete(), c.Gate.complete(), c.Rules.complete(), c.Adaptive.complete(), c.Decision.complete(len(c.Targets)), c.Defer.complete(&c.redis))
+	err := errors.Join(c.completeLimit(), c.Edge.complete(), c.Gate.complete(), c.Rules.complete(), c.Adaptive.complete(), c.Decision.complete(len(c.Targets)), c.Defer.complete(&c.redis, &c.postgres))
 	if !c.Defer.inRedis {
 		c.idleRedis()
 	}
@@ -192,6 +192,7 @@ func (c *Config) Complete() error {
 		_, redisErr := c.Redis()
 		err = errors.Join(err, redisErr)
 	}
+	c.notePostgres()
 	if c.UsesPostgres() {
 		_, postgresErr := c.Postgres()
 		err = errors.Join(err, postgresErr)

@@ -12,7 +12,6 @@ import (
 	"weir/proxy/callback"
 	"weir/proxy/deferred"
 	"weir/proxy/deferred/file"
-	redisqueue "weir/proxy/deferred/redis"
 	"weir/proxy/store/redis"
 )
 
@@ -26,14 +25,18 @@ type Defer struct {
 	Callbacks  *callback.Hosts // nil: there are none
 	Secret     callback.Secret // that signs them
 
-	file    string // of the queue; empty: it is not in a file
-	inRedis bool
-	hosts   string       // of the queue in Redis; empty: those of REDIS_HOST
-	redis   redis.Config // of the queue in Redis
-	limits  deferred.Limits
-	keyFile string
-	key     []byte
-	secret  string
+	file       string       // of the queue; empty: it is not in a file
+	inRedis    bool         //
+	hosts      string       // of the queue in Redis; empty: those of REDIS_HOST
+	redis      redis.Config // of the queue in Redis
+	inPostgres string       // URL of the queue in PostgreSQL; empty: it is not there
+	setting    string       // that has this URL
+	schema     string
+	manual     bool // nobody but an administrator makes the schema
+	limits     deferred.Limits
+	keyFile    string
+	key        []byte
+	secret     string
 }
 
 // ownPaths are the beginnings of the paths that are the proxy's own.
@@ -41,8 +44,8 @@ var ownPaths = []string{"/config/", "/actuator/", "/metrics", "/reload"}
 
 // register adds the settings to s.
 func (d *Defer) register(s *service.Settings) {
-	s.Func("DEFER_URL", "", "queue of refused requests that rules with defer have delivered later; none: there are no such rules",
-		"file: and an absolute path, such as file:/var/lib/weir/deferred; redis: for the server of REDIS_HOST, or redis://host:port, for any number of proxies", d.choose)
+	s.Func("DEFER_URL", "", "queue of refused requests that rules with defer have delivered later, in a file of one proxy, or in Redis or PostgreSQL for all that name it; none: there are no such rules",
+		deferURLs, d.choose)
 	s.Func("DEFER_PATH", "/deferred/", "what the paths begin with at which clients see what became of such a request", "a path that begins and ends with /, and is not /",
 		func(text string) error {
 			if len(text) < 3 || text[0] != '/' || text[len(text)-1] != '/' || strings.ContainsAny(text, "?#% ") || strings.Contains(text, "//") {
@@ -61,7 +64,7 @@ func (d *Defer) register(s *service.Settings) {
 	s.Bytes(&d.BodyMax, "DEFER_BODY_MAX", 256<<10, 0, 16<<20, "largest body of a request that is stored; beyond: 429")
 	s.Int(&d.Rate, "DEFER_RATE", 1000, 1, 1_000_000, "requests stored per second; beyond: 429, so that a flood does not become one of writes to disk")
 	s.Duration(&d.DeadKeep, "DEFER_DEAD_KEEP", 168*time.Hour, time.Second, 365*24*time.Hour, "how long requests are kept that could not be delivered")
-	s.String(&d.keyFile, "DEFER_KEY_FILE", "", "file of 32 bytes with which stored requests are encrypted (AES-256-GCM); empty: they are not, and a queue in a file has mode 0600")
+	s.String(&d.keyFile, "DEFER_KEY_FILE", "", "file of 32 bytes with which stored requests are encrypted (AES-256-GCM); empty: they are not, and a file has mode 0600; all proxies of a queue need the same")
 	s.Bool(&d.SameClient, "DEFER_SAME_CLIENT", true, "what became of a request is told only to who has the same key of its rule; false: to all who know its id")
 	s.Func("DEFER_CALLBACK_HOSTS", "", "hosts that are told what became of a request, at a URL that its client names, if its rule has callback: true; none: nobody is",
 		callback.HostsAllowed, func(text string) (err error) {
@@ -73,46 +76,12 @@ func (d *Defer) register(s *service.Settings) {
 	s.NoEffect("DEFER_CALLBACK_HOSTS", "", "DEFER_CALLBACK_SECRET")
 }
 
-// choose reads DEFER_URL.
-func (d *Defer) choose(text string) error {
-	d.file, d.inRedis, d.hosts = "", false, ""
-	scheme, rest, _ := strings.Cut(text, ":")
-	hosts, slashes := strings.CutPrefix(rest, "//")
-	switch {
-	case text == "":
-	case scheme == "file" && strings.HasPrefix(rest, "/") && !strings.HasSuffix(rest, "/"):
-		d.file = rest
-	case scheme == "redis" && (rest == "" || slashes && hosts != ""):
-		d.inRedis, d.hosts = true, hosts
-	case scheme == "redis" || scheme == "rediss":
-		return errors.New("is neither redis: nor redis://host:port; TLS is REDIS_TLS")
-	default:
-		return errors.New("is not file: and an absolute path")
-	}
-	return nil
-}
-
 // Used reports whether there is a queue.
-func (d *Defer) Used() bool { return d.file != "" || d.inRedis }
+func (d *Defer) Used() bool { return d.file != "" || d.inRedis || d.inPostgres != "" }
 
-// complete reads what the settings name, and what the settings of Redis say of the queue.
-func (d *Defer) complete(r *redisSettings) error {
-	if !d.inRedis {
-		return errors.Join(d.readKey(), d.readSecret())
-	}
-	setting, hosts := "DEFER_URL", d.hosts
-	if hosts == "" {
-		setting, hosts = "REDIS_HOST", r.hosts
-	}
-	if hosts == "" {
-		return errors.Join(d.readKey(), d.readSecret(), &service.SettingError{Name: "DEFER_URL", Value: "redis:", Problem: "means the server of REDIS_HOST, which is not set", Allowed: "redis://host:port, or REDIS_HOST"})
-	}
-	var err error
-	d.redis, err = r.config(setting, hosts)
-	if setting == "REDIS_HOST" { // the settings of the store tell of it
-		err = nil
-	}
-	return errors.Join(d.readKey(), d.readSecret(), err)
+// complete reads what the settings name, and what those of the stores say of the queue.
+func (d *Defer) complete(r *redisSettings, p *postgresSettings) error {
+	return errors.Join(d.readKey(), d.readSecret(), d.completeRedis(r), d.completePostgres(p))
 }
 
 // readSecret reads the secret of callbacks.
@@ -151,12 +120,11 @@ func (d *Defer) readKey() error {
 func (d *Defer) Open(log *slog.Logger) (deferred.Queue, error) {
 	limits := d.limits
 	limits.DeadKeep = d.DeadKeep
-	if d.inRedis {
-		q, err := redisqueue.Open(redisqueue.Config{Redis: d.redis, Limits: limits, Key: d.key, Log: log})
-		if err != nil {
-			return nil, &service.ExitError{Status: 2, Err: err}
-		}
-		return q, nil
+	switch {
+	case d.inRedis:
+		return d.openRedis(limits, log)
+	case d.inPostgres != "":
+		return d.openPostgres(limits, log)
 	}
 	return file.Open(time.Now(), file.Config{Path: d.file, Limits: limits, Key: d.key, Log: log})
 }

@@ -64,3 +64,37 @@ func TestDeferInRedis(t *testing.T) {
 		}
 	}
 }
+
+// A queue in PostgreSQL has a URL of its own or that of limits, and nothing tells its password.
+func TestDeferPostgres(t *testing.T) {
+	const url = "postgres://weir:s3cret@localhost/weir"
+	for _, test := range []struct {
+		env           []string
+		setting, told string
+	}{
+		{[]string{"DEFER_URL", url}, "DEFER_URL", ""},
+		{[]string{"DEFER_URL", "postgres:", "POSTGRES_URL", url}, "POSTGRES_URL", ""},
+		{[]string{"DEFER_URL", url, "POSTGRES_URL", "postgres://other@localhost/weir"}, "DEFER_URL", ""},
+		{[]string{"DEFER_URL", "postgres:"}, "", "names no server while POSTGRES_URL is not set"},
+		{[]string{"DEFER_URL", "postgres://localhost/weir?password=s3cret"}, "", "names no user"},
+		{[]string{"DEFER_URL", "postgres://weir:12/s3cret@localhost/weir"}, "", "DEFER_URL"},
+		{[]string{"DEFER_URL", "mysql://weir:s3cret@localhost/weir"}, "", "is not file: and an absolute path, nor redis: or postgres:"},
+	} {
+		c, err := parse(test.env...)
+		switch {
+		case test.told == "" && (err != nil || !c.Defer.Used() || c.Defer.setting != test.setting || c.Defer.inPostgres != url):
+			t.Errorf("%q: %v, the queue of %s", test.env, err, c.Defer.setting)
+		case test.told != "" && (err == nil || !strings.Contains(err.Error(), test.told) || strings.Contains(err.Error(), "s3cret")):
+			t.Errorf("%q: %v, want %q", test.env, err, test.told)
+		}
+	}
+	for n, env := range [][]string{{"DEFER_URL", url}, {}, {"POSTGRES_MIGRATE", "false"}} {
+		c := must(t, append(env, "POSTGRES_SCHEMA", "orders")...)
+		if len(c.Notes) != n {
+			t.Errorf("%q: noted %q, want %d", env, c.Notes, n)
+		}
+	}
+	if sql := must(t, "POSTGRES_MIGRATE", "print").PostgresSchema(); !strings.Contains(sql, "take_1") || !strings.Contains(sql, "deferred_put_1") {
+		t.Error("the SQL that is printed is not all")
+	}
+}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"weir/internal/service"
+	shared "weir/proxy/deferred/postgres"
 	"weir/proxy/store"
 	"weir/proxy/store/lane"
 	"weir/proxy/store/postgres"
@@ -36,12 +37,27 @@ func (p *postgresSettings) register(s *service.Settings) {
 // UsesPostgres reports whether limits are kept in PostgreSQL.
 func (c *Config) UsesPostgres() bool { return c.postgres.url != "" }
 
-// PostgresSchema is the SQL that makes tables and functions; empty unless it is asked for.
+// notePostgres notes settings without effect that a store in PostgreSQL and a queue there share.
+func (c *Config) notePostgres() {
+	if c.UsesPostgres() || c.Defer.inPostgres != "" {
+		return
+	}
+	const note = " has no effect while neither POSTGRES_URL nor DEFER_URL names PostgreSQL"
+	if c.postgres.schema != "weir" {
+		c.Notes = append(c.Notes, "POSTGRES_SCHEMA"+note)
+	}
+	if c.postgres.migrate == "false" {
+		c.Notes = append(c.Notes, "POSTGRES_MIGRATE"+note)
+	}
+}
+
+// PostgresSchema is the SQL that makes tables and functions, for limits and for the queue of
+// deferred requests; empty unless it is asked for.
 func (c *Config) PostgresSchema() string {
 	if c.postgres.migrate != "print" {
 		return ""
 	}
-	return postgres.Schema(c.postgres.schema, c.postgres.durable)
+	return postgres.Schema(c.postgres.schema, c.postgres.durable) + "\n" + shared.Schema(c.postgres.schema)
 }
 
 // Postgres is the settings of the store in PostgreSQL; Local and Log are for the caller to

@@ -1,0 +1,97 @@
+package config
+
+import (
+	"errors"
+	"log/slog"
+	"strings"
+
+	"weir/internal/service"
+	"weir/proxy/deferred"
+	postgresqueue "weir/proxy/deferred/postgres"
+	redisqueue "weir/proxy/deferred/redis"
+	"weir/proxy/store"
+	"weir/proxy/store/lane"
+	"weir/proxy/store/postgres"
+)
+
+// deferURLs is what DEFER_URL may be.
+const deferURLs = "file: and an absolute path, such as file:/var/lib/weir/deferred; redis: for the server of REDIS_HOST, or redis://host:port; " +
+	"postgres: for that of POSTGRES_URL, or postgres://user:password@host:port/database"
+
+// choose reads DEFER_URL.
+func (d *Defer) choose(text string) error {
+	d.file, d.inRedis, d.hosts, d.inPostgres = "", false, "", ""
+	scheme, rest, _ := strings.Cut(text, ":")
+	hosts, slashes := strings.CutPrefix(rest, "//")
+	switch {
+	case text == "":
+	case scheme == "file" && strings.HasPrefix(rest, "/") && !strings.HasSuffix(rest, "/"):
+		d.file = rest
+	case scheme == "redis" && (rest == "" || slashes && hosts != ""):
+		d.inRedis, d.hosts = true, hosts
+	case scheme == "redis" || scheme == "rediss":
+		return errors.New("is neither redis: nor redis://host:port; TLS is REDIS_TLS")
+	case scheme == "postgres" || scheme == "postgresql":
+		d.inPostgres = text
+	default:
+		return errors.New("is not file: and an absolute path, nor redis: or postgres:")
+	}
+	return nil
+}
+
+// completeRedis finds the servers of a queue in Redis.
+func (d *Defer) completeRedis(r *redisSettings) (err error) {
+	if !d.inRedis {
+		return nil
+	}
+	if d.hosts != "" {
+		d.redis, err = r.config("DEFER_URL", d.hosts)
+		return err
+	}
+	if r.hosts == "" {
+		return &service.SettingError{Name: "DEFER_URL", Value: "redis:", Problem: "means the server of REDIS_HOST, which is not set", Allowed: "redis://host:port, or REDIS_HOST"}
+	}
+	d.redis, _ = r.config("REDIS_HOST", r.hosts) // the settings of the store report its faults
+	return nil
+}
+
+// completePostgres finds the server of a queue in PostgreSQL.
+func (d *Defer) completePostgres(p *postgresSettings) error {
+	if d.inPostgres == "" {
+		return nil
+	}
+	d.setting, d.schema, d.manual = "DEFER_URL", p.schema, p.migrate != "true"
+	if d.inPostgres == "postgres:" {
+		if p.url == "" {
+			return &service.SettingError{Name: "DEFER_URL", Value: d.inPostgres, Problem: "names no server while POSTGRES_URL is not set", Allowed: deferURLs}
+		}
+		d.setting, d.inPostgres = "POSTGRES_URL", p.url // which is checked as such
+		return nil
+	}
+	faults, _ := errors.AsType[lane.Faults](postgres.Config{URL: d.inPostgres, Schema: p.schema}.Validate())
+	for _, f := range faults {
+		if f.Field == "URL" {
+			return &service.SettingError{Name: "DEFER_URL", Value: "", Problem: f.Problem, Allowed: deferURLs} // there may be a password
+		}
+	}
+	return nil
+}
+
+func (d *Defer) openRedis(limits deferred.Limits, log *slog.Logger) (deferred.Queue, error) {
+	q, err := redisqueue.Open(redisqueue.Config{Redis: d.redis, Limits: limits, Key: d.key, Log: log})
+	if err != nil {
+		return nil, &service.ExitError{Status: 2, Err: err}
+	}
+	return q, nil
+}
+
+func (d *Defer) openPostgres(limits deferred.Limits, log *slog.Logger) (deferred.Queue, error) {
+	q, err := postgresqueue.Open(postgresqueue.Config{URL: d.inPostgres, Setting: d.setting, Schema: d.schema, Manual: d.manual, Limits: limits, Key: d.key, Log: log})
+	if fault := postgres.Classify(err).Permanent; fault != nil && fault.Cause != store.NoSchema { // a setting is wrong
+		err = &service.ExitError{Status: 2, Err: err}
+	}
+	if err != nil {
+		return nil, err
+	}
+	return q, nil
+}
