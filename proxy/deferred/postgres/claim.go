@@ -30,7 +30,7 @@ func (q *Queue) Claim(ctx context.Context, now time.Time, n int, except ...strin
 		return nil, next, nil
 	}
 	answered := make(chan claim)
-	q.running.Go(func() {
+	if !q.begins(func() {
 		c := q.claim(now, n, except)
 		select {
 		case answered <- c:
@@ -39,13 +39,25 @@ func (q *Queue) Claim(ctx context.Context, now time.Time, n int, except ...strin
 				q.Settle(now, &deferred.Settlement{Lease: one.Lease, To: deferred.Waiting, Due: one.Entry.Due})
 			}
 		}
-	})
+	}) {
+		return nil, now.Add(lookEvery), deferred.ErrClosed
+	}
 	select {
 	case c := <-answered:
 		return c.claimed, c.next, c.err
 	case <-ctx.Done():
 		return nil, now.Add(lookEvery), ctx.Err()
 	}
+}
+
+// begins runs a function that Close waits for, unless the queue is closed.
+func (q *Queue) begins(run func()) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if !q.closed {
+		q.running.Go(run)
+	}
+	return !q.closed
 }
 
 // nothingBefore is when the server has to be asked, which does not know of these exceptions yet
@@ -63,10 +75,11 @@ func (q *Queue) nothingBefore(except []string) time.Time {
 // claim asks the server for what is due.
 func (q *Queue) claim(now time.Time, n int, except []string) claim {
 	q.wakeAt.Store(math.MaxInt64) // what is put from now on lowers it
+	mends := q.mendedTimes()
 	f, instant, err := q.claims(now, n, except)
 	if err != nil {
 		q.wakeAt.Store(math.MinInt64)
-		return claim{next: now.Add(lookEvery), err: q.failed(err)}
+		return claim{next: now.Add(lookEvery), err: q.failed(err, mends)}
 	}
 	c := claim{next: now.Add(lookEvery)}
 	if us := f.Int8(); us != 0 {
@@ -132,10 +145,11 @@ func (q *Queue) Renew(ctx context.Context, now time.Time, leases []deferred.Leas
 	for _, l := range leases {
 		ids, tokens = append(ids, postgres.Place(l.ID)), append(tokens, int64(l.Token))
 	}
+	mends := q.mendedTimes()
 	f, _, err := q.write(ctx, "deferred_renew_1", new(postgres.Args).Int8(q.at(now)).Int8(deferred.LeaseFor.Microseconds()).Places(ids).Int8s(tokens))
 	if err != nil {
 		if ctx.Err() == nil {
-			err = q.failed(err)
+			err = q.failed(err, mends)
 		}
 		return nil, err
 	}

@@ -103,6 +103,7 @@ func (q *Queue) store(group []*putting) {
 		}
 		return
 	}
+	mends := q.mendedTimes()
 	told, err := q.stored(group)
 	if err == nil {
 		for i, p := range group {
@@ -118,7 +119,7 @@ func (q *Queue) store(group []*putting) {
 	if !postgres.Certain(err) {
 		q.doubt(group)
 	}
-	s := unstored(q.failed(err))
+	s := unstored(q.failed(err, mends))
 	if concernsOne(err) && postgres.Violates(err) && group[0].Entry.Keyed() {
 		s = deferred.Stored{Outcome: deferred.Storing} // another proxy stores the same
 	}

@@ -38,7 +38,7 @@ const (
 	openWithin = 30 * time.Second
 	// lookEvery is how often at least a claim asks the server: other proxies put, too.
 	lookEvery = time.Second
-	// slots is how many connections count apart.
+	// slots is how many proxies count apart; more may wait for each other's commits.
 	slots = 32
 	// shareDefault is Limits.Share when it is not set.
 	shareDefault = 0.1
@@ -62,6 +62,7 @@ type Queue struct {
 
 	mu       sync.Mutex
 	broken   error // why the server cannot be used
+	mends    int   // how often the queue was made usable again
 	closed   bool
 	storing  map[deferred.Hash]struct{}
 	doubtful []deferred.ID // of puts that were answered Unstored and may be stored
@@ -109,7 +110,7 @@ func open(cfg Config) (*Queue, error) {
 	}
 	var random [1]byte
 	_, _ = rand.Read(random[:]) // never fails
-	q.slot = int64(random[0]) % slots * 3
+	q.slot = 1 + int64(random[0])%slots*3
 	client := postgres.ClientConfig{URL: cfg.URL, Setting: cfg.Setting, Connections: 3, Schema: cfg.Schema, Silence: cfg.silence}
 	if q.writes, err = postgres.NewClient(client); err != nil {
 		return nil, err
@@ -220,21 +221,29 @@ func (q *Queue) usable() error {
 }
 
 // failed judges the error of a statement: one of a closed queue is ErrClosed, and one that
-// others will have, too, makes the queue unusable until the server answers again.
-func (q *Queue) failed(err error) error {
+// others will have, too, makes the queue unusable until the server answers again. A statement that
+// has certainly failed says nothing any more when the queue was made usable since it began.
+func (q *Queue) failed(err error, mends int) error {
 	if err == nil {
 		return nil
 	}
 	q.mu.Lock()
-	closed := q.closed
+	closed, late := q.closed, q.mends != mends
 	q.mu.Unlock()
 	switch {
 	case closed:
 		return deferred.ErrClosed
-	case spreads(err):
+	case spreads(err) && !(late && postgres.Certain(err)):
 		q.fail(err)
 	}
 	return err
+}
+
+// mendedTimes is how often the queue was made usable again, for failed.
+func (q *Queue) mendedTimes() int {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.mends
 }
 
 // fail makes the queue unusable, and has it probed.
@@ -289,6 +298,7 @@ func (q *Queue) mended() bool {
 	}
 	q.mu.Lock()
 	q.broken = nil
+	q.mends++
 	q.mu.Unlock()
 	q.log.Info("Queue writes again")
 	q.wakeAt.Store(math.MinInt64)

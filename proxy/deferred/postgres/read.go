@@ -110,10 +110,11 @@ func (q *Queue) Edit(_ context.Context, now time.Time, e deferred.Edit) (int, er
 	if e.ID != (deferred.ID{}) {
 		one.ids = []postgres.Place{postgres.Place(e.ID)}
 	}
+	mends := q.mendedTimes()
 	n, err := q.edit(now, one)
 	switch {
 	case err != nil:
-		return 0, q.failed(err)
+		return 0, q.failed(err, mends)
 	case one.ids != nil && n[1] == 0:
 		return 0, deferred.ErrNotFound
 	case one.ids != nil && n[0] == 0:

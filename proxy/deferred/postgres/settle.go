@@ -76,7 +76,7 @@ func distinct(all []*settling) (group, rest []*settling) {
 // settle writes a group, and reports whether it has come to an end.
 func (q *Queue) settle(group []*settling) bool {
 	q.mu.Lock()
-	broken := q.broken
+	broken, mends := q.broken, q.mends
 	q.mu.Unlock()
 	if broken != nil {
 		return false
@@ -104,10 +104,10 @@ func (q *Queue) settle(group []*settling) bool {
 	for _, s := range group {
 		s.again = s.again || !postgres.Certain(err)
 	}
-	if !spreads(err) {
-		q.settles.ring() // later, when others have come to their ends
+	_ = q.failed(err, mends)
+	if q.usable() == nil {
+		q.settles.ring() // it is tried again
 	}
-	_ = q.failed(err)
 	return false
 }
 

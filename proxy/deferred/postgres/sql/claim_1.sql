@@ -1,7 +1,7 @@
 -- Takes back what has a lease that has passed, forgets final entries whose time has passed, and
--- claims at most n entries that are due, of other rules than those spared. keep is for how long
+-- claims at most so many entries that are due, of other rules than those spared. keep is for how long
 -- one is kept that becomes unknown. next is when there is something to do, null for never.
-CREATE OR REPLACE FUNCTION @schema@.deferred_claim_1(clock int8, slot int8, n int8, lease int8, keep int8, spared text[],
+CREATE OR REPLACE FUNCTION @schema@.deferred_claim_1(clock int8, slot int8, most int8, lease int8, keep int8, spared text[],
   OUT instant int8, OUT next int8, OUT entries @schema@.deferred_entry_1[], OUT stats @schema@.deferred_stat_1[])
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = @schema@, pg_temp SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
 DECLARE
@@ -34,14 +34,16 @@ BEGIN
   PERFORM deferred_apply_1(slot, NULL, changes);
 
   names := array(SELECT c.name FROM deferred_rules r CROSS JOIN LATERAL (
-      SELECT l.name, l.due FROM lines l WHERE l.rule = r.rule AND l.due <= instant ORDER BY l.due LIMIT n) c
-    WHERE NOT r.paused AND r.rule <> ALL (spared) ORDER BY c.due LIMIT n);
+      SELECT l.name, l.due FROM lines l WHERE l.rule = r.rule AND l.due <= instant ORDER BY l.due LIMIT most) c
+    WHERE NOT r.paused AND r.rule <> ALL (spared) ORDER BY c.due LIMIT most);
   IF names <> '{}' THEN
     names := array(SELECT l.name FROM lines l WHERE l.name = ANY (names) AND l.due <= instant ORDER BY l.name FOR UPDATE SKIP LOCKED);
-    ids := array(SELECT w.id FROM lines l CROSS JOIN LATERAL (
-        SELECT v.id, v.seq FROM (SELECT d.id, d.seq, d.state, d.due, d.expires FROM deferred d WHERE d.line = l.name AND d.state <= 1 ORDER BY d.seq LIMIT l.parallel) v
-        WHERE v.state = 0 AND least(v.due, v.expires) <= instant) w
-      WHERE l.name = ANY (names) ORDER BY l.due, w.seq LIMIT n);
+    ids := array(SELECT o.id FROM (
+        SELECT w.id, row_number() OVER turn AS n, sum(w.size) OVER turn - w.size AS before FROM lines l CROSS JOIN LATERAL (
+            SELECT v.id, v.seq, v.size FROM (SELECT d.id, d.seq, d.state, d.due, d.expires, d.size FROM deferred d WHERE d.line = l.name AND d.state <= 1 ORDER BY d.seq LIMIT l.parallel) v
+            WHERE v.state = 0 AND least(v.due, v.expires) <= instant) w
+          WHERE l.name = ANY (names) WINDOW turn AS (ORDER BY l.due, w.seq)) o
+      WHERE o.n <= most AND o.before < 33554432 ORDER BY o.n); -- a value has at most 1 GB
     WITH u AS (UPDATE deferred d SET state = 1, token = nextval('deferred_token'), until = instant + lease, unsent = d.expires <= instant
         WHERE d.id = ANY (ids) RETURNING d.*)
       SELECT array_agg(ROW(u.id, u.seq, u.state, u.accepted, u.expires, u.due, u.attempts, u.token, u.cut, u.about, u.request, u.last, coalesce(u.answer, u.result))::deferred_entry_1

@@ -17,7 +17,8 @@ CREATE TABLE IF NOT EXISTS @schema@.deferred_about (name text PRIMARY KEY, value
 CREATE TABLE IF NOT EXISTS @schema@.deferred_rules (rule text PRIMARY KEY, paused bool NOT NULL DEFAULT false);
 
 -- What there is of each rule and state, 0 for both states of a line. The sum over all slots
--- counts: each connection adds to one of its own, so that none waits for another's commit.
+-- counts: each connection adds to one of its own, so that none waits for another's commit. Slot 0
+-- has what others had when a proxy was started.
 CREATE TABLE IF NOT EXISTS @schema@.deferred_totals (
   rule text, state int8, slot int8, entries int8 NOT NULL, bytes int8 NOT NULL, PRIMARY KEY (rule, state, slot)
 ) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 1000, autovacuum_vacuum_cost_delay = 0);
@@ -157,7 +158,7 @@ CREATE OR REPLACE FUNCTION @schema@.deferred_place_1(which uuid, number int8) RE
 $$;
 
 -- Finds out how the queue is encrypted: as mode says, if there are no entries yet. Tells what is
--- so, and what an entry survives once it is stored.
+-- so, and what an entry survives once it is stored. Folds totals, so that they stay few.
 CREATE OR REPLACE FUNCTION @schema@.deferred_open_1(mode bytea, OUT known bytea, OUT durability text, OUT stats @schema@.deferred_stat_1[])
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = @schema@, pg_temp SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
 BEGIN
@@ -169,6 +170,10 @@ BEGIN
     END IF;
   END IF;
   SELECT a.value INTO known FROM deferred_about a WHERE a.name = 'mode';
+  WITH o AS MATERIALIZED (SELECT t.rule, t.state, t.slot FROM deferred_totals t WHERE t.slot > 0 FOR UPDATE SKIP LOCKED),
+    x AS (DELETE FROM deferred_totals t USING o WHERE t.rule = o.rule AND t.state = o.state AND t.slot = o.slot RETURNING t.*)
+    INSERT INTO deferred_totals AS t SELECT x.rule, x.state, 0, sum(x.entries), sum(x.bytes) FROM x GROUP BY x.rule, x.state ORDER BY x.rule, x.state
+    ON CONFLICT ON CONSTRAINT deferred_totals_pkey DO UPDATE SET entries = t.entries + excluded.entries, bytes = t.bytes + excluded.bytes;
   durability := CASE WHEN NOT current_setting('fsync')::bool THEN 'memory'
     WHEN current_setting('synchronous_standby_names') <> '' AND current_setting('synchronous_commit') NOT IN ('off', 'local') THEN 'fsync, standby'
     ELSE 'fsync' END;
