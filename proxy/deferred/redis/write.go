@@ -215,7 +215,7 @@ var errTaken = errors.New("there is an entry with this ID")
 // stored reads what put.lua returns of one put.
 func (q *Queue) stored(o *op, values []any) deferred.Stored {
 	r := reader{values}
-	s := deferred.Stored{Outcome: deferred.Outcome(r.int()), Bound: deferred.Bound(r.int()), Durability: q.durability()}
+	s := deferred.Stored{Outcome: deferred.Outcome(r.int()), Bound: deferred.Bound(r.int()), Durability: q.durability(), Scope: deferred.ScopeShared}
 	s.ID, _ = r.id()
 	s.State, s.Position = deferred.State(r.int()), int(r.int())
 	if due := r.value(); due != "" {
