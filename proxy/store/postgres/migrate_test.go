@@ -1,8 +1,9 @@
 package postgres
 
 import (
-	"os"
+	"fmt"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -13,12 +14,16 @@ import (
 	"weir/proxy/store/postgres/postgrestest"
 )
 
-// A schema of version 1 is brought to that of this program while proxies of version 1 use
-// it: no ask of theirs fails, then or later, and what both admit is counted once.
+// A schema of the version before is brought to that of this program while proxies of that
+// version use it: no ask of theirs fails, then or later, and what both admit is counted once.
 func TestMigrateInUse(t *testing.T) {
 	t.Parallel()
 	s := postgrestest.Start(t)
-	s.Do("weir", string(must[[]byte](t)(os.ReadFile("testdata/version1.sql"))))
+	version := func(n int) string { return fmt.Sprintf("AS 'SELECT %d'", n) }
+	s.Do("weir", strings.Replace(Schema("weir", false), version(schemaVersion), version(schemaVersion-1), 1))
+	const cost = "SELECT procost FROM pg_proc WHERE proname = 'take_1'"
+	replaced := s.Do("weir", cost)
+	s.Do("weir", "ALTER FUNCTION weir.take_1 COST 7") // by which it is known from the one that replaces it
 	limit := fixed(1 << 40)
 	var admitted atomic.Int64
 	var all sync.WaitGroup
@@ -32,7 +37,7 @@ func TestMigrateInUse(t *testing.T) {
 				case <-stopping:
 					return
 				default:
-					admitted.Add(takeAsVersion1(t, conn, &store.Group{N: 2, Counters: []store.Counter{{Rule: "r", Key: []byte("key"), Limit: limit, Cost: 1}}}))
+					admitted.Add(takeAsBefore(t, conn, &store.Group{N: 2, Counters: []store.Counter{{Rule: "r", Key: []byte("key"), Limit: limit, Cost: 1}}}))
 				}
 			}
 		})
@@ -40,7 +45,7 @@ func TestMigrateInUse(t *testing.T) {
 	used := func(when string) {
 		t.Helper()
 		then := admitted.Load()
-		postgrestest.Eventually(t, "version 1 is used "+when, func() bool { return admitted.Load() > then+20 || t.Failed() })
+		postgrestest.Eventually(t, "the version before is used "+when, func() bool { return admitted.Load() > then+20 || t.Failed() })
 	}
 	used("before")
 	b := openBackend(t, Config{URL: s.URL("weir", "weir")})
@@ -49,6 +54,9 @@ func TestMigrateInUse(t *testing.T) {
 	}
 	if version := s.Do("weir", "SELECT weir.version()"); version != strconv.Itoa(schemaVersion) {
 		t.Errorf("version %s, want %d", version, schemaVersion)
+	}
+	if got := s.Do("weir", cost); got != replaced {
+		t.Errorf("take_1 was not replaced: it costs %s, want %s", got, replaced)
 	}
 	for range 20 {
 		g := decide(b, 3, limit)
@@ -65,8 +73,8 @@ func TestMigrateInUse(t *testing.T) {
 	}
 }
 
-// takeAsVersion1 asks as a program of version 1 does, and returns how many go.
-func takeAsVersion1(t *testing.T, conn *pgconn.PgConn, g *store.Group) int64 {
+// takeAsBefore asks as a program of the version before does, and returns how many go.
+func takeAsBefore(t *testing.T, conn *pgconn.PgConn, g *store.Group) int64 {
 	call := newTake("")
 	call.ask(g)
 	result := conn.ExecParams(background, "SELECT granted FROM weir.take_1($1,$2,$3,$4,$5,$6)", call.params(0, 60_000), takeTypes, binaryFormat, binaryFormat).Read()
