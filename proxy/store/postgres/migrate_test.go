@@ -10,6 +10,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgconn"
 
+	"weir/proxy/limit/limittest"
 	"weir/proxy/store"
 	"weir/proxy/store/postgres/postgrestest"
 )
@@ -88,4 +89,55 @@ func takeAsBefore(t *testing.T, conn *pgconn.PgConn, g *store.Group) int64 {
 		return 0
 	}
 	return n[0]
+}
+
+// Plans that were made while there was one key find their rows by the index when there are
+// many: nothing has PostgreSQL make them again before it has analyzed the table.
+func TestGrown(t *testing.T) {
+	t.Parallel()
+	s := postgrestest.Start(t, "-c", "autovacuum=off")
+	b := openBackend(t, Config{URL: s.URL("weir", "weir"), Connections: 1, clock: func() int64 { return limittest.Epoch }})
+	if err := b.Probe(background); err != nil {
+		t.Fatal(err)
+	}
+	group := func(key string) *store.Group {
+		return &store.Group{N: 1, Counters: []store.Counter{{Rule: "r", Key: []byte(key), Limit: fixed(1 << 40), Cost: 1}}}
+	}
+	use := func() {
+		t.Helper()
+		for range 10 { // beyond five times a plan is kept
+			batch := &store.Batch{Groups: []*store.Group{group("key"), group("other")}}
+			b.Decide(background, batch)
+			if err := batch.Groups[0].Err; err != nil {
+				t.Fatal(err)
+			}
+			admit(t, b)
+			must[bool](t)(b.Add(background, "r", []byte("key"), 1))
+			must[bool](t)(b.Forget(background, "r", []byte("key")))
+		}
+	}
+	const rows = 1000
+	use()
+	s.Do("weir", "VACUUM (FULL, ANALYZE) weir.keys")
+	use()
+	s.Do("weir", fmt.Sprintf("INSERT INTO weir.keys SELECT 'filler' || n::text::bytea, 0, 0, 0, 0, 0, 0, 0 FROM generate_series(1, %d) n", rows))
+	use()
+	if read := counted(t, s, b, "seq_tup_read"); read >= rows {
+		t.Errorf("%d rows were read one after another", read)
+	}
+}
+
+// counted is a column of the statistics of table keys, after b has ended: then its
+// connections have told what they did.
+func counted(t *testing.T, s *postgrestest.Server, b *backend, column string) int64 {
+	t.Helper()
+	b.Close()
+	postgrestest.Eventually(t, "the connections have ended", func() bool {
+		return s.Do("weir", "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'weir'") == "0"
+	})
+	n, err := strconv.ParseInt(s.Do("weir", "SELECT "+column+" FROM pg_stat_user_tables WHERE relname = 'keys'"), 10, 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
 }

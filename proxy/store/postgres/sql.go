@@ -20,8 +20,8 @@ var restSQL string
 // schemaVersion is the version of the schema that this program needs. Functions carry
 // the version in their names that has brought them, so that programs of different
 // versions run side by side; one that means the same as before may be made faster under its
-// name, which version 2 did with take_1 and settle_1.
-const schemaVersion = 2
+// name, which versions 2 and 3 did with take_1.
+const schemaVersion = 3
 
 // Schema returns the SQL that makes the tables and functions in a schema of that name,
 // for somebody who has the rights to run it. It may be run again. With durable the states

@@ -4,7 +4,7 @@
 -- long as before, which is longer than it needs then. Returns under how many kinds the
 -- key could use some, and -1, with nothing changed, when a name holds something else.
 CREATE OR REPLACE FUNCTION @schema@.add_1(clock int8, patience int4, lock int4, base bytea, amount int8, edits text) RETURNS int4
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = @schema@, pg_temp AS $$
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = @schema@, pg_temp SET enable_seqscan = off AS $$
 DECLARE
   now int8;
   algorithm int8;
@@ -75,7 +75,7 @@ END $$;
 
 -- Makes a key as one never seen under all kinds of limits. Returns how many there were.
 CREATE OR REPLACE FUNCTION @schema@.forget_1(clock int8, patience int4, lock int4, base bytea, edits text) RETURNS int4
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = @schema@, pg_temp AS $$
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = @schema@, pg_temp SET enable_seqscan = off AS $$
 DECLARE
   forgotten int4;
 BEGIN
@@ -151,6 +151,6 @@ BEGIN
 END $$;
 
 -- The version of the schema, of which a program must know all.
-CREATE OR REPLACE FUNCTION @schema@.version() RETURNS int4 LANGUAGE sql IMMUTABLE AS 'SELECT 2';
+CREATE OR REPLACE FUNCTION @schema@.version() RETURNS int4 LANGUAGE sql IMMUTABLE AS 'SELECT 3';
 
 REVOKE ALL ON ALL FUNCTIONS IN SCHEMA @schema@ FROM PUBLIC;

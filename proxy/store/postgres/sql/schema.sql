@@ -1,5 +1,9 @@
--- Version 2 of the schema: tables and the functions by which proxies use them. Every
+-- Version 3 of the schema: tables and the functions by which proxies use them. Every
 -- statement may be run again.
+--
+-- Functions that look for keys have enable_seqscan off. Their plans are kept, and one that is
+-- made while a table has a page or two would read it from end to end when it is large, until
+-- it is analyzed.
 --
 -- The owner of the functions needs all rights here. A role under which proxies run
 -- needs no more than this:

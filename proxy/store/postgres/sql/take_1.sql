@@ -78,7 +78,7 @@ END $$;
 CREATE OR REPLACE FUNCTION @schema@.take_1(
   clock int8, patience int4, locks int4[], names bytea[], gives int8[], groups int8[],
   OUT instant int8, OUT waits int4, OUT given int4, OUT granted int8[], OUT states int8[], OUT entries int8[])
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = @schema@, pg_temp AS $$
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = @schema@, pg_temp SET enable_seqscan = off AS $$
 DECLARE
   pos int4 := 1;      -- in groups
   told int4 := 0;     -- counters in states
