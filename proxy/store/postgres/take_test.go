@@ -245,3 +245,22 @@ const century = 100 * 365 * 24 * 3600
 func fixed(permits int64) *limit.Limit {
 	return limittest.Must(limit.Config{Algorithm: limit.Fixed, Limit: permits, Window: century})
 }
+
+// A key that has room for all who ask is found once for each call, not once to read it and
+// once to write it.
+func TestFoundOnce(t *testing.T) {
+	t.Parallel()
+	for _, cfg := range []limit.Config{{Algorithm: limit.Token, Capacity: 1000, FillRate: 1}, {Algorithm: limit.GCRA, Limit: 1000, Window: 3600, Burst: 1000}} {
+		l := must[limit.Limit](t)(limit.New(cfg))
+		s, b := newWorld(t)
+		const calls = 200
+		for range calls {
+			if g := decide(b, 2, &l); g.Err != nil || g.Granted != 2 {
+				t.Fatalf("%v: %d granted, %v", l.Algorithm(), g.Granted, g.Err)
+			}
+		}
+		if found := counted(t, s, b, "idx_scan"); found > calls*3/2 {
+			t.Errorf("%v: %d calls looked for it %d times", l.Algorithm(), calls, found)
+		}
+	}
+}
