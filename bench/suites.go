@@ -24,7 +24,7 @@ func runSuite(ctx context.Context, args []string, out io.Writer) error {
 		name = args[0]
 	}
 	dir := order.Dir
-	plan := suite.Plan{Dir: dir, Before: dir, Page: "BENCHMARKS.md"}
+	plan := suite.Plan{Dir: dir, Before: dir, Page: page(dir)}
 	switch name {
 	case "quick": // for a look at one's own machine: the page keeps what was measured with more patience
 		plan.Parts, plan.Dir, plan.Page = quick(filepath.Join(dir, "quick")), filepath.Join(dir, "quick"), ""
@@ -47,6 +47,15 @@ func runSuite(ctx context.Context, args []string, out io.Writer) error {
 		plan.Parts = slices.DeleteFunc(plan.Parts, func(p suite.Part) bool { return !slices.Contains(args[1:], p.Name) })
 	}
 	return suite.Run(ctx, plan, out)
+}
+
+// page is the page that shows the records of dir: only those of the default
+// folder have one, so that a trial into another folder changes no document.
+func page(dir string) string {
+	if filepath.Clean(dir) != filepath.Clean(scenario.ResultsDir) {
+		return ""
+	}
+	return "BENCHMARKS.md"
 }
 
 // kept reports whether there is an experiment of a name that is kept.

@@ -15,6 +15,9 @@ import (
 	"weir/internal/service"
 )
 
+// ResultsDir is the default of RESULTS_DIR: the records that this repository keeps.
+const ResultsDir = "bench/results"
+
 // An Order is what a user wants to have played.
 type Order struct {
 	Algorithms, Stores []string
@@ -45,7 +48,7 @@ func (o *Order) Register(s *service.Settings) {
 		}
 		return err
 	})
-	s.String(&o.Dir, "RESULTS_DIR", filepath.Join("bench", "results"), "where records go, and what scenarios draw")
+	s.String(&o.Dir, "RESULTS_DIR", ResultsDir, "where records go, and what scenarios draw; BENCHMARKS.md is written only from the default")
 }
 
 // What may be chosen, in the order of tables.
