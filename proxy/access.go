@@ -7,7 +7,8 @@ import (
 	"weir/proxy/wire"
 )
 
-// openAccess opens the access log, if there is one. SIGHUP opens a file again.
+// openAccess opens the access log, if one is configured. On SIGHUP a log file is opened
+// again.
 func openAccess(e *service.Env, c *config.Config) (a wire.Access, err error) {
 	a = wire.Access{Format: c.Access.Format, Refused: c.Access.Refused, Sample: c.Access.Sample}
 	name := c.Access.File

@@ -13,8 +13,8 @@ import (
 	"weir/proxy/wire"
 )
 
-// newAdaptive joins what follows the advisor to the front and the store, unless nobody
-// shares that.
+// newAdaptive connects following the advisor to the front and the store, unless no shared
+// store is configured.
 func newAdaptive(e *service.Env, c *config.Config, cfg *configuration, front *wire.Front) *adaptive.Adaptive {
 	a := adaptive.Config{Settings: c.Adaptive, Instance: instance(), Limits: cfg.limits, Log: e.Logger("Adaptive"),
 		Traffic: front.Traffic, SetCandidate: front.Tally.SetCandidate, Candidate: front.Tally.Candidate}
@@ -24,8 +24,8 @@ func newAdaptive(e *service.Env, c *config.Config, cfg *configuration, front *wi
 	return adaptive.New(a)
 }
 
-// instance is a name that no other proxy has, nor this one after a restart: its
-// snapshots' clock may begin anew.
+// instance returns a name that no other proxy uses, nor this one after a restart, since
+// the clock of its snapshots may start again.
 func instance() string {
 	host, err := os.Hostname()
 	if err != nil {
@@ -34,8 +34,8 @@ func instance() string {
 	return fmt.Sprintf("%s-%08x", host, rand.Uint32())
 }
 
-// follow has the limit follow the advisor until ctx ends or stop is called, which
-// returns when it does so no longer.
+// follow applies the advisor's recommendations until ctx ends or stop is called. stop
+// returns when nothing more will be applied.
 func follow(ctx context.Context, a *adaptive.Adaptive) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	var running sync.WaitGroup

@@ -12,9 +12,9 @@ import (
 
 // pairFiles are settings that name a certificate and its key.
 type pairFiles struct {
-	prefix    string // TLS: TLS_CERT and TLS_KEY
+	prefix    string // as in TLS_CERT and TLS_KEY
 	cert, key string
-	expiry    string // the metric that says when it expires
+	expiry    string // metric with the time of expiry
 }
 
 // dataPair is the certificate of the data port.
@@ -39,8 +39,8 @@ func (f pairFiles) load() (*certs.Pair, error) {
 	return pair, nil
 }
 
-// keepPair reads a certificate, if there is one, and again when its files change, until ctx
-// ends.
+// keepPair reads a certificate, if one is configured, and reads it again when its files
+// change, until ctx ends.
 func keepPair(ctx context.Context, e *service.Env, f pairFiles) (*certs.Pair, error) {
 	pair, err := f.load()
 	if pair == nil {
@@ -52,8 +52,8 @@ func keepPair(ctx context.Context, e *service.Env, f pairFiles) (*certs.Pair, er
 	return pair, nil
 }
 
-// warnInvalid warns of a certificate that clients refuse, unless that has been told, and
-// returns what has been.
+// warnInvalid logs a warning about a certificate that clients refuse, unless told says
+// that it has been logged. It returns the new value of told.
 func warnInvalid(e *service.Env, pair *certs.Pair, told string) string {
 	err := pair.Invalid(time.Now())
 	if err == nil {
@@ -66,22 +66,22 @@ func warnInvalid(e *service.Env, pair *certs.Pair, told string) string {
 }
 
 // followPair reads the certificate again when its files change, until ctx ends. told is
-// what has been told of it.
+// the warning that was last logged.
 func followPair(ctx context.Context, e *service.Env, pair *certs.Pair, told string) {
 	every.Pause(ctx.Done(), time.Second, func(time.Time) {
-		_ = checkPair(e, pair) // has logged
+		_ = checkPair(e, pair) // already logged
 		told = warnInvalid(e, pair, told)
 	})
 }
 
-// checkPair reads the certificate again if its files have changed, and logs what came
-// of it. The error says why what they hold is not in use.
+// checkPair reads the certificate again if its files have changed, and logs the outcome.
+// The error says why the files are not in use.
 func checkPair(e *service.Env, pair *certs.Pair) error {
 	switch changed, err := pair.Check(); {
 	case err != nil:
-		e.Logger("TLS").Warn("The certificate on disk is not usable, going on with the one before", "error", err)
+		e.Logger("TLS").Warn("The certificate on disk is not usable; the previous one stays in use", "error", err)
 	case changed:
-		e.Logger("TLS").Info("Took the new certificate", "expires", pair.Expires())
+		e.Logger("TLS").Info("Loaded the new certificate", "expires", pair.Expires())
 	}
 	return pair.Fault()
 }

@@ -13,8 +13,8 @@ import (
 	"weir/proxy/store/simredis"
 )
 
-// check says what is wrong with the settings together and with the files that they
-// name.
+// check reports what is wrong with the settings taken together and with the files that
+// they name.
 func check(c *config.Config) error {
 	err := c.Complete()
 	_, targets := newTargets(c)
@@ -24,8 +24,8 @@ func check(c *config.Config) error {
 	return errors.Join(err, targets, pair, decisions, checkAuthorities(c), folder, checkAccess(c), checkRules(c, templates), checkRateLimit(c))
 }
 
-// checkAuthorities reads the files of authorities that are in use: those whom Redis and
-// masters are trusted by, and askers.
+// checkAuthorities reads the CA files that are in use: those that authenticate Redis,
+// masters and the clients of the decision port.
 func checkAuthorities(c *config.Config) error {
 	var all []error
 	read := func(setting, file string) {
@@ -52,8 +52,8 @@ func checkRateLimit(c *config.Config) error {
 	return err
 }
 
-// checkRules reads the files of rules and clients, each for itself when they do not
-// go together. templates are nil when they cannot be used.
+// checkRules reads the files of rules and clients, each separately if they are not valid
+// together. templates is nil if the templates are invalid.
 func checkRules(c *config.Config, templates *admin.Templates) error {
 	files, options := ruleSources(c, templates)
 	read := func(files admin.RuleFiles) error {
@@ -67,7 +67,7 @@ func checkRules(c *config.Config, templates *admin.Templates) error {
 	return err
 }
 
-// fileFault says that the file of a setting cannot be used.
+// fileFault says that the file named by a setting cannot be used.
 func fileFault(setting, file string, err error) error {
 	return &service.SettingError{Name: setting, Value: file, Problem: "cannot be used: " + err.Error(), Allowed: "a PEM file of certificates"}
 }

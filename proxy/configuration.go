@@ -20,17 +20,18 @@ import (
 	"weir/proxy/wire"
 )
 
-// A sharedStore is one that other proxies use, too.
+// A sharedStore is a store that other proxies use as well.
 type sharedStore interface {
 	store.Store
 	Misconfigured() error
 	Register(set *metric.Set)
 }
 
-// connect returns the store that decides: the one in Redis, PostgreSQL or a master when the settings
-// name one, else the local one, which is also there for STORE_FAILURE_MODE=local. A shared
-// store may be unavailable: it is waited for in the failure mode. But one that cannot be used
-// as it is configured is an error, unless STORE_START says otherwise.
+// connect returns the store that decides: Redis, PostgreSQL or a master if the settings
+// name one, otherwise the local store, which also serves STORE_FAILURE_MODE=local. A
+// shared store may be unavailable at first; until it is reached, STORE_FAILURE_MODE
+// applies. A store that cannot be used as configured is an error, unless STORE_START says
+// otherwise.
 func connect(e *service.Env, c *config.Config, local *simredis.Store) (store.Store, error) {
 	e.Metrics.Gauge("ratelimiter_store_keys", "keys in the simulated Redis", func() float64 { return float64(local.Keys()) })
 	open := openRedis
@@ -82,7 +83,7 @@ func openRemote(e *service.Env, c *config.Config, local *simredis.Store) (shared
 	return remote.New(cfg)
 }
 
-// ruleSources are the files of rules and clients, and what they are read with.
+// ruleSources returns the files of rules and clients, and the options for reading them.
 func ruleSources(c *config.Config, templates *admin.Templates) (admin.RuleFiles, rule.Options) {
 	options := c.RuleOptions()
 	if templates != nil {
@@ -91,15 +92,16 @@ func ruleSources(c *config.Config, templates *admin.Templates) (admin.RuleFiles,
 	return admin.RuleFiles{Rules: c.Rules.File, Clients: c.Rules.ClientsFile}, options
 }
 
-// syncPause is how often the limit configuration is held against the store.
+// syncPause is the time between two comparisons of the limit configuration with the
+// store.
 const syncPause = 500 * time.Millisecond
 
-// A configuration is what is enforced.
+// A configuration is everything that the proxy enforces.
 type configuration struct {
 	limits       *admin.Limits
 	rules        *admin.Rules
 	policies     *admin.Policies
-	adaptive     *adaptive.Adaptive // follows the advisor; nil until there is a front
+	adaptive     *adaptive.Adaptive // follows the advisor; nil until the front exists
 	targets      *targets
 	templates    *admin.Templates
 	drainTimeout time.Duration
@@ -108,8 +110,8 @@ type configuration struct {
 	deferral     *delivery.Dispatcher // nil without DEFER_URL
 }
 
-// memory is the documents of the simulated Redis, which end with this process; nil with a
-// shared store.
+// memory returns the documents of the simulated Redis, which end with this process. It is
+// nil with a shared store.
 func (cfg *configuration) memory() *simredis.Documents {
 	if local, ok := cfg.store.(*simredis.Store); ok {
 		return &local.Documents
@@ -117,11 +119,11 @@ func (cfg *configuration) memory() *simredis.Documents {
 	return nil
 }
 
-// onReload has SIGHUP read rules, clients and limits again, where they come from files
-// or from a store that others write to, and the authorities of targets, and the templates of refusals.
+// onReload makes SIGHUP read again: templates of refusals, the CA files of targets, and
+// rules, clients and limits that come from files or from a store that others write to.
 func (cfg *configuration) onReload(e *service.Env, c *config.Config, front *wire.Front) {
 	shared := cfg.memory() == nil
-	if c.Refusal.Templates != "" { // before the rules, which name some
+	if c.Refusal.Templates != "" { // before the rules, which refer to templates
 		e.OnReload(cfg.templates.Reload, "templates")
 	}
 	var parts []string
@@ -142,8 +144,8 @@ func (cfg *configuration) onReload(e *service.Env, c *config.Config, front *wire
 	}
 }
 
-// keepConfiguration holds the global limit and the rules, and holds them against the store
-// and the files until ctx ends.
+// keepConfiguration loads the global limit and the rules, and follows changes in the
+// store and the files until ctx ends.
 func keepConfiguration(ctx context.Context, e *service.Env, c *config.Config, s store.Store, templates *admin.Templates) (*configuration, error) {
 	files, options := ruleSources(c, templates)
 	limits, err := admin.NewLimits(time.Now(), c.Limit, s, e.Logger)

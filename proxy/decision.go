@@ -14,8 +14,8 @@ import (
 	"weir/proxy/wire"
 )
 
-// decide starts the decision port on its socket, if there is one. Its certificate is
-// followed until ctx ends.
+// decide starts the decision port on its socket, if there is one, and follows its
+// certificate until ctx ends.
 func (s *sockets) decide(ctx context.Context, e *service.Env, c *config.Config, cfg *configuration) error {
 	if s.decision == nil {
 		return nil
@@ -46,8 +46,8 @@ func (s *sockets) decide(ctx context.Context, e *service.Env, c *config.Config, 
 	return nil
 }
 
-// keepLimits holds the limits of Envoy's rate limit service, and follows their files until
-// ctx ends.
+// keepLimits loads the limits for Envoy's rate limit service, and follows their files
+// until ctx ends.
 func keepLimits(ctx context.Context, e *service.Env, c *config.Config, cfg *configuration) (*decision.Limits, error) {
 	limits, err := decision.NewLimits(c.RateLimit.Config, c.RateLimit.Merge, e.Logger("DecisionService"))
 	if err == nil && c.RateLimit.Config != "" {
@@ -57,7 +57,8 @@ func keepLimits(ctx context.Context, e *service.Env, c *config.Config, cfg *conf
 	return limits, err
 }
 
-// secureDecisions is what the decision port has TLS with; nil: it is plain.
+// secureDecisions returns the TLS configuration of the decision port, or nil if it has
+// none.
 func secureDecisions(ctx context.Context, e *service.Env, c *config.Config) (*tls.Config, error) {
 	pair, err := keepPair(ctx, e, decisionPair(c))
 	switch {
@@ -73,7 +74,7 @@ func secureDecisions(ctx context.Context, e *service.Env, c *config.Config) (*tl
 	return secure, nil
 }
 
-// drain ends the decision port and the front at the same time, and returns how many
+// drain closes the decision port and the front at the same time, and returns how many
 // connections were cut.
 func (s *sockets) drain(ctx context.Context, front *wire.Front) int {
 	cut := make(chan int, 1)
@@ -87,7 +88,8 @@ func (s *sockets) drain(ctx context.Context, front *wire.Front) int {
 	return front.Drain(ctx) + <-cut
 }
 
-// files are duplicates of the sockets listened on, for a successor; the caller closes them.
+// files returns duplicates of the listening sockets for a successor. The caller closes
+// them.
 func (s *sockets) files(front *wire.Front) ([]*os.File, error) {
 	files, err := front.Sockets()
 	add := func(l interface{ File() (*os.File, error) }) {

@@ -13,12 +13,12 @@ import (
 	"weir/proxy/wire"
 )
 
-// handOverWithin is how long deliveries under way may take when a successor waits for the
-// queue.
+// handOverWithin bounds how long deliveries in flight may take when a successor waits for
+// the queue.
 const handOverWithin = 900 * time.Millisecond
 
-// openDeferral opens the queue of requests that are delivered later, if there is one. The
-// predecessor of a take-over may still have it.
+// openDeferral opens the queue of deferred requests, if one is configured. During a
+// take-over the predecessor may still hold it.
 func (cfg *configuration) openDeferral(e *service.Env, c *config.Config, takeover bool) (err error) {
 	if !c.Defer.Used() || len(c.Targets) == 0 {
 		return nil
@@ -44,7 +44,7 @@ func (cfg *configuration) openDeferral(e *service.Env, c *config.Config, takeove
 	return err
 }
 
-// accept is what has requests stored; nil: nothing.
+// accept returns what stores refused requests, or nil if there is no queue.
 func (cfg *configuration) accept() wire.Defer {
 	if cfg.deferral == nil {
 		return nil
@@ -52,7 +52,7 @@ func (cfg *configuration) accept() wire.Defer {
 	return cfg.deferral.Accept
 }
 
-// startDeferral begins to deliver.
+// startDeferral starts the deliveries.
 func (cfg *configuration) startDeferral(e *service.Env, front *wire.Front) {
 	if cfg.deferral != nil {
 		cfg.deferral.Start(front.Deliver)
@@ -60,13 +60,14 @@ func (cfg *configuration) startDeferral(e *service.Env, front *wire.Front) {
 	}
 }
 
-// closeDeferral lets deliveries under way finish for a time, and gives the queue up.
+// closeDeferral lets deliveries in flight finish for at most the given time, and closes
+// the queue.
 func (cfg *configuration) closeDeferral(finish time.Duration) {
 	if cfg.deferral == nil {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), finish)
 	defer cancel()
-	_ = cfg.deferral.Close(ctx) // a queue that fails says so itself
+	_ = cfg.deferral.Close(ctx) // the queue logs its own errors
 	cfg.deferral = nil
 }

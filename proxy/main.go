@@ -1,5 +1,5 @@
-// Proxy is a rate-limiting HTTP proxy: it lets through to the targets what
-// their limits allow and answers 429 to the rest.
+// Proxy is a rate-limiting HTTP proxy. It forwards requests to the targets as far as
+// their limits allow and answers the others with 429.
 package main
 
 import (
@@ -24,7 +24,7 @@ func main() {
 	})
 }
 
-// run serves until ctx ends, then drains. check has passed.
+// run serves until ctx ends, then drains. The caller has called check.
 func run(ctx context.Context, e *service.Env, c *config.Config) error {
 	for _, note := range c.Notes {
 		e.Logger("Proxy").Warn(note)
@@ -50,7 +50,7 @@ func run(ctx context.Context, e *service.Env, c *config.Config) error {
 	if err != nil {
 		return err
 	}
-	defer taken.Close() // without effect once its proxy has let go
+	defer taken.Close() // no effect once the predecessor has let go
 	templates, err := admin.NewTemplates(c.Refusal.Templates)
 	if err != nil {
 		return err
@@ -68,7 +68,7 @@ func run(ctx context.Context, e *service.Env, c *config.Config) error {
 	if err != nil {
 		return err
 	}
-	beside, stop := context.WithCancel(context.WithoutCancel(ctx)) // what goes on until nothing is left
+	beside, stop := context.WithCancel(context.WithoutCancel(ctx)) // what goes on until all connections have ended
 	defer stop()
 	access, err := openAccess(e, c)
 	if err == nil {
@@ -107,9 +107,9 @@ func live(ctx context.Context, e *service.Env, front *wire.Front, socks *sockets
 	case <-taken:
 		log.Info("A successor has taken the port over")
 		finish = handOverWithin
-		socks.stopAdmin() // it answers there from now on
+		socks.stopAdmin() // the successor answers there from now on
 	}
-	leave() // whoever drains applies nothing
+	leave() // a draining proxy applies no recommendations
 	e.Health.Drain()
 	log.Info("Draining")
 	cfg.closeDeferral(finish)

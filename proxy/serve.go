@@ -41,7 +41,7 @@ func serve(ctx context.Context, e *service.Env, c *config.Config, socks *sockets
 		Named: c.Edge.AdminPort != 0, Reachable: readiness(e, c)}
 	w.DrainTimeout, w.Policy, w.Pages = c.DrainTimeout, cfg.policies.Policy, cfg.templates.Pages()
 	w.Loop.Panicked = func(value any, stack []byte) {
-		log.Error("A fault of the proxy closed a connection", "fault", fmt.Sprint(value), "stack", string(stack))
+		log.Error("A connection was closed because of a bug in the proxy", "fault", fmt.Sprint(value), "stack", string(stack))
 	}
 	var own *service.Endpoints
 	w.Own = func(front *wire.Front) *service.Endpoints {
@@ -76,7 +76,8 @@ func serve(ctx context.Context, e *service.Env, c *config.Config, socks *sockets
 	return front, nil
 }
 
-// readiness is told whether any target can be reached; nil: there are none to be.
+// readiness returns what is called when it changes whether any target can be reached. It
+// is nil if there are no targets.
 func readiness(e *service.Env, c *config.Config) func(bool) {
 	if len(c.Targets) == 0 {
 		return nil
@@ -84,14 +85,14 @@ func readiness(e *service.Env, c *config.Config) func(bool) {
 	return e.Health.SetReady
 }
 
-// tellTargets has health tell how the targets are, if there are any.
+// tellTargets adds the state of the targets to the health report, if there are any.
 func tellTargets(e *service.Env, c *config.Config, front *wire.Front) {
 	if len(c.Targets) > 0 {
 		e.Health.Component("targets", func() any { return admin.TargetsHealth(front.Targets.Up()) })
 	}
 }
 
-// endpoints are the proxy's own.
+// endpoints returns the proxy's own endpoints.
 func endpoints(e *service.Env, cfg *configuration, front *wire.Front) *service.Endpoints {
 	own := service.NewEndpoints(e)
 	cfg.limits.Register(own)
@@ -117,13 +118,13 @@ func endpoints(e *service.Env, cfg *configuration, front *wire.Front) *service.E
 	return own
 }
 
-// A keyStore tells of single keys and edits them where they are counted.
+// A keyStore shows and edits the state of single keys.
 type keyStore struct {
 	*wire.Front
 	store.Store
 }
 
-// serveAdmin serves the own endpoints on a port of their own until ctx ends.
+// serveAdmin serves the own endpoints on the admin port until ctx ends.
 func serveAdmin(ctx context.Context, e *service.Env, l net.Listener, own http.Handler) {
 	log := e.Logger("Admin")
 	if err := service.Serve(ctx, l, own, log); err != nil {

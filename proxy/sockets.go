@@ -18,21 +18,21 @@ import (
 	"weir/proxy/wire"
 )
 
-// sockets are what the proxy listens on: new ones, or those of the proxy that
-// it takes over from.
+// sockets are the sockets that the proxy listens on. They are new, or taken over from a
+// running proxy.
 type sockets struct {
-	data      []net.Listener // the first has BIND and PORT, others a part of that
-	leaving   []net.Listener // have PORT and an address that is not of BIND any more
+	data      []net.Listener // the first has BIND and PORT, the others a more specific address
+	leaving   []net.Listener // have PORT and an address that BIND no longer covers
 	admin     net.Listener   // nil without ADMIN_PORT
-	stopAdmin func()         // ends what answers there
+	stopAdmin func()         // closes the admin port
 	decision  net.Listener   // nil without DECISION_PORT
-	port      *decision.Port // what answers there
+	port      *decision.Port // serves the decision socket
 
 	taken *handover.Taken
 }
 
-// takeOver asks a proxy that runs for its sockets when TAKEOVER says so; nil:
-// there is none.
+// takeOver asks a running proxy for its sockets if TAKEOVER says so. It returns nil if no
+// proxy runs.
 func takeOver(ctx context.Context, e *service.Env, c *config.Config) (*handover.Taken, error) {
 	if !c.Edge.Takeover {
 		return nil, nil
@@ -43,29 +43,29 @@ func takeOver(ctx context.Context, e *service.Env, c *config.Config) (*handover.
 	}
 	taken, err := handover.Take(ctx, nameOf(port))
 	if errors.Is(err, handover.ErrNobody) {
-		e.Logger("Proxy").Info("No proxy runs here that the port could be taken over from", "port", port)
+		e.Logger("Proxy").Info("No proxy to take the port over from", "port", port)
 		return nil, nil
 	}
 	return taken, err
 }
 
-// openSockets opens what was not taken over.
+// openSockets opens the sockets that were not taken over.
 func openSockets(e *service.Env, c *config.Config, taken *handover.Taken) (*sockets, error) {
 	host, port, err := net.SplitHostPort(e.Addr)
 	if err != nil {
 		return nil, err
 	}
 	if d := c.Decision.Port; d != 0 && (strconv.Itoa(d) == port || d == c.Edge.AdminPort) {
-		return nil, &service.SettingError{Name: "DECISION_PORT", Value: strconv.Itoa(d), Problem: "is PORT or ADMIN_PORT", Allowed: "another port, or 0: there is none"}
+		return nil, &service.SettingError{Name: "DECISION_PORT", Value: strconv.Itoa(d), Problem: "is PORT or ADMIN_PORT", Allowed: "another port, or 0 for none"}
 	}
 	if admin := c.Edge.AdminPort; admin != 0 && strconv.Itoa(admin) == port {
-		return nil, &service.SettingError{Name: "ADMIN_PORT", Value: port, Problem: "is PORT", Allowed: "another port, or 0: the own endpoints stay on PORT"}
+		return nil, &service.SettingError{Name: "ADMIN_PORT", Value: port, Problem: "is PORT", Allowed: "another port, or 0 to keep the own endpoints on PORT"}
 	}
 	s := &sockets{taken: taken, stopAdmin: func() {}}
 	data, others, err := s.open(host, port)
 	if err != nil {
 		s.close()
-		return nil, err // names the address
+		return nil, err // err names the address
 	}
 	s.data = []net.Listener{data}
 	for _, l := range others {
@@ -90,15 +90,15 @@ func openSockets(e *service.Env, c *config.Config, taken *handover.Taken) (*sock
 	return s, nil
 }
 
-// nameOf is what the proxies on one port find each other by. A port that is no
-// number has failed to open before.
+// nameOf returns the name by which the proxies on one port find each other. The port is a
+// number: otherwise opening it has failed before.
 func nameOf(port string) string {
 	n, _ := strconv.Atoi(port)
 	return handover.Name(n)
 }
 
-// open returns the socket for an address: the one taken over, or a new one. The
-// others were taken over, too, and have the port with another address.
+// open returns the socket for an address, taken over or new. others were taken over as
+// well and have the same port with another address.
 func (s *sockets) open(host, port string) (l net.Listener, others []net.Listener, err error) {
 	addr := net.JoinHostPort(host, port)
 	want, err := net.ResolveTCPAddr("tcp", addr)
@@ -119,7 +119,7 @@ func (s *sockets) open(host, port string) (l net.Listener, others []net.Listener
 	}
 	if len(others) == 0 {
 		l, err = net.Listen("tcp", addr)
-		return l, nil, err // names the address
+		return l, nil, err // err names the address
 	}
 	if l, err = besides(others, addr); err != nil {
 		return nil, nil, fmt.Errorf("beside %s, which the running proxy listens on: %w", others[0].Addr(), err)
@@ -134,10 +134,10 @@ func (s *sockets) takenSockets() []net.Listener {
 	return s.taken.Sockets
 }
 
-// besides listens on addr while others listen on the same port and an address
-// that has a part in common with it. Both proxies are one user's, who may share a
-// port (socket(7), SO_REUSEPORT). Of such sockets the one with the narrower
-// address gets a connection.
+// besides listens on addr while other sockets listen on the same port with an overlapping
+// address. Both proxies belong to one user, who may share a port (socket(7),
+// SO_REUSEPORT). The kernel gives a connection to the socket with the more specific
+// address.
 func besides(others []net.Listener, addr string) (net.Listener, error) {
 	share := func(_, _ string, c syscall.RawConn) (err error) {
 		ctlErr := c.Control(func(fd uintptr) { err = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_REUSEPORT, 1) })
@@ -155,22 +155,22 @@ func besides(others []net.Listener, addr string) (net.Listener, error) {
 	return (&net.ListenConfig{Control: share}).Listen(context.Background(), "tcp", addr)
 }
 
-// sameAddress reports whether both are bound alike. Every socket that is bound to
-// no address in particular has both families, where the machine has both.
+// sameAddress reports whether both sockets are bound to the same address. A socket bound
+// to no address in particular accepts both families where the machine has both.
 func sameAddress(a, b *net.TCPAddr) bool {
 	return anywhere(a) && anywhere(b) || a.IP.Equal(b.IP) && a.Zone == b.Zone
 }
 
 func anywhere(a *net.TCPAddr) bool { return len(a.IP) == 0 || a.IP.IsUnspecified() }
 
-// covers reports whether whoever is bound to all is bound to part, too.
+// covers reports whether a socket bound to all also accepts connections to part.
 func covers(all, part net.Addr) bool {
 	a, ok := all.(*net.TCPAddr)
 	p, okToo := part.(*net.TCPAddr)
 	return ok && okToo && (anywhere(a) || sameAddress(a, p))
 }
 
-// close gives up what was opened; a proxy whose sockets were taken goes on.
+// close closes what was opened. A proxy whose sockets were taken over keeps its own.
 func (s *sockets) close() {
 	if s.taken != nil {
 		s.taken.Close()
@@ -182,7 +182,7 @@ func (s *sockets) close() {
 	}
 }
 
-// succeed tells the proxy that was taken over from, if any, to drain.
+// succeed tells the predecessor, if there is one, to drain.
 func (s *sockets) succeed(e *service.Env, front *wire.Front) error {
 	if s.taken == nil {
 		return nil
@@ -191,22 +191,22 @@ func (s *sockets) succeed(e *service.Env, front *wire.Front) error {
 		return fmt.Errorf("take the port over: %w", err)
 	}
 	log := e.Logger("Proxy")
-	log.Info("Took the port over; the proxy before drains")
+	log.Info("Took the port over; the previous proxy drains")
 	for _, l := range s.leaving {
-		log.Warn("BIND has changed; the address of the proxy before is given up", "addr", l.Addr(), "now", front.Addr())
+		log.Warn("BIND has changed; the address of the previous proxy is given up", "addr", l.Addr(), "now", front.Addr())
 		front.Leave(l)
 	}
 	kept := append(append([]net.Listener{s.admin, s.decision}, s.data...), s.leaving...)
 	for _, l := range s.taken.Sockets {
 		if !slices.Contains(kept, l) {
-			_ = l.Close() // it had an admin port that this one has not
+			_ = l.Close() // the predecessor had an admin port, this proxy has none
 		}
 	}
 	return nil
 }
 
-// offer lets a successor take the sockets and know the state: its coming is told
-// on the channel returned. stop withdraws the offer.
+// offer lets a successor take over the sockets and the state. taken is closed when that
+// happens; stop withdraws the offer.
 func (s *sockets) offer(e *service.Env, front *wire.Front, state func() []byte) (taken <-chan struct{}, stop func(), err error) {
 	files, err := s.files(front)
 	defer func() {
@@ -221,7 +221,7 @@ func (s *sockets) offer(e *service.Env, front *wire.Front, state func() []byte) 
 	_, port, _ := net.SplitHostPort(e.Addr)
 	offered, err := handover.Offer(nameOf(port), files, state, func() { close(coming) })
 	if err != nil {
-		// It serves all the same; only a successor has to wait for its end.
+		// The proxy serves all the same; a successor has to wait for its end.
 		e.Logger("Proxy").Warn("This proxy cannot be taken over from", "error", err)
 		return coming, func() {}, nil
 	}

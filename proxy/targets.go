@@ -17,21 +17,20 @@ import (
 	"weir/proxy/wire"
 )
 
-// targets makes targets of URLs, and knows which were posted.
+// targets makes targets from URLs, and remembers which were set by POST /config/targets.
 //
-// Safe for concurrent use: mu guards what changes, and has one list replaced at a
-// time; the rest does not change.
+// Safe for concurrent use: mu guards what changes, and serializes replacements.
 type targets struct {
 	caFile, name string          // of https targets; see certs.Client
 	settings     []config.Target // of TARGET_URL
 
 	mu     sync.Mutex
-	posted []config.Target        // the last POST /config/targets; none: the settings' hold
+	posted []config.Target        // from the last POST /config/targets; if empty, settings apply
 	trust  *x509.CertPool         // of CAFile; nil: the system's
-	secure map[string]*tls.Config // that trust, by the name in the certificate
+	secure map[string]*tls.Config // with that trust, by the name in the certificate
 }
 
-// newTargets reads what https targets are trusted by.
+// newTargets reads the authorities that https targets are verified with.
 func newTargets(c *config.Config) (*targets, error) {
 	t := &targets{caFile: c.Edge.CAFile, name: c.Edge.ServerName, settings: c.Targets}
 	if err := t.readTrust(); err != nil {
@@ -40,7 +39,7 @@ func newTargets(c *config.Config) (*targets, error) {
 	return t, nil
 }
 
-// readTrust reads the authorities again. mu is held, or nobody else knows of t yet.
+// readTrust reads the authorities again. The caller holds mu, or nobody else knows t yet.
 func (t *targets) readTrust() error {
 	if t.caFile == "" {
 		t.secure = make(map[string]*tls.Config)
@@ -53,8 +52,8 @@ func (t *targets) readTrust() error {
 	return err
 }
 
-// make makes targets. Those of one name have one configuration of TLS, until the
-// authorities change. mu is held.
+// make makes targets. Those with one name share a TLS configuration until the authorities
+// change. The caller holds mu.
 func (t *targets) make(list []config.Target) (made []*roster.Target, err error) {
 	for _, one := range list {
 		w := &roster.Target{URL: one.URL, Addr: one.Addr, Host: one.Host}
@@ -73,8 +72,8 @@ func (t *targets) make(list []config.Target) (made []*roster.Target, err error) 
 	return made, nil
 }
 
-// reload reads the authorities again. When they are others, what has been connected by
-// those before finishes and is closed.
+// reload reads the authorities again. If they have changed, existing upstream connections
+// finish and are closed.
 func (t *targets) reload(front *wire.Front) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -88,7 +87,7 @@ func (t *targets) reload(front *wire.Front) error {
 	return err
 }
 
-// replace makes the front's targets those of the URLs.
+// replace makes the given URLs the front's targets.
 func (t *targets) replace(front *wire.Front, asked []string) (int, error) {
 	var list []config.Target
 	for i, url := range asked {
@@ -98,7 +97,7 @@ func (t *targets) replace(front *wire.Front, asked []string) (int, error) {
 		}
 		for _, before := range list {
 			if before.URL == one.URL {
-				return i, fmt.Errorf("%q is there twice", url)
+				return i, fmt.Errorf("%q is listed twice", url)
 			}
 		}
 		list = append(list, one)
@@ -121,14 +120,14 @@ func urls(list []config.Target) (urls []string) {
 	return urls
 }
 
-// inForce are the URLs of the targets.
+// inForce returns the URLs of the targets.
 func (t *targets) inForce() []string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return urls(t.list())
 }
 
-// list is the targets in force. mu is held.
+// list returns the targets in force. The caller holds mu.
 func (t *targets) list() []config.Target {
 	if len(t.posted) > 0 {
 		return t.posted
@@ -136,28 +135,28 @@ func (t *targets) list() []config.Target {
 	return t.settings
 }
 
-// start makes the first targets.
+// start makes the targets that the proxy starts with.
 func (t *targets) start() ([]*roster.Target, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.make(t.list())
 }
 
-// state is what a successor is to know: the targets that were posted, and docs,
-// which are nil with a shared store.
+// state encodes what a successor needs: the targets that were posted, and docs, which is
+// nil with a shared store.
 func (t *targets) state(e *service.Env, docs *simredis.Documents) []byte {
 	t.mu.Lock()
 	posted := t.posted
 	t.mu.Unlock()
 	text, err := admin.AppendState(nil, urls(t.settings), urls(posted), docs)
 	if err != nil {
-		e.Logger("Proxy").Warn("A successor is told nothing of what was posted here", "error", err)
+		e.Logger("Proxy").Warn("The configuration posted here cannot be handed to the successor", "error", err)
 	}
 	return text
 }
 
-// inherit has the targets be those that were posted to the proxy before, and
-// returns what else is known of it.
+// inherit takes over the targets that were posted to the predecessor, and returns the
+// rest of its state.
 func (t *targets) inherit(e *service.Env, taken *handover.Taken) *admin.State {
 	if taken == nil {
 		return new(admin.State)
@@ -168,13 +167,13 @@ func (t *targets) inherit(e *service.Env, taken *handover.Taken) *admin.State {
 		var list []config.Target
 		if list, err = before.TargetsFor(urls(t.settings)); len(list) > 0 {
 			t.posted = list
-			log.Warn("Targets that were posted to the proxy before override TARGET_URL", "targets", urls(list))
+			log.Warn("Targets that were posted to the previous proxy override TARGET_URL", "targets", urls(list))
 		} else if err == nil && len(before.Targets) > 0 {
-			log.Warn("TARGET_URL has changed; targets that were posted to the proxy before are dropped", "targets", before.Targets)
+			log.Warn("TARGET_URL has changed; targets that were posted to the previous proxy are dropped", "targets", before.Targets)
 		}
 	}
 	if err != nil {
-		log.Warn("What was posted to the proxy before is not known here", "error", err)
+		log.Warn("The configuration posted to the previous proxy is lost", "error", err)
 	}
 	return before
 }
