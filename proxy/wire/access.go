@@ -14,35 +14,36 @@ import (
 	"weir/proxy/keys"
 )
 
-// Access is what the access log has.
+// Access configures the access log.
 type Access struct {
-	Writer *accesslog.Writer // nil: there is no log
+	Writer *accesslog.Writer // nil means no access log
 	Format accesslog.Format
-	// Refused: only requests that were refused or failed.
+	// Refused limits the log to requests that were refused or failed.
 	Refused bool
-	// Sample is the share of the others that is written, from 0 to 1.
+	// Sample is the share of all other requests that is logged, from 0 to 1.
 	Sample float64
 }
 
 // register adds the log's metric to set.
 func (a *Access) register(set *metric.Set) {
 	if a.Writer != nil {
-		set.Counter("ratelimiter_access_log_dropped_total", "lines of the access log that were lost: there was no room, or they could not be written", a.Writer.Dropped)
+		set.Counter("ratelimiter_access_log_dropped_total", "access log lines lost because the buffer was full or the write failed", a.Writer.Dropped)
 	}
 }
 
-// noticedMax bounds each text that is kept of a request for the access log, in bytes.
+// noticedMax bounds each text that a notice keeps, in bytes.
 const noticedMax = 2048
 
-// noticeKeptMax bounds the memory of a notice that is kept for the next, in bytes.
+// noticeKeptMax bounds the memory that an emptied notice keeps for the next request, in
+// bytes.
 const noticeKeptMax = 1024
 
-// A notice is what the access log keeps of a request whose head goes.
+// A notice keeps what the access log needs of a request after its head has been dropped.
 type notice struct {
 	client netip.Addr
-	gaveUp string // the address of the target that was given up last
+	gaveUp string // address of the target that was given up last
 	text   []byte
-	ends   [noticeParts]int // of its parts, in text
+	ends   [noticeParts]int // where each part ends in text
 }
 
 // The parts of a notice.
@@ -55,7 +56,7 @@ const (
 	noticeParts
 )
 
-// keep takes a request's parts over.
+// keep copies the parts of a request.
 func (n *notice) keep(h *http1.Head, client netip.Addr) {
 	n.client = client
 	referer, _ := h.Field("Referer")
@@ -67,7 +68,7 @@ func (n *notice) keep(h *http1.Head, client netip.Addr) {
 	}
 }
 
-// part is one of the parts; empty when no head was read.
+// part returns one of the parts. It is empty if no head was read.
 func (n *notice) part(i int) []byte {
 	start := 0
 	if i > 0 {
@@ -76,8 +77,8 @@ func (n *notice) part(i int) []byte {
 	return n.text[start:n.ends[i]]
 }
 
-// forget empties the notice. Of a large one no memory stays with a client that may ask
-// for nothing more.
+// forget empties the notice. It frees a large buffer, since the client may send nothing
+// more.
 func (n *notice) forget() {
 	if cap(n.text) > noticeKeptMax {
 		n.text = nil
@@ -85,7 +86,7 @@ func (n *notice) forget() {
 	*n = notice{text: n.text[:0]}
 }
 
-// An accessSide is the access log on one loop.
+// An accessSide is one loop's side of the access log.
 //
 // Owned by its loop.
 type accessSide struct {
@@ -96,7 +97,7 @@ type accessSide struct {
 	key   []byte
 }
 
-// wrote puts the line about a request that is over. The target is still known.
+// wrote logs a finished request. The target is still known.
 func (c *client) wrote(now time.Time, o *exchange.Outcome) {
 	a := c.side.access
 	if a == nil || o.Own {
@@ -126,7 +127,7 @@ func (c *client) wrote(now time.Time, o *exchange.Outcome) {
 		e.TargetTime = now.Sub(o.Sent)
 	}
 	if o.Status == 0 {
-		e.Status = cmp.Or(o.Begun, 499) // as nginx has it
+		e.Status = cmp.Or(o.Begun, 499) // the status that nginx uses
 	}
 	if len(o.Key) > 0 {
 		a.key = keys.AppendShown(a.key[:0], o.Key)
@@ -137,7 +138,7 @@ func (c *client) wrote(now time.Time, o *exchange.Outcome) {
 	n.forget()
 }
 
-// reasonOf is why a request was refused or failed; empty: it was answered well.
+// reasonOf says why a request was refused or failed. It is empty for a good answer.
 func reasonOf(o *exchange.Outcome) string {
 	switch {
 	case o.Fault != exchange.FaultNone:

@@ -12,38 +12,38 @@ import (
 	"weir/proxy/upstream"
 )
 
-// A client is the rim of one session: a client's connection.
+// A client carries out the effects of one session: a client connection or a delivery.
 //
 // Owned by its loop.
 type client struct {
 	side     *side
-	conn     *loop.Conn // nil: there is none, the request is a delivery
-	delivery *carried   // nil: the request comes by conn
+	conn     *loop.Conn // nil for a delivery
+	delivery *carried   // nil for a connection
 	s        *session.Session
 	deadline time.Time // as armed
 
-	upstream *upstreamConn             // held
-	own      *upstreamConn             // a connection that waits for the client's next request and serves no other
-	at       *upstream.Target[*target] // chosen for the exchange
-	mark     upstream.Mark             // its health then
+	upstream *upstreamConn             // the one the exchange holds
+	own      *upstreamConn             // reserved for the client's next request; serves no other client
+	at       *upstream.Target[*target] // target chosen for the exchange
+	mark     upstream.Mark             // health of at when it was chosen
 	tried    upstream.Tried            // the targets that the exchange has tried
-	wait     upstream.Waiter[*client]  // the place in the line of at
-	closed   bool                      // the connection is gone
+	wait     upstream.Waiter[*client]  // place in the line of at
+	closed   bool                      // the client connection has closed
 	duplex   bool                      // the connection is read and written at the same time
 
-	route    uint16        // of the exchange; see route.Table
+	route    uint16        // route of the exchange; see route.Table
 	class    uint8         // its priority class; see gates.Classes
-	with     int           // exchanges with a connection to the target when this one got its own
-	full     bool          // the gate bound then
-	from     netip.Addr    // whose request was last counted under its address
-	fromHash uint64        // of that
+	with     int           // exchanges that held a connection to the target when this one got its own
+	full     bool          // the gate was at its limit then
+	from     netip.Addr    // address under which the last request was counted
+	fromHash uint64        // hash of from
 	gateBy   bool          // waits for a place at any target until the alarm rings
-	lineAt   time.Time     // since when it does
-	waited   time.Duration // for a place, before that
-	notice   notice        // of the request under way, with an access log
-	alarm    *loop.Alarm   // of a slot in a queue; made when it is first needed
+	lineAt   time.Time     // start of that wait
+	waited   time.Duration // time spent waiting for a place before lineAt
+	notice   notice        // the current request; used with an access log
+	alarm    *loop.Alarm   // rings when a queue slot is due; made when first needed
 	asked    time.Time     // when the store was asked
-	answered store.Done    // its answer comes here; made once
+	answered store.Done    // receives the store's answer; made once
 }
 
 // Data passes bytes on to the session.
@@ -79,7 +79,7 @@ func (c *client) Writable(now time.Time) {
 	}
 }
 
-// Closed gives up what is under way.
+// Closed ends what is in progress.
 func (c *client) Closed(now time.Time, _ error) {
 	c.closed = true
 	if c.alarm != nil {
@@ -90,7 +90,7 @@ func (c *client) Closed(now time.Time, _ error) {
 	c.disown()
 }
 
-// apply does what the session wants until it wants nothing more.
+// apply carries out the session's effects until there are none left.
 func (c *client) apply(now time.Time) {
 	for again := true; again; {
 		fx := c.s.Effects()
@@ -126,7 +126,7 @@ func (c *client) apply(now time.Time) {
 	c.arm()
 }
 
-// note counts what the session tells of decisions and outcomes.
+// note counts the decisions and outcomes that the session reports.
 func (c *client) note(now time.Time, fx *session.Effects) {
 	s := c.side
 	if c.delivery != nil {
@@ -159,7 +159,7 @@ func (c *client) note(now time.Time, fx *session.Effects) {
 	}
 }
 
-// read has the client read as the session wants it.
+// read pauses or resumes reading from the client as the session asks.
 func (c *client) read(fx *session.Effects) {
 	if c.closed {
 		return
@@ -177,7 +177,7 @@ func (c *client) read(fx *session.Effects) {
 	}
 }
 
-// wake has the session told when its slot in a queue has come.
+// wake sets the alarm that tells the session when its queue slot is due.
 func (c *client) wake(at time.Time) {
 	if c.alarm == nil {
 		c.alarm = c.side.loop.NewAlarm(func(now time.Time) {
@@ -191,8 +191,8 @@ func (c *client) wake(at time.Time) {
 	c.alarm.Set(at)
 }
 
-// write sends to the client, and holds the target back when it does not take
-// what comes.
+// write sends to the client, and pauses reading from the target when the client does not
+// keep up.
 func (c *client) write(now time.Time, b []byte) {
 	if c.delivery != nil {
 		c.delivery.answer.Write(now, b)
@@ -217,8 +217,8 @@ func (c *client) arm() {
 	}
 }
 
-// acquire gets a connection to a target, maybe for long, or gives the wait for one
-// up.
+// acquire gets a connection to a target, or cancels the wait for one. long says that the
+// connection may be needed for a long time.
 func (c *client) acquire(now time.Time, how exchange.Acquire, long bool) {
 	switch how {
 	case exchange.AcquireNone:
@@ -251,8 +251,8 @@ func (c *client) acquire(now time.Time, how exchange.Acquire, long bool) {
 	c.enter(now, how == exchange.AcquireFresh)
 }
 
-// enter asks the target chosen for a connection, fresh or not. From then on the
-// exchange has a place there.
+// enter asks the chosen target for a connection; fresh excludes reused ones. From then on
+// the exchange has a place at the target.
 func (c *client) enter(now time.Time, fresh bool) {
 	t := c.at.Value
 	if t.gated() && !c.wait.Streams() {
@@ -273,14 +273,14 @@ func (c *client) enter(now time.Time, fresh bool) {
 	}
 }
 
-// unavailable gives the target up that has no connection for the exchange.
+// unavailable gives up a target that has no connection for the exchange.
 func (c *client) unavailable(now time.Time, why exchange.Fault) {
 	c.notice.gaveUp = c.at.Value.spec.Addr
 	c.leave()
 	c.s.HandleUnavailable(now, why)
 }
 
-// stream is asked whether the answer on the connection held may be streamed.
+// stream reports whether the answer on the held connection may be streamed.
 func (c *client) stream(now time.Time) bool {
 	t := c.upstream.target
 	if !t.pool.Stream(&c.wait) {
@@ -292,8 +292,8 @@ func (c *client) stream(now time.Time) bool {
 	return true
 }
 
-// choose takes the next target for the exchange; false: there is none, as the
-// session has been told.
+// choose selects the next target for the exchange. It returns false, and has told the
+// session, if there is none.
 func (c *client) choose(now time.Time) bool {
 	g := c.side.targets
 	if c.at = g.Choose(now, &c.tried); c.at == nil {
@@ -304,7 +304,7 @@ func (c *client) choose(now time.Time) bool {
 	return true
 }
 
-// leave gives the target up without having learnt anything of it.
+// leave gives up the target without a verdict about its health.
 func (c *client) leave() {
 	if c.at != nil {
 		if c.upstream == nil {
@@ -318,7 +318,7 @@ func (c *client) leave() {
 	}
 }
 
-// learn notes what an exchange that is over says about its target.
+// learn records what a finished exchange says about its target.
 func (c *client) learn(now time.Time, o *exchange.Outcome) {
 	if c.at == nil {
 		return
@@ -345,7 +345,7 @@ func (c *client) learn(now time.Time, o *exchange.Outcome) {
 	c.at = nil
 }
 
-// serve gives the session a target's connection.
+// serve gives the session a connection to the target.
 func (c *client) serve(now time.Time, u *upstreamConn, reused bool) {
 	c.upstream, u.owner = u, c
 	u.target.admitted(c)
@@ -361,8 +361,8 @@ func (c *client) serve(now time.Time, u *upstreamConn, reused bool) {
 	}
 }
 
-// release lets go of the target's connection. Closing one is told to the pool
-// when it is closed.
+// release gives up the connection to the target. A connection that is being closed stays
+// in the pool's count until it has closed.
 func (c *client) release(now time.Time, how exchange.Release) {
 	u := c.upstream
 	if u == nil {
@@ -380,8 +380,8 @@ func (c *client) release(now time.Time, how exchange.Release) {
 	u.owner = nil
 	u.target.over(now, c)
 	switch {
-	// A target that has answered without reading the whole request would take
-	// the rest for the beginning of the next.
+	// The target has answered without reading the whole request. It would take the rest
+	// for the start of the next request.
 	case how == exchange.ReleaseDiscard || u.conn.Unsent() > 0:
 		u.conn.Close()
 	default:

@@ -15,41 +15,41 @@ import (
 	"weir/proxy/terms"
 )
 
-// A stored request is delivered by a client without a connection: its session reads the
-// stored bytes, and what it writes is kept in memory. All else is as with other clients:
-// matching, counters, lines, pools, health.
+// A stored request is delivered by a client without a connection. Its session reads the
+// stored bytes, and its output is kept in memory. Everything else is as for other
+// clients: matching, counters, lines, pools, health.
 
-// A Defer has a refused request stored: told is called once with what came of it, on any
-// goroutine.
+// A Defer stores a refused request. It calls told once with the result, on any goroutine.
 type Defer func(now time.Time, k *exchange.Kept, from *exchange.Peer, told func(deferred.Stored))
 
-// A Delivery is a stored request that is to be delivered once.
+// A Delivery is one attempt to deliver a stored request.
 type Delivery struct {
 	Request  []byte // as its client would send it
 	Added    []byte // further field lines for the target
 	Remote   netip.Addr
 	Secure   bool
 	Trusted  bool
-	HoldMax  time.Duration // when a limit refuses, and a request may pass within that time, it is waited for
-	BytesMax int           // of the answer's body that are kept
+	HoldMax  time.Duration // how long to wait when a limit refuses and would admit the request within that time
+	BytesMax int           // bound on the part of the answer's body that is kept
 	// Done is called once, on an event loop, unless the delivery was withdrawn.
 	Done func(now time.Time, d *Delivered)
 	Fate deferred.Fate
 }
 
-// A Delivered is what came of a Delivery.
+// A Delivered is the result of a Delivery.
 type Delivered struct {
-	Refused bool          // by a limit, or the proxy had no place for it: nothing was sent
-	After   time.Duration // when it may be tried again; as the target said, if it is not refused
-	Sent    bool          // some of the request may have reached the target
+	Refused bool          // by a limit, or for lack of room in the proxy; nothing was sent
+	After   time.Duration // when to try again: if not refused, the target's Retry-After
+	Sent    bool          // part of the request may have reached the target
 	Fault   string        // why there is no answer
 	Result  deferred.Result
 }
 
-// unableFor is how long a delivery rests that could not be decided, or found no place.
+// unableFor is the pause of a delivery for which no decision or no place could be had.
 const unableFor = time.Second
 
-// setDeferring makes what storing and delivering requests needs, if they are stored.
+// setDeferring prepares the loop for storing and delivering requests, if a queue is
+// configured.
 func (s *side) setDeferring() {
 	cfg := &s.front.cfg
 	if cfg.Defer == nil {
@@ -72,9 +72,9 @@ func (s *side) setDeferring() {
 	}
 }
 
-// askForDelivery is ask for deliveries. What was stored must not all go to the target at once
-// because the store lets everything pass that it cannot decide about: then each proxy
-// enforces the limits by itself.
+// askForDelivery is ask for deliveries. While the shared store is unavailable and lets
+// everything pass, the local store decides, so that a backlog does not reach the target
+// all at once.
 func (s *side) askForDelivery(now time.Time, x *exchange.Exchange, ask *store.Ask, ans *store.Answer) bool {
 	c := x.Owner.(*client)
 	if s.local != nil && s.front.cfg.Store.Mode() == store.FailOpen {
@@ -89,8 +89,8 @@ func (s *side) askForDelivery(now time.Time, x *exchange.Exchange, ask *store.As
 	return true
 }
 
-// decidedForDelivery passes a later answer on. One of a store that has become unavailable
-// meanwhile refuses; the next ask is decided here.
+// decidedForDelivery passes on an answer that came later. If the store has become
+// unavailable meanwhile, it refuses; the next ask goes to the local store.
 func (c *client) decidedForDelivery(now time.Time, ans *store.Answer) {
 	if c.closed {
 		return
@@ -102,28 +102,28 @@ func (c *client) decidedForDelivery(now time.Time, ans *store.Answer) {
 	c.apply(now)
 }
 
-// Deliver delivers a stored request on one of the loops, in turn.
+// Deliver delivers a stored request. The loops take turns.
 func (f *Front) Deliver(d *Delivery) {
 	s := f.sides[f.turn.Add(1)%uint64(len(f.sides))]
 	s.loop.Post(func(now time.Time) { s.deliver(now, d) })
 }
 
-// A carried is a Delivery under way.
+// A carried is a Delivery in progress.
 //
 // Owned by its loop.
 type carried struct {
 	*Delivery
 	c      *client
-	alarm  *loop.Alarm // of the session's deadline
-	in     []byte      // of the request, not read yet
-	unread bool        // the session wants it
+	alarm  *loop.Alarm // rings at the session's deadline
+	in     []byte      // part of the request that the session has not read
+	unread bool        // the session wants to read in
 	over   bool
 	told   Delivered
-	denied time.Duration // how long the limits that refuse it will
+	denied time.Duration // how long the limits that refuse it will keep refusing
 	answer terms.Answer
 }
 
-// deliver begins a delivery.
+// deliver starts a delivery.
 func (s *side) deliver(now time.Time, d *Delivery) {
 	c := &client{side: s, s: session.New(now, &s.deliveries, d.Remote, d.Secure)}
 	k := &carried{Delivery: d, c: c, in: d.Request, unread: true, answer: terms.NewAnswer(&s.front.cfg.Session.ResponseHead, d.BytesMax)}
@@ -140,7 +140,7 @@ func (s *side) deliver(now time.Time, d *Delivery) {
 	c.apply(now)
 }
 
-// feed shows the session what it has not read, if it wants that.
+// feed passes unread bytes to the session if it wants them.
 func (k *carried) feed(now time.Time) bool {
 	if !k.unread || k.over {
 		return false
@@ -150,8 +150,8 @@ func (k *carried) feed(now time.Time) bool {
 	return true
 }
 
-// note keeps what the session tells of decisions and outcomes. What clients ask for was
-// counted when the request came.
+// note keeps the decisions and outcomes that the session reports. The arrival was counted
+// when the client sent the request.
 func (k *carried) note(now time.Time, fx *session.Effects) {
 	c, s := k.c, k.c.side
 	if fx.Noticed != nil && s.access != nil {
@@ -176,7 +176,7 @@ func (k *carried) note(now time.Time, fx *session.Effects) {
 	}
 }
 
-// report notes how the delivery has ended.
+// report records how the delivery has ended.
 func (k *carried) report(now time.Time, o *exchange.Outcome) {
 	k.over = true
 	t := &k.told
@@ -200,7 +200,7 @@ func (k *carried) report(now time.Time, o *exchange.Outcome) {
 	k.c.learn(now, o)
 }
 
-// delivered ends a delivery that is over, or begins anew when a limit lets it through soon.
+// delivered ends a finished delivery, or starts it again when a limit will admit it soon.
 func (c *client) delivered(now time.Time) {
 	k := c.delivery
 	if c.closed {

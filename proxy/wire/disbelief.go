@@ -7,20 +7,20 @@ import (
 	"time"
 )
 
-// disbelieved counts claims about the origin of a request that were dropped as
-// their sender is not in TRUSTED_PROXIES.
+// disbelieved counts claims about the origin of a request that were dropped because
+// TRUSTED_PROXIES does not contain the sender.
 func (s *side) disbelieved(from netip.Addr, claims int) {
 	s.counts.Disbelieved.Add(uint64(claims))
 	s.front.disbelief.note(from)
 }
 
-// A disbelief warns of claims that were dropped from a private address: likely
-// a proxy that TRUSTED_PROXIES should name.
+// A disbelief warns about claims dropped from a private address, which is probably a
+// proxy that TRUSTED_PROXIES should list.
 //
 // Safe for concurrent use by note; warn is for one goroutine.
 type disbelief struct {
-	from atomic.Pointer[netip.Addr] // such an address since the last warn; nil: none
-	next time.Time                  // when the next warning may be
+	from atomic.Pointer[netip.Addr] // such an address since the last warning, or nil
+	next time.Time                  // time from which the next warning is allowed
 }
 
 // warnEvery is the least time between two warnings.
@@ -28,12 +28,12 @@ const warnEvery = time.Hour
 
 func (d *disbelief) note(from netip.Addr) {
 	if (from.IsPrivate() || from.IsLoopback()) && d.from.Load() == nil {
-		kept := from // not from itself, which would then be allocated for every request
+		kept := from // a copy: the address of from would be allocated for every request
 		d.from.Store(&kept)
 	}
 }
 
-// warn logs what was noted since the last call, if it is time.
+// warn logs what was noted since the last call, at most once in warnEvery.
 func (d *disbelief) warn(now time.Time, log *slog.Logger) {
 	from := d.from.Swap(nil)
 	if from == nil || now.Before(d.next) {

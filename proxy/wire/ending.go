@@ -4,7 +4,7 @@ import (
 	"weir/proxy/session"
 )
 
-// end passes on the end of what one side of a tunnel sends.
+// end passes on that one side of a tunnel has finished sending.
 func (c *client) end(fx *session.Effects) {
 	if fx.EndUpstream && c.upstream != nil {
 		c.upstream.conn.CloseWrite()
@@ -14,7 +14,7 @@ func (c *client) end(fx *session.Effects) {
 	}
 }
 
-// close ends the client's connection as its session says.
+// close closes the client connection as the session says.
 func (c *client) close(how session.Close) {
 	if c.conn == nil {
 		return

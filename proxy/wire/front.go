@@ -1,7 +1,7 @@
-// Package wire joins the proxy's machines to event loops: it gives each client
-// connection a session, does what the session's effects say, and keeps the
-// connections to the targets for the pools. It decides nothing that a session,
-// a pool or the limiter could.
+// Package wire connects the proxy's machines to event loops. It gives each client
+// connection a session, carries out the session's effects, and keeps the connections to
+// the targets for the pools. It makes no decision that a session, a pool or the limiter
+// could make.
 package wire
 
 import (
@@ -35,57 +35,57 @@ import (
 	"weir/proxy/upstream"
 )
 
-// Bounds of what works beside the loops.
+// Bounds of the work done outside the loops.
 const (
-	ownWorkers    = 2    // that answer own endpoints
-	ownWaitingMax = 256  // requests that wait for one of them; beyond: 503
-	waitersMax    = 4096 // Config.WaitersPerLoop unless set
+	ownWorkers    = 2    // for own endpoints
+	ownWaitingMax = 256  // requests waiting for a worker; beyond: 503
+	waitersMax    = 4096 // default of Config.WaitersPerLoop
 )
 
-// Config is what a Front is made of.
+// Config configures a Front.
 type Config struct {
 	Addr    string         // to listen on
-	Sockets []net.Listener // or what to accept on: sockets that were handed over, that of the address first
-	Secure  *tls.Config    // TLS for clients; nil: plain
+	Sockets []net.Listener // handed-over sockets to accept on, that of Addr first
+	Secure  *tls.Config    // TLS for clients; nil means plain text
 	Loop    loop.Config
 	Session session.Settings
 
 	Targets          []*roster.Target
-	Roster           roster.Config // of how they are looked up, checked and told; Start fills in Loops and Log
+	Roster           roster.Config // Start fills in Loops and Log
 	Balance          upstream.Balance
-	TargetConnsMax   int     // connections to each target, all loops together, at least one a loop
-	StreamShare      float64 // of TargetConnsMax, that tunnels and streams may take
+	TargetConnsMax   int     // connections to each target over all loops; each loop has at least one
+	StreamShare      float64 // share of TargetConnsMax that tunnels and streams may take
 	Gate             gates.Settings
-	TargetIdle       time.Duration // how long an idle one is kept
-	TargetAge        time.Duration // after which, or up to a quarter earlier, one is not used again; 0: any
-	MemoryBudget     int64         // bytes from which on requests are shed; 0: never
+	TargetIdle       time.Duration // how long an idle connection is kept
+	TargetAge        time.Duration // age beyond which a connection is not reused, reduced by up to a quarter at random; 0 means any
+	MemoryBudget     int64         // memory use in bytes above which requests are shed; 0 means never
 	DrainTimeout     time.Duration
 	Policy           func() *decide.Policy
-	Pages            *atomic.Pointer[refusal.Pages]    // templates of refusals in force; nil: refusals are JSON
+	Pages            *atomic.Pointer[refusal.Pages]    // refusal templates in force; nil means JSON only
 	Access           Access                            // the access log
-	Store            store.Store                       // decides
-	Defer            Defer                             // has refused requests stored; nil: none are
+	Store            store.Store                       // makes the decisions
+	Defer            Defer                             // stores refused requests; nil if there is no queue
 	Local            store.Store                       // decides about deliveries while Store lets everything pass
-	Own              func(f *Front) *service.Endpoints // makes what answers the proxy's own endpoints
-	Log              *slog.Logger                      // of the limiter's refusals
-	GateLog          *slog.Logger                      // of targets that become slow; not nil with a gate
-	DecisionsPerLoop int                               // decisions of each kind remembered for GET /config/decisions; 0: 4096
-	WaitersPerLoop   int                               // requests that wait for a connection to one target; beyond: 503; 0: 4096
+	Own              func(f *Front) *service.Endpoints // makes the proxy's own endpoints
+	Log              *slog.Logger                      // for refusals of the limiter
+	GateLog          *slog.Logger                      // for targets that become slow; required with a gate
+	DecisionsPerLoop int                               // decisions of each kind kept for GET /config/decisions; 0 means 4096
+	WaitersPerLoop   int                               // requests waiting for a connection to one target; beyond: 503; 0 means 4096
 }
 
 // A Front is the running proxy: listener, loops, sessions.
 //
 // Safe for concurrent use: what it holds is immutable or owned by loops.
 type Front struct {
-	Tally   *tally.Tally // of what is decided by rule
+	Tally   *tally.Tally // decisions by rule
 	Targets *roster.List
 	Gates   *gates.Gates
 
 	cfg   Config
 	group *loop.Group
-	lns   []*loop.Listener // the first has the proxy's address
+	lns   []*loop.Listener // the first has Addr
 	desk  *service.Desk
-	turn  atomic.Uint64 // which loop delivers next
+	turn  atomic.Uint64 // selects the loop for the next delivery
 	sides loops
 	lines *upstream.Lines // of all sides
 
@@ -96,12 +96,12 @@ type Front struct {
 	began      time.Time
 	memory     budget.Memory
 	disbelief  disbelief
-	seed       maphash.Seed // of the hashes by which those who wait are told apart
+	seed       maphash.Seed // of the hashes that tell waiting clients apart
 	classes    gates.Classes
 }
 
-// steady is now on a clock that is never set: it began with the wall clock's time and
-// goes with the monotonic one.
+// steady returns now on a clock that is never set: it starts at the wall clock's time and
+// then follows the monotonic clock.
 func (f *Front) steady(now time.Time) time.Time { return f.began.Add(now.Sub(f.began)) }
 
 // Start listens and serves until Drain.
@@ -126,7 +126,7 @@ func Start(cfg Config) (*Front, error) {
 		if err != nil {
 			f.desk.Close()
 			g.Stop()
-			return nil, err // names the address
+			return nil, err // err names the address
 		}
 		cfg.Sockets = []net.Listener{ln}
 	}
@@ -139,7 +139,7 @@ func Start(cfg Config) (*Front, error) {
 	return f, nil
 }
 
-// portion is loop i's part of a bound that n loops share; each has at least one.
+// portion returns loop i's part of a bound that n loops share. Each part is at least one.
 func portion(bound, n, i int) int {
 	p := bound / n
 	if i < bound%n {
@@ -148,17 +148,17 @@ func portion(bound, n, i int) int {
 	return max(1, p)
 }
 
-// listen accepts clients on ln, which it takes over.
+// listen accepts clients on ln and takes ownership of it.
 func (f *Front) listen(ln net.Listener) *loop.Listener {
 	return f.group.Serve(ln, f.cfg.Secure, func(now time.Time, c *loop.Conn) loop.Handler {
 		return f.sides[c.Loop().Index()].accept(now, c)
 	})
 }
 
-// Addr is the address listened on.
+// Addr returns the listening address.
 func (f *Front) Addr() net.Addr { return f.lns[0].Addr() }
 
-// Sockets are duplicates of the sockets listened on, for a successor.
+// Sockets returns duplicates of the listening sockets for a successor.
 func (f *Front) Sockets() (files []*os.File, err error) {
 	for _, ln := range f.lns {
 		file, err := ln.File()
@@ -170,12 +170,12 @@ func (f *Front) Sockets() (files []*os.File, err error) {
 	return files, nil
 }
 
-// leaveTime is how long clients of an address that is given up are still
-// accepted: those that have connected before it was, or are about to.
+// leaveTime is how long connections are still accepted on an address that is given up,
+// for clients that have connected already or are about to.
 const leaveTime = time.Second
 
-// Leave accepts the clients that wait on a socket of an address that the proxy
-// gives up, and closes it. It returns at once.
+// Leave accepts the clients that wait on the socket of an address that the proxy gives
+// up, and then closes it. It returns at once.
 func (f *Front) Leave(ln net.Listener) {
 	leaving := f.listen(ln)
 	f.background.Go(func() {
@@ -189,7 +189,7 @@ func (f *Front) Leave(ln net.Listener) {
 	})
 }
 
-// housekeeping reports refusals and drops what has gone, once a second.
+// housekeeping logs refusals and drops retired targets, once a second.
 func (f *Front) housekeeping() {
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
@@ -210,9 +210,8 @@ func (f *Front) housekeeping() {
 	}
 }
 
-// Drain stops accepting, lets what is under way finish, at most for the drain
-// timeout or until ctx ends, and stops the loops. It reports how many
-// connections it had to cut.
+// Drain stops accepting, lets requests in flight finish, at most for the drain timeout or
+// until ctx ends, and stops the loops. It returns how many connections it had to cut.
 func (f *Front) Drain(ctx context.Context) (cut int) {
 	for _, ln := range f.lns {
 		ln.Close()
@@ -237,34 +236,34 @@ func (f *Front) Drain(ctx context.Context) (cut int) {
 	return cut
 }
 
-// A side is the proxy on one loop.
+// A side is the proxy's state on one loop.
 //
-// Owned by its loop; counts are atomic and read by whoever scrapes.
+// Owned by its loop; counts are atomic and may be read by others.
 type side struct {
 	front     *Front
 	loop      *loop.Loop
 	env       session.Env
 	targets   *upstream.Group[*target]
-	line      *upstream.Line[*client]                    // for a place at any of them
+	line      *upstream.Line[*client]                    // waiting for a place at any target
 	lineLooks bool                                       // lineAlarm is set
-	lineAlarm *loop.Alarm                                // made when somebody waits
-	seen      atomic.Pointer[map[*roster.Target]*target] // those of targets, for others
+	lineAlarm *loop.Alarm                                // made when first needed
+	seen      atomic.Pointer[map[*roster.Target]*target] // the loop's targets, for other goroutines
 	draining  bool
 	tally     *tally.Book
 	counts    *counts.Loop
-	routes    route.Table        // of requests, as gates tell them apart
-	classes   *gates.LoopClasses // of requests, as metrics tell them apart
+	routes    route.Table        // routes of requests, for gates
+	classes   *gates.LoopClasses // priority classes of requests, for metrics
 	refusals  *recall.Memory[recall.Refused]
-	sheds     *recall.Memory[recall.Shed] // nil: no gate sheds
-	access    *accessSide                 // nil: there is no access log
+	sheds     *recall.Memory[recall.Shed] // nil if no gate sheds
+	access    *accessSide                 // nil if there is no access log
 
 	connsPerTarget, waitersMax int
 
 	lane      store.Lane
 	laneAlarm *loop.Alarm
 
-	deliveries session.Env // of requests that were stored
-	local      store.Lane  // nil: there are none
+	deliveries session.Env // for deliveries of stored requests
+	local      store.Lane  // nil if there are no deliveries
 }
 
 func newSide(f *Front, l *loop.Loop, connsPerTarget int) *side {
@@ -312,7 +311,7 @@ func (s *side) drain(now time.Time) {
 	})
 }
 
-// askOwn has an own endpoint answer, off the loop.
+// askOwn passes a request to an own endpoint, which answers off the loop.
 func (c *client) askOwn(now time.Time, raw []byte) {
 	l := c.side.loop
 	asked := c.side.front.desk.Ask(raw, service.Link{Remote: c.conn.Remote(), Local: c.conn.Local()}, func(r service.Reply) {
@@ -321,7 +320,7 @@ func (c *client) askOwn(now time.Time, raw []byte) {
 	if !asked {
 		c.answerOwn(now, service.Reply{Status: 503,
 			Fields: [][2]string{{"Content-Type", "application/json"}, {"Retry-After", "1"}},
-			Body:   []byte(`{"error":"too many requests to the proxy's own endpoints at a time"}` + "\n")})
+			Body:   []byte(`{"error":"too many concurrent requests to the proxy's own endpoints"}` + "\n")})
 	}
 }
 

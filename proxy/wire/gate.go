@@ -8,7 +8,7 @@ import (
 	"weir/proxy/gate"
 )
 
-// bounds are those of the limit for a target.
+// bounds returns the gate's configuration for one target.
 func (f *Front) bounds() gate.Config {
 	g, b := &f.cfg.Gate, gate.Config{Max: f.connsPerTarget}
 	b.Min = g.Min * len(f.sides)
@@ -18,22 +18,22 @@ func (f *Front) bounds() gate.Config {
 	return b
 }
 
-// begin has the target's gate learn.
+// begin starts learning at the target's gate.
 func (t *target) begin() {
 	if !t.gated() && t.side.front.cfg.Gate.Mode != gate.Off {
 		t.gate.Begin(t.side.front.bounds())
 	}
 }
 
-// gated reports whether there is a gate that learns: with GATE=off, and at a target that was
-// never asked, there is none.
+// gated reports whether a gate learns at the target. There is none with GATE=off, and
+// none before the first request.
 func (t *target) gated() bool { return t.gate.Limit() > 0 }
 
-// enforced reports whether the gate bounds what is in flight.
+// enforced reports whether the gate bounds the requests in flight.
 func (t *target) enforced() bool { return t.gated() && t.side.front.cfg.Gate.Mode == gate.On }
 
-// admitted is told that an exchange of c goes to the target, over the connection that it
-// has now. Those that still wait for one are not at the target.
+// admitted records that an exchange of c goes to the target over the connection that it
+// now has. Exchanges that still wait for a connection are not at the target.
 func (t *target) admitted(c *client) {
 	if !t.gated() {
 		return
@@ -46,8 +46,8 @@ func (t *target) admitted(c *client) {
 	c.full = c.full || free <= 0
 }
 
-// learnt tells the gate what became of an exchange of c. How long streams and tunnels
-// take is their client's choice.
+// learnt tells the gate the outcome of an exchange of c, except for streams and tunnels:
+// their duration is up to the client.
 func (t *target) learnt(now time.Time, c *client, o *exchange.Outcome) {
 	if !t.gated() || c.wait.Streams() || o.Complete.IsZero() {
 		return
@@ -59,7 +59,7 @@ func (t *target) learnt(now time.Time, c *client, o *exchange.Outcome) {
 	t.gate.Answered(now, &a, &t.late)
 }
 
-// unable reports whether the target did not do what was asked because it could not.
+// unable reports whether the target was unable to serve the request.
 func unable(o *exchange.Outcome) bool {
 	switch o.Status {
 	case http.StatusTooManyRequests, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:

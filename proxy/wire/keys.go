@@ -6,8 +6,8 @@ import (
 	"weir/proxy/sketch"
 )
 
-// Top tells which keys of a rule were seen most lately, and which refused most,
-// over all loops.
+// Top returns the keys of a rule that were seen most and refused most lately, over all
+// loops.
 func (f *Front) Top(id string) (busiest, refused sketch.View) {
 	type views struct{ busiest, refused sketch.View }
 	found := make(chan views, len(f.sides))

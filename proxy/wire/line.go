@@ -9,8 +9,8 @@ import (
 	"weir/proxy/upstream"
 )
 
-// matched counts what the rules say about a request before the store is asked, and
-// notes where the request goes.
+// matched counts the matching rules of a request before the store is asked, and notes the
+// request's route.
 func (s *side) matched(now time.Time, c *client, m *decide.Case) {
 	s.tally.Matched(now, m)
 	switch {
@@ -21,8 +21,8 @@ func (s *side) matched(now time.Time, c *client, m *decide.Case) {
 	}
 }
 
-// goes notes where a request goes and whose it is, for gate and line: the key of the
-// first rule that tells requests apart, else the client's address.
+// goes notes the route of a request and, for gate and line, its key: that of the first
+// rule with a key, otherwise the client's address.
 func (s *side) goes(c *client, m *decide.Case) {
 	c.route, c.class = s.routes.Of(m.Policy.Rules, m.Hits), s.classes.Of(m.Policy.Rules, m.Rank, m.Hits)
 	for i := range m.Hits {
@@ -38,12 +38,12 @@ func (s *side) goes(c *client, m *decide.Case) {
 	c.wait.For(c.fromHash, m.Rank)
 }
 
-// binds reports whether the gate's limit is below the number of connections. Otherwise it
-// bounds nothing: whoever finds them all taken waits for one.
+// binds reports whether the gate's limit is below the number of connections. Otherwise
+// the connections are the tighter bound, and requests wait for one of those.
 func (t *target) binds() bool { return t.gated() && t.gate.Limit() < t.side.front.connsPerTarget }
 
-// free is how many places the loop may have at the target, below 0 when the limit has
-// fallen. Each loop may have one, whatever others have.
+// free returns how many places the loop may still take at the target. It is negative
+// after the limit has fallen. Each loop may always have one place.
 func (t *target) free() int {
 	free := t.side.connsPerTarget - t.pool.InFlight()
 	if !t.gated() {
@@ -55,9 +55,9 @@ func (t *target) free() int {
 	return free
 }
 
-// rival is the target on the loop whose line is to have the next place there instead of
-// somebody of that rank on this one; nil: there is none. With upstream.Ranks nobody of this
-// loop wants the place.
+// rival returns the target on the loop whose line gets the next place, if that is not
+// this loop with a waiter of the given rank; otherwise nil. Rank upstream.Ranks means
+// that nobody on this loop wants the place.
 func (t *target) rival(rank int) (r *target) {
 	sides := t.side.front.sides
 	t.side.line.Rival(rank, func(loop int) bool {
@@ -74,7 +74,7 @@ func (t *target) rival(rank int) (r *target) {
 // room reports whether one more exchange may go to the target now.
 func (t *target) room() bool { return !t.enforced() || !t.binds() || t.free() > 0 }
 
-// free is how many places are free at all targets that requests may go to.
+// free returns the number of free places at all usable targets.
 func (s *side) free(now time.Time) (n int) {
 	for at := range s.targets.Open(now) {
 		n += max(0, at.Value.free())
@@ -82,8 +82,8 @@ func (s *side) free(now time.Time) (n int) {
 	return n
 }
 
-// admits reports whether the exchange of c may go to the target now. Nobody waits for a
-// connection there before those in the line.
+// admits reports whether the exchange of c may go to the target now. It may not overtake
+// those in the line.
 func (t *target) admits(now time.Time, c *client) bool {
 	if line := t.side.line; line.Len() > 0 || t.enforced() && t.binds() {
 		return t.free() > 0 && t.rival(c.wait.Rank()) == nil && line.Admits(now, &c.wait)
@@ -91,14 +91,14 @@ func (t *target) admits(now time.Time, c *client) bool {
 	return true
 }
 
-// over notes that an exchange of c has no place at the target any more.
+// over records that an exchange of c has given up its place at the target.
 func (t *target) over(now time.Time, c *client) {
 	t.pool.EndStream(&c.wait)
 	t.side.line.Give(now, &c.wait)
 }
 
-// await has c wait for a place at any target, for a while. The one chosen has none for
-// it, so there is none.
+// await makes c wait, for a bounded time, for a place at any target. The chosen target
+// has none, so no other target has one either.
 func (c *client) await(now time.Time) {
 	t := c.at.Value
 	out := c.side.line.Join(now, &c.wait)
@@ -106,11 +106,11 @@ func (c *client) await(now time.Time) {
 		c.shed(now)
 		return
 	}
-	c.at.Abandoned(c.mark) // it is no probe as long as it waits
+	c.at.Abandoned(c.mark) // while it waits it is no probe
 	c.tried.Undo()
 	c.gateBy, c.lineAt = true, now
 	t.waits(now, 1)
-	if c.side.line.Ask(true) { // from now on other loops tell of places; there may be one since the target was chosen
+	if c.side.line.Ask(true) { // other loops now report free places; one may have become free since the target was chosen
 		for at := range c.side.targets.Open(now) {
 			if at.Value.free() > 0 {
 				at.Value.freed()
@@ -124,14 +124,14 @@ func (c *client) await(now time.Time) {
 	}
 }
 
-// shedFrom sheds an exchange that was in line.
+// shedFrom sheds an exchange that was in the line.
 func (c *client) shedFrom(now time.Time) {
 	c.left(now)
 	c.shed(now)
 	c.apply(now)
 }
 
-// left notes that c waits for a place no more.
+// left records that c no longer waits for a place.
 func (c *client) left(now time.Time) {
 	t := c.at.Value
 	c.gateBy = false
@@ -140,30 +140,30 @@ func (c *client) left(now time.Time) {
 	c.alarm.Stop()
 }
 
-// waits notes that so many more were to go to the target and wait.
+// waits adds more to the number of exchanges that chose the target and wait.
 func (t *target) waits(now time.Time, more int) {
 	t.waiting += more
 	t.gate.Waiting.Add(int64(more))
 	t.note(now)
 }
 
-// freed has those who wait on the loop served at the target, where a place may be free,
-// after the call that is under way: the session may be in the middle of something. Safe
-// for concurrent use.
+// freed serves those who wait on the loop when a place at the target may have become
+// free. It does so after the current call, since the session may be in the middle of
+// something. Safe for concurrent use.
 func (t *target) freed() {
 	if !t.called.Swap(true) {
 		t.side.loop.Post(t.serve)
 	}
 }
 
-// serveLine is what freed has called.
+// serveLine is what freed schedules.
 func (t *target) serveLine(now time.Time) {
 	t.called.Store(false)
-	t.note(now) // other loops see whether this one sends requests to the target
+	t.note(now) // other loops see whether this loop uses the target
 	t.serveNext(now)
 }
 
-// cancel takes c out of the line that it waits in and gives its target up.
+// cancel removes c from the line and gives its target up.
 func (c *client) cancel(now time.Time) {
 	if c.gateBy {
 		c.side.line.Leave(&c.wait)
@@ -175,8 +175,8 @@ func (c *client) cancel(now time.Time) {
 	c.leave()
 }
 
-// gateLate has the exchange, if it still waits for a place, wait on while there is only a
-// crowd, and sheds it otherwise.
+// gateLate is called when an exchange has waited its time for a place. The exchange keeps
+// waiting if only a crowd delays it, and is shed otherwise.
 func (c *client) gateLate(now time.Time) bool {
 	if !c.gateBy {
 		return false
@@ -192,8 +192,8 @@ func (c *client) gateLate(now time.Time) bool {
 	return true
 }
 
-// serveNext gives the places that there are at the target to those who wait for one, on
-// the loop whose turn it is.
+// serveNext gives free places at the target to those who wait, on the loop whose turn it
+// is.
 func (t *target) serveNext(now time.Time) {
 	s := t.side
 	for served := true; !s.line.Idle() && t.free() > 0; {
@@ -222,11 +222,11 @@ func (t *target) serveNext(now time.Time) {
 	}
 }
 
-// lineLook is how often it is looked whether somebody in the line may have a place because
-// of nothing but time: an ejection has ended, or places are kept no more.
+// lineLook is how often the line is checked for places that became free only because time
+// has passed: an ejection ended, or a reservation expired.
 const lineLook = 100 * time.Millisecond
 
-// lookAfterLine has that done as long as somebody waits.
+// lookAfterLine schedules that check as long as somebody waits.
 func (s *side) lookAfterLine(now time.Time) {
 	if s.lineLooks || s.line.Len() == 0 {
 		return

@@ -20,12 +20,12 @@ func (f *Front) Register(set *metric.Set) {
 	set.Counter("ratelimiter_client_connections_refused_total", "connections closed at once: too many are open",
 		func() uint64 { return f.group.Stats().Refused })
 	set.Counter("ratelimiter_accept_errors_total", "failures to accept a connection", func() uint64 { return f.group.Stats().AcceptErrors })
-	set.Counter("ratelimiter_client_stalls_total", "connections closed because their client took nothing of its answers",
+	set.Counter("ratelimiter_client_stalls_total", "connections closed because the client did not read its answers",
 		func() uint64 { return f.group.Stats().Stalled })
 	set.Counter("ratelimiter_client_pauses_total", "times that reading from a client was paused", func() uint64 { return f.group.Stats().Paused })
-	set.Counter("ratelimiter_memory_sheds_total", "times that the memory budget was spent and requests were turned away",
+	set.Counter("ratelimiter_memory_sheds_total", "requests shed because the memory budget was exceeded",
 		f.memory.Sheds.Load)
-	set.Counter("ratelimiter_panics_total", "faults of the proxy itself that closed a connection", func() uint64 { return f.group.Stats().Panics })
+	set.Counter("ratelimiter_panics_total", "connections closed because of a bug in the proxy", func() uint64 { return f.group.Stats().Panics })
 }
 
 // registerUpstream adds the gauges of connections to targets.

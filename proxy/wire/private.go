@@ -6,12 +6,12 @@ import (
 	"weir/proxy/upstream"
 )
 
-// A connection that a target has authenticated is the client's own: while the
-// client asks for nothing it waits beside the pool, where it counts as busy and
-// takes one of the places for streams.
+// A connection that a target has authenticated is private to the client. Between the
+// client's requests it stays outside the pool's idle list, counts as busy and takes one
+// of the places for streams.
 
-// keep has u wait for the client's next request. Without a place for it, it
-// is closed, and the client has to log in anew.
+// keep reserves u for the client's next request. If there is no place for it, it is
+// closed, and the client has to log in again.
 func (c *client) keep(now time.Time, u *upstreamConn) {
 	t := u.target
 	if u.conn.Unsent() > 0 || !t.pool.Stream(&c.wait) {
@@ -27,8 +27,8 @@ func (c *client) keep(now time.Time, u *upstreamConn) {
 	t.freed()
 }
 
-// serveOwn has the next exchange go over the client's own connection; false:
-// there is none, or its target has left the list.
+// serveOwn uses the client's private connection for the next exchange. It returns false
+// if there is none or its target has left the list.
 func (c *client) serveOwn(now time.Time) bool {
 	u := c.own
 	if u == nil {
@@ -44,7 +44,7 @@ func (c *client) serveOwn(now time.Time) bool {
 	return true
 }
 
-// disown closes the client's own connection, if there is one.
+// disown closes the client's private connection, if there is one.
 func (c *client) disown() {
 	u := c.own
 	if u == nil {

@@ -7,8 +7,8 @@ import (
 	"weir/proxy/store"
 )
 
-// ask has the store decide for a session of this side. Asks may gather; what comes back
-// later wakes the loop once.
+// ask asks the store for a session of this side. Asks may be batched; answers that come
+// later wake the loop once per batch.
 func (s *side) ask(now time.Time, x *exchange.Exchange, ask *store.Ask, ans *store.Answer) bool {
 	c := x.Owner.(*client)
 	c.asked = time.Now()
@@ -22,7 +22,7 @@ func (s *side) ask(now time.Time, x *exchange.Exchange, ask *store.Ask, ans *sto
 	return false
 }
 
-// askStore has the store decide, and done called later when it returns false.
+// askStore asks the store. If it returns false, done is called later.
 func (s *side) askStore(now time.Time, ask *store.Ask, ans *store.Answer, done store.Done) bool {
 	if s.lane.Ask(now, ask, ans, done) {
 		return true
@@ -31,7 +31,7 @@ func (s *side) askStore(now time.Time, ask *store.Ask, ans *store.Answer, done s
 	return false
 }
 
-// armLane has the lane looked after when an ask's time is over.
+// armLane sets the alarm for the time when an ask expires.
 func (s *side) armLane() {
 	if s.laneAlarm == nil {
 		s.laneAlarm = s.loop.NewAlarm(func(now time.Time) {
@@ -44,14 +44,14 @@ func (s *side) armLane() {
 	}
 }
 
-// decided passes the store's answer on to the session that waits for it.
+// decided passes the store's answer to the session that waits for it.
 func (c *client) decided(now time.Time, ans *store.Answer) {
 	c.side.counts.Decided(now, time.Since(c.asked), ans.Granted > 0)
 	c.s.HandleAnswer(now, ans)
 	c.apply(now)
 }
 
-// leave gives places in queues back.
+// leave gives back places in queues.
 func (s *side) leave(now time.Time, l *exchange.Leave) {
 	for i := range l.Places {
 		c := &l.Places[i]

@@ -7,13 +7,13 @@ import (
 	"weir/proxy/recall"
 )
 
-// refused remembers a refusal and returns its id, which is valid until the next call.
+// refused remembers a refusal and returns its id. The id is valid until the next call.
 func (s *side) refused(now time.Time, refusal *decide.Refusal) []byte {
 	return s.refusals.Note(func(r *recall.Refused) { r.Keep(now, refusal) })
 }
 
-// Recall returns the refusal, a [recall.Recalled], or the shedding, a [recall.RecalledShed], that a client
-// was told about as decision id.
+// Recall returns the [recall.Recalled] refusal or [recall.RecalledShed] shedding whose
+// decision id a client was sent.
 func (f *Front) Recall(id string) (any, bool) {
 	for _, s := range f.sides {
 		if r, ok := s.refusals.Find(id); ok {
@@ -29,7 +29,8 @@ func (f *Front) Recall(id string) (any, bool) {
 	return nil, false
 }
 
-// shed gives the exchange up, which waits in no line any more: its target is overloaded.
+// shed gives up an exchange that no longer waits in a line, because its target is
+// overloaded.
 func (c *client) shed(now time.Time) {
 	t := c.at.Value
 	t.gate.Shed[c.class].Add(1)

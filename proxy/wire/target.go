@@ -19,30 +19,30 @@ import (
 
 // A target is one target as one loop sees it.
 //
-// Owned by its loop; the numbers are atomic and read by whoever asks.
+// Owned by its loop; the numbers are atomic and may be read by others.
 type target struct {
 	side *side
 	spec *roster.Target
-	at   *upstream.Target[*target] // in the loop's group
+	at   *upstream.Target[*target] // entry in the loop's group
 	pool *upstream.Pool[*upstreamConn, *client]
 
 	roster.View
 
-	gate    *gates.Gate  // of all loops
-	late    gates.Late   // answers that it was not told yet
-	told    gate.Use     // what it was told that the loop has
-	short   atomic.Int64 // of that, for others
-	waiting int          // exchanges that were to go there, and wait for a place at any target
+	gate    *gates.Gate  // shared by all loops
+	late    gates.Late   // answers not yet reported to the gate
+	told    gate.Use     // the loop's use as last reported to the gate
+	short   atomic.Int64 // the use by short exchanges, for others
+	waiting int          // exchanges that chose this target and wait for a place at any target
 	serve   func(now time.Time)
-	called  atomic.Bool // serve will be called
+	called  atomic.Bool // serve is scheduled
 
-	since atomic.Int64 // when its numbers changed last, in microseconds, of steady; see spend
+	since atomic.Int64 // time of the last change of the numbers, in microseconds of steady; see spend
 }
 
-// inFlightOf is what targets are balanced by.
+// inFlightOf returns the load by which targets are balanced.
 func inFlightOf(t *target) int { return t.pool.InFlight() }
 
-// dial starts one connect. The pool has counted it.
+// dial starts one connect, which the pool has already counted.
 func (t *target) dial() {
 	mark := t.at.Mark()
 	dialled := func(now time.Time, conn *loop.Conn, err error) loop.Handler { return t.dialled(now, mark, conn, err) }
@@ -54,7 +54,7 @@ func (t *target) dial() {
 	t.side.loop.Dial(t.spec.Addr, timeout, dialled)
 }
 
-// dialled is told how a connect ended.
+// dialled handles the end of a connect.
 func (t *target) dialled(now time.Time, mark upstream.Mark, conn *loop.Conn, err error) loop.Handler {
 	if err != nil {
 		t.dialFailed(now, mark, err)
@@ -72,11 +72,11 @@ func (t *target) dialled(now time.Time, mark upstream.Mark, conn *loop.Conn, err
 		u.rest(now)
 	}
 	t.note(now)
-	t.serveNext(now) // the target may have been away
+	t.serveNext(now) // the target may have been unavailable
 	return u
 }
 
-// dialFailed tells who waited for the connection.
+// dialFailed tells those who wait for the connection.
 func (t *target) dialFailed(now time.Time, mark upstream.Mark, err error) {
 	why := dialFault(err)
 	if why != exchange.FaultBusy {
@@ -103,15 +103,15 @@ func dialFault(err error) exchange.Fault {
 	case errors.Is(err, syscall.ECONNREFUSED):
 		return exchange.FaultRefused
 	case errors.Is(err, loop.ErrDialsBusy), errors.Is(err, syscall.EMFILE), errors.Is(err, syscall.ENFILE):
-		return exchange.FaultBusy // our own overload
+		return exchange.FaultBusy // the proxy is overloaded
 	case errors.As(err, &timeout) && timeout.Timeout():
 		return exchange.FaultConnectTime
 	}
 	return exchange.FaultConnect
 }
 
-// answered tells how an exchange that was begun at mark has ended: with the target's
-// status, or with the proxy's own because of a fault.
+// answered tells the target's health how an exchange begun at mark has ended: with the
+// target's status, or with the proxy's own status because of a fault.
 func (t *target) answered(now time.Time, mark upstream.Mark, status int, fault exchange.Fault) {
 	before := t.at.Ejections()
 	t.at.Answered(now, mark, status)
@@ -138,7 +138,7 @@ func (t *target) note(now time.Time) {
 	publish(&t.Ejections, int64(t.at.Ejections()))
 }
 
-// answerCause says why an answer speaks against the target.
+// answerCause says why an answer counts against the target.
 func answerCause(status int, fault exchange.Fault) string {
 	switch fault {
 	case exchange.FaultNone:
@@ -146,22 +146,22 @@ func answerCause(status int, fault exchange.Fault) string {
 	case exchange.FaultTimeout:
 		return "no answer in time"
 	case exchange.FaultClosed:
-		return "the connection ended before the answer"
+		return "the connection closed before the answer"
 	case exchange.FaultGarbled:
-		return "the answer is not HTTP as it should be"
+		return "the answer is not valid HTTP"
 	}
 	return fault.String()
 }
 
-// publish stores n if it is news: most numbers stay as they are, and a load costs next to
-// nothing.
+// publish stores n if it has changed. Most numbers do not change, and a load costs next
+// to nothing.
 func publish(v *atomic.Int64, n int64) {
 	if v.Load() != n {
 		v.Store(n)
 	}
 }
 
-// retire takes the target out of use: what is under way on it goes on.
+// retire takes the target out of use. Exchanges in flight go on.
 func (t *target) retire(now time.Time) {
 	t.side.targets.Retire(t.at)
 	for _, u := range t.pool.Retire() {
@@ -171,7 +171,7 @@ func (t *target) retire(now time.Time) {
 	t.forget()
 }
 
-// forget drops a retired target when nothing is left on it.
+// forget drops a retired target when it has no connections left.
 func (t *target) forget() {
 	if t.at.Status(t.side.loop.Now()) == upstream.Draining && t.pool.Empty() {
 		t.side.targets.Forget(t.at)
@@ -184,12 +184,12 @@ func (t *target) forget() {
 type upstreamConn struct {
 	target *target
 	conn   *loop.Conn
-	owner  *client   // whose exchange is on it, or whose own it is; nil: idle
-	ended  bool      // the target has said that it sends no more
-	endBy  time.Time // it is not used again from then on; zero: never
+	owner  *client   // client whose exchange it carries, or to whom it is private; nil: idle
+	ended  bool      // the target has closed its sending side
+	endBy  time.Time // not reused from then on; zero means never
 }
 
-// holder is the client whose exchange is on the connection, or nil.
+// holder returns the client whose exchange is on the connection, or nil.
 func (u *upstreamConn) holder() *client {
 	if c := u.owner; c != nil && c.upstream == u {
 		return c
@@ -197,8 +197,8 @@ func (u *upstreamConn) holder() *client {
 	return nil
 }
 
-// Data passes an answer's bytes on. Bytes on an idle connection belong to no
-// exchange: it cannot be trusted any more.
+// Data passes an answer's bytes on. Bytes on an idle connection belong to no exchange, so
+// it is closed.
 func (u *upstreamConn) Data(now time.Time, b []byte) int {
 	c := u.holder()
 	if c == nil {
@@ -210,8 +210,8 @@ func (u *upstreamConn) Data(now time.Time, b []byte) int {
 	return n
 }
 
-// End: the target sends no more. That is the connection's end, but in a tunnel,
-// and but for what waits until the client takes it.
+// End handles that the target sends no more. The connection is closed, except in a tunnel
+// and while the client still has to read the answer.
 func (u *upstreamConn) End(now time.Time, unread int) {
 	if c := u.holder(); c != nil && c.s.HandleUpstreamEnd(now, unread) {
 		c.apply(now)
@@ -221,8 +221,8 @@ func (u *upstreamConn) End(now time.Time, unread int) {
 	u.conn.Close()
 }
 
-// write sends to the target, and holds the client back when it does not take
-// what comes.
+// write sends to the target, and pauses reading from the client when the target does not
+// keep up.
 func (u *upstreamConn) write(now time.Time, b []byte) {
 	full := u.conn.Full()
 	u.conn.Write(b)
@@ -231,7 +231,7 @@ func (u *upstreamConn) write(now time.Time, b []byte) {
 	}
 }
 
-// Writable has the client read on.
+// Writable resumes reading from the client.
 func (u *upstreamConn) Writable(now time.Time) {
 	c := u.holder()
 	if c == nil {
@@ -241,7 +241,7 @@ func (u *upstreamConn) Writable(now time.Time) {
 	c.apply(now)
 }
 
-// Expired closes a connection that has been idle for long.
+// Expired closes a connection that has been idle too long.
 func (u *upstreamConn) Expired(now time.Time) {
 	if u.holder() == nil {
 		u.conn.Close()
@@ -276,12 +276,12 @@ func (u *upstreamConn) Closed(now time.Time, err error) {
 	t.forget()
 }
 
-// free gives the connection to who waits for it, or back to the pool.
+// free gives the connection to a waiter or back to the pool.
 func (u *upstreamConn) free(now time.Time) {
 	t := u.target
 	if u.old(now) {
 		t.side.counts.Aged.Inc()
-		u.conn.Close() // who waits gets a new one
+		u.conn.Close() // the waiter gets a new one
 		return
 	}
 	defer t.serveNext(now)
@@ -299,8 +299,8 @@ func (u *upstreamConn) free(now time.Time) {
 	t.note(now)
 }
 
-// rest has the connection closed when it stays idle or is old. The deadline is
-// moved, not cleared, while it is busy: that costs next to nothing.
+// rest sets the deadline that closes an idle or old connection. While it is busy the
+// deadline is moved, not cleared, which costs next to nothing.
 func (u *upstreamConn) rest(now time.Time) {
 	by := now.Add(u.target.side.front.cfg.TargetIdle)
 	if !u.endBy.IsZero() && u.endBy.Before(by) && !u.old(now) {
@@ -309,11 +309,11 @@ func (u *upstreamConn) rest(now time.Time) {
 	u.conn.SetDeadline(by)
 }
 
-// old reports whether the connection is not to be used again.
+// old reports whether the connection must not be reused.
 func (u *upstreamConn) old(now time.Time) bool { return !u.endBy.IsZero() && !now.Before(u.endBy) }
 
-// endOf is when a connection made now is old. Up to a quarter of chance is taken
-// off, so that connections that were made together do not end together.
+// endOf returns when a connection made now becomes old. Up to a quarter is subtracted at
+// random, so that connections made together do not end together.
 func (s *side) endOf(now time.Time) time.Time {
 	age := s.front.cfg.TargetAge
 	if age <= 0 {

@@ -10,10 +10,10 @@ import (
 	"weir/proxy/upstream"
 )
 
-// targetsWait is how long an own endpoint waits for the loops to tell.
+// targetsWait bounds how long an own endpoint waits for the loops.
 const targetsWait = 2 * time.Second
 
-// each has do called on every loop and waits for that, but not for ever.
+// each calls do on every loop and waits for that, at most targetsWait.
 func (ls loops) each(do func(s *side, now time.Time)) {
 	done := make(chan bool, len(ls))
 	for _, s := range ls {
@@ -33,7 +33,7 @@ func (ls loops) each(do func(s *side, now time.Time)) {
 	}
 }
 
-// setTargets makes the loop's targets those of the list.
+// setTargets makes list the loop's targets.
 func (s *side) setTargets(now time.Time, list []*roster.Target, gates map[*roster.Target]*gates.Gate) {
 	for _, at := range slices.Clone(s.targets.Targets()) {
 		if !slices.Contains(list, at.Value.spec) {
@@ -56,13 +56,13 @@ func (s *side) addTarget(now time.Time, spec *roster.Target, g *gates.Gate) {
 	t.serveNext(now)
 }
 
-// streamsPerTarget is how many of the loop's connections to one target may carry
-// tunnels and streams: at least one.
+// streamsPerTarget returns how many of the loop's connections to one target may carry
+// tunnels and streams. It is at least one.
 func (s *side) streamsPerTarget() int {
 	return max(1, int(float64(s.connsPerTarget)*s.front.cfg.StreamShare))
 }
 
-// publish lets others see the loop's targets.
+// publish makes the loop's targets visible to others.
 func (s *side) publish() {
 	seen := make(map[*roster.Target]*target, len(s.targets.Targets()))
 	for _, at := range s.targets.Targets() {
@@ -71,10 +71,10 @@ func (s *side) publish() {
 	s.seen.Store(&seen)
 }
 
-// loops are the proxy's sides, as the list of targets knows them.
+// loops are the proxy's sides, as the roster sees them.
 type loops []*side
 
-// SetTargets makes the loops' targets those of the list.
+// SetTargets makes list the targets of all loops.
 func (ls loops) SetTargets(list []*roster.Target) {
 	of := make(map[*roster.Target]*gates.Gate, len(list))
 	for _, spec := range list {
@@ -85,7 +85,7 @@ func (ls loops) SetTargets(list []*roster.Target) {
 	ls.each(func(s *side, now time.Time) { s.setTargets(now, list, of) })
 }
 
-// Refresh has the loops publish how their targets are.
+// Refresh makes the loops publish the state of their targets.
 func (ls loops) Refresh() {
 	ls.each(func(s *side, now time.Time) {
 		for _, at := range s.targets.Targets() {
@@ -94,7 +94,7 @@ func (ls loops) Refresh() {
 	})
 }
 
-// Views yields what the loops show of one target.
+// Views yields what the loops publish about one target.
 func (ls loops) Views(spec *roster.Target) iter.Seq[*roster.View] {
 	return func(yield func(*roster.View) bool) {
 		for t := range ls.of(spec) {
@@ -105,7 +105,7 @@ func (ls loops) Views(spec *roster.Target) iter.Seq[*roster.View] {
 	}
 }
 
-// gate is that of one target; nil: there is none.
+// gate returns the gate of one target, or nil if there is none.
 func (ls loops) gate(spec *roster.Target) *gates.Gate {
 	for t := range ls.of(spec) {
 		return t.gate
@@ -124,7 +124,7 @@ func (ls loops) Connected(spec *roster.Target) {
 	}
 }
 
-// Checked tells the loops a check's verdict.
+// Checked tells the loops the verdict of a health check.
 func (ls loops) Checked(spec *roster.Target, v upstream.Verdict, recheck time.Duration) {
 	for t := range ls.of(spec) {
 		t.side.loop.Post(func(now time.Time) {
@@ -135,7 +135,7 @@ func (ls loops) Checked(spec *roster.Target, v upstream.Verdict, recheck time.Du
 	}
 }
 
-// of yields what the loops have of one target.
+// of yields each loop's view of one target.
 func (ls loops) of(spec *roster.Target) iter.Seq[*target] {
 	return func(yield func(*target) bool) {
 		for _, s := range ls {

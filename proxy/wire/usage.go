@@ -7,8 +7,8 @@ import (
 	"weir/proxy/traffic"
 )
 
-// spend adds the time since the last change of the target's numbers, before they
-// change. Within a turn of the loop it is no time.
+// spend adds up usage over the time since the target's numbers last changed, before they
+// change. Within one turn of the loop no time passes.
 func (t *target) spend(now time.Time) {
 	us := t.side.front.steady(now).UnixMicro()
 	since := t.since.Load()
@@ -16,14 +16,14 @@ func (t *target) spend(now time.Time) {
 		return
 	}
 	t.since.Store(us)
-	if since == 0 || us < since { // it is new, or no time has passed
+	if since == 0 || us < since { // new, or no time has passed
 		return
 	}
 	t.side.counts.Traffic.Spent(uint64(us-since), t.used())
 }
 
-// used is how much of the loop's part of the target is used, by the numbers that were
-// published last.
+// used returns how much of the loop's part of the target is in use, by the numbers last
+// published.
 func (t *target) used() traffic.Use {
 	u := traffic.Use{Taken: uint64(t.short.Load())}
 	if !t.gated() {
@@ -38,8 +38,8 @@ func (t *target) used() traffic.Use {
 	return u
 }
 
-// Traffic is what was counted so far, with what came of the time since a target's numbers
-// changed last.
+// Traffic returns the counts so far, including usage since the last change of each
+// target's numbers.
 func (f *Front) Traffic() *traffic.Sum {
 	sum := new(traffic.Sum)
 	for _, s := range f.sides {
