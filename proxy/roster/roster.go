@@ -6,7 +6,6 @@ package roster
 import (
 	"iter"
 	"log/slog"
-	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -84,10 +83,14 @@ func (l *List) Set(list []*Target) {
 // setSpecs makes the targets those that are declared, with the addresses that
 // their names have now. mu is held.
 func (l *List) setSpecs() {
+	before := make(map[identity]*Target, len(l.specs))
+	for _, t := range l.specs {
+		before[t.identity()] = t
+	}
 	next := l.names.expand(l.declared)
 	for i, t := range next {
-		if at := slices.IndexFunc(l.specs, t.same); at >= 0 {
-			next[i] = l.specs[at]
+		if same := before[t.identity()]; same != nil {
+			next[i] = same
 		}
 	}
 	l.specs, l.numbers = next, numbered(next, l.numbers)

@@ -20,9 +20,13 @@ type Target struct {
 	Secure *tls.Config // for https, with the name that the certificate must be for; nil: plain
 }
 
-func (t *Target) same(as *Target) bool {
-	return t.URL == as.URL && t.Addr == as.Addr && t.Secure == as.Secure
+// An identity is what a target of a new list has in common with the same of the one before.
+type identity struct {
+	url, addr string
+	secure    *tls.Config
 }
+
+func (t *Target) identity() identity { return identity{t.URL, t.Addr, t.Secure} }
 
 // hostOf is the name that the target's host is looked up by, and its port; ""
 // when there is nothing to look up: an address, or this machine.

@@ -35,13 +35,16 @@ func (ls loops) each(do func(s *side, now time.Time)) {
 
 // setTargets makes list the loop's targets.
 func (s *side) setTargets(now time.Time, list []*roster.Target, gates map[*roster.Target]*gates.Gate) {
+	there := make(map[*roster.Target]bool, len(list))
 	for _, at := range slices.Clone(s.targets.Targets()) {
-		if !slices.Contains(list, at.Value.spec) {
+		spec := at.Value.spec
+		if there[spec] = gates[spec] != nil; !there[spec] {
 			at.Value.retire(now)
 		}
 	}
 	for _, spec := range list {
-		if !slices.ContainsFunc(s.targets.Targets(), func(at *upstream.Target[*target]) bool { return at.Value.spec == spec }) {
+		if !there[spec] {
+			there[spec] = true
 			s.addTarget(now, spec, gates[spec])
 		}
 	}

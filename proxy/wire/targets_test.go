@@ -6,6 +6,7 @@ import (
 	"net"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"weir/proxy/roster"
 )
@@ -148,5 +149,36 @@ func countOpen(ln net.Listener, open *atomic.Int64) {
 				}
 			}
 		}()
+	}
+}
+
+// manyTargets are 10,000 targets that nothing is sent to.
+func manyTargets(port int) (list []*roster.Target) {
+	for i := range 10_000 {
+		addr := fmt.Sprintf("10.0.%d.%d:%d", i>>8, i&255, port)
+		list = append(list, &roster.Target{URL: "http://" + addr, Addr: addr, Host: addr})
+	}
+	return list
+}
+
+// Long lists are replaced by others; a target that is named twice is one, and one that
+// stays has its place.
+func TestManyTargets(t *testing.T) {
+	r := start(t, newTarget(t, echoes).url(), "EVENT_LOOPS", "1")
+	first, second := manyTargets(1), manyTargets(2)
+	for _, list := range [][]*roster.Target{first, append(first, first[0]), append(second, first[7]), second} {
+		r.Targets.Set(list)
+		r.sides.each(func(s *side, _ time.Time) {
+			want := len(list)
+			if list[len(list)-1] == first[0] {
+				want--
+			}
+			if got, retired := len(s.targets.Targets()), len(s.targets.Retired()); got != want || retired != 0 || len(*s.seen.Load()) != want {
+				t.Errorf("%d targets and %d retired ones after a list of %d", got, retired, len(list))
+			}
+		})
+	}
+	if g := r.sides.gate(second[3]); g == nil {
+		t.Error("a target of the last list has no gate")
 	}
 }
