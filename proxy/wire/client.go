@@ -348,8 +348,8 @@ func (c *client) learn(now time.Time, o *exchange.Outcome) {
 // serve gives the session a connection to the target.
 func (c *client) serve(now time.Time, u *upstreamConn, reused bool) {
 	c.upstream, u.owner = u, c
-	u.target.admitted(c)
 	u.target.note(now)
+	u.target.admitted(c)
 	if k := c.delivery; k != nil && !k.Fate.GoesOn() {
 		k.over = true
 		c.release(now, exchange.ReleaseDiscard)

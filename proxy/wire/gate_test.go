@@ -105,6 +105,26 @@ func TestGateInShadow(t *testing.T) {
 	r.samplesAre("ratelimiter_gate_would_wait_total", 1)
 }
 
+// A request counts among those at the target when it is sent, over a new connection or one
+// that was used before.
+func TestGateCountsTheRequestItself(t *testing.T) {
+	r, b, first := withGate(t, gate.Shadow, 0)
+	second := r.dial()
+	for would := range 2 {
+		if would > 0 {
+			first.Send(request("/held"))
+			b.next(t)
+		}
+		second.Send(request("/held"))
+		b.next(t)
+		b.open <- true
+		b.open <- true
+		first.Status(200)
+		second.Status(200)
+		r.samplesAre("ratelimiter_gate_would_wait_total", would+1)
+	}
+}
+
 // What waits for a connection only, the gate would not have had wait.
 func TestGateInShadowLeavesConnectionsAlone(t *testing.T) {
 	b := newBarrier()
