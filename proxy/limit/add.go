@@ -1,14 +1,12 @@
 package limit
 
-// Add gives the key n permits more than it has at now, at most until it is as new,
-// and reports whether it could use some. As many more are admitted then, as if so
-// many had not been taken: of fixed and sliding those of this window, then those of
-// the one before; of sliding_log the oldest. That a soft limit was exceeded is not
-// forgotten.
+// Add gives the key n permits more than it has at now, but no more than a new key has,
+// and reports whether the key could use any. The effect is as if that many permits had
+// not been taken: for fixed and sliding first those of this window, then those of the
+// previous one; for sliding_log the oldest. That a soft limit was exceeded is remembered.
 //
-// Of leaky nothing is given: places that others have been given are not given twice. The
-// time counts as for [Limit.Take]. A negative n is a mistake of the caller, and
-// panics.
+// Add does nothing for leaky: places given to others are not given twice. The time counts
+// as for [Limit.Take]. Add panics if n is negative.
 func (s *State) Add(now, n int64) (changed bool) {
 	if n < 0 {
 		panic("bug: limit: a negative number of permits to add")
@@ -36,14 +34,14 @@ func (s *State) Add(now, n int64) (changed bool) {
 	return changed
 }
 
-// limit is one of those under which s may be kept, with all that s knows of it; the
-// zero Limit for a key never seen.
+// limit returns one of the limits under which s may be kept, with all that s knows of it.
+// It is the zero Limit for a key never seen.
 func (s *State) limit() Limit {
 	number := tagNumber(s.tag)
 	switch a := tagAlgorithm(s.tag); a {
 	case Token, Leaky:
 		l := newRated(a, 0, number)
-		l.full = exactMax // the capacity is not known, nothing is cut
+		l.full = exactMax // the capacity is not known: do not cap
 		return l
 	case GCRA:
 		return newGCRA(s.b, number, 0)
@@ -53,7 +51,7 @@ func (s *State) limit() Limit {
 	return Limit{}
 }
 
-// parts is what n permits are in parts, at most as many as can be given.
+// parts converts n permits to parts, at most as many as can be given.
 func (l *Limit) parts(n, most int64) int64 {
 	if n > quotient(most, l.quantum) {
 		return most
@@ -61,8 +59,8 @@ func (l *Limit) parts(n, most int64) int64 {
 	return n * l.quantum
 }
 
-// addWindow is Add for fixed and sliding. Of the window before as few are taken away
-// as make it weigh so much less: it may then weigh up to weight,
+// addWindow is Add for fixed and sliding. The count of the previous window is reduced
+// just enough for its weight to fall by n. It may then weigh up to weight,
 //
 //	⌊previous·(window − elapsed) / window⌋ ≤ weight
 //	⇔ previous ≤ ⌊((weight + 1)·window − 1) / (window − elapsed)⌋

@@ -5,8 +5,7 @@ import (
 	"strings"
 )
 
-// An Algorithm is a way to count. The zero Algorithm is none, and an error
-// wherever an algorithm is needed.
+// An Algorithm is a way to count. The zero Algorithm is invalid.
 type Algorithm uint8
 
 const (
@@ -19,9 +18,9 @@ const (
 	Off                             // no limit
 )
 
-// algorithms has what there is to say of each, in the order in which they are listed for
-// people: the word of JSON, settings and metrics, that of log lines, and the fields of a
-// Config that it uses.
+// algorithms describes each algorithm, in the order in which they are listed: the word in
+// JSON, settings and metrics, the word in log lines, and the fields of a Config that it
+// uses.
 var algorithms = [...]struct {
 	word, long string
 	fields     []string
@@ -36,13 +35,12 @@ var algorithms = [...]struct {
 	Off:        {"off", "Off", nil},
 }
 
-// Algorithms returns all algorithms, in the order in which they are listed for
-// people.
+// Algorithms returns all algorithms, in the order in which they are listed in messages.
 func Algorithms() []Algorithm {
 	return []Algorithm{Fixed, Sliding, Token, SlidingLog, GCRA, Leaky, Off}
 }
 
-// known is a, or none when there is no such algorithm.
+// known returns a, or the zero Algorithm if a is unknown.
 func (a Algorithm) known() Algorithm {
 	if int(a) < len(algorithms) {
 		return a
@@ -56,11 +54,11 @@ func (a Algorithm) String() string { return algorithms[a.known()].word }
 // LongName returns the word used in log lines.
 func (a Algorithm) LongName() string { return algorithms[a.known()].long }
 
-// Fields returns the fields of a [Config] that the algorithm uses, by their names in
-// JSON. Not to be changed.
+// Fields returns the fields of a [Config] that the algorithm uses, by their JSON names.
+// The caller must not modify the slice.
 func (a Algorithm) Fields() []string { return algorithms[a.known()].fields }
 
-// Uses lists those fields for people.
+// Uses returns those fields as text for messages.
 func (a Algorithm) Uses() string {
 	if a.Fields() == nil {
 		return "no numbers"
@@ -68,8 +66,8 @@ func (a Algorithm) Uses() string {
 	return strings.Join(a.Fields(), ", ")
 }
 
-// ParseAlgorithm is the inverse of [Algorithm.String]. Its error says which
-// words are allowed.
+// ParseAlgorithm is the inverse of [Algorithm.String]. Its error lists the words that are
+// allowed.
 func ParseAlgorithm(word string) (Algorithm, error) {
 	for _, a := range Algorithms() {
 		if a.String() == word {
@@ -79,7 +77,7 @@ func ParseAlgorithm(word string) (Algorithm, error) {
 	return 0, fmt.Errorf("must be one of %s, is %q", words(), word)
 }
 
-// words lists the algorithms for people.
+// words lists the algorithms for messages.
 func words() string {
 	var all []string
 	for _, a := range Algorithms() {

@@ -5,8 +5,8 @@ import (
 	"strconv"
 )
 
-// A Config is a limit as people and programs write it, in the one JSON form of
-// settings, rules, the REST interface, the store and the advisor:
+// A Config is a limit in the JSON form that settings, rules, the REST interface, the
+// store and the advisor share:
 //
 //	{"algorithm":"fixed","limit":100,"window":60}
 //	{"algorithm":"sliding","limit":500,"window":60}
@@ -25,25 +25,25 @@ type Config struct {
 	Window    float64   `json:"window,omitempty"`   // seconds
 	Capacity  int64     `json:"capacity,omitempty"` // tokens; leaky: places in the queue
 	FillRate  float64   `json:"fillRate,omitempty"` // tokens per second; leaky: requests of cost 1 that leave per second
-	Burst     int64     `json:"burst,omitempty"`    // gcra: permits that may come at once
+	Burst     int64     `json:"burst,omitempty"`    // gcra: permits that may pass at once
 }
 
 const (
-	// exactMax bounds every number and product: a float64, which is what a script
-	// inside Redis computes with, holds all integers up to it.
+	// exactMax bounds every number and product. A float64, which scripts inside Redis
+	// compute with, represents all integers up to it exactly.
 	exactMax = 1 << 53
-	// spanMax bounds windows and the time a bucket takes to fill, in microseconds:
-	// 100 years. Sums of a few of them with an instant stay exact.
+	// spanMax bounds windows and the time that a bucket takes to fill, in microseconds:
+	// 100 years. Sums of an instant and a few such spans stay exact.
 	spanMax = 100 * 365 * 24 * 3600 * second
 	// second is a second in microseconds.
 	second = 1_000_000
-	// picoPerToken is how many parts of a token the finest fillRate adds in a
-	// microsecond: a fillRate of n micro-tokens per second adds n of them.
+	// picoPerToken is how many parts a token has at the finest fillRate, if one part is
+	// added per microsecond: a fillRate of n micro-tokens per second adds n parts.
 	picoPerToken = 1_000_000_000_000
 )
 
-// Merge returns c with what it leaves out taken from last, the values known so
-// far. Only a burst that c leaves out where it says what goes with it is 1.
+// Merge returns c with missing values taken from last, the values known so far. Only
+// burst is different: if c gives the numbers that go with burst but not burst, it is 1.
 func (c Config) Merge(last Config) Config {
 	if c.Algorithm == GCRA && c.Limit != 0 {
 		c.Burst = c.burst()
@@ -57,9 +57,9 @@ func (c Config) Merge(last Config) Config {
 	return c
 }
 
-// Rounded returns c with window and fillRate at the nearest values that can be
-// held exactly, for rates that were computed rather than chosen, such as 100/3
-// per second. Other faults stay.
+// Rounded returns c with window and fillRate rounded to the nearest values that can be
+// represented exactly. It is meant for rates that were computed rather than chosen, such
+// as 100/3 per second. Other faults remain.
 func (c Config) Rounded() Config {
 	switch c.Algorithm {
 	case Fixed, SlidingLog, GCRA:
@@ -76,7 +76,7 @@ func (c Config) Rounded() Config {
 	return c
 }
 
-// roundedRate is the fillRate with as many decimals as capacity leaves room for.
+// roundedRate returns fillRate with as many decimals as capacity leaves room for.
 func (c Config) roundedRate() float64 {
 	for scale := float64(second); scale >= 1; scale /= 10 {
 		rounded := math.Round(c.FillRate*scale) / scale
@@ -88,11 +88,11 @@ func (c Config) roundedRate() float64 {
 	return c.FillRate
 }
 
-// burst is Burst, or 1 when it is absent.
+// burst returns Burst, or 1 if it is absent.
 func (c Config) burst() int64 { return or(c.Burst, 1) }
 
-// capacityMax is the largest capacity that is counted exactly; a queue is one
-// place longer, of who goes at once.
+// capacityMax returns the largest capacity that is counted exactly. A queue needs room
+// for one permit more: for the request that passes at once.
 func (c Config) capacityMax(rate int64) int64 {
 	if c.Algorithm == Leaky {
 		return capacityMax(rate) - 1
@@ -100,8 +100,8 @@ func (c Config) capacityMax(rate int64) int64 {
 	return capacityMax(rate)
 }
 
-// micro returns v in millionths, and whether that is v exactly: whether v is the
-// float64 nearest to a decimal with at most six places.
+// micro returns v in millionths, and whether v is the float64 nearest to a decimal with
+// at most six places.
 func micro(v float64) (millionths int64, exact bool) {
 	scaled := math.Round(v * second)
 	if !(math.Abs(scaled) <= exactMax) {
@@ -110,10 +110,10 @@ func micro(v float64) (millionths int64, exact bool) {
 	return int64(scaled), scaled/second == v
 }
 
-// decimal is v without an exponent.
+// decimal formats v without an exponent.
 func decimal(v float64) string { return strconv.FormatFloat(v, 'f', -1, 64) }
 
-// or is v, or otherwise when v is zero.
+// or returns v, or otherwise if v is zero.
 func or[T comparable](v, otherwise T) T {
 	var zero T
 	if v == zero {

@@ -88,7 +88,7 @@ func TestValidate(t *testing.T) {
 		{limit.Config{Algorithm: limit.Off}, ""},
 		{limit.Config{Algorithm: limit.Off, Limit: -1}, "limit: is -1"},
 		{limit.Config{Algorithm: log}, "limit window: is missing or 0; algorithm sliding_log"},
-		{limit.Config{Algorithm: log, Limit: 65537, Window: 60}, "limit: at most 65536 with sliding_log in a window of 60 seconds, as each request is remembered so long"},
+		{limit.Config{Algorithm: log, Limit: 65537, Window: 60}, "limit: at most 65536 with sliding_log in a window of 60 seconds, because each request is remembered for that long"},
 		{limit.Config{Algorithm: log, Limit: 3, Window: 0.000001}, "limit: at most 2 with sliding_log"},
 		{limit.Config{Algorithm: log, Limit: 3, Window: 0.0000001}, "window: whole microseconds"},
 		{limit.Config{Algorithm: gcra, Limit: 1}, "window: is missing or 0; algorithm gcra"},

@@ -5,28 +5,26 @@ import (
 	"time"
 )
 
-// Never is the RetryAfter of a cost that the limit can never hold, whatever the
-// client waits for.
+// Never is the RetryAfter of a cost that the limit can never admit.
 const Never = time.Duration(math.MaxInt64)
 
 // longest is the longest wait that is not Never.
 const longest = Never - time.Microsecond
 
-// A Decision says whether the ask was admitted, and what the key can still do.
+// A Decision says whether the ask was admitted, and how many permits the key has left.
 type Decision struct {
 	Allowed    bool
-	Remaining  int64         // whole permits left at now, without overshoot and what is kept back from who asks
+	Remaining  int64         // whole permits left at now, without overshoot and reserve
 	Limit      int64         // the limit; token, leaky: the capacity; off: Unlimited
-	RetryAfter time.Duration // until this cost is admitted if nobody else comes; 0 when Allowed
-	ResetAfter time.Duration // until the key is as new; 0 when it is
-	Delay      time.Duration // leaky: until the slot that was booked, rounded up; 0 when nothing was
-	Slot       int64         // leaky: when that is by the clock of whoever decides, µs since the epoch, for Release; 0 when there is no wait
+	RetryAfter time.Duration // until this cost is admitted if nobody else takes permits; 0 if Allowed
+	ResetAfter time.Duration // until the key is as new; 0 if it is
+	Delay      time.Duration // leaky: until the booked slot, rounded up; 0 if none was booked
+	Slot       int64         // leaky: instant of the slot by the decider's clock, µs since the epoch, for Release; 0 without a wait
 }
 
-// TTL returns for how long from now a store must keep the state that d is about:
-// until the key is as new, rounded up to milliseconds, and a margin, so that
-// neither rounding nor a clock which steps back a little hands a bucket back
-// earlier than it refills.
+// TTL returns how long from now a store must keep the key's state: until the key is as
+// new, rounded up to milliseconds, plus a margin, so that neither rounding nor a clock
+// that steps back a little returns permits early.
 func (d Decision) TTL() time.Duration {
 	const margin = time.Second
 	if d.ResetAfter > longest-2*margin {
@@ -35,7 +33,7 @@ func (d Decision) TTL() time.Duration {
 	return (d.ResetAfter+time.Millisecond-1)/time.Millisecond*time.Millisecond + margin
 }
 
-// span is the time between two instants, from ≤ until.
+// span returns the time between two instants, from ≤ until.
 func span(from, until int64) time.Duration {
 	if until-from > int64(longest/time.Microsecond) {
 		return longest

@@ -1,18 +1,16 @@
 // Package limit answers one question: may this key spend this cost now?
 //
-// A [Limit] is the numbers and the algorithm, a [State] is what one key has
-// consumed, and [Limit.Take] is arithmetic on the two: it is told what time it
-// is and answers with a [Decision]. There is no clock, no lock and no memory
-// here; stores keep the states, and a script inside Redis does the same
-// arithmetic and comes to the same answers, because every number is an integer
-// that a float64 holds exactly (below 2^53).
+// A [Limit] is the numbers and the algorithm, a [State] is what one key has consumed, and
+// [Limit.Take] computes a [Decision] from the two and the current time. The package has
+// no clock, no lock and no state. Stores keep the states. A script inside Redis does the
+// same arithmetic and gets the same results, because every number is an integer that a
+// float64 represents exactly (below 2^53).
 //
 // # Time
 //
-// Instants are microseconds since the Unix epoch. Inside a key time never runs
-// backwards: a call counts as made at max(the state's instant, now), so that a
-// clock which steps back mints nothing. RetryAfter and ResetAfter count from the
-// now of the caller.
+// Instants are microseconds since the Unix epoch. For a key, time never runs backwards: a
+// call counts as made at max(the state's instant, now), so a clock that steps back
+// creates no permits. RetryAfter and ResetAfter count from the now of the caller.
 //
 // # Algorithms
 //
@@ -35,11 +33,11 @@
 //
 // # Conditions
 //
-// An [Ask] may want some permits to be left ([Ask.Reserve]), so that lower classes
-// are refused first, and a short wait only ([Ask.MaxDelay]). A limit may be exceeded
-// for a while ([Limit.WithSoft]).
+// An [Ask] may require that some permits are left ([Ask.Reserve]), so that lower classes
+// are refused first, and that the wait is short ([Ask.MaxDelay]). A soft limit may be
+// exceeded for a while ([Limit.WithSoft]).
 //
-// An algorithm is what its State means and a few small functions (settle, charge,
-// freeAt, newAt); to add one is to add a file with them, its fields in Config, and a
-// line in each switch of take.go and add.go.
+// An algorithm consists of the meaning of its State and a few small functions (settle,
+// charge, freeAt, newAt). To add one, add a file with them, its fields in Config, and a
+// case in each switch of take.go and add.go.
 package limit

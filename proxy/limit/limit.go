@@ -12,26 +12,26 @@ import (
 // Immutable after New.
 type Limit struct {
 	algorithm Algorithm
-	permits   int64  // what Decision.Limit says: limit; token, leaky: capacity
+	permits   int64  // value of Decision.Limit: limit; token, leaky: capacity
 	burst     int64  // the most permits at once: permits; gcra: burst
 	window    int64  // µs; token, leaky: 0
-	unit      int64  // sliding: µs that elapsed time is counted in
-	units     int64  // sliding: of them in a window
+	unit      int64  // sliding: unit in which elapsed time is counted, in µs
+	units     int64  // sliding: units in a window
 	rate      int64  // token, leaky: millionths of a permit per second
-	quantum   int64  // into how many equal parts a permit is divided; windows: 1
-	gain      int64  // token, gcra, leaky: parts that come back per µs
-	full      int64  // token, gcra, leaky: parts that there is room for, ≤ 2^53
-	tag       uint64 // what a State remembers of the limit it was kept under
+	quantum   int64  // parts in a permit; windows: 1
+	gain      int64  // token, gcra, leaky: parts regained per µs
+	full      int64  // token, gcra, leaky: capacity in parts, ≤ 2^53
+	tag       uint64 // what a State remembers of its limit
 	overshoot int64  // soft: permits beyond burst
-	grace     int64  // soft: for how many µs
+	grace     int64  // soft: duration in µs
 }
 
 // Unlimited is the Limit and Remaining of a [Decision] about [Off]: the largest
 // integer that a structured field holds (RFC 9651 section 3.3.1).
 const Unlimited = 999_999_999_999_999
 
-// New returns the limit that c describes. The error is that of
-// [Config.Validate], which names all faults.
+// New returns the limit that c describes. The error is that of [Config.Validate], which
+// lists all faults.
 func New(c Config) (Limit, error) {
 	if err := c.Validate(); err != nil {
 		return Limit{}, err
@@ -49,15 +49,15 @@ func New(c Config) (Limit, error) {
 	return newWindowed(c.Algorithm, c.Limit, window), nil
 }
 
-// NewFixed returns a limit of permits per window, counted anew in each. A limit
-// of 0 permits refuses everything.
+// NewFixed returns a limit of permits per window, counted from zero in each. A limit of 0
+// permits refuses everything.
 func NewFixed(permits int64, window time.Duration) (Limit, error) {
 	return newCounted(Fixed, permits, window)
 }
 
-// NewSliding returns a limit of permits per window where the previous window
-// counts by the share of it that still lies within one window of now. A limit of
-// 0 permits refuses everything.
+// NewSliding returns a limit of permits per window, where the previous window counts by
+// the share of it that still lies within one window of now. A limit of 0 permits refuses
+// everything.
 func NewSliding(permits int64, window time.Duration) (Limit, error) {
 	return newCounted(Sliding, permits, window)
 }
@@ -73,7 +73,7 @@ func newCounted(a Algorithm, permits int64, window time.Duration) (Limit, error)
 	return l, err
 }
 
-// newWindowed, newRated and newGCRA take numbers that were validated.
+// newWindowed, newRated and newGCRA take validated numbers.
 func newWindowed(a Algorithm, permits, window int64) Limit {
 	unit := resolution(window)
 	return Limit{
@@ -101,7 +101,7 @@ func newRated(a Algorithm, capacity, rate int64) Limit {
 		tag:       tagOf(a, rate),
 	}
 	if a == Leaky {
-		l.full += quantum // the place of who goes at once
+		l.full += quantum // the request that passes at once
 	}
 	return l
 }
@@ -119,15 +119,15 @@ func newGCRA(permits, window, burst int64) Limit {
 	}
 }
 
-// Algorithm returns how the limit counts.
+// Algorithm returns the algorithm of the limit.
 func (l *Limit) Algorithm() Algorithm { return l.algorithm }
 
-// Permits returns the limit, for token and leaky the capacity, for off
-// [Unlimited]: what [Decision.Limit] says.
+// Permits returns the value of [Decision.Limit]: the limit, for token and leaky the
+// capacity, for off [Unlimited].
 func (l *Limit) Permits() int64 { return l.permits }
 
-// Burst returns the most permits that can pass at once: what Permits returns, for
-// gcra its burst. Overshoot comes on top.
+// Burst returns the most permits that can pass at once, without overshoot: for gcra its
+// burst, otherwise Permits.
 func (l *Limit) Burst() int64 { return l.burst }
 
 // Overshoot returns by how many permits the limit may be exceeded and for how
@@ -136,8 +136,8 @@ func (l *Limit) Overshoot() (permits int64, grace time.Duration) {
 	return l.overshoot, time.Duration(l.grace) * time.Microsecond
 }
 
-// Number returns what a [State] remembers of a limit besides its algorithm: the
-// window in microseconds, or the fillRate in millionths of a permit per second.
+// Number returns what a [State] remembers of a limit besides its algorithm: the window in
+// microseconds, or the fillRate in millionths of a permit per second.
 func (l *Limit) Number() int64 { return tagNumber(l.tag) }
 
 // Window returns the window, or 0 for token, leaky and off.
@@ -154,8 +154,7 @@ func (l *Limit) Rate() float64 {
 	return float64(l.permits) * second / float64(l.window)
 }
 
-// Config returns the configuration that the limit was made from, without the
-// fields of other algorithms.
+// Config returns the configuration that the limit was made from, without unused fields.
 func (l *Limit) Config() Config {
 	c := Config{Algorithm: l.algorithm}
 	switch l.algorithm {
@@ -170,9 +169,8 @@ func (l *Limit) Config() Config {
 	return c
 }
 
-// Reserve returns how many permits a share of the burst is, in thousandths, up to
-// 1000 and rounded up: what [Ask.Reserve] keeps back from a class. Off keeps back
-// nothing.
+// Reserve converts a share of the burst, in thousandths up to 1000, to permits, rounded
+// up, for [Ask.Reserve]. For off it is 0.
 func (l *Limit) Reserve(thousandths int64) int64 {
 	if l.algorithm == Off {
 		return 0
@@ -180,8 +178,8 @@ func (l *Limit) Reserve(thousandths int64) int64 {
 	return (l.burst*thousandths + 999) / 1000 // burst ≤ 2^53
 }
 
-// tagOf packs what a State must remember of its limit: the algorithm, and the
-// window or the fillRate, both below 2^54.
+// tagOf packs what a State must remember of its limit: the algorithm, and the window or
+// the fillRate, both below 2^54.
 func tagOf(a Algorithm, number int64) uint64 { return uint64(a)<<56 | uint64(number) }
 
 func tagAlgorithm(tag uint64) Algorithm { return Algorithm(tag >> 56) }

@@ -2,17 +2,17 @@ package limit
 
 import "sort"
 
-// LogMax is the largest limit of [SlidingLog]. It bounds the entries of a log, of
-// 16 bytes each: a key takes up to 1 MB.
+// LogMax is the largest limit of [SlidingLog]. It bounds the entries of a log, 16 bytes
+// each: a key takes up to 1 MB.
 const LogMax = 1 << 16
 
 // logPerMicro bounds the limit by the window, in permits per microsecond, so that
 // the sums of a century stay below 2^53.
 const logPerMicro = 2
 
-// A Log is what one key was admitted within one window, oldest first; what was
-// admitted at one instant is one entry. An entry is never changed when more is
-// taken: of how many permits it is, the next one tells.
+// A Log records what one key was admitted within one window, oldest first. All that was
+// admitted at one instant is one entry. An entry never changes: how many permits it
+// covers follows from the next entry.
 //
 // Owned by its State.
 type Log struct {
@@ -21,16 +21,17 @@ type Log struct {
 	n     int
 }
 
-// An entry says that something was admitted at an instant, and how much before.
+// An entry says that something was admitted at an instant, and how many permits were
+// admitted before.
 type entry struct {
 	at     int64 // µs since the epoch
-	before int64 // permits admitted before it, since the log was last empty
+	before int64 // permits admitted before it since the log was last empty
 }
 
-// entry returns one by its age; 0 is the oldest.
+// entry returns an entry by age; 0 is the oldest.
 func (g *Log) entry(i int) entry { return g.ring[(g.first+i)&(len(g.ring)-1)] }
 
-// live returns how many entries there are.
+// live returns the number of entries.
 func (g *Log) live() int {
 	if g == nil {
 		return 0
@@ -38,7 +39,7 @@ func (g *Log) live() int {
 	return g.n
 }
 
-// drop forgets the oldest entries.
+// drop removes the oldest entries.
 func (g *Log) drop(entries int) {
 	g.n -= entries
 	g.first = (g.first + entries) & max(0, len(g.ring)-1)
@@ -64,9 +65,9 @@ func (g *Log) clone() *Log {
 	return c
 }
 
-// find returns the first of the entries from one on for which holds is true, and
-// all the entries' number if there is none. Once it is true it stays so. The answer
-// is looked for near from, as it nearly always is there.
+// find returns the first entry for which holds is true, or the number of entries if there
+// is none. holds must be false up to some entry and true from then on. The search starts
+// at from, near which the result nearly always is.
 func (g *Log) find(from int, holds func(i int) bool) int {
 	step := 1
 	for from+step < g.n && !holds(from+step-1) {
@@ -76,8 +77,8 @@ func (g *Log) find(from int, holds func(i int) bool) int {
 	return from + sort.Search(min(step, g.n-from), func(i int) bool { return holds(from + i) })
 }
 
-// through returns how many permits were admitted up to and with an entry, since
-// the log was last empty; total are all.
+// through returns how many permits were admitted up to and including an entry since the
+// log was last empty; total is the number of all.
 func (g *Log) through(i int, total int64) int64 {
 	if i+1 < g.n {
 		return g.entry(i + 1).before
@@ -85,8 +86,8 @@ func (g *Log) through(i int, total int64) int64 {
 	return total
 }
 
-// settleLog finds out which entries are within the window that ends now. That at
-// now − window is not: it has just left.
+// settleLog determines which entries are within the window that ends at now. An entry at
+// exactly now − window is not.
 func (l *Limit) settleLog(now int64, v *view) {
 	if v.tag != l.tag {
 		v.State = State{tag: l.tag}
@@ -102,8 +103,7 @@ func (l *Limit) settleLog(now int64, v *view) {
 	}
 }
 
-// chargeLog writes permits down that are taken at v.at, and forgets what has left
-// the window.
+// chargeLog records permits taken at v.at, and drops entries that have left the window.
 func (l *Limit) chargeLog(v *view, permits int64) {
 	log := v.rest.log
 	if log == nil {
@@ -122,8 +122,8 @@ func (l *Limit) chargeLog(v *view, permits int64) {
 	v.free -= permits
 }
 
-// logFreeAt is freeAt for sliding_log: when so many of the oldest permits have
-// left the window.
+// logFreeAt is freeAt for sliding_log: the instant at which the given number of the
+// oldest permits have left the window.
 func (l *Limit) logFreeAt(v *view, permits int64) int64 {
 	log := v.rest.log
 	upTo := log.entry(v.first).before + permits - v.free

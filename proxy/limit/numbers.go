@@ -5,27 +5,28 @@ import (
 	"time"
 )
 
-// Numbers are all that a limit is made of, as integers, for who passes limits on to
-// another program.
+// Numbers are all the numbers of a limit, as integers, for passing a limit to another
+// program.
 type Numbers struct {
 	Algorithm Algorithm
 	Permits   int64         // see [Limit.Permits]
 	Burst     int64         // see [Limit.Burst]
 	Number    int64         // see [Limit.Number]
 	Overshoot int64         // see [Limit.Overshoot]
-	Grace     time.Duration // likewise; whole microseconds
+	Grace     time.Duration // see [Limit.Overshoot]; whole microseconds
 }
 
-// Numbers returns those of the limit.
+// Numbers returns the numbers of the limit.
 func (l *Limit) Numbers() Numbers {
 	overshoot, grace := l.Overshoot()
 	return Numbers{Algorithm: l.algorithm, Permits: l.permits, Burst: l.burst, Number: l.Number(), Overshoot: overshoot, Grace: grace}
 }
 
-// errNumbers is the error of numbers that no limit has, where no other says more.
+// errNumbers is the error for numbers that no limit has, if there is no more specific
+// one.
 var errNumbers = errors.New("no limit has these numbers")
 
-// Limit returns the limit that has the numbers. The error says why there is none.
+// Limit returns the limit that has these numbers. The error says why there is none.
 func (n Numbers) Limit() (Limit, error) {
 	l, err := n.hard()
 	if err != nil {
@@ -46,7 +47,7 @@ func (n Numbers) Limit() (Limit, error) {
 	return l, nil
 }
 
-// hard returns the limit without its overshoot. What it has may be other than the numbers.
+// hard returns the limit without its overshoot. Its numbers may differ from n.
 func (n Numbers) hard() (Limit, error) {
 	span := time.Duration(n.Number) * time.Microsecond
 	if n.Number < 0 || n.Number > exactMax {

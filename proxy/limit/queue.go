@@ -2,11 +2,11 @@ package limit
 
 import "math/bits"
 
-// token, gcra and leaky keep how far a key is ahead of an even pace: what was taken
-// and has not come back. It is counted in parts of a permit, of which a whole number
-// comes back in each microsecond, so that nothing is rounded. For gcra and leaky this
-// is the time from now to the theoretical arrival time, tat, when whoever comes then
-// comes as to a new key:
+// token, gcra and leaky store how far a key is ahead of an even pace: the permits taken
+// that have not come back. They are counted in parts of a permit, chosen so that a whole
+// number of parts comes back in each microsecond and nothing is rounded. For gcra and
+// leaky this is the time from now to the theoretical arrival time tat, at which the key
+// is as new:
 //
 //	parts = max(0, tat − at)·gain, and an interval has quantum parts
 //
@@ -15,20 +15,20 @@ import "math/bits"
 // the window has microseconds, of which limit pass in each: whatever the limit is, a
 // part is the same share of a permit.
 //
-// Under another limit token and gcra owe as many permits as before, whatever the
-// capacity or the burst is now: a raise helps at once, and no permit is given twice.
-// leaky keeps tat, rounded up to a microsecond: places until then are booked, and
-// whoever comes later must not leave earlier. The queue's length is measured by its
-// time, so that after a change the waiting count as many as would leave by tat at the
-// new rate. Until the first call under the new limit the old rate counts.
+// When the limit changes, token and gcra still owe as many permits as before, whatever
+// the new capacity or burst: a raise takes effect at once, and no permit is given twice.
+// leaky keeps tat, rounded up to a microsecond: places until then are booked, and a later
+// request must not leave earlier. The length of the queue is measured by its time, so
+// after a change it counts as many requests as would leave by tat at the new rate. The
+// old rate applies until the first call under the new limit.
 //
-// A token bucket that became much smaller and slower would lack more than it holds for
-// long. Therefore its State keeps, as b, when it would have been full at the old rate
-// if nothing were taken: from then on it is empty, and lacks no more. That is never
-// more than the faster rate gives back, so that limits which take turns give nothing
-// twice.
+// A token bucket that became much smaller and slower could owe more than its capacity for
+// a long time. Therefore its State keeps, as b, the instant at which it would have been
+// full at the old rate if nothing more were taken. From then on the bucket owes at most
+// its capacity. This forgives no more than the faster rate would have given back, so
+// alternating limits give no permit twice.
 
-// settleQueue lets the time up to now pass.
+// settleQueue accounts for the time up to now.
 func (l *Limit) settleQueue(now int64, v *view) {
 	switch {
 	case v.tag == l.tag && (l.algorithm != GCRA || v.b == l.permits):
@@ -49,9 +49,8 @@ func (l *Limit) settleQueue(now int64, v *view) {
 	v.free = l.full - v.a
 }
 
-// carry turns a key that was kept under another limit of this kind into one that is
-// kept under l. It is ahead by at most 2^53 parts, which is more than any limit has room
-// for.
+// carry converts a key kept under another limit of this kind to l. It is ahead by at most
+// 2^53 parts, which is more than any limit has room for.
 func (l *Limit) carry(now int64, v *view) {
 	if l.algorithm == GCRA {
 		v.a, v.b = drained(v.a, now-v.at, v.b), l.permits
@@ -76,7 +75,7 @@ func (l *Limit) carry(now int64, v *view) {
 	}
 }
 
-// drained is max(0, parts − elapsed·gain), whatever elapsed is.
+// drained returns max(0, parts − elapsed·gain), for any elapsed.
 func drained(parts, elapsed, gain int64) int64 {
 	high, low := bits.Mul64(uint64(elapsed), uint64(gain))
 	if high != 0 || low >= uint64(parts) {
@@ -85,12 +84,12 @@ func drained(parts, elapsed, gain int64) int64 {
 	return parts - int64(low)
 }
 
-// slot returns when who was the last to book cost permits leaves.
+// slot returns the instant at which the last request to book cost permits leaves.
 func (l *Limit) slot(v *view, cost int64) int64 {
 	return v.at + ceiling(v.a-cost*l.quantum, l.gain)
 }
 
-// book puts into d when the last to book cost permits leaves.
+// book stores that instant in d.
 func (l *Limit) book(now int64, v *view, cost int64, d *Decision) {
 	slot := l.slot(v, cost)
 	d.Delay = span(now, slot)
@@ -99,8 +98,8 @@ func (l *Limit) book(now int64, v *view, cost int64, d *Decision) {
 	}
 }
 
-// patient returns how many requests of cost permits find a slot within delay
-// microseconds; the first of them may wait so long, too.
+// patient returns how many requests of cost permits get a slot within delay microseconds,
+// including the first.
 func (l *Limit) patient(v *view, cost, delay int64) int64 {
 	most := l.within(delay)
 	if v.a > most {
@@ -109,8 +108,8 @@ func (l *Limit) patient(v *view, cost, delay int64) int64 {
 	return quotient(most-v.a, cost*l.quantum) + 1
 }
 
-// patientAt returns when the tail of the queue is not more than delay microseconds
-// away.
+// patientAt returns the instant at which the tail of the queue is at most delay
+// microseconds away.
 func (l *Limit) patientAt(v *view, delay int64) int64 {
 	if most := l.within(delay); v.a > most {
 		return v.at + ceiling(v.a-most, l.gain)
@@ -118,7 +117,7 @@ func (l *Limit) patientAt(v *view, delay int64) int64 {
 	return v.at
 }
 
-// within is how many parts pass in so many microseconds, at most 2^53.
+// within returns how many parts pass in delay microseconds, at most 2^53.
 func (l *Limit) within(delay int64) int64 {
 	if delay > exactMax/l.gain {
 		return exactMax
@@ -126,10 +125,10 @@ func (l *Limit) within(delay int64) int64 {
 	return delay * l.gain
 }
 
-// Release gives back the place in the queue that a request of cost permits had
-// booked: if l is leaky, slot is the instant at which it was to leave, that instant is
-// still to come, and nobody has booked after it. Any other place stays booked, as
-// those behind keep their times. It reports whether it gave one back.
+// Release gives back the place in the queue that a request of cost permits had booked, if
+// l is leaky, slot is the booked instant and still to come, and nobody has booked after
+// it. Other places stay booked, because those behind keep their times. It reports whether
+// a place was given back.
 func (l *Limit) Release(now int64, s *State, cost, slot int64) bool {
 	if l.algorithm != Leaky || s.tag != l.tag || cost < 1 || cost > l.burst+l.overshoot {
 		return false
@@ -143,7 +142,7 @@ func (l *Limit) Release(now int64, s *State, cost, slot int64) bool {
 	return true
 }
 
-// ceiling is ⌈x/y⌉ for 0 ≤ x ≤ 2^53 and 0 < y ≤ 2^53.
+// ceiling returns ⌈x/y⌉ for 0 ≤ x ≤ 2^53 and 0 < y ≤ 2^53.
 func ceiling(x, y int64) int64 {
 	if x == 0 {
 		return 0

@@ -11,14 +11,14 @@ import (
 //
 //	{"overshoot":0.2,"for":30}
 //
-// lets a key have a fifth more than its limit for 30 seconds from when it first has.
-// Then the limit is hard again, until the key has stayed within it for 30 seconds
-// without a break.
+// allows a key a fifth more than its limit for 30 seconds from the first time that it
+// exceeds the limit. Then the limit is hard again, until the key has stayed within it for
+// 30 seconds without a break.
 //
-// It is a second, larger limit on the same state: of the burst and the overshoot at
-// the same rate. A count may exceed the limit in each window of that time; a bucket
-// and a queue have the overshoot once, as what they are ahead must be made good
-// before anything is admitted under the hard limit.
+// It acts as a second, larger limit on the same state: burst plus overshoot, at the same
+// rate. A count may exceed the limit in each window of that time. A bucket or queue has
+// the overshoot only once, since the excess must come back before anything is admitted
+// under the hard limit.
 type Soft struct {
 	Overshoot float64 `json:"overshoot"` // share of the limit, in thousandths
 	For       float64 `json:"for"`       // seconds
@@ -27,8 +27,8 @@ type Soft struct {
 // overshootMax bounds the overshoot, as a share of the limit.
 const overshootMax = 10
 
-// WithSoft returns l with an overshoot. The error is [strict.Faults]; off needs none and
-// is returned as it is.
+// WithSoft returns l with an overshoot. The error is [strict.Faults]. Off is returned
+// unchanged.
 func (l Limit) WithSoft(s Soft) (Limit, error) {
 	thousandths := math.Round(s.Overshoot * 1000)
 	grace, exact := micro(s.For)
@@ -60,7 +60,7 @@ func (l Limit) WithSoft(s Soft) (Limit, error) {
 	return l, nil
 }
 
-// burstMax is how much burst and overshoot may be together.
+// burstMax returns the most that burst and overshoot may be together.
 func (l *Limit) burstMax() int64 {
 	switch l.algorithm {
 	case Token, GCRA:
@@ -71,7 +71,7 @@ func (l *Limit) burstMax() int64 {
 	return limitMax(l.algorithm, l.window)
 }
 
-// settleSoft finds out whether overshoot may be used at v.at.
+// settleSoft determines whether overshoot may be used at v.at.
 func (l *Limit) settleSoft(v *view) {
 	r := &v.rest
 	if r.began != 0 && v.at >= r.under+l.grace {
@@ -80,7 +80,7 @@ func (l *Limit) settleSoft(v *view) {
 	v.soft = r.began == 0 || v.at < r.began+l.grace
 }
 
-// exceed notes that what was just taken exceeds the limit.
+// exceed records that what was just taken exceeds the limit.
 func (l *Limit) exceed(v *view) {
 	if v.rest.began == 0 {
 		v.rest.began = v.at
@@ -88,8 +88,8 @@ func (l *Limit) exceed(v *view) {
 	v.rest.under = l.freeAt(v, 0)
 }
 
-// softReadyAt is when so many parts are there that are not yet: hard is when they
-// are under the hard limit, soft is when they are with overshoot.
+// softReadyAt returns when the given parts become free that are not free now: hard is the
+// instant under the hard limit, soft that with overshoot.
 func (l *Limit) softReadyAt(v *view, hard, soft int64) int64 {
 	if v.rest.began == 0 || soft < v.rest.began+l.grace {
 		return soft

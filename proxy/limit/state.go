@@ -2,29 +2,28 @@ package limit
 
 import "encoding/binary"
 
-// A State is what one key has consumed. The zero State is a key that was never
-// seen. A State remembers the limit that it was kept under as far as that matters, so
-// that the amounts may change between two calls: see [Limit.Take]. A copy shares the
-// log of the original, see [State.Clone].
+// A State is what one key has consumed. The zero State is a key never seen. A State
+// remembers as much of its limit as is needed for the amounts to change between two
+// calls; see [Limit.Take]. A copy shares the log of the original; see [State.Clone].
 //
 // Owned by its loop, or by the store that keeps it.
 type State struct {
 	tag  uint64 // tagOf the limit; 0: never seen
 	at   int64  // the latest instant at which something was taken or given, µs since the epoch
 	a    int64  // fixed: count; sliding: count of this window; token, gcra, leaky: parts ahead; sliding_log: count
-	b    int64  // sliding: count of the previous window; gcra: the limit; token: when nothing is owed any more, or 0
+	b    int64  // sliding: count of the previous window; gcra: the limit; token: instant from which at most the capacity is owed, or 0
 	rest Rest
 }
 
-// A Rest is what few States have: the log of [SlidingLog], and when a soft limit
-// was exceeded. Its zero value is nothing.
+// A Rest is the part of a State that few have: the log of [SlidingLog], and when a soft
+// limit was exceeded. The zero value is empty.
 type Rest struct {
 	log   *Log
-	began int64 // when overshoot began to be used; 0: it may be
-	under int64 // from when on the key is within its limit, as it was when last exceeded
+	began int64 // when overshoot began to be used; 0: it may be used
+	under int64 // instant from which the key is within its limit, as of when it was last exceeded
 }
 
-// Rest returns what [State.Put] leaves out.
+// Rest returns the part that [State.Put] leaves out.
 func (s *State) Rest() Rest { return s.rest }
 
 // SetRest puts back what [State.Rest] returned.
@@ -39,12 +38,12 @@ func (s *State) Clone() State {
 	return c
 }
 
-// StateBytes is the length of a State as bytes, without its Rest.
+// StateBytes is the encoded length of a State without its Rest.
 const StateBytes = 32
 
-// Put writes s into b without its Rest, for a store that keeps states as bytes:
-// four little-endian numbers of 64 bits, in the order of the fields. The first
-// holds the [Algorithm] in its highest byte, and below it [Limit.Number].
+// Put writes s to b without its Rest, for stores that keep states as bytes: four
+// little-endian 64-bit numbers in the order of the fields. The first holds the
+// [Algorithm] in its highest byte, and [Limit.Number] below it.
 func (s *State) Put(b *[StateBytes]byte) {
 	binary.LittleEndian.PutUint64(b[0:], s.tag)
 	binary.LittleEndian.PutUint64(b[8:], uint64(s.at))
@@ -52,8 +51,7 @@ func (s *State) Put(b *[StateBytes]byte) {
 	binary.LittleEndian.PutUint64(b[24:], uint64(s.b))
 }
 
-// Read makes s what [State.Put] wrote into b. Bytes of another origin are not
-// checked.
+// Read sets s to what [State.Put] wrote to b. It does not check b.
 func (s *State) Read(b *[StateBytes]byte) {
 	s.tag = binary.LittleEndian.Uint64(b[0:])
 	s.at = int64(binary.LittleEndian.Uint64(b[8:]))
@@ -62,8 +60,8 @@ func (s *State) Read(b *[StateBytes]byte) {
 	s.rest = Rest{}
 }
 
-// Is reports whether [State.Put] would write what b holds. A call which changes a
-// State changes that, too.
+// Is reports whether [State.Put] would write b. Every call that changes a State changes
+// those bytes, too.
 func (s *State) Is(b *[StateBytes]byte) bool {
 	return s.tag == binary.LittleEndian.Uint64(b[0:]) &&
 		uint64(s.at) == binary.LittleEndian.Uint64(b[8:]) &&
@@ -71,15 +69,14 @@ func (s *State) Is(b *[StateBytes]byte) bool {
 		uint64(s.b) == binary.LittleEndian.Uint64(b[24:])
 }
 
-// The whole of a State as bytes: what Put writes; then began and under, if there is
-// a log or they are not 0; then the entries of the log, two numbers of 56 bits each.
+// The encoding of a whole State: what Put writes; then began and under, if there is a log
+// or they are not 0; then the entries of the log, two 56-bit numbers each.
 const (
 	softBytes  = 16
 	entryBytes = 14
 )
 
-// Append appends all of s to dst, in the form in which scripts in other stores
-// keep it.
+// Append appends all of s to dst, in the form in which scripts in other stores keep it.
 func (s *State) Append(dst []byte) []byte {
 	var b [StateBytes]byte
 	s.Put(&b)
@@ -98,14 +95,14 @@ func (s *State) Append(dst []byte) []byte {
 	return dst
 }
 
-// AppendEntry appends an entry of the log of a State as [State.Append] does, for a store
-// that keeps them apart: the instant, and how many permits were admitted before it.
+// AppendEntry appends a log entry in the form of [State.Append], for a store that keeps
+// entries separately: the instant, and how many permits were admitted before it.
 func AppendEntry(dst []byte, at, before int64) []byte {
 	return appendNumber(appendNumber(dst, at), before)
 }
 
-// Parse makes s what [State.Append] appended, and reports whether b can be that;
-// the numbers themselves are not checked.
+// Parse sets s to what [State.Append] appended, and reports whether b has that form. The
+// numbers themselves are not checked.
 func (s *State) Parse(b []byte) bool {
 	if len(b) < StateBytes {
 		return false
@@ -128,7 +125,7 @@ func (s *State) Parse(b []byte) bool {
 		s.rest.log.push(entry{number(b), number(b[7:])})
 	}
 	if logs {
-		s.b = 0 // how the other store lays its log out
+		s.b = 0 // the other store's layout of the log
 	}
 	return true
 }

@@ -5,51 +5,51 @@ import (
 	"time"
 )
 
-// An Ask is what is wanted of one key: to admit N requests that cost so much each.
+// An Ask asks one key to admit N requests of the same cost.
 type Ask struct {
 	Cost int64 // permits per request, ≥ 0; 0 only looks
 	N    int64 // requests, ≥ 0
-	// Reserve is how many permits must be left after a request, ≥ 0: the share of the
-	// limit that is kept back from its class. See [Limit.Reserve].
+	// Reserve is how many permits must be left after a request, ≥ 0: the part of the
+	// limit that is kept back from the request's class. See [Limit.Reserve].
 	Reserve int64
-	// MaxDelay is, for leaky, how long a request waits for its slot, in whole
-	// microseconds; 0: as long as the queue is.
+	// MaxDelay bounds, for leaky, how long a request waits for its slot, in whole
+	// microseconds. 0 means the length of the queue.
 	MaxDelay time.Duration
 }
 
-// A view is a State brought to an instant under a limit, while a call lasts. It
-// is filled in place and copied field by field: whole structs are copied through
-// wide registers right after narrow writes, for which the processor waits, and
-// Take then takes twice as long (60 against 30 ns).
+// A view is a State settled at an instant under a limit, for the duration of a call. It
+// is filled in place and copied field by field: whole structs are copied through wide
+// registers right after narrow writes, for which the processor waits, and Take then takes
+// twice as long (60 against 30 ns).
 type view struct {
 	State
 	adopted bool  // the State was kept at another rate and must be written back
 	soft    bool  // overshoot may be used
 	start   int64 // fixed, sliding: when the window began
-	free    int64 // parts left; negative if the limit was lowered below what was taken, or was exceeded
+	free    int64 // parts left; negative if the limit was lowered below what was taken, or exceeded
 	first   int   // sliding_log: the first entry that counts
 }
 
-// Take makes n asks of cost permits each at now and answers exactly as n calls
-// with one ask each would: granted of them were admitted, the first ones, and d
-// is the decision about the last. A refused ask consumes nothing and leaves s as
-// it was. A cost of 0 only looks: it is always admitted.
+// Take makes n asks of cost permits each at now. The result is exactly that of n calls
+// with one ask each: the first granted of them are admitted, and d is the decision about
+// the last. A refused ask consumes nothing and leaves s unchanged. A cost of 0 only
+// looks: it is always admitted.
 //
-// The limit may be another than the one that s was kept under. If only amounts
-// changed, what was consumed stays consumed: fixed, sliding and sliding_log keep their
-// counts, token and gcra the permits that have not come back, leaky the instant up to
-// which places are booked. So under a smaller limit a key may have nothing left for a
-// while; of token for no longer than the old bucket would have taken to fill. Permits come back at the old rate until the first call under the new limit,
-// which adopts it, also when it is refused. A State of another [Kind] is as one never
-// seen; whoever wants to keep both keeps a State for each.
+// The limit may differ from the one that s was kept under. If only amounts changed, what
+// was consumed stays consumed: fixed, sliding and sliding_log keep their counts, token
+// and gcra the permits that have not come back, leaky the instant up to which places are
+// booked. So under a smaller limit a key may have nothing left for a while, with token
+// for no longer than the old bucket would have taken to fill. Permits come back at the
+// old rate until the first call under the new limit, even if that call is refused. A
+// State of another [Kind] counts as one never seen; a caller that needs both keeps a
+// State for each.
 //
-// A negative cost or n is a mistake of the caller, and panics.
+// Take panics if cost or n is negative.
 func (l *Limit) Take(now int64, s *State, cost, n int64) (granted int64, d Decision) {
 	return l.Decide(now, s, Ask{Cost: cost, N: n})
 }
 
-// Decide is [Limit.Take] for a whole [Ask]. Overshoot and what is kept back do not
-// show in Remaining as more, but as less.
+// Decide is [Limit.Take] for a whole [Ask]. Remaining excludes overshoot and reserve.
 func (l *Limit) Decide(now int64, s *State, ask Ask) (granted int64, d Decision) {
 	if ask.Cost < 0 || ask.N < 0 || ask.Reserve < 0 {
 		panic("bug: limit: a negative cost, reserve or number of asks")
@@ -78,9 +78,9 @@ func (l *Limit) Decide(now int64, s *State, ask Ask) (granted int64, d Decision)
 	return granted, d
 }
 
-// RoomFor returns how many of ask.N asks Take would grant. It changes nothing. With it a
-// store decides several counters together: the least room of all is what may be taken of
-// each.
+// RoomFor returns how many of ask.N asks Take would grant. It changes nothing. A store
+// uses it to decide several counters together: the least room of all is what may be taken
+// of each.
 func (l *Limit) RoomFor(now int64, s *State, ask Ask) int64 {
 	if l.algorithm == Off {
 		return ask.N
@@ -91,7 +91,7 @@ func (l *Limit) RoomFor(now int64, s *State, ask Ask) int64 {
 }
 
 // Preview returns the decision that one ask would get, whatever ask.N is, and takes
-// nothing; therefore it has no Delay.
+// nothing. Therefore it has no Delay.
 func (l *Limit) Preview(now int64, s *State, ask Ask) Decision {
 	if l.algorithm == Off {
 		return l.unlimited()
@@ -104,13 +104,12 @@ func (l *Limit) Preview(now int64, s *State, ask Ask) Decision {
 	return d
 }
 
-// unlimited is every decision of off.
+// unlimited returns the decision of off.
 func (l *Limit) unlimited() Decision {
 	return Decision{Allowed: true, Remaining: Unlimited, Limit: Unlimited}
 }
 
-// settle fills v with s as it stands at now, or at its own instant if that is
-// later.
+// settle sets v to s as of now, or as of the state's own instant if that is later.
 func (l *Limit) settle(now int64, s *State, v *view) {
 	v.tag, v.at, v.a, v.b = s.tag, s.at, s.a, s.b
 	if l.algorithm == SlidingLog || l.overshoot > 0 {
@@ -135,7 +134,7 @@ func (l *Limit) settle(now int64, s *State, v *view) {
 	}
 }
 
-// room returns how many requests there is room for.
+// room returns how many requests can be admitted.
 func (l *Limit) room(v *view, ask *Ask) int64 {
 	if ask.Cost == 0 {
 		return ask.N
@@ -163,7 +162,7 @@ func (l *Limit) room(v *view, ask *Ask) int64 {
 	return min(n, quotient(free, cost))
 }
 
-// charge takes permits for which there is room.
+// charge takes permits. There must be room for them.
 func (l *Limit) charge(v *view, permits int64) {
 	if l.algorithm == SlidingLog {
 		l.chargeLog(v, permits)
@@ -179,8 +178,8 @@ func (l *Limit) charge(v *view, permits int64) {
 	}
 }
 
-// freeAt returns the first instant, not before v.at, at which so many parts are
-// free if nothing is taken until then. They are at most what there is room for.
+// freeAt returns the first instant, not before v.at, at which the given parts are free if
+// nothing is taken until then. parts must not exceed the capacity.
 func (l *Limit) freeAt(v *view, parts int64) int64 {
 	if parts <= v.free {
 		return v.at
@@ -194,14 +193,14 @@ func (l *Limit) freeAt(v *view, parts int64) int64 {
 		return v.start + l.window
 	}
 	at := v.at + quotient(parts-v.free-1, l.gain) + 1
-	if l.algorithm == Token && v.b > v.at { // when nothing is owed any more
+	if l.algorithm == Token && v.b > v.at { // instant from which at most the capacity is owed
 		at = min(at, v.b+ceiling(max(0, parts), l.gain))
 	}
 	return at
 }
 
-// readyAt returns the first instant at which a request is admitted that is not now
-// but can be, if nothing is taken until then.
+// readyAt returns the first instant at which a request that is refused now, but can be
+// admitted, is admitted if nothing is taken until then.
 func (l *Limit) readyAt(v *view, ask *Ask) int64 {
 	patient := v.at
 	if delay := ask.MaxDelay.Microseconds(); l.algorithm == Leaky && delay > 0 {
@@ -218,8 +217,8 @@ func (l *Limit) readyAt(v *view, ask *Ask) int64 {
 	return l.softReadyAt(v, hard, max(patient, l.freeAt(v, (need-l.overshoot)*l.quantum)))
 }
 
-// newAt returns the first instant at which the key is as new, if nothing is taken
-// until then; v.at or earlier when it is.
+// newAt returns the first instant at which the key is as new if nothing is taken until
+// then. It is at most v.at if the key is new already.
 func (l *Limit) newAt(v *view) (at int64) {
 	switch l.algorithm {
 	case Sliding:
@@ -232,7 +231,7 @@ func (l *Limit) newAt(v *view) (at int64) {
 			at += l.window
 		}
 	default:
-		at = v.at + ceiling(v.a, l.gain) // as it is under every limit of the kind
+		at = v.at + ceiling(v.a, l.gain) // likewise under every limit of the kind
 	}
 	if v.rest.began != 0 {
 		at = max(at, v.rest.under+l.grace)
@@ -240,15 +239,15 @@ func (l *Limit) newAt(v *view) (at int64) {
 	return at
 }
 
-// decide fills in a decision, of which Allowed and Delay are set, for a caller
-// whose clock says now.
+// decide fills in a decision, whose Allowed and Delay are set, for a caller whose clock
+// says now.
 func (l *Limit) decide(now int64, v *view, ask *Ask, d *Decision) {
 	d.Limit = l.permits
 	if free := v.free; free > 0 {
 		if l.quantum > 1 {
 			free = quotient(free, l.quantum)
 		}
-		d.Remaining = max(0, min(free, l.burst)-ask.Reserve) // leaky: who goes at once takes no place
+		d.Remaining = max(0, min(free, l.burst)-ask.Reserve) // leaky: the request that passes at once takes no place
 	}
 	if newAt := l.newAt(v); newAt > v.at {
 		d.ResetAfter = span(now, newAt)
@@ -262,8 +261,8 @@ func (l *Limit) decide(now int64, v *view, ask *Ask, d *Decision) {
 	}
 }
 
-// quotient is ⌊x/y⌋ for 0 ≤ x ≤ 2^53 and 0 < y ≤ 2^53. The float64 quotient never
-// rounds up to the next integer there, as that is at least 1/y away and half a
-// unit in the last place is less. It is what a script inside Redis computes, and
-// makes Take a sixth (fixed) to a third (token) faster than integer division.
+// quotient returns ⌊x/y⌋ for 0 ≤ x ≤ 2^53 and 0 < y ≤ 2^53. There the float64 quotient
+// never rounds up to the next integer, which is at least 1/y away, while half a unit in
+// the last place is less. A script inside Redis computes the same. It makes Take a sixth
+// (fixed) to a third (token) faster than integer division.
 func quotient(x, y int64) int64 { return int64(float64(x) / float64(y)) }

@@ -1,13 +1,12 @@
 package limit
 
-// Tokens are divided into as many equal parts as make the refill of one
-// microsecond a whole number of parts: with a fillRate of 5 per second a token
-// has 200,000 parts and every microsecond adds one. So nothing is ever rounded,
-// however often a key is asked.
+// A token is divided into as many equal parts as make the refill of one microsecond a
+// whole number of parts: with a fillRate of 5 per second a token has 200,000 parts and
+// every microsecond adds one. So nothing is ever rounded, however often a key is asked.
 
-// partsOf returns the number of parts of a token, and the number of parts added
-// per microsecond, for a rate in millionths of a token per second: gain/quantum
-// is rate/10^12 in lowest terms.
+// partsOf returns the number of parts of a token, and the number of parts added per
+// microsecond, for a rate in millionths of a token per second. gain/quantum is rate/10^12
+// in lowest terms.
 func partsOf(rate int64) (quantum, gain int64) {
 	common := gcd(rate, picoPerToken)
 	return picoPerToken / common, rate / common
@@ -19,8 +18,8 @@ func capacityMax(rate int64) int64 {
 	return exactMax / quantum
 }
 
-// rescaled converts parts of which a token has from into parts of which it has to,
-// rounded up, at most 2^53. Both divide 10^12, so that no product goes beyond that.
+// rescaled converts parts from a division of a token into from parts to one into to
+// parts, rounded up, at most 2^53. Both divide 10^12, so no product exceeds that.
 func rescaled(parts, from, to int64) int64 {
 	whole, rest := parts/from, parts%from
 	if whole > exactMax/to {

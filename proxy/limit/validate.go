@@ -9,10 +9,9 @@ import (
 	"weir/internal/strict"
 )
 
-// Validate returns all [strict.Faults] of the configuration, or nil. Besides what is
-// missing or negative it refuses what cannot be held exactly; [Config.Rounded]
-// makes that the nearest which can. It refuses the logs that no key should have, too:
-// see [LogMax].
+// Validate returns all [strict.Faults] of the configuration, or nil. Besides missing and
+// negative numbers it refuses numbers that cannot be represented exactly, which
+// [Config.Rounded] rounds, and logs that are too long for one key; see [LogMax].
 func (c Config) Validate() error {
 	var faults strict.Faults
 	for _, f := range c.numbers() {
@@ -43,23 +42,23 @@ func (c Config) Validate() error {
 	return faults
 }
 
-// fault is one thing wrong with a configuration.
+// fault returns one fault of a configuration.
 func fault(path, format string, args ...any) strict.Faults {
 	return strict.Faults{{Path: path, Message: fmt.Sprintf(format, args...)}}
 }
 
-// A field is one of a configuration's numbers, under its name in JSON.
+// A field is one of a configuration's numbers, with its JSON name.
 type field struct {
 	name  string
 	value float64
 }
 
-// numbers are all of them.
+// numbers returns all numbers of the configuration.
 func (c Config) numbers() []field {
 	return []field{{"limit", float64(c.Limit)}, {"window", c.Window}, {"capacity", float64(c.Capacity)}, {"fillRate", c.FillRate}, {"burst", float64(c.Burst)}}
 }
 
-// String returns the algorithm and the numbers that it uses, as log lines have them.
+// String returns the algorithm and the numbers that it uses, in the form of log lines.
 func (c Config) String() string {
 	text := "algorithm=" + c.Algorithm.String()
 	c.Burst = c.burst()
@@ -71,7 +70,7 @@ func (c Config) String() string {
 	return text
 }
 
-// Fields returns the names that the numbers of a Config have in JSON.
+// Fields returns the JSON names of the numbers of a Config.
 func Fields() (names []string) {
 	for _, n := range (Config{}).numbers() {
 		names = append(names, n.name)
@@ -79,8 +78,8 @@ func Fields() (names []string) {
 	return names
 }
 
-// Stray returns the names of the numbers that are there and that the algorithm does not
-// use.
+// Stray returns the names of the numbers that are set although the algorithm does not use
+// them.
 func (c Config) Stray() (names []string) {
 	for _, n := range c.numbers() {
 		if n.value != 0 && !slices.Contains(c.Algorithm.Fields(), n.name) {
@@ -90,7 +89,7 @@ func (c Config) Stray() (names []string) {
 	return names
 }
 
-// windowFaults finds what cannot be held exactly, of numbers greater than 0.
+// windowFaults reports numbers greater than 0 that cannot be represented exactly.
 func (c Config) windowFaults() strict.Faults {
 	window, exact := micro(c.Window)
 	switch {
@@ -114,12 +113,12 @@ func (c Config) windowFaults() strict.Faults {
 	case c.Limit <= limitMax:
 		return nil
 	case c.Algorithm == SlidingLog:
-		return fault("limit", "must be at most %d with sliding_log in a window of %s seconds, as each request is remembered so long; sliding needs no memory; is %d", limitMax, decimal(c.Window), c.Limit)
+		return fault("limit", "must be at most %d with sliding_log in a window of %s seconds, because each request is remembered for that long; sliding needs no memory; is %d", limitMax, decimal(c.Window), c.Limit)
 	}
 	return fault("limit", "must be at most %d to be counted exactly in a window of %s seconds, is %d", limitMax, decimal(c.Window), c.Limit)
 }
 
-// burstFaults finds what of a burst cannot be held exactly.
+// burstFaults reports bursts that cannot be represented exactly.
 func (c Config) burstFaults(window int64) strict.Faults {
 	if c.Limit > exactMax {
 		return fault("limit", "must be at most %d to be counted exactly, is %d", int64(exactMax), c.Limit)
@@ -133,7 +132,7 @@ func (c Config) burstFaults(window int64) strict.Faults {
 	return nil
 }
 
-// rateFaults finds what cannot be held exactly, of numbers greater than 0.
+// rateFaults reports numbers greater than 0 that cannot be represented exactly.
 func (c Config) rateFaults() strict.Faults {
 	rate, exact := micro(c.FillRate)
 	switch {
@@ -151,7 +150,7 @@ func (c Config) rateFaults() strict.Faults {
 	return nil
 }
 
-// near names a rate near fillRate that could be held exactly, if there is one.
+// near suggests a rate near fillRate that can be represented exactly, if there is one.
 func (c Config) near() string {
 	near := c.roundedRate()
 	if near == c.FillRate {

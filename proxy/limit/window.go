@@ -2,10 +2,10 @@ package limit
 
 // Windows are aligned to the epoch: an instant belongs to window ⌊instant/window⌋.
 
-// settleWindow brings the counts of a fixed or sliding view to now, and works out
-// what is free.
+// settleWindow updates the counts of a fixed or sliding view to now, and computes what is
+// free.
 //
-// For sliding, with the time elapsed of the window:
+// For sliding, with elapsed as the time since the window began:
 //
 //	limit − ⌊(previous·(window − elapsed) + current·window) / window⌋
 //	= limit − current − ⌊previous·(window − elapsed) / window⌋
@@ -27,10 +27,10 @@ func (l *Limit) settleWindow(now int64, v *view) {
 	}
 }
 
-// resolution is the unit in which sliding counts the elapsed time of a window,
-// in microseconds. It makes previous·window a product below 2^53 for every limit
-// of practical size, and depends on the window alone so that all limits which
-// share a state agree on it. Elapsed time is rounded down: never admits too many.
+// resolution returns the unit in which sliding counts the elapsed time of a window, in
+// microseconds. It keeps previous·window below 2^53 for every limit of practical size,
+// and depends on the window alone, so that all limits which share a state use the same
+// unit. Elapsed time is rounded down, which never admits too many.
 func resolution(window int64) int64 {
 	switch {
 	case window <= 60*second:
@@ -41,7 +41,7 @@ func resolution(window int64) int64 {
 	return second
 }
 
-// limitMax is the largest limit that is counted exactly.
+// limitMax returns the largest limit that is counted exactly.
 func limitMax(a Algorithm, window int64) int64 {
 	switch a {
 	case Sliding:
@@ -52,8 +52,8 @@ func limitMax(a Algorithm, window int64) int64 {
 	return exactMax
 }
 
-// slidingFreeAt is freeAt for sliding. What counts shrinks through this window
-// and the next, where the count of this one becomes the previous one's.
+// slidingFreeAt is freeAt for sliding. The weighted count shrinks through this window and
+// the next, where the count of this one becomes the previous one's.
 func (l *Limit) slidingFreeAt(v *view, permits int64) int64 {
 	if free := l.permits - v.a - permits; free >= 0 {
 		return v.start + l.fadesTo(v.b, free)
@@ -69,7 +69,7 @@ func (l *Limit) slidingNewAt(v *view) int64 {
 	return v.start + l.fadesTo(v.b, 0)
 }
 
-// fadesTo is the earliest elapsed time of a window, in microseconds, at which a
+// fadesTo returns the earliest elapsed time of a window, in microseconds, at which the
 // previous window's count weighs at most weight (≥ 0):
 //
 //	⌊count·(window − elapsed) / window⌋ ≤ weight
