@@ -1,17 +1,16 @@
-// Package store is the contract between the proxy and whatever keeps the states
-// of its keys: the embedded table of store/simredis, a Redis, or others. A [Store] is
-// what the proxy uses, and a [Backend] what a database has to do so that store/lane can
-// make a Store of it.
+// Package store is the contract between the proxy and the store that keeps the states of
+// its keys: the in-process table of store/simredis, Redis, or another. A [Store] is what
+// the proxy uses. A [Backend] is what a database must provide for store/lane to make a
+// Store from it.
 //
-// One [Ask] in, one [Answer] out. An ask is a group of counters that are decided
-// together, and the number of requests which wait for exactly that group. A
-// request goes when every counter of the group admits it; when any refuses,
-// nothing is charged to any. The answer is exactly the one that single asks, one
-// after the other at the same instant, would give: the suite in store/storetest
-// holds every store to that.
+// An [Ask] gets one [Answer]. An ask is a group of counters that are decided together,
+// and the number of requests that wait for exactly that group. A request is admitted if
+// every counter of the group admits it; if any refuses, nothing is charged to any. The
+// answer is the same as that of single asks, one after another at the same instant. The
+// suite in store/storetest checks that for every store.
 //
-// A counter may be a queue (leaky). Then a request that goes has booked a place in it
-// and leaves when its slot has come: it waits for [Answer.Delay]. When its client goes
-// away before, every store has a Release, which gives the place back if it is the
-// last; the others stay booked, as those behind were told when they leave.
+// A counter may be a queue (leaky). Then an admitted request has booked a place in it,
+// and waits for [Answer.Delay] until its slot is due. If its client disconnects before,
+// Release gives the place back if it is the last. Other places stay booked, because those
+// behind have already been told their slots.
 package store

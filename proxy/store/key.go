@@ -6,8 +6,8 @@ import (
 )
 
 const (
-	// PartBytesMax is the length up to which rule ids and keys are stored as they
-	// are; of longer ones a digest is, so that no client can fill the memory of a
+	// PartBytesMax is the length up to which rule ids and keys are stored unchanged.
+	// Longer ones are replaced by a digest, so that no client can fill the memory of a
 	// store with long keys.
 	PartBytesMax = 128
 	// KeyBytesMax is the length of the longest name that AppendKey appends.
@@ -31,7 +31,7 @@ func AppendKey(dst []byte, rule string, key []byte) []byte {
 	return append(appendLength(dst, len(key)), key...)
 }
 
-// AppendRule appends what the names of all keys of rule begin with. Followed by a
+// AppendRule appends the common prefix of the names of all keys of rule. Followed by a
 // byte that is neither a digit nor #, it is a name that no key has.
 func AppendRule(dst []byte, rule string) []byte {
 	if len(rule) > PartBytesMax {

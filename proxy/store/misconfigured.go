@@ -2,8 +2,8 @@ package store
 
 import "fmt"
 
-// A Cause says what a person has to change before a store can be used. Waiting does
-// not help, unlike with a store that is starting, recovering, read only or full of
+// A Cause says what a person has to change before a store can be used. Waiting does not
+// help, unlike with a store that is starting, recovering, read-only or out of
 // connections.
 type Cause uint8
 
@@ -12,10 +12,10 @@ const (
 	Unauthorized                     // the user lacks a right
 	NoDatabase                       // there is no such database
 	NoSchema                         // tables or functions in it are missing, or of another version
-	WrongProtocol                    // what answers is another kind of program
+	WrongProtocol                    // another kind of program answers
 )
 
-// String returns the sentence that logs and messages have.
+// String returns the sentence used in logs and messages.
 func (c Cause) String() string {
 	switch c {
 	case Unauthenticated:
@@ -27,18 +27,18 @@ func (c Cause) String() string {
 	case NoSchema:
 		return "tables or functions are missing, or of another version"
 	}
-	return "what answers is not the store that the settings describe"
+	return "the server is not the kind of store that the settings describe"
 }
 
-// A MisconfiguredError says that a store cannot be used until somebody changes its
-// configuration or ours. Each store recognises its own.
+// A MisconfiguredError says that a store cannot be used until its configuration or the
+// proxy's is changed. Each store recognises its own.
 type MisconfiguredError struct {
 	Cause Cause
-	Err   error // what the store said
+	Err   error // the store's error
 }
 
-// Error returns the cause and what the store said.
+// Error returns the cause and the store's error.
 func (e *MisconfiguredError) Error() string { return fmt.Sprintf("%v: %v", e.Cause, e.Err) }
 
-// Unwrap returns what the store said.
+// Unwrap returns the store's error.
 func (e *MisconfiguredError) Unwrap() error { return e.Err }

@@ -5,87 +5,88 @@ import (
 	"time"
 )
 
-// A Store decides asks and keeps documents and leases for the proxies that share it.
+// A Store decides asks, and keeps documents and leases for the proxies that share it.
 //
-// Safe for concurrent use: by its implementations. Methods that return an error wait for
-// the store and are not for loops; the error is that it is unavailable or does not answer
-// in time, and then it is unknown whether what was asked has happened.
+// Implementations are safe for concurrent use. Methods that return an error block and
+// must not be called on loops. The error means that the store is unavailable or does not
+// answer in time, and that it is unknown whether the call has taken effect.
 type Store interface {
-	// NewLane returns a lane for a loop; post has a function called on that loop.
+	// NewLane returns a lane for a loop. post calls a function on that loop.
 	NewLane(post func(func(now time.Time))) Lane
-	// Name is the word for the kind of store in health and metrics.
+	// Name is the kind of store in health and metrics.
 	Name() string
-	// Mode is how asks are answered now: Exact, or the failure mode.
+	// Mode says how asks are currently answered: Exact, or the failure mode.
 	Mode() Mode
-	// Forgetful makes all lanes forget the refusals that they remember. It is called after
+	// Forgetful makes all lanes forget their remembered refusals. It is called after
 	// every change of rules or limits.
 	Forgetful()
-	// Epoch is another number after refusals were forgotten, for whatever reason.
+	// Epoch changes whenever refusals are forgotten, for whatever reason.
 	Epoch() uint64
 
-	// Forget removes a key under all kinds of limits, so that it is as one never seen, and
-	// has all proxies forget their refusals, this one at once. It reports whether there
-	// was one.
+	// Forget removes a key under all kinds of limits, so that it is as new, and makes all
+	// proxies forget their refusals, this one at once. It reports whether there was a
+	// key.
 	Forget(rule string, key []byte) (bool, error)
-	// Add gives a key n ≥ 0 permits more than it has now by the store's clock, under every
-	// kind of limits and at most until it is as new, and has refusals forgotten as Forget
-	// does. It reports whether the key could use some; see [limit.State.Add].
+	// Add gives a key n ≥ 0 more permits by the store's clock, under every kind of limit,
+	// but no more than a new key has, and makes proxies forget refusals as Forget does.
+	// It reports whether the key could use any; see [limit.State.Add].
 	Add(rule string, key []byte, n int64) (bool, error)
 
 	Documents
-	// Watch has changed called with the document called name as it is now, and again
-	// within a second of each change by anybody, one call at a time. A change may be told
+	// Watch calls changed with the current document of that name, and again within a
+	// second of each change by anybody, one call at a time. A change may be reported
 	// twice.
 	Watch(name string, changed func(Document))
 
-	// Lease takes the lease called name for owner, a word that nobody else has, or keeps
-	// it, for at least a millisecond from before the call. It reports whether owner holds
-	// it; at any time at most one does, unless the store loses it. Release gives it back.
+	// Lease takes or renews the named lease for owner, a word that no other proxy uses,
+	// for at least a millisecond from before the call. It reports whether owner holds it.
+	// At most one owner does at any time, unless the store loses data. Release gives it
+	// back.
 	Lease(name, owner string, ttl time.Duration) (held bool, err error)
 	Release(name, owner string) error
 
-	// Close ends what runs in the background. Close the lanes first.
+	// Close ends background work. Close the lanes first.
 	Close()
 }
 
 // Documents are small values under names such as ratelimiter:config.
 type Documents interface {
-	// Read returns the document called name; one that was never written has version 0 and
-	// no body, one that no proxy has written has version Foreign. The body must not be
-	// changed.
+	// Read returns the named document. One that was never written has version 0 and no
+	// body; one that something other than a proxy has written has version Foreign. The
+	// caller must not modify the body.
 	Read(name string) (Document, error)
-	// CompareAndSet makes body, which must be JSON, the document called name if its
-	// version still is version: 0 for one that was never written, Foreign for one that no
-	// proxy has written. It returns the document as it is then, and whether it was written.
-	// The error may be a [SizeError].
+	// CompareAndSet writes body, which must be JSON, as the named document if its version
+	// is still version: 0 for one never written, Foreign for one that something other
+	// than a proxy has written. It returns the document as it is afterwards, and whether
+	// it was written. The error may be a [SizeError].
 	CompareAndSet(name string, version int64, body []byte) (Document, bool, error)
 }
 
-// A Lane is one event loop's way to a store.
+// A Lane is one event loop's access to a store.
 //
 // Owned by its loop.
 type Lane interface {
-	// Ask has the store decide. It returns true when ans holds the answer already. Otherwise
-	// done is called later on the loop, once; see Next.
+	// Ask asks the store to decide. If it returns true, ans holds the answer. Otherwise
+	// done is called once, later, on the loop; see Next.
 	Ask(now time.Time, ask *Ask, ans *Answer, done Done) bool
 	// Release gives back the place that a request had booked in the queue of a leaky
-	// counter, whose client has left: if it was the last and its slot, limit.Decision.Slot
-	// of the answer of that mode, is still to come. Nobody is told what comes of it. When it
-	// is lost the place stays booked and nobody takes it.
+	// counter and that is no longer needed, if it is the last and its slot,
+	// limit.Decision.Slot of the answer of that mode, is still to come. There is no
+	// answer. If the release is lost, the place stays booked and unused.
 	Release(now time.Time, c *Counter, slot int64, mode Mode)
-	// Next returns when Expire wants to be called; zero: never.
+	// Next returns when Expire should be called; zero means never.
 	Next() time.Time
 	// Expire answers asks whose deadline has passed by the failure mode.
 	Expire(now time.Time)
-	// Close waits until what is under way has come back. Asks that still wait get no answer.
-	// It is called after the loop has ended, or on it.
+	// Close waits until pending calls have returned. Waiting asks get no answer. It is
+	// called after the loop has ended, or on it.
 	Close()
 }
 
-// Done is told the answer of an ask, on the loop. The answer is valid during the call.
+// A Done receives the answer of an ask, on the loop. The answer is valid during the call.
 type Done func(now time.Time, ans *Answer)
 
-// ParseFailureMode returns the mode that a setting's word means.
+// ParseFailureMode parses the word of a setting.
 func ParseFailureMode(word string) (Mode, error) {
 	switch word {
 	case "open":

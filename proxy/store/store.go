@@ -9,71 +9,68 @@ import (
 	"weir/proxy/limit"
 )
 
-// CountersMax is the largest number of counters in one ask: the global limit and 8
-// rules.
+// CountersMax is the largest number of counters in one ask: the global limit and 8 rules.
 const CountersMax = 9
 
-// A Counter is one thing to be counted: a key within a rule, its limit and what
-// a request costs there. One whose limit is off is admitted without a state.
+// A Counter is one thing to count: a key within a rule, its limit, and the cost of a
+// request. One whose limit is off admits everything and has no state.
 type Counter struct {
-	Rule     string        // the rule's id; the counters of one ask have different ones
+	Rule     string        // the rule's id, different for each counter of an ask
 	Key      []byte        // borrowed during the call
-	Limit    *limit.Limit  // as it is now; it may differ from ask to ask
+	Limit    *limit.Limit  // current limit; may differ from ask to ask
 	Cost     int64         // ≥ 1, or 0 to look only
-	Reserve  int64         // permits that must be left, see [limit.Ask]
-	MaxDelay time.Duration // leaky: the longest wait, whole microseconds; 0: as long as the queue is
+	Reserve  int64         // permits that must be left; see [limit.Ask]
+	MaxDelay time.Duration // leaky: the longest wait, whole microseconds; 0: the length of the queue
 }
 
-// Ask returns what n requests want of the counter's key.
+// Ask returns the ask of n requests about the counter's key.
 func (c *Counter) Ask(n int64) limit.Ask {
 	return limit.Ask{Cost: c.Cost, N: n, Reserve: c.Reserve, MaxDelay: c.MaxDelay}
 }
 
-// An Ask is N requests, at least 1, which wait for the same 1 to [CountersMax]
-// counters.
+// An Ask is N ≥ 1 requests that wait for the same 1 to [CountersMax] counters.
 //
 // Owned by its loop.
 type Ask struct {
 	Counters []Counter
 	N        int
-	// Traced has the answer tell what it was worked out from. Such an ask is not answered
-	// from memory.
+	// Traced asks for the states that the answer was computed from. Such an ask is not
+	// answered from memory.
 	Traced bool
 }
 
-// An Answer says how many of an ask's requests may go, and why not more. A store
+// An Answer says how many of an ask's requests are admitted, and the decisions. A store
 // overwrites all of it and reuses the memory of Decisions.
 //
 // Owned by its loop.
 type Answer struct {
-	// Granted is how many may go, the ones that came first: 0 to Ask.N.
+	// Granted is how many requests are admitted, counted from the first: 0 to Ask.N.
 	Granted int
-	// Decisions holds one decision for each counter, in the ask's order, about the
-	// last of the requests. Where that one was refused, Allowed is false for the
-	// counters which refused it, and the numbers are those before it.
+	// Decisions holds one decision per counter, in the ask's order, about the last
+	// request. If that one was refused, Allowed is false for the counters that refused
+	// it, and the numbers are those before it.
 	Decisions []limit.Decision
-	// Tightest is the index of the decision that the client is told about: see
-	// [Tightest].
+	// Tightest is the index of the decision that the client is told; see [Tightest].
 	Tightest int
-	// Mode is how the answer came about.
+	// Mode says how the answer was reached.
 	Mode Mode
-	// At is when the store decided, by its clock, in µs since the epoch; of several
-	// instants the first. 0: it has not, or all counters are off.
+	// At is when the store decided, by its clock, in µs since the epoch; the first of
+	// several instants. It is 0 if the store did not decide or all counters are off.
 	At int64
-	// Traces holds for each counter of an ask that is Traced what its decision was worked
-	// out from. It is empty when no store has decided.
+	// Traces holds for each counter of a Traced ask what its decision was computed from.
+	// It is empty if no store has decided.
 	Traces []Trace
 }
 
-// A Trace is the state in which a store found the key of a counter. With it the decision
-// about each of several requests can be worked out elsewhere.
+// A Trace is the state in which a store found the key of a counter. It allows computing
+// the decision about each of several requests elsewhere.
 type Trace struct {
-	At     int64       // when, by the store's clock, in µs since the epoch; 0 for a counter that is off
+	At     int64       // time of the decision by the store's clock, in µs since the epoch; 0 if the limit is off
 	Before limit.State // shares nothing with the store
 }
 
-// Delay returns how long a request must wait that was granted alone: until its slot
-// in each queue has come.
+// Delay returns how long a request that was granted alone must wait until its slots in
+// all queues are due.
 func (a *Answer) Delay() (longest time.Duration) {
 	for i := range a.Decisions {
 		longest = max(longest, a.Decisions[i].Delay)
@@ -84,15 +81,15 @@ func (a *Answer) Delay() (longest time.Duration) {
 // Decision returns the decision of the tightest counter.
 func (a *Answer) Decision() limit.Decision { return a.Decisions[a.Tightest] }
 
-// A Mode says how an answer came about.
+// A Mode says how an answer was reached.
 type Mode uint8
 
 const (
 	Exact    Mode = iota // the store decided
-	Cached               // refused before, and the time to retry has not come
-	FailOpen             // the store was away: admitted
-	Local                // the store was away: decided by this proxy alone
-	Closed               // the store was away: refused
+	Cached               // refused before, and the time to retry has not passed
+	FailOpen             // store unavailable: admitted
+	Local                // store unavailable: decided by this proxy alone
+	Closed               // store unavailable: refused
 )
 
 // String returns the word used in logs and metrics.
@@ -110,9 +107,9 @@ func (m Mode) String() string {
 	return "closed"
 }
 
-// Tightest returns the index of the decision about counters that matters to the client:
-// of those that refuse, the one with the longest RetryAfter; if none refuses, the one
-// with the smallest share remaining of what may be taken at once. The first of equals.
+// Tightest returns the index of the decision that matters most to the client: of those
+// that refuse, the one with the longest RetryAfter; if none refuses, the one with the
+// smallest remaining share of the burst. The first of equals wins.
 func Tightest(counters []Counter, decisions []limit.Decision) int {
 	tightest := 0
 	for i := 1; i < len(decisions); i++ {
@@ -123,7 +120,7 @@ func Tightest(counters []Counter, decisions []limit.Decision) int {
 	return tightest
 }
 
-// tighter compares two decisions about limits of such bursts.
+// tighter compares two decisions about limits with the given bursts.
 func tighter(d, than *limit.Decision, burst, thanBurst int64) bool {
 	switch {
 	case d.Allowed != than.Allowed:
@@ -147,7 +144,7 @@ type Document struct {
 	Version int64 // 1 when first written, one more with each change
 }
 
-// Foreign is the version of a document that something else than a proxy has written.
+// Foreign is the version of a document that something other than a proxy has written.
 const Foreign = -1
 
 // DocumentBytesMax is the size of the largest body that a store keeps.
@@ -161,7 +158,7 @@ func (e SizeError) Error() string {
 	return fmt.Sprintf("must be at most %d bytes as JSON, is %d", DocumentBytesMax, int(e))
 }
 
-// ErrReadOnly is the error of a write to documents that are changed elsewhere.
+// ErrReadOnly is the error of writing documents that are changed elsewhere.
 var ErrReadOnly = errors.New("a sidecar reads its configuration from its master: change it there")
 
 // CheckSize returns a SizeError for a body that is too large, or nil.
