@@ -49,7 +49,7 @@ func TestRulesAtStart(t *testing.T) {
 			`CLIENTS_FILE: "clients.json" is faulty: line 2: ["sha256:822b33ad87c1"]`},
 		{"clients that do not go with the rules", strings.Replace(oneRule("a", 7), "key:", "priority: {header: P, classes: {low: 0.5, high: 0}, default: high}\n    key:", 1),
 			`{"acme":{"algorithm":"fixed","limit":5,"window":1,"priority":"middle"}}`, "",
-			`CLIENTS_FILE: "clients.json" is faulty: does not go with the rules of rules.yaml: must have the priority "middle"`},
+			`CLIENTS_FILE: "clients.json" is faulty: does not go with the rules of rules.yaml: must have the class "middle"`},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			dir, docs := t.TempDir(), new(simredis.Documents)

@@ -177,7 +177,7 @@ func TestRulesWaitForClients(t *testing.T) {
 	r.Sync(epoch)
 	r.Sync(epoch)
 	r.inForce("clients v0 default clients=1")
-	if lines := r.log.Taken(); len(lines) != 1 || !strings.Contains(lines[0], `must have the priority "middle"`) {
+	if lines := r.log.Taken(); len(lines) != 1 || !strings.Contains(lines[0], `must have the class "middle"`) {
 		t.Errorf("logged %q, want one line with the priority", lines)
 	}
 	r.write("clients.json", strings.Replace(`{"acme":{"algorithm":"fixed","limit":5,"window":1,"priority":"middle"}}`, "middle", "low", 1))

@@ -74,7 +74,7 @@ func (t *Targets) post(w http.ResponseWriter, r *http.Request) {
 	}
 	if n := len(asked.Targets); n == 0 || n > targetsMax {
 		service.WriteError(w, http.StatusBadRequest,
-			strict.Fault{Path: "targets", Message: fmt.Sprintf("must have 1 to %d URLs, has %d", targetsMax, n)})
+			strict.Fault{Path: "targets", Message: fmt.Sprintf("must have from 1 to %d URLs, has %d", targetsMax, n)})
 		return
 	}
 	if i, err := t.Replace(asked.Targets); err != nil {

@@ -67,7 +67,7 @@ func TestTargetsFaults(t *testing.T) {
 		code int
 		part string
 	}{
-		{`{"targets":[]}`, 400, `must have 1 to 1000 URLs, has 0`},
+		{`{"targets":[]}`, 400, `must have from 1 to 1000 URLs, has 0`},
 		{`{}`, 400, `"path":"targets"`},
 		{`{"targets":"http://a:1"}`, 400, `"path":"targets"`},
 		{`{"targets":["http://a:1",7]}`, 400, `"path":"targets[1]"`},

@@ -155,7 +155,7 @@ func (r *judge) limit(n *strict.Node, path string, l *RateLimit) *Limit {
 	case l.Unlimited:
 		for _, name := range [...]string{"unit", "algorithm"} {
 			if n.Member(name) != nil {
-				r.Fault(path+"."+name, "must not be there with unlimited")
+				r.Fault(path+"."+name, "is not allowed with unlimited")
 			}
 		}
 		return made
@@ -182,7 +182,7 @@ func (r *judge) limit(n *strict.Node, path string, l *RateLimit) *Limit {
 func (r *judge) theirs(n *strict.Node, path string, l *RateLimit) {
 	for _, name := range limit.Fields() {
 		if n.Member(name) != nil {
-			r.Fault(strict.Member(path, name), "must not be there without algorithm")
+			r.Fault(strict.Member(path, name), "is not allowed without algorithm")
 		}
 	}
 	if n.Member("unit") == nil {
@@ -199,7 +199,7 @@ func (r *judge) theirs(n *strict.Node, path string, l *RateLimit) {
 func (r *judge) own(n *strict.Node, path string) {
 	for _, name := range [...]string{"unit", "requests_per_unit"} {
 		if n.Member(name) != nil {
-			r.Fault(path+"."+name, "must not be there with algorithm")
+			r.Fault(path+"."+name, "is not allowed with algorithm")
 		}
 	}
 }

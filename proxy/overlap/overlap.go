@@ -7,18 +7,18 @@
 // in pairs, but never all together.
 package overlap
 
-// WorkMax is the work that [Find] may do for a file, in demands and pairs looked at. It
-// takes less than a second.
+// WorkMax is a bound on the work of [Find] for one file, in demands and pairs looked at.
+// It takes less than a second.
 const WorkMax = 10_000_000
 
-// Found is what a search has found.
+// A Found is the result of a search.
 type Found struct {
-	Rules []int // the indexes of rules that all meet, ascending; nil when there are none
-	Sure  bool  // false: the search was given up, and whether the rules meet is not known
-	Work  int   // what has been done
+	Rules []int // indexes of rules that all meet, ascending, or nil
+	Sure  bool  // false: the search was given up, and it is unknown whether the rules meet
+	Work  int   // the work done
 }
 
-// Find looks for most+1 rules that all meet, and gives up when it has done so much work.
+// Find looks for most+1 rules that all meet, and gives up after the given work.
 func Find(rules []Rule, most, work int) Found {
 	q := newSearch(rules, work)
 	all := make([]int, len(rules))
@@ -44,14 +44,14 @@ func Find(rules []Rule, most, work int) Found {
 // Owned by one call of Find.
 type search struct {
 	rules   []Rule
-	demands [][]demand // of each rule
+	demands [][]demand // by rule
 	words   []string   // by demand.word
-	settled []bool     // axes that the rules looked at are split by already
-	votes   []vote     // memory of choose, by axis
-	left    int        // work that may still be done
+	settled []bool     // axes that the current rules have been split by
+	votes   []vote     // scratch memory of choose, by axis
+	left    int        // remaining work
 }
 
-// bound returns a number that no group of rules which all meet exceeds.
+// bound returns an upper bound on the size of any group of rules that all meet.
 func (q *search) bound(rules []int) int {
 	if len(rules) <= 1 {
 		return len(rules)
@@ -70,8 +70,8 @@ func (q *search) bound(rules []int) int {
 	return most + q.bound(rest)
 }
 
-// find returns want of the rules that all meet, or nil when there are none. When
-// it gives up it returns want rules of which that is not known.
+// find returns want of the rules that all meet, or nil if there are none. When it gives
+// up, it returns want rules that may or may not meet.
 func (q *search) find(rules []int, want int) []int {
 	if len(rules) < want {
 		return nil
@@ -126,7 +126,7 @@ func (q *search) pairs(rules []int, want int) []int {
 	return nil
 }
 
-// meet says whether two rules could apply to one request.
+// meet reports whether two rules could apply to one request.
 func (q *search) meet(a, b int) bool {
 	q.left--
 	return q.rules[a].Meets(&q.rules[b])

@@ -11,15 +11,15 @@ import (
 
 // Clients are the limits of single clients, from CLIENTS_FILE.
 //
-// A file may name very many: the names lie one behind the other in one text, an
-// entry is 16 bytes, and clients with the same limit share it. Entries are found
-// by open addressing in a table that is at most three quarters full.
+// A file may name very many clients. The names are stored in one string, an entry takes
+// 16 bytes, and clients with the same limit share it. Entries are found by open
+// addressing in a table that is at most three quarters full.
 //
 // Immutable after New.
 type Clients struct {
 	names   []byte
 	entries []client
-	table   []uint32 // index of an entry and 1; 0: free
+	table   []uint32 // index of an entry plus 1; 0: free
 	seed    maphash.Seed
 	limits  []limit.Limit
 	classes []string
@@ -28,10 +28,10 @@ type Clients struct {
 
 // A client is an entry of the file.
 type client struct {
-	end   uint32 // of its name in names; it begins where the one before ends
+	end   uint32 // end of its name in names; the name starts where the previous one ends
 	limit uint32 // index
-	cost  uint32 // 0: as the rule has it
-	class uint32 // index and 1; 0: as the rule has it
+	cost  uint32 // 0: the rule's
+	class uint32 // index plus 1; 0: the rule's
 }
 
 const (
@@ -45,10 +45,10 @@ const (
 //
 //	{"acme":{"algorithm":"token","capacity":50,"fillRate":5,"cost":1,"priority":"high"},…}
 //
-// Each name is compared with the value of a rule's key, byte by byte; with the
-// key ip that is an address or network such as 192.0.2.7 or 2001:db8:1:2::/64.
-// parts are those whose values name clients; when one of them is secret, faults show
-// names as digests. The error is a [strict.Faults].
+// Each name is compared with the value of a rule's key, byte by byte. With the key ip
+// that is an address or network such as 192.0.2.7 or 2001:db8:1:2::/64. parts are the key
+// parts whose values name clients. If one of them is secret, faults show names as
+// digests. The error is a [strict.Faults].
 func ReadClients(data []byte, parts ...keys.Part) (*Clients, error) {
 	j := judge{Reader: new(strict.Reader)}
 	b := clientsBuilder{
@@ -61,23 +61,23 @@ func ReadClients(data []byte, parts ...keys.Part) (*Clients, error) {
 	if err := j.Err(); err != nil {
 		return nil, err
 	}
-	b.c.names, b.c.entries = slices.Clone(b.c.names), slices.Clone(b.c.entries) // without room to grow
+	b.c.names, b.c.entries = slices.Clone(b.c.names), slices.Clone(b.c.entries) // without spare capacity
 	b.c.limits = slices.Clone(b.c.limits)
 	b.c.notes = j.Notes()
 	return b.c, nil
 }
 
-// A clientsBuilder makes Clients of a file.
+// A clientsBuilder makes Clients from a file.
 //
 // Owned by one call of ReadClients.
 type clientsBuilder struct {
 	judge
 	c      *Clients
-	limits map[limit.Config]uint32 // by what was written, without what has no effect
-	secret bool                    // names are not told
+	limits map[limit.Config]uint32 // by configuration, without numbers that have no effect
+	secret bool                    // names are shown as digests
 }
 
-// clientText is a client as the file has it.
+// clientText is a client as written in the file.
 type clientText struct {
 	limit.Config
 	Cost     int64  `json:"cost"`
@@ -140,7 +140,7 @@ func (b *clientsBuilder) limit(n *strict.Node, c limit.Config) uint32 {
 	return i
 }
 
-// class returns the index of a class and 1.
+// class returns the index of a class plus 1.
 func (b *clientsBuilder) class(word string) uint32 {
 	i := slices.Index(b.c.classes, word)
 	if i < 0 {
@@ -157,11 +157,11 @@ func (b *clientsBuilder) class(word string) uint32 {
 // Len returns the number of clients.
 func (c *Clients) Len() int { return len(c.entries) }
 
-// Notes returns what of the file has no effect, such as a burst with algorithm fixed:
-// of equal limits the first, and at most 100.
+// Notes returns the parts of the file that have no effect, such as a burst with algorithm
+// fixed. Of equal limits only the first is noted, and there are at most 100 notes.
 func (c *Clients) Notes() strict.Faults { return c.notes }
 
-// find returns the entry of a client, nil when there is none.
+// find returns the entry of a client, or nil.
 func (c *Clients) find(name []byte) *client {
 	if len(c.table) == 0 {
 		return nil
@@ -172,9 +172,9 @@ func (c *Clients) find(name []byte) *client {
 	return nil
 }
 
-// place returns where in the table a name is, or would be.
+// place returns the position of a name in the table, or where it would be.
 func (c *Clients) place(name []byte) int {
-	mask := len(c.table) - 1 // a power of two less one
+	mask := len(c.table) - 1 // the length is a power of two
 	i := int(maphash.Bytes(c.seed, name)) & mask
 	for c.table[i] != 0 && string(c.name(int(c.table[i])-1)) != string(name) {
 		i = (i + 1) & mask
@@ -196,7 +196,7 @@ func (c *Clients) firstOf(class int) []byte {
 	return c.name(i)
 }
 
-// add adds a client whose name is not there yet.
+// add adds a client whose name is not in the table yet.
 func (c *Clients) add(name string, entry client) {
 	if (len(c.entries)+1)*4 > len(c.table)*3 {
 		c.table = make([]uint32, max(8, 2*len(c.table)))

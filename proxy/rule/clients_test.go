@@ -106,9 +106,9 @@ func TestClientsAndRulesTogether(t *testing.T) {
 	const classy = `{"acme": {"algorithm":"off","priority":"high"}}`
 	f(classy, "key: [ip], clients: true, priority: {classes: {high: 0}, default: high}", "")
 	f(classy, "key: [ip], clients: true, priority: {classes: {low: 0, middle: 0}, default: low}",
-		`must have the priority "high" of client "acme" in the client file as a class of a rule; the classes are low, middle`)
-	f(classy, "key: [ip], clients: true", `must have the priority "high" of client "acme" in the client file as a class of a rule; no rule has priority classes`)
-	f(`{"a":{"algorithm":"fixed","limit":1,"window":1}}`, "key: [ip], clients: true, soft: {overshoot: 0.1, for: 1}", "rules[0].soft: must go with the limits of the client file too")
+		`must have the class "high", which is the priority of client "acme" in the client file; the classes are low, middle`)
+	f(classy, "key: [ip], clients: true", `must have the class "high", which is the priority of client "acme" in the client file; no rule has priority classes`)
+	f(`{"a":{"algorithm":"fixed","limit":1,"window":1}}`, "key: [ip], clients: true, soft: {overshoot: 0.1, for: 1}", "rules[0].soft: must also be valid with the limits of the client file")
 }
 
 // A CLIENT_KEY that does not tell clients apart is a fault where it is needed.

@@ -10,12 +10,11 @@ import (
 	"weir/proxy/pattern"
 )
 
-// DescriptorKeys says where the values of a descriptor file's keys come from.
+// DescriptorKeys maps the keys of a descriptor file to parts of a request.
 type DescriptorKeys map[string]keys.Part
 
-// ParseDescriptorKeys reads the setting DESCRIPTOR_KEYS, as in
-// message_type=header:X-Type,auth_type=query:auth. The error names all that is
-// wrong.
+// ParseDescriptorKeys reads the setting DESCRIPTOR_KEYS, such as
+// message_type=header:X-Type,auth_type=query:auth. The error lists all faults.
 func ParseDescriptorKeys(text string) (DescriptorKeys, error) {
 	var j strict.Reader
 	parts := make(DescriptorKeys)
@@ -40,8 +39,8 @@ func ParseDescriptorKeys(text string) (DescriptorKeys, error) {
 	return parts, j.Err()
 }
 
-// envoyOnly are the keys whose values come from Envoy's configuration. Read from
-// header fields of these names, they would let clients choose their limits.
+// envoyOnly are the keys whose values come from Envoy's configuration. If they were read
+// from header fields of these names, clients could choose their limits.
 var envoyOnly = map[string]string{
 	"generic_key":           "a constant of Envoy's route",
 	"header_match":          "a constant of Envoy's route",
@@ -51,7 +50,8 @@ var envoyOnly = map[string]string{
 	"masked_remote_address": "as much of the address as Envoy's route says",
 }
 
-// part returns what a descriptor's key stands for: what the setting says, else
+// part returns the part of a request that a descriptor's key stands for. It is that of
+// the setting, or otherwise
 //
 //	remote_address  ip
 //	path            path
@@ -59,8 +59,8 @@ var envoyOnly = map[string]string{
 //	header_<name>   header:<name>
 //	<name>          header:<name>
 //
-// with a hyphen in the field's name for each underscore, which many servers do
-// not let through. The keys of envoyOnly are errors.
+// with each underscore in the field's name replaced by a hyphen, since many servers drop
+// fields with underscores. The keys of envoyOnly are errors.
 func (d DescriptorKeys) part(key string) (keys.Part, error) {
 	if p, ok := d[key]; ok {
 		return p, nil
@@ -74,22 +74,22 @@ func (d DescriptorKeys) part(key string) (keys.Part, error) {
 		return keys.Part{}, fmt.Errorf("must be in DESCRIPTOR_KEYS, as in %s=ip/24: it is %s", key, envoyOnly[key])
 	}
 	if what, ok := envoyOnly[key]; ok {
-		return keys.Part{}, fmt.Errorf("must be in DESCRIPTOR_KEYS, as in %s=header:X-Class, as it is %s and no part of a request; "+
+		return keys.Part{}, fmt.Errorf("must be in DESCRIPTOR_KEYS, as in %s=header:X-Class, because it is %s and not a part of a request; "+
 			"or write a rule that matches what the route does", key, what)
 	}
 	name := strings.ReplaceAll(strings.TrimPrefix(key, "header_"), "_", "-")
 	switch {
 	case keys.ClaimsOrigin(name):
-		return keys.Part{}, fmt.Errorf("must be remote_address, which is what TRUSTED_PROXIES say of the client: anybody may write an address into the field %s", name)
+		return keys.Part{}, fmt.Errorf("must be remote_address, which respects TRUSTED_PROXIES: any client can write an address into the field %s", name)
 	case !keys.IsToken(name):
 		return keys.Part{}, fmt.Errorf("must be a name that a field can have, or be in DESCRIPTOR_KEYS, is %q", key)
 	}
 	return keys.Part{Source: keys.Header, Name: name}, nil
 }
 
-// valueOf returns a value of a descriptor's key in the form that the values of its part
-// have. A value that no request can have is an error: envoyproxy/ratelimit compares
-// text, and never applies such an entry.
+// valueOf returns a value of a descriptor's key in the normal form of its part. A value
+// that no request can have is an error: envoyproxy/ratelimit compares text, so such an
+// entry would never apply.
 func valueOf(p keys.Part, key, text string) (string, error) {
 	switch {
 	case strings.Contains(text, "*"):
@@ -109,8 +109,8 @@ func valueOf(p keys.Part, key, text string) (string, error) {
 	return text, nil
 }
 
-// shownOf returns a value as people may see it: ids of rules, which are made of
-// values, are told to clients and scrapers.
+// shownOf returns a value as it may be shown to people. Ids of rules are made of values,
+// and clients and scrapers see them.
 func shownOf(p keys.Part, text string) string {
 	if !p.Secret() {
 		return text
@@ -118,7 +118,7 @@ func shownOf(p keys.Part, text string) string {
 	return keys.Shown([]byte(text))
 }
 
-// networkOf returns the text of an address or network that is a value of p.
+// networkOf returns the normal form of an address or network that is a value of p.
 func networkOf(p keys.Part, key, text string) (string, error) {
 	address, err := netip.ParseAddr(text)
 	prefix, errPrefix := netip.ParsePrefix(text)

@@ -13,19 +13,19 @@ import (
 	"weir/proxy/pattern"
 )
 
-// An envoy makes rules of a descriptor file.
+// An envoy makes rules from a descriptor file.
 //
-// envoyproxy/ratelimit walks down its tree with the entries of a descriptor; in
-// each list it looks for key and value, and for the bare key only when there is
-// no such value. A rule here is one entry with a limit. It demands of a request
-// what the walk to that entry takes: of each entry on the way with a value, that
-// value; of each bare one, none of the values that its list has for the key. So
-// of the entries of one key in one list at most one applies. Its key is made of
-// the bare entries on the way.
+// envoyproxy/ratelimit walks down its tree with the entries of a descriptor. In each list
+// it looks for key and value, and only if there is no such value for the bare key. Here a
+// rule is one entry with a limit. It matches the requests that the walk leads to that
+// entry: for each entry on the way with a value, the request must have that value; for
+// each bare one, it must have none of the values that the list has for the key. So of the
+// entries of one key in one list at most one applies. The rule's key is made of the bare
+// entries on the way.
 //
-// Entries of different keys in one list are different descriptors: both may
-// apply. A request that lacks what an entry names does not reach it: Envoy sends
-// no descriptor then.
+// Entries of different keys in one list are different descriptors: both may apply. A
+// request that lacks the part that an entry names does not reach it, because Envoy sends
+// no descriptor in that case.
 //
 // Owned by one call of Read.
 type envoy struct {
@@ -41,7 +41,7 @@ type trail struct {
 	key        []keys.Part
 }
 
-// descriptors reads a whole file.
+// descriptors makes the rules of a whole file.
 func (j *judge) descriptors(keys DescriptorKeys) (*descriptor.Document, []compiled) {
 	e := envoy{judge: j, keys: keys}
 	file := descriptor.Decode(j.Reader)
@@ -52,7 +52,7 @@ func (j *judge) descriptors(keys DescriptorKeys) (*descriptor.Document, []compil
 	return file, e.rules
 }
 
-// list makes rules of one list of entries, which are below the trail.
+// list makes rules from one list of entries, which are below the trail.
 func (e *envoy) list(entries []descriptor.Entry, above trail) {
 	values := make(map[string]*overlap.Words) // by key
 	seen := make(map[[2]string]bool)          // key and value
@@ -82,7 +82,8 @@ func (e *envoy) list(entries []descriptor.Entry, above trail) {
 	}
 }
 
-// down returns the trail below d, whose key is part; values are those of its key in its list.
+// down returns the trail below d, whose key is part. values are those of its key in its
+// list.
 func (t trail) down(d *descriptor.Entry, part keys.Part, values *overlap.Words) trail {
 	c := condition{part: part, Condition: overlap.Condition{Word: string(d.Value)}}
 	below := trail{id: t.id + "/" + idWord(d.Key), key: slices.Clip(t.key)}
@@ -98,7 +99,7 @@ func (t trail) down(d *descriptor.Entry, part keys.Part, values *overlap.Words) 
 	return below
 }
 
-// limited adds the rule of an entry that has a limit.
+// limited adds the rule of an entry with a limit.
 func (e *envoy) limited(d *descriptor.Entry, t trail) {
 	if d.Limit == nil || d.Limit.Unlimited {
 		return
@@ -118,9 +119,9 @@ func (e *envoy) limited(d *descriptor.Entry, t trail) {
 	e.rules = append(e.rules, c)
 }
 
-// entry judges what of an entry means something else here than to Envoy's rate limit
-// service, and returns what its key stands for. Fields that only name and shape metrics are
-// dropped; those that would change what is limited are refused.
+// entry reports the fields of an entry that mean something different here than in Envoy's
+// rate limit service, and returns the part that its key stands for. Fields that only name
+// and shape metrics are ignored; those that would change what is limited are faults.
 func (e *envoy) entry(d *descriptor.Entry) (part keys.Part) {
 	var err error
 	if d.Key != "" {
@@ -133,17 +134,16 @@ func (e *envoy) entry(d *descriptor.Entry) (part keys.Part) {
 		e.Under(d.Path+".value", err)
 	}
 	if d.QuotaMode {
-		e.Fault(d.Path+".quota_mode", "must be false: it is not supported")
+		e.Fault(d.Path+".quota_mode", "must be false: true is not supported")
 	}
 	if d.Limit != nil && len(d.Limit.Replaces) > 0 {
-		e.Fault(d.Path+".rate_limit.replaces", "must not be there: it is not supported, all limits that match apply")
+		e.Fault(d.Path+".rate_limit.replaces", "is not supported: all limits that match apply")
 	}
 	d.DetailedMetric, d.ValueToMetric, d.Metadata = false, false, nil
 	return part
 }
 
-// idWord writes a word as a part of an id: what has a meaning there, or may not
-// stand there, is escaped.
+// idWord escapes a word for use in an id.
 func idWord(word string) string {
 	var b strings.Builder
 	for i := range len(word) {
@@ -156,7 +156,7 @@ func idWord(word string) string {
 	return b.String()
 }
 
-// shortID returns id, or of a long one its beginning and a digest.
+// shortID returns id, or if it is long its beginning and a digest.
 func shortID(id string) string {
 	if len(id) <= idBytesMax {
 		return id

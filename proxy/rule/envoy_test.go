@@ -154,7 +154,7 @@ func TestDescriptorFaults(t *testing.T) {
 		{"{key: a, value: b, Value: c, " + rate + "}", "descriptors[0].Value: given twice, as value too"},
 		{"{key: a, value: b*, " + rate + "}", "wildcards are not supported"},
 		{"{key: a, values: b}", "descriptors[0].values: unknown field; allowed: key, value"},
-		{"{key: a, quota_mode: true}", "descriptors[0].quota_mode: must be false: it is not supported"},
+		{"{key: a, quota_mode: true}", "descriptors[0].quota_mode: must be false: true is not supported"},
 		{"{key: a, share_threshold: 1}", "descriptors[0].share_threshold: must be true or false, is 1"},
 		{"{key: remote_address, value: here}", `descriptors[0].value: must be an IP address, is "here"`},
 		{"{key: a, rate_limit: {unit: fortnight, requests_per_unit: 5}}", `descriptors[0].rate_limit.unit: must be one of second, minute, hour, day, week, month, year, is "fortnight"`},
@@ -162,12 +162,12 @@ func TestDescriptorFaults(t *testing.T) {
 		{"{key: remote_address, value: '2001:db8::1'}", `must be what the part ip tells clients apart by, such as 2001:db8::/64, is "2001:db8::1"; or set DESCRIPTOR_KEYS=remote_address=ip/128`},
 		{"{key: remote_address, value: '2001:db8::/32'}", `must be what the part ip tells clients apart by, such as 2001:db8::/64, is "2001:db8::/32"`},
 		{"{key: remote_address, value: 10.1.2.3/8}", "must be the address of a network, such as 10.0.0.0/8"},
-		{"{key: generic_key, value: slow}", "descriptors[0].key: must be in DESCRIPTOR_KEYS, as in generic_key=header:X-Class, as it is a constant of Envoy's route and no part of a request"},
+		{"{key: generic_key, value: slow}", "descriptors[0].key: must be in DESCRIPTOR_KEYS, as in generic_key=header:X-Class, because it is a constant of Envoy's route and not a part of a request"},
 		{"{key: header_match, value: slow}", "must be in DESCRIPTOR_KEYS"},
 		{"{key: destination_cluster, value: a}", "must be in DESCRIPTOR_KEYS"},
 		{"{key: source_cluster, value: a}", "must be in DESCRIPTOR_KEYS"},
 		{"{key: masked_remote_address}", "must be in DESCRIPTOR_KEYS, as in masked_remote_address=ip/24"},
-		{"{key: x-forwarded-for}", "must be remote_address, which is what TRUSTED_PROXIES say of the client"},
+		{"{key: x-forwarded-for}", "must be remote_address, which respects TRUSTED_PROXIES"},
 		{"{key: header_x_forwarded_for}", "must be remote_address"},
 		{"{key: X_Real_IP}", "must be remote_address"},
 		{"{key: a, descriptors: [{key: forwarded}]}", "descriptors[0].descriptors[0].key: must be remote_address"},
@@ -178,8 +178,8 @@ func TestDescriptorFaults(t *testing.T) {
 		{"{key: a, rate_limit: {requests_per_unit: 5}}", "descriptors[0].rate_limit.unit: is missing"},
 		{"{key: a, rate_limit: {unit: day}}", "descriptors[0].rate_limit.requests_per_unit: is missing"},
 		{"{key: a, rate_limit: {unit: day, requests_per_unit: -1}}", "must be a whole number from 0"},
-		{"{key: a, rate_limit: {unit: day, requests_per_unit: 5, replaces: [{name: b}]}}", "descriptors[0].rate_limit.replaces: must not be there: it is not supported"},
-		{"{key: a, rate_limit: {unit: day, requests_per_unit: 5, unlimited: true}}", "descriptors[0].rate_limit.unit: must not be there with unlimited"},
+		{"{key: a, rate_limit: {unit: day, requests_per_unit: 5, replaces: [{name: b}]}}", "descriptors[0].rate_limit.replaces: is not supported"},
+		{"{key: a, rate_limit: {unit: day, requests_per_unit: 5, unlimited: true}}", "descriptors[0].rate_limit.unit: is not allowed with unlimited"},
 		{"{key: a, " + rate + "}\n  - {key: a}", "line 4: descriptors[1]: is given twice"},
 		{"{key: path, value: /a, " + rate + "}\n  - {key: path, value: /./a}", "line 4: descriptors[1]: is given twice"},
 		{"{key: a, rate_limit: {algorithm: token, capacity: 5}}", "descriptors[0].rate_limit.fillRate: is missing"},
@@ -285,7 +285,7 @@ func TestEightDescriptorsApply(t *testing.T) {
 		t.Errorf("%d limits apply, want 8: %v", len(got), got)
 	}
 	_, err := rule.Read([]byte(file(9)), rule.Options{})
-	if want := "line 11: descriptors[8]: must not be: the rules d/k0, d/k1"; err == nil || !strings.HasPrefix(err.Error(), want) {
+	if want := "line 11: descriptors[8]: the rules d/k0, d/k1"; err == nil || !strings.HasPrefix(err.Error(), want) {
 		t.Errorf("nine: have %v, want %s", err, want)
 	}
 }

@@ -12,29 +12,29 @@ import (
 	"weir/proxy/pattern"
 )
 
-// exemptMax bounds the exemptions of a file, and of the setting EXEMPT: they are tried
-// one after the other.
+// exemptMax bounds the exemptions of a file and of the setting EXEMPT. They are tried one
+// after the other.
 const exemptMax = 64
 
-// An exemption is what no limit applies to: a rule with exempt: true, or an element of
-// the setting EXEMPT. Requests are exempt by what they cannot make up: the path that the
-// target answers, the method, and the address.
+// An exemption matches requests to which no limit applies: a rule with exempt: true, or
+// an element of the setting EXEMPT. It matches only what a client cannot forge: the path
+// that the target answers, the method, and the address.
 //
 // Immutable after New.
 type exemption struct {
 	methods   []string
 	path      *pattern.Pattern
 	addresses []Network
-	preflight bool // of preflights only
-	of        int  // which of the exempting rules
+	preflight bool // matches preflights only
+	of        int  // index of the exempting rule
 }
 
-// Exemptions are the setting EXEMPT.
+// Exemptions are the parsed setting EXEMPT.
 //
 // Immutable after New.
 type Exemptions struct{ list []exemption }
 
-// ParseExemptions reads paths as a match has them, networks and addresses.
+// ParseExemptions parses paths, as in a match, networks and addresses.
 func ParseExemptions(words []string) (e Exemptions, err error) {
 	if len(words) > exemptMax {
 		return e, fmt.Errorf("must be at most %d, is %d", exemptMax, len(words))
@@ -55,7 +55,7 @@ func ParseExemptions(words []string) (e Exemptions, err error) {
 	return e, nil
 }
 
-// Notes are sentences about elements that exempt more than somebody can have meant.
+// Notes returns warnings about elements that exempt more than can have been intended.
 func (e Exemptions) Notes() (notes []string) {
 	for _, one := range e.list {
 		if note := one.note(); note != "" {
@@ -65,7 +65,7 @@ func (e Exemptions) Notes() (notes []string) {
 	return notes
 }
 
-// note says that the exemption leaves no limits, if it does; else it is empty.
+// note returns a warning if the exemption leaves no limits, otherwise "".
 func (e *exemption) note() string {
 	if e.methods != nil || e.path != nil && !e.path.Everything() {
 		return ""
@@ -81,7 +81,7 @@ func (e *exemption) note() string {
 	return ""
 }
 
-// parseNetwork reads a network or an address.
+// parseNetwork parses a network or an address.
 func parseNetwork(text string) (netip.Prefix, error) {
 	network, err := netip.ParsePrefix(text)
 	if address, alone := netip.ParseAddr(text); alone == nil && address.Zone() == "" {
@@ -96,13 +96,13 @@ func parseNetwork(text string) (netip.Prefix, error) {
 	return network.Masked(), nil
 }
 
-// has says whether one of the networks, if there are any, has the address.
+// has reports whether one of the networks contains the address, or there are none.
 func has(networks []Network, a netip.Addr) bool {
 	a = a.Unmap().WithZone("")
 	return networks == nil || slices.ContainsFunc(networks, func(n Network) bool { return n.Contains(a) })
 }
 
-// exempt judges a rule that exempts.
+// exempt checks a rule that exempts.
 func (j *judge) exempt(n *strict.Node, c *compiled) {
 	j.match(n, c)
 	for _, name := range n.Names {
@@ -113,19 +113,19 @@ func (j *judge) exempt(n *strict.Node, c *compiled) {
 				j.Fault(c.path+".mode", "must not be shadow with exempt: nothing is refused")
 			}
 		default:
-			j.Fault(strict.Member(c.path, word), "must not be there with exempt: no limit applies; allowed: id, match")
+			j.Fault(strict.Member(c.path, word), "is not allowed with exempt, since no limit applies; allowed: id, match")
 		}
 	}
 	m := &c.Match
 	if m.Host != "" || m.Headers != nil {
-		j.Fault(c.path+".match", "must not have host or headers with exempt: anybody may send those; allowed: methods, path, addresses")
+		j.Fault(c.path+".match", "must not have host or headers with exempt, since clients can send any; allowed: methods, path, addresses")
 	}
 	if m.Path == "" && m.Addresses == nil {
-		j.Fault(c.path+".match", "must have a path or addresses with exempt: else too much is")
+		j.Fault(c.path+".match", "must have a path or addresses with exempt: otherwise too many requests are exempt")
 	}
 }
 
-// splitExempt takes the rules that exempt out of the others, which keep their order.
+// splitExempt separates the rules that exempt from the others, which keep their order.
 func (j *judge) splitExempt(s *Set, o Options) {
 	all := s.rules
 	s.rules = nil
@@ -158,13 +158,13 @@ func (j *judge) splitExempt(s *Set, o Options) {
 	}
 }
 
-// Exempting returns how many rules exempt requests: [Set.Rule] has them behind the
-// others, from the index Len on.
+// Exempting returns how many rules exempt requests. [Set.Rule] has them after the others,
+// from index Len on.
 func (s *Set) Exempting() int { return len(s.exempting) }
 
 // Exempt reports whether no limit applies to a request, and the index of the rule that
-// says so. It is asked before Match. A path is exempt only as it is written in its normal
-// form: what a target reads otherwise is none of it.
+// says so. It is called before Match. A path is exempt only if it is written in its
+// normal form, and not if a target could read it differently.
 func (s *Set) Exempt(r keys.Request, client netip.Addr, x *Scratch) (index int, exempt bool) {
 	if len(s.exempt) == 0 {
 		return none, false
@@ -190,10 +190,10 @@ func (e *exemption) takes(x *Scratch) bool {
 	return len(readings) == 1 && bytes.Equal(readings[0], written) && !doubtful(readings[0]) && e.path.Matches(readings[0][1:])
 }
 
-// doubtful says whether a path in its normal form has escapes that could lead some
-// target elsewhere: a backslash that Windows takes for a slash, an end of the text, an
-// escape to be decoded twice, a slash or dot in the long form that UTF-8 forbids, and any
-// at all beside dots that would lead upwards.
+// doubtful reports whether a path in its normal form has escapes that some target could
+// read as another path: a backslash that Windows takes for a slash, an end of string, a
+// double escape, a slash or dot in an overlong UTF-8 form, and any escape next to dots
+// that would lead upwards.
 func doubtful(path []byte) bool {
 	up := bytes.Contains(path, []byte(".."))
 	for {

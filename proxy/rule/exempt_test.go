@@ -94,10 +94,10 @@ func TestExemptFaults(t *testing.T) {
 		}
 	}
 	f("match: {methods: [GET]}", "match: must have a path or addresses with exempt")
-	f("match: {path: /a, headers: {X-Probe: a}}", "match: must not have host or headers with exempt: anybody may send those")
+	f("match: {path: /a, headers: {X-Probe: a}}", "match: must not have host or headers with exempt, since clients can send any")
 	f("match: {path: /a, host: a.example}", "match: must not have host or headers with exempt")
-	f("match: {path: /a}, limit: {algorithm: off}", "limit: must not be there with exempt: no limit applies; allowed: id, match")
-	f("match: {path: /a}, key: [ip]", "key: must not be there with exempt")
+	f("match: {path: /a}, limit: {algorithm: off}", "limit: is not allowed with exempt, since no limit applies; allowed: id, match")
+	f("match: {path: /a}, key: [ip]", "key: is not allowed with exempt")
 	f("match: {path: /a}, mode: shadow", "mode: must not be shadow with exempt")
 	f("match: {path: /a/}", "match.path: must not end in /")
 	f("match: {addresses: []}", "match.addresses: must not be empty")

@@ -54,8 +54,8 @@ func TestFaults(t *testing.T) {
 	f(id+"clients: true", "key", "is missing")
 	f(id+"clients: true, key: [ip, path]", "key", "must be one part")
 	f(id+"key: ip", "key", `must be a list, is "ip"`)
-	f(id+"key: []", "key", "must have 1 to 8 parts, has 0")
-	f(id+"key: [global, ip]", "key", "must not join global")
+	f(id+"key: []", "key", "must have from 1 to 8 parts, has 0")
+	f(id+"key: [global, ip]", "key", "must not combine global")
 	f(id+"key: [header:X-A, 'header:x-a']", "key[1]", "given twice")
 	f(id+`key: ["secret:ip"]`, "key[0]", `must be secret:header:N, secret:cookie:N or secret:query:N, is "secret:ip"`)
 	f(id+`key: ["secret:secret:header:N"]`, "key[0]", `must be secret:header:N, secret:cookie:N or secret:query:N, is "secret:secret:header:N"`)
@@ -82,7 +82,7 @@ func TestFaults(t *testing.T) {
 	f(id+"match: {host: *.example.com}", "match.host", "aliases are not supported; a string that begins with * must be in quotes")
 	f(id+"match: {headers: {X-Plan: [a]}}", "match.headers.X-Plan", "must be a string, is a list")
 	f(id+"match: {headers: {X-Plan: a, x-plan: b}}", "match.headers.x-plan", "given twice")
-	f(id+"match: {headers: {X Plan: a}}", `match.headers["X Plan"]`, "must be the name of a field")
+	f(id+"match: {headers: {X Plan: a}}", `match.headers["X Plan"]`, "must be a field name")
 	f("id: a", "limit", "is missing")
 	f("id: a, limit: {algorithm: fixed, limit: 1}", "limit.window", "is missing or 0")
 	f("id: a, limit: {algorithm: fix, limit: 1, window: 1}", "limit.algorithm", "must be one of fixed")
@@ -102,21 +102,21 @@ func TestFaults(t *testing.T) {
 	f(id+"cost: {methods: {}}", "cost.methods", "must not be empty")
 	f(id+"soft: {overshoot: 0.2}", "soft.for", "is missing")
 	f(id+"soft: {overshoot: 0, for: 1}", "soft.overshoot", "must be")
-	f("id: a, limit: {algorithm: gcra, limit: 10, window: 1}, priority: {classes: {a: 0, b: 0.5}, default: a}", "priority", "does nothing here: of a limit of one permit at once nothing can be kept back (with gcra, burst says how many)")
-	f("id: a, limit: {algorithm: fixed, limit: 1, window: 1}, priority: {classes: {a: 0, b: 0.5}, default: a}", "priority", "does nothing here")
+	f("id: a, limit: {algorithm: gcra, limit: 10, window: 1}, priority: {classes: {a: 0, b: 0.5}, default: a}", "priority", "has no effect: nothing can be kept back from a limit of one permit at a time (with gcra, burst sets how many)")
+	f("id: a, limit: {algorithm: fixed, limit: 1, window: 1}, priority: {classes: {a: 0, b: 0.5}, default: a}", "priority", "has no effect")
 	f("id: a, limit: {algorithm: leaky, capacity: 5, fillRate: 1}, maxDelay: 0", "maxDelay", "must be at least 0.000001 seconds, is 0; without it a request may wait as long as the queue is")
 	f("id: a, limit: {algorithm: leaky, capacity: 5, fillRate: 1}, maxDelay: 0.0000001", "maxDelay", "must be at least 0.000001 seconds, is 0.0000001")
 	f("id: a, limit: {algorithm: leaky, capacity: 5, fillRate: 1}, maxDelay: -1", "maxDelay", "must be from 0 to 86400, is -1")
 	f(id+"key: [ip], missing: drop", "missing", `must be one of share, skip, refuse, is "drop"`)
-	f(id+"missing: skip", "missing", "must be there with a key that requests may lack")
-	f(id+"priority: urgent", "priority", `must be an object such as {header: X-Priority, classes: {high: 0, low: 0.3}, default: low}, of which requests name a class; is "urgent"`)
+	f(id+"missing: skip", "missing", "is allowed only with a key that requests may lack")
+	f(id+"priority: urgent", "priority", `must be an object such as {header: X-Priority, classes: {high: 0, low: 0.3}, default: low}; is "urgent"`)
 	f("id: a, limit: {algorithm: fixed, limit: 1, window: 1, priority: urgent}", "limit.priority", "unknown field; allowed: algorithm, limit, window, capacity, fillRate, burst")
 	f(id+"priority: {classes: {a: 1}, default: a}", "priority.classes.a", "must be from 0 to 0.999, is 1")
 	f(id+"priority: {classes: {a: 0.1234}, default: a}", "priority.classes.a", "must have at most 3 decimals")
 	f(id+"priority: {classes: {a: 0}, default: b}", "priority.default", `must be one of the classes, is "b"`)
 	f(id+"priority: {classes: {a: 0}}", "priority.default", "is missing")
 	f(id+"priority: {default: a}", "priority.classes", "is missing")
-	f(id+"maxDelay: 5", "maxDelay", "must be there with algorithm leaky only")
+	f(id+"maxDelay: 5", "maxDelay", "is allowed only with algorithm leaky")
 	f("id: a, limit: {algorithm: leaky, capacity: 1, fillRate: 1}, maxDelay: -1", "maxDelay", "must be from 0 to 86400, is -1")
 }
 
@@ -140,7 +140,7 @@ func TestAllFaultsAtOnce(t *testing.T) {
 		`line 4: rules[0].match.path: must begin with /, is "api"`,
 		`line 5: rules[0].match.methods[0]: must be a method in upper case, such as GET, is "get"`,
 		`line 8: rules[0].limit.limit: must be greater than 0, is -1`,
-		`line 10: rules[1].id: must be unique, "one" is that of rules[0] too`,
+		`line 10: rules[1].id: must be unique, "one" is also that of rules[0]`,
 		`line 13: rules[1].cost: must be a whole number from 1 to 1000000000, is 0`,
 	}
 	if err == nil || err.Error() != strings.Join(want, "; ") {
@@ -215,9 +215,9 @@ func TestTooManyRulesCouldApply(t *testing.T) {
 		want  string
 	}{
 		{"eight of all", n(8, "id: rN"), rule.Options{}, ""},
-		{"nine of all", n(9, "id: rN"), rule.Options{}, "line 10: rules[8]: must not be: the rules r0, r1, r2, r3, r4, r5, r6, r7, r8 could all apply to one request, where at most 8 may"},
+		{"nine of all", n(9, "id: rN"), rule.Options{}, "line 10: rules[8]: the rules r0, r1, r2, r3, r4, r5, r6, r7, r8 could all apply to one request; at most 8 may"},
 		{"seven and the clients", n(7, "id: rN"), rule.Options{Clients: few, ClientKey: key}, ""},
-		{"eight and the clients", n(8, "id: rN"), rule.Options{Clients: few, ClientKey: key}, "r0, r1, r2, r3, r4, r5, r6, r7 could all apply to one request, where at most 7 may"},
+		{"eight and the clients", n(8, "id: rN"), rule.Options{Clients: few, ClientKey: key}, "r0, r1, r2, r3, r4, r5, r6, r7 could all apply to one request; at most 7 may"},
 		{"paths", n(50, "id: rN, match: {path: /N/**}"), rule.Options{}, ""},
 		{"globs", n(50, "id: rN, match: {path: '/**/N'}"), rule.Options{}, ""},
 		{"globs that meet", append(n(5, "id: aN, match: {path: '/N/**'}"), n(9, "id: bN, match: {path: '/*/**/x'}")...), rule.Options{}, "a0, b0, b1, b2, b3, b4, b5, b6, b7 could"},

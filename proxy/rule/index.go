@@ -2,27 +2,27 @@ package rule
 
 import "strings"
 
-// An index finds the rules that may apply without looking at the others. Each
-// rule is in one place: of those that it can be found by, the one that it shares
-// with the fewest rules.
+// An index finds the rules that may apply without trying all of them. Each rule is filed
+// in one place: of those that it can be found by, the one that it shares with the fewest
+// rules.
 //
 // Immutable after New.
 type index struct {
 	always   []int
-	paths    map[string][]int // the whole path, without its first slash
-	prefixes map[string][]int // the first segments of the path
-	depth    int              // the most segments of a prefix
+	paths    map[string][]int // by whole path, without its first slash
+	prefixes map[string][]int // by the first segments of the path
+	depth    int              // most segments of a prefix
 	hosts    map[string][]int
 	words    []wordIndex // conditions
 }
 
-// A wordIndex has the rules that demand a value of one part.
+// A wordIndex has the rules that require a value of one part.
 type wordIndex struct {
 	slot  int
 	rules map[string][]int
 }
 
-// A place is where a rule can be found by what it demands.
+// A place is where a rule can be filed.
 type place struct {
 	kind placeKind
 	slot int // of placeWord
@@ -63,8 +63,8 @@ func newIndex(rules []compiled) index {
 	return x
 }
 
-// places returns where a rule can be found. Among places that equally many rules share
-// the first one is taken: in a descriptor file that of the most nested word.
+// places returns where a rule can be filed. If equally many rules share several places,
+// the first is used: in a descriptor file that of the most nested word.
 func (c *compiled) places() (places []place) {
 	if text, ok := c.pathOf.Whole(); ok {
 		places = append(places, place{placePath, 0, text})

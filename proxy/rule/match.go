@@ -10,28 +10,29 @@ import (
 	"weir/proxy/limit"
 )
 
-// A Hit is a rule that applies to a request: what to ask the store for.
+// A Hit is a rule that applies to a request, with what the store is asked.
 type Hit struct {
 	Rule  *Rule
 	Index int          // of the rule in the Set
-	Key   []byte       // what is counted apart within the rule: see [keys.AppendPart]
-	Limit *limit.Limit // the client's own, else the rule's
+	Key   []byte       // what is counted separately within the rule; see [keys.AppendPart]
+	Limit *limit.Limit // the client's own, or else the rule's
 	Cost  int64        // ≥ 1
-	// Reserve is how many permits must be left: kept back from the request's class.
+	// Reserve is how many permits must be left, because they are kept back from the
+	// request's class.
 	Reserve int64
-	// MaxDelay is how long leaky may hold the request; 0: as long as its queue is.
+	// MaxDelay bounds how long leaky may hold the request. 0 means the length of its
+	// queue.
 	MaxDelay time.Duration
-	// Lacks is the first part of the key that the request does not have; nil: it has all.
+	// Lacks is the first part of the key that the request lacks, or nil.
 	Lacks *keys.Part
-	own   *client // the entry of the client file, when the rule looks there
+	own   *client // entry of the client file, if the rule uses it
 }
 
-// Match returns the rules that apply to a request, in the order of the file, the
-// built-in one for clients last; at most [HitsMax], unless the path has several
-// readings: then the caller refuses a request with more. client is the address of
-// the client, behind what trusted proxies say; the zero Addr is a missing one. The
-// hits are parts of the scratch and the request: they mean something until either
-// is used again.
+// Match returns the rules that apply to a request, in the order of the file, with the
+// built-in rule for clients last. There are at most [HitsMax], unless the path has
+// several readings; the caller refuses a request with more. client is the client's
+// address as seen through trusted proxies, or the zero Addr if it is unknown. The hits
+// refer to the scratch and the request, and are valid until either is reused.
 func (s *Set) Match(r keys.Request, client netip.Addr, x *Scratch) []Hit {
 	x.begin(s.parts, r, client)
 	for _, i := range s.index.always {
@@ -62,7 +63,7 @@ func (s *Set) Match(r keys.Request, client netip.Addr, x *Scratch) []Hit {
 	return x.hits
 }
 
-// tryPrefixes tries the rules that are found by the first segments of a path.
+// tryPrefixes tries the rules filed under the first segments of a path.
 func (s *Set) tryPrefixes(x *Scratch, path []byte) {
 	end := 0
 	for range s.index.depth {
@@ -77,7 +78,7 @@ func (s *Set) tryPrefixes(x *Scratch, path []byte) {
 	}
 }
 
-// tryAll tries rules that another reading of the path may have led to, too.
+// tryAll tries rules that another reading of the path may have tried already.
 func (s *Set) tryAll(x *Scratch, rules []int) {
 	for _, i := range rules {
 		if x.pathN <= 1 || !x.has(i) {
@@ -86,12 +87,12 @@ func (s *Set) tryAll(x *Scratch, rules []int) {
 	}
 }
 
-// has says whether a rule is a hit already.
+// has reports whether a rule is already a hit.
 func (x *Scratch) has(i int) bool {
 	return slices.ContainsFunc(x.hits, func(h Hit) bool { return h.Index == i })
 }
 
-// try adds a hit when a rule applies.
+// try adds a hit if a rule applies.
 func (s *Set) try(x *Scratch, i int) {
 	c := &s.rules[i]
 	if !c.takesMethod(x.method) || !has(c.Match.Addresses, x.client) {
@@ -102,7 +103,7 @@ func (s *Set) try(x *Scratch, i int) {
 			return
 		}
 	}
-	if c.hostOf != nil && !c.hostOf.Matches(x.hostOf()) { // shorter than paths are
+	if c.hostOf != nil && !c.hostOf.Matches(x.hostOf()) { // hosts are shorter than paths
 		return
 	}
 	if c.pathOf != nil && !c.pathOf.Matches(x.readings()[0][1:]) && !x.matchesOtherwise(c.pathOf) {
@@ -137,8 +138,8 @@ func (c *compiled) takesMethod(method []byte) bool {
 	return len(c.Match.Methods) == 0
 }
 
-// lookUp finds the client that a part's value names; nil when the file has none
-// such.
+// lookUp finds the client that a part's value names. It returns nil if the file does not
+// have it.
 func (s *Set) lookUp(x *Scratch, slot int) *client {
 	v := x.value(slot)
 	if !v.present {
@@ -147,9 +148,9 @@ func (s *Set) lookUp(x *Scratch, slot int) *client {
 	return s.clients.find(v.text)
 }
 
-// share says of each hit what is kept back from the request. The priority of
-// the client's entry, by whichever rule it was found, goes before the field in
-// every rule that has such a class.
+// share sets for each hit what is kept back from the request. The priority of the
+// client's entry, whichever rule found it, overrides the field in every rule that has
+// such a class.
 func (s *Set) share(x *Scratch) {
 	class := x.class()
 	for i := range x.hits {
@@ -159,15 +160,16 @@ func (s *Set) share(x *Scratch) {
 			continue
 		}
 		share := c.shareOf(class, x.field(c.priority))
-		// A limit of one permit has no share to keep back: the class would never pass.
+		// A limit of one permit has no share to keep back: the class would never be
+		// admitted.
 		hit.Reserve = min(hit.Limit.Reserve(share), max(0, hit.Limit.Burst()-1))
 	}
 }
 
-// Rank returns the rank of the priority class of the request that was matched last: the
-// more is kept back from a class, the lower it ranks; 0 is the highest rank, and that of
-// requests without a class. Of several classes the lowest counts. Unless the request
-// came by a trusted proxy its fields do not say its class.
+// Rank returns the rank of the priority class of the request matched last. The more is
+// kept back from a class, the lower it ranks; 0 is the highest rank, and that of requests
+// without a class. Of several classes the lowest counts. The request's fields say its
+// class only if the request came through a trusted proxy.
 func (s *Set) Rank(x *Scratch, trusted bool) (rank int) {
 	if len(s.shares) == 0 {
 		return 0
@@ -188,7 +190,7 @@ func (s *Set) Rank(x *Scratch, trusted bool) (rank int) {
 	return rank
 }
 
-// class is the index of the class that the client file has for the request, or none.
+// class returns the index of the class that the client file gives the request, or none.
 func (x *Scratch) class() int {
 	for i := range x.hits {
 		if own := x.hits[i].own; own != nil && own.class != 0 {
@@ -198,8 +200,8 @@ func (x *Scratch) class() int {
 	return none
 }
 
-// shareOf returns what is kept back from a class of the client file, or else from the
-// class that a field names, in thousandths.
+// shareOf returns what is kept back, in thousandths, from a class of the client file, or
+// otherwise from the class that a field names.
 func (c *compiled) shareOf(class int, field []byte) int64 {
 	if class != none && c.clients[class] >= 0 {
 		return c.clients[class]

@@ -9,31 +9,31 @@ import (
 
 // A Missing says what a rule does with requests that lack a part of its key.
 //
-// Skip is for parts that only some requests have, such as the cookie of who is logged
-// in: whoever leaves the part out is not limited by the rule. It does not skip requests
-// whose path can be read in several ways, as any path can be written so: these share.
+// Skip is for parts that only some requests have, such as a session cookie: requests
+// without it are not limited by the rule. Skip does not apply to requests whose path can
+// be read in several ways, since a client could write any path so. They share a counter.
 type Missing uint8
 
 const (
 	Share  Missing = iota // one counter for all that lack the same parts
 	Skip                  // the rule does not apply
-	Refuse                // 400: nothing that the client could wait for
+	Refuse                // 400: waiting would not help the client
 )
 
-// String returns the word of the file.
+// String returns the word used in files.
 func (m Missing) String() string { return [...]string{"share", "skip", "refuse"}[m] }
 
 // MarshalText returns [Missing.String].
 func (m Missing) MarshalText() ([]byte, error) { return []byte(m.String()), nil }
 
-// UnmarshalText reads that.
+// UnmarshalText is the inverse of [Missing.MarshalText].
 func (m *Missing) UnmarshalText(text []byte) (err error) {
 	*m, err = strict.OneOf[Missing](text, "share", "skip", "refuse")
 	return err
 }
 
 // lack returns the first part of the key that the request lacks, if any, and whether the
-// rule is skipped because of a missing part.
+// rule is skipped because of it.
 func (c *compiled) lack(x *Scratch) (part *keys.Part, skipped bool) {
 	for k, slot := range c.key {
 		if x.value(slot).present {
@@ -48,7 +48,7 @@ func (c *compiled) lack(x *Scratch) (part *keys.Part, skipped bool) {
 }
 
 // Refusing returns the first hit of a rule that refuses the request because it lacks a
-// part of the key; nil: none does. Rules in shadow refuse nothing.
+// part of the key, or nil. Rules in shadow never refuse.
 func Refusing(hits []Hit) *Hit {
 	for i := range hits {
 		if h := &hits[i]; h.Lacks != nil && h.Rule.Missing == Refuse && h.Rule.Mode == Enforce {
@@ -58,8 +58,7 @@ func Refusing(hits []Hit) *Hit {
 	return nil
 }
 
-// AppendLack appends the JSON that tells a client which part of the key its request
-// lacks.
+// AppendLack appends the JSON that tells a client which part of the key is missing.
 func (h *Hit) AppendLack(dst []byte) []byte {
 	part := h.Lacks.String()
 	message := "the request lacks " + part + ", which the rule needs"

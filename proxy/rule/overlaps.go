@@ -6,8 +6,8 @@ import (
 	"weir/proxy/overlap"
 )
 
-// overlaps refuses a file in which more rules could apply to one request than
-// can be decided together.
+// overlaps refuses a file in which more rules could apply to one request than can be
+// decided together.
 func (j *judge) overlaps(s *Set) {
 	most := HitsMax - (len(s.rules) - s.own)
 	found := overlap.Find(demands(s.rules[:s.own]), most, overlap.WorkMax)
@@ -23,11 +23,11 @@ func (j *judge) overlaps(s *Set) {
 		doubt = " (or too many rules overlap to find out)"
 	}
 	last := &s.rules[found.Rules[len(found.Rules)-1]]
-	j.Fault(last.path, "must not be: the rules %s could all apply to one request, where at most %d may%s",
+	j.Fault(last.path, "the rules %s could all apply to one request; at most %d may%s",
 		strings.Join(ids, ", "), most, doubt)
 }
 
-// demands returns which requests rules apply to.
+// demands returns which requests the rules apply to.
 func demands(rules []compiled) []overlap.Rule {
 	all := make([]overlap.Rule, len(rules))
 	for i := range rules {

@@ -2,9 +2,8 @@ package rule
 
 import "weir/proxy/keys"
 
-// Preflight reports whether a request has the form of those that browsers make before
-// others, to ask whether these may be made (Fetch standard, section 3.3). Any client can
-// make such a request.
+// Preflight reports whether a request has the form of a CORS preflight (Fetch standard,
+// section 3.3). Any client can send such a request.
 func Preflight(r keys.Request) bool {
 	if method, _ := r.Part(methodPart); string(method) != "OPTIONS" {
 		return false
@@ -14,9 +13,10 @@ func Preflight(r keys.Request) bool {
 	return origin && method
 }
 
-// Preflights returns the name of the rule's counters of preflights, where they are
-// counted apart. No rule has it as its id.
+// Preflights returns the name of the rule's counters of preflights, if they are counted
+// separately. No rule has it as its id.
 func (r *Rule) Preflights() string { return r.preflights }
 
-// PreflightsOf returns the name of the counters of preflights of a rule with that id.
+// PreflightsOf returns the name of the counters of preflights of the rule with the given
+// id.
 func PreflightsOf(id string) string { return id + " preflights" }

@@ -24,13 +24,13 @@ const (
 	keyPartsMax = 8
 	// listMax bounds the methods and fields of a match, and the classes of a rule.
 	listMax = 64
-	// idBytesMax bounds a rule's id: it is a label, a part of fields and of keys.
+	// idBytesMax bounds a rule's id, which appears in labels, fields and keys.
 	idBytesMax = 100
 	// delayMax bounds how long a request may be held, in seconds.
 	delayMax = 24 * 3600
 )
 
-// A judge reads a file and says what is wrong with it.
+// A judge reads a file and collects its faults.
 //
 // Owned by one call of a reading function.
 type judge struct {
@@ -42,7 +42,7 @@ type judge struct {
 func (j *judge) rules() []compiled {
 	list := j.Root.Member("rules")
 	switch {
-	case list == nil && j.Root.Kind != strict.Object: // Decode says so
+	case list == nil && j.Root.Kind != strict.Object: // Decode reports it
 	case list == nil:
 		j.Fault("rules", "is missing; must be a list, [] for no rules")
 	case len(list.Kids) > rulesMax:
@@ -61,7 +61,7 @@ func (j *judge) rules() []compiled {
 			j.rule(n, &c)
 		}
 		if first, twice := seen[c.ID]; twice && c.ID != "" {
-			j.Fault(c.path+".id", "must be unique, %q is that of %s too", c.ID, first)
+			j.Fault(c.path+".id", "must be unique, %q is also that of %s", c.ID, first)
 		}
 		seen[c.ID], rules[i] = c.path, c
 	}
@@ -71,7 +71,7 @@ func (j *judge) rules() []compiled {
 // given says whether n has a member.
 func given(n *strict.Node, name string) bool { return n.Member(name) != nil }
 
-// rule judges a rule as it was decoded from n, and completes it.
+// rule checks a rule decoded from n, and completes it.
 func (j *judge) rule(n *strict.Node, c *compiled) {
 	j.id(n, c)
 	if c.Exempt {
@@ -86,7 +86,7 @@ func (j *judge) rule(n *strict.Node, c *compiled) {
 	}
 	j.match(n, c)
 	if given(n, "missing") && len(c.Key) == 1 && c.Key[0].Source == keys.Global {
-		j.Fault(c.path+".missing", "must be there with a key that requests may lack, such as [header:X-Partner], only")
+		j.Fault(c.path+".missing", "is allowed only with a key that requests may lack, such as [header:X-Partner]")
 	}
 	for _, part := range []struct {
 		name  string
@@ -98,12 +98,12 @@ func (j *judge) rule(n *strict.Node, c *compiled) {
 	}
 }
 
-// id judges a rule's id.
+// id checks a rule's id.
 func (j *judge) id(n *strict.Node, c *compiled) {
 	j.Filled(n, c.path, "id")
 	switch id, path := c.ID, c.path+".id"; {
 	case !given(n, "id"):
-		j.Fault(path, "is missing; must be a name that stays")
+		j.Fault(path, "is missing; must be a name that does not change")
 	case id == Global || id == ClientsRule || id == ExemptRule || id == PreflightRule || id == Candidate:
 		j.Fault(path, "must not be %q, which is a built-in rule", id)
 	case len(id) > idBytesMax || strings.ContainsFunc(id, func(r rune) bool { return r <= ' ' || r > '~' || strings.ContainsRune(`"\{}`, r) }):
@@ -111,9 +111,9 @@ func (j *judge) id(n *strict.Node, c *compiled) {
 	}
 }
 
-// limit judges the limit that was decoded from n. Its meaning and its faults are package
-// limit's. What belongs to other algorithms is noted: nothing switches the limit of a rule
-// or a client.
+// limit checks the limit decoded from n; its meaning and faults are those of package
+// limit. Numbers of other algorithms are noted, because nothing switches the algorithm of
+// a rule's or client's limit.
 func (j *judge) limit(n *strict.Node, path string, c limit.Config) limit.Limit {
 	l, err := limit.New(c)
 	j.Under(path, err)
@@ -128,8 +128,8 @@ func (j *judge) limit(n *strict.Node, path string, c limit.Config) limit.Limit {
 	return l
 }
 
-// maxDelay judges how long leaky may hold a request. 0 would mean for ever; who wants
-// that leaves it out.
+// maxDelay checks how long leaky may hold a request. 0 is a fault: a rule without a bound
+// leaves maxDelay out.
 func (j *judge) maxDelay(n *strict.Node, c *compiled) {
 	path := c.path + ".maxDelay"
 	c.delay = time.Duration(math.Round(c.MaxDelay*1e6)) * time.Microsecond
@@ -139,20 +139,20 @@ func (j *judge) maxDelay(n *strict.Node, c *compiled) {
 	case c.delay == 0:
 		j.Fault(path, "must be at least 0.000001 seconds, is %v; without it a request may wait as long as the queue is", n)
 	case !c.Clients && c.limit.Algorithm() != 0 && c.limit.Algorithm() != limit.Leaky:
-		j.Fault(path, "must be there with algorithm leaky only, which makes requests wait")
+		j.Fault(path, "is allowed only with algorithm leaky, which makes requests wait")
 	}
 }
 
-// noQueue is why nothing can be kept.
+// noQueue is why no request can be stored.
 const noQueue = "DEFER_URL is not set, or TARGET_URL is none"
 
-// noHosts is why nobody can be called back.
+// noHosts is why no client can be called back.
 const noHosts = "DEFER_CALLBACK_HOSTS is not set"
 
-// deferring judges whether refused requests can be kept. Package terms judges the rest.
+// deferring checks whether refused requests can be stored. Package terms checks the rest.
 func (j *judge) deferring(_ *strict.Node, c *compiled) {
 	switch {
-	case j.Unknown != nil && !j.o.Defers: // another proxy has a queue: the limits hold here too
+	case j.Unknown != nil && !j.o.Defers: // another proxy has a queue; the limits apply here too
 		c.Defer = nil
 		j.Note(c.path+".defer", "has no effect here: "+noQueue)
 	case !j.o.Defers:
@@ -166,7 +166,7 @@ func (j *judge) deferring(_ *strict.Node, c *compiled) {
 	}
 }
 
-// key judges the parts of a key; it is global when there are none.
+// key checks the parts of a key. Without parts the key is global.
 func (j *judge) key(n *strict.Node, c *compiled) {
 	path := c.path + ".key"
 	count := len(c.Key)
@@ -181,10 +181,10 @@ func (j *judge) key(n *strict.Node, c *compiled) {
 		j.Fault(path, "is missing; clients: true needs one part that tells clients apart")
 	case !given(n, "key"):
 	case count == 0 || count > keyPartsMax:
-		j.Fault(path, "must have 1 to %d parts, has %d", keyPartsMax, count)
+		j.Fault(path, "must have from 1 to %d parts, has %d", keyPartsMax, count)
 		c.Key = nil
 	case alone && count > 1:
-		j.Fault(path, "must not join global, which is the same for all requests, with other parts")
+		j.Fault(path, "must not combine global, which is the same for all requests, with other parts")
 	case c.Clients && (alone || count > 1):
 		j.Fault(path, "must be one part that tells clients apart when clients is true")
 	}
@@ -193,7 +193,7 @@ func (j *judge) key(n *strict.Node, c *compiled) {
 	}
 }
 
-// match judges the match of a rule.
+// match checks the match of a rule.
 func (j *judge) match(of *strict.Node, c *compiled) {
 	n, path, m := of.Member("match"), c.path+".match", &c.Match
 	if n == nil {
@@ -214,7 +214,7 @@ func (j *judge) match(of *strict.Node, c *compiled) {
 		count int
 	}{{"methods", len(m.Methods)}, {"addresses", len(m.Addresses)}} {
 		if given(n, list.name) && list.count == 0 {
-			j.Fault(path+"."+list.name, "must not be empty: without %s a rule matches all", list.name)
+			j.Fault(path+"."+list.name, "must not be empty; leave %s out to match all", list.name)
 		}
 		j.atMost(path+"."+list.name, list.count)
 	}
@@ -229,7 +229,7 @@ func (j *judge) match(of *strict.Node, c *compiled) {
 	}
 }
 
-// atMost says whether a list or object of n is short enough, and notes it when not.
+// atMost reports whether n is at most listMax, and adds a fault if not.
 func (j *judge) atMost(path string, n int) bool {
 	if n > listMax {
 		j.Fault(path, "must be at most %d, is %d", listMax, n)
@@ -237,31 +237,31 @@ func (j *judge) atMost(path string, n int) bool {
 	return n <= listMax
 }
 
-// method checks a method's name. Methods are case-sensitive (RFC 9110 section
-// 9.1), and get would never match.
+// method checks the name of a method. Methods are case-sensitive (RFC 9110 section 9.1),
+// so get would never match.
 func (j *judge) method(word, path string) {
 	if !keys.IsToken(word) || word != strings.ToUpper(word) {
 		j.Fault(path, "must be a method in upper case, such as GET, is %q", word)
 	}
 }
 
-// headers makes conditions of the fields that a match demands, in the order of the file.
+// headers makes conditions from the fields of a match, in the order of the file.
 func (j *judge) headers(n *strict.Node, path string, c *compiled) {
 	for i := range n.Names {
 		name := string(n.Names[i].Word)
 		part := keys.Part{Source: keys.Header, Name: name}
 		j.fieldName(strict.Member(path, name), name)
 		if slices.ContainsFunc(c.conditions, func(d condition) bool { return d.part.Canonical() == part.Canonical() }) {
-			j.Fault(strict.Member(path, name), "given twice, as names of fields have no case")
+			j.Fault(strict.Member(path, name), "given twice, since field names are case-insensitive")
 		}
 		c.conditions = append(c.conditions, condition{part: part, Condition: overlap.Condition{Word: string(c.Match.Headers[name])}})
 	}
 }
 
-// fieldName judges the name of a field.
+// fieldName checks the name of a field.
 func (j *judge) fieldName(path, name string) {
 	if !keys.IsToken(name) {
-		j.Fault(path, "must be the name of a field, is %q", name)
+		j.Fault(path, "must be a field name, is %q", name)
 	}
 }
 
@@ -282,7 +282,7 @@ func (c *Cost) ReadNode(r *strict.Reader, n *strict.Node, path string) {
 	if given(n, "max") {
 		j.Range(path+".max", c.Max, max(1, c.Default), costMax)
 		if c.Header == "" {
-			j.Fault(path+".max", "must be there with header only")
+			j.Fault(path+".max", "is allowed only with header")
 		}
 	}
 	if given(n, "methods") == given(n, "header") {
@@ -301,8 +301,7 @@ func (c *Cost) ReadNode(r *strict.Reader, n *strict.Node, path string) {
 	}
 }
 
-// soft judges how far a limit may be exceeded. Its meaning and bounds are package
-// limit's.
+// soft checks a soft limit. Package limit defines its meaning and bounds.
 func (j *judge) soft(n *strict.Node, c *compiled) {
 	for _, name := range []string{"overshoot", "for"} {
 		if !given(n, name) {
@@ -320,14 +319,14 @@ func (j *judge) soft(n *strict.Node, c *compiled) {
 // ReadNode reads the classes of a rule.
 func (p *Priority) ReadNode(r *strict.Reader, n *strict.Node, path string) {
 	if n.Kind == strict.Text {
-		r.Fault(path, "must be an object such as {header: X-Priority, classes: {high: 0, low: 0.3}, default: low}, of which requests name a class; is %v", n)
+		r.Fault(path, "must be an object such as {header: X-Priority, classes: {high: 0, low: 0.3}, default: low}; is %v", n)
 		return
 	}
 	type plain Priority
 	r.Decode(n, path, (*plain)(p))
 }
 
-// priorities judges the classes of a rule.
+// priorities checks the classes of a rule.
 func (j *judge) priorities(n *strict.Node, c *compiled) {
 	path, p := c.path+".priority", &c.Priority
 	if n.Kind != strict.Object {
@@ -368,14 +367,14 @@ func (j *judge) priorities(n *strict.Node, c *compiled) {
 		j.Fault(path+".default", "must be one of the classes, is %q", p.Default)
 	}
 	if l := &c.limit; j.Count() == faults && keeps && !c.Clients && l.Algorithm() != 0 && l.Burst() == 1 {
-		j.Fault(path, "does nothing here: of a limit of one permit at once nothing can be kept back (with gcra, burst says how many)")
+		j.Fault(path, "has no effect: nothing can be kept back from a limit of one permit at a time (with gcra, burst sets how many)")
 	}
 }
 
-// A Network is a network, or an address as the network of that address alone.
+// A Network is a network. A single address is a network of one.
 type Network struct{ netip.Prefix }
 
-// UnmarshalText reads either.
+// UnmarshalText parses a network or an address.
 func (n *Network) UnmarshalText(text []byte) (err error) {
 	n.Prefix, err = parseNetwork(string(text))
 	return err

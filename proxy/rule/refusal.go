@@ -7,25 +7,25 @@ import (
 	"weir/proxy/refusal"
 )
 
-// A Refusal is what refusals of one rule look like. What is left out is as the settings
-// have it for all.
+// A Refusal says what refusals of one rule look like. Missing values are those of the
+// settings.
 //
 // Immutable after New.
 type Refusal struct {
 	Status   int                    `json:"status,omitempty"`   // 429 or 503
-	Template string                 `json:"template,omitempty"` // name of the files, without what follows the dot
-	Fields   map[string]strict.Word `json:"fields,omitempty"`   // in place of those of all
+	Template string                 `json:"template,omitempty"` // name of the files without extension
+	Fields   map[string]strict.Word `json:"fields,omitempty"`   // replace the fields of the settings
 
-	lines []byte // Fields, as an answer has them
+	lines []byte // Fields as field lines
 }
 
-// IsZero reports whether a rule says nothing of its refusals.
+// IsZero reports whether the rule says nothing about its refusals.
 func (r Refusal) IsZero() bool { return r.Status == 0 && r.Template == "" && r.Fields == nil }
 
-// Lines are the fields as an answer has them, nil when there are none.
+// Lines returns the fields as field lines, or nil if there are none.
 func (r *Refusal) Lines() []byte { return r.lines }
 
-// refusal judges what refusals of the rule look like.
+// refusal checks what refusals of the rule look like.
 func (j *judge) refusal(n *strict.Node, c *compiled) {
 	path, r := c.path+".refusal", &c.Refusal
 	j.Filled(n, path, "template")
@@ -36,7 +36,7 @@ func (j *judge) refusal(n *strict.Node, c *compiled) {
 		j.Fault(path+".template", "must be the name of templates, without .html, .json or .txt, is %q", r.Template)
 	} else if r.Template != "" && j.o.HasTemplate != nil && !j.o.HasTemplate(r.Template) {
 		tell := j.Fault
-		if j.Unknown != nil { // another proxy has it: the limits hold here too
+		if j.Unknown != nil { // another proxy has it; the limits apply here too
 			tell = j.Note
 		}
 		tell(path+".template", "there is no template %q in the folder REFUSAL_TEMPLATES", r.Template)
@@ -57,7 +57,7 @@ func (j *judge) refusal(n *strict.Node, c *compiled) {
 		lower := strings.ToLower(name)
 		j.Under(strict.Member(path, name), refusal.CheckField(name, values[name]))
 		if seen[lower] {
-			j.Fault(strict.Member(path, name), "given twice, as names of fields have no case")
+			j.Fault(strict.Member(path, name), "given twice, since field names are case-insensitive")
 		}
 		seen[lower] = true
 	}

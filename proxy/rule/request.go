@@ -8,7 +8,7 @@ import (
 	"weir/proxy/pattern"
 )
 
-// The parts that rules look at whatever their keys are.
+// The parts that rules need whatever their keys are.
 var (
 	methodPart    = keys.Part{Source: keys.Method}
 	pathPart      = keys.Part{Source: keys.Path}
@@ -17,7 +17,7 @@ var (
 	preflightPart = keys.Part{Source: keys.Header, Name: "access-control-request-method"}
 )
 
-// A Scratch is the memory in which requests are matched, one after the other.
+// A Scratch is the memory in which requests are matched, one after another.
 //
 // Owned by its loop.
 type Scratch struct {
@@ -27,25 +27,25 @@ type Scratch struct {
 	parts   []keys.Part
 	hits    []Hit
 	values  []value                     // by slot
-	paths   [pattern.ReadingsMax][]byte // the readings of the path
-	pathN   int                         // how many there are; 0: not known
+	paths   [pattern.ReadingsMax][]byte // readings of the path
+	pathN   int                         // number of readings; 0: not computed
 	host    []byte
-	hostIs  bool // host and hasHost are known
+	hostIs  bool // host and hasHost are computed
 	hasHost bool
-	// memory is what keys and decoded values are appended to. When it grows what
-	// was cut from the old one stays valid.
+	// memory holds keys and decoded values. When it grows, slices of the old memory stay
+	// valid.
 	memory []byte
 }
 
-// A value is what a request has for a part.
+// A value is the value of a part in a request.
 type value struct {
 	text    []byte
-	secret  []byte // of a secret part: as it is in keys, when it was needed
+	secret  []byte // of a secret part: as it appears in keys, once needed
 	known   bool   // looked up
 	present bool
 }
 
-// begin forgets the last request.
+// begin starts with a new request.
 func (x *Scratch) begin(parts []keys.Part, r keys.Request, client netip.Addr) {
 	x.request, x.client, x.parts = r, client, parts
 	x.method, _ = r.Part(methodPart)
@@ -58,7 +58,7 @@ func (x *Scratch) begin(parts []keys.Part, r keys.Request, client netip.Addr) {
 	clear(x.values)
 }
 
-// value returns what the request has for a part.
+// value returns the request's value of a part.
 func (x *Scratch) value(slot int) value {
 	v := &x.values[slot]
 	if !v.known {
@@ -68,8 +68,7 @@ func (x *Scratch) value(slot int) value {
 	return *v
 }
 
-// field returns the value of a field that a slot stands for; nothing without a
-// slot.
+// field returns the value of the field that a slot stands for, or nil without a slot.
 func (x *Scratch) field(slot int) []byte {
 	if slot == none {
 		return nil
@@ -115,26 +114,26 @@ func (x *Scratch) readings() [][]byte {
 	return x.paths[:x.pathN]
 }
 
-// matchesOtherwise says whether a pattern matches the path in another reading than
-// the first.
+// matchesOtherwise reports whether a pattern matches a reading of the path other than the
+// first.
 func (x *Scratch) matchesOtherwise(p *pattern.Pattern) bool {
 	return x.pathN > 1 && slices.ContainsFunc(x.paths[1:x.pathN], func(path []byte) bool { return p.Matches(path[1:]) })
 }
 
-// holdsOtherwise says whether a condition on the path is fulfilled by one of several
+// holdsOtherwise reports whether a condition on the path holds in one of several
 // readings.
 func (x *Scratch) holdsOtherwise(c *condition) bool {
 	return x.pathN > 1 && x.parts[c.Slot].Source == keys.Path &&
 		slices.ContainsFunc(x.paths[:x.pathN], func(path []byte) bool { return c.holds(value{text: path, present: true}) })
 }
 
-// agreed returns the value of the part path: see [pattern.Agreed].
+// agreed returns the value of the part path; see [pattern.Agreed].
 func (x *Scratch) agreed() (path []byte, ok bool) {
 	x.memory, path, ok = pattern.Agreed(x.memory, x.readings())
 	return path, ok
 }
 
-// hostOf returns the host in the form that [pattern.AppendHost] gives it.
+// hostOf returns the host in normal form; see [pattern.AppendHost].
 func (x *Scratch) hostOf() []byte {
 	if !x.hostIs {
 		start := len(x.memory)
@@ -146,9 +145,9 @@ func (x *Scratch) hostOf() []byte {
 	return x.host
 }
 
-// key returns the key of parts.
+// key returns the key made of the given parts.
 func (x *Scratch) key(slots []int) []byte {
-	for _, slot := range slots { // values may be appended to the same memory
+	for _, slot := range slots { // values may be appended to the same memory meanwhile
 		if v := x.value(slot); v.present && v.secret == nil && x.parts[slot].Marked() {
 			start := len(x.memory)
 			x.memory = keys.AppendSecret(x.memory, v.text)

@@ -12,7 +12,7 @@ import (
 	"weir/proxy/terms"
 )
 
-// A Rule is one rule as the file has it: who is limited by what.
+// A Rule is one rule in the form of the file.
 //
 // Immutable after New.
 type Rule struct {
@@ -21,43 +21,43 @@ type Rule struct {
 	Match    Match        `json:"match,omitzero"`
 	Key      []keys.Part  `json:"key,omitempty"` // global alone, or up to 8 others
 	Limit    limit.Config `json:"limit,omitzero"`
-	Clients  bool         `json:"clients,omitempty"` // limits of CLIENTS_FILE go before Limit
+	Clients  bool         `json:"clients,omitempty"` // limits of CLIENTS_FILE override Limit
 	Cost     Cost         `json:"cost,omitzero"`
 	Mode     Mode         `json:"mode"`
-	Soft     limit.Soft   `json:"soft,omitzero"` // none: a hard limit
+	Soft     limit.Soft   `json:"soft,omitzero"` // zero: a hard limit
 	Priority Priority     `json:"priority,omitzero"`
-	MaxDelay float64      `json:"maxDelay,omitempty"` // seconds that leaky may hold a request; 0, absent: as long as its queue is
+	MaxDelay float64      `json:"maxDelay,omitempty"` // seconds that leaky may hold a request; 0, absent: no bound but the queue
 	Missing  Missing      `json:"missing,omitzero"`
 
-	// Refusal is what refusals of the rule look like.
+	// Refusal says what refusals of the rule look like.
 	Refusal Refusal      `json:"refusal,omitzero"`
-	Defer   *terms.Defer `json:"defer,omitempty"` // which refused requests are kept and delivered later; nil: none
+	Defer   *terms.Defer `json:"defer,omitempty"` // which refused requests are stored and delivered later; nil: none
 
 	preflights string
 }
 
-// The ids of the rules that are not in the file.
+// The ids of rules that are not in the file.
 const (
-	Global      = "global"  // the limit of /config/limits; not a part of a Set
-	ClientsRule = "clients" // CLIENTS_FILE, when no rule has clients: true
-	ExemptRule  = "EXEMPT"  // the setting of that name; exempts
-	// PreflightRule is the setting PREFLIGHT; with exempt it exempts.
+	Global      = "global"  // the limit of /config/limits; not part of a Set
+	ClientsRule = "clients" // CLIENTS_FILE, if no rule has clients: true
+	ExemptRule  = "EXEMPT"  // the setting of that name
+	// PreflightRule is the setting PREFLIGHT=exempt.
 	PreflightRule = "PREFLIGHT"
-	// Candidate is the limit that the advisor would have in place of the global one:
-	// with ADAPTIVE_MODE=shadow it is counted and not enforced; not a part of a Set.
+	// Candidate is the limit that the advisor would set in place of the global one. With
+	// ADAPTIVE_MODE=shadow it is counted and not enforced. It is not part of a Set.
 	Candidate = "candidate"
 )
 
-// A Match is the predicate on a request; what is left out matches everything.
+// A Match is the predicate on a request. A missing element matches everything.
 type Match struct {
 	Methods   []string               `json:"methods,omitempty"`
 	Path      string                 `json:"path,omitempty"`      // * one segment, ** any number
-	Host      string                 `json:"host,omitempty"`      // without port; * one label, ** any number
-	Headers   map[string]strict.Word `json:"headers,omitempty"`   // each there, and its first line equal to that
-	Addresses []Network              `json:"addresses,omitempty"` // networks; one has the client, behind trusted proxies
+	Host      string                 `json:"host,omitempty"`      // without port; * is one label, ** any number
+	Headers   map[string]strict.Word `json:"headers,omitempty"`   // all must be present with this value in their first line
+	Addresses []Network              `json:"addresses,omitempty"` // networks, one of which contains the client's address
 }
 
-// A Mode says what comes of a rule's refusal.
+// A Mode says what happens when a rule refuses a request.
 type Mode uint8
 
 const (
@@ -65,7 +65,7 @@ const (
 	Shadow              // counted and reported, never refused
 )
 
-// String returns the word of the file.
+// String returns the word used in files.
 func (m Mode) String() string {
 	if m == Shadow {
 		return "shadow"
@@ -76,28 +76,28 @@ func (m Mode) String() string {
 // MarshalText returns [Mode.String].
 func (m Mode) MarshalText() ([]byte, error) { return []byte(m.String()), nil }
 
-// UnmarshalText reads that.
+// UnmarshalText is the inverse of [Mode.MarshalText].
 func (m *Mode) UnmarshalText(text []byte) (err error) {
 	*m, err = strict.OneOf[Mode](text, "enforce", "shadow")
 	return err
 }
 
-// A Cost is what a request takes of the limit. The zero Cost is 1.
+// A Cost is the number of permits that a request takes. The zero Cost is 1.
 type Cost struct {
-	Header  string           `json:"header,omitempty"`  // the request says it, up to Max
+	Header  string           `json:"header,omitempty"`  // field that gives the cost, up to Max
 	Methods map[string]int64 `json:"methods,omitempty"` // by method
-	Default int64            `json:"default"`           // of a request that the rest says nothing about; 0 is 1
+	Default int64            `json:"default"`           // for requests that the rest does not cover; 0 is 1
 	Max     int64            `json:"max,omitempty"`     // 0: costMax
 }
 
-// costText is a Cost that is written as an object.
+// costText is a Cost written as an object.
 type costText Cost
 
-// costMax is the largest cost; of one request, and exactly a billion so that no
-// sum comes near 2^53.
+// costMax is the largest cost of one request. It is small enough that no sum comes near
+// 2^53.
 const costMax = 1_000_000_000
 
-// MarshalJSON returns the cost as rules have it: a number, or an object.
+// MarshalJSON returns the cost in the form of the file: a number, or an object.
 func (c Cost) MarshalJSON() ([]byte, error) {
 	if c.Header == "" && c.Methods == nil {
 		return json.Marshal(max(1, c.Default))
@@ -106,7 +106,7 @@ func (c Cost) MarshalJSON() ([]byte, error) {
 	return json.Marshal(costText(c))
 }
 
-// of returns what a request with that method and cost field costs.
+// of returns the cost of a request with the given method and cost field.
 func (c *Cost) of(method, field []byte) int64 {
 	usual := max(1, c.Default)
 	if c.Methods != nil {
@@ -135,38 +135,37 @@ func (c *Cost) of(method, field []byte) int64 {
 	return max(1, cost)
 }
 
-// A Priority keeps a share of the limit back from classes of requests: under the
-// limit's last share, lower classes are refused first. The zero Priority has no
+// A Priority keeps a share of the limit back from classes of requests, so that lower
+// classes are refused first when the limit is nearly used up. The zero Priority has no
 // classes and keeps nothing back.
 type Priority struct {
-	Header  string             `json:"header,omitempty"` // says the class, unless the client file does
+	Header  string             `json:"header,omitempty"` // field that names the class, unless the client file does
 	Classes map[string]float64 `json:"classes"`          // share kept back, 0 ≤ share < 1, in thousandths
-	Default string             `json:"default"`          // of requests that say none of them
+	Default string             `json:"default"`          // class of requests that name none
 }
 
-// A compiled is a rule in the form in which it is matched.
+// A compiled is a rule in the form used for matching.
 //
 // Immutable after New.
 type compiled struct {
 	Rule
-	path       string // in the file, as in rules[2]
+	path       string // path in the file, such as rules[2]
 	limit      limit.Limit
-	limited    bool          // Limit is there; not so in the built-in rule for clients
-	limits     []limit.Limit // of the clients, in this rule
+	limited    bool          // has a Limit; false for the built-in rule for clients
+	limits     []limit.Limit // the clients' limits in this rule
 	pathOf     *pattern.Pattern
 	hostOf     *pattern.Pattern
 	conditions []condition
-	key        []int // slots of its parts; none: global
+	key        []int // slots of its parts; empty: global
 	cost       int   // slot of Cost.Header, or none
 	priority   int   // slot of Priority.Header, or none
 	delay      time.Duration
 	usual      int64            // kept back from the default class, in thousandths of the limit
 	shares     map[string]int64 // and from each class
-	clients    []int64          // and from the clients' classes; below 0: not a class here
+	clients    []int64          // and from the clients' classes; negative: not a class here
 }
 
-// share returns what is kept back from the class that a field names, in
-// thousandths.
+// share returns what is kept back, in thousandths, from the class that a field names.
 func (c *compiled) share(field []byte) int64 {
 	if share, ok := c.shares[string(field)]; ok {
 		return share
@@ -174,13 +173,13 @@ func (c *compiled) share(field []byte) int64 {
 	return c.usual
 }
 
-// A condition is a demand on the value of a part.
+// A condition is a requirement on the value of a part.
 type condition struct {
 	part keys.Part
 	overlap.Condition
 }
 
-// holds says whether a value fulfils the condition.
+// holds reports whether a value satisfies the condition.
 func (c *condition) holds(v value) bool {
 	if c.None != nil {
 		return v.present && !c.None.Values[string(v.text)]

@@ -13,22 +13,22 @@ import (
 	"weir/proxy/limit"
 )
 
-// HitsMax is the largest number of hits of one request. They are decided together
-// with the rule [Global] (store.CountersMax).
+// HitsMax is the largest number of hits of one request. They are decided together with
+// the rule [Global], which makes store.CountersMax.
 const HitsMax = 8
 
-// partsMax bounds the different parts that a file may look at.
+// partsMax bounds the different parts that a file may use.
 const partsMax = 256
 
-// NoRules is the file that has no rules, for a proxy without RULES_FILE.
+// NoRules is an empty rule file, for a proxy without RULES_FILE.
 const NoRules = `{"rules":[]}`
 
-// Options are what a Set is made of besides its file.
+// Options are what a Set is made from besides its file.
 type Options struct {
-	// Clients are the limits of CLIENTS_FILE; nil when there is none.
+	// Clients are the limits of CLIENTS_FILE, or nil.
 	Clients *Clients
-	// ClientKey is the setting CLIENT_KEY: with Clients and no rule that has
-	// clients: true it is the key of the built-in rule "clients".
+	// ClientKey is the setting CLIENT_KEY: the key of the built-in rule "clients", which
+	// exists with Clients if no rule has clients: true.
 	ClientKey keys.Part
 	// DescriptorKeys is the setting DESCRIPTOR_KEYS.
 	DescriptorKeys DescriptorKeys
@@ -36,39 +36,38 @@ type Options struct {
 	Exempt Exemptions
 	// ExemptPreflights is PREFLIGHT=exempt.
 	ExemptPreflights bool
-	// HasTemplate, unless nil, says whether there are templates of that name for refusals.
+	// HasTemplate, if not nil, reports whether there are refusal templates of that name.
 	HasTemplate func(name string) bool
-	Defers      bool // refused requests can be kept: DEFER_URL is set, and there is a target
-	Callbacks   bool // and their clients be called back: DEFER_CALLBACK_HOSTS is set
-	// Beside are members that JSON may have beside those of a file; they mean nothing.
+	Defers      bool // refused requests can be stored: DEFER_URL is set, and there is a target
+	Callbacks   bool // and their clients can be called back: DEFER_CALLBACK_HOSTS is set
+	// Beside are further members that a JSON file may have. They are ignored.
 	Beside []string
-	// Unknown, unless nil, is told of fields that are not known, which then are no
-	// faults but passed over. It is for what a newer proxy may have written.
+	// Unknown, if not nil, is called for unknown fields, which are then ignored instead
+	// of faults. It is for files that a newer proxy may have written.
 	Unknown func(strict.Fault)
 }
 
-// A Set is the rules in force. It is made whole and replaced whole.
+// A Set is the rules in force. It is replaced as a whole.
 //
 // Immutable after New.
 type Set struct {
-	rules   []compiled  // in the file's order, the built-in one last
+	rules   []compiled  // in the order of the file, the built-in one last
 	parts   []keys.Part // by slot
 	clients *Clients
 	index   index
 	file    *descriptor.Document // nil: rules
-	own     int                  // how many of rules are the file's
-	shares  []int64              // kept back from any class of any rule, ascending
-	classes []string             // the name of a class from which so much is kept back
+	own     int                  // number of rules from the file
+	shares  []int64              // shares kept back from any class of any rule, ascending
+	classes []string             // for each share, the name of a class from which it is kept back
 	notes   strict.Faults
 
 	exempt    []exemption
-	exempting []Rule // the file's, then that of EXEMPT
-	order     []bool // of the file's rules: which exempt
+	exempting []Rule // those of the file, then that of EXEMPT
+	order     []bool // for each rule of the file, whether it exempts
 }
 
-// Read returns the rules of a file, which is YAML or JSON and has rules at its
-// top, or domain and descriptors. The error is a [strict.Faults], which names all that
-// is wrong.
+// Read returns the rules of a file, which is YAML or JSON and has rules at its top, or
+// domain and descriptors. The error is a [strict.Faults] with all faults.
 func Read(data []byte, o Options) (*Set, error) {
 	j := judge{Reader: &strict.Reader{Unknown: o.Unknown}, o: o}
 	s := &Set{clients: o.Clients}
@@ -111,8 +110,8 @@ func Read(data []byte, o Options) (*Set, error) {
 	return s, nil
 }
 
-// nameClasses names the ranks: of several classes the first rule's first in alphabetical
-// order.
+// nameClasses names the ranks. If several classes share a rank, the name is that of the
+// first rule, first in alphabetical order.
 func (s *Set) nameClasses() {
 	s.classes = make([]string, len(s.shares))
 	for i := range s.rules {
@@ -124,15 +123,15 @@ func (s *Set) nameClasses() {
 	}
 }
 
-// Classes returns for each rank the name of a priority class of that rank; none: no rule
-// has classes. A name may be empty. Not to be changed.
+// Classes returns for each rank the name of a priority class of that rank. It is empty if
+// no rule has classes. A name may be empty. The caller must not modify the slice.
 func (s *Set) Classes() []string { return s.classes }
 
-// Notes returns what of the file, or of the client file with it, is allowed and has no
-// effect; at most 100.
+// Notes returns what is allowed and has no effect in the file, and in the client file
+// with it. There are at most 100 notes.
 func (s *Set) Notes() strict.Faults { return s.notes }
 
-// addClients adds the built-in rule for clients when it is needed.
+// addClients adds the built-in rule for clients if it is needed.
 func (j *judge) addClients(s *Set, o Options) {
 	has := func(c compiled) bool { return c.Clients }
 	if o.Clients == nil || slices.ContainsFunc(s.rules, has) {
@@ -144,7 +143,7 @@ func (j *judge) addClients(s *Set, o Options) {
 	s.rules = append(s.rules, compiled{Rule: Rule{ID: ClientsRule, Key: []keys.Part{o.ClientKey}, Clients: true}})
 }
 
-// none is the slot of a part that is not there.
+// none is the slot of a missing part.
 const none = -1
 
 // assign gives each different part a slot.
@@ -181,10 +180,10 @@ func (s *Set) assign() {
 	}
 }
 
-// clientRules prepares the rules for what the client file says: its limits as
-// each rule has them, and what is kept back from its classes. A class that no
-// rule knows is a fault. But while there are no rules, or they come from the store,
-// which other proxies write, clients may have classes before the rules do.
+// clientRules prepares the rules for the client file: the clients' limits as each rule
+// has them, and what is kept back from the clients' classes. A class that no rule knows
+// is a fault, except while there are no rules, or when they come from the store, which
+// other proxies write: then clients may have classes before the rules do.
 func (j *judge) clientRules(s *Set) {
 	if s.clients == nil {
 		return
@@ -210,20 +209,21 @@ func (j *judge) clientRules(s *Set) {
 		switch {
 		case classes[class]:
 		case len(classes) > 0:
-			j.Fault("", "must have the priority %q of client %q in the client file as a class of a rule; the classes are %s",
+			j.Fault("", "must have the class %q, which is the priority of client %q in the client file; the classes are %s",
 				class, name, strings.Join(slices.Sorted(maps.Keys(classes)), ", "))
 		case s.own == 0 || j.Unknown != nil:
 			j.Note("", "the priority %q of client %q in the client file has no effect: no rule has priority classes", class, name)
 		default:
-			j.Fault("", "must have the priority %q of client %q in the client file as a class of a rule; no rule has priority classes", class, name)
+			j.Fault("", "must have the class %q, which is the priority of client %q in the client file; no rule has priority classes", class, name)
 		}
 	}
 }
 
-// softenedMax bounds the limits that come of the clients' limits by soft.
+// softenedMax bounds how many soft limits are made from the clients' limits.
 const softenedMax = 1_000_000
 
-// ClientKeys returns the parts whose values name clients: of the rules with clients.
+// ClientKeys returns the parts whose values name clients, from the rules with clients:
+// true.
 func (s *Set) ClientKeys() (parts []keys.Part) {
 	for i := range s.rules {
 		if s.rules[i].Clients {
@@ -233,7 +233,7 @@ func (s *Set) ClientKeys() (parts []keys.Part) {
 	return parts
 }
 
-// nameOf is the name of a client as people may see it.
+// nameOf returns the name of a client as it may be shown to people.
 func (s *Set) nameOf(client []byte) string {
 	if slices.ContainsFunc(s.ClientKeys(), keys.Part.Secret) {
 		return keys.Shown(client)
@@ -241,8 +241,8 @@ func (s *Set) nameOf(client []byte) string {
 	return string(client)
 }
 
-// clientLimits gives a rule the limits of the clients, softened when it is; rules
-// that are as soft share them.
+// clientLimits gives a rule the limits of the clients, made soft if the rule is. Rules
+// that are equally soft share them.
 func (j *judge) clientLimits(c *compiled, clients *Clients, softened map[limit.Soft][]limit.Limit) {
 	if !c.Clients {
 		return
@@ -265,16 +265,16 @@ func (j *judge) clientLimits(c *compiled, clients *Clients, softened map[limit.S
 	for i, hard := range clients.limits {
 		var err error
 		if c.limits[i], err = hard.WithSoft(c.Soft); err != nil {
-			j.Fault(c.path+".soft", "must go with the limits of the client file too: %s with %+v", err, hard.Config())
+			j.Fault(c.path+".soft", "must also be valid with the limits of the client file: %s with %+v", err, hard.Config())
 		}
 	}
 }
 
-// Len returns the number of rules, the built-in one for clients included, but not those
+// Len returns the number of rules, including the built-in one for clients, without those
 // that exempt.
 func (s *Set) Len() int { return len(s.rules) }
 
-// Rule returns a rule by its index: see [Hit.Index] and [Set.Exempting].
+// Rule returns a rule by index; see [Hit.Index] and [Set.Exempting].
 func (s *Set) Rule(i int) *Rule {
 	if i >= len(s.rules) {
 		return &s.exempting[i-len(s.rules)]
@@ -282,8 +282,8 @@ func (s *Set) Rule(i int) *Rule {
 	return &s.rules[i].Rule
 }
 
-// Limit returns the limit of a rule by its index, as it is for those who have
-// none of their own; nil for the built-in rule for clients.
+// Limit returns the limit of a rule by index, as it applies to clients without a limit of
+// their own. It is nil for the built-in rule for clients.
 func (s *Set) Limit(i int) *limit.Limit {
 	if c := &s.rules[i]; c.limited {
 		return &c.limit
@@ -312,7 +312,7 @@ func (s *Set) MarshalJSON() ([]byte, error) {
 	}{rules})
 }
 
-// plainJSON is json.Marshal without escapes for HTML, which take six bytes for one.
+// plainJSON is json.Marshal without HTML escapes, which take six bytes for one.
 func plainJSON(v any) ([]byte, error) {
 	var text bytes.Buffer
 	e := json.NewEncoder(&text)

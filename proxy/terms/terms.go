@@ -69,7 +69,7 @@ func (d *Defer) ReadNode(r *strict.Reader, n *strict.Node, path string) {
 	r.Range(path+".perKey", int64(d.PerKey), 1, perKeyMax)
 	switch {
 	case d.Order == ByKey && n.Member("parallel") != nil:
-		r.Fault(path+".parallel", "must be there with order none only; with order key one is delivered at a time")
+		r.Fault(path+".parallel", "is allowed only with order none; with order key one is delivered at a time")
 	case d.Order == None && n.Member("parallel") == nil:
 		d.Parallel = parallelUsual
 	case d.Order == None:

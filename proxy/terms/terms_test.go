@@ -63,7 +63,7 @@ func TestFaults(t *testing.T) {
 	f("{for: 0}", "for", "must be from 0.001 to 2.592e+06 seconds, is 0")
 	f("{perKey: 0}", "perKey", "must be a whole number from 1 to 1000000, is 0")
 	f("{order: fifo}", "order", `must be one of key, none, is "fifo"`)
-	f("{parallel: 2}", "parallel", "must be there with order none only; with order key one is delivered at a time")
+	f("{parallel: 2}", "parallel", "is allowed only with order none; with order key one is delivered at a time")
 	f("{order: none, parallel: 65}", "parallel", "must be a whole number from 1 to 64, is 65")
 	f("{reserve: 1}", "reserve", "must be from 0 to 0.9, is 1")
 	f("{attempts: 0}", "attempts", "must be a whole number from 1 to 100, is 0")
