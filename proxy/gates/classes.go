@@ -22,7 +22,9 @@ const (
 	// classOthers that of classes beyond ClassesMax.
 	ClassDefault, defaultClass = 0, "default"
 	classOthers, otherClasses  = ClassesMax - 1, "other"
-	ClassesMax                 = 16
+	// deferredClass is that of requests that were stored.
+	deferredClass = "deferred"
+	ClassesMax    = 16
 )
 
 // number returns the number of a class. One without a name is the default.
@@ -42,6 +44,9 @@ func (c *Classes) number(name string) uint8 {
 	}
 	return uint8(i)
 }
+
+// Deferred returns the number of the class of requests that were stored.
+func (c *Classes) Deferred() uint8 { return c.number(deferredClass) }
 
 // Name returns the name of a class.
 func (c *Classes) Name(number uint8) string { return c.list()[number] }

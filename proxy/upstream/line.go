@@ -7,8 +7,10 @@ import (
 )
 
 const (
-	// Ranks is how many priority classes a Line tells apart; 0 is served first.
-	Ranks = 8
+	// Ranks is how many priorities a Line tells apart; 0 is served first.
+	Ranks = 9
+	// Background is the last of them: nobody waits for the answers of such requests.
+	Background = Ranks - 1
 	// lineKeys is how many keys it tells apart, by their hashes. Keys whose hashes
 	// are the same share their luck.
 	lineKeys = 256

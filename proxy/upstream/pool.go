@@ -28,13 +28,13 @@ type Waiter[W any] struct {
 	greedy    bool   // its key was greedy when it joined
 }
 
-// For says whose request waits: the hash of the key that it is counted under, and its
-// priority class, 0 for the highest; those from Ranks on are one.
+// For says whose request waits: the hash of the key that it is counted under, and the rank
+// of its priority class, 0 for the highest; those from Background on are alike.
 func (w *Waiter[W]) For(key uint64, rank int) {
 	w.key, w.rank = uint8(key), uint8(min(rank, Ranks-1))
 }
 
-// Rank is the priority class that For was told of.
+// Rank is the rank that For was told of.
 func (w *Waiter[W]) Rank() int { return int(w.rank) }
 
 // Waiting reports whether the waiter stands in a line.

@@ -1,7 +1,9 @@
 package wire
 
 import (
+	"fmt"
 	"net/netip"
+	"strings"
 	"testing"
 	"time"
 
@@ -10,16 +12,17 @@ import (
 	"weir/proxy/exchange"
 	"weir/proxy/gate"
 	"weir/proxy/gates"
+	"weir/proxy/upstream"
 )
 
 // delivering is withGate for a proxy that delivers.
-func delivering(t *testing.T, wait time.Duration) (*rig, *barrier, *testkit.Conn) {
+func delivering(t *testing.T, wait time.Duration, env ...string) (*rig, *barrier, *testkit.Conn) {
 	b := newBarrier()
 	tweak := func(c *Config) {
 		c.Gate = gates.Settings{Mode: gate.On, Wait: wait, Min: 1, Max: 1}
 		c.Defer = func(time.Time, *exchange.Kept, *exchange.Peer, func(deferred.Stored)) {}
 	}
-	r := startWith(t, tweak, newTarget(t, b.script).url(), "EVENT_LOOPS", "1")
+	r := startWith(t, tweak, newTarget(t, b.script).url(), append(env, "EVENT_LOOPS", "1")...)
 	held := r.dial()
 	held.Send(request("/held"))
 	b.next(t)
@@ -41,6 +44,8 @@ func TestGateShedsDelivery(t *testing.T) {
 	if got := testkit.Receive(t, told, "the end of a delivery"); !got.Refused || got.Sent || got.After <= 0 || got.Fault != "" {
 		t.Errorf("a delivery that was shed: %+v", got)
 	}
+	gate := "ratelimiter_gate_shed_total" + r.Targets.Labels(r.Targets.All()[0], "class", "deferred")
+	r.samplesAre(gate, 1)
 	b.open <- true
 	held.Status(200)
 	again, told := delivery("/later")
@@ -67,5 +72,34 @@ func TestDeliveryWithdrawn(t *testing.T) {
 	}
 	if len(told) > 0 {
 		t.Error("the end of a delivery was told that was withdrawn")
+	}
+}
+
+// A delivery is served after all live requests that wait, whatever their priority class, and as
+// soon as none does.
+func TestDeliveryRanksLast(t *testing.T) {
+	classes := ""
+	for n := range 2 * upstream.Ranks {
+		classes += fmt.Sprintf("c%d: %.2f, ", n, float64(n)/100)
+	}
+	rules := ruleFile(t, fmt.Sprintf(`rules: [{id: all, key: [ip], limit: {algorithm: "off"}, priority: {header: X-Priority, classes: {%s}, default: c%d}}]`,
+		strings.TrimSuffix(classes, ", "), 2*upstream.Ranks-1))
+	r, b, held := delivering(t, time.Minute, "RULES_FILE", rules)
+	d, told := delivery("/later")
+	r.Deliver(d)
+	r.waiting(2)
+	live := []*testkit.Conn{r.lineUp(2, request("/live")), r.lineUp(3, request("/live"))}
+	b.open <- true
+	for _, want := range []string{"/live", "/live", "/later"} {
+		if got := b.next(t); got != want {
+			t.Errorf("the target got %s, want %s", got, want)
+		}
+	}
+	held.Status(200)
+	for _, c := range live {
+		c.Status(200)
+	}
+	if got := testkit.Receive(t, told, "the end of a delivery"); got.Refused || got.Result.Status != 200 {
+		t.Errorf("a delivery that waited: %+v", got)
 	}
 }

@@ -23,11 +23,16 @@ func (s *side) matched(now time.Time, c *client, m *decide.Case) {
 
 // goes notes the route of a request and, for gate and line, its key: that of the first
 // rule with a key, otherwise the client's address.
+// Deliveries rank below all live requests.
 func (s *side) goes(c *client, m *decide.Case) {
 	c.route, c.class = s.routes.Of(m.Policy.Rules, m.Hits), s.classes.Of(m.Policy.Rules, m.Rank, m.Hits)
+	rank := min(m.Rank, upstream.Background-1)
+	if c.delivery != nil {
+		rank, c.class = upstream.Background, s.front.classes.Deferred()
+	}
 	for i := range m.Hits {
 		if key := m.Hits[i].Key; len(key) > 0 {
-			c.wait.For(maphash.Bytes(s.front.seed, key), m.Rank)
+			c.wait.For(maphash.Bytes(s.front.seed, key), rank)
 			return
 		}
 	}
@@ -35,7 +40,7 @@ func (s *side) goes(c *client, m *decide.Case) {
 		b := m.Client.As16()
 		c.from, c.fromHash = m.Client, maphash.Bytes(s.front.seed, b[:])
 	}
-	c.wait.For(c.fromHash, m.Rank)
+	c.wait.For(c.fromHash, rank)
 }
 
 // binds reports whether the gate's limit is below the number of connections. Otherwise
