@@ -33,12 +33,9 @@ func (q *Queue) Claim(ctx context.Context, now time.Time, n int, except ...strin
 	a, given := q.newClaim(now, min(n, claimMax), strconv.FormatUint(token, 10))
 	a.args = append(a.args, except...)
 	if _, err := q.do(ctx, a); err != nil {
-		q.missed(strconv.FormatUint(token, 10))
+		q.missed(append(given, strconv.FormatUint(token, 10))...)
 		return nil, now.Add(retryEvery), err
 	}
-	q.mu.Lock()
-	q.lost = q.lost[given:]
-	q.mu.Unlock()
 	told := reader{list(a.answer.result)}
 	next := now.Add(lookEvery)
 	if at := told.int(); at > 0 && time.Duration(at-a.answer.now)*time.Microsecond < lookEvery {
@@ -64,22 +61,21 @@ func (q *Queue) Claim(ctx context.Context, now time.Time, n int, except ...strin
 	return claimed, next, nil
 }
 
-// newClaim is the call which claims n entries, and gives back what nobody knows to be claimed:
-// how many claims.
-func (q *Queue) newClaim(now time.Time, n int, token string) (claim *ask, given int) {
+// newClaim is the call which claims n entries and gives back those of claims that were never
+// answered. It returns the tokens of these claims, which are missed again if the call fails.
+func (q *Queue) newClaim(now time.Time, n int, token string) (claim *ask, given []string) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	args := []string{decimal(max(0, n)), decimal(claimBytesMax), token, decimal(micros(now)), decimal(q.cfg.Limits.DeadKeep.Microseconds()), decimal(len(q.lost))}
-	return &ask{script: q.scripts.claim, args: append(args, q.lost...), until: true, writes: true}, len(q.lost)
+	given, q.lost = q.lost, nil
+	args := []string{decimal(max(0, n)), decimal(claimBytesMax), token, decimal(micros(now)), decimal(q.cfg.Limits.DeadKeep.Microseconds()), decimal(len(given))}
+	return &ask{script: q.scripts.claim, args: append(args, given...), until: true, writes: true}, given
 }
 
-// missed notes a claim whose answer did not come.
-func (q *Queue) missed(token string) {
+// missed notes claims whose answers did not come.
+func (q *Queue) missed(tokens ...string) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if len(q.lost) < lostMax {
-		q.lost = append(q.lost, token)
-	}
+	q.lost = append(q.lost, tokens[:min(len(tokens), lostMax-len(q.lost))]...)
 }
 
 // unclaimed reports whether there are claims to be given back.

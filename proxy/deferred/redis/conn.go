@@ -246,10 +246,14 @@ func (q *Queue) do(ctx context.Context, a *ask) (any, error) {
 	if err := q.unavailable(); err != nil {
 		return nil, err
 	}
-	if q.ask(ctx, a); a.err != nil {
-		return nil, q.noted(a.err)
+	q.ask(ctx, a)
+	switch {
+	case a.err == nil:
+		return a.answer.result, nil
+	case ctx.Err() != nil: // the caller has left, which says nothing about the server
+		return nil, a.err
 	}
-	return a.answer.result, nil
+	return nil, q.noted(a.err)
 }
 
 // noted has an error be known that concerns all who ask.

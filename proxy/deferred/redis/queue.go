@@ -35,6 +35,7 @@ func Open(cfg Config) (*Queue, error) {
 	if err := q.probe(); err != nil {
 		f := q.faultOf(err)
 		if f.permanent {
+			q.cancel()
 			q.link.Close()
 			return nil, fmt.Errorf("open queue in redis: %w", f)
 		}

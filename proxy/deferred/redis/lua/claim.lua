@@ -17,7 +17,7 @@ roomy()
 local function cutOff(e)
   if e.o == '1' then
     release(e)
-    lines[e.l] = true
+    lines[e.l] = e
     return
   end
   release(e)
@@ -67,15 +67,15 @@ for _, id in ipairs(call('ZRANGEBYSCORE', K .. 'forget', '-inf', num(now), 'LIMI
 end
 
 -- What was taken back may be due.
-for line in pairs(lines) do scheduleLine(line) end
+for _, e in pairs(lines) do scheduleLine(e) end
 for rule in pairs(rules) do scheduleRule(rule) end
 
 local claimed, bytes = {}, 0
 
 -- take claims the entry of a line that is due.
 local function take(rule, line)
-  local l = call('HMGET', K .. 'l:' .. line, 'p')
-  for _, head in ipairs(heads(line, tonumber(l[1] or '0'))) do
+  local any = {l = line, r = rule, p = '1'}
+  for _, head in ipairs(heads(line, parallelOf(any))) do
     if head[2] <= now then
       local e = load(head[1])
       if e.x <= now then
@@ -94,7 +94,7 @@ local function take(rule, line)
     end
   end
   serve(line)
-  scheduleLine(line)
+  scheduleLine(any)
   scheduleRule(rule)
 end
 

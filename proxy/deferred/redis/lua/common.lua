@@ -97,7 +97,7 @@ local function set(e, ...)
   call('HSET', K .. 'e:' .. e.id, unpack(fields))
 end
 
-local lines, rules = {}, {} -- to be scheduled at the end
+local lines, rules = {}, {} -- to be scheduled at the end; of each line an entry of it
 
 local function size(e) return e.z + #e.le + e.v end
 
@@ -113,7 +113,7 @@ local function count(e, n)
       add('clients.n', e.n, n)
       add('clients.b', e.n, bytes)
     end
-    lines[e.l] = true
+    lines[e.l] = e
   end
   rules[e.r] = true
 end
@@ -138,7 +138,7 @@ end
 -- finish has an entry that is not counted leave its line.
 local function finish(e, state, keep)
   call('ZREM', K .. 'q:' .. e.l, e.id)
-  lines[e.l] = true
+  lines[e.l] = e
   if state == DONE then
     call('HDEL', K .. 'e:' .. e.id, 'h')
     set(e, 'z', e.z - e.b, 'b', 0)
@@ -177,18 +177,28 @@ end
 -- serve has a line come after others that are due at the same time.
 local function serve(line) call('HSET', K .. 'l:' .. line, 'v', string.format('%.1f', now + 0.5)) end
 
-local function scheduleLine(line)
-  local l = call('HMGET', K .. 'l:' .. line, 'r', 'p', 'v')
-  if not l[1] then return end
-  rules[l[1]] = true
-  local at
-  for _, head in ipairs(heads(line, tonumber(l[2]))) do
+-- parallelOf returns how many entries of e's line may be delivering. What the server has lost of
+-- the line is made again: it would be due for ever, or never.
+local function parallelOf(e)
+  local parallel = call('HGET', K .. 'l:' .. e.l, 'p')
+  if not parallel then
+    parallel = e.p
+    call('HSET', K .. 'l:' .. e.l, 'r', e.r, 'p', parallel)
+  end
+  return tonumber(parallel)
+end
+
+local function scheduleLine(e)
+  local line, at = e.l
+  for _, head in ipairs(heads(line, parallelOf(e))) do
     if not at or head[2] < at then at = head[2] end
   end
+  rules[e.r] = true
   if at then
-    call('ZADD', K .. 'due:' .. l[1], string.format('%.1f', math.max(at, tonumber(l[3] or '0'))), line)
+    local served = tonumber(call('HGET', K .. 'l:' .. line, 'v') or '0')
+    call('ZADD', K .. 'due:' .. e.r, string.format('%.1f', math.max(at, served)), line)
   else
-    call('ZREM', K .. 'due:' .. l[1], line)
+    call('ZREM', K .. 'due:' .. e.r, line)
     if call('EXISTS', K .. 'q:' .. line) == 0 then
       call('DEL', K .. 'l:' .. line)
       sums['l:' .. line] = nil
@@ -254,7 +264,7 @@ end
 
 -- commit writes what is left to be written, and returns the answer.
 local function commit(result)
-  for line in pairs(lines) do scheduleLine(line) end
+  for _, e in pairs(lines) do scheduleLine(e) end
   for rule in pairs(rules) do scheduleRule(rule) end
   for name, s in pairs(sums) do
     for field, n in pairs(s) do

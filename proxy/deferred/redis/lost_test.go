@@ -1,0 +1,84 @@
+package redis
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"time"
+
+	"weir/internal/testkit"
+	"weir/proxy/deferred"
+	"weir/proxy/store/redis/redistest"
+)
+
+// A caller who does not wait for an answer says nothing about the server.
+func TestCallerLeaves(t *testing.T) {
+	t.Parallel()
+	s, log := redistest.Start(t), new(testkit.Log)
+	q := opened(t, s, log)
+	e := accepts(t, q, "a")
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, _, err := q.Read(ctx, e.ID); !errors.Is(err, context.Canceled) {
+		t.Errorf("read: %v", err)
+	}
+	if err := q.Stats().Err; err != nil || log.Count("Queue cannot be written") > 0 {
+		t.Errorf("the queue is unusable: %v\n%s", err, log)
+	}
+}
+
+// Claims that were never answered are given back once, also when several claim at once.
+func TestGivenBack(t *testing.T) {
+	t.Parallel()
+	s, log := redistest.Start(t), new(testkit.Log)
+	q := opened(t, s, log)
+	for range 20 {
+		q.missed("1")
+		q.missed("2")
+		var all sync.WaitGroup
+		for range 4 {
+			all.Go(func() {
+				if _, _, err := q.Claim(t.Context(), time.Now(), 1); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		all.Wait()
+		if q.unclaimed() {
+			t.Fatal("some are not given back")
+		}
+	}
+}
+
+// A server that has lost a part of a line, by eviction, goes on with the rest of it.
+func TestLineLost(t *testing.T) {
+	t.Parallel()
+	s, log := redistest.Start(t), new(testkit.Log)
+	q := opened(t, s, log)
+	first, second := accepts(t, q, "a"), accepts(t, q, "a")
+	lose := func() {
+		s.Do("eval", "for _, name in ipairs(redis.call('KEYS', '*}:l:*')) do redis.call('DEL', name) end", "0")
+	}
+	lose()
+	c := claims(t, q)
+	if c.Entry.ID != first.ID {
+		t.Errorf("claimed %s, want %s", c.Entry.ID, first.ID)
+	}
+	lose()
+	if err := settle(t, q, c, deferred.Done); err != nil {
+		t.Error(err)
+	}
+	if c = claims(t, q); c.Entry.ID != second.ID {
+		t.Errorf("claimed %s, want %s", c.Entry.ID, second.ID)
+	}
+	lose()
+	s.Do("eval", "for _, name in ipairs(redis.call('KEYS', '*}:q:*')) do redis.call('DEL', name) end", "0")
+	if err := settle(t, q, c, deferred.Done); err != nil {
+		t.Error(err)
+	}
+	e := accepts(t, q, "b")
+	if c = claims(t, q); c.Entry.ID != e.ID {
+		t.Errorf("claimed %s, want %s", c.Entry.ID, e.ID)
+	}
+}
