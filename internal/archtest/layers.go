@@ -58,6 +58,7 @@ var sideways = map[string][]string{
 	"proxy/claims":         {"proxy/terms"},
 	"proxy/decide":         {"internal/http1", "proxy/deferred", "proxy/keys", "proxy/limit", "proxy/refusal", "proxy/rule", "proxy/store"},
 	"proxy/deferred/lines": {"proxy/deferred"},
+	"proxy/deferred/seal":  {"proxy/deferred"},
 	"proxy/keys":           {"internal/http1", "proxy/pattern"},
 	"proxy/limit":          {"internal/strict"},
 	"proxy/overlap":        {"proxy/pattern"},

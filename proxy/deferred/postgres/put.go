@@ -209,7 +209,8 @@ func (q *Queue) insist(function string, args *postgres.Args) (f *postgres.Fields
 func (q *Queue) gather(g *group, p *putting) {
 	e := p.Entry
 	e.State, e.Attempts, e.Last, e.Result = deferred.Waiting, 0, deferred.Last{}, nil
-	line := q.seal.Digest("line", e.Rule, e.Line)
+	names := q.seal.Names(&e)
+	line, client := postgres.Place(names.Line), postgres.Place(names.Client)
 	if g.lineAt[line] == 0 {
 		g.names, g.rules = append(g.names, line), append(g.rules, e.Rule)
 		alike := int64(0)
@@ -219,21 +220,11 @@ func (q *Queue) gather(g *group, p *putting) {
 		g.shared = append(g.shared, alike)
 		g.lineAt[line] = int64(len(g.names))
 	}
-	client := int64(0)
-	if addr := e.Remote.Addr(); addr.IsValid() {
-		bytes := addr.As16()
-		name := q.seal.Digest("client", string(bytes[:]))
-		if g.clientAt[name] == 0 {
-			g.clients = append(g.clients, name)
-			g.clientAt[name] = int64(len(g.clients))
-		}
-		client = g.clientAt[name]
+	if client != (postgres.Place{}) && g.clientAt[client] == 0 {
+		g.clients = append(g.clients, client)
+		g.clientAt[client] = int64(len(g.clients))
 	}
-	scope, print := postgres.Place{}, postgres.Place{}
-	if e.Keyed() {
-		scope, print = q.seal.Digest("scope", string(e.Scope[:])), q.seal.Digest("print", string(e.Fingerprint[:]))
-	}
-	g.ids, g.scopes, g.prints = append(g.ids, postgres.Place(e.ID)), append(g.scopes, scope), append(g.prints, print)
+	g.ids, g.scopes, g.prints = append(g.ids, postgres.Place(e.ID)), append(g.scopes, postgres.Place(names.Scope)), append(g.prints, postgres.Place(names.Print))
 	parallel := 1
 	if e.Order != deferred.OrderKey {
 		parallel = max(1, min(e.Parallel, parallelMax))
@@ -242,7 +233,7 @@ func (q *Queue) gather(g *group, p *putting) {
 	if p.Follows {
 		follows = 1
 	}
-	g.numbers = append(g.numbers, g.lineAt[line], client, q.clock.there(e.Accepted), q.clock.there(e.Expires), q.clock.there(e.Due),
+	g.numbers = append(g.numbers, g.lineAt[line], g.clientAt[client], q.clock.there(e.Accepted), q.clock.there(e.Expires), q.clock.there(e.Due),
 		e.Size(), int64(len(e.Head)+len(e.Body)), int64(p.PerKey), int64(parallel), follows)
 	g.abouts, g.requests = append(g.abouts, q.about(&e)), append(g.requests, q.request(&e))
 }

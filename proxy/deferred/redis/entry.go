@@ -57,21 +57,6 @@ func (c codec) result(r *deferred.Result, id deferred.ID) string {
 	return c.sealed(sealedResult, &deferred.Entry{Result: &deferred.Result{Head: r.Head, Body: r.Body}}, id)
 }
 
-// line names the line of an entry, and client its client; empty when it has none.
-func (c codec) line(e *deferred.Entry) string {
-	d := c.seal.Digest("line", e.Rule, e.Line)
-	return string(d[:])
-}
-
-func (c codec) client(e *deferred.Entry) string {
-	if !e.Remote.IsValid() {
-		return ""
-	}
-	addr := e.Remote.Addr().As16()
-	d := c.seal.Digest("client", string(addr[:]))
-	return string(d[:])
-}
-
 // key tells keys of encryption apart; empty without one.
 func (c codec) key() string {
 	if !c.seal.Encrypts() {

@@ -216,3 +216,33 @@ func TestDamaged(t *testing.T) {
 		t.Errorf("%d failed, %v", len(page.Entries), err)
 	}
 }
+
+// With a key nothing is kept from which a request can be guessed.
+func TestEncrypted(t *testing.T) {
+	t.Parallel()
+	s, log := redistest.Start(t), new(testkit.Log)
+	q, err := Open(Config{Redis: redis.Config{Addrs: []string{s.Addr()}}, Limits: roomy, Log: log.Logger(), Key: []byte(strings.Repeat("k", 32))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = q.Close() })
+	e := order("secret shop")
+	e.Scope, e.Fingerprint = deferred.Hash([]byte("the digest of scope, of 32 bytes")), deferred.Hash([]byte("the digest of print, of 32 bytes"))
+	if st := put(q, e); st.Outcome != deferred.Accepted {
+		t.Fatalf("%s, %v", st.Outcome, st.Err)
+	}
+	const find = "local found = 0; for _, name in ipairs(redis.call('KEYS', '*')) do if redis.call('TYPE', name).ok == 'hash' then " +
+		"for _, value in ipairs(redis.call('HGETALL', name)) do if string.find(value, ARGV[1], 1, true) then found = found + 1 end end end end; return found"
+	for _, text := range []string{"digest of scope", "digest of print", "secret shop", "order of"} {
+		if n := s.Do("eval", find, "0", text); n != "0" {
+			t.Errorf("%q is kept %s times", text, n)
+		}
+	}
+	if n := s.Do("eval", find, "0", "orders"); n == "0" {
+		t.Error("nothing is found")
+	}
+	e.ID[0] ^= 1
+	if st := put(q, e); st.Outcome != deferred.Duplicate {
+		t.Errorf("the same: %s", st.Outcome)
+	}
+}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"weir/proxy/deferred"
+	"weir/proxy/deferred/seal"
 )
 
 // Put is part of deferred.Queue.
@@ -155,16 +156,22 @@ func (q *Queue) putHead() []string {
 func (q *Queue) appendPut(args []string, o *op) []string {
 	e := o.put.Entry
 	e.State, e.Attempts, e.Last, e.Result = deferred.Waiting, 0, deferred.Last{}, nil
-	parallel, scope, print := 1, "", ""
+	parallel := 1
 	if e.Order == deferred.OrderNone {
 		parallel = max(1, min(e.Parallel, parallelMax))
 	}
-	if e.Keyed() {
-		scope, print = string(e.Scope[:]), string(e.Fingerprint[:])
-	}
-	return append(args, string(e.ID[:]), e.Rule, q.codec.line(&e), decimal(parallel), q.codec.client(&e), bit(e.Keyed()), bit(e.Line != ""),
+	names := q.codec.seal.Names(&e)
+	return append(args, string(e.ID[:]), e.Rule, digest(names.Line), decimal(parallel), digest(names.Client), bit(e.Keyed()), bit(e.Line != ""),
 		decimal(e.Due.Sub(o.now).Microseconds()), decimal(e.Expires.Sub(o.now).Microseconds()), decimal(micros(e.Accepted)), decimal(micros(e.Expires)), decimal(micros(e.Due)),
-		decimal(e.Size()), decimal(len(e.Head)+len(e.Body)), scope, print, decimal(o.put.PerKey), bit(o.put.Follows), q.codec.fixed(&e), q.codec.request(&e))
+		decimal(e.Size()), decimal(len(e.Head)+len(e.Body)), digest(names.Scope), digest(names.Print), decimal(o.put.PerKey), bit(o.put.Follows), q.codec.fixed(&e), q.codec.request(&e))
+}
+
+// digest is a name as scripts are told it; empty: there is none.
+func digest(name seal.Name) string {
+	if name == (seal.Name{}) {
+		return ""
+	}
+	return string(name[:])
 }
 
 // parallelMax bounds how many entries at the head of a line are looked at.

@@ -10,6 +10,8 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+
+	"weir/proxy/deferred"
 )
 
 // KeyBytes is the length of a key.
@@ -73,9 +75,33 @@ func (s Sealer) Open(value []byte, name []byte) ([]byte, error) {
 	return plain, nil
 }
 
+// A Name stands for a text in tables and indexes; all zero means that there is none.
+type Name [16]byte
+
+// Names are what a queue compares of an entry.
+type Names struct {
+	Line   Name
+	Client Name // zero: no client has sent it
+	Scope  Name // zero: it has no Idempotency-Key, and no Print
+	Print  Name
+}
+
+// Names returns the names of an entry.
+func (s Sealer) Names(e *deferred.Entry) (n Names) {
+	n.Line = s.Digest("line", e.Rule, e.Line)
+	if addr := e.Remote.Addr(); addr.IsValid() {
+		bytes := addr.As16()
+		n.Client = s.Digest("client", string(bytes[:]))
+	}
+	if e.Keyed() {
+		n.Scope, n.Print = s.Digest("scope", string(e.Scope[:])), s.Digest("print", string(e.Fingerprint[:]))
+	}
+	return n
+}
+
 // Digest returns a number for texts that are compared but never read back, such as the keys of
 // rules. Who does not have the key cannot find a text by trying.
-func (s Sealer) Digest(texts ...string) (digest [16]byte) {
+func (s Sealer) Digest(texts ...string) (digest Name) {
 	h := hmac.New(sha256.New, s.key)
 	for _, text := range texts {
 		var n [8]byte
