@@ -18,6 +18,9 @@ const (
 	ContentType = "application/vnd.weir.asks"
 	// QuestionBytesMax bounds a question.
 	QuestionBytesMax = 1 << 20
+	// AnswerBytesMax bounds an answer: a master does not decide asks whose states do not fit.
+	// It holds the largest states of one ask.
+	AnswerBytesMax = 16 << 20
 	// NMax bounds the requests of one ask.
 	NMax = 1 << 24
 	// RuleBytesMax bounds the id of a rule. Asks and releases have the same bound, and

@@ -114,11 +114,11 @@ func (s *Session) decide(now time.Time) {
 		r := &q.Releases[i]
 		e.Release(now, &r.Counter, r.Slot, store.Exact)
 	}
-	s.waits, s.parts = 0, s.room(len(q.Asks))
+	s.waits, s.parts, s.size = 0, s.room(len(q.Asks)), 0
 	for i := range q.Asks {
 		p := e.take(s, i)
 		if e.Ask(now, &q.Asks[i], &e.answer, p.done) {
-			s.parts[i] = asks.AppendAnswer(s.parts[i][:0], &e.answer)
+			s.part(i, &e.answer)
 			e.give(p)
 		} else {
 			s.waits++
@@ -169,11 +169,21 @@ func (s *Session) handleAnswer(now time.Time, index int, ans *store.Answer) bool
 		s.judge(now, ans)
 		return true
 	}
-	s.parts[index] = asks.AppendAnswer(s.parts[index][:0], ans)
+	s.part(index, ans)
 	if s.waits == 0 {
 		s.decided(now)
 	}
 	return s.waits == 0
+}
+
+// part keeps the answer to one of several asks. Logs of keys are large: an ask whose states
+// would make the whole answer too large is answered as one that was not decided.
+func (s *Session) part(index int, ans *store.Answer) {
+	p := asks.AppendAnswer(s.parts[index][:0], ans)
+	if s.size+len(p) > asks.AnswerBytesMax {
+		p = asks.AppendAnswer(nil, &store.Answer{Mode: store.Closed})
+	}
+	s.parts[index], s.size = p, s.size+len(p)
 }
 
 // decided answers a sidecar.

@@ -43,6 +43,7 @@ type Session struct {
 	waits int      // asks without an answer
 	turn  uint32   // another after each HandleLate: asks and edits of before have no effect
 	parts [][]byte // the answers of all asks, as bytes
+	size  int      // of those that are there
 }
 
 // A Peer is who has opened a connection.

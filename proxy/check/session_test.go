@@ -1,12 +1,14 @@
 package check
 
 import (
+	"bytes"
 	"fmt"
 	"testing"
 	"time"
 
 	"weir/proxy/asks"
 	"weir/proxy/limit"
+	"weir/proxy/limit/limittest"
 	"weir/proxy/store"
 )
 
@@ -41,5 +43,45 @@ func TestPartsKept(t *testing.T) {
 			}
 			env.Reset()
 		}
+	}
+}
+
+// An answer is bounded, however large the states of the keys are that are asked about. Asks
+// that do not fit are answered as not decided, and those after them that fit are decided.
+func TestAnswerIsBounded(t *testing.T) {
+	log := limittest.Must(limit.Config{Algorithm: limit.SlidingLog, Limit: limit.LogMax, Window: 3600})
+	var full limit.State
+	for at := range int64(limit.LogMax) {
+		log.Decide(limittest.Epoch+at, &full, limit.Ask{N: 1, Cost: 1})
+	}
+	n := 0
+	env := &Env{
+		Access: &Access{Open: true}, Mode: func() store.Mode { return store.Exact }, Count: func(API, int) {},
+		Ask: func(_ time.Time, _ *store.Ask, ans *store.Answer, _ store.Done) bool {
+			if *ans = (store.Answer{Granted: 1, Traces: make([]store.Trace, 1)}); n < 40 {
+				ans.Traces[0].Before = full
+			}
+			n++
+			return true
+		},
+	}
+	var groups []*store.Group
+	for range 41 {
+		groups = append(groups, &store.Group{N: 1, Counters: []store.Counter{{Rule: "r", Limit: log, Cost: 1}}})
+	}
+	body := asks.AppendQuestion(nil, nil, groups)
+	New(time.Unix(1e9, 0), env, Peer{}).HandleData(time.Unix(1e9, 0), fmt.Appendf(nil, "POST /v1/decide HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s", len(body), body))
+	_, answer, _ := bytes.Cut(env.Out, []byte("\r\n\r\n"))
+	if mode, err := asks.ParseAnswer(answer, groups); err != nil || mode != store.Exact || len(answer) > asks.AnswerBytesMax+1000 {
+		t.Fatalf("%d bytes, mode %v, %v", len(answer), mode, err)
+	}
+	decided := 0
+	for _, g := range groups[:40] {
+		if g.Err == nil {
+			decided++
+		}
+	}
+	if want := asks.AnswerBytesMax / log.BytesMax(); decided != want || groups[40].Err != nil {
+		t.Errorf("%d large ones are decided, want %d; the small one: %v", decided, want, groups[40].Err)
 	}
 }

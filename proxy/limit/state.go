@@ -76,6 +76,16 @@ const (
 	entryBytes = 14
 )
 
+// BytesMax is the most that [State.Append] appends of a key under l that was not kept under
+// a larger limit before.
+func (l *Limit) BytesMax() int {
+	n := StateBytes + softBytes
+	if l.algorithm == SlidingLog {
+		n += entryBytes * int(l.burst+l.overshoot)
+	}
+	return n
+}
+
 // Append appends all of s to dst, in the form in which scripts in other stores keep it.
 func (s *State) Append(dst []byte) []byte {
 	var b [StateBytes]byte

@@ -14,7 +14,7 @@ import (
 
 // Decide has a master give places in queues back and decide groups; see [store.Backend].
 func (b *backend) Decide(ctx context.Context, batch *store.Batch) {
-	releases, size := batch.Releases, 0
+	releases, size, answer := batch.Releases, 0, 0
 	for i, sent := 0, 0; i < len(batch.Releases); i++ {
 		n := sizeOf(&batch.Releases[i].Counter)
 		if size > 0 && size+n > asks.QuestionBytesMax/2 {
@@ -25,7 +25,7 @@ func (b *backend) Decide(ctx context.Context, batch *store.Batch) {
 	}
 	var call []*store.Group
 	for _, g := range batch.Groups {
-		n := sizeOfGroup(g)
+		n, states := sizeOfGroup(g)
 		switch {
 		case n == 0:
 			g.Err, g.Granted = nil, g.N
@@ -33,11 +33,11 @@ func (b *backend) Decide(ctx context.Context, batch *store.Batch) {
 		case n > asks.QuestionBytesMax/2 || g.N > asks.NMax:
 			g.Err = errTooLarge
 			continue
-		case size+n > asks.QuestionBytesMax/2:
+		case size+n > asks.QuestionBytesMax/2 || answer+states > asks.AnswerBytesMax:
 			b.decide(ctx, releases, call)
-			releases, call, size = nil, nil, 0
+			releases, call, size, answer = nil, nil, 0, 0
 		}
-		call, size = append(call, g), size+n
+		call, size, answer = append(call, g), size+n, answer+states
 	}
 	if len(call)+len(releases) > 0 {
 		b.decide(ctx, releases, call)
@@ -56,14 +56,15 @@ func sizeOf(c *store.Counter) int {
 	return counterBytes + len(c.Rule) + len(c.Key)
 }
 
-// sizeOfGroup is how much of a question a group takes; 0: nothing need be asked.
-func sizeOfGroup(g *store.Group) (n int) {
+// sizeOfGroup is how much of a question a group takes, and about how much of its answer the
+// states take; 0: nothing need be asked.
+func sizeOfGroup(g *store.Group) (n, states int) {
 	for i := range g.Counters {
 		if c := &g.Counters[i]; c.Limit.Algorithm() != limit.Off {
-			n += sizeOf(c)
+			n, states = n+sizeOf(c), states+c.Limit.BytesMax()
 		}
 	}
-	return n
+	return n, states
 }
 
 // decide is one call.

@@ -16,6 +16,7 @@ import (
 	"weir/internal/testkit"
 	"weir/proxy/asks"
 	"weir/proxy/limit"
+	"weir/proxy/limit/limittest"
 	"weir/proxy/store"
 	"weir/proxy/store/lane"
 	"weir/proxy/store/storetest"
@@ -60,6 +61,30 @@ func TestLargeBatch(t *testing.T) {
 	}
 	if f := b.Classify(batch.Groups[7].Err); f.Class != store.ItemFault {
 		t.Errorf("a key that is too large: %+v", f)
+	}
+}
+
+// A batch whose states may not fit into one answer becomes several questions.
+func TestLargeAnswers(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	prefix, _ := w.open(t)
+	b := openBackend(t, config(startMaster(t, w, "127.0.0.1:0")))
+	log := limittest.Must(limit.Config{Algorithm: limit.SlidingLog, Limit: limit.LogMax, Window: 3600})
+	batch := new(store.Batch)
+	for i := range 40 {
+		g := one(1, prefix+"r", log)
+		g.Counters[0].Key = []byte{byte(i)}
+		batch.Groups = append(batch.Groups, g)
+	}
+	b.Decide(background, batch)
+	for i, g := range batch.Groups {
+		if g.Err != nil || g.Granted != 1 {
+			t.Errorf("group %d: %v, %d granted", i, g.Err, g.Granted)
+		}
+	}
+	if calls, want := b.commands.Load(), uint64(3); calls != want {
+		t.Errorf("%d calls, want %d of at most %d states", calls, want, asks.AnswerBytesMax/log.BytesMax())
 	}
 }
 
