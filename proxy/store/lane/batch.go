@@ -62,7 +62,7 @@ func (b *batch) send(s *Store) {
 		b.Groups = append(b.Groups, &g.Group)
 	}
 	b.sent = time.Now()
-	ctx, cancel := s.within()
+	ctx, cancel := s.forBatch()
 	s.backend.Decide(ctx, &b.Batch)
 	cancel()
 	b.landed = time.Now()

@@ -22,8 +22,9 @@
 // An error that is an outage (see [store.Class]), or five batches (Config.Misses)
 // one after the other without an answer in time, open the breaker. From then on every ask is
 // answered at once by the failure mode, until a prober in the background finds that the
-// store decides again. An ask whose own deadline passes follows the failure mode by itself. Nothing is
-// ever sent twice: a call without an answer may have run.
+// store decides again. When the store is silent, the batches under way end, too; after a
+// broken connection they may still be answered. An ask whose own deadline passes follows the
+// failure mode by itself. Nothing is ever sent twice: a call without an answer may have run.
 //
 // # Documents
 //

@@ -340,6 +340,38 @@ func TestOutage(t *testing.T) {
 	}
 }
 
+// When the store goes because it is silent, nobody waits for it any longer, and nothing that
+// was sent keeps a helper when it is back. When a connection breaks others may still answer.
+func TestSentWhenItGoes(t *testing.T) {
+	t.Parallel()
+	for err, want := range map[error]int{errLate: 1, errOutage: 0} {
+		f := newFake()
+		f.spared = "probe edits"
+		f.hold = make(chan struct{})
+		st := newStage(t, f, func(cfg *Config) { cfg.InFlight, cfg.Misses = 2, 1 })
+		st.ask("a", 0, 1, counter("a", fixed(5)))
+		st.ask("b", 0, 1, counter("b", fixed(5)))
+		f.set(func(f *fake) { f.fault = err })
+		testkit.Eventually(t, "both are sent", func() bool { return f.count("sent") == 2 })
+		f.hold <- struct{}{}
+		testkit.Eventually(t, "it is back", func() bool { return f.count("decide") > 0 && st.s.connected() && f.count("probe") > 1 })
+		if want == 0 {
+			f.hold <- struct{}{} // there is somebody who waits for it
+		}
+		testkit.Eventually(t, "both are answered", func() bool {
+			select {
+			case do := <-st.posted:
+				do(st.start)
+			default:
+			}
+			return len(st.got) == 2
+		})
+		if n := f.count("canceled"); n != want || st.got[0].Mode != store.FailOpen || st.got[1].Mode != store.FailOpen {
+			t.Errorf("%v: %d calls are ended, %+v", err, n, st.got)
+		}
+	}
+}
+
 func second[T any](_ T, err error) error        { return err }
 func third[T, U any](_ T, _ U, err error) error { return err }
 

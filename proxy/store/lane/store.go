@@ -54,6 +54,9 @@ type Store struct {
 	stop     context.CancelFunc
 	stopping context.Context
 	running  sync.WaitGroup
+
+	batches   context.Context // of those sent; ends when the store is silent
+	endSilent context.CancelFunc
 }
 
 // New returns the store of a backend, also when that is away: then it starts in the
@@ -70,6 +73,7 @@ func New(backend Backend, cfg Config) (*Store, error) {
 		poll: make(chan struct{}, 1), lost: make(chan struct{}, 1)}
 	s.breaker.misses = cfg.Misses
 	s.stopping, s.stop = context.WithCancel(context.Background())
+	s.batches, s.endSilent = context.WithCancel(s.stopping)
 	if err := backend.Probe(s.stopping); err != nil {
 		f, now := backend.Classify(err), time.Now()
 		if f.Permanent != nil {
@@ -162,7 +166,24 @@ func (s *Store) late(now, sent time.Time) {
 			what = fmt.Sprintf("%d batches in a row", s.breaker.misses)
 		}
 		s.enter("", fmt.Errorf("%s had no answer within %v", what, s.cfg.Timeout))
+		s.endBatches()
 	}
+}
+
+// endBatches ends the batches under way, as the store is silent: their asks follow the failure
+// mode like those that come now, and their helpers are free when the store is back.
+func (s *Store) endBatches() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.endSilent()
+	s.batches, s.endSilent = context.WithCancel(s.stopping)
+}
+
+// forBatch is the time that a batch may take.
+func (s *Store) forBatch() (context.Context, context.CancelFunc) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return context.WithTimeout(s.batches, s.cfg.Timeout)
 }
 
 // enter is called once when the store has gone.

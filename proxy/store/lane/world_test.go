@@ -87,19 +87,25 @@ func (f *fake) Probe(context.Context) error {
 	return f.call("probe")
 }
 
-func (f *fake) Decide(_ context.Context, b *store.Batch) {
+func (f *fake) Decide(ctx context.Context, b *store.Batch) {
 	f.mu.Lock()
 	hold := f.hold
+	f.calls["sent"]++
 	f.mu.Unlock()
 	if hold != nil {
 		select {
 		case <-hold:
 		case <-f.over:
+		case <-ctx.Done():
 		}
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	err := f.call("decide")
+	if errors.Is(ctx.Err(), context.Canceled) {
+		f.calls["canceled"]++
+		err = ctx.Err()
+	}
 	f.calls["release"] += len(b.Releases)
 	f.groups = append(f.groups, len(b.Groups))
 	for _, r := range b.Releases {
