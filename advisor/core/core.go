@@ -20,6 +20,7 @@ type Snapshot struct {
 	Observed  float64       // requests per second that arrived
 	Forwarded float64       // … and were let through
 	Rejected  float64       // share of those that arrived
+	Delivered float64       // requests per second that had been refused and stored before, and were forwarded now
 	P95       float64       // of the answers, in seconds; 0: there were none
 	Errors    float64       // share of the answers
 	Ended     float64       // answers, also those that did not come

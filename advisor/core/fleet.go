@@ -55,7 +55,8 @@ type member struct {
 // sums are what can be added up over time and over proxies.
 type sums struct {
 	Observed  float64 `json:"observed"`
-	Forwarded float64 `json:"forwarded"`
+	Forwarded float64 `json:"forwarded"`           // the delivered included
+	Delivered float64 `json:"delivered,omitempty"` // stored before
 	Rejected  float64 `json:"rejected"`
 	Ended     float64 `json:"ended"`
 	Failed    float64 `json:"failed"` // of the ended
@@ -71,6 +72,7 @@ type sums struct {
 func (s *sums) add(o sums, k float64) {
 	s.Observed += k * o.Observed
 	s.Forwarded += k * o.Forwarded
+	s.Delivered += k * o.Delivered
 	s.Rejected += k * o.Rejected
 	s.Failed += k * o.Failed
 	s.Slow += k * o.Slow
@@ -84,7 +86,7 @@ func (s *sums) add(o sums, k float64) {
 func (s *Snapshot) rates() sums {
 	ended := s.Ended / s.Interval.Seconds()
 	return sums{
-		Observed: s.Observed, Forwarded: s.Forwarded, Rejected: s.Observed * s.Rejected,
+		Observed: s.Observed, Forwarded: s.Forwarded + s.Delivered, Delivered: s.Delivered, Rejected: s.Observed * s.Rejected,
 		Ended: ended, Failed: ended * s.Errors, Slow: ended * s.P95,
 		InFlight: s.InFlight, Places: s.GateLimit, Bound: s.GateLimit * s.GateShare,
 	}
@@ -277,7 +279,7 @@ func (f *fleet) end(s *Snapshot, m *member) policy.Snapshot {
 
 // into tells sums per second as the policy has them.
 func (s *sums) into(sum *policy.Snapshot) {
-	sum.Observed, sum.Forwarded = s.Observed, s.Forwarded
+	sum.Observed, sum.Forwarded, sum.Delivered = s.Observed, s.Forwarded, s.Delivered
 	sum.RejectedShare, sum.Errors = share(s.Rejected, s.Observed), share(s.Failed, s.Ended)
 	if s.Ended > 0 {
 		sum.P95 = seconds(s.Slow / s.Ended)

@@ -18,7 +18,8 @@ type Snapshot struct {
 	At            time.Time     // the end of the interval
 	Interval      time.Duration //
 	Observed      float64       // requests/s that arrived
-	Forwarded     float64       // requests/s that were let through
+	Forwarded     float64       // requests/s that were let through, the delivered included
+	Delivered     float64       // requests/s of them that had arrived in an earlier interval, and are no demand
 	RejectedShare float64       // 0 to 1, of those that arrived
 	P95           time.Duration // of the forwarded requests' answers; 0: none
 	Errors        float64       // 0 to 1, share of the forwarded that failed
@@ -111,7 +112,7 @@ const (
 func (s Snapshot) valid() bool {
 	return s.At.Year() >= 1970 && s.At.Year() < 9999 &&
 		s.Interval > 0 && s.Interval <= intervalMax &&
-		within(s.Observed, numberMax) && within(s.Forwarded, numberMax) &&
+		within(s.Observed, numberMax) && within(s.Forwarded, numberMax) && within(s.Delivered, numberMax) &&
 		within(s.RejectedShare, 1) && within(s.Errors, 1) &&
 		s.P95 >= 0 && s.P95 <= delayMax && s.Limit.valid() &&
 		within(s.Ended, numberMax) && within(s.InFlight, numberMax) && within(s.GateLimit, numberMax) && within(s.GateShare, 1)
@@ -206,7 +207,7 @@ type reading struct {
 
 func (p *Policy) reading(s Snapshot) reading {
 	s.At = s.At.UTC().Round(0)
-	r := reading{Snapshot: s, dt: s.Interval.Seconds(), demand: max(s.Observed, s.Forwarded), p95: s.P95.Seconds(),
+	r := reading{Snapshot: s, dt: s.Interval.Seconds(), demand: max(s.Observed, s.Forwarded-s.Delivered), p95: s.P95.Seconds(),
 		rate: s.Limit.Rate(), enforced: s.Mode != FailOpen, gated: s.GateLimit > 0}
 	if r.Ended == 0 && (r.p95 > 0 || r.Errors > 0) { // the proxy does not tell how many there were
 		r.Ended = r.Forwarded * r.dt

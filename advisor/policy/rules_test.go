@@ -74,6 +74,7 @@ func TestRules(t *testing.T) {
 		{"a rise within the next minute", nil, expect(105, 105, 105), 120, 122, ForecastRise, "forecast=105 req/s, raised ahead of it"},
 		{"a rise that is far enough away", nil, expect(60, 60, 60, 60, 60, 60, 110), 100, 100, Hold, "the limit fits"},
 		{"it refuses and the target is well", refusing(100), Outlook{}, 101, 125, Refusing, "50.0 % refused"},
+		{"it refuses while what was refused before is delivered", func(s *Snapshot) { s.Forwarded, s.Delivered, s.RejectedShare = 98, 40, 0.02 }, expect(steady...), 100, 100, Hold, "the limit fits"},
 		{"slow", func(s *Snapshot) { s.P95 = 500 * time.Millisecond }, Outlook{}, 90, 96, Slow, "the target gets slow (p95=0.5 s of 0.42 s"},
 		{"overloaded", func(s *Snapshot) { s.Forwarded, s.Observed, s.P95, s.Errors = 100, 100, 2*time.Second, 0.4 }, Outlook{}, 50, 86, Overload, "the target is overloaded"},
 		{"a few errors among a few requests", func(s *Snapshot) { s.Observed, s.Forwarded, s.Errors = 0.2, 0.2, 0.1 }, Outlook{}, 100, 100, Hold, ""},

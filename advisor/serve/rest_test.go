@@ -43,6 +43,25 @@ func TestContract(t *testing.T) {
 	}
 }
 
+// Stored requests that are delivered were refused before: they are no reason to disbelieve a
+// snapshot, whatever arrives meanwhile, and count as forwarded.
+func TestDelivered(t *testing.T) {
+	cfg := defaults()
+	cfg.StateFile = filepath.Join(t.TempDir(), "state")
+	r := start(t, cfg)
+	quiet := strings.NewReplacer("120.5", "1", "98.2", "1", "0.185", "0")
+	r.want(400, "POST", "/v1/limit-config", strings.Replace(contract, "120.5", "1", 1))
+	r.want(200, "POST", "/v1/limit-config", strings.Replace(quiet.Replace(contract), `"rejectedRate"`, `"deliveredRps":97.5,"rejectedRate"`, 1))
+	for range 2 { // the second time from the journal
+		seen := r.want(200, "GET", "/v1/state", "")["instances"].([]any)[0].(map[string]any)
+		if seen["observedRps"] != 1.0 || seen["forwardedRps"] != 98.5 {
+			t.Errorf("the proxy is known for %v", seen)
+		}
+		r.stop()
+		r = start(t, cfg)
+	}
+}
+
 func TestWrongSnapshots(t *testing.T) {
 	r := start(t, defaults())
 	r.want(200, "POST", "/v1/limit-config", contract)
@@ -64,6 +83,7 @@ func TestWrongSnapshots(t *testing.T) {
 		{`120.5`, `1.1e9`, "observedRps", "must be from 0 to 1e+09"},
 		{`98.2`, `-0.1`, "forwardedRps", "must be from 0"},
 		{`98.2`, `251.1`, "forwardedRps", "must be at most 251 with an observedRps of 120.5, is 251.1"},
+		{`"rejectedRate"`, `"deliveredRps":-1,"rejectedRate"`, "deliveredRps", "must be from 0 to 1e+09, is -1"},
 		{`0.185`, `1.01`, "rejectedRate", "must be from 0 to 1, is 1.01"},
 		{`0.0,`, `-0.5,`, "errors5xx", "must be from 0 to 1"},
 		{`0.012`, `3601`, "latencyP95", "must be from 0 to 3600"},

@@ -45,6 +45,7 @@ type request struct {
 	// What older proxies do not tell.
 	Mode      string   `json:"mode,omitempty"`
 	Store     string   `json:"store,omitempty"`
+	Delivered *float64 `json:"deliveredRps,omitempty"`
 	Ended     *float64 `json:"ended,omitempty"`
 	InFlight  *float64 `json:"inFlight,omitempty"`
 	GateLimit *float64 `json:"gateLimit,omitempty"`
@@ -74,7 +75,7 @@ func record(s *core.Snapshot) []byte {
 	r := request{
 		Timestamp: &s.At, Interval: &seconds, Observed: &s.Observed, Forwarded: &s.Forwarded, Rejected: &s.Rejected,
 		Latency: &s.P95, Errors: &s.Errors, Limit: s.Limit, Instance: s.Instance,
-		Mode: modes[s.Mode], Ended: &s.Ended, InFlight: &s.InFlight, GateLimit: &s.GateLimit, GateShare: &s.GateShare, Targets: &targets,
+		Mode: modes[s.Mode], Delivered: &s.Delivered, Ended: &s.Ended, InFlight: &s.InFlight, GateLimit: &s.GateLimit, GateShare: &s.GateShare, Targets: &targets,
 	}
 	if s.Unshared {
 		r.Store = stores[1]
@@ -167,6 +168,7 @@ func (r *request) gates(c *check, s *core.Snapshot) {
 	s.GateLimit = c.optional("gateLimit", r.GateLimit, numberMax)
 	s.GateShare = c.optional("gateShare", r.GateShare, 1)
 	s.Targets = int(c.optional("healthyTargets", r.Targets, targetsMax))
+	s.Delivered = c.optional("deliveredRps", r.Delivered, rpsMax)
 	s.Ended = c.optional("ended", r.Ended, numberMax)
 	if r.Ended == nil && (s.P95 > 0 || s.Errors > 0) {
 		s.Ended = s.Forwarded * s.Interval.Seconds()

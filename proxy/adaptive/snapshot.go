@@ -31,6 +31,10 @@ type Snapshot struct {
 	Ended float64 `json:"ended"`
 	Mode  string  `json:"mode"`  // normal, failopen, shadow
 	Store string  `json:"store"` // shared, local
+	// DeliveredRPS is of stored requests that were forwarded. They count in none of ObservedRPS,
+	// ForwardedRPS and RejectedRate: they arrived and were refused in an earlier interval. Their
+	// answers count in LatencyP95, Errors5xx and Ended, and their load in what follows.
+	DeliveredRPS float64 `json:"deliveredRps,omitempty"`
 	// InFlight is exchanges at the targets at a time, GateLimit what the gates let in, both
 	// means; GateShare is how much of that was let in by gates that were full.
 	InFlight       float64 `json:"inFlight"`
@@ -109,6 +113,8 @@ func (c clock) snapshot(before, now *reading, a *admin.Active, instance string) 
 		Errors5xx:    min(1, share(float64(t.Failed), float64(t.Ended))),
 		Config:       a.Policy.Limit.Config(),
 		Instance:     instance,
+
+		DeliveredRPS: share(float64(t.Delivered), seconds),
 
 		Ended:    math.Round(share(float64(t.Ended), seconds) * interval),
 		InFlight: share(float64(t.Taken)/1e6, seconds), GateLimit: share(float64(t.Places)/1e6, seconds), GateShare: full(&t),

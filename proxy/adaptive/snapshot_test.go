@@ -54,12 +54,15 @@ func TestSnapshots(t *testing.T) {
 			`{"timestamp":"2026-01-19T16:32:00Z","interval":90,"observedRps":100,"forwardedRps":100,"rejectedRate":0,"latencyP95":0,"errors5xx":1,` + limits + gates(30, none)},
 		{"for longer than there are intervals", 0, 121, traffic.Sum{Admitted: 121},
 			`{"timestamp":"2026-01-19T17:30:30Z","interval":3600,"observedRps":1,"forwardedRps":1,"rejectedRate":0,"latencyP95":0,"errors5xx":0,` + limits + gates(0, none)},
+		{"deliveries", 1, 2, traffic.Sum{Admitted: 2, Delivered: 90, Ended: 92},
+			`{"timestamp":"2026-01-19T16:31:00Z","interval":30,"observedRps":2,"forwardedRps":2,"rejectedRate":0,"latencyP95":0,"errors5xx":0,` + limits +
+				strings.Replace(gates(2760, none), `"inFlight"`, `"deliveredRps":90,"inFlight"`, 1)},
 		{"gates", 1, 3, traffic.Sum{Admitted: 200, Ended: 100, Taken: 30_000_000, Places: 40_000_000, Bound: 10_000_000, Targets: 3},
 			`{"timestamp":"2026-01-19T16:31:30Z","interval":60,"observedRps":100,"forwardedRps":100,"rejectedRate":0,"latencyP95":0,"errors5xx":0,` + limits +
 				gates(3000, `"inFlight":15,"gateLimit":20,"gateShare":0.25,"healthyTargets":3`)},
 	} {
 		before := &reading{at: seconds(test.before), turn: c.turn(seconds(test.before)), traffic: &traffic.Sum{Admitted: 1000, Denied: 1000, Ended: 500, Failed: 7}}
-		sum := traffic.Sum{Admitted: 1000 + test.traffic.Admitted, Denied: 1000 + test.traffic.Denied, Ended: 500 + test.traffic.Ended, Failed: 7 + test.traffic.Failed,
+		sum := traffic.Sum{Admitted: 1000 + test.traffic.Admitted, Denied: 1000 + test.traffic.Denied, Ended: 500 + test.traffic.Ended, Delivered: test.traffic.Delivered, Failed: 7 + test.traffic.Failed,
 			Taken: test.traffic.Taken, Places: test.traffic.Places, Bound: test.traffic.Bound, Targets: test.traffic.Targets}
 		s := c.snapshot(before, &reading{at: seconds(test.then), turn: c.turn(seconds(test.then)), traffic: &sum}, at, "x")
 		if got, err := json.Marshal(s); err != nil || string(got) != test.want {

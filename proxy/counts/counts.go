@@ -94,10 +94,9 @@ func (c *Loop) Report(now time.Time, o *exchange.Outcome) {
 	}
 }
 
-// Delivered counts a delivery that was made. Its arrival was counted when it was stored, so
-// it is forwarded now, and no demand.
+// Delivered counts a delivery that was made. Its arrival was counted when it was stored.
 func (c *Loop) Delivered(now time.Time, o *exchange.Outcome) {
-	c.Traffic.Over(now, o)
+	c.Traffic.Delivered(now, o)
 	c.answered(now, o)
 }
 

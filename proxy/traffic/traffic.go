@@ -16,7 +16,8 @@ import (
 // [Sum.Since].
 type Sum struct {
 	Admitted, Denied uint64 // by the limiter
-	Ended            uint64 // of the admitted: what became of them is known
+	Delivered        uint64 // stored requests that were forwarded: they had arrived, and were denied, before
+	Ended            uint64 // of the admitted and delivered: what became of them is known
 	Failed           uint64 // of the ended: answered 5xx, or not at all
 	Times            Times  // of the ended, see [answerTime]
 
@@ -29,7 +30,7 @@ type Sum struct {
 // Since returns what was counted after before.
 func (s *Sum) Since(before *Sum) Sum {
 	d := Sum{Admitted: s.Admitted - before.Admitted, Denied: s.Denied - before.Denied,
-		Ended: s.Ended - before.Ended, Failed: s.Failed - before.Failed, Targets: s.Targets,
+		Delivered: s.Delivered - before.Delivered, Ended: s.Ended - before.Ended, Failed: s.Failed - before.Failed, Targets: s.Targets,
 		Taken: after(s.Taken, before.Taken), Places: after(s.Places, before.Places), Bound: after(s.Bound, before.Bound)}
 	for i := range s.Times {
 		d.Times[i] = s.Times[i] - before.Times[i]
@@ -103,9 +104,10 @@ func (t *Times) Quantile(q float64) time.Duration {
 // Safe for concurrent use: every field is one atomic word, which the loop alone
 // adds to.
 type Counter struct {
-	admitted, denied, ended, failed metric.Counter
-	taken, places, bound            metric.Counter // as in a Sum
-	times                           [timesLen]atomic.Uint64
+	admitted, denied, delivered metric.Counter
+	ended, failed               metric.Counter
+	taken, places, bound        metric.Counter // as in a Sum
+	times                       [timesLen]atomic.Uint64
 }
 
 // A Use is how much of a target is used at a time.
@@ -144,12 +146,18 @@ func (c *Counter) Decided(admitted bool) {
 	}
 }
 
+// Delivered counts a stored request that was forwarded, and what became of it.
+func (c *Counter) Delivered(now time.Time, o *exchange.Outcome) {
+	c.delivered.Inc()
+	c.Over(now, o)
+}
+
 // waitedLong is how long a client must have waited for an answer that did not come
 // to count as not answered. One that leaves earlier says nothing about the target,
 // and would be an easy way to blame it.
 const waitedLong = time.Second
 
-// Over counts what became of an admitted request.
+// Over counts what became of a request that was admitted or delivered.
 func (c *Counter) Over(now time.Time, o *exchange.Outcome) {
 	if o.Fault == exchange.FaultGate {
 		return // the target was not asked, and is not to blame
@@ -190,6 +198,7 @@ func (s *Sum) Add(c *Counter) {
 	s.Failed += min(c.failed.Load(), ended)
 	s.Admitted += c.admitted.Load()
 	s.Denied += c.denied.Load()
+	s.Delivered += c.delivered.Load()
 	s.Taken += c.taken.Load()
 	s.Places += c.places.Load()
 	s.Bound += c.bound.Load()

@@ -53,6 +53,9 @@ func TestGateShedsDelivery(t *testing.T) {
 	if got := testkit.Receive(t, told, "the end of a delivery"); got.Refused || !got.Sent || got.Result.Status != 200 {
 		t.Errorf("delivered again: %+v", got)
 	}
+	if sum := r.Traffic(); sum.Delivered != 1 || sum.Admitted != 1 || sum.Denied != 0 || sum.Ended != 2 {
+		t.Errorf("counted %d delivered, %d admitted, %d denied, %d ended", sum.Delivered, sum.Admitted, sum.Denied, sum.Ended)
+	}
 }
 
 // A delivery that was withdrawn while it waited sends nothing, and leaves its place to the next.
