@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/goccy/go-yaml"
+	"go.yaml.in/yaml/v4"
 
 	"weir/bench/rig"
 )
@@ -267,7 +267,7 @@ func TestGrafanaProvisioning(t *testing.T) {
 	}
 	for _, file := range glob(t, "grafana/provisioning/*/*.yml") {
 		var document map[string]any
-		if err := yaml.UnmarshalWithOptions([]byte(read(t, file)), &document, yaml.Strict()); err != nil || document["apiVersion"] != uint64(1) {
+		if err := yaml.Load([]byte(read(t, file)), &document); err != nil || document["apiVersion"] != 1 {
 			t.Errorf("%s: %v, %v", file, document, err)
 		}
 	}

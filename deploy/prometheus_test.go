@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/goccy/go-yaml"
+	"go.yaml.in/yaml/v4"
 )
 
 // A ruleFile is what there is in a file of rules.
@@ -26,7 +26,7 @@ func rules(t *testing.T) map[string]ruleFile {
 	files := make(map[string]ruleFile)
 	for _, name := range glob(t, "prometheus/rules/*.yml") {
 		var f ruleFile
-		if err := yaml.UnmarshalWithOptions([]byte(read(t, name)), &f, yaml.Strict()); err != nil {
+		if err := yaml.Load([]byte(read(t, name)), &f, yaml.WithKnownFields()); err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
 		files[name] = f

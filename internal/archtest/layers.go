@@ -86,7 +86,7 @@ var onlyIn = map[string][]string{
 	"go.etcd.io/bbolt":          {"proxy/deferred/file"},
 	"github.com/jackc/pgx":      {"bench/postgres", "proxy/store/postgres", "proxy/store/postgres/postgrestest"},
 	"gonum.org/v1/plot":         {"internal/chart"},
-	"github.com/goccy/go-yaml":  {"internal/strict"},
+	"go.yaml.in/yaml":           {"internal/strict"},
 	"github.com/fsnotify":       {"internal/watch"},
 	"unsafe":                    {},
 	"reflect":                   {"internal/strict", "proxy/store/storetest"},
