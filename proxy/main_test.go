@@ -70,7 +70,7 @@ func TestWrongSettings(t *testing.T) {
 			`proxy: EVENT_LOOPS: "x" is not a whole number; allowed: 1 … 1024
 proxy: TLS_KEY: "" is missing; allowed: TLS_CERT and TLS_KEY together, or neither
 proxy: LIMIT_MIN_RPS: "9" is more than LIMIT_MAX_RPS, 8; allowed: at most that
-proxy: REDIS_HOST: "redis://h" names no host and port; allowed: host, or host:port, comma separated; what else a redis:// URL says has settings of its own: REDIS_USERNAME, REDIS_PASSWORD, REDIS_DB, REDIS_TLS
+proxy: REDIS_HOST: "redis://h" names no host and port; allowed: host or host:port, comma separated; for the rest of a redis:// URL use REDIS_USERNAME, REDIS_PASSWORD, REDIS_DB, REDIS_TLS
 proxy: RULES_FILE: "/dev/null/r" cannot be read: not a directory
 proxy: CLIENTS_FILE: "/dev/null/c" cannot be read: not a directory`},
 	} {

@@ -106,13 +106,13 @@ func TestMisconfiguredSidecars(t *testing.T) {
 	}{
 		{"REMOTE_TOKEN", []string{"REMOTE_URL", url, "REMOTE_TOKEN", "s3cret"}},
 		{"REMOTE_TOKEN", []string{"REMOTE_URL", url}},
-		{"not the store that the settings describe", []string{"REMOTE_URL", "http://" + m.addr}},
-		{"cannot be with REDIS_HOST", []string{"REMOTE_URL", url, "REDIS_HOST", "localhost"}},
+		{"not the kind of store that the settings describe", []string{"REMOTE_URL", "http://" + m.addr}},
+		{"excludes REDIS_HOST", []string{"REMOTE_URL", url, "REDIS_HOST", "localhost"}},
 		{"the master follows the advisor", []string{"REMOTE_URL", url, "ADAPTIVE_MODE", "true"}},
 		{"has more than host and port", []string{"REMOTE_URL", "http://u:s3cret@localhost"}},
 		{"cannot be used", []string{"REMOTE_URL", url, "REMOTE_CA_FILE", "/nowhere.pem"}},
 		{"leaves nothing to do", []string{"TARGET_URL", "none"}},
-		{"lets other machines ask without a token", []string{"DECISION_PORT", "8083", "DECISION_BIND", "0.0.0.0"}},
+		{"lets other machines ask without authentication", []string{"DECISION_PORT", "8083", "DECISION_BIND", "0.0.0.0"}},
 		{"is PORT or ADMIN_PORT", []string{"DECISION_PORT", "8083", "ADMIN_PORT", "8083"}},
 	} {
 		_, told := testkit.Ends(t, program(t, test.env), 2)

@@ -11,18 +11,18 @@ import (
 	"weir/internal/service"
 )
 
-// Adaptive is the settings of what the advisor may do.
+// Adaptive has the settings of following the advisor.
 type Adaptive struct {
-	Mode     string // false, true or shadow, where what is tried never is more than a Step from what is in force
-	URL      string // of the advisor, without a slash at its end
-	Token    string // that the advisor is shown; empty: none
+	Mode     string // false, true or shadow; with shadow no trial is further than Step from the limit in force
+	URL      string // base URL without a slash at its end
+	Token    string // sent to the advisor; empty: none
 	Interval time.Duration
 	Timeout  time.Duration
-	Min, Max float64       // of the sustained rate
-	Step     float64       // the largest factor of a change
-	Dwell    time.Duration // between two switches of the algorithm
+	Min, Max float64       // bounds of the sustained rate
+	Step     float64       // largest factor of one change
+	Dwell    time.Duration // least time between two switches of the algorithm
 	Stale    int           // failed updates until a warning
-	Scale    float64       // how many times faster the snapshots' clock goes
+	Scale    float64       // factor by which the snapshots' clock runs fast
 }
 
 // adaptivePauseMin is the shortest real time between two snapshots.
@@ -31,17 +31,17 @@ const adaptivePauseMin = 10 * time.Millisecond
 // register adds the settings to s.
 func (a *Adaptive) register(s *service.Settings) {
 	s.Enum(&a.Mode, "ADAPTIVE_MODE", "false", []string{"false", "true", "shadow"},
-		"true: follow the advisor's recommendations; shadow: ask, tell and count what would be done, and do nothing")
+		"true: apply the advisor's recommendations; shadow: only log and count what would be applied")
 	s.Func("ADVISOR_URL", "http://127.0.0.1:8084", "base URL of the advisor", "http://host:port or https://host:port, with or without a path", a.setURL)
-	s.Token(&a.Token, "ADVISOR_TOKEN", "the advisor's ADMIN_TOKEN, shown to it with every request; empty: this program's ADMIN_TOKEN")
-	s.Duration(&a.Interval, "ADAPTIVE_UPDATE_INTERVAL", 30*time.Second, time.Second, time.Hour, "between two snapshots for the advisor")
-	s.Duration(&a.Timeout, "ADAPTIVE_TIMEOUT", 2*time.Second, time.Millisecond, time.Minute, "for the advisor's answer")
-	s.Float(&a.Min, "LIMIT_MIN_RPS", 5, 0.001, 1e9, "the lowest sustained rate that the advisor may bring about, per second")
+	s.Token(&a.Token, "ADVISOR_TOKEN", "the advisor's ADMIN_TOKEN, sent with every request; empty: this program's ADMIN_TOKEN")
+	s.Duration(&a.Interval, "ADAPTIVE_UPDATE_INTERVAL", 30*time.Second, time.Second, time.Hour, "interval between two snapshots for the advisor")
+	s.Duration(&a.Timeout, "ADAPTIVE_TIMEOUT", 2*time.Second, time.Millisecond, time.Minute, "timeout of requests to the advisor")
+	s.Float(&a.Min, "LIMIT_MIN_RPS", 5, 0.001, 1e9, "lowest sustained rate that the advisor may set, per second")
 	s.Float(&a.Max, "LIMIT_MAX_RPS", 100_000, 0.001, 1e9, "the highest")
-	s.Float(&a.Step, "LIMIT_MAX_STEP", 4, 1, 1e6, "the largest factor between the sustained rates before and after an update")
-	s.Duration(&a.Dwell, "ALGORITHM_MIN_DWELL", 3*time.Minute, 0, timeMax, "how long the advisor leaves an algorithm in force")
+	s.Float(&a.Step, "LIMIT_MAX_STEP", 4, 1, 1e6, "largest factor between the sustained rates before and after an update")
+	s.Duration(&a.Dwell, "ALGORITHM_MIN_DWELL", 3*time.Minute, 0, timeMax, "least time between two switches of the algorithm by the advisor")
 	s.Int(&a.Stale, "ADAPTIVE_STALE_AFTER", 3, 1, 1_000_000, "failed updates in a row until a warning")
-	s.Float(&a.Scale, "ADAPTIVE_TIME_SCALE", 1, 1, 100_000, "for experiments: the snapshots' clock and interval go so many times faster")
+	s.Float(&a.Scale, "ADAPTIVE_TIME_SCALE", 1, 1, 100_000, "for experiments: factor by which the snapshots' clock and interval run faster")
 }
 
 func (a *Adaptive) setURL(text string) error {
@@ -60,7 +60,7 @@ func (a *Adaptive) setURL(text string) error {
 	return nil
 }
 
-// complete checks what the settings mean together.
+// complete checks the settings together.
 func (a *Adaptive) complete() (err error) {
 	if a.Min > a.Max {
 		err = &service.SettingError{Name: "LIMIT_MIN_RPS", Value: number(a.Min), Problem: "is more than LIMIT_MAX_RPS, " + number(a.Max),
@@ -73,7 +73,7 @@ func (a *Adaptive) complete() (err error) {
 	return err
 }
 
-// Pause is the real time between two snapshots.
+// Pause returns the real time between two snapshots.
 func (a *Adaptive) Pause() time.Duration {
 	return time.Duration(float64(a.Interval) / a.Scale)
 }

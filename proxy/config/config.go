@@ -1,5 +1,4 @@
-// Package config is the proxy's settings: what there is, what it means, and
-// what is allowed.
+// Package config has the proxy's settings: their names, meanings and allowed values.
 package config
 
 import (
@@ -20,13 +19,13 @@ import (
 	"weir/proxy/upstream"
 )
 
-// Config is the settings as given.
+// Config has the settings as given.
 type Config struct {
 	Targets []Target
 	Balance upstream.Balance
 	Limit   limit.Config
 
-	// Notes say which settings have no effect.
+	// Notes lists settings that have no effect.
 	Notes []string
 
 	EventLoops     int
@@ -65,7 +64,7 @@ type Config struct {
 	writeStall   time.Duration
 	origin       origin
 	redis        redisSettings
-	idleRedis    func() // names the settings of Redis that have no effect without REDIS_HOST
+	idleRedis    func() // notes the Redis settings that have no effect without REDIS_HOST
 	postgres     postgresSettings
 	remote       remoteSettings
 	Edge         Edge
@@ -83,57 +82,56 @@ const (
 	timeMax = 24 * time.Hour
 )
 
-// Register adds the settings to s; afterwards, and after s has been parsed, c
-// holds them.
+// Register adds the settings to s. When s has been parsed, c holds their values.
 func (c *Config) Register(s *service.Settings) {
-	s.Func("TARGET_URL", "http://127.0.0.1:8081", "base URLs of the targets, comma separated, without path; none: nothing is forwarded, for a master that only decides",
+	s.Func("TARGET_URL", "http://127.0.0.1:8081", "base URLs of the targets, comma separated, without path; none: forward nothing, for a master that only decides",
 		"http://host:port or https://host:port, comma separated; none", func(text string) (err error) { c.Targets, err = ParseTargets(text); return err })
-	s.Word("TARGET_BALANCE", "p2c", []string{"p2c", "round_robin", "least_inflight"}, "how requests are dealt out to several targets",
+	s.Word("TARGET_BALANCE", "p2c", []string{"p2c", "round_robin", "least_inflight"}, "how requests are distributed over several targets",
 		func(word string) (err error) { c.Balance, err = upstream.ParseBalance(word); return err })
-	s.Enum(&c.hostHeader, "HOST_HEADER", "preserve", []string{"preserve", "target"}, "the Host that the target sees: the client's or its own")
+	s.Enum(&c.hostHeader, "HOST_HEADER", "preserve", []string{"preserve", "target"}, "Host sent to the target: the client's or the target's own")
 	s.Enum(&c.underscored, "UNDERSCORED_FIELDS", "drop", []string{"drop", "keep"},
-		"fields of requests with _ in their names (nginx: underscores_in_headers); those that a target could take for fields of the connection or untrusted claims are always dropped")
+		"what to do with request fields that have _ in their names (nginx: underscores_in_headers); those that a target could take for connection fields or untrusted claims are always dropped")
 	c.origin.register(s)
-	s.Enum(&c.algorithm, "RATE_LIMIT_ALGORITHM", "fixed", algorithms(), "how the global limit counts")
+	s.Enum(&c.algorithm, "RATE_LIMIT_ALGORITHM", "fixed", algorithms(), "algorithm of the global limit")
 	s.Int(&c.limit, "RATE_LIMIT_LIMIT", limitDefault, 1, 1<<53, "requests per window (fixed, sliding, sliding_log, gcra)")
-	s.Float(&c.Limit.Window, "RATE_LIMIT_WINDOW", windowDefault, 0.000001, 100*365*24*3600, "the window in seconds (fixed, sliding, sliding_log, gcra)")
-	s.Int(&c.capacity, "RATE_LIMIT_CAPACITY", limitDefault, 1, 1<<53, "tokens that the bucket holds (token), places in the queue (leaky)")
-	s.Float(&c.Limit.FillRate, "RATE_LIMIT_FILL_RATE", limitDefault, 0.000001, 1e9, "tokens (token), requests that leave the queue (leaky) per second")
+	s.Float(&c.Limit.Window, "RATE_LIMIT_WINDOW", windowDefault, 0.000001, 100*365*24*3600, "window in seconds (fixed, sliding, sliding_log, gcra)")
+	s.Int(&c.capacity, "RATE_LIMIT_CAPACITY", limitDefault, 1, 1<<53, "capacity of the bucket (token) or of the queue (leaky)")
+	s.Float(&c.Limit.FillRate, "RATE_LIMIT_FILL_RATE", limitDefault, 0.000001, 1e9, "refill of tokens (token) or requests leaving the queue (leaky), per second")
 	s.Enum(&c.rateFields, "RATE_LIMIT_HEADERS", "both", []string{"off", "legacy", "standard", "both", "envoy"},
-		"rate limit fields of answers: X-RateLimit-* (legacy), RateLimit and RateLimit-Policy (standard), RateLimit-Limit, -Remaining and -Reset (envoy, as envoyproxy/ratelimit)")
+		"rate limit fields in answers: X-RateLimit-* (legacy), RateLimit and RateLimit-Policy (standard), RateLimit-Limit, -Remaining and -Reset (envoy, as in envoyproxy/ratelimit)")
 	s.Enum(&c.cors, "CORS", "auto", []string{"auto", "off"},
-		"auto: a refusal (429, 503) of a request with Origin has Access-Control-Allow-Origin and exposes the rate limit fields, so that the page can read it")
+		"auto: refusals (429, 503) of requests with Origin carry Access-Control-Allow-Origin and expose the rate limit fields, so that the page can read them")
 	s.Enum(&c.preflight, "PREFLIGHT", "apart", []string{"shared", "apart", "exempt"},
-		"what browsers' preflights (OPTIONS with Origin and Access-Control-Request-Method) count against: the limits of other requests, others of equal size, or none; "+
-			"any client can send such requests, so exempt is a way round the limits")
+		"which limits apply to CORS preflights (OPTIONS with Origin and Access-Control-Request-Method): those of other requests, separate ones of equal size, or none; "+
+			"any client can send such requests, so exempt lets clients bypass the limits")
 	c.redis.register(s)
 	c.postgres.register(s)
 	c.remote.register(s)
-	s.Int(&c.KeysMax, "KEYS_MAX", 10_000_000, 1, 1<<31-1, "keys that the simulated Redis holds")
+	s.Int(&c.KeysMax, "KEYS_MAX", 10_000_000, 1, 1<<31-1, "maximum number of keys in the simulated Redis")
 
-	s.Int(&c.EventLoops, "EVENT_LOOPS", runtime.GOMAXPROCS(0), 1, 1024, "event loops; default: Go's GOMAXPROCS, which is the machine's processors or the container's CPU limit (rounded up, at least 2)")
-	s.Int(&c.ConnectionsMax, "MAX_CONNECTIONS", 0, 0, 1<<24, "clients' connections at a time; 0: half of what RLIMIT_NOFILE allows")
-	s.Int(&c.TargetConnsMax, "TARGET_MAX_CONNECTIONS", 1024, 1, 1<<20, "connections to each target")
-	s.Float(&c.StreamShare, "TARGET_STREAM_SHARE", 0.9, 0.01, 1, "share of these that tunnels, streamed bodies and connections with a login (NTLM, Negotiate) may take, one at least; beyond: 503")
-	s.Bytes(&c.headBytes, "HEAD_MAX_BYTES", 16<<10, 1<<10, 1<<20, "a request's head, but for fields that proxies add (Via, X-Forwarded-For …); beyond: 431, or 414 for the request line")
-	s.Int(&c.fields, "FIELDS_MAX", 100, 1, 10000, "field lines of a request, likewise; beyond: 431")
-	s.Bytes(&c.answerBytes, "TARGET_HEAD_MAX_BYTES", 32<<10, 1<<10, 1<<20, "the head of a target's response, likewise; beyond: 502")
-	s.Int(&c.answerFields, "TARGET_FIELDS_MAX", 200, 1, 10000, "field lines of a target's response, likewise; beyond: 502")
+	s.Int(&c.EventLoops, "EVENT_LOOPS", runtime.GOMAXPROCS(0), 1, 1024, "number of event loops; default: GOMAXPROCS, which is the number of processors or the container's CPU limit (rounded up, at least 2)")
+	s.Int(&c.ConnectionsMax, "MAX_CONNECTIONS", 0, 0, 1<<24, "maximum number of client connections; 0: half of RLIMIT_NOFILE")
+	s.Int(&c.TargetConnsMax, "TARGET_MAX_CONNECTIONS", 1024, 1, 1<<20, "maximum number of connections to each target")
+	s.Float(&c.StreamShare, "TARGET_STREAM_SHARE", 0.9, 0.01, 1, "share of TARGET_MAX_CONNECTIONS that tunnels, streamed bodies and authenticated connections (NTLM, Negotiate) may take, at least one; beyond: 503")
+	s.Bytes(&c.headBytes, "HEAD_MAX_BYTES", 16<<10, 1<<10, 1<<20, "maximum size of a request's head without fields that proxies add (Via, X-Forwarded-For …); beyond: 431, or 414 for the request line")
+	s.Int(&c.fields, "FIELDS_MAX", 100, 1, 10000, "maximum number of field lines of a request, likewise; beyond: 431")
+	s.Bytes(&c.answerBytes, "TARGET_HEAD_MAX_BYTES", 32<<10, 1<<10, 1<<20, "maximum size of the head of a target's response, likewise; beyond: 502")
+	s.Int(&c.answerFields, "TARGET_FIELDS_MAX", 200, 1, 10000, "maximum number of field lines of a target's response, likewise; beyond: 502")
 	s.Bytes(&c.bodyMax, "BODY_MAX_BYTES", 0, 0, 1<<50, "a request's body; beyond: 413; 0: any")
-	s.Bytes(&c.bodyBuffer, "BODY_BUFFER_BYTES", 256<<10, 1<<10, 1<<30, "a body that is collected before it is passed on, in either direction; larger ones are streamed")
-	s.Duration(&c.headTime, "HEAD_TIMEOUT", 10*time.Second, time.Millisecond, timeMax, "for a whole request head; then 408")
-	s.Duration(&c.bodyTime, "BODY_TIMEOUT", 15*time.Second, time.Millisecond, timeMax, "for the next piece of a request's body; then 408")
-	s.Duration(&c.idleTime, "IDLE_TIMEOUT", 60*time.Second, time.Millisecond, timeMax, "of a client's connection between requests")
-	s.Int(&c.requestsMax, "CONNECTION_MAX_REQUESTS", 10_000, 0, 1<<31-1, "requests of one client connection: the last answer announces the close; 0: any")
-	s.Duration(&c.ageMax, "CONNECTION_MAX_AGE", time.Hour, 0, 30*timeMax, "of a client connection, up to an eighth less: the answer to the first request after it announces the close; 0: any")
-	s.Duration(&c.writeStall, "WRITE_TIMEOUT", 15*time.Second, time.Millisecond, timeMax, "without the client taking a byte of its answer")
-	s.Duration(&c.connectTime, "TARGET_CONNECT_TIMEOUT", time.Second, time.Millisecond, timeMax, "to connect to a target; then 504")
-	s.Duration(&c.waitTime, "TARGET_WAIT_TIMEOUT", time.Second, 0, timeMax, "for a connection to become free while all TARGET_MAX_CONNECTIONS are taken; then 503")
+	s.Bytes(&c.bodyBuffer, "BODY_BUFFER_BYTES", 256<<10, 1<<10, 1<<30, "maximum size of a body that is collected before it is passed on, in either direction; larger bodies are streamed")
+	s.Duration(&c.headTime, "HEAD_TIMEOUT", 10*time.Second, time.Millisecond, timeMax, "timeout for reading a whole request head; then 408")
+	s.Duration(&c.bodyTime, "BODY_TIMEOUT", 15*time.Second, time.Millisecond, timeMax, "timeout between two pieces of a request's body; then 408")
+	s.Duration(&c.idleTime, "IDLE_TIMEOUT", 60*time.Second, time.Millisecond, timeMax, "how long a client connection may be idle between requests")
+	s.Int(&c.requestsMax, "CONNECTION_MAX_REQUESTS", 10_000, 0, 1<<31-1, "maximum number of requests on one client connection; the last answer announces the close; 0: no limit")
+	s.Duration(&c.ageMax, "CONNECTION_MAX_AGE", time.Hour, 0, 30*timeMax, "maximum age of a client connection, reduced at random by up to an eighth; the next answer announces the close; 0: no limit")
+	s.Duration(&c.writeStall, "WRITE_TIMEOUT", 15*time.Second, time.Millisecond, timeMax, "how long a client may accept no byte of its answer")
+	s.Duration(&c.connectTime, "TARGET_CONNECT_TIMEOUT", time.Second, time.Millisecond, timeMax, "timeout for connecting to a target; then 504")
+	s.Duration(&c.waitTime, "TARGET_WAIT_TIMEOUT", time.Second, 0, timeMax, "how long a request waits for a connection while all TARGET_MAX_CONNECTIONS are in use; then 503")
 	s.Duration(&c.targetTime, "TARGET_TIMEOUT", 10*time.Second, time.Millisecond, timeMax,
-		"from sending a request to the head of the target's answer, and between two pieces of it; then 504; an answer that takes longer in all is streamed")
-	s.Duration(&c.TargetIdle, "TARGET_IDLE_TIMEOUT", 30*time.Second, time.Millisecond, timeMax, "of a connection to a target; keep it below the target's own")
-	s.Duration(&c.TargetAge, "TARGET_CONNECTION_MAX_AGE", 5*time.Minute, 0, 30*timeMax, "of a connection to a target, up to a quarter less: then it is not used again, so that new instances behind one address get their share; 0: any")
-	s.Duration(&c.DrainTimeout, "DRAIN_TIMEOUT", 30*time.Second, 0, timeMax, "for what is under way when the proxy ends")
+		"timeout from sending a request to the head of the target's answer, and between two pieces of the answer; then 504; an answer that takes longer in total is streamed")
+	s.Duration(&c.TargetIdle, "TARGET_IDLE_TIMEOUT", 30*time.Second, time.Millisecond, timeMax, "how long a connection to a target may be idle; keep it below the target's own idle timeout")
+	s.Duration(&c.TargetAge, "TARGET_CONNECTION_MAX_AGE", 5*time.Minute, 0, 30*timeMax, "maximum age of a connection to a target, reduced at random by up to a quarter; an older one is not reused, so that new instances behind one address get their share; 0: no limit")
+	s.Duration(&c.DrainTimeout, "DRAIN_TIMEOUT", 30*time.Second, 0, timeMax, "how long requests in flight may take when the proxy ends")
 	c.Refusal.register(s)
 	c.Access.register(s)
 	c.Gate.register(s)
@@ -146,7 +144,7 @@ func (c *Config) Register(s *service.Settings) {
 	c.idle(s)
 }
 
-// idle names the settings that have no effect beside another.
+// idle notes the settings that have no effect because of another.
 func (c *Config) idle(s *service.Settings) {
 	s.NoEffect("GATE", "off", "SLO_P95", "GATE_WAIT", "GATE_MIN", "GATE_MAX")
 	c.idleRedis = func() {
@@ -170,7 +168,7 @@ func validPort(text string) bool {
 	return err == nil && n > 0
 }
 
-// algorithms is what the global limit may count by.
+// algorithms lists the algorithms of the global limit.
 func algorithms() (words []string) {
 	for _, a := range limit.Algorithms() {
 		words = append(words, a.String())
@@ -178,8 +176,8 @@ func algorithms() (words []string) {
 	return words
 }
 
-// Complete checks what settings mean together. The error joins a
-// *service.SettingError for each fault.
+// Complete checks the settings together. The error joins a *service.SettingError for each
+// fault.
 func (c *Config) Complete() error {
 	for _, note := range c.Rules.Exempt.Notes() {
 		c.Notes = append(c.Notes, "EXEMPT: "+note)
@@ -204,7 +202,7 @@ func (c *Config) Complete() error {
 	return err
 }
 
-// completeLimit makes the global limit of its settings.
+// completeLimit makes the global limit from its settings.
 func (c *Config) completeLimit() error {
 	algorithm, err := limit.ParseAlgorithm(c.algorithm)
 	if err != nil {
@@ -224,13 +222,13 @@ func (c *Config) completeLimit() error {
 	return errors.Join(all...)
 }
 
-// RuleOptions are the settings that rules are read with.
+// RuleOptions returns the options for reading rules.
 func (c *Config) RuleOptions() rule.Options {
 	return rule.Options{ClientKey: c.Rules.ClientKey, DescriptorKeys: c.Rules.DescriptorKeys,
 		Exempt: c.Rules.Exempt, ExemptPreflights: c.preflight == "exempt", Defers: c.Defer.Used() && len(c.Targets) > 0, Callbacks: c.Defer.Callbacks != nil}
 }
 
-// Session is the settings of the data path.
+// Session returns the settings of the data path.
 func (c *Config) Session() session.Settings {
 	return session.Settings{
 		Head:          http1.Limits{HeadBytes: int(c.headBytes), Fields: c.fields},
@@ -244,10 +242,10 @@ func (c *Config) Session() session.Settings {
 	}
 }
 
-// families are the words of RATE_LIMIT_HEADERS.
+// families maps the words of RATE_LIMIT_HEADERS to families of fields.
 var families = map[string]decide.Families{"both": decide.Legacy | decide.Standard, "legacy": decide.Legacy, "standard": decide.Standard, "envoy": decide.Envoy}
 
-// exchanges are those settings of the data path that are the same whatever carries exchanges.
+// exchanges returns the settings of exchanges.
 func (c *Config) exchanges() exchange.Settings {
 	set := exchange.Settings{
 		ResponseHead:    http1.Limits{HeadBytes: int(c.answerBytes), Fields: c.answerFields},
@@ -281,19 +279,18 @@ func (c *Config) exchanges() exchange.Settings {
 	return set
 }
 
-// outboundMax is how much of a stream waits unsent before its sender is held
-// back: with what is on its way through the loop less than half a megabyte for
-// each direction.
+// outboundMax is how much of a stream may wait unsent before its sender is paused. With
+// data on its way through the loop that is less than half a megabyte per direction.
 const outboundMax = 128 << 10
 
-// Loop is the settings of the event loops.
+// Loop returns the settings of the event loops.
 func (c *Config) Loop() loop.Config {
 	return loop.Config{
 		Loops: c.EventLoops, ConnectionsMax: c.ConnectionsMax, WriteStall: c.writeStall,
 		PerAddressMax: c.Edge.perAddress, HandshakeTimeout: c.headTime, OutboundMax: outboundMax,
-		// A target that does not answer connects must not keep others waiting.
+		// A target that does not answer connects must not delay the others.
 		DialsMax: max(256, len(c.Targets)*c.TargetConnsMax),
-		// A head is read when it is whole: half of the bound must hold one.
+		// A head is processed only when it is complete: half of the bound must hold one.
 		InboundMax: 2*int(max(c.headBytes, c.answerBytes)) + 64<<10,
 	}
 }

@@ -7,18 +7,18 @@ import (
 	"weir/internal/service"
 )
 
-// Decision is the settings of the decision port.
+// Decision has the settings of the decision port.
 type Decision struct {
 	Port  int // 0: there is none
 	Bind  string
-	Token string // who has it may ask; empty: everybody who reaches the port
-	Open  bool   // everybody who reaches the port may ask
+	Token string // required of askers; empty: none is
+	Open  bool   // no authentication is required
 
-	CertFile, KeyFile string // empty: plain
-	ClientCAFile      string // of the authorities that sign askers' certificates; empty: none are asked for
+	CertFile, KeyFile string // empty: no TLS
+	ClientCAFile      string // authorities of askers' certificates; empty: none are requested
 }
 
-// Local reports whether only this machine reaches the port.
+// Local reports whether the port is reachable only from this machine.
 func (d *Decision) Local() bool {
 	addr, err := netip.ParseAddr(d.Bind)
 	return d.Bind == "localhost" || err == nil && addr.Unmap().IsLoopback()
@@ -26,28 +26,28 @@ func (d *Decision) Local() bool {
 
 // register adds the settings to s.
 func (d *Decision) register(s *service.Settings) {
-	s.Int(&d.Port, "DECISION_PORT", 0, 0, 65535, "port on which sidecars and other proxies ask this one for decisions (8083 in examples); 0: none")
+	s.Int(&d.Port, "DECISION_PORT", 0, 0, 65535, "port on which sidecars and other proxies request decisions (8083 in examples); 0: none")
 	s.String(&d.Bind, "DECISION_BIND", "127.0.0.1", "address that DECISION_PORT listens on; one that is not a loopback address needs DECISION_TOKEN, DECISION_TLS_CLIENT_CA or DECISION_OPEN")
-	s.Token(&d.Token, "DECISION_TOKEN", "what askers show as Authorization: Bearer; empty: whoever reaches the port may ask; TRUSTED_PROXIES may describe requests to /check without it, and with a loopback DECISION_BIND this machine")
-	s.Bool(&d.Open, "DECISION_OPEN", false, "true: without DECISION_TOKEN others than this machine may ask, too, as the network is trusted")
+	s.Token(&d.Token, "DECISION_TOKEN", "token that askers send as Authorization: Bearer; empty: everybody who reaches the port may ask; TRUSTED_PROXIES, and this machine with a loopback DECISION_BIND, may use /check without it")
+	s.Bool(&d.Open, "DECISION_OPEN", false, "true: the network is trusted, and other machines may ask without DECISION_TOKEN")
 	s.String(&d.CertFile, "DECISION_TLS_CERT", "", "PEM file of the certificate (chain) to serve DECISION_PORT with; read again when it changes; empty: no TLS")
 	s.String(&d.KeyFile, "DECISION_TLS_KEY", "", "PEM file of its key")
-	s.String(&d.ClientCAFile, "DECISION_TLS_CLIENT_CA", "", "PEM file of authorities: who shows a certificate that one of them has signed may ask and describe requests without DECISION_TOKEN, who has neither may not; read at the start")
+	s.String(&d.ClientCAFile, "DECISION_TLS_CLIENT_CA", "", "PEM file of certificate authorities; askers need a certificate signed by one of them, or DECISION_TOKEN; read at the start")
 	s.NoEffect("DECISION_PORT", "0", "DECISION_BIND", "DECISION_TOKEN", "DECISION_OPEN", "DECISION_TLS_CERT", "DECISION_TLS_KEY", "DECISION_TLS_CLIENT_CA")
 }
 
-// complete checks what the settings mean together.
+// complete checks the settings together.
 func (d *Decision) complete(targets int) error {
 	var all []error
 	if d.Port == 0 && targets == 0 {
 		all = append(all, &service.SettingError{Name: "TARGET_URL", Value: noTargets, Problem: "leaves nothing to do", Allowed: "URLs of targets, or none together with DECISION_PORT"})
 	}
 	if d.Port != 0 && d.Token == "" && d.ClientCAFile == "" && !d.Open && !d.Local() {
-		all = append(all, &service.SettingError{Name: "DECISION_BIND", Value: d.Bind, Problem: "lets other machines ask without a token",
+		all = append(all, &service.SettingError{Name: "DECISION_BIND", Value: d.Bind, Problem: "lets other machines ask without authentication",
 			Allowed: "a loopback address, or any with DECISION_TOKEN or DECISION_TLS_CLIENT_CA, or with DECISION_OPEN=true"})
 	}
 	if d.ClientCAFile != "" && d.CertFile == "" {
-		all = append(all, &service.SettingError{Name: "DECISION_TLS_CLIENT_CA", Value: d.ClientCAFile, Problem: "has clients show certificates without TLS", Allowed: "together with DECISION_TLS_CERT and DECISION_TLS_KEY"})
+		all = append(all, &service.SettingError{Name: "DECISION_TLS_CLIENT_CA", Value: d.ClientCAFile, Problem: "requests client certificates without TLS", Allowed: "together with DECISION_TLS_CERT and DECISION_TLS_KEY"})
 	}
 	all = append(all, pairComplete("DECISION_TLS", d.CertFile, d.KeyFile))
 	return errors.Join(all...)

@@ -75,7 +75,7 @@ func TestDeferPostgres(t *testing.T) {
 		{[]string{"DEFER_URL", url}, "DEFER_URL", ""},
 		{[]string{"DEFER_URL", "postgres:", "POSTGRES_URL", url}, "POSTGRES_URL", ""},
 		{[]string{"DEFER_URL", url, "POSTGRES_URL", "postgres://other@localhost/weir"}, "DEFER_URL", ""},
-		{[]string{"DEFER_URL", "postgres:"}, "", "names no server while POSTGRES_URL is not set"},
+		{[]string{"DEFER_URL", "postgres:"}, "", "names no server, and POSTGRES_URL is not set"},
 		{[]string{"DEFER_URL", "postgres://localhost/weir?password=s3cret"}, "", "names no user"},
 		{[]string{"DEFER_URL", "postgres://weir:12/s3cret@localhost/weir"}, "", "DEFER_URL"},
 		{[]string{"DEFER_URL", "mysql://weir:s3cret@localhost/weir"}, "", "is not file: and an absolute path, nor redis: or postgres:"},

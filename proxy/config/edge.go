@@ -11,17 +11,17 @@ import (
 	"weir/internal/service"
 )
 
-// Edge is the settings of a proxy that faces the world: TLS, health of the
-// targets, bounds, its own port, hand-over.
+// Edge has the settings of a proxy that is reachable from outside: TLS, health of the
+// targets, bounds, the admin port, hand-over.
 type Edge struct {
-	CertFile, KeyFile      string // of the listener; empty: plain
+	CertFile, KeyFile      string // of the listener; empty: no TLS
 	CAFile, ServerName     string // for https targets
-	HealthPath             string // of active checks; empty: none
+	HealthPath             string // path of active checks; empty: none
 	HealthInterval         time.Duration
-	LookupInterval         time.Duration // of the targets' names; 0: only connects look up
-	AdminPort              int           // of the own endpoints; 0: the data port
-	AdminBind              string        // the address of that port
-	AdminTLS               bool          // that port has TLS if the data port has
+	LookupInterval         time.Duration // of the targets' names; 0: only connects look names up
+	AdminPort              int           // port of the own endpoints; 0: the data port
+	AdminBind              string        // address of the admin port
+	AdminTLS               bool          // the admin port has TLS if the data port has
 	healthOnDataPort       bool
 	Takeover               bool
 	MemoryBudget           int64 // bytes
@@ -39,23 +39,23 @@ func (e *Edge) register(s *service.Settings) {
 	s.String(&e.CertFile, "TLS_CERT", "", "PEM file of the certificate (chain) to serve with; read again when it changes; empty: no TLS")
 	s.String(&e.KeyFile, "TLS_KEY", "", "PEM file of its key")
 	s.String(&e.CAFile, "TARGET_CA_FILE", "", "PEM file of the authorities that signed the certificates of https targets; empty: the system's")
-	s.String(&e.ServerName, "TARGET_TLS_SERVER_NAME", "", "name that https targets are asked for and must prove (SNI); empty: the host of their URL")
-	s.Func("TARGET_HEALTH_PATH", "", "path that is asked of every target to see whether it is up; empty: only requests tell", "a path: /health", e.setHealthPath)
-	s.Duration(&e.HealthInterval, "TARGET_HEALTH_INTERVAL", 5*time.Second, 10*time.Millisecond, timeMax, "between two such checks; two that fail in a row take a target out, two that pass bring it back")
-	s.Duration(&e.LookupInterval, "TARGET_DNS_INTERVAL", 5*time.Second, 0, timeMax, "between two lookups of each target's name, whose addresses are targets of their own; 0: a name is one target, and each connect looks it up")
-	s.Int(&e.AdminPort, "ADMIN_PORT", 0, 0, 65535, "port of the proxy's own endpoints; 0: the data port")
+	s.String(&e.ServerName, "TARGET_TLS_SERVER_NAME", "", "server name (SNI) that the certificates of https targets must match; empty: the host of their URL")
+	s.Func("TARGET_HEALTH_PATH", "", "path requested from every target as an active health check; empty: health follows from requests only", "a path: /health", e.setHealthPath)
+	s.Duration(&e.HealthInterval, "TARGET_HEALTH_INTERVAL", 5*time.Second, 10*time.Millisecond, timeMax, "interval between two health checks; two failures in a row take a target out, two successes bring it back")
+	s.Duration(&e.LookupInterval, "TARGET_DNS_INTERVAL", 5*time.Second, 0, timeMax, "interval between two lookups of each target's name, whose addresses become separate targets; 0: a name is one target, and each connect looks it up")
+	s.Int(&e.AdminPort, "ADMIN_PORT", 0, 0, 65535, "port for the proxy's own endpoints; 0: the data port")
 	s.String(&e.AdminBind, "ADMIN_BIND", "127.0.0.1", "address that ADMIN_PORT listens on")
-	s.Bool(&e.AdminTLS, "ADMIN_TLS", true, "ADMIN_PORT speaks TLS when TLS_CERT is set; false: plain HTTP")
-	s.Bool(&e.healthOnDataPort, "HEALTH_ON_DATA_PORT", false, "answer /actuator/health and /actuator/health/readiness on the data port too when there is an ADMIN_PORT")
-	s.Bool(&e.Takeover, "TAKEOVER", false, "take the port over from a running proxy, which then drains; BIND and ADMIN_PORT may be others")
-	s.Bytes(&e.MemoryBudget, "MEMORY_BUDGET", 0, 0, 1<<50, "memory from which on requests are turned away with 503; 0: three quarters of what the machine or the container has")
-	s.Int(&e.perAddress, "MAX_CONNECTIONS_PER_IP", 0, 0, 1<<24, "connections at a time of one client address (IPv6: /64); 0: any, as one balancer may be every client")
-	s.Bytes(&e.bodyRate, "BODY_MIN_RATE", 240, 0, 1<<30, "bytes per second that a request's body must keep over 10 s; then 408; 0: any")
-	s.Duration(&e.streamTime, "STREAM_TIMEOUT", 60*time.Second, time.Millisecond, timeMax, "for the next piece of an answer that is streamed, or the next byte of an upgraded connection that one side has half closed")
-	s.Duration(&e.tunnelTime, "TUNNEL_TIMEOUT", time.Hour, time.Millisecond, 30*timeMax, "for the next byte of an upgraded connection, in either direction")
-	s.Duration(&e.drainGrace, "DRAIN_GRACE", 2*time.Second, 0, timeMax, "how long an idle client's connection stays when the proxy ends: a request on its way is still answered")
+	s.Bool(&e.AdminTLS, "ADMIN_TLS", true, "true: ADMIN_PORT uses TLS when TLS_CERT is set; false: plain HTTP")
+	s.Bool(&e.healthOnDataPort, "HEALTH_ON_DATA_PORT", false, "with ADMIN_PORT, answer /actuator/health and /actuator/health/readiness on the data port too")
+	s.Bool(&e.Takeover, "TAKEOVER", false, "take the port over from a running proxy, which then drains; BIND and ADMIN_PORT may differ")
+	s.Bytes(&e.MemoryBudget, "MEMORY_BUDGET", 0, 0, 1<<50, "memory use above which requests are refused with 503; 0: three quarters of the memory of the machine or container")
+	s.Int(&e.perAddress, "MAX_CONNECTIONS_PER_IP", 0, 0, 1<<24, "maximum number of connections from one client address (IPv6: /64); 0: no limit, since a load balancer may carry all clients")
+	s.Bytes(&e.bodyRate, "BODY_MIN_RATE", 240, 0, 1<<30, "minimum rate of a request's body over 10 s, in bytes per second; below: 408; 0: no limit")
+	s.Duration(&e.streamTime, "STREAM_TIMEOUT", 60*time.Second, time.Millisecond, timeMax, "timeout between two pieces of a streamed answer, and between two bytes of a half-closed tunnel")
+	s.Duration(&e.tunnelTime, "TUNNEL_TIMEOUT", time.Hour, time.Millisecond, 30*timeMax, "timeout between two bytes of an upgraded connection, in either direction")
+	s.Duration(&e.drainGrace, "DRAIN_GRACE", 2*time.Second, 0, timeMax, "how long idle client connections stay open when the proxy ends, so that requests already on their way are answered")
 	s.Func("UPGRADES", "websocket", "protocols that clients may switch to, comma separated; empty: none", "names, comma separated; not h2c", e.setUpgrades)
-	s.Func("VIA_NAME", "", "the proxy's name in Via, by which requests that come in a circle are known; empty: weir- and a random part; off: no Via, as nginx compresses nothing for proxies by default, and CDN-Loop against circles", "letters, digits, - and .; off", e.setPseudonym)
+	s.Func("VIA_NAME", "", "the proxy's name in Via, which detects forwarding loops; empty: weir- and a random part; off: no Via, since nginx by default compresses nothing for proxies, and CDN-Loop to detect loops", "letters, digits, - and .; off", e.setPseudonym)
 }
 
 func (e *Edge) setHealthPath(text string) error {
@@ -74,7 +74,7 @@ func (e *Edge) setUpgrades(text string) error {
 	for name := range strings.SplitSeq(text, ",") {
 		name = strings.ToLower(strings.TrimSpace(name))
 		if name == "h2c" || !isToken(name) {
-			return fmt.Errorf("%q cannot be let through", name)
+			return fmt.Errorf("%q is not supported", name)
 		}
 		e.upgrades = append(e.upgrades, name)
 	}
@@ -83,21 +83,21 @@ func (e *Edge) setUpgrades(text string) error {
 
 func (e *Edge) setPseudonym(text string) error {
 	if !isToken(text) || strings.Contains(text, "/") {
-		return fmt.Errorf("%q is no name", text)
+		return fmt.Errorf("%q is not a name", text)
 	}
 	e.pseudonym = text
 	return nil
 }
 
-// isToken reports whether text is letters, digits and a few signs, and not
-// empty.
+// isToken reports whether text is not empty and consists of letters, digits and a few
+// symbols.
 func isToken(text string) bool {
 	return text != "" && !strings.ContainsFunc(text, func(r rune) bool {
 		return !('a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || strings.ContainsRune("-._/", r))
 	})
 }
 
-// complete checks what the settings mean together.
+// complete checks the settings together.
 func (e *Edge) complete() error {
 	if err := pairComplete("TLS", e.CertFile, e.KeyFile); err != nil {
 		return err
@@ -112,7 +112,7 @@ func (e *Edge) complete() error {
 	return nil
 }
 
-// pairComplete checks that a certificate and its key are both set, or neither is.
+// pairComplete checks that a certificate and its key are both set or both empty.
 func pairComplete(prefix, cert, key string) error {
 	if (cert == "") == (key == "") {
 		return nil
@@ -124,8 +124,8 @@ func pairComplete(prefix, cert, key string) error {
 	return &service.SettingError{Name: missing, Problem: "is missing", Allowed: prefix + "_CERT and " + prefix + "_KEY together, or neither"}
 }
 
-// memoryThere is how much memory the container may use, or the machine has, in
-// bytes; 0: unknown.
+// memoryThere returns the memory limit of the container, or the memory of the machine, in
+// bytes. It returns 0 if unknown.
 func memoryThere() int64 {
 	there := int64(0)
 	if text, err := os.ReadFile("/proc/meminfo"); err == nil {

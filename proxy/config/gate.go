@@ -10,26 +10,25 @@ import (
 	"weir/proxy/upstream"
 )
 
-// Gate is the settings of the gates, which bound what is in flight to each target.
+// Gate has the settings of the gates, which bound the requests in flight to each target.
 type Gate struct {
 	Mode     gate.Mode
 	Wait     time.Duration
-	SLO      time.Duration // 95th percentile of answer times that clients expect; 0: unknown
-	Min, Max int           // of an event loop; Max 0: no bound of its own
+	SLO      time.Duration // 95th percentile of the latency that clients expect; 0: unknown
+	Min, Max int           // per event loop; Max 0: no separate bound
 }
 
 func (g *Gate) register(s *service.Settings) {
-	s.Word("GATE", "on", []string{"off", "shadow", "on"}, "bound what is in flight to each target by how fast it answers; shadow only counts the requests that would have to wait",
+	s.Word("GATE", "on", []string{"off", "shadow", "on"}, "bound the requests in flight to each target by how fast it answers; shadow: only count the requests that would have to wait",
 		func(word string) (err error) { g.Mode, err = gate.ParseMode(word); return err })
-	s.OptionalDuration(&g.SLO, "SLO_P95", time.Millisecond, time.Hour, "the 95th percentile of answer times that clients expect: half of it is the longest GATE_WAIT unless that is set")
+	s.OptionalDuration(&g.SLO, "SLO_P95", time.Millisecond, time.Hour, "95th percentile of the latency that clients expect; half of it bounds GATE_WAIT unless that is set")
 	g.Wait = -1
-	s.OptionalDuration(&g.Wait, "GATE_WAIT", 0, time.Minute, fmt.Sprintf("longest wait for a place at a target under lasting overload; then 503; a burst may wait up to %d times as long; 0: none; default: %v, or half of SLO_P95 if that is less", upstream.Patience, gate.Wait))
-	s.Int(&g.Min, "GATE_MIN", 2, 1, 1<<20, "requests in flight to a target, for each event loop, below which the limit never falls")
-	s.Int(&g.Max, "GATE_MAX", 0, 0, 1<<20, "requests in flight to a target, for each event loop, beyond which the limit never goes; 0: TARGET_MAX_CONNECTIONS in all")
+	s.OptionalDuration(&g.Wait, "GATE_WAIT", 0, time.Minute, fmt.Sprintf("how long a request waits for a place at a target under lasting overload; then 503; a burst may wait up to %d times as long; 0: no waiting; default: %v, or half of SLO_P95 if that is less", upstream.Patience, gate.Wait))
+	s.Int(&g.Min, "GATE_MIN", 2, 1, 1<<20, "lower bound of the limit on requests in flight to a target, per event loop")
+	s.Int(&g.Max, "GATE_MAX", 0, 0, 1<<20, "upper bound of the limit on requests in flight to a target, per event loop; 0: TARGET_MAX_CONNECTIONS in total")
 }
 
-// complete checks what the settings mean together. The error is a
-// *service.SettingError.
+// complete checks the settings together. The error is a *service.SettingError.
 func (g *Gate) complete() error {
 	if g.Wait < 0 {
 		g.Wait = gate.Wait

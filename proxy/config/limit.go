@@ -19,9 +19,9 @@ const (
 // A limitSetting is one of the settings of the global limit's numbers.
 type limitSetting struct {
 	name  string
-	field string // of the configuration
+	field string // field of the configuration
 	value string
-	given bool // it is not the default
+	given bool // differs from the default
 }
 
 func (c *Config) limitSettings() []limitSetting {
@@ -36,12 +36,12 @@ func (c *Config) limitSettings() []limitSetting {
 	}
 }
 
-// stray judges the numbers that are given and that the algorithm does not use. They are
-// for a later switch, and told in Notes; but who gives none of the numbers that it uses
-// takes them for the limit.
+// stray checks numbers that are given but not used by the algorithm. They apply after a
+// later switch, and Notes says so. But if none of the numbers that the algorithm uses is
+// given, the operator has probably taken them for the limit, and that is an error.
 func (c *Config) stray(a limit.Algorithm) error {
 	var used, stray []limitSetting
-	var names []string // of those that the algorithm uses
+	var names []string // fields that the algorithm uses
 	for _, s := range c.limitSettings() {
 		switch uses := slices.Contains(a.Fields(), s.field); {
 		case uses:

@@ -10,17 +10,17 @@ import (
 	"weir/proxy/claims"
 )
 
-// origin is the settings about where requests come from.
+// origin has the settings about where requests come from.
 type origin struct {
 	trusted []netip.Prefix
 	claims  *claims.Set
 }
 
 func (o *origin) register(s *service.Settings) {
-	s.Func("TRUSTED_PROXIES", "", "networks of the proxies whose X-Forwarded-For and similar fields are believed",
+	s.Func("TRUSTED_PROXIES", "", "networks of proxies whose X-Forwarded-For and similar fields are trusted",
 		"CIDRs, comma separated: 10.0.0.0/8,::1/128", o.setTrusted)
-	s.Func("UNTRUSTED_FIELDS", "", "further request fields that only TRUSTED_PROXIES may send, beside X-Forwarded-*, X-Real-IP and the like; from others they are dropped",
-		"names, comma separated, * at the end for any rest: X-Remote-User,X-Auth-*", o.setClaims)
+	s.Func("UNTRUSTED_FIELDS", "", "request fields, in addition to X-Forwarded-*, X-Real-IP and similar, that are dropped unless they come from TRUSTED_PROXIES",
+		"names, comma separated, with * at the end as a wildcard: X-Remote-User,X-Auth-*", o.setClaims)
 }
 
 func (o *origin) setTrusted(text string) error {
@@ -43,7 +43,7 @@ func (o *origin) setClaims(text string) (err error) {
 	return err
 }
 
-// elements are those of a comma-separated list, which may be empty.
+// elements returns the elements of a comma-separated list, which may be empty.
 func elements(text string) (list []string) {
 	if text == "" {
 		return nil
@@ -54,8 +54,8 @@ func elements(text string) (list []string) {
 	return list
 }
 
-// TrustsLoopback reports whether TRUSTED_PROXIES names addresses of this machine:
-// a proxy on it passes requests of others on.
+// TrustsLoopback reports whether TRUSTED_PROXIES contains addresses of this machine, so
+// that a proxy on it forwards requests of others.
 func (c *Config) TrustsLoopback() bool {
 	for _, loopback := range []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("::1/128"), netip.MustParsePrefix("::ffff:127.0.0.0/104")} {
 		if slices.ContainsFunc(c.origin.trusted, loopback.Overlaps) {

@@ -12,7 +12,7 @@ import (
 	"weir/proxy/store/postgres"
 )
 
-// postgresSettings are the settings of the store in PostgreSQL, as given.
+// postgresSettings has the settings of the store in PostgreSQL, as given.
 type postgresSettings struct {
 	url, schema, prefix, migrate string
 	timeout                      time.Duration
@@ -22,22 +22,23 @@ type postgresSettings struct {
 
 // register adds the settings to s.
 func (p *postgresSettings) register(s *service.Settings) {
-	s.Secret(&p.url, "POSTGRES_URL", "PostgreSQL 13 or later, instead of Redis: postgres://user:password@host:port/database?sslmode=verify-full, with standbys several hosts, comma separated")
-	s.Duration(&p.timeout, "POSTGRES_TIMEOUT", 100*time.Millisecond, time.Millisecond, 2*time.Second, "longest that a request waits for a decision")
-	s.Int(&p.connections, "POSTGRES_CONNECTIONS", 2, 1, 64, "connections to PostgreSQL for decisions; there is one more for documents")
-	s.Func("POSTGRES_SCHEMA", "weir", "schema of the tables and functions; the flag without a value prints the SQL that makes them", "",
+	s.Secret(&p.url, "POSTGRES_URL", "PostgreSQL 13 or later, instead of Redis: postgres://user:password@host:port/database?sslmode=verify-full; with standbys several hosts, comma separated")
+	s.Duration(&p.timeout, "POSTGRES_TIMEOUT", 100*time.Millisecond, time.Millisecond, 2*time.Second, "how long a request waits for a decision")
+	s.Int(&p.connections, "POSTGRES_CONNECTIONS", 2, 1, 64, "connections to PostgreSQL for decisions, in addition to one for documents")
+	s.Func("POSTGRES_SCHEMA", "weir", "schema of the tables and functions; the flag without a value prints the SQL that creates them", "",
 		func(name string) error { p.schema = name; return postgres.CheckSchema(name) })
 	s.String(&p.prefix, "POSTGRES_KEY_PREFIX", "", "prefix of every name in PostgreSQL, for several installations that share a schema")
-	s.Bool(&p.durable, "POSTGRES_DURABLE", false, "make tables of which a crash of PostgreSQL forgets at most the last second, which costs it several times as much; without it a crash forgets all that was consumed")
+	s.Bool(&p.durable, "POSTGRES_DURABLE", false, "true: create logged tables, of which a crash of PostgreSQL loses at most the last second, at several times the cost; false: a crash loses all consumption")
 	s.Enum(&p.migrate, "POSTGRES_MIGRATE", "true", []string{"true", "false", "print"},
-		"true: make or extend tables and functions at the start; false: they are there; print: print the SQL that makes them, and end")
+		"true: create or migrate tables and functions at the start; false: they exist; print: print the SQL that creates them, and exit")
 	s.Alone("POSTGRES_SCHEMA", "POSTGRES_MIGRATE", "print")
 }
 
 // UsesPostgres reports whether limits are kept in PostgreSQL.
 func (c *Config) UsesPostgres() bool { return c.postgres.url != "" }
 
-// notePostgres notes settings without effect that a store in PostgreSQL and a queue there share.
+// notePostgres notes settings shared by the store and the queue in PostgreSQL that have
+// no effect.
 func (c *Config) notePostgres() {
 	if c.UsesPostgres() || c.Defer.inPostgres != "" {
 		return
@@ -51,8 +52,8 @@ func (c *Config) notePostgres() {
 	}
 }
 
-// PostgresSchema is the SQL that makes tables and functions, for limits and for the queue of
-// deferred requests; empty unless it is asked for.
+// PostgresSchema returns the SQL that creates tables and functions for limits and for the
+// queue of deferred requests, if it was asked for.
 func (c *Config) PostgresSchema() string {
 	if c.postgres.migrate != "print" {
 		return ""
@@ -60,8 +61,8 @@ func (c *Config) PostgresSchema() string {
 	return postgres.Schema(c.postgres.schema, c.postgres.durable) + "\n" + shared.Schema(c.postgres.schema)
 }
 
-// Postgres is the settings of the store in PostgreSQL; Local and Log are for the caller to
-// fill in. The error joins a *service.SettingError for each fault.
+// Postgres returns the configuration of the store in PostgreSQL, without Local and Log.
+// The error joins a *service.SettingError for each fault.
 func (c *Config) Postgres() (postgres.Config, error) {
 	p := &c.postgres
 	cfg := postgres.Config{
@@ -70,7 +71,7 @@ func (c *Config) Postgres() (postgres.Config, error) {
 	}
 	var all []error
 	if c.UsesRedis() {
-		all = append(all, &service.SettingError{Name: "POSTGRES_URL", Value: "", Problem: "cannot be with REDIS_HOST", Allowed: "one of the two"})
+		all = append(all, &service.SettingError{Name: "POSTGRES_URL", Value: "", Problem: "excludes REDIS_HOST", Allowed: "one of the two"})
 	}
 	settings := map[string]struct{ name, value string }{
 		"URL": {"POSTGRES_URL", ""}, "Connections": {"POSTGRES_CONNECTIONS", strconv.Itoa(p.connections)},
@@ -78,14 +79,14 @@ func (c *Config) Postgres() (postgres.Config, error) {
 	}
 	faults, _ := errors.AsType[lane.Faults](cfg.Validate())
 	for _, f := range faults {
-		if s, ok := settings[f.Field]; ok { // the others are not settings, or checked by themselves
+		if s, ok := settings[f.Field]; ok { // the others are not settings, or checked separately
 			all = append(all, &service.SettingError{Name: s.name, Value: s.value, Problem: f.Problem, Allowed: f.Allowed})
 		}
 	}
 	return cfg, errors.Join(all...)
 }
 
-// seePostgres are the settings to look at for what ends the start.
+// seePostgres returns the settings to look at for an error that prevents the start.
 func seePostgres(cause store.Cause) string {
 	if cause == store.WrongProtocol {
 		return "POSTGRES_URL, POSTGRES_SCHEMA"

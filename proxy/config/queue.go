@@ -14,7 +14,7 @@ import (
 	"weir/proxy/store/postgres"
 )
 
-// deferURLs is what DEFER_URL may be.
+// deferURLs describes the values of DEFER_URL.
 const deferURLs = "file: and an absolute path, such as file:/var/lib/weir/deferred; redis: for the server of REDIS_HOST, or redis://host:port; " +
 	"postgres: for that of POSTGRES_URL, or postgres://user:password@host:port/database"
 
@@ -30,7 +30,7 @@ func (d *Defer) choose(text string) error {
 	case scheme == "redis" && (rest == "" || slashes && hosts != ""):
 		d.inRedis, d.hosts = true, hosts
 	case scheme == "redis" || scheme == "rediss":
-		return errors.New("is neither redis: nor redis://host:port; TLS is REDIS_TLS")
+		return errors.New("is neither redis: nor redis://host:port; set REDIS_TLS for TLS")
 	case scheme == "postgres" || scheme == "postgresql":
 		d.inPostgres = text
 	default:
@@ -39,7 +39,7 @@ func (d *Defer) choose(text string) error {
 	return nil
 }
 
-// completeRedis finds the servers of a queue in Redis.
+// completeRedis determines the servers of a queue in Redis.
 func (d *Defer) completeRedis(r *redisSettings) (err error) {
 	if !d.inRedis {
 		return nil
@@ -51,11 +51,11 @@ func (d *Defer) completeRedis(r *redisSettings) (err error) {
 	if r.hosts == "" {
 		return &service.SettingError{Name: "DEFER_URL", Value: "redis:", Problem: "means the server of REDIS_HOST, which is not set", Allowed: "redis://host:port, or REDIS_HOST"}
 	}
-	d.redis, _ = r.config("REDIS_HOST", r.hosts) // the settings of the store report its faults
+	d.redis, _ = r.config("REDIS_HOST", r.hosts) // faults are reported for the settings of the store
 	return nil
 }
 
-// completePostgres finds the server of a queue in PostgreSQL.
+// completePostgres determines the server of a queue in PostgreSQL.
 func (d *Defer) completePostgres(p *postgresSettings) error {
 	if d.inPostgres == "" {
 		return nil
@@ -63,15 +63,15 @@ func (d *Defer) completePostgres(p *postgresSettings) error {
 	d.setting, d.schema, d.manual = "DEFER_URL", p.schema, p.migrate != "true"
 	if d.inPostgres == "postgres:" {
 		if p.url == "" {
-			return &service.SettingError{Name: "DEFER_URL", Value: d.inPostgres, Problem: "names no server while POSTGRES_URL is not set", Allowed: deferURLs}
+			return &service.SettingError{Name: "DEFER_URL", Value: d.inPostgres, Problem: "names no server, and POSTGRES_URL is not set", Allowed: deferURLs}
 		}
-		d.setting, d.inPostgres = "POSTGRES_URL", p.url // which is checked as such
+		d.setting, d.inPostgres = "POSTGRES_URL", p.url // checked as the store's
 		return nil
 	}
 	faults, _ := errors.AsType[lane.Faults](postgres.Config{URL: d.inPostgres, Schema: p.schema}.Validate())
 	for _, f := range faults {
 		if f.Field == "URL" {
-			return &service.SettingError{Name: "DEFER_URL", Value: "", Problem: f.Problem, Allowed: deferURLs} // there may be a password
+			return &service.SettingError{Name: "DEFER_URL", Value: "", Problem: f.Problem, Allowed: deferURLs} // the value may contain a password
 		}
 	}
 	return nil

@@ -14,7 +14,7 @@ import (
 	"weir/proxy/store/redis"
 )
 
-// redisSettings are the settings of the store in Redis, as given.
+// redisSettings has the settings of the store in Redis, as given.
 type redisSettings struct {
 	hosts, username, password, prefix            string
 	port, db                                     int
@@ -29,29 +29,29 @@ type redisSettings struct {
 
 // register adds the settings to s.
 func (r *redisSettings) register(s *service.Settings) {
-	s.String(&r.hosts, "REDIS_HOST", "", "host of Redis, or host:port of several, comma separated: nodes of a Cluster, or the Sentinels; empty: the simulated Redis")
-	s.Int(&r.port, "REDIS_PORT", 6379, 1, 65535, "port of a REDIS_HOST without one")
-	s.String(&r.username, "REDIS_USERNAME", "", "ACL user of Redis")
+	s.String(&r.hosts, "REDIS_HOST", "", "host of Redis, or a comma-separated list of host:port: nodes of a Cluster, or Sentinels; empty: use the simulated Redis")
+	s.Int(&r.port, "REDIS_PORT", 6379, 1, 65535, "port of Redis if REDIS_HOST has none")
+	s.String(&r.username, "REDIS_USERNAME", "", "user name for Redis (ACL)")
 	s.Secret(&r.password, "REDIS_PASSWORD", "password of Redis")
 	s.Int(&r.db, "REDIS_DB", 0, 0, 1<<20, "database of Redis; 0 in a Cluster")
-	s.Word("REDIS_MODE", "auto", []string{"auto", "single", "cluster", "sentinel"}, "what REDIS_HOST is; auto: Sentinels with REDIS_SENTINEL_MASTER, a Cluster with several hosts, else what the server says",
+	s.Word("REDIS_MODE", "auto", []string{"auto", "single", "cluster", "sentinel"}, "kind of REDIS_HOST; auto: Sentinels if REDIS_SENTINEL_MASTER is set, a Cluster with several hosts, otherwise detected",
 		func(word string) (err error) { r.topology, err = redis.ParseTopology(word); return err })
-	s.String(&r.sentinel, "REDIS_SENTINEL_MASTER", "", "name of the master that the Sentinels of REDIS_HOST watch")
-	s.String(&r.sentinelUsername, "REDIS_SENTINEL_USERNAME", "", "ACL user of the Sentinels")
+	s.String(&r.sentinel, "REDIS_SENTINEL_MASTER", "", "name of the master that the Sentinels monitor")
+	s.String(&r.sentinelUsername, "REDIS_SENTINEL_USERNAME", "", "user name for the Sentinels (ACL)")
 	s.Secret(&r.sentinelPassword, "REDIS_SENTINEL_PASSWORD", "password of the Sentinels")
 	s.Bool(&r.secure, "REDIS_TLS", false, "connect to Redis with TLS")
 	s.String(&r.caFile, "REDIS_TLS_CA_FILE", "", "PEM file of the authorities that signed Redis' certificate; empty: the system's")
 	s.String(&r.serverName, "REDIS_TLS_SERVER_NAME", "", "name in Redis' certificate; empty: the host's")
 	s.String(&r.prefix, "REDIS_KEY_PREFIX", "", "prefix of every name in Redis, for several installations that share one")
-	s.Duration(&r.timeout, "REDIS_TIMEOUT", 100*time.Millisecond, time.Millisecond, 2*time.Second, "longest that a request waits for a decision")
-	s.Word("STORE_FAILURE_MODE", "open", []string{"open", "local", "closed"}, "what happens while Redis, PostgreSQL or every master is unavailable: open admits all, local limits by this proxy alone, closed refuses with 503",
+	s.Duration(&r.timeout, "REDIS_TIMEOUT", 100*time.Millisecond, time.Millisecond, 2*time.Second, "how long a request waits for a decision")
+	s.Word("STORE_FAILURE_MODE", "open", []string{"open", "local", "closed"}, "what happens while Redis, PostgreSQL or all masters are unavailable: open admits everything, local enforces the limits in this proxy alone, closed refuses with 503",
 		func(word string) (err error) { r.mode, err = store.ParseFailureMode(word); return err })
 	s.Enum(&r.start, "STORE_START", "checked", []string{"checked", "anyway"},
-		"checked: a store that refuses the user, the password or the database, or is another program, ends the start; anyway: the proxy starts in STORE_FAILURE_MODE")
+		"checked: do not start if the store refuses the user, the password or the database, or is another program; anyway: start in STORE_FAILURE_MODE")
 }
 
-// StoreStart returns the error that ends the start for one that the store met, with the
-// settings to look at; nil: the proxy starts.
+// StoreStart returns the error that ends the start for an error of the store, with the
+// settings to look at. It returns nil if the proxy may start.
 func (c *Config) StoreStart(err error) error {
 	fault, ok := errors.AsType[*store.MisconfiguredError](err)
 	if !ok || c.redis.start == "anyway" {
@@ -80,7 +80,8 @@ func (c *Config) StoreStart(err error) error {
 // UsesRedis reports whether limits are kept in Redis.
 func (c *Config) UsesRedis() bool { return c.redis.hosts != "" }
 
-// RedisCAFile is the file of the authorities for Redis, if the store or the queue is there.
+// RedisCAFile returns the file of the authorities for Redis, if the store or the queue is
+// in Redis.
 func (c *Config) RedisCAFile() string {
 	if c.UsesRedis() || c.Defer.inRedis {
 		return c.redis.caFile
@@ -88,11 +89,11 @@ func (c *Config) RedisCAFile() string {
 	return ""
 }
 
-// Redis is the settings of the store in Redis; Local and Log are for the caller
-// to fill in. The error joins a *service.SettingError for each fault.
+// Redis returns the configuration of the store in Redis, without Local and Log. The error
+// joins a *service.SettingError for each fault.
 func (c *Config) Redis() (redis.Config, error) { return c.redis.config("REDIS_HOST", c.redis.hosts) }
 
-// config is how to connect to the hosts that a setting names.
+// config returns the configuration for connecting to the hosts that a setting names.
 func (r *redisSettings) config(setting, hosts string) (redis.Config, error) {
 	cfg := redis.Config{
 		Topology: r.topology, SentinelMaster: r.sentinel, SentinelUsername: r.sentinelUsername, SentinelPassword: r.sentinelPassword,
@@ -106,14 +107,14 @@ func (r *redisSettings) config(setting, hosts string) (redis.Config, error) {
 		}
 		if h, p, err := net.SplitHostPort(addr); err != nil || h == "" || !validPort(p) || strings.ContainsAny(h, "/@?#") {
 			return cfg, &service.SettingError{Name: setting, Value: hosts, Problem: fmt.Sprintf("%q names no host and port", host),
-				Allowed: "host, or host:port, comma separated; what else a redis:// URL says has settings of its own: REDIS_USERNAME, REDIS_PASSWORD, REDIS_DB, REDIS_TLS"}
+				Allowed: "host or host:port, comma separated; for the rest of a redis:// URL use REDIS_USERNAME, REDIS_PASSWORD, REDIS_DB, REDIS_TLS"}
 		}
 		cfg.Addrs = append(cfg.Addrs, addr)
 	}
 	return cfg, r.fault(cfg, setting, hosts)
 }
 
-// fault is what is wrong with the settings together, or nil.
+// fault returns what is wrong with the settings together, or nil.
 func (r *redisSettings) fault(cfg redis.Config, setting, hosts string) error {
 	faults, _ := errors.AsType[lane.Faults](cfg.Validate())
 	settings := map[string]struct{ name, value string }{
@@ -124,7 +125,7 @@ func (r *redisSettings) fault(cfg redis.Config, setting, hosts string) error {
 	}
 	var all []error
 	for _, f := range faults {
-		if s, ok := settings[f.Field]; ok { // the others are not settings, or checked by themselves
+		if s, ok := settings[f.Field]; ok { // the others are not settings, or checked separately
 			all = append(all, &service.SettingError{Name: s.name, Value: s.value, Problem: f.Problem, Allowed: f.Allowed})
 		}
 	}

@@ -68,7 +68,7 @@ func TestWrongRedisSettings(t *testing.T) {
 		{[]string{"REDIS_TIMEOUT", "3s"}, "REDIS_TIMEOUT", "is out of range; allowed: 1ms … 2s"},
 		{[]string{"STORE_FAILURE_MODE", "ignore"}, "STORE_FAILURE_MODE", "allowed: open, local, closed"},
 		{[]string{"REDIS_HOST", "a,,b"}, "REDIS_HOST", "names no host and port"},
-		{[]string{"REDIS_HOST", ":6379"}, "REDIS_HOST", "allowed: host, or host:port"},
+		{[]string{"REDIS_HOST", ":6379"}, "REDIS_HOST", "allowed: host or host:port"},
 		{[]string{"REDIS_HOST", "a:"}, "REDIS_HOST", "names no host and port"},
 		{[]string{"REDIS_HOST", "a:6379:0"}, "REDIS_HOST", "names no host and port"},
 		{[]string{"REDIS_HOST", "a:65536"}, "REDIS_HOST", "names no host and port"},

@@ -8,7 +8,7 @@ import (
 	"weir/proxy/refusal"
 )
 
-// Refusal is the settings that say what refusals look like.
+// Refusal has the settings of what refusals look like.
 type Refusal struct {
 	Templates string // REFUSAL_TEMPLATES; empty: none
 	status    int
@@ -17,11 +17,11 @@ type Refusal struct {
 
 // register adds the settings to s.
 func (r *Refusal) register(s *service.Settings) {
-	s.Word("REFUSAL_STATUS", "429", []string{"429", "503"}, "the status of a refusal by a limit whose rule names none",
+	s.Word("REFUSAL_STATUS", "429", []string{"429", "503"}, "status of refusals by a limit, unless the rule sets one",
 		func(word string) (err error) { r.status, err = strconv.Atoi(word); return err })
-	s.String(&r.Templates, "REFUSAL_TEMPLATES", "", "folder of the bodies of refusals (429, and 503 of the proxy): default.html, default.json, default.txt, and NAME.html … for rules with refusal: {template: NAME}; "+
-		"the client's Accept chooses; read again at SIGHUP; empty: a page for browsers, JSON for all others")
-	s.Func("REFUSAL_FIELDS", "", "fields of refusals whose rule has none", "Name: value, more of them behind |; none that the proxy sets itself", r.setFields)
+	s.String(&r.Templates, "REFUSAL_TEMPLATES", "", "folder with templates for the bodies of refusals (429, and 503 of the proxy): default.html, default.json, default.txt, and NAME.html … for rules with refusal: {template: NAME}; "+
+		"the client's Accept selects one; read again at SIGHUP; empty: a page for browsers, JSON for others")
+	s.Func("REFUSAL_FIELDS", "", "fields of refusals, unless the rule sets some", "Name: value, separated by |; none that the proxy sets itself", r.setFields)
 }
 
 func (r *Refusal) setFields(text string) (err error) {

@@ -10,7 +10,7 @@ import (
 	"weir/proxy/store/remote"
 )
 
-// remoteSettings are the settings of a sidecar's store, as given.
+// remoteSettings has the settings of a sidecar's store, as given.
 type remoteSettings struct {
 	urls          []string
 	timeout       time.Duration
@@ -19,15 +19,15 @@ type remoteSettings struct {
 
 // register adds the settings to s.
 func (r *remoteSettings) register(s *service.Settings) {
-	s.Func("REMOTE_URL", "", "decision ports of master proxies, comma separated, in the order in which they are tried: this proxy is their sidecar, and limits are kept there instead of in Redis; "+
-		"masters share Redis or PostgreSQL, or there is one", "http://host:port or https://host:port, comma separated", func(text string) (err error) {
+	s.Func("REMOTE_URL", "", "decision ports of master proxies, comma separated, in the order in which they are tried; this proxy is their sidecar, and limits are kept there instead of in Redis; "+
+		"several masters must share Redis or PostgreSQL", "http://host:port or https://host:port, comma separated", func(text string) (err error) {
 		if r.urls = nil; text != "" {
 			r.urls, err = remote.ParseURLs(text)
 		}
 		return err
 	})
-	s.Duration(&r.timeout, "REMOTE_TIMEOUT", 100*time.Millisecond, time.Millisecond, 2*time.Second, "longest that a request waits for a master's decision")
-	s.Token(&r.token, "REMOTE_TOKEN", "the masters' DECISION_TOKEN; with their ADMIN_TOKEN keys can be edited here, too")
+	s.Duration(&r.timeout, "REMOTE_TIMEOUT", 100*time.Millisecond, time.Millisecond, 2*time.Second, "how long a request waits for a master's decision")
+	s.Token(&r.token, "REMOTE_TOKEN", "the masters' DECISION_TOKEN; or their ADMIN_TOKEN, with which keys can also be edited here")
 	s.String(&r.caFile, "REMOTE_CA_FILE", "", "PEM file of the authorities that signed the masters' certificates; empty: the system's")
 	s.NoEffect("REMOTE_URL", "", "REMOTE_TIMEOUT", "REMOTE_TOKEN", "REMOTE_CA_FILE")
 }
@@ -35,8 +35,8 @@ func (r *remoteSettings) register(s *service.Settings) {
 // UsesRemote reports whether limits are kept at masters.
 func (c *Config) UsesRemote() bool { return len(c.remote.urls) > 0 }
 
-// StoreTimeout is the longest that a decision of the shared store is waited for; 0: there is
-// none.
+// StoreTimeout returns how long a decision of the shared store is waited for. It is 0
+// without one.
 func (c *Config) StoreTimeout() time.Duration {
 	switch {
 	case c.UsesRemote():
@@ -49,22 +49,22 @@ func (c *Config) StoreTimeout() time.Duration {
 	return 0
 }
 
-// Remote is the settings of a sidecar's store; Local and Log are for the caller to fill in.
-// The error joins a *service.SettingError for each fault.
+// Remote returns the configuration of a sidecar's store, without Local and Log. The error
+// joins a *service.SettingError for each fault.
 func (c *Config) Remote() (remote.Config, error) {
 	r := &c.remote
 	cfg := remote.Config{Config: lane.Config{Timeout: r.timeout, Failure: c.redis.mode}, URLs: r.urls, Token: r.token, CAFile: r.caFile}
 	value := strings.Join(r.urls, ",")
 	var all []error
 	if c.UsesRedis() || c.UsesPostgres() {
-		all = append(all, &service.SettingError{Name: "REMOTE_URL", Value: value, Problem: "cannot be with REDIS_HOST or POSTGRES_URL", Allowed: "one of them"})
+		all = append(all, &service.SettingError{Name: "REMOTE_URL", Value: value, Problem: "excludes REDIS_HOST and POSTGRES_URL", Allowed: "one of them"})
 	}
 	if c.Adaptive.Mode != "false" {
 		all = append(all, &service.SettingError{Name: "ADAPTIVE_MODE", Value: c.Adaptive.Mode, Problem: "cannot be with REMOTE_URL: the master follows the advisor", Allowed: "false"})
 	}
 	faults, _ := errors.AsType[lane.Faults](cfg.Validate())
 	for _, f := range faults {
-		if f.Field == "Token" { // the others are checked by themselves
+		if f.Field == "Token" { // the others are checked separately
 			all = append(all, &service.SettingError{Name: "REMOTE_TOKEN", Problem: f.Problem})
 		}
 	}

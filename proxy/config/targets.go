@@ -8,16 +8,16 @@ import (
 	"strings"
 )
 
-// A Target is one of the settings' targets.
+// A Target is a target named in the settings.
 type Target struct {
-	URL    string // as written in lists: scheme, host and port, nothing that is usual left out
+	URL    string // normal form: scheme, host and port
 	Addr   string // host:port
-	Host   string // as Host names it: without the scheme's usual port
-	Name   string // the host alone
+	Host   string // value of the Host field: without the scheme's default port
+	Name   string // host without port
 	Secure bool   // https
 }
 
-// noTargets is the word for no targets.
+// noTargets is the value that means no targets.
 const noTargets = "none"
 
 // ParseTargets reads base URLs, comma separated, or none.

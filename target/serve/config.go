@@ -44,7 +44,7 @@ func (c *Config) Register(s *service.Settings) {
 	s.Duration(&m.QueueTimeout, "TARGET_QUEUE_TIMEOUT", m.QueueTimeout, model.QueueTimeoutMin, model.QueueTimeoutMax,
 		"longest wait for a worker; beyond: 503")
 	s.Float(&m.ErrorRate, "TARGET_ERROR_RATE", m.ErrorRate, 0, 1, "share of the served requests that is answered 500")
-	s.Int(&c.Loops, "EVENT_LOOPS", runtime.GOMAXPROCS(0), 1, loopsMax, "event loops; default: Go's GOMAXPROCS, which is the machine's processors or the container's CPU limit (rounded up, at least 2)")
+	s.Int(&c.Loops, "EVENT_LOOPS", runtime.GOMAXPROCS(0), 1, loopsMax, "number of event loops; default: GOMAXPROCS, which is the number of processors or the container's CPU limit (rounded up, at least 2)")
 	s.Duration(&c.DrainTimeout, "DRAIN_TIMEOUT", c.DrainTimeout, 0, time.Hour,
 		"how long requests under way may take after SIGTERM")
 }
