@@ -155,7 +155,7 @@ func TestHangup(t *testing.T) {
 	a := run(t, "-events-file", file)
 	for n, step := range []struct{ text, want string }{
 		{"- {name: sale, start: 2026-01-20, end: 2026-01-21}", "INFO Advisor - Reloaded events=read log=none"},
-		{"- {name: sale}", "ERROR Advisor - Reload failed, everything stays as it was part=events reason=\"EVENTS_FILE: " + file + ": line 1: [0].start: is missing"},
+		{"- {name: sale}", "ERROR Advisor - Reload failed, the previous version stays in use part=events reason=\"EVENTS_FILE: " + file + ": line 1: [0].start: is missing"},
 	} {
 		write(step.text)
 		if err := a.Process.Signal(syscall.SIGHUP); err != nil {

@@ -99,7 +99,7 @@ func TestRefusalsHaveForms(t *testing.T) {
 	}
 	write("t/default.html", "a\n{{nonsense}}")
 	hangup()
-	p.Logged(`ERROR Proxy - Reload failed, everything stays as it was part=templates reason="default.html: line 2: {{\"nonsense\"}} is unknown`)
+	p.Logged(`ERROR Proxy - Reload failed, the previous version stays in use part=templates reason="default.html: line 2: {{\"nonsense\"}} is unknown`)
 	p.LoggedTimes("INFO Proxy - Reloaded ", 1)
 	refused(p, "/", asBrowser, 429, "text/html; charset=utf-8", "<p>global: Please try again in ")
 	write("t/default.html", "new {{status}}")

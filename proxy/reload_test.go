@@ -82,7 +82,7 @@ func TestHangup(t *testing.T) {
 		`part=certificates reason="TARGET_CA_FILE: read authorities ` + caFile + `: it holds no certificate`,
 		`part=certificates reason="read certificate ` + filepath.Join(dir, "tls.crt") + ` with key `,
 	} {
-		p.Logged("ERROR Proxy - Reload failed, everything stays as it was " + want)
+		p.Logged("ERROR Proxy - Reload failed, the previous version stays in use " + want)
 	}
 	asks(200)
 }

@@ -1,20 +1,20 @@
 package service
 
-// An Endpoint is one of a program's own endpoints: who may use it, and with which
-// parameters.
+// An Endpoint is one of a program's own endpoints, with who may use it and which
+// parameters it has.
 type Endpoint struct {
-	Program string // empty: all programs have it
-	Pattern string // as http.ServeMux takes it
-	Guarded bool   // only those whom the Guard lets pass; false: everybody
-	// Query names the parameters that the URL may have, separated by spaces; others
-	// are a 400. A * is any: probes of health may add what keeps caches away.
+	Program string // empty: all programs
+	Pattern string // pattern for http.ServeMux
+	Guarded bool   // only for requests that pass the Guard; false: for everybody
+	// Query names the parameters that the URL may have, separated by spaces. Others get
+	// 400. A * means any: health probes may add parameters to avoid caches.
 	Query string
 }
 
-// OwnEndpoints lists the own endpoints of all programs. An endpoint is guarded
-// if it changes, starts, stops or teaches something, or if it reveals clients,
-// credentials or addresses of the network behind the program. What is not in
-// the list cannot be registered, nor can a handler see parameters that are not there.
+// OwnEndpoints lists the own endpoints of all programs. An endpoint is guarded if it
+// changes, starts, stops or teaches something, or if it reveals clients, credentials or
+// addresses of the network behind the program. An endpoint that is not in the list cannot
+// be registered, and its handler sees only listed parameters.
 func OwnEndpoints() []Endpoint {
 	const open, guarded = false, true
 	return []Endpoint{
@@ -40,15 +40,15 @@ func OwnEndpoints() []Endpoint {
 		{"proxy", "GET /config/deferred", guarded, "rule state after limit"},
 		{"proxy", "POST /config/deferred", guarded, ""},
 		{"proxy", "POST /config/deferred/{id}", guarded, ""},
-		{"proxy", "GET /config/deferred/page", open, ""}, // asks the guarded endpoints
-		{"proxy", "GET /deferred/{id}", open, "*"},       // only who has the key that the request was counted under gets an answer
+		{"proxy", "GET /config/deferred/page", open, ""}, // uses the guarded endpoints
+		{"proxy", "GET /deferred/{id}", open, "*"},       // answers only clients with the key that the request was counted under
 		{"proxy", "GET /deferred/{id}/result", open, "*"},
 		{"proxy", "DELETE /deferred/{id}", open, "*"},
 		{"proxy", "POST /reload", guarded, ""},
 
 		{"loadgen", "POST /test/start", guarded, ""},
 		{"loadgen", "POST /test/stop", guarded, ""},
-		{"loadgen", "GET /test/config", guarded, ""}, // fields of requests may be credentials
+		{"loadgen", "GET /test/config", guarded, ""}, // request fields may be credentials
 		{"loadgen", "GET /test/status", open, "after"},
 		{"loadgen", "GET /test/result", open, ""},
 		{"loadgen", "GET /test/report", open, ""},

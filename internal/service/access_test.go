@@ -93,7 +93,7 @@ func (s *stage) testAccess(t *testing.T) {
 				})
 			}
 			if log := p.log.String(); setting == "ADMIN_OPEN=true" {
-				if !strings.Contains(log, "WARN Admin - ADMIN_OPEN: everybody") {
+				if !strings.Contains(log, "WARN Admin - ADMIN_OPEN is set: everybody") {
 					t.Errorf("%s does not warn that it is open:\n%s", p.name, log)
 				}
 			} else if !strings.Contains(log, "WARN Admin - Requests refused: "+p.remedy()+" count=") {
@@ -130,7 +130,7 @@ func check(t *testing.T, p *process, r row, e service.Endpoint) {
 		t.Errorf("%s: %d %.300s; want it refused: %t", e.Pattern, status, body, refused)
 	case refused && !(strings.HasPrefix(body, `{"error":"`) && strings.HasSuffix(body, "; operators: "+p.remedy()+"\"}\n")):
 		t.Errorf("%s is refused with %s", e.Pattern, body)
-	case status == http.StatusMethodNotAllowed || status >= 500 && !strings.Contains(path, "readiness") || strings.Contains(body, "nothing is at"):
+	case status == http.StatusMethodNotAllowed || status >= 500 && !strings.Contains(path, "readiness") || strings.Contains(body, "not found: "):
 		t.Errorf("%s has no such endpoint as %s: %d %.300s", p.name, e.Pattern, status, body)
 	}
 }

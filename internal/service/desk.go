@@ -16,18 +16,18 @@ import (
 	"weir/internal/journal"
 )
 
-// A Desk answers requests to a program's own endpoints off its event loops: a
-// loop passes on the bytes of a request and goes on, a few workers run the
-// net/http handlers, which may take their time, and the answer comes back as a
-// value. How many workers run and how many requests may wait is bounded. Health
-// is answered at once, without a worker.
+// A Desk answers requests to a program's own endpoints outside its event loops. A loop
+// passes on the bytes of a request and continues; a few workers run the net/http
+// handlers, which may be slow; and the answer comes back as a value. The numbers of
+// workers and of waiting requests are bounded. Health is answered at once, without a
+// worker.
 //
-// Safe for concurrent use: asks go through a channel, and a mutex keeps Close
-// from closing it under a sender.
+// Safe for concurrent use: asks go through a channel, and a mutex keeps Close from
+// closing it under a sender.
 type Desk struct {
 	own     *Endpoints
 	asks    chan ask
-	apart   chan ask // requests whose paths begin with prefix; see Apart
+	apart   chan ask // requests whose paths have the given prefix; see Apart
 	prefix  string
 	workers sync.WaitGroup
 
@@ -35,21 +35,21 @@ type Desk struct {
 	closed bool
 }
 
-// An ask is one request that waits for a worker.
+// An ask is a request that waits for a worker.
 type ask struct {
 	raw  []byte
 	from Link
 	done func(Reply)
 }
 
-// A Link is the two ends of the connection that a request came by.
+// A Link has the two ends of the connection that a request came over.
 type Link struct {
 	Remote netip.AddrPort // the client's
 	Local  netip.AddrPort // ours
 }
 
-// NewDesk starts a Desk with the given number of workers, at least 1, and of
-// places where requests wait for one.
+// NewDesk starts a Desk with the given number of workers, at least 1, and room for the
+// given number of waiting requests.
 func NewDesk(own *Endpoints, workers, waiting int) *Desk {
 	d := &Desk{own: own, asks: make(chan ask, max(waiting, 0)), apart: make(chan ask)}
 	for range max(workers, 1) {
@@ -58,18 +58,18 @@ func NewDesk(own *Endpoints, workers, waiting int) *Desk {
 	return d
 }
 
-// Apart gives paths that begin with prefix one worker and places of their own; call it before Ask.
+// Apart gives paths with the prefix a worker and waiting room of their own. Call it
+// before Ask.
 func (d *Desk) Apart(prefix string, waiting int) *Desk {
 	d.prefix, d.apart = prefix, make(chan ask, max(waiting, 0))
 	d.workers.Go(func() { d.work(d.apart) })
 	return d
 }
 
-// Ask takes on one request: raw is its head and, as far as its Content-Length
-// says, its body, and is copied. done is called exactly once: for health by Ask
-// itself, else on a worker's goroutine. Ask returns false, and done is never
-// called, when all places are taken or the Desk is closed. It does not block
-// and may be called from a loop.
+// Ask accepts one request. raw is its head and its body according to Content-Length; it
+// is copied. done is called exactly once: for health by Ask itself, otherwise on a
+// worker's goroutine. Ask returns false, and done is never called, if there is no room or
+// the Desk is closed. It does not block and may be called from a loop.
 func (d *Desk) Ask(raw []byte, from Link, done func(Reply)) bool {
 	path := pathOf(raw)
 	if r, ok := d.askHealth(raw, path); ok {
@@ -83,7 +83,7 @@ func (d *Desk) Ask(raw []byte, from Link, done func(Reply)) bool {
 		asks = d.apart
 	}
 	if d.closed || len(asks) == cap(asks) && cap(asks) > 0 {
-		return false // before the copy
+		return false // before copying
 	}
 	select {
 	case asks <- ask{slices.Clone(raw), from, done}:
@@ -114,8 +114,8 @@ func pathOf(raw []byte) []byte {
 	return path
 }
 
-// Close takes on no more requests, answers those that wait and returns when the
-// last worker is done.
+// Close accepts no more requests, answers those that wait, and returns when the last
+// worker is done.
 func (d *Desk) Close() {
 	d.mu.Lock()
 	if !d.closed {
@@ -133,7 +133,7 @@ func (d *Desk) work(asks <-chan ask) {
 	}
 }
 
-// answer runs the handler.
+// answer runs the handler for one request.
 func (d *Desk) answer(a ask) (reply Reply) {
 	defer func() {
 		if v := recover(); v != nil {
@@ -153,7 +153,7 @@ func (d *Desk) answer(a ask) (reply Reply) {
 	return w.reply()
 }
 
-// refuse is the reply of an error.
+// refuse returns an error reply.
 func refuse(status int, err error) Reply {
 	w := newReplyWriter()
 	WriteError(w, status, err)

@@ -83,7 +83,7 @@ func TestDeskReplies(t *testing.T) {
 	f("GET /none HTTP/1.1\r\nHost: h\r\n\r\n", `204 [] `)
 	f("GET /json HTTP/1.0\r\n\r\n", "202 "+jsonType+" 5\n")
 	f("GET http://h/json HTTP/1.1\r\nHost: h\r\n\r\n", "202 "+jsonType+" 5\n")
-	f("GET /gone HTTP/1.1\r\nHost: h\r\n\r\n", "404 "+jsonType+` {"error":"nothing is at /gone"}`+"\n")
+	f("GET /gone HTTP/1.1\r\nHost: h\r\n\r\n", "404 "+jsonType+` {"error":"not found: /gone"}`+"\n")
 	f("GET /panic HTTP/1.1\r\nHost: h\r\n\r\n", "500 "+jsonType+` {"error":"internal error"}`+"\n")
 	f("GET /json HTTP/1.1\r\nHost", "400 "+jsonType+` {"error":"the request cannot be read"}`+"\n")
 	f("GET /json HTTP/1.1\r\nHost: h\r\n\r\n", "202 "+jsonType+" 5\n") // it lives on

@@ -1,11 +1,9 @@
-// Package service is what every program of Weir does the same way: it reads its
-// settings from the environment and from flags, writes its log, tells its
-// health and metrics over HTTP, says its version, reads its files again with
-// SIGHUP, and stops when it is asked to.
+// Package service has what all programs of Weir have in common: settings from the
+// environment and from flags, the log, health and metrics over HTTP, -version, reloading
+// files on SIGHUP, and stopping on a signal.
 //
-// A program describes itself as a Program and calls Main, which does the rest
-// and calls back once, with an Env and a context that ends with SIGTERM or
-// SIGINT:
+// A program describes itself as a Program and calls Main. Main calls Run once, with an
+// Env and a context that ends with SIGTERM or SIGINT:
 //
 //	func main() {
 //		var target string
@@ -18,10 +16,10 @@
 //		})
 //	}
 //
-// Requests to a program's own endpoints are answered by ordinary net/http
-// handlers. A program that reads HTTP on event loops hands them over to a Desk,
-// which answers off the loops.
+// Requests to a program's own endpoints are answered by net/http handlers. A program that
+// reads HTTP on event loops passes these requests to a Desk, which answers outside the
+// loops.
 //
-// The flag -healthcheck turns the binary into the check of a running one, for
-// images that hold nothing else.
+// With the flag -healthcheck the binary checks a running program, for images that contain
+// nothing else.
 package service

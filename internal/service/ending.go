@@ -18,11 +18,11 @@ type ending struct {
 	program  Program
 	settings *Settings
 	stderr   io.Writer
-	journal  *journal.Journal // nil: there are none yet
+	journal  *journal.Journal // nil: not set up yet
 }
 
-// status reports err and returns the exit status. Each wrong setting is a line;
-// any other error is one.
+// status reports err and returns the exit status. Each wrong setting takes a line, any
+// other error one line.
 func (e *ending) status(err error) int {
 	if err == nil {
 		return exitDone
@@ -42,8 +42,8 @@ func (e *ending) status(err error) int {
 	return status
 }
 
-// tell reports one line: as a record of the log where lines are JSON, else as text
-// and, with LOG_FILE, as a record there.
+// tell reports one line: as a log record if log lines are JSON, otherwise as text and,
+// with LOG_FILE, also as a record there.
 func (e *ending) tell(line string, status int) {
 	line = strings.ReplaceAll(line, "\n", "; ")
 	format := e.settings.text("LOG_FORMAT")
@@ -55,7 +55,7 @@ func (e *ending) tell(line string, status int) {
 	}
 }
 
-// lines are what is reported about err.
+// lines returns what is reported about err.
 func (e *ending) lines(err error) (lines []string) {
 	if faults := split(err); !slices.ContainsFunc(faults, func(f error) bool { return !wrongUsage(f) }) {
 		for _, f := range faults {
@@ -71,8 +71,8 @@ func (e *ending) lines(err error) (lines []string) {
 	return []string{err.Error()}
 }
 
-// aboutAddress says which setting to change when an address cannot be listened
-// on; empty: the error has to do.
+// aboutAddress says which setting to change if an address cannot be listened on. It is
+// empty if the error itself must suffice.
 func (e *ending) aboutAddress(err *net.OpError) string {
 	if err.Addr == nil {
 		return ""
@@ -86,20 +86,20 @@ func (e *ending) aboutAddress(err *net.OpError) string {
 	case errors.Is(err, syscall.EADDRINUSE):
 		said := "port " + port + " is taken: set " + prefix + "PORT"
 		if g := e.settings.find("TAKEOVER"); prefix == "" && g != nil && g.text == "true" {
-			said = "port " + port + " is taken by something else than a " + e.program.Name + " of this user and machine: set PORT"
+			said = "port " + port + " is taken by something other than a " + e.program.Name + " of this user and machine: set PORT"
 		} else if prefix == "" && g != nil {
 			said += ", or TAKEOVER=true to replace a " + e.program.Name + " that is running there"
 		}
 		return said
 	case errors.Is(err, syscall.EACCES):
-		return "port " + port + " is not this user's to open: set " + prefix + "PORT to 1024 or more"
+		return "port " + port + " cannot be opened by this user: set " + prefix + "PORT to 1024 or more"
 	case errors.Is(err, syscall.EADDRNOTAVAIL):
-		return host + " is no address of this machine: set " + prefix + "BIND"
+		return host + " is not an address of this machine: set " + prefix + "BIND"
 	}
 	return ""
 }
 
-// split returns the errors that errors.Join has put together.
+// split returns the errors joined by errors.Join.
 func split(err error) (all []error) {
 	joined, ok := err.(interface{ Unwrap() []error })
 	if !ok {
@@ -111,14 +111,14 @@ func split(err error) (all []error) {
 	return all
 }
 
-// wrongUsage says whether the user must change settings or arguments.
+// wrongUsage reports whether the user must change settings or arguments.
 func wrongUsage(err error) bool {
 	_, setting := errors.AsType[*SettingError](err)
 	_, usage := errors.AsType[*UsageError](err)
 	return setting || usage
 }
 
-// namesIn are the settings that err is about.
+// namesIn returns the settings that err is about.
 func namesIn(err error) (names []string) {
 	if err == nil {
 		return nil
@@ -131,7 +131,7 @@ func namesIn(err error) (names []string) {
 	return names
 }
 
-// notAbout is err without what it says about settings of these names.
+// notAbout returns err without the parts about settings with these names.
 func notAbout(names []string, err error) error {
 	if err == nil {
 		return nil
@@ -142,7 +142,7 @@ func notAbout(names []string, err error) error {
 	})...)
 }
 
-// wrongArgument refuses arguments of a program that has no use for them.
+// wrongArgument refuses arguments that the program does not use.
 func (p *Program) wrongArgument(s *Settings, args []string) error {
 	if len(args) == 0 || slices.Contains(p.Commands, args[0]) {
 		return nil
@@ -158,7 +158,7 @@ func (p *Program) wrongArgument(s *Settings, args []string) error {
 	return &UsageError{problem}
 }
 
-// hint guesses what was meant by an argument; empty: there is no telling.
+// hint guesses what was meant by an argument. It is empty if there is no guess.
 func (p *Program) hint(s *Settings, name string, assigns bool) string {
 	flag := "-" + flagName(name)
 	alone := slices.IndexFunc(s.list, func(g *setting) bool { return g.boolean && g.given })

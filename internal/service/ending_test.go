@@ -116,9 +116,9 @@ func TestTakenPorts(t *testing.T) {
 		}
 	}
 	f("127.0.0.1:"+port, "port "+port+" is taken: set PORT, or TAKEOVER=true to replace a proxy that is running there", "PORT="+port)
-	f("127.0.0.1:"+port, "port "+port+" is taken by something else than a proxy of this user and machine: set PORT", "PORT="+port, "TAKEOVER=true")
+	f("127.0.0.1:"+port, "port "+port+" is taken by something other than a proxy of this user and machine: set PORT", "PORT="+port, "TAKEOVER=true")
 	f("127.0.0.1:"+port, "port "+port+" is taken: set ADMIN_PORT", "ADMIN_PORT="+port)
-	f("192.0.2.1:"+port, "192.0.2.1 is no address of this machine: set BIND", "PORT="+port)
+	f("192.0.2.1:"+port, "192.0.2.1 is not an address of this machine: set BIND", "PORT="+port)
 }
 
 // A library that logs by package log is heard at level debug alone.
@@ -144,7 +144,7 @@ func TestMisspeltVariables(t *testing.T) {
 			t.Errorf("%s: %s", variable, o.stdout)
 		}
 	}
-	warning := "A variable of the environment is no setting, and resembles one variable=%s setting=%s\n"
+	warning := "An environment variable is not a setting but resembles one variable=%s setting=%s\n"
 	f(fmt.Sprintf(warning, "RULESFILE", "RULES_FILE"), "RULESFILE=x")
 	f(fmt.Sprintf(warning, "RULE_FILE", "RULES_FILE"), "RULE_FILE=x")
 	f(fmt.Sprintf(warning, "RULES_FIEL", "RULES_FILE"), "RULES_FIEL=x")

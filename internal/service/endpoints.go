@@ -9,10 +9,10 @@ import (
 	"weir/internal/metric"
 )
 
-// Endpoints serves a program's own endpoints as OwnEndpoints lists them:
-// requests to guarded ones pass the Guard first, unknown parameters are a 400, and
-// what the mux refuses by itself, 404 for an unknown path and 405 (with Allow) for
-// the wrong method, is answered as JSON.
+// Endpoints serves a program's own endpoints as listed by OwnEndpoints. Requests to
+// guarded ones pass the Guard first, unknown parameters get 400, and the errors of the
+// mux, 404 for an unknown path and 405 (with Allow) for a wrong method, are answered as
+// JSON.
 //
 // Immutable once it serves.
 type Endpoints struct {
@@ -22,11 +22,11 @@ type Endpoints struct {
 	known  map[string]Endpoint // by pattern
 }
 
-// NewEndpoints returns Endpoints with what every program answers:
+// NewEndpoints returns Endpoints with those that every program has:
 //
-//	GET /metrics, /actuator/prometheus     metrics, compressed when asked for
+//	GET /metrics, /actuator/prometheus     metrics, compressed on request
 //	GET /actuator/health                   200 while the process works
-//	GET /actuator/health/readiness         200 when it wants traffic, else 503
+//	GET /actuator/health/readiness         200 if it is ready for traffic, else 503
 //
 // A program adds its own.
 func NewEndpoints(e *Env) *Endpoints {
@@ -48,12 +48,12 @@ func NewEndpoints(e *Env) *Endpoints {
 	return o
 }
 
-// HandleFunc registers the handler of a pattern. It panics if OwnEndpoints does
-// not say who may use it.
+// HandleFunc registers the handler of a pattern. It panics if OwnEndpoints does not list
+// the pattern.
 func (o *Endpoints) HandleFunc(pattern string, h http.HandlerFunc) {
 	one, known := o.known[pattern]
 	if !known {
-		panic("bug: OwnEndpoints does not say who may use " + pattern)
+		panic("bug: OwnEndpoints does not list " + pattern)
 	}
 	h = one.checkQuery(h)
 	if one.Guarded {
@@ -62,7 +62,7 @@ func (o *Endpoints) HandleFunc(pattern string, h http.HandlerFunc) {
 	o.mux.HandleFunc(pattern, h)
 }
 
-// ServeHTTP is part of http.Handler.
+// ServeHTTP implements http.Handler.
 func (o *Endpoints) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	own, pattern := o.mux.Handler(r)
 	if pattern != "" {
@@ -76,7 +76,7 @@ func (o *Endpoints) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	switch refusal.status {
 	case http.StatusNotFound:
-		WriteError(w, http.StatusNotFound, errors.New("nothing is at "+r.URL.Path))
+		WriteError(w, http.StatusNotFound, errors.New("not found: "+r.URL.Path))
 	case http.StatusMethodNotAllowed:
 		WriteError(w, http.StatusMethodNotAllowed,
 			errors.New(r.Method+" is not allowed here; allowed: "+refusal.header.Get("Allow")))
@@ -85,7 +85,7 @@ func (o *Endpoints) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// compressed answers with gzip to clients that accept it.
+// compressed compresses answers with gzip for clients that accept it.
 func compressed(h http.Handler) http.Handler {
 	wrap, err := gzhttp.NewWrapper(gzhttp.EnableZstd(false))
 	if err != nil {

@@ -19,32 +19,31 @@ import (
 
 // A Guard decides who may use the guarded endpoints of OwnEndpoints.
 //
-// With a token, requests need Authorization: Bearer and that token (RFC 6750).
-// Without one they must be local: made on this machine, by root or by the user
-// that runs the program, and not passed on for somebody else by a reverse proxy
-// or by a browser for a foreign page. Reverse proxies that tell nothing about
-// their clients, and those that pass TCP on, are known by the user they run as.
+// With a token, requests need Authorization: Bearer and that token (RFC 6750). Without
+// one they must be local: made on this machine by root or by the program's user, and not
+// forwarded by a reverse proxy or made by a browser for a foreign page. Reverse proxies
+// that add no fields, and TCP proxies, are recognised by the user that they run as.
 //
-// Safe for concurrent use: the exported fields are set before the first
-// request, mu guards the rest.
+// Safe for concurrent use: the exported fields are set before the first request, mu
+// guards the rest.
 type Guard struct {
-	Token string // ADMIN_TOKEN; empty: local requests pass
-	Open  bool   // ADMIN_OPEN: everybody passes
-	// Fronted says that a reverse proxy on this machine passes requests on:
-	// no request is taken for a local one.
+	Token string // ADMIN_TOKEN; empty: local requests are allowed
+	Open  bool   // ADMIN_OPEN: all requests are allowed
+	// Fronted says that a reverse proxy on this machine forwards requests, so no request
+	// counts as local.
 	Fronted bool
-	Log     *slog.Logger // of refusals; nil: none
+	Log     *slog.Logger // for refusals; nil: none
 
 	mu      sync.Mutex
-	refused int  // since the last line
+	refused int  // since the last log line
 	quiet   bool // that line is less than refusalPause old
 	latest  []any
 }
 
-// refusalPause is between two lines about refused requests.
+// refusalPause is the least time between two log lines about refused requests.
 const refusalPause = time.Second
 
-// remedy is what an operator can do about a refusal.
+// remedy says what an operator can do about a refusal.
 func (g *Guard) remedy() string {
 	if g.Token != "" {
 		return "send the ADMIN_TOKEN that is set, or set ADMIN_OPEN=true"
@@ -52,7 +51,7 @@ func (g *Guard) remedy() string {
 	return "set ADMIN_TOKEN, or ADMIN_OPEN=true"
 }
 
-// protect returns h for those who may use the endpoint; others get 403.
+// protect returns h for requests that may use the endpoint; others get 403.
 func (g *Guard) protect(pattern string, h http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		why := g.refusal(r)
@@ -65,7 +64,7 @@ func (g *Guard) protect(pattern string, h http.HandlerFunc) http.HandlerFunc {
 	}
 }
 
-// refusal says what keeps a request from a guarded endpoint; empty: nothing.
+// refusal says why a request may not use a guarded endpoint. It is empty if it may.
 func (g *Guard) refusal(r *http.Request) string {
 	switch {
 	case g.Open:
@@ -81,13 +80,13 @@ func (g *Guard) refusal(r *http.Request) string {
 // bears reports whether the request has the token.
 func (g *Guard) bears(r *http.Request) bool {
 	scheme, brought, _ := strings.Cut(r.Header.Get("Authorization"), " ")
-	// Sums of equal length, so that the time reveals nothing.
+	// Compare digests of equal length, so that the time reveals nothing.
 	want, sum := sha256.Sum256([]byte(g.Token)), sha256.Sum256([]byte(strings.TrimSpace(brought)))
 	return strings.EqualFold(scheme, "Bearer") && subtle.ConstantTimeCompare(sum[:], want[:]) == 1
 }
 
-// foreign says why a request is not local; empty: it is. The owner of the
-// connection comes last, as that asks the system.
+// foreign says why a request is not local. It is empty if it is local. The owner of the
+// connection is checked last, because that asks the system.
 func (g *Guard) foreign(r *http.Request) string {
 	peer, err := netip.ParseAddrPort(r.RemoteAddr)
 	switch {
@@ -96,7 +95,7 @@ func (g *Guard) foreign(r *http.Request) string {
 	case g.Fronted:
 		return "may come through a proxy on this machine, which TRUSTED_PROXIES allows"
 	case !loopbackHost(r.Host):
-		return fmt.Sprintf("asks for the host %q, which is no loopback name", r.Host)
+		return fmt.Sprintf("asks for the host %q, which is not a loopback name", r.Host)
 	}
 	if why := passedOn(r); why != "" {
 		return why
@@ -112,15 +111,15 @@ func (g *Guard) foreign(r *http.Request) string {
 	owner, err := socketOwner(peer, here)
 	switch {
 	case err != nil:
-		return "comes from a socket whose owner is not known: " + err.Error()
+		return "comes from a socket whose owner is unknown: " + err.Error()
 	case owner != 0 && (owner != uint32(os.Geteuid()) || owner == overflowUser):
-		return fmt.Sprintf("comes from a program of the user %d, neither root nor the user of this one", owner)
+		return fmt.Sprintf("comes from a program of user %d, which is neither root nor the user of this program", owner)
 	}
 	return ""
 }
 
-// loopbackHost reports whether a Host field names this machine. Any other name
-// may be one that a foreign page has had resolved to a loopback address.
+// loopbackHost reports whether a Host field names this machine. Any other name may have
+// been resolved to a loopback address by a foreign page (DNS rebinding).
 func loopbackHost(host string) bool {
 	if name, _, err := net.SplitHostPort(host); err == nil {
 		host = name
@@ -131,27 +130,27 @@ func loopbackHost(host string) bool {
 	return strings.EqualFold(host, "localhost") || err == nil && addr.Unmap().IsLoopback()
 }
 
-// passedOn says which field of a request shows that it is made for somebody
-// else: by a proxy, or by a browser for a page of another origin.
+// passedOn says which field shows that a request was forwarded by a proxy, or made by a
+// browser for a page of another origin.
 func passedOn(r *http.Request) string {
 	for _, name := range slices.Sorted(maps.Keys(r.Header)) {
 		switch {
 		case name == "Forwarded", name == "Via", name == "X-Real-Ip", strings.HasPrefix(name, "X-Forwarded-"):
-			return "was passed on by a proxy: it has the field " + name
+			return "was forwarded by a proxy: it has the field " + name
 		}
 		for _, v := range r.Header[name] {
 			switch {
 			case name == "Sec-Fetch-Site" && v != "none" && v != "same-origin",
 				name == "Origin" && !strings.EqualFold(v, "http://"+r.Host) && !strings.EqualFold(v, "https://"+r.Host):
-				return fmt.Sprintf("is made by a page of another origin: it has %s %q", name, v)
+				return fmt.Sprintf("was made by a page of another origin: it has %s %q", name, v)
 			}
 		}
 	}
 	return ""
 }
 
-// tell logs refused requests: the first at once, then their number, a line in
-// each refusalPause at most.
+// tell logs refused requests: the first at once, then their number, at most one line per
+// refusalPause.
 func (g *Guard) tell(pattern, from, why string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -162,8 +161,7 @@ func (g *Guard) tell(pattern, from, why string) {
 	}
 }
 
-// report writes the line, and has itself called when the next may be written.
-// g.mu is held.
+// report writes the line, and schedules the next. The caller holds g.mu.
 func (g *Guard) report() {
 	if g.quiet = g.refused > 0; !g.quiet {
 		return

@@ -15,54 +15,51 @@ const (
 	readinessPath = "/actuator/health/readiness"
 )
 
-// healthPause is between two looks at the components: what is shown of them is
-// never much older.
+// healthPause is the time between two queries of the components.
 const healthPause = 500 * time.Millisecond
 
-// Health is a program's own state, shown at /actuator/health. The zero
-// value is ready for use and not ready for traffic.
+// Health is a program's own state, shown at /actuator/health. The zero value is ready for
+// use and not ready for traffic.
 //
-// Two questions are answered apart. Does the process work (liveness)? As long
-// as it can answer, yes: restarting it would not help. Should it be sent
-// traffic (readiness)? Not while it starts, drains, or has nowhere to send it.
+// Liveness asks whether the process works. As long as it can answer, it does: restarting
+// it would not help. Readiness asks whether it should be sent traffic. It should not
+// while it starts, drains, or has no target.
 //
-// Answers wait for nothing: the components are asked beforehand, twice a second, and
-// only ready and draining are looked at for each request.
+// Answers never block: the components are queried beforehand, twice a second, and only
+// ready and draining are read for each request.
 //
-// Safe for concurrent use: a mutex guards the fields; components are asked
-// without it.
+// Safe for concurrent use: a mutex guards the fields; components are queried without it.
 type Health struct {
 	mu         sync.Mutex
 	ready      bool
 	draining   bool
 	components []component
-	told       map[string]json.RawMessage // of the components, when they were last asked; replaced, never changed
+	told       map[string]json.RawMessage // answers of the components to the last query; replaced, never changed
 }
 
-// A component is a part whose state is shown along.
+// A component is a part of the program whose state is shown too.
 type component struct {
 	name string
 	read func() any
 }
 
-// SetReady says whether the program wants traffic. While it drains the answer
-// stays no.
+// SetReady says whether the program is ready for traffic. While it drains it is never
+// ready.
 func (h *Health) SetReady(ready bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.ready = ready
 }
 
-// Ready says whether the program wants traffic.
+// Ready reports whether the program is ready for traffic.
 func (h *Health) Ready() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.ready && !h.draining
 }
 
-// Component adds a part under name. read returns what is written as JSON there:
-// something with a "status" of UP or DOWN. It is called at once, and then twice
-// a second.
+// Component adds a component. read returns what is shown as JSON: a value with a "status"
+// of UP or DOWN. It is called at once, and then twice a second.
 func (h *Health) Component(name string, read func() any) {
 	h.mu.Lock()
 	h.components = append(h.components, component{name, read})
@@ -70,8 +67,8 @@ func (h *Health) Component(name string, read func() any) {
 	h.ask()
 }
 
-// follow asks the components again and again until stop is called, which waits
-// for the last answer.
+// follow queries the components repeatedly until stop is called, which waits for the last
+// query.
 func (h *Health) follow() (stop func()) {
 	over, done := make(chan struct{}), make(chan struct{})
 	go func() {
@@ -84,7 +81,7 @@ func (h *Health) follow() (stop func()) {
 	}
 }
 
-// ask asks the components how they are.
+// ask queries the components.
 func (h *Health) ask() {
 	h.mu.Lock()
 	components := h.components
@@ -104,24 +101,24 @@ func (h *Health) ask() {
 	}
 }
 
-// Drain ends readiness for good: whatever SetReady says later, the program wants
-// no more traffic. A signal does the same.
+// Drain ends readiness for good: the program is no longer ready, whatever SetReady says
+// later. A signal does the same.
 func (h *Health) Drain() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.draining = true
 }
 
-// A healthAnswer is the JSON of both questions.
+// A healthAnswer is the JSON of both answers.
 type healthAnswer struct {
 	Status     string                     `json:"status"`
 	Components map[string]json.RawMessage `json:"components,omitempty"`
 }
 
-// liveness is the answer to /actuator/health.
+// liveness answers /actuator/health.
 func (h *Health) liveness() Reply { return h.reply(http.StatusOK, "UP") }
 
-// readiness is the answer to /actuator/health/readiness.
+// readiness answers /actuator/health/readiness.
 func (h *Health) readiness() Reply {
 	if h.Ready() {
 		return h.reply(http.StatusOK, "UP")

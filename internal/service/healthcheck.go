@@ -15,31 +15,31 @@ import (
 	"github.com/goccy/go-json"
 )
 
-// A question about health, as the flag -healthcheck spells it: readiness when
-// it stands alone, so that waiting for a program means waiting until it serves.
+// The values of the flag -healthcheck. Without a value it means readiness, so that
+// waiting for a program means waiting until it serves.
 const (
 	askReadiness = "readiness"
 	askLiveness  = "liveness"
 )
 
-// healthCheckTimeout is the longest that a program may take to answer for its
-// health. Keep it below the time that an orchestrator gives the check.
+// healthCheckTimeout bounds how long a program may take to answer. Keep it below the
+// timeout that an orchestrator gives the check.
 const healthCheckTimeout = 3 * time.Second
 
-// healthAnswerMax bounds what is read of the answer.
+// healthAnswerMax bounds the part of the answer that is read.
 const healthAnswerMax = 64 << 10
 
-// A healthFlag is the flag -healthcheck: a command like -version, with the
-// question as its value.
+// A healthFlag is the flag -healthcheck. Like -version it is a command, with the kind of
+// check as its value.
 type healthFlag struct{ question *string }
 
-// String is part of flag.Value.
+// String implements flag.Value.
 func (healthFlag) String() string { return "" }
 
-// IsBoolFlag lets the flag stand alone.
+// IsBoolFlag allows the flag without a value.
 func (healthFlag) IsBoolFlag() bool { return true }
 
-// Set is part of flag.Value.
+// Set implements flag.Value.
 func (f healthFlag) Set(text string) error {
 	switch text {
 	case "true":
@@ -52,9 +52,9 @@ func (f healthFlag) Set(text string) error {
 	return nil
 }
 
-// checkHealth asks the program that runs with the same settings for its health
-// and writes one line when it is well. It is for containers without a shell:
-// the program's own binary is the check.
+// checkHealth asks the program that runs with the same settings for its health, and
+// writes one line if it is healthy. It is for containers without a shell, where the
+// program's own binary is the check.
 func checkHealth(s *Settings, c *common, stdout io.Writer) error {
 	url, err := healthURL(s, c)
 	if err != nil {
@@ -67,10 +67,9 @@ func checkHealth(s *Settings, c *common, stdout io.Writer) error {
 	return err
 }
 
-// healthURL is where a program with these settings shows its health. ADMIN_PORT
-// moves a program's own endpoints to a port and an address, ADMIN_BIND, of their
-// own; TLS_CERT says that its ports have TLS, unless ADMIN_TLS denies it for that
-// one.
+// healthURL returns the health URL of a program with these settings. ADMIN_PORT moves a
+// program's own endpoints to another port, with the address ADMIN_BIND. With TLS_CERT its
+// ports have TLS, unless ADMIN_TLS is false for that one.
 func healthURL(s *Settings, c *common) (string, error) {
 	if !c.serves {
 		return "", &UsageError{s.program + " serves nothing that could be asked for its health"}
@@ -83,7 +82,7 @@ func healthURL(s *Settings, c *common) (string, error) {
 		scheme = "https"
 	}
 	if port == "0" {
-		return "", &SettingError{Name: "PORT", Value: "0", Problem: "is any free port: where to ask is not known", Allowed: "the port that the program has"}
+		return "", &SettingError{Name: "PORT", Value: "0", Problem: "is any free port, so the port is unknown", Allowed: "the port that the program has"}
 	}
 	path := "/actuator/health/readiness"
 	if s.question == askLiveness {
@@ -92,8 +91,8 @@ func healthURL(s *Settings, c *common) (string, error) {
 	return scheme + "://" + net.JoinHostPort(ownHost(host), port) + path, nil
 }
 
-// ownHost is where a program that listens on bind is reached from its own
-// machine.
+// ownHost returns the host under which a program that listens on bind is reached from its
+// own machine.
 func ownHost(bind string) string {
 	a, err := netip.ParseAddr(bind)
 	switch {
@@ -114,11 +113,10 @@ func askHealth(ctx context.Context, url string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	// The certificate is not looked at: it names the host that clients know,
-	// not this one, may be renewed at this moment, and whoever could answer
-	// in the program's place here already owns its network. Nothing secret is
-	// sent, nothing but the status is believed, and no other server is asked:
-	// neither a proxy of the environment nor the place of a redirect.
+	// The certificate is not verified: it names the host that clients know, not this one,
+	// and may be renewed right now. Whoever could answer in the program's place already
+	// controls its network. Nothing secret is sent, only the status is used, and no other
+	// server is asked, neither a proxy of the environment nor the target of a redirect.
 	client := http.Client{
 		Transport: &http.Transport{
 			TLSClientConfig:   &tls.Config{InsecureSkipVerify: true},
@@ -128,7 +126,7 @@ func askHealth(ctx context.Context, url string) (string, error) {
 	}
 	answer, err := client.Do(req)
 	if err != nil {
-		return "", err // names method and URL
+		return "", err // err names method and URL
 	}
 	defer func() { _ = answer.Body.Close() }()
 	body, err := io.ReadAll(io.LimitReader(answer.Body, healthAnswerMax))

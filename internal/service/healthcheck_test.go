@@ -60,7 +60,7 @@ func TestHealthURL(t *testing.T) {
 	f("http://10.0.0.2:9082"+path, "", "BIND=10.0.0.1", "ADMIN_PORT=9082", "ADMIN_BIND=10.0.0.2")
 	f("http://127.0.0.1:9082"+path, "", "ADMIN_PORT=9082", "ADMIN_BIND=0.0.0.0")
 	f("http://127.0.0.1:9082"+path, "", "ADMIN_PORT=9082", "PORT=0")
-	f(`PORT: "0" is any free port: where to ask is not known; allowed: the port that the program has`, "", "PORT=0")
+	f(`PORT: "0" is any free port, so the port is unknown; allowed: the port that the program has`, "", "PORT=0")
 }
 
 // check runs the health check of a program at a server of the test.

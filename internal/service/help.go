@@ -6,8 +6,8 @@ import (
 	"text/tabwriter"
 )
 
-// writeHelp writes what -help shows: every setting with its flag, default,
-// meaning and what is allowed.
+// writeHelp writes the output of -help: every setting with its flag, default, meaning and
+// allowed values.
 func (s *Settings) writeHelp(w io.Writer, about string) {
 	if about != "" {
 		about = " - " + about
@@ -30,8 +30,8 @@ func (s *Settings) writeHelp(w io.Writer, about string) {
 		fmt.Fprintf(t, "%s\t-%s\t%s\t%s\n", g.name, flagName(g.name), def, meaning)
 	}
 	if s.find("PORT") != nil {
-		fmt.Fprint(t, "\t-healthcheck\t\tasks the program that runs with the same settings whether it is ready, or with =liveness whether it works; exit status 0: yes\n")
+		fmt.Fprint(t, "\t-healthcheck\t\tcheck whether the program that runs with the same settings is ready, or with =liveness whether it works; exit status 0: yes\n")
 	}
-	fmt.Fprint(t, "\t-version\t\tprints the version\n\t-help\t\tprints this\n")
-	_ = t.Flush() // to a terminal: there is nobody to tell
+	fmt.Fprint(t, "\t-version\t\tprint the version\n\t-help\t\tprint this help\n")
+	_ = t.Flush() // errors are ignored: there is nobody to tell
 }

@@ -135,7 +135,7 @@ func TestEndpointsErrors(t *testing.T) {
 		}
 	}
 	f("POST", "/config/limits", 200, "", `"limits"`)
-	f("GET", "/nowhere?x=<y>", 404, "", `{"error":"nothing is at /nowhere"}`)
+	f("GET", "/nowhere?x=<y>", 404, "", `{"error":"not found: /nowhere"}`)
 	f("PUT", "/config/limits", 405, "POST", `{"error":"PUT is not allowed here; allowed: POST"}`)
 	f("DELETE", "/metrics", 405, "GET, HEAD", `{"error":"DELETE is not allowed here; allowed: GET, HEAD"}`)
 	f("GET", "/own/thing", 404, "", "as the handler wants it")

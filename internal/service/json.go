@@ -11,11 +11,11 @@ import (
 	"weir/internal/strict"
 )
 
-// BodyBytesMax is how many bytes ReadBody reads at most; a larger body is a 413.
+// BodyBytesMax bounds the body that ReadBody reads. A larger one gets 413.
 const BodyBytesMax = 4 << 20
 
-// WriteJSON answers with v as JSON, see strict.Plain. A v that has no JSON form is a
-// 500.
+// WriteJSON answers with v as JSON; see strict.Plain. It answers 500 if v has no JSON
+// form.
 func WriteJSON(w http.ResponseWriter, status int, v any) {
 	body, err := json.MarshalWithOption(v, json.DisableHTMLEscape())
 	if err != nil {
@@ -24,18 +24,17 @@ func WriteJSON(w http.ResponseWriter, status int, v any) {
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
-	_, _ = w.Write(append(strict.Plain(body), '\n')) // the client may be gone
+	_, _ = w.Write(append(strict.Plain(body), '\n')) // the client may have left
 }
 
-// errorAnswer is the JSON of every refusal.
+// errorAnswer is the JSON of all errors.
 type errorAnswer struct {
 	Error string `json:"error"`
 	Path  string `json:"path,omitempty"`
 }
 
-// WriteError answers with {"error": sentence}, and with the path when err is a
-// strict.Fault. Errors of several faults are told
-// whole, with the path of the first.
+// WriteError answers with {"error": sentence}, and with the path if err is a
+// strict.Fault. Several faults are written as one sentence, with the path of the first.
 func WriteError(w http.ResponseWriter, status int, err error) {
 	answer := errorAnswer{Error: strings.ReplaceAll(err.Error(), "\n", "; ")}
 	if e, ok := errors.AsType[strict.Fault](err); ok {
@@ -47,8 +46,8 @@ func WriteError(w http.ResponseWriter, status int, err error) {
 	WriteJSON(w, status, answer)
 }
 
-// ReadBody reads the whole body of r, at most 4 MiB. When it cannot, it answers
-// 413 or 400 and ok is false.
+// ReadBody reads the whole body of r, at most 4 MiB. If that fails, it answers 413 or 400
+// and returns ok false.
 func ReadBody(w http.ResponseWriter, r *http.Request) (body []byte, ok bool) {
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, BodyBytesMax))
 	if err == nil {
@@ -67,19 +66,19 @@ var (
 	errBodyCut      = errors.New("the body ended early")
 )
 
-// What pages may do: show what they bring along; a live page also runs its script and
-// asks us.
+// Content security policies. A page may show what it contains; a live page may also run
+// its script and send requests to the program.
 const (
 	StillPage = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
 	LivePage  = StillPage + "; script-src 'unsafe-inline'; connect-src 'self'"
 )
 
-// WritePage answers with an HTML page that is not to be kept: it is another one soon.
-// policy is StillPage or LivePage.
+// WritePage answers with an HTML page that must not be cached. policy is StillPage or
+// LivePage.
 func WritePage(w http.ResponseWriter, policy string, page []byte) {
 	h := w.Header()
 	h.Set("Content-Type", "text/html; charset=utf-8")
 	h.Set("Content-Security-Policy", policy)
 	h.Set("Cache-Control", "no-store")
-	_, _ = w.Write(page) // the browser may be gone
+	_, _ = w.Write(page) // the browser may have left
 }

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// String registers a text.
+// String registers a string.
 func (s *Settings) String(p *string, name, def, meaning string) {
 	*p = def
 	s.add(&setting{name: name, def: def, meaning: meaning, set: func(text string) (string, error) {
@@ -20,19 +20,19 @@ func (s *Settings) String(p *string, name, def, meaning string) {
 	}})
 }
 
-// Secret registers a text that is never shown, in the log or in -help. It has
-// no default.
+// Secret registers a string that is never shown in the log or in -help. It has no
+// default.
 func (s *Settings) Secret(p *string, name, meaning string) {
 	s.String(p, name, "", meaning)
 	s.list[len(s.list)-1].secret = true
 }
 
-// Token registers a secret that requests bring in Authorization: Bearer.
+// Token registers a secret that is sent in Authorization: Bearer.
 func (s *Settings) Token(p *string, name, meaning string) {
 	s.add(&setting{name: name, meaning: meaning, secret: true, allowed: "visible ASCII characters", set: func(text string) (string, error) {
 		for _, c := range []byte(text) {
-			if c <= ' ' || c > '~' { // a line feed at the end of a Kubernetes secret, for one
-				return "", errors.New("cannot be sent in a field as it is")
+			if c <= ' ' || c > '~' { // such as a line feed at the end of a Kubernetes secret
+				return "", errors.New("cannot be sent in a header field")
 			}
 		}
 		*p = text
@@ -40,44 +40,42 @@ func (s *Settings) Token(p *string, name, meaning string) {
 	}})
 }
 
-// Int registers a whole number from min to max; math.MaxInt means no upper
-// bound.
+// Int registers an integer from min to max. math.MaxInt means no upper bound.
 func (s *Settings) Int(p *int, name string, def, min, max int, meaning string) {
 	*p = def
 	amount[int]{min, max, math.MaxInt, parseInt, strconv.Itoa}.add(s, p, &setting{name: name, def: strconv.Itoa(def), meaning: meaning})
 }
 
-// Float registers a number from min to max; math.Inf(1) means no upper bound.
+// Float registers a number from min to max. math.Inf(1) means no upper bound.
 func (s *Settings) Float(p *float64, name string, def, min, max float64, meaning string) {
 	*p = def
 	amount[float64]{min, max, math.Inf(1), parseFloat, formatFloat}.add(s, p, &setting{name: name, def: formatFloat(def), meaning: meaning})
 }
 
-// Duration registers a span of time from min to max, written like 100ms, 30s or
-// 1h30m; math.MaxInt64 means no upper bound.
+// Duration registers a duration from min to max, written like 100ms, 30s or 1h30m.
+// math.MaxInt64 means no upper bound.
 func (s *Settings) Duration(p *time.Duration, name string, def, min, max time.Duration, meaning string) {
 	*p = def
 	s.OptionalDuration(p, name, min, max, meaning)
 	s.list[len(s.list)-1].def = formatDuration(def)
 }
 
-// OptionalDuration is Duration without a default: p stays as it is when no value is
-// given.
+// OptionalDuration is Duration without a default: *p is unchanged if no value is given.
 func (s *Settings) OptionalDuration(p *time.Duration, name string, min, max time.Duration, meaning string) {
 	amount[time.Duration]{min, max, math.MaxInt64, parseDuration, formatDuration}.add(s, p, &setting{name: name, meaning: meaning})
 }
 
-// Bytes registers an amount of memory from min to max bytes, written plainly or
-// with a unit, like 65536, 64KiB or 1MB; math.MaxInt64 means no upper bound.
+// Bytes registers an amount of memory from min to max bytes, written as a number or with
+// a unit, like 65536, 64KiB or 1MB. math.MaxInt64 means no upper bound.
 func (s *Settings) Bytes(p *int64, name string, def, min, max int64, meaning string) {
 	*p = def
 	amount[int64]{min, max, math.MaxInt64, parseBytes, formatBytes}.add(s, p, &setting{name: name, def: formatBytes(def), meaning: meaning})
 }
 
-// An amount is what a setting that is a number may be.
+// An amount describes a numeric setting.
 type amount[T cmp.Ordered] struct {
 	min, max T
-	endless  T // a max that is no bound
+	endless  T // a max that means no bound
 	parse    func(string) (T, error)
 	format   func(T) string
 }
@@ -93,7 +91,7 @@ func (a amount[T]) add(s *Settings, p *T, g *setting) {
 		if err != nil {
 			return "", err
 		}
-		if !(v >= a.min && v <= a.max) { // NaN is neither
+		if !(v >= a.min && v <= a.max) { // false for NaN
 			return "", errOutOfRange
 		}
 		*p = v
@@ -102,7 +100,7 @@ func (a amount[T]) add(s *Settings, p *T, g *setting) {
 	s.add(g)
 }
 
-// Bool registers a switch; its flag may stand alone.
+// Bool registers a switch, whose flag may have no value.
 func (s *Settings) Bool(p *bool, name string, def bool, meaning string) {
 	*p = def
 	s.add(&setting{
@@ -132,9 +130,9 @@ func (s *Settings) Enum(p *string, name, def string, allowed []string, meaning s
 		}})
 }
 
-// Func registers a setting that the program reads by itself. set is called in
-// Parse with the text given, else with def, and not at all when that is empty.
-// Its error completes the sentence "NAME: "text" …; allowed: …".
+// Func registers a setting that the program parses itself. Parse calls set with the given
+// text, otherwise with def, and not at all if that is empty. Its error completes the
+// sentence "NAME: "text" …; allowed: …".
 func (s *Settings) Func(name, def, meaning, allowed string, set func(string) error) {
 	s.add(&setting{
 		name: name, def: def, meaning: meaning, allowed: allowed, always: true,
@@ -146,7 +144,7 @@ func (s *Settings) Func(name, def, meaning, allowed string, set func(string) err
 		}})
 }
 
-// Word is Func for a choice of words, which set turns into what they mean.
+// Word is Func for a choice of words that set converts.
 func (s *Settings) Word(name, def string, allowed []string, meaning string, set func(string) error) {
 	s.Func(name, def, meaning, strings.Join(allowed, ", "), func(word string) error {
 		if !slices.Contains(allowed, word) {
@@ -158,7 +156,8 @@ func (s *Settings) Word(name, def string, allowed []string, meaning string, set 
 
 var errOutOfRange = errors.New("is out of range")
 
-// numberProblem distinguishes a number that does not fit from what is none.
+// numberProblem distinguishes a number that is out of range from text that is not a
+// number.
 func numberProblem(err error, otherwise string) error {
 	switch {
 	case err == nil:
@@ -190,7 +189,7 @@ func parseDuration(text string) (time.Duration, error) {
 	return d, err
 }
 
-// formatFloat writes f without an exponent unless that gets out of hand.
+// formatFloat formats f without an exponent unless that would be too long.
 func formatFloat(f float64) string {
 	if size := math.Abs(f); f != 0 && (size < 1e-9 || size >= 1e15) {
 		return strconv.FormatFloat(f, 'g', -1, 64)
@@ -198,7 +197,7 @@ func formatFloat(f float64) string {
 	return strconv.FormatFloat(f, 'f', -1, 64)
 }
 
-// formatDuration writes d as a person would: 3m, not 3m0s.
+// formatDuration formats d without zero parts: 3m, not 3m0s.
 func formatDuration(d time.Duration) string {
 	text := d.String()
 	if strings.HasSuffix(text, "m0s") {
@@ -210,13 +209,13 @@ func formatDuration(d time.Duration) string {
 	return text
 }
 
-// A byteUnit is a unit of memory; "B" or nothing is one byte.
+// A byteUnit is a unit of memory. "B" and "" are one byte.
 type byteUnit struct {
 	name string
 	size int64
 }
 
-// byteUnits returns the units, the largest first.
+// byteUnits returns the units, largest first.
 func byteUnits() []byteUnit {
 	return []byteUnit{
 		{"TiB", 1 << 40}, {"TB", 1e12}, {"GiB", 1 << 30}, {"GB", 1e9},
@@ -224,7 +223,7 @@ func byteUnits() []byteUnit {
 	}
 }
 
-// parseBytes reads an amount such as 65536, 64KiB or 1MB.
+// parseBytes parses an amount such as 65536, 64KiB or 1MB.
 func parseBytes(text string) (int64, error) {
 	number, size := strings.TrimSuffix(text, "B"), int64(1)
 	for _, u := range byteUnits() {
@@ -243,7 +242,7 @@ func parseBytes(text string) (int64, error) {
 	return n * size, nil
 }
 
-// formatBytes writes n with the largest unit that divides it.
+// formatBytes formats n with the largest unit that divides it.
 func formatBytes(n int64) string {
 	for _, u := range byteUnits() {
 		if n != 0 && n%u.size == 0 {

@@ -37,9 +37,9 @@ func stubborn(ctx context.Context, e *Env) error {
 // "running", "asked" or "Reloaded".
 func TestMainSignals(t *testing.T) {
 	const (
-		failed   = "ERROR Child - Reload failed, everything stays as it was part=\"rules, clients\" reason=\"rules.yaml: line 3: no such key\"\n"
+		failed   = "ERROR Child - Reload failed, the previous version stays in use part=\"rules, clients\" reason=\"rules.yaml: line 3: no such key\"\n"
 		reloaded = "INFO Child - Reloaded rules=failed clients=failed certificates=read events=read log=none\n"
-		atOnce   = "WARN Child - Ending at once: this is the second signal signal="
+		atOnce   = "WARN Child - Exiting immediately after the second signal signal="
 	)
 	f := func(status int, want, args string, signals ...syscall.Signal) {
 		t.Helper()

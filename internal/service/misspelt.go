@@ -6,12 +6,12 @@ import (
 	"strings"
 )
 
-// misspeltFrom is the length from which on a setting's name is unlikely to
-// resemble a variable that means something else.
+// misspeltFrom is the length from which a setting's name is unlikely to resemble an
+// unrelated variable.
 const misspeltFrom = 8
 
-// warnMisspelt warns of environment variables that are no settings, and differ
-// from one by a letter or an underscore, by the case, or by two letters swapped.
+// warnMisspelt warns about environment variables that are not settings but differ from
+// one by a letter or an underscore, by case, or by two swapped letters.
 func (s *Settings) warnMisspelt(log *slog.Logger, environ []string) {
 	for _, pair := range environ {
 		name, value, _ := strings.Cut(pair, "=")
@@ -19,21 +19,20 @@ func (s *Settings) warnMisspelt(log *slog.Logger, environ []string) {
 			continue
 		}
 		if meant := s.nearest(name); meant != "" {
-			log.Warn("A variable of the environment is no setting, and resembles one", "variable", name, "setting", meant)
+			log.Warn("An environment variable is not a setting but resembles one", "variable", name, "setting", meant)
 		}
 	}
 }
 
-// names returns those of a setting.
+// names returns the names of a setting.
 func (g *setting) names() []string { return []string{g.name, g.alias}[:1+min(len(g.alias), 1)] }
 
-// knows reports whether name is that of a setting.
+// knows reports whether name is the name of a setting.
 func (s *Settings) knows(name string) bool {
 	return slices.ContainsFunc(s.list, func(g *setting) bool { return slices.Contains(g.names(), name) })
 }
 
-// nearest returns the name of the setting that name is misspelt from, or
-// nothing.
+// nearest returns the setting that name is a misspelling of, or "".
 func (s *Settings) nearest(name string) string {
 	for _, g := range s.list {
 		for _, known := range g.names() {
@@ -45,9 +44,8 @@ func (s *Settings) nearest(name string) string {
 	return ""
 }
 
-// oneOff reports whether two names differ by one letter or underscore that one
-// of them lacks, or that is another in it, or by two neighbours that have changed
-// places.
+// oneOff reports whether two names differ by one letter or underscore that is missing or
+// replaced, or by two swapped neighbours.
 func oneOff(a, b string) bool {
 	if len(a) < len(b) {
 		a, b = b, a

@@ -10,16 +10,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// overflowUser is whom the kernel names in the place of every user that the
-// user namespace of this process does not know.
+// overflowUser is what the kernel reports for users unknown in the user namespace of this
+// process.
 const overflowUser = 65534
 
-// ownerTimeout bounds the wait for the kernel's answer, which comes at once.
+// ownerTimeout bounds the wait for the kernel's answer, which normally comes at once.
 const ownerTimeout = time.Second
 
-// The layout of a request and its answer over a SOCK_DIAG socket: see
-// linux/inet_diag.h. Offsets are from the beginning of the message; ports and
-// addresses are in network byte order.
+// The layout of a request and its answer over a SOCK_DIAG socket: see linux/inet_diag.h.
+// Offsets count from the start of the message; ports and addresses are in network byte
+// order.
 const (
 	diagHeader = unix.SizeofNlMsghdr
 	// struct inet_diag_req_v2
@@ -28,7 +28,7 @@ const (
 	diagStates   = diagHeader + 4
 	diagID       = diagHeader + 8
 	diagRequest  = diagID + 48
-	// struct inet_diag_sockid, from its beginning
+	// struct inet_diag_sockid, from its start
 	idSource, idDestination  = 4, 20
 	idSourcePort, idDestPort = 0, 2
 	idCookie                 = 40
@@ -39,12 +39,12 @@ const (
 	diagAnswer = diagHeader + 72
 )
 
-var errNoSocket = errors.New("no process holds it any more")
+var errNoSocket = errors.New("no process has it open any more")
 
-// socketOwner returns the user that owns the socket at the other end of a TCP
-// connection between two addresses of this machine: peer is that socket's
-// address, own is ours. It asks the kernel for this one socket, which takes the
-// same time however many there are.
+// socketOwner returns the user that owns the socket at the other end of a TCP connection
+// between two addresses of this machine: peer is that socket's address, own is ours. It
+// asks the kernel for this one socket, which takes the same time however many sockets
+// there are.
 func socketOwner(peer, own netip.AddrPort) (user uint32, err error) {
 	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, unix.NETLINK_SOCK_DIAG)
 	if err != nil {
@@ -53,7 +53,7 @@ func socketOwner(peer, own netip.AddrPort) (user uint32, err error) {
 	defer unix.Close(fd)
 	timeout := unix.NsecToTimeval(int64(ownerTimeout))
 	if err = unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &timeout); err != nil {
-		return 0, fmt.Errorf("bound the wait: %w", err)
+		return 0, fmt.Errorf("set the timeout: %w", err)
 	}
 	if err = unix.Sendto(fd, diagQuestion(peer, own), 0, &unix.SockaddrNetlink{Family: unix.AF_NETLINK}); err != nil {
 		return 0, fmt.Errorf("ask the kernel: %w", err)
@@ -66,7 +66,7 @@ func socketOwner(peer, own netip.AddrPort) (user uint32, err error) {
 	return readOwner(b[:n])
 }
 
-// diagQuestion asks for the socket with the address peer that is connected to
+// diagQuestion returns the request for the socket with address peer that is connected to
 // own.
 func diagQuestion(peer, own netip.AddrPort) []byte {
 	b := make([]byte, diagRequest)
@@ -90,10 +90,9 @@ func diagQuestion(peer, own netip.AddrPort) []byte {
 	return b
 }
 
-// readOwner reads the kernel's answer. A socket that its process has closed, and
-// one that has only left a TIME_WAIT, are told with the user 0, root, and
-// without an inode: their owner is not known. Nor is a listening socket the one
-// that was asked for.
+// readOwner parses the kernel's answer. A socket that its process has closed, and one in
+// TIME_WAIT, are reported with user 0, root, and without an inode: their owner is
+// unknown. A listening socket is not the one that was asked for.
 func readOwner(b []byte) (user uint32, err error) {
 	host := binary.NativeEndian
 	switch {

@@ -26,46 +26,46 @@ const (
 	exitInterrupted = 130
 )
 
-// A Program says what is particular to one of the programs.
+// A Program describes one of the programs.
 type Program struct {
-	// Name is the binary's: "proxy".
+	// Name is the name of the binary, such as "proxy".
 	Name string
-	// LogName is how the program calls itself in its log: "Proxy".
+	// LogName is the program's name in its log, such as "Proxy".
 	LogName string
-	// About is half a sentence for -help.
+	// About completes the first line of -help.
 	About string
-	// Port is the default of PORT. With 0 the program serves nothing: it has
-	// none of the settings of one that serves.
+	// Port is the default of PORT. With 0 the program serves nothing, and has no settings
+	// for serving.
 	Port int
-	// Commands are the words that the first argument may be. A program without
-	// commands takes no arguments.
+	// Commands are the possible first arguments. A program without commands takes no
+	// arguments.
 	Commands []string
-	// File is the setting that a file named as an argument is meant for:
-	// RULES_FILE. It is for the message that refuses the argument.
+	// File is the setting that was probably meant by a file named as an argument, such as
+	// RULES_FILE. It is used in the message that refuses the argument.
 	File string
-	// Reloads are the parts that Env.OnReload may be given. Those that a run does not
-	// have are "none" in the line about a reload.
+	// Reloads are the parts that may be passed to Env.OnReload. The log line about a
+	// reload shows "none" for those that a run does not use.
 	Reloads []string
-	// Settings registers the program's own settings; may be nil.
+	// Settings registers the program's own settings. It may be nil.
 	Settings func(*Settings)
-	// Check says what is wrong with the settings together and with the files that
-	// they name: a *SettingError, or several joined. It is also called when single
-	// settings are wrong, which then have their defaults, so that one start names
-	// all faults. May be nil.
+	// Check reports what is wrong with the settings taken together and with the files
+	// that they name: a *SettingError, or several joined. It is also called when single
+	// settings are wrong, which then have their defaults, so that one start reports all
+	// faults. It may be nil.
 	Check func() error
-	// Print returns what the program prints instead of running, when no single setting is
-	// wrong; empty: it runs. May be nil.
+	// Print returns what the program prints instead of running, if no single setting is
+	// wrong. If it is empty the program runs. Print may be nil.
 	Print func() string
-	// Run is the program. ctx ends with the first SIGTERM or SIGINT, and with
-	// SIGHUP unless the program serves: Run then drains and returns nil. A
-	// *SettingError ends the program with status 2, an *ExitError with its own, any
-	// other error with 1, each reported in one line on stderr and in LOG_FILE.
+	// Run is the program. ctx ends with the first SIGTERM or SIGINT, and for a program
+	// that does not serve also with SIGHUP. Run then drains and returns nil. A
+	// *SettingError ends the program with status 2, an *ExitError with its own status,
+	// any other error with 1. Each is reported in one line on stderr and in LOG_FILE.
 	Run func(ctx context.Context, e *Env) error
 }
 
-// An Env is what a running program is given.
+// An Env is what a running program gets.
 type Env struct {
-	// Addr is where to listen: host:port of BIND and PORT.
+	// Addr is the address to listen on: host:port of BIND and PORT.
 	Addr string
 	// Log is the root of all loggers; nil discards. Use Logger.
 	Log *slog.Logger
@@ -73,20 +73,20 @@ type Env struct {
 	Guard *Guard
 	// Health is shown by /actuator/health; Run calls SetReady.
 	Health *Health
-	// Metrics is shown by /metrics; it holds the runtime's already.
+	// Metrics is shown by /metrics. It already has the metrics of the Go runtime.
 	Metrics *metric.Set
 	// Version is what -version prints.
 	Version string
 	// Args are the arguments that are not flags.
 	Args []string
-	// Stdout is for what the program prints besides its log.
+	// Stdout is for output other than the log.
 	Stdout io.Writer
 
 	reloads reloads
 }
 
-// Logger returns the logger of one part of the program: its name stands before
-// each message.
+// Logger returns the logger of one part of the program. The part's name precedes each
+// message.
 func (e *Env) Logger(component string) *slog.Logger {
 	if e.Log == nil {
 		return slog.New(slog.DiscardHandler)
@@ -94,14 +94,14 @@ func (e *Env) Logger(component string) *slog.Logger {
 	return e.Log.With(journal.ComponentKey, component)
 }
 
-// An ExitError ends the program with a status of its own choice. Err, when
-// there is one, is told on stderr in one line.
+// An ExitError ends the program with the given status. Err, if not nil, is reported on
+// stderr in one line.
 type ExitError struct {
 	Status int
 	Err    error
 }
 
-// Error returns the cause, or names the status.
+// Error returns the cause, or the status.
 func (e *ExitError) Error() string {
 	if e.Err == nil {
 		return fmt.Sprintf("exit status %d", e.Status)
@@ -112,10 +112,9 @@ func (e *ExitError) Error() string {
 // Unwrap returns the cause.
 func (e *ExitError) Unwrap() error { return e.Err }
 
-// Main runs p with the process's arguments and environment, and ends the
-// process. The first SIGTERM or SIGINT lets Run drain, a second one ends at once.
-// SIGHUP has a program that serves read its files again (Env.OnReload) and reopen
-// LOG_FILE.
+// Main runs p with the process's arguments and environment, and ends the process. The
+// first SIGTERM or SIGINT makes Run drain, a second one ends the process at once. SIGHUP
+// makes a program that serves reload its files (Env.OnReload) and reopen LOG_FILE.
 func Main(p Program) {
 	signals, hangups := make(chan os.Signal, 2), make(chan os.Signal, 1)
 	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT)
@@ -126,7 +125,7 @@ func Main(p Program) {
 	}))
 }
 
-// A process is what the operating system gives to a program.
+// A process is what the operating system provides to a program.
 type process struct {
 	args           []string
 	env            func(string) string
@@ -134,11 +133,11 @@ type process struct {
 	stdout, stderr io.Writer
 	signals        <-chan os.Signal
 	hangups        <-chan os.Signal
-	exit           func(status int) // at once, while Run still runs
+	exit           func(status int) // exits at once, even while Run runs
 }
 
-// printed prints what there is to be printed instead of running, and reports whether
-// there was something.
+// printed prints what is to be printed instead of running, and reports whether there was
+// anything.
 func (p *Program) printed(w io.Writer) bool {
 	if p.Print == nil {
 		return false
@@ -148,8 +147,7 @@ func (p *Program) printed(w io.Writer) bool {
 	return text != ""
 }
 
-// run is Main with everything from outside as an argument; it returns the exit
-// status.
+// run is Main with all inputs as arguments. It returns the exit status.
 func run(p Program, proc process) int {
 	settings, c := NewSettings(p.Name), common{}
 	c.register(settings, p.Port)
@@ -184,14 +182,14 @@ func run(p Program, proc process) int {
 	e.Metrics.Gauge("weir_build_info"+metric.Labels("version", e.Version, "goversion", runtime.Version()),
 		"always 1; the labels say what the program was built from", func() float64 { return 1 })
 	log := e.Logger(p.LogName)
-	slog.SetDefault(log) // for libraries that log on their own
+	slog.SetDefault(log) // for libraries that use the default logger
 	slog.SetLogLoggerLevel(slog.LevelDebug)
 	log.Info("Started", append([]any{"version", e.Version}, settings.changed()...)...)
 	settings.warnMisspelt(log, proc.environ)
 	settings.warnIdle(log)
 	e.Guard = &Guard{Token: c.token, Open: c.open, Log: e.Logger("Admin")}
 	if c.open {
-		e.Guard.Log.Warn("ADMIN_OPEN: everybody who reaches the own endpoints may use all of them")
+		e.Guard.Log.Warn("ADMIN_OPEN is set: everybody who can reach the own endpoints may use all of them")
 	}
 	if c.log.File != "" {
 		e.OnReload(j.Reopen, logPart)
@@ -206,13 +204,13 @@ func run(p Program, proc process) int {
 	err = p.Run(ctx, e)
 	stopHealth()
 	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
-		err = nil // Run says that it was asked to stop
+		err = nil // Run reports that it was asked to stop
 	}
 	return end.status(err)
 }
 
-// refusal is everything that is wrong with how the program was started; err is
-// what is known of that.
+// refusal returns everything that is wrong with how the program was started; err is what
+// is already known.
 func (p *Program) refusal(s *Settings, args []string, err error) error {
 	if _, unread := errors.AsType[*UsageError](err); unread {
 		return err
@@ -224,13 +222,13 @@ func (p *Program) refusal(s *Settings, args []string, err error) error {
 	return err
 }
 
-// watchSignals returns a context that ends with the first signal; a second one
-// exits. A command ends with its terminal, so to it a hangup is such a signal, too.
-// stop ends the watch.
+// watchSignals returns a context that ends with the first signal; a second one exits. For
+// a command, which ends with its terminal, a hangup is such a signal, too. stop ends the
+// watch.
 func (proc process) watchSignals(h *Health, log *slog.Logger) (ctx context.Context, stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	over := make(chan struct{})
-	next := func() os.Signal { // nil: it is over
+	next := func() os.Signal { // nil: the watch has ended
 		select {
 		case s := <-proc.signals:
 			return s
@@ -249,7 +247,7 @@ func (proc process) watchSignals(h *Health, log *slog.Logger) (ctx context.Conte
 		h.Drain()
 		cancel()
 		if s = next(); s != nil {
-			log.Warn("Ending at once: this is the second signal", "signal", s.String())
+			log.Warn("Exiting immediately after the second signal", "signal", s.String())
 			proc.exit(exitInterrupted)
 		}
 	}
@@ -265,7 +263,7 @@ func (proc process) watchSignals(h *Health, log *slog.Logger) (ctx context.Conte
 	}
 }
 
-// common is the settings that all programs have.
+// common has the settings of all programs.
 type common struct {
 	serves bool
 	port   int
@@ -275,24 +273,24 @@ type common struct {
 	log    journal.Config
 }
 
-// register registers the common settings; PORT and BIND only for a program
-// that has a port.
+// register registers the common settings. PORT and BIND are only for a program that
+// serves.
 func (c *common) register(s *Settings, port int) {
 	c.serves = port != 0
 	if c.serves {
 		s.Int(&c.port, "PORT", port, 0, 65535, "port to listen on, 0 for any free one")
 		s.list[len(s.list)-1].alias = "SERVER_PORT"
-		s.String(&c.bind, "BIND", "0.0.0.0", "address to listen on; 0.0.0.0 is all addresses, of IPv6 too where there is any")
-		s.Token(&c.token, "ADMIN_TOKEN", "what own endpoints that change or reveal something require: Authorization: Bearer …; empty: that the request "+
-			"is made on this machine by root or by the program's user, and not passed on by a proxy")
-		s.Bool(&c.open, "ADMIN_OPEN", false, "let everybody use all own endpoints")
+		s.String(&c.bind, "BIND", "0.0.0.0", "address to listen on; 0.0.0.0 means all addresses, including IPv6 where available")
+		s.Token(&c.token, "ADMIN_TOKEN", "token that own endpoints which change or reveal something require as Authorization: Bearer; empty: the request must be "+
+			"made on this machine by root or by the program's user, and not forwarded by a proxy")
+		s.Bool(&c.open, "ADMIN_OPEN", false, "true: everybody may use all own endpoints")
 	}
-	s.Enum(&c.log.Level, "LOG_LEVEL", "info", []string{"debug", "info", "warn", "error"}, "least level of what is logged")
-	s.Enum(&c.log.Format, "LOG_FORMAT", "text", []string{"text", "json"}, "form of log lines")
-	s.String(&c.log.File, "LOG_FILE", "", "file that gets the log besides stdout, rotated at 10 MB")
+	s.Enum(&c.log.Level, "LOG_LEVEL", "info", []string{"debug", "info", "warn", "error"}, "minimum level of log lines")
+	s.Enum(&c.log.Format, "LOG_FORMAT", "text", []string{"text", "json"}, "format of log lines")
+	s.String(&c.log.File, "LOG_FILE", "", "file to write the log to in addition to stdout, rotated at 10 MB")
 }
 
-// openLog sets up the log, without LOG_FILE when that cannot be written.
+// openLog sets up the log, without LOG_FILE if that cannot be written.
 func (c *common) openLog(stdout io.Writer) (*journal.Journal, error) {
 	log, err := journal.Open(c.log, stdout)
 	if err != nil {
@@ -301,7 +299,7 @@ func (c *common) openLog(stdout io.Writer) (*journal.Journal, error) {
 	return log, err
 }
 
-// addr is where the program listens; empty without a port.
+// addr returns the address to listen on. It is empty without a port.
 func (c *common) addr() string {
 	if !c.serves {
 		return ""

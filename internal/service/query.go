@@ -12,7 +12,7 @@ import (
 	"weir/internal/strict"
 )
 
-// checkQuery returns h for requests whose parameters the endpoint has; others get 400.
+// checkQuery returns h for requests with allowed parameters; others get 400.
 func (e Endpoint) checkQuery(h http.HandlerFunc) http.HandlerFunc {
 	if e.Query == "*" {
 		return h
@@ -26,7 +26,7 @@ func (e Endpoint) checkQuery(h http.HandlerFunc) http.HandlerFunc {
 	}
 }
 
-// queryFault says what is wrong with the parameters; nil: nothing.
+// queryFault reports what is wrong with the parameters, or nil.
 func (e Endpoint) queryFault(raw string) error {
 	if raw == "" {
 		return nil
@@ -40,9 +40,9 @@ func (e Endpoint) queryFault(raw string) error {
 		if slices.Contains(allowed, name) {
 			continue
 		}
-		message := fmt.Sprintf("%q is no parameter of %s, which has none", name, e.Pattern)
+		message := fmt.Sprintf("%q is not a parameter of %s, which has none", name, e.Pattern)
 		if len(allowed) > 0 {
-			message = fmt.Sprintf("%q is no parameter of %s; allowed: %s", name, e.Pattern, strings.Join(allowed, ", "))
+			message = fmt.Sprintf("%q is not a parameter of %s; allowed: %s", name, e.Pattern, strings.Join(allowed, ", "))
 		}
 		return strict.Fault{Path: name, Message: message}
 	}

@@ -43,7 +43,7 @@ func TestUnknownParameters(t *testing.T) {
 			if anything {
 				continue
 			}
-			if answer.Path != "pinn" || !strings.Contains(answer.Error, `"pinn" is no parameter of `+one.Pattern) {
+			if answer.Path != "pinn" || !strings.Contains(answer.Error, `"pinn" is not a parameter of `+one.Pattern) {
 				t.Errorf("%s?pinn=true: %+v", one.Pattern, answer)
 			}
 			for _, name := range strings.Fields(one.Query) {

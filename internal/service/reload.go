@@ -8,10 +8,10 @@ import (
 	"sync"
 )
 
-// logPart is what the line about a reload calls LOG_FILE.
+// logPart is the name of LOG_FILE in the log line about a reload.
 const logPart = "log"
 
-// reloads are what a program reads again when it is sent SIGHUP.
+// reloads are the functions that reload parts of a program on SIGHUP.
 //
 // Safe for concurrent use: a mutex guards the list.
 type reloads struct {
@@ -26,17 +26,17 @@ type reloadable struct {
 	read  func() error
 }
 
-// OnReload has read called with each SIGHUP, on a goroutine of its own, one call
-// at a time. It reads the parts again, such as "rules" or "certificates". With an
-// error everything stays as it was, and the error is logged.
+// OnReload registers read to be called on each SIGHUP, on a separate goroutine, one call
+// at a time. It reads the given parts again, such as "rules" or "certificates". If it
+// returns an error, which is logged, nothing has changed.
 func (e *Env) OnReload(read func() error, parts ...string) {
 	e.reloads.mu.Lock()
 	defer e.reloads.mu.Unlock()
 	e.reloads.list = append(e.reloads.list, reloadable{parts, read})
 }
 
-// reload reads everything again and logs what became of each part. Of what the
-// program could have the line says so when it has none of it.
+// reload reads everything again and logs the result for each part. A part that this run
+// does not use is logged as "none".
 func (e *Env) reload(log *slog.Logger) {
 	e.reloads.mu.Lock()
 	list := slices.Clone(e.reloads.list)
@@ -47,7 +47,7 @@ func (e *Env) reload(log *slog.Logger) {
 		word := "read"
 		if err := r.read(); err != nil {
 			word = "failed"
-			log.Error("Reload failed, everything stays as it was", "part", strings.Join(r.parts, ", "), "reason", err)
+			log.Error("Reload failed, the previous version stays in use", "part", strings.Join(r.parts, ", "), "reason", err)
 		}
 		for _, part := range r.parts {
 			if part != logPart && !slices.Contains(parts, part) {
@@ -72,8 +72,8 @@ func (e *Env) reload(log *slog.Logger) {
 	log.Info("Reloaded", attrs...)
 }
 
-// followHangups reloads with each signal until stop is called, which waits for the
-// end of a reload. Signals that come during one are one signal.
+// followHangups reloads on each signal until stop is called, which waits for the end of a
+// reload. Signals that arrive during a reload count as one.
 func (e *Env) followHangups(hangups <-chan os.Signal, log *slog.Logger) (stop func()) {
 	over, done := make(chan struct{}), make(chan struct{})
 	go func() {

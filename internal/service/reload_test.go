@@ -66,7 +66,7 @@ func (s *stage) testHangups(t *testing.T) {
 			has(file+".1", " - Reloaded ", false)
 			rename(folder, folder+".away")
 			hangup(2, "failed")
-			has(folder+".away/program.log", fmt.Sprintf("Reload failed, everything stays as it was part=log reason=%q", "open "+file+": no such file or directory"), true)
+			has(folder+".away/program.log", fmt.Sprintf("Reload failed, the previous version stays in use part=log reason=%q", "open "+file+": no such file or directory"), true)
 			if err := c.Process.Signal(syscall.SIGTERM); err != nil {
 				t.Fatal(err)
 			}

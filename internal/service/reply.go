@@ -10,12 +10,11 @@ import (
 type Reply struct {
 	// Status is the status code.
 	Status int
-	// Fields are names and values in a fixed order. Fields that say how the
-	// message is framed and how the connection goes on are left out: whoever
-	// sends the reply decides them.
+	// Fields are names and values in a fixed order, without the fields for framing and
+	// connection management, which are up to the sender of the reply.
 	Fields [][2]string
-	// Body is what the handler wrote. For HEAD it is what GET would have been
-	// answered: whoever sends the reply leaves it out.
+	// Body is what the handler wrote. For HEAD it is the body of GET, which the sender
+	// leaves out.
 	Body []byte
 }
 
@@ -31,11 +30,11 @@ type replyWriter struct {
 
 func newReplyWriter() *replyWriter { return &replyWriter{header: make(http.Header)} }
 
-// Header is part of http.ResponseWriter.
+// Header implements http.ResponseWriter.
 func (w *replyWriter) Header() http.Header { return w.header }
 
-// WriteHeader is part of http.ResponseWriter. The first final status counts;
-// interim ones have nowhere to go.
+// WriteHeader implements http.ResponseWriter. The first final status counts; interim ones
+// are dropped.
 func (w *replyWriter) WriteHeader(status int) {
 	if w.status != 0 || status < 200 {
 		return
@@ -44,7 +43,7 @@ func (w *replyWriter) WriteHeader(status int) {
 	w.fields = w.header.Clone()
 }
 
-// Write is part of http.ResponseWriter.
+// Write implements http.ResponseWriter.
 func (w *replyWriter) Write(p []byte) (int, error) {
 	w.WriteHeader(http.StatusOK)
 	if w.status == http.StatusNoContent || w.status == http.StatusNotModified {
@@ -75,16 +74,16 @@ func (w *replyWriter) reply() Reply {
 	return r
 }
 
-// write answers with the reply.
+// write writes the reply to w.
 func (r Reply) write(w http.ResponseWriter) {
 	for _, f := range r.Fields {
 		w.Header().Add(f[0], f[1])
 	}
 	w.WriteHeader(r.Status)
-	_, _ = w.Write(r.Body) // the client may be gone
+	_, _ = w.Write(r.Body) // the client may have left
 }
 
-// framing says whether a field is the sender's to decide.
+// framing reports whether a field is up to the sender of the reply.
 func framing(name string) bool {
 	switch name {
 	case "Content-Length", "Transfer-Encoding", "Trailer", "Connection", "Keep-Alive", "Upgrade":

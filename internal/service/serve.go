@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// Bounds on what a client of Serve may take. The answers have no bound in time:
-// a page or a profile may be long.
+// Bounds for clients of Serve. There is no timeout for answers: a page or a profile may
+// be long.
 const (
 	headTimeout  = 10 * time.Second
 	bodyTimeout  = time.Minute
@@ -20,9 +20,9 @@ const (
 	headBytesMax = 64 << 10
 )
 
-// Serve answers HTTP on l with h until ctx ends, then waits up to 10 s for the
-// answers under way. It is for programs, and for ports, that need no event
-// loop. Readiness is the caller's to tell. l is closed when Serve returns.
+// Serve answers HTTP on l with h until ctx ends, and then waits up to 10 s for answers in
+// progress. It is for programs, and for ports, that need no event loop. The caller
+// handles readiness. l is closed when Serve returns.
 func Serve(ctx context.Context, l net.Listener, h http.Handler, log *slog.Logger) error {
 	server := &http.Server{
 		Handler: h, ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelWarn),
@@ -39,9 +39,9 @@ func Serve(ctx context.Context, l net.Listener, h http.Handler, log *slog.Logger
 	grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), drainTimeout)
 	defer cancel()
 	err := server.Shutdown(grace)
-	<-ended // with ErrServerClosed, as Shutdown began
+	<-ended // with ErrServerClosed, since Shutdown has begun
 	if errors.Is(err, context.DeadlineExceeded) {
-		return server.Close() // cut what would not end; being asked to stop is no failure
+		return server.Close() // closes what has not ended; being asked to stop is not an error
 	}
 	return err
 }

@@ -10,20 +10,20 @@ import (
 	"strings"
 )
 
-// Settings is the list of what can be set for one program, and where the values
-// go. Each setting is an environment variable, TARGET_URL, and a flag,
-// -target-url; the flag wins, and an empty variable counts as unset.
+// Settings is the list of a program's settings and where their values are stored. Each
+// setting is an environment variable, such as TARGET_URL, and a flag, -target-url. The
+// flag wins, and an empty variable counts as unset.
 //
-// The methods named after types register a setting: p receives the default at
-// once and the given value in Parse. Registering a name twice panics.
+// The methods named after types register a setting: *p is set to the default at once, and
+// to the given value in Parse. Registering a name twice panics.
 //
 // Owned by the goroutine that starts the program.
 type Settings struct {
 	program  string
 	list     []*setting
 	idle     []idle
-	alone    map[string]string // flags, and what each stands for without a value
-	question string            // what -healthcheck asks; empty: it is not given
+	alone    map[string]string // flags, with what each stands for without a value
+	question string            // value of -healthcheck; empty: not given
 }
 
 // An idle setting has no effect while another has a value.
@@ -32,33 +32,31 @@ type idle struct{ name, with, value string }
 // A setting is one line of -help.
 type setting struct {
 	name    string
-	alias   string // another name for the same; may be empty
+	alias   string // another name of the setting; may be empty
 	def     string // the default as text
 	meaning string
-	allowed string // for messages; empty when anything goes
-	boolean bool   // the flag may stand alone
-	always  bool   // set is called with the default too
+	allowed string // for messages; empty if anything is allowed
+	boolean bool   // the flag may have no value
+	always  bool   // call set with the default too
 	secret  bool   // the value is never shown
-	// set takes over a given value and returns it in its canonical spelling,
-	// or what is wrong with it.
+	// set stores a value and returns it in canonical form, or what is wrong with it.
 	set func(text string) (canonical string, err error)
 
-	given bool   // by a flag
-	text  string // what was given, then the canonical spelling of the value in force
+	given bool   // by flag or environment
+	text  string // given text, then the value in canonical form
 }
 
-// A SettingError says that a setting has a value it cannot have. A program's
-// Run may return one as well: the program then ends with status 2, as it does
-// when Parse finds one.
+// A SettingError says that a setting has an invalid value. Run may return one as well:
+// then the program ends with status 2, as when Parse finds one.
 type SettingError struct {
-	Name    string // of the setting, as in the environment
+	Name    string // as in the environment
 	Value   string // as given
 	Problem string // "is not a whole number"
-	Allowed string // what would do
+	Allowed string // allowed values
 }
 
-// Error names the setting, the value and what is allowed. A Problem that was found
-// elsewhere may contain the value, as "open FILE: …" does: it is left out there.
+// Error names the setting, the value and what is allowed. If Problem already contains the
+// value, as "open FILE: …" does, the value is not repeated.
 func (e *SettingError) Error() string {
 	quoted := strconv.Quote(e.Value)
 	problem := strings.TrimPrefix(e.Problem, quoted+" ")
@@ -71,28 +69,28 @@ func (e *SettingError) Error() string {
 	return s
 }
 
-// A UsageError says that the command line itself cannot be read: an unknown
-// flag, or one without its value.
+// A UsageError says that the command line is invalid: an unknown flag, or one without its
+// value.
 type UsageError struct {
 	Problem string
 }
 
-// Error returns the problem and where to look for help.
+// Error returns the problem and how to get help.
 func (e *UsageError) Error() string { return e.Problem + "; -help lists the settings" }
 
-// errVersion is what Parse returns for -version, as flag.ErrHelp for -help.
-var errVersion = errors.New("the version is asked for")
+// errVersion is what Parse returns for -version, like flag.ErrHelp for -help.
+var errVersion = errors.New("version requested")
 
 // NewSettings returns an empty list for a program.
 func NewSettings(program string) *Settings { return &Settings{program: program} }
 
-// Parse reads args (without the program's name) and the environment env, sets
-// what was registered and returns the arguments that are not flags. Flags and
-// other arguments may come in any order; after "--" nothing is a flag.
+// Parse parses args (without the program's name) and the environment env, sets what was
+// registered, and returns the arguments that are not flags. Flags and other arguments may
+// come in any order; after "--" nothing is a flag.
 //
-// The error is flag.ErrHelp for -help, a *UsageError, or joins a *SettingError
-// for each wrong setting, in the order of registration. A setting that is wrong
-// keeps its default; those that are right are set in any case.
+// The error is flag.ErrHelp for -help, a *UsageError, or joins a *SettingError for each
+// wrong setting, in the order of registration. A wrong setting keeps its default; the
+// others are set in any case.
 func (s *Settings) Parse(args []string, env func(string) string) ([]string, error) {
 	rest, err := s.parseFlags(args)
 	if errors.Is(err, flag.ErrHelp) || errors.Is(err, errVersion) {
@@ -103,12 +101,12 @@ func (s *Settings) Parse(args []string, env func(string) string) ([]string, erro
 		wrong = append(wrong, g.resolve(env))
 	}
 	if err != nil {
-		return nil, err // what the flags are is not known: their values may be wrong for that reason
+		return nil, err // the flags are unknown, which may be why values are wrong
 	}
 	return rest, errors.Join(wrong...)
 }
 
-// parseFlags keeps the texts of the flags given.
+// parseFlags records the text of each flag given.
 func (s *Settings) parseFlags(args []string) (rest []string, err error) {
 	set := flag.NewFlagSet(s.program, flag.ContinueOnError)
 	set.SetOutput(io.Discard)
@@ -143,7 +141,7 @@ func (s *Settings) parseFlags(args []string) (rest []string, err error) {
 	}
 }
 
-// Alone has the flag of a setting, when no value follows it, give another setting that
+// Alone makes the flag of a setting, if it has no value, set another setting to the given
 // value.
 func (s *Settings) Alone(name, other, value string) {
 	if s.alone == nil {
@@ -152,7 +150,7 @@ func (s *Settings) Alone(name, other, value string) {
 	s.alone[flagName(name)] = "-" + flagName(other) + "=" + value
 }
 
-// spelledOut returns args with what those flags stand for.
+// spelledOut returns args with those flags replaced by what they stand for.
 func (s *Settings) spelledOut(args []string) []string {
 	args = slices.Clone(args)
 	for i, arg := range args {
@@ -167,8 +165,8 @@ func (s *Settings) spelledOut(args []string) []string {
 	return args
 }
 
-// meantFlag names the flag that one of the command line resembles, from the flag
-// package's words about it; empty: none.
+// meantFlag returns the flag that the one in an error of the flag package resembles, or
+// "".
 func (s *Settings) meantFlag(problem string) string {
 	_, given, ok := strings.Cut(problem, "not defined: -")
 	name := strings.ToUpper(strings.ReplaceAll(given, "-", "_"))
@@ -181,7 +179,7 @@ func (s *Settings) meantFlag(problem string) string {
 	return ""
 }
 
-// resolve takes over the value of the flag, else of the environment.
+// resolve sets the value from the flag, or otherwise from the environment.
 func (g *setting) resolve(env func(string) string) error {
 	text, given := g.text, g.given
 	if !given {
@@ -213,15 +211,15 @@ func (g *setting) resolve(env func(string) string) error {
 	return nil
 }
 
-// NoEffect says that settings have no effect while another has the value; empty: while
-// that is not set. A warning at the start names those that are set all the same.
+// NoEffect declares that settings have no effect while another has the given value, where
+// "" means unset. Those that are set all the same are named in a warning at the start.
 func (s *Settings) NoEffect(with, value string, names ...string) {
 	for _, name := range names {
 		s.idle = append(s.idle, idle{name, with, value})
 	}
 }
 
-// warnIdle warns of the settings in force that differ from their defaults without effect.
+// warnIdle warns about settings that differ from their defaults without effect.
 func (s *Settings) warnIdle(log *slog.Logger) {
 	for _, one := range s.idle {
 		if g := s.find(one.name); g.text != g.def && s.text(one.with) == one.value {
@@ -234,8 +232,8 @@ func (s *Settings) warnIdle(log *slog.Logger) {
 	}
 }
 
-// changed returns the names and values of the settings in force that differ
-// from their defaults, in turn, as a log line takes them; secrets are masked.
+// changed returns the names and values of the settings that differ from their defaults,
+// as arguments of a log line. Secrets are masked.
 func (s *Settings) changed() []any {
 	var pairs []any
 	for _, g := range s.list {
@@ -250,7 +248,7 @@ func (s *Settings) changed() []any {
 	return pairs
 }
 
-// find returns the setting of a name, or nil.
+// find returns the named setting, or nil.
 func (s *Settings) find(name string) *setting {
 	for _, g := range s.list {
 		if g.name == name {
@@ -260,8 +258,8 @@ func (s *Settings) find(name string) *setting {
 	return nil
 }
 
-// text is the value of a setting, after Parse, in its canonical spelling; empty
-// for one that the program does not have.
+// text returns the value of a setting after Parse in canonical form. It is empty for a
+// setting that the program does not have.
 func (s *Settings) text(name string) string {
 	if g := s.find(name); g != nil {
 		return g.text
@@ -277,25 +275,25 @@ func (s *Settings) add(g *setting) {
 	s.list = append(s.list, g)
 }
 
-// flagName is the flag of a setting: TARGET_URL → target-url.
+// flagName returns the flag of a setting: TARGET_URL → target-url.
 func flagName(setting string) string {
 	return strings.ReplaceAll(strings.ToLower(setting), "_", "-")
 }
 
-// A flagValue keeps what the flag package finds; it is judged later, in the
-// order of the settings.
+// A flagValue records what the flag package finds. Values are checked later, in the order
+// of the settings.
 type flagValue struct{ *setting }
 
-// String is part of flag.Value, which calls it on the zero value too.
+// String implements flag.Value. The flag package calls it on the zero value too.
 func (v flagValue) String() string { return "" }
 
-// Set is part of flag.Value.
+// Set implements flag.Value.
 func (v flagValue) Set(text string) error {
 	v.given, v.text = true, text
 	return nil
 }
 
-// IsBoolFlag lets -name stand for -name=true.
+// IsBoolFlag allows -name as an abbreviation of -name=true.
 func (v flagValue) IsBoolFlag() bool { return v.setting != nil && v.boolean }
 
 // maskURL hides the user and password of every URL in text.

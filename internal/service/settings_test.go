@@ -195,7 +195,7 @@ func TestToken(t *testing.T) {
 		switch {
 		case fits && (err != nil || token != text):
 			t.Errorf("%q: %q, %v", text, token, err)
-		case !fits && (err == nil || err.Error() != `ADMIN_TOKEN: "***" cannot be sent in a field as it is; allowed: visible ASCII characters`):
+		case !fits && (err == nil || err.Error() != `ADMIN_TOKEN: "***" cannot be sent in a header field; allowed: visible ASCII characters`):
 			t.Errorf("%q: %v", text, err)
 		}
 	}
@@ -298,8 +298,8 @@ TARGET_BALANCE     -target-balance     p2c                    how targets are ch
 BODY_MAX           -body-max           64KiB                  largest body (1 … 1GiB)
 REDIS_PASSWORD     -redis-password     -                      password
 TARGETS            -targets            a                      targets (comma separated names)
-                   -version                                   prints the version
-                   -help                                      prints this
+                   -version                                   print the version
+                   -help                                      print this help
 `
 	if b.String() != want {
 		t.Errorf("have\n%s\nwant\n%s", b.String(), want)

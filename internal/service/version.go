@@ -7,9 +7,8 @@ import "runtime/debug"
 //	go build -ldflags "-X weir/internal/service.version=v1.2.3"
 var version string
 
-// Version returns the version of the running program: what the linker was told,
-// else the module's version or the commit that the Go tool wrote into the
-// binary, else "dev".
+// Version returns the version of the running program: that set by the linker, otherwise
+// the module's version or the commit recorded by the Go tool, otherwise "dev".
 func Version() string {
 	if version != "" {
 		return version
@@ -21,7 +20,7 @@ func Version() string {
 	return versionOf(info)
 }
 
-// versionOf finds the version in what the Go tool recorded.
+// versionOf returns the version recorded by the Go tool.
 func versionOf(info *debug.BuildInfo) string {
 	if v := info.Main.Version; v != "" && v != "(devel)" {
 		return v

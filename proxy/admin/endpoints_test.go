@@ -76,7 +76,7 @@ func TestEndpointsThatRefuse(t *testing.T) {
 		{"too fine", "POST", limits, `{"algorithm":"fixed","limit":7,"window":0.0000015}`, "", 400, "window", "whole microseconds"},
 		{"too large", "POST", limits, `{"algorithm":"sliding","limit":9007199254740992,"window":60}`, "", 400, "limit", "must be at most"},
 		{"pin", "POST", limits + "?pin=perhaps", good, "", 400, "pin", "must be true or false"},
-		{"a misspelt pin", "POST", limits + "?pinn=true", good, "", 400, "pinn", "is no parameter of POST /config/limits; allowed: pin"},
+		{"a misspelt pin", "POST", limits + "?pinn=true", good, "", 400, "pinn", "is not a parameter of POST /config/limits; allowed: pin"},
 		{"If-Match", "POST", limits, good, `"new"`, 400, "If-Match", "must be a version"},
 		{"negative If-Match", "POST", limits, good, `"-1"`, 400, "If-Match", "must be a version"},
 		{"another version", "POST", limits, good, `"41"`, 409, "", "changed meanwhile"},
@@ -90,9 +90,9 @@ func TestEndpointsThatRefuse(t *testing.T) {
 		{"switch and more", "POST", "/config/algorithm", `{"algorithm":"token","limit":1}`, "", 400, "limit", "unknown"},
 		{"large body", "POST", limits, strings.Repeat(" ", 5<<20), "", 413, "", "larger than"},
 		{"wrong method", "PUT", limits, good, "", 405, "", "PUT is not allowed here"},
-		{"unknown place", "GET", "/config/limit", ``, "", 404, "", "nothing is at /config/limit"},
+		{"unknown place", "GET", "/config/limit", ``, "", 404, "", "not found: /config/limit"},
 		{"unknown decision", "GET", "/config/decisions/zzz", ``, "", 404, "", "no such decision"},
-		{"no decision", "GET", "/config/decisions/", ``, "", 404, "", "nothing is at"},
+		{"no decision", "GET", "/config/decisions/", ``, "", 404, "", "not found: "},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			r := start(t, new(simredis.Documents))

@@ -209,7 +209,7 @@ func TestOwnEndpoints(t *testing.T) {
 		{"GET", "/actuator/health/readiness", 200, `"status":"UP"`},
 		{"GET", "/actuator/prometheus", 200, "target_workers_busy 0"},
 		{"HEAD", "/metrics", 200, ""},
-		{"GET", "/actuator/nothing", 404, `"error":"nothing is at /actuator/nothing"`},
+		{"GET", "/actuator/nothing", 404, `"error":"not found: /actuator/nothing"`},
 		{"DELETE", "/model", 405, `"error":"DELETE is not allowed here`},
 	} {
 		status, _, body := r.do(test.method, test.path, "")
