@@ -4,6 +4,7 @@ import (
 	"math"
 	"strconv"
 
+	"weir/internal/http1"
 	"weir/proxy/limit"
 	"weir/proxy/rule"
 )
@@ -26,12 +27,14 @@ type Policy struct {
 
 	global rule.Rule // the global rule as one like the others
 	fields []byte    // its RateLimit-Policy, and RateLimit up to the remaining permits
+	legacy []byte    // its X-RateLimit-Limit
 }
 
 // NewPolicy returns the policy of the global rule alone.
 func NewPolicy(id string, l limit.Limit) *Policy {
 	p := &Policy{Rule: id, Limit: l, global: rule.Rule{ID: id, Limit: l.Config()}}
 	p.fields, p.preflights = appendPolicy(nil, id, &p.Limit), rule.PreflightsOf(id)
+	p.legacy = http1.AppendFieldInt(nil, "X-RateLimit-Limit", l.Permits())
 	return p
 }
 

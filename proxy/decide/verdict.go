@@ -106,24 +106,31 @@ func (v *Verdict) AppendFields(dst []byte, f Families) []byte {
 	if !v.Tells() {
 		return dst
 	}
+	global := v.Rule == &v.Policy.global
+	var room [20]byte
+	remaining := strconv.AppendInt(room[:0], v.State.Remaining, 10)
 	if f&Legacy != 0 {
-		dst = http1.AppendFieldInt(dst, "X-RateLimit-Limit", v.State.Limit)
-		dst = http1.AppendFieldInt(dst, "X-RateLimit-Remaining", v.State.Remaining)
+		if global {
+			dst = append(dst, v.Policy.legacy...)
+		} else {
+			dst = http1.AppendFieldInt(dst, "X-RateLimit-Limit", v.State.Limit)
+		}
+		dst = http1.AppendField(dst, "X-RateLimit-Remaining", remaining)
 	}
 	if f&Envoy != 0 {
 		dst = http1.AppendFieldInt(dst, "RateLimit-Limit", v.State.Limit)
-		dst = http1.AppendFieldInt(dst, "RateLimit-Remaining", v.State.Remaining)
+		dst = http1.AppendField(dst, "RateLimit-Remaining", remaining)
 		dst = http1.AppendFieldInt(dst, "RateLimit-Reset", Seconds(v.State.ResetAfter))
 	}
 	if f&Standard == 0 {
 		return dst
 	}
-	if v.Rule == &v.Policy.global {
+	if global {
 		dst = append(dst, v.Policy.fields...)
 	} else {
 		dst = appendPolicy(dst, v.Rule.ID, v.Limit)
 	}
-	dst = strconv.AppendInt(dst, v.State.Remaining, 10)
+	dst = append(dst, remaining...)
 	dst = append(dst, ";t="...)
 	dst = strconv.AppendInt(dst, Seconds(v.State.ResetAfter), 10)
 	return append(dst, "\r\n"...)
