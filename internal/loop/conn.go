@@ -143,14 +143,14 @@ func (c *Conn) feed(now time.Time) {
 	// fed all the same: its peer may answer before it has read all.
 	c.hungry = c.accepted && !c.duplex && c.Unsent() > c.loop.g.cfg.OutboundMax
 	if !c.hungry {
-		c.show(now)
+		c.show(now, had)
 	}
 	switch {
 	case c.state == stateClosed || c.ending != endingNone:
 	case c.state == stateOpen:
 		// A peer that is gone sends no more than the kernel holds: that is
 		// read to its end, where the reason stands.
-		if c.sending != sendingBroken && c.unread() > c.loop.g.cfg.InboundMax {
+		if most := c.loop.g.cfg.InboundMax; had > most && c.sending != sendingBroken && c.unread() > most {
 			c.pause()
 		}
 	case c.hungry:
@@ -163,22 +163,21 @@ func (c *Conn) feed(now time.Time) {
 	}
 }
 
-// show gives the Handler all unread bytes once and takes away what it has
+// show gives the Handler all n unread bytes once and takes away what it has
 // read. gnet's Discard and Peek take 0 for "everything": neither is called with it.
-func (c *Conn) show(now time.Time) {
+func (c *Conn) show(now time.Time, n int) {
 	if len(c.saved) > 0 {
 		c.showSaved(now)
 		return
 	}
-	fresh := c.unread()
-	if fresh == 0 {
+	if n == 0 {
 		return
 	}
-	b, err := c.sock.Peek(fresh)
+	b, err := c.sock.Peek(n)
 	if err != nil {
 		panic("bug: peek at buffered bytes: " + err.Error())
 	}
-	n := c.tell(now, b)
+	n = c.tell(now, b)
 	if n > 0 && c.sock != nil && c.ending == endingNone { // else all is discarded
 		_, _ = c.sock.Discard(n)
 	}

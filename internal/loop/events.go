@@ -105,9 +105,11 @@ func (l *Loop) enter() time.Time {
 func (l *Loop) leave(now time.Time) {
 	if l.depth == 1 {
 		l.settle(now)
-		if at := l.since(now); l.alarms.due(at) {
-			l.ring(now, at)
-			l.settle(now)
+		if len(l.alarms) > 0 {
+			if at := l.since(now); l.alarms.due(at) {
+				l.ring(now, at)
+				l.settle(now)
+			}
 		}
 		l.rearm()
 	}
