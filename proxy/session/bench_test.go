@@ -55,19 +55,26 @@ func newBench(tb testing.TB, permits int64) *bench {
 	return b
 }
 
+// Effects are those to be moved.
+func (s *Session) Effects() (fx Effects) {
+	s.MoveEffects(&fx)
+	return fx
+}
+
 // exchange takes one request through the session, and fails unless the answer
 // begins with want.
 func (b *bench) exchange(tb testing.TB, request, answer []byte, want string) {
 	b.s.HandleClient(b.now, request)
-	fx := b.s.Effects()
+	var fx Effects
+	b.s.MoveEffects(&fx)
 	b.shadows += len(fx.Matched.Shadows)
 	if fx.Acquire != exchange.AcquireNone {
 		b.s.HandleAcquired(b.now, "target:8081", true)
-		if fx = b.s.Effects(); len(fx.Upstream) == 0 {
+		if b.s.MoveEffects(&fx); len(fx.Upstream) == 0 {
 			tb.Fatal("nothing goes to the target")
 		}
 		b.s.HandleUpstream(b.now, answer)
-		fx = b.s.Effects()
+		b.s.MoveEffects(&fx)
 	}
 	if len(fx.Client) < len(want) || string(fx.Client[:len(want)]) != want || fx.Close != CloseNone {
 		tb.Fatalf("to the client: %q, close %d", fx.Client, fx.Close)

@@ -26,22 +26,18 @@ const (
 	CloseAbort         // at once and visibly: what was announced will not come
 )
 
-// Effects returns what to do and forgets it.
-func (s *Session) Effects() (fx Effects) {
+// MoveEffects writes what to do to fx, and forgets it.
+func (s *Session) MoveEffects(fx *Effects) {
 	if s.Ended() {
 		s.settle()
 	}
-	s.MoveEffects(&fx.Effects)
-	if s.state != stateExchanges {
-		fx.EndUpstream, fx.EndClient, fx.Close = s.endUpstream, s.endClient, s.closing
-		s.endUpstream, s.endClient, s.closing = false, false, CloseNone
-		fx.Duplex = fx.Duplex || s.state == stateTunnel
-	}
+	s.Exchange.MoveEffects(&fx.Effects)
+	fx.EndUpstream, fx.EndClient, fx.Close = s.endUpstream, s.endClient, s.closing
+	s.endUpstream, s.endClient, s.closing = false, false, CloseNone
+	fx.Duplex = fx.Duplex || s.state == stateTunnel
 	if fx.Report != nil {
 		fx.Report.Spent = s.spent
 	}
-	if s.left && s.reads() {
-		s.left, fx.Read = false, true
-	}
-	return fx
+	fx.Read = s.left && s.reads()
+	s.left = s.left && !fx.Read
 }

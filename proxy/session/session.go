@@ -127,7 +127,6 @@ func (s *Session) read(now time.Time, b []byte) int {
 	for s.reads() {
 		if s.began.IsZero() && n < len(b) {
 			s.began = now
-			s.deadline = now.Add(s.env.Settings.HeadTimeout)
 		}
 		ev, err := s.reader.Next(b[n:], &s.env.head)
 		if err != nil {
@@ -137,8 +136,12 @@ func (s *Session) read(now time.Time, b []byte) int {
 		n += ev.N
 		switch ev.Kind {
 		case http1.NeedMore:
-			if s.reader.Idle() && s.Idle() {
+			switch {
+			case !s.Idle():
+			case s.reader.Idle():
 				s.began, s.deadline = time.Time{}, s.idleBy // nothing but empty lines
+			default:
+				s.deadline = s.began.Add(s.env.Settings.HeadTimeout)
 			}
 			return n
 		case http1.HeadDone:

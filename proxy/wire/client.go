@@ -92,8 +92,9 @@ func (c *client) Closed(now time.Time, _ error) {
 
 // apply carries out the session's effects until there are none left.
 func (c *client) apply(now time.Time) {
+	var fx session.Effects
 	for again := true; again; {
-		fx := c.s.Effects()
+		c.s.MoveEffects(&fx)
 		c.note(now, &fx)
 		if len(fx.Client) > 0 {
 			c.write(now, fx.Client)

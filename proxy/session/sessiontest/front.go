@@ -109,8 +109,9 @@ func (f *front) Closed(error) {
 
 // apply does what the session wants until it wants nothing more.
 func (f *front) apply() {
+	var fx session.Effects
 	for again := true; again; {
-		fx := f.s.Effects()
+		f.s.MoveEffects(&fx)
 		f.checkEffects(&fx)
 		f.noteDecided(fx.Decided)
 		if fx.Report != nil {
