@@ -100,9 +100,8 @@ type Front struct {
 	classes    gates.Classes
 }
 
-// steady returns now on a clock that is never set: it starts at the wall clock's time and
-// then follows the monotonic clock.
-func (f *Front) steady(now time.Time) time.Time { return f.began.Add(now.Sub(f.began)) }
+// micros returns how long the proxy has run at now, in microseconds, plus one: never 0.
+func (f *Front) micros(now time.Time) int64 { return now.Sub(f.began).Microseconds() + 1 }
 
 // Start listens and serves until Drain.
 func Start(cfg Config) (*Front, error) {

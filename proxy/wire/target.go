@@ -36,7 +36,7 @@ type target struct {
 	serve   func(now time.Time)
 	called  atomic.Bool // serve is scheduled
 
-	since atomic.Int64 // time of the last change of the numbers, in microseconds of steady; see spend
+	since atomic.Int64 // time of the last change of the numbers, see micros; 0: never
 }
 
 // inFlightOf returns the load by which targets are balanced.

@@ -10,7 +10,7 @@ import (
 // spend adds up usage over the time since the target's numbers last changed, before they
 // change. Within one turn of the loop no time passes.
 func (t *target) spend(now time.Time) {
-	us := t.side.front.steady(now).UnixMicro()
+	us := t.side.front.micros(now)
 	since := t.since.Load()
 	if us == since {
 		return
@@ -45,7 +45,7 @@ func (f *Front) Traffic() *traffic.Sum {
 	for _, s := range f.sides {
 		sum.Add(&s.counts.Traffic)
 	}
-	now := f.steady(time.Now()).UnixMicro()
+	now := f.micros(time.Now())
 	for _, spec := range f.Targets.All() {
 		if f.Targets.Reachable(spec) {
 			sum.Targets++

@@ -71,11 +71,12 @@ func New(cfg Config) (*Table, error) {
 // Take decides ask at now and writes what came of it into ans. It fulfils the
 // contract of package store; the answer's mode is Exact.
 func (t *Table) Take(now time.Time, ask *store.Ask, ans *store.Answer) {
-	*ans = store.Answer{Decisions: ans.Decisions[:0], At: now.UnixMicro(), Traces: traces(ask, ans)}
-	if len(ask.Counters) == 1 && ask.Counters[0].Limit.Algorithm() != limit.Off && t.takeKnown(now.UnixMicro(), ask, ans) {
+	at := now.UnixMicro()
+	*ans = store.Answer{Decisions: ans.Decisions[:0], At: at, Traces: traces(ask, ans)}
+	if len(ask.Counters) == 1 && ask.Counters[0].Limit.Algorithm() != limit.Off && t.takeKnown(at, ask, ans) {
 		return
 	}
-	t.takeGroup(now.UnixMicro(), ask, ans)
+	t.takeGroup(at, ask, ans)
 }
 
 // traces is memory for those of an answer; nil unless they are wanted.
