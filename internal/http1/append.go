@@ -85,7 +85,10 @@ func AppendFieldInt(dst []byte, name string, n int64) []byte {
 }
 
 // AppendFieldLine appends a field line with name and value as received.
-func AppendFieldLine(dst []byte, f Field) []byte {
+func AppendFieldLine(dst []byte, f *Field) []byte {
+	if f.line != nil {
+		return append(dst, f.line...)
+	}
 	dst = append(dst, f.Name...)
 	dst = append(dst, ": "...)
 	dst = append(dst, f.Value...)

@@ -23,7 +23,7 @@ func TestAppend(t *testing.T) {
 		{"field", http1.AppendField(nil, "A", []byte("b")), "A: b\r\n"},
 		{"string field", http1.AppendFieldString(nil, "A", "b"), "A: b\r\n"},
 		{"number", http1.AppendFieldInt(nil, "A", -12), "A: -12\r\n"},
-		{"received field", http1.AppendFieldLine(nil, http1.Field{Name: []byte("a"), Value: []byte("")}), "a: \r\n"},
+		{"received field", http1.AppendFieldLine(nil, &http1.Field{Name: []byte("a"), Value: []byte("")}), "a: \r\n"},
 		{"head end", http1.AppendHeadEnd([]byte("x")), "x\r\n"},
 		{"chunk", http1.AppendChunk(nil, bytes.Repeat([]byte("x"), 18)), "12\r\n" + strings.Repeat("x", 18) + "\r\n"},
 		{"empty chunk", http1.AppendChunk([]byte("x"), nil), "x"},
@@ -123,7 +123,7 @@ func appendHead(dst []byte, h *http1.Head) []byte {
 		dst = http1.AppendRequestLine(dst, h.MethodText, h.Target)
 	}
 	for _, f := range h.Fields {
-		dst = http1.AppendFieldLine(dst, f)
+		dst = http1.AppendFieldLine(dst, &f)
 	}
 	return http1.AppendHeadEnd(dst)
 }

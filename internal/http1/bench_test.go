@@ -108,7 +108,7 @@ func appendForwarded(dst []byte, h *http1.Head) []byte {
 	dst = http1.AppendField(dst, "Host", h.Host)
 	for i := range h.Fields {
 		if !h.Fields[i].Hop {
-			dst = http1.AppendFieldLine(dst, h.Fields[i])
+			dst = http1.AppendFieldLine(dst, &h.Fields[i])
 		}
 	}
 	return http1.AppendHeadEnd(dst)

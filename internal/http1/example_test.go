@@ -25,7 +25,7 @@ func Example() {
 			out = http1.AppendField(out, "Host", h.Host)
 			for _, f := range h.Fields {
 				if !f.Hop {
-					out = http1.AppendFieldLine(out, f)
+					out = http1.AppendFieldLine(out, &f)
 				}
 			}
 			out = http1.AppendFieldInt(out, "Content-Length", h.Length)

@@ -136,14 +136,19 @@ func fieldSlotTable() (t [fieldSlots]FieldID) {
 
 func fieldSlot(n int, first byte) int { return n<<5 | int(first&0x1f) }
 
-// fieldIDOf returns the ID of a name, which is a token.
-func fieldIDOf(name []byte) FieldID {
-	if len(name) > nameBytesMax {
-		return FieldOther
+// fieldIDOf returns the ID of a name and the classes of its bytes, joined.
+func fieldIDOf(name []byte) (id FieldID, class uint8) {
+	if len(name) <= nameBytesMax {
+		id = fieldsBySlot[fieldSlot(len(name), name[0])]
+		if string(name) == usualNames[id] {
+			return id, classWord
+		}
 	}
-	id := fieldsBySlot[fieldSlot(len(name), name[0])]
-	if id == FieldOther || string(name) == usualNames[id] || foldEqual(name, fieldNames[id]) {
-		return id
+	for _, c := range name {
+		class |= tokenClass[c]
 	}
-	return FieldOther
+	if class >= classEnd || !foldEqual(name, fieldNames[id]) {
+		id = FieldOther
+	}
+	return id, class
 }

@@ -17,7 +17,7 @@ func TestFieldIDs(t *testing.T) {
 			}
 		}
 		for _, name := range []string{lower, usual, string(odd)} {
-			if got := fieldIDOf([]byte(name)); got != id {
+			if got, _ := fieldIDOf([]byte(name)); got != id {
 				t.Errorf("fieldIDOf(%q) = %q", name, got)
 			}
 		}
@@ -25,13 +25,13 @@ func TestFieldIDs(t *testing.T) {
 			t.Errorf("%d is %q", id, lower)
 		}
 		for _, near := range []string{lower[1:] + "x", lower + "x", lower[:len(lower)-1] + "_", "\x11" + lower[1:]} {
-			if got := fieldIDOf([]byte(near)); got != FieldOther {
+			if got, _ := fieldIDOf([]byte(near)); got != FieldOther {
 				t.Errorf("fieldIDOf(%q) = %q", near, got)
 			}
 		}
 	}
 	for _, name := range []string{"x", "content_length", "content-lengti", "a-name-of-thirty-two-bytes-length", "0e"} {
-		if got := fieldIDOf([]byte(name)); got != FieldOther {
+		if got, _ := fieldIDOf([]byte(name)); got != FieldOther {
 			t.Errorf("fieldIDOf(%q) = %q", name, got)
 		}
 	}

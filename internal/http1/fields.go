@@ -1,5 +1,7 @@
 package http1
 
+import "bytes"
+
 // fieldLine reads the field line at b[at:] into f and returns the index behind
 // its CRLF (RFC 9112 5), or 0 when there is no well-formed line. The fault
 // means something only if b[at:] is one complete line free of control
@@ -7,42 +9,48 @@ package http1
 //
 // Serves field lines and trailer lines of both roles.
 func fieldLine(b []byte, at int, f *Field) (next int, flt fault) {
-	line, n, class := b[at:], 0, uint8(classWord)
-	for n < len(line) && tokenClass[line[n]] == classWord {
-		n++
+	line := b[at:]
+	n := bytes.IndexByte(line, ':')
+	if n <= 0 {
+		return 0, nameFault(line)
 	}
-	if n < len(line) && line[n] != ':' {
-		for ; n < len(line) && tokenClass[line[n]] != classEnd; n++ {
-			class |= tokenClass[line[n]]
+	id, class := fieldIDOf(line[:n])
+	if class >= classEnd {
+		return 0, nameFault(line)
+	}
+	i := n + 2
+	plain := i < len(line) && line[n+1] == ' ' && line[i] > ' '
+	if !plain {
+		for i = n + 1; i < len(line) && (line[i] == ' ' || line[i] == '\t'); {
+			i++
 		}
 	}
-	if n == 0 || n == len(line) || line[n] != ':' {
-		return 0, nameFault(line, n)
+	cr := i + nextControl(line[i:])
+	if cr < len(line) && line[cr] == '\t' {
+		cr = i + controlAt(line[i:])
 	}
-	i := n + 1
-	for i < len(line) && (line[i] == ' ' || line[i] == '\t') {
-		i++
-	}
-	value := line[i:]
-	end := nextControl(value)
-	if end < len(value) && value[end] == '\t' {
-		end = controlAt(value)
-	}
-	if end+1 >= len(value) || value[end] != '\r' || value[end+1] != '\n' {
+	if cr+1 >= len(line) || line[cr] != '\r' || line[cr+1] != '\n' {
 		return 0, noFault
 	}
-	next = at + i + end + 2
-	for end > 0 && (value[end-1] == ' ' || value[end-1] == '\t') {
+	end := cr
+	for end > i && (line[end-1] == ' ' || line[end-1] == '\t') {
 		end--
+		plain = false
 	}
-	f.Name, f.Value = line[:n:n], value[:end:end]
-	f.ID = fieldIDOf(line[:n])
-	f.Hop, f.Odd = f.ID.Hop(), class != classWord
-	return next, noFault
+	f.Name, f.Value, f.line = line[:n:n], line[i:end:end], nil
+	if plain {
+		f.line = line[:cr+2]
+	}
+	f.ID, f.Hop, f.Odd = id, id.Hop(), class != classWord
+	return at + cr + 2, noFault
 }
 
-// nameFault says what is wrong with the field line whose name ends at i.
-func nameFault(line []byte, i int) fault {
+// nameFault says what is wrong with the name of a field line.
+func nameFault(line []byte) fault {
+	i := 0
+	for i < len(line) && tokenClass[line[i]] != classEnd {
+		i++
+	}
 	switch {
 	case i == len(line) || line[i] == '\r':
 		return faultNoColon
@@ -146,10 +154,8 @@ func (k *facts) option(option []byte, fields []Field) {
 // cutList splits the first element from a comma-separated list, without the
 // whitespace around it. rest is nil after the last one.
 func cutList(list []byte) (element, rest []byte) {
-	for i, c := range list {
-		if c == ',' {
-			return trimOWS(list[:i]), list[i+1:]
-		}
+	if i := bytes.IndexByte(list, ','); i >= 0 {
+		return trimOWS(list[:i]), list[i+1:]
 	}
 	return trimOWS(list), nil
 }

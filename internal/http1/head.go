@@ -76,6 +76,7 @@ func (h *Head) Value(id FieldID) (value []byte, ok bool) {
 type Field struct {
 	// Name is a token as sent, Value has no whitespace around it.
 	Name, Value []byte
+	line        []byte // all of it, where that is what AppendFieldLine writes; else nil
 	// ID tells known names apart without comparing.
 	ID FieldID
 	// Hop says that a forwarder must not copy the field: it belongs to the

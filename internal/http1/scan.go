@@ -127,6 +127,9 @@ func foldEqual(b []byte, lower string) bool {
 	if len(b) != len(lower) {
 		return false
 	}
+	if string(b) == lower {
+		return true
+	}
 	for i, c := range b {
 		if c|0x20 != lower[i] {
 			return false

@@ -155,7 +155,7 @@ func (x *Exchange) appendForward(dst []byte, h *http1.Head) []byte {
 			continue
 		}
 		x.noticeLogin(f)
-		dst = http1.AppendFieldLine(dst, *f)
+		dst = http1.AppendFieldLine(dst, f)
 	}
 	if left > 0 {
 		dst = http1.AppendFieldInt(dst, "Max-Forwards", int64(left-1))

@@ -38,7 +38,7 @@ func appendAsCame(dst []byte, h *http1.Head) []byte {
 	dst = http1.AppendField(dst, "Host", h.Host)
 	for i := range h.Fields {
 		if f := &h.Fields[i]; forOwn(f.ID) {
-			dst = http1.AppendFieldLine(dst, *f)
+			dst = http1.AppendFieldLine(dst, f)
 		}
 	}
 	return dst

@@ -322,7 +322,7 @@ func (x *Exchange) appendAnswerHead(now time.Time, dst []byte, h *http1.Head) []
 			continue
 		}
 		dated = dated || f.ID == http1.FieldDate
-		dst = http1.AppendFieldLine(dst, *f)
+		dst = http1.AppendFieldLine(dst, f)
 	}
 	if !dated { // RFC 9110 section 6.6.1
 		date, _ := x.env.date.At(now)

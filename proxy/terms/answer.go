@@ -50,7 +50,7 @@ func (a *Answer) keepHead(now time.Time) {
 	a.Status = a.head.Status
 	for i := range a.head.Fields {
 		if f := &a.head.Fields[i]; !f.Hop && !f.ID.Hop() {
-			a.Head = http1.AppendFieldLine(a.Head, *f)
+			a.Head = http1.AppendFieldLine(a.Head, f)
 		}
 	}
 	if value, ok := a.head.Value(http1.FieldRetryAfter); ok {

@@ -23,7 +23,8 @@ func newOwnRequest(h *http1.Head) *ownRequest {
 	if len(h.Host) > 0 {
 		o.head = http1.AppendField(o.head, "Host", h.Host)
 	}
-	for _, f := range h.Fields {
+	for i := range h.Fields {
+		f := &h.Fields[i]
 		if f.ID == http1.FieldOther || f.ID > http1.FieldHost {
 			o.head = http1.AppendFieldLine(o.head, f)
 		}
