@@ -2,6 +2,7 @@ package exchange
 
 import (
 	"bytes"
+	"strings"
 
 	"weir/internal/http1"
 )
@@ -21,15 +22,10 @@ func (x *Exchange) cameInCircle(h *http1.Head) bool {
 // names reports whether the value of a Via or CDN-Loop field has the pseudonym
 // as a word.
 func names(value []byte, pseudonym string) bool {
-	for len(value) > 0 {
-		i := bytes.IndexAny(value, " \t,;")
-		if i < 0 {
-			i = len(value)
-		}
-		if string(value[:i]) == pseudonym {
+	for word := range bytes.FieldsFuncSeq(value, func(r rune) bool { return strings.ContainsRune(" \t,;", r) }) {
+		if string(word) == pseudonym {
 			return true
 		}
-		value = value[min(i+1, len(value)):]
 	}
 	return false
 }

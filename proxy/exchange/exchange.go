@@ -34,6 +34,7 @@ type Exchange struct {
 	endedAt  time.Time
 	deadline time.Time
 	left     []decide.Counted // asked for a client that left before the store answered
+	from     []byte           // the X-Forwarded-For of a client that is not trusted; nil: not made yet
 
 	clientFull bool // the client takes nothing for the moment
 	progress

@@ -3,6 +3,7 @@ package exchange
 import (
 	"bytes"
 	"net/netip"
+	"slices"
 
 	"weir/internal/http1"
 	"weir/proxy/claims"
@@ -26,12 +27,7 @@ func (set *Settings) claims() *claims.Set {
 
 // trusts reports whether claims from an address are believed.
 func (set *Settings) trusts(a netip.Addr) bool {
-	for _, p := range set.TrustedProxies {
-		if p.Contains(a) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(set.TrustedProxies, func(p netip.Prefix) bool { return p.Contains(a) })
 }
 
 // clientOf is the address of the client that made the request: the connection's, or behind
@@ -109,36 +105,44 @@ func (x *Exchange) keepsOdd(name []byte) bool {
 // of addresses goes on, in one line, as many programs read only the first or
 // the last; what that proxy said about protocol and host stands.
 func (x *Exchange) appendOrigin(dst []byte, h *http1.Head) []byte {
-	dst = append(dst, "X-Forwarded-For: "...)
-	said := func(id http1.FieldID) bool {
-		_, there := h.Value(id)
-		return x.Trusted && there
-	}
+	var proto, host bool // the trusted proxy has said it
 	if x.Trusted {
-		for i := range h.Fields {
-			if f := &h.Fields[i]; f.ID == http1.FieldXForwardedFor && len(f.Value) > 0 {
-				dst = append(dst, f.Value...)
-				dst = append(dst, ", "...)
-			}
+		dst = x.appendAddrs(dst, h)
+		_, proto = h.Value(http1.FieldXForwardedProto)
+		_, host = h.Value(http1.FieldXForwardedHost)
+	} else {
+		if x.from == nil {
+			x.from = append(appendAddr([]byte("X-Forwarded-For: "), x.Remote), "\r\n"...)
+		}
+		dst = append(dst, x.from...)
+	}
+	switch {
+	case proto:
+	case x.Secure:
+		dst = append(dst, "X-Forwarded-Proto: https\r\n"...)
+	default:
+		dst = append(dst, "X-Forwarded-Proto: http\r\n"...)
+	}
+	if len(h.Host) > 0 && !host {
+		dst = http1.AppendField(dst, "X-Forwarded-Host", h.Host)
+	}
+	return dst
+}
+
+// appendAddrs appends the addresses that a trusted proxy has sent, and its own.
+func (x *Exchange) appendAddrs(dst []byte, h *http1.Head) []byte {
+	dst = append(dst, "X-Forwarded-For: "...)
+	for i := range h.Fields {
+		if f := &h.Fields[i]; f.ID == http1.FieldXForwardedFor && len(f.Value) > 0 {
+			dst = append(append(dst, f.Value...), ", "...)
 		}
 	}
-	if x.Trusted && x.env.Delivery { // the proxy that sent it is in the list, see keepHead
+	if x.env.Delivery { // the proxy that sent it is in the list, see keepHead
 		dst = bytes.TrimSuffix(dst, []byte(", "))
 	} else {
 		dst = appendAddr(dst, x.Remote)
 	}
-	dst = append(dst, "\r\n"...)
-	if !said(http1.FieldXForwardedProto) {
-		proto := "http"
-		if x.Secure {
-			proto = "https"
-		}
-		dst = http1.AppendFieldString(dst, "X-Forwarded-Proto", proto)
-	}
-	if len(h.Host) > 0 && !said(http1.FieldXForwardedHost) {
-		dst = http1.AppendField(dst, "X-Forwarded-Host", h.Host)
-	}
-	return dst
+	return append(dst, "\r\n"...)
 }
 
 func appendAddr(dst []byte, a netip.Addr) []byte {

@@ -1,6 +1,10 @@
 package exchange
 
-import "weir/internal/http1"
+import (
+	"bytes"
+
+	"weir/internal/http1"
+)
 
 // NTLM and Negotiate authenticate a connection, not a request: a target takes
 // what comes later on the same connection for the same user's. So from the
@@ -21,19 +25,13 @@ func (x *Exchange) noticeLogin(f *http1.Field) {
 // credentials, in v are of a scheme that authenticates connections. A quoted
 // comma may make it see one too many, which does no harm.
 func authenticatesConnection(v []byte) bool {
-	for i := 0; i < len(v); i++ {
-		for i < len(v) && (v[i] == ' ' || v[i] == '\t' || v[i] == ',') {
-			i++
+	for challenge := range bytes.SplitSeq(v, []byte(",")) {
+		scheme := bytes.TrimSpace(challenge)
+		if end := bytes.IndexAny(scheme, " \t"); end >= 0 {
+			scheme = scheme[:end]
 		}
-		at := i
-		for i < len(v) && v[i] != ' ' && v[i] != '\t' && v[i] != ',' {
-			i++
-		}
-		if scheme := v[at:i]; http1.EqualFold(scheme, "ntlm") || http1.EqualFold(scheme, "negotiate") {
+		if http1.EqualFold(scheme, "ntlm") || http1.EqualFold(scheme, "negotiate") {
 			return true
-		}
-		for i < len(v) && v[i] != ',' {
-			i++
 		}
 	}
 	return false
