@@ -11,13 +11,8 @@ import (
 // Edit is part of deferred.Queue.
 func (q *Queue) Edit(ctx context.Context, now time.Time, e deferred.Edit) (n int, err error) {
 	if e.ID != (deferred.ID{}) {
-		if doErr := q.do(ctx, func(t *turn) { err = t.edit(now, e.Action, e.ID) }); doErr != nil {
-			return 0, doErr
-		}
-		if err != nil {
-			return 0, err
-		}
-		return 1, nil
+		n, refused, err := q.editAll(ctx, now, e.Action, e.ID)
+		return n, errors.Join(refused, err)
 	}
 	var selected []deferred.ID
 	query := deferred.Query{Rule: e.Rule, State: e.State, Limit: deferred.ListMax}
@@ -32,15 +27,28 @@ func (q *Queue) Edit(ctx context.Context, now time.Time, e deferred.Edit) (n int
 		query.Limit = deferred.ListMax - len(selected)
 		query.After, more = page.Next, page.Next != ""
 	}
-	err = q.do(ctx, func(t *turn) {
-		n = 0
-		for _, id := range selected {
-			if t.edit(now, e.Action, id) == nil {
-				n++
+	n, _, err = q.editAll(ctx, now, e.Action, selected...)
+	return n, err
+}
+
+// editAll changes entries. It returns how many, and why the last of the others was not changed.
+func (q *Queue) editAll(ctx context.Context, now time.Time, action deferred.Action, ids ...deferred.ID) (int, error, error) {
+	var changed int // written by the writer, which goes on when ctx has ended
+	var refused error
+	err := q.do(ctx, func(t *turn) {
+		changed, refused = 0, nil
+		for _, id := range ids {
+			if err := t.edit(now, action, id); err != nil {
+				refused = err
+			} else {
+				changed++
 			}
 		}
 	})
-	return n, err
+	if err != nil {
+		return 0, nil, err
+	}
+	return changed, refused, nil
 }
 
 // edit changes one entry.
