@@ -68,6 +68,22 @@ func noOrder(t *testing.T, p Place) {
 	w.claims(ids[3])
 	w.settled(deferred.Settlement{Lease: claimed[ids[0]].Lease, To: deferred.Failed, Attempt: true, Keep: time.Hour})
 	w.claims(ids[4])
+	// Played again in a line that has ended, they are delivered together as before.
+	ids = nil
+	for range 3 {
+		e := w.entry("other")
+		e.Order, e.Parallel = deferred.OrderNone, 3
+		ids = append(ids, w.accept(e))
+	}
+	for _, c := range w.claims(ids...) {
+		w.settled(deferred.Settlement{Lease: c.Lease, To: deferred.Failed, Attempt: true, Keep: time.Hour})
+	}
+	for _, id := range ids {
+		if err := w.edit(deferred.Retry, id); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.claims(ids...)
 }
 
 func due(t *testing.T, p Place) {

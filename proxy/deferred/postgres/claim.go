@@ -2,9 +2,12 @@ package postgres
 
 import (
 	"context"
+	"crypto/rand"
+	"encoding/binary"
 	"errors"
 	"math"
 	"slices"
+	"sync"
 	"time"
 
 	"weir/proxy/deferred"
@@ -109,8 +112,56 @@ func (q *Queue) claim(now time.Time, n int, except []string) claim {
 func (q *Queue) claims(now time.Time, n int, except []string) (f *postgres.Fields, instant int64, err error) {
 	ctx, cancel := context.WithTimeout(q.ctx, q.cfg.silence)
 	defer cancel()
-	return q.write(ctx, "deferred_claim_1", new(postgres.Args).Int8(q.at(now)).Int8(q.slot+2).Int8(int64(n)).
-		Int8(deferred.LeaseFor.Microseconds()).Int8(q.cfg.Limits.DeadKeep.Microseconds()).Texts(except))
+	var random [8]byte
+	_, _ = rand.Read(random[:])                               // never fails
+	token := int64(binary.BigEndian.Uint64(random[:])>>1 | 1) // of all that is claimed
+	deadline := int64(0)
+	if !q.cfg.told {
+		deadline = q.clock.deadline(time.Now().Add(q.cfg.silence))
+	}
+	f, instant, err = q.write(ctx, "deferred_claim_2", new(postgres.Args).Int8(q.at(now)).Int8(deadline).Int8(q.slot+2).Bytes(q.mode).Int8(int64(n)).
+		Int8(deferred.LeaseFor.Microseconds()).Int8(q.cfg.Limits.DeadKeep.Microseconds()).Int8(token).Int8s(q.lost.tokens(now)).Texts(except))
+	if err != nil && !postgres.Certain(err) {
+		q.lost.add(now, token)
+	}
+	return f, instant, err
+}
+
+// A lostClaims has the tokens of claims whose answers did not come. Nobody has sent what these
+// have claimed, so it goes back to its line. Tokens are told until no such claim can be carried
+// out any more, as one may be so after the next.
+//
+// Safe for concurrent use: mu guards all.
+type lostClaims struct {
+	mu    sync.Mutex
+	known []lostClaim
+}
+
+type lostClaim struct {
+	token int64
+	at    time.Time
+}
+
+// lostMax bounds the claims that are noted. The leases of others pass.
+const lostMax = 64
+
+func (l *lostClaims) add(now time.Time, token int64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.known) < lostMax {
+		l.known = append(l.known, lostClaim{token, now})
+	}
+}
+
+// tokens are those of the time of a lease; the clock may have been set back.
+func (l *lostClaims) tokens(now time.Time) (tokens []int64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.known = slices.DeleteFunc(l.known, func(c lostClaim) bool { return now.Sub(c.at).Abs() > deferred.LeaseFor })
+	for _, c := range l.known {
+		tokens = append(tokens, c.token)
+	}
+	return tokens
 }
 
 // claimed is a row that was claimed. One that cannot be read is given up, and ok is false.

@@ -39,6 +39,17 @@ func (c *clock) there(t time.Time) int64 {
 	return t.Add(c.ahead).UnixMicro()
 }
 
+// deadline is there, or 0 as long as the server's clock is not known.
+func (c *clock) deadline(t time.Time) int64 {
+	c.mu.Lock()
+	known := c.known
+	c.mu.Unlock()
+	if !known {
+		return 0
+	}
+	return c.there(t)
+}
+
 // here is the inverse of there; zero for 0.
 func (c *clock) here(us int64) time.Time {
 	if us == 0 {

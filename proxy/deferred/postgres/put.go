@@ -120,7 +120,7 @@ func (q *Queue) store(group []*putting) {
 		q.doubt(group)
 	}
 	s := unstored(q.failed(err, mends))
-	if concernsOne(err) && postgres.Violates(err) && group[0].Entry.Keyed() {
+	if postgres.Violates(err, "deferred_scope") {
 		s = deferred.Stored{Outcome: deferred.Storing} // another proxy stores the same
 	}
 	for _, p := range group {
@@ -172,7 +172,7 @@ func (q *Queue) stored(puts []*putting) (told []deferred.Stored, err error) {
 		int64(limits.Entries), limits.Bytes, max(1, int64(float64(limits.Entries)*limits.Share)), int64(float64(limits.Bytes) * limits.Share)}).
 		Places(g.names).Texts(g.rules).Int8s(g.shared).Places(g.clients).Places(g.ids).Places(g.scopes).Places(g.prints).
 		Int8s(g.numbers).BytesList(g.abouts).BytesList(g.requests)
-	f, err := q.insist("deferred_put_1", args)
+	f, err := q.insist(q.ctx, "deferred_put_1", args)
 	if err != nil {
 		return nil, err
 	}
@@ -193,10 +193,10 @@ func (q *Queue) stored(puts []*putting) (told []deferred.Stored, err error) {
 var errAnswer = errors.New("the answer of PostgreSQL has another form")
 
 // insist calls a function that writes, again while it meets with other statements.
-func (q *Queue) insist(function string, args *postgres.Args) (f *postgres.Fields, err error) {
+func (q *Queue) insist(ctx context.Context, function string, args *postgres.Args) (f *postgres.Fields, err error) {
 	for range againMax {
-		ctx, cancel := context.WithTimeout(q.ctx, q.cfg.silence)
-		f, _, err = q.write(ctx, function, args)
+		once, cancel := context.WithTimeout(ctx, q.cfg.silence)
+		f, _, err = q.write(once, function, args)
 		cancel()
 		if err == nil || postgres.Classify(err).Class != store.LateFault || !postgres.Certain(err) {
 			break
@@ -270,9 +270,9 @@ func (q *Queue) withdraw() error {
 	q.mu.Unlock()
 	for done := 0; done < len(ids); {
 		some := ids[done:min(len(ids), done+groupMax)]
-		f, err := q.insist("deferred_bar_1", new(postgres.Args).Int8(0).Int8(barredFor.Microseconds()).Places(some))
+		f, err := q.insist(q.ctx, "deferred_bar_1", new(postgres.Args).Int8(0).Int8(barredFor.Microseconds()).Places(some))
 		if err == nil && f.Int8() > 0 {
-			_, err = q.edit(time.Now(), edit{action: actionWithdraw, ids: some})
+			_, err = q.edit(q.ctx, time.Now(), edit{action: actionWithdraw, ids: some})
 		}
 		if err != nil {
 			return err
@@ -285,8 +285,9 @@ func (q *Queue) withdraw() error {
 	return nil
 }
 
-// barredFor is how long an entry is kept from being stored; no statement lives as long.
-const barredFor = time.Hour
+// barredFor is how long an entry is kept from being stored; no statement lives as long. A callback
+// that was barred is put again, and its request is settled only then.
+const barredFor = 2 * time.Minute
 
 // soon has the next claim ask the server at a time, in µs, at the latest.
 func (q *Queue) soon(us int64) {

@@ -59,6 +59,7 @@ type Queue struct {
 	puts    inbox[*putting]
 	settles inbox[*settling]
 	wakeAt  atomic.Int64 // µs: when a claim has to ask the server
+	lost    lostClaims
 
 	mu       sync.Mutex
 	broken   error // why the server cannot be used

@@ -90,8 +90,8 @@ type edit struct {
 }
 
 // edit edits, and returns how many entries were changed and how many there are.
-func (q *Queue) edit(now time.Time, e edit) (n [2]int64, err error) {
-	f, err := q.insist("deferred_edit_1", new(postgres.Args).Int8(q.at(now)).Int8(q.slot+2).Int8(e.action).Int8(q.cfg.Limits.DeadKeep.Microseconds()).
+func (q *Queue) edit(ctx context.Context, now time.Time, e edit) (n [2]int64, err error) {
+	f, err := q.insist(ctx, "deferred_edit_1", new(postgres.Args).Int8(q.at(now)).Int8(q.slot+2).Int8(e.action).Int8(q.cfg.Limits.DeadKeep.Microseconds()).
 		Places(e.ids).Text(e.rule).Int8(int64(e.state)).Int8(deferred.ListMax))
 	if err != nil {
 		return n, err
@@ -102,7 +102,7 @@ func (q *Queue) edit(now time.Time, e edit) (n [2]int64, err error) {
 }
 
 // Edit is part of deferred.Queue.
-func (q *Queue) Edit(_ context.Context, now time.Time, e deferred.Edit) (int, error) {
+func (q *Queue) Edit(ctx context.Context, now time.Time, e deferred.Edit) (int, error) {
 	if err := q.usable(); err != nil {
 		return 0, err
 	}
@@ -111,8 +111,10 @@ func (q *Queue) Edit(_ context.Context, now time.Time, e deferred.Edit) (int, er
 		one.ids = []postgres.Place{postgres.Place(e.ID)}
 	}
 	mends := q.mendedTimes()
-	n, err := q.edit(now, one)
+	n, err := q.edit(ctx, now, one)
 	switch {
+	case ctx.Err() != nil && err != nil: // the caller has left, which says nothing about the server
+		return 0, err
 	case err != nil:
 		return 0, q.failed(err, mends)
 	case one.ids != nil && n[1] == 0:

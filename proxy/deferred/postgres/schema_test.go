@@ -3,7 +3,10 @@ package postgres
 import (
 	"strings"
 	"testing"
+	"time"
 
+	"weir/internal/testkit"
+	"weir/proxy/deferred"
 	"weir/proxy/store/postgres/postgrestest"
 )
 
@@ -33,5 +36,20 @@ func TestSchema(t *testing.T) {
 	s.Do("weir", "ALTER DATABASE weir SET default_transaction_read_only = on")
 	if _, err := s.Try("weir", "SELECT q.deferred_open_1('plain')"); err == nil || !strings.Contains(err.Error(), "25006") {
 		t.Errorf("of a database that is read-only: %v", err)
+	}
+}
+
+// What version 1 has left is used by this one.
+func TestMigrated(t *testing.T) {
+	t.Parallel()
+	s := postgrestest.Start(t)
+	s.Do("weir", strings.Replace(Schema("weir"), "'SELECT 2'", "'SELECT 1'", 1)+
+		"; ALTER TABLE weir.deferred DROP COLUMN parallel; DROP FUNCTION weir.deferred_claim_2")
+	q := openQueue(t, Config{URL: s.URL("weir", "weir"), silence: postgrestest.Patience})
+	if got := testkit.Receive(t, putAll(q, order("shop")), "the end of a put"); got.Outcome != deferred.Accepted {
+		t.Errorf("%s, %v", got.Outcome, got.Err)
+	}
+	if claimed, _, err := q.Claim(t.Context(), time.Now().Add(time.Second), 1); err != nil || len(claimed) != 1 {
+		t.Errorf("%d claimed, %v", len(claimed), err)
 	}
 }

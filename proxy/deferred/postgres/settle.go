@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"errors"
+	"slices"
 	"time"
 
 	"weir/proxy/deferred"
@@ -13,6 +14,7 @@ type settling struct {
 	*deferred.Settlement
 	now   time.Time
 	again bool // it may have been written already
+	ended bool
 }
 
 // Settle is part of deferred.Queue.
@@ -21,14 +23,15 @@ func (q *Queue) Settle(now time.Time, s *deferred.Settlement) {
 		panic("bug: an entry that is delivering cannot become " + s.To.String())
 	}
 	// There are no more of these than claims.
-	if added, _ := q.settles.add(&settling{Settlement: s, now: now}, 0, int(^uint(0)>>1), 1); !added {
-		settled(s, deferred.ErrClosed)
+	o := &settling{Settlement: s, now: now}
+	if added, _ := q.settles.add(o, 0, int(^uint(0)>>1), 1); !added {
+		o.end(deferred.ErrClosed)
 	}
 }
 
-// settled ends a settlement.
-func settled(s *deferred.Settlement, err error) {
-	if s.Done != nil {
+// end ends a settlement.
+func (s *settling) end(err error) {
+	if s.ended = true; s.Done != nil {
 		s.Done(err)
 	}
 }
@@ -44,14 +47,15 @@ func (q *Queue) keepSettling() {
 		all = append(all, more...)
 		for len(all) > 0 {
 			group, rest := distinct(all)
-			if !q.settle(group) {
-				break // it is rung when the server answers again
+			if !q.settle(group) { // it is rung when the server answers again
+				all = slices.DeleteFunc(all, func(s *settling) bool { return s.ended })
+				break
 			}
 			all = rest
 		}
 	}
 	for _, s := range all {
-		settled(s.Settlement, deferred.ErrClosed)
+		s.end(deferred.ErrClosed)
 	}
 }
 
@@ -86,9 +90,9 @@ func (q *Queue) settle(group []*settling) bool {
 		q.soon(0)
 		for i, s := range group {
 			if held[i] == 1 || held[i] == 2 && s.again {
-				settled(s.Settlement, nil)
+				s.end(nil)
 			} else {
-				settled(s.Settlement, deferred.ErrLease)
+				s.end(deferred.ErrLease)
 			}
 		}
 		return true
@@ -98,7 +102,7 @@ func (q *Queue) settle(group []*settling) bool {
 			return q.settle(group[:len(group)/2]) && q.settle(group[len(group)/2:])
 		}
 		q.log.Error("A delivery cannot be settled, and is taken back when its lease passes", "id", group[0].Lease.ID, "reason", err)
-		settled(group[0].Settlement, err)
+		group[0].end(err)
 		return true
 	}
 	for _, s := range group {
@@ -133,7 +137,7 @@ func (q *Queue) settled(group []*settling) (held []int64, err error) {
 		numbers = append(numbers, int64(s.To), q.clock.there(s.Due), attempt, lastSize, answerSize, s.Keep.Microseconds())
 		lasts, results, answers = append(lasts, last), append(results, result), append(answers, answer)
 	}
-	f, err := q.insist("deferred_settle_1", new(postgres.Args).Int8(q.at(group[len(group)-1].now)).Int8(q.slot+1).Places(ids).Int8s(tokens).
+	f, err := q.insist(q.ctx, "deferred_settle_1", new(postgres.Args).Int8(q.at(group[len(group)-1].now)).Int8(q.slot+1).Places(ids).Int8s(tokens).
 		Int8s(numbers).BytesList(lasts).BytesList(results).BytesList(answers))
 	if err != nil {
 		return nil, err

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/jackc/pgx/v5/pgconn"
+
 	"weir/proxy/store"
 )
 
@@ -107,8 +109,11 @@ func Certain(err error) bool {
 	return code != "" && !strings.HasPrefix(code, "08") && !strings.HasPrefix(code, "57P")
 }
 
-// Violates reports whether an error is that of a value which is there already.
-func Violates(err error) bool { return codeOf(err) == "23505" }
+// Violates reports whether an error is that of a value which a unique index has already.
+func Violates(err error, index string) bool {
+	answer, ok := errors.AsType[*pgconn.PgError](err)
+	return ok && answer.Code == "23505" && answer.ConstraintName == index
+}
 
 // A Migration makes tables and functions, or extends them.
 type Migration struct {

@@ -74,9 +74,9 @@ BEGIN
     END IF;
     told := told || ROW(0, 0, ids[i], 0, line_entries[l], numbers[k + 5], numbers[k + 4])::deferred_told_1;
   END LOOP;
-  INSERT INTO deferred (id, line, rule, client, seq, state, accepted, expires, due, scope, print, size, request_size, about, request)
+  INSERT INTO deferred (id, line, rule, client, seq, state, accepted, expires, due, scope, print, size, request_size, about, request, parallel)
     SELECT ids[t.i], names[numbers[10 * t.i - 9]], rules[numbers[10 * t.i - 9]], clients[numbers[10 * t.i - 8]], nextval('deferred_seq'), 0,
-      numbers[10 * t.i - 7], numbers[10 * t.i - 6], numbers[10 * t.i - 5], scopes[t.i], prints[t.i], numbers[10 * t.i - 4], numbers[10 * t.i - 3], abouts[t.i], requests[t.i]
+      numbers[10 * t.i - 7], numbers[10 * t.i - 6], numbers[10 * t.i - 5], scopes[t.i], prints[t.i], numbers[10 * t.i - 4], numbers[10 * t.i - 3], abouts[t.i], requests[t.i], numbers[10 * t.i - 1]
     FROM unnest(taken) WITH ORDINALITY t (i, n) ORDER BY t.n;
   IF NOT EXISTS (SELECT FROM deferred_about a WHERE a.name = 'mode' AND a.value = mode) THEN -- what changes it waits for the insertion
     RAISE EXCEPTION 'the queue is not encrypted with this key' USING ERRCODE = 'WR002';

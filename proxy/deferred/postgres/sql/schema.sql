@@ -1,4 +1,4 @@
--- Version 1 of the queue of deferred requests: tables and the functions by which proxies use
+-- Version 2 of the queue of deferred requests: tables and the functions by which proxies use
 -- them. Every statement may be run again. The rights that a role of proxies needs are those for
 -- limits:
 --
@@ -37,12 +37,13 @@ CREATE TABLE IF NOT EXISTS @schema@.lines (
 CREATE INDEX IF NOT EXISTS lines_due ON @schema@.lines (rule, due) WHERE due IS NOT NULL;
 
 CREATE SEQUENCE IF NOT EXISTS @schema@.deferred_seq;
-CREATE SEQUENCE IF NOT EXISTS @schema@.deferred_token;
+CREATE SEQUENCE IF NOT EXISTS @schema@.deferred_token; -- of version 1
 
 -- Entries. States: 0 waiting, 1 delivering, 2 done, 3 failed, 4 expired, 5 unknown,
 -- 6 cancelled; 7 stands for one that must not be stored any more. until is when a lease passes;
 -- unsent: the lease is of one that has expired, so that nothing is sent; cut is when a delivery
--- was cut off last, if nothing has ended since. The last five may be encrypted.
+-- was cut off last, if nothing has ended since; parallel is that of its line. Those of type bytea
+-- may be encrypted.
 CREATE TABLE IF NOT EXISTS @schema@.deferred (
   id uuid PRIMARY KEY, line uuid NOT NULL, rule text NOT NULL, client uuid, seq int8 NOT NULL, state int8 NOT NULL,
   accepted int8 NOT NULL, expires int8 NOT NULL, due int8 NOT NULL, attempts int8 NOT NULL DEFAULT 0,
@@ -51,6 +52,7 @@ CREATE TABLE IF NOT EXISTS @schema@.deferred (
   size int8 NOT NULL, request_size int8 NOT NULL DEFAULT 0, last_size int8 NOT NULL DEFAULT 0, answer_size int8 NOT NULL DEFAULT 0,
   about bytea, request bytea, last bytea, result bytea, answer bytea
 ) WITH (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 1000);
+ALTER TABLE @schema@.deferred ADD COLUMN IF NOT EXISTS parallel int8 NOT NULL DEFAULT 1;
 CREATE INDEX IF NOT EXISTS deferred_line ON @schema@.deferred (line, seq) WHERE state <= 1;
 CREATE INDEX IF NOT EXISTS deferred_rule ON @schema@.deferred (rule, state, seq);
 CREATE UNIQUE INDEX IF NOT EXISTS deferred_scope ON @schema@.deferred (scope) WHERE scope IS NOT NULL;

@@ -55,6 +55,7 @@ BEGIN
     FROM (SELECT DISTINCT d.line, d.rule FROM deferred d WHERE d.id = ANY (ids) AND d.state < 7) o;
   IF action = 1 THEN
     PERFORM deferred_make_1(coalesce(names, '{}'), rules);
+    UPDATE lines l SET parallel = d.parallel FROM deferred d WHERE d.id = ANY (ids) AND d.line = l.name AND l.entries = 0;
   ELSIF action <> 2 THEN
     PERFORM deferred_lock_1(names);
   END IF;
@@ -79,8 +80,8 @@ BEGIN
   END IF;
   changed := coalesce(cardinality(changes), 0);
   PERFORM deferred_apply_1(slot, instant, changes);
-  IF action = 1 THEN -- those that were made for nothing
-    DELETE FROM lines l WHERE l.name = ANY (names) AND l.entries = 0;
+  IF action = 1 THEN
+    DELETE FROM lines l WHERE l.name = ANY (names) AND l.entries = 0; -- they were made for nothing
   END IF;
   stats := deferred_stats_1();
 END $$;

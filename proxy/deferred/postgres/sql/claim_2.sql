@@ -1,7 +1,16 @@
 -- Takes back what has a lease that has passed, forgets final entries whose time has passed, and
--- claims at most so many entries that are due, of other rules than those spared. keep is for how long
--- one is kept that becomes unknown. next is when there is something to do, null for never.
-CREATE OR REPLACE FUNCTION @schema@.deferred_claim_1(clock int8, slot int8, most int8, lease int8, keep int8, spared text[],
+-- claims at most so many entries that are due.
+--
+--   deadline  when nobody waits for the answer any more: then nothing is claimed; 0: never
+--   mode      as deferred_open_1 has told
+--   keep      how long an entry is kept that becomes unknown
+--   mine      the token of what is claimed
+--   lost      tokens of claims whose answers never came: what they have goes back to its line
+--   spared    rules of which nothing is claimed
+--
+-- next is when there is something to do, null for never.
+CREATE OR REPLACE FUNCTION @schema@.deferred_claim_2(
+  clock int8, deadline int8, slot int8, mode bytea, most int8, lease int8, keep int8, mine int8, lost int8[], spared text[],
   OUT instant int8, OUT next int8, OUT entries @schema@.deferred_entry_1[], OUT stats @schema@.deferred_stat_1[])
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = @schema@, pg_temp SET enable_seqscan = off SET enable_bitmapscan = off SET jit = off AS $$
 DECLARE
@@ -10,18 +19,27 @@ DECLARE
   changes deferred_change_1[];
 BEGIN
   instant := deferred_begin_1(clock);
+  IF deadline > 0 AND instant > deadline THEN
+    next := instant;
+    stats := deferred_stats_1();
+    RETURN;
+  END IF;
   names := array(SELECT DISTINCT o.line FROM (SELECT d.line FROM deferred d WHERE d.state = 1 AND d.until <= instant ORDER BY d.until LIMIT 256) o);
+  IF lost <> '{}' THEN
+    names := names || array(SELECT DISTINCT d.line FROM deferred d WHERE d.state = 1 AND d.token = ANY (lost));
+  END IF;
   IF names <> '{}' THEN
     names := array(SELECT l.name FROM lines l WHERE l.name = ANY (names) ORDER BY l.name FOR UPDATE SKIP LOCKED);
     WITH o AS MATERIALIZED (
-        SELECT d.id, d.size FROM deferred d WHERE d.state = 1 AND d.until <= instant AND d.line = ANY (names)),
-      u AS (UPDATE deferred d SET state = CASE WHEN d.unsent OR d.scope IS NOT NULL THEN 0 ELSE 5 END,
-          attempts = d.attempts + CASE WHEN d.unsent OR d.scope IS NULL THEN 0 ELSE 1 END,
-          due = CASE WHEN d.unsent THEN d.due ELSE instant END, cut = CASE WHEN d.unsent THEN d.cut ELSE instant END,
-          last = CASE WHEN d.unsent THEN d.last END, last_size = CASE WHEN d.unsent THEN d.last_size ELSE 24 END,
-          size = d.size + CASE WHEN d.unsent THEN 0 ELSE 24 - d.last_size END,
-          forget = CASE WHEN d.unsent OR d.scope IS NOT NULL THEN NULL ELSE instant + keep END, until = NULL, unsent = false, token = 0
-        FROM o WHERE d.id = o.id AND d.state = 1 AND d.until <= instant
+        SELECT d.id, d.size, d.unsent OR d.token = ANY (lost) AS unsent FROM deferred d
+        WHERE d.state = 1 AND (d.until <= instant OR d.token = ANY (lost)) AND d.line = ANY (names)),
+      u AS (UPDATE deferred d SET state = CASE WHEN o.unsent OR d.scope IS NOT NULL THEN 0 ELSE 5 END,
+          attempts = d.attempts + CASE WHEN o.unsent OR d.scope IS NULL THEN 0 ELSE 1 END,
+          due = CASE WHEN o.unsent THEN d.due ELSE instant END, cut = CASE WHEN o.unsent THEN d.cut ELSE instant END,
+          last = CASE WHEN o.unsent THEN d.last END, last_size = CASE WHEN o.unsent THEN d.last_size ELSE 24 END,
+          size = d.size + CASE WHEN o.unsent THEN 0 ELSE 24 - d.last_size END,
+          forget = CASE WHEN o.unsent OR d.scope IS NOT NULL THEN NULL ELSE instant + keep END, until = NULL, unsent = false, token = 0
+        FROM o WHERE d.id = o.id AND d.state = 1 AND (d.until <= instant OR d.token = ANY (lost))
         RETURNING d.rule, d.line, d.client, 1, o.size, d.state, d.size)
       SELECT array_agg(ROW(u.*)::deferred_change_1) INTO changes FROM u;
     PERFORM deferred_apply_1(slot, instant, changes);
@@ -44,13 +62,16 @@ BEGIN
             WHERE v.state = 0 AND least(v.due, v.expires) <= instant) w
           WHERE l.name = ANY (names) WINDOW turn AS (ORDER BY l.due, w.seq)) o
       WHERE o.n <= most AND o.before < 33554432 ORDER BY o.n); -- a value has at most 1 GB
-    WITH u AS (UPDATE deferred d SET state = 1, token = nextval('deferred_token'), until = instant + lease, unsent = d.expires <= instant
+    WITH u AS (UPDATE deferred d SET state = 1, token = mine, until = instant + lease, unsent = d.expires <= instant
         WHERE d.id = ANY (ids) RETURNING d.*)
       SELECT array_agg(ROW(u.id, u.seq, u.state, u.accepted, u.expires, u.due, u.attempts, u.token, u.cut, u.about, u.request, u.last, coalesce(u.answer, u.result))::deferred_entry_1
           ORDER BY array_position(ids, u.id)),
         array_agg(ROW(u.rule, u.line, u.client, 0, u.size, 1, u.size)::deferred_change_1)
       INTO entries, changes FROM u;
     PERFORM deferred_apply_1(slot, instant, changes);
+  END IF;
+  IF NOT EXISTS (SELECT FROM deferred_about a WHERE a.name = 'mode' AND a.value = mode) THEN -- it cannot change any more if there is an entry
+    RAISE EXCEPTION 'the queue is not encrypted with this key' USING ERRCODE = 'WR002';
   END IF;
 
   next := least(

@@ -1,0 +1,154 @@
+package postgres
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"weir/internal/relay"
+	"weir/internal/testkit"
+	"weir/proxy/deferred"
+	"weir/proxy/deferred/seal"
+	"weir/proxy/store/postgres/postgrestest"
+)
+
+// A proxy that has another key than the entries claims none of them, even if it was there first.
+func TestOtherKey(t *testing.T) {
+	t.Parallel()
+	s := postgrestest.Start(t)
+	first := openQueue(t, Config{URL: s.URL("weir", "weir")})
+	second := openQueue(t, Config{URL: s.URL("weir", "weir"), Key: bytes.Repeat([]byte{1}, seal.KeyBytes)})
+	e := order("shop")
+	if got := testkit.Receive(t, putAll(second, e), "the end of a put"); got.Outcome != deferred.Accepted {
+		t.Fatalf("%s, %v", got.Outcome, got.Err)
+	}
+	if claimed, _, err := first.Claim(t.Context(), time.Now().Add(time.Second), 1); err == nil || len(claimed) > 0 {
+		t.Errorf("claimed %d without the key, %v", len(claimed), err)
+	}
+	if got, _, err := second.Read(t.Context(), e.ID); err != nil || got.State != deferred.Waiting {
+		t.Errorf("read %+v, %v", got, err)
+	}
+	if first.Stats().Err == nil {
+		t.Error("it goes on without the key")
+	}
+}
+
+// through opens a queue behind a relay.
+func through(t *testing.T, s *postgrestest.Server, silence time.Duration) (*Queue, *relay.Relay) {
+	t.Helper()
+	direct := s.URL("weir", "weir")
+	host := direct[strings.Index(direct, "@")+1:]
+	host = host[:strings.Index(host, "/")]
+	r, err := relay.New(func() string { return host })
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(r.Close)
+	return openQueue(t, Config{URL: strings.Replace(direct, host, r.Addr(), 1), silence: silence}), r
+}
+
+// What was claimed by a statement whose answer never came is delivered: nobody has sent it.
+func TestClaimUnanswered(t *testing.T) {
+	t.Parallel()
+	s := postgrestest.Start(t)
+	q, r := through(t, s, time.Second)
+	e := order("shop")
+	testkit.Eventually(t, "an entry is accepted", func() bool {
+		return testkit.Receive(t, putAll(q, e), "the end of a put").Outcome == deferred.Accepted
+	})
+	r.Slow(5 * time.Second)
+	if claimed, _, err := q.Claim(t.Context(), time.Now().Add(time.Second), 1); err == nil {
+		t.Fatalf("%d claimed", len(claimed))
+	}
+	testkit.Eventually(t, "it is claimed on the server", func() bool { return s.Do("weir", "SELECT state FROM weir.deferred") == "1" })
+	r.Slow(0)
+	testkit.Eventually(t, "it is claimed", func() bool {
+		claimed, _, err := q.Claim(t.Context(), time.Now().Add(time.Second), 1)
+		return err == nil && len(claimed) == 1 && claimed[0].Entry.Attempts == 0
+	})
+}
+
+// An entry that was barred from being stored may be put again, as callbacks are.
+func TestBarred(t *testing.T) {
+	t.Parallel()
+	s := postgrestest.Start(t)
+	q := openQueue(t, Config{URL: s.URL("weir", "weir"), silence: postgrestest.Patience})
+	e := order("shop")
+	e.Scope, e.Fingerprint = deferred.Hash{1}, deferred.Hash{1}
+	q.doubt([]*putting{{Put: &deferred.Put{Entry: e}}})
+	if err := q.withdraw(); err != nil {
+		t.Fatal(err)
+	}
+	if got := testkit.Receive(t, putAll(q, e), "the end of a put"); got.Outcome != deferred.Unstored || got.Err == nil {
+		t.Errorf("put while barred: %s, %v", got.Outcome, got.Err)
+	}
+	s.Do("weir", "UPDATE weir.deferred SET forget = 1")
+	if _, _, err := q.Claim(t.Context(), time.Now().Add(time.Second), 1); err != nil {
+		t.Fatal(err)
+	}
+	if got := testkit.Receive(t, putAll(q, e), "the end of a put"); got.Outcome != deferred.Accepted {
+		t.Errorf("put again: %s, %v", got.Outcome, got.Err)
+	}
+}
+
+// A settlement ends once, also when others of its group have to be written again.
+func TestSettledOnce(t *testing.T) {
+	t.Parallel()
+	s := postgrestest.Start(t)
+	q := openQueue(t, Config{URL: s.URL("weir", "weir"), silence: postgrestest.Patience})
+	var entries []deferred.Entry
+	for _, line := range []string{"a", "b", "c", "d"} {
+		entries = append(entries, order(line))
+	}
+	stored := putAll(q, entries...)
+	for range entries {
+		testkit.Receive(t, stored, "the end of a put")
+	}
+	claimed, _, err := q.Claim(t.Context(), time.Now().Add(time.Second), len(entries))
+	if err != nil || len(claimed) != len(entries) {
+		t.Fatalf("%d claimed, %v", len(claimed), err)
+	}
+	id := func(i int) string { return fmt.Sprintf("NEW.id = '%x'", claimed[i].Lease.ID[:]) }
+	s.Do("weir", "CREATE FUNCTION weir.fails() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN "+
+		"IF "+id(1)+" THEN RAISE EXCEPTION 'this one' USING ERRCODE = '22000'; END IF; "+
+		"IF "+id(3)+" THEN RAISE EXCEPTION 'all' USING ERRCODE = '57P03'; END IF; RETURN NEW; END $$; "+
+		"CREATE TRIGGER fails BEFORE UPDATE ON weir.deferred FOR EACH ROW EXECUTE FUNCTION weir.fails()")
+	var ends [4]atomic.Int64
+	var group []*settling
+	for i, c := range claimed {
+		group = append(group, &settling{now: time.Now(), Settlement: &deferred.Settlement{Lease: c.Lease, To: deferred.Done, Keep: time.Hour, Done: func(error) { ends[i].Add(1) }}})
+	}
+	q.mu.Lock() // so that they make up one group
+	for _, g := range group {
+		q.Settle(g.now, g.Settlement)
+	}
+	q.mu.Unlock()
+	testkit.Eventually(t, "one cannot be settled", func() bool { return ends[1].Load() > 0 && q.Stats().Err != nil })
+	s.Do("weir", "DROP TRIGGER fails ON weir.deferred")
+	testkit.Eventually(t, "the last is settled", func() bool { return ends[3].Load() > 0 })
+	for i := range ends {
+		if n := ends[i].Load(); n != 1 {
+			t.Errorf("settlement %d has ended %d times", i, n)
+		}
+	}
+}
+
+// An edit ends with the context of who wants it, which says nothing about the server.
+func TestEditorLeaves(t *testing.T) {
+	t.Parallel()
+	s := postgrestest.Start(t)
+	q := openQueue(t, Config{URL: s.URL("weir", "weir"), silence: postgrestest.Patience})
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := q.Edit(ctx, time.Now(), deferred.Edit{ID: deferred.ID{1}}); !errors.Is(err, context.Canceled) {
+		t.Errorf("edited: %v", err)
+	}
+	if err := q.Stats().Err; err != nil {
+		t.Errorf("the queue is unusable: %v", err)
+	}
+}
