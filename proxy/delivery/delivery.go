@@ -71,13 +71,14 @@ type Dispatcher struct {
 	rateLog sparse
 	goneLog sparse
 	callLog sparse
+	openLog sparse
 
 	wake chan struct{} // has room for one
 	stop context.CancelFunc
 	cut  context.CancelFunc // gives a claim up that the queue does not answer
 	done sync.WaitGroup
 
-	life   context.Context // of callbacks
+	life   context.Context // of callbacks and leases
 	end    context.CancelFunc
 	beside sync.WaitGroup // their goroutines
 
@@ -91,7 +92,8 @@ type Dispatcher struct {
 // New returns a dispatcher whose queue is open, unless a predecessor still has it.
 func New(cfg Config) (*Dispatcher, error) {
 	d := &Dispatcher{cfg: cfg, rate: rate{perSecond: cfg.Rate}, counts: newCounts(), wake: make(chan struct{}, 1),
-		fullLog: sparse{every: time.Minute}, rateLog: sparse{every: time.Minute}, goneLog: sparse{every: time.Second}, callLog: sparse{every: time.Second}, underWay: make(map[deferred.ID]*parcel), busy: make(map[string]int)}
+		fullLog: sparse{every: time.Minute}, rateLog: sparse{every: time.Minute}, goneLog: sparse{every: time.Second}, callLog: sparse{every: time.Second},
+		openLog: sparse{every: time.Minute}, underWay: make(map[deferred.ID]*parcel), busy: make(map[string]int)}
 	if d.cfg.callbacks == nil {
 		usual := terms.Callbacks()
 		d.cfg.callbacks = &usual
@@ -129,7 +131,7 @@ func (d *Dispatcher) Start(deliver func(*wire.Delivery)) {
 	claims, cut := context.WithCancel(context.Background())
 	d.deliver, d.stop, d.cut = deliver, stop, cut
 	d.done.Go(func() { d.run(ctx, claims) })
-	d.done.Go(func() { d.renew(ctx) })
+	d.beside.Go(d.renew) // also while Close waits for deliveries
 	if d.cfg.Post != nil {
 		d.beside.Go(d.catchUp)
 	}
@@ -202,6 +204,12 @@ func (d *Dispatcher) claim(ctx, claims context.Context) time.Duration {
 	q := d.opened()
 	if q == nil {
 		if err := d.open(); err != nil {
+			if errors.Is(err, deferred.ErrInUse) {
+				return retryEvery
+			}
+			if _, ok := d.openLog.take(time.Now()); ok {
+				d.cfg.Log.Error("Queue cannot be opened, refusing instead", "reason", err)
+			}
 			return retryEvery
 		}
 		q = d.opened()
@@ -288,14 +296,14 @@ func (d *Dispatcher) left(e *deferred.Entry) {
 	d.ring()
 }
 
-// renew renews the leases until ctx ends. A delivery whose lease is lost goes on: it cannot be
-// taken back, and its settlement will be refused.
-func (d *Dispatcher) renew(ctx context.Context) {
+// renew renews the leases until the queue is closed. A delivery whose lease is lost goes on: it
+// cannot be taken back, and its settlement will be refused.
+func (d *Dispatcher) renew() {
 	tick := time.NewTicker(renewEvery)
 	defer tick.Stop()
 	for {
 		select {
-		case <-ctx.Done():
+		case <-d.life.Done():
 			return
 		case now := <-tick.C:
 			d.mu.Lock()
@@ -305,7 +313,7 @@ func (d *Dispatcher) renew(ctx context.Context) {
 			}
 			d.mu.Unlock()
 			if q := d.opened(); q != nil && len(leases) > 0 {
-				_, _ = q.Renew(ctx, now, leases) // a queue that fails says so itself
+				_, _ = q.Renew(d.life, now, leases) // a queue that fails says so itself
 			}
 		}
 	}

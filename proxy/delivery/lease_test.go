@@ -1,0 +1,117 @@
+package delivery
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"weir/internal/testkit"
+	"weir/proxy/decide"
+	"weir/proxy/deferred"
+	"weir/proxy/wire"
+)
+
+// A oneEntry is a queue of one entry, in virtual time.
+type oneEntry struct {
+	deferred.Queue
+	entry   *deferred.Entry
+	claimed bool
+	renewed time.Time // until then the lease lasts
+	settled chan deferred.State
+}
+
+func (q *oneEntry) Claim(context.Context, time.Time, int, ...string) (c []deferred.Claimed, next time.Time, err error) {
+	if !q.claimed {
+		c = append(c, deferred.Claimed{Entry: q.entry})
+		q.claimed, q.renewed = true, time.Now().Add(deferred.LeaseFor)
+	}
+	return c, next, nil
+}
+
+func (q *oneEntry) Renew(_ context.Context, now time.Time, leases []deferred.Lease) ([]deferred.Lease, error) {
+	if now.After(q.renewed) {
+		return leases, nil
+	}
+	q.renewed = now.Add(deferred.LeaseFor)
+	return nil, nil
+}
+
+func (q *oneEntry) Settle(now time.Time, s *deferred.Settlement) {
+	if now.After(q.renewed) {
+		s.Done(deferred.ErrLease)
+		return
+	}
+	q.settled <- s.To
+	s.Done(nil)
+}
+
+func (q *oneEntry) Close() error { return nil }
+
+// The lease of a delivery that takes long is renewed until it has ended, also while the proxy
+// ends: otherwise another proxy would take the request for one that was lost.
+func TestLeaseLastsAsLongAsADelivery(t *testing.T) {
+	for _, closes := range []time.Duration{time.Hour, time.Second} {
+		synctest.Test(t, func(t *testing.T) {
+			q := &oneEntry{settled: make(chan deferred.State, 1), entry: &deferred.Entry{Rule: "orders", Expires: time.Now().Add(time.Hour), Head: []byte("POST / HTTP/1.1\r\n")}}
+			p := policy(t, "rules: []\n")
+			d, err := New(Config{Open: func() (deferred.Queue, error) { return q, nil }, Rate: 1, Policy: func() *decide.Policy { return p }})
+			if err != nil {
+				t.Fatal(err)
+			}
+			d.Start(func(w *wire.Delivery) {
+				w.Fate.GoesOn()
+				time.AfterFunc(10*deferred.LeaseFor, func() {
+					w.Done(time.Now(), &wire.Delivered{Sent: true, Result: deferred.Result{Status: 200}})
+				})
+			})
+			time.Sleep(min(closes, 11*deferred.LeaseFor))
+			if err := d.Close(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			select {
+			case to := <-q.settled:
+				if to != deferred.Done {
+					t.Errorf("it is %s", to)
+				}
+			default:
+				t.Errorf("closed after %v: the lease was lost", closes)
+			}
+		})
+	}
+}
+
+// A successor that cannot open the queue, though its predecessor has closed it, says why, once.
+func TestOpenFailsAfterTakeover(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		faults := []error{deferred.ErrInUse, deferred.ErrInUse, errors.New("disk on fire"), errors.New("disk on fire"), nil}
+		q := &oneEntry{claimed: true}
+		open := func() (deferred.Queue, error) {
+			err := faults[0]
+			if len(faults) > 1 {
+				faults = faults[1:]
+			}
+			return q, err
+		}
+		var log testkit.Records
+		p := policy(t, "rules: []\n")
+		d, err := New(Config{Open: open, Takeover: true, Rate: 1, Policy: func() *decide.Policy { return p }, Log: log.Logger("Deferred")})
+		if err != nil {
+			t.Fatal(err)
+		}
+		d.Start(func(*wire.Delivery) {})
+		time.Sleep(time.Second)
+		if d.opened() == nil {
+			t.Error("the queue is not open")
+		}
+		if err := d.Close(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		lines := strings.Join(log.Taken(), "\n")
+		if strings.Count(lines, "disk on fire") != 1 || strings.Contains(lines, deferred.ErrInUse.Error()) {
+			t.Errorf("logged\n%s", lines)
+		}
+	})
+}
