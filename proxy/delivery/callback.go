@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"math/rand/v2"
+	"strings"
 	"time"
 
 	json "github.com/goccy/go-json"
@@ -113,14 +114,14 @@ func (d *Dispatcher) aside(run func()) {
 func (p *parcel) call() {
 	r := post.Reply{Err: errors.New("DEFER_CALLBACK_HOSTS is not set")}
 	if client := p.d.cfg.Post; client != nil {
-		r = client.Send(p.d.life, time.Now(), &post.Message{ID: string(p.e.Head), URL: p.e.Callback, Body: p.e.Body})
+		r = client.Send(p.d.life, time.Now(), &post.Message{ID: p.e.ID.String(), URL: p.e.Callback, Body: p.e.Body})
 	}
 	now := time.Now()
 	a := terms.Attempt{N: p.e.Attempts + 1, Status: r.Status, RetryAfter: terms.RetryAfter(now, r.RetryAfter)}
 	to, after := p.terms.JudgeCallback(&a, rand.Float64())
 	s := &deferred.Settlement{To: to, Attempt: true, Last: deferred.Last{At: now, Status: r.Status}}
 	if r.Err != nil {
-		s.Last.Error = r.Err.Error()[:min(reasonBytesMax, len(r.Err.Error()))]
+		s.Last.Error = strings.ToValidUTF8(r.Err.Error()[:min(reasonBytesMax, len(r.Err.Error()))], "")
 	}
 	switch to {
 	case deferred.Waiting:

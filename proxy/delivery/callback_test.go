@@ -18,6 +18,7 @@ import (
 	"sync"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"weir/internal/testkit"
 	"weir/proxy/callback"
@@ -34,15 +35,21 @@ type receiver struct {
 	*httptest.Server
 	mu       sync.Mutex
 	statuses []int // of the next answers; then 204
-	got      chan told
+	got      chan heard
 	t        *testing.T
+}
+
+// A heard is a callback that arrived.
+type heard struct {
+	told
+	message string // webhook-id
 }
 
 // secret signs the callbacks of the tests.
 var secret = callback.Secret("a secret of at least 24 bytes")
 
 func receives(t *testing.T, pair tls.Certificate, statuses ...int) *receiver {
-	r := &receiver{statuses: statuses, got: make(chan told, 100), t: t}
+	r := &receiver{statuses: statuses, got: make(chan heard, 100), t: t}
 	r.Server = httptest.NewUnstartedServer(http.HandlerFunc(r.receive))
 	r.TLS = &tls.Config{Certificates: []tls.Certificate{pair}}
 	r.StartTLS()
@@ -53,9 +60,9 @@ func receives(t *testing.T, pair tls.Certificate, statuses ...int) *receiver {
 func (r *receiver) receive(w http.ResponseWriter, q *http.Request) {
 	body, err := io.ReadAll(q.Body)
 	at, numeric := strconv.ParseInt(q.Header.Get(callback.TimestampField), 10, 64)
-	var state told
-	if err != nil || numeric != nil || json.Unmarshal(body, &state) != nil || q.Header.Get(callback.IDField) != state.ID ||
-		q.Header.Get(callback.SignatureField) != secret.Sign(state.ID, time.Unix(at, 0), body) || time.Since(time.Unix(at, 0)) > time.Minute {
+	state := heard{message: q.Header.Get(callback.IDField)}
+	if err != nil || numeric != nil || json.Unmarshal(body, &state.told) != nil ||
+		q.Header.Get(callback.SignatureField) != secret.Sign(state.message, time.Unix(at, 0), body) || time.Since(time.Unix(at, 0)) > time.Minute {
 		r.t.Errorf("it got %v %s", q.Header, body)
 	}
 	r.mu.Lock()
@@ -178,11 +185,17 @@ func TestCallback(t *testing.T) {
 		r := receives(t, c.pair, 503, 302)
 		c.starts(status, r)
 		id := c.accepts(r.URL + "/paid")
+		messages := make(map[string]bool)
 		for range 3 {
-			if got := testkit.Receive(t, r.got, "a callback"); got.ID != id.String() || got.State != state || got.Attempts != 1 || got.Last.Status != status || got.Result.Bytes != 2 ||
+			got := testkit.Receive(t, r.got, "a callback")
+			messages[got.message] = true
+			if got.ID != id.String() || got.State != state || got.Attempts != 1 || got.Last.Status != status || got.Result.Bytes != 2 ||
 				got.Rule != "orders" || got.Result.Fields[0] != [2]string{"X-A", "b"} {
 				t.Errorf("it was told %+v", got)
 			}
+		}
+		if len(messages) != 1 {
+			t.Errorf("three attempts have the ids %v", messages)
 		}
 		c.becomes(id, toldCallback{URL: r.URL + "/paid", State: "done", Attempts: 3, Status: 204})
 		if got := c.tells(id); got.State != state {
@@ -198,6 +211,53 @@ func TestCallback(t *testing.T) {
 		if c.d.asked(c.d.status)(w, q); w.Code != 404 {
 			t.Errorf("the callback itself is answered %d %s", w.Code, w.Body)
 		}
+	}
+}
+
+// What an operator retries is told again, as another message.
+func TestCallbackAfterRetry(t *testing.T) {
+	t.Parallel()
+	c := newCalling(t)
+	r := receives(t, c.pair)
+	c.starts(400, r)
+	id := c.accepts(r.URL)
+	first := testkit.Receive(t, r.got, "a callback")
+	testkit.Eventually(t, "it can be retried", func() bool {
+		_, err := c.d.opened().Edit(t.Context(), time.Now(), deferred.Edit{Action: deferred.Retry, ID: id})
+		c.d.ring()
+		return err == nil
+	})
+	second := testkit.Receive(t, r.got, "a second callback")
+	if first.ID != id.String() || second.ID != id.String() || first.message == second.message || first.message == id.String() {
+		t.Errorf("the receiver got %+v and %+v", first, second)
+	}
+}
+
+// Whatever a receiver answers, why an attempt has failed is text.
+func TestCallbackReasonIsText(t *testing.T) {
+	t.Parallel()
+	c := newCalling(t)
+	l, err := tls.Listen("tcp", "127.0.0.1:0", &tls.Config{Certificates: []tls.Certificate{c.pair}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	go func() {
+		for conn, err := l.Accept(); err == nil; conn, err = l.Accept() {
+			_, _ = conn.Read(make([]byte, 4096))
+			fmt.Fprintf(conn, "%s\r\n\r\n", strings.Repeat("ü", reasonBytesMax))
+			conn.Close()
+		}
+	}()
+	c.starts(201, &receiver{Server: &httptest.Server{Listener: l}})
+	id := c.accepts("https://" + l.Addr().String())
+	testkit.Eventually(t, "it has failed", func() bool { return c.tells(id).Callback.State == "failed" })
+	e, _, err := c.d.opened().Read(t.Context(), id)
+	if err == nil {
+		e, _, err = c.d.opened().Read(t.Context(), callbackID(e))
+	}
+	if err != nil || !utf8.ValidString(e.Last.Error) || !strings.Contains(e.Last.Error, "üüü") {
+		t.Errorf("%v, failed because of %q", err, e.Last.Error)
 	}
 }
 
@@ -235,6 +295,7 @@ func TestCallbackSurvives(t *testing.T) {
 	if got := testkit.Receive(t, r.got, "a callback"); got.ID != done.String() || got.State != "done" {
 		t.Errorf("it was told %+v", got)
 	}
+	testkit.Eventually(t, "the callback is settled", func() bool { return c.tells(done).Callback.State == "done" }) // else it is sent again
 	unknown := c.accepts(r.URL)
 	testkit.Eventually(t, "it is being delivered", func() bool { return c.tells(unknown).State == "delivering" })
 	c.stops(c.d)
@@ -316,7 +377,7 @@ func TestCallbackBounds(t *testing.T) {
 		t.Errorf("a third callback: %+v", got)
 	}
 	var counted []string
-	for labels, n := range c.d.counts.each(c.d.counts.accepts) {
+	for labels, n := range c.d.counts.each(c.d.counts.accepts, c.d.deferring) {
 		counted = append(counted, fmt.Sprint(labels, " ", n))
 	}
 	if got, want := strings.Join(counted, "\n"), `{rule="deferred callbacks",outcome="full"} 1`; !strings.Contains(got, want) {

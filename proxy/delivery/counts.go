@@ -67,12 +67,18 @@ func (c *counts) delivered(e *deferred.Entry, s *deferred.Settlement, now time.T
 	c.add(c.deliveries, event{e.Rule, outcome})
 }
 
-// each yields the counters of m in order.
-func (c *counts) each(m map[event]uint64) iter.Seq2[string, uint64] {
+// each yields the counters of m in order. Those of the outcomes are there from the beginning for
+// all rules: Prometheus does not see a counter increase that begins with 1.
+func (c *counts) each(m map[event]uint64, rules iter.Seq2[string, float64], outcomes ...string) iter.Seq2[string, uint64] {
 	return func(yield func(string, uint64) bool) {
 		c.mu.Lock()
 		seen := maps.Clone(m)
 		c.mu.Unlock()
+		for rule := range rules {
+			for _, o := range outcomes {
+				seen[event{rule, o}] += 0
+			}
+		}
 		order := func(a, b event) int { return cmp.Or(cmp.Compare(a.rule, b.rule), cmp.Compare(a.outcome, b.outcome)) }
 		for _, e := range slices.SortedFunc(maps.Keys(seen), order) {
 			if !yield(metric.Labels("rule", e.rule, "outcome", e.outcome), seen[e]) {
@@ -84,8 +90,8 @@ func (c *counts) each(m map[event]uint64) iter.Seq2[string, uint64] {
 
 // register adds the metrics to set.
 func (c *counts) register(set *metric.Set, d *Dispatcher) {
-	set.Counters("ratelimiter_deferred_total", "refused requests that were to be stored", c.each(c.accepts))
-	set.Counters("ratelimiter_deferred_deliveries_total", "deliveries of stored requests by what came of them", c.each(c.deliveries))
+	set.Counters("ratelimiter_deferred_total", "refused requests that were to be stored", c.each(c.accepts, d.deferring, "full", "unstored"))
+	set.Counters("ratelimiter_deferred_deliveries_total", "deliveries of stored requests by what came of them", c.each(c.deliveries, d.deferring, "failed", "expired", "unknown"))
 	set.Histogram("ratelimiter_deferred_store_seconds", "how long storing a request took", c.storing)
 	set.Histogram("ratelimiter_deferred_wait_seconds", "from accepting a request to the target's final answer", c.waited)
 	perRule := func(of func(r *deferred.RuleStats) (float64, bool)) iter.Seq2[string, float64] {
@@ -107,18 +113,27 @@ func (c *counts) register(set *metric.Set, d *Dispatcher) {
 		return time.Since(r.Oldest).Seconds(), !r.Oldest.IsZero()
 	}))
 	set.Gauges("ratelimiter_deferred_for_seconds", "how long a stored request may wait", func(yield func(string, float64) bool) {
-		if d.cfg.Post != nil && !yield(metric.Labels("rule", CallbackRule), d.cfg.callbacks.For) {
-			return
-		}
-		rules := d.cfg.Policy().Rules
-		for i := 0; rules != nil && i < rules.Len(); i++ {
-			if r := rules.Rule(i); r.Defer != nil && !yield(metric.Labels("rule", r.ID), r.Defer.For) {
+		for rule, seconds := range d.deferring {
+			if !yield(metric.Labels("rule", rule), seconds) {
 				return
 			}
 		}
 	})
 	set.Gauge("ratelimiter_deferred_bytes", "bytes that stored requests and results take", func() float64 { return float64(d.stats().Bytes) })
 	set.Gauge("ratelimiter_deferred_unreadable", "stored requests that cannot be read and were set aside", func() float64 { return float64(d.stats().Unreadable) })
+}
+
+// deferring yields the rules in force whose requests may be stored, and how long these may wait.
+func (d *Dispatcher) deferring(yield func(rule string, seconds float64) bool) {
+	if d.cfg.Post != nil && !yield(CallbackRule, d.cfg.callbacks.For) {
+		return
+	}
+	rules := d.cfg.Policy().Rules
+	for i := 0; rules != nil && i < rules.Len(); i++ {
+		if r := rules.Rule(i); r.Defer != nil && !yield(r.ID, r.Defer.For) {
+			return
+		}
+	}
 }
 
 // stats is what the queue holds; nothing while it is not open.
