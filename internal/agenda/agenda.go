@@ -1,5 +1,4 @@
-// Package agenda keeps what is to happen in virtual time, for simulations in tests and
-// experiments.
+// Package agenda keeps what is to happen in virtual time.
 package agenda
 
 import "cmp"
@@ -7,7 +6,7 @@ import "cmp"
 // An Agenda is what is due, the earliest first. What is due at the same time comes in the
 // order in which it was added. The zero value is empty.
 //
-// Owned by its simulation.
+// Owned by whoever it happens to.
 type Agenda[T cmp.Ordered, D any] struct {
 	entries []entry[T, D] // a binary heap
 	added   uint64

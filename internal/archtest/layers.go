@@ -67,7 +67,7 @@ var sideways = map[string][]string{
 	"proxy/rule":           {"internal/strict", "proxy/descriptor", "proxy/keys", "proxy/limit", "proxy/overlap", "proxy/pattern", "proxy/refusal", "proxy/terms"},
 	"proxy/store":          {"proxy/limit"},
 	"proxy/terms":          {"internal/http1", "internal/strict", "proxy/callback", "proxy/deferred"},
-	"target/model":         {"internal/strict"},
+	"target/model":         {"internal/agenda", "internal/strict"},
 	"loadgen/pace":         {"loadgen/profile"},
 	"proxy/guard":          {"proxy/limit"},
 	"proxy/descriptor":     {"internal/strict", "proxy/limit", "proxy/rls"},

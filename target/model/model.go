@@ -4,6 +4,8 @@ import (
 	"math"
 	"math/rand/v2"
 	"time"
+
+	"weir/internal/agenda"
 )
 
 // An Outcome says what became of a request.
@@ -71,9 +73,9 @@ type Model[T any] struct {
 	origin time.Time     // times inside are counted from here
 	now    time.Duration // up to here everything has happened
 
-	places  places[T] // every request inside, and the order of the queue
-	running endHeap   // the requests with a worker, by end of service
-	done    []Done[T] // ended, not yet told
+	places  places[T]                           // every request inside, and the order of the queue
+	running agenda.Agenda[time.Duration, int32] // places of the requests with a worker, by end of service
+	done    []Done[T]                           // ended, not yet told
 }
 
 // New makes an idle service at now. chance is where its randomness comes from;
@@ -90,7 +92,7 @@ func (m *Model[T]) Config() Config { return m.cfg }
 
 // Busy returns how many requests have a worker. After Change has lowered Workers
 // it may exceed them until the surplus has finished.
-func (m *Model[T]) Busy() int { return len(m.running.ends) }
+func (m *Model[T]) Busy() int { return m.running.Len() }
 
 // Waiting returns how many requests wait in the queue.
 func (m *Model[T]) Waiting() int { return m.places.waiting }
@@ -194,8 +196,8 @@ const (
 // in the queue is also the first to give up.
 func (m *Model[T]) next() (time.Duration, event) {
 	at, kind := time.Duration(math.MaxInt64), nothing
-	if end, ok := m.running.first(); ok {
-		at, kind = end, completion
+	if m.running.Len() > 0 {
+		at, kind = m.running.First(), completion
 	}
 	if m.places.waiting > 0 {
 		if limit := m.places.first().arrived + m.cfg.QueueTimeout; limit < at {
@@ -226,7 +228,7 @@ func (m *Model[T]) advance(to time.Duration) {
 
 // complete ends the service that is due first and gives its worker to the queue.
 func (m *Model[T]) complete() {
-	i := m.running.pop()
+	_, i := m.running.Next()
 	s := m.places.at(i)
 	if s.state == running {
 		m.tell(s, s.outcome)
@@ -264,7 +266,7 @@ func (m *Model[T]) run(i int32, service time.Duration, outcome Outcome) {
 	s.state = running
 	s.wait = m.now - s.arrived
 	s.outcome = outcome
-	m.running.push(m.now+service, i)
+	m.running.Add(m.now+service, i)
 }
 
 // tell keeps the end of a request for the next Expire.
