@@ -95,9 +95,6 @@ func (f *Forecaster) Observe(at time.Time, interval time.Duration, rate float64)
 // rateMax is the largest rate that is believed, per second.
 const rateMax = 1e12
 
-// Refused is how many observations were left out.
-func (f *Forecaster) Refused() int { return f.refused }
-
 // settle scores the forecasts whose truth this is.
 func (f *Forecaster) settle(t, rate float64) {
 	e := f.eng

@@ -98,8 +98,8 @@ func TestRefused(t *testing.T) {
 	f.Observe(at.Add(minute), minute, -1)
 	f.Observe(at.Add(minute), minute, 1e300)
 	f.Observe(at.Add(minute), 0, 1)
-	if f.Refused() != 7 {
-		t.Errorf("%d were refused, want 7", f.Refused())
+	if f.refused != 7 {
+		t.Errorf("%d were refused, want 7", f.refused)
 	}
 	f.refused = 0
 	if a, b := bytesOf(t, f), bytesOf(t, g); string(a) != string(b) {

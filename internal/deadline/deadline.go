@@ -59,10 +59,6 @@ func New[T any](step time.Duration) *Queue[T] {
 	return q
 }
 
-// Len is the number of entries filed. Cleared entries count until the wheel
-// comes past them.
-func (q *Queue[T]) Len() int { return q.count }
-
 // Set gives e the deadline at, replacing the one it had.
 func (q *Queue[T]) Set(e *Entry[T], at time.Duration) {
 	e.at = at

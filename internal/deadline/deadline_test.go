@@ -42,8 +42,8 @@ func TestAgainstPlainMap(t *testing.T) {
 		now += 4 * slots * step
 		expire(t, q, now, want)
 		expire(t, q, now+slots*step, want)
-		if len(want) != 0 || q.Len() != 0 {
-			t.Fatalf("seed %d: left over: %d in the map, %d in the queue", seed, len(want), q.Len())
+		if len(want) != 0 || q.count != 0 {
+			t.Fatalf("seed %d: left over: %d in the map, %d in the queue", seed, len(want), q.count)
 		}
 	}
 }
@@ -99,8 +99,8 @@ func TestSetAgainWhileExpiring(t *testing.T) {
 		q.Set(&e, 2*step)
 	})
 	q.Expire(2*step, func(int) { calls++ })
-	if calls != 2 || q.Len() != 0 {
-		t.Fatalf("got %d calls and %d left, want 2 and 0", calls, q.Len())
+	if calls != 2 || q.count != 0 {
+		t.Fatalf("got %d calls and %d left, want 2 and 0", calls, q.count)
 	}
 }
 

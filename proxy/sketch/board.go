@@ -28,7 +28,6 @@ type Board struct {
 	ids      []string
 	rules    []watched
 	watched  int
-	unseen   int64
 }
 
 // watched is the sketches of one rule; nil before its first request or refusal.
@@ -60,12 +59,12 @@ func (b *Board) SetRules(ids []string) {
 }
 
 // Touch counts a request on a key of the rule at place i, and whether it was
-// refused. It allocates on the first request and the first refusal of a rule only.
+// refused; not when the rule came when the board was full. It allocates on the first
+// request and the first refusal of a rule only.
 func (b *Board) Touch(now time.Time, i int, key []byte, refused bool) {
 	w := &b.rules[i]
 	if w.busiest == nil {
 		if b.watched == watchedMax {
-			b.unseen++
 			return
 		}
 		b.watched++
@@ -100,7 +99,3 @@ func (b *Board) View(now time.Time, rule string) (busiest, refused View) {
 	}
 	return busiest, refused
 }
-
-// Unseen returns how many requests were not counted because their rule came when
-// the board was full.
-func (b *Board) Unseen() int64 { return b.unseen }
