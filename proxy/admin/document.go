@@ -14,56 +14,55 @@ import (
 	"weir/proxy/store"
 )
 
-// aheadMax is how far a stored change may be dated ahead of this proxy's clock
-// without a warning. Changes that proxies make apart from each other are put in
-// order by their clocks.
+// aheadMax is how far a stored change may be dated ahead of this proxy's clock without a
+// warning. Clocks determine the order of changes that proxies make independently.
 const aheadMax = time.Hour
 
-// ErrAway: the store did not answer.
+// ErrAway means that the store is unavailable.
 var ErrAway = errors.New("the store is unavailable")
 
-// A place is where the latest change known is.
+// A place says where the latest known change is.
 type place uint8
 
 const (
 	placeNowhere place = iota // no change is known
 	placeStore                // in the store, as it was last seen
-	placeHere                 // made here, and has not reached the store: to be written
-	placeLost                 // was in the store, which holds none or an earlier one: to be put back
-	placeCovered              // was in the store, which holds what cannot be understood: left alone
+	placeHere                 // made here and not in the store yet: to be written
+	placeLost                 // was in the store, which now has none or an earlier one: to be written again
+	placeCovered              // was in the store, which now has an unreadable document: not touched
 )
 
-// String returns the name for tests and debugging.
+// String returns a name for tests and debugging.
 func (p place) String() string {
 	return [...]string{"nowhere", "store", "here", "lost", "covered"}[p]
 }
 
-// A finding is what a document turned out to be, seen from what is known here.
+// A finding is what an observation of the store means, compared to what is known here.
 type finding uint8
 
 const (
-	findingSame       finding = iota // the latest change known, or nothing, and none is known
-	findingLater                     // a later change: is in force now
-	findingEarlier                   // an earlier change, or nothing, but one is known
-	findingUnreadable                // not understood: what is in force stays
+	findingSame       finding = iota // the latest known change, or nothing and none is known
+	findingLater                     // a later change, now in force
+	findingEarlier                   // an earlier change, or nothing, although one is known
+	findingUnreadable                // unreadable; what is in force stays
 )
 
-// An entry is a change to a document. Its body goes from proxy
-// to proxy and back to the store as it is, so that all of them mean the same by it.
+// An entry is a change to a document. Its body is passed between proxies and store
+// unchanged, so that all of them interpret it alike.
 //
 // Immutable after it is in force.
 type entry struct {
-	UpdatedAt time.Time // when, by his clock
-	body      []byte    // as the store keeps it
-	unknown   string    // of a stored document: a field that is not known, and is passed over
-	// force puts it in force as a version, and notes whether the store holds it. An
-	// error says why it cannot; then nothing has changed.
+	UpdatedAt time.Time // by the clock of the proxy that made it
+	body      []byte    // as stored
+	unknown   string    // of a stored document: an unknown field, which is ignored
+	// force puts the entry in force as the given version; stored says whether the store
+	// has it. If it returns an error, nothing has changed.
 	force func(version int64, stored bool) error
 }
 
-// laterThan reports whether e is the later change; any is later than none.
-// Different changes of the same instant have an order, too: which one does not
-// matter, as long as all proxies agree.
+// laterThan reports whether e is the later change; any change is later than none.
+// Different changes of the same instant are ordered too, in any way that all proxies
+// agree on.
 func (e *entry) laterThan(known *entry) bool {
 	if known == nil {
 		return true
@@ -74,69 +73,70 @@ func (e *entry) laterThan(known *entry) bool {
 	return bytes.Compare(e.body, known.body) > 0
 }
 
-// Held describes the change that is in force.
+// Held describes the change in force.
 type Held struct {
-	// Version is that of the store's document, 0 when there is none. While a change has
-	// not reached the store it is the next one: the store may give it another. With
-	// RULES_FILE it is the Epoch.
+	// Version is that of the store's document, or 0 if there is none. While a change has
+	// not reached the store it is the next version, but the store may assign another.
+	// With RULES_FILE it is the Epoch.
 	Version int64
 	Source  string // one of the sources
-	// UpdatedAt is when it was changed, by the clock of that proxy, and later than the change
-	// before it; of settings the start, of a file when it was read.
+	// UpdatedAt is when the change was made, by the clock of that proxy, and later than
+	// the change before it. For the settings it is the start, for a file when it was
+	// read.
 	UpdatedAt time.Time
-	Stored    bool // the store holds it, not only this proxy; false for the settings
+	Stored    bool // in the store, not only in this proxy; false for the settings
 }
 
-// A document is one document of the store, which keeps it for all proxies and may be
-// unavailable, and the T that it puts in force here. It knows the latest change, and
-// brings store and proxy together: see [document.Observe].
+// A document is one document of the store, which may be unavailable, and the T that it
+// puts in force here. It knows the latest change, and synchronizes store and proxy: see
+// [document.Observe].
 //
-// Safe for concurrent use: readers load one pointer; mu lets one writer work at a time.
-// Methods that are not exported need mu, but for change, follow and those for metrics.
+// Safe for concurrent use: readers load one pointer; mu admits one writer at a time.
+// Unexported methods need mu, except change, follow and those for metrics.
 type document[T any] struct {
-	// OnChange, unless nil, is called after each change of what is in force, one call at
-	// a time, by whoever brought the change. It is set before any other use and must not
+	// OnChange, if not nil, is called after each change of what is in force, one call at
+	// a time, by whoever made the change. It is set before any other use and must not
 	// call a method that changes something.
 	OnChange func()
-	// InMemory: what the store holds ends with this process. It is set before any other
-	// use.
+	// InMemory says that the content of the store ends with this process. It is set
+	// before any other use.
 	InMemory bool
 
-	name  string          // of the document
+	name  string          // name of the document
 	title string          // in log lines: Stored <title> ignored
 	lost  string          // in log lines: <lost> lost from the store
 	noun  string          // in log lines: <noun> stored
-	docs  store.Documents // nil: nothing of this is stored
+	docs  store.Documents // nil: nothing is stored
 	log   *slog.Logger
-	read  func(doc store.Document) (*entry, error) // understands a document of the store
-	held  func(*T) *Held                           // the part of a T
+	read  func(doc store.Document) (*entry, error) // parses a document of the store
+	held  func(*T) *Held                           // returns the Held of a T
 
 	mu     sync.Mutex
 	active atomic.Pointer[T]
 
 	looked  bool            // the store has answered since the start
-	first   bool            // and what is being looked at is its first answer
-	seen    int64           // version of the document last read or written, whether it was understood or not
-	version int64           // of what is in force
-	known   *entry          // the latest change known, made here or by others; nil: none
+	first   bool            // what is being processed is its first answer
+	seen    int64           // version of the document last read or written, readable or not
+	version int64           // version in force
+	known   *entry          // latest known change, made here or elsewhere, or nil
 	place   place           // where known is
-	ignored *store.Document // what was seen last, if it was not understood
-	unknown string          // the field not known that was warned about last
+	ignored *store.Document // the document seen last, if it was unreadable
+	unknown string          // the unknown field that was last warned about
 
-	// For metrics and health, which do not wait for the lock:
-	unstored atomic.Bool // the store holds something else than what is in force
-	misread  atomic.Bool // because it cannot be understood
+	// For metrics and health, which must not wait for the lock:
+	unstored atomic.Bool // the store has something other than what is in force
+	misread  atomic.Bool // because it is unreadable
 }
 
-// tell notes for metrics and health whether the store holds what is in force.
+// tell updates unstored and misread.
 func (d *document[T]) tell() {
 	d.misread.Store(d.ignored != nil)
 	d.unstored.Store(d.ignored != nil || d.place == placeHere || d.place == placeLost || d.place == placeCovered)
 }
 
-// registerMetrics adds the gauge of that.
+// registerMetrics adds a gauge of unstored.
 func (d *document[T]) registerMetrics(set *metric.Set) {
-	set.Gauge("ratelimiter_config_unstored"+metric.Labels("document", strings.TrimPrefix(d.name, "ratelimiter:")), "1 while the store holds something else than what is in force here", func() float64 {
+	set.Gauge("ratelimiter_config_unstored"+metric.Labels("document", strings.TrimPrefix(d.name, "ratelimiter:")), "1 while the store holds something other than what is in force here", func() float64 {
 		if d.unstored.Load() {
 			return 1
 		}
@@ -144,7 +144,7 @@ func (d *document[T]) registerMetrics(set *metric.Set) {
 	})
 }
 
-// show corrects what is said about the store.
+// show corrects the version and stored of what is in force.
 func (d *document[T]) show(version int64, stored bool) {
 	a := *d.Active()
 	h := d.held(&a)
@@ -163,13 +163,13 @@ func (d *document[T]) changed() {
 	}
 }
 
-// A basis is what a change rests on.
+// A basis says what a change is based on.
 type basis struct {
-	ifMatch    int64 // the version in force here; -1: any, also what another proxy has just written
-	storedOnly bool  // nothing changes while the store is unavailable
+	ifMatch    int64 // the version in force here; -1: any, including what another proxy has just written
+	storedOnly bool  // change nothing while the store is unavailable
 }
 
-// change is write without mu held, and returns what is in force then.
+// change is write for callers that do not hold mu. It returns what is then in force.
 func (d *document[T]) change(now time.Time, on basis, propose func(at time.Time) (*entry, error)) (*T, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -179,10 +179,10 @@ func (d *document[T]) change(now time.Time, on basis, propose func(at time.Time)
 	return d.Active(), nil
 }
 
-// write stores the change that propose makes, for the time at which it counts as
-// made, and puts it in force; while the store is unavailable on this proxy only. propose is
-// asked again when another proxy was first. The error is its own, ErrConflict, ErrAway,
-// store.ErrReadOnly, or a store.SizeError.
+// write stores the change that propose makes, dated with the given time, and puts it in
+// force. While the store is unavailable that happens on this proxy only. propose is
+// called again if another proxy wrote first. The error is that of propose, ErrConflict,
+// ErrAway, store.ErrReadOnly, or a store.SizeError.
 func (d *document[T]) write(now time.Time, on basis, propose func(at time.Time) (*entry, error)) error {
 	if on.ifMatch >= 0 && on.ifMatch != d.version {
 		return ErrConflict
@@ -214,7 +214,7 @@ func (d *document[T]) write(now time.Time, on basis, propose func(at time.Time) 
 			d.seen, d.version = doc.Version, doc.Version
 			return c.force(d.version, true)
 		}
-		found, _ := d.take(now, doc) // has warned
+		found, _ := d.take(now, doc) // already logged
 		if on.ifMatch >= 0 && (found == findingLater || found == findingUnreadable) {
 			return ErrConflict
 		}
@@ -222,17 +222,17 @@ func (d *document[T]) write(now time.Time, on basis, propose func(at time.Time) 
 	return ErrConflict
 }
 
-// stamp is when a change made now counts as made: later than the change before
-// it, whatever the clocks of those who made the two say.
+// stamp returns the date of a change made now: later than that of the change before it,
+// whatever the clocks of those who made the two say.
 func (d *document[T]) stamp(now time.Time) time.Time {
-	at := now.UTC().Round(0) // as it is stored: without the monotonic clock's reading
+	at := now.UTC().Round(0) // as stored: without the monotonic clock reading
 	if d.known != nil && !at.After(d.known.UpdatedAt) {
 		return d.known.UpdatedAt.Add(1)
 	}
 	return at
 }
 
-// reload reads the store, and warns again of what cannot be understood. The error is
+// reload reads the store, and warns again about an unreadable document. The error is
 // ErrAway, or says why.
 func (d *document[T]) reload(now time.Time) error {
 	doc, err := d.docs.Read(d.name)
@@ -243,13 +243,13 @@ func (d *document[T]) reload(now time.Time) error {
 	return d.settle(now, doc)
 }
 
-// pending reports whether something is to be written.
+// pending reports whether a change is still to be written.
 func (d *document[T]) pending() bool {
 	return !d.looked || d.place == placeHere || d.place == placeLost
 }
 
-// settle brings the store, which holds doc, and this proxy to the later of what
-// the two know. The error says why doc cannot be understood.
+// settle brings the store, which holds doc, and this proxy to the later of the two
+// changes. The error says why doc is unreadable.
 func (d *document[T]) settle(now time.Time, doc store.Document) error {
 	defer d.tell()
 	for range writeTriesMax {
@@ -272,8 +272,8 @@ func (d *document[T]) settle(now time.Time, doc store.Document) error {
 	return nil
 }
 
-// take looks at what the store holds. It changes what is in force, and never the
-// store. The error is why the document is unreadable.
+// take processes the content of the store. It may change what is in force, and never
+// changes the store. The error says why the document is unreadable.
 func (d *document[T]) take(now time.Time, doc store.Document) (finding, error) {
 	d.first, d.looked, d.seen = !d.looked, true, doc.Version
 	if doc.Version == 0 {
@@ -305,7 +305,7 @@ func (d *document[T]) take(now time.Time, doc store.Document) (finding, error) {
 	d.known, d.place, d.version = c, placeStore, doc.Version
 	if c.unknown != "" && c.unknown != d.unknown {
 		d.unknown = c.unknown
-		d.log.Warn("Stored "+d.title+" has a field that this version does not know, it is ignored", "reason", c.unknown)
+		d.log.Warn("Stored "+d.title+" has an unknown field, which is ignored", "reason", c.unknown)
 	}
 	if ahead := c.UpdatedAt.Sub(now); ahead > aheadMax {
 		d.log.Warn("Stored "+d.title+" is dated ahead of this clock", "ahead", ahead)
@@ -313,9 +313,9 @@ func (d *document[T]) take(now time.Time, doc store.Document) (finding, error) {
 	return findingLater, nil
 }
 
-var errIgnored = errors.New("the stored document is still not understood")
+var errIgnored = errors.New("the stored document is still unreadable")
 
-// ignore leaves a document alone that cannot be understood, and warns.
+// ignore leaves an unreadable document alone, and warns.
 func (d *document[T]) ignore(doc store.Document, cause error) error {
 	err := fmt.Errorf("read %s: %w", d.name, cause)
 	if d.place == placeStore || d.place == placeLost {
@@ -323,32 +323,32 @@ func (d *document[T]) ignore(doc store.Document, cause error) error {
 		d.show(d.version, false)
 	}
 	d.ignored = &store.Document{Version: doc.Version, Body: bytes.Clone(doc.Body)}
-	d.log.Warn("Stored "+d.title+" ignored, what is in force stays", "reason", err)
+	d.log.Warn("Stored "+d.title+" ignored, the current one stays in force", "reason", err)
 	return err
 }
 
-// written notes that known has been written.
+// written records that known has been written.
 func (d *document[T]) written(version int64) {
 	if d.place == placeHere {
 		d.log.Info(d.noun+" stored", "version", version)
 	} else {
-		d.log.Warn(d.lost+" lost from the store, put back", "version", version)
+		d.log.Warn(d.lost+" lost from the store, written again", "version", version)
 	}
 	d.seen, d.ignored = version, nil
 	d.kept(version)
 }
 
-// notWritten notes that known could not be written, which is tried again.
+// notWritten records that known could not be written. It will be tried again.
 func (d *document[T]) notWritten(cause error) {
 	if d.place == placeHere || d.place == placeLost {
-		return // no news
+		return // already logged
 	}
 	d.place = placeLost
 	d.show(d.version, false)
-	d.log.Warn(d.lost+" lost from the store, not put back yet", "reason", cause)
+	d.log.Warn(d.lost+" lost from the store, not written again yet", "reason", cause)
 }
 
-// kept notes that the store holds known as version.
+// kept records that the store has known as version.
 func (d *document[T]) kept(version int64) {
 	d.place, d.version = placeStore, version
 	d.show(version, true)

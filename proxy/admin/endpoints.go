@@ -14,7 +14,7 @@ import (
 	"weir/proxy/store"
 )
 
-// limitsAnswer is GET /config/limits.
+// limitsAnswer is the answer of GET /config/limits.
 type limitsAnswer struct {
 	limit.Config
 	Version   int64  `json:"version"`
@@ -22,12 +22,12 @@ type limitsAnswer struct {
 	UpdatedAt string `json:"updatedAt"`
 	Stored    any    `json:"stored"` // see storedWord
 	Pinned    bool   `json:"pinned,omitempty"`
-	Note      string `json:"note,omitempty"` // of POST: what has no effect
+	Note      string `json:"note,omitempty"` // of POST: numbers without effect
 }
 
-// storedWord is what answers say about where a configuration is: true when the store
-// holds it, "memory" when that is in this process and ends with it, false when only
-// this proxy knows.
+// storedWord returns what answers say about where a configuration is: true if the store
+// has it, "memory" if that store is in this process and ends with it, false if only this
+// proxy has it.
 func storedWord(stored, inMemory bool) any {
 	if stored && inMemory {
 		return "memory"
@@ -47,8 +47,8 @@ func (l *Limits) Register(own *service.Endpoints) {
 	own.HandleFunc("POST /config/algorithm", l.postAlgorithm)
 }
 
-// answer writes the configuration in force with a note, or what was wrong. An error that
-// only wraps one of JSON is about the stored document, not about the request.
+// answer writes the configuration in force with a note, or the error. An error that
+// merely wraps a JSON error concerns the stored document, not the request.
 func (l *Limits) answer(w http.ResponseWriter, a *Active, err error, note string) {
 	switch {
 	case err == nil:
@@ -67,7 +67,7 @@ func (l *Limits) answer(w http.ResponseWriter, a *Active, err error, note string
 	}
 }
 
-// ofRequest reports whether an error is about what the request says.
+// ofRequest reports whether an error is the request's fault.
 func ofRequest(err error) bool {
 	switch err.(type) {
 	case strict.Fault, strict.Faults:
@@ -97,7 +97,7 @@ func (l *Limits) post(w http.ResponseWriter, r *http.Request) {
 	l.answer(w, a, err, unused(ch.Config))
 }
 
-// unused says which numbers of a configuration its algorithm does not use; empty: none.
+// unused lists the numbers of a configuration that its algorithm does not use.
 func unused(c limit.Config) string {
 	stray := c.Stray()
 	if stray == nil {
@@ -106,7 +106,7 @@ func unused(c limit.Config) string {
 	return fmt.Sprintf("without effect until the algorithm is switched: %s; algorithm %v uses %s", strings.Join(stray, ", "), c.Algorithm, c.Algorithm.Uses())
 }
 
-// ifMatch is the version of If-Match, -1 without one.
+// ifMatch returns the version of If-Match, or -1 without one.
 func ifMatch(r *http.Request) (int64, error) {
 	text := r.Header.Get("If-Match")
 	if text == "" || text == "*" {
@@ -169,13 +169,12 @@ func (l *Limits) postAlgorithm(w http.ResponseWriter, r *http.Request) {
 	l.answer(w, a, err, "")
 }
 
-// RegisterDecisions adds GET /config/decisions/<id>. recall finds a refusal by
-// its id.
+// RegisterDecisions adds GET /config/decisions/<id>. recall returns a decision by id.
 func RegisterDecisions(own *service.Endpoints, recall func(id string) (any, bool)) {
 	own.HandleFunc("GET /config/decisions/{id}", func(w http.ResponseWriter, r *http.Request) {
 		found, ok := recall(r.PathValue("id"))
 		if !ok {
-			service.WriteError(w, http.StatusNotFound, errors.New("no such decision is remembered: only the latest are"))
+			service.WriteError(w, http.StatusNotFound, errors.New("decision not found: only the latest ones are kept"))
 			return
 		}
 		service.WriteJSON(w, http.StatusOK, found)

@@ -7,35 +7,35 @@ import (
 	"weir/proxy/store"
 )
 
-// Active is what is in force now.
+// Active returns what is in force.
 func (d *document[T]) Active() *T { return d.active.Load() }
 
-// Observe handles what the store holds now; version 0: nothing. It is for the
-// store's watcher; an old or repeated observation does no harm.
-// Together with Sync it brings all proxies to the latest change:
+// Observe handles the current document of the store; version 0 means none. The store's
+// watcher calls it; old or repeated observations are harmless. Together with Sync it
+// brings all proxies to the latest change:
 //
 //   - a later change than the one known here is put in force;
 //   - if the store has an earlier one or none (it was emptied, or was unavailable when
 //     the change was made), the one known here is written, on top of what was
 //     observed, so that of several proxies that do so one wins, and the others find
 //     what they know;
-//   - what cannot be understood is left alone with one warning, and what is in
-//     force stays. Only changes made by the API or the advisor take its place.
+//   - an unreadable document is left alone with one warning, and what is in
+//     force stays. Only changes made by the API or the advisor replace it.
 //
-// The later UpdatedAt wins, and that of a change is later than that of the change which
-// it replaces, whatever the clocks. Versions would say the same as long as the store
-// loses nothing, and nothing when it does. The settings are no change: nobody writes
-// them, and everything overrides them. Going back to them by Delete is one.
+// The later UpdatedAt wins. That of a change is later than that of the change it
+// replaces, whatever the clocks say. Versions would give the same order as long as the
+// store loses nothing, but none if it does. The settings are not a change: they are never
+// written, and everything overrides them. Returning to them by Delete is a change.
 func (d *document[T]) Observe(now time.Time, doc store.Document) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.docs != nil {
-		_ = d.settle(now, doc) // has warned
+		_ = d.settle(now, doc) // already logged
 	}
 }
 
-// Sync observes by itself: it reads the document, and writes what could not be written
-// while the store was unavailable. While it is, nothing happens.
+// Sync reads the document, as the watcher does, and writes what could not be written
+// while the store was unavailable. While the store is unavailable it does nothing.
 func (d *document[T]) Sync(now time.Time) {
 	if d.docs == nil {
 		return
@@ -45,7 +45,7 @@ func (d *document[T]) Sync(now time.Time) {
 	}
 }
 
-// syncPending writes what could not be written before.
+// syncPending writes changes that could not be written before.
 func (d *document[T]) syncPending(now time.Time) {
 	d.mu.Lock()
 	pending := d.pending()
@@ -55,14 +55,14 @@ func (d *document[T]) syncPending(now time.Time) {
 	}
 }
 
-// follow has the document and the store follow each other until ctx ends: what others
-// write is told by the store, what could not be written is tried again every pause. To put
-// a change in force may take a second, for which other documents must not wait.
+// follow synchronizes document and store until ctx ends. The store reports what others
+// write; what could not be written is tried again every pause. Putting a change in force
+// may take a second, for which other documents must not wait.
 func (d *document[T]) follow(ctx context.Context, shared store.Store, pause time.Duration) {
 	latest := make(chan store.Document, 1)
 	shared.Watch(d.name, func(doc store.Document) { // one call at a time
 		select {
-		case <-latest: // not the newest any more
+		case <-latest: // superseded
 		default:
 		}
 		latest <- doc

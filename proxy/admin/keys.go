@@ -17,29 +17,30 @@ import (
 	"weir/proxy/sketch"
 )
 
-// A KeyStore is where keys are counted. Rules are named by their ids, rule.Global
-// among them, and keys are as rules make them: see [keys.AppendPart].
+// A KeyStore counts keys. Rules are named by id, including rule.Global, and keys have the
+// form that rules give them: see [keys.AppendPart].
 type KeyStore interface {
-	// Top returns which keys of a rule were seen most lately, and which refused most.
+	// Top returns the keys of a rule that were seen most and refused most lately.
 	Top(rule string) (busiest, refused sketch.View)
-	// Forget makes a key as one never seen, for all proxies, and reports whether it
-	// was another before. The error says that the store is away.
+	// Forget makes a key as new, for all proxies, and reports whether it was not before.
+	// The error means that the store is unavailable.
 	Forget(rule string, key []byte) (changed bool, err error)
-	// Add gives a key n permits back, at most until it is as new, for all proxies,
-	// and reports whether it could use some. The error says that the store is away.
+	// Add gives a key n permits back, but no more than a new key has, for all proxies,
+	// and reports whether the key could use any. The error means that the store is
+	// unavailable.
 	Add(rule string, key []byte, n int64) (changed bool, err error)
 }
 
-// Keys is what the endpoints of keys need of the proxy.
+// Keys has what the endpoints of keys need from the proxy.
 type Keys struct {
 	Set   func() *rule.Set // the rules in force
 	Store KeyStore
-	// HalfLife is that of the sketches, which the answer tells.
+	// HalfLife is that of the sketches, for the answer.
 	HalfLife time.Duration
 }
 
 const (
-	// keysDefault and keysMax are how many keys of each kind are listed.
+	// keysDefault and keysMax bound how many keys of each kind are listed.
 	keysDefault = 20
 	keysMax     = 1000
 	// addMax bounds what is given at once; every limit is smaller.
@@ -52,42 +53,42 @@ const (
 //	DELETE /config/keys?rule=per-partner&key=acme
 //	POST   /config/keys {"rule":"per-partner","key":"acme","add":5}
 //
-// A key is the list of the values of the rule's parts, ["acme","GET"], with null
-// for one that requests lack; a list of one value may be written as that value,
-// and the key of a rule with the key global, which has no values, may be left out.
-// Values are those that clients send: those of ip may be addresses, paths and hosts
-// come in any form. A backslash is written as \\, and a byte that is no visible
-// text as \xff. The value of a secret part is shown as sha256: and 12 digits (see
-// [keys.Part.Secret]); a key is found by the value, and while it is listed by
-// that, too. GET with a key lists that one alone.
+// A key is the list of the values of the rule's parts, ["acme","GET"], with null for a
+// missing value. A list of one value may be written as that value, and the key of a rule
+// with the key global, which has no values, may be left out. Values are written as
+// clients send them: those of ip may be addresses, and paths and hosts may have any form.
+// A backslash is written as \\, and a byte that is not a visible character as \xff. The
+// value of a secret part is shown as sha256: and 12 digits (see [keys.Part.Secret]). A
+// key is found by the value, and while it is listed also by the digest. GET with a key
+// lists only that key.
 func (k *Keys) Register(own *service.Endpoints) {
 	own.HandleFunc("GET /config/keys", k.list)
 	own.HandleFunc("DELETE /config/keys", k.forget)
 	own.HandleFunc("POST /config/keys", k.add)
 }
 
-// keysAnswer is GET /config/keys.
+// keysAnswer is the answer of GET /config/keys.
 type keysAnswer struct {
 	Rule     string      `json:"rule"`
-	Parts    []keys.Part `json:"parts"`    // what the values of keys are
-	HalfLife float64     `json:"halfLife"` // seconds, by which all counts are halved
+	Parts    []keys.Part `json:"parts"`    // the parts whose values make up keys
+	HalfLife float64     `json:"halfLife"` // seconds after which all counts are halved
 	Busiest  keyList     `json:"busiest"`
 	Refused  keyList     `json:"refused"`
 }
 
-// keyList is the keys of one kind.
+// keyList has the keys of one kind.
 type keyList struct {
 	Total int64     `json:"total"` // requests of all keys
 	Keys  []keySeen `json:"keys"`  // the busiest first
-	// Missed bounds the count of a key that is not listed because it never was among
-	// those that are counted.
+	// Missed bounds the count of a key that is not listed because it was never among
+	// those counted.
 	Missed int64 `json:"missed"`
 }
 
 // keySeen is how often a key was seen: from count−error to count times.
 type keySeen struct {
 	Key   []*string `json:"key"`
-	Cut   bool      `json:"cut,omitempty"` // the key is longer than what is kept of it
+	Cut   bool      `json:"cut,omitempty"` // the key is longer than the part that is kept
 	Count int64     `json:"count"`
 	Error int64     `json:"error"`
 }
@@ -117,8 +118,8 @@ func (k *Keys) list(w http.ResponseWriter, r *http.Request) {
 		Busiest: listOf(busiest, n), Refused: listOf(refused, n)})
 }
 
-// only is the entry of a key, if there is one. Longer keys than are kept differ by their
-// lengths alone.
+// only returns the entry of a key, if there is one. Keys longer than the part that is
+// kept are told apart by length only.
 func only(entries []sketch.Entry, key []byte) []sketch.Entry {
 	i := slices.IndexFunc(entries, func(e sketch.Entry) bool { return e.Bytes == len(key) && bytes.HasPrefix(key, e.Key) })
 	if i < 0 {
@@ -127,7 +128,7 @@ func only(entries []sketch.Entry, key []byte) []sketch.Entry {
 	return entries[i : i+1]
 }
 
-// listOf is the first n keys of a view.
+// listOf returns the first n keys of a view.
 func listOf(v sketch.View, n int) keyList {
 	l := keyList{Total: v.Total, Missed: v.Missed, Keys: make([]keySeen, 0, min(n, len(v.Entries)))}
 	for _, e := range v.Entries[:min(n, len(v.Entries))] {
@@ -148,22 +149,22 @@ func intQuery(r *http.Request, name string, def, most int) (int, error) {
 	return n, nil
 }
 
-// parts is what the key of a rule is made of. When there is no such rule it
-// answers that, and ok is false.
+// parts returns the parts of a rule's key. If there is no such rule, it answers with an
+// error and returns ok false.
 func (k *Keys) parts(w http.ResponseWriter, id string) (parts []keys.Part, ok bool) {
 	parts, ok = partsOf(k.Set(), id)
 	switch {
 	case ok:
 	case id == "":
-		service.WriteError(w, http.StatusBadRequest, strict.Fault{Path: "rule", Message: "is missing; must be the id of a rule, as GET /config/rules has it, or global"})
+		service.WriteError(w, http.StatusBadRequest, strict.Fault{Path: "rule", Message: "is missing; must be the id of a rule in GET /config/rules, or global"})
 	default:
-		service.WriteError(w, http.StatusNotFound, strict.Fault{Path: "rule", Message: fmt.Sprintf("must be the id of a rule, as GET /config/rules has it, or global; there is no %q", id)})
+		service.WriteError(w, http.StatusNotFound, strict.Fault{Path: "rule", Message: fmt.Sprintf("must be the id of a rule in GET /config/rules, or global; there is no %q", id)})
 	}
 	return parts, ok
 }
 
-// partsOf is what the key of the rule with that id is made of: no parts when it is
-// the same for all.
+// partsOf returns the parts of a rule's key. There are none if the key is the same for
+// all.
 func partsOf(set *rule.Set, id string) (parts []keys.Part, ok bool) {
 	if id == rule.Global {
 		return []keys.Part{}, true
@@ -179,11 +180,11 @@ func partsOf(set *rule.Set, id string) (parts []keys.Part, ok bool) {
 	return nil, false
 }
 
-// edited is what came of forgetting a key or giving to it.
+// edited is the result of forgetting a key or adding to it.
 type edited struct {
 	Rule    string    `json:"rule"`
 	Key     []*string `json:"key"`
-	Changed bool      `json:"changed"` // false: it was as new before
+	Changed bool      `json:"changed"` // false: it was as new already
 }
 
 func (k *Keys) forget(w http.ResponseWriter, r *http.Request) {
@@ -196,7 +197,7 @@ func (k *Keys) forget(w http.ResponseWriter, r *http.Request) {
 	k.edit(w, q.Get("rule"), parts, values, err, k.Store.Forget)
 }
 
-// queryValues reads the values of the key in a query.
+// queryValues parses the values of the key in a query.
 func queryValues(r *http.Request) ([]*string, error) {
 	switch given := r.URL.Query()["key"]; len(given) {
 	case 0:
@@ -204,7 +205,7 @@ func queryValues(r *http.Request) ([]*string, error) {
 	case 1:
 		return readWord(given[0])
 	}
-	return nil, errors.New("must be there once: several values are a list, [\"a\",\"b\"]")
+	return nil, errors.New("must be given once; write several values as a list: [\"a\",\"b\"]")
 }
 
 func (k *Keys) add(w http.ResponseWriter, r *http.Request) {
@@ -233,7 +234,7 @@ func (k *Keys) add(w http.ResponseWriter, r *http.Request) {
 	k.edit(w, asked.Rule, parts, values, err, func(rule string, key []byte) (bool, error) { return k.Store.Add(rule, key, asked.Add) })
 }
 
-// edit changes a key, whose values could be read unless err says why not.
+// edit changes a key. err is the error of parsing its values, if any.
 func (k *Keys) edit(w http.ResponseWriter, id string, parts []keys.Part, values []*string, err error, change func(rule string, key []byte) (bool, error)) {
 	key, err := k.key(id, parts, values, err)
 	if err != nil {
@@ -248,8 +249,9 @@ func (k *Keys) edit(w http.ResponseWriter, id string, parts []keys.Part, values 
 	service.WriteJSON(w, http.StatusOK, edited{Rule: id, Key: valuesOf(key), Changed: changed})
 }
 
-// key is the key of a rule with these values, which could be read unless err says why
-// not. Secret ones may be given as they are shown, of a key that is listed now.
+// key returns the key of a rule with these values; err is the error of parsing them, if
+// any. Secret values may be given as shown in GET /config/keys, for keys that are listed
+// now.
 func (k *Keys) key(id string, parts []keys.Part, values []*string, err error) ([]byte, error) {
 	if err != nil {
 		return nil, err
@@ -262,7 +264,7 @@ func (k *Keys) key(id string, parts []keys.Part, values []*string, err error) ([
 	return keyOf(parts, values)
 }
 
-// told is the key that is listed with these values.
+// told returns the listed key with these values.
 func (k *Keys) told(id string, values []*string) ([]byte, error) {
 	same := func(a, b *string) bool { return a == b || a != nil && b != nil && *a == *b }
 	busiest, refused := k.Store.Top(id)
@@ -271,7 +273,7 @@ func (k *Keys) told(id string, values []*string) ([]byte, error) {
 			return e.Key, nil
 		}
 	}
-	return nil, errors.New("must be the value itself, or its digest in a key that GET /config/keys tells now")
+	return nil, errors.New("must be the value itself, or its digest in a key that GET /config/keys currently lists")
 }
 
 // shownSecret is the form in which secret values are shown.

@@ -13,8 +13,8 @@ import (
 	"weir/proxy/keys"
 )
 
-// readWord reads the values of a key as a query has them: a JSON list, or else the
-// only value.
+// readWord parses the values of a key in a query: a JSON list, or otherwise a single
+// value.
 func readWord(word string) ([]*string, error) {
 	if strings.HasPrefix(word, "[") {
 		return readValue(strict.Raw(word))
@@ -22,8 +22,8 @@ func readWord(word string) ([]*string, error) {
 	return []*string{&word}, nil
 }
 
-// readValue reads the values of a key as JSON: a list of texts and null, or one of
-// these; nothing is no values.
+// readValue parses the values of a key in JSON: a list of strings and null, or one of
+// these. Nothing means no values.
 func readValue(raw strict.Raw) (values []*string, err error) {
 	raw = bytes.TrimSpace(raw)
 	switch {
@@ -31,19 +31,19 @@ func readValue(raw strict.Raw) (values []*string, err error) {
 		return nil, nil
 	case raw[0] == '[':
 		if err := strict.Decode(raw, &values); err != nil {
-			return nil, fmt.Errorf("must be a list of texts or null, such as [\"acme\",null]; a text that begins with [ must be in one: %w", err)
+			return nil, fmt.Errorf("must be a list of strings or null, such as [\"acme\",null]; a value that begins with [ must be in a list: %w", err)
 		}
 		return values, nil
 	}
 	var only *string
 	if err := strict.Decode(raw, &only); err != nil {
-		return nil, errors.New("must be a text, or a list of texts and null")
+		return nil, errors.New("must be a string, or a list of strings and null")
 	}
 	return []*string{only}, nil
 }
 
-// keyOf is the key that requests with these values have within a rule whose key has
-// these parts.
+// keyOf returns the key of requests with these values, for a rule whose key has these
+// parts.
 func keyOf(parts []keys.Part, values []*string) (key []byte, err error) {
 	if len(values) != len(parts) {
 		words := make([]string, len(parts))
@@ -73,8 +73,8 @@ func keyOf(parts []keys.Part, values []*string) (key []byte, err error) {
 	return key, nil
 }
 
-// valuesOf are the values in a key as people may see them, escaped; nil stands for a
-// missing one. Of a key that was cut the last one is what is left of it.
+// valuesOf returns the values of a key in a form for people, escaped; nil stands for a
+// missing one. If the key was cut, the last value is incomplete.
 func valuesOf(key []byte) []*string {
 	values := []*string{}
 	for len(key) > 0 {
@@ -89,8 +89,8 @@ func valuesOf(key []byte) []*string {
 	return values
 }
 
-// escape writes a value as text that reads back: visible characters and spaces as
-// they are, \\ for a backslash, and \xff for any other byte.
+// escape writes a value as text that unescape reads: visible characters and spaces
+// unchanged, \\ for a backslash, and \xff for any other byte.
 func escape(value []byte) string {
 	var b strings.Builder
 	for len(value) > 0 {
@@ -110,7 +110,7 @@ func escape(value []byte) string {
 	return b.String()
 }
 
-// unescape reads what escape writes.
+// unescape is the inverse of escape.
 func unescape(text string) ([]byte, error) {
 	value := make([]byte, 0, len(text))
 	for {

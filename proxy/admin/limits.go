@@ -1,6 +1,6 @@
-// Package admin is the proxy's own endpoints: the limit configuration, health,
-// metrics. It works beside the event loops; what it changes is swapped whole
-// and seen by the next decision.
+// Package admin implements the proxy's own endpoints for the limit configuration, rules,
+// keys, targets and health. It works outside the event loops. What it changes is replaced
+// as a whole and takes effect with the next decision.
 package admin
 
 import (
@@ -15,7 +15,7 @@ import (
 	"weir/proxy/store"
 )
 
-// ruleID is the id of the one global rule.
+// ruleID is the id of the global rule.
 const ruleID = "global"
 
 // Sources of a limit configuration.
@@ -25,17 +25,17 @@ const (
 	SourceAdvisor = "advisor"
 )
 
-// ErrConflict: another writer was first.
-var ErrConflict = errors.New("the configuration has changed meanwhile; read it again, then write")
+// ErrConflict means that another writer was first.
+var ErrConflict = errors.New("the configuration has changed meanwhile; read it again and retry")
 
-// ErrPinned: the configuration is pinned, and the advisor may not change it.
+// ErrPinned means that the configuration is pinned, and the advisor may not change it.
 var ErrPinned = errors.New("the configuration is pinned until it is changed or deleted")
 
 // Active is the limit configuration in force.
 //
 // Immutable after New.
 type Active struct {
-	// Config is what is in force, with the last known values of the other
+	// Config is the configuration in force, with the last known values of the other
 	// algorithms.
 	Config limit.Config
 	Policy *decide.Policy
@@ -43,28 +43,28 @@ type Active struct {
 	Pinned bool
 }
 
-// sameChange reports whether both are in force by the same change, whatever is known
-// of how the store holds it.
+// sameChange reports whether both are in force by the same change, ignoring whether the
+// store has it.
 func (a *Active) sameChange(b *Active) bool {
 	return a.UpdatedAt.Equal(b.UpdatedAt) && a.Source == b.Source && a.Config == b.Config && a.Pinned == b.Pinned
 }
 
-// Limits holds the limit configuration. The store keeps it for all proxies, and
-// may be unavailable: then this proxy goes on alone, and the two are brought together
-// when the store is back. Of two configurations the one changed later holds; see
-// [Limits.Observe]. While no change is known the settings are in force.
+// Limits keeps the limit configuration. The store shares it with all proxies, and may be
+// unavailable: then this proxy goes on alone, and the two are synchronized when the store
+// is back. Of two configurations the one changed later wins; see [Limits.Observe]. While
+// no change is known the settings are in force.
 //
-// Safe for concurrent use: as its document is.
+// Safe for concurrent use, like its document.
 type Limits struct {
 	document[Active]
 
 	defaults limit.Config
-	limiter  *slog.Logger // RateLimiter
+	limiter  *slog.Logger // logger of RateLimiter
 }
 
-// NewLimits starts with what docs holds, else with the settings' defaults,
-// which must be valid. When docs is away that is no error: the defaults are in
-// force until Observe or Sync finds out what it holds.
+// NewLimits starts with the configuration in docs, or otherwise with the defaults of the
+// settings, which must be valid. An unavailable store is not an error: the defaults are
+// in force until Observe or Sync reads the store.
 func NewLimits(now time.Time, defaults limit.Config, docs store.Documents, logger func(component string) *slog.Logger) (*Limits, error) {
 	l := &Limits{defaults: defaults, limiter: logger("RateLimiter")}
 	l.name, l.title, l.noun, l.lost, l.docs, l.log = ConfigName, "config", "Config", "Config was", docs, logger("ConfigController")
@@ -86,33 +86,33 @@ func (l *Limits) fromDefaults(now time.Time) (*Active, error) {
 	return &Active{Config: l.defaults, Policy: decide.NewPolicy(ruleID, lim), Held: Held{Source: SourceDefault, UpdatedAt: now}}, nil
 }
 
-// Policy is the part of it that the data path needs.
+// Policy returns the part that the data path needs.
 func (l *Limits) Policy() *decide.Policy { return l.active.Load().Policy }
 
-// A Change is a limit configuration to be put in force.
+// A Change is a limit configuration to put in force.
 type Change struct {
 	Config  limit.Config
 	Source  string
 	Pin     bool
 	IfMatch int64 // the version in force here that it is based on; -1: any
-	// Basis is the change that must be in force still; nil: any. Versions alone do not
-	// tell: two that proxies make while the store is away have the same one.
+	// Basis is the change that must still be in force, or nil for any. Versions are not
+	// enough: two changes that proxies make while the store is unavailable have the same
+	// version.
 	Basis *Active
-	// StoredOnly: while the store is away nothing changes, and the error is ErrAway.
-	// What nobody asked for must not go before what a person changes meanwhile on a
-	// proxy that reaches the store.
+	// StoredOnly makes the change fail with ErrAway while the store is unavailable. An
+	// automatic change must not override a manual one made meanwhile on a proxy that
+	// reaches the store.
 	StoredOnly bool
 }
 
-// writeTriesMax bounds how often a change is based anew on what another proxy
-// has just written.
+// writeTriesMax bounds how often a change is rebased on what another proxy has just
+// written.
 const writeTriesMax = 8
 
-// Apply puts a change in force and stores it; when the store is away, Sync stores
-// it later, and until then Stored is false. The error is a strict.Fault
-// when the configuration is faulty, ErrConflict when another writer was first,
-// ErrPinned when the advisor is to leave alone what is in force, ErrAway with
-// StoredOnly; nothing has changed here then.
+// Apply puts a change in force and stores it. While the store is unavailable, Stored is
+// false and Sync stores it later. The error is a strict.Fault if the configuration is
+// invalid, ErrConflict if another writer was first, ErrPinned if the advisor must not
+// change what is in force, or ErrAway with StoredOnly. Then nothing has changed here.
 func (l *Limits) Apply(now time.Time, ch Change) (*Active, error) {
 	lim, err := limit.New(ch.Config)
 	if err != nil {
@@ -129,8 +129,8 @@ func (l *Limits) Apply(now time.Time, ch Change) (*Active, error) {
 	})
 }
 
-// Switch changes the algorithm, with the last values known for it, as Apply does.
-// A pin stays. ifMatch is as in Change.
+// Switch changes the algorithm, using the last values known for it, as Apply does. A pin
+// stays. ifMatch is as in Change.
 func (l *Limits) Switch(now time.Time, a limit.Algorithm, ifMatch int64) (*Active, error) {
 	return l.alter(now, basis{ifMatch: ifMatch}, func(old *Active) (*Active, error) {
 		cfg := old.Config
@@ -143,8 +143,8 @@ func (l *Limits) Switch(now time.Time, a limit.Algorithm, ifMatch int64) (*Activ
 	})
 }
 
-// Delete goes back to the settings, as Apply does. A mark is stored, so that
-// nobody puts the old configuration back. ifMatch is as in Change.
+// Delete returns to the settings, as Apply does. It stores a mark, so that no other proxy
+// writes the old configuration again. ifMatch is as in Change.
 func (l *Limits) Delete(now time.Time, ifMatch int64) (*Active, error) {
 	return l.alter(now, basis{ifMatch: ifMatch}, func(*Active) (*Active, error) { return l.fromDefaults(now) })
 }
@@ -162,7 +162,7 @@ func (l *Limits) alter(now time.Time, on basis, next func(old *Active) (*Active,
 	})
 }
 
-// enforce swaps the configuration and says so. mu is held.
+// enforce swaps the configuration and logs it. The caller holds mu.
 func (l *Limits) enforce(old, next *Active) {
 	l.active.Store(next)
 	l.log.Info(fmt.Sprintf("Applied new config: %s, source=%s", next.Config, next.Source))
@@ -172,8 +172,8 @@ func (l *Limits) enforce(old, next *Active) {
 	l.changed()
 }
 
-// Reload reads the store again. The error is ErrAway, or says why the document
-// cannot be understood; then what is in force stays.
+// Reload reads the store again. The error is ErrAway, or says why the document is
+// unreadable; then what is in force stays.
 func (l *Limits) Reload(now time.Time) (*Active, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -183,8 +183,8 @@ func (l *Limits) Reload(now time.Time) (*Active, error) {
 	return l.Active(), nil
 }
 
-// Share has the configuration and the store follow each other until ctx ends: what others
-// write is told by the store, what could not be written is tried again every pause.
+// Share synchronizes the configuration with the store until ctx ends. The store reports
+// what others write; what could not be written is tried again every pause.
 func (l *Limits) Share(ctx context.Context, shared store.Store, pause time.Duration) {
 	l.follow(ctx, shared, pause)
 }

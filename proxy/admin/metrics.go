@@ -8,10 +8,10 @@ import (
 	"weir/proxy/limit"
 )
 
-// RegisterMetrics adds the gauges that show whether the rules in force are those of
-// the files, and of the store.
+// RegisterMetrics adds the gauges that show whether the rules in force are those of the
+// files and of the store.
 func (r *Rules) RegisterMetrics(set *metric.Set) {
-	set.Gauge("ratelimiter_rules_file_ignored", "1 while RULES_FILE or CLIENTS_FILE cannot be used as it is, and what was read before stays in force", func() float64 {
+	set.Gauge("ratelimiter_rules_file_ignored", "1 while RULES_FILE or CLIENTS_FILE is invalid and the previous content stays in force", func() float64 {
 		if r.fileIgnored.Load() != nil {
 			return 1
 		}

@@ -7,17 +7,17 @@ import (
 	"weir/proxy/decide"
 )
 
-// Policies joins the global limit and the rules to what sessions enforce.
+// Policies joins the global limit and the rules to the policy that sessions enforce.
 //
-// Safe for concurrent use: what was joined last is behind an atomic pointer, and
-// two who join at the same time make the same.
+// Safe for concurrent use: the last result is behind an atomic pointer, and concurrent
+// calls compute the same.
 type Policies struct {
 	limits *Limits
 	rules  *Rules
 	last   atomic.Pointer[joined]
 }
 
-// joined is a policy and what it was made of.
+// joined is a policy and what it was made from.
 //
 // Immutable after New.
 type joined struct {
@@ -26,12 +26,12 @@ type joined struct {
 	policy *decide.Policy
 }
 
-// NewPolicies joins the two.
+// NewPolicies returns Policies for limits and rules.
 func NewPolicies(limits *Limits, rules *Rules) *Policies {
 	return &Policies{limits: limits, rules: rules}
 }
 
-// Policy is the policy in force now. It is called for every request.
+// Policy returns the policy in force. It is called for every request.
 func (p *Policies) Policy() *decide.Policy {
 	limits, rules := p.limits.Active(), p.rules.Active()
 	if last := p.last.Load(); last != nil && last.limits == limits && last.rules == rules {

@@ -17,56 +17,54 @@ import (
 // RulesName is the document that holds the rules of /config/rules.
 const RulesName = "ratelimiter:rules"
 
-// SourceFile: RULES_FILE.
+// SourceFile is the source of rules from RULES_FILE.
 const SourceFile = "file"
 
-// RuleFiles says which files rules are read from; empty: none.
+// RuleFiles names the files that rules are read from; empty: none.
 type RuleFiles struct {
 	Rules   string // RULES_FILE
 	Clients string // CLIENTS_FILE
 }
 
-// ActiveRules is the rules in force.
+// ActiveRules are the rules in force.
 //
 // Immutable after New.
 type ActiveRules struct {
 	Set *rule.Set
-	// Epoch rises with every change of the Set, on this proxy only.
+	// Epoch increases with every change of the Set, on this proxy only.
 	Epoch int64
 	Held
-	Clients int // how many CLIENTS_FILE names
+	Clients int // number of clients in CLIENTS_FILE
 }
 
-// Rules holds the rules in force. They are those of RULES_FILE; without it the
-// store keeps them for all proxies, as it does the limit configuration: see
-// [Limits.Observe]. In either case CLIENTS_FILE has the limits of single clients.
+// Rules keeps the rules in force. They are those of RULES_FILE; without it the store
+// shares them with all proxies, like the limit configuration: see [Limits.Observe]. In
+// either case CLIENTS_FILE has the limits of single clients.
 //
-// What is faulty changes nothing: a set is made whole of rules and clients, or not
+// Invalid input changes nothing: a set is made from rules and clients as a whole, or not
 // at all.
 //
-// Safe for concurrent use: readers load one pointer; mu lets one writer work at
-// a time.
+// Safe for concurrent use: readers load one pointer; mu admits one writer at a time.
 type Rules struct {
-	document[ActiveRules] // without docs when RULES_FILE has the rules
+	document[ActiveRules] // has no docs if RULES_FILE has the rules
 
 	files   RuleFiles
-	options rule.Options // but for the clients
+	options rule.Options // without the clients
 
 	changing sync.Mutex // held by the one request that changes something
 
 	// Guarded by the document's mu:
-	text    []byte        // of the rules in force, as a file has them
+	text    []byte        // of the rules in force, in the form of a file
 	clients *rule.Clients // in force
 	sum     [sha256.Size]byte
-	told    string // what Reload has returned of a file; the next look at the files does not log it again
+	told    string // error of a file that Reload has returned; not logged again by the next look at the files
 
-	fileIgnored atomic.Pointer[fileError] // nil: the files are in force as they are
+	fileIgnored atomic.Pointer[fileError] // nil: the files are in force
 }
 
-// NewRules starts with what the files hold, and without RULES_FILE with what docs
-// holds. When docs is away that is no error: there are no rules until Observe or
-// Sync finds out. A file that cannot be read or understood is a
-// *service.SettingError.
+// NewRules starts with the content of the files, and without RULES_FILE with that of
+// docs. An unavailable store is not an error: there are no rules until Observe or Sync
+// reads it. A file that cannot be read or is invalid is a *service.SettingError.
 func NewRules(now time.Time, files RuleFiles, o rule.Options, docs store.Documents, logger func(component string) *slog.Logger) (*Rules, error) {
 	r := &Rules{files: files, options: o, text: []byte(rule.NoRules)}
 	r.name, r.title, r.noun, r.lost, r.log = RulesName, RulesName, "Rules", "Rules were", logger("ConfigController")
@@ -79,7 +77,7 @@ func NewRules(now time.Time, files RuleFiles, o rule.Options, docs store.Documen
 	if _, err := r.readFiles(now); err != nil {
 		return nil, err.setting()
 	}
-	if r.Active().Set == nil { // no file: nothing that could be faulty
+	if r.Active().Set == nil { // without a file there is nothing that could be invalid
 		set, err := r.compose(r.text)
 		if err != nil {
 			return nil, err
@@ -94,10 +92,10 @@ func NewRules(now time.Time, files RuleFiles, o rule.Options, docs store.Documen
 	return r, nil
 }
 
-// Set is the rules in force now.
+// Set returns the rules in force.
 func (r *Rules) Set() *rule.Set { return r.active.Load().Set }
 
-// A RulesFileError says that rules come from a file, and not from the API.
+// A RulesFileError says that rules come from a file and cannot be changed by the API.
 type RulesFileError struct{ File string }
 
 // Error names the file.
@@ -105,12 +103,12 @@ func (e *RulesFileError) Error() string {
 	return "the rules are those of RULES_FILE, " + e.File + ": change them there"
 }
 
-// Put replaces the rules by those of a text as RULES_FILE has it, and stores them;
-// while the store is unavailable, Sync stores them later, and until then Stored is false.
-// ifMatch is the version in force here that the change is based on; -1: any. The
-// error is a strict.Faults when the text is faulty, a store.SizeError when it is too
-// large, ErrConflict when another writer was first, a *RulesFileError with RULES_FILE;
-// nothing has changed then.
+// Put replaces the rules by those of text, which has the form of RULES_FILE, and stores
+// them. While the store is unavailable, Stored is false and Sync stores them later.
+// ifMatch is the version in force here that the change is based on; -1 means any. The
+// error is a strict.Faults if the text is invalid, a store.SizeError if it is too large,
+// ErrConflict if another writer was first, or a *RulesFileError with RULES_FILE. Then
+// nothing has changed.
 func (r *Rules) Put(now time.Time, text []byte, ifMatch int64) (*ActiveRules, error) {
 	if r.docs == nil {
 		return nil, &RulesFileError{r.files.Rules}
@@ -142,7 +140,7 @@ func (r *Rules) Put(now time.Time, text []byte, ifMatch int64) (*ActiveRules, er
 	return r.Active(), nil
 }
 
-// compose makes a set of rules and of the clients in force. mu is held.
+// compose makes a set from rules and the clients in force. The caller holds mu.
 func (r *Rules) compose(text []byte) (*rule.Set, error) {
 	o := r.options
 	o.Clients, o.Beside = r.clients, answerMembers
@@ -155,7 +153,7 @@ func (r *Rules) composeWith(text []byte, clients *rule.Clients, unknown func(str
 	return rule.Read(text, o)
 }
 
-// enforce swaps the rules, which text says, and says so. mu is held.
+// enforce swaps the rules, given as text and as next, and logs it. The caller holds mu.
 func (r *Rules) enforce(text []byte, next ActiveRules) {
 	r.text = text
 	next.Epoch = r.Active().Epoch + 1
@@ -178,7 +176,7 @@ func (r *Rules) warnOf(notes strict.Faults, message string, args ...any) {
 	}
 }
 
-// faultsOf are the faults within an error, nil when it has none.
+// faultsOf returns the faults in an error, or nil.
 func faultsOf(err error) strict.Faults {
 	faults, _ := errors.AsType[strict.Faults](err)
 	return faults

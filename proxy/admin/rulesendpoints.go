@@ -15,17 +15,16 @@ import (
 
 // Register adds GET and PUT /config/rules to own.
 //
-// GET answers with the document that a file would have, and beside it, in
-// rulesAnswer, what there is to say about it. PUT takes such a document as YAML or
-// JSON, also the answer of GET as it is.
+// GET answers with the document in the form of a file, and with the members of
+// rulesAnswer. PUT takes such a document as YAML or JSON, including an unchanged answer
+// of GET.
 func (r *Rules) Register(own *service.Endpoints) {
 	own.HandleFunc("GET /config/rules", func(w http.ResponseWriter, _ *http.Request) { r.answer(w, r.Active(), nil) })
 	own.HandleFunc("PUT /config/rules", r.exclusively(r.put))
 }
 
-// exclusively has one request at a time change rules, which may take a second: the
-// others get 503, so that they leave the other workers to those who
-// ask for something else.
+// exclusively lets one request at a time change rules, which may take a second. Others
+// get 503, so that workers remain for other requests.
 func (r *Rules) exclusively(change http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, q *http.Request) {
 		if !r.changing.TryLock() {
@@ -40,8 +39,8 @@ func (r *Rules) exclusively(change http.HandlerFunc) http.HandlerFunc {
 
 var errChanging = errors.New("rules are being read for another request; try again in a second")
 
-// RegisterReload adds POST /reload to own: rules and limits are read again. The
-// answer is that of GET /config/limits.
+// RegisterReload adds POST /reload to own, which reads rules and limits again and answers
+// like GET /config/limits.
 func RegisterReload(own *service.Endpoints, l *Limits, r *Rules) {
 	own.HandleFunc("POST /reload", r.exclusively(func(w http.ResponseWriter, _ *http.Request) {
 		now := time.Now()
@@ -69,7 +68,7 @@ func (r *Rules) put(w http.ResponseWriter, q *http.Request) {
 	r.answer(w, a, err)
 }
 
-// rulesAnswer is what GET /config/rules has beside the document.
+// rulesAnswer has the members that GET /config/rules adds to the document.
 type rulesAnswer struct {
 	Version   int64  `json:"version"`
 	Epoch     int64  `json:"epoch"`
@@ -77,20 +76,20 @@ type rulesAnswer struct {
 	UpdatedAt string `json:"updatedAt"`
 	Stored    any    `json:"stored"`                // see storedWord
 	File      string `json:"file,omitempty"`        // RULES_FILE
-	Clients   int    `json:"clients,omitempty"`     // named by CLIENTS_FILE
+	Clients   int    `json:"clients,omitempty"`     // number in CLIENTS_FILE
 	ClientsOf string `json:"clientsFile,omitempty"` // CLIENTS_FILE
-	// Notes are what is allowed and has no effect.
+	// Notes lists what is allowed and has no effect.
 	Notes []ruleFault `json:"notes,omitempty"`
 }
 
 // answerMembers are the members of rulesAnswer. A document may have them too, so that an
-// answer of GET is one; they mean nothing there.
+// answer of GET is a valid document. They are ignored there.
 var answerMembers = []string{"version", "epoch", "source", "updatedAt", "stored", "file", "clients", "clientsFile", "notes"}
 
-// faultyRules is the answer when rules are faulty: what is wrong with all of it.
+// faultyRules is the answer to invalid rules, with all faults.
 type faultyRules struct {
 	Error  string      `json:"error"`
-	Path   string      `json:"path,omitempty"` // of the first
+	Path   string      `json:"path,omitempty"` // path of the first
 	Faults []ruleFault `json:"faults"`
 }
 
@@ -101,8 +100,8 @@ type ruleFault struct {
 	Message string `json:"message"`
 }
 
-// answer writes the rules in force, or what was wrong. What is wrong with a
-// file is no fault of the request.
+// answer writes the rules in force, or the error. An invalid file is not the request's
+// fault.
 func (r *Rules) answer(w http.ResponseWriter, a *ActiveRules, err error) {
 	if err == nil {
 		body, err := r.appendAnswer(a)
@@ -112,7 +111,7 @@ func (r *Rules) answer(w http.ResponseWriter, a *ActiveRules, err error) {
 		}
 		w.Header().Set("ETag", strconv.Quote(strconv.FormatInt(a.Version, 10)))
 		w.Header().Set("Content-Type", "application/json")
-		_, _ = w.Write(body) // the client may be gone
+		_, _ = w.Write(body) // the client may have left
 		return
 	}
 	status := http.StatusInternalServerError
@@ -137,7 +136,7 @@ func (r *Rules) answer(w http.ResponseWriter, a *ActiveRules, err error) {
 	service.WriteJSON(w, status, faultyRules{Error: err.Error(), Path: faults[0].Path, Faults: toldOf(faults)})
 }
 
-// toldOf are faults as answers tell them.
+// toldOf converts faults for answers.
 func toldOf(faults strict.Faults) (told []ruleFault) {
 	for _, f := range faults {
 		told = append(told, ruleFault{f.Line, f.Path, f.Message})
@@ -145,8 +144,8 @@ func toldOf(faults strict.Faults) (told []ruleFault) {
 	return told
 }
 
-// appendAnswer puts what there is to say about the rules into their document,
-// behind its own members.
+// appendAnswer adds the members of rulesAnswer to the document of the rules, after its
+// own members.
 func (r *Rules) appendAnswer(a *ActiveRules) ([]byte, error) {
 	document, err := a.Set.MarshalJSON()
 	if err != nil {

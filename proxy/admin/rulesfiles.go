@@ -16,29 +16,29 @@ import (
 
 // A fileError says what is wrong with one of the files.
 type fileError struct {
-	name  string // of the setting
+	name  string // name of the setting
 	file  string
 	cause error
 }
 
-// Error names the setting, the file, and where in it the fault is.
+// Error names the setting, the file, and the position of the fault.
 func (e *fileError) Error() string { return fmt.Sprintf("%s: %s: %v", e.name, e.file, e.cause) }
 
-// Unwrap returns the cause, a strict.Faults when the file could be read.
+// Unwrap returns the cause, which is a strict.Faults if the file could be read.
 func (e *fileError) Unwrap() error { return e.cause }
 
-// setting is the error that keeps the program from starting.
+// setting returns the error that prevents the program from starting.
 func (e *fileError) setting() error {
 	problem := "cannot be read: "
 	if faultsOf(e.cause) != nil {
-		problem = "is faulty: "
+		problem = "is invalid: "
 	}
 	return &service.SettingError{Name: e.name, Value: e.file, Problem: problem + e.cause.Error()}
 }
 
-// Reload reads files and store again. The error says what is wrong with a file, or
-// is ErrAway, or says why the document cannot be understood; what that is about
-// stays as it was. The caller reports it: whoever watches the files does not.
+// Reload reads files and store again. The error says what is wrong with a file, or is
+// ErrAway, or says why the document is unreadable; the affected part stays in force. The
+// caller must report it.
 func (r *Rules) Reload(now time.Time) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -53,8 +53,8 @@ func (r *Rules) Reload(now time.Time) error {
 	return err
 }
 
-// refresh reads the files again, and logs what is wrong with them, unless
-// Reload has just returned it.
+// refresh reads the files again, and logs what is wrong with them, unless Reload has just
+// returned it.
 func (r *Rules) refresh(now time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -64,11 +64,11 @@ func (r *Rules) refresh(now time.Time) {
 	}
 	r.told = ""
 	if changed && r.ignored != nil {
-		_ = r.reload(now) // has warned: with other clients the document may be understood
+		_ = r.reload(now) // already logged; with other clients the document may be readable
 	}
 }
 
-// rereadFiles is readFiles while rules are in force. The error is a *fileError.
+// rereadFiles is readFiles for rules that are in force. The error is a *fileError.
 func (r *Rules) rereadFiles(now time.Time) (changed bool, err error) {
 	changed, e := r.readFiles(now)
 	r.fileIgnored.Store(e)
@@ -78,15 +78,15 @@ func (r *Rules) rereadFiles(now time.Time) (changed bool, err error) {
 	return changed, e
 }
 
-// tell logs what is wrong with a file, if err is about that.
+// tell logs what is wrong with a file, if err is about a file.
 func (r *Rules) tell(err error) {
 	if e, ok := errors.AsType[*fileError](err); ok {
-		r.log.Error("File ignored, the rules in force stay", "setting", e.name, "file", e.file, "reason", e.cause)
+		r.log.Error("File ignored, the previous rules stay in force", "setting", e.name, "file", e.file, "reason", e.cause)
 	}
 }
 
-// readFiles reads both files, and puts in force what they hold when it is whole and
-// new. mu is held, or r is not shared yet.
+// readFiles reads both files, and puts their content in force if it is valid and new. The
+// caller holds mu, or r is not shared yet.
 func (r *Rules) readFiles(now time.Time) (changed bool, fault *fileError) {
 	text, clients, sum := r.text, r.clients, r.sum
 	if r.files.Rules != "" {
@@ -111,7 +111,7 @@ func (r *Rules) readFiles(now time.Time) (changed bool, fault *fileError) {
 	}
 	var unknown func(strict.Fault)
 	if r.files.Rules == "" {
-		unknown = func(strict.Fault) {} // of the store's rules: told when they were read
+		unknown = func(strict.Fault) {} // of the store's rules: logged when they were read
 	}
 	set, err := r.composeWith(text, clients, unknown)
 	if err != nil {
@@ -130,7 +130,7 @@ func (r *Rules) readFiles(now time.Time) (changed bool, fault *fileError) {
 	return true, nil
 }
 
-// clientKeys are the parts that may name clients with the rules that text says.
+// clientKeys returns the parts that may name clients in the rules of text.
 func (r *Rules) clientKeys(text []byte) []keys.Part {
 	keys := []keys.Part{r.options.ClientKey}
 	if set, err := r.composeWith(text, nil, func(strict.Fault) {}); err == nil {
@@ -139,19 +139,19 @@ func (r *Rules) clientKeys(text []byte) []keys.Part {
 	return keys
 }
 
-// blame says which file is at fault when rules and clients do not make a set: the
-// rules' own faults have lines. Of rules that the store keeps the clients are at
-// fault, as the rules alone were understood.
+// blame determines which file is at fault if rules and clients do not make a set. The
+// rules' own faults have lines. For rules from the store the clients are at fault,
+// because the rules alone were valid.
 func (r *Rules) blame(text []byte, err error) *fileError {
 	if r.files.Rules == "" {
 		return &fileError{"CLIENTS_FILE", r.files.Clients, err}
 	}
 	if _, alone := r.composeWith(text, nil, nil); alone == nil {
-		return &fileError{"CLIENTS_FILE", r.files.Clients, fmt.Errorf("does not go with the rules of %s: %w", r.files.Rules, err)}
+		return &fileError{"CLIENTS_FILE", r.files.Clients, fmt.Errorf("does not match the rules of %s: %w", r.files.Rules, err)}
 	}
 	return &fileError{"RULES_FILE", r.files.Rules, err}
 }
 
-// fileMax bounds how much of a file is read, in bytes; package rule refuses what is
-// larger than its own bounds.
+// fileMax bounds how much of a file is read, in bytes. Package rule refuses files larger
+// than its own bounds.
 const fileMax = 1<<30 + 1

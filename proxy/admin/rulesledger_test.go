@@ -101,7 +101,7 @@ func TestRulesConverge(t *testing.T) {
 		{"unreadable: a change waited for the store", "a away; a put 7; garbage ?; round; a back; round; round; a is 7 v2 store; b is 7 v2 store"},
 		{"unreadable: found by a change that says upon what", "a put 7; round; garbage ?; a refused 8 1; a is 7 v1 covered"},
 		{"unreadable: removed", "a put 7; round; garbage ?; round; flush; round; round; a is 7 v1 store; b is 7 v1 store"},
-		{"a newer proxy's fields: passed over, warned about once, put back", `a put 7; round; garbage NEWER; round; round; a is 9 v2 store; b is 9 v2 store; flush; round; round; a is 9 v1 store; b logged 1 does; c restart; c is 9 v1 store; c logged 1 does`},
+		{"a newer proxy's fields: ignored, warned about once, written again", `a put 7; round; garbage NEWER; round; round; a is 9 v2 store; b is 9 v2 store; flush; round; round; a is 9 v1 store; b logged 1 which; c restart; c is 9 v1 store; c logged 1 which`},
 		{"a newer proxy's field within the rules", `garbage {"updatedAt":"2026-01-19T16:40:00Z","document":{"rules":[{"id":"9","note":"x","limit":{"algorithm":"off"}}]}}; round; a is 9 v1 store; a logged 1 rules[0].note`},
 		{"foreign", "a put 7; round; foreign hello; round; a is 7 v1 covered; a logged 1 ignored; b put 8; b is 8 v1 store; round; a is 8 v1 store"},
 

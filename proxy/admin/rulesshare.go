@@ -8,9 +8,9 @@ import (
 	"weir/proxy/store"
 )
 
-// Share keeps the rules as the files and the store have them until ctx ends. Files
-// are read again when they change; the store tells what other proxies write, and what
-// could not be written there is tried again every pause.
+// Share keeps the rules up to date with files and store until ctx ends. Files are read
+// again when they change. The store reports what other proxies write, and what could not
+// be written there is tried again every pause.
 func (r *Rules) Share(ctx context.Context, shared store.Store, pause time.Duration) {
 	r.watchFiles(ctx)
 	if r.docs != nil {
@@ -31,7 +31,7 @@ func (r *Rules) watchFiles(ctx context.Context) {
 	}
 	w := watch.New(names...)
 	go func() {
-		r.refresh(time.Now()) // what has changed since the start
+		r.refresh(time.Now()) // changes since the start
 		w.Run(ctx, func() { r.refresh(time.Now()) })
 	}()
 }

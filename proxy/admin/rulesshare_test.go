@@ -52,7 +52,7 @@ func TestRulesFollowFiles(t *testing.T) {
 	}
 	var lines []string
 	testkit.Eventually(t, "the fault is told", func() bool { lines = append(lines, r.log.Taken()...); return len(lines) > 0 })
-	if !strings.HasPrefix(lines[0], "ERROR ConfigController - File ignored, the rules in force stay setting=RULES_FILE file="+r.path("rules.yaml")+" reason=line 3: rules[0].key[0]: must be one of") {
+	if !strings.HasPrefix(lines[0], "ERROR ConfigController - File ignored, the previous rules stay in force setting=RULES_FILE file="+r.path("rules.yaml")+" reason=line 3: rules[0].key[0]: must be one of") {
 		t.Errorf("logged %s", lines[0])
 	}
 	r.write("tmp", `{}`)

@@ -11,14 +11,13 @@ import (
 	"weir/proxy/store"
 )
 
-// storedRules is the JSON of the document that holds the rules. It begins as stored
-// does.
+// storedRules is the JSON of the document with the rules. It starts like stored.
 type storedRules struct {
 	UpdatedAt time.Time  `json:"updatedAt"`
 	Document  strict.Raw `json:"document"`
 }
 
-// newRulesEntry is the entry of a change to document made at.
+// newRulesEntry returns the entry of a change made at the given time.
 func newRulesEntry(at time.Time, document []byte) (*entry, error) {
 	c := &entry{UpdatedAt: at}
 	var err error
@@ -28,7 +27,7 @@ func newRulesEntry(at time.Time, document []byte) (*entry, error) {
 	return c, nil
 }
 
-// readEntry is the entry that a document of the store holds.
+// readEntry returns the entry in a document of the store.
 func (r *Rules) readEntry(doc store.Document) (*entry, error) {
 	var s storedRules
 	e, err := decodeStored(doc, &s)

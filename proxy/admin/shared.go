@@ -10,7 +10,7 @@ type storeHealth struct {
 	Mode   string `json:"mode"`
 }
 
-// StoreHealth is how the store is.
+// StoreHealth returns the health of the store.
 func StoreHealth(s store.Store) any {
 	if mode := s.Mode(); mode != store.Exact {
 		return storeHealth{"DOWN", mode.String()}
@@ -18,12 +18,12 @@ func StoreHealth(s store.Store) any {
 	return storeHealth{"UP", s.Name()}
 }
 
-// rulesHealth is the rules' part of /actuator/health, which everybody may read: what is
-// wrong is in the log.
+// rulesHealth is the rules' part of /actuator/health. Everybody may read it, so the
+// details are only in the log.
 type rulesHealth struct {
 	Status   string `json:"status"`
-	Setting  string `json:"setting,omitempty"`  // whose file is ignored
-	Document string `json:"document,omitempty"` // of the store, if that is ignored
+	Setting  string `json:"setting,omitempty"`  // setting whose file is ignored
+	Document string `json:"document,omitempty"` // document of the store that is ignored
 }
 
 // Health is DOWN while the last reload has failed and older rules stay in force.
@@ -43,7 +43,7 @@ type targetsHealth struct {
 	Targets map[string]string `json:"targets"`
 }
 
-// TargetsHealth is how the targets are: up says which can be reached.
+// TargetsHealth returns the health of the targets; up says which can be reached.
 func TargetsHealth(up map[string]bool) any {
 	h := targetsHealth{"DOWN", make(map[string]string, len(up))}
 	for addr, reachable := range up {

@@ -19,7 +19,7 @@ func TestReadState(t *testing.T) {
 		{`{"version":1,"settings":["http://127.0.0.1:1"],"targets":["http://127.0.0.1:2","http://127.0.0.1:3"]}`, "[http://127.0.0.1:2 http://127.0.0.1:3]", ""},
 		{`{"version":1,"settings":["http://127.0.0.1:9"],"targets":["http://127.0.0.1:2"]}`, "[]", ""}, // TARGET_URL has changed
 		{`{"version":1,"settings":["http://127.0.0.1:1"],"targets":["http://127.0.0.1:2"],"moods":{"a":1}}`, "[http://127.0.0.1:2]", ""},
-		{`{"version":2,"settings":["http://127.0.0.1:1"],"targets":["http://127.0.0.1:2"]}`, "[]", "version 2, 1 is known"},
+		{`{"version":2,"settings":["http://127.0.0.1:1"],"targets":["http://127.0.0.1:2"]}`, "[]", "version 2 is unknown, expected 1"},
 		{`{"version":1,"settings":["http://127.0.0.1:1"],"targets":["ftp://x"]}`, "[]", "does not begin with http"},
 		{`{"version":1,"settings":["http://127.0.0.1:1"],"targets":["http://a:1","http://a:1"]}`, "[]", "is there twice"},
 		{`{"version":1,"settings":["http://127.0.0.1:1"],"targets":["http://a:1"` + strings.Repeat(`,"http://a:1"`, targetsMax) + `]}`, "[]", "at most 1000 are allowed"},

@@ -14,11 +14,11 @@ import (
 	"weir/proxy/store"
 )
 
-// ConfigName is the document that holds the limit configuration.
+// ConfigName is the document with the limit configuration.
 const ConfigName = "ratelimiter:config"
 
-// stored is the document's JSON. It begins with what is different in every change: by
-// that a store may notice one.
+// stored is the JSON of that document. It starts with fields that differ in every change,
+// by which a store may notice one.
 type stored struct {
 	UpdatedAt time.Time    `json:"updatedAt"`
 	Config    limit.Config `json:"config"`
@@ -27,7 +27,7 @@ type stored struct {
 	Deleted   bool         `json:"deleted,omitempty"` // back to the settings
 }
 
-// newEntry is the entry that puts a in force everywhere.
+// newEntry returns the entry that puts a in force everywhere.
 func (l *Limits) newEntry(a *Active) (*entry, error) {
 	deleted := a.Source == SourceDefault
 	body, err := json.Marshal(stored{Config: a.Config, Source: a.Source, UpdatedAt: a.UpdatedAt, Pinned: a.Pinned, Deleted: deleted})
@@ -41,7 +41,7 @@ func (l *Limits) newEntry(a *Active) (*entry, error) {
 	}}, nil
 }
 
-// readEntry is the entry that a document holds.
+// readEntry returns the entry in a document.
 func (l *Limits) readEntry(doc store.Document) (*entry, error) {
 	var s stored
 	e, err := decodeStored(doc, &s)
@@ -64,11 +64,11 @@ func (l *Limits) readEntry(doc store.Document) (*entry, error) {
 	return e, nil
 }
 
-var errForeign = errors.New("something else than a proxy has written it")
+var errForeign = errors.New("it was not written by a proxy")
 
 // decodeStored decodes a document of the store. A negative version is one that no proxy
-// has given. A newer proxy may have written it: fields that are not known are passed
-// over, and noted in the entry.
+// assigns. A newer proxy may have written the document: unknown fields are ignored, and
+// noted in the entry.
 func decodeStored(doc store.Document, into any) (*entry, error) {
 	if doc.Version < 0 {
 		return nil, errForeign
@@ -82,7 +82,7 @@ func decodeStored(doc store.Document, into any) (*entry, error) {
 	return e, err
 }
 
-// activate is what a document puts in force.
+// activate returns what a document puts in force.
 func (l *Limits) activate(s *stored) (*Active, error) {
 	if s.Deleted {
 		return l.fromDefaults(s.UpdatedAt)

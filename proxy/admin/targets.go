@@ -9,25 +9,25 @@ import (
 	"weir/internal/strict"
 )
 
-// Targets is what the endpoints of the targets need of the proxy.
+// Targets has what the endpoints of the targets need from the proxy.
 type Targets struct {
-	// None says that nothing is forwarded: there are no targets, and can be none.
+	// None says that nothing is forwarded: there are no targets, and none may be posted.
 	None bool
-	// Status returns how the targets are, for JSON.
+	// Status returns the state of the targets, for JSON.
 	Status func() any
-	// Gates returns what the gates of at most limit targets know, of the one with that
-	// URL, address or number, or of any when target is empty; it becomes JSON.
+	// Gates returns, for JSON, the state of the gates of at most limit targets: of the
+	// one with the given URL, address or number, or of any if target is empty.
 	Gates func(target string, limit int) any
-	// Replace makes the targets those of the URLs. An error is about the URL
-	// with that index.
+	// Replace makes the URLs the targets. An error is about the URL with the returned
+	// index.
 	Replace func(urls []string) (index int, err error)
 }
 
 const (
 	// targetsMax bounds how many targets there may be.
 	targetsMax = 1000
-	// gatesDefault and gatesMax are how many targets GET /config/gate lists: a name
-	// has many addresses, each of which is a target.
+	// gatesDefault and gatesMax bound how many targets GET /config/gate lists. A name may
+	// have many addresses, each of which is a target.
 	gatesDefault = 100
 	gatesMax     = 10_000
 )
@@ -54,8 +54,8 @@ func (t *Targets) answer(w http.ResponseWriter) {
 	service.WriteJSON(w, http.StatusOK, map[string]any{"targets": t.Status()})
 }
 
-// post replaces the list: {"targets":["http://a:1", …]}. It holds for this proxy,
-// and for a successor that takes the port over with the same TARGET_URL.
+// post replaces the list: {"targets":["http://a:1", …]}. It applies to this proxy, and to
+// a successor that takes the port over with the same TARGET_URL.
 func (t *Targets) post(w http.ResponseWriter, r *http.Request) {
 	if t.None {
 		service.WriteError(w, http.StatusConflict, errors.New("nothing is forwarded here: TARGET_URL is none"))

@@ -14,15 +14,15 @@ import (
 )
 
 const (
-	// templateFileMax bounds how much of a template's file is read, in bytes; package
-	// refusal refuses what is larger than its own bound.
+	// templateFileMax bounds how much of a template file is read, in bytes. Package
+	// refusal refuses files larger than its own bound.
 	templateFileMax = 1 << 20
 	// templateFilesMax bounds the files of the folder.
 	templateFilesMax = 3000
 )
 
-// Templates holds the templates of refusals in force: those of the folder
-// REFUSAL_TEMPLATES, as far as there are any.
+// Templates keeps the refusal templates in force: those in the folder REFUSAL_TEMPLATES,
+// if there is one.
 //
 // Safe for concurrent use: what is in force is behind an atomic pointer.
 type Templates struct {
@@ -30,8 +30,7 @@ type Templates struct {
 	pages  atomic.Pointer[refusal.Pages]
 }
 
-// NewTemplates reads a folder; empty: there is none. The error is a
-// *service.SettingError.
+// NewTemplates reads a folder; "" means none. The error is a *service.SettingError.
 func NewTemplates(folder string) (*Templates, error) {
 	t := &Templates{folder: folder}
 	if err := t.Reload(); err != nil {
@@ -41,14 +40,14 @@ func NewTemplates(folder string) (*Templates, error) {
 	return t, nil
 }
 
-// Pages are the templates in force. Only Templates replaces them.
+// Pages returns the templates in force. Only Templates replaces them.
 func (t *Templates) Pages() *atomic.Pointer[refusal.Pages] { return &t.pages }
 
 // Has reports whether there are templates of a name now.
 func (t *Templates) Has(name string) bool { return t.pages.Load().Has(name) }
 
-// Reload reads the folder again. With an error, which names file and line, the templates
-// in force stay.
+// Reload reads the folder again. If it returns an error, which names file and line, the
+// previous templates stay in force.
 func (t *Templates) Reload() error {
 	files, err := readFolder(t.folder)
 	if err != nil {
@@ -62,8 +61,8 @@ func (t *Templates) Reload() error {
 	return nil
 }
 
-// readFolder reads the files of a folder but for hidden ones, such as those that editors
-// and Kubernetes keep beside the others.
+// readFolder reads the files of a folder except hidden ones, such as those that editors
+// and Kubernetes keep there.
 func readFolder(folder string) (map[string][]byte, error) {
 	if folder == "" {
 		return nil, nil
