@@ -12,53 +12,54 @@ import (
 	"weir/proxy/rule"
 )
 
-// The fields that carry ids: of a decision, and of a request.
+// The fields that carry the ids of decisions and requests.
 const (
 	DecisionField  = "X-Weir-Decision"
 	RequestIDField = "X-Request-Id"
 )
 
-// Allow is the field of a 405 and of the answer to OPTIONS.
+// Allow is the Allow field of a 405 and of the answer to OPTIONS.
 const Allow = "Allow: GET, HEAD, POST, PUT, DELETE, PATCH, OPTIONS\r\n"
 
-// A Style is how refusals look unless their rule says otherwise.
+// A Style says what refusals look like unless their rule overrides it.
 type Style struct {
-	Families Families // of fields that say where a client stands
+	Families Families // families of fields that show the client's standing
 	Status   int      // 429 or 503; 0: 429
-	Fields   []byte   // further field lines, also of every 503
+	Fields   []byte   // further field lines, also for every 503
 }
 
-// A Reader is the client that an answer is for. It is borrowed.
+// A Reader is the client that receives an answer. It is borrowed.
 type Reader struct {
-	Accept    refusal.Accept // the forms that it wants
-	Origin    []byte         // of the page that makes the request; nil: it is not to be named
-	RequestID []byte         // nil: there is none
+	Accept    refusal.Accept // the forms that it accepts
+	Origin    []byte         // origin of the requesting page; nil: not to be exposed
+	RequestID []byte         // nil: none
 }
 
-// Answers writes answers of the limiter and errors of the proxy, one after another: the
-// next overwrites the last. A caller begins Extra with the fields that come first.
+// Answers writes answers of the limiter and errors of the proxy. Each overwrites the one
+// before. A caller starts Extra with the fields that come first.
 //
 // Owned by its loop.
 type Answers struct {
 	Style *Style
 	Pages *atomic.Pointer[refusal.Pages] // templates in force; nil: refusals are JSON
-	Extra []byte                         // field lines, and their memory
-	// Deferred is why the request refused next could not be stored; empty: it was not to be.
+	Extra []byte                         // field lines
+	// Deferred is why the request that is refused next could not be stored. It is empty
+	// if it was not to be stored.
 	Deferred string
 	body     []byte
 }
 
-// A Failure is an error of the proxy's own, or of a target.
+// A Failure is an error of the proxy or of a target.
 type Failure struct {
 	Status     int
-	Reason     string        // free of bytes of client or target
+	Reason     string        // contains no bytes from client or target
 	RetryAfter time.Duration // of a 503 or 409
-	ID         []byte        // of the decision, when a gate has shed the request; else nil
+	ID         []byte        // id of the decision, if a gate has shed the request
 }
 
 // Refuse answers a request that a verdict refuses, by default with 429 (RFC 6585 section
-// 4), and says everything that a client needs in order to come back at the right time. id
-// is the decision's; nil: nobody can be asked about it.
+// 4), with everything that a client needs to come back at the right time. id is the id of
+// the decision, or nil if none is kept.
 func (a *Answers) Refuse(v *Verdict, id []byte, to *Reader) http1.Answer {
 	values := refusal.Values{Error: "rate limit exceeded", Rule: v.Rule.ID, Limit: v.State.Limit, Remaining: v.State.Remaining, RetryAfter: -1, Decision: id}
 	body := append(a.body[:0], `{"error":"rate limit exceeded","rule":`...)
@@ -88,16 +89,16 @@ func (a *Answers) Refuse(v *Verdict, id []byte, to *Reader) http1.Answer {
 	return a.dress(cmp.Or(v.Rule.Refusal.Status, a.Style.Status, 429), &v.Rule.Refusal, &values, to)
 }
 
-// Lack answers a request that a rule refuses because it lacks a part of the key: 400, as
-// it will not do later either.
+// Lack answers 400 to a request that a rule refuses because it lacks a part of the key.
+// Retrying would not help.
 func (a *Answers) Lack(h *rule.Hit, to *Reader) http1.Answer {
 	a.body = h.AppendLack(a.body[:0])
 	a.appendCORS(to)
 	return a.json(400)
 }
 
-// Fail answers with a small JSON body. standing are the fields, in families, that say where
-// the client stands; nil: no permit was taken.
+// Fail answers with a small JSON body. If standing is not nil, fields of the given
+// families show the client's standing.
 func (a *Answers) Fail(f *Failure, standing *Verdict, families Families, to *Reader) http1.Answer {
 	body := append(a.body[:0], `{"error":"`...)
 	body = append(body, f.Reason...)
@@ -126,14 +127,14 @@ func (a *Answers) Fail(f *Failure, standing *Verdict, families Families, to *Rea
 	return a.dress(503, nil, &refusal.Values{Error: f.Reason, RetryAfter: after, Decision: f.ID}, to)
 }
 
-// json is the answer with the body as it is.
+// json returns the answer with the current body.
 func (a *Answers) json(status int) http1.Answer {
 	return http1.Answer{Status: status, ContentType: "application/json", Body: a.body, Extra: a.Extra}
 }
 
-// dress gives a refusal the form that its client wants, and what the operator has added.
-// own is what the rule that refuses says of it; nil: there is none. The body is that for
-// API clients so far.
+// dress gives a refusal the form that its client accepts and the fields that the operator
+// has configured. own is the configuration of the refusing rule, or nil. The body so far
+// is that for API clients.
 func (a *Answers) dress(status int, own *rule.Refusal, v *refusal.Values, to *Reader) http1.Answer {
 	fields, template := a.Style.Fields, ""
 	if own != nil {
@@ -159,9 +160,9 @@ func (a *Answers) dress(status int, own *rule.Refusal, v *refusal.Values, to *Re
 	return answer
 }
 
-// appendCORS appends what has a browser show a refusal to the page that made the
-// request (Fetch standard, section 3.3). Without it the page learns of a network error
-// only. Pages of any origin may read it, but without Access-Control-Allow-Credentials.
+// appendCORS appends the fields that let a browser show a refusal to the page that made
+// the request (Fetch standard, section 3.3). Without them the page only sees a network
+// error. Pages of any origin may read it, but without Access-Control-Allow-Credentials.
 func (a *Answers) appendCORS(to *Reader) {
 	if to.Origin == nil {
 		return
@@ -175,12 +176,12 @@ func (a *Answers) appendCORS(to *Reader) {
 	a.Extra = append(dst, "\r\n"...)
 }
 
-// appendSeconds appends a span in seconds, with its own digits: Duration.Seconds rounds
-// twice, and 2.989333 becomes 2.9893330000000002.
+// appendSeconds appends a duration in seconds with exact digits. Duration.Seconds rounds
+// twice: 2.989333 becomes 2.9893330000000002.
 func appendSeconds(b []byte, span time.Duration) []byte {
 	return strconv.AppendFloat(b, float64(span)/float64(time.Second), 'f', -1, 64)
 }
 
-// retrySeconds rounds up, so that a client that waits so long is not too early;
-// at least 1, as 0 would ask for an immediate retry.
+// retrySeconds rounds up, so that a client that waits this long is not too early. It is
+// at least 1, since 0 would invite an immediate retry.
 func retrySeconds(d time.Duration) int64 { return max(1, Seconds(d)) }

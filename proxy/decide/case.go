@@ -9,54 +9,54 @@ import (
 	"weir/proxy/store"
 )
 
-// A Counted is one of the counters that a request was asked about.
+// A Counted is one of the counters that the store is asked about.
 type Counted struct {
 	Rule  *rule.Rule
-	Name  string       // of the counter in the store
-	Index int          // of the rule in its set; -1: the global one
+	Name  string       // name of the counter in the store
+	Index int          // index of the rule in its set; -1: the global one
 	Limit *limit.Limit // the rule's, or the client's
 	Cost  int64
 	Key   []byte // borrowed
-	Slot  int64  // booked in a queue, see limit.Decision.Slot
-	Lacks bool   // the request does not have all parts of the key
+	Slot  int64  // slot booked in a queue; see limit.Decision.Slot
+	Lacks bool   // the request lacks a part of the key
 }
 
-// A Shadow is a counter that nobody waits for.
+// A Shadow is a counter whose answer is not waited for.
 type Shadow struct {
 	Counted Counted
 	Counter store.Counter
 }
 
-// A Request is one request as the limiter sees it.
+// A Request is a request as the limiter sees it.
 type Request struct {
 	Described keys.Request
-	Client    netip.Addr // behind trusted proxies not the other end of the connection
+	Client    netip.Addr // behind trusted proxies, not the peer of the connection
 	Trusted   bool       // its fields may say its priority class
-	Preflight bool       // it is counted apart
-	Delivery  bool       // it was stored, and leaves a part of the limit to others
+	Preflight bool       // counted separately
+	Delivery  bool       // a stored request, which leaves a share of the limit to others
 }
 
-// A Case is what the rules say about a request, and what the store is to be asked
-// about it. It is used for one request after another, and borrows from each.
+// A Case determines which rules apply to a request, and what the store is asked about it.
+// It is reused for one request after another, and borrows from each.
 //
 // Owned by its loop.
 type Case struct {
 	Policy  *Policy
 	Client  netip.Addr // of the request
-	Rank    int        // of its priority class, see [rule.Set.Rank]
+	Rank    int        // rank of its priority class; see [rule.Set.Rank]
 	Hits    []rule.Hit // the rules that apply
-	Exempt  int        // the index of the rule that says that no limit applies; -1: none
-	Lacks   *rule.Hit  // the request is refused as it lacks a part of this rule's key; nil: it is not
-	Shadows []Shadow   // of rules that are not enforced: the store is to count, and nobody waits
-	Asked   []Counted  // the counters of Ask
-	Defers  bool       // a rule of theirs may have the request delivered later
-	Ask     store.Ask  // only if the request is neither exempt nor refused
+	Exempt  int        // index of the rule that exempts the request, or -1
+	Lacks   *rule.Hit  // the rule that refuses the request because it lacks a part of the key, or nil
+	Shadows []Shadow   // counters of rules that are not enforced; nobody waits for the answer
+	Asked   []Counted  // counters of Ask
+	Defers  bool       // one of the rules may have the request delivered later
+	Ask     store.Ask  // set only if the request is neither exempt nor refused
 
 	scratch rule.Scratch
 }
 
-// Open begins with another request. It returns false for a request of which nothing
-// else can be said: so many rules could apply that they cannot be decided together.
+// Open starts with another request. It returns false if more rules could apply than can
+// be decided together; nothing else is known about the request then.
 func (c *Case) Open(p *Policy, r *Request) bool {
 	c.Policy, c.Client, c.Rank, c.Exempt = p, r.Client, 0, -1
 	c.Hits, c.Lacks, c.Shadows, c.Defers = nil, nil, c.Shadows[:0], false
@@ -78,8 +78,8 @@ func (c *Case) Open(p *Policy, r *Request) bool {
 	return true
 }
 
-// count adds the counters of the rules that apply. Those in shadow are asked by
-// themselves: whatever comes of it, the request does not notice.
+// count adds the counters of the rules that apply. Those in shadow are asked about
+// separately and never affect the request.
 func (c *Case) count(r *Request) {
 	for i := range c.Hits {
 		h := &c.Hits[i]

@@ -7,8 +7,8 @@ import (
 	"weir/internal/http1"
 )
 
-// ClientOf is the last address of X-Forwarded-For that is not trusted, or the first one
-// there is; at, whose request it is, when there is none.
+// ClientOf returns the last address in X-Forwarded-For that is not trusted, or otherwise
+// the first one. If there is none it returns at, the peer of the connection.
 func ClientOf(fields []http1.Field, at netip.Addr, trusts func(netip.Addr) bool) netip.Addr {
 	for i := len(fields) - 1; i >= 0; i-- {
 		if fields[i].ID != http1.FieldXForwardedFor {
@@ -33,10 +33,9 @@ func ClientOf(fields []http1.Field, at netip.Addr, trusts func(netip.Addr) bool)
 	return at
 }
 
-// addrOf is the address in an element of X-Forwarded-For, which may have a port
-// and be quoted as in a Forwarded field (RFC 7239 section 6): 192.0.2.1,
-// 192.0.2.1:80, 2001:db8::1, [2001:db8::1], "[2001:db8::1]:80". What stands in
-// the place of a port does not matter.
+// addrOf parses the address in an element of X-Forwarded-For, which may have a port and
+// be quoted as in a Forwarded field (RFC 7239 section 6): 192.0.2.1, 192.0.2.1:80,
+// 2001:db8::1, [2001:db8::1], "[2001:db8::1]:80". The port is not checked.
 func addrOf(node []byte) (a netip.Addr, ok bool) {
 	if n := len(node); n >= 2 && node[0] == '"' && node[n-1] == '"' {
 		node = node[1 : n-1]
@@ -54,6 +53,6 @@ func addrOf(node []byte) (a netip.Addr, ok bool) {
 	return PlainAddr(a), err == nil
 }
 
-// PlainAddr is a without what one address may be written with in addition: IPv4 in
-// IPv6, or the zone of a link.
+// PlainAddr returns a without optional parts: IPv4-mapped IPv6 becomes IPv4, and the zone
+// is removed.
 func PlainAddr(a netip.Addr) netip.Addr { return a.Unmap().WithZone("") }

@@ -1,5 +1,4 @@
-// Package decide is the decision about a request without a connection and without a
-// store: a [Policy] and a [Request] make a [Case], which says what the store is to
-// be asked, and the store's answer makes a [Verdict], which says what the client is
-// told.
+// Package decide makes the decision about a request, without a connection and without a
+// store. A [Policy] and a [Request] make a [Case], which says what to ask the store. The
+// store's answer makes a [Verdict], which says what to tell the client.
 package decide

@@ -9,23 +9,23 @@ import (
 	"weir/proxy/rule"
 )
 
-// A Policy is what the limiter enforces: the global limit and the rules. It is
-// replaced whole, so that no request sees half of a change.
+// A Policy is what the limiter enforces: the global limit and the rules. It is replaced
+// as a whole, so that no request sees half of a change.
 //
 // Immutable after New.
 type Policy struct {
 	// Rule is the id of the global rule.
 	Rule string
-	// Limit is what the global rule allows.
+	// Limit is the limit of the global rule.
 	Limit limit.Limit
-	// Rules are the others; nil: there are none.
+	// Rules are the other rules, or nil.
 	Rules *rule.Set
-	// Version says which limits and rules these are, when decisions are explained.
+	// Version identifies the limits and rules in explanations of decisions.
 	Version string
 
-	preflights string // the name of the global counter of preflights
+	preflights string // name of the global counter of preflights
 
-	global rule.Rule // the global rule as one like the others
+	global rule.Rule // the global rule in the form of the others
 	fields []byte    // its RateLimit-Policy, and RateLimit up to the remaining permits
 	legacy []byte    // its X-RateLimit-Limit
 }
@@ -38,7 +38,7 @@ func NewPolicy(id string, l limit.Limit) *Policy {
 	return p
 }
 
-// counted is the global counter for a request of cost 1.
+// counted returns the global counter for a request of cost 1.
 func (p *Policy) counted(preflight bool) Counted {
 	c := Counted{Rule: &p.global, Name: p.Rule, Index: -1, Limit: &p.Limit, Cost: 1}
 	if preflight {
@@ -47,7 +47,7 @@ func (p *Policy) counted(preflight bool) Counted {
 	return c
 }
 
-// With returns the policy with these rules, if any, beside the global one.
+// With returns the policy with the given rules, which may be nil.
 func (p *Policy) With(rules *rule.Set, version string) *Policy {
 	both := *p
 	if rules != nil && rules.Len()+rules.Exempting() == 0 {
@@ -57,9 +57,9 @@ func (p *Policy) With(rules *rule.Set, version string) *Policy {
 	return &both
 }
 
-// appendPolicy appends RateLimit-Policy, and RateLimit up to the remaining
-// permits, of draft-ietf-httpapi-ratelimit-headers-10. The quota of a bucket
-// or queue is its capacity, and its window the time that it takes to fill.
+// appendPolicy appends RateLimit-Policy, and RateLimit up to the remaining permits, of
+// draft-ietf-httpapi-ratelimit-headers-10. The quota of a bucket or queue is its
+// capacity, and its window the time that it takes to fill.
 func appendPolicy(dst []byte, id string, l *limit.Limit) []byte {
 	dst = append(dst, "RateLimit-Policy: "...)
 	dst = strconv.AppendQuote(dst, id)
@@ -72,7 +72,7 @@ func appendPolicy(dst []byte, id string, l *limit.Limit) []byte {
 	return append(dst, ";r="...)
 }
 
-// windowSeconds is the window in whole seconds, at least 1.
+// windowSeconds returns the window in whole seconds, at least 1.
 func windowSeconds(l *limit.Limit) int64 {
 	window := l.Window().Seconds()
 	if a := l.Algorithm(); a == limit.Token || a == limit.Leaky {

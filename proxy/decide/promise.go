@@ -8,15 +8,15 @@ import (
 	"weir/proxy/deferred"
 )
 
-// A Promise is that a stored request will be delivered.
+// A Promise says that a stored request will be delivered.
 type Promise struct {
 	Stored  *deferred.Stored
-	Path    string // before the id, where its client sees what became of it
-	Applied string // of what the client has asked for by Prefer
+	Path    string // path of the status URL, before the id
+	Applied string // the client's preferences (Prefer) that were applied
 }
 
-// Promise answers a refused request that is stored: 202, where to look, and when at the
-// earliest the limit that refused it lets it through if nothing but its line counts.
+// Promise answers 202 for a refused request that was stored: where to see its state, and
+// the earliest time at which its limit would admit it if only its own line counted.
 func (a *Answers) Promise(now time.Time, p *Promise, v *Verdict, to *Reader) http1.Answer {
 	s := p.Stored
 	id := s.ID.String()
@@ -44,7 +44,7 @@ func (a *Answers) Promise(now time.Time, p *Promise, v *Verdict, to *Reader) htt
 	return a.json(202)
 }
 
-// earliest is when a request may be delivered by its place in its line.
+// earliest returns when a request may be delivered, by its place in its line.
 func (v *Verdict) earliest(now time.Time, s *deferred.Stored) time.Time {
 	at := s.Due
 	if at.Before(now) {
@@ -57,8 +57,8 @@ func (v *Verdict) earliest(now time.Time, s *deferred.Stored) time.Time {
 	return at
 }
 
-// Unkept is why a refused request could not be stored. Of a full queue the client is told when the
-// first of its line is due, which makes room for another.
+// Unkept says why a refused request could not be stored. If the queue is full, it names
+// the time when the first request of its line is due, which makes room.
 func (v *Verdict) Unkept(now time.Time, s *deferred.Stored) (why string) {
 	switch {
 	case s.Outcome != deferred.Full:
@@ -71,7 +71,7 @@ func (v *Verdict) Unkept(now time.Time, s *deferred.Stored) (why string) {
 	return "queue is full"
 }
 
-// appendTime appends a time as JSON.
+// appendTime appends a time in JSON.
 func appendTime(dst []byte, t time.Time) []byte {
 	dst = t.UTC().AppendFormat(append(dst, '"'), "2006-01-02T15:04:05.000Z")
 	return append(dst, '"')

@@ -7,7 +7,7 @@ import (
 	"weir/internal/http1"
 )
 
-// told are the fields that tell of limits, by their families.
+// told lists the fields that describe limits, by family.
 var told = [...]struct {
 	name   string
 	family Families
@@ -17,8 +17,8 @@ var told = [...]struct {
 	{"ratelimit-limit", Envoy}, {"ratelimit-remaining", Envoy}, {"ratelimit-reset", Envoy},
 }
 
-// Replaces reports whether a target's field has the name of one that stands in an answer
-// with our families: two of them would contradict each other.
+// Replaces reports whether a target's field has the name of a field that the proxy sends
+// in the given families. Two of them would contradict each other.
 func (v *Verdict) Replaces(name []byte, ours Families) bool {
 	if !v.Tells() {
 		return false
@@ -32,8 +32,8 @@ func (v *Verdict) Replaces(name []byte, ours Families) bool {
 }
 
 // Tighter returns the families of fields in which a target's answer leaves the client
-// less than the verdict does. What cannot be read counts as less: it is passed on as the
-// target has it.
+// less than the verdict does. Fields that cannot be parsed count as less and are
+// forwarded unchanged.
 func (v *Verdict) Tighter(h *http1.Head) (theirs Families) {
 	if !v.Tells() {
 		return 0
@@ -41,7 +41,7 @@ func (v *Verdict) Tighter(h *http1.Head) (theirs Families) {
 	ours := v.State.Remaining
 	for i := range h.Fields {
 		f := &h.Fields[i]
-		if f.ID != http1.FieldOther || f.Hop { // the client does not see it
+		if f.ID != http1.FieldOther || f.Hop { // not forwarded to the client
 			continue
 		}
 		switch {
@@ -62,8 +62,8 @@ func (v *Verdict) Tighter(h *http1.Head) (theirs Families) {
 	return theirs
 }
 
-// leastRemaining is the smallest r of a RateLimit field's items; 0 when there is
-// one without.
+// leastRemaining returns the smallest r of a RateLimit field's items, or 0 if an item has
+// none.
 func leastRemaining(list []byte) int64 {
 	least := int64(math.MaxInt64)
 	for item := range bytes.SplitSeq(list, []byte(",")) {
@@ -78,7 +78,7 @@ func leastRemaining(list []byte) int64 {
 	return least
 }
 
-// leadingInt reads the digits that b begins with.
+// leadingInt parses the digits at the start of b.
 func leadingInt(b []byte) (n int64, ok bool) {
 	for _, c := range b {
 		if c < '0' || c > '9' || n > 1<<53 {

@@ -11,26 +11,25 @@ import (
 	"weir/proxy/store"
 )
 
-// A Decided is what the store was asked about a request, and its answer. All of it
-// is borrowed.
+// A Decided is what the store was asked about a request, and its answer. It is borrowed.
 type Decided struct {
 	Policy *Policy
 	Asked  []Counted
 	Answer *store.Answer
-	// Postponed: the request is refused, and may be delivered later. Whether it is, is known when
-	// it is stored.
+	// Postponed says that the request is refused and may be delivered later, which is
+	// decided when it is stored.
 	Postponed bool
 }
 
-// Judged reports whether counter i of Asked had a part in the decision, and whether it has
-// refused. What another counter alone has refused was not charged to it.
+// Judged reports whether counter i of Asked took part in the decision, and whether it
+// refused. If only other counters refused, nothing was charged to it.
 func (d *Decided) Judged(i int) (took, refused bool) {
 	refused = d.Answer.Granted == 0 && (i >= len(d.Answer.Decisions) || !d.Answer.Decisions[i].Allowed)
 	return refused || d.Answer.Granted > 0, refused
 }
 
-// Postpones reports whether all rules that have refused the request have it delivered later, as its
-// client prefers or not, and it can pass at all.
+// Postpones reports whether all rules that refused the request allow delivering it later,
+// given the client's preference, and the limits can admit it at all.
 func (d *Decided) Postpones(prefers bool) bool {
 	for i := range d.Asked {
 		if _, refused := d.Judged(i); !refused {
@@ -44,18 +43,17 @@ func (d *Decided) Postpones(prefers bool) bool {
 	return true
 }
 
-// A Verdict is what the store's answer means for a request, and what its client learns
-// about the limits.
+// A Verdict is what the store's answer means for a request and for its client.
 type Verdict struct {
 	Policy *Policy
-	By     *Counted     // the tightest; borrowed
-	Rule   *rule.Rule   // its rule; nil: there is no answer
-	Limit  *limit.Limit // likewise
+	By     *Counted     // the tightest counter; borrowed
+	Rule   *rule.Rule   // rule of By, or nil if there is no answer
+	Limit  *limit.Limit // limit of By, likewise
 	State  limit.Decision
 	Mode   store.Mode
 }
 
-// Judge makes it what an answer means.
+// Judge sets v to the meaning of an answer.
 func (v *Verdict) Judge(d *Decided) {
 	v.Policy, v.By, v.Mode = d.Policy, &d.Asked[0], d.Answer.Mode
 	v.State = limit.Decision{}
@@ -65,7 +63,7 @@ func (v *Verdict) Judge(d *Decided) {
 	v.Rule, v.Limit = v.By.Rule, v.By.Limit
 }
 
-// A Refusal is what a 429 says, and why. Key is borrowed.
+// A Refusal is the content of a 429 and its reason. Key is borrowed.
 type Refusal struct {
 	Rule    *rule.Rule
 	Limit   *limit.Limit
@@ -73,35 +71,33 @@ type Refusal struct {
 	Key     []byte
 	Client  netip.Addr
 	Version string // of the configuration
-	Request []byte // its id, nil without
+	Request []byte // request id, or nil
 	limit.Decision
 }
 
-// Refusal is the verdict as one, about a client's request with an id, or nil.
+// Refusal returns the verdict as a refusal of a request of the given client.
 func (v *Verdict) Refusal(client netip.Addr, request []byte) Refusal {
 	return Refusal{Rule: v.Rule, Limit: v.Limit, Cost: v.By.Cost, Key: v.By.Key, Client: client, Version: v.Policy.Version, Request: request, Decision: v.State}
 }
 
-// Tells reports whether there is a limit, and a count, to be told.
+// Tells reports whether there is a limit and a count to tell the client.
 func (v *Verdict) Tells() bool {
 	known := v.Mode == store.Exact || v.Mode == store.Cached || v.Mode == store.Local
 	return known && v.Limit != nil && v.Limit.Algorithm() != limit.Off
 }
 
-// Families are kinds of fields that tell of limits.
+// Families are kinds of fields that describe limits.
 type Families uint8
 
-// The kinds there are: those in common use, those of
-// draft-ietf-httpapi-ratelimit-headers-10, and those of envoyproxy/ratelimit, which are
-// from draft 3.
+// The families: those in common use, those of draft-ietf-httpapi-ratelimit-headers-10,
+// and those of envoyproxy/ratelimit, which follow draft 3.
 const (
 	Legacy   Families = 1 << iota // X-RateLimit-*
 	Standard                      // RateLimit, RateLimit-Policy
 	Envoy                         // RateLimit-Limit, RateLimit-Remaining, RateLimit-Reset
 )
 
-// AppendFields appends the fields of some families that tell a client where it
-// stands.
+// AppendFields appends the fields of the given families that show the client's standing.
 func (v *Verdict) AppendFields(dst []byte, f Families) []byte {
 	if !v.Tells() {
 		return dst
@@ -136,5 +132,5 @@ func (v *Verdict) AppendFields(dst []byte, f Families) []byte {
 	return append(dst, "\r\n"...)
 }
 
-// Seconds is a span in whole seconds, rounded up.
+// Seconds returns span in whole seconds, rounded up.
 func Seconds(span time.Duration) int64 { return int64((span-1)/time.Second) + 1 }

@@ -1,3 +1,3 @@
-// Package keys says what of a request is counted apart: the parts of keys, how requests
-// have them, and keys made of them.
+// Package keys determines what is counted separately: the parts of keys, their values in
+// requests, and the keys made from them.
 package keys

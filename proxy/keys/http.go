@@ -6,19 +6,19 @@ import (
 	"weir/internal/http1"
 )
 
-// A Request is what rules know of a request: its parts.
+// A Request gives rules access to the parts of a request.
 type Request interface {
-	// Part returns the value of a part as it is written in the request, and whether the
-	// request has it. A query's value is not decoded, path and host are not normalized.
-	// Values stay valid as long as the hits. Parts that are no text of the
-	// request, global and ip, are never asked for.
+	// Part returns the value of a part as written in the request, and whether the request
+	// has it. The value of a query is not decoded, path and host are not normalized.
+	// Values stay valid as long as the hits. Part is never called for global and ip,
+	// which are not in the text of the request.
 	Part(p Part) (value []byte, ok bool)
 }
 
-// Word returns the part as [ParsePart] reads it, cut at the colon, without secret: and
-// prefixes of addresses: "header" and "x-plan", or "path" and nothing. Implementations of
-// [Request] tell parts apart by it. Names of fields have no case: package keys asks for
-// them in lower case.
+// Word returns the part in the form of [ParsePart], split at the colon, without secret:
+// and address prefixes: "header" and "x-plan", or "path" and "". Implementations of
+// [Request] distinguish parts by it. Field names are case-insensitive; package keys uses
+// lower case.
 func (p Part) Word() (word, name string) { return sourceWords[p.Source], p.Name }
 
 var sourceWords = [...]string{"", "global", "ip", "header", "cookie", "query", "path", "method", "host"}
@@ -45,8 +45,8 @@ func (h *HTTP) Part(p Part) (value []byte, ok bool) {
 	return nil, false
 }
 
-// cookie returns the first cookie of that name (RFC 6265 section 4.2.1; names
-// have case), without the quotes that servers take off.
+// cookie returns the first cookie of that name (RFC 6265 section 4.2.1; names are
+// case-sensitive), without quotes, which servers remove.
 func (h *HTTP) cookie(name string) (text []byte, present bool) {
 	for i := range h.Fields {
 		if h.Fields[i].ID != http1.FieldCookie {
@@ -83,7 +83,7 @@ func unquote(text []byte) []byte {
 	return text
 }
 
-// trim takes off the spaces and tabs around text.
+// trim removes the spaces and tabs around text.
 func trim(text []byte) []byte {
 	for len(text) > 0 && (text[0] == ' ' || text[0] == '\t') {
 		text = text[1:]

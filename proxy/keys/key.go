@@ -11,15 +11,15 @@ import (
 	"weir/proxy/pattern"
 )
 
-// AppendPart appends a value as a part of a key: its length, a colon, itself.
-// No two lists of parts give the same key, and the empty value is not the
+// AppendPart appends a value as a part of a key: its length, a colon, and the value.
+// Different lists of parts give different keys, and the empty value differs from a
 // missing one. The key of a rule with the key global is empty.
 func AppendPart(dst, text []byte) []byte {
 	dst = strconv.AppendUint(dst, uint64(len(text)), 10)
 	return append(append(dst, ':'), text...)
 }
 
-// Normal returns a value of the part, which people may write in any form, as keys have it.
+// Normal returns the normal form of a value of the part.
 func (p Part) Normal(text []byte) ([]byte, error) {
 	switch p.Source {
 	case Path:
@@ -51,12 +51,12 @@ func (p Part) normalAddress(text string) ([]byte, error) {
 	return p.AppendAddress(nil, address), nil
 }
 
-// AppendMissing appends the part of all requests that lack the value.
+// AppendMissing appends the part shared by all requests that lack the value.
 func AppendMissing(dst []byte) []byte { return append(dst, missingMark) }
 
-// AppendSecret appends a value as a part of a key that does not tell it: a # and its
-// SHA-256. What a secret part has in a key is this, so that neither a store nor
-// anything else that is made of keys holds the value.
+// AppendSecret appends a value as a part of a key that does not reveal it: a # and its
+// SHA-256. Keys contain secret values only in this form, so neither stores nor anything
+// else derived from keys contain the value.
 func AppendSecret(dst, text []byte) []byte {
 	sum := sha256.Sum256(text)
 	return append(append(dst, secretMark), sum[:]...)
@@ -65,12 +65,12 @@ func AppendSecret(dst, text []byte) []byte {
 const (
 	missingMark = '-'
 	secretMark  = '#'
-	shownBytes  = 6 // of a digest, where people see it
+	shownBytes  = 6 // of a digest that is shown to people
 )
 
-// CutPart takes the first part off a key, which may be cut at its end. The value is
-// what people may see: of a secret part it is sha256: and the first 12 of the digits
-// that sha256sum prints for it. It is nil for a missing one.
+// CutPart removes the first part from a key, which may be cut at its end. The value has
+// the form shown to people: for a secret part sha256: and the first 12 digits that
+// sha256sum prints for it. It is nil for a missing one.
 func CutPart(key []byte) (value, rest []byte) {
 	switch key[0] {
 	case missingMark:
@@ -81,20 +81,20 @@ func CutPart(key []byte) (value, rest []byte) {
 	}
 	digits, rest, ok := bytes.Cut(key, []byte(":"))
 	n, err := strconv.Atoi(string(digits))
-	if !ok || err != nil || n < 0 { // no key of a rule; show it as it is
+	if !ok || err != nil || n < 0 { // not a key of a rule; show it unchanged
 		return key, nil
 	}
 	n = min(n, len(rest))
 	return rest[:n:n], rest[n:]
 }
 
-// Shown returns a secret value as people may see it.
+// Shown returns a secret value in the form shown to people.
 func Shown(text []byte) string {
 	value, _ := CutPart(AppendSecret(nil, text))
 	return string(value)
 }
 
-// AppendShown appends a key as people may see it: see [CutPart].
+// AppendShown appends a key in the form shown to people; see [CutPart].
 func AppendShown(dst, key []byte) []byte {
 	for len(key) > 0 {
 		value, rest := CutPart(key)
@@ -108,8 +108,8 @@ func AppendShown(dst, key []byte) []byte {
 	return dst
 }
 
-// AppendAddress appends the network that tells a client apart, or the address
-// when all of it does. An IPv4 address within IPv6 is that IPv4 address.
+// AppendAddress appends the network that identifies a client, or the whole address if
+// that does. An IPv4 address within IPv6 is that IPv4 address.
 func (p Part) AppendAddress(dst []byte, a netip.Addr) []byte {
 	a = a.Unmap().WithZone("")
 	bits := int(p.bits6)

@@ -6,12 +6,12 @@ import (
 	"strings"
 )
 
-// A Part is one of the parts that a key is made of. The zero Part is none.
+// A Part is one of the parts of a key. The zero Part is invalid.
 type Part struct {
 	Source Source
-	secret bool   // written so: see Secret
-	bits4  uint8  // ip: how much of an IPv4 address tells clients apart
-	bits6  uint8  // ip: and of an IPv6 address
+	secret bool   // written with secret:; see Secret
+	bits4  uint8  // ip: prefix length that identifies IPv4 clients
+	bits6  uint8  // ip: likewise for IPv6
 	Name   string // header, cookie, query: as written
 }
 
@@ -30,17 +30,17 @@ const (
 	Host
 )
 
-// partWords is what a part may be, for people.
+// partWords lists the possible parts for messages.
 const partWords = "global, ip, ip/24, ip/64, header:N, cookie:N, query:N, path, method, host, secret:header:N"
 
-// An IPv6 client has at least a /64 for itself (RFC 6177): telling apart what
-// lies within would give it any number of keys.
+// An IPv6 client has at least a /64 to itself (RFC 6177). Counting addresses within it
+// separately would give it any number of keys.
 const (
 	bits4Default = 32
 	bits6Default = 64
 )
 
-// ParsePart reads a part as it stands in a rule's key and in CLIENT_KEY:
+// ParsePart parses a part of a rule's key or of CLIENT_KEY:
 //
 //	global            the same for all requests
 //	ip                the client's address: IPv4 whole, IPv6 its /64
@@ -52,7 +52,7 @@ const (
 //	path              the path in its normal form: see [pattern.AppendPath]
 //	method, host      the method; the host without port, in lower case
 //
-// Before header, cookie and query there may be secret: – see [Part.Secret].
+// header, cookie and query may be preceded by secret:, see [Part.Secret].
 func ParsePart(text string) (Part, error) {
 	word, name, named := strings.Cut(text, ":")
 	switch {
@@ -84,7 +84,7 @@ func ParsePart(text string) (Part, error) {
 	return Part{}, fmt.Errorf("must be one of %s, is %q", partWords, text)
 }
 
-// parseSecret reads a part of which what is left is written behind secret:.
+// parseSecret parses a part whose text after secret: is left.
 func parseSecret(text, left string) (Part, error) {
 	p, err := ParsePart(left)
 	if err == nil && (p.secret || p.Source != Header && p.Source != Cookie && p.Source != Query) {
@@ -94,9 +94,9 @@ func parseSecret(text, left string) (Part, error) {
 	return p, err
 }
 
-// Secret reports whether the values of the part are kept and shown as digests only:
-// those of cookies and of the fields that carry credentials, and of parts that are
-// written with secret: in front. See [AppendSecret].
+// Secret reports whether the values of the part are kept and shown as digests only. That
+// is so for cookies, for fields that carry credentials, and for parts written with
+// secret:. See [AppendSecret].
 func (p Part) Secret() bool {
 	if p.secret || p.Source == Cookie {
 		return true
@@ -112,11 +112,11 @@ func (p Part) Secret() bool {
 	return false
 }
 
-// Marked reports whether the part is written with secret:, or is canonical and secret.
+// Marked reports whether the part was written with secret:, or is canonical and secret.
 func (p Part) Marked() bool { return p.secret }
 
-// ClaimsOrigin reports whether a field says where a request comes from. Only
-// trusted proxies are believed, and the part ip knows them.
+// ClaimsOrigin reports whether a field says where a request comes from. Only trusted
+// proxies may send such fields, and the part ip takes them into account.
 func ClaimsOrigin(name string) bool {
 	for _, origin := range []string{"X-Forwarded-For", "Forwarded", "X-Real-IP", "True-Client-IP"} {
 		if strings.EqualFold(name, origin) {
@@ -140,7 +140,7 @@ func parsePrefix(text string) (Part, error) {
 	return p, nil
 }
 
-// String returns the part as [ParsePart] reads it.
+// String returns the part in the form of [ParsePart].
 func (p Part) String() string {
 	if p.secret {
 		p.secret = false
@@ -175,9 +175,9 @@ func (p *Part) UnmarshalText(text []byte) (err error) {
 	return err
 }
 
-// Canonical returns the one Part of all that mean the same: names of fields have
-// no case, and some parts are secret without being written so. [Part.Marked] tells
-// whether it is secret.
+// Canonical returns the same Part for all that mean the same: field names are
+// case-insensitive, and some parts are secret without being marked. The result of
+// [Part.Marked] then says whether it is secret.
 func (p Part) Canonical() Part {
 	p.secret = p.Secret()
 	if p.Source == Header {
@@ -186,7 +186,7 @@ func (p Part) Canonical() Part {
 	return p
 }
 
-// IsToken says whether a word is a token (RFC 9110 section 5.6.2).
+// IsToken reports whether a word is a token (RFC 9110 section 5.6.2).
 func IsToken(word string) bool {
 	for i := range len(word) {
 		c := word[i]

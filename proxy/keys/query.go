@@ -2,9 +2,9 @@ package keys
 
 import "weir/internal/http1"
 
-// Decoded returns a part of a query decoded as forms are (application/x-www-form-urlencoded):
-// escapes, and + for a space. What is no escape stays as it is. It is appended to memory when
-// it changes.
+// Decoded returns a part of a query decoded as application/x-www-form-urlencoded:
+// escapes, and + for a space. Invalid escapes stay unchanged. If the text changes, the
+// result is appended to memory.
 func Decoded(memory, text []byte) (out, decoded []byte) {
 	plain := 0
 	for plain < len(text) && text[plain] != '%' && text[plain] != '+' {
@@ -23,8 +23,8 @@ func Decoded(memory, text []byte) (out, decoded []byte) {
 	return memory, memory[start:]
 }
 
-// decodedByte returns the byte that text begins with, decoded, and how many bytes of text
-// it is.
+// decodedByte returns the first byte of text, decoded, and how many bytes of text it
+// takes.
 func decodedByte(text []byte) (c byte, n int) {
 	switch c = text[0]; {
 	case c == '+':
