@@ -15,7 +15,7 @@ type Gate struct {
 	Mode     gate.Mode
 	Wait     time.Duration
 	SLO      time.Duration // 95th percentile of the latency that clients expect; 0: unknown
-	Min, Max int           // per event loop; Max 0: no separate bound
+	Min, Max int           // bounds of the limit for a target; Max 0: no separate bound
 }
 
 func (g *Gate) register(s *service.Settings) {
@@ -24,8 +24,8 @@ func (g *Gate) register(s *service.Settings) {
 	s.OptionalDuration(&g.SLO, "SLO_P95", time.Millisecond, time.Hour, "95th percentile of the latency that clients expect; half of it bounds GATE_WAIT unless that is set")
 	g.Wait = -1
 	s.OptionalDuration(&g.Wait, "GATE_WAIT", 0, time.Minute, fmt.Sprintf("how long a request waits for a place at a target under lasting overload; then 503; a burst may wait up to %d times as long; 0: no waiting; default: %v, or half of SLO_P95 if that is less", upstream.Patience, gate.Wait))
-	s.Int(&g.Min, "GATE_MIN", 2, 1, 1<<20, "lower bound of the limit on requests in flight to a target, per event loop")
-	s.Int(&g.Max, "GATE_MAX", 0, 0, 1<<20, "upper bound of the limit on requests in flight to a target, per event loop; 0: TARGET_MAX_CONNECTIONS in total")
+	s.Int(&g.Min, "GATE_MIN", 2, 1, 1<<20, "lower bound of the limit on requests in flight to a target")
+	s.Int(&g.Max, "GATE_MAX", 0, 0, 1<<20, "upper bound of the limit on requests in flight to a target; 0: TARGET_MAX_CONNECTIONS")
 }
 
 // complete checks the settings together. The error is a *service.SettingError.

@@ -72,6 +72,8 @@ var protects = map[string]struct {
 	}},
 	"a slow route beside fast ones": {.90, .85, func(w *gatetest.World) { w.Slow, w.SlowBy = .01, 50; w.Stages = []gatetest.Stage{{Load: 900}} }},
 	"four loops":                    {.97, .95, func(w *gatetest.World) { w.Loops = 4 }},
+	"four workers":                  {.96, .93, func(w *gatetest.World) { w.Workers, w.Stages[0].Load = 4, 533 }},
+	"four workers, 16 loops":        {.95, .91, func(w *gatetest.World) { w.Workers, w.Loops, w.Stages[0].Load = 4, 16, 533 }},
 	"two proxies":                   {.97, .95, func(w *gatetest.World) { w.Gates = 2 }},
 	"eight proxies":                 {.92, .78, func(w *gatetest.World) { w.Gates = 8 }},
 }

@@ -16,7 +16,7 @@ type Settings struct {
 	Mode     gate.Mode
 	Wait     time.Duration // for a place at a target that is long, see upstream.Line; 0: none
 	SLO      time.Duration // 95th percentile of answer times that clients expect, for people; 0: unknown
-	Min, Max int           // bounds of the limit for a target, for each loop; 0: those of package gate
+	Min, Max int           // bounds of the limit for a target, 0: those of package gate
 }
 
 // Config is what Gates are made of.

@@ -18,7 +18,8 @@ const (
 	// crowd, which passes. CoDel has 20: of crowds that a target would answer within a
 	// second that refuses many.
 	Patience = 30
-	// lineBrief is for how many times a long wait a line may be empty under too much load.
+	// lineBrief is for how many times a long wait a line may be empty under too much load,
+	// times the number of loops: each sees only its part of the load.
 	lineBrief = 4
 	// lineMemory is over what time the places of a key are averaged, and how long places
 	// are kept from greedy keys.
@@ -198,7 +199,7 @@ func (l *Line[W]) Late(now time.Time, w *Waiter[W], wait time.Duration) (until t
 		return now.Add(patience - max(0, since)), true // below 0: the clock was set back
 	}
 	if !w.greedy { // greedy keys wait for places that are kept also when there is no more load than usual
-		q.shedAt, q.memory = now, lineBrief*wait
+		q.shedAt, q.memory = now, lineBrief*wait*time.Duration(len(l.of.loops))
 	}
 	l.Leave(w)
 	return now, false
@@ -228,7 +229,7 @@ func (l *Line[W]) weigh(now time.Time) {
 			keys++
 		}
 	}
-	l.all, l.share, l.shareAt = l.of.taken()+max(0, l.free(now)), sum/max(1, keys), now
+	l.all, l.share, l.shareAt = l.of.Taken()+max(0, l.free(now)), sum/max(1, keys), now
 	if keys <= 1 { // there is none to have more than
 		l.share = math.MaxFloat32
 	}
@@ -245,7 +246,7 @@ func (l *Line[W]) kept(now time.Time) int {
 			continue
 		}
 		l.weigh(now)
-		if keep := min(int(lineSpare*math.Sqrt(float64(l.all))), l.all/2); l.all-l.of.taken() > keep {
+		if keep := min(int(lineSpare*math.Sqrt(float64(l.all))), l.all/2); l.all-l.of.Taken() > keep {
 			return Ranks
 		}
 		return rank
@@ -273,6 +274,7 @@ func (l *Line[W]) Next(now time.Time) *Waiter[W] {
 		}
 		if w := l.best(now, r, i < kept); w != nil {
 			l.Leave(w)
+			l.of.served.Store(int32(l.loop))
 			return w
 		}
 	}

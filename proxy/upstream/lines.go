@@ -4,11 +4,13 @@ import "sync/atomic"
 
 // Lines are the lines of several loops, which wait for the same places. Whose turn it is
 // among those in one line, the line knows; among the lines it is that of the loop where
-// somebody of the highest priority waits, and of these the one with the fewest places.
+// somebody of the highest priority waits, and of these the one with the fewest places. Loops
+// that have none take turns.
 //
 // Safe for concurrent use: asking and the standings are atomic words.
 type Lines struct {
 	asking atomic.Int32 // how many do
+	served atomic.Int32 // the loop that was given a place last while somebody waited
 	loops  []standing
 }
 
@@ -80,21 +82,28 @@ func (l *Line[W]) Rival(rank int, open func(loop int) bool) int {
 		return -1
 	}
 	best, highest, fewest := -1, Ranks-int64(rank), own.taken.Load()
+	turn := l.of.turn(l.loop)
 	for i := range l.of.loops {
 		s := &l.of.loops[i]
 		asks := s.asks.Load()
 		if i == l.loop || asks == 0 || asks < highest {
 			continue
 		}
-		if n := s.taken.Load(); (asks > highest || n < fewest) && open(i) {
-			best, highest, fewest = i, asks, n
+		n := s.taken.Load()
+		if (asks > highest || n < fewest || n == 0 && fewest == 0 && l.of.turn(i) < turn) && open(i) {
+			best, highest, fewest, turn = i, asks, n, l.of.turn(i)
 		}
 	}
 	return best
 }
 
-// taken is how many places all loops have.
-func (ls *Lines) taken() (n int) {
+// turn is how many other loops come before it in turn.
+func (ls *Lines) turn(loop int) int {
+	return (loop - int(ls.served.Load()) - 1 + len(ls.loops)) % len(ls.loops)
+}
+
+// Taken is how many places all loops have.
+func (ls *Lines) Taken() (n int) {
 	for i := range ls.loops {
 		n += int(ls.loops[i].taken.Load())
 	}

@@ -63,6 +63,36 @@ func TestLinesTakeTurns(t *testing.T) {
 	}
 }
 
+// Loops that have no places take turns, so that more loops than places all have some.
+func TestLinesWithoutPlacesTakeTurns(t *testing.T) {
+	lines, now := upstream.NewLines(3), time.Unix(1, 0)
+	var all [3]*upstream.Line[int]
+	for loop := range all {
+		all[loop] = upstream.NewLine[int](10, plenty)
+		all[loop].Among(lines, loop)
+		for range 3 {
+			all[loop].Join(now, new(upstream.Waiter[int]))
+		}
+		all[loop].Ask(true)
+	}
+	loop := 0
+	for _, want := range []int{1, 2, 0, 1, 2, 0} {
+		for range len(all) {
+			rival := all[loop].Rival(0, func(int) bool { return true })
+			if rival < 0 {
+				break
+			}
+			loop = rival
+		}
+		if loop != want {
+			t.Fatalf("it is the turn of loop %d, want %d", loop, want)
+		}
+		w := all[loop].Next(now)
+		all[loop].Take(now, w)
+		all[loop].Give(now, w)
+	}
+}
+
 // A line whose last one leaves asks no more, nor does one of which nobody may have the
 // place.
 func TestLinesAskNoLonger(t *testing.T) {
@@ -77,7 +107,7 @@ func TestLinesAskNoLonger(t *testing.T) {
 		if there.Ask(true) {
 			t.Error("what is known already is said to be news")
 		}
-		if here.Idle() || here.Rival(0, func(int) bool { return true }) != -1 || here.Rival(upstream.Ranks, func(int) bool { return true }) != 1 {
+		if here.Idle() || here.Rival(0, func(int) bool { return true }) != 1 || here.Rival(upstream.Ranks, func(int) bool { return true }) != 1 {
 			t.Error("it is not seen that somebody waits on another loop")
 		}
 		if end(); !here.Idle() {

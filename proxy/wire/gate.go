@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"cmp"
 	"net/http"
 	"time"
 
@@ -10,12 +11,8 @@ import (
 
 // bounds returns the gate's configuration for one target.
 func (f *Front) bounds() gate.Config {
-	g, b := &f.cfg.Gate, gate.Config{Max: f.connsPerTarget}
-	b.Min = g.Min * len(f.sides)
-	if g.Max > 0 {
-		b.Max = min(b.Max, g.Max*len(f.sides))
-	}
-	return b
+	g := &f.cfg.Gate
+	return gate.Config{Min: g.Min, Max: min(cmp.Or(g.Max, f.connsPerTarget), f.connsPerTarget)}
 }
 
 // begin starts learning at the target's gate.

@@ -48,14 +48,11 @@ func (s *side) goes(c *client, m *decide.Case) {
 func (t *target) binds() bool { return t.gated() && t.gate.Limit() < t.side.front.connsPerTarget }
 
 // free returns how many places the loop may still take at the target. It is negative
-// after the limit has fallen. Each loop may always have one place.
+// after the limit has fallen.
 func (t *target) free() int {
 	free := t.side.connsPerTarget - t.pool.InFlight()
-	if !t.gated() {
-		return free
-	}
-	if free = min(free, t.gate.Free()); free <= 0 && t.pool.Short() == 0 {
-		return 1
+	if t.gated() {
+		free = min(free, t.gate.Free())
 	}
 	return free
 }

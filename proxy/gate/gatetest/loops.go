@@ -19,23 +19,15 @@ type side struct {
 type lane struct {
 	*side
 	line   *upstream.Line[*request]
-	taken  int
 	called bool // by another loop
 }
 
-// free is how many places are free, of which each loop may have one.
+// free is how many places are free.
 func (s *side) free() int {
 	if s.gate == nil {
 		return 1
 	}
 	return s.gate.Limit() - s.inFlight
-}
-
-func (l *lane) free() int {
-	if free := l.side.free(); free > 0 || l.taken > 0 {
-		return free
-	}
-	return 1
 }
 
 // lane draws the loop that a request comes to.

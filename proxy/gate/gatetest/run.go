@@ -239,9 +239,8 @@ func (r *run) send(q *request, waited bool) {
 	l := q.on
 	q.sent = r.now
 	l.inFlight++
-	l.taken++
 	l.line.Take(r.clock(), &q.wait)
-	q.answer = gate.Answer{Sent: r.clock(), Class: q.class, InFlight: l.inFlight, Full: waited || l.side.free() <= 0}
+	q.answer = gate.Answer{Sent: r.clock(), Class: q.class, InFlight: l.inFlight, Full: waited || l.free() <= 0}
 	r.travel(func() { r.reach(q) })
 }
 
@@ -285,7 +284,6 @@ func (r *run) work() {
 func (r *run) answered(q *request) {
 	l := q.on
 	l.inFlight--
-	l.taken--
 	l.line.Give(r.clock(), &q.wait)
 	if l.gate != nil {
 		l.gate.Answered(r.clock(), &q.answer)

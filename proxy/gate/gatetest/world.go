@@ -114,7 +114,7 @@ func Play(w World) *Result {
 		s := &side{index: len(r.sides)}
 		loops := max(1, w.Loops)
 		if w.Gates > 0 {
-			s.gate = gate.New(gate.Config{Min: cmp.Or(w.Limit, 2*loops), Max: cmp.Or(w.Limit, 1024)})
+			s.gate = gate.New(gate.Config{Min: cmp.Or(w.Limit, 2), Max: cmp.Or(w.Limit, 1024)})
 		}
 		lines := upstream.NewLines(loops)
 		for i := range loops {
