@@ -73,7 +73,7 @@ func TestImports(t *testing.T) {
 	f("proxy/wire", "weir/proxy/limit/limittest", "proxy/limit/limittest is for tests")
 	f("proxy/wire", "github.com/panjf2000/gnet/v2/pkg/x", "github.com/panjf2000/gnet is imported by internal/loop only")
 	f("proxy/store/simredis", "github.com/redis/rueidis", "rueidis is imported by proxy/store/redis only")
-	f("internal/loop", "unsafe", "unsafe is imported by no package only")
+	f("internal/http1", "unsafe", "unsafe is imported by internal/loop only")
 	f("proxy/limit", "reflect", "reflect is imported by internal/strict, proxy/store/storetest only")
 	for _, path := range notBelowRim {
 		f("proxy/limit", path, "layer 0 (pure) does without "+path)

@@ -88,7 +88,7 @@ var onlyIn = map[string][]string{
 	"gonum.org/v1/plot":         {"internal/chart"},
 	"go.yaml.in/yaml":           {"internal/strict"},
 	"github.com/fsnotify":       {"internal/watch"},
-	"unsafe":                    {},
+	"unsafe":                    {"internal/loop"},
 	"reflect":                   {"internal/strict", "proxy/store/storetest"},
 }
 

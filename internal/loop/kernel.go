@@ -1,6 +1,8 @@
 package loop
 
 import (
+	"unsafe"
+
 	"golang.org/x/sys/unix"
 
 	"weir/internal/pump"
@@ -27,10 +29,20 @@ type kernel interface {
 // system is the kernel of the machine.
 type system struct{}
 
-func (system) write(fd int, b []byte) (int, error) { return unix.Write(fd, b) }
-func (system) read(fd int, b []byte) (int, error)  { return unix.Read(fd, b) }
-func (system) shutdown(fd int)                     { _ = unix.Shutdown(fd, unix.SHUT_WR) }
-func (system) close(fd int)                        { _ = unix.Close(fd) }
+// write does not tell the scheduler, as unix.Write does: a socket of a loop never blocks.
+// Loopback delivers within the call, and the scheduler would meanwhile take the loop's
+// processor away.
+func (system) write(fd int, b []byte) (int, error) {
+	n, _, err := unix.RawSyscall(unix.SYS_WRITE, uintptr(fd), uintptr(unsafe.Pointer(unsafe.SliceData(b))), uintptr(len(b)))
+	if err != 0 {
+		return 0, err
+	}
+	return int(n), nil
+}
+
+func (system) read(fd int, b []byte) (int, error) { return unix.Read(fd, b) }
+func (system) shutdown(fd int)                    { _ = unix.Shutdown(fd, unix.SHUT_WR) }
+func (system) close(fd int)                       { _ = unix.Close(fd) }
 
 func (system) socketError(fd int) error {
 	if n, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_ERROR); err == nil && n != 0 {
