@@ -3,6 +3,7 @@ package config
 import (
 	"weir/internal/service"
 	"weir/proxy/accesslog"
+	"weir/proxy/session"
 )
 
 // Access has the settings of the access log and of request ids.
@@ -11,12 +12,10 @@ type Access struct {
 	Format  accesslog.Format
 	Refused bool
 	Sample  float64
-
-	requestID string
 }
 
 // register adds the settings to s.
-func (a *Access) register(s *service.Settings) {
+func (a *Access) register(s *service.Settings, d *session.Settings) {
 	s.String(&a.File, "ACCESS_LOG", "", "where to write a line for each request except those to own endpoints: stdout, or a file, which is opened again at SIGHUP; lines contain clients' addresses and query strings; empty: no access log")
 	s.Word("ACCESS_LOG_FORMAT", "json", []string{"json", "combined"}, "format of lines: JSON, or that of nginx and Apache", func(word string) error {
 		a.Format = accesslog.JSON
@@ -28,6 +27,6 @@ func (a *Access) register(s *service.Settings) {
 	s.Word("ACCESS_LOG_WHICH", "all", []string{"all", "refused"}, "which requests are logged: all, or only those that were refused or failed",
 		func(word string) error { a.Refused = word == "refused"; return nil })
 	s.Float(&a.Sample, "ACCESS_LOG_SAMPLE", 1, 0, 1, "share of successful requests that is logged; requests that were refused or failed are always logged")
-	s.Enum(&a.requestID, "REQUEST_ID", "off", []string{"on", "off"},
-		"on: each request has an id, which is taken from X-Request-Id of trusted proxies or new; it is sent to target and client in X-Request-Id, and shown in the access log and in decisions")
+	s.Word("REQUEST_ID", "off", []string{"on", "off"},
+		"on: each request has an id, which is taken from X-Request-Id of trusted proxies or new; it is sent to target and client in X-Request-Id, and shown in the access log and in decisions", is(&d.RequestID, "on"))
 }

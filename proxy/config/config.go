@@ -8,11 +8,9 @@ import (
 	"time"
 	"weir/internal/strict"
 
-	"weir/internal/http1"
 	"weir/internal/loop"
 	"weir/internal/service"
 	"weir/proxy/decide"
-	"weir/proxy/exchange"
 	"weir/proxy/limit"
 	"weir/proxy/rule"
 	"weir/proxy/session"
@@ -39,42 +37,27 @@ type Config struct {
 	DrainTimeout   time.Duration
 	Gate           Gate
 
-	underscored  string
-	hostHeader   string
-	rateFields   string
-	cors         string
-	preflight    string
-	algorithm    string
-	limit        int
-	capacity     int
-	headBytes    int64
-	fields       int
-	answerBytes  int64
-	answerFields int
-	bodyMax      int64
-	bodyBuffer   int64
-	headTime     time.Duration
-	bodyTime     time.Duration
-	idleTime     time.Duration
-	requestsMax  int
-	ageMax       time.Duration
-	connectTime  time.Duration
-	waitTime     time.Duration
-	targetTime   time.Duration
-	writeStall   time.Duration
-	origin       origin
-	redis        redisSettings
-	idleRedis    func() // notes the Redis settings that have no effect without REDIS_HOST
-	postgres     postgresSettings
-	remote       remoteSettings
-	Edge         Edge
-	Rules        Rules
-	Refusal      Refusal
-	Access       Access
-	Adaptive     Adaptive
-	Decision     Decision
-	RateLimit    RateLimit
-	Defer        Defer
+	data        session.Settings // registered here; Session completes them
+	rateFields  string
+	preflight   string
+	algorithm   string
+	limit       int
+	capacity    int
+	headBytes   int64
+	answerBytes int64
+	writeStall  time.Duration
+	redis       redisSettings
+	idleRedis   func() // notes the Redis settings that have no effect without REDIS_HOST
+	postgres    postgresSettings
+	remote      remoteSettings
+	Edge        Edge
+	Rules       Rules
+	Refusal     Refusal
+	Access      Access
+	Adaptive    Adaptive
+	Decision    Decision
+	RateLimit   RateLimit
+	Defer       Defer
 }
 
 // Bounds that many settings share.
@@ -84,14 +67,15 @@ const (
 
 // Register adds the settings to s. When s has been parsed, c holds their values.
 func (c *Config) Register(s *service.Settings) {
+	d := &c.data
 	s.Func("TARGET_URL", "http://127.0.0.1:8081", "base URLs of the targets, comma separated, without path; none: forward nothing, for a master that only decides",
 		"http://host:port or https://host:port, comma separated; none", func(text string) (err error) { c.Targets, err = ParseTargets(text); return err })
 	s.Word("TARGET_BALANCE", "p2c", []string{"p2c", "round_robin", "least_inflight"}, "how requests are distributed over several targets",
 		func(word string) (err error) { c.Balance, err = upstream.ParseBalance(word); return err })
-	s.Enum(&c.hostHeader, "HOST_HEADER", "preserve", []string{"preserve", "target"}, "Host sent to the target: the client's or the target's own")
-	s.Enum(&c.underscored, "UNDERSCORED_FIELDS", "drop", []string{"drop", "keep"},
-		"what to do with request fields that have _ in their names (nginx: underscores_in_headers); those that a target could take for connection fields or untrusted claims are always dropped")
-	c.origin.register(s)
+	s.Word("HOST_HEADER", "preserve", []string{"preserve", "target"}, "Host sent to the target: the client's or the target's own", is(&d.PreserveHost, "preserve"))
+	s.Word("UNDERSCORED_FIELDS", "drop", []string{"drop", "keep"},
+		"what to do with request fields that have _ in their names (nginx: underscores_in_headers); those that a target could take for connection fields or untrusted claims are always dropped", is(&d.Underscores, "keep"))
+	registerOrigin(s, d)
 	s.Enum(&c.algorithm, "RATE_LIMIT_ALGORITHM", "fixed", algorithms(), "algorithm of the global limit")
 	s.Int(&c.limit, "RATE_LIMIT_LIMIT", limitDefault, 1, 1<<53, "requests per window (fixed, sliding, sliding_log, gcra)")
 	s.Float(&c.Limit.Window, "RATE_LIMIT_WINDOW", windowDefault, 0.000001, 100*365*24*3600, "window in seconds (fixed, sliding, sliding_log, gcra)")
@@ -99,8 +83,8 @@ func (c *Config) Register(s *service.Settings) {
 	s.Float(&c.Limit.FillRate, "RATE_LIMIT_FILL_RATE", limitDefault, 0.000001, 1e9, "refill of tokens (token) or requests leaving the queue (leaky), per second")
 	s.Enum(&c.rateFields, "RATE_LIMIT_HEADERS", "both", []string{"off", "legacy", "standard", "both", "envoy"},
 		"rate limit fields in answers: X-RateLimit-* (legacy), RateLimit and RateLimit-Policy (standard), RateLimit-Limit, -Remaining and -Reset (envoy, as in envoyproxy/ratelimit)")
-	s.Enum(&c.cors, "CORS", "auto", []string{"auto", "off"},
-		"auto: refusals (429, 503) of requests with Origin carry Access-Control-Allow-Origin and expose the rate limit fields, so that the page can read them")
+	s.Word("CORS", "auto", []string{"auto", "off"},
+		"auto: refusals (429, 503) of requests with Origin carry Access-Control-Allow-Origin and expose the rate limit fields, so that the page can read them", is(&d.CORS, "auto"))
 	s.Enum(&c.preflight, "PREFLIGHT", "apart", []string{"shared", "apart", "exempt"},
 		"which limits apply to CORS preflights (OPTIONS with Origin and Access-Control-Request-Method): those of other requests, separate ones of equal size, or none; "+
 			"any client can send such requests, so exempt lets clients bypass the limits")
@@ -108,40 +92,47 @@ func (c *Config) Register(s *service.Settings) {
 	c.postgres.register(s)
 	c.remote.register(s)
 	s.Int(&c.KeysMax, "KEYS_MAX", 10_000_000, 1, 1<<31-1, "maximum number of keys in the simulated Redis")
-
 	s.Int(&c.EventLoops, "EVENT_LOOPS", runtime.GOMAXPROCS(0), 1, 1024, "number of event loops; default: GOMAXPROCS, which is the number of processors or the container's CPU limit (rounded up, at least 2)")
 	s.Int(&c.ConnectionsMax, "MAX_CONNECTIONS", 0, 0, 1<<24, "maximum number of client connections; 0: half of RLIMIT_NOFILE")
 	s.Int(&c.TargetConnsMax, "TARGET_MAX_CONNECTIONS", 1024, 1, 1<<20, "maximum number of connections to each target")
 	s.Float(&c.StreamShare, "TARGET_STREAM_SHARE", 0.9, 0.01, 1, "share of TARGET_MAX_CONNECTIONS that tunnels, streamed bodies and authenticated connections (NTLM, Negotiate) may take, at least one; beyond: 503")
 	s.Bytes(&c.headBytes, "HEAD_MAX_BYTES", 16<<10, 1<<10, 1<<20, "maximum size of a request's head without fields that proxies add (Via, X-Forwarded-For …); beyond: 431, or 414 for the request line")
-	s.Int(&c.fields, "FIELDS_MAX", 100, 1, 10000, "maximum number of field lines of a request, likewise; beyond: 431")
+	s.Int(&d.Head.Fields, "FIELDS_MAX", 100, 1, 10000, "maximum number of field lines of a request, likewise; beyond: 431")
 	s.Bytes(&c.answerBytes, "TARGET_HEAD_MAX_BYTES", 32<<10, 1<<10, 1<<20, "maximum size of the head of a target's response, likewise; beyond: 502")
-	s.Int(&c.answerFields, "TARGET_FIELDS_MAX", 200, 1, 10000, "maximum number of field lines of a target's response, likewise; beyond: 502")
-	s.Bytes(&c.bodyMax, "BODY_MAX_BYTES", 0, 0, 1<<50, "a request's body; beyond: 413; 0: any")
-	s.Bytes(&c.bodyBuffer, "BODY_BUFFER_BYTES", 256<<10, 1<<10, 1<<30, "maximum size of a body that is collected before it is passed on, in either direction; larger bodies are streamed")
-	s.Duration(&c.headTime, "HEAD_TIMEOUT", 10*time.Second, time.Millisecond, timeMax, "timeout for reading a whole request head; then 408")
-	s.Duration(&c.bodyTime, "BODY_TIMEOUT", 15*time.Second, time.Millisecond, timeMax, "timeout between two pieces of a request's body; then 408")
-	s.Duration(&c.idleTime, "IDLE_TIMEOUT", 60*time.Second, time.Millisecond, timeMax, "how long a client connection may be idle between requests")
-	s.Int(&c.requestsMax, "CONNECTION_MAX_REQUESTS", 10_000, 0, 1<<31-1, "maximum number of requests on one client connection; the last answer announces the close; 0: no limit")
-	s.Duration(&c.ageMax, "CONNECTION_MAX_AGE", time.Hour, 0, 30*timeMax, "maximum age of a client connection, reduced at random by up to an eighth; the next answer announces the close; 0: no limit")
+	s.Int(&d.ResponseHead.Fields, "TARGET_FIELDS_MAX", 200, 1, 10000, "maximum number of field lines of a target's response, likewise; beyond: 502")
+	s.Bytes(&d.BodyBytesMax, "BODY_MAX_BYTES", 0, 0, 1<<50, "a request's body; beyond: 413; 0: any")
+	s.Bytes(&d.BufferBytesMax, "BODY_BUFFER_BYTES", 256<<10, 1<<10, 1<<30, "maximum size of a body that is collected before it is passed on, in either direction; larger bodies are streamed")
+	s.Duration(&d.HeadTimeout, "HEAD_TIMEOUT", 10*time.Second, time.Millisecond, timeMax, "timeout for reading a whole request head; then 408")
+	s.Duration(&d.BodyTimeout, "BODY_TIMEOUT", 15*time.Second, time.Millisecond, timeMax, "timeout between two pieces of a request's body; then 408")
+	s.Duration(&d.IdleTimeout, "IDLE_TIMEOUT", 60*time.Second, time.Millisecond, timeMax, "how long a client connection may be idle between requests")
+	s.Int(&d.RequestsMax, "CONNECTION_MAX_REQUESTS", 10_000, 0, 1<<31-1, "maximum number of requests on one client connection; the last answer announces the close; 0: no limit")
+	s.Duration(&d.AgeMax, "CONNECTION_MAX_AGE", time.Hour, 0, 30*timeMax, "maximum age of a client connection, reduced at random by up to an eighth; the next answer announces the close; 0: no limit")
 	s.Duration(&c.writeStall, "WRITE_TIMEOUT", 15*time.Second, time.Millisecond, timeMax, "how long a client may accept no byte of its answer")
-	s.Duration(&c.connectTime, "TARGET_CONNECT_TIMEOUT", time.Second, time.Millisecond, timeMax, "timeout for connecting to a target; then 504")
-	s.Duration(&c.waitTime, "TARGET_WAIT_TIMEOUT", time.Second, 0, timeMax, "how long a request waits for a connection while all TARGET_MAX_CONNECTIONS are in use; then 503")
-	s.Duration(&c.targetTime, "TARGET_TIMEOUT", 10*time.Second, time.Millisecond, timeMax,
+	s.Duration(&d.ConnectTimeout, "TARGET_CONNECT_TIMEOUT", time.Second, time.Millisecond, timeMax, "timeout for connecting to a target; then 504")
+	s.Duration(&d.WaitTimeout, "TARGET_WAIT_TIMEOUT", time.Second, 0, timeMax, "how long a request waits for a connection while all TARGET_MAX_CONNECTIONS are in use; then 503")
+	s.Duration(&d.TargetTimeout, "TARGET_TIMEOUT", 10*time.Second, time.Millisecond, timeMax,
 		"timeout from sending a request to the head of the target's answer, and between two pieces of the answer; then 504; an answer that takes longer in total is streamed")
 	s.Duration(&c.TargetIdle, "TARGET_IDLE_TIMEOUT", 30*time.Second, time.Millisecond, timeMax, "how long a connection to a target may be idle; keep it below the target's own idle timeout")
 	s.Duration(&c.TargetAge, "TARGET_CONNECTION_MAX_AGE", 5*time.Minute, 0, 30*timeMax, "maximum age of a connection to a target, reduced at random by up to a quarter; an older one is not reused, so that new instances behind one address get their share; 0: no limit")
 	s.Duration(&c.DrainTimeout, "DRAIN_TIMEOUT", 30*time.Second, 0, timeMax, "how long requests in flight may take when the proxy ends")
-	c.Refusal.register(s)
-	c.Access.register(s)
+	c.Refusal.register(s, &d.Style)
+	c.Access.register(s, d)
 	c.Gate.register(s)
-	c.Edge.register(s)
+	c.Edge.register(s, d)
 	c.Rules.register(s)
 	c.Adaptive.register(s)
 	c.Decision.register(s)
 	c.RateLimit.register(s)
 	c.Defer.register(s)
 	c.idle(s)
+}
+
+// is sets p to whether the setting is the word.
+func is(p *bool, word string) func(string) error {
+	return func(text string) error {
+		*p = text == word
+		return nil
+	}
 }
 
 // idle notes the settings that have no effect because of another.
@@ -182,7 +173,7 @@ func (c *Config) Complete() error {
 	for _, note := range c.Rules.Exempt.Notes() {
 		c.Notes = append(c.Notes, "EXEMPT: "+note)
 	}
-	err := errors.Join(c.completeLimit(), c.Edge.complete(), c.Gate.complete(), c.Rules.complete(), c.Adaptive.complete(), c.Decision.complete(len(c.Targets)), c.Defer.complete(&c.redis, &c.postgres))
+	err := errors.Join(c.completeLimit(), c.Edge.complete(&c.data), c.Gate.complete(), c.Rules.complete(), c.Adaptive.complete(), c.Decision.complete(len(c.Targets)), c.Defer.complete(&c.redis, &c.postgres))
 	if !c.Defer.inRedis {
 		c.idleRedis()
 	}
@@ -228,55 +219,21 @@ func (c *Config) RuleOptions() rule.Options {
 		Exempt: c.Rules.Exempt, ExemptPreflights: c.preflight == "exempt", Defers: c.Defer.Used() && len(c.Targets) > 0, Callbacks: c.Defer.Callbacks != nil}
 }
 
-// Session returns the settings of the data path.
-func (c *Config) Session() session.Settings {
-	return session.Settings{
-		Head:          http1.Limits{HeadBytes: int(c.headBytes), Fields: c.fields},
-		HeadTimeout:   c.headTime,
-		IdleTimeout:   c.idleTime,
-		TunnelTimeout: c.Edge.tunnelTime,
-		DrainGrace:    c.Edge.drainGrace,
-		RequestsMax:   c.requestsMax,
-		AgeMax:        c.ageMax,
-		Settings:      c.exchanges(),
-	}
-}
-
 // families maps the words of RATE_LIMIT_HEADERS to families of fields.
 var families = map[string]decide.Families{"both": decide.Legacy | decide.Standard, "legacy": decide.Legacy, "standard": decide.Standard, "envoy": decide.Envoy}
 
-// exchanges returns the settings of exchanges.
-func (c *Config) exchanges() exchange.Settings {
-	set := exchange.Settings{
-		ResponseHead:    http1.Limits{HeadBytes: int(c.answerBytes), Fields: c.answerFields},
-		BodyBytesMax:    c.bodyMax,
-		OwnBytesMax:     service.BodyBytesMax,
-		BufferBytesMax:  c.bodyBuffer,
-		BodyTimeout:     c.bodyTime,
-		ConnectTimeout:  c.connectTime,
-		WaitTimeout:     c.waitTime,
-		TargetTimeout:   c.targetTime,
-		BodyRateMin:     c.Edge.bodyRate,
-		StreamTimeout:   c.Edge.streamTime,
-		PreserveHost:    c.hostHeader == "preserve",
-		Upgrades:        c.Edge.upgrades,
-		Pseudonym:       c.Edge.pseudonym,
-		Via:             c.Edge.via,
-		Underscores:     c.underscored == "keep",
-		OwnElsewhere:    c.Edge.AdminPort != 0,
-		HealthHere:      c.Edge.healthOnDataPort,
-		NoTargets:       len(c.Targets) == 0,
-		TrustedProxies:  c.origin.trusted,
-		Claims:          c.origin.claims,
-		CORS:            c.cors == "auto",
-		RequestID:       c.Access.requestID == "on",
-		Style:           decide.Style{Families: families[c.rateFields], Status: c.Refusal.status, Fields: c.Refusal.fields},
-		PreflightsApart: c.preflight == "apart",
-	}
+// Session returns the settings of the data path.
+func (c *Config) Session() session.Settings {
+	d := c.data
+	d.Head.HeadBytes, d.ResponseHead.HeadBytes = int(c.headBytes), int(c.answerBytes)
+	d.OwnBytesMax = service.BodyBytesMax
+	d.OwnElsewhere, d.NoTargets = c.Edge.AdminPort != 0, len(c.Targets) == 0
+	d.Style.Families = families[c.rateFields]
+	d.PreflightsApart = c.preflight == "apart"
 	if c.Defer.Used() {
-		set.DeferPath, set.DeferBodyMax, set.Callbacks = c.Defer.Path, c.Defer.BodyMax, c.Defer.Callbacks
+		d.DeferPath, d.DeferBodyMax, d.Callbacks = c.Defer.Path, c.Defer.BodyMax, c.Defer.Callbacks
 	}
-	return set
+	return d
 }
 
 // outboundMax is how much of a stream may wait unsent before its sender is paused. With
@@ -287,7 +244,7 @@ const outboundMax = 128 << 10
 func (c *Config) Loop() loop.Config {
 	return loop.Config{
 		Loops: c.EventLoops, ConnectionsMax: c.ConnectionsMax, WriteStall: c.writeStall,
-		PerAddressMax: c.Edge.perAddress, HandshakeTimeout: c.headTime, OutboundMax: outboundMax,
+		PerAddressMax: c.Edge.perAddress, HandshakeTimeout: c.data.HeadTimeout, OutboundMax: outboundMax,
 		// A target that does not answer connects must not delay the others.
 		DialsMax: max(256, len(c.Targets)*c.TargetConnsMax),
 		// A head is processed only when it is complete: half of the bound must hold one.

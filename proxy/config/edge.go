@@ -9,33 +9,27 @@ import (
 	"time"
 
 	"weir/internal/service"
+	"weir/proxy/session"
 )
 
 // Edge has the settings of a proxy that is reachable from outside: TLS, health of the
 // targets, bounds, the admin port, hand-over.
 type Edge struct {
-	CertFile, KeyFile      string // of the listener; empty: no TLS
-	CAFile, ServerName     string // for https targets
-	HealthPath             string // path of active checks; empty: none
-	HealthInterval         time.Duration
-	LookupInterval         time.Duration // of the targets' names; 0: only connects look names up
-	AdminPort              int           // port of the own endpoints; 0: the data port
-	AdminBind              string        // address of the admin port
-	AdminTLS               bool          // the admin port has TLS if the data port has
-	healthOnDataPort       bool
-	Takeover               bool
-	MemoryBudget           int64 // bytes
-	perAddress             int
-	bodyRate               int64
-	streamTime, tunnelTime time.Duration
-	drainGrace             time.Duration
-	upgrades               []string
-	pseudonym              string
-	via                    bool
+	CertFile, KeyFile  string // of the listener; empty: no TLS
+	CAFile, ServerName string // for https targets
+	HealthPath         string // path of active checks; empty: none
+	HealthInterval     time.Duration
+	LookupInterval     time.Duration // of the targets' names; 0: only connects look names up
+	AdminPort          int           // port of the own endpoints; 0: the data port
+	AdminBind          string        // address of the admin port
+	AdminTLS           bool          // the admin port has TLS if the data port has
+	Takeover           bool
+	MemoryBudget       int64 // bytes
+	perAddress         int
 }
 
 // register adds the settings to s.
-func (e *Edge) register(s *service.Settings) {
+func (e *Edge) register(s *service.Settings, d *session.Settings) {
 	s.String(&e.CertFile, "TLS_CERT", "", "PEM file of the certificate (chain) to serve with; read again when it changes; empty: no TLS")
 	s.String(&e.KeyFile, "TLS_KEY", "", "PEM file of its key")
 	s.String(&e.CAFile, "TARGET_CA_FILE", "", "PEM file of the authorities that signed the certificates of https targets; empty: the system's")
@@ -46,16 +40,21 @@ func (e *Edge) register(s *service.Settings) {
 	s.Int(&e.AdminPort, "ADMIN_PORT", 0, 0, 65535, "port for the proxy's own endpoints; 0: the data port")
 	s.String(&e.AdminBind, "ADMIN_BIND", "127.0.0.1", "address that ADMIN_PORT listens on")
 	s.Bool(&e.AdminTLS, "ADMIN_TLS", true, "true: ADMIN_PORT uses TLS when TLS_CERT is set; false: plain HTTP")
-	s.Bool(&e.healthOnDataPort, "HEALTH_ON_DATA_PORT", false, "with ADMIN_PORT, answer /actuator/health and /actuator/health/readiness on the data port too")
+	s.Bool(&d.HealthHere, "HEALTH_ON_DATA_PORT", false, "with ADMIN_PORT, answer /actuator/health and /actuator/health/readiness on the data port too")
 	s.Bool(&e.Takeover, "TAKEOVER", false, "take the port over from a running proxy, which then drains; BIND and ADMIN_PORT may differ")
 	s.Bytes(&e.MemoryBudget, "MEMORY_BUDGET", 0, 0, 1<<50, "memory use above which requests are refused with 503; 0: three quarters of the memory of the machine or container")
 	s.Int(&e.perAddress, "MAX_CONNECTIONS_PER_IP", 0, 0, 1<<24, "maximum number of connections from one client address (IPv6: /64); 0: no limit, since a load balancer may carry all clients")
-	s.Bytes(&e.bodyRate, "BODY_MIN_RATE", 240, 0, 1<<30, "minimum rate of a request's body over 10 s, in bytes per second; below: 408; 0: no limit")
-	s.Duration(&e.streamTime, "STREAM_TIMEOUT", 60*time.Second, time.Millisecond, timeMax, "timeout between two pieces of a streamed answer, and between two bytes of a half-closed tunnel")
-	s.Duration(&e.tunnelTime, "TUNNEL_TIMEOUT", time.Hour, time.Millisecond, 30*timeMax, "timeout between two bytes of an upgraded connection, in either direction")
-	s.Duration(&e.drainGrace, "DRAIN_GRACE", 2*time.Second, 0, timeMax, "how long idle client connections stay open when the proxy ends, so that requests already on their way are answered")
-	s.Func("UPGRADES", "websocket", "protocols that clients may switch to, comma separated; empty: none", "names, comma separated; not h2c", e.setUpgrades)
-	s.Func("VIA_NAME", "", "the proxy's name in Via, which detects forwarding loops; empty: weir- and a random part; off: no Via, since nginx by default compresses nothing for proxies, and CDN-Loop to detect loops", "letters, digits, - and .; off", e.setPseudonym)
+	s.Bytes(&d.BodyRateMin, "BODY_MIN_RATE", 240, 0, 1<<30, "minimum rate of a request's body over 10 s, in bytes per second; below: 408; 0: no limit")
+	s.Duration(&d.StreamTimeout, "STREAM_TIMEOUT", 60*time.Second, time.Millisecond, timeMax, "timeout between two pieces of a streamed answer, and between two bytes of a half-closed tunnel")
+	s.Duration(&d.TunnelTimeout, "TUNNEL_TIMEOUT", time.Hour, time.Millisecond, 30*timeMax, "timeout between two bytes of an upgraded connection, in either direction")
+	s.Duration(&d.DrainGrace, "DRAIN_GRACE", 2*time.Second, 0, timeMax, "how long idle client connections stay open when the proxy ends, so that requests already on their way are answered")
+	s.Func("UPGRADES", "websocket", "protocols that clients may switch to, comma separated; empty: none", "names, comma separated; not h2c", func(text string) (err error) { d.Upgrades, err = upgrades(text); return err })
+	s.Func("VIA_NAME", "", "the proxy's name in Via, which detects forwarding loops; empty: weir- and a random part; off: no Via, since nginx by default compresses nothing for proxies, and CDN-Loop to detect loops", "letters, digits, - and .; off", func(text string) error {
+		if d.Pseudonym = text; !isToken(text) || strings.Contains(text, "/") {
+			return fmt.Errorf("%q is not a name", text)
+		}
+		return nil
+	})
 }
 
 func (e *Edge) setHealthPath(text string) error {
@@ -66,27 +65,15 @@ func (e *Edge) setHealthPath(text string) error {
 	return nil
 }
 
-func (e *Edge) setUpgrades(text string) error {
-	e.upgrades = nil
-	if text == "" {
-		return nil
-	}
-	for name := range strings.SplitSeq(text, ",") {
-		name = strings.ToLower(strings.TrimSpace(name))
+// upgrades returns the protocols of a list.
+func upgrades(text string) (names []string, err error) {
+	for _, name := range elements(strings.ToLower(text)) {
 		if name == "h2c" || !isToken(name) {
-			return fmt.Errorf("%q is not supported", name)
+			return nil, fmt.Errorf("%q is not supported", name)
 		}
-		e.upgrades = append(e.upgrades, name)
+		names = append(names, name)
 	}
-	return nil
-}
-
-func (e *Edge) setPseudonym(text string) error {
-	if !isToken(text) || strings.Contains(text, "/") {
-		return fmt.Errorf("%q is not a name", text)
-	}
-	e.pseudonym = text
-	return nil
+	return names, nil
 }
 
 // isToken reports whether text is not empty and consists of letters, digits and a few
@@ -98,13 +85,13 @@ func isToken(text string) bool {
 }
 
 // complete checks the settings together.
-func (e *Edge) complete() error {
+func (e *Edge) complete(d *session.Settings) error {
 	if err := pairComplete("TLS", e.CertFile, e.KeyFile); err != nil {
 		return err
 	}
-	e.via = e.pseudonym != "off"
-	if e.pseudonym == "" || !e.via {
-		e.pseudonym = fmt.Sprintf("weir-%06x", rand.Uint32N(1<<24))
+	d.Via = d.Pseudonym != "off"
+	if d.Pseudonym == "" || !d.Via {
+		d.Pseudonym = fmt.Sprintf("weir-%06x", rand.Uint32N(1<<24))
 	}
 	if e.MemoryBudget == 0 {
 		e.MemoryBudget = memoryThere() / 4 * 3

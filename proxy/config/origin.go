@@ -8,39 +8,30 @@ import (
 
 	"weir/internal/service"
 	"weir/proxy/claims"
+	"weir/proxy/session"
 )
 
-// origin has the settings about where requests come from.
-type origin struct {
-	trusted []netip.Prefix
-	claims  *claims.Set
-}
-
-func (o *origin) register(s *service.Settings) {
+// registerOrigin adds the settings about where requests come from.
+func registerOrigin(s *service.Settings, d *session.Settings) {
 	s.Func("TRUSTED_PROXIES", "", "networks of proxies whose X-Forwarded-For and similar fields are trusted",
-		"CIDRs, comma separated: 10.0.0.0/8,::1/128", o.setTrusted)
+		"CIDRs, comma separated: 10.0.0.0/8,::1/128", func(text string) (err error) { d.TrustedProxies, err = networks(text); return err })
 	s.Func("UNTRUSTED_FIELDS", "", "request fields, in addition to X-Forwarded-*, X-Real-IP and similar, that are dropped unless they come from TRUSTED_PROXIES",
-		"names, comma separated, with * at the end as a wildcard: X-Remote-User,X-Auth-*", o.setClaims)
+		"names, comma separated, with * at the end as a wildcard: X-Remote-User,X-Auth-*", func(text string) (err error) { d.Claims, err = claims.New(elements(text)); return err })
 }
 
-func (o *origin) setTrusted(text string) error {
-	o.trusted = nil
+// networks returns the networks of a list.
+func networks(text string) (list []netip.Prefix, err error) {
 	for _, part := range elements(text) {
 		p, err := netip.ParsePrefix(part)
 		if err != nil {
-			return fmt.Errorf("%q is not a CIDR", part)
+			return nil, fmt.Errorf("%q is not a CIDR", part)
 		}
 		if p.Addr().Is4In6() {
-			return fmt.Errorf("%q is an IPv4 network written as IPv6, which no address matches", part)
+			return nil, fmt.Errorf("%q is an IPv4 network written as IPv6, which no address matches", part)
 		}
-		o.trusted = append(o.trusted, p)
+		list = append(list, p)
 	}
-	return nil
-}
-
-func (o *origin) setClaims(text string) (err error) {
-	o.claims, err = claims.New(elements(text))
-	return err
+	return list, nil
 }
 
 // elements returns the elements of a comma-separated list, which may be empty.
@@ -58,7 +49,7 @@ func elements(text string) (list []string) {
 // that a proxy on it forwards requests of others.
 func (c *Config) TrustsLoopback() bool {
 	for _, loopback := range []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("::1/128"), netip.MustParsePrefix("::ffff:127.0.0.0/104")} {
-		if slices.ContainsFunc(c.origin.trusted, loopback.Overlaps) {
+		if slices.ContainsFunc(c.data.TrustedProxies, loopback.Overlaps) {
 			return true
 		}
 	}

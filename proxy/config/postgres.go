@@ -73,16 +73,9 @@ func (c *Config) Postgres() (postgres.Config, error) {
 	if c.UsesRedis() {
 		all = append(all, &service.SettingError{Name: "POSTGRES_URL", Value: "", Problem: "excludes REDIS_HOST", Allowed: "one of the two"})
 	}
-	settings := map[string]struct{ name, value string }{
-		"URL": {"POSTGRES_URL", ""}, "Connections": {"POSTGRES_CONNECTIONS", strconv.Itoa(p.connections)},
-		"KeyPrefix": {"POSTGRES_KEY_PREFIX", p.prefix},
-	}
-	faults, _ := errors.AsType[lane.Faults](cfg.Validate())
-	for _, f := range faults {
-		if s, ok := settings[f.Field]; ok { // the others are not settings, or checked separately
-			all = append(all, &service.SettingError{Name: s.name, Value: s.value, Problem: f.Problem, Allowed: f.Allowed})
-		}
-	}
+	all = append(all, faultsOf(cfg.Validate(), map[string]service.SettingError{
+		"URL": {Name: "POSTGRES_URL"}, "Connections": {Name: "POSTGRES_CONNECTIONS", Value: strconv.Itoa(p.connections)}, "KeyPrefix": {Name: "POSTGRES_KEY_PREFIX", Value: p.prefix},
+	}))
 	return cfg, errors.Join(all...)
 }
 

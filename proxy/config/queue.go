@@ -10,7 +10,6 @@ import (
 	postgresqueue "weir/proxy/deferred/postgres"
 	redisqueue "weir/proxy/deferred/redis"
 	"weir/proxy/store"
-	"weir/proxy/store/lane"
 	"weir/proxy/store/postgres"
 )
 
@@ -68,13 +67,8 @@ func (d *Defer) completePostgres(p *postgresSettings) error {
 		d.setting, d.inPostgres = "POSTGRES_URL", p.url // checked as the store's
 		return nil
 	}
-	faults, _ := errors.AsType[lane.Faults](postgres.Config{URL: d.inPostgres, Schema: p.schema}.Validate())
-	for _, f := range faults {
-		if f.Field == "URL" {
-			return &service.SettingError{Name: "DEFER_URL", Value: "", Problem: f.Problem, Allowed: deferURLs} // the value may contain a password
-		}
-	}
-	return nil
+	fault := service.SettingError{Name: "DEFER_URL", Allowed: deferURLs} // the value may contain a password
+	return faultsOf(postgres.Config{URL: d.inPostgres, Schema: p.schema}.Validate(), map[string]service.SettingError{"URL": fault})
 }
 
 func (d *Defer) openRedis(limits deferred.Limits, log *slog.Logger) (deferred.Queue, error) {

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net"
@@ -116,17 +117,23 @@ func (r *redisSettings) config(setting, hosts string) (redis.Config, error) {
 
 // fault returns what is wrong with the settings together, or nil.
 func (r *redisSettings) fault(cfg redis.Config, setting, hosts string) error {
-	faults, _ := errors.AsType[lane.Faults](cfg.Validate())
-	settings := map[string]struct{ name, value string }{
-		"Addrs": {setting, hosts}, "DB": {"REDIS_DB", strconv.Itoa(r.db)}, "KeyPrefix": {"REDIS_KEY_PREFIX", r.prefix},
-		"Password": {"REDIS_PASSWORD", ""}, "SentinelMaster": {"REDIS_SENTINEL_MASTER", r.sentinel},
-		"SentinelUsername": {"REDIS_SENTINEL_USERNAME", r.sentinelUsername}, "SentinelPassword": {"REDIS_SENTINEL_PASSWORD", ""},
-		"TLSCAFile": {"REDIS_TLS_CA_FILE", r.caFile}, "TLSServerName": {"REDIS_TLS_SERVER_NAME", r.serverName},
-	}
+	return faultsOf(cfg.Validate(), map[string]service.SettingError{
+		"Addrs": {Name: setting, Value: hosts}, "DB": {Name: "REDIS_DB", Value: strconv.Itoa(r.db)}, "KeyPrefix": {Name: "REDIS_KEY_PREFIX", Value: r.prefix},
+		"Password": {Name: "REDIS_PASSWORD"}, "SentinelMaster": {Name: "REDIS_SENTINEL_MASTER", Value: r.sentinel},
+		"SentinelUsername": {Name: "REDIS_SENTINEL_USERNAME", Value: r.sentinelUsername}, "SentinelPassword": {Name: "REDIS_SENTINEL_PASSWORD"},
+		"TLSCAFile": {Name: "REDIS_TLS_CA_FILE", Value: r.caFile}, "TLSServerName": {Name: "REDIS_TLS_SERVER_NAME", Value: r.serverName},
+	})
+}
+
+// faultsOf returns the faults of a store's configuration as faults of the settings that its
+// fields come from. The other fields are not settings, or are checked separately.
+func faultsOf(err error, settings map[string]service.SettingError) error {
+	faults, _ := errors.AsType[lane.Faults](err)
 	var all []error
 	for _, f := range faults {
-		if s, ok := settings[f.Field]; ok { // the others are not settings, or checked separately
-			all = append(all, &service.SettingError{Name: s.name, Value: s.value, Problem: f.Problem, Allowed: f.Allowed})
+		if s, ok := settings[f.Field]; ok {
+			s.Problem, s.Allowed = f.Problem, cmp.Or(s.Allowed, f.Allowed)
+			all = append(all, &s)
 		}
 	}
 	return errors.Join(all...)

@@ -62,11 +62,6 @@ func (c *Config) Remote() (remote.Config, error) {
 	if c.Adaptive.Mode != "false" {
 		all = append(all, &service.SettingError{Name: "ADAPTIVE_MODE", Value: c.Adaptive.Mode, Problem: "cannot be with REMOTE_URL: the master follows the advisor", Allowed: "false"})
 	}
-	faults, _ := errors.AsType[lane.Faults](cfg.Validate())
-	for _, f := range faults {
-		if f.Field == "Token" { // the others are checked separately
-			all = append(all, &service.SettingError{Name: "REMOTE_TOKEN", Problem: f.Problem})
-		}
-	}
+	all = append(all, faultsOf(cfg.Validate(), map[string]service.SettingError{"Token": {Name: "REMOTE_TOKEN"}}))
 	return cfg, errors.Join(all...)
 }
