@@ -98,16 +98,16 @@ const syncPause = 500 * time.Millisecond
 
 // A configuration is everything that the proxy enforces.
 type configuration struct {
-	limits       *admin.Limits
-	rules        *admin.Rules
-	policies     *admin.Policies
-	adaptive     *adaptive.Adaptive // follows the advisor; nil until the front exists
-	targets      *targets
-	templates    *admin.Templates
-	drainTimeout time.Duration
-	store        store.Store
-	port         *decision.Port       // nil without DECISION_PORT
-	deferral     *delivery.Dispatcher // nil without DEFER_URL
+	limits    *admin.Limits
+	rules     *admin.Rules
+	policies  *admin.Policies
+	adaptive  *adaptive.Adaptive // follows the advisor; nil until the front exists
+	targets   *targets
+	templates *admin.Templates
+	finish    time.Duration // how long deliveries may take to finish when the proxy ends
+	store     store.Store
+	port      *decision.Port       // nil without DECISION_PORT
+	deferral  *delivery.Dispatcher // nil without DEFER_URL
 }
 
 // memory returns the documents of the simulated Redis, which end with this process. It is
@@ -156,7 +156,7 @@ func keepConfiguration(ctx context.Context, e *service.Env, c *config.Config, s 
 	if err != nil {
 		return nil, err
 	}
-	cfg := &configuration{limits: limits, rules: rules, policies: admin.NewPolicies(limits, rules), store: s, templates: templates, drainTimeout: c.DrainTimeout}
+	cfg := &configuration{limits: limits, rules: rules, policies: admin.NewPolicies(limits, rules), store: s, templates: templates, finish: c.DrainTimeout}
 	limits.InMemory, rules.InMemory = cfg.memory() != nil, cfg.memory() != nil
 	limits.OnChange, rules.OnChange = s.Forgetful, s.Forgetful
 	limits.Share(ctx, s, syncPause)

@@ -60,14 +60,13 @@ func (cfg *configuration) startDeferral(e *service.Env, front *wire.Front) {
 	}
 }
 
-// closeDeferral lets deliveries in flight finish for at most the given time, and closes
-// the queue.
-func (cfg *configuration) closeDeferral(finish time.Duration) {
+// closeDeferral lets deliveries in flight finish for at most cfg.finish, and closes the
+// queue.
+func (cfg *configuration) closeDeferral() {
 	if cfg.deferral == nil {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), finish)
+	ctx, cancel := context.WithTimeout(context.Background(), cfg.finish)
 	defer cancel()
 	_ = cfg.deferral.Close(ctx) // the queue logs its own errors
-	cfg.deferral = nil
 }

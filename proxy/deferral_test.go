@@ -26,7 +26,8 @@ type shop struct {
 	orders []string // bodies
 	at     []time.Time
 	fields []http.Header
-	status int // of its answers; 0: 201
+	status int                   // of its answers; 0: 201
+	hold   func(r *http.Request) // called before it answers; nil: it answers at once
 }
 
 func newShop(t *testing.T) *shop {
@@ -35,6 +36,12 @@ func newShop(t *testing.T) *shop {
 		body, err := io.ReadAll(r.Body)
 		if err != nil {
 			return
+		}
+		s.mu.Lock()
+		hold := s.hold
+		s.mu.Unlock()
+		if hold != nil {
+			hold(r)
 		}
 		s.mu.Lock()
 		defer s.mu.Unlock()

@@ -100,19 +100,17 @@ func live(ctx context.Context, e *service.Env, front *wire.Front, socks *sockets
 	}
 	log.Info("Ready", "addr", front.Addr(), "targets", cfg.targets.inForce())
 	leave := follow(ctx, cfg.adaptive)
-	finish := cfg.drainTimeout
 	select {
 	case <-ctx.Done():
 		withdraw()
 	case <-taken:
 		log.Info("A successor has taken the port over")
-		finish = handOverWithin
+		cfg.finish = handOverWithin
 		socks.stopAdmin() // the successor answers there from now on
 	}
 	leave() // a draining proxy applies no recommendations
 	e.Health.Drain()
 	log.Info("Draining")
-	cfg.closeDeferral(finish)
 	if cut := socks.drain(context.WithoutCancel(ctx), front); cut > 0 {
 		log.Warn("Connections were cut at the end of the drain timeout", "count", cut)
 	}

@@ -49,7 +49,7 @@ func serve(ctx context.Context, e *service.Env, c *config.Config, socks *sockets
 		own = endpoints(e, cfg, front)
 		return own
 	}
-	w.Defer = cfg.accept()
+	w.Defer, w.Finish = cfg.accept(), cfg.closeDeferral
 	front, err := wire.Start(w)
 	if err != nil {
 		return nil, err

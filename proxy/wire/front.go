@@ -65,6 +65,7 @@ type Config struct {
 	Access           Access                            // the access log
 	Store            store.Store                       // makes the decisions
 	Defer            Defer                             // stores refused requests; nil if there is no queue
+	Finish           func()                            // returns when deliveries have ended; Drain calls it before it stops the loops; nil if there are none
 	Local            store.Store                       // decides about deliveries while Store lets everything pass
 	Own              func(f *Front) *service.Endpoints // makes the proxy's own endpoints
 	Log              *slog.Logger                      // for refusals of the limiter
@@ -218,7 +219,12 @@ func (f *Front) Drain(ctx context.Context) (cut int) {
 	for _, s := range f.sides {
 		s.loop.Post(s.drain)
 	}
+	var finish sync.WaitGroup
+	if f.cfg.Finish != nil {
+		finish.Go(f.cfg.Finish)
+	}
 	cut = f.group.Emptied(ctx, f.cfg.DrainTimeout)
+	finish.Wait()
 	close(f.stop)
 	f.background.Wait()
 	f.desk.Close()

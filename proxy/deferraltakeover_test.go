@@ -1,0 +1,203 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"weir/internal/testkit"
+)
+
+// holding is a shop that answers no delivery until release is called. Each one that arrives is
+// told.
+func holding(t *testing.T) (s *shop, arrived chan string, release func()) {
+	s, arrived = newShop(t), make(chan string, 1000)
+	held := make(chan struct{})
+	release = sync.OnceFunc(func() { close(held) })
+	t.Cleanup(release)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.hold = func(r *http.Request) {
+		if r.Header.Get("X-Weir-Deferred") != "" {
+			arrived <- r.Header.Get("Idempotency-Key")
+			<-held
+		}
+	}
+	return s, arrived, release
+}
+
+// A proxy that ends accepts no connections while it waits for a delivery that takes long.
+func TestDrainBesideDeliveries(t *testing.T) {
+	s, arrived, release := holding(t)
+	env := append(deferring(t, s, "algorithm: fixed, limit: 1, window: 1", "reserve: 0"), "DRAIN_TIMEOUT", testkit.Patience.String(), "DRAIN_GRACE", "10ms")
+	p := launch(t, env)
+	made := p.stored("", "slow")
+	testkit.Receive(t, arrived, "a delivery")
+	_ = p.Process.Signal(syscall.SIGTERM)
+	testkit.Eventually(t, "no connections are accepted", func() bool {
+		c, err := net.Dial("tcp", p.addr)
+		if err == nil {
+			c.Close()
+		}
+		return err != nil
+	})
+	release()
+	p.stops(0)
+	p = launch(t, env)
+	if state := p.state(made.ID); state != "done" {
+		t.Errorf("the delivery is %s", state)
+	}
+}
+
+// A proxy gives the queue up to its successor though a target does not answer. What it was
+// delivering is delivered again if it has an Idempotency-Key, and unknown otherwise.
+func TestDeferralTakeoverOfSlowDeliveries(t *testing.T) {
+	s, arrived, release := holding(t)
+	env := append(deferring(t, s, "algorithm: fixed, limit: 1, window: 1", "reserve: 0, order: none"),
+		"TAKEOVER", "true", "PORT", testkit.FreePort(t), "DRAIN_TIMEOUT", "10m")
+	old := launch(t, env)
+	keyed, unkeyed := old.stored("Idempotency-Key=k", "keyed"), old.stored("", "unkeyed")
+	for range 2 {
+		testkit.Receive(t, arrived, "a delivery")
+	}
+	next := launch(t, env)
+	next.Logged("INFO Deferred - Opened queue")
+	if got := testkit.Receive(t, arrived, "the delivery by the successor"); got != "k" {
+		t.Errorf("%q is delivered again", got)
+	}
+	release()
+	next.becomes(keyed.ID, "done")
+	next.becomes(unkeyed.ID, "unknown")
+	old.stops(0)
+}
+
+// buyers send orders without end, each over a new connection, and keep what became of them.
+type buyers struct {
+	t     *testing.T
+	over  atomic.Bool
+	ended sync.WaitGroup
+
+	mu       sync.Mutex
+	accepted map[string]string // body by id
+	refused  int               // 429
+}
+
+func buyAt(t *testing.T, addr string) *buyers {
+	b := &buyers{t: t, accepted: make(map[string]string)}
+	t.Cleanup(b.stop)
+	for n := range 4 {
+		b.ended.Go(func() {
+			client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: testkit.Patience}
+			for i := 0; !b.over.Load(); i++ {
+				b.buys(&client, addr, fmt.Sprintf("order %d.%d", n, i), n%2 == 0)
+			}
+		})
+	}
+	return b
+}
+
+// buys sends an order. One that is not answered is neither accepted nor refused.
+func (b *buyers) buys(client *http.Client, addr, body string, keyed bool) {
+	r, _ := http.NewRequest("POST", "http://"+addr+"/orders", strings.NewReader(body))
+	r.Header.Set("X-Shop", "a")
+	r.Header.Set("Prefer", "respond-async")
+	if keyed {
+		r.Header.Set("Idempotency-Key", strings.ReplaceAll(body, " ", "-"))
+	}
+	res, err := client.Do(r)
+	if err != nil {
+		time.Sleep(time.Millisecond) // nobody listens
+		return
+	}
+	defer res.Body.Close()
+	text, err := io.ReadAll(res.Body)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	switch res.StatusCode {
+	case http.StatusCreated:
+	case http.StatusTooManyRequests:
+		b.refused++
+	case http.StatusAccepted:
+		var made promise
+		if err == nil && json.Unmarshal(text, &made) == nil {
+			b.accepted[made.ID] = body
+		}
+	default:
+		b.t.Errorf("answered %d %s", res.StatusCode, text)
+	}
+}
+
+// more waits until some more orders are accepted.
+func (b *buyers) more() {
+	b.t.Helper()
+	count := func() int {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		return len(b.accepted)
+	}
+	since := count()
+	testkit.Eventually(b.t, "orders are accepted", func() bool { return b.t.Failed() || count() >= since+20 })
+}
+
+func (b *buyers) stop() {
+	b.over.Store(true)
+	b.ended.Wait()
+}
+
+// Orders are accepted while proxies take over from each other, and some of them are killed in the
+// middle of it: the predecessor as soon as its successor is there, or the successor once it has
+// the queue. Nothing that was accepted is lost, and nothing without Idempotency-Key is sent twice.
+func TestDeferralTakeoverKilled(t *testing.T) {
+	s := newShop(t)
+	env := append(deferring(t, s, "algorithm: token, capacity: 1, fillRate: 300", "reserve: 0, order: none, perKey: 100000"),
+		"TAKEOVER", "true", "PORT", testkit.FreePort(t), "DEFER_RATE", "100", "DEFER_MAX", "1000000", "DRAIN_GRACE", "10ms", "DRAIN_TIMEOUT", "1s")
+	p := launch(t, env)
+	load := buyAt(t, p.addr)
+	for round := range 6 {
+		load.more()
+		next := launch(t, env)
+		switch round % 3 {
+		case 0:
+			_ = p.Process.Signal(syscall.SIGKILL)
+			p.Status()
+		case 1:
+			next.Logged("INFO Deferred - Opened queue")
+			_ = next.Process.Signal(syscall.SIGKILL)
+			next.Status()
+			p.Status()
+			next = launch(t, env)
+		default:
+			p.stops(0)
+		}
+		p = next
+		p.Logged("INFO Deferred - Opened queue")
+	}
+	load.more()
+	load.stop()
+	t.Logf("%d orders accepted, %d refused", len(load.accepted), load.refused)
+	for id, body := range load.accepted {
+		keyed := strings.HasPrefix(body, "order 0.") || strings.HasPrefix(body, "order 2.")
+		state := ""
+		testkit.Eventually(t, body+" is delivered", func() bool { state = p.state(id); return state == "done" || state == "unknown" })
+		if keyed && state != "done" {
+			t.Errorf("%s is %s", body, state)
+		}
+		n := 0
+		for _, got := range s.got() {
+			if got == body {
+				n++
+			}
+		}
+		if n == 0 && state == "done" || n > 1 && !keyed {
+			t.Errorf("%s, %s, was delivered %d times", body, state, n)
+		}
+	}
+}
