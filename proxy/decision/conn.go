@@ -10,6 +10,7 @@ import (
 	"weir/proxy/decide"
 	"weir/proxy/recall"
 	"weir/proxy/store"
+	"weir/proxy/store/lane"
 )
 
 // A room is the port on one loop.
@@ -28,7 +29,7 @@ type room struct {
 }
 
 func newRoom(p *Port, l *loop.Loop) *room {
-	r := &room{port: p, loop: l, lane: p.cfg.Store.NewLane(l.Post), refusals: recall.New[recall.Refused](0)}
+	r := &room{port: p, loop: l, lane: lane.On(p.cfg.Store, l), refusals: recall.New[recall.Refused](0)}
 	r.alarm = l.NewAlarm(func(now time.Time) {
 		r.lane.Expire(now)
 		r.arm()

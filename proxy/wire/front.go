@@ -31,6 +31,7 @@ import (
 	"weir/proxy/route"
 	"weir/proxy/session"
 	"weir/proxy/store"
+	"weir/proxy/store/lane"
 	"weir/proxy/tally"
 	"weir/proxy/upstream"
 )
@@ -284,7 +285,7 @@ func newSide(f *Front, l *loop.Loop, connsPerTarget int) *side {
 	s.line.Among(f.lines, l.Index())
 	f.connsPerTarget += connsPerTarget
 	s.publish()
-	s.lane = f.cfg.Store.NewLane(l.Post)
+	s.lane = lane.On(f.cfg.Store, l)
 	s.tally = f.Tally.NewBook(s.askStore)
 	s.env = session.Env{Settings: &f.cfg.Session, Env: exchange.Env{Policy: f.cfg.Policy, Pages: f.cfg.Pages, Ask: s.ask,
 		Overloaded: &f.memory.Shedding, Refused: s.refused, Random: s.refusals.Random()}}

@@ -25,9 +25,10 @@ type batch struct {
 	epoch   uint64 // of the store when it was sent
 	behind  *batch // it waits for that one; see Config.Locking
 	done    atomic.Bool
-	sent    time.Time // by the helper's clock
+	sent    time.Time // by the clock of who sends it
 	landed  time.Time // likewise
 	land    func(now time.Time)
+	carried func(now time.Time) // likewise, by the courier
 }
 
 // add notes one more ask for g.
@@ -56,11 +57,16 @@ func (b *batch) clear() {
 	b.done.Store(false)
 }
 
-// send has the backend decide.
-func (b *batch) send(s *Store) {
+// load makes the batch what is sent.
+func (b *batch) load(now time.Time) {
 	for _, g := range b.groups {
 		b.Groups = append(b.Groups, &g.Group)
 	}
+	b.sent = now
+}
+
+// send has the backend decide.
+func (b *batch) send(s *Store) {
 	b.sent = time.Now()
 	ctx, cancel := s.forBatch()
 	s.backend.Decide(ctx, &b.Batch)

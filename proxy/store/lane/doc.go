@@ -7,11 +7,12 @@
 // of its lane is under way gathers: asks for the same counters are one group with the
 // number of requests that wait, and all groups of a batch are decided by one call of the
 // backend. So the work of the store grows with batches and keys, not with requests. A few
-// helper goroutines per lane send the batches. An answer comes back to the loop with one
-// wake-up for the whole batch, and there package limit repeats what the backend has
-// decided, request by request: the backend returns the states from which it started, and
-// each request gets the decision that it would have got alone. Where the backend locks keys
-// (Config.Locking), asks for a key that is being decided wait here and not there.
+// helper goroutines per lane send the batches, and each wakes the loop once when it is back.
+// A backend that has a [Courier] sends and receives them on the loop itself. There package
+// limit repeats what the backend has decided, request by request: the backend returns the
+// states from which it started, and each request gets the decision that it would have got
+// alone. Where the backend locks keys (Config.Locking), asks for a key that is being decided
+// wait here and not there.
 //
 // A refusal is remembered on the loop until the time to retry, so that a client which
 // keeps knocking costs the store nothing. Counters that are off are not asked about.

@@ -34,6 +34,7 @@ type Lane struct {
 	aloft   int      // of flying, those which are not back
 	waiting int      // asks without an answer
 
+	courier Courier     // nil: the helpers send all
 	work    chan *batch // to the helpers; has room for all that may be under way
 	helpers sync.WaitGroup
 	batches []*batch // to use again
@@ -42,7 +43,9 @@ type Lane struct {
 
 // NewLane returns a lane for a loop; post has a function called on that loop, by
 // one wake-up. It starts the helpers which send the lane's batches.
-func (s *Store) NewLane(post func(func(now time.Time))) store.Lane {
+func (s *Store) NewLane(post func(func(now time.Time))) store.Lane { return s.add(s.newLane(post)) }
+
+func (s *Store) newLane(post func(func(now time.Time))) *Lane {
 	l := &Lane{store: s, post: post, work: make(chan *batch, s.cfg.InFlight)}
 	l.refusals.max = s.cfg.RefusalsMax
 	if s.cfg.Local != nil {
@@ -51,6 +54,11 @@ func (s *Store) NewLane(post func(func(now time.Time))) store.Lane {
 	for range s.cfg.InFlight {
 		l.helpers.Go(l.help)
 	}
+	return l
+}
+
+// add has the store tell l of its changes.
+func (s *Store) add(l *Lane) *Lane {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.lanes = append(s.lanes, l)
@@ -114,7 +122,7 @@ func (l *Lane) Ask(now time.Time, ask *store.Ask, ans *store.Answer, done store.
 	}
 	b.add(g, waiter{n: ask.N, traced: ask.Traced, deadline: now.Add(s.cfg.Timeout), done: done})
 	l.waiting++
-	l.start()
+	l.start(now)
 	return false
 }
 
@@ -223,14 +231,17 @@ func (l *Lane) gathering() *batch {
 }
 
 // start sends batches while there is one and a helper for it.
-func (l *Lane) start() {
+func (l *Lane) start(now time.Time) {
 	for len(l.queue) > 0 && l.aloft < l.store.cfg.InFlight && !l.locked(l.queue[0]) {
 		b := l.queue[0]
 		l.queue = slices.Delete(l.queue, 0, 1)
 		b.sentOff, b.aloft, b.epoch = true, true, l.store.epoch.Load()
 		l.flying = append(l.flying, b)
 		l.aloft++
-		l.work <- b
+		b.load(now)
+		if l.courier == nil || !l.courier.Send(now, &b.Batch, now.Add(l.store.cfg.Timeout), b.carried) {
+			l.work <- b
+		}
 	}
 }
 
@@ -264,7 +275,7 @@ func (l *Lane) land(now time.Time, b *batch) {
 		if len(l.queue) > 0 && l.queue[0].behind == b {
 			l.queue[0].behind = nil
 		}
-		l.start()
+		l.start(now)
 	}
 	for _, g := range b.groups {
 		g.replay()
@@ -306,6 +317,7 @@ func (l *Lane) newBatch() *batch {
 	}
 	b := &batch{byID: make(map[string]*group)}
 	b.land = func(now time.Time) { l.land(now, b) }
+	b.carried = func(now time.Time) { l.carried(now, b) }
 	return b
 }
 

@@ -177,6 +177,11 @@ func (s *Store) endBatches() {
 	defer s.mu.Unlock()
 	s.endSilent()
 	s.batches, s.endSilent = context.WithCancel(s.stopping)
+	for _, l := range s.lanes {
+		if l.courier != nil {
+			l.post(l.courier.End)
+		}
+	}
 }
 
 // forBatch is the time that a batch may take.
