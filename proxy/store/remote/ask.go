@@ -92,16 +92,22 @@ func (b *backend) ask(ctx context.Context, releases []store.Release, groups []*s
 		at := (first + len(b.masters) - left) % len(b.masters)
 		q.connect = now.Add(until.Sub(now) / time.Duration(left))
 		if err = b.askOne(ctx, at, &q); !unconnected(err) || ctx.Err() != nil {
-			if b.Classify(err).Class == store.LateFault {
-				at = (at + 1) % len(b.masters)
-			}
-			b.current.CompareAndSwap(int32(first), int32(at))
+			b.current.CompareAndSwap(int32(first), int32(b.next(at, err)))
 			break
 		}
 		now = time.Now()
 	}
 	b.exchanges.Observe(time.Since(began))
 	return err
+}
+
+// next is the master that is asked after one whose answer was err: it, or the one after it when
+// it was silent.
+func (b *backend) next(at int, err error) int {
+	if b.Classify(err).Class == store.LateFault {
+		return (at + 1) % len(b.masters)
+	}
+	return at
 }
 
 // A question is what one call asks.
@@ -111,21 +117,24 @@ type question struct {
 	connect, until time.Time // when there must be a connection, and an answer
 }
 
-// askOne has one master decide. What fails leaves no idle connections: behind a balancer
-// those that are kept would lead to the same master again.
+// askOne has one master decide.
 func (b *backend) askOne(ctx context.Context, at int, q *question) error {
 	b.commands.Inc()
 	err := b.askOnce(ctx, b.masters[at], q)
+	b.heard(err)
+	return err
+}
+
+// heard counts what came of a question. What fails leaves no idle connections: behind a
+// balancer those that are kept would lead to the same master again.
+func (b *backend) heard(err error) {
 	if err != nil {
 		b.errors.Inc()
 	}
 	if b.Classify(err).Class > store.ItemFault && !errors.Is(err, context.Canceled) {
-		b.transport.CloseIdleConnections()
-		for _, m := range b.masters {
-			m.closeIdle()
-		}
+		b.failures.Add(1)
+		b.Close()
 	}
-	return err
 }
 
 func (b *backend) askOnce(ctx context.Context, m *master, q *question) error {

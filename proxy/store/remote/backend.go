@@ -1,7 +1,8 @@
 // Package remote is a store in another proxy, the master: it makes this one a sidecar.
 // Rules and keys are here; decisions, the clock and the documents are there. A batch is one
-// call of POST /v1/decide over a kept-alive HTTP/1.1 connection, see package asks. What a
-// master has been sent is never sent again, to it or to another.
+// call of POST /v1/decide over a kept-alive HTTP/1.1 connection, see package asks: of the loop
+// that asks, or of a helper. What a master has been sent is never sent again, to it or to
+// another.
 //
 // Documents are read only: they are changed at the master.
 package remote
@@ -89,8 +90,9 @@ type backend struct {
 	cfg       Config
 	masters   []*master // decide
 	transport *http.Transport
-	client    *http.Client // for everything else
-	current   atomic.Int32 // the master that is asked first
+	client    *http.Client  // for everything else
+	current   atomic.Int32  // the master that is asked first
+	failures  atomic.Uint64 // questions after which idle connections were closed
 
 	commands  metric.Counter
 	errors    metric.Counter

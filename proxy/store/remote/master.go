@@ -65,6 +65,12 @@ func newMaster(base, token string, secure *tls.Config) *master {
 	return m
 }
 
+// appendRequest appends the request that asks a question.
+func (m *master) appendRequest(dst, question []byte) []byte {
+	dst = strconv.AppendInt(append(dst, m.head...), int64(len(question)), 10)
+	return append(append(dst, "\r\n\r\n"...), question...)
+}
+
 // A connectError says that no connection was made, so that nothing was sent.
 type connectError struct{ err error }
 
@@ -154,11 +160,7 @@ func (c *conn) poll(fd uintptr) {
 // give keeps a connection for the next question.
 func (m *master) give(now time.Time, c *conn) {
 	c.used = now
-	for _, b := range []*[]byte{&c.question, &c.out, &c.in, &c.body} {
-		if cap(*b) > bytesKept {
-			*b = nil
-		}
-	}
+	c.question, c.out, c.in, c.body = kept(c.question), kept(c.out), kept(c.in), kept(c.body)
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if len(m.idle) >= idleMax {
@@ -170,6 +172,14 @@ func (m *master) give(now time.Time, c *conn) {
 		first.Close()
 		m.idle = append(m.idle[:0], m.idle[1:]...)
 	}
+}
+
+// kept is b, or nothing if it is too large to be kept.
+func kept(b []byte) []byte {
+	if cap(b) > bytesKept {
+		return nil
+	}
+	return b
 }
 
 // closeIdle closes the connections that are idle.
@@ -193,8 +203,7 @@ func (c *conn) exchange(ctx context.Context, m *master, until time.Time) (status
 	if ctx.Done() != nil {
 		stop = context.AfterFunc(ctx, c.interrupt)
 	}
-	c.out = strconv.AppendInt(append(c.out[:0], m.head...), int64(len(c.question)), 10)
-	c.out = append(append(c.out, "\r\n\r\n"...), c.question...)
+	c.out = m.appendRequest(c.out[:0], c.question)
 	if _, err = c.Write(c.out); err == nil {
 		ok, err = c.read()
 	}

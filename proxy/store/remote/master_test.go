@@ -54,7 +54,7 @@ func all() string {
 	return string(asks.AppendAnswer(asks.AppendHead(nil, store.Exact, 1), &ans))
 }
 
-// Answers may come in any form that HTTP/1.1 has, and in pieces.
+// Answers may come in any form that HTTP/1.1 has, and in pieces, to helpers and to couriers.
 func TestFormsOfAnswers(t *testing.T) {
 	t.Parallel()
 	body := all()
@@ -76,7 +76,8 @@ func TestFormsOfAnswers(t *testing.T) {
 		"nothing":               {"", store.OutageFault, false},
 		"a fault of ours":       {"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n", store.ItemFault, true},
 	} {
-		for _, piece := range []int{1, 7, len(test.text) + 1} {
+		for i := range 6 {
+			piece, carried := [...]int{1, 7, len(test.text) + 1}[i/2], i%2 > 0
 			url := listen(t, func(c net.Conn) {
 				defer c.Close()
 				if asked(c) != nil {
@@ -94,12 +95,20 @@ func TestFormsOfAnswers(t *testing.T) {
 				}
 			})
 			b := openBackend(t, Config{URLs: []string{url}})
-			g := decide(b, one(1, "r", fixed(5)))
-			if f := b.Classify(g.Err); f.Class != test.class || f.Class == 0 && g.Granted != 1 {
-				t.Errorf("%s in pieces of %d: %v, %d granted", name, piece, g.Err, g.Granted)
+			g, idle := one(1, "r", fixed(5)), 0
+			if carried {
+				c := newCarrying(t, b)
+				c.carry(t, g)
+				c.on(func(time.Time) { idle = len(c.idle) })
+			} else {
+				decide(b, g)
+				idle = len(b.masters[0].idle)
 			}
-			if piece > len(test.text) && len(b.masters[0].idle) != map[bool]int{true: 1}[test.kept] {
-				t.Errorf("%s: %d connections are kept", name, len(b.masters[0].idle))
+			if f := b.Classify(g.Err); f.Class != test.class || f.Class == 0 && g.Granted != 1 {
+				t.Errorf("%s in pieces of %d, carried %t: %v, %d granted", name, piece, carried, g.Err, g.Granted)
+			}
+			if piece > len(test.text) && idle != map[bool]int{true: 1}[test.kept] {
+				t.Errorf("%s, carried %t: %d connections are kept", name, carried, idle)
 			}
 			b.Close()
 		}

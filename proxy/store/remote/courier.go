@@ -1,0 +1,241 @@
+package remote
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"slices"
+	"time"
+
+	"weir/internal/http1"
+	"weir/internal/loop"
+	"weir/proxy/asks"
+	"weir/proxy/store"
+	"weir/proxy/store/lane"
+)
+
+// redialPause is how long a courier makes no connection after it could make none.
+const redialPause = time.Second
+
+// A courier asks masters on the loop of a lane. It asks what one question holds, over a plain
+// connection that it has. Everything else is left to [backend.Decide] on a helper: several
+// questions, TLS, and masters that have to be connected to, while it connects, too.
+//
+// Owned by its loop.
+type courier struct {
+	b     *backend
+	loop  *loop.Loop
+	alarm *loop.Alarm
+
+	idle, busy []*link // the link used last is the last; by deadline
+	dialling   bool
+	redial     time.Time // it makes no connection before
+	out        []byte
+}
+
+// NewCourier returns a courier for a lane of that loop.
+func (b *backend) NewCourier(l *loop.Loop) lane.Courier {
+	k := &courier{b: b, loop: l}
+	k.alarm = l.NewAlarm(k.expire)
+	return k
+}
+
+// Send asks the current master, if it can be asked here.
+func (k *courier) Send(now time.Time, batch *store.Batch, until time.Time, done func(now time.Time)) bool {
+	at := int(k.b.current.Load())
+	m := k.b.masters[at]
+	if m.secure != nil || !oneQuestion(batch) {
+		return false
+	}
+	l := k.take(now, at)
+	if l == nil {
+		k.dial(now, at)
+		return false
+	}
+	l.question = asks.AppendQuestion(l.question[:0], batch.Releases, batch.Groups)
+	k.out = m.appendRequest(k.out[:0], l.question)
+	l.batch, l.began, l.until, l.done = batch, now, until, done
+	k.busy = append(k.busy, l)
+	k.alarm.Set(k.busy[0].until)
+	k.b.commands.Inc()
+	l.net.Write(k.out)
+	l.question, k.out = kept(l.question), kept(k.out)
+	return true
+}
+
+// oneQuestion reports whether a batch is asked about by one question, and has something to ask.
+func oneQuestion(batch *store.Batch) bool {
+	size, answer := 0, 0
+	for i := range batch.Releases {
+		size += sizeOf(&batch.Releases[i].Counter)
+	}
+	for _, g := range batch.Groups {
+		n, states := sizeOfGroup(g)
+		if n == 0 || g.N > asks.NMax {
+			return false
+		}
+		size, answer = size+n, answer+states
+	}
+	return size <= asks.QuestionBytesMax/2 && answer <= asks.AnswerBytesMax
+}
+
+// take returns an idle link to a master; nil: there is none. Those that may not be used any
+// more are closed.
+func (k *courier) take(now time.Time, at int) *link {
+	for n := len(k.idle); n > 0; n = len(k.idle) {
+		l := k.idle[n-1]
+		k.idle[n-1], k.idle = nil, k.idle[:n-1]
+		if l.at == at && l.failures == k.b.failures.Load() && now.Sub(l.used) < idleTimeout {
+			return l
+		}
+		l.net.Close()
+	}
+	return nil
+}
+
+// dial makes a connection to a master, unless one is being made or there are enough.
+func (k *courier) dial(now time.Time, at int) {
+	if k.dialling || len(k.busy) >= k.b.cfg.InFlight || now.Before(k.redial) {
+		return
+	}
+	k.dialling = true
+	failures := k.b.failures.Load()
+	k.loop.Dial(k.b.masters[at].addr, k.b.cfg.Timeout, func(now time.Time, c *loop.Conn, err error) loop.Handler {
+		k.dialling = false
+		if err != nil {
+			k.redial = now.Add(redialPause)
+			return nil
+		}
+		l := &link{k: k, net: c, at: at, failures: failures, used: now, reader: http1.NewResponseReader(nil)}
+		k.idle = append(k.idle, l)
+		return l
+	})
+}
+
+// expire ends what has had no answer in time.
+func (k *courier) expire(now time.Time) {
+	for len(k.busy) > 0 && !k.busy[0].until.After(now) {
+		k.busy[0].fail(now, context.DeadlineExceeded)
+	}
+	if len(k.busy) > 0 {
+		k.alarm.Set(k.busy[0].until)
+	}
+}
+
+// End ends all that is under way.
+func (k *courier) End(now time.Time) {
+	for len(k.busy) > 0 {
+		k.busy[0].fail(now, context.Canceled)
+	}
+}
+
+// A link is one connection to a master. It implements loop.Handler.
+//
+// Owned by its loop.
+type link struct {
+	k        *courier
+	net      *loop.Conn
+	at       int    // the master
+	failures uint64 // of the backend when it was dialled: after another one it is not used
+	used     time.Time
+	reader   http1.Reader
+	head     http1.Head
+
+	batch          *store.Batch // asked about; nil: it is idle
+	began, until   time.Time
+	done           func(now time.Time)
+	question, body []byte
+}
+
+// Data reads an answer. What comes without a question ends the connection.
+func (l *link) Data(now time.Time, b []byte) int {
+	for n := 0; l.batch != nil; {
+		event, err := l.reader.Next(b[n:], &l.head)
+		n += event.N
+		switch {
+		case err != nil:
+			l.fail(now, err)
+		case event.Kind == http1.NeedMore:
+			return n
+		case event.Kind == http1.Data:
+			if l.body = append(l.body, event.Data...); len(l.body) > answerBytesMax {
+				l.fail(now, errLarge)
+			}
+		case event.Kind == http1.Upgraded:
+			l.fail(now, errUpgraded)
+		case event.Kind == http1.End:
+			l.answered(now, l.head.KeepAlive && n == len(b))
+			return len(b)
+		}
+	}
+	l.close()
+	return len(b)
+}
+
+// Expired is loop.Handler's.
+func (l *link) Expired(time.Time) {}
+
+// Closed is loop.Handler's. The end of the connection may be that of an answer.
+func (l *link) Closed(now time.Time, err error) {
+	l.forget()
+	if l.batch == nil {
+		return
+	}
+	if event, cut := l.reader.EOF(); err == io.EOF && cut == nil && event.Kind == http1.End {
+		l.answered(now, false)
+		return
+	}
+	if err == nil || err == io.EOF {
+		err = io.ErrUnexpectedEOF
+	}
+	l.fail(now, err)
+}
+
+// answered takes the answer, and keeps the connection if another may follow.
+func (l *link) answered(now time.Time, again bool) {
+	m, batch := l.k.b.masters[l.at], l.batch
+	err := judge(m, l.head.Status, l.body, batch.Groups)
+	l.body = kept(l.body[:0])
+	l.end(now, err, again)
+}
+
+// fail ends the question without an answer, and the connection.
+func (l *link) fail(now time.Time, err error) {
+	if err != context.DeadlineExceeded && err != context.Canceled {
+		err = fmt.Errorf("ask master %s: %w", l.k.b.masters[l.at].url, err)
+	}
+	l.end(now, err, false)
+}
+
+// end tells what came of the question.
+func (l *link) end(now time.Time, err error, again bool) {
+	k, batch, done := l.k, l.batch, l.done
+	l.batch, l.done = nil, nil
+	k.busy = slices.DeleteFunc(k.busy, func(other *link) bool { return other == l })
+	if err != nil {
+		for _, g := range batch.Groups {
+			g.Err = err
+		}
+	}
+	k.b.heard(err)
+	k.b.current.CompareAndSwap(int32(l.at), int32(k.b.next(l.at, err)))
+	k.b.exchanges.Observe(now.Sub(l.began))
+	if again {
+		l.used = now
+		k.idle = append(k.idle, l)
+	} else {
+		l.net.Close()
+	}
+	done(now)
+}
+
+// close ends an idle connection.
+func (l *link) close() {
+	l.forget()
+	l.net.Close()
+}
+
+// forget has the courier not use the connection again.
+func (l *link) forget() {
+	l.k.idle = slices.DeleteFunc(l.k.idle, func(other *link) bool { return other == l })
+}

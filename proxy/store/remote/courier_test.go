@@ -1,0 +1,143 @@
+package remote
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"weir/internal/testkit"
+	"weir/proxy/asks"
+	"weir/proxy/store"
+)
+
+// A master that says nothing is waited for until the deadline, and the next one is asked then;
+// or until the store is known to be silent.
+func TestCourierOfSilentMaster(t *testing.T) {
+	t.Parallel()
+	silent := func() (url string, asks *atomic.Int32) {
+		asks = new(atomic.Int32)
+		return listen(t, func(c net.Conn) {
+			t.Cleanup(func() { c.Close() })
+			if asked(c) == nil {
+				asks.Add(1)
+			}
+		}), asks
+	}
+	first, questions := silent()
+	second, _ := silent()
+	b := openBackend(t, Config{URLs: []string{first, second}})
+	c := newCarrying(t, b)
+	g := one(1, "r", fixed(5))
+	testkit.Receive(t, c.send(t, 10*time.Millisecond, g), "the end")
+	if !errors.Is(g.Err, context.DeadlineExceeded) || b.current.Load() != 1 || len(c.idle)+len(c.busy) > 0 {
+		t.Errorf("%v, then master %d; %d connections", g.Err, b.current.Load(), len(c.idle)+len(c.busy))
+	}
+	b.current.Store(0)
+	ended := c.send(t, patience, g)
+	testkit.Eventually(t, "it is asked", func() bool { return questions.Load() == 2 })
+	c.on(c.End)
+	testkit.Receive(t, ended, "the end")
+	if !errors.Is(g.Err, context.Canceled) || b.current.Load() != 0 {
+		t.Errorf("%v, then master %d", g.Err, b.current.Load())
+	}
+}
+
+// What cannot be asked by one question over a plain connection is left to helpers.
+func TestCourierLeaves(t *testing.T) {
+	t.Parallel()
+	body := all()
+	url := listen(t, func(c net.Conn) {
+		t.Cleanup(func() { c.Close() })
+		if asked(c) == nil {
+			fmt.Fprintf(c, "HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s", len(body), body)
+		}
+	})
+	b := openBackend(t, Config{URLs: []string{url, "https://127.0.0.1"}})
+	c := newCarrying(t, b)
+	c.carry(t, one(1, "r", fixed(5))) // there is a connection
+	long, many := one(1, "r", fixed(5)), one(asks.NMax+1, "r", fixed(5))
+	long.Counters[0].Key = make([]byte, asks.QuestionBytesMax)
+	sends := func(groups ...*store.Group) (sent bool) {
+		c.on(func(now time.Time) {
+			sent = c.Send(now, &store.Batch{Groups: groups}, now, func(time.Time) { t.Error("done is called") })
+		})
+		return sent
+	}
+	for name, g := range map[string]*store.Group{"a key that is too long": long, "too many requests": many, "nothing to ask": {N: 1}} {
+		if sends(g) || g.Err != nil {
+			t.Errorf("%s: is sent, %v", name, g.Err)
+		}
+	}
+	b.current.Store(1)
+	if sends(one(1, "r", fixed(5))) {
+		t.Error("TLS: is sent")
+	}
+}
+
+// A connection is not used when its master has closed it or sent something that nobody has asked
+// for, when a question has failed elsewhere, and when it was idle for long.
+func TestCourierConnections(t *testing.T) {
+	t.Parallel()
+	body := all()
+	for name, spoil := range map[string]func(c *carrying, server net.Conn){
+		"closed": func(_ *carrying, server net.Conn) { server.Close() },
+		"more": func(_ *carrying, server net.Conn) {
+			_, _ = io.WriteString(server, "HTTP/1.1 408 Request Timeout\r\n\r\n")
+		},
+		"failed":        func(c *carrying, _ net.Conn) { c.b.heard(io.ErrUnexpectedEOF) },
+		"idle for long": func(c *carrying, _ net.Conn) { c.on(func(now time.Time) { c.idle[0].used = now.Add(-idleTimeout) }) },
+	} {
+		servers := make(chan net.Conn, 2)
+		b := openBackend(t, Config{URLs: []string{listen(t, func(c net.Conn) {
+			t.Cleanup(func() { c.Close() })
+			if asked(c) == nil {
+				fmt.Fprintf(c, "HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s", len(body), body)
+				servers <- c
+			}
+		})}})
+		c := newCarrying(t, b)
+		g := one(1, "r", fixed(5))
+		c.carry(t, g)
+		spoil(c, testkit.Receive(t, servers, "the connection"))
+		testkit.Eventually(t, name+": it is noticed", func() (noticed bool) {
+			c.on(func(time.Time) { noticed = len(c.idle) == 0 })
+			return noticed || name == "failed" || name == "idle for long"
+		})
+		c.carry(t, g)
+		testkit.Receive(t, servers, "another connection")
+		if g.Err != nil || g.Granted != 1 {
+			t.Errorf("%s: %v", name, g.Err)
+		}
+	}
+}
+
+// A master that refuses connections is not dialled with every question.
+func TestCourierDials(t *testing.T) {
+	t.Parallel()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.Close()
+	c := newCarrying(t, openBackend(t, Config{URLs: []string{"http://" + l.Addr().String()}}))
+	batch := &store.Batch{Groups: []*store.Group{one(1, "r", fixed(5))}}
+	testkit.Eventually(t, "the dial has failed", func() (failed bool) {
+		c.on(func(now time.Time) {
+			failed = c.Send(now, batch, now, nil) || c.redial.After(now)
+		})
+		return failed
+	})
+	c.on(func(now time.Time) {
+		if c.Send(now, batch, now, nil); c.dialling {
+			t.Error("it is dialled again at once")
+		}
+		if c.Send(c.redial, batch, now, nil); !c.dialling {
+			t.Error("it is not dialled again")
+		}
+	})
+}
