@@ -11,23 +11,23 @@ import (
 
 // The goals are held against one key, and each is missed when it is.
 func TestJudge(t *testing.T) {
-	good := [][]sample{{{perCPU: 10, redis: 10}}, {{perCPU: 50, redis: 3, commands: .2}}, {{perSecond: 80_000}}}
-	all := []contestant{{redis: new(rig.Redis)}, {own: "x", redis: new(rig.Redis)}, {own: "y"}}
+	good := [][]rig.Sample{{{CPU: 100, Redis: 10}}, {{CPU: 20, Redis: 3, Commands: .2}}, {{PerSecond: 80_000}}}
+	all := []rig.Contestant{{Redis: new(rig.Redis)}, {Own: "x", Redis: new(rig.Redis)}, {Own: "y"}}
 	for _, c := range []struct {
 		users int
-		spoil func(runs [][]sample)
+		spoil func(runs [][]rig.Sample)
 		want  string
 	}{
-		{1, func([][]sample) {}, ""},
-		{1, func(runs [][]sample) { runs[1][0].perCPU = 49 }, "decisions per processor time"},
-		{1, func(runs [][]sample) { runs[1][0].commands = .21 }, "store commands"},
-		{1, func(runs [][]sample) { runs[1][0].redis = 3.1 }, "Redis' processor time"},
-		{1, func(runs [][]sample) { runs[2][0].perSecond = 79_000 }, "simulated Redis"},
-		{1000, func(runs [][]sample) { runs[1][0].perCPU = 1 }, ""},
+		{1, func([][]rig.Sample) {}, ""},
+		{1, func(runs [][]rig.Sample) { runs[1][0].CPU = 20.4 }, "decisions per processor time"},
+		{1, func(runs [][]rig.Sample) { runs[1][0].Commands = .21 }, "store commands"},
+		{1, func(runs [][]rig.Sample) { runs[1][0].Redis = 3.1 }, "Redis' processor time"},
+		{1, func(runs [][]rig.Sample) { runs[2][0].PerSecond = 79_000 }, "simulated Redis"},
+		{1000, func(runs [][]rig.Sample) { runs[1][0].CPU = 1000 }, ""},
 	} {
-		var runs [][]sample
+		var runs [][]rig.Sample
 		for _, one := range good {
-			runs = append(runs, []sample{one[0]})
+			runs = append(runs, []rig.Sample{one[0]})
 		}
 		c.spoil(runs)
 		l := &lab{rig.Lab{Out: io.Discard}}

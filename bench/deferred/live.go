@@ -37,11 +37,9 @@ func (l *lab) live(ctx context.Context) error {
 		if err := os.WriteFile(file, fmt.Appendf(nil, script, methods[i]), 0o600); err != nil {
 			return 0, err
 		}
-		run, used, err := rig.Wrk{URL: r.URL(0), Connections: connections, For: spell, Script: file}.Against(ctx, r.Proxies[0].Pid())
-		if err == nil {
-			err = run.Expect(false)
-		}
-		return 1e6 * used.Seconds() / run.Requests, err
+		c := rig.Contestant{Name: methods[i], Wrk: rig.Wrk{URL: r.URL(0), Script: file}, Process: r.Proxies[0]}
+		s, err := c.Sample(ctx, connections, spell)
+		return s.CPU, err
 	})
 	if err != nil {
 		return err

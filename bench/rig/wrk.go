@@ -76,19 +76,6 @@ func (w Wrk) Run(ctx context.Context) (WrkRun, error) {
 	return r, err
 }
 
-// Against is Run, and the processor time that the process pid used meanwhile.
-func (w Wrk) Against(ctx context.Context, pid int) (r WrkRun, used time.Duration, err error) {
-	before, err := CPU(pid)
-	if err != nil {
-		return r, 0, err
-	}
-	if r, err = w.Run(ctx); err != nil {
-		return r, 0, err
-	}
-	after, err := CPU(pid)
-	return r, after - before, err
-}
-
 var (
 	wrkTotal  = regexp.MustCompile(`(\d+) requests in `)
 	wrkRate   = regexp.MustCompile(`Requests/sec:\s+([\d.]+)`)

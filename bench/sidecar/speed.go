@@ -2,7 +2,6 @@ package sidecar
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -21,20 +20,6 @@ const (
 	plenty      = "RATE_LIMIT_LIMIT=1000000000"
 )
 
-// A contestant is asked as fast as it answers.
-type contestant struct {
-	name    string
-	url     string
-	process *rig.Process // of which memory is looked at; nil: of none
-	refuses bool
-}
-
-// A sample is one run.
-type sample struct {
-	rig.WrkRun
-	resident int64 // at most, in bytes
-}
-
 // speed compares sidecars with a limit in Redis, and /check with refusals of the data port.
 func (l *lab) speed(ctx context.Context) error {
 	fmt.Fprintf(l.Out, "### Speed\n\nwrk, %d turns of %v; all proxies have one event loop.\n\n", rounds, spell)
@@ -48,31 +33,9 @@ func (l *lab) speed(ctx context.Context) error {
 }
 
 // run drives contestants in turn.
-func (l *lab) run(ctx context.Context, all []contestant, connections int) ([][]sample, error) {
-	return rig.Turns(rounds, len(all), func(i int) (sample, error) { return all[i].sample(ctx, connections) })
+func (l *lab) run(ctx context.Context, all []rig.Contestant, connections int) ([][]rig.Sample, error) {
+	return rig.Turns(rounds, len(all), func(i int) (rig.Sample, error) { return all[i].Sample(ctx, connections, spell) })
 }
-
-func (c *contestant) sample(ctx context.Context, connections int) (s sample, err error) {
-	stop := func() (rig.Usage, error) { return rig.Usage{}, nil }
-	if c.process != nil {
-		if stop, err = rig.Watch(c.process.Pid()); err != nil {
-			return s, err
-		}
-	}
-	r, err := rig.Wrk{URL: c.url, Connections: connections, For: spell}.Run(ctx)
-	used, watched := stop()
-	if err = errors.Join(err, watched); err == nil {
-		err = r.Expect(c.refuses)
-	}
-	if err != nil {
-		return s, fmt.Errorf("%s: %w", c.name, err)
-	}
-	return sample{r, used.RSSPeak}, nil
-}
-
-func perSecond(s sample) float64 { return s.PerSecond }
-func micros(s sample) float64    { return float64(s.P50.Nanoseconds()) / 1e3 }
-func megabytes(s sample) float64 { return float64(s.resident) / 1e6 }
 
 // forwarding measures what asking a master costs, beside a limit in Redis.
 func (l *lab) forwarding(ctx context.Context) error {
@@ -97,10 +60,8 @@ func (l *lab) forwarding(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	all := []contestant{{name: "target", url: target}, {name: "limit in Redis", url: sharedAddr, process: shared}, {name: "sidecar", url: addr, process: s}}
-	for i := range all {
-		all[i].url = "http://" + all[i].url + "/api/test"
-	}
+	wrk := func(addr string) rig.Wrk { return rig.Wrk{URL: "http://" + addr + "/api/test"} }
+	all := []rig.Contestant{{Name: "target", Wrk: wrk(target)}, {Name: "limit in Redis", Wrk: wrk(sharedAddr), Process: shared}, {Name: "sidecar", Wrk: wrk(addr), Process: s}}
 	many, err := l.run(ctx, all, connections)
 	if err != nil {
 		return err
@@ -110,19 +71,19 @@ func (l *lab) forwarding(ctx context.Context) error {
 		return err
 	}
 	t := report.NewTable(fmt.Sprintf(" | requests/s, %d connections | p50 µs, one connection | added µs | resident MB", connections))
-	direct := report.MedianOf(one[0], micros)
+	direct := report.MedianOf(one[0], rig.P50)
 	for i, c := range all {
-		p50 := report.MedianOf(one[i], micros)
-		t.Add("%s | %.0f | %.0f | %.0f | %.1f", c.name, report.MedianOf(many[i], perSecond), p50, p50-direct, report.MedianOf(many[i], megabytes))
+		p50 := report.MedianOf(one[i], rig.P50)
+		t.Add("%s | %.0f | %.0f | %.0f | %.1f", c.Name, report.MedianOf(many[i], rig.PerSecond), p50, p50-direct, report.MedianOf(many[i], rig.Resident))
 	}
-	fmt.Fprintf(l.Out, "%s\nsidecar's requests/s, of those with a limit in Redis: %s\n\n", t, report.RatioOf(many[2], many[1], perSecond).Ratio(2))
+	fmt.Fprintf(l.Out, "%s\nsidecar's requests/s, of those with a limit in Redis: %s\n\n", t, report.RatioOf(many[2], many[1], rig.PerSecond).Ratio(2))
 	resident, err := rig.RSS(m.Pid())
 	if err != nil {
 		return err
 	}
-	l.AtLeast("sidecar: requests per second", report.MedianOf(many[2], perSecond), 40_000)
-	l.AtMost("sidecar: added to p50 in µs", report.MedianOf(one[2], micros)-direct, 150)
-	l.AtMost("sidecar: resident MB under load", report.MedianOf(many[2], megabytes), 32)
+	l.AtLeast("sidecar: requests per second", report.MedianOf(many[2], rig.PerSecond), 40_000)
+	l.AtMost("sidecar: added to p50 in µs", report.MedianOf(one[2], rig.P50)-direct, 150)
+	l.AtMost("sidecar: resident MB under load", report.MedianOf(many[2], rig.Resident), 32)
 	l.AtMost("master: resident MB after the load", float64(resident)/1e6, 32)
 	return nil
 }
@@ -142,18 +103,18 @@ func (l *lab) checks(ctx context.Context) error {
 	if err := p.AwaitPort(ctx, addr); err != nil {
 		return err
 	}
-	all := []contestant{{name: "refused by the proxy", url: "http://" + own + "/api/test", refuses: true}, {name: "refused by /check", url: "http://" + addr + "/check/path/api/test", refuses: true}}
+	all := []rig.Contestant{{Name: "refused by the proxy", Wrk: rig.Wrk{URL: "http://" + own + "/api/test"}, Refuses: true}, {Name: "refused by /check", Wrk: rig.Wrk{URL: "http://" + addr + "/check/path/api/test"}, Refuses: true}}
 	runs, err := l.run(ctx, all, connections)
 	if err != nil {
 		return err
 	}
 	t := report.NewTable(" | answers/s")
 	for i, c := range all {
-		t.Add("%s | %.0f", c.name, report.MedianOf(runs[i], perSecond))
+		t.Add("%s | %.0f", c.Name, report.MedianOf(runs[i], rig.PerSecond))
 	}
-	ratio := report.RatioOf(runs[1], runs[0], perSecond)
+	ratio := report.RatioOf(runs[1], runs[0], rig.PerSecond)
 	fmt.Fprintf(l.Out, "%s\n/check, of the proxy's own refusals: %s\n\n", t, ratio.Ratio(2))
-	l.AtLeast("/check: answers per second, of the proxy's own refusals", report.MedianOf(runs[1], perSecond)/report.MedianOf(runs[0], perSecond), .9)
+	l.AtLeast("/check: answers per second, of the proxy's own refusals", report.MedianOf(runs[1], rig.PerSecond)/report.MedianOf(runs[0], rig.PerSecond), .9)
 	return nil
 }
 

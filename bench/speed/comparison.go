@@ -16,7 +16,7 @@ type comparison struct {
 	connections int    // 0: the usual number
 	refused     bool   // answers are to be refusals; otherwise none may be one
 	warmUp      bool   // each side runs for a second before
-	show        func(l *lab, all []contestant, runs [][]sample) error
+	show        func(l *lab, all []contestant, runs [][]rig.Sample) error
 }
 
 // play is the comparison as a part of the experiment.
@@ -28,13 +28,16 @@ func (c comparison) play(l *lab) error {
 	if err != nil {
 		return err
 	}
+	for i := range all {
+		all[i].Refuses = c.refused
+	}
 	n := c.connections
 	if n == 0 {
 		n = connections
 	}
 	if c.warmUp {
 		for i := range all {
-			if _, err := l.sample(&all[i], n, time.Second); err != nil {
+			if _, err := all[i].Sample(l.ctx, n, time.Second); err != nil {
 				return err
 			}
 		}
@@ -42,13 +45,6 @@ func (c comparison) play(l *lab) error {
 	runs, err := l.turns(all, n)
 	if err != nil {
 		return err
-	}
-	for i, side := range all {
-		for _, s := range runs[i] {
-			if err := s.Expect(c.refused); err != nil {
-				return fmt.Errorf("%s: %w", side.name, err)
-			}
-		}
 	}
 	return c.show(l, all, runs)
 }
@@ -73,25 +69,25 @@ func refusals() comparison {
 // target: how fast our target answers.
 func target() comparison {
 	static := side{name: "nginx static", start: func(l *lab, c *contestant) (err error) {
-		c.process, c.addr, err = l.keep(rig.Nginx(nginxStatic).Start(l.ctx, l.Dir, 1))
+		c.Process, c.addr, err = l.keep(rig.Nginx(nginxStatic).Start(l.ctx, l.Dir, 1))
 		return err
 	}}
 	ours := side{name: "weir target", start: func(l *lab, c *contestant) (err error) {
-		c.process, c.addr, err = l.keep(rig.StartTargetAt(l.ctx, []string{"EVENT_LOOPS=1"}))
+		c.Process, c.addr, err = l.keep(rig.StartTargetAt(l.ctx, []string{"EVENT_LOOPS=1"}))
 		return err
 	}}
 	return comparison{heading: "Plain 200 OK", sides: []side{static, ours}, show: besidePeers}
 }
 
 // besidePeers shows what each side does and needs, and our ratio to the peers'.
-func besidePeers(l *lab, all []contestant, runs [][]sample) error {
+func besidePeers(l *lab, all []contestant, runs [][]rig.Sample) error {
 	last := len(all) - 1
-	name, mine := all[last].name, runs[last]
+	name, mine := all[last].Name, runs[last]
 	l.table("", "requests/s", "CPU µs per request", "requests/s: "+name+" ÷ it", "CPU: "+name+" ÷ it")
 	for i, c := range all {
-		cells := []string{c.name, medianOf(runs[i], 0, perSec), medianOf(runs[i], 1, cpuEach), "", ""}
+		cells := []string{c.Name, medianOf(runs[i], 0, rig.PerSecond), medianOf(runs[i], 1, rig.CPUEach), "", ""}
 		if i < last {
-			cells[3], cells[4] = ratioOf(mine, runs[i], perSec), ratioOf(mine, runs[i], cpuEach)
+			cells[3], cells[4] = ratioOf(mine, runs[i], rig.PerSecond), ratioOf(mine, runs[i], rig.CPUEach)
 		}
 		l.row(cells...)
 	}
@@ -102,7 +98,7 @@ func besidePeers(l *lab, all []contestant, runs [][]sample) error {
 func latency(proxies ...side) comparison {
 	direct := side{name: "direct", start: func(l *lab, c *contestant) (err error) {
 		c.addr, err = l.target()
-		c.process = l.served
+		c.Process = l.served
 		return err
 	}}
 	return comparison{
@@ -112,25 +108,25 @@ func latency(proxies ...side) comparison {
 }
 
 // added shows how much longer answers take than those of the first side.
-func added(l *lab, all []contestant, runs [][]sample) error {
-	base := report.MedianOf(runs[0], p50)
+func added(l *lab, all []contestant, runs [][]rig.Sample) error {
+	base := report.MedianOf(runs[0], rig.P50)
 	l.table("", "p50 µs", "added µs")
 	for i, c := range all {
-		l.row(c.name, medianOf(runs[i], 0, p50), fmt.Sprintf("%.0f", report.MedianOf(runs[i], p50)-base))
+		l.row(c.Name, medianOf(runs[i], 0, rig.P50), fmt.Sprintf("%.0f", report.MedianOf(runs[i], rig.P50)-base))
 	}
 	return nil
 }
 
 // variants shows settings of our proxy beside the first of them.
-func variants(what string) func(l *lab, all []contestant, runs [][]sample) error {
-	return func(l *lab, all []contestant, runs [][]sample) error {
-		l.table(what, "requests/s", "CPU µs per request", "CPU ÷ that of "+all[0].name, "resident MB")
+func variants(what string) func(l *lab, all []contestant, runs [][]rig.Sample) error {
+	return func(l *lab, all []contestant, runs [][]rig.Sample) error {
+		l.table(what, "requests/s", "CPU µs per request", "CPU ÷ that of "+all[0].Name, "resident MB")
 		for i, c := range all {
-			rss, err := rig.RSS(c.process.Pid())
+			rss, err := rig.RSS(c.Process.Pid())
 			if err != nil {
 				return err
 			}
-			l.row(c.name, medianOf(runs[i], 0, perSec), medianOf(runs[i], 1, cpuEach), ratioOf(runs[i], runs[0], cpuEach), fmt.Sprintf("%.1f", float64(rss)/1e6))
+			l.row(c.Name, medianOf(runs[i], 0, rig.PerSecond), medianOf(runs[i], 1, rig.CPUEach), ratioOf(runs[i], runs[0], rig.CPUEach), fmt.Sprintf("%.1f", float64(rss)/1e6))
 		}
 		return nil
 	}

@@ -21,7 +21,7 @@ func (l *lab) memory() error {
 	if err != nil {
 		return err
 	}
-	pid := all[0].process.Pid()
+	pid := all[0].Process.Pid()
 	atStart, err := rig.RSS(pid)
 	if err != nil {
 		return err
@@ -39,7 +39,7 @@ func (l *lab) memory() error {
 
 // idle is the resident memory before and while many clients sit idle.
 func (l *lab) idle(c *contestant, pid int) (before, after int64, err error) {
-	if _, err := l.sample(c, connections, l.span); err != nil { // warm: buffers are there
+	if _, err := c.Sample(l.ctx, connections, l.span); err != nil { // warm: buffers are there
 		return 0, 0, err
 	}
 	if before, err = rig.RSS(pid); err != nil {

@@ -71,7 +71,7 @@ func limiter(name string, p rig.Peer, workers int) side {
 		if err != nil {
 			return err
 		}
-		c.process, c.addr, err = l.keep(p.Start(l.ctx, l.Dir, workers, target))
+		c.Process, c.addr, err = l.keep(p.Start(l.ctx, l.Dir, workers, target))
 		return err
 	}}
 }

@@ -53,19 +53,19 @@ func shared() (sides []side) {
 			if err != nil {
 				return err
 			}
-			if c.redis, err = l.Redis(l.ctx); err != nil {
+			if c.Redis, err = l.Redis(l.ctx); err != nil {
 				return err
 			}
-			host, port, _ := strings.Cut(c.redis.Addr, ":")
-			c.process, c.addr, err = l.keep(rig.Nginx(nginxLua).Start(l.ctx, l.Dir, 1, target, host, port))
+			host, port, _ := strings.Cut(c.Redis.Addr, ":")
+			c.Process, c.addr, err = l.keep(rig.Nginx(nginxLua).Start(l.ctx, l.Dir, 1, target, host, port))
 			return err
 		}}}
 	}
 	return append(sides, side{name: "weir + Redis", start: func(l *lab, c *contestant) (err error) {
-		if c.redis, err = l.Redis(l.ctx); err != nil {
+		if c.Redis, err = l.Redis(l.ctx); err != nil {
 			return err
 		}
-		return weir(c.name, "REDIS_HOST="+c.redis.Addr).start(l, c)
+		return weir(c.Name, "REDIS_HOST="+c.Redis.Addr).start(l, c)
 	}})
 }
 
@@ -74,17 +74,17 @@ func redis() comparison {
 	return comparison{heading: "Forwarding with a limit in Redis (exact, shared), 64 connections, one loop against one worker, a Redis each", sides: shared(), show: withRedis}
 }
 
-func withRedis(l *lab, all []contestant, runs [][]sample) error {
+func withRedis(l *lab, all []contestant, runs [][]rig.Sample) error {
 	if len(all) == 1 {
 		fmt.Fprintln(l.Out, "nginx with Lua is not installed: left out (make bench-setup installs it)")
 		return nil
 	}
-	l.table("", all[0].name, all[1].name, "ratio (min … max)")
+	l.table("", all[0].Name, all[1].Name, "ratio (min … max)")
 	for _, f := range []struct {
 		name   string
 		digits int
-		of     func(sample) float64
-	}{{"requests/s", 0, perSec}, {"proxy's CPU µs per request", 1, cpuEach}, {"Redis' CPU µs per request", 2, storeCPU}} {
+		of     func(rig.Sample) float64
+	}{{"requests/s", 0, rig.PerSecond}, {"proxy's CPU µs per request", 1, rig.CPUEach}, {"Redis' CPU µs per request", 2, rig.RedisEach}} {
 		l.row(f.name, medianOf(runs[0], f.digits, f.of), medianOf(runs[1], f.digits, f.of), ratioOf(runs[1], runs[0], f.of))
 	}
 	commands, decisions, err := l.storeWork(all[1:])

@@ -71,17 +71,17 @@ func Rules(ctx context.Context, args []string, out io.Writer) error {
 }
 
 // tenBesideNone makes sure that the proxies did what they are measured for, and judges.
-func tenBesideNone(l *lab, all []contestant, runs [][]sample) error {
+func tenBesideNone(l *lab, all []contestant, runs [][]rig.Sample) error {
 	var names []string
 	for i, rules := range [][]string{nil, matching} {
 		m, err := rig.Scrape(l.ctx, all[i].addr)
 		if err == nil {
-			err = decisionsOf(m, rules).problem(all[i].name, (1+l.rounds)*underWay)
+			err = decisionsOf(m, rules).problem(all[i].Name, (1+l.rounds)*underWay)
 		}
 		if err != nil {
 			return err
 		}
-		names = append(names, all[i].name)
+		names = append(names, all[i].Name)
 	}
 	return l.judgeRules(names, runs)
 }
@@ -125,12 +125,12 @@ func (d decisions) problem(name string, some int) error {
 }
 
 // judgeRules prints the table. The error says that the rules cost too much.
-func (l *lab) judgeRules(names []string, runs [][]sample) error {
+func (l *lab) judgeRules(names []string, runs [][]rig.Sample) error {
 	one, all := runs[0], runs[1]
 	l.table("", names[0], names[1], "ratio")
-	l.row("CPU µs per request", medianOf(one, 2, cpuEach), medianOf(all, 2, cpuEach), ratioOf(all, one, cpuEach))
-	l.row("requests/s", medianOf(one, 0, perSec), medianOf(all, 0, perSec), ratioOf(all, one, perSec))
+	l.row("CPU µs per request", medianOf(one, 2, rig.CPUEach), medianOf(all, 2, rig.CPUEach), ratioOf(all, one, rig.CPUEach))
+	l.row("requests/s", medianOf(one, 0, rig.PerSecond), medianOf(all, 0, rig.PerSecond), ratioOf(all, one, rig.PerSecond))
 	var e report.Expectations
-	e.AtMost("CPU of ten rules by that of the global limit alone", report.RatioOf(all, one, cpuEach).Median, rulesRatioMax)
+	e.AtMost("CPU of ten rules by that of the global limit alone", report.RatioOf(all, one, rig.CPUEach).Median, rulesRatioMax)
 	return e.Conclude(l.Out, fmt.Sprintf("at most %.2f times the CPU of the global limit alone.", rulesRatioMax), nil)
 }

@@ -3,16 +3,15 @@ package speed
 import (
 	"strings"
 	"testing"
-	"time"
 
 	"weir/bench/rig"
 	"weir/proxy/rule"
 )
 
 // costs are runs whose requests took so many microseconds each.
-func costs(micros ...int) (runs []sample) {
+func costs(micros ...int) (runs []rig.Sample) {
 	for _, n := range micros {
-		runs = append(runs, sample{WrkRun: rig.WrkRun{PerSecond: 1000}, each: time.Duration(n) * time.Microsecond})
+		runs = append(runs, rig.Sample{PerSecond: 1000, CPU: float64(n)})
 	}
 	return runs
 }
@@ -20,7 +19,7 @@ func costs(micros ...int) (runs []sample) {
 func TestJudgeRules(t *testing.T) {
 	for _, test := range []struct {
 		name     string
-		one, all []sample
+		one, all []rig.Sample
 		part     string // of the error; empty: as it should be
 	}{
 		{"the same", costs(20), costs(20), ""},
@@ -31,7 +30,7 @@ func TestJudgeRules(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			var out strings.Builder
-			err := (&lab{Lab: rig.Lab{Out: &out}}).judgeRules([]string{"one", "all"}, [][]sample{test.one, test.all})
+			err := (&lab{Lab: rig.Lab{Out: &out}}).judgeRules([]string{"one", "all"}, [][]rig.Sample{test.one, test.all})
 			if (err == nil) != (test.part == "") || err != nil && !strings.Contains(err.Error(), test.part) {
 				t.Errorf("judged %v, want %q", err, test.part)
 			}
@@ -44,7 +43,7 @@ func TestJudgeRules(t *testing.T) {
 
 func TestRulesTable(t *testing.T) {
 	var out strings.Builder
-	if err := (&lab{Lab: rig.Lab{Out: &out}}).judgeRules([]string{"one", "all"}, [][]sample{costs(20, 10, 40), costs(21, 10, 44)}); err != nil {
+	if err := (&lab{Lab: rig.Lab{Out: &out}}).judgeRules([]string{"one", "all"}, [][]rig.Sample{costs(20, 10, 40), costs(21, 10, 44)}); err != nil {
 		t.Fatal(err)
 	}
 	for _, line := range []string{"|  | one | all | ratio |\n", "| CPU µs per request | 20.00 | 21.00 | **1.05** (1.00 … 1.10) |\n", "| requests/s | 1000 | 1000 | **1.00** (1.00 … 1.00) |\n"} {

@@ -19,7 +19,7 @@ func (l *lab) byConnections() error {
 	if err != nil {
 		return err
 	}
-	peer, ours := all[0].name, all[1].name
+	peer, ours := all[0].Name, all[1].Name
 	l.table("connections", peer+" /s", ours+" /s", "ratio (min … max)", peer+" CPU µs", ours+" CPU µs", "ratio (min … max)")
 	for _, n := range []int{1, 16, 256, 1024} {
 		runs, err := l.turns(all, n)
@@ -27,8 +27,8 @@ func (l *lab) byConnections() error {
 			return err
 		}
 		theirs, mine := runs[0], runs[1]
-		l.row(fmt.Sprint(n), medianOf(theirs, 0, perSec), medianOf(mine, 0, perSec), ratioOf(mine, theirs, perSec),
-			medianOf(theirs, 1, cpuEach), medianOf(mine, 1, cpuEach), ratioOf(mine, theirs, cpuEach))
+		l.row(fmt.Sprint(n), medianOf(theirs, 0, rig.PerSecond), medianOf(mine, 0, rig.PerSecond), ratioOf(mine, theirs, rig.PerSecond),
+			medianOf(theirs, 1, rig.CPUEach), medianOf(mine, 1, rig.CPUEach), ratioOf(mine, theirs, rig.CPUEach))
 	}
 	return nil
 }
@@ -109,9 +109,9 @@ func (l *lab) sharing(n int) error {
 	if err != nil {
 		return err
 	}
-	redis := all[0].redis
+	redis := all[0].Redis
 	for len(all) < n {
-		more, err := l.open(weir(all[0].name, "REDIS_HOST="+redis.Addr))
+		more, err := l.open(weir(all[0].Name, "REDIS_HOST="+redis.Addr))
 		if err != nil {
 			return err
 		}
@@ -121,22 +121,22 @@ func (l *lab) sharing(n int) error {
 	if err != nil {
 		return err
 	}
-	runs, errs := make([]sample, n), make([]error, n)
+	runs, errs := make([]rig.Sample, n), make([]error, n)
 	var driving sync.WaitGroup
 	for i := range all {
-		driving.Go(func() { runs[i], errs[i] = l.sample(&all[i], connections/n, 2*l.span) })
+		driving.Go(func() { runs[i], errs[i] = all[i].Sample(l.ctx, connections/n, 2*l.span) })
 	}
 	driving.Wait()
 	after, err := rig.CPU(redis.Pid())
 	if err = errors.Join(append(errs, err)...); err != nil {
 		return fmt.Errorf("%d proxies: %w", n, err)
 	}
-	var total sample
+	var total rig.Sample
 	for _, s := range runs {
 		total.PerSecond, total.Requests = total.PerSecond+s.PerSecond, total.Requests+s.Requests
 	}
 	commands, decisions, err := l.storeWork(all)
-	l.row(fmt.Sprint(n), fmt.Sprintf("%.0f", total.PerSecond), fmt.Sprintf("%.2f", micros(after-before)/total.Requests), fmt.Sprintf("%.3f", commands/decisions))
+	l.row(fmt.Sprint(n), fmt.Sprintf("%.0f", total.PerSecond), fmt.Sprintf("%.2f", 1e6*(after-before).Seconds()/total.Requests), fmt.Sprintf("%.3f", commands/decisions))
 	return err
 }
 
@@ -150,22 +150,22 @@ func (l *lab) loadgenMost() error {
 		return err
 	}
 	url := "http://" + addr + "/api/test"
-	runs, err := rig.Turns(l.rounds, 2, func(i int) (sample, error) {
+	runs, err := rig.Turns(l.rounds, 2, func(i int) (rig.Sample, error) {
 		if i == 0 {
 			w, err := rig.Wrk{URL: url, Connections: connections, For: l.span}.Run(l.ctx)
-			return sample{WrkRun: w, each: time.Duration(float64(w.CPU) / max(w.Requests, 1))}, err
+			return rig.Sample{PerSecond: w.PerSecond, CPU: 1e6 * w.CPU.Seconds() / max(w.Requests, 1)}, err
 		}
 		r, err := rig.Load{URL: url, Rate: 300_000, For: l.span, Connections: connections, Loops: 1, Timeout: 500 * time.Millisecond}.Run(l.ctx, nil)
 		if err != nil {
-			return sample{}, err
+			return rig.Sample{}, err
 		}
-		return sample{WrkRun: rig.WrkRun{PerSecond: r.Throughput}, each: r.CPU / time.Duration(max(r.Completed-r.Errors, 1))}, nil
+		return rig.Sample{PerSecond: r.Throughput, CPU: 1e6 * r.CPU.Seconds() / float64(max(r.Completed-r.Errors, 1))}, nil
 	})
 	if err != nil {
 		return err
 	}
 	l.table("", "requests/s", "CPU µs per request", "requests/s: weir loadgen ÷ it", "CPU: weir loadgen ÷ it")
-	l.row("wrk", medianOf(runs[0], 0, perSec), medianOf(runs[0], 2, cpuEach), ratioOf(runs[1], runs[0], perSec), ratioOf(runs[1], runs[0], cpuEach))
-	l.row("weir loadgen", medianOf(runs[1], 0, perSec), medianOf(runs[1], 2, cpuEach), "", "")
+	l.row("wrk", medianOf(runs[0], 0, rig.PerSecond), medianOf(runs[0], 2, rig.CPUEach), ratioOf(runs[1], runs[0], rig.PerSecond), ratioOf(runs[1], runs[0], rig.CPUEach))
+	l.row("weir loadgen", medianOf(runs[1], 0, rig.PerSecond), medianOf(runs[1], 2, rig.CPUEach), "", "")
 	return nil
 }

@@ -1,0 +1,84 @@
+package rig
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// A Contestant is a program that wrk asks as fast as it answers.
+type Contestant struct {
+	Name    string
+	Wrk     Wrk      // how it is asked; Sample says by how many and for how long
+	Process *Process // whose processor time and memory count; nil: nobody's
+	Redis   *Redis   // which decides for it; nil: none
+	Own     string   // where it counts the commands of its store; empty: nowhere
+	Refuses bool     // its answers are refusals
+}
+
+// A Sample is one run against a Contestant.
+type Sample struct {
+	Requests, PerSecond float64
+	P50                 float64 // latency in µs
+	CPU                 float64 // µs of its processor time per request
+	Redis               float64 // µs of its Redis' processor time per request
+	Commands            float64 // of its store per request
+	Resident            float64 // MB at most
+}
+
+// These are the figures that comparisons are about.
+func PerSecond(s Sample) float64 { return s.PerSecond }
+func P50(s Sample) float64       { return s.P50 }
+func CPUEach(s Sample) float64   { return s.CPU }
+func RedisEach(s Sample) float64 { return s.Redis }
+func Commands(s Sample) float64  { return s.Commands }
+func Resident(s Sample) float64  { return s.Resident }
+
+// Sample drives the contestant for a time.
+func (c *Contestant) Sample(ctx context.Context, connections int, span time.Duration) (s Sample, err error) {
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("%s: %w", c.Name, err)
+		}
+	}()
+	cpuBefore, commandsBefore, err := c.spent(ctx)
+	if err != nil {
+		return s, err
+	}
+	stop := func() (Usage, error) { return Usage{}, nil }
+	if c.Process != nil {
+		if stop, err = Watch(c.Process.Pid()); err != nil {
+			return s, err
+		}
+	}
+	w := c.Wrk
+	w.Connections, w.For = connections, span
+	r, err := w.Run(ctx)
+	used, watched := stop()
+	if err = errors.Join(err, watched); err == nil {
+		err = r.Expect(c.Refuses)
+	}
+	if err != nil {
+		return s, err
+	}
+	cpu, commands, err := c.spent(ctx)
+	n := max(r.Requests, 1)
+	each := func(d time.Duration) float64 { return 1e6 * d.Seconds() / n }
+	return Sample{Requests: r.Requests, PerSecond: r.PerSecond, P50: 1e6 * r.P50.Seconds(), CPU: each(used.CPU),
+		Redis: each(cpu - cpuBefore), Commands: (commands - commandsBefore) / n, Resident: float64(used.RSSPeak) / 1e6}, err
+}
+
+// spent is the processor time of the contestant's Redis and the commands of its store so far.
+func (c *Contestant) spent(ctx context.Context) (cpu time.Duration, commands float64, err error) {
+	if c.Redis != nil {
+		if cpu, err = CPU(c.Redis.Pid()); err != nil {
+			return 0, 0, err
+		}
+	}
+	if c.Own == "" {
+		return cpu, 0, nil
+	}
+	m, err := Scrape(ctx, c.Own)
+	return cpu, m.Sum("ratelimiter_store_commands_total"), err
+}
