@@ -31,6 +31,7 @@ func (cfg *configuration) openDeferral(e *service.Env, c *config.Config, takeove
 	cfg.deferral, err = delivery.New(delivery.Config{
 		Open:     func() (deferred.Queue, error) { return c.Defer.Open(log) },
 		Takeover: takeover, Policy: cfg.policies.Policy, Rate: c.Defer.Rate, SameClient: c.Defer.SameClient, DeadKeep: c.Defer.DeadKeep, Log: log,
+		Path: c.Defer.Path, Sites: c.Defer.Sites(),
 		Claims: session.Claims, Hosts: c.Defer.Callbacks, Post: client,
 		Trusts: func(a netip.Addr) bool {
 			for _, p := range session.TrustedProxies {

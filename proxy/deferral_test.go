@@ -352,6 +352,51 @@ func TestDeferralTakeover(t *testing.T) {
 	}
 }
 
+// Of two proxies with queues of their own each sends who asks for a request of the other there.
+func TestDeferralAdvertise(t *testing.T) {
+	s := newShop(t)
+	ports := []string{testkit.FreePort(t), testkit.FreePort(t)}
+	var proxies []*running
+	for i, port := range ports {
+		urls := []string{"http://127.0.0.1:" + port, "http://127.0.0.1:" + ports[1-i]}
+		proxies = append(proxies, launch(t, append(deferring(t, s, "algorithm: fixed, limit: 1, window: 1", "reserve: 0"),
+			"PORT", port, "DEFER_PATH", "/later/", "DEFER_ADVERTISE", strings.Join(urls, ","))))
+	}
+	a, b := proxies[0], proxies[1]
+	client := http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	ask := func(p *running, method, path, shop string) (int, string) {
+		t.Helper()
+		r, _ := http.NewRequest(method, "http://"+p.addr+path, nil)
+		r.Header.Set("X-Shop", shop)
+		res, err := client.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer res.Body.Close()
+		return res.StatusCode, res.Header.Get("Location")
+	}
+	made := b.stored("", "order")
+	for _, path := range []string{"/later/" + made.ID, "/later/" + made.ID + "?x=%20", "/later/" + made.ID + "/result"} {
+		for _, method := range []string{"GET", "DELETE"} {
+			if method == "DELETE" && strings.HasSuffix(path, "/result") {
+				continue
+			}
+			if status, to := ask(a, method, path, "a"); status != 307 || to != "http://127.0.0.1:"+ports[1]+path {
+				t.Errorf("%s %s is answered %d %s", method, path, status, to)
+			}
+		}
+	}
+	testkit.Eventually(t, "it is done", func() bool { status, _ := ask(b, "GET", "/later/"+made.ID+"/result", "a"); return status == 201 })
+	for _, f := range []struct {
+		p        *running
+		id, shop string
+	}{{b, made.ID, "b"}, {a, "x", "a"}, {b, "00000000000000000000000000", "a"}} {
+		if status, to := ask(f.p, "GET", "/later/"+f.id, f.shop); status != 404 || to != "" {
+			t.Errorf("%s by %s is answered %d %s", f.id, f.shop, status, to)
+		}
+	}
+}
+
 // Without a queue there are no rules with defer.
 func TestDeferralOff(t *testing.T) {
 	env := deferring(t, newShop(t), "algorithm: fixed, limit: 1, window: 1", "")

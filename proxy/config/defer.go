@@ -30,7 +30,8 @@ type Defer struct {
 	hosts      string       // of the queue in Redis; empty: those of REDIS_HOST
 	redis      redis.Config // of the queue in Redis
 	inPostgres string       // URL of the queue in PostgreSQL; empty: not there
-	setting    string       // setting that this URL comes from
+	sites      deferred.Sites
+	setting    string // setting that this URL comes from
 	schema     string
 	manual     bool // only an administrator creates the schema
 	limits     deferred.Limits
@@ -59,6 +60,11 @@ func (d *Defer) register(s *service.Settings) {
 			d.Path = text
 			return nil
 		})
+	s.Func("DEFER_ADVERTISE", "", "URLs at which clients reach the proxies that each have their own queue file, this proxy's first: a proxy that is asked for a request of another redirects there (307)",
+		"http://host:port or https://host:port, comma separated, at most 64", func(text string) (err error) {
+			d.sites, err = deferred.ParseSites(text)
+			return err
+		})
 	s.Int(&d.limits.Entries, "DEFER_MAX", 100_000, 1, 10_000_000, "maximum number of waiting requests of all rules; beyond: 429")
 	s.Bytes(&d.limits.Bytes, "DEFER_MAX_BYTES", 1<<30, 1<<20, 1<<40, "maximum size of everything stored, including results; beyond: 429")
 	s.Bytes(&d.BodyMax, "DEFER_BODY_MAX", 256<<10, 0, 16<<20, "maximum size of a stored request's body; beyond: 429")
@@ -72,8 +78,16 @@ func (d *Defer) register(s *service.Settings) {
 			return err
 		})
 	s.Secret(&d.secret, "DEFER_CALLBACK_SECRET", "secret that signs callbacks (Standard Webhooks): "+callback.SecretAllowed)
-	s.NoEffect("DEFER_URL", "", "DEFER_PATH", "DEFER_MAX", "DEFER_MAX_BYTES", "DEFER_BODY_MAX", "DEFER_RATE", "DEFER_DEAD_KEEP", "DEFER_KEY_FILE", "DEFER_SAME_CLIENT", "DEFER_CALLBACK_HOSTS")
+	s.NoEffect("DEFER_URL", "", "DEFER_PATH", "DEFER_ADVERTISE", "DEFER_MAX", "DEFER_MAX_BYTES", "DEFER_BODY_MAX", "DEFER_RATE", "DEFER_DEAD_KEEP", "DEFER_KEY_FILE", "DEFER_SAME_CLIENT", "DEFER_CALLBACK_HOSTS")
 	s.NoEffect("DEFER_CALLBACK_HOSTS", "", "DEFER_CALLBACK_SECRET")
+}
+
+// Sites returns the proxies that have queue files of their own; nil: others have none.
+func (d *Defer) Sites() deferred.Sites {
+	if d.file == "" {
+		return nil
+	}
+	return d.sites
 }
 
 // Used reports whether a queue is configured.

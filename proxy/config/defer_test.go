@@ -32,6 +32,20 @@ func TestDeferKey(t *testing.T) {
 	}
 }
 
+// Only queues in files are of one proxy.
+func TestDeferAdvertise(t *testing.T) {
+	const list = "http://a,http://b"
+	if s := must(t, "DEFER_URL", "file:/q", "DEFER_ADVERTISE", list).Defer.Sites(); len(s) != 2 {
+		t.Errorf("%d sites", len(s))
+	}
+	if s := must(t, "DEFER_URL", "redis:", "REDIS_HOST", "h", "DEFER_ADVERTISE", list).Defer.Sites(); s != nil {
+		t.Error("a shared queue has sites")
+	}
+	if _, err := parse("DEFER_URL", "file:/q", "DEFER_ADVERTISE", "a"); err == nil || !strings.Contains(err.Error(), `DEFER_ADVERTISE: "a" is no such URL; allowed: http://host:port`) {
+		t.Errorf("%v", err)
+	}
+}
+
 // Hosts that are called back need a secret; without a queue neither matters.
 func TestDeferCallbacks(t *testing.T) {
 	const secret = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"

@@ -50,6 +50,8 @@ type Config struct {
 	Trusts     func(netip.Addr) bool // trusted proxies: they say whose request it is
 	Claims     *claims.Set           // the fields in which they do; those of others count for nothing; nil: the usual ones
 	DeadKeep   time.Duration
+	Path       string          // what the status URLs of clients begin with
+	Sites      deferred.Sites  // the proxies with queues of their own; nil: there is one
 	Hosts      *callback.Hosts // that are called back; nil: none
 	Post       *post.Client    // calls them
 	Log        *slog.Logger

@@ -110,8 +110,9 @@ func (d *Dispatcher) asked(give answer) http.HandlerFunc {
 			return
 		}
 		var e *deferred.Entry
-		position := 0
+		position, elsewhere := 0, ""
 		if err == nil {
+			elsewhere = d.cfg.Sites.Elsewhere(id)
 			e, position, err = q.Read(ctx, id)
 		} else {
 			err = deferred.ErrNotFound
@@ -119,12 +120,24 @@ func (d *Dispatcher) asked(give answer) http.HandlerFunc {
 		switch {
 		case err == nil && e.Rule != CallbackRule && d.maySee(r, e):
 			give(ctx, w, e, position)
+		case elsewhere != "" && errors.Is(err, deferred.ErrNotFound):
+			w.Header().Set("Location", d.addressAt(elsewhere, r))
+			service.WriteError(w, http.StatusTemporaryRedirect, errors.New("another proxy has the request"))
 		case err == nil || errors.Is(err, deferred.ErrNotFound):
 			service.WriteError(w, http.StatusNotFound, errors.New("there is no such request, or it is forgotten"))
 		default:
 			unavailable(w)
 		}
 	}
+}
+
+// addressAt is the URL of what r asks for at another proxy.
+func (d *Dispatcher) addressAt(site string, r *http.Request) string {
+	to := site + d.cfg.Path + strings.TrimPrefix(r.URL.Path, "/deferred/")
+	if r.URL.RawQuery != "" {
+		to += "?" + r.URL.RawQuery
+	}
+	return to
 }
 
 // unavailable answers while the queue cannot be read.

@@ -1,0 +1,64 @@
+package deferred
+
+import (
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"net/url"
+	"strings"
+)
+
+// Sites are the URLs of proxies of which each has a queue of its own, this proxy's first. The
+// last bytes of an ID tell which of them has the entry. Nil: IDs do not tell.
+//
+// Immutable after ParseSites.
+type Sites []site
+
+// A site is one of the proxies.
+type site struct {
+	url  string
+	mark [2]byte // the last bytes of its IDs
+}
+
+// sitesMax bounds Sites.
+const sitesMax = 64
+
+// ParseSites reads a list of URLs.
+func ParseSites(text string) (s Sites, err error) {
+	marks := make(map[[2]byte]string)
+	for one := range strings.SplitSeq(text, ",") {
+		one = strings.TrimSuffix(strings.TrimSpace(one), "/")
+		u, err := url.Parse(one)
+		if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || one != u.Scheme+"://"+u.Host {
+			return nil, fmt.Errorf("%q is no such URL", one)
+		}
+		sum := sha256.Sum256([]byte(one))
+		mark := [2]byte(sum[:])
+		if other, there := marks[mark]; there {
+			return nil, fmt.Errorf("%q cannot be told from %q", one, other)
+		}
+		marks[mark] = one
+		s = append(s, site{one, mark})
+	}
+	if len(s) > sitesMax {
+		return nil, errors.New("has more than 64")
+	}
+	return s, nil
+}
+
+// Mark makes id one of this proxy.
+func (s Sites) Mark(id *ID) {
+	if len(s) > 0 {
+		copy(id[len(id)-len(s[0].mark):], s[0].mark[:])
+	}
+}
+
+// Elsewhere returns the URL of the proxy that has the entry; empty: it is this one, or not known.
+func (s Sites) Elsewhere(id ID) string {
+	for i, one := range s {
+		if [2]byte(id[len(id)-len(one.mark):]) == one.mark && i > 0 {
+			return one.url
+		}
+	}
+	return ""
+}

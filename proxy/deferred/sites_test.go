@@ -1,0 +1,58 @@
+package deferred_test
+
+import (
+	"crypto/rand"
+	"fmt"
+	"strings"
+	"testing"
+
+	"weir/proxy/deferred"
+)
+
+// Each proxy finds the others by the IDs that they have made, however the others are listed.
+func TestSites(t *testing.T) {
+	t.Parallel()
+	urls := []string{"http://10.0.0.1:8082", "https://b.example", "http://[::1]:8082"}
+	list := func(first int) deferred.Sites {
+		s, err := deferred.ParseSites(strings.Join(append(urls[first:len(urls):len(urls)], urls[:first]...), ", "))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	for made := range urls {
+		var id deferred.ID
+		_, _ = rand.Read(id[:]) // never fails
+		list(made).Mark(&id)
+		for asked := range urls {
+			want := urls[made]
+			if asked == made {
+				want = ""
+			}
+			if got := list(asked).Elsewhere(id); got != want {
+				t.Errorf("%s sends who asks for an entry of %s to %q", urls[asked], urls[made], got)
+			}
+		}
+	}
+	var id, before deferred.ID
+	if deferred.Sites(nil).Mark(&id); id != before || deferred.Sites(nil).Elsewhere(id) != "" {
+		t.Error("without a list something is known")
+	}
+}
+
+func TestParseSites(t *testing.T) {
+	t.Parallel()
+	many := "http://a"
+	for n := range 64 {
+		many += fmt.Sprintf(",http://a%d", n)
+	}
+	for text, fault := range map[string]string{
+		"http://a": "", "http://a/, https://b:1/": "", "": "is no such URL", "a:80": "is no such URL", "ftp://a": "is no such URL", "http://": "is no such URL",
+		"http://u@a": "is no such URL", "http://a/x": "is no such URL", "http://a?x": "is no such URL", "http://a#x": "is no such URL", "http://a,": "is no such URL",
+		"http://a,http://a/": "cannot be told from", many: "has more than 64",
+	} {
+		if _, err := deferred.ParseSites(text); (err == nil) != (fault == "") || err != nil && !strings.Contains(err.Error(), fault) {
+			t.Errorf("%.40q: %v, want %q", text, err, fault)
+		}
+	}
+}
