@@ -2,19 +2,19 @@ package upstream
 
 import "fmt"
 
-// A Balance says which of several targets the next request goes to.
+// A Balance says how requests are distributed over several targets.
 type Balance uint8
 
 const (
-	P2C           Balance = iota // the one of two drawn at random with fewer in flight
+	P2C           Balance = iota // of two drawn at random, the one with fewer in flight
 	RoundRobin                   // each in turn
 	LeastInFlight                // the one with the fewest in flight
 )
 
-// balances are the words of the settings, in the order of the constants.
+// balances lists the words of the settings, in the order of the constants.
 const balances = "p2c, round_robin, least_inflight"
 
-// String is the word of the settings.
+// String returns the word of the settings.
 func (b Balance) String() string {
 	return [...]string{"p2c", "round_robin", "least_inflight"}[b]
 }
@@ -26,5 +26,5 @@ func ParseBalance(word string) (Balance, error) {
 			return b, nil
 		}
 	}
-	return 0, fmt.Errorf("%q is no way to balance; allowed: %s", word, balances)
+	return 0, fmt.Errorf("%q is not a way to balance; allowed: %s", word, balances)
 }

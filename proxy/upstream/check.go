@@ -2,39 +2,39 @@ package upstream
 
 import "cmp"
 
-// A Verdict is what active checks say about a target.
+// A Verdict is the result of active health checks of a target.
 type Verdict uint8
 
 const (
-	Unchecked   Verdict = iota // nothing yet, or there are no checks: used like an up one
+	Unchecked   Verdict = iota // no result yet, or no checks: used like an up target
 	CheckedUp                  // it answers checks
-	CheckedDown                // it does not: no request goes there
+	CheckedDown                // requests are not sent there
 )
 
-// String is the verdict in words.
+// String returns the verdict as a word.
 func (v Verdict) String() string {
 	return [...]string{"unknown", "up", "down"}[v]
 }
 
-// A Check makes verdicts of the results of one target's active checks. One
-// result is chance, some in a row are a fact. Only the first good one counts
-// at once: a target that nobody has checked yet is in use already.
+// A Check turns the results of one target's health checks into verdicts. A single result
+// may be chance; several in a row count. Only the first good result counts at once: a
+// target that has not been checked yet is in use already.
 //
-// Owned by whoever runs the checks.
+// Owned by the goroutine that runs the checks.
 type Check struct {
 	Fall int // failures in a row until down; 0: 2
 	Rise int // passes in a row until up again; 0: 2
 
 	verdict Verdict
-	streak  int // results in a row that speak against the verdict
+	streak  int // results in a row that contradict the verdict
 }
 
-const checksInARow = 2 // Check.Fall and Check.Rise unless set
+const checksInARow = 2 // default of Check.Fall and Check.Rise
 
-// Verdict is the present one.
+// Verdict returns the current verdict.
 func (c *Check) Verdict() Verdict { return c.verdict }
 
-// Passed is told of a check that went well, and returns the verdict.
+// Passed records a check that succeeded, and returns the verdict.
 func (c *Check) Passed() Verdict {
 	switch c.verdict {
 	case Unchecked:
@@ -49,7 +49,7 @@ func (c *Check) Passed() Verdict {
 	return c.verdict
 }
 
-// Failed is told of a check that went wrong, and returns the verdict.
+// Failed records a check that failed, and returns the verdict.
 func (c *Check) Failed() Verdict {
 	if c.verdict == CheckedDown {
 		c.streak = 0
@@ -63,8 +63,8 @@ func (c *Check) Failed() Verdict {
 
 func (c *Check) turn(v Verdict) { c.verdict, c.streak = v, 0 }
 
-// Missing is how many checks must pass before a target that is down is up
-// again; 0 when it is not down.
+// Missing returns how many checks must pass before a target that is down is up again. It
+// is 0 if the target is not down.
 func (c *Check) Missing() int {
 	if c.verdict != CheckedDown {
 		return 0

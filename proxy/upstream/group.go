@@ -7,16 +7,17 @@ import (
 	"time"
 )
 
-// triesMax is how many targets one request may try; then there is none for it.
+// triesMax bounds how many targets one request may try.
 const triesMax = 8
 
-// Tried is where a request has been. The zero value is for a new one.
+// Tried records the targets that a request has tried. The zero value is for a new
+// request.
 type Tried struct {
 	ids [triesMax]uint32
 	n   int
 }
 
-// Count is how many targets were tried.
+// Count returns how many targets were tried.
 func (tr *Tried) Count() int { return tr.n }
 
 func (tr *Tried) has(id uint32) bool { return slices.Contains(tr.ids[:tr.n], id) }
@@ -26,7 +27,8 @@ func (tr *Tried) add(id uint32) {
 	tr.n++
 }
 
-// Undo forgets the one chosen last: the request waits for a place anywhere.
+// Undo removes the target chosen last, because the request waits for a place at any
+// target.
 func (tr *Tried) Undo() { tr.n-- }
 
 // A Target is one target of a Group, with its health.
@@ -36,15 +38,15 @@ type Target[T any] struct {
 	Health
 	Value T
 
-	id uint32 // never used again in its group
+	id uint32 // unique in its group
 }
 
 // A Group is the targets of one loop, and chooses among them. Targets come and
 // go while requests are under way.
 //
-// A request goes to those that are up, or to one that is probed. When there is
-// none of either it goes to the ejected ones: passive ejection never takes the
-// last target away. Only active checks do.
+// Requests go to targets that are up, or to one that is probed. If there is none of
+// either, they go to ejected targets: passive ejection never removes the last target.
+// Only active checks do.
 //
 // p2c is Mitzenmacher, "The Power of Two Choices in Randomized Load Balancing",
 // 2001.
@@ -59,21 +61,20 @@ type Group[T any] struct {
 
 	targets []*Target[T]
 	retired []*Target[T]
-	turn    int // index of the one chosen last, for the ways that take turns
+	turn    int // index of the target chosen last
 	ids     uint32
 }
 
-// NewGroup returns a Group without targets. inFlight tells how many requests a
-// target has; what is drawn is drawn from chance.
+// NewGroup returns a Group without targets. inFlight returns how many requests a target
+// has; chance is the source of randomness.
 func NewGroup[T any](b Balance, e Ejection, inFlight func(T) int, chance *rand.Rand) *Group[T] {
 	return &Group[T]{balance: b, settings: e.orDefaults(), inFlight: inFlight, chance: chance, turn: -1}
 }
 
-// Bound has requests go to targets for which room says that there is a place for one
-// more, as long as there are any.
+// Bound makes requests prefer targets for which room reports a place for one more.
 func (g *Group[T]) Bound(room func(T) bool) { g.room = room }
 
-// Add puts a target at the end of the list.
+// Add appends a target to the list.
 func (g *Group[T]) Add(v T) *Target[T] {
 	g.ids++
 	t := &Target[T]{Health: Health{settings: &g.settings, chance: g.chance}, Value: v, id: g.ids}
@@ -81,8 +82,8 @@ func (g *Group[T]) Add(v T) *Target[T] {
 	return t
 }
 
-// Retire takes a target out of the list: it is chosen no more, and is kept with
-// the retired ones until Forget.
+// Retire removes a target from the list. It is no longer chosen, and is kept among the
+// retired ones until Forget.
 func (g *Group[T]) Retire(t *Target[T]) {
 	i := slices.Index(g.targets, t)
 	if i < 0 {
@@ -96,23 +97,24 @@ func (g *Group[T]) Retire(t *Target[T]) {
 	g.retired = append(g.retired, t)
 }
 
-// Forget drops a retired target: its pool is empty.
+// Forget drops a retired target, whose pool must be empty.
 func (g *Group[T]) Forget(t *Target[T]) {
 	if i := slices.Index(g.retired, t); i >= 0 {
 		g.retired = slices.Delete(g.retired, i, i+1)
 	}
 }
 
-// Targets are those in the list, in its order. Borrowed until it changes.
+// Targets returns the targets in the list, in order. The slice is valid until the list
+// changes.
 func (g *Group[T]) Targets() []*Target[T] { return g.targets }
 
-// Retired are those that left the list and are not forgotten. Borrowed until
-// one more is retired or forgotten.
+// Retired returns the targets that have left the list and are not forgotten. The slice is
+// valid until that changes.
 func (g *Group[T]) Retired() []*Target[T] { return g.retired }
 
-// Choose returns the target for a request that has tried some already, and
-// notes that it tries this one. nil: there is none that it has not tried, or
-// none at all (RetryAfter).
+// Choose returns the target for a request that may have tried others, and records that it
+// tries this one. It returns nil if there is no target that the request has not tried;
+// see RetryAfter.
 func (g *Group[T]) Choose(now time.Time, tried *Tried) *Target[T] {
 	if tried.n == triesMax {
 		return nil
@@ -126,7 +128,7 @@ func (g *Group[T]) Choose(now time.Time, tried *Tried) *Target[T] {
 	return t
 }
 
-// choose returns one with room, else one without, else one that is ejected, or nil.
+// choose returns a target with room, or else one without, or else an ejected one, or nil.
 func (g *Group[T]) choose(a *ask[T]) *Target[T] {
 	t := g.pick(a)
 	if t == nil && a.room != nil {
@@ -143,13 +145,13 @@ func (g *Group[T]) choose(a *ask[T]) *Target[T] {
 	return t
 }
 
-// Takes reports whether a request may go to t, for one that waits for a place at any
-// target: see Assign.
+// Takes reports whether t accepts a request that waits for a place at any target; see
+// Assign.
 func (g *Group[T]) Takes(now time.Time, t *Target[T]) bool {
 	return !t.retired && (t.ready(now) || t.usable() && !g.anyReady(now))
 }
 
-// Open yields the targets that requests may go to.
+// Open yields the targets that accept requests.
 func (g *Group[T]) Open(now time.Time) iter.Seq[*Target[T]] {
 	return func(yield func(*Target[T]) bool) {
 		anyReady := g.anyReady(now)
@@ -161,7 +163,8 @@ func (g *Group[T]) Open(now time.Time) iter.Seq[*Target[T]] {
 	}
 }
 
-// Assign notes that a request, which was to go elsewhere or has failed to, tries t.
+// Assign records that a request that was meant for another target, or failed there, tries
+// t.
 func (g *Group[T]) Assign(now time.Time, t *Target[T], tried *Tried) {
 	if !tried.has(t.id) && tried.n < triesMax {
 		tried.add(t.id)
@@ -169,8 +172,8 @@ func (g *Group[T]) Assign(now time.Time, t *Target[T], tried *Tried) {
 	t.chosen(now)
 }
 
-// RetryAfter is how long it takes at the least until a request may be sent
-// somewhere: 0 when it may now, or when nobody knows because there is no target.
+// RetryAfter returns the least time until a request may be sent to a target. It is 0 if
+// it may be sent now, or if there is no target.
 func (g *Group[T]) RetryAfter(now time.Time) time.Duration {
 	var least time.Duration
 	for i, t := range g.targets {
@@ -193,12 +196,12 @@ func (g *Group[T]) anyReady(now time.Time) bool {
 	return false
 }
 
-// An ask is what one request wants of a target.
+// An ask describes what one request needs from a target.
 type ask[T any] struct {
 	now        time.Time
 	tried      *Tried
 	ejectedToo bool
-	room       func(T) bool // nil: without room will do
+	room       func(T) bool // nil: room is not required
 }
 
 func (a *ask[T]) fits(t *Target[T]) bool {
@@ -206,7 +209,7 @@ func (a *ask[T]) fits(t *Target[T]) bool {
 	return up && !a.tried.has(t.id) && (a.room == nil || a.room(t.Value))
 }
 
-// pick returns one that fits, by the way to balance, or nil.
+// pick returns a suitable target according to the balance, or nil.
 func (g *Group[T]) pick(a *ask[T]) *Target[T] {
 	switch g.balance {
 	case RoundRobin:
@@ -224,7 +227,7 @@ func (g *Group[T]) pick(a *ask[T]) *Target[T] {
 	return one
 }
 
-// next is the first that fits after the one chosen last.
+// next returns the first suitable target after the one chosen last.
 func (g *Group[T]) next(a *ask[T]) *Target[T] {
 	n := len(g.targets)
 	for k := 1; k <= n; k++ {
@@ -237,8 +240,8 @@ func (g *Group[T]) next(a *ask[T]) *Target[T] {
 	return nil
 }
 
-// least is the one with the fewest in flight; among equals the first after the
-// one chosen last, so that each has its turn.
+// least returns the suitable target with the fewest in flight. Among equals it returns
+// the first after the one chosen last, so that each gets its turn.
 func (g *Group[T]) least(a *ask[T]) *Target[T] {
 	n := len(g.targets)
 	best, fewest := -1, 0
@@ -259,17 +262,17 @@ func (g *Group[T]) least(a *ask[T]) *Target[T] {
 	return g.targets[best]
 }
 
-// draws is how often draw tries its luck before it counts who there is.
+// draws bounds the random attempts of draw before it looks at all targets.
 const draws = 4
 
-// draw returns any that fits but not; all are equally likely. It looks at all of
-// them only when most do not fit.
+// draw returns a random suitable target other than not; all are equally likely. It looks
+// at all of them only if most are unsuitable.
 func (g *Group[T]) draw(a *ask[T], not *Target[T]) *Target[T] {
 	n := len(g.targets)
 	if n == 0 {
 		return nil
 	}
-	if n > 2 { // of two at most one is left: looking is cheaper
+	if n > 2 { // with two, at most one is left: looking is cheaper
 		for range draws {
 			if t := g.targets[g.chance.IntN(n)]; t != not && a.fits(t) {
 				return t
@@ -282,7 +285,7 @@ func (g *Group[T]) draw(a *ask[T], not *Target[T]) *Target[T] {
 		if t == not || !a.fits(t) {
 			continue
 		}
-		if count++; count == 1 || g.chance.IntN(count) == 0 { // each stays with 1 in count
+		if count++; count == 1 || g.chance.IntN(count) == 0 { // each is kept with probability 1/count
 			drawn = t
 		}
 	}

@@ -6,29 +6,29 @@ import (
 	"time"
 )
 
-// An Ejection says when a target is left alone because of how requests fare
-// there, and for how long. Zero values mean the defaults.
+// An Ejection says when a target gets no requests because requests failed there, and for
+// how long. Zero values mean the defaults.
 //
-// Kinds of failure weigh differently. A connect that fails costs nobody an
-// answer and is beyond doubt, so one is enough. 502, 503, 504 (what the proxy
-// answers itself when the target breaks off or is too slow counts as such) say
-// that the target is unwell: five in a row, Envoy's figure for both of its
-// streaks. Any other 5xx may be one client's bad request and nothing else, at
-// any share of the traffic: it takes a streak that has also lasted for a span
-// without one good answer, which other clients' requests would have had.
+// Kinds of failure have different weights. A failed connect costs no client an answer and
+// is unambiguous, so one is enough. 502, 503 and 504 (including those that the proxy
+// answers itself when the target closes early or is too slow) mean that the target has a
+// problem: five in a row, which is Envoy's default for both of its streaks. Any other 5xx
+// may be caused by one client's bad requests, whatever their share of the traffic. It
+// takes a streak that has also lasted for some time without one good answer, which
+// requests of other clients would have got.
 type Ejection struct {
 	ConnectErrors   int           // failed connects in a row; 1
-	GatewayErrors   int           // answers 502, 503, 504 without one below 500 between; 5
-	ServerErrors    int           // answers 5xx of any kind likewise; 5 …
-	ServerErrorSpan time.Duration // … over at least so long; 5 s
+	GatewayErrors   int           // 502, 503, 504 without an answer below 500 in between; 5
+	ServerErrors    int           // any 5xx likewise; 5 …
+	ServerErrorSpan time.Duration // … over at least this time; 5 s
 
-	BackoffMin time.Duration // first ejection; 1 s. Each further one is twice as long
-	BackoffMax time.Duration // bound of that; 30 s. Up to a quarter of chance is added
-	Quiet      time.Duration // up for so long: the next ejection is a first one; 30 s
-	ProbeMax   time.Duration // a probe of which nothing was heard for so long counts no more; 10 s
+	BackoffMin time.Duration // first ejection; 1 s. Each further one lasts twice as long
+	BackoffMax time.Duration // upper bound; 30 s. Up to a quarter is added at random
+	Quiet      time.Duration // up for this long: the next ejection counts as the first; 30 s
+	ProbeMax   time.Duration // a probe without outcome expires after this time; 10 s
 }
 
-// orDefaults fills in what is not set.
+// orDefaults fills in the defaults.
 func (e Ejection) orDefaults() Ejection {
 	return Ejection{
 		ConnectErrors:   cmp.Or(e.ConnectErrors, 1),
@@ -42,8 +42,8 @@ func (e Ejection) orDefaults() Ejection {
 	}
 }
 
-// backoff is min × 2^level, at most max, and up to a quarter more by chance, so
-// that loops and proxies do not all come back at once.
+// backoff returns min × 2^level, at most max, plus up to a quarter at random, so that
+// loops and proxies do not all return at once.
 func (e *Ejection) backoff(level int, chance *rand.Rand) time.Duration {
 	d := min(e.BackoffMin, e.BackoffMax)
 	for range level {
@@ -54,37 +54,36 @@ func (e *Ejection) backoff(level int, chance *rand.Rand) time.Duration {
 	return d + time.Duration(chance.Int64N(int64(d/4)+1))
 }
 
-// A Status is how a target is, as one loop sees it.
+// A Status is the state of a target as one loop sees it.
 type Status uint8
 
 const (
-	Up       Status = iota // takes its share of the requests
-	Ejected                // left alone for a while because requests failed there
-	Probing                // ejected for long enough: one request at a time finds out
-	Down                   // active checks say so: no request goes there
-	Draining               // no target any more: what is under way ends
+	Up       Status = iota // takes its share of requests
+	Ejected                // gets no requests for a while because some failed
+	Probing                // its ejection is over; one request at a time tests it
+	Down                   // active checks fail; gets no requests
+	Draining               // removed from the list; requests in flight finish
 )
 
-// String is the status in words.
+// String returns the status as a word.
 func (s Status) String() string {
 	return [...]string{"up", "ejected", "probing", "down", "draining"}[s]
 }
 
-// A Mark is a point in a target's life. What began before the target was
-// ejected, probed or found well again has nothing to say about it afterwards:
-// a hundred connects that were under way when it died are one death.
+// A Mark is a point in a target's history. Outcomes of requests and connects that began
+// before the target was ejected, probed or restored are ignored: a hundred connects that
+// fail when a target dies count as one failure.
 type Mark uint32
 
-// Health is one target's state as one loop sees it. It is told what happened
-// there. Times come only from the arguments: it has to be told nothing for an
-// ejection to end.
+// Health is one target's state as one loop sees it. It is told the outcomes of requests
+// and connects. Time comes from the arguments only; an ejection ends without a call.
 //
 //	up ──failures──▶ ejected ──back-off──▶ probing ──success──▶ up
 //	                    ▲                     │
 //	                    └───────failure───────┘
 //
-// Who is ejected is still used when there is nobody else (Group), and is up
-// again with the first success.
+// An ejected target is still used if there is no other (see Group), and is up again after
+// the first success.
 //
 // Owned by its loop.
 type Health struct {
@@ -95,29 +94,29 @@ type Health struct {
 	connectErrors int       // in a row
 	gatewayErrors int       // in a row
 	serverErrors  int       // in a row
-	firstError    time.Time // of serverErrors
+	firstError    time.Time // time of the first of serverErrors
 
 	out       bool      // ejected or probing
-	connects  bool      // because of connects, not of answers
-	until     time.Time // ejected; then probing
-	probe     time.Time // the probe under way counts until then; zero: none
-	level     int       // ejections one after the other
-	back      time.Time // when last up again
+	connects  bool      // because of connects, not answers
+	until     time.Time // end of the ejection; then probing
+	probe     time.Time // expiry of the current probe; zero: none
+	level     int       // ejections in a row
+	back      time.Time // when it was last up again
 	ejections uint64
 
 	verdict Verdict
-	recheck time.Time // when the verdict may be another, at the earliest
+	recheck time.Time // earliest time at which the verdict may change
 	retired bool
 }
 
-// Mark is to be taken right after Choose, for the request, and when a connect
-// is begun, for it. It is given back with the outcome.
+// Mark returns the current mark. Take it right after Choose for a request, and before a
+// connect begins. It is passed back with the outcome.
 func (h *Health) Mark() Mark { return h.mark }
 
-// Ejections is how often the target has been ejected.
+// Ejections returns how often the target has been ejected.
 func (h *Health) Ejections() uint64 { return h.ejections }
 
-// Status is how the target is.
+// Status returns the target's status.
 func (h *Health) Status(now time.Time) Status {
 	switch {
 	case h.retired:
@@ -132,15 +131,15 @@ func (h *Health) Status(now time.Time) Status {
 	return Probing
 }
 
-// usable: nothing but passive ejection speaks against a request.
+// usable reports that at most passive ejection prevents requests.
 func (h *Health) usable() bool { return h.verdict != CheckedDown }
 
-// ready: the next request may go there, up or as a probe.
+// ready reports whether the next request may go to the target, normally or as a probe.
 func (h *Health) ready(now time.Time) bool {
 	return h.usable() && (!h.out || !now.Before(h.until) && !now.Before(h.probe))
 }
 
-// chosen is told that a request goes there.
+// chosen records that a request goes to the target.
 func (h *Health) chosen(now time.Time) {
 	if h.out && h.ready(now) {
 		h.probe = now.Add(h.settings.ProbeMax)
@@ -148,8 +147,8 @@ func (h *Health) chosen(now time.Time) {
 	}
 }
 
-// Connected is told of a new connection. It is up again who was ejected
-// because there was none.
+// Connected records a new connection. A target that was ejected because of connects is up
+// again.
 func (h *Health) Connected(now time.Time) {
 	h.connectErrors = 0
 	if h.out && h.connects {
@@ -157,8 +156,8 @@ func (h *Health) Connected(now time.Time) {
 	}
 }
 
-// ConnectFailed is told of a connect, begun at mark, that came to nothing by
-// the target's fault: not for want of our own descriptors.
+// ConnectFailed records a connect, begun at mark, that failed because of the target, not
+// for lack of our own descriptors.
 func (h *Health) ConnectFailed(now time.Time, mark Mark) {
 	if mark != h.mark {
 		return
@@ -169,10 +168,10 @@ func (h *Health) ConnectFailed(now time.Time, mark Mark) {
 	}
 }
 
-// Answered is told the status of the final answer to a request that was chosen
-// at mark: the target's, or the proxy's own 502 or 504 when the target closed
-// early, sent garbage or was too slow (but not when a kept-alive connection was
-// found closed, which is nobody's fault, and not when connecting failed).
+// Answered records the status of the final answer to a request chosen at mark: the
+// target's, or the proxy's own 502 or 504 if the target closed early, sent an invalid
+// response or was too slow. A kept-alive connection that was found closed does not count,
+// nor does a failed connect.
 func (h *Health) Answered(now time.Time, mark Mark, status int) {
 	if mark != h.mark {
 		return
@@ -186,7 +185,7 @@ func (h *Health) Answered(now time.Time, mark Mark, status int) {
 	}
 	gateway := status >= 502 && status <= 504
 	if h.out {
-		// A 500 leaves it open whether the target or the request is to blame.
+		// A 500 does not tell whether the target or the request is to blame.
 		h.probe = time.Time{}
 		if gateway {
 			h.eject(now, false)
@@ -206,17 +205,17 @@ func (h *Health) Answered(now time.Time, mark Mark, status int) {
 	}
 }
 
-// Abandoned is told that a request, chosen at mark, ended and says nothing about
-// the target: the client went away, or the proxy had no place for it. Every
-// request that was chosen comes to Answered or Abandoned; both do no harm.
+// Abandoned records that a request chosen at mark ended without information about the
+// target: the client disconnected, or the proxy had no room. Each chosen request must end
+// in Answered or Abandoned; both together are harmless.
 func (h *Health) Abandoned(mark Mark) {
 	if mark == h.mark {
 		h.probe = time.Time{}
 	}
 }
 
-// Checked is told what active checks say, and when they may say something else
-// at the earliest. Who was down and is up begins anew.
+// Checked records the verdict of active checks, and the earliest time at which it may
+// change. A target that comes up again starts with a clean history.
 func (h *Health) Checked(now time.Time, v Verdict, recheck time.Time) {
 	if h.verdict == CheckedDown && v == CheckedUp {
 		h.restore(now)
@@ -224,8 +223,8 @@ func (h *Health) Checked(now time.Time, v Verdict, recheck time.Time) {
 	h.verdict, h.recheck = v, recheck
 }
 
-// eject takes the target out, or leaves it out for longer after a probe that
-// failed. Failures of requests that had nowhere else to go do not prolong it.
+// eject ejects the target, or extends the ejection after a failed probe. Failures of
+// requests that had no other target do not extend it.
 func (h *Health) eject(now time.Time, connects bool) {
 	if h.out && now.Before(h.until) {
 		return
@@ -240,13 +239,13 @@ func (h *Health) eject(now time.Time, connects bool) {
 	h.begin()
 }
 
-// restore has the target up again.
+// restore makes the target up again.
 func (h *Health) restore(now time.Time) {
 	h.out, h.back = false, now
 	h.begin()
 }
 
-// begin starts a new part of the target's life.
+// begin starts a new period, which invalidates marks.
 func (h *Health) begin() {
 	h.mark++
 	h.probe = time.Time{}

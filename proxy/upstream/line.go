@@ -7,82 +7,83 @@ import (
 )
 
 const (
-	// Ranks is how many priorities a Line tells apart; 0 is served first.
+	// Ranks is the number of priorities in a Line; 0 is served first.
 	Ranks = 9
-	// Background is the last of them: nobody waits for the answers of such requests.
+	// Background is the last rank: nobody waits for the answers of such requests.
 	Background = Ranks - 1
-	// lineKeys is how many keys it tells apart, by their hashes. Keys whose hashes
-	// are the same share their luck.
+	// lineKeys is how many keys a Line distinguishes, by hash. Keys with the same hash
+	// are treated as one.
 	lineKeys = 256
-	// Patience is for how many times a long wait a queue with such waits is taken for a
-	// crowd, which passes. CoDel has 20: of crowds that a target would answer within a
-	// second that refuses many.
+	// Patience is the multiple of a long wait for which a queue with long waits counts as
+	// a crowd, which passes. CoDel uses 20, which would refuse many requests of crowds
+	// that a target would serve within a second.
 	Patience = 30
-	// lineBrief is for how many times a long wait a line may be empty under too much load,
-	// times the number of loops: each sees only its part of the load.
+	// lineBrief is the multiple of a long wait for which a line may be empty during
+	// overload. It is multiplied by the number of loops, since each sees only its part of
+	// the load.
 	lineBrief = 4
-	// lineMemory is over what time the places of a key are averaged, and how long places
-	// are kept from greedy keys.
+	// lineMemory is the time over which the places of a key are averaged, and for which
+	// places are reserved against greedy keys.
 	lineMemory = 3 * time.Second
-	// lineSpare times the square root of all places are kept.
+	// lineSpare times the square root of all places are reserved.
 	lineSpare = 2
-	// lineScore is how finely keys are told apart by the places that they have had lately:
-	// those with less than a sixteenth of a place are alike, and served in order.
+	// lineScore is the resolution at which keys are compared by their recent places:
+	// differences of less than a sixteenth of a place are ignored.
 	lineScore = 16
-	// lineGreed is how many times the places of an average key make a key greedy.
+	// lineGreed is the multiple of an average key's places from which a key is greedy.
 	lineGreed = 1.25
-	// lineShares is how often it is counted how many places there are, and how many an
-	// average key has had.
+	// lineShares is the interval for counting all places and the average of a key.
 	lineShares = 100 * time.Millisecond
 )
 
-// A Line is where requests wait for a place at any of several targets, and knows
-// whose turn it is:
+// A Line is a queue of requests that wait for a place at any of several targets. The next
+// is, in this order:
 //
-//   - those of the highest priority;
-//   - of these, those of the key that has the fewest places, now and lately, so that no
+//   - one with the highest priority;
+//   - of these, one of the key with the fewest places, now and recently, so that no
 //     key gets more than the others, however much it asks for and however long its
 //     requests take;
-//   - of these, those who came first, and when some have waited for long, those who came
-//     last: under too much load the first would all be served too late.
+//   - of these, the one that came first, or if some have waited for long, the one that came
+//     last: under overload the first would all be served too late.
 //
-// What is long, its user says. Whoever has waited for long may wait on, for when a crowd has
-// passed there are places again. If the line has not been empty for thirty times as long after
-// that, it is no crowd but too much load, and nobody waits for long until the line has been
-// empty for a while. Priorities are
-// told apart in this, and greedy keys from the others: those that have, now or lately,
-// clearly more places than an average key. So neither ends the patience with the others.
+// The caller defines a long wait. At first a request that has waited for long may keep
+// waiting, since there are places again when a crowd has passed. If the line has not been
+// empty for thirty times as long after that, it is not a crowd but overload, and no
+// request waits for long until the line has been empty for a while. This is decided
+// separately for each priority, and separately for greedy keys, which have, now or
+// recently, clearly more places than an average key. So none of them ends the patience
+// with the others.
 //
-// A key whose requests take long would still collect one place after the other in the
-// moments in which nobody else waits. So when a request of a key that is not greedy has waited
-// for long, some places are kept for a while from lower priorities and from greedy keys of
-// its own: twice the square root of all that there are, as how many are at work varies by
-// chance by about the root, and no more than half of them.
+// A key whose requests are slow would still collect places in the moments in which no
+// other waits. So when a request of a key that is not greedy has waited for long, some
+// places are reserved for a while against lower priorities and against greedy keys of the
+// same priority: twice the square root of all places, because the number in use varies at
+// random by about the root, but at most half of them.
 //
 // Owned by its loop.
 type Line[W any] struct {
-	of     *Lines // with those of other loops
-	loop   int    // among them
-	most   int    // waiters
+	of     *Lines // with the lines of other loops
+	loop   int    // index of this loop among them
+	most   int    // bound on waiters
 	count  int
 	joined uint64          // ever
-	ranks  [Ranks]*rank[W] // nil: nobody of that rank has ever waited
+	ranks  [Ranks]*rank[W] // nil: no waiter of that rank so far
 
 	places [lineKeys]places // by key
 	free   func(now time.Time) int
 
-	keeps   bool             // some places may be kept
-	keepsAt [Ranks]time.Time // somebody of the rank has waited for long then; zero: nobody has
+	keeps   bool             // some places may be reserved
+	keepsAt [Ranks]time.Time // when one of the rank last waited for long; zero: never
 	all     int              // places of all loops, taken or free,
-	share   float32          // and those of a key that has had any lately, on average
-	shareAt time.Time        // as of then
+	share   float32          // and the average of the keys that had any recently,
+	shareAt time.Time        // both as of this time
 }
 
-// places are those of a key.
+// places are the places of a key.
 type places struct {
 	n    int32
-	mean float32   // of n, lately
-	at   time.Time // as of then
+	mean float32   // recent average of n
+	at   time.Time // time of mean
 }
 
 // add adds n places at now.
@@ -91,7 +92,7 @@ func (p *places) add(now time.Time, n int32) {
 	p.n += n
 }
 
-// lately is how many places the key has had on average of late.
+// lately returns the recent average of the key's places.
 func (p *places) lately(now time.Time) float32 {
 	switch since := now.Sub(p.at); {
 	case since <= 0: // or the clock was set back
@@ -103,25 +104,24 @@ func (p *places) lately(now time.Time) float32 {
 	}
 }
 
-// A rank is those of one priority class who wait.
+// A rank has the waiters of one priority class.
 type rank[W any] struct {
-	queues [2]queue              // of keys that are not greedy, and of those that are
-	some   [lineKeys / 64]uint64 // a bit for each key of which somebody may wait
+	queues [2]queue              // of keys that are not greedy, and of greedy ones
+	some   [lineKeys / 64]uint64 // a bit for each key that may have waiters
 	keys   [lineKeys]fifo[W]
 }
 
-// A queue is how long some have waited together.
+// A queue records how long waiters have waited together.
 type queue struct {
 	count  int
-	late   bool          // since the queue began somebody has waited for long,
-	lateAt time.Time     // then for the first time
-	shedAt time.Time     // somebody was told last to wait no longer; zero: nobody was
-	memory time.Duration // for how long that counts
+	late   bool          // since the queue began one has waited for long,
+	lateAt time.Time     // first at this time
+	shedAt time.Time     // when one was last told not to wait any longer; zero: never
+	memory time.Duration // how long shedAt counts
 }
 
-// joins is told that somebody joins. A queue that nobody is left in begins anew, unless
-// there was too much load just before: a line that is empty for a moment does not mean that
-// there is less.
+// joins records a new waiter. An empty queue starts anew, unless there was overload just
+// before: a line that is empty for a moment does not mean that the load has fallen.
 func (q *queue) joins(now time.Time) {
 	if q.count == 0 {
 		since := now.Sub(q.shedAt)
@@ -130,7 +130,7 @@ func (q *queue) joins(now time.Time) {
 	q.count++
 }
 
-// queueOf is the one that w waits in.
+// queueOf returns the queue that w waits in.
 func (r *rank[W]) queueOf(w *Waiter[W]) *queue {
 	if w.greedy {
 		return &r.queues[1]
@@ -138,17 +138,17 @@ func (r *rank[W]) queueOf(w *Waiter[W]) *queue {
 	return &r.queues[0]
 }
 
-// NewLine returns a Line of at most most waiters. free tells how many places are free at
-// all targets together; it is asked ten times a second at most.
+// NewLine returns a Line for at most most waiters. free returns how many places are free
+// at all targets together; it is called at most ten times a second.
 func NewLine[W any](most int, free func(now time.Time) int) *Line[W] {
 	return &Line[W]{of: NewLines(1), most: most, free: free}
 }
 
-// Len is how many wait.
+// Len returns the number of waiters.
 func (l *Line[W]) Len() int { return l.count }
 
-// Join has w wait. When the line is full one leaves it who would be served last,
-// which may be w: it is returned, to be refused.
+// Join adds w. If the line is full, the waiter that would be served last, maybe w, leaves
+// it and is returned, to be refused.
 func (l *Line[W]) Join(now time.Time, w *Waiter[W]) (out *Waiter[W]) {
 	if l.count >= l.most {
 		if out = l.worst(w); out == w {
@@ -171,7 +171,7 @@ func (l *Line[W]) Join(now time.Time, w *Waiter[W]) (out *Waiter[W]) {
 	return out
 }
 
-// Leave takes w out of the line, if it waits there.
+// Leave removes w from the line if it waits there.
 func (l *Line[W]) Leave(w *Waiter[W]) {
 	if w.line != nil {
 		w.leave()
@@ -181,8 +181,8 @@ func (l *Line[W]) Leave(w *Waiter[W]) {
 	}
 }
 
-// Late notes that w, which waits, has waited for long: for wait. It returns until when w
-// may wait on; false: it may not, and has left the line.
+// Late records that w has waited for wait, which is long. It returns until when w may
+// keep waiting; if it may not, w has left the line and ok is false.
 func (l *Line[W]) Late(now time.Time, w *Waiter[W], wait time.Duration) (until time.Time, ok bool) {
 	q := l.ranks[w.rank].queueOf(w)
 	if !w.late {
@@ -196,28 +196,29 @@ func (l *Line[W]) Late(now time.Time, w *Waiter[W], wait time.Duration) (until t
 	}
 	patience := Patience * wait
 	if since := now.Sub(q.lateAt); since < patience {
-		return now.Add(patience - max(0, since)), true // below 0: the clock was set back
+		return now.Add(patience - max(0, since)), true // negative: the clock was set back
 	}
-	if !w.greedy { // greedy keys wait for places that are kept also when there is no more load than usual
+	if !w.greedy { // greedy keys also wait for reserved places, even under normal load
 		q.shedAt, q.memory = now, lineBrief*wait*time.Duration(len(l.of.loops))
 	}
 	l.Leave(w)
 	return now, false
 }
 
-// greedy reports whether a key has clearly more places than an average key, now or lately.
+// greedy reports whether a key has clearly more places than an average key, now or
+// recently.
 func (l *Line[W]) greedy(now time.Time, key uint8) bool {
 	p := &l.places[key]
 	return max(float32(p.n), p.lately(now)) > lineGreed*l.average(now)
 }
 
-// average is how many places a key has had lately, of those that have had any.
+// average returns the recent number of places per key, over keys that had any.
 func (l *Line[W]) average(now time.Time) float32 {
 	l.weigh(now)
 	return l.share
 }
 
-// weigh counts places and keys, if that is some time ago.
+// weigh counts places and keys again if the last count is old.
 func (l *Line[W]) weigh(now time.Time) {
 	if since := now.Sub(l.shareAt); since >= 0 && since < lineShares {
 		return
@@ -230,13 +231,13 @@ func (l *Line[W]) weigh(now time.Time) {
 		}
 	}
 	l.all, l.share, l.shareAt = l.of.Taken()+max(0, l.free(now)), sum/max(1, keys), now
-	if keys <= 1 { // there is none to have more than
+	if keys <= 1 { // there is no other key to compare with
 		l.share = math.MaxFloat32
 	}
 }
 
-// kept is the highest rank for which places are kept, now that none but those are free;
-// Ranks: there is none.
+// kept returns the highest rank for which places are reserved, if only reserved ones are
+// free, or Ranks.
 func (l *Line[W]) kept(now time.Time) int {
 	if !l.keeps {
 		return Ranks
@@ -255,14 +256,14 @@ func (l *Line[W]) kept(now time.Time) int {
 	return Ranks
 }
 
-// Admits reports whether w may have a place that is free.
+// Admits reports whether w may take a free place.
 func (l *Line[W]) Admits(now time.Time, w *Waiter[W]) bool {
 	kept := l.kept(now)
 	return int(w.rank) < kept || int(w.rank) == kept && !l.greedy(now, w.key)
 }
 
-// Next takes out of the line who is to have a place that is free; nil: nobody, and the line
-// does not ask for one until it is told to.
+// Next removes and returns the waiter that gets a free place. If there is none it returns
+// nil, and the line asks for no place until Ask.
 func (l *Line[W]) Next(now time.Time) *Waiter[W] {
 	if l.count == 0 {
 		return nil
@@ -282,7 +283,8 @@ func (l *Line[W]) Next(now time.Time) *Waiter[W] {
 	return nil
 }
 
-// best is who is next of a rank; nil: nobody. all says that greedy keys may have a place.
+// best returns the next waiter of a rank, or nil. all says that greedy keys may get a
+// place.
 func (l *Line[W]) best(now time.Time, r *rank[W], all bool) (best *Waiter[W]) {
 	least := 0
 	for i := range r.some {
@@ -312,8 +314,9 @@ func (l *Line[W]) best(now time.Time, r *rank[W], all bool) (best *Waiter[W]) {
 	return best
 }
 
-// worst is who is last of the line with w: of the lowest priority, of the key of which
-// the most wait, the one who has waited longest. Under pressure such wait in vain.
+// worst returns the waiter that would be served last, w included: of the lowest priority,
+// of the key with the most waiters, the one that has waited longest. Under overload it
+// would wait in vain.
 func (l *Line[W]) worst(w *Waiter[W]) *Waiter[W] {
 	for rank := Ranks - 1; rank > int(w.rank); rank-- {
 		if out := l.crowd(rank); out != nil {
@@ -327,7 +330,7 @@ func (l *Line[W]) worst(w *Waiter[W]) *Waiter[W] {
 	return f.first
 }
 
-// crowd is those of the key of which the most wait, of a rank; nil: nobody does.
+// crowd returns the waiters of the key with the most waiters of a rank, or nil.
 func (l *Line[W]) crowd(rank int) (most *fifo[W]) {
 	r := l.ranks[rank]
 	if r == nil {
@@ -341,7 +344,7 @@ func (l *Line[W]) crowd(rank int) (most *fifo[W]) {
 	return most
 }
 
-// Take notes that w has a place at a target now, until Give.
+// Take records that w has a place at a target until Give.
 func (l *Line[W]) Take(now time.Time, w *Waiter[W]) {
 	l.Give(now, w)
 	w.placed, w.placedBy = true, w.key
@@ -349,7 +352,7 @@ func (l *Line[W]) Take(now time.Time, w *Waiter[W]) {
 	l.of.loops[l.loop].taken.Add(1)
 }
 
-// Give notes that w has no place any more.
+// Give records that w has given its place back.
 func (l *Line[W]) Give(now time.Time, w *Waiter[W]) {
 	if w.placed {
 		w.placed = false

@@ -2,36 +2,36 @@ package upstream
 
 import "sync/atomic"
 
-// Lines are the lines of several loops, which wait for the same places. Whose turn it is
-// among those in one line, the line knows; among the lines it is that of the loop where
-// somebody of the highest priority waits, and of these the one with the fewest places. Loops
-// that have none take turns.
+// Lines connects the lines of several loops, which wait for the same places. Within a
+// line the Line decides who is next. Among lines it is the loop with a waiter of the
+// highest priority, and of these the one with the fewest places. Loops without places
+// take turns.
 //
-// Safe for concurrent use: asking and the standings are atomic words.
+// Safe for concurrent use: all fields are atomic words.
 type Lines struct {
-	asking atomic.Int32 // how many do
-	served atomic.Int32 // the loop that was given a place last while somebody waited
+	asking atomic.Int32 // number of loops that ask
+	served atomic.Int32 // the loop that last got a place while others waited
 	loops  []standing
 }
 
-// A standing is what other loops need to know of a line.
+// A standing is what other loops need to know about a line.
 type standing struct {
-	asks  atomic.Int64 // Ranks less the highest rank of those who wait; 0: nobody may have the next place
+	asks  atomic.Int64 // Ranks minus the highest rank that waits; 0: no waiter may take the next place
 	taken atomic.Int64 // places of the loop
 	_     [128 - 16]byte
 }
 
-// NewLines returns what the lines of so many loops share.
+// NewLines returns the shared state of the given number of lines.
 func NewLines(loops int) *Lines { return &Lines{loops: make([]standing, loops)} }
 
-// Among makes the line, which is new, that of a loop among others.
+// Among makes the new line one of several.
 func (l *Line[W]) Among(of *Lines, loop int) { l.of, l.loop = of, loop }
 
-// Idle reports whether nobody waits, in this line or another, who may have a place.
+// Idle reports whether no waiter in any line may take a place.
 func (l *Line[W]) Idle() bool { return l.count == 0 && l.of.asking.Load() == 0 }
 
-// Ask says whether somebody waits in the line who may have the next place that is free. It
-// reports whether that is news to other loops.
+// Ask says whether a waiter in the line may take the next free place. It reports whether
+// that is a change for other loops.
 func (l *Line[W]) Ask(asks bool) (news bool) {
 	s, now := &l.of.loops[l.loop], int64(0)
 	if asks {
@@ -52,14 +52,14 @@ func (l *Line[W]) Ask(asks bool) (news bool) {
 	return false
 }
 
-// asksAgain tells other loops the highest rank of those who wait, if the line asks.
+// asksAgain publishes the highest rank that waits, if the line asks.
 func (l *Line[W]) asksAgain() {
 	if l.of.loops[l.loop].asks.Load() > 0 {
 		l.Ask(l.count > 0)
 	}
 }
 
-// Rank is the highest rank of those who wait; Ranks: nobody does.
+// Rank returns the highest rank that waits, or Ranks.
 func (l *Line[W]) Rank() int {
 	for i, r := range l.ranks {
 		if r != nil && r.queues[0].count+r.queues[1].count > 0 {
@@ -69,9 +69,9 @@ func (l *Line[W]) Rank() int {
 	return Ranks
 }
 
-// Rival returns the loop whose line is to have the next place at a target, instead of
-// somebody of that rank on this one; -1: there is none. With Ranks nobody of this loop wants
-// the place. open says whether a loop sends requests to the target.
+// Rival returns the loop whose line gets the next place at a target instead of a waiter
+// of the given rank on this loop, or -1. Rank Ranks means that nobody on this loop wants
+// the place. open reports whether a loop sends requests to the target.
 func (l *Line[W]) Rival(rank int, open func(loop int) bool) int {
 	own := &l.of.loops[l.loop]
 	others := l.of.asking.Load()
@@ -97,12 +97,12 @@ func (l *Line[W]) Rival(rank int, open func(loop int) bool) int {
 	return best
 }
 
-// turn is how many other loops come before it in turn.
+// turn returns how many other loops come before the given one.
 func (ls *Lines) turn(loop int) int {
 	return (loop - int(ls.served.Load()) - 1 + len(ls.loops)) % len(ls.loops)
 }
 
-// Taken is how many places all loops have.
+// Taken returns the number of places of all loops.
 func (ls *Lines) Taken() (n int) {
 	for i := range ls.loops {
 		n += int(ls.loops[i].taken.Load())

@@ -5,12 +5,12 @@ import (
 	"slices"
 )
 
-// absentMax is how many answers in a row must lack an address until it leaves:
-// servers that rotate or cut their answers leave out one now and then.
+// absentMax is how many answers in a row must lack an address before it is removed:
+// servers that rotate or truncate their answers omit one now and then.
 const absentMax = 2
 
-// An Answer is what one lookup of a name has found. A family whose lookup failed
-// is unknown: its addresses are neither there nor missing.
+// An Answer is the result of one lookup of a name. If the lookup of a family failed, its
+// addresses are unknown: neither present nor missing.
 type Answer struct {
 	Addrs    []netip.Addr
 	Unknown4 bool
@@ -24,11 +24,10 @@ func (a *Answer) unknown(addr netip.Addr) bool {
 	return a.Unknown6
 }
 
-// Members are the addresses that a name stands for, given the answers of
-// successive lookups. An address joins with the first answer that has it, and
-// leaves with the second answer in a row that lacks it. Answers without any
-// address change nothing, as do lookups that failed: a fault of a name server
-// must not take targets away.
+// Members computes the addresses of a name from the answers of successive lookups. An
+// address joins with the first answer that has it, and leaves with the second answer in a
+// row that lacks it. Answers without any address change nothing, nor do failed lookups:
+// an error of a name server must not remove targets.
 //
 // Owned by whoever looks the name up.
 type Members struct {
@@ -38,14 +37,14 @@ type Members struct {
 
 type member struct {
 	addr   netip.Addr
-	absent int // answers in a row that lacked it
+	absent int // answers in a row without it
 }
 
-// NewMembers returns Members without any, of which there will be at most most.
+// NewMembers returns Members with no addresses, and a bound on their number.
 func NewMembers(most int) *Members { return &Members{most: most} }
 
-// Answered is told of an answer. It reports whether the addresses are others
-// now, and how many had no place.
+// Answered records an answer. It reports whether the addresses have changed, and how many
+// exceeded the bound.
 func (m *Members) Answered(a Answer) (changed bool, refused int) {
 	if len(a.Addrs) == 0 {
 		return false, 0
@@ -81,8 +80,8 @@ func (m *Members) has(addr netip.Addr) bool {
 	return slices.ContainsFunc(m.list, func(one member) bool { return one.addr == addr })
 }
 
-// Addrs are the addresses, those that joined first in front. None: no answer has
-// had any yet.
+// Addrs returns the addresses in the order in which they joined. There are none before
+// the first answer that has some.
 func (m *Members) Addrs() []netip.Addr {
 	addrs := make([]netip.Addr, len(m.list))
 	for i := range m.list {
