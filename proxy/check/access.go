@@ -9,19 +9,19 @@ import (
 	"weir/internal/http1"
 )
 
-// Access says who may do what.
+// Access says which requests are allowed.
 //
 // Immutable after New.
 type Access struct {
-	Token    string // who has it may ask; empty: everybody whom the port is open to
-	Verified bool   // only who has Token or shows a certificate that is trusted may ask
-	Local    bool   // the port is open to this machine only: whoever asks may describe requests
-	Open     bool   // everybody may, without Token
-	Edit     string // who has it may do everything
-	EditOpen bool   // everybody who may ask may edit, too
+	Token    string // token for asking; empty: none is required
+	Verified bool   // asking requires Token or a trusted certificate
+	Local    bool   // the port is reachable only from this machine, and every asker may describe requests
+	Open     bool   // asking needs no Token
+	Edit     string // token that allows everything
+	EditOpen bool   // every asker may also edit
 }
 
-// rights is what a request may do.
+// rights are the allowed actions of a request.
 type rights uint8
 
 const (
@@ -30,11 +30,11 @@ const (
 	editing
 )
 
-// of returns what the bearer of an Authorization field may do, and whether for a token.
-// verified: the bearer has shown a certificate that is trusted.
+// of returns the rights of the sender of an Authorization field, and whether they come
+// from a token. verified says that the sender has presented a trusted certificate.
 func (a *Access) of(authorization []byte, verified bool) (r rights, tokened bool) {
 	scheme, brought, _ := strings.Cut(string(authorization), " ")
-	bears := func(token string) bool { // sums of equal length, so that the time tells nothing
+	bears := func(token string) bool { // digests of equal length, so that timing reveals nothing
 		want, sum := sha256.Sum256([]byte(token)), sha256.Sum256([]byte(strings.TrimSpace(brought)))
 		return token != "" && strings.EqualFold(scheme, "Bearer") && subtle.ConstantTimeCompare(want[:], sum[:]) == 1
 	}
@@ -52,15 +52,15 @@ func (a *Access) of(authorization []byte, verified bool) (r rights, tokened bool
 	return asking, tokened
 }
 
-// describes reports whether whoever asks from an address may describe requests without a
+// describes reports whether an asker at the given address may describe requests without a
 // token.
 func (a *Access) describes(from netip.Addr) bool {
 	return a.Open && a.Token == "" || a.Local && from.IsLoopback()
 }
 
-// page reports whether a request may be one that a web page made in a browser which
-// reaches the port. A host that is no loopback name may be one that the page has had
-// resolved to this machine.
+// page reports whether a request may have been made by a web page in a browser that
+// reaches the port. A host that is not a loopback name may have been resolved to this
+// machine by the page (DNS rebinding).
 func (a *Access) page(h *http1.Head) bool {
 	_, origins := only(h, "Origin")
 	_, sites := only(h, "Sec-Fetch-Site")

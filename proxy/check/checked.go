@@ -18,18 +18,18 @@ import (
 // Owned by its loop.
 type checked struct {
 	form   *form
-	deny   int // the status of a refusal; 0: that of the refusal
+	deny   int // status of a refusal; 0: the refusal's own
 	policy *decide.Policy
 	client netip.Addr
 	reader decide.Reader
-	asked  []decide.Counted // with keys of their own
+	asked  []decide.Counted // with copied keys
 	keys   []byte
 	mode   store.Mode
-	slot   time.Time // when it has come to; zero: it does not wait for one
-	fields []byte    // of the answer then
+	slot   time.Time // when its slot is due; zero: it does not wait for one
+	fields []byte    // fields of the answer at that time
 }
 
-// check judges the request that h describes.
+// check decides about the request described by h.
 func (s *Session) check(now time.Time, h *http1.Head) {
 	e, d := s.env, &s.env.described
 	c := &s.checked
@@ -37,12 +37,12 @@ func (s *Session) check(now time.Time, h *http1.Head) {
 	e.extra, e.Answers.Extra = e.extra[:0], e.Answers.Extra[:0]
 	var known bool
 	if c.form, known = formOf(h.Path); !known {
-		s.fail(now, 404, "there is no such form: /check/forwarded, /check/original, /check/path/…")
+		s.fail(now, 404, "unknown form; allowed: /check/forwarded, /check/original, /check/path/…")
 		return
 	}
 	if c.form != &formPath && len(h.Query) > 0 {
 		if !bytes.Equal(h.Query, []byte("deny=403")) {
-			s.fail(now, 400, "the parameters may be deny=403")
+			s.fail(now, 400, "the only allowed parameter is deny=403")
 			return
 		}
 		c.deny = 403
@@ -89,7 +89,7 @@ func (s *Session) check(now time.Time, h *http1.Head) {
 	s.cycle.Wait()
 }
 
-// without takes the fields of an ID out.
+// without removes the fields with the given ID.
 func without(fields []http1.Field, id http1.FieldID) []http1.Field {
 	kept := fields[:0]
 	for _, f := range fields {
@@ -100,7 +100,7 @@ func without(fields []http1.Field, id http1.FieldID) []http1.Field {
 	return kept
 }
 
-// keep keeps what was asked beyond the head's life.
+// keep copies what was asked, which outlives the head.
 func (s *Session) keep(asked []decide.Counted) {
 	c := &s.checked
 	for _, one := range asked {
@@ -111,7 +111,7 @@ func (s *Session) keep(asked []decide.Counted) {
 	}
 }
 
-// judge answers by what the store has said.
+// judge answers according to the store's answer.
 func (s *Session) judge(now time.Time, ans *store.Answer) {
 	e, c := s.env, &s.checked
 	v := &e.verdict
@@ -133,10 +133,11 @@ func (s *Session) judge(now time.Time, ans *store.Answer) {
 	}
 }
 
-// queue has the request wait for its slot. Its places are given back when the asker leaves.
+// queue lets the request wait for its slot. Its places are given back if the asker
+// disconnects.
 func (s *Session) queue(now time.Time, ans *store.Answer) {
 	c := &s.checked
-	if len(c.keys) == 0 { // decided at once: the keys are the head's
+	if len(c.keys) == 0 { // decided at once: the keys borrow from the head
 		asked := append([]decide.Counted(nil), c.asked...)
 		c.asked = c.asked[:0]
 		s.keep(asked)
@@ -150,7 +151,7 @@ func (s *Session) queue(now time.Time, ans *store.Answer) {
 	s.queued, s.cycle.Until = true, c.slot
 }
 
-// late gives back what was booked for an asker that had left before the answer came.
+// late gives back what was booked for an asker that disconnected before the answer came.
 func (s *Session) late(now time.Time, ans *store.Answer) {
 	if len(ans.Decisions) != len(s.checked.asked) {
 		return
@@ -162,7 +163,7 @@ func (s *Session) late(now time.Time, ans *store.Answer) {
 	s.leave(now)
 }
 
-// leave gives back the places of a request whose asker has left.
+// leave gives back the places of a request whose asker has disconnected.
 func (s *Session) leave(now time.Time) {
 	for i := range s.checked.asked {
 		if c := &s.checked.asked[i]; c.Slot != 0 {
@@ -172,14 +173,14 @@ func (s *Session) leave(now time.Time) {
 	}
 }
 
-// allow lets the described request pass.
+// allow admits the described request.
 func (s *Session) allow(now time.Time, fields []byte) {
 	s.env.extra = append(s.env.extra[:0], fields...)
 	s.write(now, http1.Answer{Status: s.checked.form.allow})
 }
 
-// deny refuses it. The status may be another one for an asker that knows only 403; then a
-// field has it.
+// deny refuses it. The status may be replaced for an asker that supports only 403; a
+// field then has the original one.
 func (s *Session) deny(now time.Time, a http1.Answer) {
 	e := s.env
 	e.extra = append(e.extra[:0], a.Extra...)

@@ -10,19 +10,19 @@ import (
 	"weir/proxy/decide"
 )
 
-// A form says which fields of a request to /check describe the request that is to be
-// judged. Only those of the form are read, and the asker overwrites each of them, so that
-// no field that a client supplies changes what is described.
+// A form says which fields of a request to /check describe the request to decide about.
+// Only those fields are read, and the asker overwrites each of them, so a client cannot
+// change what is described.
 type form struct {
-	method, target, host string // names of fields; empty: as the request itself has it
-	allow                int    // the status that lets the request pass
+	method, target, host string // field names; empty: the request's own
+	allow                int    // status that admits the request
 }
 
 // The forms, by path.
 var (
 	formForwarded = form{"X-Forwarded-Method", "X-Forwarded-Uri", "X-Forwarded-Host", 200} // Traefik, Caddy
 	formOriginal  = form{"X-Original-Method", "X-Original-URI", "X-Original-Host", 204}    // nginx, HAProxy
-	formPath      = form{allow: 200}                                                       // Envoy: the path is behind pathPrefix
+	formPath      = form{allow: 200}                                                       // Envoy: the path follows pathPrefix
 )
 
 const (
@@ -30,7 +30,7 @@ const (
 	pathPrefix  = "/check/path"
 )
 
-// formOf returns the form that a path below /check/ stands for.
+// formOf returns the form of a path below /check/.
 func formOf(path []byte) (f *form, ok bool) {
 	switch {
 	case string(path) == "/check/forwarded":
@@ -43,17 +43,17 @@ func formOf(path []byte) (f *form, ok bool) {
 	return nil, false
 }
 
-// A described is the request that another one describes.
+// A described is the request that another request describes.
 //
 // Owned by its loop.
 type described struct {
 	head   http1.Head
 	client netip.Addr
-	text   []byte // what head was read from
+	text   []byte // text that head was parsed from
 }
 
-// read describes the request of h, which from has sent. The error is for the asker. trusted
-// are proxies in front of the asker.
+// read parses the description in h, which from has sent. The error is meant for the
+// asker. trusted reports proxies in front of the asker.
 func (d *described) read(f *form, h *http1.Head, from netip.Addr, trusted func(netip.Addr) bool) error {
 	line := [...][]byte{h.MethodText, h.Target, h.Host}
 	if f.method == "" {
@@ -68,7 +68,7 @@ func (d *described) read(f *form, h *http1.Head, from netip.Addr, trusted func(n
 		}
 		value, n := only(h, name)
 		if n != 1 || len(value) == 0 {
-			return fmt.Errorf("the field %s must be there once, and is there %d times", name, n)
+			return fmt.Errorf("the field %s must appear once, and appears %d times", name, n)
 		}
 		line[i] = value
 	}
@@ -78,7 +78,7 @@ func (d *described) read(f *form, h *http1.Head, from netip.Addr, trusted func(n
 	fields := d.head.Fields
 	event, err := r.Next(d.text, &d.head)
 	if err != nil || event.Kind != http1.HeadDone || event.N != len(d.text) {
-		return fmt.Errorf("the method, the target or the host described is malformed")
+		return fmt.Errorf("the described method, target or host is malformed")
 	}
 	d.head.Fields = fields[:0]
 	for i := range h.Fields {
@@ -90,7 +90,7 @@ func (d *described) read(f *form, h *http1.Head, from netip.Addr, trusted func(n
 	return nil
 }
 
-// describes reports whether a field of that name is a part of the description.
+// describes reports whether a field of that name is part of the description.
 func (f *form) describes(name []byte) bool {
 	for _, known := range [...]string{f.method, f.target, f.host} {
 		if known != "" && strings.EqualFold(string(name), known) {

@@ -1,5 +1,5 @@
-// Package check is one connection of the decision port: requests come in as bytes, asks
-// and answers go out.
+// Package check is one connection of the decision port as a state machine: requests come
+// in as bytes, asks and answers go out.
 //
 // A Session handles events and leaves the effects to apply in the Env of its loop:
 //
@@ -13,6 +13,6 @@
 //	idle ──▶ head ──▶ body ──▶ asked ──▶ idle    or, after the last answer, closing
 //	75 s     10 s     10 s      –
 //
-// An ask that the store answers later calls its Done on the loop, which ends the exchange
-// and then Env.Answered; the store bounds how long that takes.
+// When the store answers an ask later, its Done is called on the loop. It ends the
+// exchange and then calls Env.Answered. The store bounds how long that takes.
 package check

@@ -13,7 +13,7 @@ import (
 	"weir/internal/strict"
 )
 
-// edit has a key edited.
+// edit starts an edit of a key.
 func (s *Session) edit(now time.Time) {
 	e, fault := readEdit(s.body)
 	if fault != nil {
@@ -28,7 +28,7 @@ func (s *Session) edit(now time.Time) {
 	s.cycle.Wait()
 }
 
-// readEdit reads an edit that is written as JSON.
+// readEdit parses an edit in JSON.
 func readEdit(body []byte) (*Edit, *strict.Fault) {
 	var asked struct {
 		Rule string  `json:"rule"`
@@ -55,8 +55,8 @@ func readEdit(body []byte) (*Edit, *strict.Fault) {
 	return e, nil
 }
 
-// HandleLate ends the wait of an exchange whose edits take too long, and reports whether
-// there is an answer to send. What still comes of it is dropped.
+// HandleLate ends an exchange whose edits take too long, and reports whether there is an
+// answer to send. Later results of its edits are dropped.
 func (s *Session) HandleLate(now time.Time) bool {
 	if s.gone || s.cycle.State != cycle.Asked {
 		return false
@@ -74,7 +74,7 @@ func (s *Session) HandleLate(now time.Time) bool {
 const storeLate = "the rate limiter's store has not answered in time"
 
 // HandleEdited handles the result of an edit: whether the key has changed, or why that is
-// not known. It reports whether there is an answer to send.
+// unknown. It reports whether there is an answer to send.
 func (s *Session) HandleEdited(now time.Time, e *Edit, changed bool, err error) bool {
 	switch {
 	case s.gone || e.turn != s.turn:
@@ -94,9 +94,9 @@ func (s *Session) HandleEdited(now time.Time, e *Edit, changed bool, err error) 
 	return true
 }
 
-// appendError appends the body of an error.
+// appendError appends the JSON body of an error.
 func appendError(dst []byte, problem, path string) []byte {
-	text, _ := json.Marshal(problem) // a string always can be
+	text, _ := json.Marshal(problem) // a string always can be encoded
 	dst = append(append(dst, `{"error":`...), text...)
 	if path != "" {
 		dst = strconv.AppendQuote(append(dst, `,"path":`...), path)

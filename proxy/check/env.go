@@ -12,16 +12,16 @@ import (
 	"weir/proxy/store"
 )
 
-// Documents are what a master shows its sidecars.
+// Documents are what a master provides to its sidecars.
 //
 // Immutable after New.
 type Documents struct {
 	Marks []byte                    // the answer to GET /v1/marks
-	Named map[string]store.Document // by name; others are not shown
+	Named map[string]store.Document // by name; others are not available
 }
 
-// Marks are texts that are others when something has changed: keys by edits, and documents
-// by their names.
+// Marks are texts that change when something has changed: keys by edits, and documents by
+// name.
 type Marks struct {
 	Edits     string            `json:"edits"`
 	Documents map[string]string `json:"documents"`
@@ -33,71 +33,72 @@ type Edit struct {
 	Key  []byte
 	Add  int64 // 0: it is forgotten
 
-	turn uint32 // of the Session
+	turn uint32 // turn of the Session
 }
 
-// An API is a part of the decision port, as it is counted.
+// An API is a part of the decision port, for counting.
 type API uint8
 
 const (
-	Other  API = iota // health, and what is not there
+	Other  API = iota // health, and unknown paths
 	Remote            // for sidecars
 	Check             // for other proxies
 	JSON              // for Envoy's rate limit service
 	APIs
 )
 
-// String is the value of the label api.
+// String returns the value of the label api.
 func (a API) String() string { return [...]string{"other", "remote", "check", "json"}[a] }
 
-// An Env is what the sessions of one loop have in common: what they need of the rim, the
-// effects of the one that was told something last, and memory that only one needs at a
-// time.
+// An Env is what the sessions of one loop share: callbacks to the rim, the effects of the
+// session called last, and memory that only one session needs at a time.
 //
 // Owned by its loop.
 type Env struct {
 	Access *Access
-	// Ask has the store decide; done is called later unless it returns true.
+	// Ask asks the store. It returns true if it has answered; otherwise done is called
+	// later.
 	Ask func(now time.Time, ask *store.Ask, ans *store.Answer, done store.Done) bool
-	// Release gives a place in a queue back, booked in that mode.
+	// Release gives back a place in a queue that was booked in the given mode.
 	Release func(now time.Time, c *store.Counter, slot int64, mode store.Mode)
-	// Mode is how the store answers now.
+	// Mode returns how the store currently answers.
 	Mode func() store.Mode
-	// Documents are as they were read last; nil: they have not been.
+	// Documents returns the documents last read, or nil before that.
 	Documents func() *Documents
-	// Edit has a key edited, and HandleEdited called, or HandleLate when it takes too long;
-	// false: too many wait. The time counts from the first edit of an exchange.
+	// Edit starts an edit of a key. Later HandleEdited is called, or HandleLate if it
+	// takes too long, counted from the first edit of an exchange. It returns false if too
+	// many edits wait.
 	Edit func(now time.Time, s *Session, e *Edit) bool
-	// Policy is what is enforced for described requests.
+	// Policy returns the policy for described requests.
 	Policy func() *decide.Policy
-	// RateLimit is what Envoy's rate limit service decides by.
+	// RateLimit has what Envoy's rate limit service needs for decisions.
 	RateLimit *RateLimit
 	// Trusted reports whether an address is that of a trusted proxy.
 	Trusted func(netip.Addr) bool
-	// PreflightsApart has preflights be counted apart.
+	// PreflightsApart says that preflights are counted separately.
 	PreflightsApart bool
-	// Refused remembers a refusal, which it copies, and names it: the decision id.
+	// Refused remembers a refusal, which it copies, and returns its decision id.
 	Refused func(now time.Time, r *decide.Refusal) (id []byte)
 	// Answers writes refusals.
 	Answers decide.Answers
-	// Healthy reports whether the port wants requests.
+	// Healthy reports whether the port accepts requests.
 	Healthy func() bool
 	// DrainGrace is how long idle connections live when draining.
 	DrainGrace time.Duration
-	// Answered is told after an exchange has ended that waited.
+	// Answered is called after an exchange that waited has ended.
 	Answered func(now time.Time, s *Session)
 	// Count counts an answer.
 	Count func(api API, status int)
 
-	// Out is to be sent, and then the connection to be closed as Close says.
+	// Out is to be sent, and then the connection closed as Close says.
 	Out   []byte
 	Close cycle.Close
 
 	head     http1.Head
 	question asks.Question
 	answer   store.Answer
-	pending  []*pending // to use again
-	limited  []*limited // likewise
+	pending  []*pending // for reuse
+	limited  []*limited // for reuse
 	node     strict.Node
 
 	described described
@@ -110,14 +111,13 @@ type Env struct {
 	date      http1.Date
 }
 
-// outBytesKept and pendingKept bound the memory that is kept for later.
+// outBytesKept and pendingKept bound the memory that is kept for reuse.
 const (
 	outBytesKept = 512 << 10
 	pendingKept  = 1024
 )
 
-// Reset forgets the effects and keeps the memory. The rim calls it when it has done what
-// they say.
+// Reset clears the effects and keeps the memory. The rim calls it after applying them.
 func (e *Env) Reset() {
 	e.Out, e.Close = e.Out[:0], cycle.CloseNone
 	if cap(e.Out) > outBytesKept {
@@ -125,7 +125,7 @@ func (e *Env) Reset() {
 	}
 }
 
-// A pending is an ask that waits for the store. It is used again.
+// A pending is an ask that waits for the store. It is reused.
 //
 // Owned by its loop.
 type pending struct {
@@ -136,7 +136,7 @@ type pending struct {
 	done    store.Done // made once
 }
 
-// take returns one for an ask of s.
+// take returns a pending for an ask of s.
 func (e *Env) take(s *Session, index int) *pending {
 	var p *pending
 	if n := len(e.pending); n > 0 {
@@ -156,7 +156,7 @@ func (e *Env) give(p *pending) {
 	}
 }
 
-// answered is told the store's answer later.
+// answered receives the store's later answer.
 func (p *pending) answered(now time.Time, ans *store.Answer) {
 	s, index, stale := p.session, p.index, p.turn != p.session.turn
 	p.env.give(p)

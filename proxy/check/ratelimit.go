@@ -16,17 +16,17 @@ import (
 // jsonBytesMax bounds a request for Envoy's rate limit service.
 const jsonBytesMax = 64 << 10
 
-// A RateLimit is what Envoy's rate limit service decides by.
+// A RateLimit has what Envoy's rate limit service needs for decisions.
 //
-// Safe for concurrent use: Settings are immutable, and the others by themselves.
+// Safe for concurrent use: Settings is immutable, and the functions are safe.
 type RateLimit struct {
 	Settings envoy.Settings
 	Counts   *envoy.Counts
-	// Domains are the limits in force; nil: none were ever loaded.
+	// Domains returns the limits in force, or nil if none were loaded.
 	Domains func() *descriptor.Domains
-	// Failed counts a request that was not decided: by its own fault, or the store's.
+	// Failed counts a request that was not decided because of itself, or of the store.
 	Failed func(stores bool)
-	// Took counts a request, and how long it has taken by the clock of the loop's turns.
+	// Took counts a request and its duration, by the clock of the loop's turns.
 	Took func(time.Duration)
 	// Apart counts a request with more limits than can be decided together.
 	Apart func()
@@ -38,11 +38,11 @@ type RateLimit struct {
 type limited struct {
 	envoy.Case
 	began  time.Time
-	gave   int  // of Gives
+	gave   int  // number of Gives done
 	closed bool // the store is unavailable and refuses
 }
 
-// takeLimited returns one for a request.
+// takeLimited returns a limited for a request.
 func (e *Env) takeLimited() *limited {
 	if n := len(e.limited); n > 0 {
 		l := e.limited[n-1]
@@ -53,7 +53,7 @@ func (e *Env) takeLimited() *limited {
 	return new(limited)
 }
 
-// giveLimited keeps one to be used again.
+// giveLimited keeps the session's for reuse.
 func (e *Env) giveLimited(s *Session) {
 	if s.limited.Forget() && len(e.limited) < pendingKept {
 		e.limited = append(e.limited, s.limited)
@@ -61,7 +61,7 @@ func (e *Env) giveLimited(s *Session) {
 	s.limited = nil
 }
 
-// limit decides a request as Envoy's rate limit service does.
+// limit decides a request of Envoy's rate limit service.
 func (s *Session) limit(now time.Time) {
 	e := s.env
 	s.limited = e.takeLimited()
@@ -91,7 +91,7 @@ func (s *Session) limit(now time.Time) {
 	s.giveBack(now)
 }
 
-// limitEnds ends a request that was taken.
+// limitEnds ends such a request.
 func (s *Session) limitEnds(now time.Time) {
 	s.env.RateLimit.Took(now.Sub(s.limited.began))
 	s.env.giveLimited(s)
@@ -104,7 +104,7 @@ func (s *Session) faulty(now time.Time, problem, path string) {
 	s.failAt(now, 400, problem, path)
 }
 
-// giveBack has hits given back, one key after another, and then asks.
+// giveBack gives hits back, one key after another, and then asks.
 func (s *Session) giveBack(now time.Time) {
 	l := s.limited
 	if l.gave == len(l.Gives) {
@@ -140,7 +140,7 @@ func (s *Session) ask(now time.Time) {
 	s.respond(now)
 }
 
-// takeLimit takes the store's answer to one of several asks, and reports whether the
+// takeLimit handles the store's answer to one of several asks, and reports whether the
 // exchange has ended.
 func (s *Session) takeLimit(now time.Time, index int, ans *store.Answer) bool {
 	l := s.limited

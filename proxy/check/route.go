@@ -11,7 +11,7 @@ import (
 	"weir/proxy/store"
 )
 
-// A route is what a path stands for.
+// A route is the meaning of a path.
 type route uint8
 
 const (
@@ -25,7 +25,7 @@ const (
 	routeEdit                  // POST /v1/edit
 )
 
-// wants is the method of a route.
+// wants returns the method of a route.
 func (r route) wants() http1.Method {
 	if r == routeDecide || r == routeEdit || r == routeJSON {
 		return http1.POST
@@ -47,7 +47,7 @@ func (r route) api() API {
 
 const documentsPath = "/v1/documents/"
 
-// find finds the route of a request.
+// find sets the route of a request.
 func (s *Session) find(h *http1.Head) {
 	switch path := h.Path; {
 	case string(path) == "/healthcheck":
@@ -75,7 +75,7 @@ func (s *Session) handleEnd(now time.Time) {
 	switch {
 	case s.route == routeNone:
 		s.fail(now, 404, nothingHere)
-	case s.route == routeCheck: // is answered by its head
+	case s.route == routeCheck: // answered when its head was read
 	case s.route == routeHealth:
 		s.health(now)
 	case s.route == routeJSON:
@@ -89,7 +89,7 @@ func (s *Session) handleEnd(now time.Time) {
 	}
 }
 
-// health answers as envoyproxy/ratelimit does.
+// health answers like envoyproxy/ratelimit.
 func (s *Session) health(now time.Time) {
 	s.env.extra = s.env.extra[:0]
 	a := http1.Answer{Status: 200, ContentType: "text/plain", Body: []byte("OK")}
@@ -99,7 +99,7 @@ func (s *Session) health(now time.Time) {
 	s.write(now, a)
 }
 
-// decide asks the store what a sidecar asks.
+// decide asks the store the questions of a sidecar.
 func (s *Session) decide(now time.Time) {
 	e, q := s.env, &s.env.question
 	if err := q.Parse(s.body); err != nil {
@@ -131,7 +131,7 @@ func (s *Session) decide(now time.Time) {
 	s.decided(now)
 }
 
-// room is memory for the answers to n asks.
+// room returns memory for the answers to n asks.
 func (s *Session) room(n int) [][]byte {
 	for cap(s.parts) < n {
 		s.parts = append(s.parts[:cap(s.parts)], nil)
@@ -139,10 +139,10 @@ func (s *Session) room(n int) [][]byte {
 	return s.parts[:n]
 }
 
-// forgetParts keeps little of the memory for answers. Parts beyond those of the last question
-// count too, as one of many asks may have come before.
+// forgetParts frees most of the memory for answers. It also looks at parts beyond those
+// of the last call, since an earlier one may have had more asks.
 func (s *Session) forgetParts() {
-	const header = 24 // bytes of a slice
+	const header = 24 // bytes of a slice header
 	all := s.parts[:cap(s.parts)]
 	kept := header * len(all)
 	for i := range all {
@@ -176,8 +176,8 @@ func (s *Session) handleAnswer(now time.Time, index int, ans *store.Answer) bool
 	return s.waits == 0
 }
 
-// part keeps the answer to one of several asks. Logs of keys are large: an ask whose states
-// would make the whole answer too large is answered as one that was not decided.
+// part encodes the answer to one of several asks. Logs of keys are large: an ask whose
+// states would make the whole answer too large is answered as undecided.
 func (s *Session) part(index int, ans *store.Answer) {
 	p := asks.AppendAnswer(s.parts[index][:0], ans)
 	if s.size+len(p) > asks.AnswerBytesMax {
@@ -201,12 +201,12 @@ func (s *Session) decided(now time.Time) {
 	}
 }
 
-// show answers with a document, or with the marks of all.
+// show answers with a document, or with all marks.
 func (s *Session) show(now time.Time) {
 	e := s.env
 	docs := e.Documents()
 	if docs == nil {
-		s.fail(now, 503, "the store has not shown its documents yet")
+		s.fail(now, 503, "the documents of the store have not been read yet")
 		return
 	}
 	e.extra = e.extra[:0]

@@ -11,7 +11,7 @@ import (
 	"weir/proxy/decide"
 )
 
-// times are those after which a Session ends by itself.
+// times are the timeouts of a Session.
 var times = cycle.Times{Idle: 75 * time.Second, Head: 10 * time.Second, Body: 10 * time.Second}
 
 // editBytesMax bounds the body of an edit; beyond: 413.
@@ -22,14 +22,14 @@ const editBytesMax = 64 << 10
 //
 // Owned by its loop.
 type Session struct {
-	Owner any // the rim's
+	Owner any // set by the rim
 
 	env    *Env
 	cycle  cycle.Cycle
-	queued bool // it waits for its slot in a queue
+	queued bool // waits for its slot in a queue
 	route  route
 	rights rights
-	name   string // of the document wanted
+	name   string // name of the requested document
 	body   []byte
 	gone   bool // the connection is closed
 
@@ -38,39 +38,39 @@ type Session struct {
 	tokened  bool // the Authorization field is the asker's
 	checked  checked
 
-	limited *limited // the request to Envoy's rate limit service that is under way
+	limited *limited // the current request to Envoy's rate limit service
 
 	waits int      // asks without an answer
-	turn  uint32   // another after each HandleLate: asks and edits of before have no effect
-	parts [][]byte // the answers of all asks, as bytes
-	size  int      // of those that are there
+	turn  uint32   // changes with each HandleLate: earlier asks and edits are ignored
+	parts [][]byte // encoded answers of all asks
+	size  int      // total size of parts
 }
 
-// A Peer is who has opened a connection.
+// A Peer is the other end of a connection.
 type Peer struct {
 	Addr     netip.Addr
-	Verified bool // it has shown a certificate that is trusted
+	Verified bool // has presented a trusted certificate
 }
 
-// New returns the Session of a connection that was opened at now.
+// New returns the Session of a connection opened at now.
 func New(now time.Time, env *Env, from Peer) *Session {
 	return &Session{env: env, remote: decide.PlainAddr(from.Addr), verified: from.Verified, cycle: cycle.New(now, &times)}
 }
 
-// Deadline returns when HandleExpired is to be called; zero means never.
+// Deadline returns when HandleExpired must be called; zero means never.
 func (s *Session) Deadline() time.Time { return s.cycle.Until }
 
-// Unread reports whether bytes are left that HandleData would read now. They are to be
-// shown again after an answer.
+// Unread reports whether there are unread bytes that HandleData would now read. They must
+// be passed again after an answer.
 func (s *Session) Unread() bool { return s.cycle.More() }
 
-// HandleData reads b, the bytes received and not yet read, and returns how many it has
-// read. It stops at the end of a request whose answer comes later.
+// HandleData processes b, the bytes received and not yet read, and returns how many it
+// has read. It stops at the end of a request whose answer comes later.
 func (s *Session) HandleData(now time.Time, b []byte) int {
 	return s.cycle.HandleData(now, b, &s.env.head, s.handle)
 }
 
-// handle handles what has been read of a request.
+// handle handles an event of the request reader.
 func (s *Session) handle(now time.Time, event http1.Event, err error) {
 	switch {
 	case err != nil:
@@ -108,7 +108,8 @@ func (s *Session) handleHead(now time.Time) {
 	s.env.Out = s.cycle.AppendContinue(s.env.Out, h)
 }
 
-// admit says how a request is refused whose body is not read; 0: it is not.
+// admit returns the status and the reason if the request is refused without reading its
+// body; status 0 means it is not.
 func (s *Session) admit(h *http1.Head) (status int, problem string) {
 	switch {
 	case s.route == routeCheck:
@@ -119,7 +120,7 @@ func (s *Session) admit(h *http1.Head) (status int, problem string) {
 	case s.route != routeNone && s.route != routeHealth && s.rights == nothing:
 		return 401, "needs Authorization: Bearer with the DECISION_TOKEN of this proxy, or a certificate that its DECISION_TLS_CLIENT_CA trusts"
 	case (s.route.api() == Remote || s.route == routeJSON) && !s.tokened && s.env.Access.page(h):
-		return 401, "is made by a web page, or for a host that is no loopback name: set DECISION_TOKEN here, and REMOTE_TOKEN at the sidecar"
+		return 401, "was made by a web page, or for a host that is not a loopback name: set DECISION_TOKEN here, and REMOTE_TOKEN at the sidecar"
 	case s.route == routeEdit && s.rights != editing:
 		return 403, "needs Authorization: Bearer with the ADMIN_TOKEN of this proxy"
 	case s.route != routeNone && h.Method != s.route.wants() && (h.Method != http1.HEAD || s.route.wants() != http1.GET):
@@ -129,16 +130,16 @@ func (s *Session) admit(h *http1.Head) (status int, problem string) {
 	case h.Expect == http1.ExpectOther:
 		return 417, "the expectation is unknown"
 	case s.route.wants() != http1.GET && h.Framing == http1.BodyNone:
-		return 411, "there is no body"
+		return 411, "the body is missing"
 	case h.Framing == http1.BodyLength && h.Length > int64(s.bodyMax()):
 		return 413, fmt.Sprintf("the body must be at most %d bytes", s.bodyMax())
 	}
 	return 0, ""
 }
 
-const nothingHere = "there is nothing here"
+const nothingHere = "not found"
 
-// bodyMax bounds the body.
+// bodyMax returns the bound on the body.
 func (s *Session) bodyMax() int {
 	switch s.route {
 	case routeDecide:
@@ -160,7 +161,8 @@ func (s *Session) handleBody(now time.Time, piece []byte) {
 	s.body = append(s.body, piece...)
 }
 
-// HandleExpired handles a Deadline that has passed at now. Before it, it does nothing.
+// HandleExpired handles a Deadline that has passed at now. Called earlier, it does
+// nothing.
 func (s *Session) HandleExpired(now time.Time) {
 	switch {
 	case !s.cycle.Expired(now):
@@ -174,17 +176,17 @@ func (s *Session) HandleExpired(now time.Time) {
 	}
 }
 
-// HandleDrain begins to close the connection, as the program is about to end: the next
-// answer is the last. An idle connection is closed after a grace, so that a request on its
-// way is still answered: a sidecar sends none twice.
+// HandleDrain starts closing the connection because the program is about to end: the next
+// answer is the last. An idle connection is closed after a grace period, so that a
+// request on its way is still answered: a sidecar does not repeat requests.
 func (s *Session) HandleDrain(now time.Time) {
 	if s.cycle.Drain() {
 		s.cycle.Until = now.Add(s.env.DrainGrace)
 	}
 }
 
-// HandleClosed ends the session after its connection was closed. Answers to what was
-// asked are dropped.
+// HandleClosed ends the session after its connection has closed. Later answers are
+// dropped.
 func (s *Session) HandleClosed(now time.Time) {
 	s.gone = true
 	if s.queued {
@@ -192,18 +194,18 @@ func (s *Session) HandleClosed(now time.Time) {
 	}
 }
 
-// refuse answers a request that is not read to its end: the connection ends here.
+// refuse answers a request that is not read to its end, and closes the connection.
 func (s *Session) refuse(now time.Time, status int, problem string) {
 	s.cycle.Refuse(now)
 	s.fail(now, status, problem)
 }
 
-// fail answers an error.
+// fail answers with an error.
 func (s *Session) fail(now time.Time, status int, problem string) {
 	s.failAt(now, status, problem, "")
 }
 
-// failAt answers an error at a place of the request.
+// failAt answers with an error about a part of the request.
 func (s *Session) failAt(now time.Time, status int, problem, path string) {
 	e := s.env
 	e.extra = e.extra[:0]
@@ -220,7 +222,7 @@ func (s *Session) failAt(now time.Time, status int, problem, path string) {
 	s.write(now, http1.Answer{Status: status, ContentType: "application/json", Body: e.body})
 }
 
-// write answers; the Env's extra has the fields so far.
+// write writes an answer with the fields in the Env's extra.
 func (s *Session) write(now time.Time, a http1.Answer) {
 	e := s.env
 	date, _ := e.date.At(now)
@@ -234,8 +236,8 @@ func (s *Session) write(now time.Time, a http1.Answer) {
 }
 
 const (
-	// bodyBytesKept is how much memory for bodies an idle connection keeps, partBytesKept how
-	// much for the answers to asks.
+	// bodyBytesKept and partBytesKept bound the memory that an idle connection keeps for
+	// bodies and for the answers to asks.
 	bodyBytesKept = 4 << 10
 	partBytesKept = 32 << 10
 )

@@ -13,7 +13,7 @@ import (
 	"weir/proxy/store/lane"
 )
 
-// A room is the port on one loop.
+// A room is the port's state on one loop.
 //
 // Owned by its loop.
 type room struct {
@@ -21,8 +21,8 @@ type room struct {
 	loop     *loop.Loop
 	env      check.Env
 	lane     store.Lane
-	alarm    *loop.Alarm // of the lane
-	dues     []due       // of edits, the first first
+	alarm    *loop.Alarm // alarm of the lane
+	dues     []due       // deadlines of edits, earliest first
 	dueAlarm *loop.Alarm
 	refusals *recall.Memory[recall.Refused]
 	draining bool
@@ -47,7 +47,8 @@ func newRoom(p *Port, l *loop.Loop) *room {
 	return r
 }
 
-// ask has the store decide. Asks gather; what comes back later wakes the loop once.
+// ask asks the store. Asks may be batched; answers that come later wake the loop once per
+// batch.
 func (r *room) ask(now time.Time, ask *store.Ask, ans *store.Answer, done store.Done) bool {
 	if r.lane.Ask(now, ask, ans, done) {
 		return true
@@ -56,7 +57,7 @@ func (r *room) ask(now time.Time, ask *store.Ask, ans *store.Answer, done store.
 	return false
 }
 
-// refused remembers a refusal and returns its id, which is valid until the next call.
+// refused remembers a refusal and returns its id, valid until the next call.
 func (r *room) refused(now time.Time, refusal *decide.Refusal) []byte {
 	return r.refusals.Note(func(place *recall.Refused) { place.Keep(now, refusal) })
 }
@@ -66,15 +67,15 @@ func (r *room) release(now time.Time, c *store.Counter, slot int64, mode store.M
 	r.arm()
 }
 
-// arm has the lane looked after when an ask's time is over.
+// arm sets the alarm for the time when an ask expires.
 func (r *room) arm() {
 	if at := r.lane.Next(); !at.IsZero() {
 		r.alarm.Set(at)
 	}
 }
 
-// edit has a key edited. The exchange is answered when its time is over, which begins with
-// its first edit.
+// edit starts an edit of a key. The exchange is answered at its deadline, which counts
+// from its first edit.
 func (r *room) edit(now time.Time, s *check.Session, e *check.Edit) bool {
 	c := s.Owner.(*conn)
 	until := c.due
@@ -93,13 +94,13 @@ func (r *room) edit(now time.Time, s *check.Session, e *check.Edit) bool {
 	return true
 }
 
-// A due is when the exchange of a connection is answered at the latest.
+// A due is the deadline of an exchange with edits.
 type due struct {
 	conn *conn
 	at   time.Time
 }
 
-// expireEdits answers exchanges whose time is over.
+// expireEdits answers exchanges whose deadline has passed.
 func (r *room) expireEdits(now time.Time) {
 	over := 0
 	for ; over < len(r.dues) && !r.dues[over].at.After(now); over++ {
@@ -134,39 +135,38 @@ func (r *room) drain(now time.Time) {
 	})
 }
 
-// A conn is the rim of one session: it does what the effects say. It implements
-// loop.Handler.
+// A conn applies the effects of one session. It implements loop.Handler.
 //
 // Owned by its loop.
 type conn struct {
 	room    *room
 	net     *loop.Conn
 	session *check.Session
-	// armed is the deadline set at the loop, zero when none is. It may be earlier than the
-	// session's, so that a request costs no change of it.
+	// armed is the deadline set at the loop, or zero. It may be earlier than the
+	// session's, so that a request need not change it.
 	armed time.Time
-	// due is when the exchange under way is answered at the latest, zero without edits.
+	// due is the deadline of the current exchange, or zero without edits.
 	due time.Time
 }
 
-// Data is loop.Handler's.
+// Data implements loop.Handler.
 func (c *conn) Data(now time.Time, b []byte) int {
 	n := c.session.HandleData(now, b)
 	c.flush()
 	return n
 }
 
-// Expired is loop.Handler's.
+// Expired implements loop.Handler.
 func (c *conn) Expired(now time.Time) {
 	c.armed = time.Time{}
 	c.session.HandleExpired(now)
 	c.flush()
 }
 
-// Closed is loop.Handler's.
+// Closed implements loop.Handler.
 func (c *conn) Closed(now time.Time, _ error) { c.session.HandleClosed(now) }
 
-// answered does the effects of an answer that came later, and reads on.
+// answered applies the effects of an answer that came later, and continues reading.
 func (c *conn) answered() {
 	c.due = time.Time{}
 	c.flush()
@@ -175,7 +175,7 @@ func (c *conn) answered() {
 	}
 }
 
-// flush does what the effects say.
+// flush applies the effects.
 func (c *conn) flush() {
 	e := &c.room.env
 	if len(e.Out) > 0 {

@@ -7,14 +7,14 @@ import (
 	"weir/proxy/check"
 )
 
-// statuses are the answers that are counted apart.
+// statuses are the answers that are counted separately.
 var statuses = [...]int{200, 204, 400, 401, 403, 404, 405, 409, 413, 429, 500, 503}
 
 // counts is what a port counts.
 //
 // Safe for concurrent use: atomic words.
 type counts struct {
-	answers [check.APIs][len(statuses) + 1]metric.Counter // the last: any other status
+	answers [check.APIs][len(statuses) + 1]metric.Counter // the last counts any other status
 }
 
 func (c *counts) count(api check.API, status int) {

@@ -16,25 +16,25 @@ import (
 	"weir/proxy/store"
 )
 
-// showPause is how often documents and edits are looked at: a change is to be in force at
-// every sidecar within a second.
+// showPause is the interval for checking documents and edits: a change must be in force
+// at every sidecar within a second.
 const showPause = 100 * time.Millisecond
 
-// documents are what sidecars are shown, read beside the loops.
+// documents are what sidecars may read, kept up to date outside the loops.
 //
 // Safe for concurrent use: current is atomic, mu guards the rest.
 type documents struct {
-	current atomic.Pointer[check.Documents] // nil until all were read once
+	current atomic.Pointer[check.Documents] // nil until all have been read once
 
 	store store.Store
 	names []string
 	quiet bool
-	run   string // other edits than those of another run of this program
+	run   string // distinguishes the edits of different runs of the program
 
 	mu    sync.Mutex
 	known map[string]store.Document
-	epoch uint64 // as shown
-	fresh bool   // known is shown
+	epoch uint64 // as published
+	fresh bool   // known is published
 }
 
 // begin follows the documents of the configuration.
@@ -48,7 +48,7 @@ func (d *documents) begin(cfg *Config) {
 	}
 }
 
-// keep shows what has changed, until stop is closed.
+// keep publishes changes until stop is closed.
 func (d *documents) keep(stop <-chan struct{}) {
 	tick := time.NewTicker(showPause)
 	defer tick.Stop()
@@ -70,7 +70,7 @@ func (d *documents) keep(stop <-chan struct{}) {
 	}
 }
 
-// learn notes a document.
+// learn stores a document.
 func (d *documents) learn(name string, doc store.Document) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -80,7 +80,7 @@ func (d *documents) learn(name string, doc store.Document) {
 	d.known[name], d.fresh = doc, false
 }
 
-// show has sessions see what is known, if that is something else.
+// show publishes what is known, if it has changed.
 func (d *documents) show() {
 	epoch := d.store.Epoch()
 	d.mu.Lock()
@@ -93,7 +93,7 @@ func (d *documents) show() {
 	for name, doc := range d.known {
 		marks.Documents[name] = fmt.Sprintf("%d-%d-%08x", doc.Version, len(doc.Body), crc32.ChecksumIEEE(doc.Body))
 	}
-	shown.Marks, _ = json.Marshal(marks) // strings always can be
+	shown.Marks, _ = json.Marshal(marks) // cannot fail for strings
 	d.epoch, d.fresh = epoch, true
 	d.current.Store(shown)
 }

@@ -23,13 +23,13 @@ import (
 const (
 	// filesMax bounds the files of a folder.
 	filesMax = 1000
-	// fileBytesMax is more than package descriptor takes.
+	// fileBytesMax exceeds the bound of package descriptor.
 	fileBytesMax = 8<<20 + 1
 )
 
-// A Limits reads the descriptors of Envoy's rate limit service, from a file or a folder.
+// A Limits reads the descriptors of Envoy's rate limit service from a file or a folder.
 //
-// Safe for concurrent use: mu guards reading; what is in force is read without.
+// Safe for concurrent use: mu guards reading; the limits in force are read without it.
 type Limits struct {
 	path   string
 	merge  bool
@@ -37,14 +37,14 @@ type Limits struct {
 	active atomic.Pointer[descriptor.Domains]
 
 	mu      sync.Mutex
-	files   []descriptor.File // of active
-	failing atomic.Bool       // what the files hold is not in force
+	files   []descriptor.File // of the limits in force
+	failing atomic.Bool       // the files on disk are not in force
 	loaded  metric.Counter
 	failed  metric.Counter
 }
 
-// NewLimits reads what a file or all files of a folder hold. merge lets files share a
-// domain. Without a path there are no limits. The error is a *[service.SettingError].
+// NewLimits reads a file or all files of a folder. merge lets files share a domain.
+// Without a path there are no limits. The error is a *[service.SettingError].
 func NewLimits(path string, merge bool, log *slog.Logger) (*Limits, error) {
 	l := &Limits{path: path, merge: merge, log: log}
 	if path == "" {
@@ -56,11 +56,11 @@ func NewLimits(path string, merge bool, log *slog.Logger) (*Limits, error) {
 	return l, nil
 }
 
-// Domains are the limits in force; nil: there are none.
+// Domains returns the limits in force, or nil.
 func (l *Limits) Domains() *descriptor.Domains { return l.active.Load() }
 
-// Follow reads the files again whenever they change, until ctx ends. changed is told when
-// other limits are in force.
+// Follow reads the files again whenever they change, until ctx ends. It calls changed
+// when the limits in force have changed.
 func (l *Limits) Follow(ctx context.Context, changed func()) {
 	w := watch.New(l.path)
 	again := func() {
@@ -76,7 +76,8 @@ func (l *Limits) Follow(ctx context.Context, changed func()) {
 	w.Run(ctx, again)
 }
 
-// Reload reads the files again. The error says what is wrong; then the limits in force stay.
+// Reload reads the files again. If it returns an error, the previous limits stay in
+// force.
 func (l *Limits) Reload() error {
 	err := l.read()
 	if err != nil {
@@ -86,7 +87,7 @@ func (l *Limits) Reload() error {
 	return err
 }
 
-// read puts what the files hold in force.
+// read puts the content of the files in force.
 func (l *Limits) read() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -110,8 +111,7 @@ func (l *Limits) read() error {
 	return nil
 }
 
-// tell logs what is wrong, in one line that begins with the file and line of the first
-// fault.
+// tell logs an error in one line that starts with the file and line of the first fault.
 func (l *Limits) tell(err error) {
 	place := l.path
 	if wrong, ok := errors.AsType[*descriptor.FileError](err); ok {
@@ -120,14 +120,14 @@ func (l *Limits) tell(err error) {
 			place = fmt.Sprintf("%s:%d", place, faults[0].Line)
 		}
 	}
-	l.log.Error("RATELIMIT_CONFIG ignored, the limits in force stay", "file", place, "reason", strings.ReplaceAll(err.Error(), "\n", "; "))
+	l.log.Error("RATELIMIT_CONFIG ignored, the previous limits stay in force", "file", place, "reason", strings.ReplaceAll(err.Error(), "\n", "; "))
 }
 
 // register adds the metrics to set.
 func (l *Limits) register(set *metric.Set) {
 	set.Counter("ratelimit_service_config_load_success", "loads of RATELIMIT_CONFIG that are or were in force", l.loaded.Load)
 	set.Counter("ratelimit_service_config_load_error", "loads of RATELIMIT_CONFIG that were ignored", l.failed.Load)
-	set.Gauge("ratelimiter_ratelimit_config_ignored", "1 while RATELIMIT_CONFIG cannot be used as it is, and what was read before stays in force", func() float64 {
+	set.Gauge("ratelimiter_ratelimit_config_ignored", "1 while RATELIMIT_CONFIG is invalid and the previous content stays in force", func() float64 {
 		if l.failing.Load() {
 			return 1
 		}

@@ -260,7 +260,7 @@ func TestFollow(t *testing.T) {
 	for _, part := range []string{
 		"INFO DecisionService - Loaded domains=1 limits=2 files=1",
 		"INFO DecisionService - Loaded domains=2 limits=3 files=2",
-		"ERROR DecisionService - RATELIMIT_CONFIG ignored, the limits in force stay file=" + folder + "/more.yaml:3 reason=",
+		"ERROR DecisionService - RATELIMIT_CONFIG ignored, the previous limits stay in force file=" + folder + "/more.yaml:3 reason=",
 		`must be one of second, minute, hour, day, week, month, year, is "decade"; line 4: descriptors[1].kee`,
 		`is that of another file too`,
 	} {

@@ -1,5 +1,5 @@
-// Package decision is the decision port: it gives every connection of its event loops a
-// session of package check, and those a lane to the store.
+// Package decision runs the decision port: each connection on its event loops gets a
+// session of package check, and the sessions share the loop's lane to the store.
 //
 //	loop ─▶ conn ─▶ check.Session ─▶ lane of the loop ─▶ store
 //	                     │
@@ -35,31 +35,32 @@ const (
 	editTimeout = 2 * time.Second
 )
 
-// Access says who may do what.
+// Access says which requests are allowed.
 type Access = check.Access
 
-// Config is what a Port is made of.
+// Config configures a Port.
 type Config struct {
 	Socket    net.Listener // to accept on
-	Secure    *tls.Config  // nil: plain
+	Secure    *tls.Config  // nil means plain text
 	Loop      loop.Config
 	Store     store.Store
-	Documents []string // names of those that are shown
-	Quiet     bool     // the store does not tell of changes: documents are in this process
+	Documents []string // names of the documents provided
+	Quiet     bool     // the store reports no changes: documents are in this process
 	Access    Access
 	Healthy   func() bool
-	// EditTimeout is the longest that an exchange with edits waits for the store; 2 s.
+	// EditTimeout bounds how long an exchange with edits waits for the store. The default
+	// is 2 s.
 	EditTimeout time.Duration
 
-	// Policy is what is enforced for requests that others describe, and TrustedProxies may.
+	// Policy returns the policy for described requests, which TrustedProxies may send.
 	Policy          func() *decide.Policy
 	TrustedProxies  []netip.Prefix
 	PreflightsApart bool
 	Style           decide.Style
 	Pages           *atomic.Pointer[refusal.Pages] // nil: refusals are JSON
 
-	DrainGrace time.Duration // how long idle connections live in Drain
-	// Limits are those of Envoy's rate limit service, and RateLimit says how it decides.
+	DrainGrace time.Duration // how long idle connections stay open in Drain
+	// Limits are those of Envoy's rate limit service, and RateLimit its settings.
 	Limits    *Limits
 	RateLimit envoy.Settings
 
@@ -68,7 +69,7 @@ type Config struct {
 
 // A Port is the running decision port.
 //
-// Safe for concurrent use: what it holds is immutable, atomic or owned by loops.
+// Safe for concurrent use: its fields are immutable, atomic or owned by loops.
 type Port struct {
 	cfg       Config
 	group     *loop.Group
@@ -84,7 +85,7 @@ type Port struct {
 	draining   atomic.Bool
 }
 
-// Start accepts until Drain.
+// Start accepts connections until Drain.
 func Start(cfg Config) (*Port, error) {
 	cfg.EditTimeout = cmp.Or(cfg.EditTimeout, editTimeout)
 	g, err := loop.Start(cfg.Loop)
@@ -104,7 +105,7 @@ func Start(cfg Config) (*Port, error) {
 	return p, nil
 }
 
-// Addr is the address listened on.
+// Addr returns the listening address.
 func (p *Port) Addr() net.Addr { return p.listener.Addr() }
 
 // trusts reports whether an address is that of a trusted proxy.
@@ -112,11 +113,11 @@ func (p *Port) trusts(a netip.Addr) bool {
 	return slices.ContainsFunc(p.cfg.TrustedProxies, func(one netip.Prefix) bool { return one.Contains(a.Unmap()) })
 }
 
-// File is a duplicate of the socket, for a successor.
+// File returns a duplicate of the socket, for a successor.
 func (p *Port) File() (*os.File, error) { return p.listener.File() }
 
-// Drain stops accepting, lets what is under way finish, at most for the drain timeout or
-// until ctx ends, and stops the loops. It reports how many connections it had to cut.
+// Drain stops accepting, lets requests in flight finish, at most for the drain timeout or
+// until ctx ends, and stops the loops. It returns how many connections it had to cut.
 func (p *Port) Drain(ctx context.Context) (cut int) {
 	p.draining.Store(true)
 	p.listener.Close()
@@ -133,7 +134,7 @@ func (p *Port) Drain(ctx context.Context) (cut int) {
 	return cut
 }
 
-// Recall returns the refusal that an asker was told about as decision id.
+// Recall returns the refusal whose decision id an asker was sent.
 func (p *Port) Recall(id string) (any, bool) {
 	for _, r := range p.rooms {
 		if found, ok := r.refusals.Find(id); ok {
@@ -151,7 +152,7 @@ func (p *Port) Register(set *metric.Set) {
 	set.Gauge("ratelimiter_check_connections", "connections to the decision port", func() float64 { return float64(p.group.Stats().Open) })
 }
 
-// An edit is one that waits.
+// An edit is an edit that waits.
 type edit struct {
 	room    *room
 	session *check.Session
@@ -159,7 +160,8 @@ type edit struct {
 	until   time.Time // nobody waits for it from then on
 }
 
-// keepEditing does one edit after another, but for those that nobody waits for any more.
+// keepEditing executes edits one after another, except those that nobody waits for any
+// more.
 func (p *Port) keepEditing() {
 	for {
 		select {

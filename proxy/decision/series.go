@@ -14,24 +14,24 @@ import (
 )
 
 const (
-	// seriesMax bounds the series of a domain: their names may have values that clients
-	// choose. Beyond, hits are counted in one called other.
+	// seriesMax bounds the series of a domain, since their names may contain values that
+	// clients choose. Beyond it, hits are counted in a series called other.
 	seriesMax = 1000
-	// unknownMax bounds the names of unknown domains that are counted apart.
+	// unknownMax bounds the names of unknown domains that are counted separately.
 	unknownMax = 100
-	// nameBytesMax bounds a name that is counted apart.
+	// nameBytesMax bounds a name that is counted separately.
 	nameBytesMax = 256
 	other        = "other"
 )
 
-// method is the label of the peer's only method of this kind.
+// method is the label of the only method of this kind in envoyproxy/ratelimit.
 const method = `{grpc_method="ShouldRateLimit"}`
 
 var otherName = []byte(other)
 
 // series are the statistics of envoyproxy/ratelimit. They outlive the limits in force.
 //
-// Safe for concurrent use: mu guards the maps; what they hold is atomic words.
+// Safe for concurrent use: mu guards the maps, whose values are atomic words.
 type series struct {
 	envoy.Counts
 	serviceErrors, storeErrors, apart, requests metric.Counter
@@ -102,7 +102,7 @@ func (s *series) failed(stores bool) {
 	}
 }
 
-// took counts a request that has taken so long.
+// took counts a request and its duration.
 func (s *series) took(d time.Duration) {
 	s.requests.Inc()
 	s.times.Observe(d)
@@ -114,10 +114,10 @@ func (s *series) register(set *metric.Set) {
 		name, help string
 		count      func(*envoy.Series) *atomic.Uint64
 	}{
-		{"total_hits", "hits of descriptors that a limit was found for", func(s *envoy.Series) *atomic.Uint64 { return &s.TotalHits }},
+		{"total_hits", "hits of descriptors with a limit", func(s *envoy.Series) *atomic.Uint64 { return &s.TotalHits }},
 		{"over_limit", "hits that were over their limit", func(s *envoy.Series) *atomic.Uint64 { return &s.OverLimit }},
 		{"near_limit", "hits within their limit and above the share NEAR_LIMIT_RATIO of it", func(s *envoy.Series) *atomic.Uint64 { return &s.NearLimit }},
-		{"over_limit_with_local_cache", "hits over their limit of which the store was not asked", func(s *envoy.Series) *atomic.Uint64 { return &s.Cached }},
+		{"over_limit_with_local_cache", "hits over their limit for which the store was not asked", func(s *envoy.Series) *atomic.Uint64 { return &s.Cached }},
 		{"within_limit", "hits within their limit", func(s *envoy.Series) *atomic.Uint64 { return &s.WithinLimit }},
 		{"shadow_mode", "hits over a limit in shadow mode", func(s *envoy.Series) *atomic.Uint64 { return &s.ShadowMode }},
 	} {
@@ -160,7 +160,7 @@ func (s *series) eachUnknown() iter.Seq2[string, uint64] {
 	}
 }
 
-// seriesLabels are the labels of a series.
+// seriesLabels returns the labels of a series.
 func seriesLabels(domain, name string) string {
 	key1, key2, two := strings.Cut(name, "\x00")
 	if two {
