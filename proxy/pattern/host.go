@@ -1,7 +1,7 @@
 package pattern
 
-// AppendHost appends a host without port, in lower case and without the dot that
-// may end it: what the key part host is.
+// AppendHost appends a host without port, in lower case and without a trailing dot, which
+// is the value of the key part host.
 func AppendHost(dst, host []byte) []byte {
 	n := len(host)
 	for n > 0 && host[n-1] >= '0' && host[n-1] <= '9' {

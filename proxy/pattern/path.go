@@ -14,26 +14,25 @@ import (
 //     that are not part of the name: Tomcat, Jetty and Spring drop them before they
 //     decode the path.
 //
-// So a path with both has four readings, and a path with neither has one. A rule
-// applies to a request when its match, or the value of a descriptor's key path,
-// applies to one of the readings. A value exempts a path from the limit of the bare
-// key only when it does so in all readings.
+// So a path with both has four readings, and a path with neither has one. A rule applies
+// to a request if its match, or the value of a descriptor's key path, applies to one of
+// the readings. A value exempts a path from the limit of the bare key only if it does so
+// in all readings.
 type reading uint8
 
 const (
-	readSlashes reading = 1 << iota // escaped slashes part segments
+	readSlashes reading = 1 << iota // escaped slashes separate segments
 	readNames                       // parameters are dropped
 )
 
-// ReadingsMax is how many readings a path can have.
+// ReadingsMax is the largest number of readings of a path.
 const ReadingsMax = 4
 
-// appendReading appends the normal form of a request's path in one reading. The
-// path that is forwarded stays as it was sent.
+// appendReading appends the normal form of a request's path in one reading. The path is
+// forwarded unchanged.
 //
-// The form is the one that RFC 3986 section 6.2.2 calls syntax-based, with
-// slashes merged: whoever writes the same path in another way meets the same
-// rule.
+// The form is the syntax-based normalization of RFC 3986 section 6.2.2, with slashes
+// merged, so that the same path written differently matches the same rule.
 //
 //   - Escapes of what may stand in a segment as it is (unreserved, sub-delims,
 //     ':' and '@') are decoded, all other bytes are escaped, in upper case. Nothing
@@ -57,7 +56,7 @@ func appendReading(dst, path []byte, r reading) []byte {
 		dst = append(dst, '/')
 		dst, path = appendSegment(dst, path, r)
 		switch string(dst[segment:]) {
-		case "/", "/.": // also of parameters alone
+		case "/", "/.": // or parameters alone
 			dst = dst[:segment]
 		case "/..":
 			dst = dst[:parent(dst, start, segment)]
@@ -72,15 +71,14 @@ func appendReading(dst, path []byte, r reading) []byte {
 // AppendNormal appends the normal form of a path as RFC 3986 reads it.
 func AppendNormal(dst, path []byte) []byte { return appendReading(dst, path, 0) }
 
-// AppendPath appends a path in the form that it has as a key part: the reading that
-// decodes and drops most. When the other readings of a request's path do not lead to
-// the same form, the request lacks the value: nginx takes /a/x;%2F..%2Fb for /a/b
-// and Tomcat takes it for /a/x, so with either as the key a client could reach one
-// resource under any number of keys.
+// AppendPath appends a path in the form used as a key part: the reading that decodes and
+// removes most. If the other readings of a request's path do not lead to the same form,
+// the request lacks the value: nginx reads /a/x;%2F..%2Fb as /a/b and Tomcat as /a/x, so
+// with either as the key a client could reach one resource under any number of keys.
 func AppendPath(dst, path []byte) []byte { return appendReading(dst, path, readSlashes|readNames) }
 
-// AppendReadings appends all readings of a path to memory and returns them, the
-// one of AppendPath last.
+// AppendReadings appends all readings of a path to memory and returns them, that of
+// AppendPath last.
 func AppendReadings(memory, path []byte, all *[ReadingsMax][]byte) (out []byte, n int) {
 	slashes, names := false, false
 	for i, c := range path {
@@ -102,9 +100,9 @@ func AppendReadings(memory, path []byte, all *[ReadingsMax][]byte) (out []byte, 
 	return memory, n
 }
 
-// Agreed returns the form of [AppendPath], if all readings of a path lead to it.
-// However a target reads paths, all spellings of one path have the same such form or
-// none. It appends to memory what it compares.
+// Agreed returns the form of [AppendPath] if all readings of a path lead to it. However a
+// target reads paths, all spellings of one path have the same such form or none. It uses
+// memory for comparisons.
 func Agreed(memory []byte, readings [][]byte) (out, path []byte, ok bool) {
 	last := len(readings) - 1
 	for _, other := range readings[:last] {
@@ -117,7 +115,7 @@ func Agreed(memory []byte, readings [][]byte) (out, path []byte, ok bool) {
 	return memory, readings[last], true
 }
 
-// slash returns how many bytes of a slash path begins with; 0 when with none.
+// slash returns how many bytes of a slash path begins with, or 0.
 func slash(path []byte, r reading) int {
 	switch {
 	case path[0] == '/':
@@ -154,7 +152,7 @@ func appendSegment(dst, path []byte, r reading) (out, rest []byte) {
 			return dst, path[i+end:]
 		case c == '%' && i+2 < len(path) && http1.IsHex(path[i+1]) && http1.IsHex(path[i+2]):
 			c = http1.HexValue(path[i+1])<<4 | http1.HexValue(path[i+2])
-			if i += 2; c == ';' && r&readNames != 0 { // begins no parameters
+			if i += 2; c == ';' && r&readNames != 0 { // does not begin parameters
 				dst = append(dst, "%3B"...)
 				continue
 			}
@@ -166,7 +164,7 @@ func appendSegment(dst, path []byte, r reading) (out, rest []byte) {
 	return dst, nil
 }
 
-// appendOctet appends one byte of a segment in its one way to be written.
+// appendOctet appends one byte of a segment in its normal form.
 func appendOctet(dst []byte, c byte) []byte {
 	const digits = "0123456789ABCDEF"
 	if segmentBytes[c] {
@@ -175,8 +173,8 @@ func appendOctet(dst []byte, c byte) []byte {
 	return append(dst, '%', digits[c>>4], digits[c&15])
 }
 
-// IsNormal says whether a path is its own normal form in all readings at a glance:
-// it may say no of one that is.
+// IsNormal reports whether a path is its own normal form in all readings. It is a quick
+// check that may return false for such a path.
 func IsNormal(path []byte) bool {
 	if len(path) == 0 || path[0] != '/' || len(path) > 1 && path[len(path)-1] == '/' {
 		return false
@@ -191,11 +189,11 @@ func IsNormal(path []byte) bool {
 	return true
 }
 
-// InSegment reports whether c stands for itself in a segment.
+// InSegment reports whether c is written unescaped in a segment.
 func InSegment(c byte) bool { return segmentBytes[c] }
 
-// segmentBytes are the bytes that stand for themselves in a segment: pchar of
-// RFC 3986 section 3.3 without the escapes.
+// segmentBytes are the bytes that are written unescaped in a segment: pchar of RFC 3986
+// section 3.3 without escapes.
 var segmentBytes = segmentTable()
 
 func segmentTable() (t [256]bool) {

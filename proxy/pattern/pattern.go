@@ -1,8 +1,8 @@
 // Package pattern matches the paths and hosts of requests.
 //
-// A [Pattern] is what a rule says of a path or host, with wildcards. Paths are
-// compared in a normal form, so that writing one in another way does not change what
-// matches it; [AppendReadings] returns the forms in which targets may read a path.
+// A [Pattern] matches a path or host, with wildcards. Paths are compared in a normal
+// form, so that writing one differently does not change what matches it. [AppendReadings]
+// returns the forms in which targets may read a path.
 package pattern
 
 import (
@@ -19,34 +19,33 @@ import (
 type Pattern struct {
 	separator byte
 	segments  []Segment
-	// What nearly all patterns are is matched without walking segments: literal is
-	// the whole text when the pattern is one text, and what comes before the /**
-	// when prefix is set.
+	// Nearly all patterns are matched without walking segments: literal is the whole text
+	// if the pattern has no wildcards, and the text before /** if prefix is set.
 	literal string
 	exact   bool
 	prefix  bool
-	tail    int // how many segments are behind the last **
+	tail    int // number of segments after the last **
 }
 
 // A Segment is one segment of a pattern.
 type Segment struct {
 	Wild Wild
-	Text string // when not wild
+	Text string // if Wild is not set
 }
 
-// Wild says which segments a segment of a pattern matches.
+// A Wild says which segments a wildcard matches.
 type Wild uint8
 
 const (
 	WildNot Wild = iota
 	WildOne      // *: one segment
-	WildAny      // **: any number of segments, also none
+	WildAny      // **: any number of segments, including none
 )
 
 // segmentsMax bounds the segments of a pattern.
 const segmentsMax = 32
 
-// Path reads the path of a match.
+// Path parses the path of a match.
 func Path(text string) (*Pattern, error) {
 	if !strings.HasPrefix(text, "/") {
 		return nil, fmt.Errorf("must begin with /, is %q", text)
@@ -56,7 +55,7 @@ func Path(text string) (*Pattern, error) {
 	}
 	trimmed := strings.TrimRight(text, "/")
 	if text != "/" && text != trimmed {
-		return nil, fmt.Errorf("must not end in /, is %q: write %s for that path alone, %s/** for all below it too", text, trimmed, trimmed)
+		return nil, fmt.Errorf("must not end in /, is %q: write %s for that path alone, %s/** to include all paths below it", text, trimmed, trimmed)
 	}
 	p, err := parse(strings.TrimPrefix(text, "/"), '/')
 	if err != nil {
@@ -69,7 +68,7 @@ func Path(text string) (*Pattern, error) {
 	return p, nil
 }
 
-// Host reads the host of a match.
+// Host parses the host of a match.
 func Host(text string) (*Pattern, error) {
 	lower := strings.ToLower(text)
 	p, err := parse(lower, '.')
@@ -82,7 +81,7 @@ func Host(text string) (*Pattern, error) {
 	return p, nil
 }
 
-// parse reads segments with separators between them.
+// parse parses segments with separators between them.
 func parse(text string, separator byte) (*Pattern, error) {
 	p := &Pattern{separator: separator}
 	if text == "" {
@@ -97,7 +96,7 @@ func parse(text string, separator byte) (*Pattern, error) {
 		case word == "**":
 			s = Segment{Wild: WildAny}
 		case strings.Contains(word, "*"):
-			return nil, errors.New("must have * (one segment) and ** (any number) as whole segments; a * that is meant is %2A")
+			return nil, errors.New("must have * (one segment) and ** (any number) as whole segments; write a literal * as %2A")
 		case separator == '/':
 			s.Text = strings.ReplaceAll(word, "%2A", "*")
 		}
@@ -127,8 +126,8 @@ func (p *Pattern) summarise() {
 	p.prefix = p.separator == '/' && fixed+1 == len(p.segments) && p.segments[fixed].Wild == WildAny
 }
 
-// Matches says whether the pattern matches text: a host, or a path in normal
-// form without the slash it begins with.
+// Matches reports whether the pattern matches text: a host, or a path in normal form
+// without its leading slash.
 func (p *Pattern) Matches(text []byte) bool {
 	switch {
 	case p == nil:
@@ -142,7 +141,8 @@ func (p *Pattern) Matches(text []byte) bool {
 	return p.walk(text)
 }
 
-// Segments returns the segments of the pattern; none when it is nil. Not to be changed.
+// Segments returns the segments of the pattern, or nil. The caller must not modify the
+// slice.
 func (p *Pattern) Segments() []Segment {
 	if p == nil {
 		return nil
@@ -150,7 +150,7 @@ func (p *Pattern) Segments() []Segment {
 	return p.segments
 }
 
-// Whole returns the one text that the pattern matches, if it matches only one.
+// Whole returns the text that the pattern matches, if it matches only one.
 func (p *Pattern) Whole() (text string, ok bool) {
 	if p == nil {
 		return "", false
@@ -158,7 +158,7 @@ func (p *Pattern) Whole() (text string, ok bool) {
 	return p.literal, p.exact
 }
 
-// Prefix returns the segments before the first wildcard, joined; empty when there are
+// Prefix returns the segments before the first wildcard, joined. It is empty if there are
 // none, or no wildcards.
 func (p *Pattern) Prefix() string {
 	if p == nil || p.exact {
@@ -167,16 +167,16 @@ func (p *Pattern) Prefix() string {
 	return p.literal
 }
 
-// Everything says whether the pattern, which is not nil, matches all texts.
+// Everything reports whether the pattern, which must not be nil, matches all texts.
 func (p *Pattern) Everything() bool { return p.prefix && p.literal == "" }
 
-// walk matches segment by segment. What ** takes is tried from the least up, and
-// only for the last ** seen: a later one can make up for whatever an earlier one
-// left (as with * in shells). What follows the last ** of all has to be the end of
-// text and is compared there, as a long path would otherwise be tried segment by
-// segment for each of many rules.
+// walk matches segment by segment. The number of segments that ** matches is tried from
+// the least upwards, and only for the last ** seen: a later one can make up for whatever
+// an earlier one left, as with * in shells. What follows the last ** of the pattern must
+// be the end of text and is compared there. Otherwise a long path would be tried segment
+// by segment for each of many rules.
 func (p *Pattern) walk(text []byte) bool {
-	i, again := 0, -1 // again: where to go on after the last **
+	i, again := 0, -1 // again: where to continue after the last **
 	var left []byte   // what it leaves so far
 	for {
 		if i < len(p.segments) && p.segments[i].Wild == WildAny {
@@ -203,10 +203,10 @@ func (p *Pattern) walk(text []byte) bool {
 	}
 }
 
-// ends says whether the last segments of text are those behind the last **.
+// ends reports whether the last segments of text match those after the last **.
 func (p *Pattern) ends(text []byte) bool {
 	over := len(text) == 0
-	text = bytes.TrimSuffix(text, []byte{p.separator}) // as with cut, nothing is behind it
+	text = bytes.TrimSuffix(text, []byte{p.separator}) // as with cut, nothing follows it
 	for i := len(p.segments) - 1; i >= len(p.segments)-p.tail; i-- {
 		at := bytes.LastIndexByte(text, p.separator)
 		if over || !p.segments[i].takes(text[at+1:]) {
@@ -218,10 +218,10 @@ func (p *Pattern) ends(text []byte) bool {
 	return true
 }
 
-// takes says whether a segment that is not ** matches text.
+// takes reports whether a segment other than ** matches text.
 func (s *Segment) takes(text []byte) bool { return s.Wild == WildOne || s.Text == string(text) }
 
-// cut splits off what comes before the first separator.
+// cut splits text at the first separator.
 func cut(text []byte, separator byte) (first, rest []byte) {
 	if i := bytes.IndexByte(text, separator); i >= 0 {
 		return text[:i], text[i+1:]
@@ -229,9 +229,9 @@ func cut(text []byte, separator byte) (first, rest []byte) {
 	return text, nil
 }
 
-// Meets says whether there is a text that both patterns match.
+// Meets reports whether there is a text that both patterns match.
 //
-// possible[i][j] is whether there is one for p's segments from i and q's from j.
+// possible[i][j] says whether there is one for p's segments from i and q's from j.
 func (p *Pattern) Meets(q *Pattern) bool {
 	if p == nil || q == nil {
 		return true
@@ -239,7 +239,7 @@ func (p *Pattern) Meets(q *Pattern) bool {
 	if p.exact && q.exact {
 		return p.literal == q.literal
 	}
-	for i := range min(len(p.segments), len(q.segments)) { // up to a ** most patterns are told apart
+	for i := range min(len(p.segments), len(q.segments)) { // until a ** most patterns differ
 		if p.segments[i].Wild == WildAny || q.segments[i].Wild == WildAny {
 			break
 		}
@@ -255,7 +255,7 @@ func (p *Pattern) Meets(q *Pattern) bool {
 			switch {
 			case i == len(p.segments) && j == len(q.segments):
 				possible[i][j] = true
-			case anyP: // takes nothing, or one more
+			case anyP: // matches nothing, or one more
 				possible[i][j] = possible[i+1][j] || j < len(q.segments) && possible[i][j+1]
 			case anyQ:
 				possible[i][j] = possible[i][j+1] || i < len(p.segments) && possible[i+1][j]

@@ -1,5 +1,5 @@
-// Package recall remembers the last decisions that clients were told the ids of, so that
-// they can be explained: refusals by a limit, and requests that a gate shed.
+// Package recall keeps the latest decisions whose ids clients were sent, so that they can
+// be explained: refusals by a limit, and requests shed by a gate.
 package recall
 
 import (
@@ -11,23 +11,23 @@ import (
 	"sync"
 )
 
-// sizeDefault is how many decisions of one kind a loop remembers.
+// sizeDefault is how many decisions of one kind a loop keeps.
 const sizeDefault = 4096
 
-// A decisionID names a decision. It is random, so that nobody can derive the id of
+// A decisionID identifies a decision. It is random, so that nobody can derive the id of
 // another client's decision from their own.
 type decisionID [12]byte
 
-// A Memory remembers the last decisions of one kind (D) of one loop, so that a
-// client's report of a decision id can be explained.
+// A Memory keeps the latest decisions of one kind (D) of one loop, so that a decision id
+// that a client reports can be explained.
 //
-// Safe for concurrent use: the loop writes, an own endpoint reads, mu guards.
+// Safe for concurrent use: the loop writes, own endpoints read, mu guards.
 type Memory[D any] struct {
-	random *mathrand.ChaCha8 // of its loop; seeded by the system once: a decision makes no system call
+	random *mathrand.ChaCha8 // of its loop; seeded once by the system, so that a decision makes no system call
 
 	mu   sync.Mutex
 	next int          // index of the oldest
-	ids  []decisionID // of the decisions in ring; beside them, so that a search reads little memory
+	ids  []decisionID // ids of the decisions in ring, kept separately so that a search reads little memory
 	ring []D
 	text []byte // of the newest id
 }
@@ -42,8 +42,8 @@ func New[D any](size int) *Memory[D] {
 	return &Memory[D]{random: mathrand.NewChaCha8(seed), ids: make([]decisionID, 0, size), ring: make([]D, size)}
 }
 
-// Note remembers the decision that put writes over an older one, and returns its id,
-// which is valid until the next call.
+// Note stores a decision, which put writes over an older one, and returns its id, valid
+// until the next call.
 func (r *Memory[D]) Note(put func(place *D)) []byte {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -59,8 +59,8 @@ func (r *Memory[D]) Note(put func(place *D)) []byte {
 	return r.text
 }
 
-// Find returns the decision with the given id, if it is this loop's and not yet
-// forgotten.
+// Find returns the decision with the given id, if it is one of this loop's and not
+// overwritten yet.
 func (r *Memory[D]) Find(text string) (d D, ok bool) {
 	var id decisionID
 	if len(text) != hex.EncodedLen(len(id)) {
@@ -78,5 +78,5 @@ func (r *Memory[D]) Find(text string) (d D, ok bool) {
 	return r.ring[i], true
 }
 
-// Random is what ids are made of, for others on its loop.
+// Random returns the source of ids, for other uses on its loop.
 func (r *Memory[D]) Random() *mathrand.ChaCha8 { return r.random }

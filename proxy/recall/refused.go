@@ -13,9 +13,8 @@ import (
 	"weir/proxy/store"
 )
 
-// A Refused is a refusal and when it was. Its key is a copy, as far as that is
-// kept.
-// It holds no rule and no limit, which are parts of whole sets.
+// A Refused is a refusal and its time. Its key is a copy, possibly shortened. It does not
+// refer to a rule or limit, which would keep whole sets alive.
 type Refused struct {
 	at        time.Time
 	rule      string
@@ -29,18 +28,18 @@ type Refused struct {
 	keyBytes  int
 	key       [store.PartBytesMax]byte
 	idBytes   int
-	id        [exchange.RequestIDMax]byte // of the request
+	id        [exchange.RequestIDMax]byte // request id
 	limit.Decision
 }
 
-// Recalled is a refusal as GET /config/decisions/<id> shows it. Times are
+// Recalled is the JSON form of a refusal at GET /config/decisions/<id>. Times are in
 // seconds.
 type Recalled struct {
 	ID         string          `json:"id"`
 	At         time.Time       `json:"at"`
 	Rule       string          `json:"rule"`
 	Mode       rule.Mode       `json:"mode"`
-	Key        []keys.Part     `json:"key,omitempty"` // what is counted apart; none: everything together
+	Key        []keys.Part     `json:"key,omitempty"` // what is counted separately; none: everything together
 	Counter    string          `json:"counter"`       // the key's value, shortened; of secret parts a digest
 	Algorithm  limit.Algorithm `json:"algorithm"`
 	Window     float64         `json:"window,omitempty"`
@@ -48,13 +47,13 @@ type Recalled struct {
 	Client     netip.Addr      `json:"client"`
 	Limit      int64           `json:"limit"`
 	Remaining  int64           `json:"remaining"`
-	RetryAfter *float64        `json:"retryAfter,omitempty"` // none: the limit can never hold the cost
+	RetryAfter *float64        `json:"retryAfter,omitempty"` // none: the limit can never admit the cost
 	ResetAfter float64         `json:"resetAfter"`
-	Version    string          `json:"configuration"` // which limits and rules were in force
+	Version    string          `json:"configuration"` // identifies the limits and rules that were in force
 	RequestID  string          `json:"requestId,omitempty"`
 }
 
-// Explain returns the explanation of a noted decision.
+// Explain returns the explanation of a stored refusal.
 func (r *Refused) Explain(id string) Recalled {
 	e := Recalled{ID: id, At: r.at.UTC(), Rule: r.rule, Mode: r.mode, Key: r.parts, Counter: strconv.QuoteToASCII(string(keys.AppendShown(nil, r.key[:r.keyBytes]))),
 		Algorithm: r.algorithm, Window: r.window.Seconds(), Cost: r.cost, Client: r.client,
@@ -66,7 +65,7 @@ func (r *Refused) Explain(id string) Recalled {
 	return e
 }
 
-// Keep notes a refusal. It costs no memory.
+// Keep stores a refusal without allocating.
 func (r *Refused) Keep(now time.Time, refusal *decide.Refusal) {
 	r.at, r.Decision = now, refusal.Decision
 	r.rule, r.mode, r.parts = refusal.Rule.ID, refusal.Rule.Mode, refusal.Rule.Key

@@ -9,7 +9,7 @@ import (
 	"weir/proxy/roster"
 )
 
-// A Shed is a request that was given up as its target was overloaded.
+// A Shed is a request that was given up because its target was overloaded.
 type Shed struct {
 	At                time.Time
 	Target            *roster.Target
@@ -21,10 +21,10 @@ type Shed struct {
 
 	limit            int // of the gate
 	baseline, median time.Duration
-	last             gate.Cut // the zero Cut: there was none
+	last             gate.Cut // zero if there was none
 }
 
-// SetLook notes how the gate is. It keeps nothing of what l shares.
+// SetLook stores the state of the gate. It does not refer to memory of l.
 func (d *Shed) SetLook(l gate.Look) {
 	d.limit, d.baseline, d.median, d.last = l.Limit, l.Baseline, l.Median, gate.Cut{}
 	if n := len(l.Last); n > 0 {
@@ -32,8 +32,8 @@ func (d *Shed) SetLook(l gate.Look) {
 	}
 }
 
-// A RecalledShed is a request given up by a gate as GET /config/decisions/<id> shows it: the
-// gate as it was then. Times are seconds.
+// A RecalledShed is the JSON form of a request shed by a gate at GET
+// /config/decisions/<id>, with the state of the gate at that time. Times are in seconds.
 type RecalledShed struct {
 	ID       string     `json:"id"`
 	At       time.Time  `json:"at"`
@@ -44,16 +44,16 @@ type RecalledShed struct {
 	Class    string     `json:"class"` // the request's priority class
 	Limit    int        `json:"limit"`
 	InFlight int        `json:"inFlight"`
-	Waiting  int        `json:"waiting"` // for a place, besides this one
+	Waiting  int        `json:"waiting"` // for a place, in addition to this one
 	Waited   float64    `json:"waited"`
-	Baseline float64    `json:"baseline"` // median answer time without a queue; 0: not known yet
+	Baseline float64    `json:"baseline"` // median answer time without a queue; 0: unknown
 	Median   float64    `json:"median"`
 	Last     *gates.Cut `json:"lastCut,omitempty"`
-	// RequestID is empty when requests have none.
+	// RequestID is empty if requests have no ids.
 	RequestID string `json:"requestId,omitempty"`
 }
 
-// Explain returns the explanation of a noted decision.
+// Explain returns the explanation of a stored decision.
 func (d *Shed) Explain(id string, classes *gates.Classes) RecalledShed {
 	e := RecalledShed{ID: id, At: d.At.UTC(), Reason: "gate", URL: d.Target.URL, Address: d.Target.Addr, Client: d.Client, Class: classes.Name(d.Class),
 		Limit: d.limit, InFlight: d.InFlight, Waiting: d.Waiting,

@@ -2,10 +2,10 @@ package refusal
 
 import "bytes"
 
-// A Form is how a refusal is written.
+// A Form is a media type of a refusal.
 type Form uint8
 
-// The forms; of those that a client wants equally the first is taken.
+// The forms. If a client accepts several equally, the first is used.
 const (
 	JSON Form = iota
 	HTML
@@ -13,27 +13,27 @@ const (
 	forms
 )
 
-// String is the end of the names of files of that form.
+// String returns the extension of files of that form.
 func (f Form) String() string { return [...]string{"json", "html", "txt"}[f] }
 
-// contentType is the Content-Type of a form.
+// contentType returns the Content-Type of a form.
 func (f Form) contentType() string {
 	return [...]string{"application/json", "text/html; charset=utf-8", "text/plain; charset=utf-8"}[f]
 }
 
-// Accept is how much a client wants each form: its quality, in thousandths (RFC 9110
-// section 12.5.1). The zero Accept wants whatever there is.
+// Accept is the quality of each form for a client, in thousandths (RFC 9110 section
+// 12.5.1). The zero Accept accepts anything.
 type Accept [forms]uint16
 
-// acceptBytesMax bounds an Accept field that is read; a longer one is none of a browser's.
+// acceptBytesMax bounds an Accept field that is parsed; browsers do not send longer ones.
 const acceptBytesMax = 1024
 
 // types are the media types of the forms.
 var types = [forms][2]string{{"application", "json"}, {"text", "html"}, {"text", "plain"}}
 
-// ParseAccept reads the value of an Accept field. One that does not name text/… wants
-// the default or something that is not there: it is not read, and the result is zero.
-// Elements that are malformed are passed over.
+// ParseAccept parses the value of an Accept field. A value that does not name text/…
+// accepts the default form or an unknown one: it is not parsed, and the result is zero.
+// Malformed elements are ignored.
 func ParseAccept(value []byte) (a Accept) {
 	if string(value) == "*/*" || string(value) == "application/json" { // nearly all programs
 		return a
@@ -41,7 +41,7 @@ func ParseAccept(value []byte) (a Accept) {
 	if len(value) > acceptBytesMax || !bytes.Contains(value, []byte("ext/")) && !bytes.Contains(value, []byte("EXT/")) {
 		return a
 	}
-	var exact [forms]uint8 // how exactly a form was named so far
+	var exact [forms]uint8 // how specifically a form was named so far
 	for len(value) > 0 {
 		element, rest := cut(value, ',')
 		value = rest
@@ -60,8 +60,8 @@ func ParseAccept(value []byte) (a Accept) {
 	return a
 }
 
-// pick returns the form that the client wants most of those offered. When it wants none
-// of them it gets JSON, as RFC 9110 section 12.4.1 allows.
+// pick returns the offered form with the highest quality. If the client accepts none of
+// them it gets JSON, as RFC 9110 section 12.4.1 allows.
 func (a Accept) pick(offered *[forms]bool) Form {
 	best := JSON
 	for f := HTML; f < forms; f++ {
@@ -72,7 +72,7 @@ func (a Accept) pick(offered *[forms]bool) Form {
 	return best
 }
 
-// matches returns how exactly a media range names a type: 0 not at all, 3 in full.
+// matches returns how specifically a media range names a type: 0 not at all, 3 in full.
 func matches(kind, sub []byte, of [2]string) uint8 {
 	switch {
 	case string(kind) == "*" && string(sub) == "*":
@@ -87,8 +87,8 @@ func matches(kind, sub []byte, of [2]string) uint8 {
 	return 0
 }
 
-// quality reads the weight among parameters, 1000 when there is none. A range with
-// other parameters before it, such as level=1, is taken for the type itself.
+// quality parses the weight among parameters, 1000 if there is none. A range with other
+// parameters before it, such as level=1, counts as the type itself.
 func quality(parameters []byte) (q uint16, ok bool) {
 	for len(parameters) > 0 {
 		one, rest := cut(parameters, ';')
@@ -101,7 +101,7 @@ func quality(parameters []byte) (q uint16, ok bool) {
 	return 1000, true
 }
 
-// thousandths reads a qvalue (RFC 9110 section 12.4.2).
+// thousandths parses a qvalue (RFC 9110 section 12.4.2).
 func thousandths(text []byte) (q uint16, ok bool) {
 	if len(text) == 0 || len(text) > 5 || text[0] != '0' && text[0] != '1' || len(text) > 1 && text[1] != '.' {
 		return 0, false
@@ -124,5 +124,5 @@ func cut(b []byte, sep byte) (before, after []byte) {
 	return b, nil
 }
 
-// trim takes spaces and tabs off both ends.
+// trim removes spaces and tabs at both ends.
 func trim(b []byte) []byte { return bytes.Trim(b, " \t") }

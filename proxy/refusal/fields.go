@@ -6,9 +6,8 @@ import (
 	"strings"
 )
 
-// reserved are the fields that a refusal's configuration may not set, with * for any
-// rest: those of the framing and the connection, and those in which the proxy says
-// what is so.
+// reserved are the fields that the configuration of a refusal may not set, with * as a
+// wildcard: those for framing and the connection, and those that the proxy sets itself.
 var reserved = [...]string{
 	"Connection", "Keep-Alive", "Proxy-*", "TE", "Trailer", "Transfer-Encoding", "Upgrade", "Content-Length", "Content-Encoding", "HTTP2-Settings",
 	"Content-Type", "Content-Range", "Date", "Host", "Expect", "Via",
@@ -19,15 +18,15 @@ var reserved = [...]string{
 const (
 	// fieldsMax bounds the fields of a refusal.
 	fieldsMax = 32
-	// fieldBytesMax bounds one.
+	// fieldBytesMax bounds one field.
 	fieldBytesMax = 2048
 )
 
-// CheckField says why a refusal cannot have that field; nil: it can.
+// CheckField reports why a refusal cannot have the field, or nil.
 func CheckField(name, value string) error {
 	switch {
 	case !isToken(name):
-		return fmt.Errorf("%.40q is not the name of a field", name)
+		return fmt.Errorf("%.40q is not a field name", name)
 	case slices.ContainsFunc(reserved[:], func(r string) bool { return covers(r, name) }):
 		return fmt.Errorf("%s is set by the proxy itself", name)
 	case len(name)+len(value) > fieldBytesMax:
@@ -38,7 +37,7 @@ func CheckField(name, value string) error {
 	return nil
 }
 
-// CheckCount says why a refusal cannot have so many fields; nil: it can.
+// CheckCount reports why a refusal cannot have n fields, or nil.
 func CheckCount(n int) error {
 	if n > fieldsMax {
 		return fmt.Errorf("must be at most %d, is %d", fieldsMax, n)
@@ -46,7 +45,7 @@ func CheckCount(n int) error {
 	return nil
 }
 
-// Lines are field lines in the order of names, as an answer has them.
+// Lines returns field lines in the order of names.
 func Lines(fields map[string]string) (lines []byte) {
 	names := make([]string, 0, len(fields))
 	for name := range fields {
@@ -59,8 +58,8 @@ func Lines(fields map[string]string) (lines []byte) {
 	return lines
 }
 
-// ParseFields reads the setting REFUSAL_FIELDS: "Name: value", more of them behind |.
-// It returns them as [Lines] does.
+// ParseFields parses the setting REFUSAL_FIELDS: "Name: value", separated by |. The
+// result is that of [Lines].
 func ParseFields(text string) ([]byte, error) {
 	fields := make(map[string]string)
 	seen := make(map[string]bool)
@@ -83,7 +82,7 @@ func ParseFields(text string) ([]byte, error) {
 	return Lines(fields), CheckCount(len(fields))
 }
 
-// covers reports whether a reserved name stands for name.
+// covers reports whether a reserved name matches name.
 func covers(reserved, name string) bool {
 	prefix, open := strings.CutSuffix(reserved, "*")
 	return strings.EqualFold(prefix, name) || open && len(name) >= len(prefix) && strings.EqualFold(prefix, name[:len(prefix)])

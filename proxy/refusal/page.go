@@ -1,6 +1,6 @@
 package refusal
 
-// builtIn is the page that browsers get when the operator has none.
+// builtIn is the page for browsers if the operator configures none.
 const builtIn = `<!DOCTYPE html>
 <html lang="en">
 <head>

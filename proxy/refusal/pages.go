@@ -1,4 +1,4 @@
-// Package refusal is what refusals look like: in which form a client wants them, the
+// Package refusal defines what refusals look like: the form that a client accepts, the
 // templates of their bodies, and fields that the operator adds.
 package refusal
 
@@ -9,13 +9,13 @@ import (
 	"strings"
 )
 
-// Default is the name of the templates of all refusals that have no others.
+// Default is the name of the templates of all refusals without templates of their own.
 const Default = "default"
 
 const (
 	// namesMax bounds the names of templates.
 	namesMax = 1000
-	// nameBytesMax bounds one.
+	// nameBytesMax bounds a name.
 	nameBytesMax = 64
 )
 
@@ -27,17 +27,17 @@ type Pages struct {
 	usual *set
 }
 
-// A set is the templates of one name. Forms without a template of that name have the
+// A set has the templates of one name. Forms without a template of that name use the
 // default one.
 type set struct {
-	templates [forms]*Template // of JSON nil: the body that the session makes
+	templates [forms]*Template // for JSON nil: the body that the caller supplies
 	offered   [forms]bool
-	varies    bool // an API client's answer depends on Accept in more than that of a browser
+	varies    bool // the answer for an API client depends on more of Accept than whether it is a browser
 }
 
-// New makes pages of files: by their names, such as default.html or partner.json, what
-// they hold. The error names the file and the line. Without files there is a page for
-// browsers, and JSON for all others.
+// New makes Pages from the contents of files by name, such as default.html or
+// partner.json. The error names the file and the line. Without files there is a page for
+// browsers, and JSON for others.
 func New(files map[string][]byte) (*Pages, error) {
 	page, err := ParseTemplate(HTML, []byte(builtIn))
 	if err != nil {
@@ -67,7 +67,7 @@ func New(files map[string][]byte) (*Pages, error) {
 	return p, nil
 }
 
-// add takes a file up.
+// add adds a file.
 func (p *Pages) add(file string, text []byte) error {
 	name, form, ok := fileName(file)
 	if !ok {
@@ -89,7 +89,7 @@ func (p *Pages) add(file string, text []byte) error {
 	return nil
 }
 
-// fileName takes the name of a file apart.
+// fileName splits the name of a file.
 func fileName(file string) (name string, f Form, ok bool) {
 	name, end, _ := strings.Cut(file, ".")
 	for f := range forms {
@@ -110,8 +110,8 @@ func ValidName(name string) bool {
 // Has reports whether there are templates of that name.
 func (p *Pages) Has(name string) bool { return p.sets[name] != nil }
 
-// Pick returns which templates of that name a client gets: its own form, the default's
-// where that name has none, and which form that is.
+// Pick returns the template of the given name for a client, or the default one if that
+// name has none in the client's form.
 func (p *Pages) Pick(name string, a Accept) Page {
 	s := p.usual
 	if name != "" {
@@ -125,7 +125,7 @@ func (p *Pages) Pick(name string, a Accept) Page {
 
 // A Page is the template of one refusal.
 type Page struct {
-	Template    *Template // nil: the JSON that refusals have by default
+	Template    *Template // nil: the default JSON
 	ContentType string
-	Varies      bool // by Accept, and says so
+	Varies      bool // depends on Accept, and says so
 }

@@ -10,19 +10,19 @@ import (
 	"weir/internal/http1"
 )
 
-// Values are what a refusal tells. The texts are borrowed.
+// Values are the values in a refusal. The texts are borrowed.
 type Values struct {
 	Status     int    // of the answer
-	Error      string // what is the matter, in JSON's letters
-	Rule       string // that refuses; empty: none does
+	Error      string // what is wrong, without characters that JSON escapes
+	Rule       string // that refuses; empty: none
 	Limit      int64  // of that rule
 	Remaining  int64
-	RetryAfter int64  // whole seconds; negative: the request will never do
-	Decision   []byte // the decision id; empty: there is none
-	RequestID  []byte // empty: there is none
+	RetryAfter int64  // whole seconds; negative: retrying does not help
+	Decision   []byte // decision id; empty: none
+	RequestID  []byte // empty: none
 }
 
-// A placeholder is what a template has in place of a value.
+// A placeholder stands for a value in a template.
 type placeholder uint8
 
 const (
@@ -47,12 +47,12 @@ var placeholderNames = [placeholders]string{phStatus: "status", phTitle: "title"
 const (
 	// templateBytesMax bounds a template.
 	templateBytesMax = 64 << 10
-	// placesMax bounds the placeholders of one.
+	// placesMax bounds the placeholders of a template.
 	placesMax = 1000
 )
 
-// A Template is the body of a refusal with places for its values. In HTML and JSON what
-// is put there is escaped.
+// A Template is the body of a refusal with placeholders. Their values are escaped in HTML
+// and JSON.
 //
 // Immutable after ParseTemplate.
 type Template struct {
@@ -60,14 +60,15 @@ type Template struct {
 	parts []part
 }
 
-// A part is text as it is, or a place for a value.
+// A part is literal text, or a placeholder.
 type part struct {
 	text  []byte
 	place placeholder
 }
 
-// ParseTemplate reads a template of a form: text in UTF-8 with placeholders such as
-// {{retryAfter}}. The error is "line 3: …". What is to be JSON is, with any values.
+// ParseTemplate parses a template of a form: UTF-8 text with placeholders such as
+// {{retryAfter}}. The error has the form "line 3: …". A JSON template must be valid JSON
+// with any values.
 func ParseTemplate(f Form, text []byte) (*Template, error) {
 	if len(text) > templateBytesMax {
 		return nil, fmt.Errorf("must be at most %d bytes, is %d", templateBytesMax, len(text))
@@ -106,7 +107,7 @@ func ParseTemplate(f Form, text []byte) (*Template, error) {
 	return t, t.check()
 }
 
-// check reports a template of JSON that does not become JSON.
+// check reports a JSON template that does not become valid JSON.
 func (t *Template) check() error {
 	if t.form != JSON {
 		return nil
@@ -128,7 +129,7 @@ func (t *Template) check() error {
 	return nil
 }
 
-// invalid returns where b is not UTF-8, -1 when it is.
+// invalid returns the position at which b is not UTF-8, or -1.
 func invalid(b []byte) int {
 	for i := 0; i < len(b); {
 		r, n := utf8.DecodeRune(b[i:])
@@ -140,7 +141,7 @@ func invalid(b []byte) int {
 	return -1
 }
 
-// find returns the placeholder of a name, literal when there is none.
+// find returns the placeholder of a name, or literal.
 func find(name string) placeholder {
 	for p := literal + 1; p < placeholders; p++ {
 		if placeholderNames[p] == name {
@@ -150,7 +151,7 @@ func find(name string) placeholder {
 	return literal
 }
 
-// knownPlaceholders lists them.
+// knownPlaceholders lists the placeholders.
 func knownPlaceholders() (list string) {
 	for p := literal + 1; p < placeholders; p++ {
 		if p > literal+1 {
@@ -161,7 +162,7 @@ func knownPlaceholders() (list string) {
 	return list
 }
 
-// Append appends the template with these values.
+// Append appends the template with the given values.
 func (t *Template) Append(dst []byte, v *Values) []byte {
 	for i := range t.parts {
 		if p := &t.parts[i]; p.place == literal {
@@ -173,7 +174,7 @@ func (t *Template) Append(dst []byte, v *Values) []byte {
 	return dst
 }
 
-// appendValue appends what goes into a place.
+// appendValue appends the value of a placeholder.
 func (t *Template) appendValue(dst []byte, p placeholder, v *Values) []byte {
 	switch p {
 	case phStatus:
@@ -201,11 +202,11 @@ func (t *Template) appendValue(dst []byte, p placeholder, v *Values) []byte {
 	return escape(t.form, dst, v.RequestID)
 }
 
-// appendAdvice appends a sentence that says what a person may do.
+// appendAdvice appends a sentence that says what the reader can do.
 func appendAdvice(dst []byte, v *Values) []byte {
 	switch {
 	case v.RetryAfter < 0:
-		return append(dst, "It needs more than the limit can ever give, so trying again does not help."...)
+		return append(dst, "It needs more than the limit can ever allow, so trying again does not help."...)
 	case v.RetryAfter <= 1:
 		return append(dst, "Please try again in a second."...)
 	}
@@ -214,8 +215,8 @@ func appendAdvice(dst []byte, v *Values) []byte {
 	return append(dst, " seconds."...)
 }
 
-// escape appends text so that it stands for nothing but itself: as HTML's text or
-// attribute, within a JSON string, or as one line of text.
+// escape appends text so that it is literal: in HTML's text or attributes, within a JSON
+// string, or as one line of text.
 func escape[T ~string | ~[]byte](f Form, dst []byte, text T) []byte {
 	const hex = "0123456789abcdef"
 	for i := range len(text) {

@@ -107,7 +107,7 @@ func TestFields(t *testing.T) {
 		{"Transfer-Encoding: chunked", "Transfer-Encoding is set by the proxy itself"},
 		{"Connection: close", "Connection is set by the proxy itself"},
 		{"X-Weir-Decision: 1", "X-Weir-Decision is set by the proxy itself"},
-		{"A b: 1", `"A b" is not the name of a field`},
+		{"A b: 1", `"A b" is not a field name`},
 		{"A: b\r\nC: d", "the value of A has control characters, or spaces around it"},
 		{"A", `field 1 has no colon`},
 		{"A: 1|a: 2", "a is given twice"},

@@ -17,7 +17,7 @@ import (
 	"weir/proxy/upstream"
 )
 
-// probeTimeout bounds the attempt to reach a target that is down.
+// probeTimeout bounds the attempt to connect to a target that is down.
 const probeTimeout = 500 * time.Millisecond
 
 // probing probes once a second until stop is closed.
@@ -25,8 +25,8 @@ func (l *List) probing(stop <-chan struct{}) {
 	every.Pause(stop, time.Second, func(time.Time) { l.probe() })
 }
 
-// probe connects to the targets that are down, all at the same time: readiness
-// may keep requests away, and then nothing else notices that they are back.
+// probe connects to the targets that are down, all at the same time. Readiness may keep
+// requests away, and then nothing else notices that they are back.
 func (l *List) probe() {
 	var anyUp atomic.Bool
 	var down []*Target
@@ -48,11 +48,11 @@ func (l *List) probe() {
 	}
 }
 
-// atOnceMax bounds the probes, checks or lookups under way at a time.
+// atOnceMax bounds the probes, checks or lookups in progress at a time.
 const atOnceMax = 64
 
-// eachAtOnce calls do for every item, for up to atOnceMax at the same time, and
-// returns when all calls have.
+// eachAtOnce calls do for every item, up to atOnceMax at the same time, and returns when
+// all calls have returned.
 func eachAtOnce[T any](items []T, do func(T)) {
 	var all sync.WaitGroup
 	places := make(chan struct{}, atOnceMax)
@@ -66,8 +66,7 @@ func eachAtOnce[T any](items []T, do func(T)) {
 	all.Wait()
 }
 
-// connects reports whether a target takes a connection; if so every loop is
-// told.
+// connects reports whether a target accepts a connection. If so it tells every loop.
 func (l *List) connects(spec *Target) bool {
 	ctx, cancel := context.WithTimeout(context.Background(), probeTimeout)
 	defer cancel()
@@ -84,13 +83,13 @@ func (l *List) connects(spec *Target) bool {
 	return true
 }
 
-// checks are the active checks of the targets: a GET of one path, which is to be
+// checks are the active health checks of the targets: a GET of one path, which must be
 // answered with a status below 400.
 //
-// Safe for concurrent use: mu guards the map; a Check is the checking
-// goroutine's, and what others read of it is a copy.
+// Safe for concurrent use: mu guards the map; a Check belongs to the checking goroutine,
+// and others read a copy.
 type checks struct {
-	path     string // empty: there are none
+	path     string // empty: no checks
 	interval time.Duration
 
 	mu       sync.Mutex
@@ -102,20 +101,20 @@ type checks struct {
 // checkTimeoutMax bounds one check, as does the interval.
 const checkTimeoutMax = 5 * time.Second
 
-// down reports whether checks deny that a target can be reached.
+// down reports whether checks say that a target is down.
 func (ch *checks) down(spec *Target) bool {
 	v, _ := ch.verdict(spec)
 	return v == upstream.CheckedDown
 }
 
-// verdict is the present one of a target, and why its last check failed.
+// verdict returns the current verdict about a target, and why its last check failed.
 func (ch *checks) verdict(spec *Target) (v upstream.Verdict, cause string) {
 	ch.mu.Lock()
 	defer ch.mu.Unlock()
 	return ch.verdicts[spec], ch.causes[spec]
 }
 
-// follow makes the targets checked those of the list.
+// follow makes the given list the targets that are checked.
 func (ch *checks) follow(list []*Target) {
 	ch.mu.Lock()
 	defer ch.mu.Unlock()
@@ -152,7 +151,7 @@ func (l *List) checkAll(stop <-chan struct{}) {
 	})
 }
 
-// untilStop is a context that ends when stop is closed.
+// untilStop returns a context that ends when stop is closed.
 func untilStop(stop <-chan struct{}) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(context.Background())
 	go func() {
@@ -165,7 +164,7 @@ func untilStop(stop <-chan struct{}) (context.Context, context.CancelFunc) {
 	return ctx, cancel
 }
 
-// check makes one check; the error says why it failed.
+// check performs one check. The error says why it failed.
 func (l *List) check(ctx context.Context, spec *Target) error {
 	ctx, cancel := context.WithTimeout(ctx, min(l.checks.interval, checkTimeoutMax))
 	defer cancel()
@@ -192,7 +191,7 @@ func (l *List) check(ctx context.Context, spec *Target) error {
 	return nil
 }
 
-// checked posts a check's result to every loop.
+// checked tells every loop a check's result.
 func (l *List) checked(spec *Target, check *upstream.Check, fault error) {
 	v, cause := check.Passed, ""
 	if fault != nil {

@@ -16,35 +16,34 @@ import (
 )
 
 const (
-	// addressesMax bounds the addresses of one name that are targets.
+	// addressesMax bounds the addresses of one name that become targets.
 	addressesMax = 128
 	// lookupTimeout bounds the lookup of one name.
 	lookupTimeout = 5 * time.Second
 )
 
-// A LookupFunc finds the addresses of a host; network is ip4 or ip6.
-// net.Resolver.LookupNetIP is one.
+// A LookupFunc resolves a host; network is ip4 or ip6. net.Resolver.LookupNetIP is one.
 type LookupFunc func(ctx context.Context, network, host string) ([]netip.Addr, error)
 
-// names are the hosts of the declared targets that are looked up again and
-// again: each address is a target of its own. Until a lookup has found one the
-// name itself is the target, and every connect looks it up.
+// names are the hosts of the declared targets, which are resolved periodically. Each
+// address is a separate target. Until a lookup has found one, the name itself is the
+// target, and every connect resolves it.
 //
 // List.mu guards known; the counters are atomic.
 type names struct {
 	lookup   LookupFunc
-	interval time.Duration // between two lookups; 0: there are none
-	changed  chan struct{} // the declared targets have
+	interval time.Duration // between two lookups; 0: no lookups
+	changed  chan struct{} // signalled when the declared targets have changed
 	known    map[string]*name
 
 	answered, empty, failed, refused metric.Counter
 }
 
-// A name is one host that is looked up.
+// A name is a host that is resolved.
 type name struct {
 	members *upstream.Members
-	fault   string // why the last lookup found nothing; empty: it did
-	full    bool   // some address had no place the last time
+	fault   string // why the last lookup found nothing; empty: it succeeded
+	full    bool   // the last answer had too many addresses
 }
 
 func newNames(lookup LookupFunc, interval time.Duration) *names {
@@ -54,7 +53,7 @@ func newNames(lookup LookupFunc, interval time.Duration) *names {
 	return &names{lookup: lookup, interval: interval, changed: make(chan struct{}, 1), known: make(map[string]*name)}
 }
 
-// follow makes the names those of the declared targets.
+// follow makes names those of the declared targets.
 func (n *names) follow(declared []*Target) {
 	known := make(map[string]*name)
 	for _, t := range declared {
@@ -73,7 +72,7 @@ func (n *names) follow(declared []*Target) {
 	}
 }
 
-// expand replaces declared targets by one for each address of their names.
+// expand replaces declared targets by one per address of their names.
 func (n *names) expand(declared []*Target) (list []*Target) {
 	for _, t := range declared {
 		host, port := t.hostOf()
@@ -93,8 +92,8 @@ func (n *names) expand(declared []*Target) (list []*Target) {
 	return list
 }
 
-// looking looks all names up, once per interval and when the declared targets
-// change, until stop is closed.
+// looking resolves all names, once per interval and when the declared targets change,
+// until stop is closed.
 func (l *List) looking(stop <-chan struct{}) {
 	tick := time.NewTicker(l.names.interval)
 	defer tick.Stop()
@@ -126,9 +125,9 @@ func (l *List) lookAll(ctx context.Context) {
 	})
 }
 
-// look looks one name up. The families are asked for by themselves, so that the
-// failure of one does not take the other's addresses away. The error is for the
-// log; it is nil when there is an address.
+// look resolves a name. The families are queried separately, so that the failure of one
+// does not remove the other's addresses. The error is for the log; it is nil if there is
+// an address.
 func (n *names) look(ctx context.Context, host string) (a upstream.Answer, err error) {
 	ctx, cancel := context.WithTimeout(ctx, lookupTimeout)
 	defer cancel()
@@ -144,23 +143,23 @@ func (n *names) look(ctx context.Context, host string) (a upstream.Answer, err e
 		return a, nil
 	}
 	if err != nil && err6 != nil && err.Error() == err6.Error() {
-		return a, err // once
+		return a, err // not twice
 	}
 	return a, errors.Join(err, err6)
 }
 
-// unanswered reports whether a lookup failed, other than by the answer that
-// there is no such address.
+// unanswered reports whether a lookup failed, as opposed to an answer that there is no
+// such address.
 func unanswered(err error) bool {
 	if dns, ok := errors.AsType[*net.DNSError](err); ok {
 		return !dns.IsNotFound
 	}
-	_, none := errors.AsType[*net.AddrError](err) // of /etc/hosts: the other family only
+	_, none := errors.AsType[*net.AddrError](err) // from /etc/hosts, with addresses of the other family only
 	return err != nil && !none
 }
 
-// routed leaves out the addresses that this machine has no route to, as a rule
-// those of IPv6 where there is none. To connect a UDP socket sends nothing.
+// routed removes the addresses that this machine has no route to, typically those of IPv6
+// where there is none. Connecting a UDP socket sends nothing.
 func routed(addrs []netip.Addr) []netip.Addr {
 	for i, addr := range addrs {
 		addrs[i] = addr.Unmap()
@@ -173,19 +172,18 @@ func routed(addrs []netip.Addr) []netip.Addr {
 		return errors.Is(err, unix.ENETUNREACH) || errors.Is(err, unix.EADDRNOTAVAIL)
 	})
 	if len(with) == 0 {
-		return addrs // a connect will tell
+		return addrs // a connect will show
 	}
 	return with
 }
 
-// looked notes what the lookup of a host has found, and makes its addresses the
-// targets.
+// looked stores the result of a lookup, and makes its addresses the targets.
 func (l *List) looked(host string, a upstream.Answer, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	n := l.names.known[host]
 	if n == nil {
-		return // no target has the name any more
+		return // the name is no longer used
 	}
 	l.names.count(a)
 	l.tellFault(host, n, a, err)
@@ -213,8 +211,8 @@ func (n *names) count(a upstream.Answer) {
 	}
 }
 
-// tellFault logs when lookups of a name begin to find nothing, when they do so
-// for another reason, and when they find something again.
+// tellFault logs when lookups of a name start to fail, fail for another reason, or
+// succeed again.
 func (l *List) tellFault(host string, n *name, a upstream.Answer, err error) {
 	fault := ""
 	switch {
@@ -228,10 +226,10 @@ func (l *List) tellFault(host string, n *name, a upstream.Answer, err error) {
 		return
 	}
 	if n.fault = fault; fault == "" {
-		l.cfg.Log.Info("A target's name is found again", "name", host)
+		l.cfg.Log.Info("A target's name resolves again", "name", host)
 		return
 	}
-	l.cfg.Log.Warn("A target's name is not found, its addresses stay as they are", "name", host, "reason", fault, "error", err)
+	l.cfg.Log.Warn("A target's name does not resolve, its previous addresses stay in use", "name", host, "reason", fault, "error", err)
 }
 
 // register adds the metrics of lookups to set.
@@ -240,5 +238,5 @@ func (n *names) register(set *metric.Set) {
 	set.Counter(`ratelimiter_upstream_lookups_total{result="answered"}`, lookups, n.answered.Load)
 	set.Counter(`ratelimiter_upstream_lookups_total{result="empty"}`, lookups, n.empty.Load)
 	set.Counter(`ratelimiter_upstream_lookups_total{result="failed"}`, lookups, n.failed.Load)
-	set.Counter("ratelimiter_upstream_addresses_refused_total", "addresses in answers that had no place: a name has too many", n.refused.Load)
+	set.Counter("ratelimiter_upstream_addresses_refused_total", "addresses in answers that were ignored because a name has too many", n.refused.Load)
 }

@@ -1,6 +1,6 @@
-// Package roster keeps the list of targets: those that are declared, with an address for
-// each that a lookup of their names finds. It probes and checks them, tells how each is
-// over all loops, and logs when that changes.
+// Package roster keeps the list of targets: those that are declared, with one target for
+// each address that their names resolve to. It probes and checks them, reports the state
+// of each over all loops, and logs changes.
 package roster
 
 import (
@@ -14,40 +14,40 @@ import (
 	"weir/proxy/upstream"
 )
 
-// Config is what a List is made of.
+// Config configures a List.
 type Config struct {
 	Loops          Loops
 	Log            *slog.Logger
-	Named          bool          // metrics and health call targets by their addresses, not by numbers: not everybody reads them
-	CheckPath      string        // of active checks; empty: none
-	CheckInterval  time.Duration // between two of them
-	LookupInterval time.Duration // between two lookups of the targets' names; 0: each connect looks up
-	Lookup         LookupFunc    // nil: the system's
-	Reachable      func(bool)    // told once a second whether any target can be reached; may be nil
+	Named          bool          // metrics and health name targets by address instead of number, since not everybody can read them
+	CheckPath      string        // path of active checks; empty: none
+	CheckInterval  time.Duration // between two checks
+	LookupInterval time.Duration // between two lookups of the targets' names; 0: each connect looks names up
+	Lookup         LookupFunc    // nil: the system's resolver
+	Reachable      func(bool)    // called once a second with whether any target can be reached; may be nil
 }
 
 // Loops are the event loops. Each has its own view of every target.
 type Loops interface {
 	SetTargets(list []*Target) // returns when every loop has the list
-	Refresh()                  // brings the views up to date
+	Refresh()                  // makes loops update their views
 	Views(t *Target) iter.Seq[*View]
-	Connected(t *Target) // a probe did
-	// Checked passes on what active checks say, and after what time they may say something else
-	// at the earliest.
+	Connected(t *Target) // a probe could connect
+	// Checked tells the verdict of active checks, and the earliest time at which it may
+	// change.
 	Checked(t *Target, v upstream.Verdict, recheck time.Duration)
 }
 
-// A List is the targets in force.
+// A List has the targets in force.
 //
-// Safe for concurrent use: what changes is guarded by mu.
+// Safe for concurrent use: mu guards what changes.
 type List struct {
 	cfg    Config
 	checks checks
 
-	mu       sync.Mutex      // guards what follows, and has changes to it one at a time
-	declared []*Target       // as the settings or POST /config/targets have them
-	specs    []*Target       // as requests are sent to
-	numbers  map[*Target]int // of specs; replaced, never changed
+	mu       sync.Mutex      // guards the following, and serializes changes
+	declared []*Target       // from the settings or POST /config/targets
+	specs    []*Target       // where requests are sent
+	numbers  map[*Target]int // numbers of specs; replaced, never changed
 	names    *names
 }
 
@@ -56,7 +56,7 @@ func New(cfg Config) *List {
 	return &List{cfg: cfg, checks: checks{path: cfg.CheckPath, interval: cfg.CheckInterval}, names: newNames(cfg.Lookup, cfg.LookupInterval)}
 }
 
-// Run probes, checks and looks up until stop is closed.
+// Run probes, checks and resolves until stop is closed.
 func (l *List) Run(stop <-chan struct{}) {
 	var all sync.WaitGroup
 	all.Go(func() { l.probing(stop) })
@@ -69,9 +69,9 @@ func (l *List) Run(stop <-chan struct{}) {
 	all.Wait()
 }
 
-// Set replaces the targets. Those that stay, with the same Secure, keep their
-// connections and their health; those that go finish what is under way on them. It returns when
-// every loop has the new list.
+// Set replaces the targets. Those that stay, with the same Secure, keep their connections
+// and their health; those that are removed finish their requests in flight. It returns
+// when every loop has the new list.
 func (l *List) Set(list []*Target) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -80,8 +80,8 @@ func (l *List) Set(list []*Target) {
 	l.setSpecs()
 }
 
-// setSpecs makes the targets those that are declared, with the addresses that
-// their names have now. mu is held.
+// setSpecs makes the declared targets, with the current addresses of their names, the
+// targets in force. The caller holds mu.
 func (l *List) setSpecs() {
 	before := make(map[identity]*Target, len(l.specs))
 	for _, t := range l.specs {
@@ -98,8 +98,8 @@ func (l *List) setSpecs() {
 	l.cfg.Loops.SetTargets(next)
 }
 
-// numbered gives each target of a list a number, from 1: those that had one keep
-// it, and those that are new take the least that are free.
+// numbered assigns each target of a list a number from 1. Targets keep their numbers; new
+// ones get the smallest free ones.
 func numbered(list []*Target, before map[*Target]int) map[*Target]int {
 	numbers, taken := make(map[*Target]int, len(list)), make(map[int]bool, len(list))
 	for _, t := range list {
@@ -120,21 +120,21 @@ func numbered(list []*Target, before map[*Target]int) map[*Target]int {
 	return numbers
 }
 
-// Number is the target's, 0 when it has left the list.
+// Number returns the target's number, or 0 if it has left the list.
 func (l *List) Number(spec *Target) int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.numbers[spec]
 }
 
-// All is the list in force; it is never changed.
+// All returns the list in force, which is never modified.
 func (l *List) All() []*Target {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.specs
 }
 
-// Labels are the labels of a target, followed by more pairs.
+// Labels returns the labels of a target, followed by more pairs.
 func (l *List) Labels(spec *Target, more ...string) string {
 	if !l.cfg.Named {
 		return metric.Labels(append([]string{"target", strconv.Itoa(l.Number(spec))}, more...)...)
@@ -142,7 +142,7 @@ func (l *List) Labels(spec *Target, more ...string) string {
 	return metric.Labels(append([]string{"target", spec.URL, "address", spec.Addr}, more...)...)
 }
 
-// Register adds the metrics of lookups to set, and whether targets can be reached.
+// Register adds the metrics of lookups and of the targets' reachability to set.
 func (l *List) Register(set *metric.Set) {
 	l.names.register(set)
 	set.Gauges("ratelimiter_upstream_up", "1 for a target that can be reached", func(yield func(string, float64) bool) {

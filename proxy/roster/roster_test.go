@@ -102,7 +102,7 @@ func TestNames(t *testing.T) {
 			t.Errorf("after %v, %v: %s, want %s", step.found, step.err, got, step.want)
 		}
 	}
-	if loops.listed != 2 || log.Count("is not found") != 2 || log.Count("is found again") != 1 {
+	if loops.listed != 2 || log.Count("does not resolve") != 2 || log.Count("resolves again") != 1 {
 		t.Errorf("the loops got %d lists; logged %s", loops.listed, log)
 	}
 }

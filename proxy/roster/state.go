@@ -7,16 +7,17 @@ import (
 	"weir/proxy/upstream"
 )
 
-// A targetState is how a target is over all loops: as well as the best one finds
-// it, and down when it cannot be reached.
+// A targetState is the state of a target over all loops: the best that a loop reports, or
+// down if it cannot be reached.
 type targetState struct {
 	status   upstream.Status
-	cause    string // why it is not up; empty: it is
-	failures int64  // connects and answers that have failed so far
-	failed   string // why the last of them did; empty: none has
+	cause    string // why it is not up; empty if it is
+	failures int64  // failed connects and answers so far
+	failed   string // why the last of them failed; empty: none
 }
 
-// state is what the log, health, readiness and /config/targets say of a target.
+// state returns what the log, health, readiness and /config/targets report about a
+// target.
 func (l *List) state(spec *Target) targetState {
 	st := targetState{status: upstream.Draining}
 	connected, failed := false, false
@@ -43,13 +44,13 @@ func (l *List) state(spec *Target) targetState {
 	return st
 }
 
-// Reachable reports whether a target is thought to be: active checks do not deny it, and
-// a loop has a connection to it, or none has failed to get one.
+// Reachable reports whether a target can probably be reached: active checks do not deny
+// it, and a loop has a connection to it, or no loop has failed to connect.
 func (l *List) Reachable(spec *Target) bool { return l.state(spec).status != upstream.Down }
 
-// Up returns whether each target can be reached, by its address, or by its
-// number unless Config.Named. It is for health and readiness: requests try
-// the last target whatever this says.
+// Up returns whether each target can be reached, by address, or by number unless
+// Config.Named. It is for health and readiness; requests may try the last target
+// regardless.
 func (l *List) Up() map[string]bool {
 	specs := l.All()
 	up := make(map[string]bool, len(specs))
@@ -63,12 +64,12 @@ func (l *List) Up() map[string]bool {
 	return up
 }
 
-// A Status is how one target is, over all loops.
+// A Status is the status of one target over all loops.
 type Status struct {
-	Number      int    `json:"number"` // by which metrics and health tell it when everybody may read them
+	Number      int    `json:"number"` // names it in metrics and health if everybody may read those
 	URL         string `json:"url"`
-	Address     string `json:"address"`         // connected to; of a name that was not found yet the name
-	Status      string `json:"status"`          // up, probing, ejected, down; draining when the list has changed
+	Address     string `json:"address"`         // that is connected to; the name until it is resolved
+	Status      string `json:"status"`          // up, probing, ejected, down; draining after leaving the list
 	Cause       string `json:"cause,omitempty"` // why it is not up
 	InFlight    int64  `json:"inFlight"`
 	Connections struct {
@@ -80,8 +81,8 @@ type Status struct {
 	Check     string `json:"check"` // of active checks: unknown, up, down
 }
 
-// Status returns how the targets are. Readiness and health call those down that are down
-// here.
+// Status returns the status of all targets. Those that are down here are also down in
+// readiness and health.
 func (l *List) Status() []Status {
 	l.cfg.Loops.Refresh()
 	specs := l.All()

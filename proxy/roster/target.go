@@ -9,18 +9,18 @@ import (
 	"time"
 )
 
-// A Target is one target: as the settings name it, or one of the addresses of
-// such a name.
+// A Target is one target: as the settings name it, or one of the addresses of such a
+// name.
 //
 // Immutable.
 type Target struct {
 	URL    string      // http://host:port or https://host:port
-	Addr   string      // to connect to: host:port; the host of an address is one
-	Host   string      // what the target is called in Host
-	Secure *tls.Config // for https, with the name that the certificate must be for; nil: plain
+	Addr   string      // host:port to connect to; the host of a resolved target is an address
+	Host   string      // value of the Host field
+	Secure *tls.Config // for https, with the name that the certificate must have; nil: no TLS
 }
 
-// An identity is what a target of a new list has in common with the same of the one before.
+// An identity identifies a target across two lists.
 type identity struct {
 	url, addr string
 	secure    *tls.Config
@@ -28,8 +28,8 @@ type identity struct {
 
 func (t *Target) identity() identity { return identity{t.URL, t.Addr, t.Secure} }
 
-// hostOf is the name that the target's host is looked up by, and its port; ""
-// when there is nothing to look up: an address, or this machine.
+// hostOf returns the name by which the target's host is resolved, and its port. The name
+// is "" if there is nothing to resolve: an address, or this machine.
 func (t *Target) hostOf() (host, port string) {
 	host, port, err := net.SplitHostPort(t.Addr)
 	if err != nil || host == "localhost" || strings.HasSuffix(host, ".localhost") {
@@ -49,12 +49,12 @@ type View struct {
 
 	Status    atomic.Int64 // an upstream.Status
 	Ejections atomic.Int64
-	Failed    atomic.Bool // the last connect did
+	Failed    atomic.Bool // the last connect failed
 	failures  atomic.Int64
-	cause     atomic.Pointer[failure] // the last, or one like it of this second; nil: there was none
+	cause     atomic.Pointer[failure] // the last, or an equal one of the same second; nil: none
 }
 
-// A failure is why a connect or an answer of a target has failed.
+// A failure is why a connect or an answer of a target failed.
 //
 // Immutable.
 type failure struct {
@@ -62,7 +62,7 @@ type failure struct {
 	text string
 }
 
-// Fail notes a failure of the target.
+// Fail records a failure of the target.
 func (v *View) Fail(now time.Time, text string) {
 	if c := v.cause.Load(); c == nil || c.text != text || now.Sub(c.at) >= time.Second {
 		v.cause.Store(&failure{now, text})

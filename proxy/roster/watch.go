@@ -14,8 +14,8 @@ import (
 	"weir/proxy/upstream"
 )
 
-// Cause says in a few words why a connect or a check failed. Equal faults have equal
-// words: they name no port of ours.
+// Cause describes in a few words why a connect or a check failed. Equal faults have equal
+// words, without local ports.
 func Cause(err error) string {
 	var name *net.DNSError
 	var shake *loop.HandshakeError
@@ -27,7 +27,7 @@ func Cause(err error) string {
 	case errors.As(err, &name):
 		return "DNS: " + name.Err
 	case errors.As(err, &record):
-		return "TLS: the target does not speak it"
+		return "TLS: the target does not support it"
 	case errors.As(err, &untrusted):
 		return "TLS: " + untrusted.Err.Error()
 	case errors.As(err, &timeout) && timeout.Timeout(), errors.Is(err, context.DeadlineExceeded):
@@ -47,13 +47,13 @@ type Watch struct {
 	told map[*Target]toldState
 }
 
-// A toldState is what was said of a target last.
+// A toldState is the state of a target that was logged last.
 type toldState struct {
 	targetState
-	since time.Time // when it was
+	since time.Time // when it was logged
 }
 
-// Look returns what has changed since the last call, a line for each target at most.
+// Look logs what has changed since the last call, at most one line per target.
 func (w *Watch) Look(now time.Time, l *List) {
 	told := make(map[*Target]toldState)
 	for _, spec := range l.All() {
@@ -62,15 +62,15 @@ func (w *Watch) Look(now time.Time, l *List) {
 	w.told = told
 }
 
-// note logs the change from one state to the next, with the number of connects and
-// answers that have failed since the last line, and returns what is known now.
+// note logs the change from one state to the next, with the number of failed connects and
+// answers since the last line, and returns the new logged state.
 func (w *Watch) note(now time.Time, log *slog.Logger, was toldState, is targetState) toldState {
 	if is.status == upstream.Probing {
-		is.status = upstream.Ejected // which of both it is says only how long it has lasted
+		is.status = upstream.Ejected // which of the two it is depends only on how long it has lasted
 	}
 	failures := is.failures - was.failures
 	switch {
-	case is.status == upstream.Draining: // it has left
+	case is.status == upstream.Draining: // has left the list
 		return was
 	case is.status == was.status && is.cause == was.cause:
 		if is.status == upstream.Up && failures > 0 {
@@ -83,7 +83,7 @@ func (w *Watch) note(now time.Time, log *slog.Logger, was toldState, is targetSt
 	case is.status == upstream.Down:
 		log.Warn("Target is down", "cause", is.cause, "failures", failures)
 	case is.status == upstream.Ejected:
-		log.Warn("Target is left alone for a while, as it answers with errors", "cause", is.cause, "failures", failures)
+		log.Warn("Target gets no requests for a while because it answers with errors", "cause", is.cause, "failures", failures)
 	}
 	if is.status == was.status {
 		return toldState{is, was.since} // another cause
@@ -91,5 +91,5 @@ func (w *Watch) note(now time.Time, log *slog.Logger, was toldState, is targetSt
 	return toldState{is, now}
 }
 
-// Answered is the cause when a status speaks against the target.
+// Answered returns the cause for a status that counts against the target.
 func Answered(status int) string { return fmt.Sprintf("answered %d", status) }

@@ -40,7 +40,7 @@ func TestWatch(t *testing.T) {
 		{targetState{up, "", 12, "timeout"}, `level=INFO msg="Target is up again" after=3s failures=2`},
 		{targetState{up, "", 12, "timeout"}, ""},
 		{targetState{up, "", 13, "refused"}, `level=WARN msg="Target failed and is up again" cause=refused failures=1`},
-		{targetState{out, "answered 503", 14, "answered 503"}, `level=WARN msg="Target is left alone for a while, as it answers with errors" cause="answered 503" failures=1`},
+		{targetState{out, "answered 503", 14, "answered 503"}, `level=WARN msg="Target gets no requests for a while because it answers with errors" cause="answered 503" failures=1`},
 		{targetState{upstream.Probing, "answered 503", 14, "answered 503"}, ""},
 		{targetState{out, "answered 503", 15, "answered 503"}, ""},
 		{targetState{up, "", 15, "answered 503"}, `level=INFO msg="Target is up again" after=3s failures=1`},

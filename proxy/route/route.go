@@ -1,4 +1,4 @@
-// Package route tells requests apart by how long they are likely to take, for gates.
+// Package route classifies requests by how long they are likely to take, for gates.
 package route
 
 import (
@@ -7,52 +7,52 @@ import (
 	"weir/proxy/rule"
 )
 
-// A Table tells requests apart by how long they are likely to take: by the rule that
-// says most of where they go, and by what they do there. Gates know few classes of
-// requests, so that what is asked often has a class to itself and the rest share the
-// last one. What clients send adds no classes: rules do, which are configuration.
+// A Table classifies requests by how long they are likely to take: by the matching rule
+// that is most specific about where they go, and by what they do there. Gates have few
+// classes, so frequent combinations get a class of their own and the rest share the last
+// one. Clients cannot add classes: only rules do, which are configuration.
 //
 // Owned by its loop.
 type Table struct {
-	set     *rule.Set         // that byIndex is for
-	byIndex []route           // of its rules
+	set     *rule.Set         // the set that byIndex belongs to
+	byIndex []route           // by index of its rules
 	byID    map[string]uint16 // numbers, from 1
-	pairs   []pair            // by number and kind
+	pairs   []pair            // by number and operation
 	owners  [gate.Classes - 1]*pair
-	seen    int // since all counts were halved
+	seen    int // answers since all counts were halved
 }
 
-// A route is what a rule says of where requests go.
+// A route is what a rule says about where requests go.
 type route struct {
 	number uint16 // 0: nothing
-	weight uint16 // how much
+	weight uint16 // how specific it is
 }
 
-// A pair is a route and what is done there.
+// A pair is a route and an operation.
 type pair struct {
 	seen  uint32
 	class uint8
-	known bool // it has a class
+	known bool // has a class of its own
 }
 
-// What is done with a resource.
+// The operations on a resource.
 const (
 	reads  = iota
-	writes // or may
-	asks   // is told about it and not sent it: HEAD, OPTIONS, 304
+	writes // writes, or may write
+	asks   // is told about the resource without receiving it: HEAD, OPTIONS, 304
 	kinds
 )
 
 const (
-	// routesMax bounds the routes that are told apart: those of the first rules.
+	// routesMax bounds the routes that are distinguished: those of the first rules.
 	routesMax = 255
-	// forgetAfter is after how many answers each counts for half.
+	// forgetAfter is the number of answers after which all counts are halved.
 	forgetAfter = 1 << 20
 
 	notModified = 304
 )
 
-// Of returns the number of the route of a request to which these rules of a set apply.
+// Of returns the route number of a request to which the given rules of a set apply.
 func (t *Table) Of(set *rule.Set, hits []rule.Hit) uint16 {
 	if len(hits) == 0 {
 		return 0
@@ -69,8 +69,8 @@ func (t *Table) Of(set *rule.Set, hits []rule.Hit) uint16 {
 	return best.number
 }
 
-// follow takes up the rules of a set. Those that had a number keep it, so that their
-// requests stay in their classes.
+// follow takes over the rules of a new set. Rules that had a number keep it, so that
+// their requests stay in their classes.
 func (t *Table) follow(set *rule.Set) {
 	before := t.byID
 	t.set, t.byIndex, t.byID = set, t.byIndex[:0], make(map[string]uint16)
@@ -100,7 +100,7 @@ func (t *Table) follow(set *rule.Set) {
 	}
 }
 
-// drop forgets a route whose number another gets.
+// drop removes a route whose number is reused.
 func (t *Table) drop(number uint16) {
 	if t.pairs == nil {
 		return
@@ -114,8 +114,8 @@ func (t *Table) drop(number uint16) {
 	}
 }
 
-// weight is how much a match says of where a request goes: a path more than the rest, and
-// a long one more than a short one.
+// weight returns how specific a match is about where a request goes: a path counts more
+// than the rest, and a long one more than a short one.
 func weight(m *rule.Match) uint16 {
 	switch {
 	case m.Path != "":
@@ -128,7 +128,7 @@ func weight(m *rule.Match) uint16 {
 	return 0
 }
 
-// Class returns the class of an answer of a route.
+// Class returns the class of an answer on a route.
 func (t *Table) Class(number uint16, m http1.Method, status int) int {
 	if t.pairs == nil {
 		t.pairs = make([]pair, (routesMax+1)*kinds)
@@ -144,8 +144,8 @@ func (t *Table) Class(number uint16, m http1.Method, status int) int {
 	return int(p.class)
 }
 
-// assign gives p a class of its own: a free one, or that of the one seen least if p is
-// seen twice as often. Else p shares the last.
+// assign gives p a class of its own: a free one, or that of the pair seen least if p has
+// been seen twice as often. Otherwise p shares the last class.
 func (t *Table) assign(p *pair) {
 	least := 0
 	for i, owner := range t.owners {
@@ -176,7 +176,7 @@ func (t *Table) forget() {
 	t.seen = 0
 }
 
-// kindOf is what was done.
+// kindOf returns the operation.
 func kindOf(m http1.Method, status int) int {
 	switch {
 	case m == http1.HEAD, m == http1.OPTIONS, status == notModified:

@@ -74,7 +74,7 @@ func TestFaults(t *testing.T) {
 	f(id+"match: {methods: [get]}", "match.methods[0]", `must be a method in upper case, such as GET, is "get"`)
 	f(id+"match: {methods: [GET, GET]}", "match.methods[1]", "given twice")
 	f(id+"match: {path: api}", "match.path", `must begin with /, is "api"`)
-	f(id+"match: {path: /api/}", "match.path", `must not end in /, is "/api/": write /api for that path alone, /api/** for all below it too`)
+	f(id+"match: {path: /api/}", "match.path", `must not end in /, is "/api/": write /api for that path alone, /api/** to include all paths below it`)
 	f(id+"match: {path: /a//b/../c}", "match.path", `must be in normal form, is "/a//b/../c": write /a/c`)
 	f(id+"match: {path: /a?b=c}", "match.path", "must be a path without ? and #")
 	f(id+"match: {path: /a/*.jpg}", "match.path", "must have * (one segment) and ** (any number) as whole segments")

@@ -140,8 +140,8 @@ func TestLookupsFail(t *testing.T) {
 			r.addressed(port, "127.0.0.2")
 			r.dial().Ask(get, 200)
 			dns.Say(testkit.NoError, "127.0.0.2")
-			r.until("the name is found again", func() bool { return strings.Contains(r.log.String(), "is found again") })
-			if n := strings.Count(r.log.String(), "A target's name is not found"); n != 1 {
+			r.until("the name resolves again", func() bool { return strings.Contains(r.log.String(), "resolves again") })
+			if n := strings.Count(r.log.String(), "A target's name does not resolve"); n != 1 {
 				t.Errorf("told %d times: %s", n, r.log)
 			}
 		})

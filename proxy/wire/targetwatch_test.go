@@ -30,7 +30,7 @@ func TestTargetDownIsLogged(t *testing.T) {
 		{"refused", free, nil, "connection refused"},
 		{"unknown", "no-such-host.invalid:80", nil, "DNS: "},
 		{"full", full, nil, "timeout"},
-		{"plain", plain.Listener.Addr().String(), &tls.Config{}, "TLS: the target does not speak it"},
+		{"plain", plain.Listener.Addr().String(), &tls.Config{}, "TLS: the target does not support it"},
 		{"untrusted", secure.Listener.Addr().String(), &tls.Config{}, "TLS: x509: "},
 	} {
 		t.Run(c.name, func(t *testing.T) {
