@@ -44,7 +44,7 @@ func experiments() []experiment {
 		{"demo-redis", "two proxies share a limit, Redis is killed and started again: what each second saw (20 s)", alone(scenario.LostDemo(rig.RedisStore))},
 		{"redis", "the same for a minute", alone(scenario.Lost(rig.RedisStore))},
 		{"demo-postgres", "demo-redis with PostgreSQL (20 s)", alone(scenario.LostDemo(rig.PostgresStore))},
-		{"demo-deferred", "shops send five times their limits, what is refused is delivered later: all of it, in order, never above the limit (half a minute)", alone(demo.Deferred)},
+		{"demo-deferred", "shops send five times their limits, what is refused is delivered later: all of it, in order, never above the limit (half a minute)", alone(deferred.Demo)},
 		{"speed", "[quick|usual|all] proxy, target and load generator beside nginx, HAProxy and wrk: ratios within one run (up to ten minutes)", speed.Run},
 		{"attack", "[NAME…] attackers beside good traffic: what it notices, what they cost, when they are gone (six minutes)", attack.Run},
 		{"chaos", "[EXCHANGES] a million of them through resets, half closes, tunnels, splits, slow peers and restarts of the target (three minutes)", chaos.Run},

@@ -37,9 +37,10 @@ const (
 //
 // Safe for concurrent use: mu guards all.
 type warehouse struct {
-	mu sync.Mutex
-	at map[string][]time.Time // by shop
-	n  int
+	mu   sync.Mutex
+	at   map[string][]time.Time // by shop
+	late map[string][]string    // deferred orders in the order in which they came, by shop
+	n    int
 }
 
 // ServeHTTP takes an order.
@@ -49,6 +50,9 @@ func (w *warehouse) ServeHTTP(_ http.ResponseWriter, r *http.Request) {
 	defer w.mu.Unlock()
 	shop := r.Header.Get("X-Shop")
 	w.at[shop] = append(w.at[shop], now)
+	if r.Header.Get("X-Weir-Deferred") != "" {
+		w.late[shop] = append(w.late[shop], r.Header.Get("Idempotency-Key"))
+	}
 	w.n++
 }
 
@@ -81,14 +85,14 @@ func (w *warehouse) of(shop string, n int) ([]time.Time, error) {
 // A client sends orders to a proxy before a warehouse.
 type client struct {
 	proxy *rig.Process
-	url   string
+	addr  string // of the proxy
 	to    *warehouse
 	http.Client
 }
 
 // send sends an order, which is stored or not; the key may be empty.
 func (c *client) send(ctx context.Context, shop, key string) (stored bool, err error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.url, http.NoBody)
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+c.addr+"/orders", http.NoBody)
 	if err != nil {
 		return false, err
 	}
@@ -114,14 +118,13 @@ func (l *lab) client(ctx context.Context, name, terms string) (*client, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &client{to: &warehouse{at: make(map[string][]time.Time)}, Client: http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 64}}}
+	c := &client{to: &warehouse{at: make(map[string][]time.Time), late: make(map[string][]string)}, Client: http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 64}}}
 	go func() { _ = rig.Serve(ctx, at, c.to) }() // orders that do not come are noticed
 	env, err := l.settings(name, terms)
 	if err != nil {
 		return nil, err
 	}
-	p, addr, err := rig.StartProxy(ctx, append(env, "TARGET_URL=http://"+at))
-	c.proxy, c.url = p, "http://"+addr+"/orders"
+	c.proxy, c.addr, err = rig.StartProxy(ctx, append(env, "TARGET_URL=http://"+at))
 	return c, err
 }
 

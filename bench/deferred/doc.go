@@ -1,4 +1,4 @@
-// Package deferred measures deferred delivery: how fast refused requests are stored, what many
+// Package deferred measures and shows deferred delivery: how fast refused requests are stored, what many
 // that wait cost, when and how fast they are delivered, and what live requests pay.
 package deferred
 

@@ -1,0 +1,165 @@
+package deferred
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strconv"
+	"sync"
+	"time"
+
+	"weir/bench/rig"
+)
+
+// What the demo plays: shops send five times what their limits let through, and then
+// nothing. Three minutes are compressed to half of one.
+const (
+	shopLoad    = 5 * rate // per second, of each shop
+	shopSeconds = 5
+)
+
+// Demo shows requests that are delivered later.
+func Demo(ctx context.Context, out io.Writer) error {
+	l := &lab{rig.Lab{Out: out}}
+	return l.Play(ctx, []rig.Part{{Name: "demo", Play: l.demo}}, "every stored order was delivered once, in order, and live and deferred ones together kept the limit.")
+}
+
+func (l *lab) demo(ctx context.Context) error {
+	c, err := l.client(ctx, "demo", fmt.Sprintf(crowdRule, rate, rate))
+	if err != nil {
+		return err
+	}
+	defer c.proxy.Kill()
+	fmt.Fprintf(l.Out, "Weir demo: %d shops send %d orders a second each, their limits are %d; what is refused is stored and delivered later\n\n  shops ──▶ proxy %s ──▶ warehouse\n\n",
+		crowds, shopLoad, rate, c.addr)
+	s, err := l.sell(ctx, c)
+	if err != nil {
+		return err
+	}
+	if err := l.awaitQuiet(ctx, c); err != nil {
+		return err
+	}
+	l.judgeSales(c.to, s)
+	return nil
+}
+
+// sales are what the shops have sent.
+type sales struct {
+	passed, stored, others int
+	promised               map[string][]string // stored orders, by shop
+}
+
+// sell has all shops send for a while.
+func (l *lab) sell(ctx context.Context, c *client) (*sales, error) {
+	s := &sales{promised: make(map[string][]string)}
+	var mu sync.Mutex
+	var shops sync.WaitGroup
+	over, cancel := context.WithTimeout(ctx, shopSeconds*time.Second)
+	defer cancel()
+	began := time.Now()
+	for i := range crowds {
+		shops.Go(func() {
+			shop := strconv.Itoa(i)
+			for n := 0; rig.Wait(over, time.Until(began.Add(time.Duration(n)*time.Second/shopLoad))) == nil; n++ {
+				order := strconv.Itoa(n)
+				stored, err := c.send(ctx, shop, order)
+				mu.Lock()
+				switch {
+				case err != nil:
+					s.others++
+				case stored:
+					s.stored++
+					s.promised[shop] = append(s.promised[shop], order)
+				default:
+					s.passed++
+				}
+				mu.Unlock()
+			}
+		})
+	}
+	for rig.Wait(over, time.Second) == nil {
+		if _, err := l.tellQueue(ctx, c, "orders come"); err != nil {
+			cancel()
+			shops.Wait()
+			return nil, err
+		}
+	}
+	shops.Wait()
+	return s, ctx.Err()
+}
+
+// tellQueue prints what the queue is like, and returns how many wait.
+func (l *lab) tellQueue(ctx context.Context, c *client, what string) (waiting float64, err error) {
+	m, err := rig.Scrape(ctx, c.addr)
+	if err != nil {
+		return 0, err
+	}
+	waiting = m.Sum("ratelimiter_deferred_waiting")
+	fmt.Fprintf(l.Out, "  %-12s waiting %5.0f   delivered %5.0f   oldest %4.1f s\n", what, waiting,
+		m.Sum("ratelimiter_deferred_deliveries_total", `outcome="done"`), m.Sum("ratelimiter_deferred_oldest_seconds"))
+	return waiting, nil
+}
+
+// quietWithin bounds how long all is to be delivered in: several times what it takes.
+const quietWithin = 3 * time.Minute
+
+// awaitQuiet waits until nothing waits any more.
+func (l *lab) awaitQuiet(ctx context.Context, c *client) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, quietWithin, fmt.Errorf("orders still wait after %v", quietWithin))
+	defer cancel()
+	for {
+		waiting, err := l.tellQueue(ctx, c, "quiet")
+		if err != nil || waiting == 0 {
+			return err
+		}
+		if err := rig.Wait(ctx, time.Second); err != nil {
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// judgeSales holds what came against what was sent.
+func (l *lab) judgeSales(w *warehouse, s *sales) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	late, unordered, most := 0, 0, 0
+	for i := range crowds {
+		shop := strconv.Itoa(i)
+		late += len(w.late[shop])
+		for k, order := range w.late[shop] {
+			if k >= len(s.promised[shop]) || s.promised[shop][k] != order {
+				unordered++
+			}
+		}
+		most = max(most, busiest(w.at[shop]))
+	}
+	live := w.n - late
+	fmt.Fprintf(l.Out, "\n%d orders passed, %d were stored, %d had another answer; the warehouse got %d live and %d deferred ones\n", s.passed, s.stored, s.others, live, late)
+	fmt.Fprintf(l.Out, "the most that it got of one shop in any %v: %d; the limit allows %d\n", window, most, mostAllowed)
+	l.Never(s.stored == 0, "nothing was stored")
+	l.Never(s.others > 0, "%d orders were neither admitted nor stored", s.others)
+	l.Never(late != s.stored, "%d orders were stored, %d delivered", s.stored, late)
+	l.Never(live != s.passed, "%d orders passed, %d came", s.passed, live)
+	l.Never(unordered > 0, "%d deferred orders came at another place than they were accepted at", unordered)
+	l.AtMost("orders of one shop in a window", float64(most), float64(mostAllowed))
+}
+
+// window is over which the limit is checked: long, as what leaves the proxy in time may come in
+// a crowd.
+const window = 5 * time.Second
+
+// mostAllowed is what the limit lets through in a window, and a twentieth of a second's worth
+// for the way to the target.
+const mostAllowed = rate + rate*int(window/time.Second) + rate/20
+
+// busiest is the most instants within any window.
+func busiest(at []time.Time) (most int) {
+	from := 0
+	for i := range at {
+		for at[i].Sub(at[from]) > window {
+			from++
+		}
+		most = max(most, i-from+1)
+	}
+	return most
+}
