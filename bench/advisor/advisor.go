@@ -22,8 +22,8 @@ const (
 )
 
 // Run plays the closed loop: quick or all, and of these only the scenarios in
-// whose name all further words occur. It prints tables and writes plots, a page
-// and a record. Which acceptance lines were met is one of the tables; none is an
+// whose name all further words occur. It prints tables and writes plots and a
+// page. Which acceptance lines were met is one of the tables; none is an
 // error.
 func Run(ctx context.Context, args []string, out io.Writer) error {
 	z, words, err := sizeOf(args)
@@ -52,9 +52,8 @@ func Run(ctx context.Context, args []string, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	verdicts := show(recorder, plays, namesOf(contestants))
+	show(recorder, plays, namesOf(contestants))
 	var fault error
-	b := &book{Size: z.name, Seeds: z.seeds, MadeUp: madeUp, Verdicts: verdicts, Scenarios: entries(plays)}
 	dir := resultDir
 	switch {
 	case len(words) > 0:
@@ -67,13 +66,11 @@ func Run(ctx context.Context, args []string, out io.Writer) error {
 			return err
 		}
 	}
-	var files []string
-	if b.Runs, files, err = draw(plays, closedloop.Advisor(), dir); err != nil {
+	runs, err := draw(plays, closedloop.Advisor(), dir)
+	if err != nil {
 		return err
 	}
-	b.Record = recorder.Record(time.Now(), fault)
-	b.Files = files
-	if err := b.write(dir); err != nil {
+	if err := write(dir, recorder.Record(time.Now(), fault), runs); err != nil {
 		return err
 	}
 	fmt.Fprintf(out, "\nPlots: %s/index.html\n", dir)
@@ -81,16 +78,14 @@ func Run(ctx context.Context, args []string, out io.Writer) error {
 }
 
 // show prints all tables.
-func show(out io.Writer, plays []*played, names []string) []verdict {
+func show(out io.Writer, plays []*played, names []string) {
 	f := field{plays, names}
 	f.printAll(out, "Closed loop", served)
 	f.printAll(out, "How the limit moved", moved)
 	f.printBy(out, "event", func(p *played) string { return p.Event })
 	f.printBy(out, "trace", func(p *played) string { return p.Trace })
 	f.printLosses(out)
-	verdicts := f.judge(advisorName)
-	printVerdicts(out, verdicts)
-	return verdicts
+	printVerdicts(out, f.judge(advisorName))
 }
 
 func namesOf(contestants []closedloop.Contestant) (names []string) {

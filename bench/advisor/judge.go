@@ -24,15 +24,12 @@ const seedsLeast = 5
 // A verdict is an acceptance line and what came of it: the figure of each seed over
 // all scenarios.
 type verdict struct {
-	Line   string  `json:"line"`
-	Value  float64 `json:"value"` // the median of the seeds
-	Least  float64 `json:"least"` // of the seeds
-	Most   float64 `json:"most"`
-	Bound  float64 `json:"bound"`
-	Word   string  `json:"verdict"`
-	Worst  float64 `json:"worst"` // of all runs
-	Counts int     `json:"runs"`
-	Seeds  int     `json:"seeds"`
+	Line               string
+	Value, Least, Most float64 // the median, the least and the most of the seeds
+	Bound              float64
+	Word               string
+	Worst              float64 // of all runs
+	Counts, Seeds      int
 }
 
 // word is the verdict: none with few seeds, and none while the bound lies between

@@ -48,9 +48,6 @@ type Moment struct {
 	Wait                  float64 // longest, seconds
 }
 
-// Goodput returns good answers per second.
-func (r *Result) Goodput() float64 { return float64(r.Good) / float64(max(1, r.Seconds)) }
-
 // ErrorShare returns the share of those let in who got a 5xx, a timeout or no room
 // in the queue.
 func (r *Result) ErrorShare() float64 {
