@@ -62,6 +62,7 @@ type Look struct {
 	Baseline time.Duration // median answer time without waiting, as it is now
 	Median   time.Duration // of the last window
 	Waiting  float64       // the share of the answer time that is waiting in the target
+	Down     bool          // the target refuses nearly everything
 	Cuts     [Reasons]uint64
 	Last     []Cut // the last cutsKept, oldest first; shared, not to be changed
 }
@@ -160,7 +161,7 @@ func (g *Gate) Answered(now time.Time, a *Answer) bool {
 	if g.first {
 		w.peak = max(w.peak, a.InFlight)
 	}
-	if w.stale(at, a) {
+	if w.stale(at, a) || g.ignores(now, at, a) {
 		return false
 	}
 	if w.settle > 0 { // the first to be answered are the fast ones

@@ -161,6 +161,28 @@ func TestStarts(t *testing.T) {
 	}
 }
 
+// A target that is back after it has answered everything with 503 is soon used again: the
+// limit is what it was, however long that took, and whether it has a queue or not.
+func TestOutages(t *testing.T) {
+	const from = 10 * sec
+	for _, down := range []time.Duration{sec, 30 * sec} {
+		for _, load := range []float64{1000, 2000} {
+			for _, queue := range []int{0, 1000} {
+				for seed := range seeds {
+					w := usual()
+					back := from + down
+					w.Seed, w.Trip, w.Queue, w.Length = seed, ms/4, queue, back+3*sec
+					w.Stages = []gatetest.Stage{{Load: load}, {From: from, Down: true}, {From: back}}
+					r := gatetest.Play(w)
+					if soon, later := r.Ratio(back+300*ms, back+800*ms), r.Ratio(back+sec, w.Length); soon < .8 || later < .85 {
+						t.Errorf("%v down, %.0f/s, a queue of %d, seed %d: answered in time ÷ possible: %.3f after 300 ms, want .8; %.3f after a second, want .85", down, load, queue, seed, soon, later)
+					}
+				}
+			}
+		}
+	}
+}
+
 // Without a gate next to nothing is answered in time by a target that is asked for more
 // than it can do: what TestProtects reaches is the gate's doing.
 func TestWithout(t *testing.T) {

@@ -19,6 +19,9 @@ const (
 	helpedMost = .6
 	// deafMin and deafMax bound how long refusals are ignored that are a fault.
 	deafMin, deafMax = 10 * time.Second, 5 * time.Minute
+	// outage is the share of refusals above which the target is down: then any good answers mean
+	// that this is over.
+	outage = .9
 )
 
 // refusals is what is known of a target that refuses requests.
@@ -26,6 +29,7 @@ type refusals struct {
 	ceiling   float64   // of the limit
 	good      int       // answers since it was moved, while the gate bound
 	lowered   time.Time // when it was moved down last
+	before    float64   // the limit before there were any
 	from      float64   // the limit under which the share was measured; 0: there were none
 	share     float64
 	atWork    float64 // then, of those in flight
@@ -53,11 +57,27 @@ func (g *Gate) follow(now time.Time, a *Answer) {
 	}
 }
 
+// ignores reports whether an answer that began at some time is a refusal of a target that
+// refuses everything. As long as there is nothing else, no time passes for the limit.
+func (g *Gate) ignores(now, at time.Time, a *Answer) bool {
+	if f := &g.refused; !a.Refused || f.share <= outage || !now.Before(f.deafUntil) {
+		return false
+	}
+	if g.window.goods == 0 {
+		g.window.since, g.bound, g.room.relief = at, at, at
+	}
+	return true
+}
+
 // judgeRefusals says whether the target refuses requests as there are too many, and reports
 // whether it has moved the limit.
 func (g *Gate) judgeRefusals(now time.Time, span time.Duration) bool {
 	w, f := &g.window, &g.refused
 	share := 1 - float64(w.goods)/float64(w.n)
+	g.look.Down = share > outage
+	if f.share > outage && w.goods > 0 && now.Before(f.deafUntil) {
+		f.deafUntil = now // it is over: refusals say something new
+	}
 	if share <= refusedMost || now.Before(f.deafUntil) {
 		f.settle(share)
 		return false
@@ -67,13 +87,17 @@ func (g *Gate) judgeRefusals(now time.Time, span time.Duration) bool {
 	}
 	atWork := float64(w.goods) / span.Seconds() * g.slower * g.calm.mean / float64(time.Second)
 	fallen := g.limit <= math.Ceil(leastPart*f.from)
-	if f.from > 0 && fallen && share > helpedMost*f.share && atWork < .9*f.atWork {
+	if f.from > 0 && fallen && share > helpedMost*f.share && atWork <= .9*f.atWork {
 		// As many fail with fewer in flight: a fault.
 		f.deaf = min(max(2*f.deaf, deafMin), deafMax)
 		f.deafUntil = now.Add(f.deaf)
 		f.ceiling = float64(g.cfg.Max)
-		g.set(f.from)
-		f.from = 0
+		to := f.from
+		if share > outage { // refusals are quick: few were in flight
+			to = f.before
+		}
+		f.from, f.share = 0, share
+		g.set(to)
 		return true
 	}
 	f.clean = 0
@@ -81,6 +105,9 @@ func (g *Gate) judgeRefusals(now time.Time, span time.Duration) bool {
 		return false
 	}
 	g.first = false
+	if f.from == 0 {
+		f.before = g.limit
+	}
 	from := min(g.limit, float64(w.peak))
 	f.from, f.share, f.atWork = from, share, atWork
 	f.ceiling = max(float64(g.cfg.Min), math.Ceil(max(leastPart*from, min(from-1, 1.3*atWork))))

@@ -18,6 +18,7 @@ type state struct {
 	shed             uint64
 	baseline, median time.Duration
 	waits            float64 // share of the answer time
+	down             bool    // refuses nearly everything
 	cuts             [gate.Reasons]uint64
 	last             []gate.Cut
 }
@@ -35,7 +36,7 @@ func (g *Gates) state(spec *roster.Target) (st state) {
 	if of.Limit() > 0 {
 		l := of.Look()
 		st.limit, st.least = l.Limit, g.cfg.Bounds.Min
-		st.baseline, st.median, st.waits, st.cuts, st.last = l.Baseline, l.Median, l.Waiting, l.Cuts, l.Last
+		st.baseline, st.median, st.waits, st.down, st.cuts, st.last = l.Baseline, l.Median, l.Waiting, l.Down, l.Cuts, l.Last
 	}
 	return st
 }

@@ -75,7 +75,7 @@ func (w *Watch) note(now time.Time, spec *roster.Target, g state) {
 	before := t.state
 	t.state = g
 	fell := g.cuts != before.cuts
-	if fell || g.shed > before.shed || g.waiting > 0 || g.inFlight > g.limit {
+	if fell || g.shed > before.shed || g.waiting > 0 || g.inFlight > g.limit || g.down {
 		t.calm = now
 	}
 	bad := !t.since.IsZero()

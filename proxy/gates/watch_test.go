@@ -69,6 +69,8 @@ func TestWatch(t *testing.T) {
 			}},
 		{name: "still more in flight than in shadow would be", shadow: true, play: []state{usual, cut(usual, 4, 1, 0, 0)},
 			want: []string{`WARN Target is slower than usual, fewer requests at a time target=http://a:80 limit=4 was=31 p50=48ms baseline=9ms mode=shadow`}},
+		{name: "refuses everything", play: []state{usual, {limit: 19, least: 4, median: 9 * ms, baseline: 9 * ms, cuts: [gate.Reasons]uint64{0, 1}, down: true}},
+			want: []string{`WARN Target refuses requests, fewer requests at a time target=http://a:80 limit=19 was=31 p50=9ms baseline=9ms`}},
 		{name: "refuses", play: []state{usual, cut(usual, 20, 0, 1, 2), cut(usual, 20, 0, 1, 4), cut(usual, 20, 0, 1, 6)},
 			want: []string{
 				`WARN Target refuses requests, fewer requests at a time target=http://a:80 limit=20 was=31 p50=48ms baseline=9ms`,

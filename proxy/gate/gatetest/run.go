@@ -103,6 +103,9 @@ func (r *run) spend(to time.Duration) {
 }
 
 func (r *run) capacity() float64 {
+	if r.stage.Down {
+		return 0
+	}
 	mean := r.w.Service.Seconds() / r.stage.Speed * (1 + r.w.Slow*(max(1, r.w.SlowBy)-1))
 	most := 0.0
 	for n := 1; n <= r.stage.Workers; n++ {
@@ -136,7 +139,7 @@ func (r *run) enter() {
 		if s.Speed > 0 {
 			r.stage.Speed = s.Speed
 		}
-		r.stage.Errors = s.Errors
+		r.stage.Errors, r.stage.Down = s.Errors, s.Down
 	}
 	for len(r.free) < r.stage.Workers {
 		r.free = append(r.free, r.now)
@@ -255,7 +258,7 @@ func (r *run) travel(do func()) {
 
 // reach is told that a request has arrived at the target.
 func (r *run) reach(q *request) {
-	if r.busy >= r.stage.Workers && len(r.queue) >= r.w.Queue {
+	if r.stage.Down || r.busy >= r.stage.Workers && len(r.queue) >= r.w.Queue {
 		q.answer.Refused = true
 		r.push(r.now+refusalTime, func() { r.travel(func() { r.answered(q) }) })
 		return

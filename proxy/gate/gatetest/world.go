@@ -19,6 +19,7 @@ type Stage struct {
 	Workers int
 	Speed   float64 // of a worker; 1: as in World.Service
 	Errors  float64 // share of requests answered 503, whatever the load
+	Down    bool    // everything is answered 503 at once
 }
 
 // A Burst is what comes besides the load: every so often Size requests, evenly in a span
