@@ -20,27 +20,38 @@ import (
 // browsing is how much of its own time the page gets: until the operator is done, on any machine.
 const browsing = 70 * time.Second
 
-// operator uses the page as a person does: gives the token, pauses the rule, has one dead
-// letter delivered and then the others.
+// operator uses the page as a person does: gives the token, pauses the rule, drops a dead letter
+// on second thoughts, has one delivered and then the others, and lets the rule go on.
 const operator = `<script>
 const until = is => new Promise(done => { const t = setInterval(() => is() && (clearInterval(t), done()), 20); });
 const press = async text => { let b; await until(() => b = [...document.querySelectorAll("button")].find(b => b.textContent === text)); b.click(); };
 const seen = text => until(() => document.body.innerText.includes(text));
+const rule = () => [...at("rules").rows[1].cells].map(c => c.innerText).join("|");
 (async () => {
 	await until(() => !at("ask").hidden);
 	at("token").value = "s3cr3t";
 	at("ask").requestSubmit();
-	await seen("3 dead letters");
+	await seen("4 dead letters");
 	document.body.dataset.letters = at("letters").innerHTML;
 	await press("Pause");
-	await seen("paused");
+	await until(() => rule().includes("paused"));
+	document.body.dataset.paused = rule();
+	window.confirm = text => { document.body.dataset.asked = text; return false; };
+	await press("Drop");
+	window.confirm = () => true;
+	await press("Drop");
+	await seen("Dropped: 1");
+	await seen("3 dead letters");
 	await press("Retry");
 	await seen("Waiting again: 1");
 	await seen("2 dead letters");
 	await press("Retry all");
 	await seen("Waiting again: 2");
 	await until(() => at("state").textContent === "paused");
-	document.body.dataset.rule = [...at("rules").rows[1].cells].map(c => c.innerText).join("|");
+	await press("Resume");
+	await seen("goes on");
+	await until(() => at("state").textContent === "delivering");
+	document.body.dataset.rule = rule();
 })();
 </script>`
 
@@ -52,7 +63,7 @@ func TestPage(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer q.Close()
-	kill(t, q, "<b>1</b>", "<b>2</b>", "<b>3</b>")
+	kill(t, q, "<b>1</b>", "<b>2</b>", "<b>3</b>", "<b>4</b>")
 	d, err := New(Config{Open: func() (deferred.Queue, error) { return q, nil }})
 	if err != nil {
 		t.Fatal(err)
@@ -67,12 +78,13 @@ func TestPage(t *testing.T) {
 	}))
 	defer server.Close()
 	dom := charttest.DOM(t, server.URL+"/config/deferred/page", browsing)
-	for _, want := range []string{"status 503, &amp;lt;b&amp;gt;2&amp;lt;/b&amp;gt;", " paused|3|0|", "<b class=\"amber\">paused</b>", ">Resume<"} {
+	for _, want := range []string{"status 503, &amp;lt;b&amp;gt;2&amp;lt;/b&amp;gt;", " paused|0|0|–|4|0|0|0|0|Resume", "|3|0|", "|0|0|0|0|0|Pause",
+		`data-asked="Drop this request? What is dropped`} {
 		if !strings.Contains(dom, want) {
 			t.Errorf("the page lacks %q", want)
 		}
 	}
-	if stats := q.Stats().Rules[0]; strings.Contains(dom, "data-fault") || !stats.Paused || stats.States[deferred.Waiting].Entries != 3 {
+	if stats := q.Stats().Rules[0]; strings.Contains(dom, "data-fault") || stats.Paused || stats.States[deferred.Waiting].Entries != 3 {
 		t.Errorf("the queue has %+v, the page is\n%s", stats, dom)
 	}
 }
