@@ -397,6 +397,42 @@ func TestDeferralAdvertise(t *testing.T) {
 	}
 }
 
+// Of a large answer the beginning is kept: status and result say so, at both ports.
+func TestDeferralTruncated(t *testing.T) {
+	s, admin := newShop(t), testkit.FreePort(t)
+	p := launch(t, append(deferring(t, s, "algorithm: fixed, limit: 1, window: 1", "reserve: 0, result: {bytes: 6}"), "ADMIN_PORT", admin))
+	id := ""
+	testkit.Eventually(t, "an order is stored", func() bool {
+		status, made := p.order(async, "order")
+		id = made.ID
+		return status == 202
+	})
+	for _, addr := range []string{p.addr, "127.0.0.1:" + admin} {
+		ask := func(path string) (res *http.Response, body string) {
+			r, _ := http.NewRequest("GET", "http://"+addr+"/deferred/"+id+path, nil)
+			r.Header.Set("X-Shop", "a")
+			res, err := http.DefaultClient.Do(r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer res.Body.Close()
+			text, err := io.ReadAll(res.Body)
+			if err != nil {
+				t.Errorf("at %s: %q, %v", addr, text, err)
+			}
+			return res, string(text)
+		}
+		testkit.Eventually(t, "it is done", func() bool { _, text := ask(""); return strings.Contains(text, `"done"`) })
+		if _, text := ask(""); !strings.Contains(text, `"bytes":9,"truncated":true`) {
+			t.Errorf("at %s: %s", addr, text)
+		}
+		res, text := ask("/result")
+		if res.StatusCode != 201 || text != "got or" || res.Header.Get("X-Weir-Truncated") != "9" || res.Header.Get("Cache-Control") != "no-store" || res.Header.Get("Content-Type") != "text/plain; charset=utf-8" {
+			t.Errorf("at %s: %d %v %q", addr, res.StatusCode, res.Header, text)
+		}
+	}
+}
+
 // Without a queue there are no rules with defer.
 func TestDeferralOff(t *testing.T) {
 	env := deferring(t, newShop(t), "algorithm: fixed, limit: 1, window: 1", "")

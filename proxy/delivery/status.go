@@ -233,6 +233,9 @@ func (d *Dispatcher) result(_ context.Context, w http.ResponseWriter, e *deferre
 				w.Header().Add(f[0], f[1])
 			}
 		}
+		if e.Result.Truncated {
+			w.Header().Set("X-Weir-Truncated", fmt.Sprint(e.Result.Bytes))
+		}
 		w.WriteHeader(e.Result.Status)
 		_, _ = w.Write(e.Result.Body) // to memory
 	}
