@@ -45,7 +45,7 @@ func AppendEntry(out []byte, e *Entry) []byte {
 	out = binary.BigEndian.AppendUint32(out, uint32(e.Parallel))
 	out = binary.BigEndian.AppendUint32(out, uint32(e.Attempts))
 	for _, t := range [...]time.Time{e.Accepted, e.Expires, e.Due, e.Last.At} {
-		out = binary.BigEndian.AppendUint64(out, uint64(micros(t)))
+		out = binary.BigEndian.AppendUint64(out, uint64(Micros(t)))
 	}
 	remote, _ := e.Remote.MarshalBinary() // never fails
 	out = appendBytes(out, remote)
@@ -96,16 +96,16 @@ func appendText(out []byte, text string) []byte {
 	return append(binary.BigEndian.AppendUint32(out, uint32(len(text))), text...)
 }
 
-// micros is a time in µs since the epoch, 0 for the zero time.
-func micros(t time.Time) int64 {
+// Micros is a time in µs since the epoch, 0 for the zero time.
+func Micros(t time.Time) int64 {
 	if t.IsZero() {
 		return 0
 	}
 	return t.UnixMicro()
 }
 
-// instant is the inverse of micros.
-func instant(us int64) time.Time {
+// Instant is the inverse of Micros.
+func Instant(us int64) time.Time {
 	if us == 0 {
 		return time.Time{}
 	}
@@ -130,7 +130,7 @@ func ParseEntry(data []byte) (*Entry, error) {
 	e.Order, e.State = Order(r.u8()), State(r.u8())
 	e.Parallel, e.Attempts = int(r.u32()), int(r.u32())
 	for _, t := range [...]*time.Time{&e.Accepted, &e.Expires, &e.Due, &e.Last.At} {
-		*t = instant(int64(r.u64()))
+		*t = Instant(int64(r.u64()))
 	}
 	r.remote(&e.Remote)
 	e.Rule, e.Line, e.Callback, e.Last.Error = r.text(), r.text(), r.text(), r.text()

@@ -76,6 +76,14 @@ type Entry struct {
 // Keyed says whether the request has an Idempotency-Key, so that it may be sent again.
 func (e *Entry) Keyed() bool { return e.Scope != Hash{} }
 
+// AtOnce is how many entries of the line may be delivering at a time.
+func (e *Entry) AtOnce() int {
+	if e.Order == OrderKey {
+		return 1
+	}
+	return max(1, min(e.Parallel, parallelMax))
+}
+
 // Size is how many bytes the entry counts for in the bounds of a queue.
 func (e *Entry) Size() int64 {
 	n := len(e.Rule) + len(e.Line) + len(e.Head) + len(e.Body) + len(e.Callback) + len(e.Last.Error) + entryOverhead

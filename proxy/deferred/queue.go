@@ -1,8 +1,11 @@
 package deferred
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
+	"strconv"
 	"time"
 )
 
@@ -58,7 +61,11 @@ const (
 	LeaseFor    = time.Minute
 	CloseWithin = time.Second
 	ListMax     = 1000 // entries of one page
+	parallelMax = 1024 // entries at the head of a line that are looked at
 )
+
+// CutOff is the Last.Error of a delivery whose lease has passed.
+const CutOff = "the delivery was cut off"
 
 // What the methods return.
 var (
@@ -69,19 +76,30 @@ var (
 	// ErrInUse is the error of opening a queue that belongs to another proxy. A successor tries
 	// again until its predecessor has closed it.
 	ErrInUse = errors.New("it is used by another proxy")
+	// ErrTaken is the error of a Put whose ID is that of another entry.
+	ErrTaken = errors.New("there is an entry with this ID")
 )
 
 // Limits bound what a queue holds.
 type Limits struct {
 	Entries int   // that wait or are delivering, of all rules
 	Bytes   int64 // of all that is kept, final ones too
-	// Share is how much of both one client address or one line with a key may have: 0.1, but
-	// at least one entry. Lines of rules that count all requests alike have no share of their own,
+	// Share is how much of both one client address or one line with a key may have; 0 means 0.1.
+	// It is at least one entry. Lines of rules that count all requests alike have no share of their own,
 	// and entries without [Entry.Remote] count for no client.
 	Share float64
 	// DeadKeep is how long entries are kept that were cancelled, or were delivering without a
 	// key when their lease passed.
 	DeadKeep time.Duration
+}
+
+// shareDefault is Limits.Share when it is not set.
+const shareDefault = 0.1
+
+// Most is how many entries and bytes one client or line may have.
+func (l *Limits) Most() (entries, bytes int64) {
+	share := cmp.Or(l.Share, shareDefault)
+	return max(1, int64(float64(l.Entries)*share)), int64(float64(l.Bytes) * share)
 }
 
 // What Stored.Scope may be.
@@ -98,6 +116,13 @@ type Put struct {
 	// Limits.Bytes do not hold for it, the other bounds do.
 	Follows bool
 	Done    func(Stored) // never nil
+}
+
+// Fresh returns the entry as it is stored.
+func (p *Put) Fresh() Entry {
+	e := p.Entry
+	e.State, e.Attempts, e.Last, e.Result = Waiting, 0, Last{}, nil
+	return e
 }
 
 // Stored says what came of a Put.
@@ -177,12 +202,32 @@ type Settlement struct {
 	Done func(error)
 }
 
+// Check panics unless the settlement is one of an entry that is delivering.
+func (s *Settlement) Check() {
+	if !Delivering.May(s.To) {
+		panic("bug: an entry that is delivering cannot become " + s.To.String())
+	}
+}
+
 // A Query selects entries.
 type Query struct {
 	Rule  string // empty: any
 	State State
 	After string // Page.Next of the page before; empty: from the beginning
 	Limit int    // 1 to ListMax
+}
+
+// Start returns the number behind which the page begins. Its error says which field is wrong.
+func (q *Query) Start() (after uint64, err error) {
+	if q.After != "" {
+		if after, err = strconv.ParseUint(q.After, 10, 63); err != nil {
+			return 0, fmt.Errorf("after: must be what the page before says, is %q", q.After)
+		}
+	}
+	if q.Limit < 1 || q.Limit > ListMax {
+		return 0, fmt.Errorf("limit: must be 1 to %d, is %d", ListMax, q.Limit)
+	}
+	return after, nil
 }
 
 // A Page is some of the entries that a Query selects, the first accepted first.
@@ -224,6 +269,21 @@ type RuleStats struct {
 	Paused bool
 	States [StatesCount]Count
 	Oldest time.Time // when the oldest that is waiting or delivering was accepted; zero: none
+}
+
+// Held returns how many entries are in lines, and how many are dead.
+func (s *Stats) Held() (open, dead int) {
+	for _, r := range s.Rules {
+		for state, c := range r.States {
+			switch s := State(state); {
+			case !s.Final():
+				open += c.Entries
+			case s.Dead():
+				dead += c.Entries
+			}
+		}
+	}
+	return open, dead
 }
 
 // A Count is how many entries there are, and their bytes.

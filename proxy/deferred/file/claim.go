@@ -202,7 +202,7 @@ func (t *turn) setAside(i uint32, counted deferred.State) {
 
 // cutOff decides about an entry whose delivery nobody follows any more: the target may have it.
 func (t *turn) cutOff(now time.Time, i uint32, row *row) {
-	last := deferred.Last{At: now, Error: "the delivery was cut off"}
+	last := deferred.Last{At: now, Error: deferred.CutOff}
 	if row.Keyed() {
 		t.change(now, i, row, func() {
 			row.State, row.Due, row.Last = deferred.Waiting, now, last

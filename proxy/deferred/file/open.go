@@ -51,7 +51,6 @@ func Open(now time.Time, cfg Config) (*Queue, error) {
 }
 
 func open(now time.Time, cfg Config) (*Queue, error) {
-	cfg.Limits.Share = cmp.Or(cfg.Limits.Share, shareDefault)
 	cfg.hooks.retry = cmp.Or(cfg.hooks.retry, retryAfter)
 	q := &Queue{
 		cfg: cfg, now: now, log: cfg.Log, wake: make(chan struct{}, 1), ended: make(chan struct{}),
@@ -82,7 +81,9 @@ func open(now time.Time, cfg Config) (*Queue, error) {
 	if q.index.Open > garbageMin { // reading has left as much garbage as there is in memory
 		debug.FreeOSMemory()
 	}
-	q.log.Info("Opened queue", "waiting", q.index.Open, "dead", q.dead(), "unreadable", q.index.damaged)
+	s := q.Stats()
+	waiting, dead := s.Held()
+	q.log.Info("Opened queue", "waiting", waiting, "dead", dead, "unreadable", s.Unreadable)
 	return q, nil
 }
 
@@ -96,18 +97,6 @@ type index struct {
 
 // garbageMin is how many entries leave garbage worth giving back at once.
 const garbageMin = 10_000
-
-// dead is how many entries may be played again.
-func (q *Queue) dead() (n int) {
-	for _, r := range q.index.Rules() {
-		for s := range r.States {
-			if deferred.State(s).Dead() {
-				n += r.States[s].Entries
-			}
-		}
-	}
-	return n
-}
 
 // begin cuts off what was being delivered when the file was closed.
 func (t *turn) begin(now time.Time) {

@@ -1,7 +1,6 @@
 package file
 
 import (
-	"errors"
 	"time"
 
 	"weir/proxy/deferred"
@@ -41,16 +40,12 @@ func (q *Queue) begin(scope deferred.Hash) bool {
 	return !storing
 }
 
-// errTaken is the error of an ID that was not random.
-var errTaken = errors.New("there is an entry with this ID")
-
 // store writes an entry, if it is new and there is room.
 func (t *turn) store(now time.Time, p *deferred.Put) deferred.Stored {
 	t.told(now)
-	e := p.Entry
-	e.State, e.Attempts, e.Last, e.Result = deferred.Waiting, 0, deferred.Last{}, nil
+	e := p.Fresh()
 	if t.index.Named(e.ID) != 0 || t.bucket(bucketIDs).Get(e.ID[:]) != nil {
-		return deferred.Stored{Outcome: deferred.Unstored, Err: errTaken}
+		return deferred.Stored{Outcome: deferred.Unstored, Err: deferred.ErrTaken}
 	}
 	if e.Keyed() {
 		if same, ok := t.same(&e); ok {

@@ -75,9 +75,6 @@ const (
 	groupBytesMax   = 16 << 20
 )
 
-// shareDefault is Limits.Share when it is not set.
-const shareDefault = 0.1
-
 // An op is something that the writer does to index and file in a transaction.
 //
 // Owned by the writer once it is pending.

@@ -77,14 +77,9 @@ const listScan = 50_000
 
 // List is part of deferred.Queue.
 func (q *Queue) List(_ context.Context, query deferred.Query) (page deferred.Page, err error) {
-	after := uint64(0)
-	if query.After != "" {
-		if after, err = strconv.ParseUint(query.After, 10, 64); err != nil {
-			return page, fmt.Errorf("after: must be what the page before says, is %q", query.After)
-		}
-	}
-	if query.Limit < 1 || query.Limit > deferred.ListMax {
-		return page, fmt.Errorf("limit: must be 1 to %d, is %d", deferred.ListMax, query.Limit)
+	after, err := query.Start()
+	if err != nil {
+		return page, err
 	}
 	err = q.view(func(r records) error {
 		page = deferred.Page{}

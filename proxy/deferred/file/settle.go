@@ -9,6 +9,7 @@ import (
 
 // Settle is part of deferred.Queue.
 func (q *Queue) Settle(now time.Time, s *deferred.Settlement) {
+	s.Check()
 	var lost error
 	written := false
 	o := &op{keep: true}
@@ -52,9 +53,6 @@ func (t *turn) settle(now time.Time, s *deferred.Settlement) error {
 	}
 	if row.State != deferred.Delivering && !l.expired {
 		return deferred.ErrLease
-	}
-	if s.To != deferred.Waiting && !(s.To.Final() && deferred.Delivering.May(s.To)) {
-		panic("bug: an entry that is delivering cannot become " + s.To.String())
 	}
 	t.change(now, i, row, func() {
 		row.State = deferred.Waiting

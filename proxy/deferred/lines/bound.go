@@ -25,7 +25,8 @@ func (x *Index) Bound(limits *deferred.Limits, p *deferred.Put, size int64) defe
 	case x.Bytes+size > limits.Bytes:
 		return deferred.BoundBytes
 	}
-	most := share{max(1, int64(float64(limits.Entries)*limits.Share)), int64(float64(limits.Bytes) * limits.Share)}
+	var most share
+	most.entries, most.bytes = limits.Most()
 	if n := x.findClient(e.Remote.Addr()); n != 0 {
 		if c := x.clients.at(n); most.exceeded(c.entries, c.bytes+size) {
 			return deferred.BoundShare

@@ -144,7 +144,7 @@ func (x *Index) Add(e *deferred.Entry, size int64, seq uint64) (position int) {
 	}
 	it.Wake = wake(e)
 	l := x.lines.at(it.line)
-	l.parallel = int32(parallel(e))
+	l.parallel = int32(e.AtOnce())
 	it.prev = l.tail
 	if l.tail != 0 {
 		x.items.at(l.tail).next = i
@@ -170,17 +170,6 @@ func (x *Index) Add(e *deferred.Entry, size int64, seq uint64) (position int) {
 
 // wake is when a waiting entry has to be claimed.
 func wake(e *deferred.Entry) int64 { return min(e.Due.UnixMicro(), e.Expires.UnixMicro()) }
-
-// parallel is how many entries of e's line may be delivering.
-func parallel(e *deferred.Entry) int {
-	if e.Order == deferred.OrderKey {
-		return 1
-	}
-	return max(1, min(e.Parallel, parallelMax))
-}
-
-// parallelMax bounds how many entries at the head of a line are looked at.
-const parallelMax = 1024
 
 // lineKey tells lines apart.
 func lineKey(rule, key string) brief {

@@ -18,9 +18,6 @@ const (
 	columnResult  = "result"  // an entry with nothing but a Result
 )
 
-// cutText is what is said of a delivery that was cut off; the functions know its length.
-const cutText = "the delivery was cut off"
-
 // A vault makes of entries what is stored, and entries of that.
 //
 // Safe for concurrent use: the clock is, the sealer is immutable.
@@ -114,7 +111,7 @@ func (v *vault) entry(r *row) (*deferred.Entry, error) {
 		e.Head, e.Body = append([]byte(nil), plain[4:n]...), append([]byte(nil), plain[n:]...)
 	}
 	if r.cut != 0 {
-		e.Last = deferred.Last{At: v.clock.here(r.cut), Error: cutText}
+		e.Last = deferred.Last{At: v.clock.here(r.cut), Error: deferred.CutOff} // the functions know its length
 	}
 	return e, v.outcome(r, e)
 }

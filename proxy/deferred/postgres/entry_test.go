@@ -49,7 +49,7 @@ func TestEntry(t *testing.T) {
 	}
 	r.cut = e.Accepted.UnixMicro()
 	r.last = nil
-	if got, err = v.entry(r); err != nil || got.Last != (deferred.Last{At: e.Accepted, Error: cutText}) || len(cutText) != 24 {
+	if got, err = v.entry(r); err != nil || got.Last != (deferred.Last{At: e.Accepted, Error: deferred.CutOff}) || len(deferred.CutOff) != 24 {
 		t.Errorf("cut off: %+v, %v", got.Last, err)
 	}
 	for name, spoil := range map[string]func(r *row){

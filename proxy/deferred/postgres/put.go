@@ -168,8 +168,9 @@ func (q *Queue) stored(puts []*putting) (told []deferred.Stored, err error) {
 		q.gather(g, p)
 	}
 	limits := &q.cfg.Limits
+	entries, bytes := limits.Most()
 	args := new(postgres.Args).Int8(q.at(puts[len(puts)-1].now)).Int8(q.slot).Bytes(q.mode).Int8s([]int64{
-		int64(limits.Entries), limits.Bytes, max(1, int64(float64(limits.Entries)*limits.Share)), int64(float64(limits.Bytes) * limits.Share)}).
+		int64(limits.Entries), limits.Bytes, entries, bytes}).
 		Places(g.names).Texts(g.rules).Int8s(g.shared).Places(g.clients).Places(g.ids).Places(g.scopes).Places(g.prints).
 		Int8s(g.numbers).BytesList(g.abouts).BytesList(g.requests)
 	f, err := q.insist(q.ctx, "deferred_put_1", args)
@@ -207,8 +208,7 @@ func (q *Queue) insist(ctx context.Context, function string, args *postgres.Args
 
 // gather adds an entry to a group.
 func (q *Queue) gather(g *group, p *putting) {
-	e := p.Entry
-	e.State, e.Attempts, e.Last, e.Result = deferred.Waiting, 0, deferred.Last{}, nil
+	e := p.Fresh()
 	names := q.seal.Names(&e)
 	line, client := postgres.Place(names.Line), postgres.Place(names.Client)
 	if g.lineAt[line] == 0 {
@@ -225,21 +225,14 @@ func (q *Queue) gather(g *group, p *putting) {
 		g.clientAt[client] = int64(len(g.clients))
 	}
 	g.ids, g.scopes, g.prints = append(g.ids, postgres.Place(e.ID)), append(g.scopes, postgres.Place(names.Scope)), append(g.prints, postgres.Place(names.Print))
-	parallel := 1
-	if e.Order != deferred.OrderKey {
-		parallel = max(1, min(e.Parallel, parallelMax))
-	}
 	follows := int64(0)
 	if p.Follows {
 		follows = 1
 	}
 	g.numbers = append(g.numbers, g.lineAt[line], g.clientAt[client], q.clock.there(e.Accepted), q.clock.there(e.Expires), q.clock.there(e.Due),
-		e.Size(), int64(len(e.Head)+len(e.Body)), int64(p.PerKey), int64(parallel), follows)
+		e.Size(), int64(len(e.Head)+len(e.Body)), int64(p.PerKey), int64(e.AtOnce()), follows)
 	g.abouts, g.requests = append(g.abouts, q.about(&e)), append(g.requests, q.request(&e))
 }
-
-// parallelMax bounds how many entries at the head of a line are looked at.
-const parallelMax = 1024
 
 // told reads what came of a put.
 func (q *Queue) told(p *putting, r *postgres.Fields) deferred.Stored {

@@ -84,7 +84,8 @@ func TestGroups(t *testing.T) {
 		t.Errorf("%d calls for %d entries, %v", calls, n, err)
 	}
 	again := openQueue(t, Config{URL: s.URL("weir", "weir")})
-	if stats := again.Stats(); waiting(&stats) != n || stats.Err != nil {
-		t.Errorf("another proxy finds %d, %v", waiting(&stats), stats.Err)
+	stats := again.Stats()
+	if waiting, _ := stats.Held(); waiting != n || stats.Err != nil {
+		t.Errorf("another proxy finds %d, %v", waiting, stats.Err)
 	}
 }

@@ -40,8 +40,6 @@ const (
 	lookEvery = time.Second
 	// slots is how many proxies count apart; more may wait for each other's commits.
 	slots = 32
-	// shareDefault is Limits.Share when it is not set.
-	shareDefault = 0.1
 )
 
 // A Queue is a deferred.Queue in PostgreSQL.
@@ -91,7 +89,6 @@ func Open(cfg Config) (*Queue, error) {
 }
 
 func open(cfg Config) (*Queue, error) {
-	cfg.Limits.Share = cmp.Or(cfg.Limits.Share, shareDefault)
 	cfg.silence = cmp.Or(cfg.silence, silenceMax)
 	q := &Queue{
 		cfg: cfg, log: cfg.Log, puts: newInbox[*putting](), settles: newInbox[*settling](), storing: make(map[deferred.Hash]struct{}),
@@ -131,7 +128,8 @@ func open(cfg Config) (*Queue, error) {
 		q.fail(err)
 	} else {
 		s := q.Stats()
-		q.log.Info("Opened queue", "waiting", waiting(&s), "durability", s.Durability)
+		waiting, dead := s.Held()
+		q.log.Info("Opened queue", "waiting", waiting, "dead", dead, "durability", s.Durability)
 	}
 	q.running.Go(q.keepProbing)
 	q.writing.Go(q.keepStoring)
@@ -143,14 +141,6 @@ func (q *Queue) disconnect() {
 	q.stop()
 	q.writes.Close()
 	q.asks.Close()
-}
-
-// waiting is how many entries are in lines.
-func waiting(s *deferred.Stats) (n int) {
-	for i := range s.Rules {
-		n += s.Rules[i].States[deferred.Waiting].Entries + s.Rules[i].States[deferred.Delivering].Entries
-	}
-	return n
 }
 
 // errKey is the error of a queue that is encrypted otherwise.

@@ -49,14 +49,9 @@ func (q *Queue) Read(ctx context.Context, id deferred.ID) (*deferred.Entry, int,
 
 // List is part of deferred.Queue.
 func (q *Queue) List(ctx context.Context, query deferred.Query) (page deferred.Page, err error) {
-	after := uint64(0)
-	if query.After != "" {
-		if after, err = strconv.ParseUint(query.After, 10, 63); err != nil {
-			return page, fmt.Errorf("after: must be what the page before says, is %q", query.After)
-		}
-	}
-	if query.Limit < 1 || query.Limit > deferred.ListMax {
-		return page, fmt.Errorf("limit: must be 1 to %d, is %d", deferred.ListMax, query.Limit)
+	after, err := query.Start()
+	if err != nil {
+		return page, err
 	}
 	f, err := q.ask(ctx, "deferred_list_1", new(postgres.Args).Text(query.Rule).Int8(int64(query.State)).Int8(int64(after)).Int8(int64(query.Limit)))
 	if err != nil {

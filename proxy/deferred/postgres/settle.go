@@ -19,9 +19,7 @@ type settling struct {
 
 // Settle is part of deferred.Queue.
 func (q *Queue) Settle(now time.Time, s *deferred.Settlement) {
-	if s.To != deferred.Waiting && !(s.To.Final() && deferred.Delivering.May(s.To)) {
-		panic("bug: an entry that is delivering cannot become " + s.To.String())
-	}
+	s.Check()
 	// There are no more of these than claims.
 	o := &settling{Settlement: s, now: now}
 	if added, _ := q.settles.add(o, 0, int(^uint(0)>>1), 1); !added {

@@ -40,8 +40,6 @@ const (
 	// proxies are looked for; settingsEvery is how often the server's settings are read.
 	lookEvery     = time.Second
 	settingsEvery = 10 * time.Second
-	// shareDefault is Limits.Share when it is not set.
-	shareDefault = 0.1
 )
 
 // Bounds of what waits to be written. A put beyond is answered Unstored.

@@ -149,26 +149,11 @@ func (r *reader) id() (id deferred.ID, ok bool) {
 	return id, copy(id[:], text) == len(text) && len(text) == len(id)
 }
 
-func (r *reader) time() time.Time { return instant(r.int()) }
+func (r *reader) time() time.Time { return deferred.Instant(r.int()) }
 
 func list(v any) []any {
 	l, _ := v.([]any)
 	return l
-}
-
-// instant is a time of µs since the epoch, the zero time for 0; micros is the inverse.
-func instant(us int64) time.Time {
-	if us == 0 {
-		return time.Time{}
-	}
-	return time.UnixMicro(us).UTC()
-}
-
-func micros(t time.Time) int64 {
-	if t.IsZero() {
-		return 0
-	}
-	return t.UnixMicro()
 }
 
 func decimal[N int | int64 | uint64](n N) string { return strconv.FormatInt(int64(n), 10) }

@@ -149,15 +149,6 @@ func (f *figures) stats() (s deferred.Stats) {
 
 // held returns how many entries are in lines, and how many may be played again.
 func (f *figures) held() (waiting, dead int) {
-	for _, r := range f.stats().Rules {
-		for s, c := range r.States {
-			switch state := deferred.State(s); {
-			case !state.Final():
-				waiting += c.Entries
-			case state.Dead():
-				dead += c.Entries
-			}
-		}
-	}
-	return waiting, dead
+	s := f.stats()
+	return s.Held()
 }

@@ -1,7 +1,6 @@
 package redis
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -17,7 +16,6 @@ var _ deferred.Queue = (*Queue)(nil)
 // Open returns the queue. While Redis is unavailable it refuses puts and goes on trying; the
 // error is one that only a person can end.
 func Open(cfg Config) (*Queue, error) {
-	cfg.Limits.Share = cmp.Or(cfg.Limits.Share, shareDefault)
 	q := &Queue{cfg: cfg, scripts: newScripts(), log: cfg.Log, about: cfg.Redis.KeyPrefix + namespace + "about",
 		began: time.Now(), wake: make(chan struct{}, 1), durable: durabilityUnknown}
 	if q.log == nil {

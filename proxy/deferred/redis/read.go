@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strconv"
 	"time"
 
 	"weir/proxy/deferred"
@@ -30,14 +29,9 @@ func (q *Queue) Read(ctx context.Context, id deferred.ID) (*deferred.Entry, int,
 
 // List is part of deferred.Queue.
 func (q *Queue) List(ctx context.Context, query deferred.Query) (page deferred.Page, err error) {
-	after := int64(0)
-	if query.After != "" {
-		if after, err = strconv.ParseInt(query.After, 10, 64); err != nil {
-			return page, fmt.Errorf("after: must be what the page before says, is %q", query.After)
-		}
-	}
-	if query.Limit < 1 || query.Limit > deferred.ListMax {
-		return page, fmt.Errorf("limit: must be 1 to %d, is %d", deferred.ListMax, query.Limit)
+	after, err := query.Start()
+	if err != nil {
+		return page, err
 	}
 	result, err := q.do(ctx, &ask{script: q.scripts.list, args: []string{decimal(int(query.State)), query.Rule, decimal(after), decimal(query.Limit)}})
 	if err != nil {
@@ -47,7 +41,7 @@ func (q *Queue) List(ctx context.Context, query deferred.Query) (page deferred.P
 	for _, v := range rows {
 		r := reader{list(v)}
 		id, _ := r.id()
-		after = r.int()
+		after = uint64(r.int())
 		if e, err := q.codec.entry(id, r.value()); err == nil { // the others are set aside when they are claimed
 			page.Entries = append(page.Entries, e)
 		}
@@ -114,7 +108,7 @@ func (q *Queue) Edit(ctx context.Context, now time.Time, e deferred.Edit) (n int
 
 // edit runs edit.lua.
 func (q *Queue) edit(ctx context.Context, now time.Time, action int, ids []deferred.ID) ([]int64, error) {
-	a := &ask{script: q.scripts.edit, writes: true, args: []string{decimal(action), decimal(micros(now)), decimal(q.cfg.Limits.DeadKeep.Microseconds())}}
+	a := &ask{script: q.scripts.edit, writes: true, args: []string{decimal(action), decimal(deferred.Micros(now)), decimal(q.cfg.Limits.DeadKeep.Microseconds())}}
 	for _, id := range ids {
 		a.args = append(a.args, string(id[:]))
 	}

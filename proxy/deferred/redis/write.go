@@ -19,9 +19,7 @@ func (q *Queue) Put(now time.Time, p *deferred.Put) {
 
 // Settle is part of deferred.Queue.
 func (q *Queue) Settle(now time.Time, s *deferred.Settlement) {
-	if s.To != deferred.Waiting && !(s.To.Final() && deferred.Delivering.May(s.To)) {
-		panic("bug: an entry that is delivering cannot become " + s.To.String())
-	}
+	s.Check()
 	o := &op{now: now, settle: s}
 	if s.Result != nil {
 		o.bytes = len(s.Result.Head) + len(s.Result.Body)
@@ -149,20 +147,16 @@ func (q *Queue) writeGroup(group []*op) bool {
 // putHead are the bounds, as put.lua has them.
 func (q *Queue) putHead() []string {
 	l := &q.cfg.Limits
-	return []string{decimal(l.Entries), decimal(l.Bytes), decimal(max(1, int64(float64(l.Entries)*l.Share))), decimal(int64(float64(l.Bytes) * l.Share))}
+	entries, bytes := l.Most()
+	return []string{decimal(l.Entries), decimal(l.Bytes), decimal(entries), decimal(bytes)}
 }
 
 // appendPut appends what put.lua wants to know of a put.
 func (q *Queue) appendPut(args []string, o *op) []string {
-	e := o.put.Entry
-	e.State, e.Attempts, e.Last, e.Result = deferred.Waiting, 0, deferred.Last{}, nil
-	parallel := 1
-	if e.Order == deferred.OrderNone {
-		parallel = max(1, min(e.Parallel, parallelMax))
-	}
+	e := o.put.Fresh()
 	names := q.codec.seal.Names(&e)
-	return append(args, string(e.ID[:]), e.Rule, digest(names.Line), decimal(parallel), digest(names.Client), bit(e.Keyed()), bit(e.Line != ""),
-		decimal(e.Due.Sub(o.now).Microseconds()), decimal(e.Expires.Sub(o.now).Microseconds()), decimal(micros(e.Accepted)), decimal(micros(e.Expires)), decimal(micros(e.Due)),
+	return append(args, string(e.ID[:]), e.Rule, digest(names.Line), decimal(e.AtOnce()), digest(names.Client), bit(e.Keyed()), bit(e.Line != ""),
+		decimal(e.Due.Sub(o.now).Microseconds()), decimal(e.Expires.Sub(o.now).Microseconds()), decimal(deferred.Micros(e.Accepted)), decimal(deferred.Micros(e.Expires)), decimal(deferred.Micros(e.Due)),
 		decimal(e.Size()), decimal(len(e.Head)+len(e.Body)), digest(names.Scope), digest(names.Print), decimal(o.put.PerKey), bit(o.put.Follows), q.codec.fixed(&e), q.codec.request(&e))
 }
 
@@ -174,9 +168,6 @@ func digest(name seal.Name) string {
 	return string(name[:])
 }
 
-// parallelMax bounds how many entries at the head of a line are looked at.
-const parallelMax = 1024
-
 // appendSettle appends what settle.lua wants to know of a settlement.
 func (q *Queue) appendSettle(args []string, o *op) []string {
 	s := o.settle
@@ -186,8 +177,8 @@ func (q *Queue) appendSettle(args []string, o *op) []string {
 	}
 	again := o.again
 	o.again = true
-	return append(args, string(s.Lease.ID[:]), strconv.FormatUint(s.Lease.Token, 10), bit(again), decimal(int(s.To)), decimal(s.Due.Sub(o.now).Microseconds()), decimal(micros(s.Due)), bit(s.Attempt),
-		bit(s.Last != deferred.Last{}), decimal(micros(s.Last.At)), decimal(s.Last.Status), s.Last.Error,
+	return append(args, string(s.Lease.ID[:]), strconv.FormatUint(s.Lease.Token, 10), bit(again), decimal(int(s.To)), decimal(s.Due.Sub(o.now).Microseconds()), decimal(deferred.Micros(s.Due)), bit(s.Attempt),
+		bit(s.Last != deferred.Last{}), decimal(deferred.Micros(s.Last.At)), decimal(s.Last.Status), s.Last.Error,
 		bit(s.Result != nil), decimal(r.Status), decimal(r.Bytes), bit(r.Truncated), decimal(len(r.Head)+len(r.Body)), q.codec.result(s.Result, s.Lease.ID), decimal(s.Keep.Microseconds()))
 }
 
@@ -216,9 +207,6 @@ func (q *Queue) wrote(p *part) bool {
 	return true
 }
 
-// errTaken is the error of an ID that was not random.
-var errTaken = errors.New("there is an entry with this ID")
-
 // stored reads what put.lua returns of one put.
 func (q *Queue) stored(o *op, values []any) deferred.Stored {
 	r := reader{values}
@@ -231,7 +219,7 @@ func (q *Queue) stored(o *op, values []any) deferred.Stored {
 	}
 	s.Expires = r.time()
 	if s.Outcome == deferred.Unstored {
-		return deferred.Stored{Outcome: deferred.Unstored, Err: errTaken}
+		return deferred.Stored{Outcome: deferred.Unstored, Err: deferred.ErrTaken}
 	}
 	return s
 }
