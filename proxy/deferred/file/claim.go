@@ -54,7 +54,7 @@ func (ls *leases) remove(l deferred.Lease) {
 
 // Claim is part of deferred.Queue.
 func (q *Queue) Claim(ctx context.Context, now time.Time, n int, except ...string) ([]deferred.Claimed, time.Time, error) {
-	if err := q.unbroken(); err != nil {
+	if err := q.box.Err(); err != nil {
 		return nil, now.Add(retryAfter), err
 	}
 	next, due := q.due(now, except)
@@ -62,7 +62,7 @@ func (q *Queue) Claim(ctx context.Context, now time.Time, n int, except ...strin
 		return nil, next, nil
 	}
 	c := &claim{q: q, now: now, except: except, answered: make(chan error, 1)}
-	err := q.submit(&op{run: func(t *turn) { c.run(t, n) }, done: c.done})
+	err := q.box.Add(&op{run: func(t *turn) { c.run(t, n) }, done: c.done}, 0)
 	if err != nil {
 		return nil, next, err
 	}

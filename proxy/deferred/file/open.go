@@ -17,6 +17,7 @@ import (
 	"go.etcd.io/bbolt"
 
 	"weir/proxy/deferred"
+	"weir/proxy/deferred/inbox"
 	"weir/proxy/deferred/lines"
 	"weir/proxy/deferred/seal"
 )
@@ -53,8 +54,8 @@ func Open(now time.Time, cfg Config) (*Queue, error) {
 func open(now time.Time, cfg Config) (*Queue, error) {
 	cfg.hooks.retry = cmp.Or(cfg.hooks.retry, retryAfter)
 	q := &Queue{
-		cfg: cfg, now: now, log: cfg.Log, wake: make(chan struct{}, 1), ended: make(chan struct{}),
-		storing: make(map[deferred.Hash]struct{}), leases: leases{byID: make(map[deferred.ID]lease)},
+		cfg: cfg, now: now, log: cfg.Log, box: inbox.New[*op](), ended: make(chan struct{}),
+		leases: leases{byID: make(map[deferred.ID]lease)},
 	}
 	if q.log == nil {
 		q.log = slog.New(slog.DiscardHandler)

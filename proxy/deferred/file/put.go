@@ -4,40 +4,18 @@ import (
 	"time"
 
 	"weir/proxy/deferred"
+	"weir/proxy/deferred/inbox"
 )
 
 // Put is part of deferred.Queue.
 func (q *Queue) Put(now time.Time, p *deferred.Put) {
 	var stored deferred.Stored
-	o := &op{put: p, bytes: int(p.Entry.Size())}
-	o.run = func(t *turn) { stored = t.store(now, p) }
-	o.done = func(err error) {
+	q.box.Put(&op{put: p, run: func(t *turn) { stored = t.store(now, p) }, done: func(err error) {
 		if err != nil {
-			stored = deferred.Stored{Outcome: deferred.Unstored, Err: err}
+			stored = inbox.Unstored(err)
 		}
-		p.Done(stored)
-	}
-	if p.Entry.Keyed() && !q.begin(p.Entry.Scope) {
-		p.Done(deferred.Stored{Outcome: deferred.Storing})
-		return
-	}
-	if err := q.submit(o); err != nil {
-		q.mu.Lock()
-		delete(q.storing, p.Entry.Scope)
-		q.mu.Unlock()
-		o.done(err)
-	}
-}
-
-// begin notes that an entry of a scope is being stored, unless one is already.
-func (q *Queue) begin(scope deferred.Hash) bool {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	_, storing := q.storing[scope]
-	if !storing {
-		q.storing[scope] = struct{}{}
-	}
-	return !storing
+		q.box.Stored(p, stored)
+	}}, p)
 }
 
 // store writes an entry, if it is new and there is room.
@@ -45,7 +23,7 @@ func (t *turn) store(now time.Time, p *deferred.Put) deferred.Stored {
 	t.told(now)
 	e := p.Fresh()
 	if t.index.Named(e.ID) != 0 || t.bucket(bucketIDs).Get(e.ID[:]) != nil {
-		return deferred.Stored{Outcome: deferred.Unstored, Err: deferred.ErrTaken}
+		return inbox.Unstored(deferred.ErrTaken)
 	}
 	if e.Keyed() {
 		if same, ok := t.same(&e); ok {

@@ -2,7 +2,6 @@ package file
 
 import (
 	"context"
-	"fmt"
 	"log/slog"
 	"os"
 	"sync"
@@ -11,6 +10,7 @@ import (
 	"go.etcd.io/bbolt"
 
 	"weir/proxy/deferred"
+	"weir/proxy/deferred/inbox"
 	"weir/proxy/deferred/seal"
 )
 
@@ -36,7 +36,7 @@ type hooks struct {
 
 // A Queue is a deferred.Queue in a file.
 //
-// Safe for concurrent use: mu guards what the writer is given, state what entries there are.
+// Safe for concurrent use: box has what the writer is given, state guards what entries there are.
 // The writer takes state while it works out a group, not while it waits for the disk.
 type Queue struct {
 	cfg  Config
@@ -45,13 +45,7 @@ type Queue struct {
 	seal seal.Sealer
 	lock *lockFile
 
-	mu      sync.Mutex
-	wake    chan struct{} // has room for one
-	pending []*op
-	bytes   int // of the puts of pending
-	storing map[deferred.Hash]struct{}
-	broken  error // why the file cannot be written
-	closed  bool
+	box *inbox.Box[*op]
 
 	state  sync.Mutex
 	index  *index
@@ -67,12 +61,10 @@ type Queue struct {
 
 var _ deferred.Queue = (*Queue)(nil)
 
-// Bounds of what waits to be written. A put beyond is answered Unstored.
+// Bounds of what is written at a time.
 const (
-	pendingMax      = 16384
-	pendingBytesMax = 64 << 20
-	groupMax        = 1024
-	groupBytesMax   = 16 << 20
+	groupMax      = 1024
+	groupBytesMax = 16 << 20
 )
 
 // An op is something that the writer does to index and file in a transaction.
@@ -82,45 +74,18 @@ type op struct {
 	run  func(t *turn)   // may run again after a commit has failed
 	done func(err error) // when it is durable, or why it is not
 	// keep has the op run again until it is durable.
-	keep  bool
-	bytes int
-	put   *deferred.Put
-}
-
-// submit has the writer do o.
-func (q *Queue) submit(o *op) error {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	switch {
-	case q.closed:
-		return deferred.ErrClosed
-	case o.put != nil && q.broken != nil:
-		return q.broken
-	case o.put != nil && (len(q.pending) >= pendingMax || q.bytes+o.bytes > pendingBytesMax):
-		return fmt.Errorf("%d entries wait to be written already", len(q.pending))
-	}
-	q.pending = append(q.pending, o)
-	q.bytes += o.bytes
-	q.ring()
-	return nil
-}
-
-// ring wakes the writer.
-func (q *Queue) ring() {
-	select {
-	case q.wake <- struct{}{}:
-	default:
-	}
+	keep bool
+	put  *deferred.Put
 }
 
 // do has the writer do something, and waits until it is durable.
 func (q *Queue) do(ctx context.Context, run func(t *turn)) error {
 	done := make(chan error, 1)
 	o := &op{run: run, done: func(err error) { done <- err }}
-	if err := q.unbroken(); err != nil {
+	if err := q.box.Err(); err != nil {
 		return err
 	}
-	if err := q.submit(o); err != nil {
+	if err := q.box.Add(o, 0); err != nil {
 		return err
 	}
 	select {
@@ -131,19 +96,9 @@ func (q *Queue) do(ctx context.Context, run func(t *turn)) error {
 	}
 }
 
-// unbroken returns why the file cannot be written.
-func (q *Queue) unbroken() error {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if q.closed {
-		return deferred.ErrClosed
-	}
-	return q.broken
-}
-
 // Stats is part of deferred.Queue.
 func (q *Queue) Stats() deferred.Stats {
-	err := q.unbroken()
+	err := q.box.Err()
 	q.state.Lock()
 	defer q.state.Unlock()
 	return deferred.Stats{
@@ -167,10 +122,7 @@ func (q *Queue) Pause(ctx context.Context, name string, paused bool) error {
 
 // Close is part of deferred.Queue. It must not be called by Done.
 func (q *Queue) Close() error {
-	q.mu.Lock()
-	q.closed = true
-	q.ring()
-	q.mu.Unlock()
+	q.box.Close()
 	<-q.ended
 	return nil
 }

@@ -16,7 +16,7 @@ func (q *Queue) view(read func(r records) error) error {
 	q.reading.RLock()
 	defer q.reading.RUnlock()
 	if q.db == nil {
-		if err := q.unbroken(); err != nil {
+		if err := q.box.Err(); err != nil {
 			return err
 		}
 		return deferred.ErrClosed

@@ -33,7 +33,7 @@ func (q *Queue) Settle(now time.Time, s *deferred.Settlement) {
 			s.Done(err)
 		}
 	}
-	if err := q.submit(o); err != nil {
+	if err := q.box.Add(o, 0); err != nil {
 		o.done(err)
 	}
 }
@@ -101,8 +101,8 @@ func (t *turn) finish(now time.Time, i uint32, row *row, end ending) {
 
 // Renew is part of deferred.Queue.
 func (q *Queue) Renew(_ context.Context, _ time.Time, renewed []deferred.Lease) (lost []deferred.Lease, err error) {
-	if err := q.unbroken(); err == deferred.ErrClosed {
-		return nil, err
+	if q.box.Closed() {
+		return nil, deferred.ErrClosed
 	}
 	q.state.Lock()
 	defer q.state.Unlock()

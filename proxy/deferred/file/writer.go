@@ -33,14 +33,13 @@ func (q *Queue) write() {
 	defer retry.Stop()
 	for {
 		select {
-		case <-q.wake:
+		case <-q.box.Wake():
 		case <-retry.C:
 		}
-		err := q.unbroken()
 		switch {
-		case err == nil || errors.Is(err, deferred.ErrClosed):
+		case q.box.Broken() == nil:
 			q.drain()
-		default:
+		case !q.box.Closed():
 			q.repair()
 		}
 		if q.finish() {
@@ -51,32 +50,15 @@ func (q *Queue) write() {
 
 // drain commits what is pending.
 func (q *Queue) drain() {
-	for group := q.take(); len(group) > 0; group = q.take() {
+	for group := q.box.Take(groupMax, groupBytesMax); len(group) > 0; group = q.box.Take(groupMax, groupBytesMax) {
 		if err := q.commit(group); err != nil {
 			q.fail(group, err)
 			return
 		}
-		q.landed(group)
+		for _, o := range group {
+			o.done(nil)
+		}
 	}
-}
-
-// take returns the next group.
-func (q *Queue) take() []*op {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if q.broken != nil {
-		return nil
-	}
-	n, bytes := 0, 0
-	for n < len(q.pending) && n < groupMax && bytes < groupBytesMax {
-		bytes += q.pending[n].bytes
-		n++
-	}
-	group := append([]*op(nil), q.pending[:n]...)
-	q.pending = append(q.pending[:0], q.pending[n:]...)
-	clear(q.pending[len(q.pending) : len(q.pending)+n])
-	q.bytes -= bytes
-	return group
 }
 
 // commit runs a group in one transaction.
@@ -164,20 +146,6 @@ func guarded(f func() error) (err error) {
 // errPages is the error of pages that bbolt cannot read.
 var errPages = errors.New("the file is damaged")
 
-// landed tells a group that it is durable.
-func (q *Queue) landed(group []*op) {
-	q.mu.Lock()
-	for _, o := range group {
-		if o.put != nil {
-			delete(q.storing, o.put.Entry.Scope)
-		}
-	}
-	q.mu.Unlock()
-	for _, o := range group {
-		o.done(nil)
-	}
-}
-
 // fail tells a group, and what is pending, that the file cannot be written, and keeps what must
 // become durable. Whether the group is in the file is not known.
 func (q *Queue) fail(group []*op, why error) {
@@ -187,22 +155,12 @@ func (q *Queue) fail(group []*op, why error) {
 			q.doubtful = append(q.doubtful, o.put.Entry.ID)
 		}
 	}
-	q.mu.Lock()
-	q.broken = why
-	all := append(group, q.pending...)
-	q.pending, q.bytes = nil, 0
-	for _, o := range all {
-		if o.keep {
-			q.pending = append(q.pending, o)
-		}
-		if o.put != nil {
-			delete(q.storing, o.put.Entry.Scope)
-		}
-	}
-	q.mu.Unlock()
+	_ = q.box.Break(why) // what is broken is not written
 	q.log.Error("Queue cannot be written, refusing instead", "reason", why)
-	for _, o := range all {
-		if !o.keep {
+	for _, o := range append(group, q.box.All()...) {
+		if o.keep {
+			q.box.Return(o, 0)
+		} else {
 			o.done(why)
 		}
 	}
@@ -219,10 +177,7 @@ func (q *Queue) repair() {
 		return
 	}
 	q.doubtful = nil
-	q.mu.Lock()
-	q.broken = nil
-	q.ring()
-	q.mu.Unlock()
+	q.box.Mend()
 	q.log.Info("Queue writes again")
 }
 
@@ -285,17 +240,10 @@ func (t *turn) takeOut(id deferred.ID) {
 
 // finish ends the queue if it is closed, and reports whether it is.
 func (q *Queue) finish() bool {
-	q.mu.Lock()
-	closed := q.closed
-	left := q.pending
-	if closed {
-		q.pending = nil
-	}
-	q.mu.Unlock()
-	if !closed {
+	if !q.box.Closed() {
 		return false
 	}
-	for _, o := range left {
+	for _, o := range q.box.All() {
 		o.done(deferred.ErrClosed)
 	}
 	q.reading.Lock()

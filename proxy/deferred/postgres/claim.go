@@ -26,7 +26,7 @@ type claim struct {
 
 // Claim is part of deferred.Queue.
 func (q *Queue) Claim(ctx context.Context, now time.Time, n int, except ...string) ([]deferred.Claimed, time.Time, error) {
-	if err := q.usable(); err != nil {
+	if err := q.puts.Err(); err != nil {
 		return nil, now.Add(lookEvery), err
 	}
 	if next := q.nothingBefore(except); now.Before(next) && next.Sub(now) <= lookEvery || n < 1 {
@@ -57,10 +57,11 @@ func (q *Queue) Claim(ctx context.Context, now time.Time, n int, except ...strin
 func (q *Queue) begins(run func()) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if !q.closed {
-		q.running.Go(run)
+	if q.puts.Closed() {
+		return false
 	}
-	return !q.closed
+	q.running.Go(run)
+	return true
 }
 
 // nothingBefore is when the server has to be asked, which does not know of these exceptions yet
@@ -188,7 +189,7 @@ func (q *Queue) claimed(now time.Time, instant int64, r *row) (c deferred.Claime
 
 // Renew is part of deferred.Queue.
 func (q *Queue) Renew(ctx context.Context, now time.Time, leases []deferred.Lease) (lost []deferred.Lease, err error) {
-	if err := q.usable(); err != nil {
+	if err := q.puts.Err(); err != nil {
 		return nil, err
 	}
 	var ids []postgres.Place

@@ -79,23 +79,3 @@ func FuzzEntry(f *testing.F) {
 		}
 	})
 }
-
-// An inbox takes no more than its bounds, and nothing when it has ended.
-func TestInbox(t *testing.T) {
-	b := newInbox[int]()
-	for i, want := range []bool{true, true, false} {
-		if added, ended := b.add(i, 1, 2, 100); added != want || ended {
-			t.Errorf("number %d is added: %v, ended: %v", i, added, ended)
-		}
-	}
-	if all, ended := b.take(); len(all) != 2 || ended {
-		t.Errorf("%d are taken out, ended: %v", len(all), ended)
-	}
-	if added, _ := b.add(1, 101, 2, 100); added {
-		t.Error("it holds more bytes than its bound")
-	}
-	b.close()
-	if added, ended := b.add(1, 1, 2, 100); added || !ended {
-		t.Errorf("after its end one is added: %v, ended: %v", added, ended)
-	}
-}

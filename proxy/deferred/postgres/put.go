@@ -3,20 +3,18 @@ package postgres
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"weir/proxy/deferred"
+	"weir/proxy/deferred/inbox"
 	"weir/proxy/store"
 	"weir/proxy/store/postgres"
 )
 
-// Bounds of what waits to be written, and of one statement. A put beyond is answered Unstored.
 const (
-	pendingMax      = 16384
-	pendingBytesMax = 64 << 20
-	groupMax        = 256
-	groupBytesMax   = 8 << 20
+	// groupMax and groupBytesMax bound a statement.
+	groupMax      = 256
+	groupBytesMax = 8 << 20
 	// againMax is how often a statement is sent again that has met with another.
 	againMax = 3
 )
@@ -29,77 +27,25 @@ type putting struct {
 
 // Put is part of deferred.Queue.
 func (q *Queue) Put(now time.Time, p *deferred.Put) {
-	if err := q.usable(); err != nil {
-		p.Done(unstored(err))
-		return
-	}
-	if p.Entry.Keyed() && !q.begin(p.Entry.Scope) {
-		p.Done(deferred.Stored{Outcome: deferred.Storing})
-		return
-	}
-	if added, ended := q.puts.add(&putting{p, now}, p.Entry.Size(), pendingMax, pendingBytesMax); !added {
-		err := fmt.Errorf("%d entries wait to be written already", pendingMax)
-		if ended {
-			err = deferred.ErrClosed
-		}
-		q.tell(p, unstored(err))
-	}
+	q.puts.Put(&putting{p, now}, p)
 }
 
-func unstored(err error) deferred.Stored {
-	return deferred.Stored{Outcome: deferred.Unstored, Err: err}
-}
-
-// begin notes that an entry of a scope is being stored, unless one is already.
-func (q *Queue) begin(scope deferred.Hash) bool {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	_, storing := q.storing[scope]
-	if !storing {
-		q.storing[scope] = struct{}{}
-	}
-	return !storing
-}
-
-// tell ends a put.
-func (q *Queue) tell(p *deferred.Put, s deferred.Stored) {
-	if p.Entry.Keyed() {
-		q.mu.Lock()
-		delete(q.storing, p.Entry.Scope)
-		q.mu.Unlock()
-	}
-	p.Done(s)
-}
-
-// keepStoring stores what has come, in groups, until the inbox ends.
+// keepStoring stores what has come, in groups, until the queue is closed.
 func (q *Queue) keepStoring() {
-	for ended := false; !ended; {
-		<-q.puts.wake
-		var all []*putting
-		all, ended = q.puts.take()
-		for len(all) > 0 {
-			n := groupOf(all)
-			q.store(all[:n])
-			all = all[n:]
+	for closed := false; !closed; {
+		<-q.puts.Wake()
+		closed = q.puts.Closed()
+		for group := q.puts.Take(groupMax, groupBytesMax); len(group) > 0; group = q.puts.Take(groupMax, groupBytesMax) {
+			q.store(group)
 		}
 	}
-}
-
-// groupOf is how many of those that wait are stored by one statement.
-func groupOf(all []*putting) (n int) {
-	for bytes := int64(0); n < min(len(all), groupMax); n++ {
-		if bytes += all[n].Entry.Size(); n > 0 && bytes > groupBytesMax {
-			break
-		}
-	}
-	return n
 }
 
 // store stores a group. What the server will not have of one entry is found by halves.
 func (q *Queue) store(group []*putting) {
-	if err := q.usable(); err != nil { // of a closed queue, too
+	if err := q.puts.Err(); err != nil { // of a closed queue, too
 		for _, p := range group {
-			q.tell(p.Put, unstored(err))
+			q.puts.Stored(p.Put, inbox.Unstored(err))
 		}
 		return
 	}
@@ -107,7 +53,7 @@ func (q *Queue) store(group []*putting) {
 	told, err := q.stored(group)
 	if err == nil {
 		for i, p := range group {
-			q.tell(p.Put, told[i])
+			q.puts.Stored(p.Put, told[i])
 		}
 		return
 	}
@@ -119,12 +65,12 @@ func (q *Queue) store(group []*putting) {
 	if !postgres.Certain(err) {
 		q.doubt(group)
 	}
-	s := unstored(q.failed(err, mends))
+	s := inbox.Unstored(q.failed(err, mends))
 	if postgres.Violates(err, "deferred_scope") {
 		s = deferred.Stored{Outcome: deferred.Storing} // another proxy stores the same
 	}
 	for _, p := range group {
-		q.tell(p.Put, s)
+		q.puts.Stored(p.Put, s)
 	}
 }
 

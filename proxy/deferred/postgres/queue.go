@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"weir/proxy/deferred"
+	"weir/proxy/deferred/inbox"
 	"weir/proxy/deferred/seal"
 	"weir/proxy/store/postgres"
 )
@@ -54,16 +55,13 @@ type Queue struct {
 	asks   *postgres.Client // for people
 	slot   int64            // of puts; the next one is of settlements, the one after of all else
 
-	puts    inbox[*putting]
-	settles inbox[*settling]
+	puts    *inbox.Box[*putting] // knows whether the server can be used
+	settles *inbox.Box[*settling]
 	wakeAt  atomic.Int64 // µs: when a claim has to ask the server
 	lost    lostClaims
 
 	mu       sync.Mutex
-	broken   error // why the server cannot be used
-	mends    int   // how often the queue was made usable again
-	closed   bool
-	storing  map[deferred.Hash]struct{}
+	mends    int           // how often the queue was made usable again
 	doubtful []deferred.ID // of puts that were answered Unstored and may be stored
 	stats    deferred.Stats
 	except   []string // rules that the last claim has left out
@@ -91,7 +89,7 @@ func Open(cfg Config) (*Queue, error) {
 func open(cfg Config) (*Queue, error) {
 	cfg.silence = cmp.Or(cfg.silence, silenceMax)
 	q := &Queue{
-		cfg: cfg, log: cfg.Log, puts: newInbox[*putting](), settles: newInbox[*settling](), storing: make(map[deferred.Hash]struct{}),
+		cfg: cfg, log: cfg.Log, puts: inbox.New[*putting](), settles: inbox.New[*settling](),
 		trouble: make(chan struct{}, 1), finished: make(chan struct{}),
 	}
 	if q.log == nil {
@@ -201,16 +199,6 @@ func (q *Queue) at(now time.Time) int64 {
 	return 0
 }
 
-// usable returns why the server cannot be used.
-func (q *Queue) usable() error {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if q.closed {
-		return deferred.ErrClosed
-	}
-	return q.broken
-}
-
 // failed judges the error of a statement: one of a closed queue is ErrClosed, and one that
 // others will have, too, makes the queue unusable until the server answers again. A statement that
 // has certainly failed says nothing any more when the queue was made usable since it began.
@@ -218,13 +206,10 @@ func (q *Queue) failed(err error, mends int) error {
 	if err == nil {
 		return nil
 	}
-	q.mu.Lock()
-	closed, late := q.closed, q.mends != mends
-	q.mu.Unlock()
 	switch {
-	case closed:
+	case q.puts.Closed():
 		return deferred.ErrClosed
-	case spreads(err) && !(late && postgres.Certain(err)):
+	case spreads(err) && !(q.mendedTimes() != mends && postgres.Certain(err)):
 		q.fail(err)
 	}
 	return err
@@ -239,11 +224,7 @@ func (q *Queue) mendedTimes() int {
 
 // fail makes the queue unusable, and has it probed.
 func (q *Queue) fail(err error) {
-	q.mu.Lock()
-	first := q.broken == nil
-	q.broken = err
-	q.mu.Unlock()
-	if first {
+	if q.puts.Break(err) == nil {
 		q.log.Error("Queue cannot be written, refusing instead", "reason", err)
 	}
 	select {
@@ -277,7 +258,7 @@ func (q *Queue) keepProbing() {
 
 // mended makes the queue usable if the server is.
 func (q *Queue) mended() bool {
-	if q.usable() == nil {
+	if q.puts.Err() == nil {
 		return true
 	}
 	err := q.prepare()
@@ -288,12 +269,12 @@ func (q *Queue) mended() bool {
 		return false
 	}
 	q.mu.Lock()
-	q.broken = nil
 	q.mends++
 	q.mu.Unlock()
+	q.puts.Mend()
 	q.log.Info("Queue writes again")
 	q.wakeAt.Store(math.MinInt64)
-	q.settles.ring()
+	q.settles.Ring()
 	return true
 }
 
@@ -302,19 +283,16 @@ func (q *Queue) Stats() deferred.Stats {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	s := q.stats
-	if s.Err = q.broken; q.closed {
-		s.Err = deferred.ErrClosed
-	}
+	s.Err = q.puts.Err()
 	return s
 }
 
 // Close is part of deferred.Queue. It must not be called by Done.
 func (q *Queue) Close() error {
-	q.mu.Lock()
-	again := q.closed
-	q.closed = true
+	q.mu.Lock() // nothing begins any more
+	first := q.puts.Close()
 	q.mu.Unlock()
-	if again {
+	if !first {
 		<-q.finished
 		return nil
 	}
@@ -323,8 +301,7 @@ func (q *Queue) Close() error {
 		q.writing.Wait()
 		close(written)
 	}()
-	q.puts.close()
-	q.settles.close()
+	q.settles.Close()
 	select {
 	case <-written:
 	case <-time.After(deferred.CloseWithin * 3 / 4):

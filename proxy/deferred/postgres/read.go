@@ -12,11 +12,11 @@ import (
 
 // ask calls a function for people. Its error makes the queue not unusable.
 func (q *Queue) ask(ctx context.Context, function string, args *postgres.Args) (*postgres.Fields, error) {
-	if err := q.usable(); err == deferred.ErrClosed {
+	if err := q.puts.Err(); err == deferred.ErrClosed {
 		return nil, err
 	}
 	f, err := q.call(ctx, q.asks, function, args)
-	if err != nil && q.usable() == deferred.ErrClosed {
+	if err != nil && q.puts.Err() == deferred.ErrClosed {
 		err = deferred.ErrClosed
 	}
 	return f, err
@@ -98,7 +98,7 @@ func (q *Queue) edit(ctx context.Context, now time.Time, e edit) (n [2]int64, er
 
 // Edit is part of deferred.Queue.
 func (q *Queue) Edit(ctx context.Context, now time.Time, e deferred.Edit) (int, error) {
-	if err := q.usable(); err != nil {
+	if err := q.puts.Err(); err != nil {
 		return 0, err
 	}
 	one := edit{action: int64(e.Action), rule: e.Rule, state: e.State}
@@ -122,7 +122,7 @@ func (q *Queue) Edit(ctx context.Context, now time.Time, e deferred.Edit) (int, 
 
 // Pause is part of deferred.Queue.
 func (q *Queue) Pause(ctx context.Context, rule string, paused bool) error {
-	if err := q.usable(); err != nil {
+	if err := q.puts.Err(); err != nil {
 		return err
 	}
 	f, err := q.ask(ctx, "deferred_pause_1", new(postgres.Args).Text(rule).Bool(paused))

@@ -22,8 +22,8 @@ func (q *Queue) Settle(now time.Time, s *deferred.Settlement) {
 	s.Check()
 	// There are no more of these than claims.
 	o := &settling{Settlement: s, now: now}
-	if added, _ := q.settles.add(o, 0, int(^uint(0)>>1), 1); !added {
-		o.end(deferred.ErrClosed)
+	if err := q.settles.Add(o, 0); err != nil {
+		o.end(err)
 	}
 }
 
@@ -34,15 +34,14 @@ func (s *settling) end(err error) {
 	}
 }
 
-// keepSettling writes settlements, in groups, until the inbox has ended and is empty. What
+// keepSettling writes settlements, in groups, until the queue is closed. What
 // cannot be written is kept.
 func (q *Queue) keepSettling() {
 	var all []*settling
-	for ended := false; !ended; {
-		<-q.settles.wake
-		var more []*settling
-		more, ended = q.settles.take()
-		all = append(all, more...)
+	for closed := false; !closed; {
+		<-q.settles.Wake()
+		closed = q.settles.Closed()
+		all = append(all, q.settles.All()...)
 		for len(all) > 0 {
 			group, rest := distinct(all)
 			if !q.settle(group) { // it is rung when the server answers again
@@ -77,10 +76,8 @@ func distinct(all []*settling) (group, rest []*settling) {
 
 // settle writes a group, and reports whether it has come to an end.
 func (q *Queue) settle(group []*settling) bool {
-	q.mu.Lock()
-	broken, mends := q.broken, q.mends
-	q.mu.Unlock()
-	if broken != nil {
+	mends := q.mendedTimes()
+	if q.puts.Broken() != nil {
 		return false
 	}
 	held, err := q.settled(group)
@@ -107,8 +104,8 @@ func (q *Queue) settle(group []*settling) bool {
 		s.again = s.again || !postgres.Certain(err)
 	}
 	_ = q.failed(err, mends)
-	if q.usable() == nil {
-		q.settles.ring() // it is tried again
+	if q.puts.Err() == nil {
+		q.settles.Ring() // it is tried again
 	}
 	return false
 }

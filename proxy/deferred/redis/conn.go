@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"weir/proxy/deferred"
+	"weir/proxy/deferred/inbox"
 	"weir/proxy/store"
 	"weir/proxy/store/redis"
 )
@@ -42,10 +43,7 @@ const (
 	settingsEvery = 10 * time.Second
 )
 
-// Bounds of what waits to be written. A put beyond is answered Unstored.
 const (
-	pendingMax      = 16384
-	pendingBytesMax = 64 << 20
 	// groupMax and groupBytesMax bound a pipeline, callMax and callBytesMax each call in it, in
 	// which Redis serves nobody else.
 	groupMax      = 1024
@@ -58,8 +56,8 @@ const (
 
 // A Queue is a deferred.Queue in Redis.
 //
-// Safe for concurrent use: mu guards what the writer is given and what is known of the server,
-// figures guards itself.
+// Safe for concurrent use: box has what the writer is given, mu guards what is known of the
+// server, figures guards itself.
 type Queue struct {
 	cfg     Config
 	codec   codec
@@ -69,25 +67,22 @@ type Queue struct {
 	about   string // the key that scripts get
 	began   time.Time
 	figures figures
+	box     *inbox.Box[*op]
 
 	ctx    context.Context // ends soon after Close
 	cancel context.CancelFunc
 	ended  sync.WaitGroup
 
-	mu       sync.Mutex
-	wake     chan struct{} // has room for one
-	pending  []*op
-	bytes    int
-	closed   bool
-	fault    *fault // why the queue cannot be written
-	doubtful []deferred.ID
-	lost     []string // tokens of claims whose answers never came
-	ahead    int64    // of the queue's clock, before the time since began, in µs
-	synced   bool     // ahead is known
-	asked    time.Time
-	damaged  int // entries that cannot be read
-	durable  string
-	evicts   bool
+	doubtful []deferred.ID // the writer's: puts that were answered Unstored and may be stored
+
+	mu      sync.Mutex
+	lost    []string // tokens of claims whose answers never came
+	ahead   int64    // of the queue's clock, before the time since began, in µs
+	synced  bool     // ahead is known
+	asked   time.Time
+	damaged int // entries that cannot be read
+	durable string
+	evicts  bool
 }
 
 // An op is a put or a settlement that waits to be written.
@@ -183,7 +178,7 @@ func (q *Queue) send(ctx context.Context, within time.Duration, asks []*ask) {
 		if a.err == nil && !a.answer.late {
 			q.takeIn(known, a)
 		}
-		if a.err != nil && q.isClosed() {
+		if a.err != nil && q.box.Closed() {
 			a.err = fmt.Errorf("%w: %w", deferred.ErrClosed, a.err)
 		}
 	}
@@ -222,21 +217,11 @@ func (q *Queue) takeIn(known uint64, a *ask) {
 
 // unavailable returns why nothing can be asked. A server without memory still lets entries leave.
 func (q *Queue) unavailable() error {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	switch {
-	case q.closed:
-		return deferred.ErrClosed
-	case q.fault != nil && !q.fault.full:
-		return q.fault
+	err := q.box.Err()
+	if f, ok := err.(*fault); ok && f.full {
+		return nil
 	}
-	return nil
-}
-
-func (q *Queue) isClosed() bool {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	return q.closed
+	return err
 }
 
 // do runs one script for somebody who waits, and returns what came of it.
@@ -256,7 +241,7 @@ func (q *Queue) do(ctx context.Context, a *ask) (any, error) {
 
 // noted has an error be known that concerns all who ask.
 func (q *Queue) noted(err error) error {
-	if f := q.faultOf(err); f.class >= store.LateFault && !q.isClosed() {
+	if f := q.faultOf(err); f.class >= store.LateFault && !q.box.Closed() {
 		q.broken(f)
 	}
 	return err

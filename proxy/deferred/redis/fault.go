@@ -141,11 +141,7 @@ func durabilityOf(settings map[string]string) string {
 
 // broken notes why the queue cannot be written.
 func (q *Queue) broken(f *fault) {
-	q.mu.Lock()
-	known := q.fault
-	q.fault = f
-	q.mu.Unlock()
-	if known == nil || known.code != f.code {
+	if known, ok := q.box.Break(f).(*fault); !ok || known.code != f.code {
 		q.log.Error("Queue cannot be written, refusing instead", "reason", f)
 	}
 }

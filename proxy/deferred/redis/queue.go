@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"weir/proxy/deferred"
+	"weir/proxy/deferred/inbox"
 	"weir/proxy/deferred/seal"
 	"weir/proxy/store/redis"
 )
@@ -17,7 +18,7 @@ var _ deferred.Queue = (*Queue)(nil)
 // error is one that only a person can end.
 func Open(cfg Config) (*Queue, error) {
 	q := &Queue{cfg: cfg, scripts: newScripts(), log: cfg.Log, about: cfg.Redis.KeyPrefix + namespace + "about",
-		began: time.Now(), wake: make(chan struct{}, 1), durable: durabilityUnknown}
+		began: time.Now(), box: inbox.New[*op](), durable: durabilityUnknown}
 	if q.log == nil {
 		q.log = slog.New(slog.DiscardHandler)
 	}
@@ -52,14 +53,10 @@ func Open(cfg Config) (*Queue, error) {
 // Stats is part of deferred.Queue.
 func (q *Queue) Stats() deferred.Stats {
 	s := q.figures.stats()
+	s.Err = q.box.Err()
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	s.Unreadable, s.Durability = q.damaged, q.durable
-	if q.closed {
-		s.Err = deferred.ErrClosed
-	} else if q.fault != nil {
-		s.Err = q.fault
-	}
 	return s
 }
 
@@ -68,11 +65,7 @@ const closeWithin = deferred.CloseWithin * 7 / 10
 
 // Close is part of deferred.Queue. It must not be called by Done.
 func (q *Queue) Close() error {
-	q.mu.Lock()
-	first := !q.closed
-	q.closed = true
-	q.ring()
-	q.mu.Unlock()
+	first := q.box.Close()
 	if first {
 		timer := time.AfterFunc(closeWithin, q.cancel)
 		defer timer.Stop()

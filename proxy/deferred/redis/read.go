@@ -174,7 +174,7 @@ func (q *Queue) watch() {
 				q.readSettings(q.ctx)
 			}
 		}
-		if q.isClosed() {
+		if q.box.Closed() {
 			return
 		}
 	}

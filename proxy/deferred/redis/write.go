@@ -2,19 +2,17 @@ package redis
 
 import (
 	"errors"
-	"fmt"
 	"strconv"
 	"time"
 
 	"weir/proxy/deferred"
+	"weir/proxy/deferred/inbox"
 	"weir/proxy/deferred/seal"
 )
 
 // Put is part of deferred.Queue.
 func (q *Queue) Put(now time.Time, p *deferred.Put) {
-	if err := q.submit(&op{now: now, put: p, bytes: int(p.Entry.Size())}); err != nil {
-		p.Done(deferred.Stored{Outcome: deferred.Unstored, Err: err})
-	}
+	q.box.Put(&op{now: now, put: p, bytes: int(p.Entry.Size())}, p)
 }
 
 // Settle is part of deferred.Queue.
@@ -24,34 +22,8 @@ func (q *Queue) Settle(now time.Time, s *deferred.Settlement) {
 	if s.Result != nil {
 		o.bytes = len(s.Result.Head) + len(s.Result.Body)
 	}
-	if err := q.submit(o); err != nil && s.Done != nil {
+	if err := q.box.Add(o, o.bytes); err != nil && s.Done != nil {
 		s.Done(err)
-	}
-}
-
-// submit has the writer do o.
-func (q *Queue) submit(o *op) error {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	switch {
-	case q.closed:
-		return deferred.ErrClosed
-	case o.put != nil && q.fault != nil:
-		return q.fault
-	case o.put != nil && (len(q.pending) >= pendingMax || q.bytes+o.bytes > pendingBytesMax):
-		return fmt.Errorf("%d entries wait to be written already", len(q.pending))
-	}
-	q.pending = append(q.pending, o)
-	q.bytes += o.bytes
-	q.ring()
-	return nil
-}
-
-// ring wakes the writer.
-func (q *Queue) ring() {
-	select {
-	case q.wake <- struct{}{}:
-	default:
 	}
 }
 
@@ -63,15 +35,15 @@ func (q *Queue) write() {
 	defer retry.Stop()
 	for {
 		select {
-		case <-q.wake:
+		case <-q.box.Wake():
 		case <-retry.C:
 			q.retry()
 		case <-q.ctx.Done():
 		}
-		if q.unavailable() == nil || q.isClosed() {
+		if q.unavailable() == nil || q.box.Closed() {
 			q.drain()
 		}
-		if q.isClosed() {
+		if q.box.Closed() {
 			q.giveUp()
 			return
 		}
@@ -81,27 +53,11 @@ func (q *Queue) write() {
 // drain writes what is pending.
 func (q *Queue) drain() {
 	for q.ctx.Err() == nil {
-		group := q.take()
+		group := q.box.Take(groupMax, groupBytesMax)
 		if len(group) == 0 || !q.writeGroup(group) {
 			return
 		}
 	}
-}
-
-// take returns the next group.
-func (q *Queue) take() []*op {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	n, bytes := 0, 0
-	for n < len(q.pending) && n < groupMax && (n == 0 || bytes+q.pending[n].bytes <= groupBytesMax) {
-		bytes += q.pending[n].bytes
-		n++
-	}
-	group := append([]*op(nil), q.pending[:n]...)
-	q.pending = append(q.pending[:0], q.pending[n:]...)
-	clear(q.pending[len(q.pending) : len(q.pending)+n])
-	q.bytes -= bytes
-	return group
 }
 
 // A part is the ops of a group that one call is about.
@@ -196,7 +152,7 @@ func (q *Queue) wrote(p *part) bool {
 		r := reader{results[i:]}
 		switch {
 		case o.put != nil:
-			o.put.Done(q.stored(o, list(r.value())))
+			q.box.Stored(o.put, q.stored(o, list(r.value())))
 		case o.settle.Done == nil:
 		case r.int() == 1:
 			o.settle.Done(nil)
@@ -219,7 +175,7 @@ func (q *Queue) stored(o *op, values []any) deferred.Stored {
 	}
 	s.Expires = r.time()
 	if s.Outcome == deferred.Unstored {
-		return deferred.Stored{Outcome: deferred.Unstored, Err: deferred.ErrTaken}
+		return inbox.Unstored(deferred.ErrTaken)
 	}
 	return s
 }
@@ -228,42 +184,30 @@ func (q *Queue) stored(o *op, values []any) deferred.Stored {
 // are kept.
 func (q *Queue) failed(p *part) {
 	f := q.faultOf(p.err)
-	var puts []*op
-	q.mu.Lock()
-	closed := q.closed
-	for _, o := range p.ops {
-		if o.put == nil {
-			q.pending = append(q.pending, o)
-			q.bytes += o.bytes
-			continue
-		}
-		puts = append(puts, o)
-		if f.code == "" && !errors.Is(p.err, errLate) && len(q.doubtful) < doubtfulMax {
-			q.doubtful = append(q.doubtful, o.put.Entry.ID)
-		}
-	}
-	q.mu.Unlock()
 	var why error = f
-	if closed {
+	if q.box.Closed() {
 		why = p.err
 	} else {
 		q.broken(f)
 	}
-	for _, o := range puts {
-		o.put.Done(deferred.Stored{Outcome: deferred.Unstored, Err: why})
+	for _, o := range p.ops {
+		if o.put == nil {
+			q.box.Return(o, o.bytes)
+			continue
+		}
+		if f.code == "" && !errors.Is(p.err, errLate) && len(q.doubtful) < doubtfulMax {
+			q.doubtful = append(q.doubtful, o.put.Entry.ID)
+		}
+		q.box.Stored(o.put, inbox.Unstored(why))
 	}
 }
 
 // giveUp answers what is pending when the queue is closed.
 func (q *Queue) giveUp() {
-	q.mu.Lock()
-	left := q.pending
-	q.pending, q.bytes = nil, 0
-	q.mu.Unlock()
-	for _, o := range left {
+	for _, o := range q.box.All() {
 		switch {
 		case o.put != nil:
-			o.put.Done(deferred.Stored{Outcome: deferred.Unstored, Err: deferred.ErrClosed})
+			q.box.Stored(o.put, inbox.Unstored(deferred.ErrClosed))
 		case o.settle.Done != nil:
 			o.settle.Done(deferred.ErrClosed)
 		}
@@ -284,23 +228,18 @@ func (q *Queue) probe() error {
 // retry tries a server that has failed. When it answers again, what it may have been given is
 // taken out that was answered Unstored.
 func (q *Queue) retry() {
-	q.mu.Lock()
-	was, doubtful := q.fault, q.doubtful
-	q.mu.Unlock()
-	if was == nil || q.isClosed() {
+	if q.box.Broken() == nil || q.box.Closed() {
 		return
 	}
 	if err := q.probe(); err != nil {
 		q.broken(q.faultOf(err))
 		return
 	}
-	if err := q.withdraw(doubtful); err != nil {
+	if err := q.withdraw(q.doubtful); err != nil {
 		return
 	}
-	q.mu.Lock()
-	q.fault, q.doubtful = nil, nil
-	q.ring()
-	q.mu.Unlock()
+	q.doubtful = nil
+	q.box.Mend()
 	q.log.Info("Queue writes again")
 	q.look(q.ctx)
 	q.readSettings(q.ctx)

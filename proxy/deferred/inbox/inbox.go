@@ -1,0 +1,189 @@
+// Package inbox keeps what waits to be written to a queue of deferred requests, bounded, and knows
+// whether the queue can be written.
+package inbox
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"sync"
+
+	"weir/proxy/deferred"
+)
+
+// Bounds of what waits. A put beyond is answered Unstored.
+const (
+	most      = 16384
+	bytesMost = 64 << 20
+)
+
+// A Box keeps ops until the writer takes them.
+//
+// Safe for concurrent use: mu guards all but wake.
+type Box[T any] struct {
+	wake chan struct{} // has room for one
+
+	mu      sync.Mutex
+	waiting []item[T]
+	bytes   int
+	storing map[deferred.Hash]struct{}
+	broken  error
+	closed  bool
+}
+
+type item[T any] struct {
+	op    T
+	bytes int
+}
+
+// New returns an empty box.
+func New[T any]() *Box[T] {
+	return &Box[T]{wake: make(chan struct{}, 1), storing: make(map[deferred.Hash]struct{})}
+}
+
+// Wake receives after something was added, and after Ring.
+func (b *Box[T]) Wake() <-chan struct{} { return b.wake }
+
+// Ring wakes the writer.
+func (b *Box[T]) Ring() {
+	select {
+	case b.wake <- struct{}{}:
+	default:
+	}
+}
+
+// Put adds a put, unless there is no room or the queue cannot be written. Until Stored, puts with
+// the same Scope are answered Storing; ok is false when one was answered.
+func (b *Box[T]) Put(op T, p *deferred.Put) (ok bool) {
+	refused, ok := b.offer(op, p)
+	if !ok {
+		p.Done(refused)
+	}
+	return ok
+}
+
+func (b *Box[T]) offer(op T, p *deferred.Put) (refused deferred.Stored, ok bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	_, storing := b.storing[p.Entry.Scope]
+	size := int(p.Entry.Size())
+	switch {
+	case b.err() != nil:
+		return Unstored(b.err()), false
+	case storing:
+		return deferred.Stored{Outcome: deferred.Storing}, false
+	case len(b.waiting) >= most || b.bytes+size > bytesMost:
+		return Unstored(fmt.Errorf("%d entries wait to be written already", len(b.waiting))), false
+	}
+	if p.Entry.Keyed() {
+		b.storing[p.Entry.Scope] = struct{}{}
+	}
+	b.add(op, size)
+	return refused, true
+}
+
+// Unstored says that a put could not be written, and why.
+func Unstored(why error) deferred.Stored {
+	return deferred.Stored{Outcome: deferred.Unstored, Err: why}
+}
+
+// Stored ends a put that was added.
+func (b *Box[T]) Stored(p *deferred.Put, s deferred.Stored) {
+	b.mu.Lock()
+	delete(b.storing, p.Entry.Scope)
+	b.mu.Unlock()
+	p.Done(s)
+}
+
+// Add adds an op for which there is always room. Its error is deferred.ErrClosed.
+func (b *Box[T]) Add(op T, bytes int) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.closed {
+		return deferred.ErrClosed
+	}
+	b.add(op, bytes)
+	return nil
+}
+
+func (b *Box[T]) add(op T, bytes int) {
+	b.waiting = append(b.waiting, item[T]{op, bytes})
+	b.bytes += bytes
+	b.Ring()
+}
+
+// Return adds an op again that was taken and not written, also to a box that is closed. It does
+// not wake the writer, who does it.
+func (b *Box[T]) Return(op T, bytes int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.waiting = append(b.waiting, item[T]{op, bytes})
+	b.bytes += bytes
+}
+
+// All takes all out.
+func (b *Box[T]) All() []T { return b.Take(math.MaxInt, math.MaxInt) }
+
+// Take takes at most so many ops and bytes out, the first added first, but at least one op.
+func (b *Box[T]) Take(most, bytesMost int) (ops []T) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	bytes := 0
+	for _, w := range b.waiting[:min(most, len(b.waiting))] {
+		if len(ops) > 0 && bytes+w.bytes > bytesMost {
+			break
+		}
+		bytes += w.bytes
+		ops = append(ops, w.op)
+	}
+	b.waiting = slices.Delete(b.waiting, 0, len(ops))
+	b.bytes -= bytes
+	return ops
+}
+
+// Break notes why the queue cannot be written, and returns why it could not be before.
+func (b *Box[T]) Break(why error) (before error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	before, b.broken = b.broken, why
+	return before
+}
+
+// Mend notes that the queue can be written, and wakes the writer.
+func (b *Box[T]) Mend() {
+	_ = b.Break(nil) // the writer knows it
+	b.Ring()
+}
+
+// Close has nothing more be added, wakes the writer, and reports whether it did so first.
+func (b *Box[T]) Close() (first bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	first, b.closed = !b.closed, true
+	b.Ring()
+	return first
+}
+
+// Closed reports whether nothing is added any more.
+func (b *Box[T]) Closed() bool { return b.Err() == deferred.ErrClosed }
+
+// Broken is why the queue cannot be written, also when it is closed; nil: it can.
+func (b *Box[T]) Broken() error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.broken
+}
+
+// Err is deferred.ErrClosed, or why the queue cannot be written; nil: it can.
+func (b *Box[T]) Err() error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.err()
+}
+
+func (b *Box[T]) err() error {
+	if b.closed {
+		return deferred.ErrClosed
+	}
+	return b.broken
+}

@@ -1,0 +1,75 @@
+package inbox
+
+import (
+	"errors"
+	"slices"
+	"testing"
+
+	"weir/proxy/deferred"
+)
+
+// A box gives out what was added, in order and in bounded groups.
+func TestTake(t *testing.T) {
+	b := New[int]()
+	put := func(op, size int, scope byte) deferred.Outcome {
+		s := deferred.Stored{Outcome: deferred.Accepted} // by whoever takes it
+		p := &deferred.Put{Entry: deferred.Entry{Body: make([]byte, size), Scope: deferred.Hash{scope}}, Done: func(told deferred.Stored) { s = told }}
+		b.Put(op, p)
+		return s.Outcome
+	}
+	for i, size := range []int{1000, 1000, 5000, 10} {
+		if got := put(i, size, byte(i)); got != deferred.Accepted {
+			t.Errorf("put %d: %s", i, got)
+		}
+	}
+	if got := put(9, 1, 1); got != deferred.Storing {
+		t.Errorf("the same scope: %s", got)
+	}
+	b.Return(7, 0)
+	for _, want := range [][]int{{0, 1}, {2}, {3, 7}, nil} {
+		if got := b.Take(3, 4000); !slices.Equal(got, want) {
+			t.Errorf("took %v, want %v", got, want)
+		}
+	}
+	b.Stored(&deferred.Put{Entry: deferred.Entry{Scope: deferred.Hash{1}}, Done: func(deferred.Stored) {}}, deferred.Stored{})
+	if got := put(9, 1, 1); got != deferred.Accepted {
+		t.Errorf("the same scope when it is stored: %s", got)
+	}
+	select {
+	case <-b.Wake():
+	default:
+		t.Error("nobody is woken")
+	}
+}
+
+// A box takes puts up to its bounds, and anything else always, until it is closed.
+func TestBounds(t *testing.T) {
+	for name, c := range map[string]struct{ size, fits int }{
+		"entries": {1, most}, "bytes": {1 << 20, 63},
+	} {
+		b := New[int]()
+		var told deferred.Stored
+		p := &deferred.Put{Entry: deferred.Entry{Body: make([]byte, c.size)}, Done: func(s deferred.Stored) { told = s }}
+		for i := range c.fits {
+			if !b.Put(i, p) {
+				t.Fatalf("%s: put %d of %d: %v", name, i, c.fits, told.Err)
+			}
+		}
+		if b.Put(0, p) || told.Outcome != deferred.Unstored || told.Err == nil {
+			t.Errorf("%s: one beyond is added, %v", name, told.Err)
+		}
+		if err := b.Add(1, 0); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		away := errors.New("away")
+		if b.Break(away) != nil || b.Err() != away || b.Put(0, p) || told.Err != away {
+			t.Errorf("%s: broken: %v, told %v", name, b.Err(), told.Err)
+		}
+		if b.Mend(); b.Err() != nil || b.Closed() {
+			t.Errorf("%s: mended: %v", name, b.Err())
+		}
+		if !b.Close() || b.Close() || b.Add(1, 0) != deferred.ErrClosed || b.Put(0, p) || told.Err != deferred.ErrClosed {
+			t.Errorf("%s: closed, told %v", name, told.Err)
+		}
+	}
+}
